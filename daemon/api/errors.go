@@ -1,0 +1,137 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+)
+
+// Code is a stable, machine-readable name of a failure. Codes never change
+// their meaning; texts may.
+type Code string
+
+// The codes (seed 000, "Error Handling", and DESIGN section 4).
+const (
+	CodeAgentExists          Code = "AGENT_EXISTS"
+	CodeAgentNotFound        Code = "AGENT_NOT_FOUND"
+	CodeInvalidName          Code = "INVALID_NAME"
+	CodeAgentTypeUnavailable Code = "AGENT_TYPE_UNAVAILABLE"
+	CodeMaxAgents            Code = "MAX_AGENTS"
+	CodeWorktreeFailed       Code = "WORKTREE_FAILED"
+	CodeNamespaceFailed      Code = "NAMESPACE_FAILED"
+	CodeCgroupFailed         Code = "CGROUP_FAILED"
+	CodeViewFailed           Code = "VIEW_FAILED"
+	CodeBadState             Code = "BAD_STATE"
+	CodeUnsavedWork          Code = "UNSAVED_WORK"
+	CodeWorkspaceNotFound    Code = "WORKSPACE_NOT_FOUND"
+	CodeWorkspaceInvalid     Code = "WORKSPACE_INVALID"
+	CodeRefConflict          Code = "REF_CONFLICT"
+	CodeMergeConflict        Code = "MERGE_CONFLICT"
+	CodeNothingToMerge       Code = "NOTHING_TO_MERGE"
+	CodeRepoCorrupt          Code = "REPO_CORRUPT"
+	CodeBranchLockTimeout    Code = "BRANCH_LOCK_TIMEOUT"
+	CodeExclusiveLockTimeout Code = "EXCLUSIVE_LOCK_TIMEOUT"
+	CodePathTraversal        Code = "PATH_TRAVERSAL"
+	CodeUndeclaredRead       Code = "UNDECLARED_READ"
+	CodeUndeclaredWrite      Code = "UNDECLARED_WRITE"
+	CodeHidden               Code = "HIDDEN"
+	CodeNotApproved          Code = "NOT_APPROVED"
+	CodeFileLocked           Code = "FILE_LOCKED"
+	CodeNotLocked            Code = "NOT_LOCKED"
+	CodeQuota                Code = "QUOTA"
+	CodeLockdUnavailable     Code = "LOCKD_UNAVAILABLE"
+	CodeStateCorrupt         Code = "STATE_CORRUPT"
+	CodeWorktreeMissing      Code = "WORKTREE_MISSING"
+	CodePortInUse            Code = "PORT_IN_USE"
+	CodeNoPorts              Code = "NO_PORTS"
+	CodePortNotFound         Code = "PORT_NOT_FOUND"
+	CodeOOMKilled            Code = "OOM_KILLED"
+	CodeReapFailed           Code = "REAP_FAILED"
+	CodeShimUnavailable      Code = "SHIM_UNAVAILABLE"
+	CodeCommandNotFound      Code = "COMMAND_NOT_FOUND"
+	CodeBadRequest           Code = "BAD_REQUEST"
+	CodeInvalidConfig        Code = "INVALID_CONFIG"
+	CodeForbidden            Code = "FORBIDDEN"
+	CodeNotFound             Code = "NOT_FOUND"
+	CodeTooLarge             Code = "TOO_LARGE"
+	CodeTimeout              Code = "TIMEOUT"
+	CodeUnavailable          Code = "UNAVAILABLE"
+	CodeInternal             Code = "INTERNAL"
+)
+
+// Error is the one error type that crosses a border of polis: the JSON body
+// of a refused request, the last line of a failed command.
+type Error struct {
+	Code    Code           `json:"code"`
+	Message string         `json:"message"`
+	Hint    string         `json:"hint,omitempty"`
+	Details map[string]any `json:"details,omitempty"`
+	cause   error
+}
+
+// Errorf makes an Error. A %w verb keeps the cause for errors.Is.
+func Errorf(code Code, format string, args ...any) *Error {
+	err := fmt.Errorf(format, args...)
+	return &Error{Code: code, Message: err.Error(), cause: errors.Unwrap(err)}
+}
+
+// WithHint says what the user can do next.
+func (e *Error) WithHint(format string, args ...any) *Error {
+	e.Hint = fmt.Sprintf(format, args...)
+	return e
+}
+
+// With adds one machine-readable detail.
+func (e *Error) With(key string, value any) *Error {
+	if e.Details == nil {
+		e.Details = map[string]any{}
+	}
+	e.Details[key] = value
+	return e
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// Unwrap returns the cause given to Errorf by %w.
+func (e *Error) Unwrap() error { return e.cause }
+
+// CodeOf returns the code of err, or INTERNAL if it has none.
+func CodeOf(err error) Code {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return CodeInternal
+}
+
+// AsError returns err as an *Error; an error of another type becomes INTERNAL.
+func AsError(err error) *Error {
+	var e *Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return &Error{Code: CodeInternal, Message: err.Error(), cause: err}
+}
+
+// Status is the HTTP status a code is sent with.
+func (c Code) Status() int {
+	switch c {
+	case CodeAgentNotFound, CodeWorkspaceNotFound, CodeNotFound, CodePortNotFound, CodeNotLocked:
+		return http.StatusNotFound
+	case CodeAgentExists, CodeBadState, CodeUnsavedWork, CodeRefConflict, CodeMergeConflict,
+		CodeNothingToMerge, CodeFileLocked, CodePortInUse, CodeMaxAgents, CodeNoPorts:
+		return http.StatusConflict
+	case CodeInvalidName, CodeBadRequest, CodePathTraversal, CodeAgentTypeUnavailable,
+		CodeInvalidConfig, CodeWorkspaceInvalid, CodeCommandNotFound:
+		return http.StatusBadRequest
+	case CodeForbidden, CodeUndeclaredRead, CodeUndeclaredWrite, CodeNotApproved:
+		return http.StatusForbidden
+	case CodeTooLarge:
+		return http.StatusRequestEntityTooLarge
+	case CodeTimeout, CodeBranchLockTimeout, CodeExclusiveLockTimeout:
+		return http.StatusGatewayTimeout
+	case CodeUnavailable, CodeShimUnavailable, CodeLockdUnavailable:
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusInternalServerError
+}

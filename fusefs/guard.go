@@ -1,0 +1,91 @@
+package fusefs
+
+import (
+	"context"
+	"syscall"
+)
+
+// Op names the operation a guard is asked about. The names are those of the
+// FUSE operations, so that an audit record can be read beside fuse(4).
+type Op string
+
+// The operations a guard sees. OpOpenWrite covers every open that can change
+// data (O_WRONLY, O_RDWR, O_TRUNC); OpSetattr covers chmod, chown, truncate
+// and utimens.
+const (
+	OpOpenRead    Op = "open"
+	OpReadlink    Op = "readlink"
+	OpGetxattr    Op = "getxattr"
+	OpListxattr   Op = "listxattr"
+	OpReaddir     Op = "readdir"
+	OpOpenWrite   Op = "open-write"
+	OpCreate      Op = "create"
+	OpTmpfile     Op = "tmpfile"
+	OpMknod       Op = "mknod"
+	OpMkdir       Op = "mkdir"
+	OpSymlink     Op = "symlink"
+	OpLink        Op = "link"
+	OpUnlink      Op = "unlink"
+	OpRmdir       Op = "rmdir"
+	OpRename      Op = "rename"
+	OpExchange    Op = "exchange"
+	OpSetattr     Op = "setattr"
+	OpFallocate   Op = "fallocate"
+	OpCopyRange   Op = "copy-file-range"
+	OpSetxattr    Op = "setxattr"
+	OpRemovexattr Op = "removexattr"
+	OpIoctl       Op = "ioctl"
+)
+
+// Caller is the process that made the system call, as the kernel reports it:
+// Pid is in the file system server's pid namespace (0 if not visible there).
+type Caller struct {
+	Pid, Uid, Gid uint32
+}
+
+// Target is one name a mutating operation changes.
+type Target struct {
+	// Path is relative to the root of the mount, slash separated, without a
+	// leading slash; the root itself is "".
+	Path string
+	// Dir says that the object is (or will be) a directory.
+	Dir bool
+	// Tree says that everything below Path is moved or replaced with it
+	// (rename of a directory): the guard must allow every name below.
+	Tree bool
+	// Source says that the name is only read from (the old name of link).
+	Source bool
+}
+
+// Ticket is what a permitted mutation holds: the lease stays busy until
+// Done is called. Done is called exactly once, possibly from another
+// goroutine, and must not block.
+type Ticket interface{ Done() }
+
+// Guard decides about every operation before any I/O happens (DESIGN order:
+// validate, policy, lease, I/O, count). A guard is called concurrently. The zero errno
+// means "allowed"; any other value goes to the caller as it is. ctx ends
+// when the kernel interrupts the request (the calling process was killed).
+type Guard interface {
+	// Visible says whether the name exists for the agent at all. It is asked
+	// at every lookup and for every directory entry and must not block.
+	Visible(path string, dir bool) bool
+	// Read is asked before data, link targets or xattrs are read.
+	Read(ctx context.Context, c Caller, op Op, path string) syscall.Errno
+	// Write is asked before anything is changed. It gets all names of the
+	// operation at once. On success the Ticket is non-nil.
+	Write(ctx context.Context, c Caller, op Op, targets ...Target) (Ticket, syscall.Errno)
+	// Publish is asked, after Write allowed it, right before old becomes
+	// visible as new by link or rename. content is a read-only descriptor of
+	// the object (never a path), or -1 for something that is not a regular file.
+	Publish(ctx context.Context, c Caller, oldPath, newPath string, content int) syscall.Errno
+	// Route returns the index of the backing root (see Config.Roots) in
+	// which a name lives. It is pure: the same path always gives the same
+	// index, and a name below a directory routed to root i>0 is also i.
+	Route(path string) int
+	// Xattr returns the value of a virtual extended attribute
+	// ("user.polis.*"); ok=false means there is no such virtual attribute.
+	Xattr(path, name string) (value []byte, ok bool)
+	// Count is told the outcome of every gated operation, last of all.
+	Count(op Op, write bool, errno syscall.Errno, nanos int64)
+}
