@@ -1,0 +1,264 @@
+package api
+
+import "time"
+
+// Status is the state of an agent (seed 000, "State Transitions").
+type Status string
+
+// The states of an agent.
+const (
+	StatusCreating Status = "Creating"
+	StatusIdle     Status = "Idle"
+	StatusRunning  Status = "Running"
+	StatusStopped  Status = "Stopped"
+	StatusError    Status = "Error"
+)
+
+// MergeStatus is what became of an agent's branch (seed 001, "Data Model").
+type MergeStatus string
+
+// The fates of a branch. The empty value is an agent without a branch or one
+// that has not been merged yet.
+const (
+	MergePending   MergeStatus = "pending"
+	MergeMerged    MergeStatus = "merged"
+	MergeDiscarded MergeStatus = "discarded"
+	MergeReverted  MergeStatus = "reverted"
+)
+
+// Policy is the set of path rules of an agent; gitignore-style globs over
+// repository paths. Deny beats Ask beats Write beats Read.
+type Policy struct {
+	Read  []string `json:"read,omitempty" toml:"read"`
+	Write []string `json:"write,omitempty" toml:"write"`
+	Ask   []string `json:"ask,omitempty" toml:"ask"`
+	Deny  []string `json:"deny,omitempty" toml:"deny"`
+	Hide  []string `json:"hide,omitempty" toml:"hide"`
+	// Temp gives a private scratch directory, named by $TMPDIR.
+	Temp bool `json:"temp,omitempty" toml:"temp"`
+}
+
+// PortMapping is one way in from the host to a port of an agent.
+type PortMapping struct {
+	Agent    string `json:"agent"`
+	Internal int    `json:"internal"`
+	External int    `json:"external"`
+	Protocol string `json:"protocol"`
+	Bind     string `json:"bind"`
+	// Auto says that polis made the mapping because something listens there.
+	Auto bool `json:"auto,omitempty"`
+}
+
+// Counters are the numbers of seed 002, "WorkspaceMetrics". Latencies are
+// exponential moving averages in nanoseconds.
+type Counters struct {
+	ReadCount       int64 `json:"read_count"`
+	WriteCount      int64 `json:"write_count"`
+	ReadDenied      int64 `json:"read_denied"`
+	WriteDenied     int64 `json:"write_denied"`
+	LockConflicts   int64 `json:"lock_conflicts"`
+	AvgReadLatency  int64 `json:"avg_read_latency_ns"`
+	AvgWriteLatency int64 `json:"avg_write_latency_ns"`
+}
+
+// Agent is an agent as the API shows it.
+type Agent struct {
+	Name           string        `json:"name"`
+	BaseType       string        `json:"base_type"`
+	Workspace      string        `json:"workspace"`
+	Status         Status        `json:"status"`
+	StatusReason   string        `json:"status_reason,omitempty"`
+	Branch         string        `json:"branch,omitempty"`
+	Role           string        `json:"role,omitempty"`
+	Command        []string      `json:"command,omitempty"`
+	MemoryLimitMB  int           `json:"memory_limit_mb"`
+	PidsLimit      int           `json:"pids_limit"`
+	CPUWeight      int           `json:"cpu_weight"`
+	Policy         Policy        `json:"policy"`
+	PortMappings   []PortMapping `json:"port_mappings"`
+	WorktreePath   string        `json:"worktree_path,omitempty"`
+	ProjectPath    string        `json:"project_path,omitempty"`
+	MergeStatus    MergeStatus   `json:"merge_status,omitempty"`
+	MergeCommitSHA string        `json:"merge_commit_sha,omitempty"`
+	CgroupPath     string        `json:"cgroup_path,omitempty"`
+	PID            int           `json:"pid,omitempty"`
+	CreatedAt      time.Time     `json:"created_at"`
+	Address        string        `json:"address,omitempty"`
+	Counters       *Counters     `json:"counters,omitempty"`
+	MemoryBytes    int64         `json:"memory_bytes,omitempty"`
+}
+
+// Lock is a lease as the API shows it (seed 000, "state.json Schema").
+type Lock struct {
+	Workspace  string     `json:"workspace"`
+	Path       string     `json:"path"`
+	Holder     string     `json:"holder"`
+	LockType   string     `json:"lock_type"`
+	AcquiredAt time.Time  `json:"acquired_at"`
+	ExpiresAt  *time.Time `json:"expires_at,omitempty"`
+	Token      uint64     `json:"token"`
+	Reason     string     `json:"reason,omitempty"`
+	Tree       bool       `json:"tree,omitempty"`
+	Waiters    []string   `json:"waiters,omitempty"`
+}
+
+// Event is one thing that happened. ID grows by one per event of a daemon's
+// life and is what Last-Event-ID resumes from.
+type Event struct {
+	ID      uint64         `json:"id"`
+	Time    time.Time      `json:"time"`
+	Type    string         `json:"type"`
+	Agent   string         `json:"agent,omitempty"`
+	Code    Code           `json:"code,omitempty"`
+	Message string         `json:"message"`
+	Data    map[string]any `json:"data,omitempty"`
+}
+
+// Types of events. Consumers must ignore the ones they do not know.
+const (
+	EventAgentCreated     = "agent:created"
+	EventAgentStatus      = "agent:status"
+	EventAgentRemoved     = "agent:removed"
+	EventAgentMerged      = "agent:merged"
+	EventAgentMergeFailed = "agent:merge-failed"
+	EventAgentDiscarded   = "agent:discarded"
+	EventTask             = "agent:task"
+	EventDenied           = "access:denied"
+	EventLockConflict     = "lock:conflict"
+	EventLock             = "lock:changed"
+	EventOOM              = "limit:oom"
+	EventPort             = "port:changed"
+	EventReconciled       = "daemon:reconciled"
+)
+
+// Workspace is a repository under polis.
+type Workspace struct {
+	Name         string `json:"name"`
+	Path         string `json:"path"`
+	Project      string `json:"project"`
+	Git          bool   `json:"git"`
+	TargetBranch string `json:"target_branch,omitempty"`
+	UID          int    `json:"uid"`
+	GID          int    `json:"gid"`
+	Agents       int    `json:"agents"`
+}
+
+// UpRequest makes or finds a workspace. Repo is a directory or a URL.
+type UpRequest struct {
+	Repo   string `json:"repo"`
+	Path   string `json:"path,omitempty"`
+	Target string `json:"target,omitempty"`
+}
+
+// UpResponse answers UpRequest.
+type UpResponse struct {
+	Workspace Workspace `json:"workspace"`
+	Created   bool      `json:"created"`
+	Warnings  []string  `json:"warnings,omitempty"`
+}
+
+// AddRequest adds an agent.
+type AddRequest struct {
+	Name      string   `json:"name"`
+	BaseType  string   `json:"base_type"`
+	Workspace string   `json:"workspace,omitempty"`
+	Branch    string   `json:"branch,omitempty"`
+	MemoryMB  int      `json:"memory_limit_mb,omitempty"`
+	Role      string   `json:"role,omitempty"`
+	Policy    *Policy  `json:"policy,omitempty"`
+	Ports     []int    `json:"ports,omitempty"`
+	Command   []string `json:"command,omitempty"`
+}
+
+// RemoveResponse says what removal put aside.
+type RemoveResponse struct {
+	Name  string `json:"name"`
+	Trash string `json:"trash,omitempty"`
+}
+
+// RunRequest gives an agent a task.
+type RunRequest struct {
+	Prompt string `json:"prompt"`
+}
+
+// Task is one entry of an agent's task log (property 25).
+type Task struct {
+	Agent   string    `json:"agent"`
+	Prompt  string    `json:"prompt"`
+	Command []string  `json:"command"`
+	Time    time.Time `json:"time"`
+}
+
+// LockRequest takes or gives back an explicit lock.
+type LockRequest struct {
+	Workspace string `json:"workspace,omitempty"`
+	Path      string `json:"path"`
+	Agent     string `json:"agent,omitempty"`
+	Read      bool   `json:"read,omitempty"`
+	Tree      bool   `json:"tree,omitempty"`
+	Reason    string `json:"reason,omitempty"`
+	// ForSeconds limits the lock; 0 means until it is given back.
+	ForSeconds int  `json:"for_seconds,omitempty"`
+	WaitMillis int  `json:"wait_ms,omitempty"`
+	Break      bool `json:"break,omitempty"`
+}
+
+// PortRequest maps a port.
+type PortRequest struct {
+	Agent    string `json:"agent"`
+	Internal int    `json:"internal"`
+	External int    `json:"external,omitempty"`
+}
+
+// MergeRequest merges an agent's branch into the target branch.
+type MergeRequest struct {
+	Message string `json:"message,omitempty"`
+	DryRun  bool   `json:"dry_run,omitempty"`
+}
+
+// MergeResponse is a merge that happened.
+type MergeResponse struct {
+	Agent          string      `json:"agent"`
+	Branch         string      `json:"branch"`
+	Target         string      `json:"target"`
+	MergeCommitSHA string      `json:"merge_commit_sha,omitempty"`
+	MergeStatus    MergeStatus `json:"merge_status"`
+	Project        string      `json:"project,omitempty"`
+	DryRun         bool        `json:"dry_run,omitempty"`
+	Paths          []string    `json:"paths,omitempty"`
+	Note           string      `json:"note,omitempty"`
+}
+
+// DaemonStatus is the answer to GET /v1/status.
+type DaemonStatus struct {
+	Version       string      `json:"version"`
+	PID           int         `json:"pid"`
+	StartedAt     time.Time   `json:"started_at"`
+	IsolationMode string      `json:"isolation_mode"`
+	Launcher      string      `json:"launcher"`
+	CgroupMode    string      `json:"cgroup_mode"`
+	Workspaces    []Workspace `json:"workspaces"`
+	Agents        []Agent     `json:"agents"`
+	Locks         int         `json:"locks"`
+	Warnings      []string    `json:"warnings,omitempty"`
+}
+
+// WhyEntry explains one refusal in words.
+type WhyEntry struct {
+	Time   time.Time  `json:"time"`
+	Op     string     `json:"op"`
+	Path   string     `json:"path"`
+	Code   Code       `json:"code"`
+	Errno  string     `json:"errno"`
+	Holder string     `json:"holder,omitempty"`
+	Since  *time.Time `json:"since,omitempty"`
+	Hint   string     `json:"hint"`
+	Count  int        `json:"count,omitempty"`
+}
+
+// Attach tells a client where the agent's own server is: terminals and
+// output streams go there directly, so that they outlive the daemon.
+type Attach struct {
+	Agent  string `json:"agent"`
+	Socket string `json:"socket"`
+}

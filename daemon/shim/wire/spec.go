@@ -1,0 +1,99 @@
+package wire
+
+import (
+	"time"
+
+	"polis/daemon/api"
+)
+
+// Version is the protocol version this build speaks; a shim reports its own
+// in Status.
+const Version = 1
+
+// Spec is everything a shim needs to know, written by polisd to a root-only
+// file before the shim starts and never changed afterwards.
+type Spec struct {
+	Version   int    `json:"version"`
+	Agent     string `json:"agent"`
+	Workspace string `json:"workspace"`
+	// RunDir is the shim's own directory below /run: sockets, rootfs, libcontainer state.
+	RunDir string `json:"run_dir"`
+	// LockSocket is where lockd listens; Session names this agent's session
+	// across reconnects.
+	LockSocket string `json:"lock_socket"`
+	Session    string `json:"session"`
+	Secret     string `json:"secret"`
+
+	Git bool `json:"git"`
+	// Tree is the directory below the view (the worktree, or the project of a
+	// workspace without git); Mountpoint is where the view goes on the host.
+	Tree        string `json:"tree"`
+	Mountpoint  string `json:"mountpoint"`
+	ProjectPath string `json:"project_path"`
+	BareRepo    string `json:"bare_repo,omitempty"`
+	PrivateGit  string `json:"private_git,omitempty"`
+	Branch      string `json:"branch,omitempty"`
+	Target      string `json:"target,omitempty"`
+
+	UID     int    `json:"uid"`
+	GID     int    `json:"gid"`
+	User    string `json:"user"`
+	Home    string `json:"home"`
+	HomeDir string `json:"home_dir"`
+	Scratch string `json:"scratch,omitempty"`
+	LogDir  string `json:"log_dir"`
+
+	Policy      api.Policy `json:"policy"`
+	LocksExempt []string   `json:"locks_exempt,omitempty"`
+	Wait        Duration   `json:"wait"`
+	Hold        Hold       `json:"hold"`
+	TempNames   []string   `json:"temp_names,omitempty"`
+	Mounts      []Mount    `json:"mounts,omitempty"`
+	Env         []string   `json:"env,omitempty"`
+	Command     []string   `json:"command,omitempty"`
+	NetNS       string     `json:"netns"`
+	Address     string     `json:"address"`
+	CgroupPath  string     `json:"cgroup_path"`
+	Delegated   bool       `json:"delegated,omitempty"`
+	MemoryBytes int64      `json:"memory_bytes"`
+	Pids        int64      `json:"pids"`
+	CPUWeight   uint64     `json:"cpu_weight"`
+	SocketGID   int        `json:"socket_gid"`
+	StopGrace   Duration   `json:"stop_grace"`
+	LogBytes    int64      `json:"log_bytes"`
+	Resolvers   []string   `json:"resolvers,omitempty"`
+	Ports       []PortSpec `json:"ports,omitempty"`
+	Created     time.Time  `json:"created"`
+	Generation  uint64     `json:"generation"`
+}
+
+// PortSpec is a port map to set up.
+type PortSpec struct {
+	Internal int    `json:"internal"`
+	External int    `json:"external"`
+	Bind     string `json:"bind"`
+}
+
+// Mount is a directory or file of the host brought into the sandbox.
+type Mount struct {
+	Source   string `json:"source" toml:"source"`
+	Dest     string `json:"dest" toml:"dest"`
+	ReadOnly bool   `json:"read_only" toml:"read_only"`
+}
+
+// Hold says how long a lease is kept after the last use: "close", "merge" or
+// a duration such as "30s".
+type Hold string
+
+// Duration is a time.Duration that reads and writes as "3s".
+type Duration time.Duration
+
+// MarshalText writes the duration as Go does.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+
+// UnmarshalText reads what time.ParseDuration reads.
+func (d *Duration) UnmarshalText(b []byte) error {
+	v, err := time.ParseDuration(string(b))
+	*d = Duration(v)
+	return err
+}

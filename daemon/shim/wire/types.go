@@ -1,0 +1,67 @@
+package wire
+
+import (
+	"time"
+
+	"polis/daemon/api"
+)
+
+// Status is what a shim says of itself: GET /v1/status.
+type Status struct {
+	Version     int               `json:"version"`
+	Agent       string            `json:"agent"`
+	Generation  uint64            `json:"generation"`
+	PID         int               `json:"pid"`
+	InitPID     int               `json:"init_pid"`
+	Running     bool              `json:"running"`
+	MainPID     int               `json:"main_pid,omitempty"`
+	StartedAt   time.Time         `json:"started_at"`
+	ExitCode    *int              `json:"exit_code,omitempty"`
+	ExitedAt    *time.Time        `json:"exited_at,omitempty"`
+	Counters    api.Counters      `json:"counters"`
+	Memory      int64             `json:"memory"`
+	Processes   int               `json:"processes"`
+	Sessions    int               `json:"sessions"`
+	Ports       []api.PortMapping `json:"ports"`
+	OOM         string            `json:"oom,omitempty"`
+	OwnedRefs   []string          `json:"owned_refs,omitempty"`
+	LastEvent   uint64            `json:"last_event"`
+	Passthrough bool              `json:"passthrough"`
+}
+
+// StartRequest starts the agent's main command: POST /v1/start.
+type StartRequest struct {
+	Command []string `json:"command"`
+	Env     []string `json:"env,omitempty"`
+	TTY     bool     `json:"tty"`
+	// Banner is written to the log before the command's first output.
+	Banner string `json:"banner,omitempty"`
+}
+
+// StopRequest ends the main command: POST /v1/stop.
+type StopRequest struct {
+	Grace Duration `json:"grace"`
+}
+
+// ExecRequest is the head of POST /v1/exec; the connection is then upgraded
+// to frames.
+type ExecRequest struct {
+	Command []string `json:"command"`
+	Env     []string `json:"env,omitempty"`
+	TTY     bool     `json:"tty"`
+	Rows    uint16   `json:"rows,omitempty"`
+	Cols    uint16   `json:"cols,omitempty"`
+	// Stdin says whether the client will send input.
+	Stdin bool `json:"stdin"`
+}
+
+// Upgrade is the protocol name in the Upgrade header of exec and attach.
+const Upgrade = "polis-frames/1"
+
+// PortRequest adds a port map: POST /v1/ports; External must be chosen.
+type PortRequest struct {
+	Internal int    `json:"internal"`
+	External int    `json:"external"`
+	Bind     string `json:"bind"`
+	Auto     bool   `json:"auto,omitempty"`
+}
