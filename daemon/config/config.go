@@ -1,0 +1,231 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/BurntSushi/toml"
+
+	"polis/daemon/api"
+	"polis/daemon/shim/wire"
+)
+
+// DefaultFile is where the configuration is unless --config says otherwise.
+const DefaultFile = "/etc/polis/polisd.toml"
+
+// DefaultRunDir is the run directory of the machine's own polisd.
+const DefaultRunDir = "/run/polis"
+
+// Config is polisd.toml. Times are Go durations ("3s"); sizes are in the unit
+// their name ends in.
+type Config struct {
+	RunDir        string `toml:"run_dir"`
+	WorkspacesDir string `toml:"workspaces_dir"`
+	AgentsDir     string `toml:"agents_dir"`
+	Shim          string `toml:"shim"`
+	// Launcher starts shims: "systemd" (polis-agent@ units), "fork", or
+	// "auto": systemd when polisd itself was started by it.
+	Launcher  string          `toml:"launcher"`
+	MaxAgents int             `toml:"max_agents"`
+	LogLevel  string          `toml:"log_level"`
+	Network   Network         `toml:"network"`
+	Locks     Locks           `toml:"locks"`
+	Limits    Limits          `toml:"limits"`
+	Sandbox   Sandbox         `toml:"sandbox"`
+	Roles     map[string]Role `toml:"roles"`
+}
+
+// Network is the [network] table.
+type Network struct {
+	Pool    string `toml:"pool"`
+	Ports   string `toml:"ports"`
+	Bind    string `toml:"bind"`
+	AutoMap bool   `toml:"auto_map"`
+}
+
+// Locks is the [locks] table.
+type Locks struct {
+	Wait         wire.Duration `toml:"wait"`
+	Hold         wire.Hold     `toml:"hold"`
+	StaleTimeout wire.Duration `toml:"stale_timeout"`
+	Grace        wire.Duration `toml:"grace"`
+	Exempt       []string      `toml:"exempt"`
+	TempNames    []string      `toml:"temp_names"`
+}
+
+// Limits is the [limits] table: what an agent gets unless asked otherwise.
+type Limits struct {
+	MemoryMB  int           `toml:"memory_mb"`
+	Pids      int           `toml:"pids"`
+	CPUWeight int           `toml:"cpu_weight"`
+	StopGrace wire.Duration `toml:"stop_grace"`
+	LogMB     int           `toml:"log_mb"`
+}
+
+// Sandbox is the [sandbox] table.
+type Sandbox struct {
+	// User is who agents run as when the project belongs to root.
+	User        string       `toml:"user"`
+	ExtraMounts []wire.Mount `toml:"extra_mounts"`
+}
+
+// Role is a named policy: [roles.NAME].
+type Role struct {
+	api.Policy
+}
+
+// Default is the configuration of an empty file.
+func Default() Config {
+	return Config{
+		RunDir: DefaultRunDir, WorkspacesDir: "/var/lib/polis", AgentsDir: "/etc/polis/agents.d",
+		Shim: "", Launcher: "auto", MaxAgents: 10, LogLevel: "info",
+		Network: Network{Pool: "10.213.0.0/16", Ports: "3001-9999", Bind: "127.0.0.1", AutoMap: true},
+		Locks: Locks{Wait: wire.Duration(3 * time.Second), Hold: "30s",
+			StaleTimeout: wire.Duration(30 * time.Second), Grace: wire.Duration(5 * time.Second)},
+		Limits: Limits{MemoryMB: 512, Pids: 512, CPUWeight: 100,
+			StopGrace: wire.Duration(5 * time.Second), LogMB: 16},
+		Sandbox: Sandbox{User: "polis"},
+	}
+}
+
+// Load reads file over the defaults. A missing file is the defaults only if
+// it is DefaultFile.
+func Load(file string) (Config, error) {
+	c := Default()
+	b, err := os.ReadFile(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && file == DefaultFile:
+	case err != nil:
+		return c, api.Errorf(api.CodeInvalidConfig, "read configuration: %w", err)
+	default:
+		if c, err = Parse(string(b)); err != nil {
+			e := api.AsError(err)
+			e.Message = file + ": " + e.Message
+			return c, e
+		}
+	}
+	return c, c.check()
+}
+
+// Parse reads the text of a configuration over the defaults.
+func Parse(text string) (Config, error) {
+	c := Default()
+	md, err := toml.Decode(text, &c)
+	if err != nil {
+		return c, api.Errorf(api.CodeInvalidConfig, "%w", err)
+	}
+	if un := md.Undecoded(); len(un) > 0 {
+		return c, api.Errorf(api.CodeInvalidConfig, "unknown key %q", un[0].String()).
+			WithHint("see polisd.toml(5) for the keys")
+	}
+	return c, c.check()
+}
+
+// PortRange returns the first and last external port.
+func (c *Config) PortRange() (lo, hi int) {
+	lo, hi, _ = parseRange(c.Network.Ports)
+	return lo, hi
+}
+
+// Instance names this polisd among others on the machine: empty for the
+// machine's own.
+func (c *Config) Instance() string {
+	if c.RunDir == DefaultRunDir {
+		return ""
+	}
+	return c.RunDir
+}
+
+func (c *Config) check() error {
+	bad := func(field string, value any, rule string) error {
+		return api.Errorf(api.CodeInvalidConfig, "%s = %q: %s", field, fmt.Sprint(value), rule)
+	}
+	for field, dir := range map[string]string{"run_dir": c.RunDir, "workspaces_dir": c.WorkspacesDir, "agents_dir": c.AgentsDir} {
+		if !filepath.IsAbs(dir) || filepath.Clean(dir) != dir {
+			return bad(field, dir, "must be a clean absolute path")
+		}
+	}
+	if len(c.RunDir) > 50 {
+		return bad("run_dir", c.RunDir, "must have at most 50 bytes, because socket paths below it have at most 107")
+	}
+	if c.Shim != "" && !filepath.IsAbs(c.Shim) {
+		return bad("shim", c.Shim, "must be an absolute path")
+	}
+	switch c.Launcher {
+	case "auto", "systemd", "fork":
+	default:
+		return bad("launcher", c.Launcher, `must be "auto", "systemd" or "fork"`)
+	}
+	switch c.LogLevel {
+	case "debug", "info", "warn", "error":
+	default:
+		return bad("log_level", c.LogLevel, `must be "debug", "info", "warn" or "error"`)
+	}
+	if c.MaxAgents < 1 || c.MaxAgents > 1000 {
+		return bad("max_agents", c.MaxAgents, "must be from 1 to 1000")
+	}
+	if p, err := netip.ParsePrefix(c.Network.Pool); err != nil || !p.Addr().Is4() || p.Bits() > 22 || !p.Addr().IsPrivate() {
+		return bad("network.pool", c.Network.Pool, "must be a private IPv4 network of at least /22")
+	}
+	if _, _, err := parseRange(c.Network.Ports); err != nil {
+		return bad("network.ports", c.Network.Ports, err.Error())
+	}
+	if _, err := netip.ParseAddr(c.Network.Bind); err != nil {
+		return bad("network.bind", c.Network.Bind, "must be an IP address")
+	}
+	if err := CheckHold(c.Locks.Hold); err != nil {
+		return bad("locks.hold", c.Locks.Hold, err.Error())
+	}
+	for field, d := range map[string]wire.Duration{"locks.wait": c.Locks.Wait, "locks.stale_timeout": c.Locks.StaleTimeout,
+		"locks.grace": c.Locks.Grace, "limits.stop_grace": c.Limits.StopGrace} {
+		if v := time.Duration(d); v < 0 || v > 10*time.Minute {
+			return bad(field, v, "must be from 0s to 10m")
+		}
+	}
+	if c.Limits.MemoryMB < 16 || c.Limits.MemoryMB > 1<<20 {
+		return bad("limits.memory_mb", c.Limits.MemoryMB, "must be from 16 to 1048576")
+	}
+	if c.Limits.Pids < 16 || c.Limits.Pids > 1<<20 {
+		return bad("limits.pids", c.Limits.Pids, "must be from 16 to 1048576")
+	}
+	if c.Limits.CPUWeight < 1 || c.Limits.CPUWeight > 10000 {
+		return bad("limits.cpu_weight", c.Limits.CPUWeight, "must be from 1 to 10000")
+	}
+	if c.Limits.LogMB < 1 || c.Limits.LogMB > 1024 {
+		return bad("limits.log_mb", c.Limits.LogMB, "must be from 1 to 1024")
+	}
+	for i, m := range c.Sandbox.ExtraMounts {
+		if !filepath.IsAbs(m.Source) || !filepath.IsAbs(m.Dest) {
+			return bad(fmt.Sprintf("sandbox.extra_mounts[%d]", i), m.Source+":"+m.Dest, "source and dest must be absolute paths")
+		}
+	}
+	return nil
+}
+
+// CheckHold says whether h is "close", "merge" or a duration.
+func CheckHold(h wire.Hold) error {
+	if h == "close" || h == "merge" {
+		return nil
+	}
+	if d, err := time.ParseDuration(string(h)); err != nil || d < 0 || d > 24*time.Hour {
+		return errors.New(`must be "close", "merge" or a duration up to 24h`)
+	}
+	return nil
+}
+
+func parseRange(s string) (lo, hi int, err error) {
+	a, b, ok := strings.Cut(s, "-")
+	lo, err1 := strconv.Atoi(a)
+	hi, err2 := strconv.Atoi(b)
+	if !ok || err1 != nil || err2 != nil || lo < 1024 || hi > 65535 || lo > hi {
+		return 0, 0, errors.New("must be FIRST-LAST with 1024 <= FIRST <= LAST <= 65535")
+	}
+	return lo, hi, nil
+}

@@ -1,0 +1,84 @@
+package events
+
+import (
+	"sync"
+	"time"
+
+	"polis/daemon/api"
+)
+
+// Hub is a bounded ring of events with subscribers.
+type Hub struct {
+	// Size is the number of events kept; set before first use (default 4096).
+	Size int
+	Now  func() time.Time
+
+	mu   sync.Mutex
+	next uint64
+	ring []api.Event
+	subs map[chan struct{}]struct{}
+}
+
+// New makes a Hub whose first event gets the number after first.
+func New(first uint64) *Hub {
+	return &Hub{Size: 4096, Now: time.Now, next: first + 1, subs: map[chan struct{}]struct{}{}}
+}
+
+// Publish stamps and stores the event and wakes the subscribers.
+func (h *Hub) Publish(e api.Event) api.Event {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	e.ID = h.next
+	h.next++
+	if e.Time.IsZero() {
+		e.Time = h.Now()
+	}
+	h.ring = append(h.ring, e)
+	if over := len(h.ring) - h.Size; over > 0 {
+		h.ring = append(h.ring[:0:0], h.ring[over:]...)
+	}
+	for c := range h.subs {
+		select {
+		case c <- struct{}{}:
+		default:
+		}
+	}
+	return e
+}
+
+// Since returns the kept events with a number above id, oldest first.
+func (h *Hub) Since(id uint64) []api.Event {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if id >= h.next {
+		// The number comes from an earlier life of the daemon.
+		id = 0
+	}
+	for i, e := range h.ring {
+		if e.ID > id {
+			return append([]api.Event(nil), h.ring[i:]...)
+		}
+	}
+	return nil
+}
+
+// Last returns the number of the newest event.
+func (h *Hub) Last() uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.next - 1
+}
+
+// Watch returns a channel that gets a value after events were published;
+// cancel ends it. Readers then call Since.
+func (h *Hub) Watch() (wake <-chan struct{}, cancel func()) {
+	c := make(chan struct{}, 1)
+	h.mu.Lock()
+	h.subs[c] = struct{}{}
+	h.mu.Unlock()
+	return c, func() {
+		h.mu.Lock()
+		delete(h.subs, c)
+		h.mu.Unlock()
+	}
+}

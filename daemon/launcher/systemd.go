@@ -1,0 +1,83 @@
+package launcher
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/dbus"
+)
+
+// Systemd starts shims as polis-agent@NAME.service, so that they belong to
+// polis.slice and neither a restart nor a crash of polisd touches them.
+type Systemd struct{}
+
+// Name is what status shows.
+func (*Systemd) Name() string { return "systemd" }
+
+func unit(agent string) string { return "polis-agent@" + agent + ".service" }
+
+func (*Systemd) do(ctx context.Context, f func(*dbus.Conn) error) error {
+	c, err := dbus.NewWithContext(ctx)
+	if err != nil {
+		return fmt.Errorf("reach systemd: %w", err)
+	}
+	defer c.Close()
+	return f(c)
+}
+
+// Start starts the unit and waits until systemd calls it started or failed.
+func (s *Systemd) Start(ctx context.Context, agent, _ string) error {
+	return s.do(ctx, func(c *dbus.Conn) error {
+		// A unit left "failed" by an earlier life counts against the start limit.
+		_ = c.ResetFailedUnitContext(ctx, unit(agent)) //nolint:errcheck // not loaded: nothing to reset
+		return job(ctx, "start", func(ch chan<- string) error {
+			_, err := c.StartUnitContext(ctx, unit(agent), "replace", ch)
+			return err
+		})
+	})
+}
+
+// Alive says whether the unit is active.
+func (s *Systemd) Alive(ctx context.Context, agent, _ string) (alive bool, err error) {
+	err = s.do(ctx, func(c *dbus.Conn) error {
+		p, err := c.GetUnitPropertyContext(ctx, unit(agent), "ActiveState")
+		if err != nil {
+			return fmt.Errorf("ask for %s: %w", unit(agent), err)
+		}
+		switch p.Value.Value() {
+		case "active", "activating", "deactivating", "reloading":
+			alive = true
+		}
+		return nil
+	})
+	return alive, err
+}
+
+// Stop stops the unit; systemd's TimeoutStopSec bounds the grace.
+func (s *Systemd) Stop(ctx context.Context, agent, _ string, grace time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, grace+30*time.Second)
+	defer cancel()
+	return s.do(ctx, func(c *dbus.Conn) error {
+		return job(ctx, "stop", func(ch chan<- string) error {
+			_, err := c.StopUnitContext(ctx, unit(agent), "replace", ch)
+			return err
+		})
+	})
+}
+
+func job(ctx context.Context, verb string, start func(chan<- string) error) error {
+	ch := make(chan string, 1)
+	if err := start(ch); err != nil {
+		return fmt.Errorf("%s unit: %w", verb, err)
+	}
+	select {
+	case r := <-ch:
+		if r != "done" {
+			return fmt.Errorf("%s unit: systemd says %q", verb, r)
+		}
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%s unit: %w", verb, context.Cause(ctx))
+	}
+}

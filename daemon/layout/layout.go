@@ -1,0 +1,70 @@
+package layout
+
+import "path/filepath"
+
+// Workspace is the root directory of a workspace.
+type Workspace string
+
+// Project is the user's own checkout, or a link to it.
+func (w Workspace) Project() string { return filepath.Join(string(w), "project") }
+
+// Dir is where polis keeps everything that belongs to the workspace.
+func (w Workspace) Dir() string { return filepath.Join(string(w), ".polis") }
+
+// Bare is the shared repository.
+func (w Workspace) Bare() string { return filepath.Join(w.Dir(), "bare-repo.git") }
+
+// Worktrees holds one worktree per agent.
+func (w Workspace) Worktrees() string { return filepath.Join(w.Dir(), "worktrees") }
+
+// Worktree is an agent's worktree; while the agent has a shim, its view is
+// mounted here.
+func (w Workspace) Worktree(agent string) string { return filepath.Join(w.Worktrees(), agent) }
+
+// Private is the agent's own copy of what git shares (configuration, hooks, stash).
+func (w Workspace) Private(agent string) string { return filepath.Join(w.Dir(), "private", agent) }
+
+// Home is the directory the sandbox sees as $HOME.
+func (w Workspace) Home(agent string) string { return filepath.Join(w.Dir(), "homes", agent) }
+
+// Scratch is the directory the sandbox sees as /var/tmp.
+func (w Workspace) Scratch(agent string) string { return filepath.Join(w.Dir(), "scratch", agent) }
+
+// Logs holds an agent's output and task log.
+func (w Workspace) Logs(agent string) string { return filepath.Join(w.Dir(), "logs", agent) }
+
+// State is the one file of what the kernel and git cannot tell.
+func (w Workspace) State() string { return filepath.Join(w.Dir(), "state.json") }
+
+// Run is the run directory of one polisd; nothing in it matters after a reboot.
+type Run string
+
+// Socket is the admin API.
+func (r Run) Socket() string { return filepath.Join(string(r), "polisd.sock") }
+
+// LockSocket is where shims reach lockd.
+func (r Run) LockSocket() string { return filepath.Join(string(r), "lockd.sock") }
+
+// PidLock is held by the running polisd.
+func (r Run) PidLock() string { return filepath.Join(string(r), "polisd.lock") }
+
+// NetNS holds the agents' network namespaces.
+func (r Run) NetNS() string { return filepath.Join(string(r), "netns") }
+
+// Agents holds one directory per agent.
+func (r Run) Agents() string { return filepath.Join(string(r), "agents") }
+
+// Agent is what belongs to one running agent.
+func (r Run) Agent(agent string) string { return filepath.Join(r.Agents(), agent) }
+
+// AgentSpec is the file a shim is started with.
+func (r Run) AgentSpec(agent string) string { return filepath.Join(r.Agent(agent), "spec.json") }
+
+// AgentSocket is a shim's own API.
+func (r Run) AgentSocket(agent string) string { return ShimSocket(r.Agent(agent)) }
+
+// ShimSocket is the socket of the shim that lives in dir.
+func ShimSocket(dir string) string { return filepath.Join(dir, "shim.sock") }
+
+// ShimError is where a shim that could not start leaves its reason.
+func ShimError(dir string) string { return filepath.Join(dir, "error.json") }

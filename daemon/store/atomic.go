@@ -1,0 +1,87 @@
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// MaxFile bounds what is read back, in bytes.
+const MaxFile = 64 << 20
+
+// ErrCorrupt says that a state file could not be understood; it was put aside.
+var ErrCorrupt = errors.New("state file is corrupt")
+
+// WriteJSON replaces path with v so that a crash leaves the old or the new
+// content, never a part.
+func WriteJSON(path string, v any) (err error) {
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", path, err)
+	}
+	dir := filepath.Dir(path)
+	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.Close(), os.Remove(f.Name()))
+		}
+	}()
+	if _, err = f.Write(append(b, '\n')); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	if err = f.Sync(); err != nil {
+		return fmt.Errorf("sync %s: %w", path, err)
+	}
+	if err = os.Rename(f.Name(), path); err != nil {
+		return fmt.Errorf("replace %s: %w", path, err)
+	}
+	// From here on the new content is in place; only its durability is open.
+	if cerr := f.Close(); cerr != nil {
+		return fmt.Errorf("close %s: %w", path, cerr)
+	}
+	return syncDir(dir)
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("sync directory: %w", err)
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// ReadJSON reads path into v. A file that is not JSON of v's shape is moved
+// to path.corrupt-TIME and ErrCorrupt is returned; a missing file is
+// fs.ErrNotExist.
+func ReadJSON(path string, v any, now time.Time) error {
+	fi, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if fi.Size() > MaxFile {
+		return aside(path, now, fmt.Errorf("%d bytes are over the limit", fi.Size()))
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(b, v); err != nil {
+		return aside(path, now, err)
+	}
+	return nil
+}
+
+func aside(path string, now time.Time, why error) error {
+	to := path + ".corrupt-" + now.UTC().Format("20060102T150405.000000000Z")
+	if err := os.Rename(path, to); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w (%v) and could not be put aside: %w", ErrCorrupt, why, err)
+	}
+	return fmt.Errorf("%w (%v); kept as %s", ErrCorrupt, why, to)
+}

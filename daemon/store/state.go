@@ -1,0 +1,60 @@
+package store
+
+import (
+	"time"
+
+	"polis/daemon/api"
+)
+
+// StateVersion is the version of state.json this build writes.
+const StateVersion = 2
+
+// State is the content of state.json.
+type State struct {
+	Version         int             `json:"version"`
+	LastModified    time.Time       `json:"last_modified"`
+	IsolationMode   string          `json:"isolation_mode"`
+	Project         string          `json:"project"`
+	Git             bool            `json:"git"`
+	TargetBranch    string          `json:"target_branch"`
+	UID             int             `json:"uid"`
+	GID             int             `json:"gid"`
+	Agents          []Agent         `json:"agents"`
+	Locks           []api.Lock      `json:"locks"`
+	PortAllocations PortAllocations `json:"port_allocations"`
+}
+
+// PortAllocations mirrors the agents' port maps for readers of the file.
+type PortAllocations struct {
+	NextPort int               `json:"next_port"`
+	Mappings []api.PortMapping `json:"mappings"`
+}
+
+// Agent is what is kept of one agent.
+type Agent struct {
+	Name           string          `json:"name"`
+	BaseType       string          `json:"base_type"`
+	Branch         string          `json:"branch"`
+	Role           string          `json:"role,omitempty"`
+	MemoryLimitMB  int             `json:"memory_limit_mb"`
+	Command        []string        `json:"command,omitempty"`
+	Policy         api.Policy      `json:"policy"`
+	PortMappings   [][2]int        `json:"port_mappings"`
+	CreatedAt      time.Time       `json:"created_at"`
+	CgroupPath     string          `json:"cgroup_path"`
+	Status         api.Status      `json:"status"`
+	StatusReason   string          `json:"status_reason,omitempty"`
+	MergeStatus    api.MergeStatus `json:"merge_status,omitempty"`
+	MergeCommitSHA string          `json:"merge_commit_sha,omitempty"`
+	OwnedRefs      []string        `json:"owned_refs,omitempty"`
+	// Generation grows with every shim of the agent; it tells a new life from an old one.
+	Generation uint64 `json:"generation"`
+	Session    string `json:"session"`
+	Secret     string `json:"secret"`
+}
+
+// Registry is the list of a daemon's workspaces, by name.
+type Registry struct {
+	Version    int               `json:"version"`
+	Workspaces map[string]string `json:"workspaces"`
+}
