@@ -1,0 +1,154 @@
+package client
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"polis/daemon/api"
+)
+
+// AgentType is a base type an agent can be made of.
+type AgentType struct {
+	Name        string `json:"name"`
+	Available   bool   `json:"available"`
+	Program     string `json:"program"`
+	Description string `json:"description"`
+	// Reason says why the type is not available.
+	Reason string `json:"reason,omitempty"`
+}
+
+func agentPath(name string, rest ...string) string {
+	p := "/v1/agents/" + url.PathEscape(name)
+	for _, r := range rest {
+		p += "/" + r
+	}
+	return p
+}
+
+// Agents lists the agents of a workspace, or of all if workspace is empty.
+func (c *Client) Agents(ctx context.Context, workspace string) ([]api.Agent, error) {
+	query := url.Values{}
+	if workspace != "" {
+		query.Set("workspace", workspace)
+	}
+	var out struct {
+		Agents []api.Agent `json:"agents"`
+	}
+	err := c.call(ctx, http.MethodGet, "/v1/agents", query, nil, &out)
+	return out.Agents, err
+}
+
+// Add adds an agent. progress, if not nil, is told each step.
+func (c *Client) Add(ctx context.Context, req api.AddRequest, progress func(string)) (api.Agent, error) {
+	var out api.Agent
+	err := c.long(ctx, "/v1/agents", req, &out, progress)
+	return out, err
+}
+
+// Agent returns one agent.
+func (c *Client) Agent(ctx context.Context, name string) (api.Agent, error) {
+	var out api.Agent
+	err := c.call(ctx, http.MethodGet, agentPath(name), nil, nil, &out)
+	return out, err
+}
+
+// Remove removes an agent; its work is put aside first. force also removes
+// one that runs or has unsaved work.
+func (c *Client) Remove(ctx context.Context, name string, force bool) (api.RemoveResponse, error) {
+	query := url.Values{}
+	if force {
+		query.Set("force", "1")
+	}
+	var out api.RemoveResponse
+	err := c.call(ctx, http.MethodDelete, agentPath(name), query, nil, &out)
+	return out, err
+}
+
+// Start starts an agent's sandbox and main command.
+func (c *Client) Start(ctx context.Context, name string) (api.Agent, error) {
+	var out api.Agent
+	err := c.call(ctx, http.MethodPost, agentPath(name, "start"), nil, nil, &out)
+	return out, err
+}
+
+// Stop ends an agent's processes; its work stays.
+func (c *Client) Stop(ctx context.Context, name string) (api.Agent, error) {
+	var out api.Agent
+	err := c.call(ctx, http.MethodPost, agentPath(name, "stop"), nil, nil, &out)
+	return out, err
+}
+
+// Run gives an agent a task.
+func (c *Client) Run(ctx context.Context, name string, req api.RunRequest) (api.Task, error) {
+	var out api.Task
+	err := c.call(ctx, http.MethodPost, agentPath(name, "run"), nil, req, &out)
+	return out, err
+}
+
+// Merge brings an agent's branch to the target branch.
+func (c *Client) Merge(ctx context.Context, name string, req api.MergeRequest) (api.MergeResponse, error) {
+	var out api.MergeResponse
+	err := c.call(ctx, http.MethodPost, agentPath(name, "merge"), nil, req, &out)
+	return out, err
+}
+
+// Discard removes an agent and its branch after putting the work aside.
+func (c *Client) Discard(ctx context.Context, name string) (api.RemoveResponse, error) {
+	var out api.RemoveResponse
+	err := c.call(ctx, http.MethodPost, agentPath(name, "discard"), nil, nil, &out)
+	return out, err
+}
+
+// Logs opens the output of an agent's main command: the last lines, and with
+// follow what comes, until ctx ends or the reader is closed.
+func (c *Client) Logs(ctx context.Context, name string, lines int, follow bool) (io.ReadCloser, error) {
+	query := url.Values{"lines": {strconv.Itoa(lines)}}
+	if follow {
+		query.Set("follow", "1")
+	}
+	return c.stream(ctx, agentPath(name, "logs"), query)
+}
+
+// Why explains what an agent was refused, the latest last.
+func (c *Client) Why(ctx context.Context, name string) ([]api.WhyEntry, error) {
+	var out struct {
+		Why []api.WhyEntry `json:"why"`
+	}
+	err := c.call(ctx, http.MethodGet, agentPath(name, "why"), nil, nil, &out)
+	return out.Why, err
+}
+
+// Policy returns an agent's path rules.
+func (c *Client) Policy(ctx context.Context, name string) (api.Policy, error) {
+	var out api.Policy
+	err := c.call(ctx, http.MethodGet, agentPath(name, "policy"), nil, nil, &out)
+	return out, err
+}
+
+// Tasks returns an agent's task log.
+func (c *Client) Tasks(ctx context.Context, name string) ([]api.Task, error) {
+	var out struct {
+		Tasks []api.Task `json:"tasks"`
+	}
+	err := c.call(ctx, http.MethodGet, agentPath(name, "tasks"), nil, nil, &out)
+	return out.Tasks, err
+}
+
+// Where returns where an agent's own socket is.
+func (c *Client) Where(ctx context.Context, name string) (api.Attach, error) {
+	var out api.Attach
+	err := c.call(ctx, http.MethodGet, agentPath(name, "attach"), nil, nil, &out)
+	return out, err
+}
+
+// Types lists the base types and whether they can be used here.
+func (c *Client) Types(ctx context.Context) ([]AgentType, error) {
+	var out struct {
+		Types []AgentType `json:"types"`
+	}
+	err := c.call(ctx, http.MethodGet, "/v1/types", nil, nil, &out)
+	return out.Types, err
+}

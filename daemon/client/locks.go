@@ -1,0 +1,53 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"polis/daemon/api"
+)
+
+// Locks lists the leases held now.
+func (c *Client) Locks(ctx context.Context) ([]api.Lock, error) {
+	var out struct {
+		Locks []api.Lock `json:"locks"`
+	}
+	err := c.call(ctx, http.MethodGet, "/v1/locks", nil, nil, &out)
+	return out.Locks, err
+}
+
+// Lock takes an explicit lock.
+func (c *Client) Lock(ctx context.Context, req api.LockRequest) (api.Lock, error) {
+	var out api.Lock
+	err := c.call(ctx, http.MethodPost, "/v1/locks", nil, req, &out)
+	return out, err
+}
+
+// Unlock gives a lock back.
+func (c *Client) Unlock(ctx context.Context, req api.LockRequest) error {
+	return c.call(ctx, http.MethodDelete, "/v1/locks", nil, req, nil)
+}
+
+// Ports lists the port maps.
+func (c *Client) Ports(ctx context.Context) ([]api.PortMapping, error) {
+	var out struct {
+		Ports []api.PortMapping `json:"ports"`
+	}
+	err := c.call(ctx, http.MethodGet, "/v1/ports", nil, nil, &out)
+	return out.Ports, err
+}
+
+// AddPort maps a port of an agent to the host.
+func (c *Client) AddPort(ctx context.Context, req api.PortRequest) (api.PortMapping, error) {
+	var out api.PortMapping
+	err := c.call(ctx, http.MethodPost, "/v1/ports", nil, req, &out)
+	return out, err
+}
+
+// RemovePort removes the map of an agent's port.
+func (c *Client) RemovePort(ctx context.Context, agent string, internal int) error {
+	path := fmt.Sprintf("/v1/ports/%s/%d", url.PathEscape(agent), internal)
+	return c.call(ctx, http.MethodDelete, path, nil, nil, nil)
+}

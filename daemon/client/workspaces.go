@@ -1,0 +1,42 @@
+package client
+
+import (
+	"context"
+	"io"
+	"net/http"
+
+	"polis/daemon/api"
+)
+
+// Status asks for the daemon's own state.
+func (c *Client) Status(ctx context.Context) (api.DaemonStatus, error) {
+	var out api.DaemonStatus
+	err := c.call(ctx, http.MethodGet, "/v1/status", nil, nil, &out)
+	return out, err
+}
+
+// Health returns nil if polisd answers and is well.
+func (c *Client) Health(ctx context.Context) error {
+	return c.call(ctx, http.MethodGet, "/v1/health", nil, nil, nil)
+}
+
+// Metrics opens the daemon's numbers as Prometheus text. The caller closes it.
+func (c *Client) Metrics(ctx context.Context) (io.ReadCloser, error) {
+	return c.stream(ctx, "/v1/metrics", nil)
+}
+
+// Workspaces lists the repositories under polis.
+func (c *Client) Workspaces(ctx context.Context) ([]api.Workspace, error) {
+	var out struct {
+		Workspaces []api.Workspace `json:"workspaces"`
+	}
+	err := c.call(ctx, http.MethodGet, "/v1/workspaces", nil, nil, &out)
+	return out.Workspaces, err
+}
+
+// Up makes or finds a workspace. progress, if not nil, is told each step.
+func (c *Client) Up(ctx context.Context, req api.UpRequest, progress func(string)) (api.UpResponse, error) {
+	var out api.UpResponse
+	err := c.long(ctx, "/v1/workspaces", req, &out, progress)
+	return out, err
+}
