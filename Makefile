@@ -1,0 +1,100 @@
+# polis. "make help" lists the targets.
+#
+# polisd and polisctl are pure Go. polis-shim needs cgo: libcontainer enters
+# namespaces in C before the Go runtime starts, and seccomp is libseccomp.
+
+SHELL   := /bin/bash
+GO      ?= go
+DESTDIR ?=
+PREFIX  ?= /usr
+SYSCONFDIR ?= /etc
+UNITDIR ?= $(PREFIX)/lib/systemd/system
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+
+TAGS    := seccomp
+LDFLAGS := -s -w
+BIN     := bin
+PKGS    ?= ./...
+# Two packages at a time: kernel tests share two cores and one FUSE.
+PAR     ?= 2
+FUZZTIME ?= 10s
+
+.PHONY: help
+help: ## this list
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+.PHONY: setup
+setup: ## install what building and testing need (Debian packages; does nothing when they are there)
+	@scripts/setup
+
+.PHONY: build
+build: ## bin/polisd, bin/polisctl (pure Go) and bin/polis-shim (cgo)
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/polisd ./cmd/polisctl
+	CGO_ENABLED=1 $(GO) build -trimpath -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/polis-shim
+
+.PHONY: test
+test: setup build ## everything: lint, unit and kernel tests with the race detector, the programs end to end, systemd; fails if anything is left behind
+	@scripts/lint
+	scripts/leakcheck run $(GO) test -race -tags '$(TAGS)' -p $(PAR) -timeout 20m $$($(GO) list -tags '$(TAGS)' ./... | grep -v -e '/e2e$$' -e '/e2e/systemd$$')
+	POLIS_BIN=$(CURDIR)/$(BIN) scripts/leakcheck run $(GO) test -tags '$(TAGS)' -count=1 -p 1 -timeout 15m -v ./e2e ./e2e/systemd
+
+.PHONY: e2e
+e2e: build ## the programs end to end, without and under systemd
+	POLIS_BIN=$(CURDIR)/$(BIN) scripts/leakcheck run $(GO) test -tags '$(TAGS)' -count=1 -p 1 -timeout 15m -v ./e2e ./e2e/systemd
+
+.PHONY: demo
+demo: setup build ## the demonstration: two agents on one repository, step by step
+	@scripts/demo
+
+.PHONY: lint
+lint: ## gofmt, vet, forbidden calls, staticcheck
+	@scripts/lint
+
+.PHONY: bench
+bench: build ## ratios to the native file system (prints, never fails on speed)
+	POLIS_BIN=$(CURDIR)/$(BIN) $(GO) test -tags '$(TAGS)' -run '^$$' -bench . -benchtime 1x -timeout 30m ./e2e/bench
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for FUZZTIME each
+	@set -e; for p in $$($(GO) list -tags '$(TAGS)' $(PKGS)); do \
+	  for f in $$($(GO) test -tags '$(TAGS)' -list '^Fuzz' $$p | grep '^Fuzz' || true); do \
+	    echo "$$p $$f"; $(GO) test -tags '$(TAGS)' -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$p; done; done
+
+.PHONY: man
+man: build ## the generated man pages and completions of polisctl, into dist/
+	rm -rf dist/man dist/completion && mkdir -p dist/man dist/completion
+	cp docs/man/*.[1-8] dist/man/
+	cp packaging/completion/* dist/completion/
+
+# Install needs no root with DESTDIR. Nothing is enabled or started here.
+.PHONY: install
+install: ## programs, units, configuration and man pages below DESTDIR (build first)
+	@for b in polisd polisctl polis-shim; do test -x $(BIN)/$$b || { echo "$(BIN)/$$b is missing: run make build first" >&2; exit 1; }; done
+	install -D -m 755 $(BIN)/polisd     $(DESTDIR)$(PREFIX)/sbin/polisd
+	install -D -m 755 $(BIN)/polisctl   $(DESTDIR)$(PREFIX)/bin/polisctl
+	install -D -m 755 $(BIN)/polis-shim $(DESTDIR)$(PREFIX)/lib/polis/polis-shim
+	install -d $(DESTDIR)$(UNITDIR)
+	install -m 644 units/*.service units/*.socket units/*.slice $(DESTDIR)$(UNITDIR)/
+	install -D -m 644 units/polis.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/polis.conf
+	install -D -m 644 units/polis.tmpfiles $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/polis.conf
+	install -d $(DESTDIR)$(SYSCONFDIR)/polis/agents.d
+	test -e $(DESTDIR)$(SYSCONFDIR)/polis/polisd.toml || install -m 644 units/polisd.toml $(DESTDIR)$(SYSCONFDIR)/polis/polisd.toml
+	for m in docs/man/*.[1-8]; do test -e $$m || continue; install -D -m 644 $$m $(DESTDIR)$(PREFIX)/share/man/man$${m##*.}/$${m##*/}; done
+	test ! -e packaging/completion/polisctl.bash || install -D -m 644 packaging/completion/polisctl.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/polisctl
+	test ! -e packaging/completion/_polisctl || install -D -m 644 packaging/completion/_polisctl $(DESTDIR)$(PREFIX)/share/zsh/vendor-completions/_polisctl
+	test ! -e packaging/completion/polisctl.fish || install -D -m 644 packaging/completion/polisctl.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/polisctl.fish
+	@test -n "$(DESTDIR)" || scripts/post-install
+
+.PHONY: uninstall
+uninstall: ## take away what install put there; configuration and workspaces stay
+	@test -n "$(DESTDIR)" || scripts/pre-uninstall
+	rm -f $(DESTDIR)$(PREFIX)/sbin/polisd $(DESTDIR)$(PREFIX)/bin/polisctl
+	rm -rf $(DESTDIR)$(PREFIX)/lib/polis
+	cd units && rm -f $$(printf '$(DESTDIR)$(UNITDIR)/%s ' *.service *.socket *.slice)
+	rm -f $(DESTDIR)$(PREFIX)/lib/sysusers.d/polis.conf $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/polis.conf
+	for m in docs/man/*.[1-8]; do rm -f $(DESTDIR)$(PREFIX)/share/man/man$${m##*.}/$${m##*/}; done
+	rm -f $(DESTDIR)$(PREFIX)/share/bash-completion/completions/polisctl $(DESTDIR)$(PREFIX)/share/zsh/vendor-completions/_polisctl $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/polisctl.fish
+
+.PHONY: clean
+clean: ## take away what was built
+	rm -rf $(BIN) dist
