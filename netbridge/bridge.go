@@ -1,0 +1,230 @@
+package netbridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"path/filepath"
+
+	"github.com/google/nftables"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// Config says which instance's network this is.
+type Config struct {
+	// Instance tells daemons on one machine apart (the run directory, say).
+	// Empty means the plain names: bridge polis0, table polis.
+	Instance string
+	// Pool is where the instance takes its /22 from; DefaultPool if zero.
+	// A subnet that the instance's bridge already has wins over it.
+	Pool netip.Prefix
+	// NetnsDir holds one bind-mounted nsfs file per agent, for example
+	// /run/polis/netns. It is made, mode 0700, when missing.
+	NetnsDir string
+	// LockFile serialises all daemons of the machine; DefaultLockFile if empty.
+	LockFile string
+	// Log receives what changed and what was healed; slog.Default if nil.
+	Log *slog.Logger
+}
+
+// Endpoint is an agent's place in the network.
+type Endpoint struct {
+	NetNS   string       // nsfs file to join
+	Addr    netip.Addr   // the agent's address on eth0
+	Prefix  netip.Prefix // Addr with the length of the subnet
+	Gateway netip.Addr   // the bridge's address
+	Link    string       // host end of the veth pair
+}
+
+// Bridge is the network of one daemon instance. It holds no state of its own:
+// every call asks the kernel what is and makes it what should be.
+type Bridge struct {
+	cfg   Config
+	names names
+	log   *slog.Logger
+	turn  chan struct{} // one change at a time; a channel, so that waiting can be cancelled
+}
+
+// New checks the configuration. It changes nothing on the machine.
+func New(cfg Config) (*Bridge, error) {
+	if !cfg.Pool.IsValid() {
+		cfg.Pool = DefaultPool()
+	}
+	if err := checkPool(cfg.Pool); err != nil {
+		return nil, err
+	}
+	cfg.Pool = cfg.Pool.Masked()
+	if !filepath.IsAbs(cfg.NetnsDir) {
+		return nil, fmt.Errorf("directory for network namespaces %q: want an absolute path", cfg.NetnsDir)
+	}
+	if cfg.LockFile == "" {
+		cfg.LockFile = DefaultLockFile
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
+	}
+	return &Bridge{cfg: cfg, names: namesFor(cfg.Instance), log: cfg.Log, turn: make(chan struct{}, 1)}, nil
+}
+
+// Name is the bridge interface.
+func (b *Bridge) Name() string { return b.names.bridge }
+
+// Table is the nftables table (family inet).
+func (b *Bridge) Table() string { return b.names.table }
+
+// change is one locked look at, and change of, the machine's network.
+type change struct {
+	*Bridge
+	nl *netlink.Handle
+}
+
+// locked runs fn alone on the machine. last reports that no polis network is
+// left, so that the lock file can go as well.
+func (b *Bridge) locked(ctx context.Context, fn func(c *change) (last bool, err error)) (err error) {
+	select {
+	case b.turn <- struct{}{}:
+		defer func() { <-b.turn }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	unlock, err := lockFile(ctx, b.cfg.LockFile)
+	if err != nil {
+		return err
+	}
+	var last bool
+	defer func() { err = errors.Join(err, unlock(last)) }()
+	h, err := hostHandle()
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	last, err = fn(&change{Bridge: b, nl: h})
+	return err
+}
+
+func hostHandle() (*netlink.Handle, error) {
+	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
+	if err != nil {
+		return nil, fmt.Errorf("open rtnetlink: %w", err)
+	}
+	return h, nil
+}
+
+// ownVeth is a host end of ours together with what its alias says.
+type ownVeth struct {
+	link  netlink.Link
+	alias vethAlias
+}
+
+// scan is what one dump of the links tells.
+type scan struct {
+	bridge   netlink.Link // ours, or nil
+	mark     bridgeAlias  // of our bridge
+	foreign  bool         // our bridge's name is taken by somebody else's link
+	others   []netlink.Link
+	veths    []ownVeth      // of this instance
+	halfMade []netlink.Link // veths of any instance that never got their alias
+}
+
+func (c *change) scan() (scan, error) { return scanLinks(c.nl, c.names.bridge) }
+
+func scanLinks(h *netlink.Handle, bridge string) (scan, error) {
+	var links []netlink.Link
+	err := retryInterrupted(func() (err error) {
+		links, err = h.LinkList()
+		return err
+	})
+	if err != nil {
+		return scan{}, fmt.Errorf("list links: %w", err)
+	}
+	var s scan
+	for _, l := range links {
+		a := l.Attrs()
+		mark, marked := parseBridgeAlias(a.Alias)
+		switch {
+		case a.Name == bridge:
+			// A bridge without an alias is one whose maker was killed right after.
+			if l.Type() == "bridge" && (marked || a.Alias == "") {
+				s.bridge, s.mark = l, mark
+			} else {
+				s.foreign = true
+			}
+		case l.Type() == "bridge" && marked:
+			s.others = append(s.others, l)
+		case l.Type() == "veth" && vethName.MatchString(a.Name):
+			if alias, ok := parseVethAlias(a.Alias); ok && alias.bridge == bridge {
+				s.veths = append(s.veths, ownVeth{l, alias})
+			} else if a.Alias == "" {
+				s.halfMade = append(s.halfMade, l)
+			}
+		}
+	}
+	return s, nil
+}
+
+// subnet is what the bridge's address says.
+func (c *change) subnet(br netlink.Link) (netip.Prefix, bool, error) {
+	var addrs []netlink.Addr
+	err := retryInterrupted(func() (err error) {
+		addrs, err = c.nl.AddrList(br, netlink.FAMILY_V4)
+		return err
+	})
+	if err != nil {
+		return netip.Prefix{}, false, fmt.Errorf("addresses of %s: %w", c.names.bridge, err)
+	}
+	for _, a := range addrs {
+		p, ok := prefixOf(a.IPNet)
+		if ok && p.Bits() <= 30 && p.Addr() == gatewayOf(p) {
+			return p.Masked(), true, nil
+		}
+	}
+	return netip.Prefix{}, false, nil
+}
+
+// applyRules replaces the instance's table by the plan for these agents.
+func (c *change) applyRules(subnet netip.Prefix, veths []ownVeth) error {
+	d := desired{table: c.names.table, bridge: c.names.bridge, subnet: subnet, pool: c.cfg.Pool}
+	for _, v := range veths {
+		d.agents = append(d.agents, desiredAgent{veth: v.link.Attrs().Name, addr: v.alias.addr})
+	}
+	conn, err := nftables.New()
+	if err != nil {
+		return fmt.Errorf("open nftables: %w", err)
+	}
+	return plan(d).apply(conn)
+}
+
+// List names every agent of the instance that has anything in the kernel, also
+// half of it: what creation or removal left behind when it was killed.
+func (b *Bridge) List(ctx context.Context) ([]string, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	h, err := hostHandle()
+	if err != nil {
+		return nil, err
+	}
+	defer h.Close()
+	s, err := scanLinks(h, b.names.bridge)
+	if err != nil {
+		return nil, err
+	}
+	seen := map[string]bool{}
+	for _, v := range s.veths {
+		seen[v.alias.agent] = true
+	}
+	files, err := os.ReadDir(b.cfg.NetnsDir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("list network namespaces: %w", err)
+	}
+	for _, f := range files {
+		if checkAgent(f.Name()) == nil {
+			seen[f.Name()] = true
+		}
+	}
+	return sortedKeys(seen), nil
+}

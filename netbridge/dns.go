@@ -1,0 +1,251 @@
+package netbridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+const (
+	// DefaultResolvConf is where the host's resolvers are named, resolv.conf(5).
+	DefaultResolvConf = "/etc/resolv.conf"
+
+	dnsQueryTimeout = 2 * time.Second // one resolver, one try
+	dnsTotalTimeout = 8 * time.Second // one question, all resolvers
+	dnsMaxQuestions = 128             // at a time, per agent
+	dnsMaxServers   = 3               // MAXNS of resolv.h
+)
+
+// DNSAddr is where an agent finds its resolver, in its own namespace.
+func DNSAddr() netip.AddrPort {
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 53}), 53)
+}
+
+// DNS answers an agent's questions on DNSAddr by asking the host's resolvers
+// from the host's namespace. It caches nothing and understands nothing but the
+// name asked for.
+//
+// Set the fields, then Open; Close ends it and waits.
+type DNS struct {
+	// NS is the agent's namespace. DNS does not close it.
+	NS *NS
+	// ResolvConf names the host's resolvers; DefaultResolvConf if empty. It is
+	// read again whenever it changed.
+	ResolvConf string
+	// Filter says whether the agent may resolve a name (lower case, no final
+	// dot). Nil allows all. A refused name does not exist (NXDOMAIN), which is
+	// the answer that programs take at once and do not retry.
+	Filter func(name string) bool
+	// Timeout bounds one question to one resolver; 2 s if 0.
+	Timeout time.Duration
+	// Log receives failures; slog.Default if nil.
+	Log *slog.Logger
+
+	servers []*dns.Server
+	wg      sync.WaitGroup
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	slots   chan struct{}
+	conf    resolvConf
+}
+
+// Open listens in the agent's namespace, UDP and TCP. ctx bounds Open only.
+func (d *DNS) Open(ctx context.Context) error {
+	if d.ResolvConf == "" {
+		d.ResolvConf = DefaultResolvConf
+	}
+	if d.Timeout <= 0 {
+		d.Timeout = dnsQueryTimeout
+	}
+	if d.Log == nil {
+		d.Log = slog.Default()
+	}
+	d.conf.path = d.ResolvConf
+	d.slots = make(chan struct{}, dnsMaxQuestions)
+	pc, err := d.NS.ListenPacket(ctx, "udp4", DNSAddr().String())
+	if err != nil {
+		return fmt.Errorf("agent's resolver: %w", err)
+	}
+	ln, err := d.NS.Listen(ctx, "tcp4", DNSAddr().String())
+	if err != nil {
+		return errors.Join(fmt.Errorf("agent's resolver: %w", err), pc.Close())
+	}
+	d.ctx, d.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	started := make(chan struct{}, 2)
+	note := func() { started <- struct{}{} }
+	d.servers = []*dns.Server{
+		{PacketConn: pc, Handler: dns.HandlerFunc(d.serve), UDPSize: dns.DefaultMsgSize, NotifyStartedFunc: note},
+		{Listener: ln, Handler: dns.HandlerFunc(d.serve), ReadTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second,
+			MaxTCPQueries: dnsMaxQuestions, NotifyStartedFunc: note},
+	}
+	for _, s := range d.servers {
+		d.wg.Go(func() {
+			if err := s.ActivateAndServe(); err != nil && d.ctx.Err() == nil {
+				d.Log.Error("the agent's resolver stopped", "op", "net.dns", "path", d.NS.Path(), "err", err)
+			}
+		})
+	}
+	// Shutdown fails on a server that has not started, so wait until both have.
+	for range d.servers {
+		<-started
+	}
+	return nil
+}
+
+// Close stops answering and waits for every goroutine.
+func (d *DNS) Close() error {
+	if d.cancel == nil {
+		return nil
+	}
+	d.cancel(ErrClosed)
+	var err error
+	for _, s := range d.servers {
+		ctx, cancel := context.WithTimeout(context.Background(), dnsTotalTimeout)
+		err = errors.Join(err, s.ShutdownContext(ctx))
+		cancel()
+	}
+	d.servers = nil
+	d.wg.Wait()
+	return err
+}
+
+func (d *DNS) serve(w dns.ResponseWriter, q *dns.Msg) {
+	_, udp := w.RemoteAddr().(*net.UDPAddr)
+	var r *dns.Msg
+	select {
+	case d.slots <- struct{}{}:
+		r = d.answer(q, udp)
+		<-d.slots
+	default: // too many at a time: say so at once
+		r = refusal(q, dns.RcodeServerFailure)
+	}
+	if udp {
+		size := dns.MinMsgSize
+		if o := q.IsEdns0(); o != nil {
+			size = max(size, int(o.UDPSize()))
+		}
+		r.Truncate(size)
+	}
+	if err := w.WriteMsg(r); err != nil {
+		d.Log.Debug("cannot answer", "op", "net.dns", "err", err)
+	}
+}
+
+func (d *DNS) answer(q *dns.Msg, udp bool) *dns.Msg {
+	if q.Opcode != dns.OpcodeQuery || len(q.Question) != 1 || q.Response {
+		return refusal(q, dns.RcodeFormatError)
+	}
+	if d.Filter != nil {
+		name := strings.ToLower(strings.TrimSuffix(q.Question[0].Name, "."))
+		if !d.Filter(name) {
+			return refusal(q, dns.RcodeNameError)
+		}
+	}
+	servers, err := d.conf.servers()
+	if err != nil {
+		d.Log.Warn("cannot read the host's resolvers", "op", "net.dns", "path", d.conf.path, "err", err)
+		return refusal(q, dns.RcodeServerFailure)
+	}
+	ctx, cancel := context.WithTimeout(d.ctx, dnsTotalTimeout)
+	defer cancel()
+	var failed *dns.Msg
+	for _, s := range servers {
+		r, err := d.ask(ctx, q, s, udp)
+		if err == nil && r.Rcode != dns.RcodeServerFailure && r.Rcode != dns.RcodeRefused {
+			return r
+		}
+		if err == nil {
+			failed = r // what a resolver says beats what we would make up
+			continue
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		d.Log.Debug("resolver did not answer", "op", "net.dns", "server", s, "err", err)
+	}
+	if failed != nil {
+		return failed
+	}
+	return refusal(q, dns.RcodeServerFailure)
+}
+
+// ask puts one question to one resolver, again over TCP if the answer was cut.
+func (d *DNS) ask(ctx context.Context, q *dns.Msg, server string, udp bool) (*dns.Msg, error) {
+	out := q.Copy()
+	out.Id = dns.Id() // an id of our own, so that an agent cannot predict it
+	nets := []string{"tcp"}
+	if udp {
+		nets = []string{"udp", "tcp"}
+	}
+	for _, network := range nets {
+		c := dns.Client{Net: network, Timeout: d.Timeout}
+		if network == "udp" {
+			c.UDPSize = dns.DefaultMsgSize
+		}
+		r, _, err := c.ExchangeContext(ctx, out, server)
+		if err != nil {
+			return nil, err
+		}
+		if !r.Response || len(r.Question) != 1 || !strings.EqualFold(r.Question[0].Name, q.Question[0].Name) {
+			return nil, fmt.Errorf("resolver %s answered another question", server)
+		}
+		if r.Truncated && network == "udp" {
+			continue
+		}
+		r.Id = q.Id
+		return r, nil
+	}
+	return nil, fmt.Errorf("resolver %s gave no answer", server)
+}
+
+func refusal(q *dns.Msg, rcode int) *dns.Msg {
+	r := new(dns.Msg)
+	r.SetRcode(q, rcode)
+	r.RecursionAvailable = true
+	return r
+}
+
+// resolvConf is the host's list of resolvers, read again when the file changed.
+type resolvConf struct {
+	path string
+
+	mu   sync.Mutex
+	info os.FileInfo
+	list []string
+}
+
+func (c *resolvConf) servers() ([]string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	info, err := os.Stat(c.path)
+	if err != nil {
+		return nil, err
+	}
+	if c.info != nil && os.SameFile(c.info, info) && c.info.ModTime().Equal(info.ModTime()) && c.info.Size() == info.Size() {
+		return c.list, nil
+	}
+	conf, err := dns.ClientConfigFromFile(c.path)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]string, 0, dnsMaxServers)
+	for _, s := range conf.Servers {
+		if len(list) < dnsMaxServers {
+			list = append(list, net.JoinHostPort(s, conf.Port))
+		}
+	}
+	if len(list) == 0 { // resolv.conf(5): then it is the local machine
+		list = append(list, net.JoinHostPort("127.0.0.1", conf.Port))
+	}
+	c.info, c.list = info, list
+	return list, nil
+}

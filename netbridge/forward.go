@@ -1,0 +1,233 @@
+package netbridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// DefaultMaxConns bounds a port map; more wait in the kernel's backlog.
+	DefaultMaxConns = 512
+	// dialTimeout bounds each try to reach the server inside. All of them are
+	// in one kernel: an answer that takes longer is none.
+	dialTimeout = 3 * time.Second
+)
+
+// Forwarder maps a TCP port of the host to a TCP port of an agent. The server
+// inside may be bound to 127.0.0.1, ::1, 0.0.0.0, :: or the agent's address.
+//
+// Set the fields, then Open; Close ends it and waits.
+type Forwarder struct {
+	// NS is the agent's namespace. The forwarder does not close it.
+	NS *NS
+	// External is the host's side. An invalid address means 127.0.0.1; port 0
+	// lets the kernel choose.
+	External netip.AddrPort
+	// Internal is the agent's port.
+	Internal uint16
+	// AgentAddr is the agent's own address, tried last; may be invalid.
+	AgentAddr netip.Addr
+	// MaxConns bounds the connections at a time; DefaultMaxConns if 0.
+	MaxConns int
+	// Log receives failures that are not the peers' own; slog.Default if nil.
+	Log *slog.Logger
+
+	ln     net.Listener
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	wg     sync.WaitGroup
+	slots  chan struct{}
+	last   atomic.Int32 // index of the address that answered last
+
+	mu     sync.Mutex
+	closed bool
+	conns  map[net.Conn]struct{}
+}
+
+// Open binds the external port and starts to forward. ErrPortInUse says that
+// another program has it. ctx bounds Open only.
+func (f *Forwarder) Open(ctx context.Context) error {
+	if f.Internal == 0 {
+		return fmt.Errorf("%w: internal port 0", ErrPortRange)
+	}
+	addr := f.External.Addr()
+	if !addr.IsValid() {
+		addr = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	}
+	lc := plainListenConfig()
+	ln, err := lc.Listen(ctx, "tcp", netip.AddrPortFrom(addr, f.External.Port()).String())
+	if errors.Is(err, unix.EADDRINUSE) {
+		return fmt.Errorf("%w: %v", ErrPortInUse, netip.AddrPortFrom(addr, f.External.Port()))
+	}
+	if err != nil {
+		return fmt.Errorf("map port: %w", err)
+	}
+	if f.Log == nil {
+		f.Log = slog.Default()
+	}
+	if f.MaxConns <= 0 {
+		f.MaxConns = DefaultMaxConns
+	}
+	f.ln, f.slots, f.conns = ln, make(chan struct{}, f.MaxConns), map[net.Conn]struct{}{}
+	f.ctx, f.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	f.wg.Go(f.accept)
+	return nil
+}
+
+// Addr is where the map is reached on the host, with the port chosen.
+func (f *Forwarder) Addr() netip.AddrPort {
+	return f.ln.Addr().(*net.TCPAddr).AddrPort()
+}
+
+// Close stops to listen, cuts every connection and waits for all goroutines.
+func (f *Forwarder) Close() error {
+	f.mu.Lock()
+	if f.closed || f.ln == nil {
+		f.mu.Unlock()
+		f.wg.Wait()
+		return nil
+	}
+	f.closed = true
+	for c := range f.conns {
+		abort(c)
+	}
+	f.mu.Unlock()
+	f.cancel(ErrClosed)
+	err := f.ln.Close()
+	f.wg.Wait()
+	return err
+}
+
+// track lets Close reach the connection; false means that it is too late.
+func (f *Forwarder) track(c net.Conn) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return false
+	}
+	f.conns[c] = struct{}{}
+	return true
+}
+
+func (f *Forwarder) forget(c net.Conn) {
+	f.mu.Lock()
+	delete(f.conns, c)
+	f.mu.Unlock()
+	_ = c.Close() // the peers see how it ended; nobody is left to tell
+}
+
+func (f *Forwarder) accept() {
+	for {
+		select {
+		case f.slots <- struct{}{}:
+		case <-f.ctx.Done():
+			return
+		}
+		c, err := f.ln.Accept()
+		if err != nil {
+			<-f.slots
+			if f.ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
+				return
+			}
+			// Out of descriptors or memory, or the peer was quick to go.
+			f.Log.Warn("cannot accept", "op", "net.forward", "err", err)
+			select {
+			case <-time.After(50 * time.Millisecond):
+			case <-f.ctx.Done():
+				return
+			}
+			continue
+		}
+		f.wg.Go(func() {
+			defer func() { <-f.slots }()
+			f.serve(c)
+		})
+	}
+}
+
+func (f *Forwarder) serve(outer net.Conn) {
+	if !f.track(outer) {
+		abort(outer)
+		return
+	}
+	defer f.forget(outer)
+	inner, err := f.dial()
+	if err != nil {
+		// A reset is what the client would see if it had dialled the port itself.
+		abort(outer)
+		if !errors.Is(err, unix.ECONNREFUSED) && f.ctx.Err() == nil {
+			f.Log.Warn("cannot reach the agent's port", "op", "net.forward", "port", f.Internal, "err", err)
+		}
+		return
+	}
+	if !f.track(inner) {
+		abort(inner)
+		return
+	}
+	defer f.forget(inner)
+	relay(outer.(*net.TCPConn), inner.(*net.TCPConn))
+}
+
+// dial tries the loopback addresses and then the agent's own, beginning with
+// the one that answered last.
+func (f *Forwarder) dial() (net.Conn, error) {
+	targets := []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}
+	if f.AgentAddr.IsValid() {
+		targets = append(targets, f.AgentAddr)
+	}
+	start := int(f.last.Load())
+	var errs []error
+	for i := range targets {
+		at := (start + i) % len(targets)
+		ctx, cancel := context.WithTimeout(f.ctx, dialTimeout)
+		c, err := f.NS.Dial(ctx, "tcp", netip.AddrPortFrom(targets[at], f.Internal).String())
+		cancel()
+		if err == nil {
+			f.last.Store(int32(at))
+			return c, nil
+		}
+		errs = append(errs, err)
+		if f.ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, errors.Join(errs...)
+}
+
+// relay copies both ways. An end of one direction is passed on as such, so that
+// the other can go on; a failure ends both with a reset.
+func relay(a, b *net.TCPConn) {
+	var wg sync.WaitGroup
+	pump := func(dst, src *net.TCPConn) {
+		// TCPConn to TCPConn: the runtime uses splice(2).
+		_, err := io.Copy(dst, src)
+		if err == nil {
+			err = dst.CloseWrite()
+		}
+		if err != nil && !errors.Is(err, unix.ENOTCONN) {
+			abort(a)
+			abort(b)
+		}
+	}
+	wg.Go(func() { pump(a, b) })
+	pump(b, a)
+	wg.Wait()
+}
+
+// abort closes with a reset instead of an orderly end.
+func abort(c net.Conn) {
+	if t, ok := c.(*net.TCPConn); ok {
+		_ = t.SetLinger(0) // it may be closed already, which is as good
+	}
+	_ = c.Close()
+}

@@ -1,0 +1,72 @@
+package netbridge
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"net/netip"
+)
+
+// subnetBits is the size of an instance's share: 1021 agents and a gateway.
+const subnetBits = 22
+
+// DefaultPool is where instances take their subnets from unless configured.
+func DefaultPool() netip.Prefix { return netip.MustParsePrefix("10.213.0.0/16") }
+
+// checkPool wants an IPv4 prefix that holds at least a gateway and an agent.
+func checkPool(p netip.Prefix) error {
+	if !p.IsValid() || !p.Addr().Is4() || p.Bits() > 30 || p.Bits() < 8 {
+		return fmt.Errorf("address pool %v: want an IPv4 prefix between /8 and /30", p)
+	}
+	return nil
+}
+
+// freeSubnet is the first share of the pool that overlaps nothing taken.
+func freeSubnet(pool netip.Prefix, taken []netip.Prefix) (netip.Prefix, error) {
+	pool = pool.Masked()
+	bits := max(pool.Bits(), subnetBits)
+	count := uint32(1) << (bits - pool.Bits())
+	for i := range count {
+		s := netip.PrefixFrom(addrAt(pool, i<<(32-bits)), bits)
+		if !overlapsAny(s, taken) {
+			return s, nil
+		}
+	}
+	return netip.Prefix{}, fmt.Errorf("%w: %v (routes and addresses of this host overlap all of it; configure another pool)", ErrNoSubnet, pool)
+}
+
+func overlapsAny(p netip.Prefix, taken []netip.Prefix) bool {
+	for _, t := range taken {
+		if t.IsValid() && t.Bits() > 0 && p.Overlaps(t) {
+			return true
+		}
+	}
+	return false
+}
+
+// gatewayOf is the first usable address: the bridge's own.
+func gatewayOf(subnet netip.Prefix) netip.Addr { return addrAt(subnet.Masked(), 1) }
+
+// freeAddr picks an agent's address. The search starts at a place that follows
+// from the name: an agent that comes back gets its old address, and a new one
+// hardly ever inherits the connection-tracking entries of another.
+func freeAddr(subnet netip.Prefix, agent string, taken map[netip.Addr]bool) (netip.Addr, error) {
+	subnet = subnet.Masked()
+	hosts := uint32(1)<<(32-subnet.Bits()) - 3 // network, gateway, broadcast
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(agent)) // a hash never fails
+	start := h.Sum32() % hosts
+	for i := range hosts {
+		if a := addrAt(subnet, 2+(start+i)%hosts); !taken[a] {
+			return a, nil
+		}
+	}
+	return netip.Addr{}, fmt.Errorf("%w: %v", ErrNoAddress, subnet)
+}
+
+func addrAt(p netip.Prefix, offset uint32) netip.Addr {
+	base := p.Addr().As4()
+	var out [4]byte
+	binary.BigEndian.PutUint32(out[:], binary.BigEndian.Uint32(base[:])+offset)
+	return netip.AddrFrom4(out)
+}

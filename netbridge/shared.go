@@ -1,0 +1,278 @@
+package netbridge
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/google/nftables"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// EnsureShared makes the bridge with its address, the nft table and IPv4
+// forwarding what they should be, and clears half-made links. It is idempotent
+// and keeps every agent that is there.
+func (b *Bridge) EnsureShared(ctx context.Context) error {
+	return b.locked(ctx, func(c *change) (bool, error) { return false, c.ensureShared() })
+}
+
+func (c *change) ensureShared() error {
+	s, err := c.scan()
+	if err != nil {
+		return err
+	}
+	if s.foreign {
+		return fmt.Errorf("bridge %s: %w", c.names.bridge, ErrForeignLink)
+	}
+	for _, l := range s.halfMade {
+		c.log.Warn("removing a half-made link", "op", "net.shared", "link", l.Attrs().Name)
+		if err := c.deleteLink(l); err != nil {
+			return err
+		}
+	}
+	br := s.bridge
+	if br == nil {
+		if br, err = c.addBridge(); err != nil {
+			return err
+		}
+	}
+	if err := c.setUpBridge(br, s); err != nil {
+		if s.bridge == nil { // only undo what this call made
+			err = errors.Join(err, c.deleteLink(br))
+		}
+		return err
+	}
+	return nil
+}
+
+func (c *change) addBridge() (netlink.Link, error) {
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = c.names.bridge
+	// A fixed address: by default a bridge takes the lowest of its ports', and
+	// would change it under the agents' neighbour tables.
+	sum := sha256.Sum256([]byte(c.names.bridge))
+	attrs.HardwareAddr = net.HardwareAddr{0x0a, 0x71, sum[0], sum[1], sum[2], sum[3]}
+	snoop := false
+	if err := c.nl.LinkAdd(&netlink.Bridge{LinkAttrs: attrs, MulticastSnooping: &snoop}); err != nil {
+		return nil, fmt.Errorf("add bridge %s: %w", c.names.bridge, err)
+	}
+	br, err := c.nl.LinkByName(c.names.bridge)
+	if err != nil {
+		return nil, fmt.Errorf("find bridge %s: %w", c.names.bridge, err)
+	}
+	c.log.Info("bridge added", "op", "net.shared", "link", c.names.bridge)
+	return br, nil
+}
+
+// setUpBridge brings the bridge up last: before, nothing passes it unfiltered.
+func (c *change) setUpBridge(br netlink.Link, s scan) error {
+	if br.Attrs().Alias == "" {
+		if err := c.nl.LinkSetAlias(br, s.mark.String()); err != nil {
+			return fmt.Errorf("alias of %s: %w", c.names.bridge, err)
+		}
+	}
+	subnet, ok, err := c.subnet(br)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		if subnet, err = c.chooseSubnet(br); err != nil {
+			return err
+		}
+	}
+	if err := hardenLink(c.names.bridge); err != nil {
+		return err
+	}
+	gw := &netlink.Addr{IPNet: ipNet(gatewayOf(subnet), subnet.Bits())}
+	if err := c.nl.AddrReplace(br, gw); err != nil {
+		return fmt.Errorf("address %v on %s: %w", gw.IPNet, c.names.bridge, err)
+	}
+	if err := c.applyRules(subnet, s.veths); err != nil {
+		return err
+	}
+	if err := c.forwardOn(br, s.mark); err != nil {
+		return err
+	}
+	if err := c.nl.LinkSetUp(br); err != nil {
+		return fmt.Errorf("bring up %s: %w", c.names.bridge, err)
+	}
+	c.warnOfOthers()
+	return nil
+}
+
+// chooseSubnet takes the first share of the pool that no route of any table
+// and no address of any link overlaps.
+func (c *change) chooseSubnet(br netlink.Link) (netip.Prefix, error) {
+	var taken []netip.Prefix
+	err := retryInterrupted(func() error {
+		taken = taken[:0]
+		// Table 0 (RT_TABLE_UNSPEC) in the filter means every table.
+		routes, err := c.nl.RouteListFiltered(netlink.FAMILY_V4,
+			&netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
+		if err != nil {
+			return fmt.Errorf("list routes: %w", err)
+		}
+		for _, r := range routes {
+			if p, ok := prefixOf(r.Dst); ok {
+				taken = append(taken, p.Masked())
+			}
+		}
+		addrs, err := c.nl.AddrList(nil, netlink.FAMILY_V4)
+		if err != nil {
+			return fmt.Errorf("list addresses: %w", err)
+		}
+		for _, a := range addrs {
+			if p, ok := prefixOf(a.IPNet); ok && a.LinkIndex != br.Attrs().Index {
+				taken = append(taken, p.Masked())
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return netip.Prefix{}, err
+	}
+	subnet, err := freeSubnet(c.cfg.Pool, taken)
+	if err == nil {
+		c.log.Info("subnet chosen", "op", "net.shared", "link", c.names.bridge, "subnet", subnet.String())
+	}
+	return subnet, err
+}
+
+// warnOfOthers says what will stop agents although our own rules let them pass:
+// a drop in any table is final.
+func (c *change) warnOfOthers() {
+	conn, err := nftables.New()
+	if err != nil {
+		c.log.Warn("cannot look at other nft tables", "op", "net.shared", "err", err)
+		return
+	}
+	chains, err := conn.ListChains()
+	if err != nil {
+		c.log.Warn("cannot look at other nft tables", "op", "net.shared", "err", err)
+		return
+	}
+	for _, ch := range chains {
+		if ch.Hooknum != nil && *ch.Hooknum == unix.NF_INET_FORWARD && ch.Policy != nil &&
+			*ch.Policy == nftables.ChainPolicyDrop && ch.Table.Name != c.names.table {
+			c.log.Warn("another firewall drops forwarded packets by default; agents may have no internet until it accepts those of our bridge",
+				"op", "net.shared", "table", ch.Table.Name, "chain", ch.Name, "link", c.names.bridge)
+		}
+	}
+}
+
+// RemoveShared takes the bridge, the table and, if we turned it on and no other
+// polis network needs it, ip_forward away again, together with whatever agents
+// are left. Nothing there is success.
+func (b *Bridge) RemoveShared(ctx context.Context) error {
+	return b.locked(ctx, func(c *change) (bool, error) { return c.removeShared() })
+}
+
+func (c *change) removeShared() (last bool, err error) {
+	s, err := c.scan()
+	if err != nil {
+		return false, err
+	}
+	for _, v := range s.veths {
+		c.log.Warn("removing an agent's link together with the bridge", "agent", v.alias.agent, "op", "net.shared", "link", v.link.Attrs().Name)
+		if err := c.deleteLink(v.link); err != nil {
+			return false, err
+		}
+	}
+	if err := c.removeNetnsDir(); err != nil {
+		return false, err
+	}
+	if s.bridge != nil {
+		if err := c.forwardOff(s); err != nil {
+			return false, err
+		}
+		if err := c.deleteLink(s.bridge); err != nil {
+			return false, err
+		}
+		c.log.Info("bridge removed", "op", "net.shared", "link", c.names.bridge)
+	}
+	// The rules go last: without them and with a bridge, agents would be open.
+	if err := c.removeTable(); err != nil {
+		return false, err
+	}
+	return len(s.others) == 0, nil
+}
+
+func (c *change) removeTable() error {
+	conn, err := nftables.New()
+	if err != nil {
+		return fmt.Errorf("open nftables: %w", err)
+	}
+	t := &nftables.Table{Family: nftables.TableFamilyINet, Name: c.names.table}
+	conn.AddTable(t) // so that the deletion finds something
+	conn.DelTable(t)
+	if err := conn.Flush(); err != nil {
+		return fmt.Errorf("delete nft table inet %s: %w", c.names.table, err)
+	}
+	return nil
+}
+
+func (c *change) removeNetnsDir() error {
+	files, err := os.ReadDir(c.cfg.NetnsDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("list network namespaces: %w", err)
+	}
+	for _, f := range files {
+		if checkAgent(f.Name()) != nil {
+			continue // not a name we give
+		}
+		if err := removeNetNS(filepath.Join(c.cfg.NetnsDir, f.Name())); err != nil {
+			return err
+		}
+	}
+	if err := os.Remove(c.cfg.NetnsDir); err != nil && !errors.Is(err, unix.ENOTEMPTY) && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove directory for network namespaces: %w", err)
+	}
+	return nil
+}
+
+// deleteLink deletes a link; that it is gone already is success.
+func (c *change) deleteLink(l netlink.Link) error {
+	err := c.nl.LinkDel(l)
+	if err == nil || errors.Is(err, unix.ENODEV) || isNotFound(err) {
+		return nil
+	}
+	return fmt.Errorf("delete link %s: %w", l.Attrs().Name, err)
+}
+
+func isNotFound(err error) bool {
+	var nf netlink.LinkNotFoundError
+	return errors.As(err, &nf)
+}
+
+func ipNet(a netip.Addr, bits int) *net.IPNet {
+	return &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(bits, a.BitLen())}
+}
+
+func prefixOf(n *net.IPNet) (netip.Prefix, bool) {
+	if n == nil {
+		return netip.Prefix{}, false
+	}
+	a, ok := netip.AddrFromSlice(n.IP)
+	ones, bits := n.Mask.Size()
+	if a = a.Unmap(); !ok || bits == 0 || !a.Is4() {
+		return netip.Prefix{}, false
+	}
+	return netip.PrefixFrom(a, ones), true
+}
+
+func sortedKeys(m map[string]bool) []string {
+	return slices.SortedFunc(maps.Keys(m), strings.Compare)
+}
