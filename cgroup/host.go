@@ -1,0 +1,217 @@
+package cgroup
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Mode is how a machine mounts its control groups.
+type Mode string
+
+// The modes. Hybrid is v1 controllers with a cgroup v2 tree beside them, as
+// systemd mounts at /sys/fs/cgroup/unified.
+const (
+	V2     Mode = "v2"
+	V1     Mode = "v1"
+	Hybrid Mode = "hybrid"
+)
+
+// Controllers the package sets limits with.
+const (
+	memory = "memory"
+	pids   = "pids"
+	cpu    = "cpu"
+)
+
+// hierarchy is one mounted tree of groups.
+type hierarchy struct {
+	v2          bool
+	root        string   // where it is mounted
+	inner       string   // which group the mount shows as its root; "/" unless in a container
+	controllers []string // v1 only: what is attached, or "name=..."
+}
+
+// Host is the set of hierarchies of a machine. It does not change after
+// [Detect] and may be used by several goroutines.
+type Host struct {
+	Mode        Mode
+	hierarchies []hierarchy
+}
+
+// Detect reads /proc/self/mountinfo. It fails with [ErrNone] on a machine
+// without cgroups.
+func Detect() (*Host, error) {
+	f, err := os.Open("/proc/self/mountinfo")
+	if err != nil {
+		return nil, fmt.Errorf("detect cgroups: %w", err)
+	}
+	defer f.Close()
+	return parseHost(f)
+}
+
+// v1Controllers are the super block options of a v1 mount that name what is
+// attached to it; every other option is a mount option.
+var v1Controllers = []string{
+	"blkio", "cpu", "cpuacct", "cpuset", "debug", "devices", "freezer", "hugetlb",
+	"memory", "misc", "net_cls", "net_prio", "perf_event", "pids", "rdma",
+}
+
+func parseHost(r io.Reader) (*Host, error) {
+	h := &Host{}
+	seen := make(map[string]bool)
+	scan := bufio.NewScanner(r)
+	scan.Buffer(nil, 1<<20)
+	for scan.Scan() {
+		// 31 23 0:28 / /sys/fs/cgroup/memory rw,relatime shared:9 - cgroup cgroup rw,memory
+		left, right, ok := strings.Cut(scan.Text(), " - ")
+		if !ok {
+			continue
+		}
+		mount, super := strings.Fields(left), strings.Fields(right)
+		if len(mount) < 6 || len(super) < 3 {
+			continue
+		}
+		hier := hierarchy{root: unescape(mount[4]), inner: unescape(mount[3])}
+		switch super[0] {
+		case "cgroup2":
+			hier.v2 = true
+		case "cgroup":
+			for o := range strings.SplitSeq(super[2], ",") {
+				if slices.Contains(v1Controllers, o) || strings.HasPrefix(o, "name=") {
+					hier.controllers = append(hier.controllers, o)
+				}
+			}
+		default:
+			continue
+		}
+		// The same hierarchy mounted a second time (a bind for some container)
+		// is not another one. The first mount is the system's own.
+		key := strings.Join(hier.controllers, ",")
+		if seen[key] {
+			continue
+		}
+		seen[key] = true
+		h.hierarchies = append(h.hierarchies, hier)
+	}
+	if err := scan.Err(); err != nil {
+		return nil, fmt.Errorf("detect cgroups: %w", err)
+	}
+	var v1, v2 bool
+	for _, hier := range h.hierarchies {
+		v1, v2 = v1 || !hier.v2, v2 || hier.v2
+	}
+	switch {
+	case v1 && v2:
+		h.Mode = Hybrid
+	case v2:
+		h.Mode = V2
+	case v1:
+		h.Mode = V1
+	default:
+		return nil, ErrNone
+	}
+	return h, nil
+}
+
+// unescape undoes the octal escapes of mountinfo.
+func unescape(s string) string {
+	if !strings.Contains(s, `\`) {
+		return s
+	}
+	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
+}
+
+// controller returns the hierarchy that a v1 or hybrid host has the controller
+// in, or the v2 one of a pure v2 host.
+func (h *Host) controller(name string) (hierarchy, bool) {
+	for _, hier := range h.hierarchies {
+		if h.Mode == V2 || slices.Contains(hier.controllers, name) {
+			return hier, true
+		}
+	}
+	return hierarchy{}, false
+}
+
+// Own returns the group of the calling process, as a path below the mount
+// points: what a systemd unit's processes find as
+// "/polis.slice/polis-agent@x.service". On v1 and hybrid hosts it is the path
+// in systemd's own hierarchy.
+func (h *Host) Own() (string, error) {
+	b, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return "", fmt.Errorf("own cgroup: %w", err)
+	}
+	return h.parseOwn(string(b))
+}
+
+func (h *Host) parseOwn(text string) (string, error) {
+	best, rank := "", -1
+	for line := range strings.Lines(text) {
+		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
+		if len(parts) != 3 {
+			continue
+		}
+		r := 0
+		switch {
+		case parts[1] == "" && h.Mode == V2, parts[1] == "name=systemd":
+			r = 3
+		case parts[1] == "" && h.Mode == Hybrid:
+			r = 2
+		case strings.Contains(","+parts[1]+",", ",memory,"):
+			r = 1
+		}
+		if r > rank {
+			if p, ok := h.visible(parts[1], parts[2]); ok {
+				best, rank = p, r
+			}
+		}
+	}
+	if rank < 0 {
+		return "", fmt.Errorf("own cgroup: %w", ErrNone)
+	}
+	return best, nil
+}
+
+// visible turns a path of /proc/*/cgroup into one below the mount point. They
+// differ in a container without a cgroup namespace, where a mount shows only
+// a part of the tree.
+func (h *Host) visible(controllers, p string) (string, bool) {
+	for _, hier := range h.hierarchies {
+		if strings.Join(hier.controllers, ",") != controllers {
+			continue
+		}
+		if hier.inner == "/" || hier.inner == "" {
+			return path.Clean("/" + p), true
+		}
+		if rest, ok := strings.CutPrefix(p, hier.inner); ok && (rest == "" || rest[0] == '/') {
+			return path.Clean("/" + rest), true
+		}
+		return "", false
+	}
+	return "", false
+}
+
+// Sub returns the path of the group called name directly below base. It fails
+// with [ErrPath] when either is no plain name or path.
+func Sub(base, name string) (string, error) {
+	if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00\n") {
+		return "", fmt.Errorf("%w: name %q", ErrPath, name)
+	}
+	if !strings.HasPrefix(base, "/") || path.Clean(base) != base {
+		return "", fmt.Errorf("%w: %q", ErrPath, base)
+	}
+	return path.Join(base, name), nil
+}
+
+// validate refuses everything but a clean absolute path below the root.
+func validate(p string) error {
+	if !strings.HasPrefix(p, "/") || p == "/" || path.Clean(p) != p || strings.ContainsAny(p, "\x00\n") {
+		return fmt.Errorf("%w: %q", ErrPath, p)
+	}
+	return nil
+}

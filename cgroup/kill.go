@@ -1,0 +1,196 @@
+package cgroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Procs returns the processes of the group and of all groups below it, in any
+// hierarchy, sorted. A group that is not there has none.
+func (g *Group) Procs() ([]int, error) {
+	var out []int
+	for _, hier := range g.host.hierarchies {
+		err := walk(g.dir(hier), func(dir string) error {
+			p, err := readPids(dir, "cgroup.procs")
+			if err != nil && !gone(err) {
+				return err
+			}
+			out = append(out, p...)
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("processes of cgroup %s: %w", g.Path, err)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
+}
+
+func walk(root string, fn func(dir string) error) error {
+	return filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+		if gone(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if !d.IsDir() {
+			return nil
+		}
+		return fn(p)
+	})
+}
+
+// Kill kills every process of the group and of those below it, however it was
+// forked or daemonised, and returns when none is left. It fails with [ErrSelf]
+// when the caller is among them, and with [ErrBusy] when ctx ends first (a
+// process in an uninterruptible wait cannot be killed by anybody).
+func (g *Group) Kill(ctx context.Context) error {
+	wait := newBackoff()
+	for {
+		procs, err := g.Procs()
+		if err != nil {
+			return err
+		}
+		if len(procs) == 0 {
+			// A frozen group that is empty would freeze whoever enters next.
+			return g.freeze(false)
+		}
+		if slices.Contains(procs, os.Getpid()) {
+			return fmt.Errorf("kill cgroup %s: %w", g.Path, ErrSelf)
+		}
+		if err := g.killOnce(procs); err != nil {
+			return fmt.Errorf("kill cgroup %s: %w", g.Path, err)
+		}
+		if err := wait.sleep(ctx); err != nil {
+			return fmt.Errorf("kill cgroup %s: %w: %d left: %w", g.Path, ErrBusy, len(procs), err)
+		}
+	}
+}
+
+// killOnce uses cgroup.kill where there is one, which the kernel makes atomic
+// against forks. It does the rest by hand all the same: a process may be in
+// the v1 groups and not in the v2 one.
+func (g *Group) killOnce(procs []int) error {
+	for _, hier := range g.host.hierarchies {
+		if !hier.v2 {
+			continue
+		}
+		// cgroup.kill is new in Linux 5.14.
+		if err := writeFile(g.dir(hier), "cgroup.kill", "1"); err != nil && !gone(err) {
+			return err
+		}
+		if g.host.Mode == V2 {
+			if _, err := os.Stat(filepath.Join(g.dir(hier), "cgroup.kill")); err == nil {
+				return nil
+			}
+		}
+	}
+	// Frozen processes cannot fork while their list is read. The signal stays
+	// pending and is taken at the thaw.
+	if err := g.freeze(true); err != nil {
+		return err
+	}
+	if frozen, err := g.Procs(); err == nil {
+		procs = frozen
+	}
+	var first error
+	for _, pid := range procs {
+		if err := g.killOne(pid); err != nil && first == nil {
+			first = err
+		}
+	}
+	return errors.Join(first, g.freeze(false))
+}
+
+// killOne kills a process if it is still the member of the group that was
+// listed: a number may have gone to another process since.
+func (g *Group) killOne(pid int) error {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("open process %d: %w", pid, err)
+	}
+	defer unix.Close(fd)
+	if !g.member(pid) {
+		return nil
+	}
+	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("kill process %d: %w", pid, err)
+	}
+	return nil
+}
+
+// member says whether a process is in the group or below it, in any hierarchy.
+func (g *Group) member(pid int) bool {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cgroup")
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(b)) {
+		parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
+		if len(parts) != 3 {
+			continue
+		}
+		p, ok := g.host.visible(parts[1], parts[2])
+		if ok && (p == g.Path || strings.HasPrefix(p, g.Path+"/")) {
+			return true
+		}
+	}
+	return false
+}
+
+// freeze stops or continues the group. It does not wait for the freeze to be
+// complete: it only makes the race with forks smaller, and Kill looks again.
+func (g *Group) freeze(on bool) error {
+	for _, hier := range g.host.hierarchies {
+		file, value := "freezer.state", "THAWED"
+		if on {
+			value = "FROZEN"
+		}
+		switch {
+		case hier.v2:
+			file, value = "cgroup.freeze", "0"
+			if on {
+				value = "1"
+			}
+			// Killing a process of a frozen v2 group works, but hybrid hosts
+			// freeze with v1: once is enough.
+			if g.host.Mode != V2 {
+				continue
+			}
+		case !slices.Contains(hier.controllers, "freezer"):
+			continue
+		}
+		err := walk(g.dir(hier), func(dir string) error {
+			if err := writeFile(dir, file, value); err != nil && !gone(err) {
+				return err
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("freeze: %w", err)
+		}
+	}
+	return nil
+}
+
+// Freeze stops every process of the group, and thaws with on = false. It is
+// what the guard of a removal uses to look a second time.
+func (g *Group) Freeze(on bool) error {
+	if err := g.freeze(on); err != nil {
+		return fmt.Errorf("cgroup %s: %w", g.Path, err)
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+package cgroup
+
+import (
+	"fmt"
+	"time"
+)
+
+// Stats is what a group uses. Numbers of controllers the host lacks are 0.
+type Stats struct {
+	MemoryBytes     uint64        // in use now, page cache included
+	MemoryPeakBytes uint64        // most ever used; 0 on kernels that do not tell
+	MemoryLimit     uint64        // 0: no limit
+	CPU             time.Duration // processor time used
+	Pids            uint64        // processes and threads now
+	PidsLimit       uint64        // 0: no limit
+	OOMKills        uint64        // processes killed for memory since the group was made
+}
+
+// Stats reads the counters of the group. It fails with [ErrNotFound] when the
+// group is gone.
+func (g *Group) Stats() (Stats, error) {
+	var s Stats
+	if !g.Exists() {
+		return s, fmt.Errorf("stats of cgroup %s: %w", g.Path, ErrNotFound)
+	}
+	var usec, nsec uint64
+	fields := []struct {
+		controller, v1, v2 string
+		key                string // in a "key value" file of v2
+		into               *uint64
+	}{
+		{memory, "memory.usage_in_bytes", "memory.current", "", &s.MemoryBytes},
+		{memory, "memory.max_usage_in_bytes", "memory.peak", "", &s.MemoryPeakBytes},
+		{memory, "memory.limit_in_bytes", "memory.max", "", &s.MemoryLimit},
+		{pids, "pids.current", "pids.current", "", &s.Pids},
+		{pids, "pids.max", "pids.max", "", &s.PidsLimit},
+		{"cpuacct", "cpuacct.usage", "", "", &nsec},
+		{cpu, "", "cpu.stat", "usage_usec", &usec},
+	}
+	for _, f := range fields {
+		hier, ok := g.host.controller(f.controller)
+		file := f.v1
+		if hier.v2 {
+			file = f.v2
+		}
+		if !ok || file == "" {
+			continue
+		}
+		var err error
+		if f.key != "" {
+			*f.into, err = readKey(g.dir(hier), file, f.key)
+		} else {
+			*f.into, err = readUint(g.dir(hier), file)
+		}
+		if err != nil && !gone(err) {
+			return s, fmt.Errorf("stats of cgroup %s: %w", g.Path, err)
+		}
+	}
+	s.CPU = time.Duration(usec)*time.Microsecond + time.Duration(nsec)
+	var err error
+	s.OOMKills, err = g.OOMKills()
+	return s, err
+}
+
+// OOMKills counts the processes of the group the kernel killed for memory
+// since the group was made. A group that is gone, or a host without a memory
+// controller, has none.
+func (g *Group) OOMKills() (uint64, error) {
+	hier, ok := g.host.controller(memory)
+	if !ok {
+		return 0, nil
+	}
+	file := "memory.oom_control"
+	if hier.v2 {
+		file = "memory.events"
+	}
+	n, err := readKey(g.dir(hier), file, "oom_kill")
+	if err != nil && !gone(err) {
+		return 0, fmt.Errorf("out-of-memory count of cgroup %s: %w", g.Path, err)
+	}
+	return n, nil
+}
