@@ -1,0 +1,292 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"polis/daemon/api"
+	"polis/daemon/config"
+	"polis/daemon/store"
+)
+
+// limits of a request's lists and strings.
+const (
+	maxRules   = 256
+	maxWord    = 4096
+	maxWords   = 512
+	maxCommand = 128 << 10
+	maxPorts   = 64
+)
+
+// Add makes an agent: everything in order, or nothing at all.
+func (m *Manager) Add(ctx context.Context, req api.AddRequest) (api.Agent, error) {
+	a, err := m.reserve(req)
+	if err != nil {
+		return api.Agent{}, err
+	}
+	defer a.op.Unlock()
+	if err := m.create(ctx, a, req.Ports); err != nil {
+		uctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
+		defer cancel()
+		err = errors.Join(err, m.dismantle(uctx, a), m.forget(a))
+		m.Log.Warn("agent could not be added", "agent", req.Name, "err", err)
+		return api.Agent{}, err
+	}
+	m.Events.Publish(api.Event{Type: api.EventAgentCreated, Agent: a.Name(), Message: fmt.Sprintf("agent %s was added on branch %s", a.Name(), a.Kept.Branch)})
+	return m.live(ctx, a), nil
+}
+
+// reserve validates the request and takes the name; the returned agent's op is held.
+func (m *Manager) reserve(req api.AddRequest) (*Agent, error) {
+	if err := api.CheckName(req.Name); err != nil {
+		return nil, err
+	}
+	ws, err := m.Workspace(req.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	types, err := m.Types()
+	if err != nil {
+		return nil, err
+	}
+	if req.BaseType == "" {
+		return nil, api.Errorf(api.CodeAgentTypeUnavailable, "base_type is empty").WithHint("--base custom runs any program; polisctl agents types lists the others")
+	}
+	typ, err := config.PickType(types, req.BaseType)
+	if err != nil {
+		return nil, err
+	}
+	c := m.config()
+	pol, err := choosePolicy(c, req)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkAdd(req); err != nil {
+		return nil, err
+	}
+	mem := req.MemoryMB
+	if mem == 0 {
+		mem = max(c.Limits.MemoryMB, typ.MemoryMB)
+	}
+	if mem < 16 || mem > 1<<20 {
+		return nil, api.Errorf(api.CodeBadRequest, "memory_limit_mb = %d: must be from 16 to 1048576", mem)
+	}
+	branch := req.Branch
+	switch {
+	case !ws.Git && branch != "":
+		return nil, api.Errorf(api.CodeBadRequest, "branch = %q: workspace %s is not a git repository", api.Shorten(branch, 200), ws.Name)
+	case ws.Git && branch == "":
+		branch = "agent/" + req.Name
+	}
+	sess, err1 := secret()
+	sec, err2 := secret()
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, err
+	}
+	a := &Agent{WS: ws, Type: typ, Kept: store.Agent{Name: req.Name, BaseType: typ.Name, Branch: branch, Role: req.Role,
+		MemoryLimitMB: mem, Command: req.Command, Policy: pol, PortMappings: [][2]int{}, CreatedAt: m.Now().UTC().Truncate(time.Millisecond),
+		Status: api.StatusCreating, Session: sess, Secret: sec}}
+	a.op.Lock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if old, ok := m.agents[req.Name]; ok {
+		return nil, api.Errorf(api.CodeAgentExists, "agent %s already exists: %s on branch %s in workspace %s", req.Name, old.Kept.Status, old.Kept.Branch, old.WS.Name).
+			With("agent", old.view(c.Network.Bind)).WithHint("choose another name, or polisctl agents remove %s", req.Name)
+	}
+	if n := m.count(ws.Name); n >= c.MaxAgents {
+		return nil, api.Errorf(api.CodeMaxAgents, "workspace %s has %d of at most %d agents", ws.Name, n, c.MaxAgents).With("count", n).
+			WithHint("remove an agent, or raise max_agents in polisd.toml and run systemctl reload polisd")
+	}
+	m.agents[req.Name] = a
+	return a, nil
+}
+
+func choosePolicy(c config.Config, req api.AddRequest) (api.Policy, error) {
+	var p api.Policy
+	if req.Role != "" {
+		r, ok := c.Roles[req.Role]
+		if !ok {
+			return p, api.Errorf(api.CodeBadRequest, "role = %q: there is no such role", api.Shorten(req.Role, 64)).WithHint("roles are tables [roles.NAME] in polisd.toml")
+		}
+		p = r.Policy
+	}
+	if q := req.Policy; q != nil {
+		p.Read = append(p.Read[:len(p.Read):len(p.Read)], q.Read...)
+		p.Write = append(p.Write[:len(p.Write):len(p.Write)], q.Write...)
+		p.Ask = append(p.Ask[:len(p.Ask):len(p.Ask)], q.Ask...)
+		p.Deny = append(p.Deny[:len(p.Deny):len(p.Deny)], q.Deny...)
+		p.Hide = append(p.Hide[:len(p.Hide):len(p.Hide)], q.Hide...)
+		p.Temp = p.Temp || q.Temp
+	}
+	return p, checkPolicy(p)
+}
+
+func checkPolicy(p api.Policy) error {
+	for field, globs := range map[string][]string{"read": p.Read, "write": p.Write, "ask": p.Ask, "deny": p.Deny, "hide": p.Hide} {
+		if len(globs) > maxRules {
+			return api.Errorf(api.CodeBadRequest, "policy.%s has %d rules: at most %d", field, len(globs), maxRules)
+		}
+		for _, g := range globs {
+			if g == "" || len(g) > maxWord || strings.ContainsRune(g, 0) {
+				return api.Errorf(api.CodeBadRequest, "policy.%s: %q is not a rule: from 1 to %d bytes, no NUL", field, api.Shorten(g, 64), maxWord)
+			}
+		}
+	}
+	return nil
+}
+
+func checkAdd(req api.AddRequest) error {
+	if err := CheckCommand("command", req.Command); err != nil {
+		return err
+	}
+	if len(req.Branch) > 200 || strings.ContainsRune(req.Branch, 0) {
+		return api.Errorf(api.CodeBadRequest, "branch = %q: must have at most 200 bytes and no NUL", api.Shorten(req.Branch, 64))
+	}
+	if len(req.Ports) > maxPorts {
+		return api.Errorf(api.CodeBadRequest, "ports has %d entries: at most %d", len(req.Ports), maxPorts)
+	}
+	for _, p := range req.Ports {
+		if p < 1 || p > 65535 {
+			return api.Errorf(api.CodeBadRequest, "ports: %d is not a port: from 1 to 65535", p)
+		}
+	}
+	return nil
+}
+
+// CheckCommand refuses commands that execve would not take.
+func CheckCommand(field string, words []string) error {
+	total := 0
+	for i, w := range words {
+		if strings.ContainsRune(w, 0) {
+			return api.Errorf(api.CodeBadRequest, "%s[%d] contains a NUL byte", field, i)
+		}
+		total += len(w) + 1
+	}
+	if len(words) > maxWords || total > maxCommand {
+		return api.Errorf(api.CodeBadRequest, "%s has %d words and %d bytes: at most %d words and %d bytes", field, len(words), total, maxWords, maxCommand)
+	}
+	if len(words) > 0 && words[0] == "" {
+		return api.Errorf(api.CodeBadRequest, "%s: the program's name is empty", field)
+	}
+	return nil
+}
+
+// create ensures every resource in order, then the shim.
+func (m *Manager) create(ctx context.Context, a *Agent, ports []int) error {
+	// Known on disk before anything exists, so that a crash from here on is
+	// healed by the next start.
+	if err := m.save(a.WS); err != nil {
+		return err
+	}
+	for _, internal := range ports {
+		ext, err := m.Ports.Take(a.Name(), internal, 0)
+		if err != nil {
+			return err
+		}
+		m.mu.Lock()
+		a.Kept.PortMappings = append(a.Kept.PortMappings, [2]int{internal, ext})
+		m.mu.Unlock()
+	}
+	if err := m.bringUp(ctx, a); err != nil {
+		return err
+	}
+	m.setStatus(a, api.StatusIdle, "")
+	return nil
+}
+
+// bringUp ensures the resources and the shim and follows it. a.op is held.
+func (m *Manager) bringUp(ctx context.Context, a *Agent) error {
+	for _, r := range m.Resources {
+		if err := r.Ensure(ctx, a); err != nil {
+			return err
+		}
+	}
+	m.mu.Lock()
+	a.Kept.Generation++
+	a.leaving = false
+	m.mu.Unlock()
+	addr, err := m.ensureShim(ctx, a)
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	a.Address, a.up, a.last = addr, true, 0
+	m.mu.Unlock()
+	m.startFollow(a)
+	return nil
+}
+
+// ensureShim starts the shim; a static port that somebody took meanwhile is
+// replaced by the next free one.
+func (m *Manager) ensureShim(ctx context.Context, a *Agent) (string, error) {
+	for try := 0; ; try++ {
+		addr, err := m.Shims.Ensure(ctx, a)
+		if api.CodeOf(err) != api.CodePortInUse || try == 8 {
+			return addr, err
+		}
+		if err := m.movePorts(a); err != nil {
+			return "", err
+		}
+	}
+}
+
+// movePorts gives every port map of the agent a new external port.
+func (m *Manager) movePorts(a *Agent) error {
+	m.mu.Lock()
+	maps := a.Kept.PortMappings
+	m.mu.Unlock()
+	moved := make([][2]int, 0, len(maps))
+	for _, p := range maps {
+		ext, err := m.Ports.Take(a.Name(), p[0], p[1]+1)
+		if err != nil {
+			return err
+		}
+		m.Log.Warn("external port is in use, moved on", "agent", a.Name(), "from", p[1], "to", ext)
+		moved = append(moved, [2]int{p[0], ext})
+	}
+	m.mu.Lock()
+	a.Kept.PortMappings = moved
+	m.mu.Unlock()
+	return nil
+}
+
+// takeDown ends the shim, keeping worktree and state. a.op is held.
+func (m *Manager) takeDown(ctx context.Context, a *Agent) error {
+	m.mu.Lock()
+	a.leaving = true
+	follow := a.follow
+	a.follow, a.up, a.pid = nil, false, 0
+	m.mu.Unlock()
+	if follow != nil {
+		follow()
+	}
+	err := m.Shims.Remove(ctx, a)
+	m.Locks.DropAgent(a.Name())
+	return err
+}
+
+// dismantle removes everything of the agent, in reverse order.
+func (m *Manager) dismantle(ctx context.Context, a *Agent) error {
+	errs := []error{m.takeDown(ctx, a)}
+	for i := len(m.Resources) - 1; i >= 0; i-- {
+		if err := m.Resources[i].Remove(ctx, a); err != nil {
+			errs = append(errs, fmt.Errorf("remove %s of agent %s: %w", m.Resources[i].Name(), a.Name(), err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// forget drops the agent from the state.
+func (m *Manager) forget(a *Agent) error {
+	m.mu.Lock()
+	delete(m.agents, a.Name())
+	maps := a.Kept.PortMappings
+	m.mu.Unlock()
+	for _, p := range maps {
+		m.Ports.Release(a.Name(), p[0])
+	}
+	return m.save(a.WS)
+}

@@ -1,0 +1,59 @@
+package agent
+
+import (
+	"sync"
+
+	"polis/daemon/api"
+	"polis/daemon/config"
+	"polis/daemon/layout"
+	"polis/daemon/store"
+)
+
+// Workspace is what agents need to know of theirs.
+type Workspace struct {
+	Name    string
+	Root    layout.Workspace
+	Project string // resolved path of the user's checkout
+	Git     bool
+	Target  string
+	UID     int
+	GID     int
+	Repo    Repo
+}
+
+// Agent is one agent. Fields of Kept and the runtime fields are guarded by the
+// manager's mutex; resources get the agent while its op is held and only read.
+type Agent struct {
+	WS   *Workspace
+	Type config.BaseType
+
+	Kept    store.Agent
+	Address string
+	pid     int
+	up      bool
+	// leaving is set while polis itself takes the shim down, so that its end
+	// is not mistaken for a death.
+	leaving bool
+	follow  func() // ends the goroutine that follows the shim's events
+	last    uint64 // newest event seen of the shim
+
+	op sync.Mutex
+}
+
+// Name is the agent's name.
+func (a *Agent) Name() string { return a.Kept.Name }
+
+// Worktree is where the view is mounted on the host.
+func (a *Agent) Worktree() string { return a.WS.Root.Worktree(a.Kept.Name) }
+
+func (a *Agent) view(bind string) api.Agent {
+	k := a.Kept
+	v := api.Agent{Name: k.Name, BaseType: k.BaseType, Workspace: a.WS.Name, Status: k.Status, StatusReason: k.StatusReason,
+		Branch: k.Branch, Role: k.Role, Command: k.Command, MemoryLimitMB: k.MemoryLimitMB, Policy: k.Policy,
+		WorktreePath: a.Worktree(), ProjectPath: a.WS.Project, MergeStatus: k.MergeStatus, MergeCommitSHA: k.MergeCommitSHA,
+		CgroupPath: k.CgroupPath, CreatedAt: k.CreatedAt, Address: a.Address, PID: a.pid, PortMappings: []api.PortMapping{}}
+	for _, m := range k.PortMappings {
+		v.PortMappings = append(v.PortMappings, api.PortMapping{Agent: k.Name, Internal: m[0], External: m[1], Protocol: "tcp", Bind: bind})
+	}
+	return v
+}

@@ -1,0 +1,292 @@
+package agent
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sort"
+	"sync"
+	"time"
+
+	"polis/daemon/api"
+	"polis/daemon/config"
+	"polis/daemon/events"
+	"polis/daemon/store"
+)
+
+// Manager holds the agents of a daemon. Set the fields, then use it; Close
+// ends its goroutines.
+type Manager struct {
+	Config    config.Config
+	Types     func() (map[string]config.BaseType, error)
+	Resources []Resource // ensured in order, removed in reverse; the shim comes after all
+	Shims     Shims
+	Locks     Locks
+	Ports     PortAllocator
+	State     Saver
+	Events    *events.Hub
+	Log       *slog.Logger
+	Now       func() time.Time
+
+	mu         sync.Mutex
+	agents     map[string]*Agent
+	workspaces map[string]*Workspace
+	cfgLive    *config.Config
+
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	wg     sync.WaitGroup
+}
+
+// undoTime bounds taking back a failed step, which must work even when the
+// caller has given up.
+const undoTime = 60 * time.Second
+
+// Open prepares the manager; its goroutines end at Close.
+func (m *Manager) Open(ctx context.Context) {
+	m.ctx, m.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	m.agents, m.workspaces = map[string]*Agent{}, map[string]*Workspace{}
+	m.cfgLive = &m.Config
+}
+
+// Close stops following the shims; it touches no agent.
+func (m *Manager) Close() {
+	m.cancel(errors.New("the daemon stops"))
+	m.wg.Wait()
+}
+
+// SetConfig replaces the configuration for what is done from now on.
+func (m *Manager) SetConfig(c config.Config) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.cfgLive = &c
+}
+
+func (m *Manager) config() config.Config {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return *m.cfgLive
+}
+
+// AddWorkspace makes a workspace known; a second call for the same name
+// replaces what may have changed and keeps the agents.
+func (m *Manager) AddWorkspace(w *Workspace) *Workspace {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if old, ok := m.workspaces[w.Name]; ok {
+		old.Target, old.Project, old.Git, old.Repo = w.Target, w.Project, w.Git, w.Repo
+		return old
+	}
+	m.workspaces[w.Name] = w
+	return w
+}
+
+// Workspaces returns the known workspaces, sorted by name.
+func (m *Manager) Workspaces() []api.Workspace {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := make([]api.Workspace, 0, len(m.workspaces))
+	for _, w := range m.workspaces {
+		n := 0
+		for _, a := range m.agents {
+			if a.WS == w {
+				n++
+			}
+		}
+		out = append(out, api.Workspace{Name: w.Name, Path: string(w.Root), Project: w.Project, Git: w.Git, TargetBranch: w.Target, UID: w.UID, GID: w.GID, Agents: n})
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].Name < out[j].Name })
+	return out
+}
+
+// Workspace finds a workspace by name or path; an empty name is the only one.
+func (m *Manager) Workspace(name string) (*Workspace, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if name == "" {
+		switch len(m.workspaces) {
+		case 0:
+			return nil, api.Errorf(api.CodeWorkspaceNotFound, "there is no workspace yet").WithHint("polisctl up --repo PATH")
+		case 1:
+			for _, w := range m.workspaces {
+				return w, nil
+			}
+		}
+		names := make([]string, 0, len(m.workspaces))
+		for n := range m.workspaces {
+			names = append(names, n)
+		}
+		sort.Strings(names)
+		return nil, api.Errorf(api.CodeBadRequest, "there are %d workspaces: say which one", len(names)).With("workspaces", names).WithHint("--workspace %s", names[0])
+	}
+	for _, w := range m.workspaces {
+		if w.Name == name || string(w.Root) == name || w.Project == name {
+			return w, nil
+		}
+	}
+	return nil, api.Errorf(api.CodeWorkspaceNotFound, "there is no workspace %q", api.Shorten(name, 200)).WithHint("polisctl status lists them; polisctl up makes one")
+}
+
+// find returns the agent with its op held; the caller unlocks a.op.
+func (m *Manager) find(ctx context.Context, name string) (*Agent, error) {
+	a, err := m.lookup(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := lockOp(ctx, &a.op); err != nil {
+		return nil, api.Errorf(api.CodeTimeout, "agent %s is busy with another operation: %w", name, err).WithHint("try again in a moment")
+	}
+	m.mu.Lock()
+	still := m.agents[name] == a
+	m.mu.Unlock()
+	if !still {
+		a.op.Unlock()
+		return nil, notFound(name)
+	}
+	return a, nil
+}
+
+func (m *Manager) lookup(name string) (*Agent, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if a, ok := m.agents[name]; ok {
+		return a, nil
+	}
+	return nil, notFound(name)
+}
+
+func notFound(name string) error {
+	return api.Errorf(api.CodeAgentNotFound, "there is no agent %q", api.Shorten(name, 64)).WithHint("polisctl agents list shows them, polisctl agents add makes one")
+}
+
+// lockOp waits for mu as long as ctx lasts, at most a minute.
+func lockOp(ctx context.Context, mu *sync.Mutex) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for wait := time.Millisecond; !mu.TryLock(); wait = min(2*wait, 50*time.Millisecond) {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(wait):
+		}
+	}
+	return nil
+}
+
+// Get returns one agent as the API shows it, with live figures if it is up.
+func (m *Manager) Get(ctx context.Context, name string) (api.Agent, error) {
+	a, err := m.lookup(name)
+	if err != nil {
+		return api.Agent{}, err
+	}
+	return m.live(ctx, a), nil
+}
+
+// List returns the agents of a workspace ("" = all), sorted by name.
+func (m *Manager) List(ctx context.Context, workspace string) []api.Agent {
+	m.mu.Lock()
+	var as []*Agent
+	for _, a := range m.agents {
+		if workspace == "" || a.WS.Name == workspace {
+			as = append(as, a)
+		}
+	}
+	m.mu.Unlock()
+	out := make([]api.Agent, len(as))
+	var wg sync.WaitGroup
+	for i, a := range as {
+		wg.Go(func() { out[i] = m.live(ctx, a) })
+	}
+	wg.Wait()
+	sort.Slice(out, func(i, j int) bool { return out[i].Name < out[j].Name })
+	return out
+}
+
+func (m *Manager) live(ctx context.Context, a *Agent) api.Agent {
+	m.mu.Lock()
+	c := *m.cfgLive
+	v, up := a.view(c.Network.Bind), a.up
+	m.mu.Unlock()
+	v.PidsLimit, v.CPUWeight = c.Limits.Pids, c.Limits.CPUWeight
+	if !up {
+		return v
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	sh := m.Shims.Dial(a.Name())
+	defer sh.Close()
+	if st, err := sh.Status(ctx); err == nil {
+		v.Counters, v.MemoryBytes, v.PID = &st.Counters, st.Memory, st.MainPID
+		auto := map[int]bool{}
+		for _, p := range st.Ports {
+			auto[p.Internal] = p.Auto
+		}
+		for i := range v.PortMappings {
+			v.PortMappings[i].Auto = auto[v.PortMappings[i].Internal]
+		}
+	}
+	return v
+}
+
+// Busy returns the number of agents that are up, by workspace or in all.
+func (m *Manager) count(workspace string) int {
+	n := 0
+	for _, a := range m.agents {
+		if workspace == "" || a.WS.Name == workspace {
+			n++
+		}
+	}
+	return n
+}
+
+// save writes the state of a workspace.
+func (m *Manager) save(w *Workspace) error {
+	m.mu.Lock()
+	var kept []store.Agent
+	for _, a := range m.agents {
+		if a.WS == w {
+			k := a.Kept
+			k.PortMappings = slices.Clone(k.PortMappings)
+			k.OwnedRefs = slices.Clone(k.OwnedRefs)
+			kept = append(kept, k)
+		}
+	}
+	m.mu.Unlock()
+	sort.Slice(kept, func(i, j int) bool { return kept[i].Name < kept[j].Name })
+	if err := m.State.Save(w.Name, kept); err != nil {
+		return api.Errorf(api.CodeInternal, "save the state of workspace %s: %w", w.Name, err)
+	}
+	return nil
+}
+
+// setStatus changes the state, tells everybody and saves.
+func (m *Manager) setStatus(a *Agent, s api.Status, reason string) {
+	m.mu.Lock()
+	old := a.Kept.Status
+	a.Kept.Status, a.Kept.StatusReason = s, reason
+	m.mu.Unlock()
+	if old != s {
+		msg := fmt.Sprintf("agent %s: %s -> %s", a.Name(), old, s)
+		if reason != "" {
+			msg += " (" + reason + ")"
+		}
+		m.Log.Info("agent changed its state", "agent", a.Name(), "from", old, "to", s, "reason", reason)
+		m.Events.Publish(api.Event{Type: api.EventAgentStatus, Agent: a.Name(), Message: msg,
+			Data: map[string]any{"from": old, "to": s, "reason": reason}})
+	}
+	if err := m.save(a.WS); err != nil {
+		m.Log.Error("save state", "agent", a.Name(), "err", err)
+	}
+}
+
+func secret() (string, error) {
+	b := make([]byte, 16)
+	if _, err := rand.Read(b); err != nil {
+		return "", fmt.Errorf("make a secret: %w", err)
+	}
+	return hex.EncodeToString(b), nil
+}

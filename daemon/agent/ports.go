@@ -1,0 +1,88 @@
+package agent
+
+import (
+	"context"
+	"time"
+
+	"polis/daemon/api"
+	"polis/daemon/shim/wire"
+	"polis/daemon/store"
+)
+
+// Resource is one kernel or git thing an agent needs. Its name is derived
+// from the agent's name. Ensure and Remove are idempotent.
+type Resource interface {
+	Name() string
+	Ensure(ctx context.Context, a *Agent) error
+	Remove(ctx context.Context, a *Agent) error
+	// List returns the agents for which the thing exists now.
+	List(ctx context.Context) ([]string, error)
+}
+
+// Shim is the process an agent stands on, as the manager uses it.
+type Shim interface {
+	Status(ctx context.Context) (wire.Status, error)
+	Start(ctx context.Context, r wire.StartRequest) error
+	StopMain(ctx context.Context, grace time.Duration) error
+	AddPort(ctx context.Context, r wire.PortRequest) error
+	RemovePort(ctx context.Context, internal int) error
+	Why(ctx context.Context) ([]api.WhyEntry, error)
+	Invalidate(ctx context.Context) error
+	Events(ctx context.Context, since uint64, f func(api.Event)) error
+	Close()
+}
+
+// Shims starts, finds and stops shims.
+type Shims interface {
+	// Ensure starts the agent's shim and returns when it is ready.
+	Ensure(ctx context.Context, a *Agent) (netAddress string, err error)
+	// Remove ends the shim and clears what it left, also after its death.
+	Remove(ctx context.Context, a *Agent) error
+	Alive(ctx context.Context, a *Agent) (bool, error)
+	Dial(agent string) Shim
+	Socket(agent string) string
+	List(ctx context.Context) ([]string, error)
+}
+
+// WorktreeStatus is what git says about an agent's work.
+type WorktreeStatus struct {
+	Dirty    int      // changed and untracked files that are not ignored
+	Paths    []string // some of them
+	Unmerged int      // commits that are not in the target branch
+}
+
+// Merged is a merge that happened.
+type Merged struct {
+	Commit  string
+	Paths   []string
+	Project string // what became of the user's checkout
+	Note    string
+}
+
+// Repo is the git side of a workspace.
+type Repo interface {
+	Status(ctx context.Context, a *Agent) (WorktreeStatus, error)
+	// Save puts everything unsaved under a trash ref and returns its name;
+	// empty if there was nothing to save.
+	Save(ctx context.Context, a *Agent) (string, error)
+	// DropBranch deletes the agent's branch after Save.
+	DropBranch(ctx context.Context, a *Agent) error
+	Merge(ctx context.Context, a *Agent, message string, dryRun bool) (Merged, error)
+}
+
+// Locks is what the manager needs of the lease table.
+type Locks interface {
+	DropAgent(agent string)
+}
+
+// PortAllocator hands out external ports.
+type PortAllocator interface {
+	// Take reserves want, or the next free port if want is 0 or taken.
+	Take(agent string, internal, want int) (int, error)
+	Release(agent string, internal int)
+}
+
+// Saver writes the state of a workspace.
+type Saver interface {
+	Save(workspace string, agents []store.Agent) error
+}

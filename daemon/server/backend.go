@@ -1,0 +1,45 @@
+package server
+
+import (
+	"context"
+
+	"polis/daemon/api"
+	"polis/daemon/config"
+	"polis/daemon/events"
+)
+
+// Backend is what the API does its work with.
+type Backend interface {
+	Status(ctx context.Context) api.DaemonStatus
+	Health(ctx context.Context) error
+	Up(ctx context.Context, req api.UpRequest, progress func(string)) (api.UpResponse, error)
+	Workspaces() []api.Workspace
+	Types() (map[string]config.BaseType, error)
+	Metrics(ctx context.Context) string
+	Locks(workspace string) []api.Lock
+	Lock(ctx context.Context, by string, req api.LockRequest) (api.Lock, error)
+	Unlock(ctx context.Context, by string, req api.LockRequest) error
+	Agents
+	Events() *events.Hub
+}
+
+// Agents is the part of the Backend that is about agents.
+type Agents interface {
+	Add(ctx context.Context, req api.AddRequest) (api.Agent, error)
+	Get(ctx context.Context, name string) (api.Agent, error)
+	List(ctx context.Context, workspace string) []api.Agent
+	Start(ctx context.Context, name string) (api.Agent, error)
+	Stop(ctx context.Context, name string) (api.Agent, error)
+	Run(ctx context.Context, name, prompt string) (api.Task, error)
+	Remove(ctx context.Context, name string, force bool) (api.RemoveResponse, error)
+	Merge(ctx context.Context, name string, req api.MergeRequest) (api.MergeResponse, error)
+	Discard(ctx context.Context, name string) (api.RemoveResponse, error)
+	Why(ctx context.Context, name string) ([]api.WhyEntry, error)
+	Attach(name string) (api.Attach, error)
+	Policy(name string) (api.Policy, error)
+	Tasks(name string) ([]api.Task, error)
+	LogDir(name string) (string, error)
+	MapPort(ctx context.Context, req api.PortRequest) (api.PortMapping, error)
+	UnmapPort(ctx context.Context, name string, internal int) error
+	PortMappings(ctx context.Context) []api.PortMapping
+}

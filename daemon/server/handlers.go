@@ -1,0 +1,265 @@
+package server
+
+import (
+	"net/http"
+	"sort"
+	"strconv"
+	"strings"
+
+	"polis/daemon/api"
+	"polis/daemon/config"
+)
+
+func (s *Server) status(w http.ResponseWriter, r *http.Request) error {
+	return s.reply(w, http.StatusOK, s.Backend.Status(r.Context()))
+}
+
+func (s *Server) health(w http.ResponseWriter, r *http.Request) error {
+	if err := s.Backend.Health(r.Context()); err != nil {
+		return api.Errorf(api.CodeUnavailable, "the daemon is not well: %w", err)
+	}
+	return s.reply(w, http.StatusOK, map[string]string{"status": "ok"})
+}
+
+func (s *Server) metrics(w http.ResponseWriter, r *http.Request) error {
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4")
+	_, _ = w.Write([]byte(s.Backend.Metrics(r.Context()))) //nolint:errcheck // the client left
+	return nil
+}
+
+func (s *Server) types(w http.ResponseWriter, _ *http.Request) error {
+	m, err := s.Backend.Types()
+	if err != nil {
+		return err
+	}
+	out := make([]config.BaseType, 0, len(m))
+	for _, t := range m {
+		out = append(out, t)
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].Name < out[j].Name })
+	return s.reply(w, http.StatusOK, map[string]any{"types": out})
+}
+
+func (s *Server) workspaces(w http.ResponseWriter, _ *http.Request) error {
+	return s.reply(w, http.StatusOK, map[string]any{"workspaces": s.Backend.Workspaces()})
+}
+
+func (s *Server) up(w http.ResponseWriter, r *http.Request) error {
+	var req api.UpRequest
+	if err := read(r, &req); err != nil {
+		return err
+	}
+	if strings.Contains(r.Header.Get("Accept"), "application/x-ndjson") {
+		return s.progress(w, func(say func(string)) (any, error) { return s.Backend.Up(r.Context(), req, say) })
+	}
+	res, err := s.Backend.Up(r.Context(), req, func(string) {})
+	if err != nil {
+		return err
+	}
+	status := http.StatusOK
+	if res.Created {
+		status = http.StatusCreated
+	}
+	return s.reply(w, status, res)
+}
+
+// progress answers with lines of JSON: {"progress"} ..., then {"result"} or {"error"}.
+func (s *Server) progress(w http.ResponseWriter, f func(say func(string)) (any, error)) error {
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	rc := http.NewResponseController(w)
+	say := func(line map[string]any) {
+		s.encode(w, line)
+		if err := rc.Flush(); err != nil {
+			s.Log.Debug("the client left", "err", err)
+		}
+	}
+	res, err := f(func(text string) { say(map[string]any{"progress": text}) })
+	if err != nil {
+		say(map[string]any{"error": api.AsError(err)})
+		return nil
+	}
+	say(map[string]any{"result": res})
+	return nil
+}
+
+func (s *Server) agents(w http.ResponseWriter, r *http.Request) error {
+	return s.reply(w, http.StatusOK, map[string]any{"agents": s.Backend.List(r.Context(), r.URL.Query().Get("workspace"))})
+}
+
+func (s *Server) add(w http.ResponseWriter, r *http.Request) error {
+	var req api.AddRequest
+	if err := read(r, &req); err != nil {
+		return err
+	}
+	if strings.Contains(r.Header.Get("Accept"), "application/x-ndjson") {
+		return s.progress(w, func(say func(string)) (any, error) {
+			say("adding agent " + api.Shorten(req.Name, 64))
+			return s.Backend.Add(r.Context(), req)
+		})
+	}
+	a, err := s.Backend.Add(r.Context(), req)
+	if err != nil {
+		return err
+	}
+	return s.reply(w, http.StatusCreated, a)
+}
+
+func (s *Server) agent(w http.ResponseWriter, r *http.Request) error {
+	a, err := s.Backend.Get(r.Context(), r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	return s.reply(w, http.StatusOK, a)
+}
+
+func (s *Server) remove(w http.ResponseWriter, r *http.Request) error {
+	res, err := s.Backend.Remove(r.Context(), r.PathValue("name"), flag(r, "force"))
+	if err != nil {
+		return err
+	}
+	return s.reply(w, http.StatusOK, res)
+}
+
+func (s *Server) start(w http.ResponseWriter, r *http.Request) error {
+	a, err := s.Backend.Start(r.Context(), r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	return s.reply(w, http.StatusOK, a)
+}
+
+func (s *Server) stop(w http.ResponseWriter, r *http.Request) error {
+	a, err := s.Backend.Stop(r.Context(), r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	return s.reply(w, http.StatusOK, a)
+}
+
+func (s *Server) run(w http.ResponseWriter, r *http.Request) error {
+	var req api.RunRequest
+	if err := read(r, &req); err != nil {
+		return err
+	}
+	t, err := s.Backend.Run(r.Context(), r.PathValue("name"), req.Prompt)
+	if err != nil {
+		return err
+	}
+	return s.reply(w, http.StatusOK, t)
+}
+
+func (s *Server) merge(w http.ResponseWriter, r *http.Request) error {
+	var req api.MergeRequest
+	if r.ContentLength != 0 {
+		if err := read(r, &req); err != nil {
+			return err
+		}
+	}
+	res, err := s.Backend.Merge(r.Context(), r.PathValue("name"), req)
+	if err != nil {
+		return err
+	}
+	return s.reply(w, http.StatusOK, res)
+}
+
+func (s *Server) discard(w http.ResponseWriter, r *http.Request) error {
+	res, err := s.Backend.Discard(r.Context(), r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	return s.reply(w, http.StatusOK, res)
+}
+
+func (s *Server) why(w http.ResponseWriter, r *http.Request) error {
+	res, err := s.Backend.Why(r.Context(), r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	if res == nil {
+		res = []api.WhyEntry{}
+	}
+	return s.reply(w, http.StatusOK, map[string]any{"why": res})
+}
+
+func (s *Server) policy(w http.ResponseWriter, r *http.Request) error {
+	p, err := s.Backend.Policy(r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	return s.reply(w, http.StatusOK, p)
+}
+
+func (s *Server) tasks(w http.ResponseWriter, r *http.Request) error {
+	t, err := s.Backend.Tasks(r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	return s.reply(w, http.StatusOK, map[string]any{"tasks": t})
+}
+
+func (s *Server) attach(w http.ResponseWriter, r *http.Request) error {
+	a, err := s.Backend.Attach(r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	return s.reply(w, http.StatusOK, a)
+}
+
+func (s *Server) locks(w http.ResponseWriter, r *http.Request) error {
+	return s.reply(w, http.StatusOK, map[string]any{"locks": s.Backend.Locks(r.URL.Query().Get("workspace"))})
+}
+
+func (s *Server) lock(w http.ResponseWriter, r *http.Request) error {
+	var req api.LockRequest
+	if err := read(r, &req); err != nil {
+		return err
+	}
+	l, err := s.Backend.Lock(r.Context(), caller(r), req)
+	if err != nil {
+		return err
+	}
+	return s.reply(w, http.StatusCreated, l)
+}
+
+func (s *Server) unlock(w http.ResponseWriter, r *http.Request) error {
+	var req api.LockRequest
+	if err := read(r, &req); err != nil {
+		return err
+	}
+	if err := s.Backend.Unlock(r.Context(), caller(r), req); err != nil {
+		return err
+	}
+	return s.reply(w, http.StatusOK, struct{}{})
+}
+
+func (s *Server) ports(w http.ResponseWriter, r *http.Request) error {
+	return s.reply(w, http.StatusOK, map[string]any{"ports": s.Backend.PortMappings(r.Context())})
+}
+
+func (s *Server) mapPort(w http.ResponseWriter, r *http.Request) error {
+	var req api.PortRequest
+	if err := read(r, &req); err != nil {
+		return err
+	}
+	p, err := s.Backend.MapPort(r.Context(), req)
+	if err != nil {
+		return err
+	}
+	return s.reply(w, http.StatusCreated, p)
+}
+
+func (s *Server) unmapPort(w http.ResponseWriter, r *http.Request) error {
+	n, err := strconv.Atoi(r.PathValue("internal"))
+	if err != nil || n < 1 || n > 65535 {
+		return api.Errorf(api.CodeBadRequest, "internal = %q: a port is from 1 to 65535", api.Shorten(r.PathValue("internal"), 32))
+	}
+	if err := s.Backend.UnmapPort(r.Context(), r.PathValue("agent"), n); err != nil {
+		return err
+	}
+	return s.reply(w, http.StatusOK, struct{}{})
+}
+
+func flag(r *http.Request, name string) bool {
+	v, err := strconv.ParseBool(r.URL.Query().Get(name))
+	return err == nil && v
+}

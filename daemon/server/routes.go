@@ -1,0 +1,58 @@
+package server
+
+import (
+	"net/http"
+)
+
+// Access says who may call a route.
+type Access int
+
+const (
+	// AccessRead is for everybody who reaches the socket: root and the group polis.
+	AccessRead Access = iota
+	// AccessAdmin changes something; root and the group polis.
+	AccessAdmin
+	// AccessRoot is for root alone.
+	AccessRoot
+)
+
+// Route is one row of the API.
+type Route struct {
+	Pattern string // method and path, as http.ServeMux reads it
+	Access  Access
+	About   string
+	serve   func(s *Server, w http.ResponseWriter, r *http.Request) error
+}
+
+// Routes is the whole API.
+func Routes() []Route {
+	return []Route{
+		{"GET /v1/status", AccessRead, "the daemon, its workspaces and agents", (*Server).status},
+		{"GET /v1/health", AccessRead, "whether the daemon works", (*Server).health},
+		{"GET /v1/events", AccessRead, "events; follow=1 streams, since or Last-Event-ID resumes", (*Server).events},
+		{"GET /v1/metrics", AccessRead, "counters as Prometheus text", (*Server).metrics},
+		{"GET /v1/types", AccessRead, "base types of agents", (*Server).types},
+		{"GET /v1/workspaces", AccessRead, "workspaces", (*Server).workspaces},
+		{"POST /v1/workspaces", AccessAdmin, "make or find a workspace", (*Server).up},
+		{"GET /v1/agents", AccessRead, "agents; workspace=NAME selects", (*Server).agents},
+		{"POST /v1/agents", AccessAdmin, "add an agent", (*Server).add},
+		{"GET /v1/agents/{name}", AccessRead, "one agent", (*Server).agent},
+		{"DELETE /v1/agents/{name}", AccessAdmin, "remove an agent; force=1 puts unsaved work aside", (*Server).remove},
+		{"POST /v1/agents/{name}/start", AccessAdmin, "bring an agent up and run its command", (*Server).start},
+		{"POST /v1/agents/{name}/stop", AccessAdmin, "end an agent's processes", (*Server).stop},
+		{"POST /v1/agents/{name}/run", AccessAdmin, "give an agent a task", (*Server).run},
+		{"POST /v1/agents/{name}/merge", AccessAdmin, "merge an agent's branch", (*Server).merge},
+		{"POST /v1/agents/{name}/discard", AccessAdmin, "put an agent's work aside and remove it", (*Server).discard},
+		{"GET /v1/agents/{name}/logs", AccessRead, "output; lines=N, follow=1", (*Server).logs},
+		{"GET /v1/agents/{name}/why", AccessRead, "the last refusals", (*Server).why},
+		{"GET /v1/agents/{name}/policy", AccessRead, "the agent's rules", (*Server).policy},
+		{"GET /v1/agents/{name}/tasks", AccessRead, "the agent's tasks", (*Server).tasks},
+		{"GET /v1/agents/{name}/attach", AccessAdmin, "where the agent's own server listens", (*Server).attach},
+		{"GET /v1/locks", AccessRead, "leases; workspace=NAME selects", (*Server).locks},
+		{"POST /v1/locks", AccessAdmin, "take a lock", (*Server).lock},
+		{"DELETE /v1/locks", AccessAdmin, "give a lock back, or break one", (*Server).unlock},
+		{"GET /v1/ports", AccessRead, "port maps", (*Server).ports},
+		{"POST /v1/ports", AccessAdmin, "map a port", (*Server).mapPort},
+		{"DELETE /v1/ports/{agent}/{internal}", AccessAdmin, "end a port map", (*Server).unmapPort},
+	}
+}

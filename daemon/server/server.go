@@ -1,0 +1,170 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"polis/daemon/api"
+)
+
+// maxBody bounds a request, in bytes.
+const maxBody = 1 << 20
+
+// Server serves the admin API. Set the fields, then Serve; Close ends it.
+type Server struct {
+	Backend Backend
+	Log     *slog.Logger
+	// GID is the group that may use the API besides root; -1 is none.
+	GID int
+
+	http     *http.Server
+	stopping chan struct{}
+}
+
+type peerKey struct{}
+
+// Serve answers requests on l until Close.
+func (s *Server) Serve(l net.Listener) error {
+	s.stopping = make(chan struct{})
+	s.http = &http.Server{
+		Handler:           s.Handler(),
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			cred, err := peer(c)
+			if err != nil {
+				s.Log.Warn("peer credentials", "err", err)
+				return ctx
+			}
+			return context.WithValue(ctx, peerKey{}, cred)
+		},
+	}
+	if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve API: %w", err)
+	}
+	return nil
+}
+
+// Close ends streams, lets short requests finish within ctx and stops.
+func (s *Server) Close(ctx context.Context) error {
+	if s.http == nil {
+		return nil
+	}
+	close(s.stopping)
+	if err := s.http.Shutdown(ctx); err != nil {
+		return errors.Join(fmt.Errorf("stop API: %w", err), s.http.Close())
+	}
+	return nil
+}
+
+func peer(c net.Conn) (*unix.Ucred, error) {
+	u, ok := c.(*net.UnixConn)
+	if !ok {
+		return nil, errors.New("not a unix socket")
+	}
+	raw, err := u.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	var cred *unix.Ucred
+	var cerr error
+	if err := raw.Control(func(fd uintptr) { cred, cerr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); err != nil {
+		return nil, err
+	}
+	return cred, cerr
+}
+
+// Handler is the API as an http.Handler; authority comes from the
+// connection's context, so a request without one is refused.
+func (s *Server) Handler() http.Handler {
+	mux := http.NewServeMux()
+	for _, rt := range Routes() {
+		mux.HandleFunc(rt.Pattern, func(w http.ResponseWriter, r *http.Request) {
+			r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+			err := s.authorize(rt.Access, r)
+			if err == nil {
+				err = rt.serve(s, w, r)
+			}
+			if err != nil {
+				s.fail(w, r, err)
+			}
+		})
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		s.fail(w, r, api.Errorf(api.CodeNotFound, "there is no route %s %s", r.Method, api.Shorten(r.URL.Path, 200)))
+	})
+	return mux
+}
+
+// authorize decides by the credentials the kernel gave at connect; the
+// socket's mode and group have let the peer in already.
+func (s *Server) authorize(a Access, r *http.Request) error {
+	cred, ok := r.Context().Value(peerKey{}).(*unix.Ucred)
+	if !ok || cred == nil {
+		return api.Errorf(api.CodeForbidden, "the caller is unknown")
+	}
+	if cred.Uid == 0 || a != AccessRoot {
+		return nil
+	}
+	return api.Errorf(api.CodeForbidden, "%s %s is for root", r.Method, r.URL.Path)
+}
+
+// caller names the peer in records.
+func caller(r *http.Request) string {
+	if cred, ok := r.Context().Value(peerKey{}).(*unix.Ucred); ok && cred != nil {
+		return fmt.Sprintf("user:%d", cred.Uid)
+	}
+	return "user:unknown"
+}
+
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	e := api.AsError(err)
+	if e.Code == api.CodeInternal {
+		s.Log.Error("request failed", "op", r.Method+" "+r.URL.Path, "err", err)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(e.Code.Status())
+	s.encode(w, e)
+}
+
+func (s *Server) encode(w io.Writer, v any) {
+	if err := json.NewEncoder(w).Encode(v); err != nil {
+		s.Log.Debug("the client left", "err", err)
+	}
+}
+
+func (s *Server) reply(w http.ResponseWriter, status int, v any) error {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	s.encode(w, v)
+	return nil
+}
+
+// read decodes a bounded body and refuses unknown fields and trailing text.
+func read(r *http.Request, v any) error {
+	d := json.NewDecoder(r.Body)
+	d.DisallowUnknownFields()
+	err := d.Decode(v)
+	var big *http.MaxBytesError
+	switch {
+	case errors.As(err, &big):
+		return api.Errorf(api.CodeTooLarge, "request body is over %d bytes", big.Limit)
+	case err != nil:
+		return api.Errorf(api.CodeBadRequest, "request body: %w", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return api.Errorf(api.CodeBadRequest, "request body: there is text after the JSON object")
+	}
+	return nil
+}

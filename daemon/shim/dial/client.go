@@ -1,0 +1,152 @@
+package dial
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"polis/daemon/api"
+	"polis/daemon/shim/wire"
+)
+
+// maxAnswer bounds a shim's answer, in bytes.
+const maxAnswer = 8 << 20
+
+// Shim is a shim's API at a unix socket.
+type Shim struct {
+	Socket string
+	// Timeout bounds a short call (default 10 s).
+	Timeout time.Duration
+	hc      *http.Client
+}
+
+// New makes a client for the shim at socket.
+func New(socket string) *Shim {
+	d := net.Dialer{Timeout: 5 * time.Second}
+	return &Shim{Socket: socket, Timeout: 10 * time.Second, hc: &http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return d.DialContext(ctx, "unix", socket)
+		},
+		MaxIdleConns: 2, IdleConnTimeout: 30 * time.Second,
+	}}}
+}
+
+// Close drops idle connections.
+func (s *Shim) Close() { s.hc.CloseIdleConnections() }
+
+func (s *Shim) call(ctx context.Context, timeout time.Duration, method, path string, in, out any) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	resp, err := s.send(ctx, method, path, in)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if out == nil {
+		return nil
+	}
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(out); err != nil {
+		return api.Errorf(api.CodeShimUnavailable, "read the shim's answer: %w", err)
+	}
+	return nil
+}
+
+func (s *Shim) send(ctx context.Context, method, path string, in any) (*http.Response, error) {
+	var body io.Reader
+	if in != nil {
+		b, err := json.Marshal(in)
+		if err != nil {
+			return nil, fmt.Errorf("encode request: %w", err)
+		}
+		body = bytes.NewReader(b)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "http://shim"+path, body)
+	if err != nil {
+		return nil, fmt.Errorf("make request: %w", err)
+	}
+	resp, err := s.hc.Do(req)
+	if err != nil {
+		return nil, api.Errorf(api.CodeShimUnavailable, "the agent's shim does not answer: %w", err)
+	}
+	if resp.StatusCode >= 400 {
+		defer resp.Body.Close()
+		e := &api.Error{}
+		if err := json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(e); err != nil || e.Code == "" {
+			return nil, api.Errorf(api.CodeShimUnavailable, "the agent's shim answered %s", resp.Status)
+		}
+		return nil, e
+	}
+	return resp, nil
+}
+
+// Status asks the shim what is.
+func (s *Shim) Status(ctx context.Context) (st wire.Status, err error) {
+	return st, s.call(ctx, s.Timeout, http.MethodGet, "/v1/status", nil, &st)
+}
+
+// Start runs the agent's main command.
+func (s *Shim) Start(ctx context.Context, r wire.StartRequest) error {
+	return s.call(ctx, s.Timeout, http.MethodPost, "/v1/start", r, nil)
+}
+
+// StopMain ends the main command: TERM, the grace, KILL.
+func (s *Shim) StopMain(ctx context.Context, grace time.Duration) error {
+	return s.call(ctx, grace+s.Timeout, http.MethodPost, "/v1/stop", wire.StopRequest{Grace: wire.Duration(grace)}, nil)
+}
+
+// AddPort maps a port that the daemon has chosen.
+func (s *Shim) AddPort(ctx context.Context, r wire.PortRequest) error {
+	return s.call(ctx, s.Timeout, http.MethodPost, "/v1/ports", r, nil)
+}
+
+// RemovePort ends a port map.
+func (s *Shim) RemovePort(ctx context.Context, internal int) error {
+	return s.call(ctx, s.Timeout, http.MethodDelete, "/v1/ports/"+strconv.Itoa(internal), nil, nil)
+}
+
+// Why returns the last refusals.
+func (s *Shim) Why(ctx context.Context) ([]api.WhyEntry, error) {
+	var out struct {
+		Why []api.WhyEntry `json:"why"`
+	}
+	return out.Why, s.call(ctx, s.Timeout, http.MethodGet, "/v1/why", nil, &out)
+}
+
+// Invalidate makes the kernel forget what it cached of the view, after the
+// daemon changed the tree below it.
+func (s *Shim) Invalidate(ctx context.Context) error {
+	return s.call(ctx, s.Timeout, http.MethodPost, "/v1/invalidate", nil, nil)
+}
+
+// Events streams the shim's events with a number above since to f until ctx
+// ends or the shim does.
+func (s *Shim) Events(ctx context.Context, since uint64, f func(api.Event)) error {
+	resp, err := s.send(ctx, http.MethodGet, "/v1/events?since="+strconv.FormatUint(since, 10), nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	sc := bufio.NewScanner(resp.Body)
+	sc.Buffer(nil, 1<<20)
+	for sc.Scan() {
+		if len(sc.Bytes()) == 0 {
+			continue // keep-alive
+		}
+		var e api.Event
+		if err := json.Unmarshal(sc.Bytes(), &e); err != nil {
+			return api.Errorf(api.CodeShimUnavailable, "read the shim's events: %w", err)
+		}
+		f(e)
+	}
+	if err := sc.Err(); err != nil {
+		return api.Errorf(api.CodeShimUnavailable, "read the shim's events: %w", err)
+	}
+	return io.EOF
+}

@@ -1,0 +1,312 @@
+package shim
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"polis/cgroup/sandbox"
+	"polis/daemon/api"
+	"polis/daemon/shim/wire"
+)
+
+// hijack answers 101 and returns the raw connection.
+func hijack(w http.ResponseWriter) (net.Conn, *bufio.ReadWriter, error) {
+	hj, ok := w.(http.Hijacker)
+	if !ok {
+		return nil, nil, errors.New("the connection cannot be upgraded")
+	}
+	conn, rw, err := hj.Hijack()
+	if err != nil {
+		return nil, nil, fmt.Errorf("upgrade: %w", err)
+	}
+	head := "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + wire.Upgrade + "\r\n\r\n"
+	if _, err := conn.Write([]byte(head)); err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("upgrade: %w", err), conn.Close())
+	}
+	return conn, rw, nil
+}
+
+func sendExit(fw *wire.Writer, code int) error {
+	return fw.Write(wire.FrameExit, binary.BigEndian.AppendUint32(nil, uint32(int32(code))))
+}
+
+func sendError(fw *wire.Writer, err error) error {
+	b, merr := json.Marshal(api.AsError(err))
+	if merr != nil {
+		return merr
+	}
+	return fw.Write(wire.FrameError, b)
+}
+
+// exec runs one command in the sandbox, joined to the client's connection.
+// The command dies with the connection: nobody is left to see it.
+func (s *Shim) exec(w http.ResponseWriter, r *http.Request) error {
+	var req wire.ExecRequest
+	if err := readJSON(r, &req); err != nil {
+		return err
+	}
+	if len(req.Command) == 0 || req.Command[0] == "" {
+		return api.Errorf(api.CodeBadRequest, "command is empty: give the program to run")
+	}
+	p := sandbox.Process{Args: req.Command, Env: s.env(req.Env, req.TTY), Cwd: s.Spec.ProjectPath, TTY: req.TTY, Rows: req.Rows, Cols: req.Cols}
+	var stdinW, outR, errR *os.File
+	var child []*os.File
+	closeAll := func(fs ...*os.File) {
+		for _, f := range fs {
+			if f != nil {
+				_ = f.Close() //nolint:errcheck // pipe ends hold no data of ours
+			}
+		}
+	}
+	if !req.TTY {
+		for _, e := range []struct{ r, w **os.File }{{&p.Stdin, &stdinW}, {&outR, &p.Stdout}, {&errR, &p.Stderr}} {
+			pr, pw, err := os.Pipe()
+			if err != nil {
+				closeAll(append(child, stdinW, outR, errR)...)
+				return api.Errorf(api.CodeInternal, "make pipe: %w", err)
+			}
+			*e.r, *e.w = pr, pw
+		}
+		child = []*os.File{p.Stdin, p.Stdout, p.Stderr}
+		if !req.Stdin {
+			closeAll(stdinW)
+			stdinW = nil
+		}
+	}
+	proc, err := s.box.Start(p)
+	closeAll(child...)
+	if err != nil {
+		closeAll(stdinW, outR, errR)
+		return startError(req.Command[0], err)
+	}
+	s.sessions.Add(1)
+	defer s.sessions.Add(-1)
+	conn, rw, err := hijack(w)
+	if err != nil {
+		return errors.Join(err, proc.Signal(syscall.SIGKILL), waitProc(proc))
+	}
+	defer conn.Close()
+	fw := wire.NewWriter(conn)
+	var input io.WriteCloser
+	if req.TTY {
+		outR, input = proc.Console(), nopCloser{proc.Console()}
+	} else if stdinW != nil {
+		input = stdinW
+	}
+	var copies sync.WaitGroup
+	pump := func(f *os.File, t wire.FrameType) {
+		if f == nil {
+			return
+		}
+		copies.Go(func() {
+			// Errors are the two ordinary ends: the client left (seen below) or
+			// the last writer did (EOF, EIO on a terminal).
+			_, _ = io.Copy(fw.Stream(t), f) //nolint:errcheck // see above
+		})
+	}
+	pump(outR, wire.FrameStdout)
+	pump(errR, wire.FrameStderr)
+	client := make(chan error, 1)
+	go func() { client <- serveFrames(rw, input, proc, !req.TTY) }()
+	exited := make(chan int, 1)
+	go func() {
+		code, err := proc.Wait()
+		if err != nil {
+			s.Log.Warn("wait for exec", "err", err)
+		}
+		exited <- code
+	}()
+	var code int
+	select {
+	case code = <-exited:
+	case <-client:
+		// The client is gone: hang up, then kill.
+		_ = proc.Signal(syscall.SIGHUP) //nolint:errcheck // it may have ended by itself
+		select {
+		case code = <-exited:
+		case <-time.After(2 * time.Second):
+			_ = proc.Signal(syscall.SIGKILL) //nolint:errcheck // it may have ended by itself
+			code = <-exited
+		}
+	case <-s.stopping:
+		_ = proc.Signal(syscall.SIGKILL) //nolint:errcheck // it may have ended by itself
+		code = <-exited
+	}
+	// What was written before the exit is delivered; a background child that
+	// keeps the pipe open does not keep the client.
+	done := make(chan struct{})
+	go func() { copies.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(300 * time.Millisecond):
+	}
+	err = sendExit(fw, code)
+	closeAll(stdinW, outR, errR)
+	if cerr := conn.Close(); err == nil && cerr != nil && !errors.Is(cerr, net.ErrClosed) {
+		err = cerr
+	}
+	<-done
+	if err != nil {
+		s.Log.Debug("exec client left", "err", err)
+	}
+	return nil
+}
+
+func waitProc(p *sandbox.Proc) error {
+	_, err := p.Wait()
+	return err
+}
+
+// startError translates a failed start of a program in the sandbox.
+func startError(program string, err error) error {
+	return api.Errorf(api.CodeCommandNotFound, "start %q in the sandbox: %w", api.Shorten(program, 200), err).
+		WithHint("the sandbox sees the host's /usr, /etc and /opt, the project and its own home directory")
+}
+
+// attach joins a client to the agent's main command.
+func (s *Shim) attach(w http.ResponseWriter, _ *http.Request) error {
+	m := s.current()
+	if m == nil {
+		return api.Errorf(api.CodeBadState, "agent %s runs no command", s.Spec.Agent).
+			WithHint("polisctl agents start %s, or polisctl agents shell %s", s.Spec.Agent, s.Spec.Agent)
+	}
+	sub, ok := m.subscribe()
+	if !ok {
+		return api.Errorf(api.CodeBadState, "the command of agent %s has just ended", s.Spec.Agent)
+	}
+	defer m.unsubscribe(sub)
+	conn, rw, err := hijack(w)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	s.sessions.Add(1)
+	defer s.sessions.Add(-1)
+	fw := wire.NewWriter(conn)
+	client := make(chan error, 1)
+	go func() { client <- serveFrames(rw, m.input, m.proc, false) }()
+	for {
+		select {
+		case p, ok := <-sub.ch:
+			if !ok {
+				if sub.slow {
+					return ignoreGone(sendError(fw, api.Errorf(api.CodeUnavailable, "output came faster than this terminal took it").WithHint("attach again, or use polisctl agents watch")))
+				}
+				<-m.done
+				return ignoreGone(sendExit(fw, m.code))
+			}
+			if err := fw.Write(wire.FrameStdout, p); err != nil {
+				return ignoreGone(err)
+			}
+		case <-client:
+			return nil
+		case <-s.stopping:
+			return nil
+		}
+	}
+}
+
+// ignoreGone drops the error of writing to a client that left: after an
+// upgrade there is nobody to tell.
+func ignoreGone(error) error { return nil }
+
+// env is the environment of a process in the sandbox; more wins.
+func (s *Shim) env(more []string, tty bool) []string {
+	env := []string{
+		"PATH=" + s.Spec.Home + "/.local/bin:/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		"HOME=" + s.Spec.Home, "USER=" + s.Spec.User, "LOGNAME=" + s.Spec.User, "LANG=C.UTF-8", "SHELL=/bin/bash",
+	}
+	if s.Spec.Policy.Temp {
+		env = append(env, "TMPDIR=/var/tmp")
+	}
+	if tty {
+		env = append(env, "TERM=xterm-256color")
+	}
+	env = append(env, s.Spec.Env...)
+	return dedupEnv(append(env, more...))
+}
+
+// dedupEnv keeps the last value of each variable: libc reads the first.
+func dedupEnv(env []string) []string {
+	last := map[string]int{}
+	key := func(e string) string {
+		for i := range e {
+			if e[i] == '=' {
+				return e[:i]
+			}
+		}
+		return e
+	}
+	for i, e := range env {
+		last[key(e)] = i
+	}
+	out := env[:0:0]
+	for i, e := range env {
+		if last[key(e)] == i {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// startMain runs the agent's main command.
+func (s *Shim) startMain(_ context.Context, req wire.StartRequest) error {
+	if len(req.Command) == 0 || req.Command[0] == "" {
+		return api.Errorf(api.CodeBadRequest, "command is empty: give the program to run")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.main != nil && !s.main.over() {
+		return api.Errorf(api.CodeBadState, "agent %s already runs a command", s.Spec.Agent).
+			WithHint("polisctl agents attach %s shows it, polisctl agents stop %s ends it", s.Spec.Agent, s.Spec.Agent)
+	}
+	if req.Banner != "" {
+		if _, err := s.out.Write([]byte(req.Banner)); err != nil {
+			return api.Errorf(api.CodeInternal, "write output log: %w", err)
+		}
+	}
+	m, err := startSession(s.ctx, s.box, sandbox.Process{Args: req.Command, Env: s.env(req.Env, req.TTY),
+		Cwd: s.Spec.ProjectPath, TTY: req.TTY, Rows: 24, Cols: 80}, s.out, s.Log)
+	if err != nil {
+		return startError(req.Command[0], err)
+	}
+	s.main, s.mainStart = m, time.Now()
+	s.group.Go(func() error {
+		<-m.done
+		s.events.Publish(api.Event{Type: EventExit, Agent: s.Spec.Agent,
+			Message: fmt.Sprintf("the command of agent %s ended with exit code %d", s.Spec.Agent, m.code),
+			Data:    map[string]any{"exit_code": m.code}})
+		return nil
+	})
+	return nil
+}
+
+func (s *session) over() bool {
+	select {
+	case <-s.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// current returns the running main command, or nil.
+func (s *Shim) current() *session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.main == nil || s.main.over() {
+		return nil
+	}
+	return s.main
+}

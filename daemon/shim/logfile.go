@@ -1,0 +1,80 @@
+package shim
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+)
+
+// OutputLog is the name of an agent's output log; OutputLog+".1" is the part
+// before the last rotation.
+const OutputLog = "output.log"
+
+// logFile is the agent's output on disk, in at most two files of half the
+// limit each.
+type logFile struct {
+	mu    sync.Mutex
+	path  string
+	limit int64
+	f     *os.File
+	size  int64
+}
+
+func openLog(dir string, limit int64) (*logFile, error) {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return nil, fmt.Errorf("open output log: %w", err)
+	}
+	l := &logFile{path: filepath.Join(dir, OutputLog), limit: limit}
+	return l, l.open()
+}
+
+func (l *logFile) open() error {
+	f, err := os.OpenFile(l.path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o640)
+	if err != nil {
+		return fmt.Errorf("open output log: %w", err)
+	}
+	fi, err := f.Stat()
+	if err != nil {
+		return errors.Join(fmt.Errorf("open output log: %w", err), f.Close())
+	}
+	l.f, l.size = f, fi.Size()
+	return nil
+}
+
+// Write appends p, rotating first when the file has reached half the limit.
+func (l *logFile) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.f == nil {
+		return 0, os.ErrClosed
+	}
+	if l.size >= l.limit/2 {
+		if err := os.Rename(l.path, l.path+".1"); err != nil {
+			return 0, fmt.Errorf("rotate output log: %w", err)
+		}
+		old := l.f
+		if err := l.open(); err != nil {
+			return 0, err
+		}
+		if err := old.Close(); err != nil {
+			return 0, fmt.Errorf("rotate output log: %w", err)
+		}
+	}
+	n, err := l.f.Write(p)
+	l.size += int64(n)
+	return n, err
+}
+
+// Close ends the log; later writes fail.
+func (l *logFile) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.f == nil {
+		return nil
+	}
+	f := l.f
+	l.f = nil
+	return f.Close()
+}

@@ -1,0 +1,194 @@
+package shim
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"time"
+
+	"polis/daemon/api"
+	"polis/daemon/layout"
+	"polis/daemon/shim/wire"
+)
+
+// maxBody bounds a request, in bytes.
+const maxBody = 1 << 20
+
+// EventExit tells that the main command ended; EventListen and EventUnlisten
+// that a port was opened or closed in the agent; EventOwnRef that the agent made a ref.
+const (
+	EventExit     = "shim:exit"
+	EventListen   = "shim:listen"
+	EventUnlisten = "shim:unlisten"
+	EventOwnRef   = "shim:own-ref"
+)
+
+// readJSON reads a bounded request body and refuses unknown fields.
+func readJSON(r *http.Request, v any) error {
+	d := json.NewDecoder(io.LimitReader(r.Body, maxBody))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		return api.Errorf(api.CodeBadRequest, "request body: %w", err)
+	}
+	return nil
+}
+
+type handler func(w http.ResponseWriter, r *http.Request) error
+
+// serveHTTP makes handlers' errors JSON.
+func serveHTTP(h handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if err := h(w, r); err != nil {
+			e := api.AsError(err)
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(e.Code.Status())
+			_ = json.NewEncoder(w).Encode(e) //nolint:errcheck // the client left
+		}
+	}
+}
+
+func writeJSON(w http.ResponseWriter, v any) error {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(v) //nolint:errcheck // the client left
+	return nil
+}
+
+// control is the shim's own API, for root and the group polis: the socket's
+// mode is the access control.
+func (s *Shim) control() http.Handler {
+	mux := http.NewServeMux()
+	for pattern, h := range map[string]handler{
+		"GET /v1/status": func(w http.ResponseWriter, _ *http.Request) error { return writeJSON(w, s.status()) },
+		"GET /v1/why": func(w http.ResponseWriter, _ *http.Request) error {
+			return writeJSON(w, map[string]any{"why": s.why()})
+		},
+		"GET /v1/events":          s.streamEvents,
+		"POST /v1/start":          s.handleStart,
+		"POST /v1/stop":           s.handleStop,
+		"POST /v1/exec":           s.exec,
+		"POST /v1/attach":         s.attach,
+		"POST /v1/ports":          s.handlePort,
+		"DELETE /v1/ports/{port}": s.handlePortRemove,
+		"POST /v1/invalidate":     func(w http.ResponseWriter, _ *http.Request) error { s.invalidate(); return writeJSON(w, struct{}{}) },
+	} {
+		mux.Handle(pattern, serveHTTP(h))
+	}
+	return mux
+}
+
+func (s *Shim) handleStart(w http.ResponseWriter, r *http.Request) error {
+	var req wire.StartRequest
+	if err := readJSON(r, &req); err != nil {
+		return err
+	}
+	if err := s.startMain(r.Context(), req); err != nil {
+		return err
+	}
+	return writeJSON(w, struct{}{})
+}
+
+func (s *Shim) handleStop(w http.ResponseWriter, r *http.Request) error {
+	var req wire.StopRequest
+	if err := readJSON(r, &req); err != nil {
+		return err
+	}
+	if m := s.current(); m != nil {
+		if err := m.stop(r.Context(), time.Duration(req.Grace)); err != nil {
+			return api.Errorf(api.CodeReapFailed, "stop agent %s: %w", s.Spec.Agent, err)
+		}
+	}
+	return writeJSON(w, struct{}{})
+}
+
+func (s *Shim) handlePort(w http.ResponseWriter, r *http.Request) error {
+	var req wire.PortRequest
+	if err := readJSON(r, &req); err != nil {
+		return err
+	}
+	if err := s.ports.add(r.Context(), req); err != nil {
+		return err
+	}
+	return writeJSON(w, struct{}{})
+}
+
+func (s *Shim) handlePortRemove(w http.ResponseWriter, r *http.Request) error {
+	n, err := strconv.Atoi(r.PathValue("port"))
+	if err != nil {
+		return api.Errorf(api.CodeBadRequest, "port %q is not a number", api.Shorten(r.PathValue("port"), 32))
+	}
+	if err := s.ports.remove(n); err != nil {
+		return err
+	}
+	return writeJSON(w, struct{}{})
+}
+
+// streamEvents sends one JSON event per line, an empty line every 5 s.
+func (s *Shim) streamEvents(w http.ResponseWriter, r *http.Request) error {
+	since, err := strconv.ParseUint(r.URL.Query().Get("since"), 10, 64)
+	if err != nil {
+		since = 0
+	}
+	rc := http.NewResponseController(w)
+	wake, cancel := s.events.Watch()
+	defer cancel()
+	enc := json.NewEncoder(w)
+	tick := time.NewTicker(5 * time.Second)
+	defer tick.Stop()
+	w.WriteHeader(http.StatusOK)
+	for {
+		for _, e := range s.events.Since(since) {
+			if enc.Encode(e) != nil {
+				return nil
+			}
+			since = e.ID
+		}
+		if rc.Flush() != nil {
+			return nil
+		}
+		select {
+		case <-wake:
+		case <-tick.C:
+			if _, err := io.WriteString(w, "\n"); err != nil {
+				return nil
+			}
+		case <-r.Context().Done():
+			return nil
+		case <-s.stopping:
+			return nil
+		}
+	}
+}
+
+// listen makes the control socket: root and the given group.
+func listen(dir string, gid int) (net.Listener, error) {
+	path := layout.ShimSocket(dir)
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("control socket: %w", err)
+	}
+	// Made under a name nobody looks for, so that it is never open to more
+	// than it should be.
+	tmp := path + ".new"
+	if err := os.Remove(tmp); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("control socket: %w", err)
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: tmp, Net: "unix"})
+	if err != nil {
+		return nil, fmt.Errorf("control socket: %w", err)
+	}
+	l.SetUnlinkOnClose(false)
+	if err = os.Chown(tmp, 0, gid); err == nil {
+		err = os.Chmod(tmp, 0o660)
+	}
+	if err == nil {
+		err = os.Rename(tmp, path)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("control socket: %w", err), l.Close(), os.Remove(tmp))
+	}
+	return l, nil
+}

@@ -1,0 +1,235 @@
+package shim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"polis/cgroup/sandbox"
+	"polis/daemon/shim/wire"
+)
+
+// session is the agent's main command: its process, its output to log and
+// to attached clients, its input. It ends when the process and the copying of its output have.
+type session struct {
+	proc  *sandbox.Proc
+	input io.WriteCloser
+	done  chan struct{}
+	code  int
+	tty   bool
+
+	mu   sync.Mutex
+	subs map[*subscriber]struct{}
+}
+
+// subscriber gets the output of a session. A slow one loses its place
+// rather than holding the agent up.
+type subscriber struct {
+	ch   chan []byte
+	slow bool
+}
+
+const subscriberBacklog = 256
+
+// startSession runs the command in the sandbox. log gets all output.
+func startSession(ctx context.Context, box *sandbox.Sandbox, p sandbox.Process, log io.Writer, lg *slog.Logger) (*session, error) {
+	s := &session{done: make(chan struct{}), tty: p.TTY, subs: map[*subscriber]struct{}{}}
+	var out *os.File
+	var closers []io.Closer
+	if !p.TTY {
+		inR, inW, err := os.Pipe()
+		if err != nil {
+			return nil, fmt.Errorf("make pipe: %w", err)
+		}
+		outR, outW, err := os.Pipe()
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("make pipe: %w", err), inR.Close(), inW.Close())
+		}
+		p.Stdin, p.Stdout, p.Stderr = inR, outW, outW
+		s.input, out = inW, outR
+		closers = []io.Closer{inR, outW}
+	}
+	proc, err := box.Start(p)
+	for _, c := range closers {
+		_ = c.Close() //nolint:errcheck // our copies of the child's ends
+	}
+	if err != nil {
+		if out != nil {
+			err = errors.Join(err, out.Close(), s.input.Close())
+		}
+		return nil, err
+	}
+	s.proc = proc
+	if p.TTY {
+		out, s.input = proc.Console(), nopCloser{proc.Console()}
+	}
+	copied := make(chan struct{})
+	go func() {
+		defer close(copied)
+		s.copyOutput(out, log, lg)
+	}()
+	go func() {
+		defer close(s.done)
+		code, err := proc.Wait()
+		if err != nil {
+			lg.Warn("wait for the main command", "err", err)
+		}
+		s.code = code
+		// Output that is already there is read; a background child that keeps
+		// the pipe open must not keep the session open.
+		select {
+		case <-copied:
+		case <-time.After(500 * time.Millisecond):
+			if err := out.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
+				lg.Warn("close output", "err", err)
+			}
+			<-copied
+		}
+		_ = s.input.Close() //nolint:errcheck // the reader is gone
+		_ = out.Close()     //nolint:errcheck // may be closed above
+		s.mu.Lock()
+		for sub := range s.subs {
+			close(sub.ch)
+		}
+		s.subs = nil
+		s.mu.Unlock()
+	}()
+	return s, nil
+}
+
+type nopCloser struct{ io.Writer }
+
+func (nopCloser) Close() error { return nil }
+
+func (s *session) copyOutput(out *os.File, log io.Writer, lg *slog.Logger) {
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := out.Read(buf)
+		if n > 0 {
+			if _, werr := log.Write(buf[:n]); werr != nil {
+				lg.Error("write output log", "err", werr)
+			}
+			s.fan(append([]byte(nil), buf[:n]...))
+		}
+		if err != nil {
+			// EIO is how a pty says that its last writer is gone.
+			if !errors.Is(err, io.EOF) && !errors.Is(err, syscall.EIO) && !errors.Is(err, os.ErrClosed) {
+				lg.Warn("read output", "err", err)
+			}
+			return
+		}
+	}
+}
+
+func (s *session) fan(p []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for sub := range s.subs {
+		select {
+		case sub.ch <- p:
+		default:
+			sub.slow = true
+			close(sub.ch)
+			delete(s.subs, sub)
+		}
+	}
+}
+
+// subscribe returns the output from now on; ok is false when the session is over.
+func (s *session) subscribe() (sub *subscriber, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.subs == nil {
+		return nil, false
+	}
+	sub = &subscriber{ch: make(chan []byte, subscriberBacklog)}
+	s.subs[sub] = struct{}{}
+	return sub, true
+}
+
+func (s *session) unsubscribe(sub *subscriber) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.subs, sub)
+}
+
+// stop asks the command to end, then kills it.
+func (s *session) stop(ctx context.Context, grace time.Duration) error {
+	for _, step := range []struct {
+		sig  syscall.Signal
+		wait time.Duration
+	}{{syscall.SIGTERM, grace}, {syscall.SIGKILL, 5 * time.Second}} {
+		if err := s.proc.Signal(step.sig); err != nil && !errors.Is(err, os.ErrProcessDone) && !errors.Is(err, syscall.ESRCH) {
+			return fmt.Errorf("signal the main command: %w", err)
+		}
+		t := time.NewTimer(step.wait)
+		select {
+		case <-s.done:
+			t.Stop()
+			return nil
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return context.Cause(ctx)
+		}
+	}
+	return errors.New("the main command does not die")
+}
+
+// serveFrames joins a client's frames to a process: input, resize and
+// signals in; what out sends is the caller's.
+func serveFrames(r io.Reader, input io.WriteCloser, proc *sandbox.Proc, closeOnEOF bool) error {
+	buf := make([]byte, wire.MaxFrame)
+	for {
+		t, p, err := wire.Read(r, buf)
+		if err != nil {
+			return err
+		}
+		switch t {
+		case wire.FrameStdin:
+			if len(p) == 0 {
+				if closeOnEOF && input != nil {
+					if err := input.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
+						return fmt.Errorf("close input: %w", err)
+					}
+				}
+				continue
+			}
+			if input == nil {
+				continue
+			}
+			// A process that no longer reads is its own affair.
+			if _, err := input.Write(p); err != nil && !errors.Is(err, syscall.EPIPE) && !errors.Is(err, os.ErrClosed) && !errors.Is(err, syscall.EIO) {
+				return fmt.Errorf("write input: %w", err)
+			}
+		case wire.FrameResize:
+			if len(p) == 4 {
+				if err := proc.Resize(uint16(p[0])<<8|uint16(p[1]), uint16(p[2])<<8|uint16(p[3])); err != nil && !errors.Is(err, os.ErrClosed) {
+					return fmt.Errorf("resize: %w", err)
+				}
+			}
+		case wire.FrameSignal:
+			if len(p) == 1 && allowedSignal(syscall.Signal(p[0])) {
+				if err := proc.Signal(syscall.Signal(p[0])); err != nil && !errors.Is(err, os.ErrProcessDone) && !errors.Is(err, syscall.ESRCH) {
+					return fmt.Errorf("signal: %w", err)
+				}
+			}
+		default:
+			return fmt.Errorf("frame type %d is not for the server", t)
+		}
+	}
+}
+
+func allowedSignal(s syscall.Signal) bool {
+	switch s {
+	case syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGKILL, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH:
+		return true
+	}
+	return false
+}

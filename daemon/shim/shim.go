@@ -1,0 +1,265 @@
+package shim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"polis/cgroup/sandbox"
+	"polis/daemon/api"
+	"polis/daemon/events"
+	"polis/daemon/layout"
+	"polis/daemon/shim/wire"
+	"polis/netbridge"
+)
+
+// Shim serves one agent. Set Spec and Log, then Open, Serve and Close.
+type Shim struct {
+	Spec wire.Spec
+	Log  *slog.Logger
+
+	ctx      context.Context
+	group    *errgroup.Group
+	events   *events.Hub
+	views    *views
+	box      *sandbox.Sandbox
+	ns       *netbridge.NS
+	dns      *netbridge.DNS
+	ports    *ports
+	out      *logFile
+	server   *http.Server
+	listener net.Listener
+	inside   *insideAPI
+	stopping chan struct{}
+	started  time.Time
+	sessions atomic.Int64
+
+	mu        sync.Mutex
+	main      *session
+	mainStart time.Time
+	oom       string
+	undo      []undoStep
+}
+
+type undoStep struct {
+	name string
+	f    func(context.Context) error
+}
+
+// onClose remembers how to take back what was just done.
+func (s *Shim) onClose(name string, f func(context.Context) error) {
+	s.undo = append(s.undo, undoStep{name, f})
+}
+
+// Open brings up the view, the sandbox and the sockets. On an error
+// everything done so far is taken back; the error carries the code of what failed.
+func (s *Shim) Open(ctx context.Context) (err error) {
+	s.started, s.stopping = time.Now(), make(chan struct{})
+	s.events = events.New(uint64(s.started.UnixNano()))
+	group, gctx := errgroup.WithContext(context.WithoutCancel(ctx))
+	gctx, cancel := context.WithCancelCause(gctx)
+	s.group, s.ctx = group, gctx
+	s.onClose("goroutines", func(context.Context) error {
+		cancel(errors.New("the shim stops"))
+		return group.Wait()
+	})
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.unwind(context.WithoutCancel(ctx)))
+		}
+	}()
+	if err := Cleanup(ctx, s.Spec); err != nil {
+		return api.Errorf(api.CodeNamespaceFailed, "clear what an earlier shim left: %w", err)
+	}
+	if s.out, err = openLog(s.Spec.LogDir, s.Spec.LogBytes); err != nil {
+		return api.Errorf(api.CodeInternal, "%w", err)
+	}
+	s.onClose("output log", func(context.Context) error { return s.out.Close() })
+	if err := s.openViews(ctx); err != nil {
+		return api.Errorf(api.CodeViewFailed, "serve the view: %w", err)
+	}
+	if err := s.openNetwork(); err != nil {
+		return api.Errorf(api.CodeNamespaceFailed, "join the network namespace: %w", err)
+	}
+	if err := s.openInside(); err != nil {
+		return api.Errorf(api.CodeInternal, "serve /run/polis of the sandbox: %w", err)
+	}
+	if err := s.openBox(ctx); err != nil {
+		return err
+	}
+	for _, p := range s.Spec.Ports {
+		if err := s.ports.add(ctx, wire.PortRequest{Internal: p.Internal, External: p.External, Bind: p.Bind}); err != nil {
+			return err
+		}
+	}
+	if s.listener, err = listen(s.Spec.RunDir, s.Spec.SocketGID); err != nil {
+		return api.Errorf(api.CodeInternal, "%w", err)
+	}
+	s.server = &http.Server{Handler: s.control(), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10}
+	s.onClose("control socket", func(ctx context.Context) error {
+		return errors.Join(s.server.Close(), removeIfThere(layout.ShimSocket(s.Spec.RunDir)))
+	})
+	s.group.Go(func() error {
+		if err := s.server.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("control socket: %w", err)
+		}
+		return nil
+	})
+	return nil
+}
+
+func (s *Shim) openNetwork() error {
+	ns, err := netbridge.OpenNS(s.Spec.NetNS)
+	if err != nil {
+		return err
+	}
+	s.ns = ns
+	s.onClose("network namespace", func(context.Context) error { return ns.Close() })
+	addr, err := netip.ParseAddr(s.Spec.Address)
+	if err != nil {
+		return fmt.Errorf("address %q: %w", s.Spec.Address, err)
+	}
+	s.ports = &ports{agent: s.Spec.Agent, ns: ns, addr: addr, maps: map[int]*portMap{}}
+	s.onClose("port maps", func(context.Context) error { return s.ports.close() })
+	s.dns, err = netbridge.StartDNS(s.ctx, netbridge.DNSConfig{NS: ns, Log: s.Log})
+	if err != nil {
+		return err
+	}
+	s.onClose("name service", func(context.Context) error { return s.dns.Close() })
+	s.group.Go(func() error { s.watchListeners(); return nil })
+	return nil
+}
+
+// watchListeners tells the daemon which ports the agent opens and closes.
+func (s *Shim) watchListeners() {
+	w := netbridge.Watcher{NS: s.ns, Interval: 500 * time.Millisecond, Log: s.Log,
+		OnChange: func(port uint16, open bool) {
+			typ, word := EventListen, "opened"
+			if !open {
+				typ, word = EventUnlisten, "closed"
+			}
+			s.events.Publish(api.Event{Type: typ, Agent: s.Spec.Agent,
+				Message: fmt.Sprintf("agent %s %s port %d", s.Spec.Agent, word, port), Data: map[string]any{"port": int(port)}})
+		}}
+	if err := w.Run(s.ctx); err != nil && s.ctx.Err() == nil {
+		s.Log.Error("watch listeners", "err", err)
+	}
+}
+
+func (s *Shim) openBox(ctx context.Context) error {
+	self, err := os.Executable()
+	if err != nil {
+		return api.Errorf(api.CodeInternal, "find own program: %w", err)
+	}
+	box, err := sandbox.Create(ctx, s.boxConfig(self))
+	switch {
+	case errors.Is(err, sandbox.ErrCgroup):
+		return api.Errorf(api.CodeCgroupFailed, "make the sandbox: %w", err)
+	case err != nil:
+		return api.Errorf(api.CodeNamespaceFailed, "make the sandbox: %w", err)
+	}
+	s.box = box
+	s.onClose("sandbox", func(ctx context.Context) error { return box.Destroy(ctx) })
+	s.group.Go(func() error { s.watchOOM(); return nil })
+	return nil
+}
+
+func (s *Shim) watchOOM() {
+	for {
+		select {
+		case e, ok := <-s.box.OOM():
+			if !ok {
+				return
+			}
+			what := e.Comm
+			if what == "" {
+				what = "a process"
+			}
+			msg := fmt.Sprintf("%s of agent %s was killed: over the memory limit of %d MB", what, s.Spec.Agent, s.Spec.MemoryBytes>>20)
+			s.mu.Lock()
+			s.oom = msg
+			s.mu.Unlock()
+			s.events.Publish(api.Event{Type: api.EventOOM, Agent: s.Spec.Agent, Code: api.CodeOOMKilled, Message: msg,
+				Data: map[string]any{"pid": e.Pid, "comm": e.Comm, "limit_bytes": s.Spec.MemoryBytes}})
+		case <-s.ctx.Done():
+			return
+		}
+	}
+}
+
+// Serve waits until ctx ends, or until the view or the sandbox dies.
+func (s *Shim) Serve(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-s.views.dead:
+		return errors.New("the view has ended")
+	case <-s.box.Dead():
+		return errors.New("the sandbox has ended")
+	}
+}
+
+// Close ends the agent's processes (TERM, grace, KILL) and removes the
+// sandbox, the mounts and the sockets, all within ctx.
+func (s *Shim) Close(ctx context.Context) error {
+	close(s.stopping)
+	var errs []error
+	if m := s.current(); m != nil {
+		errs = append(errs, m.stop(ctx, time.Duration(s.Spec.StopGrace)))
+	}
+	return errors.Join(append(errs, s.unwind(ctx))...)
+}
+
+// unwind takes everything back, last first. A step that fails does not keep
+// the others from being tried.
+func (s *Shim) unwind(ctx context.Context) error {
+	var errs []error
+	for i := len(s.undo) - 1; i >= 0; i-- {
+		sctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
+		if err := s.undo[i].f(sctx); err != nil {
+			errs = append(errs, fmt.Errorf("close %s: %w", s.undo[i].name, err))
+		}
+		cancel()
+	}
+	s.undo = nil
+	return errors.Join(errs...)
+}
+
+func (s *Shim) status() wire.Status {
+	st := wire.Status{Version: wire.Version, Agent: s.Spec.Agent, Generation: s.Spec.Generation, PID: os.Getpid(),
+		InitPID: s.box.InitPID(), StartedAt: s.started, Counters: s.views.counters(), Sessions: int(s.sessions.Load()),
+		Ports: s.ports.list(), LastEvent: s.events.Last(), Passthrough: s.views.tree.Passthrough(), OwnedRefs: s.views.owned()}
+	if stats, err := s.box.Stats(); err == nil {
+		st.Memory, st.Processes = int64(stats.MemoryBytes), int(stats.Pids)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st.OOM = s.oom
+	if s.main != nil {
+		st.Running, st.MainPID = !s.main.over(), s.main.proc.Pid()
+		if !st.Running {
+			st.ExitCode = &s.main.code
+		}
+	}
+	return st
+}
+
+func removeIfThere(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+func (s *Shim) path(name string) string { return filepath.Join(s.Spec.RunDir, name) }
