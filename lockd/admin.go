@@ -1,0 +1,174 @@
+package lockd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"polis/lockd/table"
+)
+
+// LockRequest asks for explicit leases: by name, not by writing to a file.
+type LockRequest struct {
+	Workspace string
+	// Holder is an agent, "user:<uid>", or a name of the daemon's own that is
+	// unique to the operation: a holder is never in its own way.
+	Holder string
+	// Paths and Trees are keys as FileKey and RefKey make them.
+	Paths, Trees []string
+	// Mode is Write unless set.
+	Mode   Mode
+	Reason string
+	// For ends the lease by itself; 0 means it stays until Unlock or Break.
+	For time.Duration
+	// Wait bounds the wait for other holders; 0 refuses at once.
+	Wait time.Duration
+	Op   string
+	Pid  uint32
+}
+
+// Lock takes explicit leases, all or nothing. It returns a *ConflictError if
+// another holder has a path for longer than Wait, ErrUnavailable in a grace
+// period, ErrInvalid, ErrLimit, ErrClosed or the error of ctx. Locking again
+// what the holder has sets a new reason and end. A lease of an agent ends
+// with the agent's session.
+func (s *Server) Lock(ctx context.Context, r LockRequest) ([]Lease, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if r.Mode == "" {
+		r.Mode = Write
+	}
+	req := table.Request{
+		Workspace: r.Workspace, Holder: r.Holder, Explicit: true, Op: r.Op, Pid: r.Pid, Reason: r.Reason, For: r.For,
+	}
+	for _, p := range r.Paths {
+		req.Keys = append(req.Keys, table.Key{Path: p, Mode: r.Mode, Wait: r.Wait})
+	}
+	for _, p := range r.Trees {
+		req.Keys = append(req.Keys, table.Key{Path: p, Tree: true, Mode: r.Mode, Wait: r.Wait})
+	}
+	var res table.Result
+	var err error
+	call := make(chan table.Effect, 1)
+	s.do(func(t *table.Table) {
+		if s.closed {
+			err = ErrClosed
+			return
+		}
+		res, err = t.Acquire(req)
+		switch {
+		case err != nil:
+			s.refused(req, err)
+		case res.Wait != 0:
+			s.stats.waits.Add(1)
+			s.waits[res.Wait] = waitTo{call: call}
+		default:
+			s.granted(req, res.Leases)
+		}
+	})
+	if err != nil || res.Wait == 0 {
+		return res.Leases, unavailable(err)
+	}
+	var e table.Effect
+	select {
+	case e = <-call:
+	case <-ctx.Done():
+		s.do(func(t *table.Table) { t.Cancel(res.Wait) })
+		e = <-call // the end of the wait, this way or another, was sent in do
+	}
+	if errors.Is(e.Err, table.ErrCanceled) {
+		return nil, ctx.Err()
+	}
+	return e.Leases, unavailable(e.Err)
+}
+
+func unavailable(err error) error {
+	if errors.Is(err, table.ErrGrace) {
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return err
+}
+
+// Unlock gives back the explicit lease of holder on exactly this path, or
+// returns ErrNotHeld.
+func (s *Server) Unlock(workspace, holder, path string) (l Lease, err error) {
+	s.do(func(t *table.Table) { l, err = t.Unlock(workspace, holder, path) })
+	return l, err
+}
+
+// Break takes every lease on exactly this path from its holder, whoever that
+// is. Handles the holder has open are told (OnLost), not closed.
+func (s *Server) Break(workspace, path string) (out []Lease, err error) {
+	s.do(func(t *table.Table) { out, err = t.Break(workspace, path) })
+	return out, err
+}
+
+// DropAgent ends the session of an agent and all its leases at once. Its
+// client, if it is still there, is told and starts again with none.
+func (s *Server) DropAgent(agent string) (leases int) {
+	s.do(func(t *table.Table) {
+		if c := s.byAgent[agent]; c != nil {
+			delete(s.byAgent, agent)
+			c.link.post(&message{Type: msgLost, Text: string(table.WhyBye)}) // no keys: all
+		}
+		leases = t.DropAgent(agent)
+	})
+	return leases
+}
+
+// ReleaseMerge ends the leases an agent keeps until its merge. A connected
+// agent gives them back itself, those of files it still has open at the last
+// close; for one that is not connected they are dropped here.
+func (s *Server) ReleaseMerge(agent string) {
+	s.do(func(t *table.Table) {
+		if c := s.byAgent[agent]; c != nil {
+			c.link.post(&message{Type: msgUnmerge})
+			return
+		}
+		t.DropMerging(agent)
+	})
+}
+
+// Expect names the agents whose shims are alive and will reclaim, which lets
+// the grace period end as soon as all have (at once, if there are none) and
+// lasts StaleTimeout at most. An agent that turns out to be dead is taken off
+// by DropAgent.
+func (s *Server) Expect(agents []string) {
+	s.do(func(t *table.Table) { t.Expect(agents) })
+}
+
+// List returns the selected leases, sorted by workspace, path and holder.
+func (s *Server) List(f Filter) (out []Lease) {
+	s.do(func(t *table.Table) { out = t.List(f) })
+	return out
+}
+
+// Restore puts back explicit leases of people that the caller kept over a
+// restart (leases of agents and expired ones are skipped). It belongs right
+// after Open. Tokens stay as they were.
+func (s *Server) Restore(leases []Lease) (n int) {
+	s.do(func(t *table.Table) {
+		for _, l := range leases {
+			if t.Restore(l) {
+				n++
+			}
+		}
+	})
+	return n
+}
+
+// Stats returns counters and sizes.
+func (s *Server) Stats() Stats {
+	st := Stats{
+		Granted: s.stats.granted.Load(), Conflicts: s.stats.conflicts.Load(), Waits: s.stats.waits.Load(),
+		Reclaimed: s.stats.reclaimed.Load(), Broken: s.stats.broken.Load(), Stale: s.stats.stale.Load(),
+		EventsLost: s.stats.eventsLost.Load(),
+	}
+	s.do(func(t *table.Table) {
+		st.Leases, st.Waiters, st.Sessions = t.Len()
+		st.InGrace = t.InGrace()
+	})
+	return st
+}

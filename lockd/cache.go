@@ -1,0 +1,218 @@
+package lockd
+
+import (
+	"container/heap"
+	"sync/atomic"
+	"time"
+)
+
+// entry is a path this client holds, or is asking for. All fields but the
+// atomics are guarded by Client.mu.
+type entry struct {
+	path  string
+	tree  bool
+	mode  Mode
+	hold  Hold
+	held  bool
+	since time.Time
+	token atomic.Uint64
+	lost  atomic.Bool // taken away; out of the cache for good
+
+	// pins counts tickets and running requests. A pinned entry is not
+	// released, so a release can never overtake a grant of the same path.
+	pins int
+	used bool      // a ticket was ever given on it
+	idle time.Time // when the last pin went
+	due  time.Time // when the expiry heap looks at it
+	slot int       // index in the heap plus one; 0: not in it
+}
+
+func (e *entry) covers(w want) bool {
+	return e.held && (e.mode == Write || w.mode == Read) && (e.tree || !w.tree)
+}
+
+// expiry orders idle entries by when they are looked at. An entry that was
+// used in between is pushed again when it comes up, so that using a held
+// lease costs no heap operation.
+type expiry []*entry
+
+func (h expiry) Len() int           { return len(h) }
+func (h expiry) Less(i, j int) bool { return h[i].due.Before(h[j].due) }
+func (h expiry) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].slot, h[j].slot = i+1, j+1
+}
+func (h *expiry) Push(x any) {
+	e := x.(*entry)
+	*h = append(*h, e)
+	e.slot = len(*h)
+}
+func (h *expiry) Pop() any {
+	old := *h
+	e := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	e.slot = 0
+	return e
+}
+
+// cached returns a ticket if all of ws is held already. Called with c.mu held.
+func (c *Client) cached(ws []want) *Ticket {
+	if c.closed || !c.trusted() {
+		return nil
+	}
+	t := &Ticket{client: c, entries: make([]*entry, len(ws))}
+	for i, w := range ws {
+		e := c.entries[w.path]
+		if e == nil || !e.covers(w) {
+			return nil
+		}
+		t.entries[i] = e
+	}
+	for _, e := range t.entries {
+		e.pins++
+		e.used = true
+	}
+	return t
+}
+
+// unpinAll lets go of entries and releases those whose time is over.
+func (c *Client) unpinAll(es []*entry) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.unpin(es)
+}
+
+func (c *Client) unpin(es []*entry) {
+	now := c.Now()
+	var over []*entry
+	for _, e := range es {
+		if e.pins--; e.pins > 0 || e.lost.Load() {
+			continue
+		}
+		e.idle = now
+		switch {
+		case !e.held:
+			c.forget(e) // was asked for in vain
+		case e.hold == HoldClose || !e.used:
+			over = append(over, e)
+		case e.hold > 0:
+			c.schedule(e, now.Add(time.Duration(e.hold)))
+		}
+	}
+	c.release(over)
+}
+
+// schedule puts e into the expiry heap, unless it is there already.
+func (c *Client) schedule(e *entry, due time.Time) {
+	if e.slot != 0 {
+		return
+	}
+	e.due = due
+	heap.Push(&c.expiry, e)
+	if e.slot == 1 {
+		c.wakeKeeper()
+	}
+}
+
+// expire releases what has been idle for its hold.
+func (c *Client) expire(now time.Time) {
+	var over []*entry
+	for len(c.expiry) > 0 && !c.expiry[0].due.After(now) {
+		e := heap.Pop(&c.expiry).(*entry)
+		if e.pins > 0 || e.hold < 0 {
+			continue // the last unpin schedules it again
+		}
+		if due := e.idle.Add(time.Duration(e.hold)); due.After(now) {
+			c.schedule(e, due)
+			continue
+		}
+		over = append(over, e)
+	}
+	c.release(over)
+}
+
+// forget takes e out of the cache.
+func (c *Client) forget(e *entry) {
+	if c.entries[e.path] == e {
+		delete(c.entries, e.path)
+	}
+	if e.slot != 0 {
+		heap.Remove(&c.expiry, e.slot-1)
+	}
+	e.held = false
+}
+
+// lose marks an entry as taken away; its tickets become invalid.
+func (c *Client) lose(e *entry) {
+	c.forget(e)
+	e.lost.Store(true)
+}
+
+// release gives idle entries back. Without a connection it is enough to
+// forget them: what is not reclaimed is dropped by the server.
+func (c *Client) release(es []*entry) {
+	if len(es) == 0 {
+		return
+	}
+	keys := make([]wireKey, 0, len(es))
+	for _, e := range es {
+		c.forget(e)
+		keys = append(keys, wirePath(e.path))
+	}
+	if c.link == nil {
+		return
+	}
+	chunks(keys, func(part []wireKey) { c.link.put(&message{Type: msgRelease, Keys: part}) })
+	c.link.wake()
+}
+
+// Release gives back leases on these paths that nothing uses; those in use
+// follow at their last Done, whatever their hold.
+func (c *Client) Release(paths ...string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var over []*entry
+	for _, p := range paths {
+		if e := c.entries[p]; e != nil {
+			over = c.letGo(e, over)
+		}
+	}
+	c.release(over)
+}
+
+// ReleaseAll is Release for everything held.
+func (c *Client) ReleaseAll() { c.releaseIf(func(*entry) bool { return true }) }
+
+func (c *Client) releaseIf(which func(*entry) bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var over []*entry
+	for _, e := range c.entries {
+		if which(e) {
+			over = c.letGo(e, over)
+		}
+	}
+	c.release(over)
+}
+
+func (c *Client) letGo(e *entry, over []*entry) []*entry {
+	e.hold = HoldClose
+	if e.held && e.pins == 0 {
+		return append(over, e)
+	}
+	return over
+}
+
+// Held returns how many leases the client has.
+func (c *Client) Held() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := 0
+	for _, e := range c.entries {
+		if e.held {
+			n++
+		}
+	}
+	return n
+}

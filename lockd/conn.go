@@ -1,0 +1,228 @@
+package lockd
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"polis/lockd/table"
+)
+
+// helloTimeout is how long a new connection may take to say who it is.
+const helloTimeout = 5 * time.Second
+
+// conn is one shim's connection, at the server.
+type conn struct {
+	server *Server
+	link   *link
+
+	// Set by hello, then constant.
+	workspace, agent, session string
+
+	pending map[uint64]table.WaitID // guarded by Server.mu
+}
+
+// serve reads requests until the connection ends.
+func (c *conn) serve() {
+	done := make(chan struct{})
+	var writer sync.WaitGroup
+	writer.Go(func() { c.link.writer(done) })
+	err := c.read()
+	if cause := c.link.cause(); cause != nil {
+		err = cause
+	}
+	c.link.shut(err)
+	close(done)
+	writer.Wait()
+
+	s := c.server
+	s.do(func(t *table.Table) {
+		delete(s.conns, c)
+		// After a resume on another connection this one is nobody's any more.
+		if c.agent != "" && s.byAgent[c.agent] == c {
+			delete(s.byAgent, c.agent)
+			t.Disconnect(c.agent, c.session)
+		}
+	})
+	if !errors.Is(err, io.EOF) && !errors.Is(err, ErrClosed) {
+		s.Log.Warn("lock connection ended", "op", "session", "agent", c.agent, "err", err)
+	}
+}
+
+func (c *conn) read() error {
+	r := bufio.NewReaderSize(c.link.conn, 32<<10)
+	if err := c.link.conn.SetReadDeadline(time.Now().Add(helloTimeout)); err != nil {
+		return err
+	}
+	var buf []byte
+	for {
+		var m message
+		var err error
+		if buf, err = readFrame(r, buf, &m); err != nil {
+			return err
+		}
+		if c.agent == "" {
+			if err = c.hello(&m); err == nil {
+				// From here on silence is fine: leases of a connected session
+				// are its own business, even if the shim stands still.
+				err = c.link.conn.SetReadDeadline(time.Time{})
+			}
+		} else {
+			err = c.handle(&m)
+		}
+		c.link.flush()
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// hello binds the connection to a session.
+func (c *conn) hello(m *message) error {
+	if m.Type != msgHello || m.Version != protocolVersion {
+		err := fmt.Errorf("%w: first message is %q, version %d", ErrInvalid, m.Type, m.Version)
+		c.link.put(errorMessage(m.ID, err))
+		return err
+	}
+	s := c.server
+	var err error
+	s.do(func(t *table.Table) {
+		var resumed bool
+		if resumed, err = t.Hello(m.Workspace, m.Agent, m.Session, m.Secret); err != nil {
+			c.link.put(errorMessage(m.ID, err))
+			return
+		}
+		if old := s.byAgent[m.Agent]; old != nil {
+			old.link.shut(fmt.Errorf("session continues on another connection: %w", ErrClosed))
+		}
+		c.workspace, c.agent, c.session = m.Workspace, m.Agent, m.Session
+		s.byAgent[c.agent] = c
+		c.link.put(&message{Type: msgOK, ID: m.ID, Version: protocolVersion, Resumed: resumed})
+	})
+	if err == nil {
+		s.Log.Info("lease session", "op", "session", "agent", c.agent)
+	}
+	return err
+}
+
+// handle does one request. An error ends the connection: the peer does not
+// speak the protocol.
+func (c *conn) handle(m *message) error {
+	s := c.server
+	switch m.Type {
+	case msgAcquire:
+		return c.acquire(m)
+	case msgRelease:
+		paths := make([]string, len(m.Keys))
+		for i := range m.Keys {
+			paths[i] = m.Keys[i].path()
+		}
+		s.do(func(t *table.Table) {
+			if err := t.Release(c.workspace, c.agent, c.session, paths...); err != nil {
+				s.Log.Warn("release", "op", "release", "agent", c.agent, "err", err)
+			}
+		})
+	case msgCancel:
+		s.do(func(t *table.Table) {
+			if id, ok := c.pending[m.ID]; ok {
+				t.Cancel(id)
+			}
+		})
+	case msgPing:
+		c.link.put(&message{Type: msgPong, ID: m.ID})
+	case msgReclaim:
+		return c.reclaim(m)
+	case msgReclaimed:
+		s.do(func(t *table.Table) {
+			if err := t.Reclaimed(c.agent, c.session); err != nil {
+				c.link.put(errorMessage(m.ID, err))
+				return
+			}
+			c.link.put(&message{Type: msgOK, ID: m.ID})
+		})
+	case msgBye:
+		s.do(func(t *table.Table) {
+			if s.byAgent[c.agent] == c {
+				delete(s.byAgent, c.agent)
+				t.Bye(c.agent, c.session)
+			}
+			c.link.put(&message{Type: msgOK, ID: m.ID})
+		})
+	default:
+		return fmt.Errorf("%w: message %q", ErrInvalid, m.Type)
+	}
+	return nil
+}
+
+func (c *conn) acquire(m *message) error {
+	s := c.server
+	r := table.Request{
+		Workspace: c.workspace, Holder: c.agent, Session: c.session, Op: m.Op, Pid: m.Pid,
+		Keys: make([]table.Key, len(m.Keys)),
+	}
+	for i := range m.Keys {
+		k, err := m.Keys[i].key()
+		if err != nil {
+			c.link.put(errorMessage(m.ID, err))
+			return nil
+		}
+		if i > 0 && r.Keys[i-1].Path >= k.Path {
+			// Tokens come back in the order of the keys, so this must be the table's.
+			c.link.put(errorMessage(m.ID, fmt.Errorf("%w: keys are not sorted", ErrInvalid)))
+			return nil
+		}
+		r.Keys[i] = k
+	}
+	var err error
+	s.do(func(t *table.Table) {
+		if _, dup := c.pending[m.ID]; dup {
+			err = fmt.Errorf("%w: request %d is still running", ErrInvalid, m.ID)
+			return
+		}
+		res, refusal := t.Acquire(r)
+		switch {
+		case refusal != nil:
+			s.refused(r, refusal)
+		case res.Wait != 0:
+			s.stats.waits.Add(1)
+			s.waits[res.Wait] = waitTo{conn: c, id: m.ID}
+			c.pending[m.ID] = res.Wait
+			return
+		default:
+			s.granted(r, res.Leases)
+		}
+		c.link.put(reply(m.ID, res.Leases, refusal))
+	})
+	return err
+}
+
+func (c *conn) reclaim(m *message) error {
+	s := c.server
+	claims := make([]table.Claim, len(m.Keys))
+	for i := range m.Keys {
+		w := &m.Keys[i]
+		k, err := w.key()
+		if err != nil {
+			return err
+		}
+		claims[i] = table.Claim{Key: k, Token: w.Token, Since: time.UnixMilli(w.Since)}
+	}
+	var err error
+	s.do(func(t *table.Table) {
+		var tokens []uint64
+		if tokens, err = t.Reclaim(c.agent, c.session, claims); err != nil {
+			c.link.put(errorMessage(m.ID, err))
+			return
+		}
+		for _, token := range tokens {
+			if token != 0 {
+				s.stats.reclaimed.Add(1)
+			}
+		}
+		c.link.put(&message{Type: msgReclaimed, ID: m.ID, Tokens: tokens})
+	})
+	return err
+}

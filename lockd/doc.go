@@ -1,0 +1,22 @@
+// Package lockd keeps agents off each other's files: leases on repository
+// paths and refs, held by one agent at a time.
+//
+// Three parts: package table has the rules and does no I/O. Server owns the
+// one table of a polisd and serves it on a unix socket to root only. Client
+// lives in every shim, keeps its agent's session, and answers from memory
+// for what the agent already holds.
+//
+// The server never takes a lease from a session that is connected: how long a
+// lease is held after the last write is the client's business. A connection
+// that is lost leaves the leases in place for StaleTimeout; the client, whose
+// clock for that starts earlier than the server's, refuses to use them after
+// the same time. A restarted server knows no leases: it lets earlier holders
+// reclaim theirs before it grants new ones.
+//
+// The package knows paths and names; it never opens a file of a repository,
+// starts no process and decides nothing about policy.
+//
+// Lock order: Server.mu or Client.mu, then link.mu. No callback (OnEvent,
+// OnLost, OnWaiter, HoldFor, WaitFor) is called with a lock held, and nothing
+// is written to a socket with Server.mu or Client.mu held.
+package lockd

@@ -1,0 +1,103 @@
+package lockd
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// maxNotes is how many waiter notes may be queued for a slow OnWaiter. Losses
+// are always queued: there are no more of them than leases.
+const maxNotes = 256
+
+// errSilent ends a connection whose server does not answer pings.
+var errSilent = errors.New("lock server does not answer")
+
+func (c *Client) wakeKeeper() {
+	select {
+	case c.keep <- struct{}{}:
+	default:
+	}
+}
+
+// keeper does what time asks for: gives idle leases back, pings, and drops
+// everything when the session has been lost for too long.
+func (c *Client) keeper(ctx context.Context) {
+	timer := time.NewTimer(c.Heartbeat)
+	defer timer.Stop()
+	var beat time.Time
+	for {
+		now := c.Now()
+		c.mu.Lock()
+		c.expire(now)
+		c.forgetStale()
+		wait := c.Heartbeat
+		if !now.Before(beat.Add(c.Heartbeat)) {
+			beat = now
+			c.ping()
+		}
+		wait = min(wait, beat.Add(c.Heartbeat).Sub(now))
+		if len(c.expiry) > 0 {
+			wait = min(wait, c.expiry[0].due.Sub(now))
+		}
+		if l := c.StaleTimeout - (c.since() - time.Duration(c.contact.Load())); l > 0 {
+			wait = min(wait, l)
+		}
+		c.mu.Unlock()
+		// Leases that end within a few milliseconds of each other go together.
+		timer.Reset(max(wait, 5*time.Millisecond))
+		select {
+		case <-timer.C:
+		case <-c.keep:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// ping asks for a sign of life, and gives a silent server up.
+func (c *Client) ping() {
+	if c.link == nil {
+		return
+	}
+	if len(c.pings) >= 3 {
+		c.link.shut(errSilent)
+		return
+	}
+	c.lastID++
+	c.pings[c.lastID] = c.since()
+	c.link.post(&message{Type: msgPing, ID: c.lastID})
+}
+
+func (c *Client) tellLost(paths []string, why string) {
+	if len(paths) > 0 && c.OnLost != nil {
+		c.later(func() { c.OnLost(paths, why) })
+	}
+}
+
+// later has fn called without c.mu, in order. Called with c.mu held.
+func (c *Client) later(fn func()) {
+	c.notes = append(c.notes, fn)
+	select {
+	case c.note <- struct{}{}:
+	default:
+	}
+}
+
+// notify makes the callbacks, one at a time.
+func (c *Client) notify(ctx context.Context) {
+	for {
+		c.mu.Lock()
+		notes := c.notes
+		c.notes = nil
+		c.mu.Unlock()
+		for _, fn := range notes {
+			fn()
+		}
+		select {
+		case <-c.note:
+		case <-ctx.Done():
+			return
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package lockd
+
+import (
+	"fmt"
+	"net"
+	"sync"
+	"time"
+)
+
+// link is the sending half of a connection. put never blocks, so it may be
+// called with Server.mu or Client.mu held, which fixes the order of messages;
+// the bytes leave in flush, called without those locks by whoever has just
+// put something and can wait, or by the link's writer goroutine.
+type link struct {
+	conn net.Conn
+	// name is for error texts.
+	name string
+
+	mu      sync.Mutex
+	out     []*message
+	spare   []*message
+	writing bool
+	broken  error
+	buf     []byte
+	kick    chan struct{}
+}
+
+const (
+	// maxOut is how many messages may wait for a peer that does not read.
+	maxOut = 1 << 16
+	// sendTimeout is how long the peer may leave its socket buffer full.
+	sendTimeout = 2 * time.Second
+)
+
+func newLink(conn net.Conn, name string) *link {
+	return &link{conn: conn, name: name, kick: make(chan struct{}, 1)}
+}
+
+// put queues a message. A peer that has stopped reading is disconnected.
+func (l *link) put(m *message) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.broken != nil {
+		return
+	}
+	if len(l.out) >= maxOut {
+		l.fail(fmt.Errorf("%s does not read its messages", l.name))
+		return
+	}
+	l.out = append(l.out, m)
+}
+
+// post queues a message and has the writer send it.
+func (l *link) post(m *message) {
+	l.put(m)
+	l.wake()
+}
+
+func (l *link) wake() {
+	select {
+	case l.kick <- struct{}{}:
+	default:
+	}
+}
+
+// fail closes the connection; the reader notices. Called with l.mu held.
+func (l *link) fail(err error) {
+	if l.broken == nil {
+		l.broken = err
+		l.out = nil
+		// The reader reports the loss; a second close has nothing to add.
+		_ = l.conn.Close()
+	}
+}
+
+// shut closes the connection for a reason.
+func (l *link) shut(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.fail(err)
+}
+
+// cause is why the link was closed from this side, or nil.
+func (l *link) cause() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.broken
+}
+
+// flush sends what is queued, unless somebody else is at it already: then
+// that one sends it.
+func (l *link) flush() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.writing {
+		return
+	}
+	l.writing = true
+	for len(l.out) > 0 && l.broken == nil {
+		batch := l.out
+		l.out = l.spare[:0]
+		l.mu.Unlock()
+		err := l.send(batch)
+		clear(batch)
+		l.mu.Lock()
+		l.spare = batch[:0]
+		if err != nil {
+			l.fail(err)
+		}
+	}
+	l.writing = false
+}
+
+func (l *link) send(batch []*message) error {
+	buf := l.buf[:0]
+	for _, m := range batch {
+		var err error
+		if buf, err = appendFrame(buf, m); err != nil {
+			return err
+		}
+	}
+	l.buf = buf
+	if cap(buf) > maxFrame {
+		l.buf = nil // do not keep what one large message needed
+	}
+	if err := l.conn.SetWriteDeadline(time.Now().Add(sendTimeout)); err != nil {
+		return fmt.Errorf("send to %s: %w", l.name, err)
+	}
+	if _, err := l.conn.Write(buf); err != nil {
+		return fmt.Errorf("send to %s: %w", l.name, err)
+	}
+	return nil
+}
+
+// writer sends what others post, until done.
+func (l *link) writer(done <-chan struct{}) {
+	for {
+		select {
+		case <-l.kick:
+			l.flush()
+		case <-done:
+			return
+		}
+	}
+}

@@ -1,0 +1,58 @@
+package lockd
+
+import (
+	"errors"
+	"time"
+
+	"polis/lockd/table"
+)
+
+// The words of package table, so that users of the service need only import lockd.
+type (
+	Lease         = table.Lease
+	Filter        = table.Filter
+	Mode          = table.Mode
+	ConflictError = table.ConflictError
+)
+
+// The two modes of a lease.
+const (
+	Read  = table.Read
+	Write = table.Write
+)
+
+// Exclusive is the key of the repository-wide lock; it conflicts with every ref key.
+const Exclusive = table.Exclusive
+
+// Sentinels of the table that callers of Server and Client meet.
+var (
+	ErrInvalid = table.ErrInvalid
+	ErrLimit   = table.ErrLimit
+	ErrNotHeld = table.ErrNotHeld
+)
+
+// ErrUnavailable: no lease could be had because the lock server cannot be
+// reached, does not answer in time, or still waits for earlier holders. It
+// says nothing about the path.
+var ErrUnavailable = errors.New("lock server unavailable")
+
+// ErrClosed: the client or server was closed.
+var ErrClosed = errors.New("lockd is closed")
+
+// FileKey is the key of a repository path; RefKey that of a ref given by its
+// full name. File names that look like a ref key get another spelling, so
+// that touching a file cannot take a ref lock.
+func FileKey(path string) string { return table.FileKey(path) }
+
+// RefKey is the key of a ref, given by its full name ("refs/heads/main").
+func RefKey(ref string) string { return table.RefKey(ref) }
+
+// Defaults of Server and Client.
+const (
+	DefaultStaleTimeout = 30 * time.Second
+	DefaultGrace        = 5 * time.Second
+	DefaultWait         = 3 * time.Second
+	DefaultHold         = 30 * time.Second
+	DefaultBound        = 2 * time.Second
+	DefaultHeartbeat    = 5 * time.Second
+)

@@ -1,0 +1,54 @@
+package table
+
+import (
+	"cmp"
+	"slices"
+)
+
+// List returns the selected leases, sorted by workspace, path and holder,
+// each with those who wait because of it.
+func (t *Table) List(f Filter) []Lease {
+	waiters := map[*lease][]string{}
+	for _, w := range t.inOrder() {
+		if f.Workspace != "" && w.Workspace != f.Workspace {
+			continue
+		}
+		for _, k := range w.Keys {
+			t.conflicts(t.spaces[w.Workspace], w.Holder, k, func(l *lease) bool {
+				if !slices.Contains(waiters[l], w.Holder) {
+					waiters[l] = append(waiters[l], w.Holder)
+				}
+				return true
+			})
+		}
+	}
+	out := []Lease{}
+	for holder, of := range t.holders {
+		if f.Holder != "" && holder != f.Holder {
+			continue
+		}
+		for l := range of {
+			if f.Workspace != "" && l.Workspace != f.Workspace || f.Path != "" && l.Path != f.Path {
+				continue
+			}
+			c := l.Lease
+			c.Waiters = waiters[l]
+			if c.Waiters == nil {
+				c.Waiters = []string{} // a list in JSON, not null
+			}
+			out = append(out, c)
+		}
+	}
+	slices.SortFunc(out, func(a, b Lease) int {
+		return cmp.Or(cmp.Compare(a.Workspace, b.Workspace), cmp.Compare(a.Path, b.Path),
+			cmp.Compare(a.Holder, b.Holder), cmp.Compare(a.Token, b.Token))
+	})
+	return out
+}
+
+// Session describes an agent's session: whether it has one, and whether it is
+// connected.
+func (t *Table) Session(agent string) (known, live bool) {
+	s := t.sessions[agent]
+	return s != nil, s != nil && s.live
+}

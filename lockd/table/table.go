@@ -1,0 +1,287 @@
+package table
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Table holds the leases of all workspaces. Assign the fields before the
+// first call.
+type Table struct {
+	// Now is the clock. Its times should carry a monotonic reading, as those
+	// of time.Now do, so that a set clock moves no deadline.
+	Now func() time.Time
+	// StaleTimeout is how long a session's leases outlive its connection.
+	StaleTimeout time.Duration
+	// GraceWait is how long a request may wait for the end of a grace period
+	// even if its own wait is shorter.
+	GraceWait time.Duration
+	// MaxLeases bounds the leases of one holder, MaxWaiters the queued requests.
+	MaxLeases, MaxWaiters int
+
+	token    uint64
+	spaces   map[string]*space
+	holders  map[string]map[*lease]struct{}
+	sessions map[string]*session
+	expiring map[*lease]struct{}
+	waiting  map[WaitID]*waiter
+	lastWait WaitID
+	grace    grace
+	next     time.Time
+	effects  []Effect
+	leases   int
+}
+
+// space is what the table knows of one workspace.
+type space struct {
+	files, refs node
+	queue       []*waiter
+}
+
+func (s *space) root(p place) *node {
+	if p.refs {
+		return &s.refs
+	}
+	return &s.files
+}
+
+// New returns an empty table with the default limits. Tokens start above
+// firstToken; the caller gives a number that grows over restarts, such as the
+// time in microseconds.
+func New(firstToken uint64) *Table {
+	return &Table{
+		Now: time.Now, StaleTimeout: 30 * time.Second, GraceWait: 2 * time.Second,
+		MaxLeases: 100_000, MaxWaiters: 1000,
+		token:    firstToken,
+		spaces:   map[string]*space{},
+		holders:  map[string]map[*lease]struct{}{},
+		sessions: map[string]*session{},
+		expiring: map[*lease]struct{}{},
+		waiting:  map[WaitID]*waiter{},
+	}
+}
+
+// Effects returns what happened to others since the last call, in order.
+func (t *Table) Effects() []Effect {
+	e := t.effects
+	t.effects = nil
+	return e
+}
+
+func (t *Table) emit(e Effect) { t.effects = append(t.effects, e) }
+
+// Len returns the number of leases, waiters and live or stale sessions.
+func (t *Table) Len() (leases, waiters, sessions int) {
+	return t.leases, len(t.waiting), len(t.sessions)
+}
+
+func (t *Table) space(name string) *space {
+	s := t.spaces[name]
+	if s == nil {
+		s = &space{}
+		t.spaces[name] = s
+	}
+	return s
+}
+
+// tidy forgets a workspace that holds nothing.
+func (t *Table) tidy(name string) {
+	if s := t.spaces[name]; s != nil && len(s.queue) == 0 &&
+		len(s.files.leases)+len(s.files.children)+len(s.refs.leases)+len(s.refs.children) == 0 {
+		delete(t.spaces, name)
+	}
+}
+
+// Acquire asks for all keys of r. It grants them, queues the request, or
+// refuses with a *ConflictError, ErrGrace, ErrLimit, ErrNoSession or ErrInvalid.
+// A queued request ends with a Granted or Refused effect, at the latest in the
+// first Tick after its wait.
+func (t *Table) Acquire(r Request) (Result, error) {
+	if err := r.check(); err != nil {
+		return Result{}, err
+	}
+	if !r.Explicit {
+		if s := t.sessions[r.Holder]; s == nil || s.id != r.Session || !s.live {
+			return Result{}, fmt.Errorf("acquire for %s: %w", r.Holder, ErrNoSession)
+		}
+	}
+	sp := t.space(r.Workspace)
+	defer t.tidy(r.Workspace)
+	fresh := 0
+	for _, k := range r.Keys {
+		if l := t.held(sp, &r, k); l == nil || !l.covers(k) {
+			fresh++
+		}
+	}
+	if fresh > 0 && len(t.holders[r.Holder])+fresh > t.MaxLeases {
+		return Result{}, fmt.Errorf("acquire for %s: %d leases: %w", r.Holder, t.MaxLeases, ErrLimit)
+	}
+	w := &waiter{Request: r, since: t.Now()}
+	if t.grace.active && fresh > 0 {
+		w.deadline = w.since.Add(max(w.patience(nil), t.GraceWait))
+		return t.enqueue(sp, w)
+	}
+	blocked := t.blocked(sp, w)
+	if blocked == nil && (fresh == 0 || w.patience(nil) == 0 || !t.behind(sp, w, sp.queue)) {
+		return Result{Leases: t.grant(sp, w)}, nil
+	}
+	wait := w.patience(blocked)
+	if wait == 0 {
+		return Result{}, t.refusal(sp, w)
+	}
+	w.deadline = w.since.Add(wait)
+	return t.enqueue(sp, w)
+}
+
+// held returns the lease the requester itself has on exactly k's path.
+func (t *Table) held(sp *space, r *Request, k Key) *lease {
+	p := placeOf(k.Path, k.Tree)
+	n := sp.root(p).find(p.rel)
+	if n == nil {
+		return nil
+	}
+	for _, l := range n.leases {
+		if l.Holder == r.Holder && l.Explicit == r.Explicit && l.Path == k.Path {
+			return l
+		}
+	}
+	return nil
+}
+
+func (l *lease) covers(k Key) bool {
+	return (l.Mode == Write || k.Mode == Read) && (l.Tree || !k.Tree)
+}
+
+// grant gives all keys of w; nothing is in the way any more.
+func (t *Table) grant(sp *space, w *waiter) []Lease {
+	now := t.Now()
+	out := make([]Lease, 0, len(w.Keys))
+	for _, k := range w.Keys {
+		l := t.held(sp, &w.Request, k)
+		switch {
+		case l == nil:
+			t.token++
+			l = t.add(sp, &w.Request, k, t.token, now)
+		case !l.covers(k):
+			l.tally(-1)
+			l.Tree = l.Tree || k.Tree
+			l.place = placeOf(l.Path, l.Tree)
+			if k.Mode == Write {
+				l.Mode = Write
+			}
+			l.tally(1)
+			t.token++
+			l.Token = t.token
+		}
+		l.Merge = l.Merge || k.Merge
+		l.Op, l.Pid = w.Op, w.Pid
+		if w.Explicit {
+			l.Reason = w.Reason
+			t.setExpiry(l, now, w.For)
+		}
+		out = append(out, l.Lease)
+	}
+	return out
+}
+
+func (t *Table) setExpiry(l *lease, now time.Time, d time.Duration) {
+	if d == 0 {
+		l.Expires = time.Time{}
+		delete(t.expiring, l)
+		return
+	}
+	l.Expires = now.Add(d)
+	t.expiring[l] = struct{}{}
+	t.alarm(l.Expires)
+}
+
+func (t *Table) add(sp *space, r *Request, k Key, token uint64, since time.Time) *lease {
+	p := placeOf(k.Path, k.Tree)
+	l := &lease{place: p, Lease: Lease{
+		Workspace: r.Workspace, Path: k.Path, Holder: r.Holder, Mode: k.Mode, Tree: k.Tree,
+		Since: since, Token: token, Explicit: r.Explicit, Merge: k.Merge, Op: r.Op, Pid: r.Pid,
+	}}
+	l.attach(sp.root(p))
+	of := t.holders[r.Holder]
+	if of == nil {
+		of = map[*lease]struct{}{}
+		t.holders[r.Holder] = of
+	}
+	of[l] = struct{}{}
+	t.leases++
+	return l
+}
+
+// remove takes a lease out of every index. The caller pumps the queue.
+func (t *Table) remove(l *lease) {
+	l.detach()
+	of := t.holders[l.Holder]
+	delete(of, l)
+	if len(of) == 0 {
+		delete(t.holders, l.Holder)
+	}
+	delete(t.expiring, l)
+	t.leases--
+}
+
+// drop removes a lease against, or without, its holder's wish.
+func (t *Table) drop(l *lease, why Why) {
+	t.remove(l)
+	t.emit(Effect{Kind: Dropped, Lease: l.Lease, Holder: l.Holder, Why: why})
+}
+
+// Release gives back leases of a session. Paths that it does not hold are
+// ignored: a break may have been faster.
+func (t *Table) Release(workspace, holder, session string, paths ...string) error {
+	if s := t.sessions[holder]; s == nil || s.id != session {
+		return fmt.Errorf("release for %s: %w", holder, ErrNoSession)
+	}
+	sp := t.spaces[workspace]
+	if sp == nil {
+		return nil
+	}
+	r := Request{Holder: holder}
+	for _, p := range paths {
+		if l := t.held(sp, &r, Key{Path: p}); l != nil {
+			t.remove(l)
+		}
+	}
+	t.pump(workspace)
+	return nil
+}
+
+// Unlock gives back an explicit lease, or ErrNotHeld.
+func (t *Table) Unlock(workspace, holder, path string) (Lease, error) {
+	if sp := t.spaces[workspace]; sp != nil {
+		r := Request{Holder: holder, Explicit: true}
+		if l := t.held(sp, &r, Key{Path: path}); l != nil {
+			t.drop(l, WhyUnlocked)
+			t.pump(workspace)
+			return l.Lease, nil
+		}
+	}
+	return Lease{}, fmt.Errorf("unlock %s for %s: %w", path, holder, ErrNotHeld)
+}
+
+// Break takes every lease on exactly this path from whoever has it, or
+// returns ErrNotHeld.
+func (t *Table) Break(workspace, path string) ([]Lease, error) {
+	var out []Lease
+	if sp := t.spaces[workspace]; sp != nil {
+		p := placeOf(path, false)
+		if n := sp.root(p).find(p.rel); n != nil {
+			for _, l := range slices.Clone(n.leases) {
+				if l.Path == path {
+					t.drop(l, WhyBroken)
+					out = append(out, l.Lease)
+				}
+			}
+		}
+		t.pump(workspace)
+	}
+	if out == nil {
+		return nil, fmt.Errorf("break %s: %w", path, ErrNotHeld)
+	}
+	return out, nil
+}
