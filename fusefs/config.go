@@ -1,0 +1,157 @@
+package fusefs
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// Errors of New and Mount.
+var (
+	ErrConfig  = errors.New("fusefs: invalid configuration")
+	ErrMounted = errors.New("fusefs: already mounted")
+)
+
+const (
+	defaultTimeout = time.Hour
+	// dirDescriptors bounds the cache of directory descriptors.
+	dirDescriptors = 512
+	// smallFile is the size in bytes up to which a file that is first opened
+	// read-only goes through the kernel's page cache instead of passthrough.
+	smallFile = 1 << 20
+	maxWrite  = 1 << 20
+)
+
+// Config says what a view shows and who decides.
+type Config struct {
+	// Roots are directory descriptors (O_PATH is enough). Roots[0] is the main
+	// backing directory; the others are private overlays chosen by
+	// Guard.Route. New duplicates them; the caller keeps its own.
+	Roots []int
+	Guard Guard
+	// Mountpoint may be the backing directory itself.
+	Mountpoint string
+	// FsName is the first column of /proc/mounts.
+	FsName string
+	// Log gets state changes and faults; nil means slog.Default().
+	Log *slog.Logger
+	// Timeout is how long the kernel may keep names and attributes. It is
+	// right to be long only where the view is the sole way to the files.
+	// Zero means one hour, negative means not at all.
+	Timeout time.Duration
+	// NoPassthrough serves all data from user space.
+	NoPassthrough bool
+	// DirDescriptors bounds the cached directory descriptors; 0 means 512.
+	DirDescriptors int
+	// MaxHandles bounds the files open at the same time; 0 means three
+	// quarters of RLIMIT_NOFILE. More is ENFILE for the caller.
+	MaxHandles int
+}
+
+// FS is one view. Create it with New, then Mount, then Wait or Serve.
+type FS struct {
+	cfg     Config
+	guard   Guard
+	log     *slog.Logger
+	roots   []int
+	rootDev uint64
+	overlay bool // backing is overlayfs: passthrough needs stack depth 2
+	timeout time.Duration
+
+	// ns orders the use of names (read side) against their change (rename,
+	// unlink: write side). Never taken recursively, never held while the
+	// guard is asked.
+	ns    sync.RWMutex
+	tree  *tree
+	dirs  *dirCache
+	files handleTable
+
+	granted atomic.Bool // the kernel offered passthrough
+	ptFault atomic.Bool // registering failed for good; logged once
+
+	mu     sync.Mutex // mount state
+	server *fuse.Server
+	served chan struct{}
+	connID uint32
+	bg     sync.WaitGroup
+}
+
+// New prepares a view; nothing is mounted yet. Close releases what New took
+// when Mount is never called.
+func New(cfg Config) (*FS, error) {
+	switch {
+	case len(cfg.Roots) == 0:
+		return nil, fmt.Errorf("%w: no root", ErrConfig)
+	case cfg.Guard == nil:
+		return nil, fmt.Errorf("%w: no guard", ErrConfig)
+	case cfg.Mountpoint == "":
+		return nil, fmt.Errorf("%w: no mountpoint", ErrConfig)
+	}
+	fs := &FS{cfg: cfg, guard: cfg.Guard, log: cfg.Log, timeout: cfg.Timeout}
+	if fs.log == nil {
+		fs.log = slog.Default()
+	}
+	if fs.timeout == 0 {
+		fs.timeout = defaultTimeout
+	}
+	fs.timeout = max(fs.timeout, 0)
+	limit := cfg.MaxHandles
+	if limit <= 0 {
+		var rl unix.Rlimit
+		if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &rl); err != nil {
+			return nil, fmt.Errorf("fusefs: read descriptor limit: %w", err)
+		}
+		limit = int(min(rl.Cur, 1<<20)) * 3 / 4
+	}
+	fs.files.init(limit)
+	n := cfg.DirDescriptors
+	if n <= 0 {
+		n = dirDescriptors
+	}
+	fs.dirs = newDirCache(n)
+	for i, fd := range cfg.Roots {
+		dup, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
+		if err != nil {
+			fs.Close()
+			return nil, fmt.Errorf("fusefs: duplicate root %d: %w", i, err)
+		}
+		fs.roots = append(fs.roots, dup)
+	}
+	st, errno := statAt(fs.roots[0], "")
+	if errno == 0 && st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		errno = unix.ENOTDIR
+	}
+	if errno != 0 {
+		fs.Close()
+		return nil, fmt.Errorf("fusefs: root: %w", errno)
+	}
+	var sfs unix.Statfs_t
+	if err := unix.Fstatfs(fs.roots[0], &sfs); err == nil {
+		fs.overlay = sfs.Type == unix.OVERLAYFS_SUPER_MAGIC
+	}
+	k := keyOf(0, &st)
+	fs.rootDev = k.dev
+	fs.tree = newTree(k)
+	return fs, nil
+}
+
+// Close releases the descriptors. A mounted view must be unmounted first;
+// Unmount closes by itself.
+func (fs *FS) Close() {
+	fs.dirs.closeAll()
+	fs.files.closeAll()
+	for _, fd := range fs.roots {
+		closeFD(fd)
+	}
+	fs.roots = nil
+}
+
+// Passthrough says whether the kernel granted passthrough and no registration
+// has failed for good since.
+func (fs *FS) Passthrough() bool { return fs.granted.Load() && !fs.ptFault.Load() }

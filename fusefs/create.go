@@ -1,0 +1,179 @@
+package fusefs
+
+import (
+	"context"
+	"syscall"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// add makes a new name: gate, make, give it to the caller, register it.
+func (fs *FS) add(cancel <-chan struct{}, h *fuse.InHeader, op Op, name string, mode uint32, out *fuse.EntryOut, make func(dir int) syscall.Errno) fuse.Status {
+	if e := validName(name); e != 0 {
+		return status(e)
+	}
+	parent := fs.tree.get(h.NodeId)
+	if parent == nil {
+		return status(syscall.ESTALE)
+	}
+	isDir := mode&unix.S_IFMT == unix.S_IFDIR
+	return status(fs.change(cancel, h, mutation{
+		op: op, targets: fs.entry(parent, name, isDir),
+		do: func() syscall.Errno {
+			p, e := fs.atNew(parent, name)
+			if e != 0 {
+				return e
+			}
+			defer fs.dirs.put(p.dir)
+			if e := make(p.dir.fd); e != 0 {
+				return e
+			}
+			st, e := fs.adopt(p, name, h, mode)
+			if e != 0 {
+				flags := 0
+				if isDir {
+					flags = unix.AT_REMOVEDIR
+				}
+				_ = unix.Unlinkat(p.dir.fd, name, flags) // the error to report is the first one
+				return e
+			}
+			fs.enter(parent, name, p.root, &st, out)
+			return 0
+		},
+	}))
+}
+
+// adopt gives what was just made at p/name to the caller.
+func (fs *FS) adopt(p place, name string, h *fuse.InHeader, mode uint32) (unix.Statx_t, syscall.Errno) {
+	fd, e := openAt(p.dir.fd, name, unix.O_PATH, 0)
+	if e != 0 {
+		return unix.Statx_t{}, e
+	}
+	defer closeFD(fd)
+	return fs.adoptFD(p.dir.fd, fd, h, mode)
+}
+
+// adoptFD sets owner and mode. A set-group-ID directory hands its group on,
+// and to directories the bit as well.
+func (fs *FS) adoptFD(dir, fd int, h *fuse.InHeader, mode uint32) (unix.Statx_t, syscall.Errno) {
+	up, e := statAt(dir, "")
+	if e != 0 {
+		return up, e
+	}
+	gid, mode := int(h.Gid), mode&0o7777
+	if up.Mode&unix.S_ISGID != 0 {
+		gid = -1
+		st, e := statAt(fd, "")
+		if e != 0 {
+			return st, e
+		}
+		if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+			mode |= unix.S_ISGID
+		}
+	}
+	if e := fs.own(fd, int(h.Uid), gid, mode); e != 0 {
+		return up, e
+	}
+	return statAt(fd, "")
+}
+
+// Mknod makes regular files, FIFOs and sockets. Device nodes are refused: they
+// would be a way to the host's devices.
+func (fs *FS) Mknod(cancel <-chan struct{}, in *fuse.MknodIn, name string, out *fuse.EntryOut) fuse.Status {
+	kind := in.Mode & unix.S_IFMT
+	switch kind {
+	case 0:
+		kind = unix.S_IFREG
+	case unix.S_IFREG, unix.S_IFIFO, unix.S_IFSOCK:
+	default:
+		return fuse.EPERM
+	}
+	return fs.add(cancel, &in.InHeader, OpMknod, name, in.Mode&0o7777|kind, out, func(dir int) syscall.Errno {
+		return errnoOf(unix.Mknodat(dir, name, in.Mode&0o7777|kind, 0))
+	})
+}
+
+// Mkdir makes a directory.
+func (fs *FS) Mkdir(cancel <-chan struct{}, in *fuse.MkdirIn, name string, out *fuse.EntryOut) fuse.Status {
+	return fs.add(cancel, &in.InHeader, OpMkdir, name, in.Mode&0o7777|unix.S_IFDIR, out, func(dir int) syscall.Errno {
+		return errnoOf(unix.Mkdirat(dir, name, in.Mode&0o7777))
+	})
+}
+
+// Symlink makes a symbolic link. Its text is free: it is only ever resolved by
+// the kernel, where the one who follows it lives.
+func (fs *FS) Symlink(cancel <-chan struct{}, h *fuse.InHeader, text, name string, out *fuse.EntryOut) fuse.Status {
+	return fs.add(cancel, h, OpSymlink, name, unix.S_IFLNK|0o777, out, func(dir int) syscall.Errno {
+		return errnoOf(unix.Symlinkat(text, dir, name))
+	})
+}
+
+// Link gives an object another name.
+func (fs *FS) Link(cancel <-chan struct{}, in *fuse.LinkIn, name string, out *fuse.EntryOut) fuse.Status {
+	if e := validName(name); e != 0 {
+		return status(e)
+	}
+	parent, n := fs.tree.get(in.NodeId), fs.tree.get(in.Oldnodeid)
+	if parent == nil || n == nil {
+		return status(syscall.ESTALE)
+	}
+	if n.isDir() {
+		return fuse.EPERM
+	}
+	return status(fs.change(cancel, &in.InHeader, mutation{
+		op: OpLink,
+		targets: func() ([]Target, syscall.Errno) {
+			t := []Target{{Path: fs.tree.child(parent, name)}}
+			for _, r := range fs.tree.refs(n) {
+				t = append(t, Target{Path: fs.tree.child(r.parent, r.name), Source: true})
+			}
+			return t, 0
+		},
+		publish: func(ctx context.Context, c Caller, t []Target) syscall.Errno {
+			return fs.publish(ctx, c, n, fs.tree.paths(n)[0], t[0].Path)
+		},
+		do: func() syscall.Errno { return fs.link(n, parent, name, out) },
+	}))
+}
+
+func (fs *FS) link(n, parent *node, name string, out *fuse.EntryOut) syscall.Errno {
+	p, e := fs.atNew(parent, name)
+	if e != 0 {
+		return e
+	}
+	defer fs.dirs.put(p.dir)
+	if p.root != n.key.root {
+		return syscall.EXDEV
+	}
+	fd, _, e := fs.open(n, unix.O_PATH)
+	if e != 0 {
+		return e
+	}
+	defer closeFD(fd)
+	if err := unix.Linkat(fd, "", p.dir.fd, name, unix.AT_EMPTY_PATH); err != nil {
+		return errnoOf(err)
+	}
+	st, e := statAt(p.dir.fd, name)
+	if e != 0 {
+		return e
+	}
+	fs.enter(parent, name, p.root, &st, out)
+	return 0
+}
+
+// publish shows the guard what is about to appear under a new name.
+func (fs *FS) publish(ctx context.Context, c Caller, n *node, oldPath, newPath string) syscall.Errno {
+	content := -1
+	if n != nil && n.isRegular() {
+		fs.ns.RLock()
+		fd, _, e := fs.open(n, unix.O_RDONLY|unix.O_NONBLOCK)
+		fs.ns.RUnlock()
+		if e != 0 {
+			return e
+		}
+		defer closeFD(fd)
+		content = fd
+	}
+	return fs.guard.Publish(ctx, c, oldPath, newPath, content)
+}

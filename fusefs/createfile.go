@@ -1,0 +1,108 @@
+package fusefs
+
+import (
+	"syscall"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// Create makes and opens a regular file.
+func (fs *FS) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string, out *fuse.CreateOut) fuse.Status {
+	if e := validName(name); e != 0 {
+		return status(e)
+	}
+	parent := fs.tree.get(in.NodeId)
+	if parent == nil {
+		return status(syscall.ESTALE)
+	}
+	if e := fs.files.reserve(); e != 0 {
+		return status(e)
+	}
+	h := &handle{fd: -1, writable: true}
+	tk, e := fs.changeKeep(cancel, &in.InHeader, mutation{
+		op: OpCreate, targets: fs.entry(parent, name, false),
+		do: func() syscall.Errno { return fs.create(parent, name, in, h, out) },
+	})
+	if e != 0 {
+		fs.files.unreserve()
+		return status(e)
+	}
+	h.ticket = tk
+	return fuse.OK
+}
+
+func (fs *FS) create(parent *node, name string, in *fuse.CreateIn, h *handle, out *fuse.CreateOut) syscall.Errno {
+	p, e := fs.atNew(parent, name)
+	if e != 0 {
+		return e
+	}
+	defer fs.dirs.put(p.dir)
+	flags := int(in.Flags) & (unix.O_ACCMODE | openKeep)
+	fd, e := openAt(p.dir.fd, name, flags|unix.O_CREAT|unix.O_EXCL, in.Mode&0o7777)
+	if e == syscall.EEXIST && in.Flags&unix.O_EXCL == 0 {
+		// The kernel believed the name free. It looks again and opens.
+		return syscall.ESTALE
+	}
+	if e != 0 {
+		return e
+	}
+	st, e := fs.adoptFD(p.dir.fd, fd, &in.InHeader, in.Mode)
+	if e != 0 {
+		closeFD(fd)
+		_ = unix.Unlinkat(p.dir.fd, name, 0) // the error to report is the first one
+		return e
+	}
+	h.fd = fd
+	h.node = fs.enter(parent, name, p.root, &st, &out.EntryOut)
+	out.SetAttrTimeout(0)
+	fs.attach(h, &st, in.Uid, &out.OpenOut)
+	return 0
+}
+
+// Tmpfile makes and opens a regular file without a name. The guard is asked
+// about the directory; giving the file a name later is a link.
+func (fs *FS) Tmpfile(cancel <-chan struct{}, in *fuse.CreateIn, out *fuse.CreateOut) fuse.Status {
+	parent := fs.tree.get(in.NodeId)
+	if parent == nil || !parent.isDir() {
+		return status(syscall.ESTALE)
+	}
+	if e := fs.files.reserve(); e != 0 {
+		return status(e)
+	}
+	h := &handle{fd: -1, writable: true}
+	tk, e := fs.changeKeep(cancel, &in.InHeader, mutation{
+		op: OpTmpfile, targets: fs.self(parent),
+		do: func() syscall.Errno { return fs.tmpfile(parent, in, h, out) },
+	})
+	if e != 0 {
+		fs.files.unreserve()
+		return status(e)
+	}
+	h.ticket = tk
+	return fuse.OK
+}
+
+func (fs *FS) tmpfile(parent *node, in *fuse.CreateIn, h *handle, out *fuse.CreateOut) syscall.Errno {
+	d, e := fs.dir(parent, parent.key.root)
+	if e != 0 {
+		return e
+	}
+	defer fs.dirs.put(d)
+	flags := int(in.Flags)&(unix.O_ACCMODE|openKeep|unix.O_EXCL) | unix.O_TMPFILE
+	fd, e := openAt(d.fd, ".", flags, in.Mode&0o7777)
+	if e != 0 {
+		return e
+	}
+	st, e := fs.adoptFD(d.fd, fd, &in.InHeader, in.Mode)
+	if e != 0 {
+		closeFD(fd)
+		return e
+	}
+	h.fd = fd
+	h.node = fs.enter(nil, "", parent.key.root, &st, &out.EntryOut)
+	fs.tree.setLastPath(h.node, fs.tree.path(parent))
+	out.SetAttrTimeout(0)
+	fs.attach(h, &st, in.Uid, &out.OpenOut)
+	return 0
+}

@@ -1,0 +1,117 @@
+package fusefs
+
+import (
+	"container/list"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// dirCache keeps at most max descriptors of directories, least recently used
+// first out. A descriptor in use outlives its eviction until it is put back.
+type dirCache struct {
+	mu  sync.Mutex
+	max int
+	lru *list.List // of *dirFD, most recent in front
+	m   map[dirKey]*dirFD
+}
+
+type dirKey struct {
+	n    *node
+	root int
+}
+
+// dirFD is an O_PATH descriptor of a directory. refs counts its users, and one
+// for the cache itself; the root's are not counted.
+type dirFD struct {
+	fd    int
+	key   dirKey
+	refs  int
+	elem  *list.Element
+	fixed bool
+}
+
+func newDirCache(max int) *dirCache {
+	return &dirCache{max: max, lru: list.New(), m: map[dirKey]*dirFD{}}
+}
+
+func (c *dirCache) get(k dirKey) *dirFD {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	d := c.m[k]
+	if d == nil {
+		return nil
+	}
+	d.refs++
+	c.lru.MoveToFront(d.elem)
+	return d
+}
+
+// add takes ownership of fd and returns it with one use counted. If another
+// goroutine was faster, its descriptor is returned.
+func (c *dirCache) add(k dirKey, fd int) *dirFD {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if d := c.m[k]; d != nil {
+		closeFD(fd)
+		d.refs++
+		return d
+	}
+	d := &dirFD{fd: fd, key: k, refs: 2}
+	d.elem = c.lru.PushFront(d)
+	c.m[k] = d
+	for c.lru.Len() > c.max {
+		c.evict(c.lru.Back().Value.(*dirFD))
+	}
+	return d
+}
+
+func (c *dirCache) put(d *dirFD) {
+	if d.fixed {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.unref(d)
+}
+
+func (c *dirCache) unref(d *dirFD) {
+	if d.refs--; d.refs == 0 {
+		closeFD(d.fd)
+	}
+}
+
+func (c *dirCache) evict(d *dirFD) {
+	c.lru.Remove(d.elem)
+	delete(c.m, d.key)
+	c.unref(d)
+}
+
+// drop forgets the descriptors of one directory.
+func (c *dirCache) drop(n *node, roots int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range roots {
+		if d := c.m[dirKey{n, i}]; d != nil {
+			c.evict(d)
+		}
+	}
+}
+
+func (c *dirCache) closeAll() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.lru.Len() > 0 {
+		c.evict(c.lru.Back().Value.(*dirFD))
+	}
+}
+
+func (c *dirCache) len() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lru.Len()
+}
+
+// closeFD closes a descriptor. Linux releases it even when close reports an
+// error, and nothing that is closed here has unwritten data of ours.
+func closeFD(fd int) { _ = unix.Close(fd) }

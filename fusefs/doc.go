@@ -1,0 +1,25 @@
+// Package fusefs serves a view: a pass-through FUSE file system over one or
+// more backing directories in which every operation is first put to a Guard.
+//
+// It owns the mount, the table of inodes the kernel knows, a bounded cache of
+// directory descriptors and the descriptors of open files. It knows no agent,
+// no policy and no lock: it asks.
+//
+// It never hands a path string of the backing tree to the kernel. Below the
+// gate there are only descriptors: every name is opened relative to the
+// descriptor of its directory, without following symbolic links, and what was
+// opened is compared with the inode that was meant.
+//
+// It never answers success to an operation it does not implement, and it never
+// answers ENOSYS to OPEN (one such answer makes the kernel stop asking for the
+// whole mount).
+//
+// Order of every operation: validate the names, ask the guard, do the I/O,
+// count. The guard is asked without any lock held, because it may wait for
+// seconds. Afterwards the names are computed again under the name lock; if they
+// changed meanwhile the guard is asked anew.
+//
+// Lock order: FS.ns (names against renames) -> node.io.mu (the open files of
+// one inode) -> tree.mu (the tables) -> dirCache.mu. The kernel is notified
+// with none of them held.
+package fusefs

@@ -1,0 +1,265 @@
+package fusefs
+
+import (
+	"syscall"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// openKeep are the flags of a caller's open that the server's own descriptor
+// gets too. O_APPEND and O_DIRECT are the kernel's business: it sends offsets,
+// and the server's buffers are not aligned.
+const openKeep = unix.O_SYNC | unix.O_DSYNC | unix.O_NOATIME
+
+// Open opens a regular file. It must never answer ENOSYS.
+func (fs *FS) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+	n := fs.tree.get(in.NodeId)
+	switch {
+	case n == nil:
+		return status(syscall.ESTALE)
+	case n.isDir():
+		return fuse.EISDIR
+	case !n.isRegular():
+		return status(syscall.ENXIO) // the kernel serves FIFOs and sockets itself
+	}
+	if e := fs.files.reserve(); e != 0 {
+		return status(e)
+	}
+	h := &handle{node: n, fd: -1}
+	e := fs.openFile(cancel, in, h, out)
+	if e != 0 {
+		fs.files.unreserve()
+	}
+	return status(e)
+}
+
+func (fs *FS) openFile(cancel <-chan struct{}, in *fuse.OpenIn, h *handle, out *fuse.OpenOut) syscall.Errno {
+	acc := in.Flags & unix.O_ACCMODE
+	trunc := in.Flags&unix.O_TRUNC != 0
+	do := func() syscall.Errno { return fs.openBacking(h, in, out) }
+	if acc == unix.O_RDONLY && !trunc {
+		return fs.read(cancel, &in.InHeader, OpOpenRead, h.node, func(string) syscall.Errno { return do() })
+	}
+	h.writable = true
+	if acc != unix.O_WRONLY {
+		if e := fs.gateRead(ctxOf(cancel, &in.InHeader), callerOf(&in.InHeader), OpOpenRead, h.node,
+			func(string) syscall.Errno { return 0 }); e != 0 {
+			fs.guard.Count(OpOpenWrite, true, e, 0)
+			return e
+		}
+	}
+	tk, e := fs.changeKeep(cancel, &in.InHeader, mutation{op: OpOpenWrite, targets: fs.self(h.node), do: do})
+	if e != 0 {
+		return e
+	}
+	h.ticket = tk
+	return 0
+}
+
+// openBacking opens the backing file and registers the handle. ns is held. The
+// kernel cannot release the handle before it has the answer, so the caller may
+// still put the ticket into it.
+func (fs *FS) openBacking(h *handle, in *fuse.OpenIn, out *fuse.OpenOut) syscall.Errno {
+	flags := int(in.Flags)&(unix.O_ACCMODE|openKeep) | unix.O_NONBLOCK
+	trunc := in.Flags&unix.O_TRUNC != 0
+	if trunc && flags&unix.O_ACCMODE == unix.O_RDONLY {
+		flags |= unix.O_RDWR
+	}
+	fd, st, e := fs.open(h.node, flags)
+	if e != 0 {
+		return e
+	}
+	if trunc { // only now is it certain that this is the file that was meant
+		e = errnoOf(unix.Ftruncate(fd, 0))
+		if e == 0 && in.Mode&fuse.OPEN_KILL_SUIDGID != 0 {
+			e = killPriv(fd)
+		}
+		if e == 0 {
+			st, e = statAt(fd, "")
+		}
+		if e != 0 {
+			closeFD(fd)
+			return e
+		}
+	}
+	h.fd = fd
+	fs.attach(h, &st, in.Uid, out)
+	return 0
+}
+
+// attach adds an open file to its inode, chooses how its data flows and fills
+// the answer.
+func (fs *FS) attach(h *handle, st *unix.Statx_t, uid uint32, out *fuse.OpenOut) {
+	io := &h.node.io
+	io.mu.Lock()
+	defer io.mu.Unlock()
+	if len(io.handles) == 0 {
+		io.mode = ioCached
+		if fs.wantsPassthrough(h, st, uid) && fs.ensureBacking(h) {
+			io.mode = ioPassthrough
+		}
+	}
+	io.handles = append(io.handles, h)
+	if h.writable {
+		io.writers++
+	}
+	out.OpenFlags = fuse.FOPEN_NOFLUSH
+	if io.mode == ioPassthrough {
+		out.OpenFlags |= fuse.FOPEN_PASSTHROUGH
+		out.BackingID = io.backing
+		io.seen = stamp{}
+	} else {
+		// Pages stay only if the file is still as it was when they were read.
+		now := stampOf(st)
+		if io.seen == now || len(io.handles) > 1 {
+			out.OpenFlags |= fuse.FOPEN_KEEP_CACHE
+		}
+		io.seen = now
+	}
+	out.Fh = fs.files.add(h)
+}
+
+// Release ends an open file. It comes after the caller's close has returned.
+func (fs *FS) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
+	h := fs.files.take(in.Fh)
+	if h == nil {
+		return
+	}
+	io := &h.node.io
+	io.mu.Lock()
+	for i, o := range io.handles {
+		if o == h {
+			io.handles = append(io.handles[:i], io.handles[i+1:]...)
+			break
+		}
+	}
+	if h.writable {
+		io.writers--
+		if len(io.handles) == 0 && io.mode == ioCached {
+			if st, e := statAt(h.fd, ""); e == 0 {
+				io.seen = stampOf(&st)
+			}
+		}
+	}
+	io.mu.Unlock()
+	h.close()
+	if h.writable {
+		// Stores through a mapping changed size and times unseen.
+		fs.notifyAttr(h.node)
+	}
+}
+
+// Read serves files in cached mode.
+func (fs *FS) Read(_ <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
+	h := fs.files.get(in.Fh)
+	if h == nil || h.fd < 0 {
+		return nil, fuse.EBADF
+	}
+	n, err := unix.Pread(h.fd, buf, int64(in.Offset))
+	if err != nil {
+		return nil, status(errnoOf(err))
+	}
+	return fuse.ReadResultData(buf[:n]), fuse.OK
+}
+
+// Write serves files in cached mode.
+func (fs *FS) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (uint32, fuse.Status) {
+	return fs.Writev(cancel, in, [][]byte{data})
+}
+
+// Writev serves files in cached mode. The gate was at the open; the handle's
+// ticket is still held.
+func (fs *FS) Writev(_ <-chan struct{}, in *fuse.WriteIn, data [][]byte) (uint32, fuse.Status) {
+	h := fs.files.get(in.Fh)
+	if h == nil || h.fd < 0 || !h.writable {
+		return 0, fuse.EBADF
+	}
+	n, err := unix.Pwritev(h.fd, data, int64(in.Offset))
+	if err != nil {
+		return 0, status(errnoOf(err))
+	}
+	if in.WriteFlags&fuse.WRITE_KILL_SUIDGID != 0 {
+		if e := killPriv(h.fd); e != 0 {
+			return 0, status(e)
+		}
+	}
+	return uint32(n), fuse.OK
+}
+
+// Flush is not implemented: there is nothing to do at close, and one ENOSYS
+// saves a round trip at every close. (The kernel drops POSIX locks itself.)
+func (fs *FS) Flush(<-chan struct{}, *fuse.FlushIn) fuse.Status { return fuse.ENOSYS }
+
+// Fsync writes a file's data to the disk.
+func (fs *FS) Fsync(_ <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
+	h := fs.files.get(in.Fh)
+	if h == nil || h.fd < 0 {
+		return fuse.EBADF
+	}
+	if in.FsyncFlags&1 != 0 {
+		return status(errnoOf(unix.Fdatasync(h.fd)))
+	}
+	return status(errnoOf(unix.Fsync(h.fd)))
+}
+
+// Lseek finds holes and data.
+func (fs *FS) Lseek(_ <-chan struct{}, in *fuse.LseekIn, out *fuse.LseekOut) fuse.Status {
+	h := fs.files.get(in.Fh)
+	if h == nil || h.fd < 0 {
+		return fuse.EBADF
+	}
+	off, err := unix.Seek(h.fd, int64(in.Offset), int(in.Whence))
+	if err != nil {
+		return status(errnoOf(err))
+	}
+	out.Offset = uint64(off)
+	return fuse.OK
+}
+
+// Fallocate reserves or punches.
+func (fs *FS) Fallocate(cancel <-chan struct{}, in *fuse.FallocateIn) fuse.Status {
+	h := fs.files.get(in.Fh)
+	if h == nil || h.fd < 0 || !h.writable {
+		return fuse.EBADF
+	}
+	return status(fs.change(cancel, &in.InHeader, mutation{
+		op: OpFallocate, targets: fs.self(h.node),
+		do: func() syscall.Errno {
+			e := errnoOf(unix.Fallocate(h.fd, in.Mode, int64(in.Offset), int64(in.Length)))
+			if e == 0 && in.Uid != 0 {
+				e = killPriv(h.fd)
+			}
+			return e
+		},
+	}))
+}
+
+// CopyFileRange copies between two open files without moving the data through
+// the caller.
+func (fs *FS) CopyFileRange(cancel <-chan struct{}, in *fuse.CopyFileRangeIn) (uint32, fuse.Status) {
+	src, dst := fs.files.get(in.FhIn), fs.files.get(in.FhOut)
+	if src == nil || dst == nil || src.fd < 0 || dst.fd < 0 || !dst.writable {
+		return 0, fuse.EBADF
+	}
+	copied := 0
+	e := fs.change(cancel, &in.InHeader, mutation{
+		op: OpCopyRange, targets: fs.self(dst.node),
+		do: func() syscall.Errno {
+			from, to := int64(in.OffIn), int64(in.OffOut)
+			// The answer has 32 bits.
+			length := int(min(in.Len, 1<<31-4096))
+			var err error
+			copied, err = unix.CopyFileRange(src.fd, &from, dst.fd, &to, length, int(in.Flags))
+			e := errnoOf(err)
+			if e == 0 && in.Uid != 0 {
+				e = killPriv(dst.fd)
+			}
+			return e
+		},
+	})
+	if e != 0 {
+		return 0, status(e)
+	}
+	return uint32(copied), fuse.OK
+}

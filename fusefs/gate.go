@@ -1,0 +1,163 @@
+package fusefs
+
+import (
+	"context"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+)
+
+// gateTries bounds how often the guard is asked anew because names moved while
+// it was deciding.
+const gateTries = 16
+
+func callerOf(h *fuse.InHeader) Caller { return Caller{Pid: h.Pid, Uid: h.Uid, Gid: h.Gid} }
+
+func ctxOf(cancel <-chan struct{}, h *fuse.InHeader) context.Context {
+	return &fuse.Context{Caller: h.Caller, Cancel: cancel}
+}
+
+// read asks the guard about an object that is only read, then does the I/O
+// under the name lock. An object with several names may be read if one of them
+// may: its content is the same under each.
+func (fs *FS) read(cancel <-chan struct{}, h *fuse.InHeader, op Op, n *node, do func(path string) syscall.Errno) (errno syscall.Errno) {
+	start := time.Now()
+	defer func() { fs.guard.Count(op, false, errno, time.Since(start).Nanoseconds()) }()
+	return fs.gateRead(ctxOf(cancel, h), callerOf(h), op, n, do)
+}
+
+func (fs *FS) gateRead(ctx context.Context, c Caller, op Op, n *node, do func(path string) syscall.Errno) syscall.Errno {
+	for range gateTries {
+		paths := fs.tree.paths(n)
+		allowed, errno := "", syscall.ENOENT
+		for _, p := range paths {
+			if !fs.guard.Visible(p, n.isDir()) {
+				continue
+			}
+			if errno = fs.guard.Read(ctx, c, op, p); errno == 0 {
+				allowed = p
+				break
+			}
+		}
+		if errno != 0 {
+			return errno
+		}
+		fs.ns.RLock()
+		if slices.Contains(fs.tree.paths(n), allowed) {
+			defer fs.ns.RUnlock()
+			return do(allowed)
+		}
+		fs.ns.RUnlock()
+	}
+	return syscall.ESTALE
+}
+
+// mutation is one change of the tree: what it is called, which names it
+// changes, and how it is done.
+type mutation struct {
+	op Op
+	// exclusive takes the name lock for writing: names of existing objects
+	// change.
+	exclusive bool
+	// targets computes the names. It is called with the name lock held for
+	// reading, and again before do to see that they still hold.
+	targets func() ([]Target, syscall.Errno)
+	// publish, if set, is called after the guard allowed the names.
+	publish func(ctx context.Context, c Caller, t []Target) syscall.Errno
+	// do is the I/O, under the name lock.
+	do func() syscall.Errno
+}
+
+// change puts a mutation to the guard, does it and counts it.
+func (fs *FS) change(cancel <-chan struct{}, h *fuse.InHeader, m mutation) syscall.Errno {
+	tk, errno := fs.changeKeep(cancel, h, m)
+	if tk != nil {
+		tk.Done()
+	}
+	return errno
+}
+
+// changeKeep is change whose ticket stays with the caller on success.
+func (fs *FS) changeKeep(cancel <-chan struct{}, h *fuse.InHeader, m mutation) (tk Ticket, errno syscall.Errno) {
+	start := time.Now()
+	defer func() { fs.guard.Count(m.op, true, errno, time.Since(start).Nanoseconds()) }()
+	ctx, c := ctxOf(cancel, h), callerOf(h)
+	for range gateTries {
+		tk, errno, again := fs.tryChange(ctx, c, m)
+		if !again {
+			return tk, errno
+		}
+	}
+	return nil, syscall.ESTALE
+}
+
+func (fs *FS) tryChange(ctx context.Context, c Caller, m mutation) (tk Ticket, errno syscall.Errno, again bool) {
+	fs.ns.RLock()
+	targets, errno := m.targets()
+	fs.ns.RUnlock()
+	if errno != 0 {
+		return nil, errno, false
+	}
+	for _, t := range targets {
+		if !fs.guard.Visible(t.Path, t.Dir) {
+			return nil, syscall.ENOENT, false
+		}
+	}
+	tk, errno = fs.guard.Write(ctx, c, m.op, targets...)
+	if errno == 0 && tk == nil {
+		errno = syscall.EACCES // a guard that forgets the ticket does not open the gate
+	}
+	if errno != 0 {
+		if tk != nil {
+			tk.Done()
+		}
+		return nil, errno, false
+	}
+	defer func() {
+		if (errno != 0 || again) && tk != nil {
+			tk.Done()
+			tk = nil
+		}
+	}()
+	if m.publish != nil {
+		if errno = m.publish(ctx, c, targets); errno != 0 {
+			return tk, errno, false
+		}
+	}
+	if m.exclusive {
+		fs.ns.Lock()
+		defer fs.ns.Unlock()
+	} else {
+		fs.ns.RLock()
+		defer fs.ns.RUnlock()
+	}
+	now, errno := m.targets()
+	if errno != 0 {
+		return tk, errno, false
+	}
+	if !slices.Equal(now, targets) {
+		return tk, 0, true
+	}
+	return tk, m.do(), false
+}
+
+// self is the targets function of a change to an object itself: all its names.
+func (fs *FS) self(n *node) func() ([]Target, syscall.Errno) {
+	return func() ([]Target, syscall.Errno) {
+		paths := fs.tree.paths(n)
+		out := make([]Target, len(paths))
+		for i, p := range paths {
+			out[i] = Target{Path: p, Dir: n.isDir()}
+		}
+		return out, 0
+	}
+}
+
+// entry is the targets function of a change to one name of a directory.
+func (fs *FS) entry(parent *node, name string, dir bool) func() ([]Target, syscall.Errno) {
+	return func() ([]Target, syscall.Errno) {
+		return []Target{{Path: fs.tree.child(parent, name), Dir: dir}}, 0
+	}
+}

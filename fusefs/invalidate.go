@@ -1,0 +1,96 @@
+package fusefs
+
+import (
+	"log/slog"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+)
+
+// notifyWait bounds how long an invalidation waits for the kernel. A name in a
+// directory that is being changed right now can only be invalidated when that
+// change has ended, and its guard may be waiting for a person; the rest is
+// then done in the background.
+const notifyWait = 2 * time.Second
+
+// notifyAttr makes the kernel forget the attributes of an inode, not its data.
+func (fs *FS) notifyAttr(n *node) { fs.notifyInode(n, -1) }
+
+func (fs *FS) notifyInode(n *node, off int64) {
+	if st := fs.server.InodeNotify(n.id, off, 0); st != fuse.OK && st != fuse.ENOENT {
+		fs.log.Debug("inode not invalidated", slog.String("op", "notify"), slog.Any("err", syscall.Errno(st)))
+	}
+}
+
+// InvalidateAll makes the kernel forget what it cached: attributes, pages and
+// listings of everything, and the names that are hidden now or no longer stand
+// for the object they stood for. To be called after the guard's answers have
+// changed; not from within a Guard method.
+func (fs *FS) InvalidateAll() { fs.invalidate(fs.tree.all()) }
+
+// InvalidatePath does the same for one path and everything below it, after it
+// was changed behind the view.
+func (fs *FS) InvalidatePath(path string) {
+	var nodes []*node
+	up := ""
+	if i := strings.LastIndexByte(path, '/'); i >= 0 {
+		up = path[:i]
+	}
+	for _, n := range fs.tree.all() {
+		for _, p := range fs.tree.paths(n) {
+			if p == path || p == up || path == "" || strings.HasPrefix(p, path+"/") {
+				nodes = append(nodes, n)
+				break
+			}
+		}
+	}
+	fs.invalidate(nodes)
+}
+
+func (fs *FS) invalidate(nodes []*node) {
+	fs.mu.Lock()
+	if fs.server == nil {
+		fs.mu.Unlock()
+		return
+	}
+	done := make(chan struct{})
+	fs.bg.Go(func() {
+		defer close(done)
+		for _, n := range nodes {
+			fs.notifyInode(n, 0)
+		}
+		for _, n := range nodes {
+			for _, r := range fs.tree.refs(n) {
+				if fs.stale(n, r) {
+					fs.server.EntryNotify(r.parent.id, r.name) // ENOENT: not cached
+				}
+			}
+		}
+	})
+	fs.mu.Unlock()
+	t := time.NewTimer(notifyWait)
+	defer t.Stop()
+	select {
+	case <-done:
+	case <-t.C:
+		fs.log.Warn("invalidation goes on in the background", slog.String("op", "notify"))
+	}
+}
+
+// stale says whether the kernel must not keep this name.
+func (fs *FS) stale(n *node, r nameRef) bool {
+	fs.ns.RLock()
+	defer fs.ns.RUnlock()
+	p, e := fs.at(r.parent, r.name)
+	if e != 0 {
+		return true
+	}
+	defer fs.dirs.put(p.dir)
+	if !fs.guard.Visible(p.path, n.isDir()) {
+		return true
+	}
+	st, e := statAt(p.dir.fd, r.name)
+	return e != 0 || keyOf(p.root, &st) != n.key
+}

@@ -1,0 +1,118 @@
+package fusefs
+
+import (
+	"syscall"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// Lookup answers whether a name exists. A hidden name does not.
+func (fs *FS) Lookup(_ <-chan struct{}, h *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
+	if e := validName(name); e != 0 {
+		return status(e)
+	}
+	parent := fs.tree.get(h.NodeId)
+	if parent == nil {
+		return status(syscall.ESTALE)
+	}
+	fs.ns.RLock()
+	defer fs.ns.RUnlock()
+	return status(fs.find(parent, name, out))
+}
+
+// find fills out for a visible name and counts the look-up. ns is held.
+func (fs *FS) find(parent *node, name string, out *fuse.EntryOut) syscall.Errno {
+	p, e := fs.at(parent, name)
+	if e != 0 {
+		return e
+	}
+	defer fs.dirs.put(p.dir)
+	st, e := statAt(p.dir.fd, name)
+	if e != 0 {
+		return e
+	}
+	if !fs.guard.Visible(p.path, st.Mode&unix.S_IFMT == unix.S_IFDIR) {
+		return syscall.ENOENT
+	}
+	fs.enter(parent, name, p.root, &st, out)
+	return 0
+}
+
+// enter registers a name and fills the answer. ns is held.
+func (fs *FS) enter(parent *node, name string, root int, st *unix.Statx_t, out *fuse.EntryOut) *node {
+	n := fs.tree.ref(parent, name, keyOf(root, st), uint32(st.Mode))
+	out.NodeId, out.Generation = n.id, 1
+	fs.attr(st, &out.Attr)
+	out.SetEntryTimeout(fs.timeout)
+	if !n.io.writing() {
+		out.SetAttrTimeout(fs.timeout)
+	}
+	return n
+}
+
+// Forget takes back look-ups.
+func (fs *FS) Forget(id, count uint64) {
+	n := fs.tree.forget(id, count)
+	if n == nil {
+		return
+	}
+	if n.isDir() {
+		fs.dirs.drop(n, len(fs.roots))
+	}
+	fs.dropBacking(n)
+}
+
+// GetAttr is stat and fstat.
+func (fs *FS) GetAttr(_ <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
+	n := fs.tree.get(in.NodeId)
+	if n == nil {
+		return status(syscall.ESTALE)
+	}
+	fs.ns.RLock()
+	defer fs.ns.RUnlock()
+	return status(fs.fillAttr(n, out))
+}
+
+// fillAttr answers GETATTR and SETATTR. While a writable open exists the
+// attributes are not cached: stores through a mapping do not pass here.
+func (fs *FS) fillAttr(n *node, out *fuse.AttrOut) syscall.Errno {
+	st, e := fs.stat(n)
+	if e != 0 {
+		dead := fs.tree.deadAttr(n)
+		if dead == nil {
+			return e
+		}
+		out.Attr = *dead
+		return 0
+	}
+	fs.attr(&st, &out.Attr)
+	if !n.io.writing() {
+		out.SetTimeout(fs.timeout)
+	}
+	return 0
+}
+
+// Readlink returns the text of a symbolic link; the kernel resolves it where
+// the caller lives.
+func (fs *FS) Readlink(cancel <-chan struct{}, h *fuse.InHeader) (text []byte, st fuse.Status) {
+	n := fs.tree.get(h.NodeId)
+	if n == nil {
+		return nil, status(syscall.ESTALE)
+	}
+	e := fs.read(cancel, h, OpReadlink, n, func(string) syscall.Errno {
+		fd, _, e := fs.open(n, unix.O_PATH)
+		if e != 0 {
+			return e
+		}
+		defer closeFD(fd)
+		buf := make([]byte, unix.PathMax)
+		c, err := unix.Readlinkat(fd, "", buf)
+		if err != nil {
+			return errnoOf(err)
+		}
+		text = buf[:c]
+		return 0
+	})
+	return text, status(e)
+}

@@ -1,0 +1,216 @@
+package fusefs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// Capabilities beyond go-fuse's own choice.
+const (
+	// Truncation is decided inside OPEN, and set-id bits are ours to clear:
+	// no security.capability question before every write.
+	wantCaps = fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_HANDLE_KILLPRIV_V2
+	// An OPEN that is not asked for is a hole.
+	refuseCaps = fuse.CAP_NO_OPEN_SUPPORT | fuse.CAP_WRITEBACK_CACHE
+)
+
+func (fs *FS) mountOptions() *fuse.MountOptions {
+	depth := 1
+	if fs.overlay {
+		depth = 2
+	}
+	o := &fuse.MountOptions{
+		AllowOther:           true,
+		Options:              []string{"default_permissions"},
+		FsName:               fs.cfg.FsName,
+		Name:                 fs.String(),
+		MaxBackground:        64,
+		MaxWrite:             maxWrite,
+		DirectMountStrict:    true,
+		DisableSplice:        true,
+		MaxStackDepth:        depth,
+		ExtraCapabilities:    wantCaps,
+		DisabledCapabilities: refuseCaps,
+		Logger:               slog.NewLogLogger(fs.log.Handler(), slog.LevelDebug),
+		PanicHandler: func(v any) fuse.Status {
+			fs.log.Error("panic in a file system handler", slog.Any("err", v), slog.String("stack", string(debug.Stack())))
+			return fuse.EIO
+		},
+	}
+	if fs.cfg.NoPassthrough {
+		o.DisabledCapabilities |= fuse.CAP_PASSTHROUGH
+	}
+	return o
+}
+
+// Mount attaches the view to its mountpoint and serves it; it returns when the
+// first request has been answered.
+func (fs *FS) Mount(ctx context.Context) error {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if fs.server != nil {
+		return ErrMounted
+	}
+	srv, err := fuse.NewServer(fs, fs.cfg.Mountpoint, fs.mountOptions())
+	if err != nil {
+		return fmt.Errorf("fusefs: mount %s: %w", fs.cfg.Mountpoint, err)
+	}
+	fs.server = srv
+	served := make(chan struct{})
+	fs.served = served
+	go func() {
+		defer close(served)
+		srv.Serve()
+	}()
+	ready := make(chan error, 1)
+	fs.bg.Go(func() {
+		err := srv.WaitMount()
+		var st unix.Stat_t
+		if err == nil {
+			err = unix.Stat(fs.cfg.Mountpoint, &st)
+		}
+		fs.connID = unix.Minor(st.Dev)
+		ready <- err
+	})
+	select {
+	case err = <-ready:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		err = fmt.Errorf("fusefs: mount %s: %w", fs.cfg.Mountpoint, err)
+		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		return errors.Join(err, fs.unmount(undo))
+	}
+	return nil
+}
+
+// Init is called by go-fuse when the kernel has said what it can do.
+func (fs *FS) Init(srv *fuse.Server) {
+	fs.server = srv
+	caps := srv.KernelSettings().Flags64()
+	fs.granted.Store(caps&fuse.CAP_PASSTHROUGH != 0 && !fs.cfg.NoPassthrough)
+}
+
+// OnUnmount is called after the last request.
+func (fs *FS) OnUnmount() {}
+
+// Wait blocks until the view is unmounted by whomever.
+func (fs *FS) Wait() {
+	fs.mu.Lock()
+	served := fs.served
+	fs.mu.Unlock()
+	if served != nil {
+		<-served
+	}
+}
+
+// Serve blocks until the view is unmounted; when ctx ends it unmounts.
+func (fs *FS) Serve(ctx context.Context) error {
+	fs.mu.Lock()
+	served := fs.served
+	fs.mu.Unlock()
+	if served == nil {
+		return nil
+	}
+	select {
+	case <-served:
+		return nil
+	case <-ctx.Done():
+	}
+	undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	return fs.Unmount(undo)
+}
+
+// Unmount detaches the view and waits until the server has ended. A busy view
+// is tried again for a moment, then detached lazily, then its connection is
+// aborted, so that it ends within ctx whoever still holds files.
+func (fs *FS) Unmount(ctx context.Context) error {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if fs.server == nil {
+		return nil
+	}
+	return fs.unmount(ctx)
+}
+
+func (fs *FS) unmount(ctx context.Context) error {
+	err := fs.detach(ctx)
+	if err == nil && !fs.ended(ctx, time.Second) {
+		fs.log.Warn("view is still in use after unmounting; ending its connection", slog.String("op", "unmount"), slog.String("path", fs.cfg.Mountpoint))
+		if err = fs.abort(); err == nil && !fs.ended(ctx, 5*time.Second) {
+			err = fmt.Errorf("fusefs: unmount %s: %w", fs.cfg.Mountpoint, context.DeadlineExceeded)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	fs.bg.Wait()
+	fs.Close()
+	fs.server = nil
+	return nil
+}
+
+// detach takes the mount out of the name space.
+func (fs *FS) detach(ctx context.Context) error {
+	for delay := time.Millisecond; delay < 100*time.Millisecond; delay *= 2 {
+		err := unix.Unmount(fs.cfg.Mountpoint, unix.UMOUNT_NOFOLLOW)
+		switch {
+		case err == nil, errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOENT):
+			return nil // EINVAL: not a mount point, somebody was faster
+		case !errors.Is(err, unix.EBUSY):
+			return fmt.Errorf("fusefs: unmount %s: %w", fs.cfg.Mountpoint, err)
+		}
+		select {
+		case <-ctx.Done():
+			delay = time.Hour
+		case <-time.After(delay):
+		}
+	}
+	err := unix.Unmount(fs.cfg.Mountpoint, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+	if err != nil && !errors.Is(err, unix.EINVAL) {
+		return fmt.Errorf("fusefs: detach %s: %w", fs.cfg.Mountpoint, err)
+	}
+	return nil
+}
+
+func (fs *FS) ended(ctx context.Context, within time.Duration) bool {
+	t := time.NewTimer(within)
+	defer t.Stop()
+	select {
+	case <-fs.served:
+		return true
+	case <-t.C:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// abort ends the connection: every caller gets ENOTCONN, the server ENODEV.
+func (fs *FS) abort() error {
+	if fs.connID == 0 {
+		return fmt.Errorf("fusefs: abort: connection unknown: %w", syscall.ENOTCONN)
+	}
+	path := filepath.Join("/sys/fs/fuse/connections", strconv.Itoa(int(fs.connID)), "abort")
+	err := os.WriteFile(path, []byte("1"), 0o200)
+	if errors.Is(err, os.ErrNotExist) {
+		err = nil // already gone, or no fusectl; ended() tells
+	}
+	if err != nil {
+		return fmt.Errorf("fusefs: abort: %w", err)
+	}
+	return nil
+}

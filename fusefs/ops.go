@@ -1,0 +1,54 @@
+package fusefs
+
+import (
+	"syscall"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// FS embeds no default implementation: an operation that is missing does not
+// compile, and one that is not supported says so below.
+var _ fuse.RawFileSystem = (*FS)(nil)
+
+// String is the file system's type after "fuse.".
+func (fs *FS) String() string { return "polis" }
+
+// SetDebug does nothing; faults go to the log.
+func (fs *FS) SetDebug(bool) {}
+
+// StatFs tells about the file system of the main backing directory.
+func (fs *FS) StatFs(_ <-chan struct{}, _ *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
+	var st syscall.Statfs_t
+	if err := syscall.Fstatfs(fs.roots[0], &st); err != nil {
+		// An O_PATH descriptor is refused before Linux 3.12 only.
+		return status(errnoOf(err))
+	}
+	out.FromStatfsT(&st)
+	return fuse.OK
+}
+
+// Access is never asked for: the kernel checks permissions itself
+// (default_permissions).
+func (fs *FS) Access(<-chan struct{}, *fuse.AccessIn) fuse.Status { return fuse.ENOSYS }
+
+// Statx is not used by go-fuse; the kernel falls back to GETATTR.
+func (fs *FS) Statx(<-chan struct{}, *fuse.StatxIn, *fuse.StatxOut) fuse.Status { return fuse.ENOSYS }
+
+// Ioctl is refused: flags and attributes set with it would bypass the guard.
+func (fs *FS) Ioctl(_ <-chan struct{}, in *fuse.IoctlIn, _ []byte, _ *fuse.IoctlOut, _ []byte) fuse.Status {
+	fs.guard.Count(OpIoctl, true, syscall.ENOTTY, 0)
+	return fuse.Status(unix.ENOTTY)
+}
+
+// Locks are the kernel's business: the view is the only way to the files, so
+// locks kept in the kernel's own inode are seen by everybody.
+
+// GetLk is never asked for.
+func (fs *FS) GetLk(<-chan struct{}, *fuse.LkIn, *fuse.LkOut) fuse.Status { return fuse.ENOSYS }
+
+// SetLk is never asked for.
+func (fs *FS) SetLk(<-chan struct{}, *fuse.LkIn) fuse.Status { return fuse.ENOSYS }
+
+// SetLkw is never asked for.
+func (fs *FS) SetLkw(<-chan struct{}, *fuse.LkIn) fuse.Status { return fuse.ENOSYS }

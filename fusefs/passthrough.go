@@ -1,0 +1,59 @@
+package fusefs
+
+import (
+	"log/slog"
+	"syscall"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// wantsPassthrough decides for the first open of an inode. Small files that
+// are only read do better in the page cache: passthrough reads invalidate the
+// attributes. Files with set-id bits written by an unprivileged caller are
+// served here, because the kernel writes with the server's credentials and
+// would leave the bits.
+func (fs *FS) wantsPassthrough(h *handle, st *unix.Statx_t, uid uint32) bool {
+	if !fs.Passthrough() {
+		return false
+	}
+	if h.writable {
+		setid := st.Mode&unix.S_ISUID != 0 || st.Mode&(unix.S_ISGID|unix.S_IXGRP) == unix.S_ISGID|unix.S_IXGRP
+		return uid == 0 || !setid
+	}
+	return st.Size > smallFile
+}
+
+// ensureBacking registers the file with the kernel, once per inode: a second
+// id for the same inode would be EIO. io.mu is held.
+func (fs *FS) ensureBacking(h *handle) bool {
+	io := &h.node.io
+	if io.backing > 0 {
+		return true
+	}
+	id, e := fs.server.RegisterBackingFd(&fuse.BackingMap{Fd: int32(h.fd)})
+	if e == 0 && id > 0 {
+		io.backing = id
+		return true
+	}
+	switch e {
+	case syscall.EPERM, syscall.ELOOP, syscall.EOPNOTSUPP, syscall.ENOTTY, syscall.EINVAL:
+		// It will be the same for every file of this mount.
+		if !fs.ptFault.Swap(true) {
+			fs.log.Warn("passthrough refused; data goes through the server", slog.String("op", "backing-open"), slog.Any("err", e))
+		}
+	}
+	return false
+}
+
+// dropBacking unregisters the file of a forgotten inode.
+func (fs *FS) dropBacking(n *node) {
+	n.io.mu.Lock()
+	defer n.io.mu.Unlock()
+	if n.io.backing > 0 {
+		if e := fs.server.UnregisterBackingFd(n.io.backing); e != 0 && e != syscall.EBADF {
+			fs.log.Warn("backing file not unregistered", slog.String("op", "backing-close"), slog.Any("err", e))
+		}
+		n.io.backing = 0
+	}
+}

@@ -1,0 +1,89 @@
+package fusefs
+
+import (
+	"syscall"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// Unlink removes a name that is not a directory.
+func (fs *FS) Unlink(cancel <-chan struct{}, h *fuse.InHeader, name string) fuse.Status {
+	return fs.remove(cancel, h, OpUnlink, name, 0)
+}
+
+// Rmdir removes an empty directory.
+func (fs *FS) Rmdir(cancel <-chan struct{}, h *fuse.InHeader, name string) fuse.Status {
+	return fs.remove(cancel, h, OpRmdir, name, unix.AT_REMOVEDIR)
+}
+
+func (fs *FS) remove(cancel <-chan struct{}, h *fuse.InHeader, op Op, name string, flags int) fuse.Status {
+	if e := validName(name); e != 0 {
+		return status(e)
+	}
+	parent := fs.tree.get(h.NodeId)
+	if parent == nil {
+		return status(syscall.ESTALE)
+	}
+	return status(fs.change(cancel, h, mutation{
+		op: op, exclusive: true, targets: fs.entry(parent, name, flags != 0),
+		do: func() syscall.Errno {
+			p, e := fs.at(parent, name)
+			if e != 0 {
+				return e
+			}
+			defer fs.dirs.put(p.dir)
+			st, e := statAt(p.dir.fd, name)
+			if e != 0 {
+				return e
+			}
+			if flags != 0 {
+				if e := fs.clearMirrors(parent, name, p); e != 0 {
+					return e
+				}
+			}
+			if err := unix.Unlinkat(p.dir.fd, name, flags); err != nil {
+				return errnoOf(err)
+			}
+			fs.gone(parent, name, &st)
+			return 0
+		},
+	}))
+}
+
+// gone records that a name was removed or replaced; st is how it was before.
+func (fs *FS) gone(parent *node, name string, st *unix.Statx_t) {
+	var left *fuse.Attr
+	if dir := st.Mode&unix.S_IFMT == unix.S_IFDIR; dir || st.Nlink <= 1 {
+		left = &fuse.Attr{}
+		fs.attr(st, left)
+		left.Nlink = 0
+	}
+	if n := fs.tree.unlinked(parent, name, left); n != nil && n.isDir() {
+		fs.dirs.drop(n, len(fs.roots))
+	}
+}
+
+// clearMirrors removes the empty counterparts a directory has in the overlay
+// roots; one that holds something makes the directory not empty.
+func (fs *FS) clearMirrors(parent *node, name string, p place) syscall.Errno {
+	if p.root != 0 {
+		return 0 // below an overlay everything is in the overlay
+	}
+	for i := 1; i < len(fs.roots); i++ {
+		d, e := fs.dir(parent, i)
+		if e != 0 {
+			continue // nothing of it in this root
+		}
+		err := unix.Unlinkat(d.fd, name, unix.AT_REMOVEDIR)
+		fs.dirs.put(d)
+		switch e := errnoOf(err); e {
+		case 0, syscall.ENOENT, syscall.ENOTDIR:
+		case syscall.EEXIST:
+			return syscall.ENOTEMPTY
+		default:
+			return e
+		}
+	}
+	return 0
+}

@@ -1,0 +1,189 @@
+package fusefs
+
+import (
+	"context"
+	"syscall"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// Rename moves a name, or exchanges two.
+func (fs *FS) Rename(cancel <-chan struct{}, in *fuse.RenameIn, oldName, newName string) fuse.Status {
+	if e := validName(oldName); e != 0 {
+		return status(e)
+	}
+	if e := validName(newName); e != 0 {
+		return status(e)
+	}
+	switch in.Flags {
+	case 0, unix.RENAME_NOREPLACE, unix.RENAME_EXCHANGE:
+	default:
+		return fuse.EINVAL // whiteouts are device nodes
+	}
+	op, np := fs.tree.get(in.NodeId), fs.tree.get(in.Newdir)
+	if op == nil || np == nil {
+		return status(syscall.ESTALE)
+	}
+	r := &renaming{fs: fs, op: op, np: np, on: oldName, nn: newName, flags: in.Flags}
+	m := mutation{op: OpRename, exclusive: true, targets: r.targets, publish: r.publish, do: r.do}
+	if in.Flags == unix.RENAME_EXCHANGE {
+		m.op = OpExchange
+	}
+	return status(fs.change(cancel, &in.InHeader, m))
+}
+
+type renaming struct {
+	fs     *FS
+	op, np *node
+	on, nn string
+	flags  uint32
+	// shown are the objects the guard was shown by Publish: what is moved
+	// must still be them.
+	shown [2]*key
+}
+
+func (r *renaming) exchange() bool { return r.flags == unix.RENAME_EXCHANGE }
+
+// targets names both ends. A directory takes everything below both ends along.
+func (r *renaming) targets() ([]Target, syscall.Errno) {
+	od, e := r.fs.isDirAt(r.op, r.on)
+	if e != 0 {
+		return nil, e
+	}
+	nd := od
+	if r.exchange() {
+		if nd, e = r.fs.isDirAt(r.np, r.nn); e != 0 {
+			return nil, e
+		}
+	}
+	tree := od || nd
+	return []Target{
+		{Path: r.fs.tree.child(r.op, r.on), Dir: od, Tree: tree},
+		{Path: r.fs.tree.child(r.np, r.nn), Dir: nd, Tree: tree},
+	}, 0
+}
+
+func (fs *FS) isDirAt(parent *node, name string) (bool, syscall.Errno) {
+	p, e := fs.at(parent, name)
+	if e != 0 {
+		return false, e
+	}
+	defer fs.dirs.put(p.dir)
+	st, e := statAt(p.dir.fd, name)
+	return st.Mode&unix.S_IFMT == unix.S_IFDIR, e
+}
+
+func (r *renaming) publish(ctx context.Context, c Caller, t []Target) syscall.Errno {
+	e := r.show(ctx, c, 0, r.op, r.on, t[0].Path, t[1].Path)
+	if e == 0 && r.exchange() {
+		e = r.show(ctx, c, 1, r.np, r.nn, t[1].Path, t[0].Path)
+	}
+	return e
+}
+
+// show opens what is at parent/name and puts it to Guard.Publish.
+func (r *renaming) show(ctx context.Context, c Caller, i int, parent *node, name, from, to string) syscall.Errno {
+	fd, k, e := r.fs.contentAt(parent, name)
+	if e != 0 {
+		return e
+	}
+	if fd >= 0 {
+		defer closeFD(fd)
+	}
+	r.shown[i] = &k
+	return r.fs.guard.Publish(ctx, c, from, to, fd)
+}
+
+// contentAt opens a regular file for reading; other objects give -1.
+func (fs *FS) contentAt(parent *node, name string) (int, key, syscall.Errno) {
+	fs.ns.RLock()
+	defer fs.ns.RUnlock()
+	p, e := fs.at(parent, name)
+	if e != 0 {
+		return -1, key{}, e
+	}
+	defer fs.dirs.put(p.dir)
+	st, e := statAt(p.dir.fd, name)
+	if e != 0 || st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return -1, keyOf(p.root, &st), e
+	}
+	fd, e := openAt(p.dir.fd, name, unix.O_RDONLY|unix.O_NONBLOCK, 0)
+	if e != 0 {
+		return -1, key{}, swapped(e)
+	}
+	if st, e = statAt(fd, ""); e != 0 {
+		closeFD(fd)
+		return -1, key{}, e
+	}
+	return fd, keyOf(p.root, &st), 0
+}
+
+func (r *renaming) do() syscall.Errno {
+	fs := r.fs
+	from, e := fs.at(r.op, r.on)
+	if e != 0 {
+		return e
+	}
+	defer fs.dirs.put(from.dir)
+	if fs.route(fs.tree.child(r.np, r.nn)) != from.root {
+		return syscall.EXDEV
+	}
+	to, e := fs.atNew(r.np, r.nn)
+	if e != 0 {
+		return e
+	}
+	defer fs.dirs.put(to.dir)
+	src, e := statAt(from.dir.fd, r.on)
+	if e != 0 {
+		return e
+	}
+	dst, e := statAt(to.dir.fd, r.nn)
+	if e != 0 && e != syscall.ENOENT {
+		return e
+	}
+	replaced := e == 0
+	if k := r.shown[0]; k != nil && *k != keyOf(from.root, &src) {
+		return syscall.ESTALE
+	}
+	if k := r.shown[1]; k != nil && (!replaced || *k != keyOf(to.root, &dst)) {
+		return syscall.ESTALE
+	}
+	if src.Mode&unix.S_IFMT == unix.S_IFDIR || r.exchange() && dst.Mode&unix.S_IFMT == unix.S_IFDIR {
+		if fs.mirrored(r.op, r.on, from.root) || fs.mirrored(r.np, r.nn, to.root) {
+			return syscall.EXDEV
+		}
+	}
+	if err := unix.Renameat2(from.dir.fd, r.on, to.dir.fd, r.nn, uint(r.flags)); err != nil {
+		return errnoOf(err)
+	}
+	if r.exchange() {
+		fs.tree.exchanged(r.op, r.on, r.np, r.nn)
+		return 0
+	}
+	if replaced {
+		fs.gone(r.np, r.nn, &dst)
+	}
+	fs.tree.renamed(r.op, r.on, r.np, r.nn)
+	return 0
+}
+
+// mirrored says whether a directory has a counterpart in another root. Such a
+// directory cannot be moved in one step.
+func (fs *FS) mirrored(parent *node, name string, root int) bool {
+	if root != 0 {
+		return false // below an overlay everything is in the overlay
+	}
+	for i := 1; i < len(fs.roots); i++ {
+		d, e := fs.dir(parent, i)
+		if e != 0 {
+			continue
+		}
+		_, e = statAt(d.fd, name)
+		fs.dirs.put(d)
+		if e == 0 {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,155 @@
+package fusefs
+
+import (
+	"bytes"
+	"strings"
+	"syscall"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	userPrefix    = "user."
+	virtualPrefix = "user.polis."
+)
+
+// Only the user name space is passed on. security.* and trusted.* would be
+// acted on by the host's kernel with the server's authority, and the bits a
+// view could win from them are off anyway (nosuid).
+
+// GetXAttr reads an extended attribute.
+func (fs *FS) GetXAttr(cancel <-chan struct{}, h *fuse.InHeader, name string, dest []byte) (uint32, fuse.Status) {
+	if !strings.HasPrefix(name, userPrefix) {
+		// Asked for at every exec and write: answered without a look at the file.
+		if strings.HasPrefix(name, "system.") {
+			return 0, status(syscall.EOPNOTSUPP)
+		}
+		return 0, fuse.ENODATA
+	}
+	n := fs.tree.get(h.NodeId)
+	if n == nil {
+		return 0, status(syscall.ESTALE)
+	}
+	size := 0
+	e := fs.read(cancel, h, OpGetxattr, n, func(path string) syscall.Errno {
+		if strings.HasPrefix(name, virtualPrefix) {
+			v, ok := fs.guard.Xattr(path, name)
+			if !ok {
+				return syscall.ENODATA
+			}
+			size = len(v)
+			if len(dest) > 0 && size > len(dest) {
+				return syscall.ERANGE
+			}
+			copy(dest, v)
+			return 0
+		}
+		return fs.withProc(n, func(p string) (err error) {
+			size, err = unix.Getxattr(p, name, dest)
+			return err
+		})
+	})
+	return uint32(size), status(e)
+}
+
+// withProc calls f with a path that names an O_PATH descriptor of the object:
+// the xattr calls of older kernels have no descriptor form for it.
+func (fs *FS) withProc(n *node, f func(path string) error) syscall.Errno {
+	fd, st, e := fs.open(n, unix.O_PATH)
+	if e != 0 {
+		return e
+	}
+	defer closeFD(fd)
+	if st.Mode&unix.S_IFMT == unix.S_IFLNK {
+		return syscall.EOPNOTSUPP // links have no user attributes
+	}
+	return errnoOf(f(procFD(fd)))
+}
+
+// ListXAttr lists the attributes that can be read.
+func (fs *FS) ListXAttr(cancel <-chan struct{}, h *fuse.InHeader, dest []byte) (uint32, fuse.Status) {
+	n := fs.tree.get(h.NodeId)
+	if n == nil {
+		return 0, status(syscall.ESTALE)
+	}
+	size := 0
+	e := fs.read(cancel, h, OpListxattr, n, func(string) syscall.Errno {
+		if n.kind == unix.S_IFLNK {
+			return 0
+		}
+		var names []byte
+		e := fs.withProc(n, func(p string) error {
+			buf := make([]byte, unix.PathMax*16) // XATTR_LIST_MAX
+			c, err := unix.Listxattr(p, buf)
+			if err != nil {
+				return err
+			}
+			names = buf[:c]
+			return nil
+		})
+		if e != 0 {
+			return e
+		}
+		var kept []byte
+		for _, name := range bytes.SplitAfter(names, []byte{0}) {
+			if s := string(name); strings.HasPrefix(s, userPrefix) && !strings.HasPrefix(s, virtualPrefix) {
+				kept = append(kept, name...)
+			}
+		}
+		size = len(kept)
+		if len(dest) > 0 && size > len(dest) {
+			return syscall.ERANGE
+		}
+		copy(dest, kept)
+		return 0
+	})
+	return uint32(size), status(e)
+}
+
+// settable refuses attributes that are not the caller's to change.
+func settable(name string) syscall.Errno {
+	switch {
+	case strings.HasPrefix(name, virtualPrefix):
+		return syscall.EPERM
+	case strings.HasPrefix(name, userPrefix):
+		return 0
+	case strings.HasPrefix(name, "security."), strings.HasPrefix(name, "trusted."):
+		return syscall.EPERM
+	}
+	return syscall.EOPNOTSUPP
+}
+
+// SetXAttr sets an extended attribute.
+func (fs *FS) SetXAttr(cancel <-chan struct{}, in *fuse.SetXAttrIn, name string, data []byte) fuse.Status {
+	if e := settable(name); e != 0 {
+		return status(e)
+	}
+	n := fs.tree.get(in.NodeId)
+	if n == nil {
+		return status(syscall.ESTALE)
+	}
+	return status(fs.change(cancel, &in.InHeader, mutation{
+		op: OpSetxattr, targets: fs.self(n),
+		do: func() syscall.Errno {
+			return fs.withProc(n, func(p string) error { return unix.Setxattr(p, name, data, int(in.Flags)) })
+		},
+	}))
+}
+
+// RemoveXAttr removes an extended attribute.
+func (fs *FS) RemoveXAttr(cancel <-chan struct{}, h *fuse.InHeader, name string) fuse.Status {
+	if e := settable(name); e != 0 {
+		return status(e)
+	}
+	n := fs.tree.get(h.NodeId)
+	if n == nil {
+		return status(syscall.ESTALE)
+	}
+	return status(fs.change(cancel, h, mutation{
+		op: OpRemovexattr, targets: fs.self(n),
+		do: func() syscall.Errno {
+			return fs.withProc(n, func(p string) error { return unix.Removexattr(p, name) })
+		},
+	}))
+}
