@@ -76,8 +76,7 @@ func (c *change) ensureAgent(ctx context.Context, agent string) (_ Endpoint, err
 		return Endpoint{}, err
 	}
 	return Endpoint{
-		NetNS: path, Addr: p.addr, Prefix: netip.PrefixFrom(p.addr, subnet.Bits()),
-		Gateway: gatewayOf(subnet), Link: p.host.Attrs().Name,
+		NetNS: path, Addr: p.addr, Gateway: gatewayOf(subnet), Link: p.host.Attrs().Name,
 	}, nil
 }
 
@@ -246,6 +245,9 @@ func (p *pair) configureInside(ctx context.Context) error {
 			// No IPv6 beyond loopback: connections to AAAA records then fail at
 			// once instead of after a time-out.
 			{"/proc/sys/net/ipv6/conf/" + innerName + "/disable_ipv6", "1"},
+			// The gateway is the only way, whatever a redirect says.
+			{"/proc/sys/net/ipv4/conf/all/accept_redirects", "0"},
+			{"/proc/sys/net/ipv4/conf/" + innerName + "/accept_redirects", "0"},
 			// Its localhost is its own: port 80 and ping need no privilege there.
 			{"/proc/sys/net/ipv4/ip_unprivileged_port_start", "0"},
 			{"/proc/sys/net/ipv4/ping_group_range", "0\t2147483647"},
@@ -265,7 +267,9 @@ func (p *pair) configureInside(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("find %s: %w", innerName, err)
 		}
-		if err := h.AddrReplace(eth, &netlink.Addr{IPNet: ipNet(p.addr, p.subnet.Bits())}); err != nil {
+		// A /32: the other agents are not on the link, so trying one is refused
+		// by the gateway at once instead of waiting for an answer to ARP.
+		if err := h.AddrReplace(eth, &netlink.Addr{IPNet: ipNet(p.addr, 32)}); err != nil {
 			return fmt.Errorf("address %v: %w", p.addr, err)
 		}
 		if err := h.LinkSetUp(eth); err != nil {
@@ -276,7 +280,7 @@ func (p *pair) configureInside(ctx context.Context) error {
 			State: netlink.NUD_PERMANENT, IP: gw.AsSlice(), HardwareAddr: p.bridge.Attrs().HardwareAddr}); err != nil {
 			return fmt.Errorf("neighbour %v: %w", gw, err)
 		}
-		if err := h.RouteReplace(&netlink.Route{LinkIndex: eth.Attrs().Index, Gw: gw.AsSlice(),
+		if err := h.RouteReplace(&netlink.Route{LinkIndex: eth.Attrs().Index, Gw: gw.AsSlice(), Flags: int(netlink.FLAG_ONLINK),
 			Dst: &net.IPNet{IP: net.IPv4zero.To4(), Mask: net.CIDRMask(0, 32)}}); err != nil {
 			return fmt.Errorf("default route by %v: %w", gw, err)
 		}

@@ -33,11 +33,10 @@ type Config struct {
 
 // Endpoint is an agent's place in the network.
 type Endpoint struct {
-	NetNS   string       // nsfs file to join
-	Addr    netip.Addr   // the agent's address on eth0
-	Prefix  netip.Prefix // Addr with the length of the subnet
-	Gateway netip.Addr   // the bridge's address
-	Link    string       // host end of the veth pair
+	NetNS   string     // nsfs file to join
+	Addr    netip.Addr // the agent's address on eth0, a /32
+	Gateway netip.Addr // the bridge's address
+	Link    string     // host end of the veth pair
 }
 
 // Bridge is the network of one daemon instance. It holds no state of its own:

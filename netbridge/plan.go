@@ -70,7 +70,7 @@ func planRefuse() chain {
 // planPrerouting stands before destination NAT, so that a host service that is
 // published by rewriting (a container's port, say) is no way round either.
 func planPrerouting(d desired) chain {
-	return chain{
+	c := chain{
 		name: "prerouting", kind: nftables.ChainTypeFilter, hook: "prerouting",
 		hooknum: unix.NF_INET_PRE_ROUTING, prio: -150, prioName: "mangle",
 		rules: []rule{
@@ -81,6 +81,10 @@ func planPrerouting(d desired) chain {
 			newRule(fibNotUnicast(), gotoChain(refuseChain)),
 		},
 	}
+	for _, p := range append(unroutable(), d.pool, d.subnet) {
+		c.rules = append(c.rules, newRule(daddr(p), gotoChain(refuseChain)))
+	}
+	return c
 }
 
 // planInput repeats for the host's own addresses what prerouting said: a rule
@@ -99,7 +103,7 @@ func planInput(d desired) chain {
 }
 
 func planForward(d desired) chain {
-	c := chain{
+	return chain{
 		name: "forward", kind: nftables.ChainTypeFilter, hook: "forward",
 		hooknum: unix.NF_INET_FORWARD, prio: 0, prioName: "filter",
 		rules: []rule{
@@ -112,11 +116,6 @@ func planForward(d desired) chain {
 			newRule(saddrNot(d.subnet), drop()),
 		},
 	}
-	for _, p := range unroutable() {
-		c.rules = append(c.rules, newRule(daddr(p), gotoChain(refuseChain)))
-	}
-	c.rules = append(c.rules, newRule(daddr(d.pool), gotoChain(refuseChain)))
-	return c
 }
 
 func planPostrouting(d desired) chain {

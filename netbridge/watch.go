@@ -100,8 +100,9 @@ func (w *Watcher) step(known map[uint16]time.Time, ls []Listener, now time.Time)
 		}
 	}
 	slices.Sort(ports)
+	ports = slices.Compact(ports)
 	var ch Change
-	for _, p := range slices.Compact(ports) {
+	for _, p := range ports {
 		if _, ok := known[p]; ok {
 			known[p] = now
 		}
@@ -112,7 +113,7 @@ func (w *Watcher) step(known map[uint16]time.Time, ls []Listener, now time.Time)
 			delete(known, p)
 		}
 	}
-	for _, p := range slices.Compact(ports) {
+	for _, p := range ports {
 		if _, ok := known[p]; !ok && len(known) < w.MaxPorts {
 			known[p] = now
 			ch.Added = append(ch.Added, p)
