@@ -54,9 +54,9 @@ func (t *Table) timeout(w *waiter) {
 	sp := t.spaces[w.Workspace]
 	if !t.grace.active && t.blocked(sp, w) == nil {
 		t.admit(sp, w)
-		return
+	} else {
+		t.refuse(w, t.refusal(sp, w))
 	}
-	t.refuse(w, t.refusal(sp, w))
 	t.pump(w.Workspace)
 }
 

@@ -14,7 +14,7 @@ func (t *Table) List(f Filter) []Lease {
 			continue
 		}
 		for _, k := range w.Keys {
-			t.conflicts(t.spaces[w.Workspace], w.Holder, k, func(l *lease) bool {
+			t.conflicts(t.spaces[w.Workspace], &w.Request, k, func(l *lease) bool {
 				if !slices.Contains(waiters[l], w.Holder) {
 					waiters[l] = append(waiters[l], w.Holder)
 				}

@@ -31,7 +31,7 @@ func (w *waiter) patience(keys []int) time.Duration {
 func (t *Table) blocked(sp *space, w *waiter) []int {
 	var out []int
 	for i, k := range w.Keys {
-		t.conflicts(sp, w.Holder, k, func(*lease) bool {
+		t.conflicts(sp, &w.Request, k, func(*lease) bool {
 			out = append(out, i)
 			return false
 		})
@@ -39,9 +39,18 @@ func (t *Table) blocked(sp *space, w *waiter) []int {
 	return out
 }
 
-func (t *Table) conflicts(sp *space, holder string, k Key, fn func(*lease) bool) {
+// conflicts calls fn with the leases of others that are in the way of k. What
+// the requester has on the path already and k become one lease, so it is the
+// two together that must not meet anything.
+func (t *Table) conflicts(sp *space, r *Request, k Key, fn func(*lease) bool) {
+	if l := t.held(sp, r, k); l != nil {
+		k.Tree = k.Tree || l.Tree
+		if l.Mode == Write {
+			k.Mode = Write
+		}
+	}
 	p := placeOf(k.Path, k.Tree)
-	sp.root(p).conflicts(p, holder, k.Mode, fn)
+	sp.root(p).conflicts(p, r.Holder, k.Mode, fn)
 }
 
 // behind says whether w must stay behind one of the earlier waiters.
@@ -61,7 +70,7 @@ func (t *Table) behind(sp *space, w *waiter, earlier []*waiter) bool {
 				continue
 			}
 			kept, mine := false, false
-			t.conflicts(sp, e.Holder, ek, func(l *lease) bool {
+			t.conflicts(sp, &e.Request, ek, func(l *lease) bool {
 				kept = true
 				mine = l.Holder == w.Holder
 				return !mine
@@ -96,7 +105,7 @@ func (t *Table) enqueue(sp *space, w *waiter) (Result, error) {
 	t.alarm(w.deadline)
 	told := map[string]bool{}
 	for _, k := range w.Keys {
-		t.conflicts(sp, w.Holder, k, func(l *lease) bool {
+		t.conflicts(sp, &w.Request, k, func(l *lease) bool {
 			if !told[l.Holder] {
 				told[l.Holder] = true
 				t.emit(Effect{Kind: Waiting, Wait: w.id, Lease: l.Lease, Request: w.Request, Holder: l.Holder})
@@ -121,7 +130,7 @@ func (t *Table) dequeue(w *waiter) {
 func (t *Table) refusal(sp *space, w *waiter) error {
 	for _, k := range w.Keys {
 		var by *lease
-		t.conflicts(sp, w.Holder, k, func(l *lease) bool { by = l; return false })
+		t.conflicts(sp, &w.Request, k, func(l *lease) bool { by = l; return false })
 		if by != nil {
 			return conflictOf(k, by)
 		}

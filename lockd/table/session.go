@@ -212,7 +212,7 @@ func (t *Table) reclaim(s *session, c Claim) uint64 {
 	}
 	var older []*lease
 	lost := false
-	t.conflicts(sp, s.agent, c.Key, func(l *lease) bool {
+	t.conflicts(sp, &r, c.Key, func(l *lease) bool {
 		lost = !l.reclaimed || !t.grace.active || l.Token > c.Token
 		older = append(older, l)
 		return !lost

@@ -124,7 +124,11 @@ func (t *Table) Acquire(r Request) (Result, error) {
 	}
 	blocked := t.blocked(sp, w)
 	if blocked == nil && (fresh == 0 || w.patience(nil) == 0 || !t.behind(sp, w, sp.queue)) {
-		return Result{Leases: t.grant(sp, w)}, nil
+		got := t.grant(sp, w)
+		// The holder may have passed a waiter, and with that be who another
+		// request of its own stands behind: that one need not wait any more.
+		t.pump(r.Workspace)
+		return Result{Leases: got}, nil
 	}
 	wait := w.patience(blocked)
 	if wait == 0 {
