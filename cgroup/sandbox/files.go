@@ -1,0 +1,171 @@
+package sandbox
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// generated is a file that the sandbox sees in place of the host's.
+type generated struct {
+	source, dest string
+}
+
+// writeFiles writes the generated files below .polis of the root directory.
+func (c *Config) writeFiles() error {
+	passwd, err := os.ReadFile("/etc/passwd")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	group, err := os.ReadFile("/etc/group")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	hosts, err := os.ReadFile("/etc/hosts")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for name, data := range map[string][]byte{
+		"passwd":     passwdFor(passwd, c.User, c.UID, c.GID, c.Home),
+		"group":      groupFor(group, c.User, c.GID),
+		"hosts":      hostsFor(hosts, c.Hostname),
+		"hostname":   []byte(c.Hostname + "\n"),
+		"polis-init": nil, // where process 1 is bound
+	} {
+		p := filepath.Join(c.RootfsDir, ".polis", name)
+		if err := os.WriteFile(p, data, 0o644); err != nil {
+			return err
+		}
+		if err := os.Chmod(p, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// files lists what is bound over the host's files. A file the host does not
+// have cannot be bound over, as its /etc is not written to; it is left out.
+func (c *Config) files() []generated {
+	var out []generated
+	for _, name := range []string{"passwd", "group", "hosts", "hostname"} {
+		dest := path.Join("/etc", name)
+		if fi, err := os.Lstat(dest); err != nil || !fi.Mode().IsRegular() {
+			c.Log.Warn("not replaced in the sandbox: no regular file on the host", "op", "sandbox.create", "path", dest)
+			continue
+		}
+		out = append(out, generated{source: filepath.Join(c.RootfsDir, ".polis", name), dest: dest})
+	}
+	resolv := c.ResolvConf
+	if resolv == "" {
+		// Only a link needs help: its target in /run is not in the sandbox.
+		if target, err := filepath.EvalSymlinks("/etc/resolv.conf"); err == nil && target != "/etc/resolv.conf" {
+			resolv = target
+		}
+	}
+	if resolv != "" {
+		dest, ok := followLinks("/etc/resolv.conf")
+		if !ok {
+			c.Log.Warn("no name resolution: the host has no file to replace", "op", "sandbox.create", "path", "/etc/resolv.conf")
+			return out
+		}
+		out = append(out, generated{source: resolv, dest: dest})
+	}
+	return out
+}
+
+// followLinks returns the path a program of the sandbox ends up at when it
+// opens p: the last link's target, which need not exist on the host.
+func followLinks(p string) (string, bool) {
+	for range 10 {
+		target, err := os.Readlink(p)
+		if errors.Is(err, fs.ErrNotExist) {
+			// A mount point can be made in the private directories only.
+			return p, within("/run", p) || within("/var", p)
+		}
+		if err != nil {
+			return p, true // there, and no link
+		}
+		if !path.IsAbs(target) {
+			target = path.Join(path.Dir(p), target)
+		}
+		p = path.Clean(target)
+		if rest, ok := strings.CutPrefix(p, "/var/run/"); ok {
+			p = "/run/" + rest
+		}
+	}
+	return "", false
+}
+
+// passwdFor returns the host's user list with the line for uid as the sandbox
+// needs it: programs ask for the home directory by number.
+func passwdFor(host []byte, user string, uid, gid int, home string) []byte {
+	shell := "/bin/bash"
+	if _, err := os.Stat(shell); err != nil {
+		shell = "/bin/sh"
+	}
+	own := fmt.Sprintf("%s:x:%d:%d:%s:%s:%s\n", user, uid, gid, user, home, shell)
+	var out bytes.Buffer
+	done := false
+	scan := bufio.NewScanner(bytes.NewReader(host))
+	for scan.Scan() {
+		f := strings.Split(scan.Text(), ":")
+		if len(f) >= 7 && (f[2] == strconv.Itoa(uid) || f[0] == user) {
+			if !done {
+				out.WriteString(own)
+			}
+			done = true
+			continue
+		}
+		out.WriteString(scan.Text() + "\n")
+	}
+	if !done {
+		out.WriteString(own)
+	}
+	return out.Bytes()
+}
+
+// groupFor returns the host's group list, with gid in it.
+func groupFor(host []byte, user string, gid int) []byte {
+	var out bytes.Buffer
+	found, taken := false, false
+	scan := bufio.NewScanner(bytes.NewReader(host))
+	for scan.Scan() {
+		f := strings.Split(scan.Text(), ":")
+		if len(f) >= 3 {
+			found = found || f[2] == strconv.Itoa(gid)
+			taken = taken || f[0] == user
+		}
+		out.WriteString(scan.Text() + "\n")
+	}
+	if !found {
+		name := user
+		if taken {
+			name = fmt.Sprintf("group%d", gid)
+		}
+		fmt.Fprintf(&out, "%s:x:%d:\n", name, gid)
+	}
+	return out.Bytes()
+}
+
+// hostsFor returns the host's table of names without its idea of what is
+// local: the sandbox has its own loopback and its own name.
+func hostsFor(host []byte, hostname string) []byte {
+	var out bytes.Buffer
+	fmt.Fprintf(&out, "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n127.0.1.1\t%s\n", hostname)
+	scan := bufio.NewScanner(bytes.NewReader(host))
+	for scan.Scan() {
+		f := strings.Fields(scan.Text())
+		if len(f) < 2 || strings.HasPrefix(f[0], "#") || strings.HasPrefix(f[0], "127.") || f[0] == "::1" {
+			continue
+		}
+		out.WriteString(scan.Text() + "\n")
+	}
+	return out.Bytes()
+}

@@ -1,0 +1,102 @@
+package sandbox
+
+/*
+#cgo CFLAGS: -Wall -Wextra
+
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+// The descriptor on which process 1 sees its maker end.
+#define POLIS_ALIVE_FD 3
+
+static void polis_reap(void)
+{
+	while (waitpid(-1, NULL, WNOHANG) > 0)
+		;
+}
+
+// The sandbox's process 1: it reaps what is orphaned, and ends on SIGTERM from
+// outside or when its maker is gone. A signal from inside has a sender that can
+// be seen (si_pid is 0 only from an outer pid namespace) and does nothing.
+static void polis_init_run(void)
+{
+	sigset_t all;
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, NULL);
+	prctl(PR_SET_NAME, "polis-init");
+	// Same user as the agent: keep it from /proc/1/mem, fd and environ.
+	prctl(PR_SET_DUMPABLE, 0);
+
+	int sfd = signalfd(-1, &all, SFD_CLOEXEC);
+	if (sfd < 0)
+		_exit(70);
+	struct pollfd fds[2] = {
+		{ .fd = sfd, .events = POLLIN },
+		{ .fd = POLIS_ALIVE_FD, .events = 0 },
+	};
+	for (;;) {
+		polis_reap();
+		if (poll(fds, 2, -1) < 0 && errno != EINTR)
+			_exit(70);
+		if (fds[1].revents & (POLLHUP | POLLERR | POLLNVAL))
+			_exit(0);
+		if (fds[0].revents & POLLIN) {
+			struct signalfd_siginfo si;
+			if (read(sfd, &si, sizeof(si)) == sizeof(si) &&
+			    si.ssi_signo == SIGTERM && si.ssi_pid == 0)
+				_exit(0);
+		}
+	}
+}
+
+// Runs before the Go runtime starts, and never returns in process 1. The name
+// is read from /proc because not every C library hands arguments to
+// constructors.
+static void __attribute__((constructor)) polis_init(void)
+{
+	static const char name[] = "/.polis/polis-init";
+	char arg0[sizeof(name)];
+	int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	ssize_t n = read(fd, arg0, sizeof(arg0));
+	close(fd);
+	if (n == (ssize_t)sizeof(name) && memcmp(arg0, name, sizeof(name)) == 0 && getpid() == 1)
+		polis_init_run();
+}
+*/
+import "C"
+
+import (
+	"os"
+
+	"github.com/opencontainers/runc/libcontainer"
+	_ "github.com/opencontainers/runc/libcontainer/nsenter" // joins namespaces before the Go runtime starts
+)
+
+// initPath is where the sandbox sees its process 1. The C code above compares
+// with it.
+const initPath = "/.polis/polis-init"
+
+// IsInit says whether this process is the first half of a sandboxed one, and
+// must call [Main] and nothing else.
+func IsInit() bool {
+	return len(os.Args) > 1 && os.Args[1] == "init" && os.Getenv("_LIBCONTAINER_INITPIPE") != ""
+}
+
+// Main returns at once, unless this process was started to become a process of
+// a sandbox: then it becomes that and does not return. Call it first in main
+// and in TestMain.
+func Main() {
+	if IsInit() {
+		libcontainer.Init() // exits
+	}
+}

@@ -1,0 +1,295 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/opencontainers/runc/libcontainer"
+	"golang.org/x/sys/unix"
+)
+
+// Process is a program to execute inside.
+type Process struct {
+	Args []string // the first is looked up in PATH of Env
+	Env  []string // on top of Config.Env, "NAME=value"
+	Cwd  string   // "" for Config.Workdir
+
+	// With TTY the process leads a session with a terminal of its own, whose
+	// other end is Console; the three files are not used.
+	TTY        bool
+	Rows, Cols uint16
+
+	// Files of the caller, nil for /dev/null. They are the caller's to close,
+	// and can be closed when Start has returned. Give pipes: a regular file
+	// would be handed over to the sandbox's user.
+	Stdin, Stdout, Stderr *os.File
+}
+
+// Proc is a process that was started inside.
+type Proc struct {
+	process *libcontainer.Process
+	pid     int
+	name    string
+	console *os.File
+
+	done chan struct{}
+	code int
+	err  error
+
+	mu       sync.Mutex
+	finished bool // reaped: the number may belong to another process
+}
+
+type killed struct {
+	at   time.Time
+	comm string
+}
+
+// Start executes a program inside. It fails with [ErrNotFound] if the program
+// or the working directory cannot be used, and with [ErrGone] when the sandbox
+// has ended.
+func (s *Sandbox) Start(p Process) (*Proc, error) {
+	if len(p.Args) == 0 || p.Args[0] == "" {
+		return nil, fmt.Errorf("start process: %w: no program", ErrConfig)
+	}
+	for _, a := range append(append([]string{p.Cwd}, p.Args...), p.Env...) {
+		if strings.ContainsRune(a, 0) {
+			return nil, fmt.Errorf("start process: %w: zero byte in an argument", ErrConfig)
+		}
+	}
+	if p.Cwd == "" {
+		p.Cwd = s.cfg.Workdir
+	}
+	if !filepath.IsAbs(p.Cwd) {
+		return nil, fmt.Errorf("start process: %w: working directory %q is not absolute", ErrConfig, p.Cwd)
+	}
+	lp := &libcontainer.Process{
+		Args: p.Args, Env: s.cfg.env(p.Env), Cwd: p.Cwd,
+		UID: s.cfg.UID, GID: s.cfg.GID, AdditionalGroups: s.cfg.Groups,
+	}
+	proc := &Proc{process: lp, name: comm(p.Args[0]), done: make(chan struct{})}
+	var term *terminal
+	if p.TTY {
+		var err error
+		if term, err = newTerminal(); err != nil {
+			return nil, fmt.Errorf("start process: terminal: %w", err)
+		}
+		defer term.close()
+		lp.ConsoleSocket, lp.ConsoleHeight, lp.ConsoleWidth = term.theirs, p.Rows, p.Cols
+	} else {
+		// A nil *os.File in an interface would not be nil.
+		if p.Stdin != nil {
+			lp.Stdin = p.Stdin
+		}
+		if p.Stdout != nil {
+			lp.Stdout = p.Stdout
+		}
+		if p.Stderr != nil {
+			lp.Stderr = p.Stderr
+		}
+	}
+	if err := s.begin(); err != nil {
+		return nil, fmt.Errorf("start process: %w", err)
+	}
+	if err := s.container.Start(lp); err != nil {
+		s.work.Done()
+		return nil, s.startError(p, err)
+	}
+	pid, err := lp.Pid()
+	if err == nil && term != nil {
+		proc.console, err = term.receive()
+	}
+	proc.pid = pid
+	go func() {
+		defer s.work.Done()
+		s.await(proc)
+	}()
+	if err != nil {
+		// It runs, but nobody could talk to it.
+		_ = proc.Signal(unix.SIGKILL)
+		<-proc.done
+		return nil, fmt.Errorf("start process: %w", err)
+	}
+	return proc, nil
+}
+
+// begin registers work that Destroy waits for, unless Destroy has begun.
+func (s *Sandbox) begin() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-s.initDone:
+		return ErrGone
+	default:
+	}
+	if s.ended {
+		return ErrGone
+	}
+	s.work.Add(1)
+	return nil
+}
+
+// startError tells a program that cannot be executed from a broken sandbox.
+func (s *Sandbox) startError(p Process, err error) error {
+	select {
+	case <-s.initDone:
+		return fmt.Errorf("start process: %w: %w", ErrGone, err)
+	default:
+	}
+	text := err.Error()
+	for _, sign := range []string{
+		"executable file not found", "no such file or directory", "permission denied",
+		"exec format error", "not a directory", "is a directory", "argument list too long",
+	} {
+		if strings.Contains(text, sign) {
+			what := p.Args[0]
+			if strings.Contains(text, "chdir to cwd") {
+				what = "in directory " + p.Cwd
+			}
+			return fmt.Errorf("start process: %w %s: %s", ErrNotFound, what, sign)
+		}
+	}
+	return classify("start process", err)
+}
+
+// await reaps the process and says how it ended.
+func (s *Sandbox) await(p *Proc) {
+	state, err := p.process.Wait()
+	p.mu.Lock()
+	p.finished = true
+	p.mu.Unlock()
+	switch {
+	case state != nil:
+		ws, ok := state.Sys().(interface {
+			Signaled() bool
+			Signal() unix.Signal
+			ExitStatus() int
+		})
+		if ok && ws.Signaled() {
+			p.code = 128 + int(ws.Signal())
+		} else {
+			p.code = state.ExitCode()
+		}
+	case err != nil:
+		p.code, p.err = -1, fmt.Errorf("wait for process %d: %w", p.pid, err)
+	}
+	s.mu.Lock()
+	if p.code == 128+int(unix.SIGKILL) {
+		s.killed[p.pid] = killed{at: time.Now(), comm: p.name}
+	}
+	s.forgetKilled()
+	s.mu.Unlock()
+	close(p.done)
+}
+
+// Pid is the process as the host counts.
+func (p *Proc) Pid() int { return p.pid }
+
+// Console is the other end of the process's terminal, nil without one. It is
+// the caller's to close; a read of it fails with EIO when the last process at
+// the terminal is gone.
+func (p *Proc) Console() *os.File { return p.console }
+
+// Done is closed when the process has ended.
+func (p *Proc) Done() <-chan struct{} { return p.done }
+
+// Wait waits for the process and returns its exit code, 128 + the signal's
+// number if a signal ended it. It may be called often, also by several.
+// Processes it has started itself may go on.
+func (p *Proc) Wait() (int, error) {
+	<-p.done
+	return p.code, p.err
+}
+
+// Signal sends a signal to the process alone. An ended process is
+// os.ErrProcessDone.
+func (p *Proc) Signal(sig unix.Signal) error { return p.send(sig, p.pid) }
+
+// SignalGroup sends a signal to the process and those it started that have
+// not made groups of their own: what Ctrl-C is to a pipeline.
+func (p *Proc) SignalGroup(sig unix.Signal) error { return p.send(sig, -p.pid) }
+
+func (p *Proc) send(sig unix.Signal, to int) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.finished {
+		return os.ErrProcessDone
+	}
+	err := unix.Kill(to, sig)
+	if errors.Is(err, unix.ESRCH) {
+		return os.ErrProcessDone
+	}
+	if err != nil {
+		return fmt.Errorf("signal process %d: %w", p.pid, err)
+	}
+	return nil
+}
+
+// Resize tells the terminal its size, in characters; programs get SIGWINCH.
+func (p *Proc) Resize(rows, cols uint16) error {
+	if p.console == nil {
+		return fmt.Errorf("resize terminal: %w: the process has none", ErrConfig)
+	}
+	// SyscallConn keeps a console that is being closed from becoming another file.
+	raw, err := p.console.SyscallConn()
+	if err != nil {
+		return fmt.Errorf("resize terminal: %w", err)
+	}
+	var ierr error
+	err = raw.Control(func(fd uintptr) {
+		ierr = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: cols})
+	})
+	if err := errors.Join(err, ierr); err != nil {
+		return fmt.Errorf("resize terminal: %w", err)
+	}
+	return nil
+}
+
+// comm is what the kernel calls a program.
+func comm(program string) string {
+	name := filepath.Base(program)
+	return name[:min(len(name), 15)]
+}
+
+// terminal is the pair of sockets over which a new terminal is handed out.
+type terminal struct{ ours, theirs *os.File }
+
+func newTerminal() (*terminal, error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("socketpair", err)
+	}
+	return &terminal{ours: os.NewFile(uintptr(fds[0]), "console"), theirs: os.NewFile(uintptr(fds[1]), "console")}, nil
+}
+
+func (t *terminal) close() { _, _ = t.ours.Close(), t.theirs.Close() }
+
+// receive takes the terminal. It was sent before Start returned, so it does
+// not wait; if the message is not there it never comes.
+func (t *terminal) receive() (*os.File, error) {
+	name := make([]byte, 4096)
+	oob := make([]byte, unix.CmsgSpace(4))
+	n, oobn, _, _, err := unix.Recvmsg(int(t.ours.Fd()), name, oob, unix.MSG_CMSG_CLOEXEC|unix.MSG_DONTWAIT)
+	if err != nil {
+		return nil, os.NewSyscallError("recvmsg", err)
+	}
+	msgs, err := unix.ParseSocketControlMessage(oob[:oobn])
+	if err != nil || len(msgs) != 1 {
+		return nil, fmt.Errorf("no terminal came: %d messages: %w", len(msgs), errors.Join(err, unix.EPROTO))
+	}
+	fds, err := unix.ParseUnixRights(&msgs[0])
+	if err != nil || len(fds) != 1 || fds[0] > math.MaxInt32 {
+		return nil, fmt.Errorf("no terminal came: %w", errors.Join(err, unix.EPROTO))
+	}
+	// Non-blocking, so that a Close ends a Read.
+	if err := unix.SetNonblock(fds[0], true); err != nil {
+		return nil, errors.Join(os.NewSyscallError("fcntl", err), unix.Close(fds[0]))
+	}
+	return os.NewFile(uintptr(fds[0]), string(name[:n])), nil
+}

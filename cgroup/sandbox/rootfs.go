@@ -1,0 +1,235 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
+)
+
+// hostTrees are the directories of the host that a sandbox sees, read-only.
+// What is a link on the host (/bin to usr/bin) is the same link inside.
+var hostTrees = []string{"/usr", "/etc", "/opt", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"}
+
+// prepareRootfs makes the directory that becomes the sandbox's root: links,
+// generated files and the mount points that need more than a plain directory.
+// libcontainer makes the others.
+func (c *Config) prepareRootfs() error {
+	if err := os.MkdirAll(filepath.Dir(c.RootfsDir), 0o755); err != nil {
+		return err
+	}
+	if err := os.Mkdir(c.RootfsDir, 0o755); err != nil {
+		return err
+	}
+	dirs := []string{".polis", "dev", "home", "proc", "root", "run", "sys", "tmp", "var", "var/tmp"}
+	for _, d := range dirs {
+		if err := os.Mkdir(filepath.Join(c.RootfsDir, d), 0o755); err != nil {
+			return err
+		}
+	}
+	for _, t := range hostTrees {
+		target, err := os.Readlink(t)
+		if err != nil {
+			continue // a directory, or not there: see hostBinds
+		}
+		if err := os.Symlink(target, filepath.Join(c.RootfsDir, t)); err != nil {
+			return err
+		}
+	}
+	for link, target := range map[string]string{"var/run": "/run", "var/lock": "/run"} {
+		if err := os.Symlink(target, filepath.Join(c.RootfsDir, link)); err != nil {
+			return err
+		}
+	}
+	// Whatever the umask was.
+	for _, d := range append(dirs, ".") {
+		if err := os.Chmod(filepath.Join(c.RootfsDir, d), 0o755); err != nil {
+			return err
+		}
+	}
+	return c.writeFiles()
+}
+
+// hostBinds lists what of the host's trees is bound. Where one of the caller's
+// mounts, or a hidden path, is below a tree, the tree is not bound as a whole,
+// but entry by entry without the one that leads there: the neighbours of a
+// project in /opt are not for its agents.
+func (c *Config) hostBinds() ([]string, error) {
+	apart := slices.Clone(c.Hide)
+	for _, m := range c.Mounts {
+		apart = append(apart, m.Dest)
+	}
+	apart = append(apart, c.Home)
+	var out []string
+	for _, t := range hostTrees {
+		fi, err := os.Lstat(t)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !fi.IsDir() {
+			continue
+		}
+		below := slices.ContainsFunc(apart, func(p string) bool { return within(t, p) })
+		if !below {
+			out = append(out, t)
+			continue
+		}
+		entries, err := os.ReadDir(t)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			p := path.Join(t, e.Name())
+			if slices.ContainsFunc(apart, func(a string) bool { return within(p, a) }) {
+				continue
+			}
+			if e.Type()&fs.ModeSymlink != 0 {
+				target, err := os.Readlink(p)
+				if err != nil {
+					return nil, err
+				}
+				if err := os.MkdirAll(filepath.Join(c.RootfsDir, t), 0o755); err != nil {
+					return nil, err
+				}
+				if err := os.Symlink(target, filepath.Join(c.RootfsDir, p)); err != nil {
+					return nil, err
+				}
+				continue
+			}
+			if e.IsDir() || e.Type().IsRegular() {
+				out = append(out, p)
+			}
+		}
+	}
+	return out, nil
+}
+
+// makeHomePoints makes the mount points below the home directory on behalf of
+// the user, so that they are not root's. The home may be full of what an agent
+// left there: every step is made below the directory without following links.
+func (c *Config) makeHomePoints() error {
+	if c.HomeDir == "" {
+		return nil
+	}
+	for _, m := range c.Mounts {
+		if m.Dest == c.Home || !within(c.Home, m.Dest) {
+			continue
+		}
+		fi, err := os.Stat(m.Source)
+		if err != nil {
+			return err
+		}
+		rel := strings.TrimPrefix(m.Dest, c.Home+"/")
+		if err := c.makePoint(rel, fi.IsDir()); err != nil {
+			return fmt.Errorf("mount point %s: %w", m.Dest, err)
+		}
+	}
+	return nil
+}
+
+func (c *Config) makePoint(rel string, dir bool) error {
+	at, err := unix.Open(c.HomeDir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { unix.Close(at) }()
+	parts := strings.Split(rel, "/")
+	for i, name := range parts {
+		if i == len(parts)-1 && !dir {
+			return c.makeFile(at, name)
+		}
+		err := unix.Mkdirat(at, name, 0o755)
+		made := err == nil
+		if err != nil && !errors.Is(err, unix.EEXIST) {
+			return err
+		}
+		next, err := unix.Openat(at, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		unix.Close(at)
+		at = next
+		if made {
+			if err := unix.Fchownat(at, "", c.UID, c.GID, unix.AT_EMPTY_PATH); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (c *Config) makeFile(at int, name string) error {
+	fd, err := unix.Openat(at, name, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o644)
+	if errors.Is(err, unix.EEXIST) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(unix.Fchown(fd, c.UID, c.GID), unix.Close(fd))
+}
+
+// removeRootfs removes the root directory. It takes only what prepareRootfs and
+// libcontainer put there (directories, links, empty files and the generated
+// ones) and stops at anything else, and it does not start while something is
+// mounted there: the host's own files must not be within reach of a mistake.
+func removeRootfs(dir string) error {
+	if !filepath.IsAbs(dir) || filepath.Clean(dir) != dir || dir == "/" {
+		return fmt.Errorf("%w: root directory %q", ErrConfig, dir)
+	}
+	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	mounts, err := mountinfo.GetMounts(mountinfo.PrefixFilter(dir))
+	if err != nil {
+		return fmt.Errorf("remove %s: %w", dir, err)
+	}
+	if len(mounts) > 0 {
+		return fmt.Errorf("remove %s: %s is still mounted", dir, mounts[len(mounts)-1].Mountpoint)
+	}
+	if err := removePoints(dir, filepath.Join(dir, ".polis")); err != nil {
+		return fmt.Errorf("remove root directory: %w", err)
+	}
+	return nil
+}
+
+func removePoints(dir, generated string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		p := filepath.Join(dir, e.Name())
+		if e.IsDir() {
+			if err := removePoints(p, generated); err != nil {
+				return err
+			}
+			continue
+		}
+		fi, err := e.Info()
+		if err != nil {
+			return err
+		}
+		link := e.Type()&fs.ModeSymlink != 0
+		if !link && !(e.Type().IsRegular() && (fi.Size() == 0 || dir == generated)) {
+			return fmt.Errorf("%s: not made by the sandbox", p)
+		}
+		if err := os.Remove(p); err != nil {
+			return err
+		}
+	}
+	return os.Remove(dir)
+}

@@ -1,0 +1,286 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/opencontainers/runc/libcontainer"
+	"github.com/opencontainers/runc/libcontainer/seccomp"
+	"golang.org/x/sys/unix"
+
+	"polis/cgroup"
+)
+
+// undoTime bounds the clean-up after a failed Create, which must not depend on
+// the context that may have ended it.
+const undoTime = 10 * time.Second
+
+// Sandbox is a set of namespaces with its process 1. Its methods may be called
+// from several goroutines.
+type Sandbox struct {
+	cfg       Config
+	container *libcontainer.Container
+	group     *cgroup.Group
+	alive     *os.File // process 1 holds the other end and ends when this one is closed
+	initPid   int
+	initDone  chan struct{} // closed when process 1 was reaped
+	ooms      chan OOMEvent
+	stopWatch context.CancelFunc
+	work      sync.WaitGroup // the goroutines that wait for processes and watch memory
+
+	mu      sync.Mutex
+	ended   bool           // no process may be started any more
+	killed  map[int]killed // processes of Start that died of SIGKILL, for naming an OOM victim
+}
+
+// Create makes the namespaces, the control group, the root file system and
+// process 1. When it fails nothing is left. Errors wrap [ErrConfig],
+// [ErrNamespace] or [ErrCgroup]. If ctx ends, what was started is killed.
+func Create(ctx context.Context, cfg Config) (*Sandbox, error) {
+	if !seccomp.Enabled {
+		return nil, fmt.Errorf("create sandbox: %w: %w", ErrNamespace, ErrNoSeccomp)
+	}
+	if err := cfg.check(); err != nil {
+		return nil, fmt.Errorf("create sandbox: %w", err)
+	}
+	host, err := cgroup.Detect()
+	if err != nil {
+		return nil, fmt.Errorf("create sandbox: %w: %w", ErrCgroup, err)
+	}
+	group, err := host.Group(cfg.CgroupPath)
+	if err != nil {
+		return nil, fmt.Errorf("create sandbox: %w: %w", ErrCgroup, err)
+	}
+	// A crash may have left an earlier one behind: clean before start. What is
+	// still alive in it is not ours to kill here.
+	if procs, err := group.Procs(); err != nil || len(procs) > 0 {
+		return nil, fmt.Errorf("create sandbox: %w: group %s has %d processes: %w", ErrCgroup, cfg.CgroupPath, len(procs), errors.Join(err, cgroup.ErrBusy))
+	}
+	if err := Cleanup(ctx, cfg.StateDir, cfg.ID, cfg.RootfsDir, cfg.CgroupPath); err != nil {
+		return nil, fmt.Errorf("create sandbox: %w", err)
+	}
+	s := &Sandbox{
+		cfg: cfg, group: group, initDone: make(chan struct{}), ooms: make(chan OOMEvent, 16),
+		killed: make(map[int]killed),
+	}
+	if err := s.create(ctx); err != nil {
+		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
+		defer cancel()
+		return nil, errors.Join(err, s.release(undo))
+	}
+	return s, nil
+}
+
+func (s *Sandbox) create(ctx context.Context) error {
+	if err := s.group.Ensure(s.cfg.Limits); err != nil {
+		return fmt.Errorf("create sandbox: %w: %w", ErrCgroup, err)
+	}
+	if err := s.cfg.prepareRootfs(); err != nil {
+		return fmt.Errorf("create sandbox: root directory: %w: %w", ErrNamespace, err)
+	}
+	if err := s.cfg.makeHomePoints(); err != nil {
+		return fmt.Errorf("create sandbox: %w: %w", ErrNamespace, err)
+	}
+	spec, err := s.cfg.spec()
+	if err != nil {
+		return fmt.Errorf("create sandbox: %w: %w", ErrNamespace, err)
+	}
+	s.container, err = libcontainer.Create(s.cfg.StateDir, s.cfg.ID, spec)
+	if err != nil {
+		return classify("create sandbox", err)
+	}
+	if err := s.startInit(ctx); err != nil {
+		return err
+	}
+	return s.watchMemory()
+}
+
+// startInit starts process 1 and waits until it runs.
+func (s *Sandbox) startInit(ctx context.Context) error {
+	theirs, ours, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("create sandbox: %w: %w", ErrNamespace, err)
+	}
+	defer theirs.Close()
+	s.alive = ours
+	init := &libcontainer.Process{
+		Args: []string{initPath},
+		// Nobody reads it, but it is visible to root in /proc.
+		Env: []string{"PATH=/usr/bin:/bin", "HOME=/"},
+		UID: s.cfg.UID, GID: s.cfg.GID,
+		Cwd:        "/",
+		ExtraFiles: []*os.File{theirs}, // descriptor 3
+		Init:       true,
+	}
+	// libcontainer cannot be interrupted: what it waits for is.
+	stop := context.AfterFunc(ctx, func() {
+		kill, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
+		defer cancel()
+		if err := s.group.Kill(kill); err != nil {
+			s.cfg.Log.Warn("cannot stop a sandbox that is being made", "op", "sandbox.create", "err", err)
+		}
+	})
+	err = s.container.Run(init)
+	if !stop() && err == nil {
+		err = context.Cause(ctx)
+	}
+	if pid, perr := init.Pid(); perr == nil && pid > 0 {
+		s.initPid = pid
+		s.work.Add(1)
+		go func() {
+			defer s.work.Done()
+			defer close(s.initDone)
+			_, _ = init.Wait() // how process 1 ended does not matter, only that it did
+		}()
+	}
+	if err != nil {
+		return classify("create sandbox", err)
+	}
+	s.spareInit()
+	return nil
+}
+
+// spareInit keeps process 1 from being chosen when the group is out of memory,
+// and from going with the others where the group goes as a whole. The lowest
+// score needs CAP_SYS_RESOURCE; without it the neutral one has to do, which for
+// a megabyte of memory comes to the same.
+func (s *Sandbox) spareInit() {
+	file := filepath.Join("/proc", strconv.Itoa(s.initPid), "oom_score_adj")
+	var err error
+	for _, score := range []string{"-1000", "0"} {
+		if err = os.WriteFile(file, []byte(score), 0); err == nil {
+			return
+		}
+	}
+	s.cfg.Log.Warn("process 1 is not spared when memory runs out", "op", "sandbox.create", "path", file, "err", err)
+}
+
+// InitPid is process 1 as the host counts.
+func (s *Sandbox) InitPid() int { return s.initPid }
+
+// Done is closed when process 1 has ended and with it everything inside.
+func (s *Sandbox) Done() <-chan struct{} { return s.initDone }
+
+// Pids returns the processes inside as the host counts, process 1 among them.
+func (s *Sandbox) Pids() ([]int, error) { return s.group.Procs() }
+
+// Stats returns what the sandbox uses.
+func (s *Sandbox) Stats() (cgroup.Stats, error) { return s.group.Stats() }
+
+// SetLimits changes the limits of a running sandbox.
+func (s *Sandbox) SetLimits(l cgroup.Limits) error { return s.group.SetLimits(l) }
+
+// Group is the sandbox's control group.
+func (s *Sandbox) Group() *cgroup.Group { return s.group }
+
+// Signal sends a signal to every process inside but process 1: the way to ask
+// all of them to end before Destroy.
+func (s *Sandbox) Signal(sig unix.Signal) error {
+	pids, err := s.Pids()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, pid := range pids {
+		if pid == s.initPid {
+			continue
+		}
+		if err := unix.Kill(pid, sig); err != nil && !errors.Is(err, unix.ESRCH) {
+			errs = append(errs, fmt.Errorf("signal process %d: %w", pid, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Kill kills everything inside, process 1 too, and returns when nothing is
+// left. The sandbox is then ended; Destroy removes what it was made of.
+func (s *Sandbox) Kill(ctx context.Context) error {
+	s.mu.Lock()
+	s.ended = true
+	s.mu.Unlock()
+	return s.group.Kill(ctx)
+}
+
+// Destroy kills everything inside, however it was started, and removes the
+// control group, the root directory and the state. It can be called again
+// after an error, and then goes on. Wait of every process returns before it.
+func (s *Sandbox) Destroy(ctx context.Context) error {
+	s.mu.Lock()
+	s.ended = true
+	s.mu.Unlock()
+	return s.release(ctx)
+}
+
+func (s *Sandbox) release(ctx context.Context) error {
+	if s.stopWatch != nil {
+		s.stopWatch()
+	}
+	killed := s.group.Kill(ctx)
+	if s.alive != nil {
+		// Closed twice on a second call; it is closed that matters.
+		_ = s.alive.Close()
+	}
+	if killed != nil {
+		return fmt.Errorf("destroy sandbox: %w", killed)
+	}
+	if err := s.join(ctx); err != nil {
+		return fmt.Errorf("destroy sandbox: %w", err)
+	}
+	return Cleanup(ctx, s.cfg.StateDir, s.cfg.ID, s.cfg.RootfsDir, s.cfg.CgroupPath)
+}
+
+// join waits for the sandbox's goroutines.
+func (s *Sandbox) join(ctx context.Context) error {
+	done := make(chan struct{})
+	go func() {
+		s.work.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Cleanup removes whatever is left of a sandbox whose maker died: processes,
+// control group, root directory and state. What is not there is no error, so
+// it may be called at any time for a sandbox that is not in use. It is pure
+// bookkeeping and starts nothing.
+func Cleanup(ctx context.Context, stateDir, id, rootfsDir, cgroupPath string) error {
+	if !goodID.MatchString(id) || !filepath.IsAbs(stateDir) {
+		return fmt.Errorf("clean up sandbox: %w: id %q, state directory %q", ErrConfig, id, stateDir)
+	}
+	host, err := cgroup.Detect()
+	if err != nil {
+		return fmt.Errorf("clean up sandbox: %w: %w", ErrCgroup, err)
+	}
+	group, err := host.Group(cgroupPath)
+	if err != nil {
+		return fmt.Errorf("clean up sandbox: %w: %w", ErrCgroup, err)
+	}
+	if err := group.Kill(ctx); err != nil {
+		return fmt.Errorf("clean up sandbox: %w: %w", ErrCgroup, err)
+	}
+	var errs []error
+	if err := group.Remove(ctx); err != nil {
+		errs = append(errs, fmt.Errorf("%w: %w", ErrCgroup, err))
+	}
+	if err := removeRootfs(rootfsDir); err != nil {
+		errs = append(errs, fmt.Errorf("%w: %w", ErrNamespace, err))
+	}
+	if err := os.RemoveAll(filepath.Join(stateDir, id)); err != nil {
+		errs = append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("clean up sandbox: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,169 @@
+package sandbox
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/opencontainers/cgroups"
+	devices "github.com/opencontainers/cgroups/devices/config"
+	"github.com/opencontainers/runc/libcontainer/configs"
+	"golang.org/x/sys/unix"
+)
+
+// The score an agent's processes add to their size when the machine as a whole
+// runs out of memory: an agent goes before the host's own programs.
+const oomScoreAdj = 300
+
+const (
+	private   = unix.MS_PRIVATE | unix.MS_REC
+	bindFlags = unix.MS_BIND | unix.MS_REC
+)
+
+// spec turns the configuration into libcontainer's.
+func (c *Config) spec() (*configs.Config, error) {
+	mounts, err := c.mounts()
+	if err != nil {
+		return nil, err
+	}
+	adj := oomScoreAdj
+	spec := &configs.Config{
+		Rootfs:     c.RootfsDir,
+		Readonlyfs: true,
+		Mounts:     mounts,
+		Devices:    deviceNodes(),
+		Hostname:   c.Hostname,
+		Namespaces: configs.Namespaces{
+			{Type: configs.NEWNS}, {Type: configs.NEWPID}, {Type: configs.NEWIPC},
+			{Type: configs.NEWUTS}, {Type: configs.NEWNET, Path: c.NetNS}, {Type: configs.NEWCGROUP},
+		},
+		Capabilities:    &configs.Capabilities{}, // none, in none of the sets
+		NoNewPrivileges: true,
+		Seccomp:         profile(),
+		OomScoreAdj:     &adj,
+		Rlimits:         rlimits(),
+		MaskPaths: []string{
+			"/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys",
+			"/proc/key-users", "/proc/kmsg", "/proc/kallsyms", "/proc/latency_stats", "/proc/sched_debug", "/proc/scsi",
+			"/proc/slabinfo", "/proc/timer_list", "/proc/timer_stats", "/proc/vmallocinfo",
+			"/sys/devices/virtual/powercap", "/sys/firmware", "/sys/kernel/debug", "/sys/kernel/tracing",
+			"/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d",
+			"/etc/polis", "/etc/ssl/private",
+		},
+		ReadonlyPaths: []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"},
+		Cgroups: &cgroups.Cgroup{
+			Path: c.CgroupPath,
+			// The limits are set already, by package cgroup. There are no device
+			// rules: without CAP_MKNOD nobody inside makes a device, and every
+			// mount but /dev, which only root writes to, is nodev.
+			Resources: &cgroups.Resources{},
+		},
+	}
+	if c.NetNS == "" {
+		spec.Networks = []*configs.Network{{Type: "loopback"}}
+	}
+	return spec, nil
+}
+
+// rlimits are those of a service; no core files, which would hold an agent's
+// secrets. Only what the supervisor itself may set is asked for.
+func rlimits() []configs.Rlimit {
+	files := unix.Rlimit{Cur: 1 << 20, Max: 1 << 20}
+	var own unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &own); err == nil && own.Max < files.Max {
+		files.Max = own.Max
+	}
+	// The soft limit stays small: some programs close every descriptor there could be.
+	files.Cur = min(files.Max, 65536)
+	return []configs.Rlimit{
+		{Type: unix.RLIMIT_NOFILE, Hard: files.Max, Soft: files.Cur},
+		{Type: unix.RLIMIT_CORE, Hard: 0, Soft: 0},
+	}
+}
+
+func (c *Config) mounts() ([]*configs.Mount, error) {
+	const strict = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
+	tmpfs := func(dest, data string, flags int) *configs.Mount {
+		return &configs.Mount{Source: "tmpfs", Device: "tmpfs", Destination: dest, Flags: flags, Data: data}
+	}
+	own := fmt.Sprintf("mode=700,uid=%d,gid=%d", c.UID, c.GID)
+
+	// First, so that nothing of the caller's can be below.
+	trees, err := c.hostBinds()
+	if err != nil {
+		return nil, err
+	}
+	var out []*configs.Mount
+	for _, t := range trees {
+		out = append(out, bind(t, t, true))
+	}
+	out = append(out,
+		&configs.Mount{Source: "proc", Device: "proc", Destination: "/proc", Flags: strict},
+		tmpfs("/dev", "mode=755", unix.MS_NOSUID|unix.MS_STRICTATIME),
+		&configs.Mount{
+			Source: "devpts", Device: "devpts", Destination: "/dev/pts",
+			Flags: unix.MS_NOSUID | unix.MS_NOEXEC, Data: "newinstance,ptmxmode=0666,mode=0620,gid=5",
+		},
+		tmpfs("/dev/shm", "mode=1777", unix.MS_NOSUID|unix.MS_NODEV),
+		&configs.Mount{Source: "mqueue", Device: "mqueue", Destination: "/dev/mqueue", Flags: strict},
+		&configs.Mount{Source: "sysfs", Device: "sysfs", Destination: "/sys", Flags: strict | unix.MS_RDONLY},
+		// Run-times size their heaps by the limits they find here.
+		&configs.Mount{Source: "cgroup", Device: "cgroup", Destination: "/sys/fs/cgroup", Flags: strict | unix.MS_RDONLY},
+		tmpfs("/tmp", "mode=1777", unix.MS_NOSUID|unix.MS_NODEV),
+		tmpfs("/run", "mode=755", unix.MS_NOSUID|unix.MS_NODEV),
+		tmpfs(c.runtimeDir(), own, unix.MS_NOSUID|unix.MS_NODEV),
+	)
+	if c.ScratchDir != "" {
+		out = append(out, bind(c.ScratchDir, "/var/tmp", false))
+	} else {
+		out = append(out, tmpfs("/var/tmp", "mode=1777", unix.MS_NOSUID|unix.MS_NODEV))
+	}
+	if c.HomeDir != "" {
+		out = append(out, bind(c.HomeDir, c.Home, false))
+	} else {
+		out = append(out, tmpfs(c.Home, own, unix.MS_NOSUID|unix.MS_NODEV))
+	}
+	if c.RunDir != "" {
+		out = append(out, bind(c.RunDir, "/run/polis", true))
+	}
+	for _, m := range c.Mounts {
+		out = append(out, bind(m.Source, m.Dest, m.ReadOnly))
+	}
+	for _, f := range c.files() {
+		out = append(out, bind(f.source, f.dest, true))
+	}
+	// Last, and where no other mount may be: nothing covers process 1.
+	return append(out, bind(c.InitBinary, initPath, true)), nil
+}
+
+// bind binds a host path with everything mounted below it. The attributes are
+// set on all of that, which a plain read-only remount would not do.
+func bind(source, dest string, readOnly bool) *configs.Mount {
+	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV}
+	if readOnly {
+		attr.Attr_set |= unix.MOUNT_ATTR_RDONLY
+	}
+	return &configs.Mount{
+		Source: source, Destination: filepath.Clean(dest), Device: "bind",
+		Flags: bindFlags, PropagationFlags: []int{private}, RecAttr: &attr,
+	}
+}
+
+// nodes are the devices a program expects everywhere.
+var nodes = []struct {
+	path         string
+	major, minor int64
+}{
+	{"/dev/null", 1, 3}, {"/dev/zero", 1, 5}, {"/dev/full", 1, 7},
+	{"/dev/random", 1, 8}, {"/dev/urandom", 1, 9}, {"/dev/tty", 5, 0},
+}
+
+func deviceNodes() []*devices.Device {
+	var out []*devices.Device
+	for _, n := range nodes {
+		out = append(out, &devices.Device{
+			Path: n.path, FileMode: 0o666,
+			Rule: devices.Rule{Type: devices.CharDevice, Major: n.major, Minor: n.minor, Permissions: "rwm", Allow: true},
+		})
+	}
+	return out
+}
