@@ -1,0 +1,223 @@
+package arch
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const module = "polis"
+
+type pkg struct {
+	ImportPath   string
+	Dir          string
+	GoFiles      []string
+	CgoFiles     []string
+	Imports      []string
+	TestImports  []string
+	XTestImports []string
+	Deps         []string
+}
+
+func (p pkg) rel() string { return strings.TrimPrefix(p.ImportPath, module+"/") }
+
+func root(t *testing.T) string {
+	dir, err := filepath.Abs("../..")
+	require.NoError(t, err)
+	return dir
+}
+
+// list asks go about packages, in the environment a build of them has.
+func list(t *testing.T, cgo string, patterns ...string) []pkg {
+	cmd := exec.CommandContext(t.Context(), "go", append([]string{"list", "-json=ImportPath,Dir,GoFiles,CgoFiles,Imports,TestImports,XTestImports,Deps", "-tags", "seccomp"}, patterns...)...)
+	cmd.Dir = root(t)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED="+cgo)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	require.NoError(t, err, stderr.String())
+	var pkgs []pkg
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p pkg
+		err := dec.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			return pkgs
+		}
+		require.NoError(t, err)
+		pkgs = append(pkgs, p)
+	}
+}
+
+func under(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
+
+func underAny(path string, dirs ...string) bool {
+	for _, d := range dirs {
+		if under(path, d) {
+			return true
+		}
+	}
+	return false
+}
+
+// A rule says what the packages below From must not import, except those
+// below Except, and why.
+type rule struct {
+	from, except []string
+	never        []string
+	why          string
+}
+
+var rules = []rule{
+	{from: []string{"polis"}, except: []string{"polis/cgroup/sandbox", "polis/cmd/polis-shim"},
+		never: []string{"github.com/opencontainers/runc"},
+		why:   "libcontainer is cgo, re-executes its program and belongs to the sandbox alone"},
+	{from: []string{"polis"}, except: []string{"polis/cgroup", "polis/cmd/polis-shim"},
+		never: []string{"github.com/opencontainers/cgroups"},
+		why:   "cgroups are the business of package cgroup"},
+	{from: []string{"polis"}, except: []string{"polis/fusefs"},
+		never: []string{"github.com/hanwen/go-fuse"},
+		why:   "the FUSE protocol is the business of package fusefs"},
+	{from: []string{"polis"}, except: []string{"polis/netbridge"},
+		never: []string{"github.com/vishvananda", "github.com/google/nftables", "github.com/miekg/dns"},
+		why:   "links, rules and name service are the business of package netbridge"},
+	{from: []string{"polis"}, except: []string{"polis/cmd/polisctl"},
+		never: []string{"github.com/spf13/cobra"},
+		why:   "only the command line has a command line library"},
+	{from: []string{"polis/fusefs", "polis/lockd", "polis/netbridge", "polis/cgroup"},
+		never: []string{"polis/daemon", "polis/cmd"},
+		why:   "a leaf knows one kernel thing and no agent"},
+	{from: []string{"polis/fusefs"}, never: []string{"polis/lockd", "polis/netbridge", "polis/cgroup"}, why: "leaves do not know each other"},
+	{from: []string{"polis/lockd"}, never: []string{"polis/fusefs", "polis/netbridge", "polis/cgroup"}, why: "leaves do not know each other"},
+	{from: []string{"polis/netbridge"}, never: []string{"polis/fusefs", "polis/lockd", "polis/cgroup"}, why: "leaves do not know each other"},
+	{from: []string{"polis/cgroup"}, never: []string{"polis/fusefs", "polis/lockd", "polis/netbridge"}, why: "leaves do not know each other"},
+	{from: []string{"polis/daemon/api"}, never: []string{"polis"}, why: "the words depend on nothing"},
+	{from: []string{"polis/cmd/polisctl"}, except: []string{"polis/daemon/api", "polis/daemon/client"},
+		never: []string{"polis/fusefs", "polis/lockd", "polis/netbridge", "polis/cgroup", "polis/daemon/agent", "polis/daemon/store", "polis/daemon/git"},
+		why:   "the command line speaks to the daemon, it does not do the daemon's work"},
+	{from: []string{"polis/daemon", "polis/fusefs", "polis/lockd", "polis/netbridge", "polis/cgroup"},
+		never: []string{"polis/cmd", "polis/e2e"}, why: "programs are doors, nothing is built on a door"},
+}
+
+func TestImportsFollowTheRules(t *testing.T) {
+	for _, p := range list(t, "1", "./...") {
+		for _, r := range rules {
+			if !underAny(p.ImportPath, r.from...) || underAny(p.ImportPath, r.except...) || under(p.ImportPath, "polis/internal_deps") {
+				continue
+			}
+			for _, imp := range p.Imports {
+				if underAny(imp, r.never...) && !under(imp, p.ImportPath) && !(under(p.ImportPath, imp) && imp != module) {
+					t.Errorf("%s imports %s: %s", p.ImportPath, imp, r.why)
+				}
+			}
+		}
+	}
+}
+
+// TestProgramsLink looks at everything a program links, not only at what it
+// imports itself.
+func TestProgramsLink(t *testing.T) {
+	pure := []string{"github.com/opencontainers/runc", "github.com/hanwen/go-fuse", "github.com/seccomp", "polis/cgroup/sandbox", "polis/fusefs", "runtime/cgo"}
+	for _, c := range []struct {
+		program string
+		never   []string
+		except  []string
+	}{
+		// The pure parts of fusefs (rules, names) may be shared.
+		{"./cmd/polisd", pure, []string{"polis/fusefs/policy", "polis/fusefs/gitdir"}},
+		{"./cmd/polisctl", append(pure, "polis/lockd", "polis/netbridge", "polis/cgroup", "github.com/google/nftables"), nil},
+	} {
+		p := list(t, "0", c.program)
+		require.Len(t, p, 1)
+		for _, dep := range p[0].Deps {
+			if underAny(dep, c.never...) && !underAny(dep, c.except...) {
+				t.Errorf("%s links %s", c.program, dep)
+			}
+		}
+	}
+}
+
+// TestEveryPackageSaysWhatItIs wants a doc.go; the programs' comment may
+// stand in main.go.
+func TestEveryPackageSaysWhatItIs(t *testing.T) {
+	for _, p := range list(t, "1", "./...") {
+		if len(p.GoFiles)+len(p.CgoFiles) == 0 || p.rel() == "internal_deps" {
+			continue
+		}
+		doc := "doc.go"
+		if strings.HasPrefix(p.rel(), "cmd/") && strings.Count(p.rel(), "/") == 1 {
+			doc = "main.go"
+			if _, err := os.Stat(filepath.Join(p.Dir, "doc.go")); err == nil {
+				doc = "doc.go"
+			}
+		}
+		b, err := os.ReadFile(filepath.Join(p.Dir, doc))
+		if err != nil {
+			t.Errorf("%s has no %s", p.ImportPath, doc)
+			continue
+		}
+		want := "// Package "
+		if strings.HasPrefix(p.rel(), "cmd/") && strings.Count(p.rel(), "/") == 1 {
+			want = "// "
+		}
+		if !bytes.HasPrefix(b, []byte(want)) && !bytes.Contains(b, []byte("\n"+want)) {
+			t.Errorf("%s: %s has no package comment", p.ImportPath, doc)
+		}
+	}
+}
+
+// TestMainsAreThin: a program parses flags, calls one function and exits.
+func TestMainsAreThin(t *testing.T) {
+	for _, name := range []string{"polisd", "polis-shim", "polisctl"} {
+		b, err := os.ReadFile(filepath.Join(root(t), "cmd", name, "main.go"))
+		require.NoError(t, err)
+		require.LessOrEqual(t, bytes.Count(b, []byte("\n")), 250, "cmd/%s/main.go", name)
+	}
+}
+
+// TestFilesStayReadable: past 400 lines a file wants to be two.
+func TestFilesStayReadable(t *testing.T) {
+	for _, p := range list(t, "1", "./...") {
+		for _, f := range append(p.GoFiles, p.CgoFiles...) {
+			b, err := os.ReadFile(filepath.Join(p.Dir, f))
+			require.NoError(t, err)
+			if n := bytes.Count(b, []byte("\n")); n > 400 {
+				t.Errorf("%s/%s has %d lines: split it", p.rel(), f, n)
+			}
+		}
+	}
+}
+
+// TestTreeNamesNoMachine: a clone must work anywhere, so nothing committed
+// names the place this one was built in.
+func TestTreeNamesNoMachine(t *testing.T) {
+	dir := root(t)
+	cmd := exec.CommandContext(t.Context(), "git", "-c", "safe.directory=*", "grep", "-lF", "--", dir+"/")
+	cmd.Dir = dir
+	out, err := cmd.Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() == 1 {
+		return // nothing found
+	}
+	if errors.As(err, &exit) && exit.ExitCode() == 128 {
+		t.Skip("not a git checkout")
+	}
+	require.NoError(t, err)
+	t.Errorf("these files name %s: %s", dir, strings.Fields(string(out)))
+}
+
+// TestPureProgramsBuildWithoutCgo is what the installation promises.
+func TestPureProgramsBuildWithoutCgo(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), "go", "vet", "./cmd/polisd", "./cmd/polisctl")
+	cmd.Dir = root(t)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+}
