@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"polis/daemon/api"
+)
+
+func (a *app) agentsCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "agents COMMAND",
+		Aliases: []string{"agent"},
+		Short:   "Add, run, enter, inspect and remove agents",
+		Args:    cobra.ArbitraryArgs,
+		RunE:    group,
+	}
+	cmd.AddCommand(
+		a.listCmd(), a.addCmd(), a.removeCmd(), a.startCmd(), a.stopCmd(), a.runCmd(), a.watchCmd(),
+		a.execCmd(), a.shellCmd(), a.attachCmd(),
+		a.agentLocksCmd(), a.whyCmd(), a.policyCmd(), a.tasksCmd(), a.typesCmd(),
+	)
+	return cmd
+}
+
+// tidy makes an agent's lists lists also when they are empty.
+func tidy(g api.Agent) api.Agent {
+	g.PortMappings = list(g.PortMappings)
+	return g
+}
+
+func agentsOf(agents []api.Agent) []api.Agent {
+	out := make([]api.Agent, 0, len(agents))
+	for _, g := range agents {
+		out = append(out, tidy(g))
+	}
+	return out
+}
+
+func namesOf(agents []api.Agent) []string {
+	var names []string
+	for _, g := range agents {
+		names = append(names, g.Name)
+	}
+	return names
+}
+
+func statusCell(s api.Status) cell {
+	switch s {
+	case api.StatusRunning:
+		return cell{string(s), green}
+	case api.StatusError:
+		return cell{string(s), red}
+	case api.StatusCreating:
+		return cell{string(s), yellow}
+	case api.StatusStopped:
+		return cell{string(s), dim}
+	}
+	return cell{text: string(s)}
+}
+
+func portsText(ports []api.PortMapping) string {
+	var s []string
+	for _, m := range ports {
+		s = append(s, fmt.Sprintf("%d->%d", m.External, m.Internal))
+	}
+	return strings.Join(s, ", ")
+}
+
+func agentTable(p *page, agents []api.Agent) {
+	rows := make([][]cell, 0, len(agents))
+	for _, g := range agents {
+		branch := g.Branch
+		if g.MergeStatus != "" {
+			branch += " (" + string(g.MergeStatus) + ")"
+		}
+		rows = append(rows, []cell{
+			{text: g.Name}, {text: g.BaseType}, statusCell(g.Status), {text: branch}, {text: g.Workspace},
+			{text: portsText(g.PortMappings)}, {text: size(g.MemoryBytes)}, {text: p.ago(g.CreatedAt)},
+		})
+	}
+	p.table("no agents: add one with polisctl agents add", []string{"NAME", "TYPE", "STATUS", "BRANCH", "WORKSPACE", "PORTS", "MEMORY", "AGE"}, rows)
+	for _, g := range agents {
+		if g.StatusReason != "" && g.Status == api.StatusError {
+			p.line("%s: %s", g.Name, g.StatusReason)
+		}
+	}
+}
+
+// completeAgents offers the names of agents to the shell.
+func (a *app) completeAgents(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), time.Second)
+	defer cancel()
+	c := a.client()
+	defer c.Close()
+	agents, err := c.Agents(ctx, "")
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return namesOf(agents), cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeWords offers a fixed list.
+func completeWords(words ...string) cobra.CompletionFunc {
+	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return words, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completeTypes offers the base types that can be used here.
+func (a *app) completeTypes(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	ctx, cancel := context.WithTimeout(cmd.Context(), time.Second)
+	defer cancel()
+	c := a.client()
+	defer c.Close()
+	types, err := c.Types(ctx)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []string
+	for _, t := range types {
+		if t.Available {
+			names = append(names, t.Name)
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"polis/daemon/api"
+	"polis/daemon/client"
+)
+
+// maxBranch keeps refs/heads/BRANCH.lock within NAME_MAX per component.
+const maxBranch = 200
+
+// customType is the base type of an agent that is only a command.
+const customType = "custom"
+
+// addFlags are the flags of agents add as typed.
+type addFlags struct {
+	base, workspace, branch, memory, role string
+	read, write, deny, hide, ports        []string
+	temp                                  bool
+}
+
+func (a *app) addCmd() *cobra.Command {
+	var f addFlags
+	cmd := &cobra.Command{
+		Use:   "add NAME --base TYPE [OPTION]... [-- CMD...]",
+		Short: "Add an agent",
+		Long: `Add an agent: a branch and a worktree, a view of it with policy and locks, a
+sandbox, limits and ports. NAME has 2 to 31 characters: a small letter first,
+then small letters, digits and '-'. CMD is what the agent runs instead of the
+program of its base type; with CMD the base type need not be given.
+
+Rules are globs as in .gitignore, over paths of the repository. Without any, the
+agent's role decides what it may read and write. Deny beats write beats read.`,
+		Example: `  polisctl agents add claude --base claude --memory 2GB --port 3000
+  polisctl agents add docs --base custom --write 'docs/**' --read '**' -- ./write-docs.sh`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			n := cmd.ArgsLenAtDash()
+			if n < 0 {
+				n = len(args)
+			}
+			if n > 1 {
+				return usagef("%s takes only NAME before --, got also %q", cmd.CommandPath(), clean(args[1])).
+					WithHint("write the agent's command after --: %s %s -- COMMAND", cmd.CommandPath(), clean(args[0]))
+			}
+			return takes(1, -1, "the NAME of the new agent")(cmd, args[:n])
+		},
+		ValidArgsFunction: completeWords(),
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&f.base, "base", "b", "", "base `TYPE`, see polisctl agents types (default custom if CMD is given)")
+	flags.StringVarP(&f.workspace, "workspace", "w", "", "`WORKSPACE` to work in (default: the only one)")
+	flags.StringVar(&f.branch, "branch", "", "`BRANCH` to work on (default agent/NAME)")
+	flags.StringVarP(&f.memory, "memory", "m", "", "memory limit in `MB`, or as in 2GB (default 512)")
+	flags.StringVar(&f.role, "role", "", "`ROLE` of polisd.toml")
+	flags.StringArrayVar(&f.read, "read", nil, "allow reading what matches `GLOB`; may be repeated")
+	flags.StringArrayVar(&f.write, "write", nil, "allow reading and writing what matches `GLOB`; may be repeated")
+	flags.StringArrayVar(&f.deny, "deny", nil, "refuse what matches `GLOB`; may be repeated")
+	flags.StringArrayVar(&f.hide, "hide", nil, "hide what matches `GLOB`; may be repeated")
+	flags.BoolVar(&f.temp, "temp", false, "give a private scratch directory, named by $TMPDIR")
+	flags.StringArrayVarP(&f.ports, "port", "p", nil, "map this `PORT` of the agent to the host; may be repeated")
+	_ = cmd.RegisterFlagCompletionFunc("base", a.completeTypes) // fails only for a flag that is not there
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		req, err := f.request(args[0], args[1:])
+		if err != nil {
+			return err
+		}
+		return a.call(cmd, longCall, func(ctx context.Context, c *client.Client) error {
+			p := a.progress("adding agent " + req.Name)
+			defer p.done()
+			agent, err := c.Add(ctx, req, p.step)
+			p.done()
+			if err != nil {
+				return err
+			}
+			return a.showAdded(agent)
+		})
+	}
+	return cmd
+}
+
+// request checks the flags and makes the request of them.
+func (f *addFlags) request(name string, command []string) (api.AddRequest, error) {
+	req := api.AddRequest{Name: name, BaseType: f.base, Workspace: f.workspace, Branch: f.branch, Role: f.role, Command: command}
+	if err := checkAgents(name); err != nil {
+		return req, err
+	}
+	if req.BaseType == "" {
+		if len(command) == 0 {
+			return req, usagef("agent %s needs a base type", name).
+				WithHint("give one with --base (polisctl agents types lists them), or a command after --")
+		}
+		req.BaseType = customType
+	}
+	for _, w := range []struct {
+		field, value string
+		max          int
+	}{{"base", req.BaseType, 64}, {"workspace", f.workspace, maxText}, {"branch", f.branch, maxBranch}, {"role", f.role, 64}} {
+		if w.value == "" {
+			continue
+		}
+		if err := checkWord(w.field, w.value, w.max); err != nil {
+			return req, err
+		}
+	}
+	if err := checkCommand(command); err != nil {
+		return req, err
+	}
+	var err error
+	if req.MemoryMB, err = parseMemory(f.memory); err != nil {
+		return req, err
+	}
+	if req.Ports, err = parsePorts("port", f.ports); err != nil {
+		return req, err
+	}
+	req.Policy, err = f.policy()
+	return req, err
+}
+
+// policy is nil if no rule was given: the role's then holds.
+func (f *addFlags) policy() (*api.Policy, error) {
+	for _, r := range []struct {
+		flag  string
+		globs []string
+	}{{"--read", f.read}, {"--write", f.write}, {"--deny", f.deny}, {"--hide", f.hide}} {
+		if err := checkRules(r.flag, r.globs); err != nil {
+			return nil, err
+		}
+	}
+	if len(f.read)+len(f.write)+len(f.deny)+len(f.hide) == 0 && !f.temp {
+		return nil, nil
+	}
+	return &api.Policy{Read: f.read, Write: f.write, Deny: f.deny, Hide: f.hide, Temp: f.temp}, nil
+}
+
+// checkCommand checks an argument vector.
+func checkCommand(command []string) error {
+	for i, arg := range command {
+		switch {
+		case i == 0 && arg == "":
+			return usagef("command is empty: its first word must name a program")
+		case strings.ContainsRune(arg, 0):
+			return usagef("argument %d of the command has a NUL byte in it", i)
+		case len(arg) >= maxPrompt:
+			return usagef("argument %d of the command is %d bytes long: at most %d are allowed", i, len(arg), maxPrompt-1)
+		}
+	}
+	return nil
+}
+
+func (a *app) showAdded(g api.Agent) error {
+	return a.show(view{json: tidy(g), names: []string{g.Name}, human: func(p *page) {
+		p.line("agent %s is %s", g.Name, g.Status)
+		p.line("  type        %s", g.BaseType)
+		p.line("  workspace   %s", g.Workspace)
+		if g.Branch != "" {
+			p.line("  branch      %s", g.Branch)
+		}
+		if g.WorktreePath != "" {
+			p.line("  worktree    %s", g.WorktreePath)
+		}
+		p.line("  limits      %d MB, %d processes", g.MemoryLimitMB, g.PidsLimit)
+		for _, m := range g.PortMappings {
+			p.line("  port        %s:%d -> %d", m.Bind, m.External, m.Internal)
+		}
+		if g.StatusReason != "" {
+			p.warn("%s", g.StatusReason)
+		}
+	}})
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"polis/daemon/api"
+	"polis/daemon/client"
+)
+
+func (a *app) listCmd() *cobra.Command {
+	var workspace string
+	var watch bool
+	cmd := &cobra.Command{
+		Use:     "list [--workspace W] [--watch]",
+		Aliases: []string{"ls"},
+		Short:   "List agents",
+		Args:    takes(0, 0, ""),
+	}
+	cmd.Flags().StringVarP(&workspace, "workspace", "w", "", "only agents of this `WORKSPACE`")
+	cmd.Flags().BoolVar(&watch, "watch", false, "go on until interrupted")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := checkWorkspace(workspace); err != nil {
+			return err
+		}
+		return a.watched(cmd, watch, func(ctx context.Context, c *client.Client) (view, error) {
+			agents, err := c.Agents(ctx, workspace)
+			if err != nil {
+				return view{}, err
+			}
+			return agentsView(agents), nil
+		})
+	}
+	return cmd
+}
+
+func agentsView(agents []api.Agent) view {
+	return view{
+		json:  map[string]any{"agents": agentsOf(agents)},
+		names: namesOf(agents),
+		human: func(p *page) { agentTable(p, agents) },
+	}
+}
+
+func (a *app) typesCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "types",
+		Short: "List the base types agents can be made of",
+		Args:  takes(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.call(cmd, shortCall, func(ctx context.Context, c *client.Client) error {
+				types, err := c.Types(ctx)
+				if err != nil {
+					return err
+				}
+				var names []string
+				var rows [][]cell
+				for _, t := range types {
+					names = append(names, t.Name)
+					ok, note := cell{"yes", green}, t.Description
+					if !t.Available {
+						ok = cell{"no", dim}
+						if t.Reason != "" {
+							note = t.Reason
+						}
+					}
+					rows = append(rows, []cell{{text: t.Name}, ok, {text: t.Program}, {text: note}})
+				}
+				return a.show(view{json: map[string]any{"types": list(types)}, names: names, human: func(p *page) {
+					p.table("no base types", []string{"NAME", "AVAILABLE", "PROGRAM", "DESCRIPTION"}, rows)
+				}})
+			})
+		},
+	}
+}
+
+// checkWorkspace checks a --workspace that may be missing.
+func checkWorkspace(name string) error {
+	if name == "" {
+		return nil
+	}
+	return checkWord("workspace", name, maxText)
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"polis/daemon/api"
+	"polis/daemon/client"
+)
+
+func (a *app) runCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "run NAME PROMPT...",
+		Short: "Give an agent a task",
+		Long: `Give an agent a task in words: its base type says how its program is started
+with them. Several words are joined by spaces; - reads the prompt from standard
+input. Words that start with '-' come after --.`,
+		Example: `  polisctl agents run claude "make the tests of package store pass"
+  polisctl agents run claude - < task.md`,
+		Args:              takes(2, -1, "the NAME of an agent and a PROMPT"),
+		ValidArgsFunction: a.completeAgents,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkAgents(args[0]); err != nil {
+				return err
+			}
+			prompt, err := a.prompt(args[1:])
+			if err != nil {
+				return err
+			}
+			return a.call(cmd, longCall, func(ctx context.Context, c *client.Client) error {
+				p := a.progress("starting the task")
+				defer p.done()
+				task, err := c.Run(ctx, args[0], api.RunRequest{Prompt: prompt})
+				p.done()
+				if err != nil {
+					return err
+				}
+				return a.show(view{json: task, names: []string{task.Agent}, human: func(p *page) {
+					p.line("agent %s works on it; see polisctl agents watch -f %s", task.Agent, task.Agent)
+				}})
+			})
+		},
+	}
+}
+
+func (a *app) prompt(words []string) (string, error) {
+	prompt := strings.Join(words, " ")
+	if len(words) == 1 && words[0] == "-" {
+		b, err := io.ReadAll(io.LimitReader(a.stdin, maxPrompt+1))
+		if err != nil {
+			return "", api.Errorf(api.CodeInternal, "read prompt: %w", err)
+		}
+		prompt = strings.TrimRight(string(b), "\n")
+	}
+	if strings.TrimSpace(prompt) == "" {
+		return "", usagef("prompt is empty: it must say what to do")
+	}
+	return prompt, checkText("prompt", prompt, maxPrompt-1)
+}
+
+func (a *app) watchCmd() *cobra.Command {
+	var lines int
+	var follow bool
+	cmd := &cobra.Command{
+		Use:     "watch NAME [-n LINES] [-f]",
+		Aliases: []string{"logs"},
+		Short:   "Show the output of an agent",
+		Long: `Show the last lines of what an agent's program printed, as it printed them. With
+--json every line is one object.`,
+		Args:              takes(1, 1, "the NAME of an agent"),
+		ValidArgsFunction: a.completeAgents,
+	}
+	cmd.Flags().IntVarP(&lines, "lines", "n", 50, "how many of the last `LINES`")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "wait for more")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := checkAgents(args[0]); err != nil {
+			return err
+		}
+		if lines < 0 || lines > maxLines {
+			return usagef("lines %d is not valid: a whole number from 0 to %d", lines, maxLines)
+		}
+		limit := shortCall
+		if follow {
+			limit = forever
+		}
+		return a.call(cmd, limit, func(ctx context.Context, c *client.Client) error {
+			body, err := c.Logs(ctx, args[0], lines, follow)
+			if err != nil {
+				return err
+			}
+			defer body.Close()
+			if a.json {
+				return a.jsonLines(args[0], body)
+			}
+			return a.copyOut(body)
+		})
+	}
+	return cmd
+}
+
+// copyOut copies r to standard output as it comes.
+func (a *app) copyOut(r io.Reader) error {
+	_, err := io.Copy(onlyWriter{a}, r)
+	return err
+}
+
+// onlyWriter reports write errors as ours.
+type onlyWriter struct{ a *app }
+
+func (w onlyWriter) Write(p []byte) (int, error) {
+	if w.a.quiet {
+		return len(p), nil
+	}
+	if err := w.a.write(p); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// jsonLines prints each line of r as an object of its own.
+func (a *app) jsonLines(agent string, r io.Reader) error {
+	in := bufio.NewReader(r)
+	for {
+		line, err := in.ReadString('\n')
+		if line != "" {
+			var buf bytes.Buffer
+			entry := struct {
+				Agent string `json:"agent"`
+				Line  string `json:"line"`
+			}{agent, strings.TrimSuffix(line, "\n")}
+			if err := encode(&buf, entry, ""); err != nil {
+				return err
+			}
+			if err := a.write(buf.Bytes()); err != nil {
+				return err
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}

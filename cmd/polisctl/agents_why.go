@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"polis/daemon/api"
+	"polis/daemon/client"
+)
+
+// agentQuery is a verb that asks one thing about one agent.
+func (a *app) agentQuery(use, short string, ask func(context.Context, *client.Client, string) (view, error)) *cobra.Command {
+	return &cobra.Command{
+		Use:               use,
+		Short:             short,
+		Args:              takes(1, 1, "the NAME of an agent"),
+		ValidArgsFunction: a.completeAgents,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkAgents(args[0]); err != nil {
+				return err
+			}
+			return a.call(cmd, shortCall, func(ctx context.Context, c *client.Client) error {
+				v, err := ask(ctx, c, args[0])
+				if err != nil {
+					return err
+				}
+				return a.show(v)
+			})
+		},
+	}
+}
+
+func (a *app) whyCmd() *cobra.Command {
+	return a.agentQuery("why NAME", "Explain what an agent was refused", func(ctx context.Context, c *client.Client, name string) (view, error) {
+		why, err := c.Why(ctx, name)
+		if err != nil {
+			return view{}, err
+		}
+		var paths []string
+		for _, w := range why {
+			paths = append(paths, w.Path)
+		}
+		return view{json: map[string]any{"why": list(why)}, names: paths, human: func(p *page) { whyPage(p, name, why) }}, nil
+	})
+}
+
+func whyPage(p *page, name string, why []api.WhyEntry) {
+	if len(why) == 0 {
+		p.line("agent %s was refused nothing", name)
+	}
+	for _, w := range why {
+		text := fmt.Sprintf("%s  %s %s: %s (%s)", w.Time.Local().Format(time.DateTime), w.Op, w.Path, w.Code, w.Errno)
+		if w.Count > 1 {
+			text += fmt.Sprintf(", %d times", w.Count)
+		}
+		p.line("%s", text)
+		if w.Holder != "" {
+			held := "  held by " + w.Holder
+			if w.Since != nil {
+				held += " for " + p.ago(*w.Since)
+			}
+			p.line("%s", held)
+		}
+		if w.Hint != "" {
+			p.line("  %s", w.Hint)
+		}
+	}
+}
+
+func (a *app) policyCmd() *cobra.Command {
+	return a.agentQuery("policy NAME", "Show what an agent may read and write", func(ctx context.Context, c *client.Client, name string) (view, error) {
+		pol, err := c.Policy(ctx, name)
+		if err != nil {
+			return view{}, err
+		}
+		var rows [][]cell
+		for _, r := range []struct {
+			rule  string
+			globs []string
+			color paint
+		}{{"hide", pol.Hide, red}, {"deny", pol.Deny, red}, {"ask", pol.Ask, yellow}, {"write", pol.Write, green}, {"read", pol.Read, plain}} {
+			for _, g := range r.globs {
+				rows = append(rows, []cell{{r.rule, r.color}, {text: g}})
+			}
+		}
+		return view{json: pol, human: func(p *page) {
+			p.table("no rules", []string{"RULE", "PATHS"}, rows)
+			if pol.Temp {
+				p.line("a private scratch directory is at $TMPDIR")
+			}
+		}}, nil
+	})
+}
+
+func (a *app) tasksCmd() *cobra.Command {
+	return a.agentQuery("tasks NAME", "List the tasks an agent was given", func(ctx context.Context, c *client.Client, name string) (view, error) {
+		tasks, err := c.Tasks(ctx, name)
+		if err != nil {
+			return view{}, err
+		}
+		var prompts []string
+		for _, t := range tasks {
+			prompts = append(prompts, t.Prompt)
+		}
+		return view{json: map[string]any{"tasks": list(tasks)}, names: prompts, human: func(p *page) {
+			var rows [][]cell
+			for _, t := range tasks {
+				first, _, more := strings.Cut(t.Prompt, "\n")
+				if r := []rune(first); len(r) > 100 {
+					first, more = string(r[:100]), true
+				}
+				if more {
+					first += "..."
+				}
+				rows = append(rows, []cell{{text: t.Time.Local().Format(time.DateTime)}, {text: first}})
+			}
+			p.table("no tasks", []string{"TIME", "PROMPT"}, rows)
+		}}, nil
+	})
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/spf13/cobra"
+
+	"polis/daemon/api"
+	"polis/daemon/client"
+)
+
+// How long calls may take unless --timeout says otherwise. They only keep a
+// hung daemon from hanging a script; the daemon has its own, shorter bounds.
+const (
+	shortCall = 30 * time.Second
+	longCall  = 15 * time.Minute
+	forever   = 0
+)
+
+// app is one run of polisctl: its streams, its environment, its global flags.
+type app struct {
+	stdin, stdout, stderr *os.File
+	getenv                func(string) string
+	now                   func() time.Time
+
+	socket  string
+	json    bool
+	quiet   bool
+	timeout time.Duration
+}
+
+// run parses args, does the verb and returns the exit status.
+func run(a *app, args []string) int {
+	root := a.root()
+	root.SetArgs(args)
+	cmd, err := root.ExecuteC()
+	if err == nil {
+		return exitOK
+	}
+	return a.fail(cmd, args, err)
+}
+
+// interrupt is the cause of a context ended by a signal.
+type interrupt struct{ sig syscall.Signal }
+
+func (i interrupt) Error() string { return "interrupted by " + i.sig.String() }
+
+// interruptible returns a context that ends when the user or the system asks
+// polisctl to end. stop gives the signals back and waits.
+func interruptible(parent context.Context) (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	sigs := make(chan os.Signal, 1)
+	signal.Notify(sigs, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		select {
+		case s := <-sigs:
+			if sig, ok := s.(syscall.Signal); ok {
+				cancel(interrupt{sig})
+			}
+		case <-ctx.Done():
+		}
+	})
+	return ctx, func() {
+		signal.Stop(sigs)
+		cancel(nil)
+		wg.Wait()
+	}
+}
+
+// call runs fn with a client and a context that ends on a signal, or after
+// limit or --timeout. A limit of forever has no end of its own.
+func (a *app) call(cmd *cobra.Command, limit time.Duration, fn func(context.Context, *client.Client) error) error {
+	ctx, stop := interruptible(cmd.Context())
+	defer stop()
+	if a.timeout > 0 {
+		limit = a.timeout
+	}
+	if limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	c := a.client()
+	defer c.Close()
+	return fn(ctx, c)
+}
+
+func (a *app) client() *client.Client {
+	path := a.socket
+	if path == "" {
+		path = a.getenv("POLIS_SOCKET")
+	}
+	return client.New(path)
+}
+
+// sleep waits for d or until ctx ends, and says whether to go on.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// wasInterrupted returns the signal that ended a call.
+func wasInterrupted(err error) (syscall.Signal, bool) {
+	var i interrupt
+	ok := errors.As(err, &i)
+	return i.sig, ok
+}
+
+func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
+
+// usagef is a refusal of the arguments.
+func usagef(format string, args ...any) *api.Error {
+	return api.Errorf(api.CodeBadRequest, format, args...)
+}

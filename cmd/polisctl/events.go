@@ -1,0 +1,119 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"polis/daemon/api"
+	"polis/daemon/client"
+)
+
+// reconnectFor bounds how long events -f waits for polisd to come back, which
+// a restart takes much less than.
+const reconnectFor = 30 * time.Second
+
+func (a *app) eventsCmd() *cobra.Command {
+	var follow bool
+	var since uint64
+	cmd := &cobra.Command{
+		Use:   "events [-f] [--since ID]",
+		Short: "Show what happened",
+		Long: `Show what happened: agents made and removed, refused accesses, lock conflicts,
+memory limits, ports. With -f go on until interrupted, also across a restart of
+polisd. With --json and -f every line is one event.`,
+		Args: takes(0, 0, ""),
+	}
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "wait for more")
+	cmd.Flags().Uint64Var(&since, "since", 0, "only events after the one with this `ID`")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if !follow {
+			return a.call(cmd, shortCall, func(ctx context.Context, c *client.Client) error {
+				return a.pastEvents(ctx, c, since)
+			})
+		}
+		return a.call(cmd, forever, func(ctx context.Context, c *client.Client) error {
+			return a.followEvents(ctx, c, since)
+		})
+	}
+	return cmd
+}
+
+func (a *app) pastEvents(ctx context.Context, c *client.Client, since uint64) error {
+	events := []api.Event{}
+	err := c.Events(ctx, client.EventQuery{Since: since}, func(e api.Event) error {
+		events = append(events, e)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	var ids []string
+	for _, e := range events {
+		ids = append(ids, fmt.Sprint(e.ID))
+	}
+	return a.show(view{json: map[string]any{"events": events}, names: ids, human: func(p *page) {
+		for _, e := range events {
+			eventLine(p, e)
+		}
+	}})
+}
+
+func (a *app) followEvents(ctx context.Context, c *client.Client, since uint64) error {
+	p := &page{color: isTerminal(a.stdout) && a.colors()}
+	var lostAt time.Time
+	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
+		err := c.Events(ctx, client.EventQuery{Since: since, Follow: true}, func(e api.Event) error {
+			since, lostAt, wait = e.ID, time.Time{}, 100*time.Millisecond
+			return a.printEvent(p, e)
+		})
+		if ctx.Err() != nil || api.CodeOf(err) != api.CodeUnavailable {
+			return err
+		}
+		if lostAt.IsZero() {
+			lostAt = a.now()
+		}
+		if a.now().Sub(lostAt) > reconnectFor || !sleep(ctx, wait) {
+			return err
+		}
+	}
+}
+
+func (a *app) printEvent(p *page, e api.Event) error {
+	var buf bytes.Buffer
+	switch {
+	case a.json:
+		if err := encode(&buf, e, ""); err != nil {
+			return err
+		}
+	case a.quiet:
+		fmt.Fprintln(&buf, e.ID)
+	default:
+		p.w = &buf
+		eventLine(p, e)
+	}
+	return a.write(buf.Bytes())
+}
+
+func eventLine(p *page, e api.Event) {
+	agent := e.Agent
+	if agent == "" {
+		agent = "-"
+	}
+	color := plain
+	switch e.Type {
+	case api.EventDenied, api.EventLockConflict:
+		color = yellow
+	case api.EventOOM, api.EventAgentMergeFailed:
+		color = red
+	}
+	text := clean(e.Message)
+	if e.Code != "" {
+		text += " [" + clean(string(e.Code)) + "]"
+	}
+	fmt.Fprintf(p.w, "%s  %s  %-12s  %s\n", p.paint(dim, e.Time.Local().Format(time.DateTime)),
+		p.paint(color, fmt.Sprintf("%-18s", clean(e.Type))), clean(agent), text)
+}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"polis/daemon/api"
+)
+
+// The exit statuses. exitTable is what they mean.
+const (
+	exitOK          = 0
+	exitFailure     = 1
+	exitUsage       = 2
+	exitNotFound    = 3
+	exitConflict    = 4
+	exitForbidden   = 5
+	exitUnavailable = 6
+	exitTimeout     = 7
+	exitExec        = 125
+	exitNoCommand   = 127
+	exitSignal      = 128 // plus the number of the signal
+)
+
+// exitRow is one line of the documented table.
+type exitRow struct {
+	Status  int
+	Meaning string
+	// Codes are the error codes that end polisctl with this status.
+	Codes []api.Code
+}
+
+// exitTable is the one table of exit statuses: man page, tests and exitOf use
+// it. A code that is nowhere in it means general failure.
+func exitTable() []exitRow {
+	return []exitRow{
+		{exitOK, "Done.", nil},
+		{exitFailure, "The work failed.", []api.Code{
+			api.CodeInternal, api.CodeWorktreeFailed, api.CodeNamespaceFailed, api.CodeCgroupFailed, api.CodeViewFailed,
+			api.CodeRepoCorrupt, api.CodeStateCorrupt, api.CodeWorktreeMissing, api.CodeReapFailed, api.CodeOOMKilled,
+			api.CodeInvalidConfig, api.CodeWorkspaceInvalid, api.CodeAgentTypeUnavailable, api.CodeQuota,
+		}},
+		{exitUsage, "The arguments are wrong; nothing was done.", []api.Code{
+			api.CodeBadRequest, api.CodeInvalidName, api.CodePathTraversal, api.CodeTooLarge,
+		}},
+		{exitNotFound, "There is no such agent, workspace, lock, port or path.", []api.Code{
+			api.CodeAgentNotFound, api.CodeWorkspaceNotFound, api.CodeNotFound, api.CodePortNotFound, api.CodeNotLocked,
+			api.CodeHidden,
+		}},
+		{exitConflict, "In the way is something that exists, is locked or is in another state.", []api.Code{
+			api.CodeAgentExists, api.CodeMaxAgents, api.CodeBadState, api.CodeUnsavedWork, api.CodeRefConflict,
+			api.CodeMergeConflict, api.CodeNothingToMerge, api.CodeFileLocked, api.CodePortInUse, api.CodeNoPorts,
+		}},
+		{exitForbidden, "Not permitted.", []api.Code{
+			api.CodeForbidden, api.CodeUndeclaredRead, api.CodeUndeclaredWrite, api.CodeNotApproved,
+		}},
+		{exitUnavailable, "polisd, or the agent's sandbox, cannot be reached.", []api.Code{
+			api.CodeUnavailable, api.CodeShimUnavailable, api.CodeLockdUnavailable,
+		}},
+		{exitTimeout, "It took too long.", []api.Code{
+			api.CodeTimeout, api.CodeBranchLockTimeout, api.CodeExclusiveLockTimeout,
+		}},
+		{exitExec, "Of exec, shell and attach: polis itself failed, whatever the reason; any other status is the command's own.", nil},
+		{exitNoCommand, "Of exec and shell, as in sh(1): the command was not found in the sandbox.", []api.Code{
+			api.CodeCommandNotFound,
+		}},
+		{exitSignal, "128+N: ended by signal N; of exec and shell: the command was.", nil},
+	}
+}
+
+// childStatus ends polisctl with the status of an agent's command, silently.
+type childStatus int
+
+func (c childStatus) Error() string { return fmt.Sprintf("command ended with status %d", int(c)) }
+
+// passesStatus marks the verbs whose status is the command's own.
+const passesStatus = "passes-status"
+
+// exitOf translates an error of cmd to an exit status.
+func exitOf(cmd *cobra.Command, err error) int {
+	var child childStatus
+	if errors.As(err, &child) {
+		return int(child) & 0xff
+	}
+	if sig, ok := wasInterrupted(err); ok {
+		return exitSignal + int(sig)
+	}
+	code := api.CodeOf(err)
+	if cmd != nil && cmd.Annotations[passesStatus] != "" && code != api.CodeCommandNotFound {
+		return exitExec
+	}
+	for _, row := range exitTable() {
+		if slices.Contains(row.Codes, code) {
+			return row.Status
+		}
+	}
+	return exitFailure
+}
+
+// fail prints err on standard error and returns the exit status.
+func (a *app) fail(cmd *cobra.Command, args []string, err error) int {
+	var known *api.Error
+	var child childStatus
+	switch {
+	case errors.As(err, &child):
+		return exitOf(cmd, err)
+	case !errors.As(err, &known):
+		// What is not an *api.Error comes from the parser of the command line.
+		known = usagef("%w", err)
+		err = known
+	}
+	status := exitOf(cmd, err)
+	if a.json || asksJSON(args) {
+		a.failJSON(known)
+		return status
+	}
+	fmt.Fprintf(a.stderr, "polisctl: %s\n", cleanText(known.Message))
+	hint := known.Hint
+	if hint == "" && known.Code == api.CodeBadRequest && cmd != nil {
+		hint = cmd.CommandPath() + " --help"
+	}
+	if hint != "" {
+		fmt.Fprintf(a.stderr, "hint: %s\n", cleanText(hint))
+	}
+	return status
+}
+
+func (a *app) failJSON(e *api.Error) {
+	out, err := json.Marshal(map[string]*api.Error{"error": e})
+	if err != nil { // details that came as JSON go out as JSON; kept for the impossible
+		out, _ = json.Marshal(map[string]*api.Error{"error": {Code: e.Code, Message: e.Message, Hint: e.Hint}})
+	}
+	fmt.Fprintf(a.stderr, "%s\n", out)
+}
+
+// asksJSON looks for --json where the command line could not be parsed.
+func asksJSON(args []string) bool {
+	for _, arg := range args {
+		switch arg {
+		case "--":
+			return false
+		case "--json", "--json=true":
+			return true
+		}
+	}
+	return false
+}
+
+// complain prints an error that does not end polisctl.
+func (a *app) complain(err error) {
+	e := api.AsError(err)
+	if a.json {
+		a.failJSON(e)
+		return
+	}
+	fmt.Fprintf(a.stderr, "polisctl: %s\n", cleanText(e.Message))
+	if e.Hint != "" {
+		fmt.Fprintf(a.stderr, "hint: %s\n", cleanText(e.Hint))
+	}
+}

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+
+	"polis/daemon/api"
+)
+
+// Where the generated files are, below the top of the source tree.
+const (
+	manDir        = "docs/man"
+	completionDir = "packaging/completion"
+)
+
+func (a *app) genDocsCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:    "gen-docs DIR",
+		Short:  "Write man pages and completion scripts below the source tree DIR",
+		Hidden: true,
+		Args:   takes(1, 1, "the top DIR of the source tree"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			files, err := generate(cmd.Root())
+			if err != nil {
+				return err
+			}
+			return writeGenerated(args[0], files)
+		},
+	}
+}
+
+// generate returns the generated files by their path below the source tree.
+// The same source makes the same bytes on every day.
+func generate(root *cobra.Command) (map[string][]byte, error) {
+	files := map[string][]byte{}
+	for shell, name := range map[string]string{"bash": "polisctl.bash", "zsh": "_polisctl", "fish": "polisctl.fish"} {
+		var buf bytes.Buffer
+		if err := completion(root, shell, &buf); err != nil {
+			return nil, err
+		}
+		files[filepath.Join(completionDir, name)] = buf.Bytes()
+	}
+	var failed error
+	walk(root, func(c *cobra.Command) {
+		if c != root && (!c.IsAvailableCommand() || c.Name() == "help") || failed != nil {
+			return
+		}
+		page, err := manPage(c)
+		if err != nil {
+			failed = err
+			return
+		}
+		files[filepath.Join(manDir, strings.ReplaceAll(c.CommandPath(), " ", "-")+".1")] = page
+	})
+	return files, failed
+}
+
+// manPage renders the page of one command. What cobra's generator cannot say
+// (statuses, environment, files) is put before SEE ALSO of the first page.
+func manPage(c *cobra.Command) ([]byte, error) {
+	var buf bytes.Buffer
+	day := time.Unix(0, 0).UTC()
+	err := doc.GenMan(c, &doc.GenManHeader{Section: "1", Source: "polis", Manual: "polis manual", Date: &day}, &buf)
+	if err != nil {
+		return nil, api.Errorf(api.CodeInternal, "man page of %s: %w", c.CommandPath(), err)
+	}
+	page := strings.Replace(buf.String(), `"Jan 1970"`, `""`, 1)
+	if !c.HasParent() {
+		page = strings.Replace(page, ".SH SEE ALSO", manSections()+".SH SEE ALSO\n\\fBpolisd(8)\\fP,", 1)
+	}
+	return []byte(page), nil
+}
+
+// manSections is the roff of the sections common to all verbs.
+func manSections() string {
+	var b strings.Builder
+	b.WriteString(".SH EXIT STATUS\n")
+	for _, row := range exitTable() {
+		fmt.Fprintf(&b, ".TP\n\\fB%d\\fP\n%s", row.Status, row.Meaning)
+		if len(row.Codes) > 0 {
+			var codes []string
+			for _, c := range row.Codes {
+				codes = append(codes, string(c))
+			}
+			fmt.Fprintf(&b, "\n.br\n%s", strings.Join(codes, ", "))
+		}
+		b.WriteString("\n")
+	}
+	b.WriteString(`.SH ENVIRONMENT
+.TP
+\fBPOLIS_SOCKET\fP
+The socket of polisd, if --socket is not given.
+.TP
+\fBNO_COLOR\fP
+If set, no colours are used.
+.TP
+\fBSHELL\fP
+The shell that polisctl agents shell tries first.
+.SH FILES
+.TP
+\fI/run/polis/polisd.sock\fP
+The socket of polisd; members of group polis may use it.
+.SH ERRORS
+An error is one line on standard error, "polisctl: " and what failed, and often a
+line "hint: " that says what to do next. With --json it is one object on standard
+error: {"error":{"code":...,"message":...,"hint":...}}.
+`)
+	return b.String()
+}
+
+// writeGenerated writes files below dir and removes pages of verbs that are
+// no more.
+func writeGenerated(dir string, files map[string][]byte) error {
+	old, err := filepath.Glob(filepath.Join(dir, manDir, "polisctl*.1"))
+	if err != nil {
+		return api.Errorf(api.CodeBadRequest, "directory %q: %w", dir, err)
+	}
+	for _, path := range old {
+		if rel, err := filepath.Rel(dir, path); err == nil && files[rel] == nil {
+			if err := os.Remove(path); err != nil {
+				return api.Errorf(api.CodeInternal, "remove stale page: %w", err)
+			}
+		}
+	}
+	for name, data := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return api.Errorf(api.CodeInternal, "make directory: %w", err)
+		}
+		if err := os.WriteFile(path, data, 0o644); err != nil {
+			return api.Errorf(api.CodeInternal, "write generated file: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,213 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"polis/daemon/api"
+	"polis/daemon/client"
+)
+
+// Bounds of an explicit lock.
+const (
+	maxHold = 30 * 24 * time.Hour
+	maxWait = time.Hour
+)
+
+const pathHelp = `PATH is a path of the repository: relative to the current directory if that is
+inside the project, else to the top of the repository; or absolute.`
+
+func (a *app) lockCmd() *cobra.Command {
+	var req api.LockRequest
+	var hold, wait time.Duration
+	cmd := &cobra.Command{
+		Use:   "lock PATH [OPTION]...",
+		Short: "Take a lock on a path",
+		Long:  "Take a lock on a path, so that only its holder can write there.\n\n" + pathHelp,
+		Args:  takes(1, 1, "one PATH"),
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&req.Agent, "agent", "a", "", "the `AGENT` that holds it (default: you)")
+	flags.StringVarP(&req.Workspace, "workspace", "w", "", "the `WORKSPACE` of the path")
+	flags.BoolVar(&req.Read, "read", false, "share it with other readers")
+	flags.BoolVar(&req.Tree, "tree", false, "lock everything below PATH too")
+	flags.StringVar(&req.Reason, "reason", "", "`TEXT` others are shown")
+	flags.DurationVar(&hold, "for", 0, "give it back after `DURATION` (default: with unlock)")
+	flags.DurationVar(&wait, "wait", 0, "wait up to `DURATION` if it is held")
+	_ = cmd.RegisterFlagCompletionFunc("agent", a.completeAgents) // fails only for a flag that is not there
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := checkLock(&req, args[0]); err != nil {
+			return err
+		}
+		if cmd.Flags().Changed("for") {
+			if err := checkDuration("for", hold, time.Second, maxHold); err != nil {
+				return err
+			}
+			req.ForSeconds = int((hold + time.Second - 1) / time.Second)
+		}
+		if err := checkDuration("wait", wait, 0, maxWait); err != nil {
+			return err
+		}
+		req.WaitMillis = int((wait + time.Millisecond - 1) / time.Millisecond)
+		return a.call(cmd, wait+shortCall, func(ctx context.Context, c *client.Client) error {
+			if err := locate(ctx, c, &req, args[0]); err != nil {
+				return err
+			}
+			p := a.progress("waiting for the lock")
+			defer p.done()
+			lock, err := c.Lock(ctx, req)
+			p.done()
+			if err != nil {
+				return err
+			}
+			return a.show(view{json: lock, names: []string{lock.Path}, human: func(p *page) {
+				p.line("%s holds a %s lock on %s (token %d)", lock.Holder, lock.LockType, lock.Path, lock.Token)
+			}})
+		})
+	}
+	return cmd
+}
+
+func (a *app) unlockCmd() *cobra.Command {
+	var req api.LockRequest
+	cmd := &cobra.Command{
+		Use:   "unlock PATH [--agent AGENT] [--break]",
+		Short: "Give a lock back",
+		Long:  "Give a lock back. --break takes it from whoever holds it, who may lose work.\n\n" + pathHelp,
+		Args:  takes(1, 1, "one PATH"),
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&req.Agent, "agent", "a", "", "the `AGENT` that holds it (default: you)")
+	flags.StringVarP(&req.Workspace, "workspace", "w", "", "the `WORKSPACE` of the path")
+	flags.BoolVar(&req.Break, "break", false, "take it from any holder")
+	_ = cmd.RegisterFlagCompletionFunc("agent", a.completeAgents) // fails only for a flag that is not there
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := checkLock(&req, args[0]); err != nil {
+			return err
+		}
+		return a.call(cmd, shortCall, func(ctx context.Context, c *client.Client) error {
+			if err := locate(ctx, c, &req, args[0]); err != nil {
+				return err
+			}
+			if err := c.Unlock(ctx, req); err != nil {
+				return err
+			}
+			return a.show(view{json: map[string]string{"path": req.Path}, human: func(p *page) {
+				p.line("%s is unlocked", req.Path)
+			}})
+		})
+	}
+	return cmd
+}
+
+func checkLock(req *api.LockRequest, path string) error {
+	if err := checkText("PATH", path, maxText); err != nil {
+		return err
+	}
+	if req.Agent != "" {
+		if err := checkAgents(req.Agent); err != nil {
+			return err
+		}
+	}
+	if req.Reason != "" {
+		if err := checkText("reason", req.Reason, 1024); err != nil {
+			return err
+		}
+	}
+	return checkWorkspace(req.Workspace)
+}
+
+func (a *app) locksCmd() *cobra.Command {
+	var watch bool
+	var workspace string
+	cmd := &cobra.Command{
+		Use:   "locks [--watch]",
+		Short: "List the locks held now",
+		Args:  takes(0, 0, ""),
+	}
+	cmd.Flags().BoolVar(&watch, "watch", false, "go on until interrupted")
+	cmd.Flags().StringVarP(&workspace, "workspace", "w", "", "only locks of this `WORKSPACE`")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := checkWorkspace(workspace); err != nil {
+			return err
+		}
+		return a.watched(cmd, watch, func(ctx context.Context, c *client.Client) (view, error) {
+			locks, err := c.Locks(ctx)
+			if err != nil {
+				return view{}, err
+			}
+			return locksView(locks, func(l api.Lock) bool { return workspace == "" || l.Workspace == workspace }), nil
+		})
+	}
+	return cmd
+}
+
+func (a *app) agentLocksCmd() *cobra.Command {
+	var watch bool
+	cmd := &cobra.Command{
+		Use:               "locks [NAME] [--watch]",
+		Short:             "List the locks agents hold or wait for",
+		Args:              takes(0, 1, "one NAME"),
+		ValidArgsFunction: a.completeAgents,
+	}
+	cmd.Flags().BoolVar(&watch, "watch", false, "go on until interrupted")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := checkAgents(args...); err != nil {
+			return err
+		}
+		return a.watched(cmd, watch, func(ctx context.Context, c *client.Client) (view, error) {
+			if len(args) > 0 {
+				if _, err := c.Agent(ctx, args[0]); err != nil {
+					return view{}, err
+				}
+			}
+			locks, err := c.Locks(ctx)
+			if err != nil {
+				return view{}, err
+			}
+			return locksView(locks, func(l api.Lock) bool {
+				if len(args) == 0 || l.Holder == args[0] {
+					return true
+				}
+				for _, w := range l.Waiters {
+					if w == args[0] {
+						return true
+					}
+				}
+				return false
+			}), nil
+		})
+	}
+	return cmd
+}
+
+func locksView(locks []api.Lock, want func(api.Lock) bool) view {
+	kept := []api.Lock{}
+	var paths []string
+	for _, l := range locks {
+		if want(l) {
+			kept = append(kept, l)
+			paths = append(paths, l.Path)
+		}
+	}
+	return view{json: map[string]any{"locks": kept}, names: paths, human: func(p *page) {
+		rows := make([][]cell, 0, len(kept))
+		for _, l := range kept {
+			path, left := l.Path, "-"
+			if l.Tree {
+				path += "/**"
+			}
+			if l.ExpiresAt != nil {
+				left = span(l.ExpiresAt.Sub(p.now))
+			}
+			rows = append(rows, []cell{
+				{text: path}, {text: l.Holder}, {text: l.LockType}, {text: p.ago(l.AcquiredAt)}, {text: left},
+				{strings.Join(l.Waiters, ", "), yellow}, {text: l.Workspace}, {text: l.Reason},
+			})
+		}
+		p.table("no locks", []string{"PATH", "HOLDER", "TYPE", "HELD", "LEFT", "WAITING", "WORKSPACE", "REASON"}, rows)
+	}}
+}

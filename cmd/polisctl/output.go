@@ -1,0 +1,224 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"polis/daemon/api"
+)
+
+// view is an answer in its three forms: the API's objects, names only, and
+// words for people.
+type view struct {
+	json  any
+	names []string
+	human func(p *page)
+}
+
+// show prints v in the form the flags ask for, in one write.
+func (a *app) show(v view) error {
+	var buf bytes.Buffer
+	if err := a.render(&buf, v, isTerminal(a.stdout)); err != nil {
+		return err
+	}
+	return a.write(buf.Bytes())
+}
+
+func (a *app) render(buf *bytes.Buffer, v view, terminal bool) error {
+	switch {
+	case a.json:
+		return encode(buf, v.json, "  ")
+	case a.quiet:
+		for _, n := range v.names {
+			fmt.Fprintln(buf, clean(n))
+		}
+	case v.human != nil:
+		v.human(&page{w: buf, color: terminal && a.colors(), now: a.now()})
+	}
+	return nil
+}
+
+// write sends p to standard output. A full disk is a failure, not a shrug.
+func (a *app) write(p []byte) error {
+	if _, err := a.stdout.Write(p); err != nil {
+		return api.Errorf(api.CodeInternal, "write output: %w", err)
+	}
+	return nil
+}
+
+func encode(w io.Writer, v any, indent string) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", indent)
+	if err := enc.Encode(v); err != nil {
+		return api.Errorf(api.CodeInternal, "encode output: %w", err)
+	}
+	return nil
+}
+
+// list makes an empty list of a missing one: JSON readers expect [].
+func list[T any](v []T) []T {
+	if v == nil {
+		return []T{}
+	}
+	return v
+}
+
+// colors says whether the user wants colours (https://no-color.org).
+func (a *app) colors() bool { return a.getenv("NO_COLOR") == "" && a.getenv("TERM") != "dumb" }
+
+// page is text for people.
+type page struct {
+	w     io.Writer
+	color bool
+	now   time.Time
+}
+
+// A paint is the parameter of an SGR escape sequence (ECMA-48 8.3.117).
+type paint string
+
+const (
+	plain  paint = ""
+	bold   paint = "1"
+	dim    paint = "2"
+	red    paint = "31"
+	green  paint = "32"
+	yellow paint = "33"
+)
+
+func (p *page) paint(c paint, s string) string {
+	if !p.color || c == plain || s == "" {
+		return s
+	}
+	return "\x1b[" + string(c) + "m" + s + "\x1b[0m"
+}
+
+// line prints one line; what it is given is made harmless.
+func (p *page) line(format string, args ...any) {
+	fmt.Fprintln(p.w, cleanText(fmt.Sprintf(format, args...)))
+}
+
+// warn prints a line that should be seen.
+func (p *page) warn(format string, args ...any) {
+	fmt.Fprintln(p.w, p.paint(yellow, cleanText("warning: "+fmt.Sprintf(format, args...))))
+}
+
+// cell is one field of a table.
+type cell struct {
+	text  string
+	color paint
+}
+
+// table prints rows below head, in columns as wide as needed. Without rows it
+// prints the empty text.
+func (p *page) table(empty string, head []string, rows [][]cell) {
+	if len(rows) == 0 {
+		p.line("%s", empty)
+		return
+	}
+	all := make([][]cell, 0, len(rows)+1)
+	top := make([]cell, len(head))
+	for i, h := range head {
+		top[i] = cell{h, bold}
+	}
+	all = append(append(all, top), rows...)
+	width := make([]int, len(head))
+	for _, row := range all {
+		for i := range row {
+			row[i].text = clean(row[i].text)
+			if row[i].text == "" {
+				row[i].text = "-"
+			}
+			width[i] = max(width[i], utf8.RuneCountInString(row[i].text))
+		}
+	}
+	for _, row := range all {
+		var b strings.Builder
+		for i, c := range row {
+			b.WriteString(p.paint(c.color, c.text))
+			if i < len(row)-1 {
+				b.WriteString(strings.Repeat(" ", width[i]-utf8.RuneCountInString(c.text)+3))
+			}
+		}
+		fmt.Fprintln(p.w, b.String())
+	}
+}
+
+// ago says how long ago t was, in one unit.
+func (p *page) ago(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return span(p.now.Sub(t))
+}
+
+// span is a duration as people say it: 12s, 5m, 3h, 2d.
+func span(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return "0s"
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%ds", d/time.Second)
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%dm", d/time.Minute)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", d/time.Hour)
+	}
+	return fmt.Sprintf("%dd", d/(24*time.Hour))
+}
+
+// size is a number of bytes as people say it.
+func size(n int64) string {
+	if n <= 0 {
+		return "-"
+	}
+	f, units := float64(n), "B KMGTPE"
+	i := 0
+	for f >= 1024 && i < len(units)-2 {
+		f /= 1024
+		i++
+		if i == 1 {
+			i = 2
+		}
+	}
+	if i == 0 {
+		return fmt.Sprintf("%dB", n)
+	}
+	return fmt.Sprintf("%.1f%ciB", f, units[i])
+}
+
+// clean makes text of unknown origin harmless in one field: whatever is not
+// printable (escape sequences, line ends, bidirectional controls) is escaped.
+func clean(s string) string { return cleanRunes(s, false) }
+
+// cleanText is clean for text that may have several lines.
+func cleanText(s string) string { return cleanRunes(s, true) }
+
+func cleanRunes(s string, lines bool) string {
+	ok := func(r rune) bool { return unicode.IsPrint(r) || lines && (r == '\n' || r == '\t') }
+	if utf8.ValidString(s) && strings.IndexFunc(s, func(r rune) bool { return !ok(r) }) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		r, n := utf8.DecodeRuneInString(s[i:])
+		switch {
+		case r == utf8.RuneError && n == 1:
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		case ok(r):
+			b.WriteRune(r)
+		case r < 0x80:
+			fmt.Fprintf(&b, `\x%02x`, r)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+		i += n
+	}
+	return b.String()
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// root builds the tree of verbs.
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "polisctl",
+		Short: "Run many coding agents on one repository without harm",
+		Long: `polisctl controls polisd, which lets many coding agents work on one repository
+on one machine. Every agent has a branch, a worktree, a sandbox, limits and
+ports of its own, and write locks keep two agents from changing the same file
+at the same time.`,
+		Example: `  polisctl up --repo ~/src/project
+  polisctl agents add claude --base claude --port 3000
+  polisctl agents exec claude -- go test ./...
+  polisctl agents list
+  polisctl merge claude`,
+		Args:          cobra.ArbitraryArgs,
+		RunE:          group,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			if a.json && a.quiet {
+				return usagef("--json and --quiet cannot be used together")
+			}
+			if a.timeout < 0 || a.timeout > 30*24*time.Hour {
+				return usagef("timeout %q is not valid: a duration from 0 (no limit of its own) to 720h", a.timeout)
+			}
+			return nil
+		},
+	}
+	root.SetContext(context.Background())
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.SuggestionsMinimumDistance = 2
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.socket, "socket", "", "polisd's `PATH` (default $POLIS_SOCKET or /run/polis/polisd.sock)")
+	flags.BoolVar(&a.json, "json", false, "print JSON, exactly as the API has it")
+	flags.BoolVarP(&a.quiet, "quiet", "q", false, "print names only, or nothing")
+	flags.DurationVar(&a.timeout, "timeout", 0, "give up after `DURATION`, such as 30s")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usagef("%w", err) })
+
+	root.AddCommand(
+		a.upCmd(), a.statusCmd(), a.eventsCmd(), a.metricsCmd(),
+		a.agentsCmd(), a.lockCmd(), a.unlockCmd(), a.locksCmd(), a.portsCmd(),
+		a.mergeCmd(), a.discardCmd(),
+		a.completionCmd(), a.versionCmd(), a.genDocsCmd(),
+	)
+	root.InitDefaultHelpCmd()
+	walk(root, func(c *cobra.Command) {
+		c.DisableAutoGenTag = true
+		c.DisableFlagsInUseLine = true
+	})
+	return root
+}
+
+// group is the RunE of a command that only holds others.
+func group(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return cmd.Help()
+	}
+	err := usagef("unknown command %q for %q", clean(args[0]), cmd.CommandPath())
+	if s := cmd.SuggestionsFor(args[0]); len(s) > 0 {
+		return err.WithHint("did you mean: %s %s", cmd.CommandPath(), strings.Join(s, ", "))
+	}
+	return err
+}
+
+// takes refuses a wrong number of arguments in words. want names them, such
+// as "NAME"; max < 0 means any number.
+func takes(min, max int, want string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) < min:
+			return usagef("%s needs %s", cmd.CommandPath(), want)
+		case max == 0 && len(args) > 0:
+			return usagef("%s takes no argument, got %q", cmd.CommandPath(), clean(args[0]))
+		case max >= 0 && len(args) > max:
+			return usagef("%s takes only %s, got also %q", cmd.CommandPath(), want, clean(args[max]))
+		}
+		return nil
+	}
+}
+
+func walk(cmd *cobra.Command, fn func(*cobra.Command)) {
+	fn(cmd)
+	for _, c := range cmd.Commands() {
+		walk(c, fn)
+	}
+}
+
+// plural counts things in words.
+func plural(n int, one string) string {
+	if n == 1 {
+		return fmt.Sprintf("1 %s", one)
+	}
+	return fmt.Sprintf("%d %ss", n, one)
+}

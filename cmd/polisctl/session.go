@@ -1,0 +1,223 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"polis/daemon/api"
+	"polis/daemon/client"
+)
+
+// killAfter is how many ending signals a command may ignore before polisctl
+// leaves it; leaveAfter how long a command on a terminal may take to end.
+const (
+	killAfter  = 3
+	leaveAfter = 2 * time.Second
+)
+
+// errDetached ends a session that goes on without this client.
+var errDetached = errors.New("detached")
+
+// session is a command of an agent attached to this process's streams.
+type session struct {
+	a      *app
+	remote *client.Session
+	tty    bool // the command has a terminal
+	stdin  bool // input is sent
+	attach bool // the command is the agent's own: it must outlive this client
+	raw    *rawTerminal
+	cancel context.CancelCauseFunc
+}
+
+// run moves bytes, sizes and signals until the command ends, and returns its
+// exit status. The terminal is restored when run returns or panics.
+func (s *session) run() (code int, err error) {
+	// SIGTERM and the like are not the end of the session but for its command.
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	s.cancel = cancel
+	sigs := make(chan os.Signal, 16)
+	signal.Notify(sigs, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGWINCH, syscall.SIGCONT)
+	defer signal.Stop(sigs)
+
+	if s.tty && s.stdin && isTerminal(s.a.stdin) {
+		if s.raw, err = makeRaw(s.a.stdin); err != nil {
+			return 0, err
+		}
+		defer s.raw.restore()
+	}
+	in, err := newInput(s.a.stdin)
+	if err != nil {
+		return 0, err
+	}
+	defer in.close()
+
+	var wg sync.WaitGroup
+	done := make(chan struct{})
+	defer func() {
+		close(done)
+		in.stop()
+		s.remote.Close() // wakes a blocked send
+		wg.Wait()
+	}()
+	wg.Go(func() {
+		defer s.raw.onPanic()
+		s.signals(sigs, done)
+	})
+	if s.stdin {
+		wg.Go(func() {
+			defer s.raw.onPanic()
+			s.pump(in)
+		})
+	}
+	code, err = s.remote.Run(ctx, s.a.stdout, s.a.stderr)
+	if cause := context.Cause(ctx); cause != nil && err != nil {
+		return s.left(cause)
+	}
+	return code, err
+}
+
+// left ends a session whose command goes on or did not end in time.
+func (s *session) left(cause error) (int, error) {
+	if s.raw != nil {
+		// The program's terminal modes are not ours: mouse reports, bracketed
+		// paste and a hidden cursor would stay in the user's shell.
+		_, _ = io.WriteString(s.a.stdout, "\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?2004l\x1b[?25h\x1b[0m\r\n")
+		s.raw.restore()
+	}
+	if s.attach && !s.a.quiet {
+		fmt.Fprintln(s.a.stderr, "detached; the agent goes on")
+	}
+	if errors.Is(cause, errDetached) {
+		return 0, nil
+	}
+	var i interrupt
+	if errors.As(cause, &i) {
+		return exitSignal + int(i.sig), nil
+	}
+	return 0, api.Errorf(api.CodeInternal, "session: %w", cause)
+}
+
+// pump sends standard input until its end.
+func (s *session) pump(in io.Reader) {
+	var keys detacher
+	buf := make([]byte, 32<<10)
+	out := s.remote.Stdin()
+	for {
+		n, err := in.Read(buf)
+		data, detach := buf[:n], false
+		if s.attach && s.raw != nil {
+			data, detach = keys.filter(data)
+		}
+		if len(data) > 0 {
+			if _, werr := out.Write(data); werr != nil {
+				return // the connection is gone; Run says why
+			}
+		}
+		if detach {
+			s.cancel(errDetached)
+			return
+		}
+		if err != nil {
+			// The end of one client's input is not the end of the agent's own.
+			if !errors.Is(err, errStopped) && !s.attach {
+				_ = s.remote.CloseStdin() // as above
+			}
+			return
+		}
+	}
+}
+
+// signals passes on what this process is sent.
+func (s *session) signals(sigs <-chan os.Signal, done <-chan struct{}) {
+	var leave <-chan time.Time
+	var last syscall.Signal
+	ending := 0
+	for {
+		select {
+		case <-done:
+			return
+		case <-leave:
+			s.cancel(interrupt{last})
+			return
+		case got := <-sigs:
+			sig, ok := got.(syscall.Signal)
+			if !ok {
+				continue
+			}
+			switch sig {
+			case syscall.SIGWINCH, syscall.SIGCONT:
+				if sig == syscall.SIGCONT {
+					s.raw.again()
+				}
+				s.resize()
+				continue
+			}
+			if s.attach {
+				s.cancel(interrupt{sig})
+				return
+			}
+			last = sig
+			_ = s.remote.Signal(unix.Signal(sig)) // the connection is gone; Run says why
+			ending++
+			if ending >= killAfter {
+				s.cancel(interrupt{sig})
+				return
+			}
+			if s.raw != nil && leave == nil {
+				leave = time.After(leaveAfter)
+			}
+		}
+	}
+}
+
+func (s *session) resize() {
+	if s.tty && isTerminal(s.a.stdout) {
+		rows, cols := terminalSize(s.a.stdout)
+		_ = s.remote.Resize(rows, cols) // the connection is gone; Run says why
+	}
+}
+
+// The keys that detach: Ctrl-P Ctrl-Q, as in docker(1).
+const (
+	detachFirst  = 0x10
+	detachSecond = 0x11
+)
+
+// detacher finds the detach keys in what is typed. The first key is held back
+// until the next one is there.
+type detacher struct {
+	held bool
+	out  []byte
+}
+
+// filter returns what is to be sent of p, and whether to detach. The result is
+// valid until the next call.
+func (d *detacher) filter(p []byte) ([]byte, bool) {
+	d.out = d.out[:0]
+	for _, b := range p {
+		if d.held {
+			if b == detachSecond {
+				d.held = false
+				return d.out, true
+			}
+			d.out = append(d.out, detachFirst)
+			d.held = false
+		}
+		if b == detachFirst {
+			d.held = true
+			continue
+		}
+		d.out = append(d.out, b)
+	}
+	return d.out, false
+}

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"polis/daemon/api"
+	"polis/daemon/client"
+)
+
+func (a *app) statusCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "status",
+		Short: "Show polisd, its workspaces and agents",
+		Args:  takes(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.call(cmd, shortCall, func(ctx context.Context, c *client.Client) error {
+				st, err := c.Status(ctx)
+				if err != nil {
+					return err
+				}
+				st.Workspaces, st.Agents = list(st.Workspaces), agentsOf(st.Agents)
+				return a.show(view{json: st, human: func(p *page) { statusPage(p, st) }})
+			})
+		},
+	}
+}
+
+func statusPage(p *page, st api.DaemonStatus) {
+	p.line("polisd %s, pid %d, up %s", st.Version, st.PID, p.ago(st.StartedAt))
+	p.line("  isolation   %s", st.IsolationMode)
+	p.line("  launcher    %s", st.Launcher)
+	p.line("  cgroups     %s", st.CgroupMode)
+	p.line("  locks       %d", st.Locks)
+	for _, w := range st.Warnings {
+		p.warn("%s", w)
+	}
+	p.line("")
+	rows := make([][]cell, 0, len(st.Workspaces))
+	for _, w := range st.Workspaces {
+		rows = append(rows, []cell{{text: w.Name}, {text: w.TargetBranch}, {text: plural(w.Agents, "agent")}, {text: w.Project}})
+	}
+	p.table("no workspaces: make one with polisctl up", []string{"WORKSPACE", "TARGET", "AGENTS", "PROJECT"}, rows)
+	p.line("")
+	agentTable(p, st.Agents)
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+
+	"polis/daemon/api"
+)
+
+// rawTerminal is a terminal that was put into raw mode and must be given back.
+// A nil one is no terminal; its methods do nothing.
+type rawTerminal struct {
+	fd    int
+	mu    sync.Mutex
+	saved *term.State // nil once restored
+}
+
+// makeRaw puts the terminal at f into raw mode.
+func makeRaw(f *os.File) (*rawTerminal, error) {
+	t := &rawTerminal{fd: int(f.Fd())}
+	saved, err := term.MakeRaw(t.fd)
+	if err != nil {
+		return nil, api.Errorf(api.CodeInternal, "terminal: raw mode: %w", err)
+	}
+	t.saved = saved
+	return t, nil
+}
+
+// restore gives the terminal back as it was. It may be called more than once.
+func (t *rawTerminal) restore() {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.saved != nil {
+		_ = term.Restore(t.fd, t.saved) // it fails only if the terminal is gone
+		t.saved = nil
+	}
+}
+
+// again returns to raw mode after the shell took the terminal over while
+// polisctl was stopped.
+func (t *rawTerminal) again() {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.saved != nil {
+		_, _ = term.MakeRaw(t.fd) // it fails only if the terminal is gone
+	}
+}
+
+// onPanic is deferred by goroutines that run while the terminal is raw: a
+// panic there ends the process without the deferred calls of others.
+func (t *rawTerminal) onPanic() {
+	if p := recover(); p != nil {
+		t.restore()
+		panic(p)
+	}
+}
+
+// terminalSize returns the size in character cells, or 24 by 80.
+func terminalSize(f *os.File) (rows, cols uint16) {
+	w, h, err := term.GetSize(int(f.Fd()))
+	if err != nil || w <= 0 || h <= 0 || w > 0xffff || h > 0xffff {
+		return 24, 80
+	}
+	return uint16(h), uint16(w)
+}
+
+// input reads a file so that a blocked read can be ended: os.File cannot do
+// that for terminals and pipes inherited in blocking mode.
+type input struct {
+	fd   int
+	wake int // eventfd, readable once closed
+}
+
+func newInput(f *os.File) (*input, error) {
+	wake, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		return nil, api.Errorf(api.CodeInternal, "eventfd: %w", err)
+	}
+	return &input{fd: int(f.Fd()), wake: wake}, nil
+}
+
+// errStopped is the end of an input that was stopped.
+var errStopped = errors.New("input stopped")
+
+// Read returns io.EOF at the end of the file, errStopped after stop.
+func (in *input) Read(p []byte) (int, error) {
+	for {
+		fds := []unix.PollFd{{Fd: int32(in.fd), Events: unix.POLLIN}, {Fd: int32(in.wake), Events: unix.POLLIN}}
+		if _, err := unix.Poll(fds, -1); err != nil {
+			if errors.Is(err, unix.EINTR) {
+				continue
+			}
+			return 0, err
+		}
+		if fds[1].Revents != 0 {
+			return 0, errStopped
+		}
+		n, err := unix.Read(in.fd, p)
+		switch {
+		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN):
+		case errors.Is(err, unix.EIO): // the terminal was hung up
+			return 0, io.EOF
+		case err != nil:
+			return 0, err
+		case n == 0:
+			return 0, io.EOF
+		default:
+			return n, nil
+		}
+	}
+}
+
+// stop ends a blocked and every later Read.
+func (in *input) stop() {
+	_, _ = unix.Write(in.wake, []byte{1, 0, 0, 0, 0, 0, 0, 0}) // fails only if already signalled 2^64-1 times
+}
+
+// close frees the eventfd; no Read may be running.
+func (in *input) close() { _ = unix.Close(in.wake) }

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"polis/daemon/client"
+)
+
+// watchEvery is how often --watch looks again.
+const watchEvery = time.Second
+
+// watched shows what look returns: once, or with watch again and again until
+// interrupted. A terminal is redrawn; elsewhere a view is printed when it
+// differs from the last one, as one line of JSON with --json.
+func (a *app) watched(cmd *cobra.Command, watch bool, look func(context.Context, *client.Client) (view, error)) error {
+	if !watch {
+		return a.call(cmd, shortCall, func(ctx context.Context, c *client.Client) error {
+			v, err := look(ctx, c)
+			if err != nil {
+				return err
+			}
+			return a.show(v)
+		})
+	}
+	return a.call(cmd, forever, func(ctx context.Context, c *client.Client) error {
+		terminal := isTerminal(a.stdout) && !a.json
+		var last []byte
+		for {
+			v, err := a.lookBounded(ctx, c, look)
+			if err != nil {
+				return err
+			}
+			var buf bytes.Buffer
+			if a.json {
+				err = encode(&buf, v.json, "")
+			} else {
+				err = a.render(&buf, v, terminal)
+			}
+			if err != nil {
+				return err
+			}
+			if !bytes.Equal(buf.Bytes(), last) {
+				last = bytes.Clone(buf.Bytes())
+				if terminal {
+					// Home, then each line followed by clear-to-end, then clear below: no flicker.
+					text := bytes.ReplaceAll(last, []byte("\n"), []byte("\x1b[K\n"))
+					err = a.write(fmt.Appendf(nil, "\x1b[H%s\x1b[J", text))
+				} else {
+					err = a.write(last)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			if !sleep(ctx, watchEvery) {
+				return context.Cause(ctx)
+			}
+		}
+	})
+}
+
+func (a *app) lookBounded(ctx context.Context, c *client.Client, look func(context.Context, *client.Client) (view, error)) (view, error) {
+	ctx, cancel := context.WithTimeout(ctx, shortCall)
+	defer cancel()
+	return look(ctx, c)
+}
