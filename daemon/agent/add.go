@@ -208,12 +208,11 @@ func (m *Manager) bringUp(ctx context.Context, a *Agent) error {
 	a.Kept.Generation++
 	a.leaving = false
 	m.mu.Unlock()
-	addr, err := m.ensureShim(ctx, a)
-	if err != nil {
+	if err := m.ensureShim(ctx, a); err != nil {
 		return err
 	}
 	m.mu.Lock()
-	a.Address, a.up, a.last = addr, true, 0
+	a.up, a.last = true, 0
 	m.mu.Unlock()
 	m.startFollow(a)
 	return nil
@@ -221,14 +220,14 @@ func (m *Manager) bringUp(ctx context.Context, a *Agent) error {
 
 // ensureShim starts the shim; a static port that somebody took meanwhile is
 // replaced by the next free one.
-func (m *Manager) ensureShim(ctx context.Context, a *Agent) (string, error) {
+func (m *Manager) ensureShim(ctx context.Context, a *Agent) error {
 	for try := 0; ; try++ {
-		addr, err := m.Shims.Ensure(ctx, a)
-		if api.CodeOf(err) != api.CodePortInUse || try == 8 {
-			return addr, err
+		err := m.Shims.Ensure(ctx, a)
+		if err == nil || api.CodeOf(err) != api.CodePortInUse || try == 8 {
+			return err
 		}
 		if err := m.movePorts(a); err != nil {
-			return "", err
+			return err
 		}
 	}
 }

@@ -16,7 +16,8 @@ type Workspace struct {
 	Project string // resolved path of the user's checkout
 	Git     bool
 	Target  string
-	UID     int
+	Owner   int // uid of the user's checkout
+	UID     int // of the agents' processes and files; never 0
 	GID     int
 	Repo    Repo
 }
@@ -27,8 +28,9 @@ type Agent struct {
 	WS   *Workspace
 	Type config.BaseType
 
-	Kept    store.Agent
-	Address string
+	Kept store.Agent
+	// Network is what the network resource made; the shim is told.
+	Network Network
 	pid     int
 	up      bool
 	// leaving is set while polis itself takes the shim down, so that its end
@@ -38,6 +40,12 @@ type Agent struct {
 	last    uint64 // newest event seen of the shim
 
 	op sync.Mutex
+}
+
+// Network is an agent's place in the network.
+type Network struct {
+	NetNS   string // nsfs file
+	Address string
 }
 
 // Name is the agent's name.
@@ -51,7 +59,7 @@ func (a *Agent) view(bind string) api.Agent {
 	v := api.Agent{Name: k.Name, BaseType: k.BaseType, Workspace: a.WS.Name, Status: k.Status, StatusReason: k.StatusReason,
 		Branch: k.Branch, Role: k.Role, Command: k.Command, MemoryLimitMB: k.MemoryLimitMB, Policy: k.Policy,
 		WorktreePath: a.Worktree(), ProjectPath: a.WS.Project, MergeStatus: k.MergeStatus, MergeCommitSHA: k.MergeCommitSHA,
-		CgroupPath: k.CgroupPath, CreatedAt: k.CreatedAt, Address: a.Address, PID: a.pid, PortMappings: []api.PortMapping{}}
+		CgroupPath: k.CgroupPath, CreatedAt: k.CreatedAt, Address: a.Network.Address, PID: a.pid, PortMappings: []api.PortMapping{}}
 	for _, m := range k.PortMappings {
 		v.PortMappings = append(v.PortMappings, api.PortMapping{Agent: k.Name, Internal: m[0], External: m[1], Protocol: "tcp", Bind: bind})
 	}

@@ -173,13 +173,13 @@ func (m *Manager) publishPort(p api.PortMapping, verb string) {
 
 func (m *Manager) mapPort(ctx context.Context, sh Shim, a *Agent, internal, want int, auto bool) (api.PortMapping, error) {
 	c := m.config()
-	for {
+	for try := 0; ; try++ {
 		ext, err := m.Ports.Take(a.Name(), internal, want)
 		if err != nil {
 			return api.PortMapping{}, err
 		}
 		err = sh.AddPort(ctx, wire.PortRequest{Internal: internal, External: ext, Bind: c.Network.Bind, Auto: auto})
-		if api.CodeOf(err) == api.CodePortInUse && want == 0 {
+		if api.CodeOf(err) == api.CodePortInUse && (want == 0 || try > 0) && try < 16 {
 			// Somebody else on the host has it: the next one.
 			m.Ports.Release(a.Name(), internal)
 			want = ext + 1

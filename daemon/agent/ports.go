@@ -35,7 +35,7 @@ type Shim interface {
 // Shims starts, finds and stops shims.
 type Shims interface {
 	// Ensure starts the agent's shim and returns when it is ready.
-	Ensure(ctx context.Context, a *Agent) (netAddress string, err error)
+	Ensure(ctx context.Context, a *Agent) error
 	// Remove ends the shim and clears what it left, also after its death.
 	Remove(ctx context.Context, a *Agent) error
 	Alive(ctx context.Context, a *Agent) (bool, error)
@@ -80,6 +80,8 @@ type PortAllocator interface {
 	// Take reserves want, or the next free port if want is 0 or taken.
 	Take(agent string, internal, want int) (int, error)
 	Release(agent string, internal int)
+	// Adopt takes a port that a living shim already serves.
+	Adopt(agent string, internal, external int) error
 }
 
 // Saver writes the state of a workspace.

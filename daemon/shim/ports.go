@@ -3,6 +3,7 @@ package shim
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/netip"
 	"sort"
 	"sync"
@@ -18,6 +19,7 @@ type ports struct {
 	agent string
 	ns    *netbridge.NS
 	addr  netip.Addr
+	log   *slog.Logger
 
 	mu   sync.Mutex
 	maps map[int]*portMap
@@ -41,8 +43,9 @@ func (p *ports) add(ctx context.Context, r wire.PortRequest) error {
 		}
 		return api.Errorf(api.CodePortInUse, "port %d of agent %s is already mapped to %d", r.Internal, p.agent, m.info.External)
 	}
-	fwd, err := netbridge.Forward(ctx, netbridge.ForwardConfig{Listen: netip.AddrPortFrom(bind, uint16(r.External)),
-		Port: uint16(r.Internal), NS: p.ns, Addr: p.addr})
+	fwd := &netbridge.Forwarder{NS: p.ns, External: netip.AddrPortFrom(bind, uint16(r.External)),
+		Internal: uint16(r.Internal), AgentAddr: p.addr, Log: p.log}
+	err = fwd.Open(ctx)
 	if errors.Is(err, netbridge.ErrPortInUse) {
 		return api.Errorf(api.CodePortInUse, "%w", err)
 	}

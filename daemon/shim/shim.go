@@ -86,14 +86,14 @@ func (s *Shim) Open(ctx context.Context) (err error) {
 		return api.Errorf(api.CodeInternal, "%w", err)
 	}
 	s.onClose("output log", func(context.Context) error { return s.out.Close() })
+	if err := s.openInside(); err != nil {
+		return api.Errorf(api.CodeInternal, "serve /run/polis of the sandbox: %w", err)
+	}
 	if err := s.openViews(ctx); err != nil {
 		return api.Errorf(api.CodeViewFailed, "serve the view: %w", err)
 	}
 	if err := s.openNetwork(); err != nil {
 		return api.Errorf(api.CodeNamespaceFailed, "join the network namespace: %w", err)
-	}
-	if err := s.openInside(); err != nil {
-		return api.Errorf(api.CodeInternal, "serve /run/polis of the sandbox: %w", err)
 	}
 	if err := s.openBox(ctx); err != nil {
 		return err
@@ -130,10 +130,10 @@ func (s *Shim) openNetwork() error {
 	if err != nil {
 		return fmt.Errorf("address %q: %w", s.Spec.Address, err)
 	}
-	s.ports = &ports{agent: s.Spec.Agent, ns: ns, addr: addr, maps: map[int]*portMap{}}
+	s.ports = &ports{agent: s.Spec.Agent, ns: ns, addr: addr, log: s.Log, maps: map[int]*portMap{}}
 	s.onClose("port maps", func(context.Context) error { return s.ports.close() })
-	s.dns, err = netbridge.StartDNS(s.ctx, netbridge.DNSConfig{NS: ns, Log: s.Log})
-	if err != nil {
+	s.dns = &netbridge.DNS{NS: ns, Log: s.Log}
+	if err := s.dns.Open(s.ctx); err != nil {
 		return err
 	}
 	s.onClose("name service", func(context.Context) error { return s.dns.Close() })
@@ -143,18 +143,22 @@ func (s *Shim) openNetwork() error {
 
 // watchListeners tells the daemon which ports the agent opens and closes.
 func (s *Shim) watchListeners() {
-	w := netbridge.Watcher{NS: s.ns, Interval: 500 * time.Millisecond, Log: s.Log,
-		OnChange: func(port uint16, open bool) {
-			typ, word := EventListen, "opened"
-			if !open {
-				typ, word = EventUnlisten, "closed"
-			}
-			s.events.Publish(api.Event{Type: typ, Agent: s.Spec.Agent,
-				Message: fmt.Sprintf("agent %s %s port %d", s.Spec.Agent, word, port), Data: map[string]any{"port": int(port)}})
-		}}
-	if err := w.Run(s.ctx); err != nil && s.ctx.Err() == nil {
+	w := netbridge.Watcher{NS: s.ns, Log: s.Log}
+	if err := w.Run(s.ctx, func(c netbridge.Change) {
+		for _, p := range c.Added {
+			s.publishPort(EventListen, "opened", p)
+		}
+		for _, p := range c.Removed {
+			s.publishPort(EventUnlisten, "closed", p)
+		}
+	}); err != nil && s.ctx.Err() == nil {
 		s.Log.Error("watch listeners", "err", err)
 	}
+}
+
+func (s *Shim) publishPort(typ, verb string, port uint16) {
+	s.events.Publish(api.Event{Type: typ, Agent: s.Spec.Agent,
+		Message: fmt.Sprintf("agent %s %s port %d", s.Spec.Agent, verb, port), Data: map[string]any{"port": int(port)}})
 }
 
 func (s *Shim) openBox(ctx context.Context) error {
@@ -205,7 +209,7 @@ func (s *Shim) Serve(ctx context.Context) error {
 		return nil
 	case <-s.views.dead:
 		return errors.New("the view has ended")
-	case <-s.box.Dead():
+	case <-s.box.Done():
 		return errors.New("the sandbox has ended")
 	}
 }

@@ -27,13 +27,14 @@ type Spec struct {
 	Git bool `json:"git"`
 	// Tree is the directory below the view (the worktree, or the project of a
 	// workspace without git); Mountpoint is where the view goes on the host.
-	Tree        string `json:"tree"`
-	Mountpoint  string `json:"mountpoint"`
-	ProjectPath string `json:"project_path"`
-	BareRepo    string `json:"bare_repo,omitempty"`
-	PrivateGit  string `json:"private_git,omitempty"`
-	Branch      string `json:"branch,omitempty"`
-	Target      string `json:"target,omitempty"`
+	Tree        string   `json:"tree"`
+	Mountpoint  string   `json:"mountpoint"`
+	ProjectPath string   `json:"project_path"`
+	BareRepo    string   `json:"bare_repo,omitempty"`
+	PrivateGit  string   `json:"private_git,omitempty"`
+	Branch      string   `json:"branch,omitempty"`
+	Target      string   `json:"target,omitempty"`
+	OwnedRefs   []string `json:"owned_refs,omitempty"`
 
 	UID     int    `json:"uid"`
 	GID     int    `json:"gid"`
@@ -43,28 +44,28 @@ type Spec struct {
 	Scratch string `json:"scratch,omitempty"`
 	LogDir  string `json:"log_dir"`
 
-	Policy      api.Policy `json:"policy"`
-	LocksExempt []string   `json:"locks_exempt,omitempty"`
-	Wait        Duration   `json:"wait"`
-	Hold        Hold       `json:"hold"`
-	TempNames   []string   `json:"temp_names,omitempty"`
-	Mounts      []Mount    `json:"mounts,omitempty"`
-	Env         []string   `json:"env,omitempty"`
-	Command     []string   `json:"command,omitempty"`
-	NetNS       string     `json:"netns"`
-	Address     string     `json:"address"`
-	CgroupPath  string     `json:"cgroup_path"`
-	Delegated   bool       `json:"delegated,omitempty"`
-	MemoryBytes int64      `json:"memory_bytes"`
-	Pids        int64      `json:"pids"`
-	CPUWeight   uint64     `json:"cpu_weight"`
-	SocketGID   int        `json:"socket_gid"`
-	StopGrace   Duration   `json:"stop_grace"`
-	LogBytes    int64      `json:"log_bytes"`
-	Resolvers   []string   `json:"resolvers,omitempty"`
-	Ports       []PortSpec `json:"ports,omitempty"`
-	Created     time.Time  `json:"created"`
-	Generation  uint64     `json:"generation"`
+	Policy       api.Policy `json:"policy"`
+	LocksExempt  []string   `json:"locks_exempt,omitempty"`
+	Wait         Duration   `json:"wait"`
+	Hold         Hold       `json:"hold"`
+	StaleTimeout Duration   `json:"stale_timeout"`
+	TempNames    []string   `json:"temp_names,omitempty"`
+	Mounts       []Mount    `json:"mounts,omitempty"`
+	Env          []string   `json:"env,omitempty"`
+	Command      []string   `json:"command,omitempty"`
+	NetNS        string     `json:"netns"`
+	Address      string     `json:"address"`
+	CgroupPath   string     `json:"cgroup_path"`
+	Delegated    bool       `json:"delegated,omitempty"`
+	MemoryBytes  int64      `json:"memory_bytes"`
+	Pids         int64      `json:"pids"`
+	CPUWeight    int64      `json:"cpu_weight"`
+	SocketGID    int        `json:"socket_gid"`
+	StopGrace    Duration   `json:"stop_grace"`
+	LogBytes     int64      `json:"log_bytes"`
+	Ports        []PortSpec `json:"ports,omitempty"`
+	Created      time.Time  `json:"created"`
+	Generation   uint64     `json:"generation"`
 }
 
 // PortSpec is a port map to set up.

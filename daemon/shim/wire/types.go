@@ -26,6 +26,7 @@ type Status struct {
 	OOM         string            `json:"oom,omitempty"`
 	OwnedRefs   []string          `json:"owned_refs,omitempty"`
 	LastEvent   uint64            `json:"last_event"`
+	Address     string            `json:"address"`
 	Passthrough bool              `json:"passthrough"`
 }
 

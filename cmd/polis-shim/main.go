@@ -1,0 +1,110 @@
+// Command polis-shim serves one agent. polisd starts it; see polis-shim(8).
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	sd "github.com/coreos/go-systemd/v22/daemon"
+
+	"polis/cgroup/sandbox"
+	"polis/daemon/api"
+	"polis/daemon/layout"
+	"polis/daemon/shim"
+	"polis/daemon/shim/wire"
+)
+
+func main() {
+	if sandbox.IsInit() {
+		sandbox.Main()
+		return
+	}
+	if err := run(context.Background(), os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "polis-shim: "+err.Error())
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	fs := flag.NewFlagSet("polis-shim", flag.ContinueOnError)
+	file := fs.String("spec", "", "what to serve, a `FILE` that polisd wrote")
+	cleanup := fs.Bool("cleanup", false, "remove what a dead shim left, and exit")
+	if err := fs.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return nil
+		}
+		return err
+	}
+	if *file == "" || fs.NArg() > 0 {
+		return errors.New("give --spec FILE; polis-shim is started by polisd")
+	}
+	spec, err := readSpec(*file)
+	if err != nil {
+		if *cleanup && errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
+		return err
+	}
+	if *cleanup {
+		cctx, cancel := context.WithTimeout(ctx, 25*time.Second)
+		defer cancel()
+		return shim.Cleanup(cctx, spec)
+	}
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil)).With("agent", spec.Agent)
+	sctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	return serve(sctx, spec, log)
+}
+
+func serve(ctx context.Context, spec wire.Spec, log *slog.Logger) error {
+	s := &shim.Shim{Spec: spec, Log: log}
+	octx, cancel := context.WithTimeout(ctx, 25*time.Second)
+	err := s.Open(octx)
+	cancel()
+	if err != nil {
+		return errors.Join(err, report(spec, err))
+	}
+	if _, err := sd.SdNotify(false, sd.SdNotifyReady+"\nSTATUS=serving agent "+spec.Agent); err != nil {
+		log.Warn("tell systemd", "err", err)
+	}
+	err = s.Serve(ctx)
+	if _, nerr := sd.SdNotify(false, sd.SdNotifyStopping); nerr != nil {
+		log.Warn("tell systemd", "err", nerr)
+	}
+	cctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Duration(spec.StopGrace)+40*time.Second)
+	defer cancel()
+	return errors.Join(err, s.Close(cctx))
+}
+
+// report leaves the reason of a failed start where polisd looks for it.
+func report(spec wire.Spec, err error) error {
+	b, merr := json.Marshal(api.AsError(err))
+	if merr != nil {
+		return merr
+	}
+	path := layout.ShimError(spec.RunDir)
+	if err := os.WriteFile(path+".new", b, 0o600); err != nil {
+		return fmt.Errorf("report the failure: %w", err)
+	}
+	return os.Rename(path+".new", path)
+}
+
+func readSpec(file string) (wire.Spec, error) {
+	var spec wire.Spec
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return spec, fmt.Errorf("read spec: %w", err)
+	}
+	if err := json.Unmarshal(b, &spec); err != nil {
+		return spec, fmt.Errorf("read spec %s: %w", file, err)
+	}
+	return spec, api.CheckName(spec.Agent)
+}

@@ -1,0 +1,239 @@
+// Command polisd is the polis daemon. See polisd(8).
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/activation"
+	sd "github.com/coreos/go-systemd/v22/daemon"
+	"golang.org/x/sync/errgroup"
+
+	"polis/daemon"
+	"polis/daemon/api"
+	"polis/daemon/config"
+)
+
+// version is set by the build.
+var version = "devel"
+
+// stopTime bounds an orderly end; systemd's own limit is longer.
+const stopTime = 80 * time.Second
+
+func main() {
+	if err := run(context.Background(), os.Args[1:]); err != nil {
+		e := api.AsError(err)
+		fmt.Fprintln(os.Stderr, "polisd: "+err.Error())
+		if e.Hint != "" {
+			fmt.Fprintln(os.Stderr, "hint: "+e.Hint)
+		}
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	fs := flag.NewFlagSet("polisd", flag.ContinueOnError)
+	file := fs.String("config", config.DefaultFile, "configuration `FILE`")
+	check := fs.Bool("check", false, "check the configuration and exit")
+	cleanup := fs.Bool("cleanup", false, "remove what a stopped daemon left, unless agents live, and exit")
+	show := fs.Bool("version", false, "print the version and exit")
+	if err := fs.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return nil
+		}
+		return err
+	}
+	if fs.NArg() > 0 {
+		return fmt.Errorf("argument %q is not understood; see polisd -help", fs.Arg(0))
+	}
+	if *show {
+		fmt.Println("polisd", version)
+		return nil
+	}
+	c, err := config.Load(*file)
+	if err != nil {
+		return err
+	}
+	if _, err := config.LoadTypes(c.AgentsDir); err != nil {
+		return err
+	}
+	if *check {
+		fmt.Println("configuration is good:", *file)
+		return nil
+	}
+	log := logger(c.LogLevel)
+	d := &daemon.Daemon{Config: c, ConfigFile: *file, Log: log, Version: version, Systemd: useSystemd(c)}
+	if *cleanup {
+		cctx, cancel := context.WithTimeout(ctx, stopTime)
+		defer cancel()
+		return d.Cleanup(cctx)
+	}
+	if d.Listener, err = inherited(); err != nil {
+		return err
+	}
+	return serve(ctx, d, log)
+}
+
+// useSystemd decides who starts shims.
+func useSystemd(c config.Config) bool {
+	switch c.Launcher {
+	case "systemd":
+		return true
+	case "fork":
+		return false
+	}
+	return os.Getenv("INVOCATION_ID") != "" && os.Getenv("NOTIFY_SOCKET") != "" && c.Instance() == ""
+}
+
+// inherited is the admin socket if systemd opened it.
+func inherited() (net.Listener, error) {
+	ls, err := activation.Listeners()
+	if err != nil {
+		return nil, fmt.Errorf("socket activation: %w", err)
+	}
+	switch len(ls) {
+	case 0:
+		return nil, nil
+	case 1:
+		return ls[0], nil
+	}
+	return nil, fmt.Errorf("socket activation: %d sockets were passed, one is expected", len(ls))
+}
+
+// serve runs the daemon until a signal. INT and TERM stop the agents too,
+// unless they are units of their own: then systemd decides who goes. USR1 leaves the
+// agents alone, for an upgrade without systemd. HUP reads the configuration again.
+func serve(ctx context.Context, d *daemon.Daemon, log *slog.Logger) error {
+	sigs := make(chan os.Signal, 8)
+	signal.Notify(sigs, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1)
+	defer signal.Stop(sigs)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if err := d.Open(ctx); err != nil {
+		return err
+	}
+	notify(log, sd.SdNotifyReady)
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(d.Serve)
+	g.Go(func() error { watchdog(gctx, d, log); return nil })
+	g.Go(func() error { status(gctx, d, log); return nil })
+	stopAgents := !d.Systemd
+	var end error
+loop:
+	for {
+		select {
+		case s := <-sigs:
+			switch s {
+			case syscall.SIGHUP:
+				reload(d, log)
+				continue
+			case syscall.SIGUSR1:
+				stopAgents = false
+			}
+			log.Info("stopping", "signal", s.String(), "agents", stopAgents)
+			break loop
+		case <-gctx.Done():
+			end = context.Cause(gctx)
+			stopAgents = false
+			break loop
+		}
+	}
+	notify(log, sd.SdNotifyStopping)
+	cctx, ccancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
+	defer ccancel()
+	err := d.Close(cctx, stopAgents)
+	cancel(errors.New("stopped"))
+	if werr := g.Wait(); werr != nil && end == nil && !errors.Is(werr, context.Canceled) {
+		end = werr
+	}
+	return errors.Join(end, err)
+}
+
+func reload(d *daemon.Daemon, log *slog.Logger) {
+	var now unixMono
+	notify(log, sd.SdNotifyReloading+"\nMONOTONIC_USEC="+now.String())
+	if err := d.Reload(); err != nil {
+		log.Error("the configuration was not changed", "err", err)
+	}
+	notify(log, sd.SdNotifyReady)
+}
+
+func notify(log *slog.Logger, state string) {
+	if _, err := sd.SdNotify(false, state); err != nil {
+		log.Warn("tell systemd", "err", err)
+	}
+}
+
+// watchdog says "alive" only after a probe that a wedged daemon fails.
+func watchdog(ctx context.Context, d *daemon.Daemon, log *slog.Logger) {
+	every, err := sd.SdWatchdogEnabled(false)
+	if err != nil {
+		log.Warn("watchdog", "err", err)
+	}
+	if err != nil || every == 0 {
+		return
+	}
+	t := time.NewTicker(every / 3)
+	defer t.Stop()
+	for {
+		pctx, cancel := context.WithTimeout(ctx, every/3)
+		if err := d.Probe(pctx); err != nil {
+			log.Error("the daemon is not well", "err", err)
+		} else {
+			notify(log, sd.SdNotifyWatchdog)
+		}
+		cancel()
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// status keeps the line of systemctl status true.
+func status(ctx context.Context, d *daemon.Daemon, log *slog.Logger) {
+	if os.Getenv("NOTIFY_SOCKET") == "" {
+		return
+	}
+	last := ""
+	t := time.NewTicker(2 * time.Second)
+	defer t.Stop()
+	for {
+		if s := d.Summary(ctx); s != last {
+			notify(log, "STATUS="+s)
+			last = s
+		}
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func logger(level string) *slog.Logger {
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(level)); err != nil {
+		l = slog.LevelInfo
+	}
+	opt := &slog.HandlerOptions{Level: l}
+	if os.Getenv("JOURNAL_STREAM") != "" {
+		// The journal stamps every line itself.
+		opt.ReplaceAttr = func(g []string, a slog.Attr) slog.Attr {
+			if len(g) == 0 && a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		}
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, opt))
+}

@@ -1,0 +1,310 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"polis/daemon/api"
+	"polis/daemon/config"
+	"polis/daemon/store"
+)
+
+// Report is what a reconciliation found and did (seed 000, "State
+// Reconciliation on Startup").
+type Report struct {
+	Adopted  []string `json:"adopted"`  // their shim lived on
+	Restored []string `json:"restored"` // brought up again
+	Kept     []string `json:"kept"`     // known, and not up
+	Dropped  []string `json:"dropped"`  // state without worktree
+	Found    []string `json:"found"`    // worktree without state
+	Healed   []string `json:"healed"`   // half-made or left over, removed
+	Errors   []string `json:"errors"`
+	mu       sync.Mutex
+}
+
+func (r *Report) add(list *[]string, format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	*list = append(*list, fmt.Sprintf(format, args...))
+}
+
+// Summary is the report in one line.
+func (r *Report) Summary() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return fmt.Sprintf("%d adopted, %d restored, %d kept, %d dropped, %d found, %d healed, %d errors",
+		len(r.Adopted), len(r.Restored), len(r.Kept), len(r.Dropped), len(r.Found), len(r.Healed), len(r.Errors))
+}
+
+// Restore compares the kept agents of a workspace with the worktrees that are
+// there and brings both together. worktrees is nil for a workspace without git.
+func (m *Manager) Restore(ctx context.Context, ws *Workspace, kept []store.Agent, worktrees []string, rep *Report) {
+	types, err := m.Types()
+	if err != nil {
+		rep.add(&rep.Errors, "base types: %v", err)
+		types = map[string]config.BaseType{}
+	}
+	var todo []*Agent
+	for _, k := range kept {
+		a := &Agent{WS: ws, Type: types[k.BaseType], Kept: k}
+		if a.Type.Name == "" {
+			a.Type = config.BaseType{Name: k.BaseType}
+		}
+		if err := api.CheckName(k.Name); err != nil {
+			rep.add(&rep.Errors, "state of workspace %s: %v", ws.Name, err)
+			continue
+		}
+		missing := ws.Git && !slices.Contains(worktrees, k.Name)
+		m.mu.Lock()
+		_, taken := m.agents[k.Name]
+		if !taken {
+			m.agents[k.Name] = a
+		}
+		m.mu.Unlock()
+		switch {
+		case taken:
+			rep.add(&rep.Errors, "agent %s of workspace %s: another workspace has an agent of that name", k.Name, ws.Name)
+			continue
+		case k.Status == api.StatusCreating || missing:
+			m.heal(ctx, a, missing && k.Status != api.StatusCreating, rep)
+			continue
+		}
+		todo = append(todo, a)
+	}
+	for _, name := range worktrees {
+		m.mu.Lock()
+		_, known := m.agents[name]
+		m.mu.Unlock()
+		if known || slices.ContainsFunc(kept, func(k store.Agent) bool { return k.Name == name }) || api.CheckName(name) != nil {
+			continue
+		}
+		if a, err := m.minimal(ws, name, types); err != nil {
+			rep.add(&rep.Errors, "worktree %s: %v", name, err)
+		} else {
+			rep.add(&rep.Found, "%s: worktree without state, entered with defaults", name)
+			todo = append(todo, a)
+		}
+	}
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, 4)
+	for _, a := range todo {
+		slots <- struct{}{}
+		wg.Go(func() { defer func() { <-slots }(); m.revive(ctx, a, rep) })
+	}
+	wg.Wait()
+	if err := m.save(ws); err != nil {
+		rep.add(&rep.Errors, "%v", err)
+	}
+}
+
+// heal finishes the removal of an agent that was never whole or has lost its worktree.
+func (m *Manager) heal(ctx context.Context, a *Agent, missing bool, rep *Report) {
+	a.op.Lock()
+	defer a.op.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, undoTime)
+	defer cancel()
+	if err := m.dismantle(ctx, a); err != nil {
+		rep.add(&rep.Errors, "agent %s: %v", a.Name(), err)
+	}
+	if err := m.forget(a); err != nil {
+		rep.add(&rep.Errors, "agent %s: %v", a.Name(), err)
+	}
+	if missing {
+		m.Log.Error("the agent's worktree is missing, dropped from the state", "agent", a.Name(), "code", api.CodeWorktreeMissing)
+		rep.add(&rep.Dropped, "%s: %s", a.Name(), api.CodeWorktreeMissing)
+		return
+	}
+	rep.add(&rep.Healed, "%s: was being added when the daemon ended", a.Name())
+}
+
+// minimal enters a worktree that the state does not know.
+func (m *Manager) minimal(ws *Workspace, name string, types map[string]config.BaseType) (*Agent, error) {
+	sess, err := secret()
+	if err != nil {
+		return nil, err
+	}
+	sec, err := secret()
+	if err != nil {
+		return nil, err
+	}
+	a := &Agent{WS: ws, Type: types["custom"], Kept: store.Agent{Name: name, BaseType: "custom", Branch: "agent/" + name,
+		MemoryLimitMB: m.config().Limits.MemoryMB, PortMappings: [][2]int{}, CreatedAt: m.Now().UTC(), Status: api.StatusStopped, Session: sess, Secret: sec}}
+	m.Log.Warn("a worktree without state was found", "agent", name)
+	m.mu.Lock()
+	m.agents[name] = a
+	m.mu.Unlock()
+	return a, nil
+}
+
+// revive adopts a living shim, or restores what was up when the daemon ended.
+func (m *Manager) revive(ctx context.Context, a *Agent, rep *Report) {
+	a.op.Lock()
+	defer a.op.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, undoTime)
+	defer cancel()
+	alive, err := m.Shims.Alive(ctx, a)
+	if err != nil {
+		rep.add(&rep.Errors, "agent %s: %v", a.Name(), err)
+	}
+	if alive {
+		if err := m.adopt(ctx, a); err == nil {
+			rep.add(&rep.Adopted, "%s", a.Name())
+			return
+		}
+		m.Log.Warn("a living shim does not answer, starting over", "agent", a.Name(), "err", err)
+	}
+	st := a.status(m)
+	if err := m.Shims.Remove(ctx, a); err != nil {
+		rep.add(&rep.Errors, "agent %s: clear up: %v", a.Name(), err)
+	}
+	for _, p := range a.Kept.PortMappings {
+		if _, err := m.Ports.Take(a.Name(), p[0], p[1]); err != nil {
+			rep.add(&rep.Errors, "agent %s: port %d: %v", a.Name(), p[0], err)
+		}
+	}
+	if st != api.StatusIdle && st != api.StatusRunning {
+		rep.add(&rep.Kept, "%s (%s)", a.Name(), st)
+		return
+	}
+	if err := m.bringUp(ctx, a); err != nil {
+		if derr := m.takeDown(ctx, a); derr != nil {
+			m.Log.Error("clear up", "agent", a.Name(), "err", derr)
+		}
+		m.setStatus(a, api.StatusError, api.AsError(err).Message)
+		rep.add(&rep.Errors, "agent %s: %v", a.Name(), err)
+		return
+	}
+	reason := ""
+	if st == api.StatusRunning {
+		reason = "restored; its command ended with the daemon's stop and is not run again"
+	}
+	m.setStatus(a, api.StatusIdle, reason)
+	rep.add(&rep.Restored, "%s", a.Name())
+}
+
+// adopt takes over an agent whose shim lived on. a.op is held.
+func (m *Manager) adopt(ctx context.Context, a *Agent) error {
+	sh := m.Shims.Dial(a.Name())
+	defer sh.Close()
+	sctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	st, err := sh.Status(sctx)
+	if err != nil {
+		return err
+	}
+	for _, p := range st.Ports {
+		if err := m.Ports.Adopt(a.Name(), p.Internal, p.External); err != nil {
+			m.Log.Error("adopt port map", "agent", a.Name(), "port", p.Internal, "err", err)
+		}
+	}
+	// What is not served any more was a listener that closed meanwhile.
+	m.mu.Lock()
+	a.Kept.PortMappings = a.Kept.PortMappings[:0:0]
+	for _, p := range st.Ports {
+		a.Kept.PortMappings = append(a.Kept.PortMappings, [2]int{p.Internal, p.External})
+	}
+	a.up, a.last = true, 0
+	a.Kept.Generation = max(a.Kept.Generation, st.Generation)
+	cur := a.Kept.Status
+	for _, ref := range st.OwnedRefs {
+		if !slices.Contains(a.Kept.OwnedRefs, ref) {
+			a.Kept.OwnedRefs = append(a.Kept.OwnedRefs, ref)
+		}
+	}
+	a.Network.Address = st.Address
+	m.mu.Unlock()
+	switch {
+	case st.Running && cur != api.StatusRunning:
+		m.setStatus(a, api.StatusRunning, "")
+	case !st.Running && cur == api.StatusRunning:
+		m.ended(a, st)
+	case cur == api.StatusStopped:
+		m.setStatus(a, api.StatusIdle, "")
+	}
+	// The stream starts after what the shim already reported in its status.
+	m.mu.Lock()
+	a.last = st.LastEvent
+	m.mu.Unlock()
+	m.startFollow(a)
+	return nil
+}
+
+// Sweep removes what resources hold for agents nobody knows.
+func (m *Manager) Sweep(ctx context.Context, rep *Report) {
+	lists := []struct {
+		name   string
+		list   func(context.Context) ([]string, error)
+		remove func(context.Context, *Agent) error
+	}{{"shim", m.Shims.List, m.Shims.Remove}}
+	for _, r := range m.Resources {
+		lists = append(lists, struct {
+			name   string
+			list   func(context.Context) ([]string, error)
+			remove func(context.Context, *Agent) error
+		}{r.Name(), r.List, r.Remove})
+	}
+	for _, l := range lists {
+		names, err := l.list(ctx)
+		if err != nil {
+			rep.add(&rep.Errors, "list %s: %v", l.name, err)
+			continue
+		}
+		for _, n := range names {
+			m.mu.Lock()
+			_, known := m.agents[n]
+			m.mu.Unlock()
+			if known || api.CheckName(n) != nil {
+				continue
+			}
+			if err := l.remove(ctx, &Agent{WS: &Workspace{}, Kept: store.Agent{Name: n}}); err != nil {
+				rep.add(&rep.Errors, "remove %s of unknown agent %s: %v", l.name, n, err)
+				continue
+			}
+			rep.add(&rep.Healed, "%s: left-over %s removed", n, l.name)
+		}
+	}
+}
+
+// StopAll ends every shim and keeps the states, so that the next start
+// restores what was up.
+func (m *Manager) StopAll(ctx context.Context) error {
+	m.mu.Lock()
+	as := make([]*Agent, 0, len(m.agents))
+	for _, a := range m.agents {
+		as = append(as, a)
+	}
+	m.mu.Unlock()
+	errs := make([]error, len(as))
+	var wg sync.WaitGroup
+	for i, a := range as {
+		wg.Go(func() {
+			if errs[i] = lockOp(ctx, &a.op); errs[i] != nil {
+				return
+			}
+			defer a.op.Unlock()
+			errs[i] = m.takeDown(ctx, a)
+			for _, r := range slices.Backward(m.Resources) {
+				if l, ok := r.(Volatile); ok {
+					if err := l.Down(ctx, a); err != nil {
+						errs[i] = fmt.Errorf("agent %s: %w", a.Name(), err)
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Volatile is a resource that must not outlive a stopped daemon.
+type Volatile interface {
+	Down(ctx context.Context, a *Agent) error
+}

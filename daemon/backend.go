@@ -1,0 +1,272 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"sort"
+	"strings"
+	"time"
+
+	"polis/daemon/agent"
+	"polis/daemon/api"
+	"polis/daemon/config"
+	"polis/daemon/events"
+	"polis/daemon/server"
+	"polis/lockd"
+)
+
+// backend joins daemon and manager to what the API needs.
+type backend struct {
+	*Daemon
+	*agent.Manager
+}
+
+var _ server.Backend = (*backend)(nil)
+
+// Events is the daemon's hub.
+func (b *backend) Events() *events.Hub { return b.hub }
+
+// Locks lists the leases.
+func (b *backend) Locks(workspace string) []api.Lock { return b.apiLocks(workspace) }
+
+// Types reads the base types, so that an edited file counts at once.
+func (b *backend) Types() (map[string]config.BaseType, error) { return b.Daemon.Types() }
+
+// Types reads the base types.
+func (d *Daemon) Types() (map[string]config.BaseType, error) {
+	return config.LoadTypes(d.live().AgentsDir)
+}
+
+// Status describes the daemon.
+func (b *backend) Status(ctx context.Context) api.DaemonStatus {
+	return api.DaemonStatus{Version: b.Version, PID: pid(), StartedAt: b.started, IsolationMode: "full",
+		Launcher: b.shims.launcher.Name(), CgroupMode: string(b.cg.Mode), Workspaces: b.Workspaces(), Agents: b.List(ctx, ""),
+		Locks: b.locks.Stats().Leases, Warnings: b.warned()}
+}
+
+func (d *Daemon) warned() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return append([]string{}, d.warnings...)
+}
+
+// Health probes what a wedged daemon would not get through: the manager's
+// lock, the lock table, the network's kernel side.
+func (b *backend) Health(ctx context.Context) error { return b.Probe(ctx) }
+
+// Probe is what the watchdog asks before it says that all is well.
+func (d *Daemon) Probe(ctx context.Context) error {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		d.agents.Workspaces()
+		d.locks.Stats()
+		d.live()
+		d.hub.Last()
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("a lock of the daemon is not to be had: %w", context.Cause(ctx))
+	}
+}
+
+// Summary is one line for systemctl status.
+func (d *Daemon) Summary(ctx context.Context) string {
+	up := 0
+	as := d.agents.List(ctx, "")
+	for _, a := range as {
+		if a.Status == api.StatusIdle || a.Status == api.StatusRunning {
+			up++
+		}
+	}
+	return fmt.Sprintf("%d workspaces, %d agents (%d up), %d leases", len(d.agents.Workspaces()), len(as), up, d.locks.Stats().Leases)
+}
+
+func (d *Daemon) apiLocks(workspace string) []api.Lock {
+	out := []api.Lock{}
+	for _, l := range d.locks.List(lockd.Filter{Workspace: workspace}) {
+		out = append(out, apiLock(l))
+	}
+	return out
+}
+
+func apiLock(l lockd.Lease) api.Lock {
+	a := api.Lock{Workspace: l.Workspace, Path: l.Path, Holder: l.Holder, LockType: fmt.Sprint(l.Mode), AcquiredAt: l.Since,
+		Token: l.Token, Reason: l.Reason, Tree: l.Tree, Waiters: l.Waiters}
+	if !l.Expires.IsZero() {
+		a.ExpiresAt = &l.Expires
+	}
+	return a
+}
+
+// lockPath validates a repository path given by a person.
+func lockPath(p string) (string, error) {
+	switch {
+	case p == "" || len(p) > 4096 || strings.ContainsRune(p, 0):
+		return "", api.Errorf(api.CodeBadRequest, "path = %q: must have 1 to 4096 bytes and no NUL", api.Shorten(p, 64))
+	case path.IsAbs(p):
+		return "", api.Errorf(api.CodePathTraversal, "path = %q: must be relative to the repository", api.Shorten(p, 200))
+	}
+	clean := path.Clean(p)
+	if clean == ".." || strings.HasPrefix(clean, "../") || clean == "." {
+		return "", api.Errorf(api.CodePathTraversal, "path = %q: leaves the repository, or is its root", api.Shorten(p, 200))
+	}
+	return clean, nil
+}
+
+func (b *backend) lockRequest(by string, req api.LockRequest) (lockd.LockRequest, error) {
+	var lr lockd.LockRequest
+	ws, err := b.Workspace(req.Workspace)
+	if err != nil {
+		return lr, err
+	}
+	p, err := lockPath(req.Path)
+	if err != nil {
+		return lr, err
+	}
+	if req.ForSeconds < 0 || req.ForSeconds > 7*24*3600 || req.WaitMillis < 0 || req.WaitMillis > 600_000 {
+		return lr, api.Errorf(api.CodeBadRequest, "for_seconds = %d, wait_ms = %d: from 0 to 7 days and from 0 to 10 minutes", req.ForSeconds, req.WaitMillis)
+	}
+	if len(req.Reason) > 1000 {
+		return lr, api.Errorf(api.CodeBadRequest, "reason has %d bytes: at most 1000", len(req.Reason))
+	}
+	holder := by
+	if req.Agent != "" {
+		if _, err := b.Policy(req.Agent); err != nil {
+			return lr, err
+		}
+		holder = req.Agent
+	}
+	lr = lockd.LockRequest{Workspace: ws.Name, Holder: holder, Reason: req.Reason, Mode: lockd.Write, Op: "lock",
+		For: time.Duration(req.ForSeconds) * time.Second, Wait: time.Duration(req.WaitMillis) * time.Millisecond}
+	if req.Read {
+		lr.Mode = lockd.Read
+	}
+	if req.Tree {
+		lr.Trees = []string{lockd.FileKey(p)}
+	} else {
+		lr.Paths = []string{lockd.FileKey(p)}
+	}
+	return lr, nil
+}
+
+// Lock takes an explicit lock for a person or in an agent's name.
+func (b *backend) Lock(ctx context.Context, by string, req api.LockRequest) (api.Lock, error) {
+	lr, err := b.lockRequest(by, req)
+	if err != nil {
+		return api.Lock{}, err
+	}
+	ls, err := b.locks.Lock(ctx, lr)
+	if err != nil {
+		return api.Lock{}, lockError(err)
+	}
+	if len(ls) == 0 {
+		return api.Lock{}, api.Errorf(api.CodeInternal, "lock %s: no lease was given", req.Path)
+	}
+	return apiLock(ls[0]), nil
+}
+
+func lockError(err error) error {
+	var ce *lockd.ConflictError
+	switch {
+	case errors.As(err, &ce):
+		return api.Errorf(api.CodeFileLocked, "%s is locked by %s since %s", ce.Path, ce.Holder, ce.Since.Format(time.RFC3339)).
+			With("holder", ce.Holder).With("since", ce.Since).With("path", ce.Path).
+			WithHint("wait, ask %s, or polisctl unlock --break %s", ce.Holder, ce.Path)
+	case errors.Is(err, lockd.ErrNotHeld):
+		return api.Errorf(api.CodeNotLocked, "%w", err).WithHint("polisctl locks lists what is locked")
+	case errors.Is(err, lockd.ErrInvalid):
+		return api.Errorf(api.CodeBadRequest, "%w", err)
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return api.Errorf(api.CodeTimeout, "lock: %w", err)
+	}
+	return api.Errorf(api.CodeInternal, "lock: %w", err)
+}
+
+// Unlock gives a lock back, or breaks somebody's.
+func (b *backend) Unlock(_ context.Context, by string, req api.LockRequest) error {
+	lr, err := b.lockRequest(by, req)
+	if err != nil {
+		return err
+	}
+	p := append(lr.Paths, lr.Trees...)[0]
+	if req.Break {
+		ls, err := b.locks.Break(lr.Workspace, p)
+		if err == nil && len(ls) == 0 {
+			err = lockd.ErrNotHeld
+		}
+		if err != nil {
+			return lockError(fmt.Errorf("%s: %w", req.Path, err))
+		}
+		b.Daemon.Log.Warn("a lock was broken", "path", req.Path, "by", by)
+		return nil
+	}
+	if _, err := b.locks.Unlock(lr.Workspace, lr.Holder, p); err != nil {
+		return lockError(fmt.Errorf("%s: %w", req.Path, err))
+	}
+	return nil
+}
+
+// lockEvent passes on what happens in the lock table.
+func (d *Daemon) lockEvent(e lockd.Event) {
+	ev := api.Event{Type: api.EventLock, Agent: e.Holder, Data: map[string]any{"workspace": e.Workspace, "path": e.Path, "holder": e.Holder, "waiter": e.Waiter, "acquired_at": e.Since}}
+	switch e.Kind {
+	case lockd.EventConflict:
+		ev.Type, ev.Code, ev.Agent = api.EventLockConflict, api.CodeFileLocked, e.Waiter
+		ev.Message = fmt.Sprintf("%s could not write %s: locked by %s since %s", e.Waiter, e.Path, e.Holder, e.Since.Format(time.TimeOnly))
+	case lockd.EventWaiting:
+		ev.Message = fmt.Sprintf("%s waits for %s, which %s has locked", e.Waiter, e.Path, e.Holder)
+	default:
+		ev.Message = strings.TrimSpace(fmt.Sprintf("%s: %s %s %s", e.Kind, e.Holder, e.Path, e.Why))
+	}
+	d.hub.Publish(ev)
+}
+
+// Metrics is the counters of all agents as Prometheus text.
+func (b *backend) Metrics(ctx context.Context) string {
+	as := b.List(ctx, "")
+	sort.Slice(as, func(i, j int) bool { return as[i].Name < as[j].Name })
+	var sb strings.Builder
+	st := b.locks.Stats()
+	fmt.Fprintf(&sb, "# HELP polis_leases Leases held now.\n# TYPE polis_leases gauge\npolis_leases %d\n", st.Leases)
+	fmt.Fprintf(&sb, "# HELP polis_lock_conflicts_total Refused lease requests.\n# TYPE polis_lock_conflicts_total counter\npolis_lock_conflicts_total %d\n", st.Conflicts)
+	for _, m := range []struct {
+		name, help, typ string
+		value           func(*api.Agent) (int64, bool)
+	}{
+		{"polis_agent_up", "Whether the agent has a sandbox now.", "gauge", func(a *api.Agent) (int64, bool) {
+			if a.Status == api.StatusIdle || a.Status == api.StatusRunning {
+				return 1, true
+			}
+			return 0, true
+		}},
+		{"polis_agent_memory_bytes", "Memory of the agent's sandbox.", "gauge", func(a *api.Agent) (int64, bool) { return a.MemoryBytes, a.Counters != nil }},
+		{"polis_agent_reads_total", "Gated reads.", "counter", counter(func(c *api.Counters) int64 { return c.ReadCount })},
+		{"polis_agent_writes_total", "Gated writes.", "counter", counter(func(c *api.Counters) int64 { return c.WriteCount })},
+		{"polis_agent_reads_denied_total", "Refused reads.", "counter", counter(func(c *api.Counters) int64 { return c.ReadDenied })},
+		{"polis_agent_writes_denied_total", "Refused writes.", "counter", counter(func(c *api.Counters) int64 { return c.WriteDenied })},
+		{"polis_agent_read_latency_ns", "Moving average of a gated read.", "gauge", counter(func(c *api.Counters) int64 { return c.AvgReadLatency })},
+		{"polis_agent_write_latency_ns", "Moving average of a gated write.", "gauge", counter(func(c *api.Counters) int64 { return c.AvgWriteLatency })},
+	} {
+		fmt.Fprintf(&sb, "# HELP %s %s\n# TYPE %s %s\n", m.name, m.help, m.name, m.typ)
+		for i := range as {
+			if v, ok := m.value(&as[i]); ok {
+				fmt.Fprintf(&sb, "%s{agent=%q,workspace=%q} %d\n", m.name, as[i].Name, as[i].Workspace, v)
+			}
+		}
+	}
+	return sb.String()
+}
+
+func counter(f func(*api.Counters) int64) func(*api.Agent) (int64, bool) {
+	return func(a *api.Agent) (int64, bool) {
+		if a.Counters == nil {
+			return 0, false
+		}
+		return f(a.Counters), true
+	}
+}

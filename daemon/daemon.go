@@ -1,0 +1,259 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"time"
+
+	"polis/cgroup"
+	"polis/daemon/agent"
+	"polis/daemon/api"
+	"polis/daemon/config"
+	"polis/daemon/events"
+	"polis/daemon/layout"
+	"polis/daemon/server"
+	"polis/daemon/store"
+	"polis/lockd"
+	"polis/netbridge"
+)
+
+// Daemon is polisd. Set the fields, then Open; Serve until it should end;
+// Close with or without the agents.
+type Daemon struct {
+	Config     config.Config
+	ConfigFile string
+	Log        *slog.Logger
+	Version    string
+	// Listener is the admin socket when systemd made it; nil: Open makes it.
+	Listener net.Listener
+	// Systemd says that systemd started us and shims are units.
+	Systemd bool
+
+	run     layout.Run
+	started time.Time
+	lock    *os.File
+	hub     *events.Hub
+	locks   *lockd.Server
+	bridge  *netbridge.Bridge
+	cg      *cgroup.Host
+	shims   *shims
+	agents  *agent.Manager
+	api     *server.Server
+	gid     int
+
+	mu         sync.Mutex
+	config     config.Config
+	workspaces map[string]*workspace
+	upLock     sync.Mutex
+	warnings   []string
+}
+
+// Open takes the run directory, brings up locks and network, and restores the
+// workspaces. On an error everything is taken back.
+func (d *Daemon) Open(ctx context.Context) (err error) {
+	d.run, d.started, d.config = layout.Run(d.Config.RunDir), time.Now(), d.Config
+	d.workspaces = map[string]*workspace{}
+	if err := d.checkSelf(); err != nil {
+		return err
+	}
+	if err := d.prepareDirs(); err != nil {
+		return err
+	}
+	if d.lock, err = holdLock(d.run.PidLock()); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, d.Close(context.WithoutCancel(ctx), false))
+		}
+	}()
+	d.hub = events.New(uint64(d.started.UnixMilli()))
+	if d.cg, err = cgroup.Detect(); err != nil {
+		return api.Errorf(api.CodeCgroupFailed, "find the control groups: %w", err).WithHint("polis needs cgroup v2 or the memory and pids controllers of v1")
+	}
+	if err := d.openNetwork(ctx); err != nil {
+		return api.Errorf(api.CodeNamespaceFailed, "set up the network: %w", err)
+	}
+	if err := d.openShims(); err != nil {
+		return err
+	}
+	if err := d.openLocks(ctx); err != nil {
+		return fmt.Errorf("lockd: %w", err)
+	}
+	lo, hi := d.Config.PortRange()
+	pp, err := newPorts(lo, hi, d.Config.Network.Bind)
+	if err != nil {
+		return fmt.Errorf("ports: %w", err)
+	}
+	d.agents = &agent.Manager{Config: d.Config, Types: d.Types, Shims: d.shims, Locks: d, Ports: pp, State: d, Events: d.hub, Log: d.Log, Now: time.Now,
+		Resources: []agent.Resource{worktrees{d}, network{d.bridge}}}
+	d.agents.Open(ctx)
+	d.reconcile(ctx)
+	return d.openAPI()
+}
+
+func (d *Daemon) checkSelf() error {
+	if os.Geteuid() != 0 {
+		return api.Errorf(api.CodeForbidden, "polisd must run as root: it makes mounts, namespaces and control groups").WithHint("sudo systemctl start polisd")
+	}
+	return nil
+}
+
+func (d *Daemon) openNetwork(ctx context.Context) error {
+	if err := d.openBridge(); err != nil {
+		return err
+	}
+	return d.bridge.EnsureShared(ctx)
+}
+
+func (d *Daemon) openBridge() (err error) {
+	pool, err := netip.ParsePrefix(d.Config.Network.Pool)
+	if err != nil {
+		return err
+	}
+	d.bridge, err = netbridge.New(netbridge.Config{Instance: d.Config.Instance(), Pool: pool, NetnsDir: d.run.NetNS(), Log: d.Log})
+	return err
+}
+
+func (d *Daemon) openLocks(ctx context.Context) error {
+	d.locks = lockd.New()
+	d.locks.Path, d.locks.Log = d.run.LockSocket(), d.Log
+	d.locks.StaleTimeout, d.locks.Grace = time.Duration(d.Config.Locks.StaleTimeout), time.Duration(d.Config.Locks.Grace)
+	d.locks.OnEvent = d.lockEvent
+	if err := d.locks.Open(); err != nil {
+		return err
+	}
+	// Who held leases before us gets them back first; without anybody there is nothing to wait for.
+	alive, err := d.shims.living(ctx)
+	if err != nil {
+		return err
+	}
+	d.locks.Expect(alive)
+	return nil
+}
+
+func (d *Daemon) openAPI() error {
+	l := d.Listener
+	if l == nil {
+		var err error
+		if l, err = listenAdmin(d.run.Socket(), d.gid); err != nil {
+			return err
+		}
+		d.Listener = l
+	}
+	d.api = &server.Server{Backend: &backend{Daemon: d, Manager: d.agents}, Log: d.Log, GID: d.gid}
+	return nil
+}
+
+// Serve answers the API until Close.
+func (d *Daemon) Serve() error { return d.api.Serve(d.Listener) }
+
+// Close ends the daemon. With stopAgents every agent is stopped and nothing
+// of a running polis is left on the host; without, shims and their agents live on.
+func (d *Daemon) Close(ctx context.Context, stopAgents bool) error {
+	var errs []error
+	if d.api != nil {
+		actx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		errs = append(errs, d.api.Close(actx))
+		cancel()
+	}
+	if d.agents != nil {
+		if stopAgents {
+			errs = append(errs, d.agents.StopAll(ctx))
+		}
+		d.agents.Close()
+	}
+	if d.locks != nil {
+		errs = append(errs, d.locks.Close())
+	}
+	errs = append(errs, d.closeShared(ctx))
+	if d.lock != nil {
+		errs = append(errs, d.lock.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// closeShared removes what all agents share, if none is left to need it.
+func (d *Daemon) closeShared(ctx context.Context) error {
+	if d.shims == nil || d.bridge == nil {
+		return nil
+	}
+	alive, err := d.shims.living(ctx)
+	if err != nil || len(alive) > 0 {
+		return err
+	}
+	left, err := d.bridge.List(ctx)
+	if err != nil {
+		return fmt.Errorf("list network namespaces: %w", err)
+	}
+	var errs []error
+	for _, name := range left {
+		errs = append(errs, d.bridge.Remove(ctx, name))
+	}
+	errs = append(errs, d.bridge.RemoveShared(ctx))
+	for _, p := range []string{d.run.LockSocket(), d.run.NetNS(), d.run.Agents()} {
+		if err := os.Remove(p); err != nil && !errors.Is(err, os.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	if !d.Systemd {
+		if err := os.Remove(d.run.Socket()); err != nil && !errors.Is(err, os.ErrNotExist) {
+			errs = append(errs, err)
+		}
+		if err := os.Remove(d.run.PidLock()); err != nil && !errors.Is(err, os.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Reload reads the configuration again; what needs a restart is kept as it
+// was and named.
+func (d *Daemon) Reload() error {
+	c, err := config.Load(d.ConfigFile)
+	if err != nil {
+		return err
+	}
+	if _, err := config.LoadTypes(c.AgentsDir); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	old := d.config
+	fixed := c.RunDir != old.RunDir || c.WorkspacesDir != old.WorkspacesDir || c.Launcher != old.Launcher || c.Network.Pool != old.Network.Pool || c.Network.Ports != old.Network.Ports || c.Network.Bind != old.Network.Bind
+	c.RunDir, c.WorkspacesDir, c.Launcher = old.RunDir, old.WorkspacesDir, old.Launcher
+	c.Network.Pool, c.Network.Ports, c.Network.Bind = old.Network.Pool, old.Network.Ports, old.Network.Bind
+	d.config = c
+	d.mu.Unlock()
+	d.agents.SetConfig(c)
+	if fixed {
+		d.Log.Warn("run_dir, workspaces_dir, launcher, network.pool, network.ports and network.bind need a restart of polisd")
+	}
+	d.Log.Info("configuration was read again", "path", d.ConfigFile)
+	return nil
+}
+
+func (d *Daemon) live() config.Config {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.config
+}
+
+// DropAgent gives back the leases of an agent whose shim is gone.
+func (d *Daemon) DropAgent(name string) { d.locks.DropAgent(name) }
+
+// Save writes the state of a workspace (agent.Saver).
+func (d *Daemon) Save(name string, kept []store.Agent) error {
+	d.mu.Lock()
+	w, ok := d.workspaces[name]
+	d.mu.Unlock()
+	if !ok {
+		return nil
+	}
+	return w.save(kept, d.apiLocks(name))
+}

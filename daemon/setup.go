@@ -1,0 +1,222 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/user"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"polis/daemon/agent"
+	"polis/daemon/api"
+	"polis/daemon/launcher"
+	"polis/daemon/layout"
+	"polis/daemon/store"
+)
+
+// adminGroup may use the API besides root.
+const adminGroup = "polis"
+
+// prepareDirs makes the run and state directories.
+func (d *Daemon) prepareDirs() error {
+	d.gid = -1
+	if g, err := user.LookupGroup(adminGroup); err == nil {
+		d.gid = atoi(g.Gid)
+	}
+	for _, dir := range []string{d.Config.RunDir, d.run.Agents(), d.Config.WorkspacesDir} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return fmt.Errorf("make %s: %w", dir, err)
+		}
+	}
+	return nil
+}
+
+// holdLock makes sure that one run directory has one daemon.
+func holdLock(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("take the run directory: %w", err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return nil, errors.Join(api.Errorf(api.CodeUnavailable, "another polisd uses %s: %w", filepath.Dir(path), err).
+			WithHint("stop it, or give this one another run_dir"), f.Close())
+	}
+	return f, nil
+}
+
+// listenAdmin makes the admin socket for root and the group.
+func listenAdmin(path string, gid int) (net.Listener, error) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("admin socket: %w", err)
+	}
+	old := unix.Umask(0o177)
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	unix.Umask(old)
+	if err != nil {
+		return nil, fmt.Errorf("admin socket: %w", err)
+	}
+	l.SetUnlinkOnClose(false)
+	if gid > 0 {
+		if err = os.Chown(path, 0, gid); err == nil {
+			err = os.Chmod(path, 0o660)
+		}
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("admin socket: %w", err), l.Close())
+		}
+	}
+	return l, nil
+}
+
+func (d *Daemon) openShims() error {
+	program := d.Config.Shim
+	if program == "" {
+		var err error
+		if program, err = findShim(); err != nil {
+			return err
+		}
+	}
+	var l launching = &launcher.Fork{Shim: program}
+	if d.Systemd {
+		l = &launcher.Systemd{}
+	}
+	d.shims = &shims{run: d.run, launcher: l, program: program, config: d.live, socketGID: d.gid, log: d.Log, cgroup: d.cgroupPath}
+	return nil
+}
+
+// findShim looks beside polisd, then where the package puts it.
+func findShim() (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find own program: %w", err)
+	}
+	for _, p := range []string{filepath.Join(filepath.Dir(self), "polis-shim"), "/usr/lib/polis/polis-shim", "/usr/local/lib/polis/polis-shim"} {
+		if fi, err := os.Stat(p); err == nil && fi.Mode().IsRegular() {
+			return p, nil
+		}
+	}
+	return "", api.Errorf(api.CodeInvalidConfig, "polis-shim is neither beside polisd nor in /usr/lib/polis").WithHint("set shim = \"/path/to/polis-shim\" in polisd.toml")
+}
+
+// cgroupPath is where an agent's control group goes: below its unit where
+// systemd made one, else below one directory per daemon.
+func (d *Daemon) cgroupPath(name string) (path string, delegated bool) {
+	if d.Systemd {
+		return "/polis.slice/polis-agent@" + name + ".service/sandbox", true
+	}
+	return "/" + d.bridge.Table() + "/" + name, false
+}
+
+// living names the agents whose shim runs.
+func (s *shims) living(ctx context.Context) ([]string, error) {
+	names, err := s.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, n := range names {
+		alive, err := s.launcher.Alive(ctx, n, s.run.Agent(n))
+		if err != nil {
+			return nil, err
+		}
+		if alive {
+			out = append(out, n)
+		}
+	}
+	return out, nil
+}
+
+// reconcile restores every known workspace and removes what nobody knows.
+func (d *Daemon) reconcile(ctx context.Context) {
+	rep := &agent.Report{}
+	reg, err := d.readRegistry()
+	if err != nil {
+		rep.Errors = append(rep.Errors, err.Error())
+	}
+	whole := err == nil
+	for name, path := range reg.Workspaces {
+		if err := d.restoreWorkspace(ctx, name, path, rep); err != nil {
+			d.Log.Error("restore workspace", "workspace", name, "err", err)
+			rep.Errors = append(rep.Errors, fmt.Sprintf("workspace %s: %v", name, err))
+			whole = false
+		}
+	}
+	// An agent that is unknown because its workspace could not be read may be at
+	// work: only a whole picture allows to remove what is not in it.
+	if whole {
+		d.agents.Sweep(ctx, rep)
+	}
+	d.Log.Info("reconciled", "summary", rep.Summary())
+	for _, e := range rep.Errors {
+		d.Log.Warn("reconcile", "err", e)
+	}
+	d.hub.Publish(api.Event{Type: api.EventReconciled, Message: "reconciled: " + rep.Summary(), Data: map[string]any{"report": rep}})
+}
+
+func (d *Daemon) registryFile() string {
+	return filepath.Join(d.Config.WorkspacesDir, "workspaces.json")
+}
+
+func (d *Daemon) readRegistry() (store.Registry, error) {
+	reg := store.Registry{Version: 1, Workspaces: map[string]string{}}
+	err := store.ReadJSON(d.registryFile(), &reg, d.started)
+	if errors.Is(err, os.ErrNotExist) {
+		return reg, nil
+	}
+	if errors.Is(err, store.ErrCorrupt) {
+		// What is below the default directory can be found again.
+		reg.Workspaces = map[string]string{}
+		dirs, gerr := filepath.Glob(filepath.Join(d.Config.WorkspacesDir, "*", ".polis"))
+		for _, p := range dirs {
+			reg.Workspaces[filepath.Base(filepath.Dir(p))] = filepath.Dir(p)
+		}
+		return reg, errors.Join(api.Errorf(api.CodeStateCorrupt, "list of workspaces: %w", err), gerr)
+	}
+	if reg.Workspaces == nil {
+		reg.Workspaces = map[string]string{}
+	}
+	return reg, err
+}
+
+// Cleanup removes what agents share when polisd is gone and none of them
+// lives: for ExecStopPost, and for people.
+func (d *Daemon) Cleanup(ctx context.Context) error {
+	d.run, d.config = layout.Run(d.Config.RunDir), d.Config
+	if err := d.checkSelf(); err != nil {
+		return err
+	}
+	if _, err := os.Stat(d.Config.RunDir); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	lock, err := holdLock(d.run.PidLock())
+	if err != nil {
+		return nil //nolint:nilerr // a living daemon looks after everything itself
+	}
+	d.lock = lock
+	if err := d.openBridge(); err != nil {
+		return errors.Join(err, lock.Close())
+	}
+	if err := d.openShims(); err != nil {
+		return errors.Join(err, lock.Close())
+	}
+	names, err := d.shims.List(ctx)
+	if err != nil {
+		return errors.Join(err, lock.Close())
+	}
+	var errs []error
+	for _, n := range names {
+		alive, err := d.shims.launcher.Alive(ctx, n, d.run.Agent(n))
+		if err == nil && !alive {
+			err = d.shims.cleanup(ctx, n)
+			if err == nil {
+				err = os.RemoveAll(d.run.Agent(n))
+			}
+		}
+		errs = append(errs, err)
+	}
+	errs = append(errs, d.closeShared(ctx), lock.Close())
+	return errors.Join(errs...)
+}

@@ -1,0 +1,102 @@
+package shim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"polis/cgroup"
+	"polis/cgroup/sandbox"
+	"polis/daemon/layout"
+	"polis/daemon/shim/wire"
+)
+
+func boxID(spec wire.Spec) string      { return "polis-" + spec.Agent }
+func stateDir(spec wire.Spec) string   { return filepath.Join(spec.RunDir, "libcontainer") }
+func rootfsDir(spec wire.Spec) string  { return filepath.Join(spec.RunDir, "rootfs") }
+func gitMount(spec wire.Spec) string   { return filepath.Join(spec.RunDir, "git") }
+func resolvConf(spec wire.Spec) string { return filepath.Join(spec.RunDir, "resolv.conf") }
+
+// boxConfig is the agent's sandbox. The view is at the worktree's path and at
+// the project's own, so that every absolute path an agent knows is its own copy.
+func (s *Shim) boxConfig(self string) sandbox.Config {
+	sp := s.Spec
+	mounts := make([]sandbox.Mount, 0, len(sp.Mounts)+3)
+	for _, m := range sp.Mounts {
+		mounts = append(mounts, sandbox.Mount{Source: m.Source, Dest: m.Dest, ReadOnly: m.ReadOnly})
+	}
+	if sp.Git {
+		mounts = append(mounts, sandbox.Mount{Source: gitMount(sp), Dest: sp.BareRepo},
+			sandbox.Mount{Source: sp.Mountpoint, Dest: sp.Mountpoint})
+	}
+	mounts = append(mounts, sandbox.Mount{Source: sp.Mountpoint, Dest: sp.ProjectPath})
+	scratch := ""
+	if sp.Policy.Temp {
+		scratch = sp.Scratch
+	}
+	return sandbox.Config{
+		ID: boxID(sp), StateDir: stateDir(sp), RootfsDir: rootfsDir(sp),
+		UID: sp.UID, GID: sp.GID, User: sp.User, Home: sp.Home, HomeDir: sp.HomeDir, ScratchDir: scratch, RunDir: s.boxDir(),
+		Mounts: mounts, Workdir: sp.ProjectPath, Hostname: sp.Agent, ResolvConf: resolvConf(sp), NetNS: sp.NetNS,
+		CgroupPath: sp.CgroupPath, Limits: cgroup.Limits{MemoryBytes: sp.MemoryBytes, Pids: sp.Pids, CPUWeight: sp.CPUWeight},
+		InitBinary: self, Log: s.Log,
+	}
+}
+
+// writeResolvConf points the sandbox at the resolver the shim serves in its namespace.
+func writeResolvConf(spec wire.Spec, server string) error {
+	return os.WriteFile(resolvConf(spec), []byte("nameserver "+server+"\noptions timeout:2 attempts:2\n"), 0o644)
+}
+
+// enterLeaf moves the shim out of the group that is to hold the sandbox's:
+// on cgroup v2 a group has processes or limited children, not both.
+func enterLeaf(spec wire.Spec) error {
+	if !spec.Delegated {
+		return nil
+	}
+	h, err := cgroup.Detect()
+	if err != nil {
+		return err
+	}
+	if h.Mode != cgroup.V2 {
+		return nil
+	}
+	_, err = h.EnterLeaf(filepath.Dir(spec.CgroupPath), "supervisor")
+	return err
+}
+
+// Cleanup removes what a dead shim of this agent left: sandbox, control
+// group, mounts, sockets. It is idempotent and also run before a shim starts.
+func Cleanup(ctx context.Context, spec wire.Spec) error {
+	errs := []error{sandbox.Cleanup(ctx, stateDir(spec), boxID(spec), rootfsDir(spec), spec.CgroupPath)}
+	for _, m := range []string{spec.Mountpoint, gitMount(spec)} {
+		errs = append(errs, unmountAll(m, spec))
+	}
+	errs = append(errs, removeIfThere(layout.ShimSocket(spec.RunDir)), removeIfThere(resolvConf(spec)), os.RemoveAll(filepath.Join(spec.RunDir, "inside")))
+	for _, d := range []string{gitMount(spec), stateDir(spec)} {
+		errs = append(errs, removeIfThere(d))
+	}
+	return errors.Join(errs...)
+}
+
+// fsName is the first column of /proc/mounts for a view.
+func fsName(spec wire.Spec) string { return "polis:" + spec.Agent }
+
+// unmountAll takes away every view of this agent that is stacked on path, and
+// nothing else that may be mounted there.
+func unmountAll(path string, spec wire.Spec) error {
+	for range 16 {
+		ours, err := mountedBy(path, fsName(spec))
+		if err != nil || !ours {
+			return err
+		}
+		if err := unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil && !errors.Is(err, unix.EINVAL) {
+			return fmt.Errorf("unmount %s: %w", path, err)
+		}
+	}
+	return fmt.Errorf("unmount %s: views keep appearing there", path)
+}

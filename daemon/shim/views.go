@@ -1,0 +1,257 @@
+package shim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"polis/daemon/api"
+	"polis/fusefs"
+	"polis/fusefs/gitdir"
+	"polis/fusefs/ignore"
+	"polis/fusefs/policy"
+	"polis/fusefs/view"
+	"polis/lockd"
+	"polis/netbridge"
+)
+
+// views are the agent's file systems: the tree, and beside it the shared git
+// directory with its own rules.
+type views struct {
+	tree  *fusefs.FS
+	guard *view.Guard
+	git   *fusefs.FS
+	gitg  *gitdir.Guard
+	locks *lockd.Client
+	whys  *view.Why
+	dead  chan struct{}
+
+	mu   sync.Mutex
+	refs map[string]bool
+}
+
+// openDir returns a descriptor of a directory, never of a link to one.
+func openDir(path string) (*os.File, error) {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	return os.NewFile(uintptr(fd), path), nil
+}
+
+func (s *Shim) openViews(ctx context.Context) error {
+	sp := s.Spec
+	if err := enterLeaf(sp); err != nil {
+		return fmt.Errorf("control group of the shim: %w", err)
+	}
+	if err := writeResolvConf(sp, netbridge.DNSAddr().Addr().String()); err != nil {
+		return err
+	}
+	v := &views{dead: make(chan struct{}), whys: view.NewWhy(time.Now), refs: map[string]bool{}}
+	for _, r := range sp.OwnedRefs {
+		v.refs[r] = true
+	}
+	s.views = v
+	if err := s.openLocks(v); err != nil {
+		return err
+	}
+	root, err := openDir(sp.Tree)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if err := s.openTree(ctx, v, root); err != nil {
+		return err
+	}
+	if sp.Git {
+		if err := s.openGit(ctx, v); err != nil {
+			return fmt.Errorf("git directory: %w", err)
+		}
+	}
+	var once sync.Once
+	died := func(fs *fusefs.FS) {
+		s.group.Go(func() error {
+			fs.Wait()
+			once.Do(func() { close(v.dead) })
+			return nil
+		})
+	}
+	died(v.tree)
+	if v.git != nil {
+		died(v.git)
+	}
+	return nil
+}
+
+func (s *Shim) openLocks(v *views) error {
+	sp := s.Spec
+	hold, err := lockd.ParseHold(string(sp.Hold))
+	if err != nil {
+		return fmt.Errorf("hold: %w", err)
+	}
+	c := lockd.NewClient(sp.LockSocket, sp.Workspace, sp.Agent)
+	c.Log = s.Log
+	c.HoldFor = func(string) lockd.Hold { return hold }
+	c.WaitFor = func(string) time.Duration { return time.Duration(sp.Wait) }
+	if sp.StaleTimeout > 0 {
+		c.StaleTimeout = time.Duration(sp.StaleTimeout)
+	}
+	c.OnLost = func(paths []string, why string) {
+		s.Log.Error("leases were lost", "leases", len(paths), "reason", why)
+		s.events.Publish(api.Event{Type: api.EventLock, Agent: sp.Agent, Code: api.CodeLockdUnavailable,
+			Message: fmt.Sprintf("agent %s lost %d leases: %s", sp.Agent, len(paths), why)})
+	}
+	if err := c.Open(); err != nil {
+		return fmt.Errorf("reach lockd: %w", err)
+	}
+	v.locks = c
+	s.onClose("leases", func(context.Context) error { return c.Close() })
+	return nil
+}
+
+func (s *Shim) openTree(ctx context.Context, v *views, root *os.File) error {
+	sp := s.Spec
+	set, err := policy.Compile(policy.Rules{Read: sp.Policy.Read, Write: sp.Policy.Write, Ask: sp.Policy.Ask, Deny: sp.Policy.Deny, Hide: sp.Policy.Hide, Temp: sp.TempNames})
+	if err != nil {
+		return fmt.Errorf("policy: %w", err)
+	}
+	ic := ignore.Config{RootFD: int(root.Fd())}
+	if sp.Git {
+		ic.IndexPath = filepath.Join(sp.BareRepo, "worktrees", sp.Agent, "index")
+		ic.ExcludePath = filepath.Join(sp.PrivateGit, "info", "exclude")
+	}
+	ig, err := ignore.New(ic)
+	if err != nil {
+		return fmt.Errorf("ignore rules: %w", err)
+	}
+	s.onClose("ignore rules", func(context.Context) error { return ig.Close() })
+	v.guard, err = view.New(view.Config{
+		Agent: sp.Agent, Locker: locker{v.locks}, Ignore: ig.Exempt, Exempt: sp.LocksExempt, GitFile: sp.Git, RootFD: int(root.Fd()),
+		Now: time.Now, Log: s.Log, OnDenial: s.denied, LeaseInfo: v.leaseInfo,
+	}, set)
+	if err != nil {
+		return fmt.Errorf("guard: %w", err)
+	}
+	cfg := fusefs.Config{Roots: []int{int(root.Fd())}, Guard: v.guard, Mountpoint: sp.Mountpoint, FsName: fsName(sp), Log: s.Log}
+	if !sp.Git {
+		cfg.Timeout = -1 // the user and the other agents change the same files
+	}
+	v.tree, err = s.mount(ctx, "view", cfg)
+	return err
+}
+
+func (s *Shim) openGit(ctx context.Context, v *views) error {
+	sp := s.Spec
+	if err := gitdir.Prepare(sp.PrivateGit, sp.BareRepo, sp.UID, sp.GID); err != nil {
+		return err
+	}
+	bare, err := openDir(sp.BareRepo)
+	if err != nil {
+		return err
+	}
+	defer bare.Close()
+	priv, err := openDir(sp.PrivateGit)
+	if err != nil {
+		return err
+	}
+	defer priv.Close()
+	owned := append([]string{"refs/heads/" + sp.Branch}, sp.OwnedRefs...)
+	v.gitg, err = gitdir.New(gitdir.Config{Agent: sp.Agent, Worktree: sp.Agent, Target: "refs/heads/" + sp.Target, Owned: owned,
+		OnOwn: s.ownRef, OnDenial: s.denied, Log: s.Log, Now: time.Now, RootFD: int(bare.Fd())})
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(gitMount(sp), 0o755); err != nil {
+		return err
+	}
+	// Other agents and the daemon change this directory too: nothing is cached.
+	v.git, err = s.mount(ctx, "git directory", fusefs.Config{Roots: []int{int(bare.Fd()), int(priv.Fd())}, Guard: v.gitg,
+		Mountpoint: gitMount(sp), FsName: fsName(sp), Log: s.Log, Timeout: -1})
+	return err
+}
+
+func (s *Shim) mount(ctx context.Context, name string, cfg fusefs.Config) (*fusefs.FS, error) {
+	fs, err := fusefs.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := fs.Mount(ctx); err != nil {
+		fs.Close()
+		return nil, err
+	}
+	s.onClose(name, func(ctx context.Context) error { return fs.Unmount(ctx) })
+	return fs, nil
+}
+
+// denied records a refusal for the agent and tells the daemon.
+func (s *Shim) denied(d view.Denial) {
+	s.views.whys.Add(d)
+	s.inside.touch()
+	typ := api.EventDenied
+	if d.Code == string(api.CodeFileLocked) {
+		typ = api.EventLockConflict
+	}
+	s.events.Publish(api.Event{Type: typ, Agent: s.Spec.Agent, Time: d.Time, Code: api.Code(d.Code),
+		Message: fmt.Sprintf("agent %s: %s of %s was refused (%s)", s.Spec.Agent, d.Op, d.Path, d.Code),
+		Data:    map[string]any{"op": d.Op, "path": d.Path, "holder": d.Holder, "pid": d.Pid, "hint": d.Hint}})
+}
+
+func (s *Shim) ownRef(ref string) {
+	s.views.mu.Lock()
+	s.views.refs[ref] = true
+	s.views.mu.Unlock()
+	s.events.Publish(api.Event{Type: EventOwnRef, Agent: s.Spec.Agent, Message: "agent " + s.Spec.Agent + " made " + ref, Data: map[string]any{"ref": ref}})
+}
+
+func (v *views) owned() []string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	out := make([]string, 0, len(v.refs))
+	for r := range v.refs {
+		out = append(out, r)
+	}
+	return out
+}
+
+func (v *views) counters() api.Counters {
+	st := v.guard.Stats()
+	return api.Counters{ReadCount: st.ReadCount, WriteCount: st.WriteCount, ReadDenied: st.ReadDenied, WriteDenied: st.WriteDenied,
+		LockConflicts: st.LockConflicts, AvgReadLatency: st.AvgReadLatency, AvgWriteLatency: st.AvgWriteLatency}
+}
+
+func (v *views) leaseInfo(string) (string, bool) { return "", false }
+
+func (s *Shim) invalidate() {
+	s.views.tree.InvalidateAll()
+	if s.views.git != nil {
+		s.views.git.InvalidateAll()
+	}
+}
+
+// locker lets the view ask lockd in its own words.
+type locker struct{ c *lockd.Client }
+
+func (l locker) Acquire(ctx context.Context, r view.LockRequest) (fusefs.Ticket, error) {
+	req := lockd.Request{Op: r.Op, Pid: r.Pid, Mode: lockd.Write}
+	for _, p := range r.Paths {
+		req.Paths = append(req.Paths, lockd.FileKey(p))
+	}
+	for _, p := range r.Trees {
+		req.Trees = append(req.Trees, lockd.FileKey(p))
+	}
+	t, err := l.c.Acquire(ctx, req)
+	var ce *lockd.ConflictError
+	if errors.As(err, &ce) {
+		return nil, &view.LockedError{Path: ce.Path, Holder: ce.Holder, Since: ce.Since, Reason: ce.Reason}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}

@@ -1,0 +1,263 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strconv"
+	"time"
+
+	"polis/daemon/agent"
+	"polis/daemon/api"
+	"polis/daemon/config"
+	"polis/daemon/layout"
+	"polis/daemon/shim/dial"
+	"polis/daemon/shim/wire"
+	"polis/daemon/store"
+)
+
+// launching is how shims come to life and end (package launcher).
+type launching interface {
+	Name() string
+	Start(ctx context.Context, agent, spec string) error
+	Alive(ctx context.Context, agent, dir string) (bool, error)
+	Stop(ctx context.Context, agent, dir string, grace time.Duration) error
+}
+
+// readyTime bounds the start of a shim.
+const readyTime = 30 * time.Second
+
+// shims starts and stops the agents' shims.
+type shims struct {
+	run       layout.Run
+	launcher  launching
+	program   string
+	config    func() config.Config
+	cgroup    func(agent string) (path string, delegated bool)
+	socketGID int
+	log       *slog.Logger
+}
+
+func (s *shims) Dial(name string) agent.Shim { return dial.New(s.run.AgentSocket(name)) }
+
+func (s *shims) Socket(name string) string { return s.run.AgentSocket(name) }
+
+func (s *shims) Alive(ctx context.Context, a *agent.Agent) (bool, error) {
+	return s.launcher.Alive(ctx, a.Name(), s.run.Agent(a.Name()))
+}
+
+// List names the agents that have a directory below the run directory.
+func (s *shims) List(context.Context) ([]string, error) {
+	entries, err := os.ReadDir(s.run.Agents())
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, e := range entries {
+		out = append(out, e.Name())
+	}
+	sort.Strings(out)
+	return out, nil
+}
+
+// Ensure writes the spec, starts the shim and waits until it answers or says
+// why it cannot.
+func (s *shims) Ensure(ctx context.Context, a *agent.Agent) (err error) {
+	dir := s.run.Agent(a.Name())
+	if err := s.prepare(a, dir); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, readyTime)
+	defer cancel()
+	serr := s.launcher.Start(ctx, a.Name(), s.run.AgentSpec(a.Name()))
+	if serr != nil {
+		if err := reported(dir); err != nil {
+			return err
+		}
+		return api.Errorf(api.CodeNamespaceFailed, "start the shim of agent %s: %w", a.Name(), serr).WithHint("see journalctl -u polis-agent@%s or %s/shim.log", a.Name(), dir)
+	}
+	for {
+		if _, err := s.Dial(a.Name()).Status(ctx); err == nil {
+			return nil
+		}
+		alive, err := s.launcher.Alive(ctx, a.Name(), dir)
+		if err := reported(dir); err != nil {
+			return err
+		}
+		if err == nil && !alive {
+			return api.Errorf(api.CodeNamespaceFailed, "the shim of agent %s ended at once", a.Name()).WithHint("see journalctl -u polis-agent@%s or %s/shim.log", a.Name(), dir)
+		}
+		select {
+		case <-ctx.Done():
+			return api.Errorf(api.CodeTimeout, "the shim of agent %s did not answer in %s: %w", a.Name(), readyTime, context.Cause(ctx))
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+}
+
+// reported is the error a shim left, if it did.
+func reported(dir string) error {
+	b, err := os.ReadFile(layout.ShimError(dir))
+	if err != nil {
+		return nil //nolint:nilerr // no report
+	}
+	e := &api.Error{}
+	if err := json.Unmarshal(b, e); err != nil || e.Code == "" {
+		return nil //nolint:nilerr // still being written
+	}
+	return e
+}
+
+// prepare makes the directories a shim needs and writes its spec.
+func (s *shims) prepare(a *agent.Agent, dir string) error {
+	fail := func(err error) error {
+		return api.Errorf(api.CodeInternal, "prepare agent %s: %w", a.Name(), err)
+	}
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return fail(err)
+	}
+	if err := os.Chown(dir, 0, max(s.socketGID, 0)); err != nil {
+		return fail(err)
+	}
+	if err := os.Remove(layout.ShimError(dir)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fail(err)
+	}
+	spec := s.spec(a, dir)
+	for _, d := range []string{spec.HomeDir, spec.Scratch} {
+		if err := ownedDir(d, spec.UID, spec.GID, 0o700); err != nil {
+			return fail(err)
+		}
+	}
+	if err := os.MkdirAll(a.Worktree(), 0o755); err != nil && !a.WS.Git {
+		return fail(err)
+	}
+	if err := seedHome(spec, a); err != nil {
+		return fail(err)
+	}
+	if err := store.WriteJSON(s.run.AgentSpec(a.Name()), spec); err != nil {
+		return fail(err)
+	}
+	return nil
+}
+
+func ownedDir(path string, uid, gid int, mode os.FileMode) error {
+	err := os.Mkdir(path, mode)
+	if errors.Is(err, os.ErrExist) {
+		return nil
+	}
+	if errors.Is(err, os.ErrNotExist) {
+		if err = os.MkdirAll(filepath.Dir(path), 0o755); err == nil {
+			err = os.Mkdir(path, mode)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return os.Lchown(path, uid, gid)
+}
+
+func (s *shims) spec(a *agent.Agent, dir string) wire.Spec {
+	c := s.config()
+	k, ws := a.Kept, a.WS
+	cg, delegated := s.cgroup(a.Name())
+	user, home := account(ws.UID)
+	spec := wire.Spec{
+		Version: wire.Version, Agent: k.Name, Workspace: ws.Name, RunDir: dir, LockSocket: s.run.LockSocket(),
+		Session: k.Session, Secret: k.Secret, Git: ws.Git, Tree: a.Worktree(), Mountpoint: a.Worktree(), ProjectPath: ws.Project,
+		Branch: k.Branch, Target: ws.Target, OwnedRefs: k.OwnedRefs,
+		UID: ws.UID, GID: ws.GID, User: user, Home: home, HomeDir: ws.Root.Home(k.Name), Scratch: ws.Root.Scratch(k.Name), LogDir: ws.Root.Logs(k.Name),
+		Policy: k.Policy, LocksExempt: c.Locks.Exempt, Wait: c.Locks.Wait, Hold: c.Locks.Hold, StaleTimeout: c.Locks.StaleTimeout, TempNames: c.Locks.TempNames,
+		Mounts: append(slices.Clone(c.Sandbox.ExtraMounts), a.Type.Mounts...), Env: environment(a.Type),
+		NetNS: a.Network.NetNS, Address: a.Network.Address, CgroupPath: cg, Delegated: delegated,
+		MemoryBytes: int64(k.MemoryLimitMB) << 20, Pids: int64(c.Limits.Pids), CPUWeight: int64(c.Limits.CPUWeight),
+		SocketGID: max(s.socketGID, 0), StopGrace: c.Limits.StopGrace, LogBytes: int64(c.Limits.LogMB) << 20,
+		Created: k.CreatedAt, Generation: k.Generation,
+	}
+	if ws.Git {
+		spec.BareRepo, spec.PrivateGit = ws.Root.Bare(), ws.Root.Private(k.Name)
+	} else {
+		spec.Tree = ws.Project
+	}
+	for _, p := range k.PortMappings {
+		spec.Ports = append(spec.Ports, wire.PortSpec{Internal: p[0], External: p[1], Bind: c.Network.Bind})
+	}
+	return spec
+}
+
+func environment(t config.BaseType) []string {
+	var env []string
+	for _, name := range t.PassEnv {
+		if v, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+v)
+		}
+	}
+	for k, v := range t.Env {
+		env = append(env, k+"="+v)
+	}
+	sort.Strings(env)
+	return env
+}
+
+// Remove ends the shim and then clears what it left, also when it was dead.
+func (s *shims) Remove(ctx context.Context, a *agent.Agent) error {
+	dir := s.run.Agent(a.Name())
+	grace := time.Duration(s.config().Limits.StopGrace) + 20*time.Second
+	err := s.launcher.Stop(ctx, a.Name(), dir, grace)
+	if _, serr := os.Stat(s.run.AgentSpec(a.Name())); serr == nil {
+		err = errors.Join(err, s.cleanup(ctx, a.Name()))
+	}
+	if err != nil {
+		return fmt.Errorf("remove the shim of agent %s: %w", a.Name(), err)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return fmt.Errorf("remove the shim of agent %s: %w", a.Name(), err)
+	}
+	return nil
+}
+
+// cleanup has the shim program clear mounts, sandbox and cgroup by name: it
+// alone knows libcontainer.
+func (s *shims) cleanup(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, s.program, "--cleanup", "--spec", s.run.AgentSpec(name))
+	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+	cmd.WaitDelay = 5 * time.Second
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("clear up after the shim of agent %s: %w: %s", name, err, api.Shorten(string(out), 2000))
+	}
+	return nil
+}
+
+// account returns the user name and home directory of uid for the inside of
+// the sandbox; a uid without an account gets a name of its own.
+func account(uid int) (name, home string) {
+	if u, err := lookupUID(uid); err == nil && u.Username != "" {
+		name, home = u.Username, u.HomeDir
+	} else {
+		name = "polis"
+	}
+	if !filepath.IsAbs(home) || slices.Contains([]string{"/", "/nonexistent", "/usr/sbin", "/run/polis", "/var/lib/polis"}, filepath.Clean(home)) {
+		home = "/home/" + name
+	}
+	return name, home
+}
+
+func atoi(s string) int {
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		return -1
+	}
+	return n
+}
