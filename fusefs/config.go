@@ -146,6 +146,11 @@ func New(cfg Config) (*FS, error) {
 func (fs *FS) Close() {
 	fs.dirs.closeAll()
 	fs.files.closeAll()
+	if fs.tree != nil {
+		for _, n := range fs.tree.all() {
+			fs.unpin(n)
+		}
+	}
 	for _, fd := range fs.roots {
 		closeFD(fd)
 	}

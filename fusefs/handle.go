@@ -111,6 +111,10 @@ type nodeIO struct {
 	mode    ioMode
 	backing int32 // backing id, kept until FORGET; 0 = none
 	seen    stamp // what the page cache holds, if anything
+	// pin is an O_PATH descriptor of an object whose last name was removed
+	// while the kernel still knew it; 0 = none. Callers that had resolved the
+	// name, or hold it O_PATH, can still use it, as on any file system.
+	pin int
 }
 
 // stamp tells whether a file changed since it was cached.
@@ -131,13 +135,53 @@ func (io *nodeIO) writing() bool {
 	return io.writers > 0
 }
 
-// dup duplicates the descriptor of any open file.
+// dup duplicates the descriptor of any open file, or the pin.
 func (io *nodeIO) dup() (int, bool) {
 	io.mu.Lock()
 	defer io.mu.Unlock()
-	if len(io.handles) == 0 {
+	from := io.pin
+	if len(io.handles) > 0 {
+		from = io.handles[0].fd
+	}
+	if from <= 0 {
 		return -1, false
 	}
-	fd, err := unix.FcntlInt(uintptr(io.handles[0].fd), unix.F_DUPFD_CLOEXEC, 3)
+	fd, err := unix.FcntlInt(uintptr(from), unix.F_DUPFD_CLOEXEC, 3)
 	return fd, err == nil
+}
+
+// pin keeps an object whose last name is about to go. Pins count as open
+// files; when there are too many the object is simply lost, as on NFS.
+func (fs *FS) pin(n *node, dir int, name string) {
+	if n == nil || n.isDir() || fs.files.reserve() != 0 {
+		return
+	}
+	fd, e := openAt(dir, name, unix.O_PATH, 0)
+	if e == 0 {
+		if st, e := statAt(fd, ""); e == 0 && n.is(&st) {
+			n.io.mu.Lock()
+			fd, n.io.pin = n.io.pin, fd
+			n.io.mu.Unlock()
+		}
+	}
+	if fd > 0 {
+		closeFD(fd)
+	}
+	if e != 0 || fd > 0 {
+		fs.files.unreserve()
+	}
+}
+
+func (fs *FS) unpin(n *node) {
+	if n == nil {
+		return
+	}
+	n.io.mu.Lock()
+	fd := n.io.pin
+	n.io.pin = 0
+	n.io.mu.Unlock()
+	if fd > 0 {
+		closeFD(fd)
+		fs.files.unreserve()
+	}
 }

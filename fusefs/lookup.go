@@ -60,6 +60,7 @@ func (fs *FS) Forget(id, count uint64) {
 	if n.isDir() {
 		fs.dirs.drop(n, len(fs.roots))
 	}
+	fs.unpin(n)
 	fs.dropBacking(n)
 }
 

@@ -47,6 +47,8 @@ type testGuard struct {
 	open    int // tickets not done yet
 }
 
+type ctxT = context.Context
+
 type asked struct {
 	op      Op
 	targets []Target

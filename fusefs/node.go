@@ -72,6 +72,13 @@ func (t *tree) get(id uint64) *node {
 	return t.byID[id]
 }
 
+// at returns the object the kernel knows under a name, if any.
+func (t *tree) at(parent *node, name string) *node {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return parent.children[name]
+}
+
 // ref returns the node of an object and counts one look-up of the kernel. With
 // a parent, name becomes one of its names.
 func (t *tree) ref(parent *node, name string, k key, mode uint32) *node {

@@ -42,7 +42,13 @@ func (fs *FS) remove(cancel <-chan struct{}, h *fuse.InHeader, op Op, name strin
 					return e
 				}
 			}
+			var n *node
+			if st.Nlink <= 1 {
+				n = fs.tree.at(parent, name)
+				fs.pin(n, p.dir.fd, name)
+			}
 			if err := unix.Unlinkat(p.dir.fd, name, flags); err != nil {
+				fs.unpin(n)
 				return errnoOf(err)
 			}
 			fs.gone(parent, name, &st)

@@ -154,7 +154,13 @@ func (r *renaming) do() syscall.Errno {
 			return syscall.EXDEV
 		}
 	}
+	var over *node
+	if replaced && !r.exchange() && dst.Nlink <= 1 {
+		over = fs.tree.at(r.np, r.nn)
+		fs.pin(over, to.dir.fd, r.nn)
+	}
 	if err := unix.Renameat2(from.dir.fd, r.on, to.dir.fd, r.nn, uint(r.flags)); err != nil {
+		fs.unpin(over)
 		return errnoOf(err)
 	}
 	if r.exchange() {

@@ -1,0 +1,104 @@
+package fusefs
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// The test program runs itself for what needs another process or another user.
+func TestMain(m *testing.M) {
+	if verb := os.Getenv("FUSEFS_HELPER"); verb != "" {
+		if err := help(verb, os.Args[1:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// helper is a command that does one thing in another process, killed at the
+// end of the test at the latest.
+func helper(t testing.TB, verb string, args ...string) *exec.Cmd {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), "/proc/self/exe", args...)
+	c.Env = append(os.Environ(), "FUSEFS_HELPER="+verb)
+	c.Stderr = os.Stderr
+	return c
+}
+
+// as runs a helper with the rights of nobody.
+func as(t testing.TB, uid, gid uint32, verb string, args ...string) error {
+	t.Helper()
+	c := helper(t, verb, args...)
+	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: gid}}
+	c.Dir = "/"
+	return c.Run()
+}
+
+func help(verb string, args []string) error {
+	switch verb {
+	case "append":
+		f, err := os.OpenFile(args[0], os.O_WRONLY|os.O_APPEND, 0)
+		if err != nil {
+			return err
+		}
+		if _, err := f.WriteString(args[1]); err != nil {
+			return err
+		}
+		return f.Close()
+	case "read":
+		_, err := os.ReadFile(args[0])
+		return err
+	case "truncate":
+		return os.Truncate(args[0], 0)
+	case "chmod":
+		mode, err := strconv.ParseUint(args[1], 8, 32)
+		if err != nil {
+			return err
+		}
+		return unix.Chmod(args[0], uint32(mode))
+	case "make": // one of everything below a directory, with umask 027
+		unix.Umask(0o027)
+		d := args[0] + "/"
+		if err := openClose(d+"file", unix.O_CREAT|unix.O_WRONLY, 0o666); err != nil {
+			return err
+		}
+		if err := openClose(d+"strict", unix.O_CREAT|unix.O_RDWR, 0o4400); err != nil {
+			return err
+		}
+		if err := os.Mkdir(d+"dir", 0o777); err != nil {
+			return err
+		}
+		if err := unix.Mkfifo(d+"fifo", 0o666); err != nil {
+			return err
+		}
+		if err := bindAt(d + "sock"); err != nil {
+			return err
+		}
+		fd, err := unix.Open(args[0], unix.O_TMPFILE|unix.O_RDWR, 0o640)
+		if err != nil {
+			return err
+		}
+		if err := unix.Linkat(unix.AT_FDCWD, procFD(fd), unix.AT_FDCWD, d+"linked", unix.AT_SYMLINK_FOLLOW); err != nil {
+			return err
+		}
+		return os.Symlink("file", d+"link")
+	case "lock": // exit 1 if another process holds the lock
+		f, err := os.OpenFile(args[1], os.O_RDWR, 0)
+		if err != nil {
+			return err
+		}
+		if args[0] == "flock" {
+			return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		}
+		return unix.FcntlFlock(f.Fd(), unix.F_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
+	}
+	return fmt.Errorf("no such verb: %s", verb)
+}
