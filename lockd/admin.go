@@ -123,6 +123,11 @@ func (s *Server) DropAgent(agent string) (leases int) {
 // close; for one that is not connected they are dropped here.
 func (s *Server) ReleaseMerge(agent string) {
 	s.do(func(t *table.Table) {
+		if known, _ := t.Session(agent); !known {
+			return
+		}
+		// Until the client says that it has heard it; see conn.handle.
+		s.unmerge[agent] = true
 		if c := s.byAgent[agent]; c != nil {
 			c.link.post(&message{Type: msgUnmerge})
 			return

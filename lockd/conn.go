@@ -142,7 +142,12 @@ func (c *conn) handle(m *message) error {
 				return
 			}
 			c.link.put(&message{Type: msgOK, ID: m.ID})
+			if s.unmerge[c.agent] { // the first one may have died with its connection
+				c.link.put(&message{Type: msgUnmerge})
+			}
 		})
+	case msgUnmerge:
+		s.do(func(*table.Table) { delete(s.unmerge, c.agent) })
 	case msgBye:
 		s.do(func(t *table.Table) {
 			if s.byAgent[c.agent] == c {

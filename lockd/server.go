@@ -46,6 +46,7 @@ type Server struct {
 	conns   map[*conn]struct{}
 	byAgent map[string]*conn
 	waits   map[table.WaitID]waitTo
+	unmerge map[string]bool // agents that have not yet answered msgUnmerge
 	armed   time.Time // when tick will look at the clock; zero: not by itself
 	closed  bool
 
@@ -110,6 +111,7 @@ func (s *Server) Open() error {
 		s.table.StartGrace(s.Grace)
 	}
 	s.conns, s.byAgent, s.waits = map[*conn]struct{}{}, map[string]*conn{}, map[table.WaitID]waitTo{}
+	s.unmerge = map[string]bool{}
 	s.events, s.wake = make(chan Event, maxEvents), make(chan struct{}, 1)
 
 	ctx, cancel := context.WithCancel(context.Background())
@@ -310,6 +312,7 @@ func (s *Server) settleOne(e table.Effect) {
 		s.event(Event{Kind: EventStale, Holder: e.Holder, Why: "connection lost"})
 		s.Log.Warn("lease session lost its connection", "op", "session", "agent", e.Holder)
 	case table.SessionGone:
+		delete(s.unmerge, e.Holder)
 		s.event(Event{Kind: EventGone, Holder: e.Holder, Why: string(e.Why)})
 		s.Log.Info("lease session ended", "op", "session", "agent", e.Holder, "why", string(e.Why))
 	case table.GraceOver:

@@ -215,6 +215,7 @@ func (c *Client) handle(l *link, m *message) error {
 				}
 			}
 		}
+		l.post(&message{Type: msgUnmerge})
 	case msgWaiter:
 		if len(m.Keys) == 1 && c.OnWaiter != nil && len(c.notes) < maxNotes {
 			w := Waiter{Path: m.Keys[0].path(), Holder: m.Agent, Op: m.Op}
