@@ -12,7 +12,7 @@ UNITDIR ?= $(PREFIX)/lib/systemd/system
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
 TAGS    := seccomp
-LDFLAGS := -s -w
+LDFLAGS := -s -w -X main.version=$(VERSION)
 BIN     := bin
 PKGS    ?= ./...
 # Two packages at a time: kernel tests share two cores and one FUSE.
