@@ -64,7 +64,7 @@ func (c *change) ensureAgent(ctx context.Context, agent string) (_ Endpoint, err
 	if err := ctx.Err(); err != nil {
 		return Endpoint{}, context.Cause(ctx)
 	}
-	p := pair{agent: agent, subnet: subnet, bridge: s.bridge, ns: ns}
+	p := pair{agent: agent, subnet: subnet, bridge: s.bridge, bridgeMAC: c.names.bridgeMAC(), ns: ns}
 	made, err := c.ensurePair(ctx, &p, s)
 	if err == nil {
 		err = c.connect(ctx, &p, s)
@@ -82,12 +82,13 @@ func (c *change) ensureAgent(ctx context.Context, agent string) (_ Endpoint, err
 
 // pair is an agent's veth pair in the making.
 type pair struct {
-	agent  string
-	addr   netip.Addr
-	subnet netip.Prefix
-	bridge netlink.Link
-	host   netlink.Link
-	ns     *NS
+	agent     string
+	addr      netip.Addr
+	subnet    netip.Prefix
+	bridge    netlink.Link
+	bridgeMAC net.HardwareAddr
+	host      netlink.Link
+	ns        *NS
 }
 
 // ensurePair finds the pair or makes it, both ends down and the host end
@@ -277,7 +278,7 @@ func (p *pair) configureInside(ctx context.Context) error {
 		}
 		gw := gatewayOf(p.subnet)
 		if err := h.NeighSet(&netlink.Neigh{LinkIndex: eth.Attrs().Index, Family: unix.AF_INET,
-			State: netlink.NUD_PERMANENT, IP: gw.AsSlice(), HardwareAddr: p.bridge.Attrs().HardwareAddr}); err != nil {
+			State: netlink.NUD_PERMANENT, IP: gw.AsSlice(), HardwareAddr: p.bridgeMAC}); err != nil {
 			return fmt.Errorf("neighbour %v: %w", gw, err)
 		}
 		if err := h.RouteReplace(&netlink.Route{LinkIndex: eth.Attrs().Index, Gw: gw.AsSlice(), Flags: int(netlink.FLAG_ONLINK),

@@ -45,6 +45,13 @@ func (n names) veth(agent string) string {
 	return vethPrefix + shortHash(vethHashLen, "veth", n.bridge, agent)
 }
 
+// bridgeMAC is fixed: left alone, a bridge takes the lowest address of its
+// ports, and would change it under the agents' neighbour tables.
+func (n names) bridgeMAC() net.HardwareAddr {
+	sum := sha256.Sum256([]byte(n.bridge))
+	return net.HardwareAddr{0x0a, 0x71, sum[0], sum[1], sum[2], sum[3]}
+}
+
 func shortHash(hexDigits int, parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return hex.EncodeToString(sum[:])[:hexDigits]

@@ -97,6 +97,9 @@ func (n *NS) Path() string { return n.path }
 // long, and what it starts (goroutines) does not live there. Cancelling ctx
 // ends the wait for the thread, not fn itself once it runs.
 func (n *NS) Do(ctx context.Context, fn func() error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	res := make(chan error, 1)
 	select {
 	case n.work <- func() { res <- fn() }:

@@ -1,8 +1,8 @@
 package netbridge
 
 import (
+	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -58,10 +58,7 @@ func (c *change) ensureShared() error {
 func (c *change) addBridge() (netlink.Link, error) {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = c.names.bridge
-	// A fixed address: by default a bridge takes the lowest of its ports', and
-	// would change it under the agents' neighbour tables.
-	sum := sha256.Sum256([]byte(c.names.bridge))
-	attrs.HardwareAddr = net.HardwareAddr{0x0a, 0x71, sum[0], sum[1], sum[2], sum[3]}
+	attrs.HardwareAddr = c.names.bridgeMAC()
 	snoop := false
 	if err := c.nl.LinkAdd(&netlink.Bridge{LinkAttrs: attrs, MulticastSnooping: &snoop}); err != nil {
 		return nil, fmt.Errorf("add bridge %s: %w", c.names.bridge, err)
@@ -79,6 +76,11 @@ func (c *change) setUpBridge(br netlink.Link, s scan) error {
 	if br.Attrs().Alias == "" {
 		if err := c.nl.LinkSetAlias(br, s.mark.String()); err != nil {
 			return fmt.Errorf("alias of %s: %w", c.names.bridge, err)
+		}
+	}
+	if mac := c.names.bridgeMAC(); !bytes.Equal(br.Attrs().HardwareAddr, mac) {
+		if err := c.nl.LinkSetHardwareAddr(br, mac); err != nil {
+			return fmt.Errorf("hardware address of %s: %w", c.names.bridge, err)
 		}
 	}
 	subnet, ok, err := c.subnet(br)
