@@ -60,11 +60,6 @@ fuzz: ## every fuzz target for FUZZTIME each
 	  for f in $$($(GO) test -tags '$(TAGS)' -list '^Fuzz' $$p | grep '^Fuzz' || true); do \
 	    echo "$$p $$f"; $(GO) test -tags '$(TAGS)' -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$p; done; done
 
-.PHONY: man
-man: build ## the generated man pages and completions of polisctl, into dist/
-	rm -rf dist/man dist/completion && mkdir -p dist/man dist/completion
-	cp docs/man/*.[1-8] dist/man/
-	cp packaging/completion/* dist/completion/
 
 # Install needs no root with DESTDIR. Nothing is enabled or started here.
 .PHONY: install

@@ -1,0 +1,237 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"polis/daemon/api"
+)
+
+func TestTwoAgentsWorkApart(t *testing.T) {
+	d := startDaemon(t, options{})
+	project := d.up()
+	before := git(t, project, "status", "--short")
+	require.Empty(t, before, "up must leave nothing in the working tree")
+	require.Contains(t, d.must("up", "--repo", project, d.path("ws")), "already")
+
+	a, b := d.add("alice"), d.add("bob")
+	require.Equal(t, "agent/alice", a.Branch)
+	require.Equal(t, 512, a.MemoryLimitMB)
+	require.NotEqual(t, a.WorktreePath, b.WorktreePath)
+
+	// The project's own path is the agent's own copy, and nothing of the other is there.
+	d.sh("alice", "cd '"+project+"' && echo alice > src/new.txt && echo changed > main.txt && cat '"+a.WorktreePath+"/src/new.txt'")
+	require.Equal(t, "alice", strings.TrimSpace(d.sh("alice", "hostname")))
+	require.NotZero(t, d.exec("bob", "cat", "src/new.txt").code)
+	require.NotZero(t, d.exec("bob", "ls", a.WorktreePath).code)
+	require.Equal(t, "one\ntwo\nthree\n", d.sh("bob", "cat "+project+"/main.txt"))
+	host, err := os.ReadFile(filepath.Join(project, "main.txt"))
+	require.NoError(t, err)
+	require.Equal(t, "one\ntwo\nthree\n", string(host))
+	// On the host the worktree is the view.
+	view, err := os.ReadFile(filepath.Join(a.WorktreePath, "main.txt"))
+	require.NoError(t, err)
+	require.Equal(t, "changed\n", string(view))
+
+	d.sh("alice", "git add -A && git -c user.name=a -c user.email=a@b commit -qm work && git status --porcelain")
+	d.must("merge", "alice")
+	require.Contains(t, git(t, project, "log", "-1", "--format=%P"), " ", "a merge has two parents")
+	merged, err := os.ReadFile(filepath.Join(project, "src/new.txt"))
+	require.NoError(t, err)
+	require.Equal(t, "alice\n", string(merged))
+	require.Empty(t, git(t, project, "status", "--short"))
+	d.refused(api.CodeNothingToMerge, "merge", "alice")
+
+	d.must("agents", "remove", "alice", "bob", "--force")
+	_, there := d.agent("alice")
+	require.False(t, there)
+	require.Empty(t, d.mounts())
+	require.Zero(t, d.living())
+}
+
+func TestExecIsLikeRunningTheCommand(t *testing.T) {
+	d := startDaemon(t, options{})
+	d.up()
+	d.add("alice")
+	for _, c := range []struct {
+		name    string
+		command []string
+		code    int
+		out     string
+		stdin   string
+	}{
+		{"exit status", []string{"sh", "-c", "exit 42"}, 42, "", ""},
+		{"killed by a signal", []string{"sh", "-c", "kill -TERM $$"}, 128 + int(syscall.SIGTERM), "", ""},
+		{"not found", []string{"no-such-program"}, 127, "", ""},
+		{"standard input", []string{"cat"}, 0, "hello\n", "hello\n"},
+		{"standard input is binary", []string{"wc", "-c"}, 0, "70000\n", strings.Repeat("\x00\xff", 35000)},
+		{"arguments are kept", []string{"printf", "[%s]", "a b", "", "*"}, 0, "[a b][][*]", ""},
+		{"no terminal unless there is one", []string{"sh", "-c", "test ! -t 0 && test ! -t 1"}, 0, "", "x"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := d.ctlInput(c.stdin, append([]string{"agents", "exec", "alice", "--"}, c.command...)...)
+			require.Equal(t, c.code, r.code, r.String())
+			require.Equal(t, c.out, r.stdout)
+		})
+	}
+	r := d.exec("alice", "sh", "-c", "echo out; echo err >&2")
+	require.Equal(t, "out\n", r.stdout)
+	require.Equal(t, "err\n", r.stderr)
+	// A large output arrives whole.
+	require.Len(t, d.exec("alice", "head", "-c", "5000000", "/dev/zero").stdout, 5000000)
+}
+
+func TestSandboxIsPrivateAndUnprivileged(t *testing.T) {
+	d := startDaemon(t, options{})
+	d.up()
+	d.add("alice")
+	d.add("bob")
+	d.sh("alice", "echo x > /tmp/mark; echo x > $HOME/mark; test -w /run || true")
+	require.NotZero(t, d.exec("bob", "test", "-e", "/tmp/mark").code)
+	require.NotZero(t, d.exec("bob", "sh", "-c", "test -e $HOME/mark").code)
+	_, err := os.Stat("/tmp/mark")
+	require.ErrorIs(t, err, os.ErrNotExist)
+	require.Equal(t, fmt.Sprint(owner), strings.TrimSpace(d.sh("alice", "id -u")))
+	status := d.sh("alice", "cat /proc/self/status")
+	for _, line := range []string{"CapInh:\t0000000000000000", "CapPrm:\t0000000000000000", "CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"} {
+		require.Contains(t, status, line)
+	}
+	// Process numbers are the sandbox's own, and there are few of them.
+	require.Less(t, len(strings.Fields(d.sh("alice", "ls -d /proc/[0-9]*"))), 20)
+	for _, p := range []string{"/usr/mark", "/etc/mark", "/root/x", "/var/mark", "/proc/sys/kernel/hostname", "/sys/mark"} {
+		require.NotZero(t, d.exec("alice", "sh", "-c", "echo x > "+p).code, p)
+	}
+	require.NotZero(t, d.exec("alice", "ls", "/root").code)
+	require.NotZero(t, d.exec("alice", "ls", d.dir).code&^0, "the daemon's directory is not the agent's business: %s", d.exec("alice", "ls", d.path("run", "agents")).stdout)
+}
+
+func TestStartStopRunWatch(t *testing.T) {
+	d := startDaemon(t, options{})
+	d.up()
+	d.must("agents", "add", "alice", "--base", "custom", "--", "sh", "-c", `echo "task: $0"; echo done > result.txt`)
+	d.must("agents", "run", "alice", "make it so")
+	d.eventually("the output of the task", func() bool { return strings.Contains(d.must("agents", "watch", "alice"), "task: make it so") })
+	d.eventually("the agent is idle again", func() bool { a, _ := d.agent("alice"); return a.Status == api.StatusIdle })
+	require.Equal(t, "done\n", d.sh("alice", "cat result.txt"))
+	require.Contains(t, d.must("agents", "watch", "alice", "-n", "1"), "\n")
+
+	d.must("agents", "stop", "alice")
+	a, _ := d.agent("alice")
+	require.Equal(t, api.StatusStopped, a.Status)
+	require.NotZero(t, d.exec("alice", "true").code)
+	d.must("agents", "start", "alice")
+	require.Equal(t, "done\n", d.sh("alice", "cat result.txt"))
+}
+
+func TestMemoryLimitKillsAndIsReported(t *testing.T) {
+	d := startDaemon(t, options{})
+	d.up()
+	d.add("alice", "--memory", "64")
+	d.add("bob")
+	r := d.exec("alice", "/usr/bin/python3", "-c", "x = bytearray(300 << 20); print(len(x))")
+	require.NotZero(t, r.code, r.String())
+	d.eventually("the agent is in error", func() bool { a, _ := d.agent("alice"); return a.Status == api.StatusError })
+	a, _ := d.agent("alice")
+	require.Contains(t, a.StatusReason, string(api.CodeOOMKilled))
+	require.Contains(t, d.must("events"), string(api.CodeOOMKilled))
+	require.Equal(t, "ok\n", d.sh("bob", "echo ok"), "one agent's memory is nobody else's trouble")
+}
+
+func TestProcessLimitHolds(t *testing.T) {
+	d := startDaemon(t, options{config: "[limits]\npids = 32\n"})
+	d.up()
+	d.add("alice")
+	r := d.exec("alice", "sh", "-c", "for i in $(seq 64); do sleep 300 & done 2>&1; echo started")
+	require.Contains(t, r.stdout+r.stderr, "ork", "a fork must have failed: %s", r)
+	d.must("agents", "remove", "alice", "--force")
+}
+
+func TestRemovalKillsWhatHides(t *testing.T) {
+	d := startDaemon(t, options{})
+	d.up()
+	d.add("alice")
+	mark := fmt.Sprintf("9%08d", os.Getpid())
+	d.sh("alice", "setsid sh -c '(trap \"\" TERM HUP INT; sleep "+mark+"; sleep "+mark+") & exec sleep "+mark+"' >/dev/null 2>&1 </dev/null & nohup sleep "+mark+" >/dev/null 2>&1 & sleep 0.3")
+	count := func() int {
+		n := 0
+		for _, f := range glob("/proc/[0-9]*/cmdline") {
+			if b, _ := os.ReadFile(f); strings.HasPrefix(string(b), "sleep\x00"+mark) {
+				n++
+			}
+		}
+		return n
+	}
+	require.GreaterOrEqual(t, count(), 2)
+	began := time.Now()
+	d.must("agents", "remove", "alice", "--force")
+	require.Zero(t, count())
+	t.Logf("removed in %v", time.Since(began))
+}
+
+func TestRemoveKeepsUnsavedWork(t *testing.T) {
+	d := startDaemon(t, options{})
+	d.up()
+	d.add("alice")
+	d.sh("alice", "echo precious > untracked.txt; git -c user.name=a -c user.email=a@b commit -q --allow-empty -m one")
+	e := d.refused(api.CodeUnsavedWork, "agents", "remove", "alice")
+	require.NotEmpty(t, e.Hint)
+	require.Equal(t, "precious\n", d.sh("alice", "cat untracked.txt"))
+	var gone api.RemoveResponse
+	decode(t, d.must("--json", "agents", "remove", "alice", "--force"), &gone)
+	require.NotEmpty(t, gone.Trash)
+	bare := d.path("ws", ".polis", "bare-repo.git")
+	refs := git(t, bare, "for-each-ref", "refs/polis/trash", "--format=%(refname)")
+	require.NotEmpty(t, refs)
+	found := false
+	for _, ref := range strings.Fields(refs) {
+		if strings.Contains(git(t, bare, "ls-tree", "-r", "--name-only", ref), "untracked.txt") {
+			found = true
+		}
+	}
+	require.True(t, found, "the untracked file is in none of %s", refs)
+	// The name is free again.
+	d.add("alice")
+}
+
+func TestAgentLimitAndNames(t *testing.T) {
+	d := startDaemon(t, options{config: "max_agents = 2\n"})
+	d.up()
+	d.add("alice")
+	d.refused(api.CodeAgentExists, "agents", "add", "alice", "--base", "custom")
+	d.refused(api.CodeAgentTypeUnavailable, "agents", "add", "bob", "--base", "nonesuch")
+	for _, name := range []string{"Alice", "a", "1abc", "a_b", "../x", "a/b", strings.Repeat("a", 32), "a b", "-x"} {
+		r := d.ctl("--json", "agents", "add", "--base", "custom", "--", name)
+		require.NotZero(t, r.code, name)
+		_, there := d.agent(name)
+		require.False(t, there, name)
+	}
+	d.add("bob")
+	d.refused(api.CodeMaxAgents, "agents", "add", "carol", "--base", "custom")
+	require.Len(t, glob(d.path("ws", ".polis", "worktrees", "*")), 2, "a refused agent leaves no worktree")
+}
+
+func TestNotAGitRepository(t *testing.T) {
+	d := startDaemon(t, options{})
+	dir := d.path("plain")
+	require.NoError(t, os.MkdirAll(dir, 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "file.txt"), []byte("x\n"), 0o644))
+	d.giveAway(dir)
+	d.must("up", "--repo", dir, d.path("ws"))
+	d.add("alice")
+	d.add("bob")
+	d.sh("alice", "echo alice > file.txt; rm file.txt; echo again > file.txt")
+	r := d.exec("bob", "sh", "-c", "echo bob > file.txt")
+	require.NotZero(t, r.code)
+	require.Contains(t, r.stderr, "busy")
+	d.must("agents", "remove", "alice", "bob", "--force")
+	b, err := os.ReadFile(filepath.Join(dir, "file.txt"))
+	require.NoError(t, err)
+	require.Equal(t, "again\n", string(b))
+}
