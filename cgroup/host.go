@@ -43,10 +43,12 @@ type Host struct {
 	hierarchies []hierarchy
 }
 
-// Detect reads /proc/self/mountinfo. It fails with [ErrNone] on a machine
-// without cgroups.
+// Detect reads what is mounted. It fails with [ErrNone] on a machine without
+// cgroups.
 func Detect() (*Host, error) {
-	f, err := os.Open("/proc/self/mountinfo")
+	// Not /proc/self: that is the first thread, which in a program that makes
+	// sandboxes need not be in the host's mount namespace.
+	f, err := os.Open("/proc/thread-self/mountinfo")
 	if err != nil {
 		return nil, fmt.Errorf("detect cgroups: %w", err)
 	}

@@ -31,13 +31,15 @@ static void polis_init_run(void)
 	sigset_t all;
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
-	prctl(PR_SET_NAME, "polis-init");
 	// Same user as the agent: keep it from /proc/1/mem, fd and environ.
 	prctl(PR_SET_DUMPABLE, 0);
 
 	int sfd = signalfd(-1, &all, SFD_CLOEXEC);
 	if (sfd < 0)
 		_exit(70);
+	// Last: the maker waits for this name. It is not the file's, which the
+	// process has from the start.
+	prctl(PR_SET_NAME, "polis:init");
 	struct pollfd fds[2] = {
 		{ .fd = sfd, .events = POLLIN },
 		{ .fd = POLIS_ALIVE_FD, .events = 0 },
@@ -77,10 +79,17 @@ import "C"
 
 import (
 	"os"
+	"runtime"
 
 	"github.com/opencontainers/runc/libcontainer"
 	_ "github.com/opencontainers/runc/libcontainer/nsenter" // joins namespaces before the Go runtime starts
 )
+
+// init keeps the first thread for the main goroutine. libcontainer sends threads
+// into the sandbox's mount namespace and lets them end there; the first thread
+// cannot end, would hold that namespace and every mount in it for ever, and
+// /proc/self would tell of it instead of the host.
+func init() { runtime.LockOSThread() }
 
 // initPath is where the sandbox sees its process 1. The C code above compares
 // with it.

@@ -20,8 +20,11 @@ import (
 
 func TestMain(m *testing.M) {
 	Main()
-	if os.Getenv(parentEnv) != "" {
-		parentMain() // does not return
+	if part := os.Getenv(insideEnv); part != "" {
+		insideMain(part) // does not return
+	}
+	if cfg := os.Getenv(parentEnv); cfg != "" {
+		parentMain(cfg) // does not return
 	}
 	os.Exit(m.Run())
 }

@@ -53,7 +53,8 @@ type killed struct {
 
 // Start executes a program inside. It fails with [ErrNotFound] if the program
 // or the working directory cannot be used, and with [ErrGone] when the sandbox
-// has ended.
+// has ended. A file the kernel does not know how to execute is found out too
+// late for an error: such a process says so on Stderr and exits with 255.
 func (s *Sandbox) Start(p Process) (*Proc, error) {
 	if len(p.Args) == 0 || p.Args[0] == "" {
 		return nil, fmt.Errorf("start process: %w: no program", ErrConfig)

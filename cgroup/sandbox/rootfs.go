@@ -114,31 +114,34 @@ func (c *Config) hostBinds() ([]string, error) {
 	return out, nil
 }
 
-// makeHomePoints makes the mount points below the home directory on behalf of
-// the user, so that they are not root's. The home may be full of what an agent
-// left there: every step is made below the directory without following links.
-func (c *Config) makeHomePoints() error {
-	if c.HomeDir == "" {
-		return nil
-	}
-	for _, m := range c.Mounts {
-		if m.Dest == c.Home || !within(c.Home, m.Dest) {
+// makePoints makes the mount points that lie in the directories an agent writes
+// to, on behalf of the user, so that they are not root's. Such a directory may
+// be full of what an agent left there: every step is made below it without
+// following a link, and a link in the way is an error.
+func (c *Config) makePoints() error {
+	for _, base := range []generated{{c.HomeDir, c.Home}, {c.ScratchDir, scratchPath}} {
+		if base.source == "" {
 			continue
 		}
-		fi, err := os.Stat(m.Source)
-		if err != nil {
-			return err
-		}
-		rel := strings.TrimPrefix(m.Dest, c.Home+"/")
-		if err := c.makePoint(rel, fi.IsDir()); err != nil {
-			return fmt.Errorf("mount point %s: %w", m.Dest, err)
+		for _, m := range c.Mounts {
+			if m.Dest == base.dest || !within(base.dest, m.Dest) {
+				continue
+			}
+			fi, err := os.Stat(m.Source)
+			if err != nil {
+				return err
+			}
+			rel := strings.TrimPrefix(m.Dest, base.dest+"/")
+			if err := c.makePoint(base.source, rel, fi.IsDir()); err != nil {
+				return fmt.Errorf("mount point %s: %w", m.Dest, err)
+			}
 		}
 	}
 	return nil
 }
 
-func (c *Config) makePoint(rel string, dir bool) error {
-	at, err := unix.Open(c.HomeDir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+func (c *Config) makePoint(base, rel string, dir bool) error {
+	at, err := unix.Open(base, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
@@ -171,6 +174,13 @@ func (c *Config) makePoint(rel string, dir bool) error {
 func (c *Config) makeFile(at int, name string) error {
 	fd, err := unix.Openat(at, name, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o644)
 	if errors.Is(err, unix.EEXIST) {
+		var st unix.Stat_t
+		if err := unix.Fstatat(at, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+			return err
+		}
+		if st.Mode&unix.S_IFMT != unix.S_IFREG {
+			return fmt.Errorf("%s is in the way: %w", name, unix.EEXIST)
+		}
 		return nil
 	}
 	if err != nil {

@@ -34,9 +34,9 @@ type Sandbox struct {
 	stopWatch context.CancelFunc
 	work      sync.WaitGroup // the goroutines that wait for processes and watch memory
 
-	mu      sync.Mutex
-	ended   bool           // no process may be started any more
-	killed  map[int]killed // processes of Start that died of SIGKILL, for naming an OOM victim
+	mu     sync.Mutex
+	ended  bool           // no process may be started any more
+	killed map[int]killed // processes of Start that died of SIGKILL, for naming an OOM victim
 }
 
 // Create makes the namespaces, the control group, the root file system and
@@ -84,7 +84,7 @@ func (s *Sandbox) create(ctx context.Context) error {
 	if err := s.cfg.prepareRootfs(); err != nil {
 		return fmt.Errorf("create sandbox: root directory: %w: %w", ErrNamespace, err)
 	}
-	if err := s.cfg.makeHomePoints(); err != nil {
+	if err := s.cfg.makePoints(); err != nil {
 		return fmt.Errorf("create sandbox: %w: %w", ErrNamespace, err)
 	}
 	spec, err := s.cfg.spec()
@@ -142,8 +142,33 @@ func (s *Sandbox) startInit(ctx context.Context) error {
 	if err != nil {
 		return classify("create sandbox", err)
 	}
+	if err := s.awaitInit(ctx); err != nil {
+		return fmt.Errorf("create sandbox: process 1: %w: %w", ErrNamespace, err)
+	}
 	s.spareInit()
 	return nil
+}
+
+// awaitInit waits until process 1 is what it should be. libcontainer only says
+// that it is about to be executed, which may fail.
+func (s *Sandbox) awaitInit(ctx context.Context) error {
+	file := filepath.Join("/proc", strconv.Itoa(s.initPid), "comm")
+	for {
+		name, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		if string(name) == "polis:init\n" {
+			return nil
+		}
+		select {
+		case <-s.initDone:
+			return fmt.Errorf("%s: %w", s.cfg.InitBinary, ErrGone)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(time.Millisecond):
+		}
+	}
 }
 
 // spareInit keeps process 1 from being chosen when the group is out of memory,

@@ -14,6 +14,9 @@ import (
 // runs out of memory: an agent goes before the host's own programs.
 const oomScoreAdj = 300
 
+// scratchPath is where a sandbox sees its scratch directory.
+const scratchPath = "/var/tmp"
+
 const (
 	private   = unix.MS_PRIVATE | unix.MS_REC
 	bindFlags = unix.MS_BIND | unix.MS_REC
@@ -113,9 +116,9 @@ func (c *Config) mounts() ([]*configs.Mount, error) {
 		tmpfs(c.runtimeDir(), own, unix.MS_NOSUID|unix.MS_NODEV),
 	)
 	if c.ScratchDir != "" {
-		out = append(out, bind(c.ScratchDir, "/var/tmp", false))
+		out = append(out, bind(c.ScratchDir, scratchPath, false))
 	} else {
-		out = append(out, tmpfs("/var/tmp", "mode=1777", unix.MS_NOSUID|unix.MS_NODEV))
+		out = append(out, tmpfs(scratchPath, "mode=1777", unix.MS_NOSUID|unix.MS_NODEV))
 	}
 	if c.HomeDir != "" {
 		out = append(out, bind(c.HomeDir, c.Home, false))
