@@ -284,7 +284,7 @@ func TestAGuardThatWaitsBlocksNobodyElseAndIsInterrupted(t *testing.T) {
 			}
 		}
 	})
-	c := helper(t, "append", v.in("parked"), "x")
+	c := helper(t, "append", v.in("parked"))
 	require.NoError(t, c.Start())
 	<-entered
 	// Reads, creations, renames in the same directory, and invalidation go on.

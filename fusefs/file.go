@@ -73,7 +73,7 @@ func (fs *FS) openBacking(h *handle, in *fuse.OpenIn, out *fuse.OpenOut) syscall
 	if trunc { // only now is it certain that this is the file that was meant
 		e = errnoOf(unix.Ftruncate(fd, 0))
 		if e == 0 && in.Mode&fuse.OPEN_KILL_SUIDGID != 0 {
-			e = killPriv(fd)
+			e = killPriv(fd, in.Gid)
 		}
 		if e == 0 {
 			st, e = statAt(fd, "")
@@ -180,7 +180,7 @@ func (fs *FS) Writev(_ <-chan struct{}, in *fuse.WriteIn, data [][]byte) (uint32
 		return 0, status(errnoOf(err))
 	}
 	if in.WriteFlags&fuse.WRITE_KILL_SUIDGID != 0 {
-		if e := killPriv(h.fd); e != 0 {
+		if e := killPriv(h.fd, in.Gid); e != 0 {
 			return 0, status(e)
 		}
 	}
@@ -228,7 +228,7 @@ func (fs *FS) Fallocate(cancel <-chan struct{}, in *fuse.FallocateIn) fuse.Statu
 		do: func() syscall.Errno {
 			e := errnoOf(unix.Fallocate(h.fd, in.Mode, int64(in.Offset), int64(in.Length)))
 			if e == 0 && in.Uid != 0 {
-				e = killPriv(h.fd)
+				e = killPriv(h.fd, in.Gid)
 			}
 			return e
 		},
@@ -253,7 +253,7 @@ func (fs *FS) CopyFileRange(cancel <-chan struct{}, in *fuse.CopyFileRangeIn) (u
 			copied, err = unix.CopyFileRange(src.fd, &from, dst.fd, &to, length, int(in.Flags))
 			e := errnoOf(err)
 			if e == 0 && in.Uid != 0 {
-				e = killPriv(dst.fd)
+				e = killPriv(dst.fd, in.Gid)
 			}
 			return e
 		},

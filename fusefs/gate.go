@@ -117,6 +117,9 @@ func (fs *FS) tryChange(ctx context.Context, c Caller, m mutation) (tk Ticket, e
 	}
 	defer func() {
 		if (errno != 0 || again) && tk != nil {
+			if f, ok := tk.(Failer); ok {
+				f.Failed()
+			}
 			tk.Done()
 			tk = nil
 		}

@@ -62,6 +62,10 @@ type Target struct {
 // goroutine, and must not block.
 type Ticket interface{ Done() }
 
+// Failer is a Ticket that wants to know that nothing was changed: Failed is
+// called before Done when the I/O was refused or failed.
+type Failer interface{ Failed() }
+
 // Guard decides about every operation before any I/O happens (DESIGN order:
 // validate, policy, lease, I/O, count). A guard is called concurrently. The zero errno
 // means "allowed"; any other value goes to the caller as it is. ctx ends

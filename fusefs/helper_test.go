@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 func helper(t testing.TB, verb string, args ...string) *exec.Cmd {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), "/proc/self/exe", args...)
-	c.Env = append(os.Environ(), "FUSEFS_HELPER="+verb)
+	c.Env = append(os.Environ(), "FUSEFS_HELPER="+verb, "GORACE=atexit_sleep_ms=0")
 	c.Stderr = os.Stderr
 	return c
 }
@@ -45,19 +45,36 @@ func as(t testing.TB, uid, gid uint32, verb string, args ...string) error {
 func help(verb string, args []string) error {
 	switch verb {
 	case "append":
-		f, err := os.OpenFile(args[0], os.O_WRONLY|os.O_APPEND, 0)
-		if err != nil {
-			return err
+		for _, name := range args {
+			f, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0)
+			if err != nil {
+				return err
+			}
+			if _, err := f.WriteString("more"); err != nil {
+				return err
+			}
+			if err := f.Close(); err != nil {
+				return err
+			}
 		}
-		if _, err := f.WriteString(args[1]); err != nil {
-			return err
-		}
-		return f.Close()
+		return nil
 	case "read":
 		_, err := os.ReadFile(args[0])
 		return err
 	case "truncate":
-		return os.Truncate(args[0], 0)
+		for _, name := range args {
+			if err := os.Truncate(name, 0); err != nil {
+				return err
+			}
+		}
+		return nil
+	case "overwrite":
+		for _, name := range args {
+			if err := openClose(name, unix.O_WRONLY|unix.O_TRUNC, 0); err != nil {
+				return err
+			}
+		}
+		return nil
 	case "chmod":
 		mode, err := strconv.ParseUint(args[1], 8, 32)
 		if err != nil {

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"runtime/debug"
 	"strconv"
 	"syscall"
@@ -200,17 +198,43 @@ func (fs *FS) ended(ctx context.Context, within time.Duration) bool {
 }
 
 // abort ends the connection: every caller gets ENOTCONN, the server ENODEV.
+// The control file system is mounted nowhere for that, only opened.
 func (fs *FS) abort() error {
 	if fs.connID == 0 {
 		return fmt.Errorf("fusefs: abort: connection unknown: %w", syscall.ENOTCONN)
 	}
-	path := filepath.Join("/sys/fs/fuse/connections", strconv.Itoa(int(fs.connID)), "abort")
-	err := os.WriteFile(path, []byte("1"), 0o200)
-	if errors.Is(err, os.ErrNotExist) {
-		err = nil // already gone, or no fusectl; ended() tells
+	ctl, err := openFusectl()
+	if err != nil {
+		return fmt.Errorf("fusefs: abort: %w", err)
+	}
+	defer closeFD(ctl)
+	fd, err := unix.Openat(ctl, strconv.Itoa(int(fs.connID))+"/abort", unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ENOENT) {
+		return nil // gone at this very moment
 	}
 	if err != nil {
 		return fmt.Errorf("fusefs: abort: %w", err)
 	}
+	defer closeFD(fd)
+	if _, err := unix.Write(fd, []byte("1")); err != nil {
+		return fmt.Errorf("fusefs: abort: %w", err)
+	}
 	return nil
+}
+
+// openFusectl returns a descriptor of a detached mount of fusectl.
+func openFusectl() (int, error) {
+	ctx, err := unix.Fsopen("fusectl", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return -1, fmt.Errorf("open fusectl: %w", err)
+	}
+	defer closeFD(ctx)
+	if err := unix.FsconfigCreate(ctx); err != nil {
+		return -1, fmt.Errorf("configure fusectl: %w", err)
+	}
+	fd, err := unix.Fsmount(ctx, unix.FSMOUNT_CLOEXEC, 0)
+	if err != nil {
+		return -1, fmt.Errorf("mount fusectl: %w", err)
+	}
+	return fd, nil
 }

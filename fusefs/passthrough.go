@@ -18,8 +18,7 @@ func (fs *FS) wantsPassthrough(h *handle, st *unix.Statx_t, uid uint32) bool {
 		return false
 	}
 	if h.writable {
-		setid := st.Mode&unix.S_ISUID != 0 || st.Mode&(unix.S_ISGID|unix.S_IXGRP) == unix.S_ISGID|unix.S_IXGRP
-		return uid == 0 || !setid
+		return uid == 0 || st.Mode&(unix.S_ISUID|unix.S_ISGID) == 0
 	}
 	return st.Size > smallFile
 }

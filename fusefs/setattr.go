@@ -99,7 +99,7 @@ func (fs *FS) truncate(n *node, in *fuse.SetAttrIn, size int64) syscall.Errno {
 		return e
 	}
 	if in.Valid&fuse.FATTR_KILL_SUIDGID != 0 {
-		return killPriv(fd)
+		return killPriv(fd, in.InHeader.Gid)
 	}
 	return 0
 }
@@ -122,15 +122,17 @@ func chmodFD(fd int, mode uint32) syscall.Errno {
 }
 
 // killPriv takes the set-id bits away after a change by an unprivileged
-// caller. The server is privileged, so the backing file system does not.
-func killPriv(fd int) syscall.Errno {
+// caller of group gid. The server is privileged, so the backing file system
+// does not. Set-group-ID without group execution goes too unless the caller is
+// in the group; of his groups only the first is known here.
+func killPriv(fd int, gid uint32) syscall.Errno {
 	st, e := statAt(fd, "")
 	if e != 0 {
 		return e
 	}
 	mode := uint32(st.Mode) & 0o7777
 	kept := mode &^ unix.S_ISUID
-	if mode&(unix.S_ISGID|unix.S_IXGRP) == unix.S_ISGID|unix.S_IXGRP {
+	if mode&unix.S_IXGRP != 0 || st.Gid != gid {
 		kept &^= unix.S_ISGID
 	}
 	if kept == mode {
