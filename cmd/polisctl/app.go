@@ -35,6 +35,8 @@ type app struct {
 	json    bool
 	quiet   bool
 	timeout time.Duration
+
+	misread bool // the flags could not be parsed
 }
 
 // run parses args, does the verb and returns the exit status.

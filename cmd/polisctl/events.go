@@ -63,6 +63,10 @@ func (a *app) pastEvents(ctx context.Context, c *client.Client, since uint64) er
 }
 
 func (a *app) followEvents(ctx context.Context, c *client.Client, since uint64) error {
+	// A daemon that is not there at all is worth no waiting for.
+	if err := c.Health(ctx); err != nil {
+		return err
+	}
 	p := &page{color: isTerminal(a.stdout) && a.colors()}
 	var lostAt time.Time
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {

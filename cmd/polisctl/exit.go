@@ -65,10 +65,10 @@ func exitTable() []exitRow {
 			api.CodeTimeout, api.CodeBranchLockTimeout, api.CodeExclusiveLockTimeout,
 		}},
 		{exitExec, "Of exec, shell and attach: polis itself failed, whatever the reason; any other status is the command's own.", nil},
-		{exitNoCommand, "Of exec and shell, as in sh(1): the command was not found in the sandbox.", []api.Code{
+		{exitNoCommand, "The command was not found in the sandbox, as in sh(1).", []api.Code{
 			api.CodeCommandNotFound,
 		}},
-		{exitSignal, "128+N: ended by signal N; of exec and shell: the command was.", nil},
+		{exitSignal, "Plus N: signal N ended polisctl or, of exec and shell, the command.", nil},
 	}
 }
 
@@ -114,7 +114,7 @@ func (a *app) fail(cmd *cobra.Command, args []string, err error) int {
 		err = known
 	}
 	status := exitOf(cmd, err)
-	if a.json || asksJSON(args) {
+	if a.json || a.misread && asksJSON(args) {
 		a.failJSON(known)
 		return status
 	}

@@ -23,6 +23,7 @@ at the same time.`,
   polisctl agents exec claude -- go test ./...
   polisctl agents list
   polisctl merge claude`,
+		Version:       version,
 		Args:          cobra.ArbitraryArgs,
 		RunE:          group,
 		SilenceErrors: true,
@@ -48,7 +49,12 @@ at the same time.`,
 	flags.BoolVar(&a.json, "json", false, "print JSON, exactly as the API has it")
 	flags.BoolVarP(&a.quiet, "quiet", "q", false, "print names only, or nothing")
 	flags.DurationVar(&a.timeout, "timeout", 0, "give up after `DURATION`, such as 30s")
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usagef("%w", err) })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		a.misread = true
+		return usagef("%w", err)
+	})
+	// A command that only holds others has one usage line, not two.
+	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}", 1))
 
 	root.AddCommand(
 		a.upCmd(), a.statusCmd(), a.eventsCmd(), a.metricsCmd(),
