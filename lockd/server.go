@@ -47,7 +47,7 @@ type Server struct {
 	byAgent map[string]*conn
 	waits   map[table.WaitID]waitTo
 	unmerge map[string]bool // agents that have not yet answered msgUnmerge
-	armed   time.Time // when tick will look at the clock; zero: not by itself
+	armed   time.Time       // when tick will look at the clock; zero: not by itself
 	closed  bool
 
 	stats  counters
