@@ -415,3 +415,15 @@ func (d *daemon) up() string {
 	d.must("up", "--repo", repo, d.path("ws"))
 	return repo
 }
+
+func readFile(path string) string {
+	b, _ := os.ReadFile(path)
+	return string(b)
+}
+
+// polisd runs another polisd to its end.
+func (d *daemon) polisd(args ...string) result {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	return capture(exec.CommandContext(ctx, filepath.Join(d.bin, "polisd"), args...), "")
+}

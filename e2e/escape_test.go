@@ -1,0 +1,166 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestEscapesAreRefused tries, as an agent, what a hostile program would. A
+// script that prints ESCAPED has got out.
+func TestEscapesAreRefused(t *testing.T) {
+	d := startDaemon(t, options{config: "[locks]\nwait = \"0s\"\n"})
+	project := d.up()
+	outside := d.path("outside.txt")
+	require.NoError(t, os.WriteFile(outside, []byte("outside\n"), 0o666))
+	require.NoError(t, os.Chmod(outside, 0o666))
+	d.add("bob")
+	d.add("alice", "--read", "**", "--write", "**", "--deny", "secret/**")
+	python := func(body string) []string { return []string{"/usr/bin/python3", "-c", preamble + body} }
+	for _, c := range []struct {
+		name    string
+		command []string
+	}{
+		{"symlink to an absolute path", []string{"sh", "-c", "ln -sf " + outside + " l; cat l && echo ESCAPED"}},
+		{"symlink upwards", []string{"sh", "-c", "ln -sf ../../../../../../../.." + outside + " l2; cat l2 && echo ESCAPED"}},
+		{"dot dot", []string{"sh", "-c", "cat ../../outside.txt ../outside.txt && echo ESCAPED"}},
+		{"root of process one", []string{"sh", "-c", "ls /proc/1/root" + d.dir + "/run && echo ESCAPED"}},
+		{"own root", []string{"sh", "-c", "cat /proc/self/root" + outside + " && echo ESCAPED"}},
+		{"descriptors of process one", []string{"sh", "-c", "for f in /proc/1/fd/*; do cat $f/../../outside.txt 2>/dev/null && echo ESCAPED; done; exit 1"}},
+		{"the other agent's worktree", []string{"sh", "-c", "ls " + d.path("ws", ".polis", "worktrees", "bob") + "/README.md && echo ESCAPED"}},
+		{"hard link from a denied name", []string{"sh", "-c", "ln secret/key.txt open.txt && cat open.txt && echo ESCAPED"}},
+		{"rename from a denied directory", []string{"sh", "-c", "mv secret/key.txt open2.txt && cat open2.txt && echo ESCAPED"}},
+		{"rename of the denied directory", []string{"sh", "-c", "mv secret public && cat public/key.txt && echo ESCAPED"}},
+		{"rename of a parent of what is denied", python(`
+os.mkdir("p")
+try:
+    os.rename("secret", "p/secret"); print(open("p/secret/key.txt").read()); print("ESCAPED")
+except OSError as e: print(e)
+`)},
+		{"RENAME_EXCHANGE", python(`
+open("swap.txt", "w").write("x")
+r = libc.renameat2(AT_FDCWD, b"swap.txt", AT_FDCWD, b"secret/key.txt", 2)
+print(r, "ESCAPED" if r == 0 else os.strerror(ctypes.get_errno()))
+`)},
+		{"RENAME_EXCHANGE of directories", python(`
+os.makedirs("pub", exist_ok=True)
+r = libc.renameat2(AT_FDCWD, b"pub", AT_FDCWD, b"secret", 2)
+print(r, "ESCAPED" if r == 0 else os.strerror(ctypes.get_errno()))
+`)},
+		{"O_TMPFILE and linkat into a denied directory", python(`
+try:
+    fd = os.open(".", os.O_TMPFILE | os.O_RDWR, 0o644)
+    os.write(fd, b"x")
+    r = libc.linkat(AT_FDCWD, b"/proc/self/fd/%d" % fd, AT_FDCWD, b"secret/new.txt", 0x400)
+    print(r, "ESCAPED" if r == 0 else os.strerror(ctypes.get_errno()))
+except OSError as e: print(e)
+`)},
+		{"open_by_handle_at", python(`
+h = (ctypes.c_ubyte * 136)(); ctypes.c_uint.from_buffer(h).value = 128
+mid = ctypes.c_int()
+r = libc.name_to_handle_at(AT_FDCWD, b"main.txt", h, ctypes.byref(mid), 0)
+fd = os.open(".", os.O_RDONLY)
+r = libc.open_by_handle_at(fd, h, 0)
+print(r, "ESCAPED" if r >= 0 else os.strerror(ctypes.get_errno()))
+`)},
+		{"mount", python(`
+r = libc.mount(b"tmpfs", b"/tmp", b"tmpfs", 0, None); print("ESCAPED" if r == 0 else os.strerror(ctypes.get_errno()))
+r = libc.umount2(os.getcwdb(), 2); print("ESCAPED" if r == 0 else os.strerror(ctypes.get_errno()))
+`)},
+		{"unshare", python(`
+for f in (0x10000000, 0x00020000, 0x40000000, 0x20000000):
+    r = libc.unshare(f); print(hex(f), "ESCAPED" if r == 0 else os.strerror(ctypes.get_errno()))
+`)},
+		{"clone with new user namespace", []string{"sh", "-c", "unshare -Ur true && echo ESCAPED"}},
+		{"setns", python(`
+for ns in ("mnt", "net", "pid", "user"):
+    try:
+        fd = os.open("/proc/1/ns/" + ns, os.O_RDONLY); r = libc.setns(fd, 0); print("ESCAPED" if r == 0 else os.strerror(ctypes.get_errno()))
+    except OSError as e: print(e)
+`)},
+		{"ptrace of process one", python(`
+r = libc.ptrace(16, 1, 0, 0); print("ESCAPED" if r == 0 else os.strerror(ctypes.get_errno()))
+`)},
+		{"device nodes", []string{"sh", "-c", "mknod d b 8 0 && echo ESCAPED; mknod /tmp/d c 1 1 && echo ESCAPED"}},
+		{"setuid", []string{"sh", "-c", "cp /bin/sh s && chmod 4755 s && ./s -pc 'id -u' | grep -qx 0 && echo ESCAPED; sudo -n true 2>/dev/null && echo ESCAPED; su -c true </dev/null 2>/dev/null && echo ESCAPED"}},
+		{"chroot", python(`
+r = libc.chroot(b"/tmp"); print("ESCAPED" if r == 0 else os.strerror(ctypes.get_errno()))
+`)},
+		{"bpf, keyring, kexec, modules", python(`
+for n in (321, 250, 248, 246, 175, 313, 323, 298):
+    r = libc.syscall(n, 0, 0, 0, 0, 0); print(n, "ESCAPED" if r >= 0 else os.strerror(ctypes.get_errno()))
+`)},
+		{"the daemon's socket", []string{"sh", "-c", "curl -sS --max-time 2 --unix-socket " + d.path("run", "polisd.sock") + " http://p/v1/status && echo ESCAPED"}},
+		{"the shim's sockets", []string{"sh", "-c", "find / -xdev -name '*.sock' 2>/dev/null | grep -E 'shim.sock|lockd.sock|polisd.sock' && echo ESCAPED"}},
+		{"control groups", []string{"sh", "-c", "find /sys/fs/cgroup -name cgroup.procs -o -name memory.limit_in_bytes 2>/dev/null | while read f; do test -w $f && echo ESCAPED; done"}},
+		{"kernel memory", []string{"sh", "-c", "head -c1 /dev/mem /dev/kmem /proc/kcore 2>/dev/null | grep -q . && echo ESCAPED; dmesg >/dev/null 2>&1 && echo ESCAPED"}},
+		{"terminal injection", python(`
+import fcntl, pty
+m, s = pty.openpty()
+try:
+    fcntl.ioctl(s, 0x5412, b"x"); print("ESCAPED")
+except OSError as e: print(e)
+`)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := d.exec("alice", c.command...)
+			require.NotContains(t, r.stdout, "ESCAPED", r.String())
+			require.NotContains(t, r.stdout, "outside\n")
+			require.NotContains(t, r.stdout, "secret\n")
+		})
+	}
+	b, err := os.ReadFile(outside)
+	require.NoError(t, err)
+	require.Equal(t, "outside\n", string(b))
+	b, err = os.ReadFile(filepath.Join(project, "secret/key.txt"))
+	require.NoError(t, err)
+	require.Equal(t, "secret\n", string(b))
+	require.NotEmpty(t, d.must("status"), "the daemon lives")
+}
+
+// preamble gives the scripts the C library.
+const preamble = `
+import os, ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+AT_FDCWD = -100
+`
+
+// TestSwappedSymlink replaces a directory by a link out of the tree while
+// reading below it, from the host's side too, where no sandbox helps.
+func TestSwappedSymlink(t *testing.T) {
+	d := startDaemon(t, options{config: "[locks]\nwait = \"0s\"\n"})
+	d.up()
+	a := d.add("alice")
+	outside := d.path("outside")
+	require.NoError(t, os.MkdirAll(outside, 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(outside, "f"), []byte("outside\n"), 0o644))
+	require.NoError(t, os.Chown(filepath.Join(outside, "f"), owner, owner))
+	r := d.exec("alice", "/usr/bin/python3", "-c", preamble+`
+import threading, time, sys
+os.makedirs("real", exist_ok=True); open("real/f", "w").write("inside\n")
+os.symlink("`+outside+`", "link")
+stop = False
+def swap():
+    while not stop:
+        libc.renameat2(AT_FDCWD, b"real", AT_FDCWD, b"link", 2)
+t = threading.Thread(target=swap); t.start()
+end = time.time() + 3; bad = ok = 0
+while time.time() < end:
+    try:
+        s = open("real/f").read()
+        if "outside" in s: bad += 1
+        else: ok += 1
+        open("real/f", "r+").close()
+    except OSError: pass
+stop = True; t.join()
+print("bad", bad, "ok" if ok else "never")
+`)
+	require.Zero(t, r.code, r.String())
+	require.Contains(t, r.stdout, "bad 0 ok", r.String())
+	require.DirExists(t, a.WorktreePath)
+	b, err := os.ReadFile(filepath.Join(outside, "f"))
+	require.NoError(t, err)
+	require.Equal(t, "outside\n", string(b))
+}
