@@ -427,3 +427,6 @@ func (d *daemon) polisd(args ...string) result {
 	defer cancel()
 	return capture(exec.CommandContext(ctx, filepath.Join(d.bin, "polisd"), args...), "")
 }
+
+// owns is the user a file belongs to.
+func owns(fi os.FileInfo) uint32 { return fi.Sys().(*syscall.Stat_t).Uid }
