@@ -1,0 +1,129 @@
+package git
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// copyTimeout bounds moving objects: the first copy of a large repository.
+const copyTimeout = 30 * time.Minute
+
+// Copy brings what want names, and all they reach, from one repository to
+// another, as a pack through a pipe: each side runs as its own owner and reads
+// only its own files. It moves no ref. What is there already is not sent.
+func Copy(ctx context.Context, from, to Repo, want []string) error {
+	if len(want) == 0 {
+		return nil
+	}
+	// An object that is there proves nothing about what it reaches.
+	err := connected(ctx, to, want)
+	if _, refused := ExitCode(err); err == nil || !refused {
+		return err
+	}
+	have, err := common(ctx, from, to)
+	if err != nil {
+		return err
+	}
+	var revs bytes.Buffer
+	for _, oid := range want {
+		fmt.Fprintln(&revs, oid)
+	}
+	for _, oid := range have {
+		fmt.Fprintf(&revs, "^%s\n", oid)
+	}
+
+	group, inner := errgroup.WithContext(ctx)
+	r, w := io.Pipe()
+	group.Go(func() error {
+		_, err := from.Do(inner, Cmd{
+			Args:  []string{"pack-objects", "--revs", "--stdout", "--thin", "--delta-base-offset", "-q"},
+			Stdin: &revs, Stdout: w, Timeout: copyTimeout,
+		})
+		w.CloseWithError(err) // nil is the end of the pack
+		return err
+	})
+	group.Go(func() error {
+		_, err := to.Do(inner, Cmd{
+			Args:  []string{"index-pack", "--stdin", "--fix-thin"},
+			Stdin: r, Timeout: copyTimeout,
+		})
+		r.CloseWithError(errors.Join(err, io.ErrClosedPipe))
+		return err
+	})
+	if err := group.Wait(); err != nil {
+		return fmt.Errorf("copy commits from %s to %s: %w", from.Dir, to.Dir, err)
+	}
+	return connected(ctx, to, want)
+}
+
+// connected checks that everything want reaches is there, as git fetch does
+// before it lets a ref point to it.
+func connected(ctx context.Context, to Repo, want []string) error {
+	_, err := to.Do(ctx, Cmd{
+		Args:  []string{"rev-list", "--objects", "--stdin", "--not", "--all", "--quiet"},
+		Stdin: strings.NewReader(strings.Join(want, "\n") + "\n"), Timeout: copyTimeout,
+	})
+	if err != nil {
+		return fmt.Errorf("check the commits copied to %s: %w", to.Dir, err)
+	}
+	return nil
+}
+
+// common returns ids both sides have: what the receiver's refs point to, as far
+// as the sender knows it.
+func common(ctx context.Context, from, to Repo) ([]string, error) {
+	refs, err := to.Refs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	seen := map[string]bool{}
+	var ids []string
+	for _, oid := range refs {
+		if !seen[oid] {
+			seen[oid] = true
+			ids = append(ids, oid)
+		}
+	}
+	lack, err := missing(ctx, from, ids)
+	if err != nil {
+		return nil, err
+	}
+	for _, oid := range lack {
+		seen[oid] = false
+	}
+	have := ids[:0]
+	for _, oid := range ids {
+		if seen[oid] {
+			have = append(have, oid)
+		}
+	}
+	return have, nil
+}
+
+// missing returns which of ids the repository does not have.
+func missing(ctx context.Context, r Repo, ids []string) ([]string, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	out, err := r.Do(ctx, Cmd{
+		Args:  []string{"cat-file", "--batch-check=%(objectname)"},
+		Stdin: strings.NewReader(strings.Join(ids, "\n") + "\n"),
+	})
+	if err != nil {
+		return nil, err
+	}
+	var lack []string
+	for line := range strings.Lines(string(out)) {
+		if oid, ok := strings.CutSuffix(strings.TrimSuffix(line, "\n"), " missing"); ok {
+			lack = append(lack, oid)
+		}
+	}
+	return lack, nil
+}

@@ -1,0 +1,65 @@
+package git
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+var (
+	// ErrTooLarge is returned when git prints more than the bound.
+	ErrTooLarge = errors.New("git printed more than the bound")
+	// ErrNotFound is returned for a revision or ref that does not exist.
+	ErrNotFound = errors.New("no such revision")
+	// ErrRefMoved is returned when a ref has not the value it was expected to have.
+	ErrRefMoved = errors.New("the ref has moved meanwhile")
+	// ErrBadName is returned for a string that is not a usable branch name.
+	ErrBadName = errors.New("not a usable branch name")
+	// ErrBadRepo is returned when a directory is not a repository polis can use.
+	ErrBadRepo = errors.New("not a usable git repository")
+)
+
+// ExitError is a git that ran and failed.
+type ExitError struct {
+	Args   []string // as given, without the binary
+	Code   int      // exit code; -1 if killed by a signal
+	Stderr string   // bounded, trimmed
+	cause  error
+}
+
+func (e *ExitError) Error() string {
+	verb := "git"
+	if len(e.Args) > 0 {
+		verb = "git " + e.Args[0]
+	}
+	if line := e.Line(); line != "" {
+		return fmt.Sprintf("%s: %s", verb, line)
+	}
+	return fmt.Sprintf("%s: exit status %d", verb, e.Code)
+}
+
+// Unwrap gives the error of os/exec, or the context's.
+func (e *ExitError) Unwrap() error { return e.cause }
+
+// Line is the line of standard error that says most: the last one that begins
+// with "fatal:" or "error:", else the last one.
+func (e *ExitError) Line() string {
+	lines := strings.Split(strings.TrimSpace(e.Stderr), "\n")
+	for i := len(lines) - 1; i >= 0; i-- {
+		for _, mark := range []string{"fatal: ", "error: "} {
+			if rest, ok := strings.CutPrefix(lines[i], mark); ok {
+				return rest
+			}
+		}
+	}
+	return lines[len(lines)-1]
+}
+
+// ExitCode returns the exit code git failed with, and whether err is such a failure.
+func ExitCode(err error) (int, bool) {
+	var e *ExitError
+	if errors.As(err, &e) && e.cause == nil {
+		return e.Code, true
+	}
+	return 0, false
+}

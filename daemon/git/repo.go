@@ -1,0 +1,217 @@
+package git
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Repo is one repository together with who runs git in it.
+type Repo struct {
+	Runner *Runner
+	// Dir is the git directory, absolute.
+	Dir string
+}
+
+// Run runs git in the repository, without a working tree.
+func (r Repo) Run(ctx context.Context, args ...string) ([]byte, error) {
+	return r.Do(ctx, Cmd{Args: args})
+}
+
+// Do runs c in the repository.
+func (r Repo) Do(ctx context.Context, c Cmd) ([]byte, error) {
+	if c.GitDir == "" {
+		c.GitDir = r.Dir
+	}
+	return r.Runner.Run(ctx, c)
+}
+
+// Line runs git and returns its output without the newline at the end.
+func (r Repo) Line(ctx context.Context, args ...string) (string, error) {
+	out, err := r.Run(ctx, args...)
+	return strings.TrimSuffix(string(out), "\n"), err
+}
+
+// Ref returns the object id ref has, or ErrNotFound. ref is a full ref name.
+func (r Repo) Ref(ctx context.Context, ref string) (string, error) {
+	return r.resolve(ctx, ref)
+}
+
+// Commit resolves a revision to the id of a commit, or returns ErrNotFound.
+func (r Repo) Commit(ctx context.Context, rev string) (string, error) {
+	return r.resolve(ctx, rev+"^{commit}")
+}
+
+func (r Repo) resolve(ctx context.Context, rev string) (string, error) {
+	out, err := r.Line(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", rev)
+	if code, ok := ExitCode(err); ok && (code == 1 || code == 128) {
+		return "", fmt.Errorf("%s: %w", shorten(rev), ErrNotFound)
+	}
+	if err != nil {
+		return "", err
+	}
+	if !IsOID(out) {
+		return "", fmt.Errorf("%s: %w", shorten(rev), ErrNotFound)
+	}
+	return out, nil
+}
+
+// Head returns the branch HEAD points to, short, or "" if HEAD is detached.
+func (r Repo) Head(ctx context.Context) (string, error) {
+	out, err := r.Line(ctx, "symbolic-ref", "--quiet", "HEAD")
+	if code, ok := ExitCode(err); ok && code == 1 {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	if name, ok := strings.CutPrefix(out, "refs/heads/"); ok {
+		return name, nil
+	}
+	return "", nil
+}
+
+// IsAncestor reports whether commit a is b or an ancestor of b.
+func (r Repo) IsAncestor(ctx context.Context, a, b string) (bool, error) {
+	_, err := r.Run(ctx, "merge-base", "--is-ancestor", a, b)
+	if code, ok := ExitCode(err); ok && code == 1 {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Count counts the commits args name to git rev-list.
+func (r Repo) Count(ctx context.Context, args ...string) (int, error) {
+	out, err := r.Line(ctx, append([]string{"rev-list", "--count"}, args...)...)
+	if err != nil {
+		return 0, err
+	}
+	var n int
+	if _, err := fmt.Sscanf(out, "%d", &n); err != nil {
+		return 0, fmt.Errorf("git rev-list --count: %q is not a number", shorten(out))
+	}
+	return n, nil
+}
+
+// Refs lists the refs below prefixes (all if none) with their ids.
+func (r Repo) Refs(ctx context.Context, prefixes ...string) (map[string]string, error) {
+	out, err := r.Run(ctx, append([]string{"for-each-ref", "--format=%(objectname) %(refname)"}, prefixes...)...)
+	if err != nil {
+		return nil, err
+	}
+	refs := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		oid, name, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		if !ok || !IsOID(oid) {
+			return nil, fmt.Errorf("git for-each-ref: cannot read %q", shorten(line))
+		}
+		refs[name] = oid
+	}
+	return refs, nil
+}
+
+// Update moves ref to oid if it still has the value old. An empty old means
+// that the ref must not exist. ErrRefMoved says that it has another value.
+func (r Repo) Update(ctx context.Context, ref, oid, old, why string) error {
+	expect := old
+	if expect == "" {
+		expect = strings.Repeat("0", len(oid))
+	}
+	_, err := r.Run(ctx, "update-ref", "--no-deref", "-m", why, ref, oid, expect)
+	return r.moved(ctx, ref, old, err)
+}
+
+// Delete removes ref if it still has the value old.
+func (r Repo) Delete(ctx context.Context, ref, old string) error {
+	_, err := r.Run(ctx, "update-ref", "--no-deref", "-d", ref, old)
+	return r.moved(ctx, ref, old, err)
+}
+
+// moved turns a failed update into ErrRefMoved if that is the reason.
+func (r Repo) moved(ctx context.Context, ref, old string, err error) error {
+	if err == nil {
+		return nil
+	}
+	now, look := r.Ref(ctx, ref)
+	if errors.Is(look, ErrNotFound) {
+		now, look = "", nil
+	}
+	if look == nil && now != old {
+		return fmt.Errorf("%s: %w", ref, ErrRefMoved)
+	}
+	return err
+}
+
+// UpdateAll gives many refs their ids in one transaction, whatever they were.
+func (r Repo) UpdateAll(ctx context.Context, refs map[string]string, why string) error {
+	if len(refs) == 0 {
+		return nil
+	}
+	var in bytes.Buffer
+	for name, oid := range refs {
+		fmt.Fprintf(&in, "update %s\x00%s\x00\x00", name, oid)
+	}
+	_, err := r.Do(ctx, Cmd{Args: []string{"update-ref", "--no-deref", "-m", why, "--stdin", "-z"}, Stdin: &in})
+	return err
+}
+
+// Person is an author or a committer.
+type Person struct{ Name, Email string }
+
+// CommitTree makes a commit and returns its id. Nothing points to it yet.
+// The zero Person is polis itself.
+func (r Repo) CommitTree(ctx context.Context, tree string, parents []string, message string, author Person) (string, error) {
+	args := []string{"commit-tree", "--no-gpg-sign", tree}
+	for _, p := range parents {
+		args = append(args, "-p", p)
+	}
+	var env []string
+	if author.Name != "" {
+		env = append(env, "GIT_AUTHOR_NAME="+author.Name)
+	}
+	if author.Email != "" {
+		env = append(env, "GIT_AUTHOR_EMAIL="+author.Email)
+	}
+	out, err := r.Do(ctx, Cmd{Args: append(args, "-F", "-"), Env: env, Stdin: strings.NewReader(message)})
+	return strings.TrimSpace(string(out)), err
+}
+
+// Message returns the message of a commit.
+func (r Repo) Message(ctx context.Context, commit string) (string, error) {
+	out, err := r.Run(ctx, "show", "-s", "--format=%B", "--no-show-signature", "--end-of-options", commit)
+	return string(out), err
+}
+
+// Parents returns the parents of a commit.
+func (r Repo) Parents(ctx context.Context, commit string) ([]string, error) {
+	out, err := r.Line(ctx, "rev-list", "--no-walk", "--parents", "--end-of-options", commit)
+	if err != nil {
+		return nil, err
+	}
+	ids := strings.Fields(out)
+	if len(ids) == 0 {
+		return nil, fmt.Errorf("%s: %w", shorten(commit), ErrNotFound)
+	}
+	return ids[1:], nil
+}
+
+// Changed lists the paths that differ between two trees or commits, sorted as
+// git sorts them, byte for byte.
+func (r Repo) Changed(ctx context.Context, a, b string) ([]string, error) {
+	out, err := r.Run(ctx, "diff-tree", "-r", "-z", "--name-only", "--no-renames", "--end-of-options", a, b)
+	if err != nil {
+		return nil, err
+	}
+	return SplitNUL(out), nil
+}
+
+// SplitNUL splits output of -z.
+func SplitNUL(out []byte) []string {
+	s := strings.TrimSuffix(string(out), "\x00")
+	if s == "" {
+		return nil
+	}
+	return strings.Split(s, "\x00")
+}

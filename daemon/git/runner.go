@@ -1,0 +1,255 @@
+package git
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	maxStdout      = 64 << 20 // bytes of captured standard output
+	maxStderr      = 64 << 10 // bytes of kept standard error
+	defaultTimeout = 5 * time.Minute
+	killDelay      = 5 * time.Second // how long pipes may stay open after the kill
+)
+
+// Runner runs git as one user.
+type Runner struct {
+	// UID and GID are who git runs as. A daemon that is not root can only run
+	// it as itself.
+	UID, GID uint32
+	// Git is the program; "git" from the fixed PATH if empty.
+	Git string
+	// Log gets one Debug record per command; nil for none.
+	Log *slog.Logger
+	// Timeout bounds one command that has no bound of its own; 5 minutes if 0.
+	Timeout time.Duration
+}
+
+// Cmd is one command.
+type Cmd struct {
+	Args []string
+	// GitDir, CommonDir, WorkTree and Index become the variables of those names.
+	// Without GitDir, git discovers the repository from Dir, which must then be
+	// the user's own project and never a directory an agent writes.
+	GitDir, CommonDir, WorkTree, Index string
+	// Dir is the working directory; GitDir or / if empty.
+	Dir string
+	// Env is added last: identities and dates.
+	Env []string
+	// Config is added to the settings that hold for every command ("key=value").
+	Config []string
+	// Global is a file read in place of the user's configuration.
+	Global string
+	// Stdin may be nil. Stdout, if not nil, gets the output instead of Run's result.
+	Stdin  io.Reader
+	Stdout io.Writer
+	// Timeout bounds the command; the Runner's if 0.
+	Timeout time.Duration
+	// Under, if not nil, gives the command a mount namespace of its own in which
+	// a mounted view is out of the way.
+	Under *Under
+}
+
+// settings hold for every command. They come from the environment, which for
+// git is a protected source that outranks every file.
+func settings() []string {
+	return []string{
+		"core.hooksPath=/dev/null",
+		"core.fsmonitor=false",
+		"core.untrackedCache=false",
+		"core.pager=cat",
+		"core.editor=false",
+		"core.autocrlf=false",
+		"core.safecrlf=false",
+		"core.sshCommand=ssh -oBatchMode=yes -oConnectTimeout=15",
+		"credential.helper=",
+		"protocol.ext.allow=never",
+		"gc.auto=0",
+		"maintenance.auto=false",
+		"submodule.recurse=false",
+		"fetch.recurseSubmodules=false",
+		"diff.ignoreSubmodules=all",
+		"merge.autoStash=false",
+		"merge.verifySignatures=false",
+		"merge.renormalize=false",
+		"branch.autoSetupMerge=false",
+		"commit.gpgSign=false",
+		"tag.gpgSign=false",
+		"log.showSignature=false",
+		"status.showUntrackedFiles=all",
+		"core.quotePath=true",
+		"advice.detachedHead=false",
+	}
+}
+
+func (r *Runner) environ(c *Cmd) []string {
+	global := c.Global
+	if global == "" {
+		global = "/dev/null"
+	}
+	env := []string{
+		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		"LC_ALL=C", "TZ=UTC",
+		"HOME=/nonexistent", "XDG_CONFIG_HOME=/nonexistent",
+		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=" + global,
+		"GIT_ATTR_NOSYSTEM=1",
+		"GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=/bin/false", "SSH_ASKPASS=/bin/false",
+		"GIT_PAGER=cat", "GIT_EDITOR=/bin/false",
+		"GIT_ALLOW_PROTOCOL=file:git:http:https:ssh",
+		"GIT_OPTIONAL_LOCKS=0",
+		"GIT_LITERAL_PATHSPECS=1",
+		// What an agent could plant in shared refs or in info/: not looked at.
+		"GIT_NO_REPLACE_OBJECTS=1", "GIT_NO_LAZY_FETCH=1", "GIT_GRAFT_FILE=/dev/null",
+		"GIT_AUTHOR_NAME=polis", "GIT_AUTHOR_EMAIL=polis@localhost",
+		"GIT_COMMITTER_NAME=polis", "GIT_COMMITTER_EMAIL=polis@localhost",
+	}
+	for _, v := range []struct{ key, value string }{
+		{"GIT_DIR", c.GitDir}, {"GIT_COMMON_DIR", c.CommonDir},
+		{"GIT_WORK_TREE", c.WorkTree}, {"GIT_INDEX_FILE", c.Index},
+	} {
+		if v.value != "" {
+			env = append(env, v.key+"="+v.value)
+		}
+	}
+	pairs := append(settings(), c.Config...)
+	env = append(env, fmt.Sprintf("GIT_CONFIG_COUNT=%d", len(pairs)))
+	for i, pair := range pairs {
+		key, value, _ := strings.Cut(pair, "=")
+		env = append(env, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s", i, key), fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", i, value))
+	}
+	return append(env, c.Env...)
+}
+
+// Credential is what a process needs to run as uid and gid; nil if that is who
+// the daemon is already.
+func Credential(uid, gid uint32) (*syscall.Credential, error) {
+	if me := uint32(os.Geteuid()); me != 0 {
+		if uid != me {
+			return nil, fmt.Errorf("cannot run git as uid %d: the daemon runs as uid %d and not as root", uid, me)
+		}
+		return nil, nil
+	}
+	return &syscall.Credential{Uid: uid, Gid: gid}, nil // no supplementary groups
+}
+
+// Run runs c and returns what it printed. A git that fails is an *ExitError; a
+// context that ends is its cause.
+func (r *Runner) Run(ctx context.Context, c Cmd) ([]byte, error) {
+	timeout := c.Timeout
+	if timeout == 0 {
+		timeout = r.Timeout
+	}
+	if timeout == 0 {
+		timeout = defaultTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+
+	cred, err := Credential(r.UID, r.GID)
+	if err != nil {
+		return nil, err
+	}
+	program := r.Git
+	if program == "" {
+		program = "git"
+	}
+	cmd := exec.CommandContext(ctx, program, c.Args...)
+	cmd.Env = r.environ(&c)
+	cmd.Dir = c.Dir
+	if cmd.Dir == "" {
+		cmd.Dir = c.GitDir
+	}
+	if cmd.Dir == "" {
+		cmd.Dir = "/"
+	}
+	// The group, not only the process: git starts helpers (ssh, index-pack).
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: cred}
+	cmd.Cancel = func() error {
+		err := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		if errors.Is(err, syscall.ESRCH) {
+			return os.ErrProcessDone
+		}
+		return err
+	}
+	cmd.WaitDelay = killDelay
+	cmd.Stdin = c.Stdin
+	var out bounded
+	out.max, out.full = maxStdout, cancel
+	if c.Stdout != nil {
+		cmd.Stdout = c.Stdout
+	} else {
+		cmd.Stdout = &out
+	}
+	stderr := bounded{max: maxStderr}
+	cmd.Stderr = &stderr
+
+	started := time.Now()
+	if c.Under != nil {
+		err = c.Under.start(cmd)
+	} else {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("start git: %w", err)
+	}
+	err = cmd.Wait()
+	if r.Log != nil {
+		r.Log.Debug("git", "op", strings.Join(c.Args, " "), "path", cmd.Dir, "took", time.Since(started), "err", err)
+	}
+	if out.over {
+		return nil, fmt.Errorf("git %s: %w (%d bytes)", c.verb(), ErrTooLarge, maxStdout)
+	}
+	if err == nil {
+		return out.buf.Bytes(), nil
+	}
+	exit := &ExitError{Args: c.Args, Code: -1, Stderr: strings.TrimSpace(stderr.buf.String())}
+	var status *exec.ExitError
+	if errors.As(err, &status) {
+		exit.Code = status.ExitCode()
+	}
+	if cause := ctx.Err(); cause != nil {
+		exit.cause = cause
+		exit.Stderr = strings.TrimSpace(exit.Stderr + "\nfatal: stopped: " + cause.Error())
+	} else if status == nil || exit.Code < 0 {
+		exit.cause = err
+	}
+	return out.buf.Bytes(), exit
+}
+
+func (c *Cmd) verb() string {
+	if len(c.Args) == 0 {
+		return ""
+	}
+	return c.Args[0]
+}
+
+// bounded keeps the first max bytes. It swallows the rest, so that git does not
+// die of a broken pipe while it explains itself, but tells full about it once.
+type bounded struct {
+	buf  bytes.Buffer
+	max  int
+	over bool
+	full func()
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	n := len(p)
+	if room := b.max - b.buf.Len(); n > room {
+		p = p[:max(room, 0)]
+		if !b.over && b.full != nil {
+			b.full()
+		}
+		b.over = true
+	}
+	b.buf.Write(p)
+	return n, nil
+}

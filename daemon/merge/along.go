@@ -1,0 +1,133 @@
+package merge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"polis/daemon/api"
+	"polis/daemon/git"
+	"polis/daemon/worktree"
+)
+
+// Along says what became of the user's checkout.
+type Along struct {
+	// Target and Commit are where the shared repository is. The commit is in the
+	// project as refs/remotes/polis/<target> if Fetched.
+	Target, Commit string
+	Fetched        bool
+	// Updated: the project's branch of that name is at Commit.
+	Updated bool
+	// Reason says why it is not, Command what the user can do about it.
+	Reason, Command string
+}
+
+// BringAlong takes the project's target branch to where the shared one is, if
+// that is a fast-forward and loses nothing: a checkout with changes, one with
+// filters of its own, and a branch with commits of its own are left alone. An
+// error means that the commits could not even be fetched.
+func (m *Merger) BringAlong(ctx context.Context) (Along, error) {
+	target, err := m.target(ctx, "")
+	if err != nil {
+		return Along{}, err
+	}
+	done, err := m.one(ctx, target)
+	if err != nil {
+		return Along{}, err
+	}
+	defer done()
+	a := Along{Target: target}
+	if a.Commit, err = m.Workspace.Bare().Ref(ctx, git.Branch(target)); err != nil {
+		return a, api.Errorf(api.CodeRepoCorrupt, "read branch %s: %w", target, err)
+	}
+	p, err := m.Workspace.Project(ctx)
+	if err != nil {
+		return a, err
+	}
+	if p == nil {
+		a.Reason = "the project is no git repository"
+		return a, nil
+	}
+	if err := m.Workspace.Publish(ctx, p, target, a.Commit); err != nil {
+		return a, err
+	}
+	a.Fetched = true
+	if err := a.forward(ctx, p); err != nil {
+		a.Reason = err.Error()
+		a.Command = fmt.Sprintf("git -C %s merge --ff-only refs/remotes/polis/%s", shell(p.Path), target)
+		m.Log.Info("project left as it is", "op", "bring along", "path", p.Path, "err", err)
+		return a, nil
+	}
+	a.Updated = true
+	return a, nil
+}
+
+// forward fast-forwards the project's branch; its error is the reason why not.
+func (a *Along) forward(ctx context.Context, p *worktree.Project) error {
+	ref := git.Branch(a.Target)
+	has, err := p.Ref(ctx, ref)
+	if errors.Is(err, git.ErrNotFound) {
+		return fmt.Errorf("the project has no branch %s any more", a.Target)
+	}
+	if err != nil || has == a.Commit {
+		return err
+	}
+	ahead, err := p.IsAncestor(ctx, has, a.Commit)
+	if err != nil {
+		return err
+	}
+	if !ahead {
+		return fmt.Errorf("branch %s of the project has commits of its own", a.Target)
+	}
+	where, err := p.Line(ctx, "for-each-ref", "--format=%(worktreepath)", ref)
+	if err != nil {
+		return err
+	}
+	head, err := p.Head(ctx)
+	if err != nil {
+		return err
+	}
+	switch {
+	case head == a.Target:
+		return a.checkout(ctx, p)
+	case where != "":
+		return fmt.Errorf("branch %s is checked out in another worktree of the project, %s", a.Target, where)
+	}
+	return p.Update(ctx, ref, a.Commit, has, "polis: merge")
+}
+
+// checkout fast-forwards the branch together with the files.
+func (a *Along) checkout(ctx context.Context, p *worktree.Project) error {
+	// A filter is a command. It is the user's own, but it would run on what
+	// agents wrote, without the user having asked for it.
+	out, err := p.Line(ctx, "config", "--name-only", "--get-regexp", `^filter\..*\.(clean|smudge|process)$`)
+	if code, ok := git.ExitCode(err); err != nil && (!ok || code != 1) {
+		return err
+	}
+	if out != "" {
+		name, _, _ := strings.Cut(out, "\n")
+		return fmt.Errorf("the project's configuration has filters (%s), which polis does not run", name)
+	}
+	in := func(args ...string) git.Cmd {
+		return git.Cmd{Args: args, WorkTree: p.Path, Dir: p.Path}
+	}
+	dirty, err := p.Do(ctx, in("status", "--porcelain", "-z", "--untracked-files=no", "--ignore-submodules=none"))
+	if err != nil {
+		return err
+	}
+	if names := git.SplitNUL(dirty); len(names) > 0 {
+		return fmt.Errorf("the checkout has uncommitted changes (%d files)", len(names))
+	}
+	// git itself refuses to overwrite an untracked file, and an ignored one.
+	_, err = p.Do(ctx, in("merge", "--ff-only", "--no-overwrite-ignore", "--no-stat", "--quiet", "--end-of-options", a.Commit))
+	return err
+}
+
+// shell quotes a path for a command line.
+func shell(path string) string {
+	if strings.Trim(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+@") == "" {
+		return path
+	}
+	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+}

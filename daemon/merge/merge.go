@@ -1,0 +1,251 @@
+package merge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"polis/daemon/api"
+	"polis/daemon/git"
+	"polis/daemon/worktree"
+)
+
+const (
+	maxTries = 8                      // times a moved target is merged anew
+	pause    = 100 * time.Millisecond // between tries, when a lock file is in the way
+	maxPaths = 1000                   // names a Result or an error carries
+)
+
+// Locks takes the leases of refs in the daemon's table.
+type Locks interface {
+	// AcquireRef waits, within its own bound, for the lease of a full ref name.
+	AcquireRef(ctx context.Context, ref string) (release func(), err error)
+}
+
+// Merger merges in one workspace. One daemon has one Merger for a workspace.
+type Merger struct {
+	Workspace *worktree.Workspace
+	Locks     Locks // nil takes none
+	Log       *slog.Logger
+
+	once sync.Once
+	turn chan struct{} // holds one token: whose turn it is
+}
+
+// Request is what to merge.
+type Request struct {
+	Agent  string
+	Branch string // the agent's branch, short
+	Target string // the workspace's target branch if empty
+	// Message of the merge commit; one that names agent and branch if empty.
+	Message string
+	// Author of the merge commit; polis if empty.
+	AuthorName, AuthorEmail string
+	// DryRun computes the merge and moves nothing.
+	DryRun bool
+}
+
+// Result is a merge that happened, or would.
+type Result struct {
+	Commit string // the merge commit; empty for a dry run
+	Tree   string
+	Target string
+	Branch string
+	// Onto and Merged are its parents: where target and branch were.
+	Onto, Merged string
+	// Paths it changes in the target, at most 1000.
+	Paths []string
+	// Later counts, for a revert, the merges made after the one taken back.
+	Later int
+}
+
+// one waits for this workspace's turn and for the target's lease.
+func (m *Merger) one(ctx context.Context, target string) (func(), error) {
+	m.once.Do(func() {
+		m.turn = make(chan struct{}, 1)
+		if m.Log == nil {
+			m.Log = slog.New(slog.DiscardHandler)
+		}
+	})
+	select {
+	case m.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, api.Errorf(api.CodeTimeout, "wait for the merges before this one: %w", ctx.Err())
+	}
+	done := func() { <-m.turn }
+	if m.Locks == nil {
+		return done, nil
+	}
+	release, err := m.Locks.AcquireRef(ctx, git.Branch(target))
+	if err != nil {
+		done()
+		return nil, err
+	}
+	return func() { release(); done() }, nil
+}
+
+// target is the branch a request goes to.
+func (m *Merger) target(ctx context.Context, name string) (string, error) {
+	main, err := m.Workspace.Target(ctx)
+	if err != nil || name == "" || name == main {
+		return main, err
+	}
+	if err := git.CheckBranch(name); err != nil {
+		return "", api.Errorf(api.CodeBadRequest, "target: %w", err)
+	}
+	return name, nil
+}
+
+// Merge merges a branch into the target. A conflict is MERGE_CONFLICT with the
+// paths in Details["paths"]; a target that has everything is NOTHING_TO_MERGE.
+func (m *Merger) Merge(ctx context.Context, req Request) (Result, error) {
+	if err := git.CheckBranch(req.Branch); err != nil {
+		return Result{}, api.Errorf(api.CodeBadRequest, "%w", err)
+	}
+	target, err := m.target(ctx, req.Target)
+	if err != nil {
+		return Result{}, err
+	}
+	if req.Branch == target {
+		return Result{}, api.Errorf(api.CodeNothingToMerge, "branch %s is the target itself", target)
+	}
+	done, err := m.one(ctx, target)
+	if err != nil {
+		return Result{}, err
+	}
+	defer done()
+	// The user's own commits on the target come first, or it would diverge.
+	if _, err := m.Workspace.SyncLocked(ctx, target); err != nil {
+		return Result{}, err
+	}
+	var res Result
+	err = m.retry(ctx, target, func(onto string) (string, error) {
+		var err error
+		res, err = m.prepare(ctx, req, target, onto)
+		if err != nil || req.DryRun {
+			return "", err
+		}
+		message := req.Message
+		if strings.TrimSpace(message) == "" {
+			message = fmt.Sprintf("Merge branch '%s' into %s\n", req.Branch, target)
+			if req.Agent != "" {
+				message += "\nAgent: " + req.Agent + "\n"
+			}
+		}
+		res.Commit, err = m.Workspace.Bare().CommitTree(ctx, res.Tree, []string{onto, res.Merged}, message,
+			git.Person{Name: req.AuthorName, Email: req.AuthorEmail})
+		if err != nil {
+			return "", api.Errorf(api.CodeInternal, "make the merge commit: %w", err)
+		}
+		return res.Commit, nil
+	})
+	if err != nil {
+		return Result{}, err
+	}
+	if !req.DryRun {
+		m.Log.Info("branch merged", "agent", req.Agent, "op", "merge", "path", git.Branch(target))
+	}
+	return res, nil
+}
+
+// DryRun says what Merge would do, with the same errors, and moves nothing.
+func (m *Merger) DryRun(ctx context.Context, req Request) (Result, error) {
+	req.DryRun = true
+	return m.Merge(ctx, req)
+}
+
+// prepare computes a merge on top of the commit onto.
+func (m *Merger) prepare(ctx context.Context, req Request, target, onto string) (Result, error) {
+	bare := m.Workspace.Bare()
+	res := Result{Target: target, Branch: req.Branch, Onto: onto}
+	var err error
+	if res.Merged, err = bare.Ref(ctx, git.Branch(req.Branch)); errors.Is(err, git.ErrNotFound) {
+		return res, api.Errorf(api.CodeNotFound, "there is no branch %s to merge", req.Branch)
+	} else if err != nil {
+		return res, api.Errorf(api.CodeRepoCorrupt, "read branch %s: %w", req.Branch, err)
+	}
+	if done, err := bare.IsAncestor(ctx, res.Merged, onto); err != nil {
+		return res, api.Errorf(api.CodeRepoCorrupt, "compare %s with %s: %w", req.Branch, target, err)
+	} else if done {
+		return res, api.Errorf(api.CodeNothingToMerge, "%s has every commit of %s already", target, req.Branch).
+			WithHint("only commits are merged: are the changes committed?")
+	}
+	got, err := mergeTree(ctx, bare, onto, res.Merged)
+	if err != nil {
+		return res, err
+	}
+	if len(got.conflicts) > 0 {
+		return res, conflict(got, req.Branch, target)
+	}
+	res.Tree = got.tree
+	paths, err := bare.Changed(ctx, onto, got.tree)
+	if err != nil {
+		return res, api.Errorf(api.CodeInternal, "list what the merge changes: %w", err)
+	}
+	res.Paths = paths[:min(len(paths), maxPaths)]
+	return res, nil
+}
+
+func conflict(got merged, branch, target string) error {
+	paths := got.conflicts[:min(len(got.conflicts), maxPaths)]
+	return api.Errorf(api.CodeMergeConflict, "%s and %s change the same lines of %d files: %s", branch, target, len(got.conflicts), name(paths, 3)).
+		WithHint("in the agent: git merge %s, resolve, commit; then merge again", target).
+		With("paths", paths).With("messages", got.messages)
+}
+
+// name writes a few paths, quoted: they can have any bytes.
+func name(paths []string, n int) string {
+	var b strings.Builder
+	for i, p := range paths {
+		if i == n {
+			fmt.Fprintf(&b, ", and %d more", len(paths)-n)
+			break
+		}
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%q", api.Shorten(p, 120))
+	}
+	return b.String()
+}
+
+// retry moves the target to what build makes of its present commit, as long as
+// somebody else moves it meanwhile, but not for ever. A build that returns no
+// commit moves nothing.
+func (m *Merger) retry(ctx context.Context, target string, build func(onto string) (string, error)) error {
+	bare, ref := m.Workspace.Bare(), git.Branch(target)
+	var last error
+	for try := range maxTries {
+		if try > 0 {
+			select {
+			case <-time.After(pause * time.Duration(try)):
+			case <-ctx.Done():
+				return api.Errorf(api.CodeTimeout, "move branch %s: %w", target, ctx.Err())
+			}
+		}
+		onto, err := bare.Ref(ctx, ref)
+		if errors.Is(err, git.ErrNotFound) {
+			return api.Errorf(api.CodeNotFound, "there is no branch %s to merge to", target)
+		} else if err != nil {
+			return api.Errorf(api.CodeRepoCorrupt, "read branch %s: %w", target, err)
+		}
+		commit, err := build(onto)
+		if err != nil || commit == "" {
+			return err
+		}
+		if last = bare.Update(ctx, ref, commit, onto, "polis: merge"); last == nil {
+			return nil
+		}
+		var exit *git.ExitError
+		locked := errors.As(last, &exit) && strings.Contains(exit.Stderr, ".lock")
+		if !errors.Is(last, git.ErrRefMoved) && !locked {
+			break
+		}
+	}
+	return api.Errorf(api.CodeRefConflict, "move branch %s: %w", target, last).
+		WithHint("something else keeps changing it; if a *.lock file was left in the shared repository by a crash, remove it")
+}

@@ -1,0 +1,116 @@
+package merge
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"polis/daemon/api"
+	"polis/daemon/git"
+)
+
+// Revert takes a merge back by a new commit on the target (git revert -m 1),
+// without a checkout. Result.Later counts the merges made since. A change
+// that later ones build on is MERGE_CONFLICT; one taken back already is
+// NOTHING_TO_MERGE.
+func (m *Merger) Revert(ctx context.Context, commit string) (Result, error) {
+	if !git.IsOID(commit) {
+		return Result{}, api.Errorf(api.CodeBadRequest, "%q is not a full commit id", api.Shorten(commit, 80))
+	}
+	target, err := m.target(ctx, "")
+	if err != nil {
+		return Result{}, err
+	}
+	done, err := m.one(ctx, target)
+	if err != nil {
+		return Result{}, err
+	}
+	defer done()
+	if _, err := m.Workspace.SyncLocked(ctx, target); err != nil {
+		return Result{}, err
+	}
+	bare := m.Workspace.Bare()
+	if _, err := bare.Commit(ctx, commit); err != nil {
+		return Result{}, api.Errorf(api.CodeNotFound, "there is no commit %s: %w", commit, err)
+	}
+	parents, err := bare.Parents(ctx, commit)
+	if err != nil {
+		return Result{}, api.Errorf(api.CodeRepoCorrupt, "read commit %s: %w", commit, err)
+	}
+	if len(parents) != 2 {
+		return Result{}, api.Errorf(api.CodeBadRequest, "%s is not a merge of two branches", commit).
+			WithHint("give the merge commit that polisctl merge printed")
+	}
+	var res Result
+	err = m.retry(ctx, target, func(onto string) (string, error) {
+		var err error
+		res, err = m.unmerge(ctx, target, onto, commit, parents[0])
+		return res.Commit, err
+	})
+	if err != nil {
+		return Result{}, err
+	}
+	m.Log.Info("merge reverted", "op", "revert", "path", git.Branch(target))
+	return res, nil
+}
+
+// unmerge makes the commit that takes a merge back on top of onto.
+func (m *Merger) unmerge(ctx context.Context, target, onto, commit, before string) (Result, error) {
+	bare := m.Workspace.Bare()
+	res := Result{Target: target, Onto: onto, Merged: commit}
+	fail := func(err error) (Result, error) {
+		return res, api.Errorf(api.CodeInternal, "take back %s: %w", commit, err)
+	}
+	line, err := bare.Run(ctx, "rev-list", "--first-parent", onto, "^"+before)
+	if err != nil {
+		return fail(err)
+	}
+	if !slices.Contains(strings.Fields(string(line)), commit) {
+		return res, api.Errorf(api.CodeBadRequest, "%s was not merged into %s", commit, target)
+	}
+	if res.Later, err = bare.Count(ctx, "--first-parent", "--min-parents=2", onto, "^"+commit); err != nil {
+		return fail(err)
+	}
+	// A revert is a merge whose base is the merge commit, ours the target and
+	// theirs the state before. This git's merge-tree finds the base by itself, so
+	// it gets three commits of which one is the parent of both others.
+	base, err := bare.CommitTree(ctx, commit+"^{tree}", nil, "base\n", git.Person{})
+	if err != nil {
+		return fail(err)
+	}
+	ours, err := bare.CommitTree(ctx, onto+"^{tree}", []string{base}, "ours\n", git.Person{})
+	if err != nil {
+		return fail(err)
+	}
+	theirs, err := bare.CommitTree(ctx, before+"^{tree}", []string{base}, "theirs\n", git.Person{})
+	if err != nil {
+		return fail(err)
+	}
+	got, err := mergeTree(ctx, bare, ours, theirs)
+	if err != nil {
+		return res, err
+	}
+	if len(got.conflicts) > 0 {
+		return res, api.Errorf(api.CodeMergeConflict, "what %s brought was changed since in %d files: %s", commit[:12], len(got.conflicts), name(got.conflicts, 3)).
+			WithHint("%d merges came after it; revert those first, or undo the change by hand", res.Later).
+			With("paths", got.conflicts[:min(len(got.conflicts), maxPaths)]).With("later", res.Later)
+	}
+	if res.Paths, err = bare.Changed(ctx, onto, got.tree); err != nil {
+		return fail(err)
+	}
+	if len(res.Paths) == 0 {
+		return res, api.Errorf(api.CodeNothingToMerge, "%s is taken back already: nothing of it is left in %s", commit[:12], target)
+	}
+	res.Paths = res.Paths[:min(len(res.Paths), maxPaths)]
+	res.Tree = got.tree
+	subject, err := bare.Line(ctx, "show", "-s", "--format=%s", "--end-of-options", commit)
+	if err != nil {
+		return fail(err)
+	}
+	message := fmt.Sprintf("Revert %q\n\nThis reverts commit %s, reversing\nchanges made to %s.\n", subject, commit, before)
+	if res.Commit, err = bare.CommitTree(ctx, got.tree, []string{onto}, message, git.Person{}); err != nil {
+		return fail(err)
+	}
+	return res, nil
+}

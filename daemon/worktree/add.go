@@ -1,0 +1,186 @@
+package worktree
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"polis/daemon/api"
+	"polis/daemon/git"
+)
+
+// checkoutTimeout bounds filling a worktree; undoTimeout bounds taking back
+// what failed.
+const (
+	checkoutTimeout = 30 * time.Minute
+	undoTimeout     = 30 * time.Second
+)
+
+// Add makes an agent's worktree on a branch, agent/<name> if branch is empty. A
+// new branch starts at base, the target branch if empty; a branch that exists
+// is used as it is. An agent that has its worktree already keeps it. What a
+// crash left is put aside first.
+func (w *Workspace) Add(ctx context.Context, agent, branch, base string) (Worktree, error) {
+	if err := api.CheckName(agent); err != nil {
+		return Worktree{}, err
+	}
+	name := branch
+	if name == "" {
+		name = "agent/" + agent
+	}
+	if err := git.CheckBranch(name); err != nil {
+		return Worktree{}, api.Errorf(api.CodeInvalidName, "%w", err).
+			WithHint("use a name like agent/%s", agent)
+	}
+	done, err := w.exclusive(ctx, agent)
+	if err != nil {
+		return Worktree{}, err
+	}
+	defer done()
+	target, err := w.Target(ctx)
+	if err != nil {
+		return Worktree{}, err
+	}
+	if err := w.uncovered(agent, api.CodeWorktreeFailed); err != nil {
+		return Worktree{}, err
+	}
+	switch has := w.look(agent); {
+	case has.Broken == nil && (branch == "" || has.Branch == branch):
+		return has, nil
+	case has.Broken == nil:
+		return Worktree{}, api.Errorf(api.CodeWorktreeFailed, "%s has a worktree already, on branch %q", agent, has.Branch).
+			WithHint("polisctl discard %s puts it aside", agent)
+	case !errors.Is(has.Broken, errAbsent):
+		if err := w.putAside(has); err != nil {
+			return Worktree{}, err
+		}
+	}
+	if err := w.free(name, target); err != nil {
+		return Worktree{}, err
+	}
+	return w.create(ctx, agent, name, base, target)
+}
+
+// free refuses a branch that merges go to or that another agent is on.
+func (w *Workspace) free(branch, target string) error {
+	if branch == target {
+		return api.Errorf(api.CodeRefConflict, "branch %s is where merges go; no agent works on it", branch).
+			WithHint("leave --branch out, or name another one")
+	}
+	list, err := w.List()
+	if err != nil {
+		return err
+	}
+	for _, t := range list {
+		if t.Branch == branch {
+			return api.Errorf(api.CodeRefConflict, "branch %s is checked out by agent %s", branch, t.Agent).
+				WithHint("two agents cannot work on one branch: leave --branch out, or name another one").With("agent", t.Agent)
+		}
+	}
+	return nil
+}
+
+// create makes branch and worktree; when it fails, it leaves nothing.
+func (w *Workspace) create(ctx context.Context, agent, branch, base, target string) (Worktree, error) {
+	bare := w.Bare()
+	release, err := w.acquire(ctx, git.Branch(branch))
+	if err != nil {
+		return Worktree{}, err
+	}
+	defer release()
+
+	args := []string{"worktree", "add", "--quiet"}
+	start := ""
+	if _, err := bare.Ref(ctx, git.Branch(branch)); err == nil {
+		args = append(args, "--", w.tree(agent), branch)
+	} else if errors.Is(err, git.ErrNotFound) {
+		if base == "" {
+			base = git.Branch(target)
+		}
+		if start, err = bare.Commit(ctx, base); err != nil {
+			return Worktree{}, api.Errorf(api.CodeWorktreeFailed, "start branch %s: %w", branch, err).
+				WithHint("the base must be a branch, a tag or a commit of the workspace")
+		}
+		args = append(args, "--no-track", "-b", branch, "--", w.tree(agent), start)
+	} else {
+		return Worktree{}, api.Errorf(api.CodeWorktreeFailed, "look for branch %s: %w", branch, err)
+	}
+
+	undo := func(cause error) (Worktree, error) {
+		// The caller's context may be why it failed.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+		defer cancel()
+		err := errors.Join(os.RemoveAll(w.tree(agent)), os.RemoveAll(w.admin(agent)))
+		if start != "" {
+			if gone := bare.Delete(ctx, git.Branch(branch), start); gone != nil {
+				if _, look := bare.Ref(ctx, git.Branch(branch)); !errors.Is(look, git.ErrNotFound) {
+					err = errors.Join(err, gone)
+				}
+			}
+		}
+		if err != nil {
+			w.cfg.Log.Error("undo a failed worktree", "agent", agent, "op", "worktree add", "path", w.tree(agent), "err", err)
+		}
+		return Worktree{}, cause
+	}
+	// The directory of worktrees is root's; each one belongs to the owner.
+	if err := os.Mkdir(w.tree(agent), 0o755); err != nil {
+		return Worktree{}, api.Errorf(api.CodeWorktreeFailed, "make the worktree of %s: %w", agent, err)
+	}
+	if err := give(w.tree(agent), w.cfg.UID, w.cfg.GID); err != nil {
+		return undo(api.Errorf(api.CodeWorktreeFailed, "make the worktree of %s: %w", agent, err))
+	}
+	if _, err := bare.Do(ctx, git.Cmd{Args: args, Timeout: checkoutTimeout}); err != nil {
+		return undo(w.addFailed(branch, agent, err))
+	}
+	made := w.look(agent)
+	if made.Broken != nil {
+		return undo(api.Errorf(api.CodeWorktreeFailed, "git made a worktree for %s that it cannot use: %w", agent, made.Broken))
+	}
+	w.cfg.Log.Info("worktree made", "agent", agent, "op", "worktree add", "path", made.Path)
+	return made, nil
+}
+
+func (w *Workspace) addFailed(branch, agent string, err error) error {
+	var exit *git.ExitError
+	if errors.As(err, &exit) && (strings.Contains(exit.Stderr, "cannot lock ref") || strings.Contains(exit.Stderr, "cannot create")) {
+		return api.Errorf(api.CodeRefConflict, "branch %s cannot be made: %w", branch, err).
+			WithHint("a branch named like a folder of it exists (git cannot have both a and a/b): use --branch with another name")
+	}
+	return api.Errorf(api.CodeWorktreeFailed, "make the worktree of %s: %w", agent, err)
+}
+
+// putAside moves what is left of a worktree to the trash directory, where a
+// person can look at it.
+func (w *Workspace) putAside(t Worktree) error {
+	dir, err := w.asideDir(t.Agent)
+	if err != nil {
+		return err
+	}
+	for from, to := range map[string]string{t.Path: "worktree", t.GitDir: "gitdir"} {
+		if err := os.Rename(from, filepath.Join(dir, to)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return api.Errorf(api.CodeWorktreeFailed, "put the rest of %s's old worktree aside: %w", t.Agent, err)
+		}
+	}
+	w.cfg.Log.Warn("put a broken worktree aside", "agent", t.Agent, "op", "heal", "path", dir, "err", t.Broken)
+	return nil
+}
+
+// asideDir makes a directory in the trash that only root and the owner enter.
+func (w *Workspace) asideDir(agent string) (string, error) {
+	if err := os.MkdirAll(w.trashDir(), 0o755); err != nil {
+		return "", api.Errorf(api.CodeWorktreeFailed, "make the trash directory: %w", err)
+	}
+	dir, err := os.MkdirTemp(w.trashDir(), agent+"."+w.cfg.Now().UTC().Format(stampFormat)+".")
+	if err == nil {
+		err = give(dir, w.cfg.UID, w.cfg.GID)
+	}
+	if err != nil {
+		return "", api.Errorf(api.CodeWorktreeFailed, "make a place in the trash: %w", err)
+	}
+	return dir, nil
+}

@@ -1,0 +1,141 @@
+package worktree
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"polis/daemon/api"
+)
+
+// Worktree is one agent's worktree as git's files describe it.
+type Worktree struct {
+	Agent  string
+	Path   string // where the files are, and where the view is mounted
+	Branch string // the branch it is on, short; empty if HEAD is detached
+	GitDir string // its part of the shared repository
+	// Broken says why the worktree cannot be used; nil if it can. A broken one
+	// does not stop the others.
+	Broken error
+}
+
+// maxGitFile bounds the small files of a git directory, in bytes.
+const maxGitFile = 64 << 10
+
+// List returns the worktrees there are, by name. It reads files an agent can
+// write, as data: git's own list would follow what they say.
+func (w *Workspace) List() ([]Worktree, error) {
+	if err := w.guard(); err != nil {
+		return nil, err
+	}
+	names := map[string]bool{}
+	for _, dir := range []string{filepath.Join(w.bareDir(), "worktrees"), w.treesDir()} {
+		entries, err := os.ReadDir(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, api.Errorf(api.CodeWorktreeFailed, "list worktrees: %w", err)
+		}
+		for _, e := range entries {
+			if api.CheckName(e.Name()) == nil {
+				names[e.Name()] = true
+			}
+		}
+	}
+	list := make([]Worktree, 0, len(names))
+	for name := range names {
+		list = append(list, w.look(name))
+	}
+	sort.Slice(list, func(i, j int) bool { return list[i].Agent < list[j].Agent })
+	return list, nil
+}
+
+// errAbsent says that there is neither a directory nor a git directory.
+var errAbsent = errors.New("there is no worktree")
+
+// look reads one worktree.
+func (w *Workspace) look(agent string) Worktree {
+	t := Worktree{Agent: agent, Path: w.tree(agent), GitDir: w.admin(agent)}
+	_, noTree := isDir(t.Path)
+	_, noAdmin := isDir(t.GitDir)
+	switch {
+	case errors.Is(noTree, fs.ErrNotExist) && errors.Is(noAdmin, fs.ErrNotExist):
+		t.Broken = errAbsent
+		return t
+	case noAdmin != nil:
+		t.Broken = fmt.Errorf("its part of the git directory is missing: %w", noAdmin)
+		return t
+	}
+	root, err := os.OpenRoot(t.GitDir)
+	if err != nil {
+		t.Broken = err
+		return t
+	}
+	defer root.Close()
+	head, err := readSmall(root, "HEAD")
+	if err != nil {
+		t.Broken = fmt.Errorf("read HEAD: %w", err)
+		return t
+	}
+	if ref, ok := strings.CutPrefix(strings.TrimSpace(head), "ref: refs/heads/"); ok {
+		t.Branch = ref
+	}
+	lock, err := readSmall(root, "locked")
+	switch {
+	case err == nil && strings.TrimSpace(lock) == "initializing":
+		t.Broken = errors.New("its checkout was interrupted")
+	case noTree != nil:
+		t.Broken = fmt.Errorf("its directory is missing: %w", noTree)
+	default:
+		t.Broken = w.linked(t)
+	}
+	return t
+}
+
+// linked checks the .git file that makes a directory a worktree. Through a
+// mounted view it is not looked at: the shim answers for what it serves.
+func (w *Workspace) linked(t Worktree) error {
+	if there, err := mounted(t.Path); err != nil || there {
+		return err
+	}
+	root, err := os.OpenRoot(t.Path)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	link, err := readSmall(root, ".git")
+	if err != nil {
+		return fmt.Errorf("read .git: %w", err)
+	}
+	if strings.TrimSuffix(link, "\n") != "gitdir: "+t.GitDir {
+		return errors.New("its .git leads elsewhere")
+	}
+	return nil
+}
+
+// readSmall reads a small regular file below root. A pipe or a device that was
+// put in its place is refused without waiting for it.
+func readSmall(root *os.Root, name string) (string, error) {
+	f, err := root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil {
+		return "", err
+	}
+	if !fi.Mode().IsRegular() {
+		return "", fmt.Errorf("%s is not a regular file", name)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxGitFile+1))
+	if err == nil && len(data) > maxGitFile {
+		err = fmt.Errorf("%s has more than %d bytes", name, maxGitFile)
+	}
+	return string(data), err
+}

@@ -1,0 +1,124 @@
+package worktree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"polis/daemon/api"
+	"polis/daemon/git"
+)
+
+// Owner is who a file belongs to.
+type Owner struct{ UID, GID uint32 }
+
+func ownerOf(path string) (Owner, error) {
+	fi, err := os.Stat(path)
+	if err != nil {
+		return Owner{}, err
+	}
+	st, ok := fi.Sys().(*syscall.Stat_t)
+	if !ok {
+		return Owner{}, fmt.Errorf("%s: the system does not say who owns it", path)
+	}
+	return Owner{UID: st.Uid, GID: st.Gid}, nil
+}
+
+// Project is the user's own checkout, seen as its owner.
+type Project struct {
+	git.Repo
+	Path    string // the top of the working tree, without symlinks
+	Owner   Owner
+	Format  string // "sha1" or "sha256"
+	Shallow bool
+	Bare    bool
+}
+
+// Project looks at the workspace's project. It is nil, without an error, if
+// the project is not a git repository.
+func (w *Workspace) Project(ctx context.Context) (*Project, error) {
+	path, err := filepath.EvalSymlinks(w.linkPath())
+	if err != nil {
+		return nil, api.Errorf(api.CodeWorkspaceInvalid, "the project of %s: %w", w.cfg.Workspace, err).
+			WithHint("is the checkout still where it was? polisctl up --repo PATH %s names it", w.cfg.Workspace)
+	}
+	return w.inspect(ctx, path)
+}
+
+// inspect asks git about the directory path, as the directory's owner.
+func (w *Workspace) inspect(ctx context.Context, path string) (*Project, error) {
+	own, err := ownerOf(path)
+	if err != nil {
+		return nil, api.Errorf(api.CodeWorkspaceInvalid, "look at the project: %w", err)
+	}
+	run := w.runner(own.UID, own.GID)
+	ask := func(args ...string) (string, error) {
+		out, err := run.Run(ctx, git.Cmd{
+			Args: append([]string{"rev-parse"}, args...), Dir: path, Config: []string{"safe.directory=" + path},
+		})
+		return strings.TrimSuffix(string(out), "\n"), err
+	}
+	dir, err := ask("--absolute-git-dir")
+	if err != nil {
+		return nil, w.notARepo(path, own, err)
+	}
+	p := &Project{Repo: git.Repo{Runner: run, Dir: dir}, Path: path, Owner: own}
+	flags, err := ask("--is-bare-repository", "--is-inside-work-tree", "--is-shallow-repository", "--show-object-format")
+	f := strings.Fields(flags)
+	if err != nil || len(f) != 4 {
+		return nil, api.Errorf(api.CodeWorkspaceInvalid, "%s: git does not understand the repository: %w", path, orUnknown(err))
+	}
+	p.Bare, p.Shallow, p.Format = f[0] == "true", f[2] == "true", f[3]
+	if p.Bare {
+		return p, nil
+	}
+	if f[1] != "true" {
+		return nil, api.Errorf(api.CodeWorkspaceInvalid, "%s is inside a git directory", path).
+			WithHint("give the working tree it belongs to")
+	}
+	// A name may end in a newline, so the answer stands alone.
+	top, err := ask("--show-toplevel")
+	if err != nil {
+		return nil, api.Errorf(api.CodeWorkspaceInvalid, "%s: find the top of the working tree: %w", path, err)
+	}
+	if top != path {
+		return nil, api.Errorf(api.CodeWorkspaceInvalid, "%s is only a part of the repository %s", path, top).
+			WithHint("use the whole repository: --repo %s", top).With("toplevel", top)
+	}
+	return p, nil
+}
+
+// notARepo turns a failed discovery into an error, or into nil if path simply
+// is not a git repository.
+func (w *Workspace) notARepo(path string, own Owner, err error) error {
+	var exit *git.ExitError
+	if !errors.As(err, &exit) || exit.Code < 0 {
+		return fmt.Errorf("look for a git repository in %s: %w", path, err)
+	}
+	text := exit.Stderr
+	switch {
+	case strings.Contains(text, "refstorage") || strings.Contains(text, "reftable"):
+		return api.Errorf(api.CodeWorkspaceInvalid, "%s keeps its refs as a reftable, which the git on this machine cannot read: %w", path, err).
+			WithHint("git refs migrate --ref-format=files (git 2.46 or later) converts the repository")
+	case strings.Contains(text, "not a git repository"):
+		if _, err := os.Lstat(filepath.Join(path, ".git")); errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return api.Errorf(api.CodeWorkspaceInvalid, "%s has a .git, but it is not a working repository: %w", path, err).
+			WithHint("git -C %s status says what is wrong with it", path)
+	}
+	return api.Errorf(api.CodeWorkspaceInvalid, "open the repository at %s as uid %d: %w", path, own.UID, err)
+}
+
+// orUnknown keeps %w from printing a nil error.
+func orUnknown(err error) error {
+	if err == nil {
+		return errors.New("unexpected answer")
+	}
+	return err
+}

@@ -1,0 +1,130 @@
+package worktree
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"polis/daemon/api"
+	"polis/daemon/git"
+)
+
+// Remove takes an agent's worktree away and keeps its branch. It asks nothing:
+// Save comes before it. A worktree that is not there is removed already.
+func (w *Workspace) Remove(ctx context.Context, agent string) error {
+	done, err := w.exclusive(ctx, agent)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return w.remove(agent)
+}
+
+func (w *Workspace) remove(agent string) error {
+	if err := api.CheckName(agent); err != nil {
+		return err
+	}
+	if err := w.uncovered(agent, api.CodeBadState); err != nil {
+		return err
+	}
+	// Out of the way first, so that an interrupted removal leaves no half of a
+	// worktree; then the files. RemoveAll follows no symlink.
+	gone, err := os.MkdirTemp(w.polis(), "save-")
+	if err != nil {
+		return api.Errorf(api.CodeWorktreeFailed, "remove the worktree of %s: %w", agent, err)
+	}
+	for from, to := range map[string]string{w.tree(agent): "worktree", w.admin(agent): "gitdir"} {
+		if e := os.Rename(from, filepath.Join(gone, to)); e != nil && !errors.Is(e, fs.ErrNotExist) {
+			err = errors.Join(err, e)
+		}
+	}
+	if err = errors.Join(err, os.RemoveAll(gone)); err != nil {
+		return api.Errorf(api.CodeWorktreeFailed, "remove the worktree of %s: %w", agent, err)
+	}
+	return nil
+}
+
+// Discard saves everything, then removes the worktree and deletes the branch.
+// branch is the agent's own; the one its worktree is on if empty. The view must
+// be gone.
+func (w *Workspace) Discard(ctx context.Context, agent, branch string) (TrashRef, error) {
+	done, err := w.exclusive(ctx, agent)
+	if err != nil {
+		return TrashRef{}, err
+	}
+	defer done()
+	if err := api.CheckName(agent); err != nil {
+		return TrashRef{}, err
+	}
+	if err := w.uncovered(agent, api.CodeBadState); err != nil {
+		return TrashRef{}, err
+	}
+	saved, err := w.save(ctx, agent, SaveOptions{Branch: branch})
+	if err != nil {
+		return TrashRef{}, err
+	}
+	if len(saved.Nested) > 0 {
+		// Repositories inside the worktree have objects of their own, which a
+		// trash ref cannot hold: the whole directory stays.
+		t := w.look(agent)
+		t.Broken = errors.New("holds repositories of its own")
+		if err := w.putAside(t); err != nil {
+			return saved, err
+		}
+	}
+	if err := w.remove(agent); err != nil {
+		return saved, err
+	}
+	if branch == "" {
+		branch = saved.Branch
+	}
+	return saved, w.DropBranch(ctx, branch, saved.Commit)
+}
+
+// DropBranch deletes a branch, if everything on it is reachable from the target
+// branch or from the commit kept. A branch that does not exist is deleted already.
+func (w *Workspace) DropBranch(ctx context.Context, branch, kept string) error {
+	if branch == "" {
+		return nil
+	}
+	if err := git.CheckBranch(branch); err != nil {
+		return api.Errorf(api.CodeInvalidName, "%w", err)
+	}
+	target, err := w.Target(ctx)
+	if err != nil {
+		return err
+	}
+	if branch == target {
+		return api.Errorf(api.CodeRefConflict, "branch %s is where merges go; it is not deleted", branch)
+	}
+	release, err := w.acquire(ctx, git.Branch(branch))
+	if err != nil {
+		return err
+	}
+	defer release()
+	bare := w.Bare()
+	tip, err := bare.Ref(ctx, git.Branch(branch))
+	if errors.Is(err, git.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return api.Errorf(api.CodeWorktreeFailed, "delete branch %s: %w", branch, err)
+	}
+	not := []string{tip, "--not", git.Branch(target)}
+	if kept != "" {
+		not = append(not, kept)
+	}
+	lost, err := bare.Count(ctx, not...)
+	if err != nil {
+		return api.Errorf(api.CodeWorktreeFailed, "delete branch %s: %w", branch, err)
+	}
+	if lost > 0 {
+		return api.Errorf(api.CodeUnsavedWork, "branch %s has %d commits that are nowhere else", branch, lost)
+	}
+	if err := bare.Delete(ctx, git.Branch(branch), tip); err != nil {
+		return api.Errorf(api.CodeRefConflict, "delete branch %s: %w", branch, err)
+	}
+	return nil
+}

@@ -1,0 +1,78 @@
+package worktree
+
+import (
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"polis/daemon/api"
+)
+
+var (
+	schemeRE = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9+.-]*)://`)
+	scpRE    = regexp.MustCompile(`^([A-Za-z0-9._][A-Za-z0-9._-]*@)?[A-Za-z0-9][A-Za-z0-9._-]*:[^:]`)
+)
+
+// source is where a project comes from: a directory on this machine or a URL.
+type source struct {
+	path string // absolute, without symlinks; "" if it is a URL
+	url  string
+}
+
+// parseSource reads what the user gave as repository.
+func parseSource(repo string) (source, error) {
+	bad := func(format string, args ...any) (source, error) {
+		return source{}, api.Errorf(api.CodeWorkspaceInvalid, "repository %q: "+format, append([]any{api.Shorten(repo, 200)}, args...)...).
+			WithHint("give the path of a checkout, or a URL: https://..., ssh://..., git://..., file://... or user@host:path")
+	}
+	switch {
+	case strings.ContainsAny(repo, "\x00\n\r"):
+		return bad("contains a control character")
+	case strings.HasPrefix(repo, "-"):
+		return bad("begins with a dash")
+	}
+	if m := schemeRE.FindStringSubmatch(repo); m != nil {
+		u, err := url.Parse(repo)
+		if err != nil {
+			return bad("is not a URL")
+		}
+		switch strings.ToLower(m[1]) {
+		case "http", "https", "ssh", "git":
+			if u.Hostname() == "" || strings.HasPrefix(u.Hostname(), "-") || strings.HasPrefix(u.User.Username(), "-") {
+				return bad("has no usable host")
+			}
+		case "file":
+			if u.Host != "" && u.Host != "localhost" {
+				return bad("a file URL names no host")
+			}
+		default:
+			return bad("polis does not fetch by %s", m[1])
+		}
+		return source{url: repo}, nil
+	}
+	if strings.Contains(repo, "::") {
+		if _, err := os.Lstat(repo); err != nil {
+			return bad("remote helpers are not used")
+		}
+	}
+	if !filepath.IsAbs(repo) && scpRE.MatchString(repo) {
+		return source{url: repo}, nil
+	}
+	if !filepath.IsAbs(repo) {
+		return bad("is not an absolute path")
+	}
+	path, err := filepath.EvalSymlinks(repo)
+	if err != nil {
+		return bad("%w", err)
+	}
+	fi, err := os.Stat(path)
+	if err != nil {
+		return bad("%w", err)
+	}
+	if !fi.IsDir() {
+		return bad("is not a directory")
+	}
+	return source{path: path}, nil
+}

@@ -1,0 +1,196 @@
+package worktree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"polis/daemon/api"
+	"polis/daemon/git"
+)
+
+// maxNames bounds the file names a Status carries.
+const maxNames = 100
+
+// Status is what git says about an agent's worktree.
+type Status struct {
+	Branch string // empty if HEAD is detached
+	Head   string // empty if there is no commit
+	// Counts of files. Unmerged are in conflict; a directory of untracked files
+	// counts once.
+	Staged, Unstaged, Untracked, Conflicted int
+	// Paths are some of those files, as git stores the names: any bytes but NUL.
+	Paths []string
+	// Ahead counts commits that the target branch does not have, Behind those
+	// that only the target has.
+	Ahead, Behind int
+	// Merged: the target branch has every commit.
+	Merged bool
+}
+
+// Dirty reports whether there is work that no commit holds.
+func (s Status) Dirty() bool { return s.Staged+s.Unstaged+s.Untracked+s.Conflicted > 0 }
+
+// View says how to reach a worktree that a view may cover.
+type View struct {
+	// Root is a descriptor of the directory below the view. If nil, the
+	// worktree's parent is looked at without the mounts in it, which needs root.
+	Root *os.File
+}
+
+// cmd is a git command in an agent's worktree. The common directory is named
+// here, not by the commondir file, which the agent can write.
+func (w *Workspace) cmd(agent string, v View, index string, args ...string) git.Cmd {
+	c := git.Cmd{
+		Args: args, GitDir: w.admin(agent), CommonDir: w.bareDir(), WorkTree: w.tree(agent), Index: index,
+		// Not the worktree: git would follow a .git that it finds there.
+		Dir: w.bareDir(),
+	}
+	if v.Root != nil || os.Geteuid() == 0 {
+		c.Under = &git.Under{Path: w.tree(agent), Parent: w.treesDir(), Root: v.Root}
+	}
+	return c
+}
+
+// Status looks at the worktree below the view, without changing it. branch is
+// the agent's own branch, whose commits count even if the worktree is on another one.
+func (w *Workspace) Status(ctx context.Context, agent, branch string, v View) (Status, error) {
+	if err := w.usable(agent); err != nil {
+		return Status{}, err
+	}
+	target, err := w.Target(ctx)
+	if err != nil {
+		return Status{}, err
+	}
+	bare := w.Bare()
+	fail := func(what string, err error) (Status, error) {
+		return Status{}, api.Errorf(api.CodeWorktreeFailed, "%s of %s: %w", what, agent, err)
+	}
+	out, err := bare.Do(ctx, w.cmd(agent, v, "", "status", "--porcelain=v2", "-z", "--untracked-files=normal", "--no-renames", "--ignore-submodules=all"))
+	if err != nil {
+		return fail("look at the worktree", err)
+	}
+	s, err := parseStatus(out)
+	if err != nil {
+		return fail("look at the worktree", err)
+	}
+	s.Branch = w.look(agent).Branch
+	if s.Head, err = w.head(ctx, agent); err != nil {
+		return fail("read HEAD", err)
+	}
+	tips, err := w.tips(ctx, s.Head, branch)
+	if err != nil {
+		return fail("read the branch", err)
+	}
+	if len(tips) > 0 {
+		if s.Ahead, err = bare.Count(ctx, append(tips, "--not", git.Branch(target))...); err != nil {
+			return fail("count the commits", err)
+		}
+		if s.Behind, err = bare.Count(ctx, append([]string{git.Branch(target), "--not"}, tips...)...); err != nil {
+			return fail("count the commits", err)
+		}
+	}
+	s.Merged = s.Ahead == 0
+	return s, nil
+}
+
+// usable refuses a name that is none and a worktree git could be misled by.
+func (w *Workspace) usable(agent string) error {
+	if err := api.CheckName(agent); err != nil {
+		return err
+	}
+	if err := w.guard(); err != nil {
+		return err
+	}
+	t := w.look(agent)
+	if errors.Is(t.Broken, errAbsent) {
+		return api.Errorf(api.CodeWorktreeMissing, "agent %s has no worktree", agent)
+	}
+	// What a command reads is named explicitly, so the links between the two
+	// halves do not matter; both must be there.
+	for _, dir := range []string{t.GitDir, t.Path} {
+		if there, err := isDir(dir); err != nil || !there {
+			return api.Errorf(api.CodeWorktreeMissing, "the worktree of %s is not whole: %s is no directory", agent, dir).
+				WithHint("polisctl agents remove %s --force puts aside what is left", agent)
+		}
+	}
+	return nil
+}
+
+// head is the commit a worktree is on; empty on a branch without commits.
+func (w *Workspace) head(ctx context.Context, agent string) (string, error) {
+	c := w.cmd(agent, View{}, "", "rev-parse", "--verify", "--quiet", "--end-of-options", "HEAD^{commit}")
+	c.WorkTree, c.Under = "", nil
+	out, err := w.Bare().Do(ctx, c)
+	if _, ok := git.ExitCode(err); ok {
+		return "", nil
+	}
+	return strings.TrimSpace(string(out)), err
+}
+
+// tips are the commits an agent's work ends in: where its worktree is, and its branch.
+func (w *Workspace) tips(ctx context.Context, head, branch string) ([]string, error) {
+	var tips []string
+	if head != "" {
+		tips = append(tips, head)
+	}
+	if branch == "" || git.CheckBranch(branch) != nil {
+		return tips, nil
+	}
+	tip, err := w.Bare().Ref(ctx, git.Branch(branch))
+	if errors.Is(err, git.ErrNotFound) {
+		return tips, nil
+	}
+	if err == nil && tip != head {
+		tips = append(tips, tip)
+	}
+	return tips, err
+}
+
+// parseStatus reads git-status(1) --porcelain=v2 -z.
+func parseStatus(out []byte) (Status, error) {
+	var s Status
+	fields := git.SplitNUL(out)
+	for i := 0; i < len(fields); i++ {
+		line := fields[i]
+		var skip int // fields before the name
+		switch {
+		case strings.HasPrefix(line, "1 "):
+			skip = 8
+		case strings.HasPrefix(line, "2 "):
+			skip = 9
+			i++ // the old name
+		case strings.HasPrefix(line, "u "):
+			skip = 10
+		case strings.HasPrefix(line, "? "):
+			skip = 1
+		case strings.HasPrefix(line, "! "), strings.HasPrefix(line, "# "):
+			continue
+		default:
+			return s, fmt.Errorf("git status: cannot read %q", api.Shorten(line, 80))
+		}
+		parts := strings.SplitN(line, " ", skip+1)
+		if len(parts) != skip+1 || parts[skip] == "" || skip > 1 && len(parts[1]) != 2 {
+			return s, fmt.Errorf("git status: cannot read %q", api.Shorten(line, 80))
+		}
+		switch {
+		case skip == 1:
+			s.Untracked++
+		case skip == 10:
+			s.Conflicted++
+		default:
+			if parts[1][0] != '.' {
+				s.Staged++
+			}
+			if parts[1][1] != '.' {
+				s.Unstaged++
+			}
+		}
+		if len(s.Paths) < maxNames {
+			s.Paths = append(s.Paths, parts[skip])
+		}
+	}
+	return s, nil
+}

@@ -1,0 +1,100 @@
+package worktree
+
+import (
+	"context"
+	"errors"
+
+	"polis/daemon/api"
+	"polis/daemon/git"
+)
+
+// Synced says what Sync found and did.
+type Synced struct {
+	Target  string
+	Moved   bool   // the shared repository's target branch went forward
+	Commit  string // where the target branch is now
+	Behind  bool   // the project lacks commits the shared repository has
+	Project bool   // false: the project has no such branch, or is no repository
+}
+
+// Sync brings the commits the user made on the target branch into the shared
+// repository. If both sides have commits of their own, it changes nothing and
+// returns REF_CONFLICT.
+func (w *Workspace) Sync(ctx context.Context) (Synced, error) {
+	target, err := w.Target(ctx)
+	if err != nil {
+		return Synced{}, err
+	}
+	release, err := w.acquire(ctx, git.Branch(target))
+	if err != nil {
+		return Synced{}, err
+	}
+	defer release()
+	return w.SyncLocked(ctx, target)
+}
+
+// SyncLocked is Sync for a caller that holds the lease of the target branch.
+func (w *Workspace) SyncLocked(ctx context.Context, target string) (Synced, error) {
+	s := Synced{Target: target}
+	bare, ref := w.Bare(), git.Branch(target)
+	has, err := bare.Ref(ctx, ref)
+	if err != nil {
+		return s, api.Errorf(api.CodeRepoCorrupt, "the shared repository has lost its target branch %s: %w", target, err)
+	}
+	s.Commit = has
+	p, err := w.Project(ctx)
+	if err != nil || p == nil {
+		return s, err
+	}
+	theirs, err := p.Ref(ctx, ref)
+	if errors.Is(err, git.ErrNotFound) {
+		return s, nil
+	}
+	if err != nil {
+		return s, api.Errorf(api.CodeWorkspaceInvalid, "read branch %s of the project: %w", target, err)
+	}
+	s.Project = true
+	if theirs == has {
+		return s, nil
+	}
+	if err := git.Copy(ctx, p.Repo, bare, []string{theirs}); err != nil {
+		return s, api.Errorf(api.CodeWorkspaceInvalid, "bring the project's commits in: %w", err)
+	}
+	if ahead, err := bare.IsAncestor(ctx, has, theirs); err != nil {
+		return s, api.Errorf(api.CodeRepoCorrupt, "compare %s with the project: %w", target, err)
+	} else if ahead {
+		if err := bare.Update(ctx, ref, theirs, has, "polis: commits from the project"); err != nil {
+			return s, api.Errorf(api.CodeRefConflict, "bring branch %s forward: %w", target, err)
+		}
+		s.Moved, s.Commit = true, theirs
+		w.cfg.Log.Info("target branch followed the project", "op", "sync", "path", ref)
+		return s, nil
+	}
+	if behind, err := bare.IsAncestor(ctx, theirs, has); err != nil {
+		return s, api.Errorf(api.CodeRepoCorrupt, "compare %s with the project: %w", target, err)
+	} else if behind {
+		s.Behind = true
+		return s, nil
+	}
+	// Both sides stay reachable for both, so that the user can join them.
+	if err := bare.UpdateAll(ctx, map[string]string{"refs/polis/project/" + target: theirs}, "polis: diverged"); err != nil {
+		return s, api.Errorf(api.CodeRepoCorrupt, "keep the project's commits: %w", err)
+	}
+	if err := w.Publish(ctx, p, target, has); err != nil {
+		return s, err
+	}
+	return s, api.Errorf(api.CodeRefConflict, "branch %s of the project and of the workspace have gone different ways", target).
+		WithHint("join them in the project: git -C %s merge refs/remotes/polis/%s (or rebase onto it), then try again", p.Path, target).
+		With("project", theirs).With("workspace", has)
+}
+
+// Publish makes a commit reachable in the project as refs/remotes/polis/<target>.
+func (w *Workspace) Publish(ctx context.Context, p *Project, target, commit string) error {
+	if err := git.Copy(ctx, w.Bare(), p.Repo, []string{commit}); err != nil {
+		return api.Errorf(api.CodeWorkspaceInvalid, "bring the commits to the project: %w", err)
+	}
+	if err := p.UpdateAll(ctx, map[string]string{"refs/remotes/polis/" + target: commit}, "polis: fetch"); err != nil {
+		return api.Errorf(api.CodeWorkspaceInvalid, "show the commits in the project: %w", err)
+	}
+	return nil
+}

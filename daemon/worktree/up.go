@@ -1,0 +1,330 @@
+package worktree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"polis/daemon/api"
+	"polis/daemon/git"
+)
+
+// cloneTimeout bounds the clone of a project from a URL.
+const cloneTimeout = 30 * time.Minute
+
+// Spec says which workspace to make, and of what.
+type Spec struct {
+	// Workspace is the directory that will hold project and .polis, absolute.
+	Workspace string
+	// Repo is a directory (absolute) or a URL. It may be empty if the workspace has a project.
+	Repo string
+	// Target is the branch merges go to; the project's current branch if empty.
+	Target string
+	// UID and GID will own the shared repository, the worktrees and a cloned project.
+	UID, GID uint32
+	Git      string // the git program; "git" if empty
+	Log      *slog.Logger
+	// Progress is told of each step that can take long; nil for nobody.
+	Progress func(string)
+}
+
+// Info is what a workspace turned out to be.
+type Info struct {
+	Git          bool   // false: a plain directory, without branches
+	Target       string // the branch merges go to; empty without git
+	ProjectPath  string // the user's checkout, without symlinks
+	ProjectOwner Owner
+	// Changed is false if everything was there already.
+	Changed bool
+}
+
+// Up makes the git side of a workspace, or finds it made. It changes nothing
+// that is there: an interrupted Up is finished by the next one, a second Up does nothing.
+func Up(ctx context.Context, spec Spec) (Info, error) {
+	if !filepath.IsAbs(spec.Workspace) || strings.ContainsAny(spec.Workspace, "\x00\n\r") {
+		return Info{}, api.Errorf(api.CodeWorkspaceInvalid, "workspace %q is not an absolute path", api.Shorten(spec.Workspace, 200))
+	}
+	if spec.Target != "" {
+		if err := git.CheckBranch(spec.Target); err != nil {
+			return Info{}, api.Errorf(api.CodeWorkspaceInvalid, "target: %w", err)
+		}
+	}
+	u := &upper{spec: spec}
+	if u.spec.Progress == nil {
+		u.spec.Progress = func(string) {}
+	}
+	u.spec.Workspace = filepath.Clean(spec.Workspace)
+	u.w = Open(Config{Workspace: u.spec.Workspace, UID: spec.UID, GID: spec.GID, Git: spec.Git, Log: spec.Log})
+	return u.run(ctx)
+}
+
+type upper struct {
+	spec    Spec
+	w       *Workspace
+	changed bool
+}
+
+func (u *upper) run(ctx context.Context) (Info, error) {
+	from, err := u.source()
+	if err != nil {
+		return Info{}, err
+	}
+	if err := u.directories(); err != nil {
+		return Info{}, err
+	}
+	if err := u.project(ctx, from); err != nil {
+		return Info{}, err
+	}
+	path, err := filepath.EvalSymlinks(u.w.linkPath())
+	if err != nil {
+		return Info{}, api.Errorf(api.CodeWorkspaceInvalid, "the project of %s: %w", u.spec.Workspace, err)
+	}
+	own, err := ownerOf(path)
+	if err != nil {
+		return Info{}, api.Errorf(api.CodeWorkspaceInvalid, "look at the project: %w", err)
+	}
+	info := Info{ProjectPath: path, ProjectOwner: own}
+	project, err := u.w.inspect(ctx, path)
+	if err != nil {
+		return Info{}, err
+	}
+	if project == nil {
+		if _, err := os.Lstat(u.w.bareDir()); err == nil {
+			return Info{}, api.Errorf(api.CodeWorkspaceInvalid, "%s was a git repository and is none any more", path).
+				WithHint("the agents' work is in %s; bring the project's .git back, or start a new workspace", u.w.bareDir())
+		}
+		if spec := u.spec; spec.Target != "" {
+			return Info{}, api.Errorf(api.CodeWorkspaceInvalid, "%s is not a git repository: it has no branch %s", path, spec.Target)
+		}
+		info.Changed = u.changed
+		return info, nil
+	}
+	info.Git = true
+	if err := u.shared(ctx, project); err != nil {
+		return Info{}, err
+	}
+	info.Target, err = u.w.Target(ctx)
+	info.Changed = u.changed
+	return info, err
+}
+
+// source checks what was asked for before anything is made.
+func (u *upper) source() (source, error) {
+	if u.spec.Repo == "" {
+		if _, err := os.Stat(u.w.linkPath()); err != nil {
+			return source{}, api.Errorf(api.CodeWorkspaceNotFound, "%s has no project", u.spec.Workspace).
+				WithHint("polisctl up --repo PATH|URL %s", u.spec.Workspace)
+		}
+		return source{}, nil
+	}
+	from, err := parseSource(u.spec.Repo)
+	if err != nil || from.path == "" {
+		return from, err
+	}
+	w := realParent(u.spec.Workspace)
+	if within(from.path, w) {
+		return source{}, api.Errorf(api.CodeWorkspaceInvalid, "the workspace %s would lie inside the repository %s", u.spec.Workspace, from.path).
+			WithHint("polis writes nothing into a working tree: choose a workspace directory outside of it")
+	}
+	if within(filepath.Join(w, ".polis"), from.path) {
+		return source{}, api.Errorf(api.CodeWorkspaceInvalid, "%s belongs to a workspace of polis", from.path)
+	}
+	return from, nil
+}
+
+// within reports whether path is dir or below it.
+func within(dir, path string) bool {
+	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
+}
+
+// realParent resolves the symlinks of as much of path as exists.
+func realParent(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil || path == "/" {
+		return real
+	}
+	return filepath.Join(realParent(filepath.Dir(path)), filepath.Base(path))
+}
+
+// directories makes the workspace's own directories and checks that the owner
+// can enter them.
+func (u *upper) directories() error {
+	for _, dir := range []string{u.w.polis(), u.w.treesDir(), u.w.trashDir()} {
+		if _, err := os.Stat(dir); err == nil {
+			continue
+		}
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return api.Errorf(api.CodeWorkspaceInvalid, "make the workspace: %w", err)
+		}
+		u.changed = true
+	}
+	return reachable(u.w.polis(), u.spec.UID, u.spec.GID)
+}
+
+// reachable reports the first directory on the way to path that uid may not enter.
+func reachable(path string, uid, gid uint32) error {
+	if uid == 0 {
+		return nil
+	}
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return api.Errorf(api.CodeWorkspaceInvalid, "look at the workspace: %w", err)
+	}
+	dir := "/"
+	for _, part := range strings.Split(strings.Trim(real, "/"), "/") {
+		dir = filepath.Join(dir, part)
+		fi, err := os.Stat(dir)
+		if err != nil {
+			return api.Errorf(api.CodeWorkspaceInvalid, "look at the workspace: %w", err)
+		}
+		own, err := ownerOf(dir)
+		if err != nil {
+			return err
+		}
+		need := fs.FileMode(0o001)
+		switch {
+		case own.UID == uid:
+			need = 0o100
+		case own.GID == gid:
+			need = 0o010
+		}
+		if fi.Mode().Perm()&need == 0 {
+			return api.Errorf(api.CodeWorkspaceInvalid, "uid %d, who owns the workspace, cannot enter %s (%s, owner %d)", uid, dir, fi.Mode(), own.UID).
+				WithHint("choose a workspace directory elsewhere (/srv/polis/NAME), or chmod o+x %s", dir)
+		}
+	}
+	return nil
+}
+
+// project makes sure that the workspace's project is what was asked for.
+func (u *upper) project(ctx context.Context, from source) error {
+	link := u.w.linkPath()
+	real, err := filepath.EvalSymlinks(link)
+	exists := err == nil
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return api.Errorf(api.CodeWorkspaceInvalid, "the project of %s: %w", u.spec.Workspace, err)
+	}
+	if _, err := os.Lstat(link); err == nil && !exists && from.path == "" {
+		return api.Errorf(api.CodeWorkspaceInvalid, "%s leads nowhere", link).
+			WithHint("if the checkout has moved, name its new place: polisctl up --repo PATH %s", u.spec.Workspace)
+	}
+	if from.path != "" {
+		p, err := u.w.inspect(ctx, from.path)
+		if err != nil {
+			return err
+		}
+		if p != nil && p.Bare {
+			from = source{url: "file://" + from.path}
+		}
+	}
+	switch {
+	case from == source{}:
+		return nil
+	case from.url != "" && exists:
+		return u.sameOrigin(ctx, real, from.url)
+	case from.url != "":
+		return u.clone(ctx, from.url)
+	case exists && real == from.path:
+		return nil
+	case exists:
+		return api.Errorf(api.CodeWorkspaceInvalid, "workspace %s already belongs to %s", u.spec.Workspace, real).
+			WithHint("make another workspace for %s", from.path)
+	}
+	return u.link(from.path)
+}
+
+// link points the workspace's project to path, also when a link that leads
+// nowhere is in the way.
+func (u *upper) link(path string) error {
+	tmp := filepath.Join(u.w.polis(), "project.new")
+	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return api.Errorf(api.CodeWorkspaceInvalid, "link the project: %w", err)
+	}
+	if err := os.Symlink(path, tmp); err != nil {
+		return api.Errorf(api.CodeWorkspaceInvalid, "link the project: %w", err)
+	}
+	if err := os.Rename(tmp, u.w.linkPath()); err != nil {
+		return api.Errorf(api.CodeWorkspaceInvalid, "link the project: %w", err)
+	}
+	u.changed = true
+	return nil
+}
+
+// sameOrigin refuses another URL than the one the project was cloned from.
+func (u *upper) sameOrigin(ctx context.Context, path, url string) error {
+	p, err := u.w.inspect(ctx, path)
+	if err != nil {
+		return err
+	}
+	var has string
+	if p != nil {
+		has, err = p.Line(ctx, "config", "--local", "--get", "remote.origin.url")
+		if code, ok := git.ExitCode(err); err != nil && (!ok || code != 1) {
+			return err
+		}
+	}
+	if has != url {
+		return api.Errorf(api.CodeWorkspaceInvalid, "workspace %s already belongs to a clone of %q", u.spec.Workspace, has).
+			WithHint("make another workspace for %s", url)
+	}
+	return nil
+}
+
+// clone makes the project from a URL: beside its place first, so that an
+// interrupted clone is never taken for a project.
+func (u *upper) clone(ctx context.Context, url string) error {
+	u.spec.Progress("clone " + url)
+	tmp, err := u.scratch("clone-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp)
+	// What serves a file:// URL is a git of its own, which looks for the
+	// permission to read another's repository only in a configuration file.
+	global := filepath.Join(tmp, "gitconfig")
+	if err := os.WriteFile(global, []byte("[safe]\n\tdirectory = *\n"), 0o644); err != nil {
+		return api.Errorf(api.CodeWorkspaceInvalid, "clone %s: %w", url, err)
+	}
+	dir := filepath.Join(tmp, "project")
+	_, err = u.w.runner(u.spec.UID, u.spec.GID).Run(ctx, git.Cmd{
+		Args: []string{"clone", "--quiet", "--no-local", "--origin", "origin", "--", url, dir},
+		Dir:  tmp, Global: global, Timeout: cloneTimeout,
+	})
+	if err != nil {
+		return api.Errorf(api.CodeWorkspaceInvalid, "clone %s: %w", url, err).
+			WithHint("polis has no credentials and asks nobody; if the repository is not public, clone it yourself and give the path")
+	}
+	if err := os.Rename(dir, u.w.linkPath()); err != nil {
+		return api.Errorf(api.CodeWorkspaceInvalid, "clone %s: %w", url, err)
+	}
+	u.changed = true
+	return nil
+}
+
+// scratch makes a directory of the owner's inside .polis.
+func (u *upper) scratch(prefix string) (string, error) {
+	dir, err := os.MkdirTemp(u.w.polis(), prefix)
+	if err != nil {
+		return "", api.Errorf(api.CodeWorkspaceInvalid, "make the workspace: %w", err)
+	}
+	if err := give(dir, u.spec.UID, u.spec.GID); err != nil {
+		return "", errors.Join(err, os.RemoveAll(dir))
+	}
+	return dir, nil
+}
+
+// give makes uid the owner of a directory or file just made.
+func give(path string, uid, gid uint32) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	if err := os.Lchown(path, int(uid), int(gid)); err != nil {
+		return fmt.Errorf("give %s to uid %d: %w", path, uid, err)
+	}
+	return nil
+}

@@ -1,0 +1,208 @@
+package worktree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"polis/daemon/api"
+	"polis/daemon/git"
+)
+
+// Locks takes the leases of refs in the daemon's table. A nil Locks takes none.
+type Locks interface {
+	// AcquireRef waits, within its own bound, for the lease of a full ref name.
+	AcquireRef(ctx context.Context, ref string) (release func(), err error)
+}
+
+// Config says where a workspace is and who owns it.
+type Config struct {
+	// Workspace is the directory that holds project and .polis, absolute.
+	Workspace string
+	// UID and GID own the bare repository and the worktrees.
+	UID, GID uint32
+	// Git is the git program; "git" if empty.
+	Git   string
+	Log   *slog.Logger
+	Locks Locks
+	// Now is the clock; time.Now if nil.
+	Now func() time.Time
+}
+
+// Workspace is the git side of one workspace. It is safe for concurrent use;
+// one daemon has one Workspace for a directory.
+type Workspace struct {
+	cfg  Config
+	mu   sync.Mutex
+	busy map[string]chan struct{} // one per agent name somebody works on
+}
+
+// Open returns the workspace at cfg.Workspace. It looks at nothing yet.
+func Open(cfg Config) *Workspace {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Workspace{cfg: cfg, busy: map[string]chan struct{}{}}
+}
+
+func (w *Workspace) polis() string         { return filepath.Join(w.cfg.Workspace, ".polis") }
+func (w *Workspace) bareDir() string       { return filepath.Join(w.polis(), "bare-repo.git") }
+func (w *Workspace) treesDir() string      { return filepath.Join(w.polis(), "worktrees") }
+func (w *Workspace) trashDir() string      { return filepath.Join(w.polis(), "trash") }
+func (w *Workspace) linkPath() string      { return filepath.Join(w.cfg.Workspace, "project") }
+func (w *Workspace) tree(a string) string  { return filepath.Join(w.treesDir(), a) }
+func (w *Workspace) admin(a string) string { return filepath.Join(w.bareDir(), "worktrees", a) }
+
+func (w *Workspace) runner(uid, gid uint32) *git.Runner {
+	return &git.Runner{UID: uid, GID: gid, Git: w.cfg.Git, Log: w.cfg.Log}
+}
+
+// Bare is the shared repository, as its owner.
+func (w *Workspace) Bare() git.Repo {
+	return git.Repo{Runner: w.runner(w.cfg.UID, w.cfg.GID), Dir: w.bareDir()}
+}
+
+// Target is the branch that merges go to: what the shared repository's HEAD names.
+func (w *Workspace) Target(ctx context.Context) (string, error) {
+	if err := w.guard(); err != nil {
+		return "", err
+	}
+	name, err := w.Bare().Head(ctx)
+	if err != nil {
+		return "", api.Errorf(api.CodeRepoCorrupt, "read the target branch: %w", err)
+	}
+	if name == "" {
+		return "", api.Errorf(api.CodeRepoCorrupt, "the shared repository names no target branch").
+			WithHint("polisctl up --target BRANCH sets it")
+	}
+	return name, nil
+}
+
+// guard refuses a shared repository whose configuration or hooks could have
+// been changed by somebody else than the daemon: git takes commands from both.
+func (w *Workspace) guard() error {
+	dir := w.bareDir()
+	for _, name := range []string{"config", "hooks"} {
+		fi, err := os.Lstat(filepath.Join(dir, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+				return api.Errorf(api.CodeWorkspaceNotFound, "%s has no shared repository", w.cfg.Workspace).
+					WithHint("polisctl up --repo PATH %s makes it", w.cfg.Workspace)
+			}
+			return api.Errorf(api.CodeRepoCorrupt, "%s has no %s", dir, name)
+		}
+		if err != nil {
+			return fmt.Errorf("look at the shared repository: %w", err)
+		}
+		mode := fi.Mode()
+		kind := mode.IsRegular() && name == "config" || mode.IsDir() && name == "hooks"
+		if !kind || mode.Perm()&0o022 != 0 || owner(fi) != uint32(os.Geteuid()) {
+			return api.Errorf(api.CodeRepoCorrupt, "%s is not the daemon's own any more (%s, uid %d)", filepath.Join(dir, name), mode, owner(fi)).
+				WithHint("git takes commands from it, so nothing is run there; find out who changed it, then make it root's again")
+		}
+	}
+	for _, name := range []string{"commondir", "config.worktree"} {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+			return api.Errorf(api.CodeRepoCorrupt, "%s must not exist: it redirects git", filepath.Join(dir, name))
+		}
+	}
+	return nil
+}
+
+func owner(fi fs.FileInfo) uint32 {
+	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
+		return st.Uid
+	}
+	return ^uint32(0) // nobody's: whoever asks refuses it
+}
+
+// exclusive makes the caller the only one who works on an agent's worktree.
+func (w *Workspace) exclusive(ctx context.Context, agent string) (func(), error) {
+	for {
+		w.mu.Lock()
+		wait, taken := w.busy[agent]
+		if !taken {
+			done := make(chan struct{})
+			w.busy[agent] = done
+			w.mu.Unlock()
+			return func() {
+				w.mu.Lock()
+				delete(w.busy, agent)
+				w.mu.Unlock()
+				close(done)
+			}, nil
+		}
+		w.mu.Unlock()
+		select {
+		case <-wait:
+		case <-ctx.Done():
+			return nil, api.Errorf(api.CodeTimeout, "wait for the worktree of %s: %w", agent, ctx.Err())
+		}
+	}
+}
+
+// acquire takes the lease of a ref, if there is a table to take it from.
+func (w *Workspace) acquire(ctx context.Context, ref string) (func(), error) {
+	if w.cfg.Locks == nil {
+		return func() {}, nil
+	}
+	return w.cfg.Locks.AcquireRef(ctx, ref)
+}
+
+// mounted reports whether something is mounted at path. The server of a view is
+// not asked: it may be the one that hangs.
+func mounted(path string) (bool, error) {
+	st, err := statx(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	case errors.Is(err, unix.ENOTCONN): // a view whose server has died
+		return true, nil
+	case err != nil:
+		return false, err
+	}
+	return st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0, nil
+}
+
+// isDir reports whether path is a directory, or the place of a dead view.
+func isDir(path string) (bool, error) {
+	st, err := statx(path)
+	if errors.Is(err, unix.ENOTCONN) {
+		return true, nil
+	}
+	return err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR, err
+}
+
+func statx(path string) (unix.Statx_t, error) {
+	var st unix.Statx_t
+	flags := unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT | unix.AT_STATX_DONT_SYNC
+	if err := unix.Statx(unix.AT_FDCWD, path, flags, unix.STATX_TYPE, &st); err != nil {
+		return st, &fs.PathError{Op: "statx", Path: path, Err: err}
+	}
+	return st, nil
+}
+
+// uncovered refuses to work on a worktree that a view covers.
+func (w *Workspace) uncovered(agent string, code api.Code) error {
+	there, err := mounted(w.tree(agent))
+	if err != nil {
+		return api.Errorf(code, "look at the worktree of %s: %w", agent, err)
+	}
+	if there {
+		return api.Errorf(code, "a view is mounted at %s", w.tree(agent)).
+			WithHint("stop the agent first: polisctl agents stop %s; what a crash left, polisctl patrol --once removes", agent)
+	}
+	return nil
+}
