@@ -120,10 +120,14 @@ func (s *Server) Open() error {
 	s.group.Go(func() error { return s.accept(ctx, l) })
 	s.group.Go(func() error { s.tick(ctx); return nil })
 	s.group.Go(func() error { s.tell(ctx); return nil })
-	context.AfterFunc(ctx, func() {
+	s.group.Go(func() error {
+		// Close waits for this one too: closing unlinks the socket's path,
+		// which by then could be the next server's.
+		<-ctx.Done()
 		if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
-			s.Log.Warn("close lock socket", "op", "close", "err", err)
+			return fmt.Errorf("close lock socket: %w", err)
 		}
+		return nil
 	})
 	return nil
 }
