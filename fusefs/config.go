@@ -72,8 +72,9 @@ type FS struct {
 	dirs  *dirCache
 	files handleTable
 
-	granted atomic.Bool // the kernel offered passthrough
-	ptFault atomic.Bool // registering failed for good; logged once
+	granted  atomic.Bool // the kernel offered passthrough
+	ptFault  atomic.Bool // registering failed for good
+	ptLogged atomic.Bool // and for whatever reason, this was said once
 
 	mu     sync.Mutex // mount state
 	server *fuse.Server

@@ -35,12 +35,14 @@ func (fs *FS) ensureBacking(h *handle) bool {
 		io.backing = id
 		return true
 	}
+	// This open, and those that join it, are served from here. What is the
+	// same for every file of the mount is not tried again.
 	switch e {
-	case syscall.EPERM, syscall.ELOOP, syscall.EOPNOTSUPP, syscall.ENOTTY, syscall.EINVAL:
-		// It will be the same for every file of this mount.
-		if !fs.ptFault.Swap(true) {
-			fs.log.Warn("passthrough refused; data goes through the server", slog.String("op", "backing-open"), slog.Any("err", e))
-		}
+	case syscall.EPERM, syscall.EOPNOTSUPP, syscall.ENOTTY:
+		fs.ptFault.Store(true)
+	}
+	if !fs.ptLogged.Swap(true) {
+		fs.log.Warn("passthrough refused; data goes through the server", slog.String("op", "backing-open"), slog.Any("err", e))
 	}
 	return false
 }
