@@ -1,0 +1,171 @@
+package cgroup
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+const (
+	mountsV2 = `30 23 0:26 / /sys/fs/cgroup rw,nosuid,nodev,noexec,relatime shared:9 - cgroup2 cgroup2 rw,nsdelegate,memory_recursiveprot
+31 23 0:27 / /sys/fs/pstore rw,nosuid shared:10 - pstore pstore rw
+`
+	mountsHybrid = `31 23 0:28 / /sys/fs/cgroup ro,nosuid,nodev,noexec shared:8 - tmpfs tmpfs ro,size=4096k,nr_inodes=1024,mode=755
+32 31 0:29 / /sys/fs/cgroup/unified rw,relatime shared:9 - cgroup2 cgroup2 rw,nsdelegate
+33 31 0:30 / /sys/fs/cgroup/systemd rw,relatime shared:10 - cgroup cgroup rw,xattr,name=systemd
+34 31 0:31 / /sys/fs/cgroup/cpu,cpuacct rw,relatime shared:11 - cgroup cgroup rw,cpu,cpuacct
+35 31 0:32 / /sys/fs/cgroup/memory rw,relatime shared:12 - cgroup cgroup rw,memory
+36 31 0:33 / /sys/fs/cgroup/pids rw,relatime shared:13 - cgroup cgroup rw,pids
+90 60 0:32 /docker/abc /var/lib/x/memory rw,relatime shared:12 - cgroup cgroup rw,memory
+`
+	mountsContainer = `35 31 0:32 /docker/abc /sys/fs/cgroup/memory ro,relatime - cgroup cgroup rw,memory
+36 31 0:33 /docker/abc /sys/fs/cgroup/systemd ro,relatime - cgroup cgroup rw,xattr,name=systemd
+`
+)
+
+func TestModesAreDetected(t *testing.T) {
+	for name, tc := range map[string]struct {
+		mounts string
+		mode   Mode
+		roots  []string
+	}{
+		"pure v2": {mountsV2, V2, []string{"/sys/fs/cgroup"}},
+		"hybrid": {mountsHybrid, Hybrid, []string{
+			"/sys/fs/cgroup/unified", "/sys/fs/cgroup/systemd", "/sys/fs/cgroup/cpu,cpuacct", "/sys/fs/cgroup/memory", "/sys/fs/cgroup/pids",
+		}},
+		"v1":         {strings.Join(strings.SplitAfter(mountsHybrid, "\n")[2:], ""), V1, []string{"/sys/fs/cgroup/systemd", "/sys/fs/cgroup/cpu,cpuacct", "/sys/fs/cgroup/memory", "/sys/fs/cgroup/pids"}},
+		"with space": {`1 2 0:1 / /sys/fs/my\040cgroup rw - cgroup2 none rw` + "\n", V2, []string{"/sys/fs/my cgroup"}},
+	} {
+		h, err := parseHost(strings.NewReader(tc.mounts))
+		require.NoError(t, err, name)
+		require.Equal(t, tc.mode, h.Mode, name)
+		var roots []string
+		for _, hier := range h.hierarchies {
+			roots = append(roots, hier.root)
+		}
+		require.Equal(t, tc.roots, roots, name)
+	}
+	for _, text := range []string{"", "garbage\n", "22 27 0:21 / /proc rw,relatime - proc proc rw\n"} {
+		_, err := parseHost(strings.NewReader(text))
+		require.ErrorIs(t, err, ErrNone)
+	}
+}
+
+func TestControllersAreFoundWhereTheyAreMounted(t *testing.T) {
+	h, err := parseHost(strings.NewReader(mountsHybrid))
+	require.NoError(t, err)
+	for c, want := range map[string]string{"cpu": "cpu,cpuacct", "cpuacct": "cpu,cpuacct", "memory": "memory", "pids": "pids"} {
+		hier, ok := h.controller(c)
+		require.True(t, ok)
+		require.Equal(t, "/sys/fs/cgroup/"+want, hier.root)
+	}
+	_, ok := h.controller("freezer")
+	require.False(t, ok)
+	h, err = parseHost(strings.NewReader(mountsV2))
+	require.NoError(t, err)
+	hier, ok := h.controller("memory")
+	require.True(t, ok)
+	require.Equal(t, "/sys/fs/cgroup", hier.root)
+}
+
+func TestOwnGroupIsRead(t *testing.T) {
+	const unit = "/polis.slice/polis-agent@x.service"
+	for name, tc := range map[string]struct{ mounts, text, want string }{
+		"pure v2":   {mountsV2, "0::" + unit + "\n", unit},
+		"v2 root":   {mountsV2, "0::/\n", "/"},
+		"hybrid":    {mountsHybrid, "5:memory:/user.slice\n1:name=systemd:" + unit + "\n0::" + unit + "\n", unit},
+		"colon":     {mountsV2, "0::/a:b\n", "/a:b"},
+		"container": {mountsContainer, "5:memory:/docker/abc/x\n1:name=systemd:/docker/abc/y\n", "/y"},
+		"beside":    {mountsContainer, "5:memory:/docker/abc/x\n1:name=systemd:/docker/abcd/y\n", "/x"},
+	} {
+		h, err := parseHost(strings.NewReader(tc.mounts))
+		require.NoError(t, err, name)
+		got, err := h.parseOwn(tc.text)
+		require.NoError(t, err, name)
+		require.Equal(t, tc.want, got, name)
+	}
+	h, err := parseHost(strings.NewReader(mountsV2))
+	require.NoError(t, err)
+	_, err = h.parseOwn("rubbish\n")
+	require.ErrorIs(t, err, ErrNone)
+}
+
+func TestVictimsAreReadFromTheKernelLog(t *testing.T) {
+	const head = "6,1234,567,-;oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,"
+	for name, tc := range map[string]struct {
+		record string
+		pid    int
+		comm   string
+		ok     bool
+	}{
+		"ours":           {head + "oom_memcg=/polis/a,task_memcg=/polis/a/b,task=node,pid=71,uid=1000\n", 71, "node", true},
+		"in a container": {head + "oom_memcg=/docker/1/polis/a,task_memcg=/docker/1/polis/a,task=node,pid=71,uid=1000\n", 71, "node", true},
+		"another's":      {head + "oom_memcg=/polis/b,task_memcg=/polis/b,task=node,pid=71,uid=1000\n", 0, "", false},
+		"machine-wide":   {"6,1,2,-;oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0,global_oom,task_memcg=/polis/a,task=node,pid=71,uid=0\n", 0, "", false},
+		"hostile name":   {head + "oom_memcg=/polis/b,task_memcg=/polis/b,task=,oom_memcg=/polis/a,pid=1,pid=71,uid=1000\n", 0, "", false},
+		"odd name":       {head + "oom_memcg=/polis/a,task_memcg=/polis/a,task=a,pid=9,b,pid=71,uid=1000\n", 71, "a,pid=9,b", true},
+		"other message":  {"6,1,2,-;eth0: link up\n", 0, "", false},
+		"with more":      {head + "oom_memcg=/polis/a,task_memcg=/polis/a,task=x,pid=5,uid=1\n SUBSYSTEM=mem\n", 5, "x", true},
+		"no number":      {head + "oom_memcg=/polis/a,task_memcg=/polis/a,task=x,pid=,uid=1\n", 0, "", false},
+	} {
+		pid, comm, ok := parseVictim(tc.record, "/polis/a")
+		require.Equal(t, tc.ok, ok, name)
+		require.Equal(t, tc.pid, pid, name)
+		require.Equal(t, tc.comm, comm, name)
+	}
+}
+
+func TestVictimNamesSurvive(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		comm := rapid.StringMatching(`[a-z,=_/.-]{0,15}`).Draw(t, "comm")
+		pid := rapid.IntRange(1, 1<<22).Draw(t, "pid")
+		record := fmt.Sprintf("6,1,2,-;oom-kill:constraint=CONSTRAINT_MEMCG,oom_memcg=/p/a,task_memcg=/p/a,task=%s,pid=%d,uid=0\n", comm, pid)
+		gotPid, gotComm, ok := parseVictim(record, "/p/a")
+		require.True(t, ok)
+		require.Equal(t, pid, gotPid)
+		require.Equal(t, comm, gotComm)
+		_, _, ok = parseVictim(record, "/p/b")
+		require.False(t, ok)
+	})
+}
+
+func TestSharesKeepOrderAndDefault(t *testing.T) {
+	require.EqualValues(t, 1024, shares(100))
+	require.EqualValues(t, 10, shares(1))
+	require.EqualValues(t, 102400, shares(10000))
+	rapid.Check(t, func(t *rapid.T) {
+		a := rapid.Int64Range(1, 10000).Draw(t, "a")
+		b := rapid.Int64Range(a, 10000).Draw(t, "b")
+		require.LessOrEqual(t, shares(a), shares(b))
+		require.GreaterOrEqual(t, shares(a), int64(2))
+		require.LessOrEqual(t, shares(b), int64(262144))
+	})
+}
+
+func FuzzHost(f *testing.F) {
+	for _, s := range []string{mountsV2, mountsHybrid, mountsContainer, " - cgroup2", "1 2 3 4 5 6 - cgroup a b\n"} {
+		f.Add(s, "0::/x\n")
+	}
+	f.Fuzz(func(t *testing.T, mounts, own string) {
+		h, err := parseHost(strings.NewReader(mounts))
+		if err != nil {
+			return
+		}
+		if p, err := h.parseOwn(own); err == nil {
+			require.True(t, strings.HasPrefix(p, "/"))
+			require.NotContains(t, strings.Split(p, "/"), "..")
+		}
+	})
+}
+
+func FuzzVictim(f *testing.F) {
+	f.Add("6,1,2,-;oom-kill:oom_memcg=/p/a,task_memcg=/p/a,task=x,pid=1,uid=0\n", "/p/a")
+	f.Fuzz(func(t *testing.T, record, group string) {
+		if pid, _, ok := parseVictim(record, group); !ok {
+			require.Zero(t, pid)
+		}
+	})
+}
