@@ -191,7 +191,7 @@ func (d *DNS) ask(ctx context.Context, q *dns.Msg, server string, udp bool) (*dn
 		if network == "udp" {
 			c.UDPSize = dns.DefaultMsgSize
 		}
-		r, _, err := c.ExchangeContext(ctx, out, server)
+		r, err := exchangeOnce(ctx, &c, out, server)
 		if err != nil {
 			return nil, err
 		}
@@ -205,6 +205,23 @@ func (d *DNS) ask(ctx context.Context, q *dns.Msg, server string, udp bool) (*dn
 		return r, nil
 	}
 	return nil, fmt.Errorf("resolver %s gave no answer", server)
+}
+
+// exchangeOnce ends with ctx; the library's own ExchangeContext takes from it
+// the deadline only.
+func exchangeOnce(ctx context.Context, c *dns.Client, q *dns.Msg, server string) (*dns.Msg, error) {
+	conn, err := c.DialContext(ctx, server)
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer func() {
+		if stop() {
+			_ = conn.Close() // nothing was left to send
+		}
+	}()
+	r, _, err := c.ExchangeWithConnContext(ctx, q, conn)
+	return r, err
 }
 
 func refusal(q *dns.Msg, rcode int) *dns.Msg {

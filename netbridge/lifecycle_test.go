@@ -52,7 +52,7 @@ func TestRemoveLeavesNothing(t *testing.T) {
 	needKernel(t)
 	dir := t.TempDir()
 	before := photograph(t, dir)
-	b, err := New(Config{NetnsDir: filepath.Join(dir, "netns"), LockFile: filepath.Join(dir, "lock")})
+	b, err := New(Config{NetnsDir: filepath.Join(dir, "netns"), LockFile: filepath.Join(dir, "lock"), Log: testLog(t)})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, b.RemoveShared(context.Background())) })
 	require.NoError(t, b.EnsureShared(t.Context()))
@@ -285,7 +285,7 @@ func TestHalfMadeThingsAreListedAndRemoved(t *testing.T) {
 func TestForeignBridgeIsLeftAlone(t *testing.T) {
 	needKernel(t)
 	dir := t.TempDir()
-	b, err := New(Config{Instance: t.Name(), NetnsDir: filepath.Join(dir, "netns"), LockFile: filepath.Join(dir, "lock")})
+	b, err := New(Config{Instance: t.Name(), NetnsDir: filepath.Join(dir, "netns"), LockFile: filepath.Join(dir, "lock"), Log: testLog(t)})
 	require.NoError(t, err)
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = b.Name()
@@ -305,7 +305,7 @@ func TestForwardingIsRestoredByTheLastToLeave(t *testing.T) {
 	needKernel(t)
 	dir := t.TempDir()
 	start := func(instance string) *Bridge {
-		b, err := New(Config{Instance: instance, NetnsDir: filepath.Join(dir, instance), LockFile: filepath.Join(dir, "lock")})
+		b, err := New(Config{Instance: instance, NetnsDir: filepath.Join(dir, instance), LockFile: filepath.Join(dir, "lock"), Log: testLog(t)})
 		require.NoError(t, err)
 		require.NoError(t, b.EnsureShared(t.Context()))
 		t.Cleanup(func() { require.NoError(t, b.RemoveShared(context.Background())) })

@@ -76,6 +76,8 @@ func needKernel(t testing.TB) {
 	t.Skip("needs root to make network namespaces")
 }
 
+func testLog(t testing.TB) *slog.Logger { return slog.New(slog.NewTextHandler(t.Output(), nil)) }
+
 // newBridge is a set-up bridge of an instance named after the test, removed
 // at its end.
 func newBridge(t testing.TB, change ...func(*Config)) *Bridge {
@@ -84,7 +86,7 @@ func newBridge(t testing.TB, change ...func(*Config)) *Bridge {
 	dir := t.TempDir()
 	cfg := Config{
 		Instance: t.Name(), NetnsDir: filepath.Join(dir, "netns"), LockFile: filepath.Join(dir, "lock"),
-		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Log: testLog(t),
 	}
 	for _, c := range change {
 		c(&cfg)
