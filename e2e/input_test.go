@@ -30,7 +30,9 @@ func TestEveryRouteRefusesBadInput(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()
 	d.add("alice")
-	snapshot := func() string { return d.must("-q", "agents", "list") + d.must("--json", "locks") + d.must("--json", "ports", "list") }
+	snapshot := func() string {
+		return d.must("-q", "agents", "list") + d.must("--json", "locks") + d.must("--json", "ports", "list")
+	}
 	before := snapshot()
 	long := strings.Repeat("x", 1<<20)
 	bodies := map[string]string{

@@ -1,0 +1,66 @@
+package systemd
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestUnderSystemd boots a systemd and runs TestGuest of this same program in it.
+func TestUnderSystemd(t *testing.T) {
+	if os.Getenv("POLIS_GUEST") != "" {
+		t.Skip("this is the guest")
+	}
+	missing := ""
+	switch _, err := os.Stat("/lib/systemd/systemd"); {
+	case os.Geteuid() != 0:
+		missing = "needs root"
+	case err != nil:
+		missing = "systemd is not installed"
+	}
+	if missing != "" && os.Getenv("CI") == "true" {
+		t.Fatal(missing)
+	}
+	if missing != "" {
+		t.Skip(missing)
+	}
+	bin := os.Getenv("POLIS_BIN")
+	if bin == "" {
+		bin = "../../bin"
+	}
+	dir, err := os.MkdirTemp("/tmp", "polis-guest-")
+	require.NoError(t, err)
+	require.NoError(t, os.Chmod(dir, 0o755))
+	t.Cleanup(func() {
+		mounts, err := os.ReadFile("/proc/self/mounts")
+		if err != nil || strings.Contains(string(mounts), dir) {
+			t.Errorf("not removed, something may be mounted below: %s", dir)
+			return
+		}
+		require.NoError(t, os.RemoveAll(dir))
+	})
+	// What "make install" reads, because the guest's /tmp hides a clone in /tmp.
+	tree := filepath.Join(dir, "tree")
+	require.NoError(t, os.MkdirAll(tree, 0o755))
+	self, err := os.Executable()
+	require.NoError(t, err)
+	for from, to := range map[string]string{"../../Makefile": tree, "../../units": tree, "../../docs": tree, "../../packaging": tree, "../../scripts": tree, bin: filepath.Join(tree, "bin"), self: filepath.Join(dir, "guest.test")} {
+		out, err := exec.CommandContext(t.Context(), "cp", "-r", from, to).CombinedOutput()
+		require.NoError(t, err, string(out))
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "run"), []byte("#!/bin/sh\nexec ./guest.test -test.v -test.run '^TestGuest$' -test.timeout 8m\n"), 0o755))
+	cmd := exec.CommandContext(t.Context(), "./boot", dir)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	err = cmd.Run()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		t.Fatalf("the guest ended with status %d", exit.ExitCode())
+	}
+	require.NoError(t, err)
+}

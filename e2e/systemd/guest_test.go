@@ -1,0 +1,313 @@
+package systemd
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+const patience = 60 * time.Second
+
+// run runs a shell script and returns what it printed, both streams.
+func run(t *testing.T, script string) (string, error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "sh", "-ec", script)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func must(t *testing.T, script string) string {
+	t.Helper()
+	out, err := run(t, script)
+	if err != nil {
+		journal, _ := run(t, "journalctl --no-pager -q -n 60 -o cat -u polisd -u 'polis-agent@*'; systemctl --no-pager -l status polisd 'polis-agent@*' || true")
+		require.NoError(t, err, "%s\n%s\n--- journal:\n%s", script, out, journal)
+	}
+	return out
+}
+
+func mustNot(t *testing.T, script string) string {
+	t.Helper()
+	out, err := run(t, script)
+	require.Error(t, err, "%s\n%s", script, out)
+	return out
+}
+
+func property(t *testing.T, unit, name string) string {
+	t.Helper()
+	return strings.TrimSpace(must(t, "systemctl show -P "+name+" '"+unit+"'"))
+}
+
+func pid(t *testing.T, unit string) int {
+	t.Helper()
+	n, err := strconv.Atoi(property(t, unit, "MainPID"))
+	require.NoError(t, err)
+	return n
+}
+
+func eventually(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	require.Eventually(t, f, patience, 100*time.Millisecond, "waited for: %s", what)
+}
+
+// answers says whether polisd answers its clients.
+func answers(t *testing.T) bool {
+	_, err := run(t, "polisctl --timeout 5s -q status")
+	return err == nil
+}
+
+// TestGuest is one life of an installed polis; every part builds on the ones before.
+func TestGuest(t *testing.T) {
+	if os.Getenv("POLIS_GUEST") == "" {
+		t.Skip("runs in the guest only")
+	}
+	for _, part := range []struct {
+		name string
+		f    func(*testing.T)
+	}{
+		{"install", install},
+		{"start", start},
+		{"admin socket is for root and the group", socketAccess},
+		{"agents are units", agents},
+		{"restart touches no agent", restart},
+		{"a killed polisd comes back and touches no agent", killed},
+		{"reload reads the configuration", reload},
+		{"a hung polisd is noticed", watchdog},
+		{"out of memory ends a process, not the agent's unit", outOfMemory},
+		{"a killed shim is cleaned up after", killedShim},
+		{"stop leaves nothing", stop},
+		{"start brings the agents back", startAgain},
+		{"a client starts polisd through the socket", activation},
+		{"uninstall", uninstall},
+	} {
+		if !t.Run(part.name, part.f) {
+			t.FailNow()
+		}
+	}
+}
+
+func install(t *testing.T) {
+	must(t, "make -C tree install")
+	must(t, "systemd-analyze verify --man=no polisd.service polisd.socket polis.slice polis-agent@x.service")
+	require.Contains(t, must(t, "id polis"), "polis")
+	require.Equal(t, "755 root root\n", must(t, "stat -c '%a %U %G' /run/polis"))
+	must(t, "polisd --check")
+	out := mustNot(t, "polisctl status")
+	require.Contains(t, out, "polisd", "says what is missing")
+	must(t, "man -w polisd 2>/dev/null || test -e /usr/share/man/man8/polisd.8")
+}
+
+func start(t *testing.T) {
+	must(t, "systemctl start polisd")
+	require.Equal(t, "active", property(t, "polisd.service", "ActiveState"))
+	require.Equal(t, "660 root polis\n", must(t, "stat -c '%a %U %G' /run/polis/polisd.sock"))
+	eventually(t, "a status line", func() bool { return property(t, "polisd.service", "StatusText") != "" })
+	out := must(t, "polisctl --json status")
+	require.Contains(t, out, `"systemd"`)
+}
+
+func socketAccess(t *testing.T) {
+	must(t, "setpriv --reuid=65534 --regid=$(getent group polis | cut -d: -f3) --clear-groups polisctl -q status")
+	mustNot(t, "setpriv --reuid=65534 --regid=65534 --clear-groups polisctl -q status")
+}
+
+func agents(t *testing.T) {
+	must(t, `mkdir /tmp/src && cd /tmp/src && git init -q -b main && echo one > a.txt && echo two > b.txt && git add . &&
+git -c user.name=x -c user.email=x@y commit -qm start && chown -R 65534:65534 /tmp/src`)
+	must(t, "polisctl up --repo /tmp/src /tmp/ws")
+	must(t, "polisctl agents add alice --base custom --port 3000 && polisctl agents add bob --base custom")
+	for _, a := range []string{"alice", "bob"} {
+		require.Equal(t, "active", property(t, "polis-agent@"+a, "ActiveState"))
+		require.Equal(t, "polis.slice", property(t, "polis-agent@"+a, "Slice"))
+		require.Contains(t, must(t, "polisctl agents exec "+a+" -- sh -c 'cat a.txt; hostname'"), "one\n"+a)
+	}
+	// The sandbox's processes are in the agent's own unit, whatever the hierarchy.
+	must(t, "polisctl agents exec alice -- sh -c 'setsid sleep 77777 >/dev/null 2>&1 </dev/null &'")
+	require.Contains(t, readFile(t, fmt.Sprintf("/proc/%d/cgroup", sleeper(t))), "polis-agent@alice.service")
+	must(t, "polisctl agents exec alice -- sh -c 'echo alice >> a.txt'")
+	require.Contains(t, mustNot(t, "polisctl agents exec bob -- sh -c 'echo bob >> a.txt'"), "busy")
+	require.Contains(t, property(t, "polisd.service", "StatusText"), "2", "the status line counts agents")
+}
+
+func readFile(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return string(b)
+}
+
+// sleeper is the process that alice started.
+func sleeper(t *testing.T) int {
+	t.Helper()
+	for _, f := range glob("/proc/[0-9]*/cmdline") {
+		if b, _ := os.ReadFile(f); strings.HasPrefix(string(b), "sleep\x0077777") {
+			n, err := strconv.Atoi(strings.Split(f, "/")[2])
+			require.NoError(t, err)
+			return n
+		}
+	}
+	t.Fatal("alice's process is gone")
+	return 0
+}
+
+func glob(pattern string) []string {
+	m, _ := filepath.Glob(pattern)
+	return m
+}
+
+// untouched runs f and requires that it did nothing to the agents.
+func untouched(t *testing.T, f func()) {
+	t.Helper()
+	shim, process := pid(t, "polis-agent@alice"), sleeper(t)
+	require.NotZero(t, shim)
+	f()
+	eventually(t, "polisd answers", func() bool { return answers(t) })
+	require.Equal(t, shim, pid(t, "polis-agent@alice"))
+	require.Equal(t, process, sleeper(t))
+	require.Contains(t, must(t, "polisctl agents exec alice -- cat a.txt"), "alice")
+	require.Contains(t, must(t, "polisctl locks"), "a.txt")
+	eventually(t, "bob is refused with EBUSY", func() bool {
+		return strings.Contains(mustNot(t, "polisctl agents exec bob -- sh -c 'echo bob >> a.txt'"), "busy")
+	})
+	must(t, "polisctl agents exec bob -- sh -c 'echo bob >> b.txt'")
+}
+
+func restart(t *testing.T) {
+	before := pid(t, "polisd")
+	untouched(t, func() { must(t, "systemctl restart polisd") })
+	require.NotEqual(t, before, pid(t, "polisd"))
+	untouched(t, func() { must(t, "systemctl try-restart polisd") })
+}
+
+func killed(t *testing.T) {
+	for range 2 {
+		before := pid(t, "polisd")
+		untouched(t, func() {
+			require.NoError(t, syscall.Kill(before, syscall.SIGKILL))
+			eventually(t, "systemd starts another polisd", func() bool {
+				return pid(t, "polisd") != before && property(t, "polisd", "ActiveState") == "active"
+			})
+		})
+	}
+}
+
+func reload(t *testing.T) {
+	before := pid(t, "polisd")
+	must(t, "sed -i 's/^#max_agents = 10/max_agents = 2/' /etc/polis/polisd.toml && systemctl reload polisd")
+	require.Equal(t, before, pid(t, "polisd"))
+	eventually(t, "the new limit", func() bool {
+		out, err := run(t, "polisctl --json agents add carol --base custom")
+		if err == nil {
+			must(t, "polisctl agents remove carol --force")
+		}
+		return err != nil && strings.Contains(out, "MAX_AGENTS")
+	})
+	must(t, "sed -i 's/^max_agents = 2/max_agents = 10/' /etc/polis/polisd.toml && echo nonsense=1 >> /etc/polis/polisd.toml; systemctl reload polisd || true")
+	untouched(t, func() {})
+	must(t, "sed -i '/^nonsense/d' /etc/polis/polisd.toml && systemctl reload polisd")
+}
+
+func watchdog(t *testing.T) {
+	must(t, "mkdir -p /etc/systemd/system/polisd.service.d && printf '[Service]\\nWatchdogSec=3\\n' > /etc/systemd/system/polisd.service.d/t.conf && systemctl daemon-reload && systemctl restart polisd")
+	before := pid(t, "polisd")
+	untouched(t, func() {
+		require.NoError(t, syscall.Kill(before, syscall.SIGSTOP))
+		eventually(t, "the watchdog to replace it", func() bool {
+			return pid(t, "polisd") != before && property(t, "polisd", "ActiveState") == "active"
+		})
+	})
+	require.Contains(t, must(t, "journalctl --no-pager -q -u polisd"), "Watchdog timeout")
+	must(t, "rm -r /etc/systemd/system/polisd.service.d && systemctl daemon-reload && systemctl restart polisd")
+	eventually(t, "polisd answers", func() bool { return answers(t) })
+}
+
+func outOfMemory(t *testing.T) {
+	must(t, "polisctl agents add hog --base custom --memory 64")
+	mustNot(t, `polisctl agents exec hog -- /usr/bin/python3 -c 'x = bytearray(300 << 20)'`)
+	eventually(t, "the event", func() bool { return strings.Contains(must(t, "polisctl events"), "OOM_KILLED") })
+	require.Equal(t, "active", property(t, "polis-agent@hog", "ActiveState"))
+	must(t, "polisctl agents remove hog --force")
+	eventually(t, "its unit ends", func() bool { return property(t, "polis-agent@hog", "ActiveState") == "inactive" })
+}
+
+func killedShim(t *testing.T) {
+	must(t, "polisctl agents add dave --base custom")
+	require.NoError(t, syscall.Kill(pid(t, "polis-agent@dave"), syscall.SIGKILL))
+	eventually(t, "the agent is seen to be dead", func() bool {
+		var list struct {
+			Agents []struct{ Name, Status string }
+		}
+		require.NoError(t, json.Unmarshal([]byte(must(t, "polisctl --json agents list")), &list))
+		for _, a := range list.Agents {
+			if a.Name == "dave" {
+				return a.Status == "Error" || a.Status == "Stopped"
+			}
+		}
+		return false
+	})
+	require.NotContains(t, readFile(t, "/proc/self/mounts"), "worktrees/dave")
+	must(t, "polisctl agents start dave && polisctl agents exec dave -- cat a.txt && polisctl agents remove dave --force")
+}
+
+// traces lists what a running polis has on the machine.
+func traces(t *testing.T) string {
+	out, _ := run(t, `grep -E 'polis|/tmp/ws' /proc/self/mounts | grep -v -e ' / ' -e /run/guest
+ip -o link | grep -i polis
+nft list tables | grep polis
+find /sys/fs/cgroup -name '*polis-agent*' -o -name 'polis.slice' -o -name 'sandbox'
+pgrep -a 'polisd|polis-shim'
+pgrep -a -f 'sleep 77777'
+ls /run/polis/netns /run/polis/agents 2>/dev/null
+find /run/polis -type s 2>/dev/null
+ip netns list`)
+	return strings.TrimSpace(out)
+}
+
+func stop(t *testing.T) {
+	must(t, "systemctl stop polisd")
+	var left string
+	eventually(t, "everything to be gone", func() bool { left = traces(t); return left == "" || t.Context().Err() != nil })
+	require.Empty(t, left)
+	for _, u := range []string{"polisd.service", "polisd.socket", "polis-agent@alice.service"} {
+		require.Contains(t, []string{"inactive"}, property(t, u, "ActiveState"), u)
+	}
+	require.Equal(t, "one\nalice\n", must(t, "cat /tmp/ws/.polis/worktrees/alice/a.txt"), "the work stays on disk")
+}
+
+func startAgain(t *testing.T) {
+	must(t, "systemctl start polisd")
+	eventually(t, "polisd answers", func() bool { return answers(t) })
+	out := must(t, "polisctl --json agents list")
+	require.Contains(t, out, `"alice"`)
+	require.Contains(t, out, `"bob"`)
+	must(t, "polisctl agents exec alice -- cat a.txt || { polisctl agents start alice && polisctl agents exec alice -- cat a.txt; }")
+	require.Contains(t, must(t, "polisctl ports list"), "3000")
+	must(t, "polisctl agents exec alice -- sh -c 'git add -A && git -c user.name=a -c user.email=a@b commit -qm work' && polisctl merge alice && grep -q alice /tmp/src/a.txt")
+}
+
+func activation(t *testing.T) {
+	must(t, "systemctl stop polisd && systemctl start polisd.socket")
+	require.Equal(t, "inactive", property(t, "polisd", "ActiveState"))
+	must(t, "polisctl --timeout 30s status")
+	require.Equal(t, "active", property(t, "polisd", "ActiveState"))
+}
+
+func uninstall(t *testing.T) {
+	must(t, "polisctl agents remove alice bob --force")
+	must(t, "make -C tree uninstall")
+	require.Empty(t, traces(t))
+	mustNot(t, "command -v polisd")
+	must(t, "test -e /etc/polis/polisd.toml && test -e /tmp/ws/.polis")
+	journal := must(t, "journalctl --no-pager -q -o cat")
+	require.NotContains(t, journal, "panic:")
+	require.NotContains(t, journal, "DATA RACE")
+}
