@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -91,7 +90,7 @@ func startDaemon(t *testing.T, o options) *daemon {
 		o.config += "\n[locks]\nwait = \"300ms\"\ngrace = \"2s\"\n"
 	}
 	mounts := ""
-	if root := runtime.GOROOT(); !strings.HasPrefix(root, "/usr/") {
+	if root := goroot(t); !strings.HasPrefix(root, "/usr/") {
 		mounts = fmt.Sprintf("extra_mounts = [{ source = %q, dest = %q, read_only = true }]\n", root, root)
 	}
 	head := fmt.Sprintf("run_dir = %q\nworkspaces_dir = %q\nagents_dir = %q\nshim = %q\nlauncher = \"fork\"\nlog_level = \"debug\"\n",
@@ -430,3 +429,11 @@ func (d *daemon) polisd(args ...string) result {
 
 // owns is the user a file belongs to.
 func owns(fi os.FileInfo) uint32 { return fi.Sys().(*syscall.Stat_t).Uid }
+
+// goroot is where the go command on the path has its sources and tools.
+func goroot(t *testing.T) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
+	require.NoError(t, err, "go must be on the path")
+	return strings.TrimSpace(string(out))
+}

@@ -4,7 +4,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -13,19 +12,18 @@ import (
 )
 
 // goEnv makes Go work inside, without a network.
-func goEnv() string {
-	return "export PATH=" + runtime.GOROOT() + "/bin:$PATH GOFLAGS=-mod=mod GOTOOLCHAIN=local GOPROXY=off; "
+func goEnv(t *testing.T) string {
+	return "export PATH=" + goroot(t) + "/bin:$PATH GOFLAGS=-mod=mod GOTOOLCHAIN=local GOPROXY=off; "
 }
 
 func TestTwoAgentsBuildAndTestAtTheSameTime(t *testing.T) {
 	d := startDaemon(t, options{config: "[locks]\nwait = \"0s\"\n"})
 	cmd := exec.CommandContext(t.Context(), "../scripts/demo-repo", d.path("src"))
-	cmd.Env = append(os.Environ(), "PATH="+runtime.GOROOT()+"/bin:"+os.Getenv("PATH"))
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(out))
 	d.giveAway(d.path("src"))
 	d.must("up", "--repo", d.path("src"), d.path("ws"))
-	agents := []string{"alice", "bob"}
+	agents, env := []string{"alice", "bob"}, goEnv(t)
 	for _, a := range agents {
 		d.add(a, "--memory", "2048")
 	}
@@ -35,7 +33,7 @@ func TestTwoAgentsBuildAndTestAtTheSameTime(t *testing.T) {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			results[i] = d.exec(a, "sh", "-ec", goEnv()+"go build ./... && go build -o out/server ./cmd/server && go test ./container/... ./text/... ./encoding/... ./html && git status --porcelain")
+			results[i] = d.exec(a, "sh", "-ec", env+"go build ./... && go build -o out/server ./cmd/server && go test ./container/... ./text/... ./encoding/... ./html && git status --porcelain")
 		}()
 	}
 	wg.Wait()
