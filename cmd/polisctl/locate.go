@@ -42,13 +42,13 @@ func repositoryPath(workspaces []api.Workspace, only, cwd, typed string) (worksp
 		}
 		base = filepath.Join(cwd, typed)
 	}
-	for _, abs := range []string{filepath.Clean(base), resolved(base)} {
+	for _, abs := range []string{filepath.Clean(base), resolved(base)} { // the second reaches a project through a link
 		best := -1
 		for _, w := range workspaces {
 			if only != "" && w.Name != only {
 				continue
 			}
-			for _, top := range []string{w.Project, resolved(w.Project)} {
+			for _, top := range tops(w.Project) {
 				rel, ok := below(top, abs)
 				if ok && len(top) > best {
 					best, workspace, repoPath = len(top), w.Name, rel
@@ -91,11 +91,10 @@ func inProject(workspaces []api.Workspace, only, dir string) bool {
 			continue
 		}
 		for _, d := range []string{dir, resolved(dir)} {
-			if _, ok := below(w.Project, d); ok {
-				return true
-			}
-			if _, ok := below(resolved(w.Project), d); ok {
-				return true
+			for _, top := range tops(w.Project) {
+				if _, ok := below(top, d); ok {
+					return true
+				}
 			}
 		}
 	}
@@ -104,9 +103,6 @@ func inProject(workspaces []api.Workspace, only, dir string) bool {
 
 // below returns the path of abs relative to top, if it is in it.
 func below(top, abs string) (string, bool) {
-	if top == "" || abs == "" {
-		return "", false
-	}
 	rel, err := filepath.Rel(top, abs)
 	if err != nil || rel == ".." || strings.HasPrefix(rel, "../") {
 		return "", false
@@ -116,12 +112,26 @@ func below(top, abs string) (string, bool) {
 
 // resolved is p with the links of its directory resolved, as far as it exists.
 func resolved(p string) string {
-	if p == "" {
-		return ""
+	p = filepath.Clean(p)
+	dir := filepath.Dir(p)
+	if dir == p {
+		return p
 	}
-	dir, err := filepath.EvalSymlinks(filepath.Dir(p))
-	if err != nil {
-		return filepath.Clean(p)
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		return filepath.Join(real, filepath.Base(p))
 	}
-	return filepath.Join(dir, filepath.Base(p))
+	return filepath.Join(resolved(dir), filepath.Base(p))
+}
+
+// tops are the names of a project's top directory: as polisd says it and,
+// since a project may be a link, as it really is.
+func tops(project string) []string {
+	if project == "" {
+		return nil
+	}
+	real, err := filepath.EvalSymlinks(project)
+	if err != nil || real == project {
+		return []string{project}
+	}
+	return []string{project, real}
 }

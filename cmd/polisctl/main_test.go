@@ -14,6 +14,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
+// noRaceSleep keeps a program built with -race from sleeping a second at its end.
+const noRaceSleep = "atexit_sleep_ms=0"
+
 func TestMain(m *testing.M) {
 	os.Exit(testscript.RunMain(m, map[string]func() int{
 		"polisctl": func() int {
@@ -43,6 +46,7 @@ func TestStories(t *testing.T) {
 			env.Setenv("POLIS_SOCKET", f.socket)
 			env.Setenv("FAKE", f.dir)
 			env.Setenv("TERM", "xterm")
+			env.Setenv("GORACE", noRaceSleep)
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

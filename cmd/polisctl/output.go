@@ -175,22 +175,19 @@ func span(d time.Duration) string {
 
 // size is a number of bytes as people say it.
 func size(n int64) string {
-	if n <= 0 {
+	switch {
+	case n <= 0:
 		return "-"
-	}
-	f, units := float64(n), "B KMGTPE"
-	i := 0
-	for f >= 1024 && i < len(units)-2 {
-		f /= 1024
-		i++
-		if i == 1 {
-			i = 2
-		}
-	}
-	if i == 0 {
+	case n < 1024:
 		return fmt.Sprintf("%dB", n)
 	}
-	return fmt.Sprintf("%.1f%ciB", f, units[i])
+	f := float64(n)
+	for _, unit := range "KMGTP" {
+		if f /= 1024; f < 1024 {
+			return fmt.Sprintf("%.1f%ciB", f, unit)
+		}
+	}
+	return fmt.Sprintf("%.1fEiB", f/1024)
 }
 
 // clean makes text of unknown origin harmless in one field: whatever is not

@@ -53,7 +53,7 @@ func (s *fakeShim) serve(w http.ResponseWriter, r *http.Request, command []strin
 		return
 	}
 	path, err := exec.LookPath(command[0])
-	if err != nil {
+	if err != nil && command[0] != "break-protocol" {
 		refuse(w, api.Errorf(api.CodeCommandNotFound, "command %q is not in the sandbox", command[0]))
 		return
 	}
