@@ -1,0 +1,335 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"polis/daemon/api"
+)
+
+// socketDir is a directory whose name is short enough for sockets.
+func socketDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "polis")
+	require.NoError(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// serve answers on a unix socket and returns a client of it.
+func serve(t testing.TB, h http.Handler) *Client {
+	t.Helper()
+	path := filepath.Join(socketDir(t), "polisd.sock")
+	l, err := net.Listen("unix", path)
+	require.NoError(t, err)
+	srv := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = srv.Serve(l)
+	}()
+	c := New(path)
+	t.Cleanup(func() {
+		c.Close()
+		_ = srv.Close()
+		<-done
+	})
+	return c
+}
+
+func reply(status int, contentType, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", contentType)
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	}
+}
+
+func TestEveryCallUsesItsRoute(t *testing.T) {
+	ctx := t.Context()
+	lock := api.LockRequest{Path: "a", Agent: "claude"}
+	for _, tc := range []struct {
+		want string
+		call func(*Client) error
+	}{
+		{"GET /v1/status ", func(c *Client) error { _, err := c.Status(ctx); return err }},
+		{"GET /v1/health ", func(c *Client) error { return c.Health(ctx) }},
+		{"GET /v1/workspaces ", func(c *Client) error { _, err := c.Workspaces(ctx); return err }},
+		{`POST /v1/workspaces {"repo":"/r"}`, func(c *Client) error { _, err := c.Up(ctx, api.UpRequest{Repo: "/r"}, nil); return err }},
+		{"GET /v1/agents ", func(c *Client) error { _, err := c.Agents(ctx, ""); return err }},
+		{"GET /v1/agents?workspace=a%26b ", func(c *Client) error { _, err := c.Agents(ctx, "a&b"); return err }},
+		{`POST /v1/agents {"name":"x","base_type":"y"}`, func(c *Client) error {
+			_, err := c.Add(ctx, api.AddRequest{Name: "x", BaseType: "y"}, nil)
+			return err
+		}},
+		{"GET /v1/agents/claude ", func(c *Client) error { _, err := c.Agent(ctx, "claude"); return err }},
+		{"GET /v1/agents/..%2Fx ", func(c *Client) error { _, err := c.Agent(ctx, "../x"); return err }},
+		{"DELETE /v1/agents/claude ", func(c *Client) error { _, err := c.Remove(ctx, "claude", false); return err }},
+		{"DELETE /v1/agents/claude?force=1 ", func(c *Client) error { _, err := c.Remove(ctx, "claude", true); return err }},
+		{"POST /v1/agents/claude/start ", func(c *Client) error { _, err := c.Start(ctx, "claude"); return err }},
+		{"POST /v1/agents/claude/stop ", func(c *Client) error { _, err := c.Stop(ctx, "claude"); return err }},
+		{`POST /v1/agents/claude/run {"prompt":"p"}`, func(c *Client) error { _, err := c.Run(ctx, "claude", api.RunRequest{Prompt: "p"}); return err }},
+		{`POST /v1/agents/claude/merge {"dry_run":true}`, func(c *Client) error {
+			_, err := c.Merge(ctx, "claude", api.MergeRequest{DryRun: true})
+			return err
+		}},
+		{"POST /v1/agents/claude/discard ", func(c *Client) error { _, err := c.Discard(ctx, "claude"); return err }},
+		{"GET /v1/agents/claude/logs?follow=1&lines=5 ", func(c *Client) error { _, err := c.Logs(ctx, "claude", 5, true); return err }},
+		{"GET /v1/agents/claude/why ", func(c *Client) error { _, err := c.Why(ctx, "claude"); return err }},
+		{"GET /v1/agents/claude/policy ", func(c *Client) error { _, err := c.Policy(ctx, "claude"); return err }},
+		{"GET /v1/agents/claude/tasks ", func(c *Client) error { _, err := c.Tasks(ctx, "claude"); return err }},
+		{"GET /v1/agents/claude/attach ", func(c *Client) error { _, err := c.Where(ctx, "claude"); return err }},
+		{"GET /v1/locks ", func(c *Client) error { _, err := c.Locks(ctx); return err }},
+		{`POST /v1/locks {"path":"a","agent":"claude"}`, func(c *Client) error { _, err := c.Lock(ctx, lock); return err }},
+		{`DELETE /v1/locks {"path":"a","agent":"claude"}`, func(c *Client) error { return c.Unlock(ctx, lock) }},
+		{"GET /v1/ports ", func(c *Client) error { _, err := c.Ports(ctx); return err }},
+		{`POST /v1/ports {"agent":"claude","internal":80}`, func(c *Client) error {
+			_, err := c.AddPort(ctx, api.PortRequest{Agent: "claude", Internal: 80})
+			return err
+		}},
+		{"DELETE /v1/ports/claude/80 ", func(c *Client) error { return c.RemovePort(ctx, "claude", 80) }},
+		{"GET /v1/types ", func(c *Client) error { _, err := c.Types(ctx); return err }},
+		{"GET /v1/metrics ", func(c *Client) error { _, err := c.Metrics(ctx); return err }},
+		{"GET /v1/events?since=7 ", func(c *Client) error {
+			return c.Events(ctx, EventQuery{Since: 7}, func(api.Event) error { return nil })
+		}},
+	} {
+		t.Run(tc.want, func(t *testing.T) {
+			var got string
+			c := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				got = fmt.Sprintf("%s %s %s", r.Method, r.URL.RequestURI(), body)
+				w.Header().Set("Content-Type", "application/json")
+				if !strings.Contains(r.URL.Path, "/events") {
+					_, _ = io.WriteString(w, "{}")
+				}
+			}))
+			require.NoError(t, tc.call(c))
+			require.Equal(t, tc.want, got)
+		})
+	}
+}
+
+func TestRefusalsKeepCodeHintAndDetails(t *testing.T) {
+	c := serve(t, reply(409, "application/json", `{"code":"FILE_LOCKED","message":"a is locked","hint":"wait","details":{"holder":"claude"}}`))
+	_, err := c.Lock(t.Context(), api.LockRequest{Path: "a"})
+	var e *api.Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, api.Error{Code: "FILE_LOCKED", Message: "a is locked", Hint: "wait", Details: map[string]any{"holder": "claude"}}, *e)
+}
+
+func TestAnswersThatAreNotPolisd(t *testing.T) {
+	for name, h := range map[string]http.HandlerFunc{
+		"error without body":   reply(500, "text/plain", ""),
+		"error of a proxy":     reply(502, "text/html", "<html>no</html>"),
+		"error without fields": reply(400, "application/json", `{}`),
+		"success that is html": reply(200, "text/html", "<html>hello</html>"),
+		"success of a list":    reply(200, "application/json", `[1,2]`),
+		"redirect":             reply(302, "text/plain", "elsewhere"),
+		"cut short": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "100")
+			_, _ = io.WriteString(w, `{"agents":`)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := serve(t, h).Agents(t.Context(), "")
+			require.Error(t, err)
+			var e *api.Error
+			require.ErrorAs(t, err, &e)
+			require.Contains(t, []api.Code{api.CodeInternal, api.CodeUnavailable}, e.Code)
+			require.NotEmpty(t, e.Message)
+		})
+	}
+}
+
+func TestSocketsThatCannotBeUsed(t *testing.T) {
+	dir := socketDir(t)
+	refused := filepath.Join(dir, "refused")
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	require.NoError(t, err)
+	require.NoError(t, unix.Bind(fd, &unix.SockaddrUnix{Name: refused}))
+	require.NoError(t, unix.Close(fd))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))
+	for _, tc := range []struct {
+		name, path string
+		code       api.Code
+		hint       string
+		is         error
+	}{
+		{"missing", filepath.Join(dir, "none"), api.CodeUnavailable, "systemctl start polisd", os.ErrNotExist},
+		{"refused", refused, api.CodeUnavailable, "systemctl start polisd", unix.ECONNREFUSED},
+		{"too long", "/" + strings.Repeat("x", 108), api.CodeBadRequest, "shorter", nil},
+		{"not a directory", filepath.Join(dir, "file", "x"), api.CodeUnavailable, "systemctl start polisd", unix.ENOTDIR},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := New(tc.path).Status(t.Context())
+			e := api.AsError(err)
+			require.Equal(t, tc.code, e.Code, e.Message)
+			require.Contains(t, e.Hint, tc.hint)
+			if tc.is != nil {
+				require.ErrorIs(t, err, tc.is)
+			}
+		})
+	}
+}
+
+func TestNoPermissionNamesTheGroup(t *testing.T) {
+	// Root may open every socket, so the error is made by hand.
+	c := New("/run/polis/polisd.sock")
+	err := c.transportError(t.Context(), &net.OpError{Op: "dial", Net: "unix", Err: os.NewSyscallError("connect", unix.EACCES)})
+	require.Equal(t, api.CodeForbidden, err.Code)
+	require.Contains(t, err.Hint, "group polis")
+	require.ErrorIs(t, err, os.ErrPermission)
+}
+
+func TestContextsEndCalls(t *testing.T) {
+	entered := make(chan struct{}, 8)
+	c := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		entered <- struct{}{}
+		<-r.Context().Done()
+	}))
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := c.Status(ctx)
+	require.Equal(t, api.CodeTimeout, api.CodeOf(err))
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+
+	<-entered
+	why := errors.New("user went away")
+	ctx2, cancel2 := context.WithCancelCause(t.Context())
+	go func() {
+		<-entered
+		cancel2(why)
+	}()
+	_, err = c.Status(ctx2)
+	require.ErrorIs(t, err, why, "the cause tells a signal from a time-out")
+}
+
+func TestProgressIsToldInOrder(t *testing.T) {
+	for _, tc := range []struct {
+		name, contentType, body string
+		status                  int
+		steps                   []string
+		code                    api.Code
+	}{
+		{name: "lines", contentType: mimeLines, status: 200, body: "{\"progress\":\"a\"}\n\n{\"progress\":\"b\"}\n{\"result\":{\"name\":\"x\"}}\n", steps: []string{"a", "b"}},
+		{name: "last line without end", contentType: mimeLines, status: 200, body: `{"result":{"name":"x"}}`},
+		{name: "with charset", contentType: mimeLines + "; charset=utf-8", status: 200, body: `{"result":{"name":"x"}}`},
+		{name: "one piece", contentType: "application/json", status: 201, body: `{"name":"x"}`},
+		{name: "unknown kinds of lines", contentType: mimeLines, status: 200, body: "{\"percent\":5}\n{\"result\":{\"name\":\"x\"}}\n"},
+		{name: "failed late", contentType: mimeLines, status: 200, body: "{\"progress\":\"a\"}\n{\"error\":{\"code\":\"CGROUP_FAILED\",\"message\":\"m\"}}\n", steps: []string{"a"}, code: api.CodeCgroupFailed},
+		{name: "failed early", contentType: "application/json", status: 409, body: `{"code":"AGENT_EXISTS","message":"m"}`, code: api.CodeAgentExists},
+		{name: "cut short", contentType: mimeLines, status: 200, body: "{\"progress\":\"a\"}\n", steps: []string{"a"}, code: api.CodeUnavailable},
+		{name: "nothing", contentType: mimeLines, status: 200, code: api.CodeUnavailable},
+		{name: "not JSON", contentType: mimeLines, status: 200, body: "hello\n", code: api.CodeInternal},
+		{name: "result of another kind", contentType: mimeLines, status: 200, body: "{\"result\":[1]}\n", code: api.CodeInternal},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := serve(t, reply(tc.status, tc.contentType, tc.body))
+			var steps []string
+			agent, err := c.Add(t.Context(), api.AddRequest{Name: "x"}, func(s string) { steps = append(steps, s) })
+			require.Equal(t, tc.steps, steps)
+			if tc.code != "" {
+				require.Equal(t, tc.code, api.CodeOf(err))
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, "x", agent.Name)
+		})
+	}
+}
+
+func TestEventsAreParsedAsServerSent(t *testing.T) {
+	body := ": comment\r\nretry: 5\n\nid: 1\nevent: x\ndata: {\"id\":1,\ndata: \"type\":\"a\"}\n\ndata:{\"id\":2}\n\n\n\nid: 9\n\ndata: {\"id\":3}"
+	var ids []uint64
+	require.NoError(t, readEvents(strings.NewReader(body), func(e api.Event) error {
+		ids = append(ids, e.ID)
+		return nil
+	}))
+	require.Equal(t, []uint64{1, 2}, ids, "an event that was cut short is none")
+}
+
+func TestEventsStopWithTheirConsumer(t *testing.T) {
+	c := serve(t, reply(200, "text/event-stream", "data: {\"id\":1}\n\ndata: {\"id\":2}\n\n"))
+	stop := errors.New("enough")
+	n := 0
+	err := c.Events(t.Context(), EventQuery{}, func(api.Event) error { n++; return stop })
+	require.Same(t, stop, err)
+	require.Equal(t, 1, n)
+	err = c.Events(t.Context(), EventQuery{Follow: true}, func(api.Event) error { return nil })
+	require.Equal(t, api.CodeUnavailable, api.CodeOf(err), "a stream that is followed never just ends")
+}
+
+func TestEventsResumeFromTheLast(t *testing.T) {
+	var header, query string
+	c := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		header, query = r.Header.Get("Last-Event-ID"), r.URL.Query().Get("since")
+	}))
+	require.NoError(t, c.Events(t.Context(), EventQuery{Since: 41}, func(api.Event) error { return nil }))
+	require.Equal(t, "41", header)
+	require.Equal(t, "41", query)
+}
+
+func TestLogsAreStreamedAndEndWithTheContext(t *testing.T) {
+	c := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, "first\n")
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	ctx, cancel := context.WithCancel(t.Context())
+	body, err := c.Logs(ctx, "claude", 1, true)
+	require.NoError(t, err)
+	defer body.Close()
+	buf := make([]byte, 16)
+	n, err := body.Read(buf)
+	require.NoError(t, err)
+	require.Equal(t, "first\n", string(buf[:n]))
+	cancel()
+	_, err = body.Read(buf)
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+func FuzzErrorBody(f *testing.F) {
+	f.Add([]byte(`{"code":"X","message":"m"}`))
+	f.Add([]byte(`{"details":{"a":[1]}}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		e, err := parseError(body)
+		if err != nil {
+			return
+		}
+		require.NotEmpty(t, e.Code)
+		require.NotEmpty(t, e.Message)
+		_, err = json.Marshal(e)
+		require.NoError(t, err)
+	})
+}
+
+func FuzzEvents(f *testing.F) {
+	f.Add([]byte("data: {\"id\":1}\n\n"))
+	f.Add([]byte(":\ndata\ndata:\n\n"))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		_ = readEvents(strings.NewReader(string(body)), func(api.Event) error { return nil })
+	})
+}
+
+func FuzzProgress(f *testing.F) {
+	f.Add([]byte("{\"progress\":\"a\"}\n{\"result\":1}\n"))
+	f.Add([]byte("{\"error\":{}}\n"))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		result, err := readProgress(strings.NewReader(string(body)), func(string) {})
+		require.True(t, (err == nil) == (result != nil))
+	})
+}
