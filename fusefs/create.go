@@ -9,7 +9,7 @@ import (
 )
 
 // add makes a new name: gate, make, give it to the caller, register it.
-func (fs *FS) add(cancel <-chan struct{}, h *fuse.InHeader, op Op, name string, mode uint32, out *fuse.EntryOut, make func(dir int) syscall.Errno) fuse.Status {
+func (fs *FS) add(cancel <-chan struct{}, h *fuse.InHeader, op Op, name string, mode uint32, out *fuse.EntryOut, mk func(dir int) syscall.Errno) fuse.Status {
 	if e := validName(name); e != 0 {
 		return status(e)
 	}
@@ -26,7 +26,7 @@ func (fs *FS) add(cancel <-chan struct{}, h *fuse.InHeader, op Op, name string, 
 				return e
 			}
 			defer fs.dirs.put(p.dir)
-			if e := make(p.dir.fd); e != 0 {
+			if e := mk(p.dir.fd); e != 0 {
 				return e
 			}
 			st, e := fs.adopt(p, name, h, mode)
