@@ -21,6 +21,10 @@ import (
 // the context that may have ended it.
 const undoTime = 10 * time.Second
 
+// dyingTime is how long Create waits for an earlier sandbox of the same name
+// to be gone.
+const dyingTime = 2 * time.Second
+
 // Sandbox is a set of namespaces with its process 1. Its methods may be called
 // from several goroutines.
 type Sandbox struct {
@@ -57,10 +61,9 @@ func Create(ctx context.Context, cfg Config) (*Sandbox, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create sandbox: %w: %w", ErrCgroup, err)
 	}
-	// A crash may have left an earlier one behind: clean before start. What is
-	// still alive in it is not ours to kill here.
-	if procs, err := group.Procs(); err != nil || len(procs) > 0 {
-		return nil, fmt.Errorf("create sandbox: %w: group %s has %d processes: %w", ErrCgroup, cfg.CgroupPath, len(procs), errors.Join(err, cgroup.ErrBusy))
+	// A crash may have left an earlier one behind: clean before start.
+	if err := awaitEmpty(ctx, group); err != nil {
+		return nil, fmt.Errorf("create sandbox: %w: %w", ErrCgroup, err)
 	}
 	if err := Cleanup(ctx, cfg.StateDir, cfg.ID, cfg.RootfsDir, cfg.CgroupPath); err != nil {
 		return nil, fmt.Errorf("create sandbox: %w", err)
@@ -75,6 +78,24 @@ func Create(ctx context.Context, cfg Config) (*Sandbox, error) {
 		return nil, errors.Join(err, s.release(undo))
 	}
 	return s, nil
+}
+
+// awaitEmpty waits for what is dying in a group; it takes a moment after the
+// maker's end. What goes on living is somebody's and not ours to kill.
+func awaitEmpty(ctx context.Context, group *cgroup.Group) error {
+	ctx, cancel := context.WithTimeout(ctx, dyingTime)
+	defer cancel()
+	for {
+		procs, err := group.Procs()
+		if err != nil || len(procs) == 0 {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("group %s has %d processes: %w: %w", group.Path, len(procs), cgroup.ErrBusy, context.Cause(ctx))
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
 }
 
 func (s *Sandbox) create(ctx context.Context) error {
