@@ -150,9 +150,19 @@ func (s *Server) List(f Filter) (out []Lease) {
 	return out
 }
 
-// Restore puts back explicit leases of people that the caller kept over a
-// restart (leases of agents and expired ones are skipped). It belongs right
-// after Open. Tokens stay as they were.
+// maxHolders bounds the answer to a query.
+const maxHolders = 64
+
+// Holders returns who holds path: the leases on it and on trees it is in.
+func (s *Server) Holders(workspace, path string) (out []Lease, err error) {
+	s.do(func(t *table.Table) { out, err = t.Holders(workspace, path, maxHolders) })
+	return out, err
+}
+
+// Restore puts back explicit leases that the caller kept over a restart; it
+// belongs right after Open. Expired and conflicting ones are skipped, and so
+// are those that belong to a session: its client reclaims them. The caller leaves
+// out what belongs to agents that no longer are. Tokens stay as they were.
 func (s *Server) Restore(leases []Lease) (n int) {
 	s.do(func(t *table.Table) {
 		for _, l := range leases {
@@ -173,7 +183,7 @@ func (s *Server) Stats() Stats {
 	}
 	s.do(func(t *table.Table) {
 		st.Leases, st.Waiters, st.Sessions = t.Len()
-		st.InGrace = t.InGrace()
+		st.InGrace, st.LastToken = t.InGrace(), t.LastToken()
 	})
 	return st
 }

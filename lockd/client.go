@@ -76,6 +76,7 @@ type call struct {
 	entries []*entry // of wants; all pinned
 	asked   []int    // indices of wants that were sent
 	left    bool     // nobody waits for the end any more
+	leases  []Lease  // answer to a query
 	err     error
 	done    chan struct{}
 }

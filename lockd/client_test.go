@@ -511,6 +511,47 @@ func TestOneAgentsManyProcesses(t *testing.T) {
 	soon(t, func() bool { return s.Stats().Leases == 0 && a.Held() == 0 })
 }
 
+func TestHoldersOfAPath(t *testing.T) {
+	s := serve(t, socket(t))
+	a := join(t, s.Path, "ann")
+	b := join(t, s.Path, "bob", func(c *Client) { c.Bound = 200 * time.Millisecond })
+	_, err := a.Acquire(t.Context(), Request{Trees: []string{"d"}, Op: "rename"})
+	require.NoError(t, err)
+	ls, err := b.Holders(t.Context(), "d/x")
+	require.NoError(t, err)
+	require.Len(t, ls, 1)
+	require.Equal(t, "ann", ls[0].Holder)
+	require.Equal(t, "rename", ls[0].Op)
+	ls, err = b.Holders(t.Context(), "e")
+	require.NoError(t, err)
+	require.Empty(t, ls)
+	_, err = b.Holders(t.Context(), "../e")
+	require.ErrorIs(t, err, ErrInvalid)
+	ls, err = s.Holders(ws, "d")
+	require.NoError(t, err)
+	require.Len(t, ls, 1)
+	require.NoError(t, s.Close())
+	_, err = b.Holders(t.Context(), "e")
+	require.ErrorIs(t, err, ErrUnavailable)
+}
+
+// What an old connection left unread must not be done after the session went
+// on with another: a release from before would take what is held now.
+func TestOldConnectionIsNotListenedTo(t *testing.T) {
+	s := serve(t, socket(t))
+	old := dial(t, s.Path).hello("ann")
+	old.send(&message{Type: msgAcquire, ID: 1, Keys: []wireKey{{Path: "f"}}})
+	token := old.recv().Tokens[0]
+	s.mu.Lock() // the server is slow: both connections have something for it to read
+	old.send(&message{Type: msgRelease, Keys: []wireKey{{Path: "f"}}})
+	time.Sleep(20 * time.Millisecond)
+	c := s.byAgent["ann"]
+	s.byAgent["ann"] = &conn{server: s, link: newLink(c.link.conn, "new")}
+	s.mu.Unlock()
+	old.requireEOF()
+	require.Equal(t, token, s.List(Filter{Holder: "ann"})[0].Token)
+}
+
 func TestParseHold(t *testing.T) {
 	for in, want := range map[string]Hold{"close": HoldClose, "merge": HoldMerge, "30s": Hold(30 * time.Second), "0s": HoldClose} {
 		h, err := ParseHold(in)

@@ -108,6 +108,24 @@ func (c *conn) hello(m *message) error {
 	return err
 }
 
+// errReplaced ends a connection that is no longer its agent's.
+var errReplaced = fmt.Errorf("session ended or continues on another connection: %w", ErrClosed)
+
+// do runs fn on the table if this is still its agent's connection. What an
+// old connection left unread must not be done: the client has reclaimed since,
+// and a release from before would take what it holds now.
+func (c *conn) do(fn func(t *table.Table)) error {
+	err := errReplaced
+	s := c.server
+	s.do(func(t *table.Table) {
+		if s.byAgent[c.agent] == c {
+			err = nil
+			fn(t)
+		}
+	})
+	return err
+}
+
 // handle does one request. An error ends the connection: the peer does not
 // speak the protocol.
 func (c *conn) handle(m *message) error {
@@ -120,46 +138,58 @@ func (c *conn) handle(m *message) error {
 		for i := range m.Keys {
 			paths[i] = m.Keys[i].path()
 		}
-		s.do(func(t *table.Table) {
-			if err := t.Release(c.workspace, c.agent, c.session, paths...); err != nil {
-				s.Log.Warn("release", "op", "release", "agent", c.agent, "err", err)
-			}
-		})
+		var err error
+		return errors.Join(c.do(func(t *table.Table) {
+			err = t.Release(c.workspace, c.agent, c.session, paths...)
+		}), err)
 	case msgCancel:
-		s.do(func(t *table.Table) {
+		return c.do(func(t *table.Table) {
 			if id, ok := c.pending[m.ID]; ok {
 				t.Cancel(id)
 			}
 		})
 	case msgPing:
-		c.link.put(&message{Type: msgPong, ID: m.ID})
+		return c.do(func(*table.Table) { c.link.put(&message{Type: msgPong, ID: m.ID}) })
 	case msgReclaim:
 		return c.reclaim(m)
 	case msgReclaimed:
-		s.do(func(t *table.Table) {
-			if err := t.Reclaimed(c.agent, c.session); err != nil {
-				c.link.put(errorMessage(m.ID, err))
+		var err error
+		return errors.Join(c.do(func(t *table.Table) {
+			if err = t.Reclaimed(c.agent, c.session); err != nil {
 				return
 			}
 			c.link.put(&message{Type: msgOK, ID: m.ID})
 			if s.unmerge[c.agent] { // the first one may have died with its connection
 				c.link.put(&message{Type: msgUnmerge})
 			}
-		})
+		}), err)
 	case msgUnmerge:
-		s.do(func(*table.Table) { delete(s.unmerge, c.agent) })
+		return c.do(func(*table.Table) { delete(s.unmerge, c.agent) })
+	case msgQuery:
+		return c.query(m)
 	case msgBye:
-		s.do(func(t *table.Table) {
-			if s.byAgent[c.agent] == c {
-				delete(s.byAgent, c.agent)
-				t.Bye(c.agent, c.session)
-			}
+		return c.do(func(t *table.Table) {
+			delete(s.byAgent, c.agent)
+			t.Bye(c.agent, c.session)
 			c.link.put(&message{Type: msgOK, ID: m.ID})
 		})
-	default:
-		return fmt.Errorf("%w: message %q", ErrInvalid, m.Type)
 	}
-	return nil
+	return fmt.Errorf("%w: message %q", ErrInvalid, m.Type)
+}
+
+// query says who holds a path.
+func (c *conn) query(m *message) error {
+	if len(m.Keys) != 1 {
+		return fmt.Errorf("%w: query of %d paths", ErrInvalid, len(m.Keys))
+	}
+	return c.do(func(t *table.Table) {
+		ls, err := t.Holders(c.workspace, m.Keys[0].path(), maxHolders)
+		if err != nil {
+			c.link.put(errorMessage(m.ID, err))
+			return
+		}
+		c.link.put(&message{Type: msgLeases, ID: m.ID, Leases: ls})
+	})
 }
 
 func (c *conn) acquire(m *message) error {
@@ -182,7 +212,7 @@ func (c *conn) acquire(m *message) error {
 		r.Keys[i] = k
 	}
 	var err error
-	s.do(func(t *table.Table) {
+	gone := c.do(func(t *table.Table) {
 		if _, dup := c.pending[m.ID]; dup {
 			err = fmt.Errorf("%w: request %d is still running", ErrInvalid, m.ID)
 			return
@@ -201,7 +231,7 @@ func (c *conn) acquire(m *message) error {
 		}
 		c.link.put(reply(m.ID, res.Leases, refusal))
 	})
-	return err
+	return errors.Join(gone, err)
 }
 
 func (c *conn) reclaim(m *message) error {
@@ -216,7 +246,7 @@ func (c *conn) reclaim(m *message) error {
 		claims[i] = table.Claim{Key: k, Token: w.Token, Since: time.UnixMilli(w.Since)}
 	}
 	var err error
-	s.do(func(t *table.Table) {
+	gone := c.do(func(t *table.Table) {
 		var tokens []uint64
 		if tokens, err = t.Reclaim(c.agent, c.session, claims); err != nil {
 			c.link.put(errorMessage(m.ID, err))
@@ -229,5 +259,5 @@ func (c *conn) reclaim(m *message) error {
 		}
 		c.link.put(&message{Type: msgReclaimed, ID: m.ID, Tokens: tokens})
 	})
-	return err
+	return errors.Join(gone, err)
 }

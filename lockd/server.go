@@ -35,6 +35,10 @@ type Server struct {
 	// MaxLeases bounds the leases of one agent, MaxWaiters the waiting
 	// requests, MaxConns the connections.
 	MaxLeases, MaxWaiters, MaxConns int
+	// FirstToken is below every token to be given, as is the clock in
+	// microseconds. A caller that keeps Stats.LastToken over restarts has
+	// tokens grow even if the clock is turned back.
+	FirstToken uint64
 	// OnEvent hears what happened, one call at a time. It may block: events
 	// it is too slow for are counted in Stats and lost.
 	OnEvent func(Event)
@@ -75,6 +79,7 @@ type Stats struct {
 	Waiters    int    `json:"waiters"`
 	Sessions   int    `json:"sessions"`
 	InGrace    bool   `json:"in_grace"`
+	LastToken  uint64 `json:"last_token"`
 	Granted    uint64 `json:"granted"`
 	Conflicts  uint64 `json:"conflicts"`
 	Waits      uint64 `json:"waits"`
@@ -104,7 +109,7 @@ func (s *Server) Open() error {
 	}
 	// Tokens must grow over restarts and the table remembers none, so the
 	// clock is the base. A microsecond per grant is never used up.
-	s.table = table.New(uint64(max(s.Now().UnixMicro(), 1)))
+	s.table = table.New(max(uint64(max(s.Now().UnixMicro(), 1)), s.FirstToken))
 	s.table.Now, s.table.StaleTimeout = s.Now, s.StaleTimeout
 	s.table.MaxLeases, s.table.MaxWaiters = s.MaxLeases, s.MaxWaiters
 	if s.Grace > 0 {

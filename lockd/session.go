@@ -177,6 +177,11 @@ func (c *Client) handle(l *link, m *message) error {
 			break
 		}
 		c.finish(m.ID, nil, nil)
+	case msgLeases:
+		if cl := c.calls[m.ID]; cl != nil {
+			cl.leases = m.Leases
+		}
+		c.finish(m.ID, nil, nil)
 	case msgReclaimed:
 		return c.reclaimed(m)
 	case msgError:

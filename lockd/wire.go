@@ -31,12 +31,14 @@ const (
 	msgCancel    = "cancel"
 	msgRelease   = "release"
 	msgPing      = "ping"
+	msgQuery     = "query"
 	msgBye       = "bye"
 
 	msgOK      = "ok"
 	msgGrant   = "grant"
 	msgError   = "error"
 	msgPong    = "pong"
+	msgLeases  = "leases"
 	msgWaiter  = "waiter"
 	msgLost    = "lost"
 	msgUnmerge = "unmerge"
@@ -58,6 +60,7 @@ type message struct {
 	Op     string    `json:"op,omitempty"`
 	Pid    uint32    `json:"pid,omitempty"`
 	Tokens []uint64  `json:"tokens,omitempty"`
+	Leases []Lease   `json:"leases,omitempty"`
 
 	Code     string        `json:"code,omitempty"`
 	Text     string        `json:"text,omitempty"`

@@ -46,6 +46,25 @@ func (t *Table) List(f Filter) []Lease {
 	return out
 }
 
+// Holders returns at most limit leases that a write to path would meet if it
+// came from somebody who holds nothing: those on the path and those of trees it is in.
+func (t *Table) Holders(workspace, path string, limit int) ([]Lease, error) {
+	if err := CheckPath(path); err != nil {
+		return nil, err
+	}
+	out := []Lease{}
+	if sp := t.spaces[workspace]; sp != nil && limit > 0 {
+		t.conflicts(sp, &Request{}, Key{Path: path, Mode: Write}, func(l *lease) bool {
+			out = append(out, l.Lease)
+			return len(out) < limit
+		})
+	}
+	return out, nil
+}
+
+// LastToken returns the highest token so far.
+func (t *Table) LastToken() uint64 { return t.token }
+
 // Session describes an agent's session: whether it has one, and whether it is
 // connected.
 func (t *Table) Session(agent string) (known, live bool) {

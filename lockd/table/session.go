@@ -146,7 +146,7 @@ func (t *Table) DropMerging(agent string) {
 }
 
 // Restore puts an explicit lease back that the caller kept over a restart. It
-// returns false for a lease that is not a person's, has ended or is in
+// returns false for a lease that is not explicit, has ended or is in
 // somebody's way.
 func (t *Table) Restore(l Lease) bool {
 	now := t.Now()
@@ -154,7 +154,7 @@ func (t *Table) Restore(l Lease) bool {
 		Workspace: l.Workspace, Holder: l.Holder, Explicit: true, Op: l.Op, Pid: l.Pid, Reason: l.Reason,
 		Keys: []Key{{Path: l.Path, Tree: l.Tree, Mode: l.Mode}},
 	}
-	if !l.Explicit || !strings.Contains(l.Holder, ":") || l.Token == 0 || l.Token >= maxToken || r.check() != nil {
+	if !l.Explicit || l.Token == 0 || l.Token >= maxToken || r.check() != nil {
 		return false
 	}
 	if !l.Expires.IsZero() {

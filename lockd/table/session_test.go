@@ -257,7 +257,6 @@ func TestRestoreOfPeoplesLocks(t *testing.T) {
 	require.Equal(t, []Lease{good}, got)
 	for name, change := range map[string]func(*Lease){
 		"expired":      func(l *Lease) { l.Expires = c.now() },
-		"an agent's":   func(l *Lease) { l.Holder = "a" },
 		"not explicit": func(l *Lease) { l.Explicit = false },
 		"malformed":    func(l *Lease) { l.Path = "/x" },
 		"no token":     func(l *Lease) { l.Token = 0 },
