@@ -374,24 +374,33 @@ func (f *fake) logs(w http.ResponseWriter, r *http.Request, g api.Agent) {
 }
 
 func (f *fake) streamEvents(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Type", "text/event-stream")
 	since, _ := strconv.ParseUint(r.URL.Query().Get("since"), 10, 64)
 	send := func(e api.Event) {
 		b, _ := json.Marshal(e)
 		fmt.Fprintf(w, "id: %d\nevent: %s\ndata: %s\n\n", e.ID, e.Type, b)
 		_ = http.NewResponseController(w).Flush()
 	}
-	fmt.Fprint(w, ": hello\n\n")
+	follow := r.URL.Query().Get("follow") == "1"
+	if follow {
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprint(w, ": hello\n\n")
+	}
+	past := []api.Event{}
 	for i, e := range []api.Event{
 		{Type: api.EventAgentCreated, Agent: "claude", Message: "agent claude was added"},
 		{Type: api.EventDenied, Agent: "gemini", Code: api.CodeUndeclaredWrite, Message: "write of \x1b]0;evil\x07.pem refused"},
 	} {
 		e.ID, e.Time = uint64(i+1), f.now
-		if e.ID > since {
+		switch {
+		case e.ID <= since:
+		case follow:
 			send(e)
+		default:
+			past = append(past, e)
 		}
 	}
-	if r.URL.Query().Get("follow") != "1" {
+	if !follow {
+		answer(w, 200, map[string]any{"events": past})
 		return
 	}
 	for {

@@ -79,6 +79,9 @@ func (s *session) run() (code int, err error) {
 			s.pump(in)
 		})
 	}
+	if s.attach {
+		s.redraw()
+	}
 	code, err = s.remote.Run(ctx, s.a.stdout, s.a.stderr)
 	if cause := context.Cause(ctx); cause != nil && err != nil {
 		return s.left(cause)
@@ -185,6 +188,16 @@ func (s *session) resize() {
 		rows, cols := terminalSize(s.a.stdout)
 		_ = s.remote.Resize(rows, cols) // the connection is gone; Run says why
 	}
+}
+
+// redraw makes the agent's program draw its screen for the new client: a size
+// that changes is the one thing all of them answer.
+func (s *session) redraw() {
+	if s.tty && isTerminal(s.a.stdout) {
+		rows, cols := terminalSize(s.a.stdout)
+		_ = s.remote.Resize(rows, cols-min(cols-1, 1)) // the connection is gone; Run says why
+	}
+	s.resize()
 }
 
 // The keys that detach: Ctrl-P Ctrl-Q, as in docker(1).

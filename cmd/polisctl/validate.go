@@ -19,7 +19,7 @@ const (
 	maxRules  = 1024
 	minMemory = 4       // MB
 	maxMemory = 1 << 24 // MB: 16 TiB
-	maxLines  = 1 << 20
+	maxLines  = 100_000
 )
 
 // checkText refuses text that no field can hold.

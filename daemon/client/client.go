@@ -162,7 +162,8 @@ func parseError(body []byte) (*api.Error, error) {
 	return &e, nil
 }
 
-func isJSONLines(resp *http.Response) bool {
+// isType says whether an answer is of a media type, whatever its parameters.
+func isType(resp *http.Response, want string) bool {
 	t, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	return err == nil && t == mimeLines
+	return err == nil && t == want
 }

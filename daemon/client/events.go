@@ -14,6 +14,8 @@ import (
 	"polis/daemon/api"
 )
 
+const mimeEvents = "text/event-stream"
+
 // EventQuery says which events to read.
 type EventQuery struct {
 	// Since is the ID of the last event already seen; 0 means from the oldest kept.
@@ -27,7 +29,7 @@ type EventQuery struct {
 // connection is lost; ask again with Since set to the last ID to go on.
 func (c *Client) Events(ctx context.Context, q EventQuery, fn func(api.Event) error) error {
 	query := url.Values{}
-	header := http.Header{"Accept": {"text/event-stream"}}
+	header := http.Header{"Accept": {mimeEvents, "application/json"}}
 	if q.Follow {
 		query.Set("follow", "1")
 	}
@@ -41,6 +43,9 @@ func (c *Client) Events(ctx context.Context, q EventQuery, fn func(api.Event) er
 		return err
 	}
 	defer resp.Body.Close()
+	if !isType(resp, mimeEvents) {
+		return c.allEvents(ctx, resp, fn)
+	}
 	err = readEvents(resp.Body, fn)
 	var stop consumerError
 	switch {
@@ -50,6 +55,23 @@ func (c *Client) Events(ctx context.Context, q EventQuery, fn func(api.Event) er
 		return c.transportError(ctx, err)
 	case q.Follow:
 		return c.transportError(ctx, io.ErrUnexpectedEOF)
+	}
+	return nil
+}
+
+// allEvents reads the events of an answer in one piece, which is how they come
+// when nobody follows.
+func (c *Client) allEvents(ctx context.Context, resp *http.Response, fn func(api.Event) error) error {
+	var all struct {
+		Events []api.Event `json:"events"`
+	}
+	if err := c.decode(ctx, resp, &all); err != nil {
+		return err
+	}
+	for _, e := range all.Events {
+		if err := fn(e); err != nil {
+			return err
+		}
 	}
 	return nil
 }

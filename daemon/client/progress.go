@@ -37,7 +37,7 @@ func (c *Client) long(ctx context.Context, path string, in, out any, progress fu
 		return err
 	}
 	defer resp.Body.Close()
-	if !isJSONLines(resp) {
+	if !isType(resp, mimeLines) {
 		return c.decode(ctx, resp, out)
 	}
 	result, err := readProgress(resp.Body, progress)
