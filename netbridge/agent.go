@@ -202,7 +202,15 @@ func (c *change) connect(ctx context.Context, p *pair, s scan) error {
 			return fmt.Errorf("link %s: %s: %w", name, step.what, err)
 		}
 	}
-	return p.configureInside(ctx)
+	if err := p.configureInside(ctx); err != nil {
+		return err
+	}
+	for _, l := range []netlink.Link{p.host, p.bridge} {
+		if err := awaitUp(ctx, c.nl, l.Attrs().Index); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func withVeth(veths []ownVeth, p *pair) []ownVeth {
@@ -285,7 +293,7 @@ func (p *pair) configureInside(ctx context.Context) error {
 			Dst: &net.IPNet{IP: net.IPv4zero.To4(), Mask: net.CIDRMask(0, 32)}}); err != nil {
 			return fmt.Errorf("default route by %v: %w", gw, err)
 		}
-		return nil
+		return awaitUp(ctx, h, eth.Attrs().Index)
 	})
 	if err != nil {
 		return fmt.Errorf("inside %s: %w", p.ns.Path(), err)

@@ -8,7 +8,9 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -158,10 +160,18 @@ func TestAgentsDoNotReachEachOther(t *testing.T) {
 		return h.NeighSet(&netlink.Neigh{LinkIndex: eth.Attrs().Index, Family: unix.AF_INET,
 			State: netlink.NUD_PERMANENT, IP: two.Addr.AsSlice(), HardwareAddr: macFor(two.Addr)})
 	}))
-	ctx, cancel := context.WithTimeout(t.Context(), short)
-	defer cancel()
-	_, err = hear(oneNS.Dial(ctx, "tcp", at(two.Addr, 3000)))
-	require.ErrorIs(t, err, context.DeadlineExceeded)
+	// A datagram, because an answer would have to take the gateway anyway.
+	sink, err := twoNS.ListenPacket(t.Context(), "udp4", at(two.Addr, 9))
+	require.NoError(t, err)
+	defer sink.Close()
+	c, err := oneNS.Dial(t.Context(), "udp", at(two.Addr, 9))
+	require.NoError(t, err)
+	defer c.Close()
+	_, err = c.Write([]byte("knock"))
+	require.NoError(t, err)
+	require.NoError(t, sink.SetReadDeadline(time.Now().Add(short)))
+	_, _, err = sink.ReadFrom(make([]byte, 16))
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded, "no frame arrives")
 
 	got, err := hear(net.Dial("tcp", at(two.Addr, 3000)))
 	require.NoError(t, err, "the host itself does reach it")
@@ -276,32 +286,81 @@ func TestSpoofedSourcesAreDropped(t *testing.T) {
 
 // An agent that takes another's hardware address, or claims its IP address by
 // ARP, must not draw the other's packets to itself.
-func TestStolenHardwareAddressDrawsNoTraffic(t *testing.T) {
-	b := newBridge(t)
-	_, thief := ensure(t, b, "claude")
-	victim, victimNS := ensure(t, b, "gemini")
-	listen(t, victimNS, "0.0.0.0:3000", "gemini")
-	p := &pair{ns: thief}
-	require.NoError(t, p.inside(t.Context(), func(h *netlink.Handle) error {
-		eth, err := h.LinkByName(innerName)
-		require.NoError(t, err)
-		require.NoError(t, h.LinkSetDown(eth))
-		require.NoError(t, h.LinkSetHardwareAddr(eth, macFor(victim.Addr)))
-		require.NoError(t, h.AddrAdd(eth, &netlink.Addr{IPNet: ipNet(victim.Addr, 32)}))
-		require.NoError(t, h.LinkSetUp(eth))
-		return h.RouteAdd(&netlink.Route{LinkIndex: eth.Attrs().Index, Dst: ipNet(victim.Gateway, 32), Scope: netlink.SCOPE_LINK})
-	}))
-	for range 3 {
-		// Makes the thief ask for the gateway by ARP, in the victim's name.
-		c, err := thief.Dial(t.Context(), "udp", at(victim.Gateway, 9))
-		require.NoError(t, err)
-		_, err = c.Write([]byte("x"))
-		require.NoError(t, err)
-		require.NoError(t, c.Close())
-		got, err := hear(net.DialTimeout("tcp", at(victim.Addr, 3000), 5*time.Second))
-		require.NoError(t, err)
-		require.Equal(t, "gemini "+victim.Gateway.String(), got)
+func TestStolenAddressesDrawNoTraffic(t *testing.T) {
+	for name, newMAC := range map[string]bool{"IP address": false, "IP and hardware address": true} {
+		t.Run(name, func(t *testing.T) {
+			b := newBridge(t)
+			_, thief := ensure(t, b, "claude")
+			victim, victimNS := ensure(t, b, "gemini")
+			listen(t, victimNS, "0.0.0.0:3000", "gemini")
+			listen(t, thief, "0.0.0.0:3000", "thief")
+			p := &pair{ns: thief}
+			require.NoError(t, p.inside(t.Context(), func(h *netlink.Handle) error {
+				eth, err := h.LinkByName(innerName)
+				require.NoError(t, err)
+				require.NoError(t, h.LinkSetDown(eth))
+				if newMAC {
+					require.NoError(t, h.LinkSetHardwareAddr(eth, macFor(victim.Addr)))
+				}
+				require.NoError(t, h.AddrAdd(eth, &netlink.Addr{IPNet: ipNet(victim.Addr, 32)}))
+				require.NoError(t, h.LinkSetUp(eth))
+				return h.RouteReplace(&netlink.Route{LinkIndex: eth.Attrs().Index, Dst: ipNet(victim.Gateway, 32),
+					Scope: netlink.SCOPE_LINK, Src: victim.Addr.AsSlice()})
+			}))
+			for range 3 {
+				// Makes the thief ask for the gateway by ARP, in the victim's name.
+				c, err := thief.Dial(t.Context(), "udp", at(victim.Gateway, 9))
+				require.NoError(t, err)
+				_, err = c.Write([]byte("x"))
+				require.NoError(t, err)
+				require.NoError(t, c.Close())
+				got, err := hear(net.DialTimeout("tcp", at(victim.Addr, 3000), 5*time.Second))
+				require.NoError(t, err)
+				require.Equal(t, "gemini "+victim.Gateway.String(), got)
+			}
+		})
 	}
+}
+
+// Other programs rewrite destinations, as container engines do to publish
+// ports. That must not become a way to the host, nor to what the host has.
+func TestRewrittenDestinationsAreNoWayRound(t *testing.T) {
+	nft, err := exec.LookPath("nft")
+	if err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("needs nft to play another program, and CI must not skip this")
+		}
+		t.Skip("needs nft to play another program")
+	}
+	b := newBridge(t)
+	inet := internet(t)
+	_, ns := ensure(t, b, "claude")
+	listen(t, inet, "203.0.113.1:80", "web")
+	l, err := net.Listen("tcp", "0.0.0.0:7000")
+	require.NoError(t, err)
+	greet(t, l, "host")
+	cmd := exec.Command(nft, "-f", "-")
+	cmd.Stdin = strings.NewReader(`table ip publish {
+		chain prerouting {
+			type nat hook prerouting priority dstnat; policy accept;
+			ip daddr 198.51.100.2 tcp dport 8080 dnat to 203.0.113.1:80
+			ip daddr 203.0.113.1 tcp dport 7000 redirect to :7000
+			ip daddr 203.0.113.1 tcp dport 81 dnat to 203.0.113.1:80
+		}
+	}`)
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+	t.Cleanup(func() {
+		out, err := exec.Command(nft, "delete", "table", "ip", "publish").CombinedOutput()
+		require.NoError(t, err, string(out))
+	})
+	got, err := dial(t, ns, "203.0.113.1:81")
+	require.NoError(t, err, "the rewriting itself works")
+	require.Equal(t, "web 198.51.100.2", got)
+	_, err = dial(t, ns, "198.51.100.2:8080")
+	require.ErrorIs(t, err, unix.ECONNREFUSED, "a published port of the host")
+	_, err = dial(t, ns, "203.0.113.1:7000")
+	require.ErrorIs(t, err, unix.ECONNREFUSED, "redirected to the host")
 }
 
 func TestNSRefusesTheHostsOwnNamespace(t *testing.T) {

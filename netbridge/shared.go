@@ -245,20 +245,6 @@ func (c *change) removeNetnsDir() error {
 	return nil
 }
 
-// deleteLink deletes a link; that it is gone already is success.
-func (c *change) deleteLink(l netlink.Link) error {
-	err := c.nl.LinkDel(l)
-	if err == nil || errors.Is(err, unix.ENODEV) || isNotFound(err) {
-		return nil
-	}
-	return fmt.Errorf("delete link %s: %w", l.Attrs().Name, err)
-}
-
-func isNotFound(err error) bool {
-	var nf netlink.LinkNotFoundError
-	return errors.As(err, &nf)
-}
-
 func ipNet(a netip.Addr, bits int) *net.IPNet {
 	return &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(bits, a.BitLen())}
 }
