@@ -81,6 +81,10 @@ type FS struct {
 	served chan struct{}
 	connID uint32
 	bg     sync.WaitGroup
+
+	watchers sync.WaitGroup // of callCtx
+	dying    chan struct{}  // closed when the connection is aborted
+	dead     atomic.Bool    // dying is closed
 }
 
 // New prepares a view; nothing is mounted yet. Close releases what New took
@@ -94,7 +98,7 @@ func New(cfg Config) (*FS, error) {
 	case cfg.Mountpoint == "":
 		return nil, fmt.Errorf("%w: no mountpoint", ErrConfig)
 	}
-	fs := &FS{cfg: cfg, guard: cfg.Guard, log: cfg.Log, timeout: cfg.Timeout}
+	fs := &FS{cfg: cfg, guard: cfg.Guard, log: cfg.Log, timeout: cfg.Timeout, dying: make(chan struct{})}
 	if fs.log == nil {
 		fs.log = slog.Default()
 	}

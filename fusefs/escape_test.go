@@ -300,6 +300,64 @@ func TestAGuardThatWaitsBlocksNobodyElseAndIsInterrupted(t *testing.T) {
 	require.Eventually(t, func() bool { return v.g.tickets() == 0 }, 5*time.Second, 5*time.Millisecond)
 }
 
+// On a disk no open fails because a signal came that does not end the caller.
+func TestOnlySignalsThatEndTheCallerEndHisWait(t *testing.T) {
+	for name, tc := range map[string]struct {
+		harmless, last syscall.Signal
+	}{
+		"urgent, then terminate":       {syscall.SIGURG, syscall.SIGTERM},
+		"window change, then kill":     {syscall.SIGWINCH, syscall.SIGKILL},
+		"child ended, then interrupt":  {syscall.SIGCHLD, syscall.SIGINT},
+		"user signal, then hanging up": {syscall.SIGUSR1, syscall.SIGHUP},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := mountView(t)
+			write(t, v.raw("f"), "")
+			entered, ended := make(chan struct{}, 1), make(chan struct{})
+			v.g.set(func() {
+				v.g.write = func(ctx ctxT, _ Caller, _ Op, _ []Target) syscall.Errno {
+					entered <- struct{}{}
+					<-ctx.Done()
+					close(ended)
+					return syscall.EINTR
+				}
+			})
+			c := helper(t, "append", v.in("f"))
+			c.Env = append(c.Env, "FUSEFS_CATCH=1")
+			c.Stderr = nil
+			require.NoError(t, c.Start())
+			<-entered
+			require.NoError(t, c.Process.Signal(tc.harmless))
+			select {
+			case <-ended:
+				t.Fatal("the wait ended at a harmless signal")
+			case <-time.After(4 * interruptPoll):
+			}
+			require.NoError(t, c.Process.Signal(tc.last))
+			select {
+			case <-ended:
+			case <-time.After(10 * time.Second):
+				t.Fatal("the wait went on although the caller is to end")
+			}
+			require.Error(t, c.Wait())
+		})
+	}
+}
+
+func TestSignalsOfAStatusFile(t *testing.T) {
+	for text, want := range map[string]bool{
+		"": true, "SigPnd:\t0": true,
+		"SigPnd:\t0000000000000000\nShdPnd:\t0000000000000000\nSigBlk:\t0000000000000000\n": false,
+		"SigPnd:\t0000000000000100\nShdPnd:\t0000000000000000\nSigBlk:\t0000000000000000\n": true,
+		"SigPnd:\t0000000000000000\nShdPnd:\t0000000000004000\nSigBlk:\t0000000000000000\n": true,
+		"SigPnd:\t0000000000000000\nShdPnd:\t0000000000004000\nSigBlk:\t0000000000004000\n": false,
+		"SigPnd:\t0000000000400000\nShdPnd:\t0000000000002000\nSigBlk:\t0000000000000000\n": false,
+		"SigPnd:\tzz\nShdPnd:\t0\nSigBlk:\t0\n":                                             true,
+	} {
+		require.Equal(t, want, endingStatus([]byte(text)), text)
+	}
+}
+
 func modeOf(t testing.TB, path string) os.FileMode {
 	t.Helper()
 	fi, err := os.Lstat(path)

@@ -43,8 +43,10 @@ func (fs *FS) openFile(cancel <-chan struct{}, in *fuse.OpenIn, h *handle, out *
 	}
 	h.writable = true
 	if acc != unix.O_WRONLY {
-		if e := fs.gateRead(ctxOf(cancel, &in.InHeader), callerOf(&in.InHeader), OpOpenRead, h.node,
-			func(string) syscall.Errno { return 0 }); e != 0 {
+		call := fs.newCall(cancel, in.Pid)
+		e := fs.gateRead(call, callerOf(&in.InHeader), OpOpenRead, h.node, func(string) syscall.Errno { return 0 })
+		call.finish()
+		if e != 0 {
 			fs.guard.Count(OpOpenWrite, true, e, 0)
 			return e
 		}

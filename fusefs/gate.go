@@ -15,17 +15,15 @@ const gateTries = 16
 
 func callerOf(h *fuse.InHeader) Caller { return Caller{Pid: h.Pid, Uid: h.Uid, Gid: h.Gid} }
 
-func ctxOf(cancel <-chan struct{}, h *fuse.InHeader) context.Context {
-	return &fuse.Context{Caller: h.Caller, Cancel: cancel}
-}
-
 // read asks the guard about an object that is only read, then does the I/O
 // under the name lock. An object with several names may be read if one of them
 // may: its content is the same under each.
 func (fs *FS) read(cancel <-chan struct{}, h *fuse.InHeader, op Op, n *node, do func(path string) syscall.Errno) (errno syscall.Errno) {
 	start := time.Now()
 	defer func() { fs.guard.Count(op, false, errno, time.Since(start).Nanoseconds()) }()
-	return fs.gateRead(ctxOf(cancel, h), callerOf(h), op, n, do)
+	call := fs.newCall(cancel, h.Pid)
+	defer call.finish()
+	return fs.gateRead(call, callerOf(h), op, n, do)
 }
 
 func (fs *FS) gateRead(ctx context.Context, c Caller, op Op, n *node, do func(path string) syscall.Errno) syscall.Errno {
@@ -83,9 +81,10 @@ func (fs *FS) change(cancel <-chan struct{}, h *fuse.InHeader, m mutation) sysca
 func (fs *FS) changeKeep(cancel <-chan struct{}, h *fuse.InHeader, m mutation) (tk Ticket, errno syscall.Errno) {
 	start := time.Now()
 	defer func() { fs.guard.Count(m.op, true, errno, time.Since(start).Nanoseconds()) }()
-	ctx, c := ctxOf(cancel, h), callerOf(h)
+	call := fs.newCall(cancel, h.Pid)
+	defer call.finish()
 	for range gateTries {
-		tk, errno, again := fs.tryChange(ctx, c, m)
+		tk, errno, again := fs.tryChange(call, callerOf(h), m)
 		if !again {
 			return tk, errno
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strconv"
 	"syscall"
 	"testing"
@@ -45,6 +46,9 @@ func as(t testing.TB, uid, gid uint32, verb string, args ...string) error {
 func help(verb string, args []string) error {
 	switch verb {
 	case "append":
+		if os.Getenv("FUSEFS_CATCH") != "" { // so that they interrupt
+			signal.Notify(make(chan os.Signal, 9), syscall.SIGURG, syscall.SIGWINCH, syscall.SIGCHLD, syscall.SIGUSR1)
+		}
 		for _, name := range args {
 			f, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0)
 			if err != nil {

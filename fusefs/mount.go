@@ -149,7 +149,11 @@ func (fs *FS) unmount(ctx context.Context) error {
 	err := fs.detach(ctx)
 	if err == nil && !fs.ended(ctx, time.Second) {
 		fs.log.Warn("view is still in use after unmounting; ending its connection", slog.String("op", "unmount"), slog.String("path", fs.cfg.Mountpoint))
-		if err = fs.abort(); err == nil && !fs.ended(ctx, 5*time.Second) {
+		err = fs.abort()
+		if fs.dead.CompareAndSwap(false, true) {
+			close(fs.dying)
+		}
+		if err == nil && !fs.ended(ctx, 5*time.Second) {
 			err = fmt.Errorf("fusefs: unmount %s: %w", fs.cfg.Mountpoint, context.DeadlineExceeded)
 		}
 	}
@@ -157,6 +161,7 @@ func (fs *FS) unmount(ctx context.Context) error {
 		return err
 	}
 	fs.bg.Wait()
+	fs.watchers.Wait()
 	fs.Close()
 	fs.server = nil
 	return nil
@@ -164,6 +169,10 @@ func (fs *FS) unmount(ctx context.Context) error {
 
 // detach takes the mount out of the name space.
 func (fs *FS) detach(ctx context.Context) error {
+	var st unix.Stat_t
+	if err := unix.Stat(fs.cfg.Mountpoint, &st); err == nil && fs.connID != 0 && unix.Minor(st.Dev) != fs.connID {
+		return nil // somebody was faster; what is there now is not ours
+	}
 	for delay := time.Millisecond; delay < 100*time.Millisecond; delay *= 2 {
 		err := unix.Unmount(fs.cfg.Mountpoint, unix.UMOUNT_NOFOLLOW)
 		switch {
