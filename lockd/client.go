@@ -27,9 +27,10 @@ type Client struct {
 	// reached or does not answer, beyond the wait for the path.
 	Bound time.Duration
 	// StaleTimeout is how long leases are used without hearing from the
-	// server; at most the server's own.
+	// server. The server's own counts if it is shorter.
 	StaleTimeout time.Duration
-	// Heartbeat is the interval of pings. Three unanswered ones end the connection.
+	// Heartbeat is the interval of pings, at most a sixth of StaleTimeout.
+	// Three unanswered ones end the connection.
 	Heartbeat time.Duration
 	// OnLost is told of leases that were taken away: broken by an
 	// administrator, or lost with the session. Their tickets are invalid.
@@ -41,6 +42,7 @@ type Client struct {
 
 	id, secret string
 	epoch      time.Time
+	stale      atomic.Int64 // the shorter of both stale timeouts
 	contact    atomic.Int64 // when the server was last known to know us, since epoch
 
 	mu      sync.Mutex
@@ -96,12 +98,13 @@ func NewClient(path, workspace, agent string) *Client {
 // Open starts the session in the background. It does not wait for the server:
 // until it is there, Acquire refuses with ErrUnavailable.
 func (c *Client) Open() error {
-	if c.Heartbeat <= 0 || c.StaleTimeout <= c.Heartbeat || c.Bound <= 0 {
+	if c.Heartbeat <= 0 || c.StaleTimeout <= 0 || c.Bound <= 0 {
 		return fmt.Errorf("lock client: %w: heartbeat %s, stale timeout %s, bound %s",
 			ErrInvalid, c.Heartbeat, c.StaleTimeout, c.Bound)
 	}
 	c.id, c.secret = rand.Text(), rand.Text()
 	c.epoch = c.Now()
+	c.setStale(c.StaleTimeout)
 	c.contact.Store(int64(-c.StaleTimeout)) // nothing is trusted yet
 	c.entries, c.calls = map[string]*entry{}, map[uint64]*call{}
 	c.claims, c.pings = map[uint64][]*entry{}, map[uint64]time.Duration{}
@@ -154,7 +157,14 @@ func (c *Client) since() time.Duration { return c.Now().Sub(c.epoch) }
 // trusted says whether the server can still know our leases: a connection
 // that broke right after the last answer is not yet stale there.
 func (c *Client) trusted() bool {
-	return c.since()-time.Duration(c.contact.Load()) < c.StaleTimeout
+	return c.since()-time.Duration(c.contact.Load()) < time.Duration(c.stale.Load())
+}
+
+func (c *Client) setStale(d time.Duration) { c.stale.Store(int64(min(d, c.StaleTimeout))) }
+
+// heartbeat is the interval of pings in use.
+func (c *Client) heartbeat() time.Duration {
+	return min(c.Heartbeat, time.Duration(c.stale.Load())/6)
 }
 
 // Acquire takes the leases of r, all or nothing. What the agent holds already

@@ -354,6 +354,29 @@ func TestCrashedAgentsLeasesAreFreedAfterTheStaleTimeout(t *testing.T) {
 	require.Empty(t, heldPaths(s, "ann"))
 }
 
+// The client must not trust its leases for longer than the server keeps them,
+// whatever it was configured with.
+func TestTheShorterStaleTimeoutCounts(t *testing.T) {
+	path := socket(t)
+	s := serve(t, path, func(s *Server) { s.StaleTimeout = 200 * time.Millisecond })
+	lost := make(chan []string, 1)
+	a := join(t, path, "ann", func(c *Client) {
+		c.Bound = 20 * time.Millisecond
+		c.OnLost = func(paths []string, _ string) { lost <- paths }
+	})
+	tk := acquire(t, a, "f", "g")
+	time.Sleep(400 * time.Millisecond)
+	require.True(t, tk.Valid(), "pings keep it alive")
+	start := time.Now()
+	require.NoError(t, s.Close())
+	acquire(t, a, "f").Done()
+	require.Equal(t, []string{"f", "g"}, <-lost)
+	require.Less(t, time.Since(start), 10*time.Second)
+	require.False(t, tk.Valid())
+	_, err := a.Acquire(t.Context(), Request{Paths: []string{"f"}})
+	require.ErrorIs(t, err, ErrUnavailable)
+}
+
 func TestByeFreesAtOnce(t *testing.T) {
 	s := serve(t, socket(t))
 	a, b := join(t, s.Path, "ann", holds(HoldMerge)), join(t, s.Path, "bob")
@@ -431,9 +454,9 @@ func TestMalformedRequestsAreRefusedByTheClient(t *testing.T) {
 	}
 	require.Zero(t, a.Held())
 	for name, change := range map[string]func(*Client){
-		"no bound":          func(c *Client) { c.Bound = 0 },
-		"no heartbeat":      func(c *Client) { c.Heartbeat = 0 },
-		"stale too quickly": func(c *Client) { c.StaleTimeout = c.Heartbeat },
+		"no bound":         func(c *Client) { c.Bound = 0 },
+		"no heartbeat":     func(c *Client) { c.Heartbeat = 0 },
+		"no stale timeout": func(c *Client) { c.StaleTimeout = 0 },
 	} {
 		c := NewClient(s.Path, ws, "x")
 		change(c)

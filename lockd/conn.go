@@ -100,7 +100,7 @@ func (c *conn) hello(m *message) error {
 		}
 		c.workspace, c.agent, c.session = m.Workspace, m.Agent, m.Session
 		s.byAgent[c.agent] = c
-		c.link.put(&message{Type: msgOK, ID: m.ID, Version: protocolVersion, Resumed: resumed})
+		c.link.put(&message{Type: msgOK, ID: m.ID, Version: protocolVersion, Resumed: resumed, Stale: s.StaleTimeout.Milliseconds()})
 	})
 	if err == nil {
 		s.Log.Info("lease session", "op", "session", "agent", c.agent)

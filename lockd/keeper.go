@@ -23,7 +23,7 @@ func (c *Client) wakeKeeper() {
 // keeper does what time asks for: gives idle leases back, pings, and drops
 // everything when the session has been lost for too long.
 func (c *Client) keeper(ctx context.Context) {
-	timer := time.NewTimer(c.Heartbeat)
+	timer := time.NewTimer(c.heartbeat())
 	defer timer.Stop()
 	var beat time.Time
 	for {
@@ -31,16 +31,16 @@ func (c *Client) keeper(ctx context.Context) {
 		c.mu.Lock()
 		c.expire(now)
 		c.forgetStale()
-		wait := c.Heartbeat
-		if !now.Before(beat.Add(c.Heartbeat)) {
+		every := c.heartbeat()
+		if !now.Before(beat.Add(every)) {
 			beat = now
 			c.ping()
 		}
-		wait = min(wait, beat.Add(c.Heartbeat).Sub(now))
+		wait := beat.Add(every).Sub(now)
 		if len(c.expiry) > 0 {
 			wait = min(wait, c.expiry[0].due.Sub(now))
 		}
-		if l := c.StaleTimeout - (c.since() - time.Duration(c.contact.Load())); l > 0 {
+		if l := time.Duration(c.stale.Load()) - (c.since() - time.Duration(c.contact.Load())); l > 0 {
 			wait = min(wait, l)
 		}
 		c.mu.Unlock()

@@ -44,6 +44,9 @@ var ErrClosed = errors.New("lockd is closed")
 // that touching a file cannot take a ref lock.
 func FileKey(path string) string { return table.FileKey(path) }
 
+// FilePath is the path of the file that FileKey made key of, for people to read.
+func FilePath(key string) string { return table.FilePath(key) }
+
 // RefKey is the key of a ref, given by its full name ("refs/heads/main").
 func RefKey(ref string) string { return table.RefKey(ref) }
 

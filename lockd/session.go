@@ -104,6 +104,10 @@ func (c *Client) hello(l *link, r *bufio.Reader) error {
 	if m.Type != msgOK {
 		return fmt.Errorf("hello: %w", m.err(c.Workspace))
 	}
+	if m.Stale > 0 {
+		c.setStale(time.Duration(m.Stale) * time.Millisecond)
+		c.wakeKeeper()
+	}
 	return l.conn.SetReadDeadline(time.Time{})
 }
 
@@ -227,7 +231,8 @@ func (c *Client) handle(l *link, m *message) error {
 			c.later(func() { c.OnWaiter(w) })
 		}
 	default:
-		return fmt.Errorf("unknown message %q", m.Type)
+		// A newer server may have more to say than this shim knows of.
+		c.Log.Debug("unknown message of the lock server", "op", m.Type, "agent", c.Agent)
 	}
 	return nil
 }

@@ -55,6 +55,7 @@ type message struct {
 	Session   string `json:"session,omitempty"`
 	Secret    string `json:"secret,omitempty"`
 	Resumed   bool   `json:"resumed,omitempty"`
+	Stale     int64  `json:"stale,omitempty"` // the server's stale timeout, ms
 
 	Keys   []wireKey `json:"keys,omitempty"`
 	Op     string    `json:"op,omitempty"`

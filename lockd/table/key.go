@@ -17,6 +17,9 @@ func FileKey(path string) string {
 	return path
 }
 
+// FilePath is the path of the file that FileKey made key of.
+func FilePath(key string) string { return strings.TrimPrefix(key, "./") }
+
 // RefKey is the key of a ref, given by its full name.
 func RefKey(ref string) string { return RefPrefix + ref }
 

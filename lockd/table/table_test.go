@@ -363,6 +363,7 @@ func TestFileNamesCannotTakeRefLocks(t *testing.T) {
 	for _, name := range []string{Exclusive, "ref:refs/heads/main", "repo:x"} {
 		require.NoError(t, CheckPath(FileKey(name)))
 		require.False(t, placeOf(FileKey(name), false).refs)
+		require.Equal(t, name, FilePath(FileKey(name)))
 	}
 	require.Equal(t, "src/main.go", FileKey("src/main.go"))
 	require.True(t, placeOf(RefKey("refs/heads/main"), false).refs)
