@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net"
-	"os"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -164,220 +161,12 @@ func (s *Server) Close() error {
 	return s.group.Wait()
 }
 
-// listen makes the socket. A socket file that nobody listens on is a left-over
-// of a crash and replaced; anything else at the path is not touched.
-func listen(path string) (net.Listener, error) {
-	fi, err := os.Lstat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		return nil, fmt.Errorf("lock socket: %w", err)
-	case fi.Mode().Type() != fs.ModeSocket:
-		return nil, fmt.Errorf("lock socket: %s exists and is no socket", path)
-	default:
-		c, err := net.DialTimeout("unix", path, time.Second)
-		if err == nil {
-			_ = c.Close() // only asked whether somebody is there
-			return nil, fmt.Errorf("lock socket: another server listens on %s", path)
-		}
-		if !errors.Is(err, syscall.ECONNREFUSED) {
-			return nil, fmt.Errorf("lock socket: %w", err)
-		}
-		if err := os.Remove(path); err != nil {
-			return nil, fmt.Errorf("lock socket: %w", err)
-		}
-	}
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		return nil, fmt.Errorf("lock socket: %w", err)
-	}
-	// Until here the mode is up to the umask; the peer's user id is checked
-	// at every accept, so nobody gets in meanwhile.
-	if err := os.Chmod(path, 0o600); err != nil {
-		return nil, errors.Join(fmt.Errorf("lock socket: %w", err), l.Close())
-	}
-	return l, nil
-}
-
-// accept takes connections until the listener is closed.
-func (s *Server) accept(ctx context.Context, l net.Listener) error {
-	for {
-		nc, err := l.Accept()
-		if ctx.Err() != nil {
-			if err == nil {
-				_ = nc.Close() // too late to be served
-			}
-			return nil
-		}
-		if err != nil {
-			// Out of descriptors, most likely: leases must go on being
-			// served to those connected, so wait and try again.
-			s.Log.Error("accept lock connection", "op", "accept", "err", err)
-			select {
-			case <-time.After(100 * time.Millisecond):
-				continue
-			case <-ctx.Done():
-				return nil
-			}
-		}
-		if err := s.admit(nc); err != nil {
-			s.Log.Warn("refused lock connection", "op", "accept", "err", err)
-			_ = nc.Close() // it was refused; nothing is lost
-		}
-	}
-}
-
-// admit checks who is there and starts serving.
-func (s *Server) admit(nc net.Conn) error {
-	if err := checkPeer(nc, s.PeerUID); err != nil {
-		return err
-	}
-	c := &conn{server: s, link: newLink(nc, "shim"), pending: map[uint64]table.WaitID{}}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return ErrClosed
-	}
-	if len(s.conns) >= s.MaxConns {
-		return fmt.Errorf("%d connections: %w", len(s.conns), ErrLimit)
-	}
-	s.conns[c] = struct{}{}
-	s.group.Go(func() error { c.serve(); return nil })
-	return nil
-}
-
-func checkPeer(nc net.Conn, uid uint32) error {
-	uc, ok := nc.(*net.UnixConn)
-	if !ok {
-		return fmt.Errorf("peer of a %T has no credentials", nc)
-	}
-	raw, err := uc.SyscallConn()
-	if err != nil {
-		return fmt.Errorf("peer credentials: %w", err)
-	}
-	var cred *syscall.Ucred
-	var credErr error
-	if err := raw.Control(func(fd uintptr) {
-		cred, credErr = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
-	}); err != nil {
-		return fmt.Errorf("peer credentials: %w", err)
-	}
-	if credErr != nil {
-		return fmt.Errorf("peer credentials: %w", credErr)
-	}
-	if cred.Uid != uid {
-		return fmt.Errorf("peer has uid %d (pid %d), only %d may connect", cred.Uid, cred.Pid, uid)
-	}
-	return nil
-}
-
 // do runs fn on the table and carries out what follows from it.
 func (s *Server) do(fn func(t *table.Table)) {
 	s.mu.Lock()
 	fn(s.table)
 	s.settle()
 	s.mu.Unlock()
-}
-
-// settle sends the table's effects where they belong. Called with s.mu held.
-func (s *Server) settle() {
-	for _, e := range s.table.Effects() {
-		s.settleOne(e)
-	}
-	if next, due := s.table.Next(); due && (s.armed.IsZero() || next.Before(s.armed)) {
-		s.armed = next
-		select {
-		case s.wake <- struct{}{}:
-		default:
-		}
-	}
-}
-
-func (s *Server) settleOne(e table.Effect) {
-	switch e.Kind {
-	case table.Granted, table.Refused:
-		s.settleWait(e)
-	case table.Waiting:
-		s.event(Event{Kind: EventWaiting, Waiter: e.Request.Holder, Op: e.Request.Op}.about(e.Lease))
-		if c := s.byAgent[e.Lease.Holder]; c != nil && !e.Lease.Explicit {
-			k := wirePath(e.Lease.Path)
-			c.link.post(&message{Type: msgWaiter, Keys: []wireKey{k}, Agent: e.Request.Holder, Op: e.Request.Op})
-		}
-	case table.Dropped:
-		kind := EventReleased
-		if e.Why == table.WhyBroken {
-			kind = EventBroken
-			s.stats.broken.Add(1)
-		}
-		// Leases that end with their session are told in one event of the session.
-		if e.Lease.Explicit || e.Why == table.WhyBroken || e.Why == table.WhyEvicted {
-			s.event(Event{Kind: kind, Why: string(e.Why)}.about(e.Lease))
-		}
-		if c := s.byAgent[e.Lease.Holder]; c != nil && !e.Lease.Explicit {
-			c.link.post(&message{Type: msgLost, Keys: []wireKey{wirePath(e.Lease.Path)}, Text: string(e.Why)})
-		}
-	case table.SessionStale:
-		s.stats.stale.Add(1)
-		s.event(Event{Kind: EventStale, Holder: e.Holder, Why: "connection lost"})
-		s.Log.Warn("lease session lost its connection", "op", "session", "agent", e.Holder)
-	case table.SessionGone:
-		delete(s.unmerge, e.Holder)
-		s.event(Event{Kind: EventGone, Holder: e.Holder, Why: string(e.Why)})
-		s.Log.Info("lease session ended", "op", "session", "agent", e.Holder, "why", string(e.Why))
-	case table.GraceOver:
-		s.Log.Info("grace period over, new leases are granted", "op", "grace")
-	}
-}
-
-func (s *Server) settleWait(e table.Effect) {
-	if e.Kind == table.Refused {
-		s.refused(e.Request, e.Err)
-	} else {
-		s.granted(e.Request, e.Leases)
-	}
-	to, ok := s.waits[e.Wait]
-	if !ok {
-		return
-	}
-	delete(s.waits, e.Wait)
-	if to.call != nil {
-		to.call <- e // has room for it
-		return
-	}
-	delete(to.conn.pending, to.id)
-	to.conn.link.post(reply(to.id, e.Leases, e.Err))
-}
-
-func reply(id uint64, leases []Lease, err error) *message {
-	if err != nil {
-		return errorMessage(id, err)
-	}
-	m := &message{Type: msgGrant, ID: id, Tokens: make([]uint64, len(leases))}
-	for i, l := range leases {
-		m.Tokens[i] = l.Token
-	}
-	return m
-}
-
-func (s *Server) granted(r table.Request, leases []Lease) {
-	s.stats.granted.Add(1)
-	if r.Explicit {
-		for _, l := range leases {
-			s.event(Event{Kind: EventGranted, Op: l.Op}.about(l))
-		}
-	}
-}
-
-func (s *Server) refused(r table.Request, err error) {
-	var ce *ConflictError
-	if !errors.As(err, &ce) {
-		return
-	}
-	s.stats.conflicts.Add(1)
-	s.event(Event{
-		Kind: EventConflict, Workspace: r.Workspace, Path: ce.Path, Holder: ce.Holder, Waiter: r.Holder,
-		Since: ce.Since, Token: ce.Token, Reason: ce.Reason, Op: r.Op, Pid: r.Pid, Mode: ce.Mode,
-	})
 }
 
 // tick calls the table when time matters.

@@ -1,0 +1,216 @@
+package lockd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// call is a running acquire.
+type call struct {
+	wants   []want
+	entries []*entry // of wants; all pinned
+	asked   []int    // indices of wants that were sent
+	left    bool     // nobody waits for the end any more
+	leases  []Lease  // answer to a query
+	err     error
+	done    chan struct{}
+}
+
+// errDisconnected ends calls whose connection is lost; Acquire tries again.
+var errDisconnected = errors.New("connection to lock server lost")
+
+// Acquire takes the leases of r, all or nothing. What the agent holds already
+// costs no round trip. Errors: *ConflictError if another holder has a path for
+// longer than the wait, ErrUnavailable if the server cannot be asked within
+// Bound, ErrLimit, ErrInvalid, or the error of ctx.
+func (c *Client) Acquire(ctx context.Context, r Request) (*Ticket, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	ws, err := r.wants()
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	t := c.cached(ws)
+	c.mu.Unlock()
+	if t != nil {
+		return t, nil
+	}
+	if err := r.check(ws); err != nil {
+		return nil, err
+	}
+	return c.ask(ctx, &r, ws)
+}
+
+// ask is the way over the server.
+func (c *Client) ask(ctx context.Context, r *Request, ws []want) (*Ticket, error) {
+	longest := time.Duration(0)
+	for i := range ws {
+		w := &ws[i]
+		w.hold, w.wait = Hold(DefaultHold), DefaultWait
+		if c.HoldFor != nil {
+			w.hold = c.HoldFor(w.path)
+		}
+		if c.WaitFor != nil {
+			w.wait = max(c.WaitFor(w.path), 0)
+		}
+		longest = max(longest, w.wait)
+	}
+	start := c.Now()
+	limit := time.NewTimer(longest + c.Bound)
+	defer limit.Stop()
+	reach := time.NewTimer(c.Bound)
+	defer reach.Stop()
+	for {
+		c.mu.Lock()
+		if t := c.cached(ws); t != nil {
+			c.mu.Unlock()
+			return t, nil
+		}
+		if c.closed {
+			c.mu.Unlock()
+			return nil, fmt.Errorf("%w: %w", ErrUnavailable, ErrClosed)
+		}
+		if !c.open {
+			ready := c.ready
+			c.mu.Unlock()
+			select {
+			case <-ready:
+				continue
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			case <-c.stopped:
+				return nil, fmt.Errorf("%w: %w", ErrUnavailable, ErrClosed)
+			case <-reach.C:
+				return nil, fmt.Errorf("%w: no connection for %s", ErrUnavailable, c.Bound)
+			}
+		}
+		// A second try, after a lost connection, has less time.
+		cl, l, id := c.begin(r, ws, c.Now().Sub(start))
+		c.mu.Unlock()
+		l.flush()
+		select {
+		case <-cl.done:
+		case <-ctx.Done():
+			return nil, c.leave(id, cl, l, ctx.Err())
+		case <-limit.C:
+			return nil, c.leave(id, cl, l, fmt.Errorf("%w: no answer for %s", ErrUnavailable, longest+c.Bound))
+		}
+		switch {
+		case errors.Is(cl.err, errDisconnected):
+			reach.Reset(c.Bound)
+		case cl.err != nil:
+			return nil, cl.err
+		default:
+			t := &Ticket{client: c, entries: cl.entries}
+			if t.Valid() {
+				return t, nil
+			}
+			t.Done() // broken while we waited for the rest
+		}
+	}
+}
+
+// begin sends a request for what is missing and pins all of it. Called with c.mu held.
+func (c *Client) begin(r *Request, ws []want, spent time.Duration) (*call, *link, uint64) {
+	cl := &call{wants: ws, entries: make([]*entry, len(ws)), done: make(chan struct{})}
+	m := &message{Type: msgAcquire, Op: r.Op, Pid: r.Pid}
+	trusted := c.trusted()
+	for i, w := range ws {
+		e := c.entries[w.path]
+		if e == nil {
+			e = &entry{path: w.path, hold: w.hold, mode: w.mode}
+			c.entries[w.path] = e
+		}
+		e.pins++
+		cl.entries[i] = e
+		if trusted && e.covers(w) {
+			continue
+		}
+		cl.asked = append(cl.asked, i)
+		k := wirePath(w.path)
+		k.Tree, k.Read, k.Merge = w.tree, w.mode == Read, w.hold < 0
+		k.Wait = millis(w.wait - spent)
+		m.Keys = append(m.Keys, k)
+	}
+	c.lastID++
+	m.ID = c.lastID
+	c.calls[m.ID] = cl
+	c.link.put(m)
+	return cl, c.link, m.ID
+}
+
+// leave gives up on a running call. Its pins go when the server has answered,
+// so that an unwanted grant is given back.
+func (c *Client) leave(id uint64, cl *call, l *link, err error) error {
+	c.mu.Lock()
+	select {
+	case <-cl.done: // the answer was faster
+		if cl.err == nil {
+			c.unpin(cl.entries)
+		}
+		c.mu.Unlock()
+	default:
+		cl.left = true
+		l.put(&message{Type: msgCancel, ID: id})
+		c.mu.Unlock()
+		l.wake()
+	}
+	return err
+}
+
+// finish ends a call. Called with c.mu held.
+func (c *Client) finish(id uint64, tokens []uint64, err error) {
+	cl := c.calls[id]
+	if cl == nil {
+		return
+	}
+	delete(c.calls, id)
+	if err == nil && cl.wants != nil && len(tokens) != len(cl.asked) {
+		err = fmt.Errorf("lock server granted %d of %d leases", len(tokens), len(cl.asked))
+	}
+	if err == nil {
+		now := c.Now()
+		for n, i := range cl.asked {
+			c.grant(cl, i, tokens[n], now)
+		}
+		if !cl.left {
+			for _, e := range cl.entries {
+				e.used = true
+			}
+		}
+	}
+	if err != nil || cl.left {
+		c.unpin(cl.entries)
+	}
+	cl.err = err
+	close(cl.done)
+}
+
+// grant notes that wants[i] of a call is held now.
+func (c *Client) grant(cl *call, i int, token uint64, now time.Time) {
+	w, e := cl.wants[i], cl.entries[i]
+	cur := c.entries[w.path]
+	if cur == nil {
+		// The entry was lost or forgotten while this request was on its way.
+		cur = &entry{path: w.path, hold: w.hold}
+		c.entries[w.path] = cur
+	}
+	if cur != e {
+		e.pins--
+		cur.pins++
+		cl.entries[i] = cur
+	}
+	if !cur.held {
+		cur.held, cur.mode, cur.tree, cur.since = true, w.mode, w.tree, now
+	} else {
+		cur.tree = cur.tree || w.tree
+		if w.mode == Write {
+			cur.mode = Write
+		}
+	}
+	cur.token.Store(token)
+}

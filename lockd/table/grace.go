@@ -1,0 +1,77 @@
+package table
+
+import (
+	"time"
+)
+
+// grace is the time after a restart in which only earlier holders are served.
+type grace struct {
+	active   bool
+	start    time.Time
+	until    time.Time
+	expected map[string]bool
+	back     map[string]bool
+}
+
+// StartGrace begins a grace period of at most d: no new leases, only
+// reclaimed ones.
+func (t *Table) StartGrace(d time.Duration) {
+	now := t.Now()
+	t.grace = grace{active: d > 0, start: now, until: now.Add(d), back: map[string]bool{}}
+	t.alarm(t.grace.until)
+}
+
+// Expect names the agents that are alive and will reclaim. The grace period
+// then ends as soon as all of them have (or were dropped), and lasts
+// StaleTimeout at most: until then an absent one may still write under its leases.
+func (t *Table) Expect(agents []string) {
+	if !t.grace.active {
+		return
+	}
+	t.grace.expected = map[string]bool{}
+	for _, a := range agents {
+		if !t.grace.back[a] {
+			t.grace.expected[a] = true
+		}
+	}
+	t.grace.until = t.grace.start.Add(t.StaleTimeout)
+	t.alarm(t.grace.until)
+	t.returned("")
+}
+
+// InGrace says whether the grace period lasts.
+func (t *Table) InGrace() bool { return t.grace.active }
+
+// returned notes that an agent needs no more grace.
+func (t *Table) returned(agent string) {
+	if !t.grace.active {
+		return
+	}
+	t.grace.back[agent] = true
+	delete(t.grace.expected, agent)
+	if t.grace.expected != nil && len(t.grace.expected) == 0 {
+		t.endGrace()
+	}
+}
+
+// endGrace serves those who waited; their waits count from when they came.
+func (t *Table) endGrace() {
+	t.grace = grace{}
+	now := t.Now()
+	for ws := range t.spaces {
+		t.pump(ws)
+	}
+	for _, w := range t.inOrder() {
+		if t.waiting[w.id] == nil {
+			continue // granted when an earlier one gave up
+		}
+		sp := t.spaces[w.Workspace]
+		w.deadline = w.since.Add(w.patience(t.blocked(sp, w)))
+		if !w.deadline.After(now) {
+			t.timeout(w)
+		} else {
+			t.alarm(w.deadline)
+		}
+	}
+	t.emit(Effect{Kind: GraceOver})
+}
