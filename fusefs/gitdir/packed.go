@@ -1,0 +1,157 @@
+package gitdir
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxPacked bounds packed-refs, in bytes.
+const maxPacked = 64 << 20
+
+// packedCache is packed-refs as it was when last looked at.
+type packedCache struct {
+	ino, size  int64
+	sec, nsec  int64
+	refs       map[string]string
+	everLoaded bool
+}
+
+func dupDir(fd int) (int, error) {
+	n, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
+	if err != nil {
+		return -1, fmt.Errorf("gitdir: duplicate the directory's descriptor: %w", err)
+	}
+	return n, nil
+}
+
+func closeDir(fd int) error { return unix.Close(fd) }
+
+// resolve is how names below the shared root are reached: never through a link.
+const resolve = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
+
+// exists says whether a name is there, as a file or as a packed ref. When
+// that cannot be told, it says yes: the name is then not free.
+func (g *Guard) exists(path string) bool {
+	fd, err := unix.Openat2(g.root, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: resolve})
+	if err == nil {
+		var st unix.Stat_t
+		err = unix.Fstat(fd, &st)
+		_ = unix.Close(fd) //nolint:errcheck // only looked at
+		// An empty directory may make room for a ref; git knows how.
+		if err != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {
+			return true
+		}
+	} else if !errors.Is(err, syscall.ENOENT) && !errors.Is(err, syscall.ENOTDIR) {
+		return true
+	}
+	if !strings.HasPrefix(path, "refs/") {
+		return false
+	}
+	refs, err := g.packedRefs()
+	if err != nil {
+		return true
+	}
+	_, ok := refs[path]
+	return ok
+}
+
+// packedRefs returns the packed refs as they are now.
+func (g *Guard) packedRefs() (map[string]string, error) {
+	fd, err := unix.Openat2(g.root, "packed-refs", &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_CLOEXEC | unix.O_NOFOLLOW | unix.O_NONBLOCK, Resolve: resolve})
+	if errors.Is(err, syscall.ENOENT) {
+		return map[string]string{}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open packed-refs: %w", err)
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, fmt.Errorf("stat packed-refs: %w", err)
+	}
+	now := packedCache{ino: int64(st.Ino), size: st.Size, sec: st.Mtim.Sec, nsec: st.Mtim.Nsec, everLoaded: true}
+	g.mu.Lock()
+	old := g.packed
+	g.mu.Unlock()
+	now.refs = old.refs
+	if old.everLoaded && old.ino == now.ino && old.size == now.size && old.sec == now.sec && old.nsec == now.nsec {
+		return old.refs, nil
+	}
+	if now.refs, err = parsePacked(stream(at{fd})); err != nil {
+		return nil, err
+	}
+	g.mu.Lock()
+	g.packed = now
+	g.mu.Unlock()
+	return now.refs, nil
+}
+
+// parsePacked reads packed-refs: "HASH NAME" lines, "^HASH" lines that peel
+// the tag before, "#" comments. The value keeps the peeled hash too.
+func parsePacked(r io.Reader) (map[string]string, error) {
+	refs := map[string]string{}
+	lr := &io.LimitedReader{R: r, N: maxPacked + 1}
+	sc := bufio.NewScanner(lr)
+	sc.Buffer(nil, 64<<10)
+	last := ""
+	for sc.Scan() {
+		line := sc.Text()
+		switch {
+		case strings.HasPrefix(line, "#"):
+		case strings.HasPrefix(line, "^"):
+			if last == "" || !isHash(line[1:]) {
+				return nil, errors.New("packed-refs: a peeled line without its tag")
+			}
+			refs[last] += line
+			last = ""
+		default:
+			h, name, ok := strings.Cut(line, " ")
+			if !ok || !isHash(h) || !strings.HasPrefix(name, "refs/") {
+				return nil, errors.New("packed-refs: a line is not HASH NAME")
+			}
+			if _, twice := refs[name]; twice {
+				return nil, fmt.Errorf("packed-refs: %s is there twice", name)
+			}
+			refs[name], last = h, name
+		}
+	}
+	if err := sc.Err(); err != nil {
+		return nil, fmt.Errorf("packed-refs: %w", err)
+	}
+	if lr.N <= 0 {
+		return nil, errors.New("packed-refs is too large")
+	}
+	return refs, nil
+}
+
+func isHash(s string) bool { return (len(s) == 40 || len(s) == 64) && isHex(s) }
+
+// checkPacked allows a new packed-refs that differs from the old one only in
+// refs of the agent.
+func (g *Guard) checkPacked(a at) error {
+	next, err := parsePacked(stream(a))
+	if err != nil {
+		return err
+	}
+	prev, err := g.packedRefs()
+	if err != nil {
+		return err
+	}
+	for name, v := range next {
+		if prev[name] != v && !g.owns(name) {
+			return fmt.Errorf("packed-refs changes %s, which is not this agent's", name)
+		}
+	}
+	for name := range prev {
+		if _, ok := next[name]; !ok && !g.owns(name) {
+			return fmt.Errorf("packed-refs drops %s, which is not this agent's", name)
+		}
+	}
+	return nil
+}

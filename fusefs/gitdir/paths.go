@@ -1,0 +1,164 @@
+package gitdir
+
+import (
+	"strings"
+
+	"polis/fusefs"
+)
+
+// class is what a name in the shared root is, for the rules.
+type class int
+
+const (
+	classForeign   class = iota // read-only, or not there at all
+	classPrivate                // the agent's own copy, root 1
+	classWorktree               // worktrees/<me>/...
+	classObjectDir              // objects/xx
+	classTemp                   // objects/xx/tmp_obj_...
+	classObject                 // objects/xx/<rest of the hash>
+	classRefDir                 // a directory below refs/<kind> or logs/refs/<kind>
+	classRef                    // refs/<kind>/<name>
+	classRefLock                // refs/<kind>/<name>.lock
+	classReflog                 // logs/refs/<kind>/<name>
+	classPacked                 // packed-refs
+	classPackedTmp              // packed-refs.lock, packed-refs.new
+	classSkeleton               // logs, logs/refs, refs/<kind>, logs/refs/<kind>: may be made
+)
+
+// shared are the top-level names that live in the shared root.
+var shared = map[string]bool{"HEAD": true, "objects": true, "refs": true, "packed-refs": true, "packed-refs.lock": true,
+	"packed-refs.new": true, "worktrees": true, "logs": true, "FETCH_HEAD": true, "shallow": true, "shallow.lock": true, "HEAD.lock": true}
+
+// kinds are the ref namespaces in which an agent may have refs of its own.
+var kinds = map[string]bool{"heads": true, "tags": true, "notes": true}
+
+// Route names the backing root of a path: 1 for what is the agent's own copy.
+func Route(path string) int {
+	top, rest, _ := strings.Cut(path, "/")
+	switch {
+	case path == "" || shared[top] && rest == "":
+		return 0
+	case !shared[top]:
+		return 1
+	case isStash(path):
+		return 1
+	}
+	return 0
+}
+
+func isStash(path string) bool {
+	p := strings.TrimSuffix(strings.TrimPrefix(path, "logs/"), ".lock")
+	return p == "refs/stash"
+}
+
+// classify says what rules a path of the shared root has. own is the name of
+// the agent's worktree.
+func classify(path, own string) class {
+	if Route(path) == 1 {
+		return classPrivate
+	}
+	part := strings.Split(path, "/")
+	if skeleton(part) {
+		return classSkeleton
+	}
+	switch part[0] {
+	case "worktrees":
+		if len(part) > 2 && part[1] == own && !fixed(part[2:]) {
+			return classWorktree
+		}
+	case "objects":
+		return classifyObject(part)
+	case "refs":
+		return classifyRef(part[1:], classRef)
+	case "logs":
+		if len(part) > 2 && part[1] == "refs" {
+			return classifyRef(part[2:], classReflog)
+		}
+	case "packed-refs":
+		return classPacked
+	case "packed-refs.lock", "packed-refs.new":
+		return classPackedTmp
+	}
+	return classForeign
+}
+
+// skeleton are the directories that hold refs and logs of a kind.
+func skeleton(part []string) bool {
+	if part[0] == "logs" {
+		if part = part[1:]; len(part) == 0 {
+			return true
+		}
+	}
+	return part[0] == "refs" && (len(part) == 1 || len(part) == 2 && kinds[part[1]])
+}
+
+// fixed are the files that tie a worktree to its repository.
+func fixed(rest []string) bool {
+	return len(rest) == 1 && (rest[0] == "gitdir" || rest[0] == "commondir" || rest[0] == "locked")
+}
+
+func classifyObject(part []string) class {
+	if len(part) < 2 || len(part[1]) != 2 || !isHex(part[1]) {
+		return classForeign
+	}
+	switch {
+	case len(part) == 2:
+		return classObjectDir
+	case len(part) > 3:
+		return classForeign
+	case strings.HasPrefix(part[2], "tmp_obj_"):
+		return classTemp
+	case (len(part[2]) == 38 || len(part[2]) == 62) && isHex(part[2]):
+		return classObject
+	}
+	return classForeign
+}
+
+func classifyRef(part []string, what class) class {
+	if len(part) < 2 || !kinds[part[0]] {
+		// Renaming a branch parks its log here (refs/files-backend.c).
+		if what == classReflog && len(part) == 1 && strings.HasPrefix(part[0], ".tmp-renamed-log") {
+			return classWorktree
+		}
+		return classForeign
+	}
+	if what == classRef && strings.HasSuffix(part[len(part)-1], ".lock") {
+		return classRefLock
+	}
+	return what
+}
+
+// refName is the ref that a ref, lock or log path belongs to.
+func refName(path string) string {
+	return strings.TrimSuffix(strings.TrimPrefix(path, "logs/"), ".lock")
+}
+
+func isHex(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+// Visible hides other agents' worktrees, their unfinished objects and what
+// was put aside for people.
+func (g *Guard) Visible(path string, _ bool) bool {
+	if rest, ok := strings.CutPrefix(path, "worktrees/"); ok {
+		name, _, _ := strings.Cut(rest, "/")
+		return name == g.cfg.Worktree
+	}
+	for _, p := range []string{"refs/polis", "logs/refs/polis"} {
+		if path == p || strings.HasPrefix(path, p+"/") {
+			return false
+		}
+	}
+	if strings.HasPrefix(path, "objects/") && classify(path, g.cfg.Worktree) == classTemp {
+		// A name that is free must not be hidden: it could not be made.
+		return g.mine(path) || !g.exists(path)
+	}
+	return true
+}
+
+var _ fusefs.Guard = (*Guard)(nil)

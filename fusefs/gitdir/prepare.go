@@ -1,0 +1,80 @@
+package gitdir
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// maxConfig bounds the configuration that is copied, in bytes.
+const maxConfig = 1 << 20
+
+// Prepare seeds an agent's private part of the git directory: a copy of the
+// configuration (automatic maintenance is the daemon's), empty hooks, its own
+// exclude file. What is there already is the agent's and stays as it is. All of
+// it belongs to uid:gid. The private directory's parent must not be writable by the agent.
+func Prepare(private, bare string, uid, gid int) error {
+	if err := os.MkdirAll(private, 0o755); err != nil {
+		return fmt.Errorf("private git directory: %w", err)
+	}
+	root, err := os.OpenRoot(private)
+	if err != nil {
+		return fmt.Errorf("private git directory: %w", err)
+	}
+	defer root.Close()
+	if err := root.Lchown(".", uid, gid); err != nil {
+		return fmt.Errorf("private git directory: %w", err)
+	}
+	for _, d := range []string{"hooks", "info", "refs", "logs", "logs/refs", "modules", "rr-cache"} {
+		err := root.Mkdir(d, 0o755)
+		if err == nil {
+			err = root.Lchown(d, uid, gid)
+		}
+		if err != nil && !errors.Is(err, os.ErrExist) {
+			return fmt.Errorf("private git directory: %w", err)
+		}
+	}
+	config, err := readBounded(filepath.Join(bare, "config"))
+	if err != nil {
+		return fmt.Errorf("private git directory: %w", err)
+	}
+	exclude, err := readBounded(filepath.Join(bare, "info", "exclude"))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("private git directory: %w", err)
+	}
+	if !strings.HasSuffix(config, "\n") {
+		config += "\n"
+	}
+	config += "[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n"
+	for name, text := range map[string]string{"config": config, "info/exclude": exclude} {
+		if err := seed(root, name, text, uid, gid); err != nil {
+			return fmt.Errorf("private git directory: %w", err)
+		}
+	}
+	return nil
+}
+
+func seed(root *os.Root, name, text string, uid, gid int) error {
+	f, err := root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if errors.Is(err, os.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(f, text)
+	return errors.Join(err, f.Chown(uid, gid), f.Close())
+}
+
+func readBounded(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxConfig))
+	return string(b), err
+}

@@ -1,0 +1,182 @@
+package gitdir
+
+import (
+	"bufio"
+	"bytes"
+	"compress/zlib"
+	"context"
+	"crypto/sha1" //nolint:gosec // git's own object names
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"polis/fusefs"
+)
+
+// maxObject bounds a loose object's size, in bytes after decompression.
+const maxObject = 4 << 30
+
+// Publish is part of fusefs.Guard: objects must be what their name says, refs
+// must hold an object's name, packed-refs may differ only in the agent's own
+// refs. What passes is closed to writing from here on.
+func (g *Guard) Publish(ctx context.Context, c fusefs.Caller, oldPath, newPath string, content int) syscall.Errno {
+	what := classify(newPath, g.cfg.Worktree)
+	if what != classObject && what != classRef && what != classPacked {
+		return 0
+	}
+	refuse := func(why error) syscall.Errno {
+		return g.deny(c, fusefs.OpRename, newPath, "UNDECLARED_WRITE", why.Error())
+	}
+	if content < 0 {
+		return refuse(errors.New(hintOdd))
+	}
+	if !g.closed(ctx, oldPath) {
+		return refuse(errors.New("it is still open for writing"))
+	}
+	switch what {
+	case classObject:
+		if g.exists(newPath) {
+			return syscall.EEXIST
+		}
+		if err := checkObject(ctx, at{content}, newPath); err != nil {
+			return refuse(err)
+		}
+		g.mu.Lock()
+		g.sealed[oldPath] = true
+		g.mu.Unlock()
+	case classRef:
+		if err := checkRef(at{content}); err != nil {
+			return refuse(err)
+		}
+		g.own(newPath)
+	case classPacked:
+		if err := g.checkPacked(at{content}); err != nil {
+			return refuse(err)
+		}
+	}
+	return 0
+}
+
+func (g *Guard) own(ref string) {
+	g.mu.Lock()
+	known := g.owned[ref]
+	g.owned[ref] = true
+	g.mu.Unlock()
+	if !known && g.cfg.OnOwn != nil {
+		g.cfg.OnOwn(ref)
+	}
+}
+
+// at reads a descriptor by position: it is shared with nobody's offset.
+type at struct{ fd int }
+
+// ReadAt is part of io.ReaderAt.
+func (a at) ReadAt(p []byte, off int64) (int, error) {
+	n, err := unix.Pread(a.fd, p, off)
+	if err != nil {
+		return max(n, 0), err
+	}
+	if n == 0 && len(p) > 0 {
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+func stream(a at) io.Reader { return io.NewSectionReader(a, 0, 1<<62) }
+
+// checkObject inflates a loose object and compares its hash with its name
+// (gitformat-loose: "TYPE SIZE\0" and the content, deflated).
+func checkObject(ctx context.Context, a at, path string) error {
+	part := strings.Split(path, "/")
+	name := part[1] + part[2]
+	var h hash.Hash = sha1.New() //nolint:gosec // git's own object names
+	if len(name) == 64 {
+		h = sha256.New()
+	}
+	in := bufio.NewReaderSize(stream(a), 64<<10)
+	z, err := zlib.NewReader(in)
+	if err != nil {
+		return fmt.Errorf("object is not deflated: %w", err)
+	}
+	defer z.Close()
+	body := bufio.NewReaderSize(io.TeeReader(&patient{ctx, z}, h), 64<<10)
+	size, err := objectHeader(body)
+	if err != nil {
+		return err
+	}
+	n, err := io.Copy(io.Discard, io.LimitReader(body, maxObject+1))
+	if err != nil {
+		return fmt.Errorf("object is damaged: %w", err)
+	}
+	if n != size {
+		return fmt.Errorf("object has %d bytes, its header says %d", n, size)
+	}
+	if _, err := in.ReadByte(); !errors.Is(err, io.EOF) {
+		return errors.New("object has bytes after its end")
+	}
+	if got := hex.EncodeToString(h.Sum(nil)); got != name {
+		return fmt.Errorf("object is %s, not %s", got, name)
+	}
+	return nil
+}
+
+func objectHeader(r *bufio.Reader) (int64, error) {
+	head := make([]byte, 0, 32)
+	for len(head) < 32 {
+		b, err := r.ReadByte()
+		if err != nil {
+			return 0, fmt.Errorf("object is damaged: %w", err)
+		}
+		if b != 0 {
+			head = append(head, b)
+			continue
+		}
+		typ, num, _ := strings.Cut(string(head), " ")
+		size, err := strconv.ParseInt(num, 10, 64)
+		if err != nil || size < 0 || size > maxObject || strconv.FormatInt(size, 10) != num {
+			return 0, errors.New("object header has no good size")
+		}
+		switch typ {
+		case "blob", "tree", "commit", "tag":
+			return size, nil
+		}
+		return 0, errors.New("object header has no good type")
+	}
+	return 0, errors.New("object header does not end")
+}
+
+// patient stops reading when the asker is gone.
+type patient struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+// Read is part of io.Reader.
+func (p *patient) Read(b []byte) (int, error) {
+	if err := p.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return p.r.Read(b)
+}
+
+// checkRef wants one object name: a symbolic ref would let a name the agent
+// owns stand for one it does not.
+func checkRef(a at) error {
+	b, err := io.ReadAll(io.LimitReader(stream(a), 80))
+	if err != nil {
+		return fmt.Errorf("read the new ref: %w", err)
+	}
+	s := string(bytes.TrimSuffix(b, []byte("\n")))
+	if (len(s) == 40 || len(s) == 64) && isHex(s) {
+		return nil
+	}
+	return errors.New("a ref in the shared directory must hold an object name, not a symbolic ref")
+}

@@ -1,0 +1,233 @@
+package gitdir
+
+import (
+	"context"
+	"strings"
+	"syscall"
+
+	"polis/fusefs"
+)
+
+// hints of refusals.
+const (
+	hintTarget  = "the target branch moves only by polisctl merge"
+	hintRef     = "this ref belongs to another agent or to the user; make a branch of your own"
+	hintObject  = "objects can be added, never changed or removed"
+	hintPack    = "packing and fetching are the daemon's; loose objects can be added"
+	hintForeign = "this part of the git directory is shared and read-only"
+	hintOdd     = "links and special files are not allowed in the shared git directory"
+)
+
+// Write is part of fusefs.Guard. Every combination that is not allowed here
+// is refused.
+func (g *Guard) Write(_ context.Context, c fusefs.Caller, op fusefs.Op, targets ...fusefs.Target) (fusefs.Ticket, syscall.Errno) {
+	if len(targets) == 0 {
+		return nil, g.deny(c, op, "", "UNDECLARED_WRITE", hintForeign)
+	}
+	switch op {
+	case fusefs.OpRename, fusefs.OpLink:
+		if len(targets) == 2 {
+			if from, to := targets[0], targets[1]; from.Source || op == fusefs.OpRename {
+				return g.move(c, op, from, to)
+			}
+			return g.move(c, op, targets[1], targets[0]) // link: the new name comes first
+		}
+		return nil, g.deny(c, op, targets[0].Path, "UNDECLARED_WRITE", hintForeign)
+	case fusefs.OpExchange, fusefs.OpSymlink, fusefs.OpMknod, fusefs.OpTmpfile:
+		for _, t := range targets {
+			if classify(t.Path, g.cfg.Worktree) != classPrivate {
+				return nil, g.deny(c, op, t.Path, "UNDECLARED_WRITE", hintOdd)
+			}
+		}
+		return &ticket{}, 0
+	}
+	for _, t := range targets {
+		if e := g.single(c, op, t); e != 0 {
+			return nil, e
+		}
+	}
+	if op == fusefs.OpCreate || op == fusefs.OpOpenWrite {
+		return g.open(targets[0].Path, op == fusefs.OpCreate), 0
+	}
+	return &ticket{}, 0
+}
+
+// single decides about an operation on one name.
+func (g *Guard) single(c fusefs.Caller, op fusefs.Op, t fusefs.Target) syscall.Errno {
+	path := t.Path
+	refuse := func(hint string) syscall.Errno { return g.deny(c, op, path, "UNDECLARED_WRITE", hint) }
+	removes := op == fusefs.OpUnlink || op == fusefs.OpRmdir
+	switch classify(path, g.cfg.Worktree) {
+	case classPrivate:
+		return 0
+	case classWorktree:
+		return 0
+	case classSkeleton:
+		if op == fusefs.OpMkdir {
+			return 0
+		}
+		return refuse(hintForeign)
+	case classObjectDir:
+		if op == fusefs.OpMkdir {
+			return 0
+		}
+		return refuse(hintObject)
+	case classTemp:
+		return g.temp(op, path, refuse)
+	case classObject:
+		if op == fusefs.OpSetattr {
+			// git freshens the time of an object it would have written; when it
+			// may not, it writes it again. Not worth a record.
+			return syscall.EACCES
+		}
+		return refuse(hintObject)
+	case classRef:
+		return g.ref(op, t, refuse)
+	case classRefLock:
+		return g.refLock(op, path, refuse)
+	case classReflog:
+		if op == fusefs.OpMkdir || op == fusefs.OpRmdir || t.Dir {
+			return 0
+		}
+		if name := refName(path); g.mayHave(name) || removes && g.owns(name) {
+			return 0
+		}
+		return refuse(hintRef)
+	case classPackedTmp:
+		return g.lockFile(op, path, true, refuse)
+	case classPacked:
+		return refuse("packed-refs is replaced as a whole, and only where your own refs differ")
+	}
+	if strings.HasPrefix(path, "objects/pack") {
+		if op == fusefs.OpSetattr {
+			return syscall.EACCES // freshening, as above
+		}
+		return refuse(hintPack)
+	}
+	return refuse(hintForeign)
+}
+
+// temp: an unfinished object belongs to the mount that made it, until it is
+// published; then its second name can only go.
+func (g *Guard) temp(op fusefs.Op, path string, refuse func(string) syscall.Errno) syscall.Errno {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case g.moving[path] > 0:
+	case op == fusefs.OpCreate && !g.made[path]:
+		g.made[path] = true
+		return 0
+	case !g.made[path]:
+	case op == fusefs.OpUnlink:
+		delete(g.made, path)
+		delete(g.sealed, path)
+		return 0
+	case op == fusefs.OpOpenWrite || op == fusefs.OpCreate || op == fusefs.OpSetattr || op == fusefs.OpFallocate || op == fusefs.OpCopyRange:
+		if !g.sealed[path] {
+			return 0
+		}
+	}
+	g.mu.Unlock()
+	defer g.mu.Lock()
+	return refuse(hintObject)
+}
+
+// ref: a ref file itself is only removed; it changes by its lock file.
+func (g *Guard) ref(op fusefs.Op, t fusefs.Target, refuse func(string) syscall.Errno) syscall.Errno {
+	switch op {
+	case fusefs.OpMkdir, fusefs.OpRmdir:
+		return 0
+	case fusefs.OpUnlink:
+		if g.owns(t.Path) {
+			return 0
+		}
+	}
+	if t.Path == g.cfg.Target {
+		return refuse(hintTarget)
+	}
+	return refuse(hintRef)
+}
+
+func (g *Guard) refLock(op fusefs.Op, path string, refuse func(string) syscall.Errno) syscall.Errno {
+	name := refName(path)
+	if name == g.cfg.Target {
+		return refuse(hintTarget)
+	}
+	if !g.mayHave(name) {
+		return refuse(hintRef)
+	}
+	return g.lockFile(op, path, g.owns(name), refuse)
+}
+
+// lockFile: a lock belongs to the mount that made it; a stale one may be
+// removed by who owns the ref.
+func (g *Guard) lockFile(op fusefs.Op, path string, mayBreak bool, refuse func(string) syscall.Errno) syscall.Errno {
+	g.mu.Lock()
+	mine, ok := g.made[path], g.moving[path] == 0
+	if !ok {
+		op = ""
+	}
+	switch op {
+	case fusefs.OpCreate:
+		// The kernel sends CREATE only where nothing was; O_EXCL decides a race
+		// between mounts on the directory they share.
+		g.made[path] = true
+	case fusefs.OpUnlink:
+		if ok = mine || mayBreak; ok {
+			delete(g.made, path)
+		}
+	case fusefs.OpOpenWrite, fusefs.OpSetattr, fusefs.OpFallocate, fusefs.OpCopyRange:
+		ok = mine
+	default:
+		ok = false
+	}
+	g.mu.Unlock()
+	if ok {
+		return 0
+	}
+	return refuse("another process holds this lock")
+}
+
+// mayHave says whether the agent owns the ref or may make it.
+func (g *Guard) mayHave(name string) bool {
+	if name == g.cfg.Target {
+		return false
+	}
+	return g.owns(name) || !g.exists(name)
+}
+
+// move decides about rename and link, which publish.
+func (g *Guard) move(c fusefs.Caller, op fusefs.Op, from, to fusefs.Target) (fusefs.Ticket, syscall.Errno) {
+	a, b := classify(from.Path, g.cfg.Worktree), classify(to.Path, g.cfg.Worktree)
+	refuse := func(path, hint string) (fusefs.Ticket, syscall.Errno) {
+		return nil, g.deny(c, op, path, "UNDECLARED_WRITE", hint)
+	}
+	switch {
+	case a == classPrivate && b == classPrivate:
+		return &ticket{}, 0
+	case op == fusefs.OpRename && a == classWorktree && b == classWorktree:
+		return &ticket{}, 0
+	case a == classTemp && b == classObject && g.mine(from.Path):
+		return g.hold(from.Path), 0
+	case op != fusefs.OpRename:
+	case a == classRefLock && b == classRef && refName(from.Path) == to.Path && g.mine(from.Path):
+		if to.Path == g.cfg.Target {
+			return refuse(to.Path, hintTarget)
+		}
+		if g.mayHave(to.Path) {
+			return g.hold(from.Path), 0
+		}
+		return refuse(to.Path, hintRef)
+	case a == classPackedTmp && b == classPacked && g.mine(from.Path):
+		return g.hold(from.Path), 0
+	case (a == classReflog || a == classWorktree) && (b == classReflog || b == classWorktree) && !from.Tree && !to.Tree:
+		if (a == classWorktree || g.mayHave(refName(from.Path))) && (b == classWorktree || g.mayHave(refName(to.Path))) {
+			return &ticket{}, 0
+		}
+		return refuse(to.Path, hintRef)
+	}
+	if b == classObject || a == classObject {
+		return refuse(to.Path, hintObject)
+	}
+	return refuse(to.Path, hintForeign)
+}
