@@ -68,6 +68,7 @@ install: ## programs, units, configuration and man pages below DESTDIR (build fi
 	install -D -m 755 $(BIN)/polisd     $(DESTDIR)$(PREFIX)/sbin/polisd
 	install -D -m 755 $(BIN)/polisctl   $(DESTDIR)$(PREFIX)/bin/polisctl
 	install -D -m 755 $(BIN)/polis-shim $(DESTDIR)$(PREFIX)/lib/polis/polis-shim
+	install -m 755 units/stop-agents $(DESTDIR)$(PREFIX)/lib/polis/stop-agents
 	install -d $(DESTDIR)$(UNITDIR)
 	install -m 644 units/*.service units/*.socket units/*.slice $(DESTDIR)$(UNITDIR)/
 	install -D -m 644 units/polis.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/polis.conf
