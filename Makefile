@@ -52,7 +52,7 @@ lint: ## gofmt, vet, forbidden calls, staticcheck
 
 .PHONY: bench
 bench: build ## ratios to the native file system (prints, never fails on speed)
-	POLIS_BIN=$(CURDIR)/$(BIN) $(GO) test -tags '$(TAGS)' -run '^$$' -bench . -benchtime 1x -timeout 30m ./e2e/bench
+	POLIS_BIN=$(CURDIR)/$(BIN) $(GO) test -tags '$(TAGS)' -run '^$$' -bench . -benchtime 1x -count=1 -timeout 30m ./e2e
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME each

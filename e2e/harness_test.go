@@ -26,7 +26,7 @@ const patience = 90 * time.Second
 const owner = 65534
 
 // needRoot skips without root, and fails where skipping would hide a hole.
-func needRoot(t *testing.T) {
+func needRoot(t testing.TB) {
 	t.Helper()
 	if os.Geteuid() == 0 {
 		return
@@ -38,7 +38,7 @@ func needRoot(t *testing.T) {
 }
 
 // needProgram skips if name is not installed, and fails in CI.
-func needProgram(t *testing.T, name string) {
+func needProgram(t testing.TB, name string) {
 	t.Helper()
 	if _, err := exec.LookPath(name); err == nil {
 		return
@@ -65,7 +65,7 @@ func bin(t testing.TB) string {
 
 // daemon is one polisd of a test, with all its directories below dir.
 type daemon struct {
-	t    *testing.T
+	t    testing.TB
 	dir  string
 	bin  string
 	cmd  *exec.Cmd
@@ -78,7 +78,7 @@ type options struct {
 
 // startDaemon starts polisd and takes everything away when the test ends;
 // what then is still mounted or running fails the test.
-func startDaemon(t *testing.T, o options) *daemon {
+func startDaemon(t testing.TB, o options) *daemon {
 	t.Helper()
 	needRoot(t)
 	// Short, because socket paths are; searchable, because agents are not root.
@@ -371,7 +371,7 @@ func (d *daemon) eventually(what string, f func() bool) {
 }
 
 // git runs git on the host, in a directory that may belong to somebody else.
-func git(t *testing.T, dir string, args ...string) string {
+func git(t testing.TB, dir string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "git", append([]string{"-c", "safe.directory=*", "-c", "user.name=Host", "-c", "user.email=host@example.com", "-C", dir}, args...)...)
 	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
@@ -431,7 +431,7 @@ func (d *daemon) polisd(args ...string) result {
 func owns(fi os.FileInfo) uint32 { return fi.Sys().(*syscall.Stat_t).Uid }
 
 // goroot is where the go command on the path has its sources and tools.
-func goroot(t *testing.T) string {
+func goroot(t testing.TB) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
 	require.NoError(t, err, "go must be on the path")

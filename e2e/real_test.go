@@ -12,17 +12,22 @@ import (
 )
 
 // goEnv makes Go work inside, without a network.
-func goEnv(t *testing.T) string {
+func goEnv(t testing.TB) string {
 	return "export PATH=" + goroot(t) + "/bin:$PATH GOFLAGS=-mod=mod GOTOOLCHAIN=local GOPROXY=off; "
+}
+
+// upGo puts a Go module of some hundred files under polis.
+func (d *daemon) upGo() {
+	d.t.Helper()
+	out, err := exec.CommandContext(d.t.Context(), "../scripts/demo-repo", d.path("src")).CombinedOutput()
+	require.NoError(d.t, err, string(out))
+	d.giveAway(d.path("src"))
+	d.must("up", "--repo", d.path("src"), d.path("ws"))
 }
 
 func TestTwoAgentsBuildAndTestAtTheSameTime(t *testing.T) {
 	d := startDaemon(t, options{config: "[locks]\nwait = \"0s\"\n"})
-	cmd := exec.CommandContext(t.Context(), "../scripts/demo-repo", d.path("src"))
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, string(out))
-	d.giveAway(d.path("src"))
-	d.must("up", "--repo", d.path("src"), d.path("ws"))
+	d.upGo()
 	agents, env := []string{"alice", "bob"}, goEnv(t)
 	for _, a := range agents {
 		d.add(a, "--memory", "2048")
