@@ -5,6 +5,8 @@
 
 SHELL   := /bin/bash
 GO      ?= go
+# Where Go's own packages put it, for sudo and for CI.
+export PATH := $(PATH):/usr/local/go/bin:/usr/sbin:/sbin
 DESTDIR ?=
 PREFIX  ?= /usr
 SYSCONFDIR ?= /etc
@@ -24,8 +26,12 @@ help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
 .PHONY: setup
-setup: ## install what building and testing need (Debian packages; does nothing when they are there)
+setup: ## install what building and the demonstration need (Debian packages; does nothing when they are there)
 	@scripts/setup
+
+.PHONY: setup-test
+setup-test: ## the same for all tests: editors and other programs that meet locks, systemd
+	@scripts/setup test
 
 .PHONY: build
 build: ## bin/polisd, bin/polisctl (pure Go) and bin/polis-shim (cgo)
@@ -33,7 +39,7 @@ build: ## bin/polisd, bin/polisctl (pure Go) and bin/polis-shim (cgo)
 	CGO_ENABLED=1 $(GO) build -trimpath -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/polis-shim
 
 .PHONY: test
-test: setup build ## everything: lint, unit and kernel tests with the race detector, the programs end to end, systemd; fails if anything is left behind
+test: setup-test build ## everything: lint, unit and kernel tests with the race detector, the programs end to end, systemd; fails if anything is left behind
 	@scripts/lint
 	scripts/leakcheck run $(GO) test -race -tags '$(TAGS)' -p $(PAR) -timeout 20m $$($(GO) list -tags '$(TAGS)' ./... | grep -v -e '/e2e$$' -e '/e2e/systemd$$')
 	POLIS_BIN=$(CURDIR)/$(BIN) scripts/leakcheck run $(GO) test -tags '$(TAGS)' -count=1 -p 1 -timeout 15m -v ./e2e ./e2e/systemd
