@@ -52,7 +52,7 @@ agent's role decides what it may read and write. Deny beats write beats read.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&f.base, "base", "b", "", "base `TYPE`, see polisctl agents types (default custom if CMD is given)")
-	flags.StringVarP(&f.workspace, "workspace", "w", "", "`WORKSPACE` to work in (default: the only one)")
+	flags.StringVarP(&f.workspace, "workspace", "w", "", "`WORKSPACE` to work in (default: that of the current directory, or the only one)")
 	flags.StringVar(&f.branch, "branch", "", "`BRANCH` to work on (default agent/NAME)")
 	flags.StringVarP(&f.memory, "memory", "m", "", "memory limit in `MB`, or as in 2GB (default 512)")
 	flags.StringVar(&f.role, "role", "", "`ROLE` of polisd.toml")
@@ -69,6 +69,11 @@ agent's role decides what it may read and write. Deny beats write beats read.`,
 			return err
 		}
 		return a.call(cmd, longCall, func(ctx context.Context, c *client.Client) error {
+			if req.Workspace == "" {
+				if req.Workspace, err = here(ctx, c); err != nil {
+					return err
+				}
+			}
 			p := a.progress("adding agent " + req.Name)
 			defer p.done()
 			agent, err := c.Add(ctx, req, p.step)

@@ -173,7 +173,6 @@ func (a *app) enter(cmd *cobra.Command, name string, tty ttyFlags, req wire.Exec
 	if err != nil {
 		return err
 	}
-	defer remote.Close()
 	s := &session{a: a, remote: remote, tty: req.TTY, stdin: req.Stdin, attach: len(req.Command) == 0}
 	code, err := s.run()
 	switch {

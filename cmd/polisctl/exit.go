@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -119,6 +120,7 @@ func (a *app) fail(cmd *cobra.Command, args []string, err error) int {
 		return status
 	}
 	fmt.Fprintf(a.stderr, "polisctl: %s\n", cleanText(known.Message))
+	a.failPaths(known)
 	hint := known.Hint
 	if hint == "" && known.Code == api.CodeBadRequest && cmd != nil {
 		hint = cmd.CommandPath() + " --help"
@@ -127,6 +129,27 @@ func (a *app) fail(cmd *cobra.Command, args []string, err error) int {
 		fmt.Fprintf(a.stderr, "hint: %s\n", cleanText(hint))
 	}
 	return status
+}
+
+// maxPaths bounds how many paths of an error people are shown; --json has all.
+const maxPaths = 20
+
+// failPaths names the paths an error is about, such as those that conflict,
+// unless its text does.
+func (a *app) failPaths(e *api.Error) {
+	paths, ok := e.Details["paths"].([]any)
+	if !ok {
+		return
+	}
+	for i, p := range paths {
+		if i == maxPaths {
+			fmt.Fprintf(a.stderr, "  and %d more\n", len(paths)-i)
+			return
+		}
+		if text := fmt.Sprint(p); !strings.Contains(e.Message, text) {
+			fmt.Fprintf(a.stderr, "  %s\n", clean(text))
+		}
+	}
 }
 
 func (a *app) failJSON(e *api.Error) {
@@ -158,6 +181,7 @@ func (a *app) complain(err error) {
 		return
 	}
 	fmt.Fprintf(a.stderr, "polisctl: %s\n", cleanText(e.Message))
+	a.failPaths(e)
 	if e.Hint != "" {
 		fmt.Fprintf(a.stderr, "hint: %s\n", cleanText(e.Hint))
 	}

@@ -85,6 +85,25 @@ func relativePath(typed string) (string, error) {
 	return p, nil
 }
 
+// here returns the name of the workspace the current directory is in, if there
+// are several to choose from; the daemon knows what else to take.
+func here(ctx context.Context, c *client.Client) (string, error) {
+	workspaces, err := c.Workspaces(ctx)
+	if err != nil || len(workspaces) < 2 {
+		return "", err
+	}
+	cwd, err := os.Getwd()
+	if err != nil {
+		return "", nil //nolint:nilerr // a directory that is gone is in no project
+	}
+	for _, w := range workspaces {
+		if inProject([]api.Workspace{w}, "", cwd) {
+			return w.Name, nil
+		}
+	}
+	return "", nil
+}
+
 func inProject(workspaces []api.Workspace, only, dir string) bool {
 	for _, w := range workspaces {
 		if only != "" && w.Name != only {

@@ -40,30 +40,12 @@ what would happen.`,
 			resp, err := c.Merge(ctx, args[0], req)
 			p.done()
 			if err != nil {
-				return withPaths(err)
+				return err
 			}
 			return a.showMerge(resp)
 		})
 	}
 	return cmd
-}
-
-// withPaths adds the conflicting paths, if the daemon named them, to the
-// text people read.
-func withPaths(err error) error {
-	e := api.AsError(err)
-	paths, ok := e.Details["paths"].([]any)
-	if !ok || len(paths) == 0 {
-		return err
-	}
-	known := *e
-	for _, p := range paths {
-		text := clean(fmt.Sprint(p))
-		if !strings.Contains(e.Message, text) {
-			known.Message += "\n  " + text
-		}
-	}
-	return &known
 }
 
 func (a *app) showMerge(r api.MergeResponse) error {

@@ -11,8 +11,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"polis/daemon/api"
 	"polis/daemon/client"
 )
@@ -39,8 +37,10 @@ type session struct {
 }
 
 // run moves bytes, sizes and signals until the command ends, and returns its
-// exit status. The terminal is restored when run returns or panics.
+// exit status. The terminal is restored and the connection closed when run
+// returns or panics.
 func (s *session) run() (code int, err error) {
+	defer func() { _ = s.remote.Close() }() // a second close tells nothing
 	// SIGTERM and the like are not the end of the session but for its command.
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
@@ -66,7 +66,7 @@ func (s *session) run() (code int, err error) {
 	defer func() {
 		close(done)
 		in.stop()
-		s.remote.Close() // wakes a blocked send
+		_ = s.remote.Close() // wakes a blocked send; there is nothing left to lose
 		wg.Wait()
 	}()
 	wg.Go(func() {
@@ -115,6 +115,7 @@ func (s *session) pump(in io.Reader) {
 	var keys detacher
 	buf := make([]byte, 32<<10)
 	out := s.remote.Stdin()
+	last := byte('\n')
 	for {
 		n, err := in.Read(buf)
 		data, detach := buf[:n], false
@@ -125,19 +126,39 @@ func (s *session) pump(in io.Reader) {
 			if _, werr := out.Write(data); werr != nil {
 				return // the connection is gone; Run says why
 			}
+			last = data[len(data)-1]
 		}
 		if detach {
 			s.cancel(errDetached)
 			return
 		}
 		if err != nil {
-			// The end of one client's input is not the end of the agent's own.
-			if !errors.Is(err, errStopped) && !s.attach {
-				_ = s.remote.CloseStdin() // as above
+			if !errors.Is(err, errStopped) {
+				s.endInput(last)
 			}
 			return
 		}
 	}
+}
+
+// endInput tells the command that its input ends; last is the last byte sent.
+func (s *session) endInput(last byte) {
+	var err error
+	switch {
+	case s.attach:
+		// The end of one client's input is not the end of the agent's own.
+	case s.tty:
+		// A terminal has no end; Ctrl-D says so to who reads lines, once more
+		// after a line that is not complete.
+		eof := []byte{4, 4}
+		if last == '\n' {
+			eof = eof[1:]
+		}
+		_, err = s.remote.Stdin().Write(eof)
+	default:
+		err = s.remote.CloseStdin()
+	}
+	_ = err // the connection is gone; Run says why
 }
 
 // signals passes on what this process is sent.
@@ -170,7 +191,7 @@ func (s *session) signals(sigs <-chan os.Signal, done <-chan struct{}) {
 				return
 			}
 			last = sig
-			_ = s.remote.Signal(unix.Signal(sig)) // the connection is gone; Run says why
+			_ = s.remote.Signal(sig) // the connection is gone; Run says why
 			ending++
 			if ending >= killAfter {
 				s.cancel(interrupt{sig})

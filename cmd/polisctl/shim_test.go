@@ -71,13 +71,13 @@ func (s *fakeShim) serve(w http.ResponseWriter, r *http.Request, command []strin
 	cmd := exec.Command(path, command[1:]...)
 	cmd.Env = append(append(os.Environ(), "FAKE="+s.dir), req.Env...)
 	if req.TTY {
-		s.terminal(cmd, req, rw, out)
+		s.terminal(cmd, req, conn, rw, out)
 	} else {
-		s.pipes(cmd, rw, out)
+		s.pipes(cmd, conn, rw, out)
 	}
 }
 
-func (s *fakeShim) terminal(cmd *exec.Cmd, req wire.ExecRequest, in io.Reader, out *wire.Writer) {
+func (s *fakeShim) terminal(cmd *exec.Cmd, req wire.ExecRequest, conn io.Closer, in io.Reader, out *wire.Writer) {
 	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: req.Rows, Cols: req.Cols})
 	if err != nil {
 		s.t.Errorf("start on terminal: %v", err)
@@ -85,8 +85,9 @@ func (s *fakeShim) terminal(cmd *exec.Cmd, req wire.ExecRequest, in io.Reader, o
 	}
 	var wg sync.WaitGroup
 	wg.Go(func() { _, _ = io.Copy(out.Stream(wire.FrameStdout), tty) })
-	ended := make(chan struct{})
+	ended, gone := make(chan struct{}), make(chan struct{})
 	go func() {
+		defer close(gone)
 		frames(in, cmd, tty, func() { _, _ = tty.Write([]byte{4}) }, func(p []byte) {
 			_ = pty.Setsize(tty, &pty.Winsize{Rows: binary.BigEndian.Uint16(p), Cols: binary.BigEndian.Uint16(p[2:])})
 		})
@@ -95,11 +96,13 @@ func (s *fakeShim) terminal(cmd *exec.Cmd, req wire.ExecRequest, in io.Reader, o
 	_ = cmd.Wait()
 	close(ended)
 	wg.Wait()
-	_ = tty.Close()
 	exited(cmd, out)
+	_ = conn.Close()
+	<-gone
+	_ = tty.Close()
 }
 
-func (s *fakeShim) pipes(cmd *exec.Cmd, in io.Reader, out *wire.Writer) {
+func (s *fakeShim) pipes(cmd *exec.Cmd, conn io.Closer, in io.Reader, out *wire.Writer) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -111,14 +114,17 @@ func (s *fakeShim) pipes(cmd *exec.Cmd, in io.Reader, out *wire.Writer) {
 		s.t.Errorf("start: %v", err)
 		return
 	}
-	ended := make(chan struct{})
+	ended, gone := make(chan struct{}), make(chan struct{})
 	go func() {
+		defer close(gone)
 		frames(in, cmd, stdin, func() { _ = stdin.Close() }, nil)
 		killUnless(ended, cmd) // the client is gone
 	}()
 	_ = cmd.Wait()
 	close(ended)
 	exited(cmd, out)
+	_ = conn.Close()
+	<-gone
 }
 
 func killUnless(ended <-chan struct{}, cmd *exec.Cmd) {

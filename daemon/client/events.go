@@ -119,7 +119,7 @@ func readEvents(r io.Reader, fn func(api.Event) error) error {
 
 // stream opens an answer that is read while it is made.
 func (c *Client) stream(ctx context.Context, path string, query url.Values) (io.ReadCloser, error) {
-	resp, err := c.request(ctx, http.MethodGet, path, query, nil, http.Header{"Accept": {"text/plain"}})
+	resp, err := c.request(ctx, http.MethodGet, path, query, nil, http.Header{"Accept": {"text/plain"}}) //nolint:bodyclose // textStream closes it
 	if err != nil {
 		return nil, err
 	}
