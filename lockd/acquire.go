@@ -12,8 +12,9 @@ type call struct {
 	wants   []want
 	entries []*entry // of wants; all pinned
 	asked   []int    // indices of wants that were sent
-	left    bool     // nobody waits for the end any more
-	leases  []Lease  // answer to a query
+	sent    time.Duration
+	left    bool    // nobody waits for the end any more
+	leases  []Lease // answer to a query
 	err     error
 	done    chan struct{}
 }
@@ -116,7 +117,7 @@ func (c *Client) ask(ctx context.Context, r *Request, ws []want) (*Ticket, error
 
 // begin sends a request for what is missing and pins all of it. Called with c.mu held.
 func (c *Client) begin(r *Request, ws []want, spent time.Duration) (*call, *link, uint64) {
-	cl := &call{wants: ws, entries: make([]*entry, len(ws)), done: make(chan struct{})}
+	cl := &call{wants: ws, entries: make([]*entry, len(ws)), sent: c.since(), done: make(chan struct{})}
 	m := &message{Type: msgAcquire, Op: r.Op, Pid: r.Pid}
 	trusted := c.trusted()
 	for i, w := range ws {
@@ -169,6 +170,9 @@ func (c *Client) finish(id uint64, tokens []uint64, err error) {
 		return
 	}
 	delete(c.calls, id)
+	if !errors.Is(err, errDisconnected) && cl.sent > time.Duration(c.contact.Load()) {
+		c.contact.Store(int64(cl.sent)) // an answer is as good as a pong
+	}
 	if err == nil && cl.wants != nil && len(tokens) != len(cl.asked) {
 		err = fmt.Errorf("lock server granted %d of %d leases", len(tokens), len(cl.asked))
 	}

@@ -288,12 +288,12 @@ func TestManyLeasesAreReclaimed(t *testing.T) {
 
 func TestUnreachableServerFailsClosedWithinTheBound(t *testing.T) {
 	path := socket(t)
-	quick := func(c *Client) { c.Bound = 100 * time.Millisecond }
+	quick := func(c *Client) { c.Bound = 300 * time.Millisecond }
 	a := enter(t, path, "ann", quick)
 	start := time.Now()
 	_, err := a.Acquire(t.Context(), Request{Paths: []string{"f"}})
 	require.ErrorIs(t, err, ErrUnavailable)
-	require.GreaterOrEqual(t, time.Since(start), 100*time.Millisecond)
+	require.GreaterOrEqual(t, time.Since(start), 300*time.Millisecond)
 
 	s := serve(t, path)
 	soon(t, a.connected)
@@ -322,7 +322,7 @@ func TestFrozenServer(t *testing.T) {
 	s := serve(t, socket(t))
 	lost := make(chan string, 1)
 	a := join(t, s.Path, "ann", func(c *Client) {
-		c.Bound, c.Heartbeat, c.StaleTimeout = 50*time.Millisecond, 50*time.Millisecond, 400*time.Millisecond
+		c.Bound, c.Heartbeat, c.StaleTimeout = 200*time.Millisecond, 100*time.Millisecond, time.Second
 		c.OnLost = func(_ []string, why string) { lost <- why }
 	})
 	tk := acquire(t, a, "f")
@@ -358,14 +358,14 @@ func TestCrashedAgentsLeasesAreFreedAfterTheStaleTimeout(t *testing.T) {
 // whatever it was configured with.
 func TestTheShorterStaleTimeoutCounts(t *testing.T) {
 	path := socket(t)
-	s := serve(t, path, func(s *Server) { s.StaleTimeout = 200 * time.Millisecond })
+	s := serve(t, path, func(s *Server) { s.StaleTimeout = 600 * time.Millisecond })
 	lost := make(chan []string, 1)
 	a := join(t, path, "ann", func(c *Client) {
-		c.Bound = 20 * time.Millisecond
+		c.Bound = 200 * time.Millisecond
 		c.OnLost = func(paths []string, _ string) { lost <- paths }
 	})
 	tk := acquire(t, a, "f", "g")
-	time.Sleep(400 * time.Millisecond)
+	time.Sleep(900 * time.Millisecond)
 	require.True(t, tk.Valid(), "pings keep it alive")
 	start := time.Now()
 	require.NoError(t, s.Close())
@@ -537,7 +537,7 @@ func TestOneAgentsManyProcesses(t *testing.T) {
 func TestHoldersOfAPath(t *testing.T) {
 	s := serve(t, socket(t))
 	a := join(t, s.Path, "ann")
-	b := join(t, s.Path, "bob", func(c *Client) { c.Bound = 200 * time.Millisecond })
+	b := join(t, s.Path, "bob", func(c *Client) { c.Bound = 500 * time.Millisecond })
 	_, err := a.Acquire(t.Context(), Request{Trees: []string{"d"}, Op: "rename"})
 	require.NoError(t, err)
 	ls, err := b.Holders(t.Context(), "d/x")
