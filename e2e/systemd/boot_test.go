@@ -49,7 +49,7 @@ func TestUnderSystemd(t *testing.T) {
 	require.NoError(t, os.MkdirAll(tree, 0o755))
 	self, err := os.Executable()
 	require.NoError(t, err)
-	for from, to := range map[string]string{"../../Makefile": tree, "../../units": tree, "../../docs": tree, "../../packaging": tree, "../../scripts": tree, bin: filepath.Join(tree, "bin"), self: filepath.Join(dir, "guest.test")} {
+	for from, to := range map[string]string{"../../Makefile": tree, "../../README.md": tree, "../../units": tree, "../../docs": tree, "../../packaging": tree, "../../scripts": tree, bin: filepath.Join(tree, "bin"), self: filepath.Join(dir, "guest.test")} {
 		out, err := exec.CommandContext(t.Context(), "cp", "-r", from, to).CombinedOutput()
 		require.NoError(t, err, string(out))
 	}

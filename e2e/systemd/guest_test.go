@@ -77,6 +77,7 @@ func TestGuest(t *testing.T) {
 		{"install", install},
 		{"start", start},
 		{"admin socket is for root and the group", socketAccess},
+		{"the README's examples work as pasted", readme},
 		{"agents are units", agents},
 		{"restart touches no agent", restart},
 		{"a killed polisd comes back and touches no agent", killed},
@@ -124,7 +125,7 @@ func agents(t *testing.T) {
 	must(t, `mkdir /tmp/src && cd /tmp/src && git init -q -b main && echo one > a.txt && echo two > b.txt && git add . &&
 git -c user.name=x -c user.email=x@y commit -qm start && chown -R 65534:65534 /tmp/src`)
 	must(t, "polisctl up --repo /tmp/src /tmp/ws")
-	must(t, "polisctl agents add alice --base custom --port 3000 && polisctl agents add bob --base custom")
+	must(t, "polisctl agents add alice --workspace ws --base custom --port 3000 && polisctl agents add bob --workspace ws --base custom")
 	for _, a := range []string{"alice", "bob"} {
 		require.Equal(t, "active", property(t, "polis-agent@"+a, "ActiveState"))
 		require.Equal(t, "polis.slice", property(t, "polis-agent@"+a, "Slice"))
@@ -205,7 +206,7 @@ func reload(t *testing.T) {
 	must(t, "sed -i 's/^#max_agents = 10/max_agents = 2/' /etc/polis/polisd.toml && systemctl reload polisd")
 	require.Equal(t, before, pid(t, "polisd"))
 	eventually(t, "the new limit", func() bool {
-		out, err := run(t, "polisctl --json agents add carol --base custom")
+		out, err := run(t, "polisctl --json agents add carol --workspace ws --base custom")
 		if err == nil {
 			must(t, "polisctl agents remove carol --force")
 		}
@@ -231,7 +232,7 @@ func watchdog(t *testing.T) {
 }
 
 func outOfMemory(t *testing.T) {
-	must(t, "polisctl agents add hog --base custom --memory 64")
+	must(t, "polisctl agents add hog --workspace ws --base custom --memory 64")
 	mustNot(t, `polisctl agents exec hog -- /usr/bin/python3 -c 'x = bytearray(300 << 20)'`)
 	eventually(t, "the event", func() bool { return strings.Contains(must(t, "polisctl events"), "OOM_KILLED") })
 	require.Equal(t, "active", property(t, "polis-agent@hog", "ActiveState"))
@@ -240,7 +241,7 @@ func outOfMemory(t *testing.T) {
 }
 
 func killedShim(t *testing.T) {
-	must(t, "polisctl agents add dave --base custom")
+	must(t, "polisctl agents add dave --workspace ws --base custom")
 	require.NoError(t, syscall.Kill(pid(t, "polis-agent@dave"), syscall.SIGKILL))
 	eventually(t, "the agent is seen to be dead", func() bool {
 		var list struct {
@@ -256,6 +257,47 @@ func killedShim(t *testing.T) {
 	})
 	require.NotContains(t, readFile(t, "/proc/self/mounts"), "worktrees/dave")
 	must(t, "polisctl agents start dave && polisctl agents exec dave -- cat a.txt && polisctl agents remove dave --force")
+}
+
+// readme runs every command of the README's first steps, in order, in a
+// project of root's. Claude is a stand-in that does as it is told.
+func readme(t *testing.T) {
+	must(t, `cat > /usr/local/bin/claude <<'P'
+#!/bin/sh
+echo "claude: $*"; echo done > by-claude.txt; git add by-claude.txt; git -c user.name=c -c user.email=c@example.com commit -qm "$2"
+P
+chmod 755 /usr/local/bin/claude
+mkdir -p ~/src/project/docs && cd ~/src/project && git init -q -b main && echo x > docs/x.md && git add . && git -c user.name=x -c user.email=x@y commit -qm start`)
+	_, text, found := strings.Cut(readFile(t, "tree/README.md"), "## First steps")
+	require.True(t, found)
+	text, _, _ = strings.Cut(text, "\n## ")
+	commands := 0
+	for _, line := range strings.Split(text, "\n") {
+		line, ok := strings.CutPrefix(line, "    ")
+		if !ok || strings.HasPrefix(line, "cd ") {
+			continue
+		}
+		commands++
+		script := "cd ~/src/project; " + line
+		switch {
+		case strings.Contains(line, "watch -f"):
+			script = "cd ~/src/project; timeout 5 " + line + " || test $? = 124"
+		case strings.Contains(line, " shell "):
+			script = "printf 'exit 0\\n' | script -qec '" + line + "' /dev/null"
+		case strings.Contains(line, " merge "):
+			eventually(t, "claude's work", func() bool {
+				_, err := run(t, "polisctl agents exec claude -- git log -1 --format=%s | grep 'make the tests pass'")
+				return err == nil
+			})
+		}
+		t.Log(line)
+		t.Log(must(t, script))
+	}
+	require.GreaterOrEqual(t, commands, 10)
+	must(t, "test -e ~/src/project/by-claude.txt")
+	must(t, "polisctl agents exec docs -- sh -c 'echo y > docs/y.md'")
+	mustNot(t, "polisctl agents exec docs -- sh -c 'echo y > y.md'")
+	must(t, "polisctl agents remove claude docs --force")
 }
 
 // traces lists what a running polis has on the machine.
