@@ -39,6 +39,9 @@ type Rules struct {
 	Ask   []string `json:"ask,omitempty" toml:"ask"`
 	Deny  []string `json:"deny,omitempty" toml:"deny"`
 	Hide  []string `json:"hide,omitempty" toml:"hide"`
+	// Temp are names under which programs of this agent save, beside the
+	// built-in ones (see CompileTemps).
+	Temp []string `json:"temp,omitempty" toml:"temp_names"`
 }
 
 // Limits of Compile. A policy is asked at every system call; more rules than
@@ -75,6 +78,7 @@ func (d Decision) Explicit() bool { return d.Read != Allow && d.Rule != "" }
 type Set struct {
 	rules                        Rules
 	read, write, ask, deny, hide list
+	temps                        *Temps
 	cache                        cache
 }
 
@@ -94,7 +98,11 @@ func Compile(r Rules) (*Set, error) {
 	if n := len(r.Read) + len(r.Write) + len(r.Ask) + len(r.Deny) + len(r.Hide); n > MaxRules {
 		return nil, fmt.Errorf("policy: %d rules, at most %d", n, MaxRules)
 	}
-	s := &Set{rules: r.clone()}
+	temps, err := CompileTemps(r.Temp)
+	if err != nil {
+		return nil, fmt.Errorf("policy: %w", err)
+	}
+	s := &Set{rules: r.clone(), temps: temps}
 	for _, l := range []struct {
 		name  string
 		globs []string
@@ -152,6 +160,9 @@ func (l *list) mayChangeBelow(dir string) bool {
 // Rules returns the rules the set was compiled from.
 func (s *Set) Rules() Rules { return s.rules.clone() }
 
+// Temps returns the temporary names the set was compiled with.
+func (s *Set) Temps() *Temps { return s.temps }
+
 // Unlimited says that no rule limits anything.
 func (s *Set) Unlimited() bool {
 	return len(s.read.patterns)+len(s.write.patterns)+len(s.ask.patterns)+
@@ -160,7 +171,7 @@ func (s *Set) Unlimited() bool {
 
 func (r Rules) clone() Rules {
 	c := func(in []string) []string { return append([]string(nil), in...) }
-	return Rules{Read: c(r.Read), Write: c(r.Write), Ask: c(r.Ask), Deny: c(r.Deny), Hide: c(r.Hide)}
+	return Rules{Read: c(r.Read), Write: c(r.Write), Ask: c(r.Ask), Deny: c(r.Deny), Hide: c(r.Hide), Temp: c(r.Temp)}
 }
 
 // Decide says what the agent may do with the path: relative to the

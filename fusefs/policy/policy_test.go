@@ -185,7 +185,7 @@ func TestDecideThroughTemporaryNames(t *testing.T) {
 		{".x.key.swp", Deny},
 		{"go.mod.tmp.1.ff", Ask},
 	} {
-		require.Equal(t, tc.write, s.DecideThrough(&Temps{}, tc.path, false).Write, tc.path)
+		require.Equal(t, tc.write, s.DecideThrough(tc.path, false).Write, tc.path)
 	}
 }
 

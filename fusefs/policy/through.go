@@ -4,12 +4,12 @@ package policy
 // name itself counts, else the decision is that about the destination. The
 // destination's own withholding rules count too: the swap file of a denied
 // file holds its text.
-func (s *Set) DecideThrough(t *Temps, path string, dir bool) Decision {
+func (s *Set) DecideThrough(path string, dir bool) Decision {
 	own := s.Decide(path, dir)
 	if own.Explicit() || dir || s.Unlimited() {
 		return own
 	}
-	dest, kind := t.Classify(path)
+	dest, kind := s.temps.Classify(path)
 	switch kind {
 	case Known:
 		to := s.Decide(dest, false)

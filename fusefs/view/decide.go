@@ -1,0 +1,191 @@
+package view
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"syscall"
+
+	"polis/fusefs"
+	"polis/fusefs/policy"
+)
+
+// maxAsked bounds the names put into one question.
+const maxAsked = 64
+
+// policy asks the rules about every name, and the commander once about those
+// that need it.
+func (g *Guard) policy(ctx context.Context, c fusefs.Caller, op fusefs.Op, targets []fusefs.Target) syscall.Errno {
+	set := g.set.Load()
+	if len(targets) == 0 {
+		return g.refuse(c, op, true, Denial{Code: CodeUndeclaredWrite}, syscall.EACCES)
+	}
+	v := verdicts{set: set}
+	for _, t := range targets {
+		if !clean(t.Path) {
+			return g.refuse(c, op, true, Denial{Path: t.Path, Code: CodePathTraversal}, syscall.EACCES)
+		}
+		if g.isGitFile(t.Path) {
+			return g.refuse(c, op, true, Denial{Path: t.Path, Code: CodeUndeclaredWrite, Rule: "the worktree's .git"}, syscall.EACCES)
+		}
+		v.add(op, t)
+	}
+	if v.bad == nil {
+		if err := g.trees(ctx, op, targets, &v); err != nil {
+			if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+				return syscall.EINTR
+			}
+			return g.refuse(c, op, true, Denial{Path: targets[0].Path, Code: CodeUndeclaredWrite, Rule: err.Error()}, syscall.EACCES)
+		}
+	}
+	switch {
+	case v.bad != nil && v.bad.hidden:
+		return g.refuse(c, op, true, Denial{Path: v.bad.path, Code: CodeHidden, Rule: v.bad.rule}, syscall.ENOENT)
+	case v.bad != nil:
+		return g.refuse(c, op, true, Denial{Path: v.bad.path, Code: CodeUndeclaredWrite, Rule: v.bad.rule}, syscall.EACCES)
+	case len(v.asked) > 0:
+		return g.ask(ctx, c, op, true, v.rule, v.asked...)
+	}
+	return 0
+}
+
+// verdicts collects what the rules say about the names of one operation.
+type verdicts struct {
+	set   *policy.Set
+	asked []string
+	rule  string // of the first asked name
+	bad   *refusal
+}
+
+type refusal struct {
+	path, rule string
+	hidden     bool
+}
+
+func (v *verdicts) add(op fusefs.Op, t fusefs.Target) {
+	d := v.set.DecideThrough(t.Path, t.Dir)
+	switch d.Write {
+	case policy.Allow:
+		return
+	case policy.Ask:
+		if len(v.asked) == 0 {
+			v.rule = d.Rule
+		}
+		if len(v.asked) < maxAsked {
+			v.asked = append(v.asked, t.Path)
+		} else {
+			v.bad = &refusal{t.Path, "too many names to ask about at once", false}
+		}
+		return
+	case policy.Deny:
+		// A nameless file gets its name, and the question about it, later.
+		// An empty directory on the way to something writable holds nothing.
+		onTheWay := t.Dir && (op == fusefs.OpTmpfile || op == fusefs.OpMkdir || op == fusefs.OpRmdir)
+		if onTheWay && v.set.SomeWritable(t.Path) {
+			return
+		}
+	}
+	if v.bad == nil {
+		v.bad = &refusal{t.Path, d.Rule, d.Write == policy.Hide}
+	}
+}
+
+// ask puts names to the commander.
+func (g *Guard) ask(ctx context.Context, c fusefs.Caller, op fusefs.Op, write bool, rule string, paths ...string) syscall.Errno {
+	if g.cfg.Asker != nil {
+		err := g.cfg.Asker(ctx, Question{Agent: g.cfg.Agent, Op: string(op), Rule: rule, Write: write, Paths: paths, Pid: c.Pid})
+		if err == nil {
+			return 0
+		}
+		if ctx.Err() != nil {
+			return syscall.EINTR
+		}
+	}
+	return g.refuse(c, op, write, Denial{Path: paths[0], Code: CodeNotApproved, Rule: rule}, syscall.EACCES)
+}
+
+// lease takes the leases of an operation that the policy allows.
+func (g *Guard) lease(ctx context.Context, c fusefs.Caller, op fusefs.Op, targets []fusefs.Target) (fusefs.Ticket, syscall.Errno) {
+	req := LockRequest{Op: string(op), Pid: c.Pid}
+	temps := g.set.Load().Temps()
+	for _, t := range targets {
+		if g.free(op, t) {
+			continue
+		}
+		path := t.Path
+		if !t.Dir && !t.Tree {
+			dest, kind := temps.Classify(path)
+			if kind == policy.Unknown {
+				continue // the destination shows at the rename
+			}
+			path = dest
+		}
+		switch {
+		case g.exempted(path, t.Dir):
+		case t.Tree:
+			req.Trees = append(req.Trees, path)
+		default:
+			req.Paths = append(req.Paths, path)
+		}
+	}
+	if len(req.Paths)+len(req.Trees) == 0 {
+		return noTicket{}, 0
+	}
+	slices.Sort(req.Paths)
+	slices.Sort(req.Trees)
+	req.Paths, req.Trees = slices.Compact(req.Paths), slices.Compact(req.Trees)
+	tk, err := g.cfg.Locker.Acquire(ctx, req)
+	if err == nil && tk != nil {
+		return tk, 0
+	}
+	return nil, g.unleased(ctx, c, op, targets[0].Path, err)
+}
+
+// free says that an operation changes no content of the repository: making or
+// touching a directory, and a file that has no name yet.
+func (*Guard) free(op fusefs.Op, t fusefs.Target) bool {
+	if t.Path == "" || op == fusefs.OpTmpfile {
+		return true
+	}
+	if !t.Dir || t.Tree {
+		return false
+	}
+	switch op {
+	case fusefs.OpMkdir, fusefs.OpSetattr, fusefs.OpSetxattr, fusefs.OpRemovexattr, fusefs.OpIoctl:
+		return true
+	}
+	return false
+}
+
+func (g *Guard) exempted(path string, dir bool) bool {
+	for _, p := range g.exempt {
+		if p.CoversTree(path, dir) {
+			return true
+		}
+	}
+	return g.cfg.Ignore != nil && g.cfg.Ignore(path, dir)
+}
+
+func (g *Guard) unleased(ctx context.Context, c fusefs.Caller, op fusefs.Op, path string, err error) syscall.Errno {
+	var locked *LockedError
+	switch {
+	case errors.As(err, &locked):
+		g.stats.lockConflicts.Add(1)
+		d := Denial{Path: path, Code: CodeFileLocked, Holder: locked.Holder, Since: locked.Since, Rule: locked.Reason}
+		if locked.Path != "" {
+			d.Path = locked.Path
+		}
+		return g.report(c, op, d, syscall.EBUSY)
+	case ctx.Err() != nil:
+		return syscall.EINTR
+	}
+	g.stats.lockdUnavailable.Add(1)
+	g.cfg.Log.Warn("no lease could be had", "agent", g.cfg.Agent, "op", op, "path", path, "err", err)
+	return g.report(c, op, Denial{Path: path, Code: CodeLockdUnavailable}, syscall.EAGAIN)
+}
+
+// noTicket is what an operation holds that needs no lease.
+type noTicket struct{}
+
+// Done is part of fusefs.Ticket.
+func (noTicket) Done() {}

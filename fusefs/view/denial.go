@@ -1,0 +1,109 @@
+package view
+
+import (
+	"fmt"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"polis/fusefs"
+)
+
+// refuse counts and reports a refusal by policy.
+func (g *Guard) refuse(c fusefs.Caller, op fusefs.Op, write bool, d Denial, errno syscall.Errno) syscall.Errno {
+	if write {
+		g.stats.writeDenied.Add(1)
+	} else {
+		g.stats.readDenied.Add(1)
+	}
+	if d.Code == CodeHidden {
+		return errno // to report it would tell that it exists
+	}
+	return g.report(c, op, d, errno)
+}
+
+// report hands a refusal to OnDenial, unless there were too many just now.
+func (g *Guard) report(c fusefs.Caller, op fusefs.Op, d Denial, errno syscall.Errno) syscall.Errno {
+	if g.cfg.OnDenial == nil {
+		return errno
+	}
+	d.Time, d.Op, d.Pid = g.cfg.Now(), string(op), c.Pid
+	if !g.limit.pass(d) {
+		g.stats.withheld.Add(1)
+		return errno
+	}
+	if d.Errno = unix.ErrnoName(errno); d.Errno == "" {
+		d.Errno = errno.Error()
+	}
+	if d.Hint == "" {
+		d.Hint = hint(d)
+	}
+	g.cfg.OnDenial(d)
+	return errno
+}
+
+// hint says what to do next.
+func hint(d Denial) string {
+	switch d.Code {
+	case CodeFileLocked:
+		return fmt.Sprintf("agent %s is changing it; work on something else and try again later, or agree with %s", d.Holder, d.Holder)
+	case CodeLockdUnavailable:
+		return "polisd cannot be reached just now; try again in a few seconds"
+	case CodeUndeclaredRead:
+		return "your policy does not let you read this path; work with the declared paths, or ask your commander to widen the policy"
+	case CodeUndeclaredWrite:
+		return "your policy does not let you change this path; work in the declared paths, or ask your commander to widen the policy"
+	case CodeNotApproved:
+		return "this path needs a commander's approval, which was not given"
+	case CodePathTraversal:
+		return "use a path inside the worktree"
+	case CodeQuota:
+		return "remove what you do not need, or ask your commander for more space"
+	}
+	return ""
+}
+
+const (
+	limitBurst = 64
+	limitEvery = 50 * time.Millisecond // one more refusal is reported
+	sameWithin = time.Second           // the same refusal again says nothing new
+	maxSame    = 256
+)
+
+type sameKey struct{ op, path, code string }
+
+// limiter is a token bucket that also drops repetitions: a program in a loop
+// must neither fill the audit log nor push out what others were refused.
+type limiter struct {
+	mu     sync.Mutex
+	tokens int
+	filled time.Time
+	recent map[sameKey]time.Time
+}
+
+func (l *limiter) pass(d Denial) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.recent == nil || len(l.recent) >= maxSame {
+		l.recent = make(map[sameKey]time.Time)
+	}
+	if l.filled.IsZero() {
+		l.tokens, l.filled = limitBurst, d.Time
+	}
+	if n := int(d.Time.Sub(l.filled) / limitEvery); n > 0 {
+		l.tokens = min(limitBurst, l.tokens+n)
+		l.filled = l.filled.Add(time.Duration(n) * limitEvery)
+	}
+	k := sameKey{d.Op, d.Path, d.Code}
+	if at, ok := l.recent[k]; ok && d.Time.Sub(at) < sameWithin {
+		return false
+	}
+	if l.tokens == 0 {
+		return false
+	}
+	l.tokens--
+	l.recent[k] = d.Time
+	return true
+}

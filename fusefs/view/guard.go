@@ -1,0 +1,173 @@
+package view
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"polis/fusefs"
+	"polis/fusefs/policy"
+	"polis/fusefs/policy/glob"
+)
+
+// Guard is the fusefs.Guard of one worktree.
+type Guard struct {
+	cfg    Config
+	root   int // -1 if none
+	exempt []*glob.Pattern
+	set    atomic.Pointer[policy.Set]
+	stats  counters
+	limit  limiter
+}
+
+var _ fusefs.Guard = (*Guard)(nil)
+
+// New makes the guard. Close gives back its descriptor.
+func New(cfg Config, set *policy.Set) (*Guard, error) {
+	switch {
+	case cfg.Agent == "":
+		return nil, fmt.Errorf("%w: no agent", ErrConfig)
+	case cfg.Locker == nil:
+		return nil, fmt.Errorf("%w: no locker", ErrConfig)
+	case set == nil:
+		return nil, fmt.Errorf("%w: no policy", ErrConfig)
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
+	}
+	g := &Guard{cfg: cfg, root: -1}
+	for i, s := range cfg.Exempt {
+		p, err := glob.Compile(s)
+		if err != nil {
+			return nil, fmt.Errorf("view: exempt[%d] %q: %w", i, s, err)
+		}
+		g.exempt = append(g.exempt, p)
+	}
+	if cfg.RootFD > 0 {
+		fd, err := unix.FcntlInt(uintptr(cfg.RootFD), unix.F_DUPFD_CLOEXEC, 3)
+		if err != nil {
+			return nil, fmt.Errorf("view: duplicate root: %w", err)
+		}
+		g.root = fd
+	}
+	g.set.Store(set)
+	return g, nil
+}
+
+// Close releases the descriptor. The guard must not be used any more.
+func (g *Guard) Close() error {
+	if g.root < 0 {
+		return nil
+	}
+	return unix.Close(g.root)
+}
+
+// SetPolicy replaces the policy as a whole. Operations under way finish under
+// the old one; the caller invalidates the names the kernel has cached.
+func (g *Guard) SetPolicy(set *policy.Set) { g.set.Store(set) }
+
+// Policy returns the policy in force.
+func (g *Guard) Policy() *policy.Set { return g.set.Load() }
+
+// Route is part of fusefs.Guard: a worktree has one root.
+func (*Guard) Route(string) int { return 0 }
+
+// Publish is part of fusefs.Guard: a worktree's content is free.
+func (*Guard) Publish(context.Context, fusefs.Caller, string, string, int) syscall.Errno { return 0 }
+
+// Visible is part of fusefs.Guard.
+func (g *Guard) Visible(path string, dir bool) bool {
+	return path == "" || g.set.Load().DecideThrough(path, dir).Read != policy.Hide
+}
+
+// Xattr is part of fusefs.Guard.
+func (g *Guard) Xattr(path, name string) ([]byte, bool) {
+	switch name {
+	case "user.polis.lease":
+		if g.cfg.LeaseInfo != nil {
+			if s, ok := g.cfg.LeaseInfo(path); ok {
+				return []byte(s), true
+			}
+		}
+	case "user.polis.policy":
+		d := g.set.Load().DecideThrough(path, false)
+		return fmt.Appendf(nil, "read=%s write=%s %s", d.Read, d.Write, d.Rule), true
+	}
+	return nil, false
+}
+
+// Read is part of fusefs.Guard.
+func (g *Guard) Read(ctx context.Context, c fusefs.Caller, op fusefs.Op, path string) syscall.Errno {
+	if !clean(path) {
+		return g.refuse(c, op, false, Denial{Path: path, Code: CodePathTraversal}, syscall.EACCES)
+	}
+	if path == "" || g.isGitFile(path) {
+		return 0
+	}
+	dir := op == fusefs.OpReaddir
+	d := g.set.Load().DecideThrough(path, dir)
+	switch {
+	case d.Read == policy.Allow:
+		return 0
+	case d.Read == policy.Hide:
+		return g.refuse(c, op, false, Denial{Path: path, Code: CodeHidden, Rule: d.Rule}, syscall.ENOENT)
+	case dir:
+		return 0 // names are metadata: git status lists what it cannot read
+	case d.Read == policy.Ask:
+		return g.ask(ctx, c, op, false, d.Rule, path)
+	}
+	return g.refuse(c, op, false, Denial{Path: path, Code: CodeUndeclaredRead, Rule: d.Rule}, syscall.EACCES)
+}
+
+// Write is part of fusefs.Guard: all names pass the policy before any lease
+// is taken, and the leases are taken all at once.
+func (g *Guard) Write(ctx context.Context, c fusefs.Caller, op fusefs.Op, targets ...fusefs.Target) (fusefs.Ticket, syscall.Errno) {
+	if errno := g.policy(ctx, c, op, targets); errno != 0 {
+		return nil, errno
+	}
+	if g.cfg.Quota != nil && takesSpace(op) && !g.cfg.Quota(op) {
+		return nil, g.refuse(c, op, true, Denial{Path: targets[0].Path, Code: CodeQuota}, syscall.EDQUOT)
+	}
+	return g.lease(ctx, c, op, targets)
+}
+
+func takesSpace(op fusefs.Op) bool {
+	switch op {
+	case fusefs.OpUnlink, fusefs.OpRmdir, fusefs.OpRename, fusefs.OpExchange, fusefs.OpRemovexattr, fusefs.OpSetattr:
+		return false
+	}
+	return true
+}
+
+// isGitFile says whether path is the worktree's .git, or in it.
+func (g *Guard) isGitFile(path string) bool {
+	return g.cfg.GitFile && (path == ".git" || strings.HasPrefix(path, ".git/"))
+}
+
+// clean says that path is relative and in its one spelling. The file system
+// hands over nothing else; a guard that trusted it would fail open.
+func clean(path string) bool {
+	if path == "" {
+		return true
+	}
+	if strings.IndexByte(path, 0) >= 0 {
+		return false
+	}
+	for rest, more := path, true; more; {
+		var name string
+		name, rest, more = strings.Cut(rest, "/")
+		if name == "" || name == "." || name == ".." {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,100 @@
+package view
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"polis/fusefs"
+)
+
+// maxTree bounds how many names are looked at before a directory may move.
+const maxTree = 100_000
+
+// trees decides about everything below the directories an operation moves:
+// every name must be writable where it is and where it will be. The rules
+// alone prove most cases; else the names are listed, below the view, without
+// following links. A name that appears between the listing and the move was
+// itself gated where it was made.
+func (g *Guard) trees(ctx context.Context, op fusefs.Op, targets []fusefs.Target, v *verdicts) error {
+	proven := true
+	for _, t := range targets {
+		if t.Tree && !v.set.AllWritable(t.Path) {
+			proven = false
+		}
+	}
+	if proven || len(targets) != 2 {
+		if !proven {
+			return errors.New("a directory moves with one source and one destination")
+		}
+		return nil
+	}
+	if g.root < 0 {
+		return errors.New("the rules do not allow writing everything in the directory")
+	}
+	left := maxTree
+	if err := g.walk(ctx, op, targets[0], targets[1].Path, v, &left); err != nil {
+		return err
+	}
+	if op == fusefs.OpExchange {
+		return g.walk(ctx, op, targets[1], targets[0].Path, v, &left)
+	}
+	return nil
+}
+
+// walk asks about every name below from, and the name it will have below to.
+func (g *Guard) walk(ctx context.Context, op fusefs.Op, from fusefs.Target, to string, v *verdicts, left *int) error {
+	if !from.Dir {
+		return nil
+	}
+	for stack := []string{""}; len(stack) > 0 && v.bad == nil; {
+		rel := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		entries, err := g.list(from.Path+rel, left)
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			name := rel + "/" + e.Name()
+			v.add(op, fusefs.Target{Path: from.Path + name, Dir: e.IsDir()})
+			v.add(op, fusefs.Target{Path: to + name, Dir: e.IsDir()})
+			if e.IsDir() {
+				stack = append(stack, name)
+			}
+		}
+	}
+	return nil
+}
+
+func (g *Guard) list(path string, left *int) ([]os.DirEntry, error) {
+	fd, err := unix.Openat2(g.root, path, &unix.OpenHow{
+		Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", path, err)
+	}
+	d := os.NewFile(uintptr(fd), path)
+	defer d.Close()
+	var all []os.DirEntry
+	for {
+		some, err := d.ReadDir(1024)
+		all = append(all, some...)
+		if *left -= len(some); *left < 0 {
+			return nil, fmt.Errorf("more than %d names in the directory", maxTree)
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return all, nil
+		case err != nil:
+			return nil, fmt.Errorf("list %s: %w", path, err)
+		}
+	}
+}

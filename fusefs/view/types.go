@@ -1,0 +1,106 @@
+package view
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"polis/fusefs"
+)
+
+// Locker takes the leases of one operation, all or nothing. It waits as long
+// as its configuration says, and gives up at once when ctx ends.
+type Locker interface {
+	// Acquire returns a *LockedError if another agent is in the way; any
+	// other error means that no lease could be had at all.
+	Acquire(ctx context.Context, req LockRequest) (fusefs.Ticket, error)
+}
+
+// LockRequest names what an operation is about to change.
+type LockRequest struct {
+	// Paths and Trees are repository paths, sorted and unique. A tree stands
+	// for itself and everything below.
+	Paths, Trees []string
+	Op           string
+	Pid          uint32
+}
+
+// LockedError says whose lease is in the way.
+type LockedError struct {
+	Path, Holder string
+	Since        time.Time
+	Reason       string
+}
+
+func (e *LockedError) Error() string {
+	return fmt.Sprintf("%s is held by %s since %s", e.Path, e.Holder, e.Since.Format(time.RFC3339))
+}
+
+// Codes of refusals; the same words as in the API.
+const (
+	CodePathTraversal    = "PATH_TRAVERSAL"
+	CodeUndeclaredRead   = "UNDECLARED_READ"
+	CodeUndeclaredWrite  = "UNDECLARED_WRITE"
+	CodeHidden           = "HIDDEN"
+	CodeNotApproved      = "NOT_APPROVED"
+	CodeFileLocked       = "FILE_LOCKED"
+	CodeQuota            = "QUOTA"
+	CodeLockdUnavailable = "LOCKD_UNAVAILABLE"
+)
+
+// Denial is one refusal: a record for the audit, and what why shows.
+type Denial struct {
+	Time   time.Time `json:"time"`
+	Op     string    `json:"op"`
+	Path   string    `json:"path"`
+	Code   string    `json:"code"`
+	Errno  string    `json:"errno"` // symbolic name, as "EACCES"
+	Rule   string    `json:"rule,omitempty"`
+	Holder string    `json:"holder,omitempty"`
+	Since  time.Time `json:"since,omitzero"`
+	Pid    uint32    `json:"pid,omitempty"`
+	Hint   string    `json:"hint,omitempty"`
+}
+
+// Question is what an Asker is asked: may the agent do Op to Paths?
+type Question struct {
+	Agent, Op, Rule string
+	Write           bool
+	Paths           []string
+	Pid             uint32
+}
+
+// Config is what a Guard needs. Agent and Locker must be set.
+type Config struct {
+	Agent  string
+	Locker Locker
+	// Ignore says that git ignores the path and does not track it, nor
+	// anything below it. Such paths take no lease. May be nil.
+	Ignore func(path string, dir bool) bool
+	// Exempt are globs of paths that take no lease.
+	Exempt []string
+	// GitFile says that the root's .git ties the worktree to its repository:
+	// it can be read, and never be changed, moved or replaced.
+	GitFile bool
+	// RootFD is a descriptor of the tree below the view, for proving that
+	// everything in a directory may be moved; New duplicates it. Without one
+	// (0 or negative) only what the rules alone prove may be moved.
+	RootFD int
+	// Asker puts a question to the commander and returns nil for yes. It has
+	// its own deadline and obeys ctx. If nil, the answer is always no.
+	Asker func(ctx context.Context, q Question) error
+	// Quota says whether an operation that may take space can go on. It must
+	// not block. May be nil.
+	Quota func(op fusefs.Op) bool
+	// OnDenial gets refusals, at a bounded rate. It must not block.
+	OnDenial func(Denial)
+	// LeaseInfo is the value of user.polis.lease of a path.
+	LeaseInfo func(path string) (string, bool)
+	Now       func() time.Time
+	Log       *slog.Logger
+}
+
+// ErrConfig is what New returns for an incomplete Config.
+var ErrConfig = errors.New("view: invalid configuration")

@@ -1,0 +1,96 @@
+package view
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// WhySize is how many refusals a Why remembers.
+const WhySize = 64
+
+// Why remembers the last refusals of an agent, for /run/polis/why.
+type Why struct {
+	now func() time.Time
+
+	mu   sync.Mutex
+	ring [WhySize]Denial
+	n    uint64 // refusals ever recorded
+}
+
+// NewWhy makes an empty recorder.
+func NewWhy(now func() time.Time) *Why { return &Why{now: now} }
+
+// Add records a refusal. It does not block.
+func (w *Why) Add(d Denial) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ring[w.n%WhySize] = d
+	w.n++
+}
+
+// Entries returns what is remembered, newest first.
+func (w *Why) Entries() []Denial {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out := make([]Denial, 0, min(w.n, WhySize))
+	for i := uint64(1); i <= min(w.n, WhySize); i++ {
+		out = append(out, w.ring[(w.n-i)%WhySize])
+	}
+	return out
+}
+
+// JSON renders the refusals as an array, newest first.
+func (w *Why) JSON() []byte {
+	b, err := json.MarshalIndent(w.Entries(), "", "  ")
+	if err != nil {
+		// Only a time outside the years 0 to 9999 can do this.
+		return []byte("[]\n")
+	}
+	return append(b, '\n')
+}
+
+// Text renders the refusals for people and agents, newest first.
+func (w *Why) Text() []byte {
+	entries := w.Entries()
+	if len(entries) == 0 {
+		return []byte("Nothing was refused.\n")
+	}
+	now := w.now()
+	var b bytes.Buffer
+	for i, d := range entries {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		fmt.Fprintf(&b, "%s  %s of %s was refused: %s (%s)\n", d.Time.Format(time.TimeOnly), d.Op, printable(d.Path), d.Code, d.Errno)
+		if d.Holder != "" {
+			fmt.Fprintf(&b, "  held by:   %s", d.Holder)
+			if !d.Since.IsZero() {
+				fmt.Fprintf(&b, ", since %s (%s ago)", d.Since.Format(time.TimeOnly), now.Sub(d.Since).Truncate(time.Second))
+			}
+			b.WriteByte('\n')
+		}
+		if d.Rule != "" {
+			fmt.Fprintf(&b, "  because:   %s\n", printable(d.Rule))
+		}
+		if d.Hint != "" {
+			fmt.Fprintf(&b, "  do next:   %s\n", d.Hint)
+		}
+	}
+	return b.Bytes()
+}
+
+// printable keeps one refusal on its own lines, whatever its file is called.
+func printable(s string) string {
+	for _, r := range s {
+		if r < ' ' || r == 0x7f || r == 0xfffd {
+			return fmt.Sprintf("%q", s)
+		}
+	}
+	if s == "" {
+		return "the top directory"
+	}
+	return s
+}
