@@ -166,9 +166,7 @@ func (fs *FS) link(n, parent *node, name string, out *fuse.EntryOut) syscall.Err
 func (fs *FS) publish(ctx context.Context, c Caller, n *node, oldPath, newPath string) syscall.Errno {
 	content := -1
 	if n != nil && n.isRegular() {
-		fs.ns.RLock()
-		fd, _, e := fs.open(n, unix.O_RDONLY|unix.O_NONBLOCK)
-		fs.ns.RUnlock()
+		fd, e := fs.contentOf(n)
 		if e != 0 {
 			return e
 		}
@@ -176,4 +174,12 @@ func (fs *FS) publish(ctx context.Context, c Caller, n *node, oldPath, newPath s
 		content = fd
 	}
 	return fs.guard.Publish(ctx, c, oldPath, newPath, content)
+}
+
+// contentOf opens an object for Guard.Publish.
+func (fs *FS) contentOf(n *node) (int, syscall.Errno) {
+	fs.ns.RLock()
+	defer fs.ns.RUnlock()
+	fd, _, e := fs.open(n, unix.O_RDONLY|unix.O_NONBLOCK)
+	return fd, e
 }

@@ -19,6 +19,14 @@
 // seconds. Afterwards the names are computed again under the name lock; if they
 // changed meanwhile the guard is asked anew.
 //
+// What a view cannot do: take back an open descriptor or a mapping after the
+// guard has changed its mind, and know the names of a hard link that nobody has
+// looked up. A change to an object is put to the guard under all its names that
+// are known; a read needs one of them.
+//
+// Methods of the guard may wait in Read, Write and Publish only. None of them
+// may call InvalidateAll or InvalidatePath and expect it to have happened.
+//
 // Lock order: FS.ns (names against renames) -> node.io.mu (the open files of
 // one inode) -> tree.mu (the tables) -> dirCache.mu. The kernel is notified
 // with none of them held.

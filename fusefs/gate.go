@@ -93,9 +93,7 @@ func (fs *FS) changeKeep(cancel <-chan struct{}, h *fuse.InHeader, m mutation) (
 }
 
 func (fs *FS) tryChange(ctx context.Context, c Caller, m mutation) (tk Ticket, errno syscall.Errno, again bool) {
-	fs.ns.RLock()
-	targets, errno := m.targets()
-	fs.ns.RUnlock()
+	targets, errno := fs.named(m.targets)
 	if errno != 0 {
 		return nil, errno, false
 	}
@@ -114,14 +112,16 @@ func (fs *FS) tryChange(ctx context.Context, c Caller, m mutation) (tk Ticket, e
 		}
 		return nil, errno, false
 	}
+	done := false
 	defer func() {
-		if (errno != 0 || again) && tk != nil {
-			if f, ok := tk.(Failer); ok {
-				f.Failed()
-			}
-			tk.Done()
-			tk = nil
+		if done {
+			return
 		}
+		if f, ok := tk.(Failer); ok && (errno != 0 || again) {
+			f.Failed()
+		}
+		tk.Done() // also when something below panicked: a lease must not stay busy
+		tk = nil
 	}()
 	if m.publish != nil {
 		if errno = m.publish(ctx, c, targets); errno != 0 {
@@ -142,7 +142,16 @@ func (fs *FS) tryChange(ctx context.Context, c Caller, m mutation) (tk Ticket, e
 	if !slices.Equal(now, targets) {
 		return tk, 0, true
 	}
-	return tk, m.do(), false
+	errno = m.do()
+	done = errno == 0
+	return tk, errno, false
+}
+
+// named computes the names of a mutation under the name lock.
+func (fs *FS) named(targets func() ([]Target, syscall.Errno)) ([]Target, syscall.Errno) {
+	fs.ns.RLock()
+	defer fs.ns.RUnlock()
+	return targets()
 }
 
 // self is the targets function of a change to an object itself: all its names.

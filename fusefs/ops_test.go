@@ -206,6 +206,19 @@ func TestNamesThatAreNotComponentsAreRefused(t *testing.T) {
 	}
 }
 
+func FuzzNames(f *testing.F) {
+	for _, s := range []string{"", ".", "..", "a/b", "a\x00", "a..b", "x"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if validName(s) == 0 {
+			require.Equal(t, s, filepath.Base(filepath.Join("/d", s)))
+			require.LessOrEqual(t, len(s), 255)
+			require.NotContains(t, s, "\x00")
+		}
+	})
+}
+
 func openClose(path string, flags int, mode uint32) error {
 	fd, err := unix.Open(path, flags|unix.O_CLOEXEC, mode)
 	if err == nil {

@@ -177,6 +177,29 @@ func TestUnmountIsBoundedHoweverBusyTheViewIs(t *testing.T) {
 	require.NoError(t, v.fs.Unmount(ctx), "a second time is no fault")
 }
 
+func TestAViewEndedFromOutsideParksNobody(t *testing.T) {
+	v := mountView(t)
+	write(t, v.raw("f"), "")
+	entered, ended := make(chan struct{}, 9), make(chan struct{}, 9)
+	v.g.set(func() {
+		v.g.write = func(ctx ctxT, _ Caller, _ Op, _ []Target) syscall.Errno {
+			entered <- struct{}{}
+			<-ctx.Done()
+			ended <- struct{}{}
+			return syscall.EINTR
+		}
+	})
+	c := helper(t, "append", v.in("f"))
+	c.Stderr = nil
+	require.NoError(t, c.Start())
+	<-entered
+	require.NoError(t, unix.Unmount(v.mnt, unix.MNT_FORCE|unix.MNT_DETACH))
+	require.Error(t, c.Wait())
+	<-ended
+	v.fs.Wait()
+	require.False(t, mounted(t, v.mnt))
+}
+
 func TestServeEndsWithItsContext(t *testing.T) {
 	v := mountView(t)
 	ctx, cancel := context.WithCancel(t.Context())
