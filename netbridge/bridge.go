@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/google/nftables"
 	"github.com/vishvananda/netlink"
@@ -226,4 +229,8 @@ func (b *Bridge) List(ctx context.Context) ([]string, error) {
 		}
 	}
 	return sortedKeys(seen), nil
+}
+
+func sortedKeys(m map[string]bool) []string {
+	return slices.SortedFunc(maps.Keys(m), strings.Compare)
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/fnv"
+	"net"
 	"net/netip"
 )
 
@@ -69,4 +70,20 @@ func addrAt(p netip.Prefix, offset uint32) netip.Addr {
 	var out [4]byte
 	binary.BigEndian.PutUint32(out[:], binary.BigEndian.Uint32(base[:])+offset)
 	return netip.AddrFrom4(out)
+}
+
+func ipNet(a netip.Addr, bits int) *net.IPNet {
+	return &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(bits, a.BitLen())}
+}
+
+func prefixOf(n *net.IPNet) (netip.Prefix, bool) {
+	if n == nil {
+		return netip.Prefix{}, false
+	}
+	a, ok := netip.AddrFromSlice(n.IP)
+	ones, bits := n.Mask.Size()
+	if a = a.Unmap(); !ok || bits == 0 || !a.Is4() {
+		return netip.Prefix{}, false
+	}
+	return netip.PrefixFrom(a, ones), true
 }

@@ -6,13 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
-	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/google/nftables"
 	"github.com/vishvananda/netlink"
@@ -164,6 +160,9 @@ func (c *change) warnOfOthers() {
 		return
 	}
 	for _, ch := range chains {
+		if ch.Table.Family != nftables.TableFamilyIPv4 && ch.Table.Family != nftables.TableFamilyINet {
+			continue // hook numbers mean something else there
+		}
 		if ch.Hooknum != nil && *ch.Hooknum == unix.NF_INET_FORWARD && ch.Policy != nil &&
 			*ch.Policy == nftables.ChainPolicyDrop && ch.Table.Name != c.names.table {
 			c.log.Warn("another firewall drops forwarded packets by default; agents may have no internet until it accepts those of our bridge",
@@ -243,24 +242,4 @@ func (c *change) removeNetnsDir() error {
 		return fmt.Errorf("remove directory for network namespaces: %w", err)
 	}
 	return nil
-}
-
-func ipNet(a netip.Addr, bits int) *net.IPNet {
-	return &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(bits, a.BitLen())}
-}
-
-func prefixOf(n *net.IPNet) (netip.Prefix, bool) {
-	if n == nil {
-		return netip.Prefix{}, false
-	}
-	a, ok := netip.AddrFromSlice(n.IP)
-	ones, bits := n.Mask.Size()
-	if a = a.Unmap(); !ok || bits == 0 || !a.Is4() {
-		return netip.Prefix{}, false
-	}
-	return netip.PrefixFrom(a, ones), true
-}
-
-func sortedKeys(m map[string]bool) []string {
-	return slices.SortedFunc(maps.Keys(m), strings.Compare)
 }
