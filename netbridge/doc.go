@@ -4,7 +4,8 @@
 // inet, one subnet out of a pool, and per agent a network namespace (a
 // bind-mounted nsfs file) with a veth pair into the bridge. It also owns what
 // reaches into such a namespace from outside: [NS] makes sockets in it,
-// [Forwarder] maps a port of the host to a port of the agent, [Watcher] notices
+// [Forwarder] and
+// [UDPForwarder] map a port of the host to a port of the agent, [Watcher] notices
 // new listeners, [DNS] answers names on the agent's own 127.0.0.53.
 //
 // What the rules say (see plan.go, which is pure and tested against golden text
