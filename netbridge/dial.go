@@ -2,6 +2,7 @@ package netbridge
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -55,9 +56,9 @@ func (n *NS) dialTCP(ctx context.Context, network string, ap netip.AddrPort) (ne
 	err := unix.Connect(fd, sa)
 	f := os.NewFile(uintptr(fd), "tcp:"+ap.String()) // registers with the poller: fd is non-blocking
 	defer f.Close()                                  //nolint:errcheck // FileConn below has its own duplicate
-	switch err {
-	case nil:
-	case unix.EINPROGRESS, unix.EINTR, unix.EALREADY:
+	switch {
+	case err == nil:
+	case errors.Is(err, unix.EINPROGRESS), errors.Is(err, unix.EINTR):
 		if err := awaitConnect(ctx, f); err != nil {
 			return nil, fail(err)
 		}

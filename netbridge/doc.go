@@ -4,9 +4,9 @@
 // inet, one subnet out of a pool, and per agent a network namespace (a
 // bind-mounted nsfs file) with a veth pair into the bridge. It also owns what
 // reaches into such a namespace from outside: [NS] makes sockets in it,
-// [Forwarder] and
-// [UDPForwarder] map a port of the host to a port of the agent, [Watcher] notices
-// new listeners, [DNS] answers names on the agent's own 127.0.0.53.
+// [Forwarder] and [UDPForwarder] map a port of the host to a port of the agent,
+// [Watcher] notices new listeners, [DNS] answers names on the agent's own
+// 127.0.0.53.
 //
 // What the rules say (see plan.go, which is pure and tested against golden text
 // and against the kernel's own listing):
@@ -30,7 +30,7 @@
 // sandboxes, policies or processes.
 //
 // Lock order: Bridge.turn (one change at a time within the process), then the
-// lock file (one change at a time on the machine). NS, Forwarder, Watcher and
-// DNS take neither; each has a private mutex that is held over no system call
+// lock file (one change at a time on the machine). NS, the forwarders,
+// Watcher and DNS take neither; each has a private mutex that is held over no system call
 // that can block.
 package netbridge
