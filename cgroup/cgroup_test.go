@@ -288,11 +288,13 @@ func TestMemoryKillIsReported(t *testing.T) {
 	defer cancel()
 	events, err := g.WatchOOM(ctx)
 	require.NoError(t, err)
-	for want := range uint64(2) {
+	var count uint64
+	for range 2 {
 		cmd := start(t, g, "/bin/sh", "-c", "exec tail /dev/zero")
 		select {
 		case e := <-events:
-			require.Equal(t, want+1, e.Count)
+			require.Greater(t, e.Count, count)
+			count = e.Count
 			require.Contains(t, []int{cmd.Process.Pid, 0}, e.Pid)
 			require.Contains(t, []string{"tail", ""}, e.Comm)
 		case <-time.After(20 * time.Second):
@@ -301,7 +303,10 @@ func TestMemoryKillIsReported(t *testing.T) {
 	}
 	s, err := g.Stats()
 	require.NoError(t, err)
-	require.EqualValues(t, 2, s.OOMKills)
+	require.Equal(t, count, s.OOMKills)
+	if h.Mode != V2 {
+		require.EqualValues(t, 2, s.OOMKills)
+	}
 	require.GreaterOrEqual(t, s.MemoryPeakBytes, uint64(16<<20))
 	cancel()
 	_, ok := <-events

@@ -18,7 +18,7 @@ import (
 // limit.
 type OOM struct {
 	Time  time.Time
-	Count uint64 // kills since the group was made, this one included
+	Count uint64 // kills since the group was made, this one included; v2 counts one twice when it kills the group
 	Pid   int    // as the host's first pid namespace counts; 0 when the kernel log does not tell
 	Comm  string // the process's name, at most 15 bytes; "" when the kernel log does not tell
 }
@@ -71,16 +71,21 @@ func notifyV1(dir string) (*os.File, error) {
 }
 
 // notifyV2 returns an inotify descriptor that is readable when memory.events
-// changes or goes.
+// changes, and when a group beside this one, or this one itself, is removed:
+// the files of a removed group say nothing.
 func notifyV2(dir string) (*os.File, error) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
 		return nil, os.NewSyscallError("inotify_init", err)
 	}
 	f := os.NewFile(uintptr(fd), "inotify")
-	name := filepath.Join(dir, "memory.events")
-	if _, err := unix.InotifyAddWatch(fd, name, unix.IN_MODIFY|unix.IN_DELETE_SELF); err != nil {
-		return nil, errors.Join(&os.PathError{Op: "inotify_add_watch", Path: name, Err: err}, f.Close())
+	for name, mask := range map[string]uint32{
+		filepath.Join(dir, "memory.events"): unix.IN_MODIFY,
+		filepath.Dir(dir):                   unix.IN_DELETE,
+	} {
+		if _, err := unix.InotifyAddWatch(fd, name, mask); err != nil {
+			return nil, errors.Join(&os.PathError{Op: "inotify_add_watch", Path: name, Err: err}, f.Close())
+		}
 	}
 	return f, nil
 }

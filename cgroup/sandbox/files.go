@@ -50,17 +50,19 @@ func (c *Config) writeFiles() error {
 	return nil
 }
 
-// files lists what is bound over the host's files. A file the host does not
-// have cannot be bound over, as its /etc is not written to; it is left out.
+// files lists what is bound over the host's files, or beside them: see hostBinds.
 func (c *Config) files() []generated {
 	var out []generated
-	for _, name := range []string{"passwd", "group", "hosts", "hostname"} {
-		dest := path.Join("/etc", name)
-		if fi, err := os.Lstat(dest); err != nil || !fi.Mode().IsRegular() {
-			c.Log.Warn("not replaced in the sandbox: no regular file on the host", "op", "sandbox.create", "path", dest)
-			continue
+	add := func(source, name string) {
+		dest, ok := followLinks(path.Join("/etc", name))
+		if !ok {
+			c.Log.Warn("not replaced in the sandbox: a link leads nowhere", "op", "sandbox.create", "path", dest)
+			return
 		}
-		out = append(out, generated{source: filepath.Join(c.RootfsDir, ".polis", name), dest: dest})
+		out = append(out, generated{source: source, dest: dest})
+	}
+	for _, name := range []string{"passwd", "group", "hosts", "hostname"} {
+		add(filepath.Join(c.RootfsDir, ".polis", name), name)
 	}
 	resolv := c.ResolvConf
 	if resolv == "" {
@@ -70,24 +72,19 @@ func (c *Config) files() []generated {
 		}
 	}
 	if resolv != "" {
-		dest, ok := followLinks("/etc/resolv.conf")
-		if !ok {
-			c.Log.Warn("no name resolution: the host has no file to replace", "op", "sandbox.create", "path", "/etc/resolv.conf")
-			return out
-		}
-		out = append(out, generated{source: resolv, dest: dest})
+		add(resolv, "resolv.conf")
 	}
 	return out
 }
 
 // followLinks returns the path a program of the sandbox ends up at when it
-// opens p: the last link's target, which need not exist on the host.
+// opens p: the last link's target, which need not exist on the host as long as
+// it can be made in the sandbox.
 func followLinks(p string) (string, bool) {
 	for range 10 {
 		target, err := os.Readlink(p)
 		if errors.Is(err, fs.ErrNotExist) {
-			// A mount point can be made in the private directories only.
-			return p, within("/run", p) || within("/var", p)
+			return p, within("/etc", p) || within("/run", p) || within("/var", p)
 		}
 		if err != nil {
 			return p, true // there, and no link
@@ -100,7 +97,7 @@ func followLinks(p string) (string, bool) {
 			p = "/run/" + rest
 		}
 	}
-	return "", false
+	return p, false
 }
 
 // passwdFor returns the host's user list with the line for uid as the sandbox

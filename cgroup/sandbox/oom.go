@@ -14,7 +14,7 @@ type OOMEvent struct {
 	Time  time.Time
 	Pid   int    // as the host counts; 0 if it cannot be known
 	Comm  string // the process's name, at most 15 bytes; "" if it cannot be known
-	Count uint64 // kills since the sandbox was made, this one included
+	Count uint64 // kills since the sandbox was made, this one included; see [cgroup.OOM]
 }
 
 // How near to an event a process must have died of SIGKILL to be its victim.

@@ -60,13 +60,19 @@ func (c *Config) prepareRootfs() error {
 // hostBinds lists what of the host's trees is bound. Where one of the caller's
 // mounts, or a hidden path, is below a tree, the tree is not bound as a whole,
 // but entry by entry without the one that leads there: the neighbours of a
-// project in /opt are not for its agents.
+// project in /opt are not for its agents. The same is done for /etc where it
+// lacks one of the generated files, as nothing can be made in the host's.
 func (c *Config) hostBinds() ([]string, error) {
 	apart := slices.Clone(c.Hide)
 	for _, m := range c.Mounts {
 		apart = append(apart, m.Dest)
 	}
 	apart = append(apart, c.Home)
+	for _, f := range c.files() {
+		if _, err := os.Lstat(f.dest); errors.Is(err, fs.ErrNotExist) {
+			apart = append(apart, f.dest)
+		}
+	}
 	var out []string
 	for _, t := range hostTrees {
 		fi, err := os.Lstat(t)

@@ -331,14 +331,14 @@ func TestMemoryHogIsKilledAndNamed(t *testing.T) {
 	case e := <-s.OOM():
 		require.Equal(t, hog.Pid(), e.Pid)
 		require.Equal(t, "polis-init", e.Comm)
-		require.EqualValues(t, 1, e.Count)
+		require.NotZero(t, e.Count)
 		require.WithinDuration(t, time.Now(), e.Time, 30*time.Second)
 	case <-time.After(10 * time.Second):
 		t.Fatal("no event")
 	}
 	st, err := s.Stats()
 	require.NoError(t, err)
-	require.EqualValues(t, 1, st.OOMKills)
+	require.NotZero(t, st.OOMKills)
 	require.EqualValues(t, 96<<20, st.MemoryLimit)
 	require.LessOrEqual(t, st.MemoryBytes, uint64(96<<20))
 	require.NotZero(t, st.CPU)
@@ -346,6 +346,11 @@ func TestMemoryHogIsKilledAndNamed(t *testing.T) {
 	require.NoError(t, err)
 	if host.Mode != cgroup.V2 { // there the group goes as a whole, but for process 1
 		require.NoError(t, bystander.Signal(0))
+		require.EqualValues(t, 1, st.OOMKills)
+	} else {
+		code, err = bystander.Wait()
+		require.NoError(t, err)
+		require.Equal(t, 137, code)
 	}
 	require.Equal(t, "ok", sh(t, s, "echo ok"), "process 1 was spared")
 }
