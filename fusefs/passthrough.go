@@ -30,7 +30,15 @@ func (fs *FS) ensureBacking(h *handle) bool {
 	if io.backing > 0 {
 		return true
 	}
-	id, e := fs.server.RegisterBackingFd(&fuse.BackingMap{Fd: int32(h.fd)})
+	// The kernel keeps the descriptor's file until the inode is forgotten. It
+	// must not be one open for writing: nobody could execute the file on the
+	// backing side, nor take a read lease, long after the writer has closed it.
+	fd, err := unix.Open(procFD(h.fd), unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer closeFD(fd)
+	id, e := fs.server.RegisterBackingFd(&fuse.BackingMap{Fd: int32(fd)})
 	if e == 0 && id > 0 {
 		io.backing = id
 		return true

@@ -95,6 +95,7 @@ func TestProgramsRunFromAView(t *testing.T) {
 	}
 	run(t, v.in("w"), `./small -c true; ./small-written -c true; ./large -test.run=^$; ./large-written -test.run=^$`)
 
+	run(t, v.raw("w"), `./small-written -c true; ./large-written -test.run=^$`) // nor on the other side
 	fd, err := unix.Open(v.in("w/small"), unix.O_RDWR|unix.O_CLOEXEC, 0)
 	require.NoError(t, err)
 	defer unix.Close(fd)
