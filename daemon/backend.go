@@ -95,7 +95,7 @@ func (d *Daemon) apiLocks(workspace string) []api.Lock {
 }
 
 func apiLock(l lockd.Lease) api.Lock {
-	a := api.Lock{Workspace: l.Workspace, Path: l.Path, Holder: l.Holder, LockType: fmt.Sprint(l.Mode), AcquiredAt: l.Since,
+	a := api.Lock{Workspace: l.Workspace, Path: lockd.FilePath(l.Path), Holder: l.Holder, LockType: fmt.Sprint(l.Mode), AcquiredAt: l.Since,
 		Token: l.Token, Reason: l.Reason, Tree: l.Tree, Waiters: l.Waiters}
 	if !l.Expires.IsZero() {
 		a.ExpiresAt = &l.Expires
@@ -174,11 +174,15 @@ func lockError(err error) error {
 	var ce *lockd.ConflictError
 	switch {
 	case errors.As(err, &ce):
-		return api.Errorf(api.CodeFileLocked, "%s is locked by %s since %s", ce.Path, ce.Holder, ce.Since.Format(time.RFC3339)).
-			With("holder", ce.Holder).With("since", ce.Since).With("path", ce.Path).
-			WithHint("wait, ask %s, or polisctl unlock --break %s", ce.Holder, ce.Path)
+		return api.Errorf(api.CodeFileLocked, "%s is locked by %s since %s", lockd.FilePath(ce.Path), ce.Holder, ce.Since.Format(time.RFC3339)).
+			With("holder", ce.Holder).With("since", ce.Since).With("path", lockd.FilePath(ce.Path)).
+			WithHint("wait, ask %s, or polisctl unlock --break %s", ce.Holder, lockd.FilePath(ce.Path))
 	case errors.Is(err, lockd.ErrNotHeld):
 		return api.Errorf(api.CodeNotLocked, "%w", err).WithHint("polisctl locks lists what is locked")
+	case errors.Is(err, lockd.ErrUnavailable):
+		return api.Errorf(api.CodeLockdUnavailable, "%w", err).WithHint("leases are being reclaimed after a restart; try again in a few seconds")
+	case errors.Is(err, lockd.ErrLimit):
+		return api.Errorf(api.CodeQuota, "%w", err)
 	case errors.Is(err, lockd.ErrInvalid):
 		return api.Errorf(api.CodeBadRequest, "%w", err)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
@@ -213,15 +217,14 @@ func (b *backend) Unlock(_ context.Context, by string, req api.LockRequest) erro
 
 // lockEvent passes on what happens in the lock table.
 func (d *Daemon) lockEvent(e lockd.Event) {
-	ev := api.Event{Type: api.EventLock, Agent: e.Holder, Data: map[string]any{"workspace": e.Workspace, "path": e.Path, "holder": e.Holder, "waiter": e.Waiter, "acquired_at": e.Since}}
+	ev := api.Event{Type: api.EventLock, Agent: e.Holder, Data: map[string]any{"workspace": e.Workspace, "path": lockd.FilePath(e.Path), "holder": e.Holder, "waiter": e.Waiter, "acquired_at": e.Since}}
 	switch e.Kind {
 	case lockd.EventConflict:
-		ev.Type, ev.Code, ev.Agent = api.EventLockConflict, api.CodeFileLocked, e.Waiter
-		ev.Message = fmt.Sprintf("%s could not write %s: locked by %s since %s", e.Waiter, e.Path, e.Holder, e.Since.Format(time.TimeOnly))
+		return // the loser's shim says it, with the process and the operation
 	case lockd.EventWaiting:
-		ev.Message = fmt.Sprintf("%s waits for %s, which %s has locked", e.Waiter, e.Path, e.Holder)
+		ev.Message = fmt.Sprintf("%s waits for %s, which %s has locked", e.Waiter, lockd.FilePath(e.Path), e.Holder)
 	default:
-		ev.Message = strings.TrimSpace(fmt.Sprintf("%s: %s %s %s", e.Kind, e.Holder, e.Path, e.Why))
+		ev.Message = strings.TrimSpace(fmt.Sprintf("%s: %s %s %s", e.Kind, e.Holder, lockd.FilePath(e.Path), e.Why))
 	}
 	d.hub.Publish(ev)
 }

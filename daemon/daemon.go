@@ -196,7 +196,7 @@ func (d *Daemon) closeShared(ctx context.Context) error {
 	for _, name := range left {
 		errs = append(errs, d.bridge.Remove(ctx, name))
 	}
-	errs = append(errs, d.bridge.RemoveShared(ctx))
+	errs = append(errs, d.bridge.RemoveShared(ctx), d.removeGroup(ctx))
 	for _, p := range []string{d.run.LockSocket(), d.run.NetNS(), d.run.Agents()} {
 		if err := os.Remove(p); err != nil && !errors.Is(err, os.ErrNotExist) {
 			errs = append(errs, err)
@@ -211,6 +211,19 @@ func (d *Daemon) closeShared(ctx context.Context) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// removeGroup takes away the directory above the agents' control groups;
+// under systemd that is a slice, which systemd removes.
+func (d *Daemon) removeGroup(ctx context.Context) error {
+	if d.Systemd || d.cg == nil {
+		return nil
+	}
+	g, err := d.cg.Group("/" + d.bridge.Table())
+	if err != nil {
+		return err
+	}
+	return g.Remove(ctx)
 }
 
 // Reload reads the configuration again; what needs a restart is kept as it

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"polis/cgroup"
 	"polis/daemon/agent"
 	"polis/daemon/api"
 	"polis/daemon/launcher"
@@ -196,6 +197,9 @@ func (d *Daemon) Cleanup(ctx context.Context) error {
 		return nil //nolint:nilerr // a living daemon looks after everything itself
 	}
 	d.lock = lock
+	if d.cg, err = cgroup.Detect(); err != nil {
+		return errors.Join(err, lock.Close())
+	}
 	if err := d.openBridge(); err != nil {
 		return errors.Join(err, lock.Close())
 	}

@@ -222,7 +222,7 @@ func (m *Manager) remove(ctx context.Context, a *Agent, dropBranch bool) (api.Re
 	}
 	// The branch goes when everything on it is in the target or in the trash.
 	if a.WS.Git && (dropBranch || a.Kept.Branch == "agent/"+a.Name()) {
-		if err := a.WS.Repo.DropBranch(ctx, a); err != nil {
+		if err := a.WS.Repo.DropBranch(ctx, a, resp.Trash); err != nil {
 			m.Log.Warn("delete branch", "agent", a.Name(), "err", err)
 		}
 	}

@@ -65,8 +65,9 @@ type Repo interface {
 	// Save puts everything unsaved under a trash ref and returns its name;
 	// empty if there was nothing to save.
 	Save(ctx context.Context, a *Agent) (string, error)
-	// DropBranch deletes the agent's branch after Save.
-	DropBranch(ctx context.Context, a *Agent) error
+	// DropBranch deletes the agent's branch if all of it is in the target branch
+	// or reachable from kept.
+	DropBranch(ctx context.Context, a *Agent, kept string) error
 	Merge(ctx context.Context, a *Agent, message string, dryRun bool) (Merged, error)
 }
 

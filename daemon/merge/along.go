@@ -112,7 +112,7 @@ func (a *Along) checkout(ctx context.Context, p *worktree.Project) error {
 	in := func(args ...string) git.Cmd {
 		return git.Cmd{Args: args, WorkTree: p.Path, Dir: p.Path}
 	}
-	dirty, err := p.Do(ctx, in("status", "--porcelain", "-z", "--untracked-files=no", "--ignore-submodules=none"))
+	dirty, err := p.Do(ctx, in("status", "--porcelain", "-z", "--untracked-files=no", "--ignore-submodules=dirty"))
 	if err != nil {
 		return err
 	}

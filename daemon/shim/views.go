@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 	"polis/daemon/api"
 	"polis/fusefs"
 	"polis/fusefs/gitdir"
-	"polis/fusefs/ignore"
 	"polis/fusefs/policy"
 	"polis/fusefs/view"
 	"polis/lockd"
@@ -117,27 +115,18 @@ func (s *Shim) openLocks(v *views) error {
 
 func (s *Shim) openTree(ctx context.Context, v *views, root *os.File) error {
 	sp := s.Spec
-	set, err := policy.Compile(policy.Rules{Read: sp.Policy.Read, Write: sp.Policy.Write, Ask: sp.Policy.Ask, Deny: sp.Policy.Deny, Hide: sp.Policy.Hide, Temp: sp.TempNames})
+	set, err := policy.Compile(policy.Rules{Read: sp.Policy.Read, Write: sp.Policy.Write, Ask: sp.Policy.Ask, Deny: sp.Policy.Deny, Hide: sp.Policy.Hide})
 	if err != nil {
 		return fmt.Errorf("policy: %w", err)
 	}
-	ic := ignore.Config{RootFD: int(root.Fd())}
-	if sp.Git {
-		ic.IndexPath = filepath.Join(sp.BareRepo, "worktrees", sp.Agent, "index")
-		ic.ExcludePath = filepath.Join(sp.PrivateGit, "info", "exclude")
-	}
-	ig, err := ignore.New(ic)
-	if err != nil {
-		return fmt.Errorf("ignore rules: %w", err)
-	}
-	s.onClose("ignore rules", func(context.Context) error { return ig.Close() })
 	v.guard, err = view.New(view.Config{
-		Agent: sp.Agent, Locker: locker{v.locks}, Ignore: ig.Exempt, Exempt: sp.LocksExempt, GitFile: sp.Git, RootFD: int(root.Fd()),
+		Agent: sp.Agent, Locker: locker{v.locks}, Exempt: sp.LocksExempt, GitFile: sp.Git, RootFD: int(root.Fd()),
 		Now: time.Now, Log: s.Log, OnDenial: s.denied, LeaseInfo: v.leaseInfo,
 	}, set)
 	if err != nil {
 		return fmt.Errorf("guard: %w", err)
 	}
+	s.onClose("guard", func(context.Context) error { return v.guard.Close() })
 	cfg := fusefs.Config{Roots: []int{int(root.Fd())}, Guard: v.guard, Mountpoint: sp.Mountpoint, FsName: fsName(sp), Log: s.Log}
 	if !sp.Git {
 		cfg.Timeout = -1 // the user and the other agents change the same files
@@ -163,13 +152,15 @@ func (s *Shim) openGit(ctx context.Context, v *views) error {
 	defer priv.Close()
 	owned := append([]string{"refs/heads/" + sp.Branch}, sp.OwnedRefs...)
 	v.gitg, err = gitdir.New(gitdir.Config{Agent: sp.Agent, Worktree: sp.Agent, Target: "refs/heads/" + sp.Target, Owned: owned,
-		OnOwn: s.ownRef, OnDenial: s.denied, Log: s.Log, Now: time.Now, RootFD: int(bare.Fd())})
+		OnOwn: s.ownRef, OnDenial: s.deniedGit, Log: s.Log, Now: time.Now, RootFD: int(bare.Fd())})
 	if err != nil {
 		return err
 	}
+	s.onClose("git guard", func(context.Context) error { return v.gitg.Close() })
 	if err := os.MkdirAll(gitMount(sp), 0o755); err != nil {
 		return err
 	}
+	s.onClose("git mount point", func(context.Context) error { return removeIfThere(gitMount(sp)) })
 	// Other agents and the daemon change this directory too: nothing is cached.
 	v.git, err = s.mount(ctx, "git directory", fusefs.Config{Roots: []int{int(bare.Fd()), int(priv.Fd())}, Guard: v.gitg,
 		Mountpoint: gitMount(sp), FsName: fsName(sp), Log: s.Log, Timeout: -1})
@@ -202,6 +193,10 @@ func (s *Shim) denied(d view.Denial) {
 		Data:    map[string]any{"op": d.Op, "path": d.Path, "holder": d.Holder, "pid": d.Pid, "hint": d.Hint}})
 }
 
+func (s *Shim) deniedGit(d gitdir.Denial) {
+	s.denied(view.Denial{Time: d.Time, Op: d.Op, Path: d.Path, Code: d.Code, Errno: unix.ErrnoName(d.Errno), Pid: d.Pid, Hint: d.Hint})
+}
+
 func (s *Shim) ownRef(ref string) {
 	s.views.mu.Lock()
 	s.views.refs[ref] = true
@@ -225,7 +220,32 @@ func (v *views) counters() api.Counters {
 		LockConflicts: st.LockConflicts, AvgReadLatency: st.AvgReadLatency, AvgWriteLatency: st.AvgWriteLatency}
 }
 
-func (v *views) leaseInfo(string) (string, bool) { return "", false }
+// leaseInfo is the value of user.polis.lease: who holds the path, if anybody.
+func (v *views) leaseInfo(path string) (string, bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	leases, err := v.locks.Holders(ctx, lockd.FileKey(path))
+	if err != nil || len(leases) == 0 {
+		return "", false
+	}
+	l := leases[0]
+	return fmt.Sprintf("%s %s since %s", l.Holder, l.Mode, l.Since.UTC().Format(time.RFC3339)), true
+}
+
+func (v *views) whyFiles() (text, js string) { return string(v.whys.Text()), string(v.whys.JSON()) }
+
+// why is the last refusals in the API's words.
+func (s *Shim) why() []api.WhyEntry {
+	out := []api.WhyEntry{}
+	for _, d := range s.views.whys.Entries() {
+		e := api.WhyEntry{Time: d.Time, Op: d.Op, Path: d.Path, Code: api.Code(d.Code), Errno: d.Errno, Holder: d.Holder, Hint: d.Hint}
+		if !d.Since.IsZero() {
+			e.Since = &d.Since
+		}
+		out = append(out, e)
+	}
+	return out
+}
 
 func (s *Shim) invalidate() {
 	s.views.tree.InvalidateAll()
@@ -248,7 +268,7 @@ func (l locker) Acquire(ctx context.Context, r view.LockRequest) (fusefs.Ticket,
 	t, err := l.c.Acquire(ctx, req)
 	var ce *lockd.ConflictError
 	if errors.As(err, &ce) {
-		return nil, &view.LockedError{Path: ce.Path, Holder: ce.Holder, Since: ce.Since, Reason: ce.Reason}
+		return nil, &view.LockedError{Path: lockd.FilePath(ce.Path), Holder: ce.Holder, Since: ce.Since, Reason: ce.Reason}
 	}
 	if err != nil {
 		return nil, err

@@ -1,0 +1,183 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"polis/daemon/agent"
+	"polis/daemon/api"
+	"polis/daemon/merge"
+	"polis/daemon/worktree"
+)
+
+// repo is the git side of a workspace in the manager's words.
+type repo struct{ w *workspace }
+
+func (r repo) Status(ctx context.Context, a *agent.Agent) (agent.WorktreeStatus, error) {
+	st, err := r.w.git.Status(ctx, a.Name(), a.Kept.Branch, worktree.View{})
+	if err != nil {
+		return agent.WorktreeStatus{}, err
+	}
+	out := agent.WorktreeStatus{Dirty: st.Staged + st.Unstaged + st.Untracked + st.Conflicted, Paths: st.Paths, Unmerged: st.Ahead}
+	// A stash is work that neither branch nor worktree shows.
+	if stash, err := privateStash(a); err != nil || stash != "" {
+		out.Unmerged++
+		return out, err
+	}
+	return out, nil
+}
+
+// privateStash returns the tip of the agent's own stash, which git of the
+// shared repository does not know.
+func privateStash(a *agent.Agent) (string, error) {
+	root, err := os.OpenRoot(a.WS.Root.Private(a.Name()))
+	if os.IsNotExist(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("look for a stash: %w", err)
+	}
+	defer root.Close()
+	fi, err := root.Lstat("refs/stash")
+	if os.IsNotExist(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("look for a stash: %w", err)
+	}
+	if !fi.Mode().IsRegular() || fi.Size() > 100 {
+		return "", nil
+	}
+	b, err := root.ReadFile("refs/stash")
+	if err != nil {
+		return "", fmt.Errorf("look for a stash: %w", err)
+	}
+	oid := strings.TrimSpace(string(b))
+	for _, c := range oid {
+		if !strings.ContainsRune("0123456789abcdef", c) {
+			return "", nil
+		}
+	}
+	return oid, nil
+}
+
+func (r repo) Save(ctx context.Context, a *agent.Agent) (string, error) {
+	opt := worktree.SaveOptions{Branch: a.Kept.Branch}
+	stash, err := privateStash(a)
+	if err != nil {
+		return "", err
+	}
+	if stash != "" {
+		opt.Keep = []string{stash}
+	}
+	t, err := r.w.git.Save(ctx, a.Name(), opt)
+	return t.Ref, err
+}
+
+func (r repo) DropBranch(ctx context.Context, a *agent.Agent, kept string) error {
+	return r.w.git.DropBranch(ctx, a.Kept.Branch, kept)
+}
+
+func (r repo) Merge(ctx context.Context, a *agent.Agent, message string, dryRun bool) (agent.Merged, error) {
+	req := merge.Request{Agent: a.Name(), Branch: a.Kept.Branch, Message: message, DryRun: dryRun}
+	do := r.w.merger.Merge
+	if dryRun {
+		do = r.w.merger.DryRun
+	}
+	res, err := do(ctx, req)
+	if err != nil || dryRun {
+		return agent.Merged{Paths: res.Paths}, err
+	}
+	out := agent.Merged{Commit: res.Commit, Paths: res.Paths}
+	along, err := r.w.merger.BringAlong(ctx)
+	switch {
+	case err != nil:
+		out.Note = fmt.Sprintf("the merge is done, but the project could not be brought along: %v", err)
+	case along.Updated:
+		out.Project = "updated"
+	default:
+		out.Project = "left alone"
+		out.Note = strings.TrimSpace(along.Reason + "; " + along.Command)
+	}
+	return out, nil
+}
+
+// worktrees is an agent's worktree as a resource.
+type worktrees struct{ d *Daemon }
+
+func (worktrees) Name() string { return "worktree" }
+
+func (t worktrees) workspace(a *agent.Agent) *workspace {
+	t.d.mu.Lock()
+	defer t.d.mu.Unlock()
+	return t.d.workspaces[a.WS.Name]
+}
+
+func (t worktrees) Ensure(ctx context.Context, a *agent.Agent) error {
+	if !a.WS.Git {
+		if err := os.MkdirAll(a.Worktree(), 0o755); err != nil {
+			return api.Errorf(api.CodeWorktreeFailed, "make the mount point of agent %s: %w", a.Name(), err)
+		}
+		return nil
+	}
+	w := t.workspace(a)
+	if w == nil {
+		return api.Errorf(api.CodeWorkspaceNotFound, "workspace %s is gone", a.WS.Name)
+	}
+	if _, err := w.git.Sync(ctx); err != nil && api.CodeOf(err) != api.CodeRefConflict {
+		return api.Errorf(api.CodeWorktreeFailed, "bring the project's commits in: %w", err)
+	} else if err != nil {
+		t.d.Log.Warn("the project and the shared repository have gone different ways", "workspace", a.WS.Name, "err", err)
+	}
+	_, err := w.git.Add(ctx, a.Name(), a.Kept.Branch, "")
+	return err
+}
+
+// Remove takes the worktree and everything that is only the agent's away.
+// What git could not find elsewhere has been saved before; a half-made agent
+// is saved here.
+func (t worktrees) Remove(ctx context.Context, a *agent.Agent) error {
+	if a.WS.Root == "" {
+		return nil
+	}
+	w := t.workspace(a)
+	if w != nil && a.WS.Git {
+		if _, err := os.Lstat(a.Worktree()); err == nil {
+			if _, err := (repo{w}).Save(ctx, a); err != nil {
+				return fmt.Errorf("put the worktree aside: %w", err)
+			}
+		}
+		if err := w.git.Remove(ctx, a.Name()); err != nil {
+			return err
+		}
+	} else if err := os.Remove(a.Worktree()); err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	return t.removePrivate(a)
+}
+
+// removePrivate removes home, scratch and private git directory; the log
+// stays for people to read.
+func (worktrees) removePrivate(a *agent.Agent) error {
+	for _, dir := range []string{a.WS.Root.Private(a.Name()), a.WS.Root.Home(a.Name()), a.WS.Root.Scratch(a.Name())} {
+		root, err := os.OpenRoot(filepath.Dir(dir))
+		if os.IsNotExist(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		err = root.RemoveAll(filepath.Base(dir))
+		_ = root.Close() //nolint:errcheck // opened for reading
+		if err != nil {
+			return fmt.Errorf("remove %s: %w", dir, err)
+		}
+	}
+	return nil
+}
+
+// List names nobody: a worktree without an agent is work, not residue.
+func (worktrees) List(context.Context) ([]string, error) { return nil, nil }

@@ -1,0 +1,175 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"polis/daemon/api"
+	"polis/daemon/events"
+)
+
+// nothing is a Backend whose every call is a test failure: what these tests
+// send must be refused before it gets there.
+type nothing struct{ Backend }
+
+func request(t *testing.T, cred *unix.Ucred, method, path, body string) (int, *api.Error) {
+	t.Helper()
+	s := &Server{Backend: nothing{}, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
+	if cred != nil {
+		r = r.WithContext(context.WithValue(r.Context(), peerKey{}, cred))
+	}
+	w := httptest.NewRecorder()
+	s.Handler().ServeHTTP(w, r)
+	e := &api.Error{}
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), e), "%s %s: %s", method, path, w.Body.String())
+	return w.Code, e
+}
+
+func TestEveryRouteRefusesAnUnknownCaller(t *testing.T) {
+	for _, rt := range Routes() {
+		method, path, _ := strings.Cut(rt.Pattern, " ")
+		code, e := request(t, nil, method, path, "{}")
+		require.Equal(t, http.StatusForbidden, code, rt.Pattern)
+		require.Equal(t, api.CodeForbidden, e.Code)
+	}
+}
+
+func TestRoutesAreDescribedAndUnique(t *testing.T) {
+	seen := map[string]bool{}
+	for _, rt := range Routes() {
+		require.NotEmpty(t, rt.About, rt.Pattern)
+		require.False(t, seen[rt.Pattern], rt.Pattern)
+		seen[rt.Pattern] = true
+		method, _, _ := strings.Cut(rt.Pattern, " ")
+		require.Equal(t, method != http.MethodGet || strings.HasSuffix(rt.Pattern, "/attach"), rt.Access == AccessAdmin, rt.Pattern)
+	}
+}
+
+func TestBadBodiesAreRefusedByEveryRouteThatReadsOne(t *testing.T) {
+	root := &unix.Ucred{Uid: 0}
+	for _, rt := range []string{"POST /v1/workspaces", "POST /v1/agents", "POST /v1/agents/a1/run", "POST /v1/agents/a1/merge", "POST /v1/locks", "DELETE /v1/locks", "POST /v1/ports"} {
+		method, path, _ := strings.Cut(rt, " ")
+		for name, body := range map[string]string{
+			"not json":      "hello",
+			"cut short":     `{"name": "x`,
+			"unknown field": `{"colour": "blue"}`,
+			"wrong type":    `["x"]`,
+			"trailing text": `{} {}`,
+		} {
+			code, e := request(t, root, method, path, body)
+			require.Equal(t, http.StatusBadRequest, code, "%s, %s", rt, name)
+			require.Equal(t, api.CodeBadRequest, e.Code)
+			require.NotEmpty(t, e.Message)
+		}
+		code, e := request(t, root, method, path, `{"prompt":"`+strings.Repeat("x", maxBody)+`"}`)
+		require.Contains(t, []int{http.StatusRequestEntityTooLarge, http.StatusBadRequest}, code, rt)
+		require.NotEmpty(t, e.Code)
+	}
+	code, e := request(t, root, http.MethodGet, "/v1/nothing", "")
+	require.Equal(t, http.StatusNotFound, code)
+	require.Equal(t, api.CodeNotFound, e.Code)
+	code, _ = request(t, root, http.MethodDelete, "/v1/ports/a1/99999", "")
+	require.Equal(t, http.StatusBadRequest, code)
+	code, _ = request(t, root, http.MethodGet, "/v1/agents/a1/logs?lines=-1", "")
+	require.Equal(t, http.StatusBadRequest, code)
+}
+
+type streaming struct {
+	Backend
+	hub *events.Hub
+	dir string
+}
+
+func (s streaming) Events() *events.Hub           { return s.hub }
+func (s streaming) LogDir(string) (string, error) { return s.dir, nil }
+
+// serve runs a real server on a real socket, so that peer credentials count.
+func serve(t *testing.T, b Backend) *http.Client {
+	sock := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", sock)
+	require.NoError(t, err)
+	s := &Server{Backend: b, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(l) }()
+	c := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", sock)
+	}}}
+	t.Cleanup(func() {
+		c.CloseIdleConnections()
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		require.NoError(t, s.Close(ctx))
+		require.NoError(t, <-done)
+	})
+	return c
+}
+
+func TestEventsStreamResumes(t *testing.T) {
+	hub := events.New(0)
+	c := serve(t, streaming{hub: hub})
+	for range 3 {
+		hub.Publish(api.Event{Type: "x", Message: "m"})
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://polis/v1/events?follow=1", nil)
+	require.NoError(t, err)
+	req.Header.Set("Last-Event-ID", "2")
+	resp, err := c.Do(req)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	buf := make([]byte, 4096)
+	n, err := resp.Body.Read(buf)
+	require.NoError(t, err)
+	require.Contains(t, string(buf[:n]), "id: 3\n")
+	require.NotContains(t, string(buf[:n]), "id: 2\n")
+	hub.Publish(api.Event{Type: "y"})
+	n, err = resp.Body.Read(buf)
+	require.NoError(t, err)
+	require.Contains(t, string(buf[:n]), "id: 4\n")
+}
+
+func TestLogsTailAcrossRotationAndFollow(t *testing.T) {
+	dir := t.TempDir()
+	p := filepath.Join(dir, "output.log")
+	c := serve(t, streaming{dir: dir})
+	get := func(q string) string {
+		resp, err := c.Get("http://polis/v1/agents/a1/logs?" + q)
+		require.NoError(t, err)
+		defer resp.Body.Close()
+		b, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		return string(b)
+	}
+	require.Empty(t, get("lines=5"))
+	require.NoError(t, os.WriteFile(p+".1", []byte("1\n2\n3\n"), 0o600))
+	require.NoError(t, os.WriteFile(p, []byte("4\n5"), 0o600))
+	require.Equal(t, "3\n4\n5", get("lines=3"))
+	require.Equal(t, "5", get("lines=1"))
+	require.Equal(t, "1\n2\n3\n4\n5", get("lines=50"))
+	require.Empty(t, get("lines=0"))
+	resp, err := c.Get("http://polis/v1/agents/a1/logs?lines=1&follow=1")
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	buf := make([]byte, 64)
+	n, err := resp.Body.Read(buf)
+	require.NoError(t, err)
+	require.Equal(t, "5", string(buf[:n]))
+	require.NoError(t, os.Rename(p, p+".1"))
+	require.NoError(t, os.WriteFile(p, []byte("six\n"), 0o600))
+	n, err = resp.Body.Read(buf)
+	require.NoError(t, err)
+	require.Equal(t, "six\n", string(buf[:n]))
+}

@@ -1,0 +1,288 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"time"
+
+	"polis/daemon/agent"
+	"polis/daemon/api"
+	"polis/daemon/layout"
+	"polis/daemon/merge"
+	"polis/daemon/store"
+	"polis/daemon/worktree"
+)
+
+// workspace is a repository under polis: what agents see of it, and the git side.
+type workspace struct {
+	d      *Daemon
+	agents *agent.Workspace
+	git    *worktree.Workspace
+	merger *merge.Merger
+	state  store.State
+}
+
+// fallbackUID runs the agents of a project that belongs to root on a machine
+// without the configured user; it is outside what distributions hand out.
+const fallbackUID = 64923
+
+var workspaceName = regexp.MustCompile(`[^a-z0-9-]+`)
+
+// Up makes a workspace or finds it made.
+func (b *backend) Up(ctx context.Context, req api.UpRequest, progress func(string)) (api.UpResponse, error) {
+	return b.Daemon.up(ctx, req, progress)
+}
+
+func (d *Daemon) up(ctx context.Context, req api.UpRequest, progress func(string)) (api.UpResponse, error) {
+	d.upLock.Lock()
+	defer d.upLock.Unlock()
+	reg, err := d.readRegistry()
+	if err != nil {
+		return api.UpResponse{}, api.Errorf(api.CodeStateCorrupt, "list of workspaces: %w", err)
+	}
+	name, root, err := d.place(req, reg)
+	if err != nil {
+		return api.UpResponse{}, err
+	}
+	_, known := reg.Workspaces[name]
+	local := ""
+	if req.Repo != "" && !isURL(req.Repo) {
+		local = req.Repo
+	}
+	uid, gid, err := d.owner(root, local)
+	if err != nil {
+		return api.UpResponse{}, err
+	}
+	if err := os.MkdirAll(string(root), 0o755); err != nil {
+		return api.UpResponse{}, api.Errorf(api.CodeWorkspaceInvalid, "make workspace %s: %w", root, err)
+	}
+	info, err := worktree.Up(ctx, worktree.Spec{Workspace: string(root), Repo: req.Repo, Target: req.Target, UID: uint32(uid), GID: uint32(gid), Log: d.Log, Progress: progress})
+	if err != nil {
+		if !known {
+			// An empty directory that only this attempt made.
+			_ = os.Remove(string(root)) //nolint:errcheck // not empty: the user's
+		}
+		return api.UpResponse{}, err
+	}
+	w := d.enter(name, root, info, uid, gid)
+	reg.Workspaces[name] = string(root)
+	if !known {
+		if err := store.WriteJSON(d.registryFile(), reg); err != nil {
+			return api.UpResponse{}, api.Errorf(api.CodeInternal, "list of workspaces: %w", err)
+		}
+		rep := &agent.Report{}
+		d.restoreAgents(ctx, w, rep)
+		for _, e := range rep.Errors {
+			d.Log.Warn("reconcile", "workspace", name, "err", e)
+		}
+	}
+	resp := api.UpResponse{Created: info.Changed}
+	for _, v := range d.agents.Workspaces() {
+		if v.Name == name {
+			resp.Workspace = v
+		}
+	}
+	if uid != int(info.ProjectOwner.UID) && !info.Git {
+		resp.Warnings = append(resp.Warnings, fmt.Sprintf("the files in %s belong to root; agents run as uid %d and can read but not change them: chown the directory to a user of its own", info.ProjectPath, uid))
+	}
+	return resp, nil
+}
+
+// place decides the workspace's name and directory.
+func (d *Daemon) place(req api.UpRequest, reg store.Registry) (string, layout.Workspace, error) {
+	bad := func(field, value, rule string) (string, layout.Workspace, error) {
+		return "", "", api.Errorf(api.CodeBadRequest, "%s = %q: %s", field, api.Shorten(value, 200), rule)
+	}
+	for field, v := range map[string]string{"repo": req.Repo, "path": req.Path, "target": req.Target} {
+		if len(v) > 4096 || strings.ContainsRune(v, 0) {
+			return bad(field, v, "must have at most 4096 bytes and no NUL")
+		}
+	}
+	if req.Repo != "" && !isURL(req.Repo) && !filepath.IsAbs(req.Repo) {
+		return bad("repo", req.Repo, "must be a URL or an absolute path")
+	}
+	if req.Path != "" {
+		if !filepath.IsAbs(req.Path) || filepath.Clean(req.Path) != req.Path || req.Path == "/" {
+			return bad("path", req.Path, "must be a clean absolute path")
+		}
+		for n, p := range reg.Workspaces {
+			if p == req.Path {
+				return n, layout.Workspace(p), nil
+			}
+		}
+		if req.Repo == "" {
+			return bad("repo", "", "must be given for a new workspace")
+		}
+		return unique(base(req.Path), reg), layout.Workspace(req.Path), nil
+	}
+	if req.Repo == "" {
+		return bad("repo", "", "must be a directory or a URL")
+	}
+	// The same repository again is the same workspace.
+	if real, err := filepath.EvalSymlinks(req.Repo); err == nil {
+		for n, p := range reg.Workspaces {
+			if have, err := filepath.EvalSymlinks(layout.Workspace(p).Project()); err == nil && have == real {
+				return n, layout.Workspace(p), nil
+			}
+		}
+	}
+	n := unique(base(req.Repo), reg)
+	return n, layout.Workspace(filepath.Join(d.Config.WorkspacesDir, n)), nil
+}
+
+func isURL(s string) bool {
+	return strings.Contains(s, "://") || (!strings.HasPrefix(s, "/") && strings.Contains(s, ":"))
+}
+
+func base(p string) string {
+	n := strings.TrimSuffix(filepath.Base(strings.TrimRight(p, "/")), ".git")
+	n = strings.Trim(workspaceName.ReplaceAllString(strings.ToLower(n), "-"), "-")
+	if n == "" {
+		n = "workspace"
+	}
+	return n[:min(len(n), 40)]
+}
+
+func unique(n string, reg store.Registry) string {
+	for i, try := 2, n; ; i++ {
+		if _, ok := reg.Workspaces[try]; !ok {
+			return try
+		}
+		try = fmt.Sprintf("%s-%d", n, i)
+	}
+}
+
+// owner is who agents of a workspace run as: the owner of the project, or,
+// if that is root, the configured user.
+func (d *Daemon) owner(root layout.Workspace, local string) (uid, gid int, err error) {
+	if fi, err := os.Stat(root.Bare()); err == nil {
+		if st, ok := fi.Sys().(*syscall.Stat_t); ok && st.Uid != 0 {
+			return int(st.Uid), int(st.Gid), nil
+		}
+	}
+	if local == "" {
+		local = root.Project()
+	}
+	fi, err := os.Stat(local)
+	if err == nil {
+		if st, ok := fi.Sys().(*syscall.Stat_t); ok && st.Uid != 0 {
+			return int(st.Uid), int(st.Gid), nil
+		}
+	} else if !errors.Is(err, os.ErrNotExist) {
+		return 0, 0, api.Errorf(api.CodeWorkspaceInvalid, "look at %s: %w", local, err)
+	}
+	u, err := user.Lookup(d.live().Sandbox.User)
+	if err != nil {
+		d.warn("there is no user " + d.live().Sandbox.User + "; agents of projects that belong to root run as uid " + fmt.Sprint(fallbackUID))
+		return fallbackUID, fallbackUID, nil
+	}
+	if uid, gid = atoi(u.Uid), atoi(u.Gid); uid <= 0 || gid < 0 {
+		return 0, 0, api.Errorf(api.CodeInvalidConfig, "sandbox.user = %q: must not be root", u.Username)
+	}
+	return uid, gid, nil
+}
+
+func (d *Daemon) warn(text string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, w := range d.warnings {
+		if w == text {
+			return
+		}
+	}
+	d.warnings = append(d.warnings, text)
+	d.Log.Warn(text)
+}
+
+// enter makes the workspace known to the daemon and the agents' manager.
+func (d *Daemon) enter(name string, root layout.Workspace, info worktree.Info, uid, gid int) *workspace {
+	d.mu.Lock()
+	w, ok := d.workspaces[name]
+	if !ok {
+		w = &workspace{d: d, git: worktree.Open(worktree.Config{Workspace: string(root), UID: uint32(uid), GID: uint32(gid), Log: d.Log})}
+		w.merger = &merge.Merger{Workspace: w.git, Log: d.Log}
+		d.workspaces[name] = w
+	}
+	w.state.Project, w.state.Git, w.state.TargetBranch, w.state.UID, w.state.GID = info.ProjectPath, info.Git, info.Target, uid, gid
+	d.mu.Unlock()
+	w.agents = d.agents.AddWorkspace(&agent.Workspace{Name: name, Root: root, Project: info.ProjectPath, Git: info.Git, Target: info.Target,
+		Owner: int(info.ProjectOwner.UID), UID: uid, GID: gid, Repo: repo{w}})
+	return w
+}
+
+// restoreWorkspace brings a known workspace back at start.
+func (d *Daemon) restoreWorkspace(ctx context.Context, name, path string, rep *agent.Report) error {
+	root := layout.Workspace(path)
+	if _, err := os.Stat(root.Dir()); err != nil {
+		return api.Errorf(api.CodeWorkspaceInvalid, "workspace %s: %w", name, err)
+	}
+	uid, gid, err := d.owner(root, "")
+	if err != nil {
+		return err
+	}
+	info, err := worktree.Up(ctx, worktree.Spec{Workspace: path, UID: uint32(uid), GID: uint32(gid), Log: d.Log})
+	if err != nil {
+		return err
+	}
+	d.restoreAgents(ctx, d.enter(name, root, info, uid, gid), rep)
+	return nil
+}
+
+func (d *Daemon) restoreAgents(ctx context.Context, w *workspace, rep *agent.Report) {
+	var st store.State
+	err := store.ReadJSON(w.agents.Root.State(), &st, d.started)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+	case err != nil:
+		d.Log.Error("state of a workspace", "workspace", w.agents.Name, "code", api.CodeStateCorrupt, "err", err)
+		rep.Errors = append(rep.Errors, fmt.Sprintf("workspace %s: %s: %v", w.agents.Name, api.CodeStateCorrupt, err))
+	}
+	var trees []string
+	if w.agents.Git {
+		list, err := w.git.List()
+		if err != nil {
+			rep.Errors = append(rep.Errors, fmt.Sprintf("workspace %s: %v", w.agents.Name, err))
+			// Without the list nothing may be concluded to be missing.
+			for _, a := range st.Agents {
+				trees = append(trees, a.Name)
+			}
+		}
+		for _, t := range list {
+			if t.Broken != nil {
+				d.Log.Error("a worktree is corrupt", "agent", t.Agent, "err", t.Broken)
+				rep.Errors = append(rep.Errors, fmt.Sprintf("worktree %s: %v", t.Agent, t.Broken))
+			}
+			trees = append(trees, t.Agent)
+		}
+	}
+	d.agents.Restore(ctx, w.agents, st.Agents, trees, rep)
+}
+
+// save writes state.json.
+func (w *workspace) save(kept []store.Agent, locks []api.Lock) error {
+	w.d.mu.Lock()
+	st := w.state
+	w.d.mu.Unlock()
+	st.Version, st.LastModified, st.IsolationMode = store.StateVersion, time.Now().UTC(), "full"
+	st.Agents, st.Locks = kept, locks
+	if st.Agents == nil {
+		st.Agents = []store.Agent{}
+	}
+	st.PortAllocations.Mappings = []api.PortMapping{}
+	lo, _ := w.d.Config.PortRange()
+	st.PortAllocations.NextPort = lo
+	for _, a := range kept {
+		for _, p := range a.PortMappings {
+			st.PortAllocations.Mappings = append(st.PortAllocations.Mappings, api.PortMapping{Agent: a.Name, Internal: p[0], External: p[1], Protocol: "tcp", Bind: w.d.Config.Network.Bind})
+			st.PortAllocations.NextPort = max(st.PortAllocations.NextPort, p[1]+1)
+		}
+	}
+	return store.WriteJSON(w.agents.Root.State(), st)
+}
