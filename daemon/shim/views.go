@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"polis/daemon/api"
 	"polis/fusefs"
 	"polis/fusefs/gitdir"
+	"polis/fusefs/ignore"
 	"polis/fusefs/policy"
 	"polis/fusefs/view"
 	"polis/lockd"
@@ -119,8 +121,18 @@ func (s *Shim) openTree(ctx context.Context, v *views, root *os.File) error {
 	if err != nil {
 		return fmt.Errorf("policy: %w", err)
 	}
+	ic := ignore.Config{RootFD: int(root.Fd())}
+	if sp.Git {
+		ic.IndexPath = filepath.Join(sp.BareRepo, "worktrees", sp.Agent, "index")
+		ic.ExcludePath = filepath.Join(sp.PrivateGit, "info", "exclude")
+	}
+	ig, err := ignore.New(ic)
+	if err != nil {
+		return fmt.Errorf("ignore rules: %w", err)
+	}
+	s.onClose("ignore rules", func(context.Context) error { return ig.Close() })
 	v.guard, err = view.New(view.Config{
-		Agent: sp.Agent, Locker: locker{v.locks}, Exempt: sp.LocksExempt, GitFile: sp.Git, RootFD: int(root.Fd()),
+		Agent: sp.Agent, Locker: locker{v.locks}, Ignore: ig.Exempt, Exempt: sp.LocksExempt, GitFile: sp.Git, RootFD: int(root.Fd()),
 		Now: time.Now, Log: s.Log, OnDenial: s.denied, LeaseInfo: v.leaseInfo,
 	}, set)
 	if err != nil {
