@@ -30,7 +30,7 @@
 // sandboxes, policies or processes.
 //
 // Lock order: Bridge.turn (one change at a time within the process), then the
-// lock file (one change at a time on the machine). NS, the forwarders,
-// Watcher and DNS take neither; each has a private mutex that is held over no system call
-// that can block.
+// lock file (one change at a time on the machine). NS, the forwarders, Watcher
+// and DNS take neither; each has a private mutex that is held over no system
+// call that can block.
 package netbridge

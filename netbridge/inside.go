@@ -67,6 +67,9 @@ func (p *pair) configureInside(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("find %s: %w", innerName, err)
 		}
+		if err := setMTU(h, eth, p.bridge.Attrs().MTU); err != nil {
+			return err
+		}
 		// A /32: the other agents are not on the link, so trying one is refused
 		// by the gateway at once instead of waiting for an answer to ARP.
 		if err := h.AddrReplace(eth, &netlink.Addr{IPNet: ipNet(p.addr, 32)}); err != nil {

@@ -331,6 +331,36 @@ func TestForwardingIsRestoredByTheLastToLeave(t *testing.T) {
 	require.NoError(t, err)
 }
 
+func TestAgentsTakeTheUplinksMTU(t *testing.T) {
+	b := newBridge(t)
+	ep, ns := ensure(t, b, "claude")
+	internet(t) // a default route by the link "uplink"
+	h, err := hostHandle()
+	require.NoError(t, err)
+	defer h.Close()
+	mtus := func() []int {
+		var out []int
+		for _, name := range []string{b.Name(), ep.Link} {
+			l, err := h.LinkByName(name)
+			require.NoError(t, err)
+			out = append(out, l.Attrs().MTU)
+		}
+		inner, err := (&pair{ns: ns}).innerLink(t.Context())
+		require.NoError(t, err)
+		return append(out, inner.Attrs().MTU)
+	}
+	require.Equal(t, []int{1500, 1500, 1500}, mtus())
+	up, err := h.LinkByName("uplink")
+	require.NoError(t, err)
+	for uplink, want := range map[int]int{1400: 1400, 9000: 1500, 600: leastMTU} {
+		require.NoError(t, h.LinkSetMTU(up, uplink))
+		require.NoError(t, b.EnsureShared(t.Context()))
+		_, err := b.Ensure(t.Context(), "claude")
+		require.NoError(t, err)
+		require.Equal(t, []int{want, want, want}, mtus(), "uplink %d", uplink)
+	}
+}
+
 func TestExistingSubnetWinsOverThePool(t *testing.T) {
 	b := newBridge(t)
 	first, _ := ensure(t, b, "claude")

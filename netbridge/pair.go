@@ -116,6 +116,7 @@ func (c *change) connect(ctx context.Context, p *pair, s scan) error {
 		what string
 		do   func() error
 	}{
+		{"set MTU", func() error { return setMTU(c.nl, p.host, p.bridge.Attrs().MTU) }},
 		{"attach to bridge", func() error { return c.nl.LinkSetMaster(p.host, p.bridge) }},
 		{"isolate port", func() error { return c.nl.LinkSetIsolated(p.host, true) }},
 		{"stop learning", func() error { return c.nl.LinkSetLearning(p.host, false) }},

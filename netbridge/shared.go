@@ -79,6 +79,13 @@ func (c *change) setUpBridge(br netlink.Link, s scan) error {
 			return fmt.Errorf("hardware address of %s: %w", c.names.bridge, err)
 		}
 	}
+	mtu, err := c.uplinkMTU()
+	if err != nil {
+		return err
+	}
+	if err := setMTU(c.nl, br, mtu); err != nil {
+		return err
+	}
 	subnet, ok, err := c.subnet(br)
 	if err != nil {
 		return err
