@@ -56,8 +56,6 @@ func (fs *FS) openFile(cancel <-chan struct{}, in *fuse.OpenIn, h *handle, out *
 		return e
 	}
 	h.ticket = tk
-	// What the kernel has cached so far would hide stores through a mapping.
-	fs.notifyAttr(h.node)
 	return 0
 }
 
