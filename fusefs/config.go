@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -98,6 +99,11 @@ func New(cfg Config) (*FS, error) {
 	case cfg.Mountpoint == "":
 		return nil, fmt.Errorf("%w: no mountpoint", ErrConfig)
 	}
+	abs, err := filepath.Abs(cfg.Mountpoint)
+	if err != nil {
+		return nil, fmt.Errorf("fusefs: mountpoint: %w", err)
+	}
+	cfg.Mountpoint = abs
 	fs := &FS{cfg: cfg, guard: cfg.Guard, log: cfg.Log, timeout: cfg.Timeout, dying: make(chan struct{})}
 	if fs.log == nil {
 		fs.log = slog.Default()

@@ -1,9 +1,11 @@
 package fusefs
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"log/slog"
 	"runtime/debug"
 	"strconv"
@@ -40,7 +42,7 @@ func (fs *FS) mountOptions() *fuse.MountOptions {
 		MaxStackDepth:        depth,
 		ExtraCapabilities:    wantCaps,
 		DisabledCapabilities: refuseCaps,
-		Logger:               slog.NewLogLogger(fs.log.Handler(), slog.LevelDebug),
+		Logger:               log.New(libraryLog{fs.log}, "", 0),
 		PanicHandler: func(v any) fuse.Status {
 			fs.log.Error("panic in a file system handler", slog.Any("err", v), slog.String("stack", string(debug.Stack())))
 			return fuse.EIO
@@ -50,6 +52,19 @@ func (fs *FS) mountOptions() *fuse.MountOptions {
 		o.DisabledCapabilities |= fuse.CAP_PASSTHROUGH
 	}
 	return o
+}
+
+// libraryLog passes what go-fuse has to say on as warnings. That it knows no
+// STATX, and so refuses it once per mount, is nothing to warn of.
+type libraryLog struct{ log *slog.Logger }
+
+func (l libraryLog) Write(p []byte) (int, error) {
+	level := slog.LevelWarn
+	if bytes.Contains(p, []byte("Unimplemented opcode")) {
+		level = slog.LevelDebug
+	}
+	l.log.Log(context.Background(), level, "fuse: "+string(bytes.TrimSpace(p)))
+	return len(p), nil
 }
 
 // Mount attaches the view to its mountpoint and serves it; it returns when the
