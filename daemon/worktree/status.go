@@ -119,15 +119,34 @@ func (w *Workspace) usable(agent string) error {
 	return nil
 }
 
-// head is the commit a worktree is on; empty on a branch without commits.
+// head is the commit a worktree is on; empty on a branch without commits. Its
+// HEAD is read as a file and resolved in the shared repository: git itself finds
+// refs by the commondir file, whatever GIT_COMMON_DIR says, and the agent can write that.
 func (w *Workspace) head(ctx context.Context, agent string) (string, error) {
-	c := w.cmd(agent, View{}, "", "rev-parse", "--verify", "--quiet", "--end-of-options", "HEAD^{commit}")
-	c.WorkTree, c.Under = "", nil
-	out, err := w.Bare().Do(ctx, c)
-	if _, ok := git.ExitCode(err); ok {
+	root, err := os.OpenRoot(w.admin(agent))
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	text, err := readSmall(root, "HEAD")
+	if err != nil {
+		return "", fmt.Errorf("read HEAD: %w", err)
+	}
+	text = strings.TrimSpace(text)
+	name, symbolic := strings.CutPrefix(text, "ref: refs/heads/")
+	var commit string
+	switch {
+	case symbolic && git.CheckBranch(name) == nil:
+		commit, err = w.Bare().Commit(ctx, git.Branch(name))
+	case git.IsOID(text):
+		commit, err = w.Bare().Commit(ctx, text)
+	default:
 		return "", nil
 	}
-	return strings.TrimSpace(string(out)), err
+	if errors.Is(err, git.ErrNotFound) {
+		return "", nil
+	}
+	return commit, err
 }
 
 // tips are the commits an agent's work ends in: where its worktree is, and its branch.
