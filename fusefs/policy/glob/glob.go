@@ -84,8 +84,9 @@ func compileSegment(text string) (segment, error) {
 		return segment{}, ErrComponents
 	case "*":
 		return segment{any, text}, nil
-	case "**":
-		return segment{deep, text}, nil
+	}
+	if strings.Trim(text, "*") == "" {
+		return segment{deep, text}, nil // two stars or more, as wildmatch has it
 	}
 	if !strings.ContainsAny(text, `*?[\`) {
 		return segment{literal, text}, nil
@@ -110,6 +111,9 @@ func (p *Pattern) DirOnly() bool { return p.dirOnly }
 func (p *Pattern) Match(path string, dir bool) bool {
 	if p.dirOnly && !dir {
 		return false
+	}
+	if len(p.segs) == 2 && p.segs[0].kind == deep && p.segs[1].kind != deep {
+		return path != "" && p.segs[1].match(path[strings.LastIndexByte(path, '/')+1:])
 	}
 	return p.run(path, dir, exact)
 }

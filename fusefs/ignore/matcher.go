@@ -1,0 +1,261 @@
+package ignore
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"polis/fusefs/policy/glob"
+)
+
+// Config says whose tree it is.
+type Config struct {
+	// RootFD is a descriptor of the worktree below the view; New duplicates it.
+	RootFD int
+	// IndexPath is the worktree's index. If empty, nothing is tracked (a
+	// project without git).
+	IndexPath string
+	// ExcludePath is info/exclude; may be empty.
+	ExcludePath string
+	// Recheck is how long a file that was looked at counts as unchanged.
+	// An answer is at most twice as old. Zero means 100 ms, negative means not
+	// at all.
+	Recheck time.Duration
+}
+
+const (
+	defaultRecheck = 100 * time.Millisecond
+	// maxIgnoreFile and maxIndex bound what is read, in bytes.
+	maxIgnoreFile = 1 << 20
+	maxIndex      = 256 << 20
+	// maxDirs bounds the remembered directories.
+	maxDirs = 8192
+	// maxMemo bounds the remembered answers.
+	maxMemo = 8192
+)
+
+// Matcher answers for one worktree. It is safe for concurrent use.
+type Matcher struct {
+	root    int
+	cfg     Config
+	started time.Time
+
+	mu    sync.RWMutex
+	dirs  map[string]*source // .gitignore of each directory asked about
+	extra *source            // info/exclude
+	index *source
+
+	memoMu sync.RWMutex
+	memo   map[memoKey]answer
+}
+
+// New makes a matcher; Close gives back its descriptor.
+func New(cfg Config) (*Matcher, error) {
+	fd, err := unix.FcntlInt(uintptr(cfg.RootFD), unix.F_DUPFD_CLOEXEC, 3)
+	if err != nil {
+		return nil, fmt.Errorf("ignore: duplicate root: %w", err)
+	}
+	if cfg.Recheck == 0 {
+		cfg.Recheck = defaultRecheck
+	}
+	return &Matcher{root: fd, cfg: cfg, started: time.Now(), dirs: map[string]*source{}, memo: map[memoKey]answer{}}, nil
+}
+
+// Close releases the descriptor. The matcher must not be used any more.
+func (m *Matcher) Close() error { return unix.Close(m.root) }
+
+// Exempt says that git ignores the path and tracks neither it nor anything
+// below it. dir says whether it is a directory.
+func (m *Matcher) Exempt(path string, dir bool) bool {
+	if path == "" {
+		return false
+	}
+	if foreign(path) {
+		return true
+	}
+	if m.cfg.Recheck < 0 {
+		return m.exempt(path, dir)
+	}
+	k, now := memoKey{path, dir}, m.now()
+	m.memoMu.RLock()
+	a, ok := m.memo[k]
+	m.memoMu.RUnlock()
+	if ok && now-a.at < m.cfg.Recheck {
+		return a.exempt
+	}
+	a = answer{m.exempt(path, dir), now}
+	k.path = strings.Clone(path) // it may be part of a request buffer
+	m.memoMu.Lock()
+	defer m.memoMu.Unlock()
+	if len(m.memo) >= maxMemo {
+		clear(m.memo)
+	}
+	m.memo[k] = a
+	return a.exempt
+}
+
+func (m *Matcher) exempt(path string, dir bool) bool {
+	if !m.Ignored(path, dir) {
+		return false
+	}
+	if m.cfg.IndexPath == "" {
+		return true
+	}
+	t := m.tracked()
+	return t != nil && !t.has(path) && !(dir && t.below(path))
+}
+
+// memoKey and answer remember what was said within Recheck: a program that
+// writes often asks about the same file.
+type memoKey struct {
+	path string
+	dir  bool
+}
+
+type answer struct {
+	exempt bool
+	at     time.Duration
+}
+
+// foreign says that the path is, or lies in, the .git of a repository inside
+// the worktree: git cannot track such names.
+func foreign(path string) bool {
+	i := strings.Index(path, "/.git")
+	return i > 0 && (len(path) == i+5 || path[i+5] == '/')
+}
+
+// Ignored says whether git ignores the path (gitignore(5)): the first
+// directory on the way, or else the path itself, that the last pattern of the
+// nearest file excludes.
+func (m *Matcher) Ignored(path string, dir bool) bool {
+	var buf [32]*source
+	files := buf[:0]
+	for at := 0; ; {
+		f := m.gitignore(strings.TrimSuffix(path[:at], "/"))
+		if f.bad {
+			return false // rules we cannot see may take it back
+		}
+		files = append(files, f)
+		next := strings.IndexByte(path[at:], '/')
+		if next < 0 {
+			return m.decide(path, dir, files)
+		}
+		if m.decide(path[:at+next], true, files) {
+			return true // nothing below an excluded directory comes back
+		}
+		at += next + 1
+	}
+}
+
+// decide asks the files of all levels, the nearest first, and info/exclude last.
+func (m *Matcher) decide(path string, dir bool, files []*source) bool {
+	end := len(path)
+	for i := len(files) - 1; i >= 0; i-- {
+		base := 0
+		if slash := strings.LastIndexByte(path[:end], '/'); slash >= 0 {
+			base, end = slash+1, slash
+		}
+		if ignored, ok := last(files[i].patterns, path[base:], dir); ok {
+			return ignored
+		}
+	}
+	if m.cfg.ExcludePath == "" {
+		return false
+	}
+	f := m.exclude()
+	if f.bad {
+		return false
+	}
+	ignored, _ := last(f.patterns, path, dir)
+	return ignored
+}
+
+// last finds the last pattern that names the path.
+func last(patterns []*glob.Pattern, path string, dir bool) (ignored, ok bool) {
+	for i := len(patterns) - 1; i >= 0; i-- {
+		if patterns[i].Match(path, dir) {
+			return !patterns[i].Negated(), true
+		}
+	}
+	return false, false
+}
+
+func (m *Matcher) gitignore(dir string) *source {
+	m.mu.RLock()
+	f := m.dirs[dir]
+	m.mu.RUnlock()
+	if f.fresh(m.now(), m.cfg.Recheck) {
+		return f
+	}
+	name := ".gitignore"
+	if dir != "" {
+		name = dir + "/.gitignore"
+	}
+	f = m.load(f, name, func() (int, error) {
+		return unix.Openat2(m.root, name, &unix.OpenHow{
+			Flags:   unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC | unix.O_NOCTTY,
+			Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
+		})
+	}, maxIgnoreFile, parseRules)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.dirs) >= maxDirs {
+		clear(m.dirs)
+	}
+	m.dirs[strings.Clone(dir)] = f
+	return f
+}
+
+func (m *Matcher) exclude() *source {
+	return m.outside(&m.extra, m.cfg.ExcludePath, maxIgnoreFile, parseRules)
+}
+
+// tracked returns the index's paths, or nil if they are not known.
+func (m *Matcher) tracked() *tracked {
+	f := m.outside(&m.index, m.cfg.IndexPath, maxIndex, parseTracked)
+	if f.bad || f.absent {
+		return nil
+	}
+	return f.tracked
+}
+
+// outside reads a file that is not in the tree. Its directory belongs to the
+// daemon or the agent; a link in its place is not followed.
+func (m *Matcher) outside(slot **source, path string, limit int64, parse func(*source, []byte)) *source {
+	m.mu.RLock()
+	f := *slot
+	m.mu.RUnlock()
+	if f.fresh(m.now(), m.cfg.Recheck) {
+		return f
+	}
+	f = m.load(f, path, func() (int, error) {
+		return unix.Open(path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
+	}, limit, parse)
+	if errors.Is(f.err, unix.ELOOP) {
+		f.bad = true
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	*slot = f
+	return f
+}
+
+func (m *Matcher) now() time.Duration { return time.Since(m.started) }
+
+func parseRules(f *source, b []byte) {
+	patterns, ok := parse(b)
+	f.patterns, f.bad = patterns, !ok
+}
+
+// parseTracked tries both hashes: the index does not say which one it has.
+func parseTracked(f *source, b []byte) {
+	t, err := parseIndex(b, 20)
+	if err != nil {
+		t, err = parseIndex(b, 32)
+	}
+	f.tracked, f.err, f.bad = t, err, err != nil
+}
