@@ -1,0 +1,428 @@
+package view
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"polis/fusefs"
+	"polis/fusefs/policy"
+)
+
+// book is a lock table of one process: who holds which path.
+type book struct {
+	mu   sync.Mutex
+	held map[string]string // path -> holder
+	reqs []LockRequest
+	err  error
+}
+
+type page struct {
+	b     *book
+	agent string
+}
+
+func (p page) Acquire(ctx context.Context, r LockRequest) (fusefs.Ticket, error) {
+	p.b.mu.Lock()
+	defer p.b.mu.Unlock()
+	p.b.reqs = append(p.b.reqs, r)
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if p.b.err != nil {
+		return nil, p.b.err
+	}
+	all := append(slices.Clone(r.Paths), r.Trees...)
+	for _, path := range all {
+		if h, ok := p.b.held[path]; ok && h != p.agent {
+			return nil, &LockedError{Path: path, Holder: h, Since: time.Unix(1000, 0)}
+		}
+	}
+	for _, path := range all {
+		p.b.held[path] = p.agent
+	}
+	return noTicket{}, nil
+}
+
+type setup struct {
+	*Guard
+	book    *book
+	denials []Denial
+}
+
+type tester interface {
+	require.TestingT
+	Helper()
+}
+
+func newGuard(t tester, rules policy.Rules, change ...func(*Config)) *setup {
+	t.Helper()
+	set, err := policy.Compile(rules)
+	require.NoError(t, err)
+	s := &setup{book: &book{held: map[string]string{}}}
+	cfg := Config{Agent: "a", Locker: page{s.book, "a"}, GitFile: true, OnDenial: func(d Denial) { s.denials = append(s.denials, d) }}
+	for _, c := range change {
+		c(&cfg)
+	}
+	s.Guard, err = New(cfg, set)
+	require.NoError(t, err)
+	return s
+}
+
+var caller = fusefs.Caller{Pid: 7, Uid: 1000, Gid: 1000}
+
+func file(path string) fusefs.Target { return fusefs.Target{Path: path} }
+func dir(path string) fusefs.Target  { return fusefs.Target{Path: path, Dir: true} }
+
+var writeOps = []fusefs.Op{
+	fusefs.OpOpenWrite, fusefs.OpCreate, fusefs.OpMknod, fusefs.OpSymlink, fusefs.OpUnlink, fusefs.OpSetattr,
+	fusefs.OpFallocate, fusefs.OpCopyRange, fusefs.OpSetxattr, fusefs.OpRemovexattr, fusefs.OpIoctl, fusefs.OpMkdir, fusefs.OpRmdir,
+}
+
+var readOps = []fusefs.Op{fusefs.OpOpenRead, fusefs.OpReadlink, fusefs.OpGetxattr, fusefs.OpListxattr}
+
+// Every operation against every class of rule.
+func TestEveryOperationAgainstEveryRule(t *testing.T) {
+	rules := policy.Rules{Read: []string{"r"}, Write: []string{"w"}, Ask: []string{"k"}, Deny: []string{"d"}, Hide: []string{"h"}}
+	for _, tc := range []struct {
+		path                string
+		read, write         syscall.Errno
+		readCode, writeCode string
+	}{
+		{"w/x", 0, 0, "", ""},
+		{"r/x", 0, syscall.EACCES, "", CodeUndeclaredWrite},
+		{"k/x", syscall.EACCES, syscall.EACCES, CodeNotApproved, CodeNotApproved},
+		{"d/x", syscall.EACCES, syscall.EACCES, CodeUndeclaredRead, CodeUndeclaredWrite},
+		{"h/x", syscall.ENOENT, syscall.ENOENT, "", ""},
+		{"u/x", syscall.EACCES, syscall.EACCES, CodeUndeclaredRead, CodeUndeclaredWrite},
+		{".git", 0, syscall.EACCES, "", CodeUndeclaredWrite},
+		{"w/../d", syscall.EACCES, syscall.EACCES, CodePathTraversal, CodePathTraversal},
+		{"/w", syscall.EACCES, syscall.EACCES, CodePathTraversal, CodePathTraversal},
+		{"w/a\x00b", syscall.EACCES, syscall.EACCES, CodePathTraversal, CodePathTraversal},
+		{"w/./a", syscall.EACCES, syscall.EACCES, CodePathTraversal, CodePathTraversal},
+	} {
+		check := func(op fusefs.Op, errno, want syscall.Errno, g *setup, code string) {
+			require.Equal(t, want, errno, "%s %q", op, tc.path)
+			if code == "" {
+				require.Empty(t, g.denials, "%s %q", op, tc.path)
+				return
+			}
+			require.Len(t, g.denials, 1, "%s %q", op, tc.path)
+			d := g.denials[0]
+			require.Equal(t, []string{code, tc.path, string(op), "EACCES"}, []string{d.Code, d.Path, d.Op, d.Errno})
+			require.NotEmpty(t, d.Hint)
+			require.EqualValues(t, 7, d.Pid)
+			require.Empty(t, g.book.reqs, "no lease is asked for what the policy refuses")
+		}
+		for _, op := range readOps {
+			g := newGuard(t, rules)
+			check(op, g.Read(t.Context(), caller, op, tc.path), tc.read, g, tc.readCode)
+		}
+		for _, op := range writeOps {
+			g := newGuard(t, rules)
+			tk, errno := g.Write(t.Context(), caller, op, file(tc.path))
+			require.Equal(t, errno == 0, tk != nil)
+			check(op, errno, tc.write, g, tc.writeCode)
+		}
+		for _, op := range []fusefs.Op{fusefs.OpRename, fusefs.OpExchange, fusefs.OpLink} {
+			for _, targets := range [][]fusefs.Target{{file("w/ok"), file(tc.path)}, {file(tc.path), file("w/ok")}} {
+				g := newGuard(t, rules)
+				_, errno := g.Write(t.Context(), caller, op, targets...)
+				check(op, errno, tc.write, g, tc.writeCode)
+			}
+		}
+	}
+}
+
+func TestNamesStayVisibleUnlessHidden(t *testing.T) {
+	g := newGuard(t, policy.Rules{Read: []string{"r"}, Deny: []string{"d"}, Hide: []string{"h"}})
+	for path, want := range map[string]bool{"": true, "r": true, "d/x": true, "u": true, "h": false, "h/x": false, ".h.swp": false} {
+		require.Equal(t, want, g.Visible(path, false), path)
+	}
+	require.Zero(t, g.Read(t.Context(), caller, fusefs.OpReaddir, "d"))
+	require.Zero(t, g.Read(t.Context(), caller, fusefs.OpReaddir, "u"))
+	require.Equal(t, syscall.ENOENT, g.Read(t.Context(), caller, fusefs.OpReaddir, "h"))
+}
+
+func TestLeases(t *testing.T) {
+	ignored := func(c *Config) {
+		c.Ignore = func(p string, _ bool) bool { return strings.HasPrefix(p, "node_modules") }
+		c.Exempt = []string{"*.log", "cache/**"}
+	}
+	tree := func(p string) fusefs.Target { return fusefs.Target{Path: p, Dir: true, Tree: true} }
+	for _, tc := range []struct {
+		name         string
+		op           fusefs.Op
+		targets      []fusefs.Target
+		paths, trees []string
+	}{
+		{"a file", fusefs.OpCreate, []fusefs.Target{file("a")}, []string{"a"}, nil},
+		{"rename takes both, sorted", fusefs.OpRename, []fusefs.Target{file("b"), file("a")}, []string{"a", "b"}, nil},
+		{"a temporary name is its destination", fusefs.OpCreate, []fusefs.Target{file("d/a.go.tmp.12.af")}, []string{"d/a.go"}, nil},
+		{"and its rename is one lease", fusefs.OpRename, []fusefs.Target{file("a.tmp.12.af"), file("a")}, []string{"a"}, nil},
+		{"sed's file has none", fusefs.OpCreate, []fusefs.Target{file("sedAbCdEf")}, nil, nil},
+		{"its rename has one", fusefs.OpRename, []fusefs.Target{file("sedAbCdEf"), file("a")}, []string{"a"}, nil},
+		{"vim's probe has none", fusefs.OpCreate, []fusefs.Target{file("4913")}, nil, nil},
+		{"ignored", fusefs.OpCreate, []fusefs.Target{file("node_modules/x")}, nil, nil},
+		{"exempt", fusefs.OpCreate, []fusefs.Target{file("d/x.log")}, nil, nil},
+		{"exempt tree", fusefs.OpRename, []fusefs.Target{tree("cache"), tree("cache2")}, nil, []string{"cache2"}},
+		{"making a directory", fusefs.OpMkdir, []fusefs.Target{dir("d")}, nil, nil},
+		{"removing one", fusefs.OpRmdir, []fusefs.Target{dir("d")}, []string{"d"}, nil},
+		{"moving one", fusefs.OpRename, []fusefs.Target{tree("e"), tree("d")}, nil, []string{"d", "e"}},
+		{"times of a directory", fusefs.OpSetattr, []fusefs.Target{dir("d")}, nil, nil},
+		{"the root", fusefs.OpSetattr, []fusefs.Target{dir("")}, nil, nil},
+		{"a nameless file", fusefs.OpTmpfile, []fusefs.Target{dir("d")}, nil, nil},
+		{"a link takes both names", fusefs.OpLink, []fusefs.Target{file("n"), {Path: "m", Source: true}}, []string{"m", "n"}, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			g := newGuard(t, policy.Rules{}, ignored)
+			tk, errno := g.Write(t.Context(), caller, tc.op, tc.targets...)
+			require.Zero(t, errno)
+			require.NotNil(t, tk)
+			if tc.paths == nil && tc.trees == nil {
+				require.Empty(t, g.book.reqs)
+				return
+			}
+			require.Equal(t, []LockRequest{{Paths: tc.paths, Trees: tc.trees, Op: string(tc.op), Pid: 7}}, g.book.reqs)
+		})
+	}
+}
+
+func TestLeaseRefusals(t *testing.T) {
+	g := newGuard(t, policy.Rules{})
+	g.book.held["a"] = "b"
+	_, errno := g.Write(t.Context(), caller, fusefs.OpCreate, file("a"))
+	require.Equal(t, syscall.EBUSY, errno)
+	require.Equal(t, "b", g.denials[0].Holder)
+	require.Equal(t, CodeFileLocked, g.denials[0].Code)
+	require.Equal(t, time.Unix(1000, 0), g.denials[0].Since)
+
+	g.book.err = errors.New("connection refused")
+	_, errno = g.Write(t.Context(), caller, fusefs.OpCreate, file("c"))
+	require.Equal(t, syscall.EAGAIN, errno)
+	require.Equal(t, CodeLockdUnavailable, g.denials[1].Code)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, errno = g.Write(ctx, caller, fusefs.OpCreate, file("c"))
+	require.Equal(t, syscall.EINTR, errno)
+
+	st := g.Stats()
+	require.EqualValues(t, 1, st.LockConflicts)
+	require.EqualValues(t, 1, st.LockdUnavailable)
+	require.Zero(t, st.WriteDenied)
+}
+
+// Feature: multi-agent-workspaces, Property 29: Tool-Enforced File Locking
+func TestWriteAcquiresTheLockFirstOrFails(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := &book{held: map[string]string{}}
+		guards := map[string]*setup{}
+		for _, a := range []string{"a", "b", "c"} {
+			guards[a] = newGuard(t, policy.Rules{}, func(c *Config) { c.Agent, c.Locker = a, page{b, a} })
+		}
+		name := rapid.SampledFrom([]string{"f", "g", "d/f", "f~", ".g.swp", "f.tmp.1.a"})
+		for range rapid.IntRange(1, 30).Draw(t, "steps") {
+			agent := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "agent")
+			op := rapid.SampledFrom(writeOps[:6]).Draw(t, "op")
+			path := name.Draw(t, "path")
+			key, _ := (&policy.Temps{}).Classify(path)
+			holder, busy := b.held[key]
+			tk, errno := guards[agent].Write(context.Background(), caller, op, file(path))
+			if busy && holder != agent {
+				require.Equal(t, syscall.EBUSY, errno)
+				require.Nil(t, tk)
+				require.Equal(t, holder, b.held[key])
+				continue
+			}
+			require.Zero(t, errno)
+			require.NotNil(t, tk)
+			require.Equal(t, agent, b.held[key], "the write may go on only with the lock held")
+		}
+	})
+}
+
+func TestAsk(t *testing.T) {
+	var asked []Question
+	answer := error(nil)
+	g := newGuard(t, policy.Rules{Ask: []string{"k*"}}, func(c *Config) {
+		c.Asker = func(ctx context.Context, q Question) error {
+			asked = append(asked, q)
+			if answer == nil {
+				return ctx.Err()
+			}
+			return answer
+		}
+	})
+	require.Zero(t, g.Read(t.Context(), caller, fusefs.OpOpenRead, "k1"))
+	_, errno := g.Write(t.Context(), caller, fusefs.OpRename, file("k1"), file("k2"))
+	require.Zero(t, errno)
+	require.Equal(t, []Question{
+		{Agent: "a", Op: "open", Rule: `ask "k*"`, Paths: []string{"k1"}, Pid: 7},
+		{Agent: "a", Op: "rename", Rule: `ask "k*"`, Write: true, Paths: []string{"k1", "k2"}, Pid: 7},
+	}, asked)
+	answer = errors.New("no")
+	require.Equal(t, syscall.EACCES, g.Read(t.Context(), caller, fusefs.OpOpenRead, "k1"))
+	require.Equal(t, CodeNotApproved, g.denials[0].Code)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.Equal(t, syscall.EINTR, g.Read(ctx, caller, fusefs.OpOpenRead, "k1"))
+}
+
+func TestMovingDirectories(t *testing.T) {
+	top := t.TempDir()
+	for _, p := range []string{"plain/a/b", "keys/a/x.pem", "src/gen/x", "big/ask.me"} {
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(top, p)), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(top, p), nil, 0o600))
+	}
+	require.NoError(t, os.Symlink("/etc", filepath.Join(top, "plain/link")))
+	root, err := os.Open(top)
+	require.NoError(t, err)
+	defer root.Close()
+	for _, tc := range []struct {
+		name     string
+		rules    policy.Rules
+		op       fusefs.Op
+		from, to string
+		want     syscall.Errno
+	}{
+		{"no rules", policy.Rules{}, fusefs.OpRename, "plain", "moved", 0},
+		{"nothing denied in it", policy.Rules{Deny: []string{"*.pem"}}, fusefs.OpRename, "plain", "moved", 0},
+		{"something denied in it", policy.Rules{Deny: []string{"*.pem"}}, fusefs.OpRename, "keys", "moved", syscall.EACCES},
+		{"something would be denied there", policy.Rules{Deny: []string{"moved/a/b"}}, fusefs.OpRename, "plain", "moved", syscall.EACCES},
+		{"something hidden in it", policy.Rules{Hide: []string{"x.pem"}}, fusefs.OpRename, "keys", "moved", syscall.ENOENT},
+		{"something to ask about", policy.Rules{Ask: []string{"ask.me"}}, fusefs.OpRename, "big", "moved", syscall.EACCES},
+		{"exchange looks at both", policy.Rules{Deny: []string{"*.pem"}}, fusefs.OpExchange, "plain", "keys", syscall.EACCES},
+		{"into a narrower place", policy.Rules{Write: []string{"src/**", "plain/**", "!src/a"}}, fusefs.OpRename, "plain", "src/plain", 0},
+		{"out of what may be written", policy.Rules{Write: []string{"src/**"}}, fusefs.OpRename, "src/gen", "gen", syscall.EACCES},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			g := newGuard(t, tc.rules, func(c *Config) { c.RootFD = int(root.Fd()) })
+			defer func() { require.NoError(t, g.Close()) }()
+			tgt := func(p string) fusefs.Target { return fusefs.Target{Path: p, Dir: true, Tree: true} }
+			_, errno := g.Write(t.Context(), caller, tc.op, tgt(tc.from), tgt(tc.to))
+			require.Equal(t, tc.want, errno)
+		})
+	}
+	t.Run("unproven without a listing", func(t *testing.T) {
+		g := newGuard(t, policy.Rules{Deny: []string{"*.pem"}})
+		_, errno := g.Write(t.Context(), caller, fusefs.OpRename, fusefs.Target{Path: "plain", Dir: true, Tree: true}, fusefs.Target{Path: "x", Dir: true, Tree: true})
+		require.Equal(t, syscall.EACCES, errno)
+	})
+}
+
+func TestQuota(t *testing.T) {
+	g := newGuard(t, policy.Rules{}, func(c *Config) { c.Quota = func(fusefs.Op) bool { return false } })
+	_, errno := g.Write(t.Context(), caller, fusefs.OpCreate, file("a"))
+	require.Equal(t, syscall.EDQUOT, errno)
+	_, errno = g.Write(t.Context(), caller, fusefs.OpUnlink, file("a"))
+	require.Zero(t, errno, "what makes room is allowed")
+}
+
+// The averages and counters of seed 002: they follow the formula, and counts
+// never decrease.
+func TestCounters(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := newGuard(t, policy.Rules{})
+		var reads, writes, avgR, avgW int64
+		for range rapid.IntRange(1, 50).Draw(t, "n") {
+			write, ns := rapid.Bool().Draw(t, "write"), rapid.Int64Range(0, 1e9).Draw(t, "ns")
+			g.Count(fusefs.OpCreate, write, syscall.Errno(rapid.IntRange(0, 2).Draw(t, "errno")), ns)
+			if write {
+				writes, avgW = writes+1, (avgW*9+ns)/10
+			} else {
+				reads, avgR = reads+1, (avgR*9+ns)/10
+			}
+			s := g.Stats()
+			require.Equal(t, []int64{reads, writes, avgR, avgW}, []int64{s.ReadCount, s.WriteCount, s.AvgReadLatency, s.AvgWriteLatency})
+		}
+	})
+}
+
+func TestDenialsAreLimited(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	g := newGuard(t, policy.Rules{Deny: []string{"*"}}, func(c *Config) { c.Now = func() time.Time { return now } })
+	for range 1000 {
+		g.Read(t.Context(), caller, fusefs.OpOpenRead, "same")
+	}
+	require.Len(t, g.denials, 1)
+	for i := range 1000 {
+		g.Read(t.Context(), caller, fusefs.OpOpenRead, fmt.Sprint(i))
+	}
+	require.Len(t, g.denials, limitBurst)
+	now = now.Add(time.Minute)
+	g.Read(t.Context(), caller, fusefs.OpOpenRead, "same")
+	require.Len(t, g.denials, limitBurst+1)
+	st := g.Stats()
+	require.EqualValues(t, 2001, st.ReadDenied)
+	require.EqualValues(t, 2001-limitBurst-1, st.Suppressed)
+}
+
+func TestSetPolicyHoldsFromTheNextCall(t *testing.T) {
+	g := newGuard(t, policy.Rules{})
+	_, errno := g.Write(t.Context(), caller, fusefs.OpCreate, file("a"))
+	require.Zero(t, errno)
+	set, err := policy.Compile(policy.Rules{Read: []string{"**"}})
+	require.NoError(t, err)
+	g.SetPolicy(set)
+	_, errno = g.Write(t.Context(), caller, fusefs.OpCreate, file("a"))
+	require.Equal(t, syscall.EACCES, errno)
+}
+
+func TestNewRefusesGaps(t *testing.T) {
+	set, err := policy.Compile(policy.Rules{})
+	require.NoError(t, err)
+	l := page{&book{}, "a"}
+	for _, c := range []Config{{Locker: l}, {Agent: "a"}} {
+		_, err := New(c, set)
+		require.ErrorIs(t, err, ErrConfig)
+	}
+	_, err = New(Config{Agent: "a", Locker: l}, nil)
+	require.ErrorIs(t, err, ErrConfig)
+	_, err = New(Config{Agent: "a", Locker: l, Exempt: []string{"["}}, set)
+	require.ErrorContains(t, err, "exempt[0]")
+}
+
+func TestXattr(t *testing.T) {
+	g := newGuard(t, policy.Rules{Read: []string{"a"}}, func(c *Config) {
+		c.LeaseInfo = func(p string) (string, bool) { return "bob", p == "a" }
+	})
+	v, ok := g.Xattr("a", "user.polis.lease")
+	require.True(t, ok)
+	require.Equal(t, "bob", string(v))
+	v, ok = g.Xattr("a", "user.polis.policy")
+	require.True(t, ok)
+	require.Equal(t, `read=allow write=deny read "a"`, string(v))
+	_, ok = g.Xattr("b", "user.polis.lease")
+	require.False(t, ok)
+}
+
+func TestWhy(t *testing.T) {
+	now := time.Date(2024, 5, 1, 12, 0, 30, 0, time.UTC)
+	w := NewWhy(func() time.Time { return now })
+	require.Equal(t, "Nothing was refused.\n", string(w.Text()))
+	require.Equal(t, "[]\n", string(w.JSON()))
+	for i := range 70 {
+		w.Add(Denial{Time: now, Op: "open", Path: fmt.Sprint("p", i), Code: CodeUndeclaredRead, Errno: "EACCES"})
+	}
+	w.Add(Denial{Time: now, Op: "open-write", Path: "a\nb", Code: CodeFileLocked, Errno: "EBUSY", Holder: "bob", Since: now.Add(-12 * time.Second), Hint: "wait"})
+	require.Len(t, w.Entries(), WhySize)
+	text := string(w.Text())
+	require.True(t, strings.HasPrefix(text, "12:00:30  open-write of \"a\\nb\" was refused: FILE_LOCKED (EBUSY)\n"+
+		"  held by:   bob, since 12:00:18 (12s ago)\n  do next:   wait\n\n12:00:30  open of p69"), text)
+	var back []Denial
+	require.NoError(t, json.Unmarshal(w.JSON(), &back))
+	require.Equal(t, w.Entries(), back)
+}
