@@ -293,10 +293,7 @@ func (d *daemon) refused(code api.Code, args ...string) api.Error {
 		api.Error
 		Err *api.Error `json:"error"`
 	}
-	text := r.stderr
-	if strings.TrimSpace(text) == "" {
-		text = r.stdout
-	}
+	text := r.stderr[strings.LastIndex(strings.TrimSpace(r.stderr), "\n")+1:] // progress may come before
 	require.NoError(d.t, json.Unmarshal([]byte(text), &e), "polisctl %s: %s", strings.Join(args, " "), r)
 	if e.Err != nil {
 		e.Error = *e.Err

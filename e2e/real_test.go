@@ -55,7 +55,7 @@ func TestRealPrograms(t *testing.T) {
 	d.up()
 	d.add("alice", "--memory", "1024")
 	for _, c := range []struct{ name, needs, script string }{
-		{"ripgrep and find", "rg", "rg -q three && test $(find . -name '*.txt' -not -path './.git/*' | wc -l) -ge 4"},
+		{"ripgrep and find", "rg", "rg -q three . && test $(find . -name '*.txt' -not -path './.git/*' | wc -l) -ge 4"},
 		{"sqlite in WAL mode", "sqlite3", `sqlite3 data.db 'pragma journal_mode=wal; create table t(x); insert into t values (1),(2); select sum(x) from t;' | grep -qx 3
 for i in 1 2 3 4; do sqlite3 -cmd '.timeout 20000' data.db "with recursive c(n) as (select 1 union all select n+1 from c where n<200) insert into t select n from c;" & done; wait
 sqlite3 data.db 'pragma integrity_check; select count(*) from t;' | tr '\n' ' ' | grep -q 'ok 802'`},
