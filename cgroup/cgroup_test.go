@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -277,6 +278,64 @@ func TestRemoveIfEmptyKeepsWhatIsUsed(t *testing.T) {
 	require.True(t, g.Exists())
 	require.NoError(t, g.Kill(t.Context()))
 	require.Eventually(t, func() bool { return g.RemoveIfEmpty() == nil && !g.Exists() }, 5*time.Second, 5*time.Millisecond)
+}
+
+func TestPruneTakesOnlyEmptyGroupsThatAreNotSystemds(t *testing.T) {
+	h := needRoot(t)
+	base := fmt.Sprintf("/polis-test-%d-prune", os.Getpid())
+	named := func(p string) *Group {
+		g, err := h.Group(base + p)
+		require.NoError(t, err)
+		return g
+	}
+	t.Cleanup(func() {
+		require.NoError(t, named("").Kill(context.Background()))
+		require.NoError(t, named("").Remove(context.Background()))
+	})
+	one, two, below := named("/a/one"), named("/a/two"), named("/polis.slice/x.service/sandbox")
+	for _, g := range []*Group{one, two, below} {
+		require.NoError(t, g.Ensure(Limits{}))
+	}
+	require.NoError(t, one.Remove(t.Context()))
+	require.NoError(t, one.Prune())
+	require.True(t, named("/a").Exists(), "two is there")
+	require.NoError(t, two.Remove(t.Context()))
+	require.NoError(t, two.Prune())
+	require.False(t, named("/a").Exists())
+	require.True(t, named("").Exists())
+
+	require.NoError(t, below.Remove(t.Context()))
+	require.NoError(t, below.Prune())
+	for _, hier := range h.hierarchies {
+		_, err := os.Stat(named("/polis.slice/x.service").dir(hier))
+		require.Equal(t, hier.systemd(), err == nil, hier.root)
+	}
+}
+
+func TestEnsureAndPruneOfNeighbours(t *testing.T) {
+	h := needRoot(t)
+	base := fmt.Sprintf("/polis-test-%d-race", os.Getpid())
+	var wg sync.WaitGroup
+	for i := range 4 {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			g, err := h.Group(fmt.Sprintf("%s/n%d", base, i))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			for range 20 {
+				if err := errors.Join(g.Ensure(Limits{}), g.Remove(t.Context()), g.Prune()); err != nil {
+					t.Error(err)
+				}
+			}
+		}()
+	}
+	wg.Wait()
+	g, err := h.Group(base)
+	require.NoError(t, err)
+	require.False(t, g.Exists())
 }
 
 // Feature: multi-agent-workspaces, Property 28: memory limit enforcement

@@ -84,7 +84,12 @@ func (g *Group) Exists() bool { return len(g.dirs()) > 0 }
 // for [Group.Remove].
 func (g *Group) Ensure(l Limits) error {
 	for _, hier := range g.host.hierarchies {
-		if err := g.mkdir(hier, l); err != nil {
+		err := g.mkdir(hier, l)
+		// A neighbour's Prune may take an empty parent away on the way down.
+		for try := 0; gone(err) && try < 10; try++ {
+			err = g.mkdir(hier, l)
+		}
+		if err != nil {
 			return fmt.Errorf("make cgroup %s: %w", g.Path, err)
 		}
 	}
@@ -185,6 +190,41 @@ func (g *Group) RemoveIfEmpty() error {
 		return fmt.Errorf("remove cgroup %s: %w", g.Path, err)
 	}
 	return nil
+}
+
+// Prune removes the groups above this one that are empty, up to the first that
+// is in use: the parent of the agents' groups goes with the last of them.
+// Groups that systemd made for its units are systemd's to remove, and it
+// remembers having made them; in hierarchies it does not manage Ensure made
+// their like, and those go.
+func (g *Group) Prune() error {
+	for _, hier := range g.host.hierarchies {
+		for p := path.Dir(g.Path); p != "/"; p = path.Dir(p) {
+			if hier.systemd() && unit(path.Base(p)) {
+				break
+			}
+			err := unix.Rmdir(filepath.Join(hier.root, p))
+			if errors.Is(err, unix.EBUSY) || errors.Is(err, unix.ENOTEMPTY) {
+				break
+			}
+			if err != nil && !gone(err) {
+				return fmt.Errorf("remove cgroup %s: %w", p, err)
+			}
+		}
+	}
+	return nil
+}
+
+// systemd says whether systemd, where it runs, manages the hierarchy.
+func (h hierarchy) systemd() bool {
+	return h.v2 || slices.ContainsFunc(h.controllers, func(c string) bool {
+		return slices.Contains([]string{"name=systemd", "cpu", "cpuacct", "blkio", "memory", "devices", "pids"}, c)
+	})
+}
+
+// unit says whether a group has the name of a systemd unit.
+func unit(name string) bool {
+	return slices.Contains([]string{".slice", ".service", ".scope", ".socket", ".mount"}, path.Ext(name))
 }
 
 // removeTree removes a directory of a cgroup file system: only directories can

@@ -177,10 +177,16 @@ func within(dir, p string) bool {
 // env is the environment a process starts with: the sandbox's, then the
 // process's own, of which the last of a name wins.
 func (c *Config) env(extra []string) []string {
+	// Memory counts against the limit, and /tmp is memory: what asks where to put
+	// large things is told the disk.
+	tmp := "/tmp"
+	if c.ScratchDir != "" {
+		tmp = scratchPath
+	}
 	base := []string{
 		"PATH=" + path.Join(c.Home, ".local/bin") + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-		"HOME=" + c.Home, "USER=" + c.User, "LOGNAME=" + c.User, "SHELL=/bin/sh",
-		"TMPDIR=/tmp", "XDG_RUNTIME_DIR=" + c.runtimeDir(), "LANG=C.UTF-8",
+		"HOME=" + c.Home, "USER=" + c.User, "LOGNAME=" + c.User, "SHELL=" + shell(),
+		"TMPDIR=" + tmp, "XDG_RUNTIME_DIR=" + c.runtimeDir(), "LANG=C.UTF-8",
 	}
 	var out []string
 	at := make(map[string]int)

@@ -103,11 +103,7 @@ func followLinks(p string) (string, bool) {
 // passwdFor returns the host's user list with the line for uid as the sandbox
 // needs it: programs ask for the home directory by number.
 func passwdFor(host []byte, user string, uid, gid int, home string) []byte {
-	shell := "/bin/bash"
-	if _, err := os.Stat(shell); err != nil {
-		shell = "/bin/sh"
-	}
-	own := fmt.Sprintf("%s:x:%d:%d:%s:%s:%s\n", user, uid, gid, user, home, shell)
+	own := fmt.Sprintf("%s:x:%d:%d:%s:%s:%s\n", user, uid, gid, user, home, shell())
 	var out bytes.Buffer
 	done := false
 	scan := bufio.NewScanner(bytes.NewReader(host))
@@ -126,6 +122,14 @@ func passwdFor(host []byte, user string, uid, gid int, home string) []byte {
 		out.WriteString(own)
 	}
 	return out.Bytes()
+}
+
+// shell is the user's: the better of what the host has.
+func shell() string {
+	if _, err := os.Stat("/bin/bash"); err == nil {
+		return "/bin/bash"
+	}
+	return "/bin/sh"
 }
 
 // groupFor returns the host's group list, with gid in it.

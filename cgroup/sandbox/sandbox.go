@@ -254,7 +254,8 @@ func (s *Sandbox) Kill(ctx context.Context) error {
 }
 
 // Destroy kills everything inside, however it was started, and removes the
-// control group, the root directory and the state. It can be called again
+// control group (and the groups above it that are then empty), the root
+// directory and the state. It can be called again
 // after an error, and then goes on. Wait of every process returns before it.
 func (s *Sandbox) Destroy(ctx context.Context) error {
 	s.mu.Lock()
@@ -316,7 +317,7 @@ func Cleanup(ctx context.Context, stateDir, id, rootfsDir, cgroupPath string) er
 		return fmt.Errorf("clean up sandbox: %w: %w", ErrCgroup, err)
 	}
 	var errs []error
-	if err := group.Remove(ctx); err != nil {
+	if err := errors.Join(group.Remove(ctx), group.Prune()); err != nil {
 		errs = append(errs, fmt.Errorf("%w: %w", ErrCgroup, err))
 	}
 	if err := removeRootfs(rootfsDir); err != nil {

@@ -45,6 +45,8 @@ func TestProcessesAreUnprivileged(t *testing.T) {
 	require.Equal(t, "1", field("NoNewPrivs"))
 	require.Equal(t, "2", field("Seccomp"))
 
+	require.Equal(t, "300", sh(t, s, "cat /proc/self/oom_score_adj"))
+
 	// Process 1 is no exception.
 	status = hostStatus(t, s.InitPid())
 	require.Equal(t, uid, strings.Fields(field("Uid"))[0])
