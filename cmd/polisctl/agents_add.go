@@ -90,7 +90,7 @@ agent's role decides what it may read and write. Deny beats write beats read.`,
 // request checks the flags and makes the request of them.
 func (f *addFlags) request(name string, command []string) (api.AddRequest, error) {
 	req := api.AddRequest{Name: name, BaseType: f.base, Workspace: f.workspace, Branch: f.branch, Role: f.role, Command: command}
-	if err := checkAgents(name); err != nil {
+	if err := api.CheckName(name); err != nil {
 		return req, err
 	}
 	if req.BaseType == "" {

@@ -165,6 +165,8 @@ func (a *app) enter(cmd *cobra.Command, name string, tty ttyFlags, req wire.Exec
 			req.Env = append([]string{"TERM=" + term}, req.Env...)
 		}
 	}
+	sigs, stop := catchSignals()
+	defer stop()
 	var remote *client.Session
 	err = a.call(cmd, shortCall, func(ctx context.Context, c *client.Client) error {
 		remote, err = open(c, ctx, name, req)
@@ -173,7 +175,7 @@ func (a *app) enter(cmd *cobra.Command, name string, tty ttyFlags, req wire.Exec
 	if err != nil {
 		return err
 	}
-	s := &session{a: a, remote: remote, tty: req.TTY, stdin: req.Stdin, attach: len(req.Command) == 0}
+	s := &session{a: a, remote: remote, tty: req.TTY, stdin: req.Stdin, attach: len(req.Command) == 0, sigs: sigs}
 	code, err := s.run()
 	switch {
 	case err != nil:

@@ -274,7 +274,7 @@ func (f *fake) with(fn func(http.ResponseWriter, *http.Request, api.Agent)) http
 }
 
 // lines answers a long call in the form the client asked for.
-func lines(w http.ResponseWriter, r *http.Request, status int, steps []string, result any, failed *api.Error) {
+func lines(w http.ResponseWriter, r *http.Request, status int, steps []string, pause time.Duration, result any, failed *api.Error) {
 	if r.Header.Get("Accept") != "application/x-ndjson" {
 		if failed != nil {
 			refuse(w, failed)
@@ -287,6 +287,8 @@ func lines(w http.ResponseWriter, r *http.Request, status int, steps []string, r
 	enc := json.NewEncoder(w)
 	for _, s := range steps {
 		_ = enc.Encode(map[string]string{"progress": s})
+		_ = http.NewResponseController(w).Flush()
+		time.Sleep(pause)
 	}
 	if failed != nil {
 		_ = enc.Encode(map[string]any{"error": failed})
@@ -303,7 +305,7 @@ func (f *fake) up(w http.ResponseWriter, r *http.Request) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	lines(w, r, 200, []string{"copying objects", "writing state"}, api.UpResponse{Workspace: f.workspace(), Created: true}, failed)
+	lines(w, r, 200, []string{"copying objects", "writing state"}, 0, api.UpResponse{Workspace: f.workspace(), Created: true}, failed)
 }
 
 func (f *fake) add(w http.ResponseWriter, r *http.Request) {
@@ -319,7 +321,11 @@ func (f *fake) add(w http.ResponseWriter, r *http.Request) {
 	default:
 		f.agents[req.Name] = f.agent(req)
 	}
-	lines(w, r, 201, []string{"creating worktree", "starting sandbox"}, f.agents[req.Name], failed)
+	var pause time.Duration
+	if req.Role == "slow" {
+		pause = 600 * time.Millisecond
+	}
+	lines(w, r, 201, []string{"creating worktree", "starting sandbox"}, pause, f.agents[req.Name], failed)
 }
 
 func (f *fake) remove(w http.ResponseWriter, r *http.Request, g api.Agent) {

@@ -183,3 +183,22 @@ func TestInputThatNobodyReadsDoesNotHold(t *testing.T) {
 	}
 	require.NoError(t, cmd.Run())
 }
+
+func TestReaderThatGoesAwayEndsTheCommand(t *testing.T) {
+	f := newFake(t)
+	self, err := os.Executable()
+	require.NoError(t, err)
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	cmd := &exec.Cmd{
+		Path: self, Args: []string{"polisctl", "agents", "exec", "-n", "claude", "yes"},
+		Env: append(os.Environ(), "POLIS_SOCKET="+f.socket, "GORACE="+noRaceSleep), Stdout: w,
+	}
+	require.NoError(t, cmd.Start())
+	w.Close()
+	_, err = r.Read(make([]byte, 10))
+	require.NoError(t, err)
+	r.Close()
+	_ = cmd.Wait()
+	require.Equal(t, syscall.SIGPIPE, cmd.ProcessState.Sys().(syscall.WaitStatus).Signal())
+}

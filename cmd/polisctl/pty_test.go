@@ -42,7 +42,7 @@ func startOnTerminal(t *testing.T, f *fake, args ...string) *onTerminal {
 	c := &onTerminal{t: t, tty: master, sub: sub, eof: make(chan struct{})}
 	c.cmd = &exec.Cmd{
 		Path: self, Args: append([]string{"polisctl"}, args...),
-		Env:   append(os.Environ(), "POLIS_SOCKET="+f.socket, "TERM=xterm-test", "NO_COLOR=", "GORACE="+noRaceSleep),
+		Env:   append(os.Environ(), "POLIS_SOCKET="+f.socket, "TERM=xterm-test", "NO_COLOR="+os.Getenv("POLIS_TEST_NO_COLOR"), "GORACE="+noRaceSleep),
 		Stdin: sub, Stdout: sub, Stderr: sub,
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Setctty: true},
 	}
@@ -259,6 +259,22 @@ func TestTablesAreColouredOnTerminalsOnly(t *testing.T) {
 	c.sees("\x1b[31mError\x1b[0m")
 	c.sees(`claude: OOM\x1b[2J`)
 	require.NotContains(t, c.text(), "\x1b[2J")
+}
+
+func TestColoursCanBeSwitchedOff(t *testing.T) {
+	t.Setenv("POLIS_TEST_NO_COLOR", "1")
+	c := startOnTerminal(t, newFake(t), "agents", "list")
+	require.Equal(t, 0, c.ends())
+	c.sees("claude")
+	require.NotContains(t, c.text(), "\x1b[")
+}
+
+func TestLongCallsSpinOnTerminals(t *testing.T) {
+	c := startOnTerminal(t, newFake(t), "agents", "add", "slow", "--base", "custom", "--role", "slow")
+	c.sees(" starting sandbox")
+	require.Equal(t, 0, c.ends())
+	c.sees("\r\x1b[Kagent slow is Idle\r\n") // the turning line is gone
+	require.Contains(t, c.text(), "/ creating worktree")
 }
 
 func TestWatchRedrawsUntilInterrupted(t *testing.T) {

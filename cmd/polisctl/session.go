@@ -22,6 +22,15 @@ const (
 	leaveAfter = 2 * time.Second
 )
 
+// catchSignals collects the signals a session passes on. It must be called
+// before the command is started: a signal that comes while it starts is the
+// command's too.
+func catchSignals() (sigs <-chan os.Signal, stop func()) {
+	c := make(chan os.Signal, 16)
+	signal.Notify(c, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGWINCH, syscall.SIGCONT)
+	return c, func() { signal.Stop(c) }
+}
+
 // errDetached ends a session that goes on without this client.
 var errDetached = errors.New("detached")
 
@@ -32,6 +41,7 @@ type session struct {
 	tty    bool // the command has a terminal
 	stdin  bool // input is sent
 	attach bool // the command is the agent's own: it must outlive this client
+	sigs   <-chan os.Signal
 	raw    *rawTerminal
 	cancel context.CancelCauseFunc
 }
@@ -45,9 +55,6 @@ func (s *session) run() (code int, err error) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	s.cancel = cancel
-	sigs := make(chan os.Signal, 16)
-	signal.Notify(sigs, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGWINCH, syscall.SIGCONT)
-	defer signal.Stop(sigs)
 
 	if s.tty && s.stdin && isTerminal(s.a.stdin) {
 		if s.raw, err = makeRaw(s.a.stdin); err != nil {
@@ -71,7 +78,7 @@ func (s *session) run() (code int, err error) {
 	}()
 	wg.Go(func() {
 		defer s.raw.onPanic()
-		s.signals(sigs, done)
+		s.signals(done)
 	})
 	if s.stdin {
 		wg.Go(func() {
@@ -162,7 +169,7 @@ func (s *session) endInput(last byte) {
 }
 
 // signals passes on what this process is sent.
-func (s *session) signals(sigs <-chan os.Signal, done <-chan struct{}) {
+func (s *session) signals(done <-chan struct{}) {
 	var leave <-chan time.Time
 	var last syscall.Signal
 	ending := 0
@@ -173,7 +180,7 @@ func (s *session) signals(sigs <-chan os.Signal, done <-chan struct{}) {
 		case <-leave:
 			s.cancel(interrupt{last})
 			return
-		case got := <-sigs:
+		case got := <-s.sigs:
 			sig, ok := got.(syscall.Signal)
 			if !ok {
 				continue

@@ -49,11 +49,13 @@ func checkWord(field, value string, max int) error {
 	return nil
 }
 
-// checkAgents checks the names of agents.
+// checkAgents checks the names of agents that should exist. No agent has a
+// name that is not valid, so such a name is that of no agent.
 func checkAgents(names ...string) error {
 	for _, n := range names {
 		if err := api.CheckName(n); err != nil {
-			return err
+			return api.Errorf(api.CodeAgentNotFound, "there is no agent %q, and none can have that name", clean(api.Shorten(n, 64))).
+				WithHint("polisctl agents list")
 		}
 	}
 	return nil
