@@ -3,6 +3,7 @@ package fusefs
 import (
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"log/slog"
 	"path/filepath"
 	"sync"
@@ -72,6 +73,7 @@ type FS struct {
 	tree  *tree
 	dirs  *dirCache
 	files handleTable
+	lists dirLists
 
 	granted  atomic.Bool // the kernel offered passthrough
 	ptFault  atomic.Bool // registering failed for good
@@ -121,6 +123,7 @@ func New(cfg Config) (*FS, error) {
 		limit = int(min(rl.Cur, 1<<20)) * 3 / 4
 	}
 	fs.files.init(limit)
+	fs.lists.seed = maphash.MakeSeed()
 	n := cfg.DirDescriptors
 	if n <= 0 {
 		n = dirDescriptors

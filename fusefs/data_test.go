@@ -200,6 +200,58 @@ func TestTooManyOpenFilesAreTheCallersProblem(t *testing.T) {
 	require.Eventually(t, func() bool { return openClose(v.in("f"), unix.O_RDWR, 0) == nil }, 5*time.Second, time.Millisecond)
 }
 
+// Names that stay are listed exactly once, however much comes and goes while
+// the directory is read.
+func TestListingsAreSteadyUnderChange(t *testing.T) {
+	for name, opt := range map[string]func(*Config){"kept": func(*Config) {}, "nothing cached": func(c *Config) { c.Timeout = -1 }} {
+		t.Run(name, func(t *testing.T) {
+			v := mountView(t, opt)
+			const stay = 1500
+			for i := range stay {
+				write(t, v.raw(fmt.Sprint("stay", i)), "")
+			}
+			stop := make(chan struct{})
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				for i := 0; ; i++ {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					p := v.in(fmt.Sprint("come", i%50))
+					_ = os.WriteFile(p, nil, 0o644)
+					_ = os.Remove(p)
+				}
+			})
+			for range 10 {
+				seen := map[string]int{}
+				d, err := os.Open(v.mnt)
+				require.NoError(t, err)
+				for {
+					names, err := d.Readdirnames(7)
+					for _, n := range names {
+						seen[n]++
+					}
+					if err != nil {
+						break
+					}
+				}
+				require.NoError(t, d.Close())
+				for i := range stay {
+					require.Equal(t, 1, seen[fmt.Sprint("stay", i)])
+				}
+			}
+			close(stop)
+			wg.Wait()
+			require.NoError(t, os.RemoveAll(v.in("x")))
+			es, err := os.ReadDir(v.mnt)
+			require.NoError(t, err)
+			require.Len(t, es, stay)
+		})
+	}
+}
+
 // Everybody works in one tree at once; what the view says at the end is what
 // the disk says.
 func TestManyWorkersAtOnce(t *testing.T) {

@@ -13,7 +13,6 @@ type handle struct {
 	fd       int
 	writable bool   // opened for writing or truncated by the open
 	ticket   Ticket // of a writable open, given back at RELEASE
-	dir      *dirStream
 }
 
 // handleTable gives open files their numbers and bounds how many there are.

@@ -59,6 +59,7 @@ func (fs *FS) Forget(id, count uint64) {
 	}
 	if n.isDir() {
 		fs.dirs.drop(n, len(fs.roots))
+		fs.lists.drop(n.id)
 	}
 	fs.unpin(n)
 	fs.dropBacking(n)

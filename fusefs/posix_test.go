@@ -15,7 +15,6 @@ func TestPosix(t *testing.T) {
 		"hybrid":         func(*Config) {},
 		"server only":    func(c *Config) { c.NoPassthrough = true },
 		"nothing cached": func(c *Config) { c.Timeout = -1 },
-		"one dir fd":     func(c *Config) { c.DirDescriptors = 1 },
 	}
 	for mode, opt := range modes {
 		t.Run(mode, func(t *testing.T) {

@@ -1,6 +1,9 @@
 package fusefs
 
 import (
+	"cmp"
+	"hash/maphash"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -8,48 +11,87 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dirStream is one open directory: a snapshot of its visible names, taken when
-// reading starts and again after rewinddir. Offsets are indexes into it.
-type dirStream struct {
-	mu      sync.Mutex
-	entries []fuse.DirEntry
-	loaded  bool
+// Directories are listed without being opened: OPENDIR is answered ENOSYS, and
+// from then on the kernel keeps listings and asks only for those it lacks, so a
+// second walk through a tree costs no request at all. There is no handle to
+// remember a position in; an entry's offset is a hash of its name, and the
+// entries come in the order of their offsets. An offset therefore means the same
+// place whatever is created or removed meanwhile, and in whichever root.
+
+// listings bounds the directories whose names are kept between two requests of
+// one walk. They are only a cache: the names can always be read again.
+const listings = 64
+
+// dirLists keeps the names of directories that are being read.
+type dirLists struct {
+	seed maphash.Seed
+	mu   sync.Mutex
+	m    map[uint64][]fuse.DirEntry
 }
 
-// OpenDir opens a directory for listing.
-func (fs *FS) OpenDir(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
-	n := fs.tree.get(in.NodeId)
-	if n == nil {
-		return status(syscall.ESTALE)
+func (l *dirLists) get(id uint64) []fuse.DirEntry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.m[id]
+}
+
+func (l *dirLists) put(id uint64, entries []fuse.DirEntry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.m == nil {
+		l.m = map[uint64][]fuse.DirEntry{}
 	}
-	if !n.isDir() {
-		return fuse.ENOTDIR
+	for old := range l.m {
+		if len(l.m) < listings {
+			break
+		}
+		delete(l.m, old)
 	}
-	e := fs.read(cancel, &in.InHeader, OpReaddir, n, func(string) syscall.Errno { return 0 })
-	if e != 0 {
-		return status(e)
+	l.m[id] = entries
+}
+
+func (l *dirLists) drop(id uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.m, id)
+}
+
+// offset is the offset after an entry: 1 and 2 for the directory itself and its
+// parent, for others 61 bits of a hash over the name. The hash has a secret, so
+// that nobody can make two names of one offset.
+func (l *dirLists) offset(name string) uint64 {
+	switch name {
+	case ".":
+		return 1
+	case "..":
+		return 2
 	}
-	if e := fs.files.reserve(); e != 0 {
-		return status(e)
-	}
-	out.Fh = fs.files.add(&handle{node: n, fd: -1, dir: &dirStream{}})
+	return maphash.String(l.seed, name)>>3 | 1<<8
+}
+
+// OpenDir is not implemented where the kernel may keep what it is told; see
+// above. Elsewhere an empty answer makes it forget the listing at every open.
+func (fs *FS) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, _ *fuse.OpenOut) fuse.Status {
 	if fs.timeout > 0 {
-		out.OpenFlags = fuse.FOPEN_CACHE_DIR | fuse.FOPEN_KEEP_CACHE
+		return fuse.ENOSYS
+	}
+	if n := fs.tree.get(in.NodeId); n == nil || !n.isDir() {
+		return status(syscall.ESTALE)
 	}
 	return fuse.OK
 }
 
-// ReleaseDir ends a listing.
-func (fs *FS) ReleaseDir(in *fuse.ReleaseIn) { fs.files.take(in.Fh) }
+// ReleaseDir has nothing to give back.
+func (fs *FS) ReleaseDir(*fuse.ReleaseIn) {}
 
 // ReadDir lists names.
-func (fs *FS) ReadDir(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
-	return fs.list(in, func(_ *node, e fuse.DirEntry) bool { return out.AddDirEntry(e) })
+func (fs *FS) ReadDir(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
+	return fs.list(cancel, in, func(_ *node, e fuse.DirEntry) bool { return out.AddDirEntry(e) })
 }
 
 // ReadDirPlus lists names with their attributes; each counts as a look-up.
-func (fs *FS) ReadDirPlus(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
-	return fs.list(in, func(n *node, e fuse.DirEntry) bool {
+func (fs *FS) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
+	return fs.list(cancel, in, func(n *node, e fuse.DirEntry) bool {
 		slot := out.AddDirLookupEntry(e)
 		if slot == nil {
 			return false
@@ -64,39 +106,45 @@ func (fs *FS) ReadDirPlus(_ <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntry
 	})
 }
 
-func (fs *FS) list(in *fuse.ReadIn, add func(*node, fuse.DirEntry) bool) fuse.Status {
-	h := fs.files.get(in.Fh)
-	if h == nil || h.dir == nil {
-		return fuse.EBADF
+func (fs *FS) list(cancel <-chan struct{}, in *fuse.ReadIn, add func(*node, fuse.DirEntry) bool) fuse.Status {
+	n := fs.tree.get(in.NodeId)
+	if n == nil {
+		return status(syscall.ESTALE)
 	}
-	fs.ns.RLock()
-	defer fs.ns.RUnlock()
-	h.dir.mu.Lock()
-	defer h.dir.mu.Unlock()
-	if in.Offset == 0 || !h.dir.loaded {
-		entries, e := fs.snapshot(h.node)
-		if e != 0 {
-			return status(e)
+	if !n.isDir() {
+		return fuse.ENOTDIR
+	}
+	return status(fs.read(cancel, &in.InHeader, OpReaddir, n, func(string) syscall.Errno {
+		entries := fs.lists.get(n.id)
+		if in.Offset == 0 || entries == nil {
+			var e syscall.Errno
+			if entries, e = fs.snapshot(n); e != 0 {
+				return e
+			}
+			fs.lists.put(n.id, entries)
 		}
-		h.dir.entries, h.dir.loaded = entries, true
-	}
-	for i := in.Offset; i < uint64(len(h.dir.entries)); i++ {
-		e := h.dir.entries[i]
-		e.Off = i + 1
-		if !add(h.node, e) {
-			break
+		at, _ := slices.BinarySearchFunc(entries, in.Offset+1, func(e fuse.DirEntry, off uint64) int { return cmp.Compare(e.Off, off) })
+		if at == len(entries) {
+			fs.lists.drop(n.id) // the end: this walk is over
+			return 0
 		}
-	}
-	return fuse.OK
+		for _, e := range entries[at:] {
+			if !add(n, e) {
+				break
+			}
+		}
+		return 0
+	}))
 }
 
 // snapshot reads the names of a directory, merged over the roots: a name is
-// shown if it exists in the root it is routed to and the guard shows it.
+// shown if it exists in the root it is routed to and the guard shows it. They
+// are sorted by offset.
 func (fs *FS) snapshot(n *node) ([]fuse.DirEntry, syscall.Errno) {
 	self := n.key.ino
 	entries := []fuse.DirEntry{
-		{Name: ".", Ino: self, Mode: unix.S_IFDIR},
-		{Name: "..", Ino: self, Mode: unix.S_IFDIR},
+		{Name: ".", Ino: self, Mode: unix.S_IFDIR, Off: fs.lists.offset(".")},
+		{Name: "..", Ino: self, Mode: unix.S_IFDIR, Off: fs.lists.offset("..")},
 	}
 	path := fs.tree.path(n)
 	for root := range fs.roots {
@@ -124,10 +172,14 @@ func (fs *FS) snapshot(n *node) ([]fuse.DirEntry, syscall.Errno) {
 				p = path + "/" + en.Name
 			}
 			if fs.route(p) == root && fs.guard.Visible(p, en.Mode == unix.S_IFDIR) {
+				en.Off = fs.lists.offset(en.Name)
 				entries = append(entries, en)
 			}
 		}
 	}
+	slices.SortFunc(entries, func(a, b fuse.DirEntry) int {
+		return cmp.Or(cmp.Compare(a.Off, b.Off), cmp.Compare(a.Name, b.Name))
+	})
 	return entries, 0
 }
 
