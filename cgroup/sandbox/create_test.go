@@ -166,6 +166,34 @@ func TestNeighboursOfAProjectAreNotSeen(t *testing.T) {
 	require.NotZero(t, code)
 }
 
+func TestProjectBelowUsrLocalKeepsTheTools(t *testing.T) {
+	cfg := testConfig(t)
+	// Neither exists on the host: only the sandbox has them.
+	cfg.Mounts = []Mount{
+		{Source: t.TempDir(), Dest: "/usr/local/polis-test/project"},
+		{Source: t.TempDir(), Dest: "/etc/polis-test/project"},
+	}
+	s := create(t, cfg)
+	require.Equal(t, "project", sh(t, s, "ls /usr/local/polis-test"))
+	require.Equal(t, "project", sh(t, s, "ls /etc/polis-test"))
+	host, err := os.ReadDir("/usr/local/bin")
+	require.NoError(t, err)
+	require.Len(t, strings.Fields(sh(t, s, "ls -A /usr/local/bin")), len(host))
+	require.Equal(t, "agent", sh(t, s, "id -un"), "the generated list")
+	require.NoDirExists(t, "/usr/local/polis-test")
+	require.NoDirExists(t, "/etc/polis-test")
+}
+
+func TestWithoutDirectoriesOfTheHostEverythingIsInMemory(t *testing.T) {
+	cfg := testConfig(t)
+	cfg.HomeDir, cfg.ScratchDir, cfg.RunDir = "", "", ""
+	s := create(t, cfg)
+	require.Equal(t, "x x x", sh(t, s, "for d in $HOME $TMPDIR /var/tmp; do echo x > $d/f || exit 1; done; echo $(cat $HOME/f $TMPDIR/f /var/tmp/f)"))
+	require.Equal(t, "700 agent", sh(t, s, "stat -c '%a %U' ~"))
+	_, code := run(t, s, "test", "-e", "/run/polis")
+	require.NotZero(t, code)
+}
+
 func TestWhatAnAgentLeftInItsHomeDoesNotLeadOut(t *testing.T) {
 	src := t.TempDir()
 	file := filepath.Join(src, "file")

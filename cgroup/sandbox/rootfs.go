@@ -85,36 +85,53 @@ func (c *Config) hostBinds() ([]string, error) {
 		if !fi.IsDir() {
 			continue
 		}
-		below := slices.ContainsFunc(apart, func(p string) bool { return within(t, p) })
-		if !below {
-			out = append(out, t)
-			continue
-		}
-		entries, err := os.ReadDir(t)
+		binds, err := c.bindsOf(t, apart)
 		if err != nil {
 			return nil, err
 		}
-		for _, e := range entries {
-			p := path.Join(t, e.Name())
-			if slices.ContainsFunc(apart, func(a string) bool { return within(p, a) }) {
-				continue
+		out = append(out, binds...)
+	}
+	return out, nil
+}
+
+// bindsOf lists the binds that show the tree dir without the paths apart.
+func (c *Config) bindsOf(dir string, apart []string) ([]string, error) {
+	leads := func(p string) bool {
+		return slices.ContainsFunc(apart, func(a string) bool { return within(p, a) })
+	}
+	if !leads(dir) {
+		return []string{dir}, nil
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, e := range entries {
+		p := path.Join(dir, e.Name())
+		switch {
+		case p == "/usr/local":
+			// A tree of its own: a project in /usr/local/src must not cost the
+			// agent /usr/local/bin.
+			binds, err := c.bindsOf(p, apart)
+			if err != nil {
+				return nil, err
 			}
-			if e.Type()&fs.ModeSymlink != 0 {
-				target, err := os.Readlink(p)
-				if err != nil {
-					return nil, err
-				}
-				if err := os.MkdirAll(filepath.Join(c.RootfsDir, t), 0o755); err != nil {
-					return nil, err
-				}
-				if err := os.Symlink(target, filepath.Join(c.RootfsDir, p)); err != nil {
-					return nil, err
-				}
-				continue
+			out = append(out, binds...)
+		case leads(p):
+		case e.Type()&fs.ModeSymlink != 0:
+			target, err := os.Readlink(p)
+			if err != nil {
+				return nil, err
 			}
-			if e.IsDir() || e.Type().IsRegular() {
-				out = append(out, p)
+			if err := os.MkdirAll(filepath.Join(c.RootfsDir, dir), 0o755); err != nil {
+				return nil, err
 			}
+			if err := os.Symlink(target, filepath.Join(c.RootfsDir, p)); err != nil {
+				return nil, err
+			}
+		case e.IsDir(), e.Type().IsRegular():
+			out = append(out, p)
 		}
 	}
 	return out, nil
