@@ -26,9 +26,9 @@ func lookupUID(uid int) (*user.User, error) { return user.LookupId(strconv.Itoa(
 func seedHome(spec wire.Spec, a *agent.Agent) error {
 	u, err := lookupUID(a.WS.Owner)
 	if err != nil {
-		return nil //nolint:nilerr // a user without an account has no home
+		return seedIdentity(spec, a) // a user without an account has no home
 	}
-	for _, rel := range append([]string{".gitconfig"}, a.Type.HomeFiles...) {
+	for _, rel := range a.Type.HomeFiles {
 		if !filepath.IsLocal(rel) {
 			return fmt.Errorf("home_files: %q leaves the home directory", rel)
 		}
@@ -36,7 +36,38 @@ func seedHome(spec wire.Spec, a *agent.Agent) error {
 			return err
 		}
 	}
-	return nil
+	return seedIdentity(spec, a)
+}
+
+// seedIdentity makes commits possible where neither the user nor the project
+// says who they are by.
+func seedIdentity(spec wire.Spec, a *agent.Agent) error {
+	root, err := os.OpenRoot(spec.HomeDir)
+	if err != nil {
+		return fmt.Errorf("git identity: %w", err)
+	}
+	defer root.Close()
+	f, err := root.OpenFile(".gitconfig", os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if errors.Is(err, os.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("git identity: %w", err)
+	}
+	name, email := a.Identity.Name, a.Identity.Email
+	if name == "" {
+		name = a.Name()
+	}
+	if email == "" {
+		email = a.Name() + "@polis.invalid"
+	}
+	_, err = fmt.Fprintf(f, "[user]\n\tname = %s\n\temail = %s\n", quoteConfig(name), quoteConfig(email))
+	return errors.Join(err, f.Chown(spec.UID, spec.GID), f.Close())
+}
+
+// quoteConfig quotes a value as git-config(1) reads it.
+func quoteConfig(s string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", " ", "\x00", "").Replace(s) + `"`
 }
 
 // copyHomeFile copies one regular file. Both sides are walked without

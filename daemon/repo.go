@@ -65,16 +65,42 @@ func privateStash(a *agent.Agent) (string, error) {
 }
 
 func (r repo) Save(ctx context.Context, a *agent.Agent) (string, error) {
+	t, err := r.save(ctx, a)
+	return t.Ref, err
+}
+
+func (r repo) save(ctx context.Context, a *agent.Agent) (worktree.TrashRef, error) {
 	opt := worktree.SaveOptions{Branch: a.Kept.Branch}
 	stash, err := privateStash(a)
 	if err != nil {
-		return "", err
+		return worktree.TrashRef{}, err
 	}
 	if stash != "" {
 		opt.Keep = []string{stash}
 	}
-	t, err := r.w.git.Save(ctx, a.Name(), opt)
-	return t.Ref, err
+	return r.w.git.Save(ctx, a.Name(), opt)
+}
+
+// identity is who the user's commits are by: as the project says, or the
+// project's owner. Nothing else of the owner's git configuration is the agents'.
+func (r repo) identity(ctx context.Context) (name, email string) {
+	p, err := r.w.git.Project(ctx)
+	if err != nil || p == nil {
+		return "", ""
+	}
+	from := [][]string{{"--local"}}
+	if u, err := lookupUID(int(p.Owner.UID)); err == nil && filepath.IsAbs(u.HomeDir) {
+		from = append(from, []string{"--file", filepath.Join(u.HomeDir, ".gitconfig")})
+	}
+	get := func(key string) string {
+		for _, f := range from {
+			if v, err := p.Line(ctx, append(append([]string{"config"}, f...), "--get", key)...); err == nil && v != "" {
+				return v
+			}
+		}
+		return "" // not said anywhere
+	}
+	return get("user.name"), get("user.email")
 }
 
 func (r repo) DropBranch(ctx context.Context, a *agent.Agent, kept string) error {
@@ -132,8 +158,11 @@ func (t worktrees) Ensure(ctx context.Context, a *agent.Agent) error {
 	} else if err != nil {
 		t.d.Log.Warn("the project and the shared repository have gone different ways", "workspace", a.WS.Name, "err", err)
 	}
-	_, err := w.git.Add(ctx, a.Name(), a.Kept.Branch, "")
-	return err
+	if _, err := w.git.Add(ctx, a.Name(), a.Kept.Branch, ""); err != nil {
+		return err
+	}
+	a.Identity.Name, a.Identity.Email = repo{w}.identity(ctx)
+	return nil
 }
 
 // Remove takes the worktree and everything that is only the agent's away.
@@ -145,18 +174,30 @@ func (t worktrees) Remove(ctx context.Context, a *agent.Agent) error {
 	}
 	w := t.workspace(a)
 	if w != nil && a.WS.Git {
-		if _, err := os.Lstat(a.Worktree()); err == nil {
-			if _, err := (repo{w}).Save(ctx, a); err != nil {
-				return fmt.Errorf("put the worktree aside: %w", err)
-			}
-		}
-		if err := w.git.Remove(ctx, a.Name()); err != nil {
+		if err := t.takeAway(ctx, w, a); err != nil {
 			return err
 		}
 	} else if err := os.Remove(a.Worktree()); err != nil && !os.IsNotExist(err) {
 		return err
 	}
 	return t.removePrivate(a)
+}
+
+// takeAway saves once more what is there, for the agents that are removed
+// because they were never whole, and removes the worktree. A repository
+// inside the worktree cannot be kept in a ref: then the files are kept too.
+func (worktrees) takeAway(ctx context.Context, w *workspace, a *agent.Agent) error {
+	if _, err := os.Lstat(a.Worktree()); err == nil {
+		saved, err := (repo{w}).save(ctx, a)
+		if err != nil {
+			return fmt.Errorf("put the worktree aside: %w", err)
+		}
+		if len(saved.Nested) > 0 {
+			_, err := w.git.Discard(ctx, a.Name(), a.Kept.Branch)
+			return err
+		}
+	}
+	return w.git.Remove(ctx, a.Name())
 }
 
 // removePrivate removes home, scratch and private git directory; the log

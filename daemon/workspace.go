@@ -206,8 +206,9 @@ func (d *Daemon) enter(name string, root layout.Workspace, info worktree.Info, u
 	d.mu.Lock()
 	w, ok := d.workspaces[name]
 	if !ok {
-		w = &workspace{d: d, git: worktree.Open(worktree.Config{Workspace: string(root), UID: uint32(uid), GID: uint32(gid), Log: d.Log})}
-		w.merger = &merge.Merger{Workspace: w.git, Log: d.Log}
+		locks := &refLocks{d: d, workspace: name}
+		w = &workspace{d: d, git: worktree.Open(worktree.Config{Workspace: string(root), UID: uint32(uid), GID: uint32(gid), Log: d.Log, Locks: locks})}
+		w.merger = &merge.Merger{Workspace: w.git, Log: d.Log, Locks: locks}
 		d.workspaces[name] = w
 	}
 	w.state.Project, w.state.Git, w.state.TargetBranch, w.state.UID, w.state.GID = info.ProjectPath, info.Git, info.Target, uid, gid

@@ -31,8 +31,10 @@ type Agent struct {
 	Kept store.Agent
 	// Network is what the network resource made; the shim is told.
 	Network Network
-	pid     int
-	up      bool
+	// Identity is who the project says its commits are by; may be empty.
+	Identity struct{ Name, Email string }
+	pid      int
+	up       bool
 	// leaving is set while polis itself takes the shim down, so that its end
 	// is not mistaken for a death.
 	leaving bool
