@@ -258,3 +258,52 @@ func BenchmarkExemptWarm(b *testing.B) {
 		m.Exempt("some/where/deep/in/the/tree.go", false)
 	}
 }
+
+func TestIndexVersions(t *testing.T) {
+	needGit(t)
+	for _, format := range []string{"sha1", "sha256"} {
+		for _, version := range []string{"2", "3", "4"} {
+			t.Run(format+" version "+version, func(t *testing.T) {
+				dir := t.TempDir()
+				git(t, dir, "", "init", "-q", "--object-format="+format)
+				git(t, dir, "", "config", "index.version", version)
+				want := []string{"a", "d/" + strings.Repeat("long/", 40) + "f", "d/x", "d/y z", "über"}
+				for _, p := range want {
+					write(t, dir, p, p)
+				}
+				git(t, dir, "", "add", ".")
+				if version != "2" { // extended flags
+					write(t, dir, "later", "")
+					git(t, dir, "", "add", "-N", "later")
+					want = append(want, "later")
+				}
+				b, err := os.ReadFile(dir + "/.git/index")
+				require.NoError(t, err)
+				if version != "2" || format == "sha256" {
+					require.Equal(t, "\x00\x00\x00"+string(rune(version[0]-'0')), string(b[4:8]))
+				}
+				f := &source{}
+				parseTracked(f, b)
+				require.NoError(t, f.err)
+				require.ElementsMatch(t, want, f.tracked.paths)
+				require.True(t, f.tracked.below("d/long"))
+				require.False(t, f.tracked.below("d/lon"))
+			})
+		}
+	}
+}
+
+// A split index has its entries in another file: nothing is known then.
+func TestSplitIndexIsNotUnderstood(t *testing.T) {
+	needGit(t)
+	dir := t.TempDir()
+	git(t, dir, "", "init", "-q")
+	write(t, dir, "a.o", "x")
+	write(t, dir, ".gitignore", "*.o\n")
+	git(t, dir, "", "add", "-f", "a.o")
+	git(t, dir, "", "update-index", "--split-index")
+	m, closed := matcher(t, dir, Config{IndexPath: dir + "/.git/index", Recheck: -1})
+	defer closed()
+	require.False(t, m.Exempt("a.o", false))
+	require.False(t, m.Exempt("b.o", false))
+}

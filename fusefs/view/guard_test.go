@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,6 +28,13 @@ type book struct {
 	held map[string]string // path -> holder
 	reqs []LockRequest
 	err  error
+}
+
+// leases is who holds what just now.
+func (b *book) leases() map[string]string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return maps.Clone(b.held)
 }
 
 type page struct {

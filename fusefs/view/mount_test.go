@@ -144,9 +144,9 @@ func TestProgramsInARuledView(t *testing.T) {
 	require.Positive(t, st.WriteDenied)
 	require.GreaterOrEqual(t, st.ReadCount, st.ReadDenied)
 	require.Zero(t, st.LockConflicts)
-	require.NotContains(t, b.held, "build/o", "what git ignores takes no lease")
-	require.Equal(t, "a", b.held["src/b.go"])
-	for p := range b.held {
+	require.NotContains(t, b.leases(), "build/o", "what git ignores takes no lease")
+	require.Equal(t, "a", b.leases()["src/b.go"])
+	for p := range b.leases() {
 		require.False(t, strings.Contains(p, ".tmp.") || strings.Contains(p, "/sed"), p)
 	}
 }
@@ -169,4 +169,32 @@ func TestTwoAgentsOnTheSamePaths(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "f\nd\nf\ng\nout\n", out, "nothing was changed on the way")
 	require.EqualValues(t, 10, two.Stats().LockConflicts)
+}
+
+// Editors save through temporary names; one writable file is enough for them,
+// and the lease is on the file.
+func TestEditorsNeedOnlyTheFileItself(t *testing.T) {
+	needRoot(t)
+	for name, script := range map[string]string{
+		"vim":      `vim -es -u NONE -N -c 'set swapfile backup writebackup backupcopy=no' -c '%s/old/new/' -c wq src/f`,
+		"vim copy": `vim -es -u NONE -N -c 'set swapfile nobackup backupcopy=auto' -c '%s/old/new/' -c wq src/f`,
+		"emacs":    `emacs -Q --batch --eval '(progn (find-file "src/f") (while (search-forward "old" nil t) (replace-match "new")) (save-buffer))'`,
+		"sed":      `sed -i s/old/new/ src/f`,
+		"python":   `python3 -c 'import os; open("src/f.tmp.%d.a1" % os.getpid(),"w").write("new\n"); os.rename("src/f.tmp.%d.a1" % os.getpid(), "src/f")'`,
+		"agent":    `printf 'new\n' > src/f.0123456789ab.tmp && mv src/f.0123456789ab.tmp src/f`,
+		"tee":      `echo new | tee src/f >/dev/null`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			prog, _, _ := strings.Cut(script, " ")
+			if _, err := exec.LookPath(prog); err != nil {
+				t.Skipf("no %s here", prog)
+			}
+			b := &book{held: map[string]string{}}
+			a := mounted(t, b, "a", policy.Rules{Write: []string{"src/f"}}, map[string]string{"src/f": "old\n", "src/g": "old\n"})
+			a.ok(script)
+			a.ok("grep -q new src/f")
+			a.fails("echo x > src/g", "Permission denied")
+			require.Equal(t, map[string]string{"src/f": "a"}, b.leases())
+		})
+	}
 }
