@@ -47,7 +47,7 @@ func (s *Shim) openInside() error {
 	if err != nil {
 		return err
 	}
-	for name, text := range map[string]string{"policy": string(pol) + "\n", "why": "nothing was refused yet\n", "why.json": "[]\n", "locks": "no locks\n"} {
+	for name, text := range map[string]string{"policy": string(pol) + "\n", "why": "nothing was refused yet\n", "why.json": "[]\n"} {
 		if err := replaceFile(filepath.Join(dir, name), text); err != nil {
 			return err
 		}

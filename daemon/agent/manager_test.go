@@ -1,0 +1,393 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"maps"
+	"slices"
+	"sort"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"polis/daemon/api"
+	"polis/daemon/config"
+	"polis/daemon/events"
+	"polis/daemon/layout"
+	"polis/daemon/shim/wire"
+	"polis/daemon/store"
+)
+
+// kernel is what the resources of these tests exist in: a set of names per
+// kind. fail makes the next call of that name an error.
+type kernel struct {
+	mu      sync.Mutex
+	things  map[string]map[string]bool
+	running map[string]bool
+	fail    string
+	dirty   map[string]bool
+}
+
+var errInjected = errors.New("injected")
+
+func (k *kernel) op(name string, f func()) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.fail == name {
+		k.fail = ""
+		return errInjected
+	}
+	f()
+	return nil
+}
+
+func (k *kernel) set(kind string) map[string]bool {
+	if k.things[kind] == nil {
+		k.things[kind] = map[string]bool{}
+	}
+	return k.things[kind]
+}
+
+type thing struct {
+	k    *kernel
+	kind string
+}
+
+func (t thing) Name() string { return t.kind }
+func (t thing) Ensure(_ context.Context, a *Agent) error {
+	return t.k.op("ensure "+t.kind, func() { t.k.set(t.kind)[a.Name()] = true })
+}
+func (t thing) Remove(_ context.Context, a *Agent) error {
+	return t.k.op("remove "+t.kind, func() { delete(t.k.set(t.kind), a.Name()) })
+}
+func (t thing) List(context.Context) ([]string, error) {
+	t.k.mu.Lock()
+	defer t.k.mu.Unlock()
+	return slices.Sorted(maps.Keys(t.k.set(t.kind))), nil
+}
+
+type fakeShims struct{ thing }
+
+func (f fakeShims) Alive(_ context.Context, a *Agent) (bool, error) {
+	f.k.mu.Lock()
+	defer f.k.mu.Unlock()
+	return f.k.set("shim")[a.Name()], nil
+}
+func (f fakeShims) Socket(name string) string { return "/run/" + name }
+func (f fakeShims) Dial(name string) Shim     { return fakeShim{f.k, name} }
+func (f fakeShims) Remove(ctx context.Context, a *Agent) error {
+	f.k.mu.Lock()
+	delete(f.k.running, a.Name())
+	f.k.mu.Unlock()
+	return f.thing.Remove(ctx, a)
+}
+
+type fakeShim struct {
+	k    *kernel
+	name string
+}
+
+func (s fakeShim) Status(context.Context) (wire.Status, error) {
+	s.k.mu.Lock()
+	defer s.k.mu.Unlock()
+	return wire.Status{Running: s.k.running[s.name]}, nil
+}
+func (s fakeShim) Start(context.Context, wire.StartRequest) error {
+	return s.k.op("start", func() { s.k.running[s.name] = true })
+}
+func (fakeShim) StopMain(context.Context, time.Duration) error   { return nil }
+func (fakeShim) AddPort(context.Context, wire.PortRequest) error { return nil }
+func (fakeShim) RemovePort(context.Context, int) error           { return nil }
+func (fakeShim) Why(context.Context) ([]api.WhyEntry, error)     { return nil, nil }
+func (fakeShim) Invalidate(context.Context) error                { return nil }
+func (fakeShim) Close()                                          {}
+func (fakeShim) Events(ctx context.Context, _ uint64, _ func(api.Event)) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+type fakeRepo struct{ k *kernel }
+
+func (r fakeRepo) Status(_ context.Context, a *Agent) (WorktreeStatus, error) {
+	r.k.mu.Lock()
+	defer r.k.mu.Unlock()
+	if r.k.dirty[a.Name()] {
+		return WorktreeStatus{Dirty: 1, Paths: []string{"f"}}, nil
+	}
+	return WorktreeStatus{}, nil
+}
+func (r fakeRepo) Save(_ context.Context, a *Agent) (string, error) {
+	ref := ""
+	err := r.k.op("save", func() {
+		if r.k.dirty[a.Name()] {
+			ref = "refs/polis/trash/" + a.Name()
+			delete(r.k.dirty, a.Name())
+		}
+	})
+	return ref, err
+}
+func (fakeRepo) DropBranch(context.Context, *Agent, string) error { return nil }
+func (r fakeRepo) Merge(context.Context, *Agent, string, bool) (Merged, error) {
+	return Merged{Commit: "c"}, r.k.op("merge", func() {})
+}
+
+type memory struct {
+	mu    sync.Mutex
+	kept  []store.Agent
+	ports map[[2]any]int
+	next  int
+	drops map[string]int
+}
+
+func (m *memory) Save(_ string, a []store.Agent) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.kept = a
+	return nil
+}
+func (m *memory) DropAgent(n string) { m.mu.Lock(); defer m.mu.Unlock(); m.drops[n]++ }
+func (m *memory) Take(a string, in, _ int) (int, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k := [2]any{a, in}
+	if p, ok := m.ports[k]; ok {
+		return p, nil
+	}
+	m.next++
+	m.ports[k] = 3000 + m.next
+	return m.ports[k], nil
+}
+func (m *memory) Release(a string, in int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.ports, [2]any{a, in})
+}
+func (m *memory) Adopt(string, int, int) error { return nil }
+
+type world struct {
+	*Manager
+	k   *kernel
+	mem *memory
+	dir string
+}
+
+func newWorld(dir string) *world {
+	k := &kernel{things: map[string]map[string]bool{}, running: map[string]bool{}, dirty: map[string]bool{}}
+	mem := &memory{ports: map[[2]any]int{}, drops: map[string]int{}}
+	c := config.Default()
+	c.MaxAgents = 4
+	m := &Manager{Config: c, Types: func() (map[string]config.BaseType, error) { return config.LoadTypes("/nonexistent") },
+		Resources: []Resource{thing{k, "worktree"}, thing{k, "network"}}, Shims: fakeShims{thing{k, "shim"}}, Locks: mem, Ports: mem, State: mem,
+		Events: events.New(0), Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Now: time.Now}
+	m.Open(context.Background())
+	m.AddWorkspace(&Workspace{Name: "w", Root: layout.Workspace(dir), Project: "/p", Git: true, Target: "main", UID: 1000, GID: 1000, Repo: fakeRepo{k}})
+	return &world{m, k, mem, dir}
+}
+
+// nothingLeft: what exists is exactly what the model says.
+func (w *world) check(t require.TestingT, model map[string]api.Status) {
+	names := slices.Sorted(maps.Keys(model))
+	got := []string{}
+	for _, a := range w.List(context.Background(), "") {
+		got = append(got, a.Name)
+		require.Equal(t, model[a.Name], a.Status, a.Name)
+		require.NotEmpty(t, a.Branch)
+		require.NotNil(t, a.PortMappings)
+	}
+	sort.Strings(names)
+	require.ElementsMatch(t, names, got)
+	w.k.mu.Lock()
+	defer w.k.mu.Unlock()
+	require.ElementsMatch(t, names, slices.Collect(maps.Keys(w.k.set("worktree"))))
+	require.ElementsMatch(t, names, slices.Collect(maps.Keys(w.k.set("network"))))
+	for n, st := range model {
+		require.Equal(t, st == api.StatusIdle || st == api.StatusRunning, w.k.set("shim")[n], "%s %s", n, st)
+	}
+	kept := map[string]bool{}
+	for _, a := range w.mem.kept {
+		kept[a.Name] = true
+	}
+	require.Len(t, kept, len(model))
+}
+
+// Feature: multi-agent-workspaces, Property 1: Agent Creation Completeness
+// Feature: multi-agent-workspaces, Property 2: Agent Name Uniqueness
+// Feature: multi-agent-workspaces, Property 3: Agent Listing Completeness
+// Feature: multi-agent-workspaces, Property 4: Agent Removal Cleanup
+// Feature: multi-agent-workspaces, Property 5: Non-Existent Agent Error
+// Feature: multi-agent-workspaces, Property 24: Agent Auto-Start on Task
+func TestLifecycleModel(t *testing.T) {
+	dir := t.TempDir()
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(dir)
+		defer w.Close()
+		ctx := context.Background()
+		model := map[string]api.Status{}
+		names := []string{"a1", "b1", "c1", "d1", "e1"}
+		for range rapid.IntRange(1, 25).Draw(t, "steps") {
+			n := rapid.SampledFrom(names).Draw(t, "name")
+			st, there := model[n]
+			switch op := rapid.SampledFrom([]string{"add", "add failing", "remove", "force", "start", "stop", "run", "dirty", "get"}).Draw(t, "op"); op {
+			case "add", "add failing":
+				if op == "add failing" {
+					w.k.fail = rapid.SampledFrom([]string{"ensure worktree", "ensure network", "ensure shim"}).Draw(t, "at")
+				}
+				a, err := w.Add(ctx, api.AddRequest{Name: n, BaseType: "custom", Command: []string{"sleep"}, Ports: []int{3000}})
+				switch {
+				case there:
+					require.Equal(t, api.CodeAgentExists, api.CodeOf(err))
+				case len(model) >= 4:
+					require.Equal(t, api.CodeMaxAgents, api.CodeOf(err))
+				case op == "add failing":
+					require.ErrorIs(t, err, errInjected)
+				default:
+					require.NoError(t, err)
+					require.Equal(t, "agent/"+n, a.Branch)
+					model[n] = api.StatusIdle
+				}
+				w.k.fail = ""
+			case "remove", "force":
+				_, err := w.Remove(ctx, n, op == "force")
+				switch {
+				case !there:
+					require.Equal(t, api.CodeAgentNotFound, api.CodeOf(err))
+				case op == "remove" && st == api.StatusRunning:
+					require.Equal(t, api.CodeBadState, api.CodeOf(err))
+				case op == "remove" && w.k.dirty[n]:
+					require.Equal(t, api.CodeUnsavedWork, api.CodeOf(err))
+				default:
+					require.NoError(t, err)
+					require.NotZero(t, w.mem.drops[n])
+					delete(model, n)
+				}
+			case "start":
+				_, err := w.Start(ctx, n)
+				if there {
+					require.NoError(t, err)
+					model[n] = api.StatusRunning
+				} else {
+					require.Equal(t, api.CodeAgentNotFound, api.CodeOf(err))
+				}
+			case "stop":
+				_, err := w.Stop(ctx, n)
+				if there {
+					require.NoError(t, err)
+					model[n] = api.StatusStopped
+				} else {
+					require.Equal(t, api.CodeAgentNotFound, api.CodeOf(err))
+				}
+			case "run":
+				_, err := w.Run(ctx, n, "do it")
+				switch {
+				case !there:
+					require.Equal(t, api.CodeAgentNotFound, api.CodeOf(err))
+				case st == api.StatusRunning:
+					require.Equal(t, api.CodeBadState, api.CodeOf(err))
+				default:
+					require.NoError(t, err)
+					model[n] = api.StatusRunning
+				}
+			case "dirty":
+				if there {
+					w.k.dirty[n] = true
+				}
+			case "get":
+				_, err := w.Get(ctx, n)
+				require.Equal(t, there, err == nil)
+			}
+			w.check(t, model)
+		}
+	})
+}
+
+// Feature: multi-agent-workspaces, Property 25: Task Logging
+func TestTasksAreLogged(t *testing.T) {
+	w := newWorld(t.TempDir())
+	defer w.Close()
+	_, err := w.Add(t.Context(), api.AddRequest{Name: "a1", BaseType: "custom", Command: []string{"echo"}})
+	require.NoError(t, err)
+	before := time.Now().Add(-time.Second)
+	for i, p := range []string{"first", "second\nline"} {
+		_, err := w.Run(t.Context(), "a1", p)
+		require.NoError(t, err)
+		_, err = w.Stop(t.Context(), "a1")
+		require.NoError(t, err)
+		tasks, err := w.Tasks("a1")
+		require.NoError(t, err)
+		require.Len(t, tasks, i+1)
+		require.Equal(t, p, tasks[i].Prompt)
+		require.Equal(t, []string{"echo", p}, tasks[i].Command)
+		require.True(t, tasks[i].Time.After(before))
+	}
+	for _, bad := range []string{"", "  ", "a\x00b"} {
+		_, err := w.Run(t.Context(), "a1", bad)
+		require.Equal(t, api.CodeBadRequest, api.CodeOf(err))
+	}
+}
+
+func TestAddRefusesBadRequests(t *testing.T) {
+	w := newWorld(t.TempDir())
+	defer w.Close()
+	ok := api.AddRequest{Name: "a1", BaseType: "custom"}
+	for name, c := range map[string]struct {
+		change func(*api.AddRequest)
+		code   api.Code
+	}{
+		"empty name":     {func(r *api.AddRequest) { r.Name = "" }, api.CodeInvalidName},
+		"capital":        {func(r *api.AddRequest) { r.Name = "Abc" }, api.CodeInvalidName},
+		"one letter":     {func(r *api.AddRequest) { r.Name = "a" }, api.CodeInvalidName},
+		"path":           {func(r *api.AddRequest) { r.Name = "../x" }, api.CodeInvalidName},
+		"newline":        {func(r *api.AddRequest) { r.Name = "ab\n" }, api.CodeInvalidName},
+		"too long":       {func(r *api.AddRequest) { r.Name = "a1234567890123456789012345678901" }, api.CodeInvalidName},
+		"no type":        {func(r *api.AddRequest) { r.BaseType = "" }, api.CodeAgentTypeUnavailable},
+		"unknown type":   {func(r *api.AddRequest) { r.BaseType = "hal" }, api.CodeAgentTypeUnavailable},
+		"unknown role":   {func(r *api.AddRequest) { r.Role = "king" }, api.CodeBadRequest},
+		"workspace":      {func(r *api.AddRequest) { r.Workspace = "other" }, api.CodeWorkspaceNotFound},
+		"memory":         {func(r *api.AddRequest) { r.MemoryMB = -5 }, api.CodeBadRequest},
+		"port":           {func(r *api.AddRequest) { r.Ports = []int{70000} }, api.CodeBadRequest},
+		"NUL in command": {func(r *api.AddRequest) { r.Command = []string{"a\x00"} }, api.CodeBadRequest},
+		"empty program":  {func(r *api.AddRequest) { r.Command = []string{""} }, api.CodeBadRequest},
+		"empty rule":     {func(r *api.AddRequest) { r.Policy = &api.Policy{Read: []string{""}} }, api.CodeBadRequest},
+		"long branch":    {func(r *api.AddRequest) { r.Branch = string(make([]byte, 300)) }, api.CodeBadRequest},
+	} {
+		t.Run(name, func(t *testing.T) {
+			req := ok
+			c.change(&req)
+			_, err := w.Add(t.Context(), req)
+			require.Equal(t, c.code, api.CodeOf(err), "%v", err)
+			w.check(t, map[string]api.Status{})
+		})
+	}
+}
+
+func TestRestoreHealsAndKeeps(t *testing.T) {
+	w := newWorld(t.TempDir())
+	defer w.Close()
+	ws, err := w.Workspace("w")
+	require.NoError(t, err)
+	kept := []store.Agent{
+		{Name: "idle", BaseType: "custom", Branch: "agent/idle", Status: api.StatusIdle},
+		{Name: "stopped", BaseType: "custom", Branch: "agent/stopped", Status: api.StatusStopped},
+		{Name: "half", BaseType: "custom", Branch: "agent/half", Status: api.StatusCreating},
+		{Name: "lost", BaseType: "custom", Branch: "agent/lost", Status: api.StatusIdle},
+		{Name: "was-running", BaseType: "custom", Branch: "agent/was-running", Status: api.StatusRunning},
+	}
+	for _, n := range []string{"idle", "stopped", "half", "was-running", "stranger"} {
+		w.k.set("worktree")[n] = true
+		w.k.set("network")[n] = true
+	}
+	w.k.set("network")["nobody"] = true
+	rep := &Report{}
+	w.Restore(t.Context(), ws, kept, []string{"idle", "stopped", "half", "was-running", "stranger"}, rep)
+	w.Sweep(t.Context(), rep)
+	require.Empty(t, rep.Errors)
+	require.Len(t, rep.Restored, 2)
+	require.Len(t, rep.Dropped, 1)
+	require.Len(t, rep.Found, 1)
+	w.check(t, map[string]api.Status{"idle": api.StatusIdle, "stopped": api.StatusStopped, "was-running": api.StatusIdle, "stranger": api.StatusStopped})
+}
