@@ -56,7 +56,7 @@ func TestBadConfigurationsAreRefusedAndLeaveNothing(t *testing.T) {
 		"cgroup below a file":       {func(c *Config) { c.CgroupPath = "/cgroup.procs/x" }, ErrCgroup},
 		"missing network namespace": {func(c *Config) { c.NetNS = "/no/such/ns" }, ErrNamespace},
 		"no network namespace":      {func(c *Config) { c.NetNS = file }, ErrNamespace},
-		"missing mount source":      {func(c *Config) { c.Mounts = []Mount{{Source: "/no/such/dir", Dest: "/work"}} }, ErrNamespace},
+		"missing mount source":      {func(c *Config) { c.Mounts = []Mount{{Source: "/no/such/dir", Dest: "/w"}} }, ErrNamespace},
 		"missing home":              {func(c *Config) { c.HomeDir = "/no/such/dir" }, ErrNamespace},
 		"init cannot be executed": {func(c *Config) {
 			c.InitBinary = filepath.Join(c.HomeDir, "x")
@@ -110,7 +110,7 @@ func TestMountsAppearWhereTheyAreAsked(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(src, "file"), []byte("content"), 0o644))
 	require.NoError(t, os.Chmod(src, 0o777))
 	dests := []string{
-		"/home/agent/code/project", "/tmp/a/b", "/root/p", "/work", "/srv/x/y", "/opt/polis-test-project/p", "/var/tmp/deep/p", "/var/www", "/run/x/y", "/usr/polis-test/p",
+		"/home/agent/code/project", "/tmp/a/b", "/root/p", "/w", "/srv/x/y", "/opt/polis-test-project/p", "/var/tmp/deep/p", "/var/www", "/run/x/y", "/usr/polis-test/p",
 	}
 	cfg := testConfig(t)
 	for _, d := range dests {
