@@ -206,7 +206,7 @@ func TestListingsAreSteadyUnderChange(t *testing.T) {
 	for name, opt := range map[string]func(*Config){"kept": func(*Config) {}, "nothing cached": func(c *Config) { c.Timeout = -1 }} {
 		t.Run(name, func(t *testing.T) {
 			v := mountView(t, opt)
-			const stay = 1500
+			const stay = 700
 			for i := range stay {
 				write(t, v.raw(fmt.Sprint("stay", i)), "")
 			}
@@ -224,7 +224,7 @@ func TestListingsAreSteadyUnderChange(t *testing.T) {
 					_ = os.Remove(p)
 				}
 			})
-			for range 10 {
+			for range 5 {
 				seen := map[string]int{}
 				d, err := os.Open(v.mnt)
 				require.NoError(t, err)

@@ -27,6 +27,9 @@
 // Methods of the guard may wait in Read, Write and Publish only. None of them
 // may call InvalidateAll or InvalidatePath and expect it to have happened.
 //
+// Listings are asked for when the kernel does not have them (READDIR); between
+// two invalidations they are the same for everybody who uses the view.
+//
 // Lock order: FS.ns (names against renames) -> node.io.mu (the open files of
 // one inode) -> tree.mu (the tables) -> dirCache.mu. The kernel is notified
 // with none of them held.

@@ -12,9 +12,8 @@ import (
 // The whole conformance suite of go-fuse, in every way data can flow.
 func TestPosix(t *testing.T) {
 	modes := map[string]func(*Config){
-		"hybrid":         func(*Config) {},
-		"server only":    func(c *Config) { c.NoPassthrough = true },
-		"nothing cached": func(c *Config) { c.Timeout = -1 },
+		"hybrid":                      func(*Config) {},
+		"server only, nothing cached": func(c *Config) { c.NoPassthrough, c.Timeout = true, -1 },
 	}
 	for mode, opt := range modes {
 		t.Run(mode, func(t *testing.T) {
