@@ -91,7 +91,7 @@ type FS struct {
 }
 
 // New prepares a view; nothing is mounted yet. Close releases what New took
-// when Mount is never called.
+// when Mount fails or is never called; it may be called again.
 func New(cfg Config) (*FS, error) {
 	switch {
 	case len(cfg.Roots) == 0:
