@@ -148,7 +148,7 @@ func TestPathsAreValidated(t *testing.T) {
 	require.Equal(t, "/polis-1", p)
 }
 
-// Feature: multi-agent-workspaces, Property 15: complete process clean-up
+// Feature: multi-agent-workspaces, Property 28: Process Reaping on Removal
 func TestKillReachesEveryProcess(t *testing.T) {
 	host := needRoot(t)
 	hosts := map[string]*Host{"as detected": host}
@@ -338,7 +338,7 @@ func TestEnsureAndPruneOfNeighbours(t *testing.T) {
 	require.False(t, g.Exists())
 }
 
-// Feature: multi-agent-workspaces, Property 28: memory limit enforcement
+// Feature: multi-agent-workspaces, Property 15: Memory Limit Enforcement
 func TestMemoryKillIsReported(t *testing.T) {
 	h := needRoot(t)
 	g := group(t, h)

@@ -265,7 +265,7 @@ func withFile(p string, fn func(fd int) error) error {
 	return fn(int(f.Fd()))
 }
 
-// Feature: multi-agent-workspaces, Property 14: process isolation
+// Feature: multi-agent-workspaces, Property 27: PID Namespace Isolation (Full Mode)
 func TestEscapesAreRefused(t *testing.T) {
 	s := create(t, testConfig(t))
 	out, code := inside(t, s, "escape")

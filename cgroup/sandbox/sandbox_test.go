@@ -75,7 +75,7 @@ func TestUserIsKnownByName(t *testing.T) {
 	require.Contains(t, sh(t, s, "getent hosts claude"), "127.0.1.1")
 }
 
-// Feature: multi-agent-workspaces, Property 14: process isolation
+// Feature: multi-agent-workspaces, Property 26: Mount Namespace Isolation (Full Mode)
 func TestHostIsInvisible(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
 	require.NoError(t, os.WriteFile(secret, []byte("host"), 0o644))
@@ -317,7 +317,7 @@ func TestInterruptEndsAProgramWithTerminal(t *testing.T) {
 	require.Equal(t, 130, code)
 }
 
-// Feature: multi-agent-workspaces, Property 28: memory limit enforcement
+// Feature: multi-agent-workspaces, Property 15: Memory Limit Enforcement
 func TestMemoryHogIsKilledAndNamed(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.Limits.MemoryBytes = 96 << 20
@@ -380,7 +380,7 @@ func TestProcessLimit(t *testing.T) {
 	require.EqualValues(t, 20, st.PidsLimit)
 }
 
-// Feature: multi-agent-workspaces, Property 15: complete process clean-up
+// Feature: multi-agent-workspaces, Property 28: Process Reaping on Removal
 func TestDestroyKillsWhatWasDaemonised(t *testing.T) {
 	cfg := testConfig(t)
 	s := create(t, cfg)
@@ -556,7 +556,7 @@ func startParent(t *testing.T, cfg Config) *exec.Cmd {
 	return cmd
 }
 
-// Feature: multi-agent-workspaces, Property 15: complete process clean-up
+// Feature: multi-agent-workspaces, Property 28: Process Reaping on Removal
 func TestCleanupAfterTheParentWasKilled(t *testing.T) {
 	cfg := testConfig(t)
 	parent := startParent(t, cfg)

@@ -8,9 +8,11 @@ import (
 )
 
 // mountedBy says whether the topmost mount at path has the given source. It
-// reads the kernel's table (proc_pid_mountinfo(5)): a stat of a dead FUSE mount fails.
+// reads the kernel's table (proc_pid_mountinfo(5)): a stat of a dead FUSE mount
+// fails. It asks for this thread's: another one of this process may be in a
+// sandbox's mount namespace.
 func mountedBy(path, source string) (bool, error) {
-	f, err := os.Open("/proc/self/mountinfo")
+	f, err := os.Open("/proc/thread-self/mountinfo")
 	if err != nil {
 		return false, fmt.Errorf("read mounts: %w", err)
 	}

@@ -45,6 +45,8 @@ type Shim struct {
 	started  time.Time
 	sessions atomic.Int64
 
+	gitDenials limit
+
 	mu        sync.Mutex
 	main      *session
 	mainStart time.Time

@@ -117,7 +117,7 @@ func (s *Shim) openLocks(v *views) error {
 
 func (s *Shim) openTree(ctx context.Context, v *views, root *os.File) error {
 	sp := s.Spec
-	set, err := policy.Compile(policy.Rules{Read: sp.Policy.Read, Write: sp.Policy.Write, Ask: sp.Policy.Ask, Deny: sp.Policy.Deny, Hide: sp.Policy.Hide})
+	set, err := policy.Compile(policy.Rules{Read: sp.Policy.Read, Write: sp.Policy.Write, Ask: sp.Policy.Ask, Deny: sp.Policy.Deny, Hide: sp.Policy.Hide, Temp: sp.TempNames})
 	if err != nil {
 		return fmt.Errorf("policy: %w", err)
 	}
@@ -206,6 +206,9 @@ func (s *Shim) denied(d view.Denial) {
 }
 
 func (s *Shim) deniedGit(d gitdir.Denial) {
+	if !s.gitDenials.pass(d.Time) {
+		return
+	}
 	s.denied(view.Denial{Time: d.Time, Op: d.Op, Path: d.Path, Code: d.Code, Errno: unix.ErrnoName(d.Errno), Pid: d.Pid, Hint: d.Hint})
 }
 

@@ -41,6 +41,10 @@ func (g *Guard) Publish(ctx context.Context, c fusefs.Caller, oldPath, newPath s
 	if !g.closed(ctx, oldPath) {
 		return refuse(errors.New("it is still open for writing"))
 	}
+	// A shared mapping outlives its descriptor's close.
+	if err := fusefs.NoWriters(ctx, content); err != nil {
+		return refuse(fmt.Errorf("it can still be changed: %w", err))
+	}
 	switch what {
 	case classObject:
 		if g.exists(newPath) {
