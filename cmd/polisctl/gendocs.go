@@ -72,6 +72,8 @@ func manPage(c *cobra.Command) ([]byte, error) {
 		return nil, api.Errorf(api.CodeInternal, "man page of %s: %w", c.CommandPath(), err)
 	}
 	page := strings.Replace(buf.String(), `"Jan 1970"`, `""`, 1)
+	// A default that says nothing is left out.
+	page = strings.NewReplacer("\\fP[=false]\n", "\\fP\n", "\\fP=\"\"\n", "\\fP\n", "\\fP=[]\n", "\\fP\n", "\\fP=0s\n", "\\fP\n", "\\fP=0\n", "\\fP\n").Replace(page)
 	if !c.HasParent() {
 		page = strings.Replace(page, ".SH SEE ALSO", manSections()+".SH SEE ALSO\n\\fBpolisd(8)\\fP,", 1)
 	}
