@@ -217,6 +217,9 @@ func (b *backend) Unlock(_ context.Context, by string, req api.LockRequest) erro
 
 // lockEvent passes on what happens in the lock table.
 func (d *Daemon) lockEvent(e lockd.Event) {
+	if strings.HasPrefix(e.Holder, daemonHolder) {
+		return // the daemon's own git work, a moment each
+	}
 	ev := api.Event{Type: api.EventLock, Agent: e.Holder, Data: map[string]any{"workspace": e.Workspace, "path": lockd.FilePath(e.Path), "holder": e.Holder, "waiter": e.Waiter, "acquired_at": e.Since}}
 	switch e.Kind {
 	case lockd.EventConflict:

@@ -14,6 +14,9 @@ import (
 // refWait bounds the wait for a ref's lease (property 12: 5 s for a branch).
 const refWait = 5 * time.Second
 
+// daemonHolder begins the names of holders that are the daemon's own operations.
+const daemonHolder = "polisd:"
+
 // refLocks takes the leases of the daemon's own git operations from the same
 // table as the agents'.
 type refLocks struct {
@@ -25,7 +28,7 @@ type refLocks struct {
 // AcquireRef takes the write lease of a ref. Every operation is a holder of
 // its own: a holder is never in its own way.
 func (r *refLocks) AcquireRef(ctx context.Context, ref string) (func(), error) {
-	holder := fmt.Sprintf("polisd:git:%d", r.n.Add(1))
+	holder := fmt.Sprintf(daemonHolder+"git:%d", r.n.Add(1))
 	_, err := r.d.locks.Lock(ctx, lockd.LockRequest{Workspace: r.workspace, Holder: holder, Paths: []string{lockd.RefKey(ref)},
 		Mode: lockd.Write, Reason: "the daemon works on this ref", Wait: refWait, Op: "git"})
 	var ce *lockd.ConflictError

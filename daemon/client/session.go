@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -27,6 +28,7 @@ type Session struct {
 	conn  net.Conn
 	in    *wire.Writer
 	out   *bufio.Reader
+	room  *window // nil: input is not limited
 }
 
 // Exec starts a command in the agent's sandbox and attaches to it.
@@ -94,11 +96,22 @@ func handshake(ctx context.Context, agent string, conn net.Conn, path string, in
 	if !stop() {
 		return nil, shimError(ctx, agent, "", context.Cause(ctx))
 	}
-	return &Session{agent: agent, conn: conn, in: wire.NewWriter(conn), out: r}, nil
+	s := &Session{agent: agent, conn: conn, in: wire.NewWriter(conn), out: r}
+	if n, err := strconv.ParseUint(resp.Header.Get(wire.WindowHeader), 10, 31); err == nil && n > 0 {
+		s.room = newWindow(int(n))
+	}
+	return s, nil
 }
 
-// Stdin returns a writer to the process's standard input.
-func (s *Session) Stdin() io.Writer { return s.in.Stream(wire.FrameStdin) }
+// Stdin returns a writer to the process's standard input. It waits while the
+// process does not read; Close and the end of Run wake it with an error.
+func (s *Session) Stdin() io.Writer {
+	w := s.in.Stream(wire.FrameStdin)
+	if s.room == nil {
+		return w
+	}
+	return limited{w, s.room}
+}
 
 // CloseStdin ends the process's standard input.
 func (s *Session) CloseStdin() error { return s.in.Write(wire.FrameStdin, nil) }
@@ -118,13 +131,17 @@ func (s *Session) Signal(sig unix.Signal) error {
 
 // Close drops the connection; the shim decides what that means for the
 // process. It wakes a blocked Run.
-func (s *Session) Close() error { return s.conn.Close() }
+func (s *Session) Close() error {
+	s.room.end()
+	return s.conn.Close()
+}
 
 // Run copies the process's output until it exits and returns its exit code
 // (128+n after signal n). An error of stdout or stderr ends the session.
 func (s *Session) Run(ctx context.Context, stdout, stderr io.Writer) (int, error) {
 	stop := context.AfterFunc(ctx, func() { _ = s.conn.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
+	defer s.room.end()
 	buf := make([]byte, wire.MaxFrame)
 	for {
 		kind, payload, err := wire.Read(s.out, buf)
@@ -140,6 +157,11 @@ func (s *Session) Run(ctx context.Context, stdout, stderr io.Writer) (int, error
 			_, err = stdout.Write(payload)
 		case wire.FrameStderr:
 			_, err = stderr.Write(payload)
+		case wire.FrameCredit:
+			if len(payload) != 4 {
+				return 0, s.broken("credit frame of %d bytes", len(payload))
+			}
+			s.room.add(int(binary.BigEndian.Uint32(payload)))
 		case wire.FrameExit:
 			if len(payload) != 4 {
 				return 0, s.broken("exit frame of %d bytes", len(payload))

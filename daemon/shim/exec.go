@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -30,7 +31,8 @@ func hijack(w http.ResponseWriter) (net.Conn, *bufio.ReadWriter, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("upgrade: %w", err)
 	}
-	head := "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + wire.Upgrade + "\r\n\r\n"
+	head := "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: " + wire.Upgrade + "\r\n" +
+		wire.WindowHeader + ": " + strconv.Itoa(wire.StdinWindow) + "\r\n\r\n"
 	if _, err := conn.Write([]byte(head)); err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("upgrade: %w", err), conn.Close())
 	}
@@ -118,7 +120,7 @@ func (s *Shim) exec(w http.ResponseWriter, r *http.Request) error {
 	pump(outR, wire.FrameStdout)
 	pump(errR, wire.FrameStderr)
 	client := make(chan error, 1)
-	go func() { client <- serveFrames(rw, input, proc, !req.TTY) }()
+	go func() { client <- serveFrames(rw, fw, input, proc, !req.TTY) }()
 	exited := make(chan int, 1)
 	go func() {
 		code, err := proc.Wait()
@@ -175,7 +177,11 @@ func startError(program string, err error) error {
 }
 
 // attach joins a client to the agent's main command.
-func (s *Shim) attach(w http.ResponseWriter, _ *http.Request) error {
+func (s *Shim) attach(w http.ResponseWriter, r *http.Request) error {
+	var req wire.ExecRequest
+	if err := readJSON(r, &req); err != nil {
+		return err
+	}
 	m := s.current()
 	if m == nil {
 		return api.Errorf(api.CodeBadState, "agent %s runs no command", s.Spec.Agent).
@@ -193,9 +199,14 @@ func (s *Shim) attach(w http.ResponseWriter, _ *http.Request) error {
 	defer conn.Close()
 	s.sessions.Add(1)
 	defer s.sessions.Add(-1)
+	if req.Rows > 0 && req.Cols > 0 && m.tty {
+		if err := m.proc.Resize(req.Rows, req.Cols); err != nil {
+			s.Log.Debug("resize", "err", err)
+		}
+	}
 	fw := wire.NewWriter(conn)
 	client := make(chan error, 1)
-	go func() { client <- serveFrames(rw, m.input, m.proc, false) }()
+	go func() { client <- serveFrames(rw, fw, m.input, m.proc, false) }()
 	for {
 		select {
 		case p, ok := <-sub.ch:

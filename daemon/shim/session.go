@@ -183,8 +183,10 @@ func (s *session) stop(ctx context.Context, grace time.Duration) error {
 }
 
 // serveFrames joins a client's frames to a process: input, resize and
-// signals in; what out sends is the caller's.
-func serveFrames(r io.Reader, input io.WriteCloser, proc *sandbox.Proc, closeOnEOF bool) error {
+// signals in; credit for input that was taken, out. It returns when the client leaves or breaks the protocol.
+func serveFrames(r io.Reader, fw *wire.Writer, input io.WriteCloser, proc *sandbox.Proc, closeOnEOF bool) error {
+	in := newStdin(input, fw, closeOnEOF)
+	defer in.end()
 	buf := make([]byte, wire.MaxFrame)
 	for {
 		t, p, err := wire.Read(r, buf)
@@ -193,20 +195,8 @@ func serveFrames(r io.Reader, input io.WriteCloser, proc *sandbox.Proc, closeOnE
 		}
 		switch t {
 		case wire.FrameStdin:
-			if len(p) == 0 {
-				if closeOnEOF && input != nil {
-					if err := input.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
-						return fmt.Errorf("close input: %w", err)
-					}
-				}
-				continue
-			}
-			if input == nil {
-				continue
-			}
-			// A process that no longer reads is its own affair.
-			if _, err := input.Write(p); err != nil && !errors.Is(err, syscall.EPIPE) && !errors.Is(err, os.ErrClosed) && !errors.Is(err, syscall.EIO) {
-				return fmt.Errorf("write input: %w", err)
+			if err := in.put(p); err != nil {
+				return err
 			}
 		case wire.FrameResize:
 			if len(p) == 4 {

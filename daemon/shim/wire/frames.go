@@ -13,7 +13,8 @@ type FrameType byte
 // The frames of an attached process. Client to shim: Stdin (empty payload =
 // end of input), Resize (rows, cols as two big-endian uint16), Signal (one
 // byte). Shim to client: Stdout, Stderr, Exit (big-endian int32, last frame),
-// Error (JSON api.Error, last frame).
+// Error (JSON api.Error, last frame), Credit (big-endian uint32: so many bytes
+// of input were taken; see StdinWindow).
 const (
 	FrameStdin  FrameType = 1
 	FrameStdout FrameType = 2
@@ -22,10 +23,20 @@ const (
 	FrameSignal FrameType = 5
 	FrameExit   FrameType = 6
 	FrameError  FrameType = 7
+	FrameCredit FrameType = 8
 )
 
 // MaxFrame bounds the payload of a frame, in bytes.
 const MaxFrame = 64 << 10
+
+// WindowHeader tells in the 101 answer how many bytes of input may be on
+// their way without having been credited. A process that does not read its
+// input then never keeps signals and resizes from being seen behind it. Without the header there is
+// no limit and no credit.
+const WindowHeader = "Polis-Stdin-Window"
+
+// StdinWindow is the window this build's shim offers, in bytes.
+const StdinWindow = 256 << 10
 
 // Writer writes whole frames; it may be used from several goroutines.
 type Writer struct {
@@ -82,7 +93,7 @@ func Read(r io.Reader, buf []byte) (FrameType, []byte, error) {
 		return 0, nil, err
 	}
 	t, n := FrameType(head[0]), binary.BigEndian.Uint32(head[1:])
-	if t < FrameStdin || t > FrameError {
+	if t < FrameStdin || t > FrameCredit {
 		return 0, nil, fmt.Errorf("frame type %d is unknown", t)
 	}
 	if n > MaxFrame {
