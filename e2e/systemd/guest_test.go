@@ -332,7 +332,7 @@ func stop(t *testing.T) {
 	eventually(t, "everything to be gone", func() bool { left = traces(t); return left == "" || t.Context().Err() != nil })
 	require.Empty(t, left)
 	for _, u := range []string{"polisd.service", "polisd.socket", "polis-agent@alice.service"} {
-		require.Contains(t, []string{"inactive"}, property(t, u, "ActiveState"), u)
+		require.Equal(t, "inactive", property(t, u, "ActiveState"), "%s\n%s", u, journal(t))
 	}
 	require.Equal(t, "one\nalice\n", must(t, "cat /tmp/ws/.polis/worktrees/alice/a.txt"), "the work stays on disk")
 }
