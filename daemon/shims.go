@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"sort"
@@ -17,6 +16,7 @@ import (
 	"polis/daemon/agent"
 	"polis/daemon/api"
 	"polis/daemon/config"
+	"polis/daemon/launcher"
 	"polis/daemon/layout"
 	"polis/daemon/shim/dial"
 	"polis/daemon/shim/wire"
@@ -228,14 +228,8 @@ func (s *shims) Remove(ctx context.Context, a *agent.Agent) error {
 // cleanup has the shim program clear mounts, sandbox and cgroup by name: it
 // alone knows libcontainer.
 func (s *shims) cleanup(ctx context.Context, name string) error {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, s.program, "--cleanup", "--spec", s.run.AgentSpec(name))
-	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
-	cmd.WaitDelay = 5 * time.Second
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("clear up after the shim of agent %s: %w: %s", name, err, api.Shorten(string(out), 2000))
+	if err := launcher.Cleanup(ctx, s.program, s.run.AgentSpec(name)); err != nil {
+		return fmt.Errorf("clear up after the shim of agent %s: %w", name, err)
 	}
 	return nil
 }

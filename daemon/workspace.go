@@ -181,7 +181,7 @@ func (d *Daemon) owner(root layout.Workspace, local string) (uid, gid int, err e
 	u, err := user.Lookup(d.live().Sandbox.User)
 	if err != nil {
 		d.warn("there is no user " + d.live().Sandbox.User + "; agents of projects that belong to root run as uid " + fmt.Sprint(fallbackUID))
-		return fallbackUID, fallbackUID, nil
+		return fallbackUID, fallbackUID, nil //nolint:nilerr // said as a warning
 	}
 	if uid, gid = atoi(u.Uid), atoi(u.Gid); uid <= 0 || gid < 0 {
 		return 0, 0, api.Errorf(api.CodeInvalidConfig, "sandbox.user = %q: must not be root", u.Username)

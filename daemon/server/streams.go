@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -182,11 +183,11 @@ func lastLines(f *os.File, n int) ([]byte, int, error) {
 			// The newline that ends the last line does not begin another.
 			if block[i] == '\n' && pos+int64(i) != end-1 {
 				if count++; count == n {
-					return append(block[i+1:], buf...), n, nil
+					return slices.Concat(block[i+1:], buf), n, nil
 				}
 			}
 		}
-		buf = append(block, buf...)
+		buf = slices.Concat(block, buf)
 	}
 	if len(buf) > 0 {
 		count++

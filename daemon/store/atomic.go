@@ -81,7 +81,7 @@ func ReadJSON(path string, v any, now time.Time) error {
 func aside(path string, now time.Time, why error) error {
 	to := path + ".corrupt-" + now.UTC().Format("20060102T150405.000000000Z")
 	if err := os.Rename(path, to); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w (%v) and could not be put aside: %w", ErrCorrupt, why, err)
+		return fmt.Errorf("%w (%w) and could not be put aside: %w", ErrCorrupt, why, err)
 	}
-	return fmt.Errorf("%w (%v); kept as %s", ErrCorrupt, why, to)
+	return fmt.Errorf("%w (%w); kept as %s", ErrCorrupt, why, to)
 }

@@ -156,7 +156,7 @@ func (w *Workspace) tips(ctx context.Context, head, branch string) ([]string, er
 		tips = append(tips, head)
 	}
 	if branch == "" || git.CheckBranch(branch) != nil {
-		return tips, nil
+		return tips, nil //nolint:nilerr // a name that cannot be a branch has no commits
 	}
 	tip, err := w.Bare().Ref(ctx, git.Branch(branch))
 	if errors.Is(err, git.ErrNotFound) {
@@ -194,10 +194,10 @@ func parseStatus(out []byte) (Status, error) {
 		if len(parts) != skip+1 || parts[skip] == "" || skip > 1 && len(parts[1]) != 2 {
 			return s, fmt.Errorf("git status: cannot read %q", api.Shorten(line, 80))
 		}
-		switch {
-		case skip == 1:
+		switch skip {
+		case 1:
 			s.Untracked++
-		case skip == 10:
+		case 10:
 			s.Conflicted++
 		default:
 			if parts[1][0] != '.' {

@@ -105,8 +105,7 @@ func (s *saver) file(out *bufio.Writer, root *os.File, name string) error {
 			return err
 		}
 		fmt.Fprintf(out, "M 120000 inline %s\ndata %d\n", quote(name), n)
-		out.Write(to[:n])
-		_, err = out.WriteString("\n")
+		_, err = out.WriteString(string(to[:n]) + "\n")
 		return err
 	case unix.S_IFREG:
 		return s.regular(out, root, name)

@@ -10,7 +10,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"strconv"
 	"strings"
@@ -101,7 +100,7 @@ func stream(a at) io.Reader { return io.NewSectionReader(a, 0, 1<<62) }
 func checkObject(ctx context.Context, a at, path string) error {
 	part := strings.Split(path, "/")
 	name := part[1] + part[2]
-	var h hash.Hash = sha1.New() //nolint:gosec // git's own object names
+	h := sha1.New() //nolint:gosec // git's own object names
 	if len(name) == 64 {
 		h = sha256.New()
 	}
