@@ -41,7 +41,6 @@ func TestProgramsMeetLocks(t *testing.T) {
 	for _, p := range []string{"main.txt", "src/a.txt", "README.md"} {
 		require.Equal(t, "alice", locks[p].Holder, p)
 	}
-	const script = `script -qec "$0" /dev/null`
 	for _, c := range []struct {
 		name, needs, script string
 		// quiet programs do not end with an error, only leave the file alone
@@ -79,7 +78,7 @@ open(t,"w").write("x"); os.rename(t,"main.txt")'`, false},
 		{"vim", "vim", `timeout 30 vim -u NONE -es -c '%s/one/1/' -c 'wq!' main.txt </dev/null`, false},
 		{"vim with backup and swap", "vim", `timeout 30 vim -N -u NONE -es --cmd 'set backup writebackup backupcopy=no swapfile' -c '%s/one/1/' -c 'wq!' main.txt </dev/null`, false},
 		{"emacs", "emacs", `timeout 60 emacs -Q --batch main.txt --eval '(progn (insert "x") (save-buffer))'`, false},
-		{"nano", "nano", `printf '\030' >/dev/null; printf 'x\017\r\030n' | timeout 20 ` + strings.ReplaceAll(script, "$0", "nano -I main.txt") + ` >/dev/null`, true},
+		{"nano", "nano", `(sleep 1; printf x; sleep 0.5; printf '\017'; sleep 0.5; printf '\r'; sleep 0.7; printf '\030'; sleep 0.5; printf n; sleep 0.5) | timeout 20 script -qec "nano -I main.txt" /dev/null >/dev/null`, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.needs != "" {
