@@ -16,6 +16,7 @@ import (
 	"polis/daemon/api"
 	"polis/daemon/config"
 	"polis/daemon/events"
+	"polis/daemon/launcher"
 	"polis/daemon/layout"
 	"polis/daemon/server"
 	"polis/daemon/store"
@@ -154,6 +155,20 @@ func (d *Daemon) openAPI() error {
 // Serve answers the API until Close.
 func (d *Daemon) Serve() error { return d.api.Serve(d.Listener) }
 
+// StopAgents says whether a request to end means the agents too: always by
+// hand; under systemd only if polisd is to be stopped, not restarted.
+func (d *Daemon) StopAgents(ctx context.Context) bool {
+	s, ok := d.shims.launcher.(*launcher.Systemd)
+	if !ok {
+		return true
+	}
+	stop, err := s.Stopping(ctx)
+	if err != nil {
+		d.Log.Warn("ask systemd why we stop; agents are left to it", "err", err)
+	}
+	return stop
+}
+
 // Close ends the daemon. With stopAgents every agent is stopped and nothing
 // of a running polis is left on the host; without, shims and their agents live on.
 func (d *Daemon) Close(ctx context.Context, stopAgents bool) error {
@@ -193,6 +208,11 @@ func (d *Daemon) closeShared(ctx context.Context) error {
 		return fmt.Errorf("list network namespaces: %w", err)
 	}
 	var errs []error
+	dead, err := d.shims.List(ctx)
+	errs = append(errs, err)
+	for _, name := range dead {
+		errs = append(errs, d.shims.clear(ctx, name))
+	}
 	for _, name := range left {
 		errs = append(errs, d.bridge.Remove(ctx, name))
 	}

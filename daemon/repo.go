@@ -11,6 +11,7 @@ import (
 	"polis/daemon/api"
 	"polis/daemon/merge"
 	"polis/daemon/worktree"
+	"polis/fusefs/policy"
 )
 
 // repo is the git side of a workspace in the manager's words.
@@ -162,7 +163,22 @@ func (t worktrees) Ensure(ctx context.Context, a *agent.Agent) error {
 		return err
 	}
 	a.Identity.Name, a.Identity.Email = repo{w}.identity(ctx)
-	return nil
+	return t.withhold(ctx, w, a)
+}
+
+// withhold keeps git from stumbling over tracked files that the agent's rules
+// deny or hide.
+func (worktrees) withhold(ctx context.Context, w *workspace, a *agent.Agent) error {
+	p := a.Kept.Policy
+	set, err := policy.Compile(policy.Rules{Read: p.Read, Write: p.Write, Ask: p.Ask, Deny: p.Deny, Hide: p.Hide})
+	if err != nil {
+		return api.Errorf(api.CodeBadRequest, "policy: %w", err)
+	}
+	if set.Unlimited() {
+		return nil
+	}
+	_, err = w.git.Withhold(ctx, a.Name(), worktree.View{}, func(path string) bool { return set.Decide(path, false).Read != policy.Allow })
+	return err
 }
 
 // Remove takes the worktree and everything that is only the agent's away.

@@ -212,15 +212,23 @@ func (d *Daemon) Cleanup(ctx context.Context) error {
 	}
 	var errs []error
 	for _, n := range names {
-		alive, err := d.shims.launcher.Alive(ctx, n, d.run.Agent(n))
-		if err == nil && !alive {
-			err = d.shims.cleanup(ctx, n)
-			if err == nil {
-				err = os.RemoveAll(d.run.Agent(n))
-			}
-		}
-		errs = append(errs, err)
+		errs = append(errs, d.clearDead(ctx, n))
 	}
 	errs = append(errs, d.closeShared(ctx), lock.Close())
 	return errors.Join(errs...)
+}
+
+// clearDead clears up after a shim that is gone. One that answers lives, no
+// matter who is thought to have started it.
+func (d *Daemon) clearDead(ctx context.Context, name string) error {
+	alive, err := d.shims.launcher.Alive(ctx, name, d.run.Agent(name))
+	if err != nil || alive {
+		return err
+	}
+	sh := d.shims.Dial(name)
+	defer sh.Close()
+	if _, err := sh.Status(ctx); err == nil {
+		return fmt.Errorf("the shim of agent %s lives, but its launcher does not know it", name)
+	}
+	return d.shims.clear(ctx, name)
 }

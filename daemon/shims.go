@@ -213,16 +213,20 @@ func (s *shims) Remove(ctx context.Context, a *agent.Agent) error {
 	dir := s.run.Agent(a.Name())
 	grace := time.Duration(s.config().Limits.StopGrace) + 20*time.Second
 	err := s.launcher.Stop(ctx, a.Name(), dir, grace)
-	if _, serr := os.Stat(s.run.AgentSpec(a.Name())); serr == nil {
-		err = errors.Join(err, s.cleanup(ctx, a.Name()))
-	}
-	if err != nil {
-		return fmt.Errorf("remove the shim of agent %s: %w", a.Name(), err)
-	}
-	if err := os.RemoveAll(dir); err != nil {
+	if err = errors.Join(err, s.clear(ctx, a.Name())); err != nil {
 		return fmt.Errorf("remove the shim of agent %s: %w", a.Name(), err)
 	}
 	return nil
+}
+
+// clear removes what a shim that is gone has left, its directory last.
+func (s *shims) clear(ctx context.Context, name string) error {
+	if _, err := os.Stat(s.run.AgentSpec(name)); err == nil {
+		if err := s.cleanup(ctx, name); err != nil {
+			return err
+		}
+	}
+	return os.RemoveAll(s.run.Agent(name))
 }
 
 // cleanup has the shim program clear mounts, sandbox and cgroup by name: it

@@ -85,3 +85,14 @@ func TestScratchIsPrivateAndTakesNoLease(t *testing.T) {
 	require.Empty(t, d.locks())
 	require.Empty(t, strings.TrimSpace(d.sh("alice", "git status --porcelain")))
 }
+
+// Files that the rules keep from an agent are tracked all the same: git must
+// neither fail on them nor record that they are gone.
+func TestGitWorksBesideFilesThatAreKeptFromTheAgent(t *testing.T) {
+	d := startDaemon(t, options{})
+	d.up()
+	d.add("alice", "--deny", "secret/**", "--hide", "docs/")
+	d.sh("alice", "test -z \"$(git status --porcelain)\"; echo more >> main.txt; git commit -qam 'beside the secret'; git add -A; test -z \"$(git status --porcelain)\"")
+	changed := git(t, d.path("ws", ".polis", "bare-repo.git"), "diff", "--name-status", "main", "agent/alice")
+	require.Equal(t, "M\tmain.txt\n", changed)
+}

@@ -8,7 +8,7 @@ import (
 )
 
 // progress shows on standard error what a long call does: one line that turns
-// on a terminal, one line per step elsewhere, nothing with -q.
+// on a terminal, one line per step elsewhere, nothing with -q or --json.
 type progress struct {
 	out     *os.File
 	quiet   bool
@@ -24,7 +24,7 @@ const spinDelay = 250 * time.Millisecond
 // progress starts showing. what is the first step, shown only on a terminal.
 // The caller must call done.
 func (a *app) progress(what string) *progress {
-	p := &progress{out: a.stderr, quiet: a.quiet, steps: make(chan string)}
+	p := &progress{out: a.stderr, quiet: a.quiet || a.json, steps: make(chan string)}
 	p.spins = !p.quiet && isTerminal(a.stderr) && a.getenv("TERM") != "dumb"
 	if p.spins {
 		p.wg.Go(func() { p.spin(what) })

@@ -90,7 +90,8 @@ func useSystemd(c config.Config) bool {
 	case "fork":
 		return false
 	}
-	return os.Getenv("INVOCATION_ID") != "" && os.Getenv("NOTIFY_SOCKET") != "" && c.Instance() == ""
+	_, err := os.Stat("/run/systemd/system") // sd_booted(3)
+	return err == nil && os.Getenv("INVOCATION_ID") != "" && c.Instance() == ""
 }
 
 // inherited is the admin socket if systemd opened it.
@@ -109,7 +110,7 @@ func inherited() (net.Listener, error) {
 }
 
 // serve runs the daemon until a signal. INT and TERM stop the agents too,
-// unless they are units of their own: then systemd decides who goes. USR1 leaves the
+// unless systemd is only restarting us. USR1 leaves the
 // agents alone, for an upgrade without systemd. HUP reads the configuration again.
 func serve(ctx context.Context, d *daemon.Daemon, log *slog.Logger) error {
 	sigs := make(chan os.Signal, 8)
@@ -125,7 +126,7 @@ func serve(ctx context.Context, d *daemon.Daemon, log *slog.Logger) error {
 	g.Go(d.Serve)
 	g.Go(func() error { watchdog(gctx, d, log); return nil })
 	g.Go(func() error { status(gctx, d, log); return nil })
-	stopAgents := !d.Systemd
+	stopAgents := false
 	var end error
 loop:
 	for {
@@ -137,6 +138,8 @@ loop:
 				continue
 			case syscall.SIGUSR1:
 				stopAgents = false
+			default:
+				stopAgents = d.StopAgents(gctx)
 			}
 			log.Info("stopping", "signal", s.String(), "agents", stopAgents)
 			break loop

@@ -26,6 +26,29 @@ func (*Systemd) do(ctx context.Context, f func(*dbus.Conn) error) error {
 	return f(c)
 }
 
+// daemonUnit is polisd's own.
+const daemonUnit = "polisd.service"
+
+// Stopping says whether systemd is stopping polisd, as opposed to restarting
+// it: the job of the unit tells (org.freedesktop.systemd1(5)).
+func (s *Systemd) Stopping(ctx context.Context) (stop bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	err = s.do(ctx, func(c *dbus.Conn) error {
+		jobs, err := c.ListJobsContext(ctx)
+		if err != nil {
+			return fmt.Errorf("list jobs: %w", err)
+		}
+		for _, j := range jobs {
+			if j.Unit == daemonUnit {
+				stop = j.JobType == "stop"
+			}
+		}
+		return nil
+	})
+	return stop, err
+}
+
 // Start starts the unit and waits until systemd calls it started or failed.
 func (s *Systemd) Start(ctx context.Context, agent, _ string) error {
 	return s.do(ctx, func(c *dbus.Conn) error {
