@@ -126,7 +126,7 @@ func serve(ctx context.Context, d *daemon.Daemon, log *slog.Logger) error {
 	g.Go(d.Serve)
 	g.Go(func() error { watchdog(gctx, d, log); return nil })
 	g.Go(func() error { status(gctx, d, log); return nil })
-	stopAgents := false
+	var stopAgents bool
 	var end error
 loop:
 	for {
