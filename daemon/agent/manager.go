@@ -232,11 +232,11 @@ func (m *Manager) live(ctx context.Context, a *Agent) api.Agent {
 	return v
 }
 
-// Busy returns the number of agents that are up, by workspace or in all.
+// count returns the number of agents of a workspace; m.mu is held.
 func (m *Manager) count(workspace string) int {
 	n := 0
 	for _, a := range m.agents {
-		if workspace == "" || a.WS.Name == workspace {
+		if a.WS.Name == workspace {
 			n++
 		}
 	}

@@ -229,7 +229,7 @@ func (s *Shim) attach(w http.ResponseWriter, r *http.Request) error {
 }
 
 // ignoreGone drops the error of writing to a client that left: after an
-// upgrade there is nobody to tell.
+// upgrade there is nobody to tell, and no answer can be sent any more.
 func ignoreGone(error) error { return nil }
 
 // env is the environment of a process in the sandbox; more wins.

@@ -72,9 +72,17 @@ func (s *Shim) Open(ctx context.Context) (err error) {
 	group, gctx := errgroup.WithContext(context.WithoutCancel(ctx))
 	gctx, cancel := context.WithCancelCause(gctx)
 	s.group, s.ctx = group, gctx
-	s.onClose("goroutines", func(context.Context) error {
+	s.onClose("goroutines", func(ctx context.Context) error {
 		cancel(errors.New("the shim stops"))
-		return group.Wait()
+		done := make(chan error, 1)
+		go func() { done <- group.Wait() }()
+		select {
+		case err := <-done:
+			return err
+		case <-ctx.Done():
+			// The process ends next, and takes them with it.
+			return fmt.Errorf("goroutines do not end: %w", context.Cause(ctx))
+		}
 	})
 	defer func() {
 		if err != nil {
