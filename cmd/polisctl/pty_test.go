@@ -27,9 +27,10 @@ type onTerminal struct {
 	tty *os.File // the master
 	sub *os.File // the terminal itself, kept open to look at its modes
 
-	mu  sync.Mutex
-	out bytes.Buffer
-	eof chan struct{}
+	mu     sync.Mutex
+	out    bytes.Buffer
+	eof    chan struct{}
+	before unix.Termios // the terminal's modes when polisctl started
 }
 
 func startOnTerminal(t *testing.T, f *fake, args ...string) *onTerminal {
@@ -46,6 +47,7 @@ func startOnTerminal(t *testing.T, f *fake, args ...string) *onTerminal {
 		Stdin: sub, Stdout: sub, Stderr: sub,
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Setctty: true},
 	}
+	c.before = c.modes()
 	require.NoError(t, c.cmd.Start())
 	go func() {
 		defer close(c.eof)
@@ -122,7 +124,7 @@ func (c *onTerminal) ends() int {
 func TestExecOnTerminalIsRawAndRestored(t *testing.T) {
 	c := startOnTerminal(t, newFake(t), "agents", "exec", "claude", "--", "sh", "-c",
 		`test -t 0 && test -t 1 && test -t 2 && echo "term $TERM" && stty size; read l; echo "got $l"; exit 6`)
-	before := c.modes()
+	before := c.before
 	c.sees("term xterm-test\r\n30 100\r\n")
 	require.True(t, c.raw(), "the terminal must be raw while the command has it")
 	c.types("hello\r")
@@ -159,7 +161,7 @@ func TestTerminalIsRestoredAfterSignals(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c := startOnTerminal(t, newFake(t), "agents", "exec", "claude", "sh", "-c", tc.command)
-			before := c.modes()
+			before := c.before
 			c.sees("ready")
 			require.True(t, c.raw())
 			require.NoError(t, c.cmd.Process.Signal(tc.sig))
@@ -202,7 +204,7 @@ func TestTerminalIsRestoredAfterPanic(t *testing.T) {
 
 func TestAttachDetachesByKeysAndAgentGoesOn(t *testing.T) {
 	c := startOnTerminal(t, newFake(t), "agents", "attach", "claude")
-	before := c.modes()
+	before := c.before
 	c.sees("attached")
 	c.types("one\r")
 	c.sees("main: one")
