@@ -66,7 +66,7 @@ type Ticket interface{ Done() }
 // called before Done when the I/O was refused or failed.
 type Failer interface{ Failed() }
 
-// Guard decides about every operation before any I/O happens (DESIGN order:
+// Guard decides about every operation before any I/O happens (order:
 // validate, policy, lease, I/O, count). A guard is called concurrently. The zero errno
 // means "allowed"; any other value goes to the caller as it is. ctx ends
 // when the kernel interrupts the request (the calling process was killed).

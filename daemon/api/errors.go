@@ -10,7 +10,7 @@ import (
 // their meaning; texts may.
 type Code string
 
-// The codes (seed 000, "Error Handling", and DESIGN section 4).
+// The codes (seed 000, "Error Handling", and what a view refuses).
 const (
 	CodeAgentExists          Code = "AGENT_EXISTS"
 	CodeAgentNotFound        Code = "AGENT_NOT_FOUND"

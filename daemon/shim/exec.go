@@ -2,7 +2,6 @@ package shim
 
 import (
 	"bufio"
-	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -231,93 +230,3 @@ func (s *Shim) attach(w http.ResponseWriter, r *http.Request) error {
 // ignoreGone drops the error of writing to a client that left: after an
 // upgrade there is nobody to tell, and no answer can be sent any more.
 func ignoreGone(error) error { return nil }
-
-// env is the environment of a process in the sandbox; more wins.
-func (s *Shim) env(more []string, tty bool) []string {
-	env := []string{
-		"PATH=" + s.Spec.Home + "/.local/bin:/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-		"HOME=" + s.Spec.Home, "USER=" + s.Spec.User, "LOGNAME=" + s.Spec.User, "LANG=C.UTF-8", "SHELL=/bin/bash",
-	}
-	if s.Spec.Policy.Temp {
-		env = append(env, "TMPDIR=/var/tmp")
-	}
-	if tty {
-		env = append(env, "TERM=xterm-256color")
-	}
-	env = append(env, s.Spec.Env...)
-	return dedupEnv(append(env, more...))
-}
-
-// dedupEnv keeps the last value of each variable: libc reads the first.
-func dedupEnv(env []string) []string {
-	last := map[string]int{}
-	key := func(e string) string {
-		for i := range e {
-			if e[i] == '=' {
-				return e[:i]
-			}
-		}
-		return e
-	}
-	for i, e := range env {
-		last[key(e)] = i
-	}
-	out := env[:0:0]
-	for i, e := range env {
-		if last[key(e)] == i {
-			out = append(out, e)
-		}
-	}
-	return out
-}
-
-// startMain runs the agent's main command.
-func (s *Shim) startMain(_ context.Context, req wire.StartRequest) error {
-	if len(req.Command) == 0 || req.Command[0] == "" {
-		return api.Errorf(api.CodeBadRequest, "command is empty: give the program to run")
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.main != nil && !s.main.over() {
-		return api.Errorf(api.CodeBadState, "agent %s already runs a command", s.Spec.Agent).
-			WithHint("polisctl agents attach %s shows it, polisctl agents stop %s ends it", s.Spec.Agent, s.Spec.Agent)
-	}
-	if req.Banner != "" {
-		if _, err := s.out.Write([]byte(req.Banner)); err != nil {
-			return api.Errorf(api.CodeInternal, "write output log: %w", err)
-		}
-	}
-	m, err := startSession(s.ctx, s.box, sandbox.Process{Args: req.Command, Env: s.env(req.Env, req.TTY),
-		Cwd: s.Spec.ProjectPath, TTY: req.TTY, Rows: 24, Cols: 80}, s.out, s.Log)
-	if err != nil {
-		return startError(req.Command[0], err)
-	}
-	s.main, s.mainStart = m, time.Now()
-	s.group.Go(func() error {
-		<-m.done
-		s.events.Publish(api.Event{Type: EventExit, Agent: s.Spec.Agent,
-			Message: fmt.Sprintf("the command of agent %s ended with exit code %d", s.Spec.Agent, m.code),
-			Data:    map[string]any{"exit_code": m.code}})
-		return nil
-	})
-	return nil
-}
-
-func (s *session) over() bool {
-	select {
-	case <-s.done:
-		return true
-	default:
-		return false
-	}
-}
-
-// current returns the running main command, or nil.
-func (s *Shim) current() *session {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.main == nil || s.main.over() {
-		return nil
-	}
-	return s.main
-}

@@ -1,0 +1,40 @@
+package shim
+
+// env is the environment of a process in the sandbox; more wins.
+func (s *Shim) env(more []string, tty bool) []string {
+	env := []string{
+		"PATH=" + s.Spec.Home + "/.local/bin:/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		"HOME=" + s.Spec.Home, "USER=" + s.Spec.User, "LOGNAME=" + s.Spec.User, "LANG=C.UTF-8", "SHELL=/bin/bash",
+	}
+	if s.Spec.Policy.Temp {
+		env = append(env, "TMPDIR=/var/tmp")
+	}
+	if tty {
+		env = append(env, "TERM=xterm-256color")
+	}
+	env = append(env, s.Spec.Env...)
+	return dedupEnv(append(env, more...))
+}
+
+// dedupEnv keeps the last value of each variable: libc reads the first.
+func dedupEnv(env []string) []string {
+	last := map[string]int{}
+	key := func(e string) string {
+		for i := range e {
+			if e[i] == '=' {
+				return e[:i]
+			}
+		}
+		return e
+	}
+	for i, e := range env {
+		last[key(e)] = i
+	}
+	out := env[:0:0]
+	for i, e := range env {
+		if last[key(e)] == i {
+			out = append(out, e)
+		}
+	}
+	return out
+}
