@@ -45,7 +45,7 @@ func TestWritersAreFoundWhenAnObjectIsPublished(t *testing.T) {
 					"if this fails, tickets have come to cover mappings too")
 			}
 			require.ErrorIs(t, os.Rename(v.in("f"), v.in("h")), syscall.EBUSY, "mapped for writing")
-			m[0] = 'C'
+			store(t, m, 0, 'C')
 			require.NoError(t, unix.Munmap(m))
 			require.NoError(t, os.Rename(v.in("f"), v.in("h")))
 
