@@ -92,7 +92,8 @@ func (m *Manager) heard(ctx context.Context, sh Shim, a *Agent, e api.Event) {
 		return
 	case "shim:own-ref":
 		if ref, ok := e.Data["ref"].(string); ok {
-			m.ownRef(a, ref)
+			gone, _ := e.Data["gone"].(bool)
+			m.ownRef(a, ref, gone)
 		}
 		return
 	case api.EventOOM:
@@ -104,14 +105,18 @@ func (m *Manager) heard(ctx context.Context, sh Shim, a *Agent, e api.Event) {
 	}
 }
 
-func (m *Manager) ownRef(a *Agent, ref string) {
+func (m *Manager) ownRef(a *Agent, ref string, gone bool) {
 	m.mu.Lock()
-	known := slices.Contains(a.Kept.OwnedRefs, ref)
-	if !known {
+	i := slices.Index(a.Kept.OwnedRefs, ref)
+	changed := gone == (i >= 0)
+	switch {
+	case changed && gone:
+		a.Kept.OwnedRefs = slices.Delete(slices.Clone(a.Kept.OwnedRefs), i, i+1)
+	case changed:
 		a.Kept.OwnedRefs = append(a.Kept.OwnedRefs, ref)
 	}
 	m.mu.Unlock()
-	if !known {
+	if changed {
 		if err := m.save(a.WS); err != nil {
 			m.Log.Error("save state", "agent", a.Name(), "err", err)
 		}

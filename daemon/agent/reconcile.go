@@ -209,11 +209,7 @@ func (m *Manager) adopt(ctx context.Context, a *Agent) error {
 	a.up, a.last = true, 0
 	a.Kept.Generation = max(a.Kept.Generation, st.Generation)
 	cur := a.Kept.Status
-	for _, ref := range st.OwnedRefs {
-		if !slices.Contains(a.Kept.OwnedRefs, ref) {
-			a.Kept.OwnedRefs = append(a.Kept.OwnedRefs, ref)
-		}
-	}
+	a.Kept.OwnedRefs = st.OwnedRefs // it has seen every ref made and removed
 	a.Network.Address = st.Address
 	m.mu.Unlock()
 	switch {

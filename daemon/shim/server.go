@@ -20,7 +20,8 @@ import (
 const maxBody = 1 << 20
 
 // EventExit tells that the main command ended; EventListen and EventUnlisten
-// that a port was opened or closed in the agent; EventOwnRef that the agent made a ref.
+// that a port was opened or closed in the agent; EventOwnRef that the agent made a ref, or
+// removed one of its own (gone).
 const (
 	EventExit     = "shim:exit"
 	EventListen   = "shim:listen"

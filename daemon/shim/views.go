@@ -164,7 +164,7 @@ func (s *Shim) openGit(ctx context.Context, v *views) error {
 	defer priv.Close()
 	owned := append([]string{"refs/heads/" + sp.Branch}, sp.OwnedRefs...)
 	v.gitg, err = gitdir.New(gitdir.Config{Agent: sp.Agent, Worktree: sp.Agent, Target: "refs/heads/" + sp.Target, Owned: owned,
-		OnOwn: s.ownRef, OnDenial: s.deniedGit, Log: s.Log, Now: time.Now, RootFD: int(bare.Fd())})
+		OnOwn: s.ownRef, OnDisown: s.disownRef, OnDenial: s.deniedGit, Log: s.Log, Now: time.Now, RootFD: int(bare.Fd())})
 	if err != nil {
 		return err
 	}
@@ -217,6 +217,13 @@ func (s *Shim) ownRef(ref string) {
 	s.views.refs[ref] = true
 	s.views.mu.Unlock()
 	s.events.Publish(api.Event{Type: EventOwnRef, Agent: s.Spec.Agent, Message: "agent " + s.Spec.Agent + " made " + ref, Data: map[string]any{"ref": ref}})
+}
+
+func (s *Shim) disownRef(ref string) {
+	s.views.mu.Lock()
+	delete(s.views.refs, ref)
+	s.views.mu.Unlock()
+	s.events.Publish(api.Event{Type: EventOwnRef, Agent: s.Spec.Agent, Message: "agent " + s.Spec.Agent + " removed " + ref, Data: map[string]any{"ref": ref, "gone": true}})
 }
 
 func (v *views) owned() []string {

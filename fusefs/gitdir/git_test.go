@@ -187,6 +187,8 @@ func TestHostileAgentIsRefused(t *testing.T) {
 		"hard link into the own worktree": "ln " + objPath + " worktrees/a1/x",
 		"rename a worktree file to a ref": "echo " + obj + " > worktrees/a1/r && mv worktrees/a1/r refs/heads/new",
 		"remove a ref directory in use":   "rmdir refs/heads",
+		"a ref below the target branch":   "mkdir -p refs/heads/main; echo " + obj + " > refs/heads/main/x.lock && mv refs/heads/main/x.lock refs/heads/main/x",
+		"a ref below a packed branch":     "mkdir -p refs/heads/other; : > refs/heads/other/x.lock",
 		"shallow":                         "echo " + obj + " > shallow",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -203,6 +205,25 @@ func TestHostileAgentIsRefused(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 	_, err = os.Stat(filepath.Join(r.bare, "sometool"))
 	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+// What an agent removed is no longer its own: another agent's ref of the
+// same name is safe from it.
+func TestRemovedRefIsFreeForOthers(t *testing.T) {
+	r := newRepo(t, "sha1")
+	t1, m1, g1 := r.agent("a1")
+	t2, _, g2 := r.agent("a2")
+	for _, pack := range []string{"true", "git pack-refs --all"} {
+		r.must(t1, "git branch shared")
+		r.must(r.bare, pack)
+		r.must(t1, "git branch -D shared")
+		require.NotContains(t, g1.Owned(), "refs/heads/shared")
+		r.must(t2, "git branch shared")
+		require.Contains(t, g2.Owned(), "refs/heads/shared")
+		out, err := run(t, m1, "sh", "-c", ": > refs/heads/shared.lock")
+		require.Error(t, err, out)
+		r.must(t2, "git branch -D shared")
+	}
 }
 
 // A published object cannot be changed through a descriptor or a name that

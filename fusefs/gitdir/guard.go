@@ -24,11 +24,12 @@ type Denial struct {
 // Config says whose git directory this is.
 type Config struct {
 	Agent    string
-	Worktree string   // name below worktrees/
-	Target   string   // full name of the target branch, never the agent's
-	Owned    []string // full names of refs the agent owns already
-	RootFD   int      // the shared directory; duplicated
-	OnOwn    func(ref string)
+	Worktree string           // name below worktrees/
+	Target   string           // full name of the target branch, never the agent's
+	Owned    []string         // full names of refs the agent owns already
+	RootFD   int              // the shared directory; duplicated
+	OnOwn    func(ref string) // the agent made a ref
+	OnDisown func(ref string) // the agent removed one of its own
 	OnDenial func(Denial)
 	Log      *slog.Logger
 	Now      func() time.Time

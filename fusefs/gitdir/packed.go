@@ -38,6 +38,22 @@ const resolve = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_N
 // exists says whether a name is there, as a file or as a packed ref. When
 // that cannot be told, it says yes: the name is then not free.
 func (g *Guard) exists(path string) bool {
+	if g.loose(path) {
+		return true
+	}
+	if !strings.HasPrefix(path, "refs/") {
+		return false
+	}
+	refs, err := g.packedRefs()
+	if err != nil {
+		return true
+	}
+	_, ok := refs[path]
+	return ok
+}
+
+// loose says whether there is a file of that name, or may be.
+func (g *Guard) loose(path string) bool {
 	fd, err := unix.Openat2(g.root, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: resolve})
 	if err == nil {
 		var st unix.Stat_t
@@ -50,15 +66,7 @@ func (g *Guard) exists(path string) bool {
 	} else if !errors.Is(err, syscall.ENOENT) && !errors.Is(err, syscall.ENOTDIR) {
 		return true
 	}
-	if !strings.HasPrefix(path, "refs/") {
-		return false
-	}
-	refs, err := g.packedRefs()
-	if err != nil {
-		return true
-	}
-	_, ok := refs[path]
-	return ok
+	return false
 }
 
 // packedRefs returns the packed refs as they are now.
@@ -148,10 +156,20 @@ func (g *Guard) checkPacked(a at) error {
 			return fmt.Errorf("packed-refs changes %s, which is not this agent's", name)
 		}
 	}
+	var gone []string
 	for name := range prev {
-		if _, ok := next[name]; !ok && !g.owns(name) {
+		if _, ok := next[name]; ok {
+			continue
+		}
+		if !g.owns(name) {
 			return fmt.Errorf("packed-refs drops %s, which is not this agent's", name)
 		}
+		if !g.loose(name) {
+			gone = append(gone, name)
+		}
+	}
+	for _, name := range gone {
+		g.disown(name)
 	}
 	return nil
 }

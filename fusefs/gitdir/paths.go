@@ -16,7 +16,6 @@ const (
 	classObjectDir              // objects/xx
 	classTemp                   // objects/xx/tmp_obj_...
 	classObject                 // objects/xx/<rest of the hash>
-	classRefDir                 // a directory below refs/<kind> or logs/refs/<kind>
 	classRef                    // refs/<kind>/<name>
 	classRefLock                // refs/<kind>/<name>.lock
 	classReflog                 // logs/refs/<kind>/<name>

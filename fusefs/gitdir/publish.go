@@ -78,6 +78,18 @@ func (g *Guard) own(ref string) {
 	}
 }
 
+// disown makes a ref that the agent removed free for others: what they make
+// of its name is theirs.
+func (g *Guard) disown(ref string) {
+	g.mu.Lock()
+	known := g.owned[ref]
+	delete(g.owned, ref)
+	g.mu.Unlock()
+	if known && g.cfg.OnDisown != nil {
+		g.cfg.OnDisown(ref)
+	}
+}
+
 // at reads a descriptor by position: it is shared with nobody's offset.
 type at struct{ fd int }
 

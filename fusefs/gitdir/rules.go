@@ -139,6 +139,11 @@ func (g *Guard) ref(op fusefs.Op, t fusefs.Target, refuse func(string) syscall.E
 		return 0
 	case fusefs.OpUnlink:
 		if g.owns(t.Path) {
+			// A ref that is packed too lives on (git pack-refs); one that is gone
+			// is free for everybody.
+			if refs, err := g.packedRefs(); err == nil && refs[t.Path] == "" {
+				g.disown(t.Path)
+			}
 			return 0
 		}
 	}
@@ -193,7 +198,39 @@ func (g *Guard) mayHave(name string) bool {
 	if name == g.cfg.Target {
 		return false
 	}
-	return g.owns(name) || !g.exists(name)
+	if g.exists(name) {
+		return g.owns(name)
+	}
+	// git refuses names that are a directory of one another; a hostile agent
+	// does not ask git, and would block the other ref with it.
+	return !g.conflicts(name)
+}
+
+// conflicts says whether a new ref would be in another ref's way: one of its
+// parents is a ref, or packed refs are below it.
+func (g *Guard) conflicts(name string) bool {
+	for p := name; ; {
+		i := strings.LastIndexByte(p, '/')
+		if i < 0 {
+			break
+		}
+		if p = p[:i]; p == g.cfg.Target || strings.Count(p, "/") >= 2 && g.exists(p) {
+			return true
+		}
+	}
+	if strings.HasPrefix(g.cfg.Target, name+"/") {
+		return true
+	}
+	refs, err := g.packedRefs()
+	if err != nil {
+		return true
+	}
+	for r := range refs {
+		if strings.HasPrefix(r, name+"/") {
+			return true
+		}
+	}
+	return false
 }
 
 // move decides about rename and link, which publish.
