@@ -16,6 +16,10 @@ import (
 // interruptPoll is how often an interrupted, still waiting call is looked at.
 const interruptPoll = 50 * time.Millisecond
 
+// request is what every handler is given of the request it answers; it tells
+// when the kernel has interrupted it.
+type request = <-chan struct{}
+
 // callCtx is the context of one request. The kernel reports an interrupt for
 // any signal the caller does not ignore, and only once; on a disk no open fails
 // because a timer ticked or a child ended. So the context ends only when the
@@ -31,7 +35,7 @@ type callCtx struct {
 	done chan struct{}
 }
 
-func (fs *FS) newCall(cancel <-chan struct{}, pid uint32) *callCtx {
+func (fs *FS) newCall(cancel request, pid uint32) *callCtx {
 	return &callCtx{fs: fs, pid: pid, cancel: cancel, finished: make(chan struct{}), done: make(chan struct{})}
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 // add makes a new name: gate, make, give it to the caller, register it.
-func (fs *FS) add(cancel <-chan struct{}, h *fuse.InHeader, op Op, name string, mode uint32, out *fuse.EntryOut, mk func(dir int) syscall.Errno) fuse.Status {
+func (fs *FS) add(cancel request, h *fuse.InHeader, op Op, name string, mode uint32, out *fuse.EntryOut, mk func(dir int) syscall.Errno) fuse.Status {
 	if e := validName(name); e != 0 {
 		return status(e)
 	}
@@ -80,7 +80,7 @@ func (fs *FS) adoptFD(dir, fd int, h *fuse.InHeader, mode uint32) (unix.Statx_t,
 
 // Mknod makes regular files, FIFOs and sockets. Device nodes are refused: they
 // would be a way to the host's devices.
-func (fs *FS) Mknod(cancel <-chan struct{}, in *fuse.MknodIn, name string, out *fuse.EntryOut) fuse.Status {
+func (fs *FS) Mknod(cancel request, in *fuse.MknodIn, name string, out *fuse.EntryOut) fuse.Status {
 	kind := in.Mode & unix.S_IFMT
 	switch kind {
 	case 0:
@@ -95,7 +95,7 @@ func (fs *FS) Mknod(cancel <-chan struct{}, in *fuse.MknodIn, name string, out *
 }
 
 // Mkdir makes a directory.
-func (fs *FS) Mkdir(cancel <-chan struct{}, in *fuse.MkdirIn, name string, out *fuse.EntryOut) fuse.Status {
+func (fs *FS) Mkdir(cancel request, in *fuse.MkdirIn, name string, out *fuse.EntryOut) fuse.Status {
 	return fs.add(cancel, &in.InHeader, OpMkdir, name, in.Mode&0o7777|unix.S_IFDIR, out, func(dir int) syscall.Errno {
 		return errnoOf(unix.Mkdirat(dir, name, in.Mode&0o7777))
 	})
@@ -103,14 +103,14 @@ func (fs *FS) Mkdir(cancel <-chan struct{}, in *fuse.MkdirIn, name string, out *
 
 // Symlink makes a symbolic link. Its text is free: it is only ever resolved by
 // the kernel, where the one who follows it lives.
-func (fs *FS) Symlink(cancel <-chan struct{}, h *fuse.InHeader, text, name string, out *fuse.EntryOut) fuse.Status {
+func (fs *FS) Symlink(cancel request, h *fuse.InHeader, text, name string, out *fuse.EntryOut) fuse.Status {
 	return fs.add(cancel, h, OpSymlink, name, unix.S_IFLNK|0o777, out, func(dir int) syscall.Errno {
 		return errnoOf(unix.Symlinkat(text, dir, name))
 	})
 }
 
 // Link gives an object another name.
-func (fs *FS) Link(cancel <-chan struct{}, in *fuse.LinkIn, name string, out *fuse.EntryOut) fuse.Status {
+func (fs *FS) Link(cancel request, in *fuse.LinkIn, name string, out *fuse.EntryOut) fuse.Status {
 	if e := validName(name); e != 0 {
 		return status(e)
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // Create makes and opens a regular file.
-func (fs *FS) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string, out *fuse.CreateOut) fuse.Status {
+func (fs *FS) Create(cancel request, in *fuse.CreateIn, name string, out *fuse.CreateOut) fuse.Status {
 	if e := validName(name); e != 0 {
 		return status(e)
 	}
@@ -62,7 +62,7 @@ func (fs *FS) create(parent *node, name string, in *fuse.CreateIn, h *handle, ou
 
 // Tmpfile makes and opens a regular file without a name. The guard is asked
 // about the directory; giving the file a name later is a link.
-func (fs *FS) Tmpfile(cancel <-chan struct{}, in *fuse.CreateIn, out *fuse.CreateOut) fuse.Status {
+func (fs *FS) Tmpfile(cancel request, in *fuse.CreateIn, out *fuse.CreateOut) fuse.Status {
 	parent := fs.tree.get(in.NodeId)
 	if parent == nil || !parent.isDir() {
 		return status(syscall.ESTALE)

@@ -13,7 +13,7 @@ import (
 const openKeep = unix.O_SYNC | unix.O_DSYNC | unix.O_NOATIME
 
 // Open opens a regular file. It must never answer ENOSYS.
-func (fs *FS) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+func (fs *FS) Open(cancel request, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	n := fs.tree.get(in.NodeId)
 	switch {
 	case n == nil:
@@ -34,7 +34,7 @@ func (fs *FS) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) f
 	return status(e)
 }
 
-func (fs *FS) openFile(cancel <-chan struct{}, in *fuse.OpenIn, h *handle, out *fuse.OpenOut) syscall.Errno {
+func (fs *FS) openFile(cancel request, in *fuse.OpenIn, h *handle, out *fuse.OpenOut) syscall.Errno {
 	acc := in.Flags & unix.O_ACCMODE
 	trunc := in.Flags&unix.O_TRUNC != 0
 	do := func() syscall.Errno { return fs.openBacking(h, in, out) }
@@ -123,7 +123,7 @@ func (fs *FS) attach(h *handle, st *unix.Statx_t, uid uint32, out *fuse.OpenOut)
 }
 
 // Release ends an open file. It comes after the caller's close has returned.
-func (fs *FS) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
+func (fs *FS) Release(_ request, in *fuse.ReleaseIn) {
 	h := fs.files.take(in.Fh)
 	if h == nil {
 		return
@@ -153,7 +153,7 @@ func (fs *FS) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 }
 
 // Read serves files in cached mode.
-func (fs *FS) Read(_ <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
+func (fs *FS) Read(_ request, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
 	h := fs.files.get(in.Fh)
 	if h == nil || h.fd < 0 {
 		return nil, fuse.EBADF
@@ -166,13 +166,13 @@ func (fs *FS) Read(_ <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadRes
 }
 
 // Write serves files in cached mode.
-func (fs *FS) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (uint32, fuse.Status) {
+func (fs *FS) Write(cancel request, in *fuse.WriteIn, data []byte) (uint32, fuse.Status) {
 	return fs.Writev(cancel, in, [][]byte{data})
 }
 
 // Writev serves files in cached mode. The gate was at the open; the handle's
 // ticket is still held.
-func (fs *FS) Writev(_ <-chan struct{}, in *fuse.WriteIn, data [][]byte) (uint32, fuse.Status) {
+func (fs *FS) Writev(_ request, in *fuse.WriteIn, data [][]byte) (uint32, fuse.Status) {
 	h := fs.files.get(in.Fh)
 	if h == nil || h.fd < 0 || !h.writable {
 		return 0, fuse.EBADF
@@ -191,10 +191,10 @@ func (fs *FS) Writev(_ <-chan struct{}, in *fuse.WriteIn, data [][]byte) (uint32
 
 // Flush is not implemented: there is nothing to do at close, and one ENOSYS
 // saves a round trip at every close. (The kernel drops POSIX locks itself.)
-func (fs *FS) Flush(<-chan struct{}, *fuse.FlushIn) fuse.Status { return fuse.ENOSYS }
+func (fs *FS) Flush(request, *fuse.FlushIn) fuse.Status { return fuse.ENOSYS }
 
 // Fsync writes a file's data to the disk.
-func (fs *FS) Fsync(_ <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
+func (fs *FS) Fsync(_ request, in *fuse.FsyncIn) fuse.Status {
 	h := fs.files.get(in.Fh)
 	if h == nil || h.fd < 0 {
 		return fuse.EBADF
@@ -206,7 +206,7 @@ func (fs *FS) Fsync(_ <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
 }
 
 // Lseek finds holes and data.
-func (fs *FS) Lseek(_ <-chan struct{}, in *fuse.LseekIn, out *fuse.LseekOut) fuse.Status {
+func (fs *FS) Lseek(_ request, in *fuse.LseekIn, out *fuse.LseekOut) fuse.Status {
 	h := fs.files.get(in.Fh)
 	if h == nil || h.fd < 0 {
 		return fuse.EBADF
@@ -220,7 +220,7 @@ func (fs *FS) Lseek(_ <-chan struct{}, in *fuse.LseekIn, out *fuse.LseekOut) fus
 }
 
 // Fallocate reserves or punches.
-func (fs *FS) Fallocate(cancel <-chan struct{}, in *fuse.FallocateIn) fuse.Status {
+func (fs *FS) Fallocate(cancel request, in *fuse.FallocateIn) fuse.Status {
 	h := fs.files.get(in.Fh)
 	if h == nil || h.fd < 0 || !h.writable {
 		return fuse.EBADF
@@ -239,7 +239,7 @@ func (fs *FS) Fallocate(cancel <-chan struct{}, in *fuse.FallocateIn) fuse.Statu
 
 // CopyFileRange copies between two open files without moving the data through
 // the caller.
-func (fs *FS) CopyFileRange(cancel <-chan struct{}, in *fuse.CopyFileRangeIn) (uint32, fuse.Status) {
+func (fs *FS) CopyFileRange(cancel request, in *fuse.CopyFileRangeIn) (uint32, fuse.Status) {
 	src, dst := fs.files.get(in.FhIn), fs.files.get(in.FhOut)
 	if src == nil || dst == nil || src.fd < 0 || dst.fd < 0 || !dst.writable {
 		return 0, fuse.EBADF

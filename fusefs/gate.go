@@ -18,7 +18,7 @@ func callerOf(h *fuse.InHeader) Caller { return Caller{Pid: h.Pid, Uid: h.Uid, G
 // read asks the guard about an object that is only read, then does the I/O
 // under the name lock. An object with several names may be read if one of them
 // may: its content is the same under each.
-func (fs *FS) read(cancel <-chan struct{}, h *fuse.InHeader, op Op, n *node, do func(path string) syscall.Errno) (errno syscall.Errno) {
+func (fs *FS) read(cancel request, h *fuse.InHeader, op Op, n *node, do func(path string) syscall.Errno) (errno syscall.Errno) {
 	start := time.Now()
 	defer func() { fs.guard.Count(op, false, errno, time.Since(start).Nanoseconds()) }()
 	call := fs.newCall(cancel, h.Pid)
@@ -69,7 +69,7 @@ type mutation struct {
 }
 
 // change puts a mutation to the guard, does it and counts it.
-func (fs *FS) change(cancel <-chan struct{}, h *fuse.InHeader, m mutation) syscall.Errno {
+func (fs *FS) change(cancel request, h *fuse.InHeader, m mutation) syscall.Errno {
 	tk, errno := fs.changeKeep(cancel, h, m)
 	if tk != nil {
 		tk.Done()
@@ -78,7 +78,7 @@ func (fs *FS) change(cancel <-chan struct{}, h *fuse.InHeader, m mutation) sysca
 }
 
 // changeKeep is change whose ticket stays with the caller on success.
-func (fs *FS) changeKeep(cancel <-chan struct{}, h *fuse.InHeader, m mutation) (tk Ticket, errno syscall.Errno) {
+func (fs *FS) changeKeep(cancel request, h *fuse.InHeader, m mutation) (tk Ticket, errno syscall.Errno) {
 	start := time.Now()
 	defer func() { fs.guard.Count(m.op, true, errno, time.Since(start).Nanoseconds()) }()
 	call := fs.newCall(cancel, h.Pid)

@@ -8,7 +8,7 @@ import (
 )
 
 // Lookup answers whether a name exists. A hidden name does not.
-func (fs *FS) Lookup(_ <-chan struct{}, h *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
+func (fs *FS) Lookup(_ request, h *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
 	if e := validName(name); e != 0 {
 		return status(e)
 	}
@@ -66,7 +66,7 @@ func (fs *FS) Forget(id, count uint64) {
 }
 
 // GetAttr is stat and fstat.
-func (fs *FS) GetAttr(_ <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
+func (fs *FS) GetAttr(_ request, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
 	n := fs.tree.get(in.NodeId)
 	if n == nil {
 		return status(syscall.ESTALE)
@@ -97,7 +97,7 @@ func (fs *FS) fillAttr(n *node, out *fuse.AttrOut) syscall.Errno {
 
 // Readlink returns the text of a symbolic link; the kernel resolves it where
 // the caller lives.
-func (fs *FS) Readlink(cancel <-chan struct{}, h *fuse.InHeader) (text []byte, st fuse.Status) {
+func (fs *FS) Readlink(cancel request, h *fuse.InHeader) (text []byte, st fuse.Status) {
 	n := fs.tree.get(h.NodeId)
 	if n == nil {
 		return nil, status(syscall.ESTALE)

@@ -18,7 +18,7 @@ func (fs *FS) String() string { return "polis" }
 func (fs *FS) SetDebug(bool) {}
 
 // StatFs tells about the file system of the main backing directory.
-func (fs *FS) StatFs(_ <-chan struct{}, _ *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
+func (fs *FS) StatFs(_ request, _ *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
 	var st syscall.Statfs_t
 	if err := syscall.Fstatfs(fs.roots[0], &st); err != nil {
 		// An O_PATH descriptor is refused before Linux 3.12 only.
@@ -30,13 +30,13 @@ func (fs *FS) StatFs(_ <-chan struct{}, _ *fuse.InHeader, out *fuse.StatfsOut) f
 
 // Access is never asked for: the kernel checks permissions itself
 // (default_permissions).
-func (fs *FS) Access(<-chan struct{}, *fuse.AccessIn) fuse.Status { return fuse.ENOSYS }
+func (fs *FS) Access(request, *fuse.AccessIn) fuse.Status { return fuse.ENOSYS }
 
 // Statx is not used by go-fuse; the kernel falls back to GETATTR.
-func (fs *FS) Statx(<-chan struct{}, *fuse.StatxIn, *fuse.StatxOut) fuse.Status { return fuse.ENOSYS }
+func (fs *FS) Statx(request, *fuse.StatxIn, *fuse.StatxOut) fuse.Status { return fuse.ENOSYS }
 
 // Ioctl is refused: flags and attributes set with it would bypass the guard.
-func (fs *FS) Ioctl(_ <-chan struct{}, in *fuse.IoctlIn, _ []byte, _ *fuse.IoctlOut, _ []byte) fuse.Status {
+func (fs *FS) Ioctl(_ request, in *fuse.IoctlIn, _ []byte, _ *fuse.IoctlOut, _ []byte) fuse.Status {
 	fs.guard.Count(OpIoctl, true, syscall.ENOTTY, 0)
 	return fuse.Status(unix.ENOTTY)
 }
@@ -45,10 +45,10 @@ func (fs *FS) Ioctl(_ <-chan struct{}, in *fuse.IoctlIn, _ []byte, _ *fuse.Ioctl
 // locks kept in the kernel's own inode are seen by everybody.
 
 // GetLk is never asked for.
-func (fs *FS) GetLk(<-chan struct{}, *fuse.LkIn, *fuse.LkOut) fuse.Status { return fuse.ENOSYS }
+func (fs *FS) GetLk(request, *fuse.LkIn, *fuse.LkOut) fuse.Status { return fuse.ENOSYS }
 
 // SetLk is never asked for.
-func (fs *FS) SetLk(<-chan struct{}, *fuse.LkIn) fuse.Status { return fuse.ENOSYS }
+func (fs *FS) SetLk(request, *fuse.LkIn) fuse.Status { return fuse.ENOSYS }
 
 // SetLkw is never asked for.
-func (fs *FS) SetLkw(<-chan struct{}, *fuse.LkIn) fuse.Status { return fuse.ENOSYS }
+func (fs *FS) SetLkw(request, *fuse.LkIn) fuse.Status { return fuse.ENOSYS }

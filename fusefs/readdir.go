@@ -71,7 +71,7 @@ func (l *dirLists) offset(name string) uint64 {
 
 // OpenDir is not implemented where the kernel may keep what it is told; see
 // above. Elsewhere an empty answer makes it forget the listing at every open.
-func (fs *FS) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, _ *fuse.OpenOut) fuse.Status {
+func (fs *FS) OpenDir(_ request, in *fuse.OpenIn, _ *fuse.OpenOut) fuse.Status {
 	if fs.timeout > 0 {
 		return fuse.ENOSYS
 	}
@@ -85,12 +85,12 @@ func (fs *FS) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, _ *fuse.OpenOut) fuse.
 func (fs *FS) ReleaseDir(*fuse.ReleaseIn) {}
 
 // ReadDir lists names.
-func (fs *FS) ReadDir(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
+func (fs *FS) ReadDir(cancel request, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
 	return fs.list(cancel, in, func(_ *node, e fuse.DirEntry) bool { return out.AddDirEntry(e) })
 }
 
 // ReadDirPlus lists names with their attributes; each counts as a look-up.
-func (fs *FS) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
+func (fs *FS) ReadDirPlus(cancel request, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
 	return fs.list(cancel, in, func(n *node, e fuse.DirEntry) bool {
 		slot := out.AddDirLookupEntry(e)
 		if slot == nil {
@@ -106,7 +106,7 @@ func (fs *FS) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.Dir
 	})
 }
 
-func (fs *FS) list(cancel <-chan struct{}, in *fuse.ReadIn, add func(*node, fuse.DirEntry) bool) fuse.Status {
+func (fs *FS) list(cancel request, in *fuse.ReadIn, add func(*node, fuse.DirEntry) bool) fuse.Status {
 	n := fs.tree.get(in.NodeId)
 	if n == nil {
 		return status(syscall.ESTALE)
@@ -220,7 +220,7 @@ func readNames(dir int) ([]fuse.DirEntry, syscall.Errno) {
 }
 
 // FsyncDir writes a directory to the disk.
-func (fs *FS) FsyncDir(_ <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
+func (fs *FS) FsyncDir(_ request, in *fuse.FsyncIn) fuse.Status {
 	n := fs.tree.get(in.NodeId)
 	if n == nil {
 		return status(syscall.ESTALE)

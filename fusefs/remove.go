@@ -8,16 +8,16 @@ import (
 )
 
 // Unlink removes a name that is not a directory.
-func (fs *FS) Unlink(cancel <-chan struct{}, h *fuse.InHeader, name string) fuse.Status {
+func (fs *FS) Unlink(cancel request, h *fuse.InHeader, name string) fuse.Status {
 	return fs.remove(cancel, h, OpUnlink, name, 0)
 }
 
 // Rmdir removes an empty directory.
-func (fs *FS) Rmdir(cancel <-chan struct{}, h *fuse.InHeader, name string) fuse.Status {
+func (fs *FS) Rmdir(cancel request, h *fuse.InHeader, name string) fuse.Status {
 	return fs.remove(cancel, h, OpRmdir, name, unix.AT_REMOVEDIR)
 }
 
-func (fs *FS) remove(cancel <-chan struct{}, h *fuse.InHeader, op Op, name string, flags int) fuse.Status {
+func (fs *FS) remove(cancel request, h *fuse.InHeader, op Op, name string, flags int) fuse.Status {
 	if e := validName(name); e != 0 {
 		return status(e)
 	}

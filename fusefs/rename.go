@@ -9,7 +9,7 @@ import (
 )
 
 // Rename moves a name, or exchanges two.
-func (fs *FS) Rename(cancel <-chan struct{}, in *fuse.RenameIn, oldName, newName string) fuse.Status {
+func (fs *FS) Rename(cancel request, in *fuse.RenameIn, oldName, newName string) fuse.Status {
 	if e := validName(oldName); e != 0 {
 		return status(e)
 	}

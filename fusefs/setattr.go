@@ -9,7 +9,7 @@ import (
 )
 
 // SetAttr is chmod, chown, truncate and utimensat.
-func (fs *FS) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrOut) fuse.Status {
+func (fs *FS) SetAttr(cancel request, in *fuse.SetAttrIn, out *fuse.AttrOut) fuse.Status {
 	n := fs.tree.get(in.NodeId)
 	if n == nil {
 		return status(syscall.ESTALE)

@@ -19,7 +19,7 @@ const (
 // view could win from them are off anyway (nosuid).
 
 // GetXAttr reads an extended attribute.
-func (fs *FS) GetXAttr(cancel <-chan struct{}, h *fuse.InHeader, name string, dest []byte) (uint32, fuse.Status) {
+func (fs *FS) GetXAttr(cancel request, h *fuse.InHeader, name string, dest []byte) (uint32, fuse.Status) {
 	if !strings.HasPrefix(name, userPrefix) {
 		// Asked for at every exec and write: answered without a look at the file.
 		if strings.HasPrefix(name, "system.") {
@@ -68,7 +68,7 @@ func (fs *FS) withProc(n *node, f func(path string) error) syscall.Errno {
 }
 
 // ListXAttr lists the attributes that can be read.
-func (fs *FS) ListXAttr(cancel <-chan struct{}, h *fuse.InHeader, dest []byte) (uint32, fuse.Status) {
+func (fs *FS) ListXAttr(cancel request, h *fuse.InHeader, dest []byte) (uint32, fuse.Status) {
 	n := fs.tree.get(h.NodeId)
 	if n == nil {
 		return 0, status(syscall.ESTALE)
@@ -121,7 +121,7 @@ func settable(name string) syscall.Errno {
 }
 
 // SetXAttr sets an extended attribute.
-func (fs *FS) SetXAttr(cancel <-chan struct{}, in *fuse.SetXAttrIn, name string, data []byte) fuse.Status {
+func (fs *FS) SetXAttr(cancel request, in *fuse.SetXAttrIn, name string, data []byte) fuse.Status {
 	if e := settable(name); e != 0 {
 		return status(e)
 	}
@@ -138,7 +138,7 @@ func (fs *FS) SetXAttr(cancel <-chan struct{}, in *fuse.SetXAttrIn, name string,
 }
 
 // RemoveXAttr removes an extended attribute.
-func (fs *FS) RemoveXAttr(cancel <-chan struct{}, h *fuse.InHeader, name string) fuse.Status {
+func (fs *FS) RemoveXAttr(cancel request, h *fuse.InHeader, name string) fuse.Status {
 	if e := settable(name); e != 0 {
 		return status(e)
 	}
