@@ -74,6 +74,7 @@ type daemon struct {
 
 type options struct {
 	config string // appended to the configuration
+	mounts string // one more entry of sandbox.extra_mounts
 }
 
 // startDaemon starts polisd and takes everything away when the test ends;
@@ -89,16 +90,19 @@ func startDaemon(t testing.TB, o options) *daemon {
 	if !strings.Contains(o.config, "[locks]") {
 		o.config += "\n[locks]\nwait = \"300ms\"\ngrace = \"2s\"\n"
 	}
-	mounts := ""
+	var mounts []string
 	if root := goroot(t); !strings.HasPrefix(root, "/usr/") {
-		mounts = fmt.Sprintf("extra_mounts = [{ source = %q, dest = %q, read_only = true }]\n", root, root)
+		mounts = append(mounts, fmt.Sprintf("{ source = %q, dest = %q, read_only = true }", root, root))
+	}
+	if o.mounts != "" {
+		mounts = append(mounts, o.mounts)
 	}
 	head := fmt.Sprintf("run_dir = %q\nworkspaces_dir = %q\nagents_dir = %q\nshim = %q\nlauncher = \"fork\"\nlog_level = \"debug\"\n",
 		d.path("run"), d.path("state"), d.path("agents.d"), filepath.Join(d.bin, "polis-shim"))
 	if !strings.Contains(o.config, "max_agents") {
 		head += "max_agents = 12\n"
 	}
-	tail := "\n[sandbox]\nuser = \"nobody\"\n" + mounts
+	tail := "\n[sandbox]\nuser = \"nobody\"\nextra_mounts = [" + strings.Join(mounts, ", ") + "]\n"
 	if !strings.Contains(o.config, "[network]") {
 		tail += fmt.Sprintf("[network]\npool = \"10.%d.0.0/16\"\n", 220+os.Getpid()%20)
 	}
