@@ -19,6 +19,9 @@ type network struct{ b *netbridge.Bridge }
 
 func (network) Name() string { return "network namespace" }
 
+// Ephemeral: without a shim there is nothing to connect.
+func (network) Ephemeral() {}
+
 func (n network) Ensure(ctx context.Context, a *agent.Agent) error {
 	ep, err := n.b.Ensure(ctx, a.Name())
 	if err != nil {

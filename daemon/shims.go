@@ -49,6 +49,14 @@ func (s *shims) Dial(name string) agent.Shim { return dial.New(s.run.AgentSocket
 
 func (s *shims) Socket(name string) string { return s.run.AgentSocket(name) }
 
+// Reason is what a shim that ended with an error wrote down.
+func (s *shims) Reason(a *agent.Agent) string {
+	if err := reported(s.run.Agent(a.Name())); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
 func (s *shims) Alive(ctx context.Context, a *agent.Agent) (bool, error) {
 	return s.launcher.Alive(ctx, a.Name(), s.run.Agent(a.Name()))
 }
@@ -176,7 +184,7 @@ func (s *shims) spec(a *agent.Agent, dir string) wire.Spec {
 		Session: k.Session, Secret: k.Secret, Git: ws.Git, Tree: a.Worktree(), Mountpoint: a.Worktree(), ProjectPath: ws.Project,
 		Branch: k.Branch, Target: ws.Target, OwnedRefs: k.OwnedRefs,
 		UID: ws.UID, GID: ws.GID, User: user, Home: home, HomeDir: ws.Root.Home(k.Name), Scratch: ws.Root.Scratch(k.Name), LogDir: ws.Root.Logs(k.Name),
-		Policy: k.Policy, LocksExempt: c.Locks.Exempt, Wait: c.Locks.Wait, Hold: c.Locks.Hold, StaleTimeout: c.Locks.StaleTimeout, TempNames: c.Locks.TempNames,
+		Policy: k.Policy, LocksExempt: c.Locks.Exempt, Wait: c.Locks.Wait, Hold: c.Locks.Hold, StaleTimeout: c.Locks.StaleTimeout, DaemonWait: c.Locks.DaemonWait, TempNames: c.Locks.TempNames,
 		Mounts: append(slices.Clone(c.Sandbox.ExtraMounts), a.Type.Mounts...), Env: environment(a.Type),
 		NetNS: a.Network.NetNS, Address: a.Network.Address, CgroupPath: cg, Delegated: delegated,
 		MemoryBytes: int64(k.MemoryLimitMB) << 20, Pids: int64(c.Limits.Pids), CPUWeight: int64(c.Limits.CPUWeight),

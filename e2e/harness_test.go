@@ -70,6 +70,8 @@ type daemon struct {
 	bin  string
 	cmd  *exec.Cmd
 	done chan error
+
+	scripts int // made by later
 }
 
 type options struct {

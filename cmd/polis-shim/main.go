@@ -75,7 +75,9 @@ func serve(ctx context.Context, spec wire.Spec, log *slog.Logger) error {
 	if _, err := sd.SdNotify(false, sd.SdNotifyReady+"\nSTATUS=serving agent "+spec.Agent); err != nil {
 		log.Warn("tell systemd", "err", err)
 	}
-	err = s.Serve(ctx)
+	if err = s.Serve(ctx); err != nil {
+		err = errors.Join(err, report(spec, err)) // the agent's state will say so
+	}
 	if _, nerr := sd.SdNotify(false, sd.SdNotifyStopping); nerr != nil {
 		log.Warn("tell systemd", "err", nerr)
 	}

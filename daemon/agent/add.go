@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -211,8 +212,11 @@ func (m *Manager) bringUp(ctx context.Context, a *Agent) error {
 	if err := m.ensureShim(ctx, a); err != nil {
 		return err
 	}
+	if err := m.Shims.Saw(a.Name(), 0); err != nil {
+		m.Log.Warn("note the last event", "agent", a.Name(), "err", err)
+	}
 	m.mu.Lock()
-	a.up, a.last = true, 0
+	a.up, a.foreign, a.last = true, false, 0
 	m.mu.Unlock()
 	m.startFollow(a)
 	return nil
@@ -252,19 +256,32 @@ func (m *Manager) movePorts(a *Agent) error {
 	return nil
 }
 
-// takeDown ends the shim, keeping worktree and state. a.op is held.
+// takeDown ends the shim and what is only of use with it, keeping worktree
+// and state. a.op is held.
 func (m *Manager) takeDown(ctx context.Context, a *Agent) error {
 	m.mu.Lock()
 	a.leaving = true
 	follow := a.follow
-	a.follow, a.up, a.pid = nil, false, 0
+	a.follow, a.up, a.foreign, a.pid = nil, false, false, 0
 	m.mu.Unlock()
 	if follow != nil {
 		follow()
 	}
 	err := m.Shims.Remove(ctx, a)
 	m.Locks.DropAgent(a.Name())
-	return err
+	if err != nil {
+		return err // what may still be in use stays
+	}
+	m.dropAuto(a)
+	var errs []error
+	for _, r := range slices.Backward(m.Resources) {
+		if e, ok := r.(Ephemeral); ok {
+			if err := e.Remove(ctx, a); err != nil {
+				errs = append(errs, fmt.Errorf("remove %s of agent %s: %w", r.Name(), a.Name(), err))
+			}
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // dismantle removes everything of the agent, in reverse order.

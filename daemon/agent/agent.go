@@ -38,8 +38,14 @@ type Agent struct {
 	// leaving is set while polis itself takes the shim down, so that its end
 	// is not mistaken for a death.
 	leaving bool
+	// foreign is set for a shim of a version this daemon does not understand:
+	// it is left alone, and replaced at the next start.
+	foreign bool
 	follow  func() // ends the goroutine that follows the shim's events
-	last    uint64 // newest event seen of the shim
+	last    uint64 // newest event seen of the shim; 0: none
+
+	// auto are the internal ports that polis mapped by itself.
+	auto map[int]bool
 
 	op sync.Mutex
 }

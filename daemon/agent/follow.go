@@ -2,12 +2,12 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"polis/daemon/api"
-	"polis/daemon/shim/wire"
 )
 
 // startFollow hears the shim's events until takeDown or Close. a.op is held.
@@ -33,7 +33,7 @@ func (m *Manager) followShim(ctx context.Context, a *Agent, gen uint64) {
 		m.mu.Lock()
 		since := a.last
 		m.mu.Unlock()
-		err := sh.Events(ctx, since, func(e api.Event) { m.heard(ctx, sh, a, e) })
+		err := sh.Events(ctx, since, func(e api.Event) { m.hear(ctx, sh, a, e) })
 		if ctx.Err() != nil {
 			return
 		}
@@ -67,20 +67,59 @@ func (m *Manager) buryShim(ctx context.Context, a *Agent, gen uint64) {
 	if stale {
 		return
 	}
-	m.Log.Error("the agent's shim died", "agent", a.Name())
+	reason := "its shim died"
+	if said := m.Shims.Reason(a); said != "" {
+		reason += ": " + said
+	}
+	m.Log.Error("the agent's shim died", "agent", a.Name(), "reason", reason)
 	ctx, cancel := context.WithTimeout(ctx, undoTime)
 	defer cancel()
 	if err := m.takeDown(ctx, a); err != nil {
 		m.Log.Error("clear up after a dead shim", "agent", a.Name(), "err", err)
 	}
-	m.setStatus(a, api.StatusError, "its shim died; polisctl agents start "+a.Name()+" brings it back with all its files")
+	m.setStatus(a, api.StatusError, reason+"; polisctl agents start "+a.Name()+" brings it back with all its files")
+}
+
+// hear acts on one event and notes that, so that the next daemon goes on
+// after it. An event may be acted on twice, never not at all.
+func (m *Manager) hear(ctx context.Context, sh Shim, a *Agent, e api.Event) {
+	m.mu.Lock()
+	last := a.last
+	m.mu.Unlock()
+	if last != 0 && e.ID > last+1 {
+		m.missed(ctx, sh, a, e.ID-last-1)
+	}
+	m.heard(ctx, sh, a, e)
+	m.mu.Lock()
+	a.last = max(a.last, e.ID)
+	m.mu.Unlock()
+	if err := m.Shims.Saw(a.Name(), e.ID); err != nil {
+		m.Log.Warn("note the last event", "agent", a.Name(), "err", err)
+	}
+}
+
+// missed makes up for events that the shim did not keep: more happened than
+// it has room for, while no daemon listened.
+func (m *Manager) missed(ctx context.Context, sh Shim, a *Agent, n uint64) {
+	m.Log.Warn("the agent's shim did not keep all its events", "agent", a.Name(), "missing", n)
+	m.Events.Publish(api.Event{Type: api.EventMissed, Agent: a.Name(), Data: map[string]any{"missing": n},
+		Message: fmt.Sprintf("%d events of agent %s were not kept while polisd was away", n, a.Name())})
+	st, err := sh.Status(ctx)
+	if err != nil {
+		m.Log.Warn("ask the shim what is", "agent", a.Name(), "err", err)
+		return
+	}
+	m.mu.Lock()
+	a.Kept.OwnedRefs = st.OwnedRefs
+	m.mu.Unlock()
+	m.syncPorts(ctx, sh, a, st)
+	if !st.Running {
+		m.ended(a, st)
+	}
 }
 
 // heard acts on one event of a shim and passes on what users want to know.
 func (m *Manager) heard(ctx context.Context, sh Shim, a *Agent, e api.Event) {
-	m.mu.Lock()
-	a.last = max(a.last, e.ID)
-	m.mu.Unlock()
 	switch e.Type {
 	case "shim:exit":
 		if st, err := sh.Status(ctx); err == nil && !st.Running {
@@ -88,7 +127,11 @@ func (m *Manager) heard(ctx context.Context, sh Shim, a *Agent, e api.Event) {
 		}
 		return
 	case "shim:listen", "shim:unlisten":
-		m.autoMap(ctx, sh, a, e)
+		if n, ok := e.Data["port"].(float64); ok && e.Type == "shim:listen" {
+			m.autoMap(ctx, sh, a, int(n))
+		} else if ok {
+			m.unmap(ctx, sh, a, int(n))
+		}
 		return
 	case "shim:own-ref":
 		if ref, ok := e.Data["ref"].(string); ok {
@@ -120,96 +163,5 @@ func (m *Manager) ownRef(a *Agent, ref string, gone bool) {
 		if err := m.save(a.WS); err != nil {
 			m.Log.Error("save state", "agent", a.Name(), "err", err)
 		}
-	}
-}
-
-// autoMap maps a port the agent opened, and ends the map when it closes one
-// that polis had mapped by itself.
-func (m *Manager) autoMap(ctx context.Context, sh Shim, a *Agent, e api.Event) {
-	n, ok := e.Data["port"].(float64)
-	if !ok {
-		return
-	}
-	internal := int(n)
-	c := m.config()
-	if e.Type == "shim:unlisten" {
-		m.unmap(ctx, sh, a, internal)
-		return
-	}
-	if !c.Network.AutoMap {
-		return
-	}
-	m.mu.Lock()
-	mapped := slices.ContainsFunc(a.Kept.PortMappings, func(p [2]int) bool { return p[0] == internal })
-	m.mu.Unlock()
-	if mapped {
-		return
-	}
-	if p, err := m.mapPort(ctx, sh, a, internal, 0, true); err != nil {
-		m.Log.Warn("map port", "agent", a.Name(), "port", internal, "err", err)
-		m.Events.Publish(api.Event{Type: api.EventPort, Agent: a.Name(), Code: api.CodeOf(err), Message: err.Error()})
-	} else {
-		m.publishPort(p, "is reachable at")
-	}
-}
-
-func (m *Manager) unmap(ctx context.Context, sh Shim, a *Agent, internal int) {
-	st, err := sh.Status(ctx)
-	if err != nil {
-		return
-	}
-	i := slices.IndexFunc(st.Ports, func(p api.PortMapping) bool { return p.Internal == internal && p.Auto })
-	if i < 0 {
-		return
-	}
-	if err := sh.RemovePort(ctx, internal); err != nil && api.CodeOf(err) != api.CodePortNotFound {
-		m.Log.Warn("unmap port", "agent", a.Name(), "port", internal, "err", err)
-		return
-	}
-	m.dropPort(a, internal)
-	m.publishPort(st.Ports[i], "is no longer reachable at")
-}
-
-func (m *Manager) publishPort(p api.PortMapping, verb string) {
-	m.Events.Publish(api.Event{Type: api.EventPort, Agent: p.Agent,
-		Message: "port " + itoa(p.Internal) + " of agent " + p.Agent + " " + verb + " " + p.Bind + ":" + itoa(p.External),
-		Data:    map[string]any{"internal": p.Internal, "external": p.External}})
-}
-
-func (m *Manager) mapPort(ctx context.Context, sh Shim, a *Agent, internal, want int, auto bool) (api.PortMapping, error) {
-	c := m.config()
-	for try := 0; ; try++ {
-		ext, err := m.Ports.Take(a.Name(), internal, want)
-		if err != nil {
-			return api.PortMapping{}, err
-		}
-		err = sh.AddPort(ctx, wire.PortRequest{Internal: internal, External: ext, Bind: c.Network.Bind, Auto: auto})
-		if api.CodeOf(err) == api.CodePortInUse && (want == 0 || try > 0) && try < 16 {
-			// Somebody else on the host has it: the next one.
-			m.Ports.Release(a.Name(), internal)
-			want = ext + 1
-			continue
-		}
-		if err != nil {
-			m.Ports.Release(a.Name(), internal)
-			return api.PortMapping{}, err
-		}
-		m.mu.Lock()
-		a.Kept.PortMappings = append(a.Kept.PortMappings, [2]int{internal, ext})
-		m.mu.Unlock()
-		if err := m.save(a.WS); err != nil {
-			m.Log.Error("save state", "agent", a.Name(), "err", err)
-		}
-		return api.PortMapping{Agent: a.Name(), Internal: internal, External: ext, Protocol: "tcp", Bind: c.Network.Bind, Auto: auto}, nil
-	}
-}
-
-func (m *Manager) dropPort(a *Agent, internal int) {
-	m.mu.Lock()
-	a.Kept.PortMappings = slices.DeleteFunc(slices.Clone(a.Kept.PortMappings), func(p [2]int) bool { return p[0] == internal })
-	m.mu.Unlock()
-	m.Ports.Release(a.Name(), internal)
-	if err := m.save(a.WS); err != nil {
-		m.Log.Error("save state", "agent", a.Name(), "err", err)
 	}
 }

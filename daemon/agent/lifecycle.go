@@ -48,8 +48,14 @@ func (a *Agent) status(m *Manager) api.Status {
 // ensureUp brings the shim up unless it is. a.op is held.
 func (m *Manager) ensureUp(ctx context.Context, a *Agent) error {
 	m.mu.Lock()
-	up, st := a.up, a.Kept.Status
+	up, st, foreign := a.up, a.Kept.Status, a.foreign
 	m.mu.Unlock()
+	if foreign {
+		if err := m.takeDown(ctx, a); err != nil {
+			return err
+		}
+		up = false
+	}
 	if up {
 		if st == api.StatusStopped || st == api.StatusError {
 			m.setStatus(a, api.StatusIdle, "")
@@ -84,9 +90,11 @@ func (m *Manager) runMain(ctx context.Context, a *Agent, req wire.StartRequest) 
 // ended notes that the main command is over.
 func (m *Manager) ended(a *Agent, st wire.Status) {
 	m.mu.Lock()
-	cur := a.Kept.Status
+	cur, reason := a.Kept.Status, a.Kept.StatusReason
 	m.mu.Unlock()
-	if cur != api.StatusRunning {
+	// A daemon that died between starting a command and noting it finds the
+	// agent Idle, and its command's end among the events.
+	if cur != api.StatusRunning && (cur != api.StatusIdle || reason != "") {
 		return
 	}
 	switch {

@@ -78,6 +78,9 @@ func (f fakeShims) Alive(_ context.Context, a *Agent) (bool, error) {
 	defer f.k.mu.Unlock()
 	return f.k.set("shim")[a.Name()], nil
 }
+func (fakeShims) Reason(*Agent) string        { return "" }
+func (fakeShims) Saw(string, uint64) error    { return nil }
+func (fakeShims) Seen(string) (uint64, bool)  { return 0, false }
 func (f fakeShims) Socket(name string) string { return "/run/" + name }
 func (f fakeShims) Dial(name string) Shim     { return fakeShim{f.k, name} }
 func (f fakeShims) Remove(ctx context.Context, a *Agent) error {
@@ -95,7 +98,7 @@ type fakeShim struct {
 func (s fakeShim) Status(context.Context) (wire.Status, error) {
 	s.k.mu.Lock()
 	defer s.k.mu.Unlock()
-	return wire.Status{Running: s.k.running[s.name]}, nil
+	return wire.Status{Version: wire.Version, Running: s.k.running[s.name]}, nil
 }
 func (s fakeShim) Start(context.Context, wire.StartRequest) error {
 	return s.k.op("start", func() { s.k.running[s.name] = true })

@@ -19,6 +19,13 @@ type Resource interface {
 	List(ctx context.Context) ([]string, error)
 }
 
+// Ephemeral is a Resource that is of use only while the agent has a shim: it
+// goes whenever the shim does, and not only with the agent.
+type Ephemeral interface {
+	Resource
+	Ephemeral()
+}
+
 // Shim is the process an agent stands on, as the manager uses it.
 type Shim interface {
 	Status(ctx context.Context) (wire.Status, error)
@@ -42,6 +49,13 @@ type Shims interface {
 	Dial(agent string) Shim
 	Socket(agent string) string
 	List(ctx context.Context) ([]string, error)
+	// Reason is what a shim that is gone has left to say, if anything.
+	Reason(a *Agent) string
+	// Saw notes the number of the last event of the agent's shim that was
+	// acted on; Seen reads it back, also after the daemon's death. ok is false
+	// if no number was noted in the shim's life.
+	Saw(agent string, event uint64) error
+	Seen(agent string) (event uint64, ok bool)
 }
 
 // WorktreeStatus is what git says about an agent's work.

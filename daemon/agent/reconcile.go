@@ -9,6 +9,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/config"
+	"polis/daemon/shim/wire"
 	"polis/daemon/store"
 )
 
@@ -189,11 +190,18 @@ func (m *Manager) revive(ctx context.Context, a *Agent, rep *Report) {
 func (m *Manager) adopt(ctx context.Context, a *Agent) error {
 	sh := m.Shims.Dial(a.Name())
 	defer sh.Close()
-	sctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	st, err := sh.Status(sctx)
+	st, err := answer(ctx, sh)
 	if err != nil {
 		return err
+	}
+	if _, err := wire.Agree(st); err != nil {
+		// Its agent works on; to kill it would help nobody.
+		m.mu.Lock()
+		a.up, a.foreign, a.Network.Address = true, true, st.Address
+		m.mu.Unlock()
+		m.Log.Error("the agent's shim is of another version", "agent", a.Name(), "err", err)
+		m.setStatus(a, api.StatusError, err.Error()+"; polisctl agents start "+a.Name()+" replaces it and ends what runs in it")
+		return nil
 	}
 	for _, p := range st.Ports {
 		if err := m.Ports.Adopt(a.Name(), p.Internal, p.External); err != nil {
@@ -205,8 +213,9 @@ func (m *Manager) adopt(ctx context.Context, a *Agent) error {
 	a.Kept.PortMappings = a.Kept.PortMappings[:0:0]
 	for _, p := range st.Ports {
 		a.Kept.PortMappings = append(a.Kept.PortMappings, [2]int{p.Internal, p.External})
+		a.markAuto(p.Internal, p.Auto)
 	}
-	a.up, a.last = true, 0
+	a.up = true
 	a.Kept.Generation = max(a.Kept.Generation, st.Generation)
 	cur := a.Kept.Status
 	a.Kept.OwnedRefs = st.OwnedRefs // it has seen every ref made and removed
@@ -220,12 +229,37 @@ func (m *Manager) adopt(ctx context.Context, a *Agent) error {
 	case cur == api.StatusStopped:
 		m.setStatus(a, api.StatusIdle, "")
 	}
-	// The stream starts after what the shim already reported in its status.
+	m.syncPorts(ctx, sh, a, st)
+	// The events begin after the last one that was acted on, not the last one
+	// there is: what happened while no daemon lived is told now.
+	seen, ok := m.Shims.Seen(a.Name())
+	if !ok {
+		seen = st.LastEvent
+	}
 	m.mu.Lock()
-	a.last = st.LastEvent
+	a.last = seen
 	m.mu.Unlock()
 	m.startFollow(a)
 	return nil
+}
+
+// answerTime is how long a living shim is asked for its state before it counts
+// as wedged, and is replaced: on a machine under load it may take a while.
+const answerTime = 20 * time.Second
+
+func answer(ctx context.Context, sh Shim) (st wire.Status, err error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	for {
+		if st, err = sh.Status(ctx); err == nil {
+			return st, nil
+		}
+		select {
+		case <-ctx.Done():
+			return st, err
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
 }
 
 // Sweep removes what resources hold for agents nobody knows.

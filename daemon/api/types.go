@@ -129,6 +129,7 @@ const (
 	EventOOM              = "limit:oom"
 	EventPort             = "port:changed"
 	EventReconciled       = "daemon:reconciled"
+	EventMissed           = "agent:events-missed"
 )
 
 // Workspace is a repository under polis.

@@ -56,8 +56,11 @@ type Locks struct {
 	Hold         wire.Hold     `toml:"hold"`
 	StaleTimeout wire.Duration `toml:"stale_timeout"`
 	Grace        wire.Duration `toml:"grace"`
-	Exempt       []string      `toml:"exempt"`
-	TempNames    []string      `toml:"temp_names"`
+	// DaemonWait is how long an access that needs a new lease waits for a
+	// polisd that is away.
+	DaemonWait wire.Duration `toml:"daemon_wait"`
+	Exempt     []string      `toml:"exempt"`
+	TempNames  []string      `toml:"temp_names"`
 }
 
 // Limits is the [limits] table: what an agent gets unless asked otherwise.
@@ -88,7 +91,8 @@ func Default() Config {
 		Shim: "", Launcher: "auto", MaxAgents: 10, LogLevel: "info",
 		Network: Network{Pool: "10.213.0.0/16", Ports: "3001-9999", Bind: "127.0.0.1", AutoMap: true},
 		Locks: Locks{Wait: wire.Duration(3 * time.Second), Hold: "30s",
-			StaleTimeout: wire.Duration(30 * time.Second), Grace: wire.Duration(5 * time.Second)},
+			StaleTimeout: wire.Duration(30 * time.Second), Grace: wire.Duration(5 * time.Second),
+			DaemonWait: wire.Duration(10 * time.Second)},
 		Limits: Limits{MemoryMB: 512, Pids: 512, CPUWeight: 100,
 			StopGrace: wire.Duration(5 * time.Second), LogMB: 16},
 		Sandbox: Sandbox{User: "polis"},
@@ -184,7 +188,7 @@ func (c *Config) check() error {
 		return bad("locks.hold", c.Locks.Hold, err.Error())
 	}
 	for field, d := range map[string]wire.Duration{"locks.wait": c.Locks.Wait, "locks.stale_timeout": c.Locks.StaleTimeout,
-		"locks.grace": c.Locks.Grace, "limits.stop_grace": c.Limits.StopGrace} {
+		"locks.grace": c.Locks.Grace, "locks.daemon_wait": c.Locks.DaemonWait, "limits.stop_grace": c.Limits.StopGrace} {
 		if v := time.Duration(d); v < 0 || v > 10*time.Minute {
 			return bad(field, v, "must be from 0s to 10m")
 		}

@@ -10,8 +10,13 @@ import (
 // Hub is a bounded ring of events with subscribers.
 type Hub struct {
 	// Size is the number of events kept; set before first use (default 4096).
+	// Up to a quarter more may be kept for a while.
 	Size int
-	Now  func() time.Time
+	// Minor says of an event that it may go before others when the ring is
+	// full; nil: none may. A flood of refusals must not push out that a
+	// command ended.
+	Minor func(api.Event) bool
+	Now   func() time.Time
 
 	mu   sync.Mutex
 	next uint64
@@ -33,9 +38,8 @@ func (h *Hub) Publish(e api.Event) api.Event {
 	if e.Time.IsZero() {
 		e.Time = h.Now()
 	}
-	h.ring = append(h.ring, e)
-	if over := len(h.ring) - h.Size; over > 0 {
-		h.ring = append(h.ring[:0:0], h.ring[over:]...)
+	if h.ring = append(h.ring, e); len(h.ring) > h.Size+h.Size/4 {
+		h.trim()
 	}
 	for c := range h.subs {
 		select {
@@ -44,6 +48,21 @@ func (h *Hub) Publish(e api.Event) api.Event {
 		}
 	}
 	return e
+}
+
+// trim brings the ring back to Size: minor events go first, then the oldest.
+// It makes a new ring, because Since has given away parts of the old one.
+func (h *Hub) trim() {
+	over := len(h.ring) - h.Size
+	kept := make([]api.Event, 0, h.Size+h.Size/4+1)
+	for _, e := range h.ring {
+		if over > 0 && h.Minor != nil && h.Minor(e) {
+			over--
+			continue
+		}
+		kept = append(kept, e)
+	}
+	h.ring = kept[over:]
 }
 
 // Since returns the kept events with a number above id, oldest first.

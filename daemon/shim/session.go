@@ -22,6 +22,7 @@ type session struct {
 	input io.WriteCloser
 	done  chan struct{}
 	code  int
+	ended time.Time
 	tty   bool
 
 	mu   sync.Mutex
@@ -80,7 +81,7 @@ func startSession(ctx context.Context, box *sandbox.Sandbox, p sandbox.Process, 
 		if err != nil {
 			lg.Warn("wait for the main command", "err", err)
 		}
-		s.code = code
+		s.code, s.ended = code, time.Now()
 		// Output that is already there is read; a background child that keeps
 		// the pipe open must not keep the session open.
 		select {

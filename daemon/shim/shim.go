@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
-	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,6 +52,7 @@ type Shim struct {
 	main      *session
 	mainStart time.Time
 	oom       string
+	listening map[int]bool
 	undo      []undoStep
 }
 
@@ -67,8 +69,9 @@ func (s *Shim) onClose(name string, f func(context.Context) error) {
 // Open brings up the view, the sandbox and the sockets. On an error
 // everything done so far is taken back; the error carries the code of what failed.
 func (s *Shim) Open(ctx context.Context) (err error) {
-	s.started, s.stopping = time.Now(), make(chan struct{})
+	s.started, s.stopping, s.listening = time.Now(), make(chan struct{}), map[int]bool{}
 	s.events = events.New(uint64(s.started.UnixNano()))
+	s.events.Minor = func(e api.Event) bool { return e.Type == api.EventDenied || e.Type == api.EventLockConflict }
 	group, gctx := errgroup.WithContext(context.WithoutCancel(ctx))
 	gctx, cancel := context.WithCancelCause(gctx)
 	s.group, s.ctx = group, gctx
@@ -89,6 +92,11 @@ func (s *Shim) Open(ctx context.Context) (err error) {
 			err = errors.Join(err, s.unwind(context.WithoutCancel(ctx)))
 		}
 	}()
+	if s.Spec.Version > wire.Version {
+		// It may hold a rule that this program would leave out.
+		return api.Errorf(api.CodeShimUnavailable, "the spec is of version %d, this polis-shim knows %d: it is older than polisd", s.Spec.Version, wire.Version).
+			WithHint("install polisd and polis-shim of one version")
+	}
 	if err := Cleanup(ctx, s.Spec); err != nil {
 		return api.Errorf(api.CodeNamespaceFailed, "clear what an earlier shim left: %w", err)
 	}
@@ -127,48 +135,6 @@ func (s *Shim) Open(ctx context.Context) (err error) {
 		return nil
 	})
 	return nil
-}
-
-func (s *Shim) openNetwork() error {
-	ns, err := netbridge.OpenNS(s.Spec.NetNS)
-	if err != nil {
-		return err
-	}
-	s.ns = ns
-	s.onClose("network namespace", func(context.Context) error { return ns.Close() })
-	addr, err := netip.ParseAddr(s.Spec.Address)
-	if err != nil {
-		return fmt.Errorf("address %q: %w", s.Spec.Address, err)
-	}
-	s.ports = &ports{agent: s.Spec.Agent, ns: ns, addr: addr, log: s.Log, maps: map[int]*portMap{}}
-	s.onClose("port maps", func(context.Context) error { return s.ports.close() })
-	s.dns = &netbridge.DNS{NS: ns, Log: s.Log}
-	if err := s.dns.Open(s.ctx); err != nil {
-		return err
-	}
-	s.onClose("name service", func(context.Context) error { return s.dns.Close() })
-	s.group.Go(func() error { s.watchListeners(); return nil })
-	return nil
-}
-
-// watchListeners tells the daemon which ports the agent opens and closes.
-func (s *Shim) watchListeners() {
-	w := netbridge.Watcher{NS: s.ns, Log: s.Log}
-	if err := w.Run(s.ctx, func(c netbridge.Change) {
-		for _, p := range c.Added {
-			s.publishPort(EventListen, "opened", p)
-		}
-		for _, p := range c.Removed {
-			s.publishPort(EventUnlisten, "closed", p)
-		}
-	}); err != nil && s.ctx.Err() == nil {
-		s.Log.Error("watch listeners", "err", err)
-	}
-}
-
-func (s *Shim) publishPort(typ, verb string, port uint16) {
-	s.events.Publish(api.Event{Type: typ, Agent: s.Spec.Agent,
-		Message: fmt.Sprintf("agent %s %s port %d", s.Spec.Agent, verb, port), Data: map[string]any{"port": int(port)}})
 }
 
 func (s *Shim) openBox(ctx context.Context) error {
@@ -251,7 +217,7 @@ func (s *Shim) unwind(ctx context.Context) error {
 }
 
 func (s *Shim) status() wire.Status {
-	st := wire.Status{Version: wire.Version, Agent: s.Spec.Agent, Generation: s.Spec.Generation, PID: os.Getpid(),
+	st := wire.Status{Version: wire.Version, MinVersion: wire.MinVersion, Agent: s.Spec.Agent, Generation: s.Spec.Generation, PID: os.Getpid(),
 		InitPID: s.box.InitPid(), StartedAt: s.started, Counters: s.views.counters(), Sessions: int(s.sessions.Load()),
 		Ports: s.ports.list(), LastEvent: s.events.Last(), Passthrough: s.views.tree.Passthrough(), OwnedRefs: s.views.owned()}
 	if stats, err := s.box.Stats(); err == nil {
@@ -259,11 +225,11 @@ func (s *Shim) status() wire.Status {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st.OOM = s.oom
+	st.OOM, st.Listening = s.oom, slices.Sorted(maps.Keys(s.listening))
 	if s.main != nil {
 		st.Running, st.MainPID = !s.main.over(), s.main.proc.Pid()
 		if !st.Running {
-			st.ExitCode = &s.main.code
+			st.ExitCode, st.ExitedAt = &s.main.code, &s.main.ended
 		}
 	}
 	return st

@@ -1,6 +1,7 @@
 package shim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -102,6 +103,7 @@ func (s *Shim) openLocks(v *views) error {
 	if sp.StaleTimeout > 0 {
 		c.StaleTimeout = time.Duration(sp.StaleTimeout)
 	}
+	c.Bound = cmp.Or(time.Duration(sp.DaemonWait), c.Bound)
 	c.OnLost = func(paths []string, why string) {
 		s.Log.Error("leases were lost", "leases", len(paths), "reason", why)
 		s.events.Publish(api.Event{Type: api.EventLock, Agent: sp.Agent, Code: api.CodeLockdUnavailable,

@@ -6,10 +6,6 @@ import (
 	"polis/daemon/api"
 )
 
-// Version is the protocol version this build speaks; a shim reports its own
-// in Status.
-const Version = 1
-
 // Spec is everything a shim needs to know, written by polisd to a root-only
 // file before the shim starts and never changed afterwards.
 type Spec struct {
@@ -49,23 +45,25 @@ type Spec struct {
 	Wait         Duration   `json:"wait"`
 	Hold         Hold       `json:"hold"`
 	StaleTimeout Duration   `json:"stale_timeout"`
-	TempNames    []string   `json:"temp_names,omitempty"`
-	Mounts       []Mount    `json:"mounts,omitempty"`
-	Env          []string   `json:"env,omitempty"`
-	Command      []string   `json:"command,omitempty"`
-	NetNS        string     `json:"netns"`
-	Address      string     `json:"address"`
-	CgroupPath   string     `json:"cgroup_path"`
-	Delegated    bool       `json:"delegated,omitempty"`
-	MemoryBytes  int64      `json:"memory_bytes"`
-	Pids         int64      `json:"pids"`
-	CPUWeight    int64      `json:"cpu_weight"`
-	SocketGID    int        `json:"socket_gid"`
-	StopGrace    Duration   `json:"stop_grace"`
-	LogBytes     int64      `json:"log_bytes"`
-	Ports        []PortSpec `json:"ports,omitempty"`
-	Created      time.Time  `json:"created"`
-	Generation   uint64     `json:"generation"`
+	// DaemonWait bounds the wait for a daemon that is away; 0: lockd's default.
+	DaemonWait  Duration   `json:"daemon_wait,omitempty"`
+	TempNames   []string   `json:"temp_names,omitempty"`
+	Mounts      []Mount    `json:"mounts,omitempty"`
+	Env         []string   `json:"env,omitempty"`
+	Command     []string   `json:"command,omitempty"`
+	NetNS       string     `json:"netns"`
+	Address     string     `json:"address"`
+	CgroupPath  string     `json:"cgroup_path"`
+	Delegated   bool       `json:"delegated,omitempty"`
+	MemoryBytes int64      `json:"memory_bytes"`
+	Pids        int64      `json:"pids"`
+	CPUWeight   int64      `json:"cpu_weight"`
+	SocketGID   int        `json:"socket_gid"`
+	StopGrace   Duration   `json:"stop_grace"`
+	LogBytes    int64      `json:"log_bytes"`
+	Ports       []PortSpec `json:"ports,omitempty"`
+	Created     time.Time  `json:"created"`
+	Generation  uint64     `json:"generation"`
 }
 
 // PortSpec is a port map to set up.

@@ -8,7 +8,10 @@ import (
 
 // Status is what a shim says of itself: GET /v1/status.
 type Status struct {
+	// Version is the newest protocol version the shim speaks, MinVersion the
+	// oldest (0: it speaks one only). See Agree.
 	Version     int               `json:"version"`
+	MinVersion  int               `json:"min_version,omitempty"`
 	Agent       string            `json:"agent"`
 	Generation  uint64            `json:"generation"`
 	PID         int               `json:"pid"`
@@ -28,6 +31,8 @@ type Status struct {
 	LastEvent   uint64            `json:"last_event"`
 	Address     string            `json:"address"`
 	Passthrough bool              `json:"passthrough"`
+	// Listening are the ports that are open in the agent. Since version 2.
+	Listening []int `json:"listening,omitempty"`
 }
 
 // StartRequest starts the agent's main command: POST /v1/start.

@@ -1,0 +1,40 @@
+package wire
+
+import "fmt"
+
+// The protocol versions of this build. A shim outlives the daemon that started
+// it, so after an upgrade the daemon talks to older shims, and after going
+// back to newer ones.
+//
+//	1  the first
+//	2  Status tells MinVersion, Listening and ExitedAt; the ring of events
+//	   keeps what changes an agent's state longer than refusals
+const (
+	// Version is what a shim of this build speaks.
+	Version = 2
+	// MinVersion is the oldest that this build's daemon and shim understand.
+	MinVersion = 1
+)
+
+// Agree returns the newest version that this build and the shim of st both
+// speak. A daemon must send to the shim only what that version has: a shim
+// refuses what it does not know, because to ignore it could mean to leave a
+// rule out.
+func Agree(st Status) (int, error) {
+	oldest := st.MinVersion
+	if oldest == 0 {
+		oldest = st.Version
+	}
+	v := min(st.Version, Version)
+	if v < MinVersion || v < oldest {
+		return 0, fmt.Errorf("the shim speaks protocol version %s, this polisd %s", span(oldest, st.Version), span(MinVersion, Version))
+	}
+	return v, nil
+}
+
+func span(from, to int) string {
+	if from == to {
+		return fmt.Sprint(to)
+	}
+	return fmt.Sprintf("%d to %d", from, to)
+}
