@@ -139,6 +139,16 @@ func (h *Host) controller(name string) (hierarchy, bool) {
 	return hierarchy{}, false
 }
 
+// Has says whether groups can be made with the controller, such as "memory".
+func (h *Host) Has(controller string) bool {
+	hier, ok := h.controller(controller)
+	if !ok || !hier.v2 {
+		return ok
+	}
+	names, err := readFields(hier.root, "cgroup.controllers")
+	return err == nil && slices.Contains(names, controller)
+}
+
 // Own returns the group of the calling process, as a path below the mount
 // points: what a systemd unit's processes find as
 // "/polis.slice/polis-agent@x.service". On v1 and hybrid hosts it is the path

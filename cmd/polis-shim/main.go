@@ -17,6 +17,8 @@ import (
 
 	"polis/cgroup/sandbox"
 	"polis/daemon/api"
+	"polis/daemon/config"
+	"polis/daemon/doctor"
 	"polis/daemon/layout"
 	"polis/daemon/shim"
 	"polis/daemon/shim/wire"
@@ -37,11 +39,22 @@ func run(ctx context.Context, args []string) error {
 	fs := flag.NewFlagSet("polis-shim", flag.ContinueOnError)
 	file := fs.String("spec", "", "what to serve, a `FILE` that polisd wrote")
 	cleanup := fs.Bool("cleanup", false, "remove what a dead shim left, and exit")
+	examine := fs.Bool("doctor", false, "print what this machine can do for polis, as JSON, and exit")
+	probe := fs.Bool(doctor.ChildFlag, false, "make one probe for --doctor (internal)")
+	conf := fs.String("config", config.DefaultFile, "with --doctor: configuration `FILE`")
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return nil
 		}
 		return err
+	}
+	switch {
+	case *probe:
+		return doctor.Child(ctx, os.Stdout, fs.Args())
+	case *examine && fs.NArg() == 0:
+		sctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
+		defer stop()
+		return json.NewEncoder(os.Stdout).Encode((&doctor.Doctor{ConfigFile: *conf}).Run(sctx))
 	}
 	if *file == "" || fs.NArg() > 0 {
 		return errors.New("give --spec FILE; polis-shim is started by polisd")

@@ -57,7 +57,7 @@ at the same time.`,
 	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}", 1))
 
 	root.AddCommand(
-		a.upCmd(), a.statusCmd(), a.eventsCmd(), a.metricsCmd(),
+		a.upCmd(), a.statusCmd(), a.doctorCmd(), a.eventsCmd(), a.metricsCmd(),
 		a.agentsCmd(), a.lockCmd(), a.unlockCmd(), a.locksCmd(), a.portsCmd(),
 		a.mergeCmd(), a.discardCmd(),
 		a.completionCmd(), a.versionCmd(), a.genDocsCmd(),

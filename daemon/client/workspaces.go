@@ -15,6 +15,13 @@ func (c *Client) Status(ctx context.Context) (api.DaemonStatus, error) {
 	return out, err
 }
 
+// Doctor asks what the machine can do for polis, and what is missing.
+func (c *Client) Doctor(ctx context.Context) (api.DoctorReport, error) {
+	var out api.DoctorReport
+	err := c.call(ctx, http.MethodGet, "/v1/doctor", nil, nil, &out)
+	return out, err
+}
+
 // Health returns nil if polisd answers and is well.
 func (c *Client) Health(ctx context.Context) error {
 	return c.call(ctx, http.MethodGet, "/v1/health", nil, nil, nil)

@@ -12,6 +12,7 @@ import (
 type Backend interface {
 	Status(ctx context.Context) api.DaemonStatus
 	Health(ctx context.Context) error
+	Doctor(ctx context.Context) (api.DoctorReport, error)
 	Up(ctx context.Context, req api.UpRequest, progress func(string)) (api.UpResponse, error)
 	Workspaces() []api.Workspace
 	Types() (map[string]config.BaseType, error)

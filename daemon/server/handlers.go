@@ -27,6 +27,14 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+func (s *Server) doctor(w http.ResponseWriter, r *http.Request) error {
+	rep, err := s.Backend.Doctor(r.Context())
+	if err != nil {
+		return err
+	}
+	return s.reply(w, http.StatusOK, rep)
+}
+
 func (s *Server) types(w http.ResponseWriter, _ *http.Request) error {
 	m, err := s.Backend.Types()
 	if err != nil {

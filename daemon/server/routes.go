@@ -29,6 +29,7 @@ func Routes() []Route {
 	return []Route{
 		{"GET /v1/status", AccessRead, "the daemon, its workspaces and agents", (*Server).status},
 		{"GET /v1/health", AccessRead, "whether the daemon works", (*Server).health},
+		{"GET /v1/doctor", AccessRead, "what the machine can do for polis, and what is missing", (*Server).doctor},
 		{"GET /v1/events", AccessRead, "events; follow=1 streams, since or Last-Event-ID resumes", (*Server).events},
 		{"GET /v1/metrics", AccessRead, "counters as Prometheus text", (*Server).metrics},
 		{"GET /v1/types", AccessRead, "base types of agents", (*Server).types},

@@ -1,0 +1,43 @@
+package api
+
+// CheckState is the outcome of one check of polisctl doctor.
+type CheckState string
+
+// The outcomes. A warning costs something and the machine is usable; a
+// failure is in the way of agents.
+const (
+	CheckOK   CheckState = "ok"
+	CheckWarn CheckState = "warning"
+	CheckFail CheckState = "failure"
+)
+
+// Check is what doctor found about one thing the machine needs.
+type Check struct {
+	Name  string     `json:"name"`
+	State CheckState `json:"state"`
+	// Found is what there is.
+	Found string `json:"found"`
+	// Cost is what its lack means for agents, and Fix what to do; both are
+	// empty when nothing is wrong.
+	Cost string `json:"cost,omitempty"`
+	Fix  string `json:"fix,omitempty"`
+}
+
+// DoctorReport is all that doctor found, in a fixed order.
+type DoctorReport struct {
+	Checks []Check `json:"checks"`
+}
+
+// Worst is the worst outcome of the report.
+func (r DoctorReport) Worst() CheckState {
+	worst := CheckOK
+	for _, c := range r.Checks {
+		switch {
+		case c.State == CheckFail:
+			return CheckFail
+		case c.State == CheckWarn:
+			worst = CheckWarn
+		}
+	}
+	return worst
+}

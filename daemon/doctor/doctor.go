@@ -1,0 +1,60 @@
+package doctor
+
+import (
+	"context"
+	"time"
+
+	"polis/daemon/api"
+	"polis/daemon/config"
+)
+
+// limit bounds one check; a machine that hangs is a finding too.
+const limit = 10 * time.Second
+
+// Doctor looks at the machine for one configuration.
+type Doctor struct {
+	// ConfigFile is polisd.toml; a missing default file is the defaults.
+	ConfigFile string
+
+	config config.Config
+}
+
+// Run makes every check, in a fixed order. A check that cannot be made is a
+// failure of that check, never of Run.
+func (d *Doctor) Run(ctx context.Context) api.DoctorReport {
+	var r api.DoctorReport
+	r.Checks = append(r.Checks, d.readConfig())
+	for _, check := range []func(context.Context) []api.Check{
+		one(d.privileges), one(d.kernel), d.fuse, d.namespaces, one(d.network), d.cgroups, one(d.git), one(d.systemd), d.disk, one(d.clock), one(d.descriptors),
+	} {
+		cctx, cancel := context.WithTimeout(ctx, limit)
+		r.Checks = append(r.Checks, check(cctx)...)
+		cancel()
+	}
+	return r
+}
+
+func one(f func(context.Context) api.Check) func(context.Context) []api.Check {
+	return func(ctx context.Context) []api.Check { return []api.Check{f(ctx)} }
+}
+
+func (d *Doctor) readConfig() api.Check {
+	c := api.Check{Name: "configuration", State: api.CheckOK, Found: d.ConfigFile + " is valid"}
+	var err error
+	if d.config, err = config.Load(d.ConfigFile); err != nil {
+		d.config = config.Default()
+		return bad(c.Name, api.CheckFail, err.Error(), "polisd does not start", "correct the file; polisd.toml(5) and docs/configuration.md list the keys")
+	}
+	if _, err := config.LoadTypes(d.config.AgentsDir); err != nil {
+		return bad(c.Name, api.CheckFail, err.Error(), "agents of the types in that directory cannot be added", "correct or remove the file in "+d.config.AgentsDir)
+	}
+	return c
+}
+
+func ok(name, found string) api.Check {
+	return api.Check{Name: name, State: api.CheckOK, Found: found}
+}
+
+func bad(name string, state api.CheckState, found, cost, fix string) api.Check {
+	return api.Check{Name: name, State: state, Found: found, Cost: cost, Fix: fix}
+}

@@ -1,0 +1,143 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"polis/daemon/api"
+)
+
+// TestMain lets the test binary be doctor's child, as polis-shim is.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "--"+ChildFlag {
+		if err := Child(context.Background(), os.Stdout, os.Args[2:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func needRoot(t *testing.T) {
+	if os.Geteuid() == 0 {
+		return
+	}
+	if os.Getenv("CI") != "" {
+		t.Fatal("this test needs root")
+	}
+	t.Skip("needs root")
+}
+
+func configFile(t *testing.T, text string) string {
+	f := filepath.Join(t.TempDir(), "polisd.toml")
+	require.NoError(t, os.WriteFile(f, []byte(text), 0o600))
+	return f
+}
+
+func byName(r api.DoctorReport) map[string]api.Check {
+	out := map[string]api.Check{}
+	for _, c := range r.Checks {
+		out[c.Name] = c
+	}
+	return out
+}
+
+// A machine on which the other tests pass has what agents need, and doctor
+// says so without leaving anything.
+func TestThisMachineIsGoodEnough(t *testing.T) {
+	needRoot(t)
+	dir := t.TempDir()
+	rep := (&Doctor{ConfigFile: configFile(t, fmt.Sprintf("workspaces_dir = %q\n", dir))}).Run(t.Context())
+	for _, c := range rep.Checks {
+		require.NotEqual(t, api.CheckFail, c.State, "%+v", c)
+		require.NotEmpty(t, c.Found, c.Name)
+		require.Equal(t, c.State == api.CheckOK, c.Cost == "", "what is wrong has a cost, and only that: %+v", c)
+	}
+	got := byName(rep)
+	for _, name := range []string{"configuration", "privileges", "kernel", "FUSE", "FUSE passthrough", "namespaces", "network", "control groups", "git", "systemd", "disk", "clock", "open files"} {
+		require.Contains(t, got, name)
+	}
+	after, err := os.ReadFile("/proc/thread-self/mountinfo")
+	require.NoError(t, err)
+	require.NotContains(t, string(after), "polis-doctor")
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
+func TestAWrongConfigurationIsNamed(t *testing.T) {
+	d := &Doctor{ConfigFile: configFile(t, "no_such_key = 1\n")}
+	c := d.readConfig()
+	require.Equal(t, api.CheckFail, c.State)
+	require.Contains(t, c.Found, "no_such_key")
+	require.NotEmpty(t, c.Fix)
+}
+
+// Without capabilities the same program says what cannot be had, and why that
+// matters.
+func TestWithoutCapabilitiesDoctorSaysWhatIsMissing(t *testing.T) {
+	needRoot(t)
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^TestReportForNobody$", "-test.v")
+	cmd.Env = append(os.Environ(), "POLIS_DOCTOR_NOBODY=1", "CI=")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	cmd.Dir = "/"
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+	for _, want := range []string{"privileges failure", "FUSE failure", "namespace mount failure", "network failure"} {
+		require.Contains(t, string(out), want)
+	}
+}
+
+// TestReportForNobody is the other half of the test above.
+func TestReportForNobody(t *testing.T) {
+	if os.Getenv("POLIS_DOCTOR_NOBODY") == "" {
+		return // run by the test above
+	}
+	for _, c := range (&Doctor{ConfigFile: "/etc/polis/polisd.toml"}).Run(t.Context()).Checks {
+		t.Log(c.Name, c.State)
+		if c.State == api.CheckFail {
+			require.NotEmpty(t, c.Cost)
+		}
+	}
+}
+
+func TestReleasesAreCompared(t *testing.T) {
+	for text, want := range map[string]release{"6.1.0-18-amd64": {6, 1}, "6.18.44-fc": {6, 18}, "5.14.0": {5, 14}} {
+		r, err := parseRelease(text)
+		require.NoError(t, err)
+		require.Equal(t, want, r)
+	}
+	for _, text := range []string{"", "six", "6", strings.Repeat("x", 100)} {
+		_, err := parseRelease(text)
+		require.Error(t, err, text)
+	}
+	require.True(t, release{6, 1}.before(passthrough))
+	require.False(t, release{6, 9}.before(passthrough))
+	require.False(t, release{7, 0}.before(passthrough))
+	require.True(t, release{5, 13}.before(oldest))
+}
+
+func FuzzParseRelease(f *testing.F) {
+	f.Add("6.1.0-18-amd64")
+	f.Fuzz(func(t *testing.T, s string) {
+		if r, err := parseRelease(s); err == nil {
+			require.False(t, r.before(r))
+		}
+	})
+}
+
+func TestExistingIsTheNearestDirectory(t *testing.T) {
+	dir := t.TempDir()
+	require.Equal(t, dir, existing(filepath.Join(dir, "a", "b")))
+	require.Equal(t, dir, existing(dir))
+	require.Equal(t, "/", existing("/no-such-directory/x"))
+}

@@ -1,0 +1,122 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"polis/daemon/api"
+	"polis/fusefs"
+)
+
+const fuseDevice = "/dev/fuse"
+
+func (d *Doctor) fuse(ctx context.Context) []api.Check {
+	const name, pass = "FUSE", "FUSE passthrough"
+	const slow = "data of files goes through polis-shim: large reads and writes are several times slower"
+	fd, err := unix.Open(fuseDevice, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		fix := "load the module (modprobe fuse) or give the container " + fuseDevice
+		if errors.Is(err, fs.ErrPermission) {
+			fix = "run doctor as root"
+		}
+		return []api.Check{bad(name, api.CheckFail, fmt.Sprintf("open %s: %v", fuseDevice, err), "no views: agents cannot be added", fix)}
+	}
+	if err := unix.Close(fd); err != nil {
+		return []api.Check{bad(name, api.CheckFail, fmt.Sprintf("close %s: %v", fuseDevice, err), "no views", "")}
+	}
+	found, err := ask(ctx, "view", existing(d.config.WorkspacesDir), unix.CLONE_NEWNS)
+	if err != nil {
+		return []api.Check{bad(name, api.CheckFail, "a view could not be mounted: "+err.Error(), "agents cannot be added", "run doctor as root, with CAP_SYS_ADMIN and "+fuseDevice)}
+	}
+	checks := []api.Check{ok(name, "a view was mounted, read and unmounted")}
+	if found != granted {
+		return append(checks, bad(pass, api.CheckWarn, found, slow, "use Linux 6.9 or newer with CONFIG_FUSE_PASSTHROUGH, and keep workspaces on an ordinary disk file system"))
+	}
+	return append(checks, ok(pass, granted))
+}
+
+const granted = "granted"
+
+// probeView mounts a view of a directory on the file system of arg, reads a
+// large file through it and says whether passthrough was granted.
+func probeView(ctx context.Context, arg string) (found string, err error) {
+	dir, err := os.MkdirTemp(arg, ".polis-doctor-")
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	file := filepath.Join(dir, "probe")
+	if err := os.WriteFile(file, make([]byte, 2<<20), 0o600); err != nil {
+		return "", err
+	}
+	native, err := output(ctx, "cksum", file)
+	if err != nil {
+		return "", err
+	}
+	root, err := os.Open(dir)
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	view, err := fusefs.New(fusefs.Config{Roots: []int{int(root.Fd())}, Guard: readOnly{}, Mountpoint: dir, FsName: "polis-doctor"})
+	if err != nil {
+		return "", err
+	}
+	if err := view.Mount(ctx); err != nil {
+		view.Close()
+		return "", err
+	}
+	defer func() { err = errors.Join(view.Unmount(context.WithoutCancel(ctx)), err) }()
+	// Read in another process, so that this one is free to answer.
+	seen, err := output(ctx, "cksum", file)
+	if err != nil {
+		return "", fmt.Errorf("read through the view: %w", err)
+	}
+	if seen != native {
+		return "", errors.New("the view shows other data than the file system below")
+	}
+	if view.Passthrough() {
+		return granted, nil
+	}
+	return "refused by the kernel, or by the file system of " + arg, nil
+}
+
+// readOnly lets everything be read and nothing be changed.
+type readOnly struct{}
+
+func (readOnly) Visible(string, bool) bool { return true }
+func (readOnly) Read(context.Context, fusefs.Caller, fusefs.Op, string) syscall.Errno {
+	return 0
+}
+
+func (readOnly) Write(context.Context, fusefs.Caller, fusefs.Op, ...fusefs.Target) (fusefs.Ticket, syscall.Errno) {
+	return nil, syscall.EACCES
+}
+
+func (readOnly) Publish(context.Context, fusefs.Caller, string, string, int) syscall.Errno {
+	return syscall.EACCES
+}
+func (readOnly) Route(string) int                            { return 0 }
+func (readOnly) Xattr(string, string) ([]byte, bool)         { return nil, false }
+func (readOnly) Count(fusefs.Op, bool, syscall.Errno, int64) {}
+
+// existing is path or the nearest directory above it that is there.
+func existing(path string) string {
+	for {
+		if fi, err := os.Stat(path); err == nil && fi.IsDir() {
+			return path
+		}
+		up := filepath.Dir(path)
+		if up == path {
+			return path
+		}
+		path = up
+	}
+}

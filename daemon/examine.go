@@ -1,0 +1,39 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os/exec"
+	"strings"
+	"time"
+
+	"polis/daemon/api"
+)
+
+// examineLimit bounds all of doctor's checks together.
+const examineLimit = 2 * time.Minute
+
+// Doctor has polis-shim look at the machine: only it links what views,
+// sandboxes and networks are made with.
+func (d *Daemon) Doctor(ctx context.Context) (api.DoctorReport, error) {
+	var rep api.DoctorReport
+	ctx, cancel := context.WithTimeout(ctx, examineLimit)
+	defer cancel()
+	args := []string{"--doctor"}
+	if d.ConfigFile != "" {
+		args = append(args, "--config", d.ConfigFile)
+	}
+	cmd := exec.CommandContext(ctx, d.shims.program, args...)
+	cmd.Dir, cmd.WaitDelay = "/", time.Second
+	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		return rep, api.Errorf(api.CodeInternal, "look at the machine: %w: %s", err, strings.TrimSpace(errs.String()))
+	}
+	if err := json.Unmarshal(out.Bytes(), &rep); err != nil {
+		return rep, api.Errorf(api.CodeInternal, "look at the machine: %w", err)
+	}
+	return rep, nil
+}

@@ -1,0 +1,55 @@
+package netbridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
+	"github.com/vishvananda/netlink"
+)
+
+// Probe tries what agents' networks are made of, in the calling process's
+// network namespace: a bridge, a pair of virtual links, a table with address
+// translation. It is meant for a namespace that ends with the process, and
+// removes what it made all the same.
+func Probe(ctx context.Context) (err error) {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	h, err := hostHandle()
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	for _, l := range []netlink.Link{
+		&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "plprobe0"}},
+		&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "plprobe1"}, PeerName: "plprobe2"},
+	} {
+		if err := h.LinkAdd(l); err != nil {
+			return fmt.Errorf("make a %s: %w", l.Type(), err)
+		}
+		defer func() {
+			if derr := h.LinkDel(l); derr != nil {
+				err = errors.Join(err, fmt.Errorf("remove a %s: %w", l.Type(), derr))
+			}
+		}()
+	}
+	c, err := nftables.New()
+	if err != nil {
+		return fmt.Errorf("open nftables: %w", err)
+	}
+	t := c.AddTable(&nftables.Table{Family: nftables.TableFamilyINet, Name: "polis_probe"})
+	chain := c.AddChain(&nftables.Chain{Name: "nat", Table: t, Type: nftables.ChainTypeNAT,
+		Hooknum: nftables.ChainHookPostrouting, Priority: nftables.ChainPriorityNATSource})
+	c.AddRule(&nftables.Rule{Table: t, Chain: chain, Exprs: []expr.Any{&expr.Masq{}}})
+	if err := c.Flush(); err != nil {
+		return fmt.Errorf("load an nftables table with address translation: %w", err)
+	}
+	c.DelTable(t)
+	if err := c.Flush(); err != nil {
+		return fmt.Errorf("remove the nftables table: %w", err)
+	}
+	return nil
+}
