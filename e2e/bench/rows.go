@@ -1,0 +1,193 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"polis/e2e/bench/corpus"
+	"polis/e2e/bench/table"
+	"polis/e2e/bench/work"
+)
+
+// size is how much there is to do.
+type size struct {
+	only             []string // directories of the Go sources, none for all
+	history, changed int
+	agents           int // at once
+	create           int
+	opens, passes    int
+	bytes            int64 // of sequential work; mapped and random work take a quarter
+	random           int
+	memory           []string // of the first agent and of the others, in MB
+}
+
+var (
+	full = size{history: 40, changed: 3000, agents: 10, create: 10000, opens: 200, passes: 20,
+		bytes: 1 << 30, random: 50000, memory: []string{"6144", "1024"}}
+	small = size{only: []string{"bytes", "fmt", "go", "net", "os", "strings"}, history: 6, changed: 200, agents: 3, create: 500,
+		opens: 50, passes: 4, bytes: 64 << 20, random: 5000, memory: []string{"1024", "512"}}
+)
+
+// A step is one request; those with a row are timed for it.
+type step struct {
+	row int
+	work.Request
+}
+
+const untimed = -1
+
+// A job makes the figures of one or more rows: before is done once in each
+// column of each round, then each is done reps times and the best counts.
+type job struct {
+	rows          []table.Row
+	before, after []work.Request
+	each          []step
+	reps          int
+	// atOnce has every worker do it at the same time, after one alone did.
+	atOnce bool
+}
+
+func program(argv ...string) work.Request { return work.Request{Op: "run", Argv: argv} }
+
+// matching is a program whose status 1 means that nothing matched.
+func matching(argv ...string) work.Request {
+	return work.Request{Op: "run", Argv: argv, OK: []int{1}}
+}
+
+func inModule(r work.Request) work.Request {
+	r.Name = corpus.Module
+	return r
+}
+
+func ratio(name string, limit float64) table.Row {
+	return table.Row{Name: name, Limit: limit, Kind: table.Ratio}
+}
+
+// reading does the same again and again, once before it counts.
+func reading(row table.Row, r work.Request) job {
+	return job{rows: []table.Row{row}, before: []work.Request{r}, each: []step{{0, r}}, reps: 3}
+}
+
+var (
+	status  = program("git", "status", "--porcelain")
+	search  = matching("rg", "--no-config", "-F", "no such words anywhere")
+	grep    = matching("grep", "-r", "--exclude-dir=.git", "-F", "no such words anywhere", ".")
+	build   = inModule(program("go", "build", "./..."))
+	readAll = work.Request{Op: "readall", Procs: 1}
+)
+
+func allJobs(s size) []job {
+	return slices.Concat(readingJobs(s), writingJobs(s), dataJobs(s), togetherJobs(s))
+}
+
+func readingJobs(s size) []job {
+	open := func(name string, limit float64, write bool) job {
+		return reading(table.Row{Name: name, Ops: s.opens * s.passes, Limit: limit, Kind: table.Added},
+			work.Request{Op: "open", N: s.opens, Passes: s.passes, Write: write})
+	}
+	jobs := []job{
+		reading(ratio("git status", 0.95), status),
+		{rows: []table.Row{ratio("git status after reading all", 1)}, before: []work.Request{status},
+			each: []step{{untimed, readAll}, {0, status}}, reps: 3},
+		reading(ratio("rg", 2.7), search),
+		reading(ratio("grep -r", 2.1), grep),
+		reading(ratio("find", 0), program("find", ".", "-name", "no-such-name")),
+		reading(ratio("git log", 0), program("git", "log", "--stat", "-n", "30", "{head}")),
+		reading(ratio("stat of known files", 1), work.Request{Op: "stat"}),
+		open("open and close", 10, false),
+		open("open and close, read-write", 10, true),
+		reading(ratio("go build, nothing changed", 1), build),
+	}
+	for procs, limit := range map[int]float64{1: 4.5, 2: 0, 8: 2.9} {
+		jobs = append(jobs, reading(ratio(fmt.Sprintf("read all files, %d processes", procs), limit), work.Request{Op: "readall", Procs: procs}))
+	}
+	slices.SortStableFunc(jobs[len(jobs)-3:], func(a, b job) int { return strings.Compare(a.rows[0].Name, b.rows[0].Name) })
+	return jobs
+}
+
+func writingJobs(s size) []job {
+	gone := work.Request{Op: "remove", Name: "bench-out"}
+	commit := program("sh", "-ec", `git add -A && git commit -q -m change`)
+	return []job{
+		{rows: []table.Row{ratio("untar", 5), ratio("rm -rf", 3.5)}, reps: 1,
+			before: []work.Request{gone}, after: []work.Request{gone},
+			each: []step{
+				{untimed, work.Request{Op: "mkdir", Name: "bench-out"}},
+				{0, program("tar", "-xf", "{tar}", "-C", "bench-out")}, {1, program("rm", "-rf", "bench-out")},
+			}},
+		{rows: []table.Row{ratio(fmt.Sprintf("create %d files", s.create), 3.5), ratio(fmt.Sprintf("unlink %d files", s.create), 2.7)}, reps: 2,
+			before: []work.Request{gone}, after: []work.Request{gone},
+			each: []step{{0, work.Request{Op: "create", Name: "bench-out", N: s.create}}, {1, work.Request{Op: "unlink", Name: "bench-out", N: s.create}}}},
+		{rows: []table.Row{ratio(fmt.Sprintf("git checkout, %d files differ", s.changed), 2), ratio("git checkout back", 2)}, reps: 1,
+			before: []work.Request{status}, after: []work.Request{program("git", "checkout", "-q", "-f", "{branch}")},
+			each: []step{{0, program("git", "checkout", "-q", "--detach", "{other}")}, {1, program("git", "checkout", "-q", "--detach", "{head}")}}},
+		{rows: []table.Row{ratio(fmt.Sprintf("git add and commit, %d files", s.changed), 1.8)}, reps: 1,
+			before: []work.Request{program("git", "checkout", "-q", "--detach", "{head}"), {Op: "append", N: s.changed, Text: "// round {round}\n"}},
+			after:  []work.Request{program("git", "reset", "-q", "--hard", "{head}"), program("git", "checkout", "-q", "-f", "{branch}")},
+			each:   []step{{0, commit}}},
+	}
+}
+
+func dataJobs(s size) []job {
+	gone := work.Request{Op: "remove", Name: "bench-out"}
+	big := func(op string, size int64) work.Request {
+		return work.Request{Op: op, Name: "bench-out", Size: size}
+	}
+	mb := s.bytes >> 20
+	again := func(name string, before []work.Request, r work.Request) job {
+		return job{rows: []table.Row{ratio(name, 1.05)}, before: append([]work.Request{gone}, before...), after: []work.Request{gone},
+			each: []step{{0, r}}, reps: 3}
+	}
+	random := func(name string, write bool) job {
+		r := big("random", s.bytes/4)
+		r.N, r.Write = s.random, write
+		return again(name, []work.Request{big("seqwrite", s.bytes/4), big("seqread", s.bytes/4)}, r)
+	}
+	return []job{
+		again(fmt.Sprintf("sequential write, %d MiB", mb), nil, big("seqwrite", s.bytes)),
+		again(fmt.Sprintf("sequential read, %d MiB", mb), []work.Request{big("seqwrite", s.bytes), big("seqread", s.bytes)}, big("seqread", s.bytes)),
+		again(fmt.Sprintf("write through mmap, %d MiB", mb/4), nil, big("mmap", s.bytes/4)),
+		random("random read, 4 KiB", false),
+		random("random write, 4 KiB", true),
+	}
+}
+
+// togetherJobs are those of several agents at once.
+func togetherJobs(s size) []job {
+	var jobs []job
+	for _, c := range []struct {
+		name string
+		work.Request
+	}{{"git status", status}, {"rg", search}, {"go build", build}} {
+		jobs = append(jobs, job{
+			rows:   []table.Row{{Name: fmt.Sprintf("%d at once: %s", s.agents, c.name), AtOnce: s.agents, Limit: 1.3, Kind: table.Growth}},
+			before: []work.Request{c.Request}, each: []step{{0, c.Request}}, reps: 2, atOnce: true,
+		})
+	}
+	return jobs
+}
+
+// builds says whether a job needs Go's build cache.
+func (j job) builds() bool {
+	return slices.ContainsFunc(j.each, func(s step) bool { return s.Name == corpus.Module })
+}
+
+// choose keeps the jobs with a row whose name contains one of the words.
+func choose(jobs []job, only []string) ([]job, error) {
+	if len(only) == 0 {
+		return jobs, nil
+	}
+	var chosen []job
+	for _, j := range jobs {
+		if slices.ContainsFunc(j.rows, func(r table.Row) bool {
+			return slices.ContainsFunc(only, func(word string) bool { return strings.Contains(r.Name, word) })
+		}) {
+			chosen = append(chosen, j)
+		}
+	}
+	if len(chosen) == 0 {
+		return nil, fmt.Errorf("BENCH_ONLY is %q: no row has such a name (bench --list shows them)", strings.Join(only, ","))
+	}
+	return chosen, nil
+}

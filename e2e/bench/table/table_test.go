@@ -1,0 +1,76 @@
+package table
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func at(ms int) Sample {
+	return Sample{Figure: Figure{Wall: time.Duration(ms) * time.Millisecond, Client: time.Duration(ms) * time.Millisecond}}
+}
+
+func TestRatiosAreTakenWithinARound(t *testing.T) {
+	// The machine was ten times slower in the second round, for both.
+	r := Row{Name: "w", Rounds: []map[string]Sample{
+		{Native: at(10), "polis": at(20)}, {Native: at(100), "polis": at(300)}, {Native: at(10), "polis": at(40)},
+	}}
+	require.InDelta(t, 3, r.Wall("polis"), 1e-9)
+	require.InDelta(t, 3, r.CPU("polis"), 1e-9)
+	require.InDelta(t, 0.010, r.Seconds(Native), 1e-9)
+	require.Zero(t, r.Wall("absent"))
+}
+
+func TestServersCount(t *testing.T) {
+	s := at(10)
+	s.Server = 30 * time.Millisecond
+	r := Row{Rounds: []map[string]Sample{{Native: at(10), "polis": s}}}
+	require.InDelta(t, 1, r.Wall("polis"), 1e-9)
+	require.InDelta(t, 4, r.CPU("polis"), 1e-9)
+}
+
+func TestAddedIsPerOperation(t *testing.T) {
+	r := Row{Ops: 1000, Kind: Added, Rounds: []map[string]Sample{{Native: at(1), "polis": at(11)}}}
+	require.InDelta(t, 10, r.Measured("polis"), 1e-9)
+}
+
+func TestGrowthIsBesideNatives(t *testing.T) {
+	several := func(together, alone int) Sample {
+		s, one := at(together), at(alone)
+		s.Single = &one.Figure
+		return s
+	}
+	r := Row{AtOnce: 10, Kind: Growth, Rounds: []map[string]Sample{{Native: several(200, 10), "polis": several(600, 20)}}}
+	require.InDelta(t, 2, r.PerCore(Native), 1e-9)
+	require.InDelta(t, 3, r.PerCore("polis"), 1e-9)
+	require.InDelta(t, 1.5, r.Measured("polis"), 1e-9)
+}
+
+func TestMedian(t *testing.T) {
+	for _, c := range []struct {
+		in   []float64
+		want float64
+	}{{nil, 0}, {[]float64{3}, 3}, {[]float64{9, 1, 2}, 2}, {[]float64{4, 1, 2, 3}, 2.5}} {
+		require.InDelta(t, c.want, Median(c.in), 1e-9)
+	}
+}
+
+func TestGoalsSayWhatIsMet(t *testing.T) {
+	rep := Report{Subject: "polis", Columns: []string{Native, "polis"}, Rows: []Row{
+		{Name: "good", Kind: Ratio, Limit: 2, Rounds: []map[string]Sample{{Native: at(10), "polis": at(20)}}},
+		{Name: "bad", Kind: Ratio, Limit: 2, Rounds: []map[string]Sample{{Native: at(10), "polis": at(21)}}},
+		{Name: "free", Rounds: []map[string]Sample{{Native: at(10), "polis": at(90)}}},
+		{Name: "not measured", Kind: Ratio, Limit: 1},
+	}}
+	var b strings.Builder
+	met, all := rep.Goals(&b)
+	require.Equal(t, []int{1, 2}, []int{met, all})
+	require.Contains(t, b.String(), "| good | ratio | 2.00 | 2.00 | 2.00 | yes |")
+	require.Contains(t, b.String(), "| bad | ratio | 2.00 | 2.10 | 2.10 | no |")
+	require.NotContains(t, b.String(), "free")
+	b.Reset()
+	rep.Markdown(&b)
+	require.Contains(t, b.String(), "| free | 10.0 ms | 9.00 (9.00) |")
+}
