@@ -105,6 +105,19 @@ func used(pids []int) (time.Duration, error) {
 	return sum, nil
 }
 
+// flush writes out what the file system of dir has in memory.
+func flush(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if err := unix.Syncfs(int(d.Fd())); err != nil {
+		return fmt.Errorf("syncfs %s: %w", dir, err)
+	}
+	return nil
+}
+
 // machine describes what the figures are from.
 func machine(dir string) string {
 	var u unix.Utsname
@@ -124,7 +137,7 @@ func machine(dir string) string {
 	var si unix.Sysinfo_t
 	memory := "unknown memory"
 	if err := unix.Sysinfo(&si); err == nil {
-		memory = fmt.Sprintf("%d GiB", (uint64(si.Totalram)*uint64(si.Unit)+1<<29)>>30)
+		memory = fmt.Sprintf("%d GiB", (si.Totalram*uint64(si.Unit)+1<<29)>>30)
 	}
 	return fmt.Sprintf("%s, %d x %s, %s, %s on %s", kernel, runtime.NumCPU(), model, memory, runtime.Version(), filesystem(dir))
 }
@@ -135,7 +148,7 @@ func filesystem(dir string) string {
 		return "an unknown file system"
 	}
 	names := map[int64]string{unix.EXT4_SUPER_MAGIC: "ext4", unix.XFS_SUPER_MAGIC: "xfs", unix.BTRFS_SUPER_MAGIC: "btrfs", unix.TMPFS_MAGIC: "tmpfs", unix.OVERLAYFS_SUPER_MAGIC: "overlayfs"}
-	if n, ok := names[int64(st.Type)]; ok {
+	if n, ok := names[st.Type]; ok {
 		return n
 	}
 	return fmt.Sprintf("file system %#x", st.Type)

@@ -42,6 +42,10 @@ func (b *bed) once(ctx context.Context, j job, c *column, round int) (map[int]ta
 	if j.atOnce {
 		n = b.agents
 	}
+	// What the column before this one wrote is not to be written during this one.
+	if err := flush(b.dir); err != nil {
+		return nil, err
+	}
 	for _, r := range j.before {
 		if _, err := b.all(ctx, c, n, r, round); err != nil {
 			return nil, err

@@ -95,14 +95,17 @@ func readingJobs(s size) []job {
 		reading(ratio("find", 0), program("find", ".", "-name", "no-such-name")),
 		reading(ratio("git log", 0), program("git", "log", "--stat", "-n", "30", "{head}")),
 		reading(ratio("stat of known files", 1), work.Request{Op: "stat"}),
-		open("open and close", 10, false),
-		open("open and close, read-write", 10, true),
-		reading(ratio("go build, nothing changed", 1), build),
+		open("open and close for reading", 10, false),
+		open("open and close for writing", 10, true),
+		reading(ratio("go build with nothing changed", 1), build),
 	}
-	for procs, limit := range map[int]float64{1: 4.5, 2: 0, 8: 2.9} {
-		jobs = append(jobs, reading(ratio(fmt.Sprintf("read all files, %d processes", procs), limit), work.Request{Op: "readall", Procs: procs}))
+	for _, c := range []struct {
+		procs int
+		who   string
+		limit float64
+	}{{1, "one process", 4.5}, {2, "two processes", 0}, {8, "eight processes", 2.9}} {
+		jobs = append(jobs, reading(ratio("read all files with "+c.who, c.limit), work.Request{Op: "readall", Procs: c.procs}))
 	}
-	slices.SortStableFunc(jobs[len(jobs)-3:], func(a, b job) int { return strings.Compare(a.rows[0].Name, b.rows[0].Name) })
 	return jobs
 }
 
@@ -119,10 +122,10 @@ func writingJobs(s size) []job {
 		{rows: []table.Row{ratio(fmt.Sprintf("create %d files", s.create), 3.5), ratio(fmt.Sprintf("unlink %d files", s.create), 2.7)}, reps: 2,
 			before: []work.Request{gone}, after: []work.Request{gone},
 			each: []step{{0, work.Request{Op: "create", Name: "bench-out", N: s.create}}, {1, work.Request{Op: "unlink", Name: "bench-out", N: s.create}}}},
-		{rows: []table.Row{ratio(fmt.Sprintf("git checkout, %d files differ", s.changed), 2), ratio("git checkout back", 2)}, reps: 1,
+		{rows: []table.Row{ratio(fmt.Sprintf("git checkout of %d changed files", s.changed), 2), ratio("git checkout back", 2)}, reps: 1,
 			before: []work.Request{status}, after: []work.Request{program("git", "checkout", "-q", "-f", "{branch}")},
 			each: []step{{0, program("git", "checkout", "-q", "--detach", "{other}")}, {1, program("git", "checkout", "-q", "--detach", "{head}")}}},
-		{rows: []table.Row{ratio(fmt.Sprintf("git add and commit, %d files", s.changed), 1.8)}, reps: 1,
+		{rows: []table.Row{ratio(fmt.Sprintf("git add and commit of %d files", s.changed), 1.8)}, reps: 1,
 			before: []work.Request{program("git", "checkout", "-q", "--detach", "{head}"), {Op: "append", N: s.changed, Text: "// round {round}\n"}},
 			after:  []work.Request{program("git", "reset", "-q", "--hard", "{head}"), program("git", "checkout", "-q", "-f", "{branch}")},
 			each:   []step{{0, commit}}},
@@ -145,11 +148,11 @@ func dataJobs(s size) []job {
 		return again(name, []work.Request{big("seqwrite", s.bytes/4), big("seqread", s.bytes/4)}, r)
 	}
 	return []job{
-		again(fmt.Sprintf("sequential write, %d MiB", mb), nil, big("seqwrite", s.bytes)),
-		again(fmt.Sprintf("sequential read, %d MiB", mb), []work.Request{big("seqwrite", s.bytes), big("seqread", s.bytes)}, big("seqread", s.bytes)),
-		again(fmt.Sprintf("write through mmap, %d MiB", mb/4), nil, big("mmap", s.bytes/4)),
-		random("random read, 4 KiB", false),
-		random("random write, 4 KiB", true),
+		again(fmt.Sprintf("sequential write of %d MiB", mb), nil, big("seqwrite", s.bytes)),
+		again(fmt.Sprintf("sequential read of %d MiB", mb), []work.Request{big("seqwrite", s.bytes), big("seqread", s.bytes)}, big("seqread", s.bytes)),
+		again(fmt.Sprintf("write of %d MiB through mmap", mb/4), nil, big("mmap", s.bytes/4)),
+		random("random reads of 4 KiB", false),
+		random("random writes of 4 KiB", true),
 	}
 }
 
@@ -173,15 +176,23 @@ func (j job) builds() bool {
 	return slices.ContainsFunc(j.each, func(s step) bool { return s.Name == corpus.Module })
 }
 
-// choose keeps the jobs with a row whose name contains one of the words.
+// choose keeps the jobs with a row that one of the words names: whole, or, if
+// no row has that name, as a part of it.
 func choose(jobs []job, only []string) ([]job, error) {
 	if len(only) == 0 {
 		return jobs, nil
 	}
+	named := func(j job, match func(name string) bool) bool {
+		return slices.ContainsFunc(j.rows, func(r table.Row) bool { return match(r.Name) })
+	}
 	var chosen []job
 	for _, j := range jobs {
-		if slices.ContainsFunc(j.rows, func(r table.Row) bool {
-			return slices.ContainsFunc(only, func(word string) bool { return strings.Contains(r.Name, word) })
+		if slices.ContainsFunc(only, func(word string) bool {
+			whole := func(name string) bool { return name == word }
+			if slices.ContainsFunc(jobs, func(other job) bool { return named(other, whole) }) {
+				return named(j, whole)
+			}
+			return named(j, func(name string) bool { return strings.Contains(name, word) })
 		}) {
 			chosen = append(chosen, j)
 		}

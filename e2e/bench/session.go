@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"polis/e2e/bench/work"
@@ -36,6 +37,8 @@ func (b *bed) start(agent string, env []string) (*session, error) {
 	s := &session{cmd: exec.Command(filepath.Join(b.bin, "polisctl"), append(args, agent, "--", sandboxDir+"/worker", "worker")...), ended: make(chan error, 1)}
 	s.cmd.Env = append(os.Environ(), "POLIS_SOCKET="+b.path("run", "polisd.sock"))
 	s.cmd.Dir, s.cmd.Stderr = "/", &s.stderr
+	// An interrupt at the terminal is for this program, which then ends the session.
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	var err error
 	if s.in, err = s.cmd.StdinPipe(); err != nil {
 		return nil, err

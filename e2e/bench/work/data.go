@@ -105,17 +105,15 @@ func random(_ *worker, r Request, measure func(func() error) error) (int, error)
 	if r.Write {
 		flags = unix.O_RDWR
 	}
+	at4k := unix.Pread
+	if r.Write {
+		at4k = unix.Pwrite
+	}
 	return r.N, with(r, flags, func(fd int) error {
 		return measure(func() error {
 			for range r.N {
 				at := rnd.Int64N(pages) * page
-				n, err := 0, error(nil)
-				if r.Write {
-					n, err = unix.Pwrite(fd, data, at)
-				} else {
-					n, err = unix.Pread(fd, data, at)
-				}
-				if err != nil || n != page {
+				if n, err := at4k(fd, data, at); err != nil || n != page {
 					return fmt.Errorf("page at %d: %d bytes: %w", at, n, orShort(err))
 				}
 			}
