@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"polis/fusefs/conn"
 )
 
 // interruptPoll is how often an interrupted, still waiting call is looked at.
@@ -18,39 +20,71 @@ const interruptPoll = 50 * time.Millisecond
 
 // request is what every handler is given of the request it answers; it tells
 // when the kernel has interrupted it.
-type request = <-chan struct{}
+type request = *conn.Call
 
 // callCtx is the context of one request. The kernel reports an interrupt for
 // any signal the caller does not ignore, and only once; on a disk no open fails
 // because a timer ticked or a child ended. So the context ends only when the
 // caller is to end: a signal is pending that means so, he is gone, or the view
-// is. It costs nothing unless the guard waits for Done.
+// is. It costs nothing unless the guard waits for Done: then it is left to
+// whoever may still look at it, else the next request of the reader uses it.
 type callCtx struct {
-	fs       *FS
-	pid      uint32
-	cancel   <-chan struct{} // closed by go-fuse at an interrupt
-	finished chan struct{}   // closed when the request has been dealt with
+	fs  *FS
+	req request
+	pid uint32
 
-	once sync.Once
-	done chan struct{}
+	mu       sync.Mutex
+	busy     bool          // the request is being dealt with
+	done     chan struct{} // made by the first Done
+	finished chan struct{} // made with it; closed when the request is over
 }
 
-func (fs *FS) newCall(cancel request, pid uint32) *callCtx {
-	return &callCtx{fs: fs, pid: pid, cancel: cancel, finished: make(chan struct{}), done: make(chan struct{})}
+func (fs *FS) newCall(req request, pid uint32) *callCtx {
+	c, _ := req.Local.(*callCtx)
+	if c == nil || c.busy || c.done != nil {
+		c = &callCtx{}
+		req.Local = c
+	}
+	c.fs, c.req, c.pid, c.busy = fs, req, pid, true
+	return c
 }
 
-func (c *callCtx) finish() { close(c.finished) }
+func (c *callCtx) finish() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.busy = false
+	if c.finished != nil {
+		close(c.finished)
+	}
+}
 
 func (c *callCtx) Deadline() (time.Time, bool) { return time.Time{}, false }
 func (c *callCtx) Value(any) any               { return nil }
 
 // Done starts the watch the first time it is asked for.
 func (c *callCtx) Done() <-chan struct{} {
-	c.once.Do(func() { c.fs.watchers.Go(c.watch) })
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.done == nil {
+		c.done, c.finished = make(chan struct{}), make(chan struct{})
+		if !c.busy { // asked too late: nothing is waited for any more
+			close(c.done)
+			return c.done
+		}
+		struck := c.req.Interrupted()
+		c.fs.watchers.Go(func() { c.watch(struck) })
+	}
 	return c.done
 }
 
+// Err starts no watch as long as nothing was interrupted.
 func (c *callCtx) Err() error {
+	c.mu.Lock()
+	idle := c.done == nil && c.busy && !c.req.WasInterrupted()
+	c.mu.Unlock()
+	if idle {
+		return nil
+	}
 	select {
 	case <-c.Done():
 		return context.Canceled
@@ -59,36 +93,35 @@ func (c *callCtx) Err() error {
 	}
 }
 
-func (c *callCtx) watch() {
+func (c *callCtx) watch(struck <-chan struct{}) {
+	dead := c.fs.server.Dead()
 	select {
 	case <-c.finished:
 		return
 	case <-c.fs.dying:
 		close(c.done)
 		return
-	case <-c.cancel:
+	case <-dead:
+		close(c.done)
+		return
+	case <-struck:
 	}
 	tick := time.NewTicker(interruptPoll)
 	defer tick.Stop()
-	for !ending(c.pid) && c.fs.alive() {
+	for !ending(c.pid) && c.fs.server.Alive() {
 		select {
 		case <-c.finished:
 			return
 		case <-c.fs.dying:
 			close(c.done)
 			return
+		case <-dead:
+			close(c.done)
+			return
 		case <-tick.C:
 		}
 	}
 	close(c.done)
-}
-
-// alive asks the kernel whether the view is still attached. The connection may
-// have been ended by somebody else; go-fuse then interrupts every request too.
-func (fs *FS) alive() bool {
-	var st unix.Statfs_t
-	err := unix.Statfs(fs.cfg.Mountpoint, &st)
-	return err == nil && st.Type == unix.FUSE_SUPER_MAGIC
 }
 
 // endSignals are the signals by which somebody asks a process to end. A signal

@@ -10,8 +10,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"polis/fusefs/conn"
 )
 
 // Errors of New and Mount.
@@ -80,8 +81,8 @@ type FS struct {
 	ptLogged atomic.Bool // and for whatever reason, this was said once
 
 	mu     sync.Mutex // mount state
-	server *fuse.Server
-	served chan struct{}
+	server *conn.Conn
+	served <-chan struct{}
 	connID uint32
 	bg     sync.WaitGroup
 

@@ -153,31 +153,23 @@ func (fs *FS) Release(_ request, in *fuse.ReleaseIn) {
 }
 
 // Read serves files in cached mode.
-func (fs *FS) Read(_ request, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
+func (fs *FS) Read(_ request, in *fuse.ReadIn, dest []byte) (int, fuse.Status) {
 	h := fs.files.get(in.Fh)
 	if h == nil || h.fd < 0 {
-		return nil, fuse.EBADF
+		return 0, fuse.EBADF
 	}
-	n, err := unix.Pread(h.fd, buf, int64(in.Offset))
-	if err != nil {
-		return nil, status(errnoOf(err))
-	}
-	return fuse.ReadResultData(buf[:n]), fuse.OK
+	n, err := unix.Pread(h.fd, dest, int64(in.Offset))
+	return n, status(errnoOf(err))
 }
 
-// Write serves files in cached mode.
-func (fs *FS) Write(cancel request, in *fuse.WriteIn, data []byte) (uint32, fuse.Status) {
-	return fs.Writev(cancel, in, [][]byte{data})
-}
-
-// Writev serves files in cached mode. The gate was at the open; the handle's
+// Write serves files in cached mode. The gate was at the open; the handle's
 // ticket is still held.
-func (fs *FS) Writev(_ request, in *fuse.WriteIn, data [][]byte) (uint32, fuse.Status) {
+func (fs *FS) Write(_ request, in *fuse.WriteIn, data []byte) (uint32, fuse.Status) {
 	h := fs.files.get(in.Fh)
 	if h == nil || h.fd < 0 || !h.writable {
 		return 0, fuse.EBADF
 	}
-	n, err := unix.Pwritev(h.fd, data, int64(in.Offset))
+	n, err := unix.Pwrite(h.fd, data, int64(in.Offset))
 	if err != nil {
 		return 0, status(errnoOf(err))
 	}

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
 // notifyWait bounds how long an invalidation waits for the kernel. A name in a
@@ -19,8 +17,8 @@ const notifyWait = 2 * time.Second
 func (fs *FS) notifyAttr(n *node) { fs.notifyInode(n, -1) }
 
 func (fs *FS) notifyInode(n *node, off int64) {
-	if st := fs.server.InodeNotify(n.id, off, 0); st != fuse.OK && st != fuse.ENOENT {
-		fs.log.Debug("inode not invalidated", slog.String("op", "notify"), slog.Any("err", syscall.Errno(st)))
+	if e := fs.server.InodeNotify(n.id, off, 0); e != 0 && e != syscall.ENOENT {
+		fs.log.Debug("inode not invalidated", slog.String("op", "notify"), slog.Any("err", e))
 	}
 }
 

@@ -97,10 +97,10 @@ func (fs *FS) fillAttr(n *node, out *fuse.AttrOut) syscall.Errno {
 
 // Readlink returns the text of a symbolic link; the kernel resolves it where
 // the caller lives.
-func (fs *FS) Readlink(cancel request, h *fuse.InHeader) (text []byte, st fuse.Status) {
+func (fs *FS) Readlink(cancel request, h *fuse.InHeader, dest []byte) (size int, st fuse.Status) {
 	n := fs.tree.get(h.NodeId)
 	if n == nil {
-		return nil, status(syscall.ESTALE)
+		return 0, status(syscall.ESTALE)
 	}
 	e := fs.read(cancel, h, OpReadlink, n, func(string) syscall.Errno {
 		fd, _, e := fs.open(n, unix.O_PATH)
@@ -108,13 +108,9 @@ func (fs *FS) Readlink(cancel request, h *fuse.InHeader) (text []byte, st fuse.S
 			return e
 		}
 		defer closeFD(fd)
-		buf := make([]byte, unix.PathMax)
-		c, err := unix.Readlinkat(fd, "", buf)
-		if err != nil {
-			return errnoOf(err)
-		}
-		text = buf[:c]
-		return 0
+		c, err := unix.Readlinkat(fd, "", dest)
+		size = c
+		return errnoOf(err)
 	})
-	return text, status(e)
+	return size, status(e)
 }

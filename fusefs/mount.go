@@ -1,70 +1,41 @@
 package fusefs
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"log"
 	"log/slog"
-	"runtime/debug"
 	"strconv"
 	"syscall"
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"polis/fusefs/conn"
 )
 
-// Capabilities beyond go-fuse's own choice.
-const (
-	// Truncation is decided inside OPEN, and set-id bits are ours to clear:
-	// no security.capability question before every write.
-	wantCaps = fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_HANDLE_KILLPRIV_V2
-	// An OPEN that is not asked for is a hole.
-	refuseCaps = fuse.CAP_NO_OPEN_SUPPORT | fuse.CAP_WRITEBACK_CACHE
-)
+// capabilities are what the view asks the kernel for. Truncation is decided
+// inside OPEN, and set-id bits are ours to clear: no security.capability
+// question before every write. NO_OPEN_SUPPORT is not among them: an OPEN that
+// is not asked for is a hole. Nor is WRITEBACK_CACHE, which excludes
+// passthrough.
+const capabilities = fuse.CAP_ASYNC_READ | fuse.CAP_BIG_WRITES | fuse.CAP_FILE_OPS | fuse.CAP_MAX_PAGES |
+	fuse.CAP_READDIRPLUS | fuse.CAP_PARALLEL_DIROPS | fuse.CAP_AUTO_INVAL_DATA |
+	fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_HANDLE_KILLPRIV_V2
 
-func (fs *FS) mountOptions() *fuse.MountOptions {
-	depth := 1
+func (fs *FS) options() conn.Options {
+	o := conn.Options{
+		Mountpoint: fs.cfg.Mountpoint, FsName: fs.cfg.FsName, Subtype: "polis",
+		MaxWrite: maxWrite, MaxBackground: 64, StackDepth: 1, Capabilities: capabilities, Log: fs.log,
+	}
 	if fs.overlay {
-		depth = 2
+		o.StackDepth = 2
 	}
-	o := &fuse.MountOptions{
-		AllowOther:           true,
-		Options:              []string{"default_permissions"},
-		FsName:               fs.cfg.FsName,
-		Name:                 fs.String(),
-		MaxBackground:        64,
-		MaxWrite:             maxWrite,
-		DirectMountStrict:    true,
-		DisableSplice:        true,
-		MaxStackDepth:        depth,
-		ExtraCapabilities:    wantCaps,
-		DisabledCapabilities: refuseCaps,
-		Logger:               log.New(libraryLog{fs.log}, "", 0),
-		PanicHandler: func(v any) fuse.Status {
-			fs.log.Error("panic in a file system handler", slog.Any("err", v), slog.String("stack", string(debug.Stack())))
-			return fuse.EIO
-		},
-	}
-	if fs.cfg.NoPassthrough {
-		o.DisabledCapabilities |= fuse.CAP_PASSTHROUGH
+	if !fs.cfg.NoPassthrough {
+		o.Capabilities |= fuse.CAP_PASSTHROUGH
 	}
 	return o
-}
-
-// libraryLog passes what go-fuse has to say on as warnings. That it knows no
-// STATX, and so refuses it once per mount, is nothing to warn of.
-type libraryLog struct{ log *slog.Logger }
-
-func (l libraryLog) Write(p []byte) (int, error) {
-	level := slog.LevelWarn
-	if bytes.Contains(p, []byte("Unimplemented opcode")) {
-		level = slog.LevelDebug
-	}
-	l.log.Log(context.Background(), level, "fuse: "+string(bytes.TrimSpace(p)))
-	return len(p), nil
 }
 
 // Mount attaches the view to its mountpoint and serves it; it returns when the
@@ -75,20 +46,20 @@ func (fs *FS) Mount(ctx context.Context) error {
 	if fs.server != nil {
 		return ErrMounted
 	}
-	srv, err := fuse.NewServer(fs, fs.cfg.Mountpoint, fs.mountOptions())
+	srv, err := conn.Mount(fs, fs.options())
 	if err != nil {
-		return fmt.Errorf("fusefs: mount %s: %w", fs.cfg.Mountpoint, err)
+		return fmt.Errorf("fusefs: %w", err)
 	}
-	fs.server = srv
-	served := make(chan struct{})
-	fs.served = served
+	fs.server, fs.served = srv, srv.Done()
+	fs.granted.Store(srv.Granted()&fuse.CAP_PASSTHROUGH != 0)
 	go func() {
-		defer close(served)
-		srv.Serve()
+		if err := srv.Serve(); err != nil {
+			fs.log.Error("view is not served", slog.String("op", "serve"), slog.Any("err", err))
+		}
 	}()
 	ready := make(chan error, 1)
 	fs.bg.Go(func() {
-		err := srv.WaitMount()
+		err := srv.Probe()
 		var st unix.Stat_t
 		if err == nil {
 			err = unix.Stat(fs.cfg.Mountpoint, &st)
@@ -109,16 +80,6 @@ func (fs *FS) Mount(ctx context.Context) error {
 	}
 	return nil
 }
-
-// Init is called by go-fuse when the kernel has said what it can do.
-func (fs *FS) Init(srv *fuse.Server) {
-	fs.server = srv
-	caps := srv.KernelSettings().Flags64()
-	fs.granted.Store(caps&fuse.CAP_PASSTHROUGH != 0 && !fs.cfg.NoPassthrough)
-}
-
-// OnUnmount is called after the last request.
-func (fs *FS) OnUnmount() {}
 
 // Wait blocks until the view is unmounted by whomever.
 func (fs *FS) Wait() {

@@ -5,17 +5,13 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"polis/fusefs/conn"
 )
 
 // FS embeds no default implementation: an operation that is missing does not
 // compile, and one that is not supported says so below.
-var _ fuse.RawFileSystem = (*FS)(nil)
-
-// String is the file system's type after "fuse.".
-func (fs *FS) String() string { return "polis" }
-
-// SetDebug does nothing; faults go to the log.
-func (fs *FS) SetDebug(bool) {}
+var _ conn.FileSystem = (*FS)(nil)
 
 // StatFs tells about the file system of the main backing directory.
 func (fs *FS) StatFs(_ request, _ *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
@@ -32,7 +28,7 @@ func (fs *FS) StatFs(_ request, _ *fuse.InHeader, out *fuse.StatfsOut) fuse.Stat
 // (default_permissions).
 func (fs *FS) Access(request, *fuse.AccessIn) fuse.Status { return fuse.ENOSYS }
 
-// Statx is not used by go-fuse; the kernel falls back to GETATTR.
+// Statx is not implemented; the kernel falls back to GETATTR.
 func (fs *FS) Statx(request, *fuse.StatxIn, *fuse.StatxOut) fuse.Status { return fuse.ENOSYS }
 
 // Ioctl is refused: flags and attributes set with it would bypass the guard.

@@ -4,7 +4,6 @@ import (
 	"log/slog"
 	"syscall"
 
-	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 )
 
@@ -38,7 +37,7 @@ func (fs *FS) ensureBacking(h *handle) bool {
 		return false
 	}
 	defer closeFD(fd)
-	id, e := fs.server.RegisterBackingFd(&fuse.BackingMap{Fd: int32(fd)})
+	id, e := fs.server.OpenBacking(fd)
 	if e == 0 && id > 0 {
 		io.backing = id
 		return true
@@ -60,7 +59,7 @@ func (fs *FS) dropBacking(n *node) {
 	n.io.mu.Lock()
 	defer n.io.mu.Unlock()
 	if n.io.backing > 0 {
-		if e := fs.server.UnregisterBackingFd(n.io.backing); e != 0 && e != syscall.EBADF {
+		if e := fs.server.CloseBacking(n.io.backing); e != 0 && e != syscall.EBADF {
 			fs.log.Warn("backing file not unregistered", slog.String("op", "backing-close"), slog.Any("err", e))
 		}
 		n.io.backing = 0

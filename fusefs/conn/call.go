@@ -1,0 +1,65 @@
+package conn
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// Call is one request while it is handled. It stays with its reader and serves
+// one request after another, so it must not be kept beyond the handler.
+type Call struct {
+	// Local belongs to the file system: what it keeps here it finds again at
+	// the next request of the same reader, and need not allocate.
+	Local any
+
+	unique atomic.Uint64 // of the request that is handled; the last one when idle
+	// struck is the request that was interrupted last.
+	struck atomic.Uint64
+
+	mu sync.Mutex
+	ch chan struct{} // made when somebody waits; closed by an interrupt
+}
+
+// Interrupted returns a channel that is closed when the kernel interrupts the
+// request. It is made at the first question, so that a request nobody waits in
+// costs nothing. To be called from within the handler, or while it waits.
+func (c *Call) Interrupted() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ch == nil {
+		c.ch = make(chan struct{})
+		if c.WasInterrupted() {
+			close(c.ch)
+		}
+	}
+	return c.ch
+}
+
+// WasInterrupted says whether the kernel has interrupted the request.
+func (c *Call) WasInterrupted() bool { return c.struck.Load() == c.unique.Load() }
+
+// begin makes the call stand for another request. Only its reader does this,
+// and no question about the request before is asked any more. Requests have
+// unique numbers above zero.
+func (c *Call) begin(unique uint64) {
+	if c.ch != nil { // written by this reader's handler, or while it waited for it
+		c.mu.Lock()
+		c.ch = nil
+		c.mu.Unlock()
+	}
+	c.unique.Store(unique)
+}
+
+// interrupt marks the request if this call stands for it. An interrupt that
+// comes when the answer is just given marks a number that is not used again.
+func (c *Call) interrupt(unique uint64) bool {
+	if c.unique.Load() != unique {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.unique.Load() == unique && c.struck.Swap(unique) != unique && c.ch != nil {
+		close(c.ch)
+	}
+	return true
+}

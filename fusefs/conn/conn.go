@@ -1,0 +1,191 @@
+package conn
+
+import (
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Conn is one mount and its connection. Mount makes it, Serve runs it.
+type Conn struct {
+	fs   FileSystem
+	opts Options
+	log  *slog.Logger
+	fd   int
+	caps uint64 // granted
+
+	waiting atomic.Int32 // readers in read(2), or on their way
+	total   atomic.Int32
+	running sync.WaitGroup
+	mu      sync.Mutex
+	readers []*reader
+	past    [64]uint64 // requests of readers that have ended, by opcode
+
+	use    sync.RWMutex // of fd by others than readers
+	closed bool
+
+	dying sync.Once
+	dead  chan struct{}
+	done  chan struct{}
+
+	probing atomic.Bool
+	probe   string
+
+	crowded, garbled atomic.Bool
+	strange          [64]atomic.Bool
+}
+
+// Serve answers requests until the mount is gone, then closes the connection.
+// It returns at once when no reader can be started. To be called once.
+func (c *Conn) Serve() error {
+	defer close(c.done)
+	defer c.close()
+	r, err := newReader(c)
+	if err != nil {
+		return fmt.Errorf("conn: serve %s: %w", c.opts.Mountpoint, err)
+	}
+	c.start(r)
+	c.running.Wait()
+	c.die()
+	return nil
+}
+
+// Done is closed when Serve has ended.
+func (c *Conn) Done() <-chan struct{} { return c.done }
+
+// Dead is closed when the kernel has ended the connection; requests may still
+// be with their handlers, but nobody waits for the answers.
+func (c *Conn) Dead() <-chan struct{} { return c.dead }
+
+// Alive asks the kernel whether the connection still is; no request comes of
+// it.
+func (c *Conn) Alive() bool {
+	c.use.RLock()
+	defer c.use.RUnlock()
+	if c.closed {
+		return false
+	}
+	p := []unix.PollFd{{Fd: int32(c.fd)}}
+	n, err := unix.Poll(p, 0)
+	return err == nil && (n == 0 || p[0].Revents&unix.POLLERR == 0)
+}
+
+// Granted are the capabilities (fuse.CAP_*) that kernel and server agreed on.
+func (c *Conn) Granted() uint64 { return c.caps }
+
+// Counts are the requests taken so far, by the protocol's names.
+func (c *Conn) Counts() map[string]uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := map[string]uint64{}
+	for op := range c.past {
+		n := c.past[op]
+		for _, r := range c.readers {
+			n += r.counts[op].Load()
+		}
+		if n > 0 {
+			out[nameOf(uint32(op))] = n
+		}
+	}
+	return out
+}
+
+func nameOf(opcode uint32) string {
+	if int(opcode) < len(operations) && operations[opcode].name != "" {
+		return operations[opcode].name
+	}
+	return fmt.Sprintf("OPCODE-%d", opcode)
+}
+
+// another starts one more reader if the limit allows it.
+func (c *Conn) another() bool {
+	if c.total.Load() >= int32(c.opts.Readers) {
+		return false
+	}
+	r, err := newReader(c)
+	if err != nil {
+		c.log.Warn("no further reader", slog.String("op", "serve"), slog.Any("err", err))
+		return false
+	}
+	c.start(r)
+	return true
+}
+
+func (c *Conn) start(r *reader) {
+	c.waiting.Add(1)
+	c.total.Add(1)
+	c.mu.Lock()
+	c.readers = append(c.readers, r)
+	c.mu.Unlock()
+	c.running.Go(r.run)
+}
+
+// leave is the end of a reader.
+func (c *Conn) leave(r *reader) {
+	c.total.Add(-1)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range r.counts {
+		c.past[i] += r.counts[i].Load()
+	}
+	for i, o := range c.readers {
+		if o == r {
+			c.readers = append(c.readers[:i], c.readers[i+1:]...)
+			break
+		}
+	}
+	if err := unix.Munmap(r.mem); err != nil {
+		c.log.Warn("memory not given back", slog.String("op", "munmap"), slog.Any("err", err))
+	}
+}
+
+func (c *Conn) interrupt(unique uint64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range c.readers {
+		if r.call.interrupt(unique) {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *Conn) die() { c.dying.Do(func() { close(c.dead) }) }
+
+func (c *Conn) close() {
+	c.die()
+	c.use.Lock()
+	defer c.use.Unlock()
+	if c.closed {
+		return
+	}
+	c.closed = true
+	if err := unix.Close(c.fd); err != nil {
+		c.log.Warn("connection not closed", slog.String("op", "close"), slog.Any("err", err))
+	}
+}
+
+// with runs f on the descriptor; it cannot be closed meanwhile.
+func (c *Conn) with(f func(fd int) syscall.Errno) syscall.Errno {
+	c.use.RLock()
+	defer c.use.RUnlock()
+	if c.closed {
+		return syscall.ENODEV
+	}
+	return f(c.fd)
+}
+
+// once logs what would otherwise fill the log.
+func (c *Conn) once(said *atomic.Bool, text, op string) {
+	if !said.Swap(true) {
+		c.log.Warn(text, slog.String("op", op))
+	}
+}
+
+func (c *Conn) unknown(opcode uint32) {
+	c.once(&c.strange[min(opcode, uint32(len(c.strange)-1))], "an operation that is not known here is refused", nameOf(opcode))
+}

@@ -1,0 +1,24 @@
+// Package conn is the connection to the kernel's FUSE driver: it mounts, reads
+// requests from /dev/fuse, has a FileSystem answer them and writes the answers.
+// The wire types are go-fuse's; the loop is not its server's.
+//
+// On the way of a request there is no goroutine to start, no lock, no pool and
+// no allocation but for names. A reader takes a request, and if that leaves
+// nobody waiting for the next one it starts another reader before it handles
+// its own: a handler that waits for a person never holds up the mount. Readers
+// that are too many end. There is a limit; when it is reached the last reader
+// handles what cannot wait and answers EAGAIN to what might, so that files can
+// still be closed, look-ups answered and callers interrupted.
+//
+// What the kernel sends is checked before it is believed. A panic in a handler
+// is EIO for the caller and an error in the log. ENOSYS makes the kernel stop
+// asking, for the whole mount: it is passed on only where that does no harm,
+// never for an operation that opens or changes anything, nor for one that is
+// unknown here; those are EIO.
+//
+// It knows no path, no guard and no policy. It owns the descriptor of
+// /dev/fuse, which is closed when the last reader has ended.
+//
+// Lock order: Conn.mu (the list of readers) -> Call.mu. Conn.use is held for
+// reading around notifications, with nothing else held.
+package conn

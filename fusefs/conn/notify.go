@@ -1,0 +1,75 @@
+package conn
+
+import (
+	"syscall"
+	"unsafe"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// Notifications. ENOENT means that the kernel does not know the inode or the
+// name, so that there is nothing to forget. They may wait in the kernel for a
+// request on the same directory; a handler must not wait for one.
+
+// InodeNotify makes the kernel forget the attributes of an inode and, unless
+// off is negative, length bytes of data from off; a length of 0 means to the
+// end.
+func (c *Conn) InodeNotify(node uint64, off, length int64) syscall.Errno {
+	msg := struct {
+		fuse.OutHeader
+		fuse.NotifyInvalInodeOut
+	}{NotifyInvalInodeOut: fuse.NotifyInvalInodeOut{Ino: node, Off: off, Length: length}}
+	msg.OutHeader.Length = uint32(unsafe.Sizeof(msg))
+	msg.Status = -fuse.NOTIFY_INVAL_INODE
+	return c.notify(unsafe.Pointer(&msg), unsafe.Sizeof(msg))
+}
+
+// EntryNotify makes the kernel forget a name, whether it exists or not.
+func (c *Conn) EntryNotify(parent uint64, name string) syscall.Errno {
+	if len(name) > maxName {
+		return syscall.ENAMETOOLONG
+	}
+	var msg struct {
+		fuse.OutHeader
+		fuse.NotifyInvalEntryOut
+		name [maxName + 1]byte
+	}
+	size := unsafe.Offsetof(msg.name) + uintptr(len(name)) + 1
+	msg.OutHeader = fuse.OutHeader{Length: uint32(size), Status: -fuse.NOTIFY_INVAL_ENTRY}
+	msg.NotifyInvalEntryOut = fuse.NotifyInvalEntryOut{Parent: parent, NameLen: uint32(len(name))}
+	copy(msg.name[:], name)
+	return c.notify(unsafe.Pointer(&msg), size)
+}
+
+func (c *Conn) notify(msg unsafe.Pointer, size uintptr) syscall.Errno {
+	return c.with(func(fd int) syscall.Errno {
+		_, _, e := unix.Syscall(unix.SYS_WRITE, uintptr(fd), uintptr(msg), size)
+		return e
+	})
+}
+
+const (
+	iocBackingOpen  = 0x4010e501 // FUSE_DEV_IOC_BACKING_OPEN
+	iocBackingClose = 0x4004e502 // FUSE_DEV_IOC_BACKING_CLOSE
+)
+
+// OpenBacking registers a file for passthrough and returns its number. The
+// descriptor, which may be O_PATH, can be closed at once.
+func (c *Conn) OpenBacking(file int) (id int32, e syscall.Errno) {
+	m := fuse.BackingMap{Fd: int32(file)}
+	e = c.with(func(fd int) syscall.Errno {
+		n, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), iocBackingOpen, uintptr(unsafe.Pointer(&m)))
+		id = int32(n)
+		return e
+	})
+	return id, e
+}
+
+// CloseBacking takes a registration back.
+func (c *Conn) CloseBacking(id int32) syscall.Errno {
+	return c.with(func(fd int) syscall.Errno {
+		_, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), iocBackingClose, uintptr(unsafe.Pointer(&id)))
+		return e
+	})
+}

@@ -1,0 +1,220 @@
+package conn
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"runtime/debug"
+	"sync/atomic"
+	"syscall"
+	"unsafe"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// silence is not an errno: there is nothing to answer.
+	silence = fuse.Status(-1)
+	// kept is how much of a reader's buffers stays in memory, in bytes each.
+	kept = 128 << 10
+	// cooling is after how many requests at most the rest is given back.
+	cooling = 64
+	// coolWait is how long, in milliseconds, a reader with much memory waits
+	// for a request before it gives it back.
+	coolWait = 500
+)
+
+// reader takes requests one after another. Its memory is mapped, not Go's:
+// two buffers of more than MaxWrite bytes, of which only what was used once
+// takes room. The data of WRITE and READ begins at a page.
+type reader struct {
+	c    *Conn
+	mem  []byte
+	in   []byte
+	out  []byte // header and body of the answer
+	call Call
+	warm int // requests until the memory of a big one is given back; 0 = given back
+
+	rename   fuse.RenameIn
+	setxattr fuse.SetXAttrIn
+	entries  fuse.DirEntryList
+
+	counts [64]atomic.Uint64 // by opcode, written by this reader only
+}
+
+var page = os.Getpagesize()
+
+func newReader(c *Conn) (*reader, error) {
+	half := (c.opts.MaxWrite+page-1)/page*page + page
+	mem, err := unix.Mmap(-1, 0, 2*half+page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_NORESERVE)
+	if err != nil {
+		return nil, os.NewSyscallError("mmap", err)
+	}
+	// A huge page would be two megabytes for a look-up.
+	if err := unix.Madvise(mem, unix.MADV_NOHUGEPAGE); err != nil && err != unix.EINVAL {
+		return nil, os.NewSyscallError("madvise", errAnd(err, unix.Munmap(mem)))
+	}
+	return &reader{c: c, mem: mem,
+		in:  mem[page-sizeOf[fuse.WriteIn]() : half+page-replySize],
+		out: mem[half+page-replySize:],
+	}, nil
+}
+
+func errAnd(first, second error) error {
+	if first != nil {
+		return first
+	}
+	return second
+}
+
+// run serves until the connection ends or there are readers enough. The
+// reader is counted as waiting when it starts.
+func (r *reader) run() {
+	defer r.c.leave(r)
+	for {
+		n, e := r.read()
+		switch e {
+		case 0:
+		case unix.EINTR, unix.EAGAIN, unix.ENOENT: // ENOENT: interrupted before it was taken
+			continue
+		case unix.ENODEV: // unmounted or aborted
+			r.c.waiting.Add(-1)
+			r.c.die()
+			return
+		default:
+			// Callers get ENOTCONN when the last reader has gone.
+			r.c.waiting.Add(-1)
+			r.c.log.Error("requests cannot be read", slog.String("op", "read"), slog.Any("err", e))
+			return
+		}
+		r.handle(n)
+		if r.c.waiting.Add(1) > int32(r.c.opts.Idle) {
+			r.c.waiting.Add(-1)
+			return
+		}
+	}
+}
+
+// read blocks until there is a request. (syscall.Read, for it tells the race
+// detector that what came before the caller's system call is seen.)
+func (r *reader) read() (int, syscall.Errno) {
+	if r.warm > 0 {
+		r.cool()
+	}
+	n, err := syscall.Read(r.c.fd, r.in)
+	if err == nil {
+		return n, 0
+	}
+	var e syscall.Errno
+	if !errors.As(err, &e) {
+		e = syscall.EIO
+	}
+	return 0, e
+}
+
+// cool gives memory back when nothing came for a while, or only small things.
+func (r *reader) cool() {
+	r.warm--
+	if r.warm > 0 {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(r.c.fd), Events: unix.POLLIN}}, coolWait)
+		if n != 0 || err != nil {
+			return
+		}
+		r.warm = 0
+	}
+	half := len(r.mem) / 2 / page * page
+	for _, m := range [][]byte{r.mem[page+kept : half], r.mem[half+page+kept:]} {
+		if err := unix.Madvise(m, unix.MADV_DONTNEED); err != nil {
+			r.c.log.Debug("memory not given back", slog.String("op", "madvise"), slog.Any("err", err))
+		}
+	}
+}
+
+// handle answers one request.
+func (r *reader) handle(n int) {
+	var q query
+	st := decode(r.in[:n], &q)
+	last := false
+	if r.c.waiting.Add(-1) == 0 && (q.op == nil || !q.op.quick) {
+		last = !r.c.another()
+	}
+	if q.header == nil {
+		r.c.log.Error("short request", slog.String("op", "read"), slog.Int("bytes", n))
+		return
+	}
+	c := &r.counts[min(q.header.Opcode, uint32(len(r.counts)-1))]
+	c.Store(c.Load() + 1)
+	r.call.begin(q.header.Unique)
+	size := 0
+	switch {
+	case st == fuse.OK && q.op.waits && last:
+		st = fuse.EAGAIN
+		r.c.once(&r.c.crowded, "too many calls wait; further ones are refused with EAGAIN", q.op.name)
+	case st == fuse.OK && q.header.NodeId == probeNode:
+		size, st = answerProbe(r, &q)
+	case st == fuse.OK:
+		size, st = r.call1(&q)
+	case q.op != nil:
+		r.c.once(&r.c.garbled, "request refused: its form is not the protocol's", q.op.name)
+	}
+	if q.op == nil || (st == fuse.ENOSYS && !q.op.lets) {
+		if q.op == nil {
+			r.c.unknown(q.header.Opcode)
+		}
+		st = fuse.EIO
+	}
+	if (q.op == nil || !q.op.silent) && st != silence {
+		r.reply(q.header.Unique, size, st)
+	}
+	if n > kept || size > kept {
+		r.warm = cooling
+	}
+}
+
+// call1 calls the handler and survives it.
+func (r *reader) call1(q *query) (size int, st fuse.Status) {
+	defer func() {
+		if v := recover(); v != nil {
+			r.c.log.Error("panic in a file system handler", slog.String("op", q.op.name), slog.Any("err", v), slog.String("stack", string(debug.Stack())))
+			size, st = 0, fuse.EIO
+		}
+	}()
+	return q.op.do(r, q)
+}
+
+// reply writes the answer. The kernel takes errno numbers below 512 only, and
+// would leave the caller waiting after any other.
+func (r *reader) reply(unique uint64, size int, st fuse.Status) {
+	if st != fuse.OK {
+		size = 0
+		if st < 0 || st >= 512 {
+			st = fuse.EIO
+		}
+	}
+	h := (*fuse.OutHeader)(unsafe.Pointer(unsafe.SliceData(r.out)))
+	*h = fuse.OutHeader{Length: uint32(replySize + size), Status: -int32(st), Unique: unique}
+	if _, err := syscall.Write(r.c.fd, r.out[:h.Length]); err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENODEV) {
+		// ENOENT: interrupted; ENODEV: unmounted meanwhile.
+		r.c.log.Warn("answer not taken", slog.String("op", "write"), slog.Any("err", err))
+	}
+}
+
+// body is the place of the answer after its header.
+func (r *reader) body() []byte { return r.out[replySize:] }
+
+// body is the zeroed answer of a handler, and its size.
+func body[T any](r *reader) (*T, int) {
+	p := (*T)(unsafe.Pointer(unsafe.SliceData(r.body())))
+	var zero T
+	*p = zero
+	return p, int(unsafe.Sizeof(zero))
+}
+
+// dest is the place for as many bytes as were asked for.
+func (r *reader) dest(size uint32) ([]byte, fuse.Status) {
+	if int64(size) > int64(r.c.opts.MaxWrite) {
+		return nil, fuse.EIO
+	}
+	return r.body()[:size], fuse.OK
+}
