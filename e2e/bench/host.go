@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -103,6 +106,26 @@ func used(pids []int) (time.Duration, error) {
 		sum += time.Duration(ts.Nano())
 	}
 	return sum, nil
+}
+
+// freePool is a network for polisd that no interface has an address in.
+func freePool() (string, error) {
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return "", fmt.Errorf("addresses of this machine: %w", err)
+	}
+	for i := range 20 {
+		// Two that look at the same time shall not find the same.
+		pool := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(180 + (os.Getpid()+i)%20), 0, 0}), 16)
+		taken := slices.ContainsFunc(addrs, func(a net.Addr) bool {
+			p, err := netip.ParsePrefix(a.String())
+			return err == nil && p.Overlaps(pool)
+		})
+		if !taken {
+			return pool.String(), nil
+		}
+	}
+	return "", errors.New("no free network for polisd among 10.180.0.0/16 to 10.199.0.0/16")
 }
 
 // flush writes out what the file system of dir has in memory.

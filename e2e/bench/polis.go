@@ -23,7 +23,7 @@ shim = %[4]q
 launcher = "fork"
 max_agents = %[5]d
 [network]
-pool = "10.%[6]d.0.0/16"
+pool = %[6]q
 [sandbox]
 user = "nobody"
 extra_mounts = [%[7]s]
@@ -40,7 +40,11 @@ func (b *bed) polis(ctx context.Context, goroot string) error {
 	if !strings.HasPrefix(goroot, "/usr/") {
 		mounts += fmt.Sprintf(", { source = %[1]q, dest = %[1]q, read_only = true }", goroot)
 	}
-	text := fmt.Sprintf(config, b.path("run"), b.path("state"), b.path("agents.d"), filepath.Join(b.bin, "polis-shim"), b.agents+1, 200+os.Getpid()%20, mounts)
+	pool, err := freePool()
+	if err != nil {
+		return err
+	}
+	text := fmt.Sprintf(config, b.path("run"), b.path("state"), b.path("agents.d"), filepath.Join(b.bin, "polis-shim"), b.agents+1, pool, mounts)
 	if err := os.WriteFile(b.path("polisd.toml"), []byte(text), 0o644); err != nil {
 		return err
 	}
@@ -56,7 +60,7 @@ func (b *bed) polis(ctx context.Context, goroot string) error {
 		name := fmt.Sprintf("bench%d", i)
 		b.say("adding agent %s", name)
 		if err := b.ctl(ctx, "agents", "add", name, "--base", "custom", "--role", "bench", "--memory", b.size.memory[min(i, 1)]); err != nil {
-			return err
+			return fmt.Errorf("%w\n%s", err, b.logs())
 		}
 		s, err := b.start(name, b.environ(goroot))
 		if err != nil {
@@ -131,6 +135,17 @@ func (b *bed) ctl(ctx context.Context, args ...string) error {
 		return fmt.Errorf("polisctl %s: %w: %s", strings.Join(args, " "), err, out)
 	}
 	return nil
+}
+
+// logs is the end of what polisd and the shims wrote, for when something failed.
+func (b *bed) logs() string {
+	files, _ := filepath.Glob(b.path("run", "agents", "*", "shim.log")) // the pattern is good
+	var all strings.Builder
+	for _, f := range append(files, b.path("polisd.log")) {
+		text, _ := os.ReadFile(f) // what cannot be read is not shown
+		fmt.Fprintf(&all, "%s:\n%s\n", f, text[max(0, len(text)-2000):])
+	}
+	return all.String()
 }
 
 // background starts a program; its end comes out of the channel.
