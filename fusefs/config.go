@@ -52,6 +52,8 @@ type Config struct {
 	NoPassthrough bool
 	// DirDescriptors bounds the cached directory descriptors; 0 means 512.
 	DirDescriptors int
+	// Shared is what the view shows that is not its own; nil for nothing.
+	Shared *Shared
 	// MaxHandles bounds the files open at the same time; 0 means three
 	// quarters of RLIMIT_NOFILE. More is ENFILE for the caller.
 	MaxHandles int
@@ -64,8 +66,12 @@ type FS struct {
 	log     *slog.Logger
 	roots   []int
 	rootDev uint64
-	overlay bool // backing is overlayfs: passthrough needs stack depth 2
-	timeout time.Duration
+	// lower is the index of the root that shows through, -1 if none; stageDir a
+	// directory for files that are being made private. See Shared.
+	lower, stageDir int
+	staged          atomic.Uint64 // names given out in stageDir
+	overlay         bool          // backing is overlayfs: passthrough needs stack depth 2
+	timeout         time.Duration
 
 	// ns orders the use of names (read side) against their change (rename,
 	// unlink: write side). Never taken recursively, never held while the
@@ -138,6 +144,10 @@ func New(cfg Config) (*FS, error) {
 		}
 		fs.roots = append(fs.roots, dup)
 	}
+	if err := fs.openShared(); err != nil {
+		fs.Close()
+		return nil, err
+	}
 	st, errno := statAt(fs.roots[0], "")
 	if errno == 0 && st.Mode&unix.S_IFMT != unix.S_IFDIR {
 		errno = unix.ENOTDIR
@@ -170,6 +180,7 @@ func (fs *FS) Close() {
 		closeFD(fd)
 	}
 	fs.roots = nil
+	fs.closeShared()
 }
 
 // Passthrough says whether the kernel granted passthrough and no registration

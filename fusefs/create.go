@@ -19,7 +19,7 @@ func (fs *FS) add(cancel request, h *fuse.InHeader, op Op, name string, mode uin
 	}
 	isDir := mode&unix.S_IFMT == unix.S_IFDIR
 	return status(fs.change(cancel, h, mutation{
-		op: op, targets: fs.entry(parent, name, isDir),
+		op: op, exclusive: parent.foreign.Load(), targets: fs.entry(parent, name, isDir),
 		do: func() syscall.Errno {
 			p, e := fs.atNew(parent, name)
 			if e != 0 {
@@ -121,8 +121,8 @@ func (fs *FS) Link(cancel request, in *fuse.LinkIn, name string, out *fuse.Entry
 	if n.isDir() {
 		return fuse.EPERM
 	}
-	return status(fs.change(cancel, &in.InHeader, mutation{
-		op: OpLink,
+	m, done := fs.sharing(n, mutation{
+		op: OpLink, exclusive: parent.foreign.Load(),
 		targets: func() ([]Target, syscall.Errno) {
 			t := []Target{{Path: fs.tree.child(parent, name)}}
 			for _, r := range fs.tree.refs(n) {
@@ -134,7 +134,9 @@ func (fs *FS) Link(cancel request, in *fuse.LinkIn, name string, out *fuse.Entry
 			return fs.publish(ctx, c, n, fs.tree.paths(n)[0], t[0].Path)
 		},
 		do: func() syscall.Errno { return fs.link(n, parent, name, out) },
-	}))
+	})
+	defer done()
+	return status(fs.change(cancel, &in.InHeader, m))
 }
 
 func (fs *FS) link(n, parent *node, name string, out *fuse.EntryOut) syscall.Errno {
@@ -143,7 +145,7 @@ func (fs *FS) link(n, parent *node, name string, out *fuse.EntryOut) syscall.Err
 		return e
 	}
 	defer fs.dirs.put(p.dir)
-	if p.root != n.key.root {
+	if !fs.linkable(n, p.root) {
 		return syscall.EXDEV
 	}
 	fd, _, e := fs.open(n, unix.O_PATH)

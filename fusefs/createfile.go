@@ -21,7 +21,7 @@ func (fs *FS) Create(cancel request, in *fuse.CreateIn, name string, out *fuse.C
 	}
 	h := &handle{fd: -1, writable: true}
 	tk, e := fs.changeKeep(cancel, &in.InHeader, mutation{
-		op: OpCreate, targets: fs.entry(parent, name, false),
+		op: OpCreate, exclusive: parent.foreign.Load(), targets: fs.entry(parent, name, false),
 		do: func() syscall.Errno { return fs.create(parent, name, in, h, out) },
 	})
 	if e != 0 {
@@ -34,6 +34,9 @@ func (fs *FS) Create(cancel request, in *fuse.CreateIn, name string, out *fuse.C
 
 func (fs *FS) create(parent *node, name string, in *fuse.CreateIn, h *handle, out *fuse.CreateOut) syscall.Errno {
 	p, e := fs.atNew(parent, name)
+	if e == syscall.EEXIST && in.Flags&unix.O_EXCL == 0 {
+		return syscall.ESTALE // as below
+	}
 	if e != 0 {
 		return e
 	}
@@ -72,7 +75,7 @@ func (fs *FS) Tmpfile(cancel request, in *fuse.CreateIn, out *fuse.CreateOut) fu
 	}
 	h := &handle{fd: -1, writable: true}
 	tk, e := fs.changeKeep(cancel, &in.InHeader, mutation{
-		op: OpTmpfile, targets: fs.self(parent),
+		op: OpTmpfile, exclusive: parent.foreign.Load(), targets: fs.self(parent),
 		do: func() syscall.Errno { return fs.tmpfile(parent, in, h, out) },
 	})
 	if e != 0 {
@@ -84,6 +87,9 @@ func (fs *FS) Tmpfile(cancel request, in *fuse.CreateIn, out *fuse.CreateOut) fu
 }
 
 func (fs *FS) tmpfile(parent *node, in *fuse.CreateIn, h *handle, out *fuse.CreateOut) syscall.Errno {
+	if e := fs.raise(parent); e != 0 {
+		return e
+	}
 	d, e := fs.dir(parent, parent.key.root)
 	if e != 0 {
 		return e

@@ -29,6 +29,7 @@ type dirFD struct {
 	refs  int
 	elem  *list.Element
 	fixed bool
+	once  bool // not in the cache: closed when it is put back
 }
 
 func newDirCache(max int) *dirCache {
@@ -68,6 +69,10 @@ func (c *dirCache) add(k dirKey, fd int) *dirFD {
 
 func (c *dirCache) put(d *dirFD) {
 	if d.fixed {
+		return
+	}
+	if d.once {
+		closeFD(d.fd)
 		return
 	}
 	c.mu.Lock()

@@ -51,7 +51,9 @@ func (fs *FS) openFile(cancel request, in *fuse.OpenIn, h *handle, out *fuse.Ope
 			return e
 		}
 	}
-	tk, e := fs.changeKeep(cancel, &in.InHeader, mutation{op: OpOpenWrite, targets: fs.self(h.node), do: do})
+	m, done := fs.private(h.node, mutation{op: OpOpenWrite, targets: fs.self(h.node), do: do}, trunc)
+	defer done()
+	tk, e := fs.changeKeep(cancel, &in.InHeader, m)
 	if e != 0 {
 		return e
 	}

@@ -41,12 +41,20 @@ func (fs *FS) find(parent *node, name string, out *fuse.EntryOut) syscall.Errno 
 
 // enter registers a name and fills the answer. ns is held.
 func (fs *FS) enter(parent *node, name string, root int, st *unix.Statx_t, out *fuse.EntryOut) *node {
-	n := fs.tree.ref(parent, name, keyOf(root, st), uint32(st.Mode))
+	k := keyOf(root, st)
+	if fs.foreignAt(parent, name, root, st) {
+		k.own = 1
+	}
+	n := fs.tree.ref(parent, name, k, uint32(st.Mode))
 	out.NodeId, out.Generation = n.id, 1
-	fs.attr(st, &out.Attr)
-	out.SetEntryTimeout(fs.timeout)
+	entry, attr := fs.timeouts(n, root)
+	fs.attr(fs.mergedTimes(n, st), &out.Attr)
+	out.SetEntryTimeout(entry)
 	if !n.io.writing() {
-		out.SetAttrTimeout(fs.timeout)
+		out.SetAttrTimeout(attr)
+	}
+	if root == fs.lower && parent != nil {
+		parent.merged.Store(true)
 	}
 	return n
 }
@@ -88,9 +96,10 @@ func (fs *FS) fillAttr(n *node, out *fuse.AttrOut) syscall.Errno {
 		out.Attr = *dead
 		return 0
 	}
-	fs.attr(&st, &out.Attr)
+	fs.attr(fs.mergedTimes(n, &st), &out.Attr)
 	if !n.io.writing() {
-		out.SetTimeout(fs.timeout)
+		_, attr := fs.timeouts(n, n.key.root)
+		out.SetTimeout(attr)
 	}
 	return 0
 }

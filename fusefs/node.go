@@ -2,6 +2,7 @@ package fusefs
 
 import (
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -14,6 +15,15 @@ type key struct {
 	root     int
 	dev, ino uint64
 	btime    int64
+	// own tells apart the names of an inode that is not the view's own: each
+	// name is a node, because a change through one must not reach the others.
+	own uint64
+}
+
+// same says whether two keys are of one object.
+func (k key) same(o key) bool {
+	k.own, o.own = 0, 0
+	return k == o
 }
 
 func keyOf(root int, st *unix.Statx_t) key {
@@ -42,6 +52,11 @@ type node struct {
 	lookups  uint64
 	lastPath string     // where the last name was, once names is empty
 	dead     *fuse.Attr // attributes after the last link went, else nil
+
+	// foreign: the object must not be changed (see Shared). Only ever cleared,
+	// or set when the object is replaced, with ns held for writing.
+	foreign atomic.Bool
+	merged  atomic.Bool // a directory in which names show from below
 
 	io nodeIO
 }
@@ -85,6 +100,13 @@ func (t *tree) ref(parent *node, name string, k key, mode uint32) *node {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := t.byK[k]
+	if k.own != 0 {
+		if c := parent.children[name]; c != nil && c.key.same(k) {
+			n = c
+		} else {
+			k.own = t.next
+		}
+	}
 	if n != nil && n.kind != mode&syscall.S_IFMT {
 		delete(t.byK, k) // the inode number was reused behind our back
 		n = nil
@@ -95,6 +117,7 @@ func (t *tree) ref(parent *node, name string, k key, mode uint32) *node {
 		if n.isDir() {
 			n.children = map[string]*node{}
 		}
+		n.foreign.Store(k.own != 0)
 		t.byID[n.id], t.byK[k] = n, n
 	}
 	n.lookups++

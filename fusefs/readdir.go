@@ -147,7 +147,15 @@ func (fs *FS) snapshot(n *node) ([]fuse.DirEntry, syscall.Errno) {
 		{Name: "..", Ino: self, Mode: unix.S_IFDIR, Off: fs.lists.offset("..")},
 	}
 	path := fs.tree.path(n)
-	for root := range fs.roots {
+	below := fs.below(n, path)
+	var have map[string]bool
+	if len(below) > 0 {
+		have = map[string]bool{}
+	}
+	for root := range fs.roots[:fs.owned()] {
+		if n.key.root == fs.lower || path == "" && root > 0 && fs.cfg.Shared != nil && root == fs.cfg.Shared.StoreRoot {
+			continue
+		}
 		if root != n.key.root && n.key.root != 0 {
 			continue // below an overlay everything is in the overlay
 		}
@@ -167,14 +175,20 @@ func (fs *FS) snapshot(n *node) ([]fuse.DirEntry, syscall.Errno) {
 			return nil, e
 		}
 		for _, en := range names {
-			p := en.Name
-			if path != "" {
-				p = path + "/" + en.Name
+			p := join(path, en.Name)
+			if have != nil {
+				have[en.Name] = true
 			}
 			if fs.route(p) == root && fs.guard.Visible(p, en.Mode == unix.S_IFDIR) {
 				en.Off = fs.lists.offset(en.Name)
 				entries = append(entries, en)
 			}
+		}
+	}
+	for _, en := range below {
+		if !have[en.Name] && fs.guard.Visible(join(path, en.Name), en.Mode == unix.S_IFDIR) {
+			en.Off = fs.lists.offset(en.Name)
+			entries = append(entries, en)
 		}
 	}
 	slices.SortFunc(entries, func(a, b fuse.DirEntry) int {

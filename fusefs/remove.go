@@ -37,6 +37,17 @@ func (fs *FS) remove(cancel request, h *fuse.InHeader, op Op, name string, flags
 			if e != 0 {
 				return e
 			}
+			if e := fs.unshare(p, name, &st, flags != 0); e != 0 {
+				return e
+			}
+			if n := fs.tree.at(parent, name); n != nil && n.foreign.Load() {
+				st.Nlink = 1 // this name is all the node has
+			}
+			if p.root == fs.lower {
+				fs.pin(fs.tree.at(parent, name), p.dir.fd, name)
+				fs.gone(parent, name, &st)
+				return 0
+			}
 			if flags != 0 {
 				if e := fs.clearMirrors(parent, name, p); e != 0 {
 					return e
@@ -76,7 +87,7 @@ func (fs *FS) clearMirrors(parent *node, name string, p place) syscall.Errno {
 	if p.root != 0 {
 		return 0 // below an overlay everything is in the overlay
 	}
-	for i := 1; i < len(fs.roots); i++ {
+	for i := 1; i < fs.owned(); i++ {
 		d, e := fs.dir(parent, i)
 		if e != 0 {
 			continue // nothing of it in this root

@@ -75,7 +75,11 @@ func (fs *FS) isDirAt(parent *node, name string) (bool, syscall.Errno) {
 }
 
 func (r *renaming) publish(ctx context.Context, c Caller, t []Target) syscall.Errno {
-	e := r.show(ctx, c, 0, r.op, r.on, t[0].Path, t[1].Path)
+	e := r.raise()
+	if e != 0 {
+		return e
+	}
+	e = r.show(ctx, c, 0, r.op, r.on, t[0].Path, t[1].Path)
 	if e == 0 && r.exchange() {
 		e = r.show(ctx, c, 1, r.np, r.nn, t[1].Path, t[0].Path)
 	}
@@ -129,6 +133,9 @@ func (r *renaming) do() syscall.Errno {
 	if fs.route(fs.tree.child(r.np, r.nn)) != from.root {
 		return syscall.EXDEV
 	}
+	if e := r.unshare(from); e != 0 {
+		return e
+	}
 	to, e := fs.atNew(r.np, r.nn)
 	if e != 0 {
 		return e
@@ -155,6 +162,9 @@ func (r *renaming) do() syscall.Errno {
 		}
 	}
 	var over *node
+	if over := fs.tree.at(r.np, r.nn); over != nil && over.foreign.Load() {
+		dst.Nlink = 1 // this name is all the node has
+	}
 	if replaced && !r.exchange() && dst.Nlink <= 1 {
 		over = fs.tree.at(r.np, r.nn)
 		fs.pin(over, to.dir.fd, r.nn)
@@ -180,7 +190,7 @@ func (fs *FS) mirrored(parent *node, name string, root int) bool {
 	if root != 0 {
 		return false // below an overlay everything is in the overlay
 	}
-	for i := 1; i < len(fs.roots); i++ {
+	for i := 1; i < fs.owned(); i++ {
 		d, e := fs.dir(parent, i)
 		if e != 0 {
 			continue

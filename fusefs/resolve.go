@@ -68,6 +68,9 @@ func (fs *FS) dir(n *node, root int) (*dirFD, syscall.Errno) {
 	if n == fs.tree.root {
 		return &dirFD{fd: fs.roots[root], fixed: true}, 0
 	}
+	if root == fs.lower {
+		return fs.lowerDir(n)
+	}
 	k := dirKey{n, root}
 	if d := fs.dirs.get(k); d != nil {
 		return d, 0
@@ -102,7 +105,7 @@ func (fs *FS) dir(n *node, root int) (*dirFD, syscall.Errno) {
 }
 
 // is tells whether st describes this object.
-func (n *node) is(st *unix.Statx_t) bool { return keyOf(n.key.root, st) == n.key }
+func (n *node) is(st *unix.Statx_t) bool { return keyOf(n.key.root, st).same(n.key) }
 
 // place is a name resolved to a directory descriptor and a root.
 type place struct {
@@ -114,7 +117,9 @@ type place struct {
 // at resolves the directory a name of parent lives in. Called with ns held.
 func (fs *FS) at(parent *node, name string) (place, syscall.Errno) {
 	p := place{path: fs.tree.child(parent, name)}
-	p.root = fs.route(p.path)
+	if p.root = fs.route(p.path); p.root == 0 {
+		p.root = fs.settle(parent, name, p.path)
+	}
 	var e syscall.Errno
 	p.dir, e = fs.dir(parent, p.root)
 	return p, e
@@ -124,6 +129,13 @@ func (fs *FS) at(parent *node, name string) (place, syscall.Errno) {
 // directories above it may not exist yet, and are made like those they mirror.
 func (fs *FS) atNew(parent *node, name string) (place, syscall.Errno) {
 	p, e := fs.at(parent, name)
+	if p.root == fs.lower {
+		if e == 0 {
+			fs.dirs.put(p.dir)
+			e = syscall.EEXIST
+		}
+		return p, e
+	}
 	if e == syscall.ENOENT && p.root != parent.key.root {
 		if p.dir, e = fs.mirror(parent, p.root); e == 0 {
 			return p, 0
@@ -159,6 +171,16 @@ func (fs *FS) mirror(n *node, root int) (*dirFD, syscall.Errno) {
 	if e := fs.own(d.fd, int(st.Uid), int(st.Gid), uint32(st.Mode)&0o7777); e != 0 {
 		fs.dirs.put(d)
 		return nil, e
+	}
+	if n.key.root == fs.lower {
+		// From here on the directory is the tree's; what shows in it stays.
+		up, e := statAt(d.fd, "")
+		if e != 0 {
+			fs.dirs.put(d)
+			return nil, e
+		}
+		fs.rekey(n, keyOf(root, &up))
+		n.merged.Store(true)
 	}
 	return d, 0
 }

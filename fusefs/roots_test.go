@@ -33,7 +33,7 @@ func overlaid(t *testing.T) (v *view, second string) {
 	return v, second
 }
 
-func names(t *testing.T, dir string) []string {
+func names(t testing.TB, dir string) []string {
 	t.Helper()
 	es, err := os.ReadDir(dir)
 	require.NoError(t, err)

@@ -14,7 +14,7 @@ func (fs *FS) SetAttr(cancel request, in *fuse.SetAttrIn, out *fuse.AttrOut) fus
 	if n == nil {
 		return status(syscall.ESTALE)
 	}
-	return status(fs.change(cancel, &in.InHeader, mutation{
+	m := mutation{
 		op: OpSetattr, targets: fs.self(n),
 		do: func() syscall.Errno {
 			if e := fs.setAttr(n, in); e != 0 {
@@ -22,7 +22,14 @@ func (fs *FS) SetAttr(cancel request, in *fuse.SetAttrIn, out *fuse.AttrOut) fus
 			}
 			return fs.fillAttr(n, out)
 		},
-	}))
+	}
+	if n.foreign.Load() && fs.unchanged(n, in) {
+		m.do = func() syscall.Errno { return fs.fillAttr(n, out) }
+		return status(fs.change(cancel, &in.InHeader, m))
+	}
+	m, done := fs.private(n, m, false)
+	defer done()
+	return status(fs.change(cancel, &in.InHeader, m))
 }
 
 func (fs *FS) setAttr(n *node, in *fuse.SetAttrIn) syscall.Errno {

@@ -129,12 +129,14 @@ func (fs *FS) SetXAttr(cancel request, in *fuse.SetXAttrIn, name string, data []
 	if n == nil {
 		return status(syscall.ESTALE)
 	}
-	return status(fs.change(cancel, &in.InHeader, mutation{
+	m, done := fs.private(n, mutation{
 		op: OpSetxattr, targets: fs.self(n),
 		do: func() syscall.Errno {
 			return fs.withProc(n, func(p string) error { return unix.Setxattr(p, name, data, int(in.Flags)) })
 		},
-	}))
+	}, false)
+	defer done()
+	return status(fs.change(cancel, &in.InHeader, m))
 }
 
 // RemoveXAttr removes an extended attribute.
@@ -146,10 +148,12 @@ func (fs *FS) RemoveXAttr(cancel request, h *fuse.InHeader, name string) fuse.St
 	if n == nil {
 		return status(syscall.ESTALE)
 	}
-	return status(fs.change(cancel, h, mutation{
+	m, done := fs.private(n, mutation{
 		op: OpRemovexattr, targets: fs.self(n),
 		do: func() syscall.Errno {
 			return fs.withProc(n, func(p string) error { return unix.Removexattr(p, name) })
 		},
-	}))
+	}, false)
+	defer done()
+	return status(fs.change(cancel, h, m))
 }

@@ -1,0 +1,190 @@
+package fusefs
+
+import (
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// lowerTimeout is how long the kernel may keep what it was told of names and
+// attributes that somebody else changes: the user, in his own checkout.
+const lowerTimeout = time.Second
+
+// settle finds the root that a name routed to the main one is in: the lower one
+// if the name shows from there. Called with ns held.
+func (fs *FS) settle(parent *node, name, path string) int {
+	if fs.lower < 0 {
+		return 0
+	}
+	top := fs.cfg.Shared.Paths.Top(path)
+	if top == "" || fs.cfg.Shared.Gone.Has(path) {
+		return 0
+	}
+	if up, e := fs.dir(parent, 0); e == 0 {
+		_, e = statAt(up.fd, name)
+		fs.dirs.put(up)
+		if e == 0 {
+			return 0
+		}
+	}
+	if _, e := fs.statLower(path, top); e != 0 {
+		return 0
+	}
+	return fs.lower
+}
+
+// statLower looks at what shows from below at path, whose shared name is top,
+// and does not care whether the tree has something in its place.
+func (fs *FS) statLower(path, top string) (unix.Statx_t, syscall.Errno) {
+	dir := true // what is below a shared name says that it is a directory
+	d, e := fs.openLower(parentPath(path))
+	if e != 0 {
+		return unix.Statx_t{}, e
+	}
+	defer closeFD(d)
+	st, e := statAt(d, path[strings.LastIndexByte(path, '/')+1:])
+	if e != 0 {
+		return st, e
+	}
+	kind := uint32(st.Mode) & unix.S_IFMT
+	if kind != unix.S_IFREG && kind != unix.S_IFDIR && kind != unix.S_IFLNK {
+		return st, syscall.ENOENT // a pipe or socket would join an agent to the host
+	}
+	if path == top {
+		dir = kind == unix.S_IFDIR
+	}
+	if !fs.cfg.Shared.Paths.Shown(top, dir) {
+		return st, syscall.ENOENT
+	}
+	return st, 0
+}
+
+// shows says whether path, if it went away in the tree, would show from below.
+func (fs *FS) shows(path string) bool {
+	if fs.lower < 0 || fs.cfg.Shared.Gone.Has(path) {
+		return false
+	}
+	top := fs.cfg.Shared.Paths.Top(path)
+	if top == "" {
+		return false
+	}
+	_, e := fs.statLower(path, top)
+	return e == 0
+}
+
+// hide makes sure that path does not show from below any more.
+func (fs *FS) hide(path string) syscall.Errno {
+	if !fs.shows(path) {
+		return 0
+	}
+	return fs.errnoLogged("remember-gone", fs.cfg.Shared.Gone.Add(path))
+}
+
+// openLower opens a directory of the lower root. No descriptor is kept: the
+// user may have put another directory in its place since.
+func (fs *FS) openLower(path string) (int, syscall.Errno) {
+	if path == "" {
+		path = "."
+	}
+	return openAt(fs.roots[fs.lower], path, unix.O_PATH|unix.O_DIRECTORY, 0)
+}
+
+// lowerDir is dir for the lower root.
+func (fs *FS) lowerDir(n *node) (*dirFD, syscall.Errno) {
+	fd, e := fs.openLower(fs.tree.path(n))
+	if e != 0 {
+		return nil, swapped(e)
+	}
+	if n.key.root == fs.lower {
+		st, e := statAt(fd, "")
+		if e == 0 && !n.is(&st) {
+			e = syscall.ESTALE
+		}
+		if e != 0 {
+			closeFD(fd)
+			return nil, e
+		}
+	}
+	return &dirFD{fd: fd, once: true}, 0
+}
+
+// below lists what the lower root shows in a directory, whatever the tree has
+// there. n may be nil. Called with ns held.
+func (fs *FS) below(n *node, path string) []fuse.DirEntry {
+	if fs.lower < 0 || fs.cfg.Shared.Gone.Has(path) {
+		return nil
+	}
+	fd, e := fs.openLower(path)
+	if e != 0 {
+		return nil // the project has no such directory
+	}
+	defer closeFD(fd)
+	entries, e := readNames(fd)
+	if e != 0 {
+		return nil
+	}
+	s := fs.cfg.Shared
+	out := entries[:0]
+	for _, en := range entries {
+		p := join(path, en.Name)
+		top := s.Paths.Top(p)
+		if top == "" || s.Gone.Has(p) || !s.Paths.Shown(top, top != p || en.Mode == unix.S_IFDIR) {
+			continue
+		}
+		switch en.Mode {
+		case unix.S_IFREG, unix.S_IFDIR, unix.S_IFLNK:
+			out = append(out, en)
+		}
+	}
+	if n != nil && len(out) > 0 {
+		n.merged.Store(true)
+	}
+	return out
+}
+
+// timeouts are how long the kernel may keep a name of n and its attributes.
+func (fs *FS) timeouts(n *node, root int) (entry, attr time.Duration) {
+	entry, attr = fs.timeout, fs.timeout
+	if fs.lower < 0 {
+		return entry, attr
+	}
+	if root == fs.lower {
+		entry = min(entry, lowerTimeout)
+	}
+	if root == fs.lower || n == fs.tree.root || n.merged.Load() {
+		attr = min(attr, lowerTimeout)
+	}
+	return entry, attr
+}
+
+// mergedTimes gives a directory in which names show from below the later of the
+// two times of change: the kernel reads its listing again when that differs.
+func (fs *FS) mergedTimes(n *node, st *unix.Statx_t) *unix.Statx_t {
+	if fs.lower < 0 || !n.isDir() || n.key.root != 0 || n != fs.tree.root && !n.merged.Load() {
+		return st
+	}
+	fd, e := fs.openLower(fs.tree.path(n))
+	if e != 0 {
+		return st
+	}
+	defer closeFD(fd)
+	low, e := statAt(fd, "")
+	if e != 0 || low.Mtime.Sec < st.Mtime.Sec || low.Mtime.Sec == st.Mtime.Sec && low.Mtime.Nsec <= st.Mtime.Nsec {
+		return st
+	}
+	both := *st
+	both.Mtime = low.Mtime
+	return &both
+}
+
+func join(dir, name string) string {
+	if dir == "" {
+		return name
+	}
+	return dir + "/" + name
+}
+
+func parentPath(path string) string { return path[:max(strings.LastIndexByte(path, '/'), 0)] }
