@@ -135,6 +135,9 @@ func measure(ctx context.Context, o options, s size, jobs []job, watch, progress
 		}
 		report.Rows = append(report.Rows, rows...)
 	}
+	if err := b.verify(ctx); err != nil {
+		return err
+	}
 	return write(o, report, out)
 }
 

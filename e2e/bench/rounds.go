@@ -36,6 +36,18 @@ func (b *bed) rounds(ctx context.Context, j job, rounds int) ([]table.Row, error
 	return rows, nil
 }
 
+// verify fails unless every tree is again what it was before: figures of a
+// file system that loses something are worth nothing.
+func (b *bed) verify(ctx context.Context) error {
+	same := program("sh", "-ec", `git status --porcelain >&2; test -z "$(git status --porcelain)"; test "$(git rev-parse HEAD)" = {head}; git fsck --connectivity-only >&2`)
+	for _, c := range b.columns {
+		if _, err := b.all(ctx, c, len(c.trees), same, 0); err != nil {
+			return fmt.Errorf("%s is not as it was before: %w", c.name, err)
+		}
+	}
+	return nil
+}
+
 // once does a job in a column and keeps the best of the repetitions.
 func (b *bed) once(ctx context.Context, j job, c *column, round int) (map[int]table.Sample, error) {
 	n := 1
