@@ -47,9 +47,13 @@ func (b *backend) Status(ctx context.Context) api.DaemonStatus {
 }
 
 func (d *Daemon) warned() []string {
+	out := []string{}
+	for _, w := range d.agents.Unsaved() {
+		out = append(out, string(api.CodeStateNotSaved)+": the state of workspace "+w+" cannot be written; changes are refused until it can")
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return append([]string{}, d.warnings...)
+	return append(out, d.warnings...)
 }
 
 // Health probes what a wedged daemon would not get through: the manager's

@@ -16,7 +16,6 @@ import (
 	"polis/daemon/api"
 	"polis/daemon/launcher"
 	"polis/daemon/layout"
-	"polis/daemon/store"
 )
 
 // adminGroup may use the API besides root.
@@ -155,31 +154,6 @@ func (d *Daemon) reconcile(ctx context.Context) {
 		d.Log.Warn("reconcile", "err", e)
 	}
 	d.hub.Publish(api.Event{Type: api.EventReconciled, Message: "reconciled: " + rep.Summary(), Data: map[string]any{"report": rep}})
-}
-
-func (d *Daemon) registryFile() string {
-	return filepath.Join(d.Config.WorkspacesDir, "workspaces.json")
-}
-
-func (d *Daemon) readRegistry() (store.Registry, error) {
-	reg := store.Registry{Version: 1, Workspaces: map[string]string{}}
-	err := store.ReadJSON(d.registryFile(), &reg, d.started)
-	if errors.Is(err, os.ErrNotExist) {
-		return reg, nil
-	}
-	if errors.Is(err, store.ErrCorrupt) {
-		// What is below the default directory can be found again.
-		reg.Workspaces = map[string]string{}
-		dirs, gerr := filepath.Glob(filepath.Join(d.Config.WorkspacesDir, "*", ".polis"))
-		for _, p := range dirs {
-			reg.Workspaces[filepath.Base(filepath.Dir(p))] = filepath.Dir(p)
-		}
-		return reg, errors.Join(api.Errorf(api.CodeStateCorrupt, "list of workspaces: %w", err), gerr)
-	}
-	if reg.Workspaces == nil {
-		reg.Workspaces = map[string]string{}
-	}
-	return reg, err
 }
 
 // Cleanup removes what agents share when polisd is gone and none of them

@@ -49,6 +49,16 @@ func (s *shims) Dial(name string) agent.Shim { return dial.New(s.run.AgentSocket
 
 func (s *shims) Socket(name string) string { return s.run.AgentSocket(name) }
 
+// Spec reads what an agent's shim was started with.
+func (s *shims) Spec(agent string) (wire.Spec, bool) {
+	var sp wire.Spec
+	b, err := os.ReadFile(s.run.AgentSpec(agent))
+	if err != nil || json.Unmarshal(b, &sp) != nil {
+		return wire.Spec{}, false
+	}
+	return sp, sp.Agent == agent
+}
+
 // Reason is what a shim that ended with an error wrote down.
 func (s *shims) Reason(a *agent.Agent) string {
 	if err := reported(s.run.Agent(a.Name())); err != nil {
@@ -189,7 +199,7 @@ func (s *shims) spec(a *agent.Agent, dir string) wire.Spec {
 		NetNS: a.Network.NetNS, Address: a.Network.Address, CgroupPath: cg, Delegated: delegated,
 		MemoryBytes: int64(k.MemoryLimitMB) << 20, Pids: int64(c.Limits.Pids), CPUWeight: int64(c.Limits.CPUWeight),
 		SocketGID: max(s.socketGID, 0), StopGrace: c.Limits.StopGrace, LogBytes: int64(c.Limits.LogMB) << 20,
-		Created: k.CreatedAt, Generation: k.Generation,
+		Created: k.CreatedAt, Generation: k.Generation, BaseType: k.BaseType, Role: k.Role, Command: k.Command,
 	}
 	if ws.Git {
 		spec.BareRepo, spec.PrivateGit = ws.Root.Bare(), ws.Root.Private(k.Name)

@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"strings"
 	"syscall"
-	"time"
 
 	"polis/daemon/agent"
 	"polis/daemon/api"
@@ -71,14 +70,20 @@ func (d *Daemon) up(ctx context.Context, req api.UpRequest, progress func(string
 		}
 		return api.UpResponse{}, err
 	}
-	w := d.enter(name, root, info, uid, gid)
-	reg.Workspaces[name] = string(root)
+	var st store.State
+	rep := &agent.Report{}
 	if !known {
-		if err := store.WriteJSON(d.registryFile(), reg); err != nil {
-			return api.UpResponse{}, api.Errorf(api.CodeInternal, "list of workspaces: %w", err)
+		if st, err = d.readState(name, root, rep); err != nil {
+			return api.UpResponse{}, err
 		}
-		rep := &agent.Report{}
-		d.restoreAgents(ctx, w, rep)
+		reg.Workspaces[name] = string(root)
+		if err := d.writeRegistry(reg); err != nil {
+			return api.UpResponse{}, err
+		}
+	}
+	w := d.enter(name, root, info, uid, gid)
+	if !known {
+		d.restoreAgents(ctx, w, st, rep)
 		for _, e := range rep.Errors {
 			d.Log.Warn("reconcile", "workspace", name, "err", e)
 		}
@@ -232,19 +237,15 @@ func (d *Daemon) restoreWorkspace(ctx context.Context, name, path string, rep *a
 	if err != nil {
 		return err
 	}
-	d.restoreAgents(ctx, d.enter(name, root, info, uid, gid), rep)
+	st, err := d.readState(name, root, rep)
+	if err != nil {
+		return err
+	}
+	d.restoreAgents(ctx, d.enter(name, root, info, uid, gid), st, rep)
 	return nil
 }
 
-func (d *Daemon) restoreAgents(ctx context.Context, w *workspace, rep *agent.Report) {
-	var st store.State
-	err := store.ReadJSON(w.agents.Root.State(), &st, d.started)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-	case err != nil:
-		d.Log.Error("state of a workspace", "workspace", w.agents.Name, "code", api.CodeStateCorrupt, "err", err)
-		rep.Errors = append(rep.Errors, fmt.Sprintf("workspace %s: %s: %v", w.agents.Name, api.CodeStateCorrupt, err))
-	}
+func (d *Daemon) restoreAgents(ctx context.Context, w *workspace, st store.State, rep *agent.Report) {
 	var trees []string
 	if w.agents.Git {
 		list, err := w.git.List()
@@ -264,26 +265,4 @@ func (d *Daemon) restoreAgents(ctx context.Context, w *workspace, rep *agent.Rep
 		}
 	}
 	d.agents.Restore(ctx, w.agents, st.Agents, trees, rep)
-}
-
-// save writes state.json.
-func (w *workspace) save(kept []store.Agent, locks []api.Lock) error {
-	w.d.mu.Lock()
-	st := w.state
-	w.d.mu.Unlock()
-	st.Version, st.LastModified, st.IsolationMode = store.StateVersion, time.Now().UTC(), "full"
-	st.Agents, st.Locks = kept, locks
-	if st.Agents == nil {
-		st.Agents = []store.Agent{}
-	}
-	st.PortAllocations.Mappings = []api.PortMapping{}
-	lo, _ := w.d.Config.PortRange()
-	st.PortAllocations.NextPort = lo
-	for _, a := range kept {
-		for _, p := range a.PortMappings {
-			st.PortAllocations.Mappings = append(st.PortAllocations.Mappings, api.PortMapping{Agent: a.Name, Internal: p[0], External: p[1], Protocol: "tcp", Bind: w.d.Config.Network.Bind})
-			st.PortAllocations.NextPort = max(st.PortAllocations.NextPort, p[1]+1)
-		}
-	}
-	return store.WriteJSON(w.agents.Root.State(), st)
 }

@@ -77,33 +77,6 @@ func TestStopLeavesNothingAndStartRestores(t *testing.T) {
 	require.Equal(t, "kept\n", d.sh("alice", "cat kept.txt"))
 }
 
-// TestAShimsDeathTouchesOneAgent kills one agent's shim.
-func TestAShimsDeathTouchesOneAgent(t *testing.T) {
-	d := startDaemon(t, options{})
-	d.up()
-	d.add("alice")
-	d.add("bob")
-	d.sh("alice", "echo x > main.txt")
-	for _, f := range glob("/proc/[0-9]*/cmdline") {
-		b := readFile(f)
-		if strings.Contains(b, "polis-shim") && strings.Contains(b, d.path("run", "agents", "alice")) {
-			var pid int
-			_, err := fmt.Sscanf(f, "/proc/%d/", &pid)
-			require.NoError(t, err)
-			require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
-		}
-	}
-	d.eventually("the agent is seen to be dead", func() bool {
-		a, _ := d.agent("alice")
-		return a.Status == api.StatusError || a.Status == api.StatusStopped
-	})
-	d.sh("bob", "echo fine > b.txt")
-	d.eventually("the dead agent's leases are gone", func() bool { return d.exec("bob", "sh", "-c", "echo b > main.txt").code == 0 })
-	d.must("agents", "start", "alice")
-	require.Equal(t, "x\n", d.sh("alice", "cat main.txt"), "what was written is there")
-	d.must("agents", "remove", "alice", "--force")
-}
-
 func TestTwoDaemonsDoNotMeet(t *testing.T) {
 	one := startDaemon(t, options{config: "[network]\npool = \"10.236.0.0/16\"\n"})
 	two := startDaemon(t, options{config: "[network]\npool = \"10.237.0.0/16\"\n"})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -29,6 +28,14 @@ func (m *Manager) Add(ctx context.Context, req api.AddRequest) (api.Agent, error
 		return api.Agent{}, err
 	}
 	defer a.op.Unlock()
+	// Known on disk before anything exists, so that a crash from here on is
+	// healed by the next start.
+	if err := m.save(a.WS); err != nil {
+		m.mu.Lock()
+		delete(m.agents, a.Name())
+		m.mu.Unlock()
+		return api.Agent{}, err
+	}
 	if err := m.create(ctx, a, req.Ports); err != nil {
 		uctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
 		defer cancel()
@@ -177,11 +184,6 @@ func CheckCommand(field string, words []string) error {
 
 // create ensures every resource in order, then the shim.
 func (m *Manager) create(ctx context.Context, a *Agent, ports []int) error {
-	// Known on disk before anything exists, so that a crash from here on is
-	// healed by the next start.
-	if err := m.save(a.WS); err != nil {
-		return err
-	}
 	for _, internal := range ports {
 		ext, err := m.Ports.Take(a.Name(), internal, 0)
 		if err != nil {
@@ -254,55 +256,4 @@ func (m *Manager) movePorts(a *Agent) error {
 	a.Kept.PortMappings = moved
 	m.mu.Unlock()
 	return nil
-}
-
-// takeDown ends the shim and what is only of use with it, keeping worktree
-// and state. a.op is held.
-func (m *Manager) takeDown(ctx context.Context, a *Agent) error {
-	m.mu.Lock()
-	a.leaving = true
-	follow := a.follow
-	a.follow, a.up, a.foreign, a.pid = nil, false, false, 0
-	m.mu.Unlock()
-	if follow != nil {
-		follow()
-	}
-	err := m.Shims.Remove(ctx, a)
-	m.Locks.DropAgent(a.Name())
-	if err != nil {
-		return err // what may still be in use stays
-	}
-	m.dropAuto(a)
-	var errs []error
-	for _, r := range slices.Backward(m.Resources) {
-		if e, ok := r.(Ephemeral); ok {
-			if err := e.Remove(ctx, a); err != nil {
-				errs = append(errs, fmt.Errorf("remove %s of agent %s: %w", r.Name(), a.Name(), err))
-			}
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// dismantle removes everything of the agent, in reverse order.
-func (m *Manager) dismantle(ctx context.Context, a *Agent) error {
-	errs := []error{m.takeDown(ctx, a)}
-	for i := len(m.Resources) - 1; i >= 0; i-- {
-		if err := m.Resources[i].Remove(ctx, a); err != nil {
-			errs = append(errs, fmt.Errorf("remove %s of agent %s: %w", m.Resources[i].Name(), a.Name(), err))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// forget drops the agent from the state.
-func (m *Manager) forget(a *Agent) error {
-	m.mu.Lock()
-	delete(m.agents, a.Name())
-	maps := a.Kept.PortMappings
-	m.mu.Unlock()
-	for _, p := range maps {
-		m.Ports.Release(a.Name(), p[0])
-	}
-	return m.save(a.WS)
 }

@@ -20,6 +20,9 @@ type Workspace struct {
 	UID     int // of the agents' processes and files; never 0
 	GID     int
 	Repo    Repo
+
+	saving  sync.Mutex
+	unsaved bool // guarded by the manager's mutex
 }
 
 // Agent is one agent. Fields of Kept and the runtime fields are guarded by the

@@ -24,6 +24,9 @@ func (m *Manager) Start(ctx context.Context, name string) (api.Agent, error) {
 	if a.status(m) == api.StatusRunning {
 		return m.live(ctx, a), nil
 	}
+	if err := m.writable(a); err != nil {
+		return api.Agent{}, err
+	}
 	if err := m.ensureUp(ctx, a); err != nil {
 		return api.Agent{}, err
 	}
@@ -152,6 +155,9 @@ func (m *Manager) Run(ctx context.Context, name, prompt string) (api.Task, error
 		return api.Task{}, api.Errorf(api.CodeBadState, "agent %s already works on something", name).
 			WithHint("polisctl agents watch %s -f shows it; polisctl agents stop %s ends it", name, name)
 	}
+	if err := m.writable(a); err != nil {
+		return api.Task{}, err
+	}
 	if err := m.ensureUp(ctx, a); err != nil {
 		return api.Task{}, err
 	}
@@ -213,6 +219,9 @@ func (m *Manager) remove(ctx context.Context, a *Agent, dropBranch bool) (api.Re
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*undoTime)
 	defer cancel()
 	resp := api.RemoveResponse{Name: a.Name()}
+	if err := m.writable(a); err != nil {
+		return resp, err
+	}
 	if err := m.stop(ctx, a); err != nil {
 		return resp, err
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sort"
 	"sync"
 	"time"
@@ -15,7 +14,6 @@ import (
 	"polis/daemon/api"
 	"polis/daemon/config"
 	"polis/daemon/events"
-	"polis/daemon/store"
 )
 
 // Manager holds the agents of a daemon. Set the fields, then use it; Close
@@ -241,26 +239,6 @@ func (m *Manager) count(workspace string) int {
 		}
 	}
 	return n
-}
-
-// save writes the state of a workspace.
-func (m *Manager) save(w *Workspace) error {
-	m.mu.Lock()
-	var kept []store.Agent
-	for _, a := range m.agents {
-		if a.WS == w {
-			k := a.Kept
-			k.PortMappings = slices.Clone(k.PortMappings)
-			k.OwnedRefs = slices.Clone(k.OwnedRefs)
-			kept = append(kept, k)
-		}
-	}
-	m.mu.Unlock()
-	sort.Slice(kept, func(i, j int) bool { return kept[i].Name < kept[j].Name })
-	if err := m.State.Save(w.Name, kept); err != nil {
-		return api.Errorf(api.CodeInternal, "save the state of workspace %s: %w", w.Name, err)
-	}
-	return nil
 }
 
 // setStatus changes the state, tells everybody and saves.

@@ -78,11 +78,12 @@ func (f fakeShims) Alive(_ context.Context, a *Agent) (bool, error) {
 	defer f.k.mu.Unlock()
 	return f.k.set("shim")[a.Name()], nil
 }
-func (fakeShims) Reason(*Agent) string        { return "" }
-func (fakeShims) Saw(string, uint64) error    { return nil }
-func (fakeShims) Seen(string) (uint64, bool)  { return 0, false }
-func (f fakeShims) Socket(name string) string { return "/run/" + name }
-func (f fakeShims) Dial(name string) Shim     { return fakeShim{f.k, name} }
+func (fakeShims) Spec(string) (wire.Spec, bool) { return wire.Spec{}, false }
+func (fakeShims) Reason(*Agent) string          { return "" }
+func (fakeShims) Saw(string, uint64) error      { return nil }
+func (fakeShims) Seen(string) (uint64, bool)    { return 0, false }
+func (f fakeShims) Socket(name string) string   { return "/run/" + name }
+func (f fakeShims) Dial(name string) Shim       { return fakeShim{f.k, name} }
 func (f fakeShims) Remove(ctx context.Context, a *Agent) error {
 	f.k.mu.Lock()
 	delete(f.k.running, a.Name())

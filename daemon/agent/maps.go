@@ -27,6 +27,9 @@ func (m *Manager) MapPort(ctx context.Context, req api.PortRequest) (api.PortMap
 	if _, err := m.upShim(req.Agent); err != nil {
 		return api.PortMapping{}, err
 	}
+	if err := m.writable(a); err != nil {
+		return api.PortMapping{}, err
+	}
 	m.mu.Lock()
 	i := slices.IndexFunc(a.Kept.PortMappings, func(p [2]int) bool { return p[0] == req.Internal })
 	var ext int
@@ -60,6 +63,9 @@ func (m *Manager) UnmapPort(ctx context.Context, name string, internal int) erro
 	m.mu.Unlock()
 	if !has {
 		return api.Errorf(api.CodePortNotFound, "port %d of agent %s is not mapped", internal, name).WithHint("polisctl ports list")
+	}
+	if err := m.writable(a); err != nil {
+		return err
 	}
 	if up {
 		sh := m.Shims.Dial(name)

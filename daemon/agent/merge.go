@@ -22,6 +22,11 @@ func (m *Manager) Merge(ctx context.Context, name string, req api.MergeRequest) 
 	if !a.WS.Git {
 		return api.MergeResponse{}, api.Errorf(api.CodeBadState, "workspace %s is not a git repository: there is nothing to merge", a.WS.Name)
 	}
+	if !req.DryRun {
+		if err := m.writable(a); err != nil {
+			return api.MergeResponse{}, err
+		}
+	}
 	res, err := a.WS.Repo.Merge(ctx, a, req.Message, req.DryRun)
 	resp := api.MergeResponse{Agent: name, Branch: a.Kept.Branch, Target: a.WS.Target, MergeCommitSHA: res.Commit, DryRun: req.DryRun,
 		Paths: res.Paths, Project: res.Project, Note: res.Note, MergeStatus: api.MergeMerged}

@@ -49,6 +49,9 @@ type Shims interface {
 	Dial(agent string) Shim
 	Socket(agent string) string
 	List(ctx context.Context) ([]string, error)
+	// Spec is what the agent's shim was started with, if it was and its
+	// directory is still there.
+	Spec(agent string) (wire.Spec, bool)
 	// Reason is what a shim that is gone has left to say, if anything.
 	Reason(a *Agent) string
 	// Saw notes the number of the last event of the agent's shim that was

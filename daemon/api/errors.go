@@ -41,6 +41,7 @@ const (
 	CodeQuota                Code = "QUOTA"
 	CodeLockdUnavailable     Code = "LOCKD_UNAVAILABLE"
 	CodeStateCorrupt         Code = "STATE_CORRUPT"
+	CodeStateNotSaved        Code = "STATE_NOT_SAVED"
 	CodeWorktreeMissing      Code = "WORKTREE_MISSING"
 	CodePortInUse            Code = "PORT_IN_USE"
 	CodeNoPorts              Code = "NO_PORTS"
@@ -128,6 +129,8 @@ func (c Code) Status() int {
 		return http.StatusForbidden
 	case CodeTooLarge:
 		return http.StatusRequestEntityTooLarge
+	case CodeStateNotSaved:
+		return http.StatusInsufficientStorage
 	case CodeTimeout, CodeBranchLockTimeout, CodeExclusiveLockTimeout:
 		return http.StatusGatewayTimeout
 	case CodeUnavailable, CodeShimUnavailable, CodeLockdUnavailable:

@@ -129,6 +129,7 @@ const (
 	EventOOM              = "limit:oom"
 	EventPort             = "port:changed"
 	EventReconciled       = "daemon:reconciled"
+	EventState            = "daemon:state"
 	EventMissed           = "agent:events-missed"
 )
 

@@ -16,9 +16,44 @@ const MaxFile = 64 << 20
 // ErrCorrupt says that a state file could not be understood; it was put aside.
 var ErrCorrupt = errors.New("state file is corrupt")
 
+// Backup is what WriteKept leaves beside path: the content before the last one.
+func Backup(path string) string { return path + ".old" }
+
+// WriteKept is WriteJSON that keeps the content before as Backup(path). On a
+// full disk neither is touched.
+func WriteKept(path string, v any) error { return write(path, v, keep) }
+
+// keep gives the content of path a second name: nothing is copied, nothing can
+// be half.
+func keep(path string) error {
+	old := Backup(path)
+	tmp := old + ".new"
+	if err := ignoreMissing(os.Remove(tmp)); err != nil {
+		return fmt.Errorf("keep %s: %w", path, err)
+	}
+	err := os.Link(path, tmp)
+	if err == nil {
+		err = os.Rename(tmp, old)
+	}
+	if ignoreMissing(err) != nil {
+		return errors.Join(fmt.Errorf("keep %s: %w", path, err), ignoreMissing(os.Remove(tmp)))
+	}
+	return nil
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
 // WriteJSON replaces path with v so that a crash leaves the old or the new
 // content, never a part.
-func WriteJSON(path string, v any) (err error) {
+func WriteJSON(path string, v any) error { return write(path, v, nil) }
+
+// write calls before, if given, when the new content is safe beside path.
+func write(path string, v any, before func(path string) error) (err error) {
 	b, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", path, err)
@@ -39,6 +74,11 @@ func WriteJSON(path string, v any) (err error) {
 	if err = f.Sync(); err != nil {
 		return fmt.Errorf("sync %s: %w", path, err)
 	}
+	if before != nil {
+		if err = before(path); err != nil {
+			return err
+		}
+	}
 	if err = os.Rename(f.Name(), path); err != nil {
 		return fmt.Errorf("replace %s: %w", path, err)
 	}
@@ -55,6 +95,38 @@ func syncDir(dir string) error {
 		return fmt.Errorf("sync directory: %w", err)
 	}
 	return errors.Join(d.Sync(), d.Close())
+}
+
+// ReadKept is ReadJSON for what WriteKept wrote. If the file is corrupt it
+// is put aside, v is read from the backup (if that is good: restored) and
+// ErrCorrupt is returned all the same.
+func ReadKept[T any](path string, v *T, now time.Time, good func(T) error) (restored bool, err error) {
+	var got T
+	err = ReadJSON(path, &got, now)
+	if err == nil {
+		if err = good(got); err == nil {
+			*v = got
+			return false, nil
+		}
+		err = aside(path, now, err)
+	}
+	if !errors.Is(err, ErrCorrupt) {
+		return false, err
+	}
+	return readBackup(path, v, good), err
+}
+
+func readBackup[T any](path string, v *T, good func(T) error) bool {
+	b, err := os.ReadFile(Backup(path))
+	if err != nil || len(b) > MaxFile {
+		return false
+	}
+	var got T
+	if json.Unmarshal(b, &got) != nil || good(got) != nil {
+		return false
+	}
+	*v = got
+	return true
 }
 
 // ReadJSON reads path into v. A file that is not JSON of v's shape is moved

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -57,4 +58,80 @@ func TestStateRoundTrip(t *testing.T) {
 		require.NoError(t, ReadJSON(p, &out, time.Now()))
 		require.Equal(t, in, out)
 	})
+}
+
+// TestTheStateBeforeIsKept: what is corrupt is put aside and the one before is
+// read; what is corrupt too, or was never there, is not.
+func TestTheStateBeforeIsKept(t *testing.T) {
+	good := func(s State) error {
+		if s.Version < 1 {
+			return errors.New("no version")
+		}
+		return nil
+	}
+	for name, c := range map[string]struct {
+		state, old string
+		want       int
+		restored   bool
+		corrupt    bool
+	}{
+		"nothing wrong":            {state: `{"version": 2}`, old: `{"version": 1}`, want: 2},
+		"cut short":                {state: `{"version": 2`, old: `{"version": 1}`, want: 1, restored: true, corrupt: true},
+		"empty":                    {state: ``, old: `{"version": 1}`, want: 1, restored: true, corrupt: true},
+		"json, but not a state":    {state: `{}`, old: `{"version": 1}`, want: 1, restored: true, corrupt: true},
+		"another shape":            {state: `[1]`, old: `{"version": 1}`, want: 1, restored: true, corrupt: true},
+		"both corrupt":             {state: `x`, old: `y`, corrupt: true},
+		"the one before is no use": {state: `x`, old: `{}`, corrupt: true},
+		"none before":              {state: `x`, corrupt: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := filepath.Join(t.TempDir(), "state.json")
+			require.NoError(t, os.WriteFile(p, []byte(c.state), 0o600))
+			if c.old != "" {
+				require.NoError(t, os.WriteFile(Backup(p), []byte(c.old), 0o600))
+			}
+			var s State
+			restored, err := ReadKept(p, &s, time.Now(), good)
+			require.Equal(t, c.restored, restored)
+			require.Equal(t, c.want, s.Version)
+			if !c.corrupt {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorIs(t, err, ErrCorrupt)
+			kept, err := filepath.Glob(p + ".corrupt-*")
+			require.NoError(t, err)
+			require.Len(t, kept, 1)
+			require.Equal(t, c.state, string(read(t, kept[0])))
+		})
+	}
+	_, err := ReadKept(filepath.Join(t.TempDir(), "none"), &State{}, time.Now(), good)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+}
+
+func read(t *testing.T, path string) []byte {
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return b
+}
+
+// TestWriteKept: the file and the one before, through any number of writes and
+// a leftover of a crash.
+func TestWriteKept(t *testing.T) {
+	dir := t.TempDir()
+	p := filepath.Join(dir, "state.json")
+	for i := 1; i <= 4; i++ {
+		require.NoError(t, WriteKept(p, State{Version: i}))
+		var s State
+		require.NoError(t, ReadJSON(p, &s, time.Now()))
+		require.Equal(t, i, s.Version)
+		if i > 1 {
+			require.NoError(t, ReadJSON(Backup(p), &s, time.Now()))
+			require.Equal(t, i-1, s.Version)
+			require.NoError(t, os.WriteFile(Backup(p)+".new", []byte("left by a crash"), 0o600))
+		}
+	}
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, left, 3)
 }

@@ -63,7 +63,11 @@ type Spec struct {
 	LogBytes    int64      `json:"log_bytes"`
 	Ports       []PortSpec `json:"ports,omitempty"`
 	Created     time.Time  `json:"created"`
-	Generation  uint64     `json:"generation"`
+	// BaseType and Role, like Command, are not for the shim: they tell what the
+	// agent was if its state is lost.
+	BaseType   string `json:"base_type,omitempty"`
+	Role       string `json:"role,omitempty"`
+	Generation uint64 `json:"generation"`
 }
 
 // PortSpec is a port map to set up.

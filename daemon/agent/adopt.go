@@ -1,0 +1,145 @@
+package agent
+
+import (
+	"context"
+	"time"
+
+	"polis/daemon/api"
+	"polis/daemon/config"
+	"polis/daemon/shim/wire"
+)
+
+// revive adopts a living shim, or restores what was up when the daemon ended.
+func (m *Manager) revive(ctx context.Context, a *Agent, rep *Report) {
+	a.op.Lock()
+	defer a.op.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, undoTime)
+	defer cancel()
+	alive, err := m.Shims.Alive(ctx, a)
+	if err != nil {
+		rep.add(&rep.Errors, "agent %s: %v", a.Name(), err)
+	}
+	if alive {
+		if err := m.adopt(ctx, a); err == nil {
+			rep.add(&rep.Adopted, "%s", a.Name())
+			return
+		}
+		m.Log.Warn("a living shim does not answer, starting over", "agent", a.Name(), "err", err)
+	}
+	st := a.status(m)
+	if err := m.Shims.Remove(ctx, a); err != nil {
+		rep.add(&rep.Errors, "agent %s: clear up: %v", a.Name(), err)
+	}
+	for _, p := range a.Kept.PortMappings {
+		if _, err := m.Ports.Take(a.Name(), p[0], p[1]); err != nil {
+			rep.add(&rep.Errors, "agent %s: port %d: %v", a.Name(), p[0], err)
+		}
+	}
+	if st != api.StatusIdle && st != api.StatusRunning {
+		rep.add(&rep.Kept, "%s (%s)", a.Name(), st)
+		return
+	}
+	if err := m.bringUp(ctx, a); err != nil {
+		if derr := m.takeDown(ctx, a); derr != nil {
+			m.Log.Error("clear up", "agent", a.Name(), "err", derr)
+		}
+		m.setStatus(a, api.StatusError, api.AsError(err).Message)
+		rep.add(&rep.Errors, "agent %s: %v", a.Name(), err)
+		return
+	}
+	reason := ""
+	if st == api.StatusRunning {
+		reason = "restored; its command ended with the daemon's stop and is not run again"
+	}
+	m.setStatus(a, api.StatusIdle, reason)
+	rep.add(&rep.Restored, "%s", a.Name())
+}
+
+// adopt takes over an agent whose shim lived on. a.op is held.
+func (m *Manager) adopt(ctx context.Context, a *Agent) error {
+	sh := m.Shims.Dial(a.Name())
+	defer sh.Close()
+	st, err := answer(ctx, sh)
+	if err != nil {
+		return err
+	}
+	if _, err := wire.Agree(st); err != nil {
+		// Its agent works on; to kill it would help nobody.
+		m.mu.Lock()
+		a.up, a.foreign, a.Network.Address = true, true, st.Address
+		m.mu.Unlock()
+		m.Log.Error("the agent's shim is of another version", "agent", a.Name(), "err", err)
+		m.setStatus(a, api.StatusError, err.Error()+"; polisctl agents start "+a.Name()+" replaces it and ends what runs in it")
+		return nil
+	}
+	for _, p := range st.Ports {
+		if err := m.Ports.Adopt(a.Name(), p.Internal, p.External); err != nil {
+			m.Log.Error("adopt port map", "agent", a.Name(), "port", p.Internal, "err", err)
+		}
+	}
+	// What is not served any more was a listener that closed meanwhile.
+	m.mu.Lock()
+	a.Kept.PortMappings = a.Kept.PortMappings[:0:0]
+	for _, p := range st.Ports {
+		a.Kept.PortMappings = append(a.Kept.PortMappings, [2]int{p.Internal, p.External})
+		a.markAuto(p.Internal, p.Auto)
+	}
+	a.up = true
+	a.Kept.Generation = max(a.Kept.Generation, st.Generation)
+	cur := a.Kept.Status
+	a.Kept.OwnedRefs = st.OwnedRefs // it has seen every ref made and removed
+	a.Network.Address = st.Address
+	m.mu.Unlock()
+	switch {
+	case st.Running && cur != api.StatusRunning:
+		m.setStatus(a, api.StatusRunning, "")
+	case !st.Running && cur == api.StatusRunning:
+		m.ended(a, st)
+	case cur == api.StatusStopped:
+		m.setStatus(a, api.StatusIdle, "")
+	}
+	m.syncPorts(ctx, sh, a, st)
+	// The events begin after the last one that was acted on, not the last one
+	// there is: what happened while no daemon lived is told now.
+	seen, ok := m.Shims.Seen(a.Name())
+	if !ok {
+		seen = st.LastEvent
+	}
+	m.mu.Lock()
+	a.last = seen
+	m.mu.Unlock()
+	m.startFollow(a)
+	return nil
+}
+
+// answerTime is how long a living shim is asked for its state before it counts
+// as wedged, and is replaced: on a machine under load it may take a while.
+const answerTime = 20 * time.Second
+
+func answer(ctx context.Context, sh Shim) (st wire.Status, err error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	for {
+		if st, err = sh.Status(ctx); err == nil {
+			return st, nil
+		}
+		select {
+		case <-ctx.Done():
+			return st, err
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// fromSpec enters what the spec of the agent's shim still knows.
+func (m *Manager) fromSpec(a *Agent, sp wire.Spec, types map[string]config.BaseType) {
+	k := &a.Kept
+	k.Branch, k.Policy, k.MemoryLimitMB, k.CreatedAt, k.Generation = sp.Branch, sp.Policy, int(sp.MemoryBytes>>20), sp.Created, sp.Generation
+	k.Session, k.Secret, k.OwnedRefs, k.Role, k.Command, k.StatusReason = sp.Session, sp.Secret, sp.OwnedRefs, sp.Role, sp.Command, ""
+	if t, ok := types[sp.BaseType]; ok {
+		a.Type, k.BaseType = t, sp.BaseType
+	}
+	for _, p := range sp.Ports {
+		k.PortMappings = append(k.PortMappings, [2]int{p.Internal, p.External})
+	}
+}

@@ -1,0 +1,91 @@
+package agent
+
+import (
+	"context"
+	"slices"
+	"sort"
+	"time"
+
+	"polis/daemon/api"
+	"polis/daemon/store"
+)
+
+// saveAgain is how often a state that could not be written is tried again.
+const saveAgain = 2 * time.Second
+
+// save writes the state of a workspace. What could not be written is tried
+// again until it can: an agent's command ends also while the disk is full.
+func (m *Manager) save(w *Workspace) error {
+	// One at a time, else an older state could replace a newer one.
+	w.saving.Lock()
+	defer w.saving.Unlock()
+	m.mu.Lock()
+	var kept []store.Agent
+	for _, a := range m.agents {
+		if a.WS == w {
+			k := a.Kept
+			k.PortMappings = slices.Clone(k.PortMappings)
+			k.OwnedRefs = slices.Clone(k.OwnedRefs)
+			kept = append(kept, k)
+		}
+	}
+	m.mu.Unlock()
+	sort.Slice(kept, func(i, j int) bool { return kept[i].Name < kept[j].Name })
+	err := m.State.Save(w.Name, kept)
+	if err != nil {
+		err = api.Errorf(api.CodeStateNotSaved, "save the state of workspace %s: %w", w.Name, err).
+			WithHint("free space in %s, or make it writable; nothing that is there was changed", w.Root.Dir())
+	}
+	m.mu.Lock()
+	was := w.unsaved
+	w.unsaved = err != nil
+	m.mu.Unlock()
+	switch {
+	case err != nil && !was:
+		m.Log.Error("the state cannot be saved", "workspace", w.Name, "err", err)
+		m.Events.Publish(api.Event{Type: api.EventState, Code: api.CodeStateNotSaved, Message: err.Error(), Data: map[string]any{"workspace": w.Name}})
+		if m.ctx.Err() == nil {
+			m.wg.Go(func() { m.saveLater(m.ctx, w) })
+		}
+	case err == nil && was:
+		m.Log.Warn("the state can be saved again", "workspace", w.Name)
+		m.Events.Publish(api.Event{Type: api.EventState, Message: "the state of workspace " + w.Name + " is saved again", Data: map[string]any{"workspace": w.Name}})
+	}
+	return err
+}
+
+// saveLater saves until it succeeds or ctx ends.
+func (m *Manager) saveLater(ctx context.Context, w *Workspace) {
+	t := time.NewTicker(saveAgain)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		m.mu.Lock()
+		unsaved := w.unsaved
+		m.mu.Unlock()
+		if !unsaved || m.save(w) == nil {
+			return
+		}
+	}
+}
+
+// Unsaved names the workspaces whose state could not be written.
+func (m *Manager) Unsaved() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var out []string
+	for _, w := range m.workspaces {
+		if w.unsaved {
+			out = append(out, w.Name)
+		}
+	}
+	sort.Strings(out)
+	return out
+}
+
+// writable refuses a change that could not be kept, before anything is done.
+func (m *Manager) writable(a *Agent) error { return m.save(a.WS) }

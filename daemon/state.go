@@ -1,0 +1,113 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"polis/daemon/agent"
+	"polis/daemon/api"
+	"polis/daemon/layout"
+	"polis/daemon/store"
+)
+
+func (d *Daemon) registryFile() string {
+	return filepath.Join(d.Config.WorkspacesDir, "workspaces.json")
+}
+
+// readRegistry reads the list of workspaces. A corrupt one is kept aside and
+// made anew from the one before and from what is below the default directory;
+// the error then says so, and the list is usable.
+func (d *Daemon) readRegistry() (store.Registry, error) {
+	reg := store.Registry{Version: 1, Workspaces: map[string]string{}}
+	_, err := store.ReadKept(d.registryFile(), &reg, d.started, func(r store.Registry) error {
+		if r.Workspaces == nil {
+			return errors.New("it has no workspaces")
+		}
+		return nil
+	})
+	if errors.Is(err, os.ErrNotExist) {
+		return reg, nil
+	}
+	if !errors.Is(err, store.ErrCorrupt) {
+		return reg, err
+	}
+	dirs, gerr := filepath.Glob(filepath.Join(d.Config.WorkspacesDir, "*", ".polis"))
+	for _, p := range dirs {
+		reg.Workspaces[filepath.Base(filepath.Dir(p))] = filepath.Dir(p)
+	}
+	err = api.Errorf(api.CodeStateCorrupt, "list of workspaces: %w", err).WithHint("it was made anew with %d workspaces; polisctl up --repo PATH WORKSPACE adds one that is missing", len(reg.Workspaces))
+	d.warn(string(api.CodeStateCorrupt) + ": " + err.Error())
+	return reg, errors.Join(err, gerr, d.writeRegistry(reg))
+}
+
+func (d *Daemon) writeRegistry(reg store.Registry) error {
+	if err := store.WriteKept(d.registryFile(), reg); err != nil {
+		return api.Errorf(api.CodeStateNotSaved, "list of workspaces: %w", err).WithHint("free space in %s, or make it writable", d.Config.WorkspacesDir)
+	}
+	return nil
+}
+
+// readState reads the state of a workspace. A corrupt one is kept aside, and
+// what the one before knew is used: the worktrees and the living shims tell the
+// rest. An error means that the file may be good and cannot be read: then
+// nothing may be concluded, and nothing be written over it.
+func (d *Daemon) readState(name string, root layout.Workspace, rep *agent.Report) (store.State, error) {
+	var st store.State
+	restored, err := store.ReadKept(root.State(), &st, d.started, func(s store.State) error {
+		if s.Version < 1 {
+			return errors.New("it has no version")
+		}
+		return nil
+	})
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return st, nil
+	case errors.Is(err, store.ErrCorrupt):
+		d.Log.Error("state of a workspace", "workspace", name, "code", api.CodeStateCorrupt, "err", err, "restored", restored)
+		text := fmt.Sprintf("%s: workspace %s: %v; made anew from its worktrees and shims", api.CodeStateCorrupt, name, err)
+		if restored {
+			text += " and the state before"
+		}
+		d.warn(text)
+		rep.Errors = append(rep.Errors, text)
+		for i := range st.Agents {
+			// Whether it became whole or was stopped since is what the lost state
+			// knew. What has a shim is adopted; nothing else is started, or removed as half made.
+			if st.Agents[i].Status != api.StatusError {
+				st.Agents[i].Status, st.Agents[i].StatusReason = api.StatusStopped, ""
+			}
+		}
+		return st, nil
+	case err != nil:
+		return st, api.Errorf(api.CodeInternal, "read the state of workspace %s: %w", name, err)
+	case st.Version > store.StateVersion:
+		return st, api.Errorf(api.CodeStateCorrupt, "the state of workspace %s is of version %d, this polisd knows %d", name, st.Version, store.StateVersion).
+			WithHint("it was written by a newer polisd: install that again")
+	}
+	return st, nil
+}
+
+// save writes state.json.
+func (w *workspace) save(kept []store.Agent, locks []api.Lock) error {
+	w.d.mu.Lock()
+	st := w.state
+	w.d.mu.Unlock()
+	st.Version, st.LastModified, st.IsolationMode = store.StateVersion, time.Now().UTC(), "full"
+	st.Agents, st.Locks = kept, locks
+	if st.Agents == nil {
+		st.Agents = []store.Agent{}
+	}
+	st.PortAllocations.Mappings = []api.PortMapping{}
+	lo, _ := w.d.Config.PortRange()
+	st.PortAllocations.NextPort = lo
+	for _, a := range kept {
+		for _, p := range a.PortMappings {
+			st.PortAllocations.Mappings = append(st.PortAllocations.Mappings, api.PortMapping{Agent: a.Name, Internal: p[0], External: p[1], Protocol: "tcp", Bind: w.d.Config.Network.Bind})
+			st.PortAllocations.NextPort = max(st.PortAllocations.NextPort, p[1]+1)
+		}
+	}
+	return store.WriteKept(w.agents.Root.State(), st)
+}
