@@ -447,6 +447,29 @@ func mess(t *testing.T, path string) {
 	chown(t, path)
 }
 
+func TestUncommittedNamesEveryFile(t *testing.T) {
+	needRoot(t)
+	w := up(t, spec(t, project(t)))
+	_, err := w.Uncommitted(t.Context(), "nobody")
+	require.Equal(t, api.CodeWorktreeMissing, api.CodeOf(err))
+	tree, err := w.Add(t.Context(), "claude", "", "")
+	require.NoError(t, err)
+	paths, err := w.Uncommitted(t.Context(), "claude")
+	require.NoError(t, err)
+	require.Empty(t, paths)
+	write(t, tree.Path+"/README", "changed\n")
+	write(t, tree.Path+"/staged", "staged\n")
+	as(t, 0, tree.Path, "-c", "safe.directory=*", "add", "staged")
+	write(t, tree.Path+"/new/one", "1")
+	write(t, tree.Path+"/new/two\nlines \xff", "2")
+	as(t, 0, tree.Path, "init", "-q", "nested")
+	write(t, tree.Path+"/nested/file", "not ours")
+	chown(t, tree.Path)
+	paths, err = w.Uncommitted(t.Context(), "claude")
+	require.NoError(t, err)
+	require.ElementsMatch(t, []string{"README", "staged", "new/one", "new/two\nlines \xff", "nested"}, paths)
+}
+
 func TestSaveAndRestoreAreExact(t *testing.T) {
 	needRoot(t)
 	w := up(t, spec(t, project(t)))
@@ -604,6 +627,8 @@ func TestNothingOfTheAgentsRuns(t *testing.T) {
 
 	_, err = w.Status(t.Context(), "claude", "", View{})
 	require.NoError(t, err)
+	_, err = w.Uncommitted(t.Context(), "claude")
+	require.NoError(t, err)
 	saved, err := w.Save(t.Context(), "claude", SaveOptions{})
 	require.NoError(t, err)
 	require.NotEmpty(t, saved.Ref)
@@ -664,6 +689,9 @@ func TestWorkIsSeenBelowAView(t *testing.T) {
 		require.NoError(t, err, name)
 		require.Equal(t, []string{"below"}, saved.Paths, name)
 	}
+	paths, err := w.Uncommitted(t.Context(), "claude")
+	require.NoError(t, err)
+	require.Equal(t, []string{"below"}, paths)
 	_, err = w.Add(t.Context(), "claude", "", "")
 	require.Equal(t, api.CodeWorktreeFailed, api.CodeOf(err))
 	require.Equal(t, api.CodeBadState, api.CodeOf(w.Remove(t.Context(), "claude")))
