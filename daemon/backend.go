@@ -43,7 +43,7 @@ func (d *Daemon) Types() (map[string]config.BaseType, error) {
 func (b *backend) Status(ctx context.Context) api.DaemonStatus {
 	return api.DaemonStatus{Version: b.Version, PID: pid(), StartedAt: b.started, IsolationMode: "full",
 		Launcher: b.shims.launcher.Name(), CgroupMode: string(b.cg.Mode), Workspaces: b.Workspaces(), Agents: b.List(ctx, ""),
-		Locks: b.locks.Stats().Leases, Warnings: b.warned()}
+		Locks: b.locks.Stats().Leases, Conflicts: b.conflictCount(), Warnings: b.warned()}
 }
 
 func (d *Daemon) warned() []string {

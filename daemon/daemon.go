@@ -51,6 +51,7 @@ type Daemon struct {
 	mu         sync.Mutex
 	config     config.Config
 	workspaces map[string]*workspace
+	looking    chan struct{} // whose radar's turn it is
 	upLock     sync.Mutex
 	warnings   []string
 }
@@ -59,7 +60,7 @@ type Daemon struct {
 // workspaces. On an error everything is taken back.
 func (d *Daemon) Open(ctx context.Context) (err error) {
 	d.run, d.started, d.config = layout.Run(d.Config.RunDir), time.Now(), d.Config
-	d.workspaces = map[string]*workspace{}
+	d.workspaces, d.looking = map[string]*workspace{}, make(chan struct{}, 1)
 	if err := d.checkSelf(); err != nil {
 		return err
 	}
@@ -178,6 +179,7 @@ func (d *Daemon) Close(ctx context.Context, stopAgents bool) error {
 		errs = append(errs, d.api.Close(actx))
 		cancel()
 	}
+	d.closeRadars()
 	if d.agents != nil {
 		if stopAgents {
 			errs = append(errs, d.agents.StopAll(ctx))
@@ -288,5 +290,6 @@ func (d *Daemon) Save(name string, kept []store.Agent) error {
 	if !ok {
 		return nil
 	}
+	d.tellRadar(w, kept)
 	return w.save(kept, d.apiLocks(name))
 }

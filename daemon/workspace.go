@@ -15,6 +15,7 @@ import (
 	"polis/daemon/api"
 	"polis/daemon/layout"
 	"polis/daemon/merge"
+	"polis/daemon/radar"
 	"polis/daemon/store"
 	"polis/daemon/worktree"
 )
@@ -25,6 +26,7 @@ type workspace struct {
 	agents *agent.Workspace
 	git    *worktree.Workspace
 	merger *merge.Merger
+	radar  *radar.Radar // nil without git
 	state  store.State
 }
 
@@ -220,6 +222,9 @@ func (d *Daemon) enter(name string, root layout.Workspace, info worktree.Info, u
 	d.mu.Unlock()
 	w.agents = d.agents.AddWorkspace(&agent.Workspace{Name: name, Root: root, Project: info.ProjectPath, Git: info.Git, Target: info.Target,
 		Owner: int(info.ProjectOwner.UID), UID: uid, GID: gid, Repo: repo{w}})
+	if info.Git {
+		d.openRadar(w, name, root)
+	}
 	return w
 }
 

@@ -11,7 +11,7 @@ import (
 	"polis/daemon/api"
 )
 
-func decode(t *testing.T, text string, v any) {
+func decode(t testing.TB, text string, v any) {
 	t.Helper()
 	require.NoError(t, json.Unmarshal([]byte(text), v), text)
 }

@@ -23,7 +23,7 @@ func (a *app) eventsCmd() *cobra.Command {
 		Use:   "events [-f] [--since ID]",
 		Short: "Show what happened",
 		Long: `Show what happened: agents made and removed, refused accesses, lock conflicts,
-memory limits, ports. With -f go on until interrupted, also across a restart of
+memory limits, ports, conflicts. With -f go on until interrupted, also across a restart of
 polisd. With --json and -f every line is one event.`,
 		Args: takes(0, 0, ""),
 	}
@@ -111,7 +111,7 @@ func eventLine(p *page, e api.Event) {
 	switch e.Type {
 	case api.EventDenied, api.EventLockConflict:
 		color = yellow
-	case api.EventOOM, api.EventAgentMergeFailed:
+	case api.EventOOM, api.EventAgentMergeFailed, api.EventConflictFound:
 		color = red
 	}
 	text := clean(e.Message)

@@ -128,7 +128,7 @@ func (f *fake) routes() http.Handler {
 		defer f.mu.Unlock()
 		answer(w, 200, api.DaemonStatus{
 			Version: "1.2.3", PID: 42, StartedAt: f.now, IsolationMode: "full", Launcher: "fork", CgroupMode: "v1",
-			Workspaces: []api.Workspace{f.workspace()}, Agents: f.sorted(), Locks: len(f.locks), Warnings: []string{"something is odd"},
+			Workspaces: []api.Workspace{f.workspace()}, Agents: f.sorted(), Locks: len(f.locks), Conflicts: api.ConflictCount{Merges: 1, Paths: 2}, Warnings: []string{"something is odd"},
 		})
 	})
 	mux.HandleFunc("GET /v1/workspaces", func(w http.ResponseWriter, _ *http.Request) {
@@ -192,6 +192,7 @@ func (f *fake) lockRoutes(mux *http.ServeMux) {
 		defer f.mu.Unlock()
 		answer(w, 200, map[string]any{"locks": f.locks})
 	})
+	mux.HandleFunc("GET /v1/conflicts", f.conflicts)
 	mux.HandleFunc("POST /v1/locks", func(w http.ResponseWriter, r *http.Request) {
 		req := take[api.LockRequest](f, r)
 		f.mu.Lock()

@@ -33,6 +33,7 @@ func statusPage(p *page, st api.DaemonStatus) {
 	p.line("  launcher    %s", st.Launcher)
 	p.line("  cgroups     %s", st.CgroupMode)
 	p.line("  locks       %d", st.Locks)
+	p.line("  conflicts   %s", conflictLine(st.Conflicts))
 	for _, w := range st.Warnings {
 		p.warn("%s", w)
 	}
@@ -44,4 +45,11 @@ func statusPage(p *page, st api.DaemonStatus) {
 	p.table("no workspaces: make one with polisctl up", []string{"WORKSPACE", "TARGET", "AGENTS", "PROJECT"}, rows)
 	p.line("")
 	agentTable(p, st.Agents)
+}
+
+func conflictLine(n api.ConflictCount) string {
+	if n == (api.ConflictCount{}) {
+		return "none"
+	}
+	return plural(n.Merges, "merge") + ", " + plural(n.Paths, "path") + " changed by two agents (polisctl conflicts)"
 }

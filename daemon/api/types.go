@@ -126,6 +126,8 @@ const (
 	EventDenied           = "access:denied"
 	EventLockConflict     = "lock:conflict"
 	EventLock             = "lock:changed"
+	EventConflictFound    = "conflict:found"
+	EventConflictGone     = "conflict:gone"
 	EventOOM              = "limit:oom"
 	EventPort             = "port:changed"
 	EventReconciled       = "daemon:reconciled"
@@ -233,16 +235,17 @@ type MergeResponse struct {
 
 // DaemonStatus is the answer to GET /v1/status.
 type DaemonStatus struct {
-	Version       string      `json:"version"`
-	PID           int         `json:"pid"`
-	StartedAt     time.Time   `json:"started_at"`
-	IsolationMode string      `json:"isolation_mode"`
-	Launcher      string      `json:"launcher"`
-	CgroupMode    string      `json:"cgroup_mode"`
-	Workspaces    []Workspace `json:"workspaces"`
-	Agents        []Agent     `json:"agents"`
-	Locks         int         `json:"locks"`
-	Warnings      []string    `json:"warnings,omitempty"`
+	Version       string        `json:"version"`
+	PID           int           `json:"pid"`
+	StartedAt     time.Time     `json:"started_at"`
+	IsolationMode string        `json:"isolation_mode"`
+	Launcher      string        `json:"launcher"`
+	CgroupMode    string        `json:"cgroup_mode"`
+	Workspaces    []Workspace   `json:"workspaces"`
+	Agents        []Agent       `json:"agents"`
+	Locks         int           `json:"locks"`
+	Conflicts     ConflictCount `json:"conflicts"`
+	Warnings      []string      `json:"warnings,omitempty"`
 }
 
 // WhyEntry explains one refusal in words.

@@ -18,6 +18,20 @@ func (c *Client) Locks(ctx context.Context) ([]api.Lock, error) {
 	return out.Locks, err
 }
 
+// Conflicts asks what agents would run into when merged, workspace by
+// workspace; an empty name asks for all.
+func (c *Client) Conflicts(ctx context.Context, workspace string) ([]api.Conflicts, error) {
+	var out struct {
+		Conflicts []api.Conflicts `json:"conflicts"`
+	}
+	query := url.Values{}
+	if workspace != "" {
+		query.Set("workspace", workspace)
+	}
+	err := c.call(ctx, http.MethodGet, "/v1/conflicts", query, nil, &out)
+	return out.Conflicts, err
+}
+
 // Lock takes an explicit lock.
 func (c *Client) Lock(ctx context.Context, req api.LockRequest) (api.Lock, error) {
 	var out api.Lock

@@ -33,6 +33,9 @@ func (w Workspace) Scratch(agent string) string { return filepath.Join(w.Dir(), 
 // Logs holds an agent's output and task log.
 func (w Workspace) Logs(agent string) string { return filepath.Join(w.Dir(), "logs", agent) }
 
+// Tries is where the objects of merges that are only tried live for a moment.
+func (w Workspace) Tries() string { return filepath.Join(w.Dir(), "tries") }
+
 // State is the one file of what the kernel and git cannot tell.
 func (w Workspace) State() string { return filepath.Join(w.Dir(), "state.json") }
 

@@ -18,6 +18,7 @@ type Backend interface {
 	Types() (map[string]config.BaseType, error)
 	Metrics(ctx context.Context) string
 	Locks(workspace string) []api.Lock
+	Conflicts(ctx context.Context, workspace string) ([]api.Conflicts, error)
 	Lock(ctx context.Context, by string, req api.LockRequest) (api.Lock, error)
 	Unlock(ctx context.Context, by string, req api.LockRequest) error
 	Agents

@@ -217,6 +217,14 @@ func (s *Server) locks(w http.ResponseWriter, r *http.Request) error {
 	return s.reply(w, http.StatusOK, map[string]any{"locks": s.Backend.Locks(r.URL.Query().Get("workspace"))})
 }
 
+func (s *Server) conflicts(w http.ResponseWriter, r *http.Request) error {
+	res, err := s.Backend.Conflicts(r.Context(), r.URL.Query().Get("workspace"))
+	if err != nil {
+		return err
+	}
+	return s.reply(w, http.StatusOK, map[string]any{"conflicts": res})
+}
+
 func (s *Server) lock(w http.ResponseWriter, r *http.Request) error {
 	var req api.LockRequest
 	if err := read(r, &req); err != nil {

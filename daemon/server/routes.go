@@ -50,6 +50,7 @@ func Routes() []Route {
 		{"GET /v1/agents/{name}/tasks", AccessRead, "the agent's tasks", (*Server).tasks},
 		{"GET /v1/agents/{name}/attach", AccessAdmin, "where the agent's own server listens", (*Server).attach},
 		{"GET /v1/locks", AccessRead, "leases; workspace=NAME selects", (*Server).locks},
+		{"GET /v1/conflicts", AccessRead, "what agents would run into when merged; workspace=NAME selects", (*Server).conflicts},
 		{"POST /v1/locks", AccessAdmin, "take a lock", (*Server).lock},
 		{"DELETE /v1/locks", AccessAdmin, "give a lock back, or break one", (*Server).unlock},
 		{"GET /v1/ports", AccessRead, "port maps", (*Server).ports},

@@ -1,0 +1,113 @@
+package daemon
+
+import (
+	"context"
+	"sort"
+	"sync"
+	"time"
+
+	"polis/daemon/api"
+	"polis/daemon/layout"
+	"polis/daemon/radar"
+	"polis/daemon/store"
+	"polis/lockd"
+)
+
+// openRadar starts the radar of a workspace. Without one agents work all the
+// same, so that its failure is a warning.
+func (d *Daemon) openRadar(w *workspace, name string, root layout.Workspace) {
+	if d.radarOf(w) != nil {
+		return
+	}
+	r := &radar.Radar{Workspace: name, Git: w.git, Scratch: root.Tries(), Turn: d.looking, Log: d.Log, Now: time.Now,
+		Leases:  func() []api.Lock { return d.fileLeases(name) },
+		Publish: func(e api.Event) { d.hub.Publish(e) }}
+	if err := r.Open(context.Background()); err != nil {
+		d.warn("conflicts in workspace " + name + " are not looked for: " + err.Error())
+		return
+	}
+	d.mu.Lock()
+	w.radar = r
+	d.mu.Unlock()
+}
+
+func (d *Daemon) radarOf(w *workspace) *radar.Radar {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return w.radar
+}
+
+// closeRadars ends them; their git is killed, not waited for.
+func (d *Daemon) closeRadars() {
+	for _, r := range d.radars("") {
+		r.Close()
+	}
+}
+
+// radars are those of one workspace or, without a name, of all, by name.
+func (d *Daemon) radars(workspace string) []*radar.Radar {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var rs []*radar.Radar
+	for name, w := range d.workspaces {
+		if w.radar != nil && (workspace == "" || workspace == name) {
+			rs = append(rs, w.radar)
+		}
+	}
+	sort.Slice(rs, func(i, j int) bool { return rs[i].Workspace < rs[j].Workspace })
+	return rs
+}
+
+// tellRadar passes on whose branches there are.
+func (d *Daemon) tellRadar(w *workspace, kept []store.Agent) {
+	r := d.radarOf(w)
+	if r == nil {
+		return
+	}
+	as := make([]radar.Agent, 0, len(kept))
+	for _, k := range kept {
+		if k.Branch != "" {
+			as = append(as, radar.Agent{Name: k.Name, Branch: k.Branch})
+		}
+	}
+	r.SetAgents(as)
+}
+
+// fileLeases lists the leases of files in a workspace; those of refs are of a
+// moment and say nothing about files.
+func (d *Daemon) fileLeases(workspace string) []api.Lock {
+	var out []api.Lock
+	for _, l := range d.locks.List(lockd.Filter{Workspace: workspace}) {
+		if lockd.FileKey(lockd.FilePath(l.Path)) == l.Path {
+			out = append(out, apiLock(l))
+		}
+	}
+	return out
+}
+
+// Conflicts has the radars look.
+func (b *backend) Conflicts(ctx context.Context, workspace string) ([]api.Conflicts, error) {
+	if workspace != "" {
+		ws, err := b.Workspace(workspace)
+		if err != nil {
+			return nil, err
+		}
+		workspace = ws.Name
+	}
+	rs := b.radars(workspace)
+	out := make([]api.Conflicts, len(rs))
+	var wg sync.WaitGroup
+	for i, r := range rs {
+		wg.Go(func() { out[i] = r.Report(ctx) })
+	}
+	wg.Wait()
+	return out, nil
+}
+
+func (d *Daemon) conflictCount() (n api.ConflictCount) {
+	for _, r := range d.radars("") {
+		c := r.Count()
+		n.Merges, n.Paths = n.Merges+c.Merges, n.Paths+c.Paths
+	}
+	return n
+}

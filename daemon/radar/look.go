@@ -1,0 +1,174 @@
+package radar
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"polis/daemon/api"
+	"polis/daemon/git"
+)
+
+const (
+	maxCompared = 20_000 // paths of one branch, and of one worktree, that are compared
+	dirtyEvery  = 2 * time.Second
+	dirtyRest   = 20 // times what the look at a worktree took
+)
+
+// picture is what one look saw. Nobody changes it afterwards.
+type picture struct {
+	time     time.Time
+	target   string
+	branches []branch
+	merges   []api.ConflictMerge
+	shared   int // paths changed by more than one agent
+	tried    int
+	skipped  int
+	errs     []string
+	partial  bool // something could not be found out and may be the next time
+}
+
+// branch is an agent's branch in a picture.
+type branch struct {
+	Agent
+	span
+	uncommitted []string // sorted
+	truncated   bool
+}
+
+// own reports whether there are commits that the target has not.
+func (b branch) own() bool { return b.tip != b.base }
+
+// span is a branch from where it left the target to its tip.
+type span struct {
+	onto, tip string
+	base      string   // empty: it has no commit in common with the target
+	changed   []string // paths, sorted, at most maxCompared
+	more      bool
+}
+
+// dirty is what a worktree held when it was looked at.
+type dirty struct {
+	tip   string // where the branch was
+	at    time.Time
+	took  time.Duration
+	paths []string
+	more  bool
+}
+
+// look makes a new picture.
+func (r *Radar) look(ctx context.Context, agents []Agent, trees bool) (*picture, error) {
+	p := &picture{time: r.Now()}
+	if len(agents) == 0 {
+		clear(r.spans)
+		clear(r.dirty)
+		return p, r.try(ctx, p)
+	}
+	var err error
+	if p.target, err = r.Git.Target(ctx); err != nil {
+		return nil, err
+	}
+	bare := r.Git.Bare()
+	names := []string{git.Branch(p.target)}
+	for _, a := range agents {
+		names = append(names, git.Branch(a.Branch))
+	}
+	refs, err := bare.Refs(ctx, names...)
+	if err != nil {
+		return nil, fmt.Errorf("read the branches: %w", err)
+	}
+	onto := refs[names[0]]
+	if onto == "" {
+		return nil, api.Errorf(api.CodeRepoCorrupt, "there is no branch %s to merge to", p.target)
+	}
+	spans, dirt := map[string]span{}, map[string]dirty{}
+	for i, a := range agents {
+		tip := refs[names[i+1]]
+		if tip == "" {
+			continue // removed, or without a first commit
+		}
+		b := branch{Agent: a}
+		if b.span, err = follow(ctx, bare, r.spans[a.Name], onto, tip); err != nil {
+			p.fail(ctx, "branch %s: %w", a.Branch, err)
+			continue
+		}
+		spans[a.Name] = b.span
+		d, err := r.tree(ctx, r.dirty[a.Name], a.Name, tip, trees)
+		if err != nil {
+			p.fail(ctx, "%w", err)
+		}
+		dirt[a.Name] = d
+		b.uncommitted, b.truncated = d.paths, d.more || b.more
+		p.branches = append(p.branches, b)
+	}
+	r.spans, r.dirty = spans, dirt
+	for _, who := range p.changes() {
+		if len(who) > 1 {
+			p.shared++
+		}
+	}
+	return p, r.try(ctx, p)
+}
+
+// fail notes what could not be found out.
+func (p *picture) fail(ctx context.Context, format string, args ...any) {
+	p.partial = true
+	if ctx.Err() == nil && len(p.errs) < 20 {
+		p.errs = append(p.errs, api.Shorten(fmt.Errorf(format, args...).Error(), 500))
+	}
+}
+
+// follow brings a span to where its two ends are now.
+func follow(ctx context.Context, bare git.Repo, s span, onto, tip string) (span, error) {
+	if s.onto == onto && s.tip == tip {
+		return s, nil
+	}
+	base, err := bare.Line(ctx, "merge-base", onto, tip)
+	if code, ok := git.ExitCode(err); ok && code == 1 {
+		return span{onto: onto, tip: tip}, nil
+	}
+	if err != nil {
+		return span{}, err
+	}
+	if s.tip == tip && s.base == base {
+		s.onto = onto
+		return s, nil
+	}
+	n := span{onto: onto, tip: tip, base: base}
+	if base == tip {
+		return n, nil
+	}
+	n.changed, err = bare.Changed(ctx, base, tip)
+	n.changed, n.more = bound(n.changed)
+	return n, err
+}
+
+// tree looks at a worktree if somebody wants to know, and not all the time:
+// that reads the state of every file in it.
+func (r *Radar) tree(ctx context.Context, d dirty, agent, tip string, want bool) (dirty, error) {
+	if d.tip != tip {
+		d = dirty{tip: tip} // what it held may be in the new commit
+	}
+	if !want || !d.at.IsZero() && time.Since(d.at) < max(dirtyEvery, dirtyRest*d.took) {
+		return d, nil
+	}
+	began := time.Now()
+	paths, err := r.Git.Uncommitted(ctx, agent)
+	if err != nil && api.CodeOf(err) != api.CodeWorktreeMissing {
+		return d, err
+	}
+	n := dirty{tip: tip, at: time.Now(), took: time.Since(began)}
+	n.paths, n.more = bound(paths)
+	return n, nil
+}
+
+// bound sorts paths and keeps what is compared.
+func bound(paths []string) ([]string, bool) {
+	slices.Sort(paths)
+	paths = slices.Compact(paths)
+	if len(paths) > maxCompared {
+		return slices.Clone(paths[:maxCompared]), true
+	}
+	return paths, false
+}

@@ -1,0 +1,142 @@
+package radar
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"polis/daemon/api"
+	"polis/daemon/merge"
+	"polis/daemon/worktree"
+)
+
+const (
+	settle    = 50 * time.Millisecond // one git command moves several refs
+	rest      = 4                     // times what a look took
+	maxRest   = 30 * time.Second
+	lookTime  = 2 * time.Minute  // for one look
+	again     = 30 * time.Second // after a look that failed
+	blindLook = 5 * time.Second  // between looks when the kernel tells us nothing
+	patience  = 4 * time.Second  // of who asks
+)
+
+// Agent is an agent and the branch it works on, short.
+type Agent struct{ Name, Branch string }
+
+// Radar watches one workspace. Set the fields, then Open; Close ends it.
+type Radar struct {
+	Workspace string
+	Git       *worktree.Workspace
+	// Scratch is a directory of the daemon's own for what is computed and thrown
+	// away; Open makes it and removes what a crash left there.
+	Scratch string
+	Leases  func() []api.Lock // of files, of this workspace
+	Publish func(api.Event)
+	// Turn holds one token: who looks. All radars of a daemon share it.
+	Turn chan struct{}
+	Log  *slog.Logger
+	Now  func() time.Time
+
+	cancel context.CancelCauseFunc
+	done   chan struct{}
+	wake   chan struct{}
+
+	mu     sync.Mutex
+	agents []Agent
+	trees  bool          // somebody wants to know about worktrees
+	next   chan struct{} // closed when a look that has not begun yet is over
+	last   *picture
+
+	// The worker's.
+	spans  map[string]span
+	dirty  map[string]dirty
+	tried  map[merge.Pair]merge.Tried
+	before map[string]api.ConflictMerge
+}
+
+// Open starts looking.
+func (r *Radar) Open(ctx context.Context) error {
+	if err := errors.Join(os.RemoveAll(r.Scratch), os.Mkdir(r.Scratch, 0o711)); err != nil {
+		return fmt.Errorf("make the radar's directory: %w", err)
+	}
+	r.wake, r.next, r.done = make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
+	r.spans, r.dirty, r.before = map[string]span{}, map[string]dirty{}, map[string]api.ConflictMerge{}
+	r.last = &picture{}
+	ctx, r.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	go r.work(ctx)
+	return nil
+}
+
+// Close ends the radar and waits for its git.
+func (r *Radar) Close() {
+	r.cancel(errors.New("the daemon stops"))
+	<-r.done
+}
+
+// SetAgents says whose branches to compare.
+func (r *Radar) SetAgents(as []Agent) {
+	as = slices.Clone(as)
+	slices.SortFunc(as, func(a, b Agent) int { return strings.Compare(a.Name, b.Name) })
+	r.mu.Lock()
+	same := slices.Equal(as, r.agents)
+	r.agents = as
+	r.mu.Unlock()
+	if !same {
+		r.rouse()
+	}
+}
+
+func (r *Radar) rouse() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Report looks and says what there is. If that takes longer than a few
+// seconds, it says what the last look found and that another is Pending.
+func (r *Radar) Report(ctx context.Context) api.Conflicts {
+	r.mu.Lock()
+	over := r.next
+	r.trees = true
+	r.mu.Unlock()
+	r.rouse()
+	pending := false
+	wait := time.NewTimer(patience)
+	defer wait.Stop()
+	select {
+	case <-over:
+	case <-wait.C:
+		pending = true
+	case <-ctx.Done():
+		pending = true
+	case <-r.done:
+		pending = true
+	}
+	r.mu.Lock()
+	p := r.last
+	r.mu.Unlock()
+	c := p.report(r.Leases())
+	c.Workspace, c.Pending = r.Workspace, pending
+	return c
+}
+
+// Count is what the last look found.
+func (r *Radar) Count() api.ConflictCount {
+	r.mu.Lock()
+	p := r.last
+	r.mu.Unlock()
+	n := api.ConflictCount{Paths: p.shared}
+	for _, m := range p.merges {
+		if m.Error == "" {
+			n.Merges++
+		}
+	}
+	return n
+}

@@ -1,0 +1,151 @@
+package radar
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"polis/daemon/api"
+	"polis/daemon/git"
+	"polis/daemon/merge"
+)
+
+const (
+	maxTries = 4096 // merges kept and tried; beyond 90 agents some are skipped
+	maxNamed = 100  // paths of a merge that are named
+)
+
+// attempt is a merge to know about.
+type attempt struct {
+	pair     merge.Pair
+	agents   []string
+	branches []string
+}
+
+func (a attempt) key() string { return strings.Join(a.agents, "\x00") }
+
+// attempts lists the merges that the branches of a picture make: each with the
+// target, then each with each. A branch without commits of its own
+// conflicts with nobody that the target does not conflict with.
+func (p *picture) attempts() []attempt {
+	var with, pairs []attempt
+	for i, a := range p.branches {
+		if !a.own() {
+			continue
+		}
+		with = append(with, attempt{merge.Pair{Ours: a.onto, Theirs: a.tip}, []string{a.Name}, []string{a.Branch, p.target}})
+		for _, b := range p.branches[i+1:] {
+			if b.own() && a.tip != b.tip && a.base != "" && b.base != "" {
+				pairs = append(pairs, attempt{merge.Pair{Ours: a.tip, Theirs: b.tip}, []string{a.Name, b.Name}, []string{a.Branch, b.Branch}})
+			}
+		}
+	}
+	all := append(with, pairs...)
+	if over := len(all) - maxTries; over > 0 {
+		p.skipped, all = over, all[:maxTries]
+	}
+	return all
+}
+
+// try merges what was not merged before, and tells what is new.
+func (r *Radar) try(ctx context.Context, p *picture) error {
+	all := p.attempts()
+	tried := make(map[merge.Pair]merge.Tried, len(all))
+	var need []merge.Pair
+	seen := map[merge.Pair]bool{}
+	for _, a := range all {
+		if t, ok := r.tried[a.pair]; ok {
+			tried[a.pair] = t
+		} else if !seen[a.pair] {
+			seen[a.pair] = true
+			need = append(need, a.pair)
+		}
+	}
+	got, err := merge.Try(ctx, r.Git.Bare(), r.Scratch, need)
+	if err != nil {
+		return err
+	}
+	for i, t := range got {
+		if lasting(ctx, t.Err) {
+			t.Paths = slices.Clone(t.Paths[:min(len(t.Paths), maxNamed)])
+			tried[need[i]] = t
+		} else {
+			p.fail(ctx, "%w", t.Err)
+		}
+	}
+	r.tried, p.tried = tried, len(tried)
+	r.tell(p, all)
+	return nil
+}
+
+// lasting reports whether the same merge would end like this again: not if it
+// was we who had no time or could not start git.
+func lasting(ctx context.Context, err error) bool {
+	_, refused := git.ExitCode(err)
+	late := ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded)
+	return err == nil || refused || late || errors.Is(err, git.ErrTooLarge)
+}
+
+// tell puts the conflicts into the picture and publishes what changed.
+func (r *Radar) tell(p *picture, all []attempt) {
+	now := map[string]api.ConflictMerge{}
+	for _, a := range all {
+		old, had := r.before[a.key()]
+		t, known := r.tried[a.pair]
+		switch {
+		case !known || t.Err != nil:
+			if had {
+				now[a.key()] = old
+			}
+			if known {
+				p.merges = append(p.merges, api.ConflictMerge{Agents: a.agents, Branches: a.branches, Paths: []string{}, Since: p.time, Error: api.Shorten(t.Err.Error(), 300)})
+			}
+			continue
+		case len(t.Paths) == 0:
+			continue
+		}
+		m := api.ConflictMerge{Agents: a.agents, Branches: a.branches, Paths: t.Paths, Total: t.Total, Since: p.time}
+		if had {
+			m.Since = old.Since
+		}
+		if !had || slices.ContainsFunc(m.Paths, func(path string) bool { return !slices.Contains(old.Paths, path) }) {
+			r.publish(api.EventConflictFound, m, fmt.Sprintf("%s conflict in %d files: %s", strings.Join(m.Branches, " and "), m.Total, named(m)))
+		}
+		now[a.key()] = m
+		p.merges = append(p.merges, m)
+	}
+	var gone []string
+	for key := range r.before {
+		if _, still := now[key]; !still {
+			gone = append(gone, key)
+		}
+	}
+	slices.Sort(gone)
+	for _, key := range gone {
+		m := r.before[key]
+		r.publish(api.EventConflictGone, m, strings.Join(m.Branches, " and ")+" no longer conflict")
+	}
+	r.before = now
+}
+
+func (r *Radar) publish(kind string, m api.ConflictMerge, message string) {
+	r.Publish(api.Event{Type: kind, Agent: m.Agents[0], Message: message,
+		Data: map[string]any{"workspace": r.Workspace, "agents": m.Agents, "branches": m.Branches, "paths": m.Paths, "total": m.Total}})
+}
+
+// named writes a few paths, quoted: they can have any bytes.
+func named(m api.ConflictMerge) string {
+	var b strings.Builder
+	for i, path := range m.Paths[:min(len(m.Paths), 3)] {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%q", api.Shorten(path, 120))
+	}
+	if more := m.Total - 3; more > 0 {
+		fmt.Fprintf(&b, ", and %d more", more)
+	}
+	return b.String()
+}

@@ -1,0 +1,102 @@
+package radar
+
+import (
+	"context"
+	"time"
+
+	"polis/daemon/api"
+	"polis/daemon/refwatch"
+)
+
+// work looks whenever there is a reason to, and rests in between.
+func (r *Radar) work(ctx context.Context) {
+	defer close(r.done)
+	watch, err := refwatch.Open(r.Git.Bare().Dir)
+	var moved <-chan struct{}
+	if err != nil {
+		r.Log.Warn("branches are looked at every few seconds instead of watched", "op", "radar", "workspace", r.Workspace, "err", err)
+	} else {
+		moved = watch.Moved()
+		defer func() {
+			if err := watch.Close(); err != nil {
+				r.Log.Warn("stop watching branches", "op", "radar", "err", err)
+			}
+		}()
+	}
+	blind := func() bool { return watch == nil || watch.Blind() }
+	failed := false
+	for {
+		var later <-chan time.Time // nil: without an event nothing is done
+		switch {
+		case failed:
+			later = time.After(again)
+		case blind() && r.any():
+			later = time.After(blindLook)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.wake:
+		case <-moved:
+		case <-later:
+		}
+		if !sleep(ctx, settle) {
+			return
+		}
+		select {
+		case r.Turn <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		began := time.Now()
+		failed = !r.once(ctx)
+		<-r.Turn
+		if !sleep(ctx, min(rest*time.Since(began), maxRest)) {
+			return
+		}
+	}
+}
+
+func (r *Radar) any() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.agents) > 0
+}
+
+// once looks and publishes what it saw; false if it did not see everything.
+func (r *Radar) once(ctx context.Context) bool {
+	r.mu.Lock()
+	over, agents, trees := r.next, r.agents, r.trees
+	r.next, r.trees = make(chan struct{}), false
+	old := r.last
+	r.mu.Unlock()
+	defer close(over)
+
+	lctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	p, err := r.look(lctx, agents, trees)
+	if err != nil {
+		if ctx.Err() != nil {
+			return true // the daemon stops
+		}
+		r.Log.Warn("look for conflicts", "op", "radar", "workspace", r.Workspace, "err", err)
+		stale := *old
+		stale.errs = []string{api.Shorten(err.Error(), 500)}
+		p = &stale
+	}
+	r.mu.Lock()
+	r.last = p
+	r.mu.Unlock()
+	return err == nil && !p.partial
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
