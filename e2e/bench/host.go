@@ -177,11 +177,12 @@ func filesystem(dir string) string {
 	return fmt.Sprintf("file system %#x", st.Type)
 }
 
-// load says how quiet the machine was before.
+// load says how quiet the machine is: of the last one and five minutes, this
+// program's own included.
 func load() string {
 	b, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
-		return "load unknown"
+		return "unknown"
 	}
-	return "load average at the start " + strings.Join(strings.Fields(string(b))[:2], " ")
+	return strings.Join(strings.Fields(string(b))[:2], " ")
 }

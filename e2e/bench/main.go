@@ -119,7 +119,7 @@ func measure(ctx context.Context, o options, s size, jobs []job, watch, progress
 	if err := b.open(ctx, o.dir); err != nil {
 		return err
 	}
-	report := table.Report{Machine: machine(o.dir), Load: load(), Corpus: b.describe(), Subject: "polis"}
+	report := table.Report{Machine: machine(o.dir), Load: "load average at the start " + load(), Corpus: b.describe(), Subject: "polis"}
 	for _, c := range b.columns {
 		report.Columns = append(report.Columns, c.name)
 	}
@@ -138,6 +138,7 @@ func measure(ctx context.Context, o options, s size, jobs []job, watch, progress
 	if err := b.verify(ctx); err != nil {
 		return err
 	}
+	report.Load += ", at the end " + load()
 	return write(o, report, out)
 }
 
