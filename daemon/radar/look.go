@@ -94,21 +94,29 @@ func (r *Radar) look(ctx context.Context, agents []Agent, trees bool) (*picture,
 			continue
 		}
 		spans[a.Name] = b.span
-		d, err := r.tree(ctx, r.dirty[a.Name], a.Name, tip, trees)
+		p.branches = append(p.branches, b)
+	}
+	r.spans = spans
+	// Conflicts are told before worktrees are read, which takes longer.
+	if err := r.try(ctx, p); err != nil {
+		return nil, err
+	}
+	for i := range p.branches {
+		b := &p.branches[i]
+		d, err := r.tree(ctx, r.dirty[b.Name], b.Name, b.tip, trees)
 		if err != nil {
 			p.fail(ctx, "%w", err)
 		}
-		dirt[a.Name] = d
+		dirt[b.Name] = d
 		b.uncommitted, b.truncated = d.paths, d.more || b.more
-		p.branches = append(p.branches, b)
 	}
-	r.spans, r.dirty = spans, dirt
+	r.dirty = dirt
 	for _, who := range p.changes() {
 		if len(who) > 1 {
 			p.shared++
 		}
 	}
-	return p, r.try(ctx, p)
+	return p, nil
 }
 
 // fail notes what could not be found out.

@@ -182,6 +182,22 @@ func TestWhatCannotBeTriedIsSaidAndDoesNotStopTheRest(t *testing.T) {
 	require.Empty(t, s.commands())
 }
 
+func TestAnEndThatWasNotSeenIsNotTold(t *testing.T) {
+	var told []string
+	m := api.ConflictMerge{Agents: []string{"alice", "bob"}, Branches: []string{"a", "b"}, Paths: []string{"f"}, Total: 1}
+	key := attempt{agents: m.Agents}.key()
+	r := &Radar{before: map[string]api.ConflictMerge{key: m}, Publish: func(e api.Event) { told = append(told, e.Type) }}
+	for _, all := range [][]attempt{nil, {{agents: m.Agents}}} {
+		p := &picture{partial: true}
+		r.tell(p, all)
+		require.Empty(t, told)
+		require.Equal(t, []api.ConflictMerge{m}, p.merges)
+	}
+	r.tell(&picture{}, nil)
+	require.Equal(t, []string{api.EventConflictGone}, told)
+	require.Empty(t, r.before)
+}
+
 func TestWhatACrashLeftIsRemoved(t *testing.T) {
 	s := newSite(t, two("one\n"))
 	require.NoError(t, os.MkdirAll(filepath.Join(s.radar.Scratch, "objects-1", "aa"), 0o755))

@@ -99,7 +99,10 @@ func (r *Radar) tell(p *picture, all []attempt) {
 			if had {
 				now[a.key()] = old
 			}
-			if known {
+			switch {
+			case !known && had:
+				p.merges = append(p.merges, old)
+			case known:
 				p.merges = append(p.merges, api.ConflictMerge{Agents: a.agents, Branches: a.branches, Paths: []string{}, Since: p.time, Error: api.Shorten(t.Err.Error(), 300)})
 			}
 			continue
@@ -125,6 +128,11 @@ func (r *Radar) tell(p *picture, all []attempt) {
 	slices.Sort(gone)
 	for _, key := range gone {
 		m := r.before[key]
+		if p.partial { // what was not seen may still be there
+			now[key] = m
+			p.merges = append(p.merges, m)
+			continue
+		}
 		r.publish(api.EventConflictGone, m, strings.Join(m.Branches, " and ")+" no longer conflict")
 	}
 	r.before = now
