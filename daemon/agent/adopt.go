@@ -72,6 +72,9 @@ func (m *Manager) adopt(ctx context.Context, a *Agent) error {
 		m.setStatus(a, api.StatusError, err.Error()+"; polisctl agents start "+a.Name()+" replaces it and ends what runs in it")
 		return nil
 	}
+	if sp, ok := m.Shims.Spec(a.Name()); ok && st.Address == "" {
+		st.Address = sp.Address // the first shims did not tell
+	}
 	for _, p := range st.Ports {
 		if err := m.Ports.Adopt(a.Name(), p.Internal, p.External); err != nil {
 			m.Log.Error("adopt port map", "agent", a.Name(), "port", p.Internal, "err", err)

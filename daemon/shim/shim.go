@@ -219,7 +219,7 @@ func (s *Shim) unwind(ctx context.Context) error {
 func (s *Shim) status() wire.Status {
 	st := wire.Status{Version: wire.Version, MinVersion: wire.MinVersion, Agent: s.Spec.Agent, Generation: s.Spec.Generation, PID: os.Getpid(),
 		InitPID: s.box.InitPid(), StartedAt: s.started, Counters: s.views.counters(), Sessions: int(s.sessions.Load()),
-		Ports: s.ports.list(), LastEvent: s.events.Last(), Passthrough: s.views.tree.Passthrough(), OwnedRefs: s.views.owned()}
+		Ports: s.ports.list(), Address: s.Spec.Address, LastEvent: s.events.Last(), Passthrough: s.views.tree.Passthrough(), OwnedRefs: s.views.owned()}
 	if stats, err := s.box.Stats(); err == nil {
 		st.Memory, st.Processes = int64(stats.MemoryBytes), int(stats.Pids)
 	}
