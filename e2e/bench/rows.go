@@ -24,7 +24,7 @@ type size struct {
 
 var (
 	full = size{history: 40, changed: 3000, agents: 10, create: 10000, opens: 200, passes: 20,
-		bytes: 1 << 30, random: 50000, memory: []string{"6144", "1024"}}
+		bytes: 1 << 30, random: 50000, memory: []string{"6144", "2048"}}
 	small = size{only: []string{"bytes", "encoding", "fmt", "os", "strings"}, history: 6, changed: 200, agents: 3, create: 500,
 		opens: 50, passes: 4, bytes: 64 << 20, random: 5000, memory: []string{"1024", "512"}}
 )
