@@ -77,7 +77,7 @@ func (fs *FS) openBacking(h *handle, in *fuse.OpenIn, out *fuse.OpenOut) syscall
 	if trunc { // only now is it certain that this is the file that was meant
 		e = errnoOf(unix.Ftruncate(fd, 0))
 		if e == 0 && in.Mode&fuse.OPEN_KILL_SUIDGID != 0 {
-			e = killPriv(fd, in.Gid)
+			e = killPriv(fd, &in.InHeader)
 		}
 		if e == 0 {
 			st, e = statAt(fd, "")
@@ -176,7 +176,7 @@ func (fs *FS) Write(_ request, in *fuse.WriteIn, data []byte) (uint32, fuse.Stat
 		return 0, status(errnoOf(err))
 	}
 	if in.WriteFlags&fuse.WRITE_KILL_SUIDGID != 0 {
-		if e := killPriv(h.fd, in.Gid); e != 0 {
+		if e := killPriv(h.fd, &in.InHeader); e != 0 {
 			return 0, status(e)
 		}
 	}
@@ -224,7 +224,7 @@ func (fs *FS) Fallocate(cancel request, in *fuse.FallocateIn) fuse.Status {
 		do: func() syscall.Errno {
 			e := errnoOf(unix.Fallocate(h.fd, in.Mode, int64(in.Offset), int64(in.Length)))
 			if e == 0 && in.Uid != 0 {
-				e = killPriv(h.fd, in.Gid)
+				e = killPriv(h.fd, &in.InHeader)
 			}
 			return e
 		},
@@ -249,7 +249,7 @@ func (fs *FS) CopyFileRange(cancel request, in *fuse.CopyFileRangeIn) (uint32, f
 			copied, err = unix.CopyFileRange(src.fd, &from, dst.fd, &to, length, int(in.Flags))
 			e := errnoOf(err)
 			if e == 0 && in.Uid != 0 {
-				e = killPriv(dst.fd, in.Gid)
+				e = killPriv(dst.fd, &in.InHeader)
 			}
 			return e
 		},

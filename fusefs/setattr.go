@@ -38,7 +38,11 @@ func (fs *FS) setAttr(n *node, in *fuse.SetAttrIn) syscall.Errno {
 			return e
 		}
 	}
-	if in.Valid&^(fuse.FATTR_SIZE|fuse.FATTR_FH|fuse.FATTR_LOCKOWNER|fuse.FATTR_KILL_SUIDGID) == 0 {
+	const (
+		times  = fuse.FATTR_ATIME | fuse.FATTR_MTIME | fuse.FATTR_ATIME_NOW | fuse.FATTR_MTIME_NOW
+		others = fuse.FATTR_MODE | fuse.FATTR_UID | fuse.FATTR_GID | times
+	)
+	if in.Valid&fuse.FATTR_SIZE != 0 && in.Valid&others == 0 {
 		return 0
 	}
 	fd, _, e := fs.open(n, unix.O_PATH)
@@ -46,6 +50,9 @@ func (fs *FS) setAttr(n *node, in *fuse.SetAttrIn) syscall.Errno {
 		return e
 	}
 	defer closeFD(fd)
+	if in.Valid&others == 0 {
+		return touch(fd, &in.InHeader, n.io.writing())
+	}
 	uid, byUID := in.GetUID()
 	gid, byGID := in.GetGID()
 	if byUID || byGID {
@@ -56,7 +63,7 @@ func (fs *FS) setAttr(n *node, in *fuse.SetAttrIn) syscall.Errno {
 		if byGID {
 			g = int(gid)
 		}
-		if e := errnoOf(unix.Fchownat(fd, "", u, g, unix.AT_EMPTY_PATH)); e != 0 {
+		if e := chownFD(fd, u, g, &in.InHeader); e != 0 {
 			return e
 		}
 	}
@@ -65,7 +72,7 @@ func (fs *FS) setAttr(n *node, in *fuse.SetAttrIn) syscall.Errno {
 			return e
 		}
 	}
-	if in.Valid&(fuse.FATTR_ATIME|fuse.FATTR_MTIME|fuse.FATTR_ATIME_NOW|fuse.FATTR_MTIME_NOW) != 0 {
+	if in.Valid&times != 0 {
 		ts := []unix.Timespec{
 			timespec(in.Valid, fuse.FATTR_ATIME, fuse.FATTR_ATIME_NOW, in.Atime, in.Atimensec),
 			timespec(in.Valid, fuse.FATTR_MTIME, fuse.FATTR_MTIME_NOW, in.Mtime, in.Mtimensec),
@@ -106,7 +113,7 @@ func (fs *FS) truncate(n *node, in *fuse.SetAttrIn, size int64) syscall.Errno {
 		return e
 	}
 	if in.Valid&fuse.FATTR_KILL_SUIDGID != 0 {
-		return killPriv(fd, in.InHeader.Gid)
+		return killPriv(fd, &in.InHeader)
 	}
 	return 0
 }
@@ -126,26 +133,6 @@ func chmodFD(fd int, mode uint32) syscall.Errno {
 		err = unix.Chmod(procFD(fd), mode)
 	}
 	return errnoOf(err)
-}
-
-// killPriv takes the set-id bits away after a change by an unprivileged
-// caller of group gid. The server is privileged, so the backing file system
-// does not. Set-group-ID without group execution goes too unless the caller is
-// in the group; of his groups only the first is known here.
-func killPriv(fd int, gid uint32) syscall.Errno {
-	st, e := statAt(fd, "")
-	if e != 0 {
-		return e
-	}
-	mode := uint32(st.Mode) & 0o7777
-	kept := mode &^ unix.S_ISUID
-	if mode&unix.S_IXGRP != 0 || st.Gid != gid {
-		kept &^= unix.S_ISGID
-	}
-	if kept == mode {
-		return 0
-	}
-	return chmodFD(fd, kept)
 }
 
 // own gives a new object to its creator with exactly the mode asked for: the
