@@ -104,6 +104,41 @@ func (fs *FS) fillAttr(n *node, out *fuse.AttrOut) syscall.Errno {
 	return 0
 }
 
+// Statx is GETATTR with the time of birth. The kernel asks for it once per inode
+// it knows, and only for programs that want that time.
+func (fs *FS) Statx(_ request, in *fuse.StatxIn, out *fuse.StatxOut) fuse.Status {
+	n := fs.tree.get(in.NodeId)
+	if n == nil {
+		return status(syscall.ESTALE)
+	}
+	fs.ns.RLock()
+	defer fs.ns.RUnlock()
+	st, e := fs.stat(n)
+	if e != 0 {
+		dead := fs.tree.deadAttr(n)
+		if dead == nil {
+			return status(e)
+		}
+		st = unix.Statx_t{ // without a time of birth
+			Mask: unix.STATX_BASIC_STATS, Mode: uint16(dead.Mode), Nlink: dead.Nlink, Uid: dead.Uid, Gid: dead.Gid,
+			Ino: dead.Ino, Size: dead.Size, Blocks: dead.Blocks, Blksize: dead.Blksize,
+			Atime: unix.StatxTimestamp{Sec: int64(dead.Atime), Nsec: dead.Atimensec},
+			Mtime: unix.StatxTimestamp{Sec: int64(dead.Mtime), Nsec: dead.Mtimensec},
+			Ctime: unix.StatxTimestamp{Sec: int64(dead.Ctime), Nsec: dead.Ctimensec},
+		}
+		out.FromStatx(&st)
+		return fuse.OK
+	}
+	out.FromStatx(&st)
+	var a fuse.Attr
+	fs.attr(&st, &a)
+	out.Ino = a.Ino
+	if !n.io.writing() {
+		out.SetTimeout(fs.timeout)
+	}
+	return fuse.OK
+}
+
 // Readlink returns the text of a symbolic link; the kernel resolves it where
 // the caller lives.
 func (fs *FS) Readlink(cancel request, h *fuse.InHeader, dest []byte) (size int, st fuse.Status) {

@@ -28,9 +28,6 @@ func (fs *FS) StatFs(_ request, _ *fuse.InHeader, out *fuse.StatfsOut) fuse.Stat
 // (default_permissions).
 func (fs *FS) Access(request, *fuse.AccessIn) fuse.Status { return fuse.ENOSYS }
 
-// Statx is not implemented; the kernel falls back to GETATTR.
-func (fs *FS) Statx(request, *fuse.StatxIn, *fuse.StatxOut) fuse.Status { return fuse.ENOSYS }
-
 // Ioctl is refused: flags and attributes set with it would bypass the guard.
 func (fs *FS) Ioctl(_ request, in *fuse.IoctlIn, _ []byte, _ *fuse.IoctlOut, _ []byte) fuse.Status {
 	fs.guard.Count(OpIoctl, true, syscall.ENOTTY, 0)
