@@ -45,6 +45,12 @@ func as(t testing.TB, uid, gid uint32, verb string, args ...string) error {
 
 func help(verb string, args []string) error {
 	switch verb {
+	case "worker":
+		return work(args)
+	case "soak":
+		return soak(args)
+	case "roam":
+		return roam(args)
 	case "append":
 		if os.Getenv("FUSEFS_CATCH") != "" { // so that they interrupt
 			signal.Notify(make(chan os.Signal, 9), syscall.SIGURG, syscall.SIGWINCH, syscall.SIGCHLD, syscall.SIGUSR1)
