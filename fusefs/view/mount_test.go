@@ -67,6 +67,11 @@ func (a *agent) fails(script, with string) {
 
 func mounted(t *testing.T, b *book, name string, rules policy.Rules, files map[string]string) *agent {
 	t.Helper()
+	return mountedWith(t, b, name, rules, files, func(*Config) {})
+}
+
+func mountedWith(t *testing.T, b *book, name string, rules policy.Rules, files map[string]string, change func(*Config)) *agent {
+	t.Helper()
 	top, err := os.MkdirTemp("", "polis-view-")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(top)) })
@@ -96,6 +101,7 @@ func mounted(t *testing.T, b *book, name string, rules policy.Rules, files map[s
 		c.Ignore, c.RootFD = ig.Exempt, int(root.Fd())
 		c.OnDenial = nil // several requests at once; Stats tells enough
 		c.Log = slog.New(slog.DiscardHandler)
+		change(c)
 	})
 	t.Cleanup(func() { require.NoError(t, a.Close()) })
 	fs, err := fusefs.New(fusefs.Config{Roots: []int{int(root.Fd())}, Guard: a.Guard, Mountpoint: mnt, FsName: "polis-test", Log: slog.New(slog.DiscardHandler)})
