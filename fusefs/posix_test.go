@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/hanwen/go-fuse/v2/posixtest"
 	"github.com/stretchr/testify/require"
@@ -86,7 +87,9 @@ func TestPosixLargeXattrs(t *testing.T) {
 	needFUSE(t)
 	back := t.TempDir()
 	require.NoError(t, unix.Mount("polis-test", back, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, ""))
-	t.Cleanup(func() { require.NoError(t, unix.Unmount(back, 0)) })
+	t.Cleanup(func() { // the kernel lets the files go a moment after the view
+		require.Eventually(t, func() bool { return unix.Unmount(back, 0) == nil }, 10*time.Second, time.Millisecond)
+	})
 	root, err := unix.Open(back, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	require.NoError(t, err)
 	v := mountView(t, func(c *Config) { c.Roots = []int{root} })
