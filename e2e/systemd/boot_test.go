@@ -54,6 +54,10 @@ func TestUnderSystemd(t *testing.T) {
 		out, err := exec.CommandContext(t.Context(), "cp", "-r", from, to).CombinedOutput()
 		require.NoError(t, err, string(out))
 	}
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, "busy"), "../busy")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, string(out))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "run"), []byte("#!/bin/sh\nexec ./guest.test -test.v -test.run '^TestUnderSystemd$' -test.timeout 8m\n"), 0o755))
 	cmd := exec.CommandContext(t.Context(), "./boot", dir)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr

@@ -88,6 +88,7 @@ func guest(t *testing.T) {
 		{"agents are units", agents},
 		{"restart touches no agent", restart},
 		{"a killed polisd comes back and touches no agent", killed},
+		{"an upgrade under load touches no agent", upgrade},
 		{"reload reads the configuration", reload},
 		{"a hung polisd is noticed", watchdog},
 		{"out of memory ends a process, not the agent's unit", outOfMemory},
@@ -250,6 +251,11 @@ func outOfMemory(t *testing.T) {
 
 func killedShim(t *testing.T) {
 	must(t, "polisctl agents add dave --workspace ws --base custom")
+	must(t, "polisctl agents exec dave -- sh -c 'setsid sh -c \"while :; do cat a.txt; echo x >> x.txt; done\" >/dev/null 2>&1 </dev/null &'")
+	group := "/sys/fs/cgroup/*/polis.slice/polis-agent@dave.service/sandbox/cgroup.procs"
+	processes := strings.Fields(must(t, "cat "+group+" /sys/fs/cgroup/polis.slice/polis-agent@dave.service/sandbox/cgroup.procs 2>/dev/null || true"))
+	require.NotEmpty(t, processes)
+	work := startWork(t)
 	require.NoError(t, syscall.Kill(pid(t, "polis-agent@dave"), syscall.SIGKILL))
 	eventually(t, "the agent is seen to be dead", func() bool {
 		var list struct {
@@ -264,6 +270,14 @@ func killedShim(t *testing.T) {
 		return false
 	})
 	require.NotContains(t, readFile(t, "/proc/self/mounts"), "worktrees/dave")
+	require.Contains(t, must(t, "polisctl --json agents list"), "its shim died")
+	for _, p := range processes {
+		require.NoDirExists(t, "/proc/"+p)
+	}
+	require.Empty(t, glob(group))
+	require.Empty(t, glob("/run/polis/netns/dave"))
+	require.Empty(t, glob("/run/polis/agents/dave"))
+	work.finish(t)
 	must(t, "polisctl agents start dave && polisctl agents exec dave -- cat a.txt && polisctl agents remove dave --force")
 }
 
