@@ -67,7 +67,7 @@ func (d *Daemon) Open(ctx context.Context) (err error) {
 	if err := d.prepareDirs(); err != nil {
 		return err
 	}
-	if d.lock, err = holdLock(d.run.PidLock()); err != nil {
+	if d.lock, err = holdLock(ctx, d.run.PidLock()); err != nil {
 		return err
 	}
 	defer func() {

@@ -35,19 +35,6 @@ func (d *Daemon) prepareDirs() error {
 	return nil
 }
 
-// holdLock makes sure that one run directory has one daemon.
-func holdLock(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("take the run directory: %w", err)
-	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return nil, errors.Join(api.Errorf(api.CodeUnavailable, "another polisd uses %s: %w", filepath.Dir(path), err).
-			WithHint("stop it, or give this one another run_dir"), f.Close())
-	}
-	return f, nil
-}
-
 // listenAdmin makes the admin socket for root and the group.
 func listenAdmin(path string, gid int) (net.Listener, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -166,7 +153,7 @@ func (d *Daemon) Cleanup(ctx context.Context) error {
 	if _, err := os.Stat(d.Config.RunDir); errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	lock, err := holdLock(d.run.PidLock())
+	lock, err := holdLock(ctx, d.run.PidLock())
 	if err != nil {
 		return nil //nolint:nilerr // a living daemon looks after everything itself
 	}
