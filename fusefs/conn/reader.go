@@ -36,6 +36,7 @@ type reader struct {
 	call Call
 	warm int // requests until the memory of a big one is given back; 0 = given back
 
+	q        query
 	rename   fuse.RenameIn
 	setxattr fuse.SetXAttrIn
 	entries  fuse.DirEntryList
@@ -133,8 +134,8 @@ func (r *reader) cool() {
 
 // handle answers one request.
 func (r *reader) handle(n int) {
-	var q query
-	st := decode(r.in[:n], &q)
+	q := &r.q
+	st := decode(r.in[:n], q)
 	last := false
 	if r.c.waiting.Add(-1) == 0 && (q.op == nil || !q.op.quick) {
 		last = !r.c.another()
@@ -152,9 +153,9 @@ func (r *reader) handle(n int) {
 		st = fuse.EAGAIN
 		r.c.once(&r.c.crowded, "too many calls wait; further ones are refused with EAGAIN", q.op.name)
 	case st == fuse.OK && q.header.NodeId == probeNode:
-		size, st = answerProbe(r, &q)
+		size, st = answerProbe(r, q)
 	case st == fuse.OK:
-		size, st = r.call1(&q)
+		size, st = r.call1(q)
 	case q.op != nil:
 		r.c.once(&r.c.garbled, "request refused: its form is not the protocol's", q.op.name)
 	}
