@@ -53,7 +53,7 @@ func newReader(c *Conn) (*reader, error) {
 		return nil, os.NewSyscallError("mmap", err)
 	}
 	// A huge page would be two megabytes for a look-up.
-	if err := unix.Madvise(mem, unix.MADV_NOHUGEPAGE); err != nil && err != unix.EINVAL {
+	if err := unix.Madvise(mem, unix.MADV_NOHUGEPAGE); err != nil && !errors.Is(err, unix.EINVAL) {
 		return nil, os.NewSyscallError("madvise", errAnd(err, unix.Munmap(mem)))
 	}
 	return &reader{c: c, mem: mem,
