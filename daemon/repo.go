@@ -219,7 +219,7 @@ func (worktrees) takeAway(ctx context.Context, w *workspace, a *agent.Agent) err
 // removePrivate removes home, scratch and private git directory; the log
 // stays for people to read.
 func (worktrees) removePrivate(a *agent.Agent) error {
-	for _, dir := range []string{a.WS.Root.Private(a.Name()), a.WS.Root.Home(a.Name()), a.WS.Root.Scratch(a.Name())} {
+	for _, dir := range []string{a.WS.Root.Private(a.Name()), a.WS.Root.Home(a.Name()), a.WS.Root.Scratch(a.Name()), a.WS.Root.Overlay(a.Name())} {
 		root, err := os.OpenRoot(filepath.Dir(dir))
 		if os.IsNotExist(err) {
 			continue

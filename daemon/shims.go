@@ -203,6 +203,10 @@ func (s *shims) spec(a *agent.Agent, dir string) wire.Spec {
 	}
 	if ws.Git {
 		spec.BareRepo, spec.PrivateGit = ws.Root.Bare(), ws.Root.Private(k.Name)
+		spec.Shared = &wire.Shared{Paths: c.Shared.Paths, Dir: ws.Root.Overlay(k.Name)}
+		if c.Shared.Pnpm {
+			spec.Shared.Store = ws.Root.Store()
+		}
 	} else {
 		spec.Tree = ws.Project
 	}

@@ -15,6 +15,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/shim/wire"
+	"polis/fusefs/policy/glob"
 )
 
 // DefaultFile is where the configuration is unless --config says otherwise.
@@ -39,6 +40,7 @@ type Config struct {
 	Locks     Locks           `toml:"locks"`
 	Limits    Limits          `toml:"limits"`
 	Sandbox   Sandbox         `toml:"sandbox"`
+	Shared    Shared          `toml:"shared"`
 	Roles     map[string]Role `toml:"roles"`
 }
 
@@ -79,6 +81,14 @@ type Sandbox struct {
 	ExtraMounts []wire.Mount `toml:"extra_mounts"`
 }
 
+// Shared is the [shared] table: what agents have in common.
+type Shared struct {
+	// Paths are globs of ignored files of the project that agents see.
+	Paths []string `toml:"paths"`
+	// Pnpm says that packages are installed with pnpm, and their files kept once.
+	Pnpm bool `toml:"pnpm"`
+}
+
 // Role is a named policy: [roles.NAME].
 type Role struct {
 	api.Policy
@@ -96,6 +106,7 @@ func Default() Config {
 		Limits: Limits{MemoryMB: 512, Pids: 512, CPUWeight: 100,
 			StopGrace: wire.Duration(5 * time.Second), LogMB: 16},
 		Sandbox: Sandbox{User: "polis"},
+		Shared:  Shared{Paths: []string{"node_modules", ".env", ".env.*"}, Pnpm: true},
 	}
 }
 
@@ -204,6 +215,11 @@ func (c *Config) check() error {
 	}
 	if c.Limits.LogMB < 1 || c.Limits.LogMB > 1024 {
 		return bad("limits.log_mb", c.Limits.LogMB, "must be from 1 to 1024")
+	}
+	for i, p := range c.Shared.Paths {
+		if _, err := glob.Compile(p); err != nil {
+			return bad(fmt.Sprintf("shared.paths[%d]", i), p, "must be a pattern as in gitignore(5): "+err.Error())
+		}
 	}
 	for i, m := range c.Sandbox.ExtraMounts {
 		if !filepath.IsAbs(m.Source) || !filepath.IsAbs(m.Dest) {

@@ -33,6 +33,7 @@ func TestParseRefusesWhatItDoesNotUnderstand(t *testing.T) {
 		"memory too small":      {"[limits]\nmemory_mb = 1", "limits.memory_mb"},
 		"memory not a number":   {"[limits]\nmemory_mb = \"much\"", "memory_mb"},
 		"mount source relative": {"[[sandbox.extra_mounts]]\nsource = \"x\"\ndest = \"/x\"", "extra_mounts[0]"},
+		"shared path":           {"[shared]\npaths = [\"a\", \"\"]", "shared.paths[1]"},
 		"not toml":              {"run_dir", "expected"},
 		"log level":             {`log_level = "loud"`, "log_level"},
 	} {

@@ -30,6 +30,12 @@ func (w Workspace) Home(agent string) string { return filepath.Join(w.Dir(), "ho
 // Scratch is the directory the sandbox sees as /var/tmp.
 func (w Workspace) Scratch(agent string) string { return filepath.Join(w.Dir(), "scratch", agent) }
 
+// Overlay keeps what an agent changed of the files it shares with others.
+func (w Workspace) Overlay(agent string) string { return filepath.Join(w.Dir(), "overlays", agent) }
+
+// Store is the content of the packages that agents installed.
+func (w Workspace) Store() string { return filepath.Join(w.Dir(), "store") }
+
 // Logs holds an agent's output and task log.
 func (w Workspace) Logs(agent string) string { return filepath.Join(w.Dir(), "logs", agent) }
 

@@ -2,13 +2,18 @@ package shim
 
 // env is the environment of a process in the sandbox; more wins.
 func (s *Shim) env(more []string, tty bool) []string {
+	path := ""
+	if storeName(s.Spec) != "" {
+		path = binDir + ":"
+	}
 	env := []string{
-		"PATH=" + s.Spec.Home + "/.local/bin:/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		"PATH=" + path + s.Spec.Home + "/.local/bin:/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 		"HOME=" + s.Spec.Home, "USER=" + s.Spec.User, "LOGNAME=" + s.Spec.User, "LANG=C.UTF-8", "SHELL=/bin/bash",
 	}
 	if s.Spec.Policy.Temp {
 		env = append(env, "TMPDIR=/var/tmp")
 	}
+	env = append(env, s.storeEnv()...)
 	if tty {
 		env = append(env, "TERM=xterm-256color")
 	}

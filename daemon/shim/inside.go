@@ -52,6 +52,9 @@ func (s *Shim) openInside() error {
 			return err
 		}
 	}
+	if err := s.openBin(); err != nil {
+		return err
+	}
 	sock := filepath.Join(dir, "api.sock")
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: sock, Net: "unix"})
 	if err != nil {

@@ -134,7 +134,7 @@ func (s *Shim) openTree(ctx context.Context, v *views, root *os.File) error {
 	}
 	s.onClose("ignore rules", func(context.Context) error { return ig.Close() })
 	v.guard, err = view.New(view.Config{
-		Agent: sp.Agent, Locker: locker{v.locks}, Ignore: ig.Exempt, Exempt: sp.LocksExempt, GitFile: sp.Git, RootFD: int(root.Fd()),
+		Agent: sp.Agent, Locker: locker{v.locks}, Ignore: leaseless(sp, ig), Exempt: sp.LocksExempt, GitFile: sp.Git, RootFD: int(root.Fd()), Store: storeName(sp), Below: sp.Shared != nil,
 		Now: time.Now, Log: s.Log, OnDenial: s.denied, LeaseInfo: v.leaseInfo,
 	}, set)
 	if err != nil {
@@ -142,6 +142,9 @@ func (s *Shim) openTree(ctx context.Context, v *views, root *os.File) error {
 	}
 	s.onClose("guard", func(context.Context) error { return v.guard.Close() })
 	cfg := fusefs.Config{Roots: []int{int(root.Fd())}, Guard: v.guard, Mountpoint: sp.Mountpoint, FsName: fsName(sp), Log: s.Log}
+	if err := s.openShared(&cfg, ig); err != nil {
+		return fmt.Errorf("shared files: %w", err)
+	}
 	if !sp.Git {
 		cfg.Timeout = -1 // the user and the other agents change the same files
 	}

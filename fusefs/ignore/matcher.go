@@ -98,6 +98,13 @@ func (m *Matcher) Exempt(path string, dir bool) bool {
 	return a.exempt
 }
 
+// Untracked says that git tracks nothing at the path. What is not known counts
+// as tracked.
+func (m *Matcher) Untracked(path string) bool {
+	t := m.tracked()
+	return t != nil && !t.has(path)
+}
+
 func (m *Matcher) exempt(path string, dir bool) bool {
 	if !m.Ignored(path, dir) {
 		return false

@@ -28,7 +28,9 @@ func (g *Guard) policy(ctx context.Context, c fusefs.Caller, op fusefs.Op, targe
 		if g.isGitFile(t.Path) {
 			return g.refuse(c, op, true, Denial{Path: t.Path, Code: CodeUndeclaredWrite, Rule: "the worktree's .git"}, syscall.EACCES)
 		}
-		v.add(op, t)
+		if !g.inStore(t.Path) {
+			v.add(op, t)
+		}
 	}
 	if v.bad == nil {
 		if err := g.trees(ctx, op, targets, &v); err != nil {
@@ -143,8 +145,8 @@ func (g *Guard) lease(ctx context.Context, c fusefs.Caller, op fusefs.Op, target
 
 // free says that an operation changes no content of the repository: making or
 // touching a directory, and a file that has no name yet.
-func (*Guard) free(op fusefs.Op, t fusefs.Target) bool {
-	if t.Path == "" || op == fusefs.OpTmpfile {
+func (g *Guard) free(op fusefs.Op, t fusefs.Target) bool {
+	if t.Path == "" || g.inStore(t.Path) || op == fusefs.OpTmpfile {
 		return true
 	}
 	if !t.Dir || t.Tree {

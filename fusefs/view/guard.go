@@ -78,15 +78,28 @@ func (g *Guard) SetPolicy(set *policy.Set) { g.set.Store(set) }
 // Policy returns the policy in force.
 func (g *Guard) Policy() *policy.Set { return g.set.Load() }
 
-// Route is part of fusefs.Guard: a worktree has one root.
-func (*Guard) Route(string) int { return 0 }
+// Route is part of fusefs.Guard: a worktree has one root, and the package store
+// another.
+func (g *Guard) Route(path string) int {
+	if g.inStore(path) {
+		return StoreRoot
+	}
+	return 0
+}
+
+// inStore says whether path is the package store's: the agent's own like its
+// scratch directory, so that neither rules nor leases are about it.
+func (g *Guard) inStore(path string) bool {
+	rest, ok := strings.CutPrefix(path, g.cfg.Store)
+	return ok && g.cfg.Store != "" && (rest == "" || rest[0] == '/')
+}
 
 // Publish is part of fusefs.Guard: a worktree's content is free.
 func (*Guard) Publish(context.Context, fusefs.Caller, string, string, int) syscall.Errno { return 0 }
 
 // Visible is part of fusefs.Guard.
 func (g *Guard) Visible(path string, dir bool) bool {
-	return path == "" || g.set.Load().DecideThrough(path, dir).Read != policy.Hide
+	return path == "" || g.inStore(path) || g.set.Load().DecideThrough(path, dir).Read != policy.Hide
 }
 
 // Xattr is part of fusefs.Guard.
@@ -110,7 +123,7 @@ func (g *Guard) Read(ctx context.Context, c fusefs.Caller, op fusefs.Op, path st
 	if !clean(path) {
 		return g.refuse(c, op, false, Denial{Path: path, Code: CodePathTraversal}, syscall.EACCES)
 	}
-	if path == "" || g.isGitFile(path) {
+	if path == "" || g.isGitFile(path) || g.inStore(path) {
 		return 0
 	}
 	dir := op == fusefs.OpReaddir

@@ -23,7 +23,7 @@ const maxTree = 100_000
 func (g *Guard) trees(ctx context.Context, op fusefs.Op, targets []fusefs.Target, v *verdicts) error {
 	proven := true
 	for _, t := range targets {
-		if t.Tree && !v.set.AllWritable(t.Path) {
+		if t.Tree && !g.inStore(t.Path) && !v.set.AllWritable(t.Path) {
 			proven = false
 		}
 	}
@@ -78,6 +78,9 @@ func (g *Guard) list(path string, left *int) ([]os.DirEntry, error) {
 		Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
 	})
+	if g.cfg.Below && errors.Is(err, unix.ENOENT) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("list %s: %w", path, err)
 	}

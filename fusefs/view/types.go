@@ -84,6 +84,12 @@ type Config struct {
 	// GitFile says that the root's .git ties the worktree to its repository:
 	// it can be read, and never be changed, moved or replaced.
 	GitFile bool
+	// Store is the name in the view's root of a package store, "" for none: what
+	// is in it lives in the root with the index StoreRoot.
+	Store string
+	// Below says that names may show that are not below RootFD. A directory of
+	// which RootFD has nothing never moves as a whole then.
+	Below bool
 	// RootFD is a descriptor of the tree below the view, for proving that
 	// everything in a directory may be moved; New duplicates it. Without one
 	// (0 or negative) only what the rules alone prove may be moved.
@@ -101,6 +107,9 @@ type Config struct {
 	Now       func() time.Time
 	Log       *slog.Logger
 }
+
+// StoreRoot is the index of the package store among fusefs.Config.Roots.
+const StoreRoot = 1
 
 // ErrConfig is what New returns for an incomplete Config.
 var ErrConfig = errors.New("view: invalid configuration")

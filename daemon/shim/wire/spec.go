@@ -40,6 +40,9 @@ type Spec struct {
 	Scratch string `json:"scratch,omitempty"`
 	LogDir  string `json:"log_dir"`
 
+	// Shared is what the view shows that is not the agent's; nil for nothing.
+	Shared *Shared `json:"shared,omitempty"`
+
 	Policy       api.Policy `json:"policy"`
 	LocksExempt  []string   `json:"locks_exempt,omitempty"`
 	Wait         Duration   `json:"wait"`
@@ -68,6 +71,16 @@ type Spec struct {
 	BaseType   string `json:"base_type,omitempty"`
 	Role       string `json:"role,omitempty"`
 	Generation uint64 `json:"generation"`
+}
+
+// Shared says what agents of a workspace have in common (package fusefs/shared).
+type Shared struct {
+	// Paths are globs of ignored files of the project that show in the view.
+	Paths []string `json:"paths"`
+	// Dir keeps what the agent changed of it.
+	Dir string `json:"dir"`
+	// Store is the content of installed packages; "" if it is not shared.
+	Store string `json:"store,omitempty"`
 }
 
 // PortSpec is a port map to set up.

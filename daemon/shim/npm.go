@@ -1,0 +1,41 @@
+package shim
+
+import (
+	_ "embed"
+	"os"
+	"path/filepath"
+
+	"polis/fusefs/shared"
+)
+
+// npmWrapper is what an agent runs as npm; see the file.
+//
+//go:embed bin/npm
+var npmWrapper string
+
+// binDir is where the sandbox has programs that come before the host's.
+const binDir = "/run/polis/bin"
+
+// openBin puts the programs of binDir in place.
+func (s *Shim) openBin() error {
+	if storeName(s.Spec) == "" {
+		return nil
+	}
+	dir := filepath.Join(s.boxDir(), "bin")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	name := filepath.Join(dir, "npm")
+	if err := os.WriteFile(name, []byte(npmWrapper), 0o755); err != nil {
+		return err
+	}
+	return os.Chmod(name, 0o755) // whatever the umask was
+}
+
+// storeEnv tells the programs of binDir where the package store is.
+func (s *Shim) storeEnv() []string {
+	if storeName(s.Spec) == "" {
+		return nil
+	}
+	return []string{"POLIS_STORE=" + filepath.Join(s.Spec.ProjectPath, shared.StoreName)}
+}

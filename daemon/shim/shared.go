@@ -1,0 +1,181 @@
+package shim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"polis/daemon/shim/wire"
+	"polis/fusefs"
+	"polis/fusefs/ignore"
+	"polis/fusefs/shared"
+	"polis/fusefs/view"
+)
+
+// openShared prepares what the view shows that is not the agent's: ignored files
+// of the project's checkout, and the content of packages that others installed
+// too. own says what git ignores in the agent's tree. Roots gets the directory
+// of the package store, if there is one.
+func (s *Shim) openShared(cfg *fusefs.Config, own *ignore.Matcher) error {
+	sp := s.Spec.Shared
+	if sp == nil {
+		return nil
+	}
+	for _, d := range []string{sp.Dir, filepath.Join(sp.Dir, "store")} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			return err
+		}
+	}
+	// What a killed shim was about to make private is still where it was.
+	stage := filepath.Join(sp.Dir, "stage")
+	if err := errors.Join(os.RemoveAll(stage), os.Mkdir(stage, 0o700)); err != nil {
+		return err
+	}
+	out := &fusefs.Shared{Lower: -1}
+	var err error
+	if out.Stage, err = s.keepDir(stage); err != nil {
+		return err
+	}
+	if sp.Store != "" {
+		private, err := s.keepDir(filepath.Join(sp.Dir, "store"))
+		if err != nil {
+			return err
+		}
+		store, err := shared.OpenStore(sp.Store)
+		if err != nil {
+			return err
+		}
+		s.onClose("package store", func(context.Context) error { return store.Close() })
+		cfg.Roots = append(cfg.Roots[:view.StoreRoot:view.StoreRoot], private)
+		out.Store, out.StoreRoot = store, view.StoreRoot
+	}
+	if err := s.openLower(out, own); err != nil {
+		return err
+	}
+	cfg.Shared = out
+	return nil
+}
+
+// openLower lets the project's ignored files show through.
+func (s *Shim) openLower(out *fusefs.Shared, own *ignore.Matcher) error {
+	sp := s.Spec
+	project, err := readOnlyTree(sp.ProjectPath)
+	if err != nil {
+		// The kernel is older than 5.12, or the project is not where it was.
+		s.Log.Warn("files of the project are not shared", "path", sp.ProjectPath, "err", err)
+		return nil
+	}
+	s.onClose("project", func(context.Context) error { return unix.Close(project) })
+	index, exclude, err := gitFiles(sp.ProjectPath)
+	if err != nil {
+		s.Log.Warn("files of the project are not shared", "path", sp.ProjectPath, "err", err)
+		return nil
+	}
+	theirs, err := ignore.New(ignore.Config{RootFD: project, IndexPath: index, ExcludePath: exclude})
+	if err != nil {
+		return err
+	}
+	s.onClose("ignore rules of the project", func(context.Context) error { return theirs.Close() })
+	paths, err := shared.NewPaths(shared.PathsConfig{Patterns: sp.Shared.Paths, Project: project,
+		Ignored: []func(string, bool) bool{theirs.Exempt, own.Exempt}})
+	if err != nil {
+		return err
+	}
+	s.onClose("shared paths", func(context.Context) error { return paths.Close() })
+	gone, err := shared.OpenGone(filepath.Join(sp.Shared.Dir, "gone"))
+	if err != nil {
+		return err
+	}
+	s.onClose("removed names", func(context.Context) error { return gone.Close() })
+	out.Lower, out.Paths, out.Gone = project, paths, gone
+	return nil
+}
+
+// keepDir opens a directory until the shim ends.
+func (s *Shim) keepDir(path string) (int, error) {
+	d, err := openDir(path)
+	if err != nil {
+		return -1, err
+	}
+	s.onClose("directory", func(context.Context) error { return d.Close() })
+	return int(d.Fd()), nil
+}
+
+// readOnlyTree is a descriptor of a directory, and of what is mounted in it,
+// through which nothing can be written, whatever this program does wrong.
+func readOnlyTree(path string) (int, error) {
+	fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE|unix.AT_SYMLINK_NOFOLLOW)
+	if err != nil {
+		return -1, &os.PathError{Op: "open_tree", Path: path, Err: err}
+	}
+	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOSUID}
+	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr); err != nil {
+		return -1, errors.Join(&os.PathError{Op: "mount_setattr", Path: path, Err: err}, unix.Close(fd))
+	}
+	return fd, nil
+}
+
+// gitFiles finds a checkout's index and info/exclude; its .git may be the file
+// of a linked worktree (gitrepository-layout(5)).
+func gitFiles(project string) (index, exclude string, err error) {
+	git := filepath.Join(project, ".git")
+	fi, err := os.Lstat(git)
+	if err != nil {
+		return "", "", err
+	}
+	if fi.IsDir() {
+		return filepath.Join(git, "index"), filepath.Join(git, "info", "exclude"), nil
+	}
+	text, err := smallFile(git)
+	dir, ok := strings.CutPrefix(text, "gitdir: ")
+	if err != nil || !ok {
+		return "", "", fmt.Errorf("%s names no git directory: %w", git, errors.Join(err, os.ErrInvalid))
+	}
+	if !filepath.IsAbs(dir) {
+		dir = filepath.Join(project, dir)
+	}
+	common := dir
+	if text, err := smallFile(filepath.Join(dir, "commondir")); err == nil {
+		if common = text; !filepath.IsAbs(common) {
+			common = filepath.Join(dir, common)
+		}
+	}
+	return filepath.Join(dir, "index"), filepath.Join(common, "info", "exclude"), nil
+}
+
+// smallFile reads one line.
+func smallFile(path string) (string, error) {
+	fi, err := os.Lstat(path)
+	if err != nil {
+		return "", err
+	}
+	if !fi.Mode().IsRegular() || fi.Size() > 8192 {
+		return "", &os.PathError{Op: "read", Path: path, Err: os.ErrInvalid}
+	}
+	b, err := os.ReadFile(path)
+	return strings.TrimSpace(string(b)), err
+}
+
+// leaseless says which paths take no lease: what git ignores, and the lock file
+// that the wrapper of npm has pnpm write for a moment, if the project has none.
+func leaseless(sp wire.Spec, own *ignore.Matcher) func(path string, dir bool) bool {
+	if storeName(sp) == "" {
+		return own.Exempt
+	}
+	return func(path string, dir bool) bool {
+		return own.Exempt(path, dir) || !dir && filepath.Base(path) == "pnpm-lock.yaml" && own.Untracked(path)
+	}
+}
+
+// storeName is the name in the view's root of the package store.
+func storeName(sp wire.Spec) string {
+	if sp.Shared == nil || sp.Shared.Store == "" {
+		return ""
+	}
+	return shared.StoreName
+}
