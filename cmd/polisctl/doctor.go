@@ -95,7 +95,7 @@ func examine(ctx context.Context, unreachable error) (api.DoctorReport, error) {
 	if program == "" {
 		return rep, unreachable
 	}
-	cmd := exec.CommandContext(ctx, program, "--doctor")
+	cmd := exec.CommandContext(ctx, program, "--doctor") //nolint:forbidigo // our own program, when there is no daemon to ask
 	cmd.WaitDelay = time.Second
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs

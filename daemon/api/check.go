@@ -32,11 +32,12 @@ type DoctorReport struct {
 func (r DoctorReport) Worst() CheckState {
 	worst := CheckOK
 	for _, c := range r.Checks {
-		switch {
-		case c.State == CheckFail:
+		switch c.State {
+		case CheckFail:
 			return CheckFail
-		case c.State == CheckWarn:
+		case CheckWarn:
 			worst = CheckWarn
+		case CheckOK:
 		}
 	}
 	return worst
