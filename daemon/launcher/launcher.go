@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -72,11 +73,39 @@ func (f *Fork) pid(dir string) (int, error) {
 	if err != nil || pid <= 1 {
 		return 0, nil //nolint:nilerr // cut short by a crash: nobody's number
 	}
-	cmd, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-	if err != nil || !strings.Contains(string(cmd), filepath.Join(dir, "spec.json")) {
-		return 0, nil //nolint:nilerr // no such process: not alive
+	if !strings.Contains(commandLine(pid), filepath.Join(dir, "spec.json")) {
+		return 0, nil
 	}
 	return pid, nil
+}
+
+// execWait bounds the wait for a process that is between execve(2) having
+// told its parent of success and having put its arguments in place.
+const execWait = time.Second
+
+// commandLine is the command line of a process, or empty if it is gone. A
+// living program's is empty for a moment after its start: on a busy machine
+// long enough to be taken for the end of it.
+func commandLine(pid int) string {
+	for end := time.Now().Add(execWait); ; {
+		cmd, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if err != nil {
+			return ""
+		}
+		if len(cmd) > 0 || time.Now().After(end) {
+			return string(cmd)
+		}
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			return ""
+		}
+		// The state follows the name, which ends at the last parenthesis.
+		_, state, _ := strings.Cut(string(stat[strings.LastIndexByte(string(stat), ')')+1:]), " ")
+		if state == "" || state[0] == 'Z' || state[0] == 'X' {
+			return ""
+		}
+		runtime.Gosched()
+	}
 }
 
 // Stop asks the shim to end (TERM) and kills it when ctx's deadline or grace
