@@ -100,7 +100,10 @@ func (d *Daemon) apiLocks(workspace string) []api.Lock {
 
 func apiLock(l lockd.Lease) api.Lock {
 	a := api.Lock{Workspace: l.Workspace, Path: lockd.FilePath(l.Path), Holder: l.Holder, LockType: fmt.Sprint(l.Mode), AcquiredAt: l.Since,
-		Token: l.Token, Reason: l.Reason, Tree: l.Tree, Waiters: l.Waiters}
+		Token: l.Token, Reason: l.Reason, Tree: l.Tree, Waiters: l.Waiters, Op: l.Op, Hold: l.Hold()}
+	for _, w := range l.Waiting {
+		a.Waiting = append(a.Waiting, api.Waiter{Holder: w.Holder, Since: w.Since, Op: w.Op})
+	}
 	if !l.Expires.IsZero() {
 		a.ExpiresAt = &l.Expires
 	}
@@ -180,11 +183,13 @@ func lockError(err error) error {
 	case errors.As(err, &ce):
 		return api.Errorf(api.CodeFileLocked, "%s is locked by %s since %s", lockd.FilePath(ce.Path), ce.Holder, ce.Since.Format(time.RFC3339)).
 			With("holder", ce.Holder).With("since", ce.Since).With("path", lockd.FilePath(ce.Path)).
-			WithHint("wait, ask %s, or polisctl unlock --break %s", ce.Holder, lockd.FilePath(ce.Path))
+			WithHint("wait, ask %s, or polisctl locks break %s", ce.Holder, lockd.FilePath(ce.Path))
 	case errors.Is(err, lockd.ErrNotHeld):
 		return api.Errorf(api.CodeNotLocked, "%w", err).WithHint("polisctl locks lists what is locked")
 	case errors.Is(err, lockd.ErrUnavailable):
 		return api.Errorf(api.CodeLockdUnavailable, "%w", err).WithHint("leases are being reclaimed after a restart; try again in a few seconds")
+	case errors.Is(err, lockd.ErrNotKept):
+		return api.Errorf(api.CodeInternal, "%w", err).WithHint("a lock must outlive a restart of polisd: is the disk full?")
 	case errors.Is(err, lockd.ErrLimit):
 		return api.Errorf(api.CodeQuota, "%w", err)
 	case errors.Is(err, lockd.ErrInvalid):
@@ -203,14 +208,13 @@ func (b *backend) Unlock(_ context.Context, by string, req api.LockRequest) erro
 	}
 	p := append(lr.Paths, lr.Trees...)[0]
 	if req.Break {
-		ls, err := b.locks.Break(lr.Workspace, p)
+		ls, err := b.locks.Break(lr.Workspace, p, by, req.Reason)
 		if err == nil && len(ls) == 0 {
 			err = lockd.ErrNotHeld
 		}
 		if err != nil {
 			return lockError(fmt.Errorf("%s: %w", req.Path, err))
 		}
-		b.Daemon.Log.Warn("a lock was broken", "path", req.Path, "by", by)
 		return nil
 	}
 	if _, err := b.locks.Unlock(lr.Workspace, lr.Holder, p); err != nil {
@@ -229,7 +233,14 @@ func (d *Daemon) lockEvent(e lockd.Event) {
 	case lockd.EventConflict:
 		return // the loser's shim says it, with the process and the operation
 	case lockd.EventWaiting:
+		ev.Type, ev.Data["op"] = api.EventLockWaiting, e.Op
 		ev.Message = fmt.Sprintf("%s waits for %s, which %s has locked", e.Waiter, lockd.FilePath(e.Path), e.Holder)
+	case lockd.EventBroken:
+		ev.Type, ev.Code, ev.Data["by"], ev.Data["reason"] = api.EventLockBroken, api.CodeLockBroken, e.By, e.Note
+		ev.Message = fmt.Sprintf("%s took the lock on %s from %s", e.By, lockd.FilePath(e.Path), e.Holder)
+		if e.Note != "" {
+			ev.Message += ": " + e.Note
+		}
 	default:
 		ev.Message = strings.TrimSpace(fmt.Sprintf("%s: %s %s %s", e.Kind, e.Holder, lockd.FilePath(e.Path), e.Why))
 	}

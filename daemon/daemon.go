@@ -97,6 +97,7 @@ func (d *Daemon) Open(ctx context.Context) (err error) {
 		Resources: []agent.Resource{worktrees{d}, network{d.bridge}}}
 	d.agents.Open(ctx)
 	d.reconcile(ctx)
+	d.dropStrayLocks(ctx)
 	return d.openAPI()
 }
 
@@ -128,12 +129,13 @@ func (d *Daemon) openLocks(ctx context.Context) error {
 	d.locks.Path, d.locks.Log = d.run.LockSocket(), d.Log
 	d.locks.StaleTimeout, d.locks.Grace = time.Duration(d.Config.Locks.StaleTimeout), time.Duration(d.Config.Locks.Grace)
 	d.locks.OnEvent = d.lockEvent
-	if err := d.locks.Open(); err != nil {
-		return err
-	}
 	// Who held leases before us gets them back first; without anybody there is nothing to wait for.
 	alive, err := d.shims.living(ctx)
 	if err != nil {
+		return err
+	}
+	d.keepLocks(alive)
+	if err := d.locks.Open(); err != nil {
 		return err
 	}
 	d.locks.Expect(alive)
@@ -281,6 +283,9 @@ func (d *Daemon) live() config.Config {
 
 // DropAgent gives back the leases of an agent whose shim is gone.
 func (d *Daemon) DropAgent(name string) { d.locks.DropAgent(name) }
+
+// ReleaseMerge gives back what an agent holds until its changes are merged.
+func (d *Daemon) ReleaseMerge(name string) { d.locks.ReleaseMerge(name) }
 
 // Save writes the state of a workspace (agent.Saver).
 func (d *Daemon) Save(name string, kept []store.Agent) error {

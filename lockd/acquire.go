@@ -15,6 +15,8 @@ type call struct {
 	sent    time.Duration
 	left    bool    // nobody waits for the end any more
 	leases  []Lease // answer to a query
+	total   int
+	undo    *message // gives back what came too late
 	err     error
 	done    chan struct{}
 }
@@ -152,8 +154,10 @@ func (c *Client) leave(id uint64, cl *call, l *link, err error) error {
 	case <-cl.done: // the answer was faster
 		if cl.err == nil {
 			c.unpin(cl.entries)
+			c.takeBack(cl)
 		}
 		c.mu.Unlock()
+		l.wake()
 	default:
 		cl.left = true
 		l.put(&message{Type: msgCancel, ID: id})
@@ -161,6 +165,17 @@ func (c *Client) leave(id uint64, cl *call, l *link, err error) error {
 		l.wake()
 	}
 	return err
+}
+
+// takeBack undoes what was done for nobody. Called with c.mu held.
+func (c *Client) takeBack(cl *call) {
+	if cl.undo == nil || c.link == nil {
+		return
+	}
+	c.lastID++
+	cl.undo.ID = c.lastID
+	c.calls[c.lastID] = &call{left: true, done: make(chan struct{})}
+	c.link.post(cl.undo)
 }
 
 // finish ends a call. Called with c.mu held.
@@ -190,6 +205,9 @@ func (c *Client) finish(id uint64, tokens []uint64, err error) {
 	if err != nil || cl.left {
 		c.unpin(cl.entries)
 	}
+	if err == nil && cl.left {
+		c.takeBack(cl)
+	}
 	cl.err = err
 	close(cl.done)
 }
@@ -217,4 +235,5 @@ func (c *Client) grant(cl *call, i int, token uint64, now time.Time) {
 		}
 	}
 	cur.token.Store(token)
+	c.touch()
 }

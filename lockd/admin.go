@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"polis/lockd/table"
@@ -22,6 +23,8 @@ type LockRequest struct {
 	Reason string
 	// For ends the lease by itself; 0 means it stays until Unlock or Break.
 	For time.Duration
+	// Soft leaves a lease of the holder that covers the path as it is.
+	Soft bool
 	// Wait bounds the wait for other holders; 0 refuses at once.
 	Wait time.Duration
 	Op   string
@@ -32,7 +35,8 @@ type LockRequest struct {
 // another holder has a path for longer than Wait, ErrUnavailable in a grace
 // period, ErrInvalid, ErrLimit, ErrClosed or the error of ctx. Locking again
 // what the holder has sets a new reason and end. A lease of an agent ends
-// with the agent's session.
+// with the agent's session. What Keep keeps is kept when Lock returns; if that
+// fails, so does Lock, and what it took is given back.
 func (s *Server) Lock(ctx context.Context, r LockRequest) ([]Lease, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -42,6 +46,7 @@ func (s *Server) Lock(ctx context.Context, r LockRequest) ([]Lease, error) {
 	}
 	req := table.Request{
 		Workspace: r.Workspace, Holder: r.Holder, Explicit: true, Op: r.Op, Pid: r.Pid, Reason: r.Reason, For: r.For,
+		Soft: r.Soft,
 	}
 	for _, p := range r.Paths {
 		req.Keys = append(req.Keys, table.Key{Path: p, Mode: r.Mode, Wait: r.Wait})
@@ -68,8 +73,11 @@ func (s *Server) Lock(ctx context.Context, r LockRequest) ([]Lease, error) {
 			s.granted(req, res.Leases)
 		}
 	})
-	if err != nil || res.Wait == 0 {
-		return res.Leases, unavailable(err)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	if res.Wait == 0 {
+		return s.sure(ctx, res.Leases)
 	}
 	var e table.Effect
 	select {
@@ -81,7 +89,30 @@ func (s *Server) Lock(ctx context.Context, r LockRequest) ([]Lease, error) {
 	if errors.Is(e.Err, table.ErrCanceled) {
 		return nil, ctx.Err()
 	}
-	return e.Leases, unavailable(e.Err)
+	if e.Err != nil {
+		return nil, unavailable(e.Err)
+	}
+	return s.sure(ctx, e.Leases)
+}
+
+// sure waits until leases are kept, and gives them back if they cannot be.
+func (s *Server) sure(ctx context.Context, leases []Lease) ([]Lease, error) {
+	if s.Save == nil || !slices.ContainsFunc(leases, s.keeps) {
+		return leases, nil
+	}
+	err := s.saved(ctx)
+	if err == nil {
+		return leases, nil
+	}
+	s.do(func(t *table.Table) {
+		for _, l := range leases {
+			_, uerr := t.Unlock(l.Workspace, l.Holder, l.Path)
+			if uerr != nil {
+				s.Log.Debug("lock to give back is gone", "op", "lock", "path", l.Path, "err", uerr)
+			}
+		}
+	})
+	return nil, err
 }
 
 func unavailable(err error) error {
@@ -99,9 +130,14 @@ func (s *Server) Unlock(workspace, holder, path string) (l Lease, err error) {
 }
 
 // Break takes every lease on exactly this path from its holder, whoever that
-// is. Handles the holder has open are told (OnLost), not closed.
-func (s *Server) Break(workspace, path string) (out []Lease, err error) {
-	s.do(func(t *table.Table) { out, err = t.Break(workspace, path) })
+// is. Handles the holder has open are told (OnLost), not closed. by and reason
+// go into the event and to the holder.
+func (s *Server) Break(workspace, path, by, reason string) (out []Lease, err error) {
+	s.do(func(t *table.Table) {
+		if out, err = t.Break(workspace, path); err == nil {
+			s.settleBroken(by, reason)
+		}
+	})
 	return out, err
 }
 
@@ -118,11 +154,13 @@ func (s *Server) DropAgent(agent string) (leases int) {
 	return leases
 }
 
-// ReleaseMerge ends the leases an agent keeps until its merge. A connected
+// ReleaseMerge ends the leases an agent keeps until its merge, also those it
+// left when it stopped. A connected
 // agent gives them back itself, those of files it still has open at the last
 // close; for one that is not connected they are dropped here.
 func (s *Server) ReleaseMerge(agent string) {
 	s.do(func(t *table.Table) {
+		t.DropKept(agent)
 		if known, _ := t.Session(agent); !known {
 			return
 		}
@@ -157,21 +195,6 @@ const maxHolders = 64
 func (s *Server) Holders(workspace, path string) (out []Lease, err error) {
 	s.do(func(t *table.Table) { out, err = t.Holders(workspace, path, maxHolders) })
 	return out, err
-}
-
-// Restore puts back explicit leases that the caller kept over a restart; it
-// belongs right after Open. Expired and conflicting ones are skipped, and so
-// are those that belong to a session: its client reclaims them. The caller leaves
-// out what belongs to agents that no longer are. Tokens stay as they were.
-func (s *Server) Restore(leases []Lease) (n int) {
-	s.do(func(t *table.Table) {
-		for _, l := range leases {
-			if t.Restore(l) {
-				n++
-			}
-		}
-	})
-	return n
 }
 
 // Stats returns counters and sizes.

@@ -140,7 +140,10 @@ func (c *Client) forget(e *entry) {
 	if e.slot != 0 {
 		heap.Remove(&c.expiry, e.slot-1)
 	}
-	e.held = false
+	if e.held {
+		e.held = false
+		c.touch()
+	}
 }
 
 // lose marks an entry as taken away; its tickets become invalid.

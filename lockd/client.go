@@ -43,6 +43,8 @@ type Client struct {
 	epoch      time.Time
 	stale      atomic.Int64 // the shorter of both stale timeouts
 	contact    atomic.Int64 // when the server was last known to know us, since epoch
+	peer       atomic.Int64 // the version the server speaks
+	changes    chan struct{}
 
 	mu      sync.Mutex
 	link    *link         // nil without a connection
@@ -76,7 +78,18 @@ func NewClient(path, workspace, agent string) *Client {
 	return &Client{
 		Path: path, Workspace: workspace, Agent: agent,
 		Bound: DefaultBound, StaleTimeout: DefaultStaleTimeout, Heartbeat: DefaultHeartbeat,
-		Now: time.Now, Log: slog.New(slog.DiscardHandler),
+		Now: time.Now, Log: slog.New(slog.DiscardHandler), changes: make(chan struct{}, 1),
+	}
+}
+
+// Changes tells, once for many, that the agent's leases or those who wait for
+// them may be others than before.
+func (c *Client) Changes() <-chan struct{} { return c.changes }
+
+func (c *Client) touch() {
+	select {
+	case c.changes <- struct{}{}:
+	default:
 	}
 }
 

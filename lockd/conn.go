@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,6 +23,8 @@ type conn struct {
 
 	// Set by hello, then constant.
 	workspace, agent, session string
+	// peer is the version the client speaks.
+	peer int
 
 	pending map[uint64]table.WaitID // guarded by Server.mu
 }
@@ -41,6 +45,10 @@ func (c *conn) serve() {
 	s := c.server
 	s.do(func(t *table.Table) {
 		delete(s.conns, c)
+		// Nobody is there any more to hear how these end.
+		for _, id := range slices.Collect(maps.Values(c.pending)) {
+			t.Cancel(id)
+		}
 		// After a resume on another connection this one is nobody's any more.
 		if c.agent != "" && s.byAgent[c.agent] == c {
 			delete(s.byAgent, c.agent)
@@ -82,7 +90,7 @@ func (c *conn) read() error {
 
 // hello binds the connection to a session.
 func (c *conn) hello(m *message) error {
-	if m.Type != msgHello || m.Version != protocolVersion {
+	if m.Type != msgHello || m.Version != baseVersion {
 		err := fmt.Errorf("%w: first message is %q, version %d", ErrInvalid, m.Type, m.Version)
 		c.link.put(errorMessage(m.ID, err))
 		return err
@@ -98,7 +106,7 @@ func (c *conn) hello(m *message) error {
 		if old := s.byAgent[m.Agent]; old != nil {
 			old.link.shut(fmt.Errorf("session continues on another connection: %w", ErrClosed))
 		}
-		c.workspace, c.agent, c.session = m.Workspace, m.Agent, m.Session
+		c.workspace, c.agent, c.session, c.peer = m.Workspace, m.Agent, m.Session, max(m.Version, m.Speaks)
 		s.byAgent[c.agent] = c
 		c.link.put(&message{Type: msgOK, ID: m.ID, Version: protocolVersion, Resumed: resumed, Stale: s.StaleTimeout.Milliseconds()})
 	})
@@ -167,10 +175,17 @@ func (c *conn) handle(m *message) error {
 		return c.do(func(*table.Table) { delete(s.unmerge, c.agent) })
 	case msgQuery:
 		return c.query(m)
+	case msgLock:
+		return c.lock(m)
+	case msgUnlock:
+		return c.unlock(m)
+	case msgOwn:
+		return c.own(m)
 	case msgBye:
 		return c.do(func(t *table.Table) {
 			delete(s.byAgent, c.agent)
 			t.Bye(c.agent, c.session)
+			s.toSave() // what is kept until the merge
 			c.link.put(&message{Type: msgOK, ID: m.ID})
 		})
 	}
@@ -193,7 +208,6 @@ func (c *conn) query(m *message) error {
 }
 
 func (c *conn) acquire(m *message) error {
-	s := c.server
 	r := table.Request{
 		Workspace: c.workspace, Holder: c.agent, Session: c.session, Op: m.Op, Pid: m.Pid,
 		Keys: make([]table.Key, len(m.Keys)),
@@ -211,10 +225,16 @@ func (c *conn) acquire(m *message) error {
 		}
 		r.Keys[i] = k
 	}
+	return c.enter(m.ID, r)
+}
+
+// enter takes what a request wants, or queues it.
+func (c *conn) enter(id uint64, r table.Request) error {
+	s := c.server
 	var err error
 	gone := c.do(func(t *table.Table) {
-		if _, dup := c.pending[m.ID]; dup {
-			err = fmt.Errorf("%w: request %d is still running", ErrInvalid, m.ID)
+		if _, dup := c.pending[id]; dup {
+			err = fmt.Errorf("%w: request %d is still running", ErrInvalid, id)
 			return
 		}
 		res, refusal := t.Acquire(r)
@@ -223,13 +243,13 @@ func (c *conn) acquire(m *message) error {
 			s.refused(r, refusal)
 		case res.Wait != 0:
 			s.stats.waits.Add(1)
-			s.waits[res.Wait] = waitTo{conn: c, id: m.ID}
-			c.pending[m.ID] = res.Wait
+			s.waits[res.Wait] = waitTo{conn: c, id: id}
+			c.pending[id] = res.Wait
 			return
 		default:
 			s.granted(r, res.Leases)
 		}
-		c.link.put(reply(m.ID, res.Leases, refusal))
+		c.link.put(reply(id, res.Leases, refusal))
 	})
 	return errors.Join(gone, err)
 }

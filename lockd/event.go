@@ -35,6 +35,9 @@ type Event struct {
 	Op  string `json:"op,omitempty"`
 	Pid uint32 `json:"pid,omitempty"`
 	Why string `json:"why,omitempty"`
+	// By and Note are of a break: who did it, and the reason given.
+	By   string `json:"by,omitempty"`
+	Note string `json:"note,omitempty"`
 }
 
 // maxEvents is how far OnEvent may lag behind.

@@ -12,6 +12,7 @@ type (
 	Lease         = table.Lease
 	Filter        = table.Filter
 	Mode          = table.Mode
+	Awaiter       = table.Awaiter
 	ConflictError = table.ConflictError
 )
 

@@ -2,8 +2,6 @@ package lockd
 
 import (
 	"cmp"
-	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -86,45 +84,6 @@ func (r *Request) check(ws []want) error {
 		return fmt.Errorf("%w: %d bytes of paths", ErrInvalid, size)
 	}
 	return nil
-}
-
-// Holders asks the server who holds path: the leases on it and on trees it is
-// in, this agent's included. ErrUnavailable if there is no answer within Bound.
-func (c *Client) Holders(ctx context.Context, path string) ([]Lease, error) {
-	if err := table.CheckPath(path); err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, c.Bound, ErrUnavailable)
-	defer cancel()
-	c.mu.Lock()
-	ready := c.ready
-	c.mu.Unlock()
-	select {
-	case <-ready:
-	case <-c.stopped:
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-	c.mu.Lock()
-	if c.closed || !c.open {
-		c.mu.Unlock()
-		return nil, fmt.Errorf("%w: query of %s", ErrUnavailable, path)
-	}
-	c.lastID++
-	id, cl, l := c.lastID, &call{done: make(chan struct{})}, c.link
-	c.calls[id] = cl
-	l.put(&message{Type: msgQuery, ID: id, Keys: []wireKey{wirePath(path)}})
-	c.mu.Unlock()
-	l.flush()
-	select {
-	case <-cl.done:
-	case <-ctx.Done():
-		return nil, context.Cause(ctx) // the late answer finds the call and nobody behind it
-	}
-	if errors.Is(cl.err, errDisconnected) {
-		return nil, fmt.Errorf("%w: %w", ErrUnavailable, cl.err)
-	}
-	return cl.leases, cl.err
 }
 
 // Ticket is what an operation holds while it may write. The leases stay at

@@ -29,13 +29,17 @@ type Server struct {
 	// Grace is how long a started server only lets sessions reclaim, unless
 	// Expect tells which sessions there are. 0 means no grace period.
 	Grace time.Duration
-	// MaxLeases bounds the leases of one agent, MaxWaiters the waiting
-	// requests, MaxConns the connections.
-	MaxLeases, MaxWaiters, MaxConns int
-	// FirstToken is below every token to be given, as is the clock in
-	// microseconds. A caller that keeps Stats.LastToken over restarts has
-	// tokens grow even if the clock is turned back.
-	FirstToken uint64
+	// MaxLeases bounds the leases of one agent, MaxExplicit the explicit ones
+	// of all, MaxWaiters the waiting requests, MaxConns the connections.
+	MaxLeases, MaxExplicit, MaxWaiters, MaxConns int
+	// Kept is what an earlier server last gave to Save: tokens go on above
+	// its Token even if the clock is turned back, and its leases are put back.
+	Kept Kept
+	// Save keeps what must outlive a restart; nil keeps nothing. It is called
+	// after changes, one call at a time, and may block.
+	Save func(Kept) error
+	// Keep says which explicit leases are kept; nil means all.
+	Keep func(Lease) bool
 	// OnEvent hears what happened, one call at a time. It may block: events
 	// it is too slow for are counted in Stats and lost.
 	OnEvent func(Event)
@@ -49,6 +53,7 @@ type Server struct {
 	waits   map[table.WaitID]waitTo
 	unmerge map[string]bool // agents that have not yet answered msgUnmerge
 	armed   time.Time       // when tick will look at the clock; zero: not by itself
+	saving  saving
 	closed  bool
 
 	stats  counters
@@ -90,7 +95,7 @@ type Stats struct {
 func New() *Server {
 	return &Server{
 		StaleTimeout: DefaultStaleTimeout, Grace: DefaultGrace,
-		MaxLeases: 100_000, MaxWaiters: 1000, MaxConns: 256,
+		MaxLeases: 100_000, MaxExplicit: 10_000, MaxWaiters: 1000, MaxConns: 256,
 		Now: time.Now, Log: slog.New(slog.DiscardHandler),
 	}
 }
@@ -106,9 +111,11 @@ func (s *Server) Open() error {
 	}
 	// Tokens must grow over restarts and the table remembers none, so the
 	// clock is the base. A microsecond per grant is never used up.
-	s.table = table.New(max(uint64(max(s.Now().UnixMicro(), 1)), s.FirstToken))
+	s.table = table.New(max(uint64(max(s.Now().UnixMicro(), 1)), s.Kept.Token))
 	s.table.Now, s.table.StaleTimeout = s.Now, s.StaleTimeout
-	s.table.MaxLeases, s.table.MaxWaiters = s.MaxLeases, s.MaxWaiters
+	s.table.MaxLeases, s.table.MaxExplicit, s.table.MaxWaiters = s.MaxLeases, s.MaxExplicit, s.MaxWaiters
+	s.saving = saving{want: 1, tries: make(chan struct{}), kick: make(chan struct{}, 1)}
+	s.restore()
 	if s.Grace > 0 {
 		s.table.StartGrace(s.Grace)
 	}
@@ -122,6 +129,9 @@ func (s *Server) Open() error {
 	s.group.Go(func() error { return s.accept(ctx, l) })
 	s.group.Go(func() error { s.tick(ctx); return nil })
 	s.group.Go(func() error { s.tell(ctx); return nil })
+	if s.Save != nil {
+		s.group.Go(func() error { s.saver(ctx); return nil })
+	}
 	s.group.Go(func() error {
 		// Close waits for this one too: closing unlinks the socket's path,
 		// which by then could be the next server's.

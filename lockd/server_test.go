@@ -300,7 +300,7 @@ func TestExplicitLocks(t *testing.T) {
 	_, err = s.Lock(t.Context(), LockRequest{Workspace: ws, Holder: "user:0", Paths: []string{"../x"}})
 	require.ErrorIs(t, err, ErrInvalid)
 
-	_, err = s.Break(ws, "docs/x")
+	_, err = s.Break(ws, "docs/x", "user:0", "stuck")
 	require.NoError(t, err)
 	soon(t, has(EventBroken, "docs/x"))
 	soon(t, func() bool { return !tk.Valid() })
@@ -364,18 +364,6 @@ func TestGraceHoldsNewLeasesBack(t *testing.T) {
 	s.Expect(nil)
 	_, err = s.Lock(t.Context(), LockRequest{Workspace: ws, Holder: "user:0", Paths: []string{"f"}})
 	require.NoError(t, err)
-}
-
-func TestRestoreOverARestart(t *testing.T) {
-	path := socket(t)
-	s := serve(t, path)
-	_, err := s.Lock(t.Context(), LockRequest{Workspace: ws, Holder: "user:0", Paths: []string{"f"}, Reason: "mine", For: time.Hour})
-	require.NoError(t, err)
-	kept := s.List(Filter{})
-	require.NoError(t, s.Close())
-	s = serve(t, path)
-	require.Equal(t, 1, s.Restore(kept))
-	require.Equal(t, "mine", conflict(t, join(t, path, "ann"), "f").Reason)
 }
 
 func TestSlowEventConsumerBlocksNobody(t *testing.T) {

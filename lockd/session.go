@@ -93,7 +93,7 @@ func (c *Client) hello(l *link, r *bufio.Reader) error {
 		return err
 	}
 	l.put(&message{
-		Type: msgHello, Version: protocolVersion, Agent: c.Agent, Workspace: c.Workspace,
+		Type: msgHello, Version: baseVersion, Speaks: protocolVersion, Agent: c.Agent, Workspace: c.Workspace,
 		Session: c.id, Secret: c.secret,
 	})
 	l.flush()
@@ -104,6 +104,7 @@ func (c *Client) hello(l *link, r *bufio.Reader) error {
 	if m.Type != msgOK {
 		return fmt.Errorf("hello: %w", m.err(c.Workspace))
 	}
+	c.peer.Store(int64(m.Version))
 	if m.Stale > 0 {
 		c.setStale(time.Duration(m.Stale) * time.Millisecond)
 		c.wakeKeeper()
@@ -177,13 +178,14 @@ func (c *Client) handle(l *link, m *message) error {
 			delete(c.claims, m.ID)
 			c.open = true
 			close(c.ready)
+			c.touch()
 			c.Log.Info("lease session", "op", "connect", "agent", c.Agent, "leases", len(c.entries))
 			break
 		}
 		c.finish(m.ID, nil, nil)
 	case msgLeases:
 		if cl := c.calls[m.ID]; cl != nil {
-			cl.leases = m.Leases
+			cl.leases, cl.total = m.Leases, m.Total
 		}
 		c.finish(m.ID, nil, nil)
 	case msgReclaimed:
@@ -225,7 +227,10 @@ func (c *Client) handle(l *link, m *message) error {
 			}
 		}
 		l.post(&message{Type: msgUnmerge})
+	case msgChanged:
+		c.touch()
 	case msgWaiter:
+		c.touch()
 		if len(m.Keys) == 1 && c.OnWaiter != nil && len(c.notes) < maxNotes {
 			w := Waiter{Path: m.Keys[0].path(), Holder: m.Agent, Op: m.Op}
 			c.later(func() { c.OnWaiter(w) })

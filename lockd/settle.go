@@ -11,6 +11,12 @@ func (s *Server) settle() {
 	for _, e := range s.table.Effects() {
 		s.settleOne(e)
 	}
+	if s.Save != nil && s.table.LastToken()+tokenReserve/2 > s.saving.token {
+		select {
+		case s.saving.kick <- struct{}{}:
+		default:
+		}
+	}
 	if next, due := s.table.Next(); due && (s.armed.IsZero() || next.Before(s.armed)) {
 		s.armed = next
 		select {
@@ -26,23 +32,18 @@ func (s *Server) settleOne(e table.Effect) {
 		s.settleWait(e)
 	case table.Waiting:
 		s.event(Event{Kind: EventWaiting, Waiter: e.Request.Holder, Op: e.Request.Op}.about(e.Lease))
-		if c := s.byAgent[e.Lease.Holder]; c != nil && !e.Lease.Explicit {
+		if c := s.byAgent[e.Lease.Holder]; c != nil {
 			k := wirePath(e.Lease.Path)
 			c.link.post(&message{Type: msgWaiter, Keys: []wireKey{k}, Agent: e.Request.Holder, Op: e.Request.Op})
 		}
 	case table.Dropped:
-		kind := EventReleased
-		if e.Why == table.WhyBroken {
-			kind = EventBroken
-			s.stats.broken.Add(1)
-		}
+		s.changed(e.Lease)
+		s.notice(e.Lease)
 		// Leases that end with their session are told in one event of the session.
-		if e.Lease.Explicit || e.Why == table.WhyBroken || e.Why == table.WhyEvicted {
-			s.event(Event{Kind: kind, Why: string(e.Why)}.about(e.Lease))
+		if e.Lease.Explicit || e.Why == table.WhyEvicted {
+			s.event(Event{Kind: EventReleased, Why: string(e.Why)}.about(e.Lease))
 		}
-		if c := s.byAgent[e.Lease.Holder]; c != nil && !e.Lease.Explicit {
-			c.link.post(&message{Type: msgLost, Keys: []wireKey{wirePath(e.Lease.Path)}, Text: string(e.Why)})
-		}
+		s.lost(e.Lease, string(e.Why))
 	case table.SessionStale:
 		s.stats.stale.Add(1)
 		s.event(Event{Kind: EventStale, Holder: e.Holder, Why: "connection lost"})
@@ -53,6 +54,41 @@ func (s *Server) settleOne(e table.Effect) {
 		s.Log.Info("lease session ended", "op", "session", "agent", e.Holder, "why", string(e.Why))
 	case table.GraceOver:
 		s.Log.Info("grace period over, new leases are granted", "op", "grace")
+	}
+}
+
+// settleBroken is settle for a break: it says by whom, and why.
+func (s *Server) settleBroken(by, reason string) {
+	for _, e := range s.table.Effects() {
+		if e.Kind != table.Dropped || e.Why != table.WhyBroken {
+			s.settleOne(e)
+			continue
+		}
+		s.stats.broken.Add(1)
+		s.changed(e.Lease)
+		s.event(Event{Kind: EventBroken, Why: string(e.Why), By: by, Note: reason}.about(e.Lease))
+		s.Log.Warn("a lock was broken", "op", "break", "agent", e.Holder, "path", e.Lease.Path, "by", by, "reason", reason)
+		text := "broken by " + by
+		if reason != "" {
+			text += ": " + reason
+		}
+		s.lost(e.Lease, text)
+		s.notice(e.Lease)
+	}
+}
+
+// lost tells an agent that it no longer has a lease of its session.
+func (s *Server) lost(l Lease, why string) {
+	if c := s.byAgent[l.Holder]; c != nil && !l.Explicit {
+		c.link.post(&message{Type: msgLost, Keys: []wireKey{wirePath(l.Path)}, Text: why})
+	}
+}
+
+// notice tells an agent that its explicit leases, which its client does not
+// keep book of, are others than before.
+func (s *Server) notice(l Lease) {
+	if c := s.byAgent[l.Holder]; c != nil && l.Explicit && c.peer >= 2 {
+		c.link.post(&message{Type: msgChanged})
 	}
 }
 
@@ -91,6 +127,8 @@ func (s *Server) granted(r table.Request, leases []Lease) {
 	if r.Explicit {
 		for _, l := range leases {
 			s.event(Event{Kind: EventGranted, Op: l.Op}.about(l))
+			s.changed(l)
+			s.notice(l)
 		}
 	}
 }

@@ -16,9 +16,13 @@ import (
 // The protocol: frames of four bytes length (big endian) and one JSON object.
 // The client says hello, reclaims what it has, then asks; requests carry an
 // id, every acquire gets exactly one grant or error with that id, in any
-// order. The server may speak unasked: waiter, lost, unmerge.
+// order. The server may speak unasked: waiter, lost, unmerge, changed.
+//
+// Both sides say in the hello which version they speak, and neither uses what
+// the other does not know. Version 2 has lock, unlock, own and changed.
 const (
-	protocolVersion = 1
+	baseVersion     = 1
+	protocolVersion = 2
 	maxFrame        = 1 << 20
 )
 
@@ -33,6 +37,9 @@ const (
 	msgPing      = "ping"
 	msgQuery     = "query"
 	msgBye       = "bye"
+	msgLock      = "lock"
+	msgUnlock    = "unlock"
+	msgOwn       = "own"
 
 	msgOK      = "ok"
 	msgGrant   = "grant"
@@ -42,6 +49,7 @@ const (
 	msgWaiter  = "waiter"
 	msgLost    = "lost"
 	msgUnmerge = "unmerge"
+	msgChanged = "changed"
 )
 
 // message is every frame, in both directions.
@@ -50,6 +58,7 @@ type message struct {
 	ID   uint64 `json:"id,omitempty"`
 
 	Version   int    `json:"v,omitempty"`
+	Speaks    int    `json:"speaks,omitempty"` // the version of a client; Version is the oldest it knows
 	Agent     string `json:"agent,omitempty"`
 	Workspace string `json:"workspace,omitempty"`
 	Session   string `json:"session,omitempty"`
@@ -62,6 +71,12 @@ type message struct {
 	Pid    uint32    `json:"pid,omitempty"`
 	Tokens []uint64  `json:"tokens,omitempty"`
 	Leases []Lease   `json:"leases,omitempty"`
+	Total  int       `json:"total,omitempty"` // of which Leases are the first
+
+	// Of lock: an explicit lease, in the agent's name.
+	Reason string `json:"reason,omitempty"`
+	For    int64  `json:"for,omitempty"` // ms
+	Soft   bool   `json:"soft,omitempty"`
 
 	Code     string        `json:"code,omitempty"`
 	Text     string        `json:"text,omitempty"`
@@ -140,6 +155,7 @@ const (
 	codeSession     = "session"
 	codeExists      = "session-exists"
 	codeCanceled    = "canceled"
+	codeNotHeld     = "not-held"
 	codeInternal    = "internal"
 )
 
@@ -168,6 +184,8 @@ func errorMessage(id uint64, err error) *message {
 		m.Code = codeExists
 	case errors.Is(err, table.ErrCanceled):
 		m.Code = codeCanceled
+	case errors.Is(err, table.ErrNotHeld):
+		m.Code = codeNotHeld
 	}
 	return m
 }
@@ -195,6 +213,8 @@ func (m *message) err(workspace string) error {
 		return fmt.Errorf("%w: %s", table.ErrSessionExists, m.Text)
 	case codeCanceled:
 		return table.ErrCanceled
+	case codeNotHeld:
+		return fmt.Errorf("%w: %s", ErrNotHeld, m.Text)
 	}
 	return fmt.Errorf("lock server: %s %s", m.Code, m.Text)
 }

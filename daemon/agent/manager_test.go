@@ -154,7 +154,8 @@ func (m *memory) Save(_ string, a []store.Agent) error {
 	m.kept = a
 	return nil
 }
-func (m *memory) DropAgent(n string) { m.mu.Lock(); defer m.mu.Unlock(); m.drops[n]++ }
+func (m *memory) DropAgent(n string)  { m.mu.Lock(); defer m.mu.Unlock(); m.drops[n]++ }
+func (m *memory) ReleaseMerge(string) {}
 func (m *memory) Take(a string, in, _ int) (int, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -49,6 +49,7 @@ func (m *Manager) Merge(ctx context.Context, name string, req api.MergeRequest) 
 	m.mu.Lock()
 	a.Kept.MergeStatus, a.Kept.MergeCommitSHA = api.MergeMerged, res.Commit
 	m.mu.Unlock()
+	m.Locks.ReleaseMerge(name)
 	if err := m.save(a.WS); err != nil {
 		return resp, err
 	}

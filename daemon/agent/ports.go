@@ -91,6 +91,8 @@ type Repo interface {
 // Locks is what the manager needs of the lease table.
 type Locks interface {
 	DropAgent(agent string)
+	// ReleaseMerge gives back what the agent holds until its merge.
+	ReleaseMerge(agent string)
 }
 
 // PortAllocator hands out external ports.

@@ -55,5 +55,6 @@ func (m *Manager) forget(a *Agent) error {
 	for _, p := range maps {
 		m.Ports.Release(a.Name(), p[0])
 	}
+	m.Locks.ReleaseMerge(a.Name())
 	return m.save(a.WS)
 }

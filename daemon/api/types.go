@@ -100,6 +100,34 @@ type Lock struct {
 	Reason     string     `json:"reason,omitempty"`
 	Tree       bool       `json:"tree,omitempty"`
 	Waiters    []string   `json:"waiters,omitempty"`
+	// Waiting says since when the waiters wait, and for what.
+	Waiting []Waiter `json:"waiting,omitempty"`
+	// Hold is how long the lock lasts: "explicit" (until given back), "merge",
+	// or "use" (as long as the agent's rules say after its last write).
+	Hold string `json:"hold,omitempty"`
+	Op   string `json:"op,omitempty"`
+}
+
+// Waiter is an agent (or person) that wants a path somebody else has locked.
+type Waiter struct {
+	Holder string    `json:"holder"`
+	Since  time.Time `json:"since"`
+	Op     string    `json:"op,omitempty"`
+}
+
+// InsideLocks is what an agent is told of its own locks.
+type InsideLocks struct {
+	Locks []Lock `json:"locks"`
+	// Total is more than Locks has if there are too many to list.
+	Total int `json:"total"`
+}
+
+// WaitRequest waits, in a sandbox, until the agent may write to a path.
+type WaitRequest struct {
+	Path       string `json:"path"`
+	WaitMillis int    `json:"wait_ms"`
+	// KeepMillis is how long the path is kept for the agent when its turn has come.
+	KeepMillis int `json:"keep_ms"`
 }
 
 // Event is one thing that happened. ID grows by one per event of a daemon's
@@ -128,6 +156,9 @@ const (
 	EventLock             = "lock:changed"
 	EventConflictFound    = "conflict:found"
 	EventConflictGone     = "conflict:gone"
+	EventLockWaiting      = "lock:waiting"
+	EventLockBroken       = "lock:broken"
+	EventLockLost         = "lock:lost"
 	EventOOM              = "limit:oom"
 	EventPort             = "port:changed"
 	EventReconciled       = "daemon:reconciled"

@@ -8,15 +8,15 @@ import (
 // List returns the selected leases, sorted by workspace, path and holder,
 // each with those who wait because of it.
 func (t *Table) List(f Filter) []Lease {
-	waiters := map[*lease][]string{}
+	waiters := map[*lease][]Awaiter{}
 	for _, w := range t.inOrder() {
 		if f.Workspace != "" && w.Workspace != f.Workspace {
 			continue
 		}
 		for _, k := range w.Keys {
 			t.conflicts(t.spaces[w.Workspace], &w.Request, k, func(l *lease) bool {
-				if !slices.Contains(waiters[l], w.Holder) {
-					waiters[l] = append(waiters[l], w.Holder)
+				if !slices.ContainsFunc(waiters[l], func(o Awaiter) bool { return o.Holder == w.Holder }) {
+					waiters[l] = append(waiters[l], Awaiter{Holder: w.Holder, Since: w.since, Op: w.Op})
 				}
 				return true
 			})
@@ -32,9 +32,10 @@ func (t *Table) List(f Filter) []Lease {
 				continue
 			}
 			c := l.Lease
-			c.Waiters = waiters[l]
-			if c.Waiters == nil {
-				c.Waiters = []string{} // a list in JSON, not null
+			c.Waiting = waiters[l]
+			c.Waiters = make([]string, 0, len(c.Waiting)) // a list in JSON, not null
+			for _, w := range c.Waiting {
+				c.Waiters = append(c.Waiters, w.Holder)
 			}
 			out = append(out, c)
 		}
@@ -60,6 +61,19 @@ func (t *Table) Holders(workspace, path string, limit int) ([]Lease, error) {
 		})
 	}
 	return out, nil
+}
+
+// Explicit returns the leases that were asked for by name and that want says
+// yes to, in order of their tokens.
+func (t *Table) Explicit(want func(Lease) bool) []Lease {
+	out := []Lease{}
+	for l := range t.explicit {
+		if want == nil || want(l.Lease) {
+			out = append(out, l.Lease)
+		}
+	}
+	slices.SortFunc(out, func(a, b Lease) int { return cmp.Compare(a.Token, b.Token) })
+	return out
 }
 
 // LastToken returns the highest token so far.

@@ -24,12 +24,12 @@ func (t *Table) Restore(l Lease) bool {
 	sp := t.space(l.Workspace)
 	defer t.tidy(l.Workspace)
 	w := &waiter{Request: r}
-	if t.held(sp, &r, r.Keys[0]) != nil || t.blocked(sp, w) != nil {
+	if len(t.explicit) >= t.MaxExplicit || t.held(sp, &r, r.Keys[0]) != nil || t.blocked(sp, w) != nil {
 		return false
 	}
 	t.token = max(t.token, l.Token)
 	got := t.add(sp, &r, r.Keys[0], l.Token, l.Since)
-	got.Reason = l.Reason
+	got.Reason, got.Merge = l.Reason, l.Merge
 	t.setExpiry(got, now, r.For)
 	return true
 }

@@ -79,17 +79,40 @@ func (t *Table) forgetWaiters(agent, id string) {
 	}
 }
 
-// Bye ends a session and its agent's leases at once.
+// Bye ends a session and its agent's leases at once, but for those that are
+// kept until the merge: an agent that stopped as it should has changed those
+// paths, and they are not merged yet. They become explicit leases of the agent.
 func (t *Table) Bye(agent, id string) {
 	if s := t.sessions[agent]; s != nil && s.id == id {
+		for l := range t.holders[agent] {
+			t.keepForMerge(l)
+		}
 		t.end(s, WhyBye)
 	}
 }
 
-// DropAgent ends everything of an agent: session, leases (explicit ones
-// too), waiting requests. It returns the number of leases.
+// keptForMerge is the reason of a lease that outlives its session.
+const keptForMerge = "changed and not merged yet"
+
+func (t *Table) keepForMerge(l *lease) {
+	r := Request{Holder: l.Holder, Explicit: true}
+	if !l.Merge || l.Explicit || len(t.explicit) >= t.MaxExplicit || t.held(t.spaces[l.Workspace], &r, Key{Path: l.Path}) != nil {
+		return
+	}
+	l.Explicit, l.Reason = true, keptForMerge
+	t.explicit[l] = struct{}{}
+}
+
+// DropAgent ends everything of an agent: session, leases (explicit ones too),
+// waiting requests; but not what Bye kept until the merge. It returns the
+// number of leases.
 func (t *Table) DropAgent(agent string) int {
-	n := len(t.holders[agent])
+	n := 0
+	for l := range t.holders[agent] {
+		if !l.kept() {
+			n++
+		}
+	}
 	if s := t.sessions[agent]; s != nil {
 		t.end(s, WhyBye)
 	} else {
@@ -114,8 +137,28 @@ func (t *Table) dropHolder(holder string, why Why) {
 		}
 	}
 	for l := range t.holders[holder] {
+		if l.kept() {
+			continue
+		}
 		t.drop(l, why)
 		touched[l.Workspace] = true
+	}
+	for ws := range touched {
+		t.pump(ws)
+	}
+}
+
+// kept says that a lease waits for the merge of an agent that has stopped.
+func (l *lease) kept() bool { return l.Explicit && l.Merge }
+
+// DropKept takes what Bye kept until the agent's merge.
+func (t *Table) DropKept(agent string) {
+	touched := map[string]bool{}
+	for l := range t.holders[agent] {
+		if l.kept() {
+			t.drop(l, WhyMerged)
+			touched[l.Workspace] = true
+		}
 	}
 	for ws := range touched {
 		t.pump(ws)

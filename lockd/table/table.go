@@ -17,14 +17,16 @@ type Table struct {
 	// GraceWait is how long a request may wait for the end of a grace period
 	// even if its own wait is shorter.
 	GraceWait time.Duration
-	// MaxLeases bounds the leases of one holder, MaxWaiters the queued requests.
-	MaxLeases, MaxWaiters int
+	// MaxLeases bounds the leases of one holder, MaxExplicit those that were
+	// asked for by name, of all holders, and MaxWaiters the queued requests.
+	MaxLeases, MaxExplicit, MaxWaiters int
 
 	token    uint64
 	spaces   map[string]*space
 	holders  map[string]map[*lease]struct{}
 	sessions map[string]*session
 	expiring map[*lease]struct{}
+	explicit map[*lease]struct{}
 	waiting  map[WaitID]*waiter
 	lastWait WaitID
 	grace    grace
@@ -52,12 +54,13 @@ func (s *space) root(p place) *node {
 func New(firstToken uint64) *Table {
 	return &Table{
 		Now: time.Now, StaleTimeout: 30 * time.Second, GraceWait: 2 * time.Second,
-		MaxLeases: 100_000, MaxWaiters: 1000,
+		MaxLeases: 100_000, MaxExplicit: 10_000, MaxWaiters: 1000,
 		token:    firstToken,
 		spaces:   map[string]*space{},
 		holders:  map[string]map[*lease]struct{}{},
 		sessions: map[string]*session{},
 		expiring: map[*lease]struct{}{},
+		explicit: map[*lease]struct{}{},
 		waiting:  map[WaitID]*waiter{},
 	}
 }
@@ -117,6 +120,9 @@ func (t *Table) Acquire(r Request) (Result, error) {
 	if fresh > 0 && len(t.holders[r.Holder])+fresh > t.MaxLeases {
 		return Result{}, fmt.Errorf("acquire for %s: %d leases: %w", r.Holder, t.MaxLeases, ErrLimit)
 	}
+	if r.Explicit && fresh > 0 && len(t.explicit)+fresh > t.MaxExplicit {
+		return Result{}, fmt.Errorf("acquire for %s: %d explicit leases: %w", r.Holder, len(t.explicit), ErrLimit)
+	}
 	w := &waiter{Request: r, since: t.Now()}
 	if t.grace.active && fresh > 0 {
 		w.deadline = w.since.Add(max(w.patience(nil), t.GraceWait))
@@ -164,6 +170,9 @@ func (t *Table) grant(sp *space, w *waiter) []Lease {
 	for _, k := range w.Keys {
 		l := t.held(sp, &w.Request, k)
 		switch {
+		case l != nil && w.Soft && l.covers(k):
+			out = append(out, l.Lease)
+			continue
 		case l == nil:
 			t.token++
 			l = t.add(sp, &w.Request, k, t.token, now)
@@ -213,6 +222,9 @@ func (t *Table) add(sp *space, r *Request, k Key, token uint64, since time.Time)
 		t.holders[r.Holder] = of
 	}
 	of[l] = struct{}{}
+	if l.Explicit {
+		t.explicit[l] = struct{}{}
+	}
 	t.leases++
 	return l
 }
@@ -226,6 +238,7 @@ func (t *Table) remove(l *lease) {
 		delete(t.holders, l.Holder)
 	}
 	delete(t.expiring, l)
+	delete(t.explicit, l)
 	t.leases--
 }
 

@@ -59,6 +59,9 @@ type Request struct {
 	Reason string
 	// For ends an explicit lease by itself; 0 means never.
 	For time.Duration
+	// Soft leaves an explicit lease as it is that the holder has already and
+	// that covers the key.
+	Soft bool
 }
 
 // Lease is one granted lock as people and the API see it. The JSON names are
@@ -75,7 +78,10 @@ type Lease struct {
 	Token uint64 `json:"token"`
 	// Waiters names, in queue order, who is refused for now because of this lease.
 	Waiters []string `json:"waiters"`
-	Reason  string   `json:"reason,omitempty"`
+	// Waiting says the same with the time since when and what for; it is
+	// filled like Waiters, by Table.List only.
+	Waiting []Awaiter `json:"waiting,omitempty"`
+	Reason  string    `json:"reason,omitempty"`
 	// Expires is zero for a lease that does not end by itself.
 	Expires time.Time `json:"expires_at,omitzero"`
 	// Explicit leases were asked for by name, not by writing to a file.
@@ -83,6 +89,25 @@ type Lease struct {
 	Merge    bool   `json:"until_merge,omitempty"`
 	Op       string `json:"op,omitempty"`
 	Pid      uint32 `json:"pid,omitempty"`
+}
+
+// Hold says in a word how long the lease lasts: "explicit" until it is given
+// back, "merge" until the merge, "use" as long as its holder uses it.
+func (l Lease) Hold() string {
+	switch {
+	case l.Merge:
+		return "merge"
+	case l.Explicit:
+		return "explicit"
+	}
+	return "use"
+}
+
+// Awaiter is one who is refused for now because of a lease.
+type Awaiter struct {
+	Holder string    `json:"holder"`
+	Since  time.Time `json:"since"`
+	Op     string    `json:"op,omitempty"`
 }
 
 // Filter selects leases; an empty field selects all.

@@ -1,0 +1,54 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"polis/daemon/api"
+	"polis/daemon/store"
+	"polis/lockd"
+)
+
+// lockFile has the locks that were asked for by name, and a bound for the
+// tokens: no shim gives these back to a daemon that was restarted.
+func (d *Daemon) lockFile() string { return filepath.Join(d.Config.WorkspacesDir, "locks.json") }
+
+// keepLocks has the lock table read what an earlier daemon kept, and keep its
+// own. A file that cannot be understood is put aside: its locks are gone, which
+// is said, and nobody waits for them for ever.
+func (d *Daemon) keepLocks(alive []string) {
+	d.locks.Keep = func(l lockd.Lease) bool { return !strings.HasPrefix(l.Holder, daemonHolder) }
+	d.locks.Save = func(k lockd.Kept) error { return store.WriteJSON(d.lockFile(), k) }
+	var k lockd.Kept
+	switch err := store.ReadJSON(d.lockFile(), &k, d.started); {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		d.Log.Error("explicit locks of an earlier start are lost", "op", "restore", "path", d.lockFile(), "code", api.CodeLockCorrupt, "err", err)
+		d.warn("explicit locks were lost (" + string(api.CodeLockCorrupt) + "): " + err.Error())
+		d.hub.Publish(api.Event{Type: api.EventReconciled, Code: api.CodeLockCorrupt, Message: "explicit locks of an earlier start are lost: " + err.Error()})
+		return
+	}
+	// A lock in an agent's name ends with the agent, but for what a stopped
+	// agent has changed and not merged.
+	k.Leases = slices.DeleteFunc(k.Leases, func(l lockd.Lease) bool {
+		return !strings.Contains(l.Holder, ":") && !l.Merge && !slices.Contains(alive, l.Holder)
+	})
+	d.locks.Kept = k
+}
+
+// dropStrayLocks gives back what agents hold until their merge that are no more.
+func (d *Daemon) dropStrayLocks(ctx context.Context) {
+	known := map[string]bool{}
+	for _, a := range d.agents.List(ctx, "") {
+		known[a.Name] = true
+	}
+	for _, l := range d.locks.List(lockd.Filter{}) {
+		if l.Explicit && l.Merge && !known[l.Holder] {
+			d.locks.ReleaseMerge(l.Holder)
+		}
+	}
+}

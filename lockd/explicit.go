@@ -1,0 +1,90 @@
+package lockd
+
+import (
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"polis/lockd/table"
+)
+
+// What an agent asks for by name, at the server. The leases are explicit ones
+// with the agent as holder: its client keeps no book of them, they outlive a
+// restart of the server by Save, and they end with the agent.
+
+// maxFor bounds how long a lock may be asked for.
+const maxFor = 30 * 24 * time.Hour
+
+func (c *conn) lock(m *message) error {
+	if len(m.Keys) == 0 || m.For < 0 || m.For > maxFor.Milliseconds() {
+		c.link.put(errorMessage(m.ID, fmt.Errorf("%w: lock of %d paths for %d ms", ErrInvalid, len(m.Keys), m.For)))
+		return nil
+	}
+	r := table.Request{
+		Workspace: c.workspace, Holder: c.agent, Explicit: true, Op: m.Op, Pid: m.Pid,
+		Reason: m.Reason, For: time.Duration(m.For) * time.Millisecond, Soft: m.Soft,
+		Keys: make([]table.Key, len(m.Keys)),
+	}
+	for i := range m.Keys {
+		k, err := m.Keys[i].key()
+		if err == nil {
+			err = checkKept(k.Path)
+		}
+		if err != nil {
+			c.link.put(errorMessage(m.ID, err))
+			return nil
+		}
+		r.Keys[i] = k
+	}
+	return c.enter(m.ID, r)
+}
+
+// checkKept refuses a path that a text file cannot hold.
+func checkKept(path string) error {
+	if !utf8.ValidString(path) {
+		return fmt.Errorf("%w: path %q is not UTF-8, which an explicit lock needs", ErrInvalid, path)
+	}
+	return nil
+}
+
+func (c *conn) unlock(m *message) error {
+	if len(m.Keys) != 1 {
+		return fmt.Errorf("%w: unlock of %d paths", ErrInvalid, len(m.Keys))
+	}
+	return c.do(func(t *table.Table) {
+		if _, err := t.Unlock(c.workspace, c.agent, m.Keys[0].path()); err != nil {
+			c.link.put(errorMessage(m.ID, err))
+			return
+		}
+		c.link.put(&message{Type: msgOK, ID: m.ID})
+	})
+}
+
+// Bounds of an answer to own: it must fit into a frame.
+const (
+	maxOwn      = 1000
+	maxOwnBytes = 200 << 10
+)
+
+// own lists the agent's leases of both kinds, those that others wait for first.
+func (c *conn) own(m *message) error {
+	return c.do(func(t *table.Table) {
+		all := t.List(Filter{Workspace: c.workspace, Holder: c.agent})
+		out, size := make([]Lease, 0, min(len(all), maxOwn)), 0
+		for _, awaited := range []bool{true, false} {
+			for _, l := range all {
+				if (len(l.Waiting) > 0) != awaited || len(out) >= maxOwn || size > maxOwnBytes {
+					continue
+				}
+				l.Waiting = l.Waiting[:min(len(l.Waiting), maxTold)]
+				l.Waiters = nil // the same again
+				size += len(l.Path) + len(l.Reason) + 150*len(l.Waiting)
+				out = append(out, l)
+			}
+		}
+		c.link.put(&message{Type: msgLeases, ID: m.ID, Leases: out, Total: len(all)})
+	})
+}
+
+// maxTold bounds the waiters told of one lease.
+const maxTold = 16
