@@ -189,7 +189,7 @@ func lockError(err error) error {
 	case errors.Is(err, lockd.ErrUnavailable):
 		return api.Errorf(api.CodeLockdUnavailable, "%w", err).WithHint("leases are being reclaimed after a restart; try again in a few seconds")
 	case errors.Is(err, lockd.ErrNotKept):
-		return api.Errorf(api.CodeInternal, "%w", err).WithHint("a lock must outlive a restart of polisd: is the disk full?")
+		return api.Errorf(api.CodeStateNotSaved, "%w", err).WithHint("a lock must outlive a restart of polisd: is the disk full?")
 	case errors.Is(err, lockd.ErrLimit):
 		return api.Errorf(api.CodeQuota, "%w", err)
 	case errors.Is(err, lockd.ErrInvalid):

@@ -189,12 +189,14 @@ func (s *shims) spec(a *agent.Agent, dir string) wire.Spec {
 	k, ws := a.Kept, a.WS
 	cg, delegated := s.cgroup(a.Name())
 	user, home := account(ws.UID)
+	rules := c.LockRules(k.Role)
+	wait, _ := rules.OnConflict.Duration() // checked with the configuration
 	spec := wire.Spec{
 		Version: wire.Version, Agent: k.Name, Workspace: ws.Name, RunDir: dir, LockSocket: s.run.LockSocket(),
 		Session: k.Session, Secret: k.Secret, Git: ws.Git, Tree: a.Worktree(), Mountpoint: a.Worktree(), ProjectPath: ws.Project,
 		Branch: k.Branch, Target: ws.Target, OwnedRefs: k.OwnedRefs,
 		UID: ws.UID, GID: ws.GID, User: user, Home: home, HomeDir: ws.Root.Home(k.Name), Scratch: ws.Root.Scratch(k.Name), LogDir: ws.Root.Logs(k.Name),
-		Policy: k.Policy, LocksExempt: c.Locks.Exempt, Wait: c.Locks.Wait, Hold: c.Locks.Hold, StaleTimeout: c.Locks.StaleTimeout, DaemonWait: c.Locks.DaemonWait, TempNames: c.Locks.TempNames,
+		Policy: k.Policy, LocksExempt: c.Locks.Exempt, Wait: wire.Duration(wait), Hold: rules.Hold, LockRules: rules.Rules, StaleTimeout: c.Locks.StaleTimeout, DaemonWait: c.Locks.DaemonWait, TempNames: c.Locks.TempNames,
 		Mounts: append(slices.Clone(c.Sandbox.ExtraMounts), a.Type.Mounts...), Env: environment(a.Type),
 		NetNS: a.Network.NetNS, Address: a.Network.Address, CgroupPath: cg, Delegated: delegated,
 		MemoryBytes: int64(k.MemoryLimitMB) << 20, Pids: int64(c.Limits.Pids), CPUWeight: int64(c.Limits.CPUWeight),

@@ -2,7 +2,9 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -159,4 +161,152 @@ func TestExplicitLocks(t *testing.T) {
 	for _, bad := range []string{"../x", "/etc/passwd", "a/../../b"} {
 		require.NotZero(t, d.ctl("lock", bad).code, bad)
 	}
+}
+
+// inside runs a shell script in an agent whose sandbox has polisctl.
+func (d *daemon) inside(agent, script string) result {
+	return d.exec(agent, "sh", "-c", "PATH=/opt/polis:$PATH; "+script)
+}
+
+func TestWhatALoserAndAHolderSee(t *testing.T) {
+	d := startDaemon(t, options{config: "[locks]\non_conflict = \"fail\"\nhold = \"10m\"\n", mounts: fmt.Sprintf("{ source = %q, dest = \"/opt/polis\", read_only = true }", bin(t))})
+	d.up()
+	d.add("alice")
+	d.add("bob")
+	require.Equal(t, "No locks are held.\n", d.sh("alice", "cat /run/polis/locks"))
+	d.sh("alice", "echo x >> main.txt")
+	d.eventually("the holder's list", func() bool { return strings.Contains(d.sh("alice", "cat /run/polis/locks"), "main.txt  write, since") })
+
+	// The loser, at the system call and after.
+	r := d.inside("bob", "echo y >> main.txt")
+	require.Contains(t, r.stderr, "busy")
+	d.why("bob", "held by:   alice")
+	require.Contains(t, d.sh("bob", "cat /run/polis/why.json"), `"holder": "alice"`)
+	require.Contains(t, d.sh("bob", "getfattr --only-values -n user.polis.lease main.txt"), "alice write since")
+
+	// It waits; the holder is told who and since when, in its sandbox and by an event.
+	r = d.inside("bob", "polisctl wait main.txt --timeout 300ms")
+	require.Equal(t, 7, r.code, r.String())
+	require.Contains(t, r.stderr, "alice")
+	done := make(chan result, 1)
+	go func() {
+		done <- d.inside("bob", "cd src && polisctl wait ../main.txt --timeout 60s && echo y >> ../main.txt")
+	}()
+	d.eventually("the holder to hear of the waiter", func() bool {
+		return strings.Contains(d.sh("alice", "cat /run/polis/locks"), "bob waits for it since")
+	})
+	require.Contains(t, d.sh("alice", "cat /run/polis/locks.json"), `"holder": "bob"`)
+	require.Contains(t, d.must("events"), "bob waits for main.txt, which alice has locked")
+	require.Len(t, d.locks()["main.txt"].Waiting, 1)
+	require.Contains(t, d.must("locks"), "bob")
+
+	// The admin takes it: audited, the holder hears of it, and the waiter is served.
+	d.must("locks", "break", "main.txt", "--reason", "bob is in a hurry")
+	r = <-done
+	require.Zero(t, r.code, r.String())
+	require.Equal(t, "bob", d.locks()["main.txt"].Holder)
+	require.Contains(t, d.must("events"), "took the lock on main.txt from alice: bob is in a hurry")
+	d.eventually("the loss to be listed", func() bool {
+		return strings.Contains(d.sh("alice", "cat /run/polis/locks"), "lost: main.txt at") && strings.Contains(d.sh("alice", "cat /run/polis/locks"), "bob is in a hurry")
+	})
+	require.Contains(t, d.inside("alice", "echo z >> main.txt").stderr, "busy")
+}
+
+func TestAgentsLockByName(t *testing.T) {
+	d := startDaemon(t, options{config: "[locks]\non_conflict = \"fail\"\nhold = \"close\"\n", mounts: fmt.Sprintf("{ source = %q, dest = \"/opt/polis\", read_only = true }", bin(t))})
+	d.up()
+	d.add("alice", "--write", "src/**", "--read", "**")
+	d.add("bob")
+	require.Zero(t, d.inside("alice", "polisctl lock src/a.txt --reason 'big change' --for 10m").code)
+	require.Equal(t, 5, d.inside("alice", "polisctl lock main.txt").code, "only what it may write")
+	require.Equal(t, 5, d.inside("alice", "polisctl locks break src/a.txt || polisctl unlock src/a.txt --break").code)
+	require.Contains(t, d.inside("alice", "polisctl locks").stdout, "big change")
+	require.Contains(t, d.inside("bob", "echo x > src/a.txt").stderr, "busy")
+	require.Contains(t, d.inside("bob", "polisctl lock src/a.txt").stderr, "polisctl wait src/a.txt")
+	require.Equal(t, 3, d.inside("bob", "polisctl unlock src/a.txt").code)
+	d.must("lock", "README.md", "--reason", "release", "--for", "1h")
+	d.must("lock", "docs", "--tree", "--agent", "bob")
+	d.must("lock", "main.txt", "--read")
+
+	// polisd dies and comes back: all of them are as they were.
+	before := d.locks()
+	require.Len(t, before, 4)
+	d.signal(syscall.SIGKILL)
+	d.start()
+	after := d.locks()
+	require.Len(t, after, 4)
+	for p, l := range before {
+		require.Equal(t, l.Token, after[p].Token, p)
+		require.Equal(t, l.Reason, after[p].Reason, p)
+		require.Equal(t, l.LockType, after[p].LockType, p)
+		require.Equal(t, l.Tree, after[p].Tree, p)
+	}
+	require.Contains(t, d.inside("bob", "echo x > src/a.txt").stderr, "busy")
+	require.Contains(t, d.inside("bob", "echo x > README.md").stderr, "busy")
+	require.Contains(t, d.inside("bob", "echo x > main.txt").stderr, "busy")
+	require.Zero(t, d.inside("alice", "echo x > src/a.txt && polisctl unlock src/a.txt").code)
+	require.Zero(t, d.inside("bob", "echo x > src/a.txt").code)
+}
+
+func TestHoldAndConflictByRoleAndPath(t *testing.T) {
+	d := startDaemon(t, options{config: `
+[locks]
+on_conflict = "fail"
+hold = "10m"
+[[locks.rule]]
+glob = "src/"
+hold = "close"
+[[locks.rule]]
+glob = "docs/**"
+hold = "merge"
+[roles.patient.locks]
+on_conflict = "1m"
+`})
+	d.up()
+	d.add("alice")
+	d.add("bob", "--role", "patient")
+	d.sh("alice", "echo x >> src/a.txt; echo x >> main.txt; echo x >> docs/guide.md")
+	d.eventually("the lease until close to end", func() bool { return len(d.locks()) == 2 })
+	require.Equal(t, "merge", d.locks()["docs/guide.md"].Hold)
+	done := make(chan result, 1)
+	go func() { done <- d.exec("bob", "sh", "-c", "echo y >> docs/guide.md") }()
+	d.eventually("bob to wait", func() bool { return len(d.locks()["docs/guide.md"].Waiters) == 1 })
+	d.sh("alice", "git commit -qam one")
+	d.must("agents", "stop", "alice") // what it has changed is not merged yet
+	locks := d.locks()
+	require.NotContains(t, locks, "main.txt")
+	require.Equal(t, "alice", locks["docs/guide.md"].Holder)
+	d.must("merge", "alice")
+	r := <-done
+	require.Zero(t, r.code, r.String())
+	require.Equal(t, "bob", d.locks()["docs/guide.md"].Holder)
+}
+
+func TestALeaseLastsAsLongAsAMapping(t *testing.T) {
+	needProgram(t, "python3")
+	d := startDaemon(t, options{config: "[locks]\non_conflict = \"fail\"\nhold = \"close\"\n"})
+	d.up()
+	d.add("alice")
+	d.add("bob")
+	done := make(chan result, 1)
+	go func() {
+		done <- d.exec("alice", "/usr/bin/python3", "-c", `
+import mmap, os, time
+f = os.open("main.txt", os.O_RDWR)
+m = mmap.mmap(f, 0)
+os.close(f)
+open("/tmp/mapped", "w")
+while not os.path.exists("/tmp/over"): time.sleep(0.05)
+m[0] = 88
+`)
+	}()
+	d.eventually("the mapping", func() bool { return d.exec("alice", "test", "-e", "/tmp/mapped").code == 0 })
+	time.Sleep(time.Second) // a lease that ended with the close would be gone
+	require.Equal(t, "alice", d.locks()["main.txt"].Holder)
+	require.NotZero(t, d.exec("bob", "sh", "-c", "echo y >> main.txt").code)
+	d.sh("alice", "touch /tmp/over")
+	r := <-done
+	require.Zero(t, r.code, r.String())
+	d.eventually("the lease to end with the mapping", func() bool { return len(d.locks()) == 0 })
+	d.sh("bob", "echo y >> main.txt")
 }

@@ -22,6 +22,7 @@ type entry struct {
 	// released, so a release can never overtake a grant of the same path.
 	pins int
 	used bool      // a ticket was ever given on it
+	anew bool      // and one since the last look for writers
 	idle time.Time // when the last pin went
 	due  time.Time // when the expiry heap looks at it
 	slot int       // index in the heap plus one; 0: not in it
@@ -71,7 +72,7 @@ func (c *Client) cached(ws []want) *Ticket {
 	}
 	for _, e := range t.entries {
 		e.pins++
-		e.used = true
+		e.used, e.anew = true, true
 	}
 	return t
 }
@@ -94,6 +95,8 @@ func (c *Client) unpin(es []*entry) {
 		switch {
 		case !e.held:
 			c.forget(e) // was asked for in vain
+		case e.hold == HoldClose && c.asks(e):
+			c.schedule(e, now)
 		case e.hold == HoldClose || !e.used:
 			over = append(over, e)
 		case e.hold > 0:
@@ -129,7 +132,7 @@ func (c *Client) expire(now time.Time) {
 		}
 		over = append(over, e)
 	}
-	c.release(over)
+	c.release(c.unused(over))
 }
 
 // forget takes e out of the cache.

@@ -31,6 +31,11 @@ type Client struct {
 	// Heartbeat is the interval of pings, at most a sixth of StaleTimeout.
 	// Three unanswered ones end the connection.
 	Heartbeat time.Duration
+	// Busy, if set, is asked before a write lease is given back because its
+	// time is over: a mapping may still write to the file when its last
+	// handle is closed. It is asked again every second while it says yes, and
+	// must not block for long.
+	Busy func(path string) bool
 	// OnLost is told of leases that were taken away: broken by an
 	// administrator, or lost with the session. Their tickets are invalid.
 	OnLost func(paths []string, why string)

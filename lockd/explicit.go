@@ -20,6 +20,10 @@ func (c *conn) lock(m *message) error {
 		c.link.put(errorMessage(m.ID, fmt.Errorf("%w: lock of %d paths for %d ms", ErrInvalid, len(m.Keys), m.For)))
 		return nil
 	}
+	if m.Type == msgLock && len(m.Reason) > table.MaxReason {
+		c.link.put(errorMessage(m.ID, fmt.Errorf("%w: reason of %d bytes", ErrInvalid, len(m.Reason))))
+		return nil
+	}
 	r := table.Request{
 		Workspace: c.workspace, Holder: c.agent, Explicit: true, Op: m.Op, Pid: m.Pid,
 		Reason: m.Reason, For: time.Duration(m.For) * time.Millisecond, Soft: m.Soft,
@@ -36,8 +40,21 @@ func (c *conn) lock(m *message) error {
 		}
 		r.Keys[i] = k
 	}
+	full := false
+	gone := c.do(func(t *table.Table) {
+		has := len(t.Explicit(func(l Lease) bool { return l.Holder == c.agent && !l.Merge }))
+		if full = has+len(r.Keys) > maxPerAgent; full {
+			c.link.put(errorMessage(m.ID, fmt.Errorf("%w: %s has locked %d paths by name", ErrLimit, c.agent, has)))
+		}
+	})
+	if gone != nil || full {
+		return gone
+	}
 	return c.enter(m.ID, r)
 }
+
+// maxPerAgent bounds what one agent has of MaxExplicit.
+const maxPerAgent = 256
 
 // checkKept refuses a path that a text file cannot hold.
 func checkKept(path string) error {

@@ -42,7 +42,7 @@ func exitTable() []exitRow {
 		{exitOK, "Done.", nil},
 		{exitFailure, "The work failed.", []api.Code{
 			api.CodeInternal, api.CodeWorktreeFailed, api.CodeNamespaceFailed, api.CodeCgroupFailed, api.CodeViewFailed,
-			api.CodeRepoCorrupt, api.CodeStateCorrupt, api.CodeStateNotSaved, api.CodeWorktreeMissing, api.CodeReapFailed, api.CodeOOMKilled,
+			api.CodeRepoCorrupt, api.CodeStateCorrupt, api.CodeStateNotSaved, api.CodeLockCorrupt, api.CodeWorktreeMissing, api.CodeReapFailed, api.CodeOOMKilled,
 			api.CodeInvalidConfig, api.CodeWorkspaceInvalid, api.CodeAgentTypeUnavailable, api.CodeQuota,
 		}},
 		{exitUsage, "The arguments are wrong; nothing was done.", []api.Code{
@@ -54,13 +54,13 @@ func exitTable() []exitRow {
 		}},
 		{exitConflict, "In the way is something that exists, is locked or is in another state.", []api.Code{
 			api.CodeAgentExists, api.CodeMaxAgents, api.CodeBadState, api.CodeUnsavedWork, api.CodeRefConflict,
-			api.CodeMergeConflict, api.CodeNothingToMerge, api.CodeFileLocked, api.CodePortInUse, api.CodeNoPorts,
+			api.CodeMergeConflict, api.CodeNothingToMerge, api.CodeFileLocked, api.CodeLockBroken, api.CodePortInUse, api.CodeNoPorts,
 		}},
 		{exitForbidden, "Not permitted.", []api.Code{
 			api.CodeForbidden, api.CodeUndeclaredRead, api.CodeUndeclaredWrite, api.CodeNotApproved,
 		}},
 		{exitUnavailable, "polisd, or the agent's sandbox, cannot be reached.", []api.Code{
-			api.CodeUnavailable, api.CodeShimUnavailable, api.CodeLockdUnavailable,
+			api.CodeUnavailable, api.CodeShimUnavailable, api.CodeLockdUnavailable, api.CodeStaleLock,
 		}},
 		{exitTimeout, "It took too long.", []api.Code{
 			api.CodeTimeout, api.CodeBranchLockTimeout, api.CodeExclusiveLockTimeout,

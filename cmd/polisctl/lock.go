@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -26,8 +28,14 @@ func (a *app) lockCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lock PATH [OPTION]...",
 		Short: "Take a lock on a path",
-		Long:  "Take a lock on a path, so that only its holder can write there.\n\n" + pathHelp,
-		Args:  takes(1, 1, "one PATH"),
+		Long: `Take a lock on a path, so that only its holder can write there. It lasts until
+it is given back, or as long as --for says, also over restarts of polisd. A lock
+in an agent's name ends with the agent.
+
+In the sandbox of an agent the agent is the holder, and may lock what it may write.
+
+` + pathHelp,
+		Args: takes(1, 1, "one PATH"),
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&req.Agent, "agent", "a", "", "the `AGENT` that holds it (default: you)")
@@ -52,6 +60,18 @@ func (a *app) lockCmd() *cobra.Command {
 			return err
 		}
 		req.WaitMillis = int((wait + time.Millisecond - 1) / time.Millisecond)
+		if _, inside := a.insidePath(); inside {
+			return a.callInside(cmd, wait+shortCall, func(ctx context.Context, c *client.Inside) (err error) {
+				if req.Path, err = ownPath(ctx, c, args[0]); err != nil {
+					return err
+				}
+				lock, err := c.Lock(ctx, req)
+				if err != nil {
+					return err
+				}
+				return a.showLock(lock)
+			})
+		}
 		return a.call(cmd, wait+shortCall, func(ctx context.Context, c *client.Client) error {
 			if err := locate(ctx, c, &req, args[0]); err != nil {
 				return err
@@ -63,42 +83,103 @@ func (a *app) lockCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.show(view{json: lock, names: []string{lock.Path}, human: func(p *page) {
-				p.line("%s holds a %s lock on %s (token %d)", lock.Holder, lock.LockType, lock.Path, lock.Token)
-			}})
+			return a.showLock(lock)
 		})
 	}
 	return cmd
 }
 
+func (a *app) showLock(lock api.Lock) error {
+	return a.show(view{json: lock, names: []string{lock.Path}, human: func(p *page) {
+		token := ""
+		if lock.Token > 0 {
+			token = fmt.Sprintf(" (token %d)", lock.Token)
+		}
+		p.line("%s holds a %s lock on %s%s", lock.Holder, lock.LockType, lock.Path, token)
+	}})
+}
+
 func (a *app) unlockCmd() *cobra.Command {
 	var req api.LockRequest
 	cmd := &cobra.Command{
-		Use:   "unlock PATH [--agent AGENT] [--break]",
+		Use:   "unlock PATH [--agent AGENT] [--break [--reason TEXT]]",
 		Short: "Give a lock back",
-		Long:  "Give a lock back. --break takes it from whoever holds it, who may lose work.\n\n" + pathHelp,
-		Args:  takes(1, 1, "one PATH"),
+		Long: `Give a lock back. --break takes it from whoever holds it, who may lose work; it
+is the same as polisctl locks break.
+
+` + pathHelp,
+		Args: takes(1, 1, "one PATH"),
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&req.Agent, "agent", "a", "", "the `AGENT` that holds it (default: you)")
 	flags.StringVarP(&req.Workspace, "workspace", "w", "", "the `WORKSPACE` of the path")
 	flags.BoolVar(&req.Break, "break", false, "take it from any holder")
+	flags.BoolVar(&req.Break, "force", false, "the same as --break")
+	flags.StringVar(&req.Reason, "reason", "", "`TEXT` for the holder and the record, with --break")
 	_ = cmd.RegisterFlagCompletionFunc("agent", a.completeAgents) // fails only for a flag that is not there
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := checkLock(&req, args[0]); err != nil {
 			return err
 		}
-		return a.call(cmd, shortCall, func(ctx context.Context, c *client.Client) error {
-			if err := locate(ctx, c, &req, args[0]); err != nil {
-				return err
-			}
-			if err := c.Unlock(ctx, req); err != nil {
-				return err
-			}
-			return a.show(view{json: map[string]string{"path": req.Path}, human: func(p *page) {
-				p.line("%s is unlocked", req.Path)
-			}})
-		})
+		if req.Reason != "" && !req.Break {
+			return usagef("--reason is of --break: giving a lock back needs none")
+		}
+		if _, inside := a.insidePath(); inside {
+			return a.callInside(cmd, shortCall, func(ctx context.Context, c *client.Inside) (err error) {
+				if req.Path, err = ownPath(ctx, c, args[0]); err != nil {
+					return err
+				}
+				if req.Break {
+					return api.Errorf(api.CodeForbidden, "an agent cannot break locks").WithHint("ask your commander")
+				}
+				if err := c.Unlock(ctx, req); err != nil {
+					return err
+				}
+				return a.showUnlocked(req.Path)
+			})
+		}
+		return a.unlock(cmd, &req, args[0])
+	}
+	return cmd
+}
+
+func (a *app) unlock(cmd *cobra.Command, req *api.LockRequest, path string) error {
+	return a.call(cmd, shortCall, func(ctx context.Context, c *client.Client) error {
+		if err := locate(ctx, c, req, path); err != nil {
+			return err
+		}
+		if err := c.Unlock(ctx, *req); err != nil {
+			return err
+		}
+		return a.showUnlocked(req.Path)
+	})
+}
+
+func (a *app) showUnlocked(path string) error {
+	return a.show(view{json: map[string]string{"path": path}, human: func(p *page) {
+		p.line("%s is unlocked", path)
+	}})
+}
+
+func (a *app) breakCmd() *cobra.Command {
+	req := api.LockRequest{Break: true}
+	cmd := &cobra.Command{
+		Use:   "break PATH [--reason TEXT]",
+		Short: "Take a lock from whoever holds it",
+		Long: `Take every lock on exactly PATH from its holder, who may lose work: files it has
+open stay open, but nobody is kept from changing them any more. The holder is
+told who did it and why, and so is everybody who listens to events.
+
+` + pathHelp,
+		Args: takes(1, 1, "one PATH"),
+	}
+	cmd.Flags().StringVarP(&req.Workspace, "workspace", "w", "", "the `WORKSPACE` of the path")
+	cmd.Flags().StringVar(&req.Reason, "reason", "", "`TEXT` for the holder and the record")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := checkLock(&req, args[0]); err != nil {
+			return err
+		}
+		return a.unlock(cmd, &req, args[0])
 	}
 	return cmd
 }
@@ -126,13 +207,28 @@ func (a *app) locksCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "locks [--watch]",
 		Short: "List the locks held now",
-		Args:  takes(0, 0, ""),
+		Long: `List the locks held now: who has what, since when, how long it lasts, its fencing
+token, and who waits for it since when. In the sandbox of an agent, its own.`,
+		Args: takes(0, 0, ""),
 	}
+	cmd.AddCommand(a.breakCmd())
 	cmd.Flags().BoolVar(&watch, "watch", false, "go on until interrupted")
 	cmd.Flags().StringVarP(&workspace, "workspace", "w", "", "only locks of this `WORKSPACE`")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := checkWorkspace(workspace); err != nil {
 			return err
+		}
+		if _, inside := a.insidePath(); inside {
+			if watch {
+				return usagef("--watch is not for sandboxes").WithHint("/run/polis/locks is kept up to date")
+			}
+			return a.callInside(cmd, shortCall, func(ctx context.Context, c *client.Inside) error {
+				held, err := c.Held(ctx)
+				if err != nil {
+					return err
+				}
+				return a.show(locksView(held.Locks, func(api.Lock) bool { return true }))
+			})
 		}
 		return a.watched(cmd, watch, func(ctx context.Context, c *client.Client) (view, error) {
 			locks, err := c.Locks(ctx)
@@ -196,7 +292,7 @@ func locksView(locks []api.Lock, want func(api.Lock) bool) view {
 	return view{json: map[string]any{"locks": kept}, names: paths, human: func(p *page) {
 		rows := make([][]cell, 0, len(kept))
 		for _, l := range kept {
-			path, left := l.Path, "-"
+			path, left := l.Path, cmp.Or(l.Hold, "-")
 			if l.Tree {
 				path += "/**"
 			}
@@ -205,9 +301,21 @@ func locksView(locks []api.Lock, want func(api.Lock) bool) view {
 			}
 			rows = append(rows, []cell{
 				{text: path}, {text: l.Holder}, {text: l.LockType}, {text: p.ago(l.AcquiredAt)}, {text: left},
-				{strings.Join(l.Waiters, ", "), yellow}, {text: l.Workspace}, {text: l.Reason},
+				{text: fmt.Sprint(l.Token)}, {waiting(p, l), yellow}, {text: l.Workspace}, {text: l.Reason},
 			})
 		}
-		p.table("no locks", []string{"PATH", "HOLDER", "TYPE", "HELD", "LEFT", "WAITING", "WORKSPACE", "REASON"}, rows)
+		p.table("no locks", []string{"PATH", "HOLDER", "TYPE", "HELD", "HOLD", "TOKEN", "WAITING", "WORKSPACE", "REASON"}, rows)
 	}}
+}
+
+// waiting names who waits for a lock, and for how long.
+func waiting(p *page, l api.Lock) string {
+	if len(l.Waiting) == 0 {
+		return strings.Join(l.Waiters, ", ")
+	}
+	out := make([]string, 0, len(l.Waiting))
+	for _, w := range l.Waiting {
+		out = append(out, w.Holder+" "+p.ago(w.Since))
+	}
+	return strings.Join(out, ", ")
 }

@@ -54,8 +54,9 @@ type Network struct {
 
 // Locks is the [locks] table.
 type Locks struct {
-	Wait         wire.Duration `toml:"wait"`
-	Hold         wire.Hold     `toml:"hold"`
+	// Wait is another way to write OnConflict; only one of them may be given.
+	Wait *wire.Duration `toml:"wait"`
+	LockRules
 	StaleTimeout wire.Duration `toml:"stale_timeout"`
 	Grace        wire.Duration `toml:"grace"`
 	// DaemonWait is how long an access that needs a new lease waits for a
@@ -92,6 +93,8 @@ type Shared struct {
 // Role is a named policy: [roles.NAME].
 type Role struct {
 	api.Policy
+	// Locks changes [locks] for agents of this role.
+	Locks LockRules `toml:"locks"`
 }
 
 // Default is the configuration of an empty file.
@@ -100,7 +103,7 @@ func Default() Config {
 		RunDir: DefaultRunDir, WorkspacesDir: "/var/lib/polis", AgentsDir: "/etc/polis/agents.d",
 		Shim: "", Launcher: "auto", MaxAgents: 10, LogLevel: "info",
 		Network: Network{Pool: "10.213.0.0/16", Ports: "3001-9999", Bind: "127.0.0.1", AutoMap: true},
-		Locks: Locks{Wait: wire.Duration(3 * time.Second), Hold: "30s",
+		Locks: Locks{LockRules: LockRules{Hold: "30s", OnConflict: "3s"},
 			StaleTimeout: wire.Duration(30 * time.Second), Grace: wire.Duration(5 * time.Second),
 			DaemonWait: wire.Duration(10 * time.Second)},
 		Limits: Limits{MemoryMB: 512, Pids: 512, CPUWeight: 100,
@@ -139,6 +142,15 @@ func Parse(text string) (Config, error) {
 	if un := md.Undecoded(); len(un) > 0 {
 		return c, api.Errorf(api.CodeInvalidConfig, "unknown key %q", un[0].String()).
 			WithHint("see polisd.toml(5) for the keys")
+	}
+	if c.Locks.Wait != nil {
+		if *c.Locks.Wait < 0 {
+			return c, api.Errorf(api.CodeInvalidConfig, "locks.wait = %q: must not be negative", time.Duration(*c.Locks.Wait))
+		}
+		if md.IsDefined("locks", "on_conflict") {
+			return c, api.Errorf(api.CodeInvalidConfig, "locks.wait and locks.on_conflict say the same: give one of them")
+		}
+		c.Locks.OnConflict = wire.OnConflict(time.Duration(*c.Locks.Wait).String())
 	}
 	return c, c.check()
 }
@@ -195,10 +207,10 @@ func (c *Config) check() error {
 	if _, err := netip.ParseAddr(c.Network.Bind); err != nil {
 		return bad("network.bind", c.Network.Bind, "must be an IP address")
 	}
-	if err := CheckHold(c.Locks.Hold); err != nil {
-		return bad("locks.hold", c.Locks.Hold, err.Error())
+	if err := c.checkLocks(); err != nil {
+		return err
 	}
-	for field, d := range map[string]wire.Duration{"locks.wait": c.Locks.Wait, "locks.stale_timeout": c.Locks.StaleTimeout,
+	for field, d := range map[string]wire.Duration{"locks.stale_timeout": c.Locks.StaleTimeout,
 		"locks.grace": c.Locks.Grace, "locks.daemon_wait": c.Locks.DaemonWait, "limits.stop_grace": c.Limits.StopGrace} {
 		if v := time.Duration(d); v < 0 || v > 10*time.Minute {
 			return bad(field, v, "must be from 0s to 10m")
@@ -225,17 +237,6 @@ func (c *Config) check() error {
 		if !filepath.IsAbs(m.Source) || !filepath.IsAbs(m.Dest) {
 			return bad(fmt.Sprintf("sandbox.extra_mounts[%d]", i), m.Source+":"+m.Dest, "source and dest must be absolute paths")
 		}
-	}
-	return nil
-}
-
-// CheckHold says whether h is "close", "merge" or a duration.
-func CheckHold(h wire.Hold) error {
-	if h == "close" || h == "merge" {
-		return nil
-	}
-	if d, err := time.ParseDuration(string(h)); err != nil || d < 0 || d > 24*time.Hour {
-		return errors.New(`must be "close", "merge" or a duration up to 24h`)
 	}
 	return nil
 }

@@ -10,12 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
-	"sync"
 	"time"
-
-	"polis/daemon/api"
-	"polis/lockd"
 )
 
 // insideAPI is what the agent may ask: files and a socket in /run/polis of
@@ -24,13 +19,8 @@ type insideAPI struct {
 	dir    string
 	server *http.Server
 	dirty  chan struct{}
-
-	mu   sync.Mutex
-	held map[string]*lockd.Ticket // explicit locks
+	locks  chan struct{} // the file of locks is behind
 }
-
-// maxExplicit bounds the locks an agent may hold by asking for them.
-const maxExplicit = 256
 
 // boxDir is the host directory that the sandbox sees as /run/polis.
 func (s *Shim) boxDir() string { return s.path("inside") }
@@ -41,13 +31,14 @@ func (s *Shim) openInside() error {
 		return err
 	}
 	s.onClose("files of the sandbox", func(context.Context) error { return os.RemoveAll(dir) })
-	in := &insideAPI{dir: dir, dirty: make(chan struct{}, 1), held: map[string]*lockd.Ticket{}}
+	in := &insideAPI{dir: dir, dirty: make(chan struct{}, 1), locks: make(chan struct{}, 1)}
 	s.inside = in
 	pol, err := json.MarshalIndent(s.Spec.Policy, "", "  ")
 	if err != nil {
 		return err
 	}
-	for name, text := range map[string]string{"policy": string(pol) + "\n", "why": "nothing was refused yet\n", "why.json": "[]\n"} {
+	for name, text := range map[string]string{"policy": string(pol) + "\n", "why": "nothing was refused yet\n", "why.json": "[]\n",
+		"locks": noLocks, "locks.json": "{\"locks\":[],\"total\":0}\n"} {
 		if err := replaceFile(filepath.Join(dir, name), text); err != nil {
 			return err
 		}
@@ -82,78 +73,16 @@ func (s *Shim) insideRoutes() http.Handler {
 			return writeJSON(w, map[string]any{"why": s.why()})
 		},
 		"GET /v1/status": func(w http.ResponseWriter, _ *http.Request) error {
-			return writeJSON(w, map[string]any{"agent": s.Spec.Agent, "branch": s.Spec.Branch, "policy": s.Spec.Policy, "counters": s.views.counters()})
+			return writeJSON(w, s.insideStatus())
 		},
+		"GET /v1/held":    s.insideHeld,
 		"POST /v1/lock":   s.insideLock,
 		"POST /v1/unlock": s.insideUnlock,
+		"POST /v1/wait":   s.insideWait,
 	} {
 		mux.Handle(pattern, serveHTTP(h))
 	}
 	return mux
-}
-
-// insideLock takes a lock in the agent's name until it gives it back.
-func (s *Shim) insideLock(w http.ResponseWriter, r *http.Request) error {
-	p, err := insidePath(r)
-	if err != nil {
-		return err
-	}
-	in := s.inside
-	in.mu.Lock()
-	n, have := len(in.held), in.held[p] != nil
-	in.mu.Unlock()
-	if have {
-		return writeJSON(w, map[string]string{"path": p, "holder": s.Spec.Agent})
-	}
-	if n >= maxExplicit {
-		return api.Errorf(api.CodeQuota, "agent %s holds %d locks: at most %d", s.Spec.Agent, n, maxExplicit)
-	}
-	t, err := s.views.locks.Acquire(r.Context(), lockd.Request{Paths: []string{lockd.FileKey(p)}, Op: "lock", Mode: lockd.Write})
-	var ce *lockd.ConflictError
-	if errors.As(err, &ce) {
-		return api.Errorf(api.CodeFileLocked, "%s is locked by %s since %s", p, ce.Holder, ce.Since.Format(time.RFC3339)).With("holder", ce.Holder)
-	}
-	if err != nil {
-		return api.Errorf(api.CodeLockdUnavailable, "lock %s: %w", p, err)
-	}
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	if in.held[p] != nil {
-		t.Done()
-	} else {
-		in.held[p] = t
-	}
-	return writeJSON(w, map[string]string{"path": p, "holder": s.Spec.Agent})
-}
-
-func (s *Shim) insideUnlock(w http.ResponseWriter, r *http.Request) error {
-	p, err := insidePath(r)
-	if err != nil {
-		return err
-	}
-	s.inside.mu.Lock()
-	t := s.inside.held[p]
-	delete(s.inside.held, p)
-	s.inside.mu.Unlock()
-	if t == nil {
-		return api.Errorf(api.CodeNotLocked, "agent %s did not lock %s", s.Spec.Agent, p)
-	}
-	t.Done()
-	s.views.locks.Release(lockd.FileKey(p))
-	return writeJSON(w, struct{}{})
-}
-
-func insidePath(r *http.Request) (string, error) {
-	var req struct {
-		Path string `json:"path"`
-	}
-	if err := readJSON(r, &req); err != nil {
-		return "", err
-	}
-	if req.Path == "" || len(req.Path) > 4096 || strings.ContainsRune(req.Path, 0) || !filepath.IsLocal(req.Path) || filepath.Clean(req.Path) == "." {
-		return "", api.Errorf(api.CodePathTraversal, "path = %q: must be a path inside the repository", api.Shorten(req.Path, 200))
-	}
-	return filepath.Clean(req.Path), nil
 }
 
 // touch says that the files are behind; it never blocks.

@@ -1,9 +1,7 @@
 package shim
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -29,6 +27,7 @@ type views struct {
 	guard *view.Guard
 	git   *fusefs.FS
 	gitg  *gitdir.Guard
+	lost  losses
 	locks *lockd.Client
 	whys  *view.Why
 	dead  chan struct{}
@@ -87,33 +86,6 @@ func (s *Shim) openViews(ctx context.Context) error {
 	if v.git != nil {
 		died(v.git)
 	}
-	return nil
-}
-
-func (s *Shim) openLocks(v *views) error {
-	sp := s.Spec
-	hold, err := lockd.ParseHold(string(sp.Hold))
-	if err != nil {
-		return fmt.Errorf("hold: %w", err)
-	}
-	c := lockd.NewClient(sp.LockSocket, sp.Workspace, sp.Agent)
-	c.Log = s.Log
-	c.HoldFor = func(string) lockd.Hold { return hold }
-	c.WaitFor = func(string) time.Duration { return time.Duration(sp.Wait) }
-	if sp.StaleTimeout > 0 {
-		c.StaleTimeout = time.Duration(sp.StaleTimeout)
-	}
-	c.Bound = cmp.Or(time.Duration(sp.DaemonWait), c.Bound)
-	c.OnLost = func(paths []string, why string) {
-		s.Log.Error("leases were lost", "leases", len(paths), "reason", why)
-		s.events.Publish(api.Event{Type: api.EventLock, Agent: sp.Agent, Code: api.CodeLockdUnavailable,
-			Message: fmt.Sprintf("agent %s lost %d leases: %s", sp.Agent, len(paths), why)})
-	}
-	if err := c.Open(); err != nil {
-		return fmt.Errorf("reach lockd: %w", err)
-	}
-	v.locks = c
-	s.onClose("leases", func(context.Context) error { return c.Close() })
 	return nil
 }
 
@@ -247,18 +219,6 @@ func (v *views) counters() api.Counters {
 		LockConflicts: st.LockConflicts, AvgReadLatency: st.AvgReadLatency, AvgWriteLatency: st.AvgWriteLatency}
 }
 
-// leaseInfo is the value of user.polis.lease: who holds the path, if anybody.
-func (v *views) leaseInfo(path string) (string, bool) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-	defer cancel()
-	leases, err := v.locks.Holders(ctx, lockd.FileKey(path))
-	if err != nil || len(leases) == 0 {
-		return "", false
-	}
-	l := leases[0]
-	return fmt.Sprintf("%s %s since %s", l.Holder, l.Mode, l.Since.UTC().Format(time.RFC3339)), true
-}
-
 func (v *views) whyFiles() (text, js string) { return string(v.whys.Text()), string(v.whys.JSON()) }
 
 // why is the last refusals in the API's words.
@@ -279,26 +239,4 @@ func (s *Shim) invalidate() {
 	if s.views.git != nil {
 		s.views.git.InvalidateAll()
 	}
-}
-
-// locker lets the view ask lockd in its own words.
-type locker struct{ c *lockd.Client }
-
-func (l locker) Acquire(ctx context.Context, r view.LockRequest) (fusefs.Ticket, error) {
-	req := lockd.Request{Op: r.Op, Pid: r.Pid, Mode: lockd.Write}
-	for _, p := range r.Paths {
-		req.Paths = append(req.Paths, lockd.FileKey(p))
-	}
-	for _, p := range r.Trees {
-		req.Trees = append(req.Trees, lockd.FileKey(p))
-	}
-	t, err := l.c.Acquire(ctx, req)
-	var ce *lockd.ConflictError
-	if errors.As(err, &ce) {
-		return nil, &view.LockedError{Path: lockd.FilePath(ce.Path), Holder: ce.Holder, Since: ce.Since, Reason: ce.Reason}
-	}
-	if err != nil {
-		return nil, err
-	}
-	return t, nil
 }

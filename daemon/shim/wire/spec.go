@@ -47,6 +47,7 @@ type Spec struct {
 	LocksExempt  []string   `json:"locks_exempt,omitempty"`
 	Wait         Duration   `json:"wait"`
 	Hold         Hold       `json:"hold"`
+	LockRules    []LockRule `json:"lock_rules,omitempty"`
 	StaleTimeout Duration   `json:"stale_timeout"`
 	// DaemonWait bounds the wait for a daemon that is away; 0: lockd's default.
 	DaemonWait  Duration   `json:"daemon_wait,omitempty"`
@@ -96,10 +97,6 @@ type Mount struct {
 	Dest     string `json:"dest" toml:"dest"`
 	ReadOnly bool   `json:"read_only" toml:"read_only"`
 }
-
-// Hold says how long a lease is kept after the last use: "close", "merge" or
-// a duration such as "30s".
-type Hold string
 
 // Duration is a time.Duration that reads and writes as "3s".
 type Duration time.Duration

@@ -1,0 +1,74 @@
+package client
+
+import (
+	"context"
+	"net/http"
+
+	"polis/daemon/api"
+)
+
+// InsideSocket is where an agent reaches its own shim, in its sandbox.
+const InsideSocket = "/run/polis/api.sock"
+
+// Inside talks to an agent's shim from within the agent's sandbox.
+type Inside struct{ c *Client }
+
+// NewInside returns an Inside for the socket at path; the empty path means
+// InsideSocket.
+func NewInside(path string) *Inside {
+	if path == "" {
+		path = InsideSocket
+	}
+	return &Inside{New(path)}
+}
+
+// Close drops idle connections.
+func (i *Inside) Close() { i.c.Close() }
+
+// InsideStatus is what the agent is told of itself.
+type InsideStatus struct {
+	Agent     string `json:"agent"`
+	Workspace string `json:"workspace"`
+	Project   string `json:"project"`
+	Worktree  string `json:"worktree"`
+}
+
+// Status says who the agent is and where its files are.
+func (i *Inside) Status(ctx context.Context) (InsideStatus, error) {
+	var out InsideStatus
+	err := i.c.call(ctx, http.MethodGet, "/v1/status", nil, nil, &out)
+	return out, err
+}
+
+// Held lists the agent's own locks, with who waits for them.
+func (i *Inside) Held(ctx context.Context) (api.InsideLocks, error) {
+	var out api.InsideLocks
+	err := i.c.call(ctx, http.MethodGet, "/v1/held", nil, nil, &out)
+	return out, err
+}
+
+// Lock takes a lock in the agent's name.
+func (i *Inside) Lock(ctx context.Context, req api.LockRequest) (api.Lock, error) {
+	var out api.Lock
+	err := i.c.call(ctx, http.MethodPost, "/v1/lock", nil, req, &out)
+	return out, err
+}
+
+// Unlock gives a lock of the agent back.
+func (i *Inside) Unlock(ctx context.Context, req api.LockRequest) error {
+	return i.c.call(ctx, http.MethodPost, "/v1/unlock", nil, req, nil)
+}
+
+// Wait returns when the agent's turn for a path has come; TIMEOUT if it does not.
+func (i *Inside) Wait(ctx context.Context, req api.WaitRequest) error {
+	return i.c.call(ctx, http.MethodPost, "/v1/wait", nil, req, nil)
+}
+
+// Why returns the agent's last refusals.
+func (i *Inside) Why(ctx context.Context) ([]api.WhyEntry, error) {
+	var out struct {
+		Why []api.WhyEntry `json:"why"`
+	}
+	err := i.c.call(ctx, http.MethodGet, "/v1/why", nil, nil, &out)
+	return out.Why, err
+}

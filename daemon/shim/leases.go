@@ -1,0 +1,123 @@
+package shim
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"polis/daemon/api"
+	"polis/fusefs"
+	"polis/fusefs/view"
+	"polis/lockd"
+)
+
+// openLocks starts the agent's session with the lock table. The tree is not
+// mounted over yet: its descriptor is that of the real directory.
+func (s *Shim) openLocks(v *views) error {
+	sp := s.Spec
+	rules, err := compileLockRules(sp)
+	if err != nil {
+		return err
+	}
+	backing, err := openDir(sp.Tree)
+	if err != nil {
+		return err
+	}
+	s.onClose("directory of the leases", func(context.Context) error { return backing.Close() })
+	c := lockd.NewClient(sp.LockSocket, sp.Workspace, sp.Agent)
+	c.Log = s.Log
+	c.HoldFor, c.WaitFor = rules.holdFor, rules.waitFor
+	c.StaleTimeout = cmp.Or(time.Duration(sp.StaleTimeout), c.StaleTimeout)
+	c.Bound = cmp.Or(time.Duration(sp.DaemonWait), c.Bound)
+	c.Busy = func(key string) bool { return stillWritten(backing, lockd.FilePath(key)) }
+	c.OnLost, c.OnWaiter = s.leasesLost, s.leaseAwaited
+	if err := c.Open(); err != nil {
+		return fmt.Errorf("reach lockd: %w", err)
+	}
+	v.locks = c
+	s.onClose("leases", func(context.Context) error { return c.Close() })
+	s.group.Go(func() error { s.keepLocks(); return nil })
+	return nil
+}
+
+// stillWritten says whether something can write to a file of the tree though
+// no handle of the view is open: a shared mapping holds the backing file, and
+// with it the right to write, after the last close. A file system that cannot
+// tell has its leases end with the last close.
+func stillWritten(root *os.File, path string) bool {
+	fd, err := unix.Openat2(int(root.Fd()), path, &unix.OpenHow{
+		Flags:   unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
+	})
+	if err != nil {
+		return false // gone, or no file
+	}
+	f := os.NewFile(uintptr(fd), path)
+	defer f.Close()
+	once, cancel := context.WithCancel(context.Background())
+	cancel()
+	return errors.Is(fusefs.NoWriters(once, fd), context.Canceled)
+}
+
+// leasesLost tells that leases were taken from this agent.
+func (s *Shim) leasesLost(paths []string, why string) {
+	ev := api.Event{Type: api.EventLockLost, Agent: s.Spec.Agent, Code: api.CodeStaleLock,
+		Message: fmt.Sprintf("agent %s lost %d leases: %s", s.Spec.Agent, len(paths), why)}
+	if strings.HasPrefix(why, "broken") {
+		ev.Code = api.CodeLockBroken
+	}
+	if len(paths) == 1 {
+		ev.Message = fmt.Sprintf("agent %s lost the lease on %s: %s", s.Spec.Agent, lockd.FilePath(paths[0]), why)
+	}
+	s.Log.Error("leases were lost", "leases", len(paths), "reason", why)
+	s.events.Publish(ev)
+	s.views.lost.add(time.Now(), paths, why)
+	s.inside.touchLocks()
+}
+
+// leaseAwaited notes that somebody waits for a path of this agent; the files
+// in its sandbox will say so. The event is the daemon's.
+func (s *Shim) leaseAwaited(w lockd.Waiter) {
+	s.Log.Debug("a lease is waited for", "path", lockd.FilePath(w.Path), "waiter", w.Holder, "op", w.Op)
+	s.inside.touchLocks()
+}
+
+// leaseInfo is the value of user.polis.lease: who holds the path, if anybody.
+func (v *views) leaseInfo(path string) (string, bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	leases, err := v.locks.Holders(ctx, lockd.FileKey(path))
+	if err != nil || len(leases) == 0 {
+		return "", false
+	}
+	l := leases[0]
+	return fmt.Sprintf("%s %s since %s", l.Holder, l.Mode, l.Since.UTC().Format(time.RFC3339)), true
+}
+
+// locker lets the view ask lockd in its own words.
+type locker struct{ c *lockd.Client }
+
+func (l locker) Acquire(ctx context.Context, r view.LockRequest) (fusefs.Ticket, error) {
+	req := lockd.Request{Op: r.Op, Pid: r.Pid, Mode: lockd.Write}
+	for _, p := range r.Paths {
+		req.Paths = append(req.Paths, lockd.FileKey(p))
+	}
+	for _, p := range r.Trees {
+		req.Trees = append(req.Trees, lockd.FileKey(p))
+	}
+	t, err := l.c.Acquire(ctx, req)
+	var ce *lockd.ConflictError
+	if errors.As(err, &ce) {
+		return nil, &view.LockedError{Path: lockd.FilePath(ce.Path), Holder: ce.Holder, Since: ce.Since, Reason: ce.Reason}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}
