@@ -163,8 +163,8 @@ func TestExplicitLocks(t *testing.T) {
 	}
 }
 
-// inside runs a shell script in an agent whose sandbox has polisctl.
-func (d *daemon) inside(agent, script string) result {
+// as runs a shell script in an agent whose sandbox has polisctl.
+func (d *daemon) as(agent, script string) result {
 	return d.exec(agent, "sh", "-c", "PATH=/opt/polis:$PATH; "+script)
 }
 
@@ -178,19 +178,19 @@ func TestWhatALoserAndAHolderSee(t *testing.T) {
 	d.eventually("the holder's list", func() bool { return strings.Contains(d.sh("alice", "cat /run/polis/locks"), "main.txt  write, since") })
 
 	// The loser, at the system call and after.
-	r := d.inside("bob", "echo y >> main.txt")
+	r := d.as("bob", "echo y >> main.txt")
 	require.Contains(t, r.stderr, "busy")
 	d.why("bob", "held by:   alice")
 	require.Contains(t, d.sh("bob", "cat /run/polis/why.json"), `"holder": "alice"`)
 	require.Contains(t, d.sh("bob", "getfattr --only-values -n user.polis.lease main.txt"), "alice write since")
 
 	// It waits; the holder is told who and since when, in its sandbox and by an event.
-	r = d.inside("bob", "polisctl wait main.txt --timeout 300ms")
+	r = d.as("bob", "polisctl wait main.txt --timeout 300ms")
 	require.Equal(t, 7, r.code, r.String())
 	require.Contains(t, r.stderr, "alice")
 	done := make(chan result, 1)
 	go func() {
-		done <- d.inside("bob", "cd src && polisctl wait ../main.txt --timeout 60s && echo y >> ../main.txt")
+		done <- d.as("bob", "cd src && polisctl wait ../main.txt --timeout 60s && echo y >> ../main.txt")
 	}()
 	d.eventually("the holder to hear of the waiter", func() bool {
 		return strings.Contains(d.sh("alice", "cat /run/polis/locks"), "bob waits for it since")
@@ -209,7 +209,7 @@ func TestWhatALoserAndAHolderSee(t *testing.T) {
 	d.eventually("the loss to be listed", func() bool {
 		return strings.Contains(d.sh("alice", "cat /run/polis/locks"), "lost: main.txt at") && strings.Contains(d.sh("alice", "cat /run/polis/locks"), "bob is in a hurry")
 	})
-	require.Contains(t, d.inside("alice", "echo z >> main.txt").stderr, "busy")
+	require.Contains(t, d.as("alice", "echo z >> main.txt").stderr, "busy")
 }
 
 func TestAgentsLockByName(t *testing.T) {
@@ -217,13 +217,13 @@ func TestAgentsLockByName(t *testing.T) {
 	d.up()
 	d.add("alice", "--write", "src/**", "--read", "**")
 	d.add("bob")
-	require.Zero(t, d.inside("alice", "polisctl lock src/a.txt --reason 'big change' --for 10m").code)
-	require.Equal(t, 5, d.inside("alice", "polisctl lock main.txt").code, "only what it may write")
-	require.Equal(t, 5, d.inside("alice", "polisctl locks break src/a.txt || polisctl unlock src/a.txt --break").code)
-	require.Contains(t, d.inside("alice", "polisctl locks").stdout, "big change")
-	require.Contains(t, d.inside("bob", "echo x > src/a.txt").stderr, "busy")
-	require.Contains(t, d.inside("bob", "polisctl lock src/a.txt").stderr, "polisctl wait src/a.txt")
-	require.Equal(t, 3, d.inside("bob", "polisctl unlock src/a.txt").code)
+	require.Zero(t, d.as("alice", "polisctl lock src/a.txt --reason 'big change' --for 10m").code)
+	require.Equal(t, 5, d.as("alice", "polisctl lock main.txt").code, "only what it may write")
+	require.Equal(t, 5, d.as("alice", "polisctl locks break src/a.txt || polisctl unlock src/a.txt --break").code)
+	require.Contains(t, d.as("alice", "polisctl locks").stdout, "big change")
+	require.Contains(t, d.as("bob", "echo x > src/a.txt").stderr, "busy")
+	require.Contains(t, d.as("bob", "polisctl lock src/a.txt").stderr, "polisctl wait src/a.txt")
+	require.Equal(t, 3, d.as("bob", "polisctl unlock src/a.txt").code)
 	d.must("lock", "README.md", "--reason", "release", "--for", "1h")
 	d.must("lock", "docs", "--tree", "--agent", "bob")
 	d.must("lock", "main.txt", "--read")
@@ -241,11 +241,11 @@ func TestAgentsLockByName(t *testing.T) {
 		require.Equal(t, l.LockType, after[p].LockType, p)
 		require.Equal(t, l.Tree, after[p].Tree, p)
 	}
-	require.Contains(t, d.inside("bob", "echo x > src/a.txt").stderr, "busy")
-	require.Contains(t, d.inside("bob", "echo x > README.md").stderr, "busy")
-	require.Contains(t, d.inside("bob", "echo x > main.txt").stderr, "busy")
-	require.Zero(t, d.inside("alice", "echo x > src/a.txt && polisctl unlock src/a.txt").code)
-	require.Zero(t, d.inside("bob", "echo x > src/a.txt").code)
+	require.Contains(t, d.as("bob", "echo x > src/a.txt").stderr, "busy")
+	require.Contains(t, d.as("bob", "echo x > README.md").stderr, "busy")
+	require.Contains(t, d.as("bob", "echo x > main.txt").stderr, "busy")
+	require.Zero(t, d.as("alice", "echo x > src/a.txt && polisctl unlock src/a.txt").code)
+	require.Zero(t, d.as("bob", "echo x > src/a.txt").code)
 }
 
 func TestHoldAndConflictByRoleAndPath(t *testing.T) {
