@@ -71,6 +71,7 @@ type FS struct {
 	lower, stageDir int
 	staged          atomic.Uint64 // names given out in stageDir
 	overlay         bool          // backing is overlayfs: passthrough needs stack depth 2
+	acls            bool          // backing has access control lists; see acl.go
 	timeout         time.Duration
 
 	// ns orders the use of names (read side) against their change (rename,
@@ -159,6 +160,10 @@ func New(cfg Config) (*FS, error) {
 	var sfs unix.Statfs_t
 	if err := unix.Fstatfs(fs.roots[0], &sfs); err == nil {
 		fs.overlay = sfs.Type == unix.OVERLAYFS_SUPER_MAGIC
+	}
+	if fs.acls = hasACL(fs.roots[0]); fs.acls {
+		fs.log.Warn("the backing directory has access control lists; in the view its groups have no rights",
+			slog.String("path", cfg.Mountpoint))
 	}
 	k := keyOf(0, &st)
 	fs.rootDev = k.dev

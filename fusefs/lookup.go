@@ -129,10 +129,11 @@ func (fs *FS) Statx(_ request, in *fuse.StatxIn, out *fuse.StatxOut) fuse.Status
 		out.FromStatx(&st)
 		return fuse.OK
 	}
-	out.FromStatx(&st)
+	merged := fs.mergedTimes(n, &st)
 	var a fuse.Attr
-	fs.attr(&st, &a)
-	out.Ino = a.Ino
+	fs.attr(merged, &a)
+	out.FromStatx(merged)
+	out.Ino, out.Mode = a.Ino, uint16(a.Mode)
 	if !n.io.writing() {
 		out.SetTimeout(fs.timeout)
 	}

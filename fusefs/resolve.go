@@ -273,4 +273,7 @@ func (fs *FS) attr(st *unix.Statx_t, out *fuse.Attr) {
 		Owner: fuse.Owner{Uid: st.Uid, Gid: st.Gid},
 		Rdev:  uint32(unix.Mkdev(st.Rdev_major, st.Rdev_minor)), Blksize: st.Blksize,
 	}
+	if fs.acls && out.Mode&unix.S_IFMT != unix.S_IFLNK {
+		out.Mode &^= unix.S_IRWXG
+	}
 }
