@@ -29,7 +29,7 @@ func (fs *FS) notifyInode(n *node, off int64) {
 func (fs *FS) InvalidateAll() { fs.invalidate(fs.tree.all()) }
 
 // InvalidatePath does the same for one path and everything below it, after it
-// was changed behind the view.
+// was changed behind the view, and tells programs that watch that path.
 func (fs *FS) InvalidatePath(path string) {
 	var nodes []*node
 	up := ""
@@ -44,10 +44,10 @@ func (fs *FS) InvalidatePath(path string) {
 			}
 		}
 	}
-	fs.invalidate(nodes)
+	fs.invalidate(nodes, path)
 }
 
-func (fs *FS) invalidate(nodes []*node) {
+func (fs *FS) invalidate(nodes []*node, changed ...string) {
 	fs.mu.Lock()
 	if fs.server == nil {
 		fs.mu.Unlock()
@@ -65,6 +65,9 @@ func (fs *FS) invalidate(nodes []*node) {
 					fs.server.EntryNotify(r.parent.id, r.name) // ENOENT: not cached
 				}
 			}
+		}
+		for _, p := range changed {
+			fs.nudge(p)
 		}
 	})
 	fs.mu.Unlock()

@@ -1,0 +1,57 @@
+package fusefs
+
+import (
+	"log/slog"
+	"os"
+	"path"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// Programs that watch a tree (inotify(7)) learn only of what is done through it.
+// After a change behind the view the server therefore sets an attribute that
+// is not there: nothing is stored, and the kernel tells the watchers of the
+// object and of its directory that its attributes changed (IN_ATTRIB).
+const nudgeName = virtualPrefix + "changed"
+
+// nudge tells those who watch name, or what is left of the way to it. It goes
+// through the mount, so it must not be called by who serves a request.
+func (fs *FS) nudge(name string) {
+	root, err := unix.Open(fs.cfg.Mountpoint, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return // unmounted: nobody watches
+	}
+	defer closeFD(root)
+	var st unix.Stat_t
+	if err := unix.Fstat(root, &st); err != nil || unix.Minor(st.Dev) != fs.connID || fs.connID == 0 {
+		return // what is mounted there is not this view
+	}
+	for name = path.Clean("/" + name)[1:]; ; {
+		fd, e := root, error(nil)
+		if name != "" {
+			fd, e = unix.Openat2(root, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: resolveFlags})
+		}
+		if e == nil {
+			if err := unix.Setxattr(procFD(fd), nudgeName, nil, 0); err != nil {
+				fs.log.Debug("watchers not told", slog.String("op", "nudge"), slog.String("path", name), slog.Any("err", err))
+			}
+			if fd != root {
+				closeFD(fd)
+			}
+			return
+		}
+		if name == "" {
+			return
+		}
+		if name = path.Dir(name); name == "." {
+			name = ""
+		}
+	}
+}
+
+// ourThread says whether a request was made by this process itself.
+func ourThread(tid uint32) bool {
+	_, err := os.Stat("/proc/self/task/" + strconv.FormatUint(uint64(tid), 10))
+	return err == nil
+}
