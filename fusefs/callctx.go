@@ -132,8 +132,13 @@ const endSignals = 1<<(unix.SIGHUP-1) | 1<<(unix.SIGINT-1) | 1<<(unix.SIGQUIT-1)
 // ending says whether a thread is gone or has such a signal pending and not
 // blocked (proc_pid_status(5)). What cannot be seen counts as ending.
 func ending(pid uint32) bool {
-	b, err := os.ReadFile("/proc/" + strconv.FormatUint(uint64(pid), 10) + "/status")
+	b, err := processStatus(pid)
 	return err != nil || endingStatus(b)
+}
+
+// processStatus reads what proc_pid_status(5) describes.
+func processStatus(pid uint32) ([]byte, error) {
+	return os.ReadFile("/proc/" + strconv.FormatUint(uint64(pid), 10) + "/status")
 }
 
 func endingStatus(b []byte) bool {

@@ -62,7 +62,7 @@ func (fs *FS) invalidate(nodes []*node, changed ...string) {
 		for _, n := range nodes {
 			for _, r := range fs.tree.refs(n) {
 				if fs.stale(n, r) {
-					fs.server.EntryNotify(r.parent.id, r.name) // ENOENT: not cached
+					_ = fs.server.EntryNotify(r.parent.id, r.name) // ENOENT: not cached
 				}
 			}
 		}

@@ -2,7 +2,6 @@ package fusefs
 
 import (
 	"log/slog"
-	"os"
 	"path"
 	"strconv"
 
@@ -52,6 +51,5 @@ func (fs *FS) nudge(name string) {
 
 // ourThread says whether a request was made by this process itself.
 func ourThread(tid uint32) bool {
-	_, err := os.Stat("/proc/self/task/" + strconv.FormatUint(uint64(tid), 10))
-	return err == nil
+	return unix.Access("/proc/self/task/"+strconv.FormatUint(uint64(tid), 10), unix.F_OK) == nil
 }

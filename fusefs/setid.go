@@ -3,7 +3,6 @@ package fusefs
 import (
 	"bufio"
 	"bytes"
-	"os"
 	"strconv"
 	"strings"
 	"syscall"
@@ -89,7 +88,7 @@ func inGroup(h *fuse.InHeader, gid uint32) bool {
 	if h.Gid == gid {
 		return true
 	}
-	b, err := os.ReadFile("/proc/" + strconv.FormatUint(uint64(h.Pid), 10) + "/status")
+	b, err := processStatus(h.Pid)
 	return err == nil && groupOfStatus(b, gid)
 }
 

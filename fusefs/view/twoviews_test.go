@@ -322,7 +322,9 @@ func TestTwoViewsAndOneLockTable(t *testing.T) {
 				require.NoError(rt, err, what)
 				d.then()
 				for _, p := range d.paths {
-					me.paths[p] = me.paths[p]
+					if _, held := me.paths[p]; !held { // a tree stays one
+						me.paths[p] = false
+					}
 				}
 				for _, p := range d.trees {
 					me.paths[p] = true
