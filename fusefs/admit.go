@@ -50,7 +50,7 @@ func (fs *FS) sharing(n *node, m mutation) (_ mutation, done func()) {
 		return m, func() {}
 	}
 	path := fs.tree.path(n)
-	if fs.route(path) != s.StoreRoot || !s.Store.Shareable(path) {
+	if fs.routePath(path) != s.StoreRoot || !s.Store.Shareable(path) {
 		return m, func() {}
 	}
 	fd := -1
@@ -111,12 +111,12 @@ func (fs *FS) swapShared(n *node, fd int) syscall.Errno {
 		return 0
 	}
 	n.io.mu.Lock()
-	busy := len(n.io.handles) > 0 && n.io.mode == ioPassthrough
+	busy := n.io.open != nil && n.io.mode == ioPassthrough
 	n.io.mu.Unlock()
 	if busy {
 		return 0
 	}
-	d, e := fs.dir(refs[0].parent, n.key.root)
+	d, e := fs.dir(refs[0].parent, n.root())
 	if e != 0 {
 		return e
 	}
@@ -138,7 +138,7 @@ func (fs *FS) swapShared(n *node, fd int) syscall.Errno {
 		return e
 	}
 	fs.dropBacking(n)
-	k := keyOf(n.key.root, &st)
+	k := keyOf(n.root(), &st)
 	k.own = 1
 	fs.rekey(n, k)
 	return fs.reopen(n, d.fd, refs[0].name, &st)
@@ -147,9 +147,9 @@ func (fs *FS) swapShared(n *node, fd int) syscall.Errno {
 // linkable says whether n may get a name in root: in its own, or, as a shared
 // inode, in the tree.
 func (fs *FS) linkable(n *node, root int) bool {
-	if n.key.root == root {
+	if n.root() == root {
 		return root != fs.lower
 	}
 	s := fs.cfg.Shared
-	return s != nil && s.Store != nil && n.foreign.Load() && n.key.root == s.StoreRoot && root == 0
+	return s != nil && s.Store != nil && n.foreign.Load() && n.root() == s.StoreRoot && root == 0
 }

@@ -63,9 +63,12 @@ type Config struct {
 type FS struct {
 	cfg     Config
 	guard   Guard
+	steady  Steady // the guard, if its answers may be remembered
+	keeper  Keeper // the guard, if it says what the kernel may keep
 	log     *slog.Logger
 	roots   []int
-	rootDev uint64
+	rootDev uint32
+	top     []dirFD // the roots, for those who want a directory
 	// lower is the index of the root that shows through, -1 if none; stageDir a
 	// directory for files that are being made private. See Shared.
 	lower, stageDir int
@@ -82,6 +85,7 @@ type FS struct {
 	dirs  *dirCache
 	files handleTable
 	lists dirLists
+	none  absents
 
 	granted  atomic.Bool // the kernel offered passthrough
 	ptFault  atomic.Bool // registering failed for good
@@ -115,6 +119,8 @@ func New(cfg Config) (*FS, error) {
 	}
 	cfg.Mountpoint = abs
 	fs := &FS{cfg: cfg, guard: cfg.Guard, log: cfg.Log, timeout: cfg.Timeout, dying: make(chan struct{})}
+	fs.steady, _ = cfg.Guard.(Steady)
+	fs.keeper, _ = cfg.Guard.(Keeper)
 	if fs.log == nil {
 		fs.log = slog.Default()
 	}
@@ -149,6 +155,9 @@ func New(cfg Config) (*FS, error) {
 		fs.Close()
 		return nil, err
 	}
+	for _, fd := range fs.roots {
+		fs.top = append(fs.top, dirFD{fd: fd, fixed: true})
+	}
 	st, errno := statAt(fs.roots[0], "")
 	if errno == 0 && st.Mode&unix.S_IFMT != unix.S_IFDIR {
 		errno = unix.ENOTDIR
@@ -168,6 +177,7 @@ func New(cfg Config) (*FS, error) {
 	k := keyOf(0, &st)
 	fs.rootDev = k.dev
 	fs.tree = newTree(k)
+	fs.tree.root.keep.Store(uint32(fs.keepPath("")))
 	return fs, nil
 }
 

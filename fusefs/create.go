@@ -26,7 +26,7 @@ func (fs *FS) add(cancel request, h *fuse.InHeader, op Op, name string, mode uin
 				return e
 			}
 			defer fs.dirs.put(p.dir)
-			if e := mk(p.dir.fd); e != 0 {
+			if e := makeAs(h, func() syscall.Errno { return mk(p.dir.fd) }); e != 0 {
 				return e
 			}
 			st, e := fs.adopt(p, name, h, mode)
@@ -38,7 +38,7 @@ func (fs *FS) add(cancel request, h *fuse.InHeader, op Op, name string, mode uin
 				_ = unix.Unlinkat(p.dir.fd, name, flags) // the error to report is the first one
 				return e
 			}
-			fs.enter(parent, name, p.root, &st, out)
+			fs.enter(parent, name, p.root, &st, 0, out)
 			return 0
 		},
 	}))
@@ -160,7 +160,7 @@ func (fs *FS) link(n, parent *node, name string, out *fuse.EntryOut) syscall.Err
 	if e != 0 {
 		return e
 	}
-	fs.enter(parent, name, p.root, &st, out)
+	fs.enter(parent, name, p.root, &st, 0, out)
 	return 0
 }
 

@@ -42,7 +42,11 @@ func (fs *FS) create(parent *node, name string, in *fuse.CreateIn, h *handle, ou
 	}
 	defer fs.dirs.put(p.dir)
 	flags := int(in.Flags) & (unix.O_ACCMODE | openKeep)
-	fd, e := openAt(p.dir.fd, name, flags|unix.O_CREAT|unix.O_EXCL, in.Mode&0o7777)
+	fd := -1
+	e = makeAs(&in.InHeader, func() (e syscall.Errno) {
+		fd, e = openAt(p.dir.fd, name, flags|unix.O_CREAT|unix.O_EXCL, in.Mode&0o7777)
+		return e
+	})
 	if e == syscall.EEXIST && in.Flags&unix.O_EXCL == 0 {
 		// The kernel believed the name free. It looks again and opens.
 		return syscall.ESTALE
@@ -57,7 +61,8 @@ func (fs *FS) create(parent *node, name string, in *fuse.CreateIn, h *handle, ou
 		return e
 	}
 	h.fd = fd
-	h.node = fs.enter(parent, name, p.root, &st, &out.EntryOut)
+	h.made = true
+	h.node = fs.enter(parent, name, p.root, &st, 0, &out.EntryOut)
 	out.SetAttrTimeout(0)
 	fs.attach(h, &st, in.Uid, &out.OpenOut)
 	return 0
@@ -90,13 +95,17 @@ func (fs *FS) tmpfile(parent *node, in *fuse.CreateIn, h *handle, out *fuse.Crea
 	if e := fs.raise(parent); e != 0 {
 		return e
 	}
-	d, e := fs.dir(parent, parent.key.root)
+	d, e := fs.dir(parent, parent.root())
 	if e != 0 {
 		return e
 	}
 	defer fs.dirs.put(d)
 	flags := int(in.Flags)&(unix.O_ACCMODE|openKeep|unix.O_EXCL) | unix.O_TMPFILE
-	fd, e := openAt(d.fd, ".", flags, in.Mode&0o7777)
+	fd := -1
+	e = makeAs(&in.InHeader, func() (e syscall.Errno) {
+		fd, e = openAt(d.fd, ".", flags, in.Mode&0o7777)
+		return e
+	})
 	if e != 0 {
 		return e
 	}
@@ -106,8 +115,8 @@ func (fs *FS) tmpfile(parent *node, in *fuse.CreateIn, h *handle, out *fuse.Crea
 		return e
 	}
 	h.fd = fd
-	h.node = fs.enter(nil, "", parent.key.root, &st, &out.EntryOut)
-	fs.tree.setLastPath(h.node, fs.tree.path(parent))
+	h.made = true
+	h.node = fs.enterNameless(parent, &st, &out.EntryOut)
 	out.SetAttrTimeout(0)
 	fs.attach(h, &st, in.Uid, &out.OpenOut)
 	return 0

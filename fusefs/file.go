@@ -27,6 +27,9 @@ func (fs *FS) Open(cancel request, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Stat
 		return status(e)
 	}
 	h := &handle{node: n, fd: -1}
+	if fs.openLight(h, in, out) {
+		return fuse.OK
+	}
 	e := fs.openFile(cancel, in, h, out)
 	if e != 0 {
 		fs.files.unreserve()
@@ -37,21 +40,29 @@ func (fs *FS) Open(cancel request, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Stat
 func (fs *FS) openFile(cancel request, in *fuse.OpenIn, h *handle, out *fuse.OpenOut) syscall.Errno {
 	acc := in.Flags & unix.O_ACCMODE
 	trunc := in.Flags&unix.O_TRUNC != 0
-	do := func() syscall.Errno { return fs.openBacking(h, in, out) }
 	if acc == unix.O_RDONLY && !trunc {
-		return fs.read(cancel, &in.InHeader, OpOpenRead, h.node, func(string) syscall.Errno { return do() })
+		g, e := fs.enterRead(cancel, &in.InHeader, OpOpenRead, h.node)
+		if e == 0 {
+			e = fs.openBacking(h, in, out)
+		}
+		g.leave(e)
+		return e
 	}
 	h.writable = true
 	if acc != unix.O_WRONLY {
 		call := fs.newCall(cancel, in.Pid)
-		e := fs.gateRead(call, callerOf(&in.InHeader), OpOpenRead, h.node, func(string) syscall.Errno { return 0 })
+		_, e := fs.gateRead(call, callerOf(&in.InHeader), OpOpenRead, h.node)
 		call.finish()
 		if e != 0 {
 			fs.guard.Count(OpOpenWrite, true, e, 0)
 			return e
 		}
+		fs.ns.RUnlock()
 	}
-	m, done := fs.private(h.node, mutation{op: OpOpenWrite, targets: fs.self(h.node), do: do}, trunc)
+	m, done := fs.private(h.node, mutation{
+		op: OpOpenWrite, targets: fs.self(h.node),
+		do: func() syscall.Errno { return fs.openBacking(h, in, out) },
+	}, trunc)
 	defer done()
 	tk, e := fs.changeKeep(cancel, &in.InHeader, m)
 	if e != 0 {
@@ -92,75 +103,17 @@ func (fs *FS) openBacking(h *handle, in *fuse.OpenIn, out *fuse.OpenOut) syscall
 	return 0
 }
 
-// attach adds an open file to its inode, chooses how its data flows and fills
-// the answer.
-func (fs *FS) attach(h *handle, st *unix.Statx_t, uid uint32, out *fuse.OpenOut) {
-	io := &h.node.io
-	io.mu.Lock()
-	defer io.mu.Unlock()
-	if len(io.handles) == 0 {
-		io.mode = ioCached
-		if fs.wantsPassthrough(h, st, uid) && fs.ensureBacking(h) {
-			io.mode = ioPassthrough
-		}
-	}
-	io.handles = append(io.handles, h)
-	if h.writable {
-		io.writers++
-	}
-	out.OpenFlags = fuse.FOPEN_NOFLUSH
-	if io.mode == ioPassthrough {
-		out.OpenFlags |= fuse.FOPEN_PASSTHROUGH
-		out.BackingID = io.backing
-		io.seen = stamp{}
-	} else {
-		// Pages stay only if the file is still as it was when they were read.
-		now := stampOf(st)
-		if io.seen == now || len(io.handles) > 1 {
-			out.OpenFlags |= fuse.FOPEN_KEEP_CACHE
-		}
-		io.seen = now
-	}
-	out.Fh = fs.files.add(h)
-}
-
-// Release ends an open file. It comes after the caller's close has returned.
-func (fs *FS) Release(_ request, in *fuse.ReleaseIn) {
-	h := fs.files.take(in.Fh)
-	if h == nil {
-		return
-	}
-	io := &h.node.io
-	io.mu.Lock()
-	for i, o := range io.handles {
-		if o == h {
-			io.handles = append(io.handles[:i], io.handles[i+1:]...)
-			break
-		}
-	}
-	if h.writable {
-		io.writers--
-		if len(io.handles) == 0 && io.mode == ioCached {
-			if st, e := statAt(h.fd, ""); e == 0 {
-				io.seen = stampOf(&st)
-			}
-		}
-	}
-	io.mu.Unlock()
-	h.close()
-	if h.writable {
-		// Stores through a mapping changed size and times unseen.
-		fs.notifyAttr(h.node)
-	}
-}
-
 // Read serves files in cached mode.
 func (fs *FS) Read(_ request, in *fuse.ReadIn, dest []byte) (int, fuse.Status) {
 	h := fs.files.get(in.Fh)
-	if h == nil || h.fd < 0 {
+	if h == nil {
 		return 0, fuse.EBADF
 	}
-	n, err := unix.Pread(h.fd, dest, int64(in.Offset))
+	fd, e := fs.reading(h)
+	if e != 0 {
+		return 0, status(e)
+	}
+	n, err := unix.Pread(fd, dest, int64(in.Offset))
 	return n, status(errnoOf(err))
 }
 
@@ -190,22 +143,30 @@ func (fs *FS) Flush(request, *fuse.FlushIn) fuse.Status { return fuse.ENOSYS }
 // Fsync writes a file's data to the disk.
 func (fs *FS) Fsync(_ request, in *fuse.FsyncIn) fuse.Status {
 	h := fs.files.get(in.Fh)
-	if h == nil || h.fd < 0 {
+	if h == nil {
 		return fuse.EBADF
 	}
-	if in.FsyncFlags&1 != 0 {
-		return status(errnoOf(unix.Fdatasync(h.fd)))
+	fd, e := fs.reading(h)
+	if e != 0 {
+		return status(e)
 	}
-	return status(errnoOf(unix.Fsync(h.fd)))
+	if in.FsyncFlags&1 != 0 {
+		return status(errnoOf(unix.Fdatasync(fd)))
+	}
+	return status(errnoOf(unix.Fsync(fd)))
 }
 
 // Lseek finds holes and data.
 func (fs *FS) Lseek(_ request, in *fuse.LseekIn, out *fuse.LseekOut) fuse.Status {
 	h := fs.files.get(in.Fh)
-	if h == nil || h.fd < 0 {
+	if h == nil {
 		return fuse.EBADF
 	}
-	off, err := unix.Seek(h.fd, int64(in.Offset), int(in.Whence))
+	fd, e := fs.reading(h)
+	if e != 0 {
+		return status(e)
+	}
+	off, err := unix.Seek(fd, int64(in.Offset), int(in.Whence))
 	if err != nil {
 		return status(errnoOf(err))
 	}
@@ -235,18 +196,22 @@ func (fs *FS) Fallocate(cancel request, in *fuse.FallocateIn) fuse.Status {
 // the caller.
 func (fs *FS) CopyFileRange(cancel request, in *fuse.CopyFileRangeIn) (uint32, fuse.Status) {
 	src, dst := fs.files.get(in.FhIn), fs.files.get(in.FhOut)
-	if src == nil || dst == nil || src.fd < 0 || dst.fd < 0 || !dst.writable {
+	if src == nil || dst == nil || dst.fd < 0 || !dst.writable {
 		return 0, fuse.EBADF
 	}
+	from, e := fs.reading(src)
+	if e != 0 {
+		return 0, status(e)
+	}
 	copied := 0
-	e := fs.change(cancel, &in.InHeader, mutation{
+	e = fs.change(cancel, &in.InHeader, mutation{
 		op: OpCopyRange, targets: fs.self(dst.node),
 		do: func() syscall.Errno {
-			from, to := int64(in.OffIn), int64(in.OffOut)
+			offIn, offOut := int64(in.OffIn), int64(in.OffOut)
 			// The answer has 32 bits.
 			length := int(min(in.Len, 1<<31-4096))
 			var err error
-			copied, err = unix.CopyFileRange(src.fd, &from, dst.fd, &to, length, int(in.Flags))
+			copied, err = unix.CopyFileRange(from, &offIn, dst.fd, &offOut, length, int(in.Flags))
 			e := errnoOf(err)
 			if e == 0 && in.Uid != 0 {
 				e = killPriv(dst.fd, &in.InHeader)

@@ -15,19 +15,47 @@ const gateTries = 16
 
 func callerOf(h *fuse.InHeader) Caller { return Caller{Pid: h.Pid, Uid: h.Uid, Gid: h.Gid} }
 
-// read asks the guard about an object that is only read, then does the I/O
-// under the name lock. An object with several names may be read if one of them
-// may: its content is the same under each.
-func (fs *FS) read(cancel request, h *fuse.InHeader, op Op, n *node, do func(path string) syscall.Errno) (errno syscall.Errno) {
-	start := time.Now()
-	defer func() { fs.guard.Count(op, false, errno, time.Since(start).Nanoseconds()) }()
-	call := fs.newCall(cancel, h.Pid)
-	defer call.finish()
-	return fs.gateRead(call, callerOf(h), op, n, do)
+// passage is a read the guard was asked about. It is left exactly once.
+type passage struct {
+	fs    *FS
+	op    Op
+	start time.Time
+	path  string // under which it is allowed; "" if the guard need not be asked
+	in    bool   // the name lock is held
 }
 
-func (fs *FS) gateRead(ctx context.Context, c Caller, op Op, n *node, do func(path string) syscall.Errno) syscall.Errno {
+// enterRead asks the guard about an object that is only read, and takes the
+// name lock for the I/O. An object with several names may be read if one of
+// them may: its content is the same under each.
+func (fs *FS) enterRead(cancel request, h *fuse.InHeader, op Op, n *node) (passage, syscall.Errno) {
+	g := passage{fs: fs, op: op, start: time.Now()}
+	fs.ns.RLock()
+	if fs.holds(n.verdict.Load(), verdictReadable) {
+		g.in = true
+		return g, 0
+	}
+	fs.ns.RUnlock()
+	call := fs.newCall(cancel, h.Pid)
+	defer call.finish()
+	var e syscall.Errno
+	g.path, e = fs.gateRead(call, callerOf(h), op, n)
+	g.in = e == 0
+	return g, e
+}
+
+// leave gives the lock back and counts the outcome.
+func (g *passage) leave(errno syscall.Errno) {
+	if g.in {
+		g.fs.ns.RUnlock()
+	}
+	g.fs.guard.Count(g.op, false, errno, time.Since(g.start).Nanoseconds())
+}
+
+// gateRead asks under which of its names an object may be read. On success the
+// name lock is held for reading.
+func (fs *FS) gateRead(ctx context.Context, c Caller, op Op, n *node) (string, syscall.Errno) {
 	for range gateTries {
+		edits := fs.tree.edits.Load()
 		paths := fs.tree.paths(n)
 		allowed, errno := "", syscall.ENOENT
 		for _, p := range paths {
@@ -40,16 +68,44 @@ func (fs *FS) gateRead(ctx context.Context, c Caller, op Op, n *node, do func(pa
 			}
 		}
 		if errno != 0 {
-			return errno
+			return "", errno
 		}
 		fs.ns.RLock()
-		if slices.Contains(fs.tree.paths(n), allowed) {
-			defer fs.ns.RUnlock()
-			return do(allowed)
+		if fs.tree.edits.Load() == edits || slices.Contains(fs.tree.paths(n), allowed) {
+			fs.recall(n)
+			return allowed, 0
 		}
 		fs.ns.RUnlock()
 	}
-	return syscall.ESTALE
+	return "", syscall.ESTALE
+}
+
+// recall remembers what the guard says of an object, for the next time. ns is
+// held.
+func (fs *FS) recall(n *node) {
+	if fs.steady == nil {
+		return
+	}
+	edits := fs.tree.edits.Load()
+	paths := fs.tree.paths(n)
+	var verdict uint64
+	for _, p := range paths {
+		v := fs.judge(p, n.isDir())
+		if len(paths) > 1 { // what is shown is said of a name, not of the object
+			v &^= verdictShown
+		}
+		verdict |= v
+	}
+	fs.tree.remember(n, verdict, edits)
+}
+
+// remember stores a verdict unless a name has changed since it was asked for.
+func (t *tree) remember(n *node, verdict, edits uint64) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if t.edits.Load() == edits {
+		n.verdict.Store(verdict)
+	}
 }
 
 // mutation is one change of the tree: what it is called, which names it
@@ -60,7 +116,9 @@ type mutation struct {
 	// change.
 	exclusive bool
 	// targets computes the names. It is called with the name lock held for
-	// reading, and again before do to see that they still hold.
+	// reading, and again before do if names have changed meanwhile.
+	// always means that it looks at more than names.
+	always  bool
 	targets func() ([]Target, syscall.Errno)
 	// publish, if set, is called after the guard allowed the names.
 	publish func(ctx context.Context, c Caller, t []Target) syscall.Errno
@@ -84,7 +142,7 @@ func (fs *FS) changeKeep(cancel request, h *fuse.InHeader, m mutation) (tk Ticke
 	call := fs.newCall(cancel, h.Pid)
 	defer call.finish()
 	for range gateTries {
-		tk, errno, again := fs.tryChange(call, callerOf(h), m)
+		tk, errno, again := fs.tryChange(call, callerOf(h), &m)
 		if !again {
 			return tk, errno
 		}
@@ -92,8 +150,8 @@ func (fs *FS) changeKeep(cancel request, h *fuse.InHeader, m mutation) (tk Ticke
 	return nil, syscall.ESTALE
 }
 
-func (fs *FS) tryChange(ctx context.Context, c Caller, m mutation) (tk Ticket, errno syscall.Errno, again bool) {
-	targets, errno := fs.named(m.targets)
+func (fs *FS) tryChange(ctx context.Context, c Caller, m *mutation) (tk Ticket, errno syscall.Errno, again bool) {
+	targets, edits, errno := fs.named(m.targets)
 	if errno != 0 {
 		return nil, errno, false
 	}
@@ -135,23 +193,28 @@ func (fs *FS) tryChange(ctx context.Context, c Caller, m mutation) (tk Ticket, e
 		fs.ns.RLock()
 		defer fs.ns.RUnlock()
 	}
-	now, errno := m.targets()
-	if errno != 0 {
-		return tk, errno, false
-	}
-	if !slices.Equal(now, targets) {
-		return tk, 0, true
+	if m.always || fs.tree.edits.Load() != edits {
+		now, errno := m.targets()
+		if errno != 0 {
+			return tk, errno, false
+		}
+		if !slices.Equal(now, targets) {
+			return tk, 0, true
+		}
 	}
 	errno = m.do()
 	done = errno == 0
 	return tk, errno, false
 }
 
-// named computes the names of a mutation under the name lock.
-func (fs *FS) named(targets func() ([]Target, syscall.Errno)) ([]Target, syscall.Errno) {
+// named computes the names of a mutation under the name lock, and tells as of
+// which edit they hold.
+func (fs *FS) named(targets func() ([]Target, syscall.Errno)) ([]Target, uint64, syscall.Errno) {
 	fs.ns.RLock()
 	defer fs.ns.RUnlock()
-	return targets()
+	edits := fs.tree.edits.Load()
+	t, e := targets()
+	return t, edits, e
 }
 
 // self is the targets function of a change to an object itself: all its names.

@@ -53,11 +53,19 @@ func (fs *FS) invalidate(nodes []*node, changed ...string) {
 		fs.mu.Unlock()
 		return
 	}
+	for _, n := range nodes {
+		n.io.doubt()
+	}
 	done := make(chan struct{})
 	fs.bg.Go(func() {
 		defer close(done)
 		for _, n := range nodes {
 			fs.notifyInode(n, 0)
+		}
+		for _, n := range nodes {
+			for _, name := range fs.none.take(n.id) {
+				fs.server.EntryNotify(n.id, name)
+			}
 		}
 		for _, n := range nodes {
 			for _, r := range fs.tree.refs(n) {
@@ -89,7 +97,7 @@ func (fs *FS) stale(n *node, r nameRef) bool {
 		return true
 	}
 	defer fs.dirs.put(p.dir)
-	if !fs.guard.Visible(p.path, n.isDir()) {
+	if !fs.guard.Visible(fs.tree.child(r.parent, r.name), n.isDir()) {
 		return true
 	}
 	st, e := statAt(p.dir.fd, r.name)

@@ -2,6 +2,7 @@ package fusefs
 
 import (
 	"syscall"
+	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
@@ -18,7 +19,14 @@ func (fs *FS) Lookup(_ request, h *fuse.InHeader, name string, out *fuse.EntryOu
 	}
 	fs.ns.RLock()
 	defer fs.ns.RUnlock()
-	return status(fs.find(parent, name, out))
+	e := fs.find(parent, name, out)
+	if e == syscall.ENOENT && fs.keepsAbsent(parent, name) && fs.none.add(parent.id, name) {
+		// No inode, and how long to believe it.
+		*out = fuse.EntryOut{}
+		out.SetEntryTimeout(fs.timeout)
+		return fuse.OK
+	}
+	return status(e)
 }
 
 // find fills out for a visible name and counts the look-up. ns is held.
@@ -27,36 +35,65 @@ func (fs *FS) find(parent *node, name string, out *fuse.EntryOut) syscall.Errno 
 	if e != 0 {
 		return e
 	}
-	defer fs.dirs.put(p.dir)
 	st, e := statAt(p.dir.fd, name)
+	fs.dirs.put(p.dir)
 	if e != 0 {
 		return e
 	}
-	if !fs.guard.Visible(p.path, st.Mode&unix.S_IFMT == unix.S_IFDIR) {
-		return syscall.ENOENT
+	verdict := uint64(0)
+	if known := fs.tree.at(parent, name); known == nil || !fs.holds(known.verdict.Load(), verdictShown) || !known.is(&st) {
+		path, dir := fs.tree.child(parent, name), st.Mode&unix.S_IFMT == unix.S_IFDIR
+		if verdict = fs.judge(path, dir); verdict&verdictShown == 0 && !fs.guard.Visible(path, dir) {
+			return syscall.ENOENT
+		}
 	}
-	fs.enter(parent, name, p.root, &st, out)
+	fs.enter(parent, name, p.root, &st, verdict, out)
 	return 0
 }
 
-// enter registers a name and fills the answer. ns is held.
-func (fs *FS) enter(parent *node, name string, root int, st *unix.Statx_t, out *fuse.EntryOut) *node {
+// enter registers a name and fills the answer. verdict is what the guard said
+// of the name, if it was asked. ns is held.
+func (fs *FS) enter(parent *node, name string, root int, st *unix.Statx_t, verdict uint64, out *fuse.EntryOut) *node {
 	k := keyOf(root, st)
 	if fs.foreignAt(parent, name, root, st) {
 		k.own = 1
 	}
-	n := fs.tree.ref(parent, name, k, uint32(st.Mode))
-	out.NodeId, out.Generation = n.id, 1
-	entry, attr := fs.timeouts(n, root)
-	fs.attr(fs.mergedTimes(n, st), &out.Attr)
-	out.SetEntryTimeout(entry)
-	if !n.io.writing() {
-		out.SetAttrTimeout(attr)
-	}
-	if root == fs.lower && parent != nil {
+	n := fs.tree.ref(parent, name, k, uint32(st.Mode), verdict)
+	fs.none.cut(parent.id, name)
+	if root == fs.lower {
 		parent.merged.Store(true)
 	}
+	keep := fs.keepName(parent, name)
+	n.keep.Store(uint32(keep))
+	out.NodeId, out.Generation = n.id, 1
+	fs.attr(fs.mergedTimes(n, st), &out.Attr)
+	out.SetEntryTimeout(fs.boundName(n, fs.ttl(keep, KeepName)))
+	out.SetAttrTimeout(fs.attrTTL(n, st))
 	return n
+}
+
+// enterNameless is enter for an object that has no name, made in parent. Its
+// attributes are not kept.
+func (fs *FS) enterNameless(parent *node, st *unix.Statx_t, out *fuse.EntryOut) *node {
+	n := fs.tree.ref(nil, "", keyOf(parent.root(), st), uint32(st.Mode), 0)
+	fs.tree.nameless(n, fs.tree.path(parent))
+	out.NodeId, out.Generation = n.id, 1
+	fs.attr(st, &out.Attr)
+	return n
+}
+
+// attrTTL is how long the kernel may keep attributes just read. While a
+// writable open exists it may not: stores through a mapping do not pass here.
+func (fs *FS) attrTTL(n *node, st *unix.Statx_t) time.Duration {
+	keep := Keep(n.keep.Load())
+	ttl := fs.ttl(keep, KeepAttr)
+	if ttl == 0 && n.isDir() && keep&KeepMode != 0 && settled(st) {
+		return min(fs.timeout, keepModeFor)
+	}
+	if n.isRegular() && !n.io.looked(st, ttl > 0) {
+		return 0
+	}
+	return fs.boundAttr(n, ttl)
 }
 
 // Forget takes back look-ups.
@@ -68,6 +105,7 @@ func (fs *FS) Forget(id, count uint64) {
 	if n.isDir() {
 		fs.dirs.drop(n, len(fs.roots))
 		fs.lists.drop(n.id)
+		fs.none.take(n.id)
 	}
 	fs.unpin(n)
 	fs.dropBacking(n)
@@ -84,8 +122,17 @@ func (fs *FS) GetAttr(_ request, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Sta
 	return status(fs.fillAttr(n, out))
 }
 
-// fillAttr answers GETATTR and SETATTR. While a writable open exists the
-// attributes are not cached: stores through a mapping do not pass here.
+// settled says that whoever made a directory has had the time to give it its
+// owner and mode: what another view sees of it before must not be kept.
+func settled(st *unix.Statx_t) bool {
+	made := st.Ctime
+	if st.Mask&unix.STATX_BTIME != 0 {
+		made = st.Btime
+	}
+	return time.Since(time.Unix(made.Sec, int64(made.Nsec))) > 2*keepModeFor
+}
+
+// fillAttr answers GETATTR and SETATTR.
 func (fs *FS) fillAttr(n *node, out *fuse.AttrOut) syscall.Errno {
 	st, e := fs.stat(n)
 	if e != 0 {
@@ -97,10 +144,7 @@ func (fs *FS) fillAttr(n *node, out *fuse.AttrOut) syscall.Errno {
 		return 0
 	}
 	fs.attr(fs.mergedTimes(n, &st), &out.Attr)
-	if !n.io.writing() {
-		_, attr := fs.timeouts(n, n.key.root)
-		out.SetTimeout(attr)
-	}
+	out.SetTimeout(fs.attrTTL(n, &st))
 	return 0
 }
 
@@ -147,15 +191,20 @@ func (fs *FS) Readlink(cancel request, h *fuse.InHeader, dest []byte) (size int,
 	if n == nil {
 		return 0, status(syscall.ESTALE)
 	}
-	e := fs.read(cancel, h, OpReadlink, n, func(string) syscall.Errno {
-		fd, _, e := fs.open(n, unix.O_PATH)
-		if e != 0 {
-			return e
-		}
-		defer closeFD(fd)
-		c, err := unix.Readlinkat(fd, "", dest)
-		size = c
-		return errnoOf(err)
-	})
+	g, e := fs.enterRead(cancel, h, OpReadlink, n)
+	if e == 0 {
+		size, e = fs.linkText(n, dest)
+	}
+	g.leave(e)
 	return size, status(e)
+}
+
+func (fs *FS) linkText(n *node, dest []byte) (int, syscall.Errno) {
+	fd, _, e := fs.open(n, unix.O_PATH)
+	if e != 0 {
+		return 0, e
+	}
+	defer closeFD(fd)
+	c, err := unix.Readlinkat(fd, "", dest)
+	return c, errnoOf(err)
 }

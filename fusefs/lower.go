@@ -98,7 +98,7 @@ func (fs *FS) lowerDir(n *node) (*dirFD, syscall.Errno) {
 	if e != 0 {
 		return nil, swapped(e)
 	}
-	if n.key.root == fs.lower {
+	if n.root() == fs.lower {
 		st, e := statAt(fd, "")
 		if e == 0 && !n.is(&st) {
 			e = syscall.ESTALE
@@ -145,25 +145,26 @@ func (fs *FS) below(n *node, path string) []fuse.DirEntry {
 	return out
 }
 
-// timeouts are how long the kernel may keep a name of n and its attributes.
-func (fs *FS) timeouts(n *node, root int) (entry, attr time.Duration) {
-	entry, attr = fs.timeout, fs.timeout
-	if fs.lower < 0 {
-		return entry, attr
+// boundName and boundAttr limit how long the kernel may keep a name and
+// attributes that somebody else can change.
+func (fs *FS) boundName(n *node, ttl time.Duration) time.Duration {
+	if fs.lower >= 0 && n.root() == fs.lower {
+		return min(ttl, lowerTimeout)
 	}
-	if root == fs.lower {
-		entry = min(entry, lowerTimeout)
+	return ttl
+}
+
+func (fs *FS) boundAttr(n *node, ttl time.Duration) time.Duration {
+	if fs.lower >= 0 && (n.root() == fs.lower || n == fs.tree.root || n.merged.Load()) {
+		return min(ttl, lowerTimeout)
 	}
-	if root == fs.lower || n == fs.tree.root || n.merged.Load() {
-		attr = min(attr, lowerTimeout)
-	}
-	return entry, attr
+	return ttl
 }
 
 // mergedTimes gives a directory in which names show from below the later of the
 // two times of change: the kernel reads its listing again when that differs.
 func (fs *FS) mergedTimes(n *node, st *unix.Statx_t) *unix.Statx_t {
-	if fs.lower < 0 || !n.isDir() || n.key.root != 0 || n != fs.tree.root && !n.merged.Load() {
+	if fs.lower < 0 || !n.isDir() || n.root() != 0 || n != fs.tree.root && !n.merged.Load() {
 		return st
 	}
 	fd, e := fs.openLower(fs.tree.path(n))

@@ -185,8 +185,8 @@ func (fs *FS) settleStaged(n *node, s *staged) syscall.Errno {
 		return syscall.EROFS // it has no name any more: there is no place for a copy
 	}
 	parent, name := refs[0].parent, refs[0].name
-	low := n.key.root == fs.lower
-	root := n.key.root
+	low := n.root() == fs.lower
+	root := n.root()
 	if low {
 		root = 0
 	}
@@ -229,7 +229,7 @@ func (fs *FS) settleStaged(n *node, s *staged) syscall.Errno {
 
 // raise makes a directory of the lower root one of the tree.
 func (fs *FS) raise(n *node) syscall.Errno {
-	if n.key.root != fs.lower || !n.isDir() {
+	if n.root() != fs.lower || !n.isDir() {
 		return 0
 	}
 	d, e := fs.mirror(n, 0)
@@ -267,22 +267,31 @@ func (t *tree) rekey(n *node, k key) {
 func (fs *FS) reopen(n *node, dir int, name string, st *unix.Statx_t) syscall.Errno {
 	n.io.mu.Lock()
 	defer n.io.mu.Unlock()
-	n.io.seen = stampOf(st)
-	for _, h := range n.io.handles {
+	now := stampOf(st)
+	n.io.seen = &now
+	if n.io.data > 0 {
+		if e := replaceFD(int(n.io.data), dir, name); e != 0 {
+			return e
+		}
+	}
+	for h := n.io.open; h != nil; h = h.next {
 		if h.fd < 0 || h.writable {
 			continue
 		}
-		fd, e := openAt(dir, name, unix.O_RDONLY|unix.O_NONBLOCK, 0)
-		if e != 0 {
+		if e := replaceFD(h.fd, dir, name); e != 0 {
 			return e
-		}
-		err := unix.Dup3(fd, h.fd, unix.O_CLOEXEC)
-		closeFD(fd)
-		if err != nil {
-			return errnoOf(err)
 		}
 	}
 	return 0
+}
+
+func replaceFD(old, dir int, name string) syscall.Errno {
+	fd, e := openAt(dir, name, unix.O_RDONLY|unix.O_NONBLOCK, 0)
+	if e != 0 {
+		return e
+	}
+	defer closeFD(fd)
+	return errnoOf(unix.Dup3(fd, old, unix.O_CLOEXEC))
 }
 
 // errnoLogged is errnoOf for a fault that a person should know of.

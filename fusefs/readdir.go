@@ -69,14 +69,18 @@ func (l *dirLists) offset(name string) uint64 {
 	return maphash.String(l.seed, name)>>3 | 1<<8
 }
 
-// OpenDir is not implemented where the kernel may keep what it is told; see
-// above. Elsewhere an empty answer makes it forget the listing at every open.
-func (fs *FS) OpenDir(_ request, in *fuse.OpenIn, _ *fuse.OpenOut) fuse.Status {
-	if fs.timeout > 0 {
+// OpenDir is not implemented where the kernel may keep every listing; see
+// above. Elsewhere an empty answer makes it forget the one at every open.
+func (fs *FS) OpenDir(_ request, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+	if fs.timeout > 0 && fs.keeper == nil {
 		return fuse.ENOSYS
 	}
-	if n := fs.tree.get(in.NodeId); n == nil || !n.isDir() {
+	n := fs.tree.get(in.NodeId)
+	if n == nil || !n.isDir() {
 		return status(syscall.ESTALE)
+	}
+	if fs.ttl(Keep(n.keep.Load()), KeepList) > 0 {
+		out.OpenFlags = fuse.FOPEN_CACHE_DIR | fuse.FOPEN_KEEP_CACHE
 	}
 	return fuse.OK
 }
@@ -114,27 +118,34 @@ func (fs *FS) list(cancel request, in *fuse.ReadIn, add func(*node, fuse.DirEntr
 	if !n.isDir() {
 		return fuse.ENOTDIR
 	}
-	return status(fs.read(cancel, &in.InHeader, OpReaddir, n, func(string) syscall.Errno {
-		entries := fs.lists.get(n.id)
-		if in.Offset == 0 || entries == nil {
-			var e syscall.Errno
-			if entries, e = fs.snapshot(n); e != 0 {
-				return e
-			}
-			fs.lists.put(n.id, entries)
+	g, e := fs.enterRead(cancel, &in.InHeader, OpReaddir, n)
+	if e == 0 {
+		e = fs.listFrom(n, in.Offset, add)
+	}
+	g.leave(e)
+	return status(e)
+}
+
+func (fs *FS) listFrom(n *node, off uint64, add func(*node, fuse.DirEntry) bool) syscall.Errno {
+	entries := fs.lists.get(n.id)
+	if off == 0 || entries == nil {
+		var e syscall.Errno
+		if entries, e = fs.snapshot(n); e != 0 {
+			return e
 		}
-		at, _ := slices.BinarySearchFunc(entries, in.Offset+1, func(e fuse.DirEntry, off uint64) int { return cmp.Compare(e.Off, off) })
-		if at == len(entries) {
-			fs.lists.drop(n.id) // the end: this walk is over
-			return 0
-		}
-		for _, e := range entries[at:] {
-			if !add(n, e) {
-				break
-			}
-		}
+		fs.lists.put(n.id, entries)
+	}
+	at, _ := slices.BinarySearchFunc(entries, off+1, func(e fuse.DirEntry, off uint64) int { return cmp.Compare(e.Off, off) })
+	if at == len(entries) {
+		fs.lists.drop(n.id) // the end: this walk is over
 		return 0
-	}))
+	}
+	for _, e := range entries[at:] {
+		if !add(n, e) {
+			break
+		}
+	}
+	return 0
 }
 
 // snapshot reads the names of a directory, merged over the roots: a name is
@@ -153,15 +164,15 @@ func (fs *FS) snapshot(n *node) ([]fuse.DirEntry, syscall.Errno) {
 		have = map[string]bool{}
 	}
 	for root := range fs.roots[:fs.owned()] {
-		if n.key.root == fs.lower || path == "" && root > 0 && fs.cfg.Shared != nil && root == fs.cfg.Shared.StoreRoot {
+		if n.root() == fs.lower || path == "" && root > 0 && fs.cfg.Shared != nil && root == fs.cfg.Shared.StoreRoot {
 			continue
 		}
-		if root != n.key.root && n.key.root != 0 {
+		if root != n.root() && n.root() != 0 {
 			continue // below an overlay everything is in the overlay
 		}
 		d, e := fs.dir(n, root)
 		if e != 0 {
-			if root != n.key.root {
+			if root != n.root() {
 				continue
 			}
 			if fs.tree.deadAttr(n) != nil {
@@ -179,7 +190,7 @@ func (fs *FS) snapshot(n *node) ([]fuse.DirEntry, syscall.Errno) {
 			if have != nil {
 				have[en.Name] = true
 			}
-			if fs.route(p) == root && fs.guard.Visible(p, en.Mode == unix.S_IFDIR) {
+			if fs.routePath(p) == root && fs.guard.Visible(p, en.Mode == unix.S_IFDIR) {
 				en.Off = fs.lists.offset(en.Name)
 				entries = append(entries, en)
 			}
@@ -241,7 +252,7 @@ func (fs *FS) FsyncDir(_ request, in *fuse.FsyncIn) fuse.Status {
 	}
 	fs.ns.RLock()
 	defer fs.ns.RUnlock()
-	d, e := fs.dir(n, n.key.root)
+	d, e := fs.dir(n, n.root())
 	if e != 0 {
 		return status(e)
 	}

@@ -33,39 +33,73 @@ func (fs *FS) remove(cancel request, h *fuse.InHeader, op Op, name string, flags
 				return e
 			}
 			defer fs.dirs.put(p.dir)
-			st, e := statAt(p.dir.fd, name)
-			if e != 0 {
-				return e
-			}
-			if e := fs.unshare(p, name, &st, flags != 0); e != 0 {
-				return e
-			}
-			if n := fs.tree.at(parent, name); n != nil && n.foreign.Load() {
-				st.Nlink = 1 // this name is all the node has
-			}
-			if p.root == fs.lower {
-				fs.pin(fs.tree.at(parent, name), p.dir.fd, name)
-				fs.gone(parent, name, &st)
-				return 0
-			}
-			if flags != 0 {
-				if e := fs.clearMirrors(parent, name, p); e != 0 {
-					return e
-				}
-			}
-			var n *node
-			if st.Nlink <= 1 {
-				n = fs.tree.at(parent, name)
-				fs.pin(n, p.dir.fd, name)
-			}
-			if err := unix.Unlinkat(p.dir.fd, name, flags); err != nil {
-				fs.unpin(n)
-				return errnoOf(err)
-			}
-			fs.gone(parent, name, &st)
-			return 0
+			return fs.removeAt(parent, name, p, flags)
 		},
 	}))
+}
+
+func (fs *FS) removeAt(parent *node, name string, p place, flags int) syscall.Errno {
+	var st unix.Statx_t
+	var n *node
+	var e syscall.Errno
+	if flags == 0 {
+		if n, st, e = fs.statLast(parent, name, p.dir.fd); e != 0 {
+			return e
+		}
+	} else {
+		if st, e = statAt(p.dir.fd, name); e != 0 {
+			return e
+		}
+	}
+	if e := fs.unshare(p, name, &st, flags != 0); e != 0 {
+		fs.unpin(n)
+		return e
+	}
+	if known := fs.tree.at(parent, name); known != nil && known.foreign.Load() {
+		st.Nlink = 1 // this name is all the node has
+	}
+	if p.root == fs.lower {
+		fs.gone(parent, name, &st)
+		return 0
+	}
+	if flags != 0 {
+		if e := fs.clearMirrors(parent, name, p); e != 0 {
+			return e
+		}
+	}
+	if err := unix.Unlinkat(p.dir.fd, name, flags); err != nil {
+		fs.unpin(n)
+		return errnoOf(err)
+	}
+	fs.gone(parent, name, &st)
+	return 0
+}
+
+// statLast looks at a name that is about to go and, if it is the last known
+// one of an object the kernel knows, keeps the object.
+func (fs *FS) statLast(parent *node, name string, dir int) (*node, unix.Statx_t, syscall.Errno) {
+	n := fs.tree.at(parent, name)
+	if n != nil && !n.isDir() {
+		if _, sole := fs.tree.sole(n); sole {
+			st, e := fs.pin(n, dir, name)
+			return n, st, e
+		}
+	}
+	st, e := statAt(dir, name)
+	return nil, st, e
+}
+
+// holdLast is statLast for those who have looked at the name already.
+func (fs *FS) holdLast(parent *node, name string, dir int) (*node, syscall.Errno) {
+	n := fs.tree.at(parent, name)
+	if n == nil || n.isDir() {
+		return nil, 0
+	}
+	if _, sole := fs.tree.sole(n); !sole {
+		return nil, 0
+	}
+	_, e := fs.pin(n, dir, name)
+	return n, e
 }
 
 // gone records that a name was removed or replaced; st is how it was before.

@@ -26,7 +26,7 @@ func (fs *FS) Rename(cancel request, in *fuse.RenameIn, oldName, newName string)
 		return status(syscall.ESTALE)
 	}
 	r := &renaming{fs: fs, op: op, np: np, on: oldName, nn: newName, flags: in.Flags}
-	m := mutation{op: OpRename, exclusive: true, targets: r.targets, publish: r.publish, do: r.do}
+	m := mutation{op: OpRename, exclusive: true, always: true, targets: r.targets, publish: r.publish, do: r.do}
 	if in.Flags == unix.RENAME_EXCHANGE {
 		m.op = OpExchange
 	}
@@ -130,7 +130,7 @@ func (r *renaming) do() syscall.Errno {
 		return e
 	}
 	defer fs.dirs.put(from.dir)
-	if fs.route(fs.tree.child(r.np, r.nn)) != from.root {
+	if fs.routePath(fs.tree.child(r.np, r.nn)) != from.root {
 		return syscall.EXDEV
 	}
 	if e := r.unshare(from); e != 0 {
@@ -162,12 +162,13 @@ func (r *renaming) do() syscall.Errno {
 		}
 	}
 	var over *node
-	if over := fs.tree.at(r.np, r.nn); over != nil && over.foreign.Load() {
+	if known := fs.tree.at(r.np, r.nn); known != nil && known.foreign.Load() {
 		dst.Nlink = 1 // this name is all the node has
 	}
-	if replaced && !r.exchange() && dst.Nlink <= 1 {
-		over = fs.tree.at(r.np, r.nn)
-		fs.pin(over, to.dir.fd, r.nn)
+	if replaced && !r.exchange() {
+		if over, e = fs.holdLast(r.np, r.nn, to.dir.fd); e != 0 {
+			return e
+		}
 	}
 	if err := unix.Renameat2(from.dir.fd, r.on, to.dir.fd, r.nn, uint(r.flags)); err != nil {
 		fs.unpin(over)
@@ -175,13 +176,24 @@ func (r *renaming) do() syscall.Errno {
 	}
 	if r.exchange() {
 		fs.tree.exchanged(r.op, r.on, r.np, r.nn)
+		fs.rekeep(r.op, r.on)
+		fs.rekeep(r.np, r.nn)
 		return 0
 	}
 	if replaced {
 		fs.gone(r.np, r.nn, &dst)
 	}
 	fs.tree.renamed(r.op, r.on, r.np, r.nn)
+	fs.none.cut(r.np.id, r.nn)
+	fs.rekeep(r.np, r.nn)
 	return 0
+}
+
+// rekeep computes anew what may be kept of an object that has another name.
+func (fs *FS) rekeep(parent *node, name string) {
+	if n := fs.tree.at(parent, name); n != nil {
+		n.keep.Store(uint32(fs.keepName(parent, name)))
+	}
 }
 
 // mirrored says whether a directory has a counterpart in another root. Such a

@@ -50,15 +50,42 @@ func statAt(dir int, name string) (unix.Statx_t, syscall.Errno) {
 // descriptor form. It names a descriptor, not a file.
 func procFD(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
 
-// route is the backing root a path lives in.
-func (fs *FS) route(path string) int {
-	if len(fs.roots) == 1 {
+// route is the backing root a name of parent lives in. Called with ns held.
+func (fs *FS) route(parent *node, name string) int {
+	switch up := parent.root(); {
+	case len(fs.roots) == 1:
 		return 0
+	case up != 0 && up != fs.lower:
+		return up // below an overlay everything is in the overlay
 	}
+	if root, ok := fs.tree.routed(parent, name, fs.era()); ok && root != fs.lower {
+		return root
+	}
+	path := fs.tree.child(parent, name)
+	root := fs.routePath(path)
+	if root == 0 {
+		root = fs.settle(parent, name, path)
+	}
+	return root
+}
+
+func (fs *FS) routePath(path string) int {
 	if i := fs.guard.Route(path); i >= 0 && i < len(fs.roots) {
 		return i
 	}
 	return 0
+}
+
+// routed is the root of a known name whose path is what it was when the root
+// was found out: the verdict that was given then is of this era.
+func (t *tree) routed(parent *node, name string, era uint64) (root int, ok bool) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	n := parent.children[name]
+	if n == nil || era == 0 || !n.only(parent, name) || n.verdict.Load()>>eraShift != era>>eraShift {
+		return 0, false
+	}
+	return n.root(), true
 }
 
 // dir returns the directory n as it is in a root; give it back with dirs.put.
@@ -66,7 +93,7 @@ func (fs *FS) route(path string) int {
 // long. Called with ns held.
 func (fs *FS) dir(n *node, root int) (*dirFD, syscall.Errno) {
 	if n == fs.tree.root {
-		return &dirFD{fd: fs.roots[root], fixed: true}, 0
+		return &fs.top[root], 0
 	}
 	if root == fs.lower {
 		return fs.lowerDir(n)
@@ -75,23 +102,23 @@ func (fs *FS) dir(n *node, root int) (*dirFD, syscall.Errno) {
 	if d := fs.dirs.get(k); d != nil {
 		return d, 0
 	}
-	refs := fs.tree.refs(n)
-	if len(refs) == 0 {
+	r, ok := fs.tree.sole(n)
+	if !ok {
 		return nil, syscall.ENOENT
 	}
-	up, e := fs.dir(refs[0].parent, root)
+	up, e := fs.dir(r.parent, root)
 	if e != 0 {
 		return nil, e
 	}
 	defer fs.dirs.put(up)
-	fd, e := openAt(up.fd, refs[0].name, unix.O_PATH|unix.O_DIRECTORY, 0)
+	fd, e := openAt(up.fd, r.name, unix.O_PATH|unix.O_DIRECTORY, 0)
 	if e != 0 {
-		if root != n.key.root {
+		if root != n.root() {
 			return nil, e
 		}
 		return nil, swapped(e)
 	}
-	if root == n.key.root {
+	if root == n.root() {
 		st, e := statAt(fd, "")
 		if e == 0 && !n.is(&st) {
 			e = syscall.ESTALE
@@ -104,21 +131,18 @@ func (fs *FS) dir(n *node, root int) (*dirFD, syscall.Errno) {
 	return fs.dirs.add(k, fd), 0
 }
 
-// is tells whether st describes this object.
-func (n *node) is(st *unix.Statx_t) bool { return keyOf(n.key.root, st).same(n.key) }
-
 // place is a name resolved to a directory descriptor and a root.
 type place struct {
 	dir  *dirFD
 	root int
-	path string
+	path string // only where something shows from below
 }
 
 // at resolves the directory a name of parent lives in. Called with ns held.
 func (fs *FS) at(parent *node, name string) (place, syscall.Errno) {
-	p := place{path: fs.tree.child(parent, name)}
-	if p.root = fs.route(p.path); p.root == 0 {
-		p.root = fs.settle(parent, name, p.path)
+	p := place{root: fs.route(parent, name)}
+	if fs.lower >= 0 {
+		p.path = fs.tree.child(parent, name)
 	}
 	var e syscall.Errno
 	p.dir, e = fs.dir(parent, p.root)
@@ -136,7 +160,7 @@ func (fs *FS) atNew(parent *node, name string) (place, syscall.Errno) {
 		}
 		return p, e
 	}
-	if e == syscall.ENOENT && p.root != parent.key.root {
+	if e == syscall.ENOENT && p.root != parent.root() {
 		if p.dir, e = fs.mirror(parent, p.root); e == 0 {
 			return p, 0
 		}
@@ -148,20 +172,20 @@ func (fs *FS) mirror(n *node, root int) (*dirFD, syscall.Errno) {
 	if d, e := fs.dir(n, root); e != syscall.ENOENT {
 		return d, e
 	}
-	refs := fs.tree.refs(n)
-	if len(refs) == 0 {
+	r, ok := fs.tree.sole(n)
+	if !ok {
 		return nil, syscall.ENOENT
 	}
 	st, e := fs.stat(n)
 	if e != 0 {
 		return nil, e
 	}
-	up, e := fs.mirror(refs[0].parent, root)
+	up, e := fs.mirror(r.parent, root)
 	if e != 0 {
 		return nil, e
 	}
 	defer fs.dirs.put(up)
-	if e := errnoOf(unix.Mkdirat(up.fd, refs[0].name, 0o700)); e != 0 && e != syscall.EEXIST {
+	if e := errnoOf(unix.Mkdirat(up.fd, r.name, 0o700)); e != 0 && e != syscall.EEXIST {
 		return nil, e
 	}
 	d, e := fs.dir(n, root)
@@ -172,7 +196,7 @@ func (fs *FS) mirror(n *node, root int) (*dirFD, syscall.Errno) {
 		fs.dirs.put(d)
 		return nil, e
 	}
-	if n.key.root == fs.lower {
+	if n.root() == fs.lower {
 		// From here on the directory is the tree's; what shows in it stays.
 		up, e := statAt(d.fd, "")
 		if e != 0 {
@@ -199,7 +223,11 @@ func (fs *FS) open(n *node, flags int) (int, unix.Statx_t, syscall.Errno) {
 		return fd, st, e
 	}
 	last := syscall.ESTALE
-	for _, r := range fs.tree.refs(n) {
+	for i := 0; ; i++ {
+		r, ok := fs.tree.nth(n, i)
+		if !ok {
+			break
+		}
 		p, e := fs.at(r.parent, r.name)
 		if e != 0 {
 			last = e
@@ -237,7 +265,11 @@ func (fs *FS) stat(n *node) (unix.Statx_t, syscall.Errno) {
 		return statAt(fs.roots[0], "")
 	}
 	last := syscall.ESTALE
-	for _, r := range fs.tree.refs(n) {
+	for i := 0; ; i++ {
+		r, ok := fs.tree.nth(n, i)
+		if !ok {
+			break
+		}
 		p, e := fs.at(r.parent, r.name)
 		if e != 0 {
 			last = swapped(e)
@@ -261,8 +293,8 @@ func (fs *FS) stat(n *node) (unix.Statx_t, syscall.Errno) {
 // that two files of one view never share a number.
 func (fs *FS) attr(st *unix.Statx_t, out *fuse.Attr) {
 	ino := st.Ino
-	if dev := unix.Mkdev(st.Dev_major, st.Dev_minor); dev != fs.rootDev {
-		ino ^= dev << 40
+	if dev := devOf(st); dev != fs.rootDev {
+		ino ^= uint64(dev) << 32
 	}
 	*out = fuse.Attr{
 		Ino: ino, Size: st.Size, Blocks: st.Blocks,

@@ -98,7 +98,7 @@ func (fs *FS) truncate(n *node, in *fuse.SetAttrIn, size int64) syscall.Errno {
 	}
 	fd := -1
 	if fh, ok := in.GetFh(); ok {
-		if h := fs.files.get(fh); h != nil && h.node == n && h.writable {
+		if h := fs.files.get(fh); h != nil && h.node == n && h.writable && h.fd >= 0 {
 			fd = h.fd
 		}
 	}

@@ -74,7 +74,7 @@ func (r *renaming) raiseAt(parent *node, name string) syscall.Errno {
 		return 0
 	}
 	fs.ns.RLock()
-	low := n.key.root == fs.lower
+	low := n.root() == fs.lower
 	fs.ns.RUnlock()
 	switch {
 	case !low:
@@ -163,7 +163,9 @@ func (r *renaming) over(to place, dst *unix.Statx_t, isDir bool) syscall.Errno {
 	}
 	if to.root == fs.lower {
 		dst.Nlink = 1
-		fs.pin(fs.tree.at(r.np, r.nn), to.dir.fd, r.nn)
+		if _, e := fs.holdLast(r.np, r.nn, to.dir.fd); e != 0 {
+			return e
+		}
 		fs.gone(r.np, r.nn, dst)
 	}
 	return 0

@@ -31,26 +31,37 @@ func (fs *FS) GetXAttr(cancel request, h *fuse.InHeader, name string, dest []byt
 	if n == nil {
 		return 0, status(syscall.ESTALE)
 	}
+	g, e := fs.enterRead(cancel, h, OpGetxattr, n)
 	size := 0
-	e := fs.read(cancel, h, OpGetxattr, n, func(path string) syscall.Errno {
-		if strings.HasPrefix(name, virtualPrefix) {
-			v, ok := fs.guard.Xattr(path, name)
-			if !ok {
-				return syscall.ENODATA
-			}
-			size = len(v)
-			if len(dest) > 0 && size > len(dest) {
-				return syscall.ERANGE
-			}
-			copy(dest, v)
-			return 0
-		}
-		return fs.withProc(n, func(p string) (err error) {
+	if e == 0 {
+		size, e = fs.getXAttr(n, g.path, name, dest)
+	}
+	g.leave(e)
+	return uint32(size), status(e)
+}
+
+// getXAttr reads an attribute; path is one under which that is allowed, or ""
+// if all are.
+func (fs *FS) getXAttr(n *node, path, name string, dest []byte) (size int, e syscall.Errno) {
+	if !strings.HasPrefix(name, virtualPrefix) {
+		e = fs.withProc(n, func(p string) (err error) {
 			size, err = unix.Getxattr(p, name, dest)
 			return err
 		})
-	})
-	return uint32(size), status(e)
+		return size, e
+	}
+	if path == "" {
+		path = fs.tree.path(n)
+	}
+	v, ok := fs.guard.Xattr(path, name)
+	switch {
+	case !ok:
+		return 0, syscall.ENODATA
+	case len(dest) > 0 && len(v) > len(dest):
+		return len(v), syscall.ERANGE
+	}
+	copy(dest, v)
+	return len(v), 0
 }
 
 // withProc calls f with a path that names an O_PATH descriptor of the object:
@@ -73,38 +84,43 @@ func (fs *FS) ListXAttr(cancel request, h *fuse.InHeader, dest []byte) (uint32, 
 	if n == nil {
 		return 0, status(syscall.ESTALE)
 	}
+	g, e := fs.enterRead(cancel, h, OpListxattr, n)
 	size := 0
-	e := fs.read(cancel, h, OpListxattr, n, func(string) syscall.Errno {
-		if n.kind == unix.S_IFLNK {
-			return 0
-		}
-		var names []byte
-		e := fs.withProc(n, func(p string) error {
-			buf := make([]byte, unix.PathMax*16) // XATTR_LIST_MAX
-			c, err := unix.Listxattr(p, buf)
-			if err != nil {
-				return err
-			}
-			names = buf[:c]
-			return nil
-		})
-		if e != 0 {
-			return e
-		}
-		var kept []byte
-		for _, name := range bytes.SplitAfter(names, []byte{0}) {
-			if s := string(name); strings.HasPrefix(s, userPrefix) && !strings.HasPrefix(s, virtualPrefix) {
-				kept = append(kept, name...)
-			}
-		}
-		size = len(kept)
-		if len(dest) > 0 && size > len(dest) {
-			return syscall.ERANGE
-		}
-		copy(dest, kept)
-		return 0
-	})
+	if e == 0 {
+		size, e = fs.listXAttr(n, dest)
+	}
+	g.leave(e)
 	return uint32(size), status(e)
+}
+
+func (fs *FS) listXAttr(n *node, dest []byte) (int, syscall.Errno) {
+	if n.kind == unix.S_IFLNK {
+		return 0, 0
+	}
+	var names []byte
+	e := fs.withProc(n, func(p string) error {
+		buf := make([]byte, unix.PathMax*16) // XATTR_LIST_MAX
+		c, err := unix.Listxattr(p, buf)
+		if err != nil {
+			return err
+		}
+		names = buf[:c]
+		return nil
+	})
+	if e != 0 {
+		return 0, e
+	}
+	var kept []byte
+	for _, name := range bytes.SplitAfter(names, []byte{0}) {
+		if s := string(name); strings.HasPrefix(s, userPrefix) && !strings.HasPrefix(s, virtualPrefix) {
+			kept = append(kept, name...)
+		}
+	}
+	if len(dest) > 0 && len(kept) > len(dest) {
+		return len(kept), syscall.ERANGE
+	}
+	copy(dest, kept)
+	return len(kept), 0
 }
 
 // settable refuses attributes that are not the caller's to change.

@@ -150,9 +150,10 @@ func (s *Shim) openGit(ctx context.Context, v *views) error {
 		return err
 	}
 	s.onClose("git mount point", func(context.Context) error { return removeIfThere(gitMount(sp)) })
-	// Other agents and the daemon change this directory too: nothing is cached.
+	// Other agents and the daemon change this directory too; the guard says what
+	// the kernel may keep of it.
 	v.git, err = s.mount(ctx, "git directory", fusefs.Config{Roots: []int{int(bare.Fd()), int(priv.Fd())}, Guard: v.gitg,
-		Mountpoint: gitMount(sp), FsName: fsName(sp), Log: s.Log, Timeout: -1})
+		Mountpoint: gitMount(sp), FsName: fsName(sp), Log: s.Log})
 	return err
 }
 

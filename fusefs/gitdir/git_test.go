@@ -95,7 +95,7 @@ func (r *repo) agent(name string) (tree, mount string, g *Guard) {
 	g, err := New(Config{Agent: name, Worktree: name, Target: "refs/heads/main", Owned: []string{"refs/heads/agent/" + name}, RootFD: fds[0],
 		OnDenial: func(d Denial) { r.mu.Lock(); r.denials = append(r.denials, d); r.mu.Unlock() }})
 	require.NoError(t, err)
-	fs, err := fusefs.New(fusefs.Config{Roots: fds, Guard: g, Mountpoint: mount, FsName: "polis-test", Timeout: -1})
+	fs, err := fusefs.New(fusefs.Config{Roots: fds, Guard: g, Mountpoint: mount, FsName: "polis-test"})
 	require.NoError(t, err)
 	for _, fd := range fds {
 		require.NoError(t, unix.Close(fd))

@@ -22,11 +22,15 @@ type Guard struct {
 	root   int // -1 if none
 	exempt []*glob.Pattern
 	set    atomic.Pointer[policy.Set]
+	swaps  atomic.Uint64 // policies ever replaced
 	stats  counters
 	limit  limiter
 }
 
-var _ fusefs.Guard = (*Guard)(nil)
+var (
+	_ fusefs.Guard  = (*Guard)(nil)
+	_ fusefs.Steady = (*Guard)(nil)
+)
 
 // New makes the guard. Close gives back its descriptor.
 func New(cfg Config, set *policy.Set) (*Guard, error) {
@@ -73,7 +77,10 @@ func (g *Guard) Close() error {
 
 // SetPolicy replaces the policy as a whole. Operations under way finish under
 // the old one; the caller invalidates the names the kernel has cached.
-func (g *Guard) SetPolicy(set *policy.Set) { g.set.Store(set) }
+func (g *Guard) SetPolicy(set *policy.Set) {
+	g.set.Store(set)
+	g.swaps.Add(1) // after it: what is remembered as new must not be old
+}
 
 // Policy returns the policy in force.
 func (g *Guard) Policy() *policy.Set { return g.set.Load() }
@@ -100,6 +107,30 @@ func (*Guard) Publish(context.Context, fusefs.Caller, string, string, int) sysca
 // Visible is part of fusefs.Guard.
 func (g *Guard) Visible(path string, dir bool) bool {
 	return path == "" || g.inStore(path) || g.set.Load().DecideThrough(path, dir).Read != policy.Hide
+}
+
+// Generation is part of fusefs.Steady.
+func (g *Guard) Generation() uint64 { return g.swaps.Load() }
+
+// Standing is part of fusefs.Steady.
+func (g *Guard) Standing(path string, dir bool) fusefs.Standing {
+	switch {
+	case path == "":
+		return fusefs.Shown | fusefs.Readable
+	case !clean(path):
+		return 0
+	}
+	set := g.set.Load()
+	d := set.DecideThrough(path, dir)
+	switch {
+	case d.Read == policy.Hide:
+		return 0
+	case g.isGitFile(path):
+		return fusefs.Shown | fusefs.Readable
+	case d.Read != policy.Allow, dir && set.DecideThrough(path, false).Read != policy.Allow:
+		return fusefs.Shown
+	}
+	return fusefs.Shown | fusefs.Readable
 }
 
 // Xattr is part of fusefs.Guard.

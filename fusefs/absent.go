@@ -1,0 +1,70 @@
+package fusefs
+
+import "sync"
+
+// maxAbsent bounds the names the kernel may believe absent. Beyond it the
+// kernel is told so for this once only.
+const maxAbsent = 32768
+
+// absents are the names of which the kernel was told that they do not exist,
+// and may keep so: it must be told when that has changed otherwise than by
+// making them here.
+type absents struct {
+	mu sync.Mutex
+	n  int
+	m  map[uint64]map[string]struct{} // by directory
+}
+
+// add records a name and says whether there was room for it.
+func (a *absents) add(dir uint64, name string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	names := a.m[dir]
+	if _, ok := names[name]; ok {
+		return true
+	}
+	if a.n >= maxAbsent {
+		return false
+	}
+	if a.m == nil {
+		a.m = map[uint64]map[string]struct{}{}
+	}
+	if names == nil {
+		names = map[string]struct{}{}
+		a.m[dir] = names
+	}
+	names[string([]byte(name))] = struct{}{} // it may be part of a request buffer
+	a.n++
+	return true
+}
+
+// cut forgets a name that exists now.
+func (a *absents) cut(dir uint64, name string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	names := a.m[dir]
+	if _, ok := names[name]; !ok {
+		return
+	}
+	a.n--
+	if delete(names, name); len(names) == 0 {
+		delete(a.m, dir)
+	}
+}
+
+// take forgets the names of a directory and returns them.
+func (a *absents) take(dir uint64) []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	names := a.m[dir]
+	if names == nil {
+		return nil
+	}
+	delete(a.m, dir)
+	a.n -= len(names)
+	out := make([]string, 0, len(names))
+	for name := range names {
+		out = append(out, name)
+	}
+	return out
+}

@@ -1,0 +1,103 @@
+package gitdir
+
+import (
+	"strings"
+
+	"polis/fusefs"
+)
+
+// What the kernel may keep of the shared directory follows from who else can
+// change it. Other agents and the daemon add objects, move refs and replace
+// packed-refs, all of them behind this mount; so what they can change is asked
+// for each time. But an object never changes under its name, the directories
+// that hold objects and refs stay where they are, and the agent's own part is
+// changed by nobody else.
+const (
+	keepOwn    = fusefs.KeepAll
+	keepObject = fusefs.KeepName | fusefs.KeepAttr | fusefs.KeepData
+	keepDir    = fusefs.KeepName | fusefs.KeepMode
+)
+
+var changedByOthers = map[string]bool{"index": true, "index.lock": true, "locked": true, "HEAD": true, "HEAD.lock": true, "logs/HEAD": true}
+
+// Keep is part of fusefs.Keeper.
+func (g *Guard) Keep(path string) fusefs.Keep {
+	if Route(path) == 1 {
+		return keepOwn
+	}
+	top, rest, below := strings.Cut(path, "/")
+	switch top {
+	case "": // what others make here shows in its times
+		return fusefs.KeepMode
+	case "objects":
+		return keepOfObjects(rest)
+	case "refs", "logs":
+		// Deeper ones come and go with the refs in them.
+		if !below || !strings.Contains(strings.TrimPrefix(rest, "refs/"), "/") && skeleton(strings.Split(path, "/")) {
+			return keepDir
+		}
+	case "worktrees":
+		return g.keepOfWorktree(rest)
+	}
+	return 0
+}
+
+func keepOfObjects(rest string) fusefs.Keep {
+	dir, name, below := strings.Cut(rest, "/")
+	switch {
+	case !below:
+		if dir == "" || dir == "pack" || dir == "info" || len(dir) == 2 && isHex(dir) {
+			return keepDir
+		}
+	case len(dir) == 2 && isHex(dir):
+		if (len(name) == 38 || len(name) == 62) && isHex(name) {
+			return keepObject
+		}
+	case dir == "pack":
+		// Named by their content, as objects are.
+		if stem, ext, ok := strings.Cut(name, "."); ok && strings.HasPrefix(stem, "pack-") && isHex(stem[5:]) {
+			switch ext {
+			case "pack", "idx", "rev":
+				return keepObject
+			}
+		}
+	}
+	return 0
+}
+
+// keepOfWorktree: the daemon writes the index of a worktree whose files it
+// withholds, git puts index.lock beside it, and a branch that somebody renames
+// is renamed in the HEAD of every worktree.
+func (g *Guard) keepOfWorktree(rest string) fusefs.Keep {
+	name, file, below := strings.Cut(rest, "/")
+	switch {
+	case name == "":
+		return keepDir
+	case name != g.cfg.Worktree:
+		return 0
+	case !below:
+		return keepDir
+	case changedByOthers[file]:
+		return 0
+	case file == "gitdir" || file == "commondir":
+		return keepObject
+	}
+	return keepOwn
+}
+
+// Generation is part of fusefs.Steady: the rules are those of New.
+func (*Guard) Generation() uint64 { return 0 }
+
+// Standing is part of fusefs.Steady. Unfinished objects are seen by whom they
+// belong to; that is asked each time.
+func (g *Guard) Standing(path string, dir bool) fusefs.Standing {
+	if strings.HasPrefix(path, "objects/") && classify(path, g.cfg.Worktree) == classTemp || !g.Visible(path, dir) {
+		return 0
+	}
+	return fusefs.Shown | fusefs.Readable
+}
+
+var (
+	_ fusefs.Steady = (*Guard)(nil)
+	_ fusefs.Keeper = (*Guard)(nil)
+)

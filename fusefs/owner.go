@@ -1,0 +1,51 @@
+package fusefs
+
+import (
+	"fmt"
+	"runtime"
+	"syscall"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// makeAs makes something on the backing file system that belongs to the caller
+// from its first moment: another view of a shared directory must not find it
+// root's, and the kernel keep that. The kernel has checked the caller's rights
+// already; where they rest on a group that is not known here, the server makes
+// the object itself and hands it over (own).
+func makeAs(h *fuse.InHeader, mk func() syscall.Errno) syscall.Errno {
+	if h.Uid == 0 && h.Gid == 0 {
+		return mk()
+	}
+	e := asUser(h.Uid, h.Gid, mk)
+	if e == syscall.EACCES || e == syscall.EPERM {
+		return mk()
+	}
+	return e
+}
+
+// asUser calls f with the file system identity of a user, which is the
+// thread's own and goes with nothing else (setfsuid(2)).
+func asUser(uid, gid uint32, f func() syscall.Errno) syscall.Errno {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	defer setFS(unix.SYS_SETFSGID, uint32(unix.Getegid()))
+	setFS(unix.SYS_SETFSGID, gid)
+	defer setFS(unix.SYS_SETFSUID, uint32(unix.Geteuid()))
+	setFS(unix.SYS_SETFSUID, uid)
+	return f()
+}
+
+// setFS cannot tell an error from a success; that it took is seen by asking
+// again, which is only done when it must not fail: on the way back.
+func setFS(call uintptr, id uint32) {
+	unix.RawSyscall(call, uintptr(id), 0, 0) //nolint:errcheck // returns the old identity, not an error
+	if id != 0 {
+		return
+	}
+	if now, _, _ := unix.RawSyscall(call, ^uintptr(0), 0, 0); now != 0 {
+		// Going on would do the next request with this one's rights.
+		panic(fmt.Sprintf("fusefs: file system identity %d stays on a thread", now))
+	}
+}

@@ -1,0 +1,130 @@
+package fusefs
+
+import "time"
+
+// Standing is what a guard can say of a name without asking anybody.
+type Standing uint8
+
+// The parts of a Standing.
+const (
+	// Shown: the name exists for the agent; Visible would say true.
+	Shown Standing = 1 << iota
+	// Readable: Read would allow every operation on it, and report nothing.
+	Readable
+)
+
+// Steady is a Guard whose answers about names are the same until its
+// Generation changes. They are then remembered with each inode, and the guard
+// is not asked again. A guard that wraps another must not pass these methods on
+// unless its own answers are the same.
+type Steady interface {
+	// Generation only grows, and grows whenever an answer may have changed.
+	Generation() uint64
+	// Standing may leave out what it does not know at once.
+	Standing(path string, dir bool) Standing
+}
+
+// Keep is what the kernel may keep of a name and its object. What others can
+// change must not be kept, unless they invalidate it.
+type Keep uint32
+
+// The parts of a Keep.
+const (
+	// KeepName: the name stands for the same object until it is changed here.
+	KeepName Keep = 1 << iota
+	// KeepAttr and KeepData are the object's attributes and content.
+	KeepAttr
+	KeepData
+	// KeepAbsent: if there is no such name, there is none until it is made here.
+	KeepAbsent
+	// KeepList: the names in the directory.
+	KeepList
+	// KeepMode is for a directory in which others make names, and whose owner
+	// and mode are fixed: without it every step through the directory is asked
+	// about. Its size and times may be a second old.
+	KeepMode
+
+	KeepAll = KeepName | KeepAttr | KeepData | KeepAbsent | KeepList | KeepMode
+)
+
+// Keeper is a Guard that says, name by name, what may be kept where
+// Config.Timeout allows keeping at all. Without it, that is everything. It is
+// pure: the same name always gets the same answer.
+type Keeper interface {
+	Keep(path string) Keep
+}
+
+// keepModeFor is how old the times of a directory may be that is kept for its
+// mode only.
+const keepModeFor = time.Second
+
+// A verdict is an era and the Standing given in it.
+const (
+	verdictShown    = uint64(Shown)
+	verdictReadable = uint64(Readable)
+	eraShift        = 8
+)
+
+// era changes whenever the guard's answers or the paths of objects below a
+// moved directory may have: both counts only grow. 0 means that nothing may be
+// remembered. Called with ns held, in whatever way.
+func (fs *FS) era() uint64 {
+	if fs.steady == nil {
+		return 0
+	}
+	return (fs.steady.Generation() + fs.tree.moves.Load() + 1) << eraShift
+}
+
+// holds says whether a verdict is of this era and includes what is asked for.
+func (fs *FS) holds(verdict, what uint64) bool {
+	return verdict&what != 0 && fs.steady != nil && verdict&^(1<<eraShift-1) == fs.era()
+}
+
+// judge asks for a name's standing, to be remembered.
+func (fs *FS) judge(path string, dir bool) uint64 {
+	if fs.steady == nil {
+		return 0
+	}
+	era := fs.era() // first: an answer given meanwhile is at most too new
+	return era | uint64(fs.steady.Standing(path, dir))
+}
+
+// keepPath is what the kernel may keep of a name.
+func (fs *FS) keepPath(path string) Keep {
+	switch {
+	case fs.timeout == 0:
+		return 0
+	case fs.keeper == nil:
+		return KeepAll
+	}
+	return fs.keeper.Keep(path)
+}
+
+// keepName is keepPath for a name in a directory, without making a path of it
+// where that says nothing.
+func (fs *FS) keepName(parent *node, name string) Keep {
+	switch {
+	case fs.timeout == 0:
+		return 0
+	case fs.keeper == nil:
+		return KeepAll
+	}
+	return fs.keeper.Keep(fs.tree.child(parent, name))
+}
+
+// keepsAbsent says whether the kernel may believe that there is no such name.
+// One that somebody else can make show from below, it may not.
+func (fs *FS) keepsAbsent(parent *node, name string) bool {
+	if fs.keepName(parent, name)&KeepAbsent == 0 {
+		return false
+	}
+	return fs.lower < 0 || fs.cfg.Shared.Paths.Top(fs.tree.child(parent, name)) == ""
+}
+
+// ttl is how long the kernel may keep what k includes.
+func (fs *FS) ttl(k, what Keep) time.Duration {
+	if k&what == 0 {
+		return 0
+	}
+	return fs.timeout
+}
