@@ -109,6 +109,9 @@ func (fs *FS) Read(_ request, in *fuse.ReadIn, dest []byte) (int, fuse.Status) {
 	if h == nil {
 		return 0, fuse.EBADF
 	}
+	if fs.revoked(h, false) {
+		return 0, fuse.EACCES
+	}
 	fd, e := fs.reading(h)
 	if e != 0 {
 		return 0, status(e)
@@ -123,6 +126,9 @@ func (fs *FS) Write(_ request, in *fuse.WriteIn, data []byte) (uint32, fuse.Stat
 	h := fs.files.get(in.Fh)
 	if h == nil || h.fd < 0 || !h.writable {
 		return 0, fuse.EBADF
+	}
+	if fs.revoked(h, true) {
+		return 0, fuse.EACCES
 	}
 	n, err := unix.Pwrite(h.fd, data, int64(in.Offset))
 	if err != nil {

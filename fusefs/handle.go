@@ -2,6 +2,7 @@ package fusefs
 
 import (
 	"sync"
+	"sync/atomic"
 	"syscall"
 )
 
@@ -12,6 +13,8 @@ type handle struct {
 	writable bool   // opened for writing or truncated by the open
 	made     bool   // by this open: the kernel had nothing of it before
 	ticket   Ticket // of a writable open, given back at RELEASE
+	// era is when the open was last found to be within the rules; see revoke.go.
+	era atomic.Uint64
 
 	// Of the inode's list; guarded by node.io.mu.
 	next, prev *handle

@@ -11,6 +11,10 @@ const (
 	Shown Standing = 1 << iota
 	// Readable: Read would allow every operation on it, and report nothing.
 	Readable
+	// Unreadable and Unwritable: Read or Write would refuse it without asking
+	// anybody. Files open already are then refused too.
+	Unreadable
+	Unwritable
 )
 
 // Steady is a Guard whose answers about names are the same until its

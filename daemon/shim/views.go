@@ -237,6 +237,9 @@ func (s *Shim) why() []api.WhyEntry {
 
 func (s *Shim) invalidate() {
 	s.views.tree.InvalidateAll()
+	if open := s.views.tree.StillOpen(); len(open) > 0 {
+		s.Log.Warn("files are open against the rules; stop the programs that hold them", "count", len(open), "paths", open)
+	}
 	if s.views.git != nil {
 		s.views.git.InvalidateAll()
 	}

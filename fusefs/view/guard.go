@@ -124,13 +124,26 @@ func (g *Guard) Standing(path string, dir bool) fusefs.Standing {
 	d := set.DecideThrough(path, dir)
 	switch {
 	case d.Read == policy.Hide:
-		return 0
+		return fusefs.Unreadable | fusefs.Unwritable
 	case g.isGitFile(path):
 		return fusefs.Shown | fusefs.Readable
-	case d.Read != policy.Allow, dir && set.DecideThrough(path, false).Read != policy.Allow:
-		return fusefs.Shown
 	}
-	return fusefs.Shown | fusefs.Readable
+	s := fusefs.Shown
+	switch {
+	case dir: // names are metadata, attributes are not
+		if d.Read == policy.Allow && set.DecideThrough(path, false).Read == policy.Allow {
+			s |= fusefs.Readable
+		}
+		return s
+	case d.Read == policy.Allow:
+		s |= fusefs.Readable
+	case d.Read == policy.Deny:
+		s |= fusefs.Unreadable
+	}
+	if d.Write == policy.Deny {
+		s |= fusefs.Unwritable
+	}
+	return s
 }
 
 // Xattr is part of fusefs.Guard.

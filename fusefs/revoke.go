@@ -1,0 +1,89 @@
+package fusefs
+
+import "slices"
+
+// maxStillOpen bounds the paths StillOpen names.
+const maxStillOpen = 256
+
+// revoked says whether the rules have come to forbid what a file was opened
+// for. It is asked at every READ and WRITE that reaches the server, and costs a
+// comparison unless the rules or the names of directories have changed.
+func (fs *FS) revoked(h *handle, write bool) bool {
+	if fs.steady == nil {
+		return false
+	}
+	fs.ns.RLock()
+	defer fs.ns.RUnlock()
+	era := fs.era()
+	if h.era.Load() == era {
+		return false
+	}
+	if fs.forbidden(h.node, write) {
+		return true
+	}
+	if write || !h.writable { // reading says nothing of a writer's right to write
+		h.era.Store(era)
+	}
+	return false
+}
+
+// forbidden says that the guard would refuse an object at once: to be read
+// under all its names, to be written under one of them. What never had a name
+// is not forbidden. ns is held.
+func (fs *FS) forbidden(n *node, write bool) bool {
+	if !fs.tree.wasNamed(n) {
+		return false
+	}
+	paths := fs.tree.paths(n)
+	no := func(path string) bool {
+		s := fs.steady.Standing(path, n.isDir())
+		return write && s&Unwritable != 0 || !write && s&Unreadable != 0
+	}
+	if write {
+		return slices.ContainsFunc(paths, no)
+	}
+	return !slices.ContainsFunc(paths, func(p string) bool { return !no(p) })
+}
+
+// wasNamed says whether the object has a name, or had one that was removed.
+func (t *tree) wasNamed(n *node) bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return n.first.parent != nil || n.gone != nil && n.gone.attr != nil
+}
+
+// StillOpen are the paths of files that the rules forbid and that are open
+// nevertheless, in such a way that the kernel serves them without asking:
+// passthrough, which nothing can take back but the end of the process. Sorted,
+// at most 256.
+func (fs *FS) StillOpen() []string {
+	if fs.steady == nil {
+		return nil
+	}
+	fs.ns.RLock()
+	defer fs.ns.RUnlock()
+	var out []string
+	for _, h := range fs.files.all() {
+		io := &h.node.io
+		io.mu.Lock()
+		direct := io.mode == ioPassthrough
+		io.mu.Unlock()
+		if direct && (fs.forbidden(h.node, false) || h.writable && fs.forbidden(h.node, true)) {
+			out = append(out, fs.tree.path(h.node))
+		}
+	}
+	slices.Sort(out)
+	out = slices.Compact(out)
+	return out[:min(len(out), maxStillOpen)]
+}
+
+// all is a copy of the table.
+func (t *handleTable) all() []*handle {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	out := make([]*handle, 0, len(t.m))
+	for _, h := range t.m {
+		out = append(out, h)
+	}
+	return out
+}
