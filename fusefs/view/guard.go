@@ -115,7 +115,7 @@ func (g *Guard) Generation() uint64 { return g.swaps.Load() }
 // Standing is part of fusefs.Steady.
 func (g *Guard) Standing(path string, dir bool) fusefs.Standing {
 	switch {
-	case path == "":
+	case path == "", g.inStore(path):
 		return fusefs.Shown | fusefs.Readable
 	case !clean(path):
 		return 0
