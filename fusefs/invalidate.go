@@ -64,7 +64,7 @@ func (fs *FS) invalidate(nodes []*node, changed ...string) {
 		}
 		for _, n := range nodes {
 			for _, name := range fs.none.take(n.id) {
-				fs.server.EntryNotify(n.id, name)
+				_ = fs.server.EntryNotify(n.id, name) // as below
 			}
 		}
 		for _, n := range nodes {
@@ -101,5 +101,5 @@ func (fs *FS) stale(n *node, r nameRef) bool {
 		return true
 	}
 	st, e := statAt(p.dir.fd, r.name)
-	return e != 0 || keyOf(p.root, &st) != n.key
+	return e != 0 || !keyOf(p.root, &st).same(n.key)
 }
