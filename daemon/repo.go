@@ -12,6 +12,7 @@ import (
 	"polis/daemon/merge"
 	"polis/daemon/worktree"
 	"polis/fusefs/policy"
+	"polis/fusefs/shared"
 )
 
 // repo is the git side of a workspace in the manager's words.
@@ -196,7 +197,7 @@ func (t worktrees) Remove(ctx context.Context, a *agent.Agent) error {
 	} else if err := os.Remove(a.Worktree()); err != nil && !os.IsNotExist(err) {
 		return err
 	}
-	return t.removePrivate(a)
+	return t.removePrivate(ctx, a)
 }
 
 // takeAway saves once more what is there, for the agents that are removed
@@ -216,9 +217,10 @@ func (worktrees) takeAway(ctx context.Context, w *workspace, a *agent.Agent) err
 	return w.git.Remove(ctx, a.Name())
 }
 
-// removePrivate removes home, scratch and private git directory; the log
+// removePrivate removes home, scratch, private git directory and what no other
+// agent has of the packages it installed; the log
 // stays for people to read.
-func (worktrees) removePrivate(a *agent.Agent) error {
+func (worktrees) removePrivate(ctx context.Context, a *agent.Agent) error {
 	for _, dir := range []string{a.WS.Root.Private(a.Name()), a.WS.Root.Home(a.Name()), a.WS.Root.Scratch(a.Name()), a.WS.Root.Overlay(a.Name())} {
 		root, err := os.OpenRoot(filepath.Dir(dir))
 		if os.IsNotExist(err) {
@@ -233,7 +235,8 @@ func (worktrees) removePrivate(a *agent.Agent) error {
 			return fmt.Errorf("remove %s: %w", dir, err)
 		}
 	}
-	return nil
+	_, err := shared.Sweep(ctx, a.WS.Root.Store())
+	return err
 }
 
 // List names nobody: a worktree without an agent is work, not residue.

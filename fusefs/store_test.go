@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
 
 	"polis/fusefs/shared"
 )
@@ -231,4 +233,30 @@ func TestAFileThatIsStillWrittenIsNotShared(t *testing.T) {
 	require.ErrorIs(t, os.Link(f, v.in("x")), syscall.EXDEV)
 	require.NoError(t, w.Close())
 	require.Eventually(t, func() bool { return os.Link(f, v.in("x")) == nil }, 20*time.Second, 10*time.Millisecond)
+}
+
+// Feature: multi-agent-workspaces, Property 16: Dependency Deduplication
+func TestTwoAgentsShareExactlyEqualContent(t *testing.T) {
+	views, _ := mountStore(t, 2)
+	for _, v := range views {
+		require.NoError(t, os.Mkdir(v.in("node_modules"), 0o755))
+	}
+	n := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		n++
+		texts := rapid.SliceOfN(rapid.StringMatching(`[a-c]{0,3}`), 2, 2).Draw(rt, "contents")
+		var ino [2]uint64
+		var files [2]string
+		for i, v := range views {
+			f := v.put(t, texts[i], texts[i])
+			files[i] = v.in("node_modules/f" + strconv.Itoa(n))
+			require.NoError(rt, os.Link(f, files[i]))
+			ino[i], _ = inode(t, files[i])
+		}
+		require.Equal(rt, texts[0] == texts[1], ino[0] == ino[1])
+		who := rapid.IntRange(0, 1).Draw(rt, "who")
+		require.NoError(rt, os.WriteFile(files[who], []byte("changed"), 0o644))
+		require.Equal(rt, texts[1-who], content(t, files[1-who]))
+		require.Equal(rt, "changed", content(t, files[who]))
+	})
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -45,16 +46,45 @@ type Paths struct {
 	cfg     PathsConfig
 	fixed   []*glob.Pattern
 	project int
+	started time.Time
 
-	mu      sync.Mutex
-	checked time.Time
-	stamp   [4]int64
-	all     []*glob.Pattern // fixed, and then those of IncludeFile
+	now     atomic.Pointer[rules]
+	checked atomic.Int64 // when IncludeFile was looked at, since started
+
+	mu    sync.Mutex // look
+	stamp [4]int64
 }
+
+// rules are the patterns in force, and a quick way to see that none can match:
+// every name on the way to every file is asked about.
+type rules struct {
+	all   []*glob.Pattern // fixed, and then those of IncludeFile
+	first [256]bool       // bytes with which a name that matches can begin
+}
+
+func newRules(all []*glob.Pattern) *rules {
+	r := &rules{all: all}
+	for _, p := range all {
+		s := strings.TrimPrefix(p.String(), "!")
+		s = strings.TrimRight(s, "/")
+		s = s[strings.LastIndexByte(s, '/')+1:]
+		if s == "" || strings.IndexByte(`*?[\`, s[0]) >= 0 {
+			for i := range r.first {
+				r.first[i] = true
+			}
+			break
+		}
+		r.first[s[0]] = true
+	}
+	return r
+}
+
+func (r *rules) may(path string, from int) bool { return from < len(path) && r.first[path[from]] }
 
 // NewPaths compiles the patterns. Close gives back the descriptor.
 func NewPaths(cfg PathsConfig) (*Paths, error) {
-	p := &Paths{cfg: cfg, project: -1}
+	p := &Paths{cfg: cfg, project: -1, started: time.Now()}
+	p.checked.Store(-int64(recheck))
 	for i, s := range cfg.Patterns {
 		g, err := glob.Compile(s)
 		if err != nil {
@@ -62,7 +92,7 @@ func NewPaths(cfg PathsConfig) (*Paths, error) {
 		}
 		p.fixed = append(p.fixed, g)
 	}
-	p.all = p.fixed
+	p.now.Store(newRules(p.fixed))
 	if cfg.Project >= 0 {
 		fd, err := unix.FcntlInt(uintptr(cfg.Project), unix.F_DUPFD_CLOEXEC, 3)
 		if err != nil {
@@ -84,21 +114,18 @@ func (p *Paths) Close() error {
 // Top is the name at or above path that the patterns bring in, "" if none. A
 // pattern for directories matches here whatever the name is; see Shown.
 func (p *Paths) Top(path string) string {
-	patterns := p.patterns()
-	if len(patterns) == 0 {
-		return ""
-	}
-	for at := 0; ; {
-		i := strings.IndexByte(path[at:], '/')
-		if i < 0 {
-			break
+	r := p.rules()
+	at := 0
+	for i := range len(path) {
+		if path[i] != '/' {
+			continue
 		}
-		if at += i; matches(patterns, path[:at], true) {
-			return path[:at]
+		if r.may(path, at) && matches(r.all, path[:i], true) {
+			return path[:i]
 		}
-		at++
+		at = i + 1
 	}
-	if matches(patterns, path, true) || matches(patterns, path, false) {
+	if r.may(path, at) && (matches(r.all, path, true) || matches(r.all, path, false)) {
 		return path
 	}
 	return ""
@@ -107,7 +134,7 @@ func (p *Paths) Top(path string) string {
 // Shown says whether what the project has at top, a directory or not, is to be
 // seen: a pattern names it, and it is nothing of the repository's.
 func (p *Paths) Shown(top string, dir bool) bool {
-	if top == "" || top == ".git" || strings.HasSuffix(top, "/.git") || !matches(p.patterns(), top, dir) {
+	if top == "" || top == ".git" || strings.HasSuffix(top, "/.git") || !matches(p.rules().all, top, dir) {
 		return false
 	}
 	for _, ignored := range p.cfg.Ignored {
@@ -127,19 +154,19 @@ func matches(patterns []*glob.Pattern, path string, dir bool) bool {
 	return false
 }
 
-// patterns reads IncludeFile again when it has changed. A file that cannot be
+// rules reads IncludeFile again when it may have changed. A file that cannot be
 // used adds nothing.
-func (p *Paths) patterns() []*glob.Pattern {
+func (p *Paths) rules() *rules {
 	if p.project < 0 {
-		return p.fixed
+		return p.now.Load()
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if now := time.Now(); now.Sub(p.checked) >= recheck {
-		p.checked = now
+	now, last := int64(time.Since(p.started)), p.checked.Load()
+	if now-last >= int64(recheck) && p.checked.CompareAndSwap(last, now) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
 		p.look()
 	}
-	return p.all
+	return p.now.Load()
 }
 
 func (p *Paths) look() {
@@ -148,14 +175,14 @@ func (p *Paths) look() {
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
 	})
 	if err != nil {
-		p.all, p.stamp = p.fixed, [4]int64{}
+		p.none()
 		return
 	}
 	f := os.NewFile(uintptr(fd), IncludeFile)
 	defer f.Close()
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
-		p.all, p.stamp = p.fixed, [4]int64{}
+		p.none()
 		return
 	}
 	now := [4]int64{int64(st.Ino), st.Size, st.Mtim.Nano(), st.Ctim.Nano()}
@@ -165,10 +192,19 @@ func (p *Paths) look() {
 	b, err := io.ReadAll(io.LimitReader(f, maxInclude+1))
 	more, perr := parseInclude(b)
 	if err = errors.Join(err, perr); err != nil {
-		p.all, p.stamp = p.fixed, [4]int64{}
+		p.none()
 		return
 	}
-	p.all, p.stamp = append(p.fixed[:len(p.fixed):len(p.fixed)], more...), now
+	p.stamp = now
+	p.now.Store(newRules(append(p.fixed[:len(p.fixed):len(p.fixed)], more...)))
+}
+
+// none goes back to the patterns that hold without an IncludeFile.
+func (p *Paths) none() {
+	if p.stamp != [4]int64{} {
+		p.stamp = [4]int64{}
+		p.now.Store(newRules(p.fixed))
+	}
 }
 
 // parseInclude reads the lines of an IncludeFile; lines that are no pattern are

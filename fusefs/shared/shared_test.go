@@ -236,3 +236,31 @@ func TestStoreRefusesWhatItCannotVouchFor(t *testing.T) {
 	require.True(t, s.Shareable(nameOf("x", "-exec")))
 	require.False(t, s.Shareable(nameOf("x", "tmp")))
 }
+
+// The quick look that spares most names the patterns agrees with them.
+func TestTopIsTheFirstPrefixThatMatches(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		all := rapid.SliceOfN(rapid.SampledFrom([]string{"node_modules", ".env", ".env.*", "!.env.x", "a/b", "/c/", "*.pem", "**/d/e", "[ab]c", "f/**"}), 1, 5).Draw(rt, "patterns")
+		p, err := NewPaths(PathsConfig{Patterns: all, Project: -1})
+		require.NoError(rt, err)
+		path := strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "f", "ac", ".env", ".env.x", ".env.y", "k.pem", "node_modules"}), 1, 4).Draw(rt, "path"), "/")
+		want := ""
+		for i := 0; i <= len(path) && want == ""; i++ {
+			if i == len(path) || path[i] == '/' {
+				if matches(p.fixed, path[:i], true) || i == len(path) && matches(p.fixed, path, false) {
+					want = path[:i]
+				}
+			}
+		}
+		require.Equal(rt, want, p.Top(path))
+	})
+}
+
+func BenchmarkTop(b *testing.B) {
+	p, err := NewPaths(PathsConfig{Patterns: []string{"node_modules", ".env", ".env.*"}, Project: openDir(b, b.TempDir())})
+	require.NoError(b, err)
+	b.ReportAllocs()
+	for b.Loop() {
+		p.Top("src/cmd/compile/internal/ssa/rewrite.go")
+	}
+}
