@@ -84,8 +84,15 @@ func (fs *FS) sharing(n *node, m mutation) (_ mutation, done func()) {
 // admit asks the store for the inode, -1 if it has none: the file is then as any
 // other, and its link across the roots is refused.
 func (fs *FS) admit(ctx context.Context, n *node, path string) int {
-	for end := time.Now().Add(admitWait); n.io.writing(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) || ctx.Err() != nil {
+	end, tick := time.NewTimer(admitWait), time.NewTicker(time.Millisecond)
+	defer end.Stop()
+	defer tick.Stop()
+	for n.io.writing() {
+		select {
+		case <-tick.C:
+		case <-end.C:
+			return -1
+		case <-ctx.Done():
 			return -1
 		}
 	}
