@@ -1,13 +1,13 @@
 package launcher
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -44,7 +44,11 @@ func (f *Fork) Start(_ context.Context, _ string, spec string) error {
 		return fmt.Errorf("start shim: %w", err)
 	}
 	pidfile := filepath.Join(dir, "shim.pid")
-	if err := os.WriteFile(pidfile, []byte(strconv.Itoa(cmd.Process.Pid)), 0o600); err != nil {
+	born, _, err := born(cmd.Process.Pid)
+	if err == nil {
+		err = os.WriteFile(pidfile, fmt.Appendf(nil, "%d %d\n", cmd.Process.Pid, born), 0o600)
+	}
+	if err != nil {
 		return errors.Join(fmt.Errorf("start shim: %w", err), cmd.Process.Kill(), cmd.Wait())
 	}
 	// Owned by the process itself: it ends when the shim does, and the
@@ -59,7 +63,7 @@ func (f *Fork) Alive(_ context.Context, _ string, dir string) (bool, error) {
 	return pid != 0, err
 }
 
-// pid returns the process number if it still is a shim for dir, else 0: a
+// pid returns the process number if it still is the shim for dir, else 0: a
 // number may have been given to another process since.
 func (f *Fork) pid(dir string) (int, error) {
 	b, err := os.ReadFile(filepath.Join(dir, "shim.pid"))
@@ -69,43 +73,54 @@ func (f *Fork) pid(dir string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
-	if err != nil || pid <= 1 {
-		return 0, nil //nolint:nilerr // cut short by a crash: nobody's number
+	words := strings.Fields(string(b))
+	if len(words) == 0 {
+		return 0, nil // cut short by a crash: nobody's number
 	}
-	if !strings.Contains(commandLine(pid), filepath.Join(dir, "spec.json")) {
+	pid, err := strconv.Atoi(words[0])
+	if err != nil || pid <= 1 {
+		return 0, nil //nolint:nilerr // as above
+	}
+	at, over, err := born(pid)
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) || over {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("look for shim %d: %w", pid, err)
+	}
+	if len(words) == 1 {
+		return old(pid, dir), nil
+	}
+	if words[1] != strconv.FormatUint(at, 10) {
 		return 0, nil
 	}
 	return pid, nil
 }
 
-// execWait bounds the wait for a process that is between execve(2) having
-// told its parent of success and having put its arguments in place.
-const execWait = time.Second
-
-// commandLine is the command line of a process, or empty if it is gone. A
-// living program's is empty for a moment after its start: on a busy machine
-// long enough to be taken for the end of it.
-func commandLine(pid int) string {
-	for end := time.Now().Add(execWait); ; {
-		cmd, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		if err != nil {
-			return ""
-		}
-		if len(cmd) > 0 || time.Now().After(end) {
-			return string(cmd)
-		}
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if err != nil {
-			return ""
-		}
-		// The state follows the name, which ends at the last parenthesis.
-		_, state, _ := strings.Cut(string(stat[strings.LastIndexByte(string(stat), ')')+1:]), " ")
-		if state == "" || state[0] == 'Z' || state[0] == 'X' {
-			return ""
-		}
-		runtime.Gosched()
+// old is pid for a file of an earlier version, which has the number alone.
+func old(pid int, dir string) int {
+	cmd, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if err != nil || (len(cmd) > 0 && !strings.Contains(string(cmd), filepath.Join(dir, "spec.json"))) {
+		return 0
 	}
+	return pid
+}
+
+// born is when a process began, in clock ticks since boot, and whether it is
+// over and only waits for its parent (proc_pid_stat(5)). Unlike its command line,
+// which is in its own memory, the kernel can always tell that.
+func born(pid int) (at uint64, over bool, err error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, false, err
+	}
+	// The name before may contain anything.
+	words := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+	if len(words) < 20 {
+		return 0, false, fmt.Errorf("/proc/%d/stat is cut short", pid)
+	}
+	at, err = strconv.ParseUint(words[19], 10, 64)
+	return at, words[0] == "Z" || words[0] == "X", err
 }
 
 // Stop asks the shim to end (TERM) and kills it when ctx's deadline or grace
