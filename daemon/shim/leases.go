@@ -103,6 +103,14 @@ func (v *views) leaseInfo(path string) (string, bool) {
 // locker lets the view ask lockd in its own words.
 type locker struct{ c *lockd.Client }
 
+// Held is part of view.Holder.
+func (l locker) Held(path string) fusefs.Ticket {
+	if u := l.c.Use(lockd.FileKey(path)); u != nil {
+		return u
+	}
+	return nil
+}
+
 func (l locker) Acquire(ctx context.Context, r view.LockRequest) (fusefs.Ticket, error) {
 	req := lockd.Request{Op: r.Op, Pid: r.Pid, Mode: lockd.Write}
 	for _, p := range r.Paths {

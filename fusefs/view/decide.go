@@ -108,6 +108,11 @@ func (g *Guard) ask(ctx context.Context, c fusefs.Caller, op fusefs.Op, write bo
 
 // lease takes the leases of an operation that the policy allows.
 func (g *Guard) lease(ctx context.Context, c fusefs.Caller, op fusefs.Op, targets []fusefs.Target) (fusefs.Ticket, syscall.Errno) {
+	if len(targets) == 1 {
+		if tk := g.held(op, targets[0]); tk != nil {
+			return tk, 0
+		}
+	}
 	req := LockRequest{Op: string(op), Pid: c.Pid}
 	temps := g.set.Load().Temps()
 	for _, t := range targets {
@@ -141,6 +146,18 @@ func (g *Guard) lease(ctx context.Context, c fusefs.Caller, op fusefs.Op, target
 		return tk, 0
 	}
 	return nil, g.unleased(ctx, c, op, targets[0].Path, err)
+}
+
+// held is the ticket of an operation on one name whose lease the agent has.
+func (g *Guard) held(op fusefs.Op, t fusefs.Target) fusefs.Ticket {
+	if g.holder == nil || t.Dir || t.Tree || g.free(op, t) {
+		return nil
+	}
+	path, kind := g.set.Load().Temps().Classify(t.Path)
+	if kind == policy.Unknown || g.exempted(path, false) {
+		return nil
+	}
+	return g.holder.Held(path)
 }
 
 // free says that an operation changes no content of the repository: making or

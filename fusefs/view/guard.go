@@ -21,6 +21,7 @@ type Guard struct {
 	cfg    Config
 	root   int // -1 if none
 	exempt []*glob.Pattern
+	holder Holder // the Locker, if it is one
 	set    atomic.Pointer[policy.Set]
 	swaps  atomic.Uint64 // policies ever replaced
 	stats  counters
@@ -49,6 +50,7 @@ func New(cfg Config, set *policy.Set) (*Guard, error) {
 		cfg.Log = slog.Default()
 	}
 	g := &Guard{cfg: cfg, root: -1}
+	g.holder, _ = cfg.Locker.(Holder)
 	for i, s := range cfg.Exempt {
 		p, err := glob.Compile(s)
 		if err != nil {

@@ -18,6 +18,13 @@ type Locker interface {
 	Acquire(ctx context.Context, req LockRequest) (fusefs.Ticket, error)
 }
 
+// Holder is a Locker that can say at once whether it has a lease already: most
+// writes are to a file that was written a moment ago.
+type Holder interface {
+	// Held returns a ticket on the path's lease, nil if it is not held.
+	Held(path string) fusefs.Ticket
+}
+
 // LockRequest names what an operation is about to change.
 type LockRequest struct {
 	// Paths and Trees are repository paths, sorted and unique. A tree stands
