@@ -21,6 +21,9 @@ func TestMain(m *testing.M) {
 	if path := os.Getenv("LOCKD_TEST_DIAL"); path != "" {
 		os.Exit(dialAsStranger(path))
 	}
+	if path := os.Getenv("LOCKD_TEST_SERVE"); path != "" {
+		os.Exit(serveAlone(path))
+	}
 	before := runtime.NumGoroutine()
 	code := m.Run()
 	if flag.Lookup("test.fuzz").Value.String() != "" {
