@@ -32,10 +32,13 @@ func (s *Shim) openBin() error {
 	return os.Chmod(name, 0o755) // whatever the umask was
 }
 
-// storeEnv tells the programs of binDir where the package store is.
+// storeEnv tells the programs of binDir, and pnpm itself, where the package
+// store is. A pnpm before version 11 that is called directly does not look there,
+// and keeps a store of its own in the home directory.
 func (s *Shim) storeEnv() []string {
 	if storeName(s.Spec) == "" {
 		return nil
 	}
-	return []string{"POLIS_STORE=" + filepath.Join(s.Spec.ProjectPath, shared.StoreName)}
+	dir := filepath.Join(s.Spec.ProjectPath, shared.StoreName)
+	return []string{"POLIS_STORE=" + dir, "pnpm_config_store_dir=" + dir}
 }
