@@ -52,8 +52,12 @@ type Cmd struct {
 	// Stdin may be nil. Stdout, if not nil, gets the output instead of Run's result.
 	Stdin  io.Reader
 	Stdout io.Writer
+	// Files are further descriptors, /proc/self/fd/3 and on.
+	Files []*os.File
 	// Timeout bounds the command; the Runner's if 0.
 	Timeout time.Duration
+	// Limits bound what the command may use; nil for no bound but Timeout.
+	Limits *Limits
 	// Under, if not nil, gives the command a mount namespace of its own in which
 	// a mounted view is out of the way.
 	Under *Under
@@ -87,6 +91,9 @@ func settings() []string {
 		"log.showSignature=false",
 		"status.showUntrackedFiles=all",
 		"core.quotePath=true",
+		// An agent's git may be at work on the same files for a moment.
+		"core.filesRefLockTimeout=5000",
+		"core.packedRefsTimeout=15000",
 		"advice.detachedHead=false",
 	}
 }
@@ -107,6 +114,7 @@ func (r *Runner) environ(c *Cmd) []string {
 		"GIT_ALLOW_PROTOCOL=file:git:http:https:ssh",
 		"GIT_OPTIONAL_LOCKS=0",
 		"GIT_LITERAL_PATHSPECS=1",
+		"GIT_DEFAULT_REF_FORMAT=files", // what views can guard
 		// What an agent could plant in shared refs or in info/: not looked at.
 		"GIT_NO_REPLACE_OBJECTS=1", "GIT_NO_LAZY_FETCH=1", "GIT_GRAFT_FILE=/dev/null",
 		"GIT_AUTHOR_NAME=polis", "GIT_AUTHOR_EMAIL=polis@localhost",
@@ -162,7 +170,8 @@ func (r *Runner) Run(ctx context.Context, c Cmd) ([]byte, error) {
 	if program == "" {
 		program = "git"
 	}
-	cmd := exec.CommandContext(ctx, program, c.Args...)
+	program, args := c.Limits.command(program, c.Args)
+	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Env = r.environ(&c)
 	cmd.Dir = c.Dir
 	if cmd.Dir == "" {
@@ -182,6 +191,7 @@ func (r *Runner) Run(ctx context.Context, c Cmd) ([]byte, error) {
 	}
 	cmd.WaitDelay = killDelay
 	cmd.Stdin = c.Stdin
+	cmd.ExtraFiles = c.Files
 	var out bounded
 	out.max, out.full = maxStdout, cancel
 	if c.Stdout != nil {

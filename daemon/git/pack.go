@@ -1,0 +1,102 @@
+package git
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Limits bound what one command may use (setrlimit(2)).
+type Limits struct {
+	AddressSpace uint64        // bytes
+	FileSize     uint64        // bytes of each file it writes
+	CPU          time.Duration // of the processor
+}
+
+// command puts the limits before a program. Only the process itself, and not a
+// parent of another user, can set them without CAP_SYS_RESOURCE. A limit that
+// is lower already stays.
+func (l *Limits) command(program string, args []string) (string, []string) {
+	if l == nil {
+		return program, args
+	}
+	set := fmt.Sprintf(`for l in "c 0" "v %d" "f %d" "t %d"; do ulimit -$l 2>/dev/null || :; done; exec "$0" "$@"`,
+		l.AddressSpace>>10, l.FileSize>>9, l.CPU/time.Second)
+	return "/bin/sh", append([]string{"-c", set, program}, args...)
+}
+
+// packLimits let git index packs of some ten million objects or gigabytes, one
+// object after the other.
+var packLimits = Limits{AddressSpace: 4 << 30, FileSize: 4 << 30, CPU: 15 * time.Minute}
+
+// maxIndex bounds the index files that are read back, in bytes.
+const maxIndex = 4 << 30
+
+// IndexPack has git resolve and hash every object of a pack, which no
+// repository helps with, and returns the SHA-256 sums of the index and the
+// reverse index it makes. format is "sha1" or "sha256". pack is open read-only
+// and belongs to the Runner's user; scratch is a directory that only the caller
+// can search, so that nobody else reaches what is written there meanwhile.
+func (r *Runner) IndexPack(ctx context.Context, pack *os.File, format, scratch string) (idx, rev [32]byte, err error) {
+	dir, err := os.MkdirTemp(scratch, "pack-")
+	if err != nil {
+		return idx, rev, fmt.Errorf("index a pack: %w", err)
+	}
+	defer func() {
+		if rm := os.RemoveAll(dir); rm != nil {
+			err = errors.Join(err, fmt.Errorf("index a pack: %w", rm))
+		}
+	}()
+	if os.Geteuid() == 0 {
+		if err := os.Lchown(dir, int(r.UID), int(r.GID)); err != nil {
+			return idx, rev, fmt.Errorf("index a pack: %w", err)
+		}
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return idx, rev, fmt.Errorf("index a pack: %w", err)
+	}
+	defer d.Close()
+	limits := packLimits
+	_, err = r.Run(ctx, Cmd{
+		// Descriptors, because the user can search neither path.
+		Args:  []string{"index-pack", "--object-format=" + format, "--threads=1", "--rev-index", "-o", "/proc/self/fd/3/p.idx", "/proc/self/fd/0"},
+		Dir:   "/",
+		Stdin: pack, Files: []*os.File{d}, Limits: &limits, Timeout: copyTimeout,
+		Env:    []string{"GIT_CEILING_DIRECTORIES=/"},
+		Config: []string{"core.bigFileThreshold=16m", "core.deltaBaseCacheLimit=64m"},
+	})
+	if err != nil {
+		return idx, rev, err
+	}
+	if idx, err = sum(filepath.Join(dir, "p.idx")); err != nil {
+		return idx, rev, err
+	}
+	rev, err = sum(filepath.Join(dir, "p.rev"))
+	return idx, rev, err
+}
+
+func sum(path string) (out [32]byte, err error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return out, fmt.Errorf("read the index git made: %w", err)
+	}
+	f := os.NewFile(uintptr(fd), path)
+	defer f.Close()
+	h := sha256.New()
+	n, err := io.Copy(h, io.LimitReader(f, maxIndex+1))
+	if err == nil && n > maxIndex {
+		err = ErrTooLarge
+	}
+	if err != nil {
+		return out, fmt.Errorf("read the index git made: %w", err)
+	}
+	return [32]byte(h.Sum(nil)), nil
+}
