@@ -221,7 +221,8 @@ func (worktrees) takeAway(ctx context.Context, w *workspace, a *agent.Agent) err
 // agent has of the packages it installed; the log
 // stays for people to read.
 func (worktrees) removePrivate(ctx context.Context, a *agent.Agent) error {
-	for _, dir := range []string{a.WS.Root.Private(a.Name()), a.WS.Root.Home(a.Name()), a.WS.Root.Scratch(a.Name()), a.WS.Root.Overlay(a.Name())} {
+	private := a.WS.Root.Private(a.Name())
+	for _, dir := range []string{private, private + ".locks", private + ".used", a.WS.Root.Home(a.Name()), a.WS.Root.Scratch(a.Name()), a.WS.Root.Overlay(a.Name())} {
 		root, err := os.OpenRoot(filepath.Dir(dir))
 		if os.IsNotExist(err) {
 			continue

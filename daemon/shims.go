@@ -209,6 +209,7 @@ func (s *shims) spec(a *agent.Agent, dir string) wire.Spec {
 		if c.Shared.Pnpm {
 			spec.Shared.Store = ws.Root.Store()
 		}
+		spec.GitBytes = int64(c.Limits.GitObjectsMB) << 20
 	} else {
 		spec.Tree = ws.Project
 	}

@@ -28,6 +28,9 @@ func (fs *FS) Create(cancel request, in *fuse.CreateIn, name string, out *fuse.C
 		fs.files.unreserve()
 		return status(e)
 	}
+	if m, ok := tk.(Maker); ok {
+		m.Made(h.fd)
+	}
 	h.ticket = tk
 	return fuse.OK
 }

@@ -66,6 +66,11 @@ type Ticket interface{ Done() }
 // called before Done when the I/O was refused or failed.
 type Failer interface{ Failed() }
 
+// Maker is a Ticket of a create that wants to see the new file: Made is called
+// once with a descriptor of it, before Done and before anybody else can know
+// that the create has succeeded. It must not block.
+type Maker interface{ Made(fd int) }
+
 // Guard decides about every operation before any I/O happens (order:
 // validate, policy, lease, I/O, count). A guard is called concurrently. The zero errno
 // means "allowed"; any other value goes to the caller as it is. ctx ends

@@ -73,6 +73,8 @@ type Limits struct {
 	CPUWeight int           `toml:"cpu_weight"`
 	StopGrace wire.Duration `toml:"stop_grace"`
 	LogMB     int           `toml:"log_mb"`
+	// GitObjectsMB bounds what an agent adds to the shared git objects; 0: no bound.
+	GitObjectsMB int `toml:"git_objects_mb"`
 }
 
 // Sandbox is the [sandbox] table.
@@ -107,7 +109,7 @@ func Default() Config {
 			StaleTimeout: wire.Duration(30 * time.Second), Grace: wire.Duration(5 * time.Second),
 			DaemonWait: wire.Duration(10 * time.Second)},
 		Limits: Limits{MemoryMB: 512, Pids: 512, CPUWeight: 100,
-			StopGrace: wire.Duration(5 * time.Second), LogMB: 16},
+			StopGrace: wire.Duration(5 * time.Second), LogMB: 16, GitObjectsMB: 10 << 10},
 		Sandbox: Sandbox{User: "polis"},
 		Shared:  Shared{Paths: []string{"node_modules", ".env", ".env.*"}, Pnpm: true},
 	}
@@ -232,6 +234,9 @@ func (c *Config) check() error {
 		if _, err := glob.Compile(p); err != nil {
 			return bad(fmt.Sprintf("shared.paths[%d]", i), p, "must be a pattern as in gitignore(5): "+err.Error())
 		}
+	}
+	if c.Limits.GitObjectsMB < 0 || c.Limits.GitObjectsMB > 1<<30 {
+		return bad("limits.git_objects_mb", c.Limits.GitObjectsMB, "must be from 0 (no bound) to 1073741824")
 	}
 	for i, m := range c.Sandbox.ExtraMounts {
 		if !filepath.IsAbs(m.Source) || !filepath.IsAbs(m.Dest) {

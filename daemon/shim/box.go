@@ -76,6 +76,8 @@ func Cleanup(ctx context.Context, spec wire.Spec) error {
 	for _, m := range []string{spec.Mountpoint, gitMount(spec)} {
 		errs = append(errs, unmountAll(m, spec))
 	}
+	// No process of the agent is left, and the views are gone.
+	errs = append(errs, recoverLocks(spec), os.RemoveAll(filepath.Join(spec.RunDir, "packs")))
 	errs = append(errs, removeIfThere(layout.ShimSocket(spec.RunDir)), removeIfThere(resolvConf(spec)), os.RemoveAll(filepath.Join(spec.RunDir, "inside")))
 	for _, d := range []string{gitMount(spec), stateDir(spec)} {
 		errs = append(errs, removeIfThere(d))

@@ -32,10 +32,10 @@ func (s *Shim) openLocks(v *views) error {
 	s.onClose("directory of the leases", func(context.Context) error { return backing.Close() })
 	c := lockd.NewClient(sp.LockSocket, sp.Workspace, sp.Agent)
 	c.Log = s.Log
-	c.HoldFor, c.WaitFor = rules.holdFor, rules.waitFor
+	c.HoldFor, c.WaitFor = gitHold(rules.holdFor), gitWait(rules.waitFor)
 	c.StaleTimeout = cmp.Or(time.Duration(sp.StaleTimeout), c.StaleTimeout)
 	c.Bound = cmp.Or(time.Duration(sp.DaemonWait), c.Bound)
-	c.Busy = func(key string) bool { return stillWritten(backing, lockd.FilePath(key)) }
+	c.Busy = func(key string) bool { return !gitKey(key) && stillWritten(backing, lockd.FilePath(key)) }
 	c.OnLost, c.OnWaiter = s.leasesLost, s.leaseAwaited
 	if err := c.Open(); err != nil {
 		return fmt.Errorf("reach lockd: %w", err)

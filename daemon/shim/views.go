@@ -124,39 +124,6 @@ func (s *Shim) openTree(ctx context.Context, v *views, root *os.File) error {
 	return err
 }
 
-func (s *Shim) openGit(ctx context.Context, v *views) error {
-	sp := s.Spec
-	if err := gitdir.Prepare(sp.PrivateGit, sp.BareRepo, sp.UID, sp.GID); err != nil {
-		return err
-	}
-	bare, err := openDir(sp.BareRepo)
-	if err != nil {
-		return err
-	}
-	defer bare.Close()
-	priv, err := openDir(sp.PrivateGit)
-	if err != nil {
-		return err
-	}
-	defer priv.Close()
-	owned := append([]string{"refs/heads/" + sp.Branch}, sp.OwnedRefs...)
-	v.gitg, err = gitdir.New(gitdir.Config{Agent: sp.Agent, Worktree: sp.Agent, Target: "refs/heads/" + sp.Target, Owned: owned,
-		OnOwn: s.ownRef, OnDisown: s.disownRef, OnDenial: s.deniedGit, Log: s.Log, Now: time.Now, RootFD: int(bare.Fd())})
-	if err != nil {
-		return err
-	}
-	s.onClose("git guard", func(context.Context) error { return v.gitg.Close() })
-	if err := os.MkdirAll(gitMount(sp), 0o755); err != nil {
-		return err
-	}
-	s.onClose("git mount point", func(context.Context) error { return removeIfThere(gitMount(sp)) })
-	// Other agents and the daemon change this directory too; the guard says what
-	// the kernel may keep of it.
-	v.git, err = s.mount(ctx, "git directory", fusefs.Config{Roots: []int{int(bare.Fd()), int(priv.Fd())}, Guard: v.gitg,
-		Mountpoint: gitMount(sp), FsName: fsName(sp), Log: s.Log})
-	return err
-}
-
 func (s *Shim) mount(ctx context.Context, name string, cfg fusefs.Config) (*fusefs.FS, error) {
 	fs, err := fusefs.New(cfg)
 	if err != nil {
@@ -181,27 +148,6 @@ func (s *Shim) denied(d view.Denial) {
 	s.events.Publish(api.Event{Type: typ, Agent: s.Spec.Agent, Time: d.Time, Code: api.Code(d.Code),
 		Message: fmt.Sprintf("agent %s: %s of %s was refused (%s)", s.Spec.Agent, d.Op, d.Path, d.Code),
 		Data:    map[string]any{"op": d.Op, "path": d.Path, "holder": d.Holder, "pid": d.Pid, "hint": d.Hint}})
-}
-
-func (s *Shim) deniedGit(d gitdir.Denial) {
-	if !s.gitDenials.pass(d.Time) {
-		return
-	}
-	s.denied(view.Denial{Time: d.Time, Op: d.Op, Path: d.Path, Code: d.Code, Errno: unix.ErrnoName(d.Errno), Pid: d.Pid, Hint: d.Hint})
-}
-
-func (s *Shim) ownRef(ref string) {
-	s.views.mu.Lock()
-	s.views.refs[ref] = true
-	s.views.mu.Unlock()
-	s.events.Publish(api.Event{Type: EventOwnRef, Agent: s.Spec.Agent, Message: "agent " + s.Spec.Agent + " made " + ref, Data: map[string]any{"ref": ref}})
-}
-
-func (s *Shim) disownRef(ref string) {
-	s.views.mu.Lock()
-	delete(s.views.refs, ref)
-	s.views.mu.Unlock()
-	s.events.Publish(api.Event{Type: EventOwnRef, Agent: s.Spec.Agent, Message: "agent " + s.Spec.Agent + " removed " + ref, Data: map[string]any{"ref": ref, "gone": true}})
 }
 
 func (v *views) owned() []string {

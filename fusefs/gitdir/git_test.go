@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -40,8 +41,10 @@ type repo struct {
 	dir  string
 	bare string
 
+	locks   *tableOfLocks
 	mu      sync.Mutex
 	denials []Denial
+	cleared []Cleared
 }
 
 func run(t *testing.T, dir string, args ...string) (string, error) {
@@ -73,13 +76,13 @@ func newRepo(t *testing.T, format string) *repo {
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	require.NoError(t, os.Chmod(dir, 0o755))
 	require.NoError(t, os.Chown(dir, nobody, nobody))
-	r := &repo{t: t, dir: dir, bare: filepath.Join(dir, "bare.git")}
+	r := &repo{t: t, dir: dir, bare: filepath.Join(dir, "bare.git"), locks: &tableOfLocks{held: map[string]string{}}}
 	r.must(dir, "git init -q -b main --object-format="+format+" src && cd src && echo one >f && echo x >g && git add . && git commit -qm one && cd .. && git clone -q --bare src bare.git && git -C bare.git tag v1 && git -C bare.git branch other && git -C bare.git pack-refs --all")
 	return r
 }
 
 // agent adds a worktree whose .git points at a guarded mount.
-func (r *repo) agent(name string) (tree, mount string, g *Guard) {
+func (r *repo) agent(name string, opts ...func(*Config)) (tree, mount string, g *Guard) {
 	t := r.t
 	tree, mount = filepath.Join(r.dir, name), filepath.Join(r.dir, name+".mnt")
 	r.must(r.dir, fmt.Sprintf("git -C bare.git worktree add -q -b agent/%s %s main", name, tree))
@@ -92,11 +95,27 @@ func (r *repo) agent(name string) (tree, mount string, g *Guard) {
 		require.NoError(t, err)
 		fds = append(fds, fd)
 	}
-	g, err := New(Config{Agent: name, Worktree: name, Target: "refs/heads/main", Owned: []string{"refs/heads/agent/" + name}, RootFD: fds[0],
-		OnDenial: func(d Denial) { r.mu.Lock(); r.denials = append(r.denials, d); r.mu.Unlock() }})
+	var view atomic.Pointer[fusefs.FS]
+	cfg := Config{Agent: name, Worktree: name, Target: "refs/heads/main", Owned: []string{"refs/heads/agent/" + name}, RootFD: fds[0], PrivateFD: fds[1],
+		Locker: holder{r.locks, name}, Journal: r.journal(name), Packs: gitPacks{t},
+		OnDenial: func(d Denial) { r.mu.Lock(); r.denials = append(r.denials, d); r.mu.Unlock() },
+		OnCleared: func(c Cleared) {
+			view.Load().InvalidatePath(strings.TrimPrefix(c.Path, ".git/"))
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.cleared = append(r.cleared, c)
+		}}
+	for _, o := range opts {
+		o(&cfg)
+	}
+	g, err := New(cfg)
 	require.NoError(t, err)
+	ctx, stop := context.WithCancel(context.Background())
+	swept := make(chan struct{})
+	go func() { defer close(swept); g.Run(ctx) }()
 	fs, err := fusefs.New(fusefs.Config{Roots: fds, Guard: g, Mountpoint: mount, FsName: "polis-test"})
 	require.NoError(t, err)
+	view.Store(fs)
 	for _, fd := range fds {
 		require.NoError(t, unix.Close(fd))
 	}
@@ -105,6 +124,8 @@ func (r *repo) agent(name string) (tree, mount string, g *Guard) {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		require.NoError(t, fs.Unmount(ctx))
+		stop()
+		<-swept
 		require.NoError(t, g.Close())
 	})
 	require.NoError(t, os.WriteFile(filepath.Join(tree, ".git"), []byte("gitdir: "+mount+"/worktrees/"+name+"\n"), 0o644))

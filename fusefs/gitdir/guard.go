@@ -1,6 +1,7 @@
 package gitdir
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -19,6 +20,9 @@ type Denial struct {
 	Errno    syscall.Errno
 	Pid      uint32
 	Hint     string
+	// Holder has the lock that was asked for, since Since.
+	Holder string
+	Since  time.Time
 }
 
 // Config says whose git directory this is.
@@ -31,8 +35,25 @@ type Config struct {
 	OnOwn    func(ref string) // the agent made a ref
 	OnDisown func(ref string) // the agent removed one of its own
 	OnDenial func(Denial)
-	Log      *slog.Logger
-	Now      func() time.Time
+	// PrivateFD is the agent's own part; duplicated. It is needed to remove
+	// stale lock files there; 0 if there is none.
+	PrivateFD int
+	// Locker is the table of locks; without one only git's own lock files count.
+	Locker Locker
+	// OnCleared is told by Run of stale lock files that were removed, so that the
+	// kernel may forget them.
+	OnCleared func(Cleared)
+	// Journal is a file that only root writes, with the lock files there are;
+	// see Recover. Empty for none.
+	Journal string
+	// Packs checks packs; without one none can be added.
+	Packs Packs
+	// Quota bounds what the agent adds to objects, in bytes on disk; 0 for no
+	// bound. Used is what it added before, OnUsed is told the sum as it grows.
+	Quota, Used int64
+	OnUsed      func(int64)
+	Log         *slog.Logger
+	Now         func() time.Time
 }
 
 // writersWait bounds the wait for the last writer of something that is being
@@ -41,12 +62,20 @@ const writersWait = 2 * time.Second
 
 // Guard decides about the shared git directory.
 type Guard struct {
-	cfg  Config
-	root int
+	cfg     Config
+	root    int
+	roots   []int // the shared directory and the agent's own part
+	journal *journal
+	wake    chan struct{} // there are lock files to look at
+	packing chan struct{} // one pack is checked at a time
 
 	mu      sync.Mutex
+	locks   map[string]*lockFile
+	rest    map[string]time.Time // locks left to others until then
+	packs   map[string]PackSums  // packs of this mount, by name
+	used    int64
 	owned   map[string]bool // refs
-	made    map[string]bool // lock and temporary files made through this mount
+	made    map[string]bool // temporary files made through this mount
 	sealed  map[string]bool // temporaries that were published by a hard link
 	writers map[string]int  // open write handles
 	moving  map[string]int  // old names of renames and links under way
@@ -59,14 +88,27 @@ func New(c Config) (*Guard, error) {
 	if c.Worktree == "" || c.Target == "" {
 		return nil, errors.New("gitdir: worktree and target must be given")
 	}
-	fd, err := dupDir(c.RootFD)
-	if err != nil {
-		return nil, err
-	}
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	g := &Guard{cfg: c, root: fd, owned: map[string]bool{}, made: map[string]bool{}, sealed: map[string]bool{}, writers: map[string]int{}, moving: map[string]int{}, idle: make(chan struct{})}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	g := &Guard{cfg: c, owned: map[string]bool{}, made: map[string]bool{}, sealed: map[string]bool{}, writers: map[string]int{}, moving: map[string]int{},
+		idle: make(chan struct{}), locks: map[string]*lockFile{}, rest: map[string]time.Time{}, packs: map[string]PackSums{}, used: c.Used,
+		wake: make(chan struct{}, 1), packing: make(chan struct{}, 1)}
+	var err error
+	if g.journal, err = openJournal(c.Journal); err != nil {
+		return nil, err
+	}
+	for _, fd := range []int{c.RootFD, cmp.Or(c.PrivateFD, c.RootFD)} {
+		dup, err := dupDir(fd)
+		if err != nil {
+			return nil, errors.Join(err, g.Close())
+		}
+		g.roots = append(g.roots, dup)
+	}
+	g.root = g.roots[0]
 	for _, r := range c.Owned {
 		if r != c.Target {
 			g.owned[r] = true
@@ -75,8 +117,22 @@ func New(c Config) (*Guard, error) {
 	return g, nil
 }
 
-// Close releases the descriptor; the guard must not be used afterwards.
-func (g *Guard) Close() error { return closeDir(g.root) }
+// Close releases what New took; the guard must not be used afterwards, and
+// Run must have returned.
+func (g *Guard) Close() error {
+	errs := []error{g.journal.close()}
+	for _, fd := range g.roots {
+		errs = append(errs, closeDir(fd))
+	}
+	g.mu.Lock()
+	left := g.locks
+	g.locks = map[string]*lockFile{}
+	g.mu.Unlock()
+	for _, f := range left {
+		f.release()
+	}
+	return errors.Join(errs...)
+}
 
 // Route is part of fusefs.Guard.
 func (g *Guard) Route(path string) int { return Route(path) }
@@ -119,70 +175,16 @@ func (g *Guard) Owned() []string {
 }
 
 func (g *Guard) deny(c fusefs.Caller, op fusefs.Op, path, code, hint string) syscall.Errno {
+	return g.refuseWith(c, op, path, syscall.EACCES, Denial{Code: code, Hint: hint})
+}
+
+// refuseWith records a refusal and returns its errno.
+func (g *Guard) refuseWith(c fusefs.Caller, op fusefs.Op, path string, errno syscall.Errno, d Denial) syscall.Errno {
 	if g.cfg.OnDenial != nil {
-		g.cfg.OnDenial(Denial{Time: g.cfg.Now(), Op: string(op), Path: ".git/" + path, Code: code, Errno: syscall.EACCES, Pid: c.Pid, Hint: hint})
+		d.Time, d.Op, d.Path, d.Errno, d.Pid = g.cfg.Now(), string(op), ".git/"+path, errno, c.Pid
+		g.cfg.OnDenial(d)
 	}
-	return syscall.EACCES
-}
-
-// ticket is what one permitted operation holds: a write handle until it
-// closes, or a move until it is done.
-type ticket struct {
-	g     *Guard
-	write string // open for writing
-	made  string // being created; forgotten if that fails
-	move  string // being published under another name
-}
-
-// Failed is part of fusefs.Failer: a file somebody else made is not ours.
-func (t *ticket) Failed() {
-	if t.made != "" {
-		t.g.mu.Lock()
-		delete(t.g.made, t.made)
-		t.g.mu.Unlock()
-	}
-}
-
-// Done is part of fusefs.Ticket.
-func (t *ticket) Done() {
-	if t.g == nil || t.write == "" && t.move == "" {
-		return
-	}
-	t.g.mu.Lock()
-	defer t.g.mu.Unlock()
-	if t.move != "" {
-		if t.g.moving[t.move]--; t.g.moving[t.move] <= 0 {
-			delete(t.g.moving, t.move)
-		}
-	}
-	if t.write == "" {
-		return
-	}
-	if t.g.writers[t.write]--; t.g.writers[t.write] <= 0 {
-		delete(t.g.writers, t.write)
-	}
-	close(t.g.idle)
-	t.g.idle = make(chan struct{})
-}
-
-func (g *Guard) open(path string, made bool) fusefs.Ticket {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.writers[path]++
-	t := &ticket{g: g, write: path}
-	if made {
-		t.made = path
-	}
-	return t
-}
-
-// hold keeps the old name as it is from the decision to the end of the I/O:
-// what was looked at is what is published.
-func (g *Guard) hold(path string) fusefs.Ticket {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.moving[path]++
-	return &ticket{g: g, move: path}
+	return errno
 }
 
 // closed waits until nobody has path open for writing any more.

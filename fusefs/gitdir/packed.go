@@ -139,37 +139,3 @@ func parsePacked(r io.Reader) (map[string]string, error) {
 }
 
 func isHash(s string) bool { return (len(s) == 40 || len(s) == 64) && isHex(s) }
-
-// checkPacked allows a new packed-refs that differs from the old one only in
-// refs of the agent.
-func (g *Guard) checkPacked(a at) error {
-	next, err := parsePacked(stream(a))
-	if err != nil {
-		return err
-	}
-	prev, err := g.packedRefs()
-	if err != nil {
-		return err
-	}
-	for name, v := range next {
-		if prev[name] != v && !g.owns(name) {
-			return fmt.Errorf("packed-refs changes %s, which is not this agent's", name)
-		}
-	}
-	var gone []string
-	for name := range prev {
-		if _, ok := next[name]; ok {
-			continue
-		}
-		if !g.owns(name) {
-			return fmt.Errorf("packed-refs drops %s, which is not this agent's", name)
-		}
-		if !g.loose(name) {
-			gone = append(gone, name)
-		}
-	}
-	for _, name := range gone {
-		g.disown(name)
-	}
-	return nil
-}

@@ -14,8 +14,10 @@ const (
 	classPrivate                // the agent's own copy, root 1
 	classWorktree               // worktrees/<me>/...
 	classObjectDir              // objects/xx
-	classTemp                   // objects/xx/tmp_obj_...
+	classTemp                   // objects/xx/tmp_obj_..., objects/pack/tmp_...
 	classObject                 // objects/xx/<rest of the hash>
+	classPack                   // objects/pack/pack-<hash>.pack, .idx, .rev
+	classPackKeep               // objects/pack/pack-<hash>.keep
 	classRef                    // refs/<kind>/<name>
 	classRefLock                // refs/<kind>/<name>.lock
 	classReflog                 // logs/refs/<kind>/<name>
@@ -39,11 +41,15 @@ func Route(path string) int {
 		return 0
 	case !shared[top]:
 		return 1
-	case isStash(path):
+	case isStash(path), strings.HasPrefix(path, quarantine):
 		return 1
 	}
 	return 0
 }
+
+// quarantine begins the names of the directories in which git keeps objects
+// that it may throw away (tmp-objdir.h in its sources): each agent has its own.
+const quarantine = "objects/tmp_objdir-"
 
 func isStash(path string) bool {
 	p := strings.TrimSuffix(strings.TrimPrefix(path, "logs/"), ".lock")
@@ -97,10 +103,13 @@ func fixed(rest []string) bool {
 }
 
 func classifyObject(part []string) class {
-	if len(part) < 2 || len(part[1]) != 2 || !isHex(part[1]) {
-		return classForeign
-	}
 	switch {
+	case len(part) == 2 && strings.HasPrefix(part[1], "tmp_obj_"):
+		return classTemp // a large object whose name is not known yet
+	case len(part) == 3 && part[1] == "pack":
+		return classifyPack(part[2])
+	case len(part) < 2 || len(part[1]) != 2 || !isHex(part[1]):
+		return classForeign
 	case len(part) == 2:
 		return classObjectDir
 	case len(part) > 3:
@@ -109,6 +118,27 @@ func classifyObject(part []string) class {
 		return classTemp
 	case (len(part[2]) == 38 || len(part[2]) == 62) && isHex(part[2]):
 		return classObject
+	}
+	return classForeign
+}
+
+// classifyPack knows what index-pack and bulk-checkin.c of git make. What
+// repack makes stays out: to pack everything anew is the daemon's.
+func classifyPack(name string) class {
+	for _, p := range []string{"tmp_pack_", "tmp_idx_", "tmp_rev_"} {
+		if strings.HasPrefix(name, p) {
+			return classTemp
+		}
+	}
+	base, ext, _ := strings.Cut(name, ".")
+	if hash, ok := strings.CutPrefix(base, "pack-"); !ok || !isHash(hash) {
+		return classForeign
+	}
+	switch ext {
+	case "pack", "idx", "rev":
+		return classPack
+	case "keep":
+		return classPackKeep
 	}
 	return classForeign
 }

@@ -28,7 +28,9 @@ const maxObject = 4 << 30
 // refs. What passes is closed to writing from here on.
 func (g *Guard) Publish(ctx context.Context, c fusefs.Caller, oldPath, newPath string, content int) syscall.Errno {
 	what := classify(newPath, g.cfg.Worktree)
-	if what != classObject && what != classRef && what != classPacked {
+	switch what {
+	case classObject, classPack, classRef, classPacked:
+	default:
 		return 0
 	}
 	refuse := func(why error) syscall.Errno {
@@ -45,16 +47,31 @@ func (g *Guard) Publish(ctx context.Context, c fusefs.Caller, oldPath, newPath s
 		return refuse(fmt.Errorf("it can still be changed: %w", err))
 	}
 	switch what {
-	case classObject:
+	case classObject, classPack:
 		if g.exists(newPath) {
 			return syscall.EEXIST
 		}
-		if err := checkObject(ctx, at{content}, newPath); err != nil {
+		size, err := sizeOf(content)
+		if err != nil {
+			return refuse(err)
+		}
+		if g.full(size) {
+			return g.refuseWith(c, fusefs.OpRename, newPath, syscall.EDQUOT, Denial{Code: codeQuota, Hint: g.quotaHint()})
+		}
+		check := checkObject
+		if what == classPack {
+			check = g.checkPack
+		}
+		if err := check(ctx, at{content}, newPath); err != nil {
+			if ctx.Err() != nil {
+				return syscall.EINTR
+			}
 			return refuse(err)
 		}
 		g.mu.Lock()
 		g.sealed[oldPath] = true
 		g.mu.Unlock()
+		g.spend(size)
 	case classRef:
 		if err := checkRef(at{content}); err != nil {
 			return refuse(err)

@@ -13,14 +13,15 @@ const (
 	hintTarget  = "the target branch moves only by polisctl merge"
 	hintRef     = "this ref belongs to another agent or to the user; make a branch of your own"
 	hintObject  = "objects can be added, never changed or removed"
-	hintPack    = "packing and fetching are the daemon's; loose objects can be added"
+	hintPack    = "packing the repository is the daemon's; objects, and packs that git receives, can be added"
 	hintForeign = "this part of the git directory is shared and read-only"
+	hintLost    = "the lock was given to others meanwhile: it was kept for too long, or the lock server was away"
 	hintOdd     = "links and special files are not allowed in the shared git directory"
 )
 
 // Write is part of fusefs.Guard. Every combination that is not allowed here
 // is refused.
-func (g *Guard) Write(_ context.Context, c fusefs.Caller, op fusefs.Op, targets ...fusefs.Target) (fusefs.Ticket, syscall.Errno) {
+func (g *Guard) Write(ctx context.Context, c fusefs.Caller, op fusefs.Op, targets ...fusefs.Target) (fusefs.Ticket, syscall.Errno) {
 	if len(targets) == 0 {
 		return nil, g.deny(c, op, "", "UNDECLARED_WRITE", hintForeign)
 	}
@@ -46,8 +47,25 @@ func (g *Guard) Write(_ context.Context, c fusefs.Caller, op fusefs.Op, targets 
 			return nil, e
 		}
 	}
-	if op == fusefs.OpCreate || op == fusefs.OpOpenWrite {
-		return g.open(targets[0].Path, op == fusefs.OpCreate), 0
+	path := targets[0].Path
+	switch op {
+	case fusefs.OpOpenWrite:
+		return g.open(path, false, nil), 0
+	case fusefs.OpCreate:
+		l, tracked := lockOf(path, g.cfg.Worktree)
+		if classify(path, g.cfg.Worktree) == classTemp {
+			return g.open(path, true, g.takeTemp(c, path)), 0
+		}
+		if !tracked {
+			return g.open(path, false, nil), 0
+		}
+		lock, e := g.takeLock(ctx, c, op, path, l)
+		if e != 0 {
+			return nil, e
+		}
+		return g.open(path, false, lock), 0
+	case fusefs.OpUnlink:
+		return &ticket{g: g, ends: g.lockAt(path)}, 0
 	}
 	return &ticket{}, 0
 }
@@ -73,7 +91,17 @@ func (g *Guard) single(c fusefs.Caller, op fusefs.Op, t fusefs.Target) syscall.E
 		}
 		return refuse(hintObject)
 	case classTemp:
+		if op == fusefs.OpCreate && g.full(0) {
+			return g.refuseWith(c, op, path, syscall.EDQUOT, Denial{Code: codeQuota, Hint: g.quotaHint()})
+		}
 		return g.temp(op, path, refuse)
+	case classPackKeep:
+		return g.keepFile(op, path, refuse)
+	case classPack:
+		if op == fusefs.OpSetattr {
+			return syscall.EACCES // freshening, as below
+		}
+		return refuse(hintObject)
 	case classObject:
 		if op == fusefs.OpSetattr {
 			// git freshens the time of an object it would have written; when it
@@ -94,7 +122,7 @@ func (g *Guard) single(c fusefs.Caller, op fusefs.Op, t fusefs.Target) syscall.E
 		}
 		return refuse(hintRef)
 	case classPackedTmp:
-		return g.lockFile(op, path, true, refuse)
+		return g.lockFile(op, path, refuse)
 	case classPacked:
 		return refuse("packed-refs is replaced as a whole, and only where your own refs differ")
 	}
@@ -161,36 +189,40 @@ func (g *Guard) refLock(op fusefs.Op, path string, refuse func(string) syscall.E
 	if !g.mayHave(name) {
 		return refuse(hintRef)
 	}
-	return g.lockFile(op, path, g.owns(name), refuse)
+	return g.lockFile(op, path, refuse)
 }
 
-// lockFile: a lock belongs to the mount that made it; a stale one may be
-// removed by who owns the ref.
-func (g *Guard) lockFile(op fusefs.Op, path string, mayBreak bool, refuse func(string) syscall.Errno) syscall.Errno {
+// lockFile: a lock belongs to the mount that made it. One that nobody will
+// remove is removed by the mount, or by the daemon.
+func (g *Guard) lockFile(op fusefs.Op, path string, refuse func(string) syscall.Errno) syscall.Errno {
 	g.mu.Lock()
-	mine, ok := g.made[path], g.moving[path] == 0
-	if !ok {
-		op = ""
-	}
+	mine, free := g.locks[path] != nil, g.moving[path] == 0
+	g.mu.Unlock()
 	switch op {
 	case fusefs.OpCreate:
 		// The kernel sends CREATE only where nothing was; O_EXCL decides a race
 		// between mounts on the directory they share.
-		g.made[path] = true
-	case fusefs.OpUnlink:
-		if ok = mine || mayBreak; ok {
-			delete(g.made, path)
+		if free {
+			return 0
 		}
-	case fusefs.OpOpenWrite, fusefs.OpSetattr, fusefs.OpFallocate, fusefs.OpCopyRange:
-		ok = mine
-	default:
-		ok = false
-	}
-	g.mu.Unlock()
-	if ok {
-		return 0
+	case fusefs.OpUnlink, fusefs.OpOpenWrite, fusefs.OpSetattr, fusefs.OpFallocate, fusefs.OpCopyRange:
+		if free && mine {
+			return 0
+		}
 	}
 	return refuse("another process holds this lock")
+}
+
+// keepFile: git keeps a new pack from being removed until a ref uses it.
+func (g *Guard) keepFile(op fusefs.Op, path string, refuse func(string) syscall.Errno) syscall.Errno {
+	pack := strings.TrimSuffix(path, ".keep") + ".pack"
+	g.mu.Lock()
+	_, mine := g.packs[pack]
+	g.mu.Unlock()
+	if op == fusefs.OpCreate && !mine && g.loose(pack) {
+		return refuse("the pack is not this agent's to keep")
+	}
+	return g.lockFile(op, path, refuse)
 }
 
 // mayHave says whether the agent owns the ref or may make it.
@@ -239,31 +271,48 @@ func (g *Guard) move(c fusefs.Caller, op fusefs.Op, from, to fusefs.Target) (fus
 	refuse := func(path, hint string) (fusefs.Ticket, syscall.Errno) {
 		return nil, g.deny(c, op, path, "UNDECLARED_WRITE", hint)
 	}
+	var lock *lockFile
+	if op == fusefs.OpRename {
+		lock = g.lockAt(from.Path)
+	}
+	hold := func() (fusefs.Ticket, syscall.Errno) {
+		if t, ok := g.hold(from.Path, lock); ok {
+			return t, 0
+		}
+		return refuse(to.Path, hintLost)
+	}
 	switch {
 	case a == classPrivate && b == classPrivate:
-		return &ticket{}, 0
+		t := &ticket{g: g, ends: lock}
+		if lock != nil && lock.lock.Level == Exclusive && to.Path == "gc.pid" {
+			t.to = to.Path
+		}
+		return t, 0
 	case op == fusefs.OpRename && a == classWorktree && b == classWorktree:
-		return &ticket{}, 0
-	case a == classTemp && b == classObject && g.mine(from.Path):
-		return g.hold(from.Path), 0
+		return &ticket{g: g, ends: lock}, 0
+	case a == classTemp && (b == classObject || b == classPack) && g.mine(from.Path):
+		return hold()
 	case op != fusefs.OpRename:
-	case a == classRefLock && b == classRef && refName(from.Path) == to.Path && g.mine(from.Path):
+	case a == classRefLock && b == classRef && refName(from.Path) == to.Path && lock != nil:
 		if to.Path == g.cfg.Target {
 			return refuse(to.Path, hintTarget)
 		}
+		if !g.valid(from.Path) {
+			return nil, g.refuseWith(c, op, to.Path, syscall.EAGAIN, Denial{Code: "LOCKD_UNAVAILABLE", Hint: hintLost})
+		}
 		if g.mayHave(to.Path) {
-			return g.hold(from.Path), 0
+			return hold()
 		}
 		return refuse(to.Path, hintRef)
-	case a == classPackedTmp && b == classPacked && g.mine(from.Path):
-		return g.hold(from.Path), 0
+	case a == classPackedTmp && b == classPacked && lock != nil:
+		return hold()
 	case (a == classReflog || a == classWorktree) && (b == classReflog || b == classWorktree) && !from.Tree && !to.Tree:
 		if (a == classWorktree || g.mayHave(refName(from.Path))) && (b == classWorktree || g.mayHave(refName(to.Path))) {
 			return &ticket{}, 0
 		}
 		return refuse(to.Path, hintRef)
 	}
-	if b == classObject || a == classObject {
+	if b == classObject || a == classObject || b == classPack || a == classPack {
 		return refuse(to.Path, hintObject)
 	}
 	return refuse(to.Path, hintForeign)

@@ -31,6 +31,8 @@ type Spec struct {
 	Branch      string   `json:"branch,omitempty"`
 	Target      string   `json:"target,omitempty"`
 	OwnedRefs   []string `json:"owned_refs,omitempty"`
+	// GitBytes bounds what the agent adds to the shared objects; 0: no bound.
+	GitBytes int64 `json:"git_bytes,omitempty"`
 
 	UID     int    `json:"uid"`
 	GID     int    `json:"gid"`

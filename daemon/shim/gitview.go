@@ -1,0 +1,125 @@
+package shim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"polis/daemon/api"
+	"polis/daemon/git"
+	"polis/daemon/shim/wire"
+	"polis/fusefs"
+	"polis/fusefs/gitdir"
+	"polis/fusefs/view"
+)
+
+// gitJournal and gitUsage are beside the agent's own part of the git directory,
+// where only root writes; they outlive the shim.
+func gitJournal(sp wire.Spec) string { return sp.PrivateGit + ".locks" }
+func gitUsage(sp wire.Spec) string   { return sp.PrivateGit + ".used" }
+
+// openGit serves the shared git directory.
+func (s *Shim) openGit(ctx context.Context, v *views) error {
+	sp := s.Spec
+	if err := gitdir.Prepare(sp.PrivateGit, sp.BareRepo, sp.UID, sp.GID); err != nil {
+		return err
+	}
+	bare, err := openDir(sp.BareRepo)
+	if err != nil {
+		return err
+	}
+	defer bare.Close()
+	priv, err := openDir(sp.PrivateGit)
+	if err != nil {
+		return err
+	}
+	defer priv.Close()
+	if err := os.MkdirAll(s.path("packs"), 0o700); err != nil {
+		return err
+	}
+	s.onClose("scratch of packs", func(context.Context) error { return os.RemoveAll(s.path("packs")) })
+	used := &usage{path: gitUsage(sp)}
+	before, err := used.load()
+	if err != nil {
+		return err
+	}
+	owned := append([]string{"refs/heads/" + sp.Branch}, sp.OwnedRefs...)
+	v.gitg, err = gitdir.New(gitdir.Config{Agent: sp.Agent, Worktree: sp.Agent, Target: "refs/heads/" + sp.Target, Owned: owned,
+		OnOwn: s.ownRef, OnDisown: s.disownRef, OnDenial: s.deniedGit, OnCleared: s.clearedLock, Log: s.Log, Now: time.Now,
+		RootFD: int(bare.Fd()), PrivateFD: int(priv.Fd()), Locker: gitLocker{v.locks}, Journal: gitJournal(sp),
+		Packs: &packs{run: &git.Runner{UID: uint32(sp.UID), GID: uint32(sp.GID), Log: s.Log}, scratch: s.path("packs")},
+		Quota: sp.GitBytes, Used: before, OnUsed: used.grow})
+	if err != nil {
+		return err
+	}
+	s.onClose("git guard", func(context.Context) error { return errors.Join(v.gitg.Close(), used.save(v.gitg.Used())) })
+	if err := os.MkdirAll(gitMount(sp), 0o755); err != nil {
+		return err
+	}
+	s.onClose("git mount point", func(context.Context) error { return removeIfThere(gitMount(sp)) })
+	// Other agents and the daemon change this directory too; the guard says what
+	// the kernel may keep of it.
+	v.git, err = s.mount(ctx, "git directory", fusefs.Config{Roots: []int{int(bare.Fd()), int(priv.Fd())}, Guard: v.gitg,
+		Mountpoint: gitMount(sp), FsName: fsName(sp), Log: s.Log})
+	if err != nil {
+		return err
+	}
+	sweeping, stop := context.WithCancel(s.ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		v.gitg.Run(sweeping)
+	}()
+	s.onClose("stale locks of git", func(context.Context) error { stop(); <-done; return nil })
+	return nil
+}
+
+// recoverLocks removes the lock files that a shim which was killed has left.
+func recoverLocks(sp wire.Spec) error {
+	if !sp.Git {
+		return nil
+	}
+	_, err := gitdir.Recover(gitJournal(sp), sp.BareRepo, sp.PrivateGit)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil // the workspace has gone
+	}
+	return err
+}
+
+func (s *Shim) deniedGit(d gitdir.Denial) {
+	if !s.gitDenials.pass(d.Time) {
+		return
+	}
+	s.denied(view.Denial{Time: d.Time, Op: d.Op, Path: d.Path, Code: d.Code, Errno: unix.ErrnoName(d.Errno), Pid: d.Pid, Hint: d.Hint,
+		Holder: d.Holder, Since: d.Since})
+}
+
+func (s *Shim) ownRef(ref string) {
+	s.views.mu.Lock()
+	s.views.refs[ref] = true
+	s.views.mu.Unlock()
+	s.events.Publish(api.Event{Type: EventOwnRef, Agent: s.Spec.Agent, Message: "agent " + s.Spec.Agent + " made " + ref, Data: map[string]any{"ref": ref}})
+}
+
+func (s *Shim) disownRef(ref string) {
+	s.views.mu.Lock()
+	delete(s.views.refs, ref)
+	s.views.mu.Unlock()
+	s.events.Publish(api.Event{Type: EventOwnRef, Agent: s.Spec.Agent, Message: "agent " + s.Spec.Agent + " removed " + ref, Data: map[string]any{"ref": ref, "gone": true}})
+}
+
+// clearedLock says that git's lock file was removed in place of who made it.
+func (s *Shim) clearedLock(c gitdir.Cleared) {
+	s.views.git.InvalidatePath(strings.TrimPrefix(c.Path, ".git/"))
+	s.views.whys.Add(view.Denial{Time: time.Now(), Op: "unlink", Path: c.Path, Code: "STALE_LOCK", Pid: uint32(max(c.Pid, 0)),
+		Hint: "polis removed this lock file: " + c.Why})
+	s.inside.touch()
+	s.events.Publish(api.Event{Type: api.EventLock, Agent: s.Spec.Agent,
+		Message: fmt.Sprintf("agent %s: stale %s was removed: %s", s.Spec.Agent, c.Path, c.Why),
+		Data:    map[string]any{"path": c.Path, "pid": c.Pid, "why": c.Why}})
+}

@@ -1,0 +1,81 @@
+package shim
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"polis/daemon/git"
+	"polis/fusefs/gitdir"
+)
+
+// packs has git, as the agents' user, look into packs.
+type packs struct {
+	run     *git.Runner
+	scratch string
+}
+
+// Sums is part of gitdir.Packs.
+func (p *packs) Sums(ctx context.Context, content, hashLen int) (gitdir.PackSums, error) {
+	fd, err := unix.FcntlInt(uintptr(content), unix.F_DUPFD_CLOEXEC, 3)
+	if err != nil {
+		return gitdir.PackSums{}, fmt.Errorf("duplicate the pack: %w", err)
+	}
+	f := os.NewFile(uintptr(fd), "pack")
+	defer f.Close()
+	format := "sha1"
+	if hashLen == 32 {
+		format = "sha256"
+	}
+	idx, rev, err := p.run.IndexPack(ctx, f, format, p.scratch)
+	return gitdir.PackSums{Idx: idx, Rev: rev}, err
+}
+
+// usage keeps over restarts what the agent has added to the objects. After a
+// crash at most usageStep bytes are forgotten.
+type usage struct {
+	path  string
+	mu    sync.Mutex
+	saved int64
+}
+
+const usageStep = 1 << 20
+
+func (u *usage) load() (int64, error) {
+	b, err := os.ReadFile(u.path)
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("usage of git objects: %w", err)
+	}
+	u.saved, err = strconv.ParseInt(cmp.Or(strings.TrimSpace(string(b)), "0"), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("usage of git objects: %s: %w", u.path, err)
+	}
+	return u.saved, nil
+}
+
+func (u *usage) grow(n int64) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if n-u.saved >= usageStep && replaceFile(u.path, strconv.FormatInt(n, 10)+"\n") == nil {
+		u.saved = n // else the next object tries again
+	}
+}
+
+func (u *usage) save(n int64) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if n == u.saved {
+		return nil
+	}
+	return replaceFile(u.path, strconv.FormatInt(n, 10)+"\n")
+}

@@ -1,0 +1,166 @@
+package gitdir
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"syscall"
+	"time"
+
+	"polis/fusefs"
+)
+
+// Bounds of what one agent may keep from the others, when its process lives on.
+const (
+	refBound    = 30 * time.Second // a ref's lock file
+	packedBound = 10 * time.Second // packed-refs.lock
+	// allBound is how long the exclusive lock is kept from the others. It is
+	// less than RefWait, so that nobody's commit fails because an agent runs gc.
+	// That goes on without it: it can remove nothing through a view.
+	allBound = 4 * time.Second
+	// restWait is how long an agent that was over a bound leaves that lock to others.
+	restWait = 30 * time.Second
+)
+
+// lockFile is a lock file or a temporary file of git's that was made through
+// this mount. A lock of the table lives as long as its file. Guarded by Guard.mu.
+type lockFile struct {
+	path  string
+	lock  Lock
+	lease Lease // nil: none was needed, or it was given back
+	owner process
+	temp  bool   // an unfinished object or pack: in nobody's way, but it takes space
+	pid   uint32 // who made a temporary; looked up only if it stays
+	since time.Time
+	gone  time.Time // when the owner was first seen to have ended
+	made  identity  // zero until the file is there
+}
+
+// bound is how long the file may stay while its process lives; 0 for ever.
+func (f *lockFile) bound() time.Duration {
+	switch {
+	case f.lock.Level == RefWrite && f.lock.Ref == packedRef:
+		return packedBound
+	case f.lock.Level == RefWrite:
+		return refBound
+	}
+	return 0
+}
+
+// takeLock asks the table before git makes a lock file, and remembers whose
+// file it will be.
+func (g *Guard) takeLock(ctx context.Context, c fusefs.Caller, op fusefs.Op, path string, l Lock) (*lockFile, syscall.Errno) {
+	l.Op, l.Pid = string(op), c.Pid
+	now := g.cfg.Now()
+	f := &lockFile{path: path, lock: l, since: now, owner: processOf(c.Pid)}
+	if l.Level != None && g.cfg.Locker != nil {
+		g.mu.Lock()
+		until := g.rest[l.Ref]
+		g.mu.Unlock()
+		if now.Before(until) {
+			return nil, g.refuseWith(c, op, path, syscall.EBUSY, Denial{Code: l.Level.code(), Holder: g.cfg.Agent,
+				Hint: "this agent kept the lock for too long and has to leave it to others for a while"})
+		}
+		lease, err := g.cfg.Locker.Acquire(ctx, l)
+		if err != nil {
+			return nil, g.busy(ctx, c, op, path, l, err)
+		}
+		f.lease = lease
+	}
+	g.mu.Lock()
+	old := g.locks[path]
+	g.locks[path] = f
+	g.mu.Unlock()
+	old.release() // its file is gone, or this create fails
+	g.wakeSweeper()
+	return f, 0
+}
+
+// takeTemp remembers whose temporary file it will be. There are many of them,
+// and nearly all go at once.
+func (g *Guard) takeTemp(c fusefs.Caller, path string) *lockFile {
+	f := &lockFile{path: path, temp: true, pid: c.Pid, since: g.cfg.Now()}
+	g.mu.Lock()
+	g.locks[path] = f
+	g.mu.Unlock()
+	g.wakeSweeper()
+	return f
+}
+
+// journaled says whether the file is worth a line on disk.
+func (f *lockFile) journaled() bool { return !f.temp || strings.HasPrefix(f.path, "objects/pack/") }
+
+// busy is the answer to who did not get a lock.
+func (g *Guard) busy(ctx context.Context, c fusefs.Caller, op fusefs.Op, path string, l Lock, err error) syscall.Errno {
+	var held *BusyError
+	switch {
+	case ctx.Err() != nil:
+		return syscall.EINTR
+	case errors.As(err, &held):
+		return g.refuseWith(c, op, path, syscall.EBUSY, Denial{Code: l.Level.code(), Holder: held.Holder, Since: held.Since,
+			Hint: held.Error() + "; try again in a moment"})
+	}
+	return g.refuseWith(c, op, path, syscall.EAGAIN, Denial{Code: "LOCKD_UNAVAILABLE", Hint: err.Error()})
+}
+
+// release gives the lock back; the record must be out of the guard's set, or
+// about to be replaced there.
+func (f *lockFile) release() {
+	if f != nil && f.lease != nil {
+		f.lease.Release()
+	}
+}
+
+// dropLock forgets a lock file that is gone, or that could not be made.
+func (g *Guard) dropLock(f *lockFile) {
+	if f == nil {
+		return
+	}
+	g.mu.Lock()
+	known := g.locks[f.path] == f
+	if known {
+		g.forget(f)
+	}
+	g.mu.Unlock()
+	if known {
+		f.release()
+		g.journal.drop(g)
+	}
+}
+
+// forget takes a file out of the sets. g.mu is held.
+func (g *Guard) forget(f *lockFile) {
+	delete(g.locks, f.path)
+	if f.temp {
+		delete(g.made, f.path)
+		delete(g.sealed, f.path)
+	}
+}
+
+// renameLock: gc writes gc.pid.lock and renames it to gc.pid; the lock goes
+// along, and with it the process that will remove it.
+func (g *Guard) renameLock(f *lockFile, to string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.locks[f.path] != f {
+		return
+	}
+	delete(g.locks, f.path)
+	f.path = to
+	g.locks[to] = f
+}
+
+// lockAt returns the record of a lock file of this mount.
+func (g *Guard) lockAt(path string) *lockFile {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.locks[path]
+}
+
+// valid says whether what stands behind a lock file still holds.
+func (g *Guard) valid(path string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	f := g.locks[path]
+	return f != nil && (f.lease == nil || f.lease.Valid())
+}

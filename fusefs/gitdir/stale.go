@@ -1,0 +1,163 @@
+package gitdir
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// sweepEvery is how often lock files are looked at while there are any.
+	// Nearly all live for milliseconds and are never looked at.
+	sweepEvery = 250 * time.Millisecond
+	// goneWait is how long the process that made a lock file has been gone, with
+	// nobody left who has it open, before it is stale.
+	goneWait = 750 * time.Millisecond
+	// tempWait is the same for temporary files, of which only the thread that
+	// made them is known.
+	tempWait = 5 * time.Second
+)
+
+// Cleared is a lock file that was removed because nobody will.
+type Cleared struct {
+	Path string // below the git directory
+	Why  string
+	Pid  int
+}
+
+func (g *Guard) wakeSweeper() {
+	select {
+	case g.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run removes stale lock files, and gives back what was held for too long,
+// until ctx ends.
+func (g *Guard) Run(ctx context.Context) {
+	t := time.NewTicker(sweepEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-g.wake:
+		case <-ctx.Done():
+			return
+		}
+		for left := 1; left > 0; left = g.sweep() {
+			select {
+			case <-t.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+// sweep looks at every lock file once and returns how many are left.
+func (g *Guard) sweep() int {
+	now := g.cfg.Now()
+	g.mu.Lock()
+	var old []*lockFile
+	for path, f := range g.locks {
+		if !f.made.zero() && now.Sub(f.since) >= sweepEvery && g.moving[path] == 0 {
+			old = append(old, f)
+		}
+	}
+	g.mu.Unlock()
+	for _, f := range old {
+		if f.temp && f.owner.id == 0 {
+			f.owner = processOf(f.pid)
+			if f.owner.id == 0 && f.pid != 0 {
+				f.owner = process{id: int(f.pid)} // it has gone already
+			}
+		}
+		alive := f.owner.alive()
+		g.mu.Lock()
+		why := g.judge(f, alive, now)
+		g.mu.Unlock()
+		if why != "" {
+			g.clear(f, why)
+		}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.locks)
+}
+
+// judge says why a lock file must go, and takes it out of the set if so: from
+// then on its process can publish nothing with it. g.mu is held.
+func (g *Guard) judge(f *lockFile, alive bool, now time.Time) string {
+	if g.locks[f.path] != f || g.moving[f.path] > 0 {
+		return ""
+	}
+	age := now.Sub(f.since)
+	if f.lock.Level == Exclusive && f.lease != nil && age > allBound {
+		f.lease.Release()
+		f.lease = nil
+		g.rest[f.lock.Ref] = now.Add(restWait)
+	}
+	why := ""
+	switch {
+	case !alive && g.writers[f.path] == 0:
+		if f.gone.IsZero() {
+			f.gone = now
+		}
+		if now.Sub(f.gone) >= f.goneWait() {
+			why = fmt.Sprintf("process %d that made it has ended", f.owner.id)
+		}
+	case f.bound() > 0 && age > f.bound():
+		why = fmt.Sprintf("process %d has kept it for %s", f.owner.id, age.Round(time.Second))
+		g.rest[f.lock.Ref] = now.Add(restWait)
+	default:
+		f.gone = time.Time{}
+	}
+	if why != "" {
+		g.forget(f)
+	}
+	return why
+}
+
+func (f *lockFile) goneWait() time.Duration {
+	if f.temp {
+		return tempWait
+	}
+	return goneWait
+}
+
+// clear removes the file, then gives the lock back, so that the next holder
+// does not meet the file.
+func (g *Guard) clear(f *lockFile, why string) {
+	path, err := removeIf(g.roots[Route(f.path)], f.path, f.made)
+	f.release()
+	g.journal.drop(g)
+	if err != nil {
+		g.cfg.Log.Error("remove a stale lock file of git", "agent", g.cfg.Agent, "path", f.path, "err", err)
+		return
+	}
+	if path == "" {
+		return // it went by itself
+	}
+	if f.temp {
+		g.cfg.Log.Info("unfinished object of git removed", "agent", g.cfg.Agent, "path", f.path, "why", why)
+		return
+	}
+	g.cfg.Log.Warn("stale lock file of git removed", "agent", g.cfg.Agent, "path", f.path, "why", why)
+	if g.cfg.OnCleared != nil {
+		g.cfg.OnCleared(Cleared{Path: ".git/" + f.path, Why: why, Pid: f.owner.id})
+	}
+}
+
+// lockMade notes that a lock file is there, once its creation has succeeded.
+func (g *Guard) lockMade(f *lockFile, fd int) {
+	id, err := identify(fd, "", unix.AT_EMPTY_PATH)
+	if err != nil {
+		g.cfg.Log.Error("identify a lock file of git: it is not removed if its process dies", "path", f.path, "err", err)
+		return
+	}
+	g.mu.Lock()
+	f.made = id
+	g.mu.Unlock()
+	g.journal.add(g, f)
+}
