@@ -213,7 +213,7 @@ func (d *Daemon) enter(name string, root layout.Workspace, info worktree.Info, u
 	d.mu.Lock()
 	w, ok := d.workspaces[name]
 	if !ok {
-		locks := &refLocks{d: d, workspace: name}
+		locks := &refLocks{d: d, workspace: name, bare: root.Bare()}
 		w = &workspace{d: d, git: worktree.Open(worktree.Config{Workspace: string(root), UID: uint32(uid), GID: uint32(gid), Log: d.Log, Locks: locks})}
 		w.merger = &merge.Merger{Workspace: w.git, Log: d.Log, Locks: locks}
 		d.workspaces[name] = w

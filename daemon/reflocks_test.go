@@ -1,0 +1,183 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"polis/daemon/api"
+	"polis/fusefs/gitdir"
+	"polis/lockd"
+)
+
+// gitLocks is the daemon's side of a table of its own. Waits are a hundredth
+// of the real ones.
+func gitLocks(t *testing.T) *refLocks {
+	t.Helper()
+	s := lockd.New()
+	s.Path, s.PeerUID, s.Grace = filepath.Join(t.TempDir(), "lockd.sock"), uint32(os.Getuid()), 0
+	require.NoError(t, s.Open())
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	return &refLocks{d: &Daemon{locks: s, Log: slog.New(slog.DiscardHandler)}, workspace: "ws", bare: t.TempDir(),
+		waits: func(l gitdir.Level) time.Duration { return l.Wait() / 100 }}
+}
+
+// Feature: multi-agent-workspaces, Property 11: Git Mutex Granular Locking
+func TestPropertyGranularLocking(t *testing.T) {
+	locks := gitLocks(t)
+	locks.waits = func(gitdir.Level) time.Duration { return time.Minute } // nobody is refused here
+	levels := []gitdir.Level{gitdir.None, gitdir.RefRead, gitdir.RefWrite, gitdir.Exclusive}
+	rapid.Check(t, func(t *rapid.T) {
+		type op struct {
+			level gitdir.Level
+			ref   int
+		}
+		ops := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) op {
+			return op{rapid.SampledFrom(levels).Draw(t, "level"), rapid.IntRange(0, 2).Draw(t, "ref")}
+		}), 1, 12).Draw(t, "ops")
+		var readers, writers [3]atomic.Int32
+		var all, any atomic.Int32
+		var wrong atomic.Pointer[string]
+		must := func(ok bool, what string) {
+			if !ok {
+				wrong.Store(&what)
+			}
+		}
+		var wg sync.WaitGroup
+		for _, o := range ops {
+			wg.Go(func() {
+				release, err := locks.Acquire(context.Background(), o.level, fmt.Sprintf("refs/heads/b%d", o.ref), "test")
+				if err != nil {
+					s := err.Error()
+					wrong.Store(&s)
+					return
+				}
+				defer release()
+				switch o.level {
+				case gitdir.RefRead:
+					any.Add(1)
+					readers[o.ref].Add(1)
+					must(writers[o.ref].Load() == 0, "a reader beside a writer of its branch")
+					must(all.Load() == 0, "a reader beside an exclusive operation")
+					readers[o.ref].Add(-1)
+					any.Add(-1)
+				case gitdir.RefWrite:
+					any.Add(1)
+					must(writers[o.ref].Add(1) == 1, "two writers of one branch")
+					must(readers[o.ref].Load() == 0 && all.Load() == 0, "a writer beside others of its branch")
+					writers[o.ref].Add(-1)
+					any.Add(-1)
+				case gitdir.Exclusive:
+					must(all.Add(1) == 1, "two exclusive operations")
+					must(any.Load() == 0, "an exclusive operation beside others")
+					all.Add(-1)
+				}
+			})
+		}
+		wg.Wait()
+		if w := wrong.Load(); w != nil {
+			t.Fatal(*w)
+		}
+		require.Empty(t, locks.d.locks.List(lockd.Filter{}))
+	})
+}
+
+// Feature: multi-agent-workspaces, Property 11: Git Mutex Granular Locking
+func TestPropertyDifferentBranchesAtTheSameTime(t *testing.T) {
+	locks := gitLocks(t)
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(2, 20).Draw(t, "branches")
+		level := rapid.SampledFrom([]gitdir.Level{gitdir.RefRead, gitdir.RefWrite}).Draw(t, "level")
+		for i := range n { // all held at once: nobody waits, or this fails
+			release, err := locks.Acquire(context.Background(), level, fmt.Sprintf("refs/heads/%d", i), "test")
+			require.NoError(t, err)
+			defer release()
+		}
+	})
+}
+
+// Feature: multi-agent-workspaces, Property 12: Git Mutex Timeout
+func TestPropertyTimeout(t *testing.T) {
+	require.Equal(t, 5*time.Second, gitdir.RefRead.Wait())
+	require.Equal(t, 5*time.Second, gitdir.RefWrite.Wait())
+	require.Equal(t, 30*time.Second, gitdir.Exclusive.Wait())
+	locks := gitLocks(t)
+	locks.waits = func(l gitdir.Level) time.Duration { return l.Wait() / 1000 }
+	rapid.Check(t, func(t *rapid.T) {
+		held := rapid.SampledFrom([]gitdir.Level{gitdir.RefRead, gitdir.RefWrite, gitdir.Exclusive}).Draw(t, "held")
+		want := rapid.SampledFrom([]gitdir.Level{gitdir.None, gitdir.RefRead, gitdir.RefWrite, gitdir.Exclusive}).Draw(t, "wanted")
+		other := rapid.Bool().Draw(t, "another branch")
+		ref := "refs/heads/b"
+		if other {
+			ref = "refs/heads/c"
+		}
+		release, err := locks.Acquire(context.Background(), held, "refs/heads/b", "test")
+		require.NoError(t, err)
+		defer release()
+		start := time.Now()
+		got, err := locks.Acquire(context.Background(), want, ref, "test")
+		free := want == gitdir.None || held == gitdir.RefRead && want == gitdir.RefRead ||
+			other && held != gitdir.Exclusive && want != gitdir.Exclusive
+		if free {
+			require.NoError(t, err)
+			got()
+			return
+		}
+		code := api.CodeBranchLockTimeout
+		if want == gitdir.Exclusive {
+			code = api.CodeExclusiveLockTimeout
+		}
+		require.Equal(t, code, api.CodeOf(err))
+		require.GreaterOrEqual(t, time.Since(start), locks.waits(want))
+		require.Contains(t, err.Error(), daemonHolder)
+	})
+	require.Empty(t, locks.d.locks.List(lockd.Filter{}))
+}
+
+// Feature: multi-agent-workspaces, Property 13: Git Mutex Non-Blocking Operations
+func TestPropertyNoneIsNoLock(t *testing.T) {
+	locks := gitLocks(t)
+	rapid.Check(t, func(t *rapid.T) {
+		ref := rapid.StringMatching(`refs/heads/[a-z]{1,8}`).Draw(t, "ref")
+		release, err := locks.Acquire(context.Background(), gitdir.None, ref, "test")
+		require.NoError(t, err)
+		require.Empty(t, locks.d.locks.List(lockd.Filter{}))
+		release()
+	})
+}
+
+func TestStaleLockFileOfARefIsRemovedUnderItsLease(t *testing.T) {
+	locks := gitLocks(t)
+	file := func(name string, age time.Duration) string {
+		path := filepath.Join(locks.bare, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, nil, 0o644))
+		require.NoError(t, os.Chtimes(path, time.Now().Add(-age), time.Now().Add(-age)))
+		return path
+	}
+	stale, fresh, another := file("refs/heads/a.lock", time.Minute), file("refs/heads/b.lock", 0), file("refs/heads/c.lock", time.Minute)
+	for _, ref := range []string{"refs/heads/a", "refs/heads/b", "refs/heads/none"} {
+		release, err := locks.AcquireRef(t.Context(), ref)
+		require.NoError(t, err)
+		release()
+	}
+	require.NoFileExists(t, stale)
+	require.FileExists(t, fresh)
+	require.FileExists(t, another)
+	release, err := locks.AcquireExclusive(t.Context(), "maintenance")
+	require.NoError(t, err)
+	l := locks.d.locks.List(lockd.Filter{})
+	require.Len(t, l, 1)
+	require.Equal(t, lockd.Exclusive, l[0].Path)
+	require.Equal(t, "maintenance", l[0].Reason)
+	release()
+}
