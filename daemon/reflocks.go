@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"polis/daemon/api"
-	"polis/fusefs/gitdir"
+	"polis/fusefs/gitdir/level"
 	"polis/lockd"
 )
 
@@ -24,42 +24,42 @@ type refLocks struct {
 	workspace string
 	bare      string // the shared repository
 	// waits replaces the levels' own waits, for tests.
-	waits func(gitdir.Level) time.Duration
+	waits func(level.Level) time.Duration
 	n     atomic.Uint64
 }
 
 // AcquireRef takes the write lease of a ref, given by its full name.
 func (r *refLocks) AcquireRef(ctx context.Context, ref string) (func(), error) {
-	return r.Acquire(ctx, gitdir.RefWrite, ref, "the daemon works on this ref")
+	return r.Acquire(ctx, level.RefWrite, ref, "the daemon works on this ref")
 }
 
 // AcquireExclusive takes the lock of the whole repository: for gc, repack,
 // prune, fetch and push.
 func (r *refLocks) AcquireExclusive(ctx context.Context, why string) (func(), error) {
-	return r.Acquire(ctx, gitdir.Exclusive, "", why)
+	return r.Acquire(ctx, level.Exclusive, "", why)
 }
 
 // Acquire takes the lock of a level. Another holder for longer than the level
 // waits is BRANCH_LOCK_TIMEOUT (5 s) or EXCLUSIVE_LOCK_TIMEOUT (30 s; property
 // 12). An operation that needs none gets none.
-func (r *refLocks) Acquire(ctx context.Context, level gitdir.Level, ref, why string) (func(), error) {
+func (r *refLocks) Acquire(ctx context.Context, at level.Level, ref, why string) (func(), error) {
 	key, mode := lockd.RefKey(ref), lockd.Write
-	switch level {
-	case gitdir.None:
+	switch at {
+	case level.None:
 		return func() {}, nil
-	case gitdir.RefRead:
+	case level.RefRead:
 		mode = lockd.Read
-	case gitdir.Exclusive:
+	case level.Exclusive:
 		key = lockd.Exclusive
 	}
 	// Every operation is a holder of its own: a holder is never in its own way.
 	holder := fmt.Sprintf(daemonHolder+"git:%d", r.n.Add(1))
 	_, err := r.d.locks.Lock(ctx, lockd.LockRequest{Workspace: r.workspace, Holder: holder, Paths: []string{key},
-		Mode: mode, Reason: why, Wait: r.wait(level), Op: "git"})
+		Mode: mode, Reason: why, Wait: r.wait(at), Op: "git"})
 	var ce *lockd.ConflictError
 	if errors.As(err, &ce) {
 		code, what := api.CodeBranchLockTimeout, ref
-		if level == gitdir.Exclusive {
+		if at == level.Exclusive {
 			code, what = api.CodeExclusiveLockTimeout, "the repository is in use: "+ce.Path
 		}
 		return nil, api.Errorf(code, "%s is locked by %s since %s", what, ce.Holder, ce.Since.Format(time.TimeOnly)).
@@ -68,7 +68,7 @@ func (r *refLocks) Acquire(ctx context.Context, level gitdir.Level, ref, why str
 	if err != nil {
 		return nil, lockError(err)
 	}
-	if level == gitdir.RefWrite {
+	if at == level.RefWrite {
 		r.clearStale(ref)
 	}
 	return func() {
@@ -78,11 +78,11 @@ func (r *refLocks) Acquire(ctx context.Context, level gitdir.Level, ref, why str
 	}, nil
 }
 
-func (r *refLocks) wait(level gitdir.Level) time.Duration {
+func (r *refLocks) wait(at level.Level) time.Duration {
 	if r.waits != nil {
-		return r.waits(level)
+		return r.waits(at)
 	}
-	return level.Wait()
+	return at.Wait()
 }
 
 // staleAge is how old a ref's lock file is at least before the daemon removes it.

@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"polis/daemon/api"
-	"polis/fusefs/gitdir"
+	"polis/fusefs/gitdir/level"
 	"polis/lockd"
 )
 
@@ -28,17 +28,17 @@ func gitLocks(t *testing.T) *refLocks {
 	require.NoError(t, s.Open())
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	return &refLocks{d: &Daemon{locks: s, Log: slog.New(slog.DiscardHandler)}, workspace: "ws", bare: t.TempDir(),
-		waits: func(l gitdir.Level) time.Duration { return l.Wait() / 100 }}
+		waits: func(l level.Level) time.Duration { return l.Wait() / 100 }}
 }
 
 // Feature: multi-agent-workspaces, Property 11: Git Mutex Granular Locking
 func TestPropertyGranularLocking(t *testing.T) {
 	locks := gitLocks(t)
-	locks.waits = func(gitdir.Level) time.Duration { return time.Minute } // nobody is refused here
-	levels := []gitdir.Level{gitdir.None, gitdir.RefRead, gitdir.RefWrite, gitdir.Exclusive}
+	locks.waits = func(level.Level) time.Duration { return time.Minute } // nobody is refused here
+	levels := []level.Level{level.None, level.RefRead, level.RefWrite, level.Exclusive}
 	rapid.Check(t, func(t *rapid.T) {
 		type op struct {
-			level gitdir.Level
+			level level.Level
 			ref   int
 		}
 		ops := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) op {
@@ -63,20 +63,20 @@ func TestPropertyGranularLocking(t *testing.T) {
 				}
 				defer release()
 				switch o.level {
-				case gitdir.RefRead:
+				case level.RefRead:
 					any.Add(1)
 					readers[o.ref].Add(1)
 					must(writers[o.ref].Load() == 0, "a reader beside a writer of its branch")
 					must(all.Load() == 0, "a reader beside an exclusive operation")
 					readers[o.ref].Add(-1)
 					any.Add(-1)
-				case gitdir.RefWrite:
+				case level.RefWrite:
 					any.Add(1)
 					must(writers[o.ref].Add(1) == 1, "two writers of one branch")
 					must(readers[o.ref].Load() == 0 && all.Load() == 0, "a writer beside others of its branch")
 					writers[o.ref].Add(-1)
 					any.Add(-1)
-				case gitdir.Exclusive:
+				case level.Exclusive:
 					must(all.Add(1) == 1, "two exclusive operations")
 					must(any.Load() == 0, "an exclusive operation beside others")
 					all.Add(-1)
@@ -96,7 +96,7 @@ func TestPropertyDifferentBranchesAtTheSameTime(t *testing.T) {
 	locks := gitLocks(t)
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(2, 20).Draw(t, "branches")
-		level := rapid.SampledFrom([]gitdir.Level{gitdir.RefRead, gitdir.RefWrite}).Draw(t, "level")
+		level := rapid.SampledFrom([]level.Level{level.RefRead, level.RefWrite}).Draw(t, "level")
 		for i := range n { // all held at once: nobody waits, or this fails
 			release, err := locks.Acquire(context.Background(), level, fmt.Sprintf("refs/heads/%d", i), "test")
 			require.NoError(t, err)
@@ -107,14 +107,14 @@ func TestPropertyDifferentBranchesAtTheSameTime(t *testing.T) {
 
 // Feature: multi-agent-workspaces, Property 12: Git Mutex Timeout
 func TestPropertyTimeout(t *testing.T) {
-	require.Equal(t, 5*time.Second, gitdir.RefRead.Wait())
-	require.Equal(t, 5*time.Second, gitdir.RefWrite.Wait())
-	require.Equal(t, 30*time.Second, gitdir.Exclusive.Wait())
+	require.Equal(t, 5*time.Second, level.RefRead.Wait())
+	require.Equal(t, 5*time.Second, level.RefWrite.Wait())
+	require.Equal(t, 30*time.Second, level.Exclusive.Wait())
 	locks := gitLocks(t)
-	locks.waits = func(l gitdir.Level) time.Duration { return l.Wait() / 1000 }
+	locks.waits = func(l level.Level) time.Duration { return l.Wait() / 1000 }
 	rapid.Check(t, func(t *rapid.T) {
-		held := rapid.SampledFrom([]gitdir.Level{gitdir.RefRead, gitdir.RefWrite, gitdir.Exclusive}).Draw(t, "held")
-		want := rapid.SampledFrom([]gitdir.Level{gitdir.None, gitdir.RefRead, gitdir.RefWrite, gitdir.Exclusive}).Draw(t, "wanted")
+		held := rapid.SampledFrom([]level.Level{level.RefRead, level.RefWrite, level.Exclusive}).Draw(t, "held")
+		want := rapid.SampledFrom([]level.Level{level.None, level.RefRead, level.RefWrite, level.Exclusive}).Draw(t, "wanted")
 		other := rapid.Bool().Draw(t, "another branch")
 		ref := "refs/heads/b"
 		if other {
@@ -125,15 +125,15 @@ func TestPropertyTimeout(t *testing.T) {
 		defer release()
 		start := time.Now()
 		got, err := locks.Acquire(context.Background(), want, ref, "test")
-		free := want == gitdir.None || held == gitdir.RefRead && want == gitdir.RefRead ||
-			other && held != gitdir.Exclusive && want != gitdir.Exclusive
+		free := want == level.None || held == level.RefRead && want == level.RefRead ||
+			other && held != level.Exclusive && want != level.Exclusive
 		if free {
 			require.NoError(t, err)
 			got()
 			return
 		}
 		code := api.CodeBranchLockTimeout
-		if want == gitdir.Exclusive {
+		if want == level.Exclusive {
 			code = api.CodeExclusiveLockTimeout
 		}
 		require.Equal(t, code, api.CodeOf(err))
@@ -148,7 +148,7 @@ func TestPropertyNoneIsNoLock(t *testing.T) {
 	locks := gitLocks(t)
 	rapid.Check(t, func(t *rapid.T) {
 		ref := rapid.StringMatching(`refs/heads/[a-z]{1,8}`).Draw(t, "ref")
-		release, err := locks.Acquire(context.Background(), gitdir.None, ref, "test")
+		release, err := locks.Acquire(context.Background(), level.None, ref, "test")
 		require.NoError(t, err)
 		require.Empty(t, locks.d.locks.List(lockd.Filter{}))
 		release()

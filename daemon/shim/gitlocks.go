@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"polis/fusefs/gitdir"
+	"polis/fusefs/gitdir/level"
 	"polis/lockd"
 )
 
@@ -29,9 +30,9 @@ func gitWait(files func(string) time.Duration) func(string) time.Duration {
 	return func(key string) time.Duration {
 		switch {
 		case key == lockd.Exclusive:
-			return gitdir.ExclusiveWait
+			return level.ExclusiveWait
 		case gitKey(key):
-			return gitdir.RefWait
+			return level.RefWait
 		}
 		return files(key)
 	}
@@ -44,9 +45,9 @@ type gitLocker struct{ c *lockd.Client }
 func (l gitLocker) Acquire(ctx context.Context, k gitdir.Lock) (gitdir.Lease, error) {
 	key, mode := lockd.RefKey(k.Ref), lockd.Write
 	switch k.Level {
-	case gitdir.Exclusive:
+	case level.Exclusive:
 		key = lockd.Exclusive
-	case gitdir.RefRead:
+	case level.RefRead:
 		mode = lockd.Read
 	}
 	t, err := l.c.Acquire(ctx, lockd.Request{Paths: []string{key}, Op: "git " + k.Op, Pid: k.Pid, Mode: mode})

@@ -4,7 +4,13 @@
 // under the name their content hashes to; refs have owners; what tools keep
 // beside them is each agent's private copy (a second backing root).
 //
-// It looks at names and, before something is published, at content. It never
-// runs git, and never follows a path: everything is below the descriptor it was given. One mutex guards
-// its sets; no I/O happens under it.
+// Git's own lock files stand for locks of a table that all agents share (see
+// Locker): the lock is taken before the file is made, and given back when it
+// goes. Run removes the files whose process has ended or keeps them for too
+// long; Recover those of a server that was killed.
+//
+// It looks at names and, before something is published, at content. It runs no
+// program: Packs looks into packs for it. It never follows a path: everything is
+// below the descriptor it was given. One mutex guards its sets, and the
+// journal's comes before it; no I/O happens under it.
 package gitdir

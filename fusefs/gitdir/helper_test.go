@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/daemon/git"
+	"polis/fusefs/gitdir/level"
 )
 
 func (r *repo) journal(agent string) string { return filepath.Join(r.dir, agent+".locks") }
@@ -61,7 +62,7 @@ type holder struct {
 }
 
 func keyOf(l Lock) string {
-	if l.Level == Exclusive {
+	if l.Level == level.Exclusive {
 		return "all"
 	}
 	return l.Ref
@@ -74,7 +75,7 @@ func (h holder) Acquire(_ context.Context, l Lock) (Lease, error) {
 		return nil, errors.New("the table cannot be asked")
 	}
 	for k, who := range h.t.held {
-		if who != h.name && (k == keyOf(l) || k == "all" || l.Level == Exclusive) {
+		if who != h.name && (k == keyOf(l) || k == "all" || l.Level == level.Exclusive) {
 			return nil, &BusyError{Ref: l.Ref, Holder: who, Since: time.Now()}
 		}
 	}

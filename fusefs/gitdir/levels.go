@@ -5,44 +5,9 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"polis/fusefs/gitdir/level"
 )
-
-// Level says how much of the repository an operation of git keeps to itself.
-type Level int
-
-// The levels. Status, diff, log, show and add need none; commit and checkout of
-// a branch write one ref; gc, repack and fetch work on all of them.
-const (
-	None Level = iota
-	RefRead
-	RefWrite
-	Exclusive
-)
-
-// RefWait and ExclusiveWait bound the wait for a lock of that level.
-const (
-	RefWait       = 5 * time.Second
-	ExclusiveWait = 30 * time.Second
-)
-
-// Wait is how long an operation of this level waits for others.
-func (l Level) Wait() time.Duration {
-	switch l {
-	case None:
-		return 0
-	case Exclusive:
-		return ExclusiveWait
-	}
-	return RefWait
-}
-
-// code is what a wait that was in vain is called.
-func (l Level) code() string {
-	if l == Exclusive {
-		return "EXCLUSIVE_LOCK_TIMEOUT"
-	}
-	return "BRANCH_LOCK_TIMEOUT"
-}
 
 // packedRef stands for the file packed-refs in the table of locks: one writer
 // at a time, and none beside an exclusive operation.
@@ -50,7 +15,7 @@ const packedRef = "packed-refs"
 
 // Lock is one lock of the table: of a ref, given by its full name, or of all.
 type Lock struct {
-	Level Level
+	Level level.Level
 	Ref   string
 	Op    string
 	Pid   uint32
@@ -92,10 +57,10 @@ func (e *BusyError) Error() string {
 func lockOf(path, own string) (l Lock, tracked bool) {
 	switch classify(path, own) {
 	case classRefLock:
-		return Lock{Level: RefWrite, Ref: refName(path)}, true
+		return Lock{Level: level.RefWrite, Ref: refName(path)}, true
 	case classPackedTmp:
 		if path == "packed-refs.lock" {
-			return Lock{Level: RefWrite, Ref: packedRef}, true
+			return Lock{Level: level.RefWrite, Ref: packedRef}, true
 		}
 		return Lock{}, true
 	case classPackKeep:
@@ -104,7 +69,7 @@ func lockOf(path, own string) (l Lock, tracked bool) {
 		return Lock{}, strings.HasSuffix(path, ".lock")
 	case classPrivate:
 		if path == "gc.pid" || path == "gc.pid.lock" {
-			return Lock{Level: Exclusive}, true
+			return Lock{Level: level.Exclusive}, true
 		}
 		return Lock{}, privateLock(path)
 	}

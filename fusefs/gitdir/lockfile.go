@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"polis/fusefs"
+	"polis/fusefs/gitdir/level"
 )
 
 // Bounds of what one agent may keep from the others, when its process lives on.
@@ -39,9 +40,9 @@ type lockFile struct {
 // bound is how long the file may stay while its process lives; 0 for ever.
 func (f *lockFile) bound() time.Duration {
 	switch {
-	case f.lock.Level == RefWrite && f.lock.Ref == packedRef:
+	case f.lock.Level == level.RefWrite && f.lock.Ref == packedRef:
 		return packedBound
-	case f.lock.Level == RefWrite:
+	case f.lock.Level == level.RefWrite:
 		return refBound
 	}
 	return 0
@@ -53,12 +54,12 @@ func (g *Guard) takeLock(ctx context.Context, c fusefs.Caller, op fusefs.Op, pat
 	l.Op, l.Pid = string(op), c.Pid
 	now := g.cfg.Now()
 	f := &lockFile{path: path, lock: l, since: now, owner: processOf(c.Pid)}
-	if l.Level != None && g.cfg.Locker != nil {
+	if l.Level != level.None && g.cfg.Locker != nil {
 		g.mu.Lock()
 		until := g.rest[l.Ref]
 		g.mu.Unlock()
 		if now.Before(until) {
-			return nil, g.refuseWith(c, op, path, syscall.EBUSY, Denial{Code: l.Level.code(), Holder: g.cfg.Agent,
+			return nil, g.refuseWith(c, op, path, syscall.EBUSY, Denial{Code: l.Level.Code(), Holder: g.cfg.Agent,
 				Hint: "this agent kept the lock for too long and has to leave it to others for a while"})
 		}
 		lease, err := g.cfg.Locker.Acquire(ctx, l)
@@ -97,7 +98,7 @@ func (g *Guard) busy(ctx context.Context, c fusefs.Caller, op fusefs.Op, path st
 	case ctx.Err() != nil:
 		return syscall.EINTR
 	case errors.As(err, &held):
-		return g.refuseWith(c, op, path, syscall.EBUSY, Denial{Code: l.Level.code(), Holder: held.Holder, Since: held.Since,
+		return g.refuseWith(c, op, path, syscall.EBUSY, Denial{Code: l.Level.Code(), Holder: held.Holder, Since: held.Since,
 			Hint: held.Error() + "; try again in a moment"})
 	}
 	return g.refuseWith(c, op, path, syscall.EAGAIN, Denial{Code: "LOCKD_UNAVAILABLE", Hint: err.Error()})

@@ -6,6 +6,7 @@ import (
 	"syscall"
 
 	"polis/fusefs"
+	"polis/fusefs/gitdir/level"
 )
 
 // hints of refusals.
@@ -284,7 +285,7 @@ func (g *Guard) move(c fusefs.Caller, op fusefs.Op, from, to fusefs.Target) (fus
 	switch {
 	case a == classPrivate && b == classPrivate:
 		t := &ticket{g: g, ends: lock}
-		if lock != nil && lock.lock.Level == Exclusive && to.Path == "gc.pid" {
+		if lock != nil && lock.lock.Level == level.Exclusive && to.Path == "gc.pid" {
 			t.to = to.Path
 		}
 		return t, 0

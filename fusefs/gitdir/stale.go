@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"polis/fusefs/gitdir/level"
 )
 
 const (
@@ -93,7 +95,7 @@ func (g *Guard) judge(f *lockFile, alive bool, now time.Time) string {
 		return ""
 	}
 	age := now.Sub(f.since)
-	if f.lock.Level == Exclusive && f.lease != nil && age > allBound {
+	if f.lock.Level == level.Exclusive && f.lease != nil && age > allBound {
 		f.lease.Release()
 		f.lease = nil
 		g.rest[f.lock.Ref] = now.Add(restWait)
