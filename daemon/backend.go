@@ -41,7 +41,10 @@ func (d *Daemon) Types() (map[string]config.BaseType, error) {
 
 // Status describes the daemon.
 func (b *backend) Status(ctx context.Context) api.DaemonStatus {
-	return api.DaemonStatus{Version: b.Version, PID: pid(), StartedAt: b.started, IsolationMode: "full",
+	b.mu.Lock()
+	rep := b.reconciled
+	b.mu.Unlock()
+	return api.DaemonStatus{Reconcile: rep, Version: b.Version, PID: pid(), StartedAt: b.started, IsolationMode: "full",
 		Launcher: b.shims.launcher.Name(), CgroupMode: string(b.cg.Mode), Workspaces: b.Workspaces(), Agents: b.List(ctx, ""),
 		Locks: b.locks.Stats().Leases, Conflicts: b.conflictCount(), Warnings: b.warned()}
 }

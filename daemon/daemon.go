@@ -54,6 +54,7 @@ type Daemon struct {
 	looking    chan struct{} // whose radar's turn it is
 	upLock     sync.Mutex
 	warnings   []string
+	reconciled *api.ReconcileReport
 }
 
 // Open takes the run directory, brings up locks and network, and restores the

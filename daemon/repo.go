@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -204,6 +205,12 @@ func (t worktrees) Remove(ctx context.Context, a *agent.Agent) error {
 // because they were never whole, and removes the worktree. A repository
 // inside the worktree cannot be kept in a ref: then the files are kept too.
 func (worktrees) takeAway(ctx context.Context, w *workspace, a *agent.Agent) error {
+	switch why := w.git.Broken(a.Name()); {
+	case errors.Is(why, worktree.ErrInterrupted):
+		return w.git.Remove(ctx, a.Name()) // nobody has had it yet
+	case why != nil:
+		return w.git.PutAside(ctx, a.Name())
+	}
 	if _, err := os.Lstat(a.Worktree()); err == nil {
 		saved, err := (repo{w}).save(ctx, a)
 		if err != nil {

@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"sort"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -119,6 +121,7 @@ func (s *shims) living(ctx context.Context) ([]string, error) {
 // reconcile restores every known workspace and removes what nobody knows.
 func (d *Daemon) reconcile(ctx context.Context) {
 	rep := &agent.Report{}
+	began := time.Now()
 	reg, err := d.readRegistry()
 	if err != nil {
 		rep.Errors = append(rep.Errors, err.Error())
@@ -136,11 +139,32 @@ func (d *Daemon) reconcile(ctx context.Context) {
 	if whole {
 		d.agents.Sweep(ctx, rep)
 	}
-	d.Log.Info("reconciled", "summary", rep.Summary())
-	for _, e := range rep.Errors {
-		d.Log.Warn("reconcile", "err", e)
+	rep.At, rep.TookMillis = began, time.Since(began).Milliseconds()
+	d.report(rep)
+}
+
+// report keeps and tells what reconciliation found.
+func (d *Daemon) report(rep *agent.Report) {
+	r := rep.ReconcileReport
+	for _, l := range []*[]string{&r.Adopted, &r.Restored, &r.Kept, &r.Skipped, &r.Dropped, &r.Found, &r.Healed, &r.Errors} {
+		if *l == nil {
+			*l = []string{} // readers of JSON expect lists
+		}
+		sort.Strings(*l)
 	}
-	d.hub.Publish(api.Event{Type: api.EventReconciled, Message: "reconciled: " + rep.Summary(), Data: map[string]any{"report": rep}})
+	d.mu.Lock()
+	d.reconciled = &r
+	d.mu.Unlock()
+	d.Log.Info("reconciled", "summary", r.Summary(), "took_ms", r.TookMillis)
+	for _, l := range []struct {
+		what  string
+		lines []string
+	}{{"skipped", r.Skipped}, {"dropped", r.Dropped}, {"found", r.Found}, {"healed", r.Healed}, {"error", r.Errors}} {
+		for _, line := range l.lines {
+			d.Log.Warn("reconcile", "did", l.what, "what", line)
+		}
+	}
+	d.hub.Publish(api.Event{Type: api.EventReconciled, Message: "reconciled: " + r.Summary(), Data: map[string]any{"report": r}})
 }
 
 // Cleanup removes what agents share when polisd is gone and none of them

@@ -251,22 +251,18 @@ func (d *Daemon) restoreWorkspace(ctx context.Context, name, path string, rep *a
 }
 
 func (d *Daemon) restoreAgents(ctx context.Context, w *workspace, st store.State, rep *agent.Report) {
-	var trees []string
+	var trees []agent.Tree
 	if w.agents.Git {
 		list, err := w.git.List()
 		if err != nil {
 			rep.Errors = append(rep.Errors, fmt.Sprintf("workspace %s: %v", w.agents.Name, err))
 			// Without the list nothing may be concluded to be missing.
 			for _, a := range st.Agents {
-				trees = append(trees, a.Name)
+				trees = append(trees, agent.Tree{Name: a.Name})
 			}
 		}
 		for _, t := range list {
-			if t.Broken != nil {
-				d.Log.Error("a worktree is corrupt", "agent", t.Agent, "err", t.Broken)
-				rep.Errors = append(rep.Errors, fmt.Sprintf("worktree %s: %v", t.Agent, t.Broken))
-			}
-			trees = append(trees, t.Agent)
+			trees = append(trees, agent.Tree{Name: t.Agent, Broken: t.Broken, Missing: t.Missing()})
 		}
 	}
 	d.agents.Restore(ctx, w.agents, st.Agents, trees, rep)

@@ -42,7 +42,7 @@ func exitTable() []exitRow {
 		{exitOK, "Done.", nil},
 		{exitFailure, "The work failed.", []api.Code{
 			api.CodeInternal, api.CodeWorktreeFailed, api.CodeNamespaceFailed, api.CodeCgroupFailed, api.CodeViewFailed,
-			api.CodeRepoCorrupt, api.CodeStateCorrupt, api.CodeStateNotSaved, api.CodeLockCorrupt, api.CodeWorktreeMissing, api.CodeReapFailed, api.CodeOOMKilled,
+			api.CodeRepoCorrupt, api.CodeStateCorrupt, api.CodeStateNotSaved, api.CodeLockCorrupt, api.CodeWorktreeMissing, api.CodeWorktreeCorrupt, api.CodeReconcileConflict, api.CodeReapFailed, api.CodeOOMKilled,
 			api.CodeInvalidConfig, api.CodeWorkspaceInvalid, api.CodeAgentTypeUnavailable, api.CodeQuota,
 		}},
 		{exitUsage, "The arguments are wrong; nothing was done.", []api.Code{

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -34,6 +35,7 @@ func statusPage(p *page, st api.DaemonStatus) {
 	p.line("  cgroups     %s", st.CgroupMode)
 	p.line("  locks       %d", st.Locks)
 	p.line("  conflicts   %s", conflictLine(st.Conflicts))
+	reconcileLines(p, st.Reconcile, st.Warnings)
 	for _, w := range st.Warnings {
 		p.warn("%s", w)
 	}
@@ -45,6 +47,25 @@ func statusPage(p *page, st api.DaemonStatus) {
 	p.table("no workspaces: make one with polisctl up", []string{"WORKSPACE", "TARGET", "AGENTS", "PROJECT"}, rows)
 	p.line("")
 	agentTable(p, st.Agents)
+}
+
+// reconcileLines says what the last start of polisd found, and in full what it
+// did about it.
+func reconcileLines(p *page, r *api.ReconcileReport, said []string) {
+	if r == nil {
+		return
+	}
+	p.line("  started     %s (%d ms)", r.Summary(), r.TookMillis)
+	for _, l := range []struct {
+		what  string
+		lines []string
+	}{{"healed", r.Healed}, {"found", r.Found}, {"dropped", r.Dropped}, {"skipped", r.Skipped}, {"error", r.Errors}} {
+		for _, line := range l.lines {
+			if !slices.Contains(said, line) {
+				p.warn("%s: %s", l.what, line)
+			}
+		}
+	}
 }
 
 func conflictLine(n api.ConflictCount) string {

@@ -36,12 +36,18 @@ func (m *Manager) Add(ctx context.Context, req api.AddRequest) (api.Agent, error
 		m.mu.Unlock()
 		return api.Agent{}, err
 	}
+	m.crash("add:noted")
 	if err := m.create(ctx, a, req.Ports); err != nil {
 		uctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
 		defer cancel()
-		err = errors.Join(err, m.dismantle(uctx, a), m.forget(a))
 		m.Log.Warn("agent could not be added", "agent", req.Name, "err", err)
-		return api.Agent{}, err
+		if derr := m.dismantle(uctx, a); derr != nil {
+			// What is left needs a name, so that remove --force can try again.
+			m.setStatus(a, api.StatusError, "it could not be added, and not be taken away: "+derr.Error())
+			return api.Agent{}, errors.Join(err, derr)
+		}
+		m.dropOwnBranch(uctx, a, "")
+		return api.Agent{}, errors.Join(err, m.forget(a))
 	}
 	m.Events.Publish(api.Event{Type: api.EventAgentCreated, Agent: a.Name(), Message: fmt.Sprintf("agent %s was added on branch %s", a.Name(), a.Kept.Branch)})
 	return m.live(ctx, a), nil
@@ -206,6 +212,7 @@ func (m *Manager) bringUp(ctx context.Context, a *Agent) error {
 		if err := r.Ensure(ctx, a); err != nil {
 			return err
 		}
+		m.crash("up:" + r.Name())
 	}
 	m.mu.Lock()
 	a.Kept.Generation++
@@ -214,6 +221,7 @@ func (m *Manager) bringUp(ctx context.Context, a *Agent) error {
 	if err := m.ensureShim(ctx, a); err != nil {
 		return err
 	}
+	m.crash("up:shim")
 	if err := m.Shims.Saw(a.Name(), 0); err != nil {
 		m.Log.Warn("note the last event", "agent", a.Name(), "err", err)
 	}

@@ -69,7 +69,7 @@ func (m *Manager) adopt(ctx context.Context, a *Agent) error {
 		a.up, a.foreign, a.Network.Address = true, true, st.Address
 		m.mu.Unlock()
 		m.Log.Error("the agent's shim is of another version", "agent", a.Name(), "err", err)
-		m.setStatus(a, api.StatusError, err.Error()+"; polisctl agents start "+a.Name()+" replaces it and ends what runs in it")
+		m.found(a, api.StatusError, err.Error()+"; polisctl agents start "+a.Name()+" replaces it and ends what runs in it")
 		return nil
 	}
 	if sp, ok := m.Shims.Spec(a.Name()); ok && st.Address == "" {
@@ -95,11 +95,11 @@ func (m *Manager) adopt(ctx context.Context, a *Agent) error {
 	m.mu.Unlock()
 	switch {
 	case st.Running && cur != api.StatusRunning:
-		m.setStatus(a, api.StatusRunning, "")
+		m.found(a, api.StatusRunning, "")
 	case !st.Running && cur == api.StatusRunning:
 		m.ended(a, st)
 	case cur == api.StatusStopped:
-		m.setStatus(a, api.StatusIdle, "")
+		m.found(a, api.StatusIdle, "")
 	}
 	m.syncPorts(ctx, sh, a, st)
 	// The events begin after the last one that was acted on, not the last one

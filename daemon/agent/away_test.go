@@ -76,7 +76,7 @@ func adopted(t *testing.T, l *lastingShims) *world {
 	ws, err := w.Workspace("w")
 	require.NoError(t, err)
 	rep := &Report{}
-	w.Restore(t.Context(), ws, []store.Agent{{Name: "a1", BaseType: "custom", Branch: "agent/a1", Status: api.StatusIdle}}, []string{"a1"}, rep)
+	w.Restore(t.Context(), ws, []store.Agent{{Name: "a1", BaseType: "custom", Branch: "agent/a1", Status: api.StatusIdle}}, trees("a1"), rep)
 	require.Empty(t, rep.Errors)
 	require.Equal(t, []string{"a1"}, rep.Adopted)
 	return w

@@ -29,6 +29,9 @@ type Manager struct {
 	Events    *events.Hub
 	Log       *slog.Logger
 	Now       func() time.Time
+	// Crash is called between the steps of what changes an agent, with the
+	// step's name: tests end the daemon there. May be nil.
+	Crash func(step string)
 
 	mu         sync.Mutex
 	agents     map[string]*Agent
@@ -239,26 +242,6 @@ func (m *Manager) count(workspace string) int {
 		}
 	}
 	return n
-}
-
-// setStatus changes the state, tells everybody and saves.
-func (m *Manager) setStatus(a *Agent, s api.Status, reason string) {
-	m.mu.Lock()
-	old := a.Kept.Status
-	a.Kept.Status, a.Kept.StatusReason = s, reason
-	m.mu.Unlock()
-	if old != s {
-		msg := fmt.Sprintf("agent %s: %s -> %s", a.Name(), old, s)
-		if reason != "" {
-			msg += " (" + reason + ")"
-		}
-		m.Log.Info("agent changed its state", "agent", a.Name(), "from", old, "to", s, "reason", reason)
-		m.Events.Publish(api.Event{Type: api.EventAgentStatus, Agent: a.Name(), Message: msg,
-			Data: map[string]any{"from": old, "to": s, "reason": reason}})
-	}
-	if err := m.save(a.WS); err != nil {
-		m.Log.Error("save state", "agent", a.Name(), "err", err)
-	}
 }
 
 func secret() (string, error) {

@@ -31,6 +31,9 @@ type kernel struct {
 	running map[string]bool
 	fail    string
 	dirty   map[string]bool
+	heard   map[string][]string
+	// started is told of every command that is started, and whether its agent's shim was up.
+	started func(name string, up bool)
 }
 
 var errInjected = errors.New("injected")
@@ -102,7 +105,15 @@ func (s fakeShim) Status(context.Context) (wire.Status, error) {
 	return wire.Status{Version: wire.Version, Running: s.k.running[s.name]}, nil
 }
 func (s fakeShim) Start(context.Context, wire.StartRequest) error {
-	return s.k.op("start", func() { s.k.running[s.name] = true })
+	return s.k.op("start", func() {
+		s.k.running[s.name] = true
+		if s.k.started != nil {
+			s.k.started(s.name, s.k.set("shim")[s.name])
+		}
+	})
+}
+func (s fakeShim) Input(_ context.Context, r wire.InputRequest) error {
+	return s.k.op("input "+s.name, func() { s.k.heard[s.name] = append(s.k.heard[s.name], r.Text) })
 }
 func (fakeShim) StopMain(context.Context, time.Duration) error   { return nil }
 func (fakeShim) AddPort(context.Context, wire.PortRequest) error { return nil }
@@ -182,7 +193,7 @@ type world struct {
 }
 
 func newWorld(dir string) *world {
-	k := &kernel{things: map[string]map[string]bool{}, running: map[string]bool{}, dirty: map[string]bool{}}
+	k := &kernel{things: map[string]map[string]bool{}, running: map[string]bool{}, dirty: map[string]bool{}, heard: map[string][]string{}}
 	mem := &memory{ports: map[[2]any]int{}, drops: map[string]int{}}
 	c := config.Default()
 	c.MaxAgents = 4
@@ -370,6 +381,14 @@ func TestAddRefusesBadRequests(t *testing.T) {
 	}
 }
 
+func trees(names ...string) []Tree {
+	var out []Tree
+	for _, n := range names {
+		out = append(out, Tree{Name: n})
+	}
+	return out
+}
+
 func TestRestoreHealsAndKeeps(t *testing.T) {
 	w := newWorld(t.TempDir())
 	defer w.Close()
@@ -388,7 +407,7 @@ func TestRestoreHealsAndKeeps(t *testing.T) {
 	}
 	w.k.set("network")["nobody"] = true
 	rep := &Report{}
-	w.Restore(t.Context(), ws, kept, []string{"idle", "stopped", "half", "was-running", "stranger"}, rep)
+	w.Restore(t.Context(), ws, kept, trees("idle", "stopped", "half", "was-running", "stranger"), rep)
 	w.Sweep(t.Context(), rep)
 	require.Empty(t, rep.Errors)
 	require.Len(t, rep.Restored, 2)

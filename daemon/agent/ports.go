@@ -30,6 +30,7 @@ type Ephemeral interface {
 type Shim interface {
 	Status(ctx context.Context) (wire.Status, error)
 	Start(ctx context.Context, r wire.StartRequest) error
+	Input(ctx context.Context, r wire.InputRequest) error
 	StopMain(ctx context.Context, grace time.Duration) error
 	AddPort(ctx context.Context, r wire.PortRequest) error
 	RemovePort(ctx context.Context, internal int) error

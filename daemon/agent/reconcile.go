@@ -14,14 +14,17 @@ import (
 // Report is what a reconciliation found and did (seed 000, "State
 // Reconciliation on Startup").
 type Report struct {
-	Adopted  []string `json:"adopted"`  // their shim lived on
-	Restored []string `json:"restored"` // brought up again
-	Kept     []string `json:"kept"`     // known, and not up
-	Dropped  []string `json:"dropped"`  // state without worktree
-	Found    []string `json:"found"`    // worktree without state
-	Healed   []string `json:"healed"`   // half-made or left over, removed
-	Errors   []string `json:"errors"`
-	mu       sync.Mutex
+	api.ReconcileReport
+	mu sync.Mutex
+}
+
+// Tree is a worktree that is there, whole or not.
+type Tree struct {
+	Name string
+	// Broken says why it cannot be used.
+	Broken error
+	// Missing says that its files are gone, and only git still knows of it.
+	Missing bool
 }
 
 func (r *Report) add(list *[]string, format string, args ...any) {
@@ -30,21 +33,23 @@ func (r *Report) add(list *[]string, format string, args ...any) {
 	*list = append(*list, fmt.Sprintf(format, args...))
 }
 
-// Summary is the report in one line.
-func (r *Report) Summary() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return fmt.Sprintf("%d adopted, %d restored, %d kept, %d dropped, %d found, %d healed, %d errors",
-		len(r.Adopted), len(r.Restored), len(r.Kept), len(r.Dropped), len(r.Found), len(r.Healed), len(r.Errors))
-}
+// Heal notes what was finished, or taken back.
+func (r *Report) Heal(format string, args ...any) { r.add(&r.Healed, format, args...) }
+
+// Fail notes what could not be done.
+func (r *Report) Fail(format string, args ...any) { r.add(&r.Errors, format, args...) }
 
 // Restore compares the kept agents of a workspace with the worktrees that are
-// there and brings both together. worktrees is nil for a workspace without git.
-func (m *Manager) Restore(ctx context.Context, ws *Workspace, kept []store.Agent, worktrees []string, rep *Report) {
+// there and brings both together. trees is nil for a workspace without git.
+func (m *Manager) Restore(ctx context.Context, ws *Workspace, kept []store.Agent, trees []Tree, rep *Report) {
 	types, err := m.Types()
 	if err != nil {
 		rep.add(&rep.Errors, "base types: %v", err)
 		types = map[string]config.BaseType{}
+	}
+	there := make(map[string]Tree, len(trees))
+	for _, t := range trees {
+		there[t.Name] = t
 	}
 	var todo []*Agent
 	for _, k := range kept {
@@ -56,7 +61,8 @@ func (m *Manager) Restore(ctx context.Context, ws *Workspace, kept []store.Agent
 			rep.add(&rep.Errors, "state of workspace %s: %v", ws.Name, err)
 			continue
 		}
-		missing := ws.Git && !slices.Contains(worktrees, k.Name)
+		tree, listed := there[k.Name]
+		missing := ws.Git && (!listed || tree.Missing)
 		m.mu.Lock()
 		_, taken := m.agents[k.Name]
 		if !taken {
@@ -65,15 +71,22 @@ func (m *Manager) Restore(ctx context.Context, ws *Workspace, kept []store.Agent
 		m.mu.Unlock()
 		switch {
 		case taken:
-			rep.add(&rep.Errors, "agent %s of workspace %s: another workspace has an agent of that name", k.Name, ws.Name)
+			rep.add(&rep.Errors, "%s: %s: agent %s of workspace %s is in the state twice, or in another workspace's; the first counts", k.Name, api.CodeReconcileConflict, k.Name, ws.Name)
+			continue
+		case k.Removal != nil:
+			m.finishRemoval(ctx, a, rep)
 			continue
 		case k.Status == api.StatusCreating || missing:
 			m.heal(ctx, a, missing && k.Status != api.StatusCreating, rep)
 			continue
 		}
+		if tree.Broken != nil && m.skip(ctx, a, tree.Broken, rep) {
+			continue
+		}
 		todo = append(todo, a)
 	}
-	for _, name := range worktrees {
+	for _, tree := range trees {
+		name := tree.Name
 		m.mu.Lock()
 		_, known := m.agents[name]
 		m.mu.Unlock()
@@ -84,6 +97,9 @@ func (m *Manager) Restore(ctx context.Context, ws *Workspace, kept []store.Agent
 			rep.add(&rep.Errors, "worktree %s: %v", name, err)
 		} else {
 			rep.add(&rep.Found, "%s: worktree without state, entered with defaults", name)
+			if tree.Broken != nil && m.skip(ctx, a, tree.Broken, rep) {
+				continue
+			}
 			todo = append(todo, a)
 		}
 	}
@@ -96,84 +112,5 @@ func (m *Manager) Restore(ctx context.Context, ws *Workspace, kept []store.Agent
 	wg.Wait()
 	if err := m.save(ws); err != nil {
 		rep.add(&rep.Errors, "%v", err)
-	}
-}
-
-// heal finishes the removal of an agent that was never whole or has lost its worktree.
-func (m *Manager) heal(ctx context.Context, a *Agent, missing bool, rep *Report) {
-	a.op.Lock()
-	defer a.op.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, undoTime)
-	defer cancel()
-	if err := m.dismantle(ctx, a); err != nil {
-		rep.add(&rep.Errors, "agent %s: %v", a.Name(), err)
-	}
-	if err := m.forget(a); err != nil {
-		rep.add(&rep.Errors, "agent %s: %v", a.Name(), err)
-	}
-	if missing {
-		m.Log.Error("the agent's worktree is missing, dropped from the state", "agent", a.Name(), "code", api.CodeWorktreeMissing)
-		rep.add(&rep.Dropped, "%s: %s", a.Name(), api.CodeWorktreeMissing)
-		return
-	}
-	rep.add(&rep.Healed, "%s: was being added when the daemon ended", a.Name())
-}
-
-// minimal enters a worktree that the state does not know.
-func (m *Manager) minimal(ws *Workspace, name string, types map[string]config.BaseType) (*Agent, error) {
-	sess, err := secret()
-	if err != nil {
-		return nil, err
-	}
-	sec, err := secret()
-	if err != nil {
-		return nil, err
-	}
-	a := &Agent{WS: ws, Type: types["custom"], Kept: store.Agent{Name: name, BaseType: "custom", Branch: "agent/" + name,
-		MemoryLimitMB: m.config().Limits.MemoryMB, PortMappings: [][2]int{}, CreatedAt: m.Now().UTC(), Status: api.StatusStopped, Session: sess, Secret: sec,
-		StatusReason: "found without state: its role, rules and limits are not known any more"}}
-	if sp, ok := m.Shims.Spec(name); ok && sp.Workspace == ws.Name {
-		m.fromSpec(a, sp, types)
-	}
-	m.Log.Warn("a worktree without state was found", "agent", name, "shim", a.Kept.Generation > 0)
-	m.mu.Lock()
-	m.agents[name] = a
-	m.mu.Unlock()
-	return a, nil
-}
-
-// Sweep removes what resources hold for agents nobody knows.
-func (m *Manager) Sweep(ctx context.Context, rep *Report) {
-	lists := []struct {
-		name   string
-		list   func(context.Context) ([]string, error)
-		remove func(context.Context, *Agent) error
-	}{{"shim", m.Shims.List, m.Shims.Remove}}
-	for _, r := range m.Resources {
-		lists = append(lists, struct {
-			name   string
-			list   func(context.Context) ([]string, error)
-			remove func(context.Context, *Agent) error
-		}{r.Name(), r.List, r.Remove})
-	}
-	for _, l := range lists {
-		names, err := l.list(ctx)
-		if err != nil {
-			rep.add(&rep.Errors, "list %s: %v", l.name, err)
-			continue
-		}
-		for _, n := range names {
-			m.mu.Lock()
-			_, known := m.agents[n]
-			m.mu.Unlock()
-			if known || api.CheckName(n) != nil {
-				continue
-			}
-			if err := l.remove(ctx, &Agent{WS: &Workspace{}, Kept: store.Agent{Name: n}}); err != nil {
-				rep.add(&rep.Errors, "remove %s of unknown agent %s: %v", l.name, n, err)
-				continue
-			}
-			rep.add(&rep.Healed, "%s: left-over %s removed", n, l.name)
-		}
 	}
 }

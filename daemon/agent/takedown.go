@@ -23,6 +23,7 @@ func (m *Manager) takeDown(ctx context.Context, a *Agent) error {
 	if err != nil {
 		return err // what may still be in use stays
 	}
+	m.crash("down:shim")
 	m.dropAuto(a)
 	var errs []error
 	for _, r := range slices.Backward(m.Resources) {
@@ -30,6 +31,7 @@ func (m *Manager) takeDown(ctx context.Context, a *Agent) error {
 			if err := e.Remove(ctx, a); err != nil {
 				errs = append(errs, fmt.Errorf("remove %s of agent %s: %w", r.Name(), a.Name(), err))
 			}
+			m.crash("down:" + r.Name())
 		}
 	}
 	return errors.Join(errs...)
@@ -42,6 +44,7 @@ func (m *Manager) dismantle(ctx context.Context, a *Agent) error {
 		if err := m.Resources[i].Remove(ctx, a); err != nil {
 			errs = append(errs, fmt.Errorf("remove %s of agent %s: %w", m.Resources[i].Name(), a.Name(), err))
 		}
+		m.crash("gone:" + m.Resources[i].Name())
 	}
 	return errors.Join(errs...)
 }

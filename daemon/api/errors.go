@@ -45,6 +45,8 @@ const (
 	CodeLockCorrupt          Code = "LOCK_CORRUPT"
 	CodeStateCorrupt         Code = "STATE_CORRUPT"
 	CodeStateNotSaved        Code = "STATE_NOT_SAVED"
+	CodeWorktreeCorrupt      Code = "WORKTREE_CORRUPT"
+	CodeReconcileConflict    Code = "RECONCILE_CONFLICT"
 	CodeWorktreeMissing      Code = "WORKTREE_MISSING"
 	CodePortInUse            Code = "PORT_IN_USE"
 	CodeNoPorts              Code = "NO_PORTS"

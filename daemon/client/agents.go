@@ -88,6 +88,20 @@ func (c *Client) Run(ctx context.Context, name string, req api.RunRequest) (api.
 	return out, err
 }
 
+// Send types a text into what a running agent runs.
+func (c *Client) Send(ctx context.Context, name string, req api.SendRequest) (api.Task, error) {
+	var out api.Task
+	err := c.call(ctx, http.MethodPost, agentPath(name, "send"), nil, req, &out)
+	return out, err
+}
+
+// Broadcast sends a text to every running agent.
+func (c *Client) Broadcast(ctx context.Context, req api.BroadcastRequest) (api.BroadcastResponse, error) {
+	var out api.BroadcastResponse
+	err := c.call(ctx, http.MethodPost, "/v1/broadcast", nil, req, &out)
+	return out, err
+}
+
 // Merge brings an agent's branch to the target branch.
 func (c *Client) Merge(ctx context.Context, name string, req api.MergeRequest) (api.MergeResponse, error) {
 	var out api.MergeResponse

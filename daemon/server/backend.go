@@ -33,6 +33,8 @@ type Agents interface {
 	Start(ctx context.Context, name string) (api.Agent, error)
 	Stop(ctx context.Context, name string) (api.Agent, error)
 	Run(ctx context.Context, name, prompt string) (api.Task, error)
+	Send(ctx context.Context, name string, req api.SendRequest) (api.Task, error)
+	Broadcast(ctx context.Context, req api.BroadcastRequest) (api.BroadcastResponse, error)
 	Remove(ctx context.Context, name string, force bool) (api.RemoveResponse, error)
 	Merge(ctx context.Context, name string, req api.MergeRequest) (api.MergeResponse, error)
 	Discard(ctx context.Context, name string) (api.RemoveResponse, error)

@@ -42,6 +42,8 @@ func Routes() []Route {
 		{"POST /v1/agents/{name}/start", AccessAdmin, "bring an agent up and run its command", (*Server).start},
 		{"POST /v1/agents/{name}/stop", AccessAdmin, "end an agent's processes", (*Server).stop},
 		{"POST /v1/agents/{name}/run", AccessAdmin, "give an agent a task", (*Server).run},
+		{"POST /v1/agents/{name}/send", AccessAdmin, "type a line into what a running agent runs", (*Server).send},
+		{"POST /v1/broadcast", AccessAdmin, "the same for all running agents", (*Server).broadcast},
 		{"POST /v1/agents/{name}/merge", AccessAdmin, "merge an agent's branch", (*Server).merge},
 		{"POST /v1/agents/{name}/discard", AccessAdmin, "put an agent's work aside and remove it", (*Server).discard},
 		{"GET /v1/agents/{name}/logs", AccessRead, "output; lines=N, follow=1", (*Server).logs},

@@ -24,6 +24,8 @@ type session struct {
 	code  int
 	ended time.Time
 	tty   bool
+	// telling holds one token while somebody's line waits to be read.
+	telling chan struct{}
 
 	mu   sync.Mutex
 	subs map[*subscriber]struct{}
@@ -40,7 +42,7 @@ const subscriberBacklog = 256
 
 // startSession runs the command in the sandbox. log gets all output.
 func startSession(ctx context.Context, box *sandbox.Sandbox, p sandbox.Process, log io.Writer, lg *slog.Logger) (*session, error) {
-	s := &session{done: make(chan struct{}), tty: p.TTY, subs: map[*subscriber]struct{}{}}
+	s := &session{done: make(chan struct{}), telling: make(chan struct{}, 1), tty: p.TTY, subs: map[*subscriber]struct{}{}}
 	var out *os.File
 	var closers []io.Closer
 	if !p.TTY {

@@ -51,6 +51,17 @@ type Agent struct {
 	Generation uint64 `json:"generation"`
 	Session    string `json:"session"`
 	Secret     string `json:"secret"`
+	// Removal is set while the agent is being removed.
+	Removal *Removal `json:"removal,omitempty"`
+}
+
+// Removal is what a daemon that dies in the middle of it leaves to the next.
+type Removal struct {
+	// Discard says that the branch goes too, whoever made it.
+	Discard bool `json:"discard,omitempty"`
+	// Trash is where the work was put aside; empty if it was not yet, or there
+	// was none.
+	Trash string `json:"trash,omitempty"`
 }
 
 // Registry is the list of a daemon's workspaces, by name.

@@ -88,9 +88,9 @@ func (w *Workspace) look(agent string) Worktree {
 	lock, err := readSmall(root, "locked")
 	switch {
 	case err == nil && strings.TrimSpace(lock) == "initializing":
-		t.Broken = errors.New("its checkout was interrupted")
+		t.Broken = ErrInterrupted
 	case noTree != nil:
-		t.Broken = fmt.Errorf("its directory is missing: %w", noTree)
+		t.Broken = fmt.Errorf("%w: %w", errNoDirectory, noTree)
 	default:
 		t.Broken = w.linked(t)
 	}

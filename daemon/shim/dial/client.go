@@ -96,6 +96,11 @@ func (s *Shim) Start(ctx context.Context, r wire.StartRequest) error {
 	return s.call(ctx, s.Timeout, http.MethodPost, "/v1/start", r, nil)
 }
 
+// Input types into the main command and returns when that has read it.
+func (s *Shim) Input(ctx context.Context, r wire.InputRequest) error {
+	return s.call(ctx, s.Timeout, http.MethodPost, "/v1/input", r, nil)
+}
+
 // StopMain ends the main command: TERM, the grace, KILL.
 func (s *Shim) StopMain(ctx context.Context, grace time.Duration) error {
 	return s.call(ctx, grace+s.Timeout, http.MethodPost, "/v1/stop", wire.StopRequest{Grace: wire.Duration(grace)}, nil)

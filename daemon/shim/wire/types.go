@@ -44,6 +44,16 @@ type StartRequest struct {
 	Banner string `json:"banner,omitempty"`
 }
 
+// MaxInput bounds an InputRequest's text, in bytes.
+const MaxInput = 64 << 10
+
+// InputRequest types into the main command: POST /v1/input, since version 2.
+// Enter follows, unless NoEnter.
+type InputRequest struct {
+	Text    string `json:"text"`
+	NoEnter bool   `json:"no_enter,omitempty"`
+}
+
 // StopRequest ends the main command: POST /v1/stop.
 type StopRequest struct {
 	Grace Duration `json:"grace"`

@@ -1,0 +1,111 @@
+package agent
+
+import (
+	"context"
+
+	"polis/daemon/api"
+	"polis/daemon/config"
+	"polis/daemon/store"
+)
+
+// heal finishes the removal of an agent that was never whole or has lost its worktree.
+func (m *Manager) heal(ctx context.Context, a *Agent, missing bool, rep *Report) {
+	a.op.Lock()
+	defer a.op.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, undoTime)
+	defer cancel()
+	kept := ""
+	if missing && a.WS.Git {
+		// The files are gone; commits and a stash of the agent's own are not.
+		ref, err := a.WS.Repo.Save(ctx, a)
+		if err != nil {
+			m.found(a, api.StatusError, string(api.CodeWorktreeMissing)+", and what is left of its work cannot be put aside: "+err.Error())
+			rep.add(&rep.Errors, "%s: %s: what is left cannot be put aside: %v", a.Name(), api.CodeWorktreeMissing, err)
+			return
+		}
+		if ref != "" {
+			kept = "; what git has of it is kept as " + ref
+		}
+	}
+	if err := m.dismantle(ctx, a); err != nil {
+		rep.add(&rep.Errors, "agent %s: %v", a.Name(), err)
+	}
+	if !missing {
+		m.dropOwnBranch(ctx, a, "")
+	}
+	if err := m.forget(a); err != nil {
+		rep.add(&rep.Errors, "agent %s: %v", a.Name(), err)
+	}
+	if missing {
+		m.Log.Error("the agent's worktree is missing, dropped from the state", "agent", a.Name(), "code", api.CodeWorktreeMissing)
+		rep.add(&rep.Dropped, "%s: %s: dropped from the state%s", a.Name(), api.CodeWorktreeMissing, kept)
+		return
+	}
+	rep.add(&rep.Healed, "%s: was being added when the daemon ended, taken back", a.Name())
+}
+
+// finishRemoval carries out a removal that the last daemon began.
+func (m *Manager) finishRemoval(ctx context.Context, a *Agent, rep *Report) {
+	a.op.Lock()
+	defer a.op.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, 2*undoTime)
+	defer cancel()
+	a.Kept.Status = api.StatusStopped
+	resp, err := m.takeAway(ctx, a)
+	if err != nil {
+		m.found(a, api.StatusError, "its removal could not be finished: "+api.AsError(err).Message)
+		rep.add(&rep.Errors, "%s: was being removed when the daemon ended, and cannot be: %v", a.Name(), err)
+		return
+	}
+	kept := "nothing of it was unsaved"
+	if resp.Trash != "" {
+		kept = "its work is kept as " + resp.Trash
+	}
+	m.Log.Warn("a removal was finished", "agent", a.Name(), "trash", resp.Trash)
+	rep.add(&rep.Healed, "%s: was being removed when the daemon ended, finished; %s", a.Name(), kept)
+}
+
+// skip leaves an agent alone whose worktree is corrupt, unless it is at work in
+// it all the same (property 22).
+func (m *Manager) skip(ctx context.Context, a *Agent, why error, rep *Report) bool {
+	alive, err := m.Shims.Alive(ctx, a)
+	if err != nil {
+		rep.add(&rep.Errors, "%s: %v", a.Name(), err)
+	}
+	if alive {
+		return false
+	}
+	m.Log.Error("the agent's worktree is corrupt, it is skipped", "agent", a.Name(), "code", api.CodeWorktreeCorrupt, "err", why)
+	for _, p := range a.Kept.PortMappings {
+		if _, err := m.Ports.Take(a.Name(), p[0], p[1]); err != nil {
+			rep.add(&rep.Errors, "agent %s: port %d: %v", a.Name(), p[0], err)
+		}
+	}
+	m.found(a, api.StatusError, string(api.CodeWorktreeCorrupt)+": "+why.Error()+"; nothing of it was touched: polisctl agents start "+a.Name()+
+		" puts it in .polis/trash and makes a new one from its branch, polisctl agents remove --force "+a.Name()+" only puts it there")
+	rep.add(&rep.Skipped, "%s: %s: %v", a.Name(), api.CodeWorktreeCorrupt, why)
+	return true
+}
+
+// minimal enters a worktree that the state does not know.
+func (m *Manager) minimal(ws *Workspace, name string, types map[string]config.BaseType) (*Agent, error) {
+	sess, err := secret()
+	if err != nil {
+		return nil, err
+	}
+	sec, err := secret()
+	if err != nil {
+		return nil, err
+	}
+	a := &Agent{WS: ws, Type: types["custom"], Kept: store.Agent{Name: name, BaseType: "custom", Branch: "agent/" + name,
+		MemoryLimitMB: m.config().Limits.MemoryMB, PortMappings: [][2]int{}, CreatedAt: m.Now().UTC(), Status: api.StatusStopped, Session: sess, Secret: sec,
+		StatusReason: "found without state: its role, rules and limits are not known any more"}}
+	if sp, ok := m.Shims.Spec(name); ok && sp.Workspace == ws.Name {
+		m.fromSpec(a, sp, types)
+	}
+	m.Log.Warn("a worktree without state was found", "agent", name, "shim", a.Kept.Generation > 0)
+	m.mu.Lock()
+	m.agents[name] = a
+	m.mu.Unlock()
+	return a, nil
+}

@@ -1,0 +1,138 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"polis/daemon/api"
+	"polis/daemon/store"
+)
+
+// Remove ends an agent and takes its worktree away. What is not in the target
+// branch is put aside first; without force that is refused instead.
+func (m *Manager) Remove(ctx context.Context, name string, force bool) (api.RemoveResponse, error) {
+	verb := verbRemove
+	if force {
+		verb = verbForce
+	}
+	a, err := m.findFor(ctx, name, verb)
+	if err != nil {
+		return api.RemoveResponse{}, err
+	}
+	defer a.op.Unlock()
+	if a.WS.Git && !force {
+		ws, err := a.WS.Repo.Status(ctx, a)
+		if err != nil {
+			return api.RemoveResponse{}, api.Errorf(api.CodeUnsavedWork, "cannot tell whether agent %s has unsaved work: %w", name, err).
+				WithHint("--force removes it after putting everything aside")
+		}
+		if ws.Dirty > 0 || ws.Unmerged > 0 {
+			return api.RemoveResponse{}, api.Errorf(api.CodeUnsavedWork, "agent %s has work that is nowhere else: %d changed files, %d commits not in %s", name, ws.Dirty, ws.Unmerged, a.WS.Target).
+				With("paths", ws.Paths).With("dirty", ws.Dirty).With("unmerged", ws.Unmerged).
+				WithHint("polisctl merge %s brings the commits home; --force removes the agent and keeps everything under refs/polis/trash/%s", name, name)
+		}
+	}
+	return m.remove(ctx, a, false)
+}
+
+// Discard puts the agent's work aside and removes agent, worktree and branch.
+func (m *Manager) Discard(ctx context.Context, name string) (api.RemoveResponse, error) {
+	a, err := m.findFor(ctx, name, verbForce)
+	if err != nil {
+		return api.RemoveResponse{}, err
+	}
+	defer a.op.Unlock()
+	r, err := m.remove(ctx, a, true)
+	if err == nil {
+		m.Events.Publish(api.Event{Type: api.EventAgentDiscarded, Agent: name, Message: fmt.Sprintf("the work of agent %s was discarded; it is kept as %s", name, r.Trash), Data: map[string]any{"trash": r.Trash}})
+	}
+	return r, err
+}
+
+// remove does it. What is to be done is noted first and each thing after it is
+// done again without harm, so that the next daemon can finish what this one could not. a.op is held.
+func (m *Manager) remove(ctx context.Context, a *Agent, discard bool) (api.RemoveResponse, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*undoTime)
+	defer cancel()
+	if err := m.noteRemoval(a, &store.Removal{Discard: discard}); err != nil {
+		return api.RemoveResponse{Name: a.Name()}, err
+	}
+	m.crash("remove:noted")
+	resp, err := m.takeAway(ctx, a)
+	if err != nil {
+		// It stays, and is whole enough to be asked for again.
+		return resp, errors.Join(err, m.noteRemoval(a, nil))
+	}
+	m.Events.Publish(api.Event{Type: api.EventAgentRemoved, Agent: a.Name(), Message: "agent " + a.Name() + " was removed", Data: map[string]any{"trash": resp.Trash}})
+	return resp, nil
+}
+
+// noteRemoval writes down that the agent is being removed, or (nil) that it is not.
+func (m *Manager) noteRemoval(a *Agent, r *store.Removal) error {
+	m.mu.Lock()
+	old := a.Kept.Removal
+	a.Kept.Removal = r
+	m.mu.Unlock()
+	err := m.save(a.WS)
+	if err != nil {
+		m.mu.Lock()
+		a.Kept.Removal = old
+		m.mu.Unlock()
+	}
+	return err
+}
+
+// takeAway carries a noted removal out, from wherever it was left.
+func (m *Manager) takeAway(ctx context.Context, a *Agent) (api.RemoveResponse, error) {
+	noted := *a.Kept.Removal
+	resp := api.RemoveResponse{Name: a.Name(), Trash: noted.Trash}
+	if err := m.stop(ctx, a); err != nil {
+		return resp, err
+	}
+	m.crash("remove:stopped")
+	if a.WS.Git && noted.Trash == "" {
+		ref, err := a.WS.Repo.Save(ctx, a)
+		if err != nil {
+			return resp, api.Errorf(api.CodeUnsavedWork, "put the work of agent %s aside: %w", a.Name(), err).
+				WithHint("nothing was removed; the worktree is at %s", a.Worktree())
+		}
+		m.crash("remove:saved")
+		resp.Trash = ref
+		if err := m.noteRemoval(a, &store.Removal{Discard: noted.Discard, Trash: ref}); err != nil {
+			return resp, err
+		}
+	}
+	m.crash("remove:kept")
+	if err := m.dismantle(ctx, a); err != nil {
+		m.setStatus(a, api.StatusError, err.Error())
+		return resp, err
+	}
+	if noted.Discard {
+		m.dropBranch(ctx, a, resp.Trash)
+	} else {
+		m.dropOwnBranch(ctx, a, resp.Trash)
+	}
+	m.crash("remove:branch")
+	err := m.forget(a)
+	m.crash("remove:forgotten")
+	return resp, err
+}
+
+// dropOwnBranch deletes the branch that polis made for the agent.
+func (m *Manager) dropOwnBranch(ctx context.Context, a *Agent, trash string) {
+	if a.Kept.Branch == "agent/"+a.Name() {
+		m.dropBranch(ctx, a, trash)
+	}
+}
+
+// dropBranch deletes the agent's branch if everything on it is in the target or
+// in the trash.
+func (m *Manager) dropBranch(ctx context.Context, a *Agent, trash string) {
+	if !a.WS.Git {
+		return
+	}
+	if err := a.WS.Repo.DropBranch(ctx, a, trash); err != nil {
+		m.Log.Warn("delete branch", "agent", a.Name(), "err", err)
+	}
+}

@@ -1,0 +1,84 @@
+package agent
+
+import (
+	"context"
+	"sort"
+	"strings"
+	"sync"
+
+	"polis/daemon/api"
+	"polis/daemon/shim/wire"
+)
+
+// Send types a line into the terminal, or the standard input, of what an agent
+// runs. It is a task like any other, and is logged as one.
+func (m *Manager) Send(ctx context.Context, name string, req api.SendRequest) (api.Task, error) {
+	return m.send(ctx, name, req, api.TaskSent)
+}
+
+func (m *Manager) send(ctx context.Context, name string, req api.SendRequest, via string) (api.Task, error) {
+	if err := checkText(req.Text); err != nil {
+		return api.Task{}, err
+	}
+	a, err := m.findFor(ctx, name, verbSend)
+	if err != nil {
+		return api.Task{}, err
+	}
+	task := api.Task{Agent: name, Prompt: req.Text, Command: []string{}, Time: m.Now().UTC(), Via: via}
+	err = m.logTask(a, task)
+	// A program that does not read must not keep others from stopping it.
+	a.op.Unlock()
+	if err != nil {
+		return api.Task{}, err
+	}
+	sh := m.Shims.Dial(name)
+	defer sh.Close()
+	if err := sh.Input(ctx, wire.InputRequest{Text: req.Text, NoEnter: req.NoEnter}); err != nil {
+		return api.Task{}, err
+	}
+	m.Events.Publish(api.Event{Type: api.EventTask, Agent: name, Message: "agent " + name + " was told something", Data: map[string]any{"prompt": api.Shorten(req.Text, 200), "via": via}})
+	return task, nil
+}
+
+func checkText(text string) error {
+	if strings.TrimSpace(text) == "" || strings.ContainsRune(text, 0) || len(text) > wire.MaxInput {
+		return api.Errorf(api.CodeBadRequest, "text has %d bytes: it must be text of 1 to %d bytes without NUL", len(text), wire.MaxInput)
+	}
+	return nil
+}
+
+// Broadcast sends to all agents of a workspace ("" = all) that are Running,
+// at once, and says for each how that went (property 23).
+func (m *Manager) Broadcast(ctx context.Context, req api.BroadcastRequest) (api.BroadcastResponse, error) {
+	if err := checkText(req.Text); err != nil {
+		return api.BroadcastResponse{}, err
+	}
+	if req.Workspace != "" {
+		w, err := m.Workspace(req.Workspace)
+		if err != nil {
+			return api.BroadcastResponse{}, err
+		}
+		req.Workspace = w.Name
+	}
+	var names []string
+	m.mu.Lock()
+	for _, a := range m.agents {
+		if a.Kept.Status == api.StatusRunning && (req.Workspace == "" || a.WS.Name == req.Workspace) {
+			names = append(names, a.Name())
+		}
+	}
+	m.mu.Unlock()
+	sort.Strings(names)
+	resp := api.BroadcastResponse{Results: make([]api.BroadcastResult, len(names))}
+	var wg sync.WaitGroup
+	for i, name := range names {
+		wg.Go(func() {
+			resp.Results[i].Agent = name
+			if _, err := m.send(ctx, name, api.SendRequest{Text: req.Text}, api.TaskBroadcast); err != nil {
+				resp.Results[i].Error = api.AsError(err)
+			}
+		})
+	}
+	wg.Wait()
+	return resp, nil
+}

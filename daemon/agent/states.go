@@ -1,0 +1,115 @@
+package agent
+
+import (
+	"slices"
+	"strings"
+
+	"polis/daemon/api"
+)
+
+// noState is where an agent comes from and goes to: it does not exist.
+const noState api.Status = ""
+
+// A verb is what somebody asks for, an event what happens by itself.
+const (
+	verbAdd    = "add"
+	verbStart  = "start"
+	verbRun    = "run"
+	verbSend   = "send"
+	verbStop   = "stop"
+	verbRemove = "remove"
+	verbForce  = "remove --force"
+
+	eventReady   = "ready"
+	eventExit    = "exit"
+	eventFailure = "failure"
+)
+
+// Transition is one way from a state to another.
+type Transition struct {
+	From, To api.Status
+	// By is the verb or the event.
+	By string
+	// Beyond says why polis has a transition that the diagram of seed 000
+	// ("State Transitions") does not have; empty for those it has.
+	Beyond string
+}
+
+// Transitions is every way there is; what is not in it is refused.
+func Transitions() []Transition {
+	const (
+		creating, idle, running = api.StatusCreating, api.StatusIdle, api.StatusRunning
+		stopped, failed         = api.StatusStopped, api.StatusError
+	)
+	return []Transition{
+		{noState, creating, verbAdd, ""},
+		{creating, idle, eventReady, ""},
+		{creating, failed, eventFailure, ""},
+		{idle, running, verbStart, ""},
+		{idle, running, verbRun, ""},
+		{running, idle, eventExit, ""},
+		{running, stopped, verbStop, ""},
+		{stopped, running, verbStart, ""},
+		{idle, noState, verbRemove, ""},
+		{stopped, noState, verbRemove, ""},
+		{running, noState, verbForce, ""},
+		{failed, noState, verbForce, ""},
+
+		{idle, noState, verbForce, "unsaved work needs --force in every state"},
+		{stopped, noState, verbForce, "unsaved work needs --force in every state"},
+		{stopped, running, verbRun, "property 24: a stopped agent is started first"},
+		{idle, stopped, verbStop, "an idle agent has a sandbox, with servers that run in it"},
+		{running, failed, eventFailure, "OOM_KILLED, and a shim's death"},
+		{idle, failed, eventFailure, "OOM_KILLED, and a shim's death"},
+		{stopped, failed, eventFailure, "what cannot be started, or taken down"},
+		{failed, running, verbStart, "a person has read the reason and tries again"},
+		{failed, stopped, verbStop, "what still runs in it must be stoppable"},
+	}
+}
+
+// May says whether an agent may go from one state to another at all.
+func May(from, to api.Status) bool {
+	return from == to || slices.ContainsFunc(Transitions(), func(t Transition) bool { return t.From == from && t.To == to })
+}
+
+// Verbs are what may be asked of an agent in a state, in the table's order.
+func Verbs(s api.Status) []string {
+	events := []string{eventReady, eventExit, eventFailure}
+	var out []string
+	for _, t := range Transitions() {
+		if t.From == s && !slices.Contains(events, t.By) && !slices.Contains(out, t.By) {
+			out = append(out, t.By)
+		}
+	}
+	if s == api.StatusRunning {
+		out = append(out, verbSend)
+	}
+	return out
+}
+
+// already says that an agent is where the verb would bring it: nothing is to
+// be done, and nothing refused.
+func already(s api.Status, verb string) bool {
+	return s == api.StatusRunning && verb == verbStart || s == api.StatusStopped && verb == verbStop
+}
+
+// permit refuses a verb that an agent's state does not allow.
+func permit(name string, s api.Status, verb string) error {
+	allowed := Verbs(s)
+	if already(s, verb) || slices.Contains(allowed, verb) {
+		return nil
+	}
+	e := api.Errorf(api.CodeBadState, "agent %s is %s: %s is not possible now", name, s, verb).
+		With("state", s).With("verb", verb).With("allowed", append([]string{}, allowed...))
+	if len(allowed) == 0 {
+		return e.WithHint("it is still being made: wait until polisctl agents list shows it Idle")
+	}
+	hint := "possible now: " + strings.Join(allowed, ", ")
+	switch {
+	case verb == verbRun && s == api.StatusRunning:
+		hint += "; polisctl agents watch -f " + name + " shows what it works on"
+	case verb == verbRun && s == api.StatusError:
+		hint += "; polisctl agents start " + name + " brings it back with all its files"
+	}
+	return e.WithHint("%s", hint)
+}

@@ -1,0 +1,69 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+
+	"polis/daemon/api"
+)
+
+// findFor is find for a verb that the agent's state must allow. One that is
+// still being made is refused at once.
+func (m *Manager) findFor(ctx context.Context, name, verb string) (*Agent, error) {
+	a, err := m.lookup(name)
+	if err != nil {
+		return nil, err
+	}
+	if st := a.status(m); st == api.StatusCreating {
+		return nil, permit(name, st, verb)
+	}
+	if a, err = m.find(ctx, name); err != nil {
+		return nil, err
+	}
+	if err := permit(name, a.status(m), verb); err != nil {
+		a.op.Unlock()
+		return nil, err
+	}
+	return a, nil
+}
+
+// setStatus changes the state, tells everybody and saves. A change that the
+// table does not have is a fault of ours: it is not made, and is logged.
+func (m *Manager) setStatus(a *Agent, s api.Status, reason string) {
+	m.mu.Lock()
+	from := a.Kept.Status
+	m.mu.Unlock()
+	if !May(from, s) {
+		m.Log.Error("a state that cannot be reached from where the agent is", "agent", a.Name(), "from", from, "to", s, "reason", reason)
+		return
+	}
+	m.found(a, s, reason)
+}
+
+// found enters a state as reconciliation found it, wherever the agent was
+// when the last daemon wrote it down.
+func (m *Manager) found(a *Agent, s api.Status, reason string) {
+	m.mu.Lock()
+	old := a.Kept.Status
+	a.Kept.Status, a.Kept.StatusReason = s, reason
+	m.mu.Unlock()
+	if old != s {
+		msg := fmt.Sprintf("agent %s: %s -> %s", a.Name(), old, s)
+		if reason != "" {
+			msg += " (" + reason + ")"
+		}
+		m.Log.Info("agent changed its state", "agent", a.Name(), "from", old, "to", s, "reason", reason)
+		m.Events.Publish(api.Event{Type: api.EventAgentStatus, Agent: a.Name(), Message: msg,
+			Data: map[string]any{"from": old, "to": s, "reason": reason}})
+	}
+	if err := m.save(a.WS); err != nil {
+		m.Log.Error("save state", "agent", a.Name(), "err", err)
+	}
+}
+
+// crash is where a daemon that dies leaves a change half made.
+func (m *Manager) crash(step string) {
+	if m.Crash != nil {
+		m.Crash(step)
+	}
+}

@@ -1,0 +1,44 @@
+package agent
+
+import (
+	"context"
+
+	"polis/daemon/api"
+	"polis/daemon/store"
+)
+
+// Sweep removes what resources hold for agents nobody knows.
+func (m *Manager) Sweep(ctx context.Context, rep *Report) {
+	lists := []struct {
+		name   string
+		list   func(context.Context) ([]string, error)
+		remove func(context.Context, *Agent) error
+	}{{"shim", m.Shims.List, m.Shims.Remove}}
+	for _, r := range m.Resources {
+		lists = append(lists, struct {
+			name   string
+			list   func(context.Context) ([]string, error)
+			remove func(context.Context, *Agent) error
+		}{r.Name(), r.List, r.Remove})
+	}
+	for _, l := range lists {
+		names, err := l.list(ctx)
+		if err != nil {
+			rep.add(&rep.Errors, "list %s: %v", l.name, err)
+			continue
+		}
+		for _, n := range names {
+			m.mu.Lock()
+			_, known := m.agents[n]
+			m.mu.Unlock()
+			if known || api.CheckName(n) != nil {
+				continue
+			}
+			if err := l.remove(ctx, &Agent{WS: &Workspace{}, Kept: store.Agent{Name: n}}); err != nil {
+				rep.add(&rep.Errors, "remove %s of unknown agent %s: %v", l.name, n, err)
+				continue
+			}
+			rep.add(&rep.Healed, "%s: left-over %s removed", n, l.name)
+		}
+	}
+}

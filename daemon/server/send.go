@@ -1,0 +1,31 @@
+package server
+
+import (
+	"net/http"
+
+	"polis/daemon/api"
+)
+
+func (s *Server) send(w http.ResponseWriter, r *http.Request) error {
+	var req api.SendRequest
+	if err := read(r, &req); err != nil {
+		return err
+	}
+	t, err := s.Backend.Send(r.Context(), r.PathValue("name"), req)
+	if err != nil {
+		return err
+	}
+	return s.reply(w, http.StatusOK, t)
+}
+
+func (s *Server) broadcast(w http.ResponseWriter, r *http.Request) error {
+	var req api.BroadcastRequest
+	if err := read(r, &req); err != nil {
+		return err
+	}
+	res, err := s.Backend.Broadcast(r.Context(), req)
+	if err != nil {
+		return err
+	}
+	return s.reply(w, http.StatusOK, res)
+}
