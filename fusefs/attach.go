@@ -19,10 +19,10 @@ func (fs *FS) attach(h *handle, st *unix.Statx_t, uid uint32, out *fuse.OpenOut)
 		}
 	}
 	io.small = st.Size <= smallFile
-	if h.made {
+	if h.made && h.mappable {
 		io.given = false
 	}
-	if h.writable && io.writers == 0 {
+	if h.mappable && io.mappers == 0 {
 		before := stampOf(st)
 		io.before = &before
 	}
@@ -62,7 +62,7 @@ func (fs *FS) Release(_ request, in *fuse.ReleaseIn) {
 	io := &h.node.io
 	io.mu.Lock()
 	io.unlink(h)
-	tell := h.writable && io.written(h.fd)
+	tell := h.writable && io.written(h)
 	io.mu.Unlock()
 	h.close()
 	if tell {
@@ -73,12 +73,13 @@ func (fs *FS) Release(_ request, in *fuse.ReleaseIn) {
 
 // written is called when a writer has gone and says whether the kernel may
 // keep attributes that are no longer right.
-func (io *nodeIO) written(fd int) bool {
+func (io *nodeIO) written(h *handle) bool {
 	again := io.open == nil && io.mode == ioCached && io.seen != nil
-	if !io.given && !again {
+	kept := h.mappable && io.given
+	if !kept && !again {
 		return false
 	}
-	st, e := statAt(fd, "")
+	st, e := statAt(h.fd, "")
 	if e != 0 {
 		return true
 	}
@@ -86,7 +87,7 @@ func (io *nodeIO) written(fd int) bool {
 	if again {
 		io.seen = &now
 	}
-	if !io.given || *io.before == now {
+	if !kept || *io.before == now {
 		return false
 	}
 	io.given = false

@@ -65,10 +65,13 @@ type FS struct {
 	guard   Guard
 	steady  Steady // the guard, if its answers may be remembered
 	keeper  Keeper // the guard, if it says what the kernel may keep
+	unread  bool   // the guard lets everything be published; see Careless
 	log     *slog.Logger
 	roots   []int
 	rootDev uint32
-	top     []dirFD // the roots, for those who want a directory
+	// euid and egid are the server's own, which do not change.
+	euid, egid uint32
+	top        []dirFD // the roots, for those who want a directory
 	// lower is the index of the root that shows through, -1 if none; stageDir a
 	// directory for files that are being made private. See Shared.
 	lower, stageDir int
@@ -118,9 +121,13 @@ func New(cfg Config) (*FS, error) {
 		return nil, fmt.Errorf("fusefs: mountpoint: %w", err)
 	}
 	cfg.Mountpoint = abs
-	fs := &FS{cfg: cfg, guard: cfg.Guard, log: cfg.Log, timeout: cfg.Timeout, dying: make(chan struct{})}
+	fs := &FS{cfg: cfg, guard: cfg.Guard, log: cfg.Log, timeout: cfg.Timeout, dying: make(chan struct{}),
+		euid: uint32(unix.Geteuid()), egid: uint32(unix.Getegid())}
 	fs.steady, _ = cfg.Guard.(Steady)
 	fs.keeper, _ = cfg.Guard.(Keeper)
+	if g, ok := cfg.Guard.(Careless); ok {
+		fs.unread = g.PublishesAll()
+	}
 	if fs.log == nil {
 		fs.log = slog.Default()
 	}

@@ -19,7 +19,7 @@ func (fs *FS) Create(cancel request, in *fuse.CreateIn, name string, out *fuse.C
 	if e := fs.files.reserve(); e != 0 {
 		return status(e)
 	}
-	h := &handle{fd: -1, writable: true}
+	h := newHandle(in.Flags)
 	tk, e := fs.changeKeep(cancel, &in.InHeader, mutation{
 		op: OpCreate, exclusive: parent.foreign.Load(), targets: fs.entry(parent, name, false),
 		do: func() syscall.Errno { return fs.create(parent, name, in, h, out) },
@@ -46,7 +46,7 @@ func (fs *FS) create(parent *node, name string, in *fuse.CreateIn, h *handle, ou
 	defer fs.dirs.put(p.dir)
 	flags := int(in.Flags) & (unix.O_ACCMODE | openKeep)
 	fd := -1
-	e = makeAs(&in.InHeader, func() (e syscall.Errno) {
+	e = fs.makeAs(&in.InHeader, func() (e syscall.Errno) {
 		fd, e = openAt(p.dir.fd, name, flags|unix.O_CREAT|unix.O_EXCL, in.Mode&0o7777)
 		return e
 	})
@@ -64,11 +64,17 @@ func (fs *FS) create(parent *node, name string, in *fuse.CreateIn, h *handle, ou
 		return e
 	}
 	h.fd = fd
-	h.made = true
 	h.node = fs.enter(parent, name, p.root, &st, 0, &out.EntryOut)
-	out.SetAttrTimeout(0)
+	if h.mappable {
+		out.SetAttrTimeout(0)
+	}
 	fs.attach(h, &st, in.Uid, &out.OpenOut)
 	return 0
+}
+
+// newHandle is that of a file that is made by the open.
+func newHandle(flags uint32) *handle {
+	return &handle{fd: -1, writable: true, mappable: flags&unix.O_ACCMODE == unix.O_RDWR, made: true}
 }
 
 // Tmpfile makes and opens a regular file without a name. The guard is asked
@@ -81,7 +87,7 @@ func (fs *FS) Tmpfile(cancel request, in *fuse.CreateIn, out *fuse.CreateOut) fu
 	if e := fs.files.reserve(); e != 0 {
 		return status(e)
 	}
-	h := &handle{fd: -1, writable: true}
+	h := newHandle(in.Flags)
 	tk, e := fs.changeKeep(cancel, &in.InHeader, mutation{
 		op: OpTmpfile, exclusive: parent.foreign.Load(), targets: fs.self(parent),
 		do: func() syscall.Errno { return fs.tmpfile(parent, in, h, out) },
@@ -105,7 +111,7 @@ func (fs *FS) tmpfile(parent *node, in *fuse.CreateIn, h *handle, out *fuse.Crea
 	defer fs.dirs.put(d)
 	flags := int(in.Flags)&(unix.O_ACCMODE|openKeep|unix.O_EXCL) | unix.O_TMPFILE
 	fd := -1
-	e = makeAs(&in.InHeader, func() (e syscall.Errno) {
+	e = fs.makeAs(&in.InHeader, func() (e syscall.Errno) {
 		fd, e = openAt(d.fd, ".", flags, in.Mode&0o7777)
 		return e
 	})
@@ -118,7 +124,6 @@ func (fs *FS) tmpfile(parent *node, in *fuse.CreateIn, h *handle, out *fuse.Crea
 		return e
 	}
 	h.fd = fd
-	h.made = true
 	h.node = fs.enterNameless(parent, &st, &out.EntryOut)
 	out.SetAttrTimeout(0)
 	fs.attach(h, &st, in.Uid, &out.OpenOut)

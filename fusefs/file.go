@@ -48,7 +48,7 @@ func (fs *FS) openFile(cancel request, in *fuse.OpenIn, h *handle, out *fuse.Ope
 		g.leave(e)
 		return e
 	}
-	h.writable = true
+	h.writable, h.mappable = true, acc == unix.O_RDWR
 	if acc != unix.O_WRONLY {
 		call := fs.newCall(cancel, in.Pid)
 		_, e := fs.gateRead(call, callerOf(&in.InHeader), OpOpenRead, h.node)

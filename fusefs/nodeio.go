@@ -21,7 +21,7 @@ type nodeIO struct {
 	mu   sync.Mutex
 	open *handle // the open files
 	// seen is what the page cache holds, if anything, where others may change
-	// the file; before is how the file was when the first of its writers
+	// the file; before is how the file was when the first of its mappers
 	// opened it.
 	seen, before *stamp
 
@@ -33,6 +33,9 @@ type nodeIO struct {
 	data    int32 // descriptor by which light handles read; 0 = none
 	light   int32 // handles that have no descriptor
 	writers int32
+	// mappers are the writers that may store through a mapping, which nobody
+	// notices; what write(2) changes, the kernel keeps account of.
+	mappers int32
 	mode    ioMode
 
 	small   bool // small enough for the page cache
@@ -53,12 +56,12 @@ func stampOf(st *unix.Statx_t) stamp {
 
 // looked records that the file was looked at by its name, and whether the
 // kernel will be told of its attributes for longer than this once. It is false
-// while a writable open exists.
+// while somebody may store through a mapping.
 func (io *nodeIO) looked(st *unix.Statx_t, given bool) bool {
 	io.mu.Lock()
 	defer io.mu.Unlock()
 	io.small, io.current = st.Size <= smallFile, true
-	if io.writers > 0 {
+	if io.mappers > 0 {
 		return false
 	}
 	io.given = io.given || given
@@ -92,6 +95,9 @@ func (io *nodeIO) insert(h *handle) {
 	if h.writable {
 		io.writers++
 	}
+	if h.mappable {
+		io.mappers++
+	}
 }
 
 func (io *nodeIO) remove(h *handle) {
@@ -112,6 +118,9 @@ func (io *nodeIO) unlink(h *handle) {
 	h.next, h.prev = nil, nil
 	if h.writable {
 		io.writers--
+	}
+	if h.mappable {
+		io.mappers--
 	}
 	if h.fd < 0 {
 		if io.light--; io.light == 0 && io.data > 0 {

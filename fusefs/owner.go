@@ -14,11 +14,11 @@ import (
 // root's, and the kernel keep that. The kernel has checked the caller's rights
 // already; where they rest on a group that is not known here, the server makes
 // the object itself and hands it over (own).
-func makeAs(h *fuse.InHeader, mk func() syscall.Errno) syscall.Errno {
+func (fs *FS) makeAs(h *fuse.InHeader, mk func() syscall.Errno) syscall.Errno {
 	if h.Uid == 0 && h.Gid == 0 {
 		return mk()
 	}
-	e := asUser(h.Uid, h.Gid, mk)
+	e := fs.asUser(h.Uid, h.Gid, mk)
 	if e == syscall.EACCES || e == syscall.EPERM {
 		return mk()
 	}
@@ -27,12 +27,12 @@ func makeAs(h *fuse.InHeader, mk func() syscall.Errno) syscall.Errno {
 
 // asUser calls f with the file system identity of a user, which is the
 // thread's own and goes with nothing else (setfsuid(2)).
-func asUser(uid, gid uint32, f func() syscall.Errno) syscall.Errno {
+func (fs *FS) asUser(uid, gid uint32, f func() syscall.Errno) syscall.Errno {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	defer setFS(unix.SYS_SETFSGID, uint32(unix.Getegid()))
+	defer setFS(unix.SYS_SETFSGID, fs.egid)
 	setFS(unix.SYS_SETFSGID, gid)
-	defer setFS(unix.SYS_SETFSUID, uint32(unix.Geteuid()))
+	defer setFS(unix.SYS_SETFSUID, fs.euid)
 	setFS(unix.SYS_SETFSUID, uid)
 	return f()
 }

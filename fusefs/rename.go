@@ -26,7 +26,7 @@ func (fs *FS) Rename(cancel request, in *fuse.RenameIn, oldName, newName string)
 		return status(syscall.ESTALE)
 	}
 	r := &renaming{fs: fs, op: op, np: np, on: oldName, nn: newName, flags: in.Flags}
-	m := mutation{op: OpRename, exclusive: true, always: true, targets: r.targets, publish: r.publish, do: r.do}
+	m := mutation{op: OpRename, exclusive: true, always: fs.lower >= 0, targets: r.targets, publish: r.publish, do: r.do}
 	if in.Flags == unix.RENAME_EXCHANGE {
 		m.op = OpExchange
 	}
@@ -39,8 +39,9 @@ type renaming struct {
 	on, nn string
 	flags  uint32
 	// shown are the objects the guard was shown by Publish: what is moved
-	// must still be them.
+	// must still be them. dirs is what it was told of them.
 	shown [2]*key
+	dirs  [2]bool
 }
 
 func (r *renaming) exchange() bool { return r.flags == unix.RENAME_EXCHANGE }
@@ -58,13 +59,19 @@ func (r *renaming) targets() ([]Target, syscall.Errno) {
 		}
 	}
 	tree := od || nd
+	r.dirs = [2]bool{od, nd}
 	return []Target{
 		{Path: r.fs.tree.child(r.op, r.on), Dir: od, Tree: tree},
 		{Path: r.fs.tree.child(r.np, r.nn), Dir: nd, Tree: tree},
 	}, 0
 }
 
+// isDirAt says what a name stands for. What the kernel knows need not be looked
+// at: that it still is so, do sees to.
 func (fs *FS) isDirAt(parent *node, name string) (bool, syscall.Errno) {
+	if n := fs.tree.at(parent, name); n != nil && fs.lower < 0 {
+		return n.isDir(), 0
+	}
 	p, e := fs.at(parent, name)
 	if e != 0 {
 		return false, e
@@ -88,6 +95,9 @@ func (r *renaming) publish(ctx context.Context, c Caller, t []Target) syscall.Er
 
 // show opens what is at parent/name and puts it to Guard.Publish.
 func (r *renaming) show(ctx context.Context, c Caller, i int, parent *node, name, from, to string) syscall.Errno {
+	if r.fs.unread {
+		return 0
+	}
 	fd, k, e := r.fs.contentAt(parent, name)
 	if e != 0 {
 		return e
@@ -150,13 +160,16 @@ func (r *renaming) do() syscall.Errno {
 		return e
 	}
 	replaced := e == 0
+	if r.dirs[0] != isDir(&src) || r.exchange() && replaced && r.dirs[1] != isDir(&dst) {
+		return syscall.ESTALE // not what the guard was asked about
+	}
 	if k := r.shown[0]; k != nil && *k != keyOf(from.root, &src) {
 		return syscall.ESTALE
 	}
 	if k := r.shown[1]; k != nil && (!replaced || *k != keyOf(to.root, &dst)) {
 		return syscall.ESTALE
 	}
-	if src.Mode&unix.S_IFMT == unix.S_IFDIR || r.exchange() && dst.Mode&unix.S_IFMT == unix.S_IFDIR {
+	if isDir(&src) || r.exchange() && isDir(&dst) {
 		if fs.mirrored(r.op, r.on, from.root) || fs.mirrored(r.np, r.nn, to.root) {
 			return syscall.EXDEV
 		}
@@ -188,6 +201,8 @@ func (r *renaming) do() syscall.Errno {
 	fs.rekeep(r.np, r.nn)
 	return 0
 }
+
+func isDir(st *unix.Statx_t) bool { return st.Mode&unix.S_IFMT == unix.S_IFDIR }
 
 // rekeep computes anew what may be kept of an object that has another name.
 func (fs *FS) rekeep(parent *node, name string) {

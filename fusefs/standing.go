@@ -28,6 +28,12 @@ type Steady interface {
 	Standing(path string, dir bool) Standing
 }
 
+// Careless is a Guard whose Publish allows everything, whatever the content:
+// then nothing is opened to be shown to it.
+type Careless interface {
+	PublishesAll() bool
+}
+
 // Keep is what the kernel may keep of a name and its object. What others can
 // change must not be kept, unless they invalidate it.
 type Keep uint32

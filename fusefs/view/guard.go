@@ -29,8 +29,9 @@ type Guard struct {
 }
 
 var (
-	_ fusefs.Guard  = (*Guard)(nil)
-	_ fusefs.Steady = (*Guard)(nil)
+	_ fusefs.Guard    = (*Guard)(nil)
+	_ fusefs.Steady   = (*Guard)(nil)
+	_ fusefs.Careless = (*Guard)(nil)
 )
 
 // New makes the guard. Close gives back its descriptor.
@@ -105,6 +106,9 @@ func (g *Guard) inStore(path string) bool {
 
 // Publish is part of fusefs.Guard: a worktree's content is free.
 func (*Guard) Publish(context.Context, fusefs.Caller, string, string, int) syscall.Errno { return 0 }
+
+// PublishesAll is part of fusefs.Careless.
+func (*Guard) PublishesAll() bool { return true }
 
 // Visible is part of fusefs.Guard.
 func (g *Guard) Visible(path string, dir bool) bool {
