@@ -26,6 +26,7 @@ type workspace struct {
 	agents *agent.Workspace
 	git    *worktree.Workspace
 	merger *merge.Merger
+	locks  *refLocks
 	radar  *radar.Radar // nil without git
 	state  store.State
 }
@@ -214,7 +215,7 @@ func (d *Daemon) enter(name string, root layout.Workspace, info worktree.Info, u
 	w, ok := d.workspaces[name]
 	if !ok {
 		locks := &refLocks{d: d, workspace: name, bare: root.Bare()}
-		w = &workspace{d: d, git: worktree.Open(worktree.Config{Workspace: string(root), UID: uint32(uid), GID: uint32(gid), Log: d.Log, Locks: locks})}
+		w = &workspace{d: d, locks: locks, git: worktree.Open(worktree.Config{Workspace: string(root), UID: uint32(uid), GID: uint32(gid), Log: d.Log, Locks: locks})}
 		w.merger = &merge.Merger{Workspace: w.git, Log: d.Log, Locks: locks}
 		d.workspaces[name] = w
 	}

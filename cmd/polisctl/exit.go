@@ -44,6 +44,7 @@ func exitTable() []exitRow {
 			api.CodeInternal, api.CodeWorktreeFailed, api.CodeNamespaceFailed, api.CodeCgroupFailed, api.CodeViewFailed,
 			api.CodeRepoCorrupt, api.CodeStateCorrupt, api.CodeStateNotSaved, api.CodeLockCorrupt, api.CodeWorktreeMissing, api.CodeWorktreeCorrupt, api.CodeReconcileConflict, api.CodeReapFailed, api.CodeOOMKilled,
 			api.CodeInvalidConfig, api.CodeWorkspaceInvalid, api.CodeAgentTypeUnavailable, api.CodeQuota,
+			api.CodePushFailed,
 		}},
 		{exitUsage, "The arguments are wrong; nothing was done.", []api.Code{
 			api.CodeBadRequest, api.CodeInvalidName, api.CodePathTraversal, api.CodeTooLarge,

@@ -152,6 +152,7 @@ func (f *fake) routes() http.Handler {
 		answer(w, 200, api.Task{Agent: g.Name, Prompt: req.Prompt, Command: []string{"x", req.Prompt}, Time: f.now})
 	}))
 	mux.HandleFunc("POST /v1/agents/{name}/merge", f.with(f.merge))
+	mux.HandleFunc("POST /v1/agents/{name}/pull-request", f.with(f.pull))
 	mux.HandleFunc("POST /v1/agents/{name}/discard", f.with(f.remove))
 	mux.HandleFunc("GET /v1/agents/{name}/logs", f.with(f.logs))
 	mux.HandleFunc("GET /v1/agents/{name}/why", f.with(func(w http.ResponseWriter, _ *http.Request, g api.Agent) {
@@ -363,6 +364,19 @@ func (f *fake) merge(w http.ResponseWriter, r *http.Request, g api.Agent) {
 		Agent: g.Name, Branch: g.Branch, Target: "main", MergeCommitSHA: "0123456789abcdef0123", MergeStatus: api.MergeMerged, DryRun: req.DryRun,
 		Paths: []string{"src/main.go"},
 	})
+}
+
+func (f *fake) pull(w http.ResponseWriter, r *http.Request, g api.Agent) {
+	req := take[api.PullRequest](f, r)
+	resp := api.PullResponse{
+		Agent: g.Name, Branch: g.Branch, Target: "main", Commit: "0123456789abcdef0123", Remote: "origin", RemoteURL: "https://github.com/o/r", Pushed: true,
+		Tool: "gh", URL: "https://github.com/o/r/pull/7", Title: "t", Body: "b", Commits: 2, Draft: req.Draft, DryRun: req.DryRun,
+	}
+	if g.Name == "gemini" {
+		resp.Tool, resp.URL, resp.CompareURL, resp.RequestPull = "", "", "https://codeberg.org/o/r/compare/main...x", "The following changes since ..."
+		resp.Notes = []string{"3 changes are not committed \x1b[31m"}
+	}
+	answer(w, 200, resp)
 }
 
 func (f *fake) logs(w http.ResponseWriter, r *http.Request, g api.Agent) {

@@ -28,6 +28,7 @@ const (
 	CodeRefConflict          Code = "REF_CONFLICT"
 	CodeMergeConflict        Code = "MERGE_CONFLICT"
 	CodeNothingToMerge       Code = "NOTHING_TO_MERGE"
+	CodePushFailed           Code = "PUSH_FAILED"
 	CodeRepoCorrupt          Code = "REPO_CORRUPT"
 	CodeBranchLockTimeout    Code = "BRANCH_LOCK_TIMEOUT"
 	CodeExclusiveLockTimeout Code = "EXCLUSIVE_LOCK_TIMEOUT"
@@ -136,6 +137,8 @@ func (c Code) Status() int {
 		return http.StatusRequestEntityTooLarge
 	case CodeStateNotSaved:
 		return http.StatusInsufficientStorage
+	case CodePushFailed:
+		return http.StatusBadGateway
 	case CodeTimeout, CodeBranchLockTimeout, CodeExclusiveLockTimeout:
 		return http.StatusGatewayTimeout
 	case CodeUnavailable, CodeShimUnavailable, CodeLockdUnavailable:

@@ -151,6 +151,7 @@ const (
 	EventAgentMergeFailed = "agent:merge-failed"
 	EventAgentDiscarded   = "agent:discarded"
 	EventTask             = "agent:task"
+	EventAgentPull        = "agent:pull-request"
 	EventDenied           = "access:denied"
 	EventLockConflict     = "lock:conflict"
 	EventLock             = "lock:changed"

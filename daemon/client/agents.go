@@ -109,6 +109,13 @@ func (c *Client) Merge(ctx context.Context, name string, req api.MergeRequest) (
 	return out, err
 }
 
+// Pull pushes an agent's branch and opens a pull request.
+func (c *Client) Pull(ctx context.Context, name string, req api.PullRequest) (api.PullResponse, error) {
+	var out api.PullResponse
+	err := c.call(ctx, http.MethodPost, agentPath(name, "pull-request"), nil, req, &out)
+	return out, err
+}
+
 // Discard removes an agent and its branch after putting the work aside.
 func (c *Client) Discard(ctx context.Context, name string) (api.RemoveResponse, error) {
 	var out api.RemoveResponse

@@ -86,6 +86,10 @@ func TestEveryCallUsesItsRoute(t *testing.T) {
 			_, err := c.Merge(ctx, "claude", api.MergeRequest{DryRun: true})
 			return err
 		}},
+		{`POST /v1/agents/claude/pull-request {"draft":true}`, func(c *Client) error {
+			_, err := c.Pull(ctx, "claude", api.PullRequest{Draft: true})
+			return err
+		}},
 		{"POST /v1/agents/claude/discard ", func(c *Client) error { _, err := c.Discard(ctx, "claude"); return err }},
 		{"GET /v1/agents/claude/logs?follow=1&lines=5 ", func(c *Client) error { _, err := c.Logs(ctx, "claude", 5, true); return err }},
 		{"GET /v1/agents/claude/why ", func(c *Client) error { _, err := c.Why(ctx, "claude"); return err }},

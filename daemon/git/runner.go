@@ -58,6 +58,10 @@ type Cmd struct {
 	Timeout time.Duration
 	// Limits bound what the command may use; nil for no bound but Timeout.
 	Limits *Limits
+	// Own, if not nil, runs git as the person it runs for would: with that
+	// person's home, configuration and credentials. Only for what the person
+	// asks for, and only with arguments no agent has written.
+	Own *Own
 	// Under, if not nil, gives the command a mount namespace of its own in which
 	// a mounted view is out of the way.
 	Under *Under
@@ -99,6 +103,9 @@ func settings() []string {
 }
 
 func (r *Runner) environ(c *Cmd) []string {
+	if c.Own != nil {
+		return c.Own.environ(c)
+	}
 	global := c.Global
 	if global == "" {
 		global = "/dev/null"
@@ -120,6 +127,11 @@ func (r *Runner) environ(c *Cmd) []string {
 		"GIT_AUTHOR_NAME=polis", "GIT_AUTHOR_EMAIL=polis@localhost",
 		"GIT_COMMITTER_NAME=polis", "GIT_COMMITTER_EMAIL=polis@localhost",
 	}
+	return c.finish(env, append(settings(), c.Config...))
+}
+
+// finish adds what the command itself says to an environment.
+func (c *Cmd) finish(env, config []string) []string {
 	for _, v := range []struct{ key, value string }{
 		{"GIT_DIR", c.GitDir}, {"GIT_COMMON_DIR", c.CommonDir},
 		{"GIT_WORK_TREE", c.WorkTree}, {"GIT_INDEX_FILE", c.Index},
@@ -128,9 +140,8 @@ func (r *Runner) environ(c *Cmd) []string {
 			env = append(env, v.key+"="+v.value)
 		}
 	}
-	pairs := append(settings(), c.Config...)
-	env = append(env, fmt.Sprintf("GIT_CONFIG_COUNT=%d", len(pairs)))
-	for i, pair := range pairs {
+	env = append(env, fmt.Sprintf("GIT_CONFIG_COUNT=%d", len(config)))
+	for i, pair := range config {
 		key, value, _ := strings.Cut(pair, "=")
 		env = append(env, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s", i, key), fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", i, value))
 	}
@@ -182,6 +193,10 @@ func (r *Runner) Run(ctx context.Context, c Cmd) ([]byte, error) {
 	}
 	// The group, not only the process: git starts helpers (ssh, index-pack).
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: cred}
+	if c.Own != nil {
+		// Nothing may ask on the terminal that polisd was started from.
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: cred}
+	}
 	cmd.Cancel = func() error {
 		err := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		if errors.Is(err, syscall.ESRCH) {

@@ -38,6 +38,8 @@ type Agents interface {
 	Remove(ctx context.Context, name string, force bool) (api.RemoveResponse, error)
 	Merge(ctx context.Context, name string, req api.MergeRequest) (api.MergeResponse, error)
 	Discard(ctx context.Context, name string) (api.RemoveResponse, error)
+	// Pull is called for the user with this uid.
+	Pull(ctx context.Context, caller uint32, name string, req api.PullRequest) (api.PullResponse, error)
 	Why(ctx context.Context, name string) ([]api.WhyEntry, error)
 	Attach(name string) (api.Attach, error)
 	Policy(name string) (api.Policy, error)

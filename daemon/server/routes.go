@@ -46,6 +46,7 @@ func Routes() []Route {
 		{"POST /v1/broadcast", AccessAdmin, "the same for all running agents", (*Server).broadcast},
 		{"POST /v1/agents/{name}/merge", AccessAdmin, "merge an agent's branch", (*Server).merge},
 		{"POST /v1/agents/{name}/discard", AccessAdmin, "put an agent's work aside and remove it", (*Server).discard},
+		{"POST /v1/agents/{name}/pull-request", AccessAdmin, "push an agent's branch and open a pull request", (*Server).pull},
 		{"GET /v1/agents/{name}/logs", AccessRead, "output; lines=N, follow=1", (*Server).logs},
 		{"GET /v1/agents/{name}/why", AccessRead, "the last refusals", (*Server).why},
 		{"GET /v1/agents/{name}/policy", AccessRead, "the agent's rules", (*Server).policy},

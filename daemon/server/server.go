@@ -120,6 +120,14 @@ func (s *Server) authorize(a Access, r *http.Request) error {
 	return api.Errorf(api.CodeForbidden, "%s %s is for root", r.Method, r.URL.Path)
 }
 
+// callerUID is the user the peer is.
+func callerUID(r *http.Request) (uint32, error) {
+	if cred, ok := r.Context().Value(peerKey{}).(*unix.Ucred); ok && cred != nil {
+		return cred.Uid, nil
+	}
+	return 0, api.Errorf(api.CodeForbidden, "the caller is unknown")
+}
+
 // caller names the peer in records.
 func caller(r *http.Request) string {
 	if cred, ok := r.Context().Value(peerKey{}).(*unix.Ucred); ok && cred != nil {

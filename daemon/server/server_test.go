@@ -61,7 +61,7 @@ func TestRoutesAreDescribedAndUnique(t *testing.T) {
 
 func TestBadBodiesAreRefusedByEveryRouteThatReadsOne(t *testing.T) {
 	root := &unix.Ucred{Uid: 0}
-	for _, rt := range []string{"POST /v1/workspaces", "POST /v1/agents", "POST /v1/agents/a1/run", "POST /v1/agents/a1/merge", "POST /v1/locks", "DELETE /v1/locks", "POST /v1/ports"} {
+	for _, rt := range []string{"POST /v1/workspaces", "POST /v1/agents", "POST /v1/agents/a1/run", "POST /v1/agents/a1/merge", "POST /v1/agents/a1/pull-request", "POST /v1/locks", "DELETE /v1/locks", "POST /v1/ports"} {
 		method, path, _ := strings.Cut(rt, " ")
 		for name, body := range map[string]string{
 			"not json":      "hello",

@@ -1,0 +1,48 @@
+package git
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Own is the person a command runs for.
+type Own struct {
+	UID  uint32
+	Home string // absolute
+	// Env is added last ("NAME=value"): where the person's agent of ssh is, tokens.
+	Env []string
+}
+
+// Environ is the environment of a program that runs for the person: nobody is
+// there to answer it, so it must not ask.
+func (o *Own) Environ() []string {
+	env := []string{
+		"PATH=" + strings.Join(o.Path(), ":"),
+		"LC_ALL=C.UTF-8", "HOME=" + o.Home, "USER=" + strconv.FormatUint(uint64(o.UID), 10),
+		"GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=/bin/false", "SSH_ASKPASS=/bin/false", "SSH_ASKPASS_REQUIRE=force",
+		"GIT_PAGER=cat", "PAGER=cat", "GIT_EDITOR=/bin/false",
+	}
+	// Keyrings are asked on the person's bus, if a session is open.
+	run := filepath.Join("/run/user", strconv.FormatUint(uint64(o.UID), 10))
+	if _, err := os.Stat(filepath.Join(run, "bus")); err == nil {
+		env = append(env, "XDG_RUNTIME_DIR="+run, "DBUS_SESSION_BUS_ADDRESS=unix:path="+run+"/bus")
+	}
+	return append(env, o.Env...)
+}
+
+// Path is where the person's programs are looked for.
+func (o *Own) Path() []string {
+	path := strings.Split("/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", ":")
+	return slices.Concat(path, []string{filepath.Join(o.Home, ".local/bin"), filepath.Join(o.Home, "bin"), "/home/linuxbrew/.linuxbrew/bin"})
+}
+
+// environ keeps of the settings for every command what guards against the
+// repository, and leaves the person's configuration and credentials alone.
+func (o *Own) environ(c *Cmd) []string {
+	guard := []string{"core.hooksPath=/dev/null", "core.fsmonitor=false", "protocol.ext.allow=never", "gc.auto=0", "maintenance.auto=false", "push.recurseSubmodules=no", "push.gpgSign=false"}
+	env := append(o.Environ(), "GIT_ALLOW_PROTOCOL=file:git:http:https:ssh", "GIT_LITERAL_PATHSPECS=1", "GIT_NO_REPLACE_OBJECTS=1", "GIT_NO_LAZY_FETCH=1", "GIT_GRAFT_FILE=/dev/null", "GIT_OPTIONAL_LOCKS=0")
+	return c.finish(env, append(guard, c.Config...))
+}

@@ -1,0 +1,314 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"polis/daemon/api"
+	"polis/daemon/forge"
+	"polis/daemon/git"
+	"polis/daemon/worktree"
+)
+
+const (
+	maxPullTitle   = 255
+	maxPullBody    = 60 << 10
+	maxPullCommits = 50
+)
+
+// Pull pushes an agent's branch and opens a pull request, as the owner of the
+// project. Only the owner and root may spend the owner's credentials.
+func (b *backend) Pull(ctx context.Context, caller uint32, name string, req api.PullRequest) (api.PullResponse, error) {
+	kind, err := checkPull(req)
+	if err != nil {
+		return api.PullResponse{}, err
+	}
+	a, err := b.Get(ctx, name)
+	if err != nil {
+		return api.PullResponse{}, err
+	}
+	b.mu.Lock()
+	w := b.workspaces[a.Workspace]
+	b.mu.Unlock()
+	if w == nil || !w.agents.Git || a.Branch == "" {
+		return api.PullResponse{}, api.Errorf(api.CodeBadState, "workspace %s is not a git repository: there is no branch to push", a.Workspace)
+	}
+	p := &pull{w: w, agent: a, req: req}
+	if err := p.who(ctx, caller); err != nil {
+		return api.PullResponse{}, err
+	}
+	if err := p.commits(ctx); err != nil {
+		return api.PullResponse{}, err
+	}
+	if err := p.remotes(ctx, kind); err != nil {
+		return api.PullResponse{}, err
+	}
+	if err := p.text(b); err != nil {
+		return api.PullResponse{}, err
+	}
+	return p.do(ctx)
+}
+
+func checkPull(req api.PullRequest) (forge.Kind, error) {
+	switch {
+	case len(req.Title) > maxPullTitle || strings.ContainsAny(req.Title, "\x00\n\r"):
+		return "", api.Errorf(api.CodeBadRequest, "title has %d bytes: at most %d, in one line", len(req.Title), maxPullTitle)
+	case len(req.Body) > maxPullBody || strings.ContainsRune(req.Body, 0):
+		return "", api.Errorf(api.CodeBadRequest, "body has %d bytes: at most %d, no NUL", len(req.Body), maxPullBody)
+	}
+	for _, r := range []string{req.Remote, req.Into} {
+		if len(r) > 200 || strings.HasPrefix(r, "-") || strings.ContainsAny(r, "\x00\n\r ") {
+			return "", api.Errorf(api.CodeBadRequest, "remote = %q: must be the name of a remote of the project", api.Shorten(r, 64))
+		}
+	}
+	return forge.ParseKind(req.Forge)
+}
+
+// pull is one pull request in the making.
+type pull struct {
+	w     *workspace
+	agent api.Agent
+	req   api.PullRequest
+
+	project *worktree.Project
+	runner  *git.Runner
+	own     *git.Own
+	push    forge.Push
+	work    forge.Work
+	base    string // commit of the target
+	count   int
+	remote  string
+	from    forge.Remote
+	into    forge.Remote
+	notes   []string
+}
+
+// who decides as whom to act: the owner of the project, never root.
+func (p *pull) who(ctx context.Context, caller uint32) (err error) {
+	if p.project, err = p.w.git.Project(ctx); err != nil {
+		return err
+	}
+	if p.project == nil {
+		return api.Errorf(api.CodeWorkspaceInvalid, "the project is no git repository any more")
+	}
+	uid, gid := p.project.Owner.UID, p.project.Owner.GID
+	if caller != 0 && caller != uid {
+		return api.Errorf(api.CodeForbidden, "a pull request is made with the credentials of the project's owner (uid %d)", uid).
+			WithHint("only that user and root may ask for it")
+	}
+	if uid == 0 {
+		uid, gid = uint32(p.w.agents.UID), uint32(p.w.agents.GID)
+		p.notes = append(p.notes, fmt.Sprintf("the project belongs to root, as whom nothing is pushed: uid %d is used, and its credentials", uid))
+	}
+	p.own = &git.Own{UID: uid, Home: "/nonexistent"}
+	for _, name := range api.PullEnv() {
+		if v := p.req.Env[name]; v != "" && !strings.ContainsRune(v, 0) {
+			p.own.Env = append(p.own.Env, name+"="+v)
+		}
+	}
+	if u, err := lookupUID(int(uid)); err == nil && filepath.IsAbs(u.HomeDir) {
+		p.own.Home = u.HomeDir
+	}
+	p.runner = &git.Runner{UID: uid, GID: gid, Log: p.w.d.Log}
+	return nil
+}
+
+// commits fixes what is pushed. Nothing of the repository is held afterwards:
+// a push may take minutes, and what a commit names does not change.
+func (p *pull) commits(ctx context.Context) error {
+	release, err := p.w.locks.AcquireExclusive(ctx, "a branch is pushed")
+	if err != nil {
+		return err
+	}
+	defer release()
+	bare, branch, target := p.w.git.Bare(), p.agent.Branch, p.w.agents.Target
+	if branch == target {
+		return api.Errorf(api.CodeBadState, "the agent works on %s itself, which is what a pull request would go to", target)
+	}
+	tip, err := bare.Ref(ctx, git.Branch(branch))
+	if errors.Is(err, git.ErrNotFound) {
+		return api.Errorf(api.CodeNotFound, "there is no branch %s to push", branch)
+	} else if err != nil {
+		return api.Errorf(api.CodeRepoCorrupt, "read branch %s: %w", branch, err)
+	}
+	if p.base, err = bare.Ref(ctx, git.Branch(target)); err != nil {
+		return api.Errorf(api.CodeRepoCorrupt, "read branch %s: %w", target, err)
+	}
+	if p.count, err = bare.Count(ctx, "--no-merges", tip, "^"+p.base); err != nil {
+		return api.Errorf(api.CodeRepoCorrupt, "count the commits of %s: %w", branch, err)
+	}
+	if p.count == 0 {
+		return api.Errorf(api.CodeNothingToMerge, "%s has every commit of %s already", target, branch).
+			WithHint("only commits are pushed: are the changes committed?")
+	}
+	out, err := bare.Run(ctx, "log", "-z", "--no-merges", fmt.Sprintf("--max-count=%d", maxPullCommits), "--format=%s%n%b", tip, "^"+p.base)
+	if err != nil {
+		return api.Errorf(api.CodeRepoCorrupt, "read the commits of %s: %w", branch, err)
+	}
+	p.work = forge.Work{Agent: p.agent.Name, Branch: branch}
+	for _, text := range git.SplitNUL(out) {
+		subject, body, _ := strings.Cut(text, "\n")
+		p.work.Commits = append([]forge.Commit{{Subject: subject, Body: body}}, p.work.Commits...)
+	}
+	p.work.More = p.count - len(p.work.Commits)
+	p.push = forge.Push{Repo: git.Repo{Runner: p.runner, Dir: bare.Dir}, Own: p.own, Commit: tip, Branch: branch, Force: p.req.Force}
+	st, err := p.w.git.Status(ctx, p.agent.Name, branch, worktree.View{})
+	if err != nil {
+		p.notes = append(p.notes, fmt.Sprintf("whether everything is committed is not known: %v", err))
+	} else if n := st.Staged + st.Unstaged + st.Untracked + st.Conflicted; n > 0 {
+		p.notes = append(p.notes, fmt.Sprintf("%d changes of the worktree are not committed, and not part of this", n))
+	}
+	return nil
+}
+
+// remotes finds where to push to, as git push in the project would.
+func (p *pull) remotes(ctx context.Context, kind forge.Kind) error {
+	name, err := p.chosen(ctx)
+	if err != nil {
+		return err
+	}
+	p.remote = name
+	if p.push.URL, err = p.url(ctx, name, "--push"); err != nil {
+		return err
+	}
+	p.from = forge.ParseRemote(p.push.URL)
+	p.into = p.from
+	if p.req.Into != "" {
+		u, err := p.url(ctx, p.req.Into)
+		if err != nil {
+			return err
+		}
+		p.into = forge.ParseRemote(u)
+	}
+	if kind != forge.Unknown {
+		p.from.Kind, p.into.Kind = kind, kind
+	}
+	// How this checkout reaches remotes is said in its own configuration.
+	out, err := p.ask(ctx, "config", "--local", "--null", "--get-regexp", `^(http|credential|core\.sshcommand|url)(\.|$)`)
+	if _, none := git.ExitCode(err); err != nil && !none {
+		return api.Errorf(api.CodeInternal, "read the project's configuration: %w", err)
+	}
+	for _, entry := range git.SplitNUL([]byte(out)) {
+		if key, value, ok := strings.Cut(entry, "\n"); ok {
+			p.push.Config = append(p.push.Config, key+"="+value)
+		}
+	}
+	return nil
+}
+
+// ask runs git in the project as its owner would.
+func (p *pull) ask(ctx context.Context, args ...string) (string, error) {
+	out, err := p.project.Do(ctx, git.Cmd{Args: args, Own: p.ownOfProject(), Config: []string{"safe.directory=" + p.project.Path}})
+	return strings.TrimSuffix(string(out), "\n"), err
+}
+
+// ownOfProject is the owner even if that is root: the project is only read.
+func (p *pull) ownOfProject() *git.Own {
+	if p.project.Owner.UID != p.own.UID {
+		return &git.Own{UID: p.project.Owner.UID, Home: "/nonexistent"}
+	}
+	return p.own
+}
+
+func (p *pull) url(ctx context.Context, name string, flags ...string) (string, error) {
+	u, err := p.ask(ctx, append(append([]string{"remote", "get-url"}, flags...), "--", name)...)
+	if err != nil || u == "" {
+		return "", api.Errorf(api.CodeNotFound, "the project has no remote %q", api.Shorten(name, 64)).
+			WithHint("git -C %s remote -v lists them", p.project.Path)
+	}
+	if first, _, more := strings.Cut(u, "\n"); more {
+		u = first
+	}
+	// A path is relative to the project, not to where git runs.
+	if !strings.Contains(u, ":") && !filepath.IsAbs(u) {
+		u = filepath.Join(p.project.Path, u)
+	}
+	if strings.HasPrefix(u, "-") {
+		return "", api.Errorf(api.CodeBadRequest, "the URL of remote %s begins with a dash", name)
+	}
+	return u, nil
+}
+
+// chosen is the remote that git push in the project would choose for the target.
+func (p *pull) chosen(ctx context.Context) (string, error) {
+	if p.req.Remote != "" {
+		return p.req.Remote, nil
+	}
+	for _, key := range []string{"branch." + p.w.agents.Target + ".pushRemote", "remote.pushDefault", "branch." + p.w.agents.Target + ".remote"} {
+		if v, err := p.ask(ctx, "config", "--get", key); err == nil && v != "" && v != "." {
+			return v, nil
+		}
+	}
+	out, err := p.ask(ctx, "remote")
+	if err != nil {
+		return "", api.Errorf(api.CodeInternal, "list the project's remotes: %w", err)
+	}
+	names := strings.Fields(out)
+	for _, n := range names {
+		if n == "origin" || len(names) == 1 {
+			return n, nil
+		}
+	}
+	if len(names) == 0 {
+		return "", api.Errorf(api.CodeBadState, "the project has no remote to push to").WithHint("git -C %s remote add origin URL", p.project.Path)
+	}
+	return "", api.Errorf(api.CodeBadRequest, "the project has %d remotes: say which one", len(names)).With("remotes", names).WithHint("--remote %s", names[0])
+}
+
+func (p *pull) text(b *backend) error {
+	tasks, err := b.Tasks(p.agent.Name)
+	if err != nil {
+		return err
+	}
+	if len(tasks) > 0 {
+		p.work.Task = tasks[len(tasks)-1].Prompt
+	}
+	if p.req.Title == "" {
+		p.req.Title = p.work.Title()
+	}
+	if p.req.Body == "" {
+		p.req.Body = p.work.Body()
+	}
+	return nil
+}
+
+func (p *pull) do(ctx context.Context) (api.PullResponse, error) {
+	tool := forge.FindTool(ctx, p.own, p.runner.GID, &p.into)
+	if p.from.Host == p.into.Host {
+		p.from.Kind = p.into.Kind
+	}
+	target := p.w.agents.Target
+	resp := api.PullResponse{Agent: p.agent.Name, Branch: p.agent.Branch, Target: target, Commit: p.push.Commit, Remote: p.remote,
+		RemoteURL: forge.Display(p.push.URL), DryRun: p.req.DryRun, Forge: string(p.into.Kind), Title: p.req.Title, Body: p.req.Body, Draft: p.req.Draft,
+		Commits: p.count, CompareURL: p.into.CompareURL(target, p.from, p.agent.Branch), Notes: p.notes}
+	if tool != nil {
+		resp.Tool = tool.Name
+	}
+	if p.req.DryRun {
+		return resp, nil
+	}
+	var err error
+	if resp.Pushed, err = p.push.Do(ctx); err != nil {
+		return resp, err
+	}
+	p.w.d.Log.Info("branch was pushed for review", "agent", p.agent.Name, "path", p.agent.Branch, "remote", p.remote)
+	if tool != nil {
+		opened, err := tool.Open(ctx, forge.Request{Into: p.into, From: p.from, Branch: p.agent.Branch, Target: target, Title: p.req.Title, Body: p.req.Body, Draft: p.req.Draft})
+		if err == nil {
+			resp.URL, resp.Existed = opened.URL, opened.Existed
+			p.w.d.hub.Publish(api.Event{Type: api.EventAgentPull, Agent: p.agent.Name, Message: "branch " + p.agent.Branch + " is up for review: " + opened.URL,
+				Data: map[string]any{"url": opened.URL, "existed": opened.Existed, "remote": p.remote}})
+			return resp, nil
+		}
+		resp.Notes = append(resp.Notes, err.Error())
+	}
+	if resp.RequestPull, err = p.push.RequestPull(ctx, p.base); err != nil {
+		resp.Notes = append(resp.Notes, err.Error())
+	}
+	p.w.d.hub.Publish(api.Event{Type: api.EventAgentPull, Agent: p.agent.Name, Message: "branch " + p.agent.Branch + " was pushed to " + p.remote,
+		Data: map[string]any{"compare_url": resp.CompareURL, "remote": p.remote}})
+	return resp, nil
+}
