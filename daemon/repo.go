@@ -112,6 +112,9 @@ func (r repo) DropBranch(ctx context.Context, a *agent.Agent, kept string) error
 
 func (r repo) Merge(ctx context.Context, a *agent.Agent, message string, dryRun bool) (agent.Merged, error) {
 	req := merge.Request{Agent: a.Name(), Branch: a.Kept.Branch, Message: message, DryRun: dryRun}
+	if key := r.w.d.live().Git.Trailer; key != "" {
+		req.Trailer = key + ": " + a.Name()
+	}
 	do := r.w.merger.Merge
 	if dryRun {
 		do = r.w.merger.DryRun

@@ -204,6 +204,7 @@ func (s *shims) spec(a *agent.Agent, dir string) wire.Spec {
 		Created: k.CreatedAt, Generation: k.Generation, BaseType: k.BaseType, Role: k.Role, Command: k.Command,
 	}
 	if ws.Git {
+		spec.GitConfig = gitConfig(c.GitRules(k.Name, k.Role, a.Type).Identity.For(k.Name), a.Remotes)
 		spec.BareRepo, spec.PrivateGit = ws.Root.Bare(), ws.Root.Private(k.Name)
 		spec.Shared = &wire.Shared{Paths: c.Shared.Paths, Dir: ws.Root.Overlay(k.Name)}
 		if c.Shared.Pnpm {

@@ -36,8 +36,10 @@ type Agent struct {
 	Network Network
 	// Identity is who the project says its commits are by; may be empty.
 	Identity struct{ Name, Email string }
-	pid      int
-	up       bool
+	// Remotes are the project's, as agents may know them.
+	Remotes []Remote
+	pid     int
+	up      bool
 	// leaving is set while polis itself takes the shim down, so that its end
 	// is not mistaken for a death.
 	leaving bool
@@ -58,6 +60,9 @@ type Network struct {
 	NetNS   string // nsfs file
 	Address string
 }
+
+// Remote is a remote repository of the project. URL holds no secret.
+type Remote struct{ Name, URL string }
 
 // Name is the agent's name.
 func (a *Agent) Name() string { return a.Kept.Name }

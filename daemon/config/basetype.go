@@ -30,8 +30,10 @@ type BaseType struct {
 	HomeFiles   []string          `toml:"home_files" json:"home_files,omitempty"`
 	MemoryMB    int               `toml:"memory_mb" json:"memory_mb,omitempty"`
 	Mounts      []wire.Mount      `toml:"mounts" json:"mounts,omitempty"`
-	Available   bool              `toml:"-" json:"available"`
-	Reason      string            `toml:"-" json:"reason,omitempty"`
+	// Identity is who commits of agents of this type are by, unless [git] says more.
+	Identity  Identity `toml:"identity" json:"identity,omitzero"`
+	Available bool     `toml:"-" json:"available"`
+	Reason    string   `toml:"-" json:"reason,omitempty"`
 }
 
 var typeName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,30}$`)
@@ -85,6 +87,9 @@ func addType(types map[string]BaseType, file, text string) error {
 	}
 	if un := md.Undecoded(); len(un) > 0 {
 		return api.Errorf(api.CodeInvalidConfig, "%s: unknown key %q", file, un[0].String())
+	}
+	if err := t.Identity.check(); err != nil {
+		return api.Errorf(api.CodeInvalidConfig, "%s: %w", file, err)
 	}
 	t.Name = name
 	t.Available, t.Reason = available(t.Program)

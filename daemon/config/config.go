@@ -33,15 +33,17 @@ type Config struct {
 	Shim          string `toml:"shim"`
 	// Launcher starts shims: "systemd" (polis-agent@ units), "fork", or
 	// "auto": systemd when polisd itself was started by it.
-	Launcher  string          `toml:"launcher"`
-	MaxAgents int             `toml:"max_agents"`
-	LogLevel  string          `toml:"log_level"`
-	Network   Network         `toml:"network"`
-	Locks     Locks           `toml:"locks"`
-	Limits    Limits          `toml:"limits"`
-	Sandbox   Sandbox         `toml:"sandbox"`
-	Shared    Shared          `toml:"shared"`
-	Roles     map[string]Role `toml:"roles"`
+	Launcher    string          `toml:"launcher"`
+	MaxAgents   int             `toml:"max_agents"`
+	LogLevel    string          `toml:"log_level"`
+	Network     Network         `toml:"network"`
+	Locks       Locks           `toml:"locks"`
+	Limits      Limits          `toml:"limits"`
+	Sandbox     Sandbox         `toml:"sandbox"`
+	Shared      Shared          `toml:"shared"`
+	Git         Git             `toml:"git"`
+	Maintenance Maintenance     `toml:"maintenance"`
+	Roles       map[string]Role `toml:"roles"`
 }
 
 // Network is the [network] table.
@@ -97,6 +99,8 @@ type Role struct {
 	api.Policy
 	// Locks changes [locks] for agents of this role.
 	Locks LockRules `toml:"locks"`
+	// Git changes [git] for agents of this role.
+	Git GitRules `toml:"git"`
 }
 
 // Default is the configuration of an empty file.
@@ -112,6 +116,7 @@ func Default() Config {
 			StopGrace: wire.Duration(5 * time.Second), LogMB: 16, GitObjectsMB: 10 << 10},
 		Sandbox: Sandbox{User: "polis"},
 		Shared:  Shared{Paths: []string{"node_modules", ".env", ".env.*"}, Pnpm: true},
+		Git:     defaultGit(), Maintenance: defaultMaintenance(),
 	}
 }
 
@@ -210,6 +215,9 @@ func (c *Config) check() error {
 		return bad("network.bind", c.Network.Bind, "must be an IP address")
 	}
 	if err := c.checkLocks(); err != nil {
+		return err
+	}
+	if err := c.checkGit(); err != nil {
 		return err
 	}
 	for field, d := range map[string]wire.Duration{"locks.stale_timeout": c.Locks.StaleTimeout,

@@ -54,6 +54,9 @@ type Cmd struct {
 	Stdout io.Writer
 	// Files are further descriptors, /proc/self/fd/3 and on.
 	Files []*os.File
+	// Progress is told what a command that was given --progress says of it; nil
+	// leaves it in the error's text.
+	Progress func(Step)
 	// Timeout bounds the command; the Runner's if 0.
 	Timeout time.Duration
 	// Limits bound what the command may use; nil for no bound but Timeout.
@@ -216,6 +219,10 @@ func (r *Runner) Run(ctx context.Context, c Cmd) ([]byte, error) {
 	}
 	stderr := bounded{max: maxStderr}
 	cmd.Stderr = &stderr
+	steps := &stepper{say: c.Progress, rest: &stderr}
+	if c.Progress != nil {
+		cmd.Stderr = steps
+	}
 
 	started := time.Now()
 	if c.Under != nil {
@@ -226,7 +233,7 @@ func (r *Runner) Run(ctx context.Context, c Cmd) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start git: %w", err)
 	}
-	err = cmd.Wait()
+	err = errors.Join(cmd.Wait(), steps.end())
 	if r.Log != nil {
 		r.Log.Debug("git", "op", strings.Join(c.Args, " "), "path", cmd.Dir, "took", time.Since(started), "err", err)
 	}

@@ -45,6 +45,9 @@ type Request struct {
 	Message string
 	// Author of the merge commit; polis if empty.
 	AuthorName, AuthorEmail string
+	// Trailer is a line to add to the end of the message, "Polis-Agent: NAME", as
+	// git-interpret-trailers(1) does; none if empty.
+	Trailer string
 	// DryRun computes the merge and moves nothing.
 	DryRun bool
 }
@@ -132,9 +135,9 @@ func (m *Merger) Merge(ctx context.Context, req Request) (Result, error) {
 		message := req.Message
 		if strings.TrimSpace(message) == "" {
 			message = fmt.Sprintf("Merge branch '%s' into %s\n", req.Branch, target)
-			if req.Agent != "" {
-				message += "\nAgent: " + req.Agent + "\n"
-			}
+		}
+		if message, err = m.trailer(ctx, message, req.Trailer); err != nil {
+			return "", err
 		}
 		res.Commit, err = m.Workspace.Bare().CommitTree(ctx, res.Tree, []string{onto, res.Merged}, message,
 			git.Person{Name: req.AuthorName, Email: req.AuthorEmail})

@@ -227,3 +227,24 @@ func FuzzParseMergeTree(f *testing.F) {
 		}
 	})
 }
+
+func TestMergeNamesTheAgentInATrailer(t *testing.T) {
+	f := setup(t)
+	for i, x := range []struct{ message, trailer, want string }{
+		{"", "Polis-Agent: a0", "Merge branch 'agent/a0' into main\n\nPolis-Agent: a0\n"},
+		{"", "", "Merge branch 'agent/a1' into main\n"},
+		{"subject", "Polis-Agent: a2", "subject\n\nPolis-Agent: a2\n"},
+		{"subject\n\nSigned-off-by: A <a@b>\n", "Polis-Agent: a3", "subject\n\nSigned-off-by: A <a@b>\nPolis-Agent: a3\n"},
+		{"subject\n\nbody\n---\nmore\n", "Polis-Agent: a4", "subject\n\nbody\n---\nmore\n\nPolis-Agent: a4\n"},
+		{"subject\n\nPolis-Agent: a5", "Polis-Agent: a5", "subject\n\nPolis-Agent: a5\n"},
+		{"subject\n\nPolis-Agent: other", "Polis-Agent: a6", "subject\n\nPolis-Agent: other\nPolis-Agent: a6\n"},
+	} {
+		agent := fmt.Sprintf("a%d", i)
+		f.work(t, agent, agent, "x\n")
+		res, err := f.Merge(t.Context(), Request{Agent: agent, Branch: "agent/" + agent, Message: x.message, Trailer: x.trailer})
+		require.NoError(t, err)
+		got, err := f.Workspace.Bare().Message(t.Context(), res.Commit)
+		require.NoError(t, err)
+		require.Equal(t, x.want, strings.TrimRight(got, "\n")+"\n")
+	}
+}

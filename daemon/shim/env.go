@@ -18,7 +18,8 @@ func (s *Shim) env(more []string, tty bool) []string {
 		env = append(env, "TERM=xterm-256color")
 	}
 	env = append(env, s.Spec.Env...)
-	return dedupEnv(append(env, more...))
+	env = append(env, more...)
+	return dedupEnv(append(env, s.gitEnv(env)...))
 }
 
 // dedupEnv keeps the last value of each variable: libc reads the first.

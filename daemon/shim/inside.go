@@ -46,6 +46,9 @@ func (s *Shim) openInside() error {
 	if err := s.openBin(); err != nil {
 		return err
 	}
+	if err := s.openGitConfig(); err != nil {
+		return err
+	}
 	sock := filepath.Join(dir, "api.sock")
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: sock, Net: "unix"})
 	if err != nil {

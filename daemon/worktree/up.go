@@ -292,8 +292,9 @@ func (u *upper) clone(ctx context.Context, url string) error {
 	}
 	dir := filepath.Join(tmp, "project")
 	_, err = u.w.runner(u.spec.UID, u.spec.GID).Run(ctx, git.Cmd{
-		Args: []string{"clone", "--quiet", "--no-local", "--origin", "origin", "--", url, dir},
+		Args: []string{"clone", "--progress", "--no-local", "--origin", "origin", "--", url, dir},
 		Dir:  tmp, Global: global, Timeout: cloneTimeout,
+		Progress: func(s git.Step) { u.spec.Progress("clone: " + s.String()) },
 	})
 	if err != nil {
 		return api.Errorf(api.CodeWorkspaceInvalid, "clone %s: %w", url, err).
