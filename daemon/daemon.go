@@ -55,6 +55,7 @@ type Daemon struct {
 	upLock     sync.Mutex
 	warnings   []string
 	reconciled *api.ReconcileReport
+	upkeep     *upkeep
 }
 
 // Open takes the run directory, brings up locks and network, and restores the
@@ -98,6 +99,7 @@ func (d *Daemon) Open(ctx context.Context) (err error) {
 		Resources: []agent.Resource{worktrees{d}, network{d.bridge}}}
 	d.agents.Open(ctx)
 	d.reconcile(ctx)
+	d.startUpkeep(ctx)
 	d.dropStrayLocks(ctx)
 	return d.openAPI()
 }
@@ -182,6 +184,7 @@ func (d *Daemon) Close(ctx context.Context, stopAgents bool) error {
 		errs = append(errs, d.api.Close(actx))
 		cancel()
 	}
+	d.stopUpkeep()
 	d.closeRadars()
 	if d.agents != nil {
 		if stopAgents {

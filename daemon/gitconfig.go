@@ -30,3 +30,8 @@ func gitConfig(id config.Identity, remotes []agent.Remote) string {
 	}
 	return b.String()
 }
+
+// globQuote makes a path a pattern, of filepath.Match, that matches it alone.
+func globQuote(path string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
+}

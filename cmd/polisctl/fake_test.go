@@ -194,6 +194,7 @@ func (f *fake) lockRoutes(mux *http.ServeMux) {
 		answer(w, 200, map[string]any{"locks": f.locks})
 	})
 	mux.HandleFunc("GET /v1/conflicts", f.conflicts)
+	f.maintenanceRoutes(mux)
 	mux.HandleFunc("POST /v1/locks", func(w http.ResponseWriter, r *http.Request) {
 		req := take[api.LockRequest](f, r)
 		f.mu.Lock()

@@ -160,6 +160,7 @@ const (
 	EventLockWaiting      = "lock:waiting"
 	EventLockBroken       = "lock:broken"
 	EventLockLost         = "lock:lost"
+	EventMaintained       = "workspace:maintained"
 	EventOOM              = "limit:oom"
 	EventPort             = "port:changed"
 	EventReconciled       = "daemon:reconciled"

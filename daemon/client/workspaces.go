@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/url"
 
 	"polis/daemon/api"
 )
@@ -39,6 +40,27 @@ func (c *Client) Workspaces(ctx context.Context) ([]api.Workspace, error) {
 	}
 	err := c.call(ctx, http.MethodGet, "/v1/workspaces", nil, nil, &out)
 	return out.Workspaces, err
+}
+
+// Maintenance asks when the shared repositories were last maintained, and
+// what that did; an empty name asks for all workspaces.
+func (c *Client) Maintenance(ctx context.Context, workspace string) ([]api.MaintenanceReport, error) {
+	var out struct {
+		Maintenance []api.MaintenanceReport `json:"maintenance"`
+	}
+	query := url.Values{}
+	if workspace != "" {
+		query.Set("workspace", workspace)
+	}
+	err := c.call(ctx, http.MethodGet, "/v1/maintenance", query, nil, &out)
+	return out.Maintenance, err
+}
+
+// Maintain maintains a shared repository now. progress, if not nil, is told each step.
+func (c *Client) Maintain(ctx context.Context, req api.MaintenanceRequest, progress func(string)) (api.MaintenanceReport, error) {
+	var out api.MaintenanceReport
+	err := c.long(ctx, "/v1/maintenance", req, &out, progress)
+	return out, err
 }
 
 // Up makes or finds a workspace. progress, if not nil, is told each step.

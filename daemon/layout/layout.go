@@ -42,6 +42,9 @@ func (w Workspace) Logs(agent string) string { return filepath.Join(w.Dir(), "lo
 // Tries is where the objects of merges that are only tried live for a moment.
 func (w Workspace) Tries() string { return filepath.Join(w.Dir(), "tries") }
 
+// Maintained says when maintenance was last done, and what it did.
+func (w Workspace) Maintained() string { return filepath.Join(w.Dir(), "maintained.json") }
+
 // State is the one file of what the kernel and git cannot tell.
 func (w Workspace) State() string { return filepath.Join(w.Dir(), "state.json") }
 

@@ -18,6 +18,9 @@ type Backend interface {
 	Types() (map[string]config.BaseType, error)
 	Metrics(ctx context.Context) string
 	Locks(workspace string) []api.Lock
+	// Maintain keeps a workspace's repository small; Maintenance says when and how it last was.
+	Maintain(ctx context.Context, req api.MaintenanceRequest, say func(string)) (api.MaintenanceReport, error)
+	Maintenance(workspace string) ([]api.MaintenanceReport, error)
 	Conflicts(ctx context.Context, workspace string) ([]api.Conflicts, error)
 	Lock(ctx context.Context, by string, req api.LockRequest) (api.Lock, error)
 	Unlock(ctx context.Context, by string, req api.LockRequest) error

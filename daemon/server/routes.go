@@ -56,6 +56,8 @@ func Routes() []Route {
 		{"GET /v1/conflicts", AccessRead, "what agents would run into when merged; workspace=NAME selects", (*Server).conflicts},
 		{"POST /v1/locks", AccessAdmin, "take a lock", (*Server).lock},
 		{"DELETE /v1/locks", AccessAdmin, "give a lock back, or break one", (*Server).unlock},
+		{"GET /v1/maintenance", AccessRead, "the last maintenance of the shared repositories; workspace=NAME selects", (*Server).maintenance},
+		{"POST /v1/maintenance", AccessAdmin, "do maintenance of a shared repository now", (*Server).maintain},
 		{"GET /v1/ports", AccessRead, "port maps", (*Server).ports},
 		{"POST /v1/ports", AccessAdmin, "map a port", (*Server).mapPort},
 		{"DELETE /v1/ports/{agent}/{internal}", AccessAdmin, "end a port map", (*Server).unmapPort},

@@ -282,6 +282,20 @@ func TestPublishedObjectIsSealed(t *testing.T) {
 	require.Equal(t, raw, got)
 }
 
+// An object that is written again is in use again: its time says so.
+func TestWritingAnObjectAgainFreshensIt(t *testing.T) {
+	r := newRepo(t, "sha1")
+	tree, _, _ := r.agent("a1")
+	oid := r.must(r.bare, "echo again | git hash-object -w --stdin")
+	file := filepath.Join(r.bare, "objects", oid[:2], oid[2:])
+	old := time.Now().Add(-30 * 24 * time.Hour)
+	require.NoError(t, os.Chtimes(file, old, old))
+	r.must(tree, "echo again >again && git add again")
+	fi, err := os.Stat(file)
+	require.NoError(t, err)
+	require.WithinDuration(t, time.Now(), fi.ModTime(), time.Hour)
+}
+
 func TestAgentsCommitAtOnce(t *testing.T) {
 	r := newRepo(t, "sha1")
 	const agents, commits = 4, 10

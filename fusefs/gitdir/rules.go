@@ -107,6 +107,7 @@ func (g *Guard) single(c fusefs.Caller, op fusefs.Op, t fusefs.Target) syscall.E
 		if op == fusefs.OpSetattr {
 			// git freshens the time of an object it would have written; when it
 			// may not, it writes it again. Not worth a record.
+			g.freshen(path)
 			return syscall.EACCES
 		}
 		return refuse(hintObject)
@@ -129,7 +130,8 @@ func (g *Guard) single(c fusefs.Caller, op fusefs.Op, t fusefs.Target) syscall.E
 	}
 	if strings.HasPrefix(path, "objects/pack") {
 		if op == fusefs.OpSetattr {
-			return syscall.EACCES // freshening, as above
+			g.freshen(path)
+			return syscall.EACCES // as above
 		}
 		return refuse(hintPack)
 	}

@@ -1,0 +1,33 @@
+package server
+
+import (
+	"net/http"
+	"strings"
+
+	"polis/daemon/api"
+)
+
+func (s *Server) maintenance(w http.ResponseWriter, r *http.Request) error {
+	res, err := s.Backend.Maintenance(r.URL.Query().Get("workspace"))
+	if err != nil {
+		return err
+	}
+	return s.reply(w, http.StatusOK, map[string]any{"maintenance": res})
+}
+
+func (s *Server) maintain(w http.ResponseWriter, r *http.Request) error {
+	var req api.MaintenanceRequest
+	if r.ContentLength != 0 {
+		if err := read(r, &req); err != nil {
+			return err
+		}
+	}
+	if strings.Contains(r.Header.Get("Accept"), "application/x-ndjson") {
+		return s.progress(w, func(say func(string)) (any, error) { return s.Backend.Maintain(r.Context(), req, say) })
+	}
+	res, err := s.Backend.Maintain(r.Context(), req, func(string) {})
+	if err != nil {
+		return err
+	}
+	return s.reply(w, http.StatusOK, res)
+}

@@ -1,0 +1,25 @@
+package gitdir
+
+import (
+	"errors"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// freshen sets the time of an object or pack that is there already, and whose
+// attributes an agent may not change: mostly that is git about to write an
+// object again. Maintenance tells by the time what somebody has come to need again.
+func (g *Guard) freshen(path string) {
+	fd, err := unix.Openat2(g.root, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: resolve})
+	if errors.Is(err, syscall.ENOENT) {
+		return
+	}
+	if err == nil {
+		defer unix.Close(fd)
+		err = unix.UtimesNanoAt(fd, "", nil, unix.AT_EMPTY_PATH)
+	}
+	if err != nil && g.cfg.Log != nil {
+		g.cfg.Log.Warn("an object's time could not be set", "agent", g.cfg.Agent, "path", path, "err", err)
+	}
+}
