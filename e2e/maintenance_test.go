@@ -57,7 +57,7 @@ func TestMaintenanceWhileAgentsCommit(t *testing.T) {
 			results[i] = d.exec(name, "sh", "-ec", fmt.Sprintf("for n in $(seq %d); do echo $n >> %s.txt; git add -A; git commit -q -m $n; git log --stat >/dev/null; git status --porcelain; git branch b-%s-$n; git tag t-%s-$n; done", commits, name, name, name))
 		})
 	}
-	for range 4 * rounds {
+	for range rounds {
 		var rep api.MaintenanceReport
 		require.NoError(t, json.Unmarshal([]byte(d.must("--json", "maintenance", "--now")), &rep))
 		require.Empty(t, rep.Error)

@@ -11,10 +11,13 @@ import (
 // packed-refs, all of them behind this mount; so what they can change is asked
 // for each time. But an object never changes under its name, the directories
 // that hold objects and refs stay where they are, and the agent's own part is
-// changed by nobody else.
+// changed by nobody else. Names of objects go, when maintenance packs them: a
+// name that is kept would be opened without being looked at, and found missing
+// only when the pages of a mapping are read, which kills the program.
 const (
 	keepOwn    = fusefs.KeepAll
-	keepObject = fusefs.KeepName | fusefs.KeepAttr | fusefs.KeepData
+	keepObject = fusefs.KeepAttr | fusefs.KeepData
+	keepFile   = keepObject | fusefs.KeepName
 	keepDir    = fusefs.KeepName | fusefs.KeepMode
 )
 
@@ -80,7 +83,7 @@ func (g *Guard) keepOfWorktree(rest string) fusefs.Keep {
 	case changedByOthers[file]:
 		return 0
 	case file == "gitdir" || file == "commondir":
-		return keepObject
+		return keepFile
 	}
 	return keepOwn
 }

@@ -58,7 +58,7 @@ func TestKeepFollowsWhoCanChangeAName(t *testing.T) {
 		"worktrees/me/index":                  0,
 		"worktrees/me/index.lock":             0,
 		"worktrees/me/HEAD":                   0,
-		"worktrees/me/commondir":              keepObject,
+		"worktrees/me/commondir":              keepFile,
 		"worktrees/me/MERGE_HEAD":             keepOwn,
 		"worktrees/me/rebase-merge/done":      keepOwn,
 		"worktrees/other":                     0,
