@@ -49,7 +49,9 @@ func keepOfObjects(rest string) fusefs.Keep {
 	dir, name, below := strings.Cut(rest, "/")
 	switch {
 	case !below:
-		if dir == "" || dir == "pack" || dir == "info" || len(dir) == 2 && isHex(dir) {
+		// objects/xx goes when all that is in it was packed. Who is told that it is
+		// there still could make no object in it, nor the directory.
+		if dir == "" || dir == "pack" || dir == "info" {
 			return keepDir
 		}
 	case len(dir) == 2 && isHex(dir):

@@ -29,7 +29,7 @@ func TestKeepFollowsWhoCanChangeAName(t *testing.T) {
 		"shallow":                             0,
 		"FETCH_HEAD":                          0,
 		"objects":                             keepDir,
-		"objects/ab":                          keepDir,
+		"objects/ab":                          0, // goes when it is packed
 		"objects/pack":                        keepDir,
 		"objects/abc":                         0,
 		"objects/ab/" + hash:                  keepObject,
