@@ -162,6 +162,22 @@ func refName(path string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(path, "logs/"), ".lock")
 }
 
+// validRef follows git-check-ref-format(1): a file of another name among the
+// refs would only be in git's way.
+func validRef(name string) bool {
+	for part := range strings.SplitSeq(name, "/") {
+		if part == "" || part[0] == '.' || strings.HasSuffix(part, ".lock") {
+			return false
+		}
+	}
+	for i := range len(name) {
+		if c := name[i]; c <= ' ' || c == 0x7f || strings.IndexByte(`~^:?*[\`, c) >= 0 {
+			return false
+		}
+	}
+	return !strings.Contains(name, "..") && !strings.Contains(name, "@{") && !strings.HasSuffix(name, ".") && name[len(name)-1] != '/'
+}
+
 func isHex(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {

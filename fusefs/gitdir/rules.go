@@ -37,7 +37,7 @@ func (g *Guard) Write(ctx context.Context, c fusefs.Caller, op fusefs.Op, target
 		return nil, g.deny(c, op, targets[0].Path, "UNDECLARED_WRITE", hintForeign)
 	case fusefs.OpExchange, fusefs.OpSymlink, fusefs.OpMknod, fusefs.OpTmpfile:
 		for _, t := range targets {
-			if classify(t.Path, g.cfg.Worktree) != classPrivate {
+			if classify(t.Path, g.cfg.Worktree) != classPrivate && (op != fusefs.OpSymlink || !g.submodule(t.Path)) {
 				return nil, g.deny(c, op, t.Path, "UNDECLARED_WRITE", hintOdd)
 			}
 		}
@@ -69,6 +69,12 @@ func (g *Guard) Write(ctx context.Context, c fusefs.Caller, op fusefs.Op, target
 		return &ticket{g: g, ends: g.lockAt(path)}, 0
 	}
 	return &ticket{}, 0
+}
+
+// submodule says whether a path is in a repository that git keeps for a
+// submodule of the agent's worktree. Nobody but the agent uses those.
+func (g *Guard) submodule(path string) bool {
+	return strings.HasPrefix(path, "worktrees/"+g.cfg.Worktree+"/modules/")
 }
 
 // single decides about an operation on one name.
@@ -127,6 +133,9 @@ func (g *Guard) single(c fusefs.Caller, op fusefs.Op, t fusefs.Target) syscall.E
 		return g.lockFile(op, path, refuse)
 	case classPacked:
 		return refuse("packed-refs is replaced as a whole, and only where your own refs differ")
+	}
+	if op == fusefs.OpRmdir && path == "worktrees/"+g.cfg.Worktree {
+		return syscall.ENOTEMPTY // git tries, when the last file below a name went
 	}
 	if strings.HasPrefix(path, "objects/pack") {
 		if op == fusefs.OpSetattr {
@@ -188,6 +197,9 @@ func (g *Guard) refLock(op fusefs.Op, path string, refuse func(string) syscall.E
 	name := refName(path)
 	if name == g.cfg.Target {
 		return refuse(hintTarget)
+	}
+	if op == fusefs.OpCreate && !validRef(name) {
+		return refuse("git does not know refs of such names (git-check-ref-format(1))")
 	}
 	if !g.mayHave(name) {
 		return refuse(hintRef)
