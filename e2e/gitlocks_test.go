@@ -1,0 +1,92 @@
+package e2e
+
+import (
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"polis/daemon/api"
+)
+
+// gitLocks are the locks of the table that are git's, with their holders.
+func (d *daemon) gitLocks() map[string]string {
+	out := map[string]string{}
+	for k, l := range d.locks() {
+		if strings.HasPrefix(k, "ref:") || strings.HasPrefix(k, "repo:") {
+			out[k] = l.Holder
+		}
+	}
+	return out
+}
+
+// holding starts a process in an agent that makes a lock file of git's and
+// keeps it open.
+func (d *daemon) holding(agent, file string) {
+	d.t.Helper()
+	d.sh(agent, "f=$(git rev-parse --git-common-dir)/"+file+`; setsid sh -c "exec 3>$f; echo \$\$ > \$HOME/holder; exec sleep 77777" >/dev/null 2>&1 </dev/null & sleep 0.5; kill -0 $(cat $HOME/holder)`)
+}
+
+// TestGitLocksGoWithTheirFiles looks at git's locks in the table while agents
+// hold them, through the death of the process, of polisd and of the shim.
+func TestGitLocksGoWithTheirFiles(t *testing.T) {
+	d := startDaemon(t, options{config: "[locks]\nhold = \"close\"\nwait = \"0s\"\ngrace = \"2s\"\n"})
+	d.up()
+	d.add("alice")
+	d.add("bob")
+	d.sh("alice", ident+"echo a >> main.txt; git commit -qam a; git branch extra")
+	d.sh("bob", ident+"echo b > b.txt; git add b.txt; git commit -qm b; git branch bobs")
+	const own = "ref:refs/heads/agent/alice"
+	bare := d.path("ws", ".polis", "bare-repo.git")
+	require.Empty(t, d.gitLocks())
+
+	d.holding("alice", "refs/heads/agent/alice.lock")
+	require.Equal(t, map[string]string{own: "alice"}, d.gitLocks())
+	d.sh("alice", "git status; git diff; git log -1; git add -A")
+	d.sh("bob", "echo b >> b.txt; git commit -qam b2") // another branch
+	require.Error(t, d.signal(syscall.SIGKILL))
+	d.start()
+	d.eventually("the lock to be held again", func() bool { return d.gitLocks()[own] == "alice" })
+
+	d.sh("alice", "kill -9 $(cat $HOME/holder)")
+	d.eventually("the lock to go with its process", func() bool { return len(d.gitLocks()) == 0 })
+	require.NoFileExists(t, filepath.Join(bare, "refs/heads/agent/alice.lock"))
+	require.Contains(t, d.why("alice", "alice.lock"), "has ended")
+	d.eventually("an event that says so", func() bool {
+		for _, e := range d.events("alice") {
+			if e.Type == api.EventLock && strings.Contains(e.Message, "stale .git/refs/heads/agent/alice.lock") {
+				return true
+			}
+		}
+		return false
+	})
+	d.sh("alice", "echo c >> main.txt; git commit -qam c")
+
+	// A git that was killed with the index locked is in nobody's way.
+	d.sh("alice", `: & setsid sh -c 'exec 3>$(git rev-parse --git-dir)/index.lock; kill -9 $$' & sleep 0.2`)
+	d.eventually("git add works again", func() bool { return d.exec("alice", "git", "add", "-A").code == 0 })
+
+	// An agent's gc does not make others' commits fail; it is in the list.
+	d.holding("alice", "gc.pid.lock")
+	require.Equal(t, "alice", d.gitLocks()["repo:exclusive"])
+	d.sh("bob", "echo b >> b.txt; git commit -qam b3")
+	require.Empty(t, d.gitLocks())
+
+	// The shim dies with locks held: the files go with it.
+	d.holding("alice", "packed-refs.lock")
+	require.Equal(t, "alice", d.gitLocks()["ref:packed-refs"])
+	require.FileExists(t, filepath.Join(bare, "packed-refs.lock"))
+	require.NoError(t, syscall.Kill(d.shim("alice"), syscall.SIGKILL))
+	d.eventually("the agent is in Error", func() bool {
+		a, _ := d.agent("alice")
+		return a.Status == api.StatusError
+	})
+	require.NoFileExists(t, filepath.Join(bare, "packed-refs.lock"))
+	d.eventually("its lock to go", func() bool { return len(d.gitLocks()) == 0 })
+	d.sh("bob", "git branch -D bobs; git pack-refs --all")
+	d.must("agents", "start", "alice")
+	d.sh("alice", "echo d >> main.txt; git commit -qam d; git branch -D extra")
+	git(t, bare, "fsck", "--full", "--strict", "--no-dangling")
+}
