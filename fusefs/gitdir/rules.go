@@ -6,7 +6,6 @@ import (
 	"syscall"
 
 	"polis/fusefs"
-	"polis/fusefs/gitdir/level"
 )
 
 // hints of refusals.
@@ -238,97 +237,4 @@ func (g *Guard) keepFile(op fusefs.Op, path string, refuse func(string) syscall.
 		return refuse("the pack is not this agent's to keep")
 	}
 	return g.lockFile(op, path, refuse)
-}
-
-// mayHave says whether the agent owns the ref or may make it.
-func (g *Guard) mayHave(name string) bool {
-	if name == g.cfg.Target {
-		return false
-	}
-	if g.exists(name) {
-		return g.owns(name)
-	}
-	// git refuses names that are a directory of one another; a hostile agent
-	// does not ask git, and would block the other ref with it.
-	return !g.conflicts(name)
-}
-
-// conflicts says whether a new ref would be in another ref's way: one of its
-// parents is a ref, or packed refs are below it.
-func (g *Guard) conflicts(name string) bool {
-	for p := name; ; {
-		i := strings.LastIndexByte(p, '/')
-		if i < 0 {
-			break
-		}
-		if p = p[:i]; p == g.cfg.Target || strings.Count(p, "/") >= 2 && g.exists(p) {
-			return true
-		}
-	}
-	if strings.HasPrefix(g.cfg.Target, name+"/") {
-		return true
-	}
-	refs, err := g.packedRefs()
-	if err != nil {
-		return true
-	}
-	for r := range refs {
-		if strings.HasPrefix(r, name+"/") {
-			return true
-		}
-	}
-	return false
-}
-
-// move decides about rename and link, which publish.
-func (g *Guard) move(c fusefs.Caller, op fusefs.Op, from, to fusefs.Target) (fusefs.Ticket, syscall.Errno) {
-	a, b := classify(from.Path, g.cfg.Worktree), classify(to.Path, g.cfg.Worktree)
-	refuse := func(path, hint string) (fusefs.Ticket, syscall.Errno) {
-		return nil, g.deny(c, op, path, "UNDECLARED_WRITE", hint)
-	}
-	var lock *lockFile
-	if op == fusefs.OpRename {
-		lock = g.lockAt(from.Path)
-	}
-	hold := func() (fusefs.Ticket, syscall.Errno) {
-		if t, ok := g.hold(from.Path, lock); ok {
-			return t, 0
-		}
-		return refuse(to.Path, hintLost)
-	}
-	switch {
-	case a == classPrivate && b == classPrivate:
-		t := &ticket{g: g, ends: lock}
-		if lock != nil && lock.lock.Level == level.Exclusive && to.Path == "gc.pid" {
-			t.to = to.Path
-		}
-		return t, 0
-	case op == fusefs.OpRename && a == classWorktree && b == classWorktree:
-		return &ticket{g: g, ends: lock}, 0
-	case a == classTemp && (b == classObject || b == classPack) && g.mine(from.Path):
-		return hold()
-	case op != fusefs.OpRename:
-	case a == classRefLock && b == classRef && refName(from.Path) == to.Path && lock != nil:
-		if to.Path == g.cfg.Target {
-			return refuse(to.Path, hintTarget)
-		}
-		if !g.valid(from.Path) {
-			return nil, g.refuseWith(c, op, to.Path, syscall.EAGAIN, Denial{Code: "LOCKD_UNAVAILABLE", Hint: hintLost})
-		}
-		if g.mayHave(to.Path) {
-			return hold()
-		}
-		return refuse(to.Path, hintRef)
-	case a == classPackedTmp && b == classPacked && lock != nil:
-		return hold()
-	case (a == classReflog || a == classWorktree) && (b == classReflog || b == classWorktree) && !from.Tree && !to.Tree:
-		if (a == classWorktree || g.mayHave(refName(from.Path))) && (b == classWorktree || g.mayHave(refName(to.Path))) {
-			return &ticket{}, 0
-		}
-		return refuse(to.Path, hintRef)
-	}
-	if b == classObject || a == classObject || b == classPack || a == classPack {
-		return refuse(to.Path, hintObject)
-	}
-	return refuse(to.Path, hintForeign)
 }
