@@ -247,7 +247,11 @@ func (d *Daemon) restoreWorkspace(ctx context.Context, name, path string, rep *a
 	if err != nil {
 		return err
 	}
-	d.restoreAgents(ctx, d.enter(name, root, info, uid, gid), st, rep)
+	w := d.enter(name, root, info, uid, gid)
+	if err := w.git.Sweep(); err != nil {
+		rep.Fail("workspace %s: %v", name, err)
+	}
+	d.restoreAgents(ctx, w, st, rep)
 	return nil
 }
 

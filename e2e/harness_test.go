@@ -71,12 +71,15 @@ type daemon struct {
 	cmd  *exec.Cmd
 	done chan error
 
-	scripts int // made by later
+	env     []string // of polisd, besides its own
+	scripts int      // made by later
 }
 
 type options struct {
 	config string // appended to the configuration
 	mounts string // one more entry of sandbox.extra_mounts
+	// failpoints has a polisd that dies where die says.
+	failpoints bool
 }
 
 // startDaemon starts polisd and takes everything away when the test ends;
@@ -89,6 +92,9 @@ func startDaemon(t testing.TB, o options) *daemon {
 	require.NoError(t, err)
 	require.NoError(t, os.Chmod(dir, 0o755))
 	d := &daemon{t: t, dir: dir, bin: bin(t)}
+	if o.failpoints {
+		d.bin, d.env = d.withFailpoints(), []string{"POLIS_FAILPOINT=" + d.path("failpoint")}
+	}
 	if !strings.Contains(o.config, "[locks]") {
 		o.config += "\n[locks]\nwait = \"300ms\"\ngrace = \"2s\"\n"
 	}
@@ -131,6 +137,7 @@ func (d *daemon) start() {
 	defer log.Close()
 	d.cmd = exec.Command(filepath.Join(d.bin, "polisd"), "--config", d.path("polisd.toml"))
 	d.cmd.Stdout, d.cmd.Stderr = log, log
+	d.cmd.Env = append(os.Environ(), d.env...)
 	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	require.NoError(d.t, d.cmd.Start())
 	d.done = make(chan error, 1)

@@ -28,16 +28,18 @@ func (m *Manager) Start(ctx context.Context, name string) (api.Agent, error) {
 	if err := m.writable(a); err != nil {
 		return api.Agent{}, err
 	}
-	if err := m.ensureUp(ctx, a); err != nil {
-		return api.Agent{}, err
-	}
 	cmd := a.Kept.Command
 	if len(cmd) == 0 {
 		cmd = a.Type.Interactive
 	}
 	if len(cmd) == 0 {
-		m.settle(a, "")
+		if err := m.ensureUp(ctx, a); err != nil {
+			return api.Agent{}, err
+		}
 		return m.live(ctx, a), nil
+	}
+	if err := m.raise(ctx, a); err != nil {
+		return api.Agent{}, err
 	}
 	if err := m.runMain(ctx, a, wire.StartRequest{Command: cmd, TTY: true}); err != nil {
 		return api.Agent{}, err
@@ -51,9 +53,21 @@ func (a *Agent) status(m *Manager) api.Status {
 	return a.Kept.Status
 }
 
-// ensureUp brings the shim up unless it is; what state that is, its caller
-// says. a.op is held.
+// ensureUp brings the agent up unless it is: then it is Idle, or what it was.
+// a.op is held.
 func (m *Manager) ensureUp(ctx context.Context, a *Agent) error {
+	if err := m.raise(ctx, a); err != nil {
+		return err
+	}
+	if s := a.status(m); s == api.StatusStopped || s == api.StatusError {
+		m.settle(a, "")
+	}
+	return nil
+}
+
+// raise brings the shim up unless it is, for a command that is started next
+// and makes the agent Running.
+func (m *Manager) raise(ctx context.Context, a *Agent) error {
 	m.mu.Lock()
 	up, foreign := a.up, a.foreign
 	m.mu.Unlock()
@@ -164,7 +178,7 @@ func (m *Manager) Run(ctx context.Context, name, prompt string) (api.Task, error
 	if err := m.writable(a); err != nil {
 		return api.Task{}, err
 	}
-	if err := m.ensureUp(ctx, a); err != nil {
+	if err := m.raise(ctx, a); err != nil {
 		return api.Task{}, err
 	}
 	task := api.Task{Agent: name, Prompt: prompt, Command: cmd, Time: m.Now().UTC()}

@@ -31,6 +31,7 @@ type kernel struct {
 	running map[string]bool
 	fail    string
 	dirty   map[string]bool
+	saved   map[string]string
 	heard   map[string][]string
 	// started is told of every command that is started, and whether its agent's shim was up.
 	started func(name string, up bool)
@@ -142,6 +143,7 @@ func (r fakeRepo) Save(_ context.Context, a *Agent) (string, error) {
 		if r.k.dirty[a.Name()] {
 			ref = "refs/polis/trash/" + a.Name()
 			delete(r.k.dirty, a.Name())
+			r.k.saved[a.Name()] += ref
 		}
 	})
 	return ref, err
@@ -193,8 +195,16 @@ type world struct {
 }
 
 func newWorld(dir string) *world {
-	k := &kernel{things: map[string]map[string]bool{}, running: map[string]bool{}, dirty: map[string]bool{}, heard: map[string][]string{}}
-	mem := &memory{ports: map[[2]any]int{}, drops: map[string]int{}}
+	k := newKernel()
+	return newLife(dir, k, &memory{ports: map[[2]any]int{}, drops: map[string]int{}})
+}
+
+func newKernel() *kernel {
+	return &kernel{things: map[string]map[string]bool{}, running: map[string]bool{}, dirty: map[string]bool{}, heard: map[string][]string{}, saved: map[string]string{}}
+}
+
+// newLife is a daemon's manager on what an earlier one left.
+func newLife(dir string, k *kernel, mem *memory) *world {
 	c := config.Default()
 	c.MaxAgents = 4
 	m := &Manager{Config: c, Types: func() (map[string]config.BaseType, error) { return config.LoadTypes("/nonexistent") },

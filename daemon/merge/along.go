@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"polis/daemon/api"
+	"polis/daemon/failpoint"
 	"polis/daemon/git"
 	"polis/daemon/worktree"
 )
@@ -53,6 +54,7 @@ func (m *Merger) BringAlong(ctx context.Context) (Along, error) {
 		return a, err
 	}
 	a.Fetched = true
+	failpoint.Hit("project:fetched")
 	if err := a.forward(ctx, p); err != nil {
 		a.Reason = err.Error()
 		a.Command = fmt.Sprintf("git -C %s merge --ff-only refs/remotes/polis/%s", shell(p.Path), target)

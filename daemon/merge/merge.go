@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"polis/daemon/api"
+	"polis/daemon/failpoint"
 	"polis/daemon/git"
 	"polis/daemon/worktree"
 )
@@ -241,6 +242,7 @@ func (m *Merger) retry(ctx context.Context, target string, build func(onto strin
 			return err
 		}
 		if last = bare.Update(ctx, ref, commit, onto, "polis: merge"); last == nil {
+			failpoint.Hit("target:moved")
 			return nil
 		}
 		var exit *git.ExitError

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"polis/daemon/failpoint"
 )
 
 // MaxFile bounds what is read back, in bytes.
@@ -79,6 +81,7 @@ func write(path string, v any, before func(path string) error) (err error) {
 			return err
 		}
 	}
+	failpoint.Hit("state:written")
 	if err = os.Rename(f.Name(), path); err != nil {
 		return fmt.Errorf("replace %s: %w", path, err)
 	}
@@ -87,6 +90,16 @@ func write(path string, v any, before func(path string) error) (err error) {
 		return fmt.Errorf("close %s: %w", path, cerr)
 	}
 	return syncDir(dir)
+}
+
+// Sweep removes what a crash in the middle of a write left beside path.
+func Sweep(path string) error {
+	left, err := filepath.Glob(filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".*"))
+	errs := []error{err}
+	for _, p := range append(left, Backup(path)+".new") {
+		errs = append(errs, ignoreMissing(os.Remove(p)))
+	}
+	return errors.Join(errs...)
 }
 
 func syncDir(dir string) error {

@@ -115,6 +115,26 @@ func read(t *testing.T, path string) []byte {
 	return b
 }
 
+// TestSweepRemovesWhatACrashLeft, and nothing else.
+func TestSweepRemovesWhatACrashLeft(t *testing.T) {
+	dir := t.TempDir()
+	p := filepath.Join(dir, "state.json")
+	keep := []string{"state.json", "state.json.old", "state.json.corrupt-20260101T000000.000000000Z", ".other.json.1", "state.jsonx"}
+	for _, n := range append(keep, ".state.json.123", ".state.json.zz", "state.json.old.new") {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, n), []byte("x"), 0o600))
+	}
+	require.NoError(t, Sweep(p))
+	require.NoError(t, Sweep(p))
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	var names []string
+	for _, e := range left {
+		names = append(names, e.Name())
+	}
+	require.ElementsMatch(t, keep, names)
+	require.NoError(t, Sweep(filepath.Join(dir, "none", "state.json")))
+}
+
 // TestWriteKept: the file and the one before, through any number of writes and
 // a leftover of a crash.
 func TestWriteKept(t *testing.T) {

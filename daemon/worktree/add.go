@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"polis/daemon/api"
+	"polis/daemon/failpoint"
 	"polis/daemon/git"
 )
 
@@ -134,9 +135,11 @@ func (w *Workspace) create(ctx context.Context, agent, branch, base, target stri
 	if err := give(w.tree(agent), w.cfg.UID, w.cfg.GID); err != nil {
 		return undo(api.Errorf(api.CodeWorktreeFailed, "make the worktree of %s: %w", agent, err))
 	}
+	failpoint.Hit("worktree:directory")
 	if _, err := bare.Do(ctx, git.Cmd{Args: args, Timeout: checkoutTimeout}); err != nil {
 		return undo(w.addFailed(branch, agent, err))
 	}
+	failpoint.Hit("worktree:made")
 	made := w.look(agent)
 	if made.Broken != nil {
 		return undo(api.Errorf(api.CodeWorktreeFailed, "git made a worktree for %s that it cannot use: %w", agent, made.Broken))

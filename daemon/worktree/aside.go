@@ -48,3 +48,7 @@ func (w *Workspace) PutAside(ctx context.Context, agent string) error {
 	}
 	return w.putAside(t)
 }
+
+// Sweep removes what a daemon that died in the middle of something left beside
+// the worktrees. Only for a start, when nothing else is at work here.
+func (w *Workspace) Sweep() error { return (&upper{w: w}).sweep() }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"polis/daemon/api"
+	"polis/daemon/failpoint"
 	"polis/daemon/git"
 )
 
@@ -40,6 +41,7 @@ func (w *Workspace) remove(agent string) error {
 			err = errors.Join(err, e)
 		}
 	}
+	failpoint.Hit("worktree:away")
 	if err = errors.Join(err, os.RemoveAll(gone)); err != nil {
 		return api.Errorf(api.CodeWorktreeFailed, "remove the worktree of %s: %w", agent, err)
 	}
