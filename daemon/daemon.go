@@ -83,7 +83,8 @@ func (d *Daemon) Open(ctx context.Context) (err error) {
 		return api.Errorf(api.CodeCgroupFailed, "find the control groups: %w", err).WithHint("polis needs cgroup v2 or the memory and pids controllers of v1")
 	}
 	if err := d.openNetwork(ctx); err != nil {
-		return api.Errorf(api.CodeNamespaceFailed, "set up the network: %w", err)
+		return api.Errorf(api.CodeBridgeFailed, "set up the network: %w", err).
+			WithHint("polis needs bridge, veth and nftables, and CAP_NET_ADMIN: polisctl doctor says what is missing")
 	}
 	if err := d.openShims(); err != nil {
 		return err

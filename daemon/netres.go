@@ -25,7 +25,7 @@ func (network) Ephemeral() {}
 func (n network) Ensure(ctx context.Context, a *agent.Agent) error {
 	ep, err := n.b.Ensure(ctx, a.Name())
 	if err != nil {
-		return api.Errorf(api.CodeNamespaceFailed, "make the network of agent %s: %w", a.Name(), err)
+		return api.Errorf(api.CodeNetNSFailed, "make the network of agent %s: %w", a.Name(), err)
 	}
 	a.Network = agent.Network{NetNS: ep.NetNS, Address: ep.Addr.String()}
 	return nil

@@ -31,7 +31,7 @@ const stopTime = 80 * time.Second
 func main() {
 	if err := run(context.Background(), os.Args[1:]); err != nil {
 		e := api.AsError(err)
-		fmt.Fprintln(os.Stderr, "polisd: "+err.Error())
+		fmt.Fprintln(os.Stderr, "polisd: "+err.Error()+" ["+string(api.CodeOf(err))+"]")
 		if e.Hint != "" {
 			fmt.Fprintln(os.Stderr, "hint: "+e.Hint)
 		}

@@ -43,8 +43,9 @@ func (m *Manager) revive(ctx context.Context, a *Agent, rep *Report) {
 		if derr := m.takeDown(ctx, a); derr != nil {
 			m.Log.Error("clear up", "agent", a.Name(), "err", derr)
 		}
-		m.setStatus(a, api.StatusError, api.AsError(err).Message)
-		rep.add(&rep.Errors, "agent %s: %v", a.Name(), err)
+		code := api.CodeNSRestoreFailed
+		m.setStatus(a, api.StatusError, string(code)+": "+api.AsError(err).Message)
+		rep.add(&rep.Errors, "agent %s: %s: its sandbox could not be made again: %v", a.Name(), code, err)
 		return
 	}
 	reason := ""

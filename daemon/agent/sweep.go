@@ -34,11 +34,26 @@ func (m *Manager) Sweep(ctx context.Context, rep *Report) {
 			if known || api.CheckName(n) != nil {
 				continue
 			}
+			what := "left-over " + l.name + " removed"
+			if l.name == "shim" {
+				what = m.orphans(ctx, n) + what
+			}
 			if err := l.remove(ctx, &Agent{WS: &Workspace{}, Kept: store.Agent{Name: n}}); err != nil {
 				rep.add(&rep.Errors, "remove %s of unknown agent %s: %v", l.name, n, err)
 				continue
 			}
-			rep.add(&rep.Healed, "%s: left-over %s removed", n, l.name)
+			rep.add(&rep.Healed, "%s: %s", n, what)
 		}
 	}
+}
+
+// orphans says of an agent nobody knows that its processes run, if they do.
+// They end with the shim, whose control group is killed as a whole.
+func (m *Manager) orphans(ctx context.Context, name string) string {
+	alive, err := m.Shims.Alive(ctx, &Agent{WS: &Workspace{}, Kept: store.Agent{Name: name}})
+	if err != nil || !alive {
+		return ""
+	}
+	m.Log.Warn("processes of an agent nobody knows are killed", "agent", name, "code", api.CodeOrphanProcs)
+	return string(api.CodeOrphanProcs) + ": "
 }

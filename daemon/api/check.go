@@ -21,6 +21,8 @@ type Check struct {
 	// empty when nothing is wrong.
 	Cost string `json:"cost,omitempty"`
 	Fix  string `json:"fix,omitempty"`
+	// Code is what fails with this when agents are added, if something does.
+	Code Code `json:"code,omitempty"`
 }
 
 // DoctorReport is all that doctor found, in a fixed order.

@@ -92,7 +92,8 @@ func TestWithoutCapabilitiesDoctorSaysWhatIsMissing(t *testing.T) {
 	cmd.Dir = "/"
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(out))
-	for _, want := range []string{"privileges failure", "FUSE failure", "namespace mount failure", "network failure"} {
+	for _, want := range []string{"privileges failure", "FUSE failure", "namespace mount failure MOUNT_NS_FAILED", "namespace pid failure PID_NS_FAILED",
+		"namespace network failure NET_NS_FAILED", "full isolation failure SYSBOX_UNAVAILABLE", "network failure BRIDGE_FAILED"} {
 		require.Contains(t, string(out), want)
 	}
 }
@@ -103,7 +104,7 @@ func TestReportForNobody(t *testing.T) {
 		return // run by the test above
 	}
 	for _, c := range (&Doctor{ConfigFile: "/etc/polis/polisd.toml"}).Run(t.Context()).Checks {
-		t.Log(c.Name, c.State)
+		t.Log(c.Name, c.State, c.Code)
 		if c.State == api.CheckFail {
 			require.NotEmpty(t, c.Cost)
 		}

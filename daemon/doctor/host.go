@@ -19,24 +19,31 @@ import (
 var kinds = []struct {
 	name, cost string
 	flag       uintptr
+	code       api.Code
 }{
-	{"mount", "agents would see the files of the host beside their view", unix.CLONE_NEWNS},
-	{"pid", "agents would see and signal the processes of the host", unix.CLONE_NEWPID},
-	{"network", "agents would share the ports of the host", unix.CLONE_NEWNET},
-	{"ipc", "agents would share memory and queues with the host", unix.CLONE_NEWIPC},
-	{"uts", "agents would share the host name", unix.CLONE_NEWUTS},
-	{"cgroup", "agents would see the control groups of the host", unix.CLONE_NEWCGROUP},
+	{"mount", "agents would see the files of the host beside their view", unix.CLONE_NEWNS, api.CodeMountNSFailed},
+	{"pid", "agents would see and signal the processes of the host", unix.CLONE_NEWPID, api.CodePIDNSFailed},
+	{"network", "agents would share the ports of the host", unix.CLONE_NEWNET, api.CodeNetNSFailed},
+	{"ipc", "agents would share memory and queues with the host", unix.CLONE_NEWIPC, api.CodeNamespaceFailed},
+	{"uts", "agents would share the host name", unix.CLONE_NEWUTS, api.CodeNamespaceFailed},
+	{"cgroup", "agents would see the control groups of the host", unix.CLONE_NEWCGROUP, api.CodeNamespaceFailed},
 }
 
 func (d *Doctor) namespaces(ctx context.Context) []api.Check {
 	var bads []api.Check
 	for _, k := range kinds {
 		if _, err := ask(ctx, "nothing", "", k.flag); err != nil {
-			bads = append(bads, bad("namespace "+k.name, api.CheckFail, err.Error(), k.cost, "run as root with CAP_SYS_ADMIN; see /proc/sys/user/max_*_namespaces"))
+			c := bad("namespace "+k.name, api.CheckFail, err.Error(), k.cost, "run as root with CAP_SYS_ADMIN; see /proc/sys/user/max_*_namespaces")
+			c.Code = k.code
+			bads = append(bads, c)
 		}
 	}
 	if len(bads) > 0 {
-		return bads
+		// What it comes to: a container that may not make these.
+		c := bad("full isolation", api.CheckFail, fmt.Sprintf("%d of %d kinds of namespaces are not to be had", len(bads), len(kinds)),
+			"agents cannot be kept apart here", "in a container: run it privileged, or with a runtime that gives it namespaces of its own, such as Sysbox")
+		c.Code = api.CodeSysboxUnavailable
+		return append(bads, c)
 	}
 	return []api.Check{ok("namespaces", "mount, pid, network, ipc, uts, cgroup")}
 }
@@ -44,7 +51,9 @@ func (d *Doctor) namespaces(ctx context.Context) []api.Check {
 func (d *Doctor) network(ctx context.Context) api.Check {
 	const name = "network"
 	if _, err := ask(ctx, "network", "", unix.CLONE_NEWNET); err != nil {
-		return bad(name, api.CheckFail, err.Error(), "agents have no network of their own", "load the modules nf_tables, nft_chain_nat, bridge and veth, or build a kernel with them")
+		c := bad(name, api.CheckFail, err.Error(), "agents have no network of their own", "load the modules nf_tables, nft_chain_nat, bridge and veth, or build a kernel with them")
+		c.Code = api.CodeBridgeFailed
+		return c
 	}
 	return ok(name, "bridge, veth and nftables work")
 }

@@ -173,3 +173,9 @@ func TestLogsTailAcrossRotationAndFollow(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "six\n", string(buf[:n]))
 }
+
+func TestABodyThatIsTooLargeIsRefused(t *testing.T) {
+	code, e := request(t, &unix.Ucred{Uid: 0}, http.MethodPost, "/v1/agents/a1/run", `{"prompt":"`+strings.Repeat("x", maxBody)+`"}`)
+	require.Equal(t, http.StatusRequestEntityTooLarge, code)
+	require.Equal(t, api.CodeTooLarge, e.Code)
+}

@@ -50,7 +50,7 @@ func (p *ports) add(ctx context.Context, r wire.PortRequest) error {
 		return api.Errorf(api.CodePortInUse, "%w", err)
 	}
 	if err != nil {
-		return api.Errorf(api.CodeInternal, "map port %d: %w", r.Internal, err)
+		return api.Errorf(api.CodeBridgeFailed, "map port %d: %w", r.Internal, err)
 	}
 	p.maps[r.Internal] = &portMap{fwd: fwd, info: api.PortMapping{Agent: p.agent, Internal: r.Internal,
 		External: r.External, Protocol: "tcp", Bind: r.Bind, Auto: r.Auto}}

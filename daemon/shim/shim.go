@@ -98,7 +98,11 @@ func (s *Shim) Open(ctx context.Context) (err error) {
 			WithHint("install polisd and polis-shim of one version")
 	}
 	if err := Cleanup(ctx, s.Spec); err != nil {
-		return api.Errorf(api.CodeNamespaceFailed, "clear what an earlier shim left: %w", err)
+		code := api.CodeNamespaceFailed
+		if errors.Is(err, sandbox.ErrCgroup) {
+			code = api.CodeCgroupFailed
+		}
+		return api.Errorf(code, "clear what an earlier shim left: %w", err)
 	}
 	if s.out, err = openLog(s.Spec.LogDir, s.Spec.LogBytes); err != nil {
 		return api.Errorf(api.CodeInternal, "%w", err)
@@ -111,7 +115,7 @@ func (s *Shim) Open(ctx context.Context) (err error) {
 		return api.Errorf(api.CodeViewFailed, "serve the view: %w", err)
 	}
 	if err := s.openNetwork(); err != nil {
-		return api.Errorf(api.CodeNamespaceFailed, "join the network namespace: %w", err)
+		return api.Errorf(api.CodeNetNSFailed, "join the network namespace: %w", err)
 	}
 	if err := s.openBox(ctx); err != nil {
 		return err

@@ -1,0 +1,110 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"polis/daemon/api"
+)
+
+// brokenShims makes a directory of the programs in which polis-shim first
+// breaks what the file mode names.
+func brokenShims(t *testing.T) (mode string) {
+	t.Helper()
+	real := bin(t)
+	dir, err := os.MkdirTemp("/tmp", "polis-bin-")
+	require.NoError(t, err)
+	require.NoError(t, os.Chmod(dir, 0o755))
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	for _, p := range []string{"polisd", "polisctl"} {
+		require.NoError(t, os.Symlink(filepath.Join(real, p), filepath.Join(dir, p)))
+	}
+	mode = filepath.Join(dir, "mode")
+	script := fmt.Sprintf(`#!/bin/sh
+shim=%q
+case "$*" in *cleanup*) exec "$shim" "$@" ;; esac
+case "$(cat %q 2>/dev/null)" in
+die) exit 1 ;;
+nofuse) exec unshare -m sh -c 'mount --bind /dev/null /dev/fuse && exec "$0" "$@"' "$shim" "$@" ;;
+nocgroup) exec unshare -m sh -c 'for m in $(grep -o " /sys/fs/cgroup[^ ]* cgroup" /proc/self/mounts | cut -d" " -f2); do mount -o remount,bind,ro "$m" || exit 9; done; exec "$0" "$@"' "$shim" "$@" ;;
+esac
+exec "$shim" "$@"
+`, filepath.Join(real, "polis-shim"), mode)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "polis-shim"), []byte(script), 0o755))
+	t.Setenv("POLIS_BIN", dir)
+	return mode
+}
+
+// TestAddSaysWhichPartFailed breaks the parts of a sandbox one by one: each
+// has a code, and none leaves anything of the agent.
+func TestAddSaysWhichPartFailed(t *testing.T) {
+	needRoot(t)
+	needProgram(t, "unshare")
+	mode := brokenShims(t)
+	d := startDaemon(t, options{})
+	d.up()
+	for m, want := range map[string]api.Code{"die": api.CodeNamespaceFailed, "nofuse": api.CodeViewFailed, "nocgroup": api.CodeCgroupFailed} {
+		t.Log("broken:", m)
+		require.NoError(t, os.WriteFile(mode, []byte(m), 0o644))
+		d.refused(want, "agents", "add", "broken", "--base", "custom")
+		_, there := d.agent("broken")
+		require.False(t, there, m)
+		require.NoDirExists(t, d.path("ws", ".polis", "worktrees", "broken"), m)
+	}
+	require.NoError(t, os.Remove(mode))
+
+	// A file where the network namespaces go.
+	require.NoError(t, os.Rename(d.path("run", "netns"), d.path("run", "netns.away")))
+	require.NoError(t, os.WriteFile(d.path("run", "netns"), nil, 0o644))
+	d.refused(api.CodeNetNSFailed, "agents", "add", "broken", "--base", "custom")
+	require.NoError(t, os.Remove(d.path("run", "netns")))
+	require.NoError(t, os.Rename(d.path("run", "netns.away"), d.path("run", "netns")))
+	d.add("whole")
+}
+
+func TestADaemonThatMayMakeNoNetworkSaysSo(t *testing.T) {
+	needRoot(t)
+	needProgram(t, "setpriv")
+	dir, err := os.MkdirTemp("/tmp", "polis-e2e-") // short, because socket paths are
+	require.NoError(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	conf := filepath.Join(dir, "polisd.toml")
+	require.NoError(t, os.WriteFile(conf, fmt.Appendf(nil, "run_dir = %q\nworkspaces_dir = %q\nagents_dir = %q\nlauncher = \"fork\"\nshim = %q\n", dir+"/run", dir+"/state", dir+"/agents.d", filepath.Join(bin(t), "polis-shim")), 0o644))
+	cmd := exec.CommandContext(t.Context(), "setpriv", "--bounding-set=-net_admin", "--inh-caps=-net_admin", filepath.Join(bin(t), "polisd"), "--config", conf)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	r := capture(cmd, "")
+	require.NotZero(t, r.code)
+	require.Contains(t, r.stderr, string(api.CodeBridgeFailed), "%s", r)
+}
+
+func TestCodesThatAreToldAfterwards(t *testing.T) {
+	d := startDaemon(t, options{})
+	d.up()
+	d.add("claude", "--port", "3000")
+	d.refused(api.CodePortInUse, "ports", "add", "claude", "3000")
+
+	d.must("lock", "README.md")
+	d.must("locks", "break", "README.md", "--reason", "to see what is said")
+	require.Contains(t, d.must("events"), string(api.CodeLockBroken))
+
+	// A lock file that a crashed git left is cleared by the next one, and said.
+	d.sh("claude", `lock=$(git rev-parse --git-common-dir)/refs/heads/agent/claude.lock; sh -c ': >"$0"; kill -9 $$' "$lock" || :; test -e "$lock"`)
+	d.eventually("a stale lock file is cleared", func() bool {
+		d.exec("claude", "sh", "-c", "git commit -q --allow-empty -m x")
+		return strings.Contains(d.must("--json", "agents", "why", "claude"), string(api.CodeStaleLock))
+	})
+
+	// Locks asked for by name that cannot be read after a restart.
+	d.must("lock", "main.txt")
+	d.stop()
+	require.NoError(t, os.WriteFile(d.path("state", "locks.json"), []byte("{"), 0o600))
+	d.start()
+	require.Contains(t, d.warnings(), string(api.CodeLockCorrupt))
+	d.eventually("the event is there", func() bool { return strings.Contains(d.must("events"), string(api.CodeLockCorrupt)) })
+}
