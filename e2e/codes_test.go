@@ -89,6 +89,10 @@ func TestCodesThatAreToldAfterwards(t *testing.T) {
 	d.add("claude", "--port", "3000")
 	d.refused(api.CodePortInUse, "ports", "add", "claude", "3000")
 
+	r := d.ctl("--json", "agents", "exec", "claude", "--", "no-such-command")
+	require.Equal(t, 127, r.code, "%s", r)
+	require.Contains(t, r.stderr, string(api.CodeCommandNotFound))
+
 	d.must("lock", "README.md")
 	d.must("locks", "break", "README.md", "--reason", "to see what is said")
 	require.Contains(t, d.must("events"), string(api.CodeLockBroken))

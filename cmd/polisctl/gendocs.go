@@ -39,7 +39,7 @@ func (a *app) genDocsCmd() *cobra.Command {
 // generate returns the generated files by their path below the source tree.
 // The same source makes the same bytes on every day.
 func generate(root *cobra.Command) (map[string][]byte, error) {
-	files := map[string][]byte{}
+	files := map[string][]byte{errorsDoc: errorsPage()}
 	for shell, name := range map[string]string{"bash": "polisctl.bash", "zsh": "_polisctl", "fish": "polisctl.fish"} {
 		var buf bytes.Buffer
 		if err := completion(root, shell, &buf); err != nil {

@@ -58,6 +58,30 @@ func TestEveryCodeHasOneStatus(t *testing.T) {
 	require.Len(t, status, len(codesOfAPI(t)))
 }
 
+// TestEveryCodeIsInTheReference once, with words that say what and what to do.
+func TestEveryCodeIsInTheReference(t *testing.T) {
+	var codes []api.Code
+	groups := map[string]bool{}
+	last := ""
+	for _, c := range api.Codes() {
+		codes = append(codes, c.Code)
+		require.True(t, strings.HasSuffix(c.About, ".") && strings.ContainsAny(c.Do[len(c.Do)-1:], ".?"), c.Code)
+		require.NotContains(t, c.About+c.Do, "|", "it stands in a table")
+		require.False(t, c.Group != last && groups[c.Group], "%s: the groups are in one piece", c.Code)
+		last, groups[c.Group] = c.Group, true
+	}
+	require.ElementsMatch(t, codesOfAPI(t), codes, "daemon/api/codes.go has the reference")
+	page := string(errorsPage())
+	for _, c := range codes {
+		require.Contains(t, page, "| `"+string(c)+"` | ")
+	}
+	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: func(string) string { return "" }, now: time.Now}
+	topic := a.exitCodesCmd().Long
+	for _, c := range codes {
+		require.Contains(t, topic, " "+string(c))
+	}
+}
+
 func TestUnknownFailuresAreGeneral(t *testing.T) {
 	require.Equal(t, exitFailure, exitOf(nil, errors.New("x")))
 	require.Equal(t, exitFailure, exitOf(nil, api.Errorf("NEW_CODE", "of a newer daemon")))
@@ -106,7 +130,7 @@ func TestEveryVerbIsDescribed(t *testing.T) {
 	files, err := generate(root)
 	require.NoError(t, err)
 	for name := range files {
-		require.True(t, strings.HasPrefix(name, manDir) || strings.HasPrefix(name, completionDir))
+		require.True(t, name == errorsDoc || strings.HasPrefix(name, manDir) || strings.HasPrefix(name, completionDir))
 	}
 	for _, path := range []string{"agents add", "agents exec", "ports list", "lock", "up"} {
 		cmd, _, err := root.Find(strings.Fields(path))

@@ -164,6 +164,22 @@ func TestNamesStayVisibleUnlessHidden(t *testing.T) {
 	require.Equal(t, syscall.ENOENT, g.Read(t.Context(), caller, fusefs.OpReaddir, "h"))
 }
 
+// TestWhatIsHiddenIsToldToNobody: CodeHidden counts as a refusal, and is no
+// denial that the agent could read of.
+func TestWhatIsHiddenIsToldToNobody(t *testing.T) {
+	g := newGuard(t, policy.Rules{Read: []string{"r"}, Hide: []string{"h"}})
+	for i := range int64(3) {
+		require.Equal(t, syscall.ENOENT, g.Read(t.Context(), caller, fusefs.OpOpenRead, "h/x"))
+		require.Equal(t, i+1, g.Stats().ReadDenied)
+	}
+	require.NotZero(t, g.Read(t.Context(), caller, fusefs.OpOpenRead, "u"))
+	for _, d := range g.denials {
+		require.NotEqual(t, CodeHidden, d.Code)
+		require.NotContains(t, d.Path, "h/x")
+	}
+	require.Len(t, g.denials, 1, "the other one is told")
+}
+
 func TestLeases(t *testing.T) {
 	ignored := func(c *Config) {
 		c.Ignore = func(p string, _ bool) bool { return strings.HasPrefix(p, "node_modules") }

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"polis/daemon/api"
+)
+
+const errorsDoc = "docs/errors.md"
+
+// exitCodesCmd is a topic of help: cobra shows a command that cannot run as one.
+func (a *app) exitCodesCmd() *cobra.Command {
+	var b strings.Builder
+	b.WriteString("The exit statuses of polisctl, and the error codes that end it with them. Both are stable;\ndocs/errors.md says what the codes mean and what to do.\n")
+	for _, row := range exitTable() {
+		fmt.Fprintf(&b, "\n%5d  %s\n", row.Status, row.Meaning)
+		line := "      "
+		for _, c := range row.Codes {
+			if len(line)+len(c) > 95 {
+				b.WriteString(line + "\n")
+				line = "      "
+			}
+			line += " " + string(c)
+		}
+		if strings.TrimSpace(line) != "" {
+			b.WriteString(line + "\n")
+		}
+	}
+	return &cobra.Command{Use: "exit-codes", Short: "Exit statuses and error codes", Long: strings.TrimRight(b.String(), "\n")}
+}
+
+// statusOf is the exit status of a code.
+func statusOf(code api.Code) int {
+	for _, row := range exitTable() {
+		if slices.Contains(row.Codes, code) {
+			return row.Status
+		}
+	}
+	return exitFailure
+}
+
+// errorsPage is the reference of codes and exit statuses in Markdown.
+func errorsPage() []byte {
+	var b strings.Builder
+	b.WriteString(`# Errors and exit statuses
+
+This page is made by ` + "`polisctl gen-docs`" + `; change daemon/api/codes.go or cmd/polisctl/exit.go instead.
+
+Every refusal of polis has a code that never changes its meaning, a message for people that may, and mostly a hint
+that says what to do. ` + "`polisctl --json`" + ` prints ` + "`{\"error\":{\"code\":...,\"message\":...,\"hint\":...,\"details\":...}}`" + ` on standard
+error; the API sends the same object (without "error" around it) with the HTTP status below. What a program in a
+sandbox meets is an errno; the code is in ` + "`/run/polis/why`" + ` there, in ` + "`polisctl agents why NAME`" + ` and in the events.
+
+## Exit statuses of polisctl
+
+| status | meaning |
+|---|---|
+`)
+	for _, row := range exitTable() {
+		status := fmt.Sprint(row.Status)
+		if row.Status == exitSignal {
+			status += "+N"
+		}
+		fmt.Fprintf(&b, "| %s | %s |\n", status, row.Meaning)
+	}
+	b.WriteString("\n`agents exec`, `shell` and `attach` pass on the status of the command.\n")
+	group := ""
+	for _, c := range api.Codes() {
+		if c.Group != group {
+			group = c.Group
+			fmt.Fprintf(&b, "\n## %s\n\n| code | exit | HTTP | what happened | what to do |\n|---|---|---|---|---|\n", group)
+		}
+		fmt.Fprintf(&b, "| `%s` | %d | %d | %s | %s |\n", c.Code, statusOf(c.Code), c.Code.Status(), c.About, c.Do)
+	}
+	return []byte(b.String())
+}

@@ -1,0 +1,89 @@
+package api
+
+// CodeInfo is a line of the reference of codes.
+type CodeInfo struct {
+	Code  Code
+	Group string
+	// About is what happened, Do what to do about it.
+	About, Do string
+}
+
+// Groups of codes, in the order of the reference.
+const (
+	groupAgents = "Agents"
+	groupGit    = "Git and merging"
+	groupHost   = "Namespaces, network and processes"
+	groupFiles  = "Files and locks"
+	groupState  = "State"
+	groupAsking = "Requests and programs"
+)
+
+// Codes is the reference of all codes: the documentation is made of it.
+func Codes() []CodeInfo {
+	return []CodeInfo{
+		{CodeAgentExists, groupAgents, "An agent of that name exists; the details have it.", "Choose another name, or remove the agent."},
+		{CodeAgentNotFound, groupAgents, "There is no agent of that name.", "polisctl agents list shows them."},
+		{CodeInvalidName, groupAgents, "The name cannot be an agent's.", "Use 2 to 31 characters: a small letter first, then small letters, digits and '-'."},
+		{CodeAgentTypeUnavailable, groupAgents, "The base type is not known, or its program is not installed.", "polisctl agents types lists what can be used."},
+		{CodeMaxAgents, groupAgents, "The workspace has as many agents as the configuration allows.", "Remove one, or raise max_agents."},
+		{CodeBadState, groupAgents, "The agent, or the workspace, is in a state in which this cannot be done; the message says what can.", "Do what the hint says first."},
+		{CodeUnsavedWork, groupAgents, "The agent has work that is not committed or not merged.", "Merge it, or say --force: the work is put aside then, and can be restored."},
+		{CodeWorkspaceNotFound, groupAgents, "There is no such workspace.", "polisctl status lists them, polisctl up makes one."},
+		{CodeWorkspaceInvalid, groupAgents, "The project is not what polis can work on: gone, a part of a repository, or not readable.", "The message says what is wrong with it."},
+
+		{CodeWorktreeFailed, groupGit, "git could not make or take away a worktree. What was begun is taken back.", "The message has what git said."},
+		{CodeRepoCorrupt, groupGit, "The shared repository is damaged, or not the daemon's own any more. Nothing is run in it.", "Find out who changed it; git fsck names damage."},
+		{CodeRefConflict, groupGit, "A branch moved meanwhile, or has a history that this one does not have.", "Try again; look at what the other side has."},
+		{CodeMergeConflict, groupGit, "Branches change the same lines; the details name the paths. Nothing was changed.", "Resolve it in the agent, then merge again."},
+		{CodeNothingToMerge, groupGit, "The target has every commit of the branch already.", "Only commits count: are the changes committed?"},
+		{CodePushFailed, groupGit, "A remote could not be reached or did not take the branch, or the forge's program failed.", "The message has what git or the program said; it ran as the owner of the project."},
+		{CodeBranchLockTimeout, groupGit, "Another operation had the branch for longer than 5 seconds.", "Try again; polisctl locks shows who has it."},
+		{CodeExclusiveLockTimeout, groupGit, "The whole repository was in use for longer than 30 seconds.", "Is a gc or fetch stuck? polisctl locks shows who has it."},
+
+		{CodeNamespaceFailed, groupHost, "The sandbox could not be made. What was begun is taken back.", "The agent's shim.log says more; polisctl doctor checks the machine."},
+		{CodeNetNSFailed, groupHost, "The agent's network namespace could not be made or entered.", "polisctl doctor."},
+		{CodeMountNSFailed, groupHost, "The machine gives no mount namespace (doctor).", "Run as root with CAP_SYS_ADMIN; see /proc/sys/user/max_mnt_namespaces."},
+		{CodePIDNSFailed, groupHost, "The machine gives no pid namespace (doctor).", "Run as root with CAP_SYS_ADMIN; see /proc/sys/user/max_pid_namespaces."},
+		{CodeSysboxUnavailable, groupHost, "The container polis runs in may not make the namespaces of a sandbox (doctor).", "Run it privileged, or with a runtime that gives it namespaces of its own, such as Sysbox."},
+		{CodeNSRestoreFailed, groupHost, "An agent's sandbox could not be made again at start; its work is untouched.", "polisctl agents start NAME tries again."},
+		{CodeCgroupFailed, groupHost, "The control group could not be made or removed.", "polisctl doctor; polis needs the memory, pids and cpu controllers."},
+		{CodeViewFailed, groupHost, "The view of the worktree could not be mounted.", "Is /dev/fuse there? polisctl doctor."},
+		{CodeBridgeFailed, groupHost, "The bridge to the agents' network, or the way in to a port, could not be made.", "polis needs bridge, veth and nftables; polisctl doctor."},
+		{CodePortInUse, groupHost, "The port is mapped already, or something on the host listens on it. A free one is chosen if none was asked for.", "polisctl ports list; choose another."},
+		{CodeNoPorts, groupHost, "No external port is left.", "Remove a map or an agent, or widen network.ports."},
+		{CodePortNotFound, groupHost, "There is no such port map.", "polisctl ports list."},
+		{CodeOOMKilled, groupHost, "A process went over the agent's memory limit and was killed; the event names it.", "Add the agent with a higher --memory."},
+		{CodeReapFailed, groupHost, "Processes of the agent could not all be ended.", "polisctl agents stop NAME again; a process in state D waits for a disk or a network file system."},
+		{CodeOrphanProcs, groupHost, "Processes of an agent nobody knows were found at start, and killed.", "Nothing; the report of the start names them."},
+		{CodeShimUnavailable, groupHost, "The agent's sandbox does not run, or does not answer.", "polisctl agents start NAME."},
+		{CodeCommandNotFound, groupHost, "The sandbox has no such command.", "Install it on the host, or mount it with sandbox.extra_mounts."},
+
+		{CodePathTraversal, groupFiles, "A path leaves the worktree.", "Use a path inside it."},
+		{CodeUndeclaredRead, groupFiles, "The agent's rules do not let it read the path (EACCES).", "polisctl agents policy NAME shows the rules."},
+		{CodeUndeclaredWrite, groupFiles, "The agent's rules do not let it change the path (EACCES).", "polisctl agents policy NAME shows the rules."},
+		{CodeHidden, groupFiles, "The path is hidden from the agent, which is told ENOENT and no more.", "polisctl agents policy NAME shows the rules."},
+		{CodeNotApproved, groupFiles, "The path needs an approval, which was not given (EACCES).", "Ask for it, or change the rules."},
+		{CodeFileLocked, groupFiles, "Another agent has the path locked (EBUSY); the details name it.", "Wait (polisctl wait), or work on something else."},
+		{CodeNotLocked, groupFiles, "The path is not locked, or not by the one who gives it back.", "polisctl locks."},
+		{CodeQuota, groupFiles, "A bound is reached: locks of one holder, bytes or files (EDQUOT).", "Give back or remove what is not needed."},
+		{CodeLockdUnavailable, groupFiles, "No new lock is to be had just now (EAGAIN): polisd is away, or gives out what was held before its restart first.", "Try again in a few seconds."},
+		{CodeStaleLock, groupFiles, "A lock whose holder was away for too long, or a lock file of a git that died, was released.", "Nothing; what was written under it is there."},
+		{CodeLockBroken, groupFiles, "Somebody took the lock away (polisctl locks break).", "The event says who and why."},
+		{CodeLockCorrupt, groupFiles, "Locks that were asked for by name could not be read at start, and are lost. The file is kept aside.", "Take them again."},
+
+		{CodeStateCorrupt, groupState, "A state file could not be read. It is kept aside and made anew from worktrees and shims.", "polisctl status says what was not found again."},
+		{CodeStateNotSaved, groupState, "The state cannot be written; changes are refused until it can.", "Is the disk full?"},
+		{CodeWorktreeMissing, groupState, "An agent of the state has no worktree any more; it is dropped, what is left of its work is put aside.", "The report of the start says where."},
+		{CodeWorktreeCorrupt, groupState, "An agent's worktree cannot be read by git; the agent is skipped, the others are restored.", "Nothing of it was touched: repair it, then polisctl agents start NAME."},
+		{CodeReconcileConflict, groupState, "Two records of the state are about one agent; the first counts.", "The report of the start names them."},
+
+		{CodeBadRequest, groupAsking, "The request, or an argument, is wrong; nothing was done.", "The message names it."},
+		{CodeInvalidConfig, groupAsking, "A configuration file has a mistake.", "The message has the line; polisd.toml(5)."},
+		{CodeForbidden, groupAsking, "The caller may not do this.", "Be root or a member of group polis; for pull requests, the owner of the project."},
+		{CodeNotFound, groupAsking, "There is no such route, branch, remote or commit.", "The message names it."},
+		{CodeTooLarge, groupAsking, "A request or an answer is over its bound.", "Send less."},
+		{CodeTimeout, groupAsking, "It took too long, or was interrupted; the work may still be going on.", "polisctl status; --timeout gives more time."},
+		{CodeUnavailable, groupAsking, "polisd does not run or is not well, or another one has its place.", "systemctl status polisd."},
+		{CodeInternal, groupAsking, "Something failed that has no code of its own.", "The log of polisd says more."},
+	}
+}

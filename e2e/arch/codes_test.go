@@ -1,0 +1,150 @@
+package arch
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"polis/daemon/api"
+)
+
+// provoked names, for every code of the reference, a test in which what the
+// code stands for really happens: file, then function.
+var provoked = map[api.Code]string{
+	api.CodeAgentExists:          "e2e/agents_test.go TestAgentLimitAndNames",
+	api.CodeAgentNotFound:        "e2e/pull_test.go TestWithoutAForgeThePullIsAskedForInWords",
+	api.CodeInvalidName:          "daemon/agent/manager_test.go TestAddRefusesBadRequests",
+	api.CodeAgentTypeUnavailable: "e2e/agents_test.go TestAgentLimitAndNames",
+	api.CodeMaxAgents:            "e2e/agents_test.go TestAgentLimitAndNames",
+	api.CodeBadState:             "daemon/agent/states_test.go TestEveryOtherTransitionIsRefused",
+	api.CodeUnsavedWork:          "e2e/agents_test.go TestRemoveKeepsUnsavedWork",
+	api.CodeWorkspaceNotFound:    "daemon/worktree/worktree_test.go TestUpRefusesWithAHint",
+	api.CodeWorkspaceInvalid:     "daemon/worktree/worktree_test.go TestUpRefusesWithAHint",
+
+	api.CodeWorktreeFailed:       "daemon/worktree/worktree_test.go TestAddUsesBranches",
+	api.CodeRepoCorrupt:          "daemon/worktree/worktree_test.go TestGuardRefusesAConfigurationOfAnothers",
+	api.CodeRefConflict:          "daemon/worktree/worktree_test.go TestSyncFollowsTheProject",
+	api.CodeMergeConflict:        "e2e/git_test.go TestMergeConflictChangesNothing",
+	api.CodeNothingToMerge:       "e2e/agents_test.go TestTwoAgentsWorkApart",
+	api.CodePushFailed:           "e2e/pull_test.go TestWithoutAForgeThePullIsAskedForInWords",
+	api.CodeBranchLockTimeout:    "daemon/reflocks_test.go TestPropertyTimeout",
+	api.CodeExclusiveLockTimeout: "daemon/reflocks_test.go TestPropertyTimeout",
+
+	api.CodeNamespaceFailed:   "e2e/codes_test.go TestAddSaysWhichPartFailed",
+	api.CodeNetNSFailed:       "e2e/codes_test.go TestAddSaysWhichPartFailed",
+	api.CodeMountNSFailed:     "daemon/doctor/doctor_test.go TestWithoutCapabilitiesDoctorSaysWhatIsMissing",
+	api.CodePIDNSFailed:       "daemon/doctor/doctor_test.go TestWithoutCapabilitiesDoctorSaysWhatIsMissing",
+	api.CodeSysboxUnavailable: "daemon/doctor/doctor_test.go TestWithoutCapabilitiesDoctorSaysWhatIsMissing",
+	api.CodeNSRestoreFailed:   "daemon/agent/codes_test.go TestASandboxThatCannotBeMadeAgainIsSaid",
+	api.CodeCgroupFailed:      "e2e/codes_test.go TestAddSaysWhichPartFailed",
+	api.CodeViewFailed:        "e2e/codes_test.go TestAddSaysWhichPartFailed",
+	api.CodeBridgeFailed:      "e2e/codes_test.go TestADaemonThatMayMakeNoNetworkSaysSo",
+	api.CodePortInUse:         "e2e/codes_test.go TestCodesThatAreToldAfterwards",
+	api.CodeNoPorts:           "e2e/network_test.go TestATakenPortIsPassedOver",
+	api.CodePortNotFound:      "e2e/network_test.go TestEveryAgentServesOnPort3000",
+	api.CodeOOMKilled:         "e2e/agents_test.go TestMemoryLimitKillsAndIsReported",
+	api.CodeReapFailed:        "daemon/agent/codes_test.go TestProcessesThatCannotBeEndedAreSaid",
+	api.CodeOrphanProcs:       "daemon/agent/codes_test.go TestWhatEndsBadlyAtStartHasItsCode",
+	api.CodeShimUnavailable:   "daemon/client/session_test.go TestExecWithoutShim",
+	api.CodeCommandNotFound:   "e2e/codes_test.go TestCodesThatAreToldAfterwards",
+
+	api.CodePathTraversal:    "fusefs/view/guard_test.go TestEveryOperationAgainstEveryRule",
+	api.CodeUndeclaredRead:   "fusefs/view/guard_test.go TestEveryOperationAgainstEveryRule",
+	api.CodeUndeclaredWrite:  "e2e/policy_test.go TestPolicyIsEnforcedAtTheCall",
+	api.CodeHidden:           "fusefs/view/guard_test.go TestWhatIsHiddenIsToldToNobody",
+	api.CodeNotApproved:      "fusefs/view/guard_test.go TestAsk",
+	api.CodeFileLocked:       "e2e/locks_test.go TestProgramsMeetLocks",
+	api.CodeNotLocked:        "e2e/locks_test.go TestExplicitLocks",
+	api.CodeQuota:            "fusefs/gitdir/packs_test.go TestQuotaOfObjects",
+	api.CodeLockdUnavailable: "fusefs/view/guard_test.go TestLeaseRefusals",
+	api.CodeStaleLock:        "e2e/codes_test.go TestCodesThatAreToldAfterwards",
+	api.CodeLockBroken:       "e2e/codes_test.go TestCodesThatAreToldAfterwards",
+	api.CodeLockCorrupt:      "e2e/codes_test.go TestCodesThatAreToldAfterwards",
+
+	api.CodeStateCorrupt:      "e2e/state_test.go TestACorruptStateIsKeptAsideAndMadeAnew",
+	api.CodeStateNotSaved:     "e2e/state_test.go TestAFullDiskRefusesChangesAndLosesNothing",
+	api.CodeWorktreeMissing:   "daemon/worktree/worktree_test.go TestUncommittedNamesEveryFile",
+	api.CodeWorktreeCorrupt:   "daemon/agent/codes_test.go TestWhatEndsBadlyAtStartHasItsCode",
+	api.CodeReconcileConflict: "daemon/agent/codes_test.go TestWhatEndsBadlyAtStartHasItsCode",
+
+	api.CodeBadRequest:    "daemon/server/server_test.go TestBadBodiesAreRefusedByEveryRouteThatReadsOne",
+	api.CodeInvalidConfig: "daemon/config/config_test.go TestParseRefusesWhatItDoesNotUnderstand",
+	api.CodeForbidden:     "daemon/server/server_test.go TestEveryRouteRefusesAnUnknownCaller",
+	api.CodeNotFound:      "daemon/server/server_test.go TestBadBodiesAreRefusedByEveryRouteThatReadsOne",
+	api.CodeTooLarge:      "daemon/server/server_test.go TestABodyThatIsTooLargeIsRefused",
+	api.CodeTimeout:       "daemon/client/client_test.go TestContextsEndCalls",
+	api.CodeUnavailable:   "daemon/pidlock_test.go TestALockOfADeadDaemonIsWaitedFor",
+	api.CodeInternal:      "daemon/client/client_test.go TestAnswersThatAreNotPolisd",
+}
+
+// TestEveryCodeIsProvoked fails for a code of the reference without a test
+// that provokes it, and for a named test that is gone or speaks of another code.
+func TestEveryCodeIsProvoked(t *testing.T) {
+	known := map[api.Code]bool{}
+	names := constants(t)
+	for _, c := range api.Codes() {
+		known[c.Code] = true
+		where := provoked[c.Code]
+		if where == "" {
+			t.Errorf("%s: no test provokes it", c.Code)
+			continue
+		}
+		file, function, _ := strings.Cut(where, " ")
+		if text := words(t, file, function); !text[names[c.Code]] && !text[string(c.Code)] {
+			t.Errorf("%s: %s does not speak of it", c.Code, where)
+		}
+	}
+	for c := range provoked {
+		require.True(t, known[c], "%s is not in the reference", c)
+	}
+}
+
+// constants are the names of the codes in Go.
+func constants(t *testing.T) map[api.Code]string {
+	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root(t), "daemon/api/errors.go"), nil, 0)
+	require.NoError(t, err)
+	out := map[api.Code]string{}
+	ast.Inspect(file, func(n ast.Node) bool {
+		if v, ok := n.(*ast.ValueSpec); ok && len(v.Values) == 1 && strings.HasPrefix(v.Names[0].Name, "Code") {
+			text, err := strconv.Unquote(v.Values[0].(*ast.BasicLit).Value)
+			require.NoError(t, err)
+			out[api.Code(text)] = v.Names[0].Name
+		}
+		return true
+	})
+	return out
+}
+
+// words are the identifiers of a function, and the words in its texts.
+func words(t *testing.T, name, function string) map[string]bool {
+	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root(t), name), nil, 0)
+	require.NoError(t, err)
+	out := map[string]bool{}
+	found := false
+	for _, d := range file.Decls {
+		f, ok := d.(*ast.FuncDecl)
+		if !ok || f.Name.Name != function {
+			continue
+		}
+		found = true
+		ast.Inspect(f, func(n ast.Node) bool {
+			switch v := n.(type) {
+			case *ast.Ident:
+				out[v.Name] = true
+			case *ast.BasicLit:
+				for _, w := range strings.FieldsFunc(v.Value, func(r rune) bool { return r != '_' && (r < 'A' || r > 'Z') }) {
+					out[w] = true
+				}
+			}
+			return true
+		})
+	}
+	require.True(t, found, "there is no %s in %s", function, name)
+	return out
+}
