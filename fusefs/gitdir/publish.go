@@ -133,13 +133,13 @@ func checkObject(ctx context.Context, a at, path string) error {
 	if len(name) == 64 {
 		h = sha256.New()
 	}
-	in := bufio.NewReaderSize(stream(a), 64<<10)
+	in := bufio.NewReaderSize(stream(a), 8<<10)
 	z, err := zlib.NewReader(in)
 	if err != nil {
 		return fmt.Errorf("object is not deflated: %w", err)
 	}
 	defer z.Close()
-	body := bufio.NewReaderSize(io.TeeReader(&patient{ctx, z}, h), 64<<10)
+	body := bufio.NewReaderSize(io.TeeReader(&patient{ctx, z}, h), 8<<10)
 	size, err := objectHeader(body)
 	if err != nil {
 		return err
