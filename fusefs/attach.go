@@ -27,7 +27,7 @@ func (fs *FS) attach(h *handle, st *unix.Statx_t, uid uint32, out *fuse.OpenOut)
 		io.before = &before
 	}
 	io.insert(h)
-	out.OpenFlags = fuse.FOPEN_NOFLUSH
+	out.OpenFlags, io.pushed = fuse.FOPEN_NOFLUSH, false
 	if io.mode == ioPassthrough {
 		out.OpenFlags |= fuse.FOPEN_PASSTHROUGH
 		out.BackingID = io.backing

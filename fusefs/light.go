@@ -6,6 +6,8 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"polis/fusefs/conn"
 )
 
 // A light handle is an open file without a descriptor. Where the view is the
@@ -18,7 +20,7 @@ import (
 
 // openLight tries to open a file that way; false means that it has to be opened
 // in earnest. What it does not know it leaves to the other way.
-func (fs *FS) openLight(h *handle, in *fuse.OpenIn, out *fuse.OpenOut) bool {
+func (fs *FS) openLight(call request, h *handle, in *fuse.OpenIn, out *fuse.OpenOut) bool {
 	const heavy = unix.O_ACCMODE | unix.O_TRUNC | unix.O_NOATIME
 	const kept = KeepName | KeepData
 	n := h.node
@@ -43,12 +45,36 @@ func (fs *FS) openLight(h *handle, in *fuse.OpenIn, out *fuse.OpenOut) bool {
 	if !io.current || !io.small || io.open != nil && io.mode != ioCached {
 		return false
 	}
+	if io.open == nil && !io.pushed {
+		fs.push(call, n)
+	}
 	io.mode = ioCached
 	io.insert(h)
 	out.Fh = fs.files.add(h)
 	out.OpenFlags = fuse.FOPEN_NOFLUSH | fuse.FOPEN_KEEP_CACHE
 	fs.guard.Count(OpOpenRead, false, 0, time.Since(start).Nanoseconds())
 	return true
+}
+
+// push gives the kernel the pages of a small file that is being opened, as
+// who opens such a file mostly reads it, and all of it. It saves the READ; and a
+// stat of the file afterwards costs nothing either, for after a READ the kernel
+// asks how old the time of the last access is. ns and the inode's io.mu are
+// held: who opens the file for writing comes before or after.
+func (fs *FS) push(call request, n *node) {
+	io := &n.io
+	io.pushed = true // or not worth another try
+	if io.size == 0 || io.size > conn.MaxPush {
+		return
+	}
+	fd, st, e := fs.openNamed(n, unix.O_RDONLY|unix.O_NONBLOCK)
+	if e != 0 {
+		return // the caller's read will say it
+	}
+	if st.Size == uint64(io.size) {
+		call.Push(n.id, fd, int(io.size))
+	}
+	closeFD(fd)
 }
 
 // reading returns the descriptor a handle reads by. It is good until the handle
@@ -72,7 +98,8 @@ func (fs *FS) reading(h *handle) (int, syscall.Errno) {
 	}
 	io.mu.Lock()
 	defer io.mu.Unlock()
-	if io.data > 0 { // somebody was faster
+	io.pushed = false // the kernel had to ask: it has let go of pages
+	if io.data > 0 {  // somebody was faster
 		closeFD(fd)
 		return int(io.data), 0
 	}

@@ -38,9 +38,11 @@ type nodeIO struct {
 	mappers int32
 	mode    ioMode
 
-	small   bool // small enough for the page cache
-	current bool // looked at since it was last invalidated
-	given   bool // the kernel may keep attributes it was told
+	size    uint32 // in bytes, when it was last looked at and is small
+	small   bool   // small enough for the page cache
+	pushed  bool   // all of its pages were given to the kernel since it last dropped them
+	current bool   // looked at since it was last invalidated
+	given   bool   // the kernel may keep attributes it was told
 }
 
 // stamp tells whether a file changed since it was cached.
@@ -61,6 +63,9 @@ func (io *nodeIO) looked(st *unix.Statx_t, given bool) bool {
 	io.mu.Lock()
 	defer io.mu.Unlock()
 	io.small, io.current = st.Size <= smallFile, true
+	if io.small {
+		io.size = uint32(st.Size)
+	}
 	if io.mappers > 0 {
 		return false
 	}
@@ -79,7 +84,7 @@ func (io *nodeIO) writing() bool {
 func (io *nodeIO) doubt() {
 	io.mu.Lock()
 	defer io.mu.Unlock()
-	io.current = false
+	io.current, io.pushed = false, false
 }
 
 // insert and remove keep the list of open files. remove closes the descriptor

@@ -222,11 +222,29 @@ func (fs *FS) open(n *node, flags int) (int, unix.Statx_t, syscall.Errno) {
 		}
 		return fd, st, e
 	}
+	fd, st, last := fs.openNamed(n, flags)
+	if last == 0 {
+		return fd, st, 0
+	}
+	if fd, ok := n.io.dup(); ok {
+		st, e := statAt(fd, "")
+		if e != 0 || flags&unix.O_PATH != 0 {
+			return fd, st, e
+		}
+		defer closeFD(fd)
+		again, err := unix.Open(procFD(fd), flags&^unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		return again, st, errnoOf(err)
+	}
+	return -1, unix.Statx_t{}, last
+}
+
+// openNamed is open by name only. io.mu may be held.
+func (fs *FS) openNamed(n *node, flags int) (int, unix.Statx_t, syscall.Errno) {
 	last := syscall.ESTALE
 	for i := 0; ; i++ {
 		r, ok := fs.tree.nth(n, i)
 		if !ok {
-			break
+			return -1, unix.Statx_t{}, last
 		}
 		p, e := fs.at(r.parent, r.name)
 		if e != 0 {
@@ -246,16 +264,6 @@ func (fs *FS) open(n *node, flags int) (int, unix.Statx_t, syscall.Errno) {
 		closeFD(fd)
 		last = syscall.ESTALE
 	}
-	if fd, ok := n.io.dup(); ok {
-		st, e := statAt(fd, "")
-		if e != 0 || flags&unix.O_PATH != 0 {
-			return fd, st, e
-		}
-		defer closeFD(fd)
-		again, err := unix.Open(procFD(fd), flags&^unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-		return again, st, errnoOf(err)
-	}
-	return -1, unix.Statx_t{}, last
 }
 
 // stat reads the attributes by name, or by an open file, or from memory when

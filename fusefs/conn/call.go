@@ -12,6 +12,7 @@ type Call struct {
 	// the next request of the same reader, and need not allocate.
 	Local any
 
+	reader *reader
 	unique atomic.Uint64 // of the request that is handled; the last one when idle
 	// struck is the request that was interrupted last.
 	struck atomic.Uint64

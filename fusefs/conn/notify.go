@@ -49,6 +49,31 @@ func (c *Conn) notify(msg unsafe.Pointer, size uintptr) syscall.Errno {
 	})
 }
 
+// MaxPush is how much Push takes, in bytes.
+const MaxPush = kept - 4096
+
+// Push reads a file of size bytes and gives its content to the kernel as the
+// pages of an inode, before anybody asked: a file that is then read in the call
+// after the one that is handled needs no request, and as no READ is sent its
+// attributes stay as they are. The kernel keeps pages it has. False means that
+// nothing was given, because the file is larger, or is not what it was.
+func (c *Call) Push(node uint64, file int, size int) bool {
+	const head = int(unsafe.Sizeof(fuse.OutHeader{}) + unsafe.Sizeof(fuse.NotifyStoreOut{}))
+	if size <= 0 || size > MaxPush {
+		return false
+	}
+	// Behind the answer, whose body begins at a page; so does the data.
+	msg := c.reader.out[replySize+page-head:][:head+size]
+	n, err := unix.Pread(file, msg[head:], 0)
+	if err != nil || n != size {
+		return false
+	}
+	*(*fuse.OutHeader)(unsafe.Pointer(unsafe.SliceData(msg))) = fuse.OutHeader{Length: uint32(len(msg)), Status: -fuse.NOTIFY_STORE_CACHE}
+	*(*fuse.NotifyStoreOut)(unsafe.Pointer(&msg[unsafe.Sizeof(fuse.OutHeader{})])) = fuse.NotifyStoreOut{Nodeid: node, Size: uint32(size)}
+	_, err = syscall.Write(c.reader.c.fd, msg)
+	return err == nil
+}
+
 const (
 	iocBackingOpen  = 0x4010e501 // FUSE_DEV_IOC_BACKING_OPEN
 	iocBackingClose = 0x4004e502 // FUSE_DEV_IOC_BACKING_CLOSE

@@ -56,10 +56,12 @@ func newReader(c *Conn) (*reader, error) {
 	if err := unix.Madvise(mem, unix.MADV_NOHUGEPAGE); err != nil && !errors.Is(err, unix.EINVAL) {
 		return nil, os.NewSyscallError("madvise", errAnd(err, unix.Munmap(mem)))
 	}
-	return &reader{c: c, mem: mem,
+	r := &reader{c: c, mem: mem,
 		in:  mem[page-sizeOf[fuse.WriteIn]() : half+page-replySize],
 		out: mem[half+page-replySize:],
-	}, nil
+	}
+	r.call.reader = r
+	return r, nil
 }
 
 func errAnd(first, second error) error {
