@@ -223,3 +223,14 @@ func openFusectl() (int, error) {
 	}
 	return fd, nil
 }
+
+// Requests are the requests the kernel has made of this view, by the protocol's
+// names.
+func (fs *FS) Requests() map[string]uint64 {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if fs.server == nil {
+		return nil
+	}
+	return fs.server.Counts()
+}

@@ -23,6 +23,7 @@ type Conn struct {
 	running sync.WaitGroup
 	mu      sync.Mutex
 	readers []*reader
+	spare   []*reader  // ended, with their memory; at most spares
 	past    [64]uint64 // requests of readers that have ended, by opcode
 
 	use    sync.RWMutex // of fd by others than readers
@@ -32,6 +33,7 @@ type Conn struct {
 	dead  chan struct{}
 	done  chan struct{}
 
+	lingers atomic.Bool // a reader is about to sleep, and looks once more
 	probing atomic.Bool
 	probe   string
 
@@ -51,6 +53,12 @@ func (c *Conn) Serve() error {
 	c.start(r)
 	c.running.Wait()
 	c.die()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range c.spare {
+		c.unmap(r)
+	}
+	c.spare = nil
 	return nil
 }
 
@@ -106,6 +114,10 @@ func (c *Conn) another() bool {
 	if c.total.Load() >= int32(c.opts.Readers) {
 		return false
 	}
+	if r := c.rested(); r != nil {
+		c.start(r)
+		return true
+	}
 	r, err := newReader(c)
 	if err != nil {
 		c.log.Warn("no further reader", slog.String("op", "serve"), slog.Any("err", err))
@@ -113,6 +125,18 @@ func (c *Conn) another() bool {
 	}
 	c.start(r)
 	return true
+}
+
+// rested takes a reader that has ended before.
+func (c *Conn) rested() *reader {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.spare) == 0 {
+		return nil
+	}
+	r := c.spare[len(c.spare)-1]
+	c.spare = c.spare[:len(c.spare)-1]
+	return r
 }
 
 func (c *Conn) start(r *reader) {
@@ -130,7 +154,7 @@ func (c *Conn) leave(r *reader) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i := range r.counts {
-		c.past[i] += r.counts[i].Load()
+		c.past[i] += r.counts[i].Swap(0)
 	}
 	for i, o := range c.readers {
 		if o == r {
@@ -138,6 +162,16 @@ func (c *Conn) leave(r *reader) {
 			break
 		}
 	}
+	// Several callers at once come and go: their reader's memory is kept.
+	if len(c.spare) < spares && r.warm == 0 {
+		c.spare = append(c.spare, r)
+		return
+	}
+	c.unmap(r)
+}
+
+func (c *Conn) unmap(r *reader) {
+	unix.Close(r.epoll)
 	if err := unix.Munmap(r.mem); err != nil {
 		c.log.Warn("memory not given back", slog.String("op", "munmap"), slog.Any("err", err))
 	}

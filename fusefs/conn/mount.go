@@ -78,7 +78,7 @@ func Mount(fs FileSystem, o Options) (*Conn, error) {
 	}
 	c := &Conn{fs: fs, opts: o, log: o.Log, dead: make(chan struct{}), done: make(chan struct{}), probe: ".polis-probe-" + rand.Text()}
 	var err error
-	if c.fd, err = unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0); err != nil {
+	if c.fd, err = unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0); err != nil {
 		return nil, fmt.Errorf("conn: open /dev/fuse (is the fuse module loaded?): %w", err)
 	}
 	if err = c.attach(); err == nil {

@@ -18,6 +18,11 @@ const (
 	silence = fuse.Status(-1)
 	// kept is how much of a reader's buffers stays in memory, in bytes each.
 	kept = 128 << 10
+	// spares is how many readers that have ended are kept for the next.
+	spares = 4
+	// lingering is how often a reader looks for the next request before it
+	// sleeps: a few microseconds.
+	lingering = 8
 	// cooling is after how many requests at most the rest is given back.
 	cooling = 64
 	// coolWait is how long, in milliseconds, a reader with much memory waits
@@ -34,7 +39,10 @@ type reader struct {
 	in   []byte
 	out  []byte // header and body of the answer
 	call Call
-	warm int // requests until the memory of a big one is given back; 0 = given back
+	// epoll wakes one reader for one request, not all that wait.
+	epoll  int
+	events [1]unix.EpollEvent
+	warm   int // requests until the memory of a big one is given back; 0 = given back
 
 	q        query
 	rename   fuse.RenameIn
@@ -56,7 +64,16 @@ func newReader(c *Conn) (*reader, error) {
 	if err := unix.Madvise(mem, unix.MADV_NOHUGEPAGE); err != nil && !errors.Is(err, unix.EINVAL) {
 		return nil, os.NewSyscallError("madvise", errAnd(err, unix.Munmap(mem)))
 	}
-	r := &reader{c: c, mem: mem,
+	ep, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err == nil {
+		if err = unix.EpollCtl(ep, unix.EPOLL_CTL_ADD, c.fd, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLEXCLUSIVE}); err != nil {
+			unix.Close(ep)
+		}
+	}
+	if err != nil {
+		return nil, os.NewSyscallError("epoll", errAnd(err, unix.Munmap(mem)))
+	}
+	r := &reader{c: c, mem: mem, epoll: ep,
 		in:  mem[page-sizeOf[fuse.WriteIn]() : half+page-replySize],
 		out: mem[half+page-replySize:],
 	}
@@ -99,33 +116,77 @@ func (r *reader) run() {
 	}
 }
 
-// read blocks until there is a request. (syscall.Read, for it tells the race
+// read waits until there is a request. (syscall.Read, for it tells the race
 // detector that what came before the caller's system call is seen.)
 func (r *reader) read() (int, syscall.Errno) {
 	if r.warm > 0 {
-		r.cool()
+		if r.warm--; r.warm == 0 {
+			r.cool()
+		}
 	}
-	n, err := syscall.Read(r.c.fd, r.in)
-	if err == nil {
-		return n, 0
+	for {
+		n, err := r.linger()
+		if err == nil {
+			return n, 0
+		}
+		var e syscall.Errno
+		if !errors.As(err, &e) {
+			return 0, syscall.EIO
+		}
+		if e != unix.EAGAIN {
+			return 0, e
+		}
+		if e := r.sleep(); e != 0 {
+			return 0, e
+		}
 	}
-	var e syscall.Errno
-	if !errors.As(err, &e) {
-		e = syscall.EIO
-	}
-	return 0, e
 }
 
-// cool gives memory back when nothing came for a while, or only small things.
-func (r *reader) cool() {
-	r.warm--
-	if r.warm > 0 {
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(r.c.fd), Events: unix.POLLIN}}, coolWait)
-		if n != 0 || err != nil {
-			return
-		}
-		r.warm = 0
+// linger lets others run before this reader sleeps. Who waited for the answer
+// then runs at once, often on the same processor, and mostly asks the next thing
+// within microseconds: taking it needs neither a sleep nor a wake-up, which cost
+// more than most requests. One reader at a time does so; on a busy machine it is
+// no more than the yields that the machine wants anyway.
+func (r *reader) linger() (int, error) {
+	n, err := syscall.Read(r.c.fd, r.in)
+	if err != unix.EAGAIN || !r.c.lingers.CompareAndSwap(false, true) { //nolint:errorlint // the hot path; syscall.Read wraps nothing
+		return n, err
 	}
+	defer r.c.lingers.Store(false)
+	for range lingering {
+		// Others may run for long; Go's scheduler must not wait for that.
+		if _, _, e := unix.Syscall(unix.SYS_SCHED_YIELD, 0, 0, 0); e != 0 {
+			return 0, e
+		}
+		if n, err = syscall.Read(r.c.fd, r.in); err != unix.EAGAIN { //nolint:errorlint // as above
+			break
+		}
+	}
+	return n, err
+}
+
+// sleep waits for a request, which another reader may then have taken. With
+// much memory it gives that back when nothing comes for a while.
+func (r *reader) sleep() syscall.Errno {
+	wait := -1
+	if r.warm > 0 {
+		wait = coolWait
+	}
+	n, err := unix.EpollWait(r.epoll, r.events[:], wait)
+	switch {
+	case errors.Is(err, unix.EINTR):
+	case err != nil:
+		r.c.log.Error("requests cannot be waited for", slog.String("op", "epoll"), slog.Any("err", err))
+		return syscall.EIO
+	case n == 0:
+		r.warm = 0
+		r.cool()
+	}
+	return 0
+}
+
+// cool gives memory back.
+func (r *reader) cool() {
 	half := len(r.mem) / 2 / page * page
 	for _, m := range [][]byte{r.mem[page+kept : half], r.mem[half+page+kept:]} {
 		if err := unix.Madvise(m, unix.MADV_DONTNEED); err != nil {
