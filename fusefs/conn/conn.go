@@ -162,6 +162,10 @@ func (c *Conn) leave(r *reader) {
 			break
 		}
 	}
+	if r.epoll >= 0 {
+		unix.Close(r.epoll)
+		r.epoll = -1
+	}
 	// Several callers at once come and go: their reader's memory is kept.
 	if len(c.spare) < spares && r.warm == 0 {
 		c.spare = append(c.spare, r)
@@ -171,7 +175,6 @@ func (c *Conn) leave(r *reader) {
 }
 
 func (c *Conn) unmap(r *reader) {
-	unix.Close(r.epoll)
 	if err := unix.Munmap(r.mem); err != nil {
 		c.log.Warn("memory not given back", slog.String("op", "munmap"), slog.Any("err", err))
 	}

@@ -39,7 +39,8 @@ type reader struct {
 	in   []byte
 	out  []byte // header and body of the answer
 	call Call
-	// epoll wakes one reader for one request, not all that wait.
+	// epoll wakes one reader for one request, not all that wait. Opened when
+	// the reader first sleeps; -1 before and after.
 	epoll  int
 	events [1]unix.EpollEvent
 	warm   int // requests until the memory of a big one is given back; 0 = given back
@@ -64,16 +65,7 @@ func newReader(c *Conn) (*reader, error) {
 	if err := unix.Madvise(mem, unix.MADV_NOHUGEPAGE); err != nil && !errors.Is(err, unix.EINVAL) {
 		return nil, os.NewSyscallError("madvise", errAnd(err, unix.Munmap(mem)))
 	}
-	ep, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
-	if err == nil {
-		if err = unix.EpollCtl(ep, unix.EPOLL_CTL_ADD, c.fd, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLEXCLUSIVE}); err != nil {
-			unix.Close(ep)
-		}
-	}
-	if err != nil {
-		return nil, os.NewSyscallError("epoll", errAnd(err, unix.Munmap(mem)))
-	}
-	r := &reader{c: c, mem: mem, epoll: ep,
+	r := &reader{c: c, mem: mem, epoll: -1,
 		in:  mem[page-sizeOf[fuse.WriteIn]() : half+page-replySize],
 		out: mem[half+page-replySize:],
 	}
@@ -172,7 +164,13 @@ func (r *reader) sleep() syscall.Errno {
 	if r.warm > 0 {
 		wait = coolWait
 	}
-	n, err := unix.EpollWait(r.epoll, r.events[:], wait)
+	var n int
+	var err error
+	if r.epoll >= 0 || r.openEpoll() == nil {
+		n, err = unix.EpollWait(r.epoll, r.events[:], wait)
+	} else { // no descriptor to be had; then all that wait are woken
+		n, err = unix.Poll([]unix.PollFd{{Fd: int32(r.c.fd), Events: unix.POLLIN}}, wait)
+	}
 	switch {
 	case errors.Is(err, unix.EINTR):
 	case err != nil:
@@ -183,6 +181,19 @@ func (r *reader) sleep() syscall.Errno {
 		r.cool()
 	}
 	return 0
+}
+
+func (r *reader) openEpoll() error {
+	ep, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return err
+	}
+	if err := unix.EpollCtl(ep, unix.EPOLL_CTL_ADD, r.c.fd, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLEXCLUSIVE}); err != nil {
+		unix.Close(ep)
+		return err
+	}
+	r.epoll = ep
+	return nil
 }
 
 // cool gives memory back.
