@@ -101,11 +101,24 @@ func (r *reader) run() {
 			return
 		}
 		r.handle(n)
-		if r.c.waiting.Add(1) > int32(r.c.opts.Idle) {
-			r.c.waiting.Add(-1)
+		if r.c.spared() {
 			return
 		}
 	}
+}
+
+// spared counts a reader as waiting, or says that there are enough without it.
+// Whoever counts on it meanwhile finds it: it only goes while the count that
+// others see stays high enough.
+func (c *Conn) spared() bool {
+	n := c.waiting.Add(1)
+	for n > int32(c.opts.Idle) {
+		if c.waiting.CompareAndSwap(n, n-1) {
+			return true
+		}
+		n = c.waiting.Load()
+	}
+	return false
 }
 
 // read waits until there is a request. (syscall.Read, for it tells the race
