@@ -78,7 +78,7 @@ func (d *Daemon) Open(ctx context.Context) (err error) {
 			err = errors.Join(err, d.Close(context.WithoutCancel(ctx), false))
 		}
 	}()
-	d.hub = events.New(uint64(d.started.UnixMilli()))
+	d.hub = events.New(d.firstEvent())
 	if d.cg, err = cgroup.Detect(); err != nil {
 		return api.Errorf(api.CodeCgroupFailed, "find the control groups: %w", err).WithHint("polis needs cgroup v2 or the memory and pids controllers of v1")
 	}

@@ -109,7 +109,7 @@ func eventLine(p *page, e api.Event) {
 	}
 	color := plain
 	switch e.Type {
-	case api.EventDenied, api.EventLockConflict:
+	case api.EventDenied, api.EventLockConflict, api.EventEventsMissed, api.EventMissed:
 		color = yellow
 	case api.EventOOM, api.EventAgentMergeFailed, api.EventConflictFound:
 		color = red

@@ -130,8 +130,11 @@ type WaitRequest struct {
 	KeepMillis int `json:"keep_ms"`
 }
 
-// Event is one thing that happened. ID grows by one per event of a daemon's
-// life and is what Last-Event-ID resumes from.
+// Event is one thing that happened. IDs grow, by one in a daemon's life, and
+// are never given out again, also not after a restart; Last-Event-ID resumes
+// from them. polisd keeps the last 4096 or so in memory: if there were others
+// after the one that is resumed from, an event of type EventEventsMissed with
+// the same ID comes first.
 type Event struct {
 	ID      uint64         `json:"id"`
 	Time    time.Time      `json:"time"`
@@ -166,6 +169,7 @@ const (
 	EventReconciled       = "daemon:reconciled"
 	EventState            = "daemon:state"
 	EventMissed           = "agent:events-missed"
+	EventEventsMissed     = "events:missed"
 )
 
 // Workspace is a repository under polis.

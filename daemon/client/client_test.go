@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -58,14 +61,40 @@ func reply(status int, contentType, body string) http.HandlerFunc {
 	}
 }
 
+// routesOfAPI are the routes of the API, with what their paths look like.
+func routesOfAPI(t *testing.T) map[string]*regexp.Regexp {
+	t.Helper()
+	b, err := os.ReadFile("../../docs/openapi.json")
+	require.NoError(t, err)
+	var doc struct{ Paths map[string]map[string]any }
+	require.NoError(t, json.Unmarshal(b, &doc))
+	out := map[string]*regexp.Regexp{}
+	for path, methods := range doc.Paths {
+		like := regexp.MustCompile("^" + regexp.MustCompile(`\{[a-z]+\}`).ReplaceAllString(path, "[^/]+") + "$")
+		for m := range methods {
+			out[strings.ToUpper(m)+" "+path] = like
+		}
+	}
+	require.NotEmpty(t, out)
+	return out
+}
+
 func TestEveryCallUsesItsRoute(t *testing.T) {
 	ctx := t.Context()
+	missing := routesOfAPI(t)
 	lock := api.LockRequest{Path: "a", Agent: "claude"}
 	for _, tc := range []struct {
 		want string
 		call func(*Client) error
 	}{
 		{"GET /v1/status ", func(c *Client) error { _, err := c.Status(ctx); return err }},
+		{"GET /v1/doctor ", func(c *Client) error { _, err := c.Doctor(ctx); return err }},
+		{"GET /v1/conflicts?workspace=w ", func(c *Client) error { _, err := c.Conflicts(ctx, "w"); return err }},
+		{"GET /v1/maintenance?workspace=w ", func(c *Client) error { _, err := c.Maintenance(ctx, "w"); return err }},
+		{`POST /v1/maintenance {}`, func(c *Client) error { _, err := c.Maintain(ctx, api.MaintenanceRequest{}, nil); return err }},
+		{`POST /v1/agents/claude/send {"text":"x"}`, func(c *Client) error { _, err := c.Send(ctx, "claude", api.SendRequest{Text: "x"}); return err }},
+		{`POST /v1/broadcast {"text":"x"}`, func(c *Client) error { _, err := c.Broadcast(ctx, api.BroadcastRequest{Text: "x"}); return err }},
+		{"GET /v1/openapi.json ", func(c *Client) error { _, err := c.OpenAPI(ctx); return err }},
 		{"GET /v1/health ", func(c *Client) error { return c.Health(ctx) }},
 		{"GET /v1/workspaces ", func(c *Client) error { _, err := c.Workspaces(ctx); return err }},
 		{`POST /v1/workspaces {"repo":"/r"}`, func(c *Client) error { _, err := c.Up(ctx, api.UpRequest{Repo: "/r"}, nil); return err }},
@@ -121,8 +150,16 @@ func TestEveryCallUsesItsRoute(t *testing.T) {
 			}))
 			require.NoError(t, tc.call(c))
 			require.Equal(t, tc.want, got)
+			method, uri, _ := strings.Cut(got, " ")
+			path, _, _ := strings.Cut(strings.Fields(uri)[0], "?")
+			for route, like := range missing {
+				if strings.HasPrefix(route, method+" ") && like.MatchString(path) {
+					delete(missing, route)
+				}
+			}
 		})
 	}
+	require.Empty(t, slices.Sorted(maps.Keys(missing)), "routes without a method of Client that is called above")
 }
 
 func TestRefusalsKeepCodeHintAndDetails(t *testing.T) {

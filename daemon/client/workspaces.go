@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/url"
@@ -67,5 +68,12 @@ func (c *Client) Maintain(ctx context.Context, req api.MaintenanceRequest, progr
 func (c *Client) Up(ctx context.Context, req api.UpRequest, progress func(string)) (api.UpResponse, error) {
 	var out api.UpResponse
 	err := c.long(ctx, "/v1/workspaces", req, &out, progress)
+	return out, err
+}
+
+// OpenAPI is the daemon's description of its API as OpenAPI 3.0, in JSON.
+func (c *Client) OpenAPI(ctx context.Context) ([]byte, error) {
+	var out json.RawMessage
+	err := c.call(ctx, http.MethodGet, "/v1/openapi.json", nil, nil, &out)
 	return out, err
 }

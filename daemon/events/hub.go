@@ -20,13 +20,15 @@ type Hub struct {
 
 	mu   sync.Mutex
 	next uint64
+	// lost is the highest number that is not kept any more, or was of an earlier life.
+	lost uint64
 	ring []api.Event
 	subs map[chan struct{}]struct{}
 }
 
 // New makes a Hub whose first event gets the number after first.
 func New(first uint64) *Hub {
-	return &Hub{Size: 4096, Now: time.Now, next: first + 1, subs: map[chan struct{}]struct{}{}}
+	return &Hub{Size: 4096, Now: time.Now, next: first + 1, lost: first, subs: map[chan struct{}]struct{}{}}
 }
 
 // Publish stamps and stores the event and wakes the subscribers.
@@ -58,17 +60,35 @@ func (h *Hub) trim() {
 	for _, e := range h.ring {
 		if over > 0 && h.Minor != nil && h.Minor(e) {
 			over--
+			h.lost = max(h.lost, e.ID)
 			continue
 		}
 		kept = append(kept, e)
 	}
+	if over > 0 {
+		h.lost = max(h.lost, kept[over-1].ID)
+	}
 	h.ring = kept[over:]
+}
+
+// Read is Since, and says whether events above id are missing in what it
+// returns: they were pushed out, or were of an earlier life. Who asks for all
+// there are (0) misses nothing. last is the newest number there was.
+func (h *Hub) Read(id uint64) (evs []api.Event, last uint64, missed bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	missed = id > 0 && (id < h.lost || id >= h.next)
+	return h.since(id), h.next - 1, missed
 }
 
 // Since returns the kept events with a number above id, oldest first.
 func (h *Hub) Since(id uint64) []api.Event {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	return h.since(id)
+}
+
+func (h *Hub) since(id uint64) []api.Event {
 	if id >= h.next {
 		// The number comes from an earlier life of the daemon.
 		id = 0

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"polis/daemon/api"
 )
@@ -21,6 +22,33 @@ func TestSinceResumesAndTheRingIsBounded(t *testing.T) {
 	require.Len(t, h.Since(122), 3)
 	require.Empty(t, h.Since(125))
 	require.Equal(t, h.Since(0), h.Since(9999), "a number from another life of the daemon starts over")
+}
+
+func TestWhoMissedEventsIsTold(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		first := rapid.Uint64Range(1, 50).Draw(t, "first")
+		h := New(first)
+		h.Size = rapid.IntRange(1, 12).Draw(t, "size")
+		h.Minor = func(e api.Event) bool { return e.Type == "minor" }
+		all := map[uint64]bool{}
+		for range rapid.IntRange(0, 60).Draw(t, "events") {
+			all[h.Publish(api.Event{Type: rapid.SampledFrom([]string{"minor", "main"}).Draw(t, "type")}).ID] = true
+		}
+		id := rapid.Uint64Range(0, first+70).Draw(t, "since")
+		got, last, missed := h.Read(id)
+		require.Equal(t, h.Last(), last)
+		have := map[uint64]bool{}
+		for _, e := range got {
+			have[e.ID] = true
+		}
+		// The model: what was published above id and is not there, what an
+		// earlier life may have had, and numbers nobody gave out yet.
+		want := id > 0 && (id < first || id > h.Last())
+		for e := range all {
+			want = want || id > 0 && e > id && !have[e]
+		}
+		require.Equal(t, want, missed, "since %d of %d to %d", id, first, h.Last())
+	})
 }
 
 // TestAFloodOfMinorEventsPushesOutNoOther: and it still pushes out its own.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"net/http"
 )
 
@@ -16,6 +17,18 @@ const (
 	AccessRoot
 )
 
+func (a Access) String() string {
+	switch a {
+	case AccessRead:
+		return "read"
+	case AccessAdmin:
+		return "admin"
+	case AccessRoot:
+		return "root"
+	}
+	return fmt.Sprintf("Access(%d)", int(a))
+}
+
 // Route is one row of the API.
 type Route struct {
 	Pattern string // method and path, as http.ServeMux reads it
@@ -30,6 +43,7 @@ func Routes() []Route {
 		{"GET /v1/status", AccessRead, "the daemon, its workspaces and agents", (*Server).status},
 		{"GET /v1/health", AccessRead, "whether the daemon works", (*Server).health},
 		{"GET /v1/doctor", AccessRead, "what the machine can do for polis, and what is missing", (*Server).doctor},
+		{"GET /v1/openapi.json", AccessRead, "this API as OpenAPI 3.0", (*Server).openAPI},
 		{"GET /v1/events", AccessRead, "events; follow=1 streams, since or Last-Event-ID resumes", (*Server).events},
 		{"GET /v1/metrics", AccessRead, "counters as Prometheus text", (*Server).metrics},
 		{"GET /v1/types", AccessRead, "base types of agents", (*Server).types},

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -139,6 +140,52 @@ func TestEventsStreamResumes(t *testing.T) {
 	n, err = resp.Body.Read(buf)
 	require.NoError(t, err)
 	require.Contains(t, string(buf[:n]), "id: 4\n")
+}
+
+// TestAGapInTheEventsIsSaid: by who resumes from what is not kept any more, in
+// an answer and in a stream, once.
+func TestAGapInTheEventsIsSaid(t *testing.T) {
+	hub := events.New(1000)
+	hub.Size = 4
+	c := serve(t, streaming{hub: hub})
+	for range 9 {
+		hub.Publish(api.Event{Type: "x", Message: "m"})
+	}
+	get := func(q string) []string {
+		resp, err := c.Get("http://polis/v1/events?since=" + q)
+		require.NoError(t, err)
+		defer resp.Body.Close()
+		var all struct{ Events []api.Event }
+		require.NoError(t, json.NewDecoder(resp.Body).Decode(&all))
+		var out []string
+		for _, e := range all.Events {
+			out = append(out, fmt.Sprint(e.ID, e.Type))
+		}
+		return out
+	}
+	require.Equal(t, []string{"1008x", "1009x"}, get("1007"))
+	require.Equal(t, "1001events:missed", get("1001")[0])
+	require.Equal(t, "17events:missed", get("17")[0], "of an earlier life")
+	require.Equal(t, "5000events:missed", get("5000")[0], "of another daemon")
+	require.NotContains(t, strings.Join(get("0"), " "), "missed", "who asks for what there is misses nothing")
+
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://polis/v1/events?follow=1", nil)
+	require.NoError(t, err)
+	req.Header.Set("Last-Event-ID", "1001")
+	resp, err := c.Do(req)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	var got string
+	buf := make([]byte, 4096)
+	for !strings.Contains(got, "id: 1010") {
+		n, err := resp.Body.Read(buf)
+		require.NoError(t, err)
+		if got += string(buf[:n]); strings.Contains(got, "id: 1009") && hub.Last() == 1009 {
+			hub.Publish(api.Event{Type: "y"})
+		}
+	}
+	require.True(t, strings.HasPrefix(got, "id: 1001\nevent: events:missed\n"), got)
+	require.Equal(t, 1, strings.Count(got, "events:missed\n"))
 }
 
 func TestLogsTailAcrossRotationAndFollow(t *testing.T) {

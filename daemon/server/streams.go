@@ -31,7 +31,10 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 		since = n
 	}
 	if !flag(r, "follow") {
-		evs := hub.Since(since)
+		evs, _, missed := hub.Read(since)
+		if missed {
+			evs = append([]api.Event{missing(since)}, evs...)
+		}
 		if evs == nil {
 			evs = []api.Event{}
 		}
@@ -45,7 +48,12 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 	tick := time.NewTicker(15 * time.Second)
 	defer tick.Stop()
 	for {
-		for _, e := range hub.Since(since) {
+		evs, last, missed := hub.Read(since)
+		if missed {
+			evs = append([]api.Event{missing(since)}, evs...)
+			since = last // from here on only what is missed anew is told
+		}
+		for _, e := range evs {
 			b, err := json.Marshal(e)
 			if err != nil {
 				return err
@@ -53,7 +61,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 			if _, err := fmt.Fprintf(w, "id: %d\nevent: %s\ndata: %s\n\n", e.ID, e.Type, b); err != nil {
 				return nil
 			}
-			since = e.ID
+			since = max(since, e.ID)
 		}
 		if rc.Flush() != nil {
 			return nil
@@ -70,6 +78,13 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 			return nil
 		}
 	}
+}
+
+// missing stands for the events after a number that are not kept. It has that
+// number, so that who resumes after it asks for the same again.
+func missing(since uint64) api.Event {
+	return api.Event{ID: since, Time: time.Now(), Type: api.EventEventsMissed,
+		Message: fmt.Sprintf("events after %d are missing: polisd was restarted, or there were too many; the state is in GET /v1/status", since)}
 }
 
 const (

@@ -1,0 +1,36 @@
+package daemon
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+
+	"polis/daemon/store"
+)
+
+// eventsOfALife is how many numbers of events one life of the daemon takes
+// from the count that is kept: 2^53, which is where JSON's readers end, has
+// room for 30 million lives.
+const eventsOfALife = 1 << 28
+
+// eventIDs is kept beside the state.
+type eventIDs struct {
+	Next uint64 `json:"next"`
+}
+
+// firstEvent is the number before the daemon's first event: the clock's, or,
+// after a clock that went back or a life with very many events, one that no
+// earlier life gave out.
+func (d *Daemon) firstEvent() uint64 {
+	path := filepath.Join(d.Config.WorkspacesDir, "events.json")
+	first := uint64(d.started.UnixMilli())
+	var kept eventIDs
+	if err := store.ReadJSON(path, &kept, d.started); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		d.Log.Warn("the count of events is lost; the clock's is used", "path", path, "err", err)
+	}
+	first = max(first, kept.Next)
+	if err := store.WriteJSON(path, eventIDs{Next: first + eventsOfALife}); err != nil {
+		d.Log.Warn("the count of events is not kept", "path", path, "err", err)
+	}
+	return first
+}

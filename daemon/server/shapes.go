@@ -1,0 +1,79 @@
+package server
+
+import (
+	"polis/daemon/api"
+	"polis/daemon/config"
+)
+
+// shape is what goes in and out of a route, for the OpenAPI document.
+type shape struct {
+	query []query
+	in    any // the body; nil for none
+	// optional: the body may be left out.
+	optional bool
+	out      any // the answer; nil is an empty object
+	// list: the answer is an object with this one field, a list of out.
+	list string
+	// made: the status of a new thing, 201, beside or in place of 200.
+	made bool
+	// steps: with Accept: application/x-ndjson the steps are told, a line each.
+	steps bool
+	// text is the media type of an answer that is no JSON.
+	text string
+}
+
+type query struct {
+	name, kind, about string
+}
+
+var (
+	ofWorkspace = query{"workspace", "string", "only those of this workspace"}
+	follow      = query{"follow", "boolean", "go on with what comes"}
+)
+
+// shapes is by the pattern of the route. A test wants one for every route.
+func shapes() map[string]shape {
+	return map[string]shape{
+		"GET /v1/status":       {out: api.DaemonStatus{}},
+		"GET /v1/health":       {out: map[string]string{}},
+		"GET /v1/doctor":       {out: api.DoctorReport{}},
+		"GET /v1/openapi.json": {out: map[string]any{}},
+		"GET /v1/events": {out: api.Event{}, list: "events", text: "text/event-stream",
+			query: []query{follow, {"since", "integer", "only events after this one; the header Last-Event-ID is stronger"}}},
+		"GET /v1/metrics":     {text: "text/plain"},
+		"GET /v1/types":       {out: config.BaseType{}, list: "types"},
+		"GET /v1/workspaces":  {out: api.Workspace{}, list: "workspaces"},
+		"POST /v1/workspaces": {in: api.UpRequest{}, out: api.UpResponse{}, made: true, steps: true},
+
+		"GET /v1/agents":           {out: api.Agent{}, list: "agents", query: []query{ofWorkspace}},
+		"POST /v1/agents":          {in: api.AddRequest{}, out: api.Agent{}, made: true, steps: true},
+		"GET /v1/agents/{name}":    {out: api.Agent{}},
+		"DELETE /v1/agents/{name}": {out: api.RemoveResponse{}, query: []query{{"force", "boolean", "also one that runs or has unsaved work; the work is put aside"}}},
+
+		"POST /v1/agents/{name}/start":        {out: api.Agent{}},
+		"POST /v1/agents/{name}/stop":         {out: api.Agent{}},
+		"POST /v1/agents/{name}/run":          {in: api.RunRequest{}, out: api.Task{}},
+		"POST /v1/agents/{name}/send":         {in: api.SendRequest{}, out: api.Task{}},
+		"POST /v1/broadcast":                  {in: api.BroadcastRequest{}, out: api.BroadcastResponse{}},
+		"POST /v1/agents/{name}/merge":        {in: api.MergeRequest{}, optional: true, out: api.MergeResponse{}},
+		"POST /v1/agents/{name}/discard":      {out: api.RemoveResponse{}},
+		"POST /v1/agents/{name}/pull-request": {in: api.PullRequest{}, optional: true, out: api.PullResponse{}},
+		"GET /v1/agents/{name}/logs":          {text: "text/plain", query: []query{follow, {"lines", "integer", "the last lines, at most 100000; 50 if not given"}}},
+		"GET /v1/agents/{name}/why":           {out: api.WhyEntry{}, list: "why"},
+		"GET /v1/agents/{name}/policy":        {out: api.Policy{}},
+		"GET /v1/agents/{name}/tasks":         {out: api.Task{}, list: "tasks"},
+		"GET /v1/agents/{name}/attach":        {out: api.Attach{}},
+
+		"GET /v1/locks":     {out: api.Lock{}, list: "locks", query: []query{ofWorkspace}},
+		"POST /v1/locks":    {in: api.LockRequest{}, out: api.Lock{}, made: true},
+		"DELETE /v1/locks":  {in: api.LockRequest{}},
+		"GET /v1/conflicts": {out: api.Conflicts{}, list: "conflicts", query: []query{ofWorkspace}},
+
+		"GET /v1/maintenance":  {out: api.MaintenanceReport{}, list: "maintenance", query: []query{ofWorkspace}},
+		"POST /v1/maintenance": {in: api.MaintenanceRequest{}, optional: true, out: api.MaintenanceReport{}, steps: true},
+
+		"GET /v1/ports":                       {out: api.PortMapping{}, list: "ports"},
+		"POST /v1/ports":                      {in: api.PortRequest{}, out: api.PortMapping{}, made: true},
+		"DELETE /v1/ports/{agent}/{internal}": {},
+	}
+}
