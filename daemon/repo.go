@@ -168,6 +168,11 @@ func (t worktrees) Ensure(ctx context.Context, a *agent.Agent) error {
 		return err
 	}
 	a.Identity.Name, a.Identity.Email = repo{w}.identity(ctx)
+	remotes, err := repo{w}.remotes(ctx)
+	if err != nil {
+		t.d.Log.Warn("the project's remotes cannot be read; the agent will know none", "agent", a.Name(), "err", err)
+	}
+	a.Remotes = remotes
 	return t.withhold(ctx, w, a)
 }
 

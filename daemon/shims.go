@@ -204,7 +204,16 @@ func (s *shims) spec(a *agent.Agent, dir string) wire.Spec {
 		Created: k.CreatedAt, Generation: k.Generation, BaseType: k.BaseType, Role: k.Role, Command: k.Command,
 	}
 	if ws.Git {
-		spec.GitConfig = gitConfig(c.GitRules(k.Name, k.Role, a.Type).Identity.For(k.Name), a.Remotes)
+		remotes := a.Remotes
+		if tool, err := remoteTool(); err != nil {
+			s.log.Warn("agents reach no remotes", "agent", k.Name, "err", err)
+			remotes = nil
+		} else {
+			spec.Mounts = append(spec.Mounts, tool)
+		}
+		rules := c.GitRules(k.Name, k.Role, a.Type)
+		spec.GitConfig = gitConfig(rules.Identity.For(k.Name), remotes)
+		spec.GitRemotes = rules.Remote.Allows(config.RemoteFetch)
 		spec.BareRepo, spec.PrivateGit = ws.Root.Bare(), ws.Root.Private(k.Name)
 		spec.Shared = &wire.Shared{Paths: c.Shared.Paths, Dir: ws.Root.Overlay(k.Name)}
 		if c.Shared.Pnpm {

@@ -16,6 +16,7 @@ import (
 	"polis/daemon/layout"
 	"polis/daemon/merge"
 	"polis/daemon/radar"
+	"polis/daemon/remote"
 	"polis/daemon/store"
 	"polis/daemon/worktree"
 )
@@ -27,6 +28,7 @@ type workspace struct {
 	git    *worktree.Workspace
 	merger *merge.Merger
 	locks  *refLocks
+	remote *remote.Broker
 	radar  *radar.Radar // nil without git
 	state  store.State
 }
@@ -216,6 +218,7 @@ func (d *Daemon) enter(name string, root layout.Workspace, info worktree.Info, u
 	if !ok {
 		locks := &refLocks{d: d, workspace: name, bare: root.Bare()}
 		w = &workspace{d: d, locks: locks, git: worktree.Open(worktree.Config{Workspace: string(root), UID: uint32(uid), GID: uint32(gid), Log: d.Log, Locks: locks})}
+		w.remote = w.broker()
 		w.merger = &merge.Merger{Workspace: w.git, Log: d.Log, Locks: locks}
 		d.workspaces[name] = w
 	}

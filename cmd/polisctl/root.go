@@ -60,7 +60,7 @@ at the same time.`,
 		a.upCmd(), a.statusCmd(), a.doctorCmd(), a.eventsCmd(), a.metricsCmd(),
 		a.agentsCmd(), a.sendCmd(), a.broadcastCmd(), a.lockCmd(), a.unlockCmd(), a.locksCmd(), a.waitCmd(), a.portsCmd(),
 		a.mergeCmd(), a.discardCmd(), a.conflictsCmd(), a.maintenanceCmd(),
-		a.completionCmd(), a.versionCmd(), a.genDocsCmd(), a.exitCodesCmd(),
+		a.completionCmd(), a.versionCmd(), a.gitRemoteCmd(), a.genDocsCmd(), a.exitCodesCmd(),
 	)
 	root.InitDefaultHelpCmd()
 	walk(root, func(c *cobra.Command) {

@@ -163,6 +163,7 @@ const (
 	EventLockWaiting      = "lock:waiting"
 	EventLockBroken       = "lock:broken"
 	EventLockLost         = "lock:lost"
+	EventRemote           = "agent:remote"
 	EventMaintained       = "workspace:maintained"
 	EventOOM              = "limit:oom"
 	EventPort             = "port:changed"

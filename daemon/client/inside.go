@@ -72,3 +72,11 @@ func (i *Inside) Why(ctx context.Context) ([]api.WhyEntry, error) {
 	err := i.c.call(ctx, http.MethodGet, "/v1/why", nil, nil, &out)
 	return out.Why, err
 }
+
+// Remote asks something of a remote of the project. progress, if not nil, is
+// told each step.
+func (i *Inside) Remote(ctx context.Context, req api.RemoteRequest, progress func(string)) (api.RemoteResponse, error) {
+	var out api.RemoteResponse
+	err := i.c.long(ctx, "/v1/remote", req, &out, progress)
+	return out, err
+}

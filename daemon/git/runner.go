@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -47,6 +48,8 @@ type Cmd struct {
 	Env []string
 	// Config is added to the settings that hold for every command ("key=value").
 	Config []string
+	// Helpers leaves the credential helpers of the configuration in place.
+	Helpers bool
 	// Global is a file read in place of the user's configuration.
 	Global string
 	// Stdin may be nil. Stdout, if not nil, gets the output instead of Run's result.
@@ -142,6 +145,9 @@ func (c *Cmd) finish(env, config []string) []string {
 		if v.value != "" {
 			env = append(env, v.key+"="+v.value)
 		}
+	}
+	if c.Helpers {
+		config = slices.DeleteFunc(config, func(p string) bool { return p == "credential.helper=" })
 	}
 	env = append(env, fmt.Sprintf("GIT_CONFIG_COUNT=%d", len(config)))
 	for i, pair := range config {

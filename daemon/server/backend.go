@@ -18,6 +18,8 @@ type Backend interface {
 	Types() (map[string]config.BaseType, error)
 	Metrics(ctx context.Context) string
 	Locks(workspace string) []api.Lock
+	// Remote does what an agent's git wants of a remote of the project, if it may.
+	Remote(ctx context.Context, name string, req api.RemoteRequest, say func(string)) (api.RemoteResponse, error)
 	// Maintain keeps a workspace's repository small; Maintenance says when and how it last was.
 	Maintain(ctx context.Context, req api.MaintenanceRequest, say func(string)) (api.MaintenanceReport, error)
 	Maintenance(workspace string) ([]api.MaintenanceReport, error)

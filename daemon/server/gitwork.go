@@ -31,3 +31,20 @@ func (s *Server) maintain(w http.ResponseWriter, r *http.Request) error {
 	}
 	return s.reply(w, http.StatusOK, res)
 }
+
+// remote is for shims: what the git of their agent wants of a remote.
+func (s *Server) remote(w http.ResponseWriter, r *http.Request) error {
+	var req api.RemoteRequest
+	if err := read(r, &req); err != nil {
+		return err
+	}
+	name := r.PathValue("name")
+	if strings.Contains(r.Header.Get("Accept"), "application/x-ndjson") {
+		return s.progress(w, func(say func(string)) (any, error) { return s.Backend.Remote(r.Context(), name, req, say) })
+	}
+	res, err := s.Backend.Remote(r.Context(), name, req, func(string) {})
+	if err != nil {
+		return err
+	}
+	return s.reply(w, http.StatusOK, res)
+}

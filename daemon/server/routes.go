@@ -61,6 +61,7 @@ func Routes() []Route {
 		{"POST /v1/agents/{name}/merge", AccessAdmin, "merge an agent's branch", (*Server).merge},
 		{"POST /v1/agents/{name}/discard", AccessAdmin, "put an agent's work aside and remove it", (*Server).discard},
 		{"POST /v1/agents/{name}/pull-request", AccessAdmin, "push an agent's branch and open a pull request", (*Server).pull},
+		{"POST /v1/agents/{name}/remote", AccessRoot, "what an agent's git wants of a remote of the project; for the agent's shim", (*Server).remote},
 		{"GET /v1/agents/{name}/logs", AccessRead, "output; lines=N, follow=1", (*Server).logs},
 		{"GET /v1/agents/{name}/why", AccessRead, "the last refusals", (*Server).why},
 		{"GET /v1/agents/{name}/policy", AccessRead, "the agent's rules", (*Server).policy},

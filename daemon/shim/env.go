@@ -3,7 +3,7 @@ package shim
 // env is the environment of a process in the sandbox; more wins.
 func (s *Shim) env(more []string, tty bool) []string {
 	path := ""
-	if storeName(s.Spec) != "" {
+	if storeName(s.Spec) != "" || hasTool(s.Spec) {
 		path = binDir + ":"
 	}
 	env := []string{

@@ -20,6 +20,8 @@ type insideAPI struct {
 	server *http.Server
 	dirty  chan struct{}
 	locks  chan struct{} // the file of locks is behind
+	// remotes holds a token for each exchange with a remote.
+	remotes chan struct{}
 }
 
 // boxDir is the host directory that the sandbox sees as /run/polis.
@@ -31,7 +33,7 @@ func (s *Shim) openInside() error {
 		return err
 	}
 	s.onClose("files of the sandbox", func(context.Context) error { return os.RemoveAll(dir) })
-	in := &insideAPI{dir: dir, dirty: make(chan struct{}, 1), locks: make(chan struct{}, 1)}
+	in := &insideAPI{dir: dir, dirty: make(chan struct{}, 1), locks: make(chan struct{}, 1), remotes: make(chan struct{}, maxRemotes)}
 	s.inside = in
 	pol, err := json.MarshalIndent(s.Spec.Policy, "", "  ")
 	if err != nil {
@@ -47,6 +49,9 @@ func (s *Shim) openInside() error {
 		return err
 	}
 	if err := s.openGitConfig(); err != nil {
+		return err
+	}
+	if err := s.openRemote(); err != nil {
 		return err
 	}
 	sock := filepath.Join(dir, "api.sock")
@@ -79,6 +84,7 @@ func (s *Shim) insideRoutes() http.Handler {
 			return writeJSON(w, s.insideStatus())
 		},
 		"GET /v1/held":    s.insideHeld,
+		"POST /v1/remote": s.insideRemote,
 		"POST /v1/lock":   s.insideLock,
 		"POST /v1/unlock": s.insideUnlock,
 		"POST /v1/wait":   s.insideWait,

@@ -211,6 +211,7 @@ func TestHostileAgentIsRefused(t *testing.T) {
 		"a ref below the target branch":   "mkdir -p refs/heads/main; echo " + obj + " > refs/heads/main/x.lock && mv refs/heads/main/x.lock refs/heads/main/x",
 		"a ref below a packed branch":     "mkdir -p refs/heads/other; : > refs/heads/other/x.lock",
 		"shallow":                         "echo " + obj + " > shallow",
+		"a remote's branch":               "mkdir -p refs/remotes/origin; echo " + obj + " > refs/remotes/origin/main.lock && mv refs/remotes/origin/main.lock refs/remotes/origin/main",
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, err := run(t, m, "sh", "-c", "set -e; "+line)

@@ -31,6 +31,7 @@ type Config struct {
 	Worktree string           // name below worktrees/
 	Target   string           // full name of the target branch, never the agent's
 	Owned    []string         // full names of refs the agent owns already
+	Remotes  bool             // the agent may write what its git knows of remotes
 	RootFD   int              // the shared directory; duplicated
 	OnOwn    func(ref string) // the agent made a ref
 	OnDisown func(ref string) // the agent removed one of its own
@@ -158,6 +159,9 @@ func (g *Guard) mine(path string) bool {
 }
 
 func (g *Guard) owns(ref string) bool {
+	if ofRemote(ref) {
+		return g.cfg.Remotes
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.owned[ref]

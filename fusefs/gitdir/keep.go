@@ -35,7 +35,10 @@ func (g *Guard) Keep(path string) fusefs.Keep {
 	case "objects":
 		return keepOfObjects(rest)
 	case "refs", "logs":
-		// Deeper ones come and go with the refs in them.
+		// Deeper ones come and go with the refs in them, and so do remotes.
+		if strings.TrimPrefix(rest, "refs/") == "remotes" {
+			return 0
+		}
 		if !below || !strings.Contains(strings.TrimPrefix(rest, "refs/"), "/") && skeleton(strings.Split(path, "/")) {
 			return keepDir
 		}

@@ -7,6 +7,9 @@ func (g *Guard) mayHave(name string) bool {
 	if name == g.cfg.Target {
 		return false
 	}
+	if ofRemote(name) && !g.cfg.Remotes {
+		return false
+	}
 	if g.exists(name) {
 		return g.owns(name)
 	}

@@ -31,7 +31,7 @@ var shared = map[string]bool{"HEAD": true, "objects": true, "refs": true, "packe
 	"packed-refs.new": true, "worktrees": true, "logs": true, "FETCH_HEAD": true, "shallow": true, "shallow.lock": true, "HEAD.lock": true}
 
 // kinds are the ref namespaces in which an agent may have refs of its own.
-var kinds = map[string]bool{"heads": true, "tags": true, "notes": true}
+var kinds = map[string]bool{"heads": true, "tags": true, "notes": true, "remotes": true}
 
 // Route names the backing root of a path: 1 for what is the agent's own copy.
 func Route(path string) int {
@@ -156,6 +156,10 @@ func classifyRef(part []string, what class) class {
 	}
 	return what
 }
+
+// ofRemote says that a ref stands for one of a remote. Those belong to nobody:
+// who may fetch writes down what it found.
+func ofRemote(ref string) bool { return strings.HasPrefix(ref, "refs/remotes/") }
 
 // refName is the ref that a ref, lock or log path belongs to.
 func refName(path string) string {

@@ -86,6 +86,9 @@ func (g *Guard) Publish(ctx context.Context, c fusefs.Caller, oldPath, newPath s
 }
 
 func (g *Guard) own(ref string) {
+	if ofRemote(ref) {
+		return
+	}
 	g.mu.Lock()
 	known := g.owned[ref]
 	g.owned[ref] = true
@@ -98,6 +101,9 @@ func (g *Guard) own(ref string) {
 // disown makes a ref that the agent removed free for others: what they make
 // of its name is theirs.
 func (g *Guard) disown(ref string) {
+	if ofRemote(ref) {
+		return
+	}
 	g.mu.Lock()
 	known := g.owned[ref]
 	delete(g.owned, ref)

@@ -12,6 +12,7 @@ import (
 const (
 	hintTarget  = "the target branch moves only by polisctl merge"
 	hintRef     = "this ref belongs to another agent or to the user; make a branch of your own"
+	hintRemote  = "what is known of remotes is written by those who may fetch: git.remote in polisd.toml"
 	hintObject  = "objects can be added, never changed or removed"
 	hintPack    = "packing the repository is the daemon's; objects, and packs that git receives, can be added"
 	hintForeign = "this part of the git directory is shared and read-only"
@@ -79,7 +80,12 @@ func (g *Guard) submodule(path string) bool {
 // single decides about an operation on one name.
 func (g *Guard) single(c fusefs.Caller, op fusefs.Op, t fusefs.Target) syscall.Errno {
 	path := t.Path
-	refuse := func(hint string) syscall.Errno { return g.deny(c, op, path, "UNDECLARED_WRITE", hint) }
+	refuse := func(hint string) syscall.Errno {
+		if hint == hintRef && ofRemote(refName(path)) {
+			hint = hintRemote
+		}
+		return g.deny(c, op, path, "UNDECLARED_WRITE", hint)
+	}
 	removes := op == fusefs.OpUnlink || op == fusefs.OpRmdir
 	switch classify(path, g.cfg.Worktree) {
 	case classPrivate:

@@ -33,6 +33,8 @@ type Spec struct {
 	OwnedRefs   []string `json:"owned_refs,omitempty"`
 	// GitBytes bounds what the agent adds to the shared objects; 0: no bound.
 	GitBytes int64 `json:"git_bytes,omitempty"`
+	// GitRemotes: the agent may write what its git learns of remotes.
+	GitRemotes bool `json:"git_remotes,omitempty"`
 	// GitConfig is the text of a git configuration for the agent's worktree.
 	GitConfig string `json:"git_config,omitempty"`
 

@@ -1,0 +1,38 @@
+package api
+
+// Operations of a RemoteRequest.
+const (
+	RemoteRefs  = "refs"  // list what the remote has
+	RemoteFetch = "fetch" // bring it in, then list it
+	RemotePush  = "push"
+)
+
+// RemoteRequest is an agent's git that wants something of a remote of the project.
+type RemoteRequest struct {
+	Op     string `json:"op"`
+	Remote string `json:"remote"`
+	// Updates are what to push.
+	Updates []RemoteUpdate `json:"updates,omitempty"`
+	DryRun  bool           `json:"dry_run,omitempty"`
+}
+
+// RemoteUpdate moves a ref of the remote. An empty Commit removes it.
+type RemoteUpdate struct {
+	Ref    string `json:"ref"` // full name at the remote
+	Commit string `json:"commit,omitempty"`
+	Force  bool   `json:"force,omitempty"`
+}
+
+// RemoteRef is a ref of the remote.
+type RemoteRef struct {
+	Name   string `json:"name"`
+	Commit string `json:"commit"`
+}
+
+// RemoteResponse answers RemoteRequest.
+type RemoteResponse struct {
+	Head string      `json:"head,omitempty"` // the branch the remote's HEAD is on, full name
+	Refs []RemoteRef `json:"refs,omitempty"`
+	// Refused says, by ref, why an update was not made.
+	Refused map[string]string `json:"refused,omitempty"`
+}

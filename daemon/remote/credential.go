@@ -1,0 +1,107 @@
+package remote
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"polis/daemon/api"
+	"polis/daemon/git"
+	"polis/daemon/worktree"
+)
+
+// fillTimeout bounds the helpers of the owner: nobody is there to answer one
+// that asks.
+const fillTimeout = 30 * time.Second
+
+// access is what a git needs to reach a remote.
+type access struct {
+	config, env []string
+	secrets     []string
+	global      string
+}
+
+// helper hands out what the environment has. It is asked only for the host it
+// is configured for.
+const helper = `!f() { test "$1" != get || printf 'username=%s\npassword=%s\n' "$POLIS_GIT_USER" "$POLIS_GIT_PASSWORD"; }; f`
+
+// reach finds out how to reach a remote, and returns the end of what it made.
+func (b *Broker) reach(ctx context.Context, p *worktree.Project, r Remote) (access, func(), error) {
+	done := func() {}
+	uid := b.Workspace.Bare().Runner.UID
+	if isPath(r.full) || strings.HasPrefix(r.full, "file://") {
+		// Who serves a path is a git of its own, which looks for the permission to
+		// read another's repository only in a file.
+		dir, err := os.MkdirTemp("", "polis-remote-")
+		if err != nil {
+			return access{}, done, err
+		}
+		done = func() { _ = os.RemoveAll(dir) } //nolint:errcheck // a temporary file of ours
+		a := access{config: []string{"remote.polis.url=" + r.full}, global: filepath.Join(dir, "config")}
+		path := strings.TrimPrefix(r.full, "file://")
+		text := "[safe]\n\tdirectory = " + quote(path) + "\n\tdirectory = " + quote(filepath.Join(path, ".git")) + "\n"
+		if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // nothing secret is in it
+			return access{}, done, err
+		}
+		return a, done, os.WriteFile(a.global, []byte(text), 0o644)
+	}
+	u, err := url.Parse(r.full)
+	web := err == nil && (u.Scheme == "http" || u.Scheme == "https")
+	if !web {
+		if uid != p.Owner.UID {
+			return access{}, done, api.Errorf(api.CodeForbidden, "remote %s is reached by ssh with the keys of uid %d, and polis runs git here as uid %d", r.Name, p.Owner.UID, uid).
+				WithHint("an https remote works, or a project that does not belong to root")
+		}
+		return access{config: []string{"remote.polis.url=" + r.full}, env: []string{"HOME=" + b.Home(uid)}}, done, nil
+	}
+	a := access{config: []string{"remote.polis.url=" + r.URL}}
+	name, password := u.User.Username(), ""
+	if u.User != nil {
+		password, _ = u.User.Password()
+	}
+	if password == "" {
+		name, password = b.fill(ctx, p, u)
+	}
+	if password != "" {
+		a.config = append(a.config, "credential."+u.Scheme+"://"+u.Host+".helper="+helper)
+		a.env = []string{"POLIS_GIT_USER=" + name, "POLIS_GIT_PASSWORD=" + password}
+		a.secrets = []string{password, url.QueryEscape(password)}
+	}
+	return a, done, nil
+}
+
+// fill asks the helpers the project's owner has configured. Without an answer
+// the remote is asked without a name.
+func (b *Broker) fill(ctx context.Context, p *worktree.Project, u *url.URL) (name, password string) {
+	in := fmt.Sprintf("protocol=%s\nhost=%s\npath=%s\n", u.Scheme, u.Host, strings.TrimPrefix(u.Path, "/"))
+	if n := u.User.Username(); n != "" {
+		in += "username=" + n + "\n"
+	}
+	c := git.Cmd{Args: []string{"credential", "fill"}, Stdin: strings.NewReader(in + "\n"), Timeout: fillTimeout, Helpers: true}
+	if home := b.Home(p.Owner.UID); filepath.IsAbs(home) {
+		c.Env = []string{"HOME=" + home}
+		c.Global = filepath.Join(home, ".gitconfig")
+	}
+	out, err := p.Do(ctx, c)
+	if err != nil {
+		return "", ""
+	}
+	for line := range strings.Lines(string(out)) {
+		key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
+		switch key {
+		case "username":
+			name = value
+		case "password":
+			password = value
+		}
+	}
+	return name, password
+}
+
+func quote(s string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
+}

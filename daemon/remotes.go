@@ -1,0 +1,170 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"polis/daemon/agent"
+	"polis/daemon/api"
+	"polis/daemon/config"
+	"polis/daemon/git"
+	"polis/daemon/remote"
+	"polis/daemon/shim/wire"
+)
+
+// maxUpdates bounds the refs of one push.
+const maxUpdates = 64
+
+// broker is who speaks to the remotes of a workspace.
+func (w *workspace) broker() *remote.Broker {
+	return &remote.Broker{Workspace: w.git, Home: func(uid uint32) string {
+		if u, err := lookupUID(int(uid)); err == nil {
+			return u.HomeDir
+		}
+		return ""
+	}}
+}
+
+// remotes lists the project's, as agents may know them.
+func (r repo) remotes(ctx context.Context) ([]agent.Remote, error) {
+	p, err := r.w.git.Project(ctx)
+	if err != nil || p == nil {
+		return nil, err
+	}
+	list, err := remote.List(ctx, p)
+	out := make([]agent.Remote, 0, len(list))
+	for _, m := range list {
+		out = append(out, agent.Remote{Name: m.Name, URL: m.URL})
+	}
+	return out, err
+}
+
+// Remote does what the git of an agent wants of a remote of the project, if
+// the agent may. Only the agent's shim asks.
+func (b *backend) Remote(ctx context.Context, name string, req api.RemoteRequest, say func(string)) (api.RemoteResponse, error) {
+	a, err := b.Get(ctx, name)
+	if err != nil {
+		return api.RemoteResponse{}, err
+	}
+	ws := b.gitWorkspaces(a.Workspace)
+	if len(ws) == 0 {
+		return api.RemoteResponse{}, api.Errorf(api.CodeBadState, "workspace %s is not a git repository", a.Workspace)
+	}
+	res, err := b.remote(ctx, ws[0], a, req, say)
+	ev := api.Event{Type: api.EventRemote, Agent: name, Code: codeOf(err), Message: fmt.Sprintf("agent %s: %s of %s", name, req.Op, api.Shorten(req.Remote, 64)),
+		Data: map[string]any{"op": req.Op, "remote": api.Shorten(req.Remote, 64), "updates": req.Updates[:min(len(req.Updates), maxUpdates)], "refused": res.Refused, "dry_run": req.DryRun}}
+	if err != nil {
+		ev.Message += ": " + err.Error()
+	}
+	b.Daemon.Log.Info("remote", "agent", name, "op", req.Op, "path", api.Shorten(req.Remote, 64), "updates", len(req.Updates), "refused", len(res.Refused), "err", err)
+	b.hub.Publish(ev)
+	return res, err
+}
+
+func (b *backend) remote(ctx context.Context, w *workspace, a api.Agent, req api.RemoteRequest, say func(string)) (api.RemoteResponse, error) {
+	typ := config.BaseType{}
+	if types, err := b.Types(); err == nil {
+		typ = types[a.BaseType]
+	}
+	c := b.live()
+	rules := c.GitRules(a.Name, a.Role, typ)
+	want := config.RemoteFetch
+	if req.Op == api.RemotePush {
+		want = config.RemotePush
+	}
+	if !rules.Remote.Allows(want) {
+		return api.RemoteResponse{}, api.Errorf(api.CodeForbidden, "agent %s may not %s: git.remote is %q for it", a.Name, want, rules.Remote).
+			WithHint("an administrator allows it with remote = %q in [git], [roles.NAME.git] or [git.agents.%s] of polisd.toml", want, a.Name)
+	}
+	step := func(s git.Step) { say(s.String()) }
+	switch req.Op {
+	case api.RemoteRefs:
+		return w.remote.Refs(ctx, req.Remote)
+	case api.RemoteFetch:
+		return w.remote.Fetch(ctx, req.Remote, step)
+	case api.RemotePush:
+		allowed, refused, err := b.allowedPush(ctx, w, a, rules, req.Updates)
+		if err != nil || len(allowed) == 0 {
+			return api.RemoteResponse{Refused: refused}, err
+		}
+		res, err := w.remote.Push(ctx, req.Remote, allowed, req.DryRun, step)
+		for ref, why := range res.Refused {
+			refused[ref] = why
+		}
+		res.Refused = refused
+		return res, err
+	}
+	return api.RemoteResponse{}, api.Errorf(api.CodeBadRequest, "op = %q: must be refs, fetch or push", api.Shorten(req.Op, 32))
+}
+
+// allowedPush sorts out what an agent may push: its own branch and what is
+// configured, and of tags those it made.
+func (b *backend) allowedPush(ctx context.Context, w *workspace, a api.Agent, rules config.GitRules, updates []api.RemoteUpdate) (allowed []api.RemoteUpdate, refused map[string]string, err error) {
+	refused = map[string]string{}
+	if len(updates) == 0 || len(updates) > maxUpdates {
+		return nil, nil, api.Errorf(api.CodeBadRequest, "updates has %d entries: from 1 to %d", len(updates), maxUpdates)
+	}
+	var owned []string
+	sh := b.shims.Dial(a.Name)
+	defer sh.Close()
+	if st, err := sh.Status(ctx); err == nil {
+		owned = st.OwnedRefs
+	}
+	for _, u := range updates {
+		branch, isBranch := strings.CutPrefix(u.Ref, "refs/heads/")
+		name := branch
+		if !isBranch {
+			name = strings.TrimPrefix(u.Ref, "refs/tags/")
+		}
+		if name == u.Ref || git.CheckBranch(name) != nil || u.Commit != "" && !git.IsOID(u.Commit) {
+			return nil, nil, api.Errorf(api.CodeBadRequest, "update of %q: not a branch or tag and the id of a commit", api.Shorten(u.Ref, 200))
+		}
+		match := func(p string) bool { ok, err := path.Match(p, branch); return ok && err == nil }
+		switch {
+		case isBranch && slices.ContainsFunc(rules.Branches, match):
+		case u.Ref == "refs/heads/"+w.agents.Target:
+			refused[u.Ref] = "merges go there: polisctl merge " + a.Name
+			continue
+		case u.Ref == "refs/heads/"+a.Branch, slices.Contains(owned, u.Ref):
+		default:
+			refused[u.Ref] = "not a branch or tag of agent " + a.Name + "; git.branches in polisd.toml names others"
+			continue
+		}
+		if u.Commit != "" {
+			kind := "^{commit}"
+			if !isBranch {
+				kind = "^{object}"
+			}
+			if _, err := w.git.Bare().Ref(ctx, u.Commit+kind); errors.Is(err, git.ErrNotFound) {
+				refused[u.Ref] = "there is no such commit"
+				continue
+			} else if err != nil {
+				return nil, nil, err
+			}
+		}
+		allowed = append(allowed, u)
+	}
+	return allowed, refused, nil
+}
+
+// remoteTool is how git of a sandbox reaches the daemon: polisctl, which also
+// is a remote helper of git.
+func remoteTool() (wire.Mount, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return wire.Mount{}, err
+	}
+	for _, p := range []string{filepath.Join(filepath.Dir(self), "polisctl"), "/usr/bin/polisctl", "/usr/local/bin/polisctl"} {
+		if fi, err := os.Stat(p); err == nil && fi.Mode().IsRegular() {
+			return wire.Mount{Source: p, Dest: wire.ToolPath, ReadOnly: true}, nil
+		}
+	}
+	return wire.Mount{}, fmt.Errorf("polisctl is neither beside polisd nor in /usr/bin: %w", fs.ErrNotExist)
+}
