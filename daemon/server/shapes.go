@@ -58,6 +58,7 @@ func shapes() map[string]shape {
 		"POST /v1/agents/{name}/merge":        {in: api.MergeRequest{}, optional: true, out: api.MergeResponse{}},
 		"POST /v1/agents/{name}/discard":      {out: api.RemoveResponse{}},
 		"POST /v1/agents/{name}/pull-request": {in: api.PullRequest{}, optional: true, out: api.PullResponse{}},
+		"POST /v1/agents/{name}/remote":       {in: api.RemoteRequest{}, out: api.RemoteResponse{}, steps: true},
 		"GET /v1/agents/{name}/logs":          {text: "text/plain", query: []query{follow, {"lines", "integer", "the last lines, at most 100000; 50 if not given"}}},
 		"GET /v1/agents/{name}/why":           {out: api.WhyEntry{}, list: "why"},
 		"GET /v1/agents/{name}/policy":        {out: api.Policy{}},
