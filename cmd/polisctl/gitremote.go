@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os/exec"
@@ -56,7 +57,7 @@ func (h *remoteHelper) run(ctx context.Context) error {
 	}
 	for {
 		line, err := h.line()
-		if err == io.EOF || err == nil && line == "" {
+		if errors.Is(err, io.EOF) || err == nil && line == "" {
 			return nil
 		}
 		if err != nil {
@@ -88,7 +89,7 @@ func (h *remoteHelper) run(ctx context.Context) error {
 
 func (h *remoteHelper) line() (string, error) {
 	s, err := h.in.ReadString('\n')
-	if err == io.EOF && s != "" {
+	if errors.Is(err, io.EOF) && s != "" {
 		err = nil
 	}
 	return strings.TrimSuffix(s, "\n"), err
@@ -193,7 +194,7 @@ func (h *remoteHelper) push(ctx context.Context, first string) error {
 }
 
 func revParse(ctx context.Context, name string) (string, error) {
-	out, err := exec.CommandContext(ctx, "git", "rev-parse", "--verify", "--quiet", "--end-of-options", name).Output()
+	out, err := exec.CommandContext(ctx, "git", "rev-parse", "--verify", "--quiet", "--end-of-options", name).Output() //nolint:forbidigo // the agent's own git, in the agent's sandbox
 	if err != nil {
 		return "", fmt.Errorf("%s is nothing that could be pushed", name)
 	}
