@@ -135,7 +135,7 @@ func (t *Tool) run(ctx context.Context, stdin *strings.Reader, args ...string) (
 	if err != nil {
 		return out, err
 	}
-	cmd := exec.CommandContext(ctx, t.path, args...)
+	cmd := exec.CommandContext(ctx, t.path, args...) //nolint:forbidigo // the forge's own program, as the person it belongs to
 	cmd.Dir = "/"
 	cmd.Env = append(t.Own.Environ(), "GH_PROMPT_DISABLED=1", "GH_NO_UPDATE_NOTIFIER=1", "GH_SPINNER_DISABLED=1", "NO_PROMPT=1", "NO_COLOR=1", "BROWSER=/bin/false", "GH_BROWSER=/bin/false")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: cred}
