@@ -8,8 +8,8 @@
 //	defer c.Close()
 //	agents, err := c.Agents(ctx, "")
 //
-// There is one method for each route of the API (docs/openapi.json describes
-// them all), with the types of package polis/daemon/api. Calls end with their
+// There is one method for each route of the API but those for root alone
+// (docs/openapi.json describes them all), with the types of package polis/daemon/api. Calls end with their
 // context; they have no bound of their own but that of connecting, so give
 // them a deadline. Long calls (Up, Add) tell their steps to a function.
 //
