@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -147,4 +148,25 @@ func words(t *testing.T, name, function string) map[string]bool {
 	}
 	require.True(t, found, "there is no %s in %s", function, name)
 	return out
+}
+
+// TestEveryEventIsDocumented in docs/api.md.
+func TestEveryEventIsDocumented(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(root(t), "docs/api.md"))
+	require.NoError(t, err)
+	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root(t), "daemon/api/types.go"), nil, 0)
+	require.NoError(t, err)
+	n := 0
+	ast.Inspect(file, func(node ast.Node) bool {
+		v, ok := node.(*ast.ValueSpec)
+		if !ok || len(v.Values) != 1 || !strings.HasPrefix(v.Names[0].Name, "Event") {
+			return true
+		}
+		text, err := strconv.Unquote(v.Values[0].(*ast.BasicLit).Value)
+		require.NoError(t, err)
+		require.Contains(t, string(page), "`"+text+"`", "docs/api.md has the types of events")
+		n++
+		return true
+	})
+	require.Greater(t, n, 15)
 }
