@@ -31,7 +31,7 @@ func (fs *FS) Create(cancel request, in *fuse.CreateIn, name string, out *fuse.C
 	if m, ok := tk.(Maker); ok {
 		m.Made(h.fd)
 	}
-	h.ticket = tk
+	h.hold(tk)
 	return fuse.OK
 }
 
@@ -96,7 +96,7 @@ func (fs *FS) Tmpfile(cancel request, in *fuse.CreateIn, out *fuse.CreateOut) fu
 		fs.files.unreserve()
 		return status(e)
 	}
-	h.ticket = tk
+	h.hold(tk)
 	return fuse.OK
 }
 

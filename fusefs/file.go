@@ -68,7 +68,7 @@ func (fs *FS) openFile(cancel request, in *fuse.OpenIn, h *handle, out *fuse.Ope
 	if e != 0 {
 		return e
 	}
-	h.ticket = tk
+	h.hold(tk)
 	return 0
 }
 
@@ -130,6 +130,9 @@ func (fs *FS) Write(_ request, in *fuse.WriteIn, data []byte) (uint32, fuse.Stat
 	if fs.revoked(h, true) {
 		return 0, fuse.EACCES
 	}
+	if h.lost() {
+		return 0, fuse.EBUSY
+	}
 	n, err := unix.Pwrite(h.fd, data, int64(in.Offset))
 	if err != nil {
 		return 0, status(errnoOf(err))
@@ -186,6 +189,9 @@ func (fs *FS) Fallocate(cancel request, in *fuse.FallocateIn) fuse.Status {
 	if h == nil || h.fd < 0 || !h.writable {
 		return fuse.EBADF
 	}
+	if h.lost() {
+		return fuse.EBUSY
+	}
 	return status(fs.change(cancel, &in.InHeader, mutation{
 		op: OpFallocate, targets: fs.self(h.node),
 		do: func() syscall.Errno {
@@ -204,6 +210,9 @@ func (fs *FS) CopyFileRange(cancel request, in *fuse.CopyFileRangeIn) (uint32, f
 	src, dst := fs.files.get(in.FhIn), fs.files.get(in.FhOut)
 	if src == nil || dst == nil || dst.fd < 0 || !dst.writable {
 		return 0, fuse.EBADF
+	}
+	if dst.lost() {
+		return 0, fuse.EBUSY
 	}
 	from, e := fs.reading(src)
 	if e != 0 {

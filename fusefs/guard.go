@@ -62,6 +62,10 @@ type Target struct {
 // goroutine, and must not block.
 type Ticket interface{ Done() }
 
+// Validator is a Ticket that can be lost while it is held: when Valid says no,
+// the file it was given for is not written to any more.
+type Validator interface{ Valid() bool }
+
 // Failer is a Ticket that wants to know that nothing was changed: Failed is
 // called before Done when the I/O was refused or failed.
 type Failer interface{ Failed() }

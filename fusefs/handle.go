@@ -19,6 +19,7 @@ type handle struct {
 
 	// Of the inode's list; guarded by node.io.mu.
 	next, prev *handle
+	ended      bool // released: the ticket may be somebody else's
 }
 
 // handleTable gives open files their numbers and bounds how many there are.

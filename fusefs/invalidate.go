@@ -2,6 +2,7 @@ package fusefs
 
 import (
 	"log/slog"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -12,6 +13,11 @@ import (
 // change has ended, and its guard may be waiting for a person; the rest is
 // then done in the background.
 const notifyWait = 2 * time.Second
+
+// settleAnswers is how long an invalidation waits for answers that are on their
+// way. Those that take longer wait for a person or a lease: they are about
+// opening, or about names that were changed under the rules of before.
+const settleAnswers = 500 * time.Millisecond
 
 // notifyAttr makes the kernel forget the attributes of an inode, not its data.
 func (fs *FS) notifyAttr(n *node) { fs.notifyInode(n, -1) }
@@ -26,39 +32,52 @@ func (fs *FS) notifyInode(n *node, off int64) {
 // listings of everything, and the names that are hidden now or no longer stand
 // for the object they stood for. To be called after the guard's answers have
 // changed; not from within a Guard method.
-func (fs *FS) InvalidateAll() { fs.invalidate(fs.tree.all()) }
+func (fs *FS) InvalidateAll() { fs.invalidate(fs.tree.all) }
 
 // InvalidatePath does the same for one path and everything below it, after it
 // was changed behind the view, and tells programs that watch that path.
 func (fs *FS) InvalidatePath(path string) {
-	var nodes []*node
+	fs.invalidate(func() []*node { return fs.about(path) }, path)
+}
+
+// about are the objects a change of path may have changed: what is there, what
+// is below and the directory above.
+func (fs *FS) about(path string) []*node {
 	up := ""
 	if i := strings.LastIndexByte(path, '/'); i >= 0 {
 		up = path[:i]
 	}
-	for _, n := range fs.tree.all() {
-		for _, p := range fs.tree.paths(n) {
-			if p == path || p == up || path == "" || strings.HasPrefix(p, path+"/") {
-				nodes = append(nodes, n)
-				break
-			}
-		}
-	}
-	fs.invalidate(nodes, path)
+	return slices.DeleteFunc(fs.tree.all(), func(n *node) bool {
+		return !slices.ContainsFunc(fs.tree.paths(n), func(p string) bool {
+			return p == path || p == up || path == "" || strings.HasPrefix(p, path+"/")
+		})
+	})
 }
 
-func (fs *FS) invalidate(nodes []*node, changed ...string) {
+// invalidate asks which objects it is about only when no answer that was found
+// before can reach the kernel any more: such an answer makes known what was not,
+// and its word would outlive the notification. (The kernel's own way, an epoch,
+// FUSE_NOTIFY_INC_EPOCH, drops every name at once, and with them the mounts and
+// working directories below them.)
+func (fs *FS) invalidate(which func() []*node, changed ...string) {
 	fs.mu.Lock()
 	if fs.server == nil {
 		fs.mu.Unlock()
 		return
 	}
-	for _, n := range nodes {
+	for _, n := range which() {
 		n.io.doubt()
 	}
 	done := make(chan struct{})
 	fs.bg.Go(func() {
 		defer close(done)
+		if !fs.server.Settle(settleAnswers) {
+			fs.log.Debug("a request takes its time; its answer is not waited for", slog.String("op", "notify"))
+		}
+		nodes := which()
+		for _, n := range nodes {
+			n.io.doubt()
+		}
 		for _, n := range nodes {
 			fs.notifyInode(n, 0)
 		}
@@ -72,6 +91,14 @@ func (fs *FS) invalidate(nodes []*node, changed ...string) {
 				if fs.stale(n, r) {
 					_ = fs.server.EntryNotify(r.parent.id, r.name) // ENOENT: not cached
 				}
+			}
+		}
+		for _, n := range nodes {
+			if n.isDir() {
+				// Who reads a listing has the directory locked, and keeps what
+				// he was told until then. A name that is none waits for him.
+				_ = fs.server.EntryNotify(n.id, ".")
+				fs.notifyInode(n, 0)
 			}
 		}
 		for _, p := range changed {

@@ -120,7 +120,7 @@ func (io *nodeIO) unlink(h *handle) {
 	} else if io.open == h {
 		io.open = h.next
 	}
-	h.next, h.prev = nil, nil
+	h.next, h.prev, h.ended = nil, nil, true
 	if h.writable {
 		io.writers--
 	}

@@ -31,7 +31,7 @@ func (fs *FS) revoked(h *handle, write bool) bool {
 // under all its names, to be written under one of them. What never had a name
 // is not forbidden. ns is held.
 func (fs *FS) forbidden(n *node, write bool) bool {
-	if !fs.tree.wasNamed(n) {
+	if fs.steady == nil || !fs.tree.wasNamed(n) {
 		return false
 	}
 	paths := fs.tree.paths(n)
@@ -52,23 +52,35 @@ func (t *tree) wasNamed(n *node) bool {
 	return n.first.parent != nil || n.gone != nil && n.gone.attr != nil
 }
 
-// StillOpen are the paths of files that the rules forbid and that are open
-// nevertheless, in such a way that the kernel serves them without asking:
-// passthrough, which nothing can take back but the end of the process. Sorted,
-// at most 256.
+// hold gives the handle the ticket of its open. The handle is known already;
+// its requests come later.
+func (h *handle) hold(tk Ticket) {
+	io := &h.node.io
+	io.mu.Lock()
+	defer io.mu.Unlock()
+	h.ticket = tk
+}
+
+// lost says that the lease the file was opened under is not held any more.
+func (h *handle) lost() bool {
+	v, ok := h.ticket.(Validator)
+	return ok && !v.Valid()
+}
+
+// StillOpen are the paths of files that the rules forbid, or whose lease was
+// lost while they were open for writing, and that are open nevertheless, in
+// such a way that the kernel serves them without asking: passthrough, which
+// nothing can take back but the end of the process. Sorted, at most 256.
 func (fs *FS) StillOpen() []string {
-	if fs.steady == nil {
-		return nil
-	}
 	fs.ns.RLock()
 	defer fs.ns.RUnlock()
 	var out []string
 	for _, h := range fs.files.all() {
 		io := &h.node.io
 		io.mu.Lock()
-		direct := io.mode == ioPassthrough
+		direct, lost := io.mode == ioPassthrough && !h.ended, !h.ended && h.lost()
 		io.mu.Unlock()
-		if direct && (fs.forbidden(h.node, false) || h.writable && fs.forbidden(h.node, true)) {
+		if direct && (lost || fs.forbidden(h.node, false) || h.writable && fs.forbidden(h.node, true)) {
 			out = append(out, fs.tree.path(h.node))
 		}
 	}

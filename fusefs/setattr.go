@@ -14,6 +14,11 @@ func (fs *FS) SetAttr(cancel request, in *fuse.SetAttrIn, out *fuse.AttrOut) fus
 	if n == nil {
 		return status(syscall.ESTALE)
 	}
+	if fh, ok := in.GetFh(); ok { // ftruncate(2)
+		if h := fs.files.get(fh); h != nil && h.lost() {
+			return fuse.EBUSY
+		}
+	}
 	m := mutation{
 		op: OpSetattr, targets: fs.self(n),
 		do: func() syscall.Errno {

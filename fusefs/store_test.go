@@ -113,6 +113,9 @@ func TestAChangeBreaksALinkOffFirst(t *testing.T) {
 				require.NoError(t, err)
 				require.NoError(t, unix.Madvise(b, unix.MADV_POPULATE_WRITE))
 				copy(b, "MINE")
+				// munmap would write it back with this process's address space
+				// locked, which the server, in the same process, may need.
+				require.NoError(t, unix.Msync(b, unix.MS_SYNC))
 				return unix.Munmap(b)
 			})
 		},

@@ -31,6 +31,9 @@ func (c *Client) Use(path string) *Use {
 	return u
 }
 
+// Valid is Ticket.Valid.
+func (u *Use) Valid() bool { return u.client.trusted() && !u.one[0].lost.Load() }
+
 // Done ends the use.
 func (u *Use) Done() {
 	u.client.unpinAll(u.one[:])

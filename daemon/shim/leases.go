@@ -77,6 +77,9 @@ func (s *Shim) leasesLost(paths []string, why string) {
 	}
 	s.Log.Error("leases were lost", "leases", len(paths), "reason", why)
 	s.events.Publish(ev)
+	if open := s.views.stillOpen(); len(open) > 0 {
+		s.Log.Warn("files are still open for writing without a lease; stop the programs that hold them", "count", len(open), "paths", open)
+	}
 	s.views.lost.add(time.Now(), paths, why)
 	s.inside.touchLocks()
 }

@@ -32,7 +32,7 @@ type views struct {
 	whys  *view.Why
 	dead  chan struct{}
 
-	mu   sync.Mutex
+	mu   sync.Mutex // of refs, and of tree while others may ask
 	refs map[string]bool
 }
 
@@ -120,8 +120,23 @@ func (s *Shim) openTree(ctx context.Context, v *views, root *os.File) error {
 	if !sp.Git {
 		cfg.Timeout = -1 // the user and the other agents change the same files
 	}
-	v.tree, err = s.mount(ctx, "view", cfg)
+	tree, err := s.mount(ctx, "view", cfg)
+	v.mu.Lock()
+	v.tree = tree
+	v.mu.Unlock()
 	return err
+}
+
+// stillOpen are the files that the kernel serves against rules or leases. It
+// may be asked at any time: leases are there before the view.
+func (v *views) stillOpen() []string {
+	v.mu.Lock()
+	tree := v.tree
+	v.mu.Unlock()
+	if tree == nil {
+		return nil
+	}
+	return tree.StillOpen()
 }
 
 func (s *Shim) mount(ctx context.Context, name string, cfg fusefs.Config) (*fusefs.FS, error) {
@@ -183,7 +198,7 @@ func (s *Shim) why() []api.WhyEntry {
 
 func (s *Shim) invalidate() {
 	s.views.tree.InvalidateAll()
-	if open := s.views.tree.StillOpen(); len(open) > 0 {
+	if open := s.views.stillOpen(); len(open) > 0 {
 		s.Log.Warn("files are open against the rules; stop the programs that hold them", "count", len(open), "paths", open)
 	}
 	if s.views.git != nil {

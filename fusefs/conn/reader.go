@@ -101,6 +101,7 @@ func (r *reader) run() {
 			return
 		}
 		r.handle(n)
+		r.call.answered.Store(r.call.unique.Load())
 		if r.c.spared() {
 			return
 		}
