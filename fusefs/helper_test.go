@@ -47,6 +47,8 @@ func help(verb string, args []string) error {
 	switch verb {
 	case "worker":
 		return work(args)
+	case "bounded":
+		return bounded(args[0], args[1])
 	case "setxattr":
 		return unix.Setxattr(args[0], args[1], nil, 0)
 	case "soak":
