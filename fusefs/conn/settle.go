@@ -35,6 +35,10 @@ func (c *Conn) Settle(limit time.Duration) bool {
 		if !left || time.Now().After(end) {
 			return !left
 		}
-		time.Sleep(pause)
+		select {
+		case <-c.dead:
+			return true // nobody gets an answer any more
+		case <-time.After(pause):
+		}
 	}
 }
