@@ -133,6 +133,7 @@ func (s *Server) Unlock(workspace, holder, path string) (l Lease, err error) {
 // is. Handles the holder has open are told (OnLost), not closed. by and reason
 // go into the event and to the holder.
 func (s *Server) Break(workspace, path, by, reason string) (out []Lease, err error) {
+	s.fetch(workspace, path)
 	s.do(func(t *table.Table) {
 		if out, err = t.Break(workspace, path); err == nil {
 			s.settleBroken(by, reason)
@@ -182,7 +183,9 @@ func (s *Server) Expect(agents []string) {
 	s.do(func(t *table.Table) { t.Expect(agents) })
 }
 
-// List returns the selected leases, sorted by workspace, path and holder.
+// List returns the selected leases, sorted by workspace, path and holder. Of
+// those that an agent granted itself in a directory delegated to it, the list
+// is up to ReportEvery late, and for short ones it may miss both ends.
 func (s *Server) List(f Filter) (out []Lease) {
 	s.do(func(t *table.Table) { out = t.List(f) })
 	return out
@@ -191,7 +194,8 @@ func (s *Server) List(f Filter) (out []Lease) {
 // maxHolders bounds the answer to a query.
 const maxHolders = 64
 
-// Holders returns who holds path: the leases on it and on trees it is in.
+// Holders returns who holds path: the leases on it and on trees it is in, as
+// List knows them.
 func (s *Server) Holders(workspace, path string) (out []Lease, err error) {
 	s.do(func(t *table.Table) { out, err = t.Holders(workspace, path, maxHolders) })
 	return out, err
@@ -202,10 +206,11 @@ func (s *Server) Stats() Stats {
 	st := Stats{
 		Granted: s.stats.granted.Load(), Conflicts: s.stats.conflicts.Load(), Waits: s.stats.waits.Load(),
 		Reclaimed: s.stats.reclaimed.Load(), Broken: s.stats.broken.Load(), Stale: s.stats.stale.Load(),
-		EventsLost: s.stats.eventsLost.Load(),
+		EventsLost: s.stats.eventsLost.Load(), Delegated: s.stats.delegated.Load(), Recalled: s.stats.recalled.Load(),
 	}
 	s.do(func(t *table.Table) {
 		st.Leases, st.Waiters, st.Sessions = t.Len()
+		st.Delegations = t.Delegations()
 		st.InGrace, st.LastToken = t.InGrace(), t.LastToken()
 	})
 	return st

@@ -10,13 +10,18 @@ import (
 // atomics are guarded by Client.mu.
 type entry struct {
 	path  string
+	first firstTicket // saves the first user an allocation
+	op    string      // of what was granted here
+	pid   uint32
 	tree  bool
 	mode  Mode
 	hold  Hold
 	held  bool
 	since time.Time
 	token atomic.Uint64
-	lost  atomic.Bool // taken away; out of the cache for good
+	// unsaid: granted here, and the server does not know of it yet.
+	unsaid bool
+	lost   atomic.Bool // taken away; out of the cache for good
 
 	// pins counts tickets and running requests. A pinned entry is not
 	// released, so a release can never overtake a grant of the same path.
@@ -62,13 +67,14 @@ func (c *Client) cached(ws []want) *Ticket {
 	if c.closed || !c.trusted() {
 		return nil
 	}
-	t := &Ticket{client: c, entries: make([]*entry, len(ws))}
-	for i, w := range ws {
-		e := c.entries[w.path]
-		if e == nil || !e.covers(w) {
+	for i := range ws {
+		if e := c.entries[ws[i].path]; e == nil || !e.covers(ws[i]) {
 			return nil
 		}
-		t.entries[i] = e
+	}
+	t := &Ticket{client: c, entries: make([]*entry, len(ws))}
+	for i := range ws {
+		t.entries[i] = c.entries[ws[i].path]
 	}
 	for _, e := range t.entries {
 		e.pins++
@@ -118,10 +124,17 @@ func (c *Client) schedule(e *entry, due time.Time) {
 	}
 }
 
-// expire releases what has been idle for its hold.
-func (c *Client) expire(now time.Time) {
+// expireAtOnce is how many leases are looked at before others may use the cache.
+const expireAtOnce = 256
+
+// expire releases what has been idle for its hold, and says whether there may
+// be more of that.
+func (c *Client) expire(now time.Time) (more bool) {
 	var over []*entry
-	for len(c.expiry) > 0 && !c.expiry[0].due.After(now) {
+	for n := 0; len(c.expiry) > 0 && !c.expiry[0].due.After(now); n++ {
+		if more = n == expireAtOnce; more {
+			break
+		}
 		e := heap.Pop(&c.expiry).(*entry)
 		if e.pins > 0 || e.hold < 0 {
 			continue // the last unpin schedules it again
@@ -133,6 +146,7 @@ func (c *Client) expire(now time.Time) {
 		over = append(over, e)
 	}
 	c.release(c.unused(over))
+	return more
 }
 
 // forget takes e out of the cache.
@@ -145,7 +159,9 @@ func (c *Client) forget(e *entry) {
 	}
 	if e.held {
 		e.held = false
-		c.touch()
+		if !e.unsaid {
+			c.touch()
+		}
 	}
 }
 
@@ -161,16 +177,43 @@ func (c *Client) release(es []*entry) {
 	if len(es) == 0 {
 		return
 	}
-	keys := make([]wireKey, 0, len(es))
+	var now []wireKey
+	later := len(c.freed)
 	for _, e := range es {
 		c.forget(e)
-		keys = append(keys, wirePath(e.path))
+		switch {
+		case c.link == nil || e.unsaid:
+		case e.hold >= lazyHold || c.delegated(e.path) != nil:
+			c.freed = append(c.freed, wirePath(e.path))
+		default:
+			now = append(now, wirePath(e.path))
+		}
 	}
-	if c.link == nil {
-		return
+	if len(c.freed) > later {
+		c.toReport()
 	}
-	chunks(keys, func(part []wireKey) { c.link.put(&message{Type: msgRelease, Keys: part}) })
-	c.link.wake()
+	if now != nil {
+		c.putFreed(now)
+		c.link.wake()
+	}
+}
+
+// lazyHold is the hold from which a lease that is over may be given back a
+// moment later, together with others.
+const lazyHold = Hold(time.Second)
+
+// claim is what the server is told of a lease.
+func (e *entry) claim() wireKey {
+	k := wirePath(e.path)
+	k.Tree, k.Read, k.Merge = e.tree, e.mode == Read, e.hold < 0
+	k.Token, k.Since = e.token.Load(), e.since.UnixMilli()
+	return k
+}
+
+func (c *Client) newEntry(w want) *entry {
+	e := &entry{path: w.path, hold: w.hold, mode: w.mode}
+	c.entries[w.path] = e
+	return e
 }
 
 // Release gives back leases on these paths that nothing uses; those in use

@@ -49,6 +49,7 @@ type Client struct {
 	stale      atomic.Int64 // the shorter of both stale timeouts
 	contact    atomic.Int64 // when the server was last known to know us, since epoch
 	peer       atomic.Int64 // the version the server speaks
+	lends      atomic.Int32 // how many directories are delegated to us
 	changes    chan struct{}
 
 	mu      sync.Mutex
@@ -61,8 +62,16 @@ type Client struct {
 	claims  map[uint64][]*entry
 	pings   map[uint64]time.Duration
 	lastID  uint64
-	closed  bool
-	notes   []func()
+	limit   int           // of leases, as the server says
+	heard   time.Duration // when this connection was begun, since epoch
+
+	lent     map[string]*delegation // by directory
+	unsaid   []*entry               // granted here, not yet reported
+	freed    []wireKey              // given back, not yet said
+	reportAt time.Time              // when that is due; zero: there is nothing
+
+	closed bool
+	notes  []func()
 
 	keep    chan struct{}
 	note    chan struct{}
@@ -110,6 +119,7 @@ func (c *Client) Open() error {
 	c.setStale(c.StaleTimeout)
 	c.contact.Store(int64(-c.StaleTimeout)) // nothing is trusted yet
 	c.entries, c.calls = map[string]*entry{}, map[uint64]*call{}
+	c.lent = map[string]*delegation{}
 	c.claims, c.pings = map[uint64][]*entry{}, map[uint64]time.Duration{}
 	c.ready, c.keep, c.note = make(chan struct{}), make(chan struct{}, 1), make(chan struct{}, 1)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -136,6 +146,7 @@ func (c *Client) Close() error {
 		cl := &call{done: make(chan struct{})}
 		c.calls[c.lastID] = cl
 		bye = cl.done
+		c.report() // what is held until the merge outlives us
 		l.put(&message{Type: msgBye, ID: c.lastID})
 	}
 	c.mu.Unlock()

@@ -108,7 +108,7 @@ func (c *conn) hello(m *message) error {
 		}
 		c.workspace, c.agent, c.session, c.peer = m.Workspace, m.Agent, m.Session, max(m.Version, m.Speaks)
 		s.byAgent[c.agent] = c
-		c.link.put(&message{Type: msgOK, ID: m.ID, Version: protocolVersion, Resumed: resumed, Stale: s.StaleTimeout.Milliseconds()})
+		c.link.put(&message{Type: msgOK, ID: m.ID, Version: protocolVersion, Resumed: resumed, Stale: s.StaleTimeout.Milliseconds(), Limit: s.MaxLeases})
 	})
 	if err == nil {
 		s.Log.Info("lease session", "op", "session", "agent", c.agent)
@@ -181,6 +181,10 @@ func (c *conn) handle(m *message) error {
 		return c.unlock(m)
 	case msgOwn:
 		return c.own(m)
+	case msgReport:
+		return c.report(m)
+	case msgReturn:
+		return c.giveBack(m)
 	case msgBye:
 		return c.do(func(t *table.Table) {
 			delete(s.byAgent, c.agent)
@@ -249,7 +253,11 @@ func (c *conn) enter(id uint64, r table.Request) error {
 		default:
 			s.granted(r, res.Leases)
 		}
-		c.link.put(reply(id, res.Leases, refusal))
+		a := reply(id, res.Leases, refusal)
+		if refusal == nil {
+			a.Lent = c.delegate(t, r)
+		}
+		c.link.put(a)
 	})
 	return errors.Join(gone, err)
 }

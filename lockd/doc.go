@@ -13,6 +13,16 @@
 // the same time. A restarted server knows no leases: it lets earlier holders
 // reclaim theirs before it grants new ones.
 //
+// An agent that is alone in a directory has it delegated: its client then
+// grants leases there itself, with tokens of a block that came with the
+// delegation, and reports them a moment later. In the table a delegation is a
+// write lease on the tree that only other holders see. What meets it has it
+// recalled, and waits: the client stops granting there, reports what it has,
+// and returns the directory, in this order on one connection; then the request
+// is decided as always. So the table never decides by what it has not heard of.
+// A client that lost its connection uses its delegations as long as its
+// leases, and gives them up when it is back, before it claims its leases.
+//
 // The package knows paths and names; it never opens a file of a repository,
 // starts no process and decides nothing about policy.
 //

@@ -49,11 +49,13 @@ type tb interface {
 	Cleanup(func())
 }
 
-// serve starts a server without a grace period; opts may change that.
+// serve starts a server without a grace period that delegates nothing, so
+// that every first lease is a round trip; opts may change that.
 func serve(t tb, path string, opts ...func(*Server)) *Server {
 	t.Helper()
 	s := New()
 	s.Path, s.PeerUID, s.Grace = path, uint32(os.Getuid()), 0
+	s.Delegate = false
 	for _, o := range opts {
 		o(s)
 	}
@@ -61,6 +63,8 @@ func serve(t tb, path string, opts ...func(*Server)) *Server {
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	return s
 }
+
+func lends(s *Server) { s.Delegate = true }
 
 func socket(t testing.TB) string {
 	t.Helper()

@@ -29,16 +29,29 @@ func (c *Client) keeper(ctx context.Context) {
 	for {
 		now := c.Now()
 		c.mu.Lock()
-		c.expire(now)
+		for c.expire(now) {
+			c.mu.Unlock()
+			c.mu.Lock()
+		}
+		if !c.reportAt.IsZero() && !c.reportAt.After(now) {
+			c.report()
+			if c.link != nil {
+				c.link.wake()
+			}
+		}
 		c.forgetStale()
 		every := c.heartbeat()
 		if !now.Before(beat.Add(every)) {
 			beat = now
+			c.returnIdle()
 			c.ping()
 		}
 		wait := beat.Add(every).Sub(now)
 		if len(c.expiry) > 0 {
 			wait = min(wait, c.expiry[0].due.Sub(now))
+		}
+		if !c.reportAt.IsZero() {
+			wait = min(wait, c.reportAt.Sub(now))
 		}
 		if l := time.Duration(c.stale.Load()) - (c.since() - time.Duration(c.contact.Load())); l > 0 {
 			wait = min(wait, l)

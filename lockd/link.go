@@ -18,6 +18,7 @@ type link struct {
 
 	mu      sync.Mutex
 	out     []*message
+	sent    uint64 // messages ever put
 	spare   []*message
 	writing bool
 	broken  error
@@ -48,6 +49,7 @@ func (l *link) put(m *message) {
 		return
 	}
 	l.out = append(l.out, m)
+	l.sent++
 }
 
 // post queues a message and has the writer send it.

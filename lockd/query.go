@@ -106,7 +106,7 @@ func (c *Client) roundTrip(ctx context.Context, m, undo *message, limit time.Dur
 		c.mu.Unlock()
 		return nil, fmt.Errorf("%w: no connection for %s", ErrUnavailable, m.Type)
 	}
-	if m.Type != msgQuery && c.peer.Load() < protocolVersion {
+	if m.Type != msgQuery && c.peer.Load() < lockVersion {
 		c.mu.Unlock()
 		return nil, fmt.Errorf("%w: the running polisd is too old for %s", ErrUnavailable, m.Type)
 	}
@@ -114,6 +114,7 @@ func (c *Client) roundTrip(ctx context.Context, m, undo *message, limit time.Dur
 	id, cl, l := c.lastID, &call{undo: undo, done: make(chan struct{})}, c.link
 	m.ID = id
 	c.calls[id] = cl
+	c.report() // so that the answer is true of this agent
 	l.put(m)
 	c.mu.Unlock()
 	l.flush()

@@ -35,6 +35,10 @@ type Server struct {
 	// Kept is what an earlier server last gave to Save: tokens go on above
 	// its Token even if the clock is turned back, and its leases are put back.
 	Kept Kept
+	// Delegate gives an agent that is alone in a directory the say over it:
+	// its client then grants leases there itself, and tells of them a moment
+	// later (see ReportEvery).
+	Delegate bool
 	// Save keeps what must outlive a restart; nil keeps nothing. It is called
 	// after changes, one call at a time, and may block.
 	Save func(Kept) error
@@ -54,6 +58,7 @@ type Server struct {
 	unmerge map[string]bool // agents that have not yet answered msgUnmerge
 	armed   time.Time       // when tick will look at the clock; zero: not by itself
 	saving  saving
+	back    chan struct{} // closed at the next change, if somebody waits for one
 	closed  bool
 
 	stats  counters
@@ -72,29 +77,34 @@ type waitTo struct {
 }
 
 type counters struct {
-	granted, conflicts, waits, reclaimed, broken, stale, eventsLost atomic.Uint64
+	granted, conflicts, waits, reclaimed, broken, stale, delegated, recalled, eventsLost atomic.Uint64
 }
 
 // Stats are the counters since Open, and the present sizes.
 type Stats struct {
-	Leases     int    `json:"leases"`
-	Waiters    int    `json:"waiters"`
-	Sessions   int    `json:"sessions"`
-	InGrace    bool   `json:"in_grace"`
-	LastToken  uint64 `json:"last_token"`
-	Granted    uint64 `json:"granted"`
-	Conflicts  uint64 `json:"conflicts"`
-	Waits      uint64 `json:"waits"`
-	Reclaimed  uint64 `json:"reclaimed"`
-	Broken     uint64 `json:"broken"`
-	Stale      uint64 `json:"stale"`
-	EventsLost uint64 `json:"events_lost"`
+	Leases    int    `json:"leases"`
+	Waiters   int    `json:"waiters"`
+	Sessions  int    `json:"sessions"`
+	InGrace   bool   `json:"in_grace"`
+	LastToken uint64 `json:"last_token"`
+	Granted   uint64 `json:"granted"`
+	Conflicts uint64 `json:"conflicts"`
+	Waits     uint64 `json:"waits"`
+	Reclaimed uint64 `json:"reclaimed"`
+	Broken    uint64 `json:"broken"`
+	Stale     uint64 `json:"stale"`
+	// Delegations is how many directories are delegated, Delegated how often
+	// that was done, and Recalled how often one was asked back.
+	Delegations int    `json:"delegations"`
+	Delegated   uint64 `json:"delegated"`
+	Recalled    uint64 `json:"recalled"`
+	EventsLost  uint64 `json:"events_lost"`
 }
 
 // New returns a server with the default limits.
 func New() *Server {
 	return &Server{
-		StaleTimeout: DefaultStaleTimeout, Grace: DefaultGrace,
+		StaleTimeout: DefaultStaleTimeout, Grace: DefaultGrace, Delegate: true,
 		MaxLeases: 100_000, MaxExplicit: 10_000, MaxWaiters: 1000, MaxConns: 256,
 		Now: time.Now, Log: slog.New(slog.DiscardHandler),
 	}
@@ -191,6 +201,7 @@ func (s *Server) tick(ctx context.Context) {
 			for _, e := range s.table.Effects() {
 				s.settleOne(e)
 			}
+			s.moved()
 			next, due = s.table.Next()
 		}
 		s.armed = next // zero if nothing is due

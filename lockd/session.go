@@ -58,14 +58,15 @@ func (c *Client) session(ctx context.Context) (served bool, err error) {
 
 	r := bufio.NewReaderSize(nc, 32<<10)
 	started := c.since()
-	if err := c.hello(l, r); err != nil {
+	resumed, err := c.hello(l, r)
+	if err != nil {
 		return false, err
 	}
 	done := make(chan struct{})
 	defer close(done)
 	c.group.Go(func() { l.writer(done) })
 
-	if err := c.attach(l, started); err != nil {
+	if err := c.attach(l, started, resumed); err != nil {
 		return false, err
 	}
 	defer c.detach(l)
@@ -88,9 +89,9 @@ func (c *Client) session(ctx context.Context) (served bool, err error) {
 	}
 }
 
-func (c *Client) hello(l *link, r *bufio.Reader) error {
+func (c *Client) hello(l *link, r *bufio.Reader) (resumed bool, err error) {
 	if err := l.conn.SetReadDeadline(time.Now().Add(c.Bound)); err != nil {
-		return err
+		return false, err
 	}
 	l.put(&message{
 		Type: msgHello, Version: baseVersion, Speaks: protocolVersion, Agent: c.Agent, Workspace: c.Workspace,
@@ -99,22 +100,26 @@ func (c *Client) hello(l *link, r *bufio.Reader) error {
 	l.flush()
 	var m message
 	if _, err := readFrame(r, nil, &m); err != nil {
-		return fmt.Errorf("hello: %w", err)
+		return false, fmt.Errorf("hello: %w", err)
 	}
 	if m.Type != msgOK {
-		return fmt.Errorf("hello: %w", m.err(c.Workspace))
+		return false, fmt.Errorf("hello: %w", m.err(c.Workspace))
 	}
 	c.peer.Store(int64(m.Version))
+	c.mu.Lock()
+	c.limit = m.Limit
+	c.mu.Unlock()
 	if m.Stale > 0 {
 		c.setStale(time.Duration(m.Stale) * time.Millisecond)
 		c.wakeKeeper()
 	}
-	return l.conn.SetReadDeadline(time.Time{})
+	return m.Resumed, l.conn.SetReadDeadline(time.Time{})
 }
 
 // attach makes l the connection and sends the claims. No request is sent
-// until the server has answered them.
-func (c *Client) attach(l *link, started time.Duration) error {
+// until the server has answered them. A server that does not resume the session
+// knows nothing of our leases before that: until then the old one's time runs.
+func (c *Client) attach(l *link, started time.Duration, resumed bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -122,17 +127,21 @@ func (c *Client) attach(l *link, started time.Duration) error {
 	}
 	c.forgetStale()
 	c.link = l
-	c.contact.Store(int64(started))
+	if c.heard = started; resumed {
+		c.contact.Store(int64(started))
+	}
+	// All that is held is claimed one by one; who else wants something in our
+	// directories has waited long enough.
+	c.unlend()
+	c.unsaid, c.freed, c.reportAt = nil, nil, time.Time{}
 	var keys []wireKey
 	var held []*entry
 	for _, e := range c.entries {
 		if !e.held {
 			continue
 		}
-		k := wirePath(e.path)
-		k.Tree, k.Read, k.Merge = e.tree, e.mode == Read, e.hold < 0
-		k.Token, k.Since = e.token.Load(), e.since.UnixMilli()
-		keys = append(keys, k)
+		e.unsaid = false
+		keys = append(keys, e.claim())
 		held = append(held, e)
 	}
 	chunks(keys, func(part []wireKey) {
@@ -173,9 +182,11 @@ func (c *Client) handle(l *link, m *message) error {
 	switch m.Type {
 	case msgGrant:
 		c.finish(m.ID, m.Tokens, nil)
+		c.lend(m.Lent)
 	case msgOK:
 		if _, ok := c.claims[m.ID]; ok {
 			delete(c.claims, m.ID)
+			c.contact.Store(max(c.contact.Load(), int64(c.heard)))
 			c.open = true
 			close(c.ready)
 			c.touch()
@@ -227,6 +238,8 @@ func (c *Client) handle(l *link, m *message) error {
 			}
 		}
 		l.post(&message{Type: msgUnmerge})
+	case msgRecall:
+		c.recalled(m)
 	case msgChanged:
 		c.touch()
 	case msgWaiter:
@@ -270,11 +283,13 @@ func (c *Client) reclaimed(m *message) error {
 // loses nothing, it only has to ask until the next pong.
 func (c *Client) forgetStale() {
 	if c.link == nil && !c.trusted() {
+		c.unlend()
 		c.loseAll(string(table.WhyStale))
 	}
 }
 
 func (c *Client) loseAll(why string) {
+	c.unlend()
 	var paths []string
 	for _, e := range c.entries {
 		if e.held {

@@ -11,6 +11,7 @@ func (s *Server) settle() {
 	for _, e := range s.table.Effects() {
 		s.settleOne(e)
 	}
+	s.moved()
 	if s.Save != nil && s.table.LastToken()+tokenReserve/2 > s.saving.token {
 		select {
 		case s.saving.kick <- struct{}{}:
@@ -52,6 +53,16 @@ func (s *Server) settleOne(e table.Effect) {
 		delete(s.unmerge, e.Holder)
 		s.event(Event{Kind: EventGone, Holder: e.Holder, Why: string(e.Why)})
 		s.Log.Info("lease session ended", "op", "session", "agent", e.Holder, "why", string(e.Why))
+	case table.Recall:
+		s.stats.recalled.Add(1)
+		if c := s.byAgent[e.Holder]; c != nil {
+			c.link.post(&message{Type: msgRecall, Lent: []wireKey{wireDelegation(e.Delegation)}})
+		}
+	case table.Overdue:
+		s.Log.Warn("a shim does not return a directory, its connection is ended", "op", "recall", "agent", e.Holder, "path", e.Lease.Path)
+		if c := s.byAgent[e.Holder]; c != nil {
+			c.link.shut(errOverdue)
+		}
 	case table.GraceOver:
 		s.Log.Info("grace period over, new leases are granted", "op", "grace")
 	}
@@ -87,7 +98,7 @@ func (s *Server) lost(l Lease, why string) {
 // notice tells an agent that its explicit leases, which its client does not
 // keep book of, are others than before.
 func (s *Server) notice(l Lease) {
-	if c := s.byAgent[l.Holder]; c != nil && l.Explicit && c.peer >= 2 {
+	if c := s.byAgent[l.Holder]; c != nil && l.Explicit && c.peer >= lockVersion {
 		c.link.post(&message{Type: msgChanged})
 	}
 }

@@ -33,7 +33,7 @@ func stressTime(t *testing.T) time.Duration {
 // Feature: multi-agent-workspaces, Property 6: Advisory Lock Mutual Exclusion
 func TestTenAgentsContendForAHundredFiles(t *testing.T) {
 	const agents, files, each = 10, 100, 5
-	s := serve(t, socket(t))
+	s := serve(t, socket(t), lends)
 	var owner [files]atomic.Int32 // agent plus one
 	var token [files]atomic.Uint64
 	var granted, refused [agents]int
@@ -88,7 +88,9 @@ func TestTenAgentsContendForAHundredFiles(t *testing.T) {
 	if f := fault.Load(); f != nil {
 		t.Fatal(*f)
 	}
-	t.Logf("granted %v, refused %v", granted, refused)
+	st := s.Stats()
+	t.Logf("granted %v, refused %v, delegated %d, recalled %d", granted, refused, st.Delegated, st.Recalled)
+	require.NotZero(t, st.Recalled)
 	require.NotZero(t, slices.Min(granted[:]))
 	require.LessOrEqual(t, slices.Max(granted[:]), 2*slices.Min(granted[:]), "fair within a factor of two")
 	soon(t, func() bool { st := s.Stats(); return st.Leases == 0 && st.Waiters == 0 })

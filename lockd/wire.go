@@ -19,10 +19,15 @@ import (
 // order. The server may speak unasked: waiter, lost, unmerge, changed.
 //
 // Both sides say in the hello which version they speak, and neither uses what
-// the other does not know. Version 2 has lock, unlock, own and changed.
+// the other does not know. Version 2 has lock, unlock, own and changed, version
+// 3 delegations: grant may carry them (lent), the server asks for them with
+// recall, the client tells what it granted itself with report and gives them
+// back with return, asked or not.
 const (
 	baseVersion     = 1
-	protocolVersion = 2
+	lockVersion     = 2 // the first with explicit locks of agents
+	lendVersion     = 3 // the first with delegations
+	protocolVersion = 3
 	maxFrame        = 1 << 20
 )
 
@@ -40,6 +45,8 @@ const (
 	msgLock      = "lock"
 	msgUnlock    = "unlock"
 	msgOwn       = "own"
+	msgReport    = "report"
+	msgReturn    = "return"
 
 	msgOK      = "ok"
 	msgGrant   = "grant"
@@ -50,6 +57,7 @@ const (
 	msgLost    = "lost"
 	msgUnmerge = "unmerge"
 	msgChanged = "changed"
+	msgRecall  = "recall"
 )
 
 // message is every frame, in both directions.
@@ -65,8 +73,10 @@ type message struct {
 	Secret    string `json:"secret,omitempty"`
 	Resumed   bool   `json:"resumed,omitempty"`
 	Stale     int64  `json:"stale,omitempty"` // the server's stale timeout, ms
+	Limit     int    `json:"limit,omitempty"` // the leases one agent may have
 
 	Keys   []wireKey `json:"keys,omitempty"`
+	Lent   []wireKey `json:"lent,omitempty"` // delegated directories, with Token and Last
 	Op     string    `json:"op,omitempty"`
 	Pid    uint32    `json:"pid,omitempty"`
 	Tokens []uint64  `json:"tokens,omitempty"`
@@ -94,6 +104,10 @@ type wireKey struct {
 	Wait  int64  `json:"wait,omitempty"` // ms
 	Token uint64 `json:"token,omitempty"`
 	Since int64  `json:"since,omitempty"` // unix ms
+	Last  uint64 `json:"last,omitempty"`
+	// Of a report.
+	Op  string `json:"o,omitempty"`
+	Pid uint32 `json:"pid,omitempty"`
 }
 
 type wireConflict struct {
@@ -269,7 +283,7 @@ func chunks(keys []wireKey, fn func([]wireKey)) {
 	for len(keys) > 0 {
 		n, size := 0, 0
 		for n < len(keys) && n < chunkItems && (n == 0 || size < chunkBytes) {
-			size += len(keys[n].Path) + len(keys[n].Bytes)
+			size += len(keys[n].Path) + len(keys[n].Bytes) + len(keys[n].Op)
 			n++
 		}
 		fn(keys[:n])

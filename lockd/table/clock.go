@@ -29,6 +29,7 @@ func (t *Table) Tick() {
 			t.end(s, WhyStale)
 		}
 	}
+	t.remind(now)
 	touched := map[string]bool{}
 	for l := range t.expiring {
 		if due(l.Expires) {
@@ -72,6 +73,11 @@ func (t *Table) rearm() {
 	}
 	for l := range t.expiring {
 		t.alarm(l.Expires)
+	}
+	for l := range t.recalls {
+		if !l.delegation.told {
+			t.alarm(l.delegation.overdue)
+		}
 	}
 	for _, w := range t.waiting {
 		t.alarm(w.deadline)

@@ -15,7 +15,7 @@ func (t *Table) List(f Filter) []Lease {
 		}
 		for _, k := range w.Keys {
 			t.conflicts(t.spaces[w.Workspace], &w.Request, k, func(l *lease) bool {
-				if !slices.ContainsFunc(waiters[l], func(o Awaiter) bool { return o.Holder == w.Holder }) {
+				if l.delegation == nil && !slices.ContainsFunc(waiters[l], func(o Awaiter) bool { return o.Holder == w.Holder }) {
 					waiters[l] = append(waiters[l], Awaiter{Holder: w.Holder, Since: w.since, Op: w.Op})
 				}
 				return true
@@ -56,7 +56,9 @@ func (t *Table) Holders(workspace, path string, limit int) ([]Lease, error) {
 	out := []Lease{}
 	if sp := t.spaces[workspace]; sp != nil && limit > 0 {
 		t.conflicts(sp, &Request{}, Key{Path: path, Mode: Write}, func(l *lease) bool {
-			out = append(out, l.Lease)
+			if l.delegation == nil {
+				out = append(out, l.Lease)
+			}
 			return len(out) < limit
 		})
 	}

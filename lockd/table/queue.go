@@ -12,6 +12,7 @@ type waiter struct {
 	id       WaitID
 	since    time.Time
 	deadline time.Time
+	recalls  bool // waits for a delegation to be returned
 }
 
 // patience is the shortest wait among the keys at the given indices, or among
@@ -103,17 +104,23 @@ func (t *Table) enqueue(sp *space, w *waiter) (Result, error) {
 	t.waiting[w.id] = w
 	sp.queue = append(sp.queue, w)
 	t.alarm(w.deadline)
+	t.recallInWay(sp, w)
+	t.tellHolders(sp, w)
+	return Result{Wait: w.id}, nil
+}
+
+// tellHolders tells those that w waits for.
+func (t *Table) tellHolders(sp *space, w *waiter) {
 	told := map[string]bool{}
 	for _, k := range w.Keys {
 		t.conflicts(sp, &w.Request, k, func(l *lease) bool {
-			if !told[l.Holder] {
+			if l.delegation == nil && !told[l.Holder] {
 				told[l.Holder] = true
 				t.emit(Effect{Kind: Waiting, Wait: w.id, Lease: l.Lease, Request: w.Request, Holder: l.Holder})
 			}
 			return len(told) < maxTold
 		})
 	}
-	return Result{Wait: w.id}, nil
 }
 
 // maxTold bounds how many holders hear of one waiter.
@@ -130,7 +137,10 @@ func (t *Table) dequeue(w *waiter) {
 func (t *Table) refusal(sp *space, w *waiter) error {
 	for _, k := range w.Keys {
 		var by *lease
-		t.conflicts(sp, &w.Request, k, func(l *lease) bool { by = l; return false })
+		t.conflicts(sp, &w.Request, k, func(l *lease) bool {
+			by = l
+			return l.delegation != nil // rather a lease that is known
+		})
 		if by != nil {
 			return conflictOf(k, by)
 		}
@@ -157,6 +167,7 @@ func (t *Table) pump(workspace string) {
 		}
 		t.admit(sp, w)
 	}
+	t.goOn(sp)
 	t.tidy(workspace)
 }
 

@@ -112,6 +112,11 @@ func (t *Table) Reclaimed(agent, id string) error {
 			touched[l.Workspace] = true
 		}
 	}
+	// The client gave its delegations up when it came back, and has claimed what
+	// it had granted itself.
+	if ws, any := t.returnAll(agent); any {
+		touched[ws] = true
+	}
 	for ws := range touched {
 		t.pump(ws)
 	}

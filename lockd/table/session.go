@@ -143,6 +143,9 @@ func (t *Table) dropHolder(holder string, why Why) {
 		t.drop(l, why)
 		touched[l.Workspace] = true
 	}
+	if ws, any := t.returnAll(holder); any {
+		touched[ws] = true
+	}
 	for ws := range touched {
 		t.pump(ws)
 	}

@@ -17,6 +17,9 @@ type Table struct {
 	// GraceWait is how long a request may wait for the end of a grace period
 	// even if its own wait is shorter.
 	GraceWait time.Duration
+	// RecallWait is how long a request waits for a delegation to be returned
+	// even if its own wait is shorter.
+	RecallWait time.Duration
 	// MaxLeases bounds the leases of one holder, MaxExplicit those that were
 	// asked for by name, of all holders, and MaxWaiters the queued requests.
 	MaxLeases, MaxExplicit, MaxWaiters int
@@ -33,6 +36,10 @@ type Table struct {
 	next     time.Time
 	effects  []Effect
 	leases   int
+
+	delegations map[string]map[string]*lease // by holder and directory
+	recalls     map[*lease]struct{}          // delegations that were asked back
+	hot         map[dirOf]time.Time          // directories not to be delegated until
 }
 
 // space is what the table knows of one workspace.
@@ -53,7 +60,7 @@ func (s *space) root(p place) *node {
 // time in microseconds.
 func New(firstToken uint64) *Table {
 	return &Table{
-		Now: time.Now, StaleTimeout: 30 * time.Second, GraceWait: 2 * time.Second,
+		Now: time.Now, StaleTimeout: 30 * time.Second, GraceWait: 2 * time.Second, RecallWait: 1500 * time.Millisecond,
 		MaxLeases: 100_000, MaxExplicit: 10_000, MaxWaiters: 1000,
 		token:    firstToken,
 		spaces:   map[string]*space{},
@@ -62,6 +69,10 @@ func New(firstToken uint64) *Table {
 		expiring: map[*lease]struct{}{},
 		explicit: map[*lease]struct{}{},
 		waiting:  map[WaitID]*waiter{},
+
+		delegations: map[string]map[string]*lease{},
+		recalls:     map[*lease]struct{}{},
+		hot:         map[dirOf]time.Time{},
 	}
 }
 
@@ -136,11 +147,9 @@ func (t *Table) Acquire(r Request) (Result, error) {
 		t.pump(r.Workspace)
 		return Result{Leases: got}, nil
 	}
-	wait := w.patience(blocked)
-	if wait == 0 {
+	if w.deadline = t.until(sp, w); w.deadline.Equal(w.since) {
 		return Result{}, t.refusal(sp, w)
 	}
-	w.deadline = w.since.Add(wait)
 	return t.enqueue(sp, w)
 }
 
@@ -152,7 +161,7 @@ func (t *Table) held(sp *space, r *Request, k Key) *lease {
 		return nil
 	}
 	for _, l := range n.leases {
-		if l.Holder == r.Holder && l.Explicit == r.Explicit && l.Path == k.Path {
+		if l.Holder == r.Holder && l.Explicit == r.Explicit && l.Path == k.Path && l.delegation == nil {
 			return l
 		}
 	}
@@ -161,6 +170,17 @@ func (t *Table) held(sp *space, r *Request, k Key) *lease {
 
 func (l *lease) covers(k Key) bool {
 	return (l.Mode == Write || k.Mode == Read) && (l.Tree || !k.Tree)
+}
+
+// extend makes l cover k too.
+func (l *lease) extend(k Key) {
+	l.tally(-1)
+	l.Tree = l.Tree || k.Tree
+	l.place = placeOf(l.Path, l.Tree)
+	if k.Mode == Write {
+		l.Mode = Write
+	}
+	l.tally(1)
 }
 
 // grant gives all keys of w; nothing is in the way any more.
@@ -177,13 +197,7 @@ func (t *Table) grant(sp *space, w *waiter) []Lease {
 			t.token++
 			l = t.add(sp, &w.Request, k, t.token, now)
 		case !l.covers(k):
-			l.tally(-1)
-			l.Tree = l.Tree || k.Tree
-			l.place = placeOf(l.Path, l.Tree)
-			if k.Mode == Write {
-				l.Mode = Write
-			}
-			l.tally(1)
+			l.extend(k)
 			t.token++
 			l.Token = t.token
 		}
@@ -289,7 +303,7 @@ func (t *Table) Break(workspace, path string) ([]Lease, error) {
 		p := placeOf(path, false)
 		if n := sp.root(p).find(p.rel); n != nil {
 			for _, l := range slices.Clone(n.leases) {
-				if l.Path == path {
+				if l.Path == path && l.delegation == nil {
 					t.drop(l, WhyBroken)
 					out = append(out, l.Lease)
 				}

@@ -10,6 +10,9 @@ type lease struct {
 	Lease
 	place place
 	node  *node
+	// delegation is not nil for a directory that is delegated: the lease is
+	// in the tree only, and in no count.
+	delegation *delegation
 	// reclaimed: granted on the holder's word after a restart, so a claim
 	// with a higher token may still push it out.
 	reclaimed bool

@@ -153,6 +153,10 @@ const (
 	SessionGone
 	// GraceOver: the grace period has ended, new leases are granted.
 	GraceOver
+	// Recall: Holder is to return Delegation (Dir and Last are set).
+	Recall
+	// Overdue: Holder was asked for a delegation long ago and has not returned it.
+	Overdue
 )
 
 // Why a lease or session ended.
@@ -173,13 +177,14 @@ const (
 
 // Effect is something a call did to others than its caller.
 type Effect struct {
-	Kind    EffectKind
-	Wait    WaitID
-	Leases  []Lease
-	Lease   Lease
-	Request Request
-	Holder  string
-	Session string
-	Why     Why
-	Err     error
+	Kind       EffectKind
+	Wait       WaitID
+	Leases     []Lease
+	Lease      Lease
+	Delegation Delegation
+	Request    Request
+	Holder     string
+	Session    string
+	Why        Why
+	Err        error
 }

@@ -1,0 +1,229 @@
+package lockd
+
+import (
+	"strings"
+	"time"
+
+	"polis/lockd/table"
+)
+
+// ReportEvery is how late, at most, a client tells the server of leases that
+// it granted itself, and of those it no longer has.
+const ReportEvery = 100 * time.Millisecond
+
+// delegation is a directory in which this client grants leases itself. The
+// server lets nobody else in before the client has answered its recall, and
+// the answer comes after a report of all leases: so they are in the table
+// before anybody is decided about by it.
+//
+// The tokens are a block that the server reserved: they are above those of
+// all earlier holders and below those of all later ones, and next only grows.
+type delegation struct {
+	next, last uint64
+	// used: something was granted since the last look for idle ones.
+	used bool
+}
+
+// delegated returns the delegation that path is in, or nil.
+func (c *Client) delegated(path string) *delegation {
+	if len(c.lent) == 0 {
+		return nil
+	}
+	rel, file := table.Rel(path)
+	for file {
+		if d := c.lent[rel]; d != nil || rel == "" {
+			return d
+		}
+		rel = rel[:max(strings.LastIndexByte(rel, '/'), 0)]
+	}
+	return nil
+}
+
+// here is Acquire as far as this client can decide it: it takes what is held
+// already, or is in a delegated directory, and returns nil if that is not all.
+// Called with c.mu held.
+func (c *Client) here(ws []want, op string, pid uint32) *Ticket {
+	if c.closed || !c.trusted() || len(c.entries)+len(ws) > c.limit {
+		return nil
+	}
+	for i := range ws {
+		if e := c.entries[ws[i].path]; e != nil && e.covers(ws[i]) {
+			continue
+		}
+		d := c.delegated(ws[i].path)
+		if d == nil || d.last < d.next+uint64(len(ws)) {
+			return nil
+		}
+	}
+	var t *Ticket
+	if len(ws) > 1 {
+		t = &Ticket{client: c, entries: make([]*entry, 0, len(ws))}
+	}
+	for i := range ws {
+		e := c.entries[ws[i].path]
+		switch {
+		case e == nil:
+			e = c.newEntry(ws[i])
+			if t == nil {
+				t = e.first.on(c, e)
+			}
+			c.give(e, ws[i], op, pid)
+		case !e.covers(ws[i]):
+			c.give(e, ws[i], op, pid)
+		}
+		if t == nil {
+			t = new(firstTicket).on(c, e)
+		}
+		if len(ws) > 1 {
+			t.entries = append(t.entries, e)
+		}
+		e.pins++
+		e.used, e.anew = true, true
+	}
+	return t
+}
+
+// give grants w, which is in a delegated directory.
+func (c *Client) give(e *entry, w want, op string, pid uint32) {
+	d := c.delegated(w.path)
+	if !e.held {
+		e.held, e.mode, e.tree, e.since = true, w.mode, w.tree, c.Now()
+	} else {
+		e.tree = e.tree || w.tree
+		if w.mode == Write {
+			e.mode = Write
+		}
+	}
+	e.token.Store(d.next)
+	d.next++
+	d.used = true
+	e.op, e.pid = op, pid
+	if !e.unsaid {
+		e.unsaid = true
+		c.unsaid = append(c.unsaid, e)
+		c.toReport()
+	}
+}
+
+// firstTicket is a ticket on one entry, in one piece with its list.
+type firstTicket struct {
+	Ticket
+	one [1]*entry
+}
+
+func (f *firstTicket) on(c *Client, e *entry) *Ticket {
+	f.one[0] = e
+	f.client, f.entries = c, f.one[:]
+	return &f.Ticket
+}
+
+// toReport has the keeper report soon, or does it if there is much to say.
+func (c *Client) toReport() {
+	if c.reportAt.IsZero() {
+		c.reportAt = c.Now().Add(ReportEvery)
+		c.wakeKeeper()
+	}
+	if len(c.unsaid)+len(c.freed) >= chunkItems {
+		c.report()
+		if c.link != nil {
+			c.link.wake()
+		}
+	}
+}
+
+// report puts what the server does not know into the link: first what was
+// given back, since some of it may have been granted anew. Without a
+// connection there is nothing to say: the next one begins with all claims.
+func (c *Client) report() {
+	c.reportAt = time.Time{}
+	freed, unsaid := c.freed, c.unsaid
+	c.freed, c.unsaid = nil, nil
+	if c.link == nil {
+		return
+	}
+	c.putFreed(freed)
+	keys := make([]wireKey, 0, len(unsaid))
+	for _, e := range unsaid {
+		if !e.unsaid || !e.held {
+			continue // over before anybody heard of it
+		}
+		e.unsaid = false
+		k := e.claim()
+		k.Op, k.Pid = e.op, e.pid
+		keys = append(keys, k)
+	}
+	chunks(keys, func(part []wireKey) { c.link.put(&message{Type: msgReport, Keys: part}) })
+	if len(keys)+len(freed) > 0 {
+		c.touch()
+	}
+}
+
+func (c *Client) putFreed(keys []wireKey) {
+	chunks(keys, func(part []wireKey) { c.link.put(&message{Type: msgRelease, Keys: part}) })
+}
+
+// lend notes the delegations that came with a grant; each takes the place of
+// those below it.
+func (c *Client) lend(lent []wireKey) {
+	for i := range lent {
+		d := lent[i].delegation()
+		for dir := range c.lent {
+			if d.Dir == "" || strings.HasPrefix(dir, d.Dir+"/") {
+				delete(c.lent, dir)
+			}
+		}
+		c.lent[d.Dir] = &delegation{next: d.Token, last: d.Last, used: true}
+	}
+	c.lends.Store(int32(len(c.lent)))
+}
+
+// passed notes that the server granted path itself: no token that is left of
+// an older block may come after that one.
+func (c *Client) passed(path string, token uint64) {
+	if d := c.delegated(path); d != nil {
+		d.next = max(d.next, token+1)
+	}
+}
+
+// recalled gives back what the server asks for. What was granted under it is
+// said before, in the same stream.
+func (c *Client) recalled(m *message) {
+	for i := range m.Lent {
+		delete(c.lent, m.Lent[i].path())
+	}
+	c.lends.Store(int32(len(c.lent)))
+	c.report()
+	c.link.post(&message{Type: msgReturn, Lent: m.Lent})
+}
+
+// returnIdle gives back, unasked, what was not used since the last time: a
+// shim that hangs then keeps nobody from where it only was once.
+func (c *Client) returnIdle() {
+	if c.link == nil || !c.open {
+		return
+	}
+	var idle []wireKey
+	for dir, d := range c.lent {
+		if d.used {
+			d.used = false
+			continue
+		}
+		k := wirePath(dir)
+		k.Last = d.last
+		idle = append(idle, k)
+		delete(c.lent, dir)
+	}
+	if idle == nil {
+		return
+	}
+	c.lends.Store(int32(len(c.lent)))
+	c.report()
+	chunks(idle, func(part []wireKey) { c.link.put(&message{Type: msgReturn, Lent: part}) })
+	c.link.wake()
+}
+
+// unlend forgets all delegations.
+func (c *Client) unlend() {
+	clear(c.lent)
+	c.lends.Store(0)
+}
