@@ -262,8 +262,9 @@ func (c *Client) grant(cl *call, i int, token uint64, now time.Time) {
 			cur.mode = Write
 		}
 	}
-	cur.token.Store(token)
-	cur.unsaid = false
+	cur.token.Store(max(token, cur.token.Load()))
+	// What was granted here meanwhile may be more than the server knows of.
+	cur.unsaid = cur.unsaid && (cur.mode != w.mode || cur.tree != w.tree)
 	c.passed(w.path, token)
 	c.touch()
 }

@@ -58,15 +58,14 @@ func (c *Client) session(ctx context.Context) (served bool, err error) {
 
 	r := bufio.NewReaderSize(nc, 32<<10)
 	started := c.since()
-	resumed, err := c.hello(l, r)
-	if err != nil {
+	if err := c.hello(l, r); err != nil {
 		return false, err
 	}
 	done := make(chan struct{})
 	defer close(done)
 	c.group.Go(func() { l.writer(done) })
 
-	if err := c.attach(l, started, resumed); err != nil {
+	if err := c.attach(l, started); err != nil {
 		return false, err
 	}
 	defer c.detach(l)
@@ -89,9 +88,9 @@ func (c *Client) session(ctx context.Context) (served bool, err error) {
 	}
 }
 
-func (c *Client) hello(l *link, r *bufio.Reader) (resumed bool, err error) {
+func (c *Client) hello(l *link, r *bufio.Reader) error {
 	if err := l.conn.SetReadDeadline(time.Now().Add(c.Bound)); err != nil {
-		return false, err
+		return err
 	}
 	l.put(&message{
 		Type: msgHello, Version: baseVersion, Speaks: protocolVersion, Agent: c.Agent, Workspace: c.Workspace,
@@ -100,10 +99,10 @@ func (c *Client) hello(l *link, r *bufio.Reader) (resumed bool, err error) {
 	l.flush()
 	var m message
 	if _, err := readFrame(r, nil, &m); err != nil {
-		return false, fmt.Errorf("hello: %w", err)
+		return fmt.Errorf("hello: %w", err)
 	}
 	if m.Type != msgOK {
-		return false, fmt.Errorf("hello: %w", m.err(c.Workspace))
+		return fmt.Errorf("hello: %w", m.err(c.Workspace))
 	}
 	c.peer.Store(int64(m.Version))
 	c.mu.Lock()
@@ -113,13 +112,13 @@ func (c *Client) hello(l *link, r *bufio.Reader) (resumed bool, err error) {
 		c.setStale(time.Duration(m.Stale) * time.Millisecond)
 		c.wakeKeeper()
 	}
-	return m.Resumed, l.conn.SetReadDeadline(time.Time{})
+	return l.conn.SetReadDeadline(time.Time{})
 }
 
 // attach makes l the connection and sends the claims. No request is sent
-// until the server has answered them. A server that does not resume the session
-// knows nothing of our leases before that: until then the old one's time runs.
-func (c *Client) attach(l *link, started time.Duration, resumed bool) error {
+// until the server has answered them; and only then is it known to know us:
+// a server that was restarted knows of no lease that is not claimed in time.
+func (c *Client) attach(l *link, started time.Duration) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -127,9 +126,7 @@ func (c *Client) attach(l *link, started time.Duration, resumed bool) error {
 	}
 	c.forgetStale()
 	c.link = l
-	if c.heard = started; resumed {
-		c.contact.Store(int64(started))
-	}
+	c.heard = started
 	// All that is held is claimed one by one; who else wants something in our
 	// directories has waited long enough.
 	c.unlend()

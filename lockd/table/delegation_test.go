@@ -127,7 +127,7 @@ type peer struct {
 	asking   map[string]bool
 	out, in  []func()
 	reclaims bool
-	// unsure: the table is another one, and has not answered the claims yet.
+	// unsure: the table, which may be another one, has not answered the claims.
 	unsure bool
 }
 
@@ -167,11 +167,18 @@ func (w *town) start(token uint64) {
 
 func (w *town) disconnect(p *peer) {
 	if p.live {
-		p.live, p.cut = false, w.now
-		p.out, p.in, p.asking = nil, nil, nil
+		p.gone(w.now)
 		w.tb.Disconnect(p.name, "s-"+p.name)
 		w.settle()
 	}
+}
+
+// gone is a connection that is lost, with all that was on its way.
+func (p *peer) gone(now time.Time) {
+	if !p.unsure {
+		p.cut = now
+	}
+	p.live, p.unsure, p.out, p.in, p.asking = false, false, nil, nil, nil
 }
 
 // connect is attach of the client: it gives up its delegations and claims all.
@@ -180,10 +187,10 @@ func (w *town) connect(p *peer) {
 		return
 	}
 	w.expireBeliefs()
-	resumed, err := w.tb.Hello(ws, p.name, "s-"+p.name, "secret")
+	_, err := w.tb.Hello(ws, p.name, "s-"+p.name, "secret")
 	require.NoError(w.t, err)
 	w.settle()
-	p.unsure = !resumed
+	p.unsure = true
 	p.live, p.lent, p.asking, p.reclaims = true, map[string]*Delegation{}, map[string]bool{}, true
 	var claims []Claim
 	for _, path := range slices.Sorted(maps.Keys(p.has)) {
@@ -240,7 +247,8 @@ func (w *town) hold(p *peer, k Key, token uint64, unsaid bool) {
 	if l.token != token && token <= after {
 		w.t.Fatalf("%s got %q with token %d after %d", p.name, k.Path, token, after)
 	}
-	l.token, l.unsaid = token, unsaid
+	l.token = token
+	l.unsaid = unsaid || l.unsaid && l.key != (Key{Path: k.Path, Mode: k.Mode, Tree: k.Tree})
 	l.key.Tree = l.key.Tree || k.Tree
 	if k.Mode == Write {
 		l.key.Mode = Write
@@ -494,7 +502,7 @@ func TestPropertyMutualExclusionWithDelegations(t *testing.T) {
 				for _, a := range agents[:3] {
 					p := w.peers[a]
 					if p.live {
-						p.live, p.cut, p.out, p.in, p.asking = false, w.now, nil, nil, nil
+						p.gone(w.now)
 					}
 					if len(p.has)+len(p.lent) > 0 {
 						expect = append(expect, a)

@@ -113,14 +113,14 @@ func (t *Table) enter(s *session, g Grant) bool {
 		return false
 	}
 	at := t.delegated(s.agent, rel)
-	if at == nil || g.Token < at.delegation.first || g.Token > at.delegation.last {
+	if at == nil || g.Token < at.delegation.first || g.Token > t.token {
 		return false
 	}
 	r := Request{Workspace: s.workspace, Holder: s.agent, Op: g.Op, Pid: g.Pid}
 	sp := t.spaces[s.workspace] // not nil: the delegation is in it
 	l := t.held(sp, &r, g.Key)
 	if l == nil {
-		if len(t.holders[s.agent]) >= t.MaxLeases {
+		if g.Token > at.delegation.last || len(t.holders[s.agent]) >= t.MaxLeases {
 			return false
 		}
 		since := g.Since
