@@ -67,8 +67,8 @@ type Locks struct {
 	Exempt     []string      `toml:"exempt"`
 	// Delegate lets an agent that is alone in a directory take leases there
 	// without asking polisd.
-	Delegate bool `toml:"delegate"`
-	TempNames  []string      `toml:"temp_names"`
+	Delegate  bool     `toml:"delegate"`
+	TempNames []string `toml:"temp_names"`
 }
 
 // Limits is the [limits] table: what an agent gets unless asked otherwise.
