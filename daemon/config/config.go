@@ -114,7 +114,7 @@ func Default() Config {
 		Network: Network{Pool: "10.213.0.0/16", Ports: "3001-9999", Bind: "127.0.0.1", AutoMap: true},
 		Locks: Locks{LockRules: LockRules{Hold: "30s", OnConflict: "3s"},
 			StaleTimeout: wire.Duration(30 * time.Second), Grace: wire.Duration(5 * time.Second),
-			DaemonWait: wire.Duration(10 * time.Second), Delegate: true},
+			DaemonWait: wire.Duration(10 * time.Second)},
 		Limits: Limits{MemoryMB: 512, Pids: 512, CPUWeight: 100,
 			StopGrace: wire.Duration(5 * time.Second), LogMB: 16, GitObjectsMB: 10 << 10},
 		Sandbox: Sandbox{User: "polis"},
