@@ -1,0 +1,65 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"polis/daemon/api"
+)
+
+// Feature: multi-agent-workspaces, Property 20: Initialization Idempotence
+// Feature: multi-agent-workspaces, Property 21: Persistence Round-Trip
+// Feature: multi-agent-workspaces, Property 22: Corrupted Worktree Handling
+func TestAStartRestoresAllButWhatIsCorrupt(t *testing.T) {
+	d := startDaemon(t, options{})
+	project := d.up()
+	polis := func(elem ...string) string { return d.path(append([]string{"ws", ".polis"}, elem...)...) }
+	d.add("alice", "--memory", "200", "--branch", "topic/x", "--port", "3000", "--", "sleep", "1000")
+	for _, name := range []string{"nogit", "elsewhere", "gone", "whole"} {
+		d.add(name)
+		d.sh(name, "echo precious > new.txt")
+		d.must("agents", "stop", name)
+	}
+	before, _ := d.agent("alice")
+	d.stop()
+	require.NoError(t, os.RemoveAll(polis("bare-repo.git", "worktrees", "nogit")))
+	require.NoError(t, os.WriteFile(polis("worktrees", "elsewhere", ".git"), []byte("gitdir: /etc\n"), 0o644))
+	require.NoError(t, os.RemoveAll(polis("worktrees", "gone")))
+	d.start()
+	for range 3 {
+		d.must("up", "--repo", project, d.path("ws"))
+		after, there := d.agent("alice")
+		require.True(t, there)
+		require.Equal(t, before.CreatedAt, after.CreatedAt)
+		require.Equal(t, []any{200, "topic/x", "custom", before.PortMappings[0].Internal}, []any{after.MemoryLimitMB, after.Branch, after.BaseType, after.PortMappings[0].Internal})
+		rep := d.report()
+		require.Len(t, rep.Restored, 1)
+		require.Len(t, rep.Skipped, 2, fmt.Sprint(rep))
+		require.Len(t, rep.Dropped, 1)
+		require.Contains(t, rep.Dropped[0], string(api.CodeWorktreeMissing))
+		_, there = d.agent("gone")
+		require.False(t, there)
+		for _, name := range []string{"nogit", "elsewhere"} {
+			a, _ := d.agent(name)
+			require.Equal(t, api.StatusError, a.Status)
+			require.Contains(t, a.StatusReason, string(api.CodeWorktreeCorrupt))
+			require.Equal(t, "precious\n", readFile(polis("worktrees", name, "new.txt")), "nothing of it is touched")
+		}
+		d.must("agents", "start", "whole")
+		require.Equal(t, "precious\n", d.sh("whole", "cat new.txt"))
+	}
+	d.must("agents", "start", "nogit")
+	require.Equal(t, "one\ntwo\nthree\n", d.sh("nogit", "cat main.txt"))
+	d.must("agents", "remove", "elsewhere", "--force")
+	for _, name := range []string{"nogit", "elsewhere"} {
+		require.Len(t, glob(polis("trash", name+".*", "worktree", "new.txt")), 1, name+" is put aside whole")
+	}
+	require.Error(t, d.signal(syscall.SIGKILL))
+	d.start()
+	require.Empty(t, d.report().Errors)
+	require.Empty(t, d.report().Skipped)
+}
