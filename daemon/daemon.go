@@ -188,6 +188,7 @@ func (d *Daemon) Close(ctx context.Context, stopAgents bool) error {
 	}
 	d.stopUpkeep()
 	d.closeRadars()
+	d.closeQueues()
 	if d.agents != nil {
 		if stopAgents {
 			errs = append(errs, d.agents.StopAll(ctx))
@@ -294,7 +295,7 @@ func (d *Daemon) DropAgent(name string) { d.locks.DropAgent(name) }
 func (d *Daemon) ReleaseMerge(name string) { d.locks.ReleaseMerge(name) }
 
 // Save writes the state of a workspace (agent.Saver).
-func (d *Daemon) Save(name string, kept []store.Agent) error {
+func (d *Daemon) Save(name string, kept []store.Agent, removed []store.Removed) error {
 	d.mu.Lock()
 	w, ok := d.workspaces[name]
 	d.mu.Unlock()
@@ -302,5 +303,5 @@ func (d *Daemon) Save(name string, kept []store.Agent) error {
 		return nil
 	}
 	d.tellRadar(w, kept)
-	return w.save(kept, d.apiLocks(name))
+	return w.save(kept, removed, d.apiLocks(name))
 }

@@ -10,7 +10,6 @@ import (
 
 	"polis/daemon/agent"
 	"polis/daemon/api"
-	"polis/daemon/merge"
 	"polis/daemon/worktree"
 	"polis/fusefs/policy"
 	"polis/fusefs/shared"
@@ -67,13 +66,13 @@ func privateStash(a *agent.Agent) (string, error) {
 	return oid, nil
 }
 
-func (r repo) Save(ctx context.Context, a *agent.Agent) (string, error) {
-	t, err := r.save(ctx, a)
-	return t.Ref, err
+func (r repo) Save(ctx context.Context, a *agent.Agent, ignored bool) (agent.Saved, error) {
+	t, err := r.save(ctx, a, ignored)
+	return agent.Saved{Ref: t.Ref, Head: t.Head, Nested: len(t.Nested) > 0}, err
 }
 
-func (r repo) save(ctx context.Context, a *agent.Agent) (worktree.TrashRef, error) {
-	opt := worktree.SaveOptions{Branch: a.Kept.Branch}
+func (r repo) save(ctx context.Context, a *agent.Agent, ignored bool) (worktree.TrashRef, error) {
+	opt := worktree.SaveOptions{Branch: a.Kept.Branch, Ignored: ignored}
 	stash, err := privateStash(a)
 	if err != nil {
 		return worktree.TrashRef{}, err
@@ -108,33 +107,6 @@ func (r repo) identity(ctx context.Context) (name, email string) {
 
 func (r repo) DropBranch(ctx context.Context, a *agent.Agent, kept string) error {
 	return r.w.git.DropBranch(ctx, a.Kept.Branch, kept)
-}
-
-func (r repo) Merge(ctx context.Context, a *agent.Agent, message string, dryRun bool) (agent.Merged, error) {
-	req := merge.Request{Agent: a.Name(), Branch: a.Kept.Branch, Message: message, DryRun: dryRun}
-	if key := r.w.d.live().Git.Trailer; key != "" {
-		req.Trailer = key + ": " + a.Name()
-	}
-	do := r.w.merger.Merge
-	if dryRun {
-		do = r.w.merger.DryRun
-	}
-	res, err := do(ctx, req)
-	if err != nil || dryRun {
-		return agent.Merged{Paths: res.Paths}, err
-	}
-	out := agent.Merged{Commit: res.Commit, Paths: res.Paths}
-	along, err := r.w.merger.BringAlong(ctx)
-	switch {
-	case err != nil:
-		out.Note = fmt.Sprintf("the merge is done, but the project could not be brought along: %v", err)
-	case along.Updated:
-		out.Project = "updated"
-	default:
-		out.Project = "left alone"
-		out.Note = strings.TrimSpace(along.Reason + "; " + along.Command)
-	}
-	return out, nil
 }
 
 // worktrees is an agent's worktree as a resource.
@@ -209,8 +181,8 @@ func (t worktrees) Remove(ctx context.Context, a *agent.Agent) error {
 	return t.removePrivate(ctx, a)
 }
 
-// takeAway saves once more what is there, for the agents that are removed
-// because they were never whole, and removes the worktree. A repository
+// takeAway removes the worktree. It saves what is there first if nobody has:
+// for agents that are removed because they were never whole. A repository
 // inside the worktree cannot be kept in a ref: then the files are kept too.
 func (worktrees) takeAway(ctx context.Context, w *workspace, a *agent.Agent) error {
 	switch why := w.git.Broken(a.Name()); {
@@ -220,11 +192,15 @@ func (worktrees) takeAway(ctx context.Context, w *workspace, a *agent.Agent) err
 		return w.git.PutAside(ctx, a.Name())
 	}
 	if _, err := os.Lstat(a.Worktree()); err == nil {
-		saved, err := (repo{w}).save(ctx, a)
-		if err != nil {
-			return fmt.Errorf("put the worktree aside: %w", err)
+		saved := a.PutAside
+		if saved == nil {
+			s, err := (repo{w}).Save(ctx, a, false)
+			if err != nil {
+				return fmt.Errorf("put the worktree aside: %w", err)
+			}
+			saved = &s
 		}
-		if len(saved.Nested) > 0 {
+		if saved.Nested {
 			_, err := w.git.Discard(ctx, a.Name(), a.Kept.Branch)
 			return err
 		}

@@ -97,12 +97,12 @@ func (d *Daemon) readState(name string, root layout.Workspace, rep *agent.Report
 }
 
 // save writes state.json.
-func (w *workspace) save(kept []store.Agent, locks []api.Lock) error {
+func (w *workspace) save(kept []store.Agent, removed []store.Removed, locks []api.Lock) error {
 	w.d.mu.Lock()
 	st := w.state
 	w.d.mu.Unlock()
 	st.Version, st.LastModified, st.IsolationMode = store.StateVersion, time.Now().UTC(), "full"
-	st.Agents, st.Locks = kept, locks
+	st.Agents, st.Locks, st.Removed, st.Queue = kept, locks, removed, w.queue.Entries()
 	if st.Agents == nil {
 		st.Agents = []store.Agent{}
 	}

@@ -10,11 +10,13 @@ import (
 	"regexp"
 	"strings"
 	"syscall"
+	"time"
 
 	"polis/daemon/agent"
 	"polis/daemon/api"
 	"polis/daemon/layout"
 	"polis/daemon/merge"
+	"polis/daemon/queue"
 	"polis/daemon/radar"
 	"polis/daemon/remote"
 	"polis/daemon/store"
@@ -30,6 +32,7 @@ type workspace struct {
 	locks  *refLocks
 	remote *remote.Broker
 	radar  *radar.Radar // nil without git
+	queue  *queue.Worker
 	state  store.State
 }
 
@@ -220,12 +223,17 @@ func (d *Daemon) enter(name string, root layout.Workspace, info worktree.Info, u
 		w = &workspace{d: d, locks: locks, git: worktree.Open(worktree.Config{Workspace: string(root), UID: uint32(uid), GID: uint32(gid), Log: d.Log, Locks: locks})}
 		w.remote = w.broker()
 		w.merger = &merge.Merger{Workspace: w.git, Log: d.Log, Locks: locks}
+		w.queue = &queue.Worker{Host: mergeHost{w}, Log: d.Log, Now: time.Now}
 		d.workspaces[name] = w
 	}
 	w.state.Project, w.state.Git, w.state.TargetBranch, w.state.UID, w.state.GID = info.ProjectPath, info.Git, info.Target, uid, gid
 	d.mu.Unlock()
-	w.agents = d.agents.AddWorkspace(&agent.Workspace{Name: name, Root: root, Project: info.ProjectPath, Git: info.Git, Target: info.Target,
-		Owner: int(info.ProjectOwner.UID), UID: uid, GID: gid, Repo: repo{w}})
+	enter := &agent.Workspace{Name: name, Root: root, Project: info.ProjectPath, Git: info.Git, Target: info.Target,
+		Owner: int(info.ProjectOwner.UID), UID: uid, GID: gid, Repo: repo{w}}
+	if info.Git {
+		enter.Queue = w.queue
+	}
+	w.agents = d.agents.AddWorkspace(enter)
 	if info.Git {
 		d.openRadar(w, name, root)
 	}
@@ -259,6 +267,9 @@ func (d *Daemon) restoreWorkspace(ctx context.Context, name, path string, rep *a
 }
 
 func (d *Daemon) restoreAgents(ctx context.Context, w *workspace, st store.State, rep *agent.Report) {
+	w.agents.Removed = st.Removed
+	w.queue.Load(st.Queue)
+	defer w.queue.Open(ctx)
 	var trees []agent.Tree
 	if w.agents.Git {
 		list, err := w.git.List()

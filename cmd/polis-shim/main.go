@@ -74,6 +74,9 @@ func run(ctx context.Context, args []string) error {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil)).With("agent", spec.Agent)
 	sctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
+	if spec.Check != nil {
+		return shim.RunCheck(sctx, spec, log)
+	}
 	return serve(sctx, spec, log)
 }
 

@@ -21,6 +21,7 @@ type addFlags struct {
 	base, workspace, branch, memory, role string
 	read, write, deny, hide, ports        []string
 	temp                                  bool
+	autoMerge                             bool
 }
 
 func (a *app) addCmd() *cobra.Command {
@@ -62,11 +63,15 @@ agent's role decides what it may read and write. Deny beats write beats read.`,
 	flags.StringArrayVar(&f.hide, "hide", nil, "hide what matches `GLOB`; may be repeated")
 	flags.BoolVar(&f.temp, "temp", false, "give a private scratch directory, named by $TMPDIR")
 	flags.StringArrayVarP(&f.ports, "port", "p", nil, "map this `PORT` of the agent to the host; may be repeated")
+	flags.BoolVar(&f.autoMerge, "auto-merge", true, "merge what its tasks commit when they end well; =false leaves that to you (default as configured)")
 	_ = cmd.RegisterFlagCompletionFunc("base", a.completeTypes) // fails only for a flag that is not there
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		req, err := f.request(args[0], args[1:])
 		if err != nil {
 			return err
+		}
+		if flags.Changed("auto-merge") {
+			req.AutoMerge = &f.autoMerge
 		}
 		return a.call(cmd, longCall, func(ctx context.Context, c *client.Client) error {
 			if req.Workspace == "" {

@@ -10,18 +10,19 @@ import (
 )
 
 func (a *app) removeCmd() *cobra.Command {
-	var force bool
+	var force, ignored bool
 	cmd := &cobra.Command{
-		Use:     "remove NAME... [--force]",
+		Use:     "remove NAME... [--force] [--ignored]",
 		Aliases: []string{"rm"},
 		Short:   "Remove agents; their work is put aside first",
 		Long: `Remove agents with their sandbox, view, limits and ports. Their work is put
-aside where it can be restored from. Without --force an agent that runs or has
+aside where polisctl restore brings it back from. Without --force an agent that runs or has
 work that is nowhere else is kept.`,
 		Args:              takes(1, -1, "the NAME of an agent"),
 		ValidArgsFunction: a.completeAgents,
 	}
 	cmd.Flags().BoolVarP(&force, "force", "f", false, "also remove an agent that runs or has unsaved work")
+	cmd.Flags().BoolVar(&ignored, "ignored", false, "put ignored files aside, too")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := checkAgents(args...); err != nil {
 			return err
@@ -29,7 +30,7 @@ work that is nowhere else is kept.`,
 		return a.call(cmd, longCall, func(ctx context.Context, c *client.Client) error {
 			var done []api.RemoveResponse
 			err := a.each(args, "removing agent ", func(name string) error {
-				resp, err := c.Remove(ctx, name, force)
+				resp, err := c.Remove(ctx, name, force, ignored)
 				if err == nil {
 					done = append(done, resp)
 				}

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -14,19 +15,29 @@ import (
 
 func (a *app) mergeCmd() *cobra.Command {
 	var req api.MergeRequest
+	var all bool
+	var workspace string
 	cmd := &cobra.Command{
-		Use:   "merge NAME [--dry-run] [-m MESSAGE]",
+		Use:   "merge NAME|--all [--dry-run] [--no-check] [-m MESSAGE]",
 		Short: "Merge an agent's branch into the target branch",
 		Long: `Merge what an agent committed into the target branch, always with a merge commit.
-If branches conflict nothing changes and the paths are named. --dry-run only says
-what would happen.`,
-		Args:              takes(1, 1, "the NAME of an agent"),
+The agent goes to the merge queue, before what tasks have left there, and this command waits.
+If branches conflict, or the check command fails on the result, nothing changes
+and the paths, or the log, are named. --dry-run only says what would happen;
+it runs no check. --all merges every agent that has something to merge.`,
+		Args:              takes(0, 1, "the NAME of an agent"),
 		ValidArgsFunction: a.completeAgents,
 	}
 	cmd.Flags().StringVarP(&req.Message, "message", "m", "", "the merge commit's `MESSAGE`")
 	cmd.Flags().BoolVarP(&req.DryRun, "dry-run", "n", false, "change nothing")
+	cmd.Flags().BoolVar(&req.NoCheck, "no-check", false, "merge without the check command")
+	cmd.Flags().BoolVar(&all, "all", false, "merge every agent")
+	cmd.Flags().StringVarP(&workspace, "workspace", "w", "", "with --all: only those of this `WORKSPACE`")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := checkAgents(args[0]); err != nil {
+		if (len(args) == 0) != all || workspace != "" && !all {
+			return usagef("%s needs the NAME of an agent, or --all", cmd.CommandPath())
+		}
+		if err := errors.Join(checkAgents(args...), checkWorkspace(workspace)); err != nil {
 			return err
 		}
 		if cmd.Flags().Changed("message") {
@@ -35,6 +46,9 @@ what would happen.`,
 			}
 		}
 		return a.call(cmd, longCall, func(ctx context.Context, c *client.Client) error {
+			if all {
+				return a.mergeAll(ctx, c, req, workspace)
+			}
 			p := a.progress("merging agent " + args[0])
 			defer p.done()
 			resp, err := c.Merge(ctx, args[0], req)
@@ -54,11 +68,7 @@ func (a *app) showMerge(r api.MergeResponse) error {
 		name = r.Branch
 	}
 	return a.show(view{json: r, names: []string{name}, human: func(p *page) {
-		if r.DryRun {
-			p.line("%s would merge into %s without conflict", r.Branch, r.Target)
-		} else {
-			p.line("%s is merged into %s as %s", r.Branch, r.Target, short(r.MergeCommitSHA))
-		}
+		p.line("%s", mergedLine(r))
 		if len(r.Paths) > 0 {
 			p.line("  %s", plural(len(r.Paths), "path"))
 			for _, path := range r.Paths {
@@ -77,16 +87,17 @@ func (a *app) showMerge(r api.MergeResponse) error {
 func short(sha string) string { return sha[:min(len(sha), 12)] }
 
 func (a *app) discardCmd() *cobra.Command {
-	var yes bool
+	var yes, ignored bool
 	cmd := &cobra.Command{
-		Use:   "discard NAME [--yes]",
+		Use:   "discard NAME [--yes] [--ignored]",
 		Short: "Remove an agent and its branch; the work is put aside first",
 		Long: `Remove an agent and its branch without merging. The work is put aside first, where
-it can be restored from. Asks before, unless --yes is given.`,
+polisctl restore brings it back from. Asks before, unless --yes is given.`,
 		Args:              takes(1, 1, "the NAME of an agent"),
 		ValidArgsFunction: a.completeAgents,
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	cmd.Flags().BoolVar(&ignored, "ignored", false, "put ignored files aside, too")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := checkAgents(args[0]); err != nil {
 			return err
@@ -99,7 +110,7 @@ it can be restored from. Asks before, unless --yes is given.`,
 		return a.call(cmd, longCall, func(ctx context.Context, c *client.Client) error {
 			p := a.progress("discarding agent " + args[0])
 			defer p.done()
-			resp, err := c.Discard(ctx, args[0])
+			resp, err := c.Discard(ctx, args[0], ignored)
 			p.done()
 			if err != nil {
 				return err

@@ -21,6 +21,9 @@ const (
 	maxPorts   = 64
 )
 
+// ReservedPrefix begins names that no agent can have.
+const ReservedPrefix = "polis-check-"
+
 // Add makes an agent: everything in order, or nothing at all.
 func (m *Manager) Add(ctx context.Context, req api.AddRequest) (api.Agent, error) {
 	a, err := m.reserve(req)
@@ -101,21 +104,31 @@ func (m *Manager) reserve(req api.AddRequest) (*Agent, error) {
 		return nil, err
 	}
 	a := &Agent{WS: ws, Type: typ, Kept: store.Agent{Name: req.Name, BaseType: typ.Name, Branch: branch, Role: req.Role,
-		MemoryLimitMB: mem, Command: req.Command, Policy: pol, PortMappings: [][2]int{}, CreatedAt: m.Now().UTC().Truncate(time.Millisecond),
+		MemoryLimitMB: mem, Command: req.Command, Policy: pol, AutoMerge: req.AutoMerge, PortMappings: [][2]int{}, CreatedAt: m.Now().UTC().Truncate(time.Millisecond),
 		Status: api.StatusCreating, Session: sess, Secret: sec}}
-	a.op.Lock()
+	return a, m.enter(a, c)
+}
+
+// enter makes a new agent known, if its name is free and there is room; its op
+// is then held.
+func (m *Manager) enter(a *Agent, c config.Config) error {
+	name, ws := a.Name(), a.WS
+	if strings.HasPrefix(name, ReservedPrefix) {
+		return api.Errorf(api.CodeInvalidName, "agent name %q: names that begin with %s are polis' own", name, ReservedPrefix).WithHint("choose another name")
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if old, ok := m.agents[req.Name]; ok {
-		return nil, api.Errorf(api.CodeAgentExists, "agent %s already exists: %s on branch %s in workspace %s", req.Name, old.Kept.Status, old.Kept.Branch, old.WS.Name).
-			With("agent", old.view(c.Network.Bind)).WithHint("choose another name, or polisctl agents remove %s", req.Name)
+	if old, ok := m.agents[name]; ok {
+		return api.Errorf(api.CodeAgentExists, "agent %s already exists: %s on branch %s in workspace %s", name, old.Kept.Status, old.Kept.Branch, old.WS.Name).
+			With("agent", old.view(c.Network.Bind)).WithHint("choose another name, or polisctl agents remove %s", name)
 	}
 	if n := m.count(ws.Name); n >= c.MaxAgents {
-		return nil, api.Errorf(api.CodeMaxAgents, "workspace %s has %d of at most %d agents", ws.Name, n, c.MaxAgents).With("count", n).
+		return api.Errorf(api.CodeMaxAgents, "workspace %s has %d of at most %d agents", ws.Name, n, c.MaxAgents).With("count", n).
 			WithHint("remove an agent, or raise max_agents in polisd.toml and run systemctl reload polisd")
 	}
-	m.agents[req.Name] = a
-	return a, nil
+	a.op.Lock() // nobody else knows it yet
+	m.agents[name] = a
+	return nil
 }
 
 func choosePolicy(c config.Config, req api.AddRequest) (api.Policy, error) {

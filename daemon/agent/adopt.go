@@ -50,6 +50,7 @@ func (m *Manager) revive(ctx context.Context, a *Agent, rep *Report) {
 	}
 	reason := ""
 	if st == api.StatusRunning {
+		m.taskEnded(a, false)
 		reason = "restored; its command ended with the daemon's stop and is not run again"
 	}
 	m.setStatus(a, api.StatusIdle, reason)

@@ -20,6 +20,10 @@ type Workspace struct {
 	UID     int // of the agents' processes and files; never 0
 	GID     int
 	Repo    Repo
+	Queue   Queue // nil without git
+	// Removed is what can be restored, oldest first. Guarded by the manager's
+	// mutex once the workspace is added.
+	Removed []store.Removed
 
 	saving  sync.Mutex
 	unsaved bool // guarded by the manager's mutex
@@ -36,6 +40,8 @@ type Agent struct {
 	Network Network
 	// Identity is who the project says its commits are by; may be empty.
 	Identity struct{ Name, Email string }
+	// PutAside is set once its work is safe and nothing can change it any more.
+	PutAside *Saved
 	// Remotes are the project's, as agents may know them.
 	Remotes []Remote
 	pid     int

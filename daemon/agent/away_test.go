@@ -150,14 +150,14 @@ type fullDisk struct {
 	full bool
 }
 
-func (f *fullDisk) Save(ws string, kept []store.Agent) error {
+func (f *fullDisk) Save(ws string, kept []store.Agent, removed []store.Removed) error {
 	f.mu.Lock()
 	full := f.full
 	f.mu.Unlock()
 	if full {
 		return errors.New("no space left on device")
 	}
-	return f.memory.Save(ws, kept)
+	return f.memory.Save(ws, kept, removed)
 }
 
 func TestAStateThatCannotBeSavedRefusesChangesAndHealsByItself(t *testing.T) {
@@ -173,8 +173,8 @@ func TestAStateThatCannotBeSavedRefusesChangesAndHealsByItself(t *testing.T) {
 		"add":     func() error { _, err := w.Add(t.Context(), api.AddRequest{Name: "b1", BaseType: "custom"}); return err },
 		"start":   func() error { _, err := w.Start(t.Context(), "a1"); return err },
 		"run":     func() error { _, err := w.Run(t.Context(), "a1", "x"); return err },
-		"remove":  func() error { _, err := w.Remove(t.Context(), "a1", true); return err },
-		"discard": func() error { _, err := w.Discard(t.Context(), "a1"); return err },
+		"remove":  func() error { _, err := w.Remove(t.Context(), "a1", true, false); return err },
+		"discard": func() error { _, err := w.Discard(t.Context(), "a1", false); return err },
 		"merge":   func() error { _, err := w.Merge(t.Context(), "a1", api.MergeRequest{}); return err },
 		"port":    func() error { _, err := w.MapPort(t.Context(), api.PortRequest{Agent: "a1", Internal: 80}); return err },
 	} {

@@ -74,8 +74,8 @@ func TestAManagerThatDiesAtAnyStepIsHealed(t *testing.T) {
 			require.NoError(t, err)
 		}, func(w *world) { _, _ = w.Start(ctx, "a1") }, false, false},
 		"stop":    {nil, func(w *world) { _, _ = w.Stop(ctx, "a1") }, false, false},
-		"remove":  {nil, func(w *world) { _, _ = w.Remove(ctx, "a1", true) }, true, true},
-		"discard": {nil, func(w *world) { _, _ = w.Discard(ctx, "a1") }, true, true},
+		"remove":  {nil, func(w *world) { _, _ = w.Remove(ctx, "a1", true, false) }, true, true},
+		"discard": {nil, func(w *world) { _, _ = w.Discard(ctx, "a1", false) }, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := map[string]bool{}

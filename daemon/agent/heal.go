@@ -17,15 +17,16 @@ func (m *Manager) heal(ctx context.Context, a *Agent, missing bool, rep *Report)
 	kept := ""
 	if missing && a.WS.Git {
 		// The files are gone; commits and a stash of the agent's own are not.
-		ref, err := a.WS.Repo.Save(ctx, a)
+		saved, err := a.WS.Repo.Save(ctx, a, false)
 		if err != nil {
 			m.found(a, api.StatusError, string(api.CodeWorktreeMissing)+", and what is left of its work cannot be put aside: "+err.Error())
 			rep.add(&rep.Errors, "%s: %s: what is left cannot be put aside: %v", a.Name(), api.CodeWorktreeMissing, err)
 			return
 		}
-		if ref != "" {
-			kept = "; what git has of it is kept as " + ref
+		if saved.Ref != "" {
+			kept = "; what git has of it is kept as " + saved.Ref
 		}
+		m.remember(a, store.Removal{Trash: saved.Ref, Head: saved.Head})
 	}
 	if err := m.dismantle(ctx, a); err != nil {
 		rep.add(&rep.Errors, "agent %s: %v", a.Name(), err)

@@ -32,6 +32,7 @@ func (m *Manager) Start(ctx context.Context, name string) (api.Agent, error) {
 	if len(cmd) == 0 {
 		cmd = a.Type.Interactive
 	}
+	m.inTask(a, false)
 	if len(cmd) == 0 {
 		if err := m.ensureUp(ctx, a); err != nil {
 			return api.Agent{}, err
@@ -124,6 +125,8 @@ func (m *Manager) ended(a *Agent, st wire.Status) {
 	if cur != api.StatusRunning && (cur != api.StatusIdle || reason != "") {
 		return
 	}
+	// Before the state: who dies in between hears of the end once more.
+	m.taskEnded(a, st.OOM == "" && st.ExitCode != nil && *st.ExitCode == 0)
 	switch {
 	case st.OOM != "":
 		m.setStatus(a, api.StatusError, string(api.CodeOOMKilled)+": "+st.OOM)
@@ -151,6 +154,9 @@ func (m *Manager) stop(ctx context.Context, a *Agent) error {
 	// Once begun, stopping goes to its end even when the asker leaves.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
 	defer cancel()
+	if a.status(m) == api.StatusRunning {
+		m.taskEnded(a, false)
+	}
 	err := m.takeDown(ctx, a)
 	if err != nil {
 		m.setStatus(a, api.StatusError, err.Error())
@@ -186,7 +192,9 @@ func (m *Manager) Run(ctx context.Context, name, prompt string) (api.Task, error
 		return api.Task{}, err
 	}
 	banner := fmt.Sprintf("--- %s: %s\n", task.Time.Format(time.RFC3339), api.Shorten(prompt, 200))
+	m.inTask(a, true)
 	if err := m.runMain(ctx, a, wire.StartRequest{Command: cmd, Banner: banner}); err != nil {
+		m.inTask(a, false)
 		return api.Task{}, err
 	}
 	m.Events.Publish(api.Event{Type: api.EventTask, Agent: name, Message: "agent " + name + " got a task", Data: map[string]any{"prompt": api.Shorten(prompt, 200)}})

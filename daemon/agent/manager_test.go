@@ -19,6 +19,7 @@ import (
 	"polis/daemon/config"
 	"polis/daemon/events"
 	"polis/daemon/layout"
+	"polis/daemon/shim/dial"
 	"polis/daemon/shim/wire"
 	"polis/daemon/store"
 )
@@ -121,7 +122,10 @@ func (fakeShim) AddPort(context.Context, wire.PortRequest) error { return nil }
 func (fakeShim) RemovePort(context.Context, int) error           { return nil }
 func (fakeShim) Why(context.Context) ([]api.WhyEntry, error)     { return nil, nil }
 func (fakeShim) Invalidate(context.Context) error                { return nil }
-func (fakeShim) Close()                                          {}
+func (fakeShim) Run(context.Context, wire.ExecRequest) (dial.Result, error) {
+	return dial.Result{}, nil
+}
+func (fakeShim) Close() {}
 func (fakeShim) Events(ctx context.Context, _ uint64, _ func(api.Event)) error {
 	<-ctx.Done()
 	return ctx.Err()
@@ -137,7 +141,7 @@ func (r fakeRepo) Status(_ context.Context, a *Agent) (WorktreeStatus, error) {
 	}
 	return WorktreeStatus{}, nil
 }
-func (r fakeRepo) Save(_ context.Context, a *Agent) (string, error) {
+func (r fakeRepo) Save(_ context.Context, a *Agent, _ bool) (Saved, error) {
 	ref := ""
 	err := r.k.op("save", func() {
 		if r.k.dirty[a.Name()] {
@@ -146,25 +150,61 @@ func (r fakeRepo) Save(_ context.Context, a *Agent) (string, error) {
 			r.k.saved[a.Name()] += ref
 		}
 	})
-	return ref, err
+	return Saved{Ref: ref, Head: "head"}, err
 }
 func (fakeRepo) DropBranch(context.Context, *Agent, string) error { return nil }
-func (r fakeRepo) Merge(context.Context, *Agent, string, bool) (Merged, error) {
-	return Merged{Commit: "c"}, r.k.op("merge", func() {})
+func (r fakeRepo) Restore(_ context.Context, a *Agent, _ Saved) error {
+	return r.k.op("restore", func() { r.k.dirty[a.Name()] = true })
+}
+func (fakeRepo) Newest(context.Context, string) (Saved, string, error) { return Saved{}, "", nil }
+func (fakeRepo) DryMerge(context.Context, *Agent) ([]string, error)    { return []string{"f"}, nil }
+func (r fakeRepo) Revert(_ context.Context, _ *Agent, commit string, dry bool) (Reverted, error) {
+	out := Reverted{Commit: "back-" + commit, Later: 2}
+	if dry {
+		out.Commit = ""
+	}
+	return out, r.k.op("revert", func() {})
+}
+func (fakeRepo) Sync(context.Context) error { return nil }
+func (fakeRepo) Diff(context.Context, *Agent, api.DiffRequest, io.Writer) error {
+	return nil
+}
+
+// fakeQueue merges at once.
+type fakeQueue struct {
+	m *Manager
+	k *kernel
+}
+
+func (q fakeQueue) Merge(ctx context.Context, e api.QueueEntry) (api.QueueOutcome, error) {
+	failed := q.k.op("merge", func() {})
+	out, err := q.m.Landed(ctx, e, api.QueueOutcome{MergeCommitSHA: "c"}, failed)
+	return out, errors.Join(failed, err)
+}
+func (q fakeQueue) Add(e api.QueueEntry) (api.QueueEntry, error) {
+	return e, q.k.op("queue", func() { q.k.set("queue")[e.Agent] = true })
+}
+func (q fakeQueue) Remove(agent string) (bool, error) {
+	q.k.mu.Lock()
+	defer q.k.mu.Unlock()
+	was := q.k.set("queue")[agent]
+	delete(q.k.set("queue"), agent)
+	return was, nil
 }
 
 type memory struct {
-	mu    sync.Mutex
-	kept  []store.Agent
-	ports map[[2]any]int
-	next  int
-	drops map[string]int
+	mu      sync.Mutex
+	kept    []store.Agent
+	removed []store.Removed
+	ports   map[[2]any]int
+	next    int
+	drops   map[string]int
 }
 
-func (m *memory) Save(_ string, a []store.Agent) error {
+func (m *memory) Save(_ string, a []store.Agent, removed []store.Removed) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.kept = a
+	m.kept, m.removed = a, removed
 	return nil
 }
 func (m *memory) DropAgent(n string)  { m.mu.Lock(); defer m.mu.Unlock(); m.drops[n]++ }
@@ -211,7 +251,7 @@ func newLife(dir string, k *kernel, mem *memory) *world {
 		Resources: []Resource{thing{k, "worktree"}, thing{k, "network"}}, Shims: fakeShims{thing{k, "shim"}}, Locks: mem, Ports: mem, State: mem,
 		Events: events.New(0), Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Now: time.Now}
 	m.Open(context.Background())
-	m.AddWorkspace(&Workspace{Name: "w", Root: layout.Workspace(dir), Project: "/p", Git: true, Target: "main", UID: 1000, GID: 1000, Repo: fakeRepo{k}})
+	m.AddWorkspace(&Workspace{Name: "w", Root: layout.Workspace(dir), Project: "/p", Git: true, Target: "main", UID: 1000, GID: 1000, Repo: fakeRepo{k}, Queue: fakeQueue{m, k}})
 	return &world{m, k, mem, dir}
 }
 
@@ -278,7 +318,7 @@ func TestLifecycleModel(t *testing.T) {
 				}
 				w.k.fail = ""
 			case "remove", "force":
-				_, err := w.Remove(ctx, n, op == "force")
+				_, err := w.Remove(ctx, n, op == "force", false)
 				switch {
 				case !there:
 					require.Equal(t, api.CodeAgentNotFound, api.CodeOf(err))

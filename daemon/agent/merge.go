@@ -2,58 +2,150 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
 	"polis/daemon/api"
 )
 
-// Merge brings the agent's branch to the target branch.
+// UserPriority is that of a merge somebody waits for: before what tasks left.
+const UserPriority = 100
+
+const maxMessage = 64 << 10
+
+// Merge puts the agent's branch in the merge queue, before what tasks have put
+// there, and waits for what becomes of it. A dry run says what would happen.
 func (m *Manager) Merge(ctx context.Context, name string, req api.MergeRequest) (api.MergeResponse, error) {
-	if len(req.Message) > 64<<10 || strings.ContainsRune(req.Message, 0) {
-		return api.MergeResponse{}, api.Errorf(api.CodeBadRequest, "message has %d bytes: at most 65536, no NUL", len(req.Message))
-	}
-	a, err := m.find(ctx, name)
+	a, err := m.mergeable(name, req.Message)
 	if err != nil {
 		return api.MergeResponse{}, err
-	}
-	defer a.op.Unlock()
-	if !a.WS.Git {
-		return api.MergeResponse{}, api.Errorf(api.CodeBadState, "workspace %s is not a git repository: there is nothing to merge", a.WS.Name)
-	}
-	if !req.DryRun {
-		if err := m.writable(a); err != nil {
-			return api.MergeResponse{}, err
-		}
-	}
-	res, err := a.WS.Repo.Merge(ctx, a, req.Message, req.DryRun)
-	resp := api.MergeResponse{Agent: name, Branch: a.Kept.Branch, Target: a.WS.Target, MergeCommitSHA: res.Commit, DryRun: req.DryRun,
-		Paths: res.Paths, Project: res.Project, Note: res.Note, MergeStatus: api.MergeMerged}
-	if err != nil {
-		if !req.DryRun && api.CodeOf(err) != api.CodeNothingToMerge {
-			m.mu.Lock()
-			a.Kept.MergeStatus = api.MergePending
-			m.mu.Unlock()
-			if serr := m.save(a.WS); serr != nil {
-				err = errors.Join(err, serr)
-			}
-			m.Events.Publish(api.Event{Type: api.EventAgentMergeFailed, Agent: name, Code: api.CodeOf(err), Message: err.Error()})
-		}
-		return api.MergeResponse{}, err
-	}
-	if req.DryRun {
-		resp.MergeStatus = a.Kept.MergeStatus
-		return resp, nil
 	}
 	m.mu.Lock()
-	a.Kept.MergeStatus, a.Kept.MergeCommitSHA = api.MergeMerged, res.Commit
+	resp := api.MergeResponse{Agent: name, Branch: a.Kept.Branch, Target: a.WS.Target, DryRun: req.DryRun, MergeStatus: a.Kept.MergeStatus}
 	m.mu.Unlock()
-	m.Locks.ReleaseMerge(name)
-	if err := m.save(a.WS); err != nil {
-		return resp, err
+	if req.DryRun {
+		resp.Paths, err = a.WS.Repo.DryMerge(ctx, a)
+		if err != nil {
+			return api.MergeResponse{}, err
+		}
+		return resp, nil
 	}
-	m.Events.Publish(api.Event{Type: api.EventAgentMerged, Agent: name, Message: fmt.Sprintf("branch %s was merged into %s", a.Kept.Branch, a.WS.Target),
-		Data: map[string]any{"merge_commit_sha": res.Commit, "target": a.WS.Target}})
+	out, err := a.WS.Queue.Merge(ctx, api.QueueEntry{Agent: name, Priority: UserPriority, Message: req.Message, By: "user", NoCheck: req.NoCheck, AddedAt: m.Now().UTC()})
+	if err != nil {
+		return api.MergeResponse{}, err
+	}
+	resp.MergeCommitSHA, resp.MergeStatus, resp.Paths, resp.Project, resp.Note, resp.Log = out.MergeCommitSHA, out.MergeStatus, out.Paths, out.Project, out.Note, out.Log
 	return resp, nil
+}
+
+// Enqueue puts the agent's branch in the merge queue and does not wait.
+func (m *Manager) Enqueue(name string, req api.QueueRequest) (api.QueueEntry, error) {
+	a, err := m.mergeable(name, req.Message)
+	if err != nil {
+		return api.QueueEntry{}, err
+	}
+	return a.WS.Queue.Add(api.QueueEntry{Agent: name, Priority: req.Priority, Message: req.Message, By: "user", NoCheck: req.NoCheck, AddedAt: m.Now().UTC()})
+}
+
+// mergeable finds an agent that has a branch.
+func (m *Manager) mergeable(name, message string) (*Agent, error) {
+	if len(message) > maxMessage || strings.ContainsRune(message, 0) {
+		return nil, api.Errorf(api.CodeBadRequest, "message has %d bytes: at most %d, no NUL", len(message), maxMessage)
+	}
+	a, err := m.lookup(name)
+	if err != nil {
+		return nil, err
+	}
+	if !a.WS.Git || a.WS.Queue == nil {
+		return nil, api.Errorf(api.CodeBadState, "workspace %s is not a git repository: there is nothing to merge", a.WS.Name)
+	}
+	return a, nil
+}
+
+// Prepared is what the queue needs to know to merge an agent's branch.
+func (m *Manager) Prepared(name string) (branch, known string, err error) {
+	a, err := m.lookup(name)
+	if err != nil {
+		return "", "", err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return a.Kept.Branch, a.Kept.MergeCommitSHA, nil
+}
+
+// Landed records what became of an entry of the merge queue. An error means
+// that it could not be saved, and is to be told again.
+func (m *Manager) Landed(ctx context.Context, e api.QueueEntry, out api.QueueOutcome, failed error) (api.QueueOutcome, error) {
+	if failed != nil {
+		out.Code, out.Message = api.CodeOf(failed), failed.Error()
+	}
+	a, err := m.lookup(e.Agent)
+	if err != nil {
+		return out, nil //nolint:nilerr // it was removed meanwhile: nothing to record
+	}
+	idle := out.Code == api.CodeNothingToMerge && (e.By != "task" || !m.dirty(ctx, a))
+	m.mu.Lock()
+	switch {
+	case failed == nil:
+		a.Kept.MergeStatus, a.Kept.MergeCommitSHA, a.Kept.RevertCommitSHA = api.MergeMerged, out.MergeCommitSHA, ""
+	case !idle:
+		a.Kept.MergeStatus = api.MergePending
+	}
+	out.MergeStatus = a.Kept.MergeStatus
+	branch := a.Kept.Branch
+	m.mu.Unlock()
+	if err := m.save(a.WS); err != nil {
+		return out, err
+	}
+	data := map[string]any{"target": a.WS.Target, "branch": branch, "log": out.Log}
+	switch {
+	case failed == nil:
+		m.Locks.ReleaseMerge(e.Agent)
+		data["merge_commit_sha"], data["project"] = out.MergeCommitSHA, out.Project
+		m.Events.Publish(api.Event{Type: api.EventAgentMerged, Agent: e.Agent, Message: fmt.Sprintf("branch %s was merged into %s", branch, a.WS.Target), Data: data})
+	case idle:
+		m.Log.Info("nothing to merge", "agent", e.Agent, "op", "merge")
+	default:
+		msg := failed.Error()
+		if out.Code == api.CodeNothingToMerge {
+			msg = "the task ended with changes in no commit, and only commits are merged"
+		}
+		data["paths"] = api.AsError(failed).Details["paths"]
+		m.Log.Warn("branch not merged", "agent", e.Agent, "op", "merge", "err", msg)
+		m.Events.Publish(api.Event{Type: api.EventAgentMergeFailed, Agent: e.Agent, Code: out.Code, Message: msg, Data: data})
+	}
+	return out, nil
+}
+
+// dirty says whether there is work in no commit; not to know is to have some.
+func (m *Manager) dirty(ctx context.Context, a *Agent) bool {
+	st, err := a.WS.Repo.Status(ctx, a)
+	return err != nil || st.Dirty > 0
+}
+
+// inTask notes whether what runs now is a task.
+func (m *Manager) inTask(a *Agent, yes bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	a.Kept.InTask = yes
+}
+
+// taskEnded puts the branch of a task that ended well in the merge queue; that
+// of one that was killed or failed is left for a person.
+func (m *Manager) taskEnded(a *Agent, well bool) {
+	m.mu.Lock()
+	task, name := a.Kept.InTask, a.Name()
+	auto := m.cfgLive.AutoMerge(a.WS.Name, a.Type, a.Kept.AutoMerge)
+	a.Kept.InTask = false
+	if task && !well && a.WS.Git {
+		a.Kept.MergeStatus = api.MergePending
+	}
+	m.mu.Unlock()
+	if !task || !well || !auto || !a.WS.Git || a.WS.Queue == nil {
+		return
+	}
+	if _, err := a.WS.Queue.Add(api.QueueEntry{Agent: name, By: "task", AddedAt: m.Now().UTC()}); err != nil {
+		m.Log.Error("queue the merge of a task", "agent", name, "err", err)
+		m.Events.Publish(api.Event{Type: api.EventAgentMergeFailed, Agent: name, Code: api.CodeOf(err), Message: "the task's branch could not be queued: " + err.Error()})
+	}
 }

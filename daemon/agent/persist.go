@@ -29,9 +29,10 @@ func (m *Manager) save(w *Workspace) error {
 			kept = append(kept, k)
 		}
 	}
+	removed := slices.Clone(w.Removed)
 	m.mu.Unlock()
 	sort.Slice(kept, func(i, j int) bool { return kept[i].Name < kept[j].Name })
-	err := m.State.Save(w.Name, kept)
+	err := m.State.Save(w.Name, kept, removed)
 	if err != nil {
 		err = api.Errorf(api.CodeStateNotSaved, "save the state of workspace %s: %w", w.Name, err).
 			WithHint("free space in %s, or make it writable; nothing that is there was changed", w.Root.Dir())
@@ -52,6 +53,15 @@ func (m *Manager) save(w *Workspace) error {
 		m.Events.Publish(api.Event{Type: api.EventState, Message: "the state of workspace " + w.Name + " is saved again", Data: map[string]any{"workspace": w.Name}})
 	}
 	return err
+}
+
+// SaveWorkspace writes the state of a workspace: its queue has changed.
+func (m *Manager) SaveWorkspace(name string) error {
+	w, err := m.Workspace(name)
+	if err != nil {
+		return err
+	}
+	return m.save(w)
 }
 
 // saveLater saves until it succeeds or ctx ends.

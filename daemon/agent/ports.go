@@ -2,9 +2,11 @@ package agent
 
 import (
 	"context"
+	"io"
 	"time"
 
 	"polis/daemon/api"
+	"polis/daemon/shim/dial"
 	"polis/daemon/shim/wire"
 	"polis/daemon/store"
 )
@@ -37,6 +39,8 @@ type Shim interface {
 	Why(ctx context.Context) ([]api.WhyEntry, error)
 	Invalidate(ctx context.Context) error
 	Events(ctx context.Context, since uint64, f func(api.Event)) error
+	// Run runs a command in the sandbox to its end.
+	Run(ctx context.Context, r wire.ExecRequest) (dial.Result, error)
 	Close()
 }
 
@@ -69,24 +73,51 @@ type WorktreeStatus struct {
 	Unmerged int      // commits that are not in the target branch
 }
 
-// Merged is a merge that happened.
-type Merged struct {
+// Reverted is a merge that was taken back, or would be.
+type Reverted struct {
 	Commit  string
 	Paths   []string
+	Later   int    // merges made since
 	Project string // what became of the user's checkout
 	Note    string
+}
+
+// Saved is work put aside. Both are empty if there was none.
+type Saved struct {
+	Ref  string // empty if all of it is in the target
+	Head string // the commit it is based on
+	// Nested says that there are repositories inside, which a ref cannot hold.
+	Nested bool
 }
 
 // Repo is the git side of a workspace.
 type Repo interface {
 	Status(ctx context.Context, a *Agent) (WorktreeStatus, error)
-	// Save puts everything unsaved under a trash ref and returns its name;
-	// empty if there was nothing to save.
-	Save(ctx context.Context, a *Agent) (string, error)
+	// Save puts everything unsaved under a trash ref, ignored files too if told.
+	Save(ctx context.Context, a *Agent, ignored bool) (Saved, error)
+	// Restore makes the agent's worktree and branch as they were saved.
+	Restore(ctx context.Context, a *Agent, s Saved) error
+	// Newest is the newest work of an agent that was put aside, and the branch it was on.
+	Newest(ctx context.Context, agent string) (s Saved, branch string, err error)
 	// DropBranch deletes the agent's branch if all of it is in the target branch
 	// or reachable from kept.
 	DropBranch(ctx context.Context, a *Agent, kept string) error
-	Merge(ctx context.Context, a *Agent, message string, dryRun bool) (Merged, error)
+	// DryMerge says what a merge would change, with the errors it would have.
+	DryMerge(ctx context.Context, a *Agent) (paths []string, err error)
+	// Revert takes a merge back; a dry one only says what it would do.
+	Revert(ctx context.Context, a *Agent, commit string, dry bool) (Reverted, error)
+	// Sync brings the user's own commits on the target in.
+	Sync(ctx context.Context) error
+	// Diff writes what the agent changed since its branch left the target.
+	Diff(ctx context.Context, a *Agent, opt api.DiffRequest, to io.Writer) error
+}
+
+// Queue is a workspace's merge queue.
+type Queue interface {
+	Add(e api.QueueEntry) (api.QueueEntry, error)
+	// Merge waits for what becomes of the entry.
+	Merge(ctx context.Context, e api.QueueEntry) (api.QueueOutcome, error)
+	Remove(agent string) (bool, error)
 }
 
 // Locks is what the manager needs of the lease table.
@@ -107,5 +138,5 @@ type PortAllocator interface {
 
 // Saver writes the state of a workspace.
 type Saver interface {
-	Save(workspace string, agents []store.Agent) error
+	Save(workspace string, agents []store.Agent, removed []store.Removed) error
 }

@@ -10,8 +10,9 @@ import (
 )
 
 // Remove ends an agent and takes its worktree away. What is not in the target
-// branch is put aside first; without force that is refused instead.
-func (m *Manager) Remove(ctx context.Context, name string, force bool) (api.RemoveResponse, error) {
+// branch is put aside first, ignored files too if told; without force that is
+// refused instead.
+func (m *Manager) Remove(ctx context.Context, name string, force, ignored bool) (api.RemoveResponse, error) {
 	verb := verbRemove
 	if force {
 		verb = verbForce
@@ -33,29 +34,33 @@ func (m *Manager) Remove(ctx context.Context, name string, force bool) (api.Remo
 				WithHint("polisctl merge %s brings the commits home; --force removes the agent and keeps everything under refs/polis/trash/%s", name, name)
 		}
 	}
-	return m.remove(ctx, a, false)
+	return m.remove(ctx, a, store.Removal{Ignored: ignored})
 }
 
 // Discard puts the agent's work aside and removes agent, worktree and branch.
-func (m *Manager) Discard(ctx context.Context, name string) (api.RemoveResponse, error) {
+func (m *Manager) Discard(ctx context.Context, name string, ignored bool) (api.RemoveResponse, error) {
 	a, err := m.findFor(ctx, name, verbForce)
 	if err != nil {
 		return api.RemoveResponse{}, err
 	}
 	defer a.op.Unlock()
-	r, err := m.remove(ctx, a, true)
+	r, err := m.remove(ctx, a, store.Removal{Discard: true, Ignored: ignored})
 	if err == nil {
-		m.Events.Publish(api.Event{Type: api.EventAgentDiscarded, Agent: name, Message: fmt.Sprintf("the work of agent %s was discarded; it is kept as %s", name, r.Trash), Data: map[string]any{"trash": r.Trash}})
+		kept := "nothing of it was only there"
+		if r.Trash != "" {
+			kept = "it is kept as " + r.Trash
+		}
+		m.Events.Publish(api.Event{Type: api.EventAgentDiscarded, Agent: name, Message: fmt.Sprintf("the work of agent %s was discarded; %s", name, kept), Data: map[string]any{"trash": r.Trash}})
 	}
 	return r, err
 }
 
 // remove does it. What is to be done is noted first and each thing after it is
 // done again without harm, so that the next daemon can finish what this one could not. a.op is held.
-func (m *Manager) remove(ctx context.Context, a *Agent, discard bool) (api.RemoveResponse, error) {
+func (m *Manager) remove(ctx context.Context, a *Agent, how store.Removal) (api.RemoveResponse, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*undoTime)
 	defer cancel()
-	if err := m.noteRemoval(a, &store.Removal{Discard: discard}); err != nil {
+	if err := m.noteRemoval(a, &how); err != nil {
 		return api.RemoveResponse{Name: a.Name()}, err
 	}
 	m.crash("remove:noted")
@@ -92,14 +97,15 @@ func (m *Manager) takeAway(ctx context.Context, a *Agent) (api.RemoveResponse, e
 	}
 	m.crash("remove:stopped")
 	if a.WS.Git && noted.Trash == "" {
-		ref, err := a.WS.Repo.Save(ctx, a)
+		saved, err := a.WS.Repo.Save(ctx, a, noted.Ignored)
 		if err != nil {
 			return resp, api.Errorf(api.CodeUnsavedWork, "put the work of agent %s aside: %w", a.Name(), err).
 				WithHint("nothing was removed; the worktree is at %s", a.Worktree())
 		}
 		m.crash("remove:saved")
-		resp.Trash = ref
-		if err := m.noteRemoval(a, &store.Removal{Discard: noted.Discard, Trash: ref}); err != nil {
+		a.PutAside, resp.Trash = &saved, saved.Ref
+		noted.Trash, noted.Head = saved.Ref, saved.Head
+		if err := m.noteRemoval(a, &noted); err != nil {
 			return resp, err
 		}
 	}
@@ -114,6 +120,7 @@ func (m *Manager) takeAway(ctx context.Context, a *Agent) (api.RemoveResponse, e
 		m.dropOwnBranch(ctx, a, resp.Trash)
 	}
 	m.crash("remove:branch")
+	m.remember(a, noted)
 	err := m.forget(a)
 	m.crash("remove:forgotten")
 	return resp, err

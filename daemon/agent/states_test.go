@@ -74,7 +74,7 @@ func TestEveryOtherTransitionIsRefused(t *testing.T) {
 			case verbStop:
 				_, err = w.Stop(ctx, "a1")
 			default:
-				_, err = w.Remove(ctx, "a1", verb == verbForce)
+				_, err = w.Remove(ctx, "a1", verb == verbForce, false)
 			}
 			i := slices.IndexFunc(Transitions(), func(tr Transition) bool { return tr.From == from && tr.By == verb })
 			_, gone := w.lookup("a1")
@@ -132,7 +132,7 @@ func TestAnAgentThatIsBeingMadeIsRefusedAtOnce(t *testing.T) {
 	defer a.op.Unlock()
 	_, err = w.Run(t.Context(), "a1", "x")
 	require.Equal(t, api.CodeBadState, api.CodeOf(err))
-	_, err = w.Remove(t.Context(), "a1", true)
+	_, err = w.Remove(t.Context(), "a1", true, false)
 	require.Equal(t, api.CodeBadState, api.CodeOf(err))
 	require.Empty(t, api.AsError(err).Details["allowed"])
 }

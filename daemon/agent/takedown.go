@@ -59,5 +59,10 @@ func (m *Manager) forget(a *Agent) error {
 		m.Ports.Release(a.Name(), p[0])
 	}
 	m.Locks.ReleaseMerge(a.Name())
+	if a.WS.Queue != nil {
+		if _, err := a.WS.Queue.Remove(a.Name()); err != nil {
+			return err
+		}
+	}
 	return m.save(a.WS)
 }

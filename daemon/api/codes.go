@@ -35,6 +35,7 @@ func Codes() []CodeInfo {
 		{CodeRepoCorrupt, groupGit, "The shared repository is damaged, or not the daemon's own any more. Nothing is run in it.", "Find out who changed it; git fsck names damage."},
 		{CodeRefConflict, groupGit, "A branch moved meanwhile, or has a history that this one does not have.", "Try again; look at what the other side has."},
 		{CodeMergeConflict, groupGit, "Branches change the same lines; the details name the paths. Nothing was changed.", "Resolve it in the agent, then merge again."},
+		{CodeCheckFailed, groupGit, "The check command fails on the result of the merge; the target did not move.", "polisctl queue names the log with its output."},
 		{CodeNothingToMerge, groupGit, "The target has every commit of the branch already.", "Only commits count: are the changes committed?"},
 		{CodePushFailed, groupGit, "A remote could not be reached or did not take the branch, or the forge's program failed.", "The message has what git or the program said; it ran as the owner of the project."},
 		{CodeBranchLockTimeout, groupGit, "Another operation had the branch for longer than 5 seconds.", "Try again; polisctl locks shows who has it."},

@@ -35,6 +35,7 @@ const (
 	CodeMergeConflict        Code = "MERGE_CONFLICT"
 	CodeNothingToMerge       Code = "NOTHING_TO_MERGE"
 	CodePushFailed           Code = "PUSH_FAILED"
+	CodeCheckFailed          Code = "CHECK_FAILED"
 	CodeRepoCorrupt          Code = "REPO_CORRUPT"
 	CodeBranchLockTimeout    Code = "BRANCH_LOCK_TIMEOUT"
 	CodeExclusiveLockTimeout Code = "EXCLUSIVE_LOCK_TIMEOUT"
@@ -133,7 +134,7 @@ func (c Code) Status() int {
 	case CodeAgentNotFound, CodeWorkspaceNotFound, CodeNotFound, CodePortNotFound, CodeNotLocked:
 		return http.StatusNotFound
 	case CodeAgentExists, CodeBadState, CodeUnsavedWork, CodeRefConflict, CodeMergeConflict,
-		CodeNothingToMerge, CodeFileLocked, CodePortInUse, CodeMaxAgents, CodeNoPorts:
+		CodeNothingToMerge, CodeCheckFailed, CodeFileLocked, CodePortInUse, CodeMaxAgents, CodeNoPorts:
 		return http.StatusConflict
 	case CodeInvalidName, CodeBadRequest, CodePathTraversal, CodeAgentTypeUnavailable,
 		CodeInvalidConfig, CodeWorkspaceInvalid, CodeCommandNotFound:

@@ -153,6 +153,9 @@ const (
 	EventAgentMerged      = "agent:merged"
 	EventAgentMergeFailed = "agent:merge-failed"
 	EventAgentDiscarded   = "agent:discarded"
+	EventAgentReverted    = "agent:reverted"
+	EventAgentRestored    = "agent:restored"
+	EventQueue            = "queue:changed"
 	EventTask             = "agent:task"
 	EventAgentPull        = "agent:pull-request"
 	EventDenied           = "access:denied"
@@ -210,6 +213,8 @@ type AddRequest struct {
 	Policy    *Policy  `json:"policy,omitempty"`
 	Ports     []int    `json:"ports,omitempty"`
 	Command   []string `json:"command,omitempty"`
+	// AutoMerge says whether tasks that end well are merged; nil: as configured.
+	AutoMerge *bool `json:"auto_merge,omitempty"`
 }
 
 // RemoveResponse says what removal put aside.
@@ -288,6 +293,8 @@ type PortRequest struct {
 type MergeRequest struct {
 	Message string `json:"message,omitempty"`
 	DryRun  bool   `json:"dry_run,omitempty"`
+	// NoCheck merges without the check command.
+	NoCheck bool `json:"no_check,omitempty"`
 }
 
 // MergeResponse is a merge that happened.
@@ -301,6 +308,7 @@ type MergeResponse struct {
 	DryRun         bool        `json:"dry_run,omitempty"`
 	Paths          []string    `json:"paths,omitempty"`
 	Note           string      `json:"note,omitempty"`
+	Log            string      `json:"log,omitempty"` // what the check printed
 }
 
 // DaemonStatus is the answer to GET /v1/status.

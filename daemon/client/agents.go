@@ -56,15 +56,22 @@ func (c *Client) Agent(ctx context.Context, name string) (api.Agent, error) {
 }
 
 // Remove removes an agent; its work is put aside first. force also removes
-// one that runs or has unsaved work.
-func (c *Client) Remove(ctx context.Context, name string, force bool) (api.RemoveResponse, error) {
-	query := url.Values{}
+// one that runs or has unsaved work; ignored puts ignored files aside, too.
+func (c *Client) Remove(ctx context.Context, name string, force, ignored bool) (api.RemoveResponse, error) {
+	query := keepIgnored(ignored)
 	if force {
 		query.Set("force", "1")
 	}
 	var out api.RemoveResponse
 	err := c.call(ctx, http.MethodDelete, agentPath(name), query, nil, &out)
 	return out, err
+}
+
+func keepIgnored(yes bool) url.Values {
+	if yes {
+		return url.Values{"ignored": {"1"}}
+	}
+	return url.Values{}
 }
 
 // Start starts an agent's sandbox and main command.
@@ -116,10 +123,11 @@ func (c *Client) Pull(ctx context.Context, name string, req api.PullRequest) (ap
 	return out, err
 }
 
-// Discard removes an agent and its branch after putting the work aside.
-func (c *Client) Discard(ctx context.Context, name string) (api.RemoveResponse, error) {
+// Discard removes an agent and its branch after putting the work aside, with
+// ignored the ignored files too.
+func (c *Client) Discard(ctx context.Context, name string, ignored bool) (api.RemoveResponse, error) {
 	var out api.RemoveResponse
-	err := c.call(ctx, http.MethodPost, agentPath(name, "discard"), nil, nil, &out)
+	err := c.call(ctx, http.MethodPost, agentPath(name, "discard"), keepIgnored(ignored), nil, &out)
 	return out, err
 }
 

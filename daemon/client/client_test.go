@@ -113,8 +113,30 @@ func TestEveryCallUsesItsRoute(t *testing.T) {
 		}},
 		{"GET /v1/agents/claude ", func(c *Client) error { _, err := c.Agent(ctx, "claude"); return err }},
 		{"GET /v1/agents/..%2Fx ", func(c *Client) error { _, err := c.Agent(ctx, "../x"); return err }},
-		{"DELETE /v1/agents/claude ", func(c *Client) error { _, err := c.Remove(ctx, "claude", false); return err }},
-		{"DELETE /v1/agents/claude?force=1 ", func(c *Client) error { _, err := c.Remove(ctx, "claude", true); return err }},
+		{"DELETE /v1/agents/claude ", func(c *Client) error { _, err := c.Remove(ctx, "claude", false, false); return err }},
+		{"DELETE /v1/agents/claude?force=1 ", func(c *Client) error { _, err := c.Remove(ctx, "claude", true, false); return err }},
+		{"DELETE /v1/agents/claude?ignored=1 ", func(c *Client) error { _, err := c.Remove(ctx, "claude", false, true); return err }},
+		{"POST /v1/agents/claude/discard?ignored=1 ", func(c *Client) error { _, err := c.Discard(ctx, "claude", true); return err }},
+		{"GET /v1/queue?workspace=w ", func(c *Client) error { _, err := c.Queues(ctx, "w"); return err }},
+		{`POST /v1/queue {"agent":"claude","priority":3}`, func(c *Client) error {
+			_, err := c.Enqueue(ctx, api.QueueRequest{Agent: "claude", Priority: 3})
+			return err
+		}},
+		{`POST /v1/queue/claude {"priority":-1}`, func(c *Client) error { return c.Prioritize(ctx, "claude", -1) }},
+		{"DELETE /v1/queue/claude ", func(c *Client) error { return c.Dequeue(ctx, "claude") }},
+		{`POST /v1/agents/claude/revert {"dry_run":true}`, func(c *Client) error {
+			_, err := c.Revert(ctx, "claude", api.RevertRequest{DryRun: true})
+			return err
+		}},
+		{`POST /v1/agents/claude/restore {"as":"other"}`, func(c *Client) error {
+			_, err := c.Restore(ctx, "claude", api.RestoreRequest{As: "other"})
+			return err
+		}},
+		{"POST /v1/agents/claude/rebase ", func(c *Client) error { _, err := c.Rebase(ctx, "claude"); return err }},
+		{`POST /v1/gc {"before_seconds":60,"dry_run":true}`, func(c *Client) error {
+			_, err := c.GC(ctx, api.GCRequest{BeforeSeconds: 60, DryRun: true})
+			return err
+		}},
 		{"POST /v1/agents/claude/start ", func(c *Client) error { _, err := c.Start(ctx, "claude"); return err }},
 		{"POST /v1/agents/claude/stop ", func(c *Client) error { _, err := c.Stop(ctx, "claude"); return err }},
 		{`POST /v1/agents/claude/run {"prompt":"p"}`, func(c *Client) error { _, err := c.Run(ctx, "claude", api.RunRequest{Prompt: "p"}); return err }},
@@ -126,7 +148,7 @@ func TestEveryCallUsesItsRoute(t *testing.T) {
 			_, err := c.Pull(ctx, "claude", api.PullRequest{Draft: true})
 			return err
 		}},
-		{"POST /v1/agents/claude/discard ", func(c *Client) error { _, err := c.Discard(ctx, "claude"); return err }},
+		{"POST /v1/agents/claude/discard ", func(c *Client) error { _, err := c.Discard(ctx, "claude", false); return err }},
 		{"GET /v1/agents/claude/logs?follow=1&lines=5 ", func(c *Client) error { _, err := c.Logs(ctx, "claude", 5, true); return err }},
 		{"GET /v1/agents/claude/why ", func(c *Client) error { _, err := c.Why(ctx, "claude"); return err }},
 		{"GET /v1/agents/claude/policy ", func(c *Client) error { _, err := c.Policy(ctx, "claude"); return err }},

@@ -30,6 +30,8 @@ type BaseType struct {
 	HomeFiles   []string          `toml:"home_files" json:"home_files,omitempty"`
 	MemoryMB    int               `toml:"memory_mb" json:"memory_mb,omitempty"`
 	Mounts      []wire.Mount      `toml:"mounts" json:"mounts,omitempty"`
+	// AutoMerge says whether tasks that end well are merged; nil: as [merge] has it.
+	AutoMerge *bool `toml:"auto_merge" json:"auto_merge,omitempty"`
 	// Identity is who commits of agents of this type are by, unless [git] says more.
 	Identity  Identity `toml:"identity" json:"identity,omitzero"`
 	Available bool     `toml:"-" json:"available"`

@@ -43,6 +43,8 @@ type Config struct {
 	Shared      Shared          `toml:"shared"`
 	Git         Git             `toml:"git"`
 	Maintenance Maintenance     `toml:"maintenance"`
+	Merge       Merge           `toml:"merge"`
+	Trash       Trash           `toml:"trash"`
 	Roles       map[string]Role `toml:"roles"`
 }
 
@@ -120,6 +122,8 @@ func Default() Config {
 		Sandbox: Sandbox{User: "polis"},
 		Shared:  Shared{Paths: []string{"node_modules", ".env", ".env.*"}, Pnpm: true},
 		Git:     defaultGit(), Maintenance: defaultMaintenance(),
+		Merge: defaultMerge(),
+		Trash: Trash{TTL: wire.Duration(30 * 24 * time.Hour)},
 	}
 }
 
@@ -221,6 +225,9 @@ func (c *Config) check() error {
 		return err
 	}
 	if err := c.checkGit(); err != nil {
+		return err
+	}
+	if err := c.checkMerge(); err != nil {
 		return err
 	}
 	for field, d := range map[string]wire.Duration{"locks.stale_timeout": c.Locks.StaleTimeout,

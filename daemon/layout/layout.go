@@ -45,6 +45,12 @@ func (w Workspace) Tries() string { return filepath.Join(w.Dir(), "tries") }
 // Maintained says when maintenance was last done, and what it did.
 func (w Workspace) Maintained() string { return filepath.Join(w.Dir(), "maintained.json") }
 
+// Check is where the files of a merge result are while they are checked.
+func (w Workspace) Check() string { return filepath.Join(w.Dir(), "check") }
+
+// CheckLogs holds what the last checks printed.
+func (w Workspace) CheckLogs() string { return filepath.Join(w.Dir(), "check-logs") }
+
 // State is the one file of what the kernel and git cannot tell.
 func (w Workspace) State() string { return filepath.Join(w.Dir(), "state.json") }
 
@@ -74,6 +80,9 @@ func (r Run) AgentSpec(agent string) string { return filepath.Join(r.Agent(agent
 
 // AgentSocket is a shim's own API.
 func (r Run) AgentSocket(agent string) string { return ShimSocket(r.Agent(agent)) }
+
+// CheckResult is where a shim that runs a check leaves how that ended.
+func CheckResult(dir string) string { return filepath.Join(dir, "check.json") }
 
 // ShimSocket is the socket of the shim that lives in dir.
 func ShimSocket(dir string) string { return filepath.Join(dir, "shim.sock") }

@@ -133,17 +133,8 @@ func (m *Merger) Merge(ctx context.Context, req Request) (Result, error) {
 		if err != nil || req.DryRun {
 			return "", err
 		}
-		message := req.Message
-		if strings.TrimSpace(message) == "" {
-			message = fmt.Sprintf("Merge branch '%s' into %s\n", req.Branch, target)
-		}
-		if message, err = m.trailer(ctx, message, req.Trailer); err != nil {
+		if err := m.commit(ctx, req, &res); err != nil {
 			return "", err
-		}
-		res.Commit, err = m.Workspace.Bare().CommitTree(ctx, res.Tree, []string{onto, res.Merged}, message,
-			git.Person{Name: req.AuthorName, Email: req.AuthorEmail})
-		if err != nil {
-			return "", api.Errorf(api.CodeInternal, "make the merge commit: %w", err)
 		}
 		return res.Commit, nil
 	})
@@ -245,9 +236,7 @@ func (m *Merger) retry(ctx context.Context, target string, build func(onto strin
 			failpoint.Hit("target:moved")
 			return nil
 		}
-		var exit *git.ExitError
-		locked := errors.As(last, &exit) && strings.Contains(exit.Stderr, ".lock")
-		if !errors.Is(last, git.ErrRefMoved) && !locked {
+		if !errors.Is(last, git.ErrRefMoved) && !lockFile(last) {
 			break
 		}
 	}

@@ -15,6 +15,15 @@ import (
 // that later ones build on is MERGE_CONFLICT; one taken back already is
 // NOTHING_TO_MERGE.
 func (m *Merger) Revert(ctx context.Context, commit string) (Result, error) {
+	return m.revert(ctx, commit, false)
+}
+
+// DryRevert says what Revert would do, with the same errors, and moves nothing.
+func (m *Merger) DryRevert(ctx context.Context, commit string) (Result, error) {
+	return m.revert(ctx, commit, true)
+}
+
+func (m *Merger) revert(ctx context.Context, commit string, dry bool) (Result, error) {
 	if !git.IsOID(commit) {
 		return Result{}, api.Errorf(api.CodeBadRequest, "%q is not a full commit id", api.Shorten(commit, 80))
 	}
@@ -46,10 +55,16 @@ func (m *Merger) Revert(ctx context.Context, commit string) (Result, error) {
 	err = m.retry(ctx, target, func(onto string) (string, error) {
 		var err error
 		res, err = m.unmerge(ctx, target, onto, commit, parents[0])
+		if dry {
+			res.Commit = ""
+		}
 		return res.Commit, err
 	})
 	if err != nil {
-		return Result{}, err
+		return res, err
+	}
+	if dry {
+		return res, nil
 	}
 	m.Log.Info("merge reverted", "op", "revert", "path", git.Branch(target))
 	return res, nil

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"io"
 
 	"polis/daemon/api"
 	"polis/daemon/config"
@@ -24,6 +25,10 @@ type Backend interface {
 	Maintain(ctx context.Context, req api.MaintenanceRequest, say func(string)) (api.MaintenanceReport, error)
 	Maintenance(workspace string) ([]api.MaintenanceReport, error)
 	Conflicts(ctx context.Context, workspace string) ([]api.Conflicts, error)
+	Queues(workspace string) ([]api.Queue, error)
+	Dequeue(ctx context.Context, agent string) error
+	Prioritize(ctx context.Context, agent string, priority int) error
+	GC(ctx context.Context, req api.GCRequest) (api.GCResponse, error)
 	Lock(ctx context.Context, by string, req api.LockRequest) (api.Lock, error)
 	Unlock(ctx context.Context, by string, req api.LockRequest) error
 	Agents
@@ -40,11 +45,16 @@ type Agents interface {
 	Run(ctx context.Context, name, prompt string) (api.Task, error)
 	Send(ctx context.Context, name string, req api.SendRequest) (api.Task, error)
 	Broadcast(ctx context.Context, req api.BroadcastRequest) (api.BroadcastResponse, error)
-	Remove(ctx context.Context, name string, force bool) (api.RemoveResponse, error)
-	Merge(ctx context.Context, name string, req api.MergeRequest) (api.MergeResponse, error)
-	Discard(ctx context.Context, name string) (api.RemoveResponse, error)
 	// Pull is called for the user with this uid.
 	Pull(ctx context.Context, caller uint32, name string, req api.PullRequest) (api.PullResponse, error)
+	Remove(ctx context.Context, name string, force, ignored bool) (api.RemoveResponse, error)
+	Merge(ctx context.Context, name string, req api.MergeRequest) (api.MergeResponse, error)
+	Enqueue(name string, req api.QueueRequest) (api.QueueEntry, error)
+	Discard(ctx context.Context, name string, ignored bool) (api.RemoveResponse, error)
+	Revert(ctx context.Context, name string, req api.RevertRequest) (api.RevertResponse, error)
+	RestoreAgent(ctx context.Context, name string, req api.RestoreRequest) (api.Agent, error)
+	Rebase(ctx context.Context, name string) (api.RebaseResponse, error)
+	Diff(ctx context.Context, name string, opt api.DiffRequest, to io.Writer) error
 	Why(ctx context.Context, name string) ([]api.WhyEntry, error)
 	Attach(name string) (api.Attach, error)
 	Policy(name string) (api.Policy, error)

@@ -121,7 +121,7 @@ func (s *Server) agent(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) remove(w http.ResponseWriter, r *http.Request) error {
-	res, err := s.Backend.Remove(r.Context(), r.PathValue("name"), flag(r, "force"))
+	res, err := s.Backend.Remove(r.Context(), r.PathValue("name"), flag(r, "force"), flag(r, "ignored"))
 	if err != nil {
 		return err
 	}
@@ -171,7 +171,7 @@ func (s *Server) merge(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) discard(w http.ResponseWriter, r *http.Request) error {
-	res, err := s.Backend.Discard(r.Context(), r.PathValue("name"))
+	res, err := s.Backend.Discard(r.Context(), r.PathValue("name"), flag(r, "ignored"))
 	if err != nil {
 		return err
 	}

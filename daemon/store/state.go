@@ -11,16 +11,20 @@ const StateVersion = 2
 
 // State is the content of state.json.
 type State struct {
-	Version         int             `json:"version"`
-	LastModified    time.Time       `json:"last_modified"`
-	IsolationMode   string          `json:"isolation_mode"`
-	Project         string          `json:"project"`
-	Git             bool            `json:"git"`
-	TargetBranch    string          `json:"target_branch"`
-	UID             int             `json:"uid"`
-	GID             int             `json:"gid"`
-	Agents          []Agent         `json:"agents"`
-	Locks           []api.Lock      `json:"locks"`
+	Version       int        `json:"version"`
+	LastModified  time.Time  `json:"last_modified"`
+	IsolationMode string     `json:"isolation_mode"`
+	Project       string     `json:"project"`
+	Git           bool       `json:"git"`
+	TargetBranch  string     `json:"target_branch"`
+	UID           int        `json:"uid"`
+	GID           int        `json:"gid"`
+	Agents        []Agent    `json:"agents"`
+	Locks         []api.Lock `json:"locks"`
+	// Queue is who waits to be merged, in order.
+	Queue []api.QueueEntry `json:"queue,omitempty"`
+	// Removed is what can be restored, oldest first.
+	Removed         []Removed       `json:"removed,omitempty"`
 	PortAllocations PortAllocations `json:"port_allocations"`
 }
 
@@ -46,7 +50,13 @@ type Agent struct {
 	StatusReason   string          `json:"status_reason,omitempty"`
 	MergeStatus    api.MergeStatus `json:"merge_status,omitempty"`
 	MergeCommitSHA string          `json:"merge_commit_sha,omitempty"`
-	OwnedRefs      []string        `json:"owned_refs,omitempty"`
+	// RevertCommitSHA took the merge back, if it was.
+	RevertCommitSHA string   `json:"revert_commit_sha,omitempty"`
+	OwnedRefs       []string `json:"owned_refs,omitempty"`
+	// InTask: its command is a task that polis gave it, and has not ended.
+	InTask bool `json:"in_task,omitempty"`
+	// AutoMerge says whether tasks that end well are merged; nil: as configured.
+	AutoMerge *bool `json:"auto_merge,omitempty"`
 	// Generation grows with every shim of the agent; it tells a new life from an old one.
 	Generation uint64 `json:"generation"`
 	Session    string `json:"session"`
@@ -62,6 +72,20 @@ type Removal struct {
 	// Trash is where the work was put aside; empty if it was not yet, or there
 	// was none.
 	Trash string `json:"trash,omitempty"`
+	// Head is the commit the work was on; Ignored says that ignored files go to
+	// the trash, too.
+	Head    string `json:"head,omitempty"`
+	Ignored bool   `json:"ignored,omitempty"`
+}
+
+// Removed is an agent that is no more.
+type Removed struct {
+	Agent Agent     `json:"agent"`
+	At    time.Time `json:"at"`
+	// Trash is the ref with its work; empty if all of it was in the target.
+	Trash string `json:"trash,omitempty"`
+	// Head is the commit its worktree was on.
+	Head string `json:"head,omitempty"`
 }
 
 // Registry is the list of a daemon's workspaces, by name.

@@ -48,11 +48,13 @@ type SaveOptions struct {
 	Branch string
 	// Keep are further commits to keep (an agent's private stash).
 	Keep []string
+	// Ignored saves the ignored files, too.
+	Ignored bool
 }
 
 // Save puts everything in an agent's worktree under a trash ref: commits, index,
 // changed and untracked files, byte for byte. It touches neither worktree, index
-// nor branch and runs nothing of the agent's. Ignored files are not saved.
+// nor branch and runs nothing of the agent's. Ignored files are saved if told.
 // Nothing to save (all of it is in the target branch) is an empty TrashRef.
 func (w *Workspace) Save(ctx context.Context, agent string, opt SaveOptions) (TrashRef, error) {
 	if err := api.CheckName(agent); err != nil {
@@ -253,7 +255,11 @@ func (s *saver) changed(ctx context.Context, conflicted []string) ([]string, err
 	if err != nil {
 		return nil, fmt.Errorf("compare the worktree: %w", err)
 	}
-	other, err := s.git(ctx, nil, "ls-files", "-z", "--others", "--exclude-standard")
+	list := []string{"ls-files", "-z", "--others"}
+	if !s.opt.Ignored {
+		list = append(list, "--exclude-standard")
+	}
+	other, err := s.git(ctx, nil, list...)
 	if err != nil {
 		return nil, fmt.Errorf("list untracked files: %w", err)
 	}

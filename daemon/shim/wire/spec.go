@@ -78,6 +78,25 @@ type Spec struct {
 	BaseType   string `json:"base_type,omitempty"`
 	Role       string `json:"role,omitempty"`
 	Generation uint64 `json:"generation"`
+
+	// Check makes this no agent but one command, run once without a view.
+	Check *Check `json:"check,omitempty"`
+}
+
+// Check is a command to run on the files in Spec.Tree.
+type Check struct {
+	Command []string `json:"command"`
+	Timeout Duration `json:"timeout"`
+	Log     string   `json:"log"` // file for its output, of which Spec.LogBytes are kept
+}
+
+// CheckResult is how a check ended.
+type CheckResult struct {
+	ExitCode int  `json:"exit_code"`
+	TimedOut bool `json:"timed_out,omitempty"`
+	OOM      bool `json:"oom,omitempty"`
+	// Error says why it could not be run at all.
+	Error string `json:"error,omitempty"`
 }
 
 // Shared says what agents of a workspace have in common (package fusefs/shared).

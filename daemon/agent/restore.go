@@ -1,0 +1,170 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"polis/daemon/api"
+	"polis/daemon/config"
+	"polis/daemon/store"
+)
+
+// maxRemoved bounds how many removed agents a workspace remembers.
+const maxRemoved = 500
+
+// remember keeps what an agent was, for RestoreAgent.
+func (m *Manager) remember(a *Agent, how store.Removal) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	gone := store.Removed{Agent: a.Kept, At: m.Now().UTC(), Trash: how.Trash, Head: how.Head}
+	gone.Agent.Session, gone.Agent.Secret, gone.Agent.InTask, gone.Agent.Removal = "", "", false, nil
+	if how.Discard {
+		gone.Agent.MergeStatus = api.MergeDiscarded
+	}
+	r := append(slices.Clone(a.WS.Removed), gone)
+	a.WS.Removed = r[max(0, len(r)-maxRemoved):]
+}
+
+// ForgetRemoved forgets the agents that were removed before a time.
+func (m *Manager) ForgetRemoved(workspace string, before time.Time) error {
+	w, err := m.Workspace(workspace)
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	old := len(w.Removed)
+	w.Removed = slices.DeleteFunc(slices.Clone(w.Removed), func(r store.Removed) bool { return r.At.Before(before) })
+	changed := len(w.Removed) != old
+	m.mu.Unlock()
+	if !changed {
+		return nil
+	}
+	return m.save(w)
+}
+
+// RestoreAgent brings a removed or discarded agent back: its settings, its
+// branch and every file that was put aside. It is Idle then, as after Add.
+func (m *Manager) RestoreAgent(ctx context.Context, name string, req api.RestoreRequest) (api.Agent, error) {
+	as := name
+	if req.As != "" {
+		as = req.As
+	}
+	if err := errors.Join(api.CheckName(name), api.CheckName(as)); err != nil {
+		return api.Agent{}, err
+	}
+	ws, gone, err := m.lost(ctx, name, req)
+	if err != nil {
+		return api.Agent{}, err
+	}
+	a, err := m.again(ws, gone, as, req.Branch)
+	if err != nil {
+		return api.Agent{}, err
+	}
+	defer a.op.Unlock()
+	if err := m.save(ws); err != nil {
+		m.mu.Lock()
+		delete(m.agents, as)
+		m.mu.Unlock()
+		return api.Agent{}, err
+	}
+	var ports []int
+	for _, p := range gone.Agent.PortMappings {
+		ports = append(ports, p[0])
+	}
+	err = ws.Repo.Restore(ctx, a, Saved{Ref: gone.Trash, Head: gone.Head})
+	if err == nil {
+		err = m.create(ctx, a, ports)
+	}
+	if err != nil {
+		uctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
+		defer cancel()
+		return api.Agent{}, errors.Join(err, m.dismantle(uctx, a), m.forget(a))
+	}
+	m.mu.Lock()
+	ws.Removed = slices.DeleteFunc(slices.Clone(ws.Removed), func(r store.Removed) bool {
+		return r.Agent.Name == name && r.Trash == gone.Trash && r.At.Equal(gone.At)
+	})
+	m.mu.Unlock()
+	if err := m.save(ws); err != nil {
+		return api.Agent{}, err
+	}
+	m.Events.Publish(api.Event{Type: api.EventAgentRestored, Agent: as, Message: fmt.Sprintf("agent %s was restored on branch %s", as, a.Kept.Branch), Data: map[string]any{"trash": gone.Trash, "was": name}})
+	return m.live(ctx, a), nil
+}
+
+// lost finds what is known of an agent that is no more: the newest record, or
+// the one of a trash ref; without a record, the newest work of that name.
+func (m *Manager) lost(ctx context.Context, name string, req api.RestoreRequest) (*Workspace, store.Removed, error) {
+	m.mu.Lock()
+	var found []*Workspace
+	var gone store.Removed
+	var all []*Workspace
+	for _, w := range m.workspaces {
+		if !w.Git || req.Workspace != "" && w.Name != req.Workspace {
+			continue
+		}
+		all = append(all, w)
+		for _, r := range w.Removed {
+			if r.Agent.Name == name && (req.Ref == "" || r.Trash == req.Ref) {
+				if !slices.Contains(found, w) {
+					found = append(found, w)
+				}
+				gone = r
+			}
+		}
+	}
+	m.mu.Unlock()
+	if len(found) > 1 {
+		return nil, gone, api.Errorf(api.CodeBadRequest, "%d workspaces had an agent %s: say which one", len(found), name).WithHint("--workspace NAME")
+	}
+	if len(found) == 1 {
+		return found[0], gone, nil
+	}
+	for _, w := range all {
+		s, branch, err := w.Repo.Newest(ctx, name)
+		if err != nil {
+			return nil, gone, err
+		}
+		if s.Ref == "" {
+			continue
+		}
+		if req.Ref != "" {
+			s.Ref = req.Ref
+		}
+		return w, store.Removed{Trash: s.Ref, Head: s.Head, Agent: store.Agent{Name: name, BaseType: "custom", Branch: branch, MemoryLimitMB: m.config().Limits.MemoryMB}}, nil
+	}
+	return nil, gone, api.Errorf(api.CodeNotFound, "nothing of an agent %s was put aside", api.Shorten(name, 64)).WithHint("polisctl gc --dry-run lists what was")
+}
+
+// again enters a removed agent under a name; its op is then held.
+func (m *Manager) again(ws *Workspace, gone store.Removed, as, branch string) (*Agent, error) {
+	types, err := m.Types()
+	if err != nil {
+		return nil, err
+	}
+	k := gone.Agent
+	if branch == "" && as != k.Name {
+		branch = "agent/" + as
+	}
+	if branch != "" {
+		k.Branch = branch
+	}
+	sess, err1 := secret()
+	sec, err2 := secret()
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, err
+	}
+	k.Name, k.Session, k.Secret, k.Status, k.StatusReason = as, sess, sec, api.StatusCreating, ""
+	k.PortMappings, k.CgroupPath, k.CreatedAt = [][2]int{}, "", m.Now().UTC().Truncate(time.Millisecond)
+	if k.MergeStatus == api.MergeDiscarded {
+		k.MergeStatus = api.MergePending
+	}
+	a := &Agent{WS: ws, Type: types[k.BaseType], Kept: k}
+	if a.Type.Name == "" {
+		a.Type = config.BaseType{Name: k.BaseType}
+	}
+	return a, m.enter(a, m.config())
+}

@@ -1,0 +1,79 @@
+package client
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+
+	"polis/daemon/api"
+)
+
+// Queues returns the merge queues of a workspace, or of all if it is empty.
+func (c *Client) Queues(ctx context.Context, workspace string) ([]api.Queue, error) {
+	query := url.Values{}
+	if workspace != "" {
+		query.Set("workspace", workspace)
+	}
+	var out struct {
+		Queues []api.Queue `json:"queues"`
+	}
+	err := c.call(ctx, http.MethodGet, "/v1/queue", query, nil, &out)
+	return out.Queues, err
+}
+
+// Enqueue puts an agent in the merge queue and does not wait.
+func (c *Client) Enqueue(ctx context.Context, req api.QueueRequest) (api.QueueEntry, error) {
+	var out api.QueueEntry
+	err := c.call(ctx, http.MethodPost, "/v1/queue", nil, req, &out)
+	return out, err
+}
+
+// Prioritize gives an agent in the merge queue another priority.
+func (c *Client) Prioritize(ctx context.Context, agent string, priority int) error {
+	return c.call(ctx, http.MethodPost, "/v1/queue/"+url.PathEscape(agent), nil, api.QueueRequest{Priority: priority}, nil)
+}
+
+// Dequeue takes an agent out of the merge queue.
+func (c *Client) Dequeue(ctx context.Context, agent string) error {
+	return c.call(ctx, http.MethodDelete, "/v1/queue/"+url.PathEscape(agent), nil, nil, nil)
+}
+
+// Revert takes an agent's merge back.
+func (c *Client) Revert(ctx context.Context, name string, req api.RevertRequest) (api.RevertResponse, error) {
+	var out api.RevertResponse
+	err := c.call(ctx, http.MethodPost, agentPath(name, "revert"), nil, req, &out)
+	return out, err
+}
+
+// Restore brings a removed agent back.
+func (c *Client) Restore(ctx context.Context, name string, req api.RestoreRequest) (api.Agent, error) {
+	var out api.Agent
+	err := c.call(ctx, http.MethodPost, agentPath(name, "restore"), nil, req, &out)
+	return out, err
+}
+
+// Rebase merges the target into an agent's branch, in its worktree.
+func (c *Client) Rebase(ctx context.Context, name string) (api.RebaseResponse, error) {
+	var out api.RebaseResponse
+	err := c.call(ctx, http.MethodPost, agentPath(name, "rebase"), nil, nil, &out)
+	return out, err
+}
+
+// Diff opens the patch of what an agent changed.
+func (c *Client) Diff(ctx context.Context, name string, req api.DiffRequest) (io.ReadCloser, error) {
+	query := url.Values{}
+	for key, on := range map[string]bool{"stat": req.Stat, "names": req.NameOnly, "committed": req.Committed} {
+		if on {
+			query.Set(key, "1")
+		}
+	}
+	return c.stream(ctx, agentPath(name, "diff"), query)
+}
+
+// GC removes what was put aside long ago.
+func (c *Client) GC(ctx context.Context, req api.GCRequest) (api.GCResponse, error) {
+	var out api.GCResponse
+	err := c.call(ctx, http.MethodPost, "/v1/gc", nil, req, &out)
+	return out, err
+}

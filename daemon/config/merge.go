@@ -1,0 +1,99 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"polis/daemon/api"
+	"polis/daemon/shim/wire"
+)
+
+// Merge is the [merge] table: when and how branches are merged.
+type Merge struct {
+	MergeRules
+	// Workspaces changes it for a workspace: [merge.workspaces.NAME].
+	Workspaces map[string]MergeRules `toml:"workspaces"`
+}
+
+// MergeRules are the keys of [merge]. In [merge.workspaces.NAME] what is not
+// said is as in [merge].
+type MergeRules struct {
+	// AutoMerge merges the branch of a task that ends well.
+	AutoMerge *bool `toml:"auto_merge"`
+	// Check is a shell command that must succeed on the merge result.
+	Check *string `toml:"check"`
+	// CheckTimeout bounds it.
+	CheckTimeout *wire.Duration `toml:"check_timeout"`
+	// CheckMemoryMB is its memory limit; 0: that of an agent.
+	CheckMemoryMB *int `toml:"check_memory_mb"`
+	// Batch is how many waiting branches are merged and checked together.
+	Batch *int `toml:"batch"`
+}
+
+// Trash is the [trash] table.
+type Trash struct {
+	// TTL is how long polisctl gc keeps what was put aside.
+	TTL wire.Duration `toml:"ttl"`
+}
+
+const (
+	maxCheck     = 64 << 10
+	maxCheckTime = 24 * time.Hour
+	maxBatch     = 64
+)
+
+func defaultMerge() Merge {
+	auto, check, limit, mem, batch := true, "", wire.Duration(10*time.Minute), 0, 16
+	return Merge{MergeRules: MergeRules{AutoMerge: &auto, Check: &check, CheckTimeout: &limit, CheckMemoryMB: &mem, Batch: &batch}}
+}
+
+// MergeRules returns what counts for a workspace; no field is nil.
+func (c *Config) MergeRules(workspace string) MergeRules {
+	r, of := c.Merge.MergeRules, c.Merge.Workspaces[workspace]
+	r.AutoMerge, r.Check, r.CheckTimeout = first(of.AutoMerge, r.AutoMerge), first(of.Check, r.Check), first(of.CheckTimeout, r.CheckTimeout)
+	r.CheckMemoryMB, r.Batch = first(of.CheckMemoryMB, r.CheckMemoryMB), first(of.Batch, r.Batch)
+	return r
+}
+
+// AutoMerge says whether tasks of an agent that end well are merged: as the
+// agent has it, else its type, else the workspace, else [merge].
+func (c *Config) AutoMerge(workspace string, t BaseType, agent *bool) bool {
+	return *first(agent, first(t.AutoMerge, c.MergeRules(workspace).AutoMerge))
+}
+
+func first[T any](a, b *T) *T {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+func (c *Config) checkMerge() error {
+	bad := func(field string, value any, rule string) error {
+		return api.Errorf(api.CodeInvalidConfig, "%s = %q: %s", field, fmt.Sprint(value), rule)
+	}
+	if ttl := time.Duration(c.Trash.TTL); ttl < time.Hour || ttl > 10*365*24*time.Hour {
+		return bad("trash.ttl", ttl, "must be from 1h to 87600h")
+	}
+	tables := map[string]MergeRules{"merge": c.Merge.MergeRules}
+	for name, r := range c.Merge.Workspaces {
+		tables["merge.workspaces."+name] = r
+	}
+	for _, table := range slices.Sorted(maps.Keys(tables)) {
+		r := tables[table]
+		switch {
+		case r.Check != nil && (len(*r.Check) > maxCheck || strings.ContainsRune(*r.Check, 0)):
+			return bad(table+".check", len(*r.Check), fmt.Sprintf("must have at most %d bytes and no NUL", maxCheck))
+		case r.CheckTimeout != nil && (time.Duration(*r.CheckTimeout) < time.Second || time.Duration(*r.CheckTimeout) > maxCheckTime):
+			return bad(table+".check_timeout", time.Duration(*r.CheckTimeout), "must be from 1s to 24h")
+		case r.CheckMemoryMB != nil && *r.CheckMemoryMB != 0 && (*r.CheckMemoryMB < 16 || *r.CheckMemoryMB > 1<<20):
+			return bad(table+".check_memory_mb", *r.CheckMemoryMB, "must be 0 or from 16 to 1048576")
+		case r.Batch != nil && (*r.Batch < 1 || *r.Batch > maxBatch):
+			return bad(table+".batch", *r.Batch, fmt.Sprintf("must be from 1 to %d", maxBatch))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,107 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"polis/daemon/agent"
+	"polis/daemon/api"
+	"polis/daemon/merge"
+	"polis/daemon/worktree"
+)
+
+// DryMerge says what a merge would change.
+func (r repo) DryMerge(ctx context.Context, a *agent.Agent) ([]string, error) {
+	res, err := r.w.merger.DryRun(ctx, merge.Request{Agent: a.Name(), Branch: a.Kept.Branch})
+	return res.Paths, err
+}
+
+// Revert takes a merge back and the user's checkout along.
+func (r repo) Revert(ctx context.Context, _ *agent.Agent, commit string, dry bool) (agent.Reverted, error) {
+	do := r.w.merger.Revert
+	if dry {
+		do = r.w.merger.DryRevert
+	}
+	res, err := do(ctx, commit)
+	out := agent.Reverted{Commit: res.Commit, Paths: res.Paths, Later: res.Later}
+	if err != nil || dry {
+		return out, err
+	}
+	out.Project, out.Note = r.along(ctx)
+	return out, nil
+}
+
+// along takes the user's checkout along and says what became of it.
+func (r repo) along(ctx context.Context) (project, note string) {
+	along, err := r.w.merger.BringAlong(ctx)
+	switch {
+	case err != nil:
+		return "", fmt.Sprintf("it is done, but the project could not be brought along: %v", err)
+	case along.Updated:
+		return "updated", ""
+	}
+	return "left alone", strings.TrimSpace(along.Reason + "; " + along.Command)
+}
+
+// Sync brings the user's own commits in.
+func (r repo) Sync(ctx context.Context) error {
+	_, err := r.w.git.Sync(ctx)
+	return err
+}
+
+// Diff writes what an agent changed.
+func (r repo) Diff(ctx context.Context, a *agent.Agent, opt api.DiffRequest, to io.Writer) error {
+	return r.w.git.Diff(ctx, a.Name(), worktree.DiffOptions{Branch: a.Kept.Branch, Stat: opt.Stat, NameOnly: opt.NameOnly, Committed: opt.Committed}, to)
+}
+
+// Restore makes worktree and branch as they were. Work that was all in the
+// target left no ref; its branch begins where it was.
+func (r repo) Restore(ctx context.Context, a *agent.Agent, s agent.Saved) error {
+	if s.Ref != "" {
+		_, err := r.w.git.Restore(ctx, s.Ref, a.Name(), a.Kept.Branch)
+		return err
+	}
+	_, err := r.w.git.Add(ctx, a.Name(), a.Kept.Branch, s.Head)
+	return err
+}
+
+// Newest is the newest work of an agent in the trash.
+func (r repo) Newest(ctx context.Context, name string) (agent.Saved, string, error) {
+	list, err := r.w.git.Trash(ctx, name)
+	if err != nil || len(list) == 0 {
+		return agent.Saved{}, "", err
+	}
+	return agent.Saved{Ref: list[0].Ref, Head: list[0].Head}, list[0].Branch, nil
+}
+
+// GC removes what was put aside longer ago than the configured time to live,
+// or than the request says.
+func (b *backend) GC(ctx context.Context, req api.GCRequest) (api.GCResponse, error) {
+	c := b.live()
+	age := time.Duration(c.Trash.TTL)
+	if req.BeforeSeconds != 0 {
+		if req.BeforeSeconds < 0 || req.BeforeSeconds > 10*365*24*3600 {
+			return api.GCResponse{}, api.Errorf(api.CodeBadRequest, "before_seconds = %d: must be from 1 second to 10 years", req.BeforeSeconds)
+		}
+		age = seconds(req.BeforeSeconds)
+	}
+	before := b.Now().Add(-age)
+	resp := api.GCResponse{DryRun: req.DryRun, Removed: []api.TrashEntry{}, Kept: []api.TrashEntry{}}
+	for _, w := range b.sorted("") {
+		if !w.agents.Git {
+			continue
+		}
+		if err := w.gc(ctx, before, req.DryRun, &resp); err != nil {
+			return resp, err
+		}
+		if !req.DryRun {
+			if err := b.ForgetRemoved(w.agents.Name, before); err != nil {
+				return resp, err
+			}
+		}
+	}
+	return resp, nil
+}

@@ -1,0 +1,159 @@
+package merge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"polis/daemon/api"
+	"polis/daemon/git"
+)
+
+// Stack is merges that are made and that nothing points to yet: each on top of
+// the one before, the first on top of the target. What is on top can be looked
+// at, and checked, before Advance moves the target there.
+type Stack struct {
+	Target string
+	Onto   string // where the target was
+	Items  []Item // one per request, in their order
+}
+
+// Item is one request of a Stack. One with an error is not part of it.
+type Item struct {
+	Request Request
+	Result  Result
+	Err     error
+}
+
+// Stack merges the requests' branches on top of each other. It moves the target
+// only to where the user's project has it. An error means that there is no stack at all.
+func (m *Merger) Stack(ctx context.Context, reqs []Request) (Stack, error) {
+	target, err := m.target(ctx, "")
+	if err != nil {
+		return Stack{}, err
+	}
+	s := Stack{Target: target, Items: make([]Item, len(reqs))}
+	if s.Onto, err = m.synced(ctx, target); err != nil {
+		return Stack{}, err
+	}
+	top := s.Onto
+	for i, req := range reqs {
+		s.Items[i] = m.put(ctx, req, target, top)
+		if s.Items[i].Err == nil {
+			top = s.Items[i].Result.Commit
+		}
+		if err := ctx.Err(); err != nil {
+			return Stack{}, api.Errorf(api.CodeTimeout, "merge %d branches: %w", len(reqs), context.Cause(ctx))
+		}
+	}
+	return s, nil
+}
+
+// synced brings the user's own commits in and says where the target then is.
+func (m *Merger) synced(ctx context.Context, target string) (string, error) {
+	done, err := m.one(ctx, target)
+	if err != nil {
+		return "", err
+	}
+	defer done()
+	got, err := m.Workspace.SyncLocked(ctx, target)
+	return got.Commit, err
+}
+
+// put makes one merge on top of others.
+func (m *Merger) put(ctx context.Context, req Request, target, top string) Item {
+	it := Item{Request: req}
+	if it.Err = git.CheckBranch(req.Branch); it.Err != nil {
+		it.Err = api.Errorf(api.CodeBadRequest, "%w", it.Err)
+		return it
+	}
+	if req.Branch == target {
+		it.Err = api.Errorf(api.CodeNothingToMerge, "branch %s is the target itself", target)
+		return it
+	}
+	if it.Result, it.Err = m.prepare(ctx, req, target, top); it.Err == nil {
+		it.Err = m.commit(ctx, req, &it.Result)
+	}
+	return it
+}
+
+// commit makes the merge commit of a result.
+func (m *Merger) commit(ctx context.Context, req Request, res *Result) error {
+	message := req.Message
+	if strings.TrimSpace(message) == "" {
+		message = fmt.Sprintf("Merge branch '%s' into %s\n", req.Branch, res.Target)
+	}
+	message, err := m.trailer(ctx, message, req.Trailer)
+	if err != nil {
+		return err
+	}
+	res.Commit, err = m.Workspace.Bare().CommitTree(ctx, res.Tree, []string{res.Onto, res.Merged}, message,
+		git.Person{Name: req.AuthorName, Email: req.AuthorEmail})
+	if err != nil {
+		return api.Errorf(api.CodeInternal, "make the merge commit: %w", err)
+	}
+	return nil
+}
+
+// Advance moves the target to a commit of the stack, in one step, if it still
+// is where the stack begins. If it is not, the error is REF_CONFLICT and wraps
+// git.ErrRefMoved: make another stack.
+func (m *Merger) Advance(ctx context.Context, s Stack, commit string) error {
+	done, err := m.one(ctx, s.Target)
+	if err != nil {
+		return err
+	}
+	defer done()
+	ref := git.Branch(s.Target)
+	for try := 0; ; try++ {
+		err := m.Workspace.Bare().Update(ctx, ref, commit, s.Onto, "polis: merge")
+		if err == nil {
+			m.Log.Info("target moved", "op", "merge", "path", ref)
+			return nil
+		}
+		if errors.Is(err, git.ErrRefMoved) || try == maxTries || !lockFile(err) {
+			return api.Errorf(api.CodeRefConflict, "move branch %s: %w", s.Target, err).
+				WithHint("something else keeps changing it; if a *.lock file was left in the shared repository by a crash, remove it")
+		}
+		select {
+		case <-time.After(pause * time.Duration(try+1)):
+		case <-ctx.Done():
+			return api.Errorf(api.CodeTimeout, "move branch %s: %w", s.Target, context.Cause(ctx))
+		}
+	}
+}
+
+func lockFile(err error) bool {
+	var exit *git.ExitError
+	return errors.As(err, &exit) && strings.Contains(exit.Stderr, ".lock")
+}
+
+// searched bounds how far back Merged looks for a merge.
+const searched = "5000"
+
+// Merged finds the merge that brought a branch, as it is now, to the target;
+// empty if there is none. It is how a merge is known whose maker died before it
+// could say so.
+func (m *Merger) Merged(ctx context.Context, branch string) (string, error) {
+	target, err := m.target(ctx, "")
+	if err != nil {
+		return "", err
+	}
+	bare := m.Workspace.Bare()
+	tip, err := bare.Ref(ctx, git.Branch(branch))
+	if err != nil {
+		return "", api.Errorf(api.CodeNotFound, "read branch %s: %w", branch, err)
+	}
+	out, err := bare.Run(ctx, "rev-list", "--first-parent", "--min-parents=2", "--parents", "-n", searched, git.Branch(target))
+	if err != nil {
+		return "", api.Errorf(api.CodeRepoCorrupt, "look for the merge of %s: %w", branch, err)
+	}
+	for line := range strings.Lines(string(out)) {
+		if ids := strings.Fields(line); len(ids) == 3 && ids[2] == tip {
+			return ids[0], nil
+		}
+	}
+	return "", nil
+}

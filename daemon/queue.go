@@ -1,0 +1,139 @@
+package daemon
+
+import (
+	"context"
+	"sort"
+	"time"
+
+	"polis/daemon/api"
+	"polis/daemon/merge"
+	"polis/daemon/queue"
+)
+
+// lockPatience is how long a merge waits for the lease of the target.
+const lockPatience = time.Minute
+
+// mergeHost is a workspace in the words of its merge queue.
+type mergeHost struct{ w *workspace }
+
+func (h mergeHost) Prepare(_ context.Context, e api.QueueEntry) (queue.Job, error) {
+	branch, known, err := h.w.d.agents.Prepared(e.Agent)
+	if err != nil {
+		return queue.Job{}, err
+	}
+	req := merge.Request{Agent: e.Agent, Branch: branch, Message: e.Message}
+	if key := h.w.d.live().Git.Trailer; key != "" {
+		req.Trailer = key + ": " + e.Agent
+	}
+	return queue.Job{Request: req, Known: known}, nil
+}
+
+// Lander reads the configuration anew for every batch.
+func (h mergeHost) Lander() (*queue.Lander, int) {
+	c := h.w.d.live()
+	rules := c.MergeRules(h.w.agents.Name)
+	l := &queue.Lander{Merges: h.w.merger, Patience: lockPatience}
+	if *rules.Check != "" {
+		l.Check = checker{h.w, rules}
+	}
+	return l, *rules.Batch
+}
+
+func (h mergeHost) Landed(ctx context.Context, o queue.Outcome) (api.QueueOutcome, error) {
+	out := api.QueueOutcome{MergeCommitSHA: o.Result.Commit, Paths: o.Result.Paths, Log: o.Log, Project: o.Project, Note: o.Note}
+	if o.Err != nil {
+		out.MergeCommitSHA = ""
+		if paths, ok := api.AsError(o.Err).Details["paths"].([]string); ok {
+			out.Paths = paths
+		}
+	}
+	return h.w.d.agents.Landed(ctx, o.Job.Entry, out, o.Err)
+}
+
+func (h mergeHost) Save() error {
+	name := h.w.agents.Name
+	h.w.d.hub.Publish(api.Event{Type: api.EventQueue, Message: "the merge queue of workspace " + name + " changed", Data: map[string]any{"workspace": name}})
+	return h.w.d.agents.SaveWorkspace(name)
+}
+
+// closeQueues ends them. What is being checked is checked again by the next daemon.
+func (d *Daemon) closeQueues() {
+	for _, w := range d.sorted("") {
+		w.queue.Close()
+	}
+}
+
+// sorted are the workspaces, or the one of that name, by name.
+func (d *Daemon) sorted(name string) []*workspace {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var ws []*workspace
+	for n, w := range d.workspaces {
+		if w.agents != nil && (name == "" || n == name) {
+			ws = append(ws, w)
+		}
+	}
+	sort.Slice(ws, func(i, j int) bool { return ws[i].agents.Name < ws[j].agents.Name })
+	return ws
+}
+
+// Queues shows the merge queues.
+func (b *backend) Queues(workspace string) ([]api.Queue, error) {
+	if workspace != "" {
+		ws, err := b.Workspace(workspace)
+		if err != nil {
+			return nil, err
+		}
+		workspace = ws.Name
+	}
+	c := b.live()
+	out := []api.Queue{}
+	for _, w := range b.sorted(workspace) {
+		if !w.agents.Git {
+			continue
+		}
+		q := api.Queue{Workspace: w.agents.Name, Target: w.agents.Target, Check: *c.MergeRules(w.agents.Name).Check, Entries: w.queue.Entries(), Recent: w.queue.Recent()}
+		if q.Entries == nil {
+			q.Entries = []api.QueueEntry{}
+		}
+		if q.Recent == nil {
+			q.Recent = []api.QueueOutcome{}
+		}
+		out = append(out, q)
+	}
+	return out, nil
+}
+
+// queueOf is the merge queue that an agent is in, or would be.
+func (b *backend) queueOf(ctx context.Context, name string) (*queue.Worker, error) {
+	a, err := b.Get(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range b.sorted(a.Workspace) {
+		return w.queue, nil
+	}
+	return nil, api.Errorf(api.CodeWorkspaceNotFound, "workspace %s is gone", a.Workspace)
+}
+
+// Dequeue takes an agent out of the merge queue.
+func (b *backend) Dequeue(ctx context.Context, name string) error {
+	q, err := b.queueOf(ctx, name)
+	if err != nil {
+		return err
+	}
+	was, err := q.Remove(name)
+	if err == nil && !was {
+		return api.Errorf(api.CodeNotFound, "agent %s is not in the merge queue", name).WithHint("polisctl queue shows who is")
+	}
+	return err
+}
+
+// Prioritize gives an agent's entry another priority.
+func (b *backend) Prioritize(ctx context.Context, name string, priority int) error {
+	q, err := b.queueOf(ctx, name)
+	if err != nil {
+		return err
+	}
+	return q.Prioritize(name, priority)
+}

@@ -1,0 +1,273 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"polis/daemon/api"
+	"polis/daemon/git"
+	"polis/daemon/merge"
+)
+
+// maxTries bounds how often a batch is merged anew because somebody else moved
+// the target meanwhile.
+const maxTries = 8
+
+const lockPause = 200 * time.Millisecond
+
+// Merges is what a Lander needs of package merge.
+type Merges interface {
+	Stack(ctx context.Context, reqs []merge.Request) (merge.Stack, error)
+	Advance(ctx context.Context, s merge.Stack, commit string) error
+	// Merged finds the merge of a branch that is in the target already.
+	Merged(ctx context.Context, branch string) (string, error)
+	BringAlong(ctx context.Context) (merge.Along, error)
+}
+
+// Checker runs the workspace's check command on the files of a commit. A
+// command that fails is an error with code CHECK_FAILED; any other error says that
+// it could not be run.
+type Checker interface {
+	Check(ctx context.Context, commit, label string) (log string, err error)
+}
+
+// Job is an entry together with what to merge.
+type Job struct {
+	Entry   api.QueueEntry
+	Request merge.Request
+	// Known is the merge commit that is on record for the agent; may be empty.
+	Known string
+}
+
+// Outcome is what became of a Job.
+type Outcome struct {
+	Job    Job
+	Result merge.Result // of a merge
+	Log    string       // file with what the check printed
+	Err    error
+	// Project and Note are about the user's checkout.
+	Project, Note string
+}
+
+// Lander merges batches.
+type Lander struct {
+	Merges Merges
+	Check  Checker // nil: no check
+	// Patience is how long a lock that is not to be had is asked for.
+	Patience time.Duration
+	// Say is told what is done with which jobs. May be nil.
+	Say func(jobs []Job, s api.QueueState)
+}
+
+// Land merges jobs in their order, as many at once as can be. Each job has an
+// outcome, unless ctx ended first: what is not done then is not among them.
+func (l *Lander) Land(ctx context.Context, jobs []Job) []Outcome {
+	var done []Outcome
+	fail := func(js []Job, err error) {
+		for _, j := range js {
+			done = append(done, Outcome{Job: j, Err: err})
+		}
+	}
+	moved := false
+	for try := 0; len(jobs) > 0 && ctx.Err() == nil; {
+		l.say(jobs, api.QueueMerging)
+		var stack merge.Stack
+		err := l.patient(ctx, func() (err error) {
+			stack, err = l.Merges.Stack(ctx, requests(jobs))
+			return err
+		})
+		if err != nil {
+			if ctx.Err() == nil {
+				fail(jobs, err)
+			}
+			break
+		}
+		good, bad := l.sift(ctx, jobs, stack)
+		v := l.judge(ctx, good)
+		if v.err != nil && ctx.Err() != nil {
+			break
+		}
+		if v.pass > 0 {
+			err := l.patient(ctx, func() error { return l.Merges.Advance(ctx, stack, good[v.pass-1].Result.Commit) })
+			if errors.Is(err, git.ErrRefMoved) && try < maxTries {
+				try++
+				continue
+			}
+			if err != nil {
+				if ctx.Err() == nil || api.CodeOf(err) == api.CodeRefConflict {
+					fail(jobs, err)
+				}
+				break
+			}
+			moved, try = true, 0
+			for i := range good[:v.pass] {
+				good[i].Log = v.log
+			}
+			done = append(done, good[:v.pass]...)
+		}
+		if v.err != nil {
+			blamed := good[v.pass:]
+			if api.CodeOf(v.err) == api.CodeCheckFailed {
+				blamed = blamed[:1]
+			}
+			for _, o := range blamed {
+				done = append(done, Outcome{Job: o.Job, Log: v.log, Err: v.err})
+			}
+			if api.CodeOf(v.err) != api.CodeCheckFailed {
+				done = append(done, bad...)
+				break
+			}
+			// The others go without it. What conflicted may have conflicted with it.
+			jobs = without(jobs, done)
+			continue
+		}
+		done = append(done, bad...)
+		break
+	}
+	for _, o := range done {
+		moved = moved || o.Err == nil // one that was merged by who then died
+	}
+	if moved {
+		l.along(context.WithoutCancel(ctx), done)
+	}
+	return done
+}
+
+// patient tries again for a while what the lock table refuses for a moment:
+// after a restart, leases are reclaimed first.
+func (l *Lander) patient(ctx context.Context, do func() error) error {
+	end := time.Now().Add(l.Patience)
+	for {
+		err := do()
+		code := api.CodeOf(err)
+		if err == nil || code != api.CodeLockdUnavailable && code != api.CodeBranchLockTimeout || time.Now().After(end) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(lockPause):
+		}
+	}
+}
+
+// sift tells what can be merged from what cannot, and from what is merged already.
+func (l *Lander) sift(ctx context.Context, jobs []Job, stack merge.Stack) (good, bad []Outcome) {
+	for i, it := range stack.Items {
+		o := Outcome{Job: jobs[i], Result: it.Result, Err: it.Err}
+		if api.CodeOf(it.Err) == api.CodeNothingToMerge && it.Err != nil {
+			// Somebody who died before he could say so, or merged it by hand.
+			if commit, err := l.Merges.Merged(ctx, it.Request.Branch); err == nil && commit != "" && commit != jobs[i].Known {
+				o.Err, o.Result = nil, merge.Result{Commit: commit, Target: stack.Target, Branch: it.Request.Branch}
+				bad = append(bad, o)
+				continue
+			}
+		}
+		if o.Err == nil {
+			good = append(good, o)
+		} else {
+			bad = append(bad, o)
+		}
+	}
+	return good, bad
+}
+
+// verdict is how many, from the first, passed together; err is about the one
+// after them.
+type verdict struct {
+	pass int
+	log  string
+	err  error
+}
+
+// judge has the whole batch checked. If it fails, the first one with which it
+// does is found by halves.
+func (l *Lander) judge(ctx context.Context, good []Outcome) verdict {
+	if l.Check == nil || len(good) == 0 || good[0].Job.Entry.NoCheck {
+		return verdict{pass: len(good)}
+	}
+	jobs := make([]Job, len(good))
+	for i, o := range good {
+		jobs[i] = o.Job
+	}
+	l.say(jobs, api.QueueChecking)
+	check := func(n int) (string, error) {
+		names := make([]string, 0, n)
+		for _, j := range jobs[:n] {
+			names = append(names, j.Entry.Agent)
+		}
+		return l.Check.Check(ctx, good[n-1].Result.Commit, strings.Join(names, " "))
+	}
+	log, err := check(len(good))
+	if err == nil {
+		return verdict{pass: len(good), log: log}
+	}
+	if api.CodeOf(err) != api.CodeCheckFailed {
+		return verdict{log: log, err: err}
+	}
+	v, low, high := verdict{log: log, err: err}, 0, len(good)
+	for high-low > 1 {
+		mid := (low + high) / 2
+		log, err := check(mid)
+		switch {
+		case err == nil:
+			low = mid
+		case api.CodeOf(err) == api.CodeCheckFailed:
+			high, v.log, v.err = mid, log, err
+		default:
+			return verdict{pass: low, log: log, err: err}
+		}
+	}
+	v.pass = low
+	return v
+}
+
+// along takes the user's checkout along, once for the batch.
+func (l *Lander) along(ctx context.Context, done []Outcome) {
+	a, err := l.Merges.BringAlong(ctx)
+	project, note := "left alone", strings.TrimSpace(a.Reason+"; "+a.Command)
+	switch {
+	case err != nil:
+		note = fmt.Sprintf("the merge is done, but the project could not be brought along: %v", err)
+		project = ""
+	case a.Updated:
+		project, note = "updated", ""
+	}
+	for i := range done {
+		if done[i].Err == nil {
+			done[i].Project, done[i].Note = project, note
+		}
+	}
+}
+
+func (l *Lander) say(jobs []Job, s api.QueueState) {
+	if l.Say != nil {
+		l.Say(jobs, s)
+	}
+}
+
+func requests(jobs []Job) []merge.Request {
+	reqs := make([]merge.Request, len(jobs))
+	for i, j := range jobs {
+		reqs[i] = j.Request
+	}
+	return reqs
+}
+
+// without are the jobs that are not done.
+func without(jobs []Job, done []Outcome) []Job {
+	over := map[uint64]bool{}
+	for _, o := range done {
+		over[o.Job.Entry.Seq] = true
+	}
+	var left []Job
+	for _, j := range jobs {
+		if !over[j.Entry.Seq] {
+			left = append(left, j)
+		}
+	}
+	return left
+}

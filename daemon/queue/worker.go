@@ -1,0 +1,317 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"polis/daemon/api"
+)
+
+const (
+	maxRecent = 50 // outcomes a Worker remembers
+	maxPaths  = 100
+	// saveAgain is how often a change that could not be saved is tried again.
+	saveAgain = 2 * time.Second
+)
+
+// Host is what a Worker needs to know and to have done.
+type Host interface {
+	// Prepare says what to merge for an entry. An error ends the entry.
+	Prepare(ctx context.Context, e api.QueueEntry) (Job, error)
+	// Lander merges the next batch; size is how many go together.
+	Lander() (l *Lander, size int)
+	// Landed records what became of an entry, before the entry is forgotten.
+	Landed(ctx context.Context, o Outcome) (api.QueueOutcome, error)
+	// Save writes what Entries returns to the disk.
+	Save() error
+}
+
+// Worker merges what waits in one workspace. Set the fields, Open, Close.
+type Worker struct {
+	Host Host
+	Log  *slog.Logger
+	Now  func() time.Time
+
+	mu      sync.Mutex
+	line    Line
+	active  map[uint64]bool // being merged
+	abandon context.CancelCauseFunc
+	recent  []api.QueueOutcome
+	waiting map[uint64][]chan result
+	open    bool
+
+	wake   chan struct{}
+	cancel context.CancelCauseFunc
+	done   chan struct{}
+}
+
+type result struct {
+	outcome api.QueueOutcome
+	err     error
+}
+
+var (
+	errRemoved = errors.New("it was taken out of the queue")
+	errClosed  = errors.New("polisd ends")
+)
+
+// Load gives the worker the entries it had when it last ended. Before Open.
+func (w *Worker) Load(entries []api.QueueEntry) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.line.Load(entries)
+}
+
+// Open begins to merge.
+func (w *Worker) Open(ctx context.Context) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.open {
+		return
+	}
+	ctx, w.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	w.open, w.wake, w.done = true, make(chan struct{}, 1), make(chan struct{})
+	w.wake <- struct{}{}
+	go func() {
+		defer close(w.done)
+		w.run(ctx)
+	}()
+}
+
+// Close ends the worker and waits for it. What was being merged is merged
+// or waits for the next one; who waits for an outcome is told that there is none.
+func (w *Worker) Close() {
+	w.mu.Lock()
+	open := w.open
+	w.open = false
+	w.mu.Unlock()
+	if !open {
+		return
+	}
+	w.cancel(errClosed)
+	<-w.done
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for seq, cs := range w.waiting {
+		for _, c := range cs {
+			c <- result{err: api.Errorf(api.CodeUnavailable, "%w; the merge is kept in the queue", errClosed).WithHint("polisctl queue shows it when polisd is back")}
+		}
+		delete(w.waiting, seq)
+	}
+}
+
+// Add puts an agent in the queue.
+func (w *Worker) Add(e api.QueueEntry) (api.QueueEntry, error) {
+	e, _, err := w.add(e, false)
+	return e, err
+}
+
+// Merge puts an agent in the queue and waits for what becomes of it. If ctx
+// ends first, the entry stays.
+func (w *Worker) Merge(ctx context.Context, e api.QueueEntry) (api.QueueOutcome, error) {
+	e, c, err := w.add(e, true)
+	if err != nil {
+		return api.QueueOutcome{}, err
+	}
+	select {
+	case r := <-c:
+		return r.outcome, r.err
+	case <-ctx.Done():
+		return api.QueueOutcome{}, api.Errorf(api.CodeTimeout, "wait for the merge of agent %s: %w", e.Agent, context.Cause(ctx)).
+			WithHint("it stays in the queue: polisctl queue shows it, polisctl queue remove %s takes it out", e.Agent)
+	}
+}
+
+func (w *Worker) add(e api.QueueEntry, wait bool) (api.QueueEntry, chan result, error) {
+	w.mu.Lock()
+	var old uint64
+	if i := w.line.index(e.Agent); i >= 0 {
+		old = w.line.entries[i].Seq
+	}
+	e, err := w.line.Add(e)
+	var c chan result
+	if err == nil && wait {
+		if w.waiting == nil {
+			w.waiting = map[uint64][]chan result{}
+		}
+		c = make(chan result, 1)
+		w.waiting[e.Seq] = append(w.waiting[e.Seq], c)
+	}
+	w.mu.Unlock()
+	if err != nil {
+		return e, nil, err
+	}
+	if err := w.Host.Save(); err != nil {
+		w.mu.Lock()
+		if e.Seq != old {
+			w.line.Done(e.Seq)
+		}
+		if left := slices.DeleteFunc(w.waiting[e.Seq], func(o chan result) bool { return o == c }); len(left) > 0 {
+			w.waiting[e.Seq] = left
+		} else {
+			delete(w.waiting, e.Seq)
+		}
+		w.mu.Unlock()
+		return e, nil, err
+	}
+	w.poke()
+	return e, c, nil
+}
+
+// Remove takes an agent out. If it is being checked, that ends.
+func (w *Worker) Remove(agent string) (bool, error) {
+	w.mu.Lock()
+	i := w.line.index(agent)
+	if i < 0 {
+		w.mu.Unlock()
+		return false, nil
+	}
+	seq := w.line.entries[i].Seq
+	w.line.Remove(agent)
+	if w.active[seq] && w.abandon != nil {
+		w.abandon(errRemoved)
+	}
+	w.tell(seq, result{err: api.Errorf(api.CodeNotFound, "agent %s: %w before it was merged", agent, errRemoved)})
+	w.mu.Unlock()
+	return true, w.Host.Save()
+}
+
+// Prioritize gives an agent's entry another priority.
+func (w *Worker) Prioritize(agent string, priority int) error {
+	w.mu.Lock()
+	err := w.line.Prioritize(agent, priority)
+	w.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return w.Host.Save()
+}
+
+// Entries are those that wait or are being merged, in order.
+func (w *Worker) Entries() []api.QueueEntry {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.line.List()
+}
+
+// Recent are the last outcomes, newest first.
+func (w *Worker) Recent() []api.QueueOutcome {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.recent)
+}
+
+func (w *Worker) poke() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.wake == nil {
+		return
+	}
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (w *Worker) run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.wake:
+		}
+		for ctx.Err() == nil && w.batch(ctx) {
+		}
+	}
+}
+
+// batch merges what is first in the line; false if nobody waits.
+func (w *Worker) batch(ctx context.Context) bool {
+	lander, size := w.Host.Lander()
+	w.mu.Lock()
+	entries := w.line.Next(max(size, 1))
+	if len(entries) == 0 {
+		w.mu.Unlock()
+		return false
+	}
+	bctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	w.abandon, w.active = cancel, map[uint64]bool{}
+	for _, e := range entries {
+		w.active[e.Seq] = true
+	}
+	w.mu.Unlock()
+
+	var jobs []Job
+	for _, e := range entries {
+		j, err := w.Host.Prepare(bctx, e)
+		j.Entry = e
+		if err != nil {
+			w.landed(ctx, Outcome{Job: j, Err: err})
+			continue
+		}
+		jobs = append(jobs, j)
+	}
+	lander.Say = w.mark
+	for _, o := range lander.Land(bctx, jobs) {
+		w.landed(ctx, o)
+	}
+	w.mu.Lock()
+	w.abandon, w.active = nil, nil
+	for _, e := range entries {
+		w.line.Mark(e.Seq, api.QueueWaiting) // what is still there
+	}
+	w.mu.Unlock()
+	return true
+}
+
+func (w *Worker) mark(jobs []Job, s api.QueueState) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, j := range jobs {
+		w.line.Mark(j.Entry.Seq, s)
+	}
+}
+
+// landed tells the host, then the one who waits, and forgets the entry. The
+// entry is there until the host has saved what became of it.
+func (w *Worker) landed(ctx context.Context, o Outcome) {
+	// What has happened is told also while the daemon ends.
+	tctx := context.WithoutCancel(ctx)
+	out, err := w.Host.Landed(tctx, o)
+	for err != nil && ctx.Err() == nil {
+		w.Log.Error("record a merge", "agent", o.Job.Entry.Agent, "err", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(saveAgain):
+		}
+		out, err = w.Host.Landed(tctx, o)
+	}
+	if err != nil {
+		return // the next daemon finds it in the line, and merged
+	}
+	out.Agent, out.At = o.Job.Entry.Agent, w.Now().UTC()
+	out.Paths = out.Paths[:min(len(out.Paths), maxPaths)]
+	seq := o.Job.Entry.Seq
+	w.mu.Lock()
+	w.line.Done(seq)
+	w.recent = slices.Insert(w.recent, 0, out)
+	w.recent = w.recent[:min(len(w.recent), maxRecent)]
+	w.tell(seq, result{outcome: out, err: o.Err})
+	w.mu.Unlock()
+	if err := w.Host.Save(); err != nil {
+		w.Log.Error("save the merge queue", "err", err) // the manager tries again
+	}
+}
+
+// tell answers those who wait for an entry. w.mu is held.
+func (w *Worker) tell(seq uint64, r result) {
+	for _, c := range w.waiting[seq] {
+		c <- r
+	}
+	delete(w.waiting, seq)
+}

@@ -1,0 +1,134 @@
+package shim
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	sd "github.com/coreos/go-systemd/v22/daemon"
+
+	"polis/cgroup"
+	"polis/cgroup/sandbox"
+	"polis/daemon/layout"
+	"polis/daemon/shim/wire"
+)
+
+// checkUndo bounds taking a check's sandbox away.
+const checkUndo = 30 * time.Second
+
+// RunCheck runs the one command of spec.Check in a fresh sandbox: no view, no
+// network, no leases, a home of its own. How it ended is left in a file for polisd.
+func RunCheck(ctx context.Context, spec wire.Spec, log *slog.Logger) error {
+	res, err := check(ctx, spec, log)
+	if err != nil {
+		res.Error = err.Error()
+	}
+	b, merr := json.Marshal(res)
+	if merr != nil {
+		return merr
+	}
+	path := layout.CheckResult(spec.RunDir)
+	if werr := os.WriteFile(path+".new", b, 0o600); werr != nil {
+		return errors.Join(err, werr)
+	}
+	return errors.Join(err, os.Rename(path+".new", path))
+}
+
+func check(ctx context.Context, spec wire.Spec, log *slog.Logger) (res wire.CheckResult, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return res, err
+	}
+	if err := enterLeaf(spec); err != nil {
+		return res, err
+	}
+	mounts := []sandbox.Mount{{Source: spec.Tree, Dest: spec.ProjectPath}}
+	for _, m := range spec.Mounts {
+		mounts = append(mounts, sandbox.Mount{Source: m.Source, Dest: m.Dest, ReadOnly: m.ReadOnly})
+	}
+	box, err := sandbox.Create(ctx, sandbox.Config{
+		ID: boxID(spec), StateDir: stateDir(spec), RootfsDir: rootfsDir(spec),
+		UID: spec.UID, GID: spec.GID, User: spec.User, Home: spec.Home, HomeDir: spec.HomeDir, ScratchDir: spec.Scratch,
+		Mounts: mounts, Workdir: spec.ProjectPath, Hostname: "check", Env: append([]string{"CI=true", "POLIS_CHECK=1"}, spec.Env...),
+		CgroupPath: spec.CgroupPath, Limits: cgroup.Limits{MemoryBytes: spec.MemoryBytes, Pids: spec.Pids, CPUWeight: spec.CPUWeight},
+		InitBinary: self, Log: log,
+	})
+	if err != nil {
+		return res, err
+	}
+	defer func() {
+		uctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkUndo)
+		defer cancel()
+		err = errors.Join(err, box.Destroy(uctx))
+	}()
+	if _, err := sd.SdNotify(false, sd.SdNotifyReady+"\nSTATUS=checking a merge"); err != nil {
+		log.Warn("tell systemd", "err", err)
+	}
+	return runCheck(ctx, spec, box)
+}
+
+func runCheck(ctx context.Context, spec wire.Spec, box *sandbox.Sandbox) (res wire.CheckResult, err error) {
+	if err := os.MkdirAll(filepath.Dir(spec.Check.Log), 0o750); err != nil {
+		return res, err
+	}
+	file, err := os.OpenFile(spec.Check.Log, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o640)
+	if err != nil {
+		return res, err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	r, w, err := os.Pipe()
+	if err != nil {
+		return res, err
+	}
+	defer r.Close()
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(spec.Check.Timeout))
+	defer cancel()
+	proc, err := box.Start(sandbox.Process{Args: spec.Check.Command, Stdout: w, Stderr: w})
+	_ = w.Close() //nolint:errcheck // our copy of the child's end
+	if err != nil {
+		return res, err
+	}
+	copied := make(chan error, 1)
+	go func() { copied <- copyBounded(file, r, spec.LogBytes) }()
+	select {
+	case <-proc.Done():
+	case <-ctx.Done():
+		res.TimedOut = errors.Is(ctx.Err(), context.DeadlineExceeded)
+	}
+	// Whatever it left in the background goes too, and with it the pipe's last writer.
+	kctx, stop := context.WithTimeout(context.WithoutCancel(ctx), checkUndo)
+	defer stop()
+	if err := box.Kill(kctx); err != nil {
+		return res, err
+	}
+	res.ExitCode, err = proc.Wait()
+	if cerr := <-copied; cerr != nil {
+		err = errors.Join(err, fmt.Errorf("write the log: %w", cerr))
+	}
+	select {
+	case _, killed := <-box.OOM():
+		res.OOM = killed
+	default:
+	}
+	if err == nil && !res.TimedOut && ctx.Err() != nil {
+		err = fmt.Errorf("stopped: %w", context.Cause(ctx))
+	}
+	return res, err
+}
+
+// copyBounded keeps the first limit bytes and reads the rest away, so that the
+// command never waits for its log.
+func copyBounded(to io.Writer, from io.Reader, limit int64) error {
+	n, err := io.Copy(to, io.LimitReader(from, limit))
+	if err == nil && n == limit {
+		_, err = fmt.Fprintf(to, "\n[polis: only the first %d bytes are kept]\n", limit)
+	}
+	_, rerr := io.Copy(io.Discard, from)
+	return errors.Join(err, rerr)
+}

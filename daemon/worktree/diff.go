@@ -1,0 +1,108 @@
+package worktree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"polis/daemon/api"
+	"polis/daemon/git"
+)
+
+// DiffOptions say what Diff shows.
+type DiffOptions struct {
+	View
+	// Branch is what is compared if the agent has no worktree, or with Committed.
+	Branch string
+	// Stat and NameOnly show less than the whole patch.
+	Stat, NameOnly bool
+	// Committed leaves out what no commit holds.
+	Committed bool
+}
+
+// Diff writes what an agent changed since its branch left the target: its
+// commits, and what is in no commit yet, untracked files too. It looks below the
+// view and changes nothing, not even the index.
+func (w *Workspace) Diff(ctx context.Context, agent string, opt DiffOptions, to io.Writer) (err error) {
+	if err := w.usable(agent); err != nil {
+		return err
+	}
+	fail := func(err error) error {
+		return api.Errorf(api.CodeWorktreeFailed, "compare the work of %s: %w", agent, err)
+	}
+	target, err := w.Target(ctx)
+	if err != nil {
+		return err
+	}
+	bare := w.Bare()
+	head, err := w.head(ctx, agent)
+	if err == nil && opt.Committed && opt.Branch != "" {
+		head, err = bare.Commit(ctx, git.Branch(opt.Branch))
+	}
+	if err != nil {
+		return fail(err)
+	}
+	if head == "" {
+		return fail(errors.New("it has no commit"))
+	}
+	base, err := bare.Line(ctx, "merge-base", "--end-of-options", git.Branch(target), head)
+	if err != nil {
+		return fail(fmt.Errorf("find where it left %s: %w", target, err))
+	}
+	args := []string{"diff", "--no-ext-diff", "--no-textconv", "--no-color"}
+	if opt.Stat {
+		args = append(args, "--stat")
+	}
+	if opt.NameOnly {
+		args = append(args, "--name-only")
+	}
+	if opt.Committed {
+		_, err = bare.Do(ctx, git.Cmd{Args: append(args, "--end-of-options", base, head), Stdout: to})
+	} else {
+		err = w.diffFiles(ctx, agent, opt, append(args, "--end-of-options", base), head, to)
+	}
+	if err != nil {
+		return fail(err)
+	}
+	return nil
+}
+
+// diffFiles compares the files with a copy of the index that knows of the
+// untracked ones.
+func (w *Workspace) diffFiles(ctx context.Context, agent string, opt DiffOptions, args []string, head string, to io.Writer) (err error) {
+	tmp, err := (&upper{spec: Spec{UID: w.cfg.UID, GID: w.cfg.GID}, w: w}).scratch("diff-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(tmp)) }()
+	s := &saver{w: w, agent: agent, opt: SaveOptions{View: opt.View}, index: filepath.Join(tmp, "index")}
+	if _, err := s.copyIndex(ctx, head); err != nil {
+		return err
+	}
+	if _, err := s.git(ctx, nil, "add", "--intent-to-add", "--", "."); err != nil {
+		return fmt.Errorf("find untracked files: %w", err)
+	}
+	c := w.cmd(agent, opt.View, s.index, args...)
+	c.Stdout = to
+	_, err = w.Bare().Do(ctx, c)
+	return err
+}
+
+// Export writes the files of a commit to dir, which must be empty and the
+// workspace's owner's. There is no repository in it.
+func (w *Workspace) Export(ctx context.Context, commit, dir string) (err error) {
+	tmp, err := (&upper{spec: Spec{UID: w.cfg.UID, GID: w.cfg.GID}, w: w}).scratch("export-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(tmp)) }()
+	_, err = w.Bare().Do(ctx, git.Cmd{Args: []string{"read-tree", "--reset", "-u", commit},
+		WorkTree: dir, Index: filepath.Join(tmp, "index"), Dir: dir, Timeout: checkoutTimeout})
+	if err != nil {
+		return api.Errorf(api.CodeWorktreeFailed, "write the files of %s: %w", commit, err)
+	}
+	return nil
+}

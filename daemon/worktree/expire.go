@@ -1,0 +1,106 @@
+package worktree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"polis/daemon/api"
+)
+
+// TrashDir is a directory put aside because git could not hold it: the rest of
+// a broken worktree, or one with repositories inside.
+type TrashDir struct {
+	Path  string
+	Agent string
+	Time  time.Time
+}
+
+// TrashDirs lists the directories in the trash.
+func (w *Workspace) TrashDirs() ([]TrashDir, error) {
+	entries, err := os.ReadDir(w.trashDir())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, api.Errorf(api.CodeWorktreeFailed, "list the trash: %w", err)
+	}
+	var out []TrashDir
+	for _, e := range entries {
+		// <agent>.<time>.<random>; the time has a dot of its own.
+		agent, rest, _ := strings.Cut(e.Name(), ".")
+		at := strings.LastIndexByte(rest, '.')
+		if api.CheckName(agent) != nil || at < 0 {
+			continue
+		}
+		when, err := time.Parse(stampFormat, rest[:at])
+		if err != nil {
+			continue
+		}
+		out = append(out, TrashDir{Path: filepath.Join(w.trashDir(), e.Name()), Agent: agent, Time: when})
+	}
+	return out, nil
+}
+
+// TrashSize is how many bytes only this trash ref keeps in the repository.
+func (w *Workspace) TrashSize(ctx context.Context, ref string) (int64, error) {
+	out, err := w.Bare().Line(ctx, "rev-list", "--disk-usage", "--objects", ref, "--not", "--exclude="+ref, "--all")
+	if err != nil {
+		return 0, api.Errorf(api.CodeRepoCorrupt, "measure %s: %w", ref, err)
+	}
+	return strconv.ParseInt(out, 10, 64)
+}
+
+// DirSize is how many bytes the files below path take on the disk.
+func DirSize(path string) (n int64, err error) {
+	err = filepath.WalkDir(path, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		fi, err := d.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if st, ok := fi.Sys().(*syscall.Stat_t); ok {
+			n += st.Blocks * 512
+		}
+		return nil
+	})
+	return n, err
+}
+
+// DropTrash deletes one trash ref for ever.
+func (w *Workspace) DropTrash(ctx context.Context, t TrashRef) error {
+	if !strings.HasPrefix(t.Ref, trashPrefix) {
+		return fmt.Errorf("%q is not a ref of the trash", t.Ref)
+	}
+	if err := w.Bare().Delete(ctx, t.Ref, t.Commit); err != nil {
+		return api.Errorf(api.CodeRepoCorrupt, "delete %s: %w", t.Ref, err)
+	}
+	w.cfg.Log.Info("work put aside was deleted", "agent", t.Agent, "op", "gc", "path", t.Ref)
+	return nil
+}
+
+// DropTrashDir deletes a directory of TrashDirs for ever.
+func (w *Workspace) DropTrashDir(t TrashDir) error {
+	root, err := os.OpenRoot(w.trashDir())
+	if err != nil {
+		return api.Errorf(api.CodeWorktreeFailed, "open the trash: %w", err)
+	}
+	defer root.Close()
+	if err := root.RemoveAll(filepath.Base(t.Path)); err != nil {
+		return api.Errorf(api.CodeWorktreeFailed, "delete %s: %w", t.Path, err)
+	}
+	w.cfg.Log.Info("work put aside was deleted", "agent", t.Agent, "op", "gc", "path", t.Path)
+	return nil
+}
