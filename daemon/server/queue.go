@@ -98,7 +98,7 @@ func (s *Server) enqueue(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return s.reply(w, http.StatusAccepted, e)
+	return s.reply(w, http.StatusCreated, e)
 }
 
 func (s *Server) prioritize(w http.ResponseWriter, r *http.Request) error {

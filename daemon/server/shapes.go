@@ -28,6 +28,7 @@ type query struct {
 
 var (
 	ofWorkspace = query{"workspace", "string", "only those of this workspace"}
+	ignored     = query{"ignored", "boolean", "put ignored files aside, too"}
 	follow      = query{"follow", "boolean", "go on with what comes"}
 )
 
@@ -48,15 +49,25 @@ func shapes() map[string]shape {
 		"GET /v1/agents":           {out: api.Agent{}, list: "agents", query: []query{ofWorkspace}},
 		"POST /v1/agents":          {in: api.AddRequest{}, out: api.Agent{}, made: true, steps: true},
 		"GET /v1/agents/{name}":    {out: api.Agent{}},
-		"DELETE /v1/agents/{name}": {out: api.RemoveResponse{}, query: []query{{"force", "boolean", "also one that runs or has unsaved work; the work is put aside"}}},
+		"DELETE /v1/agents/{name}": {out: api.RemoveResponse{}, query: []query{{"force", "boolean", "also one that runs or has unsaved work; the work is put aside"}, ignored}},
 
-		"POST /v1/agents/{name}/start":        {out: api.Agent{}},
-		"POST /v1/agents/{name}/stop":         {out: api.Agent{}},
-		"POST /v1/agents/{name}/run":          {in: api.RunRequest{}, out: api.Task{}},
-		"POST /v1/agents/{name}/send":         {in: api.SendRequest{}, out: api.Task{}},
-		"POST /v1/broadcast":                  {in: api.BroadcastRequest{}, out: api.BroadcastResponse{}},
-		"POST /v1/agents/{name}/merge":        {in: api.MergeRequest{}, optional: true, out: api.MergeResponse{}},
-		"POST /v1/agents/{name}/discard":      {out: api.RemoveResponse{}},
+		"POST /v1/agents/{name}/start":   {out: api.Agent{}},
+		"POST /v1/agents/{name}/stop":    {out: api.Agent{}},
+		"POST /v1/agents/{name}/run":     {in: api.RunRequest{}, out: api.Task{}},
+		"POST /v1/agents/{name}/send":    {in: api.SendRequest{}, out: api.Task{}},
+		"POST /v1/broadcast":             {in: api.BroadcastRequest{}, out: api.BroadcastResponse{}},
+		"POST /v1/agents/{name}/merge":   {in: api.MergeRequest{}, optional: true, out: api.MergeResponse{}},
+		"POST /v1/agents/{name}/discard": {out: api.RemoveResponse{}, query: []query{ignored}},
+		"POST /v1/agents/{name}/revert":  {in: api.RevertRequest{}, optional: true, out: api.RevertResponse{}},
+		"POST /v1/agents/{name}/restore": {in: api.RestoreRequest{}, optional: true, out: api.Agent{}, made: true},
+		"POST /v1/agents/{name}/rebase":  {out: api.RebaseResponse{}},
+		"GET /v1/agents/{name}/diff": {text: "text/x-diff", query: []query{{"stat", "boolean", "only how much"},
+			{"names", "boolean", "only which files"}, {"committed", "boolean", "only what is committed"}}},
+		"GET /v1/queue":                       {out: api.Queue{}, list: "queues", query: []query{ofWorkspace}},
+		"POST /v1/queue":                      {in: api.QueueRequest{}, out: api.QueueEntry{}, made: true},
+		"POST /v1/queue/{agent}":              {in: api.QueueRequest{}},
+		"DELETE /v1/queue/{agent}":            {},
+		"POST /v1/gc":                         {in: api.GCRequest{}, optional: true, out: api.GCResponse{}},
 		"POST /v1/agents/{name}/pull-request": {in: api.PullRequest{}, optional: true, out: api.PullResponse{}},
 		"POST /v1/agents/{name}/remote":       {in: api.RemoteRequest{}, out: api.RemoteResponse{}, steps: true},
 		"GET /v1/agents/{name}/logs":          {text: "text/plain", query: []query{follow, {"lines", "integer", "the last lines, at most 100000; 50 if not given"}}},

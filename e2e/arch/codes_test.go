@@ -33,6 +33,7 @@ var provoked = map[api.Code]string{
 	api.CodeRefConflict:          "daemon/worktree/worktree_test.go TestSyncFollowsTheProject",
 	api.CodeMergeConflict:        "e2e/git_test.go TestMergeConflictChangesNothing",
 	api.CodeNothingToMerge:       "e2e/agents_test.go TestTwoAgentsWorkApart",
+	api.CodeCheckFailed:          "e2e/queue_test.go TestACheckStandsBetweenABranchAndItsTarget",
 	api.CodePushFailed:           "e2e/pull_test.go TestWithoutAForgeThePullIsAskedForInWords",
 	api.CodeBranchLockTimeout:    "daemon/reflocks_test.go TestPropertyTimeout",
 	api.CodeExclusiveLockTimeout: "daemon/reflocks_test.go TestPropertyTimeout",
