@@ -60,7 +60,10 @@ func (s *session) tell(ctx context.Context, req wire.InputRequest) error {
 			enter := "\n"
 			if s.tty {
 				enter = "\r"
-				time.Sleep(enterPause)
+				select {
+				case <-time.After(enterPause):
+				case <-s.done: // the write below says so
+				}
 			}
 			_, err = io.WriteString(s.input, enter)
 		}
