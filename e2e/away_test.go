@@ -108,7 +108,7 @@ func refusals(events []api.Event) int {
 // TestAnAccessWaitsForPolisd: one that needs a new lease waits as long as
 // configured and then fails closed; what is leased already needs no polisd.
 func TestAnAccessWaitsForPolisd(t *testing.T) {
-	d := startDaemon(t, options{config: "[locks]\nwait = \"200ms\"\nhold = \"10m\"\ngrace = \"2s\"\ndaemon_wait = \"1s\"\nstale_timeout = \"20s\"\n"})
+	d := startDaemon(t, options{config: "[locks]\nwait = \"200ms\"\nhold = \"10m\"\ngrace = \"2s\"\ndaemon_wait = \"1s\"\nstale_timeout = \"20s\"\ndelegate = false\n"})
 	d.up()
 	d.add("alice")
 	d.sh("alice", "echo mine > main.txt")

@@ -350,8 +350,11 @@ func (d *daemon) agent(name string) (api.Agent, bool) {
 	return api.Agent{}, false
 }
 
+// locks lists the leases. What an agent takes in a directory of its own is
+// listed within 100 ms.
 func (d *daemon) locks() map[string]api.Lock {
 	d.t.Helper()
+	time.Sleep(150 * time.Millisecond)
 	var list struct{ Locks []api.Lock }
 	require.NoError(d.t, json.Unmarshal([]byte(d.must("--json", "locks")), &list))
 	m := map[string]api.Lock{}
