@@ -221,7 +221,7 @@ func (m *Manager) live(ctx context.Context, a *Agent) api.Agent {
 	sh := m.Shims.Dial(a.Name())
 	defer sh.Close()
 	if st, err := sh.Status(ctx); err == nil {
-		v.Counters, v.MemoryBytes, v.PID = &st.Counters, st.Memory, st.MainPID
+		v.Counters, v.MemoryBytes, v.CPUMicros, v.PID = &st.Counters, st.Memory, st.CPUMicros, st.MainPID
 		auto := map[int]bool{}
 		for _, p := range st.Ports {
 			auto[p.Internal] = p.Auto

@@ -86,6 +86,8 @@ type Agent struct {
 	Address        string        `json:"address,omitempty"`
 	Counters       *Counters     `json:"counters,omitempty"`
 	MemoryBytes    int64         `json:"memory_bytes,omitempty"`
+	// CPUMicros is the processor time its sandbox has used, in microseconds.
+	CPUMicros int64 `json:"cpu_usec,omitempty"`
 }
 
 // Lock is a lease as the API shows it (seed 000, "state.json Schema").

@@ -225,7 +225,7 @@ func (s *Shim) status() wire.Status {
 		InitPID: s.box.InitPid(), StartedAt: s.started, Counters: s.views.counters(), Sessions: int(s.sessions.Load()),
 		Ports: s.ports.list(), Address: s.Spec.Address, LastEvent: s.events.Last(), Passthrough: s.views.tree.Passthrough(), OwnedRefs: s.views.owned()}
 	if stats, err := s.box.Stats(); err == nil {
-		st.Memory, st.Processes = int64(stats.MemoryBytes), int(stats.Pids)
+		st.Memory, st.CPUMicros, st.Processes = int64(stats.MemoryBytes), stats.CPU.Microseconds(), int(stats.Pids)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

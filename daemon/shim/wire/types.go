@@ -23,6 +23,7 @@ type Status struct {
 	ExitedAt    *time.Time        `json:"exited_at,omitempty"`
 	Counters    api.Counters      `json:"counters"`
 	Memory      int64             `json:"memory"`
+	CPUMicros   int64             `json:"cpu_usec,omitempty"` // processor time used
 	Processes   int               `json:"processes"`
 	Sessions    int               `json:"sessions"`
 	Ports       []api.PortMapping `json:"ports"`

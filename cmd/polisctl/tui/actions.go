@@ -1,0 +1,165 @@
+package tui
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"polis/daemon/api"
+)
+
+// question waits for a yes.
+type question struct {
+	text string
+	yes  func() tea.Cmd
+}
+
+// doneMsg is how an action ended. ask is what must be asked before the
+// action that follows from it.
+type doneMsg struct {
+	agent string
+	text  string
+	err   error
+	ask   *question
+}
+
+// everyone stands for all agents where the name of one is wanted.
+const everyone = "*"
+
+// begin does f, unless something is being done to the agent already.
+func (m *Model) begin(agent, doing string, limit time.Duration, f func(context.Context) doneMsg) tea.Cmd {
+	if now, ok := m.busy[agent]; ok {
+		m.fail("wait: " + now)
+		return nil
+	}
+	m.busy[agent] = doing
+	m.say("")
+	return m.tasks.cmd(limit, func(ctx context.Context) tea.Msg {
+		msg := f(ctx)
+		msg.agent = agent
+		return msg
+	})
+}
+
+func (m *Model) done(msg doneMsg) tea.Cmd {
+	delete(m.busy, msg.agent)
+	switch {
+	case msg.err != nil:
+		m.fail(errText(msg.err))
+	case msg.ask == nil:
+		m.say(msg.text)
+	case m.input != nil || m.ask != nil:
+		// What is typed now is meant for something else.
+		m.fail("not done, you were typing; try again: " + msg.ask.text)
+	default:
+		m.ask = msg.ask
+	}
+	return tea.Batch(m.lookSoon(), m.reload(true))
+}
+
+func (m *Model) start(name string) tea.Cmd {
+	d := m.daemon
+	return m.begin(name, "starting "+name, actionLimit, func(ctx context.Context) doneMsg {
+		g, err := d.Start(ctx, name)
+		return doneMsg{text: fmt.Sprintf("agent %s is %s", name, g.Status), err: err}
+	})
+}
+
+func (m *Model) stop(name string) tea.Cmd {
+	d := m.daemon
+	return m.begin(name, "stopping "+name, actionLimit, func(ctx context.Context) doneMsg {
+		g, err := d.Stop(ctx, name)
+		return doneMsg{text: fmt.Sprintf("agent %s is %s", name, g.Status), err: err}
+	})
+}
+
+func (m *Model) merge(name string) tea.Cmd {
+	d := m.daemon
+	return m.begin(name, "merging "+name, mergeLimit, func(ctx context.Context) doneMsg {
+		r, err := d.Merge(ctx, name, api.MergeRequest{})
+		return doneMsg{err: err, text: sentence(fmt.Sprintf("%s is merged into %s as %s, %s", clean(r.Branch), clean(r.Target),
+			short(r.MergeCommitSHA), plural(len(r.Paths), "path")), r.Note)}
+	})
+}
+
+func (m *Model) discard(name string) tea.Cmd {
+	d := m.daemon
+	return m.begin(name, "discarding "+name, actionLimit, func(ctx context.Context) doneMsg {
+		_, err := d.Discard(ctx, name, false)
+		return doneMsg{text: "agent " + name + " is discarded; polisctl restore " + name + " brings it back", err: err}
+	})
+}
+
+// undo first asks what taking the merge back would mean.
+func (m *Model) undo(name string) tea.Cmd {
+	d := m.daemon
+	return m.begin(name, "looking at the merge of "+name, actionLimit, func(ctx context.Context) doneMsg {
+		r, err := d.Revert(ctx, name, api.RevertRequest{DryRun: true})
+		switch {
+		case err != nil:
+			return doneMsg{err: err}
+		case r.Already:
+			return doneMsg{text: "the merge of agent " + name + " is taken back already"}
+		}
+		return doneMsg{ask: &question{
+			text: sentence(fmt.Sprintf("Take the merge of %s (%s) back from %s?", name, short(r.MergeCommitSHA), clean(r.Target)), r.Warning),
+			yes:  func() tea.Cmd { return m.revert(name) },
+		}}
+	})
+}
+
+func (m *Model) revert(name string) tea.Cmd {
+	d := m.daemon
+	return m.begin(name, "taking back the merge of "+name, actionLimit, func(ctx context.Context) doneMsg {
+		r, err := d.Revert(ctx, name, api.RevertRequest{})
+		return doneMsg{err: err, text: sentence(fmt.Sprintf("%s is taken back from %s by %s", short(r.MergeCommitSHA), clean(r.Target),
+			short(r.RevertCommitSHA)), r.Note)}
+	})
+}
+
+// tell gives a Running agent a line to read, and another one a task.
+func (m *Model) tell(g api.Agent, text string) tea.Cmd {
+	d, name := m.daemon, g.Name
+	if g.Status == api.StatusRunning {
+		return m.begin(name, "sending to "+name, actionLimit, func(ctx context.Context) doneMsg {
+			_, err := d.Send(ctx, name, api.SendRequest{Text: text})
+			return doneMsg{text: "sent to agent " + name, err: err}
+		})
+	}
+	return m.begin(name, "giving "+name+" its task", actionLimit, func(ctx context.Context) doneMsg {
+		_, err := d.Run(ctx, name, api.RunRequest{Prompt: text})
+		return doneMsg{text: "agent " + name + " has its task", err: err}
+	})
+}
+
+func (m *Model) broadcast(text string) tea.Cmd {
+	d, workspace := m.daemon, m.workspace
+	return m.begin(everyone, "sending to all", actionLimit, func(ctx context.Context) doneMsg {
+		r, err := d.Broadcast(ctx, api.BroadcastRequest{Workspace: workspace, Text: text})
+		if err != nil {
+			return doneMsg{err: err}
+		}
+		var failed []string
+		for _, one := range r.Results {
+			if one.Error != nil {
+				failed = append(failed, one.Agent+": "+clean(one.Error.Message))
+			}
+		}
+		sent := "sent to " + plural(len(r.Results)-len(failed), "running agent")
+		if len(failed) > 0 {
+			return doneMsg{err: fmt.Errorf("%s, not to %s", sent, strings.Join(failed, "; "))}
+		}
+		return doneMsg{text: sent}
+	})
+}
+
+// sentence puts what should also be known behind a text.
+func sentence(text, more string) string {
+	if more == "" {
+		return text
+	}
+	return text + " (" + clean(more) + ")"
+}

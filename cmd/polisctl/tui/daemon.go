@@ -1,0 +1,50 @@
+package tui
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"polis/daemon/api"
+	"polis/daemon/client"
+)
+
+// Daemon is what the screen needs of polisd; *client.Client is one.
+type Daemon interface {
+	Health(ctx context.Context) error
+	Agents(ctx context.Context, workspace string) ([]api.Agent, error)
+	Locks(ctx context.Context) ([]api.Lock, error)
+	Queues(ctx context.Context, workspace string) ([]api.Queue, error)
+	Events(ctx context.Context, q client.EventQuery, fn func(api.Event) error) error
+	Logs(ctx context.Context, name string, lines int, follow bool) (io.ReadCloser, error)
+	Diff(ctx context.Context, name string, req api.DiffRequest) (io.ReadCloser, error)
+
+	Start(ctx context.Context, name string) (api.Agent, error)
+	Stop(ctx context.Context, name string) (api.Agent, error)
+	Run(ctx context.Context, name string, req api.RunRequest) (api.Task, error)
+	Send(ctx context.Context, name string, req api.SendRequest) (api.Task, error)
+	Broadcast(ctx context.Context, req api.BroadcastRequest) (api.BroadcastResponse, error)
+	Merge(ctx context.Context, name string, req api.MergeRequest) (api.MergeResponse, error)
+	Revert(ctx context.Context, name string, req api.RevertRequest) (api.RevertResponse, error)
+	Discard(ctx context.Context, name string, ignored bool) (api.RemoveResponse, error)
+}
+
+// How long calls may take. A merge waits for its turn and its check.
+const (
+	lookLimit   = 10 * time.Second
+	actionLimit = time.Minute
+	mergeLimit  = 15 * time.Minute
+	// A stream of events that says nothing may be dead: it is opened anew, from
+	// where it was, after this time.
+	streamLimit = 5 * time.Minute
+)
+
+// What is kept.
+const (
+	maxEvents    = 500
+	maxLogLines  = 1000
+	maxDiffLines = 20000
+	maxLine      = 2000    // bytes of one line
+	maxRead      = 4 << 20 // bytes of a log or a diff
+	maxInput     = 16 << 10
+)

@@ -1,0 +1,212 @@
+package tui
+
+import (
+	"context"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+	"github.com/stretchr/testify/require"
+
+	"polis/daemon/api"
+	"polis/daemon/client"
+)
+
+// fakeDaemon answers from memory and writes down what was asked of it. The
+// real one is met in package e2e.
+type fakeDaemon struct {
+	mu     sync.Mutex
+	calls  []string
+	limits []time.Duration // of all calls
+
+	agents  []api.Agent
+	locks   []api.Lock
+	queues  []api.Queue
+	logs    map[string]string
+	diff    string
+	warning string
+	err     error
+	events  func(ctx context.Context, since uint64, fn func(api.Event) error) error
+}
+
+func (f *fakeDaemon) did(ctx context.Context, call string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	limit := time.Duration(-1)
+	if end, ok := ctx.Deadline(); ok {
+		limit = time.Until(end)
+	}
+	f.calls, f.limits = append(f.calls, call), append(f.limits, limit)
+	return f.err
+}
+
+// changes are the calls that change something, since the last time.
+func (f *fakeDaemon) changes() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var out []string
+	for _, c := range f.calls {
+		if !strings.HasPrefix(c, "get ") {
+			out = append(out, c)
+		}
+	}
+	f.calls = nil
+	return out
+}
+
+func (f *fakeDaemon) Health(ctx context.Context) error { return f.did(ctx, "get health") }
+
+func (f *fakeDaemon) Agents(ctx context.Context, _ string) ([]api.Agent, error) {
+	return append([]api.Agent(nil), f.agents...), f.did(ctx, "get agents")
+}
+
+func (f *fakeDaemon) Locks(ctx context.Context) ([]api.Lock, error) {
+	return f.locks, f.did(ctx, "get locks")
+}
+
+func (f *fakeDaemon) Queues(ctx context.Context, _ string) ([]api.Queue, error) {
+	return f.queues, f.did(ctx, "get queues")
+}
+
+func (f *fakeDaemon) Events(ctx context.Context, q client.EventQuery, fn func(api.Event) error) error {
+	if err := f.did(ctx, "get events"); err != nil {
+		return err
+	}
+	return f.events(ctx, q.Since, fn)
+}
+
+func (f *fakeDaemon) Logs(ctx context.Context, name string, _ int, _ bool) (io.ReadCloser, error) {
+	return io.NopCloser(strings.NewReader(f.logs[name])), f.did(ctx, "get logs "+name)
+}
+
+func (f *fakeDaemon) Diff(ctx context.Context, name string, _ api.DiffRequest) (io.ReadCloser, error) {
+	return io.NopCloser(strings.NewReader(f.diff)), f.did(ctx, "get diff "+name)
+}
+
+func (f *fakeDaemon) Start(ctx context.Context, name string) (api.Agent, error) {
+	return api.Agent{Name: name, Status: api.StatusRunning}, f.did(ctx, "start "+name)
+}
+
+func (f *fakeDaemon) Stop(ctx context.Context, name string) (api.Agent, error) {
+	return api.Agent{Name: name, Status: api.StatusStopped}, f.did(ctx, "stop "+name)
+}
+
+func (f *fakeDaemon) Run(ctx context.Context, name string, req api.RunRequest) (api.Task, error) {
+	return api.Task{Agent: name}, f.did(ctx, "run "+name+": "+req.Prompt)
+}
+
+func (f *fakeDaemon) Send(ctx context.Context, name string, req api.SendRequest) (api.Task, error) {
+	return api.Task{Agent: name}, f.did(ctx, "send "+name+": "+req.Text)
+}
+
+func (f *fakeDaemon) Broadcast(ctx context.Context, req api.BroadcastRequest) (api.BroadcastResponse, error) {
+	return api.BroadcastResponse{Results: []api.BroadcastResult{{Agent: "one"}, {Agent: "two", Error: api.Errorf(api.CodeInternal, "no ears")}}},
+		f.did(ctx, "broadcast: "+req.Text)
+}
+
+func (f *fakeDaemon) Merge(ctx context.Context, name string, _ api.MergeRequest) (api.MergeResponse, error) {
+	return api.MergeResponse{Branch: "agent/" + name, Target: "main", MergeCommitSHA: "0123456789abcdef", Paths: []string{"a"}}, f.did(ctx, "merge "+name)
+}
+
+func (f *fakeDaemon) Revert(ctx context.Context, name string, req api.RevertRequest) (api.RevertResponse, error) {
+	call := "revert " + name
+	if req.DryRun {
+		call = "get revert " + name
+	}
+	return api.RevertResponse{Agent: name, Target: "main", MergeCommitSHA: "0123456789abcdef", RevertCommitSHA: "fedcba9876543210", Warning: f.warning}, f.did(ctx, call)
+}
+
+func (f *fakeDaemon) Discard(ctx context.Context, name string, _ bool) (api.RemoveResponse, error) {
+	return api.RemoveResponse{Name: name}, f.did(ctx, "discard "+name)
+}
+
+// screen is a model whose commands are run at once, in the test's goroutine.
+// Tests with one are in a synctest bubble: its clock does not wait.
+type screen struct {
+	t *testing.T
+	m *Model
+	f *fakeDaemon
+
+	left bool // the program was left
+	held []tea.Cmd
+	hold bool // commands wait in held
+}
+
+func newScreen(t *testing.T, f *fakeDaemon) *screen {
+	s := &screen{t: t, f: f, m: newModel(Options{Daemon: f}, &tasks{ctx: t.Context()})}
+	s.run(s.m.look())
+	return s
+}
+
+func (s *screen) run(cmd tea.Cmd) {
+	if cmd == nil {
+		return
+	}
+	if s.hold {
+		s.held = append(s.held, cmd)
+		return
+	}
+	switch msg := cmd().(type) {
+	case nil, tickMsg:
+	case tea.QuitMsg:
+		s.left = true
+	case tea.BatchMsg:
+		for _, c := range msg {
+			s.run(c)
+		}
+	default:
+		s.send(msg)
+	}
+}
+
+// release runs the commands that were held.
+func (s *screen) release() {
+	s.hold = false
+	for held := s.held; len(held) > 0; held = held[1:] {
+		s.run(held[0])
+	}
+	s.held = nil
+}
+
+func (s *screen) send(msg tea.Msg) {
+	_, cmd := s.m.Update(msg)
+	s.run(cmd)
+}
+
+// keys presses keys: names in <>, else characters.
+func (s *screen) keys(text string) {
+	named := map[string]tea.Key{"enter": {Code: tea.KeyEnter}, "esc": {Code: tea.KeyEscape}, "down": {Code: tea.KeyDown}, "backspace": {Code: tea.KeyBackspace},
+		"ctrl+c": {Code: 'c', Mod: tea.ModCtrl}, "ctrl+u": {Code: 'u', Mod: tea.ModCtrl}, "ctrl+w": {Code: 'w', Mod: tea.ModCtrl}, "pgdown": {Code: tea.KeyPgDown}}
+	for len(text) > 0 {
+		if text[0] == '<' {
+			name, rest, _ := strings.Cut(text[1:], ">")
+			k, ok := named[name]
+			require.True(s.t, ok, name)
+			s.send(tea.KeyPressMsg(k))
+			text = rest
+			continue
+		}
+		s.send(tea.KeyPressMsg(tea.Key{Code: rune(text[0]), Text: text[:1]}))
+		text = text[1:]
+	}
+}
+
+func (s *screen) text() string { return ansi.Strip(strings.Join(s.m.lines(), "\n")) }
+
+func twoAgents() *fakeDaemon {
+	return &fakeDaemon{
+		agents: []api.Agent{
+			{Name: "two", BaseType: "custom", Workspace: "demo", Status: api.StatusStopped, Branch: "agent/two", MergeStatus: api.MergeMerged, MergeCommitSHA: "0123456789abcdef"},
+			{Name: "one", BaseType: "claude", Workspace: "demo", Status: api.StatusRunning, Branch: "agent/one", MemoryBytes: 12 << 20, MemoryLimitMB: 512, CPUMicros: 1,
+				PortMappings: []api.PortMapping{{Agent: "one", Internal: 3000, External: 13000, Bind: "127.0.0.1"}}},
+		},
+		locks:  []api.Lock{{Path: "main.txt", Holder: "one"}, {Path: "src/a.txt", Holder: "one"}},
+		queues: []api.Queue{{Workspace: "demo", Entries: []api.QueueEntry{{Agent: "one", State: api.QueueChecking}}}},
+		logs:   map[string]string{"one": "first\nsecond\nthird\nfourth\n", "two": ""},
+		diff:   "diff --git a/f b/f\n@@ -1 +1 @@\n-old\n+new\n",
+	}
+}

@@ -1,0 +1,208 @@
+package tui
+
+import (
+	"strings"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"polis/daemon/api"
+)
+
+// Model is the state of the screen.
+type Model struct {
+	daemon    Daemon
+	workspace string
+	now       func() time.Time
+	tasks     *tasks
+
+	width, height int
+
+	agents  []api.Agent // by name
+	leases  map[string][]api.Lock
+	queue   map[string]api.QueueEntry
+	cpu     map[string]usage
+	output  map[string][]string
+	events  []api.Event // the last maxEvents
+	ready   bool        // the first look is done
+	lookErr error
+	lost    error // why no events come
+
+	looking, again, soon, reading bool
+
+	chosen string // an agent's name
+	top    int    // the first row shown
+	filter string
+
+	pane  *pane
+	help  bool
+	input *input
+	ask   *question
+	busy  map[string]string // what is being done, by agent
+	note  string
+	bad   bool // the note is a failure
+}
+
+func newModel(o Options, t *tasks) *Model {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Model{daemon: o.Daemon, workspace: o.Workspace, now: o.Now, tasks: t, width: 80, height: 24,
+		output: map[string][]string{}, cpu: map[string]usage{}, busy: map[string]string{}}
+}
+
+// Init looks for the first time.
+func (m *Model) Init() tea.Cmd { return tea.Batch(m.look(), tick()) }
+
+// Update takes one message.
+func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	cmd := m.update(msg)
+	m.choose() // there may be fewer rows now
+	return m, cmd
+}
+
+func (m *Model) update(msg tea.Msg) tea.Cmd {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		m.width, m.height = msg.Width, msg.Height
+	case tea.KeyPressMsg:
+		return m.key(msg)
+	case tea.PasteMsg:
+		if m.input != nil {
+			m.input.add(msg.Content)
+			m.filtered()
+		}
+	case tickMsg:
+		return tea.Batch(m.look(), m.reload(false), tick())
+	case soonMsg:
+		m.soon = false
+		return m.look()
+	case lookMsg:
+		return m.looked(msg)
+	case outputMsg:
+		m.reading = false
+		m.written(msg)
+	case eventMsg:
+		if m.events = append(m.events, api.Event(msg)); len(m.events) >= 2*maxEvents {
+			m.events = append([]api.Event(nil), m.events[len(m.events)-maxEvents:]...)
+		}
+		return m.lookSoon()
+	case streamMsg:
+		m.lost = msg.err
+		return m.lookSoon()
+	case linesMsg:
+		m.arrived(msg)
+	case doneMsg:
+		return m.done(msg)
+	}
+	return nil
+}
+
+// written takes output over and forgets that of agents that are no more.
+func (m *Model) written(out outputMsg) {
+	for name, lines := range out {
+		m.output[name] = lines
+	}
+	there := map[string]bool{}
+	for _, g := range m.agents {
+		there[g.Name] = true
+	}
+	for name := range m.output {
+		if !there[name] {
+			delete(m.output, name)
+		}
+	}
+}
+
+// shown are the agents the filter lets through.
+func (m *Model) shown() []api.Agent {
+	if m.filter == "" {
+		return m.agents
+	}
+	want := strings.ToLower(m.filter)
+	var out []api.Agent
+	for _, g := range m.agents {
+		text := strings.Join([]string{g.Name, g.Branch, g.BaseType, g.Workspace, g.Role, string(g.Status), m.fate(g)}, "\n")
+		if strings.Contains(strings.ToLower(text), want) {
+			out = append(out, g)
+		}
+	}
+	return out
+}
+
+// choose keeps the chosen agent among those shown, and on the screen.
+func (m *Model) choose() {
+	shown := m.shown()
+	at := m.index(shown)
+	if at < 0 {
+		at = 0
+		// The one that took the place of one that is gone.
+		for at < len(shown)-1 && shown[at].Name < m.chosen {
+			at++
+		}
+	}
+	m.chosen = ""
+	if at < len(shown) {
+		m.chosen = shown[at].Name
+	}
+	rows := m.rows()
+	m.top = max(0, min(m.top, at, len(shown)-rows))
+	if at >= m.top+rows {
+		m.top = at - rows + 1
+	}
+}
+
+func (m *Model) index(shown []api.Agent) int {
+	for i, g := range shown {
+		if g.Name == m.chosen {
+			return i
+		}
+	}
+	return -1
+}
+
+// move chooses the agent by so many places away.
+func (m *Model) move(by int) tea.Cmd {
+	shown := m.shown()
+	if len(shown) == 0 {
+		return nil
+	}
+	m.chosen = shown[max(0, min(len(shown)-1, m.index(shown)+by))].Name
+	m.choose()
+	return m.outputs()
+}
+
+// visible are the agents that have a row on the screen.
+func (m *Model) visible() []api.Agent {
+	shown := m.shown()
+	top := min(m.top, len(shown))
+	return shown[top:min(len(shown), top+m.rows())]
+}
+
+// target is the agent keys act on: that of the open pane, else the chosen one.
+func (m *Model) target() (api.Agent, bool) {
+	name := m.chosen
+	if m.pane != nil && m.pane.agent != "" {
+		name = m.pane.agent
+	}
+	for _, g := range m.agents {
+		if g.Name == name {
+			return g, true
+		}
+	}
+	return api.Agent{}, false
+}
+
+// fate is what becomes of an agent's branch, in a word.
+func (m *Model) fate(g api.Agent) string {
+	if e, ok := m.queue[g.Name]; ok {
+		if e.State == api.QueueWaiting {
+			return "queued"
+		}
+		return string(e.State)
+	}
+	return string(g.MergeStatus)
+}
+
+func (m *Model) say(text string)  { m.note, m.bad = text, false }
+func (m *Model) fail(text string) { m.note, m.bad = text, true }

@@ -1,0 +1,181 @@
+package tui
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+
+	"polis/daemon/api"
+)
+
+// What a pane shows.
+const (
+	paneLog    = "log"
+	paneDiff   = "diff"
+	paneEvents = "events"
+)
+
+// pane is a text that has the whole screen.
+type pane struct {
+	kind  string
+	agent string // empty: of all
+
+	lines     []string
+	top, left int
+	end       bool // stay at the end while lines come
+	loading   bool
+	loaded    bool
+	cut       bool // there is more than is kept
+	err       error
+}
+
+// linesMsg is the text of a pane.
+type linesMsg struct {
+	pane  *pane
+	lines []string
+	cut   bool
+	err   error
+}
+
+func (m *Model) open(kind, agent string) tea.Cmd {
+	m.pane = &pane{kind: kind, agent: agent, end: kind != paneDiff}
+	return m.reload(true)
+}
+
+// reload asks for the pane's text again; a diff, which costs, only if forced.
+func (m *Model) reload(force bool) tea.Cmd {
+	p := m.pane
+	if p == nil || p.loading || p.kind == paneEvents || p.kind == paneDiff && !force {
+		return nil
+	}
+	p.loading = true
+	get, n := m.log, maxLogLines
+	if p.kind == paneDiff {
+		get, n = m.diff, maxDiffLines
+	}
+	agent, last := p.agent, p.kind == paneLog
+	return m.tasks.cmd(lookLimit, func(ctx context.Context) tea.Msg {
+		msg := linesMsg{pane: p}
+		r, err := get(ctx, agent)
+		if err != nil {
+			msg.err = err
+			return msg
+		}
+		msg.lines, msg.cut, msg.err = read(r, n, last)
+		if err := r.Close(); msg.err == nil {
+			msg.err = err
+		}
+		if last {
+			msg.lines = tail(msg.lines, n)
+		}
+		return msg
+	})
+}
+
+func (m *Model) log(ctx context.Context, agent string) (io.ReadCloser, error) {
+	return m.daemon.Logs(ctx, agent, maxLogLines, false)
+}
+
+func (m *Model) diff(ctx context.Context, agent string) (io.ReadCloser, error) {
+	return m.daemon.Diff(ctx, agent, api.DiffRequest{})
+}
+
+// arrived takes a pane's text over, unless the pane has been closed since.
+func (m *Model) arrived(msg linesMsg) {
+	p := m.pane
+	if p == nil || p != msg.pane {
+		return
+	}
+	p.loading, p.loaded, p.err = false, true, msg.err
+	if msg.err == nil {
+		p.lines, p.cut = msg.lines, msg.cut
+	}
+	m.scroll(0)
+}
+
+// text is what the open pane shows.
+func (m *Model) text() []string {
+	p := m.pane
+	switch {
+	case p.kind == paneEvents:
+		lines := make([]string, 0, len(m.events))
+		for _, e := range m.events {
+			lines = append(lines, eventLine(e))
+		}
+		return tail(lines, maxEvents)
+	case p.err != nil:
+		return wrap(errText(p.err), m.width, 8)
+	case !p.loaded:
+		return []string{"reading ..."}
+	case len(p.lines) == 0 && p.kind == paneDiff:
+		return []string{"agent " + p.agent + " has changed nothing"}
+	case len(p.lines) == 0:
+		return []string{"agent " + p.agent + " has written nothing yet"}
+	}
+	return p.lines
+}
+
+// scroll moves the pane by so many lines; at the end it stays there.
+func (m *Model) scroll(by int) {
+	p := m.pane
+	most := max(0, len(m.text())-m.bodyHeight())
+	if by != 0 {
+		if p.end {
+			p.top = most
+		}
+		p.top = max(0, min(most, p.top+by))
+		p.end = p.kind != paneDiff && p.top == most
+	}
+	p.top = min(p.top, most)
+	if p.end {
+		p.top = most
+	}
+}
+
+// bodyHeight is the number of a pane's lines on the screen: all but the
+// title and what is below.
+func (m *Model) bodyHeight() int { return max(1, m.height-1-len(m.foot())) }
+
+// paneView is the screen when a pane is open.
+func (m *Model) paneView() []string {
+	p := m.pane
+	m.scroll(0)
+	lines, h := m.text(), m.bodyHeight()
+	title := "polis  " + p.kind
+	if p.agent != "" {
+		title += " of " + p.agent
+	}
+	from, to := p.top, min(len(lines), p.top+h)
+	where := fmt.Sprintf("%d-%d of %d", from+1, to, len(lines))
+	if p.cut {
+		where += " kept; all: polisctl agents " + map[string]string{paneLog: "watch", paneDiff: "diff"}[p.kind] + " " + p.agent
+	}
+	out := []string{titleStyle.Render(between(title, where, m.width))}
+	for _, line := range lines[from:to] {
+		line = ansi.Cut(line, p.left, p.left+m.width)
+		if p.kind == paneDiff && p.err == nil {
+			line = diffStyle(line, lines, p.left).Render(line)
+		}
+		out = append(out, line)
+	}
+	for len(out) < h+1 {
+		out = append(out, "")
+	}
+	return append(out, m.foot()...)
+}
+
+func eventLine(e api.Event) string {
+	agent := e.Agent
+	if agent == "" {
+		agent = "-"
+	}
+	text := e.Message
+	if e.Code != "" {
+		text += " [" + string(e.Code) + "]"
+	}
+	return clean(fmt.Sprintf("%s  %-18s %-10s %s", e.Time.Local().Format(time.TimeOnly), e.Type, agent, text))
+}

@@ -1,0 +1,131 @@
+package tui
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"polis/daemon/api"
+)
+
+// clean makes a line of unknown origin harmless: its escape sequences are
+// dropped, of what a carriage return overwrites only the last is kept, tabs
+// are spaces, and whatever is still not printable is escaped.
+func clean(s string) string {
+	s = strings.TrimRight(s, "\r\n")
+	if i := strings.LastIndexByte(s, '\r'); i >= 0 {
+		s = s[i+1:]
+	}
+	s = ansi.Strip(s)
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		r, n := utf8.DecodeRuneInString(s[i:])
+		switch {
+		case r == '\t':
+			b.WriteString("    ")
+		case r == utf8.RuneError && n == 1:
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		case unicode.IsPrint(r):
+			b.WriteRune(r)
+		case r < 0x80:
+			fmt.Fprintf(&b, `\x%02x`, r)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+		i += n
+	}
+	return b.String()
+}
+
+// fit cuts or fills s, which may be styled, to exactly w cells.
+func fit(s string, w int) string {
+	if w <= 0 {
+		return ""
+	}
+	s = ansi.Truncate(s, w, "~")
+	return s + strings.Repeat(" ", max(0, w-ansi.StringWidth(s)))
+}
+
+// wrap breaks s into at most n lines of w cells.
+func wrap(s string, w, n int) []string {
+	lines := strings.Split(ansi.Wrap(s, max(w, 1), " "), "\n")
+	return lines[:min(len(lines), n)]
+}
+
+// errText is an error with what to do about it.
+func errText(err error) string {
+	var e *api.Error
+	if errors.As(err, &e) && e.Hint != "" {
+		return clean(e.Message) + " (" + clean(e.Hint) + ")"
+	}
+	return clean(err.Error())
+}
+
+// size is a number of bytes in at most 6 cells.
+func size(n int64) string {
+	if n <= 0 {
+		return "-"
+	}
+	f, unit := float64(n), "B"
+	for _, u := range []string{"K", "M", "G", "T", "P", "E"} {
+		if f < 1000 {
+			break
+		}
+		f, unit = f/1024, u
+	}
+	if f < 10 && unit != "B" {
+		return fmt.Sprintf("%.1f%s", f, unit)
+	}
+	return fmt.Sprintf("%.0f%s", f, unit)
+}
+
+// plural counts things in words.
+func plural(n int, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %ss", n, one)
+}
+
+// short is the beginning of a commit's name.
+func short(sha string) string { return sha[:min(len(sha), 12)] }
+
+// read returns the cleaned lines of r: the first n, or with last the last n.
+// cut says that there was more. Too long lines are cut.
+func read(r io.Reader, n int, last bool) (lines []string, cut bool, err error) {
+	limited := &io.LimitedReader{R: r, N: maxRead}
+	in := bufio.NewReaderSize(limited, 64<<10)
+	for {
+		line, more, err := in.ReadLine()
+		text := string(line[:min(len(line), maxLine)])
+		for more && err == nil {
+			_, more, err = in.ReadLine()
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return lines, cut || limited.N <= 0, nil
+		case err != nil:
+			return lines, cut, err
+		}
+		lines = append(lines, clean(text))
+		if len(lines) <= n {
+			continue
+		}
+		cut = true
+		if !last {
+			return lines[:n], cut, nil
+		}
+		if len(lines) >= 2*n {
+			lines = append([]string(nil), lines[len(lines)-n:]...)
+		}
+	}
+}
+
+// tail returns the last n of lines.
+func tail(lines []string, n int) []string { return lines[max(0, len(lines)-n):] }

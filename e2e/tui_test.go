@@ -1,0 +1,154 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"polis/daemon/api"
+)
+
+// pane is a shell in a real terminal, that of a tmux server of the test's own.
+type pane struct {
+	d   *daemon
+	run func(args ...string) string
+}
+
+func (d *daemon) tmux(width, height string, env ...string) *pane {
+	d.t.Helper()
+	needProgram(d.t, "tmux")
+	p := &pane{d: d}
+	p.run = func(args ...string) string {
+		d.t.Helper()
+		cmd := exec.Command("tmux", append([]string{"-S", d.path("tmux"), "-f", "/dev/null"}, args...)...)
+		cmd.Env = append(os.Environ(), "POLIS_SOCKET="+d.path("run", "polisd.sock"), "PATH="+d.bin+":"+os.Getenv("PATH"), "PS1=$ ", "ENV=", "SHELL=/bin/sh")
+		cmd.Env = append(cmd.Env, env...)
+		r := capture(cmd, "")
+		require.Zero(d.t, r.code, "tmux %s: %s", strings.Join(args, " "), r)
+		return r.stdout
+	}
+	p.run("new-session", "-d", "-s", "t", "-x", width, "-y", height, "/bin/sh")
+	d.t.Cleanup(func() { p.run("kill-server") })
+	return p
+}
+
+func (p *pane) text() string { return p.run("capture-pane", "-p", "-t", "t") }
+
+func (p *pane) line(text string) { p.run("send-keys", "-t", "t", "-l", text); p.key("Enter") }
+
+func (p *pane) key(keys ...string) { p.run(append([]string{"send-keys", "-t", "t"}, keys...)...) }
+
+// shows waits until all of the patterns are on the screen.
+func (p *pane) shows(patterns ...string) {
+	p.d.t.Helper()
+	var last string
+	defer func() {
+		if p.d.t.Failed() {
+			p.d.t.Logf("the screen:\n%s", last)
+		}
+	}()
+	p.d.eventually("on the screen: "+strings.Join(patterns, ", "), func() bool {
+		last = p.text()
+		for _, want := range patterns {
+			if !regexp.MustCompile(want).MatchString(last) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// TestScreenInATerminal steers two agents from polisctl tui, in a terminal of
+// 80 by 24.
+func TestScreenInATerminal(t *testing.T) {
+	needProgram(t, "tmux")
+	d := startDaemon(t, options{})
+	project := d.up()
+	d.worker("one", "--auto-merge=false", "--port", "3000")
+	d.worker("two", "--auto-merge=false")
+	d.task("one", commitOf("one.txt", "by-one")+"; echo said-by-one; echo more > new.txt")
+	d.eventually("the task is done", func() bool {
+		a, _ := d.agent("one")
+		return a.Status == api.StatusIdle
+	})
+
+	p := d.tmux("80", "24", "NO_COLOR=1")
+	p.line("echo before-it; stty -g > " + d.path("before"))
+	p.line("polisctl tui")
+	p.shows(`polis  2 agents`, `live`, `> one +\w+ +agent/one`, `  two +Idle +agent/two`, `said-by-one`, `3000 at \S+:\d+`, `enter log .* q quit`)
+	require.NotRegexp(t, `\x1b\[[0-9;]*3[0-7]m`, p.run("capture-pane", "-e", "-p", "-t", "t"), "colours in spite of NO_COLOR")
+
+	// Panes.
+	p.key("d")
+	p.shows(`diff of one`, `\+by-one`, `\+more`)
+	p.key("Escape")
+	p.shows(`polis  2 agents`)
+	p.key("l")
+	p.shows(`log of one`, `said-by-one`)
+	p.key("q")
+	p.key("?")
+	p.shows(`polis  keys`, `undo: take its merge back`)
+	p.key("q")
+	p.shows(`polis  2 agents`)
+
+	// Merge: only after a yes.
+	p.key("m")
+	p.shows(`Merge one \(agent/one\)\? \[y/N\]`)
+	p.key("n")
+	p.shows(`nothing was done`)
+	require.NotContains(t, git(t, d.bare(), "ls-tree", "--name-only", "main"), "one.txt")
+	p.key("m", "y")
+	p.shows(`agent/one is merged into main as`, `> one .* merged `)
+	require.Contains(t, git(t, d.bare(), "ls-tree", "--name-only", "main"), "one.txt")
+	require.FileExists(t, filepath.Join(project, "one.txt"))
+
+	// Undo.
+	p.key("u")
+	p.shows(`Take the merge of one`)
+	p.key("y")
+	p.shows(`is taken back from main by`, `> one .* reverted `)
+	d.fate("one", api.MergeReverted)
+	require.NotContains(t, git(t, d.bare(), "ls-tree", "--name-only", "main"), "one.txt")
+
+	// A task, typed; what others do is seen by events.
+	p.key("j")
+	p.shows(`> two `)
+	p.key("i")
+	p.shows(`task for two: _`)
+	p.line("echo typed-on-the-$(echo screen)")
+	p.shows(` typed-on-the-screen`)
+	p.key("/")
+	p.line("one")
+	p.shows(`filter "one": 1 of 2`, `> one`)
+	p.key("Escape")
+	d.add("three")
+	p.shows(`polis  3 agents`, `  three`)
+
+	// A larger terminal, and polisd away and back.
+	p.run("resize-window", "-t", "t", "-x", "140", "-y", "40")
+	p.shows(`LAST OUTPUT`, `two .* typed-on-the-screen`)
+	require.Error(t, d.signal(syscall.SIGKILL))
+	p.shows(`not connected`, `> one`)
+	d.start()
+	p.shows(`live`)
+	d.must("agents", "remove", "--force", "three")
+	p.shows(`polis  2 agents`)
+
+	// The terminal is given back as it was.
+	p.key("q")
+	p.shows(`before-it`)
+	p.line("echo status=$?; stty -g > " + d.path("after"))
+	p.shows(`status=0`)
+	d.eventually("stty", func() bool { b, _ := os.ReadFile(d.path("after")); return len(b) > 0 })
+	before, err := os.ReadFile(d.path("before"))
+	require.NoError(t, err)
+	after, err := os.ReadFile(d.path("after"))
+	require.NoError(t, err)
+	require.Equal(t, string(before), string(after))
+}
