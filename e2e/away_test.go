@@ -29,9 +29,10 @@ func (d *daemon) events(agent string) []api.Event {
 }
 
 // TestWhatHappensWhilePolisdIsAwayIsToldAfter: a command that ends, a port that
-// opens, one that closes, refusals, a branch made. Nothing that was told before is told again.
+// opens, one that closes, refusals. A branch is made when polisd is back: its
+// lock is polisd's to give. Nothing that was told before is told again.
 func TestWhatHappensWhilePolisdIsAwayIsToldAfter(t *testing.T) {
-	d := startDaemon(t, options{config: "[roles.docs]\nread = [\"**\"]\nwrite = [\"docs/**\"]\n[locks]\nwait = \"200ms\"\ngrace = \"2s\"\n"})
+	d := startDaemon(t, options{config: "[roles.docs]\nread = [\"**\"]\nwrite = [\"docs/**\"]\n[locks]\nwait = \"200ms\"\ngrace = \"2s\"\ndaemon_wait = \"2m\"\n"})
 	d.up()
 	// It says what it does while nobody listens, and waits for a file to begin.
 	d.add("alice", "--role", "docs", "--", "sh", "-c", `
@@ -44,7 +45,7 @@ kill $old
 setsid python3 -c 'import socket,time
 s=socket.socket(); s.bind(("127.0.0.1",4200)); s.listen()
 while True: time.sleep(9)' >/dev/null 2>&1 &
-git branch alice-made
+setsid git branch alice-made >/dev/null 2>&1 &
 sleep 1; echo the end; touch $HOME/done; exit 7`)
 	d.exec("alice", "sh", "-c", "echo earlier > main.txt")
 	d.must("agents", "start", "alice")
@@ -67,6 +68,7 @@ sleep 1; echo the end; touch $HOME/done; exit 7`)
 	})
 	d.eventually("the refusals", func() bool { return refusals(d.events("alice")) == 1 })
 	require.Contains(t, d.must("agents", "watch", "alice"), "the end")
+	d.eventually("the branch", func() bool { return d.exec("alice", "git", "rev-parse", "-q", "--verify", "alice-made").code == 0 })
 	d.sh("alice", "git branch -D alice-made") // it is known to be alice's own
 
 	// Once more without anything new: no event comes twice.
