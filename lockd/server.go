@@ -29,6 +29,9 @@ type Server struct {
 	// Grace is how long a started server only lets sessions reclaim, unless
 	// Expect tells which sessions there are. 0 means no grace period.
 	Grace time.Duration
+	// GraceWait is how long a request waits at least for the end of the grace
+	// period, before it is told that nothing can be had.
+	GraceWait time.Duration
 	// MaxLeases bounds the leases of one agent, MaxExplicit the explicit ones
 	// of all, MaxWaiters the waiting requests, MaxConns the connections.
 	MaxLeases, MaxExplicit, MaxWaiters, MaxConns int
@@ -104,7 +107,7 @@ type Stats struct {
 // New returns a server with the default limits.
 func New() *Server {
 	return &Server{
-		StaleTimeout: DefaultStaleTimeout, Grace: DefaultGrace, Delegate: true,
+		StaleTimeout: DefaultStaleTimeout, Grace: DefaultGrace, GraceWait: DefaultBound, Delegate: true,
 		MaxLeases: 100_000, MaxExplicit: 10_000, MaxWaiters: 1000, MaxConns: 256,
 		Now: time.Now, Log: slog.New(slog.DiscardHandler),
 	}
@@ -122,7 +125,7 @@ func (s *Server) Open() error {
 	// Tokens must grow over restarts and the table remembers none, so the
 	// clock is the base. A microsecond per grant is never used up.
 	s.table = table.New(max(uint64(max(s.Now().UnixMicro(), 1)), s.Kept.Token))
-	s.table.Now, s.table.StaleTimeout = s.Now, s.StaleTimeout
+	s.table.Now, s.table.StaleTimeout, s.table.GraceWait = s.Now, s.StaleTimeout, s.GraceWait
 	s.table.MaxLeases, s.table.MaxExplicit, s.table.MaxWaiters = s.MaxLeases, s.MaxExplicit, s.MaxWaiters
 	s.saving = saving{want: 1, tries: make(chan struct{}), kick: make(chan struct{}, 1)}
 	s.restore()

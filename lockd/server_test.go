@@ -10,11 +10,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"polis/lockd/table"
 )
 
 // needRoot skips without root, and fails where that would hide a test.
@@ -364,6 +367,30 @@ func TestGraceHoldsNewLeasesBack(t *testing.T) {
 	s.Expect(nil)
 	_, err = s.Lock(t.Context(), LockRequest{Workspace: ws, Holder: "user:0", Paths: []string{"f"}})
 	require.NoError(t, err)
+}
+
+// TestALeaseIsWaitedForAsLongAsTheServerSays: in a grace period that does not end.
+func TestALeaseIsWaitedForAsLongAsTheServerSays(t *testing.T) {
+	var ahead atomic.Int64
+	s := serve(t, socket(t), func(s *Server) {
+		s.Grace, s.GraceWait = 24*time.Hour, time.Hour
+		s.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	})
+	refused := make(chan error, 1)
+	go func() {
+		_, err := s.Lock(context.Background(), LockRequest{Workspace: ws, Holder: "user:0", Paths: []string{"f"}})
+		refused <- err
+	}()
+	soon(t, func() bool { return s.Stats().Waiters == 1 })
+	later := func(d time.Duration) {
+		ahead.Store(int64(d))
+		s.do(func(tb *table.Table) { tb.Tick() })
+	}
+	later(59 * time.Minute)
+	require.Equal(t, 1, s.Stats().Waiters)
+	later(61 * time.Minute)
+	require.ErrorIs(t, <-refused, ErrUnavailable)
+	require.True(t, s.Stats().InGrace)
 }
 
 func TestSlowEventConsumerBlocksNobody(t *testing.T) {

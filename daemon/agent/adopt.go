@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"polis/daemon/api"
@@ -29,6 +30,8 @@ func (m *Manager) revive(ctx context.Context, a *Agent, rep *Report) {
 	st := a.status(m)
 	if err := m.Shims.Remove(ctx, a); err != nil {
 		rep.add(&rep.Errors, "agent %s: clear up: %v", a.Name(), err)
+	} else {
+		m.Locks.DropAgent(a.Name()) // nobody waits for it to come back any more
 	}
 	for _, p := range a.Kept.PortMappings {
 		if _, err := m.Ports.Take(a.Name(), p[0], p[1]); err != nil {
@@ -61,7 +64,7 @@ func (m *Manager) revive(ctx context.Context, a *Agent, rep *Report) {
 func (m *Manager) adopt(ctx context.Context, a *Agent) error {
 	sh := m.Shims.Dial(a.Name())
 	defer sh.Close()
-	st, err := answer(ctx, sh)
+	st, err := m.answer(ctx, a, sh)
 	if err != nil {
 		return err
 	}
@@ -121,12 +124,17 @@ func (m *Manager) adopt(ctx context.Context, a *Agent) error {
 // as wedged, and is replaced: on a machine under load it may take a while.
 const answerTime = 20 * time.Second
 
-func answer(ctx context.Context, sh Shim) (st wire.Status, err error) {
+// answer asks a shim for its state until it answers, is wedged or has ended:
+// the last daemon may have told it to.
+func (m *Manager) answer(ctx context.Context, a *Agent, sh Shim) (st wire.Status, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	for {
 		if st, err = sh.Status(ctx); err == nil {
 			return st, nil
+		}
+		if alive, aerr := m.Shims.Alive(ctx, a); aerr == nil && !alive {
+			return st, fmt.Errorf("it has ended: %w", err)
 		}
 		select {
 		case <-ctx.Done():

@@ -125,6 +125,76 @@ func TestEventsGoOnAfterTheLastSeenOne(t *testing.T) {
 	}
 }
 
+// endingShims had been told to end by a daemon that was killed: they do not
+// answer any more, and are gone when they were asked twice.
+type endingShims struct {
+	fakeShims
+	asked *int
+}
+
+func (e endingShims) Dial(name string) Shim { return endingShim{fakeShim{e.k, name}, e} }
+
+type endingShim struct {
+	fakeShim
+	e endingShims
+}
+
+func (s endingShim) Status(ctx context.Context) (wire.Status, error) {
+	s.k.mu.Lock()
+	defer s.k.mu.Unlock()
+	if *s.e.asked++; *s.e.asked > 2 {
+		return wire.Status{Version: wire.Version}, nil // the next one
+	}
+	if *s.e.asked == 2 {
+		delete(s.k.set("shim"), s.name)
+	}
+	return wire.Status{}, errInjected
+}
+
+// TestNobodyWaitsForAShimThatEnds: neither reconciliation for its answer, nor
+// other agents for it to take its leases up again.
+func TestNobodyWaitsForAShimThatEnds(t *testing.T) {
+	for name, c := range map[string]struct {
+		status api.Status
+		broken error
+		alive  bool
+		asked  int
+		drops  int
+	}{
+		"of an agent that was stopping":   {status: api.StatusStopped, alive: true, asked: 2, drops: 1},
+		"of an agent that was up":         {status: api.StatusIdle, alive: true, asked: 2, drops: 1},
+		"which is gone":                   {status: api.StatusStopped, drops: 1},
+		"which is gone, and its files":    {status: api.StatusStopped, broken: errInjected, drops: 1},
+		"of an agent that nobody knows":   {alive: true, drops: 1},
+		"of an agent that was being made": {status: api.StatusCreating, alive: true, drops: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t.TempDir())
+			defer w.Close()
+			asked := 0
+			w.Shims = endingShims{fakeShims{thing{w.k, "shim"}}, &asked}
+			w.k.set("shim")["a1"] = c.alive
+			var kept []store.Agent
+			var there []Tree
+			if c.status != "" {
+				kept = []store.Agent{{Name: "a1", BaseType: "custom", Branch: "agent/a1", Status: c.status}}
+				there = []Tree{{Name: "a1", Broken: c.broken}}
+			}
+			ws, err := w.Workspace("w")
+			require.NoError(t, err)
+			rep := &Report{}
+			w.Restore(t.Context(), ws, kept, there, rep)
+			w.Sweep(t.Context(), rep)
+			require.Empty(t, rep.Errors)
+			require.Equal(t, c.drops, w.mem.drops["a1"], "%+v", rep)
+			if c.asked > 0 {
+				require.GreaterOrEqual(t, asked, c.asked)
+				require.Less(t, asked, c.asked+3, "it was asked on although it had ended")
+			}
+		})
+	}
+}
+
 func TestAShimOfAnUnknownVersionIsLeftAloneUntilStarted(t *testing.T) {
 	l := &lastingShims{status: wire.Status{Version: wire.Version + 5, MinVersion: wire.Version + 4}}
 	w := adopted(t, l)

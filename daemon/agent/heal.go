@@ -76,6 +76,9 @@ func (m *Manager) skip(ctx context.Context, a *Agent, why error, rep *Report) bo
 	if alive {
 		return false
 	}
+	if err == nil {
+		m.Locks.DropAgent(a.Name())
+	}
 	m.Log.Error("the agent's worktree is corrupt, it is skipped", "agent", a.Name(), "code", api.CodeWorktreeCorrupt, "err", why)
 	for _, p := range a.Kept.PortMappings {
 		if _, err := m.Ports.Take(a.Name(), p[0], p[1]); err != nil {

@@ -42,6 +42,9 @@ func (m *Manager) Sweep(ctx context.Context, rep *Report) {
 				rep.add(&rep.Errors, "remove %s of unknown agent %s: %v", l.name, n, err)
 				continue
 			}
+			if l.name == "shim" {
+				m.Locks.DropAgent(n)
+			}
 			rep.add(&rep.Healed, "%s: %s", n, what)
 		}
 	}
