@@ -21,7 +21,7 @@ func (m *Manager) revive(ctx context.Context, a *Agent, rep *Report) {
 		rep.add(&rep.Errors, "agent %s: %v", a.Name(), err)
 	}
 	if alive {
-		if err := m.adopt(ctx, a); err == nil {
+		if err = m.adopt(ctx, a); err == nil {
 			rep.add(&rep.Adopted, "%s", a.Name())
 			return
 		}
