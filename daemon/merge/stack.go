@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"polis/daemon/api"
+	"polis/daemon/failpoint"
 	"polis/daemon/git"
 )
 
@@ -110,6 +111,7 @@ func (m *Merger) Advance(ctx context.Context, s Stack, commit string) error {
 	for try := 0; ; try++ {
 		err := m.Workspace.Bare().Update(ctx, ref, commit, s.Onto, "polis: merge")
 		if err == nil {
+			failpoint.Hit("target:moved")
 			m.Log.Info("target moved", "op", "merge", "path", ref)
 			return nil
 		}
