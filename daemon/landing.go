@@ -27,11 +27,12 @@ func (r repo) Revert(ctx context.Context, _ *agent.Agent, commit string, dry boo
 	}
 	res, err := do(ctx, commit)
 	out := agent.Reverted{Commit: res.Commit, Paths: res.Paths, Later: res.Later}
-	if err != nil || dry {
+	if dry || err != nil && api.CodeOf(err) != api.CodeNothingToMerge {
 		return out, err
 	}
+	// Also when it was taken back before: a daemon may have died in between.
 	out.Project, out.Note = r.along(ctx)
-	return out, nil
+	return out, err
 }
 
 // along takes the user's checkout along and says what became of it.

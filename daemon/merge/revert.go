@@ -115,6 +115,12 @@ func (m *Merger) unmerge(ctx context.Context, target, onto, commit, before strin
 		return fail(err)
 	}
 	if len(res.Paths) == 0 {
+		// By us, maybe, and nobody lived to note it.
+		by, err := bare.Run(ctx, "rev-list", "--first-parent", "--fixed-strings", "--grep=This reverts commit "+commit, "--max-count=1", onto, "^"+commit)
+		if err != nil {
+			return fail(err)
+		}
+		res.Commit = strings.TrimSpace(string(by))
 		return res, api.Errorf(api.CodeNothingToMerge, "%s is taken back already: nothing of it is left in %s", commit[:12], target)
 	}
 	res.Paths = res.Paths[:min(len(res.Paths), maxPaths)]
