@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -82,7 +83,6 @@ func TestScreenInATerminal(t *testing.T) {
 	p.line("echo before-it; stty -g > " + d.path("before"))
 	p.line("polisctl tui")
 	p.shows(`polis  2 agents`, `live`, `> one +\w+ +agent/one`, `  two +Idle +agent/two`, `said-by-one`, `3000 at \S+:\d+`, `enter log .* q quit`)
-	require.NotRegexp(t, `\x1b\[[0-9;]*3[0-7]m`, p.run("capture-pane", "-e", "-p", "-t", "t"), "colours in spite of NO_COLOR")
 
 	// Panes.
 	p.key("d")
@@ -100,6 +100,7 @@ func TestScreenInATerminal(t *testing.T) {
 	// Merge: only after a yes.
 	p.key("m")
 	p.shows(`Merge one \(agent/one\)\? \[y/N\]`)
+	require.NotRegexp(t, `\x1b\[[0-9;]*3[0-7]m`, p.run("capture-pane", "-e", "-p", "-t", "t"), "colours in spite of NO_COLOR")
 	p.key("n")
 	p.shows(`nothing was done`)
 	require.NotContains(t, git(t, d.bare(), "ls-tree", "--name-only", "main"), "one.txt")
@@ -140,15 +141,30 @@ func TestScreenInATerminal(t *testing.T) {
 	d.must("agents", "remove", "--force", "three")
 	p.shows(`polis  2 agents`)
 
-	// The terminal is given back as it was.
+	// The terminal is given back as it was, also to one who ends it from elsewhere.
 	p.key("q")
 	p.shows(`before-it`)
-	p.line("echo status=$?; stty -g > " + d.path("after"))
-	p.shows(`status=0`)
-	d.eventually("stty", func() bool { b, _ := os.ReadFile(d.path("after")); return len(b) > 0 })
-	before, err := os.ReadFile(d.path("before"))
+	p.givenBack("before", "after", `status=0`)
+	p.line("unset NO_COLOR; sh -c 'echo $$ > " + d.path("pid") + "; exec polisctl tui'")
+	p.shows(`polis  2 agents`, `live`)
+	p.key("m")
+	p.shows(`Merge one`)
+	require.Regexp(t, `\x1b\[[0-9;]*3[0-7]m`, p.run("capture-pane", "-e", "-p", "-t", "t"), "no colours where they are wanted")
+	p.key("n")
+	p.shows(`nothing was done`)
+	pid, err := strconv.Atoi(strings.TrimSpace(readFile(d.path("pid"))))
 	require.NoError(t, err)
-	after, err := os.ReadFile(d.path("after"))
-	require.NoError(t, err)
-	require.Equal(t, string(before), string(after))
+	require.NoError(t, syscall.Kill(pid, syscall.SIGTERM))
+	p.shows(`before-it`, `polisctl: the screen was left: interrupted by terminated\n\$`)
+	p.givenBack("before", "ended", `status=143`)
+}
+
+// givenBack requires that the terminal is as it was when its state was put
+// into the file before.
+func (p *pane) givenBack(before, after, status string) {
+	p.d.t.Helper()
+	p.line("echo status=$?; stty -g > " + p.d.path(after))
+	p.shows(status)
+	p.d.eventually("stty", func() bool { return readFile(p.d.path(after)) != "" })
+	require.Equal(p.d.t, readFile(p.d.path(before)), readFile(p.d.path(after)))
 }

@@ -25,7 +25,7 @@ type Options struct {
 }
 
 // Run shows the screen until the user leaves or ctx ends; the terminal is then
-// as it was. The error of a ctx that ended is its cause.
+// as it was. The error of a ctx that ended wraps its cause.
 func Run(ctx context.Context, o Options) error {
 	// A daemon that is not there at all is no reason to take the screen.
 	hctx, cancel := context.WithTimeout(ctx, lookLimit)
@@ -54,7 +54,7 @@ func Run(ctx context.Context, o Options) error {
 	t.wait()
 	switch {
 	case cause != nil:
-		return cause
+		return api.Errorf(api.CodeTimeout, "the screen was left: %w", cause)
 	case errors.Is(err, tea.ErrInterrupted):
 		return nil
 	case err != nil:
