@@ -29,7 +29,7 @@ func (s *Shim) openLocks(v *views) error {
 	if err != nil {
 		return err
 	}
-	s.onClose("directory of the leases", func(context.Context) error { return backing.Close() })
+	s.onEnd("directory of the leases", func(context.Context) error { return backing.Close() })
 	c := lockd.NewClient(sp.LockSocket, sp.Workspace, sp.Agent)
 	c.Log = s.Log
 	c.HoldFor, c.WaitFor = gitHold(rules.holdFor), gitWait(rules.waitFor)
@@ -41,7 +41,9 @@ func (s *Shim) openLocks(v *views) error {
 		return fmt.Errorf("reach lockd: %w", err)
 	}
 	v.locks = c
-	s.onClose("leases", func(context.Context) error { return c.Close() })
+	// Last of all: while this process lives, a polisd that starts expects the
+	// session back, and has all others wait for it.
+	s.onEnd("leases", func(context.Context) error { return c.Close() })
 	s.group.Go(func() error { s.keepLocks(); return nil })
 	return nil
 }

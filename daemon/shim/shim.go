@@ -54,6 +54,7 @@ type Shim struct {
 	oom       string
 	listening map[int]bool
 	undo      []undoStep
+	ends      int // so many of undo are onEnd's, the first ones
 }
 
 type undoStep struct {
@@ -64,6 +65,13 @@ type undoStep struct {
 // onClose remembers how to take back what was just done.
 func (s *Shim) onClose(name string, f func(context.Context) error) {
 	s.undo = append(s.undo, undoStep{name, f})
+}
+
+// onEnd is onClose for what is taken back after everything that onClose was
+// told of.
+func (s *Shim) onEnd(name string, f func(context.Context) error) {
+	s.undo = slices.Insert(s.undo, s.ends, undoStep{name, f})
+	s.ends++
 }
 
 // Open brings up the view, the sandbox and the sockets. On an error
@@ -216,7 +224,7 @@ func (s *Shim) unwind(ctx context.Context) error {
 		}
 		cancel()
 	}
-	s.undo = nil
+	s.undo, s.ends = nil, 0
 	return errors.Join(errs...)
 }
 
