@@ -15,12 +15,12 @@ import (
 	"polis/daemon/shim/wire"
 )
 
-// beforeVersion2 is the last commit whose shim speaks version 1 of the protocol.
+// beforeVersion2 is the last commit whose programs speak version 1 of the protocol.
 const beforeVersion2 = "039ffb7"
 
-// olderShim builds polis-shim as it was at a commit, or returns "" if this is
-// not a clone with its history.
-func olderShim(t *testing.T, commit string) string {
+// olderPrograms builds the programs as they were at a commit and returns where
+// they are, or "" if this is not a clone with its history.
+func olderPrograms(t *testing.T, commit string) string {
 	t.Helper()
 	root, err := filepath.Abs("..")
 	require.NoError(t, err)
@@ -36,14 +36,14 @@ func olderShim(t *testing.T, commit string) string {
 	require.NoError(t, os.Chmod(dir, 0o755))
 	archive := filepath.Join(dir, "tree.tar")
 	for _, cmd := range []*exec.Cmd{git("archive", "-o", archive, commit), exec.CommandContext(t.Context(), "tar", "-xf", archive, "-C", dir),
-		exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-tags", "seccomp", "-ldflags", "-s -w", "-o", "polis-shim", "./cmd/polis-shim")} {
+		exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-tags", "seccomp", "-ldflags", "-s -w", "-o", ".", "./cmd/polisd", "./cmd/polisctl", "./cmd/polis-shim")} {
 		if cmd.Args[0] == "go" {
 			cmd.Dir, cmd.Env = dir, append(os.Environ(), "CGO_ENABLED=1")
 		}
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%s: %s", cmd, out)
 	}
-	return filepath.Join(dir, "polis-shim")
+	return dir
 }
 
 func (d *daemon) shimStatus(agent string) wire.Status {
@@ -56,11 +56,11 @@ func (d *daemon) shimStatus(agent string) wire.Status {
 }
 
 // TestAnUpgradeUnderLoad puts new programs in place and restarts polisd while
-// agents work in shims of the version before. They go on, everything can still be asked
+// agents, made by the polisd before, work in shims of the version before. They go on, everything can still be asked
 // of them, and the next start gives them the new shim. Package dial tests the same against a
 // record of that version, for a tree without history.
 func TestAnUpgradeUnderLoad(t *testing.T) {
-	older := olderShim(t, beforeVersion2)
+	older := olderPrograms(t, beforeVersion2)
 	if older == "" {
 		t.Log("there is no history here to build the older shim from")
 		return
@@ -68,8 +68,9 @@ func TestAnUpgradeUnderLoad(t *testing.T) {
 	d := startDaemon(t, options{config: "[locks]\nwait = \"200ms\"\nhold = \"1s\"\ngrace = \"2s\"\n", mounts: tools(t)})
 	require.Error(t, d.signal(syscall.SIGKILL))
 	config := readFile(d.path("polisd.toml"))
-	current := filepath.Join(d.bin, "polis-shim")
+	current := d.bin
 	d.write("polisd.toml", strings.Replace(config, current, older, 1))
+	d.bin = older
 	d.start()
 	d.up()
 	c := d.hire(1)
@@ -82,6 +83,7 @@ func TestAnUpgradeUnderLoad(t *testing.T) {
 
 	d.write("polisd.toml", config)
 	require.Error(t, d.signal(syscall.SIGKILL))
+	d.bin = current
 	go opens() //nolint:errcheck // it serves until its agent is stopped
 	d.start()
 	require.Equal(t, 1, d.shimStatus("alice").Version)
