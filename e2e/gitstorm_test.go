@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -14,6 +15,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"polis/daemon/api"
 )
 
 // storm is how much of it there is: POLIS_STORM=full is the promise, and takes
@@ -34,8 +37,17 @@ func pack(bare string) ([]byte, error) {
 	return cmd.CombinedOutput()
 }
 
+// reportedError is what a maintenance run says went wrong, of its JSON.
+func reportedError(out string) string {
+	var rep api.MaintenanceReport
+	if err := json.Unmarshal([]byte(out), &rep); err != nil {
+		return err.Error()
+	}
+	return rep.Error
+}
+
 // TestAgentsCommitWhileOthersMergeAndPack has all agents commit at the same
-// time, with the repository packed and two of them merged in between. Every
+// time, with maintenance, a repack by the owner and two merges in between. Every
 // commit succeeds at the first try.
 func TestAgentsCommitWhileOthersMergeAndPack(t *testing.T) {
 	d := startDaemon(t, options{config: "[locks]\nhold = \"close\"\n"})
@@ -55,14 +67,18 @@ func TestAgentsCommitWhileOthersMergeAndPack(t *testing.T) {
 				ident, commits, name(i)))
 		})
 	}
-	var packed []string
-	packs := 0
+	var failed []string
+	maintained := 0
 	others.Go(func() {
 		for {
-			if out, err := pack(bare); err != nil {
-				packed = append(packed, fmt.Sprint(err, ": ", string(out)))
+			// What maintenance does, and what an owner's own git gc would, in turn.
+			if r := d.ctl("--json", "maintenance", "--now"); r.code != 0 || reportedError(r.stdout) != "" {
+				failed = append(failed, r.String())
 			}
-			packs++
+			if out, err := pack(bare); err != nil {
+				failed = append(failed, fmt.Sprint(err, ": ", string(out)))
+			}
+			maintained++
 			select {
 			case <-done:
 				return
@@ -93,8 +109,9 @@ func TestAgentsCommitWhileOthersMergeAndPack(t *testing.T) {
 	for _, r := range merges {
 		require.Zero(t, r.code, r.String())
 	}
-	require.Empty(t, packed)
-	require.Positive(t, packs)
+	require.Empty(t, failed)
+	require.Positive(t, maintained)
+	t.Logf("%d commits beside %d runs of maintenance", agents*commits, maintained)
 	git(t, bare, "fsck", "--full", "--strict", "--no-dangling")
 	require.Empty(t, d.gitLocks())
 	require.Empty(t, lockFiles(t, bare))
@@ -119,6 +136,10 @@ func TestKilledGitHarmsNobody(t *testing.T) {
 	d := startDaemon(t, options{config: "[locks]\nhold = \"close\"\n"})
 	d.up()
 	agents, commits := storm()
+	pause, patience := 800, 120 // milliseconds between kills at most, seconds for all
+	if agents == 10 {
+		pause, patience = 150, 400
+	}
 	agents = min(agents, 4)
 	var wg, killer sync.WaitGroup
 	results := make([]result, agents)
@@ -131,12 +152,12 @@ func TestKilledGitHarmsNobody(t *testing.T) {
 		wg.Go(func() {
 			results[i] = d.exec(fmt.Sprintf("agent%02d", i), "sh", "-c", fmt.Sprintf(
 				`git config user.name a; until git config user.email a@b.example; do sleep 0.2; done
-end=$(($(date +%%s) + 120)); n=0
+end=$(($(date +%%s) + %[3]d)); n=0
 while [ $n -lt %[1]d ]; do
   [ $(date +%%s) -lt $end ] || exit 9
   echo $n.$(date +%%N) >> f%[2]d; git add -A && git commit -q -m $n && git branch -f k%[2]d-$((n %% 3)) && git pack-refs && n=$((n+1)) && continue
   sleep 0.1
-done 2>$HOME/err`, commits, i))
+done 2>$HOME/err`, commits, i, patience))
 		})
 	}
 	killed := 0
@@ -156,7 +177,7 @@ done 2>$HOME/err`, commits, i))
 			select {
 			case <-done:
 				return
-			case <-time.After(time.Duration(200+rand.IntN(800)) * time.Millisecond):
+			case <-time.After(time.Duration(pause/4+rand.IntN(pause)) * time.Millisecond):
 			}
 		}
 	})
