@@ -112,7 +112,7 @@ func (b *bed) open(ctx context.Context, parent string) (err error) {
 func (b *bed) trees(ctx context.Context, goroot, self string) error {
 	b.say("making the corpus in %s", b.dir)
 	var err error
-	b.corpus, err = corpus.Make(ctx, b.path("project"), corpus.Options{GoRoot: goroot, Only: b.size.only, History: b.size.history, Changed: b.size.changed})
+	b.corpus, err = corpus.Make(ctx, b.path("project"), corpus.Options{GoRoot: goroot, Only: b.size.only, History: b.size.history, Changed: b.size.changed, Long: b.size.long})
 	if err != nil {
 		return err
 	}

@@ -151,7 +151,7 @@ func (b *bed) all(ctx context.Context, c *column, n int, r work.Request, round i
 
 // fill puts the tree, its commits and its branch into a request.
 func (b *bed) fill(r work.Request, c *column, i, round int) work.Request {
-	words := strings.NewReplacer("{head}", b.corpus.Head, "{other}", b.corpus.Other, "{branch}", c.branches[i],
+	words := strings.NewReplacer("{head}", b.corpus.Head, "{other}", b.corpus.Other, "{long}", b.corpus.Long, "{branch}", c.branches[i],
 		"{round}", strconv.Itoa(round), "{tar}", sandboxDir+"/tree.tar")
 	r.Dir, r.Text = c.trees[i], words.Replace(r.Text)
 	r.Argv = slices.Clone(r.Argv)

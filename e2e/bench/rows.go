@@ -14,6 +14,7 @@ import (
 type size struct {
 	only             []string // directories of the Go sources, none for all
 	history, changed int
+	long             int // commits of a branch to be listed
 	agents           int // at once
 	create           int
 	opens, passes    int
@@ -23,9 +24,9 @@ type size struct {
 }
 
 var (
-	full = size{history: 40, changed: 3000, agents: 10, create: 10000, opens: 200, passes: 20,
+	full = size{history: 40, changed: 3000, long: 10000, agents: 10, create: 10000, opens: 200, passes: 20,
 		bytes: 1 << 30, random: 50000, memory: []string{"6144", "2048"}}
-	small = size{only: []string{"bytes", "encoding", "fmt", "os", "strings"}, history: 6, changed: 200, agents: 3, create: 500,
+	small = size{only: []string{"bytes", "encoding", "fmt", "os", "strings"}, history: 6, changed: 200, long: 10000, agents: 3, create: 500,
 		opens: 50, passes: 4, bytes: 64 << 20, random: 5000, memory: []string{"1024", "512"}}
 )
 
@@ -94,6 +95,7 @@ func readingJobs(s size) []job {
 		reading(ratio("grep -r", 2.1), grep),
 		reading(ratio("find", 0), program("find", ".", "-name", "no-such-name")),
 		reading(ratio("git log", 0), program("git", "log", "--stat", "-n", "30", "{head}")),
+		reading(ratio(fmt.Sprintf("git log of %d packed commits", s.long), 1.2), program("git", "log", "{long}")),
 		reading(ratio("stat of known files", 1), work.Request{Op: "stat"}),
 		open("open and close for reading", 10, false),
 		open("open and close for writing", 10, true),
@@ -111,6 +113,7 @@ func readingJobs(s size) []job {
 
 func writingJobs(s size) []job {
 	gone := work.Request{Op: "remove", Name: "bench-out"}
+	const few = 10
 	commit := program("sh", "-ec", `git add -A && git commit -q -m change`)
 	return []job{
 		{rows: []table.Row{ratio("untar", 5), ratio("rm -rf", 3.5)}, reps: 2,
@@ -129,6 +132,11 @@ func writingJobs(s size) []job {
 			before: []work.Request{program("git", "checkout", "-q", "--detach", "{head}")},
 			after:  []work.Request{program("git", "reset", "-q", "--hard", "{head}"), program("git", "checkout", "-q", "-f", "{branch}")},
 			each:   []step{{untimed, work.Request{Op: "append", N: s.changed, Text: "// round {round}\n"}}, {0, commit}}},
+		{rows: []table.Row{ratio(fmt.Sprintf("git commit of %d files", few), 1.5)}, reps: 3,
+			before: []work.Request{program("git", "checkout", "-q", "--detach", "{head}"), status},
+			after:  []work.Request{program("git", "reset", "-q", "--hard", "{head}"), program("git", "checkout", "-q", "-f", "{branch}")},
+			each: []step{{untimed, work.Request{Op: "append", N: few, Text: "// round {round}\n"}}, {untimed, program("git", "add", "-A")},
+				{0, program("git", "commit", "-q", "-m", "change")}}},
 	}
 }
 

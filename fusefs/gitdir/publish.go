@@ -3,7 +3,6 @@ package gitdir
 import (
 	"bufio"
 	"bytes"
-	"compress/zlib"
 	"context"
 	"crypto/sha1" //nolint:gosec // git's own object names
 	"crypto/sha256"
@@ -139,13 +138,13 @@ func checkObject(ctx context.Context, a at, path string) error {
 	if len(name) == 64 {
 		h = sha256.New()
 	}
-	in := bufio.NewReaderSize(stream(a), 8<<10)
-	z, err := zlib.NewReader(in)
-	if err != nil {
+	f := inflaters.Get().(*inflater)
+	defer f.done()
+	if err := f.reset(stream(a)); err != nil {
 		return fmt.Errorf("object is not deflated: %w", err)
 	}
-	defer z.Close()
-	body := bufio.NewReaderSize(io.TeeReader(&patient{ctx, z}, h), 8<<10)
+	in, body := f.in, f.body
+	body.Reset(io.TeeReader(&patient{ctx, f.z}, h))
 	size, err := objectHeader(body)
 	if err != nil {
 		return err

@@ -18,14 +18,17 @@ type Options struct {
 	// History is the number of commits after the first; Changed the number of
 	// files the other branch differs in.
 	History, Changed int
+	// Long is the number of commits of the branch "long", all packed.
+	Long int
 }
 
 // Corpus is a repository that was made.
 type Corpus struct {
 	Dir string
-	// Head and Other are commits: the tip of main and that of the branch "other".
-	Head, Other string
-	Files       int
+	// Head, Other and Long are commits: the tips of main and of the branches
+	// "other" and "long".
+	Head, Other, Long string
+	Files             int
 }
 
 type maker struct {
@@ -50,7 +53,7 @@ func Make(ctx context.Context, dir string, o Options) (Corpus, error) {
 	if err := m.history(files, o); err != nil {
 		return c, fmt.Errorf("make the corpus: %w", err)
 	}
-	for rev, to := range map[string]*string{"main": &c.Head, "other": &c.Other} {
+	for rev, to := range map[string]*string{"main": &c.Head, "other": &c.Other, "long": &c.Long} {
 		if *to, err = m.git("rev-parse", rev); err != nil {
 			return c, fmt.Errorf("make the corpus: %w", err)
 		}
@@ -65,6 +68,9 @@ func (m *maker) history(files []string, o Options) error {
 		return err
 	}
 	if err := m.commit("Take the sources"); err != nil {
+		return err
+	}
+	if err := m.long(o.Long); err != nil {
 		return err
 	}
 	const each, loose = 12, 5
@@ -98,6 +104,25 @@ func (m *maker) history(files []string, o Options) error {
 	return err
 }
 
+// long makes a branch with many commits that all have the same files.
+func (m *maker) long(n int) error {
+	var in strings.Builder
+	for i := range n {
+		msg := fmt.Sprintf("Change nothing, the %d. time\n\nThat is all.\n", i+1)
+		fmt.Fprintf(&in, "commit refs/heads/long\ncommitter Bench <bench@example.com> %d +0000\ndata %d\n%s", m.clock.Unix()+int64(i), len(msg), msg)
+		if i == 0 {
+			in.WriteString("from refs/heads/main^0\n")
+		}
+		in.WriteString("\n")
+	}
+	if n == 0 {
+		_, err := m.git("branch", "long", "main")
+		return err
+	}
+	_, err := m.feed(in.String(), "fast-import", "--quiet")
+	return err
+}
+
 func appendTo(file, text string) error {
 	f, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
@@ -117,13 +142,17 @@ func (m *maker) commit(msg string) error {
 	return err
 }
 
-func (m *maker) git(args ...string) (string, error) {
+func (m *maker) git(args ...string) (string, error) { return m.feed("", args...) }
+
+// feed runs git with something on its standard input.
+func (m *maker) feed(in string, args ...string) (string, error) {
 	date := fmt.Sprintf("@%d +0000", m.clock.Unix())
 	cmd := exec.CommandContext(m.ctx, "git", append([]string{
 		"-c", "user.name=Bench", "-c", "user.email=bench@example.com",
 		"-c", "commit.gpgsign=false", "-c", "gc.auto=0", "-c", "safe.directory=*", "-C", m.dir,
 	}, args...)...)
 	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_DATE="+date, "GIT_COMMITTER_DATE="+date)
+	cmd.Stdin = strings.NewReader(in)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("git %s: %w: %s", args[0], err, out)
