@@ -307,9 +307,11 @@ mkdir -p ~/src/project/docs && cd ~/src/project && git init -q -b main && echo x
 			script = "cd ~/src/project; timeout 5 " + line + " || test $? = 124"
 		case strings.Contains(line, " shell "):
 			script = "printf 'exit 0\\n' | script -qec '" + line + "' /dev/null"
-		case strings.Contains(line, " merge "):
-			eventually(t, "claude's work", func() bool {
-				_, err := run(t, "polisctl agents exec claude -- git log -1 --format=%s | grep 'make the tests pass'")
+		case strings.Contains(line, " tui"):
+			script = "(sleep 1; printf q) | TERM=xterm timeout 30 script -qec '" + line + "' /dev/null"
+		case strings.Contains(line, " queue"):
+			eventually(t, "claude's work in the project", func() bool {
+				_, err := run(t, "test -e ~/src/project/by-claude.txt")
 				return err == nil
 			})
 		}
@@ -317,7 +319,8 @@ mkdir -p ~/src/project/docs && cd ~/src/project && git init -q -b main && echo x
 		t.Log(must(t, script))
 	}
 	require.GreaterOrEqual(t, commands, 10)
-	must(t, "test -e ~/src/project/by-claude.txt")
+	must(t, "test ! -e ~/src/project/by-claude.txt")
+	must(t, "cd ~/src/project && git log --merges --format=%s main | grep claude")
 	must(t, "polisctl agents exec docs -- sh -c 'echo y > docs/y.md'")
 	mustNot(t, "polisctl agents exec docs -- sh -c 'echo y > y.md'")
 	must(t, "polisctl agents remove claude docs --force")
