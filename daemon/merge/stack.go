@@ -85,6 +85,10 @@ func (m *Merger) commit(ctx context.Context, req Request, res *Result) error {
 	message := req.Message
 	if strings.TrimSpace(message) == "" {
 		message = fmt.Sprintf("Merge branch '%s' into %s\n", req.Branch, res.Target)
+		if req.Trailer != "" { // no need to ask git where the trailers of our own words begin
+			message += "\n" + req.Trailer + "\n"
+		}
+		req.Trailer = ""
 	}
 	message, err := m.trailer(ctx, message, req.Trailer)
 	if err != nil {

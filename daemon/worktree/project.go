@@ -63,16 +63,17 @@ func (w *Workspace) inspect(ctx context.Context, path string) (*Project, error) 
 		})
 		return strings.TrimSuffix(string(out), "\n"), err
 	}
-	dir, err := ask("--absolute-git-dir")
+	// One question: starting git is most of the cost. The directory comes last,
+	// for its name may have any bytes.
+	answer, err := ask("--is-bare-repository", "--is-inside-work-tree", "--is-shallow-repository", "--show-object-format", "--absolute-git-dir")
 	if err != nil {
 		return nil, w.notARepo(path, own, err)
 	}
-	p := &Project{Repo: git.Repo{Runner: run, Dir: dir}, Path: path, Owner: own}
-	flags, err := ask("--is-bare-repository", "--is-inside-work-tree", "--is-shallow-repository", "--show-object-format")
-	f := strings.Fields(flags)
-	if err != nil || len(f) != 4 {
-		return nil, api.Errorf(api.CodeWorkspaceInvalid, "%s: git does not understand the repository: %w", path, orUnknown(err))
+	f := strings.SplitN(answer, "\n", 5)
+	if len(f) != 5 {
+		return nil, api.Errorf(api.CodeWorkspaceInvalid, "%s: git does not understand the repository: %w", path, orUnknown(nil))
 	}
+	p := &Project{Repo: git.Repo{Runner: run, Dir: f[4]}, Path: path, Owner: own}
 	p.Bare, p.Shallow, p.Format = f[0] == "true", f[2] == "true", f[3]
 	if p.Bare {
 		return p, nil
