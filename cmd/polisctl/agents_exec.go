@@ -168,7 +168,7 @@ func (a *app) enter(cmd *cobra.Command, name string, tty ttyFlags, req wire.Exec
 	sigs, stop := catchSignals()
 	defer stop()
 	var remote *client.Session
-	err = a.call(cmd, shortCall, func(ctx context.Context, c *client.Client) error {
+	err = a.reach(cmd, func(ctx context.Context, c *client.Client) error {
 		remote, err = open(c, ctx, name, req)
 		return err
 	})

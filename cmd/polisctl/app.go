@@ -96,6 +96,30 @@ func (a *app) call(cmd *cobra.Command, limit time.Duration, fn func(context.Cont
 	return fn(ctx, c)
 }
 
+// reach is call for the start of an agent's command. A signal that comes
+// meanwhile is meant for the command, which may run already while its start is
+// still being told; it ends the call only if that takes longer than leaveAfter.
+func (a *app) reach(cmd *cobra.Command, fn func(context.Context, *client.Client) error) error {
+	limit := shortCall
+	if a.timeout > 0 {
+		limit = a.timeout
+	}
+	ctx, cancel := context.WithCancelCause(cmd.Context())
+	defer cancel(nil)
+	asked, stop := interruptible(cmd.Context())
+	defer stop()
+	defer context.AfterFunc(asked, func() {
+		if sleep(ctx, leaveAfter) {
+			cancel(context.Cause(asked))
+		}
+	})()
+	bounded, release := context.WithTimeout(ctx, limit)
+	defer release()
+	c := a.client()
+	defer c.Close()
+	return fn(bounded, c)
+}
+
 func (a *app) client() *client.Client {
 	path := a.socket
 	if path == "" {
