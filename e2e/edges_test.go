@@ -1,0 +1,53 @@
+package e2e
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"polis/daemon/api"
+)
+
+// TestInstalledPackagesAreNotMerged: what an agent changes below node_modules
+// is seen by nobody else, and a merge leaves the project's as they are.
+func TestInstalledPackagesAreNotMerged(t *testing.T) {
+	d := startDaemon(t, options{})
+	repo := d.smallRepo()
+	index := filepath.Join(repo, "node_modules", "left", "i.js")
+	d.seed(repo, map[string]string{"node_modules/left/i.js": "6\n"})
+	d.must("up", "--repo", repo, d.path("ws"))
+	d.add("alice")
+	d.add("bob")
+	d.sh("alice", ident+"echo 7 > node_modules/left/i.js; mkdir node_modules/right; echo 1 > node_modules/right/i.js; "+commitOf("uses.txt", "right"))
+	require.Equal(t, "6\n", d.sh("bob", "cat node_modules/left/i.js"))
+	var r api.MergeResponse
+	require.NoError(t, json.Unmarshal([]byte(d.must("--json", "merge", "alice")), &r))
+	require.Equal(t, "updated", r.Project, r.Note)
+	require.FileExists(t, filepath.Join(repo, "uses.txt"))
+	require.Equal(t, "6\n", readFile(index))
+	require.NoDirExists(t, filepath.Join(repo, "node_modules", "right"))
+	require.Equal(t, "7\n", d.sh("alice", "cat node_modules/left/i.js"), "and alice keeps hers")
+	require.Equal(t, "6\n", d.sh("bob", "cat node_modules/left/i.js"))
+	require.Empty(t, git(t, repo, "status", "--porcelain"))
+}
+
+// TestAConflictOfATaskIsTold: the merge that follows a task by itself conflicts,
+// stays pending with its paths, and is merged or discarded by a person.
+func TestAConflictOfATaskIsTold(t *testing.T) {
+	d := startDaemon(t, options{config: "[locks]\nhold = \"close\"\n"})
+	d.up()
+	for _, n := range []string{"first", "second"} {
+		d.worker(n)
+		d.sh(n, ident+commitOf("main.txt", n))
+	}
+	d.must("merge", "first")
+	d.task("second", commitOf("more.txt", "more"))
+	d.fate("second", api.MergePending)
+	require.Equal(t, api.CodeMergeConflict, d.queues().Recent[0].Code)
+	require.Equal(t, []string{"main.txt"}, d.queues().Recent[0].Paths)
+	require.Contains(t, d.must("agents", "list"), "pending")
+	d.must("discard", "second", "--yes")
+	require.Empty(t, git(t, d.bare(), "branch", "--list", "agent/second"))
+}
