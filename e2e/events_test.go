@@ -36,7 +36,7 @@ func (d *daemon) until(since uint64, done func(api.Event) bool) []api.Event {
 // TestEventsTellTheLifeOfAnAgent: every change of state and fate of a branch,
 // in order, and from where a reader left off also after a restart.
 func TestEventsTellTheLifeOfAnAgent(t *testing.T) {
-	d := startDaemon(t, options{config: "\n[locks]\nwait = \"300ms\"\ngrace = \"2s\"\nhold = \"close\"\n"})
+	d := startDaemon(t, options{config: "\n[locks]\nwait = \"5s\"\ngrace = \"2s\"\nhold = \"close\"\n"})
 	d.up()
 	d.add("alice")
 	d.add("bob")
