@@ -48,6 +48,12 @@ test: setup-test build ## everything: lint, unit and kernel tests with the race 
 e2e: build ## the programs end to end, without and under systemd
 	POLIS_BIN=$(CURDIR)/$(BIN) scripts/leakcheck run $(GO) test -tags '$(TAGS)' -count=1 -p 1 -timeout 25m -v ./e2e ./e2e/systemd
 
+.PHONY: e2e-vm
+e2e-vm: build ## the same under the current Debian's kernel and systemd with cgroup v2 alone, in an emulated machine (10 minutes)
+	@scripts/setup vm
+	POLIS_BOOT=$(CURDIR)/e2e/vm/boot POLIS_PATIENCE=5m POLIS_BIN=$(CURDIR)/$(BIN) CI=true \
+	  scripts/leakcheck run $(GO) test -tags '$(TAGS)' -count=1 -timeout 60m -v ./e2e/systemd
+
 .PHONY: demo
 demo: setup build ## the demonstration: two agents on one repository, step by step
 	@scripts/demo

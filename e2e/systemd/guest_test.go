@@ -15,7 +15,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const patience = 60 * time.Second
+// patience is how long to wait for what must happen; POLIS_PATIENCE (such as 10m) on a slow machine.
+func patience() time.Duration {
+	if d, err := time.ParseDuration(os.Getenv("POLIS_PATIENCE")); err == nil {
+		return d
+	}
+	return time.Minute
+}
 
 // run runs a shell script and returns what it printed, both streams.
 func run(t *testing.T, script string) (string, error) {
@@ -62,7 +68,7 @@ func pid(t *testing.T, unit string) int {
 
 func eventually(t *testing.T, what string, f func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !f(); time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(patience()); !f(); time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("waited in vain for: %s\n%s", what, journal(t))
 		}
