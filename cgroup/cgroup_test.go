@@ -105,6 +105,11 @@ func TestGroupIsMadeLimitedAndRemoved(t *testing.T) {
 		require.EqualValues(t, l.Pids, s.PidsLimit)
 	}
 
+	require.NoError(t, g.SetLimits(Limits{CPUWeight: 200, CPUPercent: 150}))
+	require.Equal(t, "150000", quotaOf(t, g))
+	require.NoError(t, g.SetLimits(Limits{}))
+	require.NotEqual(t, "150000", quotaOf(t, g))
+
 	names, err := h.List(path.Dir(g.Path))
 	require.NoError(t, err)
 	require.Equal(t, []string{path.Base(g.Path)}, names)
@@ -120,10 +125,40 @@ func TestGroupIsMadeLimitedAndRemoved(t *testing.T) {
 	require.Empty(t, names)
 }
 
+// quotaOf is the processor time of a group in a period, as the kernel has it.
+func quotaOf(t *testing.T, g *Group) string {
+	hier, _ := g.host.controller(cpu)
+	file := "cpu.cfs_quota_us"
+	if hier.v2 {
+		file = "cpu.max"
+	}
+	words, err := readFields(g.dir(hier), file)
+	require.NoError(t, err)
+	return words[0]
+}
+
+// TestAMemoryLimitBelowUse is refused by v1; the limit of before holds on.
+func TestAMemoryLimitBelowUse(t *testing.T) {
+	h := needRoot(t)
+	g := group(t, h)
+	require.NoError(t, g.Ensure(Limits{MemoryBytes: 64 << 20}))
+	hier, _ := h.controller(memory)
+	if hier.v2 {
+		t.Skip("v2 kills")
+	}
+	start(t, g, "/bin/sh", "-c", "x=$(head -c 20000000 /dev/zero | tr '\\0' x); sleep 1000")
+	require.Eventually(t, func() bool { n, err := g.MemoryNeed(); return err == nil && n > 18<<20 }, 20*time.Second, 10*time.Millisecond)
+	require.ErrorIs(t, g.SetLimits(Limits{MemoryBytes: 8 << 20}), unix.EBUSY)
+	s, err := g.Stats()
+	require.NoError(t, err)
+	require.EqualValues(t, 64<<20, s.MemoryLimit)
+	require.NoError(t, g.SetLimits(Limits{MemoryBytes: 48 << 20}))
+}
+
 func TestBadLimitsAreRefused(t *testing.T) {
 	h := needRoot(t)
 	g := group(t, h)
-	for _, l := range []Limits{{MemoryBytes: -1}, {MemoryBytes: 1}, {Pids: -1}, {CPUWeight: 10001}, {CPUWeight: -1}} {
+	for _, l := range []Limits{{MemoryBytes: -1}, {MemoryBytes: 1}, {Pids: -1}, {CPUWeight: 10001}, {CPUWeight: -1}, {CPUPercent: -1}, {CPUPercent: MaxCPUPercent + 1}, {IOWeight: -1}, {IOWeight: 1001}} {
 		require.Error(t, g.Ensure(l), "%+v", l)
 	}
 }

@@ -23,7 +23,7 @@ var (
 // ControllerError says that a limit cannot be enforced because its controller
 // is not available in the group.
 type ControllerError struct {
-	Controller string // "memory", "pids" or "cpu"
+	Controller string // "memory", "pids", "cpu", "io" or "blkio"
 	Path       string // the group that lacks it
 	Err        error  // why it could not be enabled; may be nil
 }
@@ -36,3 +36,6 @@ func (e *ControllerError) Error() string {
 }
 
 func (e *ControllerError) Unwrap() error { return e.Err }
+
+// IO says whether it is the controller of the disks.
+func (e *ControllerError) IO() bool { return e.Controller == disks || e.Controller == blkio }

@@ -26,6 +26,8 @@ const (
 	memory = "memory"
 	pids   = "pids"
 	cpu    = "cpu"
+	disks  = "io"    // of v2
+	blkio  = "blkio" // the same of v1
 )
 
 // hierarchy is one mounted tree of groups.

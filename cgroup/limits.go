@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io/fs"
 	"strconv"
+
+	"golang.org/x/sys/unix"
 )
 
 // Limits are what a group may use. Zero means: no limit of its own.
@@ -12,7 +14,12 @@ type Limits struct {
 	MemoryBytes int64 // memory and swap together; above it the kernel kills
 	Pids        int64 // processes and threads
 	CPUWeight   int64 // share of the processor under contention: 1 to 10000, 100 is everybody's
+	CPUPercent  int64 // most processor time, also when nobody else wants it: 100 is one whole processor
+	IOWeight    int64 // share of the disks under contention: 1 to 1000, 100 is everybody's
 }
+
+// MaxCPUPercent is 1000 processors.
+const MaxCPUPercent = 100_000
 
 // Validate says what is wrong with the limits.
 func (l Limits) Validate() error {
@@ -24,6 +31,10 @@ func (l Limits) Validate() error {
 		return fmt.Errorf("process limit %d: at least 1 or 0", l.Pids)
 	case l.CPUWeight < 0 || l.CPUWeight > 10000:
 		return fmt.Errorf("cpu weight %d: 1 to 10000 or 0", l.CPUWeight)
+	case l.CPUPercent < 0 || l.CPUPercent > MaxCPUPercent:
+		return fmt.Errorf("cpu limit of %d percent: 1 to %d or 0", l.CPUPercent, MaxCPUPercent)
+	case l.IOWeight < 0 || l.IOWeight > 1000:
+		return fmt.Errorf("io weight %d: 1 to 1000 or 0", l.IOWeight)
 	}
 	return nil
 }
@@ -32,14 +43,18 @@ func (l Limits) Validate() error {
 // without a limit, for the counts.
 func (l Limits) controllers() []string {
 	out := []string{memory, pids}
-	if l.CPUWeight > 0 {
+	if l.CPUWeight > 0 || l.CPUPercent > 0 {
 		out = append(out, cpu)
+	}
+	if l.IOWeight > 0 {
+		out = append(out, disks)
 	}
 	return out
 }
 
 // SetLimits sets the limits of an existing group. Lowering the memory limit
-// below what is in use makes the kernel reclaim, and on v2 kill.
+// below what is in use makes the kernel reclaim; if that is not enough, v2
+// kills and v1 refuses with EBUSY. A weight of 0 is everybody's, 100.
 func (g *Group) SetLimits(l Limits) error {
 	if err := l.Validate(); err != nil {
 		return fmt.Errorf("limit cgroup %s: %w", g.Path, err)
@@ -81,10 +96,7 @@ func (g *Group) setV2(l Limits) error {
 	if err := writeFile(dir, "pids.max", orMax(l.Pids)); err != nil {
 		return err
 	}
-	if l.CPUWeight > 0 {
-		return writeFile(dir, "cpu.weight", strconv.FormatInt(l.CPUWeight, 10))
-	}
-	return nil
+	return errors.Join(g.setCPU(l), g.setIO(l))
 }
 
 func (g *Group) setV1(l Limits) error {
@@ -104,19 +116,8 @@ func (g *Group) setV1(l Limits) error {
 	} else if l.Pids > 0 {
 		return &ControllerError{Controller: pids, Path: g.Path}
 	}
-	if l.CPUWeight == 0 {
-		return nil
-	}
-	c, ok := g.host.controller(cpu)
-	if !ok {
-		return &ControllerError{Controller: cpu, Path: g.Path}
-	}
-	return writeFile(g.dir(c), "cpu.shares", strconv.FormatInt(shares(l.CPUWeight), 10))
+	return errors.Join(g.setCPU(l), g.setIO(l))
 }
-
-// shares turns a v2 weight into v1 shares as systemd does: the default of the
-// one is the default of the other.
-func shares(weight int64) int64 { return min(max(weight*1024/100, 2), 262144) }
 
 // setMemoryV1 sets memory and memory+swap to the same value. The kernel wants
 // memory <= memory+swap at every step, so the order depends on the direction.
@@ -127,6 +128,9 @@ func setMemoryV1(dir string, bytes int64) error {
 	}
 	const plain, swap = "memory.limit_in_bytes", "memory.memsw.limit_in_bytes"
 	err := writeFile(dir, plain, value)
+	if errors.Is(err, unix.EBUSY) {
+		return err // what is in use does not fit
+	}
 	if serr := optional(writeFile(dir, swap, value)); serr != nil {
 		return serr
 	}

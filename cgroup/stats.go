@@ -1,6 +1,7 @@
 package cgroup
 
 import (
+	"errors"
 	"fmt"
 	"time"
 )
@@ -79,4 +80,27 @@ func (g *Group) OOMKills() (uint64, error) {
 		return 0, fmt.Errorf("out-of-memory count of cgroup %s: %w", g.Path, err)
 	}
 	return n, nil
+}
+
+// MemoryNeed is the memory in use that the kernel cannot take back by dropping
+// pages of files: what a limit must at least be. In bytes; 0 on a host without
+// a memory controller.
+func (g *Group) MemoryNeed() (uint64, error) {
+	hier, ok := g.host.controller(memory)
+	if !ok {
+		return 0, nil
+	}
+	usage, keys := "memory.current", []string{"inactive_file", "active_file", "slab_reclaimable"}
+	if !hier.v2 {
+		usage, keys = "memory.usage_in_bytes", []string{"total_inactive_file", "total_active_file"}
+	}
+	need, err := readUint(g.dir(hier), usage)
+	for _, k := range keys {
+		v, kerr := readKey(g.dir(hier), "memory.stat", k)
+		need, err = need-min(v, need), errors.Join(err, kerr)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("memory of cgroup %s: %w", g.Path, err)
+	}
+	return need, nil
 }

@@ -196,13 +196,13 @@ func (s *shims) spec(a *agent.Agent, dir string) wire.Spec {
 		Session: k.Session, Secret: k.Secret, Git: ws.Git, Tree: a.Worktree(), Mountpoint: a.Worktree(), ProjectPath: ws.Project,
 		Branch: k.Branch, Target: ws.Target, OwnedRefs: k.OwnedRefs,
 		UID: ws.UID, GID: ws.GID, User: user, Home: home, HomeDir: ws.Root.Home(k.Name), Scratch: ws.Root.Scratch(k.Name), LogDir: ws.Root.Logs(k.Name),
-		Policy: k.Policy, LocksExempt: c.Locks.Exempt, Wait: wire.Duration(wait), Hold: rules.Hold, LockRules: rules.Rules, StaleTimeout: c.Locks.StaleTimeout, DaemonWait: c.Locks.DaemonWait, TempNames: c.Locks.TempNames,
+		LocksExempt: c.Locks.Exempt, Wait: wire.Duration(wait), Hold: rules.Hold, LockRules: rules.Rules, StaleTimeout: c.Locks.StaleTimeout, DaemonWait: c.Locks.DaemonWait, TempNames: c.Locks.TempNames,
 		Mounts: append(slices.Clone(c.Sandbox.ExtraMounts), a.Type.Mounts...), Env: environment(a.Type),
 		NetNS: a.Network.NetNS, Address: a.Network.Address, CgroupPath: cg, Delegated: delegated,
-		MemoryBytes: int64(k.MemoryLimitMB) << 20, Pids: int64(c.Limits.Pids), CPUWeight: int64(c.Limits.CPUWeight),
 		SocketGID: max(s.socketGID, 0), StopGrace: c.Limits.StopGrace, LogBytes: int64(c.Limits.LogMB) << 20,
-		Created: k.CreatedAt, Generation: k.Generation, BaseType: k.BaseType, Role: k.Role, Command: k.Command,
+		Created: k.CreatedAt, Generation: k.Generation, BaseType: k.BaseType, Command: k.Command,
 	}
+	spec.Set(s.Settings(a))
 	if ws.Git {
 		remotes := a.Remotes
 		if tool, err := remoteTool(); err != nil {
@@ -227,6 +227,31 @@ func (s *shims) spec(a *agent.Agent, dir string) wire.Spec {
 		spec.Ports = append(spec.Ports, wire.PortSpec{Internal: p[0], External: p[1], Bind: c.Network.Bind})
 	}
 	return spec
+}
+
+// Settings are the part of an agent's spec that can be changed while it lives.
+func (s *shims) Settings(a *agent.Agent) wire.Settings {
+	k, l := a.Kept, s.limits(a.Kept.Limits)
+	return wire.Settings{Role: k.Role, Policy: k.Policy, MemoryBytes: int64(k.MemoryLimitMB) << 20, Pids: int64(l.Pids),
+		CPUWeight: int64(l.CPUWeight), CPUPercent: int64(l.CPUPercent), IOWeight: int64(l.IOWeight)}
+}
+
+func (s *shims) limits(own api.Limits) api.Limits {
+	c := s.config()
+	return c.Limits.Agent(own)
+}
+
+// Note changes the settings in the spec of a shim that has taken them.
+func (s *shims) Note(name string, v wire.Settings) error {
+	sp, ok := s.Spec(name)
+	if !ok {
+		return nil // it has none: there is nothing to be wrong
+	}
+	sp.Set(v)
+	if err := store.WriteJSON(s.run.AgentSpec(name), sp); err != nil {
+		return fmt.Errorf("note the settings of agent %s: %w", name, err)
+	}
+	return nil
 }
 
 func environment(t config.BaseType) []string {

@@ -20,7 +20,7 @@ func (a *app) agentsCmd() *cobra.Command {
 		RunE:    group,
 	}
 	cmd.AddCommand(
-		a.listCmd(), a.addCmd(), a.removeCmd(), a.startCmd(), a.stopCmd(), a.runCmd(), a.watchCmd(),
+		a.listCmd(), a.addCmd(), a.setCmd(), a.removeCmd(), a.startCmd(), a.stopCmd(), a.runCmd(), a.watchCmd(),
 		a.execCmd(), a.shellCmd(), a.attachCmd(), a.prCmd(), a.diffCmd(), a.rebaseCmd(),
 		a.agentLocksCmd(), a.whyCmd(), a.policyCmd(), a.tasksCmd(), a.typesCmd(),
 	)

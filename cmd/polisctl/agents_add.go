@@ -22,6 +22,7 @@ type addFlags struct {
 	read, write, deny, hide, ports        []string
 	temp                                  bool
 	autoMerge                             bool
+	limits                                limitFlags
 }
 
 func (a *app) addCmd() *cobra.Command {
@@ -56,6 +57,7 @@ agent's role decides what it may read and write. Deny beats write beats read.`,
 	flags.StringVarP(&f.workspace, "workspace", "w", "", "`WORKSPACE` to work in (default: that of the current directory, or the only one)")
 	flags.StringVar(&f.branch, "branch", "", "`BRANCH` to work on (default agent/NAME)")
 	flags.StringVarP(&f.memory, "memory", "m", "", "memory limit in `MB`, or as in 2GB (default 512)")
+	f.limits.register(flags)
 	flags.StringVar(&f.role, "role", "", "`ROLE` of polisd.toml")
 	flags.StringArrayVar(&f.read, "read", nil, "allow reading what matches `GLOB`; may be repeated")
 	flags.StringArrayVar(&f.write, "write", nil, "allow reading and writing what matches `GLOB`; may be repeated")
@@ -123,6 +125,10 @@ func (f *addFlags) request(name string, command []string) (api.AddRequest, error
 	if req.MemoryMB, err = parseMemory(f.memory); err != nil {
 		return req, err
 	}
+	// That it be as configured is what an agent begins with.
+	if req.Limits, _, err = f.limits.parse(); err != nil {
+		return req, err
+	}
 	if req.Ports, err = parsePorts("port", f.ports); err != nil {
 		return req, err
 	}
@@ -172,7 +178,7 @@ func (a *app) showAdded(g api.Agent) error {
 		if g.WorktreePath != "" {
 			p.line("  worktree    %s", g.WorktreePath)
 		}
-		p.line("  limits      %d MB, %d processes", g.MemoryLimitMB, g.PidsLimit)
+		p.line("  limits      %s", limitsText(g))
 		for _, m := range g.PortMappings {
 			p.line("  port        %s:%d -> %d", m.Bind, m.External, m.Internal)
 		}

@@ -145,6 +145,11 @@ func (f *fake) routes() http.Handler {
 	mux.HandleFunc("POST /v1/agents", f.add)
 	mux.HandleFunc("GET /v1/agents/{name}", f.with(func(w http.ResponseWriter, _ *http.Request, g api.Agent) { answer(w, 200, g) }))
 	mux.HandleFunc("DELETE /v1/agents/{name}", f.with(f.remove))
+	mux.HandleFunc("PATCH /v1/agents/{name}", f.with(func(w http.ResponseWriter, r *http.Request, g api.Agent) {
+		req := take[api.SetRequest](f, r)
+		g.MemoryLimitMB, g.PidsLimit = max(req.MemoryMB, g.MemoryLimitMB), 512
+		answer(w, 200, api.SetResponse{Agent: g, Later: []string{"the role's [locks]"}})
+	}))
 	mux.HandleFunc("POST /v1/agents/{name}/start", f.with(f.power(api.StatusRunning)))
 	mux.HandleFunc("POST /v1/agents/{name}/stop", f.with(f.power(api.StatusStopped)))
 	mux.HandleFunc("POST /v1/agents/{name}/run", f.with(func(w http.ResponseWriter, r *http.Request, g api.Agent) {

@@ -77,7 +77,7 @@ func (m *Manager) reserve(req api.AddRequest) (*Agent, error) {
 		return nil, err
 	}
 	c := m.config()
-	pol, err := choosePolicy(c, req)
+	pol, err := choosePolicy(c, req.Role, req.Policy)
 	if err != nil {
 		return nil, err
 	}
@@ -88,8 +88,8 @@ func (m *Manager) reserve(req api.AddRequest) (*Agent, error) {
 	if mem == 0 {
 		mem = max(c.Limits.MemoryMB, typ.MemoryMB)
 	}
-	if mem < 16 || mem > 1<<20 {
-		return nil, api.Errorf(api.CodeBadRequest, "memory_limit_mb = %d: must be from 16 to 1048576", mem)
+	if err := checkMemory(mem); err != nil {
+		return nil, err
 	}
 	branch := req.Branch
 	switch {
@@ -104,7 +104,7 @@ func (m *Manager) reserve(req api.AddRequest) (*Agent, error) {
 		return nil, err
 	}
 	a := &Agent{WS: ws, Type: typ, Kept: store.Agent{Name: req.Name, BaseType: typ.Name, Branch: branch, Role: req.Role,
-		MemoryLimitMB: mem, Command: req.Command, Policy: pol, AutoMerge: req.AutoMerge, PortMappings: [][2]int{}, CreatedAt: m.Now().UTC().Truncate(time.Millisecond),
+		MemoryLimitMB: mem, Limits: req.Limits, Command: req.Command, Policy: pol, AutoMerge: req.AutoMerge, PortMappings: [][2]int{}, CreatedAt: m.Now().UTC().Truncate(time.Millisecond),
 		Status: api.StatusCreating, Session: sess, Secret: sec}}
 	return a, m.enter(a, c)
 }
@@ -131,42 +131,11 @@ func (m *Manager) enter(a *Agent, c config.Config) error {
 	return nil
 }
 
-func choosePolicy(c config.Config, req api.AddRequest) (api.Policy, error) {
-	var p api.Policy
-	if req.Role != "" {
-		r, ok := c.Roles[req.Role]
-		if !ok {
-			return p, api.Errorf(api.CodeBadRequest, "role = %q: there is no such role", api.Shorten(req.Role, 64)).WithHint("roles are tables [roles.NAME] in polisd.toml")
-		}
-		p = r.Policy
-	}
-	if q := req.Policy; q != nil {
-		p.Read = append(p.Read[:len(p.Read):len(p.Read)], q.Read...)
-		p.Write = append(p.Write[:len(p.Write):len(p.Write)], q.Write...)
-		p.Ask = append(p.Ask[:len(p.Ask):len(p.Ask)], q.Ask...)
-		p.Deny = append(p.Deny[:len(p.Deny):len(p.Deny)], q.Deny...)
-		p.Hide = append(p.Hide[:len(p.Hide):len(p.Hide)], q.Hide...)
-		p.Temp = p.Temp || q.Temp
-	}
-	return p, checkPolicy(p)
-}
-
-func checkPolicy(p api.Policy) error {
-	for field, globs := range map[string][]string{"read": p.Read, "write": p.Write, "ask": p.Ask, "deny": p.Deny, "hide": p.Hide} {
-		if len(globs) > maxRules {
-			return api.Errorf(api.CodeBadRequest, "policy.%s has %d rules: at most %d", field, len(globs), maxRules)
-		}
-		for _, g := range globs {
-			if g == "" || len(g) > maxWord || strings.ContainsRune(g, 0) {
-				return api.Errorf(api.CodeBadRequest, "policy.%s: %q is not a rule: from 1 to %d bytes, no NUL", field, api.Shorten(g, 64), maxWord)
-			}
-		}
-	}
-	return nil
-}
-
 func checkAdd(req api.AddRequest) error {
 	if err := CheckCommand("command", req.Command); err != nil {
+		return err
+	}
+	if err := req.Limits.Check(); err != nil {
 		return err
 	}
 	if len(req.Branch) > 200 || strings.ContainsRune(req.Branch, 0) {

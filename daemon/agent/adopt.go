@@ -107,6 +107,9 @@ func (m *Manager) adopt(ctx context.Context, a *Agent) error {
 		m.found(a, api.StatusIdle, "")
 	}
 	m.syncPorts(ctx, sh, a, st)
+	if err := m.applySettings(ctx, a, false); err != nil && st.Version >= wire.SettingsVersion {
+		m.Log.Error("the agent does not have the settings it should have", "agent", a.Name(), "err", err)
+	}
 	// The events begin after the last one that was acted on, not the last one
 	// there is: what happened while no daemon lived is told now.
 	seen, ok := m.Shims.Seen(a.Name())
@@ -149,6 +152,7 @@ func (m *Manager) fromSpec(a *Agent, sp wire.Spec, types map[string]config.BaseT
 	k := &a.Kept
 	k.Branch, k.Policy, k.MemoryLimitMB, k.CreatedAt, k.Generation = sp.Branch, sp.Policy, int(sp.MemoryBytes>>20), sp.Created, sp.Generation
 	k.Session, k.Secret, k.OwnedRefs, k.Role, k.Command, k.StatusReason = sp.Session, sp.Secret, sp.OwnedRefs, sp.Role, sp.Command, ""
+	k.Limits = api.Limits{Pids: int(sp.Pids), CPUPercent: int(sp.CPUPercent), CPUWeight: int(sp.CPUWeight), IOWeight: int(sp.IOWeight)}
 	if t, ok := types[sp.BaseType]; ok {
 		a.Type, k.BaseType = t, sp.BaseType
 	}

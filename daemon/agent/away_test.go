@@ -246,6 +246,7 @@ func TestAStateThatCannotBeSavedRefusesChangesAndHealsByItself(t *testing.T) {
 		"remove":  func() error { _, err := w.Remove(t.Context(), "a1", true, false); return err },
 		"discard": func() error { _, err := w.Discard(t.Context(), "a1", false); return err },
 		"merge":   func() error { _, err := w.Merge(t.Context(), "a1", api.MergeRequest{}); return err },
+		"set":     func() error { _, err := w.Set(t.Context(), "a1", api.SetRequest{MemoryMB: 64}); return err },
 		"port":    func() error { _, err := w.MapPort(t.Context(), api.PortRequest{Agent: "a1", Internal: 80}); return err },
 	} {
 		require.Equal(t, api.CodeStateNotSaved, api.CodeOf(change()), name)

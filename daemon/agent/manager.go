@@ -210,9 +210,10 @@ func (m *Manager) List(ctx context.Context, workspace string) []api.Agent {
 func (m *Manager) live(ctx context.Context, a *Agent) api.Agent {
 	m.mu.Lock()
 	c := *m.cfgLive
-	v, up := a.view(c.Network.Bind), a.up
+	v, own, up := a.view(c.Network.Bind), a.Kept.Limits, a.up
 	m.mu.Unlock()
-	v.PidsLimit, v.CPUWeight = c.Limits.Pids, c.Limits.CPUWeight
+	l := c.Limits.Agent(own)
+	v.PidsLimit, v.CPUWeight, v.CPUPercent, v.IOWeight = l.Pids, l.CPUWeight, l.CPUPercent, l.IOWeight
 	if !up {
 		return v
 	}

@@ -34,6 +34,8 @@ type kernel struct {
 	dirty   map[string]bool
 	saved   map[string]string
 	heard   map[string][]string
+	// settings are those a shim took last.
+	settings wire.Settings
 	// started is told of every command that is started, and whether its agent's shim was up.
 	started func(name string, up bool)
 }
@@ -84,11 +86,15 @@ func (f fakeShims) Alive(_ context.Context, a *Agent) (bool, error) {
 	return f.k.set("shim")[a.Name()], nil
 }
 func (fakeShims) Spec(string) (wire.Spec, bool) { return wire.Spec{}, false }
-func (fakeShims) Reason(*Agent) string          { return "" }
-func (fakeShims) Saw(string, uint64) error      { return nil }
-func (fakeShims) Seen(string) (uint64, bool)    { return 0, false }
-func (f fakeShims) Socket(name string) string   { return "/run/" + name }
-func (f fakeShims) Dial(name string) Shim       { return fakeShim{f.k, name} }
+func (fakeShims) Settings(a *Agent) wire.Settings {
+	return wire.Settings{Policy: a.Kept.Policy, MemoryBytes: int64(a.Kept.MemoryLimitMB) << 20, Pids: int64(a.Kept.Limits.Pids)}
+}
+func (fakeShims) Note(string, wire.Settings) error { return nil }
+func (fakeShims) Reason(*Agent) string             { return "" }
+func (fakeShims) Saw(string, uint64) error         { return nil }
+func (fakeShims) Seen(string) (uint64, bool)       { return 0, false }
+func (f fakeShims) Socket(name string) string      { return "/run/" + name }
+func (f fakeShims) Dial(name string) Shim          { return fakeShim{f.k, name} }
 func (f fakeShims) Remove(ctx context.Context, a *Agent) error {
 	f.k.mu.Lock()
 	delete(f.k.running, a.Name())
@@ -117,7 +123,10 @@ func (s fakeShim) Start(context.Context, wire.StartRequest) error {
 func (s fakeShim) Input(_ context.Context, r wire.InputRequest) error {
 	return s.k.op("input "+s.name, func() { s.k.heard[s.name] = append(s.k.heard[s.name], r.Text) })
 }
-func (fakeShim) StopMain(context.Context, time.Duration) error   { return nil }
+func (fakeShim) StopMain(context.Context, time.Duration) error { return nil }
+func (s fakeShim) Set(_ context.Context, r wire.SettingsRequest) error {
+	return s.k.op("set", func() { s.k.settings = r.Settings })
+}
 func (fakeShim) AddPort(context.Context, wire.PortRequest) error { return nil }
 func (fakeShim) RemovePort(context.Context, int) error           { return nil }
 func (fakeShim) Why(context.Context) ([]api.WhyEntry, error)     { return nil, nil }

@@ -34,6 +34,8 @@ type Shim interface {
 	Start(ctx context.Context, r wire.StartRequest) error
 	Input(ctx context.Context, r wire.InputRequest) error
 	StopMain(ctx context.Context, grace time.Duration) error
+	// Set is only for shims of wire.SettingsVersion and later.
+	Set(ctx context.Context, r wire.SettingsRequest) error
 	AddPort(ctx context.Context, r wire.PortRequest) error
 	RemovePort(ctx context.Context, internal int) error
 	Why(ctx context.Context) ([]api.WhyEntry, error)
@@ -57,6 +59,10 @@ type Shims interface {
 	// Spec is what the agent's shim was started with, if it was and its
 	// directory is still there.
 	Spec(agent string) (wire.Spec, bool)
+	// Settings are what the agent should have, of its own and as configured;
+	// Note writes them into the spec of a living shim.
+	Settings(a *Agent) wire.Settings
+	Note(agent string, s wire.Settings) error
 	// Reason is what a shim that is gone has left to say, if anything.
 	Reason(a *Agent) string
 	// Saw notes the number of the last event of the agent's shim that was

@@ -60,6 +60,7 @@ const (
 	CodeNoPorts              Code = "NO_PORTS"
 	CodePortNotFound         Code = "PORT_NOT_FOUND"
 	CodeOOMKilled            Code = "OOM_KILLED"
+	CodeLimitBelowUse        Code = "LIMIT_BELOW_USE"
 	CodeReapFailed           Code = "REAP_FAILED"
 	CodeOrphanProcs          Code = "ORPHAN_PROCS"
 	CodeShimUnavailable      Code = "SHIM_UNAVAILABLE"
@@ -134,7 +135,7 @@ func (c Code) Status() int {
 	case CodeAgentNotFound, CodeWorkspaceNotFound, CodeNotFound, CodePortNotFound, CodeNotLocked:
 		return http.StatusNotFound
 	case CodeAgentExists, CodeBadState, CodeUnsavedWork, CodeRefConflict, CodeMergeConflict,
-		CodeNothingToMerge, CodeCheckFailed, CodeFileLocked, CodePortInUse, CodeMaxAgents, CodeNoPorts:
+		CodeNothingToMerge, CodeCheckFailed, CodeFileLocked, CodePortInUse, CodeMaxAgents, CodeNoPorts, CodeLimitBelowUse:
 		return http.StatusConflict
 	case CodeInvalidName, CodeBadRequest, CodePathTraversal, CodeAgentTypeUnavailable,
 		CodeInvalidConfig, CodeWorkspaceInvalid, CodeCommandNotFound:

@@ -74,6 +74,8 @@ type Agent struct {
 	MemoryLimitMB  int           `json:"memory_limit_mb"`
 	PidsLimit      int           `json:"pids_limit"`
 	CPUWeight      int           `json:"cpu_weight"`
+	CPUPercent     int           `json:"cpu_percent,omitempty"` // 100 is one processor; 0: no limit
+	IOWeight       int           `json:"io_weight,omitempty"`
 	Policy         Policy        `json:"policy"`
 	PortMappings   []PortMapping `json:"port_mappings"`
 	WorktreePath   string        `json:"worktree_path,omitempty"`
@@ -151,6 +153,7 @@ type Event struct {
 const (
 	EventAgentCreated     = "agent:created"
 	EventAgentStatus      = "agent:status"
+	EventAgentSettings    = "agent:settings"
 	EventAgentRemoved     = "agent:removed"
 	EventAgentMerged      = "agent:merged"
 	EventAgentMergeFailed = "agent:merge-failed"
@@ -206,15 +209,16 @@ type UpResponse struct {
 
 // AddRequest adds an agent.
 type AddRequest struct {
-	Name      string   `json:"name"`
-	BaseType  string   `json:"base_type"`
-	Workspace string   `json:"workspace,omitempty"`
-	Branch    string   `json:"branch,omitempty"`
-	MemoryMB  int      `json:"memory_limit_mb,omitempty"`
-	Role      string   `json:"role,omitempty"`
-	Policy    *Policy  `json:"policy,omitempty"`
-	Ports     []int    `json:"ports,omitempty"`
-	Command   []string `json:"command,omitempty"`
+	Name      string `json:"name"`
+	BaseType  string `json:"base_type"`
+	Workspace string `json:"workspace,omitempty"`
+	Branch    string `json:"branch,omitempty"`
+	MemoryMB  int    `json:"memory_limit_mb,omitempty"`
+	Limits
+	Role    string   `json:"role,omitempty"`
+	Policy  *Policy  `json:"policy,omitempty"`
+	Ports   []int    `json:"ports,omitempty"`
+	Command []string `json:"command,omitempty"`
 	// AutoMerge says whether tasks that end well are merged; nil: as configured.
 	AutoMerge *bool `json:"auto_merge,omitempty"`
 }

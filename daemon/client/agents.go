@@ -55,6 +55,13 @@ func (c *Client) Agent(ctx context.Context, name string) (api.Agent, error) {
 	return out, err
 }
 
+// Set changes an agent, also while it lives.
+func (c *Client) Set(ctx context.Context, name string, req api.SetRequest) (api.SetResponse, error) {
+	var out api.SetResponse
+	err := c.call(ctx, http.MethodPatch, agentPath(name), nil, req, &out)
+	return out, err
+}
+
 // Remove removes an agent; its work is put aside first. force also removes
 // one that runs or has unsaved work; ignored puts ignored files aside, too.
 func (c *Client) Remove(ctx context.Context, name string, force, ignored bool) (api.RemoveResponse, error) {

@@ -75,9 +75,13 @@ type Locks struct {
 
 // Limits is the [limits] table: what an agent gets unless asked otherwise.
 type Limits struct {
-	MemoryMB  int           `toml:"memory_mb"`
-	Pids      int           `toml:"pids"`
-	CPUWeight int           `toml:"cpu_weight"`
+	MemoryMB  int `toml:"memory_mb"`
+	Pids      int `toml:"pids"`
+	CPUWeight int `toml:"cpu_weight"`
+	// CPU bounds the processor time, in percent of one processor; 0: no bound.
+	CPU int `toml:"cpu"`
+	// IOWeight is for disks whose scheduler knows weights; 0: the kernel's default.
+	IOWeight  int           `toml:"io_weight"`
 	StopGrace wire.Duration `toml:"stop_grace"`
 	LogMB     int           `toml:"log_mb"`
 	// GitObjectsMB bounds what an agent adds to the shared git objects; 0: no bound.
@@ -245,6 +249,12 @@ func (c *Config) check() error {
 	if c.Limits.CPUWeight < 1 || c.Limits.CPUWeight > 10000 {
 		return bad("limits.cpu_weight", c.Limits.CPUWeight, "must be from 1 to 10000")
 	}
+	if c.Limits.CPU < 0 || c.Limits.CPU > 100_000 {
+		return bad("limits.cpu", c.Limits.CPU, "must be from 0 (no limit) to 100000; 100 is one processor")
+	}
+	if c.Limits.IOWeight < 0 || c.Limits.IOWeight > 1000 {
+		return bad("limits.io_weight", c.Limits.IOWeight, "must be from 0 (the kernel's default) to 1000")
+	}
 	if c.Limits.LogMB < 1 || c.Limits.LogMB > 1024 {
 		return bad("limits.log_mb", c.Limits.LogMB, "must be from 1 to 1024")
 	}
@@ -262,6 +272,14 @@ func (c *Config) check() error {
 		}
 	}
 	return nil
+}
+
+// Agent is what an agent may use that has these limits of its own. A limit
+// that is none is 0.
+func (l *Limits) Agent(own api.Limits) api.Limits {
+	out := own.Over(api.Limits{Pids: l.Pids, CPUPercent: l.CPU, CPUWeight: l.CPUWeight, IOWeight: l.IOWeight})
+	out.CPUPercent = max(out.CPUPercent, 0)
+	return out
 }
 
 func parseRange(s string) (lo, hi int, err error) {

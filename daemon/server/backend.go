@@ -47,6 +47,7 @@ type Agents interface {
 	Broadcast(ctx context.Context, req api.BroadcastRequest) (api.BroadcastResponse, error)
 	// Pull is called for the user with this uid.
 	Pull(ctx context.Context, caller uint32, name string, req api.PullRequest) (api.PullResponse, error)
+	Set(ctx context.Context, name string, req api.SetRequest) (api.SetResponse, error)
 	Remove(ctx context.Context, name string, force, ignored bool) (api.RemoveResponse, error)
 	Merge(ctx context.Context, name string, req api.MergeRequest) (api.MergeResponse, error)
 	Enqueue(name string, req api.QueueRequest) (api.QueueEntry, error)

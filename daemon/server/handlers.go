@@ -120,6 +120,18 @@ func (s *Server) agent(w http.ResponseWriter, r *http.Request) error {
 	return s.reply(w, http.StatusOK, a)
 }
 
+func (s *Server) set(w http.ResponseWriter, r *http.Request) error {
+	var req api.SetRequest
+	if err := read(r, &req); err != nil {
+		return err
+	}
+	res, err := s.Backend.Set(r.Context(), r.PathValue("name"), req)
+	if err != nil {
+		return err
+	}
+	return s.reply(w, http.StatusOK, res)
+}
+
 func (s *Server) remove(w http.ResponseWriter, r *http.Request) error {
 	res, err := s.Backend.Remove(r.Context(), r.PathValue("name"), flag(r, "force"), flag(r, "ignored"))
 	if err != nil {

@@ -49,6 +49,7 @@ func shapes() map[string]shape {
 		"GET /v1/agents":           {out: api.Agent{}, list: "agents", query: []query{ofWorkspace}},
 		"POST /v1/agents":          {in: api.AddRequest{}, out: api.Agent{}, made: true, steps: true},
 		"GET /v1/agents/{name}":    {out: api.Agent{}},
+		"PATCH /v1/agents/{name}":  {in: api.SetRequest{}, out: api.SetResponse{}},
 		"DELETE /v1/agents/{name}": {out: api.RemoveResponse{}, query: []query{{"force", "boolean", "also one that runs or has unsaved work; the work is put aside"}, ignored}},
 
 		"POST /v1/agents/{name}/start":   {out: api.Agent{}},

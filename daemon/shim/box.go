@@ -42,7 +42,7 @@ func (s *Shim) boxConfig(self string) sandbox.Config {
 		ID: boxID(sp), StateDir: stateDir(sp), RootfsDir: rootfsDir(sp),
 		UID: sp.UID, GID: sp.GID, User: sp.User, Home: sp.Home, HomeDir: sp.HomeDir, ScratchDir: scratch, RunDir: s.boxDir(),
 		Mounts: mounts, Workdir: sp.ProjectPath, Hostname: sp.Agent, ResolvConf: resolvConf(sp), NetNS: sp.NetNS,
-		CgroupPath: sp.CgroupPath, Limits: cgroup.Limits{MemoryBytes: sp.MemoryBytes, Pids: sp.Pids, CPUWeight: sp.CPUWeight},
+		CgroupPath: sp.CgroupPath, Limits: limitsOf(sp.Settings()),
 		InitBinary: self, Log: s.Log,
 	}
 }

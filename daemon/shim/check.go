@@ -13,7 +13,6 @@ import (
 
 	sd "github.com/coreos/go-systemd/v22/daemon"
 
-	"polis/cgroup"
 	"polis/cgroup/sandbox"
 	"polis/daemon/layout"
 	"polis/daemon/shim/wire"
@@ -56,7 +55,7 @@ func check(ctx context.Context, spec wire.Spec, log *slog.Logger) (res wire.Chec
 		ID: boxID(spec), StateDir: stateDir(spec), RootfsDir: rootfsDir(spec),
 		UID: spec.UID, GID: spec.GID, User: spec.User, Home: spec.Home, HomeDir: spec.HomeDir, ScratchDir: spec.Scratch,
 		Mounts: mounts, Workdir: spec.ProjectPath, Hostname: "check", Env: append([]string{"CI=true", "POLIS_CHECK=1"}, spec.Env...),
-		CgroupPath: spec.CgroupPath, Limits: cgroup.Limits{MemoryBytes: spec.MemoryBytes, Pids: spec.Pids, CPUWeight: spec.CPUWeight},
+		CgroupPath: spec.CgroupPath, Limits: limitsOf(spec.Settings()),
 		InitBinary: self, Log: log,
 	})
 	if err != nil {

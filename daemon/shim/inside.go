@@ -2,7 +2,6 @@ package shim
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -35,11 +34,10 @@ func (s *Shim) openInside() error {
 	s.onClose("files of the sandbox", func(context.Context) error { return os.RemoveAll(dir) })
 	in := &insideAPI{dir: dir, dirty: make(chan struct{}, 1), locks: make(chan struct{}, 1), remotes: make(chan struct{}, maxRemotes)}
 	s.inside = in
-	pol, err := json.MarshalIndent(s.Spec.Policy, "", "  ")
-	if err != nil {
+	if err := s.tellPolicy(s.Spec.Policy); err != nil {
 		return err
 	}
-	for name, text := range map[string]string{"policy": string(pol) + "\n", "why": "nothing was refused yet\n", "why.json": "[]\n",
+	for name, text := range map[string]string{"why": "nothing was refused yet\n", "why.json": "[]\n",
 		"locks": noLocks, "locks.json": "{\"locks\":[],\"total\":0}\n"} {
 		if err := replaceFile(filepath.Join(dir, name), text); err != nil {
 			return err

@@ -132,7 +132,7 @@ func (s *Shim) insideHeld(w http.ResponseWriter, r *http.Request) error {
 // insideStatus is what an agent is told of itself.
 func (s *Shim) insideStatus() map[string]any {
 	return map[string]any{"agent": s.Spec.Agent, "workspace": s.Spec.Workspace, "branch": s.Spec.Branch, "project": s.Spec.ProjectPath,
-		"worktree": s.Spec.Mountpoint, "policy": s.Spec.Policy, "counters": s.views.counters(), "locks": s.views.locks.Held()}
+		"worktree": s.Spec.Mountpoint, "policy": s.settings().Policy, "counters": s.views.counters(), "locks": s.views.locks.Held()}
 }
 
 // lockable checks a path an agent wants to keep others from: it must be one

@@ -52,6 +52,7 @@ type Shim struct {
 	main      *session
 	mainStart time.Time
 	oom       string
+	live      live
 	listening map[int]bool
 	undo      []undoStep
 	ends      int // so many of undo are onEnd's, the first ones
@@ -78,6 +79,7 @@ func (s *Shim) onEnd(name string, f func(context.Context) error) {
 // everything done so far is taken back; the error carries the code of what failed.
 func (s *Shim) Open(ctx context.Context) (err error) {
 	s.started, s.stopping, s.listening = time.Now(), make(chan struct{}), map[int]bool{}
+	s.live = newLive(&s.Spec)
 	s.events = events.New(uint64(s.started.UnixNano()))
 	s.events.Minor = func(e api.Event) bool { return e.Type == api.EventDenied || e.Type == api.EventLockConflict }
 	group, gctx := errgroup.WithContext(context.WithoutCancel(ctx))
@@ -178,12 +180,13 @@ func (s *Shim) watchOOM() {
 			if what == "" {
 				what = "a process"
 			}
-			msg := fmt.Sprintf("%s of agent %s was killed: over the memory limit of %d MB", what, s.Spec.Agent, s.Spec.MemoryBytes>>20)
+			limit := s.settings().MemoryBytes
+			msg := fmt.Sprintf("%s of agent %s was killed: over the memory limit of %d MB", what, s.Spec.Agent, limit>>20)
 			s.mu.Lock()
 			s.oom = msg
 			s.mu.Unlock()
 			s.events.Publish(api.Event{Type: api.EventOOM, Agent: s.Spec.Agent, Code: api.CodeOOMKilled, Message: msg,
-				Data: map[string]any{"pid": e.Pid, "comm": e.Comm, "limit_bytes": s.Spec.MemoryBytes}})
+				Data: map[string]any{"pid": e.Pid, "comm": e.Comm, "limit_bytes": limit}})
 		case <-s.ctx.Done():
 			return
 		}

@@ -14,7 +14,6 @@ import (
 	"polis/fusefs"
 	"polis/fusefs/gitdir"
 	"polis/fusefs/ignore"
-	"polis/fusefs/policy"
 	"polis/fusefs/view"
 	"polis/lockd"
 	"polis/netbridge"
@@ -91,7 +90,7 @@ func (s *Shim) openViews(ctx context.Context) error {
 
 func (s *Shim) openTree(ctx context.Context, v *views, root *os.File) error {
 	sp := s.Spec
-	set, err := policy.Compile(policy.Rules{Read: sp.Policy.Read, Write: sp.Policy.Write, Ask: sp.Policy.Ask, Deny: sp.Policy.Deny, Hide: sp.Policy.Hide, Temp: sp.TempNames})
+	set, err := compile(sp.Policy, sp.TempNames)
 	if err != nil {
 		return fmt.Errorf("policy: %w", err)
 	}

@@ -36,11 +36,13 @@ type PortAllocations struct {
 
 // Agent is what is kept of one agent.
 type Agent struct {
-	Name           string          `json:"name"`
-	BaseType       string          `json:"base_type"`
-	Branch         string          `json:"branch"`
-	Role           string          `json:"role,omitempty"`
-	MemoryLimitMB  int             `json:"memory_limit_mb"`
+	Name          string `json:"name"`
+	BaseType      string `json:"base_type"`
+	Branch        string `json:"branch"`
+	Role          string `json:"role,omitempty"`
+	MemoryLimitMB int    `json:"memory_limit_mb"`
+	// Limits are those beside memory that are not as configured.
+	Limits         api.Limits      `json:"limits,omitzero"`
 	Command        []string        `json:"command,omitempty"`
 	Policy         api.Policy      `json:"policy"`
 	PortMappings   [][2]int        `json:"port_mappings"`

@@ -106,6 +106,12 @@ func (s *Shim) StopMain(ctx context.Context, grace time.Duration) error {
 	return s.call(ctx, grace+s.Timeout, http.MethodPost, "/v1/stop", wire.StopRequest{Grace: wire.Duration(grace)}, nil)
 }
 
+// Set changes the settings of the living agent, all of them or none. Only for
+// shims of wire.SettingsVersion and later.
+func (s *Shim) Set(ctx context.Context, r wire.SettingsRequest) error {
+	return s.call(ctx, s.Timeout, http.MethodPost, "/v1/settings", r, nil)
+}
+
 // AddPort maps a port that the daemon has chosen.
 func (s *Shim) AddPort(ctx context.Context, r wire.PortRequest) error {
 	return s.call(ctx, s.Timeout, http.MethodPost, "/v1/ports", r, nil)

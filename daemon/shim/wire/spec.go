@@ -7,7 +7,8 @@ import (
 )
 
 // Spec is everything a shim needs to know, written by polisd to a root-only
-// file before the shim starts and never changed afterwards.
+// file before the shim starts. Afterwards only what is in Settings is changed,
+// together with the living shim's own, for the reader that finds the state lost.
 type Spec struct {
 	Version   int    `json:"version"`
 	Agent     string `json:"agent"`
@@ -68,6 +69,8 @@ type Spec struct {
 	MemoryBytes int64      `json:"memory_bytes"`
 	Pids        int64      `json:"pids"`
 	CPUWeight   int64      `json:"cpu_weight"`
+	CPUPercent  int64      `json:"cpu_percent,omitempty"` // 100 is one processor; 0: no limit
+	IOWeight    int64      `json:"io_weight,omitempty"`
 	SocketGID   int        `json:"socket_gid"`
 	StopGrace   Duration   `json:"stop_grace"`
 	LogBytes    int64      `json:"log_bytes"`

@@ -9,9 +9,10 @@ import "fmt"
 //	1  the first
 //	2  Status tells MinVersion, Listening and ExitedAt; the ring of events
 //	   keeps what changes an agent's state longer than refusals
+//	3  POST /v1/settings changes rules and limits of a living agent
 const (
 	// Version is what a shim of this build speaks.
-	Version = 2
+	Version = 3
 	// MinVersion is the oldest that this build's daemon and shim understand.
 	MinVersion = 1
 )

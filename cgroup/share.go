@@ -1,0 +1,95 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+// period is in which a processor limit is counted, in microseconds: the
+// kernel's default.
+const period = 100_000
+
+// setCPU sets weight and quota. A group whose controller is not on has neither,
+// which is no error unless one is asked for.
+func (g *Group) setCPU(l Limits) error {
+	hier, ok := g.host.controller(cpu)
+	dir := g.dir(hier)
+	weight := "cpu.shares"
+	if hier.v2 {
+		weight = "cpu.weight"
+	}
+	if _, err := os.Stat(filepath.Join(dir, weight)); !ok || err != nil {
+		if l.CPUWeight == 0 && l.CPUPercent == 0 {
+			return nil
+		}
+		return &ControllerError{Controller: cpu, Path: g.Path, Err: err}
+	}
+	w := l.CPUWeight
+	if w == 0 {
+		w = 100
+	}
+	if hier.v2 {
+		return errors.Join(writeFile(dir, weight, strconv.FormatInt(w, 10)), optionalQuota(l, writeFile(dir, "cpu.max", quota(l.CPUPercent, "max")+fmt.Sprintf(" %d", period))))
+	}
+	err := writeFile(dir, weight, strconv.FormatInt(shares(w), 10))
+	q := writeFile(dir, "cpu.cfs_quota_us", quota(l.CPUPercent, "-1"))
+	return errors.Join(err, optionalQuota(l, q))
+}
+
+// quota is the time in a period, in microseconds. The kernel wants 1000 at least.
+func quota(percent int64, none string) string {
+	if percent == 0 {
+		return none
+	}
+	return strconv.FormatInt(max(percent*period/100, 1000), 10)
+}
+
+// optionalQuota forgives a kernel without CONFIG_CFS_BANDWIDTH, unless a quota
+// was asked for.
+func optionalQuota(l Limits, err error) error {
+	if l.CPUPercent == 0 {
+		return optional(err)
+	}
+	return err
+}
+
+// shares turns a v2 weight into v1 shares as systemd does: the default of the
+// one is the default of the other.
+func shares(weight int64) int64 { return min(max(weight*1024/100, 2), 262144) }
+
+// ioFiles are where a weight for the disks can be: v2's of any scheduler, of
+// bfq, and v1's of bfq and of the old cfq.
+var ioFiles = []string{"io.weight", "io.bfq.weight", "blkio.bfq.weight", "blkio.weight"}
+
+// setIO sets the weight for the disks, if there is one: the scheduler of some
+// disk must have it.
+func (g *Group) setIO(l Limits) error {
+	hier, ok := g.host.controller(g.host.ioController())
+	var missing error
+	if ok {
+		w := l.IOWeight
+		if w == 0 {
+			w = 100
+		}
+		for _, name := range ioFiles {
+			if _, err := os.Stat(filepath.Join(g.dir(hier), name)); err == nil {
+				return writeFile(g.dir(hier), name, strconv.FormatInt(w, 10))
+			}
+		}
+		missing = errors.New("the schedulers of this machine's disks know no weights")
+	}
+	if l.IOWeight == 0 {
+		return nil
+	}
+	return &ControllerError{Controller: g.host.ioController(), Path: g.Path, Err: missing}
+}
+
+func (h *Host) ioController() string {
+	if h.Mode == V2 {
+		return disks
+	}
+	return blkio
+}

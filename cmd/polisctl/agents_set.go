@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"polis/daemon/api"
+	"polis/daemon/client"
+)
+
+// setFlags are the flags of agents set as typed.
+type setFlags struct {
+	memory, role string
+	limits       limitFlags
+	rules        addFlags // only its rules
+	autoMerge    bool
+	force        bool
+}
+
+func (a *app) setCmd() *cobra.Command {
+	var f setFlags
+	cmd := &cobra.Command{
+		Use:   "set NAME OPTION...",
+		Short: "Change an agent's limits and rules, also while it works",
+		Long: `Change an agent. What is not named stays as it is. Everything counts at once, for
+what runs already too: rules also for files that are open. The one exception is a
+file that is open for writing by a program that the kernel serves directly; polis
+names those in its log.
+
+Rules are added to those the agent has. --role replaces all of them by the
+role's, as polisd.toml has them now; --role '' by none. A limit that is
+"default" goes back to what is configured.
+
+A memory limit below what the agent uses is refused, unless --force: what does
+not fit is killed then.`,
+		Example: `  polisctl agents set claude --memory 2GB --cpu 150
+  polisctl agents set docs --deny '.env*'
+  polisctl agents set docs --role reviewer`,
+		Args:              takes(1, 1, "the NAME of the agent"),
+		ValidArgsFunction: a.completeAgents,
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&f.memory, "memory", "m", "", "memory limit in `MB`, or as in 2GB")
+	f.limits.register(flags)
+	flags.StringVar(&f.role, "role", "", "`ROLE` of polisd.toml, with its rules")
+	flags.StringArrayVar(&f.rules.read, "read", nil, "allow reading what matches `GLOB`; may be repeated")
+	flags.StringArrayVar(&f.rules.write, "write", nil, "allow reading and writing what matches `GLOB`; may be repeated")
+	flags.StringArrayVar(&f.rules.deny, "deny", nil, "refuse what matches `GLOB`; may be repeated")
+	flags.StringArrayVar(&f.rules.hide, "hide", nil, "hide what matches `GLOB`; may be repeated")
+	flags.BoolVar(&f.autoMerge, "auto-merge", true, "merge what its tasks commit when they end well; =false leaves that to you")
+	flags.BoolVar(&f.force, "force", false, "lower the memory limit also below what is in use")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := checkAgents(args[0]); err != nil {
+			return err
+		}
+		req, err := f.request(flags.Changed)
+		if err != nil {
+			return err
+		}
+		return a.call(cmd, longCall, func(ctx context.Context, c *client.Client) error {
+			res, err := c.Set(ctx, args[0], req)
+			if err != nil {
+				return err
+			}
+			return a.showSet(res)
+		})
+	}
+	return cmd
+}
+
+// request checks the flags and makes the request of them.
+func (f *setFlags) request(changed func(string) bool) (api.SetRequest, error) {
+	req := api.SetRequest{Force: f.force}
+	var err error
+	if changed("memory") {
+		if req.MemoryMB, err = parseMemory(f.memory); err != nil {
+			return req, err
+		}
+	}
+	if req.Limits, req.Reset, err = f.limits.parse(); err != nil {
+		return req, err
+	}
+	if changed("role") {
+		if f.role != "" {
+			if err := checkWord("role", f.role, 64); err != nil {
+				return req, err
+			}
+		}
+		req.Role = &f.role
+	}
+	if req.Policy, err = f.rules.policy(); err != nil {
+		return req, err
+	}
+	if changed("auto-merge") {
+		req.AutoMerge = &f.autoMerge
+	}
+	if req.MemoryMB == 0 && req.Limits == (api.Limits{}) && len(req.Reset) == 0 && req.Role == nil && req.Policy == nil && req.AutoMerge == nil {
+		return req, usagef("nothing to set: name a limit or a rule, such as --memory 1GB")
+	}
+	return req, nil
+}
+
+func (a *app) showSet(res api.SetResponse) error {
+	g := res.Agent
+	return a.show(view{json: api.SetResponse{Agent: tidy(g), Later: res.Later}, names: []string{g.Name}, human: func(p *page) {
+		p.line("agent %s is %s", g.Name, g.Status)
+		p.line("  limits      %s", limitsText(g))
+		for _, l := range res.Later {
+			p.warn("from its next start: %s", l)
+		}
+	}})
+}

@@ -1,0 +1,72 @@
+package agent
+
+import (
+	"slices"
+	"strings"
+
+	"polis/daemon/api"
+	"polis/daemon/config"
+	"polis/fusefs/policy"
+)
+
+// choosePolicy is what an agent of a role with rules of its own gets.
+func choosePolicy(c config.Config, role string, more *api.Policy) (api.Policy, error) {
+	p, err := rolePolicy(c, role)
+	if err != nil {
+		return p, err
+	}
+	return addRules(p, more)
+}
+
+func rolePolicy(c config.Config, role string) (api.Policy, error) {
+	if role == "" {
+		return api.Policy{}, nil
+	}
+	r, ok := c.Roles[role]
+	if !ok {
+		return api.Policy{}, api.Errorf(api.CodeBadRequest, "role = %q: there is no such role", api.Shorten(role, 64)).WithHint("roles are tables [roles.NAME] in polisd.toml")
+	}
+	return r.Policy, nil
+}
+
+// addRules adds rules to others. One that is there already moves to the end:
+// the last one that matches counts.
+func addRules(p api.Policy, more *api.Policy) (api.Policy, error) {
+	if more != nil {
+		add := func(to *[]string, rules []string) {
+			*to = append(slices.DeleteFunc(slices.Clone(*to), func(r string) bool { return slices.Contains(rules, r) }), rules...)
+		}
+		add(&p.Read, more.Read)
+		add(&p.Write, more.Write)
+		add(&p.Ask, more.Ask)
+		add(&p.Deny, more.Deny)
+		add(&p.Hide, more.Hide)
+		p.Temp = p.Temp || more.Temp
+	}
+	return p, checkPolicy(p)
+}
+
+func checkMemory(mb int) error {
+	if mb < 16 || mb > 1<<20 {
+		return api.Errorf(api.CodeBadRequest, "memory_limit_mb = %d: must be from 16 to 1048576", mb)
+	}
+	return nil
+}
+
+func checkPolicy(p api.Policy) error {
+	for field, globs := range map[string][]string{"read": p.Read, "write": p.Write, "ask": p.Ask, "deny": p.Deny, "hide": p.Hide} {
+		if len(globs) > maxRules {
+			return api.Errorf(api.CodeBadRequest, "policy.%s has %d rules: at most %d", field, len(globs), maxRules)
+		}
+		for _, g := range globs {
+			if g == "" || len(g) > maxWord || strings.ContainsRune(g, 0) {
+				return api.Errorf(api.CodeBadRequest, "policy.%s: %q is not a rule: from 1 to %d bytes, no NUL", field, api.Shorten(g, 64), maxWord)
+			}
+		}
+	}
+	// As the view will: a rule that it does not take must not wait until then.
+	if _, err := policy.Compile(policy.Rules{Read: p.Read, Write: p.Write, Ask: p.Ask, Deny: p.Deny, Hide: p.Hide}); err != nil {
+		return api.Errorf(api.CodeBadRequest, "%w", err)
+	}
+	return nil
+}

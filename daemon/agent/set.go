@@ -1,0 +1,211 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"polis/daemon/api"
+	"polis/daemon/config"
+	"polis/daemon/shim/wire"
+	"polis/daemon/store"
+)
+
+// verbSet changes an agent in any state; it is no transition.
+const verbSet = "set"
+
+// Set changes limits, rules and what becomes of an agent's tasks, all or
+// nothing. Where the agent lives it counts at once, also for files that are
+// open; what cannot is said in the answer.
+func (m *Manager) Set(ctx context.Context, name string, req api.SetRequest) (api.SetResponse, error) {
+	if err := checkSet(req); err != nil {
+		return api.SetResponse{}, err
+	}
+	a, err := m.findAny(ctx, name, verbSet)
+	if err != nil {
+		return api.SetResponse{}, err
+	}
+	defer a.op.Unlock()
+	m.mu.Lock()
+	old := a.Kept
+	m.mu.Unlock()
+	c := m.config()
+	now, err := changed(c, old, req)
+	if err != nil {
+		return api.SetResponse{}, err
+	}
+	words := told(c, old, now)
+	if len(words) > 0 {
+		if err := m.enact(ctx, a, old, now, req.Force); err != nil {
+			return api.SetResponse{}, err
+		}
+		m.Log.Info("agent was changed", "agent", name, "what", strings.Join(words, ", "))
+		m.Events.Publish(api.Event{Type: api.EventAgentSettings, Agent: name, Message: "agent " + name + ": " + strings.Join(words, ", "), Data: map[string]any{"changed": words}})
+	}
+	return api.SetResponse{Agent: m.live(ctx, a), Later: m.later(c, a, old, now)}, nil
+}
+
+// findAny is find for a verb that every agent allows but one that is being made.
+func (m *Manager) findAny(ctx context.Context, name, verb string) (*Agent, error) {
+	a, err := m.lookup(name)
+	if err != nil {
+		return nil, err
+	}
+	if st := a.status(m); st == api.StatusCreating {
+		return nil, permit(name, st, verb)
+	}
+	return m.find(ctx, name)
+}
+
+func checkSet(req api.SetRequest) error {
+	if req.MemoryMB != 0 {
+		if err := checkMemory(req.MemoryMB); err != nil {
+			return err
+		}
+	}
+	for _, n := range req.Reset {
+		if !slices.Contains(api.LimitNames(), n) {
+			return api.Errorf(api.CodeBadRequest, "reset: %q is no limit", api.Shorten(n, 32)).WithHint("they are %s", strings.Join(api.LimitNames(), ", "))
+		}
+	}
+	return req.Limits.Check()
+}
+
+// changed is what the request makes of an agent.
+func changed(c config.Config, k store.Agent, req api.SetRequest) (store.Agent, error) {
+	if req.MemoryMB != 0 {
+		k.MemoryLimitMB = req.MemoryMB
+	}
+	k.Limits.Reset(req.Reset)
+	k.Limits = req.Limits.Over(k.Limits)
+	if req.AutoMerge != nil {
+		k.AutoMerge = req.AutoMerge
+	}
+	if req.Role != nil {
+		p, err := rolePolicy(c, *req.Role)
+		if err != nil {
+			return k, err
+		}
+		k.Role, k.Policy = *req.Role, p
+	}
+	var err error
+	k.Policy, err = addRules(k.Policy, req.Policy)
+	return k, err
+}
+
+// told is what is different, in words.
+func told(c config.Config, old, now store.Agent) []string {
+	var out []string
+	number := func(what string, from, to int) {
+		if from != to {
+			out = append(out, fmt.Sprintf("%s %d -> %d", what, from, to))
+		}
+	}
+	number("memory_limit_mb", old.MemoryLimitMB, now.MemoryLimitMB)
+	was, is := c.Limits.Agent(old.Limits), c.Limits.Agent(now.Limits)
+	number("pids", was.Pids, is.Pids)
+	number("cpu_percent", was.CPUPercent, is.CPUPercent)
+	number("cpu_weight", was.CPUWeight, is.CPUWeight)
+	number("io_weight", was.IOWeight, is.IOWeight)
+	if was == is && old.Limits != now.Limits {
+		out = append(out, "limits are its own")
+	}
+	if old.Role != now.Role {
+		out = append(out, fmt.Sprintf("role %q -> %q", old.Role, now.Role))
+	}
+	if !reflect.DeepEqual(old.Policy, now.Policy) {
+		out = append(out, "rules")
+	}
+	if !reflect.DeepEqual(old.AutoMerge, now.AutoMerge) {
+		out = append(out, fmt.Sprintf("auto_merge %t", now.AutoMerge != nil && *now.AutoMerge))
+	}
+	return out
+}
+
+// enact keeps the settings and has the living shim take them. What is kept
+// comes first: a daemon that dies in between has the shim take them when it
+// finds it again.
+func (m *Manager) enact(ctx context.Context, a *Agent, old, now store.Agent, force bool) error {
+	m.putSettings(a, now)
+	if err := m.save(a.WS); err != nil {
+		m.putSettings(a, old)
+		return err
+	}
+	m.crash("set:kept")
+	err := m.applySettings(ctx, a, force)
+	if err == nil {
+		return nil
+	}
+	m.putSettings(a, old)
+	err = errors.Join(err, m.save(a.WS))
+	if api.CodeOf(err) == api.CodeShimUnavailable {
+		// It did not answer, and may have done it all the same.
+		uctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
+		defer cancel()
+		if berr := m.applySettings(uctx, a, true); berr != nil {
+			m.Log.Error("take back settings", "agent", a.Name(), "err", berr)
+		}
+	}
+	return err
+}
+
+// putSettings sets what Set can change, and nothing that goes on meanwhile.
+func (m *Manager) putSettings(a *Agent, k store.Agent) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	a.Kept.MemoryLimitMB, a.Kept.Limits, a.Kept.Role, a.Kept.Policy, a.Kept.AutoMerge = k.MemoryLimitMB, k.Limits, k.Role, k.Policy, k.AutoMerge
+}
+
+// applySettings has the agent's shim, if it lives, do as its settings say.
+func (m *Manager) applySettings(ctx context.Context, a *Agent, force bool) error {
+	m.mu.Lock()
+	up := a.up
+	m.mu.Unlock()
+	if !up {
+		return nil
+	}
+	now := m.Shims.Settings(a)
+	sh := m.Shims.Dial(a.Name())
+	defer sh.Close()
+	st, err := sh.Status(ctx)
+	if err != nil {
+		return err
+	}
+	if v, err := wire.Agree(st); err != nil || v < wire.SettingsVersion {
+		return api.Errorf(api.CodeBadState, "agent %s was started by an older polis: it cannot be changed while it lives", a.Name()).
+			WithHint("polisctl agents stop %[1]s, then set, then polisctl agents start %[1]s", a.Name())
+	}
+	if err := sh.Set(ctx, wire.SettingsRequest{Settings: now, Force: force}); err != nil {
+		return err
+	}
+	m.crash("set:applied")
+	if err := m.Shims.Note(a.Name(), now); err != nil {
+		// Only who has lost the state reads it there.
+		m.Log.Warn("note the agent's settings", "agent", a.Name(), "err", err)
+	}
+	return nil
+}
+
+// later is what of a change counts from the agent's next start, if it lives.
+func (m *Manager) later(c config.Config, a *Agent, old, now store.Agent) []string {
+	m.mu.Lock()
+	up := a.up
+	m.mu.Unlock()
+	if !up {
+		return nil
+	}
+	var out []string
+	if old.Policy.Temp != now.Policy.Temp {
+		out = append(out, "temp: the scratch directory")
+	}
+	if !reflect.DeepEqual(c.LockRules(old.Role), c.LockRules(now.Role)) {
+		out = append(out, "the role's [locks]")
+	}
+	if !reflect.DeepEqual(c.GitRules(a.Name(), old.Role, a.Type), c.GitRules(a.Name(), now.Role, a.Type)) {
+		out = append(out, "the role's [git]")
+	}
+	return out
+}

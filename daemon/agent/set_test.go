@@ -1,0 +1,109 @@
+package agent
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"polis/daemon/api"
+)
+
+func kept(t require.TestingT, w *world, name string) api.SetRequest {
+	for _, k := range w.mem.kept {
+		if k.Name == name {
+			return api.SetRequest{MemoryMB: k.MemoryLimitMB, Limits: k.Limits, Policy: &k.Policy, AutoMerge: k.AutoMerge}
+		}
+	}
+	require.Fail(t, "not kept", name)
+	return api.SetRequest{}
+}
+
+func TestSettingsAreKeptAndReachTheLivingShim(t *testing.T) {
+	w := newWorld(t.TempDir())
+	defer w.Close()
+	ctx := t.Context()
+	_, err := w.Add(ctx, api.AddRequest{Name: "a1", BaseType: "custom", MemoryMB: 64, Policy: &api.Policy{Deny: []string{"a", "!b"}}})
+	require.NoError(t, err)
+	no := false
+	res, err := w.Set(ctx, "a1", api.SetRequest{MemoryMB: 128, Limits: api.Limits{Pids: 40}, Policy: &api.Policy{Deny: []string{"a", "c"}}, AutoMerge: &no})
+	require.NoError(t, err)
+	require.Equal(t, 128, res.Agent.MemoryLimitMB)
+	require.Equal(t, []string{"!b", "a", "c"}, res.Agent.Policy.Deny, "a rule that is there already moves to the end")
+	require.EqualValues(t, 128<<20, w.k.settings.MemoryBytes)
+	require.Equal(t, 128, kept(t, w, "a1").MemoryMB)
+	require.Equal(t, &no, kept(t, w, "a1").AutoMerge)
+
+	_, err = w.Set(ctx, "a1", api.SetRequest{Reset: []string{"pids"}})
+	require.NoError(t, err)
+	require.Zero(t, kept(t, w, "a1").Pids)
+	none := ""
+	res, err = w.Set(ctx, "a1", api.SetRequest{Role: &none})
+	require.NoError(t, err)
+	require.Empty(t, res.Agent.Policy.Deny)
+}
+
+// TestWhatTheShimRefusesIsNotKept neither in memory nor on disk.
+func TestWhatTheShimRefusesIsNotKept(t *testing.T) {
+	w := newWorld(t.TempDir())
+	defer w.Close()
+	_, err := w.Add(t.Context(), api.AddRequest{Name: "a1", BaseType: "custom", MemoryMB: 64})
+	require.NoError(t, err)
+	w.k.fail = "set"
+	_, err = w.Set(t.Context(), "a1", api.SetRequest{MemoryMB: 128, Policy: &api.Policy{Deny: []string{"x"}}})
+	require.ErrorIs(t, err, errInjected)
+	a, err := w.Get(t.Context(), "a1")
+	require.NoError(t, err)
+	require.Equal(t, 64, a.MemoryLimitMB)
+	require.Empty(t, a.Policy.Deny)
+	require.Equal(t, 64, kept(t, w, "a1").MemoryMB)
+}
+
+func TestSetRefusesBadRequests(t *testing.T) {
+	w := newWorld(t.TempDir())
+	defer w.Close()
+	_, err := w.Add(t.Context(), api.AddRequest{Name: "a1", BaseType: "custom"})
+	require.NoError(t, err)
+	king := "king"
+	for name, req := range map[string]api.SetRequest{
+		"memory":       {MemoryMB: -5},
+		"pids":         {Limits: api.Limits{Pids: 1}},
+		"cpu":          {Limits: api.Limits{CPUPercent: -2}},
+		"cpu weight":   {Limits: api.Limits{CPUWeight: 10001}},
+		"io weight":    {Limits: api.Limits{IOWeight: 1001}},
+		"reset":        {Reset: []string{"memory"}},
+		"unknown role": {Role: &king},
+		"empty rule":   {Policy: &api.Policy{Read: []string{""}}},
+		"bad rule":     {Policy: &api.Policy{Deny: []string{"[z-"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := w.Set(t.Context(), "a1", req)
+			require.Equal(t, api.CodeBadRequest, api.CodeOf(err), "%v", err)
+		})
+	}
+	_, err = w.Set(t.Context(), "nobody", api.SetRequest{MemoryMB: 64})
+	require.Equal(t, api.CodeAgentNotFound, api.CodeOf(err))
+}
+
+// TestLimitsOfItsOwnAndAsConfigured: what is 0 comes from below, reset makes it 0.
+func TestLimitsOfItsOwnAndAsConfigured(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		limits := rapid.Custom(func(t *rapid.T) api.Limits {
+			n := func(name string) int { return rapid.IntRange(0, 3).Draw(t, name) }
+			return api.Limits{Pids: n("pids"), CPUPercent: n("cpu"), CPUWeight: n("weight"), IOWeight: n("io")}
+		})
+		own, below := limits.Draw(t, "own"), limits.Draw(t, "below")
+		got := own.Over(below)
+		fields := func(l api.Limits) []int { return []int{l.Pids, l.CPUPercent, l.CPUWeight, l.IOWeight} }
+		for i, v := range fields(got) {
+			want := fields(own)[i]
+			if want == 0 {
+				want = fields(below)[i]
+			}
+			require.Equal(t, want, v)
+		}
+		i := rapid.IntRange(0, 3).Draw(t, "reset")
+		own.Reset(api.LimitNames()[i : i+1])
+		require.Zero(t, fields(own)[i])
+	})
+}

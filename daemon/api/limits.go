@@ -1,0 +1,86 @@
+package api
+
+// Limits are what an agent may use beside its memory. 0 is as configured.
+type Limits struct {
+	Pids int `json:"pids,omitempty"` // processes and threads
+	// CPUPercent bounds the processor time: 100 is one processor, -1 no bound.
+	CPUPercent int `json:"cpu_percent,omitempty"`
+	CPUWeight  int `json:"cpu_weight,omitempty"` // 1 to 10000; 100 is everybody's
+	IOWeight   int `json:"io_weight,omitempty"`  // 1 to 1000; 100 is everybody's
+}
+
+// SetRequest changes an agent, living or not. What is not in it stays as it is.
+type SetRequest struct {
+	MemoryMB int `json:"memory_limit_mb,omitempty"`
+	// Limits that are 0 stay as they are; Reset names those that go back to
+	// what is configured, as their fields are called.
+	Limits
+	Reset []string `json:"reset,omitempty"`
+	// Role replaces the role and with it all rules; "" is none.
+	Role *string `json:"role,omitempty"`
+	// Policy has rules to add to those of the agent, or of Role.
+	Policy *Policy `json:"policy,omitempty"`
+	// AutoMerge says whether tasks that end well are merged.
+	AutoMerge *bool `json:"auto_merge,omitempty"`
+	// Force sets a memory limit that what is in use does not fit in: what the
+	// agent runs is killed.
+	Force bool `json:"force,omitempty"`
+}
+
+// SetResponse is the agent as it is now.
+type SetResponse struct {
+	Agent Agent `json:"agent"`
+	// Later is what counts only after the agent's next stop and start.
+	Later []string `json:"later,omitempty"`
+}
+
+// LimitNames are the fields of Limits, as SetRequest.Reset knows them.
+func LimitNames() []string { return []string{"pids", "cpu_percent", "cpu_weight", "io_weight"} }
+
+// Reset sets the named limits to 0.
+func (l *Limits) Reset(names []string) {
+	for _, n := range names {
+		switch n {
+		case "pids":
+			l.Pids = 0
+		case "cpu_percent":
+			l.CPUPercent = 0
+		case "cpu_weight":
+			l.CPUWeight = 0
+		case "io_weight":
+			l.IOWeight = 0
+		}
+	}
+}
+
+// Over returns l with the zeros taken from below.
+func (l Limits) Over(below Limits) Limits {
+	for _, f := range []struct {
+		of   *int
+		from int
+	}{{&l.Pids, below.Pids}, {&l.CPUPercent, below.CPUPercent}, {&l.CPUWeight, below.CPUWeight}, {&l.IOWeight, below.IOWeight}} {
+		if *f.of == 0 {
+			*f.of = f.from
+		}
+	}
+	return l
+}
+
+// Check refuses limits that cannot be.
+func (l Limits) Check() error {
+	for _, f := range []struct {
+		name      string
+		v, lo, hi int
+		unlimited bool
+	}{{"pids", l.Pids, 16, 1 << 20, false}, {"cpu_percent", l.CPUPercent, 1, 100_000, true}, {"cpu_weight", l.CPUWeight, 1, 10000, false}, {"io_weight", l.IOWeight, 1, 1000, false}} {
+		if f.v == 0 || f.unlimited && f.v == -1 || f.v >= f.lo && f.v <= f.hi {
+			continue
+		}
+		also := ""
+		if f.unlimited {
+			also = ", or -1 for no limit"
+		}
+		return Errorf(CodeBadRequest, "%s = %d: must be from %d to %d%s", f.name, f.v, f.lo, f.hi, also)
+	}
+	return nil
+}

@@ -1,0 +1,152 @@
+package shim
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"path/filepath"
+	"reflect"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"polis/cgroup"
+	"polis/daemon/api"
+	"polis/daemon/shim/wire"
+	"polis/fusefs/policy"
+)
+
+// live is what the agent's settings are now: the spec's, until they are changed.
+type live struct {
+	settings wire.Settings
+	changing chan struct{} // holds a token while they are changed
+}
+
+func newLive(sp *wire.Spec) live {
+	return live{settings: sp.Settings(), changing: make(chan struct{}, 1)}
+}
+
+// settings are those in force.
+func (s *Shim) settings() wire.Settings {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.live.settings
+}
+
+func limitsOf(v wire.Settings) cgroup.Limits {
+	return cgroup.Limits{MemoryBytes: v.MemoryBytes, Pids: v.Pids, CPUWeight: v.CPUWeight, CPUPercent: v.CPUPercent, IOWeight: v.IOWeight}
+}
+
+func compile(p api.Policy, temps []string) (*policy.Set, error) {
+	return policy.Compile(policy.Rules{Read: p.Read, Write: p.Write, Ask: p.Ask, Deny: p.Deny, Hide: p.Hide, Temp: temps})
+}
+
+func (s *Shim) handleSettings(w http.ResponseWriter, r *http.Request) error {
+	var req wire.SettingsRequest
+	if err := readJSON(r, &req); err != nil {
+		return err
+	}
+	select {
+	case s.live.changing <- struct{}{}:
+		defer func() { <-s.live.changing }()
+	case <-r.Context().Done():
+		return api.Errorf(api.CodeTimeout, "settings of agent %s: others are being set", s.Spec.Agent)
+	}
+	if err := s.apply(req); err != nil {
+		return err
+	}
+	return writeJSON(w, struct{}{})
+}
+
+// apply makes settings count: all of them, or, with an error, none.
+func (s *Shim) apply(req wire.SettingsRequest) error {
+	old, now := s.settings(), req.Settings
+	set, err := compile(now.Policy, s.Spec.TempNames)
+	if err != nil {
+		return api.Errorf(api.CodeBadRequest, "%w", err)
+	}
+	if limitsOf(now) != limitsOf(old) {
+		if err := s.limit(now, old, req.Force); err != nil {
+			return err
+		}
+	}
+	if !reflect.DeepEqual(now.Policy, old.Policy) {
+		if err := s.tellPolicy(now.Policy); err != nil {
+			return errors.Join(api.Errorf(api.CodeInternal, "write the agent's policy file: %w", err), s.box.SetLimits(limitsOf(old)))
+		}
+		// From here on every call is decided anew, then the kernel forgets what
+		// it was told under the rules of before.
+		s.views.guard.SetPolicy(set)
+		s.invalidate()
+	}
+	s.mu.Lock()
+	s.live.settings = now
+	s.mu.Unlock()
+	s.Log.Info("settings were changed", "agent", s.Spec.Agent, "memory_bytes", now.MemoryBytes, "pids", now.Pids, "rules", !reflect.DeepEqual(now.Policy, old.Policy))
+	return nil
+}
+
+// limit sets limits, and on an error those of before.
+func (s *Shim) limit(now, old wire.Settings, force bool) error {
+	if now.MemoryBytes < old.MemoryBytes && !force {
+		need, err := s.box.Group().MemoryNeed()
+		if err != nil {
+			return api.Errorf(api.CodeCgroupFailed, "limit agent %s: %w", s.Spec.Agent, err)
+		}
+		if int64(need) > now.MemoryBytes {
+			return s.tooSmall(int64(need), now)
+		}
+	}
+	err := s.box.SetLimits(limitsOf(now))
+	if errors.Is(err, unix.EBUSY) && force {
+		// v1 does not kill for a new limit, v2 does.
+		if err = s.box.Signal(unix.SIGKILL); err == nil {
+			err = s.shrink(now)
+		}
+	}
+	if err == nil {
+		return nil
+	}
+	back := s.box.SetLimits(limitsOf(old))
+	if errors.Is(err, unix.EBUSY) {
+		need, _ := s.box.Group().MemoryNeed() //nolint:errcheck // only for the text
+		return errors.Join(s.tooSmall(int64(need), now), back)
+	}
+	var missing *cgroup.ControllerError
+	code := api.CodeCgroupFailed
+	if errors.As(err, &missing) {
+		code = api.CodeBadRequest
+	}
+	return errors.Join(api.Errorf(code, "limit agent %s: %w", s.Spec.Agent, err), back)
+}
+
+// shrink tries the limits until the killed processes have given their memory back.
+func (s *Shim) shrink(now wire.Settings) error {
+	var err error
+	for range 100 {
+		if err = s.box.SetLimits(limitsOf(now)); !errors.Is(err, unix.EBUSY) {
+			return err
+		}
+		select {
+		case <-s.ctx.Done():
+			return err
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	return err
+}
+
+func (s *Shim) tooSmall(need int64, now wire.Settings) error {
+	const mb = 1 << 20
+	return api.Errorf(api.CodeLimitBelowUse, "agent %s uses %d MB of memory that cannot be taken back: more than the new limit of %d MB", s.Spec.Agent, (need+mb-1)/mb, now.MemoryBytes/mb).
+		With("used_bytes", need).With("limit_bytes", now.MemoryBytes).WithHint("stop some of what it runs, choose a higher limit, or say --force: what does not fit is killed then")
+}
+
+// tellPolicy writes the file in which the agent finds its rules.
+func (s *Shim) tellPolicy(p api.Policy) error {
+	text, err := json.MarshalIndent(p, "", "  ")
+	if err != nil {
+		return err
+	}
+	return replaceFile(filepath.Join(s.boxDir(), "policy"), string(text)+"\n")
+}

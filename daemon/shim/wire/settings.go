@@ -1,0 +1,37 @@
+package wire
+
+import "polis/daemon/api"
+
+// Settings are what can be changed while an agent lives: POST /v1/settings,
+// since version 3. It is the whole of them, not a difference, so that it can
+// be sent again; what is as it was is left alone.
+type Settings struct {
+	Role        string     `json:"role,omitempty"`
+	Policy      api.Policy `json:"policy"`
+	MemoryBytes int64      `json:"memory_bytes"`
+	Pids        int64      `json:"pids"`
+	CPUWeight   int64      `json:"cpu_weight"`
+	CPUPercent  int64      `json:"cpu_percent,omitempty"`
+	IOWeight    int64      `json:"io_weight,omitempty"`
+}
+
+// SettingsRequest is the body of POST /v1/settings.
+type SettingsRequest struct {
+	Settings
+	// Force sets a memory limit also if what is in use does not fit in it: the
+	// agent's processes are killed then.
+	Force bool `json:"force,omitempty"`
+}
+
+// SettingsVersion is the first version whose shims take Settings.
+const SettingsVersion = 3
+
+// Settings returns the part of the spec that can be changed.
+func (s *Spec) Settings() Settings {
+	return Settings{Role: s.Role, Policy: s.Policy, MemoryBytes: s.MemoryBytes, Pids: s.Pids, CPUWeight: s.CPUWeight, CPUPercent: s.CPUPercent, IOWeight: s.IOWeight}
+}
+
+// Set replaces it.
+func (s *Spec) Set(v Settings) {
+	s.Role, s.Policy, s.MemoryBytes, s.Pids, s.CPUWeight, s.CPUPercent, s.IOWeight = v.Role, v.Policy, v.MemoryBytes, v.Pids, v.CPUWeight, v.CPUPercent, v.IOWeight
+}
