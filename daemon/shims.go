@@ -202,6 +202,7 @@ func (s *shims) spec(a *agent.Agent, dir string) wire.Spec {
 		SocketGID: max(s.socketGID, 0), StopGrace: c.Limits.StopGrace, LogBytes: int64(c.Limits.LogMB) << 20,
 		Created: k.CreatedAt, Generation: k.Generation, BaseType: k.BaseType, Command: k.Command,
 	}
+	spec.UserNamespaces = c.Sandbox.UserNamespaces
 	spec.Set(s.Settings(a))
 	if ws.Git {
 		remotes := a.Remotes

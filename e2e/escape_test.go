@@ -1,8 +1,10 @@
 package e2e
 
 import (
+	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,6 +20,14 @@ func TestEscapesAreRefused(t *testing.T) {
 	require.NoError(t, os.Chmod(outside, 0o666))
 	d.add("bob")
 	d.add("alice", "--read", "**", "--write", "**", "--deny", "secret/**")
+	abstract := "polis-e2e-" + filepath.Base(d.dir)
+	l, err := net.Listen("unix", "@"+abstract)
+	require.NoError(t, err)
+	defer l.Close()
+	d.sh("bob", "cp /bin/sleep /tmp/bob-sleeps && SECRET=of-bob setsid /tmp/bob-sleeps 3600 </dev/null >/dev/null 2>&1 &")
+	d.eventually("bob sleeps", func() bool { return d.exec("bob", "pgrep", "-x", "bob-sleeps").code == 0 })
+	pids := hostPids("bob-sleeps")
+	require.NotEmpty(t, pids)
 	python := func(body string) []string { return []string{"/usr/bin/python3", "-c", preamble + body} }
 	for _, c := range []struct {
 		name    string
@@ -96,6 +106,63 @@ for n in (321, 250, 248, 246, 175, 313, 323, 298):
 		{"the shim's sockets", []string{"sh", "-c", "find / -xdev -name '*.sock' 2>/dev/null | grep -E 'shim.sock|lockd.sock|polisd.sock' && echo ESCAPED"}},
 		{"control groups", []string{"sh", "-c", "find /sys/fs/cgroup -name cgroup.procs -o -name memory.limit_in_bytes 2>/dev/null | while read f; do test -w $f && echo ESCAPED; done"}},
 		{"kernel memory", []string{"sh", "-c", "head -c1 /dev/mem /dev/kmem /proc/kcore 2>/dev/null | grep -q . && echo ESCAPED; dmesg >/dev/null 2>&1 && echo ESCAPED"}},
+		{"kill and pkill of others", []string{"sh", "-c", "pkill -9 bob-sleeps && echo ESCAPED; kill -9 " + pids + " && echo ESCAPED; kill -9 -1; true"}},
+		{"memory of others", python(`
+for p in os.listdir("/proc"):
+    if p.isdigit() and int(p) != os.getpid():
+        for f in ("mem", "environ", "cmdline", "root/etc/hostname", "cwd/README.md"):
+            try:
+                b = open("/proc/%s/%s" % (p, f), "rb").read(4096)
+                if b"of-bob" in b or b"bob-sleeps" in b or b"bob" == b.strip(): print(p, f, "ESCAPED")
+            except OSError as e: pass
+`)},
+		{"ptrace of every number there can be", python(`
+for pid in list(range(1, 64)) + [int(p) for p in "` + pids + `".split()]:
+    if pid == os.getpid(): continue
+    if libc.ptrace(16, pid, 0, 0) == 0: print(pid, "ESCAPED")
+`)},
+		{"io_uring open of a denied path", python(`
+p = (ctypes.c_ubyte * 120)()
+r = libc.syscall(425, 8, p); print(r, "ESCAPED" if r >= 0 else os.strerror(ctypes.get_errno()))
+`)},
+		{"keyrings", python(`
+for n, a in ((248, (b"user", b"polis", b"x", 1, -3)), (249, (b"user", b"polis", None, 0)), (250, (0, -3, 1)), (250, (11, -4, None, 0))):
+    r = libc.syscall(n, *a); print(n, "ESCAPED" if r >= 0 else os.strerror(ctypes.get_errno()))
+`)},
+		{"an abstract socket of the host", python(`
+import socket
+s = socket.socket(socket.AF_UNIX)
+try:
+    s.connect("\0` + abstract + `"); print("ESCAPED")
+except OSError as e: print(e)
+`)},
+		{"routes, addresses and raw packets", []string{"sh", "-c", "ip link set lo down && echo ESCAPED; ip route add 10.9.9.0/24 dev lo && echo ESCAPED; ip address add 10.9.9.9/24 dev eth0 && echo ESCAPED; ip route del default && echo ESCAPED; nft list ruleset && echo ESCAPED; true"}},
+		{"raw sockets", python(`
+import socket
+for a in ((socket.AF_INET, socket.SOCK_RAW, 1), (socket.AF_PACKET, socket.SOCK_RAW, 3), (socket.AF_INET, socket.SOCK_RAW, 255), (socket.AF_NETLINK, socket.SOCK_RAW, 12), (40, socket.SOCK_STREAM, 0)):
+    try: socket.socket(*a); print(a, "ESCAPED")
+    except OSError as e: print(e)
+`)},
+		{"leaving the control group", python(`
+for top, dirs, files in os.walk("/sys/fs/cgroup"):
+    for f in files:
+        try:
+            os.close(os.open(os.path.join(top, f), os.O_WRONLY)); print(top, f, "ESCAPED")
+        except OSError: pass
+    try: os.mkdir(os.path.join(top, "x")); print(top, "ESCAPED")
+    except OSError: pass
+for f in ("release_agent", "notify_on_release", "cgroup.procs", "tasks"): print(f)
+`)},
+		{"mount propagation", []string{"sh", "-c", "grep -E ' (shared|master|propagate_from):' /proc/self/mountinfo && echo ESCAPED; mount --make-rshared / && echo ESCAPED; true"}},
+		{"a core for the host's handler", []string{"sh", "-c", "ulimit -c unlimited; sh -c 'kill -SEGV $$'; ls core* 2>/dev/null && echo ESCAPED; grep -q 'Max core file size *1 *1 ' /proc/self/limits || echo ESCAPED; echo '|/bin/sh' > /proc/sys/kernel/core_pattern && echo ESCAPED; true"}},
+		{"settings of the kernel", []string{"sh", "-c", "for f in kernel/core_pattern kernel/modprobe kernel/hostname net/ipv4/ip_forward vm/overcommit_memory kernel/randomize_va_space; do test -w /proc/sys/$f && echo ESCAPED; done; find /sys -type f -writable 2>/dev/null | grep -q . && echo ESCAPED; echo b > /proc/sysrq-trigger && echo ESCAPED; true"}},
+		{"messages of the kernel", []string{"sh", "-c", "dmesg && echo ESCAPED; head -c1 /dev/kmsg && echo ESCAPED; echo x > /dev/kmsg && echo ESCAPED; head -c1 /proc/kmsg | grep -q . && echo ESCAPED; true"}},
+		{"setuid programs in every place that can be written to", []string{"sh", "-c", "for d in . /tmp /var/tmp $HOME $XDG_RUNTIME_DIR /dev/shm; do cp /usr/bin/id $d/idd && chmod 6755 $d/idd; $d/idd -u | grep -qx 0 && echo ESCAPED; rm -f $d/idd; done; findmnt -rno TARGET,OPTIONS | grep -v nosuid | grep -vE '^(/ |/proc/|/sys/|/etc/)' && echo ESCAPED; true"}},
+		{"a node copied into the view", []string{"sh", "-c", "cp -a /dev/zero zero && echo ESCAPED; cp -a /dev/zero /tmp/zero && head -c1 /tmp/zero && echo ESCAPED; mknod w c 0 0 && head -c1 w && echo ESCAPED; true"}},
+		{"quota, swap, clock, reboot", python(`
+for n, a in ((179, (0, 0, 0, 0)), (167, (b"/tmp/x", 0)), (164, (0, 0)), (227, (0, 0)), (169, (0, 0, 0, 0)), (170, (b"x", 1))):
+    r = libc.syscall(n, *a); print(n, "ESCAPED" if r >= 0 else os.strerror(ctypes.get_errno()))
+`)},
 		{"terminal injection", python(`
 import fcntl, pty
 m, s = pty.openpty()
@@ -118,6 +185,19 @@ except OSError as e: print(e)
 	require.NoError(t, err)
 	require.Equal(t, "secret\n", string(b))
 	require.NotEmpty(t, d.must("status"), "the daemon lives")
+	// Feature: multi-agent-workspaces, Property 27: PID Namespace Isolation (Full Mode)
+	require.Equal(t, pids, hostPids("bob-sleeps"), "a process of another agent was killed")
+}
+
+// hostPids lists the processes of that name, as the host counts them.
+func hostPids(comm string) string {
+	var out []string
+	for _, p := range glob("/proc/[0-9]*") {
+		if strings.TrimSpace(readFile(filepath.Join(p, "comm"))) == comm {
+			out = append(out, filepath.Base(p))
+		}
+	}
+	return strings.Join(out, " ")
 }
 
 // preamble gives the scripts the C library.

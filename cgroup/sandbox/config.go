@@ -46,6 +46,10 @@ type Config struct {
 	NetNS      string // path of the network namespace to join; "" for a new one with only a loopback
 	Env        []string
 
+	// UserNamespaces lets processes make user namespaces, and in them all others:
+	// for sandboxes that agents bring along. It opens more of the kernel to them.
+	UserNamespaces bool
+
 	CgroupPath string // the sandbox's own group, below the hierarchies' mount points
 	Limits     cgroup.Limits
 	InitBinary string // the running program's path, for process 1; "" to find it

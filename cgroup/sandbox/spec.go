@@ -41,18 +41,19 @@ func (c *Config) spec() (*configs.Config, error) {
 		},
 		Capabilities:    &configs.Capabilities{}, // none, in none of the sets
 		NoNewPrivileges: true,
-		Seccomp:         profile(),
+		Seccomp:         profile(c.UserNamespaces),
 		OomScoreAdj:     &adj,
 		Rlimits:         rlimits(),
 		MaskPaths: []string{
 			"/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys",
 			"/proc/key-users", "/proc/kmsg", "/proc/kallsyms", "/proc/latency_stats", "/proc/sched_debug", "/proc/scsi",
-			"/proc/slabinfo", "/proc/timer_list", "/proc/timer_stats", "/proc/vmallocinfo",
+			"/proc/slabinfo", "/proc/timer_list", "/proc/timer_stats", "/proc/vmallocinfo", "/proc/pagetypeinfo",
 			"/sys/devices/virtual/powercap", "/sys/firmware", "/sys/kernel/debug", "/sys/kernel/tracing",
+			"/sys/kernel/security", "/sys/kernel/config", "/sys/fs/bpf", "/sys/fs/pstore",
 			"/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d",
 			"/etc/polis", "/etc/ssl/private",
 		},
-		ReadonlyPaths: []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"},
+		ReadonlyPaths: []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/pressure", "/proc/sys", "/proc/sysrq-trigger"},
 		Cgroups: &cgroups.Cgroup{
 			Path: c.CgroupPath,
 			// The limits are set already, by package cgroup. There are no device
@@ -67,20 +68,33 @@ func (c *Config) spec() (*configs.Config, error) {
 	return spec, nil
 }
 
-// rlimits are those of a service; no core files, which would hold an agent's
-// secrets. Only what the supervisor itself may set is asked for.
+// rlimits are those of a service. Only what the supervisor itself may set is
+// asked for. There is none for the number of processes: the kernel counts those
+// by user, over all agents and the owner's own; the control group has it.
 func rlimits() []configs.Rlimit {
-	files := unix.Rlimit{Cur: 1 << 20, Max: 1 << 20}
-	var own unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &own); err == nil && own.Max < files.Max {
-		files.Max = own.Max
-	}
-	// The soft limit stays small: some programs close every descriptor there could be.
-	files.Cur = min(files.Max, 65536)
+	files := lower(unix.RLIMIT_NOFILE, 1<<20)
 	return []configs.Rlimit{
-		{Type: unix.RLIMIT_NOFILE, Hard: files.Max, Soft: files.Cur},
-		{Type: unix.RLIMIT_CORE, Hard: 0, Soft: 0},
+		// The soft limit stays small: some programs close every descriptor there could be.
+		{Type: unix.RLIMIT_NOFILE, Hard: files, Soft: min(files, 65536)},
+		// No core files, which would hold an agent's secrets, and no program of the
+		// host that is handed the core of a program an agent chose: core(5) ignores a
+		// limit of 0 where core_pattern is a pipe, and takes 1 as "not at all".
+		{Type: unix.RLIMIT_CORE, Hard: 1, Soft: 1},
+		// The kernel's own default, whatever the supervisor runs with.
+		{Type: unix.RLIMIT_MEMLOCK, Hard: lower(unix.RLIMIT_MEMLOCK, 8<<20), Soft: lower(unix.RLIMIT_MEMLOCK, 8<<20)},
+		// Counted by user: what an agent queues must not keep its owner's own programs
+		// from queuing some.
+		{Type: unix.RLIMIT_SIGPENDING, Hard: lower(unix.RLIMIT_SIGPENDING, 4096), Soft: lower(unix.RLIMIT_SIGPENDING, 4096)},
 	}
+}
+
+// lower is value, or the supervisor's own hard limit if that is lower.
+func lower(resource int, value uint64) uint64 {
+	var own unix.Rlimit
+	if err := unix.Getrlimit(resource, &own); err == nil && own.Max < value {
+		return own.Max
+	}
+	return value
 }
 
 func (c *Config) mounts() ([]*configs.Mount, error) {

@@ -93,6 +93,8 @@ type Sandbox struct {
 	// User is who agents run as when the project belongs to root.
 	User        string       `toml:"user"`
 	ExtraMounts []wire.Mount `toml:"extra_mounts"`
+	// UserNamespaces lets agents make namespaces of their own inside.
+	UserNamespaces bool `toml:"user_namespaces"`
 }
 
 // Shared is the [shared] table: what agents have in common.

@@ -44,6 +44,7 @@ func (s *Shim) boxConfig(self string) sandbox.Config {
 		Mounts: mounts, Workdir: sp.ProjectPath, Hostname: sp.Agent, ResolvConf: resolvConf(sp), NetNS: sp.NetNS,
 		CgroupPath: sp.CgroupPath, Limits: limitsOf(sp.Settings()),
 		InitBinary: self, Log: s.Log,
+		UserNamespaces: sp.UserNamespaces,
 	}
 }
 

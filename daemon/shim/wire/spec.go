@@ -82,6 +82,9 @@ type Spec struct {
 	Role       string `json:"role,omitempty"`
 	Generation uint64 `json:"generation"`
 
+	// UserNamespaces lets the agent's processes make user namespaces.
+	UserNamespaces bool `json:"user_namespaces,omitempty"`
+
 	// Check makes this no agent but one command, run once without a view.
 	Check *Check `json:"check,omitempty"`
 }
