@@ -200,9 +200,12 @@ func (b *backend) Maintain(ctx context.Context, req api.MaintenanceRequest, say 
 	if err != nil {
 		return api.MaintenanceReport{}, err
 	}
+	if err := ws.NeedsGit("there is nothing to maintain"); err != nil {
+		return api.MaintenanceReport{}, err
+	}
 	w := b.gitWorkspaces(ws.Name)
 	if len(w) == 0 {
-		return api.MaintenanceReport{}, api.Errorf(api.CodeBadState, "workspace %s is not a git repository: there is nothing to maintain", ws.Name)
+		return api.MaintenanceReport{}, api.Errorf(api.CodeWorkspaceNotFound, "workspace %s is gone", ws.Name)
 	}
 	rep, err := b.maintain(ctx, w[0], req.DryRun, say)
 	if err != nil && api.CodeOf(err) == api.CodeInternal {

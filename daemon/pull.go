@@ -33,8 +33,11 @@ func (b *backend) Pull(ctx context.Context, caller uint32, name string, req api.
 	b.mu.Lock()
 	w := b.workspaces[a.Workspace]
 	b.mu.Unlock()
-	if w == nil || !w.agents.Git || a.Branch == "" {
-		return api.PullResponse{}, api.Errorf(api.CodeBadState, "workspace %s is not a git repository: there is no branch to push", a.Workspace)
+	if w == nil {
+		return api.PullResponse{}, api.Errorf(api.CodeWorkspaceNotFound, "workspace %s is gone", a.Workspace)
+	}
+	if err := w.agents.NeedsGit("there is no branch to push"); err != nil {
+		return api.PullResponse{}, err
 	}
 	p := &pull{w: w, agent: a, req: req}
 	if err := p.who(ctx, caller); err != nil {

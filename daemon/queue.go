@@ -111,7 +111,7 @@ func (b *backend) queueOf(ctx context.Context, name string) (*queue.Worker, erro
 		return nil, err
 	}
 	for _, w := range b.sorted(a.Workspace) {
-		return w.queue, nil
+		return w.queue, w.agents.NeedsGit("it has no merge queue")
 	}
 	return nil, api.Errorf(api.CodeWorkspaceNotFound, "workspace %s is gone", a.Workspace)
 }

@@ -222,7 +222,7 @@ func (s *shims) spec(a *agent.Agent, dir string) wire.Spec {
 		}
 		spec.GitBytes = int64(c.Limits.GitObjectsMB) << 20
 	} else {
-		spec.Tree = ws.Project
+		spec.Tree, spec.AsUser = ws.Project, ws.AsUser
 	}
 	for _, p := range k.PortMappings {
 		spec.Ports = append(spec.Ports, wire.PortSpec{Internal: p[0], External: p[1], Bind: c.Network.Bind})

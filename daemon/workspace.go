@@ -70,7 +70,7 @@ func (d *Daemon) up(ctx context.Context, req api.UpRequest, progress func(string
 	if err := os.MkdirAll(string(root), 0o755); err != nil {
 		return api.UpResponse{}, api.Errorf(api.CodeWorkspaceInvalid, "make workspace %s: %w", root, err)
 	}
-	info, err := worktree.Up(ctx, worktree.Spec{Workspace: string(root), Repo: req.Repo, Target: req.Target, UID: uint32(uid), GID: uint32(gid), Log: d.Log, Progress: progress})
+	info, err := worktree.Up(ctx, worktree.Spec{Workspace: string(root), Repo: req.Repo, Target: req.Target, UID: uint32(uid), GID: uint32(gid), Plain: d.staysPlain(name), Log: d.Log, Progress: progress})
 	if err != nil {
 		if !known {
 			// An empty directory that only this attempt made.
@@ -96,15 +96,16 @@ func (d *Daemon) up(ctx context.Context, req api.UpRequest, progress func(string
 			d.Log.Warn("reconcile", "workspace", name, "err", e)
 		}
 	}
+	if info.Git {
+		w.queue.Open(ctx) // it may have been a plain directory until now
+	}
 	resp := api.UpResponse{Created: info.Changed}
 	for _, v := range d.agents.Workspaces() {
 		if v.Name == name {
 			resp.Workspace = v
 		}
 	}
-	if uid != int(info.ProjectOwner.UID) && !info.Git {
-		resp.Warnings = append(resp.Warnings, fmt.Sprintf("the files in %s belong to root; agents run as uid %d and can read but not change them: chown the directory to a user of its own", info.ProjectPath, uid))
-	}
+	resp.Warnings = append(resp.Warnings, plainWarnings(w, info)...)
 	return resp, nil
 }
 
@@ -229,7 +230,7 @@ func (d *Daemon) enter(name string, root layout.Workspace, info worktree.Info, u
 	w.state.Project, w.state.Git, w.state.TargetBranch, w.state.UID, w.state.GID = info.ProjectPath, info.Git, info.Target, uid, gid
 	d.mu.Unlock()
 	enter := &agent.Workspace{Name: name, Root: root, Project: info.ProjectPath, Git: info.Git, Target: info.Target,
-		Owner: int(info.ProjectOwner.UID), UID: uid, GID: gid, Repo: repo{w}}
+		Owner: int(info.ProjectOwner.UID), UID: uid, GID: gid, AsUser: d.rootsTree(info, uid, gid), Repo: repo{w}}
 	if info.Git {
 		enter.Queue = w.queue
 	}
@@ -250,11 +251,11 @@ func (d *Daemon) restoreWorkspace(ctx context.Context, name, path string, rep *a
 	if err != nil {
 		return err
 	}
-	info, err := worktree.Up(ctx, worktree.Spec{Workspace: path, UID: uint32(uid), GID: uint32(gid), Log: d.Log})
+	st, err := d.readState(name, root, rep)
 	if err != nil {
 		return err
 	}
-	st, err := d.readState(name, root, rep)
+	info, err := worktree.Up(ctx, worktree.Spec{Workspace: path, UID: uint32(uid), GID: uint32(gid), Plain: plainWithAgents(st), Log: d.Log})
 	if err != nil {
 		return err
 	}

@@ -219,22 +219,3 @@ func TestAgentLimitAndNames(t *testing.T) {
 	d.refused(api.CodeMaxAgents, "agents", "add", "carol", "--base", "custom")
 	require.Len(t, glob(d.path("ws", ".polis", "worktrees", "*")), 2, "a refused agent leaves no worktree")
 }
-
-func TestNotAGitRepository(t *testing.T) {
-	d := startDaemon(t, options{})
-	dir := d.path("plain")
-	require.NoError(t, os.MkdirAll(dir, 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "file.txt"), []byte("x\n"), 0o644))
-	d.giveAway(dir)
-	d.must("up", "--repo", dir, d.path("ws"))
-	d.add("alice")
-	d.add("bob")
-	d.sh("alice", "echo alice > file.txt; rm file.txt; echo again > file.txt")
-	r := d.exec("bob", "sh", "-c", "echo bob > file.txt")
-	require.NotZero(t, r.code)
-	require.Contains(t, r.stderr, "busy")
-	d.must("agents", "remove", "alice", "bob", "--force")
-	b, err := os.ReadFile(filepath.Join(dir, "file.txt"))
-	require.NoError(t, err)
-	require.Equal(t, "again\n", string(b))
-}

@@ -57,6 +57,9 @@ type Config struct {
 	// MaxHandles bounds the files open at the same time; 0 means three
 	// quarters of RLIMIT_NOFILE. More is ENFILE for the caller.
 	MaxHandles int
+	// NoSetID takes set-id bits away from every file that a caller makes or
+	// changes: what he makes is somebody else's on the disk (package idmap).
+	NoSetID bool
 }
 
 // FS is one view. Create it with New, then Mount, then Wait or Serve.

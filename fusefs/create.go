@@ -93,6 +93,7 @@ func (fs *FS) adoptFD(dir, fd int, h *fuse.InHeader, mode uint32) (unix.Statx_t,
 // Mknod makes regular files, FIFOs and sockets. Device nodes are refused: they
 // would be a way to the host's devices.
 func (fs *FS) Mknod(cancel request, in *fuse.MknodIn, name string, out *fuse.EntryOut) fuse.Status {
+	in.Mode = fs.settable(in.Mode)
 	kind := in.Mode & unix.S_IFMT
 	switch kind {
 	case 0:

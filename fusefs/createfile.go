@@ -19,6 +19,7 @@ func (fs *FS) Create(cancel request, in *fuse.CreateIn, name string, out *fuse.C
 	if e := fs.files.reserve(); e != 0 {
 		return status(e)
 	}
+	in.Mode = fs.settable(in.Mode)
 	h := newHandle(in.Flags)
 	tk, e := fs.changeKeep(cancel, &in.InHeader, mutation{
 		op: OpCreate, exclusive: parent.foreign.Load(), targets: fs.entry(parent, name, false),
@@ -87,6 +88,7 @@ func (fs *FS) Tmpfile(cancel request, in *fuse.CreateIn, out *fuse.CreateOut) fu
 	if e := fs.files.reserve(); e != 0 {
 		return status(e)
 	}
+	in.Mode = fs.settable(in.Mode)
 	h := newHandle(in.Flags)
 	tk, e := fs.changeKeep(cancel, &in.InHeader, mutation{
 		op: OpTmpfile, exclusive: parent.foreign.Load(), targets: fs.self(parent),

@@ -73,6 +73,9 @@ func (fs *FS) setAttr(n *node, in *fuse.SetAttrIn) syscall.Errno {
 		}
 	}
 	if mode, ok := in.GetMode(); ok {
+		if !n.isDir() {
+			mode = fs.settable(mode)
+		}
 		if e := chmodFD(fd, mode); e != 0 {
 			return e
 		}

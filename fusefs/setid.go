@@ -15,6 +15,14 @@ import (
 // or its owner (chown(2), write(2)). The server is privileged, so the backing
 // file system does not see to it.
 
+// settable is the mode that a file may be given.
+func (fs *FS) settable(mode uint32) uint32 {
+	if fs.cfg.NoSetID {
+		mode &^= unix.S_ISUID | unix.S_ISGID
+	}
+	return mode
+}
+
 // killPriv takes the bits away after a change by the caller of h.
 func killPriv(fd int, h *fuse.InHeader) syscall.Errno {
 	st, e := statAt(fd, "")

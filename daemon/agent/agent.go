@@ -19,8 +19,11 @@ type Workspace struct {
 	Owner   int // uid of the user's checkout
 	UID     int // of the agents' processes and files; never 0
 	GID     int
-	Repo    Repo
-	Queue   Queue // nil without git
+	// AsUser: the project is a plain directory of root's that agents see, and
+	// change, as if it were theirs.
+	AsUser bool
+	Repo   Repo
+	Queue  Queue // nil without git
 	// Removed is what can be restored, oldest first. Guarded by the manager's
 	// mutex once the workspace is added.
 	Removed []store.Removed

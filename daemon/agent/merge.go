@@ -56,10 +56,7 @@ func (m *Manager) mergeable(name, message string) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !a.WS.Git || a.WS.Queue == nil {
-		return nil, api.Errorf(api.CodeBadState, "workspace %s is not a git repository: there is nothing to merge", a.WS.Name)
-	}
-	return a, nil
+	return a, a.WS.NeedsGit("there is nothing to merge")
 }
 
 // Prepared is what the queue needs to know to merge an agent's branch.

@@ -44,6 +44,9 @@ func (m *Manager) Discard(ctx context.Context, name string, ignored bool) (api.R
 		return api.RemoveResponse{}, err
 	}
 	defer a.op.Unlock()
+	if err := a.WS.NeedsGit("what agent " + name + " changed is in the project already; polisctl agents remove takes the agent away"); err != nil {
+		return api.RemoveResponse{}, err
+	}
 	r, err := m.remove(ctx, a, store.Removal{Discard: true, Ignored: ignored})
 	if err == nil {
 		kept := "nothing of it was only there"

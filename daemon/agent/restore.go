@@ -101,9 +101,14 @@ func (m *Manager) lost(ctx context.Context, name string, req api.RestoreRequest)
 	m.mu.Lock()
 	var found []*Workspace
 	var gone store.Removed
+	var plain *Workspace
 	var all []*Workspace
 	for _, w := range m.workspaces {
-		if !w.Git || req.Workspace != "" && w.Name != req.Workspace {
+		if req.Workspace != "" && w.Name != req.Workspace {
+			continue
+		}
+		if !w.Git {
+			plain = w
 			continue
 		}
 		all = append(all, w)
@@ -122,6 +127,9 @@ func (m *Manager) lost(ctx context.Context, name string, req api.RestoreRequest)
 	}
 	if len(found) == 1 {
 		return found[0], gone, nil
+	}
+	if plain != nil && len(all) == 0 {
+		return nil, gone, plain.NeedsGit("what its agents changed stays in it, and nothing is put aside")
 	}
 	for _, w := range all {
 		s, branch, err := w.Repo.Newest(ctx, name)

@@ -24,6 +24,9 @@ func (m *Manager) Revert(ctx context.Context, name string, req api.RevertRequest
 		return api.RevertResponse{}, err
 	}
 	defer a.op.Unlock()
+	if err := a.WS.NeedsGit("there is no merge to take back"); err != nil {
+		return api.RevertResponse{}, err
+	}
 	m.mu.Lock()
 	k := a.Kept
 	m.mu.Unlock()
@@ -78,8 +81,8 @@ func (m *Manager) Rebase(ctx context.Context, name string) (api.RebaseResponse, 
 		return api.RebaseResponse{}, err
 	}
 	defer a.op.Unlock()
-	if !a.WS.Git {
-		return api.RebaseResponse{}, api.Errorf(api.CodeBadState, "workspace %s is not a git repository", a.WS.Name)
+	if err := a.WS.NeedsGit("there is no branch to merge"); err != nil {
+		return api.RebaseResponse{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, rebaseTime)
 	defer cancel()
@@ -125,8 +128,8 @@ func (m *Manager) Diff(ctx context.Context, name string, opt api.DiffRequest, to
 	if err != nil {
 		return err
 	}
-	if !a.WS.Git {
-		return api.Errorf(api.CodeBadState, "workspace %s is not a git repository: there is nothing to compare", a.WS.Name)
+	if err := a.WS.NeedsGit("there is nothing to compare"); err != nil {
+		return err
 	}
 	return a.WS.Repo.Diff(ctx, a, opt, to)
 }

@@ -11,8 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/daemon/api"
+	"polis/daemon/shim/wire"
 	"polis/fusefs"
 	"polis/fusefs/gitdir"
+	"polis/fusefs/idmap"
 	"polis/fusefs/ignore"
 	"polis/fusefs/view"
 	"polis/lockd"
@@ -44,6 +46,14 @@ func openDir(path string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
+// openBacking opens the tree that the view is of.
+func openBacking(sp wire.Spec) (*os.File, error) {
+	if sp.AsUser {
+		return idmap.Open(sp.Tree, uint32(sp.UID), uint32(sp.GID))
+	}
+	return openDir(sp.Tree)
+}
+
 func (s *Shim) openViews(ctx context.Context) error {
 	sp := s.Spec
 	if err := enterLeaf(sp); err != nil {
@@ -60,7 +70,7 @@ func (s *Shim) openViews(ctx context.Context) error {
 	if err := s.openLocks(v); err != nil {
 		return err
 	}
-	root, err := openDir(sp.Tree)
+	root, err := openBacking(sp)
 	if err != nil {
 		return err
 	}
@@ -112,7 +122,8 @@ func (s *Shim) openTree(ctx context.Context, v *views, root *os.File) error {
 		return fmt.Errorf("guard: %w", err)
 	}
 	s.onClose("guard", func(context.Context) error { return v.guard.Close() })
-	cfg := fusefs.Config{Roots: []int{int(root.Fd())}, Guard: v.guard, Mountpoint: sp.Mountpoint, FsName: fsName(sp), Log: s.Log}
+	cfg := fusefs.Config{Roots: []int{int(root.Fd())}, Guard: v.guard, Mountpoint: sp.Mountpoint, FsName: fsName(sp), Log: s.Log,
+		NoSetID: sp.AsUser}
 	if err := s.openShared(&cfg, ig); err != nil {
 		return fmt.Errorf("shared files: %w", err)
 	}

@@ -21,6 +21,26 @@ type source struct {
 	url  string
 }
 
+// systemDir says that a directory is, or is part of, what the machine itself
+// runs on, or that everybody's things are in it.
+func systemDir(path string) bool {
+	for _, keep := range []string{"/usr/src", "/usr/local/src"} {
+		if path != keep && within(keep, path) {
+			return false
+		}
+	}
+	for _, dir := range []string{"/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/proc", "/run", "/sbin", "/sys", "/usr"} {
+		if within(dir, path) {
+			return true
+		}
+	}
+	switch path {
+	case "/", "/home", "/media", "/mnt", "/opt", "/root", "/srv", "/tmp", "/var", "/var/cache", "/var/lib", "/var/log", "/var/tmp":
+		return true
+	}
+	return false
+}
+
 // parseSource reads what the user gave as repository.
 func parseSource(repo string) (source, error) {
 	bad := func(format string, args ...any) (source, error) {

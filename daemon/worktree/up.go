@@ -28,8 +28,11 @@ type Spec struct {
 	Target string
 	// UID and GID will own the shared repository, the worktrees and a cloned project.
 	UID, GID uint32
-	Git      string // the git program; "git" if empty
-	Log      *slog.Logger
+	// Plain leaves a directory without branches that has become a repository:
+	// agents that work in it have none.
+	Plain bool
+	Git   string // the git program; "git" if empty
+	Log   *slog.Logger
 	// Progress is told of each step that can take long; nil for nobody.
 	Progress func(string)
 }
@@ -40,6 +43,7 @@ type Info struct {
 	Target       string // the branch merges go to; empty without git
 	ProjectPath  string // the user's checkout, without symlinks
 	ProjectOwner Owner
+	BecameGit    bool // it is a repository, and Spec.Plain said to take it for none
 	// Changed is false if everything was there already.
 	Changed bool
 }
@@ -102,7 +106,15 @@ func (u *upper) run(ctx context.Context) (Info, error) {
 		if spec := u.spec; spec.Target != "" {
 			return Info{}, api.Errorf(api.CodeWorkspaceInvalid, "%s is not a git repository: it has no branch %s", path, spec.Target)
 		}
+		if own.UID == 0 && systemDir(path) {
+			return Info{}, api.Errorf(api.CodeWorkspaceInvalid, "%s belongs to the system, and agents would change it", path).
+				WithHint("give the directory of a project")
+		}
 		info.Changed = u.changed
+		return info, nil
+	}
+	if u.spec.Plain {
+		info.BecameGit, info.Changed = true, u.changed
 		return info, nil
 	}
 	info.Git = true

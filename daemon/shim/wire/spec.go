@@ -24,7 +24,9 @@ type Spec struct {
 	Git bool `json:"git"`
 	// Tree is the directory below the view (the worktree, or the project of a
 	// workspace without git); Mountpoint is where the view goes on the host.
-	Tree        string   `json:"tree"`
+	Tree string `json:"tree"`
+	// AsUser: the tree is root's, and the view shows it as UID's and GID's.
+	AsUser      bool     `json:"as_user,omitempty"`
 	Mountpoint  string   `json:"mountpoint"`
 	ProjectPath string   `json:"project_path"`
 	BareRepo    string   `json:"bare_repo,omitempty"`
