@@ -17,6 +17,7 @@ import (
 	"polis/daemon/agent"
 	"polis/daemon/api"
 	"polis/daemon/config"
+	"polis/daemon/failpoint"
 	"polis/daemon/layout"
 	"polis/daemon/shim/wire"
 	"polis/daemon/store"
@@ -70,6 +71,7 @@ func (c checker) Check(ctx context.Context, commit, label string) (log string, e
 	if err := shims.launcher.Start(ctx, name, shims.run.AgentSpec(name)); err != nil {
 		return fail(err)
 	}
+	failpoint.Hit("check:running")
 	res, err := c.await(ctx, name)
 	switch {
 	case err != nil:

@@ -270,6 +270,9 @@ func (d *Daemon) restoreWorkspace(ctx context.Context, name, path string, rep *a
 func (d *Daemon) restoreAgents(ctx context.Context, w *workspace, st store.State, rep *agent.Report) {
 	w.agents.Removed = st.Removed
 	w.queue.Load(st.Queue)
+	for _, e := range w.queue.Entries() {
+		rep.Heal("%s: was in the merge queue when the daemon ended; it is merged now, or found merged", e.Agent)
+	}
 	defer w.queue.Open(ctx)
 	var trees []agent.Tree
 	if w.agents.Git {

@@ -52,6 +52,7 @@ func (m *Manager) Add(ctx context.Context, req api.AddRequest) (api.Agent, error
 		m.dropOwnBranch(uctx, a, "")
 		return api.Agent{}, errors.Join(err, m.forget(a))
 	}
+	m.setStatus(a, api.StatusIdle, "")
 	m.Events.Publish(api.Event{Type: api.EventAgentCreated, Agent: a.Name(), Message: fmt.Sprintf("agent %s was added on branch %s", a.Name(), a.Kept.Branch)})
 	return m.live(ctx, a), nil
 }
@@ -181,11 +182,7 @@ func (m *Manager) create(ctx context.Context, a *Agent, ports []int) error {
 		a.Kept.PortMappings = append(a.Kept.PortMappings, [2]int{internal, ext})
 		m.mu.Unlock()
 	}
-	if err := m.bringUp(ctx, a); err != nil {
-		return err
-	}
-	m.setStatus(a, api.StatusIdle, "")
-	return nil
+	return m.bringUp(ctx, a)
 }
 
 // bringUp ensures the resources and the shim and follows it. a.op is held.

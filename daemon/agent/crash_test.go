@@ -135,6 +135,48 @@ func TestAManagerThatDiesAtAnyStepIsHealed(t *testing.T) {
 	}
 }
 
+// TestAManagerThatDiesWhileItRestores: the agent is there whole, or what was put
+// aside can be restored again.
+func TestAManagerThatDiesWhileItRestores(t *testing.T) {
+	ctx := context.Background()
+	seen := map[string]bool{}
+	for at := 1; ; at++ {
+		w := newWorld(t.TempDir())
+		_, err := w.Add(ctx, api.AddRequest{Name: "a1", BaseType: "custom", Ports: []int{3000}})
+		require.NoError(t, err)
+		w.k.dirty["a1"] = true
+		_, err = w.Remove(ctx, "a1", true, false)
+		require.NoError(t, err)
+		step, _ := w.crashing(at, func() { _, _ = w.RestoreAgent(ctx, "a1", api.RestoreRequest{}) })
+		if step == "" {
+			break
+		}
+		seen[step] = true
+		removed := slices.Clone(w.mem.removed)
+		n, rep := w.next(t)
+		require.Empty(t, rep.Errors, step)
+		if _, err := n.Get(ctx, "a1"); err == nil {
+			require.Equal(t, "restore:done", step)
+			require.Empty(t, removed, "there once, not twice")
+			n.check(t, map[string]api.Status{"a1": api.StatusIdle})
+			continue
+		}
+		require.Contains(t, rep.Healed[0], "a1: was being restored", step)
+		n.check(t, map[string]api.Status{})
+		require.Len(t, removed, 1, step)
+		ws, err := n.Workspace("w")
+		require.NoError(t, err)
+		ws.Removed = removed
+		a, err := n.RestoreAgent(ctx, "a1", api.RestoreRequest{})
+		require.NoError(t, err, step)
+		require.Equal(t, 3000, a.PortMappings[0].Internal)
+		n.check(t, map[string]api.Status{"a1": api.StatusIdle})
+	}
+	for _, step := range []string{"restore:noted", "restore:files", "up:worktree", "up:shim", "restore:done"} {
+		require.True(t, seen[step], "it died at %v, and not at %s", seen, step)
+	}
+}
+
 // Feature: multi-agent-workspaces, Property 22: Corrupted Worktree Handling
 func TestACorruptWorktreeIsSkipped(t *testing.T) {
 	w := newWorld(t.TempDir())

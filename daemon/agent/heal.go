@@ -14,6 +14,14 @@ func (m *Manager) heal(ctx context.Context, a *Agent, missing bool, rep *Report)
 	defer a.op.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, undoTime)
 	defer cancel()
+	if a.Kept.Restoring != nil {
+		if err := m.unrestore(ctx, a); err != nil {
+			rep.add(&rep.Errors, "agent %s: %v", a.Name(), err)
+			return
+		}
+		rep.add(&rep.Healed, "%s: was being restored when the daemon ended, taken back; what was put aside still is, and can be restored again", a.Name())
+		return
+	}
 	kept := ""
 	if missing && a.WS.Git {
 		// The files are gone; commits and a stash of the agent's own are not.

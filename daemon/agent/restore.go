@@ -70,29 +70,45 @@ func (m *Manager) RestoreAgent(ctx context.Context, name string, req api.Restore
 		m.mu.Unlock()
 		return api.Agent{}, err
 	}
-	var ports []int
-	for _, p := range gone.Agent.PortMappings {
-		ports = append(ports, p[0])
-	}
-	err = ws.Repo.Restore(ctx, a, Saved{Ref: gone.Trash, Head: gone.Head})
-	if err == nil {
-		err = m.create(ctx, a, ports)
-	}
-	if err != nil {
+	m.crash("restore:noted")
+	if err := m.refill(ctx, a, gone); err != nil {
 		uctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
 		defer cancel()
-		return api.Agent{}, errors.Join(err, m.dismantle(uctx, a), m.forget(a))
+		return api.Agent{}, errors.Join(err, m.unrestore(uctx, a))
 	}
 	m.mu.Lock()
 	ws.Removed = slices.DeleteFunc(slices.Clone(ws.Removed), func(r store.Removed) bool {
 		return r.Agent.Name == name && r.Trash == gone.Trash && r.At.Equal(gone.At)
 	})
+	a.Kept.Restoring = nil
 	m.mu.Unlock()
-	if err := m.save(ws); err != nil {
-		return api.Agent{}, err
-	}
+	m.setStatus(a, api.StatusIdle, "") // whole, and no more in the trash: written down as one
+	m.crash("restore:done")
 	m.Events.Publish(api.Event{Type: api.EventAgentRestored, Agent: as, Message: fmt.Sprintf("agent %s was restored on branch %s", as, a.Kept.Branch), Data: map[string]any{"trash": gone.Trash, "was": name}})
 	return m.live(ctx, a), nil
+}
+
+// refill makes worktree, branch and sandbox of what was put aside.
+func (m *Manager) refill(ctx context.Context, a *Agent, gone store.Removed) error {
+	if err := a.WS.Repo.Restore(ctx, a, Saved{Ref: gone.Trash, Head: gone.Head}); err != nil {
+		return err
+	}
+	m.crash("restore:files")
+	var ports []int
+	for _, p := range gone.Agent.PortMappings {
+		ports = append(ports, p[0])
+	}
+	return m.create(ctx, a, ports)
+}
+
+// unrestore takes a half restored agent away. Nobody has worked in it, so what
+// was put aside before is all there is of it.
+func (m *Manager) unrestore(ctx context.Context, a *Agent) error {
+	from := *a.Kept.Restoring
+	a.PutAside = &Saved{Ref: from.Trash, Head: from.Head}
+	err := m.dismantle(ctx, a)
+	m.dropOwnBranch(ctx, a, from.Trash)
+	return errors.Join(err, m.forget(a))
 }
 
 // lost finds what is known of an agent that is no more: the newest record, or
@@ -166,6 +182,7 @@ func (m *Manager) again(ws *Workspace, gone store.Removed, as, branch string) (*
 		return nil, err
 	}
 	k.Name, k.Session, k.Secret, k.Status, k.StatusReason = as, sess, sec, api.StatusCreating, ""
+	k.Restoring = &store.Removal{Trash: gone.Trash, Head: gone.Head}
 	k.PortMappings, k.CgroupPath, k.CreatedAt = [][2]int{}, "", m.Now().UTC().Truncate(time.Millisecond)
 	if k.MergeStatus == api.MergeDiscarded {
 		k.MergeStatus = api.MergePending

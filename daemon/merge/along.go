@@ -61,6 +61,7 @@ func (m *Merger) BringAlong(ctx context.Context) (Along, error) {
 		m.Log.Info("project left as it is", "op", "bring along", "path", p.Path, "err", err)
 		return a, nil
 	}
+	failpoint.Hit("project:forward")
 	a.Updated = true
 	return a, nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"polis/daemon/api"
+	"polis/daemon/failpoint"
 	"polis/daemon/git"
 	"polis/daemon/merge"
 )
@@ -85,8 +86,10 @@ func (l *Lander) Land(ctx context.Context, jobs []Job) []Outcome {
 			}
 			break
 		}
+		failpoint.Hit("queue:merged")
 		good, bad := l.sift(ctx, jobs, stack)
 		v := l.judge(ctx, good)
+		failpoint.Hit("queue:checked")
 		if v.err != nil && ctx.Err() != nil {
 			break
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"polis/daemon/api"
+	"polis/daemon/failpoint"
 )
 
 const (
@@ -104,119 +105,6 @@ func (w *Worker) Close() {
 	}
 }
 
-// Add puts an agent in the queue.
-func (w *Worker) Add(e api.QueueEntry) (api.QueueEntry, error) {
-	e, _, err := w.add(e, false)
-	return e, err
-}
-
-// Merge puts an agent in the queue and waits for what becomes of it. If ctx
-// ends first, the entry stays.
-func (w *Worker) Merge(ctx context.Context, e api.QueueEntry) (api.QueueOutcome, error) {
-	e, c, err := w.add(e, true)
-	if err != nil {
-		return api.QueueOutcome{}, err
-	}
-	select {
-	case r := <-c:
-		return r.outcome, r.err
-	case <-ctx.Done():
-		return api.QueueOutcome{}, api.Errorf(api.CodeTimeout, "wait for the merge of agent %s: %w", e.Agent, context.Cause(ctx)).
-			WithHint("it stays in the queue: polisctl queue shows it, polisctl queue remove %s takes it out", e.Agent)
-	}
-}
-
-func (w *Worker) add(e api.QueueEntry, wait bool) (api.QueueEntry, chan result, error) {
-	w.mu.Lock()
-	var old uint64
-	if i := w.line.index(e.Agent); i >= 0 {
-		old = w.line.entries[i].Seq
-	}
-	e, err := w.line.Add(e)
-	var c chan result
-	if err == nil && wait {
-		if w.waiting == nil {
-			w.waiting = map[uint64][]chan result{}
-		}
-		c = make(chan result, 1)
-		w.waiting[e.Seq] = append(w.waiting[e.Seq], c)
-	}
-	w.mu.Unlock()
-	if err != nil {
-		return e, nil, err
-	}
-	if err := w.Host.Save(); err != nil {
-		w.mu.Lock()
-		if e.Seq != old {
-			w.line.Done(e.Seq)
-		}
-		if left := slices.DeleteFunc(w.waiting[e.Seq], func(o chan result) bool { return o == c }); len(left) > 0 {
-			w.waiting[e.Seq] = left
-		} else {
-			delete(w.waiting, e.Seq)
-		}
-		w.mu.Unlock()
-		return e, nil, err
-	}
-	w.poke()
-	return e, c, nil
-}
-
-// Remove takes an agent out. If it is being checked, that ends.
-func (w *Worker) Remove(agent string) (bool, error) {
-	w.mu.Lock()
-	i := w.line.index(agent)
-	if i < 0 {
-		w.mu.Unlock()
-		return false, nil
-	}
-	seq := w.line.entries[i].Seq
-	w.line.Remove(agent)
-	if w.active[seq] && w.abandon != nil {
-		w.abandon(errRemoved)
-	}
-	w.tell(seq, result{err: api.Errorf(api.CodeNotFound, "agent %s: %w before it was merged", agent, errRemoved)})
-	w.mu.Unlock()
-	return true, w.Host.Save()
-}
-
-// Prioritize gives an agent's entry another priority.
-func (w *Worker) Prioritize(agent string, priority int) error {
-	w.mu.Lock()
-	err := w.line.Prioritize(agent, priority)
-	w.mu.Unlock()
-	if err != nil {
-		return err
-	}
-	return w.Host.Save()
-}
-
-// Entries are those that wait or are being merged, in order.
-func (w *Worker) Entries() []api.QueueEntry {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.line.List()
-}
-
-// Recent are the last outcomes, newest first.
-func (w *Worker) Recent() []api.QueueOutcome {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.Clone(w.recent)
-}
-
-func (w *Worker) poke() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.wake == nil {
-		return
-	}
-	select {
-	case w.wake <- struct{}{}:
-	default:
-	}
-}
-
 func (w *Worker) run(ctx context.Context) {
 	for {
 		select {
@@ -294,6 +182,7 @@ func (w *Worker) landed(ctx context.Context, o Outcome) {
 	if err != nil {
 		return // the next daemon finds it in the line, and merged
 	}
+	failpoint.Hit("queue:told")
 	out.Agent, out.At = o.Job.Entry.Agent, w.Now().UTC()
 	out.Paths = out.Paths[:min(len(out.Paths), maxPaths)]
 	seq := o.Job.Entry.Seq

@@ -65,6 +65,9 @@ type Agent struct {
 	Secret     string `json:"secret"`
 	// Removal is set while the agent is being removed.
 	Removal *Removal `json:"removal,omitempty"`
+	// Restoring is set while the agent is being brought back, to what of it was
+	// put aside and stays there until it is whole.
+	Restoring *Removal `json:"restoring,omitempty"`
 }
 
 // Removal is what a daemon that dies in the middle of it leaves to the next.

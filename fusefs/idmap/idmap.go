@@ -60,7 +60,7 @@ func swap(id uint32) []syscall.SysProcIDMap {
 // made, which lives until its namespace is open and runs nothing of anybody's:
 // it waits for the end of its input.
 func namespace(uids, gids []syscall.SysProcIDMap) (ns *os.File, err error) {
-	cmd := exec.Command("cat")
+	cmd := exec.Command("cat") //nolint:forbidigo // a namespace exists only with a process in it; this one reads a pipe and ends
 	cmd.Env = []string{}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER, UidMappings: uids, GidMappings: gids, GidMappingsEnableSetgroups: true}
 	in, err := cmd.StdinPipe()
@@ -70,7 +70,7 @@ func namespace(uids, gids []syscall.SysProcIDMap) (ns *os.File, err error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("make a user namespace: %w", err)
 	}
-	ns, err = os.Open(fmt.Sprintf("/proc/%d/ns/user", cmd.Process.Pid))
+	ns, err = os.Open(fmt.Sprintf("/proc/%d/ns/user", cmd.Process.Pid)) //nolint:forbidigo // the kernel's name of our own child's namespace
 	err = errors.Join(err, in.Close(), cmd.Wait())
 	if err != nil {
 		if ns != nil {
