@@ -72,7 +72,8 @@ func (a *app) watchCmd() *cobra.Command {
 		Aliases: []string{"logs"},
 		Short:   "Show the output of an agent",
 		Long: `Show the last lines of what an agent's program printed, as it printed them. With
---json every line is one object.`,
+-f go on until interrupted, also across a restart of polisd. With --json every line is one
+object.`,
 		Args:              takes(1, 1, "the NAME of an agent"),
 		ValidArgsFunction: a.completeAgents,
 	}
@@ -85,20 +86,28 @@ func (a *app) watchCmd() *cobra.Command {
 		if lines < 0 || lines > maxLines {
 			return usagef("lines %d is not valid: a whole number from 0 to %d", lines, maxLines)
 		}
-		limit := shortCall
-		if follow {
-			limit = forever
-		}
-		return a.call(cmd, limit, func(ctx context.Context, c *client.Client) error {
-			body, err := c.Logs(ctx, args[0], lines, follow)
-			if err != nil {
-				return err
-			}
+		show := func(body io.ReadCloser) error {
 			defer body.Close()
 			if a.json {
 				return a.jsonLines(args[0], body)
 			}
 			return a.copyOut(body)
+		}
+		if follow {
+			return a.follow(cmd, func(ctx context.Context, c *client.Client) error {
+				body, err := a.openLog(ctx, c, args[0], lines)
+				if err != nil {
+					return err
+				}
+				return show(body)
+			})
+		}
+		return a.call(cmd, shortCall, func(ctx context.Context, c *client.Client) error {
+			body, err := c.Logs(ctx, args[0], lines, false)
+			if err != nil {
+				return err
+			}
+			return show(body)
 		})
 	}
 	return cmd

@@ -96,6 +96,19 @@ func (a *app) call(cmd *cobra.Command, limit time.Duration, fn func(context.Cont
 	return fn(ctx, c)
 }
 
+// follow is call for what goes on until interrupted: by then it has done all it
+// was asked for, and ends with the signal's status and without a word.
+func (a *app) follow(cmd *cobra.Command, fn func(context.Context, *client.Client) error) error {
+	return a.call(cmd, forever, func(ctx context.Context, c *client.Client) error {
+		err := fn(ctx, c)
+		var i interrupt
+		if errors.As(context.Cause(ctx), &i) {
+			return childStatus(exitSignal + int(i.sig))
+		}
+		return err
+	})
+}
+
 // reach is call for the start of an agent's command. A signal that comes
 // meanwhile is meant for the command, which may run already while its start is
 // still being told; it ends the call only if that takes longer than leaveAfter.

@@ -12,10 +12,6 @@ import (
 	"polis/daemon/client"
 )
 
-// reconnectFor bounds how long events -f waits for polisd to come back, which
-// a restart takes much less than.
-const reconnectFor = 30 * time.Second
-
 func (a *app) eventsCmd() *cobra.Command {
 	var follow bool
 	var since uint64
@@ -35,7 +31,7 @@ polisd. With --json and -f every line is one event.`,
 				return a.pastEvents(ctx, c, since)
 			})
 		}
-		return a.call(cmd, forever, func(ctx context.Context, c *client.Client) error {
+		return a.follow(cmd, func(ctx context.Context, c *client.Client) error {
 			return a.followEvents(ctx, c, since)
 		})
 	}
@@ -68,19 +64,15 @@ func (a *app) followEvents(ctx context.Context, c *client.Client, since uint64) 
 		return err
 	}
 	p := &page{color: isTerminal(a.stdout) && a.colors()}
-	var lostAt time.Time
-	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
+	back := reconnect{now: a.now}
+	for {
+		began := a.now()
 		err := c.Events(ctx, client.EventQuery{Since: since, Follow: true}, func(e api.Event) error {
-			since, lostAt, wait = e.ID, time.Time{}, 100*time.Millisecond
+			since = e.ID
+			back.heard()
 			return a.printEvent(p, e)
 		})
-		if ctx.Err() != nil || api.CodeOf(err) != api.CodeUnavailable {
-			return err
-		}
-		if lostAt.IsZero() {
-			lostAt = a.now()
-		}
-		if a.now().Sub(lostAt) > reconnectFor || !sleep(ctx, wait) {
+		if ctx.Err() != nil || api.CodeOf(err) != api.CodeUnavailable || !back.again(ctx, a.now().Sub(began)) {
 			return err
 		}
 	}

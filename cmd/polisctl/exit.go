@@ -75,7 +75,8 @@ func exitTable() []exitRow {
 	}
 }
 
-// childStatus ends polisctl with the status of an agent's command, silently.
+// childStatus ends polisctl with the status of an agent's command, or of a
+// signal that ended what would have gone on for ever, silently.
 type childStatus int
 
 func (c childStatus) Error() string { return fmt.Sprintf("command ended with status %d", int(c)) }

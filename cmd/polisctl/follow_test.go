@@ -102,6 +102,94 @@ func TestFollowedEventsGoOnAcrossARestart(t *testing.T) {
 	require.NotContains(t, b.text(), "INTERNAL")
 }
 
+func TestFollowedOutputGoesOnAcrossARestart(t *testing.T) {
+	dir, err := os.MkdirTemp("", "polis")
+	require.NoError(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	socket := filepath.Join(dir, "polisd.sock")
+	var calls atomic.Int32
+	var asked sync.Map
+	serve(t, socket, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n := calls.Add(1)
+		asked.Store(n, r.URL.RawQuery)
+		w.Header().Set("Content-Type", "text/plain")
+		switch n {
+		case 1:
+			w.Header().Set(api.HeaderLogPosition, "100")
+			fmt.Fprint(w, "one\nhalf a ")
+		case 2:
+			refuse(w, api.Errorf(api.CodeUnavailable, "polisd stops"))
+		case 3:
+			w.Header().Set(api.HeaderLogPosition, "111")
+			fmt.Fprint(w, "line\n")
+		case 4:
+			w.Header().Set(api.HeaderLogPosition, "500")
+			w.Header().Set(api.HeaderLogMissed, "1")
+			fmt.Fprint(w, "much later\n")
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		}
+	}))
+	b := startInBackground(t, socket, "agents", "watch", "-f", "-n", "7", "claude")
+	b.sees("much later")
+	require.Contains(t, b.text(), "one\nhalf a line\n", "nothing is lost and nothing comes twice")
+	require.Contains(t, b.text(), "some of the output of agent claude is missing here")
+	for n, want := range map[int32]string{1: "follow=1&lines=7", 3: "follow=1&from=111", 4: "follow=1&from=116"} {
+		q, _ := asked.Load(n)
+		require.Contains(t, q, want)
+	}
+	before := b.text()
+	b.ends(syscall.SIGTERM, 143)
+	require.Equal(t, before, b.text(), "it ends without a word")
+}
+
+// TestWhatIsFollowedEndsQuietly: who interrupts what goes on for ever is told nothing.
+func TestWhatIsFollowedEndsQuietly(t *testing.T) {
+	f := newFake(t)
+	for _, args := range [][]string{
+		{"agents", "list", "--watch"}, {"locks", "--watch"}, {"conflicts", "--watch"}, {"events", "-f"},
+		{"agents", "list", "--watch", "--json"}, {"events", "-f", "--json"},
+	} {
+		for sig, status := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
+			b := startInBackground(t, f.socket, args...)
+			if args[0] == "events" {
+				b.sees("evil") // the last one that the fake has
+			}
+			b.sees("\n")
+			before := b.text()
+			b.ends(sig, status)
+			require.Equal(t, before, b.text(), "%v", args)
+			for _, word := range []string{"hint", "interrupted", "error", "--help"} {
+				require.NotContains(t, b.text(), word, "%v", args)
+			}
+		}
+	}
+}
+
+// TestWatchGoesOnAcrossARestart: a view that is watched is there again when polisd is.
+func TestWatchGoesOnAcrossARestart(t *testing.T) {
+	dir, err := os.MkdirTemp("", "polis")
+	require.NoError(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	socket := filepath.Join(dir, "polisd.sock")
+	var calls atomic.Int32
+	serve(t, socket, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		switch n := calls.Add(1); {
+		case n == 1:
+			answer(w, 200, map[string]any{"agents": []api.Agent{{Name: "before"}}})
+		case n < 4:
+			panic(http.ErrAbortHandler)
+		default:
+			answer(w, 200, map[string]any{"agents": []api.Agent{{Name: "after"}}})
+		}
+	}))
+	b := startInBackground(t, socket, "agents", "list", "--watch", "--json")
+	b.sees("before")
+	b.sees("after")
+	require.NotContains(t, b.text(), "error")
+	b.ends(syscall.SIGINT, 130)
+}
+
 func TestFollowedEventsEndWithARefusal(t *testing.T) {
 	dir, err := os.MkdirTemp("", "polis")
 	require.NoError(t, err)

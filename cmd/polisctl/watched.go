@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"polis/daemon/api"
 	"polis/daemon/client"
 )
 
@@ -27,14 +28,20 @@ func (a *app) watched(cmd *cobra.Command, watch bool, look func(context.Context,
 			return a.show(v)
 		})
 	}
-	return a.call(cmd, forever, func(ctx context.Context, c *client.Client) error {
+	return a.follow(cmd, func(ctx context.Context, c *client.Client) error {
 		terminal := isTerminal(a.stdout) && !a.json
 		var last []byte
+		back, seen := reconnect{now: a.now}, false
 		for {
 			v, err := a.lookBounded(ctx, c, look)
+			if seen && api.CodeOf(err) == api.CodeUnavailable && err != nil && back.again(ctx, 0) {
+				continue // polisd is being restarted
+			}
 			if err != nil {
 				return err
 			}
+			back.heard()
+			seen = true
 			var buf bytes.Buffer
 			if a.json {
 				err = encode(&buf, v.json, "")
@@ -58,7 +65,7 @@ func (a *app) watched(cmd *cobra.Command, watch bool, look func(context.Context,
 				}
 			}
 			if !sleep(ctx, watchEvery) {
-				return context.Cause(ctx)
+				return api.Errorf(api.CodeTimeout, "%w", context.Cause(ctx))
 			}
 		}
 	})

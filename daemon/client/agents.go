@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
 
 	"polis/daemon/api"
 )
@@ -141,11 +140,11 @@ func (c *Client) Discard(ctx context.Context, name string, ignored bool) (api.Re
 // Logs opens the output of an agent's main command: the last lines, and with
 // follow what comes, until ctx ends or the reader is closed.
 func (c *Client) Logs(ctx context.Context, name string, lines int, follow bool) (io.ReadCloser, error) {
-	query := url.Values{"lines": {strconv.Itoa(lines)}}
-	if follow {
-		query.Set("follow", "1")
+	s, err := c.LogStream(ctx, name, LogQuery{Lines: lines, Follow: follow})
+	if err != nil {
+		return nil, err
 	}
-	return c.stream(ctx, agentPath(name, "logs"), query)
+	return s, nil
 }
 
 // Why explains what an agent was refused, the latest last.

@@ -151,6 +151,10 @@ func TestEveryCallUsesItsRoute(t *testing.T) {
 		}},
 		{"POST /v1/agents/claude/discard ", func(c *Client) error { _, err := c.Discard(ctx, "claude", false); return err }},
 		{"GET /v1/agents/claude/logs?follow=1&lines=5 ", func(c *Client) error { _, err := c.Logs(ctx, "claude", 5, true); return err }},
+		{"GET /v1/agents/claude/logs?follow=1&from=9&lines=0 ", func(c *Client) error {
+			_, err := c.LogStream(ctx, "claude", LogQuery{Follow: true, From: 9})
+			return err
+		}},
 		{"GET /v1/agents/claude/diff?committed=1&stat=1 ", func(c *Client) error {
 			_, err := c.Diff(ctx, "claude", api.DiffRequest{Stat: true, Committed: true})
 			return err

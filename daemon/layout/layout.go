@@ -36,6 +36,10 @@ func (w Workspace) Overlay(agent string) string { return filepath.Join(w.Dir(), 
 // Store is the content of the packages that agents installed.
 func (w Workspace) Store() string { return filepath.Join(w.Dir(), "store") }
 
+// LogBase is the extended attribute of an output log that says how many bytes
+// of it came before the file, in decimal digits.
+const LogBase = "user.polis.log-base"
+
 // Logs holds an agent's output and task log.
 func (w Workspace) Logs(agent string) string { return filepath.Join(w.Dir(), "logs", agent) }
 

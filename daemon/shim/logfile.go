@@ -5,7 +5,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"polis/daemon/layout"
 )
 
 // OutputLog is the name of an agent's output log; OutputLog+".1" is the part
@@ -20,6 +25,7 @@ type logFile struct {
 	limit int64
 	f     *os.File
 	size  int64
+	base  int64 // bytes of the log before this file
 }
 
 func openLog(dir string, limit int64) (*logFile, error) {
@@ -27,7 +33,37 @@ func openLog(dir string, limit int64) (*logFile, error) {
 		return nil, fmt.Errorf("open output log: %w", err)
 	}
 	l := &logFile{path: filepath.Join(dir, OutputLog), limit: limit}
-	return l, l.open()
+	if err := l.open(); err != nil {
+		return nil, err
+	}
+	base, ok := readBase(l.path)
+	if !ok {
+		if old, err := os.Stat(l.path + ".1"); err == nil {
+			base, _ = readBase(l.path + ".1")
+			base += old.Size()
+		}
+		l.noteBase(base)
+	}
+	l.base = base
+	return l, nil
+}
+
+// readBase is what noteBase wrote.
+func readBase(path string) (int64, bool) {
+	buf := make([]byte, 32)
+	n, err := unix.Getxattr(path, layout.LogBase, buf)
+	if err != nil {
+		return 0, false
+	}
+	base, err := strconv.ParseInt(string(buf[:n]), 10, 64)
+	return base, err == nil && base >= 0
+}
+
+// noteBase writes down how much of the log came before this file. On a file
+// system without extended attributes nobody knows, and a reader that was cut
+// off cannot go on where it was.
+func (l *logFile) noteBase(base int64) {
+	_ = unix.Fsetxattr(int(l.f.Fd()), layout.LogBase, strconv.AppendInt(nil, base, 10), 0) //nolint:errcheck // as said
 }
 
 func (l *logFile) open() error {
@@ -55,9 +91,11 @@ func (l *logFile) Write(p []byte) (int, error) {
 			return 0, fmt.Errorf("rotate output log: %w", err)
 		}
 		old := l.f
+		l.base += l.size
 		if err := l.open(); err != nil {
 			return 0, err
 		}
+		l.noteBase(l.base)
 		if err := old.Close(); err != nil {
 			return 0, fmt.Errorf("rotate output log: %w", err)
 		}

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"context"
+	"time"
+)
+
+const (
+	// reconnectFor bounds how long what follows polisd waits for it to come
+	// back, which a restart takes much less than.
+	reconnectFor = 30 * time.Second
+	firstPause   = 100 * time.Millisecond
+	longestPause = 2 * time.Second
+)
+
+// reconnect paces the attempts to reach a polisd that was there a moment ago.
+type reconnect struct {
+	now  func() time.Time
+	lost time.Time // since when nothing was heard; zero: it is there
+	wait time.Duration
+}
+
+// heard notes that polisd is there.
+func (r *reconnect) heard() { r.lost = time.Time{} }
+
+// again waits and says whether to ask once more. lasted is how long the
+// connection held that is lost now.
+func (r *reconnect) again(ctx context.Context, lasted time.Duration) bool {
+	if r.lost.IsZero() || lasted > longestPause {
+		r.lost, r.wait = r.now(), firstPause
+	}
+	if r.now().Sub(r.lost) > reconnectFor {
+		return false
+	}
+	defer func() { r.wait = min(2*r.wait, longestPause) }()
+	return sleep(ctx, r.wait)
+}

@@ -1,0 +1,118 @@
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// follower is a polisctl that goes on until it is told to end.
+type follower struct {
+	d    *daemon
+	cmd  *exec.Cmd
+	done chan error
+	mu   sync.Mutex
+	out  bytes.Buffer
+}
+
+func (f *follower) Write(p []byte) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.out.Write(p)
+}
+
+func (f *follower) text() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.out.String()
+}
+
+func (d *daemon) follow(args ...string) *follower {
+	d.t.Helper()
+	f := &follower{d: d, done: make(chan error, 1)}
+	f.cmd = exec.Command(filepath.Join(d.bin, "polisctl"), args...)
+	f.cmd.Env = append(os.Environ(), "POLIS_SOCKET="+d.path("run", "polisd.sock"))
+	f.cmd.Dir, f.cmd.Stdout, f.cmd.Stderr = "/", f, f
+	require.NoError(d.t, f.cmd.Start())
+	go func() { f.done <- f.cmd.Wait() }()
+	d.t.Cleanup(func() {
+		select {
+		case <-f.done:
+		default:
+			_ = f.cmd.Process.Kill()
+			<-f.done
+		}
+	})
+	return f
+}
+
+// ends has it end by a signal, without a word about that.
+func (f *follower) ends(s syscall.Signal) {
+	f.d.t.Helper()
+	before := f.text()
+	require.NoError(f.d.t, f.cmd.Process.Signal(s))
+	select {
+	case err := <-f.done:
+		f.done <- err
+	case <-time.After(patience):
+		f.d.t.Fatal("it does not end")
+	}
+	require.Equal(f.d.t, 128+int(s), f.cmd.ProcessState.ExitCode(), f.text())
+	require.Equal(f.d.t, before, f.text())
+}
+
+// TestWhatIsFollowedGoesOnAcrossRestarts: every line of an agent's output and
+// every event comes once, though polisd is killed, replaced and stopped for an
+// upgrade meanwhile, and the log is rotated.
+func TestWhatIsFollowedGoesOnAcrossRestarts(t *testing.T) {
+	d := startDaemon(t, options{config: "[limits]\nlog_mb = 1\n"})
+	d.up()
+	d.worker("alice")
+	d.must("agents", "run", "alice", `i=0; while test $i -lt 60000; do echo "line $i of what alice has to say"; i=$((i+1)); test $((i % 2000)) -ne 0 || sleep 0.2; done; echo over`)
+	out := d.follow("agents", "watch", "-f", "-n", "100000", "alice")
+	events := d.follow("events", "-f", "-q")
+	agents := d.follow("agents", "list", "--watch", "--json")
+	d.eventually("the first lines", func() bool { return strings.Contains(out.text(), "line 100 ") })
+	for _, s := range []syscall.Signal{syscall.SIGKILL, syscall.SIGUSR1} {
+		_ = d.signal(s)
+		time.Sleep(300 * time.Millisecond) // they have noticed, and asked in vain
+		d.start()
+		time.Sleep(300 * time.Millisecond)
+	}
+	d.add("bob")
+	d.eventually("all of it", func() bool { return strings.HasSuffix(out.text(), "over\n") })
+	next := 0
+	for _, line := range strings.Split(out.text(), "\n") {
+		if !strings.HasPrefix(line, "line ") {
+			continue
+		}
+		require.Equal(t, fmt.Sprintf("line %d of what alice has to say", next), line)
+		next++
+	}
+	require.Equal(t, 60000, next, "nothing is lost")
+	require.NotContains(t, out.text(), "missing")
+	d.eventually("the new agent is seen", func() bool { return strings.Contains(agents.text(), `"bob"`) })
+	require.NotContains(t, agents.text(), "polisctl:")
+	last, seen := 0, 0
+	d.eventually("the events have gone on", func() bool { return strings.Count(events.text(), "\n") > 5 })
+	for _, line := range strings.Fields(events.text()) {
+		var id int
+		_, err := fmt.Sscan(line, &id)
+		require.NoError(t, err, line)
+		require.GreaterOrEqual(t, id, last, "events:missed has the number of the last one")
+		last, seen = id, seen+1
+	}
+	require.Greater(t, seen, 5)
+	out.ends(syscall.SIGINT)
+	events.ends(syscall.SIGTERM)
+	agents.ends(syscall.SIGINT)
+}
