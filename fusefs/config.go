@@ -50,6 +50,10 @@ type Config struct {
 	Timeout time.Duration
 	// NoPassthrough serves all data from user space.
 	NoPassthrough bool
+	// NoXattrs says that the view has no extended attributes: the kernel then asks
+	// once, not before the first write to every file. Only for what programs keep
+	// none in.
+	NoXattrs bool
 	// DirDescriptors bounds the cached directory descriptors; 0 means 512.
 	DirDescriptors int
 	// Shared is what the view shows that is not its own; nil for nothing.

@@ -18,7 +18,7 @@ func (fs *FS) add(cancel request, h *fuse.InHeader, op Op, name string, mode uin
 		return status(syscall.ESTALE)
 	}
 	isDir := mode&unix.S_IFMT == unix.S_IFDIR
-	return status(fs.change(cancel, h, mutation{
+	return status(fs.surely(fs.change(cancel, h, mutation{
 		op: op, exclusive: parent.foreign.Load(), targets: fs.entry(parent, name, isDir),
 		do: func() syscall.Errno {
 			p, e := fs.atNew(parent, name)
@@ -41,7 +41,7 @@ func (fs *FS) add(cancel request, h *fuse.InHeader, op Op, name string, mode uin
 			fs.enter(parent, name, p.root, &st, 0, out)
 			return 0
 		},
-	}))
+	}), parent))
 }
 
 // adopt gives what was just made at p/name to the caller.
@@ -149,7 +149,7 @@ func (fs *FS) Link(cancel request, in *fuse.LinkIn, name string, out *fuse.Entry
 		do: func() syscall.Errno { return fs.link(n, parent, name, out) },
 	})
 	defer done()
-	return status(fs.change(cancel, &in.InHeader, m))
+	return status(fs.surely(fs.change(cancel, &in.InHeader, m), parent))
 }
 
 func (fs *FS) link(n, parent *node, name string, out *fuse.EntryOut) syscall.Errno {

@@ -27,7 +27,7 @@ func (fs *FS) Create(cancel request, in *fuse.CreateIn, name string, out *fuse.C
 	})
 	if e != 0 {
 		fs.files.unreserve()
-		return status(e)
+		return status(fs.surely(e, parent))
 	}
 	if m, ok := tk.(Maker); ok {
 		m.Made(h.fd)
@@ -66,8 +66,8 @@ func (fs *FS) create(parent *node, name string, in *fuse.CreateIn, h *handle, ou
 	}
 	h.fd = fd
 	h.node = fs.enter(parent, name, p.root, &st, 0, &out.EntryOut)
-	if h.mappable {
-		out.SetAttrTimeout(0)
+	if h.mappable && fs.timeout > 0 {
+		out.SetAttrTimeout(thisCall)
 	}
 	fs.attach(h, &st, in.Uid, &out.OpenOut)
 	return 0

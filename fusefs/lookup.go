@@ -33,12 +33,12 @@ func (fs *FS) Lookup(_ request, h *fuse.InHeader, name string, out *fuse.EntryOu
 func (fs *FS) find(parent *node, name string, out *fuse.EntryOut) syscall.Errno {
 	p, e := fs.at(parent, name)
 	if e != 0 {
-		return e
+		return fs.sure(parent, e)
 	}
 	st, e := statAt(p.dir.fd, name)
 	fs.dirs.put(p.dir)
 	if e != 0 {
-		return e
+		return fs.sure(parent, e)
 	}
 	verdict := uint64(0)
 	if known := fs.tree.at(parent, name); known == nil || !fs.holds(known.verdict.Load(), verdictShown) || !known.is(&st) {
@@ -68,7 +68,7 @@ func (fs *FS) enter(parent *node, name string, root int, st *unix.Statx_t, verdi
 	out.NodeId, out.Generation = n.id, 1
 	fs.attr(fs.mergedTimes(n, st), &out.Attr)
 	out.SetEntryTimeout(fs.boundName(n, fs.ttl(keep, KeepName)))
-	out.SetAttrTimeout(fs.attrTTL(n, st))
+	out.SetAttrTimeout(fs.freshTTL(n, st))
 	return n
 }
 
@@ -87,13 +87,28 @@ func (fs *FS) enterNameless(parent *node, st *unix.Statx_t, out *fuse.EntryOut) 
 func (fs *FS) attrTTL(n *node, st *unix.Statx_t) time.Duration {
 	keep := Keep(n.keep.Load())
 	ttl := fs.ttl(keep, KeepAttr)
-	if ttl == 0 && n.isDir() && keep&KeepMode != 0 && settled(st) {
-		return min(fs.timeout, keepModeFor)
+	if ttl == 0 && n.isDir() && keep&KeepMode != 0 {
+		if settled(st) {
+			return min(fs.timeout, keepModeFor)
+		}
+		return min(fs.timeout, thisCall)
 	}
 	if n.isRegular() && !n.io.looked(st, ttl > 0) {
 		return 0
 	}
 	return fs.boundAttr(n, ttl)
+}
+
+// freshTTL is attrTTL for what is told with a name. The call that asked for the
+// name checks the caller's rights next, and mostly wants the attributes too: it
+// need not ask twice for what others can change, as the next call that comes by
+// the name asks again.
+func (fs *FS) freshTTL(n *node, st *unix.Statx_t) time.Duration {
+	ttl := fs.attrTTL(n, st)
+	if ttl == 0 && fs.timeout > 0 && Keep(n.keep.Load())&(KeepName|KeepAttr) == 0 {
+		return thisCall
+	}
+	return ttl
 }
 
 // Forget takes back look-ups.

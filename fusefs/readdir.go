@@ -79,6 +79,11 @@ func (fs *FS) OpenDir(_ request, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status
 	if n == nil || !n.isDir() {
 		return status(syscall.ESTALE)
 	}
+	if Keep(n.keep.Load())&KeepLoose != 0 {
+		if e := fs.surely(syscall.ENOENT, n); e == syscall.ESTALE {
+			return status(e)
+		}
+	}
 	if fs.ttl(Keep(n.keep.Load()), KeepList) > 0 {
 		out.OpenFlags = fuse.FOPEN_CACHE_DIR | fuse.FOPEN_KEEP_CACHE
 	}

@@ -25,7 +25,7 @@ func (fs *FS) remove(cancel request, h *fuse.InHeader, op Op, name string, flags
 	if parent == nil {
 		return status(syscall.ESTALE)
 	}
-	return status(fs.change(cancel, h, mutation{
+	return status(fs.surely(fs.change(cancel, h, mutation{
 		op: op, exclusive: true, targets: fs.entry(parent, name, flags != 0),
 		do: func() syscall.Errno {
 			p, e := fs.at(parent, name)
@@ -35,7 +35,7 @@ func (fs *FS) remove(cancel request, h *fuse.InHeader, op Op, name string, flags
 			defer fs.dirs.put(p.dir)
 			return fs.removeAt(parent, name, p, flags)
 		},
-	}))
+	}), parent))
 }
 
 func (fs *FS) removeAt(parent *node, name string, p place, flags int) syscall.Errno {

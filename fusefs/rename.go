@@ -30,7 +30,7 @@ func (fs *FS) Rename(cancel request, in *fuse.RenameIn, oldName, newName string)
 	if in.Flags == unix.RENAME_EXCHANGE {
 		m.op = OpExchange
 	}
-	return status(fs.change(cancel, &in.InHeader, m))
+	return status(fs.surely(fs.change(cancel, &in.InHeader, m), op, np))
 }
 
 type renaming struct {
@@ -207,7 +207,8 @@ func isDir(st *unix.Statx_t) bool { return st.Mode&unix.S_IFMT == unix.S_IFDIR }
 // rekeep computes anew what may be kept of an object that has another name.
 func (fs *FS) rekeep(parent *node, name string) {
 	if n := fs.tree.at(parent, name); n != nil {
-		n.keep.Store(uint32(fs.keepName(parent, name)))
+		before := n.keep.Swap(uint32(fs.keepName(parent, name)))
+		fs.unkeep(parent, name, Keep(before))
 	}
 }
 

@@ -53,6 +53,10 @@ const (
 	// and mode are fixed: without it every step through the directory is asked
 	// about. Its size and times may be a second old.
 	KeepMode
+	// KeepLoose is for a directory whose name is kept though others can remove
+	// it. Who does not find something in it, or lists it, is told to look up the
+	// whole path again if the name does not stand for it any more.
+	KeepLoose
 
 	KeepAll = KeepName | KeepAttr | KeepData | KeepAbsent | KeepList | KeepMode
 )
@@ -67,6 +71,10 @@ type Keeper interface {
 // keepModeFor is how old the times of a directory may be that is kept for its
 // mode only.
 const keepModeFor = time.Second
+
+// thisCall is the shortest time the kernel can keep something for, a tick of its
+// clock (1 to 10 ms): as long as the call takes that asked.
+const thisCall = time.Nanosecond
 
 // A verdict is an era and the Standing given in it.
 const (

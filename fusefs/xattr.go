@@ -20,6 +20,9 @@ const (
 
 // GetXAttr reads an extended attribute.
 func (fs *FS) GetXAttr(cancel request, h *fuse.InHeader, name string, dest []byte) (uint32, fuse.Status) {
+	if fs.cfg.NoXattrs {
+		return 0, fuse.ENOSYS
+	}
 	if !strings.HasPrefix(name, userPrefix) {
 		// Asked for at every exec and write: answered without a look at the file.
 		if strings.HasPrefix(name, "system.") {
@@ -80,6 +83,9 @@ func (fs *FS) withProc(n *node, f func(path string) error) syscall.Errno {
 
 // ListXAttr lists the attributes that can be read.
 func (fs *FS) ListXAttr(cancel request, h *fuse.InHeader, dest []byte) (uint32, fuse.Status) {
+	if fs.cfg.NoXattrs {
+		return 0, fuse.ENOSYS
+	}
 	n := fs.tree.get(h.NodeId)
 	if n == nil {
 		return 0, status(syscall.ESTALE)
@@ -123,9 +129,11 @@ func (fs *FS) listXAttr(n *node, dest []byte) (int, syscall.Errno) {
 	return len(kept), 0
 }
 
-// settable refuses attributes that are not the caller's to change.
-func settable(name string) syscall.Errno {
+// changeable refuses attributes that are not the caller's to change.
+func (fs *FS) changeable(name string) syscall.Errno {
 	switch {
+	case fs.cfg.NoXattrs:
+		return syscall.EOPNOTSUPP
 	case strings.HasPrefix(name, virtualPrefix):
 		return syscall.EPERM
 	case strings.HasPrefix(name, userPrefix):
@@ -141,7 +149,7 @@ func (fs *FS) SetXAttr(cancel request, in *fuse.SetXAttrIn, name string, data []
 	if name == nudgeName && ourThread(in.Pid) {
 		return fuse.OK
 	}
-	if e := settable(name); e != 0 {
+	if e := fs.changeable(name); e != 0 {
 		return status(e)
 	}
 	n := fs.tree.get(in.NodeId)
@@ -160,7 +168,7 @@ func (fs *FS) SetXAttr(cancel request, in *fuse.SetXAttrIn, name string, data []
 
 // RemoveXAttr removes an extended attribute.
 func (fs *FS) RemoveXAttr(cancel request, h *fuse.InHeader, name string) fuse.Status {
-	if e := settable(name); e != 0 {
+	if e := fs.changeable(name); e != 0 {
 		return status(e)
 	}
 	n := fs.tree.get(h.NodeId)

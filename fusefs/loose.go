@@ -1,0 +1,56 @@
+package fusefs
+
+import "syscall"
+
+// A directory that others may remove (KeepLoose) can be gone while the kernel
+// still has its name, and another may be in its place. Nothing is found in it
+// then. So where something is missing the directory itself is looked at, and if
+// it is not there the answer is ESTALE: the kernel looks up the whole path again,
+// asking for every name, and does the call once more. Only mkdir(2), symlink(2)
+// and link(2) give up when the look-up of the very name they are to make says so;
+// for those who try again the kernel is made to forget the directory.
+
+// sure is the answer to who met the error e in a directory. ns is held.
+func (fs *FS) sure(dir *node, e syscall.Errno) syscall.Errno {
+	if e != syscall.ENOENT || Keep(dir.keep.Load())&KeepLoose == 0 {
+		return e
+	}
+	if _, gone := fs.stat(dir); gone != 0 {
+		fs.dirs.drop(dir, len(fs.roots))
+		if r, ok := fs.tree.nth(dir, 0); ok {
+			fs.watchers.Go(func() {
+				_ = fs.server.EntryNotify(r.parent.id, r.name) // ENOENT: it has already
+			})
+		}
+		return syscall.ESTALE
+	}
+	return e
+}
+
+// surely is sure without ns.
+func (fs *FS) surely(e syscall.Errno, dirs ...*node) syscall.Errno {
+	if e != syscall.ENOENT {
+		return e
+	}
+	fs.ns.RLock()
+	defer fs.ns.RUnlock()
+	for _, d := range dirs {
+		if e := fs.sure(d, e); e != syscall.ENOENT {
+			return e
+		}
+	}
+	return e
+}
+
+// unkeep makes the kernel forget a name that was moved to where it may not be
+// kept: a name takes along how long it is kept. What holds the directories is
+// the call that is being answered, so this waits for it.
+func (fs *FS) unkeep(parent *node, name string, before Keep) {
+	n := fs.tree.at(parent, name)
+	if n == nil || before&KeepName == 0 || Keep(n.keep.Load())&KeepName != 0 {
+		return
+	}
+	fs.watchers.Go(func() {
+		_ = fs.server.EntryNotify(parent.id, name) // ENOENT: moved on, or forgotten
+	})
+}
