@@ -42,6 +42,7 @@ type repo struct {
 	bare string
 
 	locks   *tableOfLocks
+	views   map[string]*fusefs.FS // by agent
 	mu      sync.Mutex
 	denials []Denial
 	cleared []Cleared
@@ -76,7 +77,7 @@ func newRepo(t *testing.T, format string) *repo {
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	require.NoError(t, os.Chmod(dir, 0o755))
 	require.NoError(t, os.Chown(dir, nobody, nobody))
-	r := &repo{t: t, dir: dir, bare: filepath.Join(dir, "bare.git"), locks: &tableOfLocks{held: map[string]string{}}}
+	r := &repo{t: t, dir: dir, bare: filepath.Join(dir, "bare.git"), locks: &tableOfLocks{held: map[string]string{}}, views: map[string]*fusefs.FS{}}
 	r.must(dir, "git init -q -b main --object-format="+format+" src && cd src && echo one >f && echo x >g && git add . && git commit -qm one && cd .. && git clone -q --bare src bare.git && git -C bare.git tag v1 && git -C bare.git branch other && git -C bare.git pack-refs --all")
 	return r
 }
@@ -113,9 +114,10 @@ func (r *repo) agent(name string, opts ...func(*Config)) (tree, mount string, g 
 	ctx, stop := context.WithCancel(context.Background())
 	swept := make(chan struct{})
 	go func() { defer close(swept); g.Run(ctx) }()
-	fs, err := fusefs.New(fusefs.Config{Roots: fds, Guard: g, Mountpoint: mount, FsName: "polis-test"})
+	fs, err := fusefs.New(fusefs.Config{Roots: fds, Guard: g, Mountpoint: mount, FsName: "polis-test", NoXattrs: true})
 	require.NoError(t, err)
 	view.Store(fs)
+	r.views[name] = fs
 	for _, fd := range fds {
 		require.NoError(t, unix.Close(fd))
 	}

@@ -19,6 +19,8 @@ const (
 	keepObject = fusefs.KeepAttr | fusefs.KeepData
 	keepFile   = keepObject | fusefs.KeepName
 	keepDir    = fusefs.KeepName | fusefs.KeepMode
+	// An unfinished object is only its own mount's, until it has another name.
+	keepTemp = fusefs.KeepName | fusefs.KeepAttr
 )
 
 var changedByOthers = map[string]bool{"index": true, "index.lock": true, "locked": true, "HEAD": true, "HEAD.lock": true, "logs/HEAD": true}
@@ -51,11 +53,14 @@ func (g *Guard) Keep(path string) fusefs.Keep {
 func keepOfObjects(rest string) fusefs.Keep {
 	dir, name, below := strings.Cut(rest, "/")
 	switch {
+	case strings.HasPrefix(name, "tmp_") && classifyObject([]string{"objects", dir, name}) == classTemp:
+		return keepTemp
 	case !below:
-		// objects/xx goes when all that is in it was packed. Who is told that it is
-		// there still could make no object in it, nor the directory.
-		if dir == "" || dir == "pack" || dir == "info" {
+		switch {
+		case dir == "", dir == "pack", dir == "info":
 			return keepDir
+		case len(dir) == 2 && isHex(dir): // goes when all that is in it was packed
+			return keepDir | fusefs.KeepLoose
 		}
 	case len(dir) == 2 && isHex(dir):
 		if (len(name) == 38 || len(name) == 62) && isHex(name) {

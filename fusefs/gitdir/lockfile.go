@@ -31,7 +31,7 @@ type lockFile struct {
 	lease Lease // nil: none was needed, or it was given back
 	owner process
 	temp  bool   // an unfinished object or pack: in nobody's way, but it takes space
-	pid   uint32 // who made a temporary; looked up only if it stays
+	pid   uint32 // who made it; looked up as owner only if the file stays
 	since time.Time
 	gone  time.Time // when the owner was first seen to have ended
 	made  identity  // zero until the file is there
@@ -53,7 +53,12 @@ func (f *lockFile) bound() time.Duration {
 func (g *Guard) takeLock(ctx context.Context, c fusefs.Caller, op fusefs.Op, path string, l Lock) (*lockFile, syscall.Errno) {
 	l.Op, l.Pid = string(op), c.Pid
 	now := g.cfg.Now()
-	f := &lockFile{path: path, lock: l, since: now, owner: processOf(c.Pid)}
+	f := &lockFile{path: path, lock: l, since: now}
+	if leader(c.Pid) {
+		f.pid = c.Pid
+	} else { // a thread may end long before its process
+		f.owner = processOf(c.Pid)
+	}
 	if l.Level != level.None && g.cfg.Locker != nil {
 		g.mu.Lock()
 		until := g.rest[l.Ref]

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -238,6 +239,14 @@ func TestJournalIsEmptyWithoutLocks(t *testing.T) {
 
 func TestProcessesAreTold(t *testing.T) {
 	require.True(t, process{}.alive(), "what cannot be seen is not taken for dead")
+	require.True(t, leader(uint32(os.Getpid())))
+	require.False(t, leader(0))
+	thread := make(chan bool)
+	go func() {
+		runtime.LockOSThread() // not unlocked: the thread ends with the goroutine
+		thread <- unix.Gettid() != os.Getpid() && leader(uint32(unix.Gettid()))
+	}()
+	require.False(t, <-thread, "a thread is no process")
 	me := processOf(uint32(unix.Gettid()))
 	require.Equal(t, os.Getpid(), me.id)
 	require.True(t, me.alive())

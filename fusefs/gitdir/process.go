@@ -5,6 +5,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // process is a process that cannot be mistaken for a later one of the same
@@ -13,6 +15,17 @@ import (
 type process struct {
 	id    int
 	start string
+}
+
+// leader says whether a number is that of a process, and not of one of its
+// other threads: only the former has a descriptor (pidfd_open(2)).
+func leader(thread uint32) bool {
+	fd, err := unix.PidfdOpen(int(thread), 0)
+	if err != nil {
+		return false
+	}
+	_ = unix.Close(fd) //nolint:errcheck // only asked for
+	return true
 }
 
 // processOf finds the process a thread belongs to: the kernel tells a file

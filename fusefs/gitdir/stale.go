@@ -69,9 +69,9 @@ func (g *Guard) sweep() int {
 	}
 	g.mu.Unlock()
 	for _, f := range old {
-		if f.temp && f.owner.id == 0 {
+		if f.owner.id == 0 && f.pid != 0 {
 			f.owner = processOf(f.pid)
-			if f.owner.id == 0 && f.pid != 0 {
+			if f.owner.id == 0 {
 				f.owner = process{id: int(f.pid)} // it has gone already
 			}
 		}
