@@ -426,6 +426,21 @@ func TestPidsAreCountedAndLimited(t *testing.T) {
 	h := needRoot(t)
 	g := group(t, h)
 	require.NoError(t, g.Ensure(Limits{Pids: 10}))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	refused, err := g.WatchPids(ctx)
+	require.NoError(t, err)
+	defer func() {
+		select {
+		case n := <-refused:
+			require.Positive(t, n)
+		case <-time.After(10 * time.Second):
+			t.Error("a refused fork was not told")
+		}
+		cancel()
+		for range refused { // ends
+		}
+	}()
 	start(t, g, "/bin/sh", "-c", "for i in $(seq 50); do sleep 1000 2>/dev/null & done 2>/dev/null; wait")
 	require.Eventually(t, func() bool {
 		s, err := g.Stats()

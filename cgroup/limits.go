@@ -16,6 +16,9 @@ type Limits struct {
 	CPUWeight   int64 // share of the processor under contention: 1 to 10000, 100 is everybody's
 	CPUPercent  int64 // most processor time, also when nobody else wants it: 100 is one whole processor
 	IOWeight    int64 // share of the disks under contention: 1 to 1000, 100 is everybody's
+	// Apart is for a group of groups that have nothing to do with each other:
+	// when it is out of memory, v2 kills in one of them and not in all.
+	Apart bool
 }
 
 // MaxCPUPercent is 1000 processors.
@@ -89,7 +92,11 @@ func (g *Group) setV2(l Limits) error {
 		}
 		// A program that lost one of its processes is rarely of use: the
 		// sandbox goes as a whole, except what asks to be spared.
-		if err := optional(writeFile(dir, "memory.oom.group", "1")); err != nil {
+		whole := "1"
+		if l.Apart {
+			whole = "0"
+		}
+		if err := optional(writeFile(dir, "memory.oom.group", whole)); err != nil {
 			return err
 		}
 	}

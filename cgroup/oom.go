@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -21,6 +18,10 @@ type OOM struct {
 	Count uint64 // kills since the group was made, this one included; v2 counts one twice when it kills the group
 	Pid   int    // as the host's first pid namespace counts; 0 when the kernel log does not tell
 	Comm  string // the process's name, at most 15 bytes; "" when the kernel log does not tell
+	Bytes uint64 // memory the process had; 0 when the kernel log does not tell
+	// Above says that the limit was not the group's own, but that of a group
+	// above it, or that the machine's memory was used up.
+	Above bool
 }
 
 // WatchOOM reports kills for memory until ctx ends or the group is removed;
@@ -116,7 +117,9 @@ func (w *oomWatch) run(ctx context.Context) {
 		}
 		ev := OOM{Time: time.Now(), Count: now}
 		w.last = now
-		ev.Pid, ev.Comm = w.kernel.victim(ctx, w.group.Path)
+		if v, ok := w.kernel.victim(ctx, w.group.Path); ok {
+			ev.Pid, ev.Comm, ev.Bytes, ev.Above = v.pid, v.comm, v.bytes, v.above
+		}
 		select {
 		case w.out <- ev:
 		case <-ctx.Done():
@@ -142,92 +145,4 @@ func (w *oomWatch) settle(ctx context.Context) (uint64, bool) {
 			return 0, false
 		}
 	}
-}
-
-// kernelLog reads new records of /dev/kmsg. Nil where there is none to read.
-type kernelLog struct{ fd int }
-
-func openKernelLog() *kernelLog {
-	fd, err := unix.Open("/dev/kmsg", unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil
-	}
-	if _, err := unix.Seek(fd, 0, io.SeekEnd); err != nil {
-		unix.Close(fd)
-		return nil
-	}
-	return &kernelLog{fd: fd}
-}
-
-func (k *kernelLog) close() {
-	if k != nil {
-		unix.Close(k.fd)
-	}
-}
-
-// victim looks for the last process killed in the group in the records since
-// the last call. The log is a little later than the count.
-func (k *kernelLog) victim(ctx context.Context, group string) (pid int, comm string) {
-	if k == nil {
-		return 0, ""
-	}
-	ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
-	defer cancel()
-	buf := make([]byte, 8192) // a record is never larger
-	for wait := newBackoff(); ; {
-		n, err := unix.Read(k.fd, buf)
-		switch {
-		case err == nil:
-			if p, c, ok := parseVictim(string(buf[:n]), group); ok {
-				pid, comm = p, c
-			}
-		case errors.Is(err, unix.EAGAIN):
-			if pid != 0 || wait.sleep(ctx) != nil {
-				return pid, comm
-			}
-		case errors.Is(err, unix.EPIPE), errors.Is(err, unix.EINTR):
-			// Records were overwritten before they were read: go on with the next.
-		default:
-			return pid, comm
-		}
-	}
-}
-
-// parseVictim reads a record such as
-//
-//	4,1,2,-;oom-kill:constraint=CONSTRAINT_MEMCG,...,oom_memcg=/p/a,task_memcg=/p/a,task=node,pid=71,uid=1000
-//
-// if it is about the group. In a container the log has paths of the host, of
-// which the group's is the end.
-func parseVictim(record, group string) (pid int, comm string, ok bool) {
-	_, text, ok := strings.Cut(record, ";oom-kill:")
-	if !ok {
-		return 0, "", false
-	}
-	text, _, _ = strings.Cut(text, "\n")
-	// The name of the process is the one thing in the line that is not the
-	// kernel's: it may hold commas and text that looks like a field. What
-	// stands before it and after it is certain.
-	head, task, ok := strings.Cut(text, ",task=")
-	if !ok {
-		return 0, "", false
-	}
-	end := strings.LastIndex(task, ",pid=")
-	if end < 0 {
-		return 0, "", false
-	}
-	_, memcg, ok := strings.Cut(head, "oom_memcg=")
-	if !ok {
-		return 0, "", false
-	}
-	memcg, _, _ = strings.Cut(memcg, ",task_memcg=")
-	if memcg != group && !strings.HasSuffix(memcg, group) {
-		return 0, "", false
-	}
-	number, _, _ := strings.Cut(task[end+len(",pid="):], ",")
-	pid, err := strconv.Atoi(number)
-	if err != nil {
-		return 0, "", false
-	}
-	return pid, task[:end], true
 }

@@ -104,17 +104,17 @@ func TestVictimsAreReadFromTheKernelLog(t *testing.T) {
 		"ours":           {head + "oom_memcg=/polis/a,task_memcg=/polis/a/b,task=node,pid=71,uid=1000\n", 71, "node", true},
 		"in a container": {head + "oom_memcg=/docker/1/polis/a,task_memcg=/docker/1/polis/a,task=node,pid=71,uid=1000\n", 71, "node", true},
 		"another's":      {head + "oom_memcg=/polis/b,task_memcg=/polis/b,task=node,pid=71,uid=1000\n", 0, "", false},
-		"machine-wide":   {"6,1,2,-;oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0,global_oom,task_memcg=/polis/a,task=node,pid=71,uid=0\n", 0, "", false},
+		"machine-wide":   {"6,1,2,-;oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0,global_oom,task_memcg=/polis/a,task=node,pid=71,uid=0\n", 71, "node", true},
 		"hostile name":   {head + "oom_memcg=/polis/b,task_memcg=/polis/b,task=,oom_memcg=/polis/a,pid=1,pid=71,uid=1000\n", 0, "", false},
 		"odd name":       {head + "oom_memcg=/polis/a,task_memcg=/polis/a,task=a,pid=9,b,pid=71,uid=1000\n", 71, "a,pid=9,b", true},
 		"other message":  {"6,1,2,-;eth0: link up\n", 0, "", false},
 		"with more":      {head + "oom_memcg=/polis/a,task_memcg=/polis/a,task=x,pid=5,uid=1\n SUBSYSTEM=mem\n", 5, "x", true},
 		"no number":      {head + "oom_memcg=/polis/a,task_memcg=/polis/a,task=x,pid=,uid=1\n", 0, "", false},
 	} {
-		pid, comm, ok := parseVictim(tc.record, "/polis/a")
+		v, ok := parseVictim(tc.record, "/polis/a")
 		require.Equal(t, tc.ok, ok, name)
-		require.Equal(t, tc.pid, pid, name)
-		require.Equal(t, tc.comm, comm, name)
+		require.Equal(t, tc.pid, v.pid, name)
+		require.Equal(t, tc.comm, v.comm, name)
 	}
 }
 
@@ -123,13 +123,35 @@ func TestVictimNamesSurvive(t *testing.T) {
 		comm := rapid.StringMatching(`[a-z,=_/.-]{0,15}`).Draw(t, "comm")
 		pid := rapid.IntRange(1, 1<<22).Draw(t, "pid")
 		record := fmt.Sprintf("6,1,2,-;oom-kill:constraint=CONSTRAINT_MEMCG,oom_memcg=/p/a,task_memcg=/p/a,task=%s,pid=%d,uid=0\n", comm, pid)
-		gotPid, gotComm, ok := parseVictim(record, "/p/a")
+		v, ok := parseVictim(record, "/p/a")
 		require.True(t, ok)
-		require.Equal(t, pid, gotPid)
-		require.Equal(t, comm, gotComm)
-		_, _, ok = parseVictim(record, "/p/b")
+		require.Equal(t, victim{pid: pid, comm: comm}, v)
+		_, ok = parseVictim(record, "/p/b")
 		require.False(t, ok)
 	})
+}
+
+func TestWhoseLimitItWasAndHowMuchItHad(t *testing.T) {
+	const tail = "task_memcg=/p/a,task=x,pid=5,uid=1\n"
+	for record, above := range map[string]bool{
+		"4,1,2,-;oom-kill:constraint=CONSTRAINT_MEMCG,oom_memcg=/p/a," + tail: false,
+		"4,1,2,-;oom-kill:constraint=CONSTRAINT_MEMCG,oom_memcg=/p," + tail:   true,
+		"4,1,2,-;oom-kill:constraint=CONSTRAINT_NONE,global_oom," + tail:      true,
+	} {
+		v, ok := parseVictim(record, "/p/a")
+		require.True(t, ok)
+		require.Equal(t, above, v.above, record)
+	}
+	killed := "3,1,2,-;Memory cgroup out of memory: Killed process 71 (%s) total-vm:9kB, anon-rss:7kB, file-rss:2kB, shmem-rss:1kB, UID:1000 pgtables:188kB oom_score_adj:300\n"
+	for _, comm := range []string{"node", "a) total-vm:9kB, anon-rss:9000kB (", ") x"} {
+		n, ok := parseKilled(fmt.Sprintf(killed, comm), 71)
+		require.True(t, ok, comm)
+		require.EqualValues(t, 10<<10, n, comm)
+	}
+	for _, record := range []string{fmt.Sprintf(killed, "x"), "", "Killed process 70 (x) total-vm:", "Killed process 70 (x) total-vm:1kB, anon-rss:xkB"} {
+		_, ok := parseKilled(record, 70)
+		require.False(t, ok, record)
+	}
 }
 
 func TestSharesKeepOrderAndDefault(t *testing.T) {
@@ -164,8 +186,11 @@ func FuzzHost(f *testing.F) {
 func FuzzVictim(f *testing.F) {
 	f.Add("6,1,2,-;oom-kill:oom_memcg=/p/a,task_memcg=/p/a,task=x,pid=1,uid=0\n", "/p/a")
 	f.Fuzz(func(t *testing.T, record, group string) {
-		if pid, _, ok := parseVictim(record, group); !ok {
-			require.Zero(t, pid)
+		if v, ok := parseVictim(record, group); !ok {
+			require.Zero(t, v)
+		}
+		if n, ok := parseKilled(record, 71); !ok {
+			require.Zero(t, n)
 		}
 	})
 }

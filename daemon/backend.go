@@ -56,6 +56,9 @@ func (d *Daemon) warned() []string {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.totalFault != "" {
+		out = append(out, d.totalFault)
+	}
 	return append(out, d.warnings...)
 }
 

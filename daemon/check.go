@@ -68,6 +68,9 @@ func (c checker) Check(ctx context.Context, commit, label string) (log string, e
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(spec.Check.Timeout)+checkMargin)
 	defer cancel()
 	c.w.d.Log.Info("checking a merge", "workspace", c.w.agents.Name, "agent", label, "commit", commit)
+	if err := shims.total(ctx); err != nil {
+		return fail(err)
+	}
 	if err := shims.launcher.Start(ctx, name, shims.run.AgentSpec(name)); err != nil {
 		return fail(err)
 	}

@@ -57,6 +57,8 @@ type Daemon struct {
 	warnings   []string
 	reconciled *api.ReconcileReport
 	upkeep     *upkeep
+	totals     totals
+	totalFault string
 }
 
 // Open takes the run directory, brings up locks and network, and restores the
@@ -89,6 +91,7 @@ func (d *Daemon) Open(ctx context.Context) (err error) {
 	if err := d.openShims(); err != nil {
 		return err
 	}
+	d.retotal(ctx)
 	if err := d.openLocks(ctx); err != nil {
 		return fmt.Errorf("lockd: %w", err)
 	}
@@ -228,7 +231,7 @@ func (d *Daemon) closeShared(ctx context.Context) error {
 	for _, name := range left {
 		errs = append(errs, d.bridge.Remove(ctx, name))
 	}
-	errs = append(errs, d.bridge.RemoveShared(ctx), d.removeGroup(ctx))
+	errs = append(errs, d.bridge.RemoveShared(ctx), d.unlimitTotal(ctx), d.removeGroup(ctx))
 	for _, p := range []string{d.run.LockSocket(), d.run.NetNS(), d.run.Agents()} {
 		if err := os.Remove(p); err != nil && !errors.Is(err, os.ErrNotExist) {
 			errs = append(errs, err)
@@ -276,6 +279,10 @@ func (d *Daemon) Reload() error {
 	d.config = c
 	d.mu.Unlock()
 	d.agents.SetConfig(c)
+	d.agents.Refresh()
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+	defer cancel()
+	d.retotal(ctx)
 	if fixed {
 		d.Log.Warn("run_dir, workspaces_dir, launcher, network.pool, network.ports and network.bind need a restart of polisd")
 	}

@@ -72,7 +72,7 @@ func (d *Daemon) openShims() error {
 	if d.Systemd {
 		l = &launcher.Systemd{}
 	}
-	d.shims = &shims{run: d.run, launcher: l, program: program, config: d.live, socketGID: d.gid, log: d.Log, cgroup: d.cgroupPath}
+	d.shims = &shims{run: d.run, launcher: l, program: program, config: d.live, socketGID: d.gid, log: d.Log, cgroup: d.cgroupPath, total: d.limitTotal}
 	return nil
 }
 

@@ -36,11 +36,13 @@ const readyTime = 30 * time.Second
 
 // shims starts and stops the agents' shims.
 type shims struct {
-	run       layout.Run
-	launcher  launching
-	program   string
-	config    func() config.Config
-	cgroup    func(agent string) (path string, delegated bool)
+	run      layout.Run
+	launcher launching
+	program  string
+	config   func() config.Config
+	cgroup   func(agent string) (path string, delegated bool)
+	// total makes the limits of all agents together hold.
+	total     func(context.Context) error
 	socketGID int
 	log       *slog.Logger
 }
@@ -97,6 +99,9 @@ func (s *shims) Ensure(ctx context.Context, a *agent.Agent) (err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, readyTime)
 	defer cancel()
+	if err := s.total(ctx); err != nil {
+		return err
+	}
 	serr := s.launcher.Start(ctx, a.Name(), s.run.AgentSpec(a.Name()))
 	if serr != nil {
 		if err := reported(dir); err != nil {
@@ -106,7 +111,7 @@ func (s *shims) Ensure(ctx context.Context, a *agent.Agent) (err error) {
 	}
 	for {
 		if _, err := s.Dial(a.Name()).Status(ctx); err == nil {
-			return nil
+			return s.total(ctx) // the group above may have gone with another agent, and come with this one
 		}
 		alive, err := s.launcher.Alive(ctx, a.Name(), dir)
 		if err := reported(dir); err != nil {

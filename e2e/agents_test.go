@@ -144,6 +144,11 @@ func TestMemoryLimitKillsAndIsReported(t *testing.T) {
 	a, _ := d.agent("alice")
 	require.Contains(t, a.StatusReason, string(api.CodeOOMKilled))
 	require.Contains(t, d.must("events"), string(api.CodeOOMKilled))
+	e := d.eventsOf(api.EventOOM)[0]
+	require.Equal(t, "python3", e.Data["comm"])
+	require.Equal(t, false, e.Data["total"])
+	require.Greater(t, e.Data["bytes"], float64(32<<20))
+	require.Contains(t, d.must("agents", "list"), "!memory")
 	require.Equal(t, "ok\n", d.sh("bob", "echo ok"), "one agent's memory is nobody else's trouble")
 }
 
@@ -153,6 +158,12 @@ func TestProcessLimitHolds(t *testing.T) {
 	d.add("alice")
 	r := d.exec("alice", "sh", "-c", "for i in $(seq 64); do sleep 300 & done 2>&1; echo started")
 	require.Contains(t, r.stdout+r.stderr, "ork", "a fork must have failed: %s", r)
+	d.eventually("the event", func() bool { return len(d.eventsOf(api.EventPids)) > 0 })
+	e := d.eventsOf(api.EventPids)[0]
+	require.Equal(t, api.CodePidsLimit, e.Code)
+	require.Equal(t, float64(32), e.Data["limit"])
+	require.Positive(t, e.Data["refused"])
+	require.Contains(t, d.must("agents", "list"), "Idle !pids")
 	d.must("agents", "remove", "alice", "--force")
 }
 

@@ -14,6 +14,8 @@ type OOMEvent struct {
 	Time  time.Time
 	Pid   int    // as the host counts; 0 if it cannot be known
 	Comm  string // the process's name, at most 15 bytes; "" if it cannot be known
+	Bytes uint64 // memory it had; 0 if it cannot be known
+	Above bool   // for a limit that is not the sandbox's own; see [cgroup.OOM]
 	Count uint64 // kills since the sandbox was made, this one included; see [cgroup.OOM]
 }
 
@@ -46,7 +48,7 @@ func (s *Sandbox) watchMemory() error {
 
 // report names the victim and hands the event on without ever waiting.
 func (s *Sandbox) report(e cgroup.OOM) {
-	ev := OOMEvent{Time: e.Time, Pid: e.Pid, Comm: e.Comm, Count: e.Count}
+	ev := OOMEvent{Time: e.Time, Pid: e.Pid, Comm: e.Comm, Bytes: e.Bytes, Above: e.Above, Count: e.Count}
 	if ev.Pid == 0 {
 		ev.Pid, ev.Comm = s.guess(e.Time)
 	}

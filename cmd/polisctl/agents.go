@@ -63,6 +63,16 @@ func statusCell(s api.Status) cell {
 	return cell{text: string(s)}
 }
 
+// atLimit adds the limits that an agent has run into in the last minute.
+func atLimit(c cell, hits []api.LimitHit, now time.Time) cell {
+	for _, h := range hits {
+		if now.Sub(h.Last) < time.Minute {
+			c.text, c.color = c.text+" !"+h.Limit, yellow
+		}
+	}
+	return c
+}
+
 func portsText(ports []api.PortMapping) string {
 	var s []string
 	for _, m := range ports {
@@ -79,7 +89,7 @@ func agentTable(p *page, agents []api.Agent) {
 			branch += " (" + string(g.MergeStatus) + ")"
 		}
 		rows = append(rows, []cell{
-			{text: g.Name}, {text: g.BaseType}, statusCell(g.Status), {text: branch}, {text: g.Workspace},
+			{text: g.Name}, {text: g.BaseType}, atLimit(statusCell(g.Status), g.LimitHits, p.now), {text: branch}, {text: g.Workspace},
 			{text: portsText(g.PortMappings)}, {text: size(g.MemoryBytes)}, {text: p.ago(g.CreatedAt)},
 		})
 	}

@@ -57,7 +57,7 @@ agent's role decides what it may read and write. Deny beats write beats read.`,
 	flags.StringVarP(&f.workspace, "workspace", "w", "", "`WORKSPACE` to work in (default: that of the current directory, or the only one)")
 	flags.StringVar(&f.branch, "branch", "", "`BRANCH` to work on (default agent/NAME)")
 	flags.StringVarP(&f.memory, "memory", "m", "", "memory limit in `MB`, or as in 2GB (default 512)")
-	f.limits.register(flags)
+	f.limits.register(cmd)
 	flags.StringVar(&f.role, "role", "", "`ROLE` of polisd.toml")
 	flags.StringArrayVar(&f.read, "read", nil, "allow reading what matches `GLOB`; may be repeated")
 	flags.StringArrayVar(&f.write, "write", nil, "allow reading and writing what matches `GLOB`; may be repeated")

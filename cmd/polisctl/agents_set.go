@@ -42,7 +42,7 @@ not fit is killed then.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&f.memory, "memory", "m", "", "memory limit in `MB`, or as in 2GB")
-	f.limits.register(flags)
+	f.limits.register(cmd)
 	flags.StringVar(&f.role, "role", "", "`ROLE` of polisd.toml, with its rules")
 	flags.StringArrayVar(&f.rules.read, "read", nil, "allow reading what matches `GLOB`; may be repeated")
 	flags.StringArrayVar(&f.rules.write, "write", nil, "allow reading and writing what matches `GLOB`; may be repeated")

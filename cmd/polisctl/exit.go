@@ -42,7 +42,7 @@ func exitTable() []exitRow {
 		{exitOK, "Done.", nil},
 		{exitFailure, "The work failed.", []api.Code{
 			api.CodeInternal, api.CodeWorktreeFailed, api.CodeNamespaceFailed, api.CodeCgroupFailed, api.CodeViewFailed,
-			api.CodeRepoCorrupt, api.CodeStateCorrupt, api.CodeStateNotSaved, api.CodeLockCorrupt, api.CodeWorktreeMissing, api.CodeWorktreeCorrupt, api.CodeReconcileConflict, api.CodeReapFailed, api.CodeOOMKilled,
+			api.CodeRepoCorrupt, api.CodeStateCorrupt, api.CodeStateNotSaved, api.CodeLockCorrupt, api.CodeWorktreeMissing, api.CodeWorktreeCorrupt, api.CodeReconcileConflict, api.CodeReapFailed, api.CodeOOMKilled, api.CodePidsLimit,
 			api.CodeInvalidConfig, api.CodeWorkspaceInvalid, api.CodeAgentTypeUnavailable, api.CodeQuota,
 			api.CodePushFailed, api.CodeCheckFailed, api.CodeNetNSFailed, api.CodeMountNSFailed, api.CodePIDNSFailed, api.CodeSysboxUnavailable, api.CodeNSRestoreFailed,
 			api.CodeBridgeFailed, api.CodeOrphanProcs,

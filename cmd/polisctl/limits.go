@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"polis/daemon/api"
 )
@@ -20,7 +20,8 @@ const (
 // limitFlags are the limits of add and set, as typed.
 type limitFlags struct{ pids, cpu, cpuWeight, ioWeight string }
 
-func (f *limitFlags) register(flags *pflag.FlagSet) {
+func (f *limitFlags) register(cmd *cobra.Command) {
+	flags := cmd.Flags()
 	flags.StringVar(&f.pids, "pids", "", "at most `N` processes and threads (default as configured)")
 	flags.StringVar(&f.cpu, "cpu", "", "at most `PERCENT` of one processor: 150 is one and a half; none for no limit")
 	flags.StringVar(&f.cpuWeight, "cpu-weight", "", "share of the processors when they are short, `WEIGHT` from 1 to 10000; 100 is everybody's")

@@ -139,6 +139,8 @@ func (m *Manager) heard(ctx context.Context, sh Shim, a *Agent, e api.Event) {
 			m.ownRef(a, ref, gone)
 		}
 		return
+	case api.EventPids, api.EventDisk:
+		m.Log.Warn(e.Message, "agent", a.Name(), "code", e.Code)
 	case api.EventOOM:
 		m.Log.Warn(e.Message, "agent", a.Name(), "code", api.CodeOOMKilled)
 		m.setStatus(a, api.StatusError, string(api.CodeOOMKilled)+": "+e.Message)

@@ -189,6 +189,30 @@ func (m *Manager) applySettings(ctx context.Context, a *Agent, force bool) error
 	return nil
 }
 
+// Refresh has every living agent do as the configuration says now.
+func (m *Manager) Refresh() {
+	m.mu.Lock()
+	var as []*Agent
+	for _, a := range m.agents {
+		as = append(as, a)
+	}
+	m.mu.Unlock()
+	for _, a := range as {
+		m.wg.Go(func() {
+			if lockOp(m.ctx, &a.op) != nil {
+				return
+			}
+			defer a.op.Unlock()
+			m.mu.Lock()
+			gone := m.agents[a.Name()] != a
+			m.mu.Unlock()
+			if err := m.applySettings(m.ctx, a, false); err != nil && !gone {
+				m.Log.Warn("the agent does not have the limits that are configured now", "agent", a.Name(), "err", err)
+			}
+		})
+	}
+}
+
 // later is what of a change counts from the agent's next start, if it lives.
 func (m *Manager) later(c config.Config, a *Agent, old, now store.Agent) []string {
 	m.mu.Lock()

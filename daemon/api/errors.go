@@ -60,6 +60,7 @@ const (
 	CodeNoPorts              Code = "NO_PORTS"
 	CodePortNotFound         Code = "PORT_NOT_FOUND"
 	CodeOOMKilled            Code = "OOM_KILLED"
+	CodePidsLimit            Code = "PIDS_LIMIT"
 	CodeLimitBelowUse        Code = "LIMIT_BELOW_USE"
 	CodeReapFailed           Code = "REAP_FAILED"
 	CodeOrphanProcs          Code = "ORPHAN_PROCS"

@@ -1,5 +1,7 @@
 package api
 
+import "time"
+
 // Limits are what an agent may use beside its memory. 0 is as configured.
 type Limits struct {
 	Pids int `json:"pids,omitempty"` // processes and threads
@@ -32,6 +34,13 @@ type SetResponse struct {
 	Agent Agent `json:"agent"`
 	// Later is what counts only after the agent's next stop and start.
 	Later []string `json:"later,omitempty"`
+}
+
+// LimitHit is a limit that an agent has run into.
+type LimitHit struct {
+	Limit string    `json:"limit"` // "memory", "pids" or "disk"
+	Count uint64    `json:"count"` // so often, since its sandbox was made
+	Last  time.Time `json:"last"`
 }
 
 // LimitNames are the fields of Limits, as SetRequest.Reset knows them.

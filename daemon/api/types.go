@@ -90,6 +90,8 @@ type Agent struct {
 	MemoryBytes    int64         `json:"memory_bytes,omitempty"`
 	// CPUMicros is the processor time its sandbox has used, in microseconds.
 	CPUMicros int64 `json:"cpu_usec,omitempty"`
+	// LimitHits are the limits it has run into since it was started.
+	LimitHits []LimitHit `json:"limit_hits,omitempty"`
 }
 
 // Lock is a lease as the API shows it (seed 000, "state.json Schema").
@@ -174,6 +176,8 @@ const (
 	EventRemote           = "agent:remote"
 	EventMaintained       = "workspace:maintained"
 	EventOOM              = "limit:oom"
+	EventPids             = "limit:pids"
+	EventDisk             = "limit:disk"
 	EventPort             = "port:changed"
 	EventReconciled       = "daemon:reconciled"
 	EventState            = "daemon:state"

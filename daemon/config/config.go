@@ -86,6 +86,15 @@ type Limits struct {
 	LogMB     int           `toml:"log_mb"`
 	// GitObjectsMB bounds what an agent adds to the shared git objects; 0: no bound.
 	GitObjectsMB int `toml:"git_objects_mb"`
+	// Total bounds all agents together.
+	Total Total `toml:"total"`
+}
+
+// Total is the [limits.total] table; 0 is no bound.
+type Total struct {
+	MemoryMB int `toml:"memory_mb"`
+	CPU      int `toml:"cpu"` // percent of one processor
+	Pids     int `toml:"pids"`
 }
 
 // Sandbox is the [sandbox] table.
@@ -253,6 +262,15 @@ func (c *Config) check() error {
 	}
 	if c.Limits.CPU < 0 || c.Limits.CPU > 100_000 {
 		return bad("limits.cpu", c.Limits.CPU, "must be from 0 (no limit) to 100000; 100 is one processor")
+	}
+	if n := c.Limits.Total.MemoryMB; n != 0 && (n < c.Limits.MemoryMB || n > 1<<30) {
+		return bad("limits.total.memory_mb", n, "must be 0 (no limit), or from limits.memory_mb, which one agent gets, to 1073741824")
+	}
+	if n := c.Limits.Total.Pids; n != 0 && (n < c.Limits.Pids || n > 1<<22) {
+		return bad("limits.total.pids", n, "must be 0 (no limit), or from limits.pids, which one agent gets, to 4194304")
+	}
+	if n := c.Limits.Total.CPU; n < 0 || n > 100_000 {
+		return bad("limits.total.cpu", n, "must be from 0 (no limit) to 100000; 100 is one processor")
 	}
 	if c.Limits.IOWeight < 0 || c.Limits.IOWeight > 1000 {
 		return bad("limits.io_weight", c.Limits.IOWeight, "must be from 0 (the kernel's default) to 1000")

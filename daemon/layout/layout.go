@@ -70,6 +70,9 @@ func (r Run) LockSocket() string { return filepath.Join(string(r), "lockd.sock")
 // PidLock is held by the running polisd.
 func (r Run) PidLock() string { return filepath.Join(string(r), "polisd.lock") }
 
+// TotalMark is there while all agents together have limits of polisd's.
+func (r Run) TotalMark() string { return filepath.Join(string(r), "total") }
+
 // NetNS holds the agents' network namespaces.
 func (r Run) NetNS() string { return filepath.Join(string(r), "netns") }
 

@@ -53,6 +53,7 @@ type Shim struct {
 	mainStart time.Time
 	oom       string
 	live      live
+	hits      hits
 	listening map[int]bool
 	undo      []undoStep
 	ends      int // so many of undo are onEnd's, the first ones
@@ -166,6 +167,11 @@ func (s *Shim) openBox(ctx context.Context) error {
 	s.box = box
 	s.onClose("sandbox", func(ctx context.Context) error { return box.Destroy(ctx) })
 	s.group.Go(func() error { s.watchOOM(); return nil })
+	forks, err := box.Group().WatchPids(s.ctx)
+	if err != nil {
+		return api.Errorf(api.CodeCgroupFailed, "make the sandbox: %w", err)
+	}
+	s.group.Go(func() error { s.watchPids(forks); return nil })
 	return nil
 }
 
@@ -176,17 +182,7 @@ func (s *Shim) watchOOM() {
 			if !ok {
 				return
 			}
-			what := e.Comm
-			if what == "" {
-				what = "a process"
-			}
-			limit := s.settings().MemoryBytes
-			msg := fmt.Sprintf("%s of agent %s was killed: over the memory limit of %d MB", what, s.Spec.Agent, limit>>20)
-			s.mu.Lock()
-			s.oom = msg
-			s.mu.Unlock()
-			s.events.Publish(api.Event{Type: api.EventOOM, Agent: s.Spec.Agent, Code: api.CodeOOMKilled, Message: msg,
-				Data: map[string]any{"pid": e.Pid, "comm": e.Comm, "limit_bytes": limit}})
+			s.killed(e)
 		case <-s.ctx.Done():
 			return
 		}
@@ -240,6 +236,7 @@ func (s *Shim) status() wire.Status {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	st.LimitHits = s.hits.list()
 	st.OOM, st.Listening = s.oom, slices.Sorted(maps.Keys(s.listening))
 	if s.main != nil {
 		st.Running, st.MainPID = !s.main.over(), s.main.proc.Pid()

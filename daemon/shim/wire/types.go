@@ -28,6 +28,7 @@ type Status struct {
 	Sessions    int               `json:"sessions"`
 	Ports       []api.PortMapping `json:"ports"`
 	OOM         string            `json:"oom,omitempty"`
+	LimitHits   []api.LimitHit    `json:"limit_hits,omitempty"`
 	OwnedRefs   []string          `json:"owned_refs,omitempty"`
 	LastEvent   uint64            `json:"last_event"`
 	Address     string            `json:"address"`

@@ -1,0 +1,64 @@
+package cgroup
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// ForksRefused counts the forks of the group that failed for its process limit
+// since it was made; on v1 also those that failed for a limit above it. A group
+// that is gone, or a host without the controller, has none.
+func (g *Group) ForksRefused() (uint64, error) {
+	hier, ok := g.host.controller(pids)
+	if !ok {
+		return 0, nil
+	}
+	n, err := readKey(g.dir(hier), "pids.events", "max")
+	if err != nil && !gone(err) {
+		return 0, fmt.Errorf("refused forks of cgroup %s: %w", g.Path, err)
+	}
+	return n, nil
+}
+
+// look is how often a group is asked for refused forks: v1 tells nobody of
+// them, and of inotify, to which v2 tells, a user has too few for every shim.
+const look = time.Second
+
+// WatchPids reports the count of [Group.ForksRefused] when it has grown, until
+// ctx ends; then the channel is closed. The receiver must drain it.
+func (g *Group) WatchPids(ctx context.Context) (<-chan uint64, error) {
+	if _, ok := g.host.controller(pids); !ok {
+		return nil, fmt.Errorf("watch processes of cgroup %s: %w", g.Path, &ControllerError{Controller: pids, Path: g.Path})
+	}
+	last, err := g.ForksRefused()
+	if err != nil {
+		return nil, err
+	}
+	out := make(chan uint64)
+	go g.watchPids(ctx, last, out)
+	return out, nil
+}
+
+func (g *Group) watchPids(ctx context.Context, last uint64, out chan<- uint64) {
+	defer close(out)
+	tick := time.NewTicker(look)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		now, err := g.ForksRefused()
+		if err != nil || now <= last {
+			continue
+		}
+		last = now
+		select {
+		case out <- now:
+		case <-ctx.Done():
+			return
+		}
+	}
+}

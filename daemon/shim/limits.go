@@ -1,0 +1,83 @@
+package shim
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"polis/cgroup/sandbox"
+	"polis/daemon/api"
+)
+
+// again is how long a limit that is run into all the time is not told of.
+const again = 10 * time.Second
+
+// hits are the limits the agent has run into, by name.
+type hits struct {
+	mu   sync.Mutex
+	m    map[string]api.LimitHit
+	told map[string]time.Time
+}
+
+// hit notes one, and says whether it should be told.
+func (h *hits) hit(limit string, count uint64, now time.Time) (tell bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.m == nil {
+		h.m, h.told = map[string]api.LimitHit{}, map[string]time.Time{}
+	}
+	h.m[limit] = api.LimitHit{Limit: limit, Count: max(count, h.m[limit].Count+1), Last: now}
+	if at, ok := h.told[limit]; ok && now.Sub(at) < again {
+		return false
+	}
+	h.told[limit] = now
+	return true
+}
+
+func (h *hits) list() []api.LimitHit {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var out []api.LimitHit
+	for _, name := range slices.Sorted(maps.Keys(h.m)) {
+		out = append(out, h.m[name])
+	}
+	return out
+}
+
+// watchPids tells of forks that the process limit refused.
+func (s *Shim) watchPids(forks <-chan uint64) {
+	for n := range forks {
+		if !s.hits.hit("pids", n, time.Now()) {
+			continue
+		}
+		limit := s.settings().Pids
+		s.events.Publish(api.Event{Type: api.EventPids, Agent: s.Spec.Agent, Code: api.CodePidsLimit,
+			Message: fmt.Sprintf("agent %s has as many processes as it may (%d): %d forks were refused", s.Spec.Agent, limit, n),
+			Data:    map[string]any{"limit": limit, "refused": n}})
+	}
+}
+
+// killed tells of a process that was killed for memory.
+func (s *Shim) killed(e sandbox.OOMEvent) {
+	what := e.Comm
+	if what == "" {
+		what = "a process"
+	}
+	if e.Bytes > 0 {
+		what += fmt.Sprintf(" (%d MB)", e.Bytes>>20)
+	}
+	s.hits.hit("memory", e.Count, time.Now())
+	limit := s.settings().MemoryBytes
+	why := fmt.Sprintf("over the memory limit of %d MB", limit>>20)
+	if e.Above {
+		why = "the memory of all agents together, or of the machine, was used up"
+	}
+	msg := fmt.Sprintf("%s of agent %s was killed: %s", what, s.Spec.Agent, why)
+	s.mu.Lock()
+	s.oom = msg
+	s.mu.Unlock()
+	s.events.Publish(api.Event{Type: api.EventOOM, Agent: s.Spec.Agent, Code: api.CodeOOMKilled, Message: msg,
+		Data: map[string]any{"pid": e.Pid, "comm": e.Comm, "bytes": e.Bytes, "limit_bytes": limit, "total": e.Above}})
+}

@@ -1,0 +1,77 @@
+package e2e
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"polis/daemon/api"
+)
+
+// TestAllAgentsTogetherAreLimited although each of them is within its own limits.
+func TestAllAgentsTogetherAreLimited(t *testing.T) {
+	const limits = "[limits]\nmemory_mb = 128\npids = 100\n"
+	d := startDaemon(t, options{config: limits + "[limits.total]\nmemory_mb = 180\npids = 120\n"})
+	d.up()
+	d.add("gone") // the group above goes with the last agent in it
+	d.must("agents", "remove", "gone")
+	hold := `x = bytearray(100 << 20); print("full", flush=True); import time; time.sleep(600)`
+	for _, name := range []string{"alice", "bob"} {
+		d.must("agents", "add", name, "--base", "custom", "--", "python3", "-c", hold)
+	}
+	forks := func(name string) string {
+		r := d.exec(name, "sh", "-c", "for i in $(seq 80); do sleep 3 & done; wait")
+		return r.stdout + r.stderr
+	}
+	both := make(chan string)
+	go func() { both <- forks("alice") }()
+	out := forks("bob") + <-both
+	require.Contains(t, out, "ork", "160 processes, 80 in each")
+
+	d.must("agents", "start", "alice")
+	d.eventually("the memory is in use", func() bool { return strings.Contains(d.must("agents", "watch", "alice"), "full") })
+	d.must("agents", "start", "bob")
+	d.eventually("one of them is killed", func() bool {
+		a, _ := d.agent("alice")
+		b, _ := d.agent("bob")
+		return a.Status == api.StatusError || b.Status == api.StatusError
+	})
+	require.NotEmpty(t, d.ooms())
+	for _, e := range d.ooms() {
+		require.Equal(t, "python3", e.Data["comm"])
+		require.Equal(t, true, e.Data["total"], e.Message)
+		require.Greater(t, e.Data["bytes"], float64(50<<20))
+	}
+
+	// Without a total they are what they were before.
+	d.must("agents", "stop", "--all")
+	d.write("polisd.toml", strings.ReplaceAll(strings.ReplaceAll(readFile(d.path("polisd.toml")), "memory_mb = 180", ""), "pids = 120", ""))
+	require.NoError(t, d.cmd.Process.Signal(syscall.SIGHUP))
+	d.eventually("the configuration is read", func() bool { return strings.Contains(d.log(), "configuration was read again") })
+	for _, name := range []string{"alice", "bob"} {
+		d.must("agents", "start", name)
+		d.eventually("its memory is in use", func() bool { return strings.Count(d.must("agents", "watch", name), "full") > 0 })
+	}
+	for _, name := range []string{"alice", "bob"} {
+		a, _ := d.agent(name)
+		require.Equal(t, api.StatusRunning, a.Status)
+	}
+}
+
+// eventsOf are the events of a type.
+func (d *daemon) eventsOf(typ string) []api.Event {
+	d.t.Helper()
+	var all struct{ Events []api.Event }
+	require.NoError(d.t, json.Unmarshal([]byte(d.must("events", "--json")), &all))
+	return slices.DeleteFunc(all.Events, func(e api.Event) bool { return e.Type != typ })
+}
+
+// ooms are the events of processes killed for memory.
+func (d *daemon) ooms() []api.Event {
+	d.t.Helper()
+	return d.eventsOf(api.EventOOM)
+}
