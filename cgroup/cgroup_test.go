@@ -155,6 +155,22 @@ func TestAMemoryLimitBelowUse(t *testing.T) {
 	require.NoError(t, g.SetLimits(Limits{MemoryBytes: 48 << 20}))
 }
 
+func TestUsage(t *testing.T) {
+	h := needRoot(t)
+	g := group(t, h)
+	require.NoError(t, g.Ensure(Limits{CPUPercent: 10}))
+	start(t, g, "/bin/sh", "-c", "exec 3</dev/null 4</dev/null; while :; do :; done")
+	require.Eventually(t, func() bool {
+		u, err := g.Usage()
+		require.NoError(t, err)
+		return u.Pids == 1 && u.CPU > 0 && u.Throttled > 0 && u.OpenFiles >= 5 && u.MemoryBytes > 0
+	}, 20*time.Second, 10*time.Millisecond)
+	none, err := h.Group("/no-such-group")
+	require.NoError(t, err)
+	_, err = none.Usage()
+	require.ErrorIs(t, err, ErrNotFound)
+}
+
 func TestBadLimitsAreRefused(t *testing.T) {
 	h := needRoot(t)
 	g := group(t, h)

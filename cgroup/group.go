@@ -106,6 +106,7 @@ func (g *Group) mkdir(hier hierarchy, l Limits) error {
 					enabled[c] = err
 				}
 			}
+			_ = enable(at, disks) // only for the counts of Usage
 		}
 		at = filepath.Join(at, name)
 		if err := os.Mkdir(at, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {

@@ -194,3 +194,31 @@ func FuzzVictim(f *testing.F) {
 		}
 	})
 }
+
+func TestDisksAndPressureAreRead(t *testing.T) {
+	for text, want := range map[string][2]uint64{
+		"8:0 rbytes=10 wbytes=20 rios=1 wios=2 dbytes=0 dios=0\n8:16 rbytes=1 wbytes=2 rios=1\n": {11, 22},
+		"8:0 Read 10\n8:0 Write 20\n8:0 Sync 5\n8:0 Total 30\nTotal 30\n":                        {10, 20},
+		"": {}, "8:0\n": {}, "\n": {}, "8:0 rbytes=x wbytes=-1\n": {},
+	} {
+		r, w := parseIO(text)
+		require.Equal(t, want, [2]uint64{r, w}, text)
+	}
+	v, ok := parsePressure("some avg10=1.53 avg60=1.20 avg300=0.00 total=77\nfull avg10=9.00 avg60=0.00 avg300=0.00 total=0\n")
+	require.True(t, ok)
+	require.InDelta(t, 1.53, v, 0.001)
+	for _, text := range []string{"", "full avg10=1.00", "some avg10=x ", "some avg10=NaN ", "some avg10=101.0 "} {
+		_, ok := parsePressure(text)
+		require.False(t, ok, text)
+	}
+}
+
+func FuzzUsage(f *testing.F) {
+	f.Add("8:0 rbytes=10 wbytes=20\n8:0 Read 10\nsome avg10=1.53 avg60=1.20\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		parseIO(text)
+		if v, ok := parsePressure(text); ok {
+			require.True(t, v >= 0 && v <= 100)
+		}
+	})
+}

@@ -177,7 +177,6 @@ const (
 	EventMaintained       = "workspace:maintained"
 	EventOOM              = "limit:oom"
 	EventPids             = "limit:pids"
-	EventDisk             = "limit:disk"
 	EventPort             = "port:changed"
 	EventReconciled       = "daemon:reconciled"
 	EventState            = "daemon:state"

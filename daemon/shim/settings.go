@@ -61,6 +61,9 @@ func (s *Shim) handleSettings(w http.ResponseWriter, r *http.Request) error {
 // apply makes settings count: all of them, or, with an error, none.
 func (s *Shim) apply(req wire.SettingsRequest) error {
 	old, now := s.settings(), req.Settings
+	if reflect.DeepEqual(old, now) {
+		return nil
+	}
 	set, err := compile(now.Policy, s.Spec.TempNames)
 	if err != nil {
 		return api.Errorf(api.CodeBadRequest, "%w", err)
@@ -82,7 +85,7 @@ func (s *Shim) apply(req wire.SettingsRequest) error {
 	s.mu.Lock()
 	s.live.settings = now
 	s.mu.Unlock()
-	s.Log.Info("settings were changed", "agent", s.Spec.Agent, "memory_bytes", now.MemoryBytes, "pids", now.Pids, "rules", !reflect.DeepEqual(now.Policy, old.Policy))
+	s.Log.Info("settings were changed", "memory_bytes", now.MemoryBytes, "pids", now.Pids, "rules", !reflect.DeepEqual(now.Policy, old.Policy))
 	return nil
 }
 

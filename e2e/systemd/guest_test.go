@@ -96,6 +96,7 @@ func guest(t *testing.T) {
 		{"a killed polisd comes back and touches no agent", killed},
 		{"an upgrade under load touches no agent", upgrade},
 		{"reload reads the configuration", reload},
+		{"all agents together have limits", total},
 		{"a hung polisd is noticed", watchdog},
 		{"out of memory ends a process, not the agent's unit", outOfMemory},
 		{"a killed shim is cleaned up after", killedShim},
@@ -230,6 +231,30 @@ func reload(t *testing.T) {
 	must(t, "sed -i 's/^max_agents = 2/max_agents = 10/' /etc/polis/polisd.toml && echo nonsense=1 >> /etc/polis/polisd.toml; systemctl reload polisd || true")
 	untouched(t, func() {})
 	must(t, "sed -i '/^nonsense/d' /etc/polis/polisd.toml && systemctl reload polisd")
+}
+
+// total sets what bounds polis.slice, changes it, changes a living agent below
+// it, and takes it away again.
+func total(t *testing.T) {
+	const file = "/etc/polis/polisd.toml"
+	set := func(memory, pids string) {
+		must(t, "sed -i '/^# total/,$d' "+file+" && printf '# total\\n[limits.total]\\nmemory_mb = "+memory+"\\npids = "+pids+"\\ncpu = 190\\n' >> "+file+" && systemctl reload polisd")
+	}
+	untouched(t, func() {
+		set("4096", "5000")
+		eventually(t, "the limits", func() bool {
+			return property(t, "polis.slice", "MemoryMax") == "4294967296" && property(t, "polis.slice", "TasksMax") == "5000" && property(t, "polis.slice", "CPUQuotaPerSecUSec") != "infinity"
+		})
+		set("8192", "6000")
+		eventually(t, "the others", func() bool { return property(t, "polis.slice", "MemoryMax") == "8589934592" })
+		must(t, "sed -i '/^# total/,$d' "+file+" && systemctl reload polisd")
+		eventually(t, "no limits", func() bool {
+			return property(t, "polis.slice", "MemoryMax") == "infinity" && property(t, "polis.slice", "TasksMax") == "infinity"
+		})
+	})
+	must(t, "polisctl agents add lean --workspace ws --base custom --pids 100 && polisctl agents set lean --pids 20 --cpu 50 --memory 64")
+	mustNot(t, "polisctl agents exec lean -- sh -ec 'for i in $(seq 40); do sleep 2 & done; wait'")
+	must(t, "polisctl agents remove lean --force")
 }
 
 func watchdog(t *testing.T) {

@@ -1,0 +1,136 @@
+package cgroup
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Usage is everything a group uses, for people to look at. Numbers the host
+// does not have are 0.
+type Usage struct {
+	Stats
+	Throttled  time.Duration // time for which it had to wait for its processor quota
+	ReadBytes  uint64        // from disks, ever
+	WriteBytes uint64        // to disks, ever
+	OpenFiles  uint64        // descriptors of all its processes
+	// Pressure is nil on kernels that do not measure it.
+	Pressure *Pressure
+}
+
+// Pressure is the share of the last ten seconds, in percent, in which some
+// process of the group waited for what was short (PSI, "some avg10").
+type Pressure struct{ CPU, Memory, IO float64 }
+
+// Usage reads what the group uses. It costs a look at every process; see
+// [Group.Stats] for what is cheap. It fails with [ErrNotFound] when the group
+// is gone.
+func (g *Group) Usage() (Usage, error) {
+	var u Usage
+	var err error
+	if u.Stats, err = g.Stats(); err != nil {
+		return u, err
+	}
+	if hier, ok := g.host.controller(cpu); ok {
+		key, unit := "throttled_time", time.Nanosecond
+		if hier.v2 {
+			key, unit = "throttled_usec", time.Microsecond
+		}
+		n, err := readKey(g.dir(hier), "cpu.stat", key)
+		if err != nil && !gone(err) {
+			return u, fmt.Errorf("usage of cgroup %s: %w", g.Path, err)
+		}
+		u.Throttled = time.Duration(n) * unit
+	}
+	u.ReadBytes, u.WriteBytes = g.ioBytes()
+	u.Pressure = g.pressure()
+	procs, err := g.Procs()
+	if err != nil {
+		return u, err
+	}
+	for _, pid := range procs {
+		entries, err := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/fd")
+		if err == nil { // else it has ended
+			u.OpenFiles += uint64(len(entries))
+		}
+	}
+	return u, nil
+}
+
+// ioBytes adds up the disks: "8:0 rbytes=1 wbytes=2 ..." in v2, "8:0 Read 1" in v1.
+func (g *Group) ioBytes() (read, write uint64) {
+	hier, ok := g.host.controller(g.host.ioController())
+	if !ok {
+		return 0, 0
+	}
+	file := "blkio.throttle.io_service_bytes_recursive"
+	if hier.v2 {
+		file = "io.stat"
+	}
+	text, err := readFile(g.dir(hier), file)
+	if err != nil {
+		return 0, 0 // a controller that is not on
+	}
+	return parseIO(text)
+}
+
+func parseIO(text string) (read, write uint64) {
+	for line := range strings.Lines(text) {
+		words := strings.Fields(line)
+		if len(words) == 3 && (words[1] == "Read" || words[1] == "Write") {
+			words = []string{words[0], map[string]string{"Read": "rbytes=", "Write": "wbytes="}[words[1]] + words[2]}
+		}
+		for _, w := range words[min(1, len(words)):] {
+			key, value, _ := strings.Cut(w, "=")
+			n, err := strconv.ParseUint(value, 10, 63)
+			switch {
+			case err != nil:
+			case key == "rbytes":
+				read += n
+			case key == "wbytes":
+				write += n
+			}
+		}
+	}
+	return read, write
+}
+
+// pressure is measured in the v2 tree, also of a hybrid host.
+func (g *Group) pressure() *Pressure {
+	for _, hier := range g.host.hierarchies {
+		if !hier.v2 {
+			continue
+		}
+		p, found := &Pressure{}, false
+		for file, to := range map[string]*float64{"cpu.pressure": &p.CPU, "memory.pressure": &p.Memory, "io.pressure": &p.IO} {
+			text, err := os.ReadFile(filepath.Join(g.dir(hier), file))
+			if err != nil {
+				continue
+			}
+			if v, ok := parsePressure(string(text)); ok {
+				*to, found = v, true
+			}
+		}
+		if found {
+			return p
+		}
+	}
+	return nil
+}
+
+// parsePressure reads avg10 of "some avg10=1.53 avg60=1.20 avg300=0.00 total=77".
+func parsePressure(text string) (float64, bool) {
+	for line := range strings.Lines(text) {
+		rest, ok := strings.CutPrefix(line, "some avg10=")
+		if !ok {
+			continue
+		}
+		number, _, _ := strings.Cut(rest, " ")
+		v, err := strconv.ParseFloat(number, 64)
+		return v, err == nil && v >= 0 && v <= 100
+	}
+	return 0, false
+}
