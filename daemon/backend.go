@@ -36,7 +36,8 @@ func (b *backend) Types() (map[string]config.BaseType, error) { return b.Daemon.
 
 // Types reads the base types.
 func (d *Daemon) Types() (map[string]config.BaseType, error) {
-	return config.LoadTypes(d.live().AgentsDir)
+	c := d.live()
+	return config.LoadTypes(c.AgentsDir, c.Sandbox)
 }
 
 // Status describes the daemon.

@@ -268,7 +268,7 @@ func (d *Daemon) Reload() error {
 	if err != nil {
 		return err
 	}
-	if _, err := config.LoadTypes(c.AgentsDir); err != nil {
+	if _, err := config.LoadTypes(c.AgentsDir, c.Sandbox); err != nil {
 		return err
 	}
 	d.mu.Lock()

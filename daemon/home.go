@@ -3,40 +3,62 @@ package daemon
 import (
 	"errors"
 	"fmt"
-	"io"
+	"log/slog"
 	"os"
 	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"polis/daemon/agent"
+	"polis/daemon/config"
 	"polis/daemon/shim/wire"
 )
 
-// maxHomeFile bounds a file brought into an agent's home, in bytes.
-const maxHomeFile = 4 << 20
-
 func lookupUID(uid int) (*user.User, error) { return user.LookupId(strconv.Itoa(uid)) }
 
-// seedHome copies what the base type declares from the owner's home into the
-// agent's own, once (the project's owner is who set the agents up): the agent's changes stay its own, later starts keep them.
-func seedHome(spec wire.Spec, a *agent.Agent) error {
-	u, err := lookupUID(a.WS.Owner)
-	if err != nil {
-		return seedIdentity(spec, a) // a user without an account has no home
-	}
-	for _, rel := range a.Type.HomeFiles {
-		if !filepath.IsLocal(rel) {
-			return fmt.Errorf("home_files: %q leaves the home directory", rel)
-		}
-		if err := copyHomeFile(u.HomeDir, spec.HomeDir, rel, spec.UID, spec.GID); err != nil {
+// seedHome brings what the base type declares from the owner's home into the
+// agent's own (the project's owner is who set the agents up): private copies
+// once, so that the agent's changes stay its own and later starts keep them;
+// read-only files at every start. What cannot be brought is said in the log,
+// and the agent goes without.
+func seedHome(spec *wire.Spec, a *agent.Agent, log *slog.Logger) error {
+	if u, err := lookupUID(a.WS.Owner); err == nil { // a user without an account has no home
+		if err := bring(u.HomeDir, spec, a, log); err != nil {
 			return err
 		}
 	}
-	return seedIdentity(spec, a)
+	return seedIdentity(*spec, a)
+}
+
+func bring(home string, spec *wire.Spec, a *agent.Agent, log *slog.Logger) error {
+	ro := filepath.Join(spec.RunDir, "home")
+	if err := os.RemoveAll(ro); err != nil {
+		return err
+	}
+	for i, h := range a.Type.Home {
+		src, err := openHomeFile(home, h.Path, a.WS.Owner)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			log.Warn("a file of the owner's home is not brought into the sandbox", "agent", a.Name(), "path", h.Path, "err", err)
+			continue
+		}
+		if h.Mode == config.HomeReadOnly {
+			var m wire.Mount
+			m, err = mountHomeFile(src, ro, strconv.Itoa(i), *spec)
+			m.Dest = filepath.Join(spec.Home, h.Path)
+			spec.Mounts = append(spec.Mounts, m)
+		} else if cerr := copyHomeFile(src, spec.HomeDir, h.Path, spec.UID, spec.GID); cerr != nil {
+			// Whatever the agent left in the way, it starts again.
+			log.Warn("a file of the owner's home is not brought into the sandbox", "agent", a.Name(), "path", h.Path, "err", cerr)
+		}
+		if err = errors.Join(err, src.Close()); err != nil {
+			return fmt.Errorf("bring %s into the sandbox: %w", h.Path, err)
+		}
+	}
+	return nil
 }
 
 // seedIdentity makes commits possible where neither the user nor the project
@@ -68,66 +90,6 @@ func seedIdentity(spec wire.Spec, a *agent.Agent) error {
 // quoteConfig quotes a value as git-config(1) reads it.
 func quoteConfig(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", " ", "\x00", "").Replace(s) + `"`
-}
-
-// copyHomeFile copies one regular file. Both sides are walked without
-// following links: the directories belong to users.
-func copyHomeFile(from, to, rel string, uid, gid int) error {
-	src, err := openBeneath(from, rel)
-	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.EXDEV) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("bring %s into the sandbox: %w", rel, err)
-	}
-	defer src.Close()
-	fi, err := src.Stat()
-	if err != nil || !fi.Mode().IsRegular() || fi.Size() > maxHomeFile {
-		return err
-	}
-	root, err := os.OpenRoot(to)
-	if err != nil {
-		return fmt.Errorf("bring %s into the sandbox: %w", rel, err)
-	}
-	defer root.Close()
-	dir := ""
-	for _, part := range strings.Split(filepath.Dir(rel), "/") {
-		if part == "." {
-			continue
-		}
-		dir = filepath.Join(dir, part)
-		if err := root.Mkdir(dir, 0o700); err == nil {
-			err = root.Lchown(dir, uid, gid)
-			if err != nil {
-				return fmt.Errorf("bring %s into the sandbox: %w", rel, err)
-			}
-		} else if !errors.Is(err, os.ErrExist) {
-			return fmt.Errorf("bring %s into the sandbox: %w", rel, err)
-		}
-	}
-	dst, err := root.OpenFile(rel, os.O_CREATE|os.O_EXCL|os.O_WRONLY, fi.Mode().Perm()&0o700|0o600)
-	if errors.Is(err, os.ErrExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("bring %s into the sandbox: %w", rel, err)
-	}
-	_, err = io.Copy(dst, io.LimitReader(src, maxHomeFile))
-	return errors.Join(err, dst.Chown(uid, gid), dst.Close())
-}
-
-func openBeneath(dir, rel string) (*os.File, error) {
-	d, err := os.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer d.Close()
-	fd, err := unix.Openat2(int(d.Fd()), rel, &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_CLOEXEC | unix.O_NONBLOCK,
-		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS})
-	if err != nil {
-		return nil, err
-	}
-	return os.NewFile(uintptr(fd), rel), nil
 }
 
 func pid() int { return os.Getpid() }

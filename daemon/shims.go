@@ -164,7 +164,7 @@ func (s *shims) prepare(a *agent.Agent, dir string) error {
 	if err := os.MkdirAll(a.Worktree(), 0o755); err != nil && !a.WS.Git {
 		return fail(err)
 	}
-	if err := seedHome(spec, a); err != nil {
+	if err := seedHome(&spec, a, s.log); err != nil {
 		return fail(err)
 	}
 	if err := store.WriteJSON(s.run.AgentSpec(a.Name()), spec); err != nil {
@@ -207,7 +207,7 @@ func (s *shims) spec(a *agent.Agent, dir string) wire.Spec {
 		SocketGID: max(s.socketGID, 0), StopGrace: c.Limits.StopGrace, LogBytes: int64(c.Limits.LogMB) << 20,
 		Created: k.CreatedAt, Generation: k.Generation, BaseType: k.BaseType, Command: k.Command,
 	}
-	spec.UserNamespaces = c.Sandbox.UserNamespaces
+	spec.Path, spec.UserNamespaces = c.Sandbox.Path, c.Sandbox.UserNamespaces
 	spec.Set(s.Settings(a))
 	if ws.Git {
 		remotes := a.Remotes

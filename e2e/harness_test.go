@@ -78,6 +78,7 @@ type daemon struct {
 type options struct {
 	config string // appended to the configuration
 	mounts string // one more entry of sandbox.extra_mounts
+	box    string // more lines of [sandbox]
 	// failpoints has a polisd that dies where die says.
 	failpoints bool
 }
@@ -110,7 +111,7 @@ func startDaemon(t testing.TB, o options) *daemon {
 	if !strings.Contains(o.config, "max_agents") {
 		head += "max_agents = 12\n"
 	}
-	tail := "\n[sandbox]\nuser = \"nobody\"\nextra_mounts = [" + strings.Join(mounts, ", ") + "]\n"
+	tail := "\n[sandbox]\nuser = \"nobody\"\nextra_mounts = [" + strings.Join(mounts, ", ") + "]\n" + o.box + "\n"
 	if !strings.Contains(o.config, "[network]") {
 		tail += fmt.Sprintf("[network]\npool = \"10.%d.0.0/16\"\n", 220+os.Getpid()%20)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/spf13/cobra"
@@ -65,10 +66,10 @@ func (a *app) typesCmd() *cobra.Command {
 							note = t.Reason
 						}
 					}
-					rows = append(rows, []cell{{text: t.Name}, ok, {text: t.Program}, {text: note}})
+					rows = append(rows, []cell{{text: t.Name}, ok, {text: t.Version}, {text: cmp.Or(t.Path, t.Program)}, {text: note}})
 				}
 				return a.show(view{json: map[string]any{"types": list(types)}, names: names, human: func(p *page) {
-					p.table("no base types", []string{"NAME", "AVAILABLE", "PROGRAM", "DESCRIPTION"}, rows)
+					p.table("no base types", []string{"NAME", "AVAILABLE", "VERSION", "PROGRAM", "DESCRIPTION"}, rows)
 				}})
 			})
 		},

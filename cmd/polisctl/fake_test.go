@@ -177,7 +177,7 @@ func (f *fake) routes() http.Handler {
 	}))
 	mux.HandleFunc("GET /v1/types", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, 200, map[string]any{"types": []map[string]any{
-			{"name": "claude", "available": true, "program": "/usr/bin/claude", "description": "Claude Code"},
+			{"name": "claude", "available": true, "program": "claude", "path": "/usr/bin/claude", "version": "2.1.3", "description": "Claude Code"},
 			{"name": "gemini", "available": false, "program": "gemini", "description": "Gemini CLI", "reason": "gemini is not in PATH"},
 		}})
 	})

@@ -62,7 +62,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := config.LoadTypes(c.AgentsDir); err != nil {
+	if _, err := config.LoadTypes(c.AgentsDir, c.Sandbox); err != nil {
 		return err
 	}
 	if *check {

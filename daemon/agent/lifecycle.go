@@ -103,6 +103,14 @@ func (m *Manager) settle(a *Agent, reason string) {
 func (m *Manager) runMain(ctx context.Context, a *Agent, req wire.StartRequest) error {
 	sh := m.Shims.Dial(a.Name())
 	defer sh.Close()
+	if req.NoInput {
+		st, err := sh.Status(ctx)
+		if err != nil {
+			return err
+		}
+		v, err := wire.Agree(st)
+		req.NoInput = err == nil && v >= wire.NoInputVersion
+	}
 	if err := sh.Start(ctx, req); err != nil {
 		m.settle(a, "its command was not started: "+api.AsError(err).Message)
 		return err
@@ -193,7 +201,7 @@ func (m *Manager) Run(ctx context.Context, name, prompt string) (api.Task, error
 	}
 	banner := fmt.Sprintf("--- %s: %s\n", task.Time.Format(time.RFC3339), api.Shorten(prompt, 200))
 	m.inTask(a, true)
-	if err := m.runMain(ctx, a, wire.StartRequest{Command: cmd, Banner: banner}); err != nil {
+	if err := m.runMain(ctx, a, wire.StartRequest{Command: cmd, Banner: banner, NoInput: a.Type.NoInput && len(a.Type.Run) > 0}); err != nil {
 		m.inTask(a, false)
 		return api.Task{}, err
 	}

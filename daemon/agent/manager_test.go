@@ -256,7 +256,7 @@ func newKernel() *kernel {
 func newLife(dir string, k *kernel, mem *memory) *world {
 	c := config.Default()
 	c.MaxAgents = 4
-	m := &Manager{Config: c, Types: func() (map[string]config.BaseType, error) { return config.LoadTypes("/nonexistent") },
+	m := &Manager{Config: c, Types: func() (map[string]config.BaseType, error) { return config.LoadTypes("/nonexistent", config.Sandbox{}) },
 		Resources: []Resource{thing{k, "worktree"}, thing{k, "network"}}, Shims: fakeShims{thing{k, "shim"}}, Locks: mem, Ports: mem, State: mem,
 		Events: events.New(0), Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Now: time.Now}
 	m.Open(context.Background())

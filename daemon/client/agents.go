@@ -17,6 +17,32 @@ type AgentType struct {
 	Description string `json:"description"`
 	// Reason says why the type is not available.
 	Reason string `json:"reason,omitempty"`
+	// Path is where its program was found, Version what the program's package says.
+	Path     string   `json:"path,omitempty"`
+	Version  string   `json:"version,omitempty"`
+	MemoryMB int      `json:"memory_mb,omitempty"`
+	Hosts    []string `json:"hosts,omitempty"`
+	// Run and Interactive are its command lines, Home what is brought along of the
+	// owner's home, Permissions how its own permission system is reached.
+	Run         []string         `json:"run,omitempty"`
+	Interactive []string         `json:"interactive,omitempty"`
+	Home        []TypeHome       `json:"home,omitempty"`
+	Permissions *TypePermissions `json:"permissions,omitempty"`
+}
+
+// TypeHome is a file of the owner's home that agents of a type get: a "copy", or
+// "read-only".
+type TypeHome struct {
+	Path string `json:"path"`
+	Mode string `json:"mode"`
+}
+
+// TypePermissions is how a program's own permission system is reached: "hook",
+// "acp" or "none".
+type TypePermissions struct {
+	Kind    string   `json:"kind"`
+	File    string   `json:"file,omitempty"`
+	Command []string `json:"command,omitempty"`
 }
 
 func agentPath(name string, rest ...string) string {

@@ -20,33 +20,73 @@ var builtin embed.FS
 // BaseType says how to run one kind of coding agent. In Run and Interactive
 // the word "{prompt}" stands for the task; Run without it gets the task as its last argument.
 type BaseType struct {
-	Name        string            `toml:"-" json:"name"`
-	Description string            `toml:"description" json:"description"`
-	Program     string            `toml:"program" json:"program,omitempty"`
-	Run         []string          `toml:"run" json:"run,omitempty"`
-	Interactive []string          `toml:"interactive" json:"interactive,omitempty"`
-	Env         map[string]string `toml:"env" json:"env,omitempty"`
-	PassEnv     []string          `toml:"pass_env" json:"pass_env,omitempty"`
-	HomeFiles   []string          `toml:"home_files" json:"home_files,omitempty"`
-	MemoryMB    int               `toml:"memory_mb" json:"memory_mb,omitempty"`
-	Mounts      []wire.Mount      `toml:"mounts" json:"mounts,omitempty"`
+	Name        string   `toml:"-" json:"name"`
+	Description string   `toml:"description" json:"description"`
+	Program     string   `toml:"program" json:"program,omitempty"`
+	Run         []string `toml:"run" json:"run,omitempty"`
+	Interactive []string `toml:"interactive" json:"interactive,omitempty"`
+	// NoInput gives Run no standard input: programs that read it, if it is no
+	// terminal, would wait for ever for its end.
+	NoInput bool              `toml:"no_input" json:"no_input,omitempty"`
+	Env     map[string]string `toml:"env" json:"env,omitempty"`
+	// PassEnv are variables of polisd's own environment that agents get.
+	PassEnv []string `toml:"pass_env" json:"pass_env,omitempty"`
+	// HomeFiles is the short form of Home for private copies.
+	HomeFiles []string   `toml:"home_files" json:"-"`
+	Home      []HomeFile `toml:"home" json:"home,omitempty"`
+	// Hosts are the names the program needs to reach: where a role allows only
+	// some, these are among them. "*.x.org" does not include x.org.
+	Hosts []string `toml:"hosts" json:"hosts,omitempty"`
+	// MemoryMB is what the program needs: an agent gets at least this, unless it
+	// is added with a limit of its own.
+	MemoryMB int          `toml:"memory_mb" json:"memory_mb,omitempty"`
+	Mounts   []wire.Mount `toml:"mounts" json:"mounts,omitempty"`
+	// Permissions says how the program asks before it does something.
+	Permissions Permissions `toml:"permissions" json:"permissions,omitzero"`
 	// AutoMerge says whether tasks that end well are merged; nil: as [merge] has it.
 	AutoMerge *bool `toml:"auto_merge" json:"auto_merge,omitempty"`
 	// Identity is who commits of agents of this type are by, unless [git] says more.
-	Identity  Identity `toml:"identity" json:"identity,omitzero"`
-	Available bool     `toml:"-" json:"available"`
-	Reason    string   `toml:"-" json:"reason,omitempty"`
+	Identity Identity `toml:"identity" json:"identity,omitzero"`
+
+	Available bool   `toml:"-" json:"available"`
+	Reason    string `toml:"-" json:"reason,omitempty"`
+	// Path is where the program was found, Version what its package says it is:
+	// nothing is executed to find out.
+	Path    string `toml:"-" json:"path,omitempty"`
+	Version string `toml:"-" json:"version,omitempty"`
+}
+
+// HomeFile is a file of the owner's home that an agent finds in its own.
+type HomeFile struct {
+	Path string `toml:"path" json:"path"` // below the home directory
+	// Mode is HomeCopy ("" too) or HomeReadOnly.
+	Mode string `toml:"mode" json:"mode"`
+}
+
+// What an agent gets of a file.
+const (
+	// HomeCopy is a private copy, made when the agent first starts and then its own.
+	HomeCopy = "copy"
+	// HomeReadOnly is the file as it is when the agent starts, which it cannot change.
+	HomeReadOnly = "read-only"
+)
+
+// Permissions is how a program's own permission system is reached. polis keeps
+// it as data; what asks is the program's.
+type Permissions struct {
+	// Kind is "hook" (a program is run before each tool), "acp" (the agent client
+	// protocol, spoken by Command) or "none".
+	Kind    string   `toml:"kind" json:"kind,omitempty"`
+	File    string   `toml:"file" json:"file,omitempty"` // that names the hook, as the sandbox sees it; ~/ is the agent's home
+	Command []string `toml:"command" json:"command,omitempty"`
 }
 
 var typeName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,30}$`)
 
-// searchPath is where programs of base types are looked for: the directories
-// the sandbox has.
-var searchPath = []string{"/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/opt/bin"}
-
-// LoadTypes reads the built-in base types and those in dir, which win. A
+// LoadTypes reads the built-in base types and those in dir, which win, and
+// looks for their programs where a sandbox made as box says has them. A
 // missing dir is no error; a bad file is.
-func LoadTypes(dir string) (map[string]BaseType, error) {
+func LoadTypes(dir string, box Sandbox) (map[string]BaseType, error) {
 	types := map[string]BaseType{}
 	entries, err := builtin.ReadDir("types")
 	if err != nil {
@@ -57,7 +97,7 @@ func LoadTypes(dir string) (map[string]BaseType, error) {
 		if err != nil {
 			return nil, api.Errorf(api.CodeInternal, "read built-in base type: %w", err)
 		}
-		if err := addType(types, e.Name(), string(b)); err != nil {
+		if err := addType(types, box, e.Name(), string(b)); err != nil {
 			return nil, err
 		}
 	}
@@ -70,14 +110,14 @@ func LoadTypes(dir string) (map[string]BaseType, error) {
 		if err != nil {
 			return nil, api.Errorf(api.CodeInvalidConfig, "read base type: %w", err)
 		}
-		if err := addType(types, f, string(b)); err != nil {
+		if err := addType(types, box, f, string(b)); err != nil {
 			return nil, err
 		}
 	}
 	return types, nil
 }
 
-func addType(types map[string]BaseType, file, text string) error {
+func addType(types map[string]BaseType, box Sandbox, file, text string) error {
 	name := strings.TrimSuffix(filepath.Base(file), ".toml")
 	if !typeName.MatchString(name) {
 		return api.Errorf(api.CodeInvalidConfig, "%s: the file's name must be that of a base type: small letters, digits and '-'", file)
@@ -90,36 +130,13 @@ func addType(types map[string]BaseType, file, text string) error {
 	if un := md.Undecoded(); len(un) > 0 {
 		return api.Errorf(api.CodeInvalidConfig, "%s: unknown key %q", file, un[0].String())
 	}
-	if err := t.Identity.check(); err != nil {
+	if err := t.check(); err != nil {
 		return api.Errorf(api.CodeInvalidConfig, "%s: %w", file, err)
 	}
 	t.Name = name
-	t.Available, t.Reason = available(t.Program)
+	t.find(box)
 	types[name] = t
 	return nil
-}
-
-func available(program string) (bool, string) {
-	if program == "" {
-		return true, ""
-	}
-	if filepath.IsAbs(program) {
-		if isExec(program) {
-			return true, ""
-		}
-		return false, program + " is not an executable file"
-	}
-	for _, dir := range searchPath {
-		if isExec(filepath.Join(dir, program)) {
-			return true, ""
-		}
-	}
-	return false, program + " is not in " + strings.Join(searchPath, ":")
-}
-
-func isExec(path string) bool {
-	fi, err := os.Stat(path)
-	return err == nil && fi.Mode().IsRegular() && fi.Mode()&0o111 != 0
 }
 
 // PickType returns the named base type, or AGENT_TYPE_UNAVAILABLE with the

@@ -102,6 +102,9 @@ type Sandbox struct {
 	// User is who agents run as when the project belongs to root.
 	User        string       `toml:"user"`
 	ExtraMounts []wire.Mount `toml:"extra_mounts"`
+	// Path are directories that a sandbox's PATH has before the system's, and where
+	// programs of base types are looked for first.
+	Path []string `toml:"path"`
 	// UserNamespaces lets agents make namespaces of their own inside.
 	UserNamespaces bool `toml:"user_namespaces"`
 }
@@ -285,6 +288,11 @@ func (c *Config) check() error {
 	}
 	if c.Limits.GitObjectsMB < 0 || c.Limits.GitObjectsMB > 1<<30 {
 		return bad("limits.git_objects_mb", c.Limits.GitObjectsMB, "must be from 0 (no bound) to 1073741824")
+	}
+	for i, p := range c.Sandbox.Path {
+		if !filepath.IsAbs(p) || filepath.Clean(p) != p || strings.ContainsAny(p, ":\x00\n") {
+			return bad(fmt.Sprintf("sandbox.path[%d]", i), p, "must be a clean absolute path without colons")
+		}
 	}
 	for i, m := range c.Sandbox.ExtraMounts {
 		if !filepath.IsAbs(m.Source) || !filepath.IsAbs(m.Dest) {

@@ -83,7 +83,7 @@ func TestLoadNamesTheFile(t *testing.T) {
 
 func TestBaseTypes(t *testing.T) {
 	dir := t.TempDir()
-	types, err := LoadTypes(dir)
+	types, err := LoadTypes(dir, Sandbox{})
 	require.NoError(t, err)
 	require.Contains(t, types, "custom")
 	require.Contains(t, types, "claude")
@@ -91,7 +91,7 @@ func TestBaseTypes(t *testing.T) {
 
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "mine.toml"), []byte("program = \"sh\"\nrun = [\"sh\", \"-c\", \"echo {prompt}\"]"), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "gone.toml"), []byte("program = \"no-such-program\""), 0o600))
-	types, err = LoadTypes(dir)
+	types, err = LoadTypes(dir, Sandbox{})
 	require.NoError(t, err)
 	mine, err := PickType(types, "mine")
 	require.NoError(t, err)
@@ -105,7 +105,7 @@ func TestBaseTypes(t *testing.T) {
 		require.Contains(t, api.AsError(err).Hint, "custom")
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "bad.toml"), []byte("programm = \"sh\""), 0o600))
-	_, err = LoadTypes(dir)
+	_, err = LoadTypes(dir, Sandbox{})
 	require.ErrorContains(t, err, "programm")
 }
 

@@ -45,7 +45,7 @@ func (d *Doctor) readConfig() api.Check {
 		d.config = config.Default()
 		return bad(c.Name, api.CheckFail, err.Error(), "polisd does not start", "correct the file; polisd.toml(5) and docs/configuration.md list the keys")
 	}
-	if _, err := config.LoadTypes(d.config.AgentsDir); err != nil {
+	if _, err := config.LoadTypes(d.config.AgentsDir, d.config.Sandbox); err != nil {
 		return bad(c.Name, api.CheckFail, err.Error(), "agents of the types in that directory cannot be added", "correct or remove the file in "+d.config.AgentsDir)
 	}
 	return c

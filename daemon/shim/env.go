@@ -6,8 +6,12 @@ func (s *Shim) env(more []string, tty bool) []string {
 	if storeName(s.Spec) != "" || hasTool(s.Spec) {
 		path = binDir + ":"
 	}
+	path += s.Spec.Home + "/.local/bin:"
+	for _, dir := range s.Spec.Path {
+		path += dir + ":"
+	}
 	env := []string{
-		"PATH=" + path + s.Spec.Home + "/.local/bin:/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		"PATH=" + path + "/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 		"HOME=" + s.Spec.Home, "USER=" + s.Spec.User, "LOGNAME=" + s.Spec.User, "LANG=C.UTF-8", "SHELL=/bin/bash",
 	}
 	if s.Spec.Policy.Temp {

@@ -27,7 +27,7 @@ func (s *Shim) startMain(_ context.Context, req wire.StartRequest) error {
 		}
 	}
 	m, err := startSession(s.ctx, s.box, sandbox.Process{Args: req.Command, Env: s.env(req.Env, req.TTY),
-		Cwd: s.Spec.ProjectPath, TTY: req.TTY, Rows: 24, Cols: 80}, s.out, s.Log)
+		Cwd: s.Spec.ProjectPath, TTY: req.TTY, Rows: 24, Cols: 80}, req.NoInput, s.out, s.Log)
 	if err != nil {
 		return startError(req.Command[0], err)
 	}

@@ -40,8 +40,9 @@ type subscriber struct {
 
 const subscriberBacklog = 256
 
-// startSession runs the command in the sandbox. log gets all output.
-func startSession(ctx context.Context, box *sandbox.Sandbox, p sandbox.Process, log io.Writer, lg *slog.Logger) (*session, error) {
+// startSession runs the command in the sandbox. log gets all output. With
+// noInput a command without a terminal finds its input at its end.
+func startSession(ctx context.Context, box *sandbox.Sandbox, p sandbox.Process, noInput bool, log io.Writer, lg *slog.Logger) (*session, error) {
 	s := &session{done: make(chan struct{}), telling: make(chan struct{}, 1), tty: p.TTY, subs: map[*subscriber]struct{}{}}
 	var out *os.File
 	var closers []io.Closer
@@ -57,6 +58,9 @@ func startSession(ctx context.Context, box *sandbox.Sandbox, p sandbox.Process, 
 		p.Stdin, p.Stdout, p.Stderr = inR, outW, outW
 		s.input, out = inW, outR
 		closers = []io.Closer{inR, outW}
+		if noInput {
+			closers = append(closers, inW)
+		}
 	}
 	proc, err := box.Start(p)
 	for _, c := range closers {

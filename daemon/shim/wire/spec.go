@@ -84,6 +84,8 @@ type Spec struct {
 	Role       string `json:"role,omitempty"`
 	Generation uint64 `json:"generation"`
 
+	// Path are directories of the sandbox's PATH that come before the system's.
+	Path []string `json:"path,omitempty"`
 	// UserNamespaces lets the agent's processes make user namespaces.
 	UserNamespaces bool `json:"user_namespaces,omitempty"`
 

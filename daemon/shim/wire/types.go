@@ -42,6 +42,9 @@ type StartRequest struct {
 	Command []string `json:"command"`
 	Env     []string `json:"env,omitempty"`
 	TTY     bool     `json:"tty"`
+	// NoInput gives the command an input that ends at once: many read it to its end
+	// before they begin if it is no terminal. Since version [NoInputVersion].
+	NoInput bool `json:"no_input,omitempty"`
 	// Banner is written to the log before the command's first output.
 	Banner string `json:"banner,omitempty"`
 }

@@ -10,11 +10,14 @@ import "fmt"
 //	2  Status tells MinVersion, Listening and ExitedAt; the ring of events
 //	   keeps what changes an agent's state longer than refusals
 //	3  POST /v1/settings changes rules and limits of a living agent
+//	4  StartRequest has NoInput
 const (
 	// Version is what a shim of this build speaks.
-	Version = 3
+	Version = 4
 	// MinVersion is the oldest that this build's daemon and shim understand.
 	MinVersion = 1
+	// NoInputVersion is the first that knows StartRequest.NoInput.
+	NoInputVersion = 4
 )
 
 // Agree returns the newest version that this build and the shim of st both

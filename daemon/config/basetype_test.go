@@ -1,0 +1,160 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"polis/daemon/api"
+	"polis/daemon/shim/wire"
+)
+
+func TestBuiltInTypesSayAllThatIsKnownOfThem(t *testing.T) {
+	types, err := LoadTypes(t.TempDir(), Sandbox{})
+	require.NoError(t, err)
+	var names []string
+	for name, b := range types {
+		names = append(names, name)
+		require.NotEmpty(t, b.Description, name)
+		require.Contains(t, []string{"hook", "acp", "none"}, b.Permissions.Kind, name)
+		if name == "custom" {
+			continue
+		}
+		require.NotEmpty(t, b.Program, name)
+		require.Equal(t, b.Program, b.Run[0], name)
+		require.Equal(t, b.Program, b.Interactive[0], name)
+		require.NotEmpty(t, b.Home, "%s: a program that nobody has logged in", name)
+		require.GreaterOrEqual(t, b.MemoryMB, 1024, name)
+		prompts := 0
+		for _, w := range b.Run {
+			if w == "{prompt}" {
+				prompts++
+			}
+		}
+		require.Equal(t, 1, prompts, "%s: the task is one argument", name)
+		if name != "kiro" { // nobody has looked yet
+			require.NotEmpty(t, b.Hosts, name)
+		}
+	}
+	slices.Sort(names)
+	require.Equal(t, []string{"aider", "claude", "codex", "copilot", "custom", "gemini", "kiro", "opencode", "qwen"}, names)
+}
+
+func TestBaseTypesAreRefusedWithFieldValueAndRule(t *testing.T) {
+	for name, c := range map[string]struct{ text, want string }{
+		"unknown key":               {`programm = "sh"`, `unknown key "programm"`},
+		"program in a directory":    {`program = "bin/sh"`, "program"},
+		"program not clean":         {`program = "/usr/../bin/sh"`, "program"},
+		"empty command":             {`run = [""]`, "run[0]"},
+		"NUL in a command":          {"run = [\"a\", \"b\\u0000\"]", "run[1]"},
+		"variable's name":           {"[env]\n\"A-B\" = \"1\"", "env.A-B"},
+		"passed variable":           {`pass_env = ["A=B"]`, "pass_env[0]"},
+		"host with a port":          {`hosts = ["a.org:443"]`, "hosts[0]"},
+		"host in capitals":          {`hosts = ["a.org", "B.org"]`, "hosts[1]"},
+		"host is a pattern":         {`hosts = ["a.*.org"]`, "hosts[0]"},
+		"host is everything":        {`hosts = ["*"]`, "hosts[0]"},
+		"host is an URL":            {`hosts = ["https://a.org"]`, "hosts[0]"},
+		"little memory":             {`memory_mb = 3`, "memory_mb"},
+		"negative memory":           {`memory_mb = -1`, "memory_mb"},
+		"relative mount":            {"[[mounts]]\nsource = \"x\"\ndest = \"/x\"", "mounts[0]"},
+		"home leaves":               {`home_files = ["../.ssh/id"]`, "home"},
+		"home leaves in the middle": {"[[home]]\npath = \"a/../../b\"", "home"},
+		"home is absolute":          {"[[home]]\npath = \"/etc/shadow\"", "home"},
+		"home itself":               {"[[home]]\npath = \".\"", "home"},
+		"home is empty":             {"[[home]]\nmode = \"copy\"", "home"},
+		"home not clean":            {"[[home]]\npath = \"a//b\"", "home"},
+		"home with a line":          {"[[home]]\npath = \"a\\nb\"", "home"},
+		"home mode":                 {"[[home]]\npath = \"a\"\nmode = \"rw\"", "mode"},
+		"home twice":                {"home_files = [\"a\"]\n[[home]]\npath = \"a\"", "cannot both"},
+		"home file in a file":       {`home_files = ["a", "a/b"]`, "cannot both"},
+		"home file over files":      {`home_files = ["a/b", "a"]`, "cannot both"},
+		"permissions":               {"[permissions]\nkind = \"ask\"", "permissions.kind"},
+		"hook without a file":       {"[permissions]\nkind = \"hook\"", "permissions.file"},
+		"hook file leaves":          {"[permissions]\nkind = \"hook\"\nfile = \"~/../x\"", "permissions.file"},
+		"acp without a command":     {"[permissions]\nkind = \"acp\"", "permissions.command"},
+		"file without a kind":       {"[permissions]\nfile = \"/etc/x\"", "permissions.kind"},
+		"identity":                  {`identity = { email = "a\nb" }`, "identity"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			file := filepath.Join(dir, "mine.toml")
+			require.NoError(t, os.WriteFile(file, []byte(c.text), 0o600))
+			_, err := LoadTypes(dir, Sandbox{})
+			require.Error(t, err)
+			require.Equal(t, api.CodeInvalidConfig, api.CodeOf(err))
+			require.Contains(t, err.Error(), c.want)
+			require.Contains(t, err.Error(), file)
+		})
+	}
+}
+
+func FuzzBaseType(f *testing.F) {
+	f.Add("program = \"sh\"\nhosts = [\"*.a.org\"]\n[[home]]\npath = \".x/y\"\nmode = \"read-only\"")
+	f.Add("home_files = [\"../x\", \"a\"]\n[permissions]\nkind = \"hook\"\nfile = \"~/x\"")
+	f.Fuzz(func(t *testing.T, text string) {
+		types := map[string]BaseType{}
+		if addType(types, Sandbox{}, "x.toml", text) != nil {
+			require.Empty(t, types)
+			return
+		}
+		for _, h := range types["x"].Home {
+			p := filepath.Join("/home/user", h.Path)
+			require.True(t, within("/home/user", p) && p != "/home/user", h.Path)
+		}
+	})
+}
+
+// program puts an npm package with one program into dir, with a link to it in
+// bin, and returns bin.
+func program(t *testing.T, dir, name string) string {
+	t.Helper()
+	pkg, bin := filepath.Join(dir, "node_modules", "@vendor", name), filepath.Join(dir, "bin")
+	require.NoError(t, os.MkdirAll(filepath.Join(pkg, "bin"), 0o755))
+	require.NoError(t, os.MkdirAll(bin, 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(pkg, "bin", "cli.js"), []byte("#!/bin/sh\n"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(pkg, "package.json"), []byte(`{"name": "@vendor/`+name+`", "version": "1.2.3"}`), 0o644))
+	require.NoError(t, os.Symlink("../node_modules/@vendor/"+name+"/bin/cli.js", filepath.Join(bin, name)))
+	return bin
+}
+
+func TestProgramsAreFoundWhereASandboxHasThem(t *testing.T) {
+	dir := t.TempDir()
+	bin := program(t, dir, "polis-test-claude")
+	types := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(types, "mine.toml"), []byte(`program = "polis-test-claude"`), 0o600))
+	load := func(box Sandbox) BaseType {
+		m, err := LoadTypes(types, box)
+		require.NoError(t, err)
+		return m["mine"]
+	}
+	b := load(Sandbox{})
+	require.False(t, b.Available)
+	require.Contains(t, b.Reason, "polis-test-claude is not in /usr/local")
+
+	b = load(Sandbox{Path: []string{bin}})
+	require.False(t, b.Available, "the directory is in PATH and not in the sandbox")
+
+	all := Sandbox{Path: []string{bin}, ExtraMounts: []wire.Mount{{Source: dir, Dest: dir, ReadOnly: true}}}
+	b = load(all)
+	require.True(t, b.Available, b.Reason)
+	require.Equal(t, filepath.Join(bin, "polis-test-claude"), b.Path)
+	require.Equal(t, "1.2.3", b.Version)
+
+	elsewhere := Sandbox{Path: []string{"/opt/tools/bin"}, ExtraMounts: []wire.Mount{{Source: dir, Dest: "/opt/tools", ReadOnly: true}}}
+	b = load(elsewhere)
+	require.True(t, b.Available, b.Reason)
+	require.Equal(t, "/opt/tools/bin/polis-test-claude", b.Path, "as the sandbox sees it")
+
+	b = load(Sandbox{Path: []string{bin}, ExtraMounts: []wire.Mount{{Source: bin, Dest: bin, ReadOnly: true}}})
+	require.False(t, b.Available)
+	require.Contains(t, b.Reason, "leads to "+dir+"/node_modules")
+
+	m, err := LoadTypes(types, Sandbox{})
+	require.NoError(t, err)
+	_, err = PickType(m, "mine")
+	require.Equal(t, api.CodeAgentTypeUnavailable, api.CodeOf(err))
+	require.Contains(t, api.AsError(err).Hint, "custom")
+}

@@ -1,0 +1,111 @@
+package config
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+var (
+	envName  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	hostName = regexp.MustCompile(`^(\*\.)?([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+)
+
+// check fills defaults and refuses what cannot be meant; the errors name the
+// field, its value and the rule.
+func (t *BaseType) check() error {
+	bad := func(field string, value any, rule string) error {
+		return fmt.Errorf("%s = %q: %s", field, fmt.Sprint(value), rule)
+	}
+	if p := t.Program; p != "" && (strings.ContainsAny(p, "\x00\n") || filepath.IsAbs(p) && filepath.Clean(p) != p || !filepath.IsAbs(p) && strings.Contains(p, "/")) {
+		return bad("program", p, "must be the name of a program or an absolute, clean path")
+	}
+	for field, words := range map[string][]string{"run": t.Run, "interactive": t.Interactive, "permissions.command": t.Permissions.Command} {
+		for i, w := range words {
+			if strings.ContainsRune(w, 0) || i == 0 && w == "" {
+				return bad(fmt.Sprintf("%s[%d]", field, i), w, "must not be empty or contain a NUL byte")
+			}
+		}
+	}
+	for name, value := range t.Env {
+		if !envName.MatchString(name) || strings.ContainsRune(value, 0) {
+			return bad("env."+name, value, "must be a variable's name, and a value without NUL bytes")
+		}
+	}
+	for i, name := range t.PassEnv {
+		if !envName.MatchString(name) {
+			return bad(fmt.Sprintf("pass_env[%d]", i), name, "must be a variable's name")
+		}
+	}
+	for i, h := range t.Hosts {
+		if len(h) > 253 || !hostName.MatchString(h) {
+			return bad(fmt.Sprintf("hosts[%d]", i), h, `must be a host's name in small letters, or "*." and a name`)
+		}
+	}
+	if t.MemoryMB != 0 && (t.MemoryMB < 16 || t.MemoryMB > 1<<20) {
+		return bad("memory_mb", t.MemoryMB, "must be from 16 to 1048576")
+	}
+	for i, m := range t.Mounts {
+		if !filepath.IsAbs(m.Source) || !filepath.IsAbs(m.Dest) {
+			return bad(fmt.Sprintf("mounts[%d]", i), m.Source+":"+m.Dest, "source and dest must be absolute paths")
+		}
+	}
+	if err := t.checkHome(); err != nil {
+		return err
+	}
+	if err := t.Permissions.check(); err != nil {
+		return err
+	}
+	return t.Identity.check()
+}
+
+// checkHome joins HomeFiles and Home; what is named must be below the home
+// directory, once, and no file can be where another needs a directory.
+func (t *BaseType) checkHome() error {
+	all := make([]HomeFile, 0, len(t.HomeFiles)+len(t.Home))
+	for _, p := range t.HomeFiles {
+		all = append(all, HomeFile{Path: p})
+	}
+	all = append(all, t.Home...)
+	for i := range all {
+		h := &all[i]
+		if h.Mode == "" {
+			h.Mode = HomeCopy
+		}
+		if h.Mode != HomeCopy && h.Mode != HomeReadOnly {
+			return fmt.Errorf("home %q: mode = %q: must be %q or %q", h.Path, h.Mode, HomeCopy, HomeReadOnly)
+		}
+		if !filepath.IsLocal(h.Path) || filepath.Clean(h.Path) != h.Path || h.Path == "." || len(h.Path) > 1024 || strings.ContainsAny(h.Path, "\x00\n") {
+			return fmt.Errorf("home: path = %q: must be a clean path below the home directory, without %q", h.Path, "..")
+		}
+		for _, o := range all[:i] {
+			if within(o.Path, h.Path) || within(h.Path, o.Path) {
+				return fmt.Errorf("home: %q and %q cannot both be files", o.Path, h.Path)
+			}
+		}
+	}
+	t.HomeFiles, t.Home = nil, all
+	return nil
+}
+
+func (p *Permissions) check() error {
+	switch p.Kind {
+	case "", "none":
+		if p.File != "" || len(p.Command) > 0 {
+			return fmt.Errorf("permissions.kind = %q: must be \"hook\" or \"acp\" where a file or command is named", p.Kind)
+		}
+	case "hook":
+		rest, home := strings.CutPrefix(p.File, "~/")
+		if home && (!filepath.IsLocal(rest) || filepath.Clean(rest) != rest) || !home && (!filepath.IsAbs(p.File) || filepath.Clean(p.File) != p.File) {
+			return fmt.Errorf("permissions.file = %q: must be an absolute, clean path, or one that begins with ~/", p.File)
+		}
+	case "acp":
+		if len(p.Command) == 0 {
+			return fmt.Errorf("permissions.command is empty: kind = \"acp\" needs the command that speaks it")
+		}
+	default:
+		return fmt.Errorf("permissions.kind = %q: must be \"hook\", \"acp\" or \"none\"", p.Kind)
+	}
+	return nil
+}
