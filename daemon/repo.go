@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"polis/daemon/agent"
 	"polis/daemon/api"
+	"polis/daemon/git"
 	"polis/daemon/worktree"
 	"polis/fusefs/policy"
 	"polis/fusefs/shared"
@@ -43,44 +47,56 @@ func privateStash(a *agent.Agent) (string, error) {
 		return "", fmt.Errorf("look for a stash: %w", err)
 	}
 	defer root.Close()
-	fi, err := root.Lstat("refs/stash")
-	if os.IsNotExist(err) {
+	// The agent can put anything there, at any time: a pipe would wait for ever.
+	f, err := root.OpenFile("refs/stash", os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+	if os.IsNotExist(err) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
 		return "", nil
 	}
 	if err != nil {
 		return "", fmt.Errorf("look for a stash: %w", err)
 	}
-	if !fi.Mode().IsRegular() || fi.Size() > 100 {
-		return "", nil
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil || !fi.Mode().IsRegular() {
+		return "", err
 	}
-	b, err := root.ReadFile("refs/stash")
+	b, err := io.ReadAll(io.LimitReader(f, 100))
 	if err != nil {
 		return "", fmt.Errorf("look for a stash: %w", err)
 	}
 	oid := strings.TrimSpace(string(b))
-	for _, c := range oid {
-		if !strings.ContainsRune("0123456789abcdef", c) {
-			return "", nil
-		}
+	if !git.IsOID(oid) {
+		return "", nil
 	}
 	return oid, nil
 }
 
 func (r repo) Save(ctx context.Context, a *agent.Agent, ignored bool) (agent.Saved, error) {
-	t, err := r.save(ctx, a, ignored)
-	return agent.Saved{Ref: t.Ref, Head: t.Head, Nested: len(t.Nested) > 0}, err
+	opt, err := saveOptions(a, ignored)
+	if err != nil {
+		return agent.Saved{}, err
+	}
+	t, err := r.w.git.Save(ctx, a.Name(), opt)
+	if errors.Is(err, worktree.ErrUnreadable) {
+		// An agent that broke its own worktree can be removed all the same.
+		why := err
+		t, err = r.w.git.SaveBranch(ctx, a.Name(), opt)
+		return agent.Saved{Ref: t.Ref, Head: t.Head, Whole: why}, err
+	}
+	out := agent.Saved{Ref: t.Ref, Head: t.Head}
+	if len(t.Nested) > 0 {
+		out.Whole = errors.New("it holds repositories of its own")
+	}
+	return out, err
 }
 
-func (r repo) save(ctx context.Context, a *agent.Agent, ignored bool) (worktree.TrashRef, error) {
+func saveOptions(a *agent.Agent, ignored bool) (worktree.SaveOptions, error) {
 	opt := worktree.SaveOptions{Branch: a.Kept.Branch, Ignored: ignored}
 	stash, err := privateStash(a)
-	if err != nil {
-		return worktree.TrashRef{}, err
-	}
 	if stash != "" {
 		opt.Keep = []string{stash}
 	}
-	return r.w.git.Save(ctx, a.Name(), opt)
+	return opt, err
 }
 
 // identity is who the user's commits are by: as the project says, or the
@@ -189,7 +205,7 @@ func (worktrees) takeAway(ctx context.Context, w *workspace, a *agent.Agent) err
 	case errors.Is(why, worktree.ErrInterrupted):
 		return w.git.Remove(ctx, a.Name()) // nobody has had it yet
 	case why != nil:
-		return w.git.PutAside(ctx, a.Name())
+		return putAside(ctx, w, a, why)
 	}
 	if _, err := os.Lstat(a.Worktree()); err == nil {
 		saved := a.PutAside
@@ -200,12 +216,20 @@ func (worktrees) takeAway(ctx context.Context, w *workspace, a *agent.Agent) err
 			}
 			saved = &s
 		}
-		if saved.Nested {
-			_, err := w.git.Discard(ctx, a.Name(), a.Kept.Branch)
-			return err
+		if saved.Whole != nil {
+			return putAside(ctx, w, a, saved.Whole)
 		}
 	}
 	return w.git.Remove(ctx, a.Name())
+}
+
+// putAside moves the worktree to the trash directory and notes where it is.
+func putAside(ctx context.Context, w *workspace, a *agent.Agent, why error) error {
+	dir, err := w.git.PutAside(ctx, a.Name(), why)
+	if dir != "" {
+		a.Aside = dir
+	}
+	return err
 }
 
 // removePrivate removes home, scratch, private git directory and what no other

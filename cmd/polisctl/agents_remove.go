@@ -79,6 +79,9 @@ func (a *app) showRemoved(one bool, done []api.RemoveResponse, err error) error 
 			if r.Trash != "" {
 				p.line("  its work is kept at %s", r.Trash)
 			}
+			if r.Aside != "" {
+				p.line("  its directory is kept at %s: a ref could not hold all of it", r.Aside)
+			}
 		}
 	}}
 	if one {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -122,6 +123,12 @@ func (m *Manager) enter(a *Agent, c config.Config) error {
 	if old, ok := m.agents[name]; ok {
 		return api.Errorf(api.CodeAgentExists, "agent %s already exists: %s on branch %s in workspace %s", name, old.Kept.Status, old.Kept.Branch, old.WS.Name).
 			With("agent", old.view(c.Network.Bind)).WithHint("choose another name, or polisctl agents remove %s", name)
+	}
+	for other, old := range m.agents {
+		if ws.Git && old.WS.Name == ws.Name && slices.Contains(old.Kept.OwnedRefs, "refs/heads/"+a.Kept.Branch) {
+			return api.Errorf(api.CodeRefConflict, "branch %s is agent %s's: it has made it, and can change it", a.Kept.Branch, other).With("agent", other).
+				WithHint("leave --branch out, name another one, or polisctl agents remove %s first", other)
+		}
 	}
 	if n := m.count(ws.Name); n >= c.MaxAgents {
 		return api.Errorf(api.CodeMaxAgents, "workspace %s has %d of at most %d agents", ws.Name, n, c.MaxAgents).With("count", n).

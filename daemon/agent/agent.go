@@ -45,6 +45,8 @@ type Agent struct {
 	Identity struct{ Name, Email string }
 	// PutAside is set once its work is safe and nothing can change it any more.
 	PutAside *Saved
+	// Aside is the directory its worktree was moved to, if that was kept whole.
+	Aside string
 	// Remotes are the project's, as agents may know them.
 	Remotes []Remote
 	pid     int

@@ -92,8 +92,9 @@ type Reverted struct {
 type Saved struct {
 	Ref  string // empty if all of it is in the target
 	Head string // the commit it is based on
-	// Nested says that there are repositories inside, which a ref cannot hold.
-	Nested bool
+	// Whole, if not nil, is why a ref cannot hold all of it (repositories inside,
+	// an index that git cannot read): the directory itself is to be kept.
+	Whole error
 }
 
 // Repo is the git side of a workspace.

@@ -117,6 +117,7 @@ func (m *Manager) takeAway(ctx context.Context, a *Agent) (api.RemoveResponse, e
 		m.setStatus(a, api.StatusError, err.Error())
 		return resp, err
 	}
+	resp.Aside = a.Aside
 	if noted.Discard {
 		m.dropBranch(ctx, a, resp.Trash)
 	} else {

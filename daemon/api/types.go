@@ -230,6 +230,8 @@ type AddRequest struct {
 type RemoveResponse struct {
 	Name  string `json:"name"`
 	Trash string `json:"trash,omitempty"`
+	// Aside is a directory: the worktree as it was, if a ref could not hold all of it.
+	Aside string `json:"aside,omitempty"`
 }
 
 // RunRequest gives an agent a task.

@@ -18,8 +18,13 @@ import (
 
 // packs has git, as the agents' user, look into packs.
 type packs struct {
-	run     *git.Runner
+	bare    git.Repo
 	scratch string
+}
+
+// Complete is part of gitdir.Packs.
+func (p *packs) Complete(ctx context.Context, hash string, commit bool) error {
+	return p.bare.Complete(ctx, hash, commit)
 }
 
 // Sums is part of gitdir.Packs.
@@ -34,7 +39,7 @@ func (p *packs) Sums(ctx context.Context, content, hashLen int) (gitdir.PackSums
 	if hashLen == 32 {
 		format = "sha256"
 	}
-	idx, rev, err := p.run.IndexPack(ctx, f, format, p.scratch)
+	idx, rev, err := p.bare.Runner.IndexPack(ctx, f, format, p.scratch)
 	return gitdir.PackSums{Idx: idx, Rev: rev}, err
 }
 

@@ -56,7 +56,7 @@ func (w *Workspace) Add(ctx context.Context, agent, branch, base string) (Worktr
 		return Worktree{}, api.Errorf(api.CodeWorktreeFailed, "%s has a worktree already, on branch %q", agent, has.Branch).
 			WithHint("polisctl discard %s puts it aside", agent)
 	case !errors.Is(has.Broken, errAbsent):
-		if err := w.putAside(has); err != nil {
+		if _, err := w.putAside(has); err != nil {
 			return Worktree{}, err
 		}
 	}
@@ -159,18 +159,18 @@ func (w *Workspace) addFailed(branch, agent string, err error) error {
 
 // putAside moves what is left of a worktree to the trash directory, where a
 // person can look at it.
-func (w *Workspace) putAside(t Worktree) error {
-	dir, err := w.asideDir(t.Agent)
+func (w *Workspace) putAside(t Worktree) (dir string, err error) {
+	dir, err = w.asideDir(t.Agent)
 	if err != nil {
-		return err
+		return "", err
 	}
 	for from, to := range map[string]string{t.Path: "worktree", t.GitDir: "gitdir"} {
 		if err := os.Rename(from, filepath.Join(dir, to)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return api.Errorf(api.CodeWorktreeFailed, "put the rest of %s's old worktree aside: %w", t.Agent, err)
+			return "", api.Errorf(api.CodeWorktreeFailed, "put the rest of %s's old worktree aside: %w", t.Agent, err)
 		}
 	}
 	w.cfg.Log.Warn("put a broken worktree aside", "agent", t.Agent, "op", "heal", "path", dir, "err", t.Broken)
-	return nil
+	return dir, nil
 }
 
 // asideDir makes a directory in the trash that only root and the owner enter.

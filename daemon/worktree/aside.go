@@ -3,8 +3,13 @@ package worktree
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"polis/daemon/api"
+	"polis/daemon/git"
 )
 
 // ErrInterrupted is how a worktree is broken whose checkout was cut short:
@@ -28,25 +33,54 @@ func (t Worktree) Missing() bool {
 	return errors.Is(t.Broken, errAbsent) || errors.Is(t.Broken, errNoDirectory)
 }
 
-// PutAside moves a broken worktree, as it is, to the trash directory. One that
-// is whole is left alone: Save keeps those.
-func (w *Workspace) PutAside(ctx context.Context, agent string) error {
+// ErrUnreadable says that git makes no sense of what an agent has left of its
+// HEAD or index. PutAside keeps such a worktree.
+var ErrUnreadable = errors.New("git cannot read the worktree")
+
+// unreadable says whether Save failed for what is there, and not for what is
+// lacking to do it (time, room).
+func unreadable(err error) bool {
+	var exit *git.ExitError
+	if errors.As(err, &exit) {
+		code, said := git.ExitCode(err)
+		return said && code > 0 && !strings.Contains(exit.Stderr, unix.ENOSPC.Error()) && !strings.Contains(exit.Stderr, unix.EDQUOT.Error())
+	}
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid)
+}
+
+// PutAside moves a worktree that Save cannot keep, as it is, to the trash
+// directory and returns its place there. The branch stays.
+func (w *Workspace) PutAside(ctx context.Context, agent string, why error) (dir string, err error) {
 	done, err := w.exclusive(ctx, agent)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer done()
 	if err := api.CheckName(agent); err != nil {
-		return err
+		return "", err
 	}
 	if err := w.uncovered(agent, api.CodeBadState); err != nil {
-		return err
+		return "", err
 	}
 	t := w.look(agent)
-	if t.Broken == nil || errors.Is(t.Broken, errAbsent) {
-		return nil
+	if errors.Is(t.Broken, errAbsent) {
+		return "", nil
 	}
+	t.Broken = why
 	return w.putAside(t)
+}
+
+// SaveBranch keeps the commits of an agent whose worktree Save cannot keep.
+func (w *Workspace) SaveBranch(ctx context.Context, agent string, opt SaveOptions) (TrashRef, error) {
+	done, err := w.exclusive(ctx, agent)
+	if err != nil {
+		return TrashRef{}, err
+	}
+	defer done()
+	if err := api.CheckName(agent); err != nil {
+		return TrashRef{}, err
+	}
+	return w.saveBranch(ctx, agent, opt)
 }
 
 // Sweep removes what a daemon that died in the middle of something left beside

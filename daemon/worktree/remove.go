@@ -72,7 +72,7 @@ func (w *Workspace) Discard(ctx context.Context, agent, branch string) (TrashRef
 		// trash ref cannot hold: the whole directory stays.
 		t := w.look(agent)
 		t.Broken = errors.New("holds repositories of its own")
-		if err := w.putAside(t); err != nil {
+		if _, err := w.putAside(t); err != nil {
 			return saved, err
 		}
 	}

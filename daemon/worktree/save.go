@@ -81,6 +81,9 @@ func (w *Workspace) save(ctx context.Context, agent string, opt SaveOptions) (Tr
 	}
 	s := &saver{w: w, agent: agent, opt: opt, index: filepath.Join(tmp, "index")}
 	ref, err := s.run(ctx)
+	if unreadable(err) {
+		err = fmt.Errorf("%w: %w", ErrUnreadable, err)
+	}
 	if err = errors.Join(err, os.RemoveAll(tmp)); err != nil {
 		return TrashRef{}, api.Errorf(api.CodeWorktreeFailed, "put the work of %s aside: %w", agent, err).
 			WithHint("nothing was removed; the files are in %s", w.tree(agent))
@@ -109,6 +112,11 @@ func (s *saver) run(ctx context.Context) (TrashRef, error) {
 	if err != nil {
 		return TrashRef{}, err
 	}
+	if whole, err := s.w.whole(ctx, s.agent, []string{head}); err != nil {
+		return TrashRef{}, err
+	} else if len(whole) == 0 {
+		head = "" // the files are kept all the same
+	}
 	s.out = TrashRef{Agent: s.agent, Head: head, Branch: s.w.look(s.agent).Branch, Time: s.w.cfg.Now().UTC()}
 	if s.out.Branch == "" {
 		s.out.Branch = s.opt.Branch
@@ -129,7 +137,9 @@ func (s *saver) run(ctx context.Context) (TrashRef, error) {
 	if err != nil {
 		return TrashRef{}, err
 	}
-	tips = append(tips, s.opt.Keep...)
+	if tips, err = s.w.whole(ctx, s.agent, append(tips, s.opt.Keep...)); err != nil {
+		return TrashRef{}, err
+	}
 
 	indexTree := strings.TrimSpace(string(tree))
 	if len(changed) == 0 && len(s.out.Nested) == 0 {
@@ -232,7 +242,7 @@ func (s *saver) readIndex() error {
 	}
 	defer from.Close()
 	if fi, err := from.Stat(); err != nil || !fi.Mode().IsRegular() {
-		return errors.Join(err, errors.New("the index is not a regular file"))
+		return errors.Join(err, fmt.Errorf("the index is not a regular file: %w", fs.ErrInvalid))
 	}
 	to, err := os.OpenFile(s.index, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -288,7 +298,9 @@ func (w *Workspace) saveBranch(ctx context.Context, agent string, opt SaveOption
 	if err != nil {
 		return fail(err)
 	}
-	tips = append(tips, opt.Keep...)
+	if tips, err = w.whole(ctx, agent, append(tips, opt.Keep...)); err != nil {
+		return fail(err)
+	}
 	if len(tips) == 0 {
 		return TrashRef{Agent: agent}, nil
 	}

@@ -85,9 +85,21 @@ func (w *Workspace) Status(ctx context.Context, agent, branch string, v View) (S
 		return fail("read the branch", err)
 	}
 	if len(tips) > 0 {
-		if s.Ahead, err = bare.Count(ctx, append(tips, "--not", git.Branch(target))...); err != nil {
+		whole, err := w.whole(ctx, agent, tips)
+		if err != nil {
+			return fail("look at the commits", err)
+		}
+		if len(whole) < len(tips) {
+			// Nobody can count these, and they are in no other branch.
+			s.Ahead, tips = 1, whole
+		}
+	}
+	if len(tips) > 0 {
+		n, err := bare.Count(ctx, append(tips, "--not", git.Branch(target))...)
+		if err != nil {
 			return fail("count the commits", err)
 		}
+		s.Ahead += n
 		if s.Behind, err = bare.Count(ctx, append([]string{git.Branch(target), "--not"}, tips...)...); err != nil {
 			return fail("count the commits", err)
 		}
@@ -166,6 +178,28 @@ func (w *Workspace) tips(ctx context.Context, head, branch string) ([]string, er
 		tips = append(tips, tip)
 	}
 	return tips, err
+}
+
+// whole are those of the commits whose history is all there. An agent writes
+// its HEAD and its stash itself, with whatever name of an object; what leads
+// nowhere can neither be counted nor kept, and must not keep the rest from it.
+func (w *Workspace) whole(ctx context.Context, agent string, commits []string) ([]string, error) {
+	var out []string
+	for _, c := range commits {
+		if c == "" {
+			continue
+		}
+		err := w.Bare().Complete(ctx, c, true)
+		if errors.Is(err, git.ErrNotFound) {
+			w.cfg.Log.Warn("a commit of an agent's is not all there", "agent", agent, "op", "save", "path", c, "err", err)
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, c)
+	}
+	return out, nil
 }
 
 // parseStatus reads git-status(1) --porcelain=v2 -z.

@@ -98,7 +98,7 @@ func (r *repo) agent(name string, opts ...func(*Config)) (tree, mount string, g 
 	}
 	var view atomic.Pointer[fusefs.FS]
 	cfg := Config{Agent: name, Worktree: name, Target: "refs/heads/main", Owned: []string{"refs/heads/agent/" + name}, RootFD: fds[0], PrivateFD: fds[1],
-		Locker: holder{r.locks, name}, Journal: r.journal(name), Packs: gitPacks{t},
+		Locker: holder{r.locks, name}, Journal: r.journal(name), Packs: gitPacks{t, r.bare},
 		OnDenial: func(d Denial) { r.mu.Lock(); r.denials = append(r.denials, d); r.mu.Unlock() },
 		OnCleared: func(c Cleared) {
 			view.Load().InvalidatePath(strings.TrimPrefix(c.Path, ".git/"))

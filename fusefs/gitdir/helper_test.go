@@ -97,7 +97,10 @@ func (l *lease) Valid() bool {
 }
 
 // gitPacks looks into packs with git, as the shim does.
-type gitPacks struct{ t *testing.T }
+type gitPacks struct {
+	t    *testing.T
+	bare string
+}
 
 func (p gitPacks) Sums(ctx context.Context, content, hashLen int) (PackSums, error) {
 	fd, err := unix.FcntlInt(uintptr(content), unix.F_DUPFD_CLOEXEC, 3)
@@ -109,6 +112,10 @@ func (p gitPacks) Sums(ctx context.Context, content, hashLen int) (PackSums, err
 	format := map[int]string{20: "sha1", 32: "sha256"}[hashLen]
 	idx, rev, err := (&git.Runner{UID: nobody, GID: nobody}).IndexPack(ctx, f, format, p.t.TempDir())
 	return PackSums{Idx: idx, Rev: rev}, err
+}
+
+func (p gitPacks) Complete(ctx context.Context, hash string, commit bool) error {
+	return git.Repo{Runner: &git.Runner{UID: nobody, GID: nobody}, Dir: p.bare}.Complete(ctx, hash, commit)
 }
 
 // lockFiles are the files git would stumble over, below dirs.

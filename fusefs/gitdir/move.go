@@ -24,6 +24,8 @@ func (g *Guard) move(c fusefs.Caller, op fusefs.Op, from, to fusefs.Target) (fus
 		return refuse(to.Path, hintLost)
 	}
 	switch {
+	case g.crosses(from.Path, to.Path):
+		return refuse(to.Path, hintOdd)
 	case a == classPrivate && b == classPrivate:
 		t := &ticket{g: g, ends: lock}
 		if lock != nil && lock.lock.Level == level.Exclusive && to.Path == "gc.pid" {

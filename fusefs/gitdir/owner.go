@@ -15,7 +15,28 @@ func (g *Guard) mayHave(name string) bool {
 	}
 	// git refuses names that are a directory of one another; a hostile agent
 	// does not ask git, and would block the other ref with it.
-	return !g.conflicts(name)
+	return !g.conflicts(name) && !g.standsFor(name)
+}
+
+// agents begins the names of the branches that polis makes for agents.
+const agents = "agent/"
+
+// standsFor says whether a new ref's name is one by which others mean something
+// else: the branch of another agent, also of one to come, and a tag with the
+// name of another's branch, which git prefers to the branch (gitrevisions(7)).
+func (g *Guard) standsFor(name string) bool {
+	if g.owns(name) {
+		return false
+	}
+	if branch, ok := strings.CutPrefix(name, "refs/heads/"); ok {
+		return strings.HasPrefix(branch, agents) && branch != agents+g.cfg.Agent
+	}
+	tag, ok := strings.CutPrefix(name, "refs/tags/")
+	if !ok {
+		return false
+	}
+	branch := "refs/heads/" + tag
+	return strings.HasPrefix(tag, agents) || branch == g.cfg.Target || !g.owns(branch) && g.exists(branch)
 }
 
 // conflicts says whether a new ref would be in another ref's way: one of its

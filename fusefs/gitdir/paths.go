@@ -179,7 +179,21 @@ func validRef(name string) bool {
 			return false
 		}
 	}
+	// As git branch and git tag have it, besides.
+	if _, short, ok := cutKind(name); ok && (short == "HEAD" || short[0] == '-') {
+		return false
+	}
 	return !strings.Contains(name, "..") && !strings.Contains(name, "@{") && !strings.HasSuffix(name, ".") && name[len(name)-1] != '/'
+}
+
+// cutKind parts the full name of a branch or a tag.
+func cutKind(name string) (kind, short string, ok bool) {
+	for _, kind := range []string{"refs/heads/", "refs/tags/"} {
+		if short, ok := strings.CutPrefix(name, kind); ok && short != "" {
+			return kind, short, true
+		}
+	}
+	return "", "", false
 }
 
 func isHex(s string) bool {

@@ -72,12 +72,19 @@ func (g *Guard) Publish(ctx context.Context, c fusefs.Caller, oldPath, newPath s
 		g.mu.Unlock()
 		g.spend(size)
 	case classRef:
-		if err := checkRef(at{content}); err != nil {
+		hash, err := checkRef(at{content})
+		if err == nil {
+			err = g.complete(ctx, newPath, hash)
+		}
+		if ctx.Err() != nil {
+			return syscall.EINTR
+		}
+		if err != nil {
 			return refuse(err)
 		}
 		g.own(newPath)
 	case classPacked:
-		if err := g.checkPacked(at{content}); err != nil {
+		if err := g.checkPacked(ctx, at{content}); err != nil {
 			return refuse(err)
 		}
 	}
@@ -206,14 +213,27 @@ func (p *patient) Read(b []byte) (int, error) {
 
 // checkRef wants one object name: a symbolic ref would let a name the agent
 // owns stand for one it does not.
-func checkRef(a at) error {
+func checkRef(a at) (hash string, err error) {
 	b, err := io.ReadAll(io.LimitReader(stream(a), 80))
 	if err != nil {
-		return fmt.Errorf("read the new ref: %w", err)
+		return "", fmt.Errorf("read the new ref: %w", err)
 	}
 	s := string(bytes.TrimSuffix(b, []byte("\n")))
-	if (len(s) == 40 || len(s) == 64) && isHex(s) {
-		return nil
+	if isHash(s) {
+		return s, nil
 	}
-	return errors.New("a ref in the shared directory must hold an object name, not a symbolic ref")
+	return "", errors.New("a ref in the shared directory must hold an object name, not a symbolic ref")
+}
+
+// complete wants everything there that a ref leads to, and a commit for a
+// branch: git fails for everybody who looks at all refs, also for the daemon,
+// if one leads nowhere.
+func (g *Guard) complete(ctx context.Context, ref, hash string) error {
+	if g.cfg.Packs == nil {
+		return errors.New("nothing is there to check what the ref leads to")
+	}
+	if err := g.cfg.Packs.Complete(ctx, hash, strings.HasPrefix(ref, "refs/heads/")); err != nil {
+		return fmt.Errorf("%s would lead to what is not there: %w", ref, err)
+	}
+	return nil
 }

@@ -3,6 +3,7 @@ package gitdir
 import (
 	"bufio"
 	"compress/zlib"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -17,7 +18,7 @@ const maxPeel = 8
 // checkPacked allows a new packed-refs that differs from the old one only in
 // refs of the agent, or says of others' refs what they are (git pack-refs).
 // Whoever replaces it holds packed-refs.lock: in between nobody else does.
-func (g *Guard) checkPacked(a at) error {
+func (g *Guard) checkPacked(ctx context.Context, a at) error {
 	if !g.valid("packed-refs.lock") {
 		return errors.New("packed-refs is replaced only by who holds packed-refs.lock")
 	}
@@ -30,7 +31,18 @@ func (g *Guard) checkPacked(a at) error {
 		return err
 	}
 	for name, v := range next {
-		if prev[name] == v || g.owns(name) {
+		if prev[name] == v {
+			continue
+		}
+		if g.owns(name) {
+			// Its own file was looked at when that was made.
+			hash, _, _ := strings.Cut(v, "^")
+			if now, err := g.readRef(name); err == nil && now == hash {
+				continue
+			}
+			if err := g.complete(ctx, name, hash); err != nil {
+				return err
+			}
 			continue
 		}
 		if err := g.unchanged(name, v); err != nil {

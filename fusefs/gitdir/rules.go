@@ -12,6 +12,7 @@ import (
 const (
 	hintTarget  = "the target branch moves only by polisctl merge"
 	hintRef     = "this ref belongs to another agent or to the user; make a branch of your own"
+	hintName    = "this name would stand for the work of others; use another one"
 	hintRemote  = "what is known of remotes is written by those who may fetch: git.remote in polisd.toml"
 	hintObject  = "objects can be added, never changed or removed"
 	hintPack    = "packing the repository is the daemon's; objects, and packs that git receives, can be added"
@@ -75,6 +76,14 @@ func (g *Guard) Write(ctx context.Context, c fusefs.Caller, op fusefs.Op, target
 // submodule of the agent's worktree. Nobody but the agent uses those.
 func (g *Guard) submodule(path string) bool {
 	return strings.HasPrefix(path, "worktrees/"+g.cfg.Worktree+"/modules/")
+}
+
+// crosses says whether a move would take something out of those repositories,
+// or put something in: links are allowed there alone, and git on the host would
+// follow one that stands for a log or an index.
+func (g *Guard) crosses(from, to string) bool {
+	modules := "worktrees/" + g.cfg.Worktree + "/modules"
+	return from == modules || to == modules || g.submodule(from) != g.submodule(to)
 }
 
 // single decides about an operation on one name.
@@ -202,6 +211,9 @@ func (g *Guard) refLock(op fusefs.Op, path string, refuse func(string) syscall.E
 	name := refName(path)
 	if name == g.cfg.Target {
 		return refuse(hintTarget)
+	}
+	if op == fusefs.OpCreate && g.standsFor(name) {
+		return refuse(hintName)
 	}
 	if op == fusefs.OpCreate && !validRef(name) {
 		return refuse("git does not know refs of such names (git-check-ref-format(1))")

@@ -1,0 +1,78 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"polis/daemon/api"
+)
+
+// TestAnAgentCannotMakeItselfUnremovable: whatever an agent does to its own part of
+// the git directory, it is listed, and removed by force, and its files are kept.
+func TestAnAgentCannotMakeItselfUnremovable(t *testing.T) {
+	d := startDaemon(t, options{})
+	d.up()
+	broken := `t=$(git rev-parse HEAD^{tree}); c=$(printf 'tree %s\nparent ` + absentCommit + `\nauthor a <a@b> 1 +0000\ncommitter a <a@b> 1 +0000\n\nx\n' $t | git hash-object -w -t commit --stdin); `
+	const own = "cd $(git rev-parse --git-dir); "
+	for name, script := range map[string]string{
+		"head":    broken + own + "echo $c > HEAD",
+		"nowhere": own + "echo " + absentCommit + " > HEAD",
+		"garbage": own + "head -c 5000 /dev/urandom > HEAD",
+		"nohead":  own + "rm HEAD",
+		"stash":   broken + "cd $(git rev-parse --git-common-dir); echo $c > refs/stash",
+		"pipe":    "cd $(git rev-parse --git-common-dir); mkfifo refs/stash",
+		"index":   own + "head -c 5000 /dev/urandom > index",
+		"noindex": own + "rm index; mkdir index",
+		"empty":   own + "rm -rf * 2>/dev/null || true",
+		"config":  own + "printf '[core]\\n\\tworktree = /\\n\\tbare = true\\n[include]\\n\\tpath = /etc/shadow\\n[broken' > config.worktree; cd ../..; cp worktrees/*/config.worktree config",
+		"dark":    "mkdir -p dark/er; echo x > dark/er/f; chmod 000 dark",
+		"odd":     "mkfifo pipe; mknod sock p; touch \"$(printf 'a\\nb\\377')\"; mkdir -p deep; (cd deep; for i in $(seq 300); do mkdir 0123456789; cd 0123456789; done; echo deep > f)",
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := &daemon{t: t, dir: d.dir, bin: d.bin}
+			a := d.add(name)
+			d.sh(name, "echo precious > "+name+".txt; "+script)
+			d.must("agents", "list")
+			d.ctl("agents", "diff", name)
+			d.must("agents", "remove", name, "--force")
+			require.NoDirExists(t, a.WorktreePath)
+			found := false
+			require.NoError(t, filepath.WalkDir(d.path("ws", ".polis", "trash"), func(path string, e os.DirEntry, err error) error {
+				if os.IsNotExist(err) {
+					return nil
+				}
+				found = found || err == nil && e.Name() == name+".txt"
+				return err
+			}))
+			bare := d.path("ws", ".polis", "bare-repo.git")
+			for _, ref := range strings.Fields(git(t, bare, "for-each-ref", "--format=%(refname)", "refs/polis/trash/"+name)) {
+				found = found || strings.Contains(git(t, bare, "ls-tree", "--name-only", ref), name+".txt")
+			}
+			require.True(t, found, "the work is kept")
+		})
+	}
+	// And it is in nobody's way.
+	d.add("last")
+	d.sh("last", "git log --all >/dev/null; git fsck; echo y > y; git add y; "+ident+"git commit -qm y")
+	d.must("maintenance", "--now")
+	d.must("merge", "last")
+}
+
+const absentCommit = "deadbeefdeadbeefdeadbeefdeadbeefdeadbeef"
+
+// TestABranchHasOneOwner: what one agent made, no other one is added on.
+func TestABranchHasOneOwner(t *testing.T) {
+	d := startDaemon(t, options{})
+	d.up()
+	d.add("alice")
+	d.sh("alice", "git branch feature; ! git branch agent/bob; ! git tag main; ! git tag agent/bob")
+	e := d.refused(api.CodeRefConflict, "agents", "add", "bob", "--base", "custom", "--branch", "feature")
+	require.Contains(t, e.Message, "alice")
+	d.add("bob")
+	d.must("agents", "remove", "alice", "--force")
+	d.must("agents", "add", "carol", "--base", "custom", "--branch", "feature")
+}
