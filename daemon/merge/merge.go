@@ -169,6 +169,12 @@ func (m *Merger) prepare(ctx context.Context, req Request, target, onto string) 
 		return res, api.Errorf(api.CodeNothingToMerge, "%s has every commit of %s already", target, req.Branch).
 			WithHint("only commits are merged: are the changes committed?")
 	}
+	if err := bare.CheckTrees(ctx, res.Merged, onto); errors.Is(err, git.ErrBadTree) {
+		return res, api.Errorf(api.CodeMergeConflict, "branch %s holds what no checkout can have: %w", req.Branch, err).
+			WithHint("git refuses to check it out, and forges to take it: it must go from the branch's history before that can be merged")
+	} else if err != nil {
+		return res, api.Errorf(api.CodeRepoCorrupt, "look at what branch %s brings: %w", req.Branch, err)
+	}
 	got, err := mergeTree(ctx, bare, onto, res.Merged)
 	if err != nil {
 		return res, err
