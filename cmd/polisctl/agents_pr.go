@@ -134,10 +134,10 @@ func (a *app) showPull(r api.PullResponse) error {
 		}
 		if r.URL == "" {
 			p.line("\ntitle: %s\n", r.Title)
-			p.line("%s", strings.TrimRight(r.Body, "\n"))
+			p.text(strings.TrimRight(r.Body, "\n"))
 		}
 		if r.RequestPull != "" {
-			p.line("\n%s", strings.TrimRight(r.RequestPull, "\n"))
+			p.text("\n" + strings.TrimRight(r.RequestPull, "\n"))
 		}
 		for _, n := range r.Notes {
 			p.warn("%s", n)

@@ -99,14 +99,29 @@ func (p *page) paint(c paint, s string) string {
 	return "\x1b[" + string(c) + "m" + s + "\x1b[0m"
 }
 
-// line prints one line; what it is given is made harmless.
+// line prints one line; what it is given is made harmless. A text among args is
+// never more than a part of that line: a file's name must not look like output of ours.
 func (p *page) line(format string, args ...any) {
-	fmt.Fprintln(p.w, cleanText(fmt.Sprintf(format, args...)))
+	fmt.Fprintln(p.w, cleanText(oneLine(format, args)))
 }
 
 // warn prints a line that should be seen.
 func (p *page) warn(format string, args ...any) {
-	fmt.Fprintln(p.w, p.paint(yellow, cleanText("warning: "+fmt.Sprintf(format, args...))))
+	fmt.Fprintln(p.w, p.paint(yellow, cleanText("warning: "+oneLine(format, args))))
+}
+
+// text prints text of several lines.
+func (p *page) text(s string) { fmt.Fprintln(p.w, cleanText(s)) }
+
+func oneLine(format string, args []any) string {
+	safe := make([]any, len(args))
+	for i, a := range args {
+		if s, ok := a.(string); ok {
+			a = clean(s)
+		}
+		safe[i] = a
+	}
+	return fmt.Sprintf(format, safe...)
 }
 
 // cell is one field of a table.
