@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -75,4 +76,49 @@ func TestABranchHasOneOwner(t *testing.T) {
 	d.add("bob")
 	d.must("agents", "remove", "alice", "--force")
 	d.must("agents", "add", "carol", "--base", "custom", "--branch", "feature")
+}
+
+// TestAnAgentsOwnSocketIsBounded: connections that say nothing cost neither the agent's files
+// nor others anything, and end.
+func TestAnAgentsOwnSocketIsBounded(t *testing.T) {
+	d := startDaemon(t, options{})
+	d.up()
+	d.add("alice")
+	out := d.sh("alice", `python3 -c '
+import socket, time, select
+held = []
+for i in range(600):
+    s = socket.socket(socket.AF_UNIX)
+    try:
+        s.connect("/run/polis/api.sock")
+        s.sendall(b"POST /v1/lock HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+        held.append(s)
+    except OSError: pass
+time.sleep(1)
+over = lambda: sum(1 for s in select.select(held, [], [], 0)[0])
+print("refused", 600 - len(held) + over())
+assert open("main.txt").read()
+open("main.txt", "a").write("x")
+end = time.time() + 60
+while over() < len(held) and time.time() < end: time.sleep(.2)
+print("left", len(held) - over())
+'`)
+	var refused, left int
+	_, err := fmt.Sscanf(out, "refused %d\nleft %d", &refused, &left)
+	require.NoError(t, err, out)
+	require.GreaterOrEqual(t, refused, 300)
+	require.Zero(t, left)
+	d.sh("alice", "curl -sS --fail --unix-socket /run/polis/api.sock http://p/v1/status")
+}
+
+// TestWhyIsThereAtOnce: a program that was refused may look right away.
+func TestWhyIsThereAtOnce(t *testing.T) {
+	d := startDaemon(t, options{})
+	d.up()
+	d.add("alice", "--deny", "*.pem", "--read", "**", "--write", "**")
+	for i := range 20 {
+		name := fmt.Sprintf("%d.pem", i)
+		out := d.sh("alice", "sleep 0.05; echo x 2>/dev/null > "+name+" || cat /run/polis/why")
+		require.Contains(t, out, name)
+	}
 }

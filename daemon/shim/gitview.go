@@ -118,7 +118,7 @@ func (s *Shim) clearedLock(c gitdir.Cleared) {
 	s.views.git.InvalidatePath(strings.TrimPrefix(c.Path, ".git/"))
 	s.views.whys.Add(view.Denial{Time: time.Now(), Op: "unlink", Path: c.Path, Code: "STALE_LOCK", Pid: uint32(max(c.Pid, 0)),
 		Hint: "polis removed this lock file: " + c.Why})
-	s.inside.touch()
+	s.tellWhy()
 	s.events.Publish(api.Event{Type: api.EventLock, Agent: s.Spec.Agent,
 		Message: fmt.Sprintf("agent %s: stale %s was removed: %s", s.Spec.Agent, c.Path, c.Why),
 		Data:    map[string]any{"path": c.Path, "pid": c.Pid, "why": c.Why}})

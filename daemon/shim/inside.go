@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 )
 
@@ -18,6 +19,8 @@ type insideAPI struct {
 	dir    string
 	server *http.Server
 	dirty  chan struct{}
+	mu     sync.Mutex    // why is being written
+	wrote  time.Time     // when it was last
 	locks  chan struct{} // the file of locks is behind
 	// remotes holds a token for each exchange with a remote.
 	remotes chan struct{}
@@ -60,7 +63,7 @@ func (s *Shim) openInside() error {
 	if err := errors.Join(os.Chown(sock, s.Spec.UID, s.Spec.GID), os.Chmod(sock, 0o600)); err != nil {
 		return errors.Join(err, l.Close())
 	}
-	in.server = &http.Server{Handler: s.insideRoutes(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
+	in.server = &http.Server{Handler: s.insideRoutes(), ReadHeaderTimeout: bodyTime, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10, ConnState: atMost(maxInside)}
 	s.onClose("api of the sandbox", func(context.Context) error { return in.server.Close() })
 	s.group.Go(func() error {
 		if err := in.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
@@ -87,7 +90,7 @@ func (s *Shim) insideRoutes() http.Handler {
 		"POST /v1/unlock": s.insideUnlock,
 		"POST /v1/wait":   s.insideWait,
 	} {
-		mux.Handle(pattern, serveHTTP(h))
+		mux.Handle(pattern, serveHTTP(wholeBody(h)))
 	}
 	return mux
 }
@@ -103,8 +106,40 @@ func (in *insideAPI) touch() {
 	}
 }
 
-// keepFiles rewrites why after refusals. A process that was refused finds
-// the reason there a moment later.
+// whyPause is the shortest time between two versions of why: many refusals in
+// a row are one.
+const whyPause = 10 * time.Millisecond
+
+// tellWhy rewrites why after a refusal, before the process that was refused hears
+// of it: it may look at once. After another one just before, it does so a moment later.
+func (s *Shim) tellWhy() {
+	in := s.inside
+	if in == nil {
+		return
+	}
+	if in.mu.TryLock() {
+		now := time.Since(in.wrote) >= whyPause
+		if now {
+			s.writeWhy()
+		}
+		in.mu.Unlock()
+		if now {
+			return
+		}
+	}
+	in.touch()
+}
+
+// writeWhy makes the two files. mu is held.
+func (s *Shim) writeWhy() {
+	text, js := s.views.whyFiles()
+	if err := errors.Join(replaceFile(filepath.Join(s.inside.dir, "why"), text), replaceFile(filepath.Join(s.inside.dir, "why.json"), js)); err != nil {
+		s.Log.Error("write why", "err", err)
+	}
+	s.inside.wrote = time.Now()
+}
+
+// keepFiles rewrites why after what tellWhy left.
 func (s *Shim) keepFiles() {
 	for {
 		select {
@@ -112,16 +147,14 @@ func (s *Shim) keepFiles() {
 		case <-s.ctx.Done():
 			return
 		}
-		text, js := s.views.whyFiles()
-		if err := errors.Join(replaceFile(filepath.Join(s.inside.dir, "why"), text), replaceFile(filepath.Join(s.inside.dir, "why.json"), js)); err != nil {
-			s.Log.Error("write why", "err", err)
-		}
-		// Many refusals in a row are one rewrite.
 		select {
-		case <-time.After(10 * time.Millisecond):
+		case <-time.After(whyPause):
 		case <-s.ctx.Done():
 			return
 		}
+		s.inside.mu.Lock()
+		s.writeWhy()
+		s.inside.mu.Unlock()
 	}
 }
 

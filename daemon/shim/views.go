@@ -165,7 +165,7 @@ func (s *Shim) mount(ctx context.Context, name string, cfg fusefs.Config) (*fuse
 // denied records a refusal for the agent and tells the daemon.
 func (s *Shim) denied(d view.Denial) {
 	s.views.whys.Add(d)
-	s.inside.touch()
+	s.tellWhy()
 	typ := api.EventDenied
 	if d.Code == string(api.CodeFileLocked) {
 		typ = api.EventLockConflict

@@ -1,0 +1,53 @@
+package shim
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"polis/daemon/api"
+)
+
+// Bounds of what an agent may keep of its shim, which serves its files, too.
+const (
+	maxInside = 256              // connections at a time
+	bodyTime  = 10 * time.Second // for the body of a request, and for its header
+)
+
+// atMost closes connections beyond n.
+func atMost(n int64) func(net.Conn, http.ConnState) {
+	var open atomic.Int64
+	return func(c net.Conn, st http.ConnState) {
+		switch st {
+		case http.StateNew:
+			if open.Add(1) > n {
+				_ = c.Close() //nolint:errcheck // nothing was said on it yet
+			}
+		case http.StateClosed, http.StateHijacked:
+			open.Add(-1)
+		}
+	}
+}
+
+// wholeBody reads the body before the handler, which may take as long as it
+// likes: the body may not.
+func wholeBody(h handler) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		ctl := http.NewResponseController(w)
+		if err := ctl.SetReadDeadline(time.Now().Add(bodyTime)); err != nil {
+			return err
+		}
+		b, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
+		if err != nil {
+			return api.Errorf(api.CodeBadRequest, "request body: %w", err)
+		}
+		r.Body = io.NopCloser(bytes.NewReader(b))
+		if err := ctl.SetReadDeadline(time.Time{}); err != nil {
+			return err
+		}
+		return h(w, r)
+	}
+}
