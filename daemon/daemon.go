@@ -96,7 +96,7 @@ func (d *Daemon) Open(ctx context.Context) (err error) {
 		return fmt.Errorf("lockd: %w", err)
 	}
 	lo, hi := d.Config.PortRange()
-	pp, err := newPorts(lo, hi, d.Config.Network.Bind)
+	pp, err := newPorts(lo, hi)
 	if err != nil {
 		return fmt.Errorf("ports: %w", err)
 	}

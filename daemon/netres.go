@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
-	"strconv"
-	"sync"
 
 	"polis/daemon/agent"
 	"polis/daemon/api"
@@ -38,89 +35,68 @@ func (n network) List(ctx context.Context) ([]string, error) { return n.b.List(c
 // ports hands out external ports: unique among agents (netbridge.Ports) and
 // free on the host at the moment.
 type ports struct {
-	pool *netbridge.Ports
-	bind netip.Addr
-
-	mu   sync.Mutex
-	held map[portKey]uint16
+	pool   *netbridge.Ports
+	lo, hi int
 }
 
-type portKey struct {
-	agent    string
-	internal int
-}
-
-func newPorts(lo, hi int, bind string) (*ports, error) {
+func newPorts(lo, hi int) (*ports, error) {
 	pool, err := netbridge.NewPorts(uint16(lo), uint16(hi))
 	if err != nil {
 		return nil, err
 	}
+	return &ports{pool: pool, lo: lo, hi: hi}, nil
+}
+
+func poolKey(k agent.PortKey) netbridge.PortKey {
+	return netbridge.PortKey{Owner: k.Agent, Proto: k.Protocol, Internal: uint16(k.Internal)}
+}
+
+// Take reserves ports that the host lets us bind now.
+func (p *ports) Take(ctx context.Context, k agent.PortKey, bind string, n, want int) (int, error) {
 	addr, err := netip.ParseAddr(bind)
 	if err != nil {
-		return nil, fmt.Errorf("network.bind: %w", err)
+		return 0, api.Errorf(api.CodeBadRequest, "bind = %q: must be an IP address of this host", api.Shorten(bind, 64))
 	}
-	return &ports{pool: pool, bind: addr, held: map[portKey]uint16{}}, nil
-}
-
-// taken asks the host by trying to bind.
-func (p *ports) taken(port uint16) bool {
-	l, err := net.Listen("tcp", net.JoinHostPort(p.bind.String(), strconv.Itoa(int(port))))
-	if err != nil {
-		return true
+	if err := netbridge.TryBind(ctx, k.Protocol, netip.AddrPortFrom(addr, 0)); err != nil {
+		return 0, api.Errorf(api.CodeBadRequest, "bind = %q: %w", bind, err).WithHint("ip address shows those of this host")
 	}
-	return l.Close() != nil
-}
-
-// Take reserves want if it is free, else the next free port of the range. A second
-// call for the same internal port gives the first one back.
-func (p *ports) Take(name string, internal, want int) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	k := portKey{name, internal}
-	if old, ok := p.held[k]; ok {
-		if want == 0 || int(old) == want {
-			return int(old), nil
-		}
-		p.pool.Release(old)
-		delete(p.held, k)
+	if want < 0 || want > p.hi {
+		want = 0
 	}
-	if want > 0 && want <= 65535 && !p.taken(uint16(want)) && p.pool.Claim(uint16(want)) == nil {
-		p.held[k] = uint16(want)
-		return want, nil
-	}
-	port, err := p.pool.Next(p.taken)
-	if errors.Is(err, netbridge.ErrNoPorts) {
-		return 0, api.Errorf(api.CodeNoPorts, "no external port is left for port %d of agent %s", internal, name).
-			WithHint("polisctl ports list shows who has them; remove a map or an agent, or widen network.ports in polisd.toml")
-	}
-	if err != nil {
+	port, err := p.pool.Take(poolKey(k), n, uint16(want), func(port uint16) bool {
+		return netbridge.TryBind(ctx, k.Protocol, netip.AddrPortFrom(addr, port)) != nil
+	})
+	switch {
+	case errors.Is(err, netbridge.ErrNoPorts) && n > 1:
+		return 0, api.Errorf(api.CodeNoPorts, "no %d external ports in a row are left in %d-%d for the ports of agent %s from %s on", n, p.lo, p.hi, k.Agent, k)
+	case errors.Is(err, netbridge.ErrNoPorts):
+		return 0, api.Errorf(api.CodeNoPorts, "no external port of %d-%d is left for port %s of agent %s", p.lo, p.hi, k, k.Agent)
+	case err != nil:
 		return 0, api.Errorf(api.CodeInternal, "choose an external port: %w", err)
 	}
-	p.held[k] = port
 	return int(port), nil
 }
 
-// Adopt takes a port that a living shim already serves.
-func (p *ports) Adopt(name string, internal, external int) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if old, ok := p.held[portKey{name, internal}]; ok && int(old) == external {
-		return nil
+// Adopt takes a port that is the agent's already.
+func (p *ports) Adopt(k agent.PortKey, external int) error {
+	if external < 1 || external > 65535 {
+		return fmt.Errorf("%w: %d", netbridge.ErrPortRange, external)
 	}
-	if err := p.pool.Claim(uint16(external)); err != nil {
-		return fmt.Errorf("port %d of agent %s: %w", external, name, err)
-	}
-	p.held[portKey{name, internal}] = uint16(external)
-	return nil
+	return p.pool.Claim(poolKey(k), uint16(external))
 }
 
-// Release gives a port back.
-func (p *ports) Release(name string, internal int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	k := portKey{name, internal}
-	if port, ok := p.held[k]; ok {
-		p.pool.Release(port)
-		delete(p.held, k)
+// Release gives a port back; its agent gets it again if it can.
+func (p *ports) Release(k agent.PortKey) { p.pool.Release(poolKey(k)) }
+
+// Forget gives a port back for good.
+func (p *ports) Forget(k agent.PortKey) { p.pool.Forget(poolKey(k)) }
+
+// ForgetAgent gives back all ports of an agent that is no more.
+func (p *ports) ForgetAgent(name string) { p.pool.ForgetOwner(name) }
+
+// Remember says what a port's external port was.
+func (p *ports) Remember(k agent.PortKey, external int) {
+	if external > 0 && external <= 65535 {
+		p.pool.Remember(poolKey(k), uint16(external))
 	}
 }

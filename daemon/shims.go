@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -230,7 +231,7 @@ func (s *shims) spec(a *agent.Agent, dir string) wire.Spec {
 		spec.Tree, spec.AsUser = ws.Project, ws.AsUser
 	}
 	for _, p := range k.PortMappings {
-		spec.Ports = append(spec.Ports, wire.PortSpec{Internal: p[0], External: p[1], Bind: c.Network.Bind})
+		spec.Ports = append(spec.Ports, wire.PortSpec{Internal: p.Internal, External: p.External, Bind: cmp.Or(p.Bind, c.Network.Bind), Protocol: p.Protocol})
 	}
 	return spec
 }

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -111,8 +112,8 @@ func (w *workspace) save(kept []store.Agent, removed []store.Removed, locks []ap
 	st.PortAllocations.NextPort = lo
 	for _, a := range kept {
 		for _, p := range a.PortMappings {
-			st.PortAllocations.Mappings = append(st.PortAllocations.Mappings, api.PortMapping{Agent: a.Name, Internal: p[0], External: p[1], Protocol: "tcp", Bind: w.d.Config.Network.Bind})
-			st.PortAllocations.NextPort = max(st.PortAllocations.NextPort, p[1]+1)
+			st.PortAllocations.Mappings = append(st.PortAllocations.Mappings, api.PortMapping{Agent: a.Name, Internal: p.Internal, External: p.External, Protocol: p.Protocol, Bind: cmp.Or(p.Bind, w.d.Config.Network.Bind), Auto: p.Auto})
+			st.PortAllocations.NextPort = max(st.PortAllocations.NextPort, p.External+1)
 		}
 	}
 	return store.WriteKept(w.agents.Root.State(), st)

@@ -46,14 +46,11 @@ func (n *NS) dialTCP(ctx context.Context, network string, ap netip.AddrPort) (ne
 	if (network == "tcp4") == (family == unix.AF_INET6) && network != "tcp" {
 		return nil, fail(&net.AddrError{Err: "address of the other family", Addr: ap.String()})
 	}
-	var fd int
-	if err := n.Do(ctx, func() (err error) {
-		fd, err = unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.IPPROTO_TCP)
-		return os.NewSyscallError("socket", err)
-	}); err != nil {
+	fd, err := n.socket(ctx, family)
+	if err != nil {
 		return nil, fail(err)
 	}
-	err := unix.Connect(fd, sa)
+	err = unix.Connect(fd, sa)
 	f := os.NewFile(uintptr(fd), "tcp:"+ap.String()) // registers with the poller: fd is non-blocking
 	defer f.Close()                                  //nolint:errcheck // FileConn below has its own duplicate
 	switch {

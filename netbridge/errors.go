@@ -21,6 +21,8 @@ var (
 	ErrPortInUse = errors.New("port is in use")
 	// ErrPortRange: the port is outside the allocator's range.
 	ErrPortRange = errors.New("port is outside the range")
+	// ErrNoSuchAddress: the address to bind a map to is not one of the host.
+	ErrNoSuchAddress = errors.New("not an address of this host")
 	// ErrNoPorts: every port of the range is taken.
 	ErrNoPorts = errors.New("no free port in the range")
 	// ErrBusy: the machine-wide network lock was not free in time.

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/netip"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -18,10 +17,46 @@ import (
 const (
 	// DefaultMaxConns bounds a port map; more wait in the kernel's backlog.
 	DefaultMaxConns = 512
-	// dialTimeout bounds each try to reach the server inside. All of them are
-	// in one kernel: an answer that takes longer is none.
-	dialTimeout = 3 * time.Second
+	// DefaultBudget bounds what all maps of an agent carry at a time. A
+	// connection costs up to six descriptors and 50 KiB.
+	DefaultBudget = 1024
 )
+
+// Budget bounds the connections, and the UDP peers, that several maps have
+// together. A nil one has no bound.
+type Budget chan struct{}
+
+// NewBudget makes room for n.
+func NewBudget(n int) Budget { return make(Budget, n) }
+
+// wait takes a place, or gives up with ctx.
+func (b Budget) wait(ctx context.Context) bool {
+	if b == nil {
+		return true
+	}
+	select {
+	case b <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// try takes a place if there is one.
+func (b Budget) try() bool {
+	select {
+	case b <- struct{}{}:
+		return true
+	default:
+		return b == nil
+	}
+}
+
+func (b Budget) giveBack() {
+	if b != nil {
+		<-b
+	}
+}
 
 // Forwarder maps a TCP port of the host to a TCP port of an agent. The server
 // inside may be bound to 127.0.0.1, ::1, 0.0.0.0, :: or the agent's address.
@@ -31,7 +66,7 @@ type Forwarder struct {
 	// NS is the agent's namespace. The forwarder does not close it.
 	NS *NS
 	// External is the host's side. An invalid address means 127.0.0.1; port 0
-	// lets the kernel choose.
+	// lets the kernel choose. 0.0.0.0 is all of IPv4, :: all of both.
 	External netip.AddrPort
 	// Internal is the agent's port.
 	Internal uint16
@@ -39,6 +74,8 @@ type Forwarder struct {
 	AgentAddr netip.Addr
 	// MaxConns bounds the connections at a time; DefaultMaxConns if 0.
 	MaxConns int
+	// Budget is shared with the agent's other maps; may be nil.
+	Budget Budget
 	// Log receives failures that are not the peers' own; slog.Default if nil.
 	Log *slog.Logger
 
@@ -47,7 +84,7 @@ type Forwarder struct {
 	cancel context.CancelCauseFunc
 	wg     sync.WaitGroup
 	slots  chan struct{}
-	last   atomic.Int32 // index of the address that answered last
+	server *Server
 
 	mu     sync.Mutex
 	closed bool
@@ -62,15 +99,11 @@ func (f *Forwarder) Open(ctx context.Context) error {
 	}
 	addr := f.External.Addr()
 	if !addr.IsValid() {
-		addr = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+		addr = loopback()
 	}
-	lc := plainListenConfig()
-	ln, err := lc.Listen(ctx, "tcp", netip.AddrPortFrom(addr, f.External.Port()).String())
-	if errors.Is(err, unix.EADDRINUSE) {
-		return fmt.Errorf("%w: %v", ErrPortInUse, netip.AddrPortFrom(addr, f.External.Port()))
-	}
+	ln, err := listenHost(ctx, netip.AddrPortFrom(addr, f.External.Port()))
 	if err != nil {
-		return fmt.Errorf("map port: %w", err)
+		return err
 	}
 	if f.Log == nil {
 		f.Log = slog.Default()
@@ -79,6 +112,7 @@ func (f *Forwarder) Open(ctx context.Context) error {
 		f.MaxConns = DefaultMaxConns
 	}
 	f.ln, f.slots, f.conns = ln, make(chan struct{}, f.MaxConns), map[net.Conn]struct{}{}
+	f.server = &Server{NS: f.NS, Port: f.Internal, AgentAddr: f.AgentAddr}
 	f.ctx, f.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	f.wg.Go(f.accept)
 	return nil
@@ -161,7 +195,12 @@ func (f *Forwarder) serve(outer net.Conn) {
 		return
 	}
 	defer f.forget(outer)
-	inner, err := f.dial()
+	if !f.Budget.wait(f.ctx) {
+		abort(outer)
+		return
+	}
+	defer f.Budget.giveBack()
+	inner, err := f.server.Dial(f.ctx)
 	if err != nil {
 		// A reset is what the client would see if it had dialled the port itself.
 		abort(outer)
@@ -176,32 +215,6 @@ func (f *Forwarder) serve(outer net.Conn) {
 	}
 	defer f.forget(inner)
 	relay(outer.(*net.TCPConn), inner.(*net.TCPConn))
-}
-
-// dial tries the loopback addresses and then the agent's own, beginning with
-// the one that answered last.
-func (f *Forwarder) dial() (net.Conn, error) {
-	targets := []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}
-	if f.AgentAddr.IsValid() {
-		targets = append(targets, f.AgentAddr)
-	}
-	start := int(f.last.Load())
-	var errs []error
-	for i := range targets {
-		at := (start + i) % len(targets)
-		ctx, cancel := context.WithTimeout(f.ctx, dialTimeout)
-		c, err := f.NS.Dial(ctx, "tcp", netip.AddrPortFrom(targets[at], f.Internal).String())
-		cancel()
-		if err == nil {
-			f.last.Store(int32(at))
-			return c, nil
-		}
-		errs = append(errs, err)
-		if f.ctx.Err() != nil {
-			break
-		}
-	}
-	return nil, errors.Join(errs...)
 }
 
 // relay copies both ways. An end of one direction is passed on as such, so that

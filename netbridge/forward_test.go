@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -212,6 +213,82 @@ func TestForwarderBoundsItsConnections(t *testing.T) {
 	require.NoError(t, err, "comes in when another left")
 }
 
+func TestMapsOfAnAgentShareABudget(t *testing.T) {
+	b := newBridge(t)
+	ep, ns := ensure(t, b, "claude")
+	echo(t, ns, "127.0.0.1:3000")
+	budget := NewBudget(2)
+	one := forward(t, ns, ep, 3000, func(f *Forwarder) { f.Budget = budget })
+	two := forward(t, ns, ep, 3000, func(f *Forwarder) { f.Budget = budget })
+	say := func(c net.Conn) error {
+		_, err := c.Write([]byte("x"))
+		if err == nil {
+			_, err = io.ReadFull(c, make([]byte, 1))
+		}
+		return err
+	}
+	first, second := one.dialOuter(t), one.dialOuter(t)
+	require.NoError(t, say(first))
+	require.NoError(t, say(second))
+	third := two.dialOuter(t)
+	require.NoError(t, third.SetDeadline(time.Now().Add(short)))
+	require.ErrorIs(t, say(third), os.ErrDeadlineExceeded, "the other map's connections count")
+	require.NoError(t, first.Close())
+	require.NoError(t, third.SetDeadline(time.Now().Add(20*time.Second)))
+	_, err := io.ReadFull(third, make([]byte, 1))
+	require.NoError(t, err)
+	require.NoError(t, one.Close())
+	require.Eventually(t, func() bool { return len(budget) == 1 }, 20*time.Second, time.Millisecond)
+
+	require.True(t, budget.try())
+	waiting := two.dialOuter(t)
+	require.NoError(t, two.Close(), "who waits for a place does not hold up the end")
+	_, err = io.ReadAll(waiting)
+	require.Error(t, err)
+	require.Len(t, budget, 1)
+}
+
+func TestMapsAreBoundWhereTold(t *testing.T) {
+	b := newBridge(t)
+	ep, ns := ensure(t, b, "claude")
+	echo(t, ns, "127.0.0.1:3000")
+	for bind, reach := range map[string]struct{ yes, no []string }{
+		"127.0.0.1": {yes: []string{"127.0.0.1"}, no: []string{"127.0.0.2", "::1"}},
+		"127.0.0.2": {yes: []string{"127.0.0.2"}, no: []string{"127.0.0.1", "::1"}},
+		"::1":       {yes: []string{"::1"}, no: []string{"127.0.0.1"}},
+		"0.0.0.0":   {yes: []string{"127.0.0.1", "127.0.0.2"}, no: []string{"::1"}},
+		"::":        {yes: []string{"127.0.0.1", "127.0.0.2", "::1"}},
+	} {
+		t.Run(bind, func(t *testing.T) {
+			at := netip.AddrPortFrom(netip.MustParseAddr(bind), 0)
+			require.NoError(t, TryBind(t.Context(), "tcp", at))
+			f := forward(t, ns, ep, 3000, func(f *Forwarder) { f.External = at })
+			u := &UDPForwarder{NS: ns, Internal: 3000, External: netip.AddrPortFrom(at.Addr(), f.Addr().Port())}
+			require.NoError(t, u.Open(t.Context()), "the same number for UDP")
+			t.Cleanup(func() { require.NoError(t, u.Close()) })
+			for _, proto := range []string{"tcp", "udp"} {
+				require.ErrorIs(t, TryBind(t.Context(), proto, netip.AddrPortFrom(at.Addr(), f.Addr().Port())), ErrPortInUse)
+			}
+			dial := func(a string) error {
+				c, err := net.DialTimeout("tcp", net.JoinHostPort(a, strconv.Itoa(int(f.Addr().Port()))), 5*time.Second)
+				if err == nil {
+					err = c.Close()
+				}
+				return err
+			}
+			for _, a := range reach.yes {
+				require.NoError(t, dial(a), a)
+			}
+			for _, a := range reach.no {
+				require.Error(t, dial(a), a)
+			}
+		})
+	}
+	stranger := netip.MustParseAddrPort("192.0.2.1:0")
+	require.ErrorIs(t, TryBind(t.Context(), "tcp", stranger), ErrNoSuchAddress)
+	require.ErrorIs(t, TryBind(t.Context(), "udp", stranger), ErrNoSuchAddress)
+}
+
 func TestForwarderCloseCutsAndWaits(t *testing.T) {
 	b := newBridge(t)
 	ep, ns := ensure(t, b, "claude")
@@ -278,17 +355,17 @@ func TestWatcherNoticesListeners(t *testing.T) {
 	}
 	l, err := ns.Listen(t.Context(), "tcp", "[::1]:3000")
 	require.NoError(t, err)
-	require.Equal(t, Change{Added: []uint16{3000}}, next(), "the resolver's own port is not the agent's")
+	require.Equal(t, Change{Added: tcpPorts(3000)}, next(), "the resolver's own port is not the agent's")
 	l2, err := ns.Listen(t.Context(), "tcp", "127.0.0.1:3000") // same port: no news
 	require.NoError(t, err)
 	require.NoError(t, l.Close())
 	l3, err := ns.Listen(t.Context(), "tcp", "0.0.0.0:5173")
 	require.NoError(t, err)
-	require.Equal(t, Change{Added: []uint16{5173}}, next())
+	require.Equal(t, Change{Added: tcpPorts(5173)}, next())
 	require.NoError(t, l2.Close())
-	require.Equal(t, Change{Removed: []uint16{3000}}, next())
+	require.Equal(t, Change{Removed: tcpPorts(3000)}, next())
 	require.NoError(t, l3.Close())
-	require.Equal(t, Change{Removed: []uint16{5173}}, next())
+	require.Equal(t, Change{Removed: tcpPorts(5173)}, next())
 	cancel()
 	require.NoError(t, g.Wait())
 }

@@ -10,14 +10,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 const (
-	// DefaultMaxPeers bounds the peers of a UDP map at a time; datagrams of
-	// further ones are dropped until another has been idle.
-	DefaultMaxPeers = 64
+	// DefaultMaxPeers bounds the peers of a UDP map at a time; one more takes
+	// the place of the one that has been silent longest.
+	DefaultMaxPeers = 256
 	// DefaultIdle is how long a peer may be silent, both ways, before it is
 	// forgotten.
 	DefaultIdle = time.Minute
@@ -39,6 +37,7 @@ type UDPForwarder struct {
 	// Internal is the agent's port.
 	Internal uint16
 	MaxPeers int           // DefaultMaxPeers if 0
+	Budget   Budget        // shared with the agent's other maps; may be nil
 	Idle     time.Duration // DefaultIdle if 0
 	Log      *slog.Logger  // slog.Default if nil
 
@@ -66,15 +65,11 @@ func (f *UDPForwarder) Open(ctx context.Context) error {
 	}
 	addr := f.External.Addr()
 	if !addr.IsValid() {
-		addr = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+		addr = loopback()
 	}
-	lc := plainListenConfig()
-	pc, err := lc.ListenPacket(ctx, "udp", netip.AddrPortFrom(addr, f.External.Port()).String())
-	if errors.Is(err, unix.EADDRINUSE) {
-		return fmt.Errorf("%w: %v/udp", ErrPortInUse, netip.AddrPortFrom(addr, f.External.Port()))
-	}
+	pc, err := listenHostUDP(ctx, netip.AddrPortFrom(addr, f.External.Port()))
 	if err != nil {
-		return fmt.Errorf("map UDP port: %w", err)
+		return err
 	}
 	if f.MaxPeers <= 0 {
 		f.MaxPeers = DefaultMaxPeers
@@ -85,7 +80,7 @@ func (f *UDPForwarder) Open(ctx context.Context) error {
 	if f.Log == nil {
 		f.Log = slog.Default()
 	}
-	f.conn, f.peers = pc.(*net.UDPConn), map[netip.AddrPort]*udpPeer{}
+	f.conn, f.peers = pc, map[netip.AddrPort]*udpPeer{}
 	f.ctx, f.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	f.wg.Go(f.receive)
 	return nil
@@ -155,8 +150,44 @@ func (f *UDPForwarder) peer(from netip.AddrPort) (*udpPeer, error) {
 		return p, nil
 	}
 	if n >= f.MaxPeers {
-		return nil, fmt.Errorf("more than %d peers", f.MaxPeers)
+		f.forgetOldest()
 	}
+	if !f.Budget.try() {
+		// The agent's maps are full: only a peer of our own can make room.
+		ctx, cancel := context.WithTimeout(f.ctx, 100*time.Millisecond)
+		room := f.forgetOldest() && f.Budget.wait(ctx)
+		cancel()
+		if !room {
+			return nil, errors.New("the agent's port maps carry as much as they may")
+		}
+	}
+	p, err := f.newPeer(from)
+	if err != nil {
+		f.Budget.giveBack()
+	}
+	return p, err
+}
+
+// forgetOldest ends the peer that has been silent longest, and says whether
+// there was one.
+func (f *UDPForwarder) forgetOldest() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var oldest *udpPeer
+	for _, p := range f.peers {
+		if oldest == nil || p.used.Load() < oldest.used.Load() {
+			oldest = p
+		}
+	}
+	if oldest == nil {
+		return false
+	}
+	delete(f.peers, oldest.addr)
+	_ = oldest.inner.Close() // ends its goroutine, which gives its place back
+	return true
+}
+
+func (f *UDPForwarder) newPeer(from netip.AddrPort) (*udpPeer, error) {
 	ctx, cancel := context.WithTimeout(f.ctx, dialTimeout)
 	defer cancel()
 	target, err := f.target(ctx)
@@ -167,7 +198,8 @@ func (f *UDPForwarder) peer(from netip.AddrPort) (*udpPeer, error) {
 	if err != nil {
 		return nil, err
 	}
-	p = &udpPeer{addr: from, inner: inner}
+	p := &udpPeer{addr: from, inner: inner}
+	p.used.Store(time.Now().UnixNano())
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
@@ -206,11 +238,13 @@ func (f *UDPForwarder) target(ctx context.Context) (netip.AddrPort, error) {
 func (f *UDPForwarder) answer(p *udpPeer) {
 	defer func() {
 		f.mu.Lock()
-		delete(f.peers, p.addr)
+		if f.peers[p.addr] == p { // another may have its address by now
+			delete(f.peers, p.addr)
+		}
 		f.mu.Unlock()
 		_ = p.inner.Close() // a datagram socket has nothing left to say
+		f.Budget.giveBack()
 	}()
-	p.used.CompareAndSwap(0, time.Now().UnixNano())
 	buf := make([]byte, maxDatagram)
 	for {
 		end := time.Unix(0, p.used.Load()).Add(f.Idle)

@@ -2,7 +2,6 @@ package netbridge
 
 import (
 	"net"
-	"os"
 	"sync"
 	"testing"
 	"time"
@@ -96,19 +95,25 @@ func TestUDPForwarderBoundsItsPeers(t *testing.T) {
 	b := newBridge(t)
 	_, ns := ensure(t, b, "claude")
 	echoUDP(t, ns, "127.0.0.1:3000", "")
-	f := &UDPForwarder{NS: ns, Internal: 3000, MaxPeers: 1, Idle: short}
+	budget := NewBudget(3)
+	f := &UDPForwarder{NS: ns, Internal: 3000, MaxPeers: 2, Budget: budget}
 	dial := forwardUDP(t, f)
-	first, second := dial(), dial()
-	_, err := ask(t, first, "x")
-	require.NoError(t, err)
-	require.NoError(t, second.SetDeadline(time.Now().Add(short/5)))
-	_, err = ask(t, second, "x")
-	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
-	require.Eventually(t, func() bool { // when the first has been idle
-		require.NoError(t, second.SetDeadline(time.Now().Add(50*time.Millisecond)))
-		_, err := ask(t, second, "x")
-		return err == nil
-	}, 20*time.Second, time.Millisecond)
+	peers := []net.Conn{dial(), dial(), dial(), dial(), dial()}
+	for range 3 {
+		for _, c := range peers { // each in turn is the one silent longest
+			_, err := ask(t, c, "x")
+			require.NoError(t, err)
+			f.mu.Lock()
+			require.LessOrEqual(t, len(f.peers), 2)
+			f.mu.Unlock()
+		}
+	}
+	// The agent's other maps take the rest: a new peer takes an old one's place.
+	require.Eventually(t, budget.try, 20*time.Second, time.Millisecond)
+	for _, c := range peers {
+		_, err := ask(t, c, "x")
+		require.NoError(t, err)
+	}
 
 	other := &UDPForwarder{NS: ns, Internal: 3000, External: f.Addr()}
 	require.ErrorIs(t, other.Open(t.Context()), ErrPortInUse)
@@ -116,4 +121,5 @@ func TestUDPForwarderBoundsItsPeers(t *testing.T) {
 	require.NoError(t, f.Close())
 	require.NoError(t, f.Close(), "twice is fine")
 	require.Empty(t, f.peers)
+	require.Len(t, budget, 1, "what it took was given back")
 }

@@ -24,7 +24,8 @@ type NS struct {
 	done chan struct{} // closed when the thread took its last work
 	once sync.Once
 
-	diag diagSocket
+	stock stock
+	diag  diagSocket
 }
 
 // OpenNS enters the namespace behind an nsfs file, such as [Endpoint].NetNS.
@@ -48,7 +49,7 @@ func OpenNS(path string) (*NS, error) {
 
 // startNS starts the thread; enter puts it into the namespace.
 func startNS(path string, enter func() error) (*NS, error) {
-	n := &NS{path: path, work: make(chan func()), quit: make(chan struct{}), done: make(chan struct{})}
+	n := &NS{path: path, work: make(chan func()), quit: make(chan struct{}), done: make(chan struct{}), stock: newStock()}
 	ready := make(chan error, 1)
 	go n.run(enter, ready, nil)
 	if err := <-ready; err != nil {
@@ -84,6 +85,8 @@ func (n *NS) run(enter func() error, ready chan<- error, locked chan<- struct{})
 		select {
 		case fn := <-n.work:
 			fn()
+		case family := <-n.stock.low:
+			n.stock.fill(family)
 		case <-n.quit:
 			return
 		}
@@ -115,6 +118,7 @@ func (n *NS) Do(ctx context.Context, fn func() error) error {
 func (n *NS) Close() error {
 	n.once.Do(func() { close(n.quit) })
 	<-n.done
+	n.stock.empty()
 	return n.diag.close()
 }
 

@@ -2,7 +2,6 @@ package netbridge
 
 import (
 	"net/netip"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -167,90 +166,17 @@ func TestConfigurationIsChecked(t *testing.T) {
 	require.Equal(t, "polis", b.Table())
 }
 
-// Feature: multi-agent-workspaces, Property 9: Port Mapping Uniqueness
-func TestPortsAreNeverGivenTwice(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		first := rapid.Uint16Range(1, 65500).Draw(t, "first")
-		p, err := NewPorts(first, first+uint16(rapid.IntRange(0, 30).Draw(t, "size")))
-		require.NoError(t, err)
-		held := map[uint16]bool{}
-		t.Repeat(map[string]func(*rapid.T){
-			"next": func(t *rapid.T) {
-				blocked := rapid.SliceOf(rapid.Uint16Range(first, first+30)).Draw(t, "taken by others")
-				n, err := p.Next(func(n uint16) bool { return slices.Contains(blocked, n) })
-				if err != nil {
-					require.ErrorIs(t, err, ErrNoPorts)
-					return
-				}
-				require.False(t, held[n], "port %d was held", n)
-				require.NotContains(t, blocked, n)
-				held[n] = true
-			},
-			"claim": func(t *rapid.T) {
-				n := rapid.Uint16().Draw(t, "port")
-				switch err := p.Claim(n); {
-				case n < p.first || n > p.last:
-					require.ErrorIs(t, err, ErrPortRange)
-				case held[n]:
-					require.ErrorIs(t, err, ErrPortInUse)
-				default:
-					require.NoError(t, err)
-					held[n] = true
-				}
-			},
-			"release": func(t *rapid.T) {
-				n := rapid.Uint16Range(first, first+30).Draw(t, "port")
-				p.Release(n)
-				delete(held, n)
-			},
-			"": func(t *rapid.T) {
-				require.Len(t, p.Used(), len(held))
-				require.True(t, slices.IsSorted(p.Used()))
-			},
-		})
-	})
-}
-
-// Feature: multi-agent-workspaces, Property 10: Port Range Validity
-func TestPortsStayInTheRange(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		p, err := NewPorts(FirstPort, LastPort)
-		require.NoError(t, err)
-		var got []uint16
-		blocked := rapid.Uint16Range(FirstPort-10, LastPort+10).Draw(t, "taken up to")
-		for range rapid.IntRange(1, 50).Draw(t, "count") {
-			n, err := p.Next(func(n uint16) bool { return n <= blocked })
-			if err != nil {
-				require.ErrorIs(t, err, ErrNoPorts)
-				require.LessOrEqual(t, LastPort-int(blocked), len(got))
-				break
-			}
-			require.GreaterOrEqual(t, n, uint16(3001))
-			require.LessOrEqual(t, n, uint16(9999))
-			got = append(got, n)
-		}
-		require.True(t, slices.IsSorted(got), "the lowest free port comes first")
-	})
-}
-
-func TestPortsAtTheEndOfTheNumbers(t *testing.T) {
-	p, err := NewPorts(65535, 65535)
-	require.NoError(t, err)
-	n, err := p.Next(nil)
-	require.NoError(t, err)
-	require.Equal(t, uint16(65535), n)
-	_, err = p.Next(nil)
-	require.ErrorIs(t, err, ErrNoPorts)
-	for _, bad := range [][2]uint16{{0, 10}, {10, 9}} {
-		_, err := NewPorts(bad[0], bad[1])
-		require.ErrorIs(t, err, ErrPortRange)
+func tcpPorts(numbers ...uint16) (ps []Port) {
+	for _, n := range numbers {
+		ps = append(ps, Port{"tcp", n})
 	}
+	return ps
 }
 
 func TestWatcherStepReportsEachChangeOnce(t *testing.T) {
 	w := &Watcher{Linger: 2 * time.Second, MaxPorts: 3}
 	w.defaults()
-	known := map[uint16]time.Time{}
+	known := map[Port]time.Time{}
 	at := time.Unix(1000, 0)
 	tcp := func(ports ...uint16) (ls []Listener) {
 		for _, p := range ports {
@@ -259,12 +185,25 @@ func TestWatcherStepReportsEachChangeOnce(t *testing.T) {
 		return ls
 	}
 	resolver := Listener{Proto: "tcp", Addr: DNSAddr().Addr(), Port: 53}
-	udp := Listener{Proto: "udp", Addr: netip.IPv4Unspecified(), Port: 9}
 
-	require.Equal(t, Change{Added: []uint16{80, 3000}}, w.step(known, append(tcp(3000, 80, 3000), resolver, udp), at))
+	require.Equal(t, Change{Added: tcpPorts(80, 3000)}, w.step(known, append(tcp(3000, 80, 3000), resolver), at))
 	require.Equal(t, Change{}, w.step(known, tcp(80, 3000), at.Add(time.Second)))
 	require.Equal(t, Change{}, w.step(known, tcp(80), at.Add(2*time.Second)), "a restart within the time keeps the port")
 	require.Equal(t, Change{}, w.step(known, tcp(80, 3000), at.Add(4*time.Second)))
-	require.Equal(t, Change{Removed: []uint16{3000}}, w.step(known, tcp(80), at.Add(7*time.Second)))
-	require.Equal(t, Change{Added: []uint16{1, 2}}, w.step(known, tcp(80, 1, 2, 3, 4), at.Add(8*time.Second)), "bounded")
+	require.Equal(t, Change{Removed: tcpPorts(3000)}, w.step(known, tcp(80), at.Add(7*time.Second)))
+	require.Equal(t, Change{Added: tcpPorts(1, 2)}, w.step(known, tcp(80, 1, 2, 3, 4), at.Add(8*time.Second)), "bounded")
+}
+
+func TestWatcherTellsUDPServersFromSocketsThatWaitForAnAnswer(t *testing.T) {
+	w := &Watcher{}
+	w.defaults()
+	udp := func(a netip.Addr, port uint16) Listener { return Listener{Proto: "udp", Addr: a, Port: port} }
+	got := w.step(map[Port]time.Time{}, []Listener{
+		udp(netip.IPv4Unspecified(), 5000), udp(netip.IPv6Loopback(), 5000), {Proto: "tcp", Addr: netip.IPv6Unspecified(), Port: 5000},
+		udp(netip.IPv4Unspecified(), firstEphemeral), udp(netip.IPv4Unspecified(), 65535), // the kernel's choice
+		udp(netip.IPv4Unspecified(), 5353), udp(netip.IPv4Unspecified(), 1900), udp(netip.IPv6Unspecified(), 5355),
+		udp(DNSAddr().Addr(), 53), udp(loopback(), 53),
+		{Proto: "tcp", Addr: loopback(), Port: 40000},
+	}, time.Unix(1, 0))
+	require.Equal(t, Change{Added: []Port{{"tcp", 5000}, {"tcp", 40000}, {"udp", 53}, {"udp", 5000}}}, got)
 }

@@ -1,6 +1,7 @@
 package netbridge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -19,13 +20,32 @@ const (
 	DefaultMaxPorts = 64
 )
 
-// Change is what a Watcher saw since the last one: TCP ports, in order.
-type Change struct {
-	Added   []uint16
-	Removed []uint16
+// firstEphemeral is where the kernel takes the port of a socket from that was
+// bound to none (net.ipv4.ip_local_port_range of a new namespace).
+const firstEphemeral = 32768
+
+// A Port of an agent, for one protocol.
+type Port struct {
+	Proto  string // "tcp" or "udp"
+	Number uint16
 }
 
-// Watcher notices which TCP ports an agent listens on.
+func (p Port) compare(o Port) int {
+	return cmp.Or(cmp.Compare(p.Proto, o.Proto), cmp.Compare(p.Number, o.Number))
+}
+
+// Change is what a Watcher saw since the last one, in order.
+type Change struct {
+	Added   []Port
+	Removed []Port
+}
+
+// Watcher notices which ports an agent listens on.
+//
+// A UDP socket that waits for requests looks like one that waits for an answer.
+// Who waits for requests chose the port, so those that the kernel chooses are
+// not reported, nor those of discovery protocols (mDNS, SSDP, LLMNR), which are
+// spoken with a network, not through a port map.
 type Watcher struct {
 	NS       *NS
 	Interval time.Duration // DefaultPoll if 0
@@ -44,7 +64,7 @@ func (w *Watcher) Run(ctx context.Context, report func(Change)) error {
 	w.defaults()
 	tick := time.NewTicker(w.Interval)
 	defer tick.Stop()
-	known := map[uint16]time.Time{} // port -> last seen
+	known := map[Port]time.Time{} // last seen
 	failed := false
 	for {
 		ls, err := w.NS.Listeners(ctx)
@@ -91,15 +111,30 @@ func (w *Watcher) defaults() {
 	}
 }
 
+// waits says whether a listener waits for requests from outside.
+func (w *Watcher) waits(l Listener) bool {
+	if w.Ignore(l) {
+		return false
+	}
+	if l.Proto != "udp" {
+		return true
+	}
+	switch l.Port {
+	case 5353, 5355, 1900:
+		return false
+	}
+	return l.Port < firstEphemeral
+}
+
 // step compares what listens now with what is known, and updates known.
-func (w *Watcher) step(known map[uint16]time.Time, ls []Listener, now time.Time) Change {
-	var ports []uint16
+func (w *Watcher) step(known map[Port]time.Time, ls []Listener, now time.Time) Change {
+	var ports []Port
 	for _, l := range ls {
-		if l.Proto == "tcp" && !w.Ignore(l) {
-			ports = append(ports, l.Port)
+		if w.waits(l) {
+			ports = append(ports, Port{Proto: l.Proto, Number: l.Port})
 		}
 	}
-	slices.Sort(ports)
+	slices.SortFunc(ports, Port.compare)
 	ports = slices.Compact(ports)
 	var ch Change
 	for _, p := range ports {
@@ -119,6 +154,6 @@ func (w *Watcher) step(known map[uint16]time.Time, ls []Listener, now time.Time)
 			ch.Added = append(ch.Added, p)
 		}
 	}
-	slices.Sort(ch.Removed)
+	slices.SortFunc(ch.Removed, Port.compare)
 	return ch
 }

@@ -76,7 +76,7 @@ func atLimit(c cell, hits []api.LimitHit, now time.Time) cell {
 func portsText(ports []api.PortMapping) string {
 	var s []string
 	for _, m := range ports {
-		s = append(s, fmt.Sprintf("%d->%d", m.External, m.Internal))
+		s = append(s, fmt.Sprintf("%d->%s", m.External, innerPort(m)))
 	}
 	return strings.Join(s, ", ")
 }

@@ -64,7 +64,7 @@ agent's role decides what it may read and write. Deny beats write beats read.`,
 	flags.StringArrayVar(&f.deny, "deny", nil, "refuse what matches `GLOB`; may be repeated")
 	flags.StringArrayVar(&f.hide, "hide", nil, "hide what matches `GLOB`; may be repeated")
 	flags.BoolVar(&f.temp, "temp", false, "give a private scratch directory, named by $TMPDIR")
-	flags.StringArrayVarP(&f.ports, "port", "p", nil, "map this `PORT` of the agent to the host; may be repeated")
+	flags.StringArrayVarP(&f.ports, "port", "p", nil, "map this `PORT` of the agent to the host: 3000, 5000/udp or 8000-8010; may be repeated")
 	flags.BoolVar(&f.autoMerge, "auto-merge", true, "merge what its tasks commit when they end well; =false leaves that to you (default as configured)")
 	_ = cmd.RegisterFlagCompletionFunc("base", a.completeTypes) // fails only for a flag that is not there
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -129,7 +129,7 @@ func (f *addFlags) request(name string, command []string) (api.AddRequest, error
 	if req.Limits, _, err = f.limits.parse(); err != nil {
 		return req, err
 	}
-	if req.Ports, err = parsePorts("port", f.ports); err != nil {
+	if req.Ports, req.UDPPorts, err = parsePorts("port", f.ports); err != nil {
 		return req, err
 	}
 	req.Policy, err = f.policy()
@@ -180,7 +180,7 @@ func (a *app) showAdded(g api.Agent) error {
 		}
 		p.line("  limits      %s", limitsText(g))
 		for _, m := range g.PortMappings {
-			p.line("  port        %s:%d -> %d", m.Bind, m.External, m.Internal)
+			p.line("  port        %s -> %s", hostPort(m), innerPort(m))
 		}
 		if g.StatusReason != "" {
 			p.warn("%s", g.StatusReason)

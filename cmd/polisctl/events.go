@@ -64,13 +64,18 @@ func (a *app) followEvents(ctx context.Context, c *client.Client, since uint64) 
 		return err
 	}
 	p := &page{color: isTerminal(a.stdout) && a.colors()}
+	return a.hear(ctx, c, since, func(e api.Event) error { return a.printEvent(p, e) })
+}
+
+// hear calls fn for events until ctx ends, also across a restart of polisd.
+func (a *app) hear(ctx context.Context, c *client.Client, since uint64, fn func(api.Event) error) error {
 	back := reconnect{now: a.now}
 	for {
 		began := a.now()
 		err := c.Events(ctx, client.EventQuery{Since: since, Follow: true}, func(e api.Event) error {
 			since = e.ID
 			back.heard()
-			return a.printEvent(p, e)
+			return fn(e)
 		})
 		if ctx.Err() != nil || api.CodeOf(err) != api.CodeUnavailable || !back.again(ctx, a.now().Sub(began)) {
 			return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -46,7 +47,7 @@ func newFake(t testing.TB) *fake {
 	for _, n := range []string{"claude", "gemini"} {
 		f.agents[n] = f.agent(api.AddRequest{Name: n, BaseType: n})
 	}
-	f.ports = []api.PortMapping{{Agent: "claude", Internal: 3000, External: 3001, Protocol: "tcp", Bind: "127.0.0.1"}}
+	f.ports = []api.PortMapping{{Agent: "claude", Internal: 3000, External: 3001, Protocol: "tcp", Bind: "127.0.0.1", Served: true}}
 	until := f.now.Add(5*time.Minute + 30*time.Second)
 	f.locks = []api.Lock{{
 		Workspace: "project", Path: "src/main.go", Holder: "claude", LockType: "write",
@@ -237,7 +238,17 @@ func (f *fake) lockRoutes(mux *http.ServeMux) {
 			refuse(w, api.Errorf(api.CodePortInUse, "port 3001 is in use"))
 			return
 		}
-		answer(w, 201, api.PortMapping{Agent: req.Agent, Internal: req.Internal, External: 3002, Protocol: "tcp", Bind: "127.0.0.1"})
+		m := api.PortMapping{Agent: req.Agent, Internal: req.Internal, External: 3002, Protocol: cmp.Or(req.Protocol, "tcp"), Bind: cmp.Or(req.Bind, "127.0.0.1"), Served: req.Agent == "claude"}
+		if req.External != 0 && req.External != m.External {
+			m.Wanted = req.External
+		}
+		added := api.PortsAdded{PortMapping: m}
+		for i := range max(req.Last, req.Internal) - req.Internal + 1 {
+			next := m
+			next.Internal, next.External = m.Internal+i, m.External+i
+			added.Ports = append(added.Ports, next)
+		}
+		answer(w, 201, added)
 	})
 	mux.HandleFunc("DELETE /v1/ports/{agent}/{internal}", func(w http.ResponseWriter, r *http.Request) {
 		take[struct{}](f, r)

@@ -91,24 +91,6 @@ func parsePort(field, value string) (int, error) {
 	return n, nil
 }
 
-// parsePorts reads the values of a repeated flag; each port once.
-func parsePorts(field string, values []string) ([]int, error) {
-	var ports []int
-	seen := map[int]bool{}
-	for _, v := range values {
-		n, err := parsePort(field, v)
-		if err != nil {
-			return nil, err
-		}
-		if seen[n] {
-			return nil, usagef("%s %d is given twice", field, n)
-		}
-		seen[n] = true
-		ports = append(ports, n)
-	}
-	return ports, nil
-}
-
 // parseMemory reads a size in MB; "512", "512MB" and "2GB" (or M, MiB, G, GiB)
 // are understood. The empty text is 0, the daemon's default.
 func parseMemory(value string) (int, error) {

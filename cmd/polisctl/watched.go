@@ -29,7 +29,6 @@ func (a *app) watched(cmd *cobra.Command, watch bool, look func(context.Context,
 		})
 	}
 	return a.follow(cmd, func(ctx context.Context, c *client.Client) error {
-		terminal := isTerminal(a.stdout) && !a.json
 		var last []byte
 		back, seen := reconnect{now: a.now}, false
 		for {
@@ -42,33 +41,36 @@ func (a *app) watched(cmd *cobra.Command, watch bool, look func(context.Context,
 			}
 			back.heard()
 			seen = true
-			var buf bytes.Buffer
-			if a.json {
-				err = encode(&buf, v.json, "")
-			} else {
-				err = a.render(&buf, v, terminal)
-			}
-			if err != nil {
+			if last, err = a.redraw(v, last); err != nil {
 				return err
-			}
-			if !bytes.Equal(buf.Bytes(), last) {
-				last = bytes.Clone(buf.Bytes())
-				if terminal {
-					// Home, then each line followed by clear-to-end, then clear below: no flicker.
-					text := bytes.ReplaceAll(last, []byte("\n"), []byte("\x1b[K\n"))
-					err = a.write(fmt.Appendf(nil, "\x1b[H%s\x1b[J", text))
-				} else {
-					err = a.write(last)
-				}
-				if err != nil {
-					return err
-				}
 			}
 			if !sleep(ctx, watchEvery) {
 				return api.Errorf(api.CodeTimeout, "%w", context.Cause(ctx))
 			}
 		}
 	})
+}
+
+// redraw prints a view that differs from the last one, over it on a terminal,
+// and returns what is shown.
+func (a *app) redraw(v view, last []byte) ([]byte, error) {
+	terminal := isTerminal(a.stdout) && !a.json
+	var buf bytes.Buffer
+	var err error
+	if a.json {
+		err = encode(&buf, v.json, "")
+	} else {
+		err = a.render(&buf, v, terminal)
+	}
+	if err != nil || last != nil && bytes.Equal(buf.Bytes(), last) {
+		return last, err
+	}
+	text := buf.Bytes()
+	if terminal {
+		// Home, then each line followed by clear-to-end, then clear below: no flicker.
+		text = fmt.Appendf(nil, "\x1b[H%s\x1b[J", bytes.ReplaceAll(text, []byte("\n"), []byte("\x1b[K\n")))
+	}
+	return bytes.Clone(buf.Bytes()), a.write(text)
 }
 
 func (a *app) lookBounded(ctx context.Context, c *client.Client, look func(context.Context, *client.Client) (view, error)) (view, error) {

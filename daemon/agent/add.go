@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,7 +20,6 @@ const (
 	maxWord    = 4096
 	maxWords   = 512
 	maxCommand = 128 << 10
-	maxPorts   = 64
 )
 
 // ReservedPrefix begins names that no agent can have.
@@ -41,7 +41,7 @@ func (m *Manager) Add(ctx context.Context, req api.AddRequest) (api.Agent, error
 		return api.Agent{}, err
 	}
 	m.crash("add:noted")
-	if err := m.create(ctx, a, req.Ports); err != nil {
+	if err := m.create(ctx, a, mapsOf(req)); err != nil {
 		uctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
 		defer cancel()
 		m.Log.Warn("agent could not be added", "agent", req.Name, "err", err)
@@ -106,7 +106,7 @@ func (m *Manager) reserve(req api.AddRequest) (*Agent, error) {
 		return nil, err
 	}
 	a := &Agent{WS: ws, Type: typ, Kept: store.Agent{Name: req.Name, BaseType: typ.Name, Branch: branch, Role: req.Role,
-		MemoryLimitMB: mem, Limits: req.Limits, Command: req.Command, Policy: pol, AutoMerge: req.AutoMerge, PortMappings: [][2]int{}, CreatedAt: m.Now().UTC().Truncate(time.Millisecond),
+		MemoryLimitMB: mem, Limits: req.Limits, Command: req.Command, Policy: pol, AutoMerge: req.AutoMerge, PortMappings: []store.PortMap{}, CreatedAt: m.Now().UTC().Truncate(time.Millisecond),
 		Status: api.StatusCreating, Session: sess, Secret: sec}}
 	return a, m.enter(a, c)
 }
@@ -149,12 +149,17 @@ func checkAdd(req api.AddRequest) error {
 	if len(req.Branch) > 200 || strings.ContainsRune(req.Branch, 0) {
 		return api.Errorf(api.CodeBadRequest, "branch = %q: must have at most 200 bytes and no NUL", api.Shorten(req.Branch, 64))
 	}
-	if len(req.Ports) > maxPorts {
-		return api.Errorf(api.CodeBadRequest, "ports has %d entries: at most %d", len(req.Ports), maxPorts)
+	if n := len(req.Ports) + len(req.UDPPorts); n > maxMaps {
+		return api.Errorf(api.CodeBadRequest, "ports and udp_ports have %d entries: at most %d", n, maxMaps)
 	}
-	for _, p := range req.Ports {
-		if p < 1 || p > 65535 {
-			return api.Errorf(api.CodeBadRequest, "ports: %d is not a port: from 1 to 65535", p)
+	for field, ports := range map[string][]int{"ports": req.Ports, "udp_ports": req.UDPPorts} {
+		for i, p := range ports {
+			if p < 1 || p > 65535 {
+				return api.Errorf(api.CodeBadRequest, "%s: %d is not a port: from 1 to 65535", field, p)
+			}
+			if slices.Contains(ports[:i], p) {
+				return api.Errorf(api.CodeBadRequest, "%s: %d is there twice", field, p)
+			}
 		}
 	}
 	return nil
@@ -178,15 +183,30 @@ func CheckCommand(field string, words []string) error {
 	return nil
 }
 
-// create ensures every resource in order, then the shim.
-func (m *Manager) create(ctx context.Context, a *Agent, ports []int) error {
-	for _, internal := range ports {
-		ext, err := m.Ports.Take(a.Name(), internal, 0)
+// mapsOf are the port maps a request asks for.
+func mapsOf(req api.AddRequest) []store.PortMap {
+	var maps []store.PortMap
+	for _, p := range req.Ports {
+		maps = append(maps, store.PortMap{Internal: p, Protocol: api.ProtoTCP})
+	}
+	for _, p := range req.UDPPorts {
+		maps = append(maps, store.PortMap{Internal: p, Protocol: api.ProtoUDP})
+	}
+	return maps
+}
+
+// create ensures every resource in order, then the shim. maps get the external
+// ports they have, if they have any and can.
+func (m *Manager) create(ctx context.Context, a *Agent, maps []store.PortMap) error {
+	c := m.config()
+	for _, p := range maps {
+		ext, err := m.Ports.Take(ctx, a.key(p), cmp.Or(p.Bind, c.Network.Bind), 1, p.External)
 		if err != nil {
-			return err
+			return m.noPorts(err)
 		}
+		p.External = ext
 		m.mu.Lock()
-		a.Kept.PortMappings = append(a.Kept.PortMappings, [2]int{internal, ext})
+		a.setMap(p, "")
 		m.mu.Unlock()
 	}
 	return m.bringUp(ctx, a)
@@ -194,6 +214,9 @@ func (m *Manager) create(ctx context.Context, a *Agent, ports []int) error {
 
 // bringUp ensures the resources and the shim and follows it. a.op is held.
 func (m *Manager) bringUp(ctx context.Context, a *Agent) error {
+	if err := m.settlePorts(ctx, a); err != nil {
+		return err
+	}
 	for _, r := range m.Resources {
 		if err := r.Ensure(ctx, a); err != nil {
 			return err
@@ -213,6 +236,7 @@ func (m *Manager) bringUp(ctx context.Context, a *Agent) error {
 	}
 	m.mu.Lock()
 	a.up, a.foreign, a.last = true, false, 0
+	a.bound(m.cfgLive.Network.Bind)
 	m.mu.Unlock()
 	m.startFollow(a)
 	return nil
@@ -226,28 +250,8 @@ func (m *Manager) ensureShim(ctx context.Context, a *Agent) error {
 		if err == nil || api.CodeOf(err) != api.CodePortInUse || try == 8 {
 			return err
 		}
-		if err := m.movePorts(a); err != nil {
+		if err := m.settlePorts(ctx, a); err != nil {
 			return err
 		}
 	}
-}
-
-// movePorts gives every port map of the agent a new external port.
-func (m *Manager) movePorts(a *Agent) error {
-	m.mu.Lock()
-	maps := a.Kept.PortMappings
-	m.mu.Unlock()
-	moved := make([][2]int, 0, len(maps))
-	for _, p := range maps {
-		ext, err := m.Ports.Take(a.Name(), p[0], p[1]+1)
-		if err != nil {
-			return err
-		}
-		m.Log.Warn("external port is in use, moved on", "agent", a.Name(), "from", p[1], "to", ext)
-		moved = append(moved, [2]int{p[0], ext})
-	}
-	m.mu.Lock()
-	a.Kept.PortMappings = moved
-	m.mu.Unlock()
-	return nil
 }

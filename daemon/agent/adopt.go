@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"polis/daemon/api"
 	"polis/daemon/config"
 	"polis/daemon/shim/wire"
+	"polis/daemon/store"
 )
 
 // revive adopts a living shim, or restores what was up when the daemon ended.
@@ -32,11 +34,6 @@ func (m *Manager) revive(ctx context.Context, a *Agent, rep *Report) {
 		rep.add(&rep.Errors, "agent %s: clear up: %v", a.Name(), err)
 	} else {
 		m.Locks.DropAgent(a.Name()) // nobody waits for it to come back any more
-	}
-	for _, p := range a.Kept.PortMappings {
-		if _, err := m.Ports.Take(a.Name(), p[0], p[1]); err != nil {
-			rep.add(&rep.Errors, "agent %s: port %d: %v", a.Name(), p[0], err)
-		}
 	}
 	if st != api.StatusIdle && st != api.StatusRunning {
 		rep.add(&rep.Kept, "%s (%s)", a.Name(), st)
@@ -80,18 +77,8 @@ func (m *Manager) adopt(ctx context.Context, a *Agent) error {
 	if sp, ok := m.Shims.Spec(a.Name()); ok && st.Address == "" {
 		st.Address = sp.Address // the first shims did not tell
 	}
-	for _, p := range st.Ports {
-		if err := m.Ports.Adopt(a.Name(), p.Internal, p.External); err != nil {
-			m.Log.Error("adopt port map", "agent", a.Name(), "port", p.Internal, "err", err)
-		}
-	}
-	// What is not served any more was a listener that closed meanwhile.
+	m.adoptPorts(a, st)
 	m.mu.Lock()
-	a.Kept.PortMappings = a.Kept.PortMappings[:0:0]
-	for _, p := range st.Ports {
-		a.Kept.PortMappings = append(a.Kept.PortMappings, [2]int{p.Internal, p.External})
-		a.markAuto(p.Internal, p.Auto)
-	}
 	a.up = true
 	a.Kept.Generation = max(a.Kept.Generation, st.Generation)
 	cur := a.Kept.Status
@@ -157,6 +144,6 @@ func (m *Manager) fromSpec(a *Agent, sp wire.Spec, types map[string]config.BaseT
 		a.Type, k.BaseType = t, sp.BaseType
 	}
 	for _, p := range sp.Ports {
-		k.PortMappings = append(k.PortMappings, [2]int{p.Internal, p.External})
+		k.PortMappings = append(k.PortMappings, store.PortMap{Internal: p.Internal, External: p.External, Protocol: cmp.Or(p.Protocol, api.ProtoTCP)})
 	}
 }

@@ -60,10 +60,12 @@ type Agent struct {
 	follow  func() // ends the goroutine that follows the shim's events
 	last    uint64 // newest event seen of the shim; 0: none
 
-	// auto are the internal ports that polis mapped by itself.
-	auto map[int]bool
+	// binds is where the maps that are served are bound.
+	binds map[PortKey]string
 
 	op sync.Mutex
+	// mapping is held while the agent's port maps are changed; after op, if both.
+	mapping sync.Mutex
 }
 
 // Network is an agent's place in the network.
@@ -87,8 +89,8 @@ func (a *Agent) view(bind string) api.Agent {
 		Branch: k.Branch, Role: k.Role, Command: k.Command, MemoryLimitMB: k.MemoryLimitMB, Policy: k.Policy,
 		WorktreePath: a.Worktree(), ProjectPath: a.WS.Project, MergeStatus: k.MergeStatus, MergeCommitSHA: k.MergeCommitSHA,
 		CgroupPath: k.CgroupPath, CreatedAt: k.CreatedAt, Address: a.Network.Address, PID: a.pid, PortMappings: []api.PortMapping{}}
-	for _, m := range k.PortMappings {
-		v.PortMappings = append(v.PortMappings, api.PortMapping{Agent: k.Name, Internal: m[0], External: m[1], Protocol: "tcp", Bind: bind})
+	for _, p := range k.PortMappings {
+		v.PortMappings = append(v.PortMappings, a.mapView(p, bind))
 	}
 	return v
 }

@@ -41,7 +41,7 @@ func (w *world) crashing(at int, do func()) (died string, steps []string) {
 // last written.
 func (w *world) next(t *testing.T) (*world, *Report) {
 	kept := slices.Clone(w.mem.kept)
-	w.mem.ports = map[[2]any]int{}
+	w.mem.fakePorts = newFakePorts(3001, 9999)
 	n := newLife(w.dir, w.k, w.mem)
 	t.Cleanup(n.Close)
 	ws, err := n.Workspace("w")
@@ -185,7 +185,7 @@ func TestACorruptWorktreeIsSkipped(t *testing.T) {
 	require.NoError(t, err)
 	kept := []store.Agent{
 		{Name: "first", BaseType: "custom", Branch: "agent/first", Status: api.StatusIdle},
-		{Name: "corrupt", BaseType: "custom", Branch: "agent/corrupt", Status: api.StatusRunning, PortMappings: [][2]int{{3000, 3001}}},
+		{Name: "corrupt", BaseType: "custom", Branch: "agent/corrupt", Status: api.StatusRunning, PortMappings: []store.PortMap{{Internal: 3000, External: 3001, Protocol: "tcp"}}},
 		{Name: "last", BaseType: "custom", Branch: "agent/last", Status: api.StatusIdle},
 		{Name: "without", BaseType: "custom", Branch: "agent/without", Status: api.StatusIdle},
 		{Name: "twice", BaseType: "custom", Branch: "agent/twice", Status: api.StatusStopped},

@@ -126,11 +126,16 @@ func (m *Manager) heard(ctx context.Context, sh Shim, a *Agent, e api.Event) {
 			m.ended(a, st)
 		}
 		return
-	case "shim:listen", "shim:unlisten":
-		if n, ok := e.Data["port"].(float64); ok && e.Type == "shim:listen" {
-			m.autoMap(ctx, sh, a, int(n))
+	case "shim:listen", "shim:unlisten", "shim:listen-udp", "shim:unlisten-udp":
+		verb, udp := strings.CutSuffix(strings.TrimPrefix(e.Type, "shim:"), "-udp")
+		protocol := api.ProtoTCP
+		if udp {
+			protocol = api.ProtoUDP
+		}
+		if n, ok := e.Data["port"].(float64); ok && verb == "listen" {
+			m.autoMap(ctx, sh, a, protocol, int(n))
 		} else if ok {
-			m.unmap(ctx, sh, a, int(n))
+			m.unmap(ctx, sh, a, protocol, int(n))
 		}
 		return
 	case "shim:own-ref":

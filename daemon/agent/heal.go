@@ -88,11 +88,6 @@ func (m *Manager) skip(ctx context.Context, a *Agent, why error, rep *Report) bo
 		m.Locks.DropAgent(a.Name())
 	}
 	m.Log.Error("the agent's worktree is corrupt, it is skipped", "agent", a.Name(), "code", api.CodeWorktreeCorrupt, "err", why)
-	for _, p := range a.Kept.PortMappings {
-		if _, err := m.Ports.Take(a.Name(), p[0], p[1]); err != nil {
-			rep.add(&rep.Errors, "agent %s: port %d: %v", a.Name(), p[0], err)
-		}
-	}
 	m.found(a, api.StatusError, string(api.CodeWorktreeCorrupt)+": "+why.Error()+"; nothing of it was touched: polisctl agents start "+a.Name()+
 		" puts it in .polis/trash and makes a new one from its branch, polisctl agents remove --force "+a.Name()+" only puts it there")
 	rep.add(&rep.Skipped, "%s: %s: %v", a.Name(), api.CodeWorktreeCorrupt, why)
@@ -100,7 +95,7 @@ func (m *Manager) skip(ctx context.Context, a *Agent, why error, rep *Report) bo
 }
 
 // minimal enters a worktree that the state does not know.
-func (m *Manager) minimal(ws *Workspace, name string, types map[string]config.BaseType) (*Agent, error) {
+func (m *Manager) minimal(ws *Workspace, name string, types map[string]config.BaseType, rep *Report) (*Agent, error) {
 	sess, err := secret()
 	if err != nil {
 		return nil, err
@@ -110,7 +105,7 @@ func (m *Manager) minimal(ws *Workspace, name string, types map[string]config.Ba
 		return nil, err
 	}
 	a := &Agent{WS: ws, Type: types["custom"], Kept: store.Agent{Name: name, BaseType: "custom", Branch: "agent/" + name,
-		MemoryLimitMB: m.config().Limits.MemoryMB, PortMappings: [][2]int{}, CreatedAt: m.Now().UTC(), Status: api.StatusStopped, Session: sess, Secret: sec,
+		MemoryLimitMB: m.config().Limits.MemoryMB, PortMappings: []store.PortMap{}, CreatedAt: m.Now().UTC(), Status: api.StatusStopped, Session: sess, Secret: sec,
 		StatusReason: "found without state: its role, rules and limits are not known any more"}}
 	if sp, ok := m.Shims.Spec(name); ok && sp.Workspace == ws.Name {
 		m.fromSpec(a, sp, types)
@@ -119,5 +114,6 @@ func (m *Manager) minimal(ws *Workspace, name string, types map[string]config.Ba
 	m.mu.Lock()
 	m.agents[name] = a
 	m.mu.Unlock()
+	m.claimPorts(a, rep)
 	return a, nil
 }

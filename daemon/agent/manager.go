@@ -29,6 +29,9 @@ type Manager struct {
 	Events    *events.Hub
 	Log       *slog.Logger
 	Now       func() time.Time
+	// PortURL is the name of a TCP port of an agent at the proxy; nil if there is
+	// no proxy.
+	PortURL func(agent string, internal int) string
 	// Crash is called between the steps of what changes an agent, with the
 	// step's name: tests end the daemon there. May be nil.
 	Crash func(step string)
@@ -212,6 +215,7 @@ func (m *Manager) live(ctx context.Context, a *Agent) api.Agent {
 	c := *m.cfgLive
 	v, own, up := a.view(c.Network.Bind), a.Kept.Limits, a.up
 	m.mu.Unlock()
+	m.nameMaps(v.PortMappings)
 	l := c.Limits.Agent(own)
 	v.PidsLimit, v.CPUWeight, v.CPUPercent, v.IOWeight = l.Pids, l.CPUWeight, l.CPUPercent, l.IOWeight
 	if !up {
@@ -224,13 +228,6 @@ func (m *Manager) live(ctx context.Context, a *Agent) api.Agent {
 	if st, err := sh.Status(ctx); err == nil {
 		v.Counters, v.MemoryBytes, v.CPUMicros, v.PID = &st.Counters, st.Memory, st.CPUMicros, st.MainPID
 		v.LimitHits = st.LimitHits
-		auto := map[int]bool{}
-		for _, p := range st.Ports {
-			auto[p.Internal] = p.Auto
-		}
-		for i := range v.PortMappings {
-			v.PortMappings[i].Auto = auto[v.PortMappings[i].Internal]
-		}
 	}
 	return v
 }

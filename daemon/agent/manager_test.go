@@ -128,7 +128,7 @@ func (s fakeShim) Set(_ context.Context, r wire.SettingsRequest) error {
 	return s.k.op("set", func() { s.k.settings = r.Settings })
 }
 func (fakeShim) AddPort(context.Context, wire.PortRequest) error { return nil }
-func (fakeShim) RemovePort(context.Context, int) error           { return nil }
+func (fakeShim) RemovePort(context.Context, string, int) error   { return nil }
 func (fakeShim) Why(context.Context) ([]api.WhyEntry, error)     { return nil, nil }
 func (fakeShim) Invalidate(context.Context) error                { return nil }
 func (fakeShim) Run(context.Context, wire.ExecRequest) (dial.Result, error) {
@@ -205,9 +205,8 @@ type memory struct {
 	mu      sync.Mutex
 	kept    []store.Agent
 	removed []store.Removed
-	ports   map[[2]any]int
-	next    int
 	drops   map[string]int
+	fakePorts
 }
 
 func (m *memory) Save(_ string, a []store.Agent, removed []store.Removed) error {
@@ -218,23 +217,6 @@ func (m *memory) Save(_ string, a []store.Agent, removed []store.Removed) error 
 }
 func (m *memory) DropAgent(n string)  { m.mu.Lock(); defer m.mu.Unlock(); m.drops[n]++ }
 func (m *memory) ReleaseMerge(string) {}
-func (m *memory) Take(a string, in, _ int) (int, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	k := [2]any{a, in}
-	if p, ok := m.ports[k]; ok {
-		return p, nil
-	}
-	m.next++
-	m.ports[k] = 3000 + m.next
-	return m.ports[k], nil
-}
-func (m *memory) Release(a string, in int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.ports, [2]any{a, in})
-}
-func (m *memory) Adopt(string, int, int) error { return nil }
 
 type world struct {
 	*Manager
@@ -245,7 +227,7 @@ type world struct {
 
 func newWorld(dir string) *world {
 	k := newKernel()
-	return newLife(dir, k, &memory{ports: map[[2]any]int{}, drops: map[string]int{}})
+	return newLife(dir, k, &memory{fakePorts: newFakePorts(3001, 9999), drops: map[string]int{}})
 }
 
 func newKernel() *kernel {

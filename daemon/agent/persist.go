@@ -25,6 +25,7 @@ func (m *Manager) save(w *Workspace) error {
 		if a.WS == w {
 			k := a.Kept
 			k.PortMappings = slices.Clone(k.PortMappings)
+			k.KnownPorts = slices.Clone(k.KnownPorts)
 			k.OwnedRefs = slices.Clone(k.OwnedRefs)
 			kept = append(kept, k)
 		}

@@ -37,7 +37,7 @@ type Shim interface {
 	// Set is only for shims of wire.SettingsVersion and later.
 	Set(ctx context.Context, r wire.SettingsRequest) error
 	AddPort(ctx context.Context, r wire.PortRequest) error
-	RemovePort(ctx context.Context, internal int) error
+	RemovePort(ctx context.Context, protocol string, internal int) error
 	Why(ctx context.Context) ([]api.WhyEntry, error)
 	Invalidate(ctx context.Context) error
 	Events(ctx context.Context, since uint64, f func(api.Event)) error
@@ -134,13 +134,27 @@ type Locks interface {
 	ReleaseMerge(agent string)
 }
 
-// PortAllocator hands out external ports.
+// PortKey is a port of an agent.
+type PortKey struct {
+	Agent    string
+	Protocol string // api.ProtoTCP or api.ProtoUDP
+	Internal int
+}
+
+// PortAllocator hands out external ports, and remembers who had which.
 type PortAllocator interface {
-	// Take reserves want, or the next free port if want is 0 or taken.
-	Take(agent string, internal, want int) (int, error)
-	Release(agent string, internal int)
-	// Adopt takes a port that a living shim already serves.
-	Adopt(agent string, internal, external int) error
+	// Take reserves n external ports in a row for n ports in a row, those from k
+	// on, and returns the first: want, or what k had before, or the next that are
+	// free at the host's address bind. want may be 0.
+	Take(ctx context.Context, k PortKey, bind string, n, want int) (first int, err error)
+	// Adopt takes a port that is k's already.
+	Adopt(k PortKey, external int) error
+	// Release gives k's port back, Forget for good.
+	Release(k PortKey)
+	Forget(k PortKey)
+	ForgetAgent(agent string)
+	// Remember says what k had before.
+	Remember(k PortKey, external int)
 }
 
 // Saver writes the state of a workspace.

@@ -73,6 +73,9 @@ func (m *Manager) Restore(ctx context.Context, ws *Workspace, kept []store.Agent
 		case taken:
 			rep.add(&rep.Errors, "%s: %s: agent %s of workspace %s is in the state twice, or in another workspace's; the first counts", k.Name, api.CodeReconcileConflict, k.Name, ws.Name)
 			continue
+		}
+		m.claimPorts(a, rep) // before anybody gets another port
+		switch {
 		case k.Removal != nil:
 			m.finishRemoval(ctx, a, rep)
 			continue
@@ -93,7 +96,7 @@ func (m *Manager) Restore(ctx context.Context, ws *Workspace, kept []store.Agent
 		if known || slices.ContainsFunc(kept, func(k store.Agent) bool { return k.Name == name }) || api.CheckName(name) != nil {
 			continue
 		}
-		if a, err := m.minimal(ws, name, types); err != nil {
+		if a, err := m.minimal(ws, name, types, rep); err != nil {
 			rep.add(&rep.Errors, "worktree %s: %v", name, err)
 		} else {
 			rep.add(&rep.Found, "%s: worktree without state, entered with defaults", name)

@@ -64,6 +64,9 @@ func (m *Manager) RestoreAgent(ctx context.Context, name string, req api.Restore
 		return api.Agent{}, err
 	}
 	defer a.op.Unlock()
+	for _, p := range a.Kept.KnownPorts {
+		m.Ports.Remember(a.key(p), p.External)
+	}
 	if err := m.save(ws); err != nil {
 		m.mu.Lock()
 		delete(m.agents, as)
@@ -94,11 +97,13 @@ func (m *Manager) refill(ctx context.Context, a *Agent, gone store.Removed) erro
 		return err
 	}
 	m.crash("restore:files")
-	var ports []int
+	var maps []store.PortMap
 	for _, p := range gone.Agent.PortMappings {
-		ports = append(ports, p[0])
+		if !p.Auto {
+			maps = append(maps, p)
+		}
 	}
-	return m.create(ctx, a, ports)
+	return m.create(ctx, a, maps)
 }
 
 // unrestore takes a half restored agent away. Nobody has worked in it, so what
@@ -183,7 +188,7 @@ func (m *Manager) again(ws *Workspace, gone store.Removed, as, branch string) (*
 	}
 	k.Name, k.Session, k.Secret, k.Status, k.StatusReason = as, sess, sec, api.StatusCreating, ""
 	k.Restoring = &store.Removal{Trash: gone.Trash, Head: gone.Head}
-	k.PortMappings, k.CgroupPath, k.CreatedAt = [][2]int{}, "", m.Now().UTC().Truncate(time.Millisecond)
+	k.PortMappings, k.CgroupPath, k.CreatedAt = []store.PortMap{}, "", m.Now().UTC().Truncate(time.Millisecond)
 	if k.MergeStatus == api.MergeDiscarded {
 		k.MergeStatus = api.MergePending
 	}

@@ -53,11 +53,8 @@ func (m *Manager) dismantle(ctx context.Context, a *Agent) error {
 func (m *Manager) forget(a *Agent) error {
 	m.mu.Lock()
 	delete(m.agents, a.Name())
-	maps := a.Kept.PortMappings
 	m.mu.Unlock()
-	for _, p := range maps {
-		m.Ports.Release(a.Name(), p[0])
-	}
+	m.Ports.ForgetAgent(a.Name())
 	m.Locks.ReleaseMerge(a.Name())
 	if a.WS.Queue != nil {
 		if _, err := a.WS.Queue.Remove(a.Name()); err != nil {

@@ -171,7 +171,8 @@ func TestEveryCallUsesItsRoute(t *testing.T) {
 			_, err := c.AddPort(ctx, api.PortRequest{Agent: "claude", Internal: 80})
 			return err
 		}},
-		{"DELETE /v1/ports/claude/80 ", func(c *Client) error { return c.RemovePort(ctx, "claude", 80) }},
+		{"DELETE /v1/ports/claude/80 ", func(c *Client) error { return c.RemovePort(ctx, "claude", "tcp", 80, 80) }},
+		{"DELETE /v1/ports/claude/80?last=82&protocol=udp ", func(c *Client) error { return c.RemovePort(ctx, "claude", "udp", 80, 82) }},
 		{"GET /v1/types ", func(c *Client) error { _, err := c.Types(ctx); return err }},
 		{"GET /v1/metrics ", func(c *Client) error { _, err := c.Metrics(ctx); return err }},
 		{"GET /v1/events?since=7 ", func(c *Client) error {

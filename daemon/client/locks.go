@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 
 	"polis/daemon/api"
 )
@@ -53,15 +54,23 @@ func (c *Client) Ports(ctx context.Context) ([]api.PortMapping, error) {
 	return out.Ports, err
 }
 
-// AddPort maps a port of an agent to the host.
-func (c *Client) AddPort(ctx context.Context, req api.PortRequest) (api.PortMapping, error) {
-	var out api.PortMapping
+// AddPort maps a port of an agent to the host, or a range of them.
+func (c *Client) AddPort(ctx context.Context, req api.PortRequest) (api.PortsAdded, error) {
+	var out api.PortsAdded
 	err := c.call(ctx, http.MethodPost, "/v1/ports", nil, req, &out)
 	return out, err
 }
 
-// RemovePort removes the map of an agent's port.
-func (c *Client) RemovePort(ctx context.Context, agent string, internal int) error {
+// RemovePort removes the map of an agent's port, or those of a range if last
+// is not 0. protocol is "tcp" (or "") or "udp".
+func (c *Client) RemovePort(ctx context.Context, agent, protocol string, internal, last int) error {
+	query := url.Values{}
+	if protocol != "" && protocol != api.ProtoTCP {
+		query.Set("protocol", protocol)
+	}
+	if last > internal {
+		query.Set("last", strconv.Itoa(last))
+	}
 	path := fmt.Sprintf("/v1/ports/%s/%d", url.PathEscape(agent), internal)
-	return c.call(ctx, http.MethodDelete, path, nil, nil, nil)
+	return c.call(ctx, http.MethodDelete, path, query, nil, nil)
 }

@@ -61,7 +61,7 @@ type Agents interface {
 	Policy(name string) (api.Policy, error)
 	Tasks(name string) ([]api.Task, error)
 	LogDir(name string) (string, error)
-	MapPort(ctx context.Context, req api.PortRequest) (api.PortMapping, error)
-	UnmapPort(ctx context.Context, name string, internal int) error
-	PortMappings(ctx context.Context) []api.PortMapping
+	MapPort(ctx context.Context, req api.PortRequest) (api.PortsAdded, error)
+	UnmapPort(ctx context.Context, name, protocol string, internal, last int) error
+	PortMappings() []api.PortMapping
 }

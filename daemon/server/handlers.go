@@ -261,7 +261,7 @@ func (s *Server) unlock(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) ports(w http.ResponseWriter, r *http.Request) error {
-	return s.reply(w, http.StatusOK, map[string]any{"ports": s.Backend.PortMappings(r.Context())})
+	return s.reply(w, http.StatusOK, map[string]any{"ports": s.Backend.PortMappings()})
 }
 
 func (s *Server) mapPort(w http.ResponseWriter, r *http.Request) error {
@@ -277,11 +277,24 @@ func (s *Server) mapPort(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) unmapPort(w http.ResponseWriter, r *http.Request) error {
-	n, err := strconv.Atoi(r.PathValue("internal"))
-	if err != nil || n < 1 || n > 65535 {
-		return api.Errorf(api.CodeBadRequest, "internal = %q: a port is from 1 to 65535", api.Shorten(r.PathValue("internal"), 32))
+	port := func(field, text string) (int, error) {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > 65535 {
+			return 0, api.Errorf(api.CodeBadRequest, "%s = %q: a port is from 1 to 65535", field, api.Shorten(text, 32))
+		}
+		return n, nil
 	}
-	if err := s.Backend.UnmapPort(r.Context(), r.PathValue("agent"), n); err != nil {
+	n, err := port("internal", r.PathValue("internal"))
+	if err != nil {
+		return err
+	}
+	last := n
+	if text := r.URL.Query().Get("last"); text != "" {
+		if last, err = port("last", text); err != nil {
+			return err
+		}
+	}
+	if err := s.Backend.UnmapPort(r.Context(), r.PathValue("agent"), r.URL.Query().Get("protocol"), n, last); err != nil {
 		return err
 	}
 	return s.reply(w, http.StatusOK, struct{}{})

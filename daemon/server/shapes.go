@@ -85,8 +85,9 @@ func shapes() map[string]shape {
 		"GET /v1/maintenance":  {out: api.MaintenanceReport{}, list: "maintenance", query: []query{ofWorkspace}},
 		"POST /v1/maintenance": {in: api.MaintenanceRequest{}, optional: true, out: api.MaintenanceReport{}, steps: true},
 
-		"GET /v1/ports":                       {out: api.PortMapping{}, list: "ports"},
-		"POST /v1/ports":                      {in: api.PortRequest{}, out: api.PortMapping{}, made: true},
-		"DELETE /v1/ports/{agent}/{internal}": {},
+		"GET /v1/ports":  {out: api.PortMapping{}, list: "ports"},
+		"POST /v1/ports": {in: api.PortRequest{}, out: api.PortsAdded{}, made: true},
+		"DELETE /v1/ports/{agent}/{internal}": {query: []query{{"protocol", "string", "tcp (the default) or udp"},
+			{"last", "integer", "the last port of a range, which then goes as a whole"}}},
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"polis/daemon/api"
 	"polis/netbridge"
@@ -20,7 +21,7 @@ func (s *Shim) openNetwork() error {
 	if err != nil {
 		return fmt.Errorf("address %q: %w", s.Spec.Address, err)
 	}
-	s.ports = &ports{agent: s.Spec.Agent, ns: ns, addr: addr, log: s.Log, maps: map[int]*portMap{}}
+	s.ports = newPorts(s.Spec.Agent, ns, addr, s.Log)
 	s.onClose("port maps", func(context.Context) error { return s.ports.close() })
 	s.dns = &netbridge.DNS{NS: ns, Log: s.Log}
 	if err := s.dns.Open(s.ctx); err != nil {
@@ -37,11 +38,11 @@ func (s *Shim) watchListeners() {
 	if err := w.Run(s.ctx, func(c netbridge.Change) {
 		for _, p := range c.Added {
 			s.listens(p, true)
-			s.publishPort(EventListen, "opened", p)
+			s.publishPort("opened", p, EventListen, EventListenUDP)
 		}
 		for _, p := range c.Removed {
 			s.listens(p, false)
-			s.publishPort(EventUnlisten, "closed", p)
+			s.publishPort("closed", p, EventUnlisten, EventUnlistenUDP)
 		}
 	}); err != nil && s.ctx.Err() == nil {
 		s.Log.Error("watch listeners", "err", err)
@@ -50,17 +51,35 @@ func (s *Shim) watchListeners() {
 
 // listens keeps what status tells of the agent's ports. It comes before the
 // event, so that who asks after the event is not told less.
-func (s *Shim) listens(port uint16, open bool) {
+func (s *Shim) listens(p netbridge.Port, open bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if open {
-		s.listening[int(port)] = true
+		s.listening[p] = true
 	} else {
-		delete(s.listening, int(port))
+		delete(s.listening, p)
 	}
 }
 
-func (s *Shim) publishPort(typ, verb string, port uint16) {
+// listeningOn are the ports of a protocol that are open; s.mu is held.
+func (s *Shim) listeningOn(protocol string) []int {
+	var out []int
+	for p := range s.listening {
+		if p.Proto == protocol {
+			out = append(out, int(p.Number))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// publishPort tells the daemon. One of before wire.UDPVersion takes every port for
+// one of TCP, so UDP has events of its own, which it does not know.
+func (s *Shim) publishPort(verb string, p netbridge.Port, tcp, udp string) {
+	typ := tcp
+	if p.Proto == api.ProtoUDP {
+		typ = udp
+	}
 	s.events.Publish(api.Event{Type: typ, Agent: s.Spec.Agent,
-		Message: fmt.Sprintf("agent %s %s port %d", s.Spec.Agent, verb, port), Data: map[string]any{"port": int(port)}})
+		Message: fmt.Sprintf("agent %s %s port %d/%s", s.Spec.Agent, verb, p.Number, p.Proto), Data: map[string]any{"port": int(p.Number)}})
 }

@@ -1,6 +1,7 @@
 package shim
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,13 +21,16 @@ import (
 const maxBody = 1 << 20
 
 // EventExit tells that the main command ended; EventListen and EventUnlisten
-// that a port was opened or closed in the agent; EventOwnRef that the agent made a ref, or
+// that a TCP port was opened or closed in the agent (with UDP: a UDP port); EventOwnRef that the agent made a ref, or
 // removed one of its own (gone).
 const (
 	EventExit     = "shim:exit"
 	EventListen   = "shim:listen"
 	EventUnlisten = "shim:unlisten"
 	EventOwnRef   = "shim:own-ref"
+
+	EventListenUDP   = "shim:listen-udp"
+	EventUnlistenUDP = "shim:unlisten-udp"
 )
 
 // readJSON reads a bounded request body and refuses unknown fields.
@@ -124,7 +128,8 @@ func (s *Shim) handlePortRemove(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return api.Errorf(api.CodeBadRequest, "port %q is not a number", api.Shorten(r.PathValue("port"), 32))
 	}
-	if err := s.ports.remove(n); err != nil {
+	key := portKey{cmp.Or(r.URL.Query().Get("protocol"), api.ProtoTCP), n}
+	if err := s.ports.remove(key); err != nil {
 		return err
 	}
 	return writeJSON(w, struct{}{})

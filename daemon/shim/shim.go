@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -54,7 +53,7 @@ type Shim struct {
 	oom       string
 	live      live
 	hits      hits
-	listening map[int]bool
+	listening map[netbridge.Port]bool
 	undo      []undoStep
 	ends      int // so many of undo are onEnd's, the first ones
 }
@@ -79,7 +78,7 @@ func (s *Shim) onEnd(name string, f func(context.Context) error) {
 // Open brings up the view, the sandbox and the sockets. On an error
 // everything done so far is taken back; the error carries the code of what failed.
 func (s *Shim) Open(ctx context.Context) (err error) {
-	s.started, s.stopping, s.listening = time.Now(), make(chan struct{}), map[int]bool{}
+	s.started, s.stopping, s.listening = time.Now(), make(chan struct{}), map[netbridge.Port]bool{}
 	s.live = newLive(&s.Spec)
 	s.events = events.New(uint64(s.started.UnixNano()))
 	s.events.Minor = func(e api.Event) bool { return e.Type == api.EventDenied || e.Type == api.EventLockConflict }
@@ -132,7 +131,7 @@ func (s *Shim) Open(ctx context.Context) (err error) {
 		return err
 	}
 	for _, p := range s.Spec.Ports {
-		if err := s.ports.add(ctx, wire.PortRequest{Internal: p.Internal, External: p.External, Bind: p.Bind}); err != nil {
+		if err := s.ports.add(ctx, wire.PortRequest{Internal: p.Internal, External: p.External, Bind: p.Bind, Protocol: p.Protocol}); err != nil {
 			return err
 		}
 	}
@@ -237,7 +236,8 @@ func (s *Shim) status() wire.Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st.LimitHits = s.hits.list()
-	st.OOM, st.Listening = s.oom, slices.Sorted(maps.Keys(s.listening))
+	st.OOM, st.Listening = s.oom, s.listeningOn(api.ProtoTCP)
+	st.ListeningUDP = s.listeningOn(api.ProtoUDP)
 	if s.main != nil {
 		st.Running, st.MainPID = !s.main.over(), s.main.proc.Pid()
 		if !st.Running {

@@ -45,7 +45,7 @@ type Agent struct {
 	Limits         api.Limits      `json:"limits,omitzero"`
 	Command        []string        `json:"command,omitempty"`
 	Policy         api.Policy      `json:"policy"`
-	PortMappings   [][2]int        `json:"port_mappings"`
+	PortMappings   []PortMap       `json:"port_mappings"`
 	CreatedAt      time.Time       `json:"created_at"`
 	CgroupPath     string          `json:"cgroup_path"`
 	Status         api.Status      `json:"status"`
@@ -55,6 +55,9 @@ type Agent struct {
 	// RevertCommitSHA took the merge back, if it was.
 	RevertCommitSHA string   `json:"revert_commit_sha,omitempty"`
 	OwnedRefs       []string `json:"owned_refs,omitempty"`
+	// KnownPorts are the external ports that its ports had before, the newest
+	// last: they get them again if they can.
+	KnownPorts []PortMap `json:"known_ports,omitempty"`
 	// InTask: its command is a task that polis gave it, and has not ended.
 	InTask bool `json:"in_task,omitempty"`
 	// AutoMerge says whether tasks that end well are merged; nil: as configured.

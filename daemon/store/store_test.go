@@ -48,7 +48,7 @@ func TestStateRoundTrip(t *testing.T) {
 			in.Agents = append(in.Agents, Agent{
 				Name: rapid.StringMatching(`[a-z][a-z0-9-]{1,30}`).Draw(t, "name"), BaseType: rapid.String().Draw(t, "type"),
 				Branch: rapid.String().Draw(t, "branch"), MemoryLimitMB: rapid.Int().Draw(t, "memory"),
-				PortMappings: [][2]int{{rapid.IntRange(1, 65535).Draw(t, "in"), rapid.IntRange(1, 65535).Draw(t, "ex")}},
+				PortMappings: []PortMap{drawPortMap(t)},
 				CreatedAt:    time.Unix(rapid.Int64Range(0, 1<<33).Draw(t, "time"), 0).UTC(),
 			})
 		}

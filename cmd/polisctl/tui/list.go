@@ -2,6 +2,7 @@ package tui
 
 import (
 	"fmt"
+	"net"
 	"strconv"
 	"strings"
 
@@ -169,7 +170,7 @@ func (m *Model) about(g api.Agent) []string {
 	}
 	var ports, leases []string
 	for _, p := range g.PortMappings {
-		ports = append(ports, fmt.Sprintf("%d at %s:%d", p.Internal, p.Bind, p.External))
+		ports = append(ports, fmt.Sprintf("%d at %s", p.Internal, net.JoinHostPort(p.Bind, strconv.Itoa(p.External))))
 	}
 	for _, l := range m.leases[g.Name] {
 		leases = append(leases, l.Path)

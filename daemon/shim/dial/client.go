@@ -118,8 +118,12 @@ func (s *Shim) AddPort(ctx context.Context, r wire.PortRequest) error {
 }
 
 // RemovePort ends a port map.
-func (s *Shim) RemovePort(ctx context.Context, internal int) error {
-	return s.call(ctx, s.Timeout, http.MethodDelete, "/v1/ports/"+strconv.Itoa(internal), nil, nil)
+func (s *Shim) RemovePort(ctx context.Context, protocol string, internal int) error {
+	path := "/v1/ports/" + strconv.Itoa(internal)
+	if protocol == api.ProtoUDP { // the first shims know TCP alone, and no name for it
+		path += "?protocol=udp"
+	}
+	return s.call(ctx, s.Timeout, http.MethodDelete, path, nil, nil)
 }
 
 // Why returns the last refusals.

@@ -109,7 +109,7 @@ func TestAShimOfVersion1(t *testing.T) {
 	require.Equal(t, &v1Stop{Grace: "2s"}, got["/v1/stop"])
 	require.NoError(t, sh.AddPort(ctx, wire.PortRequest{Internal: 1, External: 3001, Bind: "127.0.0.1", Auto: true}))
 	require.Equal(t, &v1Port{Internal: 1, External: 3001, Bind: "127.0.0.1", Auto: true}, got["/v1/ports"])
-	require.NoError(t, sh.RemovePort(ctx, 1))
+	require.NoError(t, sh.RemovePort(ctx, "tcp", 1))
 	_, err = sh.Why(ctx)
 	require.NoError(t, err)
 	require.NoError(t, sh.Invalidate(ctx))

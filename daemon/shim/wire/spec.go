@@ -124,6 +124,8 @@ type PortSpec struct {
 	Internal int    `json:"internal"`
 	External int    `json:"external"`
 	Bind     string `json:"bind"`
+	// Protocol is "tcp" (or "") or "udp".
+	Protocol string `json:"protocol,omitempty"`
 }
 
 // Mount is a directory or file of the host brought into the sandbox.

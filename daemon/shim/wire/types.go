@@ -33,8 +33,10 @@ type Status struct {
 	LastEvent   uint64            `json:"last_event"`
 	Address     string            `json:"address"`
 	Passthrough bool              `json:"passthrough"`
-	// Listening are the ports that are open in the agent. Since version 2.
+	// Listening are the TCP ports that are open in the agent. Since version 2.
 	Listening []int `json:"listening,omitempty"`
+	// ListeningUDP are the UDP ports. Since UDPVersion.
+	ListeningUDP []int `json:"listening_udp,omitempty"`
 }
 
 // StartRequest starts the agent's main command: POST /v1/start.
@@ -79,10 +81,13 @@ type ExecRequest struct {
 // Upgrade is the protocol name in the Upgrade header of exec and attach.
 const Upgrade = "polis-frames/1"
 
-// PortRequest adds a port map: POST /v1/ports; External must be chosen.
+// PortRequest adds a port map: POST /v1/ports; External must be chosen. For one
+// that is there already it takes back that it was made by itself (Auto).
 type PortRequest struct {
 	Internal int    `json:"internal"`
 	External int    `json:"external"`
 	Bind     string `json:"bind"`
 	Auto     bool   `json:"auto,omitempty"`
+	// Protocol is "tcp" (or "") or "udp"; since UDPVersion.
+	Protocol string `json:"protocol,omitempty"`
 }

@@ -11,9 +11,13 @@ import "fmt"
 //	   keeps what changes an agent's state longer than refusals
 //	3  POST /v1/settings changes rules and limits of a living agent
 //	4  StartRequest has NoInput
+//	5  port maps of UDP: PortRequest, PortSpec and the removal of a map name
+//	   the protocol, Status tells ListeningUDP
 const (
 	// Version is what a shim of this build speaks.
-	Version = 4
+	Version = 5
+	// UDPVersion is the first that has port maps of UDP.
+	UDPVersion = 5
 	// MinVersion is the oldest that this build's daemon and shim understand.
 	MinVersion = 1
 	// NoInputVersion is the first that knows StartRequest.NoInput.

@@ -1,0 +1,71 @@
+package agent
+
+import (
+	"cmp"
+
+	"polis/daemon/api"
+	"polis/daemon/shim/wire"
+	"polis/daemon/store"
+)
+
+// claimPorts takes what the state says an agent's ports are, before any agent
+// gets another. A map that polis made by itself is only remembered: whether its
+// listener is still there the shim says, if there is one.
+func (m *Manager) claimPorts(a *Agent, rep *Report) {
+	a.mapping.Lock()
+	defer a.mapping.Unlock()
+	m.mu.Lock()
+	known, maps := a.Kept.KnownPorts, a.Kept.PortMappings
+	m.mu.Unlock()
+	for _, p := range known {
+		m.Ports.Remember(a.key(p), p.External)
+	}
+	for _, p := range maps {
+		if p.Auto {
+			m.Ports.Remember(a.key(p), p.External)
+			m.mu.Lock()
+			a.dropMap(a.key(p))
+			m.mu.Unlock()
+			m.retire(a, p)
+			continue
+		}
+		if err := m.Ports.Adopt(a.key(p), p.External); err != nil {
+			rep.add(&rep.Errors, "agent %s: port %s: %v; it gets another when the agent is started", a.Name(), a.key(p), err)
+		}
+	}
+}
+
+// adoptPorts takes the maps that a living shim serves: what it does not serve
+// was a listener that closed, or was being removed.
+func (m *Manager) adoptPorts(a *Agent, st wire.Status) {
+	a.mapping.Lock()
+	defer a.mapping.Unlock()
+	served := map[PortKey]bool{}
+	for _, p := range st.Ports {
+		k := PortKey{a.Name(), cmp.Or(p.Protocol, api.ProtoTCP), p.Internal}
+		served[k] = true
+		if err := m.Ports.Adopt(k, p.External); err != nil {
+			m.Log.Error("adopt port map", "agent", a.Name(), "port", k.String(), "err", err)
+		}
+		m.mu.Lock()
+		kept, ok := find(a.Kept.PortMappings, k)
+		if !ok { // in the state it is one of the known ones, or not yet
+			kept, _ = find(a.Kept.KnownPorts, k)
+			kept = store.PortMap{Internal: k.Internal, Protocol: k.Protocol, Bind: kept.Bind, Auto: p.Auto}
+		}
+		kept.External = p.External
+		a.setMap(kept, p.Bind)
+		m.mu.Unlock()
+	}
+	m.mu.Lock()
+	maps := a.Kept.PortMappings
+	m.mu.Unlock()
+	for _, p := range maps {
+		if k := a.key(p); !served[k] {
+			m.mu.Lock()
+			a.dropMap(k)
+			m.mu.Unlock()
+			m.retire(a, p)
+		}
+	}
+}
