@@ -19,8 +19,9 @@ const (
 	keepObject = fusefs.KeepAttr | fusefs.KeepData
 	keepFile   = keepObject | fusefs.KeepName
 	keepDir    = fusefs.KeepName | fusefs.KeepMode
-	// An unfinished object is only its own mount's, until it has another name.
-	keepTemp = fusefs.KeepName | fusefs.KeepAttr
+	// An unfinished object is only its own mount's. Its name is not kept: it is
+	// renamed to that of the object, and would be kept as that.
+	keepTemp = fusefs.KeepAttr
 )
 
 var changedByOthers = map[string]bool{"index": true, "index.lock": true, "locked": true, "HEAD": true, "HEAD.lock": true, "logs/HEAD": true}

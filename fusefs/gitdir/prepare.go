@@ -14,7 +14,9 @@ const maxConfig = 1 << 20
 
 // Prepare seeds an agent's private part of the git directory: a copy of the
 // configuration (automatic maintenance is the daemon's), empty hooks, its own
-// exclude file. What is there already is the agent's and stays as it is. All of
+// exclude file. Objects get their names by rename, not by a link and the removal of
+// the other name, which would be two requests more; that no object is replaced is
+// the guard's business. What is there already is the agent's and stays as it is. All of
 // it belongs to uid:gid. The private directory's parent must not be writable by the agent.
 func Prepare(private, bare string, uid, gid int) error {
 	if err := os.MkdirAll(private, 0o755); err != nil {
@@ -48,7 +50,7 @@ func Prepare(private, bare string, uid, gid int) error {
 	if !strings.HasSuffix(config, "\n") {
 		config += "\n"
 	}
-	config += "[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n"
+	config += "[core]\n\tcreateObject = rename\n[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n"
 	for name, text := range map[string]string{"config": config, "info/exclude": exclude} {
 		if err := seed(root, name, text, uid, gid); err != nil {
 			return fmt.Errorf("private git directory: %w", err)

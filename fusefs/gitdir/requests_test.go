@@ -40,7 +40,7 @@ func TestACommitNeedsFewRequests(t *testing.T) {
 	}
 	t.Log(least)
 	// 12 objects are made, in directories that are new, with git 2.39.
-	for op, most := range map[string]uint64{"GETATTR": 110, "LOOKUP": 220, "CREATE": 20, "LINK": 14, "UNLINK": 16, "GETXATTR": 0, "all": 500} {
+	for op, most := range map[string]uint64{"GETATTR": 80, "LOOKUP": 220, "CREATE": 20, "LINK": 0, "UNLINK": 4, "RENAME": 18, "GETXATTR": 0, "all": 440} {
 		require.LessOrEqual(t, least[op], most, op)
 	}
 }
