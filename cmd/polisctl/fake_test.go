@@ -182,6 +182,17 @@ func (f *fake) routes() http.Handler {
 			{"name": "gemini", "available": false, "program": "gemini", "description": "Gemini CLI", "reason": "gemini is not in PATH"},
 		}})
 	})
+	var looks int64
+	mux.HandleFunc("GET /v1/top", func(w http.ResponseWriter, _ *http.Request) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		looks++
+		use := api.Use{CPUMicros: uint64(looks) * 1_500_000, MemoryBytes: 300 << 20, WriteBytes: uint64(looks) << 20, Pids: 7, OpenFiles: 42}
+		answer(w, 200, api.Top{Time: f.now.Add(time.Duration(looks) * time.Second), Host: api.TopHost{CPUs: 2, MemoryBytes: 8 << 30, AvailableBytes: 4 << 30},
+			Polisd: api.Process{MemoryBytes: 20 << 20}, Total: use, TotalLimits: api.TotalLimits{Pids: 5000},
+			Agents: []api.TopAgent{{Name: "claude", Status: api.StatusRunning, Use: use, MemoryLimitBytes: 512 << 20, PidsLimit: 64, Shim: api.Process{MemoryBytes: 6 << 20, CPUMicros: uint64(looks) * 100_000},
+				Pressure: &api.Pressure{CPU: 12.4, Memory: 0, IO: 3}, LimitHits: []api.LimitHit{{Limit: "pids", Count: 3, Last: time.Now()}}}}})
+	})
 	mux.HandleFunc("GET /v1/metrics", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, "# TYPE polis_reads_total counter\npolis_reads_total{agent=\"claude\"} 12\npolis_reads_total{agent=\"gemini\"} 5\n")
 	})

@@ -227,7 +227,7 @@ func (m *Manager) live(ctx context.Context, a *Agent) api.Agent {
 	defer sh.Close()
 	if st, err := sh.Status(ctx); err == nil {
 		v.Counters, v.MemoryBytes, v.CPUMicros, v.PID = &st.Counters, st.Memory, st.CPUMicros, st.MainPID
-		v.LimitHits = st.LimitHits
+		v.LimitHits, v.ShimPID = st.LimitHits, st.PID
 	}
 	return v
 }

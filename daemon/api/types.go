@@ -98,6 +98,7 @@ type Agent struct {
 	MergeCommitSHA string        `json:"merge_commit_sha,omitempty"`
 	CgroupPath     string        `json:"cgroup_path,omitempty"`
 	PID            int           `json:"pid,omitempty"`
+	ShimPID        int           `json:"shim_pid,omitempty"`
 	CreatedAt      time.Time     `json:"created_at"`
 	Address        string        `json:"address,omitempty"`
 	Counters       *Counters     `json:"counters,omitempty"`

@@ -99,6 +99,7 @@ func TestEveryCallUsesItsRoute(t *testing.T) {
 		{"GET /v1/conflicts?workspace=w ", func(c *Client) error { _, err := c.Conflicts(ctx, "w"); return err }},
 		{"GET /v1/maintenance?workspace=w ", func(c *Client) error { _, err := c.Maintenance(ctx, "w"); return err }},
 		{`POST /v1/maintenance {}`, func(c *Client) error { _, err := c.Maintain(ctx, api.MaintenanceRequest{}, nil); return err }},
+		{`GET /v1/top `, func(c *Client) error { _, err := c.Top(ctx); return err }},
 		{`PATCH /v1/agents/claude {"memory_limit_mb":64}`, func(c *Client) error { _, err := c.Set(ctx, "claude", api.SetRequest{MemoryMB: 64}); return err }},
 		{`POST /v1/agents/claude/send {"text":"x"}`, func(c *Client) error { _, err := c.Send(ctx, "claude", api.SendRequest{Text: "x"}); return err }},
 		{`POST /v1/broadcast {"text":"x"}`, func(c *Client) error { _, err := c.Broadcast(ctx, api.BroadcastRequest{Text: "x"}); return err }},

@@ -34,6 +34,13 @@ func (c *Client) Metrics(ctx context.Context) (io.ReadCloser, error) {
 	return c.stream(ctx, "/v1/metrics", nil)
 }
 
+// Top measures what every living agent uses.
+func (c *Client) Top(ctx context.Context) (api.Top, error) {
+	var out api.Top
+	err := c.call(ctx, http.MethodGet, "/v1/top", nil, nil, &out)
+	return out, err
+}
+
 // Workspaces lists the repositories under polis.
 func (c *Client) Workspaces(ctx context.Context) ([]api.Workspace, error) {
 	var out struct {

@@ -18,6 +18,7 @@ type Backend interface {
 	Workspaces() []api.Workspace
 	Types() (map[string]config.BaseType, error)
 	Metrics(ctx context.Context) string
+	Top(ctx context.Context) (api.Top, error)
 	Locks(workspace string) []api.Lock
 	// Remote does what an agent's git wants of a remote of the project, if it may.
 	Remote(ctx context.Context, name string, req api.RemoteRequest, say func(string)) (api.RemoteResponse, error)

@@ -90,6 +90,14 @@ func (s *Server) progress(w http.ResponseWriter, f func(say func(string)) (any, 
 	return nil
 }
 
+func (s *Server) top(w http.ResponseWriter, r *http.Request) error {
+	t, err := s.Backend.Top(r.Context())
+	if err != nil {
+		return err
+	}
+	return s.reply(w, http.StatusOK, t)
+}
+
 func (s *Server) agents(w http.ResponseWriter, r *http.Request) error {
 	return s.reply(w, http.StatusOK, map[string]any{"agents": s.Backend.List(r.Context(), r.URL.Query().Get("workspace"))})
 }

@@ -42,6 +42,7 @@ func shapes() map[string]shape {
 		"GET /v1/events": {out: api.Event{}, list: "events", text: "text/event-stream",
 			query: []query{follow, {"since", "integer", "only events after this one; the header Last-Event-ID is stronger"}}},
 		"GET /v1/metrics":     {text: "text/plain"},
+		"GET /v1/top":         {out: api.Top{}},
 		"GET /v1/types":       {out: config.BaseType{}, list: "types"},
 		"GET /v1/workspaces":  {out: api.Workspace{}, list: "workspaces"},
 		"POST /v1/workspaces": {in: api.UpRequest{}, out: api.UpResponse{}, made: true, steps: true},
