@@ -23,6 +23,7 @@ type addFlags struct {
 	temp                                  bool
 	autoMerge                             bool
 	limits                                limitFlags
+	force                                 bool
 }
 
 func (a *app) addCmd() *cobra.Command {
@@ -66,6 +67,7 @@ agent's role decides what it may read and write. Deny beats write beats read.`,
 	flags.BoolVar(&f.temp, "temp", false, "give a private scratch directory, named by $TMPDIR")
 	flags.StringArrayVarP(&f.ports, "port", "p", nil, "map this `PORT` of the agent to the host: 3000, 5000/udp or 8000-8010; may be repeated")
 	flags.BoolVar(&f.autoMerge, "auto-merge", true, "merge what its tasks commit when they end well; =false leaves that to you (default as configured)")
+	flags.BoolVarP(&f.force, "force", "f", false, "also if the machine has no room for it")
 	_ = cmd.RegisterFlagCompletionFunc("base", a.completeTypes) // fails only for a flag that is not there
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		req, err := f.request(args[0], args[1:])
@@ -96,7 +98,7 @@ agent's role decides what it may read and write. Deny beats write beats read.`,
 
 // request checks the flags and makes the request of them.
 func (f *addFlags) request(name string, command []string) (api.AddRequest, error) {
-	req := api.AddRequest{Name: name, BaseType: f.base, Workspace: f.workspace, Branch: f.branch, Role: f.role, Command: command}
+	req := api.AddRequest{Name: name, BaseType: f.base, Workspace: f.workspace, Branch: f.branch, Role: f.role, Command: command, Force: f.force}
 	if err := api.CheckName(name); err != nil {
 		return req, err
 	}

@@ -10,7 +10,15 @@ import (
 )
 
 func (a *app) startCmd() *cobra.Command {
-	return a.powerCmd("start", "Start agents", "starting agent ", (*client.Client).Start)
+	var force bool
+	cmd := a.powerCmd("start", "Start agents", "starting agent ", func(c *client.Client, ctx context.Context, name string) (api.Agent, error) {
+		if force {
+			return c.ForceStart(ctx, name)
+		}
+		return c.Start(ctx, name)
+	})
+	cmd.Flags().BoolVarP(&force, "force", "f", false, "also if the machine has no room for them")
+	return cmd
 }
 
 func (a *app) stopCmd() *cobra.Command {

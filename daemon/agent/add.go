@@ -41,7 +41,7 @@ func (m *Manager) Add(ctx context.Context, req api.AddRequest) (api.Agent, error
 		return api.Agent{}, err
 	}
 	m.crash("add:noted")
-	if err := m.create(ctx, a, mapsOf(req)); err != nil {
+	if err := m.create(ctx, a, mapsOf(req), req.Force); err != nil {
 		uctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
 		defer cancel()
 		m.Log.Warn("agent could not be added", "agent", req.Name, "err", err)
@@ -197,7 +197,12 @@ func mapsOf(req api.AddRequest) []store.PortMap {
 
 // create ensures every resource in order, then the shim. maps get the external
 // ports they have, if they have any and can.
-func (m *Manager) create(ctx context.Context, a *Agent, maps []store.PortMap) error {
+func (m *Manager) create(ctx context.Context, a *Agent, maps []store.PortMap, force bool) error {
+	leave, err := m.admit(a, force)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	c := m.config()
 	for _, p := range maps {
 		ext, err := m.Ports.Take(ctx, a.key(p), cmp.Or(p.Bind, c.Network.Bind), 1, p.External)

@@ -51,6 +51,7 @@ type Agent struct {
 	Remotes []Remote
 	pid     int
 	up      bool
+	coming  bool // is being brought up, and counts as if it were
 	// leaving is set while polis itself takes the shim down, so that its end
 	// is not mistaken for a death.
 	leaving bool

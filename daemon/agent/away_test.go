@@ -207,9 +207,9 @@ func TestAShimOfAnUnknownVersionIsLeftAloneUntilStarted(t *testing.T) {
 
 	l.status = wire.Status{Version: wire.Version}
 	w.k.fail = "ensure shim" // only a new shim calls that
-	_, err = w.Start(t.Context(), "a1")
+	_, err = w.Start(t.Context(), "a1", false)
 	require.ErrorIs(t, err, errInjected)
-	_, err = w.Start(t.Context(), "a1")
+	_, err = w.Start(t.Context(), "a1", false)
 	require.NoError(t, err)
 	require.Equal(t, 2, w.mem.drops["a1"], "the old one was ended, then the failed start taken back")
 }
@@ -241,7 +241,7 @@ func TestAStateThatCannotBeSavedRefusesChangesAndHealsByItself(t *testing.T) {
 	set(true)
 	for name, change := range map[string]func() error{
 		"add":     func() error { _, err := w.Add(t.Context(), api.AddRequest{Name: "b1", BaseType: "custom"}); return err },
-		"start":   func() error { _, err := w.Start(t.Context(), "a1"); return err },
+		"start":   func() error { _, err := w.Start(t.Context(), "a1", false); return err },
 		"run":     func() error { _, err := w.Run(t.Context(), "a1", "x"); return err },
 		"remove":  func() error { _, err := w.Remove(t.Context(), "a1", true, false); return err },
 		"discard": func() error { _, err := w.Discard(t.Context(), "a1", false); return err },

@@ -72,7 +72,7 @@ func TestAManagerThatDiesAtAnyStepIsHealed(t *testing.T) {
 		"start": {func(t *testing.T, w *world) {
 			_, err := w.Stop(ctx, "a1")
 			require.NoError(t, err)
-		}, func(w *world) { _, _ = w.Start(ctx, "a1") }, false, false},
+		}, func(w *world) { _, _ = w.Start(ctx, "a1", false) }, false, false},
 		"stop":    {nil, func(w *world) { _, _ = w.Stop(ctx, "a1") }, false, false},
 		"remove":  {nil, func(w *world) { _, _ = w.Remove(ctx, "a1", true, false) }, true, true},
 		"discard": {nil, func(w *world) { _, _ = w.Discard(ctx, "a1", false) }, true, true},
@@ -225,7 +225,7 @@ func TestWhatAStopKeepsAStartRestores(t *testing.T) {
 		_, err := w.Add(ctx, r)
 		require.NoError(t, err, i)
 	}
-	_, err := w.Start(ctx, "a1")
+	_, err := w.Start(ctx, "a1", false)
 	require.NoError(t, err)
 	_, err = w.Stop(ctx, "c1")
 	require.NoError(t, err)

@@ -15,8 +15,9 @@ import (
 const maxPrompt = 120 << 10
 
 // Start brings a stopped agent up and runs its command, if it has one; an
-// agent that is Running is left alone.
-func (m *Manager) Start(ctx context.Context, name string) (api.Agent, error) {
+// agent that is Running is left alone. With force the machine need not have room
+// for it.
+func (m *Manager) Start(ctx context.Context, name string, force bool) (api.Agent, error) {
 	a, err := m.findFor(ctx, name, verbStart)
 	if err != nil {
 		return api.Agent{}, err
@@ -34,12 +35,12 @@ func (m *Manager) Start(ctx context.Context, name string) (api.Agent, error) {
 	}
 	m.inTask(a, false)
 	if len(cmd) == 0 {
-		if err := m.ensureUp(ctx, a); err != nil {
+		if err := m.ensureUp(ctx, a, force); err != nil {
 			return api.Agent{}, err
 		}
 		return m.live(ctx, a), nil
 	}
-	if err := m.raise(ctx, a); err != nil {
+	if err := m.raise(ctx, a, force); err != nil {
 		return api.Agent{}, err
 	}
 	if err := m.runMain(ctx, a, wire.StartRequest{Command: cmd, TTY: true}); err != nil {
@@ -56,8 +57,8 @@ func (a *Agent) status(m *Manager) api.Status {
 
 // ensureUp brings the agent up unless it is: then it is Idle, or what it was.
 // a.op is held.
-func (m *Manager) ensureUp(ctx context.Context, a *Agent) error {
-	if err := m.raise(ctx, a); err != nil {
+func (m *Manager) ensureUp(ctx context.Context, a *Agent, force bool) error {
+	if err := m.raise(ctx, a, force); err != nil {
 		return err
 	}
 	if s := a.status(m); s == api.StatusStopped || s == api.StatusError {
@@ -68,7 +69,7 @@ func (m *Manager) ensureUp(ctx context.Context, a *Agent) error {
 
 // raise brings the shim up unless it is, for a command that is started next
 // and makes the agent Running.
-func (m *Manager) raise(ctx context.Context, a *Agent) error {
+func (m *Manager) raise(ctx context.Context, a *Agent, force bool) error {
 	m.mu.Lock()
 	up, foreign := a.up, a.foreign
 	m.mu.Unlock()
@@ -81,6 +82,11 @@ func (m *Manager) raise(ctx context.Context, a *Agent) error {
 	if up {
 		return nil
 	}
+	leave, err := m.admit(a, force)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	if err := m.bringUp(ctx, a); err != nil {
 		uctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
 		defer cancel()
@@ -192,7 +198,7 @@ func (m *Manager) Run(ctx context.Context, name, prompt string) (api.Task, error
 	if err := m.writable(a); err != nil {
 		return api.Task{}, err
 	}
-	if err := m.raise(ctx, a); err != nil {
+	if err := m.raise(ctx, a, false); err != nil {
 		return api.Task{}, err
 	}
 	task := api.Task{Agent: name, Prompt: prompt, Command: cmd, Time: m.Now().UTC()}

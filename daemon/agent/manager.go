@@ -32,6 +32,9 @@ type Manager struct {
 	// PortURL is the name of a TCP port of an agent at the proxy; nil if there is
 	// no proxy.
 	PortURL func(agent string, internal int) string
+	// Capacity is what the machine has for agents of a workspace; nil: whatever
+	// they ask for.
+	Capacity func(*Workspace) (Capacity, error)
 	// Crash is called between the steps of what changes an agent, with the
 	// step's name: tests end the daemon there. May be nil.
 	Crash func(step string)

@@ -323,7 +323,7 @@ func TestLifecycleModel(t *testing.T) {
 					delete(model, n)
 				}
 			case "start":
-				_, err := w.Start(ctx, n)
+				_, err := w.Start(ctx, n, false)
 				if there {
 					require.NoError(t, err)
 					model[n] = api.StatusRunning

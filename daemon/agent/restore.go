@@ -103,7 +103,7 @@ func (m *Manager) refill(ctx context.Context, a *Agent, gone store.Removed) erro
 			maps = append(maps, p)
 		}
 	}
-	return m.create(ctx, a, maps)
+	return m.create(ctx, a, maps, false)
 }
 
 // unrestore takes a half restored agent away. Nobody has worked in it, so what

@@ -86,7 +86,7 @@ func (m *Manager) Rebase(ctx context.Context, name string) (api.RebaseResponse, 
 	}
 	ctx, cancel := context.WithTimeout(ctx, rebaseTime)
 	defer cancel()
-	if err := m.ensureUp(ctx, a); err != nil {
+	if err := m.ensureUp(ctx, a, false); err != nil {
 		return api.RebaseResponse{}, err
 	}
 	if err := a.WS.Repo.Sync(ctx); err != nil {

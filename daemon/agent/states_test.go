@@ -66,7 +66,7 @@ func TestEveryOtherTransitionIsRefused(t *testing.T) {
 			verb := rapid.SampledFrom(verbs).Draw(rt, "verb")
 			switch verb {
 			case verbStart:
-				_, err = w.Start(ctx, "a1")
+				_, err = w.Start(ctx, "a1", false)
 			case verbRun:
 				_, err = w.Run(ctx, "a1", "x")
 			case verbSend:
@@ -151,7 +151,7 @@ func TestBroadcastReachesEveryRunningAgent(t *testing.T) {
 			require.NoError(rt, err)
 			switch rapid.SampledFrom([]string{"idle", "running", "stopped"}).Draw(rt, n) {
 			case "running":
-				_, err = w.Start(ctx, n)
+				_, err = w.Start(ctx, n, false)
 				running = append(running, n)
 			case "stopped":
 				_, err = w.Stop(ctx, n)

@@ -55,6 +55,7 @@ func Codes() []CodeInfo {
 		{CodePortNotFound, groupHost, "There is no such port map.", "polisctl ports list."},
 		{CodeOOMKilled, groupHost, "A process went over the agent's memory limit and was killed; the event names it.", "polisctl agents set NAME --memory MB, then polisctl agents start NAME."},
 		{CodePidsLimit, groupHost, "The agent has as many processes as it may; forks fail with EAGAIN. The event says how many did.", "polisctl top shows who has them; polisctl agents set NAME --pids N."},
+		{CodeHostOvercommitted, groupHost, "With this agent, the limits of all that live would be more than [admission] lets the machine promise; the message has the figures.", "Stop an agent, lower a limit, or say --force."},
 		{CodeLimitBelowUse, groupHost, "The agent uses more memory than the new limit allows; the details have both. Nothing was changed.", "Stop some of what it runs, choose a higher limit, or say --force: what does not fit is killed."},
 		{CodeReapFailed, groupHost, "Processes of the agent could not all be ended.", "polisctl agents stop NAME again; a process in state D waits for a disk or a network file system."},
 		{CodeOrphanProcs, groupHost, "Processes of an agent nobody knows were found at start, and killed.", "Nothing; the report of the start names them."},

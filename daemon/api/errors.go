@@ -61,6 +61,7 @@ const (
 	CodePortNotFound         Code = "PORT_NOT_FOUND"
 	CodeOOMKilled            Code = "OOM_KILLED"
 	CodePidsLimit            Code = "PIDS_LIMIT"
+	CodeHostOvercommitted    Code = "HOST_OVERCOMMITTED"
 	CodeLimitBelowUse        Code = "LIMIT_BELOW_USE"
 	CodeReapFailed           Code = "REAP_FAILED"
 	CodeOrphanProcs          Code = "ORPHAN_PROCS"
@@ -136,7 +137,7 @@ func (c Code) Status() int {
 	case CodeAgentNotFound, CodeWorkspaceNotFound, CodeNotFound, CodePortNotFound, CodeNotLocked:
 		return http.StatusNotFound
 	case CodeAgentExists, CodeBadState, CodeUnsavedWork, CodeRefConflict, CodeMergeConflict,
-		CodeNothingToMerge, CodeCheckFailed, CodeFileLocked, CodePortInUse, CodeMaxAgents, CodeNoPorts, CodeLimitBelowUse:
+		CodeNothingToMerge, CodeCheckFailed, CodeFileLocked, CodePortInUse, CodeMaxAgents, CodeNoPorts, CodeLimitBelowUse, CodeHostOvercommitted:
 		return http.StatusConflict
 	case CodeInvalidName, CodeBadRequest, CodePathTraversal, CodeAgentTypeUnavailable,
 		CodeInvalidConfig, CodeWorkspaceInvalid, CodeCommandNotFound:

@@ -241,6 +241,8 @@ type AddRequest struct {
 	Command  []string `json:"command,omitempty"`
 	// AutoMerge says whether tasks that end well are merged; nil: as configured.
 	AutoMerge *bool `json:"auto_merge,omitempty"`
+	// Force adds it also if the machine has no room for it.
+	Force bool `json:"force,omitempty"`
 }
 
 // RemoveResponse says what removal put aside.

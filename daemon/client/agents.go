@@ -113,6 +113,13 @@ func (c *Client) Start(ctx context.Context, name string) (api.Agent, error) {
 	return out, err
 }
 
+// ForceStart is Start also if the machine has no room for the agent.
+func (c *Client) ForceStart(ctx context.Context, name string) (api.Agent, error) {
+	var out api.Agent
+	err := c.call(ctx, http.MethodPost, agentPath(name, "start"), url.Values{"force": {"1"}}, nil, &out)
+	return out, err
+}
+
 // Stop ends an agent's processes; its work stays.
 func (c *Client) Stop(ctx context.Context, name string) (api.Agent, error) {
 	var out api.Agent

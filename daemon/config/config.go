@@ -39,6 +39,7 @@ type Config struct {
 	Network     Network         `toml:"network"`
 	Locks       Locks           `toml:"locks"`
 	Limits      Limits          `toml:"limits"`
+	Admission   Admission       `toml:"admission"`
 	Sandbox     Sandbox         `toml:"sandbox"`
 	Shared      Shared          `toml:"shared"`
 	Git         Git             `toml:"git"`
@@ -90,6 +91,17 @@ type Limits struct {
 	Total Total `toml:"total"`
 }
 
+// Admission is the [admission] table: how much agents may be promised.
+type Admission struct {
+	// ReserveMB is memory that is not for agents.
+	ReserveMB int `toml:"reserve_mb"`
+	// Overcommit is how many times what there is the limits of all agents that
+	// live may be: most use little of theirs.
+	Overcommit float64 `toml:"overcommit"`
+	// DiskFreeMB must be free on the disk with the workspace.
+	DiskFreeMB int `toml:"disk_free_mb"`
+}
+
 // Total is the [limits.total] table; 0 is no bound.
 type Total struct {
 	MemoryMB int `toml:"memory_mb"`
@@ -137,9 +149,10 @@ func Default() Config {
 			DaemonWait: wire.Duration(10 * time.Second)},
 		Limits: Limits{MemoryMB: 512, Pids: 512, CPUWeight: 100,
 			StopGrace: wire.Duration(5 * time.Second), LogMB: 16, GitObjectsMB: 10 << 10},
-		Sandbox: Sandbox{User: "polis"},
-		Shared:  Shared{Paths: []string{"node_modules", ".env", ".env.*"}, Pnpm: true},
-		Git:     defaultGit(), Maintenance: defaultMaintenance(),
+		Admission: Admission{ReserveMB: 512, Overcommit: 4, DiskFreeMB: 256},
+		Sandbox:   Sandbox{User: "polis"},
+		Shared:    Shared{Paths: []string{"node_modules", ".env", ".env.*"}, Pnpm: true},
+		Git:       defaultGit(), Maintenance: defaultMaintenance(),
 		Merge: defaultMerge(),
 		Trash: Trash{TTL: wire.Duration(30 * 24 * time.Hour)},
 	}
@@ -274,6 +287,15 @@ func (c *Config) check() error {
 	}
 	if n := c.Limits.Total.CPU; n < 0 || n > 100_000 {
 		return bad("limits.total.cpu", n, "must be from 0 (no limit) to 100000; 100 is one processor")
+	}
+	if n := c.Admission.ReserveMB; n < 0 || n > 1<<30 {
+		return bad("admission.reserve_mb", n, "must be from 0 to 1073741824")
+	}
+	if f := c.Admission.Overcommit; !(f >= 0.1 && f <= 1000) {
+		return bad("admission.overcommit", f, "must be from 0.1 to 1000; 1 is no more than there is")
+	}
+	if n := c.Admission.DiskFreeMB; n < 0 || n > 1<<30 {
+		return bad("admission.disk_free_mb", n, "must be from 0 to 1073741824")
 	}
 	if c.Limits.IOWeight < 0 || c.Limits.IOWeight > 1000 {
 		return bad("limits.io_weight", c.Limits.IOWeight, "must be from 0 (the kernel's default) to 1000")

@@ -41,7 +41,7 @@ type Agents interface {
 	Add(ctx context.Context, req api.AddRequest) (api.Agent, error)
 	Get(ctx context.Context, name string) (api.Agent, error)
 	List(ctx context.Context, workspace string) []api.Agent
-	Start(ctx context.Context, name string) (api.Agent, error)
+	Start(ctx context.Context, name string, force bool) (api.Agent, error)
 	Stop(ctx context.Context, name string) (api.Agent, error)
 	Run(ctx context.Context, name, prompt string) (api.Task, error)
 	Send(ctx context.Context, name string, req api.SendRequest) (api.Task, error)

@@ -149,7 +149,7 @@ func (s *Server) remove(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) start(w http.ResponseWriter, r *http.Request) error {
-	a, err := s.Backend.Start(r.Context(), r.PathValue("name"))
+	a, err := s.Backend.Start(r.Context(), r.PathValue("name"), flag(r, "force"))
 	if err != nil {
 		return err
 	}

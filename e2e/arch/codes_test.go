@@ -52,6 +52,7 @@ var provoked = map[api.Code]string{
 	api.CodePortNotFound:      "e2e/network_test.go TestEveryAgentServesOnPort3000",
 	api.CodeOOMKilled:         "e2e/agents_test.go TestMemoryLimitKillsAndIsReported",
 	api.CodePidsLimit:         "e2e/agents_test.go TestProcessLimitHolds",
+	api.CodeHostOvercommitted: "e2e/admission_test.go TestAnAgentThatTheMachineHasNoRoomForIsRefused",
 	api.CodeLimitBelowUse:     "e2e/set_test.go TestAMemoryLimitBelowUseIsRefused",
 	api.CodeReapFailed:        "daemon/agent/codes_test.go TestProcessesThatCannotBeEndedAreSaid",
 	api.CodeOrphanProcs:       "daemon/agent/codes_test.go TestWhatEndsBadlyAtStartHasItsCode",

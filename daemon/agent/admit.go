@@ -1,0 +1,96 @@
+package agent
+
+import (
+	"fmt"
+
+	"polis/daemon/api"
+	"polis/daemon/config"
+)
+
+// Capacity is what the machine has for agents.
+type Capacity struct {
+	MemoryBytes int64 // all of it, or what polis itself is limited to
+	Pids        int64 // process numbers there are; 0: not known
+	FreeBytes   int64 // on the disk with the workspace
+}
+
+// demand is what agents may use at most.
+type demand struct {
+	agents       int
+	memory, pids int64
+}
+
+// admit refuses to bring an agent up for which the machine has no room, unless
+// force. The place is the agent's until leave is called; once the agent is up,
+// it counts by itself. What restarts with polisd is not asked about.
+func (m *Manager) admit(a *Agent, force bool) (leave func(), err error) {
+	if m.Capacity == nil {
+		return func() {}, nil
+	}
+	has, err := m.Capacity(a.WS)
+	if err != nil && !force {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := *m.cfgLive
+	if !force {
+		if err := room(c, a, m.demand(c, a), has); err != nil {
+			return nil, err
+		}
+	}
+	a.coming = true
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		a.coming = false
+	}, nil
+}
+
+// demand is that of all agents that live or are about to, but one; m.mu is held.
+func (m *Manager) demand(c config.Config, but *Agent) demand {
+	var d demand
+	for _, a := range m.agents {
+		if a != but && (a.up || a.coming) {
+			d.agents++
+			d.memory += int64(a.Kept.MemoryLimitMB) << 20
+			d.pids += int64(c.Limits.Agent(a.Kept.Limits).Pids)
+		}
+	}
+	return d
+}
+
+// room refuses an agent that the limits of all agents, with it, make too much.
+func room(c config.Config, a *Agent, others demand, has Capacity) error {
+	const mb = 1 << 20
+	adm := c.Admission
+	refuse := func(what string, wants, given, limit int64, unit, how string) error {
+		return api.Errorf(api.CodeHostOvercommitted, "agent %s may use %d%s of %s, the %d agents that live %d: together more than %d%s (%s)",
+			a.Name(), wants, unit, what, others.agents, given, limit, unit, how).
+			With("resource", what).With("wanted", wants).With("given", given).With("limit", limit).With("agents", others.agents).
+			WithHint("stop an agent, give it less (polisctl agents set), say --force, or change [admission] in polisd.toml")
+	}
+	memory := has.MemoryBytes - int64(adm.ReserveMB)*mb
+	of := fmt.Sprintf("memory %d MB less %d MB for the host", has.MemoryBytes/mb, adm.ReserveMB)
+	if t := int64(c.Limits.Total.MemoryMB) * mb; t > 0 && t < memory {
+		memory, of = t, "limits.total.memory_mb"
+	}
+	most := int64(float64(memory) * adm.Overcommit)
+	if wants := int64(a.Kept.MemoryLimitMB) * mb; others.memory+wants > most {
+		return refuse("memory", wants/mb, others.memory/mb, max(most, 0)/mb, " MB", fmt.Sprintf("%s, times %g", of, adm.Overcommit))
+	}
+	pids, from := has.Pids, "process numbers of the machine"
+	if t := int64(c.Limits.Total.Pids); t > 0 && (t < pids || pids == 0) {
+		pids, from = t, "limits.total.pids"
+	}
+	most = int64(float64(pids) * adm.Overcommit)
+	if wants := int64(c.Limits.Agent(a.Kept.Limits).Pids); pids > 0 && others.pids+wants > most {
+		return refuse("processes", wants, others.pids, most, "", fmt.Sprintf("%d %s, times %g", pids, from, adm.Overcommit))
+	}
+	if need := int64(adm.DiskFreeMB) * mb; has.FreeBytes < need {
+		return api.Errorf(api.CodeHostOvercommitted, "agent %s: the disk with workspace %s has %d MB free, less than %d MB (admission.disk_free_mb)", a.Name(), a.WS.Name, has.FreeBytes/mb, adm.DiskFreeMB).
+			With("resource", "disk").With("free", has.FreeBytes/mb).With("limit", adm.DiskFreeMB).
+			WithHint("free space (polisctl gc), say --force, or change [admission] in polisd.toml")
+	}
+	return nil
+}
