@@ -15,6 +15,8 @@ import (
 // Ensure makes the agent's namespace, veth pair, address and routes, or repairs
 // what is missing of them. It is idempotent; an address once given stays. When
 // it fails it takes away what this call made.
+//
+// The agent's [Gate] is made closed, and one that is there is left as it is.
 func (b *Bridge) Ensure(ctx context.Context, agent string) (Endpoint, error) {
 	if err := checkAgent(agent); err != nil {
 		return Endpoint{}, err
@@ -73,9 +75,11 @@ func (c *change) ensureAgent(ctx context.Context, agent string) (_ Endpoint, err
 		}
 		return Endpoint{}, err
 	}
-	return Endpoint{
-		NetNS: path, Addr: p.addr, Gateway: gatewayOf(subnet), Link: p.host.Attrs().Name,
-	}, nil
+	ep := Endpoint{NetNS: path, Addr: p.addr, Gateway: gatewayOf(subnet), Link: p.host.Attrs().Name, Table: c.names.table}
+	if c.queueKind() != queueNone {
+		ep.Queue = refusalQueue(p.addr)
+	}
+	return ep, nil
 }
 
 // Remove takes the agent's network away; nothing there is success. Processes

@@ -7,12 +7,13 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"os"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/miekg/dns"
+
+	"polis/netbridge/egress"
 )
 
 const (
@@ -30,9 +31,20 @@ func DNSAddr() netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 53}), 53)
 }
 
+// Asked is a question of an agent.
+type Asked struct {
+	Name  string         // lower case, no final dot
+	Type  string         // of the record, as "A"
+	Proto string         // "udp" or "tcp"
+	From  netip.AddrPort // the asking socket, in the agent's namespace
+}
+
 // DNS answers an agent's questions on DNSAddr by asking the host's resolvers
-// from the host's namespace. It caches nothing and understands nothing but the
-// name asked for.
+// from the host's namespace. It caches nothing.
+//
+// An agent has no IPv6, so no name has an IPv6 address for it: programs that
+// prefer one do not lose time. Records that carry addresses beside those that
+// were asked for (HTTPS, SVCB, and what servers add) are left out too.
 //
 // Set the fields, then Open; Close ends it and waits.
 type DNS struct {
@@ -41,10 +53,15 @@ type DNS struct {
 	// ResolvConf names the host's resolvers; DefaultResolvConf if empty. It is
 	// read again whenever it changed.
 	ResolvConf string
-	// Filter says whether the agent may resolve a name (lower case, no final
-	// dot). Nil allows all. A refused name does not exist (NXDOMAIN), which is
-	// the answer that programs take at once and do not retry.
-	Filter func(name string) bool
+	// Filter says whether the agent may resolve a name. Nil allows all. A
+	// refused name does not exist (NXDOMAIN), which is the answer that programs
+	// take at once and do not retry; who asks with EDNS is told that it was
+	// prohibited (RFC 8914).
+	Filter func(Asked) bool
+	// Admit is given the addresses of an answer before it leaves, and returns
+	// those that may stand in it. If it takes all of them the name does not
+	// exist. Nil lets all pass. An error makes the answer a server failure.
+	Admit func(a Asked, addrs []netip.Addr, ttl time.Duration) ([]netip.Addr, error)
 	// Timeout bounds one question to one resolver; 2 s if 0.
 	Timeout time.Duration
 	// Log receives failures; slog.Default if nil.
@@ -119,11 +136,11 @@ func (d *DNS) Close() error {
 }
 
 func (d *DNS) serve(w dns.ResponseWriter, q *dns.Msg) {
-	_, udp := w.RemoteAddr().(*net.UDPAddr)
+	from, udp := asker(w.RemoteAddr())
 	var r *dns.Msg
 	select {
 	case d.slots <- struct{}{}:
-		r = d.answer(q, udp)
+		r = d.answer(q, from, udp)
 		<-d.slots
 	default: // too many at a time: say so at once
 		r = refusal(q, dns.RcodeServerFailure)
@@ -140,16 +157,44 @@ func (d *DNS) serve(w dns.ResponseWriter, q *dns.Msg) {
 	}
 }
 
-func (d *DNS) answer(q *dns.Msg, udp bool) *dns.Msg {
+func asker(a net.Addr) (from netip.AddrPort, udp bool) {
+	switch a := a.(type) {
+	case *net.UDPAddr:
+		return a.AddrPort(), true
+	case *net.TCPAddr:
+		return a.AddrPort(), false
+	}
+	return netip.AddrPort{}, false
+}
+
+// answer decides, asks, and takes out of the answer what the agent may not have.
+func (d *DNS) answer(q *dns.Msg, from netip.AddrPort, udp bool) *dns.Msg {
 	if q.Opcode != dns.OpcodeQuery || len(q.Question) != 1 || q.Response {
 		return refusal(q, dns.RcodeFormatError)
 	}
-	if d.Filter != nil {
-		name := strings.ToLower(strings.TrimSuffix(q.Question[0].Name, "."))
-		if !d.Filter(name) {
-			return refusal(q, dns.RcodeNameError)
-		}
+	a := Asked{Name: egress.Normal(q.Question[0].Name), Type: dns.Type(q.Question[0].Qtype).String(), Proto: "tcp", From: from}
+	if udp {
+		a.Proto = "udp"
 	}
+	if d.Filter != nil && !d.Filter(a) {
+		return prohibition(q)
+	}
+	switch q.Question[0].Qtype {
+	case dns.TypeAAAA, dns.TypeHTTPS, dns.TypeSVCB, dns.TypeANY:
+		return refusal(q, dns.RcodeSuccess) // there is such a name, and no such record
+	}
+	r := d.forward(q, udp)
+	if r.Rcode != dns.RcodeSuccess {
+		return stripped(r)
+	}
+	if q.Question[0].Qtype != dns.TypeA {
+		return stripped(r)
+	}
+	return d.admitted(q, r, a)
+}
+
+// forward asks the host's resolvers, one after the other.
+func (d *DNS) forward(q *dns.Msg, udp bool) *dns.Msg {
 	servers, err := d.conf.servers()
 	if err != nil {
 		d.Log.Warn("cannot read the host's resolvers", "op", "net.dns", "path", d.conf.path, "err", err)
@@ -229,40 +274,4 @@ func refusal(q *dns.Msg, rcode int) *dns.Msg {
 	r.SetRcode(q, rcode)
 	r.RecursionAvailable = true
 	return r
-}
-
-// resolvConf is the host's list of resolvers, read again when the file changed.
-type resolvConf struct {
-	path string
-
-	mu   sync.Mutex
-	info os.FileInfo
-	list []string
-}
-
-func (c *resolvConf) servers() ([]string, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	info, err := os.Stat(c.path)
-	if err != nil {
-		return nil, err
-	}
-	if c.info != nil && os.SameFile(c.info, info) && c.info.ModTime().Equal(info.ModTime()) && c.info.Size() == info.Size() {
-		return c.list, nil
-	}
-	conf, err := dns.ClientConfigFromFile(c.path)
-	if err != nil {
-		return nil, err
-	}
-	list := make([]string, 0, dnsMaxServers)
-	for _, s := range conf.Servers {
-		if len(list) < dnsMaxServers {
-			list = append(list, net.JoinHostPort(s, conf.Port))
-		}
-	}
-	if len(list) == 0 { // resolv.conf(5): then it is the local machine
-		list = append(list, net.JoinHostPort("127.0.0.1", conf.Port))
-	}
-	c.info, c.list = info, list
-	return list, nil
 }

@@ -142,7 +142,7 @@ func TestResolverFilterRefusesNames(t *testing.T) {
 		says("192.0.2.1")(w, q)
 	})
 	openDNS(t, &DNS{NS: ns, ResolvConf: resolvFile(t, "127.0.1.1"),
-		Filter: func(name string) bool { return name == "example.org" }})
+		Filter: func(a Asked) bool { return a.Name == "example.org" }})
 	require.Equal(t, dns.RcodeNameError, question(t, ns, "udp", "Example.net").Rcode)
 	require.Zero(t, asked.Load(), "a refused name does not leave the machine")
 	require.Equal(t, "192.0.2.1", addressIn(t, question(t, ns, "udp", "EXAMPLE.org")))

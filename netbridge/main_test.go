@@ -8,11 +8,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"polis/netbridge/egress"
 )
 
 // inOwnWorld is set in the process that has a network and a mount namespace of
@@ -98,12 +101,51 @@ func newBridge(t testing.TB, change ...func(*Config)) *Bridge {
 	return b
 }
 
+// answered says for which agents of a test somebody answers already.
+var answered sync.Map
+
+// ensure makes an agent's network and opens it to the internet.
 func ensure(t testing.TB, b *Bridge, agent string) (Endpoint, *NS) {
 	t.Helper()
 	ep, err := b.Ensure(t.Context(), agent)
 	require.NoError(t, err)
+	open(t, ep, nil, egress.Open)
+	key := [2]any{t.Name(), ep.Queue}
+	if _, twice := answered.LoadOrStore(key, true); !twice {
+		hearRefusals(t, ep, func(Refusal) {})
+		t.Cleanup(func() { answered.Delete(key) })
+	}
 	ns, err := OpenNS(ep.NetNS)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, ns.Close()) })
 	return ep, ns
+}
+
+// hearRefusals is what a shim does for its agent. The packets that are refused
+// wait for it.
+func hearRefusals(t testing.TB, ep Endpoint, tell func(Refusal)) {
+	t.Helper()
+	require.NotZero(t, ep.Queue, "this kernel has neither nft_queue nor xt_NFQUEUE")
+	r := &Refusals{Queue: ep.Queue, Addr: ep.Addr, Log: testLog(t)}
+	require.NoError(t, r.Open())
+	done := make(chan error, 1)
+	go func() { done <- r.Run(context.Background(), tell) }()
+	t.Cleanup(func() {
+		require.NoError(t, r.Close())
+		require.NoError(t, <-done)
+	})
+}
+
+// open gives an agent a policy.
+func open(t testing.TB, ep Endpoint, private []string, entries ...string) (Gate, Egress) {
+	t.Helper()
+	var e Egress
+	var err error
+	e.Policy, err = egress.Parse(entries)
+	require.NoError(t, err)
+	e.Private, err = egress.ParsePrivate(private)
+	require.NoError(t, err)
+	g := Gate{Table: ep.Table, Link: ep.Link, Addr: ep.Addr}
+	require.NoError(t, g.Set(t.Context(), e, nil))
+	return g, e
 }

@@ -24,8 +24,9 @@ type NS struct {
 	done chan struct{} // closed when the thread took its last work
 	once sync.Once
 
-	stock stock
-	diag  diagSocket
+	stock  stock
+	diag   diagSocket
+	owners diagSocket
 }
 
 // OpenNS enters the namespace behind an nsfs file, such as [Endpoint].NetNS.
@@ -119,7 +120,7 @@ func (n *NS) Close() error {
 	n.once.Do(func() { close(n.quit) })
 	<-n.done
 	n.stock.empty()
-	return n.diag.close()
+	return errors.Join(n.diag.close(), n.owners.close())
 }
 
 // openNetNS opens path and makes sure it is somebody else's network namespace.

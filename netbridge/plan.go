@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/nftables"
 	"golang.org/x/sys/unix"
+
+	"polis/netbridge/egress"
 )
 
 // desired is all that the rules depend on.
@@ -15,28 +17,13 @@ type desired struct {
 	bridge string
 	subnet netip.Prefix
 	pool   netip.Prefix // subnets of other instances lie in here
+	queue  queueKind
 	agents []desiredAgent
 }
 
 type desiredAgent struct {
 	veth string
 	addr netip.Addr
-}
-
-// unroutable is what an agent never has a reason to reach through the host.
-// Link-local holds the metadata service of most clouds; the single addresses
-// are those of Azure (WireServer), Alibaba and Oracle, which sit elsewhere.
-func unroutable() []netip.Prefix {
-	return []netip.Prefix{
-		netip.MustParsePrefix("169.254.0.0/16"),
-		netip.MustParsePrefix("168.63.129.16/32"),
-		netip.MustParsePrefix("100.100.100.200/32"),
-		netip.MustParsePrefix("192.0.0.192/32"),
-		netip.MustParsePrefix("0.0.0.0/8"),
-		netip.MustParsePrefix("127.0.0.0/8"),
-		netip.MustParsePrefix("224.0.0.0/4"),
-		netip.MustParsePrefix("240.0.0.0/4"),
-	}
 }
 
 const refuseChain = "refuse"
@@ -47,23 +34,46 @@ const refuseChain = "refuse"
 // All chains have policy accept and say what they drop: a base chain whose
 // policy is drop would hit the packets of every other program on the machine.
 func plan(d desired) ruleset {
-	rs := ruleset{table: d.table, chains: []chain{
-		planRefuse(), planPrerouting(d), planInput(d), planForward(d), planPostrouting(d),
-	}}
-	agents := slices.Clone(d.agents)
-	slices.SortFunc(agents, func(a, b desiredAgent) int { return cmp.Compare(a.veth, b.veth) })
-	for _, a := range agents {
+	d.agents = slices.Clone(d.agents)
+	slices.SortFunc(d.agents, func(a, b desiredAgent) int { return cmp.Compare(a.veth, b.veth) })
+	rs := ruleset{table: d.table}
+	for _, a := range d.agents {
+		rs.sets = append(rs.sets, namesSet(a.veth))
+		rs.chains = append(rs.chains, chain{name: egressChain(a.veth), kept: true})
+	}
+	rs.chains = append(rs.chains, planRefuse(d), planPrerouting(d), planInput(d), planForward(d), planPostrouting(d))
+	for _, a := range d.agents {
 		rs.chains = append(rs.chains, planIngress(a))
+		if d.queue != queueNone {
+			rs.chains = append(rs.chains, planTell(a, d.queue))
+		}
 	}
 	return rs
 }
 
 // planRefuse answers instead of keeping silent, so that a program in the agent
 // fails at once rather than after its time-out.
-func planRefuse() chain {
-	return chain{name: refuseChain, rules: []rule{
-		newRule(l4tcp(), rejectReset()),
-		newRule(rejectProhibited()),
+//
+// What is refused is told of first. The program in the agent waits meanwhile, so
+// that it can still be found (see refusals.go).
+func planRefuse(d desired) chain {
+	c := chain{name: refuseChain}
+	if d.queue != queueNone {
+		for _, a := range d.agents {
+			c.rules = append(c.rules, newRule(saddr(netip.PrefixFrom(a.addr, 32)), jumpTo(tellChain(a.veth))))
+		}
+	}
+	c.rules = append(c.rules, newRule(l4tcp(), rejectReset()), newRule(rejectProhibited()))
+	return c
+}
+
+// planTell hands a refused packet to the agent's shim, which sends it through
+// the rules again, marked. It cannot let it pass: the second time ends in the
+// rejection. Without anybody at the queue the packet is dropped.
+func planTell(a desiredAgent, kind queueKind) chain {
+	return chain{name: tellChain(a.veth), rules: []rule{
+		newRule(marked(toldMark), comeBack()),
+		newRule(perSecond(tellRate, tellBurst), kind.queue(refusalQueue(a.addr))),
 	}}
 }
 
@@ -81,9 +91,15 @@ func planPrerouting(d desired) chain {
 			newRule(fibNotUnicast(), gotoChain(refuseChain)),
 		},
 	}
-	for _, p := range append(unroutable(), d.pool, d.subnet) {
+	for _, p := range append(egress.Unreachable(), d.pool, d.subnet) {
 		c.rules = append(c.rules, newRule(daddr(p), gotoChain(refuseChain)))
 	}
+	// An agent's own chain accepts what its policy allows and comes back with
+	// the rest. It is empty until its shim has opened the gate.
+	for _, a := range d.agents {
+		c.rules = append(c.rules, newRule(saddr(netip.PrefixFrom(a.addr, 32)), jumpTo(egressChain(a.veth))))
+	}
+	c.rules = append(c.rules, newRule(gotoChain(refuseChain)))
 	return c
 }
 

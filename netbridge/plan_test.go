@@ -7,10 +7,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"polis/netbridge/egress"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -18,8 +21,19 @@ var update = flag.Bool("update", false, "write the golden files anew")
 func examplePlan(agents ...desiredAgent) desired {
 	return desired{
 		table: "polis", bridge: "polis0",
-		subnet: netip.MustParsePrefix("10.213.4.0/22"), pool: DefaultPool(), agents: agents,
+		subnet: netip.MustParsePrefix("10.213.4.0/22"), pool: DefaultPool(), queue: queueNative, agents: agents,
 	}
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name+".nft")
+	if *update {
+		require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
+	}
+	want, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, string(want), got)
 }
 
 func TestPlanMatchesGoldenText(t *testing.T) {
@@ -30,25 +44,42 @@ func TestPlanMatchesGoldenText(t *testing.T) {
 		"two-agents": examplePlan(a, b),
 	} {
 		t.Run(name, func(t *testing.T) {
-			file := filepath.Join("testdata", name+".nft")
-			got := plan(d).String()
-			if *update {
-				require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
-			}
-			want, err := os.ReadFile(file)
-			require.NoError(t, err)
-			require.Equal(t, string(want), got)
+			golden(t, name, plan(d).String())
 		})
 	}
 	require.Equal(t, plan(examplePlan(a, b)).String(), plan(examplePlan(b, a)).String(), "order of agents must not matter")
+}
+
+func TestEgressMatchesGoldenText(t *testing.T) {
+	for name, tc := range map[string]struct{ private, policy []string }{
+		"open":                 {nil, []string{"open"}},
+		"open-with-private":    {[]string{"10.1.0.0/16", "192.168.0.0/16"}, []string{"open"}},
+		"none":                 {nil, []string{"none"}},
+		"domains":              {nil, []string{"*.x.org", "api.y.com"}},
+		"domains-and-networks": {[]string{"10.0.0.0/8"}, []string{"x.org", "10.1.0.0/16", "192.0.2.1"}},
+		"networks":             {nil, []string{"192.0.2.0/24"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, err := egress.Parse(tc.policy)
+			require.NoError(t, err)
+			private, err := egress.ParsePrivate(tc.private)
+			require.NoError(t, err)
+			rs := ruleset{table: "polis", chains: []chain{{name: egressChain("plv0123456789ab"),
+				rules: planEgress("plv0123456789ab", Egress{Policy: p, Private: private})}}}
+			golden(t, "egress-"+name, rs.String())
+		})
+	}
 }
 
 // The text of a rule and what the kernel is told are written side by side; nft
 // reads the kernel's side back.
 func TestKernelListsWhatThePlanSays(t *testing.T) {
 	b := newBridge(t)
-	ensure(t, b, "claude")
-	ensure(t, b, "gemini")
+	policies := map[string]Egress{}
+	for agent, entries := range map[string][]string{"claude": {"open"}, "gemini": {"*.x.org", "192.0.2.0/24", "198.18.0.1"}, "qwen": {"none"}} {
+		ep, _ := ensure(t, b, agent)
+		_, policies[ep.Link] = open(t, ep, []string{"10.128.0.0/9"}, entries...)
+	}
 	nft, err := exec.LookPath("nft")
 	if err != nil {
 		if os.Getenv("CI") == "true" {
@@ -56,7 +87,7 @@ func TestKernelListsWhatThePlanSays(t *testing.T) {
 		}
 		t.Skip("needs nft to read the rules back")
 	}
-	out, err := exec.Command(nft, "list", "table", "inet", b.Table()).CombinedOutput()
+	out, err := exec.Command(nft, "list", "table", "inet", b.Table()).Output()
 	require.NoError(t, err, string(out))
 
 	h, err := hostHandle()
@@ -64,15 +95,30 @@ func TestKernelListsWhatThePlanSays(t *testing.T) {
 	defer h.Close()
 	s, err := scanLinks(h, b.Name())
 	require.NoError(t, err)
-	d := desired{table: b.Table(), bridge: b.Name(), pool: DefaultPool()}
 	c := &change{Bridge: b, nl: h}
+	d := desired{table: b.Table(), bridge: b.Name(), pool: DefaultPool(), queue: c.queueKind()}
 	d.subnet, _, err = c.subnet(s.bridge)
 	require.NoError(t, err)
 	for _, v := range s.veths {
 		d.agents = append(d.agents, desiredAgent{v.link.Attrs().Name, v.alias.addr})
 	}
-	require.Len(t, d.agents, 2)
-	require.Equal(t, chainsOf(plan(d).String()), chainsOf(string(out)))
+	require.Len(t, d.agents, 3)
+	want := plan(d)
+	for i, ch := range want.chains {
+		if veth, ok := strings.CutPrefix(ch.name, "egress_"); ok {
+			want.chains[i].rules = planEgress(veth, policies[veth])
+		}
+	}
+	got := chainsOf(string(out))
+	if d.queue == queueXT { // nft cannot print the rules of iptables in a table of this family
+		for name := range got {
+			if strings.HasPrefix(name, "tell_") {
+				delete(got, name)
+			}
+		}
+		want.chains = slices.DeleteFunc(want.chains, func(c chain) bool { return strings.HasPrefix(c.name, "tell_") })
+	}
+	require.Equal(t, chainsOf(want.String()), got)
 }
 
 // chainsOf splits a listing, because nft prints base chains in the order in

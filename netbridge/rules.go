@@ -17,8 +17,12 @@ const nfInetIngress = 5
 
 // A ruleset is one table, both as the text nft would list and as what the
 // kernel is told. A test compares the two through the kernel.
+//
+// Sets, and chains that are kept, have their content from elsewhere (see gate.go):
+// they are made when missing, and otherwise left as they are.
 type ruleset struct {
 	table  string
+	sets   []string // of IPv4 addresses, each with a time-out of its own
 	chains []chain
 }
 
@@ -30,6 +34,7 @@ type chain struct {
 	prio     int32
 	prioName string
 	device   string
+	kept     bool
 	rules    []rule
 }
 
@@ -59,6 +64,9 @@ func newRule(parts ...part) rule {
 func (rs ruleset) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "table inet %s {\n", rs.table)
+	for _, name := range rs.sets {
+		fmt.Fprintf(&b, "\tset %s {\n\t\ttype ipv4_addr\n\t\tsize %d\n\t\tflags timeout\n\t}\n\n", name, gateSize)
+	}
 	for i, c := range rs.chains {
 		if i > 0 {
 			b.WriteString("\n")
@@ -78,35 +86,6 @@ func (rs ruleset) String() string {
 	}
 	b.WriteString("}\n")
 	return b.String()
-}
-
-// apply puts the table in place of whatever had its name, in one transaction:
-// no packet sees a state between the two.
-func (rs ruleset) apply(c *nftables.Conn) error {
-	t := &nftables.Table{Family: nftables.TableFamilyINet, Name: rs.table}
-	c.AddTable(t) // so that the deletion finds something
-	c.DelTable(t)
-	c.AddTable(t)
-	policy := nftables.ChainPolicyAccept
-	// Chains first: a rule may go to a chain further down.
-	for _, ch := range rs.chains {
-		nc := &nftables.Chain{Table: t, Name: ch.name, Device: ch.device}
-		if ch.hook != "" {
-			nc.Type, nc.Policy = ch.kind, &policy
-			nc.Hooknum = nftables.ChainHookRef(nftables.ChainHook(ch.hooknum))
-			nc.Priority = nftables.ChainPriorityRef(nftables.ChainPriority(ch.prio))
-		}
-		c.AddChain(nc)
-	}
-	for _, ch := range rs.chains {
-		for _, r := range ch.rules {
-			c.AddRule(&nftables.Rule{Table: t, Chain: &nftables.Chain{Table: t, Name: ch.name}, Exprs: r.exprs})
-		}
-	}
-	if err := c.Flush(); err != nil {
-		return fmt.Errorf("replace nft table inet %s: %w", rs.table, err)
-	}
-	return nil
 }
 
 func metaCmp(key expr.MetaKey, op expr.CmpOp, data []byte) []expr.Any {
@@ -189,6 +168,29 @@ func drop() part   { return part{"drop", []expr.Any{&expr.Verdict{Kind: expr.Ver
 
 func gotoChain(name string) part {
 	return part{"goto " + name, []expr.Any{&expr.Verdict{Kind: expr.VerdictGoto, Chain: name}}}
+}
+
+func jumpTo(name string) part {
+	return part{"jump " + name, []expr.Any{&expr.Verdict{Kind: expr.VerdictJump, Chain: name}}}
+}
+
+func comeBack() part { return part{"return", []expr.Any{&expr.Verdict{Kind: expr.VerdictReturn}}} }
+
+// inSet compares the destination with the addresses of a set.
+func inSet(name string) part {
+	ex := metaCmp(expr.MetaKeyNFPROTO, expr.CmpOpEq, []byte{unix.NFPROTO_IPV4})
+	return part{"ip daddr @" + name, append(ex,
+		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: 16, Len: 4},
+		&expr.Lookup{SourceRegister: 1, SetName: name})}
+}
+
+func marked(v uint32) part {
+	return part{fmt.Sprintf("meta mark 0x%08x", v), metaCmp(expr.MetaKeyMARK, expr.CmpOpEq, native32(v))}
+}
+
+func perSecond(n uint64, burst uint32) part {
+	return part{fmt.Sprintf("limit rate %d/second burst %d packets", n, burst), []expr.Any{
+		&expr.Limit{Type: expr.LimitTypePkts, Rate: n, Unit: expr.LimitTimeSecond, Burst: burst}}}
 }
 
 func masquerade() part { return part{"masquerade", []expr.Any{&expr.Masq{}}} }

@@ -1,0 +1,106 @@
+package netbridge
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"polis/netbridge/egress"
+)
+
+// maxTTL bounds what an answer may ask for.
+const maxTTL = 24 * time.Hour
+
+// prohibition is the answer for a name that the agent may not ask for.
+func prohibition(q *dns.Msg) *dns.Msg {
+	r := refusal(q, dns.RcodeNameError)
+	if o := q.IsEdns0(); o != nil {
+		opt := &dns.OPT{Hdr: dns.RR_Header{Name: ".", Rrtype: dns.TypeOPT}}
+		opt.SetUDPSize(dns.DefaultMsgSize)
+		opt.Option = append(opt.Option, &dns.EDNS0_EDE{InfoCode: dns.ExtendedErrorCodeProhibited,
+			ExtraText: "the egress policy of this agent does not allow the name; see /run/polis/why"})
+		r.Extra = append(r.Extra, opt)
+	}
+	return r
+}
+
+// admitted leaves of an answer for addresses the chain of names that begins
+// with the one asked for, and those addresses at its end that may be had.
+func (d *DNS) admitted(q, r *dns.Msg, a Asked) *dns.Msg {
+	chain, found, ttl := follow(r.Answer, a.Name)
+	out := stripped(r)
+	out.Answer = chain
+	if len(found) == 0 {
+		return out
+	}
+	addrs := make([]netip.Addr, 0, len(found))
+	for _, rr := range found {
+		if ip, ok := netip.AddrFromSlice(rr.A.To4()); ok {
+			addrs = append(addrs, ip)
+		}
+	}
+	may := addrs
+	if d.Admit != nil {
+		var err error
+		if may, err = d.Admit(a, addrs, ttl); err != nil {
+			d.Log.Error("an answer is held back: its addresses could not be opened", "op", "net.dns", "name", a.Name, "err", err)
+			return refusal(q, dns.RcodeServerFailure)
+		}
+	}
+	if len(may) == 0 {
+		return prohibition(q)
+	}
+	admit := make(map[netip.Addr]bool, len(may))
+	for _, m := range may {
+		admit[m] = true
+	}
+	for _, rr := range found {
+		if ip, ok := netip.AddrFromSlice(rr.A.To4()); ok && admit[ip] {
+			out.Answer = append(out.Answer, rr)
+		}
+	}
+	return out
+}
+
+// follow walks from a name over aliases to addresses. What else an answer holds
+// is not what was asked for. ttl is the shortest of all on the way.
+func follow(answer []dns.RR, name string) (chain []dns.RR, found []*dns.A, ttl time.Duration) {
+	ttl = maxTTL
+	alias := map[string]*dns.CNAME{}
+	for _, rr := range answer {
+		if c, ok := rr.(*dns.CNAME); ok {
+			alias[egress.Normal(c.Hdr.Name)] = c
+		}
+	}
+	for c := alias[name]; c != nil; c = alias[name] {
+		delete(alias, name) // also ends a circle
+		chain, name = append(chain, c), egress.Normal(c.Target)
+		ttl = min(ttl, time.Duration(c.Hdr.Ttl)*time.Second)
+	}
+	for _, rr := range answer {
+		if a, ok := rr.(*dns.A); ok && egress.Normal(a.Hdr.Name) == name {
+			found = append(found, a)
+			ttl = min(ttl, time.Duration(a.Hdr.Ttl)*time.Second)
+		}
+	}
+	return chain, found, ttl
+}
+
+// stripped is an answer without the records that carry addresses, and without
+// what the server added of its own accord.
+func stripped(r *dns.Msg) *dns.Msg {
+	out := r.Copy()
+	out.Answer, out.Extra = nil, nil
+	for _, rr := range r.Answer {
+		switch rr.Header().Rrtype {
+		case dns.TypeA, dns.TypeAAAA, dns.TypeHTTPS, dns.TypeSVCB:
+		default:
+			out.Answer = append(out.Answer, rr)
+		}
+	}
+	if o := r.IsEdns0(); o != nil {
+		out.Extra = append(out.Extra, o)
+	}
+	return out
+}

@@ -1,0 +1,121 @@
+package netbridge
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/google/nftables"
+	"golang.org/x/sys/unix"
+)
+
+// gateSize bounds the addresses that are open to an agent by name.
+const gateSize = 4096
+
+// maxApplyTries bounds apply against somebody else who changes the table.
+const maxApplyTries = 4
+
+// apply puts the chains in place of whatever was in the table, in one
+// transaction: no packet sees a state between the two. Kept chains and sets
+// stay with what they hold as long as the ruleset has them, and go otherwise.
+func (rs ruleset) apply(c *nftables.Conn) error {
+	var err error
+	for range maxApplyTries {
+		if err = rs.replace(c); !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EBUSY) && !errors.Is(err, unix.EEXIST) {
+			break
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("replace nft table inet %s: %w", rs.table, err)
+	}
+	return nil
+}
+
+func (rs ruleset) replace(c *nftables.Conn) error {
+	t := &nftables.Table{Family: nftables.TableFamilyINet, Name: rs.table}
+	chains, sets, err := contents(c, t)
+	if err != nil {
+		return err
+	}
+	kept := map[string]bool{}
+	for _, ch := range rs.chains {
+		kept[ch.name] = ch.kept
+	}
+	for _, s := range rs.sets {
+		kept[s] = true
+	}
+	c.AddTable(t)
+	// Rules first: a chain that somebody jumps to cannot go.
+	for _, ch := range chains {
+		if !kept[ch] {
+			c.FlushChain(&nftables.Chain{Table: t, Name: ch})
+		}
+	}
+	for _, ch := range chains {
+		if !kept[ch] {
+			c.DelChain(&nftables.Chain{Table: t, Name: ch})
+		}
+	}
+	for _, s := range sets {
+		if !kept[s] {
+			c.DelSet(&nftables.Set{Table: t, Name: s})
+		}
+	}
+	for _, s := range rs.sets {
+		if err := c.AddSet(namesOf(t, s), nil); err != nil {
+			return err
+		}
+	}
+	rs.fill(c, t)
+	return c.Flush()
+}
+
+// fill adds the chains, then their rules: a rule may go to a chain further down.
+func (rs ruleset) fill(c *nftables.Conn, t *nftables.Table) {
+	policy := nftables.ChainPolicyAccept
+	for _, ch := range rs.chains {
+		nc := &nftables.Chain{Table: t, Name: ch.name, Device: ch.device}
+		if ch.hook != "" {
+			nc.Type, nc.Policy = ch.kind, &policy
+			nc.Hooknum = nftables.ChainHookRef(nftables.ChainHook(ch.hooknum))
+			nc.Priority = nftables.ChainPriorityRef(nftables.ChainPriority(ch.prio))
+		}
+		c.AddChain(nc)
+	}
+	for _, ch := range rs.chains {
+		for _, r := range ch.rules {
+			c.AddRule(&nftables.Rule{Table: t, Chain: &nftables.Chain{Table: t, Name: ch.name}, Exprs: r.exprs})
+		}
+	}
+}
+
+func namesOf(t *nftables.Table, name string) *nftables.Set {
+	return &nftables.Set{Table: t, Name: name, KeyType: nftables.TypeIPAddr, HasTimeout: true, Size: gateSize}
+}
+
+// contents names the chains and sets of a table; one that is not there has none.
+func contents(c *nftables.Conn, t *nftables.Table) (chains, sets []string, err error) {
+	err = retryInterrupted(func() error {
+		chains = chains[:0]
+		all, err := c.ListChainsOfTableFamily(t.Family)
+		for _, ch := range all {
+			if ch.Table.Name == t.Name {
+				chains = append(chains, ch.Name)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("list chains: %w", err)
+	}
+	if len(chains) == 0 {
+		return nil, nil, nil // also a table that is not there
+	}
+	all, err := c.GetSets(t)
+	if err != nil {
+		return nil, nil, fmt.Errorf("list sets: %w", err)
+	}
+	for _, s := range all {
+		sets = append(sets, s.Name)
+	}
+	return chains, sets, nil
+}

@@ -1,0 +1,218 @@
+package egress
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// The two words that stand alone in a list.
+const (
+	Open = "open" // the internet; private networks only as configured
+	None = "none" // nothing
+)
+
+// MaxEntries bounds a list.
+const MaxEntries = 256
+
+// Policy is an egress policy. It is immutable; the zero value allows nothing.
+type Policy struct {
+	open    bool
+	entries []string
+	exact   map[string]bool // x.org
+	under   map[string]bool // x.org for *.x.org
+	nets    []netip.Prefix
+}
+
+// Parse reads a policy: ["open"], ["none"], or names ("x.org"), names with all
+// below them ("*.x.org", which does not include x.org itself), IPv4 addresses
+// and IPv4 networks ("192.0.2.0/24"). An empty list allows nothing. The error
+// names the entry and the rule it breaks.
+func Parse(entries []string) (Policy, error) {
+	p := Policy{exact: map[string]bool{}, under: map[string]bool{}}
+	if len(entries) > MaxEntries {
+		return Policy{}, fmt.Errorf("has %d entries: at most %d", len(entries), MaxEntries)
+	}
+	for _, e := range entries {
+		switch e {
+		case Open, None:
+			if len(entries) != 1 {
+				return Policy{}, fmt.Errorf("%q must stand alone", e)
+			}
+			return Policy{open: e == Open, entries: []string{e}}, nil
+		}
+		norm, err := p.add(e)
+		if err != nil {
+			return Policy{}, fmt.Errorf("%q: %w", shorten(e), err)
+		}
+		if !slices.Contains(p.entries, norm) {
+			p.entries = append(p.entries, norm)
+		}
+	}
+	if len(p.entries) == 0 {
+		p.entries = []string{None}
+	}
+	return p, nil
+}
+
+func (p *Policy) add(e string) (string, error) {
+	if n, isNet, err := parseNet(e); isNet {
+		if err == nil {
+			p.nets = append(p.nets, n)
+		}
+		return showNet(n), err
+	}
+	rest, wild := strings.CutPrefix(e, "*.")
+	name := Normal(rest)
+	if err := checkName(name); err != nil {
+		return "", err
+	}
+	if wild {
+		p.under[name] = true
+		return "*." + name, nil
+	}
+	p.exact[name] = true
+	return name, nil
+}
+
+// Open says whether the whole internet may be reached.
+func (p Policy) Open() bool { return p.open }
+
+// Listed says whether only what a list names may be reached; false for open
+// and for nothing at all.
+func (p Policy) Listed() bool { return len(p.exact)+len(p.under)+len(p.nets) > 0 }
+
+// Entries is the policy as Parse reads it, normalised.
+func (p Policy) Entries() []string {
+	if len(p.entries) == 0 {
+		return []string{None}
+	}
+	return slices.Clone(p.entries)
+}
+
+// Nets are the networks that are named by address.
+func (p Policy) Nets() []netip.Prefix { return slices.Clone(p.nets) }
+
+// String is for people: "open", "none", or the entries with commas.
+func (p Policy) String() string { return strings.Join(p.Entries(), ",") }
+
+// Name says whether a domain name may be asked for. Case and a final dot make
+// no difference; names are compared label by label, never by suffix.
+func (p Policy) Name(name string) bool {
+	if p.open {
+		return true
+	}
+	name = Normal(name)
+	if name == "" || len(p.exact)+len(p.under) == 0 {
+		return false
+	}
+	if p.exact[name] {
+		return true
+	}
+	for {
+		_, parent, ok := strings.Cut(name, ".")
+		if !ok {
+			return false
+		}
+		if p.under[parent] {
+			return true
+		}
+		name = parent
+	}
+}
+
+// Addr says whether an address is named by the policy itself.
+func (p Policy) Addr(a netip.Addr) bool { return p.open || contains(p.nets, a.Unmap()) }
+
+// With is the policy with further entries, if it is a list: the hosts that a
+// kind of agent cannot do without. Open and none stay as they are.
+func (p Policy) With(more []string) (Policy, error) {
+	if !p.Listed() || len(more) == 0 {
+		return p, nil
+	}
+	return Parse(append(p.Entries(), more...))
+}
+
+// Normal is a name in lower case, without its final dot.
+func Normal(name string) string {
+	name = strings.TrimSuffix(name, ".")
+	b := []byte(name)
+	for i, c := range b {
+		if 'A' <= c && c <= 'Z' { // DNS folds ASCII only (RFC 4343)
+			b[i] = c + 'a' - 'A'
+		}
+	}
+	return string(b)
+}
+
+// checkName wants a host name of RFC 1123, also with underscores, as in names
+// of services. What is not ASCII must be written as in the DNS (xn--...).
+func checkName(name string) error {
+	switch {
+	case name == "":
+		return errors.New("the name is empty")
+	case name == "*":
+		return errors.New(`to allow everything write "open"`)
+	case len(name) > 253:
+		return errors.New("a name has at most 253 bytes")
+	case strings.Contains(name, "://") || strings.ContainsAny(name, "/@?#"):
+		return errors.New("write the host's name only, without scheme, path or user")
+	case strings.Contains(name, ":"):
+		return errors.New("write the host's name only: ports are not told apart, and agents have no IPv6")
+	case strings.Contains(name, "*"):
+		return errors.New(`"*" stands only for all that is below a name, as in "*.x.org"`)
+	}
+	labels := strings.Split(name, ".")
+	for _, l := range labels {
+		if l == "" || len(l) > 63 || l[0] == '-' || l[len(l)-1] == '-' {
+			return errors.New("between dots stand 1 to 63 letters, digits and '-', not '-' at an end")
+		}
+		for _, c := range []byte(l) {
+			switch {
+			case 'a' <= c && c <= 'z', '0' <= c && c <= '9', c == '-', c == '_':
+			case c >= 0x80:
+				return errors.New("write it as the DNS has it, with xn--")
+			default:
+				return errors.New("a name has letters, digits, '-', '_' and dots only")
+			}
+		}
+	}
+	if last := labels[len(labels)-1]; strings.Trim(last, "0123456789") == "" {
+		return errors.New("is neither a name nor an IPv4 address or network")
+	}
+	return nil
+}
+
+// parseNet reads an address or a network; isNet is false for what is a name.
+func parseNet(s string) (p netip.Prefix, isNet bool, err error) {
+	if a, err := netip.ParseAddr(s); err == nil {
+		p = netip.PrefixFrom(a, a.BitLen())
+	} else if p, err = netip.ParsePrefix(s); err != nil {
+		return p, false, nil //nolint:nilerr // then it is to be a name
+	}
+	switch {
+	case !p.Addr().Is4():
+		return p, true, errors.New("agents have no IPv6: only IPv4 addresses and networks can be listed")
+	case p != p.Masked():
+		return p, true, fmt.Errorf("the network of that size begins at %s", p.Masked().Addr())
+	case p.Bits() == 0:
+		return p, true, errors.New(`to allow everything write "open"`)
+	}
+	return p, true, nil
+}
+
+func showNet(p netip.Prefix) string {
+	if p.IsSingleIP() {
+		return p.Addr().String()
+	}
+	return p.String()
+}
+
+func shorten(s string) string {
+	if len(s) > 80 {
+		return s[:77] + "..."
+	}
+	return s
+}

@@ -1,0 +1,148 @@
+package netbridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/google/nftables"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"polis/netbridge/egress"
+)
+
+func egressChain(veth string) string { return "egress_" + veth }
+func tellChain(veth string) string   { return "tell_" + veth }
+func namesSet(veth string) string    { return "names_" + veth }
+
+// Egress is where an agent's packets may go.
+type Egress struct {
+	Policy egress.Policy
+	// Private are the private networks that may be reached; none if empty.
+	Private []netip.Prefix
+}
+
+// Gate is the part of the rules that belongs to one agent: what its policy
+// accepts, and the addresses it was told for names. It is closed until Set.
+//
+// The rules around it stay in force: no policy opens the host, another agent,
+// a link-local or a metadata address.
+type Gate struct {
+	Table string     // nftables table, family inet: [Bridge.Table]
+	Link  string     // host end of the agent's veth pair: [Endpoint].Link
+	Addr  netip.Addr // the agent's
+}
+
+// planEgress is the chain of an agent. It accepts, or comes back.
+func planEgress(link string, e Egress) []rule {
+	var rules []rule
+	for _, p := range egress.Closed(e.Private) {
+		rules = append(rules, newRule(daddr(p), comeBack()))
+	}
+	if e.Policy.Open() {
+		return append(rules, newRule(accept()))
+	}
+	for _, p := range e.Policy.Nets() {
+		rules = append(rules, newRule(daddr(p), accept()))
+	}
+	if e.Policy.Listed() {
+		rules = append(rules, newRule(inSet(namesSet(link)), accept()))
+	}
+	return rules
+}
+
+// Set puts a policy in force, for connections that there are as well: those to
+// what is no longer allowed are cut. Of the addresses that were allowed by name
+// keep stays, each for as long as it says; the others go. What is open and what
+// is closed changes in one transaction.
+func (g Gate) Set(ctx context.Context, e Egress, keep map[netip.Addr]time.Duration) error {
+	c, err := nftables.New()
+	if err != nil {
+		return fmt.Errorf("open nftables: %w", err)
+	}
+	t := &nftables.Table{Family: nftables.TableFamilyINet, Name: g.Table}
+	ch := &nftables.Chain{Table: t, Name: egressChain(g.Link)}
+	set := namesOf(t, namesSet(g.Link))
+	c.FlushChain(ch)
+	for _, r := range planEgress(g.Link, e) {
+		c.AddRule(&nftables.Rule{Table: t, Chain: ch, Exprs: r.exprs})
+	}
+	c.FlushSet(set)
+	// A message has room for some two thousand elements.
+	for part := range slices.Chunk(elements(keep), 1000) {
+		if err := c.SetAddElements(set, part); err != nil {
+			return fmt.Errorf("egress of %s: %w", g.Link, err)
+		}
+	}
+	if err := c.Flush(); err != nil {
+		return fmt.Errorf("egress of %s in nft table inet %s: %w", g.Link, g.Table, err)
+	}
+	return g.cut(ctx, func(a netip.Addr) bool {
+		if !egress.Answerable(a, e.Private, nil) {
+			return false
+		}
+		_, kept := keep[a]
+		return kept || e.Policy.Addr(a)
+	})
+}
+
+// Allow opens addresses for a time, in whole seconds at least one. They are
+// open when it returns. An address that is open already gets the new time.
+func (g Gate) Allow(addrs map[netip.Addr]time.Duration) error {
+	if len(addrs) == 0 {
+		return nil
+	}
+	c, err := nftables.New()
+	if err != nil {
+		return fmt.Errorf("open nftables: %w", err)
+	}
+	set := namesOf(&nftables.Table{Family: nftables.TableFamilyINet, Name: g.Table}, namesSet(g.Link))
+	els := elements(addrs)
+	// Only a new element has a new time, and only one that is there can go.
+	if err := errors.Join(c.SetAddElements(set, els), c.SetDeleteElements(set, els), c.SetAddElements(set, els), c.Flush()); err != nil {
+		return fmt.Errorf("open addresses for %s: %w", g.Link, err)
+	}
+	return nil
+}
+
+func elements(addrs map[netip.Addr]time.Duration) []nftables.SetElement {
+	out := make([]nftables.SetElement, 0, len(addrs))
+	for a, d := range addrs {
+		out = append(out, nftables.SetElement{Key: a.Unmap().AsSlice(), Timeout: max(d, time.Second)})
+	}
+	return out
+}
+
+// cut makes the kernel forget the agent's connections to what is not allowed:
+// their next packet counts as new, and is refused.
+func (g Gate) cut(ctx context.Context, allowed func(netip.Addr) bool) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	h, err := netlink.NewHandle(unix.NETLINK_NETFILTER)
+	if err != nil {
+		return fmt.Errorf("open conntrack: %w", err)
+	}
+	defer h.Close()
+	err = retryInterrupted(func() error {
+		_, err := h.ConntrackDeleteFilters(netlink.ConntrackTable, unix.AF_INET, flows(func(f *netlink.ConntrackFlow) bool {
+			src, ok1 := netip.AddrFromSlice(f.Forward.SrcIP)
+			dst, ok2 := netip.AddrFromSlice(f.Forward.DstIP)
+			return ok1 && ok2 && src.Unmap() == g.Addr && !allowed(dst.Unmap())
+		}))
+		return err
+	})
+	// A flow that ended meanwhile is what was wanted.
+	if err != nil && !errors.Is(err, unix.ENOENT) {
+		return fmt.Errorf("cut connections of %s: %w", g.Link, err)
+	}
+	return nil
+}
+
+type flows func(*netlink.ConntrackFlow) bool
+
+func (f flows) MatchConntrackFlow(flow *netlink.ConntrackFlow) bool { return f(flow) }

@@ -1,0 +1,178 @@
+package netbridge
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Refusal is a packet of an agent that the rules do not let out: the first of a
+// connection, a datagram, or one of a connection that was cut.
+type Refusal struct {
+	Proto  string // "tcp", "udp", "icmp", or the protocol's number
+	Local  netip.AddrPort
+	Remote netip.AddrPort // without a port (0) unless tcp or udp
+}
+
+// Refusals tells of what an agent is refused. While it tells, the program that
+// sent the packet still waits for its answer, so its socket can be looked for
+// ([NS.Owner]). Then the kernel refuses. The rules tell of no more than some
+// twenty packets a second.
+//
+// The queue only delays: a packet comes back marked, and goes through the
+// rules again, which is all that this program can have them do.
+type Refusals struct {
+	Queue uint16       // [Endpoint].Queue
+	Addr  netip.Addr   // the agent's; packets of others are not told of
+	Log   *slog.Logger // slog.Default if nil
+
+	sock *os.File
+}
+
+// Of linux/netfilter/nfnetlink_queue.h, nfnetlink.h and netfilter.h.
+const (
+	nfqSubsystem  = 3
+	nfqMsgPacket  = nfqSubsystem<<8 | 0
+	nfqMsgVerdict = nfqSubsystem<<8 | 1
+	nfqMsgConfig  = nfqSubsystem<<8 | 2
+
+	nfqCfgCmd    = 1
+	nfqCfgParams = 2
+	nfqCmdBind   = 1
+	nfqCopy      = 2 // NFQNL_COPY_PACKET
+
+	nfqPacketHdr  = 1
+	nfqVerdictHdr = 2
+	nfqMark       = 3
+	nfqPayload    = 10
+
+	nfRepeat = 4
+
+	nfqRange = 96 // of a packet: the headers of IPv4 and of TCP
+)
+
+// Open binds the queue. ErrBusy: somebody else has its number.
+func (r *Refusals) Open() (err error) {
+	if r.Log == nil {
+		r.Log = slog.Default()
+	}
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_NETFILTER)
+	if err != nil {
+		return fmt.Errorf("open nfnetlink_queue: %w", os.NewSyscallError("socket", err))
+	}
+	r.sock = os.NewFile(uintptr(fd), "nfnetlink_queue")
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, r.Close())
+		}
+	}()
+	if err := unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		return fmt.Errorf("open nfnetlink_queue: %w", os.NewSyscallError("bind", err))
+	}
+	params := binary.BigEndian.AppendUint32(nil, nfqRange)
+	for _, body := range [][]byte{
+		attr(nil, nfqCfgCmd, []byte{nfqCmdBind, 0, 0, unix.AF_INET}),
+		attr(nil, nfqCfgParams, append(params, nfqCopy)),
+	} {
+		if err := r.configure(body); err != nil {
+			if errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EPERM) && os.Geteuid() == 0 {
+				err = errors.Join(ErrBusy, err)
+			}
+			return fmt.Errorf("bind nfnetlink_queue %d: %w", r.Queue, err)
+		}
+	}
+	return nil
+}
+
+// configure sends one message and waits for what the kernel says to it, which
+// is there when the call that sent it returns.
+func (r *Refusals) configure(body []byte) error {
+	if err := r.send(nfqMsgConfig, unix.NLM_F_REQUEST|unix.NLM_F_ACK, body); err != nil {
+		return err
+	}
+	buf := make([]byte, 8<<10)
+	for {
+		n, err := r.sock.Read(buf)
+		if err != nil {
+			return err
+		}
+		for m := range messages(buf[:n]) {
+			if m.kind == unix.NLMSG_ERROR && len(m.body) >= 4 {
+				if code := int32(binary.NativeEndian.Uint32(m.body)); code != 0 {
+					return unix.Errno(-code)
+				}
+				return nil
+			}
+		}
+	}
+}
+
+func (r *Refusals) send(kind uint16, flags uint16, body []byte) error {
+	msg := make([]byte, 20, 20+len(body))
+	binary.NativeEndian.PutUint32(msg, uint32(20+len(body)))
+	binary.NativeEndian.PutUint16(msg[4:], kind)
+	binary.NativeEndian.PutUint16(msg[6:], flags)
+	msg[16] = unix.AF_UNSPEC
+	binary.BigEndian.PutUint16(msg[18:], r.Queue)
+	if _, err := r.sock.Write(append(msg, body...)); err != nil {
+		return fmt.Errorf("nfnetlink_queue %d: %w", r.Queue, err)
+	}
+	return nil
+}
+
+// Run hands every refusal to tell, one at a time, until ctx ends or Close; then
+// it returns nil. tell holds up the agent's other refusals: it must be quick.
+func (r *Refusals) Run(ctx context.Context, tell func(Refusal)) error {
+	stop := context.AfterFunc(ctx, func() { _ = r.sock.Close() }) //nolint:errcheck // Close below says it
+	defer stop()
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := r.sock.Read(buf)
+		switch {
+		case errors.Is(err, unix.ENOBUFS):
+			r.Log.Debug("refusals came faster than they were read", "op", "net.refuse")
+			continue
+		case errors.Is(err, os.ErrClosed):
+			return nil
+		case err != nil:
+			return fmt.Errorf("read nfnetlink_queue %d: %w", r.Queue, err)
+		}
+		for m := range messages(buf[:n]) {
+			if m.kind != nfqMsgPacket {
+				continue
+			}
+			id, packet, ok := parseQueued(m.body)
+			if !ok {
+				continue
+			}
+			if what, ok := parsePacket(packet); ok && what.Local.Addr() == r.Addr {
+				tell(what)
+			}
+			if err := r.send(nfqMsgVerdict, unix.NLM_F_REQUEST, verdict(id)); err != nil && ctx.Err() == nil && !errors.Is(err, os.ErrClosed) {
+				r.Log.Warn("cannot answer for a refused packet, which is dropped", "op", "net.refuse", "err", err)
+			}
+		}
+	}
+}
+
+// Close ends Run. Packets that wait are dropped.
+func (r *Refusals) Close() error {
+	if r.sock == nil {
+		return nil
+	}
+	if err := r.sock.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+func verdict(id uint32) []byte {
+	v := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, nfRepeat), id)
+	return attr(attr(nil, nfqVerdictHdr, v), nfqMark, binary.BigEndian.AppendUint32(nil, toldMark))
+}
