@@ -101,7 +101,7 @@ func (d *Daemon) Open(ctx context.Context) (err error) {
 		return fmt.Errorf("ports: %w", err)
 	}
 	d.agents = &agent.Manager{Config: d.Config, Types: d.Types, Shims: d.shims, Locks: d, Ports: pp, State: d, Events: d.hub, Log: d.Log, Now: time.Now, Capacity: d.capacity, Crash: failpoint.Hit,
-		Resources: []agent.Resource{worktrees{d}, network{d.bridge}}}
+		Gate: d.openGate, Resources: []agent.Resource{worktrees{d}, network{d.bridge}}}
 	d.agents.Open(ctx)
 	d.reconcile(ctx)
 	d.startUpkeep(ctx)

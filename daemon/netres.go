@@ -9,6 +9,7 @@ import (
 	"polis/daemon/agent"
 	"polis/daemon/api"
 	"polis/netbridge"
+	"polis/netbridge/egress"
 )
 
 // network is an agent's network namespace as a resource.
@@ -24,13 +25,29 @@ func (n network) Ensure(ctx context.Context, a *agent.Agent) error {
 	if err != nil {
 		return api.Errorf(api.CodeNetNSFailed, "make the network of agent %s: %w", a.Name(), err)
 	}
-	a.Network = agent.Network{NetNS: ep.NetNS, Address: ep.Addr.String()}
+	a.Network = agent.Network{NetNS: ep.NetNS, Address: ep.Addr.String(), Table: ep.Table, Link: ep.Link, Queue: ep.Queue}
 	return nil
 }
 
 func (n network) Remove(ctx context.Context, a *agent.Agent) error { return n.b.Remove(ctx, a.Name()) }
 
 func (n network) List(ctx context.Context) ([]string, error) { return n.b.List(ctx) }
+
+// openGate does for a shim of before egress what later ones do themselves.
+func (d *Daemon) openGate(ctx context.Context, a *agent.Agent, entries, private []string) error {
+	addr, err := netip.ParseAddr(a.Network.Address)
+	if err != nil {
+		return err
+	}
+	var e netbridge.Egress
+	if e.Policy, err = egress.Parse(entries); err != nil {
+		return err
+	}
+	if e.Private, err = egress.ParsePrivate(private); err != nil {
+		return err
+	}
+	return d.bridge.Gate(a.Name(), addr).Set(ctx, e, nil, nil)
+}
 
 // ports hands out external ports: unique among agents (netbridge.Ports) and
 // free on the host at the moment.

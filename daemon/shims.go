@@ -204,7 +204,7 @@ func (s *shims) spec(a *agent.Agent, dir string) wire.Spec {
 		UID: ws.UID, GID: ws.GID, User: user, Home: home, HomeDir: ws.Root.Home(k.Name), Scratch: ws.Root.Scratch(k.Name), LogDir: ws.Root.Logs(k.Name),
 		LocksExempt: c.Locks.Exempt, Wait: wire.Duration(wait), Hold: rules.Hold, LockRules: rules.Rules, StaleTimeout: c.Locks.StaleTimeout, DaemonWait: c.Locks.DaemonWait, TempNames: c.Locks.TempNames,
 		Mounts: append(slices.Clone(c.Sandbox.ExtraMounts), a.Type.Mounts...), Env: environment(a.Type),
-		NetNS: a.Network.NetNS, Address: a.Network.Address, CgroupPath: cg, Delegated: delegated,
+		NetNS: a.Network.NetNS, Address: a.Network.Address, NetTable: a.Network.Table, NetLink: a.Network.Link, RefusalQueue: a.Network.Queue, ResolvConf: c.Network.ResolvConf, CgroupPath: cg, Delegated: delegated,
 		SocketGID: max(s.socketGID, 0), StopGrace: c.Limits.StopGrace, LogBytes: int64(c.Limits.LogMB) << 20,
 		Created: k.CreatedAt, Generation: k.Generation, BaseType: k.BaseType, Command: k.Command,
 	}
@@ -239,8 +239,24 @@ func (s *shims) spec(a *agent.Agent, dir string) wire.Spec {
 // Settings are the part of an agent's spec that can be changed while it lives.
 func (s *shims) Settings(a *agent.Agent) wire.Settings {
 	k, l := a.Kept, s.limits(a.Kept.Limits)
-	return wire.Settings{Role: k.Role, Policy: k.Policy, MemoryBytes: int64(k.MemoryLimitMB) << 20, Pids: int64(l.Pids),
+	v := wire.Settings{Role: k.Role, Policy: k.Policy, MemoryBytes: int64(k.MemoryLimitMB) << 20, Pids: int64(l.Pids),
 		CPUWeight: int64(l.CPUWeight), CPUPercent: int64(l.CPUPercent), IOWeight: int64(l.IOWeight)}
+	v.Egress, v.Private = s.reach(a)
+	return v
+}
+
+// reach is where an agent's connections may go. What cannot be read allows
+// nothing: it was checked when it was set, and the configuration is another now.
+func (s *shims) reach(a *agent.Agent) (entries, private []string) {
+	c := s.config()
+	r, err := c.Reach(a.Kept.Role, a.Type, a.Kept.Egress)
+	if err != nil {
+		s.log.Error("the agent reaches nothing: its egress cannot be read", "agent", a.Name(), "err", err)
+	}
+	for _, p := range r.Private {
+		private = append(private, p.String())
+	}
+	return r.Policy.Entries(), private
 }
 
 func (s *shims) limits(own api.Limits) api.Limits {

@@ -72,6 +72,7 @@ type daemon struct {
 	done chan error
 
 	env     []string // of polisd, besides its own
+	netns   string   // file of the network namespace it runs in; "" for the test's
 	scripts int      // made by later
 }
 
@@ -79,6 +80,7 @@ type options struct {
 	config string // appended to the configuration
 	mounts string // one more entry of sandbox.extra_mounts
 	box    string // more lines of [sandbox]
+	netns  string // file of the network namespace to run in
 	// failpoints has a polisd that dies where die says.
 	failpoints bool
 }
@@ -92,7 +94,7 @@ func startDaemon(t testing.TB, o options) *daemon {
 	dir, err := os.MkdirTemp("/tmp", "polis-e2e-")
 	require.NoError(t, err)
 	require.NoError(t, os.Chmod(dir, 0o755))
-	d := &daemon{t: t, dir: dir, bin: bin(t)}
+	d := &daemon{t: t, dir: dir, bin: bin(t), netns: o.netns}
 	if o.failpoints {
 		d.bin, d.env = d.withFailpoints(), []string{"POLIS_FAILPOINT=" + d.path("failpoint")}
 	}
@@ -136,7 +138,11 @@ func (d *daemon) start() {
 	log, err := os.OpenFile(d.path("polisd.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	require.NoError(d.t, err)
 	defer log.Close()
-	d.cmd = exec.Command(filepath.Join(d.bin, "polisd"), "--config", d.path("polisd.toml"))
+	args := []string{filepath.Join(d.bin, "polisd"), "--config", d.path("polisd.toml")}
+	if d.netns != "" {
+		args = append([]string{"nsenter", "--net=" + d.netns}, args...) // becomes polisd
+	}
+	d.cmd = exec.Command(args[0], args[1:]...)
 	d.cmd.Stdout, d.cmd.Stderr = log, log
 	d.cmd.Env = append(os.Environ(), d.env...)
 	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

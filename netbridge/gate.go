@@ -37,6 +37,11 @@ type Gate struct {
 	Addr  netip.Addr // the agent's
 }
 
+// Gate is the gate of an agent, by its name and address.
+func (b *Bridge) Gate(agent string, addr netip.Addr) Gate {
+	return Gate{Table: b.names.table, Link: b.names.veth(agent), Addr: addr}
+}
+
 // planEgress is the chain of an agent. It accepts, or comes back.
 func planEgress(link string, e Egress) []rule {
 	var rules []rule
@@ -58,8 +63,9 @@ func planEgress(link string, e Egress) []rule {
 // Set puts a policy in force, for connections that there are as well: those to
 // what is no longer allowed are cut. Of the addresses that were allowed by name
 // keep stays, each for as long as it says; the others go. What is open and what
-// is closed changes in one transaction.
-func (g Gate) Set(ctx context.Context, e Egress, keep map[netip.Addr]time.Duration) error {
+// is closed changes in one transaction. Connections to addresses for which spare
+// says so go on, although no new one could be made; nil spares none.
+func (g Gate) Set(ctx context.Context, e Egress, keep map[netip.Addr]time.Duration, spare func(netip.Addr) bool) error {
 	c, err := nftables.New()
 	if err != nil {
 		return fmt.Errorf("open nftables: %w", err)
@@ -86,7 +92,7 @@ func (g Gate) Set(ctx context.Context, e Egress, keep map[netip.Addr]time.Durati
 			return false
 		}
 		_, kept := keep[a]
-		return kept || e.Policy.Addr(a)
+		return kept || e.Policy.Addr(a) || spare != nil && spare(a)
 	})
 }
 

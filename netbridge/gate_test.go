@@ -148,7 +148,7 @@ func TestAddressesOpenForATime(t *testing.T) {
 	require.Error(t, Gate{Table: gemini.Table, Link: gemini.Link, Addr: gemini.Addr}.Allow(map[netip.Addr]time.Duration{ip("203.0.113.1"): time.Minute}),
 		"an agent that is gone cannot be opened")
 
-	require.NoError(t, g.Set(t.Context(), e, map[netip.Addr]time.Duration{ip("203.0.113.2"): time.Minute}))
+	require.NoError(t, g.Set(t.Context(), e, map[netip.Addr]time.Duration{ip("203.0.113.2"): time.Minute}, nil))
 	require.False(t, reaches("203.0.113.1"), "not kept")
 	require.True(t, reaches("203.0.113.2"), "kept")
 
@@ -156,7 +156,7 @@ func TestAddressesOpenForATime(t *testing.T) {
 	for i := range gateSize - 1 {
 		many[netip.AddrFrom4([4]byte{198, 18, byte(i >> 8), byte(i)})] = time.Minute
 	}
-	require.NoError(t, g.Set(t.Context(), e, many))
+	require.NoError(t, g.Set(t.Context(), e, many, nil))
 	require.NoError(t, g.Allow(map[netip.Addr]time.Duration{ip("203.0.113.1"): time.Minute}))
 	require.Error(t, g.Allow(map[netip.Addr]time.Duration{ip("203.0.113.2"): time.Minute}), "there is an end")
 	require.True(t, reaches("203.0.113.1"))
@@ -213,7 +213,7 @@ func TestANarrowerPolicyCutsConnections(t *testing.T) {
 	for _, say := range []func() error{one, two, three} {
 		require.NoError(t, say(), "a connection outlives the time of its address")
 	}
-	require.NoError(t, g.Set(t.Context(), e, map[netip.Addr]time.Duration{ip("203.0.113.1"): time.Minute}))
+	require.NoError(t, g.Set(t.Context(), e, map[netip.Addr]time.Duration{ip("203.0.113.1"): time.Minute}, nil))
 	require.NoError(t, one())
 	require.ErrorIs(t, two(), unix.ECONNRESET, "cut at once")
 	require.NoError(t, three())

@@ -146,6 +146,6 @@ func open(t testing.TB, ep Endpoint, private []string, entries ...string) (Gate,
 	e.Private, err = egress.ParsePrivate(private)
 	require.NoError(t, err)
 	g := Gate{Table: ep.Table, Link: ep.Link, Addr: ep.Addr}
-	require.NoError(t, g.Set(t.Context(), e, nil))
+	require.NoError(t, g.Set(t.Context(), e, nil, nil))
 	return g, e
 }

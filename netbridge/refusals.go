@@ -38,7 +38,7 @@ type Refusals struct {
 // Of linux/netfilter/nfnetlink_queue.h, nfnetlink.h and netfilter.h.
 const (
 	nfqSubsystem  = 3
-	nfqMsgPacket  = nfqSubsystem<<8 | 0
+	nfqMsgPacket  = nfqSubsystem << 8
 	nfqMsgVerdict = nfqSubsystem<<8 | 1
 	nfqMsgConfig  = nfqSubsystem<<8 | 2
 

@@ -20,6 +20,7 @@ const customType = "custom"
 type addFlags struct {
 	base, workspace, branch, memory, role string
 	read, write, deny, hide, ports        []string
+	egress                                []string
 	temp                                  bool
 	autoMerge                             bool
 	limits                                limitFlags
@@ -66,6 +67,7 @@ agent's role decides what it may read and write. Deny beats write beats read.`,
 	flags.StringArrayVar(&f.hide, "hide", nil, "hide what matches `GLOB`; may be repeated")
 	flags.BoolVar(&f.temp, "temp", false, "give a private scratch directory, named by $TMPDIR")
 	flags.StringArrayVarP(&f.ports, "port", "p", nil, "map this `PORT` of the agent to the host: 3000, 5000/udp or 8000-8010; may be repeated")
+	flags.StringSliceVar(&f.egress, "egress", nil, "let it reach `WHERE`: open, none, or names such as api.x.org and *.x.org, separated by commas (default as configured)")
 	flags.BoolVar(&f.autoMerge, "auto-merge", true, "merge what its tasks commit when they end well; =false leaves that to you (default as configured)")
 	flags.BoolVarP(&f.force, "force", "f", false, "also if the machine has no room for it")
 	_ = cmd.RegisterFlagCompletionFunc("base", a.completeTypes) // fails only for a flag that is not there
@@ -134,6 +136,9 @@ func (f *addFlags) request(name string, command []string) (api.AddRequest, error
 	if req.Ports, req.UDPPorts, err = parsePorts("port", f.ports); err != nil {
 		return req, err
 	}
+	if req.Egress, err = egressWords(f.egress); err != nil {
+		return req, err
+	}
 	req.Policy, err = f.policy()
 	return req, err
 }
@@ -181,6 +186,7 @@ func (a *app) showAdded(g api.Agent) error {
 			p.line("  worktree    %s", g.WorktreePath)
 		}
 		p.line("  limits      %s", limitsText(g))
+		p.line("  egress      %s", egressLine(g.Egress))
 		for _, m := range g.PortMappings {
 			p.line("  port        %s -> %s", hostPort(m), innerPort(m))
 		}

@@ -14,6 +14,7 @@ type setFlags struct {
 	memory, role string
 	limits       limitFlags
 	rules        addFlags // only its rules
+	egress       []string
 	autoMerge    bool
 	force        bool
 }
@@ -48,6 +49,7 @@ not fit is killed then.`,
 	flags.StringArrayVar(&f.rules.write, "write", nil, "allow reading and writing what matches `GLOB`; may be repeated")
 	flags.StringArrayVar(&f.rules.deny, "deny", nil, "refuse what matches `GLOB`; may be repeated")
 	flags.StringArrayVar(&f.rules.hide, "hide", nil, "hide what matches `GLOB`; may be repeated")
+	flags.StringSliceVar(&f.egress, "egress", nil, "let it reach `WHERE` only: open, none, names such as api.x.org and *.x.org, separated by commas, or default; connections to what is no longer allowed are cut")
 	flags.BoolVar(&f.autoMerge, "auto-merge", true, "merge what its tasks commit when they end well; =false leaves that to you")
 	flags.BoolVar(&f.force, "force", false, "lower the memory limit also below what is in use")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -92,10 +94,19 @@ func (f *setFlags) request(changed func(string) bool) (api.SetRequest, error) {
 	if req.Policy, err = f.rules.policy(); err != nil {
 		return req, err
 	}
+	if changed("egress") {
+		if len(f.egress) == 1 && f.egress[0] == "default" {
+			req.Reset = append(req.Reset, api.ResetEgress)
+		} else if req.Egress, err = egressWords(f.egress); err != nil {
+			return req, err
+		} else if len(req.Egress) == 0 {
+			return req, usagef("--egress is empty").WithHint("--egress none lets the agent reach nothing, --egress default what is configured")
+		}
+	}
 	if changed("auto-merge") {
 		req.AutoMerge = &f.autoMerge
 	}
-	if req.MemoryMB == 0 && req.Limits == (api.Limits{}) && len(req.Reset) == 0 && req.Role == nil && req.Policy == nil && req.AutoMerge == nil {
+	if req.MemoryMB == 0 && req.Limits == (api.Limits{}) && len(req.Reset) == 0 && req.Role == nil && req.Policy == nil && req.AutoMerge == nil && req.Egress == nil {
 		return req, usagef("nothing to set: name a limit or a rule, such as --memory 1GB")
 	}
 	return req, nil
@@ -106,6 +117,7 @@ func (a *app) showSet(res api.SetResponse) error {
 	return a.show(view{json: api.SetResponse{Agent: tidy(g), Later: res.Later}, names: []string{g.Name}, human: func(p *page) {
 		p.line("agent %s is %s", g.Name, g.Status)
 		p.line("  limits      %s", limitsText(g))
+		p.line("  egress      %s", egressLine(g.Egress))
 		for _, l := range res.Later {
 			p.warn("from its next start: %s", l)
 		}

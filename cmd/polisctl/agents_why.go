@@ -58,6 +58,9 @@ func whyPage(p *page, name string, why []api.WhyEntry) {
 			text += fmt.Sprintf(", %d times", w.Count)
 		}
 		p.line("%s", text)
+		if w.Program != "" {
+			p.line("  asked by %s (pid %d)", clean(w.Program), w.Pid)
+		}
 		if w.Holder != "" {
 			held := "  held by " + w.Holder
 			if w.Since != nil {

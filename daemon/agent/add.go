@@ -86,6 +86,9 @@ func (m *Manager) reserve(req api.AddRequest) (*Agent, error) {
 	if err := checkAdd(req); err != nil {
 		return nil, err
 	}
+	if _, err := c.Reach(req.Role, typ, req.Egress); err != nil {
+		return nil, err
+	}
 	mem := req.MemoryMB
 	if mem == 0 {
 		mem = max(c.Limits.MemoryMB, typ.MemoryMB)
@@ -106,7 +109,7 @@ func (m *Manager) reserve(req api.AddRequest) (*Agent, error) {
 		return nil, err
 	}
 	a := &Agent{WS: ws, Type: typ, Kept: store.Agent{Name: req.Name, BaseType: typ.Name, Branch: branch, Role: req.Role,
-		MemoryLimitMB: mem, Limits: req.Limits, Command: req.Command, Policy: pol, AutoMerge: req.AutoMerge, PortMappings: []store.PortMap{}, CreatedAt: m.Now().UTC().Truncate(time.Millisecond),
+		MemoryLimitMB: mem, Limits: req.Limits, Command: req.Command, Policy: pol, AutoMerge: req.AutoMerge, Egress: req.Egress, PortMappings: []store.PortMap{}, CreatedAt: m.Now().UTC().Truncate(time.Millisecond),
 		Status: api.StatusCreating, Session: sess, Secret: sec}}
 	return a, m.enter(a, c)
 }

@@ -94,6 +94,11 @@ func (m *Manager) adopt(ctx context.Context, a *Agent) error {
 		m.found(a, api.StatusIdle, "")
 	}
 	m.syncPorts(ctx, sh, a, st)
+	if st.Version < wire.EgressVersion {
+		if err := m.openGate(ctx, a, m.Shims.Settings(a)); err != nil {
+			m.Log.Error("the agent has no network until it is started again", "agent", a.Name(), "err", err)
+		}
+	}
 	if err := m.applySettings(ctx, a, false); err != nil && st.Version >= wire.SettingsVersion {
 		m.Log.Error("the agent does not have the settings it should have", "agent", a.Name(), "err", err)
 	}

@@ -73,6 +73,9 @@ type Agent struct {
 type Network struct {
 	NetNS   string // nsfs file
 	Address string
+	// Where its gate is (netbridge.Endpoint).
+	Table, Link string
+	Queue       uint16
 }
 
 // Remote is a remote repository of the project. URL holds no secret.

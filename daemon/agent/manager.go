@@ -35,6 +35,9 @@ type Manager struct {
 	// Capacity is what the machine has for agents of a workspace; nil: whatever
 	// they ask for.
 	Capacity func(*Workspace) (Capacity, error)
+	// Gate sets what an agent may reach whose shim is of a version before egress.
+	// May be nil.
+	Gate func(ctx context.Context, a *Agent, egress, private []string) error
 	// Crash is called between the steps of what changes an agent, with the
 	// step's name: tests end the daemon there. May be nil.
 	Crash func(step string)
@@ -217,8 +220,13 @@ func (m *Manager) live(ctx context.Context, a *Agent) api.Agent {
 	m.mu.Lock()
 	c := *m.cfgLive
 	v, own, up := a.view(c.Network.Bind), a.Kept.Limits, a.up
+	reach, err := c.Reach(a.Kept.Role, a.Type, a.Kept.Egress)
 	m.mu.Unlock()
 	m.nameMaps(v.PortMappings)
+	if err != nil {
+		m.Log.Debug("egress cannot be read", "agent", v.Name, "err", err) // and so allows nothing
+	}
+	v.Egress = reach.Policy.Entries()
 	l := c.Limits.Agent(own)
 	v.PidsLimit, v.CPUWeight, v.CPUPercent, v.IOWeight = l.Pids, l.CPUWeight, l.CPUPercent, l.IOWeight
 	if !up {

@@ -37,6 +37,9 @@ func (m *Manager) Set(ctx context.Context, name string, req api.SetRequest) (api
 	if err != nil {
 		return api.SetResponse{}, err
 	}
+	if _, err := c.Reach(now.Role, a.Type, now.Egress); err != nil {
+		return api.SetResponse{}, err
+	}
 	words := told(c, old, now)
 	if len(words) > 0 {
 		if err := m.enact(ctx, a, old, now, req.Force); err != nil {
@@ -67,9 +70,12 @@ func checkSet(req api.SetRequest) error {
 		}
 	}
 	for _, n := range req.Reset {
-		if !slices.Contains(api.LimitNames(), n) {
-			return api.Errorf(api.CodeBadRequest, "reset: %q is no limit", api.Shorten(n, 32)).WithHint("they are %s", strings.Join(api.LimitNames(), ", "))
+		if known := append(api.LimitNames(), api.ResetEgress); !slices.Contains(known, n) {
+			return api.Errorf(api.CodeBadRequest, "reset: %q is no limit", api.Shorten(n, 32)).WithHint("they are %s", strings.Join(known, ", "))
 		}
+	}
+	if len(req.Egress) > 0 && slices.Contains(req.Reset, api.ResetEgress) {
+		return api.Errorf(api.CodeBadRequest, "egress is both set and reset").WithHint("give one of them")
 	}
 	return req.Limits.Check()
 }
@@ -90,6 +96,12 @@ func changed(c config.Config, k store.Agent, req api.SetRequest) (store.Agent, e
 			return k, err
 		}
 		k.Role, k.Policy = *req.Role, p
+	}
+	if slices.Contains(req.Reset, api.ResetEgress) {
+		k.Egress = nil
+	}
+	if len(req.Egress) > 0 {
+		k.Egress = req.Egress
 	}
 	var err error
 	k.Policy, err = addRules(k.Policy, req.Policy)
@@ -118,6 +130,9 @@ func told(c config.Config, old, now store.Agent) []string {
 	}
 	if !reflect.DeepEqual(old.Policy, now.Policy) {
 		out = append(out, "rules")
+	}
+	if !slices.Equal(old.Egress, now.Egress) {
+		out = append(out, "egress "+egressText(old.Egress)+" -> "+egressText(now.Egress))
 	}
 	if !reflect.DeepEqual(old.AutoMerge, now.AutoMerge) {
 		out = append(out, fmt.Sprintf("auto_merge %t", now.AutoMerge != nil && *now.AutoMerge))
@@ -157,6 +172,7 @@ func (m *Manager) putSettings(a *Agent, k store.Agent) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	a.Kept.MemoryLimitMB, a.Kept.Limits, a.Kept.Role, a.Kept.Policy, a.Kept.AutoMerge = k.MemoryLimitMB, k.Limits, k.Role, k.Policy, k.AutoMerge
+	a.Kept.Egress = k.Egress
 }
 
 // applySettings has the agent's shim, if it lives, do as its settings say.
@@ -178,7 +194,7 @@ func (m *Manager) applySettings(ctx context.Context, a *Agent, force bool) error
 		return api.Errorf(api.CodeBadState, "agent %s was started by an older polis: it cannot be changed while it lives", a.Name()).
 			WithHint("polisctl agents stop %[1]s, then set, then polisctl agents start %[1]s", a.Name())
 	}
-	if err := sh.Set(ctx, wire.SettingsRequest{Settings: now, Force: force}); err != nil {
+	if err := m.give(ctx, sh, a, st, wire.SettingsRequest{Settings: now, Force: force}); err != nil {
 		return err
 	}
 	m.crash("set:applied")

@@ -50,6 +50,7 @@ func Codes() []CodeInfo {
 		{CodeCgroupFailed, groupHost, "The control group could not be made or removed.", "polisctl doctor; polis needs the memory, pids and cpu controllers."},
 		{CodeViewFailed, groupHost, "The view of the worktree could not be mounted.", "Is /dev/fuse there? polisctl doctor."},
 		{CodeBridgeFailed, groupHost, "The bridge to the agents' network, or the way in to a port, could not be made.", "polis needs bridge, veth and nftables; polisctl doctor."},
+		{CodeEgressDenied, groupHost, "The agent's egress does not allow the name or the address: a name does not resolve, a connection is refused at once. The event names the program.", "polisctl agents set NAME --egress LIST, if it is to be allowed. The host, other agents, link-local and metadata addresses never are; private networks are by network.allow_private."},
 		{CodePortInUse, groupHost, "The port is mapped already, or something on the host listens on it. A free one is chosen if none was asked for.", "polisctl ports list; choose another."},
 		{CodeNoPorts, groupHost, "No external port is left.", "Remove a map or an agent, or widen network.ports."},
 		{CodePortNotFound, groupHost, "There is no such port map.", "polisctl ports list."},

@@ -63,6 +63,7 @@ const (
 	CodePidsLimit            Code = "PIDS_LIMIT"
 	CodeHostOvercommitted    Code = "HOST_OVERCOMMITTED"
 	CodeLimitBelowUse        Code = "LIMIT_BELOW_USE"
+	CodeEgressDenied         Code = "EGRESS_DENIED"
 	CodeReapFailed           Code = "REAP_FAILED"
 	CodeOrphanProcs          Code = "ORPHAN_PROCS"
 	CodeShimUnavailable      Code = "SHIM_UNAVAILABLE"
@@ -142,7 +143,7 @@ func (c Code) Status() int {
 	case CodeInvalidName, CodeBadRequest, CodePathTraversal, CodeAgentTypeUnavailable,
 		CodeInvalidConfig, CodeWorkspaceInvalid, CodeCommandNotFound:
 		return http.StatusBadRequest
-	case CodeForbidden, CodeUndeclaredRead, CodeUndeclaredWrite, CodeNotApproved:
+	case CodeForbidden, CodeUndeclaredRead, CodeUndeclaredWrite, CodeNotApproved, CodeEgressDenied:
 		return http.StatusForbidden
 	case CodeTooLarge:
 		return http.StatusRequestEntityTooLarge

@@ -24,6 +24,9 @@ type SetRequest struct {
 	Policy *Policy `json:"policy,omitempty"`
 	// AutoMerge says whether tasks that end well are merged.
 	AutoMerge *bool `json:"auto_merge,omitempty"`
+	// Egress replaces where its connections may go, as in AddRequest; "egress"
+	// in Reset has it follow the role and the configuration again.
+	Egress []string `json:"egress,omitempty"`
 	// Force sets a memory limit that what is in use does not fit in: what the
 	// agent runs is killed.
 	Force bool `json:"force,omitempty"`
@@ -42,6 +45,9 @@ type LimitHit struct {
 	Count uint64    `json:"count"` // so often, since its sandbox was made
 	Last  time.Time `json:"last"`
 }
+
+// ResetEgress stands in SetRequest.Reset for the egress.
+const ResetEgress = "egress"
 
 // LimitNames are the fields of Limits, as SetRequest.Reset knows them.
 func LimitNames() []string { return []string{"pids", "cpu_percent", "cpu_weight", "io_weight"} }

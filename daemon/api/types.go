@@ -101,8 +101,11 @@ type Agent struct {
 	ShimPID        int           `json:"shim_pid,omitempty"`
 	CreatedAt      time.Time     `json:"created_at"`
 	Address        string        `json:"address,omitempty"`
-	Counters       *Counters     `json:"counters,omitempty"`
-	MemoryBytes    int64         `json:"memory_bytes,omitempty"`
+	// Egress is where its connections may go: ["open"], ["none"], or names and
+	// IPv4 networks.
+	Egress      []string  `json:"egress,omitempty"`
+	Counters    *Counters `json:"counters,omitempty"`
+	MemoryBytes int64     `json:"memory_bytes,omitempty"`
 	// CPUMicros is the processor time its sandbox has used, in microseconds.
 	CPUMicros int64 `json:"cpu_usec,omitempty"`
 	// LimitHits are the limits it has run into since it was started.
@@ -243,6 +246,9 @@ type AddRequest struct {
 	AutoMerge *bool `json:"auto_merge,omitempty"`
 	// Force adds it also if the machine has no room for it.
 	Force bool `json:"force,omitempty"`
+	// Egress is where its connections may go: ["open"], ["none"], or names and
+	// IPv4 networks; none: as configured.
+	Egress []string `json:"egress,omitempty"`
 }
 
 // RemoveResponse says what removal put aside.
@@ -382,6 +388,9 @@ type WhyEntry struct {
 	Since  *time.Time `json:"since,omitempty"`
 	Hint   string     `json:"hint"`
 	Count  int        `json:"count,omitempty"`
+	// Pid, on the host, and Program are who was refused, where it is known.
+	Pid     int    `json:"pid,omitempty"`
+	Program string `json:"program,omitempty"`
 }
 
 // Attach tells a client where the agent's own server is: terminals and

@@ -16,6 +16,7 @@ import (
 	"polis/daemon/api"
 	"polis/daemon/shim/wire"
 	"polis/fusefs/policy/glob"
+	"polis/netbridge/egress"
 )
 
 // DefaultFile is where the configuration is unless --config says otherwise.
@@ -55,6 +56,9 @@ type Network struct {
 	Ports   string `toml:"ports"`
 	Bind    string `toml:"bind"`
 	AutoMap bool   `toml:"auto_map"`
+	// ResolvConf names the resolvers that answer agents' questions, resolv.conf(5).
+	ResolvConf string `toml:"resolv_conf"`
+	NetworkRules
 }
 
 // Locks is the [locks] table.
@@ -136,6 +140,8 @@ type Role struct {
 	Locks LockRules `toml:"locks"`
 	// Git changes [git] for agents of this role.
 	Git GitRules `toml:"git"`
+	// Network changes egress and allow_private of [network] for agents of this role.
+	Network NetworkRules `toml:"network"`
 }
 
 // Default is the configuration of an empty file.
@@ -143,7 +149,7 @@ func Default() Config {
 	return Config{
 		RunDir: DefaultRunDir, WorkspacesDir: "/var/lib/polis", AgentsDir: "/etc/polis/agents.d",
 		Shim: "", Launcher: "auto", MaxAgents: 10, LogLevel: "info",
-		Network: Network{Pool: "10.213.0.0/16", Ports: "3001-9999", Bind: "127.0.0.1", AutoMap: true},
+		Network: Network{Pool: "10.213.0.0/16", Ports: "3001-9999", Bind: "127.0.0.1", AutoMap: true, ResolvConf: "/etc/resolv.conf", NetworkRules: NetworkRules{Egress: Egress{egress.Open}}},
 		Locks: Locks{Delegate: true, LockRules: LockRules{Hold: "30s", OnConflict: "3s"},
 			StaleTimeout: wire.Duration(30 * time.Second), Grace: wire.Duration(5 * time.Second),
 			DaemonWait: wire.Duration(10 * time.Second)},
@@ -251,6 +257,12 @@ func (c *Config) check() error {
 	}
 	if _, err := netip.ParseAddr(c.Network.Bind); err != nil {
 		return bad("network.bind", c.Network.Bind, "must be an IP address")
+	}
+	if r := c.Network.ResolvConf; !filepath.IsAbs(r) {
+		return bad("network.resolv_conf", r, "must be an absolute path")
+	}
+	if err := c.checkNetwork(); err != nil {
+		return err
 	}
 	if err := c.checkLocks(); err != nil {
 		return err

@@ -5,12 +5,11 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"polis/netbridge/egress"
 )
 
-var (
-	envName  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	hostName = regexp.MustCompile(`^(\*\.)?([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
-)
+var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // check fills defaults and refuses what cannot be meant; the errors name the
 // field, its value and the rule.
@@ -39,7 +38,7 @@ func (t *BaseType) check() error {
 		}
 	}
 	for i, h := range t.Hosts {
-		if len(h) > 253 || !hostName.MatchString(h) {
+		if _, err := egress.Parse([]string{h}); err != nil || h == egress.Open || h == egress.None || h != strings.ToLower(h) {
 			return bad(fmt.Sprintf("hosts[%d]", i), h, `must be a host's name in small letters, or "*." and a name`)
 		}
 	}

@@ -23,7 +23,13 @@ func (s *Shim) openNetwork() error {
 	}
 	s.ports = newPorts(s.Spec.Agent, ns, addr, s.Log)
 	s.onClose("port maps", func(context.Context) error { return s.ports.close() })
-	s.dns = &netbridge.DNS{NS: ns, Log: s.Log}
+	s.dns = &netbridge.DNS{NS: ns, ResolvConf: s.Spec.ResolvConf, Log: s.Log}
+	if s.Spec.NetTable != "" { // else polisd is older than we are, and has the rules open
+		if err := s.openEgress(addr); err != nil {
+			return err
+		}
+		s.dns.Filter, s.dns.Admit = s.egress.filter, s.egress.admit
+	}
 	if err := s.dns.Open(s.ctx); err != nil {
 		return err
 	}

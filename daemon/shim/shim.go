@@ -45,7 +45,9 @@ type Shim struct {
 	started  time.Time
 	sessions atomic.Int64
 
-	gitDenials limit
+	gitDenials    limit
+	egressDenials limit
+	egress        *egressGuard // nil if the agent's network has no gate
 
 	mu        sync.Mutex
 	main      *session
@@ -164,6 +166,7 @@ func (s *Shim) openBox(ctx context.Context) error {
 		return api.Errorf(api.CodeNamespaceFailed, "make the sandbox: %w", err)
 	}
 	s.box = box
+	s.egress.begin(box.Pids)
 	s.onClose("sandbox", func(ctx context.Context) error { return box.Destroy(ctx) })
 	s.group.Go(func() error { s.watchOOM(); return nil })
 	forks, err := box.Group().WatchPids(s.ctx)

@@ -172,7 +172,7 @@ func (s *Shim) denied(d view.Denial) {
 	}
 	s.events.Publish(api.Event{Type: typ, Agent: s.Spec.Agent, Time: d.Time, Code: api.Code(d.Code),
 		Message: fmt.Sprintf("agent %s: %s of %s was refused (%s)", s.Spec.Agent, d.Op, d.Path, d.Code),
-		Data:    map[string]any{"op": d.Op, "path": d.Path, "holder": d.Holder, "pid": d.Pid, "hint": d.Hint}})
+		Data:    map[string]any{"op": d.Op, "path": d.Path, "holder": d.Holder, "pid": d.Pid, "program": d.Program, "hint": d.Hint}})
 }
 
 func (v *views) owned() []string {
@@ -197,7 +197,7 @@ func (v *views) whyFiles() (text, js string) { return string(v.whys.Text()), str
 func (s *Shim) why() []api.WhyEntry {
 	out := []api.WhyEntry{}
 	for _, d := range s.views.whys.Entries() {
-		e := api.WhyEntry{Time: d.Time, Op: d.Op, Path: d.Path, Code: api.Code(d.Code), Errno: d.Errno, Holder: d.Holder, Hint: d.Hint}
+		e := api.WhyEntry{Time: d.Time, Op: d.Op, Path: d.Path, Code: api.Code(d.Code), Errno: d.Errno, Holder: d.Holder, Hint: d.Hint, Pid: int(d.Pid), Program: d.Program}
 		if !d.Since.IsZero() {
 			e.Since = &d.Since
 		}

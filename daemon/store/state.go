@@ -62,6 +62,8 @@ type Agent struct {
 	InTask bool `json:"in_task,omitempty"`
 	// AutoMerge says whether tasks that end well are merged; nil: as configured.
 	AutoMerge *bool `json:"auto_merge,omitempty"`
+	// Egress is its own, as in api.AddRequest; nil: that of its role, or as configured.
+	Egress []string `json:"egress,omitempty"`
 	// Generation grows with every shim of the agent; it tells a new life from an old one.
 	Generation uint64 `json:"generation"`
 	Session    string `json:"session"`

@@ -47,6 +47,7 @@ var provoked = map[api.Code]string{
 	api.CodeCgroupFailed:      "e2e/codes_test.go TestAddSaysWhichPartFailed",
 	api.CodeViewFailed:        "e2e/codes_test.go TestAddSaysWhichPartFailed",
 	api.CodeBridgeFailed:      "e2e/codes_test.go TestADaemonThatMayMakeNoNetworkSaysSo",
+	api.CodeEgressDenied:      "e2e/egress_test.go TestNamesOpenWhatTheyPointTo",
 	api.CodePortInUse:         "e2e/codes_test.go TestCodesThatAreToldAfterwards",
 	api.CodeNoPorts:           "e2e/network_test.go TestATakenPortIsPassedOver",
 	api.CodePortNotFound:      "e2e/network_test.go TestEveryAgentServesOnPort3000",

@@ -68,7 +68,9 @@ type Denial struct {
 	Holder string    `json:"holder,omitempty"`
 	Since  time.Time `json:"since,omitzero"`
 	Pid    uint32    `json:"pid,omitempty"`
-	Hint   string    `json:"hint,omitempty"`
+	// Program is the name of Pid's program, where it is known.
+	Program string `json:"program,omitempty"`
+	Hint    string `json:"hint,omitempty"`
 }
 
 // Question is what an Asker is asked: may the agent do Op to Paths?

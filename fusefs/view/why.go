@@ -65,6 +65,9 @@ func (w *Why) Text() []byte {
 			b.WriteByte('\n')
 		}
 		fmt.Fprintf(&b, "%s  %s of %s was refused: %s (%s)\n", d.Time.Format(time.TimeOnly), d.Op, printable(d.Path), d.Code, d.Errno)
+		if d.Program != "" {
+			fmt.Fprintf(&b, "  asked by:  %s\n", printable(d.Program))
+		}
 		if d.Holder != "" {
 			fmt.Fprintf(&b, "  held by:   %s", d.Holder)
 			if !d.Since.IsZero() {

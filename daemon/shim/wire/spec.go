@@ -59,13 +59,22 @@ type Spec struct {
 	LockRules    []LockRule `json:"lock_rules,omitempty"`
 	StaleTimeout Duration   `json:"stale_timeout"`
 	// DaemonWait bounds the wait for a daemon that is away; 0: lockd's default.
-	DaemonWait  Duration   `json:"daemon_wait,omitempty"`
-	TempNames   []string   `json:"temp_names,omitempty"`
-	Mounts      []Mount    `json:"mounts,omitempty"`
-	Env         []string   `json:"env,omitempty"`
-	Command     []string   `json:"command,omitempty"`
-	NetNS       string     `json:"netns"`
-	Address     string     `json:"address"`
+	DaemonWait Duration `json:"daemon_wait,omitempty"`
+	TempNames  []string `json:"temp_names,omitempty"`
+	Mounts     []Mount  `json:"mounts,omitempty"`
+	Env        []string `json:"env,omitempty"`
+	Command    []string `json:"command,omitempty"`
+	NetNS      string   `json:"netns"`
+	Address    string   `json:"address"`
+	// NetTable and NetLink are where the agent's gate is (netbridge.Gate), empty
+	// if its network has none. RefusalQueue tells of what is refused, 0 if nothing does.
+	NetTable     string   `json:"net_table,omitempty"`
+	NetLink      string   `json:"net_link,omitempty"`
+	RefusalQueue uint16   `json:"refusal_queue,omitempty"`
+	Egress       []string `json:"egress,omitempty"`
+	Private      []string `json:"private,omitempty"`
+	// ResolvConf names the resolvers to ask; "": the host\'s.
+	ResolvConf  string     `json:"resolv_conf,omitempty"`
 	CgroupPath  string     `json:"cgroup_path"`
 	Delegated   bool       `json:"delegated,omitempty"`
 	MemoryBytes int64      `json:"memory_bytes"`

@@ -13,9 +13,10 @@ import "fmt"
 //	4  StartRequest has NoInput
 //	5  port maps of UDP: PortRequest, PortSpec and the removal of a map name
 //	   the protocol, Status tells ListeningUDP
+//	6  the spec has the agent's gate, which the shim opens; settings have egress
 const (
 	// Version is what a shim of this build speaks.
-	Version = 5
+	Version = 6
 	// UDPVersion is the first that has port maps of UDP.
 	UDPVersion = 5
 	// MinVersion is the oldest that this build's daemon and shim understand.

@@ -1,0 +1,42 @@
+package agent
+
+import (
+	"context"
+	"strings"
+
+	"polis/daemon/api"
+	"polis/daemon/shim/wire"
+)
+
+// egressText is an agent's own egress for people.
+func egressText(own []string) string {
+	if own == nil {
+		return "as configured"
+	}
+	return strings.Join(own, ",")
+}
+
+// give has a shim take settings, and does for one of an earlier version what
+// that one cannot.
+func (m *Manager) give(ctx context.Context, sh Shim, a *Agent, st wire.Status, req wire.SettingsRequest) error {
+	if st.Version >= wire.EgressVersion {
+		return sh.Set(ctx, req)
+	}
+	if err := m.openGate(ctx, a, req.Settings); err != nil {
+		return err
+	}
+	req.Egress, req.Private = nil, nil
+	return sh.Set(ctx, req)
+}
+
+// openGate opens the gate of an agent whose shim knows of none. Names do not
+// come with it: of a list only its addresses count.
+func (m *Manager) openGate(ctx context.Context, a *Agent, v wire.Settings) error {
+	if m.Gate == nil {
+		return nil
+	}
+	if err := m.Gate(ctx, a, v.Egress, v.Private); err != nil {
+		return api.Errorf(api.CodeNetNSFailed, "egress of agent %s: %w", a.Name(), err)
+	}
+	return nil
+}

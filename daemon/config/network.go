@@ -1,0 +1,95 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+
+	"polis/daemon/api"
+	"polis/netbridge/egress"
+)
+
+// Egress is where an agent's connections may go, as package egress reads it. In
+// the file it is one word or a list; nil is what was not said.
+type Egress []string
+
+// UnmarshalTOML reads "open", "none", one name, or a list of names.
+func (e *Egress) UnmarshalTOML(v any) error {
+	list, ok := v.([]any)
+	if !ok {
+		list = []any{v}
+	}
+	*e = Egress{}
+	for _, w := range list {
+		s, ok := w.(string)
+		if !ok {
+			return fmt.Errorf(`%v: must be "open", "none", or a list of names`, w)
+		}
+		*e = append(*e, s)
+	}
+	return nil
+}
+
+// NetworkRules are in [network], and in [roles.NAME.network], where what is not
+// said is as in [network].
+type NetworkRules struct {
+	Egress Egress `toml:"egress"`
+	// AllowPrivate are private networks that agents may reach, of those that
+	// are never reached otherwise.
+	AllowPrivate []string `toml:"allow_private"`
+}
+
+// Reach is what an agent may reach in the end.
+type Reach struct {
+	Policy  egress.Policy
+	Private []netip.Prefix
+}
+
+// Reach returns what counts for an agent: its own egress over its role's, over
+// that of [network]. To a list come the hosts of its base type. A role that is
+// no more changes nothing.
+func (c *Config) Reach(role string, typ BaseType, own []string) (Reach, error) {
+	r := c.Network.NetworkRules
+	over := c.Roles[role].Network
+	if over.Egress != nil {
+		r.Egress = over.Egress
+	}
+	if over.AllowPrivate != nil {
+		r.AllowPrivate = over.AllowPrivate
+	}
+	if own != nil {
+		r.Egress = own
+	}
+	p, err := egress.Parse(r.Egress)
+	if err != nil {
+		return Reach{}, api.Errorf(api.CodeBadRequest, "egress: %w", err).WithHint(egressHint)
+	}
+	if p, err = p.With(typ.Hosts); err != nil {
+		return Reach{}, api.Errorf(api.CodeInvalidConfig, "egress with the hosts of base type %s: %w", typ.Name, err)
+	}
+	private, err := egress.ParsePrivate(r.AllowPrivate)
+	if err != nil {
+		return Reach{}, api.Errorf(api.CodeInvalidConfig, "allow_private: %w", err)
+	}
+	return Reach{Policy: p, Private: private}, nil
+}
+
+const egressHint = `"open", "none", or names such as "api.example.org" and "*.example.org"`
+
+func (c *Config) checkNetwork() error {
+	tables := map[string]NetworkRules{"network": c.Network.NetworkRules}
+	for name, r := range c.Roles {
+		tables["roles."+name+".network"] = r.Network
+	}
+	for _, name := range slices.Sorted(maps.Keys(tables)) {
+		r := tables[name]
+		if _, err := egress.Parse(r.Egress); err != nil {
+			return api.Errorf(api.CodeInvalidConfig, "%s.egress: %w", name, err).WithHint(egressHint)
+		}
+		if _, err := egress.ParsePrivate(r.AllowPrivate); err != nil {
+			return api.Errorf(api.CodeInvalidConfig, "%s.allow_private: %w", name, err)
+		}
+	}
+	return nil
+}

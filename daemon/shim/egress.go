@@ -1,0 +1,235 @@
+package shim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"polis/daemon/api"
+	"polis/daemon/shim/wire"
+	"polis/netbridge"
+	"polis/netbridge/egress"
+)
+
+const (
+	// An address that was told for a name is open for as long as the answer
+	// says, but not less than minOpen, and egressGrace more: programs keep an
+	// answer longer than they should.
+	minOpen     = time.Minute
+	egressGrace = 5 * time.Minute
+	// remembered bounds the addresses whose names are known.
+	remembered = 4096
+	// namesEach bounds the names that are known of an address.
+	namesEach = 8
+)
+
+// egressGuard is an agent's egress as the shim keeps it: which names may be
+// asked for, and which addresses are open because they were told for one.
+type egressGuard struct {
+	gate netbridge.Gate
+	now  func() time.Time
+	// refused is told of names and of addresses in answers.
+	refused func(a netbridge.Asked, addr netip.Addr, why string)
+
+	mu   sync.Mutex // held while the gate is changed: an address is never open under a policy that is over
+	e    netbridge.Egress
+	told map[netip.Addr]*told
+	own  []netip.Prefix // the host's addresses
+	look time.Time      // when they were asked for
+	pids func() ([]int, error)
+}
+
+// told is an address that was in answers.
+type told struct {
+	until time.Time // open so long, under a policy of names
+	names []string
+	last  time.Time
+}
+
+func reach(v wire.Settings) (e netbridge.Egress, err error) {
+	if e.Policy, err = egress.Parse(v.Egress); err != nil {
+		return e, api.Errorf(api.CodeBadRequest, "egress: %w", err)
+	}
+	if e.Private, err = egress.ParsePrivate(v.Private); err != nil {
+		return e, api.Errorf(api.CodeBadRequest, "private: %w", err)
+	}
+	return e, nil
+}
+
+// openEgress opens the agent's gate as its settings say.
+func (s *Shim) openEgress(addr netip.Addr) error {
+	e, err := reach(s.Spec.Settings())
+	if err != nil {
+		return err
+	}
+	g := &egressGuard{gate: netbridge.Gate{Table: s.Spec.NetTable, Link: s.Spec.NetLink, Addr: addr}, now: time.Now,
+		refused: s.refusedName, told: map[netip.Addr]*told{}}
+	s.egress = g
+	if err := s.openRefusals(addr); err != nil {
+		return err
+	}
+	return g.set(s.ctx, e)
+}
+
+// setEgress has the settings' egress count, for connections that are open too.
+func (s *Shim) setEgress(old, now wire.Settings) error {
+	if s.egress == nil || slices.Equal(old.Egress, now.Egress) && slices.Equal(old.Private, now.Private) {
+		return nil
+	}
+	e, err := reach(now)
+	if err == nil {
+		err = s.egress.set(s.ctx, e)
+	}
+	if err != nil {
+		return errors.Join(api.Errorf(api.CodeNetNSFailed, "egress of agent %s: %w", s.Spec.Agent, err), s.egress.set(s.ctx, s.egress.egress()))
+	}
+	return nil
+}
+
+// begin says where the agent's processes are found, once there are any.
+func (g *egressGuard) begin(pids func() ([]int, error)) {
+	if g == nil {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.pids = pids
+}
+
+func (g *egressGuard) egress() netbridge.Egress {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.e
+}
+
+// set puts a policy in force. Addresses of names that it allows as well stay open.
+func (g *egressGuard) set(ctx context.Context, e netbridge.Egress) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now, keep := g.now(), map[netip.Addr]time.Duration{}
+	still := func(a netip.Addr) bool {
+		t, ok := g.told[a]
+		return ok && slices.ContainsFunc(t.names, e.Policy.Name) && egress.Answerable(a, e.Private, nil)
+	}
+	for a, t := range g.told {
+		if e.Policy.Listed() && t.until.After(now) && still(a) {
+			keep[a] = t.until.Sub(now)
+		}
+	}
+	if err := g.gate.Set(ctx, e, keep, still); err != nil {
+		return err
+	}
+	g.e = e
+	if e.Policy.Listed() { // else what was told may be open again under the next one
+		for a, t := range g.told {
+			if _, kept := keep[a]; !kept {
+				t.until = time.Time{}
+			}
+		}
+	}
+	return nil
+}
+
+// filter says whether a name may be asked for.
+func (g *egressGuard) filter(a netbridge.Asked) bool {
+	if g.egress().Policy.Name(a.Name) {
+		return true
+	}
+	g.refused(a, netip.Addr{}, "the agent's egress is "+describe(g.egress()))
+	return false
+}
+
+// admit opens the addresses of an answer, those that may be had, and returns
+// them. They are open when it returns.
+func (g *egressGuard) admit(a netbridge.Asked, addrs []netip.Addr, ttl time.Duration) ([]netip.Addr, error) {
+	good, bad, err := g.open(a.Name, addrs, max(ttl, minOpen)+egressGrace)
+	for _, b := range bad {
+		g.refused(a, b, "the name points to an address that agents never reach, or to a private network that is not in allow_private")
+	}
+	return good, err
+}
+
+func (g *egressGuard) open(name string, addrs []netip.Addr, life time.Duration) (good, bad []netip.Addr, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.e.Policy.Name(name) {
+		return nil, nil, nil // the policy changed while the question was under way
+	}
+	now := g.now()
+	own, err := g.host(now)
+	if err != nil {
+		return nil, nil, err
+	}
+	need := map[netip.Addr]time.Duration{}
+	for _, a := range addrs {
+		if !egress.Answerable(a, g.e.Private, own) {
+			bad = append(bad, a)
+			continue
+		}
+		good = append(good, a)
+		if a.IsLoopback() || a.IsUnspecified() {
+			continue // the agent's own
+		}
+		t := g.remember(a, name, now)
+		// To open it anew costs more than to let it be a little shorter.
+		switch {
+		case !g.e.Policy.Listed():
+			t.until = now.Add(life) // would be open, were it not so anyway
+		case t.until.Sub(now) < life-egressGrace/2:
+			need[a] = life
+		}
+	}
+	if err := g.gate.Allow(need); err != nil {
+		return nil, bad, err
+	}
+	for a := range need {
+		g.told[a].until = now.Add(life)
+	}
+	return good, bad, nil
+}
+
+// remember notes a name of an address; what was longest not asked for is
+// forgotten first, and nothing that is open.
+func (g *egressGuard) remember(a netip.Addr, name string, now time.Time) *told {
+	t := g.told[a]
+	if t == nil {
+		if len(g.told) >= remembered {
+			var oldest netip.Addr
+			for b, o := range g.told {
+				if !o.until.After(now) && (!oldest.IsValid() || o.last.Before(g.told[oldest].last)) {
+					oldest = b
+				}
+			}
+			delete(g.told, oldest)
+		}
+		t = &told{}
+		g.told[a] = t
+	}
+	t.last = now
+	if i := slices.Index(t.names, name); i >= 0 {
+		t.names = slices.Delete(t.names, i, i+1)
+	} else if len(t.names) == namesEach {
+		t.names = t.names[1:]
+	}
+	t.names = append(t.names, name)
+	return t
+}
+
+// name is what an address was last told for, "" if it was not.
+func (g *egressGuard) name(a netip.Addr) string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if t := g.told[a]; t != nil && len(t.names) > 0 {
+		return t.names[len(t.names)-1]
+	}
+	return ""
+}
+
+// describe is a policy in few words.
+func describe(e netbridge.Egress) string {
+	return fmt.Sprintf("%q", api.Shorten(e.Policy.String(), 200))
+}

@@ -1,0 +1,196 @@
+package shim
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"polis/daemon/api"
+	"polis/fusefs/view"
+	"polis/netbridge"
+	"polis/netbridge/egress"
+)
+
+const (
+	// findTime bounds the search for who was refused, while that waits.
+	findTime = 300 * time.Millisecond
+	// hostAddrsFor is how long the host's addresses are taken as known.
+	hostAddrsFor = 10 * time.Second
+)
+
+// openRefusals hears of what the rules refuse the agent.
+func (s *Shim) openRefusals(addr netip.Addr) error {
+	if s.Spec.RefusalQueue == 0 {
+		return nil
+	}
+	r := &netbridge.Refusals{Queue: s.Spec.RefusalQueue, Addr: addr, Log: s.Log}
+	if err := r.Open(); err != nil {
+		return err
+	}
+	s.onClose("refusals of the network", func(context.Context) error { return r.Close() })
+	s.group.Go(func() error {
+		if err := r.Run(s.ctx, s.refusedConnection); err != nil {
+			s.Log.Error("connections that are refused are not told of any more, and fail late", "op", "net.refuse", "err", err)
+		}
+		return nil
+	})
+	return nil
+}
+
+// refusedName records a question that was refused, or an address of its answer.
+func (s *Shim) refusedName(a netbridge.Asked, addr netip.Addr, why string) {
+	if !s.egressDenials.pass(time.Now()) {
+		return
+	}
+	d := view.Denial{Time: time.Now(), Op: "name lookup", Path: a.Name, Code: string(api.CodeEgressDenied), Errno: "NXDOMAIN", Rule: why,
+		Hint: s.egressHint(a.Name)}
+	if addr.IsValid() {
+		d.Path += " (" + addr.String() + ")"
+		d.Hint = s.addrHint(addr)
+	}
+	d.Pid, d.Program = s.whoHas(a.Proto, a.From, netbridge.DNSAddr())
+	s.denied(d)
+}
+
+// refusedConnection records what the rules refused. The program still waits.
+func (s *Shim) refusedConnection(r netbridge.Refusal) {
+	if !s.egressDenials.pass(time.Now()) {
+		return
+	}
+	to := r.Remote.String()
+	if r.Remote.Port() == 0 {
+		to = r.Remote.Addr().String()
+	}
+	d := view.Denial{Time: time.Now(), Op: r.Proto + " connection", Path: to, Code: string(api.CodeEgressDenied), Errno: "EHOSTUNREACH",
+		Rule: "the agent's egress is " + describe(s.egress.egress())}
+	if r.Proto == "tcp" {
+		d.Errno = "ECONNREFUSED"
+	}
+	name := s.egress.name(r.Remote.Addr())
+	if name != "" {
+		d.Path += " (" + name + ")"
+	}
+	if e := s.egress.egress(); name != "" && e.Policy.Name(name) && egress.Answerable(r.Remote.Addr(), e.Private, nil) {
+		d.Rule += "; the address was told for that name too long ago"
+		d.Hint = "look the name up again, or restart the program that keeps its address"
+	} else if name == "" && egress.Answerable(r.Remote.Addr(), e.Private, nil) && !e.Policy.Open() {
+		d.Rule += ", and nobody asked for a name of that address"
+		d.Hint = s.egressHint(r.Remote.Addr().String())
+	} else {
+		d.Hint = s.addrHint(r.Remote.Addr())
+	}
+	d.Pid, d.Program = s.whoHas(r.Proto, r.Local, r.Remote)
+	s.denied(d)
+}
+
+// egressHint says what has to be done for a name or an address.
+func (s *Shim) egressHint(what string) string {
+	p := s.egress.egress().Policy
+	list := what
+	if p.Listed() {
+		list = p.String() + "," + what
+	}
+	return fmt.Sprintf("do without it, or ask the person in charge to allow it on the host: polisctl agents set %s --egress '%s'", s.Spec.Agent, api.Shorten(list, 400))
+}
+
+// addrHint is for addresses that a list of names does not open.
+func (s *Shim) addrHint(a netip.Addr) string {
+	for _, p := range egress.Private() {
+		if p.Contains(a) {
+			return fmt.Sprintf("private networks are closed: ask the person in charge to add %s to network.allow_private in polisd.toml", a)
+		}
+	}
+	if !egress.Answerable(a, nil, nil) || s.egress.egress().Policy.Open() {
+		return "no setting allows it: agents reach neither the host, nor each other, nor link-local and metadata addresses. A server of your own is at 127.0.0.1"
+	}
+	return s.egressHint(a.String())
+}
+
+// whoHas finds the process that has a socket; zero if it is gone, or the
+// search takes too long.
+func (s *Shim) whoHas(proto string, local, remote netip.AddrPort) (pid uint32, program string) {
+	ctx, cancel := context.WithTimeout(s.ctx, findTime)
+	defer cancel()
+	inode, ok, err := s.ns.Owner(ctx, proto, local, remote)
+	if err != nil {
+		s.Log.Debug("find the socket that was refused", "err", err)
+	}
+	if !ok {
+		return 0, ""
+	}
+	s.egress.mu.Lock()
+	list := s.egress.pids
+	s.egress.mu.Unlock()
+	if list == nil {
+		return 0, ""
+	}
+	pids, err := list()
+	if err != nil {
+		s.Log.Debug("list the agent's processes", "err", err)
+	}
+	want := "socket:[" + strconv.FormatUint(uint64(inode), 10) + "]"
+	for _, p := range pids {
+		if ctx.Err() != nil {
+			return 0, ""
+		}
+		if holds(p, want) {
+			return uint32(p), comm(p)
+		}
+	}
+	return 0, ""
+}
+
+// holds says whether a process has an open file of that name.
+func holds(pid int, want string) bool {
+	dir := "/proc/" + strconv.Itoa(pid) + "/fd"
+	d, err := os.Open(dir)
+	if err != nil {
+		return false // it has ended
+	}
+	defer d.Close()
+	for {
+		names, err := d.Readdirnames(256)
+		for _, n := range names {
+			if l, err := os.Readlink(dir + "/" + n); err == nil && l == want {
+				return true
+			}
+		}
+		if err != nil {
+			return false
+		}
+	}
+}
+
+func comm(pid int) string {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSuffix(string(b), "\n")
+}
+
+// host are the host's addresses; g.mu is held.
+func (g *egressGuard) host(now time.Time) ([]netip.Prefix, error) {
+	if g.own != nil && now.Sub(g.look) < hostAddrsFor {
+		return g.own, nil
+	}
+	list, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil, fmt.Errorf("the host's addresses: %w", err)
+	}
+	own := []netip.Prefix{}
+	for _, a := range list {
+		if n, ok := a.(*net.IPNet); ok {
+			if ip, ok := netip.AddrFromSlice(n.IP); ok && ip.Unmap().Is4() {
+				own = append(own, netip.PrefixFrom(ip.Unmap(), 32))
+			}
+		}
+	}
+	g.own, g.look = own, now
+	return own, nil
+}
