@@ -377,22 +377,6 @@ type DaemonStatus struct {
 	Reconcile *ReconcileReport `json:"reconcile,omitempty"`
 }
 
-// WhyEntry explains one refusal in words.
-type WhyEntry struct {
-	Time   time.Time  `json:"time"`
-	Op     string     `json:"op"`
-	Path   string     `json:"path"`
-	Code   Code       `json:"code"`
-	Errno  string     `json:"errno"`
-	Holder string     `json:"holder,omitempty"`
-	Since  *time.Time `json:"since,omitempty"`
-	Hint   string     `json:"hint"`
-	Count  int        `json:"count,omitempty"`
-	// Pid, on the host, and Program are who was refused, where it is known.
-	Pid     int    `json:"pid,omitempty"`
-	Program string `json:"program,omitempty"`
-}
-
 // Attach tells a client where the agent's own server is: terminals and
 // output streams go there directly, so that they outlive the daemon.
 type Attach struct {

@@ -1,0 +1,19 @@
+package api
+
+import "time"
+
+// WhyEntry explains one refusal in words.
+type WhyEntry struct {
+	Time   time.Time  `json:"time"`
+	Op     string     `json:"op"`
+	Path   string     `json:"path"`
+	Code   Code       `json:"code"`
+	Errno  string     `json:"errno"`
+	Holder string     `json:"holder,omitempty"`
+	Since  *time.Time `json:"since,omitempty"`
+	Hint   string     `json:"hint"`
+	Count  int        `json:"count,omitempty"`
+	// Pid, on the host, and Program are who was refused, where it is known.
+	Pid     int    `json:"pid,omitempty"`
+	Program string `json:"program,omitempty"`
+}
