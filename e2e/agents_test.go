@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -229,4 +230,34 @@ func TestAgentLimitAndNames(t *testing.T) {
 	d.add("bob")
 	d.refused(api.CodeMaxAgents, "agents", "add", "carol", "--base", "custom")
 	require.Len(t, glob(d.path("ws", ".polis", "worktrees", "*")), 2, "a refused agent leaves no worktree")
+}
+
+// TestAnAgentsControlGroupIsNamed: the API and the state file say where the
+// kernel has its processes, as long as there are any.
+func TestAnAgentsControlGroupIsNamed(t *testing.T) {
+	d := startDaemon(t, options{})
+	d.up()
+	a := d.add("alice", "--", "sleep", "1000")
+	check := func(after string) {
+		t.Helper()
+		d.must("agents", "start", "alice")
+		a, _ = d.agent("alice")
+		require.NotEmpty(t, a.CgroupPath, after)
+		require.NotZero(t, a.PID, after)
+		groups := readFile(fmt.Sprintf("/proc/%d/cgroup", a.PID))
+		require.Regexp(t, `(?m)^\d+:(.*memory.*)?:`+regexp.QuoteMeta(a.CgroupPath)+`$`, groups, after)
+		require.Contains(t, readFile(d.path("ws", ".polis", "state.json")), fmt.Sprintf("%q: %q", "cgroup_path", a.CgroupPath), after)
+	}
+	require.NotEmpty(t, a.CgroupPath)
+	check("add")
+	was := a.CgroupPath
+	require.Error(t, d.signal(syscall.SIGKILL))
+	d.start()
+	check("a crash")
+	require.Equal(t, was, a.CgroupPath)
+	d.must("agents", "stop", "alice")
+	a, _ = d.agent("alice")
+	require.Empty(t, a.CgroupPath)
+	require.Empty(t, d.cgroupsNamed("alice"))
+	check("stop and start")
 }

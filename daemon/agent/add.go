@@ -242,12 +242,20 @@ func (m *Manager) bringUp(ctx context.Context, a *Agent) error {
 	if err := m.Shims.Saw(a.Name(), 0); err != nil {
 		m.Log.Warn("note the last event", "agent", a.Name(), "err", err)
 	}
+	group := m.group(a)
 	m.mu.Lock()
-	a.up, a.foreign, a.last = true, false, 0
+	a.up, a.foreign, a.last, a.Kept.CgroupPath = true, false, 0, group
 	a.bound(m.cfgLive.Network.Bind)
 	m.mu.Unlock()
 	m.startFollow(a)
 	return nil
+}
+
+// group is the control group of the agent's sandbox, below the mount points of
+// the hierarchies, as its shim was told.
+func (m *Manager) group(a *Agent) string {
+	sp, _ := m.Shims.Spec(a.Name())
+	return sp.CgroupPath
 }
 
 // ensureShim starts the shim; a static port that somebody took meanwhile is

@@ -77,8 +77,10 @@ func (m *Manager) adopt(ctx context.Context, a *Agent) error {
 	if sp, ok := m.Shims.Spec(a.Name()); ok && st.Address == "" {
 		st.Address = sp.Address // the first shims did not tell
 	}
+	group := m.group(a)
 	m.adoptPorts(a, st)
 	m.mu.Lock()
+	a.Kept.CgroupPath = group
 	a.up = true
 	a.Kept.Generation = max(a.Kept.Generation, st.Generation)
 	cur := a.Kept.Status

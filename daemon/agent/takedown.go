@@ -13,7 +13,7 @@ func (m *Manager) takeDown(ctx context.Context, a *Agent) error {
 	m.mu.Lock()
 	a.leaving = true
 	follow := a.follow
-	a.follow, a.up, a.foreign, a.pid = nil, false, false, 0
+	a.follow, a.up, a.foreign, a.pid, a.Kept.CgroupPath = nil, false, false, 0, ""
 	m.mu.Unlock()
 	if follow != nil {
 		follow()

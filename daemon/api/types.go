@@ -96,11 +96,13 @@ type Agent struct {
 	ProjectPath    string        `json:"project_path,omitempty"`
 	MergeStatus    MergeStatus   `json:"merge_status,omitempty"`
 	MergeCommitSHA string        `json:"merge_commit_sha,omitempty"`
-	CgroupPath     string        `json:"cgroup_path,omitempty"`
-	PID            int           `json:"pid,omitempty"`
-	ShimPID        int           `json:"shim_pid,omitempty"`
-	CreatedAt      time.Time     `json:"created_at"`
-	Address        string        `json:"address,omitempty"`
+	// CgroupPath is the control group of its sandbox, below the mount points of
+	// the hierarchies; empty while there is none.
+	CgroupPath string    `json:"cgroup_path,omitempty"`
+	PID        int       `json:"pid,omitempty"`
+	ShimPID    int       `json:"shim_pid,omitempty"`
+	CreatedAt  time.Time `json:"created_at"`
+	Address    string    `json:"address,omitempty"`
 	// Egress is where its connections may go: ["open"], ["none"], or names and
 	// IPv4 networks.
 	Egress      []string  `json:"egress,omitempty"`
