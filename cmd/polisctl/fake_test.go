@@ -30,6 +30,7 @@ type fake struct {
 	agents   map[string]api.Agent
 	locks    []api.Lock
 	ports    []api.PortMapping
+	queue    []api.QueueEntry
 	requests []string // "METHOD /path body"
 	events   chan api.Event
 }
@@ -197,6 +198,7 @@ func (f *fake) routes() http.Handler {
 		fmt.Fprint(w, "# TYPE polis_reads_total counter\npolis_reads_total{agent=\"claude\"} 12\npolis_reads_total{agent=\"gemini\"} 5\n")
 	})
 	f.lockRoutes(mux)
+	f.queueRoutes(mux)
 	mux.HandleFunc("GET /v1/events", f.streamEvents)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		refuse(w, api.Errorf(api.CodeNotFound, "no route %s %s", r.Method, r.URL.Path))
@@ -386,6 +388,10 @@ func (f *fake) merge(w http.ResponseWriter, r *http.Request, g api.Agent) {
 	if g.Name == "gemini" {
 		refuse(w, api.Errorf(api.CodeMergeConflict, "branch agent/gemini conflicts with main").With("paths", []string{"a.txt", "b\x1b[31m.txt"}).
 			WithHint("polisctl agents exec gemini -- git merge main"))
+		return
+	}
+	if g.Name == "idle" {
+		refuse(w, api.Errorf(api.CodeNothingToMerge, "main has every commit of %s already", g.Branch))
 		return
 	}
 	answer(w, 200, api.MergeResponse{

@@ -147,7 +147,7 @@ func TestFollowedOutputGoesOnAcrossARestart(t *testing.T) {
 func TestWhatIsFollowedEndsQuietly(t *testing.T) {
 	f := newFake(t)
 	for _, args := range [][]string{
-		{"agents", "list", "--watch"}, {"locks", "--watch"}, {"conflicts", "--watch"}, {"events", "-f"},
+		{"agents", "list", "--watch"}, {"locks", "--watch"}, {"queue", "--watch"}, {"conflicts", "--watch"}, {"events", "-f"},
 		{"agents", "list", "--watch", "--json"}, {"events", "-f", "--json"},
 	} {
 		for sig, status := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
