@@ -296,6 +296,16 @@ func capture(cmd *exec.Cmd, stdin string) result {
 	return r
 }
 
+// ctlIn runs polisctl in a directory.
+func (d *daemon) ctlIn(dir string, args ...string) result {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, filepath.Join(d.bin, "polisctl"), args...)
+	cmd.Env = append(os.Environ(), "POLIS_SOCKET="+d.path("run", "polisd.sock"))
+	cmd.Dir = dir
+	return capture(cmd, "")
+}
+
 // must runs polisctl and requires success.
 func (d *daemon) must(args ...string) string {
 	d.t.Helper()

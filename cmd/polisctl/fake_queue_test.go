@@ -42,6 +42,16 @@ func (f *fake) queueRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("POST /v1/agents/{name}/rebase", f.with(f.rebase))
 	mux.HandleFunc("GET /v1/agents/{name}/diff", f.with(f.diff))
 	mux.HandleFunc("POST /v1/gc", f.gc)
+	mux.HandleFunc("DELETE /v1/workspaces/{name}", func(w http.ResponseWriter, r *http.Request) {
+		take[struct{}](f, r)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.busy {
+			refuse(w, api.Errorf(api.CodeUnsavedWork, "workspace project is kept, and every agent in it: agent claude has work that is nowhere else").WithHint("merge or stop them; --force removes them"))
+			return
+		}
+		answer(w, 200, api.DownResponse{Workspace: r.PathValue("name"), Path: "/srv/w", Removed: []api.RemoveResponse{{Name: "claude", Trash: "refs/polis/trash/claude/1"}, {Name: "gemini"}}})
+	})
 	mux.HandleFunc("POST /v1/agents/{name}/send", f.with(f.send))
 	mux.HandleFunc("POST /v1/broadcast", f.broadcast)
 }

@@ -31,6 +31,7 @@ type fake struct {
 	locks    []api.Lock
 	ports    []api.PortMapping
 	queue    []api.QueueEntry
+	busy     bool
 	requests []string // "METHOD /path body"
 	events   chan api.Event
 }

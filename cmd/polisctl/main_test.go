@@ -33,6 +33,7 @@ func TestMain(m *testing.M) {
 //	requested TEXT           polisd got a request that has TEXT in it
 //	! requested TEXT         it got none
 //	daemon stop              polisd is no more
+//	daemon busy              its agents have work that is nowhere else
 func TestStories(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
@@ -54,6 +55,12 @@ func TestStories(t *testing.T) {
 			"requested": cmdRequested,
 			"daemon": func(ts *testscript.TestScript, _ bool, args []string) {
 				f := ts.Value("fake").(*fake)
+				if args[0] == "busy" {
+					f.mu.Lock()
+					defer f.mu.Unlock()
+					f.busy = true
+					return
+				}
 				ts.Check(os.Rename(f.socket, f.socket+".gone"))
 			},
 			"interrupt": cmdInterrupt,

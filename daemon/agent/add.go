@@ -133,6 +133,9 @@ func (m *Manager) enter(a *Agent, c config.Config) error {
 				WithHint("leave --branch out, name another one, or polisctl agents remove %s first", other)
 		}
 	}
+	if ws.leaving {
+		return api.Errorf(api.CodeBadState, "workspace %s is being taken away", ws.Name).WithHint("polisctl up makes it anew")
+	}
 	if n := m.count(ws.Name); n >= c.MaxAgents {
 		return api.Errorf(api.CodeMaxAgents, "workspace %s has %d of at most %d agents", ws.Name, n, c.MaxAgents).With("count", n).
 			WithHint("remove an agent, or raise max_agents in polisd.toml and run systemctl reload polisd")

@@ -30,6 +30,7 @@ type Workspace struct {
 
 	saving  sync.Mutex
 	unsaved bool // guarded by the manager's mutex
+	leaving bool // likewise; no agent comes in any more
 }
 
 // Agent is one agent. Fields of Kept and the runtime fields are guarded by the

@@ -22,19 +22,32 @@ func (m *Manager) Remove(ctx context.Context, name string, force, ignored bool) 
 		return api.RemoveResponse{}, err
 	}
 	defer a.op.Unlock()
-	if a.WS.Git && !force {
-		ws, err := a.WS.Repo.Status(ctx, a)
-		if err != nil {
-			return api.RemoveResponse{}, api.Errorf(api.CodeUnsavedWork, "cannot tell whether agent %s has unsaved work: %w", name, err).
-				WithHint("--force removes it after putting everything aside")
-		}
-		if ws.Dirty > 0 || ws.Unmerged > 0 {
-			return api.RemoveResponse{}, api.Errorf(api.CodeUnsavedWork, "agent %s has work that is nowhere else: %d changed files, %d commits not in %s", name, ws.Dirty, ws.Unmerged, a.WS.Target).
-				With("paths", ws.Paths).With("dirty", ws.Dirty).With("unmerged", ws.Unmerged).
-				WithHint("polisctl merge %s brings the commits home; --force removes the agent and keeps everything under refs/polis/trash/%s", name, name)
+	if !force {
+		if err := m.unsaved(ctx, a); err != nil {
+			return api.RemoveResponse{}, err
 		}
 	}
 	return m.remove(ctx, a, store.Removal{Ignored: ignored})
+}
+
+// unsaved refuses to remove an agent that has work which is nowhere else. a.op
+// is held.
+func (m *Manager) unsaved(ctx context.Context, a *Agent) error {
+	if !a.WS.Git {
+		return nil
+	}
+	name := a.Name()
+	ws, err := a.WS.Repo.Status(ctx, a)
+	if err != nil {
+		return api.Errorf(api.CodeUnsavedWork, "cannot tell whether agent %s has unsaved work: %w", name, err).
+			WithHint("--force removes it after putting everything aside")
+	}
+	if ws.Dirty > 0 || ws.Unmerged > 0 {
+		return api.Errorf(api.CodeUnsavedWork, "agent %s has work that is nowhere else: %d changed files, %d commits not in %s", name, ws.Dirty, ws.Unmerged, a.WS.Target).
+			With("paths", ws.Paths).With("dirty", ws.Dirty).With("unmerged", ws.Unmerged).
+			WithHint("polisctl merge %s brings the commits home; --force removes the agent and keeps everything under refs/polis/trash/%s", name, name)
+	}
+	return nil
 }
 
 // Discard puts the agent's work aside and removes agent, worktree and branch.

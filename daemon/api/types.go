@@ -195,6 +195,7 @@ const (
 	EventLockLost         = "lock:lost"
 	EventRemote           = "agent:remote"
 	EventMaintained       = "workspace:maintained"
+	EventDown             = "workspace:removed"
 	EventOOM              = "limit:oom"
 	EventPids             = "limit:pids"
 	EventPort             = "port:changed"

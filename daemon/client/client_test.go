@@ -106,6 +106,10 @@ func TestEveryCallUsesItsRoute(t *testing.T) {
 		{"GET /v1/openapi.json ", func(c *Client) error { _, err := c.OpenAPI(ctx); return err }},
 		{"GET /v1/health ", func(c *Client) error { return c.Health(ctx) }},
 		{"GET /v1/workspaces ", func(c *Client) error { _, err := c.Workspaces(ctx); return err }},
+		{"DELETE /v1/workspaces/w%2Fx?force=1&ignored=1 ", func(c *Client) error {
+			_, err := c.Down(ctx, "w/x", api.DownRequest{Force: true, Ignored: true})
+			return err
+		}},
 		{`POST /v1/workspaces {"repo":"/r"}`, func(c *Client) error { _, err := c.Up(ctx, api.UpRequest{Repo: "/r"}, nil); return err }},
 		{"GET /v1/agents ", func(c *Client) error { _, err := c.Agents(ctx, ""); return err }},
 		{"GET /v1/agents?workspace=a%26b ", func(c *Client) error { _, err := c.Agents(ctx, "a&b"); return err }},

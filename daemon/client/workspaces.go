@@ -78,6 +78,17 @@ func (c *Client) Up(ctx context.Context, req api.UpRequest, progress func(string
 	return out, err
 }
 
+// Down takes a workspace away from polis, by name.
+func (c *Client) Down(ctx context.Context, name string, req api.DownRequest) (api.DownResponse, error) {
+	var out api.DownResponse
+	query := keepIgnored(req.Ignored)
+	if req.Force {
+		query.Set("force", "1")
+	}
+	err := c.call(ctx, http.MethodDelete, "/v1/workspaces/"+url.PathEscape(name), query, nil, &out)
+	return out, err
+}
+
 // OpenAPI is the daemon's description of its API as OpenAPI 3.0, in JSON.
 func (c *Client) OpenAPI(ctx context.Context) ([]byte, error) {
 	var out json.RawMessage

@@ -15,6 +15,7 @@ type Backend interface {
 	Health(ctx context.Context) error
 	Doctor(ctx context.Context) (api.DoctorReport, error)
 	Up(ctx context.Context, req api.UpRequest, progress func(string)) (api.UpResponse, error)
+	Down(ctx context.Context, workspace string, req api.DownRequest) (api.DownResponse, error)
 	Workspaces() []api.Workspace
 	Types() (map[string]config.BaseType, error)
 	Metrics(ctx context.Context) string

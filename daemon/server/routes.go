@@ -50,6 +50,7 @@ func Routes() []Route {
 		{"GET /v1/types", AccessRead, "base types of agents", (*Server).types},
 		{"GET /v1/workspaces", AccessRead, "workspaces", (*Server).workspaces},
 		{"POST /v1/workspaces", AccessAdmin, "make or find a workspace", (*Server).up},
+		{"DELETE /v1/workspaces/{name}", AccessAdmin, "remove a workspace's agents, and it from the list; its directory stays; force=1 puts unsaved work aside, ignored=1 ignored files too", (*Server).down},
 		{"GET /v1/agents", AccessRead, "agents; workspace=NAME selects", (*Server).agents},
 		{"POST /v1/agents", AccessAdmin, "add an agent", (*Server).add},
 		{"GET /v1/agents/{name}", AccessRead, "one agent", (*Server).agent},

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"polis/daemon/api"
+	"polis/daemon/client"
+)
+
+func (a *app) downCmd() *cobra.Command {
+	var req api.DownRequest
+	cmd := &cobra.Command{
+		Use:   "down [WORKSPACE] [--force] [--ignored]",
+		Short: "Take a repository away from polis; all work is put aside first",
+		Long: `Remove every agent of a workspace, and the workspace from polis' list. Without
+--force nothing is removed if any agent runs or has work that is nowhere else;
+with it, that work is put aside first. The project and the workspace's directory
+stay as they are: polisctl up and polisctl restore bring it all back. WORKSPACE
+is a name that polisctl status shows, or a path; without it, the one of the current
+directory is meant.`,
+		Example: `  polisctl down
+  polisctl down --force project`,
+		Args: takes(0, 1, "one WORKSPACE"),
+	}
+	cmd.Flags().BoolVarP(&req.Force, "force", "f", false, "also if agents run or have unsaved work")
+	cmd.Flags().BoolVar(&req.Ignored, "ignored", false, "put ignored files aside, too")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		name := ""
+		if len(args) > 0 {
+			name = args[0]
+			if err := checkWorkspace(name); err != nil {
+				return err
+			}
+		}
+		return a.call(cmd, longCall, func(ctx context.Context, c *client.Client) error {
+			p := a.progress("taking the workspace away")
+			defer p.done()
+			name, err := workspaceNamed(ctx, c, name)
+			if err != nil {
+				return err
+			}
+			resp, err := c.Down(ctx, name, req)
+			p.done()
+			if err != nil {
+				return err
+			}
+			return a.showDown(resp)
+		})
+	}
+	return cmd
+}
+
+// workspaceNamed returns the name of a workspace given by name, by path or by the current directory.
+func workspaceNamed(ctx context.Context, c *client.Client, given string) (string, error) {
+	workspaces, err := c.Workspaces(ctx)
+	if err != nil {
+		return "", err
+	}
+	if given == "" {
+		if given, err = here(ctx, c); err != nil || given != "" {
+			return given, err
+		}
+		if len(workspaces) != 1 {
+			return "", usagef("%s: say which one", plural(len(workspaces), "workspace")).WithHint("polisctl status lists them")
+		}
+		return workspaces[0].Name, nil
+	}
+	for _, w := range workspaces {
+		if w.Name == given {
+			return given, nil
+		}
+	}
+	path, err := absolute("WORKSPACE", given)
+	if err != nil {
+		return "", err
+	}
+	for _, w := range workspaces {
+		for _, top := range append(tops(w.Project), tops(w.Path)...) {
+			if path == top || resolved(path) == top {
+				return w.Name, nil
+			}
+		}
+	}
+	return "", api.Errorf(api.CodeWorkspaceNotFound, "there is no workspace %s", clean(given)).WithHint("polisctl status lists them")
+}
+
+func (a *app) showDown(resp api.DownResponse) error {
+	resp.Removed = list(resp.Removed)
+	return a.show(view{json: resp, names: []string{resp.Workspace}, human: func(p *page) {
+		for _, r := range resp.Removed {
+			p.line("agent %s is removed", r.Name)
+			if r.Trash != "" {
+				p.line("  its work is kept at %s", r.Trash)
+			}
+		}
+		p.line("workspace %s is not under polis any more; %s stays", resp.Workspace, clean(resp.Path))
+	}})
+}

@@ -1,0 +1,95 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"polis/daemon/api"
+)
+
+// Leave removes every agent of a workspace and lets no new one in. Without
+// force nothing at all is removed if any of them runs or has work that is
+// nowhere else. After an error the workspace is as it was, but for the agents
+// that are in the answer.
+func (m *Manager) Leave(ctx context.Context, w *Workspace, force, ignored bool) (removed []api.RemoveResponse, err error) {
+	m.mu.Lock()
+	if w.leaving {
+		m.mu.Unlock()
+		return nil, api.Errorf(api.CodeBadState, "workspace %s is being taken away", w.Name)
+	}
+	w.leaving = true
+	var names []string
+	for name, a := range m.agents {
+		if a.WS == w {
+			names = append(names, name)
+		}
+	}
+	m.mu.Unlock()
+	defer func() {
+		if err != nil {
+			m.mu.Lock()
+			w.leaving = false
+			m.mu.Unlock()
+		}
+	}()
+	slices.Sort(names)
+	removed = []api.RemoveResponse{}
+	if !force {
+		if err := m.allClean(ctx, w, names); err != nil {
+			return removed, err
+		}
+	}
+	for _, name := range names {
+		r, err := m.Remove(ctx, name, force, ignored)
+		if api.CodeOf(err) == api.CodeAgentNotFound && err != nil {
+			continue // by somebody else, meanwhile
+		}
+		if err != nil {
+			return removed, fmt.Errorf("%w (%d of %d agents were removed)", err, len(removed), len(names))
+		}
+		removed = append(removed, r)
+	}
+	return removed, nil
+}
+
+// allClean refuses if an agent could not be removed without force.
+func (m *Manager) allClean(ctx context.Context, w *Workspace, names []string) error {
+	var bad, why []string
+	code := api.CodeBadState
+	for _, name := range names {
+		a, err := m.findFor(ctx, name, verbRemove)
+		if err == nil {
+			err = m.unsaved(ctx, a)
+			a.op.Unlock()
+		}
+		if err != nil {
+			bad, why = append(bad, name), append(why, err.Error())
+			if api.CodeOf(err) == api.CodeUnsavedWork {
+				code = api.CodeUnsavedWork
+			}
+		}
+	}
+	if len(bad) == 0 {
+		return nil
+	}
+	return api.Errorf(code, "workspace %s is kept, and every agent in it: %s", w.Name, strings.Join(why, "; ")).With("agents", bad).
+		WithHint("merge or stop them; --force removes all agents and keeps everything that is unsaved under refs/polis/trash")
+}
+
+// Forget makes a workspace unknown that Leave has emptied.
+func (m *Manager) Forget(w *Workspace) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.workspaces[w.Name] == w {
+		delete(m.workspaces, w.Name)
+	}
+}
+
+// Stay takes Leave back, for a workspace that could not be taken away.
+func (m *Manager) Stay(w *Workspace) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	w.leaving = false
+}

@@ -1,0 +1,62 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+
+	"polis/daemon/api"
+	"polis/lockd"
+)
+
+// Down takes a workspace away from polis: its agents are removed, everything
+// unsaved is put aside first, and it is not in the list of workspaces any more.
+// The directory stays, so that the same Up and a Restore bring all of it back.
+func (b *backend) Down(ctx context.Context, name string, req api.DownRequest) (api.DownResponse, error) {
+	ws, err := b.Workspace(name)
+	if err != nil {
+		return api.DownResponse{}, err
+	}
+	// The same workspace must not come back meanwhile.
+	b.upLock.Lock()
+	defer b.upLock.Unlock()
+	resp := api.DownResponse{Workspace: ws.Name, Path: string(ws.Root)}
+	if resp.Removed, err = b.Leave(ctx, ws, req.Force, req.Ignored); err != nil {
+		return resp, err
+	}
+	reg, err := b.readRegistry()
+	if err == nil {
+		delete(reg.Workspaces, ws.Name)
+		err = b.writeRegistry(reg)
+	}
+	if err != nil {
+		b.Stay(ws)
+		return resp, err
+	}
+	b.leave(ws.Name)
+	b.Forget(ws)
+	b.Daemon.Log.Info("workspace was taken away", "workspace", ws.Name, "path", ws.Root)
+	b.hub.Publish(api.Event{Type: api.EventDown, Message: fmt.Sprintf("workspace %s was taken away; its directory %s stays", ws.Name, ws.Root), Data: map[string]any{"workspace": ws.Name, "path": resp.Path}})
+	return resp, nil
+}
+
+// leave ends what the daemon does for a workspace.
+func (d *Daemon) leave(name string) {
+	d.mu.Lock()
+	w := d.workspaces[name]
+	d.mu.Unlock()
+	if w == nil {
+		return
+	}
+	w.queue.Close()
+	if r := d.radarOf(w); r != nil {
+		r.Close()
+	}
+	for _, l := range d.locks.List(lockd.Filter{Workspace: name}) {
+		if _, err := d.locks.Unlock(name, l.Holder, l.Path); err != nil {
+			d.Log.Warn("give a lock back", "workspace", name, "path", l.Path, "err", err)
+		}
+	}
+	d.mu.Lock()
+	delete(d.workspaces, name)
+	d.mu.Unlock()
+}
