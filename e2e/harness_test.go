@@ -74,6 +74,7 @@ type daemon struct {
 	env     []string // of polisd, besides its own
 	netns   string   // file of the network namespace it runs in; "" for the test's
 	scripts int      // made by later
+	passwd  string   // file over /etc/passwd, for this polisd only
 }
 
 type options struct {
@@ -83,6 +84,9 @@ type options struct {
 	netns  string // file of the network namespace to run in
 	// failpoints has a polisd that dies where die says.
 	failpoints bool
+	// user has a user with this uid, and the home directory path("home"), on the
+	// machine, as far as polisd can see.
+	user int
 }
 
 // startDaemon starts polisd and takes everything away when the test ends;
@@ -97,6 +101,10 @@ func startDaemon(t testing.TB, o options) *daemon {
 	d := &daemon{t: t, dir: dir, bin: bin(t), netns: o.netns}
 	if o.failpoints {
 		d.bin, d.env = d.withFailpoints(), []string{"POLIS_FAILPOINT=" + d.path("failpoint")}
+	}
+	if o.user != 0 {
+		d.passwd = d.path("passwd")
+		d.write("passwd", readFile("/etc/passwd")+fmt.Sprintf("polis-test:*:%d:%d::%s:/bin/sh\n", o.user, o.user, d.path("home")))
 	}
 	if !strings.Contains(o.config, "[locks]") {
 		o.config += "\n[locks]\nwait = \"300ms\"\ngrace = \"2s\"\n"
@@ -143,6 +151,9 @@ func (d *daemon) start() {
 		args = append([]string{"nsenter", "--net=" + d.netns}, args...) // becomes polisd
 	}
 	d.cmd = exec.Command(args[0], args[1:]...)
+	if d.passwd != "" {
+		d.cmd = withPasswd(d.passwd, args...)
+	}
 	d.cmd.Stdout, d.cmd.Stderr = log, log
 	d.cmd.Env = append(os.Environ(), d.env...)
 	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -161,6 +172,12 @@ func (d *daemon) start() {
 	if r := d.ctl("-q", "status"); r.code != 0 {
 		d.t.Fatalf("polisd does not answer: %s\n%s", r.stderr, d.log())
 	}
+}
+
+// withPasswd runs a program in a mount namespace of its own where a file is
+// /etc/passwd.
+func withPasswd(file string, args ...string) *exec.Cmd {
+	return exec.Command("unshare", append([]string{"--mount", "sh", "-ec", `mount --bind "$0" /etc/passwd; exec "$@"`, file}, args...)...)
 }
 
 // signal sends s to polisd and waits for its end.

@@ -2,7 +2,6 @@ package remote
 
 import (
 	"context"
-	"errors"
 	"net/url"
 	"path/filepath"
 	"regexp"
@@ -122,32 +121,4 @@ func (b *Broker) one(ctx context.Context, name string) (*worktree.Project, Remot
 	}
 	return fail(api.Errorf(api.CodeNotFound, "the project has no remote %q", api.Shorten(name, 64)).
 		WithHint("git -C %s remote -v lists them; a new one is known to agents from their next start", p.Path))
-}
-
-// failed hides what an agent is not to see in a failure of git.
-func failed(r Remote, verb string, err error, secrets ...string) error {
-	text := err.Error()
-	var exit *git.ExitError
-	if errors.As(err, &exit) {
-		text = exit.Line()
-	}
-	for _, s := range append(secrets, userinfo(r.full)...) {
-		if s != "" {
-			text = strings.ReplaceAll(text, s, "***")
-		}
-	}
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-		return api.Errorf(api.CodeTimeout, "%s %s: %s", verb, r.Name, text)
-	}
-	return api.Errorf(api.CodeUnavailable, "%s %s: %s", verb, r.Name, text).
-		WithHint("polis asks the credential helpers of the project's owner, and nobody else; try it there: git fetch %s", r.Name)
-}
-
-func userinfo(s string) []string {
-	u, err := url.Parse(s)
-	if err != nil || u.User == nil {
-		return nil
-	}
-	pw, _ := u.User.Password()
-	return []string{pw, url.QueryEscape(pw), u.User.String()}
 }
