@@ -63,6 +63,9 @@ func (d *Daemon) up(ctx context.Context, req api.UpRequest, progress func(string
 	if req.Repo != "" && !isURL(req.Repo) {
 		local = req.Repo
 	}
+	if err := d.ground(root, local, reg); err != nil {
+		return api.UpResponse{}, err
+	}
 	uid, gid, err := d.owner(root, local)
 	if err != nil {
 		return api.UpResponse{}, err

@@ -122,3 +122,17 @@ func TestWhyIsThereAtOnce(t *testing.T) {
 		require.Contains(t, out, name)
 	}
 }
+
+// TestPolisOwnDirectoriesAreNoProjects: an agent could change there what says what it may do.
+func TestPolisOwnDirectoriesAreNoProjects(t *testing.T) {
+	d := startDaemon(t, options{})
+	project := d.up()
+	require.NoError(t, os.Symlink(d.path("ws", ".polis"), d.path("link")))
+	for _, repo := range []string{d.path("run"), d.path("run", "agents"), d.path("ws", ".polis"), d.path("ws", ".polis", "bare-repo.git"), d.path("link", "worktrees")} {
+		e := d.refused(api.CodeWorkspaceInvalid, "up", "--repo", repo, d.path("other"))
+		require.Contains(t, e.Message, "would lie in")
+	}
+	d.refused(api.CodeWorkspaceInvalid, "up", "--repo", project, d.path("link", "inner"))
+	require.NoDirExists(t, d.path("ws", ".polis", "inner"))
+	require.NoDirExists(t, d.path("other"))
+}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sort"
+	"strings"
 	"sync"
 	"time"
 
@@ -131,7 +132,7 @@ func (m *Manager) Workspace(name string) (*Workspace, error) {
 			names = append(names, n)
 		}
 		sort.Strings(names)
-		return nil, api.Errorf(api.CodeBadRequest, "there are %d workspaces: say which one", len(names)).With("workspaces", names).WithHint("--workspace %s", names[0])
+		return nil, api.Errorf(api.CodeBadRequest, "there are %d workspaces: say which one of %s", len(names), api.Shorten(strings.Join(names, ", "), 200)).With("workspaces", names).WithHint("--workspace %s", names[0])
 	}
 	for _, w := range m.workspaces {
 		if w.Name == name || string(w.Root) == name || w.Project == name {
