@@ -3,8 +3,10 @@ package main
 import (
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"time"
+	"unicode"
 )
 
 // progress shows on standard error what a long call does: one line that turns
@@ -16,6 +18,8 @@ type progress struct {
 	steps   chan string
 	stopped sync.Once
 	wg      sync.WaitGroup
+	kind    string    // of the last line, without numbers
+	wrote   time.Time // when that was
 }
 
 // spinDelay keeps short calls from flickering.
@@ -38,9 +42,27 @@ func (p *progress) step(what string) {
 	case p.quiet:
 	case p.spins:
 		p.steps <- what
-	default:
+	case p.news(what):
 		fmt.Fprintf(p.out, "%s\n", cleanText(what))
 	}
+}
+
+// countEvery is how often a line is written that differs from the last one
+// only in its numbers: what is written down is not read as it moves.
+const countEvery = 5 * time.Second
+
+func (p *progress) news(what string) bool {
+	kind := strings.Map(func(r rune) rune {
+		if unicode.IsDigit(r) {
+			return -1
+		}
+		return r
+	}, what)
+	if kind == p.kind && time.Since(p.wrote) < countEvery {
+		return false
+	}
+	p.kind, p.wrote = kind, time.Now()
+	return true
 }
 
 // done removes the line from the terminal. It may be called more than once.
