@@ -70,14 +70,15 @@ func (d *Daemon) up(ctx context.Context, req api.UpRequest, progress func(string
 	if err != nil {
 		return api.UpResponse{}, err
 	}
+	_, err = os.Lstat(root.Dir())
+	fresh := errors.Is(err, os.ErrNotExist)
 	if err := os.MkdirAll(string(root), 0o755); err != nil {
 		return api.UpResponse{}, api.Errorf(api.CodeWorkspaceInvalid, "make workspace %s: %w", root, err)
 	}
 	info, err := worktree.Up(ctx, worktree.Spec{Workspace: string(root), Repo: req.Repo, Target: req.Target, UID: uint32(uid), GID: uint32(gid), Plain: d.staysPlain(name), Log: d.Log, Progress: progress})
 	if err != nil {
-		if !known {
-			// An empty directory that only this attempt made.
-			_ = os.Remove(string(root)) //nolint:errcheck // not empty: the user's
+		if !known && fresh {
+			forgetAttempt(root)
 		}
 		return api.UpResponse{}, err
 	}
@@ -110,6 +111,23 @@ func (d *Daemon) up(ctx context.Context, req api.UpRequest, progress func(string
 	}
 	resp.Warnings = append(resp.Warnings, plainWarnings(w, info)...)
 	return resp, nil
+}
+
+// forgetAttempt takes away the empty frame of a workspace that could not be
+// made. What is not empty is somebody's work, and stays.
+func forgetAttempt(root layout.Workspace) {
+	link := root.Project()
+	if fi, err := os.Lstat(link); err == nil && fi.Mode()&os.ModeSymlink != 0 {
+		_ = os.Remove(link) //nolint:errcheck // only tidying up
+	}
+	entries, _ := os.ReadDir(root.Dir()) //nolint:errcheck // as above
+	for _, e := range entries {
+		if e.IsDir() {
+			_ = os.Remove(filepath.Join(root.Dir(), e.Name())) //nolint:errcheck // not empty
+		}
+	}
+	_ = os.Remove(root.Dir())   //nolint:errcheck // as above
+	_ = os.Remove(string(root)) //nolint:errcheck // as above
 }
 
 // place decides the workspace's name and directory.

@@ -136,3 +136,18 @@ func TestPolisOwnDirectoriesAreNoProjects(t *testing.T) {
 	require.NoDirExists(t, d.path("ws", ".polis", "inner"))
 	require.NoDirExists(t, d.path("other"))
 }
+
+// TestAWorkspaceThatCouldNotBeMadeLeavesNothing, whatever went wrong.
+func TestAWorkspaceThatCouldNotBeMadeLeavesNothing(t *testing.T) {
+	d := startDaemon(t, options{})
+	empty := d.path("empty")
+	git(t, d.dir, "init", "-q", empty)
+	d.refused(api.CodeWorkspaceInvalid, "up", "--repo", empty, d.path("ws"))
+	require.NoDirExists(t, d.path("ws"))
+	require.NotZero(t, d.ctl("up", "--repo", "file://"+d.path("nowhere"), d.path("ws")).code)
+	require.NoDirExists(t, d.path("ws"))
+	require.NoError(t, os.MkdirAll(d.path("ws", "mine"), 0o755))
+	d.refused(api.CodeWorkspaceInvalid, "up", "--repo", empty, d.path("ws"))
+	require.DirExists(t, d.path("ws", "mine"))
+	require.NoDirExists(t, d.path("ws", ".polis"))
+}
