@@ -153,12 +153,13 @@ func PickType(types map[string]BaseType, name string) (BaseType, error) {
 		}
 	}
 	sort.Strings(have)
-	reason := "there is no such type"
+	reason, hint := "there is no such type", "available: "+strings.Join(have, ", ")
 	if ok {
 		reason = t.Reason
+		hint = "install " + t.Program + " for all users, or say in agents.d/" + t.Name + ".toml where it is (program and mounts: \"Base types\" of configuration.md); " + hint
 	}
 	return BaseType{}, api.Errorf(api.CodeAgentTypeUnavailable, "base type %q cannot be used: %s", api.Shorten(name, 64), reason).
-		With("available", have).WithHint("available: %s", strings.Join(have, ", "))
+		With("available", have).WithHint("%s", hint)
 }
 
 // PromptCommand is the command that works on prompt. Agents of a type without

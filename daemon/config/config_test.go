@@ -103,6 +103,7 @@ func TestBaseTypes(t *testing.T) {
 		_, err = PickType(types, name)
 		require.Equal(t, api.CodeAgentTypeUnavailable, api.CodeOf(err))
 		require.Contains(t, api.AsError(err).Hint, "custom")
+		require.Equal(t, name == "gone", strings.Contains(api.AsError(err).Hint, "agents.d/gone.toml"), "it says how to bring one in")
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "bad.toml"), []byte("programm = \"sh\""), 0o600))
 	_, err = LoadTypes(dir, Sandbox{})
