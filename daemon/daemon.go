@@ -19,6 +19,7 @@ import (
 	"polis/daemon/failpoint"
 	"polis/daemon/launcher"
 	"polis/daemon/layout"
+	"polis/daemon/proxy"
 	"polis/daemon/server"
 	"polis/daemon/store"
 	"polis/lockd"
@@ -47,6 +48,7 @@ type Daemon struct {
 	shims   *shims
 	agents  *agent.Manager
 	api     *server.Server
+	proxy   *proxy.Proxy // nil if there is none
 	gid     int
 
 	mu         sync.Mutex
@@ -103,6 +105,7 @@ func (d *Daemon) Open(ctx context.Context) (err error) {
 	d.agents = &agent.Manager{Config: d.Config, Types: d.Types, Shims: d.shims, Locks: d, Ports: pp, State: d, Events: d.hub, Log: d.Log, Now: time.Now, Capacity: d.capacity, Crash: failpoint.Hit,
 		Gate: d.openGate, Resources: []agent.Resource{worktrees{d}, network{d.bridge}}}
 	d.agents.Open(ctx)
+	d.openProxy(ctx)
 	d.reconcile(ctx)
 	d.startUpkeep(ctx)
 	d.dropStrayLocks(ctx)
@@ -190,6 +193,7 @@ func (d *Daemon) Close(ctx context.Context, stopAgents bool) error {
 		errs = append(errs, d.api.Close(actx))
 		cancel()
 	}
+	errs = append(errs, d.closeProxy())
 	d.stopUpkeep()
 	d.closeRadars()
 	d.closeQueues()
@@ -273,9 +277,9 @@ func (d *Daemon) Reload() error {
 	}
 	d.mu.Lock()
 	old := d.config
-	fixed := c.RunDir != old.RunDir || c.WorkspacesDir != old.WorkspacesDir || c.Launcher != old.Launcher || c.Network.Pool != old.Network.Pool || c.Network.Ports != old.Network.Ports || c.Network.Bind != old.Network.Bind
+	fixed := c.RunDir != old.RunDir || c.WorkspacesDir != old.WorkspacesDir || c.Launcher != old.Launcher || c.Network.Pool != old.Network.Pool || c.Network.Ports != old.Network.Ports || c.Network.Bind != old.Network.Bind || c.Network.Proxy != old.Network.Proxy
 	c.RunDir, c.WorkspacesDir, c.Launcher = old.RunDir, old.WorkspacesDir, old.Launcher
-	c.Network.Pool, c.Network.Ports, c.Network.Bind = old.Network.Pool, old.Network.Ports, old.Network.Bind
+	c.Network.Pool, c.Network.Ports, c.Network.Bind, c.Network.Proxy = old.Network.Pool, old.Network.Ports, old.Network.Bind, old.Network.Proxy
 	d.config = c
 	d.mu.Unlock()
 	d.agents.SetConfig(c)
@@ -284,7 +288,7 @@ func (d *Daemon) Reload() error {
 	defer cancel()
 	d.retotal(ctx)
 	if fixed {
-		d.Log.Warn("run_dir, workspaces_dir, launcher, network.pool, network.ports and network.bind need a restart of polisd")
+		d.Log.Warn("run_dir, workspaces_dir, launcher, network.pool, network.ports, network.bind and network.proxy need a restart of polisd")
 	}
 	d.Log.Info("configuration was read again", "path", d.ConfigFile)
 	return nil

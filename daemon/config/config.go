@@ -58,6 +58,9 @@ type Network struct {
 	AutoMap bool   `toml:"auto_map"`
 	// ResolvConf names the resolvers that answer agents' questions, resolv.conf(5).
 	ResolvConf string `toml:"resolv_conf"`
+	// Proxy is the address and port of the HTTP proxy that gives agents' web
+	// servers names; "" is none.
+	Proxy string `toml:"proxy"`
 	NetworkRules
 }
 
@@ -261,6 +264,9 @@ func (c *Config) check() error {
 	if r := c.Network.ResolvConf; !filepath.IsAbs(r) {
 		return bad("network.resolv_conf", r, "must be an absolute path")
 	}
+	if err := c.checkProxy(); err != nil {
+		return bad("network.proxy", c.Network.Proxy, err.Error())
+	}
 	if err := c.checkNetwork(); err != nil {
 		return err
 	}
@@ -342,6 +348,21 @@ func (l *Limits) Agent(own api.Limits) api.Limits {
 	out := own.Over(api.Limits{Pids: l.Pids, CPUPercent: l.CPU, CPUWeight: l.CPUWeight, IOWeight: l.IOWeight})
 	out.CPUPercent = max(out.CPUPercent, 0)
 	return out
+}
+
+// checkProxy wants a port that no port map can have.
+func (c *Config) checkProxy() error {
+	if c.Network.Proxy == "" {
+		return nil
+	}
+	at, err := netip.ParseAddrPort(c.Network.Proxy)
+	if err != nil || at.Port() == 0 || at.Addr().Zone() != "" {
+		return errors.New("must be an IP address and a port, such as 127.0.0.1:3000")
+	}
+	if lo, hi := c.PortRange(); int(at.Port()) >= lo && int(at.Port()) <= hi {
+		return fmt.Errorf("its port must not be one of network.ports, %d-%d", lo, hi)
+	}
+	return nil
 }
 
 func parseRange(s string) (lo, hi int, err error) {

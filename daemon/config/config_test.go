@@ -28,6 +28,8 @@ func TestParseRefusesWhatItDoesNotUnderstand(t *testing.T) {
 		"ports reversed":        {"[network]\nports = \"9-3\"", "network.ports"},
 		"ports privileged":      {"[network]\nports = \"80-90\"", "network.ports"},
 		"bind not an address":   {"[network]\nbind = \"localhost\"", "network.bind"},
+		"proxy not a port":      {"[network]\nproxy = \"localhost:3000\"", "network.proxy"},
+		"proxy among the ports": {"[network]\nproxy = \"127.0.0.1:3001\"", "network.ports"},
 		"wait not a duration":   {"[locks]\nwait = \"soon\"", "duration"},
 		"wait negative":         {"[locks]\nwait = \"-1s\"", "locks.wait"},
 		"hold":                  {"[locks]\nhold = \"forever\"", "locks.hold"},

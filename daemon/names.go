@@ -1,0 +1,69 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"path/filepath"
+
+	"polis/daemon/agent"
+	"polis/daemon/api"
+	"polis/daemon/proxy"
+	"polis/netbridge"
+)
+
+// webAgents are the agents as the proxy knows them.
+type webAgents struct {
+	*agent.Manager
+	netns string // directory of the network namespaces
+}
+
+func (w webAgents) Names() []string { return w.Up() }
+
+// Dial connects within the agent's network namespace. The thread that does it
+// is there for this connection alone: nothing is kept that could keep a
+// namespace alive.
+func (w webAgents) Dial(ctx context.Context, name string, port int) (net.Conn, error) {
+	place, err := w.Place(name)
+	if err != nil {
+		return nil, err
+	}
+	ns, err := netbridge.OpenNS(filepath.Join(w.netns, name))
+	if err != nil {
+		return nil, api.Errorf(api.CodeNetNSFailed, "enter the network of agent %s: %w", name, err)
+	}
+	addr, _ := netip.ParseAddr(place.Address) // one that is not valid is not tried
+	c, err := (&netbridge.Server{NS: ns, Port: uint16(port), AgentAddr: addr}).Dial(ctx)
+	return c, errors.Join(err, ns.Close())
+}
+
+// closeProxy ends the proxy and what it carries.
+func (d *Daemon) closeProxy() error {
+	if d.proxy == nil {
+		return nil
+	}
+	return d.proxy.Close()
+}
+
+// openProxy gives the agents' web servers names, if that is configured. Agents
+// need it for nothing: polisd goes on without.
+func (d *Daemon) openProxy(ctx context.Context) {
+	if d.Config.Network.Proxy == "" {
+		return
+	}
+	at, err := netip.ParseAddrPort(d.Config.Network.Proxy)
+	if err == nil {
+		p := &proxy.Proxy{Addr: at, Agents: webAgents{d.agents, d.run.NetNS()}, Log: d.Log}
+		if err = p.Open(ctx); err == nil {
+			d.proxy = p
+			d.agents.PortURL = func(name string, internal int) string { return proxy.URL(name, internal, int(at.Port())) }
+			d.Log.Info("agents' web servers have names", "op", "proxy", "path", d.Config.Network.Proxy)
+			return
+		}
+	}
+	d.mu.Lock()
+	d.warnings = append(d.warnings, "network.proxy = "+d.Config.Network.Proxy+": "+err.Error()+"; agents' web servers have no names until polisd is restarted")
+	d.mu.Unlock()
+	d.Log.Error("agents' web servers have no names", "op", "proxy", "path", d.Config.Network.Proxy, "err", err)
+}
