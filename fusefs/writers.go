@@ -24,8 +24,7 @@ const settleWait = 200 * time.Millisecond
 // mapping lives on. It asks the kernel by taking a read lease (fcntl(2),
 // F_SETLEASE), which is refused while a writer exists, and keeps none.
 func NoWriters(ctx context.Context, content int) error {
-	end := time.NewTimer(settleWait)
-	defer end.Stop()
+	var end <-chan time.Time // mostly nobody is waited for
 	for {
 		_, err := unix.FcntlInt(uintptr(content), unix.F_SETLEASE, unix.F_RDLCK)
 		if err == nil {
@@ -38,10 +37,15 @@ func NoWriters(ctx context.Context, content int) error {
 		if !errors.Is(err, unix.EAGAIN) {
 			return fmt.Errorf("fusefs: look for writers: %w", err)
 		}
+		if end == nil {
+			t := time.NewTimer(settleWait)
+			defer t.Stop()
+			end = t.C
+		}
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-end.C:
+		case <-end:
 			return ErrWriters
 		case <-time.After(time.Millisecond):
 		}
