@@ -193,9 +193,7 @@ func (fs *FS) Statx(_ request, in *fuse.StatxIn, out *fuse.StatxOut) fuse.Status
 	fs.attr(merged, &a)
 	out.FromStatx(merged)
 	out.Ino, out.Mode = a.Ino, uint16(a.Mode)
-	if !n.io.writing() {
-		out.SetTimeout(fs.timeout)
-	}
+	out.SetTimeout(fs.attrTTL(n, &st))
 	return fuse.OK
 }
 

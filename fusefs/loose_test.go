@@ -177,3 +177,20 @@ func TestRightsTakenAwayAreGone(t *testing.T) {
 		})
 	}
 }
+
+// Who asks for the time of birth makes the kernel keep nothing for longer.
+func TestATimeOfBirthIsNotKeptLonger(t *testing.T) {
+	v := mountWith(t, &keepingGuard{keep: map[string]Keep{"": KeepMode}})
+	write(t, v.raw("f"), "x")
+	fd, err := unix.Open(v.in("f"), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	require.NoError(t, err)
+	defer unix.Close(fd)
+	var stx unix.Statx_t
+	require.NoError(t, unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BASIC_STATS|unix.STATX_BTIME, &stx))
+	require.EqualValues(t, 1, v.fs.Requests()["STATX"])
+	require.NoError(t, os.Truncate(v.raw("f"), 77))
+	require.Eventually(t, func() bool {
+		var st unix.Stat_t
+		return unix.Fstat(fd, &st) == nil && st.Size == 77
+	}, 2*time.Second, 10*time.Millisecond)
+}
