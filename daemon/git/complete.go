@@ -3,6 +3,8 @@ package git
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -13,34 +15,42 @@ const completeTimeout = 2 * time.Minute
 // completeLimits let git walk some ten million objects.
 var completeLimits = Limits{AddressSpace: 4 << 30, FileSize: 0, CPU: 2 * time.Minute}
 
-// Complete checks that the object of that name is in the repository, with
-// everything it leads to, and that it is a commit if it must be one. What the
+// Complete checks that the objects of those names are in the repository, with
+// everything they lead to; a name with "^{commit}" must be a commit's. What the
 // refs there are lead to is not looked at again: git-receive-pack(1) does the same.
 // HEADs of worktrees do not count, for agents write what they like there.
+// With "^NAME" among them, what that leads to is taken to be there instead.
 // ErrNotFound says that something is missing.
-func (r Repo) Complete(ctx context.Context, oid string, commit bool) error {
-	rev := oid
-	if commit {
-		rev += "^{commit}"
-	}
-	walk := func(more ...string) error {
-		_, err := r.Do(ctx, Cmd{Args: append([]string{"rev-list", "--single-worktree", "--objects", "--quiet"}, append(more, rev, "--not", "--all")...),
-			Limits: &completeLimits, Timeout: completeTimeout})
+func (r Repo) Complete(ctx context.Context, revs ...string) error {
+	walk := func(args ...string) error {
+		_, err := r.Do(ctx, Cmd{Args: append([]string{"rev-list", "--single-worktree", "--objects", "--quiet", "--stdin"}, args...),
+			Stdin: strings.NewReader(strings.Join(revs, "\n") + "\n"), Limits: &completeLimits, Timeout: completeTimeout})
 		return err
 	}
-	err := walk()
+	if slices.ContainsFunc(revs, func(s string) bool { return strings.HasPrefix(s, "^") }) {
+		err := walk()
+		if code, ok := ExitCode(err); ok && code > 0 {
+			return fmt.Errorf("%w: %w", ErrNotFound, err)
+		}
+		return err
+	}
+	err := walk("--not", "--all")
 	if code, ok := ExitCode(err); !ok || code <= 0 {
 		return err
 	}
 	// A ref that is broken already would fail every other one: it is passed
-	// over, for which git must pass over the object in question, too.
-	if _, err := r.Run(ctx, "cat-file", "-e", rev); err != nil {
-		if code, ok := ExitCode(err); ok && code > 0 {
-			return fmt.Errorf("%s: %w", shorten(rev), ErrNotFound)
-		}
+	// over, for which git must pass over the objects in question, too.
+	out, err := r.Do(ctx, Cmd{Args: []string{"cat-file", "--batch-check"}, Stdin: strings.NewReader(strings.Join(revs, "\n") + "\n")})
+	if err != nil {
 		return err
 	}
-	err = walk("--ignore-missing")
+	lines := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+	for i, rev := range revs {
+		if i >= len(lines) || len(strings.Fields(lines[i])) != 3 {
+			return fmt.Errorf("%s: %w", shorten(rev), ErrNotFound)
+		}
+	}
+	err = walk("--ignore-missing", "--not", "--all")
 	if code, ok := ExitCode(err); ok && code > 0 {
 		return fmt.Errorf("%w: %w", ErrNotFound, err)
 	}

@@ -23,8 +23,8 @@ type packs struct {
 }
 
 // Complete is part of gitdir.Packs.
-func (p *packs) Complete(ctx context.Context, hash string, commit bool) error {
-	return p.bare.Complete(ctx, hash, commit)
+func (p *packs) Complete(ctx context.Context, revs ...string) error {
+	return p.bare.Complete(ctx, revs...)
 }
 
 // Sums is part of gitdir.Packs.

@@ -189,7 +189,7 @@ func (w *Workspace) whole(ctx context.Context, agent string, commits []string) (
 		if c == "" {
 			continue
 		}
-		err := w.Bare().Complete(ctx, c, true)
+		err := w.Bare().Complete(ctx, c+"^{commit}")
 		if errors.Is(err, git.ErrNotFound) {
 			w.cfg.Log.Warn("a commit of an agent's is not all there", "agent", agent, "op", "save", "path", c, "err", err)
 			continue

@@ -75,12 +75,13 @@ type Guard struct {
 	rest    map[string]time.Time // locks left to others until then
 	packs   map[string]PackSums  // packs of this mount, by name
 	used    int64
-	owned   map[string]bool // refs
-	made    map[string]bool // temporary files made through this mount
-	sealed  map[string]bool // temporaries that were published by a hard link
-	writers map[string]int  // open write handles
-	moving  map[string]int  // old names of renames and links under way
-	idle    chan struct{}   // closed and replaced when a write handle closes
+	owned   map[string]bool      // refs
+	whole   map[string]time.Time // revisions found complete, and when
+	made    map[string]bool      // temporary files made through this mount
+	sealed  map[string]bool      // temporaries that were published by a hard link
+	writers map[string]int       // open write handles
+	moving  map[string]int       // old names of renames and links under way
+	idle    chan struct{}        // closed and replaced when a write handle closes
 	packed  packedCache
 }
 
@@ -96,7 +97,7 @@ func New(c Config) (*Guard, error) {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	g := &Guard{cfg: c, owned: map[string]bool{}, made: map[string]bool{}, sealed: map[string]bool{}, writers: map[string]int{}, moving: map[string]int{},
-		idle: make(chan struct{}), locks: map[string]*lockFile{}, rest: map[string]time.Time{}, packs: map[string]PackSums{}, used: c.Used,
+		idle: make(chan struct{}), locks: map[string]*lockFile{}, rest: map[string]time.Time{}, packs: map[string]PackSums{}, whole: map[string]time.Time{}, used: c.Used,
 		wake: make(chan struct{}, 1), packing: make(chan struct{}, 1)}
 	var err error
 	if g.journal, err = openJournal(c.Journal); err != nil {

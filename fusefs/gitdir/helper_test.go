@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -114,9 +115,13 @@ func (p gitPacks) Sums(ctx context.Context, content, hashLen int) (PackSums, err
 	return PackSums{Idx: idx, Rev: rev}, err
 }
 
-func (p gitPacks) Complete(ctx context.Context, hash string, commit bool) error {
-	return git.Repo{Runner: &git.Runner{UID: nobody, GID: nobody}, Dir: p.bare}.Complete(ctx, hash, commit)
+func (p gitPacks) Complete(ctx context.Context, revs ...string) error {
+	asked.Add(1)
+	return git.Repo{Runner: &git.Runner{UID: nobody, GID: nobody}, Dir: p.bare}.Complete(ctx, revs...)
 }
+
+// asked counts the questions to git of what refs lead to.
+var asked atomic.Int64
 
 // lockFiles are the files git would stumble over, below dirs.
 func lockFiles(t *testing.T, dirs ...string) []string {

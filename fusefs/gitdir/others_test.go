@@ -1,6 +1,7 @@
 package gitdir
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -113,4 +114,29 @@ func TestARefLeadsToWhatIsThere(t *testing.T) {
 			r.must(tree2, "git tag blob $(git rev-parse HEAD:f); git log --oneline --all; git fsck --full --strict; git repack; git pack-refs --all")
 		})
 	}
+}
+
+// A fetch of many refs, or one ref after the other to the same commit, is not one
+// git for each.
+func TestManyRefsAreOneQuestion(t *testing.T) {
+	r := newRepo(t, "sha1")
+	tree, _, _ := r.agent("a1")
+	before := asked.Load()
+	r.must(tree, "for i in $(seq 40); do echo $i > n; git add n; git commit -qm $i; done")
+	require.LessOrEqual(t, asked.Load()-before, int64(42))
+	before = asked.Load()
+	r.must(tree, "i=0; git rev-list HEAD | while read h; do i=$((i+1)); echo create refs/heads/m/$i $h; echo create refs/tags/m/$i $h; done | git update-ref --stdin; git branch one; git branch two")
+	require.LessOrEqual(t, asked.Load()-before, int64(2))
+}
+
+func TestRefsAreNotWithoutEnd(t *testing.T) {
+	r := newRepo(t, "sha1")
+	_, _, g := r.agent("a1")
+	for i := range maxRefs {
+		g.owned[fmt.Sprintf("refs/tags/%d", i)] = true
+	}
+	out, err := run(t, filepath.Join(r.dir, "a1"), "git", "branch", "more")
+	require.Error(t, err)
+	require.Contains(t, out, "quota")
+	r.must(filepath.Join(r.dir, "a1"), "git commit -q --allow-empty -m more")
 }

@@ -39,6 +39,13 @@ func (g *Guard) standsFor(name string) bool {
 	return strings.HasPrefix(tag, agents) || branch == g.cfg.Target || !g.owns(branch) && g.exists(branch)
 }
 
+// many says that a new ref would be one too many.
+func (g *Guard) many(name string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.owned) >= maxRefs && !g.owned[name] && !ofRemote(name)
+}
+
 // conflicts says whether a new ref would be in another ref's way: one of its
 // parents is a ref, or packed refs are below it.
 func (g *Guard) conflicts(name string) bool {

@@ -26,9 +26,9 @@ type Packs interface {
 	// as content, whose names have hashLen bytes. A pack that is damaged or needs objects from elsewhere is
 	// an error. It is asked for one pack at a time.
 	Sums(ctx context.Context, content, hashLen int) (PackSums, error)
-	// Complete wants an object, a commit if told so, and all it leads to in the
-	// shared repository.
-	Complete(ctx context.Context, hash string, commit bool) error
+	// Complete wants objects, commits where "^{commit}" is added to the name, and all
+	// they lead to in the shared repository.
+	Complete(ctx context.Context, revs ...string) error
 }
 
 // maxPacks bounds the packs of which the sums are remembered.

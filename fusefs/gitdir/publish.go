@@ -224,16 +224,3 @@ func checkRef(a at) (hash string, err error) {
 	}
 	return "", errors.New("a ref in the shared directory must hold an object name, not a symbolic ref")
 }
-
-// complete wants everything there that a ref leads to, and a commit for a
-// branch: git fails for everybody who looks at all refs, also for the daemon,
-// if one leads nowhere.
-func (g *Guard) complete(ctx context.Context, ref, hash string) error {
-	if g.cfg.Packs == nil {
-		return errors.New("nothing is there to check what the ref leads to")
-	}
-	if err := g.cfg.Packs.Complete(ctx, hash, strings.HasPrefix(ref, "refs/heads/")); err != nil {
-		return fmt.Errorf("%s would lead to what is not there: %w", ref, err)
-	}
-	return nil
-}

@@ -2,6 +2,7 @@ package gitdir
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"syscall"
 
@@ -134,7 +135,7 @@ func (g *Guard) single(c fusefs.Caller, op fusefs.Op, t fusefs.Target) syscall.E
 	case classRef:
 		return g.ref(op, t, refuse)
 	case classRefLock:
-		return g.refLock(op, path, refuse)
+		return g.refLock(c, op, path, refuse)
 	case classReflog:
 		if op == fusefs.OpMkdir || op == fusefs.OpRmdir || t.Dir {
 			return 0
@@ -207,10 +208,13 @@ func (g *Guard) ref(op fusefs.Op, t fusefs.Target, refuse func(string) syscall.E
 	return refuse(hintRef)
 }
 
-func (g *Guard) refLock(op fusefs.Op, path string, refuse func(string) syscall.Errno) syscall.Errno {
+func (g *Guard) refLock(c fusefs.Caller, op fusefs.Op, path string, refuse func(string) syscall.Errno) syscall.Errno {
 	name := refName(path)
 	if name == g.cfg.Target {
 		return refuse(hintTarget)
+	}
+	if op == fusefs.OpCreate && g.many(name) {
+		return g.refuseWith(c, op, path, syscall.EDQUOT, Denial{Code: codeQuota, Hint: fmt.Sprintf("this agent has %d branches and tags, as many as it may: delete some", maxRefs)})
 	}
 	if op == fusefs.OpCreate && g.standsFor(name) {
 		return refuse(hintName)

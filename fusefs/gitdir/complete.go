@@ -1,0 +1,98 @@
+package gitdir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+const (
+	// maxRefs bounds the refs an agent owns: every git that looks at all refs
+	// pays for each.
+	maxRefs = 4096
+	// completeFor is how long an object that was found complete is not looked at again.
+	completeFor = time.Minute
+	maxComplete = 20_000 // of them, and of those asked for at once
+)
+
+// complete wants everything there that a ref leads to, and a commit for a
+// branch: git fails for everybody who looks at all refs, also for the daemon,
+// if one leads nowhere.
+func (g *Guard) complete(ctx context.Context, ref, hash string) error {
+	if g.cfg.Packs == nil {
+		return errors.New("nothing is there to check what the ref leads to")
+	}
+	rev := revision(ref, hash)
+	if g.foundComplete(rev) {
+		return nil
+	}
+	// git writes all lock files of a transaction before it renames the first:
+	// a fetch of a thousand tags is one question.
+	if all := g.pending(rev); len(all) > 1 && g.cfg.Packs.Complete(ctx, all...) == nil {
+		g.noteComplete(all)
+		return nil
+	}
+	// A branch that goes on is looked at from where it was, which is quicker than
+	// from all refs.
+	if old, err := g.readRef(ref); err == nil && isHash(old) && g.cfg.Packs.Complete(ctx, rev, "^"+old) == nil {
+		g.noteComplete([]string{rev})
+		return nil
+	}
+	if err := g.cfg.Packs.Complete(ctx, rev); err != nil {
+		return fmt.Errorf("%s would lead to what is not there: %w", ref, err)
+	}
+	g.noteComplete([]string{rev})
+	return nil
+}
+
+// revision is how git is asked for what a ref must be.
+func revision(ref, hash string) string {
+	if strings.HasPrefix(ref, "refs/heads/") {
+		return hash + "^{commit}"
+	}
+	return hash
+}
+
+// pending are rev and what else the lock files of this mount hold just now.
+func (g *Guard) pending(rev string) []string {
+	g.mu.Lock()
+	var paths []string
+	for p := range g.locks {
+		if len(paths) < maxComplete && classify(p, g.cfg.Worktree) == classRefLock {
+			paths = append(paths, p)
+		}
+	}
+	g.mu.Unlock()
+	all, seen := []string{rev}, map[string]bool{rev: true}
+	for _, p := range paths {
+		hash, err := g.readRef(p)
+		if err != nil || !isHash(hash) {
+			continue // not written yet
+		}
+		if r := revision(p, hash); !seen[r] && !g.foundComplete(r) {
+			seen[r] = true
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+func (g *Guard) foundComplete(rev string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	at, ok := g.whole[rev]
+	return ok && g.cfg.Now().Sub(at) < completeFor
+}
+
+func (g *Guard) noteComplete(revs []string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.whole)+len(revs) > maxComplete {
+		clear(g.whole)
+	}
+	for _, r := range revs {
+		g.whole[r] = g.cfg.Now()
+	}
+}
