@@ -71,8 +71,8 @@ func (a *app) watchCmd() *cobra.Command {
 		Use:     "watch NAME [-n LINES] [-f]",
 		Aliases: []string{"logs"},
 		Short:   "Show the output of an agent",
-		Long: `Show the last lines of what an agent's program printed, as it printed them. With
--f go on until interrupted, also across a restart of polisd. With --json every line is one
+		Long: `Show the last lines of what an agent's program printed, as it printed them; on a
+terminal, only text and colours of it. With -f go on until interrupted, also across a restart of polisd. With --json every line is one
 object.`,
 		Args:              takes(1, 1, "the NAME of an agent"),
 		ValidArgsFunction: a.completeAgents,
@@ -115,7 +115,19 @@ object.`,
 
 // copyOut copies r to standard output as it comes.
 func (a *app) copyOut(r io.Reader) error {
-	_, err := io.Copy(onlyWriter{a}, r)
+	if !isTerminal(a.stdout) {
+		_, err := io.Copy(onlyWriter{a}, r)
+		return err
+	}
+	_, err := io.Copy(&calm{w: onlyWriter{a}}, r)
+	if a.colors() {
+		err = errors.Join(err, a.copyText("\x1b[0m")) // a colour ends with what it was for
+	}
+	return err
+}
+
+func (a *app) copyText(s string) error {
+	_, err := io.WriteString(onlyWriter{a}, s)
 	return err
 }
 

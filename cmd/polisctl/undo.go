@@ -169,7 +169,7 @@ commits and what is in no commit yet, new files too.`,
 			}
 			defer r.Close()
 			if !a.json {
-				if _, err := io.Copy(a.stdout, r); err != nil {
+				if err := a.patch(r); err != nil {
 					return api.Errorf(api.CodeUnavailable, "the patch was cut short: %w", err)
 				}
 				return nil
@@ -182,6 +182,15 @@ commits and what is in no commit yet, new files too.`,
 		})
 	}
 	return cmd
+}
+
+// patch prints a patch: exactly, unless it is for a person.
+func (a *app) patch(r io.Reader) error {
+	if isTerminal(a.stdout) {
+		return plainly(a.stdout, r)
+	}
+	_, err := io.Copy(a.stdout, r)
+	return err
 }
 
 func (a *app) gcCmd() *cobra.Command {
