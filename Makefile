@@ -68,6 +68,7 @@ bench: build ## files against native, bindfs and go-fuse's loopback (BENCH_ROUND
 	CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN)/ ./e2e/bench github.com/hanwen/go-fuse/v2/example/loopback
 	$(BIN)/bench --bin $(BIN) $(ARGS)
 	@test -n "$(BENCH_ONLY)$(BENCH_QUICK)" || POLIS_BIN=$(CURDIR)/$(BIN) $(GO) test -tags '$(TAGS)' -run '^$$' -bench . -benchtime 1x -count=1 -timeout 30m ./e2e
+	@test -n "$(BENCH_ONLY)$(BENCH_QUICK)" || $(GO) test -run '^$$' -bench PortMap -benchtime 1x -count=1 ./netbridge
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME each

@@ -145,7 +145,7 @@ func (n *NS) ListenPacket(ctx context.Context, network, addr string) (net.Packet
 }
 
 // plainListenConfig asks for plain TCP: Go listens with MPTCP by default, which
-// buys nothing between two namespaces and keeps splice(2) from working.
+// buys nothing between two namespaces and costs more.
 func plainListenConfig() net.ListenConfig {
 	var lc net.ListenConfig
 	lc.SetMultipathTCP(false)

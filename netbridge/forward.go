@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -85,6 +84,7 @@ type Forwarder struct {
 	wg     sync.WaitGroup
 	slots  chan struct{}
 	server *Server
+	bufs   *buffers
 
 	mu     sync.Mutex
 	closed bool
@@ -112,6 +112,7 @@ func (f *Forwarder) Open(ctx context.Context) error {
 		f.MaxConns = DefaultMaxConns
 	}
 	f.ln, f.slots, f.conns = ln, make(chan struct{}, f.MaxConns), map[net.Conn]struct{}{}
+	f.bufs = newBuffers()
 	f.server = &Server{NS: f.NS, Port: f.Internal, AgentAddr: f.AgentAddr}
 	f.ctx, f.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	f.wg.Go(f.accept)
@@ -214,27 +215,7 @@ func (f *Forwarder) serve(outer net.Conn) {
 		return
 	}
 	defer f.forget(inner)
-	relay(outer.(*net.TCPConn), inner.(*net.TCPConn))
-}
-
-// relay copies both ways. An end of one direction is passed on as such, so that
-// the other can go on; a failure ends both with a reset.
-func relay(a, b *net.TCPConn) {
-	var wg sync.WaitGroup
-	pump := func(dst, src *net.TCPConn) {
-		// TCPConn to TCPConn: the runtime uses splice(2).
-		_, err := io.Copy(dst, src)
-		if err == nil {
-			err = dst.CloseWrite()
-		}
-		if err != nil && !errors.Is(err, unix.ENOTCONN) {
-			abort(a)
-			abort(b)
-		}
-	}
-	wg.Go(func() { pump(a, b) })
-	pump(b, a)
-	wg.Wait()
+	relay(outer.(*net.TCPConn), inner.(*net.TCPConn), f.bufs)
 }
 
 // abort closes with a reset instead of an orderly end.

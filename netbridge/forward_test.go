@@ -381,3 +381,35 @@ func TestWatcherEndsWithItsNamespace(t *testing.T) {
 	require.NoError(t, ns.Close())
 	require.NoError(t, g.Wait())
 }
+
+// TestManyBusyConnectionsGoOnWithSmallBuffers has more of them than there are
+// large buffers, and readers that are slow.
+func TestManyBusyConnectionsGoOnWithSmallBuffers(t *testing.T) {
+	b := newBridge(t)
+	ep, ns := ensure(t, b, "claude")
+	echo(t, ns, "127.0.0.1:3000")
+	f := forward(t, ns, ep, 3000)
+	want := make([]byte, 1<<20)
+	_, err := rand.Read(want)
+	require.NoError(t, err)
+	var g errgroup.Group
+	for range 3 * maxBig {
+		c := f.dialOuter(t)
+		require.NoError(t, c.SetDeadline(time.Now().Add(time.Minute)))
+		g.Go(func() error {
+			var w errgroup.Group
+			w.Go(func() error {
+				_, err := c.Write(want)
+				return errors.Join(err, c.CloseWrite())
+			})
+			time.Sleep(short) // the kernel's buffers are full
+			got, err := io.ReadAll(c)
+			if err == nil && !bytes.Equal(want, got) {
+				err = errors.New("came back changed")
+			}
+			return errors.Join(err, w.Wait())
+		})
+	}
+	require.NoError(t, g.Wait())
+	require.Eventually(t, func() bool { return len(f.bufs.big) == 0 }, 20*time.Second, time.Millisecond, "all are given back")
+}
