@@ -74,11 +74,12 @@ func (m *Manager) MapPort(ctx context.Context, req api.PortRequest) (api.PortsAd
 	defer done()
 	a.mapping.Lock()
 	defer a.mapping.Unlock()
-	out, err := m.pin(ctx, sh, a, w)
+	out, gone, err := m.pin(ctx, sh, a, w)
 	if err == nil && out == nil {
 		out, err = m.mapPorts(ctx, sh, a, w)
 	}
 	if err != nil {
+		m.unpin(ctx, sh, a, gone)
 		return api.PortsAdded{}, err
 	}
 	return api.PortsAdded{PortMapping: out[0], Ports: out}, nil
@@ -114,7 +115,7 @@ func (m *Manager) mappable(ctx context.Context, a *Agent, protocol string) (sh S
 // pin looks at maps that are there already. A port that polis mapped by itself
 // is kept as it is from now on, or makes way; one that was mapped by hand is a
 // refusal. a.mapping is held.
-func (m *Manager) pin(ctx context.Context, sh Shim, a *Agent, w wanted) ([]api.PortMapping, error) {
+func (m *Manager) pin(ctx context.Context, sh Shim, a *Agent, w wanted) (kept []api.PortMapping, gone []store.PortMap, err error) {
 	m.mu.Lock()
 	bind := cmp.Or(w.bind, m.cfgLive.Network.Bind)
 	total := len(a.Kept.PortMappings)
@@ -123,7 +124,7 @@ func (m *Manager) pin(ctx context.Context, sh Shim, a *Agent, w wanted) ([]api.P
 		p, ok := find(a.Kept.PortMappings, w.key.plus(i))
 		if ok && !p.Auto {
 			m.mu.Unlock()
-			return nil, api.Errorf(api.CodePortInUse, "port %s of agent %s is already mapped to %d", a.key(p), a.Name(), p.External).
+			return nil, nil, api.Errorf(api.CodePortInUse, "port %s of agent %s is already mapped to %d", a.key(p), a.Name(), p.External).
 				WithHint("polisctl ports remove %s %s", a.Name(), a.key(p))
 		}
 		if ok {
@@ -133,25 +134,41 @@ func (m *Manager) pin(ctx context.Context, sh Shim, a *Agent, w wanted) ([]api.P
 	keep := w.n == 1 && len(auto) == 1 && (w.ext == 0 || w.ext == auto[0].External) && a.mapView(auto[0], bind).Bind == bind
 	m.mu.Unlock()
 	if total+w.n-len(auto) > maxMaps {
-		return nil, api.Errorf(api.CodeBadRequest, "agent %s has %d port maps: at most %d", a.Name(), total, maxMaps).WithHint("polisctl ports list %s", a.Name())
+		return nil, nil, api.Errorf(api.CodeBadRequest, "agent %s has %d port maps: at most %d", a.Name(), total, maxMaps).WithHint("polisctl ports list %s", a.Name())
 	}
 	if keep {
 		if err := sh.AddPort(ctx, portRequest(w.key, bind, auto[0].External, false)); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		return m.enterMaps(a, w, bind, auto[0].External, 0, true), nil
+		return m.enterMaps(a, w, bind, auto[0].External, 0, true), nil, nil
 	}
 	for _, p := range auto {
 		if err := sh.RemovePort(ctx, p.Protocol, p.Internal); err != nil && api.CodeOf(err) != api.CodePortNotFound {
-			return nil, err
+			return nil, gone, err
 		}
+		gone = append(gone, p)
 		m.publishGone(a, p)
 		m.mu.Lock()
 		a.dropMap(a.key(p))
 		m.mu.Unlock()
 		m.retire(a, p)
 	}
-	return nil, nil
+	return nil, gone, nil
+}
+
+// unpin brings back what made way for maps that then could not be made.
+func (m *Manager) unpin(ctx context.Context, sh Shim, a *Agent, gone []store.PortMap) {
+	if len(gone) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
+	defer cancel()
+	for _, p := range gone {
+		if _, err := m.mapPorts(ctx, sh, a, wanted{key: a.key(p), n: 1, ext: p.External, auto: true}); err != nil {
+			m.Log.Warn("map port again", "agent", a.Name(), "port", a.key(p).String(), "err", err)
+		}
+	}
+	m.saveMaps(a)
 }
 
 // UnmapPort ends a port map, or those of a range: all have to be there. One
