@@ -31,6 +31,17 @@ func Copy(ctx context.Context, from, to Repo, want []string) error {
 	if err != nil {
 		return err
 	}
+	return send(ctx, from, to, want, have)
+}
+
+// CopySince is Copy for who knows a commit that both sides have, with all it
+// reaches, and that the receiver lacks what comes after it.
+func CopySince(ctx context.Context, from, to Repo, want []string, since string) error {
+	return send(ctx, from, to, want, []string{since})
+}
+
+// send packs what want reaches and have does not, and checks what has come.
+func send(ctx context.Context, from, to Repo, want, have []string) error {
 	var revs bytes.Buffer
 	for _, oid := range want {
 		fmt.Fprintln(&revs, oid)

@@ -2,7 +2,6 @@ package merge
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -50,12 +49,28 @@ func (m *Merger) BringAlong(ctx context.Context) (Along, error) {
 		a.Reason = "the project is no git repository"
 		return a, nil
 	}
-	if err := m.Workspace.Publish(ctx, p, target, a.Commit); err != nil {
+	at, err := branchOf(ctx, p, target)
+	if err != nil {
+		return a, api.Errorf(api.CodeWorkspaceInvalid, "read branch %s of the project: %w", target, err)
+	}
+	// What the shared repository does not have is no ancestor of anything in it.
+	behind := at.commit == a.Commit
+	if at.commit != "" && !behind {
+		behind, err = m.Workspace.Bare().IsAncestor(ctx, at.commit, a.Commit)
+		if _, unknown := git.ExitCode(err); err != nil && !unknown {
+			return a, err
+		}
+	}
+	since := ""
+	if behind {
+		since = at.commit
+	}
+	if err := m.Workspace.Publish(ctx, p, target, a.Commit, since); err != nil {
 		return a, err
 	}
 	a.Fetched = true
 	failpoint.Hit("project:fetched")
-	if err := a.forward(ctx, p); err != nil {
+	if err := a.forward(ctx, p, at, behind); err != nil {
 		a.Reason = err.Error()
 		a.Command = fmt.Sprintf("git -C %s merge --ff-only refs/remotes/polis/%s", shell(p.Path), target)
 		m.Log.Info("project left as it is", "op", "bring along", "path", p.Path, "err", err)
@@ -66,38 +81,43 @@ func (m *Merger) BringAlong(ctx context.Context) (Along, error) {
 	return a, nil
 }
 
+// place is where a branch of the project is.
+type place struct {
+	commit   string // empty if there is no such branch
+	here     bool   // it is what the project has checked out
+	worktree string // where it is checked out, if it is
+}
+
+// branchOf asks git once for all that is to be known of a branch.
+func branchOf(ctx context.Context, p *worktree.Project, branch string) (place, error) {
+	ref := git.Branch(branch)
+	out, err := p.Run(ctx, "for-each-ref", "--format=%(objectname) %(refname) %(HEAD)%(worktreepath)", ref)
+	if err != nil {
+		return place{}, err
+	}
+	commit, rest, _ := strings.Cut(strings.TrimSuffix(string(out), "\n"), " ")
+	where, ok := strings.CutPrefix(rest, ref+" ")
+	if !ok || !git.IsOID(commit) || where == "" {
+		return place{}, nil
+	}
+	return place{commit: commit, here: where[0] == '*', worktree: where[1:]}, nil
+}
+
 // forward fast-forwards the project's branch; its error is the reason why not.
-func (a *Along) forward(ctx context.Context, p *worktree.Project) error {
-	ref := git.Branch(a.Target)
-	has, err := p.Ref(ctx, ref)
-	if errors.Is(err, git.ErrNotFound) {
-		return fmt.Errorf("the project has no branch %s any more", a.Target)
-	}
-	if err != nil || has == a.Commit {
-		return err
-	}
-	ahead, err := p.IsAncestor(ctx, has, a.Commit)
-	if err != nil {
-		return err
-	}
-	if !ahead {
-		return fmt.Errorf("branch %s of the project has commits of its own", a.Target)
-	}
-	where, err := p.Line(ctx, "for-each-ref", "--format=%(worktreepath)", ref)
-	if err != nil {
-		return err
-	}
-	head, err := p.Head(ctx)
-	if err != nil {
-		return err
-	}
+func (a *Along) forward(ctx context.Context, p *worktree.Project, at place, behind bool) error {
 	switch {
-	case head == a.Target:
+	case at.commit == "":
+		return fmt.Errorf("the project has no branch %s any more", a.Target)
+	case at.commit == a.Commit:
+		return nil
+	case !behind:
+		return fmt.Errorf("branch %s of the project has commits of its own", a.Target)
+	case at.here:
 		return a.checkout(ctx, p)
-	case where != "":
-		return fmt.Errorf("branch %s is checked out in another worktree of the project, %s", a.Target, where)
+	case at.worktree != "":
+		return fmt.Errorf("branch %s is checked out in another worktree of the project, %s", a.Target, at.worktree)
 	}
-	return p.Update(ctx, ref, a.Commit, has, "polis: merge")
+	return p.Update(ctx, git.Branch(a.Target), a.Commit, at.commit, "polis: merge")
 }
 
 // checkout fast-forwards the branch together with the files.

@@ -25,6 +25,7 @@ const nobody = 65534
 // real is a workspace of 10,000 files with a branch per agent that changes ten
 // of them, no two the same.
 type real struct {
+	config    worktree.Config
 	workspace *worktree.Workspace
 	merger    *merge.Merger
 	base      string
@@ -42,7 +43,7 @@ func (r *real) Landed(_ context.Context, o Outcome) (api.QueueOutcome, error) {
 }
 func (r *real) Save() error { return nil }
 
-func run(b *testing.B, uid uint32, dir string, stdin []byte, args ...string) string {
+func run(b testing.TB, uid uint32, dir string, stdin []byte, args ...string) string {
 	b.Helper()
 	cmd := exec.Command("git", args...)
 	cmd.Dir, cmd.Stdin = dir, bytes.NewReader(stdin)
@@ -67,7 +68,7 @@ func files(n, of int, text string) []byte {
 	return in.Bytes()
 }
 
-func workspace(b *testing.B, agents int) *real {
+func workspace(b testing.TB, agents int) *real {
 	if os.Geteuid() != 0 {
 		b.Skip("needs root")
 	}
@@ -81,7 +82,7 @@ func workspace(b *testing.B, agents int) *real {
 	w := worktree.Config{Workspace: filepath.Join(dir, "ws"), UID: nobody, GID: nobody}
 	_, err := worktree.Up(b.Context(), worktree.Spec{Workspace: w.Workspace, Repo: src, UID: nobody, GID: nobody})
 	require.NoError(b, err)
-	r := &real{workspace: worktree.Open(w), landed: make(chan Outcome, agents)}
+	r := &real{config: w, workspace: worktree.Open(w), landed: make(chan Outcome, agents)}
 	r.merger = &merge.Merger{Workspace: r.workspace, Log: slog.New(slog.DiscardHandler)}
 	r.base = run(b, 0, src, nil, "rev-parse", "main")
 	var in bytes.Buffer
@@ -91,6 +92,18 @@ func workspace(b *testing.B, agents int) *real {
 	}
 	run(b, nobody, r.workspace.Bare().Dir, in.Bytes(), "fast-import", "--quiet")
 	return r
+}
+
+// counted has every start of git written to a file, a line each.
+func (r *real) counted(t testing.TB, log string) {
+	program := filepath.Join(filepath.Dir(log), "git")
+	real, err := exec.LookPath("git")
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(program, []byte(fmt.Sprintf("#!/bin/sh\necho \"$1 $2 $3 $4 $5\" >> %s\nexec %s \"$@\"\n", log, real)), 0o755))
+	c := r.config
+	c.Git = program
+	r.workspace = worktree.Open(c)
+	r.merger = &merge.Merger{Workspace: r.workspace, Log: slog.New(slog.DiscardHandler)}
 }
 
 // BenchmarkMergeOfTenFiles is one branch's way from the line to the target and

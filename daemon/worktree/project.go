@@ -65,7 +65,7 @@ func (w *Workspace) inspect(ctx context.Context, path string) (*Project, error) 
 	}
 	// One question: starting git is most of the cost. The directory comes last,
 	// for its name may have any bytes.
-	answer, err := ask("--is-bare-repository", "--is-inside-work-tree", "--is-shallow-repository", "--show-object-format", "--absolute-git-dir")
+	answer, err := ask("--is-bare-repository", "--is-inside-work-tree", "--is-shallow-repository", "--show-object-format", "--show-cdup", "--absolute-git-dir")
 	if err != nil {
 		return nil, w.notARepo(path, own, err)
 	}
@@ -75,19 +75,23 @@ func (w *Workspace) inspect(ctx context.Context, path string) (*Project, error) 
 	}
 	p := &Project{Repo: git.Repo{Runner: run, Dir: f[4]}, Path: path, Owner: own}
 	p.Bare, p.Shallow, p.Format = f[0] == "true", f[2] == "true", f[3]
-	if p.Bare {
+	if p.Bare { // no line says where its top is
 		return p, nil
 	}
 	if f[1] != "true" {
 		return nil, api.Errorf(api.CodeWorkspaceInvalid, "%s is inside a git directory", path).
 			WithHint("give the working tree it belongs to")
 	}
-	// A name may end in a newline, so the answer stands alone.
-	top, err := ask("--show-toplevel")
-	if err != nil {
-		return nil, api.Errorf(api.CodeWorkspaceInvalid, "%s: find the top of the working tree: %w", path, err)
+	up, dir, ok := strings.Cut(f[4], "\n")
+	if !ok {
+		return nil, api.Errorf(api.CodeWorkspaceInvalid, "%s: git does not understand the repository: %w", path, orUnknown(nil))
 	}
-	if top != path {
+	p.Dir = dir
+	if up != "" {
+		top, err := ask("--show-toplevel")
+		if err != nil {
+			return nil, api.Errorf(api.CodeWorkspaceInvalid, "%s: find the top of the working tree: %w", path, err)
+		}
 		return nil, api.Errorf(api.CodeWorkspaceInvalid, "%s is only a part of the repository %s", path, top).
 			WithHint("use the whole repository: --repo %s", top).With("toplevel", top)
 	}

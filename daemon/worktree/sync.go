@@ -80,7 +80,7 @@ func (w *Workspace) SyncLocked(ctx context.Context, target string) (Synced, erro
 	if err := bare.UpdateAll(ctx, map[string]string{"refs/polis/project/" + target: theirs}, "polis: diverged"); err != nil {
 		return s, api.Errorf(api.CodeRepoCorrupt, "keep the project's commits: %w", err)
 	}
-	if err := w.Publish(ctx, p, target, has); err != nil {
+	if err := w.Publish(ctx, p, target, has, ""); err != nil {
 		return s, err
 	}
 	return s, api.Errorf(api.CodeRefConflict, "branch %s of the project and of the workspace have gone different ways", target).
@@ -89,8 +89,17 @@ func (w *Workspace) SyncLocked(ctx context.Context, target string) (Synced, erro
 }
 
 // Publish makes a commit reachable in the project as refs/remotes/polis/<target>.
-func (w *Workspace) Publish(ctx context.Context, p *Project, target, commit string) error {
-	if err := git.Copy(ctx, w.Bare(), p.Repo, []string{commit}); err != nil {
+// since is an ancestor of it that a ref of the project has, if one is known.
+func (w *Workspace) Publish(ctx context.Context, p *Project, target, commit, since string) error {
+	copied := func() error { return git.Copy(ctx, w.Bare(), p.Repo, []string{commit}) }
+	switch since {
+	case "":
+	case commit:
+		copied = func() error { return nil }
+	default:
+		copied = func() error { return git.CopySince(ctx, w.Bare(), p.Repo, []string{commit}, since) }
+	}
+	if err := copied(); err != nil {
 		return api.Errorf(api.CodeWorkspaceInvalid, "bring the commits to the project: %w", err)
 	}
 	if err := p.UpdateAll(ctx, map[string]string{"refs/remotes/polis/" + target: commit}, "polis: fetch"); err != nil {

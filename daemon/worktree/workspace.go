@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -75,15 +76,22 @@ func (w *Workspace) Bare() git.Repo {
 }
 
 // Target is the branch that merges go to: what the shared repository's HEAD names.
-func (w *Workspace) Target(ctx context.Context) (string, error) {
+func (w *Workspace) Target(context.Context) (string, error) {
 	if err := w.guard(); err != nil {
 		return "", err
 	}
-	name, err := w.Bare().Head(ctx)
+	// As git-symbolic-ref(1) would, which is asked for at every turn.
+	root, err := os.OpenRoot(w.bareDir())
 	if err != nil {
 		return "", api.Errorf(api.CodeRepoCorrupt, "read the target branch: %w", err)
 	}
-	if name == "" {
+	defer root.Close()
+	head, err := readSmall(root, "HEAD")
+	if err != nil {
+		return "", api.Errorf(api.CodeRepoCorrupt, "read the target branch: %w", err)
+	}
+	name, ok := strings.CutPrefix(strings.TrimSuffix(head, "\n"), "ref: refs/heads/")
+	if !ok || git.CheckBranch(name) != nil {
 		return "", api.Errorf(api.CodeRepoCorrupt, "the shared repository names no target branch").
 			WithHint("polisctl up --target BRANCH sets it")
 	}
