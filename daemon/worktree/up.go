@@ -9,14 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"polis/daemon/api"
 	"polis/daemon/git"
 )
-
-// cloneTimeout bounds the clone of a project from a URL.
-const cloneTimeout = 30 * time.Minute
 
 // Spec says which workspace to make, and of what.
 type Spec struct {
@@ -210,112 +206,6 @@ func reachable(path string, uid, gid uint32) error {
 				WithHint("choose a workspace directory elsewhere (/srv/polis/NAME), or chmod o+x %s", dir)
 		}
 	}
-	return nil
-}
-
-// project makes sure that the workspace's project is what was asked for.
-func (u *upper) project(ctx context.Context, from source) error {
-	link := u.w.linkPath()
-	real, err := filepath.EvalSymlinks(link)
-	exists := err == nil
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return api.Errorf(api.CodeWorkspaceInvalid, "the project of %s: %w", u.spec.Workspace, err)
-	}
-	if _, err := os.Lstat(link); err == nil && !exists && from.path == "" {
-		return api.Errorf(api.CodeWorkspaceInvalid, "%s leads nowhere", link).
-			WithHint("if the checkout has moved, name its new place: polisctl up --repo PATH %s", u.spec.Workspace)
-	}
-	if from.path != "" {
-		p, err := u.w.inspect(ctx, from.path)
-		if err != nil {
-			return err
-		}
-		if p != nil && p.Bare {
-			from = source{url: "file://" + from.path}
-		}
-	}
-	switch {
-	case from == source{}:
-		return nil
-	case from.url != "" && exists:
-		return u.sameOrigin(ctx, real, from.url)
-	case from.url != "":
-		return u.clone(ctx, from.url)
-	case exists && real == from.path:
-		return nil
-	case exists:
-		return api.Errorf(api.CodeWorkspaceInvalid, "workspace %s already belongs to %s", u.spec.Workspace, real).
-			WithHint("make another workspace for %s", from.path)
-	}
-	return u.link(from.path)
-}
-
-// link points the workspace's project to path, also when a link that leads
-// nowhere is in the way.
-func (u *upper) link(path string) error {
-	tmp := filepath.Join(u.w.polis(), "project.new")
-	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return api.Errorf(api.CodeWorkspaceInvalid, "link the project: %w", err)
-	}
-	if err := os.Symlink(path, tmp); err != nil {
-		return api.Errorf(api.CodeWorkspaceInvalid, "link the project: %w", err)
-	}
-	if err := os.Rename(tmp, u.w.linkPath()); err != nil {
-		return api.Errorf(api.CodeWorkspaceInvalid, "link the project: %w", err)
-	}
-	u.changed = true
-	return nil
-}
-
-// sameOrigin refuses another URL than the one the project was cloned from.
-func (u *upper) sameOrigin(ctx context.Context, path, url string) error {
-	p, err := u.w.inspect(ctx, path)
-	if err != nil {
-		return err
-	}
-	var has string
-	if p != nil {
-		has, err = p.Line(ctx, "config", "--local", "--get", "remote.origin.url")
-		if code, ok := git.ExitCode(err); err != nil && (!ok || code != 1) {
-			return err
-		}
-	}
-	if has != url {
-		return api.Errorf(api.CodeWorkspaceInvalid, "workspace %s already belongs to a clone of %q", u.spec.Workspace, has).
-			WithHint("make another workspace for %s", url)
-	}
-	return nil
-}
-
-// clone makes the project from a URL: beside its place first, so that an
-// interrupted clone is never taken for a project.
-func (u *upper) clone(ctx context.Context, url string) error {
-	u.spec.Progress("clone " + url)
-	tmp, err := u.scratch("clone-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(tmp)
-	// What serves a file:// URL is a git of its own, which looks for the
-	// permission to read another's repository only in a configuration file.
-	global := filepath.Join(tmp, "gitconfig")
-	if err := os.WriteFile(global, []byte("[safe]\n\tdirectory = *\n"), 0o644); err != nil {
-		return api.Errorf(api.CodeWorkspaceInvalid, "clone %s: %w", url, err)
-	}
-	dir := filepath.Join(tmp, "project")
-	_, err = u.w.runner(u.spec.UID, u.spec.GID).Run(ctx, git.Cmd{
-		Args: []string{"clone", "--progress", "--no-local", "--origin", "origin", "--", url, dir},
-		Dir:  tmp, Global: global, Timeout: cloneTimeout,
-		Progress: func(s git.Step) { u.spec.Progress("clone: " + s.String()) },
-	})
-	if err != nil {
-		return api.Errorf(api.CodeWorkspaceInvalid, "clone %s: %w", url, err).
-			WithHint("polis has no credentials and asks nobody; if the repository is not public, clone it yourself and give the path")
-	}
-	if err := os.Rename(dir, u.w.linkPath()); err != nil {
-		return api.Errorf(api.CodeWorkspaceInvalid, "clone %s: %w", url, err)
-	}
-	u.changed = true
 	return nil
 }
 
