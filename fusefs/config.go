@@ -72,7 +72,8 @@ type FS struct {
 	guard   Guard
 	steady  Steady // the guard, if its answers may be remembered
 	keeper  Keeper // the guard, if it says what the kernel may keep
-	unread  bool   // the guard lets everything be published; see Careless
+	lasting Lasting
+	unread  bool // the guard lets everything be published; see Careless
 	log     *slog.Logger
 	roots   []int
 	rootDev uint32
@@ -132,6 +133,7 @@ func New(cfg Config) (*FS, error) {
 		euid: uint32(unix.Geteuid()), egid: uint32(unix.Getegid())}
 	fs.steady, _ = cfg.Guard.(Steady)
 	fs.keeper, _ = cfg.Guard.(Keeper)
+	fs.lasting, _ = cfg.Guard.(Lasting)
 	if g, ok := cfg.Guard.(Careless); ok {
 		fs.unread = g.PublishesAll()
 	}

@@ -194,3 +194,22 @@ func TestATimeOfBirthIsNotKeptLonger(t *testing.T) {
 		return unix.Fstat(fd, &st) == nil && st.Size == 77
 	}, 2*time.Second, 10*time.Millisecond)
 }
+
+type lastingGuard struct{ testGuard }
+
+func (*lastingGuard) Lasts(path string) bool { return strings.HasPrefix(path, "kept/") }
+
+// A name that lasts is made once.
+func TestANameThatLastsIsNotReplaced(t *testing.T) {
+	v := mountWith(t, &lastingGuard{})
+	require.NoError(t, os.Mkdir(v.raw("kept"), 0o755))
+	for _, f := range []string{"a", "b", "free"} {
+		write(t, v.in(f), f)
+	}
+	require.NoError(t, os.Rename(v.in("a"), v.in("kept/n")))
+	require.ErrorIs(t, os.Rename(v.in("b"), v.in("kept/n")), syscall.EEXIST)
+	require.Equal(t, "a", content(t, v.in("kept/n")))
+	require.Equal(t, "a", content(t, v.raw("kept/n")))
+	require.NoError(t, os.Rename(v.in("b"), v.in("free")), "others do not")
+	require.Equal(t, "b", content(t, v.in("free")))
+}

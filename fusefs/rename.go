@@ -2,6 +2,7 @@ package fusefs
 
 import (
 	"context"
+	"errors"
 	"syscall"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -183,7 +184,19 @@ func (r *renaming) do() syscall.Errno {
 			return e
 		}
 	}
-	if err := unix.Renameat2(from.dir.fd, r.on, to.dir.fd, r.nn, uint(r.flags)); err != nil {
+	flags := uint(r.flags)
+	if flags == 0 && fs.lasting != nil && fs.lasting.Lasts(fs.tree.child(r.np, r.nn)) {
+		if replaced {
+			fs.unpin(over)
+			return syscall.EEXIST
+		}
+		flags = unix.RENAME_NOREPLACE
+	}
+	err := unix.Renameat2(from.dir.fd, r.on, to.dir.fd, r.nn, flags)
+	if flags != uint(r.flags) && errors.Is(err, unix.EINVAL) { // the file system does not know that flag
+		err = unix.Renameat2(from.dir.fd, r.on, to.dir.fd, r.nn, uint(r.flags))
+	}
+	if err != nil {
 		fs.unpin(over)
 		return errnoOf(err)
 	}

@@ -68,6 +68,12 @@ type Keeper interface {
 	Keep(path string) Keep
 }
 
+// Lasting is a Guard of names that are never replaced once they are there, which
+// it cannot see to by itself: others make them too. It is pure.
+type Lasting interface {
+	Lasts(path string) bool
+}
+
 // keepModeFor is how old the times of a directory may be that is kept for its
 // mode only.
 const keepModeFor = time.Second

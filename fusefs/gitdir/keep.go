@@ -99,6 +99,13 @@ func (g *Guard) keepOfWorktree(rest string) fusefs.Keep {
 	return keepOwn
 }
 
+// Lasts is part of fusefs.Lasting: two agents that make the same object at the
+// same time do not replace each other's.
+func (g *Guard) Lasts(path string) bool {
+	c := classify(path, g.cfg.Worktree)
+	return c == classObject || c == classPack
+}
+
 // Generation is part of fusefs.Steady: the rules are those of New.
 func (*Guard) Generation() uint64 { return 0 }
 
@@ -112,6 +119,7 @@ func (g *Guard) Standing(path string, dir bool) fusefs.Standing {
 }
 
 var (
-	_ fusefs.Steady = (*Guard)(nil)
-	_ fusefs.Keeper = (*Guard)(nil)
+	_ fusefs.Steady  = (*Guard)(nil)
+	_ fusefs.Keeper  = (*Guard)(nil)
+	_ fusefs.Lasting = (*Guard)(nil)
 )
