@@ -156,26 +156,38 @@ func (c *change) chooseSubnet(br netlink.Link) (netip.Prefix, error) {
 // warnOfOthers says what will stop agents although our own rules let them pass:
 // a drop in any table is final.
 func (c *change) warnOfOthers() {
-	conn, err := nftables.New()
+	drops, err := ForwardDrops()
 	if err != nil {
 		c.log.Warn("cannot look at other nft tables", "op", "net.shared", "err", err)
 		return
+	}
+	for _, chain := range drops {
+		c.log.Warn("another firewall drops forwarded packets by default; agents may have no internet until it accepts those of our bridge",
+			"op", "net.shared", "chain", chain, "link", c.names.bridge)
+	}
+}
+
+// ForwardDrops names the chains ("table chain") of the host that drop forwarded
+// packets by default. None of ours does.
+func ForwardDrops() ([]string, error) {
+	conn, err := nftables.New()
+	if err != nil {
+		return nil, fmt.Errorf("open nftables: %w", err)
 	}
 	chains, err := conn.ListChains()
 	if err != nil {
-		c.log.Warn("cannot look at other nft tables", "op", "net.shared", "err", err)
-		return
+		return nil, fmt.Errorf("list nftables chains: %w", err)
 	}
+	var out []string
 	for _, ch := range chains {
 		if ch.Table.Family != nftables.TableFamilyIPv4 && ch.Table.Family != nftables.TableFamilyINet {
 			continue // hook numbers mean something else there
 		}
-		if ch.Hooknum != nil && *ch.Hooknum == unix.NF_INET_FORWARD && ch.Policy != nil &&
-			*ch.Policy == nftables.ChainPolicyDrop && ch.Table.Name != c.names.table {
-			c.log.Warn("another firewall drops forwarded packets by default; agents may have no internet until it accepts those of our bridge",
-				"op", "net.shared", "table", ch.Table.Name, "chain", ch.Name, "link", c.names.bridge)
+		if ch.Hooknum != nil && *ch.Hooknum == unix.NF_INET_FORWARD && ch.Policy != nil && *ch.Policy == nftables.ChainPolicyDrop {
+			out = append(out, ch.Table.Name+" "+ch.Name)
 		}
 	}
+	return out, nil
 }
 
 // RemoveShared takes the bridge, the table and, if we turned it on and no other

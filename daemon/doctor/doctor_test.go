@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -63,7 +64,7 @@ func TestThisMachineIsGoodEnough(t *testing.T) {
 		require.Equal(t, c.State == api.CheckOK, c.Cost == "", "what is wrong has a cost, and only that: %+v", c)
 	}
 	got := byName(rep)
-	for _, name := range []string{"configuration", "privileges", "kernel", "FUSE", "FUSE passthrough", "namespaces", "network", "control groups", "git", "systemd", "disk", "clock", "open files"} {
+	for _, name := range []string{"configuration", "privileges", "kernel", "FUSE", "FUSE passthrough", "namespaces", "network", "forwarding", "ports", "control groups", "git", "systemd", "disk", "clock", "open files"} {
 		require.Contains(t, got, name)
 	}
 	after, err := os.ReadFile("/proc/thread-self/mountinfo")
@@ -72,6 +73,31 @@ func TestThisMachineIsGoodEnough(t *testing.T) {
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Empty(t, left)
+}
+
+func TestPortsThatCannotBeHadAreNamed(t *testing.T) {
+	check := func(text string) api.Check {
+		d := &Doctor{ConfigFile: configFile(t, text)}
+		require.Equal(t, api.CheckOK, d.readConfig().State)
+		return d.ports(t.Context())
+	}
+	c := check("[network]\nbind = \"192.0.2.1\"\n")
+	require.Equal(t, api.CheckFail, c.State)
+	require.Contains(t, c.Found, "not an address of this host")
+	c = check("[network]\nports = \"20000-20010\"\n")
+	require.Equal(t, api.CheckWarn, c.State)
+	require.Contains(t, c.Cost, "NO_PORTS")
+	first, last, err := ephemeral()
+	require.NoError(t, err)
+	c = check(fmt.Sprintf("[network]\nports = \"%d-%d\"\n", first+100, min(last, first+400)))
+	require.Equal(t, api.CheckWarn, c.State)
+	require.Contains(t, c.Fix, fmt.Sprint(first))
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	port := l.Addr().(*net.TCPAddr).Port
+	c = check(fmt.Sprintf("[network]\nports = \"%d-%d\"\n", port, port))
+	require.Contains(t, c.Found, "0 of 1 ports")
 }
 
 func TestAWrongConfigurationIsNamed(t *testing.T) {
