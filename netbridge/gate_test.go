@@ -446,7 +446,10 @@ func TestQueueNumbersAreFarFromThoseOfOthers(t *testing.T) {
 		q := refusalQueue(a)
 		require.False(t, seen[q])
 		require.GreaterOrEqual(t, q, uint16(1<<14))
+		require.Less(t, q, uint16(1<<15))
 		seen[q] = true
+		// An agent of the same name has the same place in the pool of another polisd.
+		require.NotEqual(t, q, refusalQueue(netip.AddrFrom4([4]byte{10, 214, byte(i >> 8), byte(i)})))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"net/netip"
 
 	"github.com/google/nftables"
@@ -43,10 +44,15 @@ func (k queueKind) queue(num uint16) part {
 }
 
 // refusalQueue is the number of an agent's queue. It follows from the address,
-// which no other agent has; the numbers that other programs like to take are low.
+// which no other agent has, nor one of another polisd: all of it counts, for the
+// pools of those differ in its beginning alone. The numbers that other programs
+// like to take are low. Two agents in thousands may still share one: see [ErrBusy].
 func refusalQueue(a netip.Addr) uint16 {
 	b := a.As4()
-	return 1<<14 | binary.BigEndian.Uint16(b[2:])&(1<<14-1)
+	h := fnv.New32a()
+	_, _ = h.Write([]byte{b[0], b[1], b[2] >> 6}) //nolint:errcheck // never fails
+	n := h.Sum32()
+	return 1<<14 | (binary.BigEndian.Uint16(b[2:])^uint16(n^n>>14))&(1<<14-1)
 }
 
 // findQueue tries which kind the kernel has, on a table of its own.

@@ -2,6 +2,7 @@ package shim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -29,7 +30,11 @@ func (s *Shim) openRefusals(addr netip.Addr) error {
 		return nil
 	}
 	r := &netbridge.Refusals{Queue: s.Spec.RefusalQueue, Addr: addr, Log: s.Log}
-	if err := r.Open(); err != nil {
+	if err := r.Open(); errors.Is(err, netbridge.ErrBusy) {
+		// Another program has the number. What is refused stays refused.
+		s.Log.Warn("connections that are refused are not told of", "op", "net.refuse", "err", err)
+		return nil
+	} else if err != nil {
 		return err
 	}
 	s.onClose("refusals of the network", func(context.Context) error { return r.Close() })
