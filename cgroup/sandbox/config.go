@@ -46,6 +46,10 @@ type Config struct {
 	NetNS      string // path of the network namespace to join; "" for a new one with only a loopback
 	Env        []string
 
+	// Shared are the namespaces that the sandbox has in common with the host,
+	// because they are not to be had: see [Shared].
+	Shared Shared
+
 	// UserNamespaces lets processes make user namespaces, and in them all others:
 	// for sandboxes that agents bring along. It opens more of the kernel to them.
 	UserNamespaces bool
@@ -55,6 +59,21 @@ type Config struct {
 	InitBinary string // the running program's path, for process 1; "" to find it
 
 	Log *slog.Logger // nil for none
+}
+
+// Shared says which namespaces are the host's. Each takes protection away; a
+// mount namespace of its own a sandbox always has.
+type Shared struct {
+	// Network: the host's network. NetNS must be empty then.
+	Network bool
+	// PID: processes of the same user outside can be seen, signalled and, through
+	// /proc, looked into, with the files they see. ptrace is refused then. When
+	// the maker of the sandbox dies its processes live on until [Cleanup].
+	PID bool
+	IPC bool // shared memory and queues
+	UTS bool // the host's name
+	// Cgroup: the host's control groups can be seen.
+	Cgroup bool
 }
 
 var goodID = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_+.-]{0,127}$`)
@@ -83,6 +102,9 @@ func (c *Config) check() error {
 	}
 	if c.Hostname == "" {
 		c.Hostname = c.ID[:min(len(c.ID), 63)]
+	}
+	if c.Shared.Network && c.NetNS != "" {
+		return bad("network namespace %q, and the host's network", c.NetNS)
 	}
 	if c.Workdir == "" {
 		c.Workdir = c.Home

@@ -23,7 +23,8 @@ static void polis_reap(void)
 		;
 }
 
-// The sandbox's process 1: it reaps what is orphaned, and ends on SIGTERM from
+// The sandbox's process 1, or what stands for it where processes are not in a
+// namespace of their own: it reaps what is orphaned, and ends on SIGTERM from
 // outside or when its maker is gone. A signal from inside has a sender that can
 // be seen (si_pid is 0 only from an outer pid namespace) and does nothing.
 static void polis_init_run(void)
@@ -65,13 +66,16 @@ static void polis_init_run(void)
 static void __attribute__((constructor)) polis_init(void)
 {
 	static const char name[] = "/.polis/polis-init";
-	char arg0[sizeof(name)];
+	static const char shared[] = "/.polis/polis-init\0shared";
+	char arg0[sizeof(shared)];
 	int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return;
 	ssize_t n = read(fd, arg0, sizeof(arg0));
 	close(fd);
-	if (n == (ssize_t)sizeof(name) && memcmp(arg0, name, sizeof(name)) == 0 && getpid() == 1)
+	if (n >= (ssize_t)sizeof(name) && memcmp(arg0, name, sizeof(name)) == 0 && getpid() == 1)
+		polis_init_run();
+	if (n == (ssize_t)sizeof(shared) && memcmp(arg0, shared, sizeof(shared)) == 0)
 		polis_init_run();
 }
 */

@@ -153,6 +153,9 @@ func (s *Sandbox) startInit(ctx context.Context) error {
 		ExtraFiles: []*os.File{theirs}, // descriptor 3
 		Init:       true,
 	}
+	if s.cfg.Shared.PID {
+		init.Args = append(init.Args, "shared")
+	}
 	// libcontainer cannot be interrupted: what it waits for is.
 	stop := context.AfterFunc(ctx, func() {
 		kill, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)

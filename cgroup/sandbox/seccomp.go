@@ -20,13 +20,13 @@ func arg(index uint, op configs.Operator, value, two uint64) *configs.Arg {
 // profile is the seccomp filter: EPERM for what is not allowed. Calls newer
 // than the installed libseccomp get ENOSYS, so that programs fall back.
 // Programs of another word size (32 bit on a 64 bit kernel) do not run.
-func profile(userNamespaces bool) *configs.Seccomp {
+func profile(userNamespaces, sharedPIDs bool) *configs.Seccomp {
 	eperm, enosys := uint(unix.EPERM), uint(unix.ENOSYS)
 	p := &configs.Seccomp{DefaultAction: configs.Errno, DefaultErrnoRet: &eperm}
 	allow := func(name string, args ...*configs.Arg) {
 		p.Syscalls = append(p.Syscalls, &configs.Syscall{Name: name, Action: configs.Allow, Args: args})
 	}
-	for _, name := range calls(userNamespaces) {
+	for _, name := range calls(userNamespaces, sharedPIDs) {
 		allow(name)
 	}
 	// The flags of clone3 are behind a pointer. C libraries fall back to clone.

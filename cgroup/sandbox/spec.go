@@ -30,18 +30,15 @@ func (c *Config) spec() (*configs.Config, error) {
 	}
 	adj := oomScoreAdj
 	spec := &configs.Config{
-		Rootfs:     c.RootfsDir,
-		Readonlyfs: true,
-		Mounts:     mounts,
-		Devices:    deviceNodes(),
-		Hostname:   c.Hostname,
-		Namespaces: configs.Namespaces{
-			{Type: configs.NEWNS}, {Type: configs.NEWPID}, {Type: configs.NEWIPC},
-			{Type: configs.NEWUTS}, {Type: configs.NEWNET, Path: c.NetNS}, {Type: configs.NEWCGROUP},
-		},
+		Rootfs:          c.RootfsDir,
+		Readonlyfs:      true,
+		Mounts:          mounts,
+		Devices:         deviceNodes(),
+		Hostname:        c.Hostname,
+		Namespaces:      c.namespaces(),
 		Capabilities:    &configs.Capabilities{}, // none, in none of the sets
 		NoNewPrivileges: true,
-		Seccomp:         profile(c.UserNamespaces),
+		Seccomp:         profile(c.UserNamespaces, c.Shared.PID),
 		OomScoreAdj:     &adj,
 		Rlimits:         rlimits(),
 		MaskPaths: []string{
@@ -62,10 +59,33 @@ func (c *Config) spec() (*configs.Config, error) {
 			Resources: &cgroups.Resources{},
 		},
 	}
-	if c.NetNS == "" {
+	if c.Shared.UTS {
+		spec.Hostname = ""
+	}
+	if c.NetNS == "" && !c.Shared.Network {
 		spec.Networks = []*configs.Network{{Type: "loopback"}}
 	}
 	return spec, nil
+}
+
+// namespaces are those the sandbox does not share.
+func (c *Config) namespaces() configs.Namespaces {
+	out := configs.Namespaces{{Type: configs.NEWNS}}
+	for _, n := range []struct {
+		shared bool
+		ns     configs.Namespace
+	}{
+		{c.Shared.PID, configs.Namespace{Type: configs.NEWPID}},
+		{c.Shared.IPC, configs.Namespace{Type: configs.NEWIPC}},
+		{c.Shared.UTS, configs.Namespace{Type: configs.NEWUTS}},
+		{c.Shared.Network, configs.Namespace{Type: configs.NEWNET, Path: c.NetNS}},
+		{c.Shared.Cgroup, configs.Namespace{Type: configs.NEWCGROUP}},
+	} {
+		if !n.shared {
+			out = append(out, n.ns)
+		}
+	}
+	return out
 }
 
 // rlimits are those of a service. Only what the supervisor itself may set is
@@ -114,14 +134,13 @@ func (c *Config) mounts() ([]*configs.Mount, error) {
 		out = append(out, bind(t, t, true))
 	}
 	out = append(out,
-		&configs.Mount{Source: "proc", Device: "proc", Destination: "/proc", Flags: strict},
+		&configs.Mount{Source: "proc", Device: "proc", Destination: "/proc", Flags: strict, Data: c.procOptions()},
 		tmpfs("/dev", "mode=755", unix.MS_NOSUID|unix.MS_STRICTATIME),
 		&configs.Mount{
 			Source: "devpts", Device: "devpts", Destination: "/dev/pts",
 			Flags: unix.MS_NOSUID | unix.MS_NOEXEC, Data: "newinstance,ptmxmode=0666,mode=0620,gid=5",
 		},
 		tmpfs("/dev/shm", "mode=1777", unix.MS_NOSUID|unix.MS_NODEV),
-		&configs.Mount{Source: "mqueue", Device: "mqueue", Destination: "/dev/mqueue", Flags: strict},
 		&configs.Mount{Source: "sysfs", Device: "sysfs", Destination: "/sys", Flags: strict | unix.MS_RDONLY},
 		// Run-times size their heaps by the limits they find here.
 		&configs.Mount{Source: "cgroup", Device: "cgroup", Destination: "/sys/fs/cgroup", Flags: strict | unix.MS_RDONLY},
@@ -129,6 +148,9 @@ func (c *Config) mounts() ([]*configs.Mount, error) {
 		tmpfs("/run", "mode=755", unix.MS_NOSUID|unix.MS_NODEV),
 		tmpfs(c.runtimeDir(), own, unix.MS_NOSUID|unix.MS_NODEV),
 	)
+	if !c.Shared.IPC {
+		out = append(out, &configs.Mount{Source: "mqueue", Device: "mqueue", Destination: "/dev/mqueue", Flags: strict})
+	}
 	if c.ScratchDir != "" {
 		out = append(out, bind(c.ScratchDir, scratchPath, false))
 	} else {
@@ -150,6 +172,14 @@ func (c *Config) mounts() ([]*configs.Mount, error) {
 	}
 	// Last, and where no other mount may be: nothing covers process 1.
 	return append(out, bind(c.InitBinary, initPath, true)), nil
+}
+
+// procOptions hide the processes of other users, where they could be seen.
+func (c *Config) procOptions() string {
+	if c.Shared.PID {
+		return "hidepid=invisible"
+	}
+	return ""
 }
 
 // bind binds a host path with everything mounted below it. The attributes are

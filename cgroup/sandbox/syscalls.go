@@ -55,10 +55,6 @@ var allowed = []string{
 	setgid32 setgroups setgroups32 setpgid setpriority setregid setregid32 setresgid setresgid32 setresuid
 	setresuid32 setreuid setreuid32 setsid setuid setuid32 tgkill times tkill ugetrlimit uname vfork wait4
 	waitid waitpid ioprio_get ioprio_set sysinfo getrandom`,
-	// Debuggers. The kernel lets a process look into those of its own pid
-	// namespace only, as it sees no others, and of the same user; process 1 is not
-	// dumpable and so excluded. What a debugger changes is filtered all the same.
-	`ptrace process_vm_readv process_vm_writev`,
 
 	// Signals, time and waiting.
 	`adjtimex alarm clock_getres clock_getres_time64 clock_gettime clock_gettime64 clock_nanosleep
@@ -81,16 +77,25 @@ var allowed = []string{
 	`io_cancel io_destroy io_getevents io_pgetevents io_pgetevents_time64 io_setup io_submit`,
 }
 
+// debugCalls are for debuggers. The kernel lets a process look into those of its
+// own pid namespace only, as it sees no others, and of the same user; process 1
+// is not dumpable and so excluded. What a debugger changes is filtered all the
+// same. Where processes are shared with the host they stay out.
+const debugCalls = `ptrace process_vm_readv process_vm_writev`
+
 // namespaceCalls are allowed besides where user namespaces are: what a process
 // needs to set up a namespace that it is root in. The newer mount calls stay
 // out; programs that prefer them fall back.
 const namespaceCalls = `chroot mount pivot_root setdomainname sethostname setns umount umount2`
 
 // calls are the names that the filter allows whatever their arguments.
-func calls(userNamespaces bool) []string {
+func calls(userNamespaces, sharedPIDs bool) []string {
 	var out []string
 	for _, group := range allowed {
 		out = append(out, strings.Fields(group)...)
+	}
+	if !sharedPIDs {
+		out = append(out, strings.Fields(debugCalls)...)
 	}
 	if userNamespaces {
 		out = append(out, strings.Fields(namespaceCalls)...)
