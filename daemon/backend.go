@@ -45,13 +45,13 @@ func (b *backend) Status(ctx context.Context) api.DaemonStatus {
 	b.mu.Lock()
 	rep := b.reconciled
 	b.mu.Unlock()
-	return api.DaemonStatus{Reconcile: rep, Version: b.Version, PID: pid(), StartedAt: b.started, IsolationMode: "full",
+	return api.DaemonStatus{Reconcile: rep, Version: b.Version, PID: pid(), StartedAt: b.started, IsolationMode: b.isolationMode(), Lost: b.Daemon.lost,
 		Launcher: b.shims.launcher.Name(), CgroupMode: string(b.cg.Mode), Workspaces: b.Workspaces(), Agents: b.List(ctx, ""),
 		Locks: b.locks.Stats().Leases, Conflicts: b.conflictCount(), Warnings: b.warned()}
 }
 
 func (d *Daemon) warned() []string {
-	out := []string{}
+	out := append([]string{}, d.lostWarnings()...)
 	for _, w := range d.agents.Unsaved() {
 		out = append(out, string(api.CodeStateNotSaved)+": the state of workspace "+w+" cannot be written; changes are refused until it can")
 	}
@@ -94,7 +94,11 @@ func (d *Daemon) Summary(ctx context.Context) string {
 			up++
 		}
 	}
-	return fmt.Sprintf("%d workspaces, %d agents (%d up), %d leases", len(d.agents.Workspaces()), len(as), up, d.locks.Stats().Leases)
+	degraded := ""
+	if len(d.lost) > 0 {
+		degraded = "isolation DEGRADED (no " + strings.Join(d.lostNames(), ", ") + "), "
+	}
+	return degraded + fmt.Sprintf("%d workspaces, %d agents (%d up), %d leases", len(d.agents.Workspaces()), len(as), up, d.locks.Stats().Leases)
 }
 
 func (d *Daemon) apiLocks(workspace string) []api.Lock {

@@ -156,6 +156,9 @@ func (c checker) prepare(ctx context.Context, commit, name string) (wire.Spec, e
 	if err := trimLogs(root.CheckLogs()); err != nil {
 		return wire.Spec{}, err
 	}
+	if err := d.agents.Isolated(); err != nil {
+		return wire.Spec{}, err
+	}
 	conf := d.live()
 	memory := *c.rules.CheckMemoryMB
 	if memory == 0 {
@@ -172,6 +175,7 @@ func (c checker) prepare(ctx context.Context, commit, name string) (wire.Spec, e
 		Check: &wire.Check{Command: []string{"sh", "-ec", *c.rules.Check}, Timeout: *c.rules.CheckTimeout,
 			Log: filepath.Join(root.CheckLogs(), time.Now().UTC().Format("20060102T150405.000000")+"-"+commit[:12]+".log")},
 	}
+	spec.Lost, spec.UserNamespaces = d.lostNames(), conf.Sandbox.UserNamespaces
 	return spec, store.WriteJSON(d.shims.run.AgentSpec(name), spec)
 }
 

@@ -17,6 +17,7 @@ import (
 	"polis/daemon/config"
 	"polis/daemon/events"
 	"polis/daemon/failpoint"
+	"polis/daemon/isolation"
 	"polis/daemon/launcher"
 	"polis/daemon/layout"
 	"polis/daemon/proxy"
@@ -59,6 +60,7 @@ type Daemon struct {
 	warnings   []string
 	reconciled *api.ReconcileReport
 	upkeep     *upkeep
+	lost       []api.Loss // what this machine cannot isolate; set by Open and Cleanup
 	totals     totals
 	totalFault string
 }
@@ -86,12 +88,15 @@ func (d *Daemon) Open(ctx context.Context) (err error) {
 	if d.cg, err = cgroup.Detect(); err != nil {
 		return api.Errorf(api.CodeCgroupFailed, "find the control groups: %w", err).WithHint("polis needs cgroup v2 or the memory and pids controllers of v1")
 	}
+	if err := d.openShims(); err != nil {
+		return err
+	}
+	if err := d.look(ctx); err != nil {
+		return err
+	}
 	if err := d.openNetwork(ctx); err != nil {
 		return api.Errorf(api.CodeBridgeFailed, "set up the network: %w", err).
 			WithHint("polis needs bridge, veth and nftables, and CAP_NET_ADMIN: polisctl doctor says what is missing")
-	}
-	if err := d.openShims(); err != nil {
-		return err
 	}
 	d.retotal(ctx)
 	if err := d.openLocks(ctx); err != nil {
@@ -103,7 +108,7 @@ func (d *Daemon) Open(ctx context.Context) (err error) {
 		return fmt.Errorf("ports: %w", err)
 	}
 	d.agents = &agent.Manager{Config: d.Config, Types: d.Types, Shims: d.shims, Locks: d, Ports: pp, State: d, Events: d.hub, Log: d.Log, Now: time.Now, Capacity: d.capacity, Crash: failpoint.Hit,
-		Gate: d.openGate, Resources: []agent.Resource{worktrees{d}, network{d.bridge}}}
+		Gate: d.openGate, Resources: []agent.Resource{worktrees{d}, d.network()}, Lost: d.lost}
 	d.agents.Open(ctx)
 	d.openProxy(ctx)
 	d.reconcile(ctx)
@@ -122,6 +127,9 @@ func (d *Daemon) checkSelf() error {
 func (d *Daemon) openNetwork(ctx context.Context) error {
 	if err := d.openBridge(); err != nil {
 		return err
+	}
+	if isolation.Lacks(d.lost, isolation.Network) {
+		return nil
 	}
 	return d.bridge.EnsureShared(ctx)
 }
@@ -222,9 +230,12 @@ func (d *Daemon) closeShared(ctx context.Context) error {
 	if err != nil || len(alive) > 0 {
 		return err
 	}
-	left, err := d.bridge.List(ctx)
-	if err != nil {
-		return fmt.Errorf("list network namespaces: %w", err)
+	shared := isolation.Lacks(d.lost, isolation.Network)
+	var left []string
+	if !shared {
+		if left, err = d.bridge.List(ctx); err != nil {
+			return fmt.Errorf("list network namespaces: %w", err)
+		}
 	}
 	var errs []error
 	dead, err := d.shims.List(ctx)
@@ -235,7 +246,10 @@ func (d *Daemon) closeShared(ctx context.Context) error {
 	for _, name := range left {
 		errs = append(errs, d.bridge.Remove(ctx, name))
 	}
-	errs = append(errs, d.bridge.RemoveShared(ctx), d.unlimitTotal(ctx), d.removeGroup(ctx))
+	if !shared {
+		errs = append(errs, d.bridge.RemoveShared(ctx))
+	}
+	errs = append(errs, d.unlimitTotal(ctx), d.removeGroup(ctx))
 	for _, p := range []string{d.run.LockSocket(), d.run.NetNS(), d.run.Agents()} {
 		if err := os.Remove(p); err != nil && !errors.Is(err, os.ErrNotExist) {
 			errs = append(errs, err)

@@ -72,7 +72,7 @@ func (d *Daemon) openShims() error {
 	if d.Systemd {
 		l = &launcher.Systemd{}
 	}
-	d.shims = &shims{run: d.run, launcher: l, program: program, config: d.live, socketGID: d.gid, log: d.Log, cgroup: d.cgroupPath, total: d.limitTotal}
+	d.shims = &shims{run: d.run, launcher: l, program: program, config: d.live, lost: d.lostNames, socketGID: d.gid, log: d.Log, cgroup: d.cgroupPath, total: d.limitTotal}
 	return nil
 }
 
@@ -189,6 +189,9 @@ func (d *Daemon) Cleanup(ctx context.Context) error {
 		return errors.Join(err, lock.Close())
 	}
 	if err := d.openShims(); err != nil {
+		return errors.Join(err, lock.Close())
+	}
+	if err := d.look(ctx); err != nil {
 		return errors.Join(err, lock.Close())
 	}
 	names, err := d.shims.List(ctx)

@@ -17,6 +17,7 @@ import (
 	"polis/daemon/agent"
 	"polis/daemon/api"
 	"polis/daemon/config"
+	"polis/daemon/isolation"
 	"polis/daemon/launcher"
 	"polis/daemon/layout"
 	"polis/daemon/shim/dial"
@@ -41,6 +42,7 @@ type shims struct {
 	launcher launching
 	program  string
 	config   func() config.Config
+	lost     func() []string
 	cgroup   func(agent string) (path string, delegated bool)
 	// total makes the limits of all agents together hold.
 	total     func(context.Context) error
@@ -207,6 +209,9 @@ func (s *shims) spec(a *agent.Agent, dir string) wire.Spec {
 		NetNS: a.Network.NetNS, Address: a.Network.Address, NetTable: a.Network.Table, NetLink: a.Network.Link, RefusalQueue: a.Network.Queue, ResolvConf: c.Network.ResolvConf, CgroupPath: cg, Delegated: delegated,
 		SocketGID: max(s.socketGID, 0), StopGrace: c.Limits.StopGrace, LogBytes: int64(c.Limits.LogMB) << 20,
 		Created: k.CreatedAt, Generation: k.Generation, BaseType: k.BaseType, Command: k.Command,
+	}
+	if spec.Lost = s.lost(); slices.Contains(spec.Lost, isolation.Network) {
+		spec.Env = append(spec.Env, portEnv(k.PortMappings)...)
 	}
 	spec.Path, spec.UserNamespaces = c.Sandbox.Path, c.Sandbox.UserNamespaces
 	spec.Set(s.Settings(a))

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -73,15 +74,17 @@ type daemon struct {
 
 	env     []string // of polisd, besides its own
 	netns   string   // file of the network namespace it runs in; "" for the test's
+	wrap    []string // a command that polisd's is an argument of
 	scripts int      // made by later
 	passwd  string   // file over /etc/passwd, for this polisd only
 }
 
 type options struct {
-	config string // appended to the configuration
-	mounts string // one more entry of sandbox.extra_mounts
-	box    string // more lines of [sandbox]
-	netns  string // file of the network namespace to run in
+	config string   // appended to the configuration
+	mounts string   // one more entry of sandbox.extra_mounts
+	box    string   // more lines of [sandbox]
+	netns  string   // file of the network namespace to run in
+	wrap   []string // a command that starts polisd, with less than it needs
 	// failpoints has a polisd that dies where die says.
 	failpoints bool
 	// user has a user with this uid, and the home directory path("home"), on the
@@ -98,7 +101,7 @@ func startDaemon(t testing.TB, o options) *daemon {
 	dir, err := os.MkdirTemp("/tmp", "polis-e2e-")
 	require.NoError(t, err)
 	require.NoError(t, os.Chmod(dir, 0o755))
-	d := &daemon{t: t, dir: dir, bin: bin(t), netns: o.netns}
+	d := &daemon{t: t, dir: dir, bin: bin(t), netns: o.netns, wrap: o.wrap}
 	if o.failpoints {
 		d.bin, d.env = d.withFailpoints(), []string{"POLIS_FAILPOINT=" + d.path("failpoint")}
 	}
@@ -146,7 +149,7 @@ func (d *daemon) start() {
 	log, err := os.OpenFile(d.path("polisd.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	require.NoError(d.t, err)
 	defer log.Close()
-	args := []string{filepath.Join(d.bin, "polisd"), "--config", d.path("polisd.toml")}
+	args := append(slices.Clone(d.wrap), filepath.Join(d.bin, "polisd"), "--config", d.path("polisd.toml"))
 	if d.netns != "" {
 		args = append([]string{"nsenter", "--net=" + d.netns}, args...) // becomes polisd
 	}

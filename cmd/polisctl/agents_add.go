@@ -187,6 +187,9 @@ func (a *app) showAdded(g api.Agent) error {
 		}
 		p.line("  limits      %s", limitsText(g))
 		p.line("  egress      %s", egressLine(g.Egress))
+		if g.Isolation == "degraded" {
+			p.warn("isolation is degraded: agent %s has no %s of its own; polisctl status says what that means", g.Name, strings.Join(g.Lost, ", "))
+		}
 		for _, m := range g.PortMappings {
 			p.line("  port        %s -> %s", hostPort(m), innerPort(m))
 		}

@@ -67,6 +67,9 @@ func (m *Manager) reserve(req api.AddRequest) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := m.Isolated(); err != nil {
+		return nil, err
+	}
 	types, err := m.Types()
 	if err != nil {
 		return nil, err
@@ -86,7 +89,7 @@ func (m *Manager) reserve(req api.AddRequest) (*Agent, error) {
 	if err := checkAdd(req); err != nil {
 		return nil, err
 	}
-	if _, err := c.Reach(req.Role, typ, req.Egress); err != nil {
+	if err := m.reachable(c, req.Role, typ, req.Egress); err != nil {
 		return nil, err
 	}
 	mem := req.MemoryMB
@@ -210,6 +213,9 @@ func (m *Manager) create(ctx context.Context, a *Agent, maps []store.PortMap, fo
 	}
 	defer leave()
 	c := m.config()
+	if m.SharesNetwork() {
+		maps = m.hostMaps(maps)
+	}
 	for _, p := range maps {
 		ext, err := m.Ports.Take(ctx, a.key(p), cmp.Or(p.Bind, c.Network.Bind), 1, p.External)
 		if err != nil {
@@ -225,6 +231,9 @@ func (m *Manager) create(ctx context.Context, a *Agent, maps []store.PortMap, fo
 
 // bringUp ensures the resources and the shim and follows it. a.op is held.
 func (m *Manager) bringUp(ctx context.Context, a *Agent) error {
+	if err := m.Isolated(); err != nil {
+		return err
+	}
 	if err := m.settlePorts(ctx, a); err != nil {
 		return err
 	}

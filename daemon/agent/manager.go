@@ -20,8 +20,10 @@ import (
 // Manager holds the agents of a daemon. Set the fields, then use it; Close
 // ends its goroutines.
 type Manager struct {
-	Config    config.Config
-	Types     func() (map[string]config.BaseType, error)
+	Config config.Config
+	Types  func() (map[string]config.BaseType, error)
+	// Lost is what this machine cannot isolate.
+	Lost      []api.Loss
 	Resources []Resource // ensured in order, removed in reverse; the shim comes after all
 	Shims     Shims
 	Locks     Locks
@@ -229,6 +231,7 @@ func (m *Manager) live(ctx context.Context, a *Agent) api.Agent {
 	}
 	v.Egress = reach.Policy.Entries()
 	l := c.Limits.Agent(own)
+	m.isolation(&v)
 	v.PidsLimit, v.CPUWeight, v.CPUPercent, v.IOWeight = l.Pids, l.CPUWeight, l.CPUPercent, l.IOWeight
 	if !up {
 		return v

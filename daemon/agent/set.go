@@ -37,7 +37,7 @@ func (m *Manager) Set(ctx context.Context, name string, req api.SetRequest) (api
 	if err != nil {
 		return api.SetResponse{}, err
 	}
-	if _, err := c.Reach(now.Role, a.Type, now.Egress); err != nil {
+	if err := m.reachable(c, now.Role, a.Type, now.Egress); err != nil {
 		return api.SetResponse{}, err
 	}
 	words := told(c, old, now)

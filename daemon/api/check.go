@@ -25,6 +25,15 @@ type Check struct {
 	Code Code `json:"code,omitempty"`
 }
 
+// Loss is a part of the isolation that the machine cannot give to agents.
+type Loss struct {
+	// Capability is "mount", "pid", "network", "ipc", "uts" or "cgroup".
+	Capability string `json:"capability"`
+	Code       Code   `json:"code"`
+	Found      string `json:"found"`
+	Cost       string `json:"cost"` // what agents can do for lack of it
+}
+
 // DoctorReport is all that doctor found, in a fixed order.
 type DoctorReport struct {
 	Checks []Check `json:"checks"`

@@ -110,6 +110,9 @@ type Agent struct {
 	MemoryBytes int64     `json:"memory_bytes,omitempty"`
 	// CPUMicros is the processor time its sandbox has used, in microseconds.
 	CPUMicros int64 `json:"cpu_usec,omitempty"`
+	// Isolation is "full", or "degraded": it goes without what Lost names.
+	Isolation string   `json:"isolation,omitempty"`
+	Lost      []string `json:"lost,omitempty"`
 	// LimitHits are the limits it has run into since it was started.
 	LimitHits []LimitHit `json:"limit_hits,omitempty"`
 }
@@ -365,10 +368,12 @@ type MergeResponse struct {
 
 // DaemonStatus is the answer to GET /v1/status.
 type DaemonStatus struct {
-	Version       string        `json:"version"`
-	PID           int           `json:"pid"`
-	StartedAt     time.Time     `json:"started_at"`
+	Version   string    `json:"version"`
+	PID       int       `json:"pid"`
+	StartedAt time.Time `json:"started_at"`
+	// IsolationMode is "full", or "degraded" if Lost is not empty.
 	IsolationMode string        `json:"isolation_mode"`
+	Lost          []Loss        `json:"lost,omitempty"`
 	Launcher      string        `json:"launcher"`
 	CgroupMode    string        `json:"cgroup_mode"`
 	Workspaces    []Workspace   `json:"workspaces"`

@@ -124,9 +124,18 @@ type Sandbox struct {
 	// Path are directories that a sandbox's PATH has before the system's, and where
 	// programs of base types are looked for first.
 	Path []string `toml:"path"`
+	// Degraded says what becomes of agents where the machine cannot isolate them
+	// fully: DegradedRefuse or DegradedAllow.
+	Degraded string `toml:"degraded"`
 	// UserNamespaces lets agents make namespaces of their own inside.
 	UserNamespaces bool `toml:"user_namespaces"`
 }
+
+// What Sandbox.Degraded may be.
+const (
+	DegradedRefuse = "refuse"
+	DegradedAllow  = "allow"
+)
 
 // Shared is the [shared] table: what agents have in common.
 type Shared struct {
@@ -159,7 +168,7 @@ func Default() Config {
 		Limits: Limits{MemoryMB: 512, Pids: 512, CPUWeight: 100,
 			StopGrace: wire.Duration(5 * time.Second), LogMB: 16, GitObjectsMB: 10 << 10},
 		Admission: Admission{ReserveMB: 512, Overcommit: 4, DiskFreeMB: 256},
-		Sandbox:   Sandbox{User: "polis"},
+		Sandbox:   Sandbox{User: "polis", Degraded: DegradedRefuse},
 		Shared:    Shared{Paths: []string{"node_modules", ".env", ".env.*"}, Pnpm: true},
 		Git:       defaultGit(), Maintenance: defaultMaintenance(),
 		Merge: defaultMerge(),
@@ -328,6 +337,9 @@ func (c *Config) check() error {
 	}
 	if c.Limits.GitObjectsMB < 0 || c.Limits.GitObjectsMB > 1<<30 {
 		return bad("limits.git_objects_mb", c.Limits.GitObjectsMB, "must be from 0 (no bound) to 1073741824")
+	}
+	if d := c.Sandbox.Degraded; d != DegradedRefuse && d != DegradedAllow {
+		return bad("sandbox.degraded", d, `must be "refuse" or "allow"`)
 	}
 	for i, p := range c.Sandbox.Path {
 		if !filepath.IsAbs(p) || filepath.Clean(p) != p || strings.ContainsAny(p, ":\x00\n") {

@@ -38,6 +38,8 @@ func TestParseRefusesWhatItDoesNotUnderstand(t *testing.T) {
 		"mount source relative": {"[[sandbox.extra_mounts]]\nsource = \"x\"\ndest = \"/x\"", "extra_mounts[0]"},
 		"shared path":           {"[shared]\npaths = [\"a\", \"\"]", "shared.paths[1]"},
 		"not toml":              {"run_dir", "expected"},
+		"degraded":              {"[sandbox]\ndegraded = \"maybe\"", "sandbox.degraded"},
+		"path with a colon":     {"[sandbox]\npath = [\"/a:/b\"]", "sandbox.path[0]"},
 		"log level":             {`log_level = "loud"`, "log_level"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -119,7 +119,7 @@ func TestWithoutCapabilitiesDoctorSaysWhatIsMissing(t *testing.T) {
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(out))
 	for _, want := range []string{"privileges failure", "FUSE failure", "namespace mount failure MOUNT_NS_FAILED", "namespace pid failure PID_NS_FAILED",
-		"namespace network failure NET_NS_FAILED", "full isolation failure SYSBOX_UNAVAILABLE", "network failure BRIDGE_FAILED"} {
+		"namespace network failure NET_NS_FAILED", "full isolation failure SYSBOX_UNAVAILABLE"} {
 		require.Contains(t, string(out), want)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/daemon/api"
+	"polis/daemon/isolation"
 	"polis/fusefs"
 )
 
@@ -31,7 +32,7 @@ func (d *Doctor) fuse(ctx context.Context) []api.Check {
 	if err := unix.Close(fd); err != nil {
 		return []api.Check{bad(name, api.CheckFail, fmt.Sprintf("close %s: %v", fuseDevice, err), "no views", "")}
 	}
-	found, err := ask(ctx, "view", existing(d.config.WorkspacesDir), unix.CLONE_NEWNS)
+	found, err := isolation.Ask(ctx, self, "view", existing(d.config.WorkspacesDir), unix.CLONE_NEWNS)
 	if err != nil {
 		return []api.Check{bad(name, api.CheckFail, "a view could not be mounted: "+err.Error(), "agents cannot be added", "run doctor as root, with CAP_SYS_ADMIN and "+fuseDevice)}
 	}

@@ -12,50 +12,47 @@ import (
 
 	"polis/cgroup"
 	"polis/daemon/api"
+	"polis/daemon/config"
+	"polis/daemon/isolation"
 	"polis/netbridge"
 )
 
-// kinds are the namespaces of a sandbox, and what agents lose without one.
-var kinds = []struct {
-	name, cost string
-	flag       uintptr
-	code       api.Code
-}{
-	{"mount", "agents would see the files of the host beside their view", unix.CLONE_NEWNS, api.CodeMountNSFailed},
-	{"pid", "agents would see and signal the processes of the host", unix.CLONE_NEWPID, api.CodePIDNSFailed},
-	{"network", "agents would share the ports of the host", unix.CLONE_NEWNET, api.CodeNetNSFailed},
-	{"ipc", "agents would share memory and queues with the host", unix.CLONE_NEWIPC, api.CodeNamespaceFailed},
-	{"uts", "agents would share the host name", unix.CLONE_NEWUTS, api.CodeNamespaceFailed},
-	{"cgroup", "agents would see the control groups of the host", unix.CLONE_NEWCGROUP, api.CodeNamespaceFailed},
-}
-
-func (d *Doctor) namespaces(ctx context.Context) []api.Check {
-	var bads []api.Check
-	for _, k := range kinds {
-		if _, err := ask(ctx, "nothing", "", k.flag); err != nil {
-			c := bad("namespace "+k.name, api.CheckFail, err.Error(), k.cost, "run as root with CAP_SYS_ADMIN; see /proc/sys/user/max_*_namespaces")
-			c.Code = k.code
-			bads = append(bads, c)
+// isolation says which namespaces there are, and whether agents can have a
+// network. Without some of it agents can be had only if the configuration says so.
+func (d *Doctor) isolation(ctx context.Context) []api.Check {
+	lost, err := isolation.Probe(ctx, self)
+	if err != nil {
+		return []api.Check{bad("namespaces", api.CheckFail, err.Error(), "unknown how agents can be kept apart", "run doctor as root")}
+	}
+	var out []api.Check
+	fixes := map[string]string{isolation.Network: "give CAP_NET_ADMIN; load the modules nf_tables, nft_chain_nat, bridge and veth; see /proc/sys/user/max_net_namespaces"}
+	for _, l := range lost {
+		fix := fixes[l.Capability]
+		if fix == "" {
+			fix = "run as root with CAP_SYS_ADMIN; see /proc/sys/user/max_*_namespaces"
 		}
+		state := api.CheckFail
+		if l.Capability != isolation.Mount && d.config.Sandbox.Degraded == config.DegradedAllow {
+			state = api.CheckWarn
+		}
+		c := bad("namespace "+l.Capability, state, l.Found, l.Cost, fix)
+		c.Code = l.Code
+		out = append(out, c)
 	}
-	if len(bads) > 0 {
-		// What it comes to: a container that may not make these.
-		c := bad("full isolation", api.CheckFail, fmt.Sprintf("%d of %d kinds of namespaces are not to be had", len(bads), len(kinds)),
-			"agents cannot be kept apart here", "in a container: run it privileged, or with a runtime that gives it namespaces of its own, such as Sysbox")
-		c.Code = api.CodeSysboxUnavailable
-		return append(bads, c)
+	if len(lost) == 0 {
+		return []api.Check{ok("namespaces", "mount, pid, network, ipc, uts, cgroup"), ok("network", "bridge, veth and nftables work")}
 	}
-	return []api.Check{ok("namespaces", "mount, pid, network, ipc, uts, cgroup")}
-}
-
-func (d *Doctor) network(ctx context.Context) api.Check {
-	const name = "network"
-	if _, err := ask(ctx, "network", "", unix.CLONE_NEWNET); err != nil {
-		c := bad(name, api.CheckFail, err.Error(), "agents have no network of their own", "load the modules nf_tables, nft_chain_nat, bridge and veth, or build a kernel with them")
-		c.Code = api.CodeBridgeFailed
-		return c
+	// What it comes to: a container that may not make these.
+	c := bad("full isolation", api.CheckWarn, fmt.Sprintf("%d of its parts are not to be had", len(lost)), "agents are added without them, because sandbox.degraded is \"allow\"",
+		"in a container: run it privileged, or with a runtime that gives it namespaces of its own, such as Sysbox")
+	if d.config.Sandbox.Degraded != config.DegradedAllow {
+		c.State, c.Cost = api.CheckFail, "agents are refused, unless sandbox.degraded is \"allow\""
 	}
-	return ok(name, "bridge, veth and nftables work")
+	if isolation.Lacks(lost, isolation.Mount) {
+		c.State, c.Cost = api.CheckFail, "agents are refused: nothing could be kept from them"
+	}
+	c.Code = api.CodeSysboxUnavailable
+	return append(out, c)
 }
 
 func probeNetwork(ctx context.Context, _ string) (string, error) { return "", netbridge.Probe(ctx) }

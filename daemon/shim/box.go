@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
 	"polis/cgroup"
 	"polis/cgroup/sandbox"
+	"polis/daemon/isolation"
 	"polis/daemon/layout"
 	"polis/daemon/shim/wire"
 )
@@ -41,11 +43,26 @@ func (s *Shim) boxConfig(self string) sandbox.Config {
 	return sandbox.Config{
 		ID: boxID(sp), StateDir: stateDir(sp), RootfsDir: rootfsDir(sp),
 		UID: sp.UID, GID: sp.GID, User: sp.User, Home: sp.Home, HomeDir: sp.HomeDir, ScratchDir: scratch, RunDir: s.boxDir(),
-		Mounts: mounts, Workdir: sp.ProjectPath, Hostname: sp.Agent, ResolvConf: resolvConf(sp), NetNS: sp.NetNS,
+		Mounts: mounts, Workdir: sp.ProjectPath, Hostname: sp.Agent, ResolvConf: resolver(sp), NetNS: sp.NetNS,
 		CgroupPath: sp.CgroupPath, Limits: limitsOf(sp.Settings()),
 		InitBinary: self, Log: s.Log,
-		UserNamespaces: sp.UserNamespaces,
+		UserNamespaces: sp.UserNamespaces, Shared: sharedWith(sp),
 	}
+}
+
+// sharedWith is what the sandbox has in common with the host for lack of better.
+func sharedWith(spec wire.Spec) sandbox.Shared {
+	lost := func(what string) bool { return slices.Contains(spec.Lost, what) }
+	return sandbox.Shared{Network: lost(isolation.Network), PID: lost(isolation.PID), IPC: lost(isolation.IPC), UTS: lost(isolation.UTS), Cgroup: lost(isolation.Cgroup)}
+}
+
+// resolver is the resolv.conf of the sandbox; the host's own where it is in the
+// host's network.
+func resolver(spec wire.Spec) string {
+	if sharedWith(spec).Network {
+		return ""
+	}
+	return resolvConf(spec)
 }
 
 // writeResolvConf points the sandbox at the resolver the shim serves in its namespace.

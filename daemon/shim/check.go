@@ -57,7 +57,7 @@ func check(ctx context.Context, spec wire.Spec, log *slog.Logger) (res wire.Chec
 		Mounts: mounts, Workdir: spec.ProjectPath, Hostname: "check", Env: append([]string{"CI=true", "POLIS_CHECK=1"}, spec.Env...),
 		CgroupPath: spec.CgroupPath, Limits: limitsOf(spec.Settings()),
 		InitBinary: self, Log: log,
-		UserNamespaces: spec.UserNamespaces,
+		UserNamespaces: spec.UserNamespaces, Shared: sharedWith(spec),
 	})
 	if err != nil {
 		return res, err

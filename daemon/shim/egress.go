@@ -77,6 +77,9 @@ func (s *Shim) openEgress(addr netip.Addr) error {
 
 // setEgress has the settings' egress count, for connections that are open too.
 func (s *Shim) setEgress(old, now wire.Settings) error {
+	if sharedWith(s.Spec).Network {
+		return openOnly(now)
+	}
 	if s.egress == nil || slices.Equal(old.Egress, now.Egress) && slices.Equal(old.Private, now.Private) {
 		return nil
 	}

@@ -11,6 +11,9 @@ import (
 )
 
 func (s *Shim) openNetwork() error {
+	if sharedWith(s.Spec).Network {
+		return s.openHostNetwork()
+	}
 	ns, err := netbridge.OpenNS(s.Spec.NetNS)
 	if err != nil {
 		return err

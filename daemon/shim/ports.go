@@ -75,6 +75,9 @@ func (p *ports) add(ctx context.Context, r wire.PortRequest) error {
 		}
 		return api.Errorf(api.CodePortInUse, "port %d/%s of agent %s is already mapped to %d", r.Internal, r.Protocol, p.agent, m.info.External)
 	}
+	if p.ns == nil {
+		fwd = hostPort{protocol: r.Protocol, at: at}
+	}
 	switch err = fwd.Open(ctx); {
 	case errors.Is(err, netbridge.ErrPortInUse):
 		return api.Errorf(api.CodePortInUse, "%w", err)

@@ -95,6 +95,9 @@ type Spec struct {
 
 	// Path are directories of the sandbox's PATH that come before the system's.
 	Path []string `json:"path,omitempty"`
+	// Lost are the parts of the isolation that the machine does not give (package
+	// isolation): what they would keep apart the agent shares with the host.
+	Lost []string `json:"lost,omitempty"`
 	// UserNamespaces lets the agent's processes make user namespaces.
 	UserNamespaces bool `json:"user_namespaces,omitempty"`
 

@@ -1,0 +1,106 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"polis/daemon/agent"
+	"polis/daemon/api"
+	"polis/daemon/config"
+	"polis/daemon/isolation"
+	"polis/daemon/store"
+)
+
+// lookTime bounds the look at what this machine can isolate.
+const lookTime = 20 * time.Second
+
+// look finds out what this machine cannot give agents, and says so.
+func (d *Daemon) look(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	lost, err := isolation.Probe(ctx, d.shims.program)
+	if err != nil {
+		return api.Errorf(api.CodeNamespaceFailed, "find out what can be isolated: %w", err).WithHint("polis-shim --doctor says more")
+	}
+	d.lost = lost
+	for _, l := range lost {
+		d.Log.Error("isolation is degraded", "op", "start", "lost", l.Capability, "code", l.Code, "found", l.Found, "cost", l.Cost, "agents", d.live().Sandbox.Degraded)
+	}
+	return nil
+}
+
+// lostWarnings are for everybody who asks how polisd is.
+func (d *Daemon) lostWarnings() []string {
+	if len(d.lost) == 0 {
+		return nil
+	}
+	verb := `agents are refused; sandbox.degraded = "allow" adds them without`
+	switch {
+	case isolation.Lacks(d.lost, isolation.Mount):
+		verb = "agents are refused"
+	case d.live().Sandbox.Degraded == config.DegradedAllow:
+		verb = "agents go without"
+	}
+	out := []string{fmt.Sprintf("%s: isolation is degraded, %s: %s", api.CodeSysboxUnavailable, verb, strings.Join(d.lostNames(), ", "))}
+	for _, l := range d.lost {
+		out = append(out, fmt.Sprintf("%s: no %s isolation: %s (%s)", l.Code, l.Capability, l.Cost, l.Found))
+	}
+	return out
+}
+
+func (d *Daemon) lostNames() []string {
+	var out []string
+	for _, l := range d.lost {
+		out = append(out, l.Capability)
+	}
+	return out
+}
+
+func (d *Daemon) isolationMode() string {
+	if len(d.lost) > 0 {
+		return "degraded"
+	}
+	return "full"
+}
+
+// network is the resource that connects agents.
+func (d *Daemon) network() agent.Resource {
+	if isolation.Lacks(d.lost, isolation.Network) {
+		return hostNetwork{}
+	}
+	return network{d.bridge}
+}
+
+// hostNetwork is the network resource where agents have none of their own.
+type hostNetwork struct{}
+
+func (hostNetwork) Name() string { return "network of the host" }
+
+// Ephemeral: there is nothing to keep.
+func (hostNetwork) Ephemeral() {}
+
+func (hostNetwork) Ensure(_ context.Context, a *agent.Agent) error {
+	a.Network = agent.Network{Address: "127.0.0.1"}
+	return nil
+}
+
+func (hostNetwork) Remove(context.Context, *agent.Agent) error { return nil }
+func (hostNetwork) List(context.Context) ([]string, error)     { return nil, nil }
+
+// portEnv tells an agent in the host's network where to listen: PORT is its
+// first port, PORT_3000 what it shall use for port 3000.
+func portEnv(maps []store.PortMap) []string {
+	var env []string
+	for i, p := range maps {
+		if i == 0 {
+			env = append(env, "PORT="+strconv.Itoa(p.External))
+		}
+		if p.Internal != p.External {
+			env = append(env, fmt.Sprintf("PORT_%d=%d", p.Internal, p.External))
+		}
+	}
+	return env
+}

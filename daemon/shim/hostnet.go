@@ -1,0 +1,45 @@
+package shim
+
+import (
+	"context"
+	"net/netip"
+
+	"polis/daemon/api"
+	"polis/daemon/shim/wire"
+	"polis/netbridge"
+)
+
+// openHostNetwork is openNetwork where the agent is in the host's network. There
+// is nothing to carry: what the agent listens on, the host has. Nor is anything
+// watched, as the agent's listeners are among everybody's.
+func (s *Shim) openHostNetwork() error {
+	if err := openOnly(s.Spec.Settings()); err != nil {
+		return err
+	}
+	s.ports = newPorts(s.Spec.Agent, nil, netip.Addr{}, s.Log)
+	s.onClose("port maps", func(context.Context) error { return s.ports.close() })
+	return nil
+}
+
+// hostPort stands for a map where the agent itself listens on the external
+// port. It is free when the map is made; then it is the agent's to take.
+type hostPort struct {
+	protocol string
+	at       netip.AddrPort
+}
+
+func (p hostPort) Open(ctx context.Context) error {
+	return netbridge.TryBind(ctx, p.protocol, p.at)
+}
+
+func (hostPort) Close() error { return nil }
+
+// openOnly refuses settings that hold the agent back from something: nothing
+// here could.
+func openOnly(v wire.Settings) error {
+	e, err := reach(v)
+	if err != nil || e.Policy.Open() {
+		return err
+	}
+	return api.Errorf(api.CodeNetNSFailed, "egress %s cannot be kept in the host's network", api.Shorten(e.Policy.String(), 200))
+}
