@@ -129,7 +129,7 @@ func (c *change) removeAgent(agent string) error {
 			return err
 		}
 		if ok {
-			if err := c.applyRules(subnet, left); err != nil {
+			if err := c.applyRules(subnet, left, name); err != nil {
 				return err
 			}
 		}

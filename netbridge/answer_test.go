@@ -3,6 +3,7 @@ package netbridge
 import (
 	"errors"
 	"net/netip"
+	"sync"
 	"testing"
 	"time"
 
@@ -54,13 +55,16 @@ func TestAnswersHoldWhatWasAskedForAndMayBeHad(t *testing.T) {
 		addrs []netip.Addr
 		ttl   time.Duration
 	}
+	var mu sync.Mutex
 	got := map[string]admitted{}
 	openDNS(t, &DNS{NS: ns, ResolvConf: resolvFile(t, "127.0.1.1"), Log: testLog(t),
 		Admit: func(a Asked, addrs []netip.Addr, ttl time.Duration) ([]netip.Addr, error) {
 			if a.Name == "broken.example" {
 				return nil, errors.New("no room")
 			}
+			mu.Lock()
 			got[a.Name] = admitted{addrs, ttl}
+			mu.Unlock()
 			var out []netip.Addr
 			for _, ip := range addrs {
 				if egress.Answerable(ip, nil, nil) {
@@ -92,7 +96,10 @@ func TestAnswersHoldWhatWasAskedForAndMayBeHad(t *testing.T) {
 	}
 	require.Equal(t, []string{"203.0.113.1"}, answers(ask("plain.example", dns.TypeA)))
 	require.Equal(t, []string{"cdn.example.", "Edge.cdn.example.", "203.0.113.2"}, answers(ask("Alias.example", dns.TypeA)))
-	require.Equal(t, admitted{[]netip.Addr{netip.MustParseAddr("203.0.113.2")}, 20 * time.Second}, got["alias.example"], "the shortest time on the way")
+	mu.Lock()
+	alias := got["alias.example"]
+	mu.Unlock()
+	require.Equal(t, admitted{[]netip.Addr{netip.MustParseAddr("203.0.113.2")}, 20 * time.Second}, alias, "the shortest time on the way")
 	require.Equal(t, []string{"circle.example."}, answers(ask("circle.example", dns.TypeA)))
 	require.Equal(t, []string{"203.0.113.3"}, answers(ask("mixed.example", dns.TypeA)))
 

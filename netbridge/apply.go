@@ -3,8 +3,10 @@ package netbridge
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/google/nftables"
+	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -14,13 +16,32 @@ const gateSize = 4096
 // maxApplyTries bounds apply against somebody else who changes the table.
 const maxApplyTries = 4
 
+// Room for a transaction, in bytes, which goes to the kernel as one message, and
+// for its answers, of less than 1 KB for each of the dozen changes of each agent.
+const (
+	batchBuffer = 8 << 20
+	ackBuffer   = 32 << 20
+)
+
+// openTables opens nftables for transactions as large as ours: with less room
+// for answers the kernel does as it is told, but it cannot be known.
+func openTables() (*nftables.Conn, error) {
+	return nftables.New(nftables.WithSockOptions(func(c *netlink.Conn) error {
+		return errors.Join(c.SetReadBuffer(ackBuffer), c.SetWriteBuffer(batchBuffer))
+	}))
+}
+
 // apply puts the chains in place of whatever was in the table, in one
 // transaction: no packet sees a state between the two. Kept chains and sets
 // stay with what they hold as long as the ruleset has them, and go otherwise.
-func (rs ruleset) apply(c *nftables.Conn) error {
+//
+// With the name of a link only its agent's chains and the common ones are made
+// anew, and those of others if they are missing: a transaction takes as long as it
+// is large.
+func (rs ruleset) apply(c *nftables.Conn, link string) error {
 	var err error
 	for range maxApplyTries {
-		if err = rs.replace(c); !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EBUSY) && !errors.Is(err, unix.EEXIST) {
+		if err = rs.replace(c, link); !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EBUSY) && !errors.Is(err, unix.EEXIST) {
 			break
 		}
 	}
@@ -30,15 +51,23 @@ func (rs ruleset) apply(c *nftables.Conn) error {
 	return nil
 }
 
-func (rs ruleset) replace(c *nftables.Conn) error {
+func (rs ruleset) replace(c *nftables.Conn, link string) error {
 	t := &nftables.Table{Family: nftables.TableFamilyINet, Name: rs.table}
 	chains, sets, err := contents(c, t)
 	if err != nil {
 		return err
 	}
-	kept := map[string]bool{}
+	there, kept := map[string]bool{}, map[string]bool{}
+	for _, name := range slices.Concat(chains, sets) {
+		there[name] = true
+	}
+	var todo ruleset
 	for _, ch := range rs.chains {
-		kept[ch.name] = ch.kept
+		if there[ch.name] && (ch.kept || link != "" && ch.link != "" && ch.link != link) {
+			kept[ch.name] = true
+		} else {
+			todo.chains = append(todo.chains, ch)
+		}
 	}
 	for _, s := range rs.sets {
 		kept[s] = true
@@ -61,11 +90,14 @@ func (rs ruleset) replace(c *nftables.Conn) error {
 		}
 	}
 	for _, s := range rs.sets {
+		if there[s] {
+			continue
+		}
 		if err := c.AddSet(namesOf(t, s), nil); err != nil {
 			return err
 		}
 	}
-	rs.fill(c, t)
+	todo.fill(c, t)
 	return c.Flush()
 }
 

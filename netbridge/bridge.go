@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/google/nftables"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
@@ -190,17 +189,18 @@ func (c *change) subnet(br netlink.Link) (netip.Prefix, bool, error) {
 	return netip.Prefix{}, false, nil
 }
 
-// applyRules replaces the instance's table by the plan for these agents.
-func (c *change) applyRules(subnet netip.Prefix, veths []ownVeth) error {
+// applyRules replaces the instance's table by the plan for these agents; with
+// the name of a link, what concerns that one and all.
+func (c *change) applyRules(subnet netip.Prefix, veths []ownVeth, link string) error {
 	d := desired{table: c.names.table, bridge: c.names.bridge, subnet: subnet, pool: c.cfg.Pool, queue: c.queueKind()}
 	for _, v := range veths {
 		d.agents = append(d.agents, desiredAgent{veth: v.link.Attrs().Name, addr: v.alias.addr})
 	}
-	conn, err := nftables.New()
+	conn, err := openTables()
 	if err != nil {
 		return fmt.Errorf("open nftables: %w", err)
 	}
-	return plan(d).apply(conn)
+	return plan(d).apply(conn, link)
 }
 
 // queueKind is how this kernel lets refused packets be told of.

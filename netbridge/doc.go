@@ -11,7 +11,9 @@
 // What the rules say (see plan.go, which is pure and tested against golden text
 // and against the kernel's own listing):
 //
-//   - agents reach the internet, masqueraded behind the host;
+//   - an agent reaches, masqueraded behind the host, what its [Gate] lets out:
+//     the internet, nothing, or networks and the addresses that its resolver
+//     told for allowed names (package egress); a gate is closed until it is set;
 //   - agents do not reach each other: the bridge ports are isolated and routing
 //     between them is refused;
 //   - agents reach no address of the host, no other daemon's agents, no
@@ -20,10 +22,18 @@
 //     veth, and so is all IPv6;
 //   - nobody outside opens a connection into an agent; port maps do that.
 //
+// Table and chains are replaced in one transaction whenever an agent comes or
+// goes. What belongs to a gate is left as it is then: the chain egress_LINK, with
+// what the policy accepts, and the set names_LINK, with addresses and how long
+// each is open. The agent's shim alone writes them, without a lock: what it does is
+// one transaction, too. What is refused goes by a queue first ([Refusals]), so that
+// who is refused can be found while it waits.
+//
 // The kernel is the truth. Which agents exist, which address each has and
 // whether this package switched ip_forward on is read from interface aliases
 // and namespace files, never from a file of state, so a daemon that was killed
-// half way finds and heals what it left.
+// half way finds and heals what it left; a gate is its own truth, and stays open
+// or closed while no daemon lives.
 //
 // It never changes anything global but net.ipv4.ip_forward, and never touches
 // another program's table, bridge, route or chain. It knows nothing of

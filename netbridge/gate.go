@@ -66,7 +66,7 @@ func planEgress(link string, e Egress) []rule {
 // is closed changes in one transaction. Connections to addresses for which spare
 // says so go on, although no new one could be made; nil spares none.
 func (g Gate) Set(ctx context.Context, e Egress, keep map[netip.Addr]time.Duration, spare func(netip.Addr) bool) error {
-	c, err := nftables.New()
+	c, err := openTables()
 	if err != nil {
 		return fmt.Errorf("open nftables: %w", err)
 	}
@@ -96,20 +96,30 @@ func (g Gate) Set(ctx context.Context, e Egress, keep map[netip.Addr]time.Durati
 	})
 }
 
-// Allow opens addresses for a time, in whole seconds at least one. They are
-// open when it returns. An address that is open already gets the new time.
-func (g Gate) Allow(addrs map[netip.Addr]time.Duration) error {
-	if len(addrs) == 0 {
+// Allow opens addresses for a time, at least a second. They are open when it
+// returns. One that may be open already must be among those to renew: it gets
+// the new time, which takes the kernel some milliseconds more.
+func (g Gate) Allow(fresh, renew map[netip.Addr]time.Duration) error {
+	if len(fresh)+len(renew) == 0 {
 		return nil
 	}
-	c, err := nftables.New()
+	c, err := openTables()
 	if err != nil {
 		return fmt.Errorf("open nftables: %w", err)
 	}
 	set := namesOf(&nftables.Table{Family: nftables.TableFamilyINet, Name: g.Table}, namesSet(g.Link))
-	els := elements(addrs)
-	// Only a new element has a new time, and only one that is there can go.
-	if err := errors.Join(c.SetAddElements(set, els), c.SetDeleteElements(set, els), c.SetAddElements(set, els), c.Flush()); err != nil {
+	if els := elements(renew); len(els) > 0 {
+		// Only a new element has a new time, and only one that is there can go.
+		if err := errors.Join(c.SetAddElements(set, els), c.SetDeleteElements(set, els), c.SetAddElements(set, els)); err != nil {
+			return fmt.Errorf("open addresses for %s: %w", g.Link, err)
+		}
+	}
+	if els := elements(fresh); len(els) > 0 {
+		if err := c.SetAddElements(set, els); err != nil {
+			return fmt.Errorf("open addresses for %s: %w", g.Link, err)
+		}
+	}
+	if err := c.Flush(); err != nil {
 		return fmt.Errorf("open addresses for %s: %w", g.Link, err)
 	}
 	return nil

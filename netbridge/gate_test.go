@@ -127,16 +127,16 @@ func TestAddressesOpenForATime(t *testing.T) {
 		}
 		return err == nil
 	}
-	require.NoError(t, g.Allow(nil))
+	require.NoError(t, g.Allow(nil, nil))
 	require.False(t, reaches("203.0.113.1"))
-	require.NoError(t, g.Allow(map[netip.Addr]time.Duration{ip("203.0.113.1"): time.Second, ip("203.0.113.2"): time.Minute}))
+	require.NoError(t, g.Allow(map[netip.Addr]time.Duration{ip("203.0.113.1"): time.Second, ip("203.0.113.2"): time.Minute}, nil))
 	require.True(t, reaches("203.0.113.1"))
 	require.True(t, reaches("203.0.113.2"))
 	require.Eventually(t, func() bool { return !reaches("203.0.113.1") }, 10*time.Second, 50*time.Millisecond, "its time is over")
 
 	// Again, and longer: the new time counts.
-	require.NoError(t, g.Allow(map[netip.Addr]time.Duration{ip("203.0.113.1"): time.Second}))
-	require.NoError(t, g.Allow(map[netip.Addr]time.Duration{ip("203.0.113.1"): time.Minute}))
+	require.NoError(t, g.Allow(map[netip.Addr]time.Duration{ip("203.0.113.1"): time.Second}, nil))
+	require.NoError(t, g.Allow(nil, map[netip.Addr]time.Duration{ip("203.0.113.1"): time.Minute}))
 	time.Sleep(1300 * time.Millisecond)
 	require.True(t, reaches("203.0.113.1"))
 
@@ -145,7 +145,7 @@ func TestAddressesOpenForATime(t *testing.T) {
 	require.NoError(t, b.EnsureShared(t.Context()))
 	require.NoError(t, b.Remove(t.Context(), "gemini"))
 	require.True(t, reaches("203.0.113.1"), "what was opened stays open")
-	require.Error(t, Gate{Table: gemini.Table, Link: gemini.Link, Addr: gemini.Addr}.Allow(map[netip.Addr]time.Duration{ip("203.0.113.1"): time.Minute}),
+	require.Error(t, Gate{Table: gemini.Table, Link: gemini.Link, Addr: gemini.Addr}.Allow(map[netip.Addr]time.Duration{ip("203.0.113.1"): time.Minute}, nil),
 		"an agent that is gone cannot be opened")
 
 	require.NoError(t, g.Set(t.Context(), e, map[netip.Addr]time.Duration{ip("203.0.113.2"): time.Minute}, nil))
@@ -157,8 +157,8 @@ func TestAddressesOpenForATime(t *testing.T) {
 		many[netip.AddrFrom4([4]byte{198, 18, byte(i >> 8), byte(i)})] = time.Minute
 	}
 	require.NoError(t, g.Set(t.Context(), e, many, nil))
-	require.NoError(t, g.Allow(map[netip.Addr]time.Duration{ip("203.0.113.1"): time.Minute}))
-	require.Error(t, g.Allow(map[netip.Addr]time.Duration{ip("203.0.113.2"): time.Minute}), "there is an end")
+	require.NoError(t, g.Allow(map[netip.Addr]time.Duration{ip("203.0.113.1"): time.Minute}, nil))
+	require.Error(t, g.Allow(map[netip.Addr]time.Duration{ip("203.0.113.2"): time.Minute}, nil), "there is an end")
 	require.True(t, reaches("203.0.113.1"))
 	require.False(t, reaches("203.0.113.2"))
 }
@@ -207,7 +207,7 @@ func TestANarrowerPolicyCutsConnections(t *testing.T) {
 	moreInternet(t, inet, "203.0.113.2/32", "203.0.113.3/32")
 	ep, ns := ensure(t, b, "claude")
 	g, e := open(t, ep, nil, "x.org", "203.0.113.3")
-	require.NoError(t, g.Allow(map[netip.Addr]time.Duration{ip("203.0.113.1"): time.Second, ip("203.0.113.2"): time.Minute}))
+	require.NoError(t, g.Allow(map[netip.Addr]time.Duration{ip("203.0.113.1"): time.Second, ip("203.0.113.2"): time.Minute}, nil))
 	one, two, three := talk(t, inet, ns, "203.0.113.1:1000"), talk(t, inet, ns, "203.0.113.2:1000"), talk(t, inet, ns, "203.0.113.3:1000")
 	time.Sleep(1300 * time.Millisecond)
 	for _, say := range []func() error{one, two, three} {

@@ -129,7 +129,7 @@ func (c *change) connect(ctx context.Context, p *pair, s scan) error {
 			return c.nl.NeighSet(&netlink.Neigh{LinkIndex: p.bridge.Attrs().Index, Family: unix.AF_INET,
 				State: netlink.NUD_PERMANENT, IP: p.addr.AsSlice(), HardwareAddr: mac})
 		}},
-		{"rules", func() error { return c.applyRules(p.subnet, withVeth(s.veths, p)) }},
+		{"rules", func() error { return c.applyRules(p.subnet, withVeth(s.veths, p), name) }},
 		{"bring up", func() error { return c.nl.LinkSetUp(p.host) }},
 	} {
 		if err := step.do(); err != nil {

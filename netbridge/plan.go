@@ -39,7 +39,7 @@ func plan(d desired) ruleset {
 	rs := ruleset{table: d.table}
 	for _, a := range d.agents {
 		rs.sets = append(rs.sets, namesSet(a.veth))
-		rs.chains = append(rs.chains, chain{name: egressChain(a.veth), kept: true})
+		rs.chains = append(rs.chains, chain{name: egressChain(a.veth), link: a.veth, kept: true})
 	}
 	rs.chains = append(rs.chains, planRefuse(d), planPrerouting(d), planInput(d), planForward(d), planPostrouting(d))
 	for _, a := range d.agents {
@@ -71,7 +71,7 @@ func planRefuse(d desired) chain {
 // the rules again, marked. It cannot let it pass: the second time ends in the
 // rejection. Without anybody at the queue the packet is dropped.
 func planTell(a desiredAgent, kind queueKind) chain {
-	return chain{name: tellChain(a.veth), rules: []rule{
+	return chain{name: tellChain(a.veth), link: a.veth, rules: []rule{
 		newRule(marked(toldMark), comeBack()),
 		newRule(perSecond(tellRate, tellBurst), kind.queue(refusalQueue(a.addr))),
 	}}
@@ -146,7 +146,7 @@ func planPostrouting(d desired) chain {
 // who sent a packet.
 func planIngress(a desiredAgent) chain {
 	return chain{
-		name: "from_" + a.veth, kind: nftables.ChainTypeFilter, hook: "ingress",
+		name: "from_" + a.veth, link: a.veth, kind: nftables.ChainTypeFilter, hook: "ingress",
 		hooknum: nfInetIngress, prio: 0, prioName: "filter", device: a.veth,
 		rules: []rule{
 			newRule(nfproto6(), drop()),

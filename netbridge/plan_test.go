@@ -3,6 +3,7 @@ package netbridge
 import (
 	"encoding/json"
 	"flag"
+	"fmt"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -161,4 +162,25 @@ func TestReplacingTheTableLeavesOthersAlone(t *testing.T) {
 	require.NoError(t, b.Remove(t.Context(), "claude"))
 	require.JSONEq(t, before, run("-j", "list", "table", "inet", "somebody"))
 	require.True(t, json.Valid([]byte(before)))
+}
+
+// The kernel answers each change of a transaction, and what does not fit into
+// the socket's buffer is lost.
+func TestRulesOfAThousandAgentsAreAppliedAtOnce(t *testing.T) {
+	b := newBridge(t)
+	d := examplePlan()
+	d.table = b.Table()
+	for i := range 1000 {
+		d.agents = append(d.agents, desiredAgent{fmt.Sprintf("plv%012x", i), netip.AddrFrom4([4]byte{10, 213, byte(4 + i>>8), byte(i)})})
+	}
+	d.queue = queueXT
+	rs := plan(d)
+	// There are no such links to filter at.
+	rs.chains = slices.DeleteFunc(rs.chains, func(c chain) bool { return c.device != "" })
+	for range 2 {
+		c, err := openTables()
+		require.NoError(t, err)
+		require.NoError(t, rs.apply(c, ""))
+	}
+	require.NoError(t, b.EnsureShared(t.Context()), "and taken away")
 }

@@ -57,7 +57,7 @@ func refusalQueue(a netip.Addr) uint16 {
 
 // findQueue tries which kind the kernel has, on a table of its own.
 func findQueue(table string) (queueKind, error) {
-	c, err := nftables.New()
+	c, err := openTables()
 	if err != nil {
 		return queueNone, fmt.Errorf("open nftables: %w", err)
 	}

@@ -34,7 +34,8 @@ type chain struct {
 	prio     int32
 	prioName string
 	device   string
-	kept     bool
+	kept     bool   // its content is not of the plan
+	link     string // the agent's it is for; empty for a common one
 	rules    []rule
 }
 

@@ -102,7 +102,7 @@ func (c *change) setUpBridge(br netlink.Link, s scan) error {
 	if err := c.nl.AddrReplace(br, gw); err != nil {
 		return fmt.Errorf("address %v on %s: %w", gw.IPNet, c.names.bridge, err)
 	}
-	if err := c.applyRules(subnet, s.veths); err != nil {
+	if err := c.applyRules(subnet, s.veths, ""); err != nil {
 		return err
 	}
 	if err := c.forwardOn(br, s.mark); err != nil {
@@ -228,7 +228,7 @@ func (c *change) removeShared() (last bool, err error) {
 }
 
 func (c *change) removeTable() error {
-	conn, err := nftables.New()
+	conn, err := openTables()
 	if err != nil {
 		return fmt.Errorf("open nftables: %w", err)
 	}

@@ -1,12 +1,14 @@
 package agent
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"polis/daemon/api"
+	"polis/daemon/shim/wire"
 )
 
 func kept(t require.TestingT, w *world, name string) api.SetRequest {
@@ -106,4 +108,50 @@ func TestLimitsOfItsOwnAndAsConfigured(t *testing.T) {
 		own.Reset(api.LimitNames()[i : i+1])
 		require.Zero(t, fields(own)[i])
 	})
+}
+
+func TestEgressIsKeptAndReset(t *testing.T) {
+	w := newWorld(t.TempDir())
+	defer w.Close()
+	ctx := t.Context()
+	a, err := w.Add(ctx, api.AddRequest{Name: "a1", BaseType: "custom", MemoryMB: 64, Egress: []string{"X.org"}})
+	require.NoError(t, err)
+	require.Equal(t, []string{"x.org"}, a.Egress)
+	res, err := w.Set(ctx, "a1", api.SetRequest{Egress: []string{"*.y.org", "192.0.2.1"}})
+	require.NoError(t, err)
+	require.Equal(t, []string{"*.y.org", "192.0.2.1"}, res.Agent.Egress)
+	require.Equal(t, []string{"*.y.org", "192.0.2.1"}, w.mem.kept[0].Egress)
+	res, err = w.Set(ctx, "a1", api.SetRequest{Reset: []string{api.ResetEgress}})
+	require.NoError(t, err)
+	require.Equal(t, []string{"open"}, res.Agent.Egress, "as configured")
+	require.Nil(t, w.mem.kept[0].Egress)
+	for _, bad := range []api.SetRequest{{Egress: []string{"*"}}, {Egress: []string{"open", "x.org"}}, {Egress: []string{"x.org"}, Reset: []string{api.ResetEgress}}} {
+		_, err = w.Set(ctx, "a1", bad)
+		require.Equal(t, api.CodeBadRequest, api.CodeOf(err), "%v", bad)
+	}
+	_, err = w.Add(ctx, api.AddRequest{Name: "a2", BaseType: "custom", MemoryMB: 64, Egress: []string{"https://x.org"}})
+	require.Equal(t, api.CodeBadRequest, api.CodeOf(err))
+}
+
+// TestAShimOfBeforeHasItsGateOpened by the daemon, and is told nothing that it
+// does not know.
+func TestAShimOfBeforeHasItsGateOpened(t *testing.T) {
+	w := newWorld(t.TempDir())
+	defer w.Close()
+	var opened [][]string
+	w.Gate = func(_ context.Context, a *Agent, entries, _ []string) error {
+		require.Equal(t, "a1", a.Name())
+		opened = append(opened, entries)
+		return nil
+	}
+	_, err := w.Add(t.Context(), api.AddRequest{Name: "a1", BaseType: "custom", MemoryMB: 64})
+	require.NoError(t, err)
+	a, err := w.lookup("a1")
+	require.NoError(t, err)
+	req := wire.SettingsRequest{Settings: wire.Settings{Egress: []string{"x.org"}, MemoryBytes: 1 << 30}}
+	for version, want := range map[int][]string{wire.EgressVersion - 1: nil, wire.EgressVersion: {"x.org"}} {
+		require.NoError(t, w.give(t.Context(), w.Shims.Dial("a1"), a, wire.Status{Version: version}, req))
+		require.Equal(t, want, w.k.settings.Egress)
+	}
+	require.Equal(t, [][]string{{"x.org"}}, opened)
 }

@@ -167,7 +167,7 @@ func (g *egressGuard) open(name string, addrs []netip.Addr, life time.Duration) 
 	if err != nil {
 		return nil, nil, err
 	}
-	need := map[netip.Addr]time.Duration{}
+	fresh, renew := map[netip.Addr]time.Duration{}, map[netip.Addr]time.Duration{}
 	for _, a := range addrs {
 		if !egress.Answerable(a, g.e.Private, own) {
 			bad = append(bad, a)
@@ -182,15 +182,19 @@ func (g *egressGuard) open(name string, addrs []netip.Addr, life time.Duration) 
 		switch {
 		case !g.e.Policy.Listed():
 			t.until = now.Add(life) // would be open, were it not so anyway
+		case !t.until.After(now.Add(-time.Minute)): // gone for certain
+			fresh[a] = life
 		case t.until.Sub(now) < life-egressGrace/2:
-			need[a] = life
+			renew[a] = life
 		}
 	}
-	if err := g.gate.Allow(need); err != nil {
+	if err := g.gate.Allow(fresh, renew); err != nil {
 		return nil, bad, err
 	}
-	for a := range need {
-		g.told[a].until = now.Add(life)
+	for _, of := range []map[netip.Addr]time.Duration{fresh, renew} {
+		for a := range of {
+			g.told[a].until = now.Add(life)
+		}
 	}
 	return good, bad, nil
 }
