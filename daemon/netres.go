@@ -25,7 +25,7 @@ func (n network) Ensure(ctx context.Context, a *agent.Agent) error {
 	if err != nil {
 		return api.Errorf(api.CodeNetNSFailed, "make the network of agent %s: %w", a.Name(), err)
 	}
-	a.Network = agent.Network{NetNS: ep.NetNS, Address: ep.Addr.String(), Table: ep.Table, Link: ep.Link, Queue: ep.Queue}
+	a.Network = agent.Network{NetNS: ep.NetNS, Address: ep.Addr.String(), Table: ep.Table, Link: ep.Link}
 	return nil
 }
 

@@ -75,11 +75,7 @@ func (c *change) ensureAgent(ctx context.Context, agent string) (_ Endpoint, err
 		}
 		return Endpoint{}, err
 	}
-	ep := Endpoint{NetNS: path, Addr: p.addr, Gateway: gatewayOf(subnet), Link: p.host.Attrs().Name, Table: c.names.table}
-	if c.queueKind() != queueNone {
-		ep.Queue = refusalQueue(p.addr)
-	}
-	return ep, nil
+	return Endpoint{NetNS: path, Addr: p.addr, Gateway: gatewayOf(subnet), Link: p.host.Attrs().Name, Table: c.names.table}, nil
 }
 
 // Remove takes the agent's network away; nothing there is success. Processes

@@ -40,7 +40,6 @@ type Endpoint struct {
 	Gateway netip.Addr // the bridge's address
 	Link    string     // host end of the veth pair
 	Table   string     // nftables table with the agent's [Gate]
-	Queue   uint16     // where [Refusals] of the agent are told; 0 if this kernel cannot
 }
 
 // Bridge is the network of one daemon instance. It holds no state of its own:
@@ -50,7 +49,6 @@ type Bridge struct {
 	names names
 	log   *slog.Logger
 	turn  chan struct{} // one change at a time; a channel, so that waiting can be cancelled
-	queue *queueKind    // found at the first change; whose turn it is may look
 }
 
 // New checks the configuration. It changes nothing on the machine.
@@ -192,7 +190,7 @@ func (c *change) subnet(br netlink.Link) (netip.Prefix, bool, error) {
 // applyRules replaces the instance's table by the plan for these agents; with
 // the name of a link, what concerns that one and all.
 func (c *change) applyRules(subnet netip.Prefix, veths []ownVeth, link string) error {
-	d := desired{table: c.names.table, bridge: c.names.bridge, subnet: subnet, pool: c.cfg.Pool, queue: c.queueKind()}
+	d := desired{table: c.names.table, bridge: c.names.bridge, subnet: subnet, pool: c.cfg.Pool}
 	for _, v := range veths {
 		d.agents = append(d.agents, desiredAgent{veth: v.link.Attrs().Name, addr: v.alias.addr})
 	}
@@ -201,19 +199,6 @@ func (c *change) applyRules(subnet netip.Prefix, veths []ownVeth, link string) e
 		return fmt.Errorf("open nftables: %w", err)
 	}
 	return plan(d).apply(conn, link)
-}
-
-// queueKind is how this kernel lets refused packets be told of.
-func (c *change) queueKind() queueKind {
-	if c.queue == nil {
-		k, err := findQueue(c.names.table)
-		if err != nil && k == queueNone {
-			c.log.Warn("this kernel hands no packets to programs (nft_queue, xt_NFQUEUE): connections that are refused will not be told of",
-				"op", "net.shared", "err", err)
-		}
-		c.queue = &k
-	}
-	return *c.queue
 }
 
 // List names every agent of the instance that has anything in the kernel, also

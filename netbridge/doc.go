@@ -24,8 +24,8 @@
 //
 // Table and chains are replaced in one transaction whenever an agent comes or
 // goes. What belongs to a gate is left as it is then: the chain egress_LINK, with
-// what the policy accepts, and the set names_LINK, with addresses and how long
-// each is open. The agent's shim alone writes them, without a lock: what it does is
+// what the policy accepts, the set names_LINK, with addresses and how long each is
+// open, and the chain tell_LINK, with the queue where refusals are told. The agent's shim alone writes them, without a lock: what it does is
 // one transaction, too. What is refused goes by a queue first ([Refusals]), so that
 // who is refused can be found while it waits.
 //

@@ -25,6 +25,8 @@ var (
 	ErrNoSuchAddress = errors.New("not an address of this host")
 	// ErrNoPorts: every port of the range is taken.
 	ErrNoPorts = errors.New("no free port in the range")
+	// ErrNoQueue: the kernel has neither nft_queue nor xt_NFQUEUE, or there is no such agent.
+	ErrNoQueue = errors.New("the kernel hands no packets to programs")
 	// ErrBusy: the machine-wide network lock was not free in time.
 	ErrBusy = errors.New("network lock is held by another process")
 )

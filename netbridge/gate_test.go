@@ -301,16 +301,28 @@ func TestTheQueueIsNoWayOut(t *testing.T) {
 	require.NoError(t, err)
 	defer ns.Close()
 	open(t, ep, nil, egress.None)
+	_, err = dial(t, ns, "203.0.113.1:80")
+	require.ErrorIs(t, err, unix.ECONNREFUSED, "nothing is told of, and refused at once")
+	g := Gate{Table: ep.Table, Link: ep.Link, Addr: ep.Addr}
+	r := &Refusals{Addr: ep.Addr, Log: testLog(t)}
+	require.NoError(t, r.Open())
+	second := &Refusals{Addr: ep.Addr, Log: testLog(t)}
+	require.NoError(t, second.Open(), "another daemon's agent may have the same idea of a number")
+	require.NotEqual(t, r.Queue, second.Queue)
+	require.NoError(t, second.Close())
+	require.NoError(t, g.Tell(r.Queue))
+	require.NoError(t, r.Close())
+	require.NoError(t, r.Run(t.Context(), func(Refusal) {}), "closed before it ran")
 	ctx, cancel := context.WithTimeout(t.Context(), short)
 	defer cancel()
 	_, err = ns.Dial(ctx, "tcp", "203.0.113.1:80")
-	require.Error(t, err, "nobody is at the queue")
-	r := &Refusals{Queue: ep.Queue, Addr: ep.Addr, Log: testLog(t)}
-	require.NoError(t, r.Open())
-	second := &Refusals{Queue: ep.Queue, Addr: ep.Addr, Log: testLog(t)}
-	require.ErrorIs(t, second.Open(), ErrBusy)
-	require.NoError(t, r.Close())
-	require.NoError(t, r.Run(t.Context(), func(Refusal) {}), "closed before it ran")
+	require.Error(t, err, "nobody is at the queue any more")
+	require.NoError(t, g.Tell(0))
+	_, err = dial(t, ns, "203.0.113.1:80")
+	require.ErrorIs(t, err, unix.ECONNREFUSED)
+	gone := Gate{Table: ep.Table, Link: "plv000000000000", Addr: ep.Addr}
+	require.NoError(t, gone.Tell(0))
+	require.Error(t, gone.Tell(1<<14))
 
 	// An agent cannot mark its packets as those that went round already: what
 	// crosses to another namespace loses its mark.
@@ -441,16 +453,12 @@ func TestSocketsOfManyKindsAreFound(t *testing.T) {
 
 func TestQueueNumbersAreFarFromThoseOfOthers(t *testing.T) {
 	seen := map[uint16]bool{}
-	for i := range 1 << 12 {
-		a := netip.AddrFrom4([4]byte{10, 213, byte(i >> 8), byte(i)})
-		q := refusalQueue(a)
-		require.False(t, seen[q])
+	for q := firstQueue(ip("10.213.0.2")); !seen[q]; q = nextQueue(q) {
 		require.GreaterOrEqual(t, q, uint16(1<<14))
 		require.Less(t, q, uint16(1<<15))
 		seen[q] = true
-		// An agent of the same name has the same place in the pool of another polisd.
-		require.NotEqual(t, q, refusalQueue(netip.AddrFrom4([4]byte{10, 214, byte(i >> 8), byte(i)})))
 	}
+	require.Len(t, seen, 1<<14, "all are tried before one is tried again")
 }
 
 func FuzzQueued(f *testing.F) {

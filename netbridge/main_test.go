@@ -110,7 +110,7 @@ func ensure(t testing.TB, b *Bridge, agent string) (Endpoint, *NS) {
 	ep, err := b.Ensure(t.Context(), agent)
 	require.NoError(t, err)
 	open(t, ep, nil, egress.Open)
-	key := [2]any{t.Name(), ep.Queue}
+	key := [2]any{t.Name(), ep.Link}
 	if _, twice := answered.LoadOrStore(key, true); !twice {
 		hearRefusals(t, ep, func(Refusal) {})
 		t.Cleanup(func() { answered.Delete(key) })
@@ -125,9 +125,9 @@ func ensure(t testing.TB, b *Bridge, agent string) (Endpoint, *NS) {
 // wait for it.
 func hearRefusals(t testing.TB, ep Endpoint, tell func(Refusal)) {
 	t.Helper()
-	require.NotZero(t, ep.Queue, "this kernel has neither nft_queue nor xt_NFQUEUE")
-	r := &Refusals{Queue: ep.Queue, Addr: ep.Addr, Log: testLog(t)}
+	r := &Refusals{Addr: ep.Addr, Log: testLog(t)}
 	require.NoError(t, r.Open())
+	require.NoError(t, Gate{Table: ep.Table, Link: ep.Link, Addr: ep.Addr}.Tell(r.Queue))
 	done := make(chan error, 1)
 	go func() { done <- r.Run(context.Background(), tell) }()
 	t.Cleanup(func() {

@@ -17,7 +17,6 @@ type desired struct {
 	bridge string
 	subnet netip.Prefix
 	pool   netip.Prefix // subnets of other instances lie in here
-	queue  queueKind
 	agents []desiredAgent
 }
 
@@ -39,14 +38,12 @@ func plan(d desired) ruleset {
 	rs := ruleset{table: d.table}
 	for _, a := range d.agents {
 		rs.sets = append(rs.sets, namesSet(a.veth))
-		rs.chains = append(rs.chains, chain{name: egressChain(a.veth), link: a.veth, kept: true})
+		rs.chains = append(rs.chains, chain{name: egressChain(a.veth), link: a.veth, kept: true},
+			chain{name: tellChain(a.veth), link: a.veth, kept: true})
 	}
 	rs.chains = append(rs.chains, planRefuse(d), planPrerouting(d), planInput(d), planForward(d), planPostrouting(d))
 	for _, a := range d.agents {
 		rs.chains = append(rs.chains, planIngress(a))
-		if d.queue != queueNone {
-			rs.chains = append(rs.chains, planTell(a, d.queue))
-		}
 	}
 	return rs
 }
@@ -58,23 +55,11 @@ func plan(d desired) ruleset {
 // that it can still be found (see refusals.go).
 func planRefuse(d desired) chain {
 	c := chain{name: refuseChain}
-	if d.queue != queueNone {
-		for _, a := range d.agents {
-			c.rules = append(c.rules, newRule(saddr(netip.PrefixFrom(a.addr, 32)), jumpTo(tellChain(a.veth))))
-		}
+	for _, a := range d.agents {
+		c.rules = append(c.rules, newRule(saddr(netip.PrefixFrom(a.addr, 32)), jumpTo(tellChain(a.veth))))
 	}
 	c.rules = append(c.rules, newRule(l4tcp(), rejectReset()), newRule(rejectProhibited()))
 	return c
-}
-
-// planTell hands a refused packet to the agent's shim, which sends it through
-// the rules again, marked. It cannot let it pass: the second time ends in the
-// rejection. Without anybody at the queue the packet is dropped.
-func planTell(a desiredAgent, kind queueKind) chain {
-	return chain{name: tellChain(a.veth), link: a.veth, rules: []rule{
-		newRule(marked(toldMark), comeBack()),
-		newRule(perSecond(tellRate, tellBurst), kind.queue(refusalQueue(a.addr))),
-	}}
 }
 
 // planPrerouting stands before destination NAT, so that a host service that is

@@ -14,11 +14,10 @@ import (
 )
 
 // queueKind is how the kernel hands packets to a program: by nftables' own
-// expression, by that of iptables through nftables, or not at all.
+// expression, or by that of iptables through nftables.
 type queueKind string
 
 const (
-	queueNone   queueKind = ""
 	queueNative queueKind = "queue"
 	queueXT     queueKind = "xt"
 )
@@ -43,39 +42,55 @@ func (k queueKind) queue(num uint16) part {
 	return part{`xt target "NFQUEUE"`, []expr.Any{&expr.Target{Name: "NFQUEUE", Rev: 3, Info: &info}}}
 }
 
-// refusalQueue is the number of an agent's queue. It follows from the address,
-// which no other agent has, nor one of another polisd: all of it counts, for the
-// pools of those differ in its beginning alone. The numbers that other programs
-// like to take are low. Two agents in thousands may still share one: see [ErrBusy].
-func refusalQueue(a netip.Addr) uint16 {
+// firstQueue is where the search for a free number begins. It follows from the
+// address, so that agents do not try the same; the numbers that other programs
+// like to take are low.
+func firstQueue(a netip.Addr) uint16 {
 	b := a.As4()
 	h := fnv.New32a()
-	_, _ = h.Write([]byte{b[0], b[1], b[2] >> 6}) //nolint:errcheck // never fails
+	_, _ = h.Write([]byte{b[0], b[1], b[2] >> 6}) // a hash never fails
 	n := h.Sum32()
 	return 1<<14 | (binary.BigEndian.Uint16(b[2:])^uint16(n^n>>14))&(1<<14-1)
 }
 
-// findQueue tries which kind the kernel has, on a table of its own.
-func findQueue(table string) (queueKind, error) {
+// nextQueue is the number to try after one that somebody has.
+func nextQueue(num uint16) uint16 { return 1<<14 | (num+257)&(1<<14-1) }
+
+// planTell hands a refused packet to who answers the queue, who sends it through
+// the rules again, marked. That cannot let it pass: the second time ends in the
+// rejection. Without anybody at the queue the packet is dropped.
+func planTell(num uint16, kind queueKind) []rule {
+	return []rule{newRule(marked(toldMark), comeBack()), newRule(perSecond(tellRate, tellBurst), kind.queue(num))}
+}
+
+// Tell has what the agent is refused told at a queue, which must be bound
+// ([Refusals]); 0 has nothing told of any more, and is no error for an agent that
+// is gone. ErrNoQueue: this kernel hands no packets to programs.
+func (g Gate) Tell(num uint16) error {
 	c, err := openTables()
 	if err != nil {
-		return queueNone, fmt.Errorf("open nftables: %w", err)
+		return fmt.Errorf("open nftables: %w", err)
+	}
+	t := &nftables.Table{Family: nftables.TableFamilyINet, Name: g.Table}
+	ch := &nftables.Chain{Table: t, Name: tellChain(g.Link)}
+	if num == 0 {
+		c.FlushChain(ch)
+		if err := c.Flush(); err != nil && !errors.Is(err, unix.ENOENT) {
+			return fmt.Errorf("refusals of %s: %w", g.Link, err)
+		}
+		return nil
 	}
 	var tried error
-	for _, k := range []queueKind{queueNative, queueXT} {
-		t := &nftables.Table{Family: nftables.TableFamilyINet, Name: table + "_try"}
-		c.AddTable(t)
-		ch := c.AddChain(&nftables.Chain{Name: "try", Table: t})
-		c.AddRule(&nftables.Rule{Table: t, Chain: ch, Exprs: k.queue(1 << 14).exprs})
-		c.DelTable(t)
+	for _, kind := range []queueKind{queueNative, queueXT} {
+		c.FlushChain(ch)
+		for _, r := range planTell(num, kind) {
+			c.AddRule(&nftables.Rule{Table: t, Chain: ch, Exprs: r.exprs})
+		}
 		err := c.Flush()
 		if err == nil {
-			return k, nil
+			return nil
 		}
 		tried = errors.Join(tried, err)
-		if errors.Is(err, unix.EPERM) {
-			break
-		}
 	}
-	return queueNone, tried
+	return fmt.Errorf("refusals of %s: %w: %w", g.Link, ErrNoQueue, tried)
 }

@@ -28,9 +28,11 @@ type Refusal struct {
 // The queue only delays: a packet comes back marked, and goes through the
 // rules again, which is all that this program can have them do.
 type Refusals struct {
-	Queue uint16       // [Endpoint].Queue
-	Addr  netip.Addr   // the agent's; packets of others are not told of
-	Log   *slog.Logger // slog.Default if nil
+	Addr netip.Addr   // the agent's; packets of others are not told of
+	Log  *slog.Logger // slog.Default if nil
+
+	// Queue is the number that Open found free, for [Gate.Tell].
+	Queue uint16
 
 	sock *os.File
 }
@@ -57,7 +59,10 @@ const (
 	nfqRange = 96 // of a packet: the headers of IPv4 and of TCP
 )
 
-// Open binds the queue. ErrBusy: somebody else has its number.
+// maxQueues bounds the search for a number that nobody has.
+const maxQueues = 256
+
+// Open binds a queue that nobody has.
 func (r *Refusals) Open() (err error) {
 	if r.Log == nil {
 		r.Log = slog.Default()
@@ -75,17 +80,20 @@ func (r *Refusals) Open() (err error) {
 	if err := unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return fmt.Errorf("open nfnetlink_queue: %w", os.NewSyscallError("bind", err))
 	}
-	params := binary.BigEndian.AppendUint32(nil, nfqRange)
-	for _, body := range [][]byte{
-		attr(nil, nfqCfgCmd, []byte{nfqCmdBind, 0, 0, unix.AF_INET}),
-		attr(nil, nfqCfgParams, append(params, nfqCopy)),
-	} {
-		if err := r.configure(body); err != nil {
-			if errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EPERM) && os.Geteuid() == 0 {
-				err = errors.Join(ErrBusy, err)
-			}
-			return fmt.Errorf("bind nfnetlink_queue %d: %w", r.Queue, err)
+	r.Queue = firstQueue(r.Addr)
+	for range maxQueues {
+		// EPERM is also what the kernel says of a queue of somebody else.
+		err = r.configure(attr(nil, nfqCfgCmd, []byte{nfqCmdBind, 0, 0, unix.AF_INET}))
+		if !errors.Is(err, unix.EBUSY) && !errors.Is(err, unix.EPERM) {
+			break
 		}
+		r.Queue = nextQueue(r.Queue)
+	}
+	if err == nil {
+		err = r.configure(attr(nil, nfqCfgParams, append(binary.BigEndian.AppendUint32(nil, nfqRange), nfqCopy)))
+	}
+	if err != nil {
+		return fmt.Errorf("bind nfnetlink_queue %d: %w", r.Queue, err)
 	}
 	return nil
 }

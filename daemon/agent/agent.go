@@ -76,7 +76,6 @@ type Network struct {
 	Address string
 	// Where its gate is (netbridge.Endpoint).
 	Table, Link string
-	Queue       uint16
 }
 
 // Remote is a remote repository of the project. URL holds no secret.

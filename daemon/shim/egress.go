@@ -69,7 +69,7 @@ func (s *Shim) openEgress(addr netip.Addr) error {
 	g := &egressGuard{gate: netbridge.Gate{Table: s.Spec.NetTable, Link: s.Spec.NetLink, Addr: addr}, now: time.Now,
 		refused: s.refusedName, told: map[netip.Addr]*told{}}
 	s.egress = g
-	if err := s.openRefusals(addr); err != nil {
+	if err := s.openRefusals(g.gate); err != nil {
 		return err
 	}
 	return g.set(s.ctx, e)

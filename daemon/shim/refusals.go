@@ -25,19 +25,18 @@ const (
 )
 
 // openRefusals hears of what the rules refuse the agent.
-func (s *Shim) openRefusals(addr netip.Addr) error {
-	if s.Spec.RefusalQueue == 0 {
-		return nil
+func (s *Shim) openRefusals(g netbridge.Gate) error {
+	r := &netbridge.Refusals{Addr: g.Addr, Log: s.Log}
+	if err := r.Open(); err != nil {
+		return err
 	}
-	r := &netbridge.Refusals{Queue: s.Spec.RefusalQueue, Addr: addr, Log: s.Log}
-	if err := r.Open(); errors.Is(err, netbridge.ErrBusy) {
-		// Another program has the number. What is refused stays refused.
+	s.onClose("refusals of the network", func(context.Context) error { return errors.Join(g.Tell(0), r.Close()) })
+	if err := g.Tell(r.Queue); errors.Is(err, netbridge.ErrNoQueue) {
 		s.Log.Warn("connections that are refused are not told of", "op", "net.refuse", "err", err)
 		return nil
 	} else if err != nil {
 		return err
 	}
-	s.onClose("refusals of the network", func(context.Context) error { return r.Close() })
 	s.group.Go(func() error {
 		if err := r.Run(s.ctx, s.refusedConnection); err != nil {
 			s.Log.Error("connections that are refused are not told of any more, and fail late", "op", "net.refuse", "err", err)

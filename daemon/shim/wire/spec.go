@@ -67,12 +67,11 @@ type Spec struct {
 	NetNS      string   `json:"netns"`
 	Address    string   `json:"address"`
 	// NetTable and NetLink are where the agent's gate is (netbridge.Gate), empty
-	// if its network has none. RefusalQueue tells of what is refused, 0 if nothing does.
-	NetTable     string   `json:"net_table,omitempty"`
-	NetLink      string   `json:"net_link,omitempty"`
-	RefusalQueue uint16   `json:"refusal_queue,omitempty"`
-	Egress       []string `json:"egress,omitempty"`
-	Private      []string `json:"private,omitempty"`
+	// if its network has none.
+	NetTable string   `json:"net_table,omitempty"`
+	NetLink  string   `json:"net_link,omitempty"`
+	Egress   []string `json:"egress,omitempty"`
+	Private  []string `json:"private,omitempty"`
 	// ResolvConf names the resolvers to ask; "": the host\'s.
 	ResolvConf  string     `json:"resolv_conf,omitempty"`
 	CgroupPath  string     `json:"cgroup_path"`
