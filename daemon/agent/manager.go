@@ -232,7 +232,7 @@ func (m *Manager) live(ctx context.Context, a *Agent) api.Agent {
 	v.Egress = reach.Policy.Entries()
 	l := c.Limits.Agent(own)
 	m.isolation(&v)
-	v.PidsLimit, v.CPUWeight, v.CPUPercent, v.IOWeight = l.Pids, l.CPUWeight, l.CPUPercent, l.IOWeight
+	v.PidsLimit, v.CPUWeight, v.CPUPercent, v.IOWeight, v.DiskLimitMB = l.Pids, l.CPUWeight, l.CPUPercent, l.IOWeight, l.DiskMB
 	if !up {
 		return v
 	}

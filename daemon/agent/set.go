@@ -122,6 +122,7 @@ func told(c config.Config, old, now store.Agent) []string {
 	number("cpu_percent", was.CPUPercent, is.CPUPercent)
 	number("cpu_weight", was.CPUWeight, is.CPUWeight)
 	number("io_weight", was.IOWeight, is.IOWeight)
+	number("disk_mb", was.DiskMB, is.DiskMB)
 	if was == is && old.Limits != now.Limits {
 		out = append(out, "limits are its own")
 	}

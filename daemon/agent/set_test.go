@@ -73,6 +73,7 @@ func TestSetRefusesBadRequests(t *testing.T) {
 		"cpu":          {Limits: api.Limits{CPUPercent: -2}},
 		"cpu weight":   {Limits: api.Limits{CPUWeight: 10001}},
 		"io weight":    {Limits: api.Limits{IOWeight: 1001}},
+		"disk":         {Limits: api.Limits{DiskMB: 1}},
 		"reset":        {Reset: []string{"memory"}},
 		"unknown role": {Role: &king},
 		"empty rule":   {Policy: &api.Policy{Read: []string{""}}},
@@ -92,11 +93,11 @@ func TestLimitsOfItsOwnAndAsConfigured(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limits := rapid.Custom(func(t *rapid.T) api.Limits {
 			n := func(name string) int { return rapid.IntRange(0, 3).Draw(t, name) }
-			return api.Limits{Pids: n("pids"), CPUPercent: n("cpu"), CPUWeight: n("weight"), IOWeight: n("io")}
+			return api.Limits{Pids: n("pids"), CPUPercent: n("cpu"), CPUWeight: n("weight"), IOWeight: n("io"), DiskMB: n("disk")}
 		})
 		own, below := limits.Draw(t, "own"), limits.Draw(t, "below")
 		got := own.Over(below)
-		fields := func(l api.Limits) []int { return []int{l.Pids, l.CPUPercent, l.CPUWeight, l.IOWeight} }
+		fields := func(l api.Limits) []int { return []int{l.Pids, l.CPUPercent, l.CPUWeight, l.IOWeight, l.DiskMB} }
 		for i, v := range fields(got) {
 			want := fields(own)[i]
 			if want == 0 {
@@ -104,7 +105,7 @@ func TestLimitsOfItsOwnAndAsConfigured(t *testing.T) {
 			}
 			require.Equal(t, want, v)
 		}
-		i := rapid.IntRange(0, 3).Draw(t, "reset")
+		i := rapid.IntRange(0, 4).Draw(t, "reset")
 		own.Reset(api.LimitNames()[i : i+1])
 		require.Zero(t, fields(own)[i])
 	})

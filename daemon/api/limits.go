@@ -9,6 +9,8 @@ type Limits struct {
 	CPUPercent int `json:"cpu_percent,omitempty"`
 	CPUWeight  int `json:"cpu_weight,omitempty"` // 1 to 10000; 100 is everybody's
 	IOWeight   int `json:"io_weight,omitempty"`  // 1 to 1000; 100 is everybody's
+	// DiskMB bounds worktree, home and scratch directory; -1 no bound.
+	DiskMB int `json:"disk_mb,omitempty"`
 }
 
 // SetRequest changes an agent, living or not. What is not in it stays as it is.
@@ -50,7 +52,9 @@ type LimitHit struct {
 const ResetEgress = "egress"
 
 // LimitNames are the fields of Limits, as SetRequest.Reset knows them.
-func LimitNames() []string { return []string{"pids", "cpu_percent", "cpu_weight", "io_weight"} }
+func LimitNames() []string {
+	return []string{"pids", "cpu_percent", "cpu_weight", "io_weight", "disk_mb"}
+}
 
 // Reset sets the named limits to 0.
 func (l *Limits) Reset(names []string) {
@@ -64,6 +68,8 @@ func (l *Limits) Reset(names []string) {
 			l.CPUWeight = 0
 		case "io_weight":
 			l.IOWeight = 0
+		case "disk_mb":
+			l.DiskMB = 0
 		}
 	}
 }
@@ -73,7 +79,7 @@ func (l Limits) Over(below Limits) Limits {
 	for _, f := range []struct {
 		of   *int
 		from int
-	}{{&l.Pids, below.Pids}, {&l.CPUPercent, below.CPUPercent}, {&l.CPUWeight, below.CPUWeight}, {&l.IOWeight, below.IOWeight}} {
+	}{{&l.Pids, below.Pids}, {&l.CPUPercent, below.CPUPercent}, {&l.CPUWeight, below.CPUWeight}, {&l.IOWeight, below.IOWeight}, {&l.DiskMB, below.DiskMB}} {
 		if *f.of == 0 {
 			*f.of = f.from
 		}
@@ -87,7 +93,7 @@ func (l Limits) Check() error {
 		name      string
 		v, lo, hi int
 		unlimited bool
-	}{{"pids", l.Pids, 16, 1 << 20, false}, {"cpu_percent", l.CPUPercent, 1, 100_000, true}, {"cpu_weight", l.CPUWeight, 1, 10000, false}, {"io_weight", l.IOWeight, 1, 1000, false}} {
+	}{{"pids", l.Pids, 16, 1 << 20, false}, {"cpu_percent", l.CPUPercent, 1, 100_000, true}, {"cpu_weight", l.CPUWeight, 1, 10000, false}, {"io_weight", l.IOWeight, 1, 1000, false}, {"disk_mb", l.DiskMB, 16, 1 << 30, true}} {
 		if f.v == 0 || f.unlimited && f.v == -1 || f.v >= f.lo && f.v <= f.hi {
 			continue
 		}

@@ -94,6 +94,8 @@ type Limits struct {
 	LogMB     int           `toml:"log_mb"`
 	// GitObjectsMB bounds what an agent adds to the shared git objects; 0: no bound.
 	GitObjectsMB int `toml:"git_objects_mb"`
+	// DiskMB bounds an agent's worktree, home and scratch directory; 0: no bound.
+	DiskMB int `toml:"disk_mb"`
 	// Total bounds all agents together.
 	Total Total `toml:"total"`
 }
@@ -324,6 +326,9 @@ func (c *Config) check() error {
 	if n := c.Admission.DiskFreeMB; n < 0 || n > 1<<30 {
 		return bad("admission.disk_free_mb", n, "must be from 0 to 1073741824")
 	}
+	if n := c.Limits.DiskMB; n != 0 && (n < 16 || n > 1<<30) {
+		return bad("limits.disk_mb", n, "must be 0 (no limit) or from 16 to 1073741824")
+	}
 	if c.Limits.IOWeight < 0 || c.Limits.IOWeight > 1000 {
 		return bad("limits.io_weight", c.Limits.IOWeight, "must be from 0 (the kernel's default) to 1000")
 	}
@@ -357,8 +362,8 @@ func (c *Config) check() error {
 // Agent is what an agent may use that has these limits of its own. A limit
 // that is none is 0.
 func (l *Limits) Agent(own api.Limits) api.Limits {
-	out := own.Over(api.Limits{Pids: l.Pids, CPUPercent: l.CPU, CPUWeight: l.CPUWeight, IOWeight: l.IOWeight})
-	out.CPUPercent = max(out.CPUPercent, 0)
+	out := own.Over(api.Limits{Pids: l.Pids, CPUPercent: l.CPU, CPUWeight: l.CPUWeight, IOWeight: l.IOWeight, DiskMB: l.DiskMB})
+	out.CPUPercent, out.DiskMB = max(out.CPUPercent, 0), max(out.DiskMB, 0)
 	return out
 }
 

@@ -36,6 +36,13 @@ func (h *hits) hit(limit string, count uint64, now time.Time) (tell bool) {
 	return true
 }
 
+// due says whether a limit may be told of again.
+func (h *hits) due(limit string, now time.Time) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return now.Sub(h.told[limit]) >= again
+}
+
 func (h *hits) list() []api.LimitHit {
 	h.mu.Lock()
 	defer h.mu.Unlock()

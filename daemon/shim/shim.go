@@ -55,6 +55,7 @@ type Shim struct {
 	oom       string
 	live      live
 	hits      hits
+	disk      disk
 	listening map[netbridge.Port]bool
 	undo      []undoStep
 	ends      int // so many of undo are onEnd's, the first ones

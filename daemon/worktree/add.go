@@ -85,8 +85,30 @@ func (w *Workspace) free(branch, target string) error {
 	return nil
 }
 
+// halfMade says that git came upon another worktree while that was being made:
+// it looks at all of them, and gives up on one whose files are still empty.
+func halfMade(err error) bool {
+	var exit *git.ExitError
+	return errors.As(err, &exit) && strings.Contains(exit.Stderr, "failed to read") && strings.Contains(exit.Stderr, "/worktrees/")
+}
+
 // create makes branch and worktree; when it fails, it leaves nothing.
 func (w *Workspace) create(ctx context.Context, agent, branch, base, target string) (Worktree, error) {
+	for try := 1; ; try++ {
+		made, err := w.createOnce(ctx, agent, branch, base, target)
+		if !halfMade(err) || try == 20 {
+			return made, err
+		}
+		w.cfg.Log.Debug("another worktree was half made, trying again", "agent", agent, "op", "worktree add", "err", err)
+		select {
+		case <-ctx.Done():
+			return made, err
+		case <-time.After(time.Duration(try) * 10 * time.Millisecond):
+		}
+	}
+}
+
+func (w *Workspace) createOnce(ctx context.Context, agent, branch, base, target string) (Worktree, error) {
 	bare := w.Bare()
 	release, err := w.acquire(ctx, git.Branch(branch))
 	if err != nil {

@@ -73,19 +73,21 @@ type Spec struct {
 	Egress   []string `json:"egress,omitempty"`
 	Private  []string `json:"private,omitempty"`
 	// ResolvConf names the resolvers to ask; "": the host\'s.
-	ResolvConf  string     `json:"resolv_conf,omitempty"`
-	CgroupPath  string     `json:"cgroup_path"`
-	Delegated   bool       `json:"delegated,omitempty"`
-	MemoryBytes int64      `json:"memory_bytes"`
-	Pids        int64      `json:"pids"`
-	CPUWeight   int64      `json:"cpu_weight"`
-	CPUPercent  int64      `json:"cpu_percent,omitempty"` // 100 is one processor; 0: no limit
-	IOWeight    int64      `json:"io_weight,omitempty"`
-	SocketGID   int        `json:"socket_gid"`
-	StopGrace   Duration   `json:"stop_grace"`
-	LogBytes    int64      `json:"log_bytes"`
-	Ports       []PortSpec `json:"ports,omitempty"`
-	Created     time.Time  `json:"created"`
+	ResolvConf  string `json:"resolv_conf,omitempty"`
+	CgroupPath  string `json:"cgroup_path"`
+	Delegated   bool   `json:"delegated,omitempty"`
+	MemoryBytes int64  `json:"memory_bytes"`
+	Pids        int64  `json:"pids"`
+	CPUWeight   int64  `json:"cpu_weight"`
+	CPUPercent  int64  `json:"cpu_percent,omitempty"` // 100 is one processor; 0: no limit
+	IOWeight    int64  `json:"io_weight,omitempty"`
+	// DiskBytes bounds what the agent has on the disk; 0: no bound.
+	DiskBytes int64      `json:"disk_bytes,omitempty"`
+	SocketGID int        `json:"socket_gid"`
+	StopGrace Duration   `json:"stop_grace"`
+	LogBytes  int64      `json:"log_bytes"`
+	Ports     []PortSpec `json:"ports,omitempty"`
+	Created   time.Time  `json:"created"`
 	// BaseType and Role, like Command, are not for the shim: they tell what the
 	// agent was if its state is lost.
 	BaseType   string `json:"base_type,omitempty"`

@@ -14,9 +14,10 @@ import "fmt"
 //	5  port maps of UDP: PortRequest, PortSpec and the removal of a map name
 //	   the protocol, Status tells ListeningUDP
 //	6  the spec has the agent's gate, which the shim opens; settings have egress
+//	7  settings have DiskBytes
 const (
 	// Version is what a shim of this build speaks.
-	Version = 6
+	Version = 7
 	// UDPVersion is the first that has port maps of UDP.
 	UDPVersion = 5
 	// MinVersion is the oldest that this build's daemon and shim understand.
