@@ -15,11 +15,11 @@ import (
 
 // offenders are what one agent does to all others at once: forks without end,
 // memory without end, a disk that is filled and emptied, sockets without end.
-var offenders = map[string]string{
-	"fork bomb":    `while :; do sh -c 'f() { f | f & }; f' 2>/dev/null; sleep 0.1; done`,
-	"memory hog":   `while :; do python3 -c 'x = bytearray(2 << 30)'; done`,
-	"disk filler":  `while :; do head -c 30000000 /dev/zero > filler-$$; sync filler-$$; rm filler-$$; done`,
-	"socket flood": floodSockets,
+var offenders = []struct{ name, script string }{
+	{"memory hog", `while :; do python3 -c 'x = bytearray(2 << 30)'; sleep 0.1; done`},
+	{"disk filler", `while :; do head -c 30000000 /dev/zero > filler-$$; sync filler-$$; rm filler-$$; done`},
+	{"socket flood", floodSockets},
+	{"fork bomb", `sleep 1; while :; do sh -c 'f() { f | f & }; f' 2>/dev/null; sleep 0.1; done`}, // last: nothing starts beside it
 }
 
 const floodSockets = `exec python3 -c '
@@ -41,9 +41,9 @@ while True:
 // offend has an agent be all of them, each in the background.
 func (d *daemon) offend(agent string) {
 	d.t.Helper()
-	for name, script := range offenders {
-		r := d.ctlInput(script, "agents", "exec", agent, "--", "sh", "-c", "cat > $HOME/offence; setsid sh $HOME/offence >/dev/null 2>&1 </dev/null & sleep 0.2")
-		require.Zero(d.t, r.code, "%s: %s", name, r)
+	for _, o := range offenders {
+		r := d.ctlInput(o.script, "agents", "exec", agent, "--", "sh", "-c", "cat > $HOME/offence; setsid sh $HOME/offence >/dev/null 2>&1 </dev/null & sleep 0.2")
+		require.Zero(d.t, r.code, "%s: %s", o.name, r)
 	}
 }
 
