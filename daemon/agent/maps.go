@@ -137,14 +137,19 @@ func (m *Manager) pin(ctx context.Context, sh Shim, a *Agent, w wanted) (kept []
 		return nil, nil, api.Errorf(api.CodeBadRequest, "agent %s has %d port maps: at most %d", a.Name(), total, maxMaps).WithHint("polisctl ports list %s", a.Name())
 	}
 	if keep {
+		if sh == nil { // not up: the map is one that a crash left in the state
+			return m.enterMaps(a, w, bind, auto[0].External, 0, true), nil, nil
+		}
 		if err := sh.AddPort(ctx, portRequest(w.key, bind, auto[0].External, false)); err != nil {
 			return nil, nil, err
 		}
 		return m.enterMaps(a, w, bind, auto[0].External, 0, true), nil, nil
 	}
 	for _, p := range auto {
-		if err := sh.RemovePort(ctx, p.Protocol, p.Internal); err != nil && api.CodeOf(err) != api.CodePortNotFound {
-			return nil, gone, err
+		if sh != nil {
+			if err := sh.RemovePort(ctx, p.Protocol, p.Internal); err != nil && api.CodeOf(err) != api.CodePortNotFound {
+				return nil, gone, err
+			}
 		}
 		gone = append(gone, p)
 		m.publishGone(a, p)
