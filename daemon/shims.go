@@ -1,28 +1,22 @@
 package daemon
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
-	"slices"
 	"sort"
-	"strconv"
 	"time"
 
 	"polis/daemon/agent"
 	"polis/daemon/api"
 	"polis/daemon/config"
-	"polis/daemon/isolation"
 	"polis/daemon/launcher"
 	"polis/daemon/layout"
 	"polis/daemon/shim/dial"
 	"polis/daemon/shim/wire"
-	"polis/daemon/store"
 )
 
 // launching is how shims come to life and end (package launcher).
@@ -144,158 +138,6 @@ func reported(dir string) error {
 	return e
 }
 
-// prepare makes the directories a shim needs and writes its spec.
-func (s *shims) prepare(a *agent.Agent, dir string) error {
-	fail := func(err error) error {
-		return api.Errorf(api.CodeInternal, "prepare agent %s: %w", a.Name(), err)
-	}
-	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return fail(err)
-	}
-	if err := os.Chown(dir, 0, max(s.socketGID, 0)); err != nil {
-		return fail(err)
-	}
-	if err := os.Remove(layout.ShimError(dir)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fail(err)
-	}
-	spec := s.spec(a, dir)
-	for _, d := range []string{spec.HomeDir, spec.Scratch} {
-		if err := ownedDir(d, spec.UID, spec.GID, 0o700); err != nil {
-			return fail(err)
-		}
-	}
-	if err := os.MkdirAll(a.Worktree(), 0o755); err != nil && !a.WS.Git {
-		return fail(err)
-	}
-	if err := seedHome(&spec, a, s.log); err != nil {
-		return fail(err)
-	}
-	if err := store.WriteJSON(s.run.AgentSpec(a.Name()), spec); err != nil {
-		return fail(err)
-	}
-	return nil
-}
-
-func ownedDir(path string, uid, gid int, mode os.FileMode) error {
-	err := os.Mkdir(path, mode)
-	if errors.Is(err, os.ErrExist) {
-		return nil
-	}
-	if errors.Is(err, os.ErrNotExist) {
-		if err = os.MkdirAll(filepath.Dir(path), 0o755); err == nil {
-			err = os.Mkdir(path, mode)
-		}
-	}
-	if err != nil {
-		return err
-	}
-	return os.Lchown(path, uid, gid)
-}
-
-func (s *shims) spec(a *agent.Agent, dir string) wire.Spec {
-	c := s.config()
-	k, ws := a.Kept, a.WS
-	cg, delegated := s.cgroup(a.Name())
-	user, home := account(ws.UID)
-	rules := c.LockRules(k.Role)
-	wait, _ := rules.OnConflict.Duration() // checked with the configuration
-	spec := wire.Spec{
-		Version: wire.Version, Agent: k.Name, Workspace: ws.Name, RunDir: dir, LockSocket: s.run.LockSocket(),
-		Session: k.Session, Secret: k.Secret, Git: ws.Git, Tree: a.Worktree(), Mountpoint: a.Worktree(), ProjectPath: ws.Project,
-		Branch: k.Branch, Target: ws.Target, OwnedRefs: k.OwnedRefs,
-		UID: ws.UID, GID: ws.GID, User: user, Home: home, HomeDir: ws.Root.Home(k.Name), Scratch: ws.Root.Scratch(k.Name), LogDir: ws.Root.Logs(k.Name),
-		LocksExempt: c.Locks.Exempt, Wait: wire.Duration(wait), Hold: rules.Hold, LockRules: rules.Rules, StaleTimeout: c.Locks.StaleTimeout, DaemonWait: c.Locks.DaemonWait, TempNames: c.Locks.TempNames,
-		Mounts: append(slices.Clone(c.Sandbox.ExtraMounts), a.Type.Mounts...), Env: environment(a.Type),
-		NetNS: a.Network.NetNS, Address: a.Network.Address, NetTable: a.Network.Table, NetLink: a.Network.Link, ResolvConf: c.Network.ResolvConf, CgroupPath: cg, Delegated: delegated,
-		SocketGID: max(s.socketGID, 0), StopGrace: c.Limits.StopGrace, LogBytes: int64(c.Limits.LogMB) << 20,
-		Created: k.CreatedAt, Generation: k.Generation, BaseType: k.BaseType, Command: k.Command,
-	}
-	if spec.Lost = s.lost(); slices.Contains(spec.Lost, isolation.Network) {
-		spec.Env = append(spec.Env, portEnv(k.PortMappings)...)
-	}
-	spec.Path, spec.UserNamespaces = c.Sandbox.Path, c.Sandbox.UserNamespaces
-	spec.Set(s.Settings(a))
-	if ws.Git {
-		remotes := a.Remotes
-		if tool, err := remoteTool(); err != nil {
-			s.log.Warn("agents reach no remotes", "agent", k.Name, "err", err)
-			remotes = nil
-		} else {
-			spec.Mounts = append(spec.Mounts, tool)
-		}
-		rules := c.GitRules(k.Name, k.Role, a.Type)
-		spec.GitConfig = gitConfig(rules.Identity.For(k.Name), remotes)
-		spec.GitRemotes = rules.Remote.Allows(config.RemoteFetch)
-		spec.BareRepo, spec.PrivateGit = ws.Root.Bare(), ws.Root.Private(k.Name)
-		spec.Shared = &wire.Shared{Paths: c.Shared.Paths, Dir: ws.Root.Overlay(k.Name)}
-		if c.Shared.Pnpm {
-			spec.Shared.Store = ws.Root.Store()
-		}
-		spec.GitBytes = int64(c.Limits.GitObjectsMB) << 20
-	} else {
-		spec.Tree, spec.AsUser = ws.Project, ws.AsUser
-	}
-	for _, p := range k.PortMappings {
-		spec.Ports = append(spec.Ports, wire.PortSpec{Internal: p.Internal, External: p.External, Bind: cmp.Or(p.Bind, c.Network.Bind), Protocol: p.Protocol})
-	}
-	return spec
-}
-
-// Settings are the part of an agent's spec that can be changed while it lives.
-func (s *shims) Settings(a *agent.Agent) wire.Settings {
-	k, l := a.Kept, s.limits(a.Kept.Limits)
-	v := wire.Settings{Role: k.Role, Policy: k.Policy, MemoryBytes: int64(k.MemoryLimitMB) << 20, Pids: int64(l.Pids),
-		CPUWeight: int64(l.CPUWeight), CPUPercent: int64(l.CPUPercent), IOWeight: int64(l.IOWeight), DiskBytes: int64(l.DiskMB) << 20}
-	v.Egress, v.Private = s.reach(a)
-	return v
-}
-
-// reach is where an agent's connections may go. What cannot be read allows
-// nothing: it was checked when it was set, and the configuration is another now.
-func (s *shims) reach(a *agent.Agent) (entries, private []string) {
-	c := s.config()
-	r, err := c.Reach(a.Kept.Role, a.Type, a.Kept.Egress)
-	if err != nil {
-		s.log.Error("the agent reaches nothing: its egress cannot be read", "agent", a.Name(), "err", err)
-	}
-	for _, p := range r.Private {
-		private = append(private, p.String())
-	}
-	return r.Policy.Entries(), private
-}
-
-func (s *shims) limits(own api.Limits) api.Limits {
-	c := s.config()
-	return c.Limits.Agent(own)
-}
-
-// Note changes the settings in the spec of a shim that has taken them.
-func (s *shims) Note(name string, v wire.Settings) error {
-	sp, ok := s.Spec(name)
-	if !ok {
-		return nil // it has none: there is nothing to be wrong
-	}
-	sp.Set(v)
-	if err := store.WriteJSON(s.run.AgentSpec(name), sp); err != nil {
-		return fmt.Errorf("note the settings of agent %s: %w", name, err)
-	}
-	return nil
-}
-
-func environment(t config.BaseType) []string {
-	var env []string
-	for _, name := range t.PassEnv {
-		if v, ok := os.LookupEnv(name); ok {
-			env = append(env, name+"="+v)
-		}
-	}
-	for k, v := range t.Env {
-		env = append(env, k+"="+v)
-	}
-	sort.Strings(env)
-	return env
-}
-
 // Remove ends the shim and then clears what it left, also when it was dead.
 func (s *shims) Remove(ctx context.Context, a *agent.Agent) error {
 	dir := s.run.Agent(a.Name())
@@ -324,26 +166,4 @@ func (s *shims) cleanup(ctx context.Context, name string) error {
 		return fmt.Errorf("clear up after the shim of agent %s: %w", name, err)
 	}
 	return nil
-}
-
-// account returns the user name and home directory of uid for the inside of
-// the sandbox; a uid without an account gets a name of its own.
-func account(uid int) (name, home string) {
-	if u, err := lookupUID(uid); err == nil && u.Username != "" {
-		name, home = u.Username, u.HomeDir
-	} else {
-		name = "polis"
-	}
-	if !filepath.IsAbs(home) || slices.Contains([]string{"/", "/nonexistent", "/usr/sbin", "/run/polis", "/var/lib/polis"}, filepath.Clean(home)) {
-		home = "/home/" + name
-	}
-	return name, home
-}
-
-func atoi(s string) int {
-	n, err := strconv.Atoi(s)
-	if err != nil {
-		return -1
-	}
-	return n
 }

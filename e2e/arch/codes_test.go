@@ -159,7 +159,7 @@ func words(t *testing.T, name, function string) map[string]bool {
 func TestEveryEventIsDocumented(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root(t), "docs/api.md"))
 	require.NoError(t, err)
-	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root(t), "daemon/api/types.go"), nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root(t), "daemon/api/events.go"), nil, 0)
 	require.NoError(t, err)
 	n := 0
 	ast.Inspect(file, func(node ast.Node) bool {

@@ -1,0 +1,53 @@
+package api
+
+import "time"
+
+// Event is one thing that happened. IDs grow, by one in a daemon's life, and
+// are never given out again, also not after a restart; Last-Event-ID resumes
+// from them. polisd keeps the last 4096 or so in memory: if there were others
+// after the one that is resumed from, an event of type EventEventsMissed with
+// the same ID comes first.
+type Event struct {
+	ID      uint64         `json:"id"`
+	Time    time.Time      `json:"time"`
+	Type    string         `json:"type"`
+	Agent   string         `json:"agent,omitempty"`
+	Code    Code           `json:"code,omitempty"`
+	Message string         `json:"message"`
+	Data    map[string]any `json:"data,omitempty"`
+}
+
+// Types of events. Consumers must ignore the ones they do not know.
+const (
+	EventAgentCreated     = "agent:created"
+	EventAgentStatus      = "agent:status"
+	EventAgentSettings    = "agent:settings"
+	EventAgentRemoved     = "agent:removed"
+	EventAgentMerged      = "agent:merged"
+	EventAgentMergeFailed = "agent:merge-failed"
+	EventAgentDiscarded   = "agent:discarded"
+	EventAgentReverted    = "agent:reverted"
+	EventAgentRestored    = "agent:restored"
+	EventQueue            = "queue:changed"
+	EventTask             = "agent:task"
+	EventAgentPull        = "agent:pull-request"
+	EventDenied           = "access:denied"
+	EventLockConflict     = "lock:conflict"
+	EventLock             = "lock:changed"
+	EventConflictFound    = "conflict:found"
+	EventConflictGone     = "conflict:gone"
+	EventLockWaiting      = "lock:waiting"
+	EventLockBroken       = "lock:broken"
+	EventLockLost         = "lock:lost"
+	EventRemote           = "agent:remote"
+	EventMaintained       = "workspace:maintained"
+	EventDown             = "workspace:removed"
+	EventOOM              = "limit:oom"
+	EventPids             = "limit:pids"
+	EventDisk             = "limit:disk"
+	EventPort             = "port:changed"
+	EventReconciled       = "daemon:reconciled"
+	EventState            = "daemon:state"
+	EventMissed           = "agent:events-missed"
+	EventEventsMissed     = "events:missed"
+)

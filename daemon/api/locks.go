@@ -1,0 +1,59 @@
+package api
+
+import "time"
+
+// Lock is a lease as the API shows it (seed 000, "state.json Schema").
+type Lock struct {
+	Workspace  string     `json:"workspace"`
+	Path       string     `json:"path"`
+	Holder     string     `json:"holder"`
+	LockType   string     `json:"lock_type"`
+	AcquiredAt time.Time  `json:"acquired_at"`
+	ExpiresAt  *time.Time `json:"expires_at,omitempty"`
+	Token      uint64     `json:"token"`
+	Reason     string     `json:"reason,omitempty"`
+	Tree       bool       `json:"tree,omitempty"`
+	Waiters    []string   `json:"waiters,omitempty"`
+	// Waiting says since when the waiters wait, and for what.
+	Waiting []Waiter `json:"waiting,omitempty"`
+	// Hold is how long the lock lasts: "explicit" (until given back), "merge",
+	// or "use" (as long as the agent's rules say after its last write).
+	Hold string `json:"hold,omitempty"`
+	Op   string `json:"op,omitempty"`
+}
+
+// Waiter is an agent (or person) that wants a path somebody else has locked.
+type Waiter struct {
+	Holder string    `json:"holder"`
+	Since  time.Time `json:"since"`
+	Op     string    `json:"op,omitempty"`
+}
+
+// InsideLocks is what an agent is told of its own locks.
+type InsideLocks struct {
+	Locks []Lock `json:"locks"`
+	// Total is more than Locks has if there are too many to list.
+	Total int `json:"total"`
+}
+
+// WaitRequest waits, in a sandbox, until the agent may write to a path.
+type WaitRequest struct {
+	Path       string `json:"path"`
+	WaitMillis int    `json:"wait_ms"`
+	// KeepMillis is how long the path is kept for the agent when its turn has come.
+	KeepMillis int `json:"keep_ms"`
+}
+
+// LockRequest takes or gives back an explicit lock.
+type LockRequest struct {
+	Workspace string `json:"workspace,omitempty"`
+	Path      string `json:"path"`
+	Agent     string `json:"agent,omitempty"`
+	Read      bool   `json:"read,omitempty"`
+	Tree      bool   `json:"tree,omitempty"`
+	Reason    string `json:"reason,omitempty"`
+	// ForSeconds limits the lock; 0 means until it is given back.
+	ForSeconds int  `json:"for_seconds,omitempty"`
+	WaitMillis int  `json:"wait_ms,omitempty"`
+	Break      bool `json:"break,omitempty"`
+}

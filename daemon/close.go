@@ -1,0 +1,113 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"polis/daemon/isolation"
+	"polis/daemon/launcher"
+)
+
+// StopAgents says whether a request to end means the agents too: always by
+// hand; under systemd only if polisd is to be stopped, not restarted.
+func (d *Daemon) StopAgents(ctx context.Context) bool {
+	s, ok := d.shims.launcher.(*launcher.Systemd)
+	if !ok {
+		return true
+	}
+	stop, err := s.Stopping(ctx)
+	if err != nil {
+		d.Log.Warn("ask systemd why we stop; agents are left to it", "err", err)
+	}
+	return stop
+}
+
+// Close ends the daemon. With stopAgents every agent is stopped and nothing
+// of a running polis is left on the host; without, shims and their agents live on.
+func (d *Daemon) Close(ctx context.Context, stopAgents bool) error {
+	var errs []error
+	if d.api != nil {
+		actx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		errs = append(errs, d.api.Close(actx))
+		cancel()
+	}
+	errs = append(errs, d.closeProxy())
+	d.stopUpkeep()
+	d.closeRadars()
+	d.closeQueues()
+	if d.agents != nil {
+		if stopAgents {
+			errs = append(errs, d.agents.StopAll(ctx))
+		}
+		d.agents.Close()
+	}
+	if d.locks != nil {
+		errs = append(errs, d.locks.Close())
+	}
+	errs = append(errs, d.closeShared(ctx))
+	if d.lock != nil {
+		errs = append(errs, d.lock.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// closeShared removes what all agents share, if none is left to need it.
+func (d *Daemon) closeShared(ctx context.Context) error {
+	if d.shims == nil || d.bridge == nil {
+		return nil
+	}
+	alive, err := d.shims.living(ctx)
+	if err != nil || len(alive) > 0 {
+		return err
+	}
+	shared := isolation.Lacks(d.lost, isolation.Network)
+	var left []string
+	if !shared {
+		if left, err = d.bridge.List(ctx); err != nil {
+			return fmt.Errorf("list network namespaces: %w", err)
+		}
+	}
+	var errs []error
+	dead, err := d.shims.List(ctx)
+	errs = append(errs, err)
+	for _, name := range dead {
+		errs = append(errs, d.shims.clear(ctx, name))
+	}
+	for _, name := range left {
+		errs = append(errs, d.bridge.Remove(ctx, name))
+	}
+	if !shared {
+		errs = append(errs, d.bridge.RemoveShared(ctx))
+	}
+	errs = append(errs, d.unlimitTotal(ctx), d.removeGroup(ctx))
+	for _, p := range []string{d.run.LockSocket(), d.run.NetNS(), d.run.Agents()} {
+		if err := os.Remove(p); err != nil && !errors.Is(err, os.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	if !d.Systemd {
+		if err := os.Remove(d.run.Socket()); err != nil && !errors.Is(err, os.ErrNotExist) {
+			errs = append(errs, err)
+		}
+		if err := os.Remove(d.run.PidLock()); err != nil && !errors.Is(err, os.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// removeGroup takes away the directory above the agents' control groups;
+// under systemd that is a slice, which systemd removes.
+func (d *Daemon) removeGroup(ctx context.Context) error {
+	if d.Systemd || d.cg == nil {
+		return nil
+	}
+	g, err := d.cg.Group("/" + d.bridge.Table())
+	if err != nil {
+		return err
+	}
+	return g.Remove(ctx)
+}
