@@ -132,9 +132,11 @@ func TestManyRefsAreOneQuestion(t *testing.T) {
 func TestRefsAreNotWithoutEnd(t *testing.T) {
 	r := newRepo(t, "sha1")
 	_, _, g := r.agent("a1")
+	g.mu.Lock()
 	for i := range maxRefs {
 		g.owned[fmt.Sprintf("refs/tags/%d", i)] = true
 	}
+	g.mu.Unlock()
 	out, err := run(t, filepath.Join(r.dir, "a1"), "git", "branch", "more")
 	require.Error(t, err)
 	require.Contains(t, out, "quota")
