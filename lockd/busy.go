@@ -6,8 +6,14 @@ import (
 	"time"
 )
 
-// busyPause is the time after which a busy file is looked at again.
-const busyPause = time.Second
+// A busy file is looked at again after a pause that doubles from firstLook to
+// busyPause: right after a close it is mostly the kernel that still lets go of the
+// file, which takes a moment; a mapping may live for hours.
+const (
+	busyPause = time.Second
+	pauses    = 6
+	firstLook = busyPause >> pauses // 16 ms
+)
 
 // asks says whether Busy is to be asked about e.
 func (c *Client) asks(e *entry) bool {
@@ -21,6 +27,9 @@ func (c *Client) unused(es []*entry) []*entry {
 	es = slices.DeleteFunc(es, func(e *entry) bool {
 		if c.asks(e) {
 			e.pins++
+			if e.anew {
+				e.looks = 0
+			}
 			e.anew = false
 			ask = append(ask, e)
 			return true
@@ -56,7 +65,8 @@ func (c *Client) unused(es []*entry) []*entry {
 // recheck has a busy entry looked at again after a pause, whatever its hold.
 func (c *Client) recheck(e *entry, now time.Time) {
 	if e.slot == 0 {
-		e.due = now.Add(busyPause)
+		e.due = now.Add(firstLook << e.looks)
+		e.looks = min(e.looks+1, pauses)
 		e.idle = e.due.Add(-time.Duration(e.hold))
 		heap.Push(&c.expiry, e)
 	}

@@ -25,12 +25,13 @@ type entry struct {
 
 	// pins counts tickets and running requests. A pinned entry is not
 	// released, so a release can never overtake a grant of the same path.
-	pins int
-	used bool      // a ticket was ever given on it
-	anew bool      // and one since the last look for writers
-	idle time.Time // when the last pin went
-	due  time.Time // when the expiry heap looks at it
-	slot int       // index in the heap plus one; 0: not in it
+	pins  int
+	used  bool      // a ticket was ever given on it
+	anew  bool      // and one since the last look for writers
+	looks uint8     // for writers, since then
+	idle  time.Time // when the last pin went
+	due   time.Time // when the expiry heap looks at it
+	slot  int       // index in the heap plus one; 0: not in it
 }
 
 func (e *entry) covers(w want) bool {
