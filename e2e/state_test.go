@@ -52,7 +52,7 @@ func (d *daemon) warnings() string {
 // again everything heals by itself.
 func TestAFullDiskRefusesChangesAndLosesNothing(t *testing.T) {
 	disk, fill := smallDisk(t)
-	d := startDaemon(t, options{})
+	d := startDaemon(t, options{config: "[admission]\ndisk_free_mb = 0\n"})
 	ws := filepath.Join(disk, "ws")
 	d.must("up", "--repo", d.smallRepo(), ws)
 	state := filepath.Join(ws, ".polis", "state.json")
