@@ -109,6 +109,7 @@ func (m *Manager) adopt(ctx context.Context, a *Agent) error {
 	seen, ok := m.Shims.Seen(a.Name())
 	if !ok {
 		seen = st.LastEvent
+		m.replayPorts(ctx, sh, a, st)
 	}
 	m.mu.Lock()
 	a.last = seen

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"slices"
+	"time"
 
 	"polis/daemon/api"
 	"polis/daemon/shim/wire"
@@ -74,5 +75,31 @@ func (m *Manager) syncPorts(ctx context.Context, sh Shim, a *Agent, st wire.Stat
 		if p.Auto && !slices.Contains(open[p.Protocol], p.Internal) {
 			m.unmap(ctx, sh, a, p.Protocol, p.Internal)
 		}
+	}
+}
+
+// replayTime bounds the look at what an older shim has kept of its events.
+const replayTime = 2 * time.Second
+
+// replayPorts is syncPorts for a shim that does not tell what is open, after a
+// daemon that did not note what it had heard: both are of the first version. What
+// the shim has kept of its events says what was opened and closed; what of it was
+// acted on before changes nothing.
+func (m *Manager) replayPorts(ctx context.Context, sh Shim, a *Agent, st wire.Status) {
+	if v, err := wire.Agree(st); err != nil || v >= 2 || st.LastEvent == 0 {
+		return
+	}
+	rctx, cancel := context.WithTimeout(ctx, replayTime)
+	defer cancel()
+	err := sh.Events(rctx, 0, func(e api.Event) {
+		if e.Type == "shim:listen" || e.Type == "shim:unlisten" {
+			m.heard(ctx, sh, a, e)
+		}
+		if e.ID >= st.LastEvent {
+			cancel()
+		}
+	})
+	if rctx.Err() == nil {
+		m.Log.Warn("read what the agent's shim kept of its events", "agent", a.Name(), "err", err)
 	}
 }
