@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"time"
 
 	"polis/lockd/table"
@@ -250,53 +249,4 @@ func (c *Client) handle(l *link, m *message) error {
 		c.Log.Debug("unknown message of the lock server", "op", m.Type, "agent", c.Agent)
 	}
 	return nil
-}
-
-// reclaimed notes what of one part of the claims is still ours.
-func (c *Client) reclaimed(m *message) error {
-	part, ok := c.claims[m.ID]
-	if !ok || len(part) != len(m.Tokens) {
-		return fmt.Errorf("answer to %d claims, %d were sent", len(m.Tokens), len(part))
-	}
-	delete(c.claims, m.ID)
-	var paths []string
-	for i, e := range part {
-		switch {
-		case c.entries[e.path] != e:
-			// Given back while the claim was on its way; the release follows it.
-		case m.Tokens[i] == 0:
-			c.lose(e)
-			paths = append(paths, e.path)
-		default:
-			e.token.Store(m.Tokens[i])
-		}
-	}
-	c.tellLost(paths, string(table.WhyEvicted))
-	return nil
-}
-
-// forgetStale drops all leases if the server no longer knows them. While
-// there is a connection it does: a shim that stood still (or a slow server)
-// loses nothing, it only has to ask until the next pong.
-func (c *Client) forgetStale() {
-	if c.link == nil && !c.trusted() {
-		c.unlend()
-		c.loseAll(string(table.WhyStale))
-	}
-}
-
-func (c *Client) loseAll(why string) {
-	c.unlend()
-	var paths []string
-	for _, e := range c.entries {
-		if e.held {
-			paths = append(paths, e.path)
-			c.lose(e)
-		}
-	}
-	if paths != nil {
-		slices.Sort(paths)
-		c.Log.Error("leases lost", "op", "session", "agent", c.Agent, "leases", len(paths), "why", why)
-	}
-	c.tellLost(paths, why)
 }
