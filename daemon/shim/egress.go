@@ -168,6 +168,7 @@ func (g *egressGuard) open(name string, addrs []netip.Addr, life time.Duration) 
 		return nil, nil, err
 	}
 	fresh, renew := map[netip.Addr]time.Duration{}, map[netip.Addr]time.Duration{}
+	var opened []*told
 	for _, a := range addrs {
 		if !egress.Answerable(a, g.e.Private, own) {
 			bad = append(bad, a)
@@ -183,31 +184,30 @@ func (g *egressGuard) open(name string, addrs []netip.Addr, life time.Duration) 
 		case !g.e.Policy.Listed():
 			t.until = now.Add(life) // would be open, were it not so anyway
 		case !t.until.After(now.Add(-time.Minute)): // gone for certain
-			fresh[a] = life
+			fresh[a], opened = life, append(opened, t)
 		case t.until.Sub(now) < life-egressGrace/2:
-			renew[a] = life
+			renew[a], opened = life, append(opened, t)
 		}
 	}
 	if err := g.gate.Allow(fresh, renew); err != nil {
 		return nil, bad, err
 	}
-	for _, of := range []map[netip.Addr]time.Duration{fresh, renew} {
-		for a := range of {
-			g.told[a].until = now.Add(life)
-		}
+	for _, t := range opened {
+		t.until = now.Add(life)
 	}
 	return good, bad, nil
 }
 
 // remember notes a name of an address; what was longest not asked for is
-// forgotten first, and nothing that is open.
+// forgotten first, and nothing that is open by its name. Of those the kernel has
+// room for as many (netbridge), and refuses more.
 func (g *egressGuard) remember(a netip.Addr, name string, now time.Time) *told {
 	t := g.told[a]
 	if t == nil {
 		if len(g.told) >= remembered {
 			var oldest netip.Addr
 			for b, o := range g.told {
-				if !o.until.After(now) && (!oldest.IsValid() || o.last.Before(g.told[oldest].last)) {
+				if (!g.e.Policy.Listed() || !o.until.After(now)) && (!oldest.IsValid() || o.last.Before(g.told[oldest].last)) {
 					oldest = b
 				}
 			}
