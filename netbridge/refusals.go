@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -59,6 +60,9 @@ const (
 	nfqRange = 96 // of a packet: the headers of IPv4 and of TCP
 )
 
+// answerTime bounds the wait for the kernel's word on a queue.
+const answerTime = 5 * time.Second
+
 // maxQueues bounds the search for a number that nobody has.
 const maxQueues = 256
 
@@ -104,6 +108,10 @@ func (r *Refusals) configure(body []byte) error {
 	if err := r.send(nfqMsgConfig, unix.NLM_F_REQUEST|unix.NLM_F_ACK, body); err != nil {
 		return err
 	}
+	if err := r.sock.SetReadDeadline(time.Now().Add(answerTime)); err != nil {
+		return err
+	}
+	defer r.sock.SetReadDeadline(time.Time{}) //nolint:errcheck // it could be set
 	buf := make([]byte, 8<<10)
 	for {
 		n, err := r.sock.Read(buf)

@@ -23,6 +23,9 @@ const (
 	diskLook  = 3 * time.Second
 	diskRest  = 30 * time.Second
 	diskShare = 50
+	// maxLinked bounds the files with several names that are known of while it is
+	// measured; more count once for each name.
+	maxLinked = 1 << 19
 )
 
 // disk is what an agent has on the disk. What programs write to files that are
@@ -168,7 +171,9 @@ func (d *disk) measure(ctx context.Context) (int64, error) {
 				if seen[id] {
 					return nil
 				}
-				seen[id] = true
+				if len(seen) < maxLinked {
+					seen[id] = true
+				}
 			}
 			total += st.Blocks * 512
 			return nil
