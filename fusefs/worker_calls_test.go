@@ -3,6 +3,7 @@ package fusefs
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -292,7 +293,23 @@ var only = map[string]func(*slots, call) string{
 	"poke":  func(_ *slots, c call) string { mapping[c.Off] = byte(c.Len); return "ok" },
 	"peek":  func(_ *slots, c call) string { return fmt.Sprint("ok", mapping[c.Off]) },
 	"unmap": func(*slots, call) string { return okText(unix.Munmap(mapping)) },
+	"start": func(_ *slots, c call) string { // a program out of the tree, which then sleeps
+		cmd := exec.Command(c.p(), "60") //nolint:noctx // "kill" ends it
+		err := cmd.Start()
+		if err == nil {
+			sleeping = cmd
+		}
+		return okText(err)
+	},
+	"kill": func(*slots, call) string {
+		err := sleeping.Process.Kill()
+		_ = sleeping.Wait() // killed
+		return okText(err)
+	},
 }
+
+// sleeping is the program a worker started.
+var sleeping *exec.Cmd
 
 // mapping is the one a worker keeps.
 var mapping []byte
