@@ -132,12 +132,25 @@ func (s *search) find(want uint16) (uint16, bool) {
 func (s *search) scan(from int) (uint16, bool) {
 	for at := from; at+s.n-1 <= int(s.p.last); {
 		bad := s.fits(at)
-		if bad < 0 {
+		switch {
+		case bad < 0:
 			return uint16(at), true
+		case s.shared(uint16(bad)):
+			at++
+		default:
+			at = bad + 1
 		}
-		at = bad + 1
 	}
 	return 0, false
+}
+
+// shared says whether a number that is in the way of one of the ports is a
+// sibling's of another one: then it is in nobody's way a little further on.
+func (s *search) shared(number uint16) bool {
+	return slices.ContainsFunc(s.p.users[number], func(o PortKey) bool {
+		first := int(s.k.Internal)
+		return int(o.Internal) >= first && int(o.Internal) < first+s.n && s.k.plus(int(o.Internal)-first).sibling(o)
+	})
 }
 
 // fits returns the last number that is in the way of n ports from at on, or -1.

@@ -209,3 +209,12 @@ func TestPortsAtTheEndOfTheNumbers(t *testing.T) {
 		require.ErrorIs(t, err, ErrPortRange, fmt.Sprint(bad))
 	}
 }
+
+func TestARowOfPortsFindsTheNumberItsSiblingHas(t *testing.T) {
+	p, err := NewPorts(2, 6)
+	require.NoError(t, err)
+	require.NoError(t, p.Claim(PortKey{"carol", "tcp", 3003}, 5))
+	first, err := p.Take(PortKey{"carol", "udp", 3001}, 4, 0, nil)
+	require.NoError(t, err)
+	require.EqualValues(t, 3, first)
+}
