@@ -50,6 +50,8 @@ type Config struct {
 	Timeout time.Duration
 	// NoPassthrough serves all data from user space.
 	NoPassthrough bool
+	// NoRing has all requests come over /dev/fuse, also where the kernel offers io_uring.
+	NoRing bool
 	// NoXattrs says that the view has no extended attributes: the kernel then asks
 	// once, not before the first write to every file. Only for what programs keep
 	// none in.

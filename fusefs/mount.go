@@ -35,6 +35,9 @@ func (fs *FS) options() conn.Options {
 	if !fs.cfg.NoPassthrough {
 		o.Capabilities |= fuse.CAP_PASSTHROUGH
 	}
+	if !fs.cfg.NoRing {
+		o.Capabilities |= fuse.CAP_OVER_IO_URING
+	}
 	return o
 }
 

@@ -16,6 +16,8 @@ type Call struct {
 	unique atomic.Uint64 // of the request that is handled; the last one when idle
 	// answered is the request whose answer the kernel has; see Settle.
 	answered atomic.Uint64
+	// given is the request whose answer is in the reader's ring.
+	given atomic.Uint64
 	// struck is the request that was interrupted last.
 	struck atomic.Uint64
 

@@ -1,6 +1,7 @@
 package conn
 
 import (
+	"crypto/rand"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -18,8 +19,8 @@ type Conn struct {
 	fd   int
 	caps uint64 // granted
 
-	waiting atomic.Int32 // readers in read(2), or on their way
-	total   atomic.Int32
+	dev     queue    // of /dev/fuse itself
+	queues  []*queue // one per processor, if requests come by io_uring
 	running sync.WaitGroup
 	mu      sync.Mutex
 	readers []*reader
@@ -41,6 +42,12 @@ type Conn struct {
 	strange          [64]atomic.Bool
 }
 
+func newConn(fs FileSystem, o Options) *Conn {
+	c := &Conn{fs: fs, opts: o, log: o.Log, fd: -1, dead: make(chan struct{}), done: make(chan struct{}), probe: ".polis-probe-" + rand.Text()}
+	c.dev.cpu, c.dev.limit = -1, int32(o.Readers)
+	return c
+}
+
 // Serve answers requests until the mount is gone, then closes the connection.
 // It returns at once when no reader can be started. To be called once.
 func (c *Conn) Serve() error {
@@ -51,12 +58,16 @@ func (c *Conn) Serve() error {
 		return fmt.Errorf("conn: serve %s: %w", c.opts.Mountpoint, err)
 	}
 	c.start(r)
+	for _, q := range c.queues {
+		c.start(q.first)
+		q.first = nil
+	}
 	c.running.Wait()
 	c.die()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, r := range c.spare {
-		c.unmap(r)
+		c.free(r)
 	}
 	c.spare = nil
 	return nil
@@ -107,77 +118,6 @@ func nameOf(opcode uint32) string {
 		return operations[opcode].name
 	}
 	return fmt.Sprintf("OPCODE-%d", opcode)
-}
-
-// another starts one more reader if the limit allows it.
-func (c *Conn) another() bool {
-	if c.total.Load() >= int32(c.opts.Readers) {
-		return false
-	}
-	if r := c.rested(); r != nil {
-		c.start(r)
-		return true
-	}
-	r, err := newReader(c)
-	if err != nil {
-		c.log.Warn("no further reader", slog.String("op", "serve"), slog.Any("err", err))
-		return false
-	}
-	c.start(r)
-	return true
-}
-
-// rested takes a reader that has ended before.
-func (c *Conn) rested() *reader {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.spare) == 0 {
-		return nil
-	}
-	r := c.spare[len(c.spare)-1]
-	c.spare = c.spare[:len(c.spare)-1]
-	return r
-}
-
-func (c *Conn) start(r *reader) {
-	c.waiting.Add(1)
-	c.total.Add(1)
-	c.mu.Lock()
-	c.readers = append(c.readers, r)
-	c.mu.Unlock()
-	c.running.Go(r.run)
-}
-
-// leave is the end of a reader.
-func (c *Conn) leave(r *reader) {
-	c.total.Add(-1)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for i := range r.counts {
-		c.past[i] += r.counts[i].Swap(0)
-	}
-	for i, o := range c.readers {
-		if o == r {
-			c.readers = append(c.readers[:i], c.readers[i+1:]...)
-			break
-		}
-	}
-	if r.epoll >= 0 {
-		unix.Close(r.epoll)
-		r.epoll = -1
-	}
-	// Several callers at once come and go: their reader's memory is kept.
-	if len(c.spare) < spares && r.warm == 0 {
-		c.spare = append(c.spare, r)
-		return
-	}
-	c.unmap(r)
-}
-
-func (c *Conn) unmap(r *reader) {
-	if err := unix.Munmap(r.mem); err != nil {
-		c.log.Warn("memory not given back", slog.String("op", "munmap"), slog.Any("err", err))
-	}
 }
 
 func (c *Conn) interrupt(unique uint64) bool {

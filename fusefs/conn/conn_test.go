@@ -26,27 +26,44 @@ func openErr(path string) error {
 	return err
 }
 
-func TestDataOfABigReadArrivesAndItsMemoryIsGivenBack(t *testing.T) {
-	c, dir := mount(t, &testFS{})
-	fd, err := unix.Open(filepath.Join(dir, "file"), unix.O_RDONLY|unix.O_DIRECT|unix.O_CLOEXEC, 0)
-	require.NoError(t, err)
-	defer unix.Close(fd)
-	buf := make([]byte, maxData)
-	for range 8 {
-		n, err := unix.Pread(fd, buf, 0)
-		require.NoError(t, err)
-		require.Equal(t, maxData, n)
-		require.Equal(t, byte(255), buf[maxData-1])
-	}
-	require.Eventually(t, func() bool {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		kb := 0
-		for _, r := range c.readers {
-			kb += resident(t, r.mem)
+// onFirst opens a file on the first processor, for each has readers of its own.
+func onFirst(t *testing.T, path string) <-chan error {
+	out := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // ends with the goroutine
+		var set unix.CPUSet
+		set.Set(0)
+		if err := unix.SchedSetaffinity(0, &set); err != nil {
+			t.Error(err)
 		}
-		return kb < 2*len(c.readers)*kept>>10
-	}, 10*time.Second, 50*time.Millisecond)
+		out <- openErr(path)
+	}()
+	return out
+}
+
+func TestDataOfABigReadArrivesAndItsMemoryIsGivenBack(t *testing.T) {
+	overBoth(t, func(t *testing.T, over func(*Options)) {
+		c, dir := mount(t, &testFS{}, over)
+		fd, err := unix.Open(filepath.Join(dir, "file"), unix.O_RDONLY|unix.O_DIRECT|unix.O_CLOEXEC, 0)
+		require.NoError(t, err)
+		defer unix.Close(fd)
+		buf := make([]byte, maxData)
+		for range 8 {
+			n, err := unix.Pread(fd, buf, 0)
+			require.NoError(t, err)
+			require.Equal(t, maxData, n)
+			require.Equal(t, byte(255), buf[maxData-1])
+		}
+		require.Eventually(t, func() bool {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			kb := 0
+			for _, r := range c.readers {
+				kb += resident(t, r.mem)
+			}
+			return kb < 2*len(c.readers)*kept>>10
+		}, 10*time.Second, 50*time.Millisecond)
+	})
 }
 
 // resident is the memory of a mapping that is really there, in kB (proc(5)).
@@ -62,89 +79,100 @@ func resident(t *testing.T, mem []byte) int {
 }
 
 func TestEnosysOfAnOpenIsAnErrorOfThatOpenOnly(t *testing.T) {
-	f := &testFS{}
-	f.stat.Store(int32(fuse.ENOSYS))
-	c, dir := mount(t, f)
-	for range 2 {
-		require.ErrorIs(t, openErr(filepath.Join(dir, "file")), unix.EIO)
-	}
-	require.EqualValues(t, 3, c.Counts()["OPEN"], "the kernel keeps asking (one is the probe's)")
-	require.EqualValues(t, 1, c.Counts()["POLL"])
-	f.stat.Store(4711)
-	require.ErrorIs(t, openErr(filepath.Join(dir, "file")), unix.EIO, "what is no errno is still answered")
+	overBoth(t, func(t *testing.T, over func(*Options)) {
+		f := &testFS{}
+		f.stat.Store(int32(fuse.ENOSYS))
+		c, dir := mount(t, f, over)
+		for range 2 {
+			require.ErrorIs(t, openErr(filepath.Join(dir, "file")), unix.EIO)
+		}
+		require.EqualValues(t, 3, c.Counts()["OPEN"], "the kernel keeps asking (one is the probe's)")
+		require.EqualValues(t, 1, c.Counts()["POLL"])
+		f.stat.Store(4711)
+		require.ErrorIs(t, openErr(filepath.Join(dir, "file")), unix.EIO, "what is no errno is still answered")
+	})
 }
 
 func TestAPanicIsAnErrorOfOneCall(t *testing.T) {
-	f := &testFS{}
-	f.boom.Store(true)
-	_, dir := mount(t, f)
-	require.ErrorIs(t, openErr(filepath.Join(dir, "file")), unix.EIO)
-	f.boom.Store(false)
-	require.NoError(t, openErr(filepath.Join(dir, "file")))
+	overBoth(t, func(t *testing.T, over func(*Options)) {
+		f := &testFS{}
+		f.boom.Store(true)
+		_, dir := mount(t, f, over)
+		require.ErrorIs(t, openErr(filepath.Join(dir, "file")), unix.EIO)
+		f.boom.Store(false)
+		require.NoError(t, openErr(filepath.Join(dir, "file")))
+	})
 }
 
 // TestHandlersThatWaitDoNotHoldTheMountUp fills all readers with calls that
 // wait: what cannot wait is answered, what might is refused, and it ends.
 func TestHandlersThatWaitDoNotHoldTheMountUp(t *testing.T) {
-	for _, limit := range []int{3, 40} {
-		t.Run(strconv.Itoa(limit), func(t *testing.T) {
-			var inside atomic.Int32
-			enough := make(chan struct{})
-			let := sync.OnceFunc(func() { close(enough) })
-			f := &testFS{hold: func(*Call) { inside.Add(1); <-enough }}
-			c, dir := mount(t, f, func(o *Options) { o.Readers = limit })
-			t.Cleanup(let) // before the unmounting: nothing may stay in the kernel
-			var callers sync.WaitGroup
-			for range limit - 1 {
-				// Look-ups of the others may take the last reader for a moment.
-				callers.Go(func() {
-					for errors.Is(openErr(filepath.Join(dir, "slow")), unix.EAGAIN) {
-					}
-				})
-			}
-			require.Eventually(t, func() bool { return int(inside.Load()) == limit-1 }, 20*time.Second, time.Millisecond)
-			require.ErrorIs(t, openErr(filepath.Join(dir, "file")), unix.EAGAIN)
-			var st unix.Stat_t
-			require.NoError(t, unix.Stat(dir, &st))
-			require.True(t, c.Alive())
-			let()
-			callers.Wait()
-			require.Eventually(t, func() bool { return openErr(filepath.Join(dir, "file")) == nil }, 20*time.Second, time.Millisecond)
-			require.Eventually(t, func() bool { return int(c.total.Load()) <= c.opts.Idle }, 20*time.Second, time.Millisecond, "readers that are too many end")
-		})
-	}
+	overBoth(t, func(t *testing.T, over func(*Options)) {
+		for _, limit := range []int{3, 40} {
+			t.Run(strconv.Itoa(limit), func(t *testing.T) {
+				var inside atomic.Int32
+				enough := make(chan struct{})
+				let := sync.OnceFunc(func() { close(enough) })
+				f := &testFS{hold: func(*Call) { inside.Add(1); <-enough }}
+				c, dir := mount(t, f, over, func(o *Options) { o.Readers = limit })
+				t.Cleanup(let) // before the unmounting: nothing may stay in the kernel
+				if c.queues != nil {
+					limit = int(c.queues[0].limit)
+				}
+				var callers sync.WaitGroup
+				for range limit - 1 {
+					// Look-ups of the others may take the last reader for a moment.
+					callers.Go(func() {
+						for errors.Is(<-onFirst(t, filepath.Join(dir, "slow")), unix.EAGAIN) {
+						}
+					})
+				}
+				require.Eventually(t, func() bool { return int(inside.Load()) == limit-1 }, 20*time.Second, time.Millisecond)
+				require.ErrorIs(t, <-onFirst(t, filepath.Join(dir, "file")), unix.EAGAIN)
+				var st unix.Stat_t
+				require.NoError(t, unix.Stat(dir, &st))
+				require.True(t, c.Alive())
+				let()
+				callers.Wait()
+				require.Eventually(t, func() bool { return openErr(filepath.Join(dir, "file")) == nil }, 20*time.Second, time.Millisecond)
+				require.Eventually(t, func() bool { return int(c.dev.readers.Load()) <= c.opts.Idle }, 20*time.Second, time.Millisecond, "readers that are too many end")
+			})
+		}
+	})
 }
 
 func TestAnInterruptReachesTheCallThatWaits(t *testing.T) {
-	asked, told := make(chan struct{}), make(chan bool, 1)
-	f := &testFS{hold: func(c *Call) {
-		early := c.WasInterrupted()
-		ch := c.Interrupted()
-		close(asked)
+	overBoth(t, func(t *testing.T, over func(*Options)) {
+		asked, told := make(chan struct{}), make(chan bool, 1)
+		f := &testFS{hold: func(c *Call) {
+			early := c.WasInterrupted()
+			ch := c.Interrupted()
+			close(asked)
+			select {
+			case <-ch:
+			case <-time.After(20 * time.Second): // the test fails, the kernel does not hang
+			}
+			told <- !early && c.WasInterrupted()
+		}}
+		_, dir := mount(t, f, over)
+		tid := make(chan int, 1)
+		ended := make(chan error, 1)
+		go func() {
+			runtime.LockOSThread() // ends with the goroutine
+			tid <- unix.Gettid()
+			ended <- openErr(filepath.Join(dir, "slow"))
+		}()
+		thread := <-tid
+		<-asked
+		require.NoError(t, unix.Tgkill(os.Getpid(), thread, syscall.SIGURG))
 		select {
-		case <-ch:
-		case <-time.After(20 * time.Second): // the test fails, the kernel does not hang
+		case ok := <-told:
+			require.True(t, ok)
+		case <-time.After(20 * time.Second):
+			t.Fatal("no interrupt")
 		}
-		told <- !early && c.WasInterrupted()
-	}}
-	_, dir := mount(t, f)
-	tid := make(chan int, 1)
-	ended := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // ends with the goroutine
-		tid <- unix.Gettid()
-		ended <- openErr(filepath.Join(dir, "slow"))
-	}()
-	thread := <-tid
-	<-asked
-	require.NoError(t, unix.Tgkill(os.Getpid(), thread, syscall.SIGURG))
-	select {
-	case ok := <-told:
-		require.True(t, ok)
-	case <-time.After(20 * time.Second):
-		t.Fatal("no interrupt")
-	}
-	require.ErrorIs(t, <-ended, unix.EINTR)
+		require.ErrorIs(t, <-ended, unix.EINTR)
+	})
 }
 
 func TestAnInterruptMeansOneRequestOnly(t *testing.T) {
@@ -172,7 +200,7 @@ func TestARequestWithoutANameAllocatesNothing(t *testing.T) {
 	require.NoError(t, err)
 	for _, b := range [][]byte{wire(opGetattr, 16, ""), wire(opOpen, 8, ""), wire(opRelease, 24, "")} {
 		require.Zero(t, testing.AllocsPerRun(20, func() {
-			c.waiting.Store(2)
+			c.dev.waiting.Store(2)
 			r.handle(copy(r.in, b))
 		}))
 		require.Len(t, answers(t, c), 21)
@@ -180,14 +208,16 @@ func TestARequestWithoutANameAllocatesNothing(t *testing.T) {
 }
 
 func TestNotificationsSayWhatIsNotKnown(t *testing.T) {
-	c, dir := mount(t, &testFS{})
-	require.Equal(t, unix.ENOENT, c.InodeNotify(77, -1, 0))
-	require.NoError(t, openErr(filepath.Join(dir, "file")))
-	require.Zero(t, c.InodeNotify(2, 0, 0))
-	require.Equal(t, unix.ENOENT, c.EntryNotify(77, "file"))
-	require.Equal(t, unix.ENAMETOOLONG, c.EntryNotify(1, strings.Repeat("n", 256)))
-	_, e := c.OpenBacking(-1)
-	require.NotZero(t, e)
+	overBoth(t, func(t *testing.T, over func(*Options)) {
+		c, dir := mount(t, &testFS{}, over)
+		require.Equal(t, unix.ENOENT, c.InodeNotify(77, -1, 0))
+		require.NoError(t, openErr(filepath.Join(dir, "file")))
+		require.Zero(t, c.InodeNotify(2, 0, 0))
+		require.Equal(t, unix.ENOENT, c.EntryNotify(77, "file"))
+		require.Equal(t, unix.ENAMETOOLONG, c.EntryNotify(1, strings.Repeat("n", 256)))
+		_, e := c.OpenBacking(-1)
+		require.NotZero(t, e)
+	})
 }
 
 func TestWhatCannotBeMountedIsRefusedAndLeavesNothing(t *testing.T) {

@@ -105,7 +105,7 @@ func FuzzRequest(f *testing.F) {
 		if n >= headerSize { // what a length alone would refuse is tested above
 			binary.NativeEndian.PutUint32(r.in, uint32(n))
 		}
-		c.waiting.Store(2)
+		c.dev.waiting.Store(2)
 		r.handle(n)
 		got := answers(t, c)
 		require.LessOrEqual(t, len(got), 1)

@@ -1,6 +1,7 @@
 package conn
 
 import (
+	"time"
 	"unsafe"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -154,13 +155,23 @@ func doBatchForget(r *reader, q *query) (int, fuse.Status) {
 }
 
 // doInterrupt answers EAGAIN while the request it means is not known: the
-// kernel then sends it again (fuse.rst, "Interrupting filesystem operations").
+// kernel then sends it again (fuse.rst, "Interrupting filesystem operations"),
+// but not for requests of a ring. Those are looked for a little longer: their
+// reader may not have come to them yet.
 func doInterrupt(r *reader, q *query) (int, fuse.Status) {
-	if r.c.interrupt(as[fuse.InterruptIn](q).Unique) {
-		return 0, silence
+	unique := as[fuse.InterruptIn](q).Unique
+	for try := 0; !r.c.interrupt(unique); try++ {
+		if len(r.c.queues) == 0 || try == onItsWay {
+			return 0, fuse.EAGAIN
+		}
+		time.Sleep(time.Millisecond)
 	}
-	return 0, fuse.EAGAIN
+	return 0, silence
 }
+
+// onItsWay is for how long an interrupted request may be on its way to its
+// reader, in milliseconds.
+const onItsWay = 20
 
 func doNothing(*reader, *query) (int, fuse.Status) { return 0, fuse.OK }
 

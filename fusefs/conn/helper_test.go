@@ -13,6 +13,8 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"polis/fusefs/offer"
 )
 
 // testFS has files 2 and 3 named "file" and "slow"; opening the second waits.
@@ -80,9 +82,9 @@ func (f *testFS) StatFs(*Call, *fuse.InHeader, *fuse.StatfsOut) fuse.Status {
 // offline is a connection whose other end is the test.
 func offline(t testing.TB, fs FileSystem) *Conn {
 	t.Helper()
-	c := &Conn{fs: fs, log: slog.New(slog.DiscardHandler), dead: make(chan struct{}), done: make(chan struct{}),
-		opts: Options{Mountpoint: "/", Subtype: "test", MaxWrite: maxData}}
-	require.NoError(t, c.opts.complete())
+	o := Options{Mountpoint: "/", Subtype: "test", MaxWrite: maxData, Log: slog.New(slog.DiscardHandler)}
+	require.NoError(t, o.complete())
+	c := newConn(fs, o)
 	p, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	require.NoError(t, err)
 	c.fd = p[0]
@@ -141,10 +143,32 @@ func mount(t *testing.T, fs FileSystem, change ...func(*Options)) (*Conn, string
 			t.Error("the connection does not end")
 		}
 		require.False(t, c.Alive())
-		require.Zero(t, c.total.Load(), "readers left")
+		for _, q := range append(c.queues, &c.dev) {
+			require.Zero(t, q.readers.Load(), "readers left")
+		}
 	})
 	require.NoError(t, c.Probe())
+	require.Equal(t, o.Capabilities&fuse.CAP_OVER_IO_URING != 0, c.queues != nil)
 	return c, dir
+}
+
+// overBoth runs a test with requests from the device, and with requests from
+// rings if the kernel has them.
+func overBoth(t *testing.T, test func(t *testing.T, over func(*Options))) {
+	t.Run("from the device", func(t *testing.T) { test(t, func(*Options) {}) })
+	before, err := offer.Set(true)
+	if errors.Is(err, offer.ErrNone) || errors.Is(err, os.ErrPermission) {
+		t.Log("not from rings:", err) // without root no test mounts anything
+		return
+	}
+	require.NoError(t, err)
+	defer func() {
+		_, err := offer.Set(before)
+		require.NoError(t, err)
+	}()
+	t.Run("from rings", func(t *testing.T) {
+		test(t, func(o *Options) { o.Capabilities |= fuse.CAP_OVER_IO_URING })
+	})
 }
 
 func addr(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }

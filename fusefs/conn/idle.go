@@ -72,8 +72,8 @@ func (r *reader) openEpoll() error {
 
 // cool gives memory back.
 func (r *reader) cool() {
-	half := len(r.mem) / 2 / page * page
-	for _, m := range [][]byte{r.mem[page+kept : half], r.mem[half+page+kept:]} {
+	half := r.c.half()
+	for _, m := range [][]byte{r.mem[page+kept : half], r.mem[half+page+kept : 2*half+page]} {
 		if err := unix.Madvise(m, unix.MADV_DONTNEED); err != nil {
 			r.c.log.Debug("memory not given back", slog.String("op", "madvise"), slog.Any("err", err))
 		}

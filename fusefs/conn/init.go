@@ -2,6 +2,7 @@ package conn
 
 import (
 	"fmt"
+	"log/slog"
 	"unsafe"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -41,6 +42,12 @@ func (c *Conn) init() error {
 	}
 	out := answer{OutHeader: fuse.OutHeader{Length: uint32(sizeOf[answer]()), Unique: in.Unique}}
 	c.caps = c.opts.Capabilities & in.Flags64()
+	if c.caps&fuse.CAP_OVER_IO_URING != 0 {
+		if err := c.makeQueues(); err != nil {
+			c.log.Warn("requests do not come by io_uring", slog.String("op", "mount"), slog.Any("err", err))
+			c.caps &^= fuse.CAP_OVER_IO_URING
+		}
+	}
 	out.InitOut = fuse.InitOut{
 		Major: protoMajor, Minor: min(protoMinor, in.Minor), MaxReadAhead: in.MaxReadAhead,
 		Flags: uint32(c.caps), Flags2: uint32(c.caps >> 32),

@@ -1,7 +1,6 @@
 package conn
 
 import (
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -24,6 +23,8 @@ type Options struct {
 	// StackDepth of passthrough: 1, or 2 where the backing is an overlayfs.
 	StackDepth uint32
 	// Capabilities (fuse.CAP_*) to ask for; what is not named is off.
+	// With CAP_OVER_IO_URING requests come by io_uring where the kernel offers it
+	// (Linux 6.14, fuse.enable_uring).
 	Capabilities uint64
 	// Readers bounds the requests that are handled at the same time; 0 means
 	// 1024. Idle is how many of them wait for work; 0 means 2.
@@ -76,7 +77,7 @@ func Mount(fs FileSystem, o Options) (*Conn, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	c := &Conn{fs: fs, opts: o, log: o.Log, dead: make(chan struct{}), done: make(chan struct{}), probe: ".polis-probe-" + rand.Text()}
+	c := newConn(fs, o)
 	var err error
 	if c.fd, err = unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0); err != nil {
 		return nil, fmt.Errorf("conn: open /dev/fuse (is the fuse module loaded?): %w", err)
@@ -87,6 +88,7 @@ func Mount(fs FileSystem, o Options) (*Conn, error) {
 		}
 	}
 	if err != nil {
+		c.dropQueues()
 		c.close()
 		return nil, fmt.Errorf("conn: mount %s: %w", o.Mountpoint, err)
 	}

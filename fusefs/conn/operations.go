@@ -76,7 +76,7 @@ var operations = [...]operation{
 	33:            {name: "SETLKW", in: sizeOf[fuse.LkIn](), waits: true, lets: true, do: doSetLkw},
 	34:            {name: "ACCESS", in: sizeOf[fuse.AccessIn](), lets: true, do: doAccess},
 	35:            {name: "CREATE", in: sizeOf[fuse.CreateIn](), names: 1, waits: true, do: doCreate},
-	opInterrupt:   {name: "INTERRUPT", in: sizeOf[fuse.InterruptIn](), quick: true, do: doInterrupt},
+	opInterrupt:   {name: "INTERRUPT", in: sizeOf[fuse.InterruptIn](), do: doInterrupt},
 	37:            {name: "BMAP", in: headerSize + 16, lets: true, do: doWithout},
 	38:            {name: "DESTROY", in: headerSize, do: doNothing},
 	39:            {name: "IOCTL", in: sizeOf[fuse.IoctlIn](), data: true, waits: true, do: doIoctl},

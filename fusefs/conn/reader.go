@@ -34,7 +34,11 @@ const (
 // two buffers of more than MaxWrite bytes, of which only what was used once
 // takes room. The data of WRITE and READ begins at a page.
 type reader struct {
-	c    *Conn
+	c     *Conn
+	queue *queue
+	// ring is where requests come from and answers go to; nil: the device.
+	ring *ring
+	due  uint64 // the request of the ring that has no answer yet
 	mem  []byte
 	in   []byte
 	out  []byte // header and body of the answer
@@ -56,8 +60,8 @@ type reader struct {
 var page = os.Getpagesize()
 
 func newReader(c *Conn) (*reader, error) {
-	half := (c.opts.MaxWrite+page-1)/page*page + page
-	mem, err := unix.Mmap(-1, 0, 2*half+page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_NORESERVE)
+	half := c.half()
+	mem, err := unix.Mmap(-1, 0, 2*half+2*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_NORESERVE)
 	if err != nil {
 		return nil, os.NewSyscallError("mmap", err)
 	}
@@ -65,13 +69,16 @@ func newReader(c *Conn) (*reader, error) {
 	if err := unix.Madvise(mem, unix.MADV_NOHUGEPAGE); err != nil && !errors.Is(err, unix.EINVAL) {
 		return nil, os.NewSyscallError("madvise", errAnd(err, unix.Munmap(mem)))
 	}
-	r := &reader{c: c, mem: mem, epoll: -1,
+	r := &reader{c: c, queue: &c.dev, mem: mem, epoll: -1,
 		in:  mem[page-sizeOf[fuse.WriteIn]() : half+page-replySize],
-		out: mem[half+page-replySize:],
+		out: mem[half+page-replySize : 2*half+page],
 	}
 	r.call.reader = r
 	return r, nil
 }
+
+// half is the room for one direction: the largest data, and a page.
+func (c *Conn) half() int { return (c.opts.MaxWrite+page-1)/page*page + page }
 
 func errAnd(first, second error) error {
 	if first != nil {
@@ -84,6 +91,9 @@ func errAnd(first, second error) error {
 // reader is counted as waiting when it starts.
 func (r *reader) run() {
 	defer r.c.leave(r)
+	if r.ring != nil && !r.join() {
+		return
+	}
 	for {
 		n, e := r.read()
 		switch e {
@@ -91,35 +101,29 @@ func (r *reader) run() {
 		case unix.EINTR, unix.EAGAIN, unix.ENOENT: // ENOENT: interrupted before it was taken
 			continue
 		case unix.ENODEV: // unmounted or aborted
-			r.c.waiting.Add(-1)
+			r.queue.waiting.Add(-1)
 			r.c.die()
 			return
 		default:
-			// Callers get ENOTCONN when the last reader has gone.
-			r.c.waiting.Add(-1)
+			// Callers get ENOTCONN when the last reader of the device has gone.
+			r.queue.waiting.Add(-1)
 			r.c.log.Error("requests cannot be read", slog.String("op", "read"), slog.Any("err", e))
+			if r.ring != nil && r.call.unique.Load() != 0 {
+				r.c.another(r.queue) // the queue is no other's
+			}
 			return
 		}
 		r.handle(n)
-		r.call.answered.Store(r.call.unique.Load())
-		if r.c.spared() {
+		switch {
+		case r.ring == nil:
+			r.call.answered.Store(r.call.unique.Load())
+		case r.due != 0:
+			r.commit(0, fuse.EIO) // the kernel waits for an answer to every request
+		}
+		if r.c.spared(r.queue) {
 			return
 		}
 	}
-}
-
-// spared counts a reader as waiting, or says that there are enough without it.
-// Whoever counts on it meanwhile finds it: it only goes while the count that
-// others see stays high enough.
-func (c *Conn) spared() bool {
-	n := c.waiting.Add(1)
-	for n > int32(c.opts.Idle) {
-		if c.waiting.CompareAndSwap(n, n-1) {
-			return true
-		}
-		n = c.waiting.Load()
-	}
-	return false
 }
 
 // read waits until there is a request. (syscall.Read, for it tells the race
@@ -129,6 +133,9 @@ func (r *reader) read() (int, syscall.Errno) {
 		if r.warm--; r.warm == 0 {
 			r.cool()
 		}
+	}
+	if r.ring != nil {
+		return r.fetch()
 	}
 	for {
 		n, err := r.linger()
@@ -153,8 +160,8 @@ func (r *reader) handle(n int) {
 	q := &r.q
 	st := decode(r.in[:n], q)
 	last := false
-	if r.c.waiting.Add(-1) == 0 && (q.op == nil || !q.op.quick) {
-		last = !r.c.another()
+	if r.queue.waiting.Add(-1) == 0 && (q.op == nil || !q.op.quick) {
+		last = !r.c.another(r.queue)
 	}
 	if q.header == nil {
 		r.c.log.Error("short request", slog.String("op", "read"), slog.Int("bytes", n))
@@ -208,6 +215,10 @@ func (r *reader) reply(unique uint64, size int, st fuse.Status) {
 		if st < 0 || st >= 512 {
 			st = fuse.EIO
 		}
+	}
+	if r.ring != nil {
+		r.commit(size, st)
+		return
 	}
 	h := (*fuse.OutHeader)(unsafe.Pointer(unsafe.SliceData(r.out)))
 	*h = fuse.OutHeader{Length: uint32(replySize + size), Status: -int32(st), Unique: unique}

@@ -1,7 +1,7 @@
 package conn
 
 import (
-	"slices"
+	"maps"
 	"time"
 )
 
@@ -11,29 +11,21 @@ import (
 // kernel could be told to forget, and then be given the old answer to keep. Not
 // to be called by a handler.
 func (c *Conn) Settle(limit time.Duration) bool {
+	begun := map[*reader]uint64{}
 	c.mu.Lock()
-	calls := make([]*Call, 0, len(c.readers))
 	for _, r := range c.readers {
-		calls = append(calls, &r.call)
+		if u := r.call.unique.Load(); !r.settled(u) {
+			begun[r] = u
+		}
 	}
 	c.mu.Unlock()
-	begun := make([]uint64, 0, len(calls))
-	calls = slices.DeleteFunc(calls, func(call *Call) bool {
-		u := call.unique.Load()
-		if call.answered.Load() == u {
-			return true
-		}
-		begun = append(begun, u)
-		return false
-	})
 	end := time.Now().Add(limit)
 	for pause := 20 * time.Microsecond; ; pause = min(2*pause, time.Millisecond) {
-		left := false
-		for i, call := range calls {
-			left = left || call.unique.Load() == begun[i] && call.answered.Load() != begun[i]
-		}
-		if !left || time.Now().After(end) {
-			return !left
+		c.mu.Lock()
+		maps.DeleteFunc(begun, (*reader).settled)
+		c.mu.Unlock()
+		if len(begun) == 0 || time.Now().After(end) {
+			return len(begun) == 0
 		}
 		select {
 		case <-c.dead:
@@ -41,4 +33,16 @@ func (c *Conn) Settle(limit time.Duration) bool {
 		case <-time.After(pause):
 		}
 	}
+}
+
+// settled says that the kernel has the answer to a request. Conn.mu is held: it
+// keeps the ring.
+func (r *reader) settled(unique uint64) bool {
+	switch {
+	case r.call.unique.Load() != unique, r.call.answered.Load() == unique:
+		return true
+	case r.ring == nil || r.call.given.Load() != unique:
+		return false
+	}
+	return r.ring.taken()
 }

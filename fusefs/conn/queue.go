@@ -1,0 +1,118 @@
+package conn
+
+import (
+	"log/slog"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// queue is where readers wait for requests: the device, or one processor's
+// queue of fuse-io-uring.
+type queue struct {
+	cpu     int          // -1: the device
+	waiting atomic.Int32 // readers that wait, or are on their way
+	readers atomic.Int32 // all
+	limit   int32        // of readers
+	first   *reader      // made before the kernel was told of the queue
+}
+
+// another starts one more reader of a queue if the limit allows it.
+func (c *Conn) another(q *queue) bool {
+	if q.readers.Load() >= q.limit {
+		return false
+	}
+	r := c.rested(q)
+	var err error
+	if r == nil {
+		r, err = c.reader(q)
+	}
+	if err != nil {
+		c.log.Warn("no further reader", slog.String("op", "serve"), slog.Any("err", err))
+		return false
+	}
+	c.start(r)
+	return true
+}
+
+func (c *Conn) reader(q *queue) (*reader, error) {
+	if q.cpu < 0 {
+		return newReader(c)
+	}
+	return newRingReader(c, q)
+}
+
+// rested takes a reader of the device that has ended before.
+func (c *Conn) rested(q *queue) *reader {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.spare) == 0 || q.cpu >= 0 {
+		return nil
+	}
+	r := c.spare[len(c.spare)-1]
+	c.spare = c.spare[:len(c.spare)-1]
+	return r
+}
+
+func (c *Conn) start(r *reader) {
+	r.queue.waiting.Add(1)
+	r.queue.readers.Add(1)
+	c.mu.Lock()
+	c.readers = append(c.readers, r)
+	c.mu.Unlock()
+	c.running.Go(r.run)
+}
+
+// spared counts a reader as waiting, or says that there are enough without it.
+// Whoever counts on it meanwhile finds it: it only goes while the count that
+// others see stays high enough. The kernel keeps something of every reader of a
+// ring until the end, so those stay.
+func (c *Conn) spared(q *queue) bool {
+	n := q.waiting.Add(1)
+	for q.cpu < 0 && n > int32(c.opts.Idle) {
+		if q.waiting.CompareAndSwap(n, n-1) {
+			return true
+		}
+		n = q.waiting.Load()
+	}
+	return false
+}
+
+// leave is the end of a reader.
+func (c *Conn) leave(r *reader) {
+	r.queue.readers.Add(-1)
+	r.call.answered.Store(r.call.unique.Load()) // or nobody waits for it
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range r.counts {
+		c.past[i] += r.counts[i].Swap(0)
+	}
+	for i, o := range c.readers {
+		if o == r {
+			c.readers = append(c.readers[:i], c.readers[i+1:]...)
+			break
+		}
+	}
+	if r.epoll >= 0 {
+		unix.Close(r.epoll)
+		r.epoll = -1
+	}
+	// Several callers at once come and go: their reader's memory is kept.
+	if len(c.spare) < spares && r.warm == 0 && r.ring == nil {
+		c.spare = append(c.spare, r)
+		return
+	}
+	c.free(r)
+}
+
+// free gives a reader's memory back. c.mu is held: see Settle.
+func (c *Conn) free(r *reader) {
+	err := unix.Munmap(r.mem)
+	if r.ring != nil {
+		err = errAnd(err, r.ring.close())
+		r.ring = nil
+	}
+	if err != nil {
+		c.log.Warn("memory not given back", slog.String("op", "munmap"), slog.Any("err", err))
+	}
+}

@@ -1,0 +1,183 @@
+package conn
+
+import (
+	"fmt"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// ring is an io_uring(7) for one command at a time, of 128 bytes. Only the
+// thread that called enable may submit and wait.
+type ring struct {
+	fd     int
+	rings  []byte // both rings, one mapping
+	sqes   []byte
+	sqHead *uint32 // moved by the kernel when it has taken, and carried out, what was submitted
+	sqTail *uint32
+	cqHead *uint32
+	cqTail *uint32
+	cqes   unsafe.Pointer
+	mask   uint32
+}
+
+// From linux/io_uring.h.
+const (
+	opUringCmd = 46
+
+	setupDisabled     = 1 << 6
+	setupSQE128       = 1 << 10
+	setupSingleIssuer = 1 << 12
+	setupDeferTaskrun = 1 << 13
+
+	featSingleMmap = 1 << 0
+
+	enterGetEvents = 1 << 0
+	enterExtArg    = 1 << 3
+
+	registerEnableRings = 12
+
+	offRings = 0
+	offSQEs  = 0x10000000
+)
+
+type ringOffsets struct {
+	head, tail, ringMask, ringEntries, a, b, c, _ uint32 // sq: flags, dropped, array; cq: overflow, cqes, flags
+	_                                             uint64
+}
+
+type ringParams struct {
+	sqEntries, cqEntries, flags, _, _, features, _ uint32
+	_                                              [3]uint32
+	sq, cq                                         ringOffsets
+}
+
+// sqe is struct io_uring_sqe of 128 bytes for a command to a file.
+type sqe struct {
+	opcode  uint8
+	_       [3]uint8
+	fd      int32
+	op, _   uint32
+	addr    uint64
+	len     uint32
+	_       uint32
+	user    uint64
+	_       uint64
+	command [80]byte
+}
+
+type cqe struct {
+	user  uint64
+	res   int32
+	flags uint32
+}
+
+// newRing makes a ring that nobody submits to yet.
+func newRing() (*ring, error) {
+	p := ringParams{flags: setupDisabled | setupSQE128 | setupSingleIssuer | setupDeferTaskrun}
+	fd, _, e := unix.Syscall(unix.SYS_IO_URING_SETUP, 1, uintptr(unsafe.Pointer(&p)), 0)
+	if e != 0 {
+		return nil, os.NewSyscallError("io_uring_setup", e)
+	}
+	r := &ring{fd: int(fd)}
+	if p.features&featSingleMmap == 0 {
+		return nil, errAnd(r.close(), unix.EOPNOTSUPP)
+	}
+	size := max(int(p.sq.c)+4*int(p.sqEntries), int(p.cq.b)+sizeOf[cqe]()*int(p.cqEntries))
+	var err error
+	if r.rings, err = r.mmap(offRings, size); err == nil {
+		r.sqes, err = r.mmap(offSQEs, sizeOf[sqe]()*int(p.sqEntries))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("map a ring: %w", errAnd(err, r.close()))
+	}
+	at := func(off uint32) *uint32 { return (*uint32)(unsafe.Pointer(&r.rings[off])) }
+	r.sqHead, r.sqTail, r.cqHead, r.cqTail = at(p.sq.head), at(p.sq.tail), at(p.cq.head), at(p.cq.tail)
+	r.cqes, r.mask = unsafe.Pointer(&r.rings[p.cq.b]), *at(p.cq.ringMask)
+	*at(p.sq.c) = 0 // the only place in the array of submissions means the only entry
+	return r, nil
+}
+
+func (r *ring) mmap(off int64, size int) ([]byte, error) {
+	return unix.Mmap(r.fd, off, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_POPULATE)
+}
+
+// enable makes the calling thread the one that uses the ring.
+func (r *ring) enable() error {
+	_, _, e := unix.Syscall6(unix.SYS_IO_URING_REGISTER, uintptr(r.fd), registerEnableRings, 0, 0, 0, 0)
+	if e != 0 {
+		return os.NewSyscallError("io_uring_register", e)
+	}
+	return nil
+}
+
+// prepare is the entry for the next command, zeroed; submitted says that it
+// is to be submitted.
+func (r *ring) prepare(fd int, op uint32) *sqe {
+	s := (*sqe)(unsafe.Pointer(unsafe.SliceData(r.sqes)))
+	*s = sqe{opcode: opUringCmd, fd: int32(fd), op: op}
+	atomic.StoreUint32(r.sqTail, *r.sqTail+1)
+	return s
+}
+
+// taken says that the kernel has carried out what was prepared.
+func (r *ring) taken() bool { return atomic.LoadUint32(r.sqHead) == atomic.LoadUint32(r.sqTail) }
+
+// submit submits what was prepared and does not wait.
+func (r *ring) submit() error {
+	for !r.taken() {
+		_, _, e := unix.Syscall6(unix.SYS_IO_URING_ENTER, uintptr(r.fd), 1, 0, 0, 0, 0)
+		if e != 0 && e != unix.EINTR {
+			return os.NewSyscallError("io_uring_enter", e)
+		}
+	}
+	return nil
+}
+
+// timeout is what io_uring_enter(2) takes with IORING_ENTER_EXT_ARG.
+type timeout struct {
+	sigmask uint64
+	size    uint32
+	_       uint32
+	ts      uint64
+}
+
+// wait submits what was prepared and waits for a completion, for limit if that
+// is above zero; then the errno is ETIME.
+func (r *ring) wait(limit time.Duration) (res int32, e syscall.Errno) {
+	for {
+		if head := *r.cqHead; head != atomic.LoadUint32(r.cqTail) {
+			res = (*cqe)(unsafe.Add(r.cqes, uintptr(head&r.mask)*unsafe.Sizeof(cqe{}))).res
+			atomic.StoreUint32(r.cqHead, head+1)
+			return res, 0
+		}
+		n := *r.sqTail - atomic.LoadUint32(r.sqHead)
+		if limit > 0 {
+			ts := unix.NsecToTimespec(limit.Nanoseconds())
+			arg := timeout{ts: uint64(uintptr(unsafe.Pointer(&ts)))}
+			_, _, e = unix.Syscall6(unix.SYS_IO_URING_ENTER, uintptr(r.fd), uintptr(n), 1, enterGetEvents|enterExtArg, uintptr(unsafe.Pointer(&arg)), unsafe.Sizeof(arg))
+			if e == unix.ETIME && *r.cqHead == atomic.LoadUint32(r.cqTail) {
+				return 0, e
+			}
+		} else {
+			_, _, e = unix.Syscall6(unix.SYS_IO_URING_ENTER, uintptr(r.fd), uintptr(n), 1, enterGetEvents, 0, 0)
+		}
+		if e != 0 && e != unix.EINTR && e != unix.ETIME {
+			return 0, e
+		}
+	}
+}
+
+func (r *ring) close() error {
+	var err error
+	for _, m := range [][]byte{r.rings, r.sqes} {
+		if m != nil {
+			err = errAnd(err, unix.Munmap(m))
+		}
+	}
+	return errAnd(err, unix.Close(r.fd))
+}
