@@ -41,7 +41,7 @@ build: ## bin/polisd, bin/polisctl (pure Go) and bin/polis-shim (cgo)
 .PHONY: test
 test: setup-test build ## everything: lint, unit and kernel tests with the race detector, the programs end to end, systemd; fails if anything is left behind
 	@scripts/lint
-	scripts/leakcheck run $(GO) test -race -count=1 -tags '$(TAGS)' -p $(PAR) -timeout 20m $$($(GO) list -tags '$(TAGS)' ./... | grep -v -e '/e2e$$' -e '/e2e/systemd$$')
+	scripts/ring scripts/leakcheck run $(GO) test -race -count=1 -tags '$(TAGS)' -p $(PAR) -timeout 20m $$($(GO) list -tags '$(TAGS)' ./... | grep -v -e '/e2e$$' -e '/e2e/systemd$$')
 	POLIS_BIN=$(CURDIR)/$(BIN) scripts/leakcheck run $(GO) test -tags '$(TAGS)' -count=1 -p 1 -timeout 25m -v ./e2e ./e2e/systemd
 
 .PHONY: e2e

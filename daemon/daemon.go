@@ -98,6 +98,7 @@ func (d *Daemon) Open(ctx context.Context) (err error) {
 			WithHint("polis needs bridge, veth and nftables, and CAP_NET_ADMIN: polisctl doctor says what is missing")
 	}
 	d.retotal(ctx)
+	d.offerRings()
 	if err := d.openLocks(ctx); err != nil {
 		return fmt.Errorf("lockd: %w", err)
 	}

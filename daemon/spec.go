@@ -88,7 +88,7 @@ func (s *shims) spec(a *agent.Agent, dir string) wire.Spec {
 	if spec.Lost = s.lost(); slices.Contains(spec.Lost, isolation.Network) {
 		spec.Env = append(spec.Env, portEnv(k.PortMappings)...)
 	}
-	spec.Path, spec.UserNamespaces = c.Sandbox.Path, c.Sandbox.UserNamespaces
+	spec.Path, spec.UserNamespaces, spec.NoRing = c.Sandbox.Path, c.Sandbox.UserNamespaces, !c.Sandbox.FuseIOUring
 	spec.Set(s.Settings(a))
 	if ws.Git {
 		remotes := a.Remotes

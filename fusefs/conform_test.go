@@ -52,7 +52,7 @@ var crew = []user{
 func TestProcessesOfSeveralUsersFindAPlainDirectory(t *testing.T) {
 	for name, opt := range map[string]func(*Config){
 		"hybrid": func(*Config) {},
-		"server only, nothing cached, few dir fds": func(c *Config) { c.NoPassthrough, c.Timeout, c.DirDescriptors = true, -1, 2 },
+		"server only, nothing cached, few dir fds": func(c *Config) { c.NoPassthrough, c.NoRing, c.Timeout, c.DirDescriptors = true, true, -1, 2 },
 		"server only, cached":                      func(c *Config) { c.NoPassthrough = true },
 	} {
 		t.Run(name, func(t *testing.T) {

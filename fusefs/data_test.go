@@ -38,10 +38,13 @@ func TestDataGoesThroughPassthrough(t *testing.T) {
 	defer f.Close()
 	h := onlyHandle(t, v)
 	require.Equal(t, ioPassthrough, h.node.io.mode)
-	// The server's own descriptor could not have done this: it is closed.
+	// The server's own descriptor could not have done this: it is of another file.
 	fd, err := unix.FcntlInt(uintptr(h.fd), unix.F_DUPFD_CLOEXEC, 3)
 	require.NoError(t, err)
-	require.NoError(t, unix.Close(h.fd))
+	full, err := os.Open("/dev/full")
+	require.NoError(t, err)
+	defer full.Close()
+	require.NoError(t, unix.Dup3(int(full.Fd()), h.fd, unix.O_CLOEXEC))
 	_, err = f.WriteString("hello")
 	require.NoError(t, err)
 	require.NoError(t, unix.Dup3(fd, h.fd, unix.O_CLOEXEC))

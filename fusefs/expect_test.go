@@ -73,6 +73,7 @@ func TestWhatProgramsExpect(t *testing.T) {
 	for where, opt := range map[string]func(*Config){
 		"natively":                    nil,
 		"hybrid":                      func(*Config) {},
+		"hybrid, from the device":     func(c *Config) { c.NoRing = true },
 		"server only":                 func(c *Config) { c.NoPassthrough = true },
 		"server only, nothing cached": func(c *Config) { c.NoPassthrough, c.Timeout = true, -1 },
 	} {

@@ -21,7 +21,7 @@ import (
 func TestAViewBehavesLikeAPlainDirectory(t *testing.T) {
 	for name, opt := range map[string]func(*Config){
 		"hybrid": func(*Config) {},
-		"server only, nothing cached, one dir fd": func(c *Config) { c.NoPassthrough, c.Timeout, c.DirDescriptors = true, -1, 1 },
+		"server only, nothing cached, one dir fd": func(c *Config) { c.NoPassthrough, c.NoRing, c.Timeout, c.DirDescriptors = true, true, -1, 1 },
 	} {
 		t.Run(name, func(t *testing.T) { behavesLikeAPlainDirectory(t, mountView(t, opt)) })
 	}

@@ -20,7 +20,7 @@ import (
 func TestPosix(t *testing.T) {
 	modes := map[string]func(*Config){
 		"hybrid":                      func(*Config) {},
-		"server only, nothing cached": func(c *Config) { c.NoPassthrough, c.Timeout = true, -1 },
+		"server only, nothing cached": func(c *Config) { c.NoPassthrough, c.NoRing, c.Timeout = true, true, -1 },
 	}
 	for mode, opt := range modes {
 		t.Run(mode, func(t *testing.T) {

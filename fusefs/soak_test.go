@@ -36,7 +36,7 @@ func TestTenViewsUnderLoadKeepEveryByteAndNothingElse(t *testing.T) {
 	for i := range views {
 		views[i] = mountView(t, func(c *Config) {
 			c.DirDescriptors = 32
-			c.NoPassthrough = i == 8
+			c.NoPassthrough, c.NoRing = i == 8, i%2 == 1
 			if i == 9 {
 				c.Timeout = -1
 			}

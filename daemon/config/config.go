@@ -108,7 +108,7 @@ func Default() Config {
 		Limits: Limits{MemoryMB: 512, Pids: 512, CPUWeight: 100,
 			StopGrace: wire.Duration(5 * time.Second), LogMB: 16, GitObjectsMB: 10 << 10},
 		Admission: Admission{ReserveMB: 512, Overcommit: 4, DiskFreeMB: 256},
-		Sandbox:   Sandbox{User: "polis", Degraded: DegradedRefuse},
+		Sandbox:   Sandbox{User: "polis", Degraded: DegradedRefuse, FuseIOUring: true},
 		Shared:    Shared{Paths: []string{"node_modules", ".env", ".env.*"}, Pnpm: true},
 		Git:       defaultGit(), Maintenance: defaultMaintenance(),
 		Merge: defaultMerge(),

@@ -53,6 +53,8 @@ type Sandbox struct {
 	// Degraded says what becomes of agents where the machine cannot isolate them
 	// fully: DegradedRefuse or DegradedAllow.
 	Degraded string `toml:"degraded"`
+	// FuseIOUring has requests to views come by io_uring where the kernel can.
+	FuseIOUring bool `toml:"fuse_io_uring"`
 	// UserNamespaces lets agents make namespaces of their own inside.
 	UserNamespaces bool `toml:"user_namespaces"`
 }

@@ -70,6 +70,10 @@ func (r Run) LockSocket() string { return filepath.Join(string(r), "lockd.sock")
 // PidLock is held by the running polisd.
 func (r Run) PidLock() string { return filepath.Join(string(r), "polisd.lock") }
 
+// RingMark is there while polisd has turned on the kernel's switch for FUSE
+// requests by io_uring.
+func (r Run) RingMark() string { return filepath.Join(string(r), "io_uring") }
+
 // TotalMark is there while all agents together have limits of polisd's.
 func (r Run) TotalMark() string { return filepath.Join(string(r), "total") }
 

@@ -65,7 +65,7 @@ func (s *Shim) openGit(ctx context.Context, v *views) error {
 	// Other agents and the daemon change this directory too; the guard says what
 	// the kernel may keep of it.
 	v.git, err = s.mount(ctx, "git directory", fusefs.Config{Roots: []int{int(bare.Fd()), int(priv.Fd())}, Guard: v.gitg,
-		Mountpoint: gitMount(sp), FsName: fsName(sp), NoXattrs: true, Log: s.Log})
+		Mountpoint: gitMount(sp), FsName: fsName(sp), NoXattrs: true, NoRing: sp.NoRing, Log: s.Log})
 	if err != nil {
 		return err
 	}

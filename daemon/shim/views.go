@@ -123,7 +123,7 @@ func (s *Shim) openTree(ctx context.Context, v *views, root *os.File) error {
 	}
 	s.onClose("guard", func(context.Context) error { return v.guard.Close() })
 	cfg := fusefs.Config{Roots: []int{int(root.Fd())}, Guard: v.guard, Mountpoint: sp.Mountpoint, FsName: fsName(sp), Log: s.Log,
-		NoSetID: sp.AsUser}
+		NoSetID: sp.AsUser, NoRing: sp.NoRing}
 	if err := s.openShared(&cfg, ig); err != nil {
 		return fmt.Errorf("shared files: %w", err)
 	}

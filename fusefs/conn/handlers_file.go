@@ -164,7 +164,11 @@ func doInterrupt(r *reader, q *query) (int, fuse.Status) {
 		if len(r.c.queues) == 0 || try == onItsWay {
 			return 0, fuse.EAGAIN
 		}
-		time.Sleep(time.Millisecond)
+		select {
+		case <-r.c.dead:
+			return 0, silence
+		case <-time.After(time.Millisecond):
+		}
 	}
 	return 0, silence
 }

@@ -130,6 +130,10 @@ func mount(t *testing.T, fs FileSystem, change ...func(*Options)) (*Conn, string
 	for _, f := range change {
 		f(&o)
 	}
+	if o.Capabilities&fuse.CAP_OVER_IO_URING != 0 {
+		_, err := offer.Set(true) // another package may have turned it back
+		require.NoError(t, err)
+	}
 	c, err := Mount(fs, o)
 	require.NoError(t, err)
 	served := make(chan error, 1)

@@ -12,9 +12,10 @@ import (
 )
 
 // ring is an io_uring(7) for one command at a time, of 128 bytes. Only the
-// thread that called enable may submit and wait.
+// thread that called enable may submit and wait; with it the ring ends.
 type ring struct {
-	fd     int
+	fd     int    // until enable
+	number uint32 // since then
 	rings  []byte // both rings, one mapping
 	sqes   []byte
 	sqHead *uint32 // moved by the kernel when it has taken, and carried out, what was submitted
@@ -39,7 +40,10 @@ const (
 	enterGetEvents = 1 << 0
 	enterExtArg    = 1 << 3
 
+	enterRegisteredRing = 1 << 4
+
 	registerEnableRings = 12
+	registerRingFDs     = 20
 
 	offRings = 0
 	offSQEs  = 0x10000000
@@ -106,10 +110,26 @@ func (r *ring) mmap(off int64, size int) ([]byte, error) {
 	return unix.Mmap(r.fd, off, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_POPULATE)
 }
 
-// enable makes the calling thread the one that uses the ring.
+// enable makes the calling thread the one that uses the ring. It gets a number of
+// the thread's own, so that rings take no descriptors.
 func (r *ring) enable() error {
-	_, _, e := unix.Syscall6(unix.SYS_IO_URING_REGISTER, uintptr(r.fd), registerEnableRings, 0, 0, 0, 0)
-	if e != 0 {
+	if err := r.control(registerEnableRings, nil, 0); err != nil {
+		return err
+	}
+	at := struct {
+		offset, _ uint32
+		data      uint64
+	}{offset: ^uint32(0), data: uint64(r.fd)}
+	if err := r.control(registerRingFDs, unsafe.Pointer(&at), 1); err != nil {
+		return err
+	}
+	err := unix.Close(r.fd)
+	r.fd, r.number = -1, at.offset
+	return err
+}
+
+func (r *ring) control(op uintptr, arg unsafe.Pointer, n uintptr) error {
+	if _, _, e := unix.Syscall6(unix.SYS_IO_URING_REGISTER, uintptr(r.fd), op, uintptr(arg), n, 0, 0); e != 0 {
 		return os.NewSyscallError("io_uring_register", e)
 	}
 	return nil
@@ -130,7 +150,7 @@ func (r *ring) taken() bool { return atomic.LoadUint32(r.sqHead) == atomic.LoadU
 // submit submits what was prepared and does not wait.
 func (r *ring) submit() error {
 	for !r.taken() {
-		_, _, e := unix.Syscall6(unix.SYS_IO_URING_ENTER, uintptr(r.fd), 1, 0, 0, 0, 0)
+		_, _, e := unix.Syscall6(unix.SYS_IO_URING_ENTER, uintptr(r.number), 1, 0, enterRegisteredRing, 0, 0)
 		if e != 0 && e != unix.EINTR {
 			return os.NewSyscallError("io_uring_enter", e)
 		}
@@ -159,12 +179,12 @@ func (r *ring) wait(limit time.Duration) (res int32, e syscall.Errno) {
 		if limit > 0 {
 			ts := unix.NsecToTimespec(limit.Nanoseconds())
 			arg := timeout{ts: uint64(uintptr(unsafe.Pointer(&ts)))}
-			_, _, e = unix.Syscall6(unix.SYS_IO_URING_ENTER, uintptr(r.fd), uintptr(n), 1, enterGetEvents|enterExtArg, uintptr(unsafe.Pointer(&arg)), unsafe.Sizeof(arg))
+			_, _, e = unix.Syscall6(unix.SYS_IO_URING_ENTER, uintptr(r.number), uintptr(n), 1, enterRegisteredRing|enterGetEvents|enterExtArg, uintptr(unsafe.Pointer(&arg)), unsafe.Sizeof(arg))
 			if e == unix.ETIME && *r.cqHead == atomic.LoadUint32(r.cqTail) {
 				return 0, e
 			}
 		} else {
-			_, _, e = unix.Syscall6(unix.SYS_IO_URING_ENTER, uintptr(r.fd), uintptr(n), 1, enterGetEvents, 0, 0)
+			_, _, e = unix.Syscall6(unix.SYS_IO_URING_ENTER, uintptr(r.number), uintptr(n), 1, enterRegisteredRing|enterGetEvents, 0, 0)
 		}
 		if e != 0 && e != unix.EINTR && e != unix.ETIME {
 			return 0, e
@@ -179,5 +199,8 @@ func (r *ring) close() error {
 			err = errAnd(err, unix.Munmap(m))
 		}
 	}
-	return errAnd(err, unix.Close(r.fd))
+	if r.fd >= 0 {
+		err = errAnd(err, unix.Close(r.fd))
+	}
+	return err
 }

@@ -68,6 +68,19 @@ func (c *Conn) makeQueues() error {
 	return nil
 }
 
+// Rings says why this machine cannot have requests by io_uring, should the kernel
+// offer them; nil if it can.
+func Rings() error {
+	if _, err := processors(); err != nil {
+		return err
+	}
+	r, err := newRing()
+	if err != nil {
+		return err
+	}
+	return r.close()
+}
+
 // dropQueues gives back what no reader has begun with.
 func (c *Conn) dropQueues() {
 	c.mu.Lock()
@@ -82,7 +95,7 @@ func (c *Conn) dropQueues() {
 
 // processors is how many the kernel counts: their numbers are below that.
 func processors() (int, error) {
-	b, err := os.ReadFile("/sys/devices/system/cpu/possible")
+	b, err := os.ReadFile("/sys/devices/system/cpu/possible") //nolint:forbidigo // the kernel's
 	if err != nil {
 		return 0, err
 	}

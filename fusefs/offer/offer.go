@@ -1,9 +1,3 @@
-// Package offer is the kernel's switch for FUSE requests by io_uring: a
-// parameter of the fuse module, off unless somebody has turned it on. It is read
-// when a file system is mounted; what is mounted then keeps what it has.
-//
-// The kernel only offers: file systems that do not ask, which is nearly all, go
-// on with /dev/fuse.
 package offer
 
 import (
@@ -22,7 +16,7 @@ var ErrNone = errors.New("this kernel has no FUSE requests by io_uring")
 
 // Given says whether the kernel offers it.
 func Given() (bool, error) {
-	b, err := os.ReadFile(parameter)
+	b, err := os.ReadFile(parameter) //nolint:forbidigo // the kernel's
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, ErrNone
 	}
@@ -42,7 +36,7 @@ func Set(on bool) (before bool, err error) {
 	if on {
 		value = "Y"
 	}
-	if err := os.WriteFile(parameter, []byte(value), 0); err != nil {
+	if err := os.WriteFile(parameter, []byte(value), 0); err != nil { //nolint:forbidigo // as above
 		return before, fmt.Errorf("turn the switch for FUSE requests by io_uring: %w", err)
 	}
 	return before, nil

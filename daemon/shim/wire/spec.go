@@ -99,6 +99,8 @@ type Spec struct {
 	// Lost are the parts of the isolation that the machine does not give (package
 	// isolation): what they would keep apart the agent shares with the host.
 	Lost []string `json:"lost,omitempty"`
+	// NoRing has requests to views come over /dev/fuse only.
+	NoRing bool `json:"no_ring,omitempty"`
 	// UserNamespaces lets the agent's processes make user namespaces.
 	UserNamespaces bool `json:"user_namespaces,omitempty"`
 
