@@ -38,20 +38,28 @@ func (m *Merger) BringAlong(ctx context.Context) (Along, error) {
 	}
 	defer done()
 	a := Along{Target: target}
-	if a.Commit, err = m.Workspace.Bare().Ref(ctx, git.Branch(target)); err != nil {
-		return a, api.Errorf(api.CodeRepoCorrupt, "read branch %s: %w", target, err)
-	}
-	p, err := m.Workspace.Project(ctx)
+	var p *worktree.Project
+	var at place
+	err = inOrder(func() (err error) {
+		if a.Commit, err = m.Workspace.Bare().Ref(ctx, git.Branch(target)); err != nil {
+			return api.Errorf(api.CodeRepoCorrupt, "read branch %s: %w", target, err)
+		}
+		return nil
+	}, func() (err error) {
+		if p, err = m.Workspace.Project(ctx); err != nil || p == nil {
+			return err
+		}
+		if at, err = branchOf(ctx, p, target); err != nil {
+			return api.Errorf(api.CodeWorkspaceInvalid, "read branch %s of the project: %w", target, err)
+		}
+		return nil
+	})
 	if err != nil {
 		return a, err
 	}
 	if p == nil {
 		a.Reason = "the project is no git repository"
 		return a, nil
-	}
-	at, err := branchOf(ctx, p, target)
-	if err != nil {
-		return a, api.Errorf(api.CodeWorkspaceInvalid, "read branch %s of the project: %w", target, err)
 	}
 	// What the shared repository does not have is no ancestor of anything in it.
 	behind := at.commit == a.Commit
@@ -65,12 +73,20 @@ func (m *Merger) BringAlong(ctx context.Context) (Along, error) {
 	if behind {
 		since = at.commit
 	}
-	if err := m.Workspace.Publish(ctx, p, target, a.Commit, since); err != nil {
+	// Whether the checkout can be taken along is looked at meanwhile.
+	var keep error
+	err = inOrder(func() error { return m.Workspace.Publish(ctx, p, target, a.Commit, since) }, func() error {
+		if at.here && behind && at.commit != a.Commit {
+			keep = keeps(ctx, p)
+		}
+		return nil
+	})
+	if err != nil {
 		return a, err
 	}
 	a.Fetched = true
 	failpoint.Hit("project:fetched")
-	if err := a.forward(ctx, p, at, behind); err != nil {
+	if err := a.forward(ctx, p, at, behind, keep); err != nil {
 		a.Reason = err.Error()
 		a.Command = fmt.Sprintf("git -C %s merge --ff-only refs/remotes/polis/%s", shell(p.Path), target)
 		m.Log.Info("project left as it is", "op", "bring along", "path", p.Path, "err", err)
@@ -104,7 +120,8 @@ func branchOf(ctx context.Context, p *worktree.Project, branch string) (place, e
 }
 
 // forward fast-forwards the project's branch; its error is the reason why not.
-func (a *Along) forward(ctx context.Context, p *worktree.Project, at place, behind bool) error {
+// keep is what keeps the checkout as it is, if the branch is checked out.
+func (a *Along) forward(ctx context.Context, p *worktree.Project, at place, behind bool, keep error) error {
 	switch {
 	case at.commit == "":
 		return fmt.Errorf("the project has no branch %s any more", a.Target)
@@ -112,18 +129,41 @@ func (a *Along) forward(ctx context.Context, p *worktree.Project, at place, behi
 		return nil
 	case !behind:
 		return fmt.Errorf("branch %s of the project has commits of its own", a.Target)
+	case at.here && keep != nil:
+		return keep
 	case at.here:
-		return a.checkout(ctx, p)
+		// git itself refuses to overwrite an untracked file, and an ignored one.
+		_, err := p.Do(ctx, inside(p, "merge", "--ff-only", "--no-overwrite-ignore", "--no-stat", "--quiet", "--end-of-options", a.Commit))
+		return err
 	case at.worktree != "":
 		return fmt.Errorf("branch %s is checked out in another worktree of the project, %s", a.Target, at.worktree)
 	}
 	return p.Update(ctx, git.Branch(a.Target), a.Commit, at.commit, "polis: merge")
 }
 
-// checkout fast-forwards the branch together with the files.
-func (a *Along) checkout(ctx context.Context, p *worktree.Project) error {
-	// A filter is a command. It is the user's own, but it would run on what
-	// agents wrote, without the user having asked for it.
+// inside is a command in the project's working tree.
+func inside(p *worktree.Project, args ...string) git.Cmd {
+	return git.Cmd{Args: args, WorkTree: p.Path, Dir: p.Path}
+}
+
+// keeps says why a checkout is to be left as it is; nil if it can go along.
+func keeps(ctx context.Context, p *worktree.Project) error {
+	return inOrder(func() error { return filters(ctx, p) }, func() error {
+		dirty, err := p.Do(ctx, inside(p, "status", "--porcelain", "-z", "--untracked-files=no", "--ignore-submodules=dirty"))
+		if err != nil {
+			return err
+		}
+		if names := git.SplitNUL(dirty); len(names) > 0 {
+			return fmt.Errorf("the checkout has uncommitted changes (%d files)", len(names))
+		}
+		return nil
+	})
+}
+
+// filters refuses a project that has some. A filter is a command. It is the
+// user's own, but it would run on what agents wrote, without the user having
+// asked for it.
+func filters(ctx context.Context, p *worktree.Project) error {
 	out, err := p.Line(ctx, "config", "--name-only", "--get-regexp", `^filter\..*\.(clean|smudge|process)$`)
 	if code, ok := git.ExitCode(err); err != nil && (!ok || code != 1) {
 		return err
@@ -132,19 +172,7 @@ func (a *Along) checkout(ctx context.Context, p *worktree.Project) error {
 		name, _, _ := strings.Cut(out, "\n")
 		return fmt.Errorf("the project's configuration has filters (%s), which polis does not run", name)
 	}
-	in := func(args ...string) git.Cmd {
-		return git.Cmd{Args: args, WorkTree: p.Path, Dir: p.Path}
-	}
-	dirty, err := p.Do(ctx, in("status", "--porcelain", "-z", "--untracked-files=no", "--ignore-submodules=dirty"))
-	if err != nil {
-		return err
-	}
-	if names := git.SplitNUL(dirty); len(names) > 0 {
-		return fmt.Errorf("the checkout has uncommitted changes (%d files)", len(names))
-	}
-	// git itself refuses to overwrite an untracked file, and an ignored one.
-	_, err = p.Do(ctx, in("merge", "--ff-only", "--no-overwrite-ignore", "--no-stat", "--quiet", "--end-of-options", a.Commit))
-	return err
+	return nil
 }
 
 // shell quotes a path for a command line.

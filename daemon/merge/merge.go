@@ -130,13 +130,14 @@ func (m *Merger) Merge(ctx context.Context, req Request) (Result, error) {
 	err = m.retry(ctx, target, func(onto string) (string, error) {
 		var err error
 		res, err = m.prepare(ctx, req, target, onto)
-		if err != nil || req.DryRun {
+		if err != nil {
 			return "", err
 		}
-		if err := m.commit(ctx, req, &res); err != nil {
-			return "", err
+		if req.DryRun {
+			return "", m.list(ctx, &res)
 		}
-		return res.Commit, nil
+		err = m.commit(ctx, req, &res)
+		return res.Commit, err
 	})
 	if err != nil {
 		return Result{}, err
@@ -163,19 +164,17 @@ func (m *Merger) prepare(ctx context.Context, req Request, target, onto string) 
 	} else if err != nil {
 		return res, api.Errorf(api.CodeRepoCorrupt, "read branch %s: %w", req.Branch, err)
 	}
-	if done, err := bare.IsAncestor(ctx, res.Merged, onto); err != nil {
-		return res, api.Errorf(api.CodeRepoCorrupt, "compare %s with %s: %w", req.Branch, target, err)
-	} else if done {
-		return res, api.Errorf(api.CodeNothingToMerge, "%s has every commit of %s already", target, req.Branch).
-			WithHint("only commits are merged: are the changes committed?")
-	}
-	if err := bare.CheckTrees(ctx, res.Merged, onto); errors.Is(err, git.ErrBadTree) {
-		return res, api.Errorf(api.CodeMergeConflict, "branch %s holds what no checkout can have: %w", req.Branch, err).
-			WithHint("git refuses to check it out, and forges to take it: it must go from the branch's history before that can be merged")
-	} else if err != nil {
-		return res, api.Errorf(api.CodeRepoCorrupt, "look at what branch %s brings: %w", req.Branch, err)
-	}
-	got, err := mergeTree(ctx, bare, onto, res.Merged)
+	// To start git is most of the cost, and the three need nothing of each other:
+	// a merge of what must not be merged is some objects that nobody knows.
+	var got merged
+	err = inOrder(func() error {
+		return m.anything(ctx, req, target, res)
+	}, func() error {
+		return m.checkedOut(ctx, req, res)
+	}, func() (err error) {
+		got, err = mergeTree(ctx, bare, onto, res.Merged)
+		return err
+	})
 	if err != nil {
 		return res, err
 	}
@@ -183,12 +182,60 @@ func (m *Merger) prepare(ctx context.Context, req Request, target, onto string) 
 		return res, conflict(got, req.Branch, target)
 	}
 	res.Tree = got.tree
-	paths, err := bare.Changed(ctx, onto, got.tree)
+	return res, nil
+}
+
+// anything refuses a branch that the target has.
+func (m *Merger) anything(ctx context.Context, req Request, target string, res Result) error {
+	done, err := m.Workspace.Bare().IsAncestor(ctx, res.Merged, res.Onto)
 	if err != nil {
-		return res, api.Errorf(api.CodeInternal, "list what the merge changes: %w", err)
+		return api.Errorf(api.CodeRepoCorrupt, "compare %s with %s: %w", req.Branch, target, err)
+	}
+	if done {
+		return api.Errorf(api.CodeNothingToMerge, "%s has every commit of %s already", target, req.Branch).
+			WithHint("only commits are merged: are the changes committed?")
+	}
+	return nil
+}
+
+// checkedOut refuses a branch with what git does not check out.
+func (m *Merger) checkedOut(ctx context.Context, req Request, res Result) error {
+	err := m.Workspace.Bare().CheckTrees(ctx, res.Merged, res.Onto)
+	if errors.Is(err, git.ErrBadTree) {
+		return api.Errorf(api.CodeMergeConflict, "branch %s holds what no checkout can have: %w", req.Branch, err).
+			WithHint("git refuses to check it out, and forges to take it: it must go from the branch's history before that can be merged")
+	}
+	if err != nil {
+		return api.Errorf(api.CodeRepoCorrupt, "look at what branch %s brings: %w", req.Branch, err)
+	}
+	return nil
+}
+
+// list fills in the paths that a merge changes.
+func (m *Merger) list(ctx context.Context, res *Result) error {
+	paths, err := m.Workspace.Bare().Changed(ctx, res.Onto, res.Tree)
+	if err != nil {
+		return api.Errorf(api.CodeInternal, "list what the merge changes: %w", err)
 	}
 	res.Paths = paths[:min(len(paths), maxPaths)]
-	return res, nil
+	return nil
+}
+
+// inOrder does several things at the same time. The error is that of the first
+// in the row that has one.
+func inOrder(do ...func() error) error {
+	errs := make([]error, len(do))
+	var all sync.WaitGroup
+	for i, f := range do {
+		all.Go(func() { errs[i] = f() })
+	}
+	all.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func conflict(got merged, branch, target string) error {

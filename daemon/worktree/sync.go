@@ -3,6 +3,7 @@ package worktree
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"polis/daemon/api"
 	"polis/daemon/git"
@@ -37,21 +38,30 @@ func (w *Workspace) Sync(ctx context.Context) (Synced, error) {
 func (w *Workspace) SyncLocked(ctx context.Context, target string) (Synced, error) {
 	s := Synced{Target: target}
 	bare, ref := w.Bare(), git.Branch(target)
-	has, err := bare.Ref(ctx, ref)
-	if err != nil {
-		return s, api.Errorf(api.CodeRepoCorrupt, "the shared repository has lost its target branch %s: %w", target, err)
+	// To start git is the cost of it: the two repositories are asked at once.
+	var has string
+	var lost error
+	var asked sync.WaitGroup
+	asked.Go(func() { has, lost = bare.Ref(ctx, ref) })
+	p, err := w.Project(ctx)
+	var theirs string
+	var unknown error
+	if err == nil && p != nil {
+		theirs, unknown = p.Ref(ctx, ref)
+	}
+	asked.Wait()
+	if lost != nil {
+		return s, api.Errorf(api.CodeRepoCorrupt, "the shared repository has lost its target branch %s: %w", target, lost)
 	}
 	s.Commit = has
-	p, err := w.Project(ctx)
 	if err != nil || p == nil {
 		return s, err
 	}
-	theirs, err := p.Ref(ctx, ref)
-	if errors.Is(err, git.ErrNotFound) {
+	if errors.Is(unknown, git.ErrNotFound) {
 		return s, nil
 	}
-	if err != nil {
-		return s, api.Errorf(api.CodeWorkspaceInvalid, "read branch %s of the project: %w", target, err)
+	if unknown != nil {
+		return s, api.Errorf(api.CodeWorkspaceInvalid, "read branch %s of the project: %w", target, unknown)
 	}
 	s.Project = true
 	if theirs == has {
