@@ -65,6 +65,12 @@ func ratio(name string, limit float64) table.Row {
 	return table.Row{Name: name, Limit: limit, Kind: table.Ratio}
 }
 
+// beside says what bindfs and loopback measured where the row's goal was set.
+func beside(r table.Row, bindfs, loopback float64) table.Row {
+	r.Peers = map[string]float64{"bindfs": bindfs, "loopback": loopback}
+	return r
+}
+
 // reading does the same again and again, once before it counts.
 func reading(row table.Row, r work.Request) job {
 	return job{rows: []table.Row{row}, before: []work.Request{r}, each: []step{{0, r}}, reps: 3}
@@ -83,30 +89,31 @@ func allJobs(s size) []job {
 }
 
 func readingJobs(s size) []job {
-	open := func(name string, limit float64, write bool) job {
-		return reading(table.Row{Name: name, Ops: s.opens * s.passes, Limit: limit, Kind: table.Added},
+	open := func(name string, limit, bindfs, loopback float64, write bool) job {
+		return reading(beside(table.Row{Name: name, Ops: s.opens * s.passes, Limit: limit, Kind: table.Added}, bindfs, loopback),
 			work.Request{Op: "open", N: s.opens, Passes: s.passes, Write: write})
 	}
 	jobs := []job{
 		reading(ratio("git status", 0.95), status),
 		{rows: []table.Row{ratio("git status after reading all", 1)}, before: []work.Request{status},
 			each: []step{{untimed, readAll}, {0, status}}, reps: 3},
-		reading(ratio("rg", 2.7), search),
-		reading(ratio("grep -r", 2.1), grep),
+		reading(beside(ratio("rg", 2.7), 10.2, 12.1), search),
+		reading(beside(ratio("grep -r", 2.1), 6.7, 6.7), grep),
 		reading(ratio("find", 0), program("find", ".", "-name", "no-such-name")),
 		reading(ratio("git log", 0), program("git", "log", "--stat", "-n", "30", "{head}")),
 		reading(ratio(fmt.Sprintf("git log of %d packed commits", s.long), 1.2), program("git", "log", "{long}")),
 		reading(ratio("stat of known files", 1), work.Request{Op: "stat"}),
-		open("open and close for reading", 10, false),
-		open("open and close for writing", 10, true),
+		open("open and close for reading", 10, 15, 32.2, false),
+		open("open and close for writing", 10, 18.7, 32.9, true),
 		reading(ratio("go build with nothing changed", 1), build),
 	}
 	for _, c := range []struct {
-		procs int
-		who   string
-		limit float64
-	}{{1, "one process", 4.5}, {2, "two processes", 0}, {8, "eight processes", 2.9}} {
-		jobs = append(jobs, reading(ratio("read all files with "+c.who, c.limit), work.Request{Op: "readall", Procs: c.procs}))
+		procs                   int
+		who                     string
+		limit, bindfs, loopback float64
+	}{{1, "one process", 4.5, 17.8, 15.7}, {2, "two processes", 0, 0, 0}, {8, "eight processes", 2.9, 12.7, 17.8}} {
+		row := beside(ratio("read all files with "+c.who, c.limit), c.bindfs, c.loopback)
+		jobs = append(jobs, reading(row, work.Request{Op: "readall", Procs: c.procs}))
 	}
 	return jobs
 }
@@ -116,19 +123,19 @@ func writingJobs(s size) []job {
 	const few = 10
 	commit := program("sh", "-ec", `git add -A && git commit -q -m change`)
 	return []job{
-		{rows: []table.Row{ratio("untar", 5), ratio("rm -rf", 3.5)}, reps: 2,
+		{rows: []table.Row{beside(ratio("untar", 5), 10.9, 9.8), beside(ratio("rm -rf", 3.5), 5.4, 5.4)}, reps: 2,
 			before: []work.Request{gone}, after: []work.Request{gone},
 			each: []step{
 				{untimed, work.Request{Op: "mkdir", Name: "bench-out"}},
 				{0, program("tar", "-xf", "{tar}", "-C", "bench-out")}, {1, program("rm", "-rf", "bench-out")},
 			}},
-		{rows: []table.Row{ratio(fmt.Sprintf("create %d files", s.create), 3.5), ratio(fmt.Sprintf("unlink %d files", s.create), 2.7)}, reps: 2,
+		{rows: []table.Row{beside(ratio(fmt.Sprintf("create %d files", s.create), 3.5), 6.7, 7.5), beside(ratio(fmt.Sprintf("unlink %d files", s.create), 2.7), 4.7, 4.8)}, reps: 2,
 			before: []work.Request{gone}, after: []work.Request{gone},
 			each: []step{{0, work.Request{Op: "create", Name: "bench-out", N: s.create}}, {1, work.Request{Op: "unlink", Name: "bench-out", N: s.create}}}},
-		{rows: []table.Row{ratio(fmt.Sprintf("git checkout of %d changed files", s.changed), 2), ratio("git checkout back", 2)}, reps: 2,
+		{rows: []table.Row{beside(ratio(fmt.Sprintf("git checkout of %d changed files", s.changed), 2), 3.6, 3.1), beside(ratio("git checkout back", 2), 2.8, 2.9)}, reps: 2,
 			before: []work.Request{status}, after: []work.Request{program("git", "checkout", "-q", "-f", "{branch}")},
 			each: []step{{0, program("git", "checkout", "-q", "--detach", "{other}")}, {1, program("git", "checkout", "-q", "--detach", "{head}")}}},
-		{rows: []table.Row{ratio(fmt.Sprintf("git add and commit of %d files", s.changed), 1.8)}, reps: 2,
+		{rows: []table.Row{beside(ratio(fmt.Sprintf("git add and commit of %d files", s.changed), 1.8), 2.5, 3.1)}, reps: 2,
 			before: []work.Request{program("git", "checkout", "-q", "--detach", "{head}")},
 			after:  []work.Request{program("git", "reset", "-q", "--hard", "{head}"), program("git", "checkout", "-q", "-f", "{branch}")},
 			each:   []step{{untimed, work.Request{Op: "append", N: s.changed, Text: "// round {round}\n"}}, {0, commit}}},

@@ -89,8 +89,8 @@ func (r Report) Markdown(w io.Writer) {
 	markdown(w, append([]string{""}, r.Columns...), rows)
 }
 
-// Goals writes the goals and what was measured, and returns how many are met
-// and how many were measured.
+// Goals writes the goals, as they were set and for this machine, and what was
+// measured, and returns how many are met here and how many were measured.
 func (r Report) Goals(w io.Writer) (met, all int) {
 	var rows [][]string
 	for _, row := range r.Rows {
@@ -99,12 +99,16 @@ func (r Report) Goals(w io.Writer) (met, all int) {
 		}
 		all++
 		got, word := row.Measured(r.Subject), "no"
-		if got <= row.Limit {
+		switch {
+		case got <= row.Limit && got <= row.Here():
 			word = "yes"
 			met++
+		case got <= row.Here():
+			word = "here"
+			met++
 		}
-		rows = append(rows, []string{row.Name, string(row.Kind), fmt.Sprintf("%.2f", row.Limit), fmt.Sprintf("%.2f", got), fmt.Sprintf("%.2f", row.CPU(r.Subject)), word})
+		rows = append(rows, []string{row.Name, string(row.Kind), fmt.Sprintf("%.2f", row.Limit), fmt.Sprintf("%.2f", row.Here()), fmt.Sprintf("%.2f", got), fmt.Sprintf("%.2f", row.CPU(r.Subject)), word})
 	}
-	markdown(w, []string{"work", "limits", "goal", "measured", "CPU ratio", "met"}, rows)
+	markdown(w, []string{"work", "limits", "goal", "goal here", "measured", "CPU ratio", "met"}, rows)
 	return met, all
 }

@@ -1,6 +1,7 @@
 package table
 
 import (
+	"math"
 	"slices"
 	"time"
 )
@@ -49,8 +50,11 @@ type Row struct {
 	// AtOnce is how many did the work at the same time, 0 for one.
 	AtOnce int `json:"at_once,omitempty"`
 	// Limit is the goal for the view, 0 if there is none.
-	Limit  float64             `json:"goal,omitempty"`
-	Kind   Goal                `json:"goal_kind,omitempty"`
+	Limit float64 `json:"goal,omitempty"`
+	Kind  Goal    `json:"goal_kind,omitempty"`
+	// Peers is what other columns measured on the machine that the goal was set
+	// on, in the goal's kind; none where it does not depend on the machine.
+	Peers  map[string]float64  `json:"peers_then,omitempty"`
 	Rounds []map[string]Sample `json:"rounds"`
 }
 
@@ -145,6 +149,24 @@ func (r Row) Growth(col string) float64 {
 		}
 		return a / b, true
 	})
+}
+
+// Here is the goal for this machine: as far from what the peers measured in this
+// run as Limit is from what they measured when it was set. (How much a request to
+// another process costs, beside a system call, differs by a factor of four from one
+// virtual machine to the next.) It is Limit where there are no peers.
+func (r Row) Here() float64 {
+	sum, n := 0.0, 0
+	for col, then := range r.Peers {
+		if now := r.Measured(col); now > 0 && then > 0 {
+			sum += math.Log(now / then)
+			n++
+		}
+	}
+	if n == 0 {
+		return r.Limit
+	}
+	return r.Limit * math.Exp(sum/float64(n))
 }
 
 // Measured is the figure that the row's goal limits.

@@ -63,12 +63,17 @@ func TestGoalsSayWhatIsMet(t *testing.T) {
 		{Name: "bad", Kind: Ratio, Limit: 2, Rounds: []map[string]Sample{{Native: at(10), "polis": at(21)}}},
 		{Name: "free", Rounds: []map[string]Sample{{Native: at(10), "polis": at(90)}}},
 		{Name: "not measured", Kind: Ratio, Limit: 1},
+		// One peer takes here twice, the other eight times what it took there.
+		{Name: "slow here", Kind: Ratio, Limit: 2, Peers: map[string]float64{"p": 3, "q": 1}, Rounds: []map[string]Sample{{Native: at(10), "polis": at(80), "p": at(60), "q": at(80)}}},
+		{Name: "quick here", Kind: Ratio, Limit: 2, Peers: map[string]float64{"p": 12}, Rounds: []map[string]Sample{{Native: at(10), "polis": at(18), "p": at(60)}}},
 	}}
 	var b strings.Builder
 	met, all := rep.Goals(&b)
-	require.Equal(t, []int{1, 2}, []int{met, all})
-	require.Contains(t, b.String(), "| good | ratio | 2.00 | 2.00 | 2.00 | yes |")
-	require.Contains(t, b.String(), "| bad | ratio | 2.00 | 2.10 | 2.10 | no |")
+	require.Equal(t, []int{2, 4}, []int{met, all})
+	require.Contains(t, b.String(), "| good | ratio | 2.00 | 2.00 | 2.00 | 2.00 | yes |")
+	require.Contains(t, b.String(), "| bad | ratio | 2.00 | 2.00 | 2.10 | 2.10 | no |")
+	require.Contains(t, b.String(), "| slow here | ratio | 2.00 | 8.00 | 8.00 | 8.00 | here |")
+	require.Contains(t, b.String(), "| quick here | ratio | 2.00 | 1.00 | 1.80 | 1.80 | no |")
 	require.NotContains(t, b.String(), "free")
 	b.Reset()
 	rep.Markdown(&b)
