@@ -101,9 +101,13 @@ type part struct {
 // outputLog is the one or two files of a log, the older first.
 type outputLog []part
 
+// looks is how often a log is looked at whose two names are one file.
+const looks = 10
+
 // openLog opens what there is; between two renames of a rotation it looks again.
+// Names that stay one file are one.
 func openLog(path string) (outputLog, error) {
-	for {
+	for look := 1; ; look++ {
 		var l outputLog
 		var fis []os.FileInfo
 		for _, p := range []string{path, path + ".1"} {
@@ -125,8 +129,12 @@ func openLog(path string) (outputLog, error) {
 			fis = append(fis, fi)
 		}
 		if len(l) == 2 && os.SameFile(fis[0], fis[1]) {
-			l.close()
-			continue
+			if look < looks {
+				l.close()
+				continue
+			}
+			closeFile(l[0].f)
+			l = l[1:]
 		}
 		switch {
 		case len(l) == 1 && l[0].base < 0:
