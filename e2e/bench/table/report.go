@@ -154,7 +154,8 @@ func (r Row) Growth(col string) float64 {
 // Here is the goal for this machine: as far from what the peers measured in this
 // run as Limit is from what they measured when it was set. (How much a request to
 // another process costs, beside a system call, differs by a factor of four from one
-// virtual machine to the next.) It is Limit where there are no peers.
+// virtual machine to the next.) It is Limit where there are no peers, and never less:
+// a slow disk makes every ratio look better.
 func (r Row) Here() float64 {
 	sum, n := 0.0, 0
 	for col, then := range r.Peers {
@@ -166,7 +167,7 @@ func (r Row) Here() float64 {
 	if n == 0 {
 		return r.Limit
 	}
-	return r.Limit * math.Exp(sum/float64(n))
+	return max(r.Limit, r.Limit*math.Exp(sum/float64(n)))
 }
 
 // Measured is the figure that the row's goal limits.
