@@ -81,7 +81,10 @@ func TestWhatIsFollowedGoesOnAcrossRestarts(t *testing.T) {
 	out := d.follow("agents", "watch", "-f", "-n", "100000", "alice")
 	events := d.follow("events", "-f", "-q")
 	agents := d.follow("agents", "list", "--watch", "--json")
-	d.eventually("the first lines", func() bool { return strings.Contains(out.text(), "line 100 ") })
+	// Who has heard nothing yet says that nobody answers, and ends.
+	d.eventually("the first lines", func() bool {
+		return strings.Contains(out.text(), "line 100 ") && strings.Contains(agents.text(), `"alice"`)
+	})
 	for _, s := range []syscall.Signal{syscall.SIGKILL, syscall.SIGUSR1} {
 		_ = d.signal(s)
 		time.Sleep(300 * time.Millisecond) // they have noticed, and asked in vain

@@ -53,3 +53,29 @@ func Probe(ctx context.Context) (err error) {
 	}
 	return nil
 }
+
+// ProbeQueue says how the kernel hands packets to programs, for [Gate.Tell], in the
+// calling process's network namespace. It leaves nothing. ErrNoQueue: it does not.
+func ProbeQueue() (string, error) {
+	c, err := nftables.New()
+	if err != nil {
+		return "", fmt.Errorf("open nftables: %w", err)
+	}
+	var tried error
+	for _, kind := range []queueKind{queueNative, queueXT} {
+		t := c.AddTable(&nftables.Table{Family: nftables.TableFamilyINet, Name: "polis_probe"})
+		chain := c.AddChain(&nftables.Chain{Name: "tell", Table: t})
+		part := kind.queue(1)
+		c.AddRule(&nftables.Rule{Table: t, Chain: chain, Exprs: part.exprs})
+		if err := c.Flush(); err != nil {
+			tried = errors.Join(tried, err)
+			continue
+		}
+		c.DelTable(t)
+		if err := c.Flush(); err != nil {
+			return "", fmt.Errorf("remove the nftables table: %w", err)
+		}
+		return part.text, nil
+	}
+	return "", fmt.Errorf("%w: %w", ErrNoQueue, tried)
+}

@@ -22,6 +22,7 @@ var probes = map[string]func(ctx context.Context, arg string) (string, error){
 	"nothing": func(context.Context, string) (string, error) { return "", nil },
 	"view":    probeView,
 	"network": probeNetwork,
+	"queue":   probeQueue,
 }
 
 // Child does one probe and prints the answer; the program ends then.
