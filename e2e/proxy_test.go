@@ -1,11 +1,13 @@
 package e2e
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -95,16 +97,24 @@ while True:
 	d.sh("bob", `setsid python3 -c 'import socket, time
 s = socket.socket(); s.bind(("127.0.0.1", 9000)); s.listen(1000); time.sleep(600)' >/dev/null 2>&1 </dev/null &`)
 	d.mapped("bob", "tcp", 9000)
-	for range 300 {
+	const flood, share = 300, 256
+	var refused atomic.Int32
+	for range flood {
 		c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		require.NoError(t, err)
 		defer c.Close()
 		_, err = io.WriteString(c, "GET / HTTP/1.1\r\nHost: 9000.bob.polis.localhost\r\n\r\n") // it is not answered
 		require.NoError(t, err)
+		go func() { // until c is closed
+			if line, err := bufio.NewReader(c).ReadString('\n'); err == nil && strings.Contains(line, " 503 ") {
+				refused.Add(1)
+			}
+		}()
 	}
-	d.eventually("bob's share to be used up", func() bool {
-		status, _, err := byName(port, "9000.bob.polis.localhost")
-		return err == nil && status == 503
-	})
+	// One that asked before would have a place itself, and the last one each time.
+	d.eventually("bob's share to be used up", func() bool { return refused.Load() == flood-share })
+	status, _, err = byName(port, "9000.bob.polis.localhost")
+	require.NoError(t, err)
+	require.Equal(t, 503, status)
 	is("alice.polis.localhost", "alice ::1")
 }
