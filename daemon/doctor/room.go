@@ -19,7 +19,7 @@ func (d *Doctor) room(context.Context) api.Check {
 	if err := unix.Sysinfo(&s); err != nil {
 		return bad(roomName, api.CheckWarn, err.Error(), "unknown how many agents there can be", "")
 	}
-	return roomIn(d.config, int64(uint64(s.Totalram)*uint64(s.Unit)))
+	return roomIn(d.config, int64(s.Totalram*uint64(s.Unit)))
 }
 
 // roomIn says how many agents with the usual limits are let in at once; see
