@@ -55,6 +55,7 @@ func (c *Conn) Serve() error {
 	defer c.close()
 	r, err := newReader(c)
 	if err != nil {
+		c.dropQueues()
 		return fmt.Errorf("conn: serve %s: %w", c.opts.Mountpoint, err)
 	}
 	c.start(r)
