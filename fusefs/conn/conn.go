@@ -58,8 +58,10 @@ func (c *Conn) Serve() error {
 		c.dropQueues()
 		return fmt.Errorf("conn: serve %s: %w", c.opts.Mountpoint, err)
 	}
+	c.dev.readers.Add(1)
 	c.start(r)
 	for _, q := range c.queues {
+		q.readers.Add(1)
 		c.start(q.first)
 		q.first = nil
 	}

@@ -19,7 +19,8 @@ type queue struct {
 
 // another starts one more reader of a queue if the limit allows it.
 func (c *Conn) another(q *queue) bool {
-	if q.readers.Load() >= q.limit {
+	if q.readers.Add(1) > q.limit { // counted first: several may ask at once
+		q.readers.Add(-1)
 		return false
 	}
 	r := c.rested(q)
@@ -28,6 +29,7 @@ func (c *Conn) another(q *queue) bool {
 		r, err = c.reader(q)
 	}
 	if err != nil {
+		q.readers.Add(-1)
 		c.log.Warn("no further reader", slog.String("op", "serve"), slog.Any("err", err))
 		return false
 	}
@@ -54,9 +56,9 @@ func (c *Conn) rested(q *queue) *reader {
 	return r
 }
 
+// start runs a reader that is counted already.
 func (c *Conn) start(r *reader) {
 	r.queue.waiting.Add(1)
-	r.queue.readers.Add(1)
 	c.mu.Lock()
 	c.readers = append(c.readers, r)
 	c.mu.Unlock()
