@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-const parameter = "/sys/module/fuse/parameters/enable_uring"
+var parameter = "/sys/module/fuse/parameters/enable_uring"
 
 // ErrNone says that this kernel has no such switch (it came with Linux 6.14, and
 // is there when the fuse module is).
