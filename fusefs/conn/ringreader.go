@@ -142,7 +142,9 @@ func (r *reader) join() bool {
 	if err != nil {
 		r.queue.waiting.Add(-1)
 		r.c.log.Error("requests cannot be taken", slog.String("op", "serve"), slog.Any("err", err))
-		r.c.die()
+		if r.queue.readers.Load() == 1 {
+			r.c.die() // the kernel waits for the first of each queue before anybody can ask
+		}
 		return false
 	}
 	if r.queue.readers.Load() > 1 {
