@@ -75,6 +75,7 @@ type FS struct {
 	steady  Steady // the guard, if its answers may be remembered
 	keeper  Keeper // the guard, if it says what the kernel may keep
 	lasting Lasting
+	census  Census
 	unread  bool // the guard lets everything be published; see Careless
 	log     *slog.Logger
 	roots   []int
@@ -136,6 +137,7 @@ func New(cfg Config) (*FS, error) {
 	fs.steady, _ = cfg.Guard.(Steady)
 	fs.keeper, _ = cfg.Guard.(Keeper)
 	fs.lasting, _ = cfg.Guard.(Lasting)
+	fs.census, _ = cfg.Guard.(Census)
 	if g, ok := cfg.Guard.(Careless); ok {
 		fs.unread = g.PublishesAll()
 	}

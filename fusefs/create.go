@@ -38,6 +38,7 @@ func (fs *FS) add(cancel request, h *fuse.InHeader, op Op, name string, mode uin
 				_ = unix.Unlinkat(p.dir.fd, name, flags) // the error to report is the first one
 				return e
 			}
+			fs.counted(parent, name, 1)
 			fs.enter(parent, name, p.root, &st, 0, out)
 			return 0
 		},
@@ -172,6 +173,9 @@ func (fs *FS) link(n, parent *node, name string, out *fuse.EntryOut) syscall.Err
 	st, e := statAt(p.dir.fd, name)
 	if e != 0 {
 		return e
+	}
+	if st.Nlink == 1 { // it had no name before
+		fs.counted(parent, name, 1)
 	}
 	fs.enter(parent, name, p.root, &st, 0, out)
 	return 0

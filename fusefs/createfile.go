@@ -64,6 +64,7 @@ func (fs *FS) create(parent *node, name string, in *fuse.CreateIn, h *handle, ou
 		_ = unix.Unlinkat(p.dir.fd, name, 0) // the error to report is the first one
 		return e
 	}
+	fs.counted(parent, name, 1)
 	h.fd = fd
 	h.node = fs.enter(parent, name, p.root, &st, 0, &out.EntryOut)
 	if h.mappable && fs.timeout > 0 {

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -45,7 +46,11 @@ type testGuard struct {
 	reads   []asked
 	counts  map[Op]int
 	open    int // tickets not done yet
+	objects atomic.Int64
 }
+
+// Counted is part of Census.
+func (g *testGuard) Counted(_ string, n int) { g.objects.Add(int64(n)) }
 
 type ctxT = context.Context
 

@@ -141,7 +141,11 @@ func (fs *FS) mirror(n *node, root int) (*dirFD, syscall.Errno) {
 		return nil, e
 	}
 	defer fs.dirs.put(up)
-	if e := errnoOf(unix.Mkdirat(up.fd, r.name, 0o700)); e != 0 && e != syscall.EEXIST {
+	switch e := errnoOf(unix.Mkdirat(up.fd, r.name, 0o700)); e {
+	case 0:
+		fs.counted(r.parent, r.name, 1)
+	case syscall.EEXIST:
+	default:
 		return nil, e
 	}
 	d, e := fs.dir(n, root)

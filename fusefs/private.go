@@ -81,6 +81,9 @@ func (fs *FS) settleStaged(n *node, s *staged) syscall.Errno {
 		return errnoOf(err)
 	}
 	s.name = ""
+	if low { // else it is in the place of another
+		fs.counted(parent, name, 1)
+	}
 	if st, e = statAt(d.fd, name); e != 0 {
 		return e
 	}

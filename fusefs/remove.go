@@ -55,6 +55,7 @@ func (fs *FS) removeAt(parent *node, name string, p place, flags int) syscall.Er
 		fs.unpin(n)
 		return e
 	}
+	was := st
 	if known := fs.tree.at(parent, name); known != nil && known.foreign.Load() {
 		st.Nlink = 1 // this name is all the node has
 	}
@@ -71,6 +72,7 @@ func (fs *FS) removeAt(parent *node, name string, p place, flags int) syscall.Er
 		fs.unpin(n)
 		return errnoOf(err)
 	}
+	fs.uncounted(parent, name, &was)
 	fs.gone(parent, name, &st)
 	return 0
 }
@@ -129,7 +131,9 @@ func (fs *FS) clearMirrors(parent *node, name string, p place) syscall.Errno {
 		err := unix.Unlinkat(d.fd, name, unix.AT_REMOVEDIR)
 		fs.dirs.put(d)
 		switch e := errnoOf(err); e {
-		case 0, syscall.ENOENT, syscall.ENOTDIR:
+		case 0:
+			fs.counted(parent, name, -1)
+		case syscall.ENOENT, syscall.ENOTDIR:
 		case syscall.EEXIST:
 			return syscall.ENOTEMPTY
 		default:

@@ -176,6 +176,7 @@ func (r *renaming) do() syscall.Errno {
 		}
 	}
 	var over *node
+	was := dst
 	if known := fs.tree.at(r.np, r.nn); known != nil && known.foreign.Load() {
 		dst.Nlink = 1 // this name is all the node has
 	}
@@ -207,6 +208,7 @@ func (r *renaming) do() syscall.Errno {
 		return 0
 	}
 	if replaced {
+		fs.uncounted(r.np, r.nn, &was)
 		fs.gone(r.np, r.nn, &dst)
 	}
 	fs.tree.renamed(r.op, r.on, r.np, r.nn)
