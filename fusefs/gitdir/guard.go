@@ -53,8 +53,15 @@ type Config struct {
 	// bound. Used is what it added before, OnUsed is told the sum as it grows.
 	Quota, Used int64
 	OnUsed      func(int64)
-	Log         *slog.Logger
-	Now         func() time.Time
+	// Disk is asked before an operation on the agent's own part that may take space,
+	// or before an object is begun. "" lets it go on; else it says what is used up,
+	// and what to do. It must not block. May be nil.
+	Disk func(op fusefs.Op) string
+	// Counted is told how many files and directories more there are in the agent's
+	// own part (fusefs.Census). It must not block. May be nil.
+	Counted func(n int)
+	Log     *slog.Logger
+	Now     func() time.Time
 }
 
 // writersWait bounds the wait for the last writer of something that is being

@@ -8,13 +8,17 @@ import (
 
 const codeQuota = "QUOTA"
 
+// leastObject is what an object takes at least: some file systems keep small
+// files in the inode, of which there are not more than there are blocks.
+const leastObject = 4096
+
 // sizeOf is what a file takes on disk.
 func sizeOf(fd int) (int64, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return 0, fmt.Errorf("look at the new object: %w", err)
 	}
-	return max(st.Blocks*512, st.Size), nil
+	return max(st.Blocks*512, st.Size, leastObject), nil
 }
 
 // full says whether size more bytes are over the agent's quota, or nothing is

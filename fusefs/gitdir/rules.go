@@ -43,6 +43,9 @@ func (g *Guard) Write(ctx context.Context, c fusefs.Caller, op fusefs.Op, target
 				return nil, g.deny(c, op, t.Path, "UNDECLARED_WRITE", hintOdd)
 			}
 		}
+		if e := g.room(c, op, targets[0].Path); e != 0 {
+			return nil, e
+		}
 		return &ticket{}, 0
 	}
 	for _, t := range targets {
@@ -98,10 +101,8 @@ func (g *Guard) single(c fusefs.Caller, op fusefs.Op, t fusefs.Target) syscall.E
 	}
 	removes := op == fusefs.OpUnlink || op == fusefs.OpRmdir
 	switch classify(path, g.cfg.Worktree) {
-	case classPrivate:
-		return 0
-	case classWorktree:
-		return 0
+	case classPrivate, classWorktree:
+		return g.room(c, op, path)
 	case classSkeleton:
 		if op == fusefs.OpMkdir {
 			return 0
@@ -115,6 +116,9 @@ func (g *Guard) single(c fusefs.Caller, op fusefs.Op, t fusefs.Target) syscall.E
 	case classTemp:
 		if op == fusefs.OpCreate && g.full(0) {
 			return g.refuseWith(c, op, path, syscall.EDQUOT, Denial{Code: codeQuota, Hint: g.quotaHint()})
+		}
+		if e := g.room(c, op, path); e != 0 {
+			return e
 		}
 		return g.temp(op, path, refuse)
 	case classPackKeep:
