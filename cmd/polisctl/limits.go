@@ -18,7 +18,7 @@ const (
 )
 
 // limitFlags are the limits of add and set, as typed.
-type limitFlags struct{ pids, cpu, cpuWeight, ioWeight, disk string }
+type limitFlags struct{ pids, cpu, cpuWeight, ioWeight, disk, files string }
 
 func (f *limitFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
@@ -26,6 +26,7 @@ func (f *limitFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.cpu, "cpu", "", "at most `PERCENT` of one processor: 150 is one and a half; none for no limit")
 	flags.StringVar(&f.cpuWeight, "cpu-weight", "", "share of the processors when they are short, `WEIGHT` from 1 to 10000; 100 is everybody's")
 	flags.StringVar(&f.disk, "disk", "", "at most `MB` in worktree, home and scratch directory; none for no limit")
+	flags.StringVar(&f.files, "files", "", "at most `N` files and directories there; none for no limit")
 	flags.StringVar(&f.ioWeight, "io-weight", "", "share of the disks when they are short, `WEIGHT` from 1 to 1000; 100 is everybody's")
 }
 
@@ -34,6 +35,9 @@ func limitsText(g api.Agent) string {
 	s := fmt.Sprintf("%d MB, %d processes", g.MemoryLimitMB, g.PidsLimit)
 	if g.DiskLimitMB > 0 {
 		s += fmt.Sprintf(", %d MB of disk", g.DiskLimitMB)
+	}
+	if g.DiskLimitFiles > 0 {
+		s += fmt.Sprintf(", %d files", g.DiskLimitFiles)
 	}
 	if g.CPUPercent > 0 {
 		s += fmt.Sprintf(", %d%% of a processor", g.CPUPercent)
@@ -59,12 +63,13 @@ func (f *limitFlags) parse() (l api.Limits, reset []string, err error) {
 		{"--cpu-weight", "cpu_weight", f.cpuWeight, 1, 10000, &l.CPUWeight},
 		{"--io-weight", "io_weight", f.ioWeight, 1, 1000, &l.IOWeight},
 		{"--disk", "disk_mb", f.disk, 16, 1 << 30, &l.DiskMB},
+		{"--files", "disk_files", f.files, 100, 1 << 30, &l.DiskFiles},
 	} {
 		switch {
 		case v.value == "":
 		case v.value == byDefault:
 			reset = append(reset, v.name)
-		case v.value == unlimited && (v.to == &l.CPUPercent || v.to == &l.DiskMB):
+		case v.value == unlimited && (v.to == &l.CPUPercent || v.to == &l.DiskMB || v.to == &l.DiskFiles):
 			*v.to = -1
 		default:
 			n, err := strconv.Atoi(v.value)

@@ -232,7 +232,8 @@ func (m *Manager) live(ctx context.Context, a *Agent) api.Agent {
 	v.Egress = reach.Policy.Entries()
 	l := c.Limits.Agent(own)
 	m.isolation(&v)
-	v.PidsLimit, v.CPUWeight, v.CPUPercent, v.IOWeight, v.DiskLimitMB = l.Pids, l.CPUWeight, l.CPUPercent, l.IOWeight, l.DiskMB
+	v.PidsLimit, v.CPUWeight, v.CPUPercent, v.IOWeight = l.Pids, l.CPUWeight, l.CPUPercent, l.IOWeight
+	v.DiskLimitMB, v.DiskLimitFiles = l.DiskMB, l.DiskFiles
 	if !up {
 		return v
 	}

@@ -123,6 +123,7 @@ func told(c config.Config, old, now store.Agent) []string {
 	number("cpu_weight", was.CPUWeight, is.CPUWeight)
 	number("io_weight", was.IOWeight, is.IOWeight)
 	number("disk_mb", was.DiskMB, is.DiskMB)
+	number("disk_files", was.DiskFiles, is.DiskFiles)
 	if was == is && old.Limits != now.Limits {
 		out = append(out, "limits are its own")
 	}

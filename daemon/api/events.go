@@ -45,6 +45,7 @@ const (
 	EventOOM              = "limit:oom"
 	EventPids             = "limit:pids"
 	EventDisk             = "limit:disk"
+	EventFiles            = "limit:files"
 	EventPort             = "port:changed"
 	EventReconciled       = "daemon:reconciled"
 	EventState            = "daemon:state"

@@ -11,6 +11,8 @@ type Limits struct {
 	IOWeight   int `json:"io_weight,omitempty"`  // 1 to 1000; 100 is everybody's
 	// DiskMB bounds worktree, home and scratch directory; -1 no bound.
 	DiskMB int `json:"disk_mb,omitempty"`
+	// DiskFiles bounds the files and directories there; -1 no bound.
+	DiskFiles int `json:"disk_files,omitempty"`
 }
 
 // SetRequest changes an agent, living or not. What is not in it stays as it is.
@@ -43,7 +45,7 @@ type SetResponse struct {
 
 // LimitHit is a limit that an agent has run into.
 type LimitHit struct {
-	Limit string    `json:"limit"` // "memory", "pids" or "disk"
+	Limit string    `json:"limit"` // "memory", "pids", "disk" or "files"
 	Count uint64    `json:"count"` // so often, since its sandbox was made
 	Last  time.Time `json:"last"`
 }
@@ -53,7 +55,7 @@ const ResetEgress = "egress"
 
 // LimitNames are the fields of Limits, as SetRequest.Reset knows them.
 func LimitNames() []string {
-	return []string{"pids", "cpu_percent", "cpu_weight", "io_weight", "disk_mb"}
+	return []string{"pids", "cpu_percent", "cpu_weight", "io_weight", "disk_mb", "disk_files"}
 }
 
 // Reset sets the named limits to 0.
@@ -70,6 +72,8 @@ func (l *Limits) Reset(names []string) {
 			l.IOWeight = 0
 		case "disk_mb":
 			l.DiskMB = 0
+		case "disk_files":
+			l.DiskFiles = 0
 		}
 	}
 }
@@ -79,7 +83,7 @@ func (l Limits) Over(below Limits) Limits {
 	for _, f := range []struct {
 		of   *int
 		from int
-	}{{&l.Pids, below.Pids}, {&l.CPUPercent, below.CPUPercent}, {&l.CPUWeight, below.CPUWeight}, {&l.IOWeight, below.IOWeight}, {&l.DiskMB, below.DiskMB}} {
+	}{{&l.Pids, below.Pids}, {&l.CPUPercent, below.CPUPercent}, {&l.CPUWeight, below.CPUWeight}, {&l.IOWeight, below.IOWeight}, {&l.DiskMB, below.DiskMB}, {&l.DiskFiles, below.DiskFiles}} {
 		if *f.of == 0 {
 			*f.of = f.from
 		}
@@ -93,7 +97,7 @@ func (l Limits) Check() error {
 		name      string
 		v, lo, hi int
 		unlimited bool
-	}{{"pids", l.Pids, 16, 1 << 20, false}, {"cpu_percent", l.CPUPercent, 1, 100_000, true}, {"cpu_weight", l.CPUWeight, 1, 10000, false}, {"io_weight", l.IOWeight, 1, 1000, false}, {"disk_mb", l.DiskMB, 16, 1 << 30, true}} {
+	}{{"pids", l.Pids, 16, 1 << 20, false}, {"cpu_percent", l.CPUPercent, 1, 100_000, true}, {"cpu_weight", l.CPUWeight, 1, 10000, false}, {"io_weight", l.IOWeight, 1, 1000, false}, {"disk_mb", l.DiskMB, 16, 1 << 30, true}, {"disk_files", l.DiskFiles, 100, 1 << 30, true}} {
 		if f.v == 0 || f.unlimited && f.v == -1 || f.v >= f.lo && f.v <= f.hi {
 			continue
 		}

@@ -65,7 +65,8 @@ type Agent struct {
 	CPUWeight      int           `json:"cpu_weight"`
 	CPUPercent     int           `json:"cpu_percent,omitempty"` // 100 is one processor; 0: no limit
 	IOWeight       int           `json:"io_weight,omitempty"`
-	DiskLimitMB    int           `json:"disk_limit_mb,omitempty"` // 0: no limit
+	DiskLimitMB    int           `json:"disk_limit_mb,omitempty"`    // 0: no limit
+	DiskLimitFiles int           `json:"disk_limit_files,omitempty"` // 0: no limit
 	Policy         Policy        `json:"policy"`
 	PortMappings   []PortMapping `json:"port_mappings"`
 	WorktreePath   string        `json:"worktree_path,omitempty"`

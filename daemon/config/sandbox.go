@@ -20,6 +20,8 @@ type Limits struct {
 	GitObjectsMB int `toml:"git_objects_mb"`
 	// DiskMB bounds an agent's worktree, home and scratch directory; 0: no bound.
 	DiskMB int `toml:"disk_mb"`
+	// DiskFiles bounds the files and directories there; 0: no bound.
+	DiskFiles int `toml:"disk_files"`
 	// Total bounds all agents together.
 	Total Total `toml:"total"`
 }
@@ -68,7 +70,7 @@ const (
 // Agent is what an agent may use that has these limits of its own. A limit
 // that is none is 0.
 func (l *Limits) Agent(own api.Limits) api.Limits {
-	out := own.Over(api.Limits{Pids: l.Pids, CPUPercent: l.CPU, CPUWeight: l.CPUWeight, IOWeight: l.IOWeight, DiskMB: l.DiskMB})
-	out.CPUPercent, out.DiskMB = max(out.CPUPercent, 0), max(out.DiskMB, 0)
+	out := own.Over(api.Limits{Pids: l.Pids, CPUPercent: l.CPU, CPUWeight: l.CPUWeight, IOWeight: l.IOWeight, DiskMB: l.DiskMB, DiskFiles: l.DiskFiles})
+	out.CPUPercent, out.DiskMB, out.DiskFiles = max(out.CPUPercent, 0), max(out.DiskMB, 0), max(out.DiskFiles, 0)
 	return out
 }

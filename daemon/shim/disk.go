@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"sync/atomic"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"polis/daemon/api"
-	"polis/fusefs"
 )
 
 // How often what an agent has on the disk is measured: every look while it
@@ -23,6 +21,9 @@ const (
 	diskLook  = 3 * time.Second
 	diskRest  = 30 * time.Second
 	diskShare = 50
+	// doubtLook is the least time to the next measure after a file was refused
+	// because of what was only counted.
+	doubtLook = 500 * time.Millisecond
 	// maxLinked bounds the files with several names that are known of while it is
 	// measured; more count once for each name.
 	maxLinked = 1 << 19
@@ -31,12 +32,20 @@ const (
 // disk is what an agent has on the disk. What programs write to files that are
 // open does not pass through the view, so it cannot be counted as it is
 // written: it is measured, and when it is too much the view refuses what would
-// make it more.
+// make it more. Files are counted through the view, too, from one measure to the
+// next: a program makes tens of thousands of them in a second.
 type disk struct {
 	limit atomic.Int64 // bytes; 0: none
+	most  atomic.Int64 // files, directories and all else with an inode; 0: none
 	used  atomic.Int64 // bytes on disk when last measured
-	poke  chan struct{}
-	roots []*os.Root
+	// found and made are, together, how many files there are: made is what the
+	// views have counted since the shim began, found the rest as of the last measure.
+	found, made atomic.Int64
+	poke        chan struct{} // measure now
+	doubt       chan struct{} // measure when it is time: it may have become less
+	roots       []*os.Root
+	// others are counted elsewhere; nil for none.
+	others func() (files, bytes int64)
 }
 
 // full says that nothing may be added.
@@ -45,25 +54,51 @@ func (d *disk) full() bool {
 	return l > 0 && d.used.Load() >= l
 }
 
+// crowded says that no file may be made.
+func (d *disk) crowded() bool {
+	l := d.most.Load()
+	return l > 0 && d.files() >= l
+}
+
+// files is how many there are, as far as it is known.
+func (d *disk) files() int64 { return d.found.Load() + d.made.Load() }
+
+// count is what the views call for each file that is made or removed.
+func (d *disk) count(n int) { d.made.Add(int64(n)) }
+
+// doubted has what was counted measured, soon but not more often than is good.
+func (d *disk) doubted() { nudge(d.doubt) }
+
 // setLimit counts at once if what is used is known, else with the next measure.
-func (d *disk) setLimit(bytes int64) {
-	if d.limit.Swap(bytes) != bytes {
-		select {
-		case d.poke <- struct{}{}:
-		default:
-		}
+func (d *disk) setLimit(b bounds) {
+	was := bounds{bytes: d.limit.Swap(b.bytes), files: d.most.Swap(b.files)}
+	if was != b {
+		nudge(d.poke)
 	}
 }
 
-// quota is the view's question before an operation that takes space.
-func (s *Shim) quota(fusefs.Op) bool { return !s.disk.full() }
+// nudge wakes who waits at ch, or will; nobody does at nil.
+func nudge(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}
+
+// begin sets the bounds, before the views are there.
+func (d *disk) begin(b bounds) {
+	d.poke, d.doubt = make(chan struct{}, 1), make(chan struct{}, 1)
+	d.limit.Store(b.bytes)
+	d.most.Store(b.files)
+}
 
 // openDisk begins to measure the worktree below the view and what the agent
-// has beside it: its copies of shared files, its scratch directory and its home.
+// has beside it: what git keeps for it alone, its copies of shared files, its
+// scratch directory and its home.
 func (s *Shim) openDisk(tree *os.File) error {
-	s.disk.poke = make(chan struct{}, 1)
-	s.disk.limit.Store(s.Spec.DiskBytes)
-	dirs := []string{fmt.Sprintf("/proc/self/fd/%d", tree.Fd()), s.Spec.HomeDir, s.Spec.Scratch}
+	dirs := []string{fmt.Sprintf("/proc/self/fd/%d", tree.Fd()), s.Spec.PrivateGit, filepath.Join(s.Spec.BareRepo, "worktrees", s.Spec.Agent),
+		s.Spec.HomeDir, s.Spec.Scratch}
+	s.disk.others = s.views.gitg.Unfinished
 	if s.Spec.Shared != nil {
 		dirs = append(dirs, s.Spec.Shared.Dir)
 	}
@@ -94,57 +129,82 @@ func (s *Shim) openDisk(tree *os.File) error {
 func (s *Shim) watchDisk(ctx context.Context) {
 	wait := diskLook
 	for {
+		began := time.Now()
 		// Without a limit nobody wants to know.
-		if s.disk.limit.Load() > 0 {
-			began := time.Now()
-			before := s.disk.used.Load()
-			used, err := s.disk.measure(ctx)
-			switch {
-			case ctx.Err() != nil:
+		if s.disk.limit.Load() > 0 || s.disk.most.Load() > 0 {
+			bytes, files := s.disk.used.Load(), s.disk.files()
+			err := s.measureDisk(ctx)
+			if ctx.Err() != nil {
 				return
-			case err != nil:
-				s.Log.Warn("measure the agent's disk", "op", "disk", "err", err)
-			default:
-				s.measured(used)
 			}
-			if wait = min(2*wait, diskRest); used != before {
+			if err != nil {
+				s.Log.Warn("measure the agent's disk", "op", "disk", "err", err)
+			}
+			if wait = min(2*wait, diskRest); s.disk.used.Load() != bytes || s.disk.files() != files {
 				wait = diskLook
 			}
-			wait = max(wait, diskShare*time.Since(began))
 		}
-		t := time.NewTimer(wait)
-		select {
-		case <-t.C:
-		case <-s.disk.poke:
-			t.Stop()
-		case <-ctx.Done():
-			t.Stop()
+		least := diskShare * time.Since(began)
+		wait = max(wait, least)
+		if !s.disk.sleep(ctx, wait, least) {
 			return
 		}
 	}
 }
 
-// measured notes what is used, and tells when it has come to be too much.
-func (s *Shim) measured(used int64) {
-	was := s.disk.full()
-	s.disk.used.Store(used)
-	limit := s.disk.limit.Load()
-	if !s.disk.full() || was && !s.hits.due("disk", time.Now()) {
-		return
+// sleep waits for the time of the next measure, or, if there is doubt about the
+// last one, for the least time between the two; not if a limit was set.
+func (d *disk) sleep(ctx context.Context, wait, least time.Duration) bool {
+	began := time.Now()
+	t := time.NewTimer(wait)
+	defer t.Stop()
+	doubt := d.doubt
+	for {
+		select {
+		case <-t.C:
+			return true
+		case <-d.poke:
+			return true
+		case <-doubt:
+			doubt = nil
+			t.Reset(max(least, doubtLook) - time.Since(began))
+		case <-ctx.Done():
+			return false
+		}
 	}
-	if !s.hits.hit("disk", 0, time.Now()) {
-		return
-	}
-	s.events.Publish(api.Event{Type: api.EventDisk, Agent: s.Spec.Agent, Code: api.CodeQuota,
-		Message: fmt.Sprintf("agent %s has %d MB on the disk, and may have %d MB: nothing can be added", s.Spec.Agent, used>>20, limit>>20),
-		Data:    map[string]any{"used_bytes": used, "limit_bytes": limit}})
 }
 
-// measure adds up the blocks of all files; one with several names counts once.
-// The tree is the agent's, which changes it meanwhile: nothing leads out of
+// measureDisk notes what is used, and tells when it has come to be too much.
+func (s *Shim) measureDisk(ctx context.Context) error {
+	d := &s.disk
+	full, crowded := d.full(), d.crowded()
+	made := d.made.Load()
+	bytes, files, err := d.measure(ctx)
+	if err != nil {
+		return err
+	}
+	if d.others != nil {
+		f, b := d.others()
+		files, bytes = files+f, bytes+b
+	}
+	d.used.Store(bytes)
+	// What was made meanwhile may have been found or not, and counts; what was
+	// removed meanwhile does not count as removed from what was found.
+	now := d.made.Load()
+	d.found.Store(files + max(now-made, 0) - now)
+	if d.full() && (!full || s.hits.due(limitDisk, time.Now())) {
+		s.tellDisk()
+	}
+	if d.crowded() && (!crowded || s.hits.due(limitFiles, time.Now())) {
+		s.tellFiles()
+	}
+	return nil
+}
+
+// measure adds up the blocks of all files, and the files; one with several names
+// counts once. The tree is the agent's, which changes it meanwhile: nothing leads out of
 // an os.Root, and what is gone when its turn comes is not counted.
-func (d *disk) measure(ctx context.Context) (int64, error) {
-	var total int64
+func (d *disk) measure(ctx context.Context) (bytes, files int64, err error) {
 	type inode struct{ dev, ino uint64 }
 	seen := map[inode]bool{}
 	for _, root := range d.roots {
@@ -175,12 +235,12 @@ func (d *disk) measure(ctx context.Context) (int64, error) {
 					seen[id] = true
 				}
 			}
-			total += st.Blocks * 512
+			bytes, files = bytes+st.Blocks*512, files+1
 			return nil
 		})
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 	}
-	return total, nil
+	return bytes, files, nil
 }

@@ -53,7 +53,8 @@ func (s *Shim) openGit(ctx context.Context, v *views) error {
 		OnOwn: s.ownRef, OnDisown: s.disownRef, OnDenial: s.deniedGit, OnCleared: s.clearedLock, Log: s.Log, Now: time.Now,
 		RootFD: int(bare.Fd()), PrivateFD: int(priv.Fd()), Locker: gitLocker{v.locks}, Journal: gitJournal(sp),
 		Packs: &packs{bare: git.Repo{Runner: &git.Runner{UID: uint32(sp.UID), GID: uint32(sp.GID), Log: s.Log}, Dir: sp.BareRepo}, scratch: s.path("packs")},
-		Quota: sp.GitBytes, Used: before, OnUsed: used.grow})
+		Quota: sp.GitBytes, Used: before, OnUsed: used.grow,
+		Disk: s.gitQuota, Counted: s.disk.count})
 	if err != nil {
 		return err
 	}

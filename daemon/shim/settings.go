@@ -85,7 +85,7 @@ func (s *Shim) apply(req wire.SettingsRequest) error {
 		s.views.guard.SetPolicy(set)
 		s.invalidate()
 	}
-	s.disk.setLimit(now.DiskBytes)
+	s.disk.setLimit(bounds{bytes: now.DiskBytes, files: now.DiskFiles})
 	s.mu.Lock()
 	s.live.settings = now
 	s.mu.Unlock()

@@ -75,12 +75,19 @@ func (s *Shim) openViews(ctx context.Context) error {
 		return err
 	}
 	defer root.Close()
+	if sp.Git {
+		s.disk.begin(bounds{bytes: sp.DiskBytes, files: sp.DiskFiles})
+	}
 	if err := s.openTree(ctx, v, root); err != nil {
 		return err
 	}
 	if sp.Git {
 		if err := s.openGit(ctx, v); err != nil {
 			return fmt.Errorf("git directory: %w", err)
+		}
+		// Without git the files are the user's own, and everybody's.
+		if err := s.openDisk(root); err != nil {
+			return err
 		}
 	}
 	var once sync.Once
@@ -116,7 +123,7 @@ func (s *Shim) openTree(ctx context.Context, v *views, root *os.File) error {
 	s.onClose("ignore rules", func(context.Context) error { return ig.Close() })
 	v.guard, err = view.New(view.Config{
 		Agent: sp.Agent, Locker: locker{v.locks}, Ignore: leaseless(sp, ig), Exempt: sp.LocksExempt, GitFile: sp.Git, RootFD: int(root.Fd()), Store: storeName(sp), Below: sp.Shared != nil,
-		Now: time.Now, Log: s.Log, Quota: s.quota, OnDenial: s.denied, LeaseInfo: v.leaseInfo,
+		Now: time.Now, Log: s.Log, Quota: s.quota, Counted: s.disk.count, OnDenial: s.denied, LeaseInfo: v.leaseInfo,
 	}, set)
 	if err != nil {
 		return fmt.Errorf("guard: %w", err)
@@ -129,11 +136,6 @@ func (s *Shim) openTree(ctx context.Context, v *views, root *os.File) error {
 	}
 	if !sp.Git {
 		cfg.Timeout = -1 // the user and the other agents change the same files
-	}
-	if sp.Git { // else the files are the user's own, and everybody's
-		if err := s.openDisk(root); err != nil {
-			return err
-		}
 	}
 	tree, err := s.mount(ctx, "view", cfg)
 	v.mu.Lock()

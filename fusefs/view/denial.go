@@ -59,8 +59,6 @@ func hint(d Denial) string {
 		return "this path needs a commander's approval, which was not given"
 	case CodePathTraversal:
 		return "use a path inside the worktree"
-	case CodeQuota:
-		return "remove what you do not need, or ask your commander for more space"
 	}
 	return ""
 }

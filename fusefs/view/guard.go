@@ -32,6 +32,7 @@ var (
 	_ fusefs.Guard    = (*Guard)(nil)
 	_ fusefs.Steady   = (*Guard)(nil)
 	_ fusefs.Careless = (*Guard)(nil)
+	_ fusefs.Census   = (*Guard)(nil)
 )
 
 // New makes the guard. Close gives back its descriptor.
@@ -197,18 +198,19 @@ func (g *Guard) Write(ctx context.Context, c fusefs.Caller, op fusefs.Op, target
 	if errno := g.policy(ctx, c, op, targets); errno != 0 {
 		return nil, errno
 	}
-	if g.cfg.Quota != nil && takesSpace(op) && !g.cfg.Quota(op) {
-		return nil, g.refuse(c, op, true, Denial{Path: targets[0].Path, Code: CodeQuota}, syscall.EDQUOT)
+	if g.cfg.Quota != nil && op.Adds() {
+		if full := g.cfg.Quota(op); full != "" {
+			return nil, g.refuse(c, op, true, Denial{Path: targets[0].Path, Code: CodeQuota, Hint: full}, syscall.EDQUOT)
+		}
 	}
 	return g.lease(ctx, c, op, targets)
 }
 
-func takesSpace(op fusefs.Op) bool {
-	switch op {
-	case fusefs.OpUnlink, fusefs.OpRmdir, fusefs.OpRename, fusefs.OpExchange, fusefs.OpRemovexattr, fusefs.OpSetattr:
-		return false
+// Counted is part of fusefs.Census.
+func (g *Guard) Counted(_ string, n int) {
+	if g.cfg.Counted != nil {
+		g.cfg.Counted(n)
 	}
-	return true
 }
 
 // isGitFile says whether path is the worktree's .git, or in it.

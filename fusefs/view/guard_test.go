@@ -348,9 +348,13 @@ func TestMovingDirectories(t *testing.T) {
 }
 
 func TestQuota(t *testing.T) {
-	g := newGuard(t, policy.Rules{}, func(c *Config) { c.Quota = func(fusefs.Op) bool { return false } })
+	g := newGuard(t, policy.Rules{}, func(c *Config) {
+		c.Quota = func(op fusefs.Op) string { return "no room to " + string(op) }
+	})
 	_, errno := g.Write(t.Context(), caller, fusefs.OpCreate, file("a"))
 	require.Equal(t, syscall.EDQUOT, errno)
+	require.Equal(t, CodeQuota, g.denials[0].Code)
+	require.Equal(t, "no room to create", g.denials[0].Hint)
 	_, errno = g.Write(t.Context(), caller, fusefs.OpUnlink, file("a"))
 	require.Zero(t, errno, "what makes room is allowed")
 }

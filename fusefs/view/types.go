@@ -106,9 +106,12 @@ type Config struct {
 	// Asker puts a question to the commander and returns nil for yes. It has
 	// its own deadline and obeys ctx. If nil, the answer is always no.
 	Asker func(ctx context.Context, q Question) error
-	// Quota says whether an operation that may take space can go on. It must
+	// Quota is asked before an operation that may take space. "" lets it go on;
+	// else it says what is used up, and what to do. It must not block. May be nil.
+	Quota func(op fusefs.Op) string
+	// Counted is told how many objects more there are (fusefs.Census). It must
 	// not block. May be nil.
-	Quota func(op fusefs.Op) bool
+	Counted func(n int)
 	// OnDenial gets refusals, at a bounded rate. It must not block.
 	OnDenial func(Denial)
 	// LeaseInfo is the value of user.polis.lease of a path.

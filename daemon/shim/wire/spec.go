@@ -81,8 +81,10 @@ type Spec struct {
 	CPUWeight   int64  `json:"cpu_weight"`
 	CPUPercent  int64  `json:"cpu_percent,omitempty"` // 100 is one processor; 0: no limit
 	IOWeight    int64  `json:"io_weight,omitempty"`
-	// DiskBytes bounds what the agent has on the disk; 0: no bound.
+	// DiskBytes bounds what the agent has on the disk, DiskFiles its files and
+	// directories; 0: no bound.
 	DiskBytes int64      `json:"disk_bytes,omitempty"`
+	DiskFiles int64      `json:"disk_files,omitempty"`
 	SocketGID int        `json:"socket_gid"`
 	StopGrace Duration   `json:"stop_grace"`
 	LogBytes  int64      `json:"log_bytes"`

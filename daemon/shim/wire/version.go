@@ -15,13 +15,16 @@ import "fmt"
 //	   the protocol, Status tells ListeningUDP
 //	6  the spec has the agent's gate, which the shim opens; settings have egress
 //	7  settings have DiskBytes
+//	8  settings have DiskFiles
 const (
 	// Version is what a shim of this build speaks.
-	Version = 7
+	Version = 8
 	// UDPVersion is the first that has port maps of UDP.
 	UDPVersion = 5
 	// MinVersion is the oldest that this build's daemon and shim understand.
 	MinVersion = 1
+	// DiskVersion and FilesVersion are the first that know DiskBytes and DiskFiles.
+	DiskVersion, FilesVersion = 7, 8
 	// NoInputVersion is the first that knows StartRequest.NoInput.
 	NoInputVersion = 4
 )

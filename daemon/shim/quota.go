@@ -1,0 +1,103 @@
+package shim
+
+import (
+	"fmt"
+	"time"
+
+	"polis/daemon/api"
+	"polis/fusefs"
+)
+
+// bounds are what an agent may have on the disk; 0 is no bound.
+type bounds struct{ bytes, files int64 }
+
+// What git keeps for the agent may be a little more than the agent may have: what
+// there is when a bound is reached can still be committed.
+const (
+	gitShare = 16      // one part in so many, but at least
+	gitRoom  = 4 << 20 // bytes
+	gitSpare = 64      // files
+)
+
+// forGit are the bounds for git.
+func (b bounds) forGit() bounds {
+	more := func(n, least int64) int64 {
+		if n > 0 {
+			n += max(n/gitShare, least)
+		}
+		return n
+	}
+	return bounds{bytes: more(b.bytes, gitRoom), files: more(b.files, gitSpare)}
+}
+
+// reached says which bound an operation would go over: by the name of its
+// limit, "" for none.
+func (b bounds) reached(op fusefs.Op, bytes, files int64) string {
+	switch {
+	case b.bytes > 0 && bytes >= b.bytes:
+		return limitDisk
+	case b.files > 0 && files >= b.files && op.Makes():
+		return limitFiles
+	}
+	return ""
+}
+
+// Limits as their hits are called.
+const (
+	limitDisk  = "disk"
+	limitFiles = "files"
+)
+
+// quota is the view's question before an operation that takes space.
+func (s *Shim) quota(op fusefs.Op) string {
+	return s.usedUp(op, bounds{bytes: s.disk.limit.Load(), files: s.disk.most.Load()})
+}
+
+// gitQuota is the question of the git directory.
+func (s *Shim) gitQuota(op fusefs.Op) string {
+	return s.usedUp(op, bounds{bytes: s.disk.limit.Load(), files: s.disk.most.Load()}.forGit())
+}
+
+func (s *Shim) usedUp(op fusefs.Op, b bounds) string {
+	what := b.reached(op, s.disk.used.Load(), s.disk.files())
+	if what == limitFiles {
+		// Counted since the last measure, and told of now.
+		s.disk.doubted()
+		s.tellFiles()
+	}
+	return s.quotaHint(what)
+}
+
+// quotaHint says to whom was refused what to do.
+func (s *Shim) quotaHint(what string) string {
+	const ask = ": remove what you do not need, or ask your commander for more"
+	switch what {
+	case limitDisk:
+		return fmt.Sprintf("this agent may have %d MB on the disk (disk_mb)", s.disk.limit.Load()>>20) + ask
+	case limitFiles:
+		return fmt.Sprintf("this agent may have %d files and directories (disk_files)", s.disk.most.Load()) + ask
+	}
+	return ""
+}
+
+// tellDisk says that the agent has as many bytes as it may, tellFiles as many
+// files; each not more often than limits are told of.
+func (s *Shim) tellDisk() {
+	if !s.hits.hit(limitDisk, 0, time.Now()) {
+		return
+	}
+	used, limit := s.disk.used.Load(), s.disk.limit.Load()
+	s.events.Publish(api.Event{Type: api.EventDisk, Agent: s.Spec.Agent, Code: api.CodeQuota,
+		Message: fmt.Sprintf("agent %s has %d MB on the disk, and may have %d MB: nothing can be added", s.Spec.Agent, used>>20, limit>>20),
+		Data:    map[string]any{"used_bytes": used, "limit_bytes": limit}})
+}
+
+func (s *Shim) tellFiles() {
+	if !s.hits.hit(limitFiles, 0, time.Now()) {
+		return
+	}
+	used, limit := s.disk.files(), s.disk.most.Load()
+	s.events.Publish(api.Event{Type: api.EventFiles, Agent: s.Spec.Agent, Code: api.CodeQuota,
+		Message: fmt.Sprintf("agent %s has %d files and directories, and may have %d: no more can be made", s.Spec.Agent, used, limit),
+		Data:    map[string]any{"used_files": used, "limit_files": limit}})
+}
