@@ -112,6 +112,18 @@ func (g *Group) killOnce(procs []int) error {
 	return errors.Join(first, g.freeze(false))
 }
 
+// KillFile is open for writing: with "1" the kernel kills all that is in the
+// group and below it. Who has it needs no rights. os.ErrNotExist: the group is in
+// no v2 hierarchy, or the kernel is older than 5.14.
+func (g *Group) KillFile() (*os.File, error) {
+	for _, hier := range g.host.hierarchies {
+		if hier.v2 {
+			return os.OpenFile(filepath.Join(g.dir(hier), "cgroup.kill"), os.O_WRONLY, 0)
+		}
+	}
+	return nil, os.ErrNotExist
+}
+
 // killOne kills a process if it is still the member of the group that was
 // listed: a number may have gone to another process since.
 func (g *Group) killOne(pid int) error {

@@ -26,6 +26,9 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, refuse(flags, os.Args[1:]))
 		os.Exit(1)
 	}
+	if part := os.Getenv(processOneEnv); part != "" {
+		os.Exit(processOne(part, os.Args[1:]))
+	}
 	os.Exit(m.Run())
 }
 
@@ -229,6 +232,17 @@ func TestDegradedWithoutProcessNamespaces(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, syscall.Kill(shim, syscall.SIGKILL))
 			d.eventually("what a dead shim left is cleared", func() bool { return hostPids(nap) == "" })
+
+			// Also without a polisd that could do it.
+			d.add("carol")
+			d.sh("carol", "cp /bin/sleep /tmp/"+nap+" && setsid /tmp/"+nap+" 3600 </dev/null >/dev/null 2>&1 &")
+			d.eventually("it sleeps", func() bool { return hostPids(nap) != "" })
+			shim, err = strconv.Atoi(strings.Fields(readFile(d.path("run", "agents", "carol", "shim.pid")) + " none")[0])
+			require.NoError(t, err)
+			require.Error(t, d.signal(syscall.SIGKILL))
+			require.NoError(t, syscall.Kill(shim, syscall.SIGKILL))
+			d.eventually("it ends with its shim", func() bool { return hostPids(nap) == "" })
+			d.start()
 		})
 	}
 }

@@ -68,7 +68,11 @@ type Shared struct {
 	Network bool
 	// PID: processes of the same user outside can be seen, signalled and, through
 	// /proc, looked into, with the files they see. ptrace is refused then. When
-	// the maker of the sandbox dies its processes live on until [Cleanup].
+	// the maker of the sandbox dies, its process 1 kills the rest through the
+	// control group; on a kernel older than 5.14 they live on until [Cleanup].
+	//
+	// The program that makes such a sandbox becomes the parent of what is orphaned
+	// in it, and reaps that. It makes no second one beside it.
 	PID bool
 	IPC bool // shared memory and queues
 	UTS bool // the host's name

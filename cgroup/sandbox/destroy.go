@@ -42,6 +42,9 @@ func (s *Sandbox) release(ctx context.Context) error {
 	if killed != nil {
 		return fmt.Errorf("destroy sandbox: %w", killed)
 	}
+	if s.stopReap != nil {
+		s.stopReap()
+	}
 	if err := s.join(ctx); err != nil {
 		return fmt.Errorf("destroy sandbox: %w", err)
 	}

@@ -12,7 +12,9 @@
 //
 // Process 1 ends when the process that made the sandbox ends, however it ends,
 // and the kernel then kills everything inside: no sandbox goes on without the
-// view it works in. What such an end leaves on the host [Cleanup] removes.
+// view it works in. What such an end leaves on the host [Cleanup] removes. Where
+// the sandbox shares the host's process namespace (see [Shared]) process 1 kills
+// the others itself, through the control group, and the maker reaps orphans.
 //
 // The package does not make the network namespace it is given, mounts no view,
 // decides no policy, and never runs a process on the host. Built without the

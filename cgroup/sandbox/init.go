@@ -16,6 +16,9 @@ package sandbox
 
 // The descriptor on which process 1 sees its maker end.
 #define POLIS_ALIVE_FD 3
+// And the one with which it takes the others along where that is not the
+// kernel's doing; the number of another file, or of none, where it is.
+#define POLIS_KILL_FD 4
 
 static void polis_reap(void)
 {
@@ -25,9 +28,9 @@ static void polis_reap(void)
 
 // The sandbox's process 1, or what stands for it where processes are not in a
 // namespace of their own: it reaps what is orphaned, and ends on SIGTERM from
-// outside or when its maker is gone. A signal from inside has a sender that can
+// outside or when its maker is gone, and everything else with it. A signal from inside has a sender that can
 // be seen (si_pid is 0 only from an outer pid namespace) and does nothing.
-static void polis_init_run(void)
+static void polis_init_run(int shared)
 {
 	sigset_t all;
 	sigfillset(&all);
@@ -49,8 +52,12 @@ static void polis_init_run(void)
 		polis_reap();
 		if (poll(fds, 2, -1) < 0 && errno != EINTR)
 			_exit(70);
-		if (fds[1].revents & (POLLHUP | POLLERR | POLLNVAL))
+		if (fds[1].revents & (POLLHUP | POLLERR | POLLNVAL)) {
+			// Without the file, or without success, it is left to polisd.
+			if (shared && write(POLIS_KILL_FD, "1", 1) < 0)
+				_exit(71);
 			_exit(0);
+		}
 		if (fds[0].revents & POLLIN) {
 			struct signalfd_siginfo si;
 			if (read(sfd, &si, sizeof(si)) == sizeof(si) &&
@@ -74,9 +81,9 @@ static void __attribute__((constructor)) polis_init(void)
 	ssize_t n = read(fd, arg0, sizeof(arg0));
 	close(fd);
 	if (n >= (ssize_t)sizeof(name) && memcmp(arg0, name, sizeof(name)) == 0 && getpid() == 1)
-		polis_init_run();
+		polis_init_run(0);
 	if (n == (ssize_t)sizeof(shared) && memcmp(arg0, shared, sizeof(shared)) == 0)
-		polis_init_run();
+		polis_init_run(1);
 }
 */
 import "C"

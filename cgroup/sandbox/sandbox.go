@@ -36,11 +36,15 @@ type Sandbox struct {
 	initDone  chan struct{} // closed when process 1 was reaped
 	ooms      chan OOMEvent
 	stopWatch context.CancelFunc
+	stopReap  context.CancelFunc
 	work      sync.WaitGroup // the goroutines that wait for processes and watch memory
+	// starts is held for reading while a process is started, until it is in running.
+	starts sync.RWMutex
 
-	mu     sync.Mutex
-	ended  bool           // no process may be started any more
-	killed map[int]killed // processes of Start that died of SIGKILL, for naming an OOM victim
+	mu      sync.Mutex
+	ended   bool           // no process may be started any more
+	killed  map[int]killed // processes of Start that died of SIGKILL, for naming an OOM victim
+	running map[int]bool   // processes of Start that somebody waits for
 }
 
 // Create makes the namespaces, the control group, the root file system and
@@ -70,7 +74,7 @@ func Create(ctx context.Context, cfg Config) (*Sandbox, error) {
 	}
 	s := &Sandbox{
 		cfg: cfg, group: group, initDone: make(chan struct{}), ooms: make(chan OOMEvent, 16),
-		killed: make(map[int]killed),
+		killed: make(map[int]killed), running: make(map[int]bool),
 	}
 	if err := s.create(ctx); err != nil {
 		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
@@ -119,6 +123,13 @@ func (s *Sandbox) create(ctx context.Context) error {
 	if err := s.startInit(ctx); err != nil {
 		return err
 	}
+	if s.cfg.Shared.PID {
+		var reaping context.Context
+		reaping, s.stopReap = context.WithCancel(context.WithoutCancel(ctx))
+		if err := s.startReaper(reaping); err != nil {
+			return fmt.Errorf("create sandbox: %w: %w", ErrNamespace, err)
+		}
+	}
 	return s.watchMemory()
 }
 
@@ -155,6 +166,12 @@ func (s *Sandbox) startInit(ctx context.Context) error {
 	}
 	if s.cfg.Shared.PID {
 		init.Args = append(init.Args, "shared")
+		if kill, err := s.group.KillFile(); err == nil {
+			defer kill.Close()
+			init.ExtraFiles = append(init.ExtraFiles, kill) // descriptor 4
+		} else if !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("create sandbox: %w: %w", ErrCgroup, err)
+		}
 	}
 	// libcontainer cannot be interrupted: what it waits for is.
 	stop := context.AfterFunc(ctx, func() {

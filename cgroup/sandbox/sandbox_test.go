@@ -558,7 +558,14 @@ func startParent(t *testing.T, cfg Config) *exec.Cmd {
 
 // Feature: multi-agent-workspaces, Property 28: Process Reaping on Removal
 func TestCleanupAfterTheParentWasKilled(t *testing.T) {
+	for name, shared := range map[string]Shared{"in its namespaces": {}, "without one for processes": {PID: true}} {
+		t.Run(name, func(t *testing.T) { cleanupAfterTheParentWasKilled(t, shared) })
+	}
+}
+
+func cleanupAfterTheParentWasKilled(t *testing.T, shared Shared) {
 	cfg := testConfig(t)
+	cfg.Shared = shared
 	parent := startParent(t, cfg)
 	require.NoError(t, parent.Process.Kill())
 	_ = parent.Wait()
