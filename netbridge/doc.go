@@ -14,6 +14,8 @@
 //   - an agent reaches, masqueraded behind the host, what its [Gate] lets out:
 //     the internet, nothing, or networks and the addresses that its resolver
 //     told for allowed names (package egress); a gate is closed until it is set;
+//   - it has no more connections to there at a time than its gate says, so that it
+//     cannot fill the table in which the kernel keeps those of all;
 //   - agents do not reach each other: the bridge ports are isolated and routing
 //     between them is refused;
 //   - agents reach no address of the host, no other daemon's agents, no
@@ -25,9 +27,11 @@
 // Table and chains are replaced in one transaction whenever an agent comes or
 // goes. What belongs to a gate is left as it is then: the chain egress_LINK, with
 // what the policy accepts, the set names_LINK, with addresses and how long each is
-// open, and the chain tell_LINK, with the queue where refusals are told. The agent's shim alone writes them, without a lock: what it does is
-// one transaction, too. What is refused goes by a queue first ([Refusals]), so that
-// who is refused can be found while it waits.
+// open, the chain tell_LINK, with the queue where refusals are told, and the chain
+// count_LINK, with how many connections there may be and are. The agent's shim
+// alone writes them, without a lock: what it does is one transaction, too. What is
+// refused goes by a queue first ([Refusals]), so that who is refused can be found
+// while it waits.
 //
 // The kernel is the truth. Which agents exist, which address each has and
 // whether this package switched ip_forward on is read from interface aliases

@@ -27,6 +27,8 @@ var (
 	ErrNoPorts = errors.New("no free port in the range")
 	// ErrNoQueue: the kernel has neither nft_queue nor xt_NFQUEUE, or there is no such agent.
 	ErrNoQueue = errors.New("the kernel hands no packets to programs")
+	// ErrNoCount: the kernel has no nft_connlimit, or there is no such agent.
+	ErrNoCount = errors.New("the kernel does not count connections")
 	// ErrBusy: the machine-wide network lock was not free in time.
 	ErrBusy = errors.New("network lock is held by another process")
 )

@@ -27,7 +27,8 @@ type Egress struct {
 }
 
 // Gate is the part of the rules that belongs to one agent: what its policy
-// accepts, and the addresses it was told for names. It is closed until Set.
+// accepts, the addresses it was told for names, and how many connections it may
+// have. It is closed until Set.
 //
 // The rules around it stay in force: no policy opens the host, another agent,
 // a link-local or a metadata address.

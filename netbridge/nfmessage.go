@@ -41,29 +41,35 @@ func attr(b []byte, kind uint16, data []byte) []byte {
 	return append(b, make([]byte, aligned(len(data))-len(data))...)
 }
 
-// parseQueued reads the body of an NFQNL_MSG_PACKET.
-func parseQueued(b []byte) (id uint32, packet []byte, ok bool) {
+// parseQueued reads the body of an NFQNL_MSG_PACKET. A packet without a mark has
+// the mark 0.
+func parseQueued(b []byte) (id, mark uint32, packet []byte, ok bool) {
 	if len(b) < 4 {
-		return 0, nil, false
+		return 0, 0, nil, false
 	}
 	for b = b[4:]; len(b) >= 4; { // after struct nfgenmsg
 		n := int(binary.NativeEndian.Uint16(b))
 		if n < 4 || n > len(b) {
-			return 0, nil, false
+			return 0, 0, nil, false
 		}
 		data := b[4:n]
 		switch binary.NativeEndian.Uint16(b[2:]) &^ (unix.NLA_F_NESTED | unix.NLA_F_NET_BYTEORDER) {
 		case nfqPacketHdr:
 			if len(data) < 4 {
-				return 0, nil, false
+				return 0, 0, nil, false
 			}
 			id, ok = binary.BigEndian.Uint32(data), true
+		case nfqMark:
+			if len(data) < 4 {
+				return 0, 0, nil, false
+			}
+			mark = binary.BigEndian.Uint32(data)
 		case nfqPayload:
 			packet = data
 		}
 		b = b[min(len(b), aligned(n)):]
 	}
-	return id, packet, ok
+	return id, mark, packet, ok
 }
 
 // parsePacket reads the headers of an IPv4 packet (RFC 791) as far as they say

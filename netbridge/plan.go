@@ -39,9 +39,13 @@ func plan(d desired) ruleset {
 	for _, a := range d.agents {
 		rs.sets = append(rs.sets, namesSet(a.veth))
 		rs.chains = append(rs.chains, chain{name: egressChain(a.veth), link: a.veth, kept: true},
-			chain{name: tellChain(a.veth), link: a.veth, kept: true})
+			chain{name: tellChain(a.veth), link: a.veth, kept: true}, chain{name: countChain(a.veth), link: a.veth, kept: true})
 	}
-	rs.chains = append(rs.chains, planRefuse(d), planPrerouting(d), planInput(d), planForward(d), planPostrouting(d))
+	rs.chains = append(rs.chains, planRefuse(d))
+	for _, a := range d.agents {
+		rs.chains = append(rs.chains, planNew(a))
+	}
+	rs.chains = append(rs.chains, planPrerouting(d), planInput(d), planForward(d), planPostrouting(d))
 	for _, a := range d.agents {
 		rs.chains = append(rs.chains, planIngress(a))
 	}
@@ -79,13 +83,22 @@ func planPrerouting(d desired) chain {
 	for _, p := range append(egress.Unreachable(), d.pool, d.subnet) {
 		c.rules = append(c.rules, newRule(daddr(p), gotoChain(refuseChain)))
 	}
-	// An agent's own chain accepts what its policy allows and comes back with
-	// the rest. It is empty until its shim has opened the gate.
 	for _, a := range d.agents {
-		c.rules = append(c.rules, newRule(saddr(netip.PrefixFrom(a.addr, 32)), jumpTo(egressChain(a.veth))))
+		c.rules = append(c.rules, newRule(saddr(netip.PrefixFrom(a.addr, 32)), jumpTo(newChain(a.veth))))
 	}
 	c.rules = append(c.rules, newRule(gotoChain(refuseChain)))
 	return c
+}
+
+func newChain(veth string) string { return "new_" + veth }
+
+// planNew is for the first packet of an agent's connection. One chain of its gate
+// refuses what is one too many, the other accepts what its policy allows, and both
+// come back with the rest. They are empty until its shim has opened the gate.
+// Nothing here may lead to a common chain: those are made anew without this one.
+func planNew(a desiredAgent) chain {
+	return chain{name: newChain(a.veth), link: a.veth,
+		rules: []rule{newRule(jumpTo(countChain(a.veth))), newRule(jumpTo(egressChain(a.veth)))}}
 }
 
 // planInput repeats for the host's own addresses what prerouting said: a rule

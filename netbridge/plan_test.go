@@ -73,14 +73,24 @@ func TestEgressMatchesGoldenText(t *testing.T) {
 	}
 }
 
+func TestCountMatchesGoldenText(t *testing.T) {
+	golden(t, "count", ruleset{table: "polis", chains: []chain{{name: countChain("plv0123456789ab"), rules: planCount("plv0123456789ab", 4096)}}}.String())
+	require.Empty(t, planCount("plv0123456789ab", 0))
+}
+
 // The text of a rule and what the kernel is told are written side by side; nft
 // reads the kernel's side back.
 func TestKernelListsWhatThePlanSays(t *testing.T) {
 	b := newBridge(t)
-	policies := map[string]Egress{}
+	policies, bounded := map[string]Egress{}, map[string]uint32{}
 	for agent, entries := range map[string][]string{"claude": {"open"}, "gemini": {"*.x.org", "192.0.2.0/24", "198.18.0.1"}, "qwen": {"none"}} {
 		ep, _ := ensure(t, b, agent)
-		_, policies[ep.Link] = open(t, ep, []string{"10.128.0.0/9"}, entries...)
+		var g Gate
+		g, policies[ep.Link] = open(t, ep, []string{"10.128.0.0/9"}, entries...)
+		if agent != "qwen" {
+			require.NoError(t, g.Bound(1000))
+			bounded[ep.Link] = 1000
+		}
 	}
 	nft, err := exec.LookPath("nft")
 	if err != nil {
@@ -109,6 +119,9 @@ func TestKernelListsWhatThePlanSays(t *testing.T) {
 	for i, ch := range want.chains {
 		if veth, ok := strings.CutPrefix(ch.name, "egress_"); ok {
 			want.chains[i].rules = planEgress(veth, policies[veth])
+		}
+		if veth, ok := strings.CutPrefix(ch.name, "count_"); ok {
+			want.chains[i].rules = planCount(veth, bounded[veth])
 		}
 	}
 	got := chainsOf(string(out))

@@ -19,6 +19,9 @@ type Refusal struct {
 	Proto  string // "tcp", "udp", "icmp", or the protocol's number
 	Local  netip.AddrPort
 	Remote netip.AddrPort // without a port (0) unless tcp or udp
+	// Crowded says that it is refused for being one too many ([Gate.Bound]), not
+	// for where it goes.
+	Crowded bool
 }
 
 // Refusals tells of what an agent is refused. While it tells, the program that
@@ -163,11 +166,12 @@ func (r *Refusals) Run(ctx context.Context, tell func(Refusal)) error {
 			if m.kind != nfqMsgPacket {
 				continue
 			}
-			id, packet, ok := parseQueued(m.body)
+			id, marked, packet, ok := parseQueued(m.body)
 			if !ok {
 				continue
 			}
 			if what, ok := parsePacket(packet); ok && what.Local.Addr() == r.Addr {
+				what.Crowded = marked == crowdedMark
 				tell(what)
 			}
 			if err := r.send(nfqMsgVerdict, unix.NLM_F_REQUEST, verdict(id)); err != nil && ctx.Err() == nil && !errors.Is(err, os.ErrClosed) {
