@@ -120,7 +120,8 @@ func (s *shims) spec(a *agent.Agent, dir string) wire.Spec {
 func (s *shims) Settings(a *agent.Agent) wire.Settings {
 	k, l := a.Kept, s.limits(a.Kept.Limits)
 	v := wire.Settings{Role: k.Role, Policy: k.Policy, MemoryBytes: int64(k.MemoryLimitMB) << 20, Pids: int64(l.Pids),
-		CPUWeight: int64(l.CPUWeight), CPUPercent: int64(l.CPUPercent), IOWeight: int64(l.IOWeight), DiskBytes: int64(l.DiskMB) << 20, DiskFiles: int64(l.DiskFiles)}
+		CPUWeight: int64(l.CPUWeight), CPUPercent: int64(l.CPUPercent), IOWeight: int64(l.IOWeight),
+		DiskBytes: int64(l.DiskMB) << 20, DiskFiles: int64(l.DiskFiles), Connections: int64(l.Connections)}
 	v.Egress, v.Private = s.reach(a)
 	return v
 }

@@ -18,7 +18,7 @@ const (
 )
 
 // limitFlags are the limits of add and set, as typed.
-type limitFlags struct{ pids, cpu, cpuWeight, ioWeight, disk, files string }
+type limitFlags struct{ pids, cpu, cpuWeight, ioWeight, disk, files, connections string }
 
 func (f *limitFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
@@ -27,6 +27,7 @@ func (f *limitFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.cpuWeight, "cpu-weight", "", "share of the processors when they are short, `WEIGHT` from 1 to 10000; 100 is everybody's")
 	flags.StringVar(&f.disk, "disk", "", "at most `MB` in worktree, home and scratch directory; none for no limit")
 	flags.StringVar(&f.files, "files", "", "at most `N` files and directories there; none for no limit")
+	flags.StringVar(&f.connections, "connections", "", "at most `N` connections to the outside at a time; none for no limit")
 	flags.StringVar(&f.ioWeight, "io-weight", "", "share of the disks when they are short, `WEIGHT` from 1 to 1000; 100 is everybody's")
 }
 
@@ -38,6 +39,9 @@ func limitsText(g api.Agent) string {
 	}
 	if g.DiskLimitFiles > 0 {
 		s += fmt.Sprintf(", %d files", g.DiskLimitFiles)
+	}
+	if g.ConnectionsLimit > 0 {
+		s += fmt.Sprintf(", %d connections", g.ConnectionsLimit)
 	}
 	if g.CPUPercent > 0 {
 		s += fmt.Sprintf(", %d%% of a processor", g.CPUPercent)
@@ -64,12 +68,13 @@ func (f *limitFlags) parse() (l api.Limits, reset []string, err error) {
 		{"--io-weight", "io_weight", f.ioWeight, 1, 1000, &l.IOWeight},
 		{"--disk", "disk_mb", f.disk, 16, 1 << 30, &l.DiskMB},
 		{"--files", "disk_files", f.files, 100, 1 << 30, &l.DiskFiles},
+		{"--connections", "connections", f.connections, 16, 1 << 20, &l.Connections},
 	} {
 		switch {
 		case v.value == "":
 		case v.value == byDefault:
 			reset = append(reset, v.name)
-		case v.value == unlimited && (v.to == &l.CPUPercent || v.to == &l.DiskMB || v.to == &l.DiskFiles):
+		case v.value == unlimited && (v.to == &l.CPUPercent || v.to == &l.DiskMB || v.to == &l.DiskFiles || v.to == &l.Connections):
 			*v.to = -1
 		default:
 			n, err := strconv.Atoi(v.value)

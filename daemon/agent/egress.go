@@ -19,13 +19,15 @@ func egressText(own []string) string {
 // give has a shim take settings, and does for one of an earlier version what
 // that one cannot.
 func (m *Manager) give(ctx context.Context, sh Shim, a *Agent, st wire.Status, req wire.SettingsRequest) error {
-	if st.Version < wire.FilesVersion && req.DiskFiles > 0 {
-		m.Log.Warn("the agent's files are not counted until its next start: its shim is of an older polis", "agent", a.Name(), "limit", req.DiskFiles)
-		req.DiskFiles = 0
-	}
-	if st.Version < wire.DiskVersion && req.DiskBytes > 0 {
-		m.Log.Warn("the agent's disk is not bounded until its next start: its shim is of an older polis", "agent", a.Name(), "limit", req.DiskBytes)
-		req.DiskBytes = 0
+	for _, l := range []struct {
+		name  string
+		since int
+		value *int64
+	}{{"disk_mb", wire.DiskVersion, &req.DiskBytes}, {"disk_files", wire.FilesVersion, &req.DiskFiles}, {"connections", wire.ConnectionsVersion, &req.Connections}} {
+		if st.Version < l.since && *l.value > 0 {
+			m.Log.Warn("a limit does not hold until the agent's next start: its shim is of an older polis", "agent", a.Name(), "limit", l.name)
+			*l.value = 0
+		}
 	}
 	if st.Version >= wire.EgressVersion {
 		return sh.Set(ctx, req)

@@ -144,7 +144,7 @@ func (m *Manager) heard(ctx context.Context, sh Shim, a *Agent, e api.Event) {
 			m.ownRef(a, ref, gone)
 		}
 		return
-	case api.EventPids, api.EventDisk, api.EventFiles:
+	case api.EventPids, api.EventDisk, api.EventFiles, api.EventConnections:
 		m.Log.Warn(e.Message, "agent", a.Name(), "code", e.Code)
 	case api.EventOOM:
 		m.Log.Warn(e.Message, "agent", a.Name(), "code", api.CodeOOMKilled)

@@ -233,7 +233,7 @@ func (m *Manager) live(ctx context.Context, a *Agent) api.Agent {
 	l := c.Limits.Agent(own)
 	m.isolation(&v)
 	v.PidsLimit, v.CPUWeight, v.CPUPercent, v.IOWeight = l.Pids, l.CPUWeight, l.CPUPercent, l.IOWeight
-	v.DiskLimitMB, v.DiskLimitFiles = l.DiskMB, l.DiskFiles
+	v.DiskLimitMB, v.DiskLimitFiles, v.ConnectionsLimit = l.DiskMB, l.DiskFiles, l.Connections
 	if !up {
 		return v
 	}

@@ -124,6 +124,7 @@ func told(c config.Config, old, now store.Agent) []string {
 	number("io_weight", was.IOWeight, is.IOWeight)
 	number("disk_mb", was.DiskMB, is.DiskMB)
 	number("disk_files", was.DiskFiles, is.DiskFiles)
+	number("connections", was.Connections, is.Connections)
 	if was == is && old.Limits != now.Limits {
 		out = append(out, "limits are its own")
 	}

@@ -75,6 +75,7 @@ func TestSetRefusesBadRequests(t *testing.T) {
 		"io weight":    {Limits: api.Limits{IOWeight: 1001}},
 		"disk":         {Limits: api.Limits{DiskMB: 1}},
 		"files":        {Limits: api.Limits{DiskFiles: 99}},
+		"connections":  {Limits: api.Limits{Connections: 15}},
 		"reset":        {Reset: []string{"memory"}},
 		"unknown role": {Role: &king},
 		"empty rule":   {Policy: &api.Policy{Read: []string{""}}},
@@ -94,12 +95,12 @@ func TestLimitsOfItsOwnAndAsConfigured(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limits := rapid.Custom(func(t *rapid.T) api.Limits {
 			n := func(name string) int { return rapid.IntRange(0, 3).Draw(t, name) }
-			return api.Limits{Pids: n("pids"), CPUPercent: n("cpu"), CPUWeight: n("weight"), IOWeight: n("io"), DiskMB: n("disk"), DiskFiles: n("files")}
+			return api.Limits{Pids: n("pids"), CPUPercent: n("cpu"), CPUWeight: n("weight"), IOWeight: n("io"), DiskMB: n("disk"), DiskFiles: n("files"), Connections: n("connections")}
 		})
 		own, below := limits.Draw(t, "own"), limits.Draw(t, "below")
 		got := own.Over(below)
 		fields := func(l api.Limits) []int {
-			return []int{l.Pids, l.CPUPercent, l.CPUWeight, l.IOWeight, l.DiskMB, l.DiskFiles}
+			return []int{l.Pids, l.CPUPercent, l.CPUWeight, l.IOWeight, l.DiskMB, l.DiskFiles, l.Connections}
 		}
 		for i, v := range fields(got) {
 			want := fields(own)[i]
@@ -108,7 +109,7 @@ func TestLimitsOfItsOwnAndAsConfigured(t *testing.T) {
 			}
 			require.Equal(t, want, v)
 		}
-		i := rapid.IntRange(0, 5).Draw(t, "reset")
+		i := rapid.IntRange(0, 6).Draw(t, "reset")
 		own.Reset(api.LimitNames()[i : i+1])
 		require.Zero(t, fields(own)[i])
 	})
@@ -152,12 +153,13 @@ func TestAShimOfBeforeHasItsGateOpened(t *testing.T) {
 	require.NoError(t, err)
 	a, err := w.lookup("a1")
 	require.NoError(t, err)
-	req := wire.SettingsRequest{Settings: wire.Settings{Egress: []string{"x.org"}, MemoryBytes: 1 << 30, DiskBytes: 1 << 30, DiskFiles: 1000}}
-	for version, want := range map[int][]string{wire.EgressVersion - 1: nil, wire.EgressVersion: {"x.org"}, wire.DiskVersion: {"x.org"}, wire.FilesVersion: {"x.org"}} {
+	req := wire.SettingsRequest{Settings: wire.Settings{Egress: []string{"x.org"}, MemoryBytes: 1 << 30, DiskBytes: 1 << 30, DiskFiles: 1000, Connections: 100}}
+	for version, want := range map[int][]string{wire.EgressVersion - 1: nil, wire.EgressVersion: {"x.org"}, wire.DiskVersion: {"x.org"}, wire.FilesVersion: {"x.org"}, wire.ConnectionsVersion: {"x.org"}} {
 		require.NoError(t, w.give(t.Context(), w.Shims.Dial("a1"), a, wire.Status{Version: version}, req))
 		require.Equal(t, want, w.k.settings.Egress)
 		require.Equal(t, version >= wire.DiskVersion, w.k.settings.DiskBytes > 0)
 		require.Equal(t, version >= wire.FilesVersion, w.k.settings.DiskFiles > 0)
+		require.Equal(t, version >= wire.ConnectionsVersion, w.k.settings.Connections > 0)
 	}
 	require.Equal(t, [][]string{{"x.org"}}, opened)
 }

@@ -46,6 +46,7 @@ const (
 	EventPids             = "limit:pids"
 	EventDisk             = "limit:disk"
 	EventFiles            = "limit:files"
+	EventConnections      = "limit:connections"
 	EventPort             = "port:changed"
 	EventReconciled       = "daemon:reconciled"
 	EventState            = "daemon:state"

@@ -13,6 +13,8 @@ type Limits struct {
 	DiskMB int `json:"disk_mb,omitempty"`
 	// DiskFiles bounds the files and directories there; -1 no bound.
 	DiskFiles int `json:"disk_files,omitempty"`
+	// Connections bounds those to the outside that there are at a time; -1 no bound.
+	Connections int `json:"connections,omitempty"`
 }
 
 // SetRequest changes an agent, living or not. What is not in it stays as it is.
@@ -45,7 +47,7 @@ type SetResponse struct {
 
 // LimitHit is a limit that an agent has run into.
 type LimitHit struct {
-	Limit string    `json:"limit"` // "memory", "pids", "disk" or "files"
+	Limit string    `json:"limit"` // "memory", "pids", "disk", "files" or "connections"
 	Count uint64    `json:"count"` // so often, since its sandbox was made
 	Last  time.Time `json:"last"`
 }
@@ -55,7 +57,7 @@ const ResetEgress = "egress"
 
 // LimitNames are the fields of Limits, as SetRequest.Reset knows them.
 func LimitNames() []string {
-	return []string{"pids", "cpu_percent", "cpu_weight", "io_weight", "disk_mb", "disk_files"}
+	return []string{"pids", "cpu_percent", "cpu_weight", "io_weight", "disk_mb", "disk_files", "connections"}
 }
 
 // Reset sets the named limits to 0.
@@ -74,6 +76,8 @@ func (l *Limits) Reset(names []string) {
 			l.DiskMB = 0
 		case "disk_files":
 			l.DiskFiles = 0
+		case "connections":
+			l.Connections = 0
 		}
 	}
 }
@@ -83,7 +87,8 @@ func (l Limits) Over(below Limits) Limits {
 	for _, f := range []struct {
 		of   *int
 		from int
-	}{{&l.Pids, below.Pids}, {&l.CPUPercent, below.CPUPercent}, {&l.CPUWeight, below.CPUWeight}, {&l.IOWeight, below.IOWeight}, {&l.DiskMB, below.DiskMB}, {&l.DiskFiles, below.DiskFiles}} {
+	}{{&l.Pids, below.Pids}, {&l.CPUPercent, below.CPUPercent}, {&l.CPUWeight, below.CPUWeight}, {&l.IOWeight, below.IOWeight},
+		{&l.DiskMB, below.DiskMB}, {&l.DiskFiles, below.DiskFiles}, {&l.Connections, below.Connections}} {
 		if *f.of == 0 {
 			*f.of = f.from
 		}
@@ -97,7 +102,8 @@ func (l Limits) Check() error {
 		name      string
 		v, lo, hi int
 		unlimited bool
-	}{{"pids", l.Pids, 16, 1 << 20, false}, {"cpu_percent", l.CPUPercent, 1, 100_000, true}, {"cpu_weight", l.CPUWeight, 1, 10000, false}, {"io_weight", l.IOWeight, 1, 1000, false}, {"disk_mb", l.DiskMB, 16, 1 << 30, true}, {"disk_files", l.DiskFiles, 100, 1 << 30, true}} {
+	}{{"pids", l.Pids, 16, 1 << 20, false}, {"cpu_percent", l.CPUPercent, 1, 100_000, true}, {"cpu_weight", l.CPUWeight, 1, 10000, false}, {"io_weight", l.IOWeight, 1, 1000, false},
+		{"disk_mb", l.DiskMB, 16, 1 << 30, true}, {"disk_files", l.DiskFiles, 100, 1 << 30, true}, {"connections", l.Connections, 16, 1 << 20, true}} {
 		if f.v == 0 || f.unlimited && f.v == -1 || f.v >= f.lo && f.v <= f.hi {
 			continue
 		}

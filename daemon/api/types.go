@@ -52,27 +52,29 @@ type Counters struct {
 
 // Agent is an agent as the API shows it.
 type Agent struct {
-	Name           string        `json:"name"`
-	BaseType       string        `json:"base_type"`
-	Workspace      string        `json:"workspace"`
-	Status         Status        `json:"status"`
-	StatusReason   string        `json:"status_reason,omitempty"`
-	Branch         string        `json:"branch,omitempty"`
-	Role           string        `json:"role,omitempty"`
-	Command        []string      `json:"command,omitempty"`
-	MemoryLimitMB  int           `json:"memory_limit_mb"`
-	PidsLimit      int           `json:"pids_limit"`
-	CPUWeight      int           `json:"cpu_weight"`
-	CPUPercent     int           `json:"cpu_percent,omitempty"` // 100 is one processor; 0: no limit
-	IOWeight       int           `json:"io_weight,omitempty"`
-	DiskLimitMB    int           `json:"disk_limit_mb,omitempty"`    // 0: no limit
-	DiskLimitFiles int           `json:"disk_limit_files,omitempty"` // 0: no limit
-	Policy         Policy        `json:"policy"`
-	PortMappings   []PortMapping `json:"port_mappings"`
-	WorktreePath   string        `json:"worktree_path,omitempty"`
-	ProjectPath    string        `json:"project_path,omitempty"`
-	MergeStatus    MergeStatus   `json:"merge_status,omitempty"`
-	MergeCommitSHA string        `json:"merge_commit_sha,omitempty"`
+	Name           string   `json:"name"`
+	BaseType       string   `json:"base_type"`
+	Workspace      string   `json:"workspace"`
+	Status         Status   `json:"status"`
+	StatusReason   string   `json:"status_reason,omitempty"`
+	Branch         string   `json:"branch,omitempty"`
+	Role           string   `json:"role,omitempty"`
+	Command        []string `json:"command,omitempty"`
+	MemoryLimitMB  int      `json:"memory_limit_mb"`
+	PidsLimit      int      `json:"pids_limit"`
+	CPUWeight      int      `json:"cpu_weight"`
+	CPUPercent     int      `json:"cpu_percent,omitempty"` // 100 is one processor; 0: no limit
+	IOWeight       int      `json:"io_weight,omitempty"`
+	DiskLimitMB    int      `json:"disk_limit_mb,omitempty"`    // 0: no limit
+	DiskLimitFiles int      `json:"disk_limit_files,omitempty"` // 0: no limit
+	// ConnectionsLimit bounds connections to the outside; 0: no limit.
+	ConnectionsLimit int           `json:"connections_limit,omitempty"`
+	Policy           Policy        `json:"policy"`
+	PortMappings     []PortMapping `json:"port_mappings"`
+	WorktreePath     string        `json:"worktree_path,omitempty"`
+	ProjectPath      string        `json:"project_path,omitempty"`
+	MergeStatus      MergeStatus   `json:"merge_status,omitempty"`
+	MergeCommitSHA   string        `json:"merge_commit_sha,omitempty"`
 	// CgroupPath is the control group of its sandbox, below the mount points of
 	// the hierarchies; empty while there is none.
 	CgroupPath string    `json:"cgroup_path,omitempty"`

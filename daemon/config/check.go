@@ -110,6 +110,9 @@ func (c *Config) check() error {
 	if n := c.Limits.DiskFiles; n != 0 && (n < 100 || n > 1<<30) {
 		return bad("limits.disk_files", n, "must be 0 (no limit) or from 100 to 1073741824")
 	}
+	if n := c.Limits.Connections; n != 0 && (n < 16 || n > 1<<20) {
+		return bad("limits.connections", n, "must be 0 (no limit) or from 16 to 1048576")
+	}
 	if c.Limits.IOWeight < 0 || c.Limits.IOWeight > 1000 {
 		return bad("limits.io_weight", c.Limits.IOWeight, "must be from 0 (the kernel's default) to 1000")
 	}

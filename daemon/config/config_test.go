@@ -35,6 +35,7 @@ func TestParseRefusesWhatItDoesNotUnderstand(t *testing.T) {
 		"hold":                  {"[locks]\nhold = \"forever\"", "locks.hold"},
 		"memory too small":      {"[limits]\nmemory_mb = 1", "limits.memory_mb"},
 		"files too few":         {"[limits]\ndisk_files = 99", "limits.disk_files"},
+		"connections too few":   {"[limits]\nconnections = 1", "limits.connections"},
 		"memory not a number":   {"[limits]\nmemory_mb = \"much\"", "memory_mb"},
 		"mount source relative": {"[[sandbox.extra_mounts]]\nsource = \"x\"\ndest = \"/x\"", "extra_mounts[0]"},
 		"shared path":           {"[shared]\npaths = [\"a\", \"\"]", "shared.paths[1]"},

@@ -22,6 +22,8 @@ type Limits struct {
 	DiskMB int `toml:"disk_mb"`
 	// DiskFiles bounds the files and directories there; 0: no bound.
 	DiskFiles int `toml:"disk_files"`
+	// Connections bounds an agent's connections to the outside; 0: no bound.
+	Connections int `toml:"connections"`
 	// Total bounds all agents together.
 	Total Total `toml:"total"`
 }
@@ -70,7 +72,9 @@ const (
 // Agent is what an agent may use that has these limits of its own. A limit
 // that is none is 0.
 func (l *Limits) Agent(own api.Limits) api.Limits {
-	out := own.Over(api.Limits{Pids: l.Pids, CPUPercent: l.CPU, CPUWeight: l.CPUWeight, IOWeight: l.IOWeight, DiskMB: l.DiskMB, DiskFiles: l.DiskFiles})
+	out := own.Over(api.Limits{Pids: l.Pids, CPUPercent: l.CPU, CPUWeight: l.CPUWeight, IOWeight: l.IOWeight,
+		DiskMB: l.DiskMB, DiskFiles: l.DiskFiles, Connections: l.Connections})
 	out.CPUPercent, out.DiskMB, out.DiskFiles = max(out.CPUPercent, 0), max(out.DiskMB, 0), max(out.DiskFiles, 0)
+	out.Connections = max(out.Connections, 0)
 	return out
 }

@@ -23,6 +23,7 @@ var probes = map[string]func(ctx context.Context, arg string) (string, error){
 	"view":    probeView,
 	"network": probeNetwork,
 	"queue":   probeQueue,
+	"count":   probeCount,
 }
 
 // Child does one probe and prints the answer; the program ends then.

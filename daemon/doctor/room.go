@@ -53,4 +53,25 @@ func (d *Doctor) refusals(ctx context.Context) api.Check {
 	return ok(name, found)
 }
 
+// connections says whether agents' connections can be limited, and to how many.
+func (d *Doctor) connections(ctx context.Context) api.Check {
+	const name = "counted connections"
+	found, err := isolation.Ask(ctx, self, "count", "-", unix.CLONE_NEWNET)
+	if err != nil {
+		return bad(name, api.CheckWarn, err.Error(), "one agent can use up the machine's table of connections for all: limits.connections does not hold", "load nft_connlimit")
+	}
+	return ok(name, found)
+}
+
+func probeCount(context.Context, string) (string, error) {
+	if err := netbridge.ProbeCount(); err != nil {
+		return "", err
+	}
+	most, err := netbridge.MostConnections()
+	if err != nil || most == 0 {
+		return "nft_connlimit", err
+	}
+	return fmt.Sprintf("nft_connlimit; at most %d of an agent", most), nil
+}
+
 func probeQueue(context.Context, string) (string, error) { return netbridge.ProbeQueue() }

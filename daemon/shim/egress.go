@@ -72,6 +72,9 @@ func (s *Shim) openEgress(addr netip.Addr) error {
 	if err := s.openRefusals(g.gate); err != nil {
 		return err
 	}
+	if err := s.bound(s.Spec.Connections); err != nil {
+		return err
+	}
 	return g.set(s.ctx, e)
 }
 

@@ -79,6 +79,10 @@ func (s *Shim) refusedConnection(r netbridge.Refusal) {
 	if name != "" {
 		d.Path += " (" + name + ")"
 	}
+	if r.Crowded {
+		s.crowdedOut(r, d)
+		return
+	}
 	if e := s.egress.egress(); name != "" && e.Policy.Name(name) && egress.Answerable(r.Remote.Addr(), e.Private, nil) {
 		d.Rule += "; the address was told for that name too long ago"
 		d.Hint = "look the name up again, or restart the program that keeps its address"

@@ -76,9 +76,12 @@ func (s *Shim) apply(req wire.SettingsRequest) error {
 	if err := s.setEgress(old, now); err != nil {
 		return errors.Join(err, s.box.SetLimits(limitsOf(old)))
 	}
+	if err := s.setConnections(old, now); err != nil {
+		return errors.Join(err, s.box.SetLimits(limitsOf(old)), s.setEgress(now, old))
+	}
 	if !reflect.DeepEqual(now.Policy, old.Policy) {
 		if err := s.tellPolicy(now.Policy); err != nil {
-			return errors.Join(api.Errorf(api.CodeInternal, "write the agent's policy file: %w", err), s.box.SetLimits(limitsOf(old)), s.setEgress(now, old))
+			return errors.Join(api.Errorf(api.CodeInternal, "write the agent's policy file: %w", err), s.box.SetLimits(limitsOf(old)), s.setEgress(now, old), s.setConnections(now, old))
 		}
 		// From here on every call is decided anew, then the kernel forgets what
 		// it was told under the rules of before.

@@ -44,6 +44,8 @@ type Shim struct {
 	stopping chan struct{}
 	started  time.Time
 	sessions atomic.Int64
+	// connections is how many the agent may have; 0: no limit.
+	connections atomic.Int64
 
 	gitDenials    limit
 	egressDenials limit

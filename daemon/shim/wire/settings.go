@@ -15,6 +15,7 @@ type Settings struct {
 	IOWeight    int64      `json:"io_weight,omitempty"`
 	DiskBytes   int64      `json:"disk_bytes,omitempty"`
 	DiskFiles   int64      `json:"disk_files,omitempty"`
+	Connections int64      `json:"connections,omitempty"`
 	// Egress and Private are where connections may go (package egress). Since
 	// version 6.
 	Egress  []string `json:"egress,omitempty"`
@@ -38,11 +39,11 @@ const SettingsVersion = 3
 // Settings returns the part of the spec that can be changed.
 func (s *Spec) Settings() Settings {
 	return Settings{Role: s.Role, Policy: s.Policy, MemoryBytes: s.MemoryBytes, Pids: s.Pids, CPUWeight: s.CPUWeight, CPUPercent: s.CPUPercent, IOWeight: s.IOWeight,
-		Egress: s.Egress, Private: s.Private, DiskBytes: s.DiskBytes, DiskFiles: s.DiskFiles}
+		Egress: s.Egress, Private: s.Private, DiskBytes: s.DiskBytes, DiskFiles: s.DiskFiles, Connections: s.Connections}
 }
 
 // Set replaces it.
 func (s *Spec) Set(v Settings) {
 	s.Role, s.Policy, s.MemoryBytes, s.Pids, s.CPUWeight, s.CPUPercent, s.IOWeight = v.Role, v.Policy, v.MemoryBytes, v.Pids, v.CPUWeight, v.CPUPercent, v.IOWeight
-	s.Egress, s.Private, s.DiskBytes, s.DiskFiles = v.Egress, v.Private, v.DiskBytes, v.DiskFiles
+	s.Egress, s.Private, s.DiskBytes, s.DiskFiles, s.Connections = v.Egress, v.Private, v.DiskBytes, v.DiskFiles, v.Connections
 }

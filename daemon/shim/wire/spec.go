@@ -83,13 +83,15 @@ type Spec struct {
 	IOWeight    int64  `json:"io_weight,omitempty"`
 	// DiskBytes bounds what the agent has on the disk, DiskFiles its files and
 	// directories; 0: no bound.
-	DiskBytes int64      `json:"disk_bytes,omitempty"`
-	DiskFiles int64      `json:"disk_files,omitempty"`
-	SocketGID int        `json:"socket_gid"`
-	StopGrace Duration   `json:"stop_grace"`
-	LogBytes  int64      `json:"log_bytes"`
-	Ports     []PortSpec `json:"ports,omitempty"`
-	Created   time.Time  `json:"created"`
+	DiskBytes int64 `json:"disk_bytes,omitempty"`
+	DiskFiles int64 `json:"disk_files,omitempty"`
+	// Connections bounds those to the outside that there are at a time; 0: no bound.
+	Connections int64      `json:"connections,omitempty"`
+	SocketGID   int        `json:"socket_gid"`
+	StopGrace   Duration   `json:"stop_grace"`
+	LogBytes    int64      `json:"log_bytes"`
+	Ports       []PortSpec `json:"ports,omitempty"`
+	Created     time.Time  `json:"created"`
 	// BaseType and Role, like Command, are not for the shim: they tell what the
 	// agent was if its state is lost.
 	BaseType   string `json:"base_type,omitempty"`

@@ -16,15 +16,16 @@ import "fmt"
 //	6  the spec has the agent's gate, which the shim opens; settings have egress
 //	7  settings have DiskBytes
 //	8  settings have DiskFiles
+//	9  settings have Connections
 const (
 	// Version is what a shim of this build speaks.
-	Version = 8
+	Version = 9
 	// UDPVersion is the first that has port maps of UDP.
 	UDPVersion = 5
 	// MinVersion is the oldest that this build's daemon and shim understand.
 	MinVersion = 1
-	// DiskVersion and FilesVersion are the first that know DiskBytes and DiskFiles.
-	DiskVersion, FilesVersion = 7, 8
+	// The first that know DiskBytes, DiskFiles and Connections.
+	DiskVersion, FilesVersion, ConnectionsVersion = 7, 8, 9
 	// NoInputVersion is the first that knows StartRequest.NoInput.
 	NoInputVersion = 4
 )

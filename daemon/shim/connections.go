@@ -1,0 +1,63 @@
+package shim
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"polis/daemon/api"
+	"polis/daemon/shim/wire"
+	"polis/fusefs/view"
+	"polis/netbridge"
+)
+
+// limitConnections is what its hits are called.
+const limitConnections = "connections"
+
+// bound limits the agent's connections to the outside, to what the settings say
+// and to its part of what the kernel can keep. Where the kernel counts none they
+// are not limited: that is harm for others only if the agent is after it, and no
+// reason to have no agent.
+func (s *Shim) bound(most int64) error {
+	if share, err := netbridge.MostConnections(); err != nil {
+		s.Log.Warn("the agent's part of all connections is not known", "op", "net.bound", "err", err)
+	} else if share > 0 && most > 0 {
+		most = min(most, int64(share))
+	}
+	err := s.egress.gate.Bound(uint32(min(most, math.MaxUint32)))
+	if errors.Is(err, netbridge.ErrNoCount) {
+		s.Log.Warn("the agent's connections are not limited", "op", "net.bound", "err", err)
+		err = nil
+	}
+	if err == nil {
+		s.connections.Store(most)
+	}
+	return err
+}
+
+// setConnections has the settings' limit of connections count.
+func (s *Shim) setConnections(old, now wire.Settings) error {
+	if s.egress == nil || old.Connections == now.Connections {
+		return nil
+	}
+	if err := s.bound(now.Connections); err != nil {
+		return errors.Join(api.Errorf(api.CodeNetNSFailed, "connections of agent %s: %w", s.Spec.Agent, err), s.bound(old.Connections))
+	}
+	return nil
+}
+
+// crowdedOut records a connection that was one too many.
+func (s *Shim) crowdedOut(r netbridge.Refusal, d view.Denial) {
+	most := s.connections.Load()
+	d.Code, d.Rule = string(api.CodeQuota), fmt.Sprintf("the agent has %d connections, as many as it may", most)
+	d.Hint = fmt.Sprintf("close connections that are not needed, or ask the person in charge for more: polisctl agents set %s --connections N", s.Spec.Agent)
+	d.Pid, d.Program = s.whoHas(r.Proto, r.Local, r.Remote)
+	s.denied(d)
+	if !s.hits.hit(limitConnections, 0, time.Now()) {
+		return
+	}
+	s.events.Publish(api.Event{Type: api.EventConnections, Agent: s.Spec.Agent, Code: api.CodeQuota,
+		Message: fmt.Sprintf("agent %s has %d connections, as many as it may: new ones are refused", s.Spec.Agent, most),
+		Data:    map[string]any{"limit_connections": most}})
+}
