@@ -45,6 +45,10 @@ func (g *Guard) Keep(path string) fusefs.Keep {
 		if !below || !strings.Contains(strings.TrimPrefix(rest, "refs/"), "/") && skeleton(strings.Split(path, "/")) {
 			return keepDir
 		}
+		// All agents' branches are in it. It goes when the last of them is packed.
+		if strings.TrimPrefix(path, "logs/") == "refs/heads/"+strings.TrimSuffix(agents, "/") {
+			return keepDir | fusefs.KeepLoose
+		}
 	case "worktrees":
 		return g.keepOfWorktree(rest)
 	}
