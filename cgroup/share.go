@@ -3,6 +3,7 @@ package cgroup
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -16,27 +17,56 @@ const period = 100_000
 // which is no error unless one is asked for.
 func (g *Group) setCPU(l Limits) error {
 	hier, ok := g.host.controller(cpu)
-	dir := g.dir(hier)
-	weight := "cpu.shares"
-	if hier.v2 {
-		weight = "cpu.weight"
+	if ok {
+		err := g.setCPUWeight(hier, l.CPUWeight)
+		ok = !errors.Is(err, fs.ErrNotExist)
+		if ok && err != nil {
+			return err
+		}
 	}
-	if _, err := os.Stat(filepath.Join(dir, weight)); !ok || err != nil {
+	if !ok {
 		if l.CPUWeight == 0 && l.CPUPercent == 0 {
 			return nil
 		}
-		return &ControllerError{Controller: cpu, Path: g.Path, Err: err}
+		return &ControllerError{Controller: cpu, Path: g.Path, Err: fs.ErrNotExist}
 	}
-	w := l.CPUWeight
+	if hier.v2 {
+		return optionalQuota(l, writeFile(g.dir(hier), "cpu.max", quota(l.CPUPercent, "max")+fmt.Sprintf(" %d", period)))
+	}
+	return optionalQuota(l, writeFile(g.dir(hier), "cpu.cfs_quota_us", quota(l.CPUPercent, "-1")))
+}
+
+func (g *Group) setCPUWeight(hier hierarchy, w int64) error {
 	if w == 0 {
 		w = 100
 	}
 	if hier.v2 {
-		return errors.Join(writeFile(dir, weight, strconv.FormatInt(w, 10)), optionalQuota(l, writeFile(dir, "cpu.max", quota(l.CPUPercent, "max")+fmt.Sprintf(" %d", period))))
+		return writeFile(g.dir(hier), "cpu.weight", strconv.FormatInt(w, 10))
 	}
-	err := writeFile(dir, weight, strconv.FormatInt(shares(w), 10))
-	q := writeFile(dir, "cpu.cfs_quota_us", quota(l.CPUPercent, "-1"))
-	return errors.Join(err, optionalQuota(l, q))
+	return writeFile(g.dir(hier), "cpu.shares", strconv.FormatInt(shares(w), 10))
+}
+
+// Weigh sets the weights of l, and nothing else of it, where there are any: for
+// the group above the one that has the other limits, whose SetLimits says what
+// is missing.
+func (g *Group) Weigh(l Limits) error {
+	l = Limits{CPUWeight: l.CPUWeight, IOWeight: l.IOWeight}
+	if err := l.Validate(); err != nil {
+		return fmt.Errorf("weigh cgroup %s: %w", g.Path, err)
+	}
+	var err error
+	if hier, ok := g.host.controller(cpu); ok {
+		err = optional(g.setCPUWeight(hier, l.CPUWeight))
+	}
+	ioErr := g.setIO(l)
+	var missing *ControllerError
+	if errors.As(ioErr, &missing) {
+		ioErr = nil
+	}
+	if err = errors.Join(err, ioErr); err != nil {
+		return fmt.Errorf("weigh cgroup %s: %w", g.Path, err)
+	}
+	return nil
 }
 
 // quota is the time in a period, in microseconds. The kernel wants 1000 at least.

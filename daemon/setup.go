@@ -90,13 +90,14 @@ func findShim() (string, error) {
 	return "", api.Errorf(api.CodeInvalidConfig, "polis-shim is neither beside polisd nor in /usr/lib/polis").WithHint("set shim = \"/path/to/polis-shim\" in polisd.toml")
 }
 
-// cgroupPath is where an agent's control group goes: below its unit where
-// systemd made one, else below one directory per daemon.
+// cgroupPath is where the control group of an agent's sandbox goes: below its unit
+// where systemd made one, else below one directory per daemon and agent. The shim's
+// own group is beside it.
 func (d *Daemon) cgroupPath(name string) (path string, delegated bool) {
 	if d.Systemd {
 		return "/polis.slice/polis-agent@" + name + ".service/sandbox", true
 	}
-	return "/" + d.bridge.Table() + "/" + name, false
+	return "/" + d.bridge.Table() + "/" + name + "/sandbox", false
 }
 
 // living names the agents whose shim runs.

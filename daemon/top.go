@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -42,7 +43,7 @@ func (b *backend) Top(ctx context.Context) (api.Top, error) {
 
 func (b *backend) use(a api.Agent) (api.TopAgent, error) {
 	path, _ := b.cgroupPath(a.Name)
-	g, err := b.cg.Group(path)
+	g, err := b.cg.Group(cmp.Or(a.CgroupPath, path))
 	if err != nil {
 		return api.TopAgent{}, err
 	}

@@ -3,8 +3,10 @@ package e2e
 import (
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -260,4 +262,47 @@ func TestAnAgentsControlGroupIsNamed(t *testing.T) {
 	require.Empty(t, a.CgroupPath)
 	require.Empty(t, d.cgroupsNamed("alice"))
 	check("stop and start")
+}
+
+// TestAnAgentAndItsShimHaveOneShare of the processors: what a shim does for one agent
+// must not be done at the cost of the others, and a shim alone must not count
+// as much as all agents.
+func TestAnAgentAndItsShimHaveOneShare(t *testing.T) {
+	d := startDaemon(t, options{})
+	d.up()
+	d.add("alice", "--cpu-weight", "50", "--", "sleep", "1000")
+	d.must("agents", "start", "alice")
+	a, _ := d.agent("alice")
+	above := path.Dir(a.CgroupPath)
+	of := func(pid int) string {
+		for line := range strings.Lines(readFile(fmt.Sprintf("/proc/%d/cgroup", pid))) {
+			if parts := strings.SplitN(strings.TrimSpace(line), ":", 3); slices.Contains(strings.Split(parts[1], ","), "cpu") || parts[0] == "0" && !strings.Contains(readFile("/proc/mounts"), "cgroup rw") {
+				return parts[2]
+			}
+		}
+		return ""
+	}
+	weight := func(group string) string {
+		for _, f := range []string{"/sys/fs/cgroup" + group + "/cpu.weight", "/sys/fs/cgroup/cpu" + group + "/cpu.shares", "/sys/fs/cgroup/cpu,cpuacct" + group + "/cpu.shares"} {
+			if b := strings.TrimSpace(readFile(f)); b != "" {
+				return map[bool]string{true: map[string]string{"512": "50", "1024": "100", "3072": "300"}[b], false: b}[strings.HasSuffix(f, "shares")]
+			}
+		}
+		return ""
+	}
+	require.Equal(t, a.CgroupPath, of(a.PID))
+	require.Equal(t, above+"/supervisor", of(a.ShimPID))
+	require.Equal(t, "50", weight(above))
+	require.Equal(t, "100", weight(a.CgroupPath))
+	d.must("agents", "set", "alice", "--cpu-weight", "300")
+	require.Equal(t, "300", weight(above))
+	require.Equal(t, "100", weight(a.CgroupPath))
+	require.NoError(t, syscall.Kill(a.ShimPID, syscall.SIGKILL))
+	d.eventually("the agent is known to have failed", func() bool { a, _ = d.agent("alice"); return a.Status == api.StatusError })
+	d.must("agents", "start", "alice")
+	a, _ = d.agent("alice")
+	require.Equal(t, above+"/supervisor", of(a.ShimPID))
+	require.Equal(t, "300", weight(above))
+	d.must("agents", "stop", "alice")
+	require.Empty(t, d.cgroupsNamed("alice"))
 }

@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"polis/cgroup"
 	"polis/cgroup/sandbox"
 	"polis/daemon/isolation"
 	"polis/daemon/layout"
@@ -44,7 +43,7 @@ func (s *Shim) boxConfig(self string) sandbox.Config {
 		ID: boxID(sp), StateDir: stateDir(sp), RootfsDir: rootfsDir(sp),
 		UID: sp.UID, GID: sp.GID, User: sp.User, Home: sp.Home, HomeDir: sp.HomeDir, ScratchDir: scratch, RunDir: s.boxDir(),
 		Mounts: mounts, Workdir: sp.ProjectPath, Hostname: sp.Agent, ResolvConf: resolver(sp), NetNS: sp.NetNS,
-		CgroupPath: sp.CgroupPath, Limits: limitsOf(sp.Settings()),
+		CgroupPath: sp.CgroupPath, Limits: inBox(limitsOf(sp.Settings())),
 		InitBinary: self, Log: s.Log,
 		UserNamespaces: sp.UserNamespaces, Shared: sharedWith(sp),
 	}
@@ -70,27 +69,10 @@ func writeResolvConf(spec wire.Spec, server string) error {
 	return os.WriteFile(resolvConf(spec), []byte("nameserver "+server+"\noptions timeout:2 attempts:2\n"), 0o644)
 }
 
-// enterLeaf moves the shim out of the group that is to hold the sandbox's:
-// on cgroup v2 a group has processes or limited children, not both.
-func enterLeaf(spec wire.Spec) error {
-	if !spec.Delegated {
-		return nil
-	}
-	h, err := cgroup.Detect()
-	if err != nil {
-		return err
-	}
-	if h.Mode != cgroup.V2 {
-		return nil
-	}
-	_, err = h.EnterLeaf(filepath.Dir(spec.CgroupPath), "supervisor")
-	return err
-}
-
 // Cleanup removes what a dead shim of this agent left: sandbox, control
 // group, mounts, sockets. It is idempotent and also run before a shim starts.
 func Cleanup(ctx context.Context, spec wire.Spec) error {
-	errs := []error{sandbox.Cleanup(ctx, stateDir(spec), boxID(spec), rootfsDir(spec), spec.CgroupPath)}
+	errs := []error{sandbox.Cleanup(ctx, stateDir(spec), boxID(spec), rootfsDir(spec), spec.CgroupPath), removeSeat(ctx, spec)}
 	for _, m := range []string{spec.Mountpoint, gitMount(spec)} {
 		errs = append(errs, unmountAll(m, spec))
 	}

@@ -44,9 +44,16 @@ func check(ctx context.Context, spec wire.Spec, log *slog.Logger) (res wire.Chec
 	if err != nil {
 		return res, err
 	}
-	if err := enterLeaf(spec); err != nil {
+	leave, err := sit(spec)
+	if err != nil {
 		return res, err
 	}
+	undo := func(f func(context.Context) error) {
+		uctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkUndo)
+		defer cancel()
+		err = errors.Join(err, f(uctx))
+	}
+	defer undo(leave)
 	mounts := []sandbox.Mount{{Source: spec.Tree, Dest: spec.ProjectPath}}
 	for _, m := range spec.Mounts {
 		mounts = append(mounts, sandbox.Mount{Source: m.Source, Dest: m.Dest, ReadOnly: m.ReadOnly})
@@ -55,18 +62,17 @@ func check(ctx context.Context, spec wire.Spec, log *slog.Logger) (res wire.Chec
 		ID: boxID(spec), StateDir: stateDir(spec), RootfsDir: rootfsDir(spec),
 		UID: spec.UID, GID: spec.GID, User: spec.User, Home: spec.Home, HomeDir: spec.HomeDir, ScratchDir: spec.Scratch,
 		Mounts: mounts, Workdir: spec.ProjectPath, Hostname: "check", Env: append([]string{"CI=true", "POLIS_CHECK=1"}, spec.Env...),
-		CgroupPath: spec.CgroupPath, Limits: limitsOf(spec.Settings()),
+		CgroupPath: spec.CgroupPath, Limits: inBox(limitsOf(spec.Settings())),
 		InitBinary: self, Log: log,
 		UserNamespaces: spec.UserNamespaces, Shared: sharedWith(spec),
 	})
 	if err != nil {
 		return res, err
 	}
-	defer func() {
-		uctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkUndo)
-		defer cancel()
-		err = errors.Join(err, box.Destroy(uctx))
-	}()
+	defer undo(box.Destroy)
+	if err := weigh(spec, limitsOf(spec.Settings())); err != nil {
+		return res, err
+	}
 	if _, err := sd.SdNotify(false, sd.SdNotifyReady+"\nSTATUS=checking a merge"); err != nil {
 		log.Warn("tell systemd", "err", err)
 	}

@@ -74,14 +74,14 @@ func (s *Shim) apply(req wire.SettingsRequest) error {
 		}
 	}
 	if err := s.setEgress(old, now); err != nil {
-		return errors.Join(err, s.box.SetLimits(limitsOf(old)))
+		return errors.Join(err, s.setLimits(limitsOf(old)))
 	}
 	if err := s.setConnections(old, now); err != nil {
-		return errors.Join(err, s.box.SetLimits(limitsOf(old)), s.setEgress(now, old))
+		return errors.Join(err, s.setLimits(limitsOf(old)), s.setEgress(now, old))
 	}
 	if !reflect.DeepEqual(now.Policy, old.Policy) {
 		if err := s.tellPolicy(now.Policy); err != nil {
-			return errors.Join(api.Errorf(api.CodeInternal, "write the agent's policy file: %w", err), s.box.SetLimits(limitsOf(old)), s.setEgress(now, old), s.setConnections(now, old))
+			return errors.Join(api.Errorf(api.CodeInternal, "write the agent's policy file: %w", err), s.setLimits(limitsOf(old)), s.setEgress(now, old), s.setConnections(now, old))
 		}
 		// From here on every call is decided anew, then the kernel forgets what
 		// it was told under the rules of before.
@@ -107,7 +107,7 @@ func (s *Shim) limit(now, old wire.Settings, force bool) error {
 			return s.tooSmall(int64(need), now)
 		}
 	}
-	err := s.box.SetLimits(limitsOf(now))
+	err := s.setLimits(limitsOf(now))
 	if errors.Is(err, unix.EBUSY) && force {
 		// v1 does not kill for a new limit, v2 does.
 		if err = s.box.Signal(unix.SIGKILL); err == nil {
@@ -117,7 +117,7 @@ func (s *Shim) limit(now, old wire.Settings, force bool) error {
 	if err == nil {
 		return nil
 	}
-	back := s.box.SetLimits(limitsOf(old))
+	back := s.setLimits(limitsOf(old))
 	if errors.Is(err, unix.EBUSY) {
 		need, _ := s.box.Group().MemoryNeed() //nolint:errcheck // only for the text
 		return errors.Join(s.tooSmall(int64(need), now), back)
@@ -134,7 +134,7 @@ func (s *Shim) limit(now, old wire.Settings, force bool) error {
 func (s *Shim) shrink(now wire.Settings) error {
 	var err error
 	for range 100 {
-		if err = s.box.SetLimits(limitsOf(now)); !errors.Is(err, unix.EBUSY) {
+		if err = s.setLimits(limitsOf(now)); !errors.Is(err, unix.EBUSY) {
 			return err
 		}
 		select {

@@ -56,7 +56,9 @@ func openBacking(sp wire.Spec) (*os.File, error) {
 
 func (s *Shim) openViews(ctx context.Context) error {
 	sp := s.Spec
-	if err := enterLeaf(sp); err != nil {
+	leave, err := sit(sp)
+	s.onClose("control group", leave)
+	if err != nil {
 		return fmt.Errorf("control group of the shim: %w", err)
 	}
 	if err := writeResolvConf(sp, netbridge.DNSAddr().Addr().String()); err != nil {
