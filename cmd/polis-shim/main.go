@@ -19,6 +19,7 @@ import (
 	"polis/daemon/api"
 	"polis/daemon/config"
 	"polis/daemon/doctor"
+	"polis/daemon/launcher"
 	"polis/daemon/layout"
 	"polis/daemon/shim"
 	"polis/daemon/shim/wire"
@@ -69,7 +70,11 @@ func run(ctx context.Context, args []string) error {
 	if *cleanup {
 		cctx, cancel := context.WithTimeout(ctx, 25*time.Second)
 		defer cancel()
-		return shim.Cleanup(cctx, spec)
+		err := shim.Cleanup(cctx, spec)
+		if spec.Delegated {
+			err = errors.Join(err, (&launcher.Systemd{}).Unweigh(spec.Agent))
+		}
+		return err
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil)).With("agent", spec.Agent)
 	sctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)

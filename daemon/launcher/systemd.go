@@ -3,13 +3,9 @@ package launcher
 import (
 	"context"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/dbus"
-	godbus "github.com/godbus/dbus/v5"
-
-	"polis/cgroup"
 )
 
 // Systemd starts shims as polis-agent@NAME.service, so that they belong to
@@ -28,36 +24,6 @@ func (*Systemd) do(ctx context.Context, f func(*dbus.Conn) error) error {
 	}
 	defer c.Close()
 	return f(c)
-}
-
-// Slice holds polisd and every agent.
-const Slice = "polis.slice"
-
-// Limit bounds polis.slice until the next boot; 0 is no bound. It counts over
-// what the files of the unit say.
-func (s *Systemd) Limit(ctx context.Context, l cgroup.Limits) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	// As systemctl does it: infinity is the largest number.
-	orNone := func(v, unit int64) uint64 {
-		if v == 0 {
-			return math.MaxUint64
-		}
-		return uint64(v * unit)
-	}
-	prop := func(name string, v uint64) dbus.Property {
-		return dbus.Property{Name: name, Value: godbus.MakeVariant(v)}
-	}
-	return s.do(ctx, func(c *dbus.Conn) error {
-		err := c.SetUnitPropertiesContext(ctx, Slice, true,
-			prop("MemoryMax", orNone(l.MemoryBytes, 1)),
-			prop("CPUQuotaPerSecUSec", orNone(l.CPUPercent, 10_000)),
-			prop("TasksMax", orNone(l.Pids, 1)))
-		if err != nil {
-			return fmt.Errorf("limit %s: %w", Slice, err)
-		}
-		return nil
-	})
 }
 
 // daemonUnit is polisd's own.

@@ -70,7 +70,7 @@ func check(ctx context.Context, spec wire.Spec, log *slog.Logger) (res wire.Chec
 		return res, err
 	}
 	defer undo(box.Destroy)
-	if err := weigh(spec, limitsOf(spec.Settings())); err != nil {
+	if err := weigh(ctx, spec, limitsOf(spec.Settings())); err != nil {
 		return res, err
 	}
 	if _, err := sd.SdNotify(false, sd.SdNotifyReady+"\nSTATUS=checking a merge"); err != nil {

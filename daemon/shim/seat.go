@@ -6,6 +6,7 @@ import (
 	"path"
 
 	"polis/cgroup"
+	"polis/daemon/launcher"
 	"polis/daemon/shim/wire"
 )
 
@@ -75,14 +76,15 @@ func (s *Shim) setLimits(l cgroup.Limits) error {
 	if err := s.box.SetLimits(inBox(l)); err != nil {
 		return err
 	}
-	return weigh(s.Spec, l)
+	return weigh(s.ctx, s.Spec, l)
 }
 
-// weigh gives the agent, shim and sandbox, its share. In a unit the group is systemd's,
-// which offers no way to weigh a unit that leaves no file behind; it writes the default
-// once, when the unit starts, and then leaves it.
-func weigh(spec wire.Spec, l cgroup.Limits) error {
-	if path.Base(spec.CgroupPath) != "sandbox" {
+// weigh gives the agent, shim and sandbox, its share.
+func weigh(ctx context.Context, spec wire.Spec, l cgroup.Limits) error {
+	if spec.Delegated {
+		return (&launcher.Systemd{}).Weigh(ctx, spec.Agent, l)
+	}
+	if _, ok := seat(spec); !ok {
 		return nil
 	}
 	h, err := cgroup.Detect()

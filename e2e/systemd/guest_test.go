@@ -254,7 +254,24 @@ func total(t *testing.T) {
 	})
 	must(t, "polisctl agents add lean --workspace ws --base custom --pids 100 && polisctl agents set lean --pids 20 --cpu 50 --memory 64")
 	mustNot(t, "polisctl agents exec lean -- sh -ec 'for i in $(seq 40); do sleep 2 & done; wait'")
+	// Agents compete as units: a weight below one would weigh nothing.
+	must(t, "polisctl agents set lean --cpu-weight 250")
+	for reloads := range 2 {
+		weighed := 0
+		for file, want := range map[string]string{"/cpu.weight": "250\n", "/cpu.shares": "2560\n"} {
+			for _, f := range append(glob("/sys/fs/cgroup/polis.slice/polis-agent@lean.service"+file), glob("/sys/fs/cgroup/*/polis.slice/polis-agent@lean.service"+file)...) {
+				require.Equal(t, want, readFile(t, f), "%s, reloads: %d", f, reloads)
+				weighed++
+			}
+		}
+		require.NotZero(t, weighed)
+		must(t, "systemctl daemon-reload") // systemd leaves it at that
+	}
+	must(t, "polisctl agents set lean --cpu-weight 100")
+	require.Equal(t, "100", property(t, "polis-agent@lean", "CPUWeight"))
+	must(t, "polisctl agents set lean --cpu-weight 70")
 	must(t, "polisctl agents remove lean --force")
+	require.Empty(t, glob("/run/systemd/system.control/polis-agent*"))
 }
 
 func watchdog(t *testing.T) {
