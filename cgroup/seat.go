@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 )
 
 // sharing are the v1 controllers that share something out among groups.
@@ -41,7 +42,9 @@ func (h *Host) Sit(p string) (*Seat, error) {
 		dir := g.dir(hier)
 		s.from[dir] = h.place(hier, string(own))
 		if err := enter(dir); err != nil {
-			return nil, errors.Join(fmt.Errorf("enter cgroup %s: %w", p, err), s.Leave(context.Background()))
+			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+			defer cancel()
+			return nil, errors.Join(fmt.Errorf("enter cgroup %s: %w", p, err), s.Leave(ctx))
 		}
 	}
 	return s, nil
