@@ -39,7 +39,7 @@ func (d *daemon) cgroups(agent string) []string {
 		for _, pid := range strings.Fields(readFile(f)) {
 			for line := range strings.Lines(readFile("/proc/" + pid + "/cgroup")) {
 				_, path, _ := strings.Cut(strings.TrimSpace(line), ":/")
-				if filepath.Base(path) == agent {
+				if filepath.Base(filepath.Dir(path)) == agent {
 					dirs = append(dirs, append(glob("/sys/fs/cgroup/"+path), glob("/sys/fs/cgroup/*/"+path)...)...)
 				}
 			}
