@@ -4,6 +4,7 @@ package sandbox
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"strconv"
@@ -14,15 +15,20 @@ import (
 )
 
 func BenchmarkCreateDestroy(b *testing.B) {
-	for b.Loop() {
-		b.StopTimer()
-		cfg := testConfig(b)
-		b.StartTimer()
-		s, err := Create(context.Background(), cfg)
-		require.NoError(b, err)
-		b.StopTimer()
-		require.NoError(b, s.Destroy(context.Background()))
-		b.StartTimer()
+	for _, tell := range []bool{true, false} {
+		b.Run(fmt.Sprintf("tell=%v", tell), func(b *testing.B) {
+			for b.Loop() {
+				b.StopTimer()
+				cfg := testConfig(b)
+				cfg.TellRefused = tell
+				b.StartTimer()
+				s, err := Create(context.Background(), cfg)
+				require.NoError(b, err)
+				b.StopTimer()
+				require.NoError(b, s.Destroy(context.Background()))
+				b.StartTimer()
+			}
+		})
 	}
 }
 
@@ -37,7 +43,17 @@ func BenchmarkDestroy(b *testing.B) {
 }
 
 func BenchmarkExec(b *testing.B) {
-	s := create(b, testConfig(b))
+	for _, tell := range []bool{true, false} {
+		b.Run(fmt.Sprintf("tell=%v", tell), func(b *testing.B) {
+			cfg := testConfig(b)
+			cfg.TellRefused = tell
+			benchmarkExec(b, cfg)
+		})
+	}
+}
+
+func benchmarkExec(b *testing.B, cfg Config) {
+	s := create(b, cfg)
 	for b.Loop() {
 		p, err := s.Start(Process{Args: []string{"/bin/true"}})
 		require.NoError(b, err)

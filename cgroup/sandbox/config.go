@@ -54,6 +54,11 @@ type Config struct {
 	// for sandboxes that agents bring along. It opens more of the kernel to them.
 	UserNamespaces bool
 
+	// TellRefused has refused calls told of, where the machine can: see
+	// [Sandbox.Refused]. Processes inside cannot have a seccomp listener of their
+	// own then; the kernel has one for a process.
+	TellRefused bool
+
 	CgroupPath string // the sandbox's own group, below the hierarchies' mount points
 	Limits     cgroup.Limits
 	InitBinary string // the running program's path, for process 1; "" to find it

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"polis/cgroup"
+	"polis/cgroup/unotify"
 )
 
 // Kill kills everything inside, process 1 too, and returns when nothing is
@@ -44,6 +45,11 @@ func (s *Sandbox) release(ctx context.Context) error {
 	}
 	if s.stopReap != nil {
 		s.stopReap()
+	}
+	if s.desk != nil {
+		if err := s.desk.Stop(); err != nil {
+			return fmt.Errorf("destroy sandbox: %w", err)
+		}
 	}
 	if err := s.join(ctx); err != nil {
 		return fmt.Errorf("destroy sandbox: %w", err)
@@ -92,7 +98,7 @@ func Cleanup(ctx context.Context, stateDir, id, rootfsDir, cgroupPath string) er
 	if err := removeRootfs(rootfsDir); err != nil {
 		errs = append(errs, fmt.Errorf("%w: %w", ErrNamespace, err))
 	}
-	if err := os.RemoveAll(filepath.Join(stateDir, id)); err != nil {
+	if err := errors.Join(os.RemoveAll(filepath.Join(stateDir, id)), unotify.Remove(deskDir(stateDir, id))); err != nil {
 		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {

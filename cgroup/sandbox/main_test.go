@@ -23,6 +23,13 @@ func TestMain(m *testing.M) {
 	if part := os.Getenv(insideEnv); part != "" {
 		insideMain(part) // does not return
 	}
+	if cfg := os.Getenv(nestedEnv); cfg != "" {
+		if err := nestedMain(cfg); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	if cfg := os.Getenv(parentEnv); cfg != "" {
 		parentMain(cfg) // does not return
 	}
@@ -70,6 +77,8 @@ func testConfig(t testing.TB) Config {
 		Hostname:   "claude",
 		CgroupPath: "/polis-test-" + id,
 		Limits:     cgroup.Limits{MemoryBytes: 256 << 20, Pids: 200, CPUWeight: 100},
+
+		TellRefused: true,
 	}
 }
 
@@ -91,6 +100,7 @@ func create(t testing.TB, cfg Config) *Sandbox {
 func requireGone(t testing.TB, cfg Config) {
 	t.Helper()
 	require.NoFileExists(t, filepath.Join(cfg.StateDir, cfg.ID))
+	require.NoDirExists(t, deskDir(cfg.StateDir, cfg.ID))
 	require.NoDirExists(t, cfg.RootfsDir)
 	host, err := cgroup.Detect()
 	require.NoError(t, err)

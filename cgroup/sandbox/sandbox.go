@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/cgroup"
+	"polis/cgroup/unotify"
 )
 
 // undoTime bounds the clean-up after a failed Create, which must not depend on
@@ -35,6 +36,8 @@ type Sandbox struct {
 	initPid   int
 	initDone  chan struct{} // closed when process 1 was reaped
 	ooms      chan OOMEvent
+	desk      *unotify.Desk // nil if refused calls are not told of
+	refusals  chan RefusedCall
 	stopWatch context.CancelFunc
 	stopReap  context.CancelFunc
 	work      sync.WaitGroup // the goroutines that wait for processes and watch memory
@@ -72,9 +75,27 @@ func Create(ctx context.Context, cfg Config) (*Sandbox, error) {
 	if err := Cleanup(ctx, cfg.StateDir, cfg.ID, cfg.RootfsDir, cfg.CgroupPath); err != nil {
 		return nil, fmt.Errorf("create sandbox: %w", err)
 	}
+	s, err := attempt(ctx, cfg, group)
+	if err == nil || !cfg.TellRefused || !errors.Is(err, ErrNamespace) || ctx.Err() != nil {
+		return s, err
+	}
+	// It may be for the listener: there is one already around this process, or
+	// libseccomp is too old, or the kernel does not let descriptors be taken. What
+	// is refused is the same without.
+	cfg.TellRefused = false
+	s, without := attempt(ctx, cfg, group)
+	if without != nil {
+		return nil, err
+	}
+	cfg.Log.Warn("refused system calls are not told of", "op", "sandbox.create", "err", err)
+	return s, nil
+}
+
+// attempt makes a sandbox, or nothing.
+func attempt(ctx context.Context, cfg Config, group *cgroup.Group) (*Sandbox, error) {
 	s := &Sandbox{
 		cfg: cfg, group: group, initDone: make(chan struct{}), ooms: make(chan OOMEvent, 16),
-		killed: make(map[int]killed), running: make(map[int]bool),
+		refusals: make(chan RefusedCall, refusalsBuffer), killed: make(map[int]killed), running: make(map[int]bool),
 	}
 	if err := s.create(ctx); err != nil {
 		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
@@ -112,7 +133,7 @@ func (s *Sandbox) create(ctx context.Context) error {
 	if err := s.cfg.makePoints(); err != nil {
 		return fmt.Errorf("create sandbox: %w: %w", ErrNamespace, err)
 	}
-	spec, err := s.cfg.spec()
+	spec, err := s.cfg.spec(s.openDesk())
 	if err != nil {
 		return fmt.Errorf("create sandbox: %w: %w", ErrNamespace, err)
 	}
@@ -131,20 +152,6 @@ func (s *Sandbox) create(ctx context.Context) error {
 		}
 	}
 	return s.watchMemory()
-}
-
-// ensureGroup makes the group with its limits. A weight for disks that know
-// none is left out: it limits nothing, and the machine may have got other disks.
-func (s *Sandbox) ensureGroup() error {
-	l := s.cfg.Limits
-	err := s.group.Ensure(l)
-	var missing *cgroup.ControllerError
-	if l.IOWeight > 0 && errors.As(err, &missing) && missing.IO() {
-		s.cfg.Log.Warn("the sandbox has no weight for the disks", "op", "sandbox.create", "err", err)
-		l.IOWeight = 0
-		err = s.group.Ensure(l)
-	}
-	return err
 }
 
 // startInit starts process 1 and waits until it runs.
@@ -249,21 +256,6 @@ func (s *Sandbox) Done() <-chan struct{} { return s.initDone }
 
 // Pids returns the processes inside as the host counts, process 1 among them.
 func (s *Sandbox) Pids() ([]int, error) { return s.group.Procs() }
-
-// Stats returns what the sandbox uses.
-func (s *Sandbox) Stats() (cgroup.Stats, error) { return s.group.Stats() }
-
-// SetLimits changes the limits of a running sandbox. Errors are those of
-// [cgroup.Group.SetLimits]; on v1 a memory limit that what is in use does not
-// fit in is EBUSY.
-func (s *Sandbox) SetLimits(l cgroup.Limits) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ended { // Ensure would make the group again
-		return ErrGone
-	}
-	return s.group.Ensure(l) // a controller may be wanted that was not before
-}
 
 // Group is the sandbox's control group.
 func (s *Sandbox) Group() *cgroup.Group { return s.group }

@@ -529,7 +529,14 @@ func parentMain(text string) {
 		fmt.Println(err)
 		os.Exit(3)
 	}
-	if _, err := s.Start(Process{Args: []string{"/bin/sh", "-c", "setsid sleep 54321 & exec sleep 54321"}}); err != nil {
+	if _, err := s.Start(Process{Args: []string{"/bin/sh", "-c", `setsid sleep 54321 &
+if test -n "$TRY_TO_ESCAPE"; then
+	setsid sleep 54321 &
+	while ! test -e $HOME/try; do sleep 0.01; done
+	unshare -U sleep 54321
+	touch $HOME/answered
+fi
+exec sleep 54321`}}); err != nil {
 		fmt.Println(err)
 		os.Exit(4)
 	}

@@ -19,8 +19,9 @@ func arg(index uint, op configs.Operator, value, two uint64) *configs.Arg {
 
 // profile is the seccomp filter: EPERM for what is not allowed. Calls newer
 // than the installed libseccomp get ENOSYS, so that programs fall back.
-// Programs of another word size (32 bit on a 64 bit kernel) do not run.
-func profile(userNamespaces, sharedPIDs bool) *configs.Seccomp {
+// Programs of another word size (32 bit on a 64 bit kernel) do not run. With a
+// listener, the path of a socket, some of the refusals come from who listens there.
+func profile(userNamespaces, sharedPIDs bool, listener string) *configs.Seccomp {
 	eperm, enosys := uint(unix.EPERM), uint(unix.ENOSYS)
 	p := &configs.Seccomp{DefaultAction: configs.Errno, DefaultErrnoRet: &eperm}
 	allow := func(name string, args ...*configs.Arg) {
@@ -53,6 +54,12 @@ func profile(userNamespaces, sharedPIDs bool) *configs.Seccomp {
 	// a process reaches the shell behind it. Allowed is every other request: a
 	// rule for each bit in which a request can differ from both.
 	ioctls(allow)
+	if listener != "" {
+		p.ListenerPath = listener
+		// First: libseccomp drops a rule that looks at more arguments than one for
+		// the same call which it has already (prlimit64).
+		p.Syscalls = append(tell(userNamespaces, sharedPIDs), p.Syscalls...)
+	}
 	return p
 }
 
@@ -125,12 +132,13 @@ func limits() []*configs.Syscall {
 		}
 		out = append(out, s)
 	}
-	const resources = 16 // RLIM_NLIMITS
-	for resource := range uint64(resources) {
-		which := func(index uint) *configs.Arg { return arg(index, configs.MaskEqualTo, low32, resource) }
+	// All but RLIMIT_CORE (4), of the sixteen there are: with how many of the last
+	// bits left open. A rule for each would cost every process that is started.
+	for _, r := range []struct{ first, open uint64 }{{0, 0x3}, {unix.RLIMIT_CORE, 0}, {5, 0}, {6, 0x1}, {8, 0x7}} {
+		which := func(index uint) *configs.Arg { return arg(index, configs.MaskEqualTo, low32&^r.open, r.first) }
 		own, change := arg(0, configs.MaskEqualTo, low32, 0), arg(2, configs.NotEqualTo, 0, 0)
 		action := configs.Allow
-		if resource == unix.RLIMIT_CORE {
+		if r.first == unix.RLIMIT_CORE {
 			action = configs.Errno
 		}
 		rule("setrlimit", action, which(0))

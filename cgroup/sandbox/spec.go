@@ -22,8 +22,9 @@ const (
 	bindFlags = unix.MS_BIND | unix.MS_REC
 )
 
-// spec turns the configuration into libcontainer's.
-func (c *Config) spec() (*configs.Config, error) {
+// spec turns the configuration into libcontainer's. listener is where refused
+// calls are told of, "" for nowhere.
+func (c *Config) spec(listener string) (*configs.Config, error) {
 	mounts, err := c.mounts()
 	if err != nil {
 		return nil, err
@@ -38,7 +39,7 @@ func (c *Config) spec() (*configs.Config, error) {
 		Namespaces:      c.namespaces(),
 		Capabilities:    &configs.Capabilities{}, // none, in none of the sets
 		NoNewPrivileges: true,
-		Seccomp:         profile(c.UserNamespaces, c.Shared.PID),
+		Seccomp:         profile(c.UserNamespaces, c.Shared.PID, listener),
 		OomScoreAdj:     &adj,
 		Rlimits:         rlimits(),
 		MaskPaths: []string{

@@ -1,0 +1,36 @@
+package sandbox
+
+import (
+	"errors"
+
+	"polis/cgroup"
+)
+
+// ensureGroup makes the group with its limits. A weight for disks that know
+// none is left out: it limits nothing, and the machine may have got other disks.
+func (s *Sandbox) ensureGroup() error {
+	l := s.cfg.Limits
+	err := s.group.Ensure(l)
+	var missing *cgroup.ControllerError
+	if l.IOWeight > 0 && errors.As(err, &missing) && missing.IO() {
+		s.cfg.Log.Warn("the sandbox has no weight for the disks", "op", "sandbox.create", "err", err)
+		l.IOWeight = 0
+		err = s.group.Ensure(l)
+	}
+	return err
+}
+
+// Stats returns what the sandbox uses.
+func (s *Sandbox) Stats() (cgroup.Stats, error) { return s.group.Stats() }
+
+// SetLimits changes the limits of a running sandbox. Errors are those of
+// [cgroup.Group.SetLimits]; on v1 a memory limit that what is in use does not
+// fit in is EBUSY.
+func (s *Sandbox) SetLimits(l cgroup.Limits) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended { // Ensure would make the group again
+		return ErrGone
+	}
+	return s.group.Ensure(l) // a controller may be wanted that was not before
+}

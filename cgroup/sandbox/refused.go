@@ -1,0 +1,127 @@
+package sandbox
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"polis/cgroup/unotify"
+)
+
+// RefusedCall is a system call that was refused and that somebody should know
+// of. Its arguments are those of registers: nothing in the memory of the
+// process was looked at.
+type RefusedCall struct {
+	Time    time.Time
+	Pid     int    // of the process, as the host counts; 0 if it cannot be known
+	Program string // the process's name, at most 15 bytes; "" if it cannot be known
+	Call    string // as "unshare"
+	Wanted  string // what it asked for, as "CLONE_NEWUSER"; "" if the registers do not say
+	Kind    Kind
+}
+
+// Refused reports refused calls, if Config.TellRefused is set. The channel is
+// closed when the sandbox is destroyed. If nobody receives, new ones are dropped.
+func (s *Sandbox) Refused() <-chan RefusedCall { return s.refusals }
+
+// refusalsBuffer is how many refused calls wait for who is told.
+const refusalsBuffer = 256
+
+// deskDir is where the listeners of a sandbox's filters are handed in. No id has
+// a colon.
+func deskDir(stateDir, id string) string { return filepath.Join(stateDir, "calls:"+id) }
+
+// openDesk opens the desk at which calls are refused, and returns where that is.
+// Without one the kernel refuses them, and nobody is told.
+func (s *Sandbox) openDesk() string {
+	if !s.cfg.TellRefused {
+		close(s.refusals)
+		return ""
+	}
+	d, err := unotify.Open(deskDir(s.cfg.StateDir, s.cfg.ID))
+	if err != nil {
+		s.cfg.Log.Warn("refused system calls are not told of", "op", "sandbox.create", "err", err)
+		close(s.refusals)
+		return ""
+	}
+	w := &witness{now: time.Now, seen: map[int]sighting{}}
+	d.Log, d.Who, d.Refused = s.cfg.Log, w.who, s.refusedCall
+	s.desk = d
+	s.work.Add(1)
+	go func() {
+		defer s.work.Done()
+		defer close(s.refusals)
+		if err := d.Run(); err != nil {
+			s.cfg.Log.Error("refused system calls are not told of any more", "op", "sandbox.calls", "err", err)
+		}
+		if err := d.Close(); err != nil {
+			s.cfg.Log.Warn("close the desk of refused calls", "op", "sandbox.calls", "err", err)
+		}
+	}()
+	return d.Path()
+}
+
+// refusedCall hands a call on without ever waiting.
+func (s *Sandbox) refusedCall(c unotify.Call, who unotify.Who) {
+	name := callName(c.Nr)
+	select {
+	case s.refusals <- RefusedCall{Time: time.Now(), Pid: who.Pid, Program: who.Program, Call: name, Wanted: wanted(name, c.Args), Kind: kindOf(name)}:
+	default:
+	}
+}
+
+const (
+	// sightingTime is how long a thread is taken for what it was, so that a flood
+	// of calls is not one of looking.
+	sightingTime = 100 * time.Millisecond
+	maxSightings = 64
+)
+
+type sighting struct {
+	who unotify.Who
+	at  time.Time
+}
+
+// witness finds out who made a call. It is for one goroutine.
+type witness struct {
+	now  func() time.Time
+	seen map[int]sighting
+}
+
+func (w *witness) who(thread int) unotify.Who {
+	now := w.now()
+	if s, ok := w.seen[thread]; ok && now.Sub(s.at) < sightingTime {
+		return s.who
+	}
+	who := look(thread)
+	if len(w.seen) >= maxSightings {
+		clear(w.seen)
+	}
+	w.seen[thread] = sighting{who, now}
+	return who
+}
+
+// look reads of which process a thread is, and what that is called. What cannot
+// be read, because it has just been killed, is not known.
+func look(thread int) unotify.Who {
+	if thread <= 0 {
+		return unotify.Who{} // not of our pid namespace
+	}
+	status, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(thread), "status"))
+	if err != nil {
+		return unotify.Who{}
+	}
+	_, rest, _ := bytes.Cut(status, []byte("\nTgid:\t"))
+	line, _, _ := bytes.Cut(rest, []byte("\n"))
+	pid, err := strconv.Atoi(string(line))
+	if err != nil {
+		return unotify.Who{Pid: thread}
+	}
+	name, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "comm"))
+	if err != nil {
+		return unotify.Who{Pid: pid}
+	}
+	return unotify.Who{Pid: pid, Program: string(bytes.TrimSuffix(name, []byte("\n")))}
+}
