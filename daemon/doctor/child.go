@@ -24,6 +24,7 @@ var probes = map[string]func(ctx context.Context, arg string) (string, error){
 	"network": probeNetwork,
 	"queue":   probeQueue,
 	"count":   probeCount,
+	"calls":   probeCalls,
 }
 
 // Child does one probe and prints the answer; the program ends then.

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"polis/cgroup/unotify"
 	"polis/daemon/api"
 	"polis/daemon/config"
 	"polis/daemon/isolation"
@@ -73,5 +74,17 @@ func probeCount(context.Context, string) (string, error) {
 	}
 	return fmt.Sprintf("nft_connlimit; at most %d of an agent", most), nil
 }
+
+// calls says whether system calls that the sandbox refuses can be told of.
+func (d *Doctor) calls(ctx context.Context) api.Check {
+	const name = "told system calls"
+	if _, err := isolation.Ask(ctx, self, "calls", "-", 0); err != nil {
+		return bad(name, api.CheckWarn, err.Error(), "system calls that lead out of a sandbox are refused all the same, and are in no event",
+			"run polisd outside of a container with a seccomp listener of its own (EBUSY), and with kernel.yama.ptrace_scope below 3")
+	}
+	return ok(name, "a seccomp listener can be had")
+}
+
+func probeCalls(ctx context.Context, _ string) (string, error) { return "", unotify.Probe(ctx) }
 
 func probeQueue(context.Context, string) (string, error) { return netbridge.ProbeQueue() }
