@@ -178,6 +178,15 @@ except OSError as e: print(e)
 			require.NotContains(t, r.stdout, "secret\n")
 		})
 	}
+	for _, what := range []string{"open_by_handle_at", "mount", "umount2", "unshare (CLONE_NEWUSER)", "unshare (CLONE_NEWNS)", "unshare (CLONE_NEWPID)",
+		"unshare (CLONE_NEWNET)", "chroot", "bpf (command 0x0)", "keyctl (command 0x0)", "keyctl (command 0xb)", "add_key", "request_key", "kexec_load",
+		"init_module", "finit_module", "userfaultfd", "perf_event_open (process 0, processor 0)", "io_uring_setup",
+		"socket (AF_INET, SOCK_RAW, protocol 1)", "socket (AF_PACKET, SOCK_RAW, protocol 3)", "socket (AF_INET, SOCK_RAW, protocol 255)",
+		"socket (AF_NETLINK, SOCK_RAW, NETLINK_NETFILTER)", "socket (AF_VSOCK, SOCK_STREAM)", "mount (MS_REC|MS_SHARED)", "quotactl (command 0x0)",
+		"swapon", "settimeofday", "clock_settime", "reboot (command 0x0)", "sethostname", "ioctl (TIOCSTI)"} {
+		d.eventually(what+" is told of", func() bool { return len(d.refusedCalls("alice")[what]) > 0 })
+	}
+	require.Empty(t, d.refusedCalls("bob"))
 	b, err := os.ReadFile(outside)
 	require.NoError(t, err)
 	require.Equal(t, "outside\n", string(b))

@@ -59,7 +59,7 @@ func exitTable() []exitRow {
 			api.CodeMergeConflict, api.CodeNothingToMerge, api.CodeFileLocked, api.CodeLockBroken, api.CodePortInUse, api.CodeNoPorts, api.CodeLimitBelowUse, api.CodeHostOvercommitted,
 		}},
 		{exitForbidden, "Not permitted.", []api.Code{
-			api.CodeForbidden, api.CodeUndeclaredRead, api.CodeUndeclaredWrite, api.CodeNotApproved, api.CodeEgressDenied,
+			api.CodeForbidden, api.CodeUndeclaredRead, api.CodeUndeclaredWrite, api.CodeNotApproved, api.CodeEgressDenied, api.CodeSyscallDenied,
 		}},
 		{exitUnavailable, "polisd, or the agent's sandbox, cannot be reached.", []api.Code{
 			api.CodeUnavailable, api.CodeShimUnavailable, api.CodeLockdUnavailable, api.CodeStaleLock,

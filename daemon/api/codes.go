@@ -51,6 +51,7 @@ func Codes() []CodeInfo {
 		{CodeViewFailed, groupHost, "The view of the worktree could not be mounted.", "Is /dev/fuse there? polisctl doctor."},
 		{CodeBridgeFailed, groupHost, "The bridge to the agents' network, or the way in to a port, could not be made.", "polis needs bridge, veth and nftables; polisctl doctor."},
 		{CodeEgressDenied, groupHost, "The agent's egress does not allow the name or the address: a name does not resolve, a connection is refused at once. The event names the program.", "polisctl agents set NAME --egress LIST, if it is to be allowed. The host, other agents, link-local and metadata addresses never are; private networks are by network.allow_private."},
+		{CodeSyscallDenied, groupHost, "The sandbox refused a system call that leads out of it (EPERM). The event names the program, the call and what it asked for; repetitions are counted.", "Look at what the program wanted; /run/polis/why and polisctl agents why NAME say what to do instead."},
 		{CodePortInUse, groupHost, "The agent's port is mapped already. In an event: an external port is in use, and the map has the next one.", "polisctl ports list; remove the map first."},
 		{CodeNoPorts, groupHost, "No external port is left, or not as many in a row as a range has.", "The hint names a map to remove; or remove an agent, or widen network.ports."},
 		{CodePortNotFound, groupHost, "There is no such port map.", "polisctl ports list."},

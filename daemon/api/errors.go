@@ -64,6 +64,7 @@ const (
 	CodeHostOvercommitted    Code = "HOST_OVERCOMMITTED"
 	CodeLimitBelowUse        Code = "LIMIT_BELOW_USE"
 	CodeEgressDenied         Code = "EGRESS_DENIED"
+	CodeSyscallDenied        Code = "SYSCALL_DENIED"
 	CodeReapFailed           Code = "REAP_FAILED"
 	CodeOrphanProcs          Code = "ORPHAN_PROCS"
 	CodeShimUnavailable      Code = "SHIM_UNAVAILABLE"
@@ -143,7 +144,7 @@ func (c Code) Status() int {
 	case CodeInvalidName, CodeBadRequest, CodePathTraversal, CodeAgentTypeUnavailable,
 		CodeInvalidConfig, CodeWorkspaceInvalid, CodeCommandNotFound:
 		return http.StatusBadRequest
-	case CodeForbidden, CodeUndeclaredRead, CodeUndeclaredWrite, CodeNotApproved, CodeEgressDenied:
+	case CodeForbidden, CodeUndeclaredRead, CodeUndeclaredWrite, CodeNotApproved, CodeEgressDenied, CodeSyscallDenied:
 		return http.StatusForbidden
 	case CodeTooLarge:
 		return http.StatusRequestEntityTooLarge

@@ -45,7 +45,7 @@ func (s *Shim) boxConfig(self string) sandbox.Config {
 		Mounts: mounts, Workdir: sp.ProjectPath, Hostname: sp.Agent, ResolvConf: resolver(sp), NetNS: sp.NetNS,
 		CgroupPath: sp.CgroupPath, Limits: inBox(limitsOf(sp.Settings())),
 		InitBinary: self, Log: s.Log,
-		UserNamespaces: sp.UserNamespaces, Shared: sharedWith(sp),
+		UserNamespaces: sp.UserNamespaces, TellRefused: true, Shared: sharedWith(sp),
 	}
 }
 

@@ -49,6 +49,7 @@ type Shim struct {
 
 	gitDenials    limit
 	egressDenials limit
+	callDenials   limit
 	egress        *egressGuard // nil if the agent's network has no gate
 
 	mu        sync.Mutex
@@ -175,6 +176,7 @@ func (s *Shim) openBox(ctx context.Context) error {
 		return api.Errorf(api.CodeCgroupFailed, "weigh the agent: %w", err)
 	}
 	s.group.Go(func() error { s.watchOOM(); return nil })
+	s.group.Go(func() error { s.tellCalls(); return nil })
 	forks, err := box.Group().WatchPids(s.ctx)
 	if err != nil {
 		return api.Errorf(api.CodeCgroupFailed, "make the sandbox: %w", err)

@@ -179,9 +179,14 @@ func (s *Shim) denied(d view.Denial) {
 	if d.Code == string(api.CodeFileLocked) {
 		typ = api.EventLockConflict
 	}
-	s.events.Publish(api.Event{Type: typ, Agent: s.Spec.Agent, Time: d.Time, Code: api.Code(d.Code),
+	ev := api.Event{Type: typ, Agent: s.Spec.Agent, Time: d.Time, Code: api.Code(d.Code),
 		Message: fmt.Sprintf("agent %s: %s of %s was refused (%s)", s.Spec.Agent, d.Op, d.Path, d.Code),
-		Data:    map[string]any{"op": d.Op, "path": d.Path, "holder": d.Holder, "pid": d.Pid, "program": d.Program, "hint": d.Hint}})
+		Data:    map[string]any{"op": d.Op, "path": d.Path, "holder": d.Holder, "pid": d.Pid, "program": d.Program, "hint": d.Hint}}
+	if d.Count > 1 {
+		ev.Message += fmt.Sprintf(", %d times", d.Count)
+		ev.Data["count"] = d.Count
+	}
+	s.events.Publish(ev)
 }
 
 func (v *views) owned() []string {
@@ -206,7 +211,7 @@ func (v *views) whyFiles() (text, js string) { return string(v.whys.Text()), str
 func (s *Shim) why() []api.WhyEntry {
 	out := []api.WhyEntry{}
 	for _, d := range s.views.whys.Entries() {
-		e := api.WhyEntry{Time: d.Time, Op: d.Op, Path: d.Path, Code: api.Code(d.Code), Errno: d.Errno, Holder: d.Holder, Hint: d.Hint, Pid: int(d.Pid), Program: d.Program}
+		e := api.WhyEntry{Time: d.Time, Op: d.Op, Path: d.Path, Code: api.Code(d.Code), Errno: d.Errno, Holder: d.Holder, Hint: d.Hint, Pid: int(d.Pid), Program: d.Program, Count: d.Count}
 		if !d.Since.IsZero() {
 			e.Since = &d.Since
 		}

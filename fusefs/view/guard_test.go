@@ -445,11 +445,13 @@ func TestWhy(t *testing.T) {
 	for i := range 70 {
 		w.Add(Denial{Time: now, Op: "open", Path: fmt.Sprint("p", i), Code: CodeUndeclaredRead, Errno: "EACCES"})
 	}
+	w.Add(Denial{Time: now, Op: "system call", Path: "mount", Code: "SYSCALL_DENIED", Errno: "EPERM", Count: 7, Program: "a\nb"})
+	require.Contains(t, string(w.Text()), "12:00:30  system call of mount was refused: SYSCALL_DENIED (EPERM), 7 times\n  asked by:  \"a\\nb\"\n\n")
 	w.Add(Denial{Time: now, Op: "open-write", Path: "a\nb", Code: CodeFileLocked, Errno: "EBUSY", Holder: "bob", Since: now.Add(-12 * time.Second), Hint: "wait"})
 	require.Len(t, w.Entries(), WhySize)
 	text := string(w.Text())
 	require.True(t, strings.HasPrefix(text, "12:00:30  open-write of \"a\\nb\" was refused: FILE_LOCKED (EBUSY)\n"+
-		"  held by:   bob, since 12:00:18 (12s ago)\n  do next:   wait\n\n12:00:30  open of p69"), text)
+		"  held by:   bob, since 12:00:18 (12s ago)\n  do next:   wait\n\n12:00:30  system call of mount"), text)
 	var back []Denial
 	require.NoError(t, json.Unmarshal(w.JSON(), &back))
 	require.Equal(t, w.Entries(), back)

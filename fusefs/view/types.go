@@ -71,6 +71,8 @@ type Denial struct {
 	// Program is the name of Pid's program, where it is known.
 	Program string `json:"program,omitempty"`
 	Hint    string `json:"hint,omitempty"`
+	// Count is how many of the same are told of as one; 0 is one.
+	Count int `json:"count,omitempty"`
 }
 
 // Question is what an Asker is asked: may the agent do Op to Paths?

@@ -64,7 +64,11 @@ func (w *Why) Text() []byte {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
-		fmt.Fprintf(&b, "%s  %s of %s was refused: %s (%s)\n", d.Time.Format(time.TimeOnly), d.Op, printable(d.Path), d.Code, d.Errno)
+		fmt.Fprintf(&b, "%s  %s of %s was refused: %s (%s)", d.Time.Format(time.TimeOnly), d.Op, printable(d.Path), d.Code, d.Errno)
+		if d.Count > 1 {
+			fmt.Fprintf(&b, ", %d times", d.Count)
+		}
+		b.WriteByte('\n')
 		if d.Program != "" {
 			fmt.Fprintf(&b, "  asked by:  %s\n", printable(d.Program))
 		}
