@@ -36,6 +36,7 @@ type column struct {
 type bed struct {
 	bin, dir string
 	loopback string // its program
+	still    string // the floor's
 	size     size
 	// agents is how many agents there are, at least 1.
 	agents int
@@ -79,8 +80,8 @@ func (b *bed) open(ctx context.Context, parent string) (err error) {
 	if err != nil {
 		return err
 	}
-	b.loopback = filepath.Join(filepath.Dir(self), "loopback")
-	for _, p := range []string{b.loopback, filepath.Join(b.bin, "polisd"), filepath.Join(b.bin, "polis-shim"), filepath.Join(b.bin, "polisctl")} {
+	b.loopback, b.still = filepath.Join(filepath.Dir(self), "loopback"), filepath.Join(filepath.Dir(self), "still")
+	for _, p := range []string{b.loopback, b.still, filepath.Join(b.bin, "polisd"), filepath.Join(b.bin, "polis-shim"), filepath.Join(b.bin, "polisctl")} {
 		if _, err := os.Stat(p); err != nil {
 			return fmt.Errorf("%w: run make bench", err)
 		}
@@ -140,10 +141,14 @@ func (b *bed) trees(ctx context.Context, goroot, self string) error {
 	if _, err := output(ctx, "", "install", "-m", "755", self, b.path("shared", "worker")); err != nil {
 		return err
 	}
-	for _, name := range []string{table.Native, "bindfs", "loopback"} {
-		b.say("making the trees for %s: %d", name, b.agents)
+	for _, name := range []string{table.Native, floor, "bindfs", "loopback"} {
+		n := b.agents
+		if name == floor {
+			n = 1
+		}
+		b.say("making the trees for %s: %d", name, n)
 		c := &column{name: name}
-		for i := range b.agents {
+		for i := range n {
 			if err := b.tree(ctx, c, i); err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
@@ -178,6 +183,12 @@ func (b *bed) tree(ctx context.Context, c *column, i int) error {
 		return b.mount(ctx, c, seen, "bindfs", "-f", backing, seen)
 	case "loopback":
 		return b.mount(ctx, c, seen, b.loopback, "-allow-other", "-q", seen, backing)
+	case floor:
+		// What git notes of the copied files it cannot note there.
+		if _, err := output(ctx, backing, "git", "status"); err != nil {
+			return err
+		}
+		return b.mount(ctx, c, seen, b.still, backing, seen)
 	}
 	return nil
 }

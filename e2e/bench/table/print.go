@@ -30,6 +30,8 @@ func (r Row) cells(columns []string) []string {
 	out := []string{r.Name}
 	for _, c := range columns {
 		switch {
+		case !r.has(c):
+			out = append(out, "")
 		case c == Native && r.Ops > 0:
 			out = append(out, seconds(r.Seconds(c)/float64(r.Ops)))
 		case c == Native && r.AtOnce > 0:

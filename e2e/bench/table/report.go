@@ -97,6 +97,11 @@ func (r Row) over(col string, f func(one, native Sample) (float64, bool)) float6
 	return Median(x)
 }
 
+// has says whether a column was measured.
+func (r Row) has(col string) bool {
+	return slices.ContainsFunc(r.Rounds, func(round map[string]Sample) bool { _, ok := round[col]; return ok })
+}
+
 func quotient(a, b time.Duration) (float64, bool) {
 	if b <= 0 {
 		return 0, false
