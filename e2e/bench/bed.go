@@ -18,8 +18,9 @@ import (
 const owner = 65534
 
 // sandboxDir is where the sandboxes have the trees of the other columns, and
-// the worker.
-const sandboxDir = "/polis-bench"
+// the worker: with /var/tmp as deep as the project, as each directory on the way
+// to a file takes time.
+const sandboxDir = "/polis/bench/trees"
 
 // column is one way to reach a tree.
 type column struct {
@@ -37,7 +38,9 @@ type bed struct {
 	bin, dir string
 	loopback string // its program
 	still    string // the floor's
-	size     size
+	// mounts are made once polisd runs, which lets the kernel ask by io_uring.
+	mounts []func() error
+	size   size
 	// agents is how many agents there are, at least 1.
 	agents int
 	// builds is whether anything is built.
@@ -141,9 +144,9 @@ func (b *bed) trees(ctx context.Context, goroot, self string) error {
 	if _, err := output(ctx, "", "install", "-m", "755", self, b.path("shared", "worker")); err != nil {
 		return err
 	}
-	for _, name := range []string{table.Native, floor, "bindfs", "loopback"} {
+	for _, name := range []string{table.Native, table.Floor, "bindfs", "loopback"} {
 		n := b.agents
-		if name == floor {
+		if name == table.Floor {
 			n = 1
 		}
 		b.say("making the trees for %s: %d", name, n)
@@ -183,12 +186,12 @@ func (b *bed) tree(ctx context.Context, c *column, i int) error {
 		return b.mount(ctx, c, seen, "bindfs", "-f", backing, seen)
 	case "loopback":
 		return b.mount(ctx, c, seen, b.loopback, "-allow-other", "-q", seen, backing)
-	case floor:
+	case table.Floor:
 		// What git notes of the copied files it cannot note there.
 		if _, err := output(ctx, backing, "git", "status"); err != nil {
 			return err
 		}
-		return b.mount(ctx, c, seen, b.still, backing, seen)
+		b.mounts = append(b.mounts, func() error { return b.mount(ctx, c, seen, b.still, backing, seen) })
 	}
 	return nil
 }

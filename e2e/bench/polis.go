@@ -52,6 +52,11 @@ func (b *bed) polis(ctx context.Context, goroot string) error {
 	if err != nil {
 		return err
 	}
+	for _, mount := range b.mounts {
+		if err := mount(); err != nil {
+			return err
+		}
+	}
 	if err := b.ctl(ctx, "up", "--repo", b.corpus.Dir, b.path("workspace")); err != nil {
 		return err
 	}

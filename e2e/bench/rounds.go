@@ -21,7 +21,7 @@ func (b *bed) rounds(ctx context.Context, j job, rounds int) ([]table.Row, error
 		for i := range rows {
 			rows[i].Rounds = append(rows[i].Rounds, map[string]table.Sample{})
 		}
-		order := slices.DeleteFunc(slices.Clone(b.columns), func(c *column) bool { return c.name == floor && !j.reads })
+		order := slices.DeleteFunc(slices.Clone(b.columns), func(c *column) bool { return c.name == table.Floor && !j.reads })
 		rand.Shuffle(len(order), func(i, k int) { order[i], order[k] = order[k], order[i] })
 		for _, c := range order {
 			best, err := b.once(ctx, j, c, round)

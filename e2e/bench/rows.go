@@ -77,9 +77,6 @@ func reading(row table.Row, r work.Request) job {
 	return job{rows: []table.Row{row}, before: []work.Request{r}, each: []step{{0, r}}, reps: 3, reads: true}
 }
 
-// floor is the column of a server that does nothing (package still).
-const floor = "floor"
-
 var (
 	status  = program("git", "status", "--porcelain")
 	search  = matching("rg", "--no-config", "-F", "no such words anywhere")

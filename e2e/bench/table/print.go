@@ -91,8 +91,8 @@ func (r Report) Markdown(w io.Writer) {
 	markdown(w, append([]string{""}, r.Columns...), rows)
 }
 
-// Goals writes the goals, as they were set and for this machine, and what was
-// measured, and returns how many are met here and how many were measured.
+// Goals writes the goals, as they were set and for this machine, what the floor
+// and what the subject measured, and returns how many are met here and how many were measured.
 func (r Report) Goals(w io.Writer) (met, all int) {
 	var rows [][]string
 	for _, row := range r.Rows {
@@ -100,7 +100,10 @@ func (r Report) Goals(w io.Writer) (met, all int) {
 			continue
 		}
 		all++
-		got, word := row.Measured(r.Subject), "no"
+		got, word, least := row.Measured(r.Subject), "no", ""
+		if row.has(Floor) {
+			least = fmt.Sprintf("%.2f", row.Measured(Floor))
+		}
 		switch {
 		case got <= row.Limit:
 			word = "yes"
@@ -109,8 +112,8 @@ func (r Report) Goals(w io.Writer) (met, all int) {
 			word = "here"
 			met++
 		}
-		rows = append(rows, []string{row.Name, string(row.Kind), fmt.Sprintf("%.2f", row.Limit), fmt.Sprintf("%.2f", row.Here()), fmt.Sprintf("%.2f", got), fmt.Sprintf("%.2f", row.CPU(r.Subject)), word})
+		rows = append(rows, []string{row.Name, string(row.Kind), fmt.Sprintf("%.2f", row.Limit), fmt.Sprintf("%.2f", row.Here()), least, fmt.Sprintf("%.2f", got), fmt.Sprintf("%.2f", row.CPU(r.Subject)), word})
 	}
-	markdown(w, []string{"work", "limits", "goal", "goal here", "measured", "CPU ratio", "met"}, rows)
+	markdown(w, []string{"work", "limits", "goal", "goal here", "floor", "measured", "CPU ratio", "met"}, rows)
 	return met, all
 }

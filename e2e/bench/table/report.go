@@ -9,6 +9,10 @@ import (
 // Native is the column the others are compared with.
 const Native = "native"
 
+// Floor is the column of a server that does nothing: below it no file server of
+// this kind can be, whatever the goal is.
+const Floor = "floor"
+
 // Figure is what one piece of work took: the best of a round's repetitions.
 type Figure struct {
 	Wall time.Duration `json:"wall_ns"`

@@ -59,7 +59,7 @@ func TestMedian(t *testing.T) {
 
 func TestGoalsSayWhatIsMet(t *testing.T) {
 	rep := Report{Subject: "polis", Columns: []string{Native, "polis"}, Rows: []Row{
-		{Name: "good", Kind: Ratio, Limit: 2, Rounds: []map[string]Sample{{Native: at(10), "polis": at(20)}}},
+		{Name: "good", Kind: Ratio, Limit: 2, Rounds: []map[string]Sample{{Native: at(10), "polis": at(20), Floor: at(15)}}},
 		{Name: "bad", Kind: Ratio, Limit: 2, Rounds: []map[string]Sample{{Native: at(10), "polis": at(21)}}},
 		{Name: "free", Rounds: []map[string]Sample{{Native: at(10), "polis": at(90)}}},
 		{Name: "not measured", Kind: Ratio, Limit: 1},
@@ -70,10 +70,10 @@ func TestGoalsSayWhatIsMet(t *testing.T) {
 	var b strings.Builder
 	met, all := rep.Goals(&b)
 	require.Equal(t, []int{3, 4}, []int{met, all})
-	require.Contains(t, b.String(), "| good | ratio | 2.00 | 2.00 | 2.00 | 2.00 | yes |")
-	require.Contains(t, b.String(), "| bad | ratio | 2.00 | 2.00 | 2.10 | 2.10 | no |")
-	require.Contains(t, b.String(), "| slow here | ratio | 2.00 | 8.00 | 8.00 | 8.00 | here |")
-	require.Contains(t, b.String(), "| quick here | ratio | 2.00 | 2.00 | 1.80 | 1.80 | yes |")
+	require.Contains(t, b.String(), "| good | ratio | 2.00 | 2.00 | 1.50 | 2.00 | 2.00 | yes |")
+	require.Contains(t, b.String(), "| bad | ratio | 2.00 | 2.00 |  | 2.10 | 2.10 | no |")
+	require.Contains(t, b.String(), "| slow here | ratio | 2.00 | 8.00 |  | 8.00 | 8.00 | here |")
+	require.Contains(t, b.String(), "| quick here | ratio | 2.00 | 2.00 |  | 1.80 | 1.80 | yes |")
 	require.NotContains(t, b.String(), "free")
 	b.Reset()
 	rep.Markdown(&b)
