@@ -35,7 +35,7 @@ const (
 )
 
 // startReaper makes the program the parent of the sandbox's orphans until ctx
-// ends. From then on they stay where they are: with a program that ends next.
+// ends, when nothing of the sandbox is left.
 func (s *Sandbox) startReaper(ctx context.Context) error {
 	session, err := unix.Getsid(0)
 	if err != nil {
@@ -47,6 +47,11 @@ func (s *Sandbox) startReaper(ctx context.Context) error {
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, unix.SIGCHLD)
 	s.work.Go(func() {
+		defer func() {
+			if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0); err != nil {
+				s.cfg.Log.Warn("orphans still come here", "op", "sandbox.reap", "err", err)
+			}
+		}()
 		defer signal.Stop(ended)
 		wait := reapAgain
 		again := time.NewTimer(0)
