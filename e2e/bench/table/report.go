@@ -9,8 +9,8 @@ import (
 // Native is the column the others are compared with.
 const Native = "native"
 
-// Floor is the column of a server that does nothing: below it no file server of
-// this kind can be, whatever the goal is.
+// Floor is the column of a server that does nothing: about the least that a file
+// server of this kind takes, whatever the goal is.
 const Floor = "floor"
 
 // Figure is what one piece of work took: the best of a round's repetitions.
