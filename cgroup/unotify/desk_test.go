@@ -269,7 +269,7 @@ func TestPace(t *testing.T) {
 }
 
 func TestProbe(t *testing.T) {
-	if os.Geteuid() != 0 {
+	if os.Geteuid() != 0 && os.Getenv("CI") != "true" {
 		t.Skip("a descriptor of another process is root's to take")
 	}
 	before := descriptors(t)
