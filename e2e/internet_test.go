@@ -7,11 +7,13 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"polis/netbridge"
 )
@@ -40,19 +42,17 @@ func newInternet(t testing.TB) *internet {
 	needRoot(t)
 	needProgram(t, "ip")
 	needProgram(t, "nsenter")
-	run := func(args ...string) {
+	needProgram(t, "unshare")
+	run := func(ns string, args ...string) {
 		t.Helper()
-		out, err := exec.Command("ip", args...).CombinedOutput()
+		out, err := exec.Command("nsenter", append([]string{"--net=" + ns, "ip"}, args...)...).CombinedOutput()
 		require.NoError(t, err, "ip %s: %s", strings.Join(args, " "), out)
 	}
-	id := fmt.Sprintf("polis-e2e-%d-%d", os.Getpid(), nextWorld())
-	host, world := id+"h", id+"w"
-	for _, n := range []string{host, world} {
-		run("netns", "add", n)
-		t.Cleanup(func() { run("netns", "del", n) })
-		run("-n", n, "link", "set", "lo", "up")
+	host, world := netNS(t), netNS(t)
+	for _, ns := range []string{host, world} {
+		run(ns, "link", "set", "lo", "up")
 	}
-	run("-n", host, "link", "add", "up0", "type", "veth", "peer", "name", "eth0", "netns", world)
+	run(host, "link", "add", "up0", "type", "veth", "peer", "name", "eth0", "netns", world)
 	for _, a := range [][]string{
 		{host, "addr", "add", hostAddr + "/24", "dev", "up0"}, {host, "addr", "add", "2001:db8:1::2/64", "dev", "up0", "nodad"},
 		{host, "link", "set", "up0", "up"}, {world, "link", "set", "eth0", "up"},
@@ -64,25 +64,25 @@ func newInternet(t testing.TB) *internet {
 		{host, "route", "add", "default", "via", "198.51.100.1"}, {host, "-6", "route", "add", "default", "via", "2001:db8:1::1"},
 		{host, "route", "add", "169.254.169.254/32", "via", "198.51.100.1"},
 	} {
-		run(append([]string{"-n"}, a...)...)
+		run(a[0], a[1:]...)
 	}
-	i := &internet{t: t, host: "/run/netns/" + host, names: map[string][]string{}, asked: map[string]int{}}
-	i.ns, i.in = i.enter("/run/netns/"+world), i.enter(i.host)
+	i := &internet{t: t, host: host, names: map[string][]string{}, asked: map[string]int{}}
+	i.ns, i.in = i.enter(world), i.enter(host)
 	i.web(i.ns, "[::]:80", "internet")
 	i.dns()
 	return i
 }
 
-var worlds struct {
-	sync.Mutex
-	n int
-}
-
-func nextWorld() int {
-	worlds.Lock()
-	defer worlds.Unlock()
-	worlds.n++
-	return worlds.n
+// netNS makes a network namespace and returns its file. "ip netns add" would
+// mount /run/netns, and leave that mount on a machine which did not have it.
+func netNS(t testing.TB) (file string) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "net")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	out, err := exec.Command("unshare", "--net="+file, "true").CombinedOutput()
+	require.NoError(t, err, "unshare: %s", out)
+	t.Cleanup(func() { require.NoError(t, unix.Unmount(file, 0)) })
+	return file
 }
 
 func (i *internet) enter(file string) *netbridge.NS {
