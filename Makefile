@@ -1,6 +1,6 @@
 # polis. "make help" lists the targets.
 #
-# polisd and polisctl are pure Go. polis-shim needs cgo: libcontainer enters
+# polisd, polisctl and polis-tui are pure Go. polis-shim needs cgo: libcontainer enters
 # namespaces in C before the Go runtime starts, and seccomp is libseccomp.
 
 SHELL   := /bin/bash
@@ -34,8 +34,8 @@ setup-test: ## the same for all tests: editors and other programs that meet lock
 	@scripts/setup test
 
 .PHONY: build
-build: ## bin/polisd, bin/polisctl (pure Go) and bin/polis-shim (cgo)
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/polisd ./cmd/polisctl
+build: ## bin/polisd, bin/polisctl, bin/polis-tui (pure Go) and bin/polis-shim (cgo)
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/polisd ./cmd/polisctl ./cmd/polis-tui
 	CGO_ENABLED=1 $(GO) build -trimpath -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/polis-shim
 
 .PHONY: test
@@ -53,6 +53,10 @@ e2e-vm: build ## the same under the current Debian's kernel and systemd with cgr
 	@scripts/setup vm
 	POLIS_BOOT=$(CURDIR)/e2e/vm/boot POLIS_PATIENCE=5m POLIS_BIN=$(CURDIR)/$(BIN) CI=true \
 	  scripts/leakcheck run $(GO) test -tags '$(TAGS)' -count=1 -timeout 60m -v ./e2e/systemd
+
+.PHONY: docs
+docs: ## man pages of polisctl, completion scripts and docs/errors.md, made anew from the source
+	$(GO) test -count=1 -run '^TestGeneratedFilesAreFresh$$' ./cmd/polisctl -update
 
 .PHONY: demo
 demo: setup build ## the demonstration: two agents on one repository, step by step
@@ -80,10 +84,11 @@ fuzz: ## every fuzz target for FUZZTIME each
 # Install needs no root with DESTDIR. Nothing is enabled or started here.
 .PHONY: install
 install: ## programs, units, configuration and man pages below DESTDIR (build first)
-	@for b in polisd polisctl polis-shim; do test -x $(BIN)/$$b || { echo "$(BIN)/$$b is missing: run make build first" >&2; exit 1; }; done
+	@for b in polisd polisctl polis-tui polis-shim; do test -x $(BIN)/$$b || { echo "$(BIN)/$$b is missing: run make build first" >&2; exit 1; }; done
 	install -D -m 755 $(BIN)/polisd     $(DESTDIR)$(PREFIX)/sbin/polisd
 	install -D -m 755 $(BIN)/polisctl   $(DESTDIR)$(PREFIX)/bin/polisctl
 	install -D -m 755 $(BIN)/polis-shim $(DESTDIR)$(PREFIX)/lib/polis/polis-shim
+	install -m 755 $(BIN)/polis-tui $(DESTDIR)$(PREFIX)/lib/polis/polis-tui
 	install -m 755 units/stop-agents $(DESTDIR)$(PREFIX)/lib/polis/stop-agents
 	install -d $(DESTDIR)$(UNITDIR)
 	install -m 644 units/*.service units/*.socket units/*.slice $(DESTDIR)$(UNITDIR)/

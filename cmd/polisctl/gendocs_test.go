@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -20,21 +21,7 @@ const (
 	completionDir = "packaging/completion"
 )
 
-func (a *app) genDocsCmd() *cobra.Command {
-	return &cobra.Command{
-		Use:    "gen-docs DIR",
-		Short:  "Write man pages and completion scripts below the source tree DIR",
-		Hidden: true,
-		Args:   takes(1, 1, "the top DIR of the source tree"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			files, err := generate(cmd.Root())
-			if err != nil {
-				return err
-			}
-			return writeGenerated(args[0], files)
-		},
-	}
-}
+var update = flag.Bool("update", false, "write man pages, completion scripts and docs/errors.md")
 
 // generate returns the generated files by their path below the source tree.
 // The same source makes the same bytes on every day.

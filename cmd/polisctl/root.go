@@ -60,7 +60,7 @@ at the same time.`,
 		a.upCmd(), a.downCmd(), a.statusCmd(), a.doctorCmd(), a.eventsCmd(), a.topCmd(), a.metricsCmd(),
 		a.agentsCmd(), a.sendCmd(), a.broadcastCmd(), a.lockCmd(), a.unlockCmd(), a.locksCmd(), a.waitCmd(), a.portsCmd(),
 		a.mergeCmd(), a.queueCmd(), a.revertCmd(), a.discardCmd(), a.restoreCmd(), a.gcCmd(), a.conflictsCmd(), a.maintenanceCmd(), a.tuiCmd(),
-		a.completionCmd(), a.versionCmd(), a.gitRemoteCmd(), a.genDocsCmd(), a.exitCodesCmd(),
+		a.completionCmd(), a.versionCmd(), a.gitRemoteCmd(), a.exitCodesCmd(),
 	)
 	root.InitDefaultHelpCmd()
 	walk(root, func(c *cobra.Command) {

@@ -2,13 +2,21 @@ package main
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
+	"polis/daemon/api"
 	"polis/daemon/client"
-
-	"polis/cmd/polisctl/tui"
 )
+
+// screenProgram draws the screen; see its doc.go for why it is not part of
+// polisctl.
+const screenProgram = "polis-tui"
 
 func (a *app) tuiCmd() *cobra.Command {
 	var workspace string
@@ -43,9 +51,45 @@ colours (NO_COLOR, or TERM=dumb) the chosen agent is marked by '>'.`,
 			return usagef("%s needs a terminal, and neither --json nor --quiet", cmd.CommandPath()).
 				WithHint("elsewhere use: polisctl agents list --watch, polisctl events -f")
 		}
-		return a.call(cmd, forever, func(ctx context.Context, c *client.Client) error {
-			return tui.Run(ctx, tui.Options{Daemon: c, Workspace: workspace, Colors: a.colors(), In: a.stdin, Out: a.stdout, Now: a.now})
-		})
+		// A daemon that cannot be reached is reported here, with the exit status for it.
+		err := a.call(cmd, shortCall, func(ctx context.Context, c *client.Client) error { return c.Health(ctx) })
+		if err != nil {
+			return err
+		}
+		return a.screen(workspace)
 	}
 	return cmd
+}
+
+// screen replaces polisctl with the program that draws the screen.
+func (a *app) screen(workspace string) error {
+	path, err := findScreen()
+	if err != nil {
+		return err
+	}
+	args := []string{screenProgram, "--socket", a.client().Socket, "--workspace", workspace, "--timeout", a.timeout.String()}
+	if a.colors() {
+		args = append(args, "--colors")
+	}
+	return api.Errorf(api.CodeInternal, "start %s: %w", path, syscall.Exec(path, args, os.Environ()))
+}
+
+// findScreen returns the path of the program: beside polisctl, as it is built,
+// or where make install puts it.
+func findScreen() (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", api.Errorf(api.CodeInternal, "find %s: %w", screenProgram, err)
+	}
+	dir := filepath.Dir(self)
+	for _, p := range []string{filepath.Join(dir, screenProgram), filepath.Join(dir, "../lib/polis", screenProgram)} {
+		switch _, err := os.Stat(p); {
+		case err == nil:
+			return p, nil
+		case !errors.Is(err, fs.ErrNotExist):
+			return "", api.Errorf(api.CodeInternal, "find %s: %w", screenProgram, err)
+		}
+	}
+	return "", api.Errorf(api.CodeInternal, "%s is neither in %s nor in %s", screenProgram, dir, filepath.Join(dir, "../lib/polis")).
+		WithHint("install polis again: make install puts %s into PREFIX/lib/polis", screenProgram)
 }

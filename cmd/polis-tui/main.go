@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"polis/cmd/polis-tui/tui"
+	"polis/daemon/api"
+	"polis/daemon/client"
+)
+
+// version is set by the build.
+var version = "devel"
+
+// The exit statuses, as in polisctl(1).
+const (
+	exitFailure = 1
+	exitUsage   = 2
+	exitTimeout = 7
+	exitSignal  = 128 // plus the number of the signal
+)
+
+func main() { os.Exit(run(os.Args[1:])) }
+
+func run(args []string) int {
+	fs := flag.NewFlagSet("polis-tui", flag.ContinueOnError)
+	socket := fs.String("socket", "", "polisd's `PATH`")
+	workspace := fs.String("workspace", "", "only agents of this `WORKSPACE`")
+	colors := fs.Bool("colors", false, "use colours")
+	timeout := fs.Duration("timeout", 0, "leave after `DURATION`; 0 for never")
+	show := fs.Bool("version", false, "print the version and exit")
+	if err := fs.Parse(args); err != nil {
+		return exitUsage
+	}
+	if fs.NArg() > 0 {
+		fmt.Fprintf(os.Stderr, "polis-tui: argument %q is not understood; it is started by: polisctl tui\n", fs.Arg(0))
+		return exitUsage
+	}
+	if *show {
+		fmt.Println("polis-tui", version)
+		return 0
+	}
+	ctx, stop := context.WithCancelCause(context.Background())
+	defer stop(nil)
+	if *timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, *timeout)
+		defer cancel()
+	}
+	sigs := make(chan os.Signal, 1)
+	signal.Notify(sigs, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		select {
+		case s := <-sigs:
+			if sig, ok := s.(syscall.Signal); ok {
+				stop(interrupted(sig))
+			}
+		case <-ctx.Done():
+		}
+	}()
+	c := client.New(*socket)
+	defer c.Close()
+	err := tui.Run(ctx, tui.Options{Daemon: c, Workspace: *workspace, Colors: *colors, In: os.Stdin, Out: os.Stdout, Now: time.Now})
+	signal.Stop(sigs)
+	stop(nil)
+	<-ended
+	return status(err)
+}
+
+// interrupted is the cause of a context that a signal ended.
+type interrupted syscall.Signal
+
+func (i interrupted) Error() string { return "interrupted by " + syscall.Signal(i).String() }
+
+// status prints err and returns the exit status that polisctl documents for it.
+func status(err error) int {
+	if err == nil {
+		return 0
+	}
+	e := api.AsError(err)
+	fmt.Fprintln(os.Stderr, "polisctl: "+e.Message)
+	if e.Hint != "" {
+		fmt.Fprintln(os.Stderr, "hint: "+e.Hint)
+	}
+	var i interrupted
+	switch {
+	case errors.As(err, &i):
+		return exitSignal + int(i)
+	case api.CodeOf(err) == api.CodeTimeout:
+		return exitTimeout
+	}
+	return exitFailure
+}
