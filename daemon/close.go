@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"time"
 
@@ -34,6 +35,12 @@ func (d *Daemon) Close(ctx context.Context, stopAgents bool) error {
 		errs = append(errs, d.api.Close(actx))
 		cancel()
 	}
+	// Serve closes it, if it was called.
+	if d.Listener != nil {
+		if err := d.Listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			errs = append(errs, fmt.Errorf("close the admin socket: %w", err))
+		}
+	}
 	errs = append(errs, d.closeProxy())
 	d.stopUpkeep()
 	d.closeRadars()
@@ -48,10 +55,22 @@ func (d *Daemon) Close(ctx context.Context, stopAgents bool) error {
 		errs = append(errs, d.locks.Close())
 	}
 	errs = append(errs, d.closeShared(ctx))
-	if d.lock != nil {
-		errs = append(errs, d.lock.Close())
-	}
 	return errors.Join(errs...)
+}
+
+// Release gives the run directory back. It comes after everything else: another polisd
+// may start from then on.
+func (d *Daemon) Release() error {
+	if d.lock == nil {
+		return nil
+	}
+	l := d.lock
+	d.lock = nil
+	// Without agents nothing of ours is left in the run directory.
+	if _, err := os.Lstat(d.run.Agents()); !d.Systemd && errors.Is(err, os.ErrNotExist) {
+		return l.Remove()
+	}
+	return l.Release()
 }
 
 // closeShared removes what all agents share, if none is left to need it.
@@ -90,9 +109,6 @@ func (d *Daemon) closeShared(ctx context.Context) error {
 	}
 	if !d.Systemd {
 		if err := os.Remove(d.run.Socket()); err != nil && !errors.Is(err, os.ErrNotExist) {
-			errs = append(errs, err)
-		}
-		if err := os.Remove(d.run.PidLock()); err != nil && !errors.Is(err, os.ErrNotExist) {
 			errs = append(errs, err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"polis/cgroup"
@@ -19,6 +20,7 @@ import (
 	"polis/daemon/failpoint"
 	"polis/daemon/isolation"
 	"polis/daemon/layout"
+	"polis/daemon/owner"
 	"polis/daemon/proxy"
 	"polis/daemon/server"
 	"polis/daemon/store"
@@ -27,7 +29,7 @@ import (
 )
 
 // Daemon is polisd. Set the fields, then Open; Serve until it should end;
-// Close with or without the agents.
+// Close with or without the agents; Release the run directory. Halt may be called at any time.
 type Daemon struct {
 	Config     config.Config
 	ConfigFile string
@@ -38,9 +40,10 @@ type Daemon struct {
 	// Systemd says that systemd started us and shims are units.
 	Systemd bool
 
+	halted  atomic.Bool // Halt was called
 	run     layout.Run
 	started time.Time
-	lock    *os.File
+	lock    *owner.Lock
 	hub     *events.Hub
 	locks   *lockd.Server
 	bridge  *netbridge.Bridge
@@ -75,12 +78,12 @@ func (d *Daemon) Open(ctx context.Context) (err error) {
 	if err := d.prepareDirs(); err != nil {
 		return err
 	}
-	if d.lock, err = holdLock(ctx, d.run.PidLock()); err != nil {
+	if err := d.takeRunDir(ctx); err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, d.Close(context.WithoutCancel(ctx), false))
+			err = errors.Join(err, d.Close(context.WithoutCancel(ctx), false), d.Release())
 		}
 	}()
 	d.hub = events.New(d.firstEvent())
@@ -108,7 +111,7 @@ func (d *Daemon) Open(ctx context.Context) (err error) {
 		return fmt.Errorf("ports: %w", err)
 	}
 	d.agents = &agent.Manager{Config: d.Config, Types: d.Types, Shims: d.shims, Locks: d, Ports: pp, State: d, Events: d.hub, Log: d.Log, Now: time.Now, Capacity: d.capacity, Crash: failpoint.Hit,
-		Gate: d.openGate, Resources: []agent.Resource{worktrees{d}, d.network()}, Lost: d.lost}
+		Gate: d.openGate, Resources: []agent.Resource{worktrees{d}, d.network()}, Lost: d.lost, Halted: d.halted.Load}
 	d.agents.Open(ctx)
 	d.openProxy(ctx)
 	d.reconcile(ctx)
@@ -116,6 +119,10 @@ func (d *Daemon) Open(ctx context.Context) (err error) {
 	d.dropStrayLocks(ctx)
 	return d.openAPI()
 }
+
+// Halt says that the daemon is to end as soon as Open has returned: Open then
+// adopts the agents that live, so that Close can stop them, and starts none.
+func (d *Daemon) Halt() { d.halted.Store(true) }
 
 func (d *Daemon) checkSelf() error {
 	if os.Geteuid() != 0 {
@@ -172,6 +179,7 @@ func (d *Daemon) openAPI() error {
 		d.Listener = l
 	}
 	d.api = &server.Server{Backend: &backend{Daemon: d, Manager: d.agents}, Log: d.Log, GID: d.gid}
+	d.api.Open()
 	return nil
 }
 

@@ -178,32 +178,31 @@ func (d *Daemon) Cleanup(ctx context.Context) error {
 	if _, err := os.Stat(d.Config.RunDir); errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	lock, err := holdLock(ctx, d.run.PidLock())
-	if err != nil {
+	if err := d.takeRunDir(ctx); err != nil {
 		return nil //nolint:nilerr // a living daemon looks after everything itself
 	}
-	d.lock = lock
+	var err error
 	if d.cg, err = cgroup.Detect(); err != nil {
-		return errors.Join(err, lock.Close())
+		return errors.Join(err, d.Release())
 	}
 	if err := d.openBridge(); err != nil {
-		return errors.Join(err, lock.Close())
+		return errors.Join(err, d.Release())
 	}
 	if err := d.openShims(); err != nil {
-		return errors.Join(err, lock.Close())
+		return errors.Join(err, d.Release())
 	}
 	if err := d.look(ctx); err != nil {
-		return errors.Join(err, lock.Close())
+		return errors.Join(err, d.Release())
 	}
 	names, err := d.shims.List(ctx)
 	if err != nil {
-		return errors.Join(err, lock.Close())
+		return errors.Join(err, d.Release())
 	}
 	var errs []error
 	for _, n := range names {
 		errs = append(errs, d.clearDead(ctx, n))
 	}
-	errs = append(errs, d.closeShared(ctx), lock.Close())
+	errs = append(errs, d.closeShared(ctx), d.Release())
 	return errors.Join(errs...)
 }
 

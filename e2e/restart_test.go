@@ -97,6 +97,8 @@ func TestASecondDaemonIsRefused(t *testing.T) {
 	r := d.polisd("--config", d.path("polisd.toml"))
 	require.NotZero(t, r.code)
 	require.Contains(t, r.stderr, "another polisd")
+	require.Contains(t, r.stderr, string(api.CodeUnavailable))
+	require.Contains(t, r.stderr, d.path("run"), "the owner is named")
 	d.must("status")
 }
 

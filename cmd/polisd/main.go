@@ -15,7 +15,6 @@ import (
 
 	"github.com/coreos/go-systemd/v22/activation"
 	sd "github.com/coreos/go-systemd/v22/daemon"
-	"golang.org/x/sync/errgroup"
 
 	"polis/daemon"
 	"polis/daemon/api"
@@ -40,6 +39,10 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) error {
+	// From the first moment: what is not caught ends the process wherever it is.
+	sigs := make(chan os.Signal, 8)
+	signal.Notify(sigs, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1)
+	defer signal.Stop(sigs)
 	fs := flag.NewFlagSet("polisd", flag.ContinueOnError)
 	file := fs.String("config", config.DefaultFile, "configuration `FILE`")
 	check := fs.Bool("check", false, "check the configuration and exit")
@@ -72,6 +75,7 @@ func run(ctx context.Context, args []string) error {
 	log := logger(c.LogLevel)
 	d := &daemon.Daemon{Config: c, ConfigFile: *file, Log: log, Version: version, Systemd: useSystemd(c)}
 	if *cleanup {
+		signal.Stop(sigs) // it has a bound of its own, and may be ended
 		cctx, cancel := context.WithTimeout(ctx, stopTime)
 		defer cancel()
 		return d.Cleanup(cctx)
@@ -79,7 +83,7 @@ func run(ctx context.Context, args []string) error {
 	if d.Listener, err = inherited(); err != nil {
 		return err
 	}
-	return serve(ctx, d, log)
+	return serve(ctx, d, log, sigs)
 }
 
 // useSystemd decides who starts shims.
@@ -109,57 +113,6 @@ func inherited() (net.Listener, error) {
 	return nil, fmt.Errorf("socket activation: %d sockets were passed, one is expected", len(ls))
 }
 
-// serve runs the daemon until a signal. INT and TERM stop the agents too,
-// unless systemd is only restarting us. USR1 leaves the
-// agents alone, for an upgrade without systemd. HUP reads the configuration again.
-func serve(ctx context.Context, d *daemon.Daemon, log *slog.Logger) error {
-	sigs := make(chan os.Signal, 8)
-	signal.Notify(sigs, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1)
-	defer signal.Stop(sigs)
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	if err := d.Open(ctx); err != nil {
-		return err
-	}
-	notify(log, sd.SdNotifyReady)
-	g, gctx := errgroup.WithContext(ctx)
-	g.Go(d.Serve)
-	g.Go(func() error { watchdog(gctx, d, log); return nil })
-	g.Go(func() error { status(gctx, d, log); return nil })
-	var stopAgents bool
-	var end error
-loop:
-	for {
-		select {
-		case s := <-sigs:
-			switch s {
-			case syscall.SIGHUP:
-				reload(d, log)
-				continue
-			case syscall.SIGUSR1:
-				stopAgents = false
-			default:
-				stopAgents = d.StopAgents(gctx)
-			}
-			log.Info("stopping", "signal", s.String(), "agents", stopAgents)
-			break loop
-		case <-gctx.Done():
-			end = context.Cause(gctx)
-			stopAgents = false
-			break loop
-		}
-	}
-	notify(log, sd.SdNotifyStopping)
-	cctx, ccancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
-	defer ccancel()
-	err := d.Close(cctx, stopAgents)
-	cancel(errors.New("stopped"))
-	if werr := g.Wait(); werr != nil && end == nil && !errors.Is(werr, context.Canceled) {
-		end = werr
-	}
-	return errors.Join(end, err)
-}
-
 func reload(d *daemon.Daemon, log *slog.Logger) {
 	var now unixMono
 	notify(log, sd.SdNotifyReloading+"\nMONOTONIC_USEC="+now.String())
@@ -172,54 +125,6 @@ func reload(d *daemon.Daemon, log *slog.Logger) {
 func notify(log *slog.Logger, state string) {
 	if _, err := sd.SdNotify(false, state); err != nil {
 		log.Warn("tell systemd", "err", err)
-	}
-}
-
-// watchdog says "alive" only after a probe that a wedged daemon fails.
-func watchdog(ctx context.Context, d *daemon.Daemon, log *slog.Logger) {
-	every, err := sd.SdWatchdogEnabled(false)
-	if err != nil {
-		log.Warn("watchdog", "err", err)
-	}
-	if err != nil || every == 0 {
-		return
-	}
-	t := time.NewTicker(every / 3)
-	defer t.Stop()
-	for {
-		pctx, cancel := context.WithTimeout(ctx, every/3)
-		if err := d.Probe(pctx); err != nil {
-			log.Error("the daemon is not well", "err", err)
-		} else {
-			notify(log, sd.SdNotifyWatchdog)
-		}
-		cancel()
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// status keeps the line of systemctl status true.
-func status(ctx context.Context, d *daemon.Daemon, log *slog.Logger) {
-	if os.Getenv("NOTIFY_SOCKET") == "" {
-		return
-	}
-	last := ""
-	t := time.NewTicker(2 * time.Second)
-	defer t.Stop()
-	for {
-		if s := d.Summary(ctx); s != last {
-			notify(log, "STATUS="+s)
-			last = s
-		}
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			return
-		}
 	}
 }
 

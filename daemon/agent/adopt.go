@@ -39,9 +39,18 @@ func (m *Manager) revive(ctx context.Context, a *Agent, rep *Report) {
 		rep.add(&rep.Kept, "%s (%s)", a.Name(), st)
 		return
 	}
+	if m.halted(ctx) {
+		rep.add(&rep.Kept, "%s (%s): the daemon was told to end; the next one restores it", a.Name(), st)
+		return
+	}
 	if err := m.bringUp(ctx, a); err != nil {
+		cut := m.halted(ctx)
 		if derr := m.takeDown(ctx, a); derr != nil {
 			m.Log.Error("clear up", "agent", a.Name(), "err", derr)
+		}
+		if cut {
+			rep.add(&rep.Kept, "%s (%s): the daemon was told to end; the next one restores it", a.Name(), st)
+			return
 		}
 		code := api.CodeNSRestoreFailed
 		m.setStatus(a, api.StatusError, string(code)+": "+api.AsError(err).Message)

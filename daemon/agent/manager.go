@@ -41,6 +41,9 @@ type Manager struct {
 	// Gate sets what an agent may reach whose shim is of a version before egress.
 	// May be nil.
 	Gate func(ctx context.Context, a *Agent, egress, private []string) error
+	// Halted says that the daemon is about to end: what lives is adopted, nothing is
+	// started and no removal is finished. May be nil.
+	Halted func() bool
 	// Crash is called between the steps of what changes an agent, with the
 	// step's name: tests end the daemon there. May be nil.
 	Crash func(step string)
@@ -77,6 +80,10 @@ func (m *Manager) SetConfig(c config.Config) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.cfgLive = &c
+}
+
+func (m *Manager) halted(ctx context.Context) bool {
+	return ctx.Err() != nil || m.Halted != nil && m.Halted()
 }
 
 func (m *Manager) config() config.Config {

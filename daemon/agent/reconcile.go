@@ -76,6 +76,9 @@ func (m *Manager) Restore(ctx context.Context, ws *Workspace, kept []store.Agent
 		}
 		m.claimPorts(a, rep) // before anybody gets another port
 		switch {
+		case (k.Removal != nil || k.Status == api.StatusCreating || missing) && m.halted(ctx):
+			rep.add(&rep.Kept, "%s (%s): the daemon was told to end; the next one goes on", k.Name, k.Status)
+			continue
 		case k.Removal != nil:
 			m.finishRemoval(ctx, a, rep)
 			continue

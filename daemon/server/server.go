@@ -19,7 +19,8 @@ import (
 // maxBody bounds a request, in bytes.
 const maxBody = 1 << 20
 
-// Server serves the admin API. Set the fields, then Serve; Close ends it.
+// Server serves the admin API. Set the fields, then Open and Serve; Close ends it,
+// also one that is not served yet.
 type Server struct {
 	Backend Backend
 	Log     *slog.Logger
@@ -32,8 +33,9 @@ type Server struct {
 
 type peerKey struct{}
 
-// Serve answers requests on l until Close.
-func (s *Server) Serve(l net.Listener) error {
+// Open prepares the server. Serve and Close may then be called in any order, from
+// different goroutines.
+func (s *Server) Open() {
 	s.stopping = make(chan struct{})
 	s.http = &http.Server{
 		Handler:           s.Handler(),
@@ -50,17 +52,18 @@ func (s *Server) Serve(l net.Listener) error {
 			return context.WithValue(ctx, peerKey{}, cred)
 		},
 	}
+}
+
+// Serve answers requests on l until Close, and closes l. After Close it returns at once.
+func (s *Server) Serve(l net.Listener) error {
 	if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve API: %w", err)
 	}
 	return nil
 }
 
-// Close ends streams, lets short requests finish within ctx and stops.
+// Close ends streams, lets short requests finish within ctx and stops. It is called once.
 func (s *Server) Close(ctx context.Context) error {
-	if s.http == nil {
-		return nil
-	}
 	close(s.stopping)
 	if err := s.http.Shutdown(ctx); err != nil {
 		return errors.Join(fmt.Errorf("stop API: %w", err), s.http.Close())

@@ -104,6 +104,7 @@ func serve(t *testing.T, b Backend) *http.Client {
 	l, err := net.Listen("unix", sock)
 	require.NoError(t, err)
 	s := &Server{Backend: b, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	s.Open()
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(l) }()
 	c := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -117,6 +118,17 @@ func serve(t *testing.T, b Backend) *http.Client {
 		require.NoError(t, <-done)
 	})
 	return c
+}
+
+// TestACloseBeforeServeCounts: a signal may come before the goroutine that serves runs.
+func TestACloseBeforeServeCounts(t *testing.T) {
+	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	require.NoError(t, err)
+	s := &Server{Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	s.Open()
+	require.NoError(t, s.Close(t.Context()))
+	require.NoError(t, s.Serve(l))
+	require.ErrorIs(t, l.Close(), net.ErrClosed)
 }
 
 func TestEventsStreamResumes(t *testing.T) {

@@ -86,7 +86,7 @@ var provoked = map[api.Code]string{
 	api.CodeNotFound:      "daemon/server/server_test.go TestBadBodiesAreRefusedByEveryRouteThatReadsOne",
 	api.CodeTooLarge:      "daemon/server/server_test.go TestABodyThatIsTooLargeIsRefused",
 	api.CodeTimeout:       "daemon/client/client_test.go TestContextsEndCalls",
-	api.CodeUnavailable:   "daemon/pidlock_test.go TestALockOfADeadDaemonIsWaitedFor",
+	api.CodeUnavailable:   "e2e/restart_test.go TestASecondDaemonIsRefused",
 	api.CodeInternal:      "daemon/client/client_test.go TestAnswersThatAreNotPolisd",
 }
 
