@@ -123,7 +123,9 @@ func (fs *FS) Symlink(cancel request, h *fuse.InHeader, text, name string, out *
 	})
 }
 
-// Link gives an object another name.
+// Link gives an object another name. The guard is told of few of those it has:
+// a link changes none of them, whoever writes to the object later is asked
+// about all, and with all of them here n links would cost n*n.
 func (fs *FS) Link(cancel request, in *fuse.LinkIn, name string, out *fuse.EntryOut) fuse.Status {
 	if e := validName(name); e != 0 {
 		return status(e)
@@ -139,13 +141,13 @@ func (fs *FS) Link(cancel request, in *fuse.LinkIn, name string, out *fuse.Entry
 		op: OpLink, exclusive: parent.foreign.Load(),
 		targets: func() ([]Target, syscall.Errno) {
 			t := []Target{{Path: fs.tree.child(parent, name)}}
-			for _, r := range fs.tree.refs(n) {
-				t = append(t, Target{Path: fs.tree.child(r.parent, r.name), Source: true})
+			for _, p := range fs.tree.somePaths(n, fewNames) {
+				t = append(t, Target{Path: p, Source: true})
 			}
 			return t, 0
 		},
 		publish: func(ctx context.Context, c Caller, t []Target) syscall.Errno {
-			return fs.publish(ctx, c, n, fs.tree.paths(n)[0], t[0].Path)
+			return fs.publish(ctx, c, n, fs.tree.path(n), t[0].Path)
 		},
 		do: func() syscall.Errno { return fs.link(n, parent, name, out) },
 	})

@@ -56,16 +56,10 @@ func (g *passage) leave(errno syscall.Errno) {
 func (fs *FS) gateRead(ctx context.Context, c Caller, op Op, n *node) (string, syscall.Errno) {
 	for range gateTries {
 		edits := fs.tree.edits.Load()
-		paths := fs.tree.paths(n)
-		allowed, errno := "", syscall.ENOENT
-		for _, p := range paths {
-			if !fs.guard.Visible(p, n.isDir()) {
-				continue
-			}
-			if errno = fs.guard.Read(ctx, c, op, p); errno == 0 {
-				allowed = p
-				break
-			}
+		paths := fs.tree.fewPaths(n)
+		allowed, errno := fs.firstReadable(ctx, c, op, n, paths)
+		if errno != 0 && len(paths) == fewNames {
+			allowed, errno = fs.firstReadable(ctx, c, op, n, fs.tree.paths(n))
 		}
 		if errno != 0 {
 			return "", errno
@@ -80,14 +74,29 @@ func (fs *FS) gateRead(ctx context.Context, c Caller, op Op, n *node) (string, s
 	return "", syscall.ESTALE
 }
 
-// recall remembers what the guard says of an object, for the next time. ns is
-// held.
+// firstReadable is the first of an object's paths under which the guard lets it
+// be read.
+func (fs *FS) firstReadable(ctx context.Context, c Caller, op Op, n *node, paths []string) (string, syscall.Errno) {
+	errno := syscall.ENOENT
+	for _, p := range paths {
+		if !fs.guard.Visible(p, n.isDir()) {
+			continue
+		}
+		if errno = fs.guard.Read(ctx, c, op, p); errno == 0 {
+			return p, 0
+		}
+	}
+	return "", errno
+}
+
+// recall remembers what the guard says of an object, for the next time: that it
+// may be read, if one of its first names says so. ns is held.
 func (fs *FS) recall(n *node) {
 	if fs.steady == nil {
 		return
 	}
 	edits := fs.tree.edits.Load()
-	paths := fs.tree.paths(n)
+	paths := fs.tree.fewPaths(n)
 	var verdict uint64
 	for _, p := range paths {
 		v := fs.judge(p, n.isDir())

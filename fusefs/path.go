@@ -87,9 +87,43 @@ func (t *tree) paths(n *node) []string {
 	if n == t.root || n.first.parent == nil || n.more == nil {
 		return []string{t.pathOf(n)}
 	}
-	var out []string
+	out := make([]string, 0, 1+len(*n.more))
 	n.eachName(func(r nameRef) { out = append(out, t.join(r.parent, r.name)) })
 	return out
+}
+
+// somePaths are the first known paths of an object, at most so many; none if
+// it has no name.
+func (t *tree) somePaths(n *node, most int) []string {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if n.first.parent == nil {
+		return nil
+	}
+	out := []string{t.join(n.first.parent, n.first.name)}
+	if n.more != nil {
+		for _, r := range (*n.more)[:min(most-1, len(*n.more))] {
+			out = append(out, t.join(r.parent, r.name))
+		}
+	}
+	return out
+}
+
+// fewNames is how many names of an object are looked at where one that allows
+// is enough: of an object with thousands of names, not all at every look-up.
+const fewNames = 16
+
+// fewPaths is paths, but at most fewNames of them.
+func (t *tree) fewPaths(n *node) []string {
+	t.mu.RLock()
+	many := n.more != nil && len(*n.more) >= fewNames
+	t.mu.RUnlock()
+	if many {
+		if p := t.somePaths(n, fewNames); len(p) > 0 {
+			return p
+		}
+	}
+	return t.paths(n)
 }
 
 // sole returns the one known name of an object; ok is false if it has another

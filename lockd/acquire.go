@@ -48,6 +48,9 @@ func (c *Client) Acquire(ctx context.Context, r Request) (*Ticket, error) {
 	if t != nil {
 		return t, nil
 	}
+	if len(ws) > table.MaxKeys || sizeOf(ws) > maxRequestBytes {
+		return c.askParts(ctx, &r, ws)
+	}
 	if err := r.check(ws); err != nil {
 		return nil, err
 	}

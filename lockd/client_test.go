@@ -3,6 +3,7 @@ package lockd
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -435,21 +436,39 @@ func TestNamesThatAreNoText(t *testing.T) {
 	require.True(t, two.Valid())
 }
 
+func manyPaths(n int) []string {
+	many := make([]string, n)
+	for i := range many {
+		many[i] = fmt.Sprint("p", i)
+	}
+	return many
+}
+
+// More keys than a request may have are taken in several.
+func TestMoreKeysThanARequestMayHave(t *testing.T) {
+	s := serve(t, socket(t))
+	a, b := join(t, s.Path, "ann", holds(HoldClose)), join(t, s.Path, "bob", holds(HoldClose))
+	tk := acquire(t, a, manyPaths(2500)...)
+	require.Equal(t, 2500, a.Held())
+	require.True(t, tk.Valid())
+	require.Equal(t, "p2499", conflict(t, b, "p2499").Path)
+	conflict(t, b, append(manyPaths(3000), "q")...)
+	tk.Done()
+	soon(t, func() bool { return s.Stats().Leases == 0 })
+	acquire(t, b, "p2499")
+}
+
 func TestMalformedRequestsAreRefusedByTheClient(t *testing.T) {
 	s := serve(t, socket(t))
 	a := join(t, s.Path, "ann")
-	many := make([]string, 2000)
-	for i := range many {
-		many[i] = "p" + string(rune('0'+i))
-	}
 	for name, r := range map[string]Request{
-		"no paths":   {},
-		"absolute":   {Paths: []string{"/etc"}},
-		"dot dot":    {Trees: []string{"a/../.."}},
-		"NUL":        {Paths: []string{"a\x00"}},
-		"odd mode":   {Paths: []string{"a"}, Mode: "append"},
-		"many paths": {Paths: many},
-		"long op":    {Paths: []string{"a"}, Op: string(make([]byte, 1000))},
+		"no paths":    {},
+		"absolute":    {Paths: []string{"/etc"}},
+		"dot dot":     {Trees: []string{"a/../.."}},
+		"NUL":         {Paths: []string{"a\x00"}},
+		"odd mode":    {Paths: []string{"a"}, Mode: "append"},
+		"one of many": {Paths: append(manyPaths(2000), "z/../a")},
+		"long op":     {Paths: []string{"a"}, Op: string(make([]byte, 1000))},
 	} {
 		_, err := a.Acquire(t.Context(), r)
 		require.ErrorIs(t, err, ErrInvalid, name)

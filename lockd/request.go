@@ -73,17 +73,22 @@ func (r *Request) check(ws []want) error {
 	if r.Mode != "" && r.Mode != Read && r.Mode != Write {
 		return fmt.Errorf("%w: mode %q", ErrInvalid, r.Mode)
 	}
-	size := 0
 	for _, w := range ws {
 		if err := table.CheckPath(w.path); err != nil {
 			return err
 		}
-		size += len(w.path)
 	}
-	if size > maxRequestBytes {
+	if size := sizeOf(ws); size > maxRequestBytes {
 		return fmt.Errorf("%w: %d bytes of paths", ErrInvalid, size)
 	}
 	return nil
+}
+
+func sizeOf(ws []want) (bytes int) {
+	for i := range ws {
+		bytes += len(ws[i].path)
+	}
+	return bytes
 }
 
 // Ticket is what an operation holds while it may write. The leases stay at

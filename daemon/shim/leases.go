@@ -126,11 +126,15 @@ func (l locker) Acquire(ctx context.Context, r view.LockRequest) (fusefs.Ticket,
 	}
 	t, err := l.c.Acquire(ctx, req)
 	var ce *lockd.ConflictError
-	if errors.As(err, &ce) {
+	switch {
+	case err == nil:
+		return t, nil
+	case errors.As(err, &ce):
 		return nil, &view.LockedError{Path: lockd.FilePath(ce.Path), Holder: ce.Holder, Since: ce.Since, Reason: ce.Reason}
+	case errors.Is(err, lockd.ErrLimit):
+		return nil, &view.LimitError{Errno: unix.EDQUOT, Code: view.CodeQuota, Err: err}
+	case errors.Is(err, lockd.ErrInvalid):
+		return nil, &view.LimitError{Errno: unix.EINVAL, Code: view.CodeTooLarge, Err: err}
 	}
-	if err != nil {
-		return nil, err
-	}
-	return t, nil
+	return nil, err
 }

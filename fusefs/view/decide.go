@@ -127,11 +127,13 @@ func (g *Guard) lease(ctx context.Context, c fusefs.Caller, op fusefs.Op, target
 			}
 			path = dest
 		}
-		switch {
-		case g.exempted(path, t.Dir):
-		case t.Tree:
+		if g.exempted(path, t.Dir) {
+			continue
+		}
+		path, above := leasable(path)
+		if t.Tree || above {
 			req.Trees = append(req.Trees, path)
-		default:
+		} else {
 			req.Paths = append(req.Paths, path)
 		}
 	}
@@ -187,6 +189,7 @@ func (g *Guard) exempted(path string, dir bool) bool {
 
 func (g *Guard) unleased(ctx context.Context, c fusefs.Caller, op fusefs.Op, path string, err error) syscall.Errno {
 	var locked *LockedError
+	var limit *LimitError
 	switch {
 	case errors.As(err, &locked):
 		g.stats.lockConflicts.Add(1)
@@ -195,6 +198,8 @@ func (g *Guard) unleased(ctx context.Context, c fusefs.Caller, op fusefs.Op, pat
 			d.Path = locked.Path
 		}
 		return g.report(c, op, d, syscall.EBUSY)
+	case errors.As(err, &limit):
+		return g.report(c, op, Denial{Path: path, Code: limit.Code, Rule: limit.Error()}, limit.Errno)
 	case ctx.Err() != nil:
 		return syscall.EINTR
 	}

@@ -59,6 +59,10 @@ func hint(d Denial) string {
 		return "this path needs a commander's approval, which was not given"
 	case CodePathTraversal:
 		return "use a path inside the worktree"
+	case CodeTooLarge:
+		return "use shorter names or fewer directories; git and most programs have the same bound"
+	case CodeQuota:
+		return "this is a bound of your own: end or commit what you do not need, then try again"
 	}
 	return ""
 }

@@ -198,6 +198,10 @@ func (g *Guard) Write(ctx context.Context, c fusefs.Caller, op fusefs.Op, target
 	if errno := g.policy(ctx, c, op, targets); errno != 0 {
 		return nil, errno
 	}
+	if long := tooLong(op, targets); long > 0 {
+		return nil, g.refuse(c, op, true, Denial{Path: targets[0].Path, Code: CodeTooLarge,
+			Rule: fmt.Sprintf("the new path has %d bytes, and %d are the most", long, MaxPath)}, syscall.ENAMETOOLONG)
+	}
 	if g.cfg.Quota != nil && op.Adds() {
 		if full := g.cfg.Quota(op); full != "" {
 			return nil, g.refuse(c, op, true, Denial{Path: targets[0].Path, Code: CodeQuota, Hint: full}, syscall.EDQUOT)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"syscall"
 	"time"
 
 	"polis/fusefs"
@@ -13,8 +14,9 @@ import (
 // Locker takes the leases of one operation, all or nothing. It waits as long
 // as its configuration says, and gives up at once when ctx ends.
 type Locker interface {
-	// Acquire returns a *LockedError if another agent is in the way; any
-	// other error means that no lease could be had at all.
+	// Acquire returns a *LockedError if another agent is in the way, and a
+	// *LimitError if the request can never be granted as it is. Any other error
+	// means that the lock table cannot be reached.
 	Acquire(ctx context.Context, req LockRequest) (fusefs.Ticket, error)
 }
 
@@ -45,6 +47,21 @@ func (e *LockedError) Error() string {
 	return fmt.Sprintf("%s is held by %s since %s", e.Path, e.Holder, e.Since.Format(time.RFC3339))
 }
 
+// LimitError says that a request for leases is over a bound of the lock table:
+// to try again does not help.
+type LimitError struct {
+	// Errno is what the caller gets, Code what is reported: CodeQuota or
+	// CodeTooLarge.
+	Errno syscall.Errno
+	Code  string
+	Err   error
+}
+
+func (e *LimitError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error of the lock table.
+func (e *LimitError) Unwrap() error { return e.Err }
+
 // Codes of refusals; the same words as in the API.
 const (
 	CodePathTraversal    = "PATH_TRAVERSAL"
@@ -55,7 +72,12 @@ const (
 	CodeFileLocked       = "FILE_LOCKED"
 	CodeQuota            = "QUOTA"
 	CodeLockdUnavailable = "LOCKD_UNAVAILABLE"
+	CodeTooLarge         = "TOO_LARGE"
 )
+
+// MaxPath is the length in bytes of the longest path that a name may be made
+// at, and that has a lease of its own: PATH_MAX, as git and most programs have it.
+const MaxPath = 4096
 
 // Denial is one refusal: a record for the audit, and what why shows.
 type Denial struct {
