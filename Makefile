@@ -39,14 +39,31 @@ build: ## bin/polisd, bin/polisctl, bin/polis-tui (pure Go) and bin/polis-shim (
 	CGO_ENABLED=1 $(GO) build -trimpath -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/polis-shim
 
 .PHONY: test
-test: setup-test build ## everything: lint, unit and kernel tests with the race detector, the programs end to end, systemd; fails if anything is left behind
-	@scripts/lint
-	scripts/ring scripts/leakcheck run $(GO) test -race -count=1 -tags '$(TAGS)' -p $(PAR) -timeout 20m $$($(GO) list -tags '$(TAGS)' ./... | grep -v -e '/e2e$$' -e '/e2e/systemd$$')
-	POLIS_BIN=$(CURDIR)/$(BIN) scripts/leakcheck run $(GO) test -tags '$(TAGS)' -count=1 -p 1 -timeout 25m -v ./e2e ./e2e/systemd
+test: setup-test build units e2e test-fresh ## everything: unit and kernel tests with the race detector, the programs end to end, systemd; fails if anything is left behind
+
+# Every package but the two that drive the built programs.
+UNITS = $$($(GO) list -tags '$(TAGS)' ./... | grep -v -e '/e2e$$' -e '/e2e/systemd$$')
+GOTEST = $(GO) run ./e2e/gotest -tags '$(TAGS)' -count=1
+
+.PHONY: units
+units: ## the packages' own tests with the race detector, against the real kernel
+	scripts/ring scripts/leakcheck run $(GOTEST) -race -p $(PAR) -timeout 20m $(UNITS)
 
 .PHONY: e2e
 e2e: build ## the programs end to end, without and under systemd
-	POLIS_BIN=$(CURDIR)/$(BIN) scripts/leakcheck run $(GO) test -tags '$(TAGS)' -count=1 -p 1 -timeout 25m -v ./e2e ./e2e/systemd
+	POLIS_BIN=$(CURDIR)/$(BIN) scripts/leakcheck run $(GOTEST) -p 1 -timeout 25m ./e2e ./e2e/systemd
+
+.PHONY: test-fresh
+test-fresh: build ## the demonstration and some of e2e as on a machine where nothing of polis ever was
+	scripts/fresh scripts/leakcheck run scripts/demo
+	POLIS_BIN=$(CURDIR)/$(BIN) scripts/fresh scripts/leakcheck run $(GOTEST) -timeout 10m -run '$(FRESH)' ./e2e
+FRESH = ^(TestTwoAgentsWorkApart|TestTwoDaemonsDoNotMeet|TestEgressChangesAtOnce|TestScreenInATerminal)$$
+
+.PHONY: check
+check: ## the inner loop: formatting, vet, and each package's tests, without the race detector and only where something changed
+	@test -z "$$(git ls-files '*.go' | xargs gofmt -l)" || { echo "check: run gofmt -w on:"; git ls-files '*.go' | xargs gofmt -l; exit 1; } >&2
+	$(GO) vet -tags '$(TAGS)' ./...
+	scripts/leakcheck run $(GO) test -tags '$(TAGS)' -short -p $(PAR) -timeout 10m $(UNITS)
 
 .PHONY: e2e-vm
 e2e-vm: build ## the same under the current Debian's kernel and systemd with cgroup v2 alone, in an emulated machine (10 minutes)
