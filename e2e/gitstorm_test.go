@@ -174,10 +174,14 @@ done 2>$HOME/err`, commits, i, patience))
 			if len(pids) > 0 && syscall.Kill(pids[rand.IntN(len(pids))], syscall.SIGKILL) == nil {
 				killed++
 			}
+			wait := time.Duration(pause/4+rand.IntN(pause)) * time.Millisecond
+			if killed == 0 { // git runs for milliseconds: the first is caught by looking often
+				wait = 2 * time.Millisecond
+			}
 			select {
 			case <-done:
 				return
-			case <-time.After(time.Duration(pause/4+rand.IntN(pause)) * time.Millisecond):
+			case <-time.After(wait):
 			}
 		}
 	})

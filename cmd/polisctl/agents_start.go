@@ -29,16 +29,18 @@ func (a *app) stopCmd() *cobra.Command {
 func (a *app) powerCmd(verb, short, doing string, do func(*client.Client, context.Context, string) (api.Agent, error)) *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
-		Use:               verb + " NAME... | --all",
+		Use:               verb + " [NAME...]",
 		Short:             short,
+		Long:              short + ". Without a NAME, all agents.",
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.completeAgents,
 	}
-	cmd.Flags().BoolVarP(&all, "all", "a", false, verb+" all agents")
+	cmd.Flags().BoolVarP(&all, "all", "a", false, verb+" all agents, as without a NAME")
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
-		if all == (len(names) > 0) {
-			return usagef("%s needs either the NAME of an agent or --all", cmd.CommandPath())
+		if all && len(names) > 0 {
+			return usagef("%s takes either the NAME of an agent or --all", cmd.CommandPath())
 		}
+		all := len(names) == 0
 		if err := checkAgents(names...); err != nil {
 			return err
 		}

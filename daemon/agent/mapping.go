@@ -13,6 +13,10 @@ import (
 // our looking and our binding it.
 const maxMoves = 16
 
+// maxBridgeTries bounds how many other ports are tried when the way in to one
+// cannot be made: the reason is mostly the host's and not the port's.
+const maxBridgeTries = 3
+
 // wanted is what to map: n ports in a row.
 type wanted struct {
 	key  PortKey
@@ -53,10 +57,15 @@ func (m *Manager) mapPorts(ctx context.Context, sh Shim, a *Agent, w wanted) ([]
 		for i := range w.n {
 			m.Ports.Release(w.key.plus(i))
 		}
-		if api.CodeOf(err) != api.CodePortInUse || try == maxMoves {
+		switch code := api.CodeOf(err); {
+		case code == api.CodePortInUse && try < maxMoves:
+			// Another program on the host was quicker.
+		case code == api.CodeBridgeFailed && try < maxBridgeTries:
+			// The way in to this port cannot be made; another port may have one
+			// (seed 000, error table: BRIDGE_FAILED).
+		default:
 			return nil, err
 		}
-		// Somebody else on the host was quicker: the next one.
 		want = first + 1
 	}
 }
