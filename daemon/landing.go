@@ -14,9 +14,17 @@ import (
 )
 
 // DryMerge says what a merge would change.
-func (r repo) DryMerge(ctx context.Context, a *agent.Agent) ([]string, error) {
-	res, err := r.w.merger.DryRun(ctx, merge.Request{Agent: a.Name(), Branch: a.Kept.Branch})
-	return res.Paths, err
+func (r repo) DryMerge(ctx context.Context, a *agent.Agent) (agent.Preview, error) {
+	b, rules, err := r.w.gate(a.Name())
+	if err != nil {
+		return agent.Preview{}, err
+	}
+	res, err := r.w.merger.DryRun(ctx, merge.Request{Agent: a.Name(), Branch: b.Name, Rules: rules})
+	p := agent.Preview{Paths: res.Paths}
+	for _, f := range res.Protected {
+		p.Protected = append(p.Protected, api.ProtectedPath{Path: f.Path, Reason: f.Why})
+	}
+	return p, err
 }
 
 // Revert takes a merge back and the user's checkout along.

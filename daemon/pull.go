@@ -9,7 +9,9 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/forge"
+	"polis/daemon/gate"
 	"polis/daemon/git"
+	"polis/daemon/merge"
 	"polis/daemon/worktree"
 )
 
@@ -17,6 +19,7 @@ const (
 	maxPullTitle   = 255
 	maxPullBody    = 60 << 10
 	maxPullCommits = 50
+	maxPullNotes   = 20 // protected paths that a preview names
 )
 
 // Pull pushes an agent's branch and opens a pull request, as the owner of the
@@ -39,7 +42,11 @@ func (b *backend) Pull(ctx context.Context, caller uint32, name string, req api.
 	if err := w.agents.NeedsGit("there is no branch to push"); err != nil {
 		return api.PullResponse{}, err
 	}
-	p := &pull{w: w, agent: a, req: req}
+	_, rules, err := w.gate(name)
+	if err != nil {
+		return api.PullResponse{}, err
+	}
+	p := &pull{w: w, agent: a, req: req, rules: rules}
 	if err := p.who(ctx, caller); err != nil {
 		return api.PullResponse{}, err
 	}
@@ -75,6 +82,7 @@ type pull struct {
 	w     *workspace
 	agent api.Agent
 	req   api.PullRequest
+	rules gate.Rules
 
 	project *worktree.Project
 	runner  *git.Runner
@@ -147,6 +155,9 @@ func (p *pull) commits(ctx context.Context) error {
 		return api.Errorf(api.CodeNothingToMerge, "%s has every commit of %s already", target, branch).
 			WithHint("only commits are pushed: are the changes committed?")
 	}
+	if err := p.judge(ctx, tip); err != nil {
+		return err
+	}
 	out, err := bare.Run(ctx, "log", "-z", "--no-merges", fmt.Sprintf("--max-count=%d", maxPullCommits), "--format=%s%n%b", tip, "^"+p.base)
 	if err != nil {
 		return api.Errorf(api.CodeRepoCorrupt, "read the commits of %s: %w", branch, err)
@@ -165,6 +176,21 @@ func (p *pull) commits(ctx context.Context) error {
 		p.notes = append(p.notes, fmt.Sprintf("%d changes of the worktree are not committed, and not part of this", n))
 	}
 	return nil
+}
+
+// judge compares what the branch changes with the agent's rules, as a merge does.
+func (p *pull) judge(ctx context.Context, tip string) error {
+	changes, err := gate.ChangedSince(ctx, p.w.git.Bare(), p.base, tip)
+	if err != nil {
+		return api.Errorf(api.CodeRepoCorrupt, "read what branch %s changes: %w", p.agent.Branch, err)
+	}
+	v := p.rules.Judge(changes)
+	if p.req.DryRun {
+		for _, f := range v.Protected[:min(len(v.Protected), maxPullNotes)] {
+			p.notes = append(p.notes, fmt.Sprintf("protected, needs --accept-protected: %s", f))
+		}
+	}
+	return merge.Held(p.agent.Name, p.agent.Branch, v, p.req.AcceptProtected || p.req.DryRun)
 }
 
 func (p *pull) text(b *backend) error {

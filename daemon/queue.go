@@ -17,15 +17,15 @@ const lockPatience = time.Minute
 type mergeHost struct{ w *workspace }
 
 func (h mergeHost) Prepare(_ context.Context, e api.QueueEntry) (queue.Job, error) {
-	branch, known, err := h.w.d.agents.Prepared(e.Agent)
+	b, rules, err := h.w.gate(e.Agent)
 	if err != nil {
 		return queue.Job{}, err
 	}
-	req := merge.Request{Agent: e.Agent, Branch: branch, Message: e.Message}
+	req := merge.Request{Agent: e.Agent, Branch: b.Name, Message: e.Message, Rules: rules, AcceptProtected: e.AcceptProtected}
 	if key := h.w.d.live().Git.Trailer; key != "" {
 		req.Trailer = key + ": " + e.Agent
 	}
-	return queue.Job{Request: req, Known: known}, nil
+	return queue.Job{Request: req, Known: b.Merged}, nil
 }
 
 // Lander reads the configuration anew for every batch.

@@ -20,6 +20,7 @@ const customType = "custom"
 type addFlags struct {
 	base, workspace, branch, memory, role string
 	read, write, deny, hide, ports        []string
+	exclusive                             []string
 	egress                                []string
 	temp                                  bool
 	autoMerge                             bool
@@ -65,6 +66,7 @@ agent's role decides what it may read and write. Deny beats write beats read.`,
 	flags.StringArrayVar(&f.write, "write", nil, "allow reading and writing what matches `GLOB`; may be repeated")
 	flags.StringArrayVar(&f.deny, "deny", nil, "refuse what matches `GLOB`; may be repeated")
 	flags.StringArrayVar(&f.hide, "hide", nil, "hide what matches `GLOB`; may be repeated")
+	flags.StringArrayVar(&f.exclusive, "exclusive", nil, "keep what matches `GLOB` to this agent: no other may have a rule to write it, or merge a change of it; may be repeated")
 	flags.BoolVar(&f.temp, "temp", false, "give a private scratch directory, named by $TMPDIR")
 	flags.StringArrayVarP(&f.ports, "port", "p", nil, "map this `PORT` of the agent to the host: 3000, 5000/udp or 8000-8010; may be repeated")
 	flags.StringSliceVar(&f.egress, "egress", nil, "let it reach `WHERE`: open, none, or names such as api.x.org and *.x.org, separated by commas (default as configured)")
@@ -148,15 +150,15 @@ func (f *addFlags) policy() (*api.Policy, error) {
 	for _, r := range []struct {
 		flag  string
 		globs []string
-	}{{"--read", f.read}, {"--write", f.write}, {"--deny", f.deny}, {"--hide", f.hide}} {
+	}{{"--read", f.read}, {"--write", f.write}, {"--deny", f.deny}, {"--hide", f.hide}, {"--exclusive", f.exclusive}} {
 		if err := checkRules(r.flag, r.globs); err != nil {
 			return nil, err
 		}
 	}
-	if len(f.read)+len(f.write)+len(f.deny)+len(f.hide) == 0 && !f.temp {
+	if len(f.read)+len(f.write)+len(f.deny)+len(f.hide)+len(f.exclusive) == 0 && !f.temp {
 		return nil, nil
 	}
-	return &api.Policy{Read: f.read, Write: f.write, Deny: f.deny, Hide: f.hide, Temp: f.temp}, nil
+	return &api.Policy{Read: f.read, Write: f.write, Deny: f.deny, Hide: f.hide, Exclusive: f.exclusive, Temp: f.temp}, nil
 }
 
 // checkCommand checks an argument vector.

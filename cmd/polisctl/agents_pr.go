@@ -16,7 +16,7 @@ func (a *app) prCmd() *cobra.Command {
 	var req api.PullRequest
 	var bodyFile string
 	cmd := &cobra.Command{
-		Use:   "pr NAME [--title TITLE] [--body TEXT | --body-file FILE] [--draft] [--remote REMOTE] [--into REMOTE] [--force] [--dry-run]",
+		Use:   "pr NAME [--title TITLE] [--body TEXT | --body-file FILE] [--draft] [--remote REMOTE] [--into REMOTE] [--force] [--accept-protected] [--dry-run]",
 		Short: "Push an agent's branch and open a pull request",
 		Long: `Push an agent's branch to a remote of the project and open a pull request into the
 target branch. git, and the forge's own program (gh for GitHub, glab for GitLab), run on
@@ -29,7 +29,10 @@ is printed, and the text of git request-pull(1) to send by mail.
 
 Title and description come from the agent's last task and its commits, unless they are
 given. Only commits are pushed. Nothing is overwritten on the remote, except with
---force, and then only what was there a moment before.`,
+--force, and then only what was there a moment before.
+
+What the branch changes is compared with the agent's rules and with merge.protected
+as polisctl merge does it.`,
 		Example: `  polisctl agents pr claude --draft
   polisctl agents pr claude --remote fork --into upstream
   polisctl agents pr claude --dry-run`,
@@ -45,6 +48,7 @@ given. Only commits are pushed. Nothing is overwritten on the remote, except wit
 	flags.StringVar(&req.Into, "into", "", "ask the repository of this `REMOTE` to pull (default the one pushed to)")
 	flags.StringVar(&req.Forge, "forge", "", "what runs at the remote's host, if its name does not tell: github, gitlab, gitea, `...`")
 	flags.BoolVar(&req.Force, "force", false, "replace the branch on the remote if its history is another")
+	flags.BoolVar(&req.AcceptProtected, "accept-protected", false, "push changes of protected paths, too")
 	flags.BoolVarP(&req.DryRun, "dry-run", "n", false, "only show what would be done")
 	cmd.MarkFlagsMutuallyExclusive("body", "body-file")
 	_ = cmd.RegisterFlagCompletionFunc("forge", completeWords("github", "gitlab", "bitbucket", "gitea", "forgejo", "sourcehut", "azure")) //nolint:errcheck // the flag exists

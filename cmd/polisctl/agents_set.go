@@ -49,6 +49,7 @@ not fit is killed then.`,
 	flags.StringArrayVar(&f.rules.write, "write", nil, "allow reading and writing what matches `GLOB`; may be repeated")
 	flags.StringArrayVar(&f.rules.deny, "deny", nil, "refuse what matches `GLOB`; may be repeated")
 	flags.StringArrayVar(&f.rules.hide, "hide", nil, "hide what matches `GLOB`; may be repeated")
+	flags.StringArrayVar(&f.rules.exclusive, "exclusive", nil, "keep what matches `GLOB` to this agent: no other may have a rule to write it, or merge a change of it; may be repeated")
 	flags.StringSliceVar(&f.egress, "egress", nil, "let it reach `WHERE` only: open, none, names such as api.x.org and *.x.org, separated by commas, or default; connections to what is no longer allowed are cut")
 	flags.BoolVar(&f.autoMerge, "auto-merge", true, "merge what its tasks commit when they end well; =false leaves that to you")
 	flags.BoolVar(&f.force, "force", false, "lower the memory limit also below what is in use")

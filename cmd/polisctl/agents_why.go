@@ -85,7 +85,7 @@ func (a *app) policyCmd() *cobra.Command {
 			rule  string
 			globs []string
 			color paint
-		}{{"hide", pol.Hide, red}, {"deny", pol.Deny, red}, {"ask", pol.Ask, yellow}, {"write", pol.Write, green}, {"read", pol.Read, plain}} {
+		}{{"hide", pol.Hide, red}, {"deny", pol.Deny, red}, {"ask", pol.Ask, yellow}, {"write", pol.Write, green}, {"read", pol.Read, plain}, {"exclusive", pol.Exclusive, green}} {
 			for _, g := range r.globs {
 				rows = append(rows, []cell{{r.rule, r.color}, {text: g}})
 			}

@@ -44,7 +44,7 @@ func exitTable() []exitRow {
 			api.CodeInternal, api.CodeWorktreeFailed, api.CodeNamespaceFailed, api.CodeCgroupFailed, api.CodeViewFailed,
 			api.CodeRepoCorrupt, api.CodeStateCorrupt, api.CodeStateNotSaved, api.CodeLockCorrupt, api.CodeWorktreeMissing, api.CodeWorktreeCorrupt, api.CodeReconcileConflict, api.CodeReapFailed, api.CodeOOMKilled, api.CodePidsLimit,
 			api.CodeInvalidConfig, api.CodeWorkspaceInvalid, api.CodeAgentTypeUnavailable, api.CodeQuota,
-			api.CodePushFailed, api.CodeCheckFailed, api.CodeNetNSFailed, api.CodeMountNSFailed, api.CodePIDNSFailed, api.CodeSysboxUnavailable, api.CodeNSRestoreFailed,
+			api.CodePushFailed, api.CodeCheckFailed, api.CodeBadTree, api.CodeNetNSFailed, api.CodeMountNSFailed, api.CodePIDNSFailed, api.CodeSysboxUnavailable, api.CodeNSRestoreFailed,
 			api.CodeBridgeFailed, api.CodeOrphanProcs,
 		}},
 		{exitUsage, "The arguments are wrong; nothing was done.", []api.Code{
@@ -56,10 +56,10 @@ func exitTable() []exitRow {
 		}},
 		{exitConflict, "In the way is something that exists, is locked or is in another state.", []api.Code{
 			api.CodeAgentExists, api.CodeMaxAgents, api.CodeBadState, api.CodeUnsavedWork, api.CodeRefConflict,
-			api.CodeMergeConflict, api.CodeNothingToMerge, api.CodeFileLocked, api.CodeLockBroken, api.CodePortInUse, api.CodeNoPorts, api.CodeLimitBelowUse, api.CodeHostOvercommitted,
+			api.CodeMergeConflict, api.CodeNothingToMerge, api.CodeExclusivePath, api.CodeFileLocked, api.CodeLockBroken, api.CodePortInUse, api.CodeNoPorts, api.CodeLimitBelowUse, api.CodeHostOvercommitted,
 		}},
 		{exitForbidden, "Not permitted.", []api.Code{
-			api.CodeForbidden, api.CodeUndeclaredRead, api.CodeUndeclaredWrite, api.CodeNotApproved, api.CodeEgressDenied, api.CodeSyscallDenied,
+			api.CodeForbidden, api.CodeUndeclaredRead, api.CodeUndeclaredWrite, api.CodeProtectedPath, api.CodeNotApproved, api.CodeEgressDenied, api.CodeSyscallDenied,
 		}},
 		{exitUnavailable, "polisd, or the agent's sandbox, cannot be reached.", []api.Code{
 			api.CodeUnavailable, api.CodeShimUnavailable, api.CodeLockdUnavailable, api.CodeStaleLock,

@@ -18,19 +18,25 @@ func (a *app) mergeCmd() *cobra.Command {
 	var all bool
 	var workspace string
 	cmd := &cobra.Command{
-		Use:   "merge NAME|--all [--dry-run] [--no-check] [-m MESSAGE]",
+		Use:   "merge NAME|--all [--dry-run] [--no-check] [--accept-protected] [-m MESSAGE]",
 		Short: "Merge an agent's branch into the target branch",
 		Long: `Merge what an agent committed into the target branch, always with a merge commit.
 The agent goes to the merge queue, before what tasks have left there, and this command waits.
 If branches conflict, or the check command fails on the result, nothing changes
 and the paths, or the log, are named. --dry-run only says what would happen;
-it runs no check. --all merges every agent that has something to merge.`,
+it runs no check. --all merges every agent that has something to merge.
+
+Every path that the merge changes is compared with the agent's rules: one that the
+agent may not write is refused (UNDECLARED_WRITE). Paths of merge.protected
+(polisd.toml(5)), submodules, and links out of the repository are merged only with
+--accept-protected (PROTECTED_PATH); look at them first: --dry-run marks them.`,
 		Args:              takes(0, 1, "the NAME of an agent"),
 		ValidArgsFunction: a.completeAgents,
 	}
 	cmd.Flags().StringVarP(&req.Message, "message", "m", "", "the merge commit's `MESSAGE`")
 	cmd.Flags().BoolVarP(&req.DryRun, "dry-run", "n", false, "change nothing")
 	cmd.Flags().BoolVar(&req.NoCheck, "no-check", false, "merge without the check command")
+	cmd.Flags().BoolVar(&req.AcceptProtected, "accept-protected", false, "merge changes of protected paths, too")
 	cmd.Flags().BoolVar(&all, "all", false, "merge every agent")
 	cmd.Flags().StringVarP(&workspace, "workspace", "w", "", "with --all: only those of this `WORKSPACE`")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -71,12 +77,23 @@ func (a *app) showMerge(r api.MergeResponse) error {
 		p.line("%s", mergedLine(r))
 		if len(r.Paths) > 0 {
 			p.line("  %s", plural(len(r.Paths), "path"))
+			reasons := map[string]string{}
+			for _, f := range r.Protected {
+				reasons[f.Path] = f.Reason
+			}
 			for _, path := range r.Paths {
-				p.line("    %s", clean(path))
+				if why := reasons[path]; why != "" {
+					p.line("    %s  (%s)", clean(path), clean(why))
+				} else {
+					p.line("    %s", clean(path))
+				}
 			}
 		}
 		if r.Project != "" {
 			p.line("  project: %s", r.Project)
+		}
+		if n := len(r.Protected); n > 0 && r.DryRun {
+			p.warn("%s: only merge --accept-protected merges them", plural(n, "protected path"))
 		}
 		if r.Note != "" {
 			p.warn("%s", r.Note)

@@ -143,6 +143,9 @@ func (m *Manager) enter(a *Agent, c config.Config) error {
 		return api.Errorf(api.CodeMaxAgents, "workspace %s has %d of at most %d agents", ws.Name, n, c.MaxAgents).With("count", n).
 			WithHint("remove an agent, or raise max_agents in polisd.toml and run systemctl reload polisd")
 	}
+	if err := m.contested(a, a.Kept.Policy); err != nil {
+		return err
+	}
 	a.op.Lock() // nobody else knows it yet
 	m.agents[name] = a
 	return nil

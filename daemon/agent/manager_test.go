@@ -166,7 +166,9 @@ func (r fakeRepo) Restore(_ context.Context, a *Agent, _ Saved) error {
 	return r.k.op("restore", func() { r.k.dirty[a.Name()] = true })
 }
 func (fakeRepo) Newest(context.Context, string) (Saved, string, error) { return Saved{}, "", nil }
-func (fakeRepo) DryMerge(context.Context, *Agent) ([]string, error)    { return []string{"f"}, nil }
+func (fakeRepo) DryMerge(context.Context, *Agent) (Preview, error) {
+	return Preview{Paths: []string{"f"}}, nil
+}
 func (r fakeRepo) Revert(_ context.Context, _ *Agent, commit string, dry bool) (Reverted, error) {
 	out := Reverted{Commit: "back-" + commit, Later: 2}
 	if dry {

@@ -24,13 +24,14 @@ func (m *Manager) Merge(ctx context.Context, name string, req api.MergeRequest) 
 	resp := api.MergeResponse{Agent: name, Branch: a.Kept.Branch, Target: a.WS.Target, DryRun: req.DryRun, MergeStatus: a.Kept.MergeStatus}
 	m.mu.Unlock()
 	if req.DryRun {
-		resp.Paths, err = a.WS.Repo.DryMerge(ctx, a)
+		p, err := a.WS.Repo.DryMerge(ctx, a)
 		if err != nil {
 			return api.MergeResponse{}, err
 		}
+		resp.Paths, resp.Protected = p.Paths, p.Protected
 		return resp, nil
 	}
-	out, err := a.WS.Queue.Merge(ctx, api.QueueEntry{Agent: name, Priority: UserPriority, Message: req.Message, By: "user", NoCheck: req.NoCheck, AddedAt: m.Now().UTC()})
+	out, err := a.WS.Queue.Merge(ctx, api.QueueEntry{Agent: name, Priority: UserPriority, Message: req.Message, By: "user", NoCheck: req.NoCheck, AcceptProtected: req.AcceptProtected, AddedAt: m.Now().UTC()})
 	if err != nil {
 		return api.MergeResponse{}, err
 	}
@@ -44,7 +45,7 @@ func (m *Manager) Enqueue(name string, req api.QueueRequest) (api.QueueEntry, er
 	if err != nil {
 		return api.QueueEntry{}, err
 	}
-	return a.WS.Queue.Add(api.QueueEntry{Agent: name, Priority: req.Priority, Message: req.Message, By: "user", NoCheck: req.NoCheck, AddedAt: m.Now().UTC()})
+	return a.WS.Queue.Add(api.QueueEntry{Agent: name, Priority: req.Priority, Message: req.Message, By: "user", NoCheck: req.NoCheck, AcceptProtected: req.AcceptProtected, AddedAt: m.Now().UTC()})
 }
 
 // mergeable finds an agent that has a branch.
@@ -59,15 +60,35 @@ func (m *Manager) mergeable(name, message string) (*Agent, error) {
 	return a, a.WS.NeedsGit("there is nothing to merge")
 }
 
+// Branch is what has to be known of an agent to bring its branch home.
+type Branch struct {
+	Name string
+	// Merged is the merge commit that is on record for it; may be empty.
+	Merged string
+	Policy api.Policy
+	// Exclusive are the exclusive paths of the workspace's other agents, by name.
+	Exclusive map[string][]string
+}
+
 // Prepared is what the queue needs to know to merge an agent's branch.
-func (m *Manager) Prepared(name string) (branch, known string, err error) {
+func (m *Manager) Prepared(name string) (Branch, error) {
 	a, err := m.lookup(name)
 	if err != nil {
-		return "", "", err
+		return Branch{}, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return a.Kept.Branch, a.Kept.MergeCommitSHA, nil
+	b := Branch{Name: a.Kept.Branch, Merged: a.Kept.MergeCommitSHA, Policy: a.Kept.Policy}
+	for other, o := range m.agents {
+		if o == a || o.WS.Name != a.WS.Name || len(o.Kept.Policy.Exclusive) == 0 {
+			continue
+		}
+		if b.Exclusive == nil {
+			b.Exclusive = map[string][]string{}
+		}
+		b.Exclusive[other] = o.Kept.Policy.Exclusive
+	}
+	return b, nil
 }
 
 // Landed records what became of an entry of the merge queue. An error means

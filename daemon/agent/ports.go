@@ -97,6 +97,12 @@ type Saved struct {
 	Whole error
 }
 
+// Preview is what a merge would change in the target.
+type Preview struct {
+	Paths     []string
+	Protected []api.ProtectedPath
+}
+
 // Repo is the git side of a workspace.
 type Repo interface {
 	Status(ctx context.Context, a *Agent) (WorktreeStatus, error)
@@ -110,7 +116,7 @@ type Repo interface {
 	// or reachable from kept.
 	DropBranch(ctx context.Context, a *Agent, kept string) error
 	// DryMerge says what a merge would change, with the errors it would have.
-	DryMerge(ctx context.Context, a *Agent) (paths []string, err error)
+	DryMerge(ctx context.Context, a *Agent) (Preview, error)
 	// Revert takes a merge back; a dry one only says what it would do.
 	Revert(ctx context.Context, a *Agent, commit string, dry bool) (Reverted, error)
 	// Sync brings the user's own commits on the target in.

@@ -41,6 +41,7 @@ func addRules(p api.Policy, more *api.Policy) (api.Policy, error) {
 		add(&p.Ask, more.Ask)
 		add(&p.Deny, more.Deny)
 		add(&p.Hide, more.Hide)
+		add(&p.Exclusive, more.Exclusive)
 		p.Temp = p.Temp || more.Temp
 	}
 	return p, checkPolicy(p)
@@ -54,7 +55,7 @@ func checkMemory(mb int) error {
 }
 
 func checkPolicy(p api.Policy) error {
-	for field, globs := range map[string][]string{"read": p.Read, "write": p.Write, "ask": p.Ask, "deny": p.Deny, "hide": p.Hide} {
+	for field, globs := range map[string][]string{"read": p.Read, "write": p.Write, "ask": p.Ask, "deny": p.Deny, "hide": p.Hide, "exclusive": p.Exclusive} {
 		if len(globs) > maxRules {
 			return api.Errorf(api.CodeBadRequest, "policy.%s has %d rules: at most %d", field, len(globs), maxRules)
 		}
@@ -67,6 +68,9 @@ func checkPolicy(p api.Policy) error {
 	// As the view will: a rule that it does not take must not wait until then.
 	if _, err := policy.Compile(policy.Rules{Read: p.Read, Write: p.Write, Ask: p.Ask, Deny: p.Deny, Hide: p.Hide}); err != nil {
 		return api.Errorf(api.CodeBadRequest, "%w", err)
+	}
+	if _, err := compile(p.Exclusive); err != nil {
+		return api.Errorf(api.CodeBadRequest, "policy.exclusive: %w", err)
 	}
 	return nil
 }

@@ -147,7 +147,9 @@ func told(c config.Config, old, now store.Agent) []string {
 // comes first: a daemon that dies in between has the shim take them when it
 // finds it again.
 func (m *Manager) enact(ctx context.Context, a *Agent, old, now store.Agent, force bool) error {
-	m.putSettings(a, now)
+	if err := m.claimSettings(a, now); err != nil {
+		return err
+	}
 	if err := m.save(a.WS); err != nil {
 		m.putSettings(a, old)
 		return err
@@ -170,10 +172,27 @@ func (m *Manager) enact(ctx context.Context, a *Agent, old, now store.Agent, for
 	return err
 }
 
+// claimSettings is putSettings, unless the rules overlap with what other agents
+// have for themselves.
+func (m *Manager) claimSettings(a *Agent, k store.Agent) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.contested(a, k.Policy); err != nil {
+		return err
+	}
+	a.put(k)
+	return nil
+}
+
 // putSettings sets what Set can change, and nothing that goes on meanwhile.
 func (m *Manager) putSettings(a *Agent, k store.Agent) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	a.put(k)
+}
+
+// put copies settings; the manager's mu is held.
+func (a *Agent) put(k store.Agent) {
 	a.Kept.MemoryLimitMB, a.Kept.Limits, a.Kept.Role, a.Kept.Policy, a.Kept.AutoMerge = k.MemoryLimitMB, k.Limits, k.Role, k.Policy, k.AutoMerge
 	a.Kept.Egress = k.Egress
 }

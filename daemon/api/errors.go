@@ -36,6 +36,9 @@ const (
 	CodeNothingToMerge       Code = "NOTHING_TO_MERGE"
 	CodePushFailed           Code = "PUSH_FAILED"
 	CodeCheckFailed          Code = "CHECK_FAILED"
+	CodeProtectedPath        Code = "PROTECTED_PATH"
+	CodeBadTree              Code = "BAD_TREE"
+	CodeExclusivePath        Code = "EXCLUSIVE_PATH"
 	CodeRepoCorrupt          Code = "REPO_CORRUPT"
 	CodeBranchLockTimeout    Code = "BRANCH_LOCK_TIMEOUT"
 	CodeExclusiveLockTimeout Code = "EXCLUSIVE_LOCK_TIMEOUT"
@@ -139,7 +142,7 @@ func (c Code) Status() int {
 	case CodeAgentNotFound, CodeWorkspaceNotFound, CodeNotFound, CodePortNotFound, CodeNotLocked:
 		return http.StatusNotFound
 	case CodeAgentExists, CodeBadState, CodeUnsavedWork, CodeRefConflict, CodeMergeConflict,
-		CodeNothingToMerge, CodeCheckFailed, CodeFileLocked, CodePortInUse, CodeMaxAgents, CodeNoPorts, CodeLimitBelowUse, CodeHostOvercommitted:
+		CodeNothingToMerge, CodeCheckFailed, CodeProtectedPath, CodeBadTree, CodeExclusivePath, CodeFileLocked, CodePortInUse, CodeMaxAgents, CodeNoPorts, CodeLimitBelowUse, CodeHostOvercommitted:
 		return http.StatusConflict
 	case CodeInvalidName, CodeBadRequest, CodePathTraversal, CodeAgentTypeUnavailable,
 		CodeInvalidConfig, CodeWorkspaceInvalid, CodeCommandNotFound:

@@ -15,6 +15,8 @@ type PullRequest struct {
 	Force bool `json:"force,omitempty"`
 	// DryRun only says what would be done.
 	DryRun bool `json:"dry_run,omitempty"`
+	// AcceptProtected accepts changes of protected paths.
+	AcceptProtected bool `json:"accept_protected,omitempty"`
 	// Env is what the caller's environment says of credentials; names that are
 	// not known are ignored.
 	Env map[string]string `json:"env,omitempty"`

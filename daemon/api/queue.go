@@ -21,9 +21,11 @@ type QueueEntry struct {
 	// By says who asked: "task" for a task that ended well, or "user".
 	By string `json:"by,omitempty"`
 	// NoCheck merges without the check command.
-	NoCheck bool       `json:"no_check,omitempty"`
-	AddedAt time.Time  `json:"added_at"`
-	State   QueueState `json:"state"`
+	NoCheck bool `json:"no_check,omitempty"`
+	// AcceptProtected: a person accepts changes of protected paths.
+	AcceptProtected bool       `json:"accept_protected,omitempty"`
+	AddedAt         time.Time  `json:"added_at"`
+	State           QueueState `json:"state"`
 	// Seq grows by one with every entry ever made.
 	Seq uint64 `json:"seq"`
 }
@@ -61,6 +63,8 @@ type QueueRequest struct {
 	Priority int    `json:"priority"`
 	Message  string `json:"message,omitempty"`
 	NoCheck  bool   `json:"no_check,omitempty"`
+	// AcceptProtected accepts changes of protected paths.
+	AcceptProtected bool `json:"accept_protected,omitempty"`
 }
 
 // RevertRequest takes an agent's merge back.

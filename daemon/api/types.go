@@ -34,6 +34,9 @@ type Policy struct {
 	Ask   []string `json:"ask,omitempty" toml:"ask"`
 	Deny  []string `json:"deny,omitempty" toml:"deny"`
 	Hide  []string `json:"hide,omitempty" toml:"hide"`
+	// Exclusive are paths that no other agent of the workspace may have rules to
+	// write, or bring home. They give this agent no right of its own.
+	Exclusive []string `json:"exclusive,omitempty" toml:"exclusive"`
 	// Temp gives a private scratch directory, named by $TMPDIR.
 	Temp bool `json:"temp,omitempty" toml:"temp"`
 }
@@ -159,6 +162,8 @@ type MergeRequest struct {
 	DryRun  bool   `json:"dry_run,omitempty"`
 	// NoCheck merges without the check command.
 	NoCheck bool `json:"no_check,omitempty"`
+	// AcceptProtected accepts changes of protected paths.
+	AcceptProtected bool `json:"accept_protected,omitempty"`
 }
 
 // MergeResponse is a merge that happened.
@@ -171,8 +176,16 @@ type MergeResponse struct {
 	Project        string      `json:"project,omitempty"`
 	DryRun         bool        `json:"dry_run,omitempty"`
 	Paths          []string    `json:"paths,omitempty"`
-	Note           string      `json:"note,omitempty"`
-	Log            string      `json:"log,omitempty"` // what the check printed
+	// Protected are the paths that need AcceptProtected, with the reason.
+	Protected []ProtectedPath `json:"protected,omitempty"`
+	Note      string          `json:"note,omitempty"`
+	Log       string          `json:"log,omitempty"` // what the check printed
+}
+
+// ProtectedPath is a path that a person has to accept.
+type ProtectedPath struct {
+	Path   string `json:"path"`
+	Reason string `json:"reason"`
 }
 
 // DaemonStatus is the answer to GET /v1/status.

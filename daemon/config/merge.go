@@ -31,6 +31,9 @@ type MergeRules struct {
 	CheckMemoryMB *int `toml:"check_memory_mb"`
 	// Batch is how many waiting branches are merged and checked together.
 	Batch *int `toml:"batch"`
+	// Protected are the paths whose changes come home only after a person
+	// accepted them, as in gitignore(5). An empty list protects nothing.
+	Protected []string `toml:"protected"`
 }
 
 // Trash is the [trash] table.
@@ -47,7 +50,7 @@ const (
 
 func defaultMerge() Merge {
 	auto, check, limit, mem, batch := true, "", wire.Duration(10*time.Minute), 0, 16
-	return Merge{MergeRules: MergeRules{AutoMerge: &auto, Check: &check, CheckTimeout: &limit, CheckMemoryMB: &mem, Batch: &batch}}
+	return Merge{MergeRules: MergeRules{AutoMerge: &auto, Check: &check, CheckTimeout: &limit, CheckMemoryMB: &mem, Batch: &batch, Protected: DefaultProtected()}}
 }
 
 // MergeRules returns what counts for a workspace; no field is nil.
@@ -55,6 +58,9 @@ func (c *Config) MergeRules(workspace string) MergeRules {
 	r, of := c.Merge.MergeRules, c.Merge.Workspaces[workspace]
 	r.AutoMerge, r.Check, r.CheckTimeout = first(of.AutoMerge, r.AutoMerge), first(of.Check, r.Check), first(of.CheckTimeout, r.CheckTimeout)
 	r.CheckMemoryMB, r.Batch = first(of.CheckMemoryMB, r.CheckMemoryMB), first(of.Batch, r.Batch)
+	if of.Protected != nil {
+		r.Protected = of.Protected
+	}
 	return r
 }
 
@@ -93,6 +99,9 @@ func (c *Config) checkMerge() error {
 			return bad(table+".check_memory_mb", *r.CheckMemoryMB, "must be 0 or from 16 to 1048576")
 		case r.Batch != nil && (*r.Batch < 1 || *r.Batch > maxBatch):
 			return bad(table+".batch", *r.Batch, fmt.Sprintf("must be from 1 to %d", maxBatch))
+		}
+		if err := checkGlobs(r.Protected); err != nil {
+			return bad(table+".protected", len(r.Protected), err.Error())
 		}
 	}
 	return nil

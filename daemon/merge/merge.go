@@ -11,6 +11,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/failpoint"
+	"polis/daemon/gate"
 	"polis/daemon/git"
 	"polis/daemon/worktree"
 )
@@ -51,6 +52,10 @@ type Request struct {
 	Trailer string
 	// DryRun computes the merge and moves nothing.
 	DryRun bool
+	// Rules are what the result is compared with; the zero value allows all.
+	Rules gate.Rules
+	// AcceptProtected says that a person accepts changes of protected paths.
+	AcceptProtected bool
 }
 
 // Result is a merge that happened, or would.
@@ -63,6 +68,8 @@ type Result struct {
 	Onto, Merged string
 	// Paths it changes in the target, at most 1000.
 	Paths []string
+	// Protected are those of them that a person has to accept, with the reason.
+	Protected []gate.Finding
 	// Later counts, for a revert, the merges made after the one taken back.
 	Later int
 }
@@ -134,7 +141,7 @@ func (m *Merger) Merge(ctx context.Context, req Request) (Result, error) {
 			return "", err
 		}
 		if req.DryRun {
-			return "", m.list(ctx, &res)
+			return "", nil
 		}
 		err = m.commit(ctx, req, &res)
 		return res.Commit, err
@@ -182,7 +189,7 @@ func (m *Merger) prepare(ctx context.Context, req Request, target, onto string) 
 		return res, conflict(got, req.Branch, target)
 	}
 	res.Tree = got.tree
-	return res, nil
+	return res, m.judge(ctx, req, &res)
 }
 
 // anything refuses a branch that the target has.
@@ -202,22 +209,12 @@ func (m *Merger) anything(ctx context.Context, req Request, target string, res R
 func (m *Merger) checkedOut(ctx context.Context, req Request, res Result) error {
 	err := m.Workspace.Bare().CheckTrees(ctx, res.Merged, res.Onto)
 	if errors.Is(err, git.ErrBadTree) {
-		return api.Errorf(api.CodeMergeConflict, "branch %s holds what no checkout can have: %w", req.Branch, err).
+		return api.Errorf(api.CodeBadTree, "branch %s holds what no checkout can have: %w", req.Branch, err).
 			WithHint("git refuses to check it out, and forges to take it: it must go from the branch's history before that can be merged")
 	}
 	if err != nil {
 		return api.Errorf(api.CodeRepoCorrupt, "look at what branch %s brings: %w", req.Branch, err)
 	}
-	return nil
-}
-
-// list fills in the paths that a merge changes.
-func (m *Merger) list(ctx context.Context, res *Result) error {
-	paths, err := m.Workspace.Bare().Changed(ctx, res.Onto, res.Tree)
-	if err != nil {
-		return api.Errorf(api.CodeInternal, "list what the merge changes: %w", err)
-	}
-	res.Paths = paths[:min(len(paths), maxPaths)]
 	return nil
 }
 

@@ -80,7 +80,7 @@ func (m *Merger) put(ctx context.Context, req Request, target, top string) Item 
 	return it
 }
 
-// commit makes the merge commit of a result, and lists what it changes.
+// commit makes the merge commit of a result.
 func (m *Merger) commit(ctx context.Context, req Request, res *Result) error {
 	message := req.Message
 	if strings.TrimSpace(message) == "" {
@@ -94,19 +94,12 @@ func (m *Merger) commit(ctx context.Context, req Request, res *Result) error {
 	if err != nil {
 		return err
 	}
-	var commit string
-	err = inOrder(func() error { return m.list(ctx, res) }, func() (err error) {
-		commit, err = m.Workspace.Bare().CommitTree(ctx, res.Tree, []string{res.Onto, res.Merged}, message,
-			git.Person{Name: req.AuthorName, Email: req.AuthorEmail})
-		if err != nil {
-			return api.Errorf(api.CodeInternal, "make the merge commit: %w", err)
-		}
-		return nil
-	})
-	if err == nil {
-		res.Commit = commit
+	res.Commit, err = m.Workspace.Bare().CommitTree(ctx, res.Tree, []string{res.Onto, res.Merged}, message,
+		git.Person{Name: req.AuthorName, Email: req.AuthorEmail})
+	if err != nil {
+		return api.Errorf(api.CodeInternal, "make the merge commit: %w", err)
 	}
-	return err
+	return nil
 }
 
 // Advance moves the target to a commit of the stack, in one step, if it still

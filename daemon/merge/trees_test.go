@@ -37,7 +37,7 @@ func TestWhatCannotBeCheckedOutIsNotMerged(t *testing.T) {
 			for _, tip := range []string{commit, again} {
 				as(t, nobody, tree.Path, "update-ref", "refs/heads/agent/mallory", tip)
 				_, err := f.merge(t, "mallory")
-				require.Equal(t, api.CodeMergeConflict, api.CodeOf(err), "%v", err)
+				require.Equal(t, api.CodeBadTree, api.CodeOf(err), "%v", err)
 				require.ErrorIs(t, err, git.ErrBadTree)
 				require.Equal(t, before, as(t, nobody, tree.Path, "rev-parse", "main"))
 			}

@@ -1,0 +1,12 @@
+// Package gate decides whether what an agent committed may come home: into the
+// target branch, or out to a remote. The view holds an agent to its rules when a
+// file is opened; git's own plumbing (update-index --cacheinfo, commit-tree) can
+// record any path without opening it. Here the result is compared with the rules
+// once more, name by name, before it counts.
+//
+// It owns the rules of that comparison (Rules) and the reading of what changed
+// (Changes). What counts as the agent's is every path in which the tree that
+// would become the target's differs from the target, whoever wrote it first.
+//
+// It moves no ref, writes no object, and asks nobody. It holds no lock.
+package gate

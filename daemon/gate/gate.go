@@ -1,0 +1,145 @@
+package gate
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	"polis/fusefs/policy"
+)
+
+// Rules are what one agent's work is compared with. The zero value lets
+// everything through.
+type Rules struct {
+	// Policy is the agent's own; nil limits nothing.
+	Policy *policy.Set
+	// Others are the exclusive paths of the other agents of the workspace.
+	Others []Claim
+	// Protected are the paths that need a person's acceptance.
+	Protected Patterns
+}
+
+// Claim is what another agent has for itself.
+type Claim struct {
+	Agent string
+	Paths Patterns
+}
+
+// Finding is a path that does not come home by itself, and the rule it breaks.
+type Finding struct{ Path, Why string }
+
+func (f Finding) String() string { return fmt.Sprintf("%q (%s)", f.Path, f.Why) }
+
+// Verdict is what Rules say about a list of changes. A path is in one of the two
+// lists at most.
+type Verdict struct {
+	// Undeclared are outside of the agent's rules. No acceptance lets them through.
+	Undeclared []Finding
+	// Protected come home after a person said so.
+	Protected []Finding
+}
+
+// Judge compares changes with the rules.
+func (r Rules) Judge(changes []Change) Verdict {
+	var v Verdict
+	for _, c := range changes {
+		if why := r.undeclared(c); why != "" {
+			v.Undeclared = append(v.Undeclared, Finding{c.Path, why})
+		} else if why := r.protected(c); why != "" {
+			v.Protected = append(v.Protected, Finding{c.Path, why})
+		}
+	}
+	return v
+}
+
+// undeclared says which rule withholds a change from the agent.
+func (r Rules) undeclared(c Change) string {
+	for _, o := range r.Others {
+		if p, ok := o.Paths.Covers(c.Path); ok {
+			return fmt.Sprintf("exclusive %q of agent %s", p, o.Agent)
+		}
+	}
+	if r.Policy == nil {
+		return ""
+	}
+	// As a file and, for what git has as a gitlink, as a directory: a rule such as
+	// "vendor/" must hold for both.
+	for _, dir := range []bool{false, true} {
+		if dir && c.Old != modeGitlink && c.New != modeGitlink {
+			continue
+		}
+		switch d := r.Policy.Decide(c.Path, dir); d.Write {
+		case policy.Allow, policy.Ask:
+		default:
+			if d.Rule == "" {
+				return "no write rule covers it"
+			}
+			return d.Rule
+		}
+	}
+	if c.New != modeLink || c.TooLong {
+		return ""
+	}
+	// A link hands what it leads to to whoever reads the path.
+	if to, inside := leads(c.Path, c.Target); inside && to != "" {
+		// The link may lead to a directory: then to every name below it, too.
+		for _, name := range []string{to, to + "/_"} {
+			if d := r.Policy.Decide(name, false); d.Read != policy.Allow && d.Read != policy.Ask {
+				return fmt.Sprintf("a link to %q, which the agent may not read", to)
+			}
+		}
+	}
+	return ""
+}
+
+// protected says why a person has to accept a change.
+func (r Rules) protected(c Change) string {
+	if p, ok := r.Protected.Covers(c.Path); ok {
+		return fmt.Sprintf("protected %q", p)
+	}
+	if r.Policy != nil {
+		if d := r.Policy.Decide(c.Path, false); d.Write == policy.Ask {
+			return d.Rule
+		}
+	}
+	switch {
+	case c.Old == modeGitlink || c.New == modeGitlink:
+		return "a submodule"
+	case c.New != modeLink:
+		return ""
+	case c.TooLong:
+		return "a link of more than 4096 bytes"
+	}
+	if to, inside := leads(c.Path, c.Target); !inside {
+		return fmt.Sprintf("a link out of the repository, to %q", short(c.Target))
+	} else if to == ".git" || strings.HasPrefix(to, ".git/") {
+		return fmt.Sprintf("a link into the git directory, to %q", short(c.Target))
+	}
+	if p, ok := r.Protected.below(c.Path); ok {
+		return fmt.Sprintf("a link above the protected %q", p)
+	}
+	return ""
+}
+
+// leads resolves the text of a link at a path, without looking at other links.
+// inside says that it stays in the repository; to is "" for its root.
+func leads(at, target string) (to string, inside bool) {
+	if target == "" || strings.HasPrefix(target, "/") || strings.ContainsRune(target, 0) {
+		return "", false
+	}
+	to = path.Join(path.Dir(at), target)
+	if to == ".." || strings.HasPrefix(to, "../") {
+		return "", false
+	}
+	if to == "." {
+		to = ""
+	}
+	return to, true
+}
+
+func short(s string) string {
+	if len(s) > 100 {
+		return s[:100] + "..."
+	}
+	return s
+}

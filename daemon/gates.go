@@ -1,0 +1,38 @@
+package daemon
+
+import (
+	"maps"
+	"slices"
+
+	"polis/daemon/agent"
+	"polis/daemon/api"
+	"polis/daemon/gate"
+	"polis/fusefs/policy"
+)
+
+// gate returns an agent's branch and the rules its changes are compared with
+// before they come home. Rules that do not compile refuse everything.
+func (w *workspace) gate(name string) (agent.Branch, gate.Rules, error) {
+	b, err := w.d.agents.Prepared(name)
+	if err != nil {
+		return b, gate.Rules{}, err
+	}
+	p := b.Policy
+	set, err := policy.Compile(policy.Rules{Read: p.Read, Write: p.Write, Ask: p.Ask, Deny: p.Deny, Hide: p.Hide})
+	if err != nil {
+		return b, gate.Rules{}, api.Errorf(api.CodeBadRequest, "rules of agent %s: %w", name, err)
+	}
+	rules := gate.Rules{Policy: set}
+	for _, other := range slices.Sorted(maps.Keys(b.Exclusive)) {
+		globs, err := gate.Compile(b.Exclusive[other])
+		if err != nil {
+			return b, rules, api.Errorf(api.CodeBadRequest, "exclusive paths of agent %s: %w", other, err)
+		}
+		rules.Others = append(rules.Others, gate.Claim{Agent: other, Paths: globs})
+	}
+	c := w.d.live()
+	if rules.Protected, err = gate.Compile(c.MergeRules(w.agents.Name).Protected); err != nil {
+		return b, rules, api.Errorf(api.CodeInvalidConfig, "merge.protected: %w", err)
+	}
+	return b, rules, nil
+}

@@ -1,0 +1,78 @@
+package merge
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"polis/daemon/api"
+	"polis/daemon/gate"
+)
+
+// maxNamed bounds the paths of a refusal's details.
+const maxNamed = 100
+
+// judge lists what a merge changes in the target and compares it with the
+// rules of the agent: UNDECLARED_WRITE if a path is outside of them,
+// PROTECTED_PATH if a person has to accept one and did not. A dry run marks the
+// latter and goes on.
+func (m *Merger) judge(ctx context.Context, req Request, res *Result) error {
+	changes, err := gate.Changes(ctx, m.Workspace.Bare(), res.Onto, res.Tree)
+	if err != nil {
+		return api.Errorf(api.CodeInternal, "list what the merge changes: %w", err)
+	}
+	for _, c := range changes[:min(len(changes), maxPaths)] {
+		res.Paths = append(res.Paths, c.Path)
+	}
+	v := req.Rules.Judge(changes)
+	res.Protected = v.Protected[:min(len(v.Protected), maxPaths)]
+	return Held(req.Agent, req.Branch, v, req.AcceptProtected || req.DryRun)
+}
+
+// Held is the refusal of a verdict; nil if everything may come home. accepted
+// says that a person accepts protected paths.
+func Held(agent, branch string, v gate.Verdict, accepted bool) error {
+	switch {
+	case len(v.Undeclared) > 0:
+		return api.Errorf(api.CodeUndeclaredWrite, "branch %s changes %d paths that agent %s may not change: %s", branch, len(v.Undeclared), agent, list(v.Undeclared, 3)).
+			With("paths", paths(v.Undeclared)).With("reasons", reasons(v.Undeclared)).With("total", len(v.Undeclared)).
+			WithHint("in the agent: git checkout TARGET -- PATH, commit, and merge again; or allow it: polisctl agents set %s --write GLOB (polisctl agents policy %s shows its rules)", agent, agent)
+	case len(v.Protected) > 0 && !accepted:
+		return api.Errorf(api.CodeProtectedPath, "branch %s changes %d protected paths: %s", branch, len(v.Protected), list(v.Protected, 3)).
+			With("paths", paths(v.Protected)).With("reasons", reasons(v.Protected)).With("total", len(v.Protected)).
+			WithHint("look at them (polisctl agents diff %s); polisctl merge %s --accept-protected merges them; merge.protected in polisd.toml is the list", agent, agent)
+	}
+	return nil
+}
+
+// list writes a few findings, quoted: names can have any bytes.
+func list(fs []gate.Finding, n int) string {
+	var b strings.Builder
+	for i, f := range fs {
+		if i == n {
+			fmt.Fprintf(&b, ", and %d more", len(fs)-n)
+			break
+		}
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%q (%s)", api.Shorten(f.Path, 120), api.Shorten(f.Why, 160))
+	}
+	return b.String()
+}
+
+func paths(fs []gate.Finding) []string {
+	out := make([]string, 0, min(len(fs), maxNamed))
+	for _, f := range fs[:min(len(fs), maxNamed)] {
+		out = append(out, f.Path)
+	}
+	return out
+}
+
+func reasons(fs []gate.Finding) []string {
+	out := make([]string, 0, min(len(fs), maxNamed))
+	for _, f := range fs[:min(len(fs), maxNamed)] {
+		out = append(out, api.Shorten(f.Why, 300))
+	}
+	return out
+}

@@ -1,0 +1,96 @@
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"polis/daemon/api"
+)
+
+// TestGitPlumbingDoesNotGetAroundTheRules: what the view refuses to write, git
+// records all the same (update-index --cacheinfo). It stays with the agent.
+func TestGitPlumbingDoesNotGetAroundTheRules(t *testing.T) {
+	d := startDaemon(t, options{})
+	project := d.up()
+	d.add("mallory", "--read", "**", "--write", "docs/**")
+	require.NotZero(t, d.exec("mallory", "sh", "-c", "echo x > main.txt").code, "the view refuses it")
+	d.sh("mallory", ident+`
+mkdir -p docs; echo hello > docs/hello.md; git add docs/hello.md
+b=$(echo evil | git hash-object -w --stdin)
+git update-index --add --cacheinfo 100644,$b,main.txt --cacheinfo 100755,$b,bin/tool
+git commit -qm work`)
+	before := git(t, project, "rev-parse", "main")
+	for _, args := range [][]string{{"merge", "mallory"}, {"merge", "mallory", "--dry-run"}, {"merge", "mallory", "--accept-protected"}} {
+		e := d.refused(api.CodeUndeclaredWrite, args...)
+		require.Equal(t, []any{"bin/tool", "main.txt"}, e.Details["paths"])
+	}
+	a, _ := d.agent("mallory")
+	require.Equal(t, api.MergePending, a.MergeStatus)
+	require.Equal(t, before, git(t, project, "rev-parse", "main"))
+	// The person who rules that it may, merges it.
+	d.must("agents", "set", "mallory", "--write", "main.txt", "--write", "bin/**")
+	d.must("merge", "mallory")
+	require.Equal(t, "evil\n", git(t, project, "show", "main:main.txt"))
+}
+
+// TestProtectedPathsComeHomeWhenAPersonAcceptsThem: a task's own merge leaves
+// them pending and does not hold up the others of its batch.
+func TestProtectedPathsComeHomeWhenAPersonAcceptsThem(t *testing.T) {
+	d := startDaemon(t, options{config: "[merge]\nprotected = [\"Makefile\", \".envrc\"]\n"})
+	project := d.up()
+	d.worker("alice")
+	d.worker("bob")
+	d.task("alice", commitOf(".envrc", "export X=1"))
+	d.task("bob", commitOf("bob.txt", "bob"))
+	d.fate("bob", api.MergeMerged)
+	d.fate("alice", api.MergePending)
+	var out api.QueueOutcome
+	for _, o := range d.queues().Recent {
+		if o.Agent == "alice" {
+			out = o
+		}
+	}
+	require.Equal(t, api.CodeProtectedPath, out.Code)
+	require.Equal(t, []string{".envrc"}, out.Paths)
+	var dry api.MergeResponse
+	require.NoError(t, json.Unmarshal([]byte(d.must("--json", "merge", "alice", "--dry-run")), &dry))
+	require.Equal(t, []api.ProtectedPath{{Path: ".envrc", Reason: `protected ".envrc"`}}, dry.Protected)
+	require.Contains(t, d.must("merge", "alice", "-n"), `.envrc  (protected ".envrc")`)
+	require.NoFileExists(t, filepath.Join(project, ".envrc"))
+	d.must("merge", "alice", "--accept-protected")
+	text, err := os.ReadFile(filepath.Join(project, ".envrc"))
+	require.NoError(t, err)
+	require.Equal(t, "export X=1\n", string(text))
+}
+
+// TestExclusivePathsAreOneAgentsOnly is seed 002's tranche: overlap is refused
+// when the second agent is added, and again when it merges.
+func TestExclusivePathsAreOneAgentsOnly(t *testing.T) {
+	d := startDaemon(t, options{})
+	d.up()
+	d.add("owner", "--exclusive", "src/**")
+	d.add("free") // no rule: it is compared when it merges
+	d.add("docs", "--write", "**", "--write", "!src/**")
+	for _, flags := range [][]string{{"--write", "src/a.txt"}, {"--exclusive", "src/b.txt"}, {"--write", "**"}} {
+		e := d.refused(api.CodeExclusivePath, append([]string{"agents", "add", "second", "--base", "custom"}, flags...)...)
+		require.Equal(t, "owner", e.Details["agent"])
+		require.Contains(t, e.Message, `"src/**"`)
+	}
+	_, there := d.agent("second")
+	require.False(t, there)
+	d.refused(api.CodeExclusivePath, "agents", "set", "free", "--write", "src/**")
+	d.refused(api.CodeExclusivePath, "agents", "set", "docs", "--exclusive", "src/b/**")
+	d.sh("free", ident+"echo x >> src/a.txt; echo y > y.txt; git add -A; git commit -qm work")
+	e := d.refused(api.CodeUndeclaredWrite, "merge", "free")
+	require.Equal(t, []any{"src/a.txt"}, e.Details["paths"])
+	require.Contains(t, e.Message, "agent owner")
+	d.sh("owner", ident+"echo mine >> src/b.txt; git add -A; git commit -qm work")
+	d.must("merge", "owner")
+	require.Contains(t, d.must("agents", "policy", "owner"), "exclusive")
+	d.must("agents", "remove", "owner", "--force")
+	d.must("merge", "free")
+}
