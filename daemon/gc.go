@@ -50,7 +50,7 @@ func (w *workspace) gc(ctx context.Context, before time.Time, dry bool, resp *ap
 			return api.Errorf(api.CodeInternal, "measure %s: %w", t.Path, err)
 		}
 		e := api.TrashEntry{Agent: t.Agent, Path: t.Path, Time: t.Time, Bytes: size}
-		if err := put(e, func() error { return w.git.DropTrashDir(t) }); err != nil {
+		if err := put(e, func() error { return w.git.DropTrashDir(ctx, t) }); err != nil {
 			return err
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"polis/daemon/agent"
 	"polis/daemon/config"
 	"polis/daemon/shim/wire"
+	"polis/fusefs/fdtree"
 )
 
 func lookupUID(uid int) (*user.User, error) { return user.LookupId(strconv.Itoa(uid)) }
@@ -33,7 +34,7 @@ func seedHome(spec *wire.Spec, a *agent.Agent, log *slog.Logger) error {
 
 func bring(home string, spec *wire.Spec, a *agent.Agent, log *slog.Logger) error {
 	ro := filepath.Join(spec.RunDir, "home")
-	if err := os.RemoveAll(ro); err != nil {
+	if err := fdtree.Cleanup(ro); err != nil {
 		return err
 	}
 	for i, h := range a.Type.Home {

@@ -15,6 +15,7 @@ import (
 	"polis/daemon/api"
 	"polis/daemon/git"
 	"polis/daemon/worktree"
+	"polis/fusefs/fdtree"
 	"polis/fusefs/policy"
 	"polis/fusefs/shared"
 )
@@ -238,17 +239,8 @@ func putAside(ctx context.Context, w *workspace, a *agent.Agent, why error) erro
 func (worktrees) removePrivate(ctx context.Context, a *agent.Agent) error {
 	private := a.WS.Root.Private(a.Name())
 	for _, dir := range []string{private, private + ".locks", private + ".used", a.WS.Root.Home(a.Name()), a.WS.Root.Scratch(a.Name()), a.WS.Root.Overlay(a.Name())} {
-		root, err := os.OpenRoot(filepath.Dir(dir))
-		if os.IsNotExist(err) {
-			continue
-		}
-		if err != nil {
+		if err := fdtree.RemoveAll(ctx, dir); err != nil {
 			return err
-		}
-		err = root.RemoveAll(filepath.Base(dir))
-		_ = root.Close() //nolint:errcheck // opened for reading
-		if err != nil {
-			return fmt.Errorf("remove %s: %w", dir, err)
 		}
 	}
 	_, err := shared.Sweep(ctx, a.WS.Root.Store())

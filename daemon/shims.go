@@ -17,6 +17,7 @@ import (
 	"polis/daemon/layout"
 	"polis/daemon/shim/dial"
 	"polis/daemon/shim/wire"
+	"polis/fusefs/fdtree"
 )
 
 // launching is how shims come to life and end (package launcher).
@@ -156,7 +157,7 @@ func (s *shims) clear(ctx context.Context, name string) error {
 			return err
 		}
 	}
-	return os.RemoveAll(s.run.Agent(name))
+	return fdtree.RemoveAll(ctx, s.run.Agent(name))
 }
 
 // cleanup has the shim program clear mounts, sandbox and cgroup by name: it

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"polis/cgroup"
 	"polis/cgroup/unotify"
+	"polis/fusefs/fdtree"
 )
 
 // Kill kills everything inside, process 1 too, and returns when nothing is
@@ -98,7 +98,7 @@ func Cleanup(ctx context.Context, stateDir, id, rootfsDir, cgroupPath string) er
 	if err := removeRootfs(rootfsDir); err != nil {
 		errs = append(errs, fmt.Errorf("%w: %w", ErrNamespace, err))
 	}
-	if err := errors.Join(os.RemoveAll(filepath.Join(stateDir, id)), unotify.Remove(deskDir(stateDir, id))); err != nil {
+	if err := errors.Join(fdtree.RemoveAll(ctx, filepath.Join(stateDir, id)), unotify.Remove(deskDir(stateDir, id))); err != nil {
 		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {

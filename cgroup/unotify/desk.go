@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"polis/fusefs/fdtree"
 )
 
 const (
@@ -155,7 +157,7 @@ func (d *Desk) Close() error {
 // Remove removes what a desk that was not closed has left. What is not there is
 // no error.
 func Remove(dir string) error {
-	if err := os.RemoveAll(dir); err != nil {
+	if err := fdtree.Cleanup(dir); err != nil {
 		return fmt.Errorf("remove desk: %w", err)
 	}
 	return nil

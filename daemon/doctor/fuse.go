@@ -15,6 +15,7 @@ import (
 	"polis/daemon/isolation"
 	"polis/fusefs"
 	"polis/fusefs/conn"
+	"polis/fusefs/fdtree"
 	"polis/fusefs/offer"
 )
 
@@ -75,7 +76,7 @@ func probeView(ctx context.Context, arg string) (found string, err error) {
 	if err != nil {
 		return "", err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	defer func() { err = errors.Join(err, fdtree.Cleanup(dir)) }()
 	file := filepath.Join(dir, "probe")
 	if err := os.WriteFile(file, make([]byte, 2<<20), 0o600); err != nil {
 		return "", err

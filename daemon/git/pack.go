@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"polis/fusefs/fdtree"
 )
 
 // Limits bound what one command may use (setrlimit(2)).
@@ -50,7 +52,7 @@ func (r *Runner) IndexPack(ctx context.Context, pack *os.File, format, scratch s
 		return idx, rev, fmt.Errorf("index a pack: %w", err)
 	}
 	defer func() {
-		if rm := os.RemoveAll(dir); rm != nil {
+		if rm := fdtree.Cleanup(dir); rm != nil {
 			err = errors.Join(err, fmt.Errorf("index a pack: %w", rm))
 		}
 	}()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"polis/daemon/git"
+	"polis/fusefs/fdtree"
 )
 
 const (
@@ -49,7 +50,7 @@ func Try(ctx context.Context, bare git.Repo, scratch string, pairs []Pair) (got 
 	if err != nil {
 		return nil, fmt.Errorf("try merges: %w", err)
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	defer func() { err = errors.Join(err, fdtree.Cleanup(dir)) }()
 	if err := os.Lchown(dir, int(bare.Runner.UID), int(bare.Runner.GID)); err != nil {
 		return nil, fmt.Errorf("try merges: %w", err)
 	}

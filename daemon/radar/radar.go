@@ -14,6 +14,7 @@ import (
 	"polis/daemon/api"
 	"polis/daemon/merge"
 	"polis/daemon/worktree"
+	"polis/fusefs/fdtree"
 )
 
 const (
@@ -62,7 +63,7 @@ type Radar struct {
 
 // Open starts looking.
 func (r *Radar) Open(ctx context.Context) error {
-	if err := errors.Join(os.RemoveAll(r.Scratch), os.Mkdir(r.Scratch, 0o711)); err != nil {
+	if err := errors.Join(fdtree.RemoveAll(ctx, r.Scratch), os.Mkdir(r.Scratch, 0o711)); err != nil {
 		return fmt.Errorf("make the radar's directory: %w", err)
 	}
 	r.wake, r.next, r.done = make(chan struct{}, 1), make(chan struct{}), make(chan struct{})

@@ -12,6 +12,7 @@ import (
 	"polis/daemon/api"
 	"polis/daemon/git"
 	"polis/daemon/worktree"
+	"polis/fusefs/fdtree"
 )
 
 // fillTimeout bounds the helpers of the owner: nobody is there to answer one
@@ -40,7 +41,7 @@ func (b *Broker) reach(ctx context.Context, p *worktree.Project, r Remote) (acce
 		if err != nil {
 			return access{}, done, err
 		}
-		done = func() { _ = os.RemoveAll(dir) } //nolint:errcheck // a temporary file of ours
+		done = func() { _ = fdtree.Cleanup(dir) } //nolint:errcheck // a temporary file of ours
 		a := access{config: []string{"remote.polis.url=" + r.full}, global: filepath.Join(dir, "config")}
 		path := strings.TrimPrefix(r.full, "file://")
 		text := "[safe]\n\tdirectory = " + quote(path) + "\n\tdirectory = " + quote(filepath.Join(path, ".git")) + "\n"

@@ -14,6 +14,7 @@ import (
 	"polis/daemon/isolation"
 	"polis/daemon/layout"
 	"polis/daemon/shim/wire"
+	"polis/fusefs/fdtree"
 )
 
 func boxID(spec wire.Spec) string      { return "polis-" + spec.Agent }
@@ -77,8 +78,8 @@ func Cleanup(ctx context.Context, spec wire.Spec) error {
 		errs = append(errs, unmountAll(m, spec))
 	}
 	// No process of the agent is left, and the views are gone.
-	errs = append(errs, recoverLocks(spec), os.RemoveAll(filepath.Join(spec.RunDir, "packs")))
-	errs = append(errs, removeIfThere(layout.ShimSocket(spec.RunDir)), removeIfThere(resolvConf(spec)), os.RemoveAll(filepath.Join(spec.RunDir, "inside")))
+	errs = append(errs, recoverLocks(spec), fdtree.RemoveAll(ctx, filepath.Join(spec.RunDir, "packs")))
+	errs = append(errs, removeIfThere(layout.ShimSocket(spec.RunDir)), removeIfThere(resolvConf(spec)), fdtree.RemoveAll(ctx, filepath.Join(spec.RunDir, "inside")))
 	for _, d := range []string{gitMount(spec), stateDir(spec)} {
 		errs = append(errs, removeIfThere(d))
 	}

@@ -14,6 +14,7 @@ import (
 	"polis/daemon/git"
 	"polis/daemon/shim/wire"
 	"polis/fusefs"
+	"polis/fusefs/fdtree"
 	"polis/fusefs/gitdir"
 	"polis/fusefs/view"
 )
@@ -42,7 +43,7 @@ func (s *Shim) openGit(ctx context.Context, v *views) error {
 	if err := os.MkdirAll(s.path("packs"), 0o700); err != nil {
 		return err
 	}
-	s.onClose("scratch of packs", func(context.Context) error { return os.RemoveAll(s.path("packs")) })
+	s.onClose("scratch of packs", func(ctx context.Context) error { return fdtree.RemoveAll(ctx, s.path("packs")) })
 	used := &usage{path: gitUsage(sp)}
 	before, err := used.load()
 	if err != nil {

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"polis/fusefs/fdtree"
 )
 
 // insideAPI is what the agent may ask: files and a socket in /run/polis of
@@ -34,7 +36,7 @@ func (s *Shim) openInside() error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	s.onClose("files of the sandbox", func(context.Context) error { return os.RemoveAll(dir) })
+	s.onClose("files of the sandbox", func(ctx context.Context) error { return fdtree.RemoveAll(ctx, dir) })
 	in := &insideAPI{dir: dir, dirty: make(chan struct{}, 1), locks: make(chan struct{}, 1), remotes: make(chan struct{}, maxRemotes)}
 	s.inside = in
 	if err := s.tellPolicy(s.Spec.Policy); err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"polis/daemon/shim/wire"
 	"polis/fusefs"
+	"polis/fusefs/fdtree"
 	"polis/fusefs/ignore"
 	"polis/fusefs/shared"
 	"polis/fusefs/view"
@@ -33,7 +34,7 @@ func (s *Shim) openShared(cfg *fusefs.Config, own *ignore.Matcher) error {
 	}
 	// What a killed shim was about to make private is still where it was.
 	stage := filepath.Join(sp.Dir, "stage")
-	if err := errors.Join(os.RemoveAll(stage), os.Mkdir(stage, 0o700)); err != nil {
+	if err := errors.Join(fdtree.Cleanup(stage), os.Mkdir(stage, 0o700)); err != nil {
 		return err
 	}
 	out := &fusefs.Shared{Lower: -1}

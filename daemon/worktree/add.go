@@ -12,6 +12,7 @@ import (
 	"polis/daemon/api"
 	"polis/daemon/failpoint"
 	"polis/daemon/git"
+	"polis/fusefs/fdtree"
 )
 
 // checkoutTimeout bounds filling a worktree; undoTimeout bounds taking back
@@ -137,7 +138,7 @@ func (w *Workspace) createOnce(ctx context.Context, agent, branch, base, target 
 		// The caller's context may be why it failed.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 		defer cancel()
-		err := errors.Join(os.RemoveAll(w.tree(agent)), os.RemoveAll(w.admin(agent)))
+		err := errors.Join(fdtree.RemoveAll(ctx, w.tree(agent)), fdtree.RemoveAll(ctx, w.admin(agent)))
 		if start != "" {
 			if gone := bare.Delete(ctx, git.Branch(branch), start); gone != nil {
 				if _, look := bare.Ref(ctx, git.Branch(branch)); !errors.Is(look, git.ErrNotFound) {

@@ -10,6 +10,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/git"
+	"polis/fusefs/fdtree"
 )
 
 // project makes sure that the workspace's project is what was asked for.
@@ -97,7 +98,7 @@ func (u *upper) clone(ctx context.Context, url string) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(tmp)
+	defer fdtree.Cleanup(tmp) //nolint:errcheck // a temporary directory of ours
 	// What serves a file:// URL is a git of its own, which looks for the
 	// permission to read another's repository only in a configuration file.
 	global := filepath.Join(tmp, "gitconfig")

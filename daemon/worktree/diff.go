@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 
 	"polis/daemon/api"
 	"polis/daemon/git"
+	"polis/fusefs/fdtree"
 )
 
 // DiffOptions say what Diff shows.
@@ -77,7 +77,7 @@ func (w *Workspace) diffFiles(ctx context.Context, agent string, opt DiffOptions
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(tmp)) }()
+	defer func() { err = errors.Join(err, fdtree.Cleanup(tmp)) }()
 	s := &saver{w: w, agent: agent, opt: SaveOptions{View: opt.View}, index: filepath.Join(tmp, "index")}
 	if _, err := s.copyIndex(ctx, head); err != nil {
 		return err
@@ -98,7 +98,7 @@ func (w *Workspace) Export(ctx context.Context, commit, dir string) (err error) 
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(tmp)) }()
+	defer func() { err = errors.Join(err, fdtree.Cleanup(tmp)) }()
 	_, err = w.Bare().Do(ctx, git.Cmd{Args: []string{"read-tree", "--reset", "-u", commit},
 		WorkTree: dir, Index: filepath.Join(tmp, "index"), Dir: dir, Timeout: checkoutTimeout})
 	if err != nil {

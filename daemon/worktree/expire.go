@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"polis/daemon/api"
+	"polis/fusefs/fdtree"
 )
 
 // TrashDir is a directory put aside because git could not hold it: the rest of
@@ -92,13 +93,8 @@ func (w *Workspace) DropTrash(ctx context.Context, t TrashRef) error {
 }
 
 // DropTrashDir deletes a directory of TrashDirs for ever.
-func (w *Workspace) DropTrashDir(t TrashDir) error {
-	root, err := os.OpenRoot(w.trashDir())
-	if err != nil {
-		return api.Errorf(api.CodeWorktreeFailed, "open the trash: %w", err)
-	}
-	defer root.Close()
-	if err := root.RemoveAll(filepath.Base(t.Path)); err != nil {
+func (w *Workspace) DropTrashDir(ctx context.Context, t TrashDir) error {
+	if err := fdtree.RemoveAll(ctx, filepath.Join(w.trashDir(), filepath.Base(t.Path))); err != nil {
 		return api.Errorf(api.CodeWorktreeFailed, "delete %s: %w", t.Path, err)
 	}
 	w.cfg.Log.Info("work put aside was deleted", "agent", t.Agent, "op", "gc", "path", t.Path)

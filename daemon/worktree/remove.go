@@ -10,6 +10,7 @@ import (
 	"polis/daemon/api"
 	"polis/daemon/failpoint"
 	"polis/daemon/git"
+	"polis/fusefs/fdtree"
 )
 
 // Remove takes an agent's worktree away and keeps its branch. It asks nothing:
@@ -20,10 +21,10 @@ func (w *Workspace) Remove(ctx context.Context, agent string) error {
 		return err
 	}
 	defer done()
-	return w.remove(agent)
+	return w.remove(ctx, agent)
 }
 
-func (w *Workspace) remove(agent string) error {
+func (w *Workspace) remove(ctx context.Context, agent string) error {
 	if err := api.CheckName(agent); err != nil {
 		return err
 	}
@@ -31,7 +32,7 @@ func (w *Workspace) remove(agent string) error {
 		return err
 	}
 	// Out of the way first, so that an interrupted removal leaves no half of a
-	// worktree; then the files. RemoveAll follows no symlink.
+	// worktree; then the files.
 	gone, err := os.MkdirTemp(w.polis(), "save-")
 	if err != nil {
 		return api.Errorf(api.CodeWorktreeFailed, "remove the worktree of %s: %w", agent, err)
@@ -42,7 +43,7 @@ func (w *Workspace) remove(agent string) error {
 		}
 	}
 	failpoint.Hit("worktree:away")
-	if err = errors.Join(err, os.RemoveAll(gone)); err != nil {
+	if err = errors.Join(err, fdtree.RemoveAll(ctx, gone)); err != nil {
 		return api.Errorf(api.CodeWorktreeFailed, "remove the worktree of %s: %w", agent, err)
 	}
 	return nil
@@ -76,7 +77,7 @@ func (w *Workspace) Discard(ctx context.Context, agent, branch string) (TrashRef
 			return saved, err
 		}
 	}
-	if err := w.remove(agent); err != nil {
+	if err := w.remove(ctx, agent); err != nil {
 		return saved, err
 	}
 	if branch == "" {

@@ -74,7 +74,7 @@ func (w *Workspace) Restore(ctx context.Context, ref, agent, branch string) (Wor
 		// What was put aside is still there; the half-filled worktree is not it.
 		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 		defer cancel()
-		err = errors.Join(err, w.remove(agent))
+		err = errors.Join(err, w.remove(undo, agent))
 		if fresh {
 			err = errors.Join(err, w.Bare().Delete(undo, git.Branch(branch), t.Head))
 		}

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"polis/daemon/api"
 	"polis/daemon/git"
+	"polis/fusefs/fdtree"
 )
 
 const (
@@ -80,7 +80,7 @@ func (w *Workspace) save(ctx context.Context, agent string, opt SaveOptions) (Tr
 	if unreadable(err) {
 		err = fmt.Errorf("%w: %w", ErrUnreadable, err)
 	}
-	if err = errors.Join(err, os.RemoveAll(tmp)); err != nil {
+	if err = errors.Join(err, fdtree.Cleanup(tmp)); err != nil {
 		return TrashRef{}, api.Errorf(api.CodeWorktreeFailed, "put the work of %s aside: %w", agent, err).
 			WithHint("nothing was removed; the files are in %s", w.tree(agent))
 	}

@@ -12,6 +12,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/git"
+	"polis/fusefs/fdtree"
 )
 
 // shared makes the bare repository with all branches and tags of the project.
@@ -34,7 +35,7 @@ func (u *upper) shared(ctx context.Context, p *Project) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(tmp)
+	defer fdtree.Cleanup(tmp) //nolint:errcheck // a temporary directory of ours
 	if err := u.fill(ctx, p, filepath.Join(tmp, "repo.git"), target, refs); err != nil {
 		return api.Errorf(api.CodeWorkspaceInvalid, "make the shared repository: %w", err)
 	}
@@ -195,7 +196,7 @@ func (u *upper) sweep() error {
 			if !ok || rest == "" || strings.Trim(rest, "0123456789") != "" {
 				continue
 			}
-			if err := os.RemoveAll(filepath.Join(u.w.polis(), e.Name())); err != nil {
+			if err := fdtree.Cleanup(filepath.Join(u.w.polis(), e.Name())); err != nil {
 				return api.Errorf(api.CodeWorkspaceInvalid, "remove what an interrupted run left: %w", err)
 			}
 		}

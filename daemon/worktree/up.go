@@ -12,6 +12,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/git"
+	"polis/fusefs/fdtree"
 )
 
 // Spec says which workspace to make, and of what.
@@ -216,7 +217,7 @@ func (u *upper) scratch(prefix string) (string, error) {
 		return "", api.Errorf(api.CodeWorkspaceInvalid, "make the workspace: %w", err)
 	}
 	if err := give(dir, u.spec.UID, u.spec.GID); err != nil {
-		return "", errors.Join(err, os.RemoveAll(dir))
+		return "", errors.Join(err, fdtree.Cleanup(dir))
 	}
 	return dir, nil
 }
