@@ -55,7 +55,7 @@ func (c checker) Check(ctx context.Context, commit, label string) (log string, e
 		uctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkUndo)
 		defer cancel()
 		err := shims.launcher.Stop(uctx, name, shims.run.Agent(name), time.Second)
-		return errors.Join(err, shims.clear(uctx, name), fdtree.RemoveAll(uctx, root.Check()))
+		return errors.Join(err, shims.clear(uctx, known(name)), fdtree.RemoveAll(uctx, root.Check()))
 	}
 	if err := undo(); err != nil { // what a crash left
 		return fail(err)

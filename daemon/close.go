@@ -93,7 +93,7 @@ func (d *Daemon) closeShared(ctx context.Context) error {
 	dead, err := d.shims.List(ctx)
 	errs = append(errs, err)
 	for _, name := range dead {
-		errs = append(errs, d.shims.clear(ctx, name))
+		errs = append(errs, d.shims.clear(ctx, known(name)))
 	}
 	for _, name := range left {
 		errs = append(errs, d.bridge.Remove(ctx, name))

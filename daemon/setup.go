@@ -72,7 +72,7 @@ func (d *Daemon) openShims() error {
 	if d.Systemd {
 		l = &launcher.Systemd{}
 	}
-	d.shims = &shims{run: d.run, launcher: l, program: program, config: d.live, lost: d.lostNames, socketGID: d.gid, log: d.Log, cgroup: d.cgroupPath, total: d.limitTotal}
+	d.shims = &shims{run: d.run, launcher: l, program: program, config: d.live, lost: d.lostNames, socketGID: d.gid, log: d.Log, cgroup: d.cgroupPath, roots: d.roots, total: d.limitTotal}
 	return nil
 }
 
@@ -218,5 +218,5 @@ func (d *Daemon) clearDead(ctx context.Context, name string) error {
 	if _, err := sh.Status(ctx); err == nil {
 		return fmt.Errorf("the shim of agent %s lives, but its launcher does not know it", name)
 	}
-	return d.shims.clear(ctx, name)
+	return d.shims.clear(ctx, known(name))
 }

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"sort"
+	"slices"
 	"time"
 
 	"polis/daemon/agent"
@@ -26,6 +26,8 @@ type launching interface {
 	Start(ctx context.Context, agent, spec string) error
 	Alive(ctx context.Context, agent, dir string) (bool, error)
 	Stop(ctx context.Context, agent, dir string, grace time.Duration) error
+	// Names returns the agents whose shims run, also those whose files are gone.
+	Names(agentsDir string) ([]string, error)
 }
 
 // readyTime bounds the start of a shim.
@@ -40,7 +42,9 @@ type shims struct {
 	lost     func() []string
 	cgroup   func(agent string) (path string, delegated bool)
 	// total makes the limits of all agents together hold.
-	total     func(context.Context) error
+	total func(context.Context) error
+	// roots are the known workspaces.
+	roots     func() []layout.Workspace
 	socketGID int
 	log       *slog.Logger
 }
@@ -71,21 +75,22 @@ func (s *shims) Alive(ctx context.Context, a *agent.Agent) (bool, error) {
 	return s.launcher.Alive(ctx, a.Name(), s.run.Agent(a.Name()))
 }
 
-// List names the agents that have a directory below the run directory.
+// List names the agents that have a directory below the run directory, and those whose
+// shim runs without one.
 func (s *shims) List(context.Context) ([]string, error) {
-	entries, err := os.ReadDir(s.run.Agents())
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
+	out, err := s.launcher.Names(s.run.Agents())
 	if err != nil {
 		return nil, err
 	}
-	var out []string
+	entries, err := os.ReadDir(s.run.Agents())
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
 	for _, e := range entries {
 		out = append(out, e.Name())
 	}
-	sort.Strings(out)
-	return out, nil
+	slices.Sort(out)
+	return slices.Compact(out), nil
 }
 
 // Ensure writes the spec, starts the shim and waits until it answers or says
@@ -144,20 +149,32 @@ func (s *shims) Remove(ctx context.Context, a *agent.Agent) error {
 	dir := s.run.Agent(a.Name())
 	grace := time.Duration(s.config().Limits.StopGrace) + 20*time.Second
 	err := s.launcher.Stop(ctx, a.Name(), dir, grace)
-	if err = errors.Join(err, s.clear(ctx, a.Name())); err != nil {
+	if err = errors.Join(err, s.clear(ctx, a)); err != nil {
 		return fmt.Errorf("remove the shim of agent %s: %w", a.Name(), err)
 	}
 	return nil
 }
 
-// clear removes what a shim that is gone has left, its directory last.
-func (s *shims) clear(ctx context.Context, name string) error {
-	if _, err := os.Stat(s.run.AgentSpec(name)); err == nil {
-		if err := s.cleanup(ctx, name); err != nil {
-			return err
+// clear removes what a shim that is gone has left, its directory last. Without its spec,
+// one is written of what is known of the agent: what it left is found by name.
+func (s *shims) clear(ctx context.Context, a *agent.Agent) error {
+	dir := s.run.Agent(a.Name())
+	_, err := os.Lstat(s.run.AgentSpec(a.Name()))
+	if errors.Is(err, os.ErrNotExist) {
+		if err = s.respec(a, dir); errors.Is(err, errNothingLeft) {
+			return nil
 		}
 	}
-	return fdtree.RemoveAll(ctx, s.run.Agent(name))
+	if err != nil {
+		return err
+	}
+	if err := s.cleanup(ctx, a.Name()); err != nil {
+		return err
+	}
+	if left, err := s.mounts(a.Name()); err != nil || len(left) > 0 {
+		return errors.Join(err, fmt.Errorf("views of agent %s are still mounted at %q; nothing below was deleted", a.Name(), left))
+	}
+	return fdtree.RemoveAll(ctx, dir)
 }
 
 // cleanup has the shim program clear mounts, sandbox and cgroup by name: it

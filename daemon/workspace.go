@@ -21,6 +21,7 @@ import (
 // workspace is a repository under polis: what agents see of it, and the git side.
 type workspace struct {
 	d      *Daemon
+	root   layout.Workspace
 	agents *agent.Workspace
 	git    *worktree.Workspace
 	merger *merge.Merger
@@ -120,7 +121,7 @@ func (d *Daemon) enter(name string, root layout.Workspace, info worktree.Info, u
 	w, ok := d.workspaces[name]
 	if !ok {
 		locks := &refLocks{d: d, workspace: name, bare: root.Bare()}
-		w = &workspace{d: d, locks: locks, git: worktree.Open(worktree.Config{Workspace: string(root), UID: uint32(uid), GID: uint32(gid), Log: d.Log, Locks: locks})}
+		w = &workspace{d: d, root: root, locks: locks, git: worktree.Open(worktree.Config{Workspace: string(root), UID: uint32(uid), GID: uint32(gid), Log: d.Log, Locks: locks})}
 		w.remote = w.broker()
 		w.merger = &merge.Merger{Workspace: w.git, Log: d.Log, Locks: locks}
 		w.queue = &queue.Worker{Host: mergeHost{w}, Log: d.Log, Now: time.Now}

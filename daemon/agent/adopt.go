@@ -143,6 +143,9 @@ func (m *Manager) answer(ctx context.Context, a *Agent, sh Shim) (st wire.Status
 		if alive, aerr := m.Shims.Alive(ctx, a); aerr == nil && !alive {
 			return st, fmt.Errorf("it has ended: %w", err)
 		}
+		if _, ok := m.Shims.Spec(a.Name()); !ok {
+			return st, fmt.Errorf("its files are gone: %w", err) // it is not about to make its socket
+		}
 		select {
 		case <-ctx.Done():
 			return st, err

@@ -85,7 +85,7 @@ func (f fakeShims) Alive(_ context.Context, a *Agent) (bool, error) {
 	defer f.k.mu.Unlock()
 	return f.k.set("shim")[a.Name()], nil
 }
-func (fakeShims) Spec(string) (wire.Spec, bool) { return wire.Spec{}, false }
+func (fakeShims) Spec(string) (wire.Spec, bool) { return wire.Spec{}, true }
 func (fakeShims) Settings(a *Agent) wire.Settings {
 	return wire.Settings{Policy: a.Kept.Policy, MemoryBytes: int64(a.Kept.MemoryLimitMB) << 20, Pids: int64(a.Kept.Limits.Pids)}
 }

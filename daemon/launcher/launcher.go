@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -20,6 +21,10 @@ import (
 type Fork struct {
 	// Shim is the path of the polis-shim program.
 	Shim string
+
+	mu    sync.Mutex
+	found map[string]process // by the directory of their spec
+	at    time.Time          // when they were found
 }
 
 // Name is what status shows.
@@ -57,29 +62,28 @@ func (f *Fork) Start(_ context.Context, _ string, spec string) error {
 	return nil
 }
 
-// Alive says whether the shim that was started for dir still runs.
+// Alive says whether the shim that was started for dir still runs, also if its files
+// are gone.
 func (f *Fork) Alive(_ context.Context, _ string, dir string) (bool, error) {
 	pid, err := f.pid(dir)
 	return pid != 0, err
 }
 
 // pid returns the process number if it still is the shim for dir, else 0: a
-// number may have been given to another process since.
+// number may have been given to another process since. Without a file that names one,
+// the process is looked for.
 func (f *Fork) pid(dir string) (int, error) {
 	b, err := os.ReadFile(filepath.Join(dir, "shim.pid"))
-	if errors.Is(err, os.ErrNotExist) {
-		return 0, nil
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return 0, err
 	}
 	words := strings.Fields(string(b))
 	if len(words) == 0 {
-		return 0, nil // cut short by a crash: nobody's number
+		return f.find(dir) // removed, or cut short by a crash
 	}
 	pid, err := strconv.Atoi(words[0])
 	if err != nil || pid <= 1 {
-		return 0, nil //nolint:nilerr // as above
+		return f.find(dir)
 	}
 	at, over, err := born(pid)
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) || over {

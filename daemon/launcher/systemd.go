@@ -3,6 +3,7 @@ package launcher
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/dbus"
@@ -75,6 +76,23 @@ func (s *Systemd) Alive(ctx context.Context, agent, _ string) (alive bool, err e
 		return nil
 	})
 	return alive, err
+}
+
+// Names returns the agents whose units run. They are all this machine's polisd's.
+func (s *Systemd) Names(string) (names []string, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	err = s.do(ctx, func(c *dbus.Conn) error {
+		units, err := c.ListUnitsByPatternsContext(ctx, []string{"active", "activating", "deactivating", "reloading"}, []string{unit("*")})
+		if err != nil {
+			return fmt.Errorf("list agents: %w", err)
+		}
+		for _, u := range units {
+			names = append(names, strings.TrimSuffix(strings.TrimPrefix(u.Name, "polis-agent@"), ".service"))
+		}
+		return nil
+	})
+	return names, err
 }
 
 // Stop stops the unit; systemd's TimeoutStopSec bounds the grace.

@@ -1,0 +1,114 @@
+package daemon
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"polis/cgroup"
+	"polis/daemon/agent"
+	"polis/daemon/layout"
+	"polis/daemon/shim/wire"
+	"polis/daemon/store"
+)
+
+// errNothingLeft says that a shim without a spec has left nothing.
+var errNothingLeft = errors.New("the shim has left nothing")
+
+// known is an agent of which nothing but the name is known.
+func known(name string) *agent.Agent {
+	return &agent.Agent{WS: &agent.Workspace{}, Kept: store.Agent{Name: name}}
+}
+
+// respec writes the spec of an agent whose shim has lost its own, so that what the shim
+// left can be removed by it: mounts, control group and processes tell that there is something.
+func (s *shims) respec(a *agent.Agent, dir string) error {
+	mounts, err := s.mounts(a.Name())
+	if err != nil {
+		return err
+	}
+	group, delegated := s.cgroup(a.Name())
+	left, err := groupLeft(group)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Lstat(dir); errors.Is(err, os.ErrNotExist) && len(mounts) == 0 && !left {
+		return errNothingLeft
+	}
+	spec := wire.Spec{Version: wire.Version, Agent: a.Name(), RunDir: dir, CgroupPath: group, Delegated: delegated}
+	if a.WS.Root != "" {
+		spec = s.spec(a, dir)
+	}
+	for _, m := range mounts {
+		if path.Base(path.Dir(m)) == "worktrees" {
+			spec.Mountpoint = cmp.Or(spec.Mountpoint, m)
+		}
+	}
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return err
+	}
+	s.log.Warn("the files of a shim are gone; what it left is looked for by name", "agent", a.Name(), "mounts", mounts, "cgroup", left)
+	return store.WriteJSON(s.run.AgentSpec(a.Name()), spec)
+}
+
+// groupLeft says whether the control group of an agent, shim and sandbox, is there.
+func groupLeft(sandbox string) (bool, error) {
+	h, err := cgroup.Detect()
+	if err != nil {
+		return false, err
+	}
+	g, err := h.Group(path.Dir(sandbox))
+	if err != nil {
+		return false, err
+	}
+	return g.Exists(), nil
+}
+
+// mounts returns where views of an agent of ours are mounted. It reads the kernel's table
+// (proc_pid_mountinfo(5)): to stat a view whose server is stopped would wait for it.
+func (s *shims) mounts(name string) ([]string, error) {
+	ours := []string{s.run.Agent(name)}
+	for _, root := range s.roots() {
+		ours = append(ours, root.Worktree(name))
+	}
+	f, err := os.Open("/proc/thread-self/mountinfo")
+	if err != nil {
+		return nil, fmt.Errorf("read mounts: %w", err)
+	}
+	defer f.Close()
+	var out []string
+	sc := bufio.NewScanner(f)
+	sc.Buffer(nil, 1<<20)
+	for sc.Scan() {
+		before, after, _ := strings.Cut(sc.Text(), " - ")
+		fields, fs := strings.Fields(before), strings.Fields(after)
+		if len(fields) < 5 || len(fs) < 2 || !strings.HasPrefix(fs[0], "fuse") || unescape(fs[1]) != "polis:"+name {
+			continue
+		}
+		if at := unescape(fields[4]); slices.ContainsFunc(ours, func(dir string) bool { return below(at, dir) }) {
+			out = append(out, at)
+		}
+	}
+	return out, sc.Err()
+}
+
+// unescape undoes the octal escapes of space, tab, newline and backslash.
+func unescape(s string) string {
+	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
+}
+
+// roots are the workspaces that are known now.
+func (d *Daemon) roots() []layout.Workspace {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out := make([]layout.Workspace, 0, len(d.workspaces))
+	for _, w := range d.workspaces {
+		out = append(out, w.root)
+	}
+	return out
+}
