@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"polis/daemon/cage"
 )
 
 // completeTimeout bounds looking at what a ref leads to. It is the whole
@@ -13,7 +15,7 @@ import (
 const completeTimeout = 2 * time.Minute
 
 // completeLimits let git walk some ten million objects.
-var completeLimits = Limits{AddressSpace: 4 << 30, FileSize: 0, CPU: 2 * time.Minute}
+var completeLimits = cage.Limits{AddressSpace: 4 << 30, FileSize: 1, CPU: 2 * time.Minute}
 
 // Complete checks that the objects of those names are in the repository, with
 // everything they lead to; a name with "^{commit}" must be a commit's. What the

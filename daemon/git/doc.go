@@ -4,6 +4,9 @@
 // agent wrote, with an environment made here and not inherited, with hooks,
 // fsmonitor, lazy fetching, replace refs, prompts and remote helpers off, in a
 // process group that is killed when the context ends, and with bounded output.
+// Every command runs in a cage (daemon/cage), in which git starts no program,
+// writes only the repository and what the command names, and reaches no network;
+// Cmd.Own and Cmd.Remote lift it, and a test of e2e/arch lists who may say so.
 //
 // It knows no agent, no workspace and no policy; it never reads a file of a
 // repository itself. Commits move between repositories of different owners as

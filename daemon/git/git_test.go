@@ -49,7 +49,7 @@ func TestEndedContextKillsTheGroup(t *testing.T) {
 	require.NoError(t, os.WriteFile(script, []byte("#!/bin/sh\nsleep 600 &\necho $! > "+dir+"/child\nwait\n"), 0o755))
 	r := self()
 	r.Git = script
-	_, err := r.Run(t.Context(), Cmd{Args: []string{"x"}, Timeout: 300 * time.Millisecond})
+	_, err := r.Run(t.Context(), Cmd{Args: []string{"x"}, Remote: true, Timeout: 300 * time.Millisecond})
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	_, coded := ExitCode(err)
 	require.False(t, coded)
@@ -66,7 +66,7 @@ func TestOutputIsBounded(t *testing.T) {
 	require.NoError(t, os.WriteFile(script, []byte("#!/bin/sh\nexec head -c 100000000 /dev/zero\n"), 0o755))
 	r := self()
 	r.Git = script
-	_, err := r.Run(t.Context(), Cmd{Args: []string{"x"}})
+	_, err := r.Run(t.Context(), Cmd{Args: []string{"x"}, Remote: true})
 	require.ErrorIs(t, err, ErrTooLarge)
 }
 
@@ -84,7 +84,7 @@ func TestEnvironmentIsNotInherited(t *testing.T) {
 
 func TestUpdateNoticesAMovedRef(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "r.git")
-	_, err := self().Run(t.Context(), Cmd{Args: []string{"init", "-q", "--bare", dir}})
+	_, err := self().Run(t.Context(), Cmd{Args: []string{"init", "-q", "--bare", dir}, Write: []string{filepath.Dir(dir)}})
 	require.NoError(t, err)
 	r := Repo{Runner: self(), Dir: dir}
 	tree, err := r.Do(t.Context(), Cmd{Args: []string{"mktree"}, Stdin: strings.NewReader("")})
@@ -102,7 +102,7 @@ func TestUpdateNoticesAMovedRef(t *testing.T) {
 	require.ErrorIs(t, err, ErrNotFound)
 
 	to := Repo{Runner: self(), Dir: filepath.Join(t.TempDir(), "to.git")}
-	_, err = self().Run(t.Context(), Cmd{Args: []string{"init", "-q", "--bare", to.Dir}})
+	_, err = self().Run(t.Context(), Cmd{Args: []string{"init", "-q", "--bare", to.Dir}, Write: []string{filepath.Dir(to.Dir)}})
 	require.NoError(t, err)
 	require.NoError(t, Copy(t.Context(), r, to, []string{two}))
 	require.NoError(t, Copy(t.Context(), r, to, []string{two}))

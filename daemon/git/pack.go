@@ -12,31 +12,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"polis/daemon/cage"
 	"polis/fusefs/fdtree"
 )
 
-// Limits bound what one command may use (setrlimit(2)).
-type Limits struct {
-	AddressSpace uint64        // bytes
-	FileSize     uint64        // bytes of each file it writes
-	CPU          time.Duration // of the processor
-}
-
-// command puts the limits before a program. Only the process itself, and not a
-// parent of another user, can set them without CAP_SYS_RESOURCE. A limit that
-// is lower already stays.
-func (l *Limits) command(program string, args []string) (string, []string) {
-	if l == nil {
-		return program, args
-	}
-	set := fmt.Sprintf(`for l in "c 0" "v %d" "f %d" "t %d"; do ulimit -$l 2>/dev/null || :; done; exec "$0" "$@"`,
-		l.AddressSpace>>10, l.FileSize>>9, l.CPU/time.Second)
-	return "/bin/sh", append([]string{"-c", set, program}, args...)
-}
-
 // packLimits let git index packs of some ten million objects or gigabytes, one
 // object after the other.
-var packLimits = Limits{AddressSpace: 4 << 30, FileSize: 4 << 30, CPU: 15 * time.Minute}
+var packLimits = cage.Limits{AddressSpace: 4 << 30, FileSize: 4 << 30, CPU: 15 * time.Minute}
 
 // maxIndex bounds the index files that are read back, in bytes.
 const maxIndex = 4 << 30
@@ -71,7 +53,7 @@ func (r *Runner) IndexPack(ctx context.Context, pack *os.File, format, scratch s
 		// Descriptors, because the user can search neither path.
 		Args:  []string{"index-pack", "--object-format=" + format, "--threads=1", "--rev-index", "-o", "/proc/self/fd/3/p.idx", "/proc/self/fd/0"},
 		Dir:   "/",
-		Stdin: pack, Files: []*os.File{d}, Limits: &limits, Timeout: copyTimeout,
+		Stdin: pack, Files: []*os.File{d}, Write: []string{dir}, Limits: &limits, Timeout: copyTimeout,
 		Env:    []string{"GIT_CEILING_DIRECTORIES=/"},
 		Config: []string{"core.bigFileThreshold=16m", "core.deltaBaseCacheLimit=64m"},
 	})

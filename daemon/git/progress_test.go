@@ -61,19 +61,19 @@ func FuzzStepper(f *testing.F) {
 func TestProgressOfARealClone(t *testing.T) {
 	dir := t.TempDir()
 	src := filepath.Join(dir, "src")
-	_, err := self().Run(t.Context(), Cmd{Args: []string{"init", "-q", "-b", "main", src}})
+	_, err := self().Run(t.Context(), Cmd{Args: []string{"init", "-q", "-b", "main", src}, Write: []string{dir}})
 	require.NoError(t, err)
 	for i := range 200 {
 		require.NoError(t, os.WriteFile(filepath.Join(src, strings.Repeat("f", i+1)), []byte(strings.Repeat("x", i)), 0o644))
 	}
 	for _, args := range [][]string{{"add", "-A"}, {"commit", "-qm", "x"}} {
-		_, err = self().Run(t.Context(), Cmd{Args: args, Dir: src})
+		_, err = self().Run(t.Context(), Cmd{Args: args, Dir: src, Write: []string{src}})
 		require.NoError(t, err)
 	}
 	var steps []Step
 	global := filepath.Join(dir, "gitconfig")
 	require.NoError(t, os.WriteFile(global, []byte("[safe]\n\tdirectory = *\n"), 0o644))
-	_, err = self().Run(t.Context(), Cmd{Args: []string{"clone", "--progress", "--no-local", "--", "file://" + src, filepath.Join(dir, "dst")}, Global: global,
+	_, err = self().Run(t.Context(), Cmd{Args: []string{"clone", "--progress", "--no-local", "--", "file://" + src, filepath.Join(dir, "dst")}, Global: global, Remote: true,
 		Progress: func(s Step) { steps = append(steps, s) }})
 	require.NoError(t, err)
 	var whats []string
@@ -82,7 +82,7 @@ func TestProgressOfARealClone(t *testing.T) {
 	}
 	require.Contains(t, whats, "Receiving objects")
 	require.Equal(t, 100, steps[len(steps)-1].Percent)
-	_, err = self().Run(t.Context(), Cmd{Args: []string{"clone", "--progress", "--", "file://" + filepath.Join(dir, "none"), filepath.Join(dir, "x")}, Progress: func(Step) {}})
+	_, err = self().Run(t.Context(), Cmd{Args: []string{"clone", "--progress", "--", "file://" + filepath.Join(dir, "none"), filepath.Join(dir, "x")}, Remote: true, Progress: func(Step) {}})
 	require.ErrorContains(t, err, "Could not read from remote repository")
 }
 

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"polis/daemon/cage"
 )
 
 const (
@@ -63,10 +65,19 @@ type Cmd struct {
 	// Timeout bounds the command; the Runner's if 0.
 	Timeout time.Duration
 	// Limits bound what the command may use; nil for no bound but Timeout.
-	Limits *Limits
-	// Own, if not nil, runs git as the person it runs for would: with that
-	// person's home, configuration and credentials. Only for what the person
-	// asks for, and only with arguments no agent has written.
+	Limits *cage.Limits
+	// Write are directories the command writes besides the repository's own, such
+	// as the working tree of a checkout.
+	Write []string
+	// Children says that the command starts git again for parts of its work.
+	Children bool
+	// Remote lifts the cage: the command reaches a remote, for which git starts
+	// transports, ssh and credential helpers. Only in a repository whose
+	// configuration no agent writes, and never with a WorkTree.
+	Remote bool
+	// Own, if not nil, lifts the cage and runs git as the person it runs for would:
+	// with that person's home, configuration and credentials. Only for what the
+	// person asks for, and only with arguments no agent has written.
 	Own *Own
 	// Under, if not nil, gives the command a mount namespace of its own in which
 	// a mounted view is out of the way.
@@ -92,6 +103,7 @@ func settings() []string {
 		"submodule.recurse=false",
 		"fetch.recurseSubmodules=false",
 		"diff.ignoreSubmodules=all",
+		"core.attributesFile=/dev/null",
 		"merge.autoStash=false",
 		"merge.verifySignatures=false",
 		"merge.renormalize=false",
@@ -190,8 +202,7 @@ func (r *Runner) Run(ctx context.Context, c Cmd) ([]byte, error) {
 	if program == "" {
 		program = "git"
 	}
-	program, args := c.Limits.command(program, c.Args)
-	cmd := exec.CommandContext(ctx, program, args...)
+	cmd := exec.CommandContext(ctx, program, c.Args...)
 	cmd.Env = r.environ(&c)
 	cmd.Dir = c.Dir
 	if cmd.Dir == "" {
@@ -231,12 +242,7 @@ func (r *Runner) Run(ctx context.Context, c Cmd) ([]byte, error) {
 	}
 
 	started := time.Now()
-	if c.Under != nil {
-		err = c.Under.start(cmd)
-	} else {
-		err = cmd.Start()
-	}
-	if err != nil {
+	if err := c.start(ctx, cmd); err != nil {
 		return nil, fmt.Errorf("start git: %w", err)
 	}
 	err = errors.Join(cmd.Wait(), steps.end())

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"runtime"
 
 	"golang.org/x/sys/unix"
 )
@@ -30,10 +28,9 @@ type Under struct {
 	Parent string
 }
 
-// start is cmd.Start in a new mount namespace. A process is forked with the
-// namespace of the thread that forks, so the work is done on a thread of its
-// own, which ends with its goroutine because it is never unlocked.
-func (u *Under) start(cmd *exec.Cmd) error {
+// prepare opens the directory to be shown. enter then gives the thread it is
+// called on a mount namespace of its own in which it is shown; done closes it.
+func (u *Under) prepare() (enter func() error, done func(), err error) {
 	target, from := u.Parent, unix.AT_FDCWD
 	name, flags := u.Parent, uint(unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_SYMLINK_NOFOLLOW)
 	if u.Root != nil {
@@ -41,32 +38,26 @@ func (u *Under) start(cmd *exec.Cmd) error {
 		flags |= unix.AT_EMPTY_PATH
 	}
 	if target == "" {
-		return errors.New("look under a view: no directory given")
+		return nil, nil, errors.New("look under a view: no directory given")
 	}
 	// A clone without AT_RECURSIVE leaves the mounts inside behind. It must be
 	// made here: the new namespace may not clone mounts of the old one.
 	tree, err := unix.OpenTree(from, name, flags)
 	if err != nil {
-		return fmt.Errorf("look under the view at %s: open_tree: %w", target, err)
+		return nil, nil, fmt.Errorf("look under the view at %s: open_tree: %w", target, err)
 	}
-	defer unix.Close(tree)
-
-	result := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // never unlocked: see above
-		result <- func() error {
-			if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
-				return fmt.Errorf("look under the view at %s: unshare: %w", target, err)
-			}
-			// Slave: an unmount on the host reaches the copy, nothing goes back.
-			if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
-				return fmt.Errorf("look under the view at %s: make mounts slaves: %w", target, err)
-			}
-			if err := unix.MoveMount(tree, "", unix.AT_FDCWD, target, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
-				return fmt.Errorf("look under the view at %s: move_mount: %w", target, err)
-			}
-			return cmd.Start()
-		}()
-	}()
-	return <-result
+	enter = func() error {
+		if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+			return fmt.Errorf("look under the view at %s: unshare: %w", target, err)
+		}
+		// Slave: an unmount on the host reaches the copy, nothing goes back.
+		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
+			return fmt.Errorf("look under the view at %s: make mounts slaves: %w", target, err)
+		}
+		if err := unix.MoveMount(tree, "", unix.AT_FDCWD, target, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+			return fmt.Errorf("look under the view at %s: move_mount: %w", target, err)
+		}
+		return nil
+	}
+	return enter, func() { unix.Close(tree) }, nil
 }

@@ -91,8 +91,9 @@ func (m *Maintainer) Run(ctx context.Context, dryRun bool) (rep api.MaintenanceR
 	return rep, errors.Join(append(errs, err, ctx.Err())...)
 }
 
+// git runs one command; some start git again for parts of their work.
 func (m *Maintainer) git(ctx context.Context, args ...string) ([]byte, error) {
-	return m.Repo.Do(ctx, git.Cmd{Args: args, Config: config, Timeout: m.Timeout})
+	return m.Repo.Do(ctx, git.Cmd{Args: args, Config: config, Children: args[0] == "repack" || args[0] == "verify-pack", Timeout: m.Timeout})
 }
 
 // pack puts loose objects that something reaches into a new pack. It deletes

@@ -133,7 +133,9 @@ func (a *Along) forward(ctx context.Context, p *worktree.Project, at place, behi
 		return keep
 	case at.here:
 		// git itself refuses to overwrite an untracked file, and an ignored one.
-		_, err := p.Do(ctx, inside(p, "merge", "--ff-only", "--no-overwrite-ignore", "--no-stat", "--quiet", "--end-of-options", a.Commit))
+		forward := inside(p, "merge", "--ff-only", "--no-overwrite-ignore", "--no-stat", "--quiet", "--end-of-options", a.Commit)
+		forward.Write = []string{p.Path}
+		_, err := p.Do(ctx, forward)
 		return err
 	case at.worktree != "":
 		return fmt.Errorf("branch %s is checked out in another worktree of the project, %s", a.Target, at.worktree)

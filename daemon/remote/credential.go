@@ -82,7 +82,7 @@ func (b *Broker) fill(ctx context.Context, p *worktree.Project, u *url.URL) (nam
 	if n := u.User.Username(); n != "" {
 		in += "username=" + n + "\n"
 	}
-	c := git.Cmd{Args: []string{"credential", "fill"}, Stdin: strings.NewReader(in + "\n"), Timeout: fillTimeout, Helpers: true}
+	c := git.Cmd{Args: []string{"credential", "fill"}, Stdin: strings.NewReader(in + "\n"), Timeout: fillTimeout, Helpers: true, Remote: true}
 	if home := b.Home(p.Owner.UID); filepath.IsAbs(home) {
 		c.Env = []string{"HOME=" + home}
 		c.Global = filepath.Join(home, ".gitconfig")

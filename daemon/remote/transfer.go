@@ -51,7 +51,7 @@ func parseRefs(out string) api.RemoteResponse {
 }
 
 func (b *Broker) run(ctx context.Context, a access, say func(git.Step), args ...string) ([]byte, error) {
-	return b.Workspace.Bare().Do(ctx, git.Cmd{Args: args, Config: a.config, Env: a.env, Global: a.global, Timeout: timeout, Progress: say})
+	return b.Workspace.Bare().Do(ctx, git.Cmd{Args: args, Config: a.config, Env: a.env, Global: a.global, Remote: true, Timeout: timeout, Progress: say})
 }
 
 // Fetch brings in what a remote has, and says what that is. It moves no ref

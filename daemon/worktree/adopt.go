@@ -108,7 +108,7 @@ func (u *upper) clone(ctx context.Context, url string) error {
 	dir := filepath.Join(tmp, "project")
 	_, err = u.w.runner(u.spec.UID, u.spec.GID).Run(ctx, git.Cmd{
 		Args: []string{"clone", "--progress", "--no-local", "--origin", "origin", "--", url, dir},
-		Dir:  tmp, Global: global, Timeout: cloneTimeout,
+		Dir:  tmp, Global: global, Remote: true, Timeout: cloneTimeout,
 		Progress: func(s git.Step) { u.spec.Progress("clone: " + s.String()) },
 	})
 	if err != nil {

@@ -1,11 +1,13 @@
 package worktree
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
+	"strings"
 
 	"polis/daemon/api"
 	"polis/daemon/git"
@@ -52,7 +54,9 @@ func (w *Workspace) Diff(ctx context.Context, agent string, opt DiffOptions, to 
 	if err != nil {
 		return fail(fmt.Errorf("find where it left %s: %w", target, err))
 	}
-	args := []string{"diff", "--no-ext-diff", "--no-textconv", "--no-color"}
+	// The commit of a submodule is compared; what is in it is another repository's,
+	// which git would have to start itself in.
+	args := []string{"diff", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty", "--submodule=short"}
 	if opt.Stat {
 		args = append(args, "--stat")
 	}
@@ -82,12 +86,32 @@ func (w *Workspace) diffFiles(ctx context.Context, agent string, opt DiffOptions
 	if _, err := s.copyIndex(ctx, head); err != nil {
 		return err
 	}
-	if _, err := s.git(ctx, nil, "add", "--intent-to-add", "--", "."); err != nil {
+	if err := s.intendToAdd(ctx); err != nil {
 		return fmt.Errorf("find untracked files: %w", err)
 	}
 	c := w.cmd(agent, opt.View, s.index, args...)
 	c.Stdout = to
 	_, err = w.Bare().Do(ctx, c)
+	return err
+}
+
+// intendToAdd makes the copy of the index know of the untracked files. They are
+// named one by one: for a whole directory git looks into the submodules there.
+func (s *saver) intendToAdd(ctx context.Context) error {
+	out, err := s.git(ctx, nil, "ls-files", "-z", "--others", "--exclude-standard")
+	if err != nil {
+		return err
+	}
+	var names bytes.Buffer
+	for _, name := range git.SplitNUL(out) {
+		if !strings.HasSuffix(name, "/") { // a repository of its own
+			names.WriteString(name + "\x00")
+		}
+	}
+	if names.Len() == 0 {
+		return nil
+	}
+	_, err = s.git(ctx, &names, "add", "--intent-to-add", "--pathspec-from-file=-", "--pathspec-file-nul")
 	return err
 }
 
@@ -100,7 +124,7 @@ func (w *Workspace) Export(ctx context.Context, commit, dir string) (err error) 
 	}
 	defer func() { err = errors.Join(err, fdtree.Cleanup(tmp)) }()
 	_, err = w.Bare().Do(ctx, git.Cmd{Args: []string{"read-tree", "--reset", "-u", commit},
-		WorkTree: dir, Index: filepath.Join(tmp, "index"), Dir: dir, Timeout: checkoutTimeout})
+		WorkTree: dir, Write: []string{dir}, Index: filepath.Join(tmp, "index"), Dir: dir, Timeout: checkoutTimeout})
 	if err != nil {
 		return api.Errorf(api.CodeWorktreeFailed, "write the files of %s: %w", commit, err)
 	}

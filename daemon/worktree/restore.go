@@ -94,7 +94,9 @@ func (w *Workspace) refill(ctx context.Context, agent, commit, index string) err
 		return nil
 	}
 	bare := w.Bare()
-	if _, err := bare.Do(ctx, w.cmd(agent, View{}, "", "read-tree", "--reset", "-u", index)); err != nil {
+	fill := w.cmd(agent, View{}, "", "read-tree", "--reset", "-u", index)
+	fill.Write = []string{w.tree(agent)}
+	if _, err := bare.Do(ctx, fill); err != nil {
 		return fmt.Errorf("restore the index: %w", err)
 	}
 	out, err := bare.Run(ctx, "diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", "--end-of-options", index, commit)

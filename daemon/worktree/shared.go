@@ -109,7 +109,7 @@ func (u *upper) fill(ctx context.Context, p *Project, dir, target string, refs m
 	run := u.w.runner(u.spec.UID, u.spec.GID)
 	_, err := run.Run(ctx, git.Cmd{
 		Args: []string{"init", "--quiet", "--bare", "--template=", "--object-format=" + p.Format, "--initial-branch=" + target, "--", dir},
-		Dir:  filepath.Dir(dir),
+		Dir:  filepath.Dir(dir), Write: []string{filepath.Dir(dir)},
 	})
 	if err != nil {
 		return err

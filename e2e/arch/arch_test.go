@@ -102,6 +102,7 @@ var rules = []rule{
 	{from: []string{"polis/lockd"}, never: []string{"polis/fusefs", "polis/netbridge", "polis/cgroup"}, why: "leaves do not know each other"},
 	{from: []string{"polis/netbridge"}, never: []string{"polis/fusefs", "polis/lockd", "polis/cgroup"}, why: "leaves do not know each other"},
 	{from: []string{"polis/cgroup"}, but: []string{"polis/fusefs/fdtree"}, never: []string{"polis/fusefs", "polis/lockd", "polis/netbridge"}, why: "leaves do not know each other"},
+	{from: []string{"polis/daemon/cage"}, never: []string{"polis"}, why: "it knows one kernel thing and no git"},
 	{from: []string{"polis/daemon/api"}, never: []string{"polis"}, why: "the words depend on nothing"},
 	{from: []string{"polis/cmd/polisctl"}, never: []string{"polis/cmd/polis-tui", "github.com/spf13/cobra/doc"},
 		why: "every verb would pay for what draws the screen or makes the manual"},

@@ -1,0 +1,25 @@
+package cage
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"sync"
+)
+
+// probe starts a program that does nothing.
+var probe = sync.OnceValue(func() error {
+	cmd := exec.CommandContext(context.Background(), "true") //nolint:forbidigo // a program that does nothing, in a cage
+	cmd.Dir, cmd.Env = "/", []string{}
+	if err := (&Cage{}).Start(cmd); err != nil {
+		return err
+	}
+	if err := cmd.Wait(); err != nil {
+		return fmt.Errorf("%w: a program that does nothing fails there: %w", ErrUnavailable, err)
+	}
+	return nil
+})
+
+// Probe says whether programs can be confined on this machine; an ErrUnavailable
+// says what is missing. The kernel is asked once.
+func Probe() error { return probe() }

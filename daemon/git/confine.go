@@ -1,0 +1,124 @@
+package git
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"polis/daemon/cage"
+)
+
+// start starts cmd in a cage, unless the command's own words lift it.
+func (c *Cmd) start(ctx context.Context, cmd *exec.Cmd) error {
+	if c.Own != nil || c.Remote {
+		return cmd.Start()
+	}
+	box := cage.Cage{Write: c.writes(), Limits: c.Limits}
+	if c.Children {
+		again, err := execPath(ctx, cmd)
+		if err != nil {
+			return err
+		}
+		box.Programs = []string{filepath.Join(again, "git")}
+	}
+	if c.Under != nil {
+		enter, done, err := c.Under.prepare()
+		if err != nil {
+			return err
+		}
+		defer done()
+		box.Enter = enter
+	}
+	return box.Start(cmd)
+}
+
+// execPath is where git finds itself for parts of its work (git(1), --exec-path).
+// It need not be the file that was started: Debian has two.
+func execPath(ctx context.Context, git *exec.Cmd) (string, error) {
+	ask := exec.CommandContext(ctx, git.Path, "--exec-path")
+	ask.Dir, ask.Env, ask.SysProcAttr = "/", []string{"LC_ALL=C"}, git.SysProcAttr
+	var out, text bytes.Buffer
+	ask.Stdout, ask.Stderr = &out, &text
+	err := (&cage.Cage{}).Start(ask)
+	if err == nil {
+		err = ask.Wait()
+	}
+	dir := strings.TrimSuffix(out.String(), "\n")
+	if err == nil && !filepath.IsAbs(dir) {
+		err = fmt.Errorf("%q is no directory", dir)
+	}
+	if err != nil {
+		return "", fmt.Errorf("find the programs of git: %w %s", err, strings.TrimSpace(text.String()))
+	}
+	return dir, nil
+}
+
+// writes are the directories the command may write: the repository, where its
+// index and its objects go, and what the caller named.
+func (c *Cmd) writes() []string {
+	dirs := append([]string{}, c.Write...)
+	if c.GitDir != "" {
+		dirs = append(dirs, c.GitDir)
+	}
+	if c.CommonDir != "" {
+		dirs = append(dirs, c.CommonDir)
+	} else if c.GitDir != "" {
+		dirs = append(dirs, elsewhere(c.GitDir)...)
+	}
+	if c.Index != "" {
+		dirs = append(dirs, filepath.Dir(c.Index))
+	}
+	for _, v := range c.Env {
+		if dir, ok := strings.CutPrefix(v, "GIT_OBJECT_DIRECTORY="); ok {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs
+}
+
+// maxPath bounds the name of a directory, as the kernel does (PATH_MAX).
+const maxPath = 4096
+
+// elsewhere are the parts of a repository that are not in its directory: those of
+// a linked worktree (gitrepository-layout(5), commondir), and what the tool "repo"
+// keeps behind symbolic links. Nobody asks it about a directory that an agent
+// writes: those are given with their CommonDir.
+func elsewhere(gitDir string) []string {
+	var dirs []string
+	if text, err := readShort(filepath.Join(gitDir, "commondir")); err == nil {
+		common := strings.TrimSpace(text)
+		if !filepath.IsAbs(common) {
+			common = filepath.Join(gitDir, common)
+		}
+		dirs = append(dirs, common)
+		gitDir = common
+	}
+	for _, name := range []string{"objects", "refs", "logs"} {
+		path := filepath.Join(gitDir, name)
+		fi, err := os.Lstat(path)
+		if err != nil || fi.Mode()&os.ModeSymlink == 0 {
+			continue
+		}
+		if real, err := filepath.EvalSymlinks(path); err == nil {
+			dirs = append(dirs, real)
+		}
+	}
+	return dirs
+}
+
+// readShort reads a small regular file.
+func readShort(path string) (string, error) {
+	fi, err := os.Lstat(path)
+	if err != nil {
+		return "", err
+	}
+	if !fi.Mode().IsRegular() || fi.Size() > maxPath {
+		return "", &os.PathError{Op: "read", Path: path, Err: os.ErrInvalid}
+	}
+	b, err := os.ReadFile(path)
+	return string(b), err
+}
