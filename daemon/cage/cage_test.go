@@ -80,6 +80,7 @@ func run(t *testing.T, c *Cage, what ...string) (string, bool) {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	cmd := exec.CommandContext(t.Context(), self, append([]string{"try"}, what...)...)
+	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0")
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if c != nil {
