@@ -180,6 +180,9 @@ func (p *pull) commits(ctx context.Context) error {
 
 // judge compares what the branch changes with the agent's rules, as a merge does.
 func (p *pull) judge(ctx context.Context, tip string) error {
+	if err := p.w.merger.CheckTrees(ctx, p.agent.Branch, tip, p.base); err != nil {
+		return err
+	}
 	changes, err := gate.ChangedSince(ctx, p.w.git.Bare(), p.base, tip)
 	if err != nil {
 		return api.Errorf(api.CodeRepoCorrupt, "read what branch %s changes: %w", p.agent.Branch, err)

@@ -15,9 +15,9 @@ import (
 
 // The modes of git's trees that are judged in ways of their own.
 const (
-	modeNone    = "000000"
-	modeLink    = "120000"
-	modeGitlink = "160000"
+	ModeNone    = "000000"
+	ModeLink    = "120000"
+	ModeGitlink = "160000"
 )
 
 // maxLink bounds the text of a symbolic link, in bytes: PATH_MAX.
@@ -82,7 +82,7 @@ func links(ctx context.Context, repo git.Repo, list []Change) error {
 	var in bytes.Buffer
 	var which []int
 	for i, c := range list {
-		if c.New == modeLink {
+		if c.New == ModeLink {
 			which = append(which, i)
 			in.WriteString(c.ID + "\n")
 		}

@@ -65,7 +65,7 @@ func (r Rules) undeclared(c Change) string {
 	// As a file and, for what git has as a gitlink, as a directory: a rule such as
 	// "vendor/" must hold for both.
 	for _, dir := range []bool{false, true} {
-		if dir && c.Old != modeGitlink && c.New != modeGitlink {
+		if dir && c.Old != ModeGitlink && c.New != ModeGitlink {
 			continue
 		}
 		switch d := r.Policy.Decide(c.Path, dir); d.Write {
@@ -77,7 +77,7 @@ func (r Rules) undeclared(c Change) string {
 			return d.Rule
 		}
 	}
-	if c.New != modeLink || c.TooLong {
+	if c.New != ModeLink || c.TooLong {
 		return ""
 	}
 	// A link hands what it leads to to whoever reads the path.
@@ -103,9 +103,9 @@ func (r Rules) protected(c Change) string {
 		}
 	}
 	switch {
-	case c.Old == modeGitlink || c.New == modeGitlink:
+	case c.Old == ModeGitlink || c.New == ModeGitlink:
 		return "a submodule"
-	case c.New != modeLink:
+	case c.New != ModeLink:
 		return ""
 	case c.TooLong:
 		return "a link of more than 4096 bytes"

@@ -29,17 +29,17 @@ func TestJudge(t *testing.T) {
 		Protected: patterns(t, ".gitattributes", ".github/workflows", "src/hooks/", "!src/hooks/README"),
 	}
 	file := Change{Old: "100644", New: "100644"}
-	link := func(target string) Change { return Change{Old: modeNone, New: modeLink, Target: target} }
+	link := func(target string) Change { return Change{Old: ModeNone, New: ModeLink, Target: target} }
 	for path, c := range map[string]struct {
 		change     Change
 		undeclared string // part of the reason
 		protected  string
 	}{
 		"src/a.go":                {file, "", ""},
-		"src/new":                 {Change{Old: modeNone, New: "100755"}, "", ""},
-		"src/gone":                {Change{Old: "100644", New: modeNone}, "", ""},
+		"src/new":                 {Change{Old: ModeNone, New: "100755"}, "", ""},
+		"src/gone":                {Change{Old: "100644", New: ModeNone}, "", ""},
 		"other.go":                {file, "no write rule", ""},
-		"gone.go":                 {Change{Old: "100644", New: modeNone}, "no write rule", ""},
+		"gone.go":                 {Change{Old: "100644", New: ModeNone}, "no write rule", ""},
 		"docs/a.txt":              {file, "read \"docs/**\"", ""},
 		"secrets/k.md":            {file, "deny", ""},
 		"src/bob/x":               {file, "exclusive \"src/bob/**\" of agent bob", ""},
@@ -51,15 +51,15 @@ func TestJudge(t *testing.T) {
 		"src/hooks/pre":           {file, "", "protected"},
 		"src/hooks/README":        {file, "", ""},
 		"src/gen/x":               {file, "", "ask"},
-		"src/sub":                 {Change{Old: modeNone, New: modeGitlink}, "", "submodule"},
-		"vendor":                  {Change{Old: modeGitlink, New: modeGitlink}, "no write rule", ""}, // it may also be a file
+		"src/sub":                 {Change{Old: ModeNone, New: ModeGitlink}, "", "submodule"},
+		"vendor":                  {Change{Old: ModeGitlink, New: ModeGitlink}, "no write rule", ""}, // it may also be a file
 		"src/l1":                  {link("a.go"), "", ""},
 		"src/l2":                  {link("../docs/x"), "", ""},
 		"src/l3":                  {link("../secrets"), "may not read", ""},
 		"src/l4":                  {link("../secrets/k"), "may not read", ""},
 		"src/l5":                  {link("/etc/passwd"), "", "out of the repository"},
 		"src/l6":                  {link("../../x"), "", "out of the repository"},
-		"src/l7":                  {Change{New: modeLink, TooLong: true}, "", "4096"},
+		"src/l7":                  {Change{New: ModeLink, TooLong: true}, "", "4096"},
 		"src/l8.md":               {link("../unread"), "may not read", ""},
 	} {
 		c.change.Path = path
@@ -84,16 +84,16 @@ func TestJudge(t *testing.T) {
 func TestJudgeWithoutRules(t *testing.T) {
 	rules := Rules{Protected: patterns(t, ".envrc", ".github/workflows/x.yml")}
 	v := rules.Judge([]Change{
-		{Path: "any", Old: modeNone, New: "100644"},
-		{Path: "deep/.envrc", Old: modeNone, New: "100644"},
-		{Path: ".github", Old: modeNone, New: modeLink, Target: "elsewhere"},
-		{Path: "git", Old: modeNone, New: modeLink, Target: ".git/config"},
+		{Path: "any", Old: ModeNone, New: "100644"},
+		{Path: "deep/.envrc", Old: ModeNone, New: "100644"},
+		{Path: ".github", Old: ModeNone, New: ModeLink, Target: "elsewhere"},
+		{Path: "git", Old: ModeNone, New: ModeLink, Target: ".git/config"},
 	})
 	require.Empty(t, v.Undeclared)
 	require.Len(t, v.Protected, 3)
 	require.Contains(t, v.Protected[1].Why, "above the protected")
 	require.Contains(t, v.Protected[2].Why, "git directory")
-	require.Equal(t, Verdict{}, Rules{}.Judge([]Change{{Path: ".envrc", Old: modeNone, New: "100644"}}))
+	require.Equal(t, Verdict{}, Rules{}.Judge([]Change{{Path: ".envrc", Old: ModeNone, New: "100644"}}))
 }
 
 // What the view would refuse to write never comes home, whatever the rules are.
@@ -118,7 +118,7 @@ func TestWhatTheViewRefusesNeverComesHome(t *testing.T) {
 func TestParseRawRefusesWhatItCannotRead(t *testing.T) {
 	list, err := parseRaw([]byte(":100644 000000 aa bb D\x00a b\nc\x00:000000 120000 aa bb A\x00l\x00"))
 	require.NoError(t, err)
-	require.Equal(t, []Change{{Path: "a b\nc", Old: "100644", New: modeNone, ID: "bb"}, {Path: "l", Old: modeNone, New: modeLink, ID: "bb"}}, list)
+	require.Equal(t, []Change{{Path: "a b\nc", Old: "100644", New: ModeNone, ID: "bb"}, {Path: "l", Old: ModeNone, New: ModeLink, ID: "bb"}}, list)
 	for _, bad := range []string{"x", ":100644 000000 aa bb D\x00", "100644 000000 aa bb D\x00p\x00", ":1 2 3 4 5\x00p\x00"} {
 		_, err := parseRaw([]byte(bad))
 		require.ErrorIs(t, err, ErrRaw, "%q", bad)

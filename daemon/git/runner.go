@@ -113,6 +113,9 @@ func settings() []string {
 		"log.showSignature=false",
 		"status.showUntrackedFiles=all",
 		"core.quotePath=true",
+		// A clone may live on a system where other names stand for .git, too.
+		"core.protectHFS=true",
+		"core.protectNTFS=true",
 		// An agent's git may be at work on the same files for a moment.
 		"core.filesRefLockTimeout=5000",
 		"core.packedRefsTimeout=15000",

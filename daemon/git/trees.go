@@ -2,7 +2,6 @@ package git
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,17 +10,17 @@ import (
 	"strings"
 
 	"golang.org/x/sync/errgroup"
+
+	"polis/fusefs/gitdir/fsck"
 )
 
-// maxTree bounds one tree object, in bytes: some hundred thousand names.
-const maxTree = 32 << 20
-
 // ErrBadTree says that a tree holds a name that git refuses to check out
-// (".git", ".."), or is no proper tree.
-var ErrBadTree = errors.New("no worktree can be made of it")
+// (".git", ".."), or that no file system can hold, or is no proper tree.
+var ErrBadTree = fsck.ErrTree
 
 // CheckTrees looks at every tree that commit leads to and base does not: git
 // stores and merges such that no git will check out, and forges refuse to take.
+// The rules are those of package fsck.
 func (r Repo) CheckTrees(ctx context.Context, commit, base string) error {
 	group, ctx := errgroup.WithContext(ctx)
 	names, toCat := io.Pipe()
@@ -75,77 +74,14 @@ func checkTrees(in *bufio.Reader) error {
 			}
 			continue
 		}
-		if size > maxTree {
-			return fmt.Errorf("tree %s: %w: it has %d bytes, more than %d", f[0], ErrBadTree, size, maxTree)
+		if size > fsck.MaxTree {
+			return fmt.Errorf("tree %s: %w: it has %d bytes, more than %d", f[0], ErrBadTree, size, fsck.MaxTree)
 		}
-		body := make([]byte, size+1) // and the newline behind it
-		if _, err := io.ReadFull(in, body); err != nil {
-			return fmt.Errorf("git cat-file: %w", err)
-		}
-		if err := checkTree(body[:size], len(f[0])/2); err != nil {
+		if err := fsck.Tree(bufio.NewReader(io.LimitReader(in, size)), len(f[0])/2); err != nil {
 			return fmt.Errorf("tree %s: %w", f[0], err)
 		}
-	}
-}
-
-// checkTree reads one tree: "MODE NAME\0HASH" without end (gitformat-tree).
-func checkTree(b []byte, hashLen int) error {
-	last, lastDir := "", false
-	for n := 0; len(b) > 0; n++ {
-		head, rest, ok := bytes.Cut(b, []byte{0})
-		mode, name, ok2 := strings.Cut(string(head), " ")
-		if !ok || !ok2 || len(rest) < hashLen {
-			return fmt.Errorf("%w: entry %d cannot be read", ErrBadTree, n+1)
-		}
-		dir := false
-		switch strings.TrimLeft(mode, "0") { // old programs wrote zeros before
-		case "40000":
-			dir = true
-		case "100644", "100755", "100664", "120000", "160000":
-		default:
-			return fmt.Errorf("%w: %q has the mode %q", ErrBadTree, shorten(name), shorten(mode))
-		}
-		if badName(name) || mode == "120000" && modulesFile(name) {
-			return fmt.Errorf("%w: it has an entry %q", ErrBadTree, shorten(name))
-		}
-		if n > 0 && order(last, lastDir) >= order(name, dir) || n > 0 && name == last {
-			return fmt.Errorf("%w: %q is out of order", ErrBadTree, shorten(name))
-		}
-		last, lastDir, b = name, dir, rest[hashLen:]
-	}
-	return nil
-}
-
-// order is what git sorts a tree's entries by: a directory as if it ended in "/".
-func order(name string, dir bool) string {
-	if dir {
-		return name + "/"
-	}
-	return name
-}
-
-// badName says that git's verify_path (read-cache.c) refuses a name on every
-// system that polis or a clone of its work may run on.
-func badName(name string) bool {
-	return name == "" || name == "." || name == ".." || strings.Contains(name, "/") || strings.EqualFold(name, ".git") || ntfsGit(name)
-}
-
-// ntfsGit says that NTFS takes a name for .git: is_ntfs_dotgit of git's path.c.
-func ntfsGit(name string) bool {
-	for part := range strings.SplitSeq(name, `\`) {
-		part, _, _ = strings.Cut(part, ":")
-		part = strings.TrimRight(part, " .")
-		if strings.EqualFold(part, ".git") || strings.EqualFold(part, "git~1") {
-			return true
+		if _, err := in.Discard(1); err != nil { // the newline behind it
+			return fmt.Errorf("git cat-file: %w", err)
 		}
 	}
-	return false
-}
-
-// modulesFile says that a name stands for .gitmodules, which git takes no link
-// for: is_ntfs_dotgitmodules of the same file.
-func modulesFile(name string) bool {
-	name, _, _ = strings.Cut(name, ":")
-	name = strings.ToLower(strings.TrimRight(name, " ."))
-	return name == ".gitmodules" || strings.HasPrefix(name, "gitmod~") || strings.HasPrefix(name, "gi7eba~")
 }

@@ -7,6 +7,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/gate"
+	"polis/fusefs/gitdir/fsck"
 )
 
 // maxNamed bounds the paths of a refusal's details.
@@ -20,6 +21,15 @@ func (m *Merger) judge(ctx context.Context, req Request, res *Result) error {
 	changes, err := gate.Changes(ctx, m.Workspace.Bare(), res.Onto, res.Tree)
 	if err != nil {
 		return api.Errorf(api.CodeInternal, "list what the merge changes: %w", err)
+	}
+	for _, c := range changes {
+		if c.New == gate.ModeNone {
+			continue
+		}
+		if err := fsck.Path(c.Path); err != nil {
+			return api.Errorf(api.CodeBadTree, "branch %s holds what no checkout can have: %w", req.Branch, err).
+				WithHint("rename it in the agent, commit, and merge again")
+		}
 	}
 	for _, c := range changes[:min(len(changes), maxPaths)] {
 		res.Paths = append(res.Paths, c.Path)

@@ -177,7 +177,7 @@ func (m *Merger) prepare(ctx context.Context, req Request, target, onto string) 
 	err = inOrder(func() error {
 		return m.anything(ctx, req, target, res)
 	}, func() error {
-		return m.checkedOut(ctx, req, res)
+		return m.CheckTrees(ctx, req.Branch, res.Merged, res.Onto)
 	}, func() (err error) {
 		got, err = mergeTree(ctx, bare, onto, res.Merged)
 		return err
@@ -205,15 +205,16 @@ func (m *Merger) anything(ctx context.Context, req Request, target string, res R
 	return nil
 }
 
-// checkedOut refuses a branch with what git does not check out.
-func (m *Merger) checkedOut(ctx context.Context, req Request, res Result) error {
-	err := m.Workspace.Bare().CheckTrees(ctx, res.Merged, res.Onto)
+// CheckTrees refuses a branch that holds, anywhere between base and tip, what git
+// does not check out: BAD_TREE.
+func (m *Merger) CheckTrees(ctx context.Context, branch, tip, base string) error {
+	err := m.Workspace.Bare().CheckTrees(ctx, tip, base)
 	if errors.Is(err, git.ErrBadTree) {
-		return api.Errorf(api.CodeBadTree, "branch %s holds what no checkout can have: %w", req.Branch, err).
+		return api.Errorf(api.CodeBadTree, "branch %s holds what no checkout can have: %w", branch, err).
 			WithHint("git refuses to check it out, and forges to take it: it must go from the branch's history before that can be merged")
 	}
 	if err != nil {
-		return api.Errorf(api.CodeRepoCorrupt, "look at what branch %s brings: %w", req.Branch, err)
+		return api.Errorf(api.CodeRepoCorrupt, "look at what branch %s brings: %w", branch, err)
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/fusefs"
+	"polis/fusefs/gitdir/fsck"
 )
 
 // maxObject bounds a loose object's size, in bytes after decompression.
@@ -33,7 +34,11 @@ func (g *Guard) Publish(ctx context.Context, c fusefs.Caller, oldPath, newPath s
 		return 0
 	}
 	refuse := func(why error) syscall.Errno {
-		return g.deny(c, fusefs.OpRename, newPath, "UNDECLARED_WRITE", why.Error())
+		code := "UNDECLARED_WRITE"
+		if errors.Is(why, fsck.ErrTree) {
+			code = codeBadTree
+		}
+		return g.deny(c, fusefs.OpRename, newPath, code, why.Error())
 	}
 	if content < 0 {
 		return refuse(errors.New(hintOdd))
@@ -137,7 +142,9 @@ func (a at) ReadAt(p []byte, off int64) (int, error) {
 func stream(a at) io.Reader { return io.NewSectionReader(a, 0, 1<<62) }
 
 // checkObject inflates a loose object and compares its hash with its name
-// (gitformat-loose: "TYPE SIZE\0" and the content, deflated).
+// (gitformat-loose: "TYPE SIZE\0" and the content, deflated). A tree must be one
+// that git checks out: git itself makes no other from a worktree. What is in packs
+// is looked at when it is merged.
 func checkObject(ctx context.Context, a at, path string) error {
 	part := strings.Split(path, "/")
 	name := part[1] + part[2]
@@ -152,13 +159,13 @@ func checkObject(ctx context.Context, a at, path string) error {
 	}
 	in, body := f.in, f.body
 	body.Reset(io.TeeReader(&patient{ctx, f.z}, h))
-	size, err := objectHeader(body)
+	typ, size, err := objectHeader(body)
 	if err != nil {
 		return err
 	}
-	n, err := io.Copy(io.Discard, io.LimitReader(body, maxObject+1))
+	n, err := content(body, typ, size, len(name)/2)
 	if err != nil {
-		return fmt.Errorf("object is damaged: %w", err)
+		return err
 	}
 	if n != size {
 		return fmt.Errorf("object has %d bytes, its header says %d", n, size)
@@ -172,12 +179,45 @@ func checkObject(ctx context.Context, a at, path string) error {
 	return nil
 }
 
-func objectHeader(r *bufio.Reader) (int64, error) {
+// content reads an object's content to its end and counts it. A tree is checked
+// on the way.
+func content(r *bufio.Reader, typ string, size int64, hashLen int) (int64, error) {
+	in := &counted{r: io.LimitReader(r, maxObject+1)}
+	if typ == "tree" {
+		if size > fsck.MaxTree {
+			return 0, fmt.Errorf("%w: it has %d bytes, at most %d", fsck.ErrTree, size, fsck.MaxTree)
+		}
+		if err := fsck.Tree(bufio.NewReader(in), hashLen); errors.Is(err, fsck.ErrTree) {
+			return 0, fmt.Errorf("the tree is not sound: %w", err)
+		} else if err != nil {
+			return 0, fmt.Errorf("object is damaged: %w", err)
+		}
+	}
+	if _, err := io.Copy(io.Discard, in); err != nil {
+		return 0, fmt.Errorf("object is damaged: %w", err)
+	}
+	return in.n, nil
+}
+
+// counted counts what is read.
+type counted struct {
+	r io.Reader
+	n int64
+}
+
+// Read is part of io.Reader.
+func (c *counted) Read(b []byte) (int, error) {
+	n, err := c.r.Read(b)
+	c.n += int64(n)
+	return n, err
+}
+
+func objectHeader(r *bufio.Reader) (string, int64, error) {
 	head := make([]byte, 0, 32)
 	for len(head) < 32 {
 		b, err := r.ReadByte()
 		if err != nil {
-			return 0, fmt.Errorf("object is damaged: %w", err)
+			return "", 0, fmt.Errorf("object is damaged: %w", err)
 		}
 		if b != 0 {
 			head = append(head, b)
@@ -186,15 +226,15 @@ func objectHeader(r *bufio.Reader) (int64, error) {
 		typ, num, _ := strings.Cut(string(head), " ")
 		size, err := strconv.ParseInt(num, 10, 64)
 		if err != nil || size < 0 || size > maxObject || strconv.FormatInt(size, 10) != num {
-			return 0, errors.New("object header has no good size")
+			return "", 0, errors.New("object header has no good size")
 		}
 		switch typ {
 		case "blob", "tree", "commit", "tag":
-			return size, nil
+			return typ, size, nil
 		}
-		return 0, errors.New("object header has no good type")
+		return "", 0, errors.New("object header has no good type")
 	}
-	return 0, errors.New("object header does not end")
+	return "", 0, errors.New("object header does not end")
 }
 
 // patient stops reading when the asker is gone.

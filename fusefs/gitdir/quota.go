@@ -8,6 +8,9 @@ import (
 
 const codeQuota = "QUOTA"
 
+// codeBadTree is what a tree that git does not check out is refused with.
+const codeBadTree = "BAD_TREE"
+
 // leastObject is what an object takes at least: some file systems keep small
 // files in the inode, of which there are not more than there are blocks.
 const leastObject = 4096
