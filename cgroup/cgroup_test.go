@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -71,13 +72,20 @@ func start(t testing.TB, g *Group, args ...string) *exec.Cmd {
 // requireEnded accepts a zombie: who has to reap it is not the group's business.
 func requireEnded(t testing.TB, pid int) {
 	t.Helper()
+	alive, err := alive(pid)
+	require.NoError(t, err)
+	require.False(t, alive, "process %d lives", pid)
+}
+
+func alive(pid int) (bool, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if gone(err) || errors.Is(err, unix.ESRCH) {
-		return
+		return false, nil
 	}
-	require.NoError(t, err)
-	require.Regexp(t, `State:\s+[ZX]`, string(b))
+	return !zombie.Match(b), err
 }
+
+var zombie = regexp.MustCompile(`State:\s+[ZX]`)
 
 func TestGroupIsMadeLimitedAndRemoved(t *testing.T) {
 	h := needRoot(t)
