@@ -58,21 +58,6 @@ func (d *Daemon) Close(ctx context.Context, stopAgents bool) error {
 	return errors.Join(errs...)
 }
 
-// Release gives the run directory back. It comes after everything else: another polisd
-// may start from then on.
-func (d *Daemon) Release() error {
-	if d.lock == nil {
-		return nil
-	}
-	l := d.lock
-	d.lock = nil
-	// Without agents nothing of ours is left in the run directory.
-	if _, err := os.Lstat(d.run.Agents()); !d.Systemd && errors.Is(err, os.ErrNotExist) {
-		return l.Remove()
-	}
-	return l.Release()
-}
-
 // closeShared removes what all agents share, if none is left to need it.
 func (d *Daemon) closeShared(ctx context.Context) error {
 	if d.shims == nil || d.bridge == nil {

@@ -44,6 +44,7 @@ type Daemon struct {
 	run     layout.Run
 	started time.Time
 	lock    *owner.Lock
+	held    []*owner.Lock // of workspaces_dir
 	hub     *events.Hub
 	locks   *lockd.Server
 	bridge  *netbridge.Bridge
@@ -78,7 +79,7 @@ func (d *Daemon) Open(ctx context.Context) (err error) {
 	if err := d.prepareDirs(); err != nil {
 		return err
 	}
-	if err := d.takeRunDir(ctx); err != nil {
+	if err := d.takeDirs(ctx); err != nil {
 		return err
 	}
 	defer func() {

@@ -2,9 +2,12 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 
 	"polis/daemon/api"
+	"polis/daemon/layout"
 	"polis/lockd"
 )
 
@@ -13,6 +16,9 @@ import (
 // The directory stays, so that the same Up and a Restore bring all of it back.
 func (b *backend) Down(ctx context.Context, name string, req api.DownRequest) (api.DownResponse, error) {
 	ws, err := b.Workspace(name)
+	if api.CodeOf(err) == api.CodeWorkspaceNotFound && name != "" {
+		return b.forgetGone(name, err)
+	}
 	if err != nil {
 		return api.DownResponse{}, err
 	}
@@ -39,6 +45,37 @@ func (b *backend) Down(ctx context.Context, name string, req api.DownRequest) (a
 	return resp, nil
 }
 
+// forgetGone forgets a workspace that is listed and not open, if its directory is gone.
+// One that is there, or cannot be reached, is kept: it may hold work.
+func (b *backend) forgetGone(name string, notFound error) (api.DownResponse, error) {
+	b.upLock.Lock()
+	defer b.upLock.Unlock()
+	reg, err := b.readRegistry()
+	if err != nil {
+		return api.DownResponse{}, err
+	}
+	for n, path := range reg.Workspaces {
+		if n != name && path != name {
+			continue
+		}
+		if b.loaded(n) {
+			return api.DownResponse{}, notFound // meanwhile
+		}
+		if _, err := os.Lstat(layout.Workspace(path).Dir()); !errors.Is(err, os.ErrNotExist) {
+			return api.DownResponse{}, api.Errorf(api.CodeWorkspaceInvalid, "workspace %s at %s could not be opened and is not gone: it is kept: %w", n, path, err).
+				WithHint("polisctl status says why it could not be opened; polisctl up --repo PATH %s opens it when that is mended", path)
+		}
+		delete(reg.Workspaces, n)
+		if err := b.writeRegistry(reg); err != nil {
+			return api.DownResponse{}, err
+		}
+		b.Daemon.Log.Warn("a workspace whose directory is gone was forgotten", "workspace", n, "path", path)
+		b.hub.Publish(api.Event{Type: api.EventDown, Message: fmt.Sprintf("workspace %s was forgotten: its directory %s is gone", n, path), Data: map[string]any{"workspace": n, "path": path}})
+		return api.DownResponse{Workspace: n, Path: path, Removed: []api.RemoveResponse{}, Gone: true}, nil
+	}
+	return api.DownResponse{}, notFound
+}
+
 // leave ends what the daemon does for a workspace.
 func (d *Daemon) leave(name string) {
 	d.mu.Lock()
@@ -59,4 +96,9 @@ func (d *Daemon) leave(name string) {
 	d.mu.Lock()
 	delete(d.workspaces, name)
 	d.mu.Unlock()
+	if w.owner != nil {
+		if err := w.owner.Remove(); err != nil {
+			d.Log.Warn("give a workspace back", "workspace", name, "err", err)
+		}
+	}
 }

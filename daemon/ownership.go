@@ -2,17 +2,40 @@ package daemon
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"polis/daemon/api"
+	"polis/daemon/launcher"
+	"polis/daemon/layout"
 	"polis/daemon/owner"
+	"polis/daemon/shim/wire"
 )
 
 // self is what this daemon writes into the lock files it holds.
 func (d *Daemon) self() owner.Owner {
 	return owner.Owner{PID: os.Getpid(), RunDir: string(d.run), Socket: d.run.Socket()}
+}
+
+// takeDirs makes sure that the run directory and the list of workspaces have one daemon.
+func (d *Daemon) takeDirs(ctx context.Context) error {
+	if err := d.takeRunDir(ctx); err != nil {
+		return err
+	}
+	path := layout.WorkspacesLock(d.Config.WorkspacesDir)
+	if realPath(path) == realPath(d.run.PidLock()) {
+		return nil // one directory for both
+	}
+	l, err := owner.Hold(ctx, path, d.self())
+	if err != nil {
+		return owned("workspaces_dir "+d.Config.WorkspacesDir, err)
+	}
+	d.held = append(d.held, l)
+	return nil
 }
 
 // takeRunDir makes sure that the run directory has one daemon.
@@ -27,4 +50,95 @@ func (d *Daemon) takeRunDir(ctx context.Context) error {
 	}
 	d.lock = l
 	return nil
+}
+
+// takeWorkspace makes sure that a workspace has one daemon: neither another one that runs,
+// nor agents that live on without theirs.
+func (d *Daemon) takeWorkspace(ctx context.Context, root layout.Workspace) (*owner.Lock, error) {
+	before, err := owner.Read(root.Owner())
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, api.Errorf(api.CodeWorkspaceInvalid, "read who has workspace %s: %w", root, err)
+	}
+	l, err := owner.Hold(ctx, root.Owner(), d.self())
+	if err != nil {
+		return nil, owned("workspace "+string(root), err)
+	}
+	agents, err := left(before, string(d.run), root)
+	if err == nil && len(agents) > 0 {
+		err = api.Errorf(api.CodeWorkspaceOwned, "workspace %s: its agents %s are still those of the polisd with run_dir %s, which has ended without them", root, strings.Join(agents, ", "), before.RunDir).
+			With("run_dir", before.RunDir).With("agents", agents).WithHint("start that polisd and stop it with its agents, then try again")
+	}
+	if err != nil {
+		return nil, errors.Join(err, l.Release())
+	}
+	return l, nil
+}
+
+// left returns the agents of a workspace whose shims another daemon has left behind.
+func left(before owner.Owner, own string, root layout.Workspace) ([]string, error) {
+	if before.RunDir == "" || before.RunDir == own {
+		return nil, nil
+	}
+	run := layout.Run(before.RunDir)
+	names, err := (&launcher.Fork{}).Names(run.Agents())
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, n := range names {
+		var sp wire.Spec
+		b, err := os.ReadFile(run.AgentSpec(n))
+		if err == nil {
+			err = json.Unmarshal(b, &sp)
+		}
+		// A shim whose spec cannot be read may be of this workspace.
+		if err != nil || below(sp.Mountpoint, filepath.Clean(string(root))) {
+			out = append(out, n)
+		}
+	}
+	return out, nil
+}
+
+// owned makes the refusal of somebody else's directory.
+func owned(what string, err error) error {
+	var held *owner.HeldError
+	if !errors.As(err, &held) {
+		return fmt.Errorf("take %s: %w", what, err)
+	}
+	o := held.Owner
+	return api.Errorf(api.CodeWorkspaceOwned, "%s belongs to %s: %w", what, o, err).
+		With("pid", o.PID).With("run_dir", o.RunDir).With("socket", o.Socket).
+		WithHint("use that one (polisctl --socket %s), or stop it with its agents; or give this one another workspaces_dir", o.Socket)
+}
+
+// Release gives the run directory and the workspaces back. It comes after everything
+// else: another polisd may start from then on.
+func (d *Daemon) Release() error {
+	var errs []error
+	// Without agents nothing of ours is left. With some, the files go on saying whose they are.
+	_, err := os.Lstat(d.run.Agents())
+	empty := errors.Is(err, os.ErrNotExist)
+	give := func(l *owner.Lock, remove bool) {
+		if remove {
+			errs = append(errs, l.Remove())
+		} else {
+			errs = append(errs, l.Release())
+		}
+	}
+	d.mu.Lock()
+	for _, w := range d.workspaces {
+		if w.owner != nil {
+			give(w.owner, empty)
+			w.owner = nil
+		}
+	}
+	d.mu.Unlock()
+	for _, l := range d.held {
+		give(l, empty)
+	}
+	if d.lock != nil {
+		give(d.lock, empty && !d.Systemd)
+	}
+	d.held, d.lock = nil, nil
+	return errors.Join(errs...)
 }

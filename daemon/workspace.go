@@ -11,6 +11,7 @@ import (
 	"polis/daemon/api"
 	"polis/daemon/layout"
 	"polis/daemon/merge"
+	"polis/daemon/owner"
 	"polis/daemon/queue"
 	"polis/daemon/radar"
 	"polis/daemon/remote"
@@ -22,6 +23,7 @@ import (
 type workspace struct {
 	d      *Daemon
 	root   layout.Workspace
+	owner  *owner.Lock // says that it is ours
 	agents *agent.Workspace
 	git    *worktree.Workspace
 	merger *merge.Merger
@@ -37,7 +39,7 @@ func (b *backend) Up(ctx context.Context, req api.UpRequest, progress func(strin
 	return b.Daemon.up(ctx, req, progress)
 }
 
-func (d *Daemon) up(ctx context.Context, req api.UpRequest, progress func(string)) (api.UpResponse, error) {
+func (d *Daemon) up(ctx context.Context, req api.UpRequest, progress func(string)) (_ api.UpResponse, err error) {
 	d.upLock.Lock()
 	defer d.upLock.Unlock()
 	reg, err := d.readRegistry()
@@ -48,7 +50,9 @@ func (d *Daemon) up(ctx context.Context, req api.UpRequest, progress func(string
 	if err != nil {
 		return api.UpResponse{}, err
 	}
-	_, known := reg.Workspaces[name]
+	_, listed := reg.Workspaces[name]
+	// One that is listed and could not be restored at start is restored now.
+	known := d.loaded(name)
 	local := ""
 	if req.Repo != "" && !isURL(req.Repo) {
 		local = req.Repo
@@ -65,11 +69,31 @@ func (d *Daemon) up(ctx context.Context, req api.UpRequest, progress func(string
 	if err := os.MkdirAll(string(root), 0o755); err != nil {
 		return api.UpResponse{}, api.Errorf(api.CodeWorkspaceInvalid, "make workspace %s: %w", root, err)
 	}
+	var lock *owner.Lock
+	take := func() (err error) {
+		if !known && lock == nil {
+			lock, err = d.takeWorkspace(ctx, root)
+		}
+		return err
+	}
+	defer func() {
+		if err != nil && lock != nil {
+			err = errors.Join(err, lock.Remove())
+		}
+	}()
+	if !fresh {
+		if err := take(); err != nil {
+			return api.UpResponse{}, err
+		}
+	}
 	info, err := worktree.Up(ctx, worktree.Spec{Workspace: string(root), Repo: req.Repo, Target: req.Target, UID: uint32(uid), GID: uint32(gid), Plain: d.staysPlain(name), Log: d.Log, Progress: progress})
 	if err != nil {
-		if !known && fresh {
+		if !listed && fresh {
 			forgetAttempt(root)
 		}
+		return api.UpResponse{}, err
+	}
+	if err := take(); err != nil { // a new one has a place for the lock only now
 		return api.UpResponse{}, err
 	}
 	var st store.State
@@ -83,7 +107,7 @@ func (d *Daemon) up(ctx context.Context, req api.UpRequest, progress func(string
 			return api.UpResponse{}, err
 		}
 	}
-	w := d.enter(name, root, info, uid, gid)
+	w := d.enter(name, root, info, uid, gid, lock)
 	if !known {
 		d.restoreAgents(ctx, w, st, rep)
 		for _, e := range rep.Errors {
@@ -103,6 +127,13 @@ func (d *Daemon) up(ctx context.Context, req api.UpRequest, progress func(string
 	return resp, nil
 }
 
+// loaded says whether a workspace is open.
+func (d *Daemon) loaded(name string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.workspaces[name] != nil
+}
+
 func (d *Daemon) warn(text string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -116,12 +147,12 @@ func (d *Daemon) warn(text string) {
 }
 
 // enter makes the workspace known to the daemon and the agents' manager.
-func (d *Daemon) enter(name string, root layout.Workspace, info worktree.Info, uid, gid int) *workspace {
+func (d *Daemon) enter(name string, root layout.Workspace, info worktree.Info, uid, gid int, lock *owner.Lock) *workspace {
 	d.mu.Lock()
 	w, ok := d.workspaces[name]
 	if !ok {
 		locks := &refLocks{d: d, workspace: name, bare: root.Bare()}
-		w = &workspace{d: d, root: root, locks: locks, git: worktree.Open(worktree.Config{Workspace: string(root), UID: uint32(uid), GID: uint32(gid), Log: d.Log, Locks: locks})}
+		w = &workspace{d: d, root: root, owner: lock, locks: locks, git: worktree.Open(worktree.Config{Workspace: string(root), UID: uint32(uid), GID: uint32(gid), Log: d.Log, Locks: locks})}
 		w.remote = w.broker()
 		w.merger = &merge.Merger{Workspace: w.git, Log: d.Log, Locks: locks}
 		w.queue = &queue.Worker{Host: mergeHost{w}, Log: d.Log, Now: time.Now}
@@ -142,11 +173,24 @@ func (d *Daemon) enter(name string, root layout.Workspace, info worktree.Info, u
 }
 
 // restoreWorkspace brings a known workspace back at start.
-func (d *Daemon) restoreWorkspace(ctx context.Context, name, path string, rep *agent.Report) error {
+func (d *Daemon) restoreWorkspace(ctx context.Context, name, path string, rep *agent.Report) (err error) {
 	root := layout.Workspace(path)
 	if _, err := os.Stat(root.Dir()); err != nil {
-		return api.Errorf(api.CodeWorkspaceInvalid, "workspace %s: %w", name, err)
+		e := api.Errorf(api.CodeWorkspaceInvalid, "workspace %s: %w", name, err)
+		if errors.Is(err, os.ErrNotExist) {
+			e.Message += "; polisctl down " + name + " forgets it"
+		}
+		return e
 	}
+	lock, err := d.takeWorkspace(ctx, root)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, lock.Remove())
+		}
+	}()
 	uid, gid, err := d.owner(root, "")
 	if err != nil {
 		return err
@@ -159,7 +203,7 @@ func (d *Daemon) restoreWorkspace(ctx context.Context, name, path string, rep *a
 	if err != nil {
 		return err
 	}
-	w := d.enter(name, root, info, uid, gid)
+	w := d.enter(name, root, info, uid, gid, lock)
 	if err := w.git.Sweep(); err != nil {
 		rep.Fail("workspace %s: %v", name, err)
 	}

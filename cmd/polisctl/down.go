@@ -19,7 +19,8 @@ func (a *app) downCmd() *cobra.Command {
 with it, that work is put aside first. The project and the workspace's directory
 stay as they are: polisctl up and polisctl restore bring it all back. WORKSPACE
 is a name that polisctl status shows, or a path; without it, the one of the current
-directory is meant.`,
+directory is meant. A workspace whose directory is gone is forgotten; one that cannot be
+reached is not.`,
 		Example: `  polisctl down
   polisctl down --force project`,
 		Args: takes(0, 1, "one WORKSPACE"),
@@ -37,12 +38,18 @@ directory is meant.`,
 		return a.call(cmd, longCall, func(ctx context.Context, c *client.Client) error {
 			p := a.progress("taking the workspace away")
 			defer p.done()
-			name, err := workspaceNamed(ctx, c, name)
-			if err != nil {
-				return err
+			found, missing := workspaceNamed(ctx, c, name)
+			switch {
+			case api.CodeOf(missing) == api.CodeWorkspaceNotFound && name != "":
+				found = name // polisd may know it, and not have been able to open it
+			case missing != nil:
+				return missing
 			}
-			resp, err := c.Down(ctx, name, req)
+			resp, err := c.Down(ctx, found, req)
 			p.done()
+			if missing != nil && api.CodeOf(err) == api.CodeWorkspaceNotFound {
+				return missing
+			}
 			if err != nil {
 				return err
 			}
@@ -94,6 +101,10 @@ func (a *app) showDown(resp api.DownResponse) error {
 			if r.Trash != "" {
 				p.line("  its work is kept at %s", r.Trash)
 			}
+		}
+		if resp.Gone {
+			p.line("workspace %s is forgotten; its directory %s was gone", resp.Workspace, clean(resp.Path))
+			return
 		}
 		p.line("workspace %s is not under polis any more; %s stays", resp.Workspace, clean(resp.Path))
 	}})

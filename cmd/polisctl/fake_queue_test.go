@@ -50,6 +50,14 @@ func (f *fake) queueRoutes(mux *http.ServeMux) {
 			refuse(w, api.Errorf(api.CodeUnsavedWork, "workspace project is kept, and every agent in it: agent claude has work that is nowhere else").WithHint("merge or stop them; --force removes them"))
 			return
 		}
+		switch name := r.PathValue("name"); name {
+		case "nosuch":
+			refuse(w, api.Errorf(api.CodeWorkspaceNotFound, "there is no workspace %q", name))
+			return
+		case "gone":
+			answer(w, 200, api.DownResponse{Workspace: name, Path: "/srv/gone", Gone: true})
+			return
+		}
 		answer(w, 200, api.DownResponse{Workspace: r.PathValue("name"), Path: "/srv/w", Removed: []api.RemoveResponse{{Name: "claude", Trash: "refs/polis/trash/claude/1"}, {Name: "gemini"}}})
 	})
 	mux.HandleFunc("POST /v1/agents/{name}/send", f.with(f.send))

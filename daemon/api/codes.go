@@ -31,6 +31,7 @@ func Codes() []CodeInfo {
 		{CodeUnsavedWork, groupAgents, "The agent has work that is not committed or not merged.", "Merge it, or say --force: the work is put aside then, and can be restored."},
 		{CodeWorkspaceNotFound, groupAgents, "There is no such workspace.", "polisctl status lists them, polisctl up makes one."},
 		{CodeWorkspaceInvalid, groupAgents, "The project is not what polis can work on: gone, a part of a repository, or not readable.", "The message says what is wrong with it."},
+		{CodeWorkspaceOwned, groupAgents, "Another polisd has the workspace, or the workspaces_dir; the message and the details name it.", "Use that one (polisctl --socket), stop it with its agents, or give this one another workspaces_dir."},
 
 		{CodeWorktreeFailed, groupGit, "git could not make or take away a worktree. What was begun is taken back.", "The message has what git said."},
 		{CodeRepoCorrupt, groupGit, "The shared repository is damaged, or not the daemon's own any more. Nothing is run in it.", "Find out who changed it; git fsck names damage."},

@@ -31,6 +31,7 @@ const (
 	CodeUnsavedWork          Code = "UNSAVED_WORK"
 	CodeWorkspaceNotFound    Code = "WORKSPACE_NOT_FOUND"
 	CodeWorkspaceInvalid     Code = "WORKSPACE_INVALID"
+	CodeWorkspaceOwned       Code = "WORKSPACE_OWNED"
 	CodeRefConflict          Code = "REF_CONFLICT"
 	CodeMergeConflict        Code = "MERGE_CONFLICT"
 	CodeNothingToMerge       Code = "NOTHING_TO_MERGE"
@@ -141,7 +142,7 @@ func (c Code) Status() int {
 	switch c {
 	case CodeAgentNotFound, CodeWorkspaceNotFound, CodeNotFound, CodePortNotFound, CodeNotLocked:
 		return http.StatusNotFound
-	case CodeAgentExists, CodeBadState, CodeUnsavedWork, CodeRefConflict, CodeMergeConflict,
+	case CodeAgentExists, CodeBadState, CodeUnsavedWork, CodeWorkspaceOwned, CodeRefConflict, CodeMergeConflict,
 		CodeNothingToMerge, CodeCheckFailed, CodeProtectedPath, CodeBadTree, CodeExclusivePath, CodeFileLocked, CodePortInUse, CodeMaxAgents, CodeNoPorts, CodeLimitBelowUse, CodeHostOvercommitted:
 		return http.StatusConflict
 	case CodeInvalidName, CodeBadRequest, CodePathTraversal, CodeAgentTypeUnavailable,

@@ -13,4 +13,6 @@ type DownResponse struct {
 	Workspace string           `json:"workspace"`
 	Path      string           `json:"path"`
 	Removed   []RemoveResponse `json:"removed"` // its agents
+	// Gone: its directory was not there any more; it was only forgotten.
+	Gone bool `json:"gone,omitempty"`
 }

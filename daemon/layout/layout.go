@@ -58,6 +58,12 @@ func (w Workspace) CheckLogs() string { return filepath.Join(w.Dir(), "check-log
 // State is the one file of what the kernel and git cannot tell.
 func (w Workspace) State() string { return filepath.Join(w.Dir(), "state.json") }
 
+// Owner is the lock file of the polisd that has the workspace open.
+func (w Workspace) Owner() string { return filepath.Join(w.Dir(), "owner") }
+
+// WorkspacesLock is the lock file of the polisd whose workspaces_dir dir is.
+func WorkspacesLock(dir string) string { return filepath.Join(dir, "polisd.lock") }
+
 // Run is the run directory of one polisd; nothing in it matters after a reboot.
 type Run string
 

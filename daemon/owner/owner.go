@@ -108,6 +108,16 @@ func try(path string, me Owner) (_ *Lock, err error) {
 	return &Lock{f: f, path: path}, nil
 }
 
+// Read returns what the lock file at path says, of the daemon that holds or last held it.
+func Read(path string) (Owner, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return Owner{}, err
+	}
+	defer f.Close()
+	return read(f), nil
+}
+
 // read returns what f says. The first line is the process number, as in earlier versions.
 func read(f *os.File) (o Owner) {
 	buf := make([]byte, maxFile)

@@ -27,6 +27,7 @@ var provoked = map[api.Code]string{
 	api.CodeUnsavedWork:          "e2e/agents_test.go TestRemoveKeepsUnsavedWork",
 	api.CodeWorkspaceNotFound:    "daemon/worktree/worktree_test.go TestUpRefusesWithAHint",
 	api.CodeWorkspaceInvalid:     "daemon/worktree/worktree_test.go TestUpRefusesWithAHint",
+	api.CodeWorkspaceOwned:       "e2e/owner_test.go TestAWorkspaceHasOnePolisd",
 
 	api.CodeWorktreeFailed:       "daemon/worktree/worktree_test.go TestAddUsesBranches",
 	api.CodeRepoCorrupt:          "daemon/worktree/worktree_test.go TestGuardRefusesAConfigurationOfAnothers",
