@@ -73,6 +73,8 @@ type FS struct {
 	cfg     Config
 	guard   Guard
 	steady  Steady // the guard, if its answers may be remembered
+	mover   Mover  // the guard, if it lists what is in a directory that moves
+	moves   moves
 	keeper  Keeper // the guard, if it says what the kernel may keep
 	lasting Lasting
 	census  Census
@@ -135,6 +137,7 @@ func New(cfg Config) (*FS, error) {
 	fs := &FS{cfg: cfg, guard: cfg.Guard, log: cfg.Log, timeout: cfg.Timeout, dying: make(chan struct{}),
 		euid: uint32(unix.Geteuid()), egid: uint32(unix.Getegid())}
 	fs.steady, _ = cfg.Guard.(Steady)
+	fs.mover, _ = cfg.Guard.(Mover)
 	fs.keeper, _ = cfg.Guard.(Keeper)
 	fs.lasting, _ = cfg.Guard.(Lasting)
 	fs.census, _ = cfg.Guard.(Census)

@@ -169,6 +169,8 @@ func (fs *FS) tryChange(ctx context.Context, c Caller, m *mutation) (tk Ticket, 
 			return nil, syscall.ENOENT, false
 		}
 	}
+	w := fs.watchMove(m, targets)
+	defer w.end()
 	tk, errno = fs.guard.Write(ctx, c, m.op, targets...)
 	if errno == 0 && tk == nil {
 		errno = syscall.EACCES // a guard that forgets the ticket does not open the gate
@@ -211,8 +213,13 @@ func (fs *FS) tryChange(ctx context.Context, c Caller, m *mutation) (tk Ticket, 
 			return tk, 0, true
 		}
 	}
+	if !w.carries(m.op, targets) {
+		return tk, 0, true
+	}
 	errno = m.do()
-	done = errno == 0
+	if done = errno == 0; done {
+		fs.noteMade(m.op, targets)
+	}
 	return tk, errno, false
 }
 

@@ -33,6 +33,7 @@ var (
 	_ fusefs.Steady   = (*Guard)(nil)
 	_ fusefs.Careless = (*Guard)(nil)
 	_ fusefs.Census   = (*Guard)(nil)
+	_ fusefs.Mover    = (*Guard)(nil)
 )
 
 // New makes the guard. Close gives back its descriptor.

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/fusefs"
+	"polis/fusefs/policy"
 )
 
 // maxTree bounds how many names are looked at before a directory may move.
@@ -19,14 +20,9 @@ const maxTree = 100_000
 // every name must be writable where it is and where it will be. The rules
 // alone prove most cases; else the names are listed, below the view, without
 // following links. A name that appears between the listing and the move was
-// itself gated where it was made.
+// gated where it was made only: the file system asks about it by MayCarry.
 func (g *Guard) trees(ctx context.Context, op fusefs.Op, targets []fusefs.Target, v *verdicts) error {
-	proven := true
-	for _, t := range targets {
-		if t.Tree && !g.inStore(t.Path) && !v.set.AllWritable(t.Path) {
-			proven = false
-		}
-	}
+	proven := !g.Watched(targets)
 	if proven || len(targets) != 2 {
 		if !proven {
 			return errors.New("a directory moves with one source and one destination")
@@ -100,4 +96,21 @@ func (g *Guard) list(path string, left *int) ([]os.DirEntry, error) {
 			return nil, fmt.Errorf("list %s: %w", path, err)
 		}
 	}
+}
+
+// Watched is part of fusefs.Mover: the rules alone do not prove that everything
+// in these directories may be written.
+func (g *Guard) Watched(targets []fusefs.Target) bool {
+	set := g.set.Load()
+	for _, t := range targets {
+		if t.Tree && !g.inStore(t.Path) && !set.AllWritable(t.Path) {
+			return true
+		}
+	}
+	return false
+}
+
+// MayCarry is part of fusefs.Mover.
+func (g *Guard) MayCarry(path string, dir bool) bool {
+	return g.inStore(path) || !g.isGitFile(path) && g.set.Load().DecideThrough(path, dir).Write == policy.Allow
 }
