@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"sort"
 	"strings"
 
@@ -55,6 +56,10 @@ func (w *Workspace) List() ([]Worktree, error) {
 	return list, nil
 }
 
+// headRE is what git takes for a HEAD: a ref, or a commit if it is detached
+// (gitrepository-layout(5)).
+var headRE = regexp.MustCompile(`^(ref:\s*refs/\S+|[0-9a-f]{40}|[0-9a-f]{64})$`)
+
 // errAbsent says that there is neither a directory nor a git directory.
 var errAbsent = errors.New("there is no worktree")
 
@@ -82,7 +87,12 @@ func (w *Workspace) look(agent string) Worktree {
 		t.Broken = fmt.Errorf("read HEAD: %w", err)
 		return t
 	}
-	if ref, ok := strings.CutPrefix(strings.TrimSpace(head), "ref: refs/heads/"); ok {
+	head = strings.TrimSpace(head)
+	if !headRE.MatchString(head) {
+		t.Broken = errors.New("its HEAD is neither a branch nor a commit")
+		return t
+	}
+	if ref, ok := strings.CutPrefix(head, "ref: refs/heads/"); ok {
 		t.Branch = ref
 	}
 	lock, err := readSmall(root, "locked")
