@@ -50,6 +50,7 @@ func Codes() []CodeInfo {
 		{CodeMountNSFailed, groupHost, "The machine gives no mount namespace; agents are refused.", "Run as root with CAP_SYS_ADMIN; see /proc/sys/user/max_mnt_namespaces."},
 		{CodePIDNSFailed, groupHost, "The machine gives no pid namespace; agents are refused unless sandbox.degraded allows them.", "Run as root with CAP_SYS_ADMIN; see /proc/sys/user/max_pid_namespaces."},
 		{CodeSysboxUnavailable, groupHost, "The container polis runs in may not make all that isolates agents (status, doctor).", "Run it privileged, or with a runtime that gives it namespaces of its own, such as Sysbox."},
+		{CodeCageUnavailable, groupHost, "The kernel cannot confine a git that reads what agents wrote, so the daemon runs none: nothing that needs git works.", "Linux 5.13 or newer with landlock in its lsm= list, and seccomp; a container must let landlock_create_ruleset(2) through. polisctl doctor says what is missing."},
 		{CodeNSRestoreFailed, groupHost, "An agent's sandbox could not be made again at start; its work is untouched.", "polisctl agents start NAME tries again."},
 		{CodeCgroupFailed, groupHost, "The control group could not be made or removed.", "polisctl doctor; polis needs the memory, pids and cpu controllers."},
 		{CodeViewFailed, groupHost, "The view of the worktree could not be mounted.", "Is /dev/fuse there? polisctl doctor."},

@@ -36,6 +36,7 @@ const (
 	CodeMergeConflict        Code = "MERGE_CONFLICT"
 	CodeNothingToMerge       Code = "NOTHING_TO_MERGE"
 	CodePushFailed           Code = "PUSH_FAILED"
+	CodeCageUnavailable      Code = "CAGE_UNAVAILABLE"
 	CodeCheckFailed          Code = "CHECK_FAILED"
 	CodeProtectedPath        Code = "PROTECTED_PATH"
 	CodeBadTree              Code = "BAD_TREE"

@@ -23,3 +23,14 @@ var probe = sync.OnceValue(func() error {
 // Probe says whether programs can be confined on this machine; an ErrUnavailable
 // says what is missing. The kernel is asked once.
 func Probe() error { return probe() }
+
+// Check says whether a program, found as exec.LookPath finds it, can be started
+// in a cage: scripts cannot.
+func Check(program string) error {
+	path, err := exec.LookPath(program)
+	if err != nil {
+		return fmt.Errorf("start a program in a cage: %w", err)
+	}
+	_, err = loaderOf(path)
+	return err
+}

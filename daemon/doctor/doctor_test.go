@@ -64,7 +64,7 @@ func TestThisMachineIsGoodEnough(t *testing.T) {
 		require.Equal(t, c.State == api.CheckOK, c.Cost == "", "what is wrong has a cost, and only that: %+v", c)
 	}
 	got := byName(rep)
-	for _, name := range []string{"configuration", "privileges", "kernel", "FUSE", "FUSE passthrough", "FUSE by io_uring", "namespaces", "network", "told refusals", "told system calls", "counted connections", "room for agents", "forwarding", "ports", "control groups", "git", "systemd", "disk", "clock", "open files"} {
+	for _, name := range []string{"configuration", "privileges", "kernel", "FUSE", "FUSE passthrough", "FUSE by io_uring", "namespaces", "network", "told refusals", "told system calls", "counted connections", "room for agents", "forwarding", "ports", "control groups", "git", "confined git", "systemd", "disk", "clock", "open files"} {
 		require.Contains(t, got, name)
 	}
 	after, err := os.ReadFile("/proc/thread-self/mountinfo")

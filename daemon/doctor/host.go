@@ -12,6 +12,7 @@ import (
 
 	"polis/cgroup"
 	"polis/daemon/api"
+	"polis/daemon/cage"
 	"polis/daemon/config"
 	"polis/daemon/isolation"
 	"polis/netbridge"
@@ -94,6 +95,23 @@ func (d *Doctor) git(ctx context.Context) api.Check {
 		return bad(name, api.CheckFail, out, "branches cannot be merged without a checkout", "install git 2.38 or newer")
 	}
 	return ok(name, out)
+}
+
+// cage says whether the daemon's git can be kept from running what agents wrote.
+func (d *Doctor) cage(context.Context) api.Check {
+	const name = "confined git"
+	const cost = "nothing that needs git works: it would run what agents wrote, as the owner of the project"
+	err := cage.Probe()
+	fix := "use Linux 5.13 or newer with landlock in the kernel's lsm= list; in a container, a seccomp profile that allows the calls of Landlock"
+	if err == nil {
+		err, fix = cage.Check("git"), "let git in the PATH of polisd be the program itself and not a script"
+	}
+	if err == nil {
+		return ok(name, "Landlock and seccomp")
+	}
+	c := bad(name, api.CheckFail, err.Error(), cost, fix)
+	c.Code = api.CodeCageUnavailable
+	return c
 }
 
 func (d *Doctor) systemd(ctx context.Context) api.Check {

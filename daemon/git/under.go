@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 )
@@ -12,52 +13,72 @@ import (
 // it. A view covers the worktree it shows, and git resolves every path it is
 // given, also /proc/self/fd/N, to the name where the view is: so the name
 // itself must lead to the files. The command gets a mount namespace of its own
-// where it does; nobody else sees a change.
+// where it does; nobody else sees a change. It sees no other directory of Parent
+// there, and Parent may be one that the command's user cannot enter.
 //
 // It needs CAP_SYS_ADMIN. Without it no view can be mounted either, and the
 // caller passes no Under.
 type Under struct {
-	// Path is the directory, absolute and without symlinks. Mounts on it and
-	// below it are out of the command's sight.
-	Path string
-	// Root, if not nil, is an open directory to be shown at Path: a descriptor
-	// of what is below the view. Otherwise Path's parent is shown without the
-	// mounts in it.
+	// Parent is a directory, absolute and without symlinks, Name one in it.
+	// Mounts on that and below it are out of the command's sight.
+	Parent, Name string
+	// Root, if not nil, is the open directory to be shown there: a descriptor
+	// of what is below the view.
 	Root *os.File
-	// Parent is the directory that holds Path, used when Root is nil.
-	Parent string
 }
 
 // prepare opens the directory to be shown. enter then gives the thread it is
 // called on a mount namespace of its own in which it is shown; done closes it.
 func (u *Under) prepare() (enter func() error, done func(), err error) {
-	target, from := u.Parent, unix.AT_FDCWD
-	name, flags := u.Parent, uint(unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_SYMLINK_NOFOLLOW)
-	if u.Root != nil {
-		target, from, name = u.Path, int(u.Root.Fd()), ""
-		flags |= unix.AT_EMPTY_PATH
-	}
-	if target == "" {
+	if u.Parent == "" || u.Name == "" {
 		return nil, nil, errors.New("look under a view: no directory given")
+	}
+	path := filepath.Join(u.Parent, u.Name)
+	fail := func(what string, err error) error {
+		return fmt.Errorf("look under the view at %s: %s: %w", path, what, err)
+	}
+	from, name, flags := unix.AT_FDCWD, u.Parent, cloneTree
+	if u.Root != nil {
+		from, name, flags = int(u.Root.Fd()), "", cloneTree|unix.AT_EMPTY_PATH
 	}
 	// A clone without AT_RECURSIVE leaves the mounts inside behind. It must be
 	// made here: the new namespace may not clone mounts of the old one.
 	tree, err := unix.OpenTree(from, name, flags)
 	if err != nil {
-		return nil, nil, fmt.Errorf("look under the view at %s: open_tree: %w", target, err)
+		return nil, nil, fail("open_tree", err)
 	}
 	enter = func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
-			return fmt.Errorf("look under the view at %s: unshare: %w", target, err)
+			return fail("unshare", err)
 		}
 		// Slave: an unmount on the host reaches the copy, nothing goes back.
 		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
-			return fmt.Errorf("look under the view at %s: make mounts slaves: %w", target, err)
+			return fail("make mounts slaves", err)
 		}
-		if err := unix.MoveMount(tree, "", unix.AT_FDCWD, target, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
-			return fmt.Errorf("look under the view at %s: move_mount: %w", target, err)
+		shown := tree
+		if u.Root == nil {
+			if err := unix.MoveMount(tree, "", unix.AT_FDCWD, u.Parent, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+				return fail("move_mount", err)
+			}
+			if shown, err = unix.OpenTree(unix.AT_FDCWD, path, cloneTree); err != nil {
+				return fail("open_tree", err)
+			}
+			defer unix.Close(shown)
+		}
+		// In place of Parent a directory that anybody may enter, with the one in it.
+		if err := unix.Mount("polis", u.Parent, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=0755,size=64k,nr_inodes=8"); err != nil {
+			return fail("mount a tmpfs", err)
+		}
+		if err := unix.Mkdir(path, 0o755); err != nil {
+			return fail("mkdir", err)
+		}
+		if err := unix.MoveMount(shown, "", unix.AT_FDCWD, path, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+			return fail("move_mount", err)
 		}
 		return nil
 	}
 	return enter, func() { unix.Close(tree) }, nil
 }
+
+// cloneTree makes open_tree(2) copy the one mount that a path is on.
+const cloneTree = uint(unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC | unix.AT_SYMLINK_NOFOLLOW)

@@ -159,7 +159,7 @@ func (w *Workspace) createOnce(ctx context.Context, agent, branch, base, target 
 		return undo(api.Errorf(api.CodeWorktreeFailed, "make the worktree of %s: %w", agent, err))
 	}
 	failpoint.Hit("worktree:directory")
-	if _, err := bare.Do(ctx, git.Cmd{Args: args, Write: []string{w.tree(agent)}, Children: true, Timeout: checkoutTimeout}); err != nil {
+	if _, err := bare.Do(ctx, git.Cmd{Args: args, Write: []string{w.tree(agent)}, Children: true, Under: w.under(agent, View{}), Timeout: checkoutTimeout}); err != nil {
 		return undo(w.addFailed(branch, agent, err))
 	}
 	failpoint.Hit("worktree:made")

@@ -77,3 +77,54 @@ func TestDiffEntersNoSubmodule(t *testing.T) {
 	require.NoError(t, err, string(out))
 	require.FileExists(t, marker, fmt.Sprintf("the hook was planted where git finds it: %s", out))
 }
+
+// TestOnlyRootReachesAWorktree: whoever else runs git in a worktree, or opens it
+// in an editor, runs what the agent wrote there. polis itself is not kept out.
+func TestOnlyRootReachesAWorktree(t *testing.T) {
+	needRoot(t)
+	s := spec(t, project(t))
+	trees := filepath.Join(s.Workspace, ".polis", "worktrees")
+	require.NoError(t, os.MkdirAll(trees, 0o755)) // as an older polis left it
+	_, err := Up(t.Context(), s)
+	require.NoError(t, err)
+	w := Open(Config{Workspace: s.Workspace, UID: s.UID, GID: s.GID})
+	tree, err := w.Add(t.Context(), "claude", "", "")
+	require.NoError(t, err)
+	fi, err := os.Stat(trees)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o700), fi.Mode().Perm())
+	cred, err := git.Credential(nobody, nobody)
+	require.NoError(t, err)
+	look := func(dir string) error {
+		cmd := exec.Command("ls", dir)
+		cmd.Dir, cmd.SysProcAttr = "/", &syscall.SysProcAttr{Credential: cred}
+		return cmd.Run()
+	}
+	require.NoError(t, look(s.Workspace))
+	require.Error(t, look(tree.Path))
+
+	write(t, filepath.Join(tree.Path, "README"), "changed\n")
+	write(t, filepath.Join(tree.Path, "new"), "new\n")
+	chown(t, tree.Path)
+	dir, err := os.Open(tree.Path)
+	require.NoError(t, err)
+	defer dir.Close()
+	for _, v := range []View{{}, {Root: dir}} {
+		st, err := w.Status(t.Context(), "claude", "", v)
+		require.NoError(t, err)
+		require.Equal(t, []int{1, 1}, []int{st.Unstaged, st.Untracked})
+		var out bytes.Buffer
+		require.NoError(t, w.Diff(t.Context(), "claude", DiffOptions{View: v, NameOnly: true}, &out))
+		require.Equal(t, "README\nnew\n", out.String())
+	}
+	saved, err := w.Discard(t.Context(), "claude", "")
+	require.NoError(t, err)
+	again, err := w.Restore(t.Context(), saved.Ref, "", "")
+	require.NoError(t, err)
+	b, err := os.ReadFile(filepath.Join(again.Path, "README"))
+	require.NoError(t, err)
+	require.Equal(t, "changed\n", string(b))
+	fi, err = os.Stat(again.Path)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o755), fi.Mode().Perm())
+}

@@ -52,6 +52,9 @@ func (w *Workspace) Project(ctx context.Context) (*Project, error) {
 
 // inspect asks git about the directory path, as the directory's owner.
 func (w *Workspace) inspect(ctx context.Context, path string) (*Project, error) {
+	if err := caged(); err != nil {
+		return nil, err
+	}
 	own, err := ownerOf(path)
 	if err != nil {
 		return nil, api.Errorf(api.CodeWorkspaceInvalid, "look at the project: %w", err)

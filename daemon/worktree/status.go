@@ -48,10 +48,17 @@ func (w *Workspace) cmd(agent string, v View, index string, args ...string) git.
 		// Not the worktree: git would follow a .git that it finds there.
 		Dir: w.bareDir(),
 	}
-	if v.Root != nil || os.Geteuid() == 0 {
-		c.Under = &git.Under{Path: w.tree(agent), Parent: w.treesDir(), Root: v.Root}
-	}
+	c.Under = w.under(agent, v)
 	return c
+}
+
+// under shows a git the worktree of an agent, which its user cannot reach: the
+// directory of worktrees is root's alone.
+func (w *Workspace) under(agent string, v View) *git.Under {
+	if v.Root == nil && os.Geteuid() != 0 {
+		return nil
+	}
+	return &git.Under{Parent: w.treesDir(), Name: agent, Root: v.Root}
 }
 
 // Status looks at the worktree below the view, without changing it. branch is

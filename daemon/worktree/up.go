@@ -172,7 +172,19 @@ func (u *upper) directories() error {
 		}
 		u.changed = true
 	}
+	if err := u.w.closeTrees(); err != nil {
+		return err
+	}
 	return reachable(u.w.polis(), u.spec.UID, u.spec.GID)
+}
+
+// closeTrees keeps everybody but root out of the directory of worktrees: who
+// runs git in one, or opens it in an editor, runs what its agent wrote there.
+func (w *Workspace) closeTrees() error {
+	if err := os.Chmod(w.treesDir(), 0o700); err != nil {
+		return api.Errorf(api.CodeWorkspaceInvalid, "close the directory of worktrees: %w", err)
+	}
+	return nil
 }
 
 // reachable reports the first directory on the way to path that uid may not enter.

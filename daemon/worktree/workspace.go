@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/daemon/api"
+	"polis/daemon/cage"
 	"polis/daemon/git"
 )
 
@@ -101,6 +102,9 @@ func (w *Workspace) Target(context.Context) (string, error) {
 // guard refuses a shared repository whose configuration or hooks could have
 // been changed by somebody else than the daemon: git takes commands from both.
 func (w *Workspace) guard() error {
+	if err := caged(); err != nil {
+		return err
+	}
 	dir := w.bareDir()
 	for _, name := range []string{"config", "hooks"} {
 		fi, err := os.Lstat(filepath.Join(dir, name))
@@ -125,6 +129,15 @@ func (w *Workspace) guard() error {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
 			return api.Errorf(api.CodeRepoCorrupt, "%s must not exist: it redirects git", filepath.Join(dir, name))
 		}
+	}
+	return nil
+}
+
+// caged refuses to work where no git can be confined. The kernel is asked once.
+func caged() error {
+	if err := cage.Probe(); err != nil {
+		return api.Errorf(api.CodeCageUnavailable, "git over what agents write cannot be confined: %w", err).
+			WithHint("Linux 5.13 or newer with Landlock and seccomp is needed; polisctl doctor says more")
 	}
 	return nil
 }

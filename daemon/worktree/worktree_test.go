@@ -89,6 +89,9 @@ func up(t *testing.T, s Spec) *Workspace {
 	t.Helper()
 	_, err := Up(t.Context(), s)
 	require.NoError(t, err)
+	// The tests are the agents, too, who work there; TestOnlyRootReachesAWorktree
+	// has it as it is.
+	require.NoError(t, os.Chmod(filepath.Join(s.Workspace, ".polis", "worktrees"), 0o711))
 	return Open(Config{Workspace: s.Workspace, UID: s.UID, GID: s.GID})
 }
 

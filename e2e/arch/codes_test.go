@@ -47,6 +47,7 @@ var provoked = map[api.Code]string{
 	api.CodeMountNSFailed:     "e2e/degraded_test.go TestWithoutMountNamespacesThereAreNoAgents",
 	api.CodePIDNSFailed:       "e2e/degraded_test.go TestDegradedWithoutProcessNamespaces",
 	api.CodeSysboxUnavailable: "e2e/degraded_test.go TestDegradedIsRefusedUnlessItIsAllowed",
+	api.CodeCageUnavailable:   "daemon/worktree/cage_test.go TestWithoutACageThereIsNoGit",
 	api.CodeNSRestoreFailed:   "daemon/agent/codes_test.go TestASandboxThatCannotBeMadeAgainIsSaid",
 	api.CodeCgroupFailed:      "e2e/codes_test.go TestAddSaysWhichPartFailed",
 	api.CodeViewFailed:        "e2e/codes_test.go TestAddSaysWhichPartFailed",
