@@ -16,6 +16,7 @@ import (
 // The modes of git's trees that are judged in ways of their own.
 const (
 	ModeNone    = "000000"
+	ModeExec    = "100755"
 	ModeLink    = "120000"
 	ModeGitlink = "160000"
 )
@@ -30,6 +31,7 @@ var ErrRaw = errors.New("git diff-tree: cannot read its answer")
 type Change struct {
 	Path     string
 	Old, New string // modes, six octal digits; "000000" where there is none
+	OldID    string // object of the old side
 	ID       string // object of the new side
 	// Target is the text of a symbolic link of the new side. TooLong says that it
 	// has more than 4096 bytes and was not read.
@@ -72,7 +74,7 @@ func parseRaw(out []byte) ([]Change, error) {
 		if len(f) != 5 || len(f[0]) != 7 || f[0][0] != ':' || len(f[1]) != 6 || fields[i+1] == "" {
 			return nil, fmt.Errorf("%w: %q", ErrRaw, fields[i])
 		}
-		list = append(list, Change{Path: fields[i+1], Old: f[0][1:], New: f[1], ID: f[3]})
+		list = append(list, Change{Path: fields[i+1], Old: f[0][1:], New: f[1], OldID: f[2], ID: f[3]})
 	}
 	return list, nil
 }

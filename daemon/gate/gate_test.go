@@ -118,7 +118,7 @@ func TestWhatTheViewRefusesNeverComesHome(t *testing.T) {
 func TestParseRawRefusesWhatItCannotRead(t *testing.T) {
 	list, err := parseRaw([]byte(":100644 000000 aa bb D\x00a b\nc\x00:000000 120000 aa bb A\x00l\x00"))
 	require.NoError(t, err)
-	require.Equal(t, []Change{{Path: "a b\nc", Old: "100644", New: ModeNone, ID: "bb"}, {Path: "l", Old: ModeNone, New: ModeLink, ID: "bb"}}, list)
+	require.Equal(t, []Change{{Path: "a b\nc", Old: "100644", New: ModeNone, OldID: "aa", ID: "bb"}, {Path: "l", Old: ModeNone, New: ModeLink, OldID: "aa", ID: "bb"}}, list)
 	for _, bad := range []string{"x", ":100644 000000 aa bb D\x00", "100644 000000 aa bb D\x00p\x00", ":1 2 3 4 5\x00p\x00"} {
 		_, err := parseRaw([]byte(bad))
 		require.ErrorIs(t, err, ErrRaw, "%q", bad)

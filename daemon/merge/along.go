@@ -7,6 +7,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/failpoint"
+	"polis/daemon/gate"
 	"polis/daemon/git"
 	"polis/daemon/worktree"
 )
@@ -75,18 +76,25 @@ func (m *Merger) BringAlong(ctx context.Context) (Along, error) {
 	}
 	// Whether the checkout can be taken along is looked at meanwhile.
 	var keep error
+	var changes []gate.Change
+	moves := at.here && behind && at.commit != "" && at.commit != a.Commit
 	err = inOrder(func() error { return m.Workspace.Publish(ctx, p, target, a.Commit, since) }, func() error {
-		if at.here && behind && at.commit != a.Commit {
+		if moves {
 			keep = keeps(ctx, p)
 		}
 		return nil
+	}, func() (err error) {
+		if moves {
+			changes, err = changesOf(ctx, m.Workspace.Bare(), at.commit, a.Commit)
+		}
+		return err
 	})
 	if err != nil {
 		return a, err
 	}
 	a.Fetched = true
 	failpoint.Hit("project:fetched")
-	if err := a.forward(ctx, p, at, behind, keep); err != nil {
+	if err := a.forward(ctx, p, at, behind, keep, changes); err != nil {
 		a.Reason = err.Error()
 		a.Command = fmt.Sprintf("git -C %s merge --ff-only refs/remotes/polis/%s", shell(p.Path), target)
 		m.Log.Info("project left as it is", "op", "bring along", "path", p.Path, "err", err)
@@ -120,8 +128,9 @@ func branchOf(ctx context.Context, p *worktree.Project, branch string) (place, e
 }
 
 // forward fast-forwards the project's branch; its error is the reason why not.
-// keep is what keeps the checkout as it is, if the branch is checked out.
-func (a *Along) forward(ctx context.Context, p *worktree.Project, at place, behind bool, keep error) error {
+// keep is what keeps the checkout as it is, if the branch is checked out; changes
+// are what would change in it.
+func (a *Along) forward(ctx context.Context, p *worktree.Project, at place, behind bool, keep error, changes []gate.Change) error {
 	switch {
 	case at.commit == "":
 		return fmt.Errorf("the project has no branch %s any more", a.Target)
@@ -132,11 +141,11 @@ func (a *Along) forward(ctx context.Context, p *worktree.Project, at place, behi
 	case at.here && keep != nil:
 		return keep
 	case at.here:
-		// git itself refuses to overwrite an untracked file, and an ignored one.
-		forward := inside(p, "merge", "--ff-only", "--no-overwrite-ignore", "--no-stat", "--quiet", "--end-of-options", a.Commit)
-		forward.Write = []string{p.Path}
-		_, err := p.Do(ctx, forward)
-		return err
+		was, err := remember(p, changes)
+		if err != nil {
+			return err
+		}
+		return was.fastForward(ctx, a.Commit)
 	case at.worktree != "":
 		return fmt.Errorf("branch %s is checked out in another worktree of the project, %s", a.Target, at.worktree)
 	}

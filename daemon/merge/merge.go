@@ -19,6 +19,7 @@ import (
 const (
 	maxTries = 8                      // times a moved target is merged anew
 	pause    = 100 * time.Millisecond // between tries, when a lock file is in the way
+	undoTime = time.Minute            // to make a checkout as it was
 	maxPaths = 1000                   // names a Result or an error carries
 )
 

@@ -1,0 +1,281 @@
+package merge
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha1" //nolint:gosec // git's own object names
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"polis/daemon/gate"
+	"polis/daemon/git"
+	"polis/daemon/worktree"
+)
+
+// before is what of the user's checkout a fast-forward will change, as it was.
+// git checks out what it can and stops at what it cannot (a directory that may
+// not be written, a full disk), and leaves what it wrote: undo takes that back.
+type before struct {
+	p       *worktree.Project
+	changes []gate.Change
+	was     map[string]kind // of the names of changes, and of directories above added ones
+}
+
+type kind uint8
+
+const (
+	none kind = iota
+	file      // or a link
+	directory
+)
+
+// remember looks at every name that differs between two commits of the project.
+func remember(p *worktree.Project, changes []gate.Change) (*before, error) {
+	b := &before{p: p, changes: changes, was: map[string]kind{}}
+	root, err := os.OpenRoot(p.Path)
+	if err != nil {
+		return nil, fmt.Errorf("open the checkout: %w", err)
+	}
+	defer root.Close()
+	for _, c := range changes {
+		names := []string{c.Path}
+		if c.Old == gate.ModeNone {
+			for dir := path.Dir(c.Path); dir != "."; dir = path.Dir(dir) {
+				names = append(names, dir)
+			}
+		}
+		for _, name := range names {
+			if _, known := b.was[name]; known {
+				continue
+			}
+			fi, err := root.Lstat(name)
+			switch {
+			case err != nil && !absent(err):
+				return nil, fmt.Errorf("look at %q: %w", short(name), err)
+			case err != nil:
+				b.was[name] = none
+			case fi.IsDir():
+				b.was[name] = directory
+			default:
+				b.was[name] = file
+			}
+		}
+	}
+	return b, nil
+}
+
+// absent says that a name is not there: it, a directory above it, or what
+// should be one is a file.
+func absent(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ENAMETOOLONG)
+}
+
+// undo makes the checkout as it was before a fast-forward that failed. Only
+// what git has written is taken back: a file whose content is not, or is not the
+// beginning of, what the merge brings is left alone and named.
+func (b *before) undo(ctx context.Context) (left []string, err error) {
+	root, err := os.OpenRoot(b.p.Path)
+	if err != nil {
+		return nil, fmt.Errorf("open the checkout: %w", err)
+	}
+	defer root.Close()
+	var dirs, restore []string
+	for _, c := range b.changes {
+		if c.New == gate.ModeGitlink || c.Old == gate.ModeGitlink {
+			continue // git makes at most an empty directory of it
+		}
+		state, err := b.look(ctx, root, c)
+		if err != nil {
+			return left, err
+		}
+		switch {
+		case state == foreign:
+			left = append(left, c.Path)
+		case b.was[c.Path] == none && state == written:
+			if err := root.Remove(c.Path); err != nil {
+				return left, fmt.Errorf("take back %q: %w", short(c.Path), err)
+			}
+		case b.was[c.Path] == file && state != untouched:
+			restore = append(restore, c.Path)
+		}
+		for dir := path.Dir(c.Path); c.Old == gate.ModeNone && dir != "." && b.was[dir] != directory; dir = path.Dir(dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	// The deepest first. One that is not empty holds something of the user's.
+	slices.SortFunc(dirs, func(x, y string) int { return cmp.Or(len(y)-len(x), strings.Compare(x, y)) })
+	for _, dir := range slices.Compact(dirs) {
+		if err := rmdir(root, dir); err != nil && !absent(err) && !errors.Is(err, unix.ENOTEMPTY) && !errors.Is(err, unix.EEXIST) {
+			return left, fmt.Errorf("take back %q: %w", short(dir), err)
+		}
+	}
+	var names strings.Builder
+	for _, name := range restore {
+		// git would remove a directory in the way with all that is in it.
+		if fi, err := root.Lstat(name); err == nil && fi.IsDir() {
+			left = append(left, name)
+			continue
+		}
+		names.WriteString(name + "\x00")
+	}
+	if names.Len() == 0 {
+		return left, nil
+	}
+	// The index is still the old one: git replaces it last.
+	cmd := inside(b.p, "checkout-index", "--force", "--index", "-z", "--stdin")
+	cmd.Stdin, cmd.Write = strings.NewReader(names.String()), []string{b.p.Path}
+	if _, err := b.p.Do(ctx, cmd); err != nil {
+		return left, fmt.Errorf("restore what was there: %w", err)
+	}
+	return left, nil
+}
+
+// rmdir removes an empty directory, and never a file of that name.
+func rmdir(root *os.Root, dir string) error {
+	parent, err := root.Open(path.Dir(dir))
+	if err != nil {
+		return err
+	}
+	defer parent.Close()
+	return unix.Unlinkat(int(parent.Fd()), path.Base(dir), unix.AT_REMOVEDIR)
+}
+
+// state is what a fast-forward has done to a name.
+type state int
+
+const (
+	untouched state = iota // as it was
+	missing                // it was there, and is not
+	written                // it has the new content, or the beginning of it
+	foreign                // it has some other content
+)
+
+func (b *before) look(ctx context.Context, root *os.Root, c gate.Change) (state, error) {
+	fi, err := root.Lstat(c.Path)
+	switch {
+	case err != nil && absent(err):
+		if b.was[c.Path] == none {
+			return untouched, nil
+		}
+		return missing, nil
+	case err != nil:
+		return 0, fmt.Errorf("look at %q: %w", short(c.Path), err)
+	case fi.IsDir() && b.was[c.Path] == file:
+		return missing, nil // what is in the directory has entries of its own
+	case fi.IsDir():
+		return untouched, nil
+	}
+	var in io.Reader
+	size := fi.Size()
+	switch {
+	case fi.Mode()&fs.ModeSymlink != 0:
+		to, err := root.Readlink(c.Path)
+		if err != nil {
+			return 0, fmt.Errorf("read %q: %w", short(c.Path), err)
+		}
+		in, size = strings.NewReader(to), int64(len(to))
+	case fi.Mode().IsRegular():
+		f, err := root.OpenFile(c.Path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+		if err != nil {
+			return 0, fmt.Errorf("read %q: %w", short(c.Path), err)
+		}
+		defer f.Close()
+		in = f
+	default:
+		return foreign, nil
+	}
+	id, err := blobID(in, size, len(c.ID))
+	if err != nil {
+		return 0, fmt.Errorf("read %q: %w", short(c.Path), err)
+	}
+	if id != c.ID && id != c.OldID && fi.Mode().IsRegular() {
+		// Line endings may be converted; there are no filters (see keeps).
+		out, err := b.p.Do(ctx, inside(b.p, "hash-object", "--path="+c.Path, "--", path.Join(b.p.Path, c.Path)))
+		if err != nil {
+			return 0, fmt.Errorf("read %q: %w", short(c.Path), err)
+		}
+		id = strings.TrimSpace(string(out))
+	}
+	executable := fi.Mode().IsRegular() && fi.Mode()&0o100 != 0
+	switch {
+	case id == c.OldID && (c.OldID != c.ID || executable == (c.Old == gate.ModeExec)):
+		return untouched, nil
+	case id == c.ID:
+		return written, nil
+	}
+	if c.New != gate.ModeNone && fi.Mode().IsRegular() && b.begins(ctx, root, c) {
+		return written, nil
+	}
+	return foreign, nil
+}
+
+// begins says that a file is the beginning of what a change brings.
+func (b *before) begins(ctx context.Context, root *os.Root, c gate.Change) bool {
+	want, err := b.p.Run(ctx, "cat-file", "blob", c.ID)
+	if err != nil {
+		return false
+	}
+	has, err := root.ReadFile(c.Path)
+	return err == nil && bytes.HasPrefix(want, has)
+}
+
+// blobID is the name git gives a file with that content.
+func blobID(in io.Reader, size int64, idLen int) (string, error) {
+	var h hash.Hash = sha1.New() //nolint:gosec // as above
+	if idLen == hexLen256 {
+		h = sha256.New()
+	}
+	fmt.Fprintf(h, "blob %d\x00", size)
+	if _, err := io.Copy(h, io.LimitReader(in, size)); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%x", h.Sum(nil)), nil
+}
+
+const hexLen256 = 2 * sha256.Size
+
+// fastForward brings the checkout to a commit, or leaves it as it was.
+func (b *before) fastForward(ctx context.Context, commit string) error {
+	// git itself refuses to overwrite an untracked file, and an ignored one.
+	forward := inside(b.p, "merge", "--ff-only", "--no-overwrite-ignore", "--no-stat", "--quiet", "--end-of-options", commit)
+	forward.Write = []string{b.p.Path}
+	_, err := b.p.Do(ctx, forward)
+	if err == nil {
+		return nil
+	}
+	if now, look := b.p.Commit(ctx, "HEAD"); look == nil && now == commit {
+		return nil // it was done, and something failed afterwards
+	}
+	uctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
+	defer cancel()
+	left, undone := b.undo(uctx)
+	switch {
+	case undone != nil:
+		return fmt.Errorf("the checkout could not be brought along, nor made as it was (%w): %w", undone, err)
+	case len(left) > 0:
+		return fmt.Errorf("the checkout could not be brought along and is as it was, but for %s: %w", name(left, 3), err)
+	}
+	return fmt.Errorf("the checkout could not be brought along and is as it was: %w", err)
+}
+
+// changesOf lists what a fast-forward from one commit to another changes.
+func changesOf(ctx context.Context, repo git.Repo, from, to string) ([]gate.Change, error) {
+	list, err := gate.Changes(ctx, repo, from, to)
+	if err != nil {
+		return nil, fmt.Errorf("list what the merge changes: %w", err)
+	}
+	return list, nil
+}
+
+func short(s string) string { return s[:min(len(s), 120)] }
