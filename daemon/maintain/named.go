@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/daemon/git"
+	"polis/fusefs/fdtree"
 )
 
 // Bounds of what is read of the files agents write. Beyond them it cannot be
@@ -29,13 +30,13 @@ const (
 // ORIG_HEAD, the state of a rebase, a stash and its log.
 func (m *Maintainer) named(ctx context.Context) ([]string, error) {
 	w := &collector{ids: map[string]bool{}}
-	if err := w.dir(filepath.Join(m.Repo.Dir, "worktrees")); err != nil {
+	if err := w.dir(ctx, filepath.Join(m.Repo.Dir, "worktrees")); err != nil {
 		return nil, err
 	}
 	for _, d := range m.Private {
 		// What else is there (hooks, submodules) is not of this repository.
 		for _, sub := range []string{"refs", "logs"} {
-			if err := w.dir(filepath.Join(d, sub)); err != nil {
+			if err := w.dir(ctx, filepath.Join(d, sub)); err != nil {
 				return nil, err
 			}
 		}
@@ -67,51 +68,48 @@ type collector struct {
 }
 
 // dir reads the files below path, following no link.
-func (c *collector) dir(path string) error {
-	root, err := os.OpenRoot(path)
+func (c *collector) dir(ctx context.Context, path string) error {
+	top, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	defer root.Close()
-	return fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+	defer top.Close()
+	return fdtree.Walk(ctx, int(top.Fd()), func(e *fdtree.Entry) error {
 		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			return nil // an agent is at work
-		case err != nil:
-			return err
-		case strings.Count(name, "/") > maxDepth:
-			return fmt.Errorf("%s is nested too deeply", filepath.Join(path, name))
-		case !d.Type().IsRegular():
+		case e.Depth > maxDepth+1:
+			return fmt.Errorf("%q below %s is nested too deeply", e.Name, path)
+		case !e.IsRegular():
 			return nil
 		}
-		if base := d.Name(); base == "index" || strings.HasPrefix(base, "index.") {
+		if e.Name == "index" || strings.HasPrefix(e.Name, "index.") {
 			return nil // git reads the index itself
 		}
 		if c.files++; c.files > maxNamedFiles {
 			return fmt.Errorf("%s has more than %d files", path, maxNamedFiles)
 		}
-		return c.file(root, name)
+		return c.file(e)
 	})
 }
 
-func (c *collector) file(root *os.Root, name string) error {
-	f, err := root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ELOOP) {
+func (c *collector) file(e *fdtree.Entry) error {
+	fd, err := unix.Openat(e.Dir, e.Name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ELOOP) {
 		return nil
 	}
 	if err != nil {
-		return err
+		return fmt.Errorf("open %q: %w", e.Name, err)
 	}
+	f := os.NewFile(uintptr(fd), e.Name)
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, maxNamedFile+1))
 	if err != nil {
 		return err
 	}
 	if len(b) > maxNamedFile {
-		return fmt.Errorf("%s has more than %d bytes", name, maxNamedFile)
+		return fmt.Errorf("%q has more than %d bytes", e.Name, maxNamedFile)
 	}
 	scan(b, func(id string) { c.ids[id] = true })
 	if len(c.ids) > maxNamed {

@@ -153,7 +153,7 @@ func (m *Maintainer) sweep(than time.Time) (int, error) {
 		return 0, err
 	}
 	for _, d := range dirs {
-		if !d.IsDir() || len(d.Name()) != 2 && d.Name() != "pack" {
+		if !d.IsDir() || d.Name() != "pack" && !fanOut(d.Name()) {
 			continue
 		}
 		files, err := fs.ReadDir(root.FS(), d.Name())
@@ -173,6 +173,11 @@ func (m *Maintainer) sweep(than time.Time) (int, error) {
 		}
 	}
 	return n, errors.Join(errs...)
+}
+
+// fanOut says whether a directory is one of those that git keeps loose objects in.
+func fanOut(name string) bool {
+	return len(name) == 2 && strings.Trim(name, "0123456789abcdef") == ""
 }
 
 // lines runs git and hands out its output line by line, however long it is.

@@ -8,10 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"sync/atomic"
-	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"polis/fusefs/fdtree"
 )
 
 // How often what an agent has on the disk is measured: every look while it
@@ -43,7 +42,9 @@ type disk struct {
 	found, made atomic.Int64
 	poke        chan struct{} // measure now
 	doubt       chan struct{} // measure when it is time: it may have become less
-	roots       []*os.Root
+	roots       []*os.File
+	// failed counts the measures, one after another, that could not read everything.
+	failed atomic.Int32
 	// others are counted elsewhere; nil for none.
 	others func() (files, bytes int64)
 }
@@ -59,6 +60,13 @@ func (d *disk) crowded() bool {
 	l := d.most.Load()
 	return l > 0 && d.files() >= l
 }
+
+// maxFailed is how many measures may fail before nothing can be added: a limit
+// must not end because it cannot be told what there is.
+const maxFailed = 3
+
+// blind says that it is not known what the agent has.
+func (d *disk) blind() bool { return d.failed.Load() >= maxFailed }
 
 // files is how many there are, as far as it is known.
 func (d *disk) files() int64 { return d.found.Load() + d.made.Load() }
@@ -106,7 +114,7 @@ func (s *Shim) openDisk(tree *os.File) error {
 		if dir == "" {
 			continue
 		}
-		r, err := os.OpenRoot(dir)
+		r, err := os.Open(dir)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // it has none
 		}
@@ -180,8 +188,14 @@ func (s *Shim) measureDisk(ctx context.Context) error {
 	full, crowded := d.full(), d.crowded()
 	made := d.made.Load()
 	bytes, files, err := d.measure(ctx)
-	if err != nil {
+	if ctx.Err() != nil {
 		return err
+	}
+	if err == nil {
+		d.failed.Store(0)
+	} else { // what was found is the least there is
+		d.failed.Add(1)
+		bytes, files = max(bytes, d.used.Load()), max(files, d.found.Load()+made)
 	}
 	if d.others != nil {
 		f, b := d.others()
@@ -198,36 +212,19 @@ func (s *Shim) measureDisk(ctx context.Context) error {
 	if d.crowded() && (!crowded || s.hits.due(limitFiles, time.Now())) {
 		s.tellFiles()
 	}
-	return nil
+	return err
 }
 
 // measure adds up the blocks of all files, and the files; one with several names
-// counts once. The tree is the agent's, which changes it meanwhile: nothing leads out of
-// an os.Root, and what is gone when its turn comes is not counted.
+// counts once. The tree is the agent's, which changes it meanwhile: what is gone
+// when its turn comes is not counted. With an error, what could be read is.
 func (d *disk) measure(ctx context.Context) (bytes, files int64, err error) {
 	type inode struct{ dev, ino uint64 }
 	seen := map[inode]bool{}
 	for _, root := range d.roots {
-		err := fs.WalkDir(root.FS(), ".", func(_ string, e fs.DirEntry, err error) error {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			if err != nil {
-				if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
-					return nil
-				}
-				return err
-			}
-			info, err := e.Info()
-			if err != nil {
-				return nil //nolint:nilerr // it has gone
-			}
-			st, ok := info.Sys().(*syscall.Stat_t)
-			if !ok {
-				return nil
-			}
-			if !e.IsDir() && st.Nlink > 1 {
-				id := inode{st.Dev, st.Ino}
+		e := fdtree.Walk(ctx, int(root.Fd()), func(e *fdtree.Entry) error {
+			if !e.IsDir() && e.Stat.Nlink > 1 {
+				id := inode{e.Stat.Dev, e.Stat.Ino}
 				if seen[id] {
 					return nil
 				}
@@ -235,12 +232,13 @@ func (d *disk) measure(ctx context.Context) (bytes, files int64, err error) {
 					seen[id] = true
 				}
 			}
-			bytes, files = bytes+st.Blocks*512, files+1
+			bytes, files = bytes+e.Stat.Blocks*512, files+1
 			return nil
 		})
-		if err != nil {
-			return 0, 0, err
+		if ctx.Err() != nil {
+			return 0, 0, context.Cause(ctx)
 		}
+		err = errors.Join(err, e)
 	}
-	return bytes, files, nil
+	return bytes, files, err
 }

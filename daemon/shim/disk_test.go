@@ -6,24 +6,27 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
 	"polis/daemon/events"
 	"polis/fusefs"
+	"polis/fusefs/fdtree"
 )
 
 func newDisk(t require.TestingT, dir string, b bounds) *Shim {
 	s := &Shim{events: events.New(1)}
 	s.disk.begin(b)
-	root, err := os.OpenRoot(dir)
+	root, err := os.Open(dir)
 	require.NoError(t, err)
-	s.disk.roots = []*os.Root{root}
+	s.disk.roots = []*os.File{root}
 	return s
 }
 
@@ -174,4 +177,57 @@ func TestWhatWasRefusedIsMeasuredSoon(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What a name is made of does not switch the limit off, and neither does a tree
+// that is deeper than PATH_MAX.
+func TestTheDiskIsMeasuredWhateverTheNames(t *testing.T) {
+	dir := t.TempDir()
+	s := newDisk(t, dir, bounds{bytes: 64 << 10})
+	defer s.disk.roots[0].Close()
+	at, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, unix.Close(at)) }()
+	const levels = 50
+	for i := range levels {
+		name := strings.Repeat("n", 100) + "\xff"
+		require.NoError(t, unix.Mkdirat(at, name, 0o700), "level %d", i)
+		next, err := unix.Openat(at, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		require.NoError(t, err)
+		require.NoError(t, unix.Close(at))
+		at = next
+	}
+	fd, err := unix.Openat(at, "big\xfe", unix.O_CREAT|unix.O_WRONLY|unix.O_CLOEXEC, 0o600)
+	require.NoError(t, err)
+	require.NoError(t, unix.Fallocate(fd, 0, 0, 1<<20))
+	require.NoError(t, unix.Close(fd))
+	require.NoError(t, s.measureDisk(t.Context()))
+	require.GreaterOrEqual(t, s.disk.used.Load(), int64(1<<20))
+	require.EqualValues(t, levels+2, s.disk.files())
+	require.Contains(t, s.quota(fusefs.OpOpenWrite), "disk_mb")
+	require.NoError(t, fdtree.RemoveAll(t.Context(), filepath.Join(dir, strings.Repeat("n", 100)+"\xff")))
+}
+
+// A measure that fails is not the end of the limit: what was known is the least
+// there is, and when it goes on nothing can be added.
+func TestAMeasureThatFailsKeepsTheLimit(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "f"), make([]byte, 64<<10), 0o600))
+	s := newDisk(t, dir, bounds{bytes: 1 << 30})
+	require.NoError(t, s.measureDisk(t.Context()))
+	used := s.disk.used.Load()
+	require.NoError(t, s.disk.roots[0].Close())
+	for range maxFailed {
+		require.Empty(t, s.quota(fusefs.OpCreate))
+		require.Error(t, s.measureDisk(t.Context()))
+		require.Equal(t, used, s.disk.used.Load())
+	}
+	require.Contains(t, s.quota(fusefs.OpCreate), "cannot be measured")
+	require.Contains(t, s.gitQuota(fusefs.OpCreate), "cannot be measured")
+	again, err := os.Open(dir)
+	require.NoError(t, err)
+	defer again.Close()
+	s.disk.roots = []*os.File{again}
+	require.NoError(t, s.measureDisk(t.Context()))
+	require.Empty(t, s.quota(fusefs.OpCreate))
 }

@@ -60,6 +60,10 @@ func (s *Shim) gitQuota(op fusefs.Op) string {
 
 func (s *Shim) usedUp(op fusefs.Op, b bounds) string {
 	what := b.reached(op, s.disk.used.Load(), s.disk.files())
+	if what == "" && s.disk.blind() && (b.bytes > 0 || b.files > 0) {
+		s.disk.doubted()
+		return "what this agent has on the disk cannot be measured (shim.log says why), so nothing can be added: remove what you made last, or ask your commander"
+	}
 	if what == limitFiles {
 		// Counted since the last measure, and told of now.
 		s.disk.doubted()
