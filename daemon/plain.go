@@ -26,27 +26,33 @@ func (d *Daemon) rootsTree(info worktree.Info, uid, gid int) bool {
 	return true
 }
 
-// plainWithAgents says that agents work in a plain directory: they have no
-// branches, and get none when somebody makes it a repository.
-func plainWithAgents(st store.State) bool {
-	return !st.Git && st.Project != "" && len(st.Agents) > 0
-}
+// isPlain says that a workspace was made of a directory that is no repository.
+// It stays that, whatever .git is there later: agents could write in the directory,
+// and a .git says what the owner's git runs. Only a person adopts one.
+func isPlain(st store.State) bool { return !st.Git && st.Project != "" }
 
-// staysPlain is plainWithAgents for a workspace that is entered.
-func (d *Daemon) staysPlain(name string) bool {
+// staysPlain says whether the workspace that is entered is to be taken for a
+// plain directory: it was one, and nobody adopts its .git, or agents without
+// branches work in it. st is its state if it is not loaded.
+func (d *Daemon) staysPlain(name string, st store.State, adopt bool) bool {
 	d.mu.Lock()
-	w, ok := d.workspaces[name]
-	git := ok && w.state.Git
+	w, loaded := d.workspaces[name]
+	if loaded {
+		st.Git = w.state.Git
+	}
 	d.mu.Unlock()
-	if !ok || git {
+	if !loaded {
+		return isPlain(st) && (!adopt || len(st.Agents) > 0)
+	}
+	if st.Git {
 		return false
 	}
 	for _, v := range d.agents.Workspaces() {
 		if v.Name == name {
-			return v.Agents > 0
+			return !adopt || v.Agents > 0
 		}
 	}
-	return false
+	return !adopt
 }
 
 // plainWarnings are what somebody should know who puts a plain directory under polis.
@@ -61,7 +67,7 @@ func plainWarnings(w *workspace, info worktree.Info) (out []string) {
 		out = append(out, fmt.Sprintf("the files in %s belong to root, and this file system cannot show them as another user's; agents run as uid %d and can read but not change them: chown the directory to a user of its own", p, w.agents.UID))
 	}
 	if info.BecameGit {
-		out = append(out, fmt.Sprintf("%s is a git repository now, but its agents were added without branches and go on so: remove them (their files stay in the project), then polisctl up again", info.ProjectPath))
+		out = append(out, fmt.Sprintf("%s is a git repository now, and goes on as a plain directory: an agent may have made its .git, which says what programs git runs as you. If it is yours, look at .git/config and .git/hooks, remove the agents that were added without branches (their files stay in the project), then polisctl up --adopt-git", info.ProjectPath))
 	}
 	return out
 }

@@ -86,7 +86,14 @@ func (d *Daemon) up(ctx context.Context, req api.UpRequest, progress func(string
 			return api.UpResponse{}, err
 		}
 	}
-	info, err := worktree.Up(ctx, worktree.Spec{Workspace: string(root), Repo: req.Repo, Target: req.Target, UID: uint32(uid), GID: uint32(gid), Plain: d.staysPlain(name), Log: d.Log, Progress: progress})
+	var st store.State
+	rep := &agent.Report{}
+	if !known { // there is none if it is fresh
+		if st, err = d.readState(name, root, rep); err != nil {
+			return api.UpResponse{}, err
+		}
+	}
+	info, err := worktree.Up(ctx, worktree.Spec{Workspace: string(root), Repo: req.Repo, Target: req.Target, UID: uint32(uid), GID: uint32(gid), Plain: d.staysPlain(name, st, req.AdoptGit), Log: d.Log, Progress: progress})
 	if err != nil {
 		if !listed && fresh {
 			forgetAttempt(root)
@@ -96,12 +103,7 @@ func (d *Daemon) up(ctx context.Context, req api.UpRequest, progress func(string
 	if err := take(); err != nil { // a new one has a place for the lock only now
 		return api.UpResponse{}, err
 	}
-	var st store.State
-	rep := &agent.Report{}
 	if !known {
-		if st, err = d.readState(name, root, rep); err != nil {
-			return api.UpResponse{}, err
-		}
 		reg.Workspaces[name] = string(root)
 		if err := d.writeRegistry(reg); err != nil {
 			return api.UpResponse{}, err
@@ -199,7 +201,7 @@ func (d *Daemon) restoreWorkspace(ctx context.Context, name, path string, rep *a
 	if err != nil {
 		return err
 	}
-	info, err := worktree.Up(ctx, worktree.Spec{Workspace: path, UID: uint32(uid), GID: uint32(gid), Plain: plainWithAgents(st), Log: d.Log})
+	info, err := worktree.Up(ctx, worktree.Spec{Workspace: path, UID: uint32(uid), GID: uint32(gid), Plain: isPlain(st), Log: d.Log})
 	if err != nil {
 		return err
 	}

@@ -144,13 +144,56 @@ func TestAPlainDirectoryBecomesARepository(t *testing.T) {
 	require.Empty(t, d.report().Errors)
 	require.Equal(t, "work\n", d.sh("alice", "cat work.txt"))
 	d.refused(api.CodeBadState, "merge", "alice")
+	out = d.must("up", "--adopt-git", "--repo", dir, d.path("ws"))
+	require.Contains(t, out, "is a git repository now", "alice has no branch")
 	d.must("agents", "remove", "alice")
-	d.must("up", "--repo", dir, d.path("ws"))
+	d.must("up", "--adopt-git", "--repo", dir, d.path("ws"))
 	d.worker("carol")
 	d.task("carol", commitOf("carol.txt", "carol"))
 	d.fate("carol", api.MergeMerged)
 	require.Equal(t, "carol\n", readFile(filepath.Join(dir, "carol.txt")))
 	require.Equal(t, "work\n", strings.TrimLeft(git(t, dir, "show", "main:work.txt"), " "))
+}
+
+// TestAnAgentsGitIsNotAdopted: a .git that an agent made in a plain directory is
+// not the project's, by no up and no restart, whole or damaged; and when a person
+// adopts one, its filters do not run.
+func TestAnAgentsGitIsNotAdopted(t *testing.T) {
+	d := startDaemon(t, options{})
+	dir, _ := d.plain(owner)
+	marker := d.marker("marker")
+	d.add("alice")
+	d.sh("alice", `git init -q -b main && git add -A && git commit -qm Start && git config filter.x.clean `+marker.script+` && git config filter.x.smudge `+marker.script+` && git config core.fsmonitor `+marker.script+` &&
+echo '* filter=x' > .gitattributes && git -c filter.x.clean=cat add .gitattributes && git -c filter.x.clean=cat commit -qm attributes`)
+	d.must("agents", "remove", "alice")
+	isPlain := func() {
+		t.Helper()
+		var up api.UpResponse
+		require.NoError(t, json.Unmarshal([]byte(d.must("--json", "up", "--repo", dir, d.path("ws"))), &up))
+		require.False(t, up.Workspace.Git)
+		require.Len(t, up.Warnings, 1)
+		require.Contains(t, up.Warnings[0], "--adopt-git")
+		require.NoFileExists(t, marker.file)
+	}
+	isPlain()
+	d.stop()
+	d.start()
+	isPlain()
+	// One that git cannot read keeps nobody from the workspace.
+	head := filepath.Join(dir, ".git", "HEAD")
+	require.NoError(t, os.Rename(head, head+".away"))
+	d.stop()
+	d.start()
+	require.Empty(t, d.report().Errors)
+	isPlain()
+	require.NoError(t, os.Rename(head+".away", head))
+
+	d.must("up", "--adopt-git", "--repo", dir, d.path("ws"))
+	d.worker("carol")
+	d.task("carol", commitOf("carol.txt", "carol"))
+	d.fate("carol", api.MergeMerged)
+	require.NoFileExists(t, marker.file, "a filter ran")
+	marker.works(func() { d.asOwner(dir, "status") })
 }
 
 // TestTheSystemIsNoProject: root's directories that a machine runs on are not

@@ -116,6 +116,9 @@ type UpRequest struct {
 	Repo   string `json:"repo"`
 	Path   string `json:"path,omitempty"`
 	Target string `json:"target,omitempty"`
+	// AdoptGit takes the .git that a plain directory has now for the project's
+	// own. Agents could write there: the caller has looked at its config and hooks.
+	AdoptGit bool `json:"adopt_git,omitempty"`
 }
 
 // UpResponse answers UpRequest.

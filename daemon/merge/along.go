@@ -157,18 +157,21 @@ func inside(p *worktree.Project, args ...string) git.Cmd {
 	return git.Cmd{Args: args, WorkTree: p.Path, Dir: p.Path}
 }
 
-// keeps says why a checkout is to be left as it is; nil if it can go along.
+// keeps says why a checkout is to be left as it is; nil if it can go along. The
+// second question makes git read the checkout, by its configuration: the first
+// comes before it.
 func keeps(ctx context.Context, p *worktree.Project) error {
-	return inOrder(func() error { return filters(ctx, p) }, func() error {
-		dirty, err := p.Do(ctx, inside(p, "status", "--porcelain", "-z", "--untracked-files=no", "--ignore-submodules=dirty"))
-		if err != nil {
-			return err
-		}
-		if names := git.SplitNUL(dirty); len(names) > 0 {
-			return fmt.Errorf("the checkout has uncommitted changes (%d files)", len(names))
-		}
-		return nil
-	})
+	if err := filters(ctx, p); err != nil {
+		return err
+	}
+	dirty, err := p.Do(ctx, inside(p, "status", "--porcelain", "-z", "--untracked-files=no", "--ignore-submodules=dirty"))
+	if err != nil {
+		return err
+	}
+	if names := git.SplitNUL(dirty); len(names) > 0 {
+		return fmt.Errorf("the checkout has uncommitted changes (%d files)", len(names))
+	}
+	return nil
 }
 
 // filters refuses a project that has some. A filter is a command. It is the

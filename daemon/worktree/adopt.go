@@ -25,7 +25,7 @@ func (u *upper) project(ctx context.Context, from source) error {
 		return api.Errorf(api.CodeWorkspaceInvalid, "%s leads nowhere", link).
 			WithHint("if the checkout has moved, name its new place: polisctl up --repo PATH %s", u.spec.Workspace)
 	}
-	if from.path != "" {
+	if from.path != "" && !u.spec.Plain {
 		p, err := u.w.inspect(ctx, from.path)
 		if err != nil {
 			return err

@@ -25,8 +25,8 @@ type Spec struct {
 	Target string
 	// UID and GID will own the shared repository, the worktrees and a cloned project.
 	UID, GID uint32
-	// Plain leaves a directory without branches that has become a repository:
-	// agents that work in it have none.
+	// Plain takes a project for a directory without branches, whatever .git is
+	// there: an agent may have made it, so no git is even asked about it.
 	Plain bool
 	Git   string // the git program; "git" if empty
 	Log   *slog.Logger
@@ -40,7 +40,7 @@ type Info struct {
 	Target       string // the branch merges go to; empty without git
 	ProjectPath  string // the user's checkout, without symlinks
 	ProjectOwner Owner
-	BecameGit    bool // it is a repository, and Spec.Plain said to take it for none
+	BecameGit    bool // it has a .git, and Spec.Plain said to take it for none
 	// Changed is false if everything was there already.
 	Changed bool
 }
@@ -91,6 +91,11 @@ func (u *upper) run(ctx context.Context) (Info, error) {
 		return Info{}, api.Errorf(api.CodeWorkspaceInvalid, "look at the project: %w", err)
 	}
 	info := Info{ProjectPath: path, ProjectOwner: own}
+	if u.spec.Plain {
+		_, err := os.Lstat(filepath.Join(path, ".git"))
+		info.BecameGit, info.Changed = err == nil, u.changed
+		return info, nil
+	}
 	project, err := u.w.inspect(ctx, path)
 	if err != nil {
 		return Info{}, err
@@ -108,10 +113,6 @@ func (u *upper) run(ctx context.Context) (Info, error) {
 				WithHint("give the directory of a project")
 		}
 		info.Changed = u.changed
-		return info, nil
-	}
-	if u.spec.Plain {
-		info.BecameGit, info.Changed = true, u.changed
 		return info, nil
 	}
 	info.Git = true

@@ -1,0 +1,58 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// marker is a file that exists when something of an agent's ran on the host.
+type marker struct {
+	t    testing.TB
+	file string
+	// script makes the file and passes its input on, as a filter does.
+	script string
+}
+
+// marker makes a script that everybody can run and that is not in any sandbox.
+func (d *daemon) marker(name string) marker {
+	d.t.Helper()
+	dir := d.path(name + ".d")
+	require.NoError(d.t, os.Mkdir(dir, 0o755))
+	require.NoError(d.t, os.Chmod(dir, 0o777|os.ModeSticky))
+	m := marker{t: d.t, file: filepath.Join(dir, "ran"), script: filepath.Join(dir, "evil")}
+	require.NoError(d.t, os.WriteFile(m.script, []byte("#!/bin/sh\necho \"$0 $*\" >> "+m.file+"\nexec cat\n"), 0o755))
+	require.NoError(d.t, os.Chmod(m.script, 0o755))
+	return m
+}
+
+// works is the positive control: what was planted runs when do does what no
+// command of polis may have done.
+func (m marker) works(do func()) {
+	m.t.Helper()
+	require.NoFileExists(m.t, m.file)
+	do()
+	require.FileExists(m.t, m.file, "the test planted nothing that git runs")
+	require.NoError(m.t, os.Remove(m.file))
+}
+
+// asOwner runs git in dir as the projects' owner, as that person would, and
+// leaves it at that: what git says of it does not matter.
+func (d *daemon) asOwner(dir string, args ...string) string {
+	d.t.Helper()
+	cmd := exec.CommandContext(d.t.Context(), "git", args...)
+	cmd.Dir = dir
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0"}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: owner, Gid: owner}}
+	cmd.WaitDelay = time.Second
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		d.t.Logf("git %v: %v: %s", args, err, out)
+	}
+	return string(out)
+}
