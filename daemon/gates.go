@@ -8,6 +8,7 @@ import (
 	"polis/daemon/api"
 	"polis/daemon/gate"
 	"polis/fusefs/policy"
+	"polis/fusefs/shared"
 )
 
 // gate returns an agent's branch and the rules its changes are compared with
@@ -31,7 +32,10 @@ func (w *workspace) gate(name string) (agent.Branch, gate.Rules, error) {
 		rules.Others = append(rules.Others, gate.Claim{Agent: other, Paths: globs})
 	}
 	c := w.d.live()
-	if rules.Protected, err = gate.Compile(c.MergeRules(w.agents.Name).Protected); err != nil {
+	// What opens ignored files of the user's checkout to agents is never theirs
+	// to say, whatever the list is.
+	protected := append(slices.Clone(c.MergeRules(w.agents.Name).Protected), shared.IncludeFile)
+	if rules.Protected, err = gate.Compile(protected); err != nil {
 		return b, rules, api.Errorf(api.CodeInvalidConfig, "merge.protected: %w", err)
 	}
 	return b, rules, nil

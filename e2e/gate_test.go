@@ -94,3 +94,37 @@ func TestExclusivePathsAreOneAgentsOnly(t *testing.T) {
 	d.must("agents", "remove", "owner", "--force")
 	d.must("merge", "free")
 }
+
+// TestOnlyThePersonOpensIgnoredFilesToAgents: .worktreeinclude says which ignored
+// files of the user's checkout show in views. An agent's own says nothing, nor
+// do its own ignore rules, and none of it comes home by itself.
+func TestOnlyThePersonOpensIgnoredFilesToAgents(t *testing.T) {
+	d := startDaemon(t, options{config: "[merge]\nprotected = []\n"})
+	repo := d.smallRepo()
+	d.seed(repo, map[string]string{".gitignore": "private/\n"})
+	git(t, repo, "add", "-A")
+	git(t, repo, "commit", "-qm", "What is ignored")
+	d.seed(repo, map[string]string{"private/key": "secret\n", "credentials": "secret\n", ".git/info/exclude": "credentials\n"})
+	d.must("up", "--repo", repo, d.path("ws"))
+	d.add("mallory")
+	d.sh("mallory", ident+`
+e=$(git rev-parse --git-path info/exclude); mkdir -p $(dirname $e); echo '*' >> $e
+echo '*' > .worktreeinclude; git add -f .worktreeinclude; git commit -qm include`)
+	hidden := func() {
+		t.Helper()
+		for _, name := range []string{"credentials", "private/key"} {
+			require.NotZero(t, d.exec("mallory", "cat", name).code, name)
+		}
+	}
+	hidden()
+	e := d.refused(api.CodeProtectedPath, "merge", "mallory")
+	require.Equal(t, []any{".worktreeinclude"}, e.Details["paths"])
+	require.NoFileExists(t, filepath.Join(repo, ".worktreeinclude"))
+	hidden()
+	// The person who accepts it opens them: the test could fail.
+	d.must("merge", "mallory", "--accept-protected")
+	d.eventually("mallory sees what the user has accepted", func() bool {
+		// Listing a directory also ends what the kernel remembers of absent names.
+		return d.exec("mallory", "sh", "-c", "ls -A . private >&2; cat credentials private/key").stdout == "secret\nsecret\n"
+	})
+}

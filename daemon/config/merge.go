@@ -32,7 +32,8 @@ type MergeRules struct {
 	// Batch is how many waiting branches are merged and checked together.
 	Batch *int `toml:"batch"`
 	// Protected are the paths whose changes come home only after a person
-	// accepted them, as in gitignore(5). An empty list protects nothing.
+	// accepted them, as in gitignore(5). .worktreeinclude
+	// is protected whatever the list is.
 	Protected []string `toml:"protected"`
 }
 
