@@ -48,6 +48,9 @@ func (d *Daemon) warned() []string {
 	for _, w := range d.agents.Unsaved() {
 		out = append(out, string(api.CodeStateNotSaved)+": the state of workspace "+w+" cannot be written; changes are refused until it can")
 	}
+	for _, n := range d.agents.RulesLost() {
+		out = append(out, string(api.CodeStateCorrupt)+": the rules of agent "+n+" are lost, and it may read and write nothing: polisctl agents set "+n+" --role ROLE, or --read and --write GLOBS, says what it may; --egress LIST says where it may connect to")
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.totalFault != "" {

@@ -177,7 +177,7 @@ func (c checker) prepare(ctx context.Context, commit, name string) (wire.Spec, e
 			Log: filepath.Join(root.CheckLogs(), time.Now().UTC().Format("20060102T150405.000000")+"-"+commit[:12]+".log")},
 	}
 	spec.Lost, spec.UserNamespaces = d.lostNames(), conf.Sandbox.UserNamespaces
-	return spec, store.WriteJSON(d.shims.run.AgentSpec(name), spec)
+	return spec, store.WriteSummed(d.shims.run.AgentSpec(name), spec)
 }
 
 // shared are directories of the project that no commit has and that agents

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -14,6 +13,7 @@ import (
 	"polis/daemon/layout"
 	"polis/daemon/owner"
 	"polis/daemon/shim/wire"
+	"polis/daemon/store"
 )
 
 // self is what this daemon writes into the lock files it holds.
@@ -87,10 +87,7 @@ func left(before owner.Owner, own string, root layout.Workspace) ([]string, erro
 	var out []string
 	for _, n := range names {
 		var sp wire.Spec
-		b, err := os.ReadFile(run.AgentSpec(n))
-		if err == nil {
-			err = json.Unmarshal(b, &sp)
-		}
+		err := store.ReadSummed(run.AgentSpec(n), &sp)
 		// A shim whose spec cannot be read may be of this workspace.
 		if err != nil || below(sp.Mountpoint, filepath.Clean(string(root))) {
 			out = append(out, n)

@@ -53,7 +53,7 @@ func (s *shims) respec(a *agent.Agent, dir string) error {
 		return err
 	}
 	s.log.Warn("the files of a shim are gone; what it left is looked for by name", "agent", a.Name(), "mounts", mounts, "cgroup", left)
-	return store.WriteJSON(s.run.AgentSpec(a.Name()), spec)
+	return store.WriteSummed(s.run.AgentSpec(a.Name()), spec)
 }
 
 // groupLeft says whether the control group of an agent, shim and sandbox, is there.

@@ -17,6 +17,7 @@ import (
 	"polis/daemon/layout"
 	"polis/daemon/shim/dial"
 	"polis/daemon/shim/wire"
+	"polis/daemon/store"
 	"polis/fusefs/fdtree"
 )
 
@@ -56,8 +57,10 @@ func (s *shims) Socket(name string) string { return s.run.AgentSocket(name) }
 // Spec reads what an agent's shim was started with.
 func (s *shims) Spec(agent string) (wire.Spec, bool) {
 	var sp wire.Spec
-	b, err := os.ReadFile(s.run.AgentSpec(agent))
-	if err != nil || json.Unmarshal(b, &sp) != nil {
+	if err := store.ReadSummed(s.run.AgentSpec(agent), &sp); err != nil {
+		if !errors.Is(err, os.ErrNotExist) {
+			s.log.Warn("the spec of a shim cannot be read", "agent", agent, "err", err)
+		}
 		return wire.Spec{}, false
 	}
 	return sp, sp.Agent == agent
@@ -159,14 +162,12 @@ func (s *shims) Remove(ctx context.Context, a *agent.Agent) error {
 // one is written of what is known of the agent: what it left is found by name.
 func (s *shims) clear(ctx context.Context, a *agent.Agent) error {
 	dir := s.run.Agent(a.Name())
-	_, err := os.Lstat(s.run.AgentSpec(a.Name()))
-	if errors.Is(err, os.ErrNotExist) {
-		if err = s.respec(a, dir); errors.Is(err, errNothingLeft) {
+	if _, ok := s.Spec(a.Name()); !ok {
+		if err := s.respec(a, dir); errors.Is(err, errNothingLeft) {
 			return nil
+		} else if err != nil {
+			return err
 		}
-	}
-	if err != nil {
-		return err
 	}
 	if err := s.cleanup(ctx, a.Name()); err != nil {
 		return err

@@ -45,7 +45,7 @@ func (s *shims) prepare(a *agent.Agent, dir string) error {
 	if err := seedHome(&spec, a, s.log); err != nil {
 		return fail(err)
 	}
-	if err := store.WriteJSON(s.run.AgentSpec(a.Name()), spec); err != nil {
+	if err := store.WriteSummed(s.run.AgentSpec(a.Name()), spec); err != nil {
 		return fail(err)
 	}
 	return nil
@@ -152,7 +152,7 @@ func (s *shims) Note(name string, v wire.Settings) error {
 		return nil // it has none: there is nothing to be wrong
 	}
 	sp.Set(v)
-	if err := store.WriteJSON(s.run.AgentSpec(name), sp); err != nil {
+	if err := store.WriteSummed(s.run.AgentSpec(name), sp); err != nil {
 		return fmt.Errorf("note the settings of agent %s: %w", name, err)
 	}
 	return nil

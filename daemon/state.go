@@ -2,6 +2,8 @@ package daemon
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -88,6 +90,8 @@ func (d *Daemon) readState(name string, root layout.Workspace, rep *agent.Report
 			}
 		}
 		return st, nil
+	case errors.Is(err, store.ErrNewer):
+		return st, api.Errorf(api.CodeStateCorrupt, "the state of workspace %s: %w", name, err).WithHint("install that polisd again")
 	case err != nil:
 		return st, api.Errorf(api.CodeInternal, "read the state of workspace %s: %w", name, err)
 	case st.Version > store.StateVersion:
@@ -116,5 +120,34 @@ func (w *workspace) save(kept []store.Agent, removed []store.Removed, locks []ap
 			st.PortAllocations.NextPort = max(st.PortAllocations.NextPort, p.External+1)
 		}
 	}
-	return store.WriteKept(w.agents.Root.State(), st)
+	if err := store.WriteKept(w.agents.Root.State(), st); err != nil {
+		return err
+	}
+	// The state before may give more rights than this one: once more, and the file that
+	// is read if this one gets damaged has these, too.
+	rights, err := rightsOf(kept)
+	if err != nil || rights == w.rights {
+		return err
+	}
+	if err := store.WriteKept(w.agents.Root.State(), st); err != nil {
+		return err
+	}
+	w.rights = rights
+	return nil
+}
+
+// rightsOf is a hash of what agents may do.
+func rightsOf(kept []store.Agent) (sum [sha256.Size]byte, err error) {
+	type rights struct {
+		Name, Role string
+		Policy     api.Policy
+		Lost       bool
+		Egress     []string
+	}
+	var all []rights
+	for _, a := range kept {
+		all = append(all, rights{a.Name, a.Role, a.Policy, a.RulesLost, a.Egress})
+	}
+	b, err := json.Marshal(all)
+	return sha256.Sum256(b), err
 }

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -32,6 +33,7 @@ type workspace struct {
 	radar  *radar.Radar // nil without git
 	queue  *queue.Worker
 	state  store.State
+	rights [sha256.Size]byte // of the agents, as both state files have them; of save
 }
 
 // Up makes a workspace or finds it made.

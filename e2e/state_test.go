@@ -153,8 +153,18 @@ func TestACorruptStateIsKeptAsideAndMadeAnew(t *testing.T) {
 		require.Equal(t, "unsaved\n", readFile(d.path("ws", ".polis", "worktrees", "carol", "work.txt")))
 		require.Contains(t, readFile(state), `"carol"`, "and written again")
 	}
+	// Of carol, who did not live, nobody knows the rules any more: they do not become the
+	// right to everything.
+	require.Contains(t, d.warnings(), "polisctl agents set carol")
 	d.must("agents", "start", "carol")
+	require.Contains(t, d.exec("carol", "cat", "work.txt").stderr, "Permission denied")
+	require.NotZero(t, d.exec("carol", "sh", "-c", "echo x > new.txt").code)
+	a, _ := d.agent("carol")
+	require.Equal(t, []string{"none"}, a.Egress)
+	d.must("agents", "set", "carol", "--read", "**")
 	require.Equal(t, "unsaved\n", d.sh("carol", "cat work.txt"))
+	require.NotZero(t, d.exec("carol", "sh", "-c", "echo x > new.txt").code, "no more than it was given")
+	require.NotContains(t, d.warnings(), "carol")
 
 	// The same for the list of workspaces, which has one outside the usual place.
 	list := d.path("state", "workspaces.json")
@@ -167,6 +177,57 @@ func TestACorruptStateIsKeptAsideAndMadeAnew(t *testing.T) {
 		require.Equal(t, 2, d.living(), "agents that nobody knows are left at work")
 		d.must("up", "--repo", d.path("src"), d.path("ws"))
 	}
-	a, _ := d.agent("alice")
+	a, _ = d.agent("alice")
 	same(a)
+}
+
+// TestADamagedRuleDoesNotWidenRights: a flipped bit makes "deny" another word. The file is
+// not believed, neither is the one before; and the one before has the last change of the
+// rules, so that it does not give what was taken.
+func TestADamagedRuleDoesNotWidenRights(t *testing.T) {
+	d := startDaemon(t, options{})
+	d.up()
+	d.add("alice")
+	d.must("agents", "set", "alice", "--deny", "secret/**")
+	refused := func(why string) {
+		t.Helper()
+		require.Contains(t, d.exec("alice", "cat", "secret/key.txt").stderr, "Permission denied", why)
+	}
+	refused("as a control")
+	state := d.path("ws", ".polis", "state.json")
+	flip := func(path string) {
+		t.Helper()
+		text := readFile(path)
+		require.Contains(t, text, `"deny"`)
+		require.NoError(t, os.WriteFile(path, []byte(strings.Replace(text, `"deny"`, `"dena"`, 1)), 0o600))
+	}
+	d.stop()
+	flip(state)
+	d.start()
+	require.Contains(t, d.warnings(), "STATE_CORRUPT")
+	d.must("agents", "start", "alice")
+	refused("the state before knows the rules")
+	require.Equal(t, "one\ntwo\nthree\n", d.sh("alice", "cat main.txt"))
+
+	d.stop()
+	flip(state)
+	flip(state + ".old")
+	d.start()
+	d.must("agents", "start", "alice")
+	refused("nobody knows the rules")
+	require.Contains(t, d.exec("alice", "cat", "main.txt").stderr, "Permission denied")
+	d.must("agents", "set", "alice", "--read", "**", "--write", "**", "--deny", "secret/**")
+	require.Equal(t, "one\ntwo\nthree\n", d.sh("alice", "cat main.txt; echo x >> main.txt"))
+	refused("as it was set again")
+
+	// The same of what a shim was started with.
+	require.Error(t, d.signal(syscall.SIGKILL))
+	flip(d.path("run", "agents", "alice", "spec.json"))
+	for _, f := range []string{state, state + ".old"} {
+		require.NoError(t, os.Remove(f))
+	}
+	d.start()
+	require.Contains(t, d.warnings(), "the rules of agent alice are lost")
+	refused("its shim lives, and its spec is not believed")
+	require.Contains(t, d.exec("alice", "cat", "main.txt").stderr, "Permission denied")
 }

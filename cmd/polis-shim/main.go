@@ -23,6 +23,7 @@ import (
 	"polis/daemon/layout"
 	"polis/daemon/shim"
 	"polis/daemon/shim/wire"
+	"polis/daemon/store"
 )
 
 func main() {
@@ -122,12 +123,8 @@ func report(spec wire.Spec, err error) error {
 
 func readSpec(file string) (wire.Spec, error) {
 	var spec wire.Spec
-	b, err := os.ReadFile(file)
-	if err != nil {
+	if err := store.ReadSummed(file, &spec); err != nil {
 		return spec, fmt.Errorf("read spec: %w", err)
-	}
-	if err := json.Unmarshal(b, &spec); err != nil {
-		return spec, fmt.Errorf("read spec %s: %w", file, err)
 	}
 	return spec, api.CheckName(spec.Agent)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"polis/daemon/api"
@@ -159,6 +160,7 @@ func (m *Manager) fromSpec(a *Agent, sp wire.Spec, types map[string]config.BaseT
 	k := &a.Kept
 	k.Branch, k.Policy, k.MemoryLimitMB, k.CreatedAt, k.Generation = sp.Branch, sp.Policy, int(sp.MemoryBytes>>20), sp.Created, sp.Generation
 	k.Session, k.Secret, k.OwnedRefs, k.Role, k.Command, k.StatusReason = sp.Session, sp.Secret, sp.OwnedRefs, sp.Role, sp.Command, ""
+	k.RulesLost, k.Egress = false, m.egressOf(a, sp)
 	k.Limits = api.Limits{Pids: int(sp.Pids), CPUPercent: int(sp.CPUPercent), CPUWeight: int(sp.CPUWeight), IOWeight: int(sp.IOWeight),
 		DiskMB: int(sp.DiskBytes >> 20), DiskFiles: int(sp.DiskFiles), Connections: int(sp.Connections)}
 	if t, ok := types[sp.BaseType]; ok {
@@ -167,4 +169,17 @@ func (m *Manager) fromSpec(a *Agent, sp wire.Spec, types map[string]config.BaseT
 	for _, p := range sp.Ports {
 		k.PortMappings = append(k.PortMappings, store.PortMap{Internal: p.Internal, External: p.External, Protocol: cmp.Or(p.Protocol, api.ProtoTCP)})
 	}
+}
+
+// egressOf is the egress of its own that an agent had, as far as its shim's spec tells:
+// none if it had what its role, its type and the configuration say.
+func (m *Manager) egressOf(a *Agent, sp wire.Spec) []string {
+	c := m.config()
+	if usual, err := c.Reach(sp.Role, a.Type, nil); err == nil && slices.Equal(usual.Policy.Entries(), sp.Egress) {
+		return nil
+	}
+	if len(sp.Egress) == 0 {
+		return []string{"none"}
+	}
+	return slices.Clone(sp.Egress)
 }

@@ -94,7 +94,12 @@ func (m *Manager) skip(ctx context.Context, a *Agent, why error, rep *Report) bo
 	return true
 }
 
-// minimal enters a worktree that the state does not know.
+// closed are the rules of an agent whose own are lost.
+func closed() api.Policy { return api.Policy{Deny: []string{"**"}} }
+
+// minimal enters a worktree that the state does not know. What it may do is what the spec
+// of its shim says; without one it may do nothing: rules that are lost must not become
+// the right to everything.
 func (m *Manager) minimal(ws *Workspace, name string, types map[string]config.BaseType, rep *Report) (*Agent, error) {
 	sess, err := secret()
 	if err != nil {
@@ -106,9 +111,12 @@ func (m *Manager) minimal(ws *Workspace, name string, types map[string]config.Ba
 	}
 	a := &Agent{WS: ws, Type: types["custom"], Kept: store.Agent{Name: name, BaseType: "custom", Branch: "agent/" + name,
 		MemoryLimitMB: m.config().Limits.MemoryMB, PortMappings: []store.PortMap{}, CreatedAt: m.Now().UTC(), Status: api.StatusStopped, Session: sess, Secret: sec,
-		StatusReason: "found without state: its role, rules and limits are not known any more"}}
+		Policy: closed(), RulesLost: true, Egress: []string{"none"},
+		StatusReason: "found without state: its role, rules and limits are not known any more; it may read and write nothing until polisctl agents set " + name + " --role ROLE, or --read and --write GLOBS, says what it may, and --egress LIST where it may connect to"}}
 	if sp, ok := m.Shims.Spec(name); ok && sp.Workspace == ws.Name {
 		m.fromSpec(a, sp, types)
+	} else {
+		m.Log.Warn("the rules of an agent are lost; it may do nothing until it is given some", "agent", name, "code", api.CodeStateCorrupt)
 	}
 	m.Log.Warn("a worktree without state was found", "agent", name, "shim", a.Kept.Generation > 0)
 	m.mu.Lock()

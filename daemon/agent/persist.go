@@ -98,5 +98,19 @@ func (m *Manager) Unsaved() []string {
 	return out
 }
 
+// RulesLost names the agents whose rules are not known any more.
+func (m *Manager) RulesLost() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var out []string
+	for _, a := range m.agents {
+		if a.Kept.RulesLost {
+			out = append(out, a.Name())
+		}
+	}
+	sort.Strings(out)
+	return out
+}
+
 // writable refuses a change that could not be kept, before anything is done.
 func (m *Manager) writable(a *Agent) error { return m.save(a.WS) }

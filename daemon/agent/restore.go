@@ -163,7 +163,8 @@ func (m *Manager) lost(ctx context.Context, name string, req api.RestoreRequest)
 		if req.Ref != "" {
 			s.Ref = req.Ref
 		}
-		return w, store.Removed{Trash: s.Ref, Head: s.Head, Agent: store.Agent{Name: name, BaseType: "custom", Branch: branch, MemoryLimitMB: m.config().Limits.MemoryMB}}, nil
+		return w, store.Removed{Trash: s.Ref, Head: s.Head, Agent: store.Agent{Name: name, BaseType: "custom", Branch: branch, MemoryLimitMB: m.config().Limits.MemoryMB,
+			Policy: closed(), RulesLost: true, Egress: []string{"none"}}}, nil
 	}
 	return nil, gone, api.Errorf(api.CodeNotFound, "nothing of an agent %s was put aside", api.Shorten(name, 64)).WithHint("polisctl gc --dry-run lists what was")
 }

@@ -90,6 +90,10 @@ func changed(c config.Config, k store.Agent, req api.SetRequest) (store.Agent, e
 	if req.AutoMerge != nil {
 		k.AutoMerge = req.AutoMerge
 	}
+	if k.RulesLost && (req.Role != nil || req.Policy != nil) {
+		// From now on it has the rules it is given, and nothing of the refusal.
+		k.RulesLost, k.Policy = false, api.Policy{}
+	}
 	if req.Role != nil {
 		p, err := rolePolicy(c, *req.Role)
 		if err != nil {
@@ -194,7 +198,7 @@ func (m *Manager) putSettings(a *Agent, k store.Agent) {
 // put copies settings; the manager's mu is held.
 func (a *Agent) put(k store.Agent) {
 	a.Kept.MemoryLimitMB, a.Kept.Limits, a.Kept.Role, a.Kept.Policy, a.Kept.AutoMerge = k.MemoryLimitMB, k.Limits, k.Role, k.Policy, k.AutoMerge
-	a.Kept.Egress = k.Egress
+	a.Kept.Egress, a.Kept.RulesLost = k.Egress, k.RulesLost
 }
 
 // applySettings has the agent's shim, if it lives, do as its settings say.

@@ -21,9 +21,9 @@ var ErrCorrupt = errors.New("state file is corrupt")
 // Backup is what WriteKept leaves beside path: the content before the last one.
 func Backup(path string) string { return path + ".old" }
 
-// WriteKept is WriteJSON that keeps the content before as Backup(path). On a
+// WriteKept is WriteSummed that keeps the content before as Backup(path). On a
 // full disk neither is touched.
-func WriteKept(path string, v any) error { return write(path, v, keep) }
+func WriteKept(path string, v any) error { return write(path, v, true, keep) }
 
 // keep gives the content of path a second name: nothing is copied, nothing can
 // be half.
@@ -52,13 +52,17 @@ func ignoreMissing(err error) error {
 
 // WriteJSON replaces path with v so that a crash leaves the old or the new
 // content, never a part.
-func WriteJSON(path string, v any) error { return write(path, v, nil) }
+func WriteJSON(path string, v any) error { return write(path, v, false, nil) }
 
 // write calls before, if given, when the new content is safe beside path.
-func write(path string, v any, before func(path string) error) (err error) {
+func write(path string, v any, sum bool, before func(path string) error) (err error) {
 	b, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", path, err)
+	}
+	b = append(b, '\n')
+	if sum {
+		b = addSum(b)
 	}
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*")
@@ -70,7 +74,7 @@ func write(path string, v any, before func(path string) error) (err error) {
 			err = errors.Join(err, f.Close(), os.Remove(f.Name()))
 		}
 	}()
-	if _, err = f.Write(append(b, '\n')); err != nil {
+	if _, err = f.Write(b); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	if err = f.Sync(); err != nil {
@@ -110,17 +114,25 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// ReadKept is ReadJSON for what WriteKept wrote. If the file is corrupt it
+// ReadKept reads what WriteKept wrote. If the file is corrupt it
 // is put aside, v is read from the backup (if that is good: restored) and
-// ErrCorrupt is returned all the same.
+// ErrCorrupt is returned all the same. A file of a newer program (ErrNewer) stays.
 func ReadKept[T any](path string, v *T, now time.Time, good func(T) error) (restored bool, err error) {
+	b, err := readBounded(path)
 	var got T
-	err = ReadJSON(path, &got, now)
 	if err == nil {
-		if err = good(got); err == nil {
+		if err = Decode(b, &got); errors.Is(err, ErrNewer) {
+			return false, fmt.Errorf("%s: %w", path, err)
+		}
+		if err == nil {
+			err = good(got)
+		}
+		if err == nil {
 			*v = got
 			return false, nil
 		}
+		err = aside(path, now, err)
+	} else if errors.Is(err, ErrCorrupt) {
 		err = aside(path, now, err)
 	}
 	if !errors.Is(err, ErrCorrupt) {
@@ -130,12 +142,12 @@ func ReadKept[T any](path string, v *T, now time.Time, good func(T) error) (rest
 }
 
 func readBackup[T any](path string, v *T, good func(T) error) bool {
-	b, err := os.ReadFile(Backup(path))
-	if err != nil || len(b) > MaxFile {
+	b, err := readBounded(Backup(path))
+	if err != nil {
 		return false
 	}
 	var got T
-	if json.Unmarshal(b, &got) != nil || good(got) != nil {
+	if Decode(b, &got) != nil || good(got) != nil {
 		return false
 	}
 	*v = got

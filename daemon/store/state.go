@@ -42,9 +42,12 @@ type Agent struct {
 	Role          string `json:"role,omitempty"`
 	MemoryLimitMB int    `json:"memory_limit_mb"`
 	// Limits are those beside memory that are not as configured.
-	Limits         api.Limits      `json:"limits,omitzero"`
-	Command        []string        `json:"command,omitempty"`
-	Policy         api.Policy      `json:"policy"`
+	Limits  api.Limits `json:"limits,omitzero"`
+	Command []string   `json:"command,omitempty"`
+	Policy  api.Policy `json:"policy"`
+	// RulesLost: its rules are not known any more, and it may do nothing until it
+	// is given some.
+	RulesLost      bool            `json:"rules_lost,omitempty"`
 	PortMappings   []PortMap       `json:"port_mappings"`
 	CreatedAt      time.Time       `json:"created_at"`
 	CgroupPath     string          `json:"cgroup_path"`
