@@ -171,6 +171,9 @@ func (fs *FS) Lseek(_ request, in *fuse.LseekIn, out *fuse.LseekOut) fuse.Status
 	if h == nil {
 		return fuse.EBADF
 	}
+	if fs.revoked(h, false) { // where the data of a file is, is content
+		return fuse.EACCES
+	}
 	fd, e := fs.reading(h)
 	if e != 0 {
 		return status(e)
@@ -213,6 +216,10 @@ func (fs *FS) CopyFileRange(cancel request, in *fuse.CopyFileRangeIn) (uint32, f
 	}
 	if dst.lost() {
 		return 0, fuse.EBUSY
+	}
+	// It reads as READ does; the right to write is asked for below.
+	if fs.revoked(src, false) {
+		return 0, fuse.EACCES
 	}
 	from, e := fs.reading(src)
 	if e != 0 {

@@ -49,3 +49,41 @@ func TestADenialReachesOpenFiles(t *testing.T) {
 		require.NoError(t, os.Remove(v.in("plain")))
 	}
 }
+
+// A denial reaches the calls that read without READ, also where the kernel
+// serves the file itself: it sends these here.
+func TestADenialReachesCopyFileRangeAndSeek(t *testing.T) {
+	for _, direct := range []bool{false, true} {
+		g := newSteady()
+		v := mountView(t, func(c *Config) { c.Guard, c.NoPassthrough = g, !direct })
+		write(t, v.raw("plain"), "content")
+		write(t, v.raw("copy"), "")
+		open := func(name string, flags int) int {
+			fd, err := unix.Open(v.in(name), flags|unix.O_CLOEXEC, 0)
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, unix.Close(fd)) })
+			return fd
+		}
+		src, both, dst := open("plain", unix.O_RDONLY), open("plain", unix.O_RDWR), open("copy", unix.O_WRONLY)
+		copied := func(from int) (int, error) {
+			var in, out int64
+			return unix.CopyFileRange(from, &in, dst, &out, 7, 0)
+		}
+		n, err := copied(src)
+		require.NoError(t, err)
+		require.Equal(t, 7, n)
+		require.NoError(t, unix.Ftruncate(dst, 0))
+		_, err = unix.Seek(src, 0, unix.SEEK_DATA)
+		require.NoError(t, err)
+
+		g.rule("plain", "-")
+		v.fs.InvalidateAll()
+		for _, fd := range []int{src, both} {
+			_, err = copied(fd)
+			require.ErrorIs(t, err, unix.EACCES)
+			_, err = unix.Seek(fd, 0, unix.SEEK_DATA)
+			require.ErrorIs(t, err, unix.EACCES)
+		}
+		require.Empty(t, content(t, v.raw("copy")))
+	}
+}

@@ -77,7 +77,7 @@ func run(ctx context.Context, args []string) error {
 		}
 		return err
 	}
-	log := slog.New(slog.NewTextHandler(os.Stderr, nil)).With("agent", spec.Agent)
+	log := shim.NewLog(spec.RunDir).With("agent", spec.Agent)
 	sctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	if spec.Check != nil {

@@ -108,6 +108,12 @@ func (p Policy) Name(name string) bool {
 	if name == "" || len(p.exact)+len(p.under) == 0 {
 		return false
 	}
+	// A label can hold any byte, also a dot, which its text escapes (RFC 4343,
+	// 2.1): the labels "evil.x" and "org" are not below "x.org". No host has such
+	// a name, and no entry names one.
+	if strings.IndexByte(name, '\\') >= 0 {
+		return false
+	}
 	if p.exact[name] {
 		return true
 	}

@@ -28,7 +28,7 @@ func TestNamesThatAPolicyAllows(t *testing.T) {
 		"an empty list": {nil, nil, []string{"x.org", "", "."}},
 		"a name":        {[]string{"x.org"}, []string{"x.org", "X.ORG", "x.org.", "x.Org."}, []string{"a.x.org", "ax.org", "org", "x.org.evil", "x.org..", "", "."}},
 		"all below a name": {[]string{"*.x.org"}, []string{"a.x.org", "a.b.x.org", "A.X.Org."},
-			[]string{"x.org", "x.org.", "ax.org", "*.y.org", "a.x.org.evil", "org"}},
+			[]string{"x.org", "x.org.", "ax.org", "*.y.org", "a.x.org.evil", "org", `evil\.x.org.`, `evil\.x.org`, `a.evil\.x.org`, `evil\046x.org`, `\\.x.org`}},
 		"both":                {[]string{"*.x.org", "x.org"}, []string{"x.org", "a.x.org"}, []string{"y.org"}},
 		"capitals and a dot":  {[]string{"*.X.Org.", "API.y.com."}, []string{"a.x.org", "api.y.com"}, []string{"x.org", "y.com"}},
 		"punycode as it is":   {[]string{"xn--bcher-kva.example"}, []string{"XN--BCHER-KVA.example"}, []string{"bücher.example", "bcher-kva.example"}},

@@ -1,0 +1,147 @@
+package shim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Bounds of what a shim logs. An agent makes its shim log by what it does, so
+// neither how fast nor how much may be up to it.
+const (
+	logBurst   = 20              // records of one message at once, then one every
+	logEvery   = time.Second     //
+	maxShimLog = 4 << 20         // bytes of shim.log, and of shim.log.1 before it
+	logLook    = 5 * time.Second // between two looks at its size
+	maxKinds   = 512             // messages that are told apart
+)
+
+// NewLog is the log of a shim: lines on standard error, at a bounded rate for
+// each message; the first line after a pause says how many were left out. If
+// standard error is the file shim.log in dir, its size is bounded too.
+func NewLog(dir string) *slog.Logger {
+	file := &shimLog{path: filepath.Join(dir, "shim.log"), fd: int(os.Stderr.Fd())}
+	return slog.New(&quietHandler{next: slog.NewTextHandler(file, nil), rates: &rates{now: time.Now, kinds: map[string]*rate{}}})
+}
+
+// quietHandler is a slog.Handler that passes on a bounded number of records.
+type quietHandler struct {
+	next  slog.Handler
+	rates *rates // of all that are derived from one another
+}
+
+type rates struct {
+	now   func() time.Time
+	mu    sync.Mutex
+	kinds map[string]*rate
+}
+
+type rate struct {
+	tokens int
+	filled time.Time
+	left   int // out, since the last one that was passed on
+}
+
+// pass says whether a record of this message goes on, and how many did not.
+func (r *rates) pass(msg string) (left int, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.now()
+	k := r.kinds[msg]
+	if k == nil {
+		if len(r.kinds) >= maxKinds { // messages are constants: more is a mistake of ours
+			clear(r.kinds)
+		}
+		k = &rate{tokens: logBurst, filled: now}
+		r.kinds[msg] = k
+	}
+	if n := int(now.Sub(k.filled) / logEvery); n > 0 {
+		k.tokens, k.filled = min(logBurst, k.tokens+n), k.filled.Add(time.Duration(n)*logEvery)
+	}
+	if k.tokens == 0 {
+		k.left++
+		return 0, false
+	}
+	k.tokens--
+	left, k.left = k.left, 0
+	return left, true
+}
+
+// Enabled is part of slog.Handler.
+func (h *quietHandler) Enabled(ctx context.Context, l slog.Level) bool { return h.next.Enabled(ctx, l) }
+
+// Handle is part of slog.Handler.
+func (h *quietHandler) Handle(ctx context.Context, r slog.Record) error {
+	left, ok := h.rates.pass(r.Message)
+	if !ok {
+		return nil
+	}
+	if left > 0 {
+		r = r.Clone()
+		r.AddAttrs(slog.Int("left_out", left))
+	}
+	return h.next.Handle(ctx, r)
+}
+
+// WithAttrs is part of slog.Handler.
+func (h *quietHandler) WithAttrs(as []slog.Attr) slog.Handler {
+	return &quietHandler{next: h.next.WithAttrs(as), rates: h.rates}
+}
+
+// WithGroup is part of slog.Handler.
+func (h *quietHandler) WithGroup(name string) slog.Handler {
+	return &quietHandler{next: h.next.WithGroup(name), rates: h.rates}
+}
+
+// shimLog writes to a descriptor and, if that is the file at path, puts it aside
+// when it has become too large. slog calls Write one at a time.
+type shimLog struct {
+	path   string
+	fd     int
+	looked time.Time
+}
+
+func (l *shimLog) Write(p []byte) (int, error) {
+	if now := time.Now(); now.Sub(l.looked) >= logLook {
+		l.looked = now
+		if err := l.rotate(); err != nil {
+			p = fmt.Appendf(p, "shim.log cannot be rotated: %v\n", err)
+		}
+	}
+	n, err := unix.Write(l.fd, p)
+	return max(n, 0), err
+}
+
+// rotate replaces the file under the descriptor, so that what else is written
+// there (the trace of a panic) follows.
+func (l *shimLog) rotate() error {
+	var is, named unix.Stat_t
+	if err := unix.Fstat(l.fd, &is); err != nil {
+		return err
+	}
+	if is.Mode&unix.S_IFMT != unix.S_IFREG || is.Size < maxShimLog {
+		return nil
+	}
+	err := unix.Lstat(l.path, &named)
+	if errors.Is(err, unix.ENOENT) || err == nil && (named.Dev != is.Dev || named.Ino != is.Ino) {
+		return nil // something else is redirected there
+	}
+	if err == nil {
+		err = os.Rename(l.path, l.path+".1")
+	}
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(l.path, os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	return errors.Join(unix.Dup3(int(f.Fd()), l.fd, 0), f.Close())
+}
