@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"polis/daemon/api"
-	"polis/daemon/layout"
 	"polis/daemon/maintain"
 	"polis/daemon/store"
 )
@@ -128,13 +127,9 @@ func (d *Daemon) maintain(ctx context.Context, w *workspace, dryRun bool, say fu
 		return api.MaintenanceReport{}, api.Errorf(api.CodeTimeout, "wait for other maintenance: %w", context.Cause(ctx))
 	}
 	c, root := d.live().Maintenance, w.agents.Root
-	private, err := privates(root)
-	if err != nil {
-		return api.MaintenanceReport{}, api.Errorf(api.CodeInternal, "maintenance: %w", err)
-	}
 	ctx, stop := context.WithTimeout(ctx, time.Duration(c.Timeout))
 	defer stop()
-	m := &maintain.Maintainer{Repo: w.git.Bare(), Private: private, Grace: time.Duration(c.Grace), Timeout: time.Duration(c.Timeout), Log: d.Log, Now: time.Now, Progress: say,
+	m := &maintain.Maintainer{Repo: w.git.Bare(), Internal: w.git.Internal(), Private: root.Privates(), Grace: time.Duration(c.Grace), Timeout: time.Duration(c.Timeout), Log: d.Log, Now: time.Now, Progress: say,
 		Exclusive: func(ctx context.Context) (func(), error) { return w.locks.AcquireExclusive(ctx, "maintenance") }}
 	rep, err := m.Run(ctx, dryRun)
 	rep.Workspace = w.agents.Name
@@ -161,23 +156,6 @@ func codeOf(err error) api.Code {
 		return ""
 	}
 	return api.CodeOf(err)
-}
-
-// privates are the agents' own parts of the git directory, also of agents
-// nobody knows any more.
-func privates(root layout.Workspace) ([]string, error) {
-	dir := filepath.Dir(root.Private("x"))
-	entries, err := os.ReadDir(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	var out []string
-	for _, e := range entries {
-		if e.IsDir() {
-			out = append(out, filepath.Join(dir, e.Name()))
-		}
-	}
-	return out, nil
 }
 
 // tellViews makes the kernel forget what it knows of files that went into packs.

@@ -203,12 +203,11 @@ func TestRemoveKeepsUnsavedWork(t *testing.T) {
 	var gone api.RemoveResponse
 	decode(t, d.must("--json", "agents", "remove", "alice", "--force"), &gone)
 	require.NotEmpty(t, gone.Trash)
-	bare := d.path("ws", ".polis", "bare-repo.git")
-	refs := git(t, bare, "for-each-ref", "refs/polis/trash", "--format=%(refname)")
+	refs := git(t, d.internal(), "for-each-ref", "refs/polis/trash", "--format=%(refname)")
 	require.NotEmpty(t, refs)
 	found := false
 	for _, ref := range strings.Fields(refs) {
-		if strings.Contains(git(t, bare, "ls-tree", "-r", "--name-only", ref), "untracked.txt") {
+		if strings.Contains(git(t, d.internal(), "ls-tree", "-r", "--name-only", ref), "untracked.txt") {
 			found = true
 		}
 	}

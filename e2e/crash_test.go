@@ -99,7 +99,7 @@ func TestPolisdDiesAtEveryStep(t *testing.T) {
 	d.sh("bob", "echo bob > bob.txt")
 	add := func() result { return d.ctl("agents", "add", "alice", "--base", "custom", "--port", "3000") }
 	remove := func() result { return d.ctl("agents", "remove", "alice", "--force") }
-	bare := d.path("ws", ".polis", "bare-repo.git")
+	bare := d.internal()
 	work := func() {
 		d.sh("alice", "echo one > committed.txt; git add -A; git commit -qm one; echo precious > untracked.txt")
 	}

@@ -103,8 +103,8 @@ func TestPolisdDiesWhileItTakesAWorkspaceAway(t *testing.T) {
 		require.Zero(t, d.living(), step)
 		for _, n := range []string{"alice", "bob"} {
 			d.nothingOf(n, step)
-			last := strings.Fields(git(t, d.bare(), "for-each-ref", "refs/polis/trash/"+n, "--format=%(refname)", "--sort=-refname"))[0]
-			require.Equal(t, n+"\n", git(t, d.bare(), "show", last+":"+n+".txt"), step)
+			last := strings.Fields(git(t, d.internal(), "for-each-ref", "refs/polis/trash/"+n, "--format=%(refname)", "--sort=-refname"))[0]
+			require.Equal(t, n+"\n", git(t, d.internal(), "show", last+":"+n+".txt"), step)
 		}
 	}
 	_, err := os.Stat(d.bare())

@@ -72,7 +72,7 @@ func TestGitOfAnAgent(t *testing.T) {
 			for k := range d.locks() {
 				require.False(t, strings.HasPrefix(k, "ref:") || strings.HasPrefix(k, "repo:"), "%s is still locked", k)
 			}
-			d.must("merge", "alice")
+			d.must("merge", "alice", "--accept-protected") // .gitattributes and a submodule
 			git(t, bare, "fsck", "--full", "--strict", "--no-dangling")
 		})
 	}

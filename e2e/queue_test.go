@@ -53,6 +53,9 @@ func (d *daemon) fate(name string, want api.MergeStatus) api.Agent {
 
 func (d *daemon) bare() string { return d.path("ws", ".polis", "bare-repo.git") }
 
+// internal is where polis keeps what removal put aside.
+func (d *daemon) internal() string { return d.path("ws", ".polis", "internal.git") }
+
 // TestTenAgentsFinishAtOnce is seed 001: ten merges, one after the other, and
 // each can be taken back.
 func TestTenAgentsFinishAtOnce(t *testing.T) {
@@ -328,6 +331,6 @@ func TestNothingIsLost(t *testing.T) {
 	time.Sleep(1100 * time.Millisecond)
 	require.NoError(t, json.Unmarshal([]byte(d.must("--json", "gc", "--before", "1s")), &gc))
 	require.Empty(t, gc.Kept)
-	require.Empty(t, git(t, d.bare(), "for-each-ref", "refs/polis/trash"))
+	require.Empty(t, git(t, d.internal(), "for-each-ref", "refs/polis/trash"))
 	d.must("discard", "bob", "--yes")
 }

@@ -22,7 +22,7 @@ func TestPolisdDiesWhileItRestores(t *testing.T) {
 	want := d.sh("alice", "git status --porcelain; git log --format=%s; cat committed.txt staged.txt untracked.txt")
 	restore := func() result { return d.ctl("restore", "alice") }
 	trash := func() []string {
-		return strings.Fields(git(t, d.bare(), "for-each-ref", "refs/polis/trash/alice", "--format=%(refname)"))
+		return strings.Fields(git(t, d.internal(), "for-each-ref", "refs/polis/trash/alice", "--format=%(refname)"))
 	}
 	d.must("agents", "remove", "alice", "--force")
 	steps := d.steps(restore)

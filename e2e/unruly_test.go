@@ -49,7 +49,7 @@ func TestAnAgentCannotMakeItselfUnremovable(t *testing.T) {
 				found = found || err == nil && e.Name() == name+".txt"
 				return err
 			}))
-			bare := d.path("ws", ".polis", "bare-repo.git")
+			bare := d.internal()
 			for _, ref := range strings.Fields(git(t, bare, "for-each-ref", "--format=%(refname)", "refs/polis/trash/"+name)) {
 				found = found || strings.Contains(git(t, bare, "ls-tree", "--name-only", ref), name+".txt")
 			}

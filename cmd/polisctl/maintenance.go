@@ -97,6 +97,9 @@ func maintainedPage(p *page, r api.MaintenanceReport) {
 		return
 	}
 	p.line("workspace %s was maintained", r.Workspace)
+	for _, u := range r.Unreadable {
+		p.line("  no old object was removed for the sake of %s", u)
+	}
 	p.line("  loose objects  %d -> %d", r.Before.LooseObjects, r.After.LooseObjects)
 	p.line("  packs          %d -> %d", r.Before.Packs, r.After.Packs)
 	p.line("  size           %s -> %s", kib(r.Before), kib(r.After))

@@ -33,6 +33,9 @@ type MaintenanceReport struct {
 	// Removed are objects that nothing needed, and files of killed gits.
 	Removed     int `json:"removed"`
 	PacksJoined int `json:"packs_joined"`
+	// Unreadable are agents whose git files are damaged, each with the reason:
+	// none of the objects that it might need was removed.
+	Unreadable []string `json:"unreadable,omitempty"`
 	// LockedMillis is how long the exclusive lock was held.
 	LockedMillis int64 `json:"locked_ms"`
 	// Error says what failed; the rest was done all the same.

@@ -24,37 +24,53 @@ var completeLimits = cage.Limits{AddressSpace: 4 << 30, FileSize: 1, CPU: 2 * ti
 // With "^NAME" among them, what that leads to is taken to be there instead.
 // ErrNotFound says that something is missing.
 func (r Repo) Complete(ctx context.Context, revs ...string) error {
+	_, err := r.reach(ctx, false, revs)
+	return err
+}
+
+// reach is Complete, and the names of the objects that were looked at if list is set.
+func (r Repo) reach(ctx context.Context, list bool, revs []string) (ids []string, err error) {
 	walk := func(args ...string) error {
-		_, err := r.Do(ctx, Cmd{Args: append([]string{"rev-list", "--single-worktree", "--objects", "--quiet", "--stdin"}, args...),
-			Stdin: strings.NewReader(strings.Join(revs, "\n") + "\n"), Limits: &completeLimits, Timeout: completeTimeout})
-		return err
+		c := Cmd{Args: append([]string{"rev-list", "--single-worktree", "--objects", "--stdin"}, args...),
+			Stdin: strings.NewReader(strings.Join(revs, "\n") + "\n"), Limits: &completeLimits, Timeout: completeTimeout}
+		if !list {
+			c.Args = append(c.Args, "--quiet")
+			_, err := r.Do(ctx, c)
+			return err
+		}
+		ids = nil
+		return r.Lines(ctx, c, func(line string) {
+			if id, _, _ := strings.Cut(line, " "); IsOID(id) {
+				ids = append(ids, id)
+			}
+		})
 	}
 	if slices.ContainsFunc(revs, func(s string) bool { return strings.HasPrefix(s, "^") }) {
 		err := walk()
 		if code, ok := ExitCode(err); ok && code > 0 {
-			return fmt.Errorf("%w: %w", ErrNotFound, err)
+			return nil, fmt.Errorf("%w: %w", ErrNotFound, err)
 		}
-		return err
+		return ids, err
 	}
-	err := walk("--not", "--all")
+	err = walk("--not", "--all")
 	if code, ok := ExitCode(err); !ok || code <= 0 {
-		return err
+		return ids, err
 	}
 	// A ref that is broken already would fail every other one: it is passed
 	// over, for which git must pass over the objects in question, too.
 	out, err := r.Do(ctx, Cmd{Args: []string{"cat-file", "--batch-check"}, Stdin: strings.NewReader(strings.Join(revs, "\n") + "\n")})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	lines := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
 	for i, rev := range revs {
 		if i >= len(lines) || len(strings.Fields(lines[i])) != 3 {
-			return fmt.Errorf("%s: %w", shorten(rev), ErrNotFound)
+			return nil, fmt.Errorf("%s: %w", shorten(rev), ErrNotFound)
 		}
 	}
 	err = walk("--ignore-missing", "--not", "--all")
 	if code, ok := ExitCode(err); ok && code > 0 {
-		return fmt.Errorf("%w: %w", ErrNotFound, err)
+		return nil, fmt.Errorf("%w: %w", ErrNotFound, err)
 	}
-	return err
+	return ids, err
 }

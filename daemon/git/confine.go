@@ -72,6 +72,9 @@ func (c *Cmd) writes() []string {
 	if c.Index != "" {
 		dirs = append(dirs, filepath.Dir(c.Index))
 	}
+	if c.Objects != "" {
+		dirs = append(dirs, c.Objects)
+	}
 	for _, v := range c.Env {
 		if dir, ok := strings.CutPrefix(v, "GIT_OBJECT_DIRECTORY="); ok {
 			dirs = append(dirs, dir)

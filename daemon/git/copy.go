@@ -40,7 +40,12 @@ func CopySince(ctx context.Context, from, to Repo, want []string, since string) 
 	return send(ctx, from, to, want, []string{since})
 }
 
-// send packs what want reaches and have does not, and checks what has come.
+// Send packs what want reaches and have does not, whatever the receiver borrows,
+// and checks what has come.
+func Send(ctx context.Context, from, to Repo, want, have []string) error {
+	return send(ctx, from, to, want, have)
+}
+
 func send(ctx context.Context, from, to Repo, want, have []string) error {
 	var revs bytes.Buffer
 	for _, oid := range want {
@@ -49,13 +54,20 @@ func send(ctx context.Context, from, to Repo, want, have []string) error {
 	for _, oid := range have {
 		fmt.Fprintf(&revs, "^%s\n", oid)
 	}
+	if err := pipe(ctx, from, to, &revs, "--revs", "--thin"); err != nil {
+		return err
+	}
+	return connected(ctx, to, want)
+}
 
+// pipe sends a pack of what stdin names from one repository to another.
+func pipe(ctx context.Context, from, to Repo, stdin io.Reader, args ...string) error {
 	group, inner := errgroup.WithContext(ctx)
 	r, w := io.Pipe()
 	group.Go(func() error {
 		_, err := from.Do(inner, Cmd{
-			Args:  []string{"pack-objects", "--revs", "--stdout", "--thin", "--delta-base-offset", "-q"},
-			Stdin: &revs, Stdout: w, Timeout: copyTimeout,
+			Args:  append([]string{"pack-objects", "--stdout", "--delta-base-offset", "-q"}, args...),
+			Stdin: stdin, Stdout: w, Timeout: copyTimeout,
 		})
 		w.CloseWithError(err) // nil is the end of the pack
 		return err
@@ -69,16 +81,16 @@ func send(ctx context.Context, from, to Repo, want, have []string) error {
 		return err
 	})
 	if err := group.Wait(); err != nil {
-		return fmt.Errorf("copy commits from %s to %s: %w", from.Dir, to.Dir, err)
+		return fmt.Errorf("copy objects from %s to %s: %w", from.Dir, to.Dir, err)
 	}
-	return connected(ctx, to, want)
+	return nil
 }
 
 // connected checks that everything want reaches is there, as git fetch does
 // before it lets a ref point to it.
 func connected(ctx context.Context, to Repo, want []string) error {
 	_, err := to.Do(ctx, Cmd{
-		Args:  []string{"rev-list", "--objects", "--stdin", "--not", "--all", "--quiet"},
+		Args:  []string{"rev-list", "--single-worktree", "--objects", "--stdin", "--not", "--all", "--quiet"},
 		Stdin: strings.NewReader(strings.Join(want, "\n") + "\n"), Timeout: copyTimeout,
 	})
 	if err != nil {

@@ -13,6 +13,9 @@ type Repo struct {
 	Runner *Runner
 	// Dir is the git directory, absolute.
 	Dir string
+	// Objects and Alternates are those of every command that names none.
+	Objects    string
+	Alternates []string
 }
 
 // Run runs git in the repository, without a working tree.
@@ -24,6 +27,9 @@ func (r Repo) Run(ctx context.Context, args ...string) ([]byte, error) {
 func (r Repo) Do(ctx context.Context, c Cmd) ([]byte, error) {
 	if c.GitDir == "" {
 		c.GitDir = r.Dir
+	}
+	if c.Objects == "" && c.Alternates == nil {
+		c.Objects, c.Alternates = r.Objects, r.Alternates
 	}
 	return r.Runner.Run(ctx, c)
 }

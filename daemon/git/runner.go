@@ -44,6 +44,10 @@ type Cmd struct {
 	// Without GitDir, git discovers the repository from Dir, which must then be
 	// the user's own project and never a directory an agent writes.
 	GitDir, CommonDir, WorkTree, Index string
+	// Objects is where objects are looked for first and written, the
+	// repository's own directory if empty; Alternates are read besides.
+	Objects    string
+	Alternates []string
 	// Dir is the working directory; GitDir or / if empty.
 	Dir string
 	// Env is added last: identities and dates.
@@ -156,6 +160,7 @@ func (c *Cmd) finish(env, config []string) []string {
 	for _, v := range []struct{ key, value string }{
 		{"GIT_DIR", c.GitDir}, {"GIT_COMMON_DIR", c.CommonDir},
 		{"GIT_WORK_TREE", c.WorkTree}, {"GIT_INDEX_FILE", c.Index},
+		{"GIT_OBJECT_DIRECTORY", c.Objects}, {"GIT_ALTERNATE_OBJECT_DIRECTORIES", alternates(c.Alternates)},
 	} {
 		if v.value != "" {
 			env = append(env, v.key+"="+v.value)

@@ -14,6 +14,16 @@ func (w Workspace) Dir() string { return filepath.Join(string(w), ".polis") }
 // Bare is the shared repository.
 func (w Workspace) Bare() string { return filepath.Join(w.Dir(), "bare-repo.git") }
 
+// Internal is the repository of what polis itself keeps, which no agent sees: what
+// removal put aside.
+func (w Workspace) Internal() string { return filepath.Join(w.Dir(), "internal.git") }
+
+// Published is where an agent's git finds the objects of the shared repository.
+func (w Workspace) Published() string { return PublishedObjects(w.Dir()) }
+
+// PublishedObjects is Published for the directory of the workspace that polis has.
+func PublishedObjects(dir string) string { return filepath.Join(dir, "published") }
+
 // Worktrees holds one worktree per agent.
 func (w Workspace) Worktrees() string { return filepath.Join(w.Dir(), "worktrees") }
 
@@ -21,8 +31,12 @@ func (w Workspace) Worktrees() string { return filepath.Join(w.Dir(), "worktrees
 // mounted here.
 func (w Workspace) Worktree(agent string) string { return filepath.Join(w.Worktrees(), agent) }
 
-// Private is the agent's own copy of what git shares (configuration, hooks, stash).
-func (w Workspace) Private(agent string) string { return filepath.Join(w.Dir(), "private", agent) }
+// Privates holds one directory per agent.
+func (w Workspace) Privates() string { return filepath.Join(w.Dir(), "private") }
+
+// Private is the agent's own copy of what git shares (configuration, hooks, stash),
+// and the objects that no ref leads to.
+func (w Workspace) Private(agent string) string { return filepath.Join(w.Privates(), agent) }
 
 // Home is the directory the sandbox sees as $HOME.
 func (w Workspace) Home(agent string) string { return filepath.Join(w.Dir(), "homes", agent) }

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"polis/daemon/api"
@@ -16,8 +19,11 @@ import (
 type Maintainer struct {
 	// Repo is the shared repository as its owner.
 	Repo git.Repo
-	// Private are directories of agents with refs and reflogs of their own.
-	Private []string
+	// Internal borrows from Repo; the zero Repo for none.
+	Internal git.Repo
+	// Private holds a directory for each agent, with refs, reflogs and objects of
+	// its own; "" for none.
+	Private string
 	// Exclusive waits, within its own bound, for the lock of all refs.
 	Exclusive func(ctx context.Context) (release func(), err error)
 	// Grace is how long what nothing needs stays, from the last time it was written.
@@ -35,10 +41,45 @@ var config = []string{"pack.threads=1", "pack.windowMemory=128m", "pack.deltaCac
 
 // plan is what the work before the lock found.
 type plan struct {
-	rolled  []string        // packs whose objects are in a new pack, without extension
-	unused  map[string]bool // ids of loose objects that nothing seemed to need
-	tips    []string        // what refs pointed to when that was seen
+	rolled  []string // packs whose objects are in a new pack, without extension
+	stores  []*store // the shared one, the internal one if there is one, those of agents
 	expired time.Time
+	// doubts are agents of whom it cannot be told what they need, and why.
+	doubts map[string]string
+}
+
+// store is a directory of objects.
+type store struct {
+	repo   git.Repo // of polis' own
+	agent  string   // or whose it is
+	dir    string
+	unused map[string]bool // ids of loose objects that nothing seemed to need
+}
+
+// store is an agent's own, nil if it has none.
+func (p *plan) store(agent string) *store {
+	for _, s := range p.stores {
+		if agent != "" && s.agent == agent {
+			return s
+		}
+	}
+	return nil
+}
+
+func (p *plan) unreadable() (out []string) {
+	for _, name := range slices.Sorted(maps.Keys(p.doubts)) {
+		out = append(out, name+": "+p.doubts[name])
+	}
+	return out
+}
+
+func (p *plan) unused() bool { return p.count() > 0 }
+
+func (p *plan) count() (n int) {
+	for _, s := range p.stores {
+		n += len(s.unused)
+	}
+	return n
 }
 
 // Run does everything once. A step that fails does not keep the others from
@@ -51,7 +92,7 @@ func (m *Maintainer) Run(ctx context.Context, dryRun bool) (rep api.MaintenanceR
 	if rep.Before, err = m.measure(ctx); err != nil {
 		return rep, err
 	}
-	p := &plan{expired: m.Now().Add(-m.Grace)}
+	p := &plan{expired: m.Now().Add(-m.Grace), doubts: map[string]string{}}
 	var errs []error
 	step := func(what string, f func() error) {
 		if ctx.Err() != nil {
@@ -71,10 +112,13 @@ func (m *Maintainer) Run(ctx context.Context, dryRun bool) (rep api.MaintenanceR
 	if !dryRun {
 		step("pack loose objects", func() error { return m.pack(ctx) })
 		step("join small packs", func() error { return m.join(ctx, p) })
+		if m.Internal.Dir != "" {
+			step("pack what was put aside", func() error { return m.packInternal(ctx) })
+		}
 	}
 	step("look for objects that nothing needs", func() error { return m.look(ctx, p) })
 	if dryRun {
-		rep.Unused = len(p.unused)
+		rep.Unused, rep.Unreadable = p.count(), p.unreadable()
 		rep.After = rep.Before
 		return rep, errors.Join(append(errs, ctx.Err())...)
 	}
@@ -83,6 +127,7 @@ func (m *Maintainer) Run(ctx context.Context, dryRun bool) (rep api.MaintenanceR
 		_, err := m.git(ctx, "commit-graph", "write", "--reachable", "--no-progress")
 		return err
 	})
+	rep.Unreadable = p.unreadable()
 	after, err := m.measure(context.WithoutCancel(ctx))
 	if err == nil {
 		rep.After = after
@@ -93,13 +138,25 @@ func (m *Maintainer) Run(ctx context.Context, dryRun bool) (rep api.MaintenanceR
 
 // git runs one command; some start git again for parts of their work.
 func (m *Maintainer) git(ctx context.Context, args ...string) ([]byte, error) {
-	return m.Repo.Do(ctx, git.Cmd{Args: args, Config: config, Children: args[0] == "repack" || args[0] == "verify-pack", Timeout: m.Timeout})
+	return m.Repo.Do(ctx, git.Cmd{Args: args, Config: config, Children: args[0] == "verify-pack", Timeout: m.Timeout})
 }
 
 // pack puts loose objects that something reaches into a new pack. It deletes
 // nothing, and so needs no lock.
 func (m *Maintainer) pack(ctx context.Context) error {
-	_, err := m.git(ctx, "repack", "-l", "-q")
+	refs, err := ids(ctx, m.Repo)
+	if err != nil || len(refs) == 0 {
+		return err
+	}
+	_, err = m.Repo.Do(ctx, git.Cmd{Args: []string{"pack-objects", "--revs", "--unpacked", "--incremental", "--local", "--non-empty", "--delta-base-offset", "-q", "objects/pack/pack"},
+		Stdin: strings.NewReader(strings.Join(refs, "\n") + "\n"), Config: config, Timeout: m.Timeout})
+	return err
+}
+
+// packInternal packs what was put aside. What was deleted of it becomes loose,
+// as old as its pack, and goes when it is older than the grace.
+func (m *Maintainer) packInternal(ctx context.Context) error {
+	_, err := m.Internal.Do(ctx, git.Cmd{Args: []string{"repack", "-A", "-d", "-l", "-q"}, Config: config, Children: true, Timeout: m.Timeout})
 	return err
 }
 

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -21,40 +23,88 @@ import (
 const (
 	maxNamedFile  = 8 << 20 // bytes
 	maxNamedFiles = 20_000
-	maxNamed      = 500_000 // ids
+	maxNamed      = 2_000_000 // ids
 	maxDepth      = 8
 )
 
-// named collects every object id in the files of the worktrees' git
-// directories and the agents' private ones, as far as the objects exist: an
-// ORIG_HEAD, the state of a rebase, a stash and its log.
-func (m *Maintainer) named(ctx context.Context) ([]string, error) {
-	w := &collector{ids: map[string]bool{}}
-	if err := w.dir(ctx, filepath.Join(m.Repo.Dir, "worktrees")); err != nil {
-		return nil, err
-	}
-	for _, d := range m.Private {
-		// What else is there (hooks, submodules) is not of this repository.
-		for _, sub := range []string{"refs", "logs"} {
-			if err := w.dir(ctx, filepath.Join(d, sub)); err != nil {
-				return nil, err
+// agent is what one agent can write, as directories: nothing in them is trusted.
+type agent struct {
+	name     string
+	git      string // its part of the shared repository
+	private  string // its own copy of the rest
+	objects  string // the objects it has not published
+	notFound bool   // it has no such directory
+}
+
+// agents lists them by the directories there are.
+func (m *Maintainer) agents() ([]agent, error) {
+	parts := filepath.Join(m.Repo.Dir, "worktrees")
+	names := map[string]bool{}
+	for _, dir := range []string{parts, m.Private} {
+		if dir == "" {
+			continue
+		}
+		entries, err := os.ReadDir(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		for _, e := range entries {
+			if e.IsDir() {
+				names[e.Name()] = true
 			}
 		}
 	}
-	if len(w.ids) == 0 {
-		return nil, nil
+	var out []agent
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		a := agent{name: name, git: filepath.Join(parts, name)}
+		if m.Private != "" {
+			a.private = filepath.Join(m.Private, name)
+			a.objects = filepath.Join(a.private, "objects")
+		}
+		if fi, err := os.Lstat(a.objects); err != nil || !fi.IsDir() {
+			a.notFound = true
+		}
+		out = append(out, a)
 	}
-	return m.present(ctx, w.ids)
+	return out, nil
+}
+
+// repo is the shared repository as the agent's git sees it.
+func (m *Maintainer) repo(a agent) git.Repo {
+	if a.notFound {
+		return m.Repo
+	}
+	return m.Repo.Own(a.objects)
+}
+
+// named collects every object id in the files of an agent's git directory and
+// its private one: its index, an ORIG_HEAD, the state of a rebase, a stash and its log.
+func (a agent) named(ctx context.Context, hash int) (map[string]bool, error) {
+	w := &collector{ids: map[string]bool{}, hash: hash}
+	dirs := []string{a.git}
+	if a.private != "" {
+		// What else is there (hooks, submodules) is not of this repository.
+		dirs = append(dirs, filepath.Join(a.private, "refs"), filepath.Join(a.private, "logs"))
+	}
+	for _, d := range dirs {
+		if err := w.dir(ctx, d); err != nil {
+			return nil, err
+		}
+	}
+	return w.ids, nil
 }
 
 // present asks git which ids are objects.
-func (m *Maintainer) present(ctx context.Context, ids map[string]bool) ([]string, error) {
+func (m *Maintainer) present(ctx context.Context, repo git.Repo, ids map[string]bool) ([]string, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
 	var in strings.Builder
 	for id := range ids {
 		fmt.Fprintln(&in, id)
 	}
 	var out []string
-	err := m.lines(ctx, git.Cmd{Args: []string{"cat-file", "--batch-check=%(objectname)"}, Stdin: strings.NewReader(in.String())}, func(line string) {
+	err := m.lines(ctx, repo, git.Cmd{Args: []string{"cat-file", "--batch-check=%(objectname)"}, Stdin: strings.NewReader(in.String())}, func(line string) {
 		if git.IsOID(line) {
 			out = append(out, line)
 		}
@@ -65,6 +115,7 @@ func (m *Maintainer) present(ctx context.Context, ids map[string]bool) ([]string
 type collector struct {
 	ids   map[string]bool
 	files int
+	hash  int // bytes of an id
 }
 
 // dir reads the files below path, following no link.
@@ -84,14 +135,39 @@ func (c *collector) dir(ctx context.Context, path string) error {
 		case !e.IsRegular():
 			return nil
 		}
-		if e.Name == "index" || strings.HasPrefix(e.Name, "index.") {
-			return nil // git reads the index itself
+		if e.Name == "index" || strings.HasPrefix(e.Name, "sharedindex.") {
+			return c.index(e)
+		} else if strings.HasPrefix(e.Name, "index.") || strings.HasPrefix(e.Name, "next-index-") {
+			return nil // being written: what is in it was touched just now
 		}
 		if c.files++; c.files > maxNamedFiles {
 			return fmt.Errorf("%s has more than %d files", path, maxNamedFiles)
 		}
 		return c.file(e)
 	})
+}
+
+// index reads an index.
+func (c *collector) index(e *fdtree.Entry) error {
+	fd, err := unix.Openat(e.Dir, e.Name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	f := os.NewFile(uintptr(fd), e.Name)
+	defer f.Close()
+	if fi, err := f.Stat(); err != nil || fi.Size() == 0 {
+		return err // git takes an empty one for none
+	}
+	if err := readIndex(f, c.hash, func(id string) { c.ids[id] = true }); err != nil {
+		return fmt.Errorf("%s: %w", e.Name, err)
+	}
+	if len(c.ids) > maxNamed {
+		return fmt.Errorf("%s: the worktree names more than %d objects", e.Name, maxNamed)
+	}
+	return nil
 }
 
 func (c *collector) file(e *fdtree.Entry) error {
@@ -113,7 +189,7 @@ func (c *collector) file(e *fdtree.Entry) error {
 	}
 	scan(b, func(id string) { c.ids[id] = true })
 	if len(c.ids) > maxNamed {
-		return fmt.Errorf("the worktrees name more than %d objects", maxNamed)
+		return fmt.Errorf("the worktree names more than %d objects", maxNamed)
 	}
 	return nil
 }

@@ -27,12 +27,13 @@ func resolvConf(spec wire.Spec) string { return filepath.Join(spec.RunDir, "reso
 // the project's own, so that every absolute path an agent knows is its own copy.
 func (s *Shim) boxConfig(self string) sandbox.Config {
 	sp := s.Spec
-	mounts := make([]sandbox.Mount, 0, len(sp.Mounts)+3)
+	mounts := make([]sandbox.Mount, 0, len(sp.Mounts)+4)
 	for _, m := range sp.Mounts {
 		mounts = append(mounts, sandbox.Mount{Source: m.Source, Dest: m.Dest, ReadOnly: m.ReadOnly})
 	}
 	if sp.Git {
 		mounts = append(mounts, sandbox.Mount{Source: gitMount(sp), Dest: sp.BareRepo},
+			sandbox.Mount{Source: filepath.Join(sp.BareRepo, "objects"), Dest: publishedDir(sp), ReadOnly: true},
 			sandbox.Mount{Source: sp.Mountpoint, Dest: sp.Mountpoint})
 	}
 	mounts = append(mounts, sandbox.Mount{Source: sp.Mountpoint, Dest: sp.ProjectPath})

@@ -45,8 +45,6 @@ type disk struct {
 	roots       []*os.File
 	// failed counts the measures, one after another, that could not read everything.
 	failed atomic.Int32
-	// others are counted elsewhere; nil for none.
-	others func() (files, bytes int64)
 }
 
 // full says that nothing may be added.
@@ -106,7 +104,6 @@ func (d *disk) begin(b bounds) {
 func (s *Shim) openDisk(tree *os.File) error {
 	dirs := []string{fmt.Sprintf("/proc/self/fd/%d", tree.Fd()), s.Spec.PrivateGit, filepath.Join(s.Spec.BareRepo, "worktrees", s.Spec.Agent),
 		s.Spec.HomeDir, s.Spec.Scratch}
-	s.disk.others = s.views.gitg.Unfinished
 	if s.Spec.Shared != nil {
 		dirs = append(dirs, s.Spec.Shared.Dir)
 	}
@@ -196,10 +193,6 @@ func (s *Shim) measureDisk(ctx context.Context) error {
 	} else { // what was found is the least there is
 		d.failed.Add(1)
 		bytes, files = max(bytes, d.used.Load()), max(files, d.found.Load()+made)
-	}
-	if d.others != nil {
-		f, b := d.others()
-		files, bytes = files+f, bytes+b
 	}
 	d.used.Store(bytes)
 	// What was made meanwhile may have been found or not, and counts; what was

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/git"
+	"polis/daemon/layout"
 	"polis/daemon/shim/wire"
 	"polis/fusefs"
 	"polis/fusefs/fdtree"
@@ -24,10 +26,16 @@ import (
 func gitJournal(sp wire.Spec) string { return sp.PrivateGit + ".locks" }
 func gitUsage(sp wire.Spec) string   { return sp.PrivateGit + ".used" }
 
+// publishedDir is where the agent's git finds the objects of the shared
+// repository. On the host a link of that name leads there.
+func publishedDir(sp wire.Spec) string {
+	return layout.PublishedObjects(filepath.Dir(sp.BareRepo))
+}
+
 // openGit serves the shared git directory.
 func (s *Shim) openGit(ctx context.Context, v *views) error {
 	sp := s.Spec
-	if err := gitdir.Prepare(sp.PrivateGit, sp.BareRepo, sp.UID, sp.GID); err != nil {
+	if err := gitdir.Prepare(sp.PrivateGit, sp.BareRepo, publishedDir(sp), sp.UID, sp.GID); err != nil {
 		return err
 	}
 	bare, err := openDir(sp.BareRepo)
@@ -53,7 +61,7 @@ func (s *Shim) openGit(ctx context.Context, v *views) error {
 	v.gitg, err = gitdir.New(gitdir.Config{Agent: sp.Agent, Worktree: sp.Agent, Target: "refs/heads/" + sp.Target, Owned: owned, Remotes: sp.GitRemotes,
 		OnOwn: s.ownRef, OnDisown: s.disownRef, OnDenial: s.deniedGit, OnCleared: s.clearedLock, Log: s.Log, Now: time.Now,
 		RootFD: int(bare.Fd()), PrivateFD: int(priv.Fd()), Locker: gitLocker{v.locks}, Journal: gitJournal(sp),
-		Packs: &packs{bare: git.Repo{Runner: &git.Runner{UID: uint32(sp.UID), GID: uint32(sp.GID), Log: s.Log}, Dir: sp.BareRepo}, scratch: s.path("packs")},
+		Packs: &packs{bare: git.Repo{Runner: &git.Runner{UID: uint32(sp.UID), GID: uint32(sp.GID), Log: s.Log}, Dir: sp.BareRepo}, own: filepath.Join(sp.PrivateGit, "objects"), scratch: s.path("packs")},
 		Quota: sp.GitBytes, Used: before, OnUsed: used.grow,
 		Disk: s.gitQuota, Counted: s.disk.count})
 	if err != nil {

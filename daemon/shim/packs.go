@@ -19,12 +19,13 @@ import (
 // packs has git, as the agents' user, look into packs.
 type packs struct {
 	bare    git.Repo
+	own     string // the agent's own objects
 	scratch string
 }
 
-// Complete is part of gitdir.Packs.
-func (p *packs) Complete(ctx context.Context, revs ...string) error {
-	return p.bare.Complete(ctx, revs...)
+// Publish is part of gitdir.Packs.
+func (p *packs) Publish(ctx context.Context, revs ...string) (int, error) {
+	return p.bare.Publish(ctx, p.own, revs...)
 }
 
 // Sums is part of gitdir.Packs.

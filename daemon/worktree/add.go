@@ -192,8 +192,44 @@ func (w *Workspace) putAside(t Worktree) (dir string, err error) {
 			return "", api.Errorf(api.CodeWorktreeFailed, "put the rest of %s's old worktree aside: %w", t.Agent, err)
 		}
 	}
+	if err := linkObjects(w.ownDir(t.Agent), filepath.Join(dir, "objects")); err != nil {
+		return "", api.Errorf(api.CodeWorktreeFailed, "put the objects of %s aside: %w", t.Agent, err)
+	}
 	w.cfg.Log.Warn("put a broken worktree aside", "agent", t.Agent, "op", "heal", "path", dir, "err", t.Broken)
 	return dir, nil
+}
+
+// linkObjects gives every object of a directory of git's a second name in another
+// one, which is made. A directory that is not there has none.
+func linkObjects(from, to string) error {
+	dirs, err := os.ReadDir(from)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, d := range dirs {
+		if !d.IsDir() || len(d.Name()) != 2 && d.Name() != "pack" {
+			continue
+		}
+		files, err := os.ReadDir(filepath.Join(from, d.Name()))
+		if err != nil {
+			return err
+		}
+		if err := os.MkdirAll(filepath.Join(to, d.Name()), 0o755); err != nil {
+			return err
+		}
+		for _, f := range files {
+			if !f.Type().IsRegular() {
+				continue
+			}
+			if err := os.Link(filepath.Join(from, d.Name(), f.Name()), filepath.Join(to, d.Name(), f.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // asideDir makes a directory in the trash that only root and the owner enter.

@@ -39,7 +39,7 @@ func (w *Workspace) Diff(ctx context.Context, agent string, opt DiffOptions, to 
 	if err != nil {
 		return err
 	}
-	bare := w.Bare()
+	bare := w.of(agent)
 	head, err := w.head(ctx, agent)
 	if err == nil && opt.Committed && opt.Branch != "" {
 		head, err = bare.Commit(ctx, git.Branch(opt.Branch))

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"polis/daemon/api"
+	"polis/daemon/git"
 	"polis/fusefs/fdtree"
 )
 
@@ -52,11 +53,28 @@ func (w *Workspace) TrashDirs() ([]TrashDir, error) {
 
 // TrashSize is how many bytes only this trash ref keeps in the repository.
 func (w *Workspace) TrashSize(ctx context.Context, ref string) (int64, error) {
-	out, err := w.Bare().Line(ctx, "rev-list", "--disk-usage", "--objects", ref, "--not", "--exclude="+ref, "--all")
-	if err != nil {
+	fail := func(err error) (int64, error) {
 		return 0, api.Errorf(api.CodeRepoCorrupt, "measure %s: %w", ref, err)
 	}
-	return strconv.ParseInt(out, 10, 64)
+	var revs strings.Builder
+	for _, r := range []git.Repo{w.Internal(), w.Bare()} {
+		refs, err := r.Refs(ctx)
+		if err != nil {
+			return fail(err)
+		}
+		for name, id := range refs {
+			if name == ref {
+				fmt.Fprintln(&revs, id)
+			} else {
+				fmt.Fprintln(&revs, "^"+id)
+			}
+		}
+	}
+	out, err := w.Internal().Do(ctx, git.Cmd{Args: []string{"rev-list", "--disk-usage", "--objects", "--stdin"}, Stdin: strings.NewReader(revs.String())})
+	if err != nil {
+		return fail(err)
+	}
+	return strconv.ParseInt(strings.TrimSpace(string(out)), 10, 64)
 }
 
 // DirSize is how many bytes the files below path take on the disk.
@@ -85,7 +103,7 @@ func (w *Workspace) DropTrash(ctx context.Context, t TrashRef) error {
 	if !strings.HasPrefix(t.Ref, trashPrefix) {
 		return fmt.Errorf("%q is not a ref of the trash", t.Ref)
 	}
-	if err := w.Bare().Delete(ctx, t.Ref, t.Commit); err != nil {
+	if err := w.Internal().Delete(ctx, t.Ref, t.Commit); err != nil {
 		return api.Errorf(api.CodeRepoCorrupt, "delete %s: %w", t.Ref, err)
 	}
 	w.cfg.Log.Info("work put aside was deleted", "agent", t.Agent, "op", "gc", "path", t.Ref)

@@ -87,7 +87,7 @@ func (w *Workspace) Discard(ctx context.Context, agent, branch string) (TrashRef
 }
 
 // DropBranch deletes a branch, if everything on it is reachable from the target
-// branch or from the commit kept. A branch that does not exist is deleted already.
+// branch or from kept, a commit or ref of the internal repository. A branch that does not exist is deleted already.
 func (w *Workspace) DropBranch(ctx context.Context, branch, kept string) error {
 	if branch == "" {
 		return nil
@@ -117,9 +117,15 @@ func (w *Workspace) DropBranch(ctx context.Context, branch, kept string) error {
 	}
 	not := []string{tip, "--not", git.Branch(target)}
 	if kept != "" {
-		not = append(not, kept)
+		id, err := w.Internal().Commit(ctx, kept)
+		if err != nil {
+			return api.Errorf(api.CodeWorktreeFailed, "delete branch %s: what was kept of it: %w", branch, err)
+		}
+		not = append(not, id)
 	}
-	lost, err := bare.Count(ctx, not...)
+	both := bare
+	both.Alternates = []string{w.Internal().ObjectDir()} // where kept is
+	lost, err := both.Count(ctx, not...)
 	if err != nil {
 		return api.Errorf(api.CodeWorktreeFailed, "delete branch %s: %w", branch, err)
 	}

@@ -22,7 +22,7 @@ import (
 // worktree with its index, and every changed file as it was. agent and branch
 // may be empty: those it was saved of. The trash ref stays.
 func (w *Workspace) Restore(ctx context.Context, ref, agent, branch string) (Worktree, error) {
-	if err := w.guard(); err != nil {
+	if err := w.guardInternal(); err != nil {
 		return Worktree{}, err
 	}
 	t, index, err := w.trashed(ctx, ref)
@@ -40,7 +40,7 @@ func (w *Workspace) Restore(ctx context.Context, ref, agent, branch string) (Wor
 	}
 	if t.Head == "" {
 		return Worktree{}, api.Errorf(api.CodeWorktreeFailed, "%s was saved on a branch without commits", ref).
-			WithHint("its files are in the commit itself: git --git-dir %s ls-tree -r %s", w.bareDir(), ref)
+			WithHint("its files are in the commit itself: git --git-dir %s ls-tree -r %s", w.internalDir(), ref)
 	}
 	switch has := w.look(agent); {
 	case api.CheckName(agent) != nil:
@@ -60,6 +60,9 @@ func (w *Workspace) Restore(ctx context.Context, ref, agent, branch string) (Wor
 	if !fresh && tip != t.Head {
 		return Worktree{}, api.Errorf(api.CodeRefConflict, "branch %s exists and is elsewhere than when the work was put aside", branch).
 			WithHint("restore to another branch: --branch NAME")
+	}
+	if err := w.Bare().Borrow(ctx, w.Bare(), w.Internal().ObjectDir(), t.Head+"^{commit}"); err != nil {
+		return Worktree{}, api.Errorf(api.CodeWorktreeFailed, "restore the commits of %s: %w", ref, err)
 	}
 	made, err := w.Add(ctx, agent, branch, t.Head)
 	if err != nil {
@@ -93,10 +96,13 @@ func (w *Workspace) refill(ctx context.Context, agent, commit, index string) err
 	if index == "" { // only commits were saved
 		return nil
 	}
-	bare := w.Bare()
+	if err := w.lend(ctx, agent, commit); err != nil {
+		return err
+	}
+	bare := w.Internal()
 	fill := w.cmd(agent, View{}, "", "read-tree", "--reset", "-u", index)
 	fill.Write = []string{w.tree(agent)}
-	if _, err := bare.Do(ctx, fill); err != nil {
+	if _, err := w.Bare().Do(ctx, fill); err != nil {
 		return fmt.Errorf("restore the index: %w", err)
 	}
 	out, err := bare.Run(ctx, "diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", "--end-of-options", index, commit)
@@ -130,6 +136,28 @@ func (w *Workspace) refill(ctx context.Context, agent, commit, index string) err
 	return w.writeBlobs(ctx, root, write)
 }
 
+// lend gives an agent the objects of a commit that are nobody else's: they are
+// its own again, and in no ref that others see.
+func (w *Workspace) lend(ctx context.Context, agent, commit string) error {
+	own := w.ownDir(agent)
+	for _, dir := range []string{filepath.Dir(own), own, filepath.Join(own, "pack")} {
+		err := os.MkdirAll(filepath.Dir(dir), 0o755)
+		if err == nil {
+			err = os.Mkdir(dir, 0o755)
+		}
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err == nil {
+			err = give(dir, w.cfg.UID, w.cfg.GID)
+		}
+		if err != nil {
+			return fmt.Errorf("make a place for the agent's objects: %w", err)
+		}
+	}
+	return w.Bare().Borrow(ctx, w.Bare().Own(own), w.Internal().ObjectDir(), commit)
+}
+
 // parseRaw reads diff-tree --raw -z.
 func parseRaw(out []byte) ([]change, error) {
 	fields := git.SplitNUL(out)
@@ -160,7 +188,7 @@ func (w *Workspace) writeBlobs(ctx context.Context, root *os.Root, list []change
 	group, ctx := errgroup.WithContext(ctx)
 	r, pipe := io.Pipe()
 	group.Go(func() error {
-		_, err := w.Bare().Do(ctx, git.Cmd{
+		_, err := w.Internal().Do(ctx, git.Cmd{
 			Args: []string{"cat-file", "--batch"}, Stdin: strings.NewReader(in.String()), Stdout: pipe, Timeout: saveTimeout,
 		})
 		pipe.CloseWithError(err)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"polis/daemon/api"
+	"polis/daemon/failpoint"
 	"polis/daemon/git"
 	"polis/fusefs/fdtree"
 )
@@ -99,11 +100,43 @@ type saver struct {
 func (s *saver) git(ctx context.Context, stdin io.Reader, args ...string) ([]byte, error) {
 	c := s.w.cmd(s.agent, s.opt.View, s.index, args...)
 	c.Stdin = stdin
+	// What it writes, no agent sees.
+	c.Objects, c.Alternates = s.w.Internal().ObjectDir(), append(alternatesOf(c), s.w.Bare().ObjectDir())
 	return s.w.Bare().Do(ctx, c)
 }
 
+// alternatesOf are all directories a command reads objects from, the own first.
+func alternatesOf(c git.Cmd) []string {
+	if c.Objects == "" {
+		return nil
+	}
+	return append([]string{c.Objects}, c.Alternates...)
+}
+
+// store is the internal repository with what only the agent has.
+func (w *Workspace) store(agent string) git.Repo {
+	r, with := w.Internal(), w.of(agent)
+	if with.Objects != "" {
+		r.Alternates = []string{with.Objects}
+	}
+	return r
+}
+
+// keep makes commits, with all they reach, the internal repository's own as far as
+// only the agent has that: its own objects go with it.
+func (w *Workspace) keep(ctx context.Context, agent string, commits []string) error {
+	with := w.of(agent)
+	if with.Objects == "" || len(commits) == 0 {
+		return nil
+	}
+	return w.Bare().Borrow(ctx, w.Internal(), with.Objects, commits...)
+}
+
 func (s *saver) run(ctx context.Context) (TrashRef, error) {
-	bare := s.w.Bare()
+	if err := s.w.guardInternal(); err != nil {
+		return TrashRef{}, err
+	}
+	bare, store := s.w.of(s.agent), s.w.store(s.agent)
 	head, err := s.w.head(ctx, s.agent)
 	if err != nil {
 		return TrashRef{}, err
@@ -158,7 +191,7 @@ func (s *saver) run(ctx context.Context) (TrashRef, error) {
 	if head != "" {
 		parents = []string{head}
 	}
-	index, err := bare.CommitTree(ctx, indexTree, parents, "polis: index of "+s.agent+"\n", git.Person{})
+	index, err := store.CommitTree(ctx, indexTree, parents, "polis: index of "+s.agent+"\n", git.Person{})
 	if err != nil {
 		return TrashRef{}, fmt.Errorf("save the index: %w", err)
 	}
@@ -168,18 +201,22 @@ func (s *saver) run(ctx context.Context) (TrashRef, error) {
 			parents = append(parents, tip)
 		}
 	}
+	if err := s.w.keep(ctx, s.agent, parents); err != nil {
+		return TrashRef{}, fmt.Errorf("keep the agent's objects: %w", err)
+	}
+	failpoint.Hit("save:kept")
 	s.out.Ref = trashPrefix + s.agent + "/" + s.out.Time.Format(stampFormat)
 	if err := s.commit(ctx, indexTree, index, parents, changed); err != nil {
 		return TrashRef{}, err
 	}
-	if s.out.Commit, err = bare.Ref(ctx, s.out.Ref); err != nil {
+	if s.out.Commit, err = store.Ref(ctx, s.out.Ref); err != nil {
 		return TrashRef{}, err
 	}
 	base := indexTree
 	if head != "" {
 		base = head
 	}
-	if s.out.Paths, err = bare.Changed(ctx, base, s.out.Commit); err != nil {
+	if s.out.Paths, err = store.Changed(ctx, base, s.out.Commit); err != nil {
 		return TrashRef{}, err
 	}
 	s.out.Paths = s.out.Paths[:min(len(s.out.Paths), maxNames)]
@@ -192,7 +229,7 @@ func (w *Workspace) saveBranch(ctx context.Context, agent string, opt SaveOption
 	fail := func(err error) (TrashRef, error) {
 		return TrashRef{}, api.Errorf(api.CodeWorktreeFailed, "put the branch of %s aside: %w", agent, err)
 	}
-	bare := w.Bare()
+	bare, store := w.of(agent), w.store(agent)
 	tips, err := w.tips(ctx, "", opt.Branch)
 	if err != nil {
 		return fail(err)
@@ -213,11 +250,14 @@ func (w *Workspace) saveBranch(ctx context.Context, agent string, opt SaveOption
 	}
 	out.Time = w.cfg.Now().UTC()
 	out.Ref = trashPrefix + agent + "/" + out.Time.Format(stampFormat)
-	out.Commit, err = bare.CommitTree(ctx, tips[0]+"^{tree}", tips, describe(out, ""), git.Person{})
+	if err := errors.Join(w.guardInternal(), w.keep(ctx, agent, tips)); err != nil {
+		return fail(err)
+	}
+	out.Commit, err = store.CommitTree(ctx, tips[0]+"^{tree}", tips, describe(out, ""), git.Person{})
 	if err != nil {
 		return fail(err)
 	}
-	if err := bare.Update(ctx, out.Ref, out.Commit, "", "polis: put aside"); err != nil {
+	if err := store.Update(ctx, out.Ref, out.Commit, "", "polis: put aside"); err != nil {
 		return fail(err)
 	}
 	return out, nil

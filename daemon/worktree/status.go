@@ -48,6 +48,8 @@ func (w *Workspace) cmd(agent string, v View, index string, args ...string) git.
 		// Not the worktree: git would follow a .git that it finds there.
 		Dir: w.bareDir(),
 	}
+	with := w.of(agent)
+	c.Objects, c.Alternates = with.Objects, with.Alternates
 	c.Under = w.under(agent, v)
 	return c
 }
@@ -71,7 +73,7 @@ func (w *Workspace) Status(ctx context.Context, agent, branch string, v View) (S
 	if err != nil {
 		return Status{}, err
 	}
-	bare := w.Bare()
+	bare := w.of(agent)
 	fail := func(what string, err error) (Status, error) {
 		return Status{}, api.Errorf(api.CodeWorktreeFailed, "%s of %s: %w", what, agent, err)
 	}
@@ -158,7 +160,7 @@ func (w *Workspace) head(ctx context.Context, agent string) (string, error) {
 	case symbolic && git.CheckBranch(name) == nil:
 		commit, err = w.Bare().Commit(ctx, git.Branch(name))
 	case git.IsOID(text):
-		commit, err = w.Bare().Commit(ctx, text)
+		commit, err = w.of(agent).Commit(ctx, text)
 	default:
 		return "", nil
 	}
@@ -196,7 +198,7 @@ func (w *Workspace) whole(ctx context.Context, agent string, commits []string) (
 		if c == "" {
 			continue
 		}
-		err := w.Bare().Complete(ctx, c+"^{commit}")
+		err := w.of(agent).Complete(ctx, c+"^{commit}")
 		if errors.Is(err, git.ErrNotFound) {
 			w.cfg.Log.Warn("a commit of an agent's is not all there", "agent", agent, "op", "save", "path", c, "err", err)
 			continue

@@ -34,8 +34,9 @@ func (s *saver) commit(ctx context.Context, tree, index string, parents, changed
 	group, ctx := errgroup.WithContext(ctx)
 	r, pipe := io.Pipe()
 	group.Go(func() error {
-		_, err := s.w.Bare().Do(ctx, git.Cmd{
+		_, err := s.w.store(s.agent).Do(ctx, git.Cmd{
 			Args: []string{"fast-import", "--quiet", "--done", "--date-format=raw"}, Stdin: r, Timeout: saveTimeout,
+			Config: []string{"fastimport.unpackLimit=0"}, // another program would do that
 		})
 		r.CloseWithError(errors.Join(err, io.ErrClosedPipe))
 		return err

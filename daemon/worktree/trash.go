@@ -45,10 +45,10 @@ func (w *Workspace) Trash(ctx context.Context, agent string) ([]TrashRef, error)
 		}
 		prefix = trashPrefix + agent
 	}
-	if err := w.guard(); err != nil {
+	if err := w.guardInternal(); err != nil {
 		return nil, err
 	}
-	refs, err := w.Bare().Refs(ctx, prefix)
+	refs, err := w.Internal().Refs(ctx, prefix)
 	if err != nil {
 		return nil, api.Errorf(api.CodeRepoCorrupt, "list the trash: %w", err)
 	}
@@ -78,15 +78,15 @@ func (w *Workspace) trashed(ctx context.Context, ref string) (TrashRef, string, 
 		return TrashRef{}, "", api.Errorf(api.CodeNotFound, "%q is not a ref of the trash", api.Shorten(ref, 200)).
 			WithHint("they look like %sNAME/TIME", trashPrefix)
 	}
-	bare := w.Bare()
-	commit, err := bare.Ref(ctx, ref)
+	internal := w.Internal()
+	commit, err := internal.Ref(ctx, ref)
 	if errors.Is(err, git.ErrNotFound) {
 		return TrashRef{}, "", api.Errorf(api.CodeNotFound, "nothing was put aside as %s", ref)
 	}
 	if err != nil {
 		return TrashRef{}, "", err
 	}
-	message, err := bare.Message(ctx, commit)
+	message, err := internal.Message(ctx, commit)
 	if err != nil {
 		return TrashRef{}, "", err
 	}

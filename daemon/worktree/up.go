@@ -119,6 +119,12 @@ func (u *upper) run(ctx context.Context) (Info, error) {
 	if err := u.shared(ctx, project); err != nil {
 		return Info{}, err
 	}
+	if err := u.internal(ctx); err != nil {
+		return Info{}, err
+	}
+	if err := u.w.moveTrash(ctx); err != nil {
+		u.w.cfg.Log.Error("what an earlier version put aside stays in the shared repository, where agents see it; the next start tries again", "op", "trash", "path", u.w.bareDir(), "err", err)
+	}
 	info.Target, err = u.w.Target(ctx)
 	info.Changed = u.changed
 	return info, err

@@ -105,7 +105,13 @@ func (w *Workspace) guard() error {
 	if err := caged(); err != nil {
 		return err
 	}
-	dir := w.bareDir()
+	return w.guardDir(w.bareDir())
+}
+
+// guardInternal is guard, for the internal repository too.
+func (w *Workspace) guardInternal() error { return errors.Join(w.guard(), w.guardDir(w.internalDir())) }
+
+func (w *Workspace) guardDir(dir string) error {
 	for _, name := range []string{"config", "hooks"} {
 		fi, err := os.Lstat(filepath.Join(dir, name))
 		if errors.Is(err, fs.ErrNotExist) {

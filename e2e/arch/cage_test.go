@@ -15,18 +15,19 @@ import (
 // lifts are the functions that may lift the cage of a git, or widen it, and why.
 // Everything else that the daemon has git do is done in a cage.
 var lifts = map[string]string{
-	"daemon/pullremote.go ask Own":               "the project's own configuration, as its owner, read for that person's push",
-	"daemon/forge/push.go run Own":               "push and ls-remote for the person who asked, in the shared repository",
-	"daemon/remote/transfer.go run Remote":       "fetch and push of the shared repository; its configuration is root's",
-	"daemon/remote/credential.go fill Remote":    "the owner's credential helpers, in the owner's project",
-	"daemon/worktree/adopt.go clone Remote":      "the first copy of a project, before there is an agent",
-	"daemon/worktree/add.go createOnce Children": "git worktree add starts git branch, symbolic-ref and reset",
-	"daemon/maintain/maintain.go git Children":   "git repack starts pack-objects, git verify-pack starts index-pack",
-	"daemon/git/confine.go start Own":            "where the cage is lifted",
-	"daemon/git/confine.go start Remote":         "where the cage is lifted",
-	"daemon/git/confine.go start Children":       "where the cage is widened",
-	"daemon/git/runner.go environ Own":           "the environment of the person",
-	"daemon/git/runner.go Run Own":               "a session of its own for the person's git",
+	"daemon/pullremote.go ask Own":                      "the project's own configuration, as its owner, read for that person's push",
+	"daemon/forge/push.go run Own":                      "push and ls-remote for the person who asked, in the shared repository",
+	"daemon/remote/transfer.go run Remote":              "fetch and push of the shared repository; its configuration is root's",
+	"daemon/remote/credential.go fill Remote":           "the owner's credential helpers, in the owner's project",
+	"daemon/worktree/adopt.go clone Remote":             "the first copy of a project, before there is an agent",
+	"daemon/worktree/add.go createOnce Children":        "git worktree add starts git branch, symbolic-ref and reset",
+	"daemon/maintain/maintain.go git Children":          "git verify-pack starts index-pack",
+	"daemon/maintain/maintain.go packInternal Children": "git repack starts pack-objects, in the repository that no agent sees",
+	"daemon/git/confine.go start Own":                   "where the cage is lifted",
+	"daemon/git/confine.go start Remote":                "where the cage is lifted",
+	"daemon/git/confine.go start Children":              "where the cage is widened",
+	"daemon/git/runner.go environ Own":                  "the environment of the person",
+	"daemon/git/runner.go Run Own":                      "a session of its own for the person's git",
 }
 
 // TestWhoLiftsTheCage: git over what an agent wrote runs in a cage by default,

@@ -18,7 +18,7 @@ const (
 )
 
 // complete wants everything there that a ref leads to, and a commit for a
-// branch: git fails for everybody who looks at all refs, also for the daemon,
+// branch, and publishes it: git fails for everybody who looks at all refs, also for the daemon,
 // if one leads nowhere.
 func (g *Guard) complete(ctx context.Context, ref, hash string) error {
 	if g.cfg.Packs == nil {
@@ -30,21 +30,30 @@ func (g *Guard) complete(ctx context.Context, ref, hash string) error {
 	}
 	// git writes all lock files of a transaction before it renames the first:
 	// a fetch of a thousand tags is one question.
-	if all := g.pending(rev); len(all) > 1 && g.cfg.Packs.Complete(ctx, all...) == nil {
+	if all := g.pending(rev); len(all) > 1 && g.publish(ctx, all...) == nil {
 		g.noteComplete(all)
 		return nil
 	}
 	// A branch that goes on is looked at from where it was, which is quicker than
 	// from all refs.
-	if old, err := g.readRef(ref); err == nil && isHash(old) && g.cfg.Packs.Complete(ctx, rev, "^"+old) == nil {
+	if old, err := g.readRef(ref); err == nil && isHash(old) && g.publish(ctx, rev, "^"+old) == nil {
 		g.noteComplete([]string{rev})
 		return nil
 	}
-	if err := g.cfg.Packs.Complete(ctx, rev); err != nil {
+	if err := g.publish(ctx, rev); err != nil {
 		return fmt.Errorf("%s would lead to what is not there: %w", ref, err)
 	}
 	g.noteComplete([]string{rev})
 	return nil
+}
+
+// publish has what the revisions lead to moved to the shared repository.
+func (g *Guard) publish(ctx context.Context, revs ...string) error {
+	n, err := g.cfg.Packs.Publish(ctx, revs...)
+	if n > 0 && g.cfg.Counted != nil {
+		g.cfg.Counted(-n)
+	}
+	return err
 }
 
 // revision is how git is asked for what a ref must be.

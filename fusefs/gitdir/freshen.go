@@ -11,7 +11,7 @@ import (
 // attributes an agent may not change: mostly that is git about to write an
 // object again. Maintenance tells by the time what somebody has come to need again.
 func (g *Guard) freshen(path string) {
-	fd, err := unix.Openat2(g.root, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: resolve})
+	fd, err := unix.Openat2(g.roots[Route(path)], path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: resolve})
 	if errors.Is(err, syscall.ENOENT) {
 		return
 	}

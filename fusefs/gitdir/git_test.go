@@ -88,7 +88,7 @@ func (r *repo) agent(name string, opts ...func(*Config)) (tree, mount string, g 
 	tree, mount = filepath.Join(r.dir, name), filepath.Join(r.dir, name+".mnt")
 	r.must(r.dir, fmt.Sprintf("git -C bare.git worktree add -q -b agent/%s %s main", name, tree))
 	priv := filepath.Join(r.dir, name+".private")
-	require.NoError(t, Prepare(priv, r.bare, nobody, nobody))
+	require.NoError(t, Prepare(priv, r.bare, filepath.Join(r.bare, "objects"), nobody, nobody))
 	require.NoError(t, os.Mkdir(mount, 0o755))
 	var fds []int
 	for _, d := range []string{r.bare, priv} {
@@ -98,7 +98,7 @@ func (r *repo) agent(name string, opts ...func(*Config)) (tree, mount string, g 
 	}
 	var view atomic.Pointer[fusefs.FS]
 	cfg := Config{Agent: name, Worktree: name, Target: "refs/heads/main", Owned: []string{"refs/heads/agent/" + name}, RootFD: fds[0], PrivateFD: fds[1],
-		Locker: holder{r.locks, name}, Journal: r.journal(name), Packs: gitPacks{t, r.bare},
+		Locker: holder{r.locks, name}, Journal: r.journal(name), Packs: gitPacks{t, r.bare, filepath.Join(priv, "objects")},
 		OnDenial: func(d Denial) { r.mu.Lock(); r.denials = append(r.denials, d); r.mu.Unlock() },
 		OnCleared: func(c Cleared) {
 			view.Load().InvalidatePath(strings.TrimPrefix(c.Path, ".git/"))
@@ -174,11 +174,12 @@ func TestPlainGitWorks(t *testing.T) {
 
 func TestHostileAgentIsRefused(t *testing.T) {
 	r := newRepo(t, "sha1")
-	_, m, _ := r.agent("a1")
+	tree, m, _ := r.agent("a1")
 	tree2, _, _ := r.agent("a2")
 	r.must(tree2, "echo q >>f && git commit -qam q && git branch a2s")
 	obj := r.must(r.bare, "git rev-parse agent/a2")
-	objPath := "objects/" + obj[:2] + "/" + obj[2:]
+	added := r.must(tree, "echo added | git hash-object -w --stdin")
+	objPath := "objects/" + added[:2] + "/" + added[2:]
 	before := r.must(r.bare, "git for-each-ref; git config -l --local | sort; ls hooks | sort")
 	for name, line := range map[string]string{
 		"write the target branch":         "echo " + obj + " > refs/heads/main",
@@ -257,9 +258,10 @@ func TestPublishedObjectIsSealed(t *testing.T) {
 	tree, m, _ := r.agent("a1")
 	want := r.must(tree, "echo sealed > s; git hash-object s")
 	r.must(tree, "git hash-object -w s")
-	raw, err := os.ReadFile(filepath.Join(r.bare, "objects", want[:2], want[2:]))
+	kept := filepath.Join(r.dir, "a1.private", "objects", want[:2], want[2:])
+	raw, err := os.ReadFile(kept)
 	require.NoError(t, err)
-	require.NoError(t, os.Remove(filepath.Join(r.bare, "objects", want[:2], want[2:])))
+	require.NoError(t, os.Remove(kept))
 	tmp, final := filepath.Join(m, "objects", want[:2], "tmp_obj_x"), filepath.Join(m, "objects", want[:2], want[2:])
 	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_WRONLY, 0o644)
 	require.NoError(t, err)
@@ -280,7 +282,7 @@ func TestPublishedObjectIsSealed(t *testing.T) {
 	require.ErrorIs(t, os.Truncate(tmp, 0), syscall.EACCES)
 	require.NoError(t, os.Remove(tmp))
 	require.ErrorIs(t, os.Link(final, tmp), syscall.EACCES)
-	got, err := os.ReadFile(filepath.Join(r.bare, "objects", want[:2], want[2:]))
+	got, err := os.ReadFile(kept)
 	require.NoError(t, err)
 	require.Equal(t, raw, got)
 }

@@ -101,6 +101,7 @@ func (l *lease) Valid() bool {
 type gitPacks struct {
 	t    *testing.T
 	bare string
+	own  string
 }
 
 func (p gitPacks) Sums(ctx context.Context, content, hashLen int) (PackSums, error) {
@@ -115,9 +116,9 @@ func (p gitPacks) Sums(ctx context.Context, content, hashLen int) (PackSums, err
 	return PackSums{Idx: idx, Rev: rev}, err
 }
 
-func (p gitPacks) Complete(ctx context.Context, revs ...string) error {
+func (p gitPacks) Publish(ctx context.Context, revs ...string) (int, error) {
 	asked.Add(1)
-	return git.Repo{Runner: &git.Runner{UID: nobody, GID: nobody}, Dir: p.bare}.Complete(ctx, revs...)
+	return git.Repo{Runner: &git.Runner{UID: nobody, GID: nobody}, Dir: p.bare}.Publish(ctx, p.own, revs...)
 }
 
 // asked counts the questions to git of what refs lead to.

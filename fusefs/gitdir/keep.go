@@ -28,15 +28,16 @@ var changedByOthers = map[string]bool{"index": true, "index.lock": true, "locked
 
 // Keep is part of fusefs.Keeper.
 func (g *Guard) Keep(path string) fusefs.Keep {
+	top, rest, below := strings.Cut(path, "/")
+	if top == "objects" && !strings.HasPrefix(path, quarantine) {
+		return keepOfObjects(rest) // the daemon moves them when they are published
+	}
 	if Route(path) == 1 {
 		return keepOwn
 	}
-	top, rest, below := strings.Cut(path, "/")
 	switch top {
 	case "": // what others make here shows in its times
 		return fusefs.KeepMode
-	case "objects":
-		return keepOfObjects(rest)
 	case "refs", "logs":
 		// Deeper ones come and go with the refs in them, and so do remotes.
 		if strings.TrimPrefix(rest, "refs/") == "remotes" {

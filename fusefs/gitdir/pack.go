@@ -26,9 +26,10 @@ type Packs interface {
 	// as content, whose names have hashLen bytes. A pack that is damaged or needs objects from elsewhere is
 	// an error. It is asked for one pack at a time.
 	Sums(ctx context.Context, content, hashLen int) (PackSums, error)
-	// Complete wants objects, commits where "^{commit}" is added to the name, and all
-	// they lead to in the shared repository.
-	Complete(ctx context.Context, revs ...string) error
+	// Publish wants objects, commits where "^{commit}" is added to the name, and all
+	// they lead to in the shared repository or among the agent's own, and moves
+	// what is among those to the shared repository: moved files of them.
+	Publish(ctx context.Context, revs ...string) (moved int, err error)
 }
 
 // maxPacks bounds the packs of which the sums are remembered.

@@ -54,7 +54,7 @@ func (g *Guard) exists(path string) bool {
 
 // loose says whether there is a file of that name, or may be.
 func (g *Guard) loose(path string) bool {
-	fd, err := unix.Openat2(g.root, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: resolve})
+	fd, err := unix.Openat2(g.roots[Route(path)], path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: resolve})
 	if err == nil {
 		var st unix.Stat_t
 		err = unix.Fstat(fd, &st)

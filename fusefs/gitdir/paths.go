@@ -27,13 +27,15 @@ const (
 )
 
 // shared are the top-level names that live in the shared root.
-var shared = map[string]bool{"HEAD": true, "objects": true, "refs": true, "packed-refs": true, "packed-refs.lock": true,
+var shared = map[string]bool{"HEAD": true, "refs": true, "packed-refs": true, "packed-refs.lock": true,
 	"packed-refs.new": true, "worktrees": true, "logs": true, "FETCH_HEAD": true, "shallow": true, "shallow.lock": true, "HEAD.lock": true}
 
 // kinds are the ref namespaces in which an agent may have refs of its own.
 var kinds = map[string]bool{"heads": true, "tags": true, "notes": true, "remotes": true}
 
-// Route names the backing root of a path: 1 for what is the agent's own copy.
+// Route names the backing root of a path: 1 for what is the agent's own. The
+// agent's objects are among that until a ref leads to them (see Publish): those
+// that are published are read from elsewhere, as objects/info/alternates says.
 func Route(path string) int {
 	top, rest, _ := strings.Cut(path, "/")
 	switch {
@@ -41,7 +43,7 @@ func Route(path string) int {
 		return 0
 	case !shared[top]:
 		return 1
-	case isStash(path), strings.HasPrefix(path, quarantine):
+	case isStash(path):
 		return 1
 	}
 	return 0
@@ -59,10 +61,13 @@ func isStash(path string) bool {
 // classify says what rules a path of the shared root has. own is the name of
 // the agent's worktree.
 func classify(path, own string) class {
+	part := strings.Split(path, "/")
+	if part[0] == "objects" && !strings.HasPrefix(path, quarantine) {
+		return classifyObject(part)
+	}
 	if Route(path) == 1 {
 		return classPrivate
 	}
-	part := strings.Split(path, "/")
 	if skeleton(part) {
 		return classSkeleton
 	}
@@ -71,8 +76,6 @@ func classify(path, own string) class {
 		if len(part) > 2 && part[1] == own && !fixed(part[2:]) {
 			return classWorktree
 		}
-	case "objects":
-		return classifyObject(part)
 	case "refs":
 		return classifyRef(part[1:], classRef)
 	case "logs":
@@ -205,8 +208,8 @@ func isHex(s string) bool {
 	return true
 }
 
-// Visible hides other agents' worktrees, their unfinished objects and what
-// was put aside for people.
+// Visible hides other agents' worktrees, unfinished objects of another mount and
+// the refs of polis' own.
 func (g *Guard) Visible(path string, _ bool) bool {
 	if rest, ok := strings.CutPrefix(path, "worktrees/"); ok {
 		name, _, _ := strings.Cut(rest, "/")

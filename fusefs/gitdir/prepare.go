@@ -14,11 +14,12 @@ const maxConfig = 1 << 20
 
 // Prepare seeds an agent's private part of the git directory: a copy of the
 // configuration (automatic maintenance is the daemon's), empty hooks, its own
-// exclude file. Objects get their names by rename, not by a link and the removal of
+// exclude file, and a directory for the objects it has not published. The others its git finds in
+// the directory published, a path as the agent sees it. Objects get their names by rename, not by a link and the removal of
 // the other name, which would be two requests more; that no object is replaced is
 // the guard's business. What is there already is the agent's and stays as it is. All of
 // it belongs to uid:gid. The private directory's parent must not be writable by the agent.
-func Prepare(private, bare string, uid, gid int) error {
+func Prepare(private, bare, published string, uid, gid int) error {
 	if err := os.MkdirAll(private, 0o755); err != nil {
 		return fmt.Errorf("private git directory: %w", err)
 	}
@@ -30,7 +31,7 @@ func Prepare(private, bare string, uid, gid int) error {
 	if err := root.Lchown(".", uid, gid); err != nil {
 		return fmt.Errorf("private git directory: %w", err)
 	}
-	for _, d := range []string{"hooks", "info", "refs", "logs", "logs/refs", "modules", "rr-cache"} {
+	for _, d := range []string{"hooks", "info", "refs", "logs", "logs/refs", "modules", "rr-cache", "objects", "objects/pack"} {
 		err := root.Mkdir(d, 0o755)
 		if err == nil {
 			err = root.Lchown(d, uid, gid)
@@ -56,7 +57,39 @@ func Prepare(private, bare string, uid, gid int) error {
 			return fmt.Errorf("private git directory: %w", err)
 		}
 	}
+	if err := borrow(root, published); err != nil {
+		return fmt.Errorf("private git directory: %w", err)
+	}
 	return nil
+}
+
+// borrow has git look for objects in another directory, too. What says so is not the
+// agent's to write: git of the daemon reads it.
+func borrow(root *os.Root, published string) error {
+	if err := root.Mkdir("objects/info", 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	const name = "objects/info/alternates"
+	if err := root.Remove(name + ".new"); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	f, err := root.OpenFile(name+".new", os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(f, quoteAlternate(published)+"\n")
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return root.Rename(name+".new", name)
+}
+
+// quoteAlternate is a directory as git reads it there.
+func quoteAlternate(dir string) string {
+	if !strings.ContainsAny(dir, "\"\n") && !strings.HasPrefix(dir, "#") {
+		return dir
+	}
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(dir) + `"`
 }
 
 func seed(root *os.Root, name, text string, uid, gid int) error {

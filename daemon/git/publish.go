@@ -1,0 +1,221 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Objects of an agent's own lie in a directory of their own until a ref leads
+// to them, so that nobody else sees what was only added, stashed or thrown away.
+
+// ObjectDir is where new objects of the repository go.
+func (r Repo) ObjectDir() string {
+	if r.Objects != "" {
+		return r.Objects
+	}
+	return filepath.Join(r.Dir, "objects")
+}
+
+// Own is the repository as an agent's git sees it: what it writes goes to the
+// directory own, where it is looked for first. That order matters: objects move
+// from there to the repository, never back, so that none is missed on the way.
+func (r Repo) Own(own string) Repo {
+	r.Alternates = append([]string{r.ObjectDir()}, r.Alternates...)
+	r.Objects = own
+	return r
+}
+
+// Publish is Complete for what lies in the repository or in own, and moves what
+// is only in own to the repository. When it returns nil, the names can be given
+// to refs. Interrupted, it has moved some objects, which does no harm.
+// moved is how many files there are less in own.
+func (r Repo) Publish(ctx context.Context, own string, revs ...string) (moved int, err error) {
+	with := r.Own(own)
+	ids, err := with.reach(ctx, true, revs)
+	if err != nil {
+		return 0, err
+	}
+	return r.take(ctx, with, ids, true)
+}
+
+// Borrow makes what revs reach and the refs of r do not independent of own: the
+// objects that lie there become objects of to, too. to must have the other
+// objects of r as alternates.
+func (r Repo) Borrow(ctx context.Context, to Repo, own string, revs ...string) error {
+	from := Repo{Runner: to.Runner, Dir: r.Dir, Objects: own, Alternates: []string{to.ObjectDir(), r.ObjectDir()}}
+	ids, err := from.reach(ctx, true, revs)
+	if err != nil {
+		return err
+	}
+	_, err = to.take(ctx, from, ids, false)
+	return err
+}
+
+// take brings those of ids in from.Objects to the repository: files as they
+// are, for they were checked when they were written. It returns how many it moved.
+func (r Repo) take(ctx context.Context, from Repo, ids []string, moves bool) (int, error) {
+	t := taker{r: r, moves: moves}
+	defer t.close()
+	if err := t.open(from.Objects); err != nil {
+		return 0, fmt.Errorf("publish objects: %w", err)
+	}
+	var rest []string
+	for _, id := range ids {
+		if ctx.Err() != nil {
+			return t.moved, context.Cause(ctx)
+		}
+		there, err := t.one(id)
+		if err != nil {
+			return t.moved, fmt.Errorf("publish object %s: %w", id, err)
+		}
+		if !there {
+			rest = append(rest, id)
+		}
+	}
+	return t.moved, t.packed(ctx, from, rest)
+}
+
+// taker moves files between two object directories. What is below them is
+// reached without following a link.
+type taker struct {
+	r        Repo
+	moves    bool // else the files are there twice
+	from, to int
+	opened   []int
+	moved    int  // files
+	copies   bool // some files cannot be moved: they are copied
+}
+
+func (t *taker) open(own string) error {
+	for fd, dir := range map[*int]string{&t.from: own, &t.to: t.r.ObjectDir()} {
+		n, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return fmt.Errorf("open %s: %w", dir, err)
+		}
+		*fd, t.opened = n, append(t.opened, n)
+	}
+	return nil
+}
+
+func (t *taker) close() {
+	for _, fd := range t.opened {
+		_ = unix.Close(fd) //nolint:errcheck // O_PATH
+	}
+}
+
+var beneath = uint64(unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS)
+
+// one moves one object and says whether the receiver has its file now.
+func (t *taker) one(id string) (bool, error) {
+	dir, name := id[:2], id[2:]
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: beneath}
+	from, err := unix.Openat2(t.from, dir, &how)
+	if errors.Is(err, unix.ENOENT) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer unix.Close(from)
+	var st unix.Stat_t
+	if err := unix.Fstatat(from, name, &st, unix.AT_SYMLINK_NOFOLLOW); errors.Is(err, unix.ENOENT) {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return false, errors.New("it is not a regular file")
+	}
+	to, err := t.dir(dir, &how)
+	if err != nil {
+		return false, err
+	}
+	defer unix.Close(to)
+	switch err := t.file(from, name, to); {
+	case errors.Is(err, unix.EEXIST):
+		if err := touch(to, name); err != nil {
+			return false, ignore(err, unix.ENOENT)
+		}
+		return true, t.drop(from, name)
+	case errors.Is(err, unix.ENOENT): // another git of the agent's was faster
+		return true, nil
+	case errors.Is(err, unix.EXDEV), errors.Is(err, unix.EMLINK):
+		t.copies = true
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	return true, touch(to, name)
+}
+
+// dir opens one of the receiver's 256 directories, which is made if need be.
+func (t *taker) dir(name string, how *unix.OpenHow) (int, error) {
+	fd, err := unix.Openat2(t.to, name, how)
+	if !errors.Is(err, unix.ENOENT) {
+		return fd, err
+	}
+	if err := unix.Mkdirat(t.to, name, 0o755); err != nil && !errors.Is(err, unix.EEXIST) {
+		return -1, err
+	}
+	if os.Geteuid() == 0 {
+		if err := unix.Fchownat(t.to, name, int(t.r.Runner.UID), int(t.r.Runner.GID), unix.AT_SYMLINK_NOFOLLOW); err != nil {
+			return -1, err
+		}
+	}
+	return unix.Openat2(t.to, name, how)
+}
+
+func ignore(err, what error) error {
+	if errors.Is(err, what) {
+		return nil
+	}
+	return err
+}
+
+// file gives a file another name, which must be free, in place of its own or beside it.
+func (t *taker) file(from int, name string, to int) error {
+	if !t.moves {
+		return unix.Linkat(from, name, to, name, 0)
+	}
+	err := unix.Renameat2(from, name, to, name, unix.RENAME_NOREPLACE)
+	if err == nil {
+		t.moved++
+	}
+	return err
+}
+
+// touch says that a file is in use: maintenance removes what has not been touched for long.
+func touch(dir int, name string) error {
+	now := unix.NsecToTimespec(time.Now().UnixNano())
+	return unix.UtimesNanoAt(dir, name, []unix.Timespec{now, now}, unix.AT_SYMLINK_NOFOLLOW)
+}
+
+// drop removes a file that the receiver has, too.
+func (t *taker) drop(from int, name string) error {
+	if !t.moves {
+		return nil
+	}
+	err := unix.Unlinkat(from, name, 0)
+	if err == nil {
+		t.moved++
+	}
+	return ignore(err, unix.ENOENT)
+}
+
+// alternates is a list of directories as git reads it from its environment.
+func alternates(dirs []string) string {
+	quoted := make([]string, len(dirs))
+	for i, d := range dirs {
+		if quoted[i] = d; strings.ContainsAny(d, ":\"\n") {
+			quoted[i] = `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(d) + `"`
+		}
+	}
+	return strings.Join(quoted, ":")
+}

@@ -1,0 +1,132 @@
+package git
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxTakenIndex bounds the index of a pack that is moved as it is, in bytes.
+const maxTakenIndex = 512 << 20
+
+// packed brings what is in packs: a pack of which all is wanted as it is, as
+// after a fetch, and what is left in a new one.
+func (t *taker) packed(ctx context.Context, from Repo, ids []string) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	dir, err := unix.Openat2(t.from, "pack", &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: beneath})
+	if errors.Is(err, unix.ENOENT) && !t.copies {
+		return nil
+	}
+	if err != nil && !errors.Is(err, unix.ENOENT) {
+		return fmt.Errorf("publish packs: %w", err)
+	}
+	some := t.copies
+	if err == nil {
+		f := os.NewFile(uintptr(dir), "pack")
+		defer f.Close()
+		names, err := f.Readdirnames(-1)
+		if err != nil {
+			return fmt.Errorf("publish packs: %w", err)
+		}
+		wanted := map[string]bool{}
+		for _, n := range names {
+			stem, ok := strings.CutSuffix(n, ".idx")
+			if !ok || !strings.HasPrefix(stem, "pack-") || !slices.Contains(names, stem+".pack") {
+				continue
+			}
+			if len(wanted) == 0 {
+				for _, id := range ids {
+					wanted[id] = true
+				}
+			}
+			some = true
+			if err := t.pack(dir, stem, wanted); err != nil {
+				return fmt.Errorf("publish %s: %w", stem, err)
+			}
+		}
+	}
+	if !some {
+		return nil // all of it is in the repository
+	}
+	lack, err := missing(ctx, t.r, ids)
+	if err != nil || len(lack) == 0 {
+		return err
+	}
+	return pipe(ctx, from, t.r, strings.NewReader(strings.Join(lack, "\n")+"\n"))
+}
+
+// pack brings a pack if all of it is wanted. The index comes last, and goes
+// first: a git that knows it finds the rest.
+func (t *taker) pack(dir int, stem string, wanted map[string]bool) error {
+	all, err := t.allOf(dir, stem, wanted)
+	if err != nil || !all {
+		return err
+	}
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: beneath}
+	to, err := t.dir("pack", &how)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(to)
+	for _, ext := range []string{".pack", ".rev", ".idx"} {
+		err := unix.Linkat(dir, stem+ext, to, stem+ext, 0)
+		switch {
+		case errors.Is(err, unix.EXDEV), errors.Is(err, unix.EMLINK):
+			return nil // its objects are copied
+		case errors.Is(err, unix.ENOENT) && ext == ".rev", errors.Is(err, unix.EEXIST):
+		case err != nil:
+			return err
+		}
+	}
+	if err := touch(to, stem+".pack"); err != nil {
+		return err
+	}
+	for _, ext := range []string{".idx", ".rev", ".pack"} {
+		if err := t.drop(dir, stem+ext); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// allOf says whether every object of a pack is wanted, as its index has them
+// (gitformat-pack(5), version 2). Publication checked that against the pack.
+func (t *taker) allOf(dir int, stem string, wanted map[string]bool) (bool, error) {
+	fd, err := unix.Openat2(dir, stem+".idx", &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC, Resolve: beneath})
+	if err != nil {
+		return false, ignore(err, unix.ENOENT)
+	}
+	f := os.NewFile(uintptr(fd), stem)
+	defer f.Close()
+	const head, fanout = 8, 256 * 4
+	var b [head + fanout]byte
+	if _, err := io.ReadFull(f, b[:]); err != nil {
+		return false, fmt.Errorf("read its index: %w", err)
+	}
+	hash := (len(stem) - len("pack-")) / 2
+	n := int64(binary.BigEndian.Uint32(b[head+fanout-4:]))
+	if !bytes.Equal(b[:head], []byte("\xfftOc\x00\x00\x00\x02")) || n*int64(hash) > maxTakenIndex || n > int64(len(wanted)) {
+		return false, nil
+	}
+	names := make([]byte, n*int64(hash))
+	if _, err := io.ReadFull(f, names); err != nil {
+		return false, fmt.Errorf("read its index: %w", err)
+	}
+	for id := range slices.Chunk(names, hash) {
+		if !wanted[hex.EncodeToString(id)] {
+			return false, nil
+		}
+	}
+	return true, nil
+}

@@ -1,0 +1,136 @@
+package worktree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"polis/daemon/api"
+	"polis/daemon/failpoint"
+	"polis/daemon/git"
+	"polis/daemon/layout"
+	"polis/fusefs/fdtree"
+)
+
+// internalDir is the repository of what polis keeps for people: what removal put
+// aside. It borrows the shared repository's objects, never the other way round,
+// so that no agent's git finds anything in it.
+func (w *Workspace) internalDir() string { return layout.Workspace(w.cfg.Workspace).Internal() }
+
+// Internal is that repository, as its owner.
+func (w *Workspace) Internal() git.Repo {
+	return git.Repo{Runner: w.runner(w.cfg.UID, w.cfg.GID), Dir: w.internalDir()}
+}
+
+// ownDir is where an agent's git keeps the objects that no ref leads to.
+func (w *Workspace) ownDir(agent string) string {
+	return filepath.Join(layout.Workspace(w.cfg.Workspace).Private(agent), "objects")
+}
+
+// of is the shared repository with the objects that only the agent has.
+func (w *Workspace) of(agent string) git.Repo {
+	bare, own := w.Bare(), w.ownDir(agent)
+	if fi, err := os.Lstat(own); err != nil || !fi.IsDir() {
+		return bare // it has never had a view
+	}
+	return bare.Own(own)
+}
+
+// internal makes what is missing beside the shared repository: the internal one,
+// and the name by which agents' gits find the shared objects.
+func (u *upper) internal(ctx context.Context) error {
+	fail := func(err error) error {
+		return api.Errorf(api.CodeWorkspaceInvalid, "make the internal repository: %w", err)
+	}
+	if err := u.published(); err != nil {
+		return fail(err)
+	}
+	dir := u.w.internalDir()
+	if _, err := os.Lstat(dir); err == nil {
+		return nil
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return fail(err)
+	}
+	format, err := u.w.Bare().Line(ctx, "rev-parse", "--show-object-format")
+	if err != nil {
+		return fail(err)
+	}
+	tmp, err := u.scratch("bare-")
+	if err != nil {
+		return err
+	}
+	made := filepath.Join(tmp, "repo.git")
+	_, err = u.w.Internal().Runner.Run(ctx, git.Cmd{
+		Args: []string{"init", "--quiet", "--bare", "--template=", "--object-format=" + format, "--initial-branch=none", "--", made}, Dir: tmp, Write: []string{tmp}})
+	if err == nil {
+		err = errors.Join(os.Chmod(made, 0o700), os.Remove(filepath.Join(made, "config")), os.Mkdir(filepath.Join(made, "hooks"), 0o755),
+			os.WriteFile(filepath.Join(made, "config"), []byte(sharedConfig(format)), 0o644),
+			os.WriteFile(filepath.Join(made, "objects", "info", "alternates"), []byte("../../"+filepath.Base(u.w.bareDir())+"/objects\n"), 0o644))
+	}
+	if err == nil {
+		err = os.Rename(made, dir)
+	}
+	if err = errors.Join(err, fdtree.Cleanup(tmp)); err != nil {
+		return fail(err)
+	}
+	u.changed = true
+	return nil
+}
+
+// published makes the link that is to the shared objects. In a sandbox they are
+// mounted there: the directory in the shared repository is the agent's own there.
+func (u *upper) published() error {
+	link, to := layout.Workspace(u.w.cfg.Workspace).Published(), filepath.Join(filepath.Base(u.w.bareDir()), "objects")
+	if now, err := os.Readlink(link); err == nil && now == to {
+		return nil
+	}
+	if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return os.Symlink(to, link)
+}
+
+// moveTrash brings what an earlier version put aside in the shared repository
+// to the internal one: first the objects, then the refs, then they go where they
+// were. Whatever ends it, the next start goes on.
+func (w *Workspace) moveTrash(ctx context.Context) error {
+	bare, internal := w.Bare(), w.Internal()
+	trash, err := bare.Refs(ctx, strings.TrimSuffix(trashPrefix, "/"))
+	if err != nil || len(trash) == 0 {
+		return err
+	}
+	if err := w.guardDir(w.internalDir()); err != nil {
+		return err
+	}
+	all, err := bare.Refs(ctx)
+	if err != nil {
+		return err
+	}
+	var want, not []string
+	for name, id := range all {
+		if trash[name] != "" {
+			want = append(want, id)
+		} else {
+			not = append(not, id)
+		}
+	}
+	if err := git.Send(ctx, bare, internal, want, not); err != nil {
+		return fmt.Errorf("move what was put aside: %w", err)
+	}
+	failpoint.Hit("trash:copied")
+	if err := internal.UpdateAll(ctx, trash, "polis: put aside"); err != nil {
+		return fmt.Errorf("move what was put aside: %w", err)
+	}
+	failpoint.Hit("trash:moved")
+	for name, id := range trash {
+		if err := bare.Delete(ctx, name, id); err != nil {
+			return fmt.Errorf("move what was put aside: %w", err)
+		}
+	}
+	w.cfg.Log.Info("work put aside is in the internal repository now", "op", "trash", "path", w.internalDir(), "refs", len(trash))
+	return nil
+}
