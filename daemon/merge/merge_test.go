@@ -68,6 +68,8 @@ func setup(t *testing.T) fixture {
 	ws := filepath.Join(tempDir(t), "ws")
 	_, err := worktree.Up(t.Context(), worktree.Spec{Workspace: ws, Repo: src, UID: nobody, GID: nobody})
 	require.NoError(t, err)
+	// The tests are the agents, too, and those reach their worktree.
+	require.NoError(t, os.Chmod(filepath.Join(ws, ".polis", "worktrees"), 0o711))
 	return fixture{&Merger{Workspace: worktree.Open(worktree.Config{Workspace: ws, UID: nobody, GID: nobody})}, src}
 }
 

@@ -17,6 +17,7 @@ func TestUpAnyNumberOfTimesChangesNothing(t *testing.T) {
 	needRoot(t)
 	s := spec(t, project(t))
 	w := up(t, s)
+	require.NoError(t, w.closeTrees())
 	n := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		// Whatever agents there are by now.
