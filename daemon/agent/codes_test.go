@@ -20,16 +20,17 @@ func TestWhatEndsBadlyAtStartHasItsCode(t *testing.T) {
 		{Name: "good", BaseType: "custom", Status: api.StatusIdle, Branch: "agent/good"},
 		{Name: "bad", BaseType: "custom", Status: api.StatusStopped, Branch: "agent/bad"},
 	}
-	for _, n := range []string{"good", "bad"} {
+	for _, n := range []string{"good", "bad", "found"} {
 		w.k.set("worktree")[n] = true
 	}
 	w.k.set("shim")["stray"] = true
 	w.k.set("network")["idle"] = true
 	rep := &Report{}
-	w.Restore(t.Context(), w.workspaces["w"], agents, []Tree{{Name: "good"}, {Name: "bad", Broken: errInjected}}, rep)
+	w.Restore(t.Context(), w.workspaces["w"], agents, []Tree{{Name: "good"}, {Name: "bad", Broken: errInjected}, {Name: "found"}}, rep)
 	w.Sweep(t.Context(), rep)
 	errs, healed := strings.Join(rep.Errors, "\n"), strings.Join(rep.Healed, "\n")
 	require.Contains(t, errs, string(api.CodeReconcileConflict))
+	require.Contains(t, strings.Join(rep.Found, "\n"), "found: "+string(api.CodeReconcileConflict))
 	require.Contains(t, strings.Join(rep.Skipped, "\n")+errs, string(api.CodeWorktreeCorrupt))
 	require.Contains(t, healed, "stray: "+string(api.CodeOrphanProcs))
 	require.Contains(t, healed, "idle: left-over network removed")

@@ -102,7 +102,7 @@ func (m *Manager) Restore(ctx context.Context, ws *Workspace, kept []store.Agent
 		if a, err := m.minimal(ws, name, types, rep); err != nil {
 			rep.add(&rep.Errors, "worktree %s: %v", name, err)
 		} else {
-			rep.add(&rep.Found, "%s: worktree without state, entered with defaults", name)
+			rep.add(&rep.Found, "%s: %s: worktree without state; the file system counts: entered with defaults", name, api.CodeReconcileConflict)
 			if tree.Broken != nil && m.skip(ctx, a, tree.Broken, rep) {
 				continue
 			}

@@ -86,7 +86,7 @@ func Codes() []CodeInfo {
 		{CodeStateNotSaved, groupState, "The state cannot be written; changes are refused until it can.", "Is the disk full?"},
 		{CodeWorktreeMissing, groupState, "An agent of the state has no worktree any more; it is dropped, what is left of its work is put aside.", "The report of the start says where."},
 		{CodeWorktreeCorrupt, groupState, "An agent's worktree cannot be read by git; the agent is skipped, the others are restored.", "Nothing of it was touched: repair it, then polisctl agents start NAME."},
-		{CodeReconcileConflict, groupState, "Two records of the state are about one agent; the first counts.", "The report of the start names them."},
+		{CodeReconcileConflict, groupState, "The state and the file system do not agree about an agent: the file system counts, and a worktree without state is entered with defaults. Of two records of the state, the first counts.", "The report of the start names them."},
 
 		{CodeBadRequest, groupAsking, "The request, or an argument, is wrong; nothing was done.", "The message names it."},
 		{CodeInvalidConfig, groupAsking, "A configuration file has a mistake.", "The message has the line; polisd.toml(5)."},

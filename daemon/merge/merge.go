@@ -18,7 +18,6 @@ import (
 
 const (
 	maxTries = 8                      // times a moved target is merged anew
-	pause    = 100 * time.Millisecond // between tries, when a lock file is in the way
 	undoTime = time.Minute            // to make a checkout as it was
 	maxPaths = 1000                   // names a Result or an error carries
 )
@@ -268,10 +267,8 @@ func (m *Merger) retry(ctx context.Context, target string, build func(onto strin
 	var last error
 	for try := range maxTries {
 		if try > 0 {
-			select {
-			case <-time.After(pause * time.Duration(try)):
-			case <-ctx.Done():
-				return api.Errorf(api.CodeTimeout, "move branch %s: %w", target, ctx.Err())
+			if err := Backoff(ctx, try); err != nil {
+				return api.Errorf(api.CodeTimeout, "move branch %s: %w", target, err)
 			}
 		}
 		onto, err := bare.Ref(ctx, ref)

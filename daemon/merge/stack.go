@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"polis/daemon/api"
 	"polis/daemon/failpoint"
@@ -123,10 +122,8 @@ func (m *Merger) Advance(ctx context.Context, s Stack, commit string) error {
 			return api.Errorf(api.CodeRefConflict, "move branch %s: %w", s.Target, err).
 				WithHint("something else keeps changing it; if a *.lock file was left in the shared repository by a crash, remove it")
 		}
-		select {
-		case <-time.After(pause * time.Duration(try+1)):
-		case <-ctx.Done():
-			return api.Errorf(api.CodeTimeout, "move branch %s: %w", s.Target, context.Cause(ctx))
+		if err := Backoff(ctx, try+1); err != nil {
+			return api.Errorf(api.CodeTimeout, "move branch %s: %w", s.Target, err)
 		}
 	}
 }

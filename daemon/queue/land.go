@@ -59,6 +59,9 @@ type Lander struct {
 	Check  Checker // nil: no check
 	// Patience is how long a lock that is not to be had is asked for.
 	Patience time.Duration
+	// Pause waits before the next try, after so many met another change of the
+	// target; merge.Backoff if nil.
+	Pause func(ctx context.Context, try int) error
 	// Say is told what is done with which jobs. May be nil.
 	Say func(jobs []Job, s api.QueueState)
 }
@@ -97,6 +100,9 @@ func (l *Lander) Land(ctx context.Context, jobs []Job) []Outcome {
 			err := l.patient(ctx, func() error { return l.Merges.Advance(ctx, stack, good[v.pass-1].Result.Commit) })
 			if errors.Is(err, git.ErrRefMoved) && try < maxTries {
 				try++
+				if l.pause(ctx, try) != nil {
+					break
+				}
 				continue
 			}
 			if err != nil {
@@ -244,6 +250,13 @@ func (l *Lander) along(ctx context.Context, done []Outcome) {
 			done[i].Project, done[i].Note = project, note
 		}
 	}
+}
+
+func (l *Lander) pause(ctx context.Context, try int) error {
+	if l.Pause == nil {
+		return merge.Backoff(ctx, try)
+	}
+	return l.Pause(ctx, try)
 }
 
 func (l *Lander) say(jobs []Job, s api.QueueState) {

@@ -146,7 +146,9 @@ func TestATargetThatMovesMeanwhile(t *testing.T) {
 	require.Equal(t, 4, h.checks, "what is checked is what lands")
 
 	h = &history{moves: 100}
-	got = (&Lander{Merges: h}).Land(t.Context(), jobs("a", "b"))
+	var waits []int
+	got = (&Lander{Merges: h, Pause: func(_ context.Context, try int) error { waits = append(waits, try); return nil }}).Land(t.Context(), jobs("a", "b"))
+	require.Equal(t, []int{1, 2, 3, 4, 5, 6, 7, 8}, waits, "it waits longer each time")
 	require.Equal(t, map[string]api.Code{"a": api.CodeRefConflict, "b": api.CodeRefConflict}, codes(got))
 	require.Equal(t, 100-maxTries-1, h.moves)
 	require.Zero(t, h.along)
