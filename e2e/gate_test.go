@@ -128,3 +128,39 @@ echo '*' > .worktreeinclude; git add -f .worktreeinclude; git commit -qm include
 		return d.exec("mallory", "sh", "-c", "ls -A . private >&2; cat credentials private/key").stdout == "secret\nsecret\n"
 	})
 }
+
+// TestAnAgentThatWasToGoIsRemovedAfterItsMerge is seed 001's end of an agent; by
+// default it stays.
+func TestAnAgentThatWasToGoIsRemovedAfterItsMerge(t *testing.T) {
+	d := startDaemon(t, options{})
+	d.up()
+	for _, name := range []string{"stays", "goes", "dirty"} {
+		d.add(name)
+		d.sh(name, ident+commitOf(name+".txt", name))
+	}
+	d.sh("dirty", "echo more > not-committed")
+	d.must("merge", "stays")
+	_, there := d.agent("stays")
+	require.True(t, there)
+
+	var r api.MergeResponse
+	require.NoError(t, json.Unmarshal([]byte(d.must("--json", "merge", "goes", "--remove-after")), &r))
+	require.True(t, r.Removed)
+	require.Equal(t, api.MergeMerged, r.MergeStatus)
+	_, there = d.agent("goes")
+	require.False(t, there)
+	require.NoDirExists(t, d.path("ws", ".polis", "worktrees", "goes"))
+	require.Empty(t, git(t, d.bare(), "branch", "--list", "agent/goes"))
+	require.Equal(t, "goes\n", git(t, d.bare(), "show", "main:goes.txt"))
+	d.must("restore", "goes")
+
+	require.NoError(t, json.Unmarshal([]byte(d.must("--json", "merge", "dirty", "--remove-after")), &r))
+	require.Contains(t, r.Note, "agent dirty stays")
+	_, there = d.agent("dirty")
+	require.True(t, there)
+
+	d.worker("task", "--remove-after")
+	d.task("task", commitOf("task.txt", "task"))
+	d.eventually("the task's agent is gone", func() bool { _, there := d.agent("task"); return !there })
+	require.Equal(t, "task\n", git(t, d.bare(), "show", "main:task.txt"))
+}

@@ -23,7 +23,7 @@ type addFlags struct {
 	exclusive                             []string
 	egress                                []string
 	temp                                  bool
-	autoMerge                             bool
+	autoMerge, removeAfter                bool
 	limits                                limitFlags
 	force                                 bool
 }
@@ -71,6 +71,7 @@ agent's role decides what it may read and write. Deny beats write beats read.`,
 	flags.StringArrayVarP(&f.ports, "port", "p", nil, "map this `PORT` of the agent to the host: 3000, 5000/udp or 8000-8010; may be repeated")
 	flags.StringSliceVar(&f.egress, "egress", nil, "let it reach `WHERE`: open, none, or names such as api.x.org and *.x.org, separated by commas (default as configured)")
 	flags.BoolVar(&f.autoMerge, "auto-merge", true, "merge what its tasks commit when they end well; =false leaves that to you (default as configured)")
+	flags.BoolVar(&f.removeAfter, "remove-after", false, "remove the agent when its branch is merged (default as configured)")
 	flags.BoolVarP(&f.force, "force", "f", false, "also if the machine has no room for it")
 	_ = cmd.RegisterFlagCompletionFunc("base", a.completeTypes) // fails only for a flag that is not there
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -80,6 +81,9 @@ agent's role decides what it may read and write. Deny beats write beats read.`,
 		}
 		if flags.Changed("auto-merge") {
 			req.AutoMerge = &f.autoMerge
+		}
+		if flags.Changed("remove-after") {
+			req.RemoveAfter = &f.removeAfter
 		}
 		return a.call(cmd, longCall, func(ctx context.Context, c *client.Client) error {
 			if req.Workspace == "" {

@@ -16,6 +16,7 @@ type setFlags struct {
 	rules        addFlags // only its rules
 	egress       []string
 	autoMerge    bool
+	removeAfter  bool
 	force        bool
 }
 
@@ -52,6 +53,7 @@ not fit is killed then.`,
 	flags.StringArrayVar(&f.rules.exclusive, "exclusive", nil, "keep what matches `GLOB` to this agent: no other may have a rule to write it, or merge a change of it; may be repeated")
 	flags.StringSliceVar(&f.egress, "egress", nil, "let it reach `WHERE` only: open, none, names such as api.x.org and *.x.org, separated by commas, or default; connections to what is no longer allowed are cut")
 	flags.BoolVar(&f.autoMerge, "auto-merge", true, "merge what its tasks commit when they end well; =false leaves that to you")
+	flags.BoolVar(&f.removeAfter, "remove-after", false, "remove the agent when its branch is merged; =false keeps it")
 	flags.BoolVar(&f.force, "force", false, "lower the memory limit also below what is in use")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := checkAgents(args[0]); err != nil {
@@ -107,7 +109,10 @@ func (f *setFlags) request(changed func(string) bool) (api.SetRequest, error) {
 	if changed("auto-merge") {
 		req.AutoMerge = &f.autoMerge
 	}
-	if req.MemoryMB == 0 && req.Limits == (api.Limits{}) && len(req.Reset) == 0 && req.Role == nil && req.Policy == nil && req.AutoMerge == nil && req.Egress == nil {
+	if changed("remove-after") {
+		req.RemoveAfter = &f.removeAfter
+	}
+	if req.MemoryMB == 0 && req.Limits == (api.Limits{}) && len(req.Reset) == 0 && req.Role == nil && req.Policy == nil && req.AutoMerge == nil && req.RemoveAfter == nil && req.Egress == nil {
 		return req, usagef("nothing to set: name a limit or a rule, such as --memory 1GB")
 	}
 	return req, nil

@@ -18,7 +18,7 @@ func (a *app) mergeCmd() *cobra.Command {
 	var all bool
 	var workspace string
 	cmd := &cobra.Command{
-		Use:   "merge NAME|--all [--dry-run] [--no-check] [--accept-protected] [-m MESSAGE]",
+		Use:   "merge NAME|--all [--dry-run] [--no-check] [--accept-protected] [--remove-after] [-m MESSAGE]",
 		Short: "Merge an agent's branch into the target branch",
 		Long: `Merge what an agent committed into the target branch, always with a merge commit.
 The agent goes to the merge queue, before what tasks have left there, and this command waits.
@@ -37,6 +37,7 @@ agent may not write is refused (UNDECLARED_WRITE). Paths of merge.protected
 	cmd.Flags().BoolVarP(&req.DryRun, "dry-run", "n", false, "change nothing")
 	cmd.Flags().BoolVar(&req.NoCheck, "no-check", false, "merge without the check command")
 	cmd.Flags().BoolVar(&req.AcceptProtected, "accept-protected", false, "merge changes of protected paths, too")
+	cmd.Flags().BoolVar(&req.RemoveAfter, "remove-after", false, "remove the agent when it is merged, unless it has other work")
 	cmd.Flags().BoolVar(&all, "all", false, "merge every agent")
 	cmd.Flags().StringVarP(&workspace, "workspace", "w", "", "with --all: only those of this `WORKSPACE`")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -91,6 +92,9 @@ func (a *app) showMerge(r api.MergeResponse) error {
 		}
 		if r.Project != "" {
 			p.line("  project: %s", r.Project)
+		}
+		if r.Removed {
+			p.line("  agent %s was removed", r.Agent)
 		}
 		if n := len(r.Protected); n > 0 && r.DryRun {
 			p.warn("%s: only merge --accept-protected merges them", plural(n, "protected path"))

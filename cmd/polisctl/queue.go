@@ -93,7 +93,7 @@ func queueRecent(p *page, recent []api.QueueOutcome) {
 func (a *app) queueAddCmd() *cobra.Command {
 	var req api.QueueRequest
 	cmd := &cobra.Command{
-		Use:   "add NAME... [--priority N] [--no-check] [--accept-protected] [-m MESSAGE]",
+		Use:   "add NAME... [--priority N] [--no-check] [--accept-protected] [--remove-after] [-m MESSAGE]",
 		Short: "Put agents in the merge queue, and do not wait",
 		Long: `Put agents' branches in the merge queue, and do not wait for the merge. Higher
 priorities go first, then who came first. An agent that waits already keeps its place.`,
@@ -103,6 +103,7 @@ priorities go first, then who came first. An agent that waits already keeps its 
 	cmd.Flags().IntVarP(&req.Priority, "priority", "p", 0, "from -1000 to 1000")
 	cmd.Flags().BoolVar(&req.NoCheck, "no-check", false, "merge without the check command")
 	cmd.Flags().BoolVar(&req.AcceptProtected, "accept-protected", false, "merge changes of protected paths, too")
+	cmd.Flags().BoolVar(&req.RemoveAfter, "remove-after", false, "remove the agent when it is merged, unless it has other work")
 	cmd.Flags().StringVarP(&req.Message, "message", "m", "", "the merge commit's `MESSAGE`")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := checkAgents(args...); err != nil {

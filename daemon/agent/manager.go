@@ -52,6 +52,9 @@ type Manager struct {
 	agents     map[string]*Agent
 	workspaces map[string]*Workspace
 	cfgLive    *config.Config
+	// removing has, by agent, how the removal after its last merge ended; none if
+	// there was none, or the agent is gone.
+	removing map[string]chan error
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -65,7 +68,7 @@ const undoTime = 60 * time.Second
 // Open prepares the manager; its goroutines end at Close.
 func (m *Manager) Open(ctx context.Context) {
 	m.ctx, m.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
-	m.agents, m.workspaces = map[string]*Agent{}, map[string]*Workspace{}
+	m.agents, m.workspaces, m.removing = map[string]*Agent{}, map[string]*Workspace{}, map[string]chan error{}
 	m.cfgLive = &m.Config
 }
 

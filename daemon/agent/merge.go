@@ -31,11 +31,14 @@ func (m *Manager) Merge(ctx context.Context, name string, req api.MergeRequest) 
 		resp.Paths, resp.Protected = p.Paths, p.Protected
 		return resp, nil
 	}
-	out, err := a.WS.Queue.Merge(ctx, api.QueueEntry{Agent: name, Priority: UserPriority, Message: req.Message, By: "user", NoCheck: req.NoCheck, AcceptProtected: req.AcceptProtected, AddedAt: m.Now().UTC()})
+	out, err := a.WS.Queue.Merge(ctx, api.QueueEntry{Agent: name, Priority: UserPriority, Message: req.Message, By: "user", NoCheck: req.NoCheck, AcceptProtected: req.AcceptProtected, RemoveAfter: req.RemoveAfter, AddedAt: m.Now().UTC()})
 	if err != nil {
 		return api.MergeResponse{}, err
 	}
 	resp.MergeCommitSHA, resp.MergeStatus, resp.Paths, resp.Project, resp.Note, resp.Log = out.MergeCommitSHA, out.MergeStatus, out.Paths, out.Project, out.Note, out.Log
+	if err := m.removal(ctx, name, &resp); err != nil {
+		return resp, err
+	}
 	return resp, nil
 }
 
@@ -45,7 +48,7 @@ func (m *Manager) Enqueue(name string, req api.QueueRequest) (api.QueueEntry, er
 	if err != nil {
 		return api.QueueEntry{}, err
 	}
-	return a.WS.Queue.Add(api.QueueEntry{Agent: name, Priority: req.Priority, Message: req.Message, By: "user", NoCheck: req.NoCheck, AcceptProtected: req.AcceptProtected, AddedAt: m.Now().UTC()})
+	return a.WS.Queue.Add(api.QueueEntry{Agent: name, Priority: req.Priority, Message: req.Message, By: "user", NoCheck: req.NoCheck, AcceptProtected: req.AcceptProtected, RemoveAfter: req.RemoveAfter, AddedAt: m.Now().UTC()})
 }
 
 // mergeable finds an agent that has a branch.
@@ -111,6 +114,8 @@ func (m *Manager) Landed(ctx context.Context, e api.QueueEntry, out api.QueueOut
 	}
 	out.MergeStatus = a.Kept.MergeStatus
 	branch := a.Kept.Branch
+	remove := failed == nil && (e.RemoveAfter || m.cfgLive.RemoveAfter(a.WS.Name, a.Kept.Role, a.Kept.RemoveAfter))
+	delete(m.removing, e.Agent)
 	m.mu.Unlock()
 	if err := m.save(a.WS); err != nil {
 		return out, err
@@ -121,6 +126,9 @@ func (m *Manager) Landed(ctx context.Context, e api.QueueEntry, out api.QueueOut
 		m.Locks.ReleaseMerge(e.Agent)
 		data["merge_commit_sha"], data["project"] = out.MergeCommitSHA, out.Project
 		m.Events.Publish(api.Event{Type: api.EventAgentMerged, Agent: e.Agent, Message: fmt.Sprintf("branch %s was merged into %s", branch, a.WS.Target), Data: data})
+		if remove {
+			m.removeAfter(e.Agent)
+		}
 	case idle:
 		m.Log.Info("nothing to merge", "agent", e.Agent, "op", "merge")
 	default:

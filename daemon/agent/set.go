@@ -90,6 +90,9 @@ func changed(c config.Config, k store.Agent, req api.SetRequest) (store.Agent, e
 	if req.AutoMerge != nil {
 		k.AutoMerge = req.AutoMerge
 	}
+	if req.RemoveAfter != nil {
+		k.RemoveAfter = req.RemoveAfter
+	}
 	if k.RulesLost && (req.Role != nil || req.Policy != nil) {
 		// From now on it has the rules it is given, and nothing of the refusal.
 		k.RulesLost, k.Policy = false, api.Policy{}
@@ -143,6 +146,9 @@ func told(c config.Config, old, now store.Agent) []string {
 	}
 	if !reflect.DeepEqual(old.AutoMerge, now.AutoMerge) {
 		out = append(out, fmt.Sprintf("auto_merge %t", now.AutoMerge != nil && *now.AutoMerge))
+	}
+	if !reflect.DeepEqual(old.RemoveAfter, now.RemoveAfter) {
+		out = append(out, fmt.Sprintf("remove_after %t", now.RemoveAfter != nil && *now.RemoveAfter))
 	}
 	return out
 }
@@ -198,7 +204,7 @@ func (m *Manager) putSettings(a *Agent, k store.Agent) {
 // put copies settings; the manager's mu is held.
 func (a *Agent) put(k store.Agent) {
 	a.Kept.MemoryLimitMB, a.Kept.Limits, a.Kept.Role, a.Kept.Policy, a.Kept.AutoMerge = k.MemoryLimitMB, k.Limits, k.Role, k.Policy, k.AutoMerge
-	a.Kept.Egress, a.Kept.RulesLost = k.Egress, k.RulesLost
+	a.Kept.Egress, a.Kept.RulesLost, a.Kept.RemoveAfter = k.Egress, k.RulesLost, k.RemoveAfter
 }
 
 // applySettings has the agent's shim, if it lives, do as its settings say.

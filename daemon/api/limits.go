@@ -30,6 +30,8 @@ type SetRequest struct {
 	Policy *Policy `json:"policy,omitempty"`
 	// AutoMerge says whether tasks that end well are merged.
 	AutoMerge *bool `json:"auto_merge,omitempty"`
+	// RemoveAfter says whether the agent is removed when its branch is merged.
+	RemoveAfter *bool `json:"remove_after,omitempty"`
 	// Egress replaces where its connections may go, as in AddRequest; "egress"
 	// in Reset has it follow the role and the configuration again.
 	Egress []string `json:"egress,omitempty"`

@@ -23,9 +23,11 @@ type QueueEntry struct {
 	// NoCheck merges without the check command.
 	NoCheck bool `json:"no_check,omitempty"`
 	// AcceptProtected: a person accepts changes of protected paths.
-	AcceptProtected bool       `json:"accept_protected,omitempty"`
-	AddedAt         time.Time  `json:"added_at"`
-	State           QueueState `json:"state"`
+	AcceptProtected bool `json:"accept_protected,omitempty"`
+	// RemoveAfter removes the agent when it is merged.
+	RemoveAfter bool       `json:"remove_after,omitempty"`
+	AddedAt     time.Time  `json:"added_at"`
+	State       QueueState `json:"state"`
 	// Seq grows by one with every entry ever made.
 	Seq uint64 `json:"seq"`
 }
@@ -65,6 +67,8 @@ type QueueRequest struct {
 	NoCheck  bool   `json:"no_check,omitempty"`
 	// AcceptProtected accepts changes of protected paths.
 	AcceptProtected bool `json:"accept_protected,omitempty"`
+	// RemoveAfter removes the agent when it is merged.
+	RemoveAfter bool `json:"remove_after,omitempty"`
 }
 
 // RevertRequest takes an agent's merge back.

@@ -144,6 +144,8 @@ type AddRequest struct {
 	Command  []string `json:"command,omitempty"`
 	// AutoMerge says whether tasks that end well are merged; nil: as configured.
 	AutoMerge *bool `json:"auto_merge,omitempty"`
+	// RemoveAfter removes the agent when its branch is merged; nil: as configured.
+	RemoveAfter *bool `json:"remove_after,omitempty"`
 	// Force adds it also if the machine has no room for it.
 	Force bool `json:"force,omitempty"`
 	// Egress is where its connections may go: ["open"], ["none"], or names and
@@ -167,6 +169,8 @@ type MergeRequest struct {
 	NoCheck bool `json:"no_check,omitempty"`
 	// AcceptProtected accepts changes of protected paths.
 	AcceptProtected bool `json:"accept_protected,omitempty"`
+	// RemoveAfter removes the agent afterwards, worktree and own branch too.
+	RemoveAfter bool `json:"remove_after,omitempty"`
 }
 
 // MergeResponse is a merge that happened.
@@ -182,7 +186,9 @@ type MergeResponse struct {
 	// Protected are the paths that need AcceptProtected, with the reason.
 	Protected []ProtectedPath `json:"protected,omitempty"`
 	Note      string          `json:"note,omitempty"`
-	Log       string          `json:"log,omitempty"` // what the check printed
+	// Removed: the agent was removed afterwards.
+	Removed bool   `json:"removed,omitempty"`
+	Log     string `json:"log,omitempty"` // what the check printed
 }
 
 // ProtectedPath is a path that a person has to accept.

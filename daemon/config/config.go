@@ -90,6 +90,8 @@ type Role struct {
 	api.Policy
 	// Locks changes [locks] for agents of this role.
 	Locks LockRules `toml:"locks"`
+	// RemoveAfter changes remove_after of [merge] for agents of this role.
+	RemoveAfter *bool `toml:"remove_after"`
 	// Git changes [git] for agents of this role.
 	Git GitRules `toml:"git"`
 	// Network changes egress and allow_private of [network] for agents of this role.

@@ -23,6 +23,9 @@ type Merge struct {
 type MergeRules struct {
 	// AutoMerge merges the branch of a task that ends well.
 	AutoMerge *bool `toml:"auto_merge"`
+	// RemoveAfter removes an agent, with its worktree and own branch, when its
+	// branch is merged and it has no other work.
+	RemoveAfter *bool `toml:"remove_after"`
 	// Check is a shell command that must succeed on the merge result.
 	Check *string `toml:"check"`
 	// CheckTimeout bounds it.
@@ -50,14 +53,15 @@ const (
 )
 
 func defaultMerge() Merge {
-	auto, check, limit, mem, batch := true, "", wire.Duration(10*time.Minute), 0, 16
-	return Merge{MergeRules: MergeRules{AutoMerge: &auto, Check: &check, CheckTimeout: &limit, CheckMemoryMB: &mem, Batch: &batch, Protected: DefaultProtected()}}
+	auto, remove, check, limit, mem, batch := true, false, "", wire.Duration(10*time.Minute), 0, 16
+	return Merge{MergeRules: MergeRules{AutoMerge: &auto, RemoveAfter: &remove, Check: &check, CheckTimeout: &limit, CheckMemoryMB: &mem, Batch: &batch, Protected: DefaultProtected()}}
 }
 
 // MergeRules returns what counts for a workspace; no field is nil.
 func (c *Config) MergeRules(workspace string) MergeRules {
 	r, of := c.Merge.MergeRules, c.Merge.Workspaces[workspace]
 	r.AutoMerge, r.Check, r.CheckTimeout = first(of.AutoMerge, r.AutoMerge), first(of.Check, r.Check), first(of.CheckTimeout, r.CheckTimeout)
+	r.RemoveAfter = first(of.RemoveAfter, r.RemoveAfter)
 	r.CheckMemoryMB, r.Batch = first(of.CheckMemoryMB, r.CheckMemoryMB), first(of.Batch, r.Batch)
 	if of.Protected != nil {
 		r.Protected = of.Protected
@@ -69,6 +73,12 @@ func (c *Config) MergeRules(workspace string) MergeRules {
 // agent has it, else its type, else the workspace, else [merge].
 func (c *Config) AutoMerge(workspace string, t BaseType, agent *bool) bool {
 	return *first(agent, first(t.AutoMerge, c.MergeRules(workspace).AutoMerge))
+}
+
+// RemoveAfter says whether an agent is removed when its branch is merged: as the
+// agent has it, else its role, else the workspace, else [merge].
+func (c *Config) RemoveAfter(workspace, role string, agent *bool) bool {
+	return *first(agent, first(c.Roles[role].RemoveAfter, c.MergeRules(workspace).RemoveAfter))
 }
 
 func first[T any](a, b *T) *T {

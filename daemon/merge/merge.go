@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	maxTries = 8                      // times a moved target is merged anew
-	undoTime = time.Minute            // to make a checkout as it was
-	maxPaths = 1000                   // names a Result or an error carries
+	maxTries = 8           // times a moved target is merged anew
+	undoTime = time.Minute // to make a checkout as it was
+	maxPaths = 1000        // names a Result or an error carries
 )
 
 // Locks takes the leases of refs in the daemon's table.

@@ -65,6 +65,8 @@ type Agent struct {
 	InTask bool `json:"in_task,omitempty"`
 	// AutoMerge says whether tasks that end well are merged; nil: as configured.
 	AutoMerge *bool `json:"auto_merge,omitempty"`
+	// RemoveAfter says whether it is removed when its branch is merged; nil: as configured.
+	RemoveAfter *bool `json:"remove_after,omitempty"`
 	// Egress is its own, as in api.AddRequest; nil: that of its role, or as configured.
 	Egress []string `json:"egress,omitempty"`
 	// Generation grows with every shim of the agent; it tells a new life from an old one.

@@ -1,0 +1,57 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+
+	"polis/daemon/api"
+)
+
+// removeAfter removes an agent whose branch was merged, if nothing of its work is
+// elsewhere: seed 001 ends an agent so. It does not wait; the merge queue goes on.
+func (m *Manager) removeAfter(name string) {
+	done := make(chan error, 1)
+	m.mu.Lock()
+	m.removing[name] = done
+	m.mu.Unlock()
+	m.wg.Go(func() {
+		_, err := m.Remove(m.ctx, name, false, false)
+		if err != nil {
+			m.Log.Warn("the agent stays after its merge", "agent", name, "op", "remove after merge", "err", err)
+		}
+		done <- err
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if err == nil && m.removing[name] == done {
+			delete(m.removing, name) // that it is gone says the same
+		}
+	})
+}
+
+// removal waits for the removal that a merge began, if it did, and says what
+// became of it. An agent that cannot be removed stays; that is no failure of the
+// merge.
+func (m *Manager) removal(ctx context.Context, name string, resp *api.MergeResponse) error {
+	m.mu.Lock()
+	done := m.removing[name]
+	m.mu.Unlock()
+	if done == nil {
+		_, err := m.lookup(name)
+		resp.Removed = api.CodeOf(err) == api.CodeAgentNotFound && err != nil
+		return nil
+	}
+	select {
+	case err := <-done:
+		done <- err // another merge of the same agent may wait for it, too
+		if resp.Removed = err == nil; err != nil {
+			note := fmt.Sprintf("agent %s stays: %v", name, err)
+			if resp.Note != "" {
+				note = resp.Note + "; " + note
+			}
+			resp.Note = note
+		}
+		return nil
+	case <-ctx.Done():
+		return api.Errorf(api.CodeTimeout, "it is merged; wait for the removal of agent %s: %w", name, context.Cause(ctx))
+	}
+}
