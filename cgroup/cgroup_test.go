@@ -452,7 +452,7 @@ func TestPidsAreCountedAndLimited(t *testing.T) {
 	require.NoError(t, g.Ensure(Limits{Pids: 10}))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	refused, err := g.WatchPids(ctx)
+	refused, err := g.WatchPids(ctx, nil)
 	require.NoError(t, err)
 	defer func() {
 		select {

@@ -21,13 +21,17 @@ func (g *Group) ForksRefused() (uint64, error) {
 	return n, nil
 }
 
-// look is how often a group is asked for refused forks: v1 tells nobody of
-// them, and of inotify, to which v2 tells, a user has too few for every shim.
+// look is how often a group is asked for refused forks: v1 notifies nobody of
+// them, and a user has too few inotify instances, which v2 notifies, for every
+// shim.
 const look = time.Second
 
 // WatchPids reports the count of [Group.ForksRefused] when it has grown, until
 // ctx ends; then the channel is closed. The receiver must drain it.
-func (g *Group) WatchPids(ctx context.Context) (<-chan uint64, error) {
+//
+// It reads the count when something arrives on active, which the caller sends
+// while processes of the group run; if active is nil, once a second.
+func (g *Group) WatchPids(ctx context.Context, active <-chan struct{}) (<-chan uint64, error) {
 	if _, ok := g.host.controller(pids); !ok {
 		return nil, fmt.Errorf("watch processes of cgroup %s: %w", g.Path, &ControllerError{Controller: pids, Path: g.Path})
 	}
@@ -36,17 +40,22 @@ func (g *Group) WatchPids(ctx context.Context) (<-chan uint64, error) {
 		return nil, err
 	}
 	out := make(chan uint64)
-	go g.watchPids(ctx, last, out)
+	go g.watchPids(ctx, last, active, out)
 	return out, nil
 }
 
-func (g *Group) watchPids(ctx context.Context, last uint64, out chan<- uint64) {
+func (g *Group) watchPids(ctx context.Context, last uint64, active <-chan struct{}, out chan<- uint64) {
 	defer close(out)
-	tick := time.NewTicker(look)
-	defer tick.Stop()
+	var every <-chan time.Time
+	if active == nil {
+		tick := time.NewTicker(look)
+		defer tick.Stop()
+		every = tick.C
+	}
 	for {
 		select {
-		case <-tick.C:
+		case <-active:
+		case <-every:
 		case <-ctx.Done():
 			return
 		}

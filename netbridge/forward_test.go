@@ -11,6 +11,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -366,6 +367,42 @@ func TestWatcherNoticesListeners(t *testing.T) {
 	require.Equal(t, Change{Removed: tcpPorts(3000)}, next())
 	require.NoError(t, l3.Close())
 	require.Equal(t, Change{Removed: tcpPorts(5173)}, next())
+	cancel()
+	require.NoError(t, g.Wait())
+}
+
+func TestWatcherReadsNoListWhileNothingRuns(t *testing.T) {
+	b := newBridge(t)
+	_, ns := ensure(t, b, "claude")
+	var idle atomic.Bool
+	asked := make(chan struct{})
+	changes := make(chan Change, 16)
+	ctx, cancel := context.WithCancel(t.Context())
+	var g errgroup.Group
+	g.Go(func() error {
+		w := &Watcher{NS: ns, Interval: time.Millisecond, Linger: -1, Idle: func() bool {
+			select {
+			case asked <- struct{}{}:
+			case <-ctx.Done():
+			}
+			return idle.Load()
+		}}
+		return w.Run(ctx, func(c Change) { changes <- c })
+	})
+	<-asked
+	idle.Store(true)
+	<-asked
+	l, err := ns.Listen(t.Context(), "tcp", "127.0.0.1:3000")
+	require.NoError(t, err)
+	defer l.Close()
+	for range 20 {
+		<-asked
+	}
+	require.Empty(t, changes)
+	idle.Store(false)
+	<-asked
+	<-asked
+	require.Equal(t, Change{Added: tcpPorts(3000)}, <-changes)
 	cancel()
 	require.NoError(t, g.Wait())
 }

@@ -194,6 +194,24 @@ func TestWatcherStepReportsEachChangeOnce(t *testing.T) {
 	require.Equal(t, Change{Added: tcpPorts(1, 2)}, w.step(known, tcp(80, 1, 2, 3, 4), at.Add(8*time.Second)), "bounded")
 }
 
+func TestWatcherLooksOnUntilAPortThatClosedIsGone(t *testing.T) {
+	w := &Watcher{Linger: 2 * time.Second}
+	w.defaults()
+	known := map[Port]time.Time{}
+	at := time.Unix(1000, 0)
+	open := []Listener{{Proto: "tcp", Addr: netip.IPv4Unspecified(), Port: 80}}
+	w.step(known, open, at)
+	require.False(t, w.lingering)
+	w.step(known, nil, at.Add(time.Second))
+	require.True(t, w.lingering)
+	w.step(known, open, at.Add(2*time.Second))
+	require.False(t, w.lingering, "it came back")
+	w.step(known, nil, at.Add(3*time.Second))
+	require.True(t, w.lingering)
+	require.Equal(t, Change{Removed: tcpPorts(80)}, w.step(known, nil, at.Add(5*time.Second)))
+	require.False(t, w.lingering)
+}
+
 func TestWatcherTellsUDPServersFromSocketsThatWaitForAnAnswer(t *testing.T) {
 	w := &Watcher{}
 	w.defaults()

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// DefaultPoll is how often a Watcher looks. sock_diag(7) can announce that
-	// sockets go, not that one begins to listen, so looking it is.
+	// DefaultPoll is how often a Watcher looks. sock_diag(7) can announce that a
+	// socket is closed, not that one begins to listen, so it has to poll.
 	DefaultPoll = 500 * time.Millisecond
 	// DefaultLinger is how long a port may be without listener before it counts
 	// as gone: a development server that restarts keeps its map.
@@ -54,8 +54,14 @@ type Watcher struct {
 	// Ignore drops listeners that are not the agent's; nil drops those on
 	// DNSAddr.
 	Ignore func(Listener) bool
-	Now    func() time.Time // time.Now if nil
-	Log    *slog.Logger     // slog.Default if nil
+	// Idle reports that no process of the agent has run since the last call, so
+	// that nothing can have begun or ceased to listen; nil means that it is not
+	// known. The list of sockets is then not read.
+	Idle func() bool
+	Now  func() time.Time // time.Now if nil
+	Log  *slog.Logger     // slog.Default if nil
+
+	lingering bool // a known port was not listened on at the last look
 }
 
 // Run looks until ctx ends or the namespace is closed and hands every change to
@@ -67,10 +73,18 @@ func (w *Watcher) Run(ctx context.Context, report func(Change)) error {
 	known := map[Port]time.Time{} // last seen
 	failed := false
 	for {
-		ls, err := w.NS.Listeners(ctx)
+		var ls []Listener
+		var err error
+		// A port that is not listened on any more goes after a while, and a list
+		// that could not be read is read again, whether or not anything runs.
+		idle := w.Idle() && !failed && !w.lingering
+		if !idle {
+			ls, err = w.NS.Listeners(ctx)
+		}
 		switch {
 		case ctx.Err() != nil || errors.Is(err, ErrClosed):
 			return nil
+		case idle:
 		case err != nil:
 			if !failed { // once, not twice a second
 				w.Log.Warn("cannot list listeners", "op", "net.watch", "path", w.NS.Path(), "err", err)
@@ -102,6 +116,9 @@ func (w *Watcher) defaults() {
 	}
 	if w.Ignore == nil {
 		w.Ignore = func(l Listener) bool { return l.Addr == DNSAddr().Addr() && l.Port == DNSAddr().Port() }
+	}
+	if w.Idle == nil {
+		w.Idle = func() bool { return false }
 	}
 	if w.Now == nil {
 		w.Now = time.Now
@@ -142,10 +159,14 @@ func (w *Watcher) step(known map[Port]time.Time, ls []Listener, now time.Time) C
 			known[p] = now
 		}
 	}
+	w.lingering = false
 	for p, seen := range known {
-		if now.Sub(seen) > max(w.Linger, 0) {
+		switch {
+		case now.Sub(seen) > max(w.Linger, 0):
 			ch.Removed = append(ch.Removed, p)
 			delete(known, p)
+		case seen != now:
+			w.lingering = true
 		}
 	}
 	for _, p := range ports {

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"polis/cgroup"
 	"polis/daemon/api"
 	"polis/netbridge"
 )
@@ -37,13 +38,23 @@ func (s *Shim) openNetwork() error {
 		return err
 	}
 	s.onClose("name service", func(context.Context) error { return s.dns.Close() })
-	s.group.Go(func() error { s.watchListeners(); return nil })
 	return nil
 }
 
-// watchListeners tells the daemon which ports the agent opens and closes.
-func (s *Shim) watchListeners() {
-	w := netbridge.Watcher{NS: s.ns, Log: s.Log}
+// watchListeners tells the daemon which ports the agent opens and closes, until
+// the shim ends. An idle agent costs one read of its processor time per look;
+// when it runs, active gets a value, if it has room.
+func (s *Shim) watchListeners(meter *cgroup.Meter, active chan<- struct{}) {
+	w := netbridge.Watcher{NS: s.ns, Log: s.Log, Idle: func() bool {
+		if !meter.Moved() {
+			return true
+		}
+		select {
+		case active <- struct{}{}:
+		default:
+		}
+		return false
+	}}
 	if err := w.Run(s.ctx, func(c netbridge.Change) {
 		for _, p := range c.Added {
 			s.listens(p, true)

@@ -177,9 +177,26 @@ func (s *Shim) openBox(ctx context.Context) error {
 	}
 	s.group.Go(func() error { s.watchOOM(); return nil })
 	s.group.Go(func() error { s.tellCalls(); return nil })
-	forks, err := box.Group().WatchPids(s.ctx)
+	return s.watchActivity()
+}
+
+// watchActivity starts what polls the kernel for what the agent does: it
+// begins to listen, it runs into its process limit.
+func (s *Shim) watchActivity() error {
+	group := s.box.Group()
+	var active chan struct{} // nil: what is told through it polls by itself
+	if s.ns != nil {
+		meter, err := group.Meter()
+		if err != nil {
+			return api.Errorf(api.CodeCgroupFailed, "watch the sandbox: %w", err)
+		}
+		s.onClose("meter", func(context.Context) error { return meter.Close() })
+		active = make(chan struct{}, 1)
+		s.group.Go(func() error { s.watchListeners(meter, active); return nil })
+	}
+	forks, err := group.WatchPids(s.ctx, active)
 	if err != nil {
-		return api.Errorf(api.CodeCgroupFailed, "make the sandbox: %w", err)
+		return api.Errorf(api.CodeCgroupFailed, "watch the sandbox: %w", err)
 	}
 	s.group.Go(func() error { s.watchPids(forks); return nil })
 	return nil

@@ -35,14 +35,14 @@ func run(args []string, out io.Writer) (int, error) {
 	}
 	r := newReport(out)
 	readErr := r.read(events)
-	err = cmd.Wait()
-	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+	var failed *exec.ExitError
+	if err := cmd.Wait(); err != nil && !errors.As(err, &failed) {
 		return 1, err
 	}
 	if readErr != nil {
 		return 1, fmt.Errorf("read the events of go test: %w", readErr)
 	}
-	if !r.summary(os.Getenv("CI") != "") || err != nil {
+	if ok := r.summary(os.Getenv("CI") != ""); !ok || failed != nil {
 		return 1, nil
 	}
 	return 0, nil
