@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"golang.org/x/sys/unix"
 )
 
 // Meter reports whether the processes of a group run. It holds one descriptor
@@ -23,13 +25,18 @@ func (g *Group) Meter() (*Meter, error) {
 		if !ok || (c.controller == cpu && !hier.v2) {
 			continue
 		}
-		f, err := os.Open(filepath.Join(g.dir(hier), c.file))
-		if err != nil {
-			return nil, fmt.Errorf("meter of cgroup %s: %w", g.Path, err)
-		}
-		return &Meter{f: f}, nil
+		return OpenMeter(filepath.Join(g.dir(hier), c.file))
 	}
 	return nil, fmt.Errorf("meter of cgroup %s: %w", g.Path, &ControllerError{Controller: cpu, Path: g.Path})
+}
+
+// OpenMeter opens the meter at the [Meter.Path] of another process.
+func OpenMeter(path string) (*Meter, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("meter of a cgroup: %w", err)
+	}
+	return &Meter{f: f}, nil
 }
 
 // Moved reports whether a process of the group, or of a group below it, used
@@ -37,11 +44,15 @@ func (g *Group) Meter() (*Meter, error) {
 // one that cannot tell. It costs one pread(2).
 func (m *Meter) Moved() bool {
 	var now [256]byte
-	n, _ := m.f.ReadAt(now[:], 0) // the file is shorter, so there is always an io.EOF
-	moved := n == 0 || !bytes.Equal(now[:n], m.last[:m.n])
+	n, err := unix.Pread(int(m.f.Fd()), now[:], 0)
+	n = max(n, 0)
+	moved := err != nil || n == 0 || !bytes.Equal(now[:n], m.last[:m.n])
 	m.last, m.n = now, n
 	return moved
 }
+
+// Path is the file that is read; [OpenMeter] in another process reads the same.
+func (m *Meter) Path() string { return m.f.Name() }
 
 // Close gives the descriptor back.
 func (m *Meter) Close() error { return m.f.Close() }

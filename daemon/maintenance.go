@@ -31,6 +31,7 @@ func (d *Daemon) startUpkeep(ctx context.Context) {
 	u := &upkeep{turn: make(chan struct{}, 1)}
 	u.ctx, u.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	d.upkeep = u
+	u.wg.Go(func() { d.shims.activity.Run(u.ctx) })
 	u.wg.Go(func() {
 		tick := time.NewTicker(upkeepTick)
 		defer tick.Stop()

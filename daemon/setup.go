@@ -18,6 +18,7 @@ import (
 	"polis/daemon/api"
 	"polis/daemon/launcher"
 	"polis/daemon/layout"
+	"polis/daemon/shim/dial"
 )
 
 // adminGroup may use the API besides root.
@@ -72,7 +73,8 @@ func (d *Daemon) openShims() error {
 	if d.Systemd {
 		l = &launcher.Systemd{}
 	}
-	d.shims = &shims{run: d.run, launcher: l, program: program, config: d.live, lost: d.lostNames, socketGID: d.gid, log: d.Log, cgroup: d.cgroupPath, roots: d.roots, total: d.limitTotal}
+	d.shims = &shims{run: d.run, launcher: l, program: program, config: d.live, lost: d.lostNames, socketGID: d.gid, log: d.Log, cgroup: d.cgroupPath, roots: d.roots, total: d.limitTotal,
+		activity: &dial.Activity{Log: d.Log}}
 	return nil
 }
 

@@ -48,9 +48,15 @@ type shims struct {
 	roots     func() []layout.Workspace
 	socketGID int
 	log       *slog.Logger
+	// activity wakes the shims of agents that run.
+	activity *dial.Activity
 }
 
-func (s *shims) Dial(name string) agent.Shim { return dial.New(s.run.AgentSocket(name)) }
+func (s *shims) Dial(name string) agent.Shim {
+	sh := dial.New(s.run.AgentSocket(name))
+	sh.Activity = s.activity
+	return sh
+}
 
 func (s *shims) Socket(name string) string { return s.run.AgentSocket(name) }
 

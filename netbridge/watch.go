@@ -58,6 +58,10 @@ type Watcher struct {
 	// that nothing can have begun or ceased to listen; nil means that it is not
 	// known. The list of sockets is then not read.
 	Idle func() bool
+	// Rest reports, after a look at an idle agent, that the next one may wait for
+	// Wake: another process sends it when the agent runs. nil: it never waits.
+	Rest func() bool
+	Wake <-chan struct{}
 	Now  func() time.Time // time.Now if nil
 	Log  *slog.Logger     // slog.Default if nil
 
@@ -68,8 +72,8 @@ type Watcher struct {
 // report, in order, from its own goroutine. It returns nil in both cases.
 func (w *Watcher) Run(ctx context.Context, report func(Change)) error {
 	w.defaults()
-	tick := time.NewTicker(w.Interval)
-	defer tick.Stop()
+	timer := time.NewTimer(w.Interval)
+	defer timer.Stop()
 	known := map[Port]time.Time{} // last seen
 	failed := false
 	for {
@@ -96,8 +100,14 @@ func (w *Watcher) Run(ctx context.Context, report func(Change)) error {
 				report(ch)
 			}
 		}
+		var next <-chan time.Time
+		if !idle || !w.Rest() {
+			timer.Reset(w.Interval)
+			next = timer.C
+		}
 		select {
-		case <-tick.C:
+		case <-next:
+		case <-w.Wake:
 		case <-ctx.Done():
 			return nil
 		}
@@ -119,6 +129,9 @@ func (w *Watcher) defaults() {
 	}
 	if w.Idle == nil {
 		w.Idle = func() bool { return false }
+	}
+	if w.Rest == nil {
+		w.Rest = func() bool { return false }
 	}
 	if w.Now == nil {
 		w.Now = time.Now

@@ -1,3 +1,7 @@
+// An idle shim has no reason to wake up. By default Go's runtime does every
+// second, to read how many processors it may use.
+//go:debug updatemaxprocs=0
+
 // Command polis-shim serves one agent. polisd starts it; see polis-shim(8).
 package main
 

@@ -20,6 +20,8 @@ const (
 	diskLook  = 3 * time.Second
 	diskRest  = 30 * time.Second
 	diskShare = 50
+	// unlimited is the wait where there is no limit; one that is set ends it.
+	unlimited = time.Hour
 	// doubtLook is the least time to the next measure after a file was refused
 	// because of what was only counted.
 	doubtLook = 500 * time.Millisecond
@@ -148,6 +150,8 @@ func (s *Shim) watchDisk(ctx context.Context) {
 			if wait = min(2*wait, diskRest); s.disk.used.Load() != bytes || s.disk.files() != files {
 				wait = diskLook
 			}
+		} else {
+			wait = unlimited
 		}
 		least := diskShare * time.Since(began)
 		wait = max(wait, least)

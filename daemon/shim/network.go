@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"slices"
 
-	"polis/cgroup"
 	"polis/daemon/api"
 	"polis/netbridge"
 )
@@ -42,19 +41,9 @@ func (s *Shim) openNetwork() error {
 }
 
 // watchListeners tells the daemon which ports the agent opens and closes, until
-// the shim ends. An idle agent costs one read of its processor time per look;
-// when it runs, active gets a value, if it has room.
-func (s *Shim) watchListeners(meter *cgroup.Meter, active chan<- struct{}) {
-	w := netbridge.Watcher{NS: s.ns, Log: s.Log, Idle: func() bool {
-		if !meter.Moved() {
-			return true
-		}
-		select {
-		case active <- struct{}{}:
-		default:
-		}
-		return false
-	}}
+// the shim ends.
+func (s *Shim) watchListeners() {
+	w := netbridge.Watcher{NS: s.ns, Log: s.Log, Idle: s.activity.idle, Rest: s.activity.rest, Wake: s.activity.wake}
 	if err := w.Run(s.ctx, func(c netbridge.Change) {
 		for _, p := range c.Added {
 			s.listens(p, true)

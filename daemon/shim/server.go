@@ -79,6 +79,7 @@ func (s *Shim) control() http.Handler {
 		"POST /v1/attach":         s.attach,
 		"POST /v1/input":          s.handleInput,
 		"POST /v1/settings":       s.handleSettings,
+		"POST /v1/look":           s.handleLook,
 		"POST /v1/ports":          s.handlePort,
 		"DELETE /v1/ports/{port}": s.handlePortRemove,
 		"POST /v1/invalidate":     func(w http.ResponseWriter, _ *http.Request) error { s.invalidate(); return writeJSON(w, struct{}{}) },
@@ -135,7 +136,9 @@ func (s *Shim) handlePortRemove(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, struct{}{})
 }
 
-// streamEvents sends one JSON event per line, an empty line every 5 s.
+// streamEvents sends one JSON event per line, an empty line every 15 s. With
+// ?wakes=1 the client promises POST /v1/look while the meter named in the header
+// moves.
 func (s *Shim) streamEvents(w http.ResponseWriter, r *http.Request) error {
 	since, err := strconv.ParseUint(r.URL.Query().Get("since"), 10, 64)
 	if err != nil {
@@ -144,8 +147,12 @@ func (s *Shim) streamEvents(w http.ResponseWriter, r *http.Request) error {
 	rc := http.NewResponseController(w)
 	wake, cancel := s.events.Watch()
 	defer cancel()
+	if r.URL.Query().Get("wakes") != "" && s.activity != nil {
+		w.Header().Set(wire.MeterHeader, s.activity.meter.Path())
+		defer s.activity.watched()()
+	}
 	enc := json.NewEncoder(w)
-	tick := time.NewTicker(5 * time.Second)
+	tick := time.NewTicker(15 * time.Second)
 	defer tick.Stop()
 	w.WriteHeader(http.StatusOK)
 	for {

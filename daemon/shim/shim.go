@@ -34,6 +34,7 @@ type Shim struct {
 	events   *events.Hub
 	views    *views
 	box      *sandbox.Sandbox
+	activity *activity // nil in the host's network
 	ns       *netbridge.NS
 	dns      *netbridge.DNS
 	ports    *ports
@@ -184,15 +185,16 @@ func (s *Shim) openBox(ctx context.Context) error {
 // begins to listen, it runs into its process limit.
 func (s *Shim) watchActivity() error {
 	group := s.box.Group()
-	var active chan struct{} // nil: what is told through it polls by itself
+	var active <-chan struct{} // nil: the process limit is polled once a second
 	if s.ns != nil {
 		meter, err := group.Meter()
 		if err != nil {
 			return api.Errorf(api.CodeCgroupFailed, "watch the sandbox: %w", err)
 		}
 		s.onClose("meter", func(context.Context) error { return meter.Close() })
-		active = make(chan struct{}, 1)
-		s.group.Go(func() error { s.watchListeners(meter, active); return nil })
+		s.activity = newActivity(meter)
+		active = s.activity.pids
+		s.group.Go(func() error { s.watchListeners(); return nil })
 	}
 	forks, err := group.WatchPids(s.ctx, active)
 	if err != nil {

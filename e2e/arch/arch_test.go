@@ -182,7 +182,7 @@ func TestEveryPackageSaysWhatItIs(t *testing.T) {
 
 // TestMainsAreThin: a program parses flags, calls one function and exits.
 func TestMainsAreThin(t *testing.T) {
-	for _, name := range []string{"polisd", "polis-shim", "polisctl"} {
+	for _, name := range []string{"polisd", "polis-shim", "polisctl", "polis-tui"} {
 		b, err := os.ReadFile(filepath.Join(root(t), "cmd", name, "main.go"))
 		require.NoError(t, err)
 		require.LessOrEqual(t, bytes.Count(b, []byte("\n")), 250, "cmd/%s/main.go", name)

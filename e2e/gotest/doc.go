@@ -1,4 +1,4 @@
-// Command gotest runs "go test -json" and prints what a person or a log of
+// Package main is the command gotest, which runs "go test -json" and prints what a person or a log of
 // continuous integration needs of it: a line per package, the output of tests
 // that failed, and the tests that were skipped. With CI set in the environment
 // a skipped test is a failure, because a test that needs root, FUSE or a

@@ -24,7 +24,9 @@ type Shim struct {
 	Socket string
 	// Timeout bounds a short call (default 10 s).
 	Timeout time.Duration
-	hc      *http.Client
+	// Activity, if not nil, wakes the shim while its events are followed.
+	Activity *Activity
+	hc       *http.Client
 }
 
 // New makes a client for the shim at socket.
@@ -140,13 +142,41 @@ func (s *Shim) Invalidate(ctx context.Context) error {
 	return s.call(ctx, s.Timeout, http.MethodPost, "/v1/invalidate", nil, nil)
 }
 
+// follow opens the stream of events. If the agent's meter cannot be read here,
+// the shim is not told that it may rest.
+func (s *Shim) follow(ctx context.Context, path string) (resp *http.Response, unwatch func(), err error) {
+	nothing := func() {}
+	if s.Activity == nil {
+		resp, err = s.send(ctx, http.MethodGet, path, nil)
+		return resp, nothing, err
+	}
+	resp, err = s.send(ctx, http.MethodGet, path+"&wakes=1", nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	meter := resp.Header.Get(wire.MeterHeader)
+	if meter == "" { // an older shim, or one of the host's network
+		return resp, nothing, nil
+	}
+	look := func(ctx context.Context) error {
+		return s.call(ctx, s.Timeout, http.MethodPost, "/v1/look", nil, nil)
+	}
+	if unwatch, err = s.Activity.add(meter, look); err == nil {
+		return resp, unwatch, nil
+	}
+	_ = resp.Body.Close() //nolint:errcheck // it is opened again
+	resp, err = s.send(ctx, http.MethodGet, path, nil)
+	return resp, nothing, err
+}
+
 // Events streams the shim's events with a number above since to f until ctx
 // ends or the shim does.
 func (s *Shim) Events(ctx context.Context, since uint64, f func(api.Event)) error {
-	resp, err := s.send(ctx, http.MethodGet, "/v1/events?since="+strconv.FormatUint(since, 10), nil)
+	resp, unwatch, err := s.follow(ctx, "/v1/events?since="+strconv.FormatUint(since, 10))
 	if err != nil {
 		return err
 	}
+	defer unwatch()
 	defer resp.Body.Close()
 	sc := bufio.NewScanner(resp.Body)
 	sc.Buffer(nil, 1<<20)

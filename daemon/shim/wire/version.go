@@ -17,9 +17,10 @@ import "fmt"
 //	7  settings have DiskBytes
 //	8  settings have DiskFiles
 //	9  settings have Connections
+//	10 GET /v1/events?wakes=1 and POST /v1/look
 const (
 	// Version is what a shim of this build speaks.
-	Version = 9
+	Version = 10
 	// UDPVersion is the first that has port maps of UDP.
 	UDPVersion = 5
 	// MinVersion is the oldest that this build's daemon and shim understand.

@@ -1,0 +1,91 @@
+package shim
+
+import (
+	"net/http"
+	"sync"
+	"time"
+
+	"polis/cgroup"
+	"polis/daemon/shim/wire"
+)
+
+// awake is how long the shim looks by itself after the agent ran, or after
+// polisd woke it.
+const awake = 2 * wire.WakeAgain
+
+// activity decides when the shim looks at what its agent does. A hundred idle
+// agents are a hundred processes with a timer each, so a polisd that follows the
+// shim's events reads the processor time of all of them and wakes the shim of an
+// agent that runs. Without a polisd the shim reads it itself.
+type activity struct {
+	meter *cgroup.Meter
+	// pids gets a value while the agent runs, if it has room.
+	pids chan struct{}
+	// wake ends the rest of the watcher of listeners.
+	wake chan struct{}
+
+	mu       sync.Mutex
+	watchers int       // streams of a polisd that wakes us
+	until    time.Time // no rest before
+}
+
+func newActivity(m *cgroup.Meter) *activity {
+	return &activity{meter: m, pids: make(chan struct{}, 1), wake: make(chan struct{}, 1)}
+}
+
+// idle reads the meter; see netbridge.Watcher.
+func (a *activity) idle() bool {
+	if !a.meter.Moved() {
+		return true
+	}
+	a.stayAwake()
+	select {
+	case a.pids <- struct{}{}:
+	default:
+	}
+	return false
+}
+
+// rest reports that a polisd watches the agent, which has been idle.
+func (a *activity) rest() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.watchers > 0 && time.Now().After(a.until)
+}
+
+func (a *activity) stayAwake() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.until = time.Now().Add(awake)
+}
+
+// look ends the rest.
+func (a *activity) look() {
+	a.stayAwake()
+	select {
+	case a.wake <- struct{}{}:
+	default:
+	}
+}
+
+// watched notes a polisd that will wake the shim, until release. It does so
+// from its first read of the meter on, so nothing is missed in between.
+func (a *activity) watched() (release func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.watchers++
+	return func() {
+		a.mu.Lock()
+		a.watchers--
+		a.mu.Unlock()
+		a.look()
+	}
+}
+
+// handleLook is POST /v1/look.
+func (s *Shim) handleLook(w http.ResponseWriter, _ *http.Request) error {
+	if s.activity != nil {
+		s.activity.look()
+	}
+	return writeJSON(w, struct{}{})
+}

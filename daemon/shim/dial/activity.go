@@ -1,0 +1,113 @@
+package dial
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"polis/cgroup"
+	"polis/daemon/shim/wire"
+)
+
+// DefaultLook is how often an Activity reads the meters: a new listener of an
+// agent is mapped within a second.
+const DefaultLook = 400 * time.Millisecond
+
+// Activity reads the processor time of all agents and wakes the shims of those
+// that run, so that idle shims need no timer of their own. Its Run must run for
+// as long as a [Shim] has it.
+type Activity struct {
+	Every time.Duration // DefaultLook if 0
+	Log   *slog.Logger  // slog.Default if nil
+
+	mu     sync.Mutex
+	agents map[*metered]struct{}
+}
+
+// metered is one agent whose shim's events are followed.
+type metered struct {
+	meter *cgroup.Meter
+	wake  func(context.Context) error
+	// Only Run and the goroutine it started last use these.
+	woken  time.Time
+	waking chan struct{} // closed when that goroutine is done
+	failed atomic.Bool   // the shim was not told
+}
+
+// Run reads the meters until ctx ends.
+func (a *Activity) Run(ctx context.Context) {
+	every, log := a.Every, a.Log
+	if every <= 0 {
+		every = DefaultLook
+	}
+	if log == nil {
+		log = slog.Default()
+	}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		a.mu.Lock()
+		for m := range a.agents {
+			if m.due(time.Now()) {
+				wg.Go(func() { m.call(ctx, log) })
+			}
+		}
+		a.mu.Unlock()
+	}
+}
+
+// due reads the meter and reports whether the shim has to be told.
+func (m *metered) due(now time.Time) bool {
+	if m.waking != nil {
+		select {
+		case <-m.waking:
+			m.waking = nil
+		default:
+			return false // what moves meanwhile is seen after
+		}
+	}
+	moved := m.meter.Moved()
+	if !m.failed.Swap(false) && (!moved || now.Sub(m.woken) < wire.WakeAgain) {
+		return false
+	}
+	m.woken, m.waking = now, make(chan struct{})
+	return true
+}
+
+func (m *metered) call(ctx context.Context, log *slog.Logger) {
+	defer close(m.waking)
+	if err := m.wake(ctx); err != nil && ctx.Err() == nil {
+		m.failed.Store(true)
+		log.Debug("wake a shim", "op", "shim.look", "err", err)
+	}
+}
+
+// add watches the meter until remove.
+func (a *Activity) add(path string, wake func(context.Context) error) (remove func(), err error) {
+	meter, err := cgroup.OpenMeter(path)
+	if err != nil {
+		return nil, err
+	}
+	m := &metered{meter: meter, wake: wake}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.agents == nil {
+		a.agents = map[*metered]struct{}{}
+	}
+	a.agents[m] = struct{}{}
+	return func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		delete(a.agents, m)
+		_ = m.meter.Close() //nolint:errcheck // it was only read
+	}, nil
+}
