@@ -1,12 +1,16 @@
 package daemon
 
 import (
+	"context"
 	"maps"
 	"slices"
+	"strings"
 
 	"polis/daemon/agent"
 	"polis/daemon/api"
 	"polis/daemon/gate"
+	"polis/daemon/git"
+	"polis/daemon/merge"
 	"polis/fusefs/policy"
 	"polis/fusefs/shared"
 )
@@ -39,4 +43,44 @@ func (w *workspace) gate(name string) (agent.Branch, gate.Rules, error) {
 		return b, rules, api.Errorf(api.CodeInvalidConfig, "merge.protected: %w", err)
 	}
 	return b, rules, nil
+}
+
+// judgePush compares what an agent pushes with its rules, as a merge does. What
+// the target has, and what the remote is known to have of it and of the pushed
+// branch, is nothing new.
+func (w *workspace) judgePush(ctx context.Context, a api.Agent, remote, ref, commit string) error {
+	_, rules, err := w.gate(a.Name)
+	if err != nil {
+		return err
+	}
+	bare, target := w.git.Bare(), git.Branch(w.agents.Target)
+	ours, err := bare.Ref(ctx, target)
+	if err != nil {
+		return api.Errorf(api.CodeRepoCorrupt, "read branch %s: %w", w.agents.Target, err)
+	}
+	known := []string{ours}
+	has := []string{remoteRef(remote, target)}
+	if strings.HasPrefix(ref, "refs/heads/") {
+		has = append(has, remoteRef(remote, ref))
+	}
+	theirs, err := bare.Refs(ctx, has...)
+	if err != nil {
+		return api.Errorf(api.CodeRepoCorrupt, "read what %s has: %w", remote, err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(theirs)) {
+		known = append(known, theirs[name])
+	}
+	if err := w.merger.CheckTrees(ctx, a.Branch, commit, ours); err != nil {
+		return err
+	}
+	changes, err := gate.ChangedSince(ctx, bare, commit, known...)
+	if err != nil {
+		return api.Errorf(api.CodeRepoCorrupt, "read what %s changes: %w", ref, err)
+	}
+	return merge.Held(a.Name, a.Branch, rules.Judge(changes), false)
+}
+
+// remoteRef is where what a remote has of a branch is kept.
+func remoteRef(name, ref string) string {
+	return "refs/polis/remotes/" + name + "/" + strings.TrimPrefix(ref, "refs/")
 }

@@ -183,7 +183,7 @@ func (p *pull) judge(ctx context.Context, tip string) error {
 	if err := p.w.merger.CheckTrees(ctx, p.agent.Branch, tip, p.base); err != nil {
 		return err
 	}
-	changes, err := gate.ChangedSince(ctx, p.w.git.Bare(), p.base, tip)
+	changes, err := gate.ChangedSince(ctx, p.w.git.Bare(), tip, p.base)
 	if err != nil {
 		return api.Errorf(api.CodeRepoCorrupt, "read what branch %s changes: %w", p.agent.Branch, err)
 	}

@@ -90,7 +90,7 @@ func (b *backend) remote(ctx context.Context, w *workspace, a api.Agent, req api
 	case api.RemoteFetch:
 		return w.remote.Fetch(ctx, req.Remote, step)
 	case api.RemotePush:
-		allowed, refused, err := b.allowedPush(ctx, w, a, rules, req.Updates)
+		allowed, refused, err := b.allowedPush(ctx, w, a, rules, req)
 		if err != nil || len(allowed) == 0 {
 			return api.RemoteResponse{Refused: refused}, err
 		}
@@ -106,8 +106,9 @@ func (b *backend) remote(ctx context.Context, w *workspace, a api.Agent, req api
 
 // allowedPush sorts out what an agent may push: its own branch and what is
 // configured, and of tags those it made.
-func (b *backend) allowedPush(ctx context.Context, w *workspace, a api.Agent, rules config.GitRules, updates []api.RemoteUpdate) (allowed []api.RemoteUpdate, refused map[string]string, err error) {
+func (b *backend) allowedPush(ctx context.Context, w *workspace, a api.Agent, rules config.GitRules, req api.RemoteRequest) (allowed []api.RemoteUpdate, refused map[string]string, err error) {
 	refused = map[string]string{}
+	updates := req.Updates
 	if len(updates) == 0 || len(updates) > maxUpdates {
 		return nil, nil, api.Errorf(api.CodeBadRequest, "updates has %d entries: from 1 to %d", len(updates), maxUpdates)
 	}
@@ -138,12 +139,16 @@ func (b *backend) allowedPush(ctx context.Context, w *workspace, a api.Agent, ru
 			continue
 		}
 		if u.Commit != "" {
-			kind := "^{commit}"
-			if !isBranch {
-				kind = "^{object}"
-			}
-			if _, err := w.git.Bare().Ref(ctx, u.Commit+kind); errors.Is(err, git.ErrNotFound) {
+			// Also of a tag: what names no commit cannot be compared with the rules.
+			commit, err := w.git.Bare().Commit(ctx, u.Commit)
+			if errors.Is(err, git.ErrNotFound) {
 				refused[u.Ref] = "there is no such commit"
+				continue
+			} else if err != nil {
+				return nil, nil, err
+			}
+			if err := w.judgePush(ctx, a, req.Remote, u.Ref, commit); api.CodeOf(err) == api.CodeUndeclaredWrite || api.CodeOf(err) == api.CodeProtectedPath || api.CodeOf(err) == api.CodeBadTree {
+				refused[u.Ref] = fmt.Sprintf("%s: %v", api.CodeOf(err), err)
 				continue
 			} else if err != nil {
 				return nil, nil, err

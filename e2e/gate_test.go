@@ -164,3 +164,45 @@ func TestAnAgentThatWasToGoIsRemovedAfterItsMerge(t *testing.T) {
 	d.eventually("the task's agent is gone", func() bool { _, there := d.agent("task"); return !there })
 	require.Equal(t, "task\n", git(t, d.bare(), "show", "main:task.txt"))
 }
+
+// TestWhatAnAgentMayNotWriteDoesNotGoOutEither: an agent's own push, and a pull
+// request, are compared with its rules as a merge is.
+func TestWhatAnAgentMayNotWriteDoesNotGoOutEither(t *testing.T) {
+	d := startDaemon(t, options{config: "[git]\nremote = \"push\"\n"})
+	src := d.smallRepo()
+	remote := d.path("remote.git")
+	require.NoError(t, chownAll(src, 0))
+	git(t, d.dir, "clone", "-q", "--bare", src, remote)
+	require.NoError(t, chownAll(remote, owner))
+	git(t, src, "remote", "add", "origin", remote)
+	require.NoError(t, chownAll(src, owner))
+	d.must("up", "--repo", src, d.path("ws"))
+	d.add("alice", "--read", "**", "--write", "docs/**")
+	push := func(script string) result {
+		return d.exec("alice", "sh", "-ec", ident+"git fetch -q origin; git reset -q origin/main; rm -rf docs; mkdir -p docs; "+script)
+	}
+	r := push("b=$(echo evil | git hash-object -w --stdin); git update-index --add --cacheinfo 100644,$b,main.txt; git commit -qm evil; git push origin HEAD")
+	require.NotZero(t, r.code)
+	require.Contains(t, r.stderr, string(api.CodeUndeclaredWrite))
+	e := d.refused(api.CodeUndeclaredWrite, "agents", "pr", "alice", "--accept-protected")
+	require.Equal(t, []any{"main.txt"}, e.Details["paths"])
+	r = push("git tag -f blob $(echo evil | git hash-object -w --stdin); git push origin blob")
+	require.NotZero(t, r.code)
+	require.Contains(t, r.stderr, "no such commit")
+	r = push("echo x > docs/.envrc; git add docs; git commit -qm envrc; git push origin HEAD")
+	require.NotZero(t, r.code)
+	require.Contains(t, r.stderr, string(api.CodeProtectedPath))
+	d.refused(api.CodeProtectedPath, "agents", "pr", "alice")
+	require.Contains(t, d.must("agents", "pr", "alice", "--dry-run")+d.ctl("agents", "pr", "alice", "--dry-run").stderr, "docs/.envrc")
+	require.Empty(t, git(t, remote, "branch", "--list", "agent/alice"))
+	// A person may, and what is out is nothing new.
+	d.must("agents", "pr", "alice", "--accept-protected")
+	r = d.exec("alice", "sh", "-ec", ident+"git fetch -q origin; echo y > docs/y; git add docs; git commit -qm more; git push -q origin HEAD")
+	require.Zero(t, r.code, r)
+	r = push("echo z > docs/z; git add docs; git commit -qm fine; git push -q -f origin HEAD")
+	require.Zero(t, r.code, r)
+	// A branch without any commit in common is compared as a whole.
+	r = d.exec("alice", "sh", "-ec", ident+"git push -f origin $(git commit-tree -m alone HEAD^{tree}):refs/heads/agent/alice")
+	require.NotZero(t, r.code)
+	require.Contains(t, r.stderr, string(api.CodeUndeclaredWrite))
+}

@@ -53,13 +53,25 @@ func Changes(ctx context.Context, repo git.Repo, from, to string) ([]Change, err
 	return list, links(ctx, repo, list)
 }
 
-// ChangedSince is Changes from where a commit and another have parted.
-func ChangedSince(ctx context.Context, repo git.Repo, target, commit string) ([]Change, error) {
-	base, err := repo.Line(ctx, "merge-base", target, commit)
+// ChangedSince is Changes from where a commit has parted from all that is known
+// already; without a common commit, all that it has.
+func ChangedSince(ctx context.Context, repo git.Repo, commit string, known ...string) ([]Change, error) {
+	base, err := repo.Line(ctx, append([]string{"merge-base", commit}, known...)...)
+	if code, ok := git.ExitCode(err); err != nil && ok && code == 1 {
+		base, err = emptyTree(len(commit)), nil
+	}
 	if err != nil {
-		return nil, fmt.Errorf("find where %.12s and %.12s parted: %w", target, commit, err)
+		return nil, fmt.Errorf("find where %.12s parted: %w", commit, err)
 	}
 	return Changes(ctx, repo, base, commit)
+}
+
+// emptyTree is the tree without entries, which git knows without having it.
+func emptyTree(idLen int) string {
+	if idLen == 64 {
+		return "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321"
+	}
+	return "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 }
 
 // parseRaw reads git-diff-tree(1) --raw -z: ":OLD NEW ID ID STATUS\0PATH\0".
