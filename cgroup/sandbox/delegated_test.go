@@ -1,9 +1,8 @@
-//go:build seccomp
+//go:build seccomp && delegated
 
 package sandbox
 
 import (
-	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,12 +10,10 @@ import (
 	"polis/cgroup"
 )
 
-// Run it as a unit with Delegate=yes: it steps aside in its own group, which is
-// no thing to do to a shell's. With POLIS_TEST_DELEGATED=1 the caller says so.
+// TestSandboxBelowADelegatedUnit moves its own process into a group below its
+// own, so it has to run as a unit with Delegate=yes: e2e/systemd builds it with
+// the tag "delegated" and does that.
 func TestSandboxBelowADelegatedUnit(t *testing.T) {
-	if os.Getenv("POLIS_TEST_DELEGATED") == "" {
-		t.Skip("not in a delegated unit")
-	}
 	cfg := testConfig(t)
 	host, err := cgroup.Detect()
 	require.NoError(t, err)

@@ -54,10 +54,15 @@ func TestUnderSystemd(t *testing.T) {
 		out, err := exec.CommandContext(t.Context(), "cp", "-r", from, to).CombinedOutput()
 		require.NoError(t, err, string(out))
 	}
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, "busy"), "../busy")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	out, err := build.CombinedOutput()
-	require.NoError(t, err, string(out))
+	for _, args := range [][]string{
+		{"CGO_ENABLED=0", "build", "-o", filepath.Join(dir, "busy"), "../busy"},
+		{"CGO_ENABLED=1", "test", "-c", "-tags", "seccomp delegated", "-o", filepath.Join(dir, "sandbox.test"), "../../cgroup/sandbox"},
+	} {
+		build := exec.CommandContext(t.Context(), "go", args[1:]...)
+		build.Env = append(os.Environ(), args[0])
+		out, err := build.CombinedOutput()
+		require.NoError(t, err, string(out))
+	}
 	boot, timeout := "./boot", "8m"
 	env := ""
 	if vm := os.Getenv("POLIS_BOOT"); vm != "" { // a slow machine: see e2e/vm

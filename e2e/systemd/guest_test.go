@@ -104,11 +104,18 @@ func guest(t *testing.T) {
 		{"start brings the agents back", startAgain},
 		{"a client starts polisd through the socket", activation},
 		{"uninstall", uninstall},
+		{"a sandbox below a delegated unit", delegated},
 	} {
 		if !t.Run(part.name, part.f) {
 			t.FailNow()
 		}
 	}
+}
+
+// delegated runs the test of package sandbox that only a unit can.
+func delegated(t *testing.T) {
+	out := must(t, "systemd-run --quiet --wait --pipe --collect -p Delegate=yes -E CI=true -E HOME=/root -E PATH=$PATH /run/guest/sandbox.test -test.v -test.run '^TestSandboxBelowADelegatedUnit$'")
+	require.Contains(t, out, "--- PASS: TestSandboxBelowADelegatedUnit")
 }
 
 func install(t *testing.T) {
@@ -148,6 +155,7 @@ git -c user.name=x -c user.email=x@y commit -qm start && chown -R 65534:65534 /t
 	}
 	// The sandbox's processes are in the agent's own unit, whatever the hierarchy.
 	must(t, "polisctl agents exec alice -- sh -c 'setsid sleep 77777 >/dev/null 2>&1 </dev/null &'")
+	eventually(t, "alice's sleep", func() bool { return sleeping(t) != 0 })
 	require.Contains(t, readFile(t, fmt.Sprintf("/proc/%d/cgroup", sleeper(t))), "polis-agent@alice.service")
 	must(t, "polisctl agents exec alice -- sh -c 'echo alice >> a.txt'")
 	require.Contains(t, mustNot(t, "polisctl agents exec bob -- sh -c 'echo bob >> a.txt'"), "busy")
@@ -164,6 +172,14 @@ func readFile(t *testing.T, path string) string {
 // sleeper is the process that alice started.
 func sleeper(t *testing.T) int {
 	t.Helper()
+	n := sleeping(t)
+	require.NotZero(t, n, "alice's process is gone")
+	return n
+}
+
+// sleeping is that process, or 0.
+func sleeping(t *testing.T) int {
+	t.Helper()
 	for _, f := range glob("/proc/[0-9]*/cmdline") {
 		if b, _ := os.ReadFile(f); strings.HasPrefix(string(b), "sleep\x0077777") {
 			n, err := strconv.Atoi(strings.Split(f, "/")[2])
@@ -171,7 +187,6 @@ func sleeper(t *testing.T) int {
 			return n
 		}
 	}
-	t.Fatal("alice's process is gone")
 	return 0
 }
 
