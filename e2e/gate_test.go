@@ -202,7 +202,7 @@ func TestWhatAnAgentMayNotWriteDoesNotGoOutEither(t *testing.T) {
 	r = push("echo z > docs/z; git add docs; git commit -qm fine; git push -q -f origin HEAD")
 	require.Zero(t, r.code, r)
 	// A branch without any commit in common is compared as a whole.
-	r = d.exec("alice", "sh", "-ec", ident+"git push -f origin $(git commit-tree -m alone HEAD^{tree}):refs/heads/agent/alice")
+	r = d.exec("alice", "sh", "-ec", ident+"git branch -f alone $(git commit-tree -m alone HEAD^{tree}); git push -f origin alone:refs/heads/agent/alice")
 	require.NotZero(t, r.code)
 	require.Contains(t, r.stderr, string(api.CodeUndeclaredWrite))
 }
