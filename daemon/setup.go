@@ -9,6 +9,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"sort"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -43,9 +44,7 @@ func listenAdmin(path string, gid int) (net.Listener, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("admin socket: %w", err)
 	}
-	old := unix.Umask(0o177)
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	unix.Umask(old)
+	l, err := listenPrivate(path)
 	if err != nil {
 		return nil, fmt.Errorf("admin socket: %w", err)
 	}
@@ -59,6 +58,26 @@ func listenAdmin(path string, gid int) (net.Listener, error) {
 		}
 	}
 	return l, nil
+}
+
+// listenPrivate makes a socket that is its owner's alone from its first moment: bind(2)
+// gives the name the mode that the socket has. To change the umask meanwhile would
+// change it for whatever else the process makes.
+func listenPrivate(path string) (*net.UnixListener, error) {
+	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+		var err error
+		cerr := c.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), 0o600) })
+		return errors.Join(cerr, err)
+	}}
+	l, err := lc.Listen(context.Background(), "unix", path)
+	if err != nil {
+		return nil, err
+	}
+	u, ok := l.(*net.UnixListener)
+	if !ok {
+		return nil, errors.Join(fmt.Errorf("listener of %s is a %T", path, l), l.Close())
+	}
+	return u, nil
 }
 
 func (d *Daemon) openShims() error {

@@ -110,7 +110,7 @@ type FS struct {
 	mu     sync.Mutex // mount state
 	server *conn.Conn
 	served <-chan struct{}
-	connID uint32
+	connID atomic.Uint32 // 0 until the first answer
 	bg     sync.WaitGroup
 
 	watchers sync.WaitGroup // of callCtx

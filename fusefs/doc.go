@@ -24,7 +24,7 @@
 // looked up. A change to an object is put to the guard under all its names that
 // are known; a read needs one of them.
 //
-// Methods of the guard may wait in Read, Write and Publish only. None of them
+// Methods of the guard may wait in Read, Write, Publish and Xattr only. None of them
 // may call InvalidateAll or InvalidatePath and expect it to have happened.
 //
 // Listings are asked for when the kernel does not have them (READDIR); between

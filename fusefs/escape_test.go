@@ -263,16 +263,6 @@ func TestPublishIsShownTheContentAndCanRefuse(t *testing.T) {
 	require.Equal(t, "good", content(t, v.raw("obj4")))
 }
 
-func TestAGuardThatPanicsFailsTheCallAndKeepsNoTicket(t *testing.T) {
-	v := mountView(t)
-	write(t, v.in("f"), "")
-	v.g.set(func() { v.g.publish = func(string, string, int) syscall.Errno { panic("fault") } })
-	require.ErrorIs(t, os.Rename(v.in("f"), v.in("g")), syscall.EIO)
-	require.FileExists(t, v.raw("f"))
-	v.g.set(func() { v.g.publish = nil })
-	require.NoError(t, os.Rename(v.in("f"), v.in("g")))
-}
-
 func TestAGuardThatWaitsBlocksNobodyElseAndIsInterrupted(t *testing.T) {
 	v := mountView(t)
 	write(t, v.raw("parked"), "")

@@ -43,11 +43,17 @@ func (fs *FS) enterRead(cancel request, h *fuse.InHeader, op Op, n *node) (passa
 	return g, e
 }
 
-// leave gives the lock back and counts the outcome.
-func (g *passage) leave(errno syscall.Errno) {
+// unlock gives the lock back before the end.
+func (g *passage) unlock() {
 	if g.in {
 		g.fs.ns.RUnlock()
+		g.in = false
 	}
+}
+
+// leave gives the lock back and counts the outcome.
+func (g *passage) leave(errno syscall.Errno) {
+	g.unlock()
 	g.fs.guard.Count(g.op, false, errno, time.Since(g.start).Nanoseconds())
 }
 

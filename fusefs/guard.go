@@ -97,7 +97,8 @@ type Guard interface {
 	// index, and a name below a directory routed to root i>0 is also i.
 	Route(path string) int
 	// Xattr returns the value of a virtual extended attribute
-	// ("user.polis.*"); ok=false means there is no such virtual attribute.
+	// ("user.polis.*"); ok=false means there is no such virtual attribute. It may
+	// wait for another process, for seconds at most.
 	Xattr(path, name string) (value []byte, ok bool)
 	// Count is told the outcome of every gated operation, last of all.
 	Count(op Op, write bool, errno syscall.Errno, nanos int64)

@@ -60,6 +60,8 @@ func help(verb string, args []string) error {
 		return work(args)
 	case "bounded":
 		return bounded(args[0], args[1])
+	case "panics":
+		return panics(args[0], args[1])
 	case "setxattr":
 		return unix.Setxattr(args[0], args[1], nil, 0)
 	case "soak":

@@ -24,10 +24,16 @@ const capabilities = fuse.CAP_ASYNC_READ | fuse.CAP_BIG_WRITES | fuse.CAP_FILE_O
 	fuse.CAP_READDIRPLUS | fuse.CAP_PARALLEL_DIROPS | fuse.CAP_AUTO_INVAL_DATA |
 	fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_HANDLE_KILLPRIV_V2
 
+// maxReaders bounds the requests of one view that are handled at the same time:
+// each has a thread and its stack. When all of them wait (for a lease, for a
+// commander's answer), a further call that might wait fails with EAGAIN; what
+// cannot wait is still answered.
+const maxReaders = 128
+
 func (fs *FS) options() conn.Options {
 	o := conn.Options{
 		Mountpoint: fs.cfg.Mountpoint, FsName: fs.cfg.FsName, Subtype: "polis",
-		MaxWrite: maxWrite, MaxBackground: 64, StackDepth: 1, Capabilities: capabilities, Log: fs.log,
+		MaxWrite: maxWrite, MaxBackground: 64, Readers: maxReaders, OnPanic: fs.crash, StackDepth: 1, Capabilities: capabilities, Log: fs.log,
 	}
 	if fs.overlay {
 		o.StackDepth = 2
@@ -67,7 +73,7 @@ func (fs *FS) Mount(ctx context.Context) error {
 		if err == nil {
 			err = unix.Stat(fs.cfg.Mountpoint, &st)
 		}
-		fs.connID = unix.Minor(st.Dev)
+		fs.connID.Store(unix.Minor(st.Dev))
 		ready <- err
 	})
 	select {
@@ -124,6 +130,16 @@ func (fs *FS) Unmount(ctx context.Context) error {
 	return fs.unmount(ctx)
 }
 
+// crash ends the process after a panic in a handler, which may hold the name lock
+// or have a caller's identity. The connection goes first: a thread of this process
+// that waits for an answer of the view could not end, and the process not either.
+func (fs *FS) crash(v any) {
+	if err := fs.abort(); err != nil {
+		fs.log.Error("connection is not ended", slog.String("op", "panic"), slog.Any("err", err))
+	}
+	panic(v)
+}
+
 func (fs *FS) unmount(ctx context.Context) error {
 	err := fs.detach(ctx)
 	if err == nil && !fs.ended(ctx, time.Second) {
@@ -149,7 +165,7 @@ func (fs *FS) unmount(ctx context.Context) error {
 // detach takes the mount out of the name space.
 func (fs *FS) detach(ctx context.Context) error {
 	var st unix.Stat_t
-	if err := unix.Stat(fs.cfg.Mountpoint, &st); err == nil && fs.connID != 0 && unix.Minor(st.Dev) != fs.connID {
+	if err := unix.Stat(fs.cfg.Mountpoint, &st); err == nil && fs.connID.Load() != 0 && unix.Minor(st.Dev) != fs.connID.Load() {
 		return nil // somebody was faster; what is there now is not ours
 	}
 	for delay := time.Millisecond; delay < 100*time.Millisecond; delay *= 2 {
@@ -188,7 +204,8 @@ func (fs *FS) ended(ctx context.Context, within time.Duration) bool {
 // abort ends the connection: every caller gets ENOTCONN, the server ENODEV.
 // The control file system is mounted nowhere for that, only opened.
 func (fs *FS) abort() error {
-	if fs.connID == 0 {
+	id := fs.connID.Load()
+	if id == 0 {
 		return fmt.Errorf("fusefs: abort: connection unknown: %w", syscall.ENOTCONN)
 	}
 	ctl, err := openFusectl()
@@ -196,7 +213,7 @@ func (fs *FS) abort() error {
 		return fmt.Errorf("fusefs: abort: %w", err)
 	}
 	defer closeFD(ctl)
-	fd, err := unix.Openat(ctl, strconv.Itoa(int(fs.connID))+"/abort", unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	fd, err := unix.Openat(ctl, strconv.Itoa(int(id))+"/abort", unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) {
 		return nil // gone at this very moment
 	}

@@ -23,7 +23,7 @@ func (fs *FS) nudge(name string) {
 	}
 	defer closeFD(root)
 	var st unix.Stat_t
-	if err := unix.Fstat(root, &st); err != nil || unix.Minor(st.Dev) != fs.connID || fs.connID == 0 {
+	if err := unix.Fstat(root, &st); err != nil || fs.connID.Load() == 0 || unix.Minor(st.Dev) != fs.connID.Load() {
 		return // what is mounted there is not this view
 	}
 	for name = path.Clean("/" + name)[1:]; ; {

@@ -36,26 +36,27 @@ func (fs *FS) GetXAttr(cancel request, h *fuse.InHeader, name string, dest []byt
 	}
 	g, e := fs.enterRead(cancel, h, OpGetxattr, n)
 	size := 0
-	if e == 0 {
-		size, e = fs.getXAttr(n, g.path, name, dest)
+	switch {
+	case e != 0:
+	case strings.HasPrefix(name, virtualPrefix):
+		path := g.path // under which it is allowed; "" if it is under all
+		if path == "" {
+			path = fs.tree.path(n)
+		}
+		g.unlock() // the guard may ask another process
+		size, e = fs.virtualXAttr(path, name, dest)
+	default:
+		e = fs.withProc(n, func(p string) (err error) {
+			size, err = unix.Getxattr(p, name, dest)
+			return err
+		})
 	}
 	g.leave(e)
 	return uint32(size), status(e)
 }
 
-// getXAttr reads an attribute; path is one under which that is allowed, or ""
-// if all are.
-func (fs *FS) getXAttr(n *node, path, name string, dest []byte) (size int, e syscall.Errno) {
-	if !strings.HasPrefix(name, virtualPrefix) {
-		e = fs.withProc(n, func(p string) (err error) {
-			size, err = unix.Getxattr(p, name, dest)
-			return err
-		})
-		return size, e
-	}
-	if path == "" {
-		path = fs.tree.path(n)
-	}
+// virtualXAttr is an attribute that the guard makes up. No lock is held.
+func (fs *FS) virtualXAttr(path, name string, dest []byte) (size int, e syscall.Errno) {
 	v, ok := fs.guard.Xattr(path, name)
 	switch {
 	case !ok:

@@ -93,12 +93,14 @@ func TestEnosysOfAnOpenIsAnErrorOfThatOpenOnly(t *testing.T) {
 	})
 }
 
-func TestAPanicIsAnErrorOfOneCall(t *testing.T) {
+func TestAPanicIsAnErrorOfOneCallIfTheFileSystemSaysSo(t *testing.T) {
 	overBoth(t, func(t *testing.T, over func(*Options)) {
 		f := &testFS{}
 		f.boom.Store(true)
-		_, dir := mount(t, f, over)
+		caught := make(chan any, 1)
+		_, dir := mount(t, f, over, func(o *Options) { o.OnPanic = func(v any) { caught <- v } })
 		require.ErrorIs(t, openErr(filepath.Join(dir, "file")), unix.EIO)
+		require.Equal(t, "boom", <-caught)
 		f.boom.Store(false)
 		require.NoError(t, openErr(filepath.Join(dir, "file")))
 	})

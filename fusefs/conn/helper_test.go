@@ -82,7 +82,7 @@ func (f *testFS) StatFs(*Call, *fuse.InHeader, *fuse.StatfsOut) fuse.Status {
 // offline is a connection whose other end is the test.
 func offline(t testing.TB, fs FileSystem) *Conn {
 	t.Helper()
-	o := Options{Mountpoint: "/", Subtype: "test", MaxWrite: maxData, Log: slog.New(slog.DiscardHandler)}
+	o := Options{Mountpoint: "/", Subtype: "test", MaxWrite: maxData, OnPanic: func(any) {}, Log: slog.New(slog.DiscardHandler)}
 	require.NoError(t, o.complete())
 	c := newConn(fs, o)
 	p, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)

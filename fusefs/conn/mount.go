@@ -29,6 +29,10 @@ type Options struct {
 	// Readers bounds the requests that are handled at the same time; 0 means
 	// 1024. Idle is how many of them wait for work; 0 means 2.
 	Readers, Idle int
+	// OnPanic is called after a handler has panicked, and the call then fails with
+	// EIO. It is for file systems whose handlers hold nothing. If nil, the process
+	// ends.
+	OnPanic func(value any)
 	// Log gets faults; nil means slog.Default().
 	Log *slog.Logger
 }

@@ -196,11 +196,17 @@ func (r *reader) handle(n int) {
 	}
 }
 
-// call1 calls the handler and survives it.
+// call1 calls the handler. After a panic nobody knows which locks are held and
+// whose file system identity the thread has: unless OnPanic says otherwise, the
+// process ends, as after any panic, and the kernel answers ENOTCONN.
 func (r *reader) call1(q *query) (size int, st fuse.Status) {
 	defer func() {
 		if v := recover(); v != nil {
 			r.c.log.Error("panic in a file system handler", slog.String("op", q.op.name), slog.Any("err", v), slog.String("stack", string(debug.Stack())))
+			if r.c.opts.OnPanic == nil {
+				panic(v)
+			}
+			r.c.opts.OnPanic(v)
 			size, st = 0, fuse.EIO
 		}
 	}()
