@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,7 +16,7 @@ import (
 type marker struct {
 	t    testing.TB
 	file string
-	// script makes the file and passes its input on, as a filter does.
+	// script makes the file and ends.
 	script string
 }
 
@@ -26,7 +27,7 @@ func (d *daemon) marker(name string) marker {
 	require.NoError(d.t, os.Mkdir(dir, 0o755))
 	require.NoError(d.t, os.Chmod(dir, 0o777|os.ModeSticky))
 	m := marker{t: d.t, file: filepath.Join(dir, "ran"), script: filepath.Join(dir, "evil")}
-	require.NoError(d.t, os.WriteFile(m.script, []byte("#!/bin/sh\necho \"$0 $*\" >> "+m.file+"\nexec cat\n"), 0o755))
+	require.NoError(d.t, os.WriteFile(m.script, []byte("#!/bin/sh\necho \"$0 $*\" >> "+m.file+"\n"), 0o755))
 	require.NoError(d.t, os.Chmod(m.script, 0o755))
 	return m
 }
@@ -45,14 +46,27 @@ func (m marker) works(do func()) {
 // leaves it at that: what git says of it does not matter.
 func (d *daemon) asOwner(dir string, args ...string) string {
 	d.t.Helper()
-	cmd := exec.CommandContext(d.t.Context(), "git", args...)
+	return d.ownersProgram(dir, "git", args...)
+}
+
+// shAsOwner is asOwner for a script.
+func (d *daemon) shAsOwner(dir, script string) string {
+	d.t.Helper()
+	return d.ownersProgram(dir, "sh", "-c", script)
+}
+
+func (d *daemon) ownersProgram(dir, name string, args ...string) string {
+	d.t.Helper()
+	ctx, cancel := context.WithTimeout(d.t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: owner, Gid: owner}}
 	cmd.WaitDelay = time.Second
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		d.t.Logf("git %v: %v: %s", args, err, out)
+		return err.Error() + ": " + string(out)
 	}
 	return string(out)
 }
