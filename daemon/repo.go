@@ -81,14 +81,14 @@ func (r repo) Save(ctx context.Context, a *agent.Agent, ignored bool) (agent.Sav
 	if errors.Is(err, worktree.ErrUnreadable) {
 		// An agent that broke its own worktree can be removed all the same.
 		why := err
-		t, err = r.w.git.SaveBranch(ctx, a.Name(), opt)
+		if t, err = r.w.git.SaveBranch(ctx, a.Name(), opt); err != nil && ctx.Err() == nil {
+			// The branch then stays as it is: only what is kept elsewhere is deleted.
+			r.w.d.Log.Warn("the branch of an agent cannot be put aside, it stays", "agent", a.Name(), "err", err)
+			why, err = errors.Join(why, err), nil
+		}
 		return agent.Saved{Ref: t.Ref, Head: t.Head, Whole: why}, err
 	}
-	out := agent.Saved{Ref: t.Ref, Head: t.Head}
-	if len(t.Nested) > 0 {
-		out.Whole = errors.New("it holds repositories of its own")
-	}
-	return out, err
+	return agent.Saved{Ref: t.Ref, Head: t.Head, Whole: t.Partial()}, err
 }
 
 func saveOptions(a *agent.Agent, ignored bool) (worktree.SaveOptions, error) {
@@ -227,8 +227,13 @@ func (worktrees) takeAway(ctx context.Context, w *workspace, a *agent.Agent) err
 // putAside moves the worktree to the trash directory and notes where it is.
 func putAside(ctx context.Context, w *workspace, a *agent.Agent, why error) error {
 	dir, err := w.git.PutAside(ctx, a.Name(), why)
-	if dir != "" {
-		a.Aside = dir
+	if dir == "" {
+		return err
+	}
+	a.Aside = dir
+	// Its stash and its git configuration go with it: nothing else may have them.
+	if rerr := os.Rename(a.WS.Root.Private(a.Name()), filepath.Join(dir, "private")); rerr != nil && !os.IsNotExist(rerr) {
+		err = errors.Join(err, fmt.Errorf("keep the private git directory of agent %s: %w", a.Name(), rerr))
 	}
 	return err
 }

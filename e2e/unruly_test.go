@@ -1,10 +1,12 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -30,6 +32,9 @@ func TestAnAgentCannotMakeItselfUnremovable(t *testing.T) {
 		"noindex": own + "rm index; mkdir index",
 		"empty":   own + "rm -rf * 2>/dev/null || true",
 		"config":  own + "printf '[core]\\n\\tworktree = /\\n\\tbare = true\\n[include]\\n\\tpath = /etc/shadow\\n[broken' > config.worktree; cd ../..; cp worktrees/*/config.worktree config",
+		"dotdot":  "mkdir aa; echo x > aa/zz; git add aa/zz; i=$(git rev-parse --git-dir)/index; " + dotdot,
+		"hole":    "echo x > hole.txt; git add hole.txt; truncate -s 1T hole.txt; truncate -s 1T main.txt; truncate -s 1T other.txt",
+		"waits":   "! mkfifo .gitattributes; ! mkfifo src/.gitignore; mkfifo p; ! mv -T p src/.gitignore; ! ln p src/.gitignore; ! mv -fT p .gitignore; git status >/dev/null",
 		"dark":    "mkdir -p dark/er; echo x > dark/er/f; chmod 000 dark",
 		"odd":     "mkfifo pipe; mknod sock p; touch \"$(printf 'a\\nb\\377')\"; mkdir -p deep; (cd deep; for i in $(seq 300); do mkdir 0123456789; cd 0123456789; done; echo deep > f)",
 	} {
@@ -63,7 +68,36 @@ func TestAnAgentCannotMakeItselfUnremovable(t *testing.T) {
 	d.must("merge", "last")
 }
 
+// dotdot gives an entry of the index $i a name that leads out of the worktree.
+const dotdot = `python3 -c '
+import sys, hashlib
+b = open(sys.argv[1], "rb").read()
+assert b.count(b"aa/zz") == 1 and hashlib.sha1(b[:-20]).digest() == b[-20:]
+b = b[:-20].replace(b"aa/zz", b"../zz")
+open(sys.argv[1], "wb").write(b + hashlib.sha1(b).digest())
+' $i`
+
 const absentCommit = "deadbeefdeadbeefdeadbeefdeadbeefdeadbeef"
+
+// TestAPipeThatGitOpensKeepsNoAgent: views refuse them; one that lies there all the same, of
+// an earlier version or the user's, makes no command wait.
+func TestAPipeThatGitOpensKeepsNoAgent(t *testing.T) {
+	d := startDaemon(t, options{})
+	d.up()
+	a := d.add("alice")
+	d.sh("alice", "echo precious > alice.txt")
+	d.must("agents", "stop", "alice")
+	require.NoError(t, syscall.Mkfifo(filepath.Join(a.WorktreePath, "src", ".gitignore"), 0o644))
+	require.NotZero(t, d.ctl("agents", "diff", "alice").code)
+	var r api.RemoveResponse
+	require.NoError(t, json.Unmarshal([]byte(d.must("--json", "agents", "remove", "alice", "--force")), &r))
+	require.Equal(t, "precious\n", readFile(filepath.Join(r.Aside, "worktree", "alice.txt")), "kept, and said where")
+	fi, err := os.Lstat(filepath.Join(r.Aside, "worktree", "src", ".gitignore"))
+	require.NoError(t, err)
+	require.NotZero(t, fi.Mode()&os.ModeNamedPipe)
+	d.add("alice")
+	require.Equal(t, "one\ntwo\nthree\n", d.sh("alice", "cat main.txt"))
+}
 
 // TestABranchHasOneOwner: what one agent made, no other one is added on.
 func TestABranchHasOneOwner(t *testing.T) {

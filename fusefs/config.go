@@ -63,6 +63,9 @@ type Config struct {
 	// MaxHandles bounds the files open at the same time; 0 means three
 	// quarters of RLIMIT_NOFILE. More is ENFILE for the caller.
 	MaxHandles int
+	// Opened are names that programs open wherever they find them: under these there
+	// are no pipes and sockets (EPERM), which whoever opens them would wait for.
+	Opened []string
 	// NoSetID takes set-id bits away from every file that a caller makes or
 	// changes: what he makes is somebody else's on the disk (package idmap).
 	NoSetID bool

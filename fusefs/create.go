@@ -2,6 +2,7 @@ package fusefs
 
 import (
 	"context"
+	"slices"
 	"syscall"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -103,9 +104,18 @@ func (fs *FS) Mknod(cancel request, in *fuse.MknodIn, name string, out *fuse.Ent
 	default:
 		return fuse.EPERM
 	}
+	if fs.waitedFor(kind, name) {
+		return fuse.EPERM
+	}
 	return fs.add(cancel, &in.InHeader, OpMknod, name, in.Mode&0o7777|kind, out, func(dir int) syscall.Errno {
 		return errnoOf(unix.Mknodat(dir, name, in.Mode&0o7777|kind, 0))
 	})
+}
+
+// waitedFor says whether an object must not have a name; see Config.Opened.
+func (fs *FS) waitedFor(mode uint32, name string) bool {
+	kind := mode & unix.S_IFMT
+	return (kind == unix.S_IFIFO || kind == unix.S_IFSOCK) && slices.Contains(fs.cfg.Opened, name)
 }
 
 // Mkdir makes a directory.
@@ -134,7 +144,7 @@ func (fs *FS) Link(cancel request, in *fuse.LinkIn, name string, out *fuse.Entry
 	if parent == nil || n == nil {
 		return status(syscall.ESTALE)
 	}
-	if n.isDir() {
+	if n.isDir() || fs.waitedFor(n.kind, name) {
 		return fuse.EPERM
 	}
 	m, done := fs.sharing(n, mutation{

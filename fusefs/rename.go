@@ -164,6 +164,9 @@ func (r *renaming) do() syscall.Errno {
 	if r.dirs[0] != isDir(&src) || r.exchange() && replaced && r.dirs[1] != isDir(&dst) {
 		return syscall.ESTALE // not what the guard was asked about
 	}
+	if fs.waitedFor(uint32(src.Mode), r.nn) || r.exchange() && fs.waitedFor(uint32(dst.Mode), r.on) {
+		return syscall.EPERM
+	}
 	if k := r.shown[0]; k != nil && *k != keyOf(from.root, &src) {
 		return syscall.ESTALE
 	}

@@ -168,6 +168,9 @@ func TestNothingIsWrittenUnderALostLease(t *testing.T) {
 			g.lost.Store(false) // the server was heard of again
 			require.NoError(t, put())
 			require.NoError(t, unix.Close(fd))
+			// The kernel releases it a moment later.
+			g.lost.Store(true)
+			require.Eventually(t, func() bool { return len(v.fs.StillOpen()) == 0 }, 30*time.Second, time.Millisecond)
 		}
 	}
 }

@@ -73,3 +73,7 @@ func shorten(s string) string {
 
 // Branch gives the full name of a branch's ref.
 func Branch(name string) string { return "refs/heads/" + name }
+
+// Opened are the names of files that git opens in every directory of a worktree where it
+// finds them, whatever they are: for a pipe it waits for ever.
+func Opened() []string { return []string{".gitignore", ".gitattributes", ".gitmodules", ".mailmap"} }

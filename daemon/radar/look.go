@@ -164,6 +164,7 @@ func (r *Radar) tree(ctx context.Context, d dirty, agent, tip string, want bool)
 	began := time.Now()
 	paths, err := r.Git.Uncommitted(ctx, agent)
 	if err != nil && api.CodeOf(err) != api.CodeWorktreeMissing {
+		d.at, d.took = time.Now(), time.Since(began) // it rests as long as any other
 		return d, err
 	}
 	n := dirty{tip: tip, at: time.Now(), took: time.Since(began)}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/daemon/api"
+	"polis/daemon/git"
 	"polis/daemon/shim/wire"
 	"polis/fusefs"
 	"polis/fusefs/gitdir"
@@ -132,7 +133,7 @@ func (s *Shim) openTree(ctx context.Context, v *views, root *os.File) error {
 	}
 	s.onClose("guard", func(context.Context) error { return v.guard.Close() })
 	cfg := fusefs.Config{Roots: []int{int(root.Fd())}, Guard: v.guard, Mountpoint: sp.Mountpoint, FsName: fsName(sp), Log: s.Log,
-		NoSetID: sp.AsUser, NoRing: sp.NoRing}
+		NoSetID: sp.AsUser, NoRing: sp.NoRing, Opened: git.Opened()}
 	if err := s.openShared(&cfg, ig); err != nil {
 		return fmt.Errorf("shared files: %w", err)
 	}

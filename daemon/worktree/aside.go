@@ -3,7 +3,6 @@ package worktree
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -33,19 +32,18 @@ func (t Worktree) Missing() bool {
 	return errors.Is(t.Broken, errAbsent) || errors.Is(t.Broken, errNoDirectory)
 }
 
-// ErrUnreadable says that git makes no sense of what an agent has left of its
-// HEAD or index. PutAside keeps such a worktree.
+// ErrUnreadable says that git makes no sense of what an agent has left of its HEAD, index
+// or files, or not within Save's bound. PutAside keeps such a worktree.
 var ErrUnreadable = errors.New("git cannot read the worktree")
 
-// unreadable says whether Save failed for what is there, and not for what is
-// lacking to do it (time, room).
-func unreadable(err error) bool {
-	var exit *git.ExitError
-	if errors.As(err, &exit) {
-		code, said := git.ExitCode(err)
-		return said && code > 0 && !strings.Contains(exit.Stderr, unix.ENOSPC.Error()) && !strings.Contains(exit.Stderr, unix.EDQUOT.Error())
+// noRoom says whether Save failed for lack of space, which has nothing to do with what it
+// should have kept.
+func noRoom(err error) bool {
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		return true
 	}
-	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid)
+	var exit *git.ExitError
+	return errors.As(err, &exit) && (strings.Contains(exit.Stderr, unix.ENOSPC.Error()) || strings.Contains(exit.Stderr, unix.EDQUOT.Error()))
 }
 
 // PutAside moves a worktree that Save cannot keep, as it is, to the trash

@@ -6,8 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"polis/daemon/api"
 	"polis/daemon/git"
@@ -82,29 +86,87 @@ func (w *Workspace) diffFiles(ctx context.Context, agent string, opt DiffOptions
 		return err
 	}
 	defer func() { err = errors.Join(err, fdtree.Cleanup(tmp)) }()
+	root, err := w.lower(agent, opt.View)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if err := blocking(ctx, root); err != nil {
+		return err
+	}
 	s := &saver{w: w, agent: agent, opt: SaveOptions{View: opt.View}, index: filepath.Join(tmp, "index")}
 	if _, err := s.copyIndex(ctx, head); err != nil {
 		return err
 	}
-	if err := s.intendToAdd(ctx); err != nil {
+	large, err := s.passOver(ctx, root)
+	if err != nil {
+		return fmt.Errorf("find large files: %w", err)
+	}
+	if err := s.intendToAdd(ctx, root); err != nil {
 		return fmt.Errorf("find untracked files: %w", err)
 	}
 	c := w.cmd(agent, opt.View, s.index, args...)
 	c.Stdout = to
-	_, err = w.Bare().Do(ctx, c)
-	return err
+	if _, err = w.Bare().Do(ctx, c); err != nil {
+		return err
+	}
+	for _, name := range append(large, s.out.Large...) {
+		line := "# polis: " + strconv.Quote(name) + " is too large to compare, or mostly a hole\n"
+		if opt.NameOnly {
+			line = name + "\n"
+		}
+		if _, err := io.WriteString(to, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// passOver has the copy of the index say that tracked files that are too large now are
+// unchanged, and returns them: git would read all of a hole to show it.
+func (s *saver) passOver(ctx context.Context, root *os.File) ([]string, error) {
+	out, err := s.git(ctx, nil, "diff-files", "-z", "--name-only", "--no-renames", "--ignore-submodules=all")
+	if err != nil {
+		return nil, err
+	}
+	var large []string
+	var in bytes.Buffer
+	for _, name := range git.SplitNUL(out) {
+		if tooLarge(root, name) {
+			large = append(large, name)
+			in.WriteString(name + "\x00")
+		}
+	}
+	if len(large) == 0 {
+		return nil, nil
+	}
+	_, err = s.git(ctx, &in, "update-index", "--assume-unchanged", "-z", "--stdin")
+	return large, err
+}
+
+// tooLarge says whether a file of the worktree is one that git is not shown.
+func tooLarge(root *os.File, name string) bool {
+	f, err := openBelow(root, name, unix.O_PATH|unix.O_NOFOLLOW)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	return err == nil && fi.Mode().IsRegular() && unsavable(fi)
 }
 
 // intendToAdd makes the copy of the index know of the untracked files. They are
 // named one by one: for a whole directory git looks into the submodules there.
-func (s *saver) intendToAdd(ctx context.Context) error {
+func (s *saver) intendToAdd(ctx context.Context, root *os.File) error {
 	out, err := s.git(ctx, nil, "ls-files", "-z", "--others", "--exclude-standard")
 	if err != nil {
 		return err
 	}
 	var names bytes.Buffer
 	for _, name := range git.SplitNUL(out) {
-		if !strings.HasSuffix(name, "/") { // a repository of its own
+		if tooLarge(root, name) {
+			s.out.Large = append(s.out.Large, name)
+		} else if !strings.HasSuffix(name, "/") { // a repository of its own
 			names.WriteString(name + "\x00")
 		}
 	}

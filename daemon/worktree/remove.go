@@ -68,11 +68,10 @@ func (w *Workspace) Discard(ctx context.Context, agent, branch string) (TrashRef
 	if err != nil {
 		return TrashRef{}, err
 	}
-	if len(saved.Nested) > 0 {
-		// Repositories inside the worktree have objects of their own, which a
-		// trash ref cannot hold: the whole directory stays.
+	if why := saved.Partial(); why != nil {
+		// The whole directory stays.
 		t := w.look(agent)
-		t.Broken = errors.New("holds repositories of its own")
+		t.Broken = why
 		if _, err := w.putAside(t); err != nil {
 			return saved, err
 		}

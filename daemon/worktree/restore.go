@@ -11,12 +11,16 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"polis/daemon/api"
 	"polis/daemon/git"
 )
+
+// restoreTimeout bounds writing back what was put aside.
+const restoreTimeout = 30 * time.Minute
 
 // Restore brings back what Save put aside: the branch at its commit, the
 // worktree with its index, and every changed file as it was. agent and branch
@@ -189,7 +193,7 @@ func (w *Workspace) writeBlobs(ctx context.Context, root *os.Root, list []change
 	r, pipe := io.Pipe()
 	group.Go(func() error {
 		_, err := w.Internal().Do(ctx, git.Cmd{
-			Args: []string{"cat-file", "--batch"}, Stdin: strings.NewReader(in.String()), Stdout: pipe, Timeout: saveTimeout,
+			Args: []string{"cat-file", "--batch"}, Stdin: strings.NewReader(in.String()), Stdout: pipe, Timeout: restoreTimeout,
 		})
 		pipe.CloseWithError(err)
 		return err

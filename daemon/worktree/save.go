@@ -34,8 +34,22 @@ type TrashRef struct {
 	// Nested are directories with a git repository of their own, which a ref
 	// cannot hold. Discard keeps such a worktree's directory in the trash.
 	Nested []string
+	// Large are files that are too much for git; like Nested, they are kept as they are.
+	Large []string
 	// Torn are files that changed while they were read.
 	Torn []string
+}
+
+// Partial says why the ref does not hold all of the worktree; nil if it does.
+// Repositories inside the worktree have objects of their own.
+func (t TrashRef) Partial() error {
+	switch {
+	case len(t.Nested) > 0:
+		return fmt.Errorf("it holds repositories of its own: %q", t.Nested[:min(len(t.Nested), 10)])
+	case len(t.Large) > 0:
+		return fmt.Errorf("it holds files that are too large for git, or mostly holes: %q", t.Large[:min(len(t.Large), 10)])
+	}
+	return nil
 }
 
 // SaveOptions is what Save may be told.
@@ -72,13 +86,18 @@ func (w *Workspace) save(ctx context.Context, agent string, opt SaveOptions) (Tr
 		}
 		return w.saveBranch(ctx, agent, opt)
 	}
+	if err := w.guardInternal(); err != nil {
+		return TrashRef{}, err
+	}
 	tmp, err := (&upper{spec: Spec{UID: w.cfg.UID, GID: w.cfg.GID}, w: w}).scratch("save-")
 	if err != nil {
 		return TrashRef{}, err
 	}
 	s := &saver{w: w, agent: agent, opt: opt, index: filepath.Join(tmp, "index")}
-	ref, err := s.run(ctx)
-	if unreadable(err) {
+	sctx, cancel := context.WithTimeout(ctx, w.cfg.SaveTime)
+	defer cancel()
+	ref, err := s.run(sctx)
+	if err != nil && ctx.Err() == nil && !noRoom(err) {
 		err = fmt.Errorf("%w: %w", ErrUnreadable, err)
 	}
 	if err = errors.Join(err, fdtree.Cleanup(tmp)); err != nil {
@@ -133,10 +152,15 @@ func (w *Workspace) keep(ctx context.Context, agent string, commits []string) er
 }
 
 func (s *saver) run(ctx context.Context) (TrashRef, error) {
-	if err := s.w.guardInternal(); err != nil {
+	bare, store := s.w.of(s.agent), s.w.store(s.agent)
+	root, err := s.w.lower(s.agent, s.opt.View)
+	if err != nil {
 		return TrashRef{}, err
 	}
-	bare, store := s.w.of(s.agent), s.w.store(s.agent)
+	defer root.Close()
+	if err := blocking(ctx, root); err != nil {
+		return TrashRef{}, err
+	}
 	head, err := s.w.head(ctx, s.agent)
 	if err != nil {
 		return TrashRef{}, err
@@ -206,7 +230,7 @@ func (s *saver) run(ctx context.Context) (TrashRef, error) {
 	}
 	failpoint.Hit("save:kept")
 	s.out.Ref = trashPrefix + s.agent + "/" + s.out.Time.Format(stampFormat)
-	if err := s.commit(ctx, indexTree, index, parents, changed); err != nil {
+	if err := s.commit(ctx, root, indexTree, index, parents, changed); err != nil {
 		return TrashRef{}, err
 	}
 	if s.out.Commit, err = store.Ref(ctx, s.out.Ref); err != nil {

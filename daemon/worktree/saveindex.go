@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/daemon/git"
+	"polis/fusefs/gitdir/fsck"
 )
 
 // copyIndex makes the copy that the commands work on and takes conflicts out of
@@ -31,8 +32,17 @@ func (s *saver) copyIndex(ctx context.Context, head string) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("copy the index: %w", err)
 	}
-	out, err := s.git(ctx, nil, "ls-files", "--unmerged", "-z")
+	out, err := s.git(ctx, nil, "ls-files", "--cached", "-z")
 	if err != nil {
+		return nil, fmt.Errorf("read the index: %w", err)
+	}
+	// git writes the names of an index into trees as they are.
+	for _, name := range git.SplitNUL(out) {
+		if err := fsck.Path(name); err != nil {
+			return nil, fmt.Errorf("the index has a name that no checkout can have: %w", err)
+		}
+	}
+	if out, err = s.git(ctx, nil, "ls-files", "--unmerged", "-z"); err != nil {
 		return nil, fmt.Errorf("read the index: %w", err)
 	}
 	var names []string

@@ -77,7 +77,7 @@ func (w *Workspace) Status(ctx context.Context, agent, branch string, v View) (S
 	fail := func(what string, err error) (Status, error) {
 		return Status{}, api.Errorf(api.CodeWorktreeFailed, "%s of %s: %w", what, agent, err)
 	}
-	out, err := bare.Do(ctx, w.cmd(agent, v, "", "status", "--porcelain=v2", "-z", "--untracked-files=normal", "--no-renames", "--ignore-submodules=all"))
+	out, err := w.within(ctx, agent, w.cmd(agent, v, "", "status", "--porcelain=v2", "-z", "--untracked-files=normal", "--no-renames", "--ignore-submodules=all"))
 	if err != nil {
 		return fail("look at the worktree", err)
 	}

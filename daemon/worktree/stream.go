@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
@@ -17,25 +16,16 @@ import (
 	"polis/daemon/git"
 )
 
-// saveTimeout bounds reading and storing what changed in a worktree.
-const saveTimeout = 30 * time.Minute
-
 // commit stores the changed files on top of the index's tree and makes the
 // trash ref, in one git-fast-import(1): it takes names of any bytes and file
 // contents as they are, past every filter and line-end conversion, and never
 // opens a path that the agent could turn into a symlink meanwhile.
-func (s *saver) commit(ctx context.Context, tree, index string, parents, changed []string) error {
-	root, err := s.w.lower(s.agent, s.opt.View)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-
+func (s *saver) commit(ctx context.Context, root *os.File, tree, index string, parents, changed []string) error {
 	group, ctx := errgroup.WithContext(ctx)
 	r, pipe := io.Pipe()
 	group.Go(func() error {
 		_, err := s.w.store(s.agent).Do(ctx, git.Cmd{
-			Args: []string{"fast-import", "--quiet", "--done", "--date-format=raw"}, Stdin: r, Timeout: saveTimeout,
+			Args: []string{"fast-import", "--quiet", "--done", "--date-format=raw"}, Stdin: r, Timeout: s.w.cfg.SaveTime,
 			Config: []string{"fastimport.unpackLimit=0"}, // another program would do that
 		})
 		r.CloseWithError(errors.Join(err, io.ErrClosedPipe))
@@ -123,6 +113,10 @@ func (s *saver) regular(out *bufio.Writer, root *os.File, name string) error {
 	fi, err := f.Stat()
 	if err != nil || !fi.Mode().IsRegular() {
 		return err
+	}
+	if unsavable(fi) {
+		s.out.Large = append(s.out.Large, name)
+		return nil
 	}
 	mode := "100644"
 	if fi.Mode()&0o100 != 0 {

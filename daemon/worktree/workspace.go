@@ -38,6 +38,8 @@ type Config struct {
 	Locks Locks
 	// Now is the clock; time.Now if nil.
 	Now func() time.Time
+	// SaveTime bounds one Save; 30 seconds if 0.
+	SaveTime time.Duration
 }
 
 // Workspace is the git side of one workspace. It is safe for concurrent use;
@@ -52,6 +54,9 @@ type Workspace struct {
 func Open(cfg Config) *Workspace {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
+	}
+	if cfg.SaveTime == 0 {
+		cfg.SaveTime = saveTime
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)

@@ -1,0 +1,104 @@
+package worktree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"polis/daemon/git"
+)
+
+const (
+	// saveTime bounds one Save: removing an agent must end. What git has not taken by then
+	// is kept as it is, by PutAside.
+	saveTime = 30 * time.Second
+	// statusTime bounds git over a worktree that only says what is in it.
+	statusTime = 30 * time.Second
+	// blockingTime bounds the search for what git waits for.
+	blockingTime = 5 * time.Second
+	// maxSearchDepth is how deep that search goes.
+	maxSearchDepth = 200
+	// maxSaved is the size of the largest file that goes into a trash ref, and sparseFrom
+	// that of the smallest one that does not if most of it is a hole, in bytes.
+	maxSaved   = 2 << 30
+	sparseFrom = 64 << 20
+)
+
+// errBlocks says that git would wait for ever for a file of the worktree.
+var errBlocks = errors.New("git would wait for it for ever: it is not a regular file")
+
+// blocking looks for what git would wait for: a pipe, socket or device under a name that
+// git opens. It returns errBlocks with the first one. What it could not look at in time is
+// not an error: git has a bound of its own.
+func blocking(ctx context.Context, root *os.File) error {
+	ctx, cancel := context.WithTimeout(ctx, blockingTime)
+	defer cancel()
+	err := search(ctx, root, ".", "", 0)
+	if errors.Is(err, errBlocks) {
+		return err
+	}
+	return nil
+}
+
+func search(ctx context.Context, at *os.File, name, path string, depth int) error {
+	if ctx.Err() != nil || depth > maxSearchDepth {
+		return nil
+	}
+	dir, err := openBelow(at, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	for {
+		entries, err := dir.ReadDir(1024)
+		for _, e := range entries {
+			sub := path + e.Name()
+			switch t := e.Type(); {
+			case t.IsDir() && e.Name() != ".git": // git enters no other repository
+				if err := search(ctx, dir, e.Name(), sub+"/", depth+1); errors.Is(err, errBlocks) {
+					return err
+				}
+			case t&(fs.ModeNamedPipe|fs.ModeSocket|fs.ModeDevice|fs.ModeCharDevice|fs.ModeIrregular) != 0 && slices.Contains(git.Opened(), e.Name()):
+				return fmt.Errorf("%q: %w", sub, errBlocks)
+			}
+		}
+		if len(entries) == 0 || errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// within runs git over an agent's worktree with a bound, and says what git waited for if
+// it did not end in time.
+func (w *Workspace) within(ctx context.Context, agent string, c git.Cmd) ([]byte, error) {
+	c.Timeout = statusTime
+	out, err := w.Bare().Do(ctx, c)
+	if err == nil || ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+		return out, err
+	}
+	root, lerr := w.lower(agent, View{})
+	if lerr != nil {
+		return out, errors.Join(err, lerr)
+	}
+	defer root.Close()
+	return out, errors.Join(blocking(ctx, root), err)
+}
+
+// unsavable says whether a file is too much for git: larger than what is written within
+// saveTime, or mostly a hole, which git would fill.
+func unsavable(fi fs.FileInfo) bool {
+	size := fi.Size()
+	st, ok := fi.Sys().(*syscall.Stat_t)
+	return size > maxSaved || ok && size > sparseFrom && st.Blocks*512 < size/4
+}
