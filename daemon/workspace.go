@@ -156,7 +156,8 @@ func (d *Daemon) enter(name string, root layout.Workspace, info worktree.Info, u
 	w, ok := d.workspaces[name]
 	if !ok {
 		locks := &refLocks{d: d, workspace: name, bare: root.Bare()}
-		w = &workspace{d: d, root: root, owner: lock, locks: locks, git: worktree.Open(worktree.Config{Workspace: string(root), UID: uint32(uid), GID: uint32(gid), Log: d.Log, Locks: locks})}
+		w = &workspace{d: d, root: root, owner: lock, locks: locks, git: worktree.Open(worktree.Config{Workspace: string(root), UID: uint32(uid), GID: uint32(gid), Log: d.Log, Locks: locks,
+			Taken: func(branch, agent string) string { return d.agents.OnBranch(name, branch, agent) }})}
 		w.remote = w.broker()
 		w.merger = &merge.Merger{Workspace: w.git, Log: d.Log, Locks: locks}
 		w.queue = &queue.Worker{Host: mergeHost{w}, Log: d.Log, Now: time.Now}

@@ -229,6 +229,19 @@ func (m *Manager) List(ctx context.Context, workspace string) []api.Agent {
 	return out
 }
 
+// OnBranch names another agent of a workspace that was added on a branch, "" if
+// there is none. What the HEAD of a worktree says is its agent's to write.
+func (m *Manager) OnBranch(workspace, branch, except string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for name, a := range m.agents {
+		if name != except && a.WS.Name == workspace && a.Kept.Branch == branch {
+			return name
+		}
+	}
+	return ""
+}
+
 func (m *Manager) live(ctx context.Context, a *Agent) api.Agent {
 	m.mu.Lock()
 	c := *m.cfgLive

@@ -6,7 +6,7 @@
 // go to the host they are for and to nobody else; neither an agent nor an answer
 // to it sees them.
 //
-// What is fetched lands under refs/polis/remotes, which nobody else touches, so
+// What is fetched lands under refs/polis/remotes of the internal repository, which nobody else touches, so
 // that no lock is held while the network is waited for. The agent's own git then
 // writes refs/remotes, and takes the locks of those refs in its view. One
 // operation at a time in a workspace.

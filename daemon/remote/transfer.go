@@ -71,9 +71,7 @@ func (b *Broker) Fetch(ctx context.Context, name string, say func(git.Step)) (ap
 	if err != nil {
 		return res, err
 	}
-	_, err = b.run(ctx, a, say, "fetch", "--progress", "--no-tags", "--no-write-fetch-head", "--prune", "--no-recurse-submodules", "polis",
-		"+refs/heads/*:"+hidden(name, "heads")+"*", "+refs/tags/*:"+hidden(name, "tags")+"*")
-	if err != nil {
+	if err := b.fetch(ctx, name, a, say); err != nil {
 		return res, failed(r, "fetch from", err, a.secrets...)
 	}
 	have, err := b.ids(ctx, name)
@@ -92,9 +90,40 @@ func (b *Broker) Fetch(ctx context.Context, name string, say func(git.Step)) (ap
 	return res, nil
 }
 
+// maxTips bounds what a remote is told that is here already.
+const maxTips = 256
+
+// fetch brings the objects to the shared repository and keeps the refs in the
+// internal one: git fetch looks at the HEADs of all worktrees of its repository,
+// which their agents write, and one that leads nowhere would end it for everybody.
+func (b *Broker) fetch(ctx context.Context, name string, a access, say func(git.Step)) error {
+	bare, internal := b.Workspace.Bare(), b.Workspace.Internal()
+	args := []string{"fetch", "--progress", "--no-tags", "--no-write-fetch-head", "--prune", "--no-recurse-submodules"}
+	tips := map[string]bool{}
+	for _, from := range []struct {
+		repo   git.Repo
+		prefix string
+	}{{internal, strings.TrimSuffix(hidden(name, "heads"), "/")}, {bare, "refs/heads"}} {
+		refs, err := from.repo.Refs(ctx, from.prefix)
+		if err != nil {
+			return err
+		}
+		for _, id := range refs {
+			if !tips[id] && len(tips) < maxTips {
+				tips[id] = true
+				args = append(args, "--negotiation-tip="+id)
+			}
+		}
+	}
+	args = append(args, "polis", "+refs/heads/*:"+hidden(name, "heads")+"*", "+refs/tags/*:"+hidden(name, "tags")+"*")
+	internal.Objects, internal.Alternates = bare.ObjectDir(), []string{internal.ObjectDir()}
+	_, err := internal.Do(ctx, git.Cmd{Args: args, Config: a.config, Env: a.env, Global: a.global, Remote: true, Timeout: timeout, Progress: say})
+	return err
+}
+
 // ids are what has been brought in from a remote.
 func (b *Broker) ids(ctx context.Context, name string) (map[string]bool, error) {
-	got, err := b.Workspace.Bare().Refs(ctx, strings.TrimSuffix(hidden(name, "heads"), "/"), strings.TrimSuffix(hidden(name, "tags"), "/"))
+	got, err := b.Workspace.Internal().Refs(ctx, strings.TrimSuffix(hidden(name, "heads"), "/"), strings.TrimSuffix(hidden(name, "tags"), "/"))
 	if err != nil {
 		return nil, err
 	}

@@ -61,55 +61,42 @@ func (w *Workspace) Add(ctx context.Context, agent, branch, base string) (Worktr
 			return Worktree{}, err
 		}
 	}
-	if err := w.free(name, target); err != nil {
+	if err := w.free(agent, name, target); err != nil {
 		return Worktree{}, err
 	}
 	return w.create(ctx, agent, name, base, target)
 }
 
 // free refuses a branch that merges go to or that another agent is on.
-func (w *Workspace) free(branch, target string) error {
+func (w *Workspace) free(agent, branch, target string) error {
 	if branch == target {
 		return api.Errorf(api.CodeRefConflict, "branch %s is where merges go; no agent works on it", branch).
 			WithHint("leave --branch out, or name another one")
 	}
-	list, err := w.List()
-	if err != nil {
-		return err
-	}
-	for _, t := range list {
-		if t.Branch == branch {
-			return api.Errorf(api.CodeRefConflict, "branch %s is checked out by agent %s", branch, t.Agent).
-				WithHint("two agents cannot work on one branch: leave --branch out, or name another one").With("agent", t.Agent)
+	taken := w.cfg.Taken
+	if taken == nil {
+		list, err := w.List()
+		if err != nil {
+			return err
 		}
+		taken = func(branch, _ string) string {
+			for _, t := range list {
+				if t.Branch == branch {
+					return t.Agent
+				}
+			}
+			return ""
+		}
+	}
+	if by := taken(branch, agent); by != "" {
+		return api.Errorf(api.CodeRefConflict, "branch %s is checked out by agent %s", branch, by).
+			WithHint("two agents cannot work on one branch: leave --branch out, or name another one").With("agent", by)
 	}
 	return nil
 }
 
-// halfMade says that git came upon another worktree while that was being made:
-// it looks at all of them, and gives up on one whose files are still empty.
-func halfMade(err error) bool {
-	var exit *git.ExitError
-	return errors.As(err, &exit) && strings.Contains(exit.Stderr, "failed to read") && strings.Contains(exit.Stderr, "/worktrees/")
-}
-
 // create makes branch and worktree; when it fails, it leaves nothing.
 func (w *Workspace) create(ctx context.Context, agent, branch, base, target string) (Worktree, error) {
-	for try := 1; ; try++ {
-		made, err := w.createOnce(ctx, agent, branch, base, target)
-		if !halfMade(err) || try == 20 {
-			return made, err
-		}
-		w.cfg.Log.Debug("another worktree was half made, trying again", "agent", agent, "op", "worktree add", "err", err)
-		select {
-		case <-ctx.Done():
-			return made, err
-		case <-time.After(time.Duration(try) * 10 * time.Millisecond):
-		}
-	}
-}
-
-func (w *Workspace) createOnce(ctx context.Context, agent, branch, base, target string) (Worktree, error) {
 	bare := w.Bare()
 	release, err := w.acquire(ctx, git.Branch(branch))
 	if err != nil {
@@ -117,11 +104,9 @@ func (w *Workspace) createOnce(ctx context.Context, agent, branch, base, target 
 	}
 	defer release()
 
-	args := []string{"worktree", "add", "--quiet"}
 	start := ""
-	if _, err := bare.Ref(ctx, git.Branch(branch)); err == nil {
-		args = append(args, "--", w.tree(agent), branch)
-	} else if errors.Is(err, git.ErrNotFound) {
+	tip, err := bare.Ref(ctx, git.Branch(branch))
+	if errors.Is(err, git.ErrNotFound) {
 		if base == "" {
 			base = git.Branch(target)
 		}
@@ -129,8 +114,8 @@ func (w *Workspace) createOnce(ctx context.Context, agent, branch, base, target 
 			return Worktree{}, api.Errorf(api.CodeWorktreeFailed, "start branch %s: %w", branch, err).
 				WithHint("the base must be a branch, a tag or a commit of the workspace")
 		}
-		args = append(args, "--no-track", "-b", branch, "--", w.tree(agent), start)
-	} else {
+		tip = start
+	} else if err != nil {
 		return Worktree{}, api.Errorf(api.CodeWorktreeFailed, "look for branch %s: %w", branch, err)
 	}
 
@@ -159,7 +144,16 @@ func (w *Workspace) createOnce(ctx context.Context, agent, branch, base, target 
 		return undo(api.Errorf(api.CodeWorktreeFailed, "make the worktree of %s: %w", agent, err))
 	}
 	failpoint.Hit("worktree:directory")
-	if _, err := bare.Do(ctx, git.Cmd{Args: args, Write: []string{w.tree(agent)}, Children: true, Under: w.under(agent, View{}), Timeout: checkoutTimeout}); err != nil {
+	if err := w.link(agent, branch, tip); err != nil {
+		return undo(api.Errorf(api.CodeWorktreeFailed, "make the worktree of %s: %w", agent, err))
+	}
+	if start != "" {
+		if err := bare.Update(ctx, git.Branch(branch), start, "", "branch: made for "+agent); err != nil {
+			start = "" // it is not ours to take away
+			return undo(w.addFailed(branch, agent, err))
+		}
+	}
+	if err := w.fill(ctx, agent); err != nil {
 		return undo(w.addFailed(branch, agent, err))
 	}
 	failpoint.Hit("worktree:made")

@@ -94,6 +94,24 @@ func (u *upper) published() error {
 	return os.Symlink(to, link)
 }
 
+// moveRemotes does the same with what is known of remotes; those objects stay.
+func (w *Workspace) moveRemotes(ctx context.Context) error {
+	bare := w.Bare()
+	refs, err := bare.Refs(ctx, "refs/polis/remotes")
+	if err != nil || len(refs) == 0 {
+		return err
+	}
+	if err := w.Internal().UpdateAll(ctx, refs, "polis: fetched"); err != nil {
+		return fmt.Errorf("move what is known of remotes: %w", err)
+	}
+	for name, id := range refs {
+		if err := bare.Delete(ctx, name, id); err != nil {
+			return fmt.Errorf("move what is known of remotes: %w", err)
+		}
+	}
+	return nil
+}
+
 // moveTrash brings what an earlier version put aside in the shared repository
 // to the internal one: first the objects, then the refs, then they go where they
 // were. Whatever ends it, the next start goes on.

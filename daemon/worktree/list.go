@@ -97,7 +97,7 @@ func (w *Workspace) look(agent string) Worktree {
 	}
 	lock, err := readSmall(root, "locked")
 	switch {
-	case err == nil && strings.TrimSpace(lock) == "initializing":
+	case err == nil && strings.TrimSpace(lock) == initializing:
 		t.Broken = ErrInterrupted
 	case noTree != nil:
 		t.Broken = fmt.Errorf("%w: %w", errNoDirectory, noTree)

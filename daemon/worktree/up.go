@@ -122,7 +122,7 @@ func (u *upper) run(ctx context.Context) (Info, error) {
 	if err := u.internal(ctx); err != nil {
 		return Info{}, err
 	}
-	if err := u.w.moveTrash(ctx); err != nil {
+	if err := errors.Join(u.w.moveTrash(ctx), u.w.moveRemotes(ctx)); err != nil {
 		u.w.cfg.Log.Error("what an earlier version put aside stays in the shared repository, where agents see it; the next start tries again", "op", "trash", "path", u.w.bareDir(), "err", err)
 	}
 	info.Target, err = u.w.Target(ctx)

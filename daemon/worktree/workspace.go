@@ -36,6 +36,9 @@ type Config struct {
 	Git   string
 	Log   *slog.Logger
 	Locks Locks
+	// Taken names the agent, other than the given one, that works on a branch, ""
+	// if none does. Nil asks the HEADs of the worktrees, which agents write.
+	Taken func(branch, agent string) string
 	// Now is the clock; time.Now if nil.
 	Now func() time.Time
 	// SaveTime bounds one Save; 30 seconds if 0.

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -753,29 +752,4 @@ func TestAnyFileNameSurvives(t *testing.T) {
 	back, err := w.Restore(t.Context(), saved.Ref, "", "")
 	require.NoError(t, err)
 	require.Equal(t, want, picture(t, back.Path))
-}
-
-// TestAddWaitsForAWorktreeThatIsBeingMade: git looks at all worktrees when it
-// makes one, and fails on one whose files are empty yet.
-func TestAddWaitsForAWorktreeThatIsBeingMade(t *testing.T) {
-	needRoot(t)
-	w := up(t, spec(t, project(t)))
-	_, err := w.Add(t.Context(), "claude", "topic", "")
-	require.NoError(t, err)
-	half := filepath.Join(w.admin("claude"), "commondir")
-	whole, err := os.ReadFile(half)
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(half, nil, 0o644))
-	made := make(chan error, 1)
-	go func() {
-		time.Sleep(150 * time.Millisecond)
-		made <- os.WriteFile(half, whole, 0o644)
-	}()
-	_, err = w.Add(t.Context(), "gemini", "", "")
-	require.NoError(t, <-made)
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(half, nil, 0o644))
-	_, err = w.Add(t.Context(), "codex", "", "")
-	require.Equal(t, api.CodeWorktreeFailed, api.CodeOf(err), "it does not wait for ever")
-	require.NoError(t, os.WriteFile(half, whole, 0o644))
 }

@@ -17,10 +17,10 @@ import (
 var lifts = map[string]string{
 	"daemon/pullremote.go ask Own":                      "the project's own configuration, as its owner, read for that person's push",
 	"daemon/forge/push.go run Own":                      "push and ls-remote for the person who asked, in the shared repository",
-	"daemon/remote/transfer.go run Remote":              "fetch and push of the shared repository; its configuration is root's",
+	"daemon/remote/transfer.go run Remote":              "push of the shared repository; its configuration is root's",
+	"daemon/remote/transfer.go fetch Remote":            "fetch of the internal repository, which no agent writes",
 	"daemon/remote/credential.go fill Remote":           "the owner's credential helpers, in the owner's project",
 	"daemon/worktree/adopt.go clone Remote":             "the first copy of a project, before there is an agent",
-	"daemon/worktree/add.go createOnce Children":        "git worktree add starts git branch, symbolic-ref and reset",
 	"daemon/maintain/maintain.go git Children":          "git verify-pack starts index-pack",
 	"daemon/maintain/maintain.go packInternal Children": "git repack starts pack-objects, in the repository that no agent sees",
 	"daemon/git/confine.go start Own":                   "where the cage is lifted",
