@@ -20,7 +20,7 @@ func (r repo) DryMerge(ctx context.Context, a *agent.Agent) (agent.Preview, erro
 		return agent.Preview{}, err
 	}
 	res, err := r.w.merger.DryRun(ctx, merge.Request{Agent: a.Name(), Branch: b.Name, Rules: rules})
-	p := agent.Preview{Paths: res.Paths}
+	p := agent.Preview{Head: res.Merged, Paths: res.Paths}
 	for _, f := range res.Protected {
 		p.Protected = append(p.Protected, api.ProtectedPath{Path: f.Path, Reason: f.Why})
 	}

@@ -21,7 +21,7 @@ func (h mergeHost) Prepare(_ context.Context, e api.QueueEntry) (queue.Job, erro
 	if err != nil {
 		return queue.Job{}, err
 	}
-	req := merge.Request{Agent: e.Agent, Branch: b.Name, Message: e.Message, Rules: rules, AcceptProtected: e.AcceptProtected}
+	req := merge.Request{Agent: e.Agent, Branch: b.Name, Message: e.Message, Rules: rules, AcceptProtected: e.AcceptProtected, Head: e.Head}
 	if key := h.w.d.live().Git.Trailer; key != "" {
 		req.Trailer = key + ": " + e.Agent
 	}

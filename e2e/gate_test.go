@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -61,7 +62,23 @@ func TestProtectedPathsComeHomeWhenAPersonAcceptsThem(t *testing.T) {
 	require.Equal(t, []api.ProtectedPath{{Path: ".envrc", Reason: `protected ".envrc"`}}, dry.Protected)
 	require.Contains(t, d.must("merge", "alice", "-n"), `.envrc  (protected ".envrc")`)
 	require.NoFileExists(t, filepath.Join(project, ".envrc"))
-	d.must("merge", "alice", "--accept-protected")
+	// What was looked at is what is merged, also when the agent goes on.
+	require.Equal(t, strings.TrimSpace(git(t, d.bare(), "rev-parse", "agent/alice")), dry.Head)
+	d.task("alice", commitOf("Makefile", "all: ; rm -rf /"))
+	d.eventually("the queue has left the next task of alice pending, too", func() bool {
+		q, n := d.queues(), 0
+		for _, o := range q.Recent {
+			if o.Agent == "alice" {
+				n++
+			}
+		}
+		return n == 2 && len(q.Entries) == 0
+	})
+	d.refused(api.CodeRefConflict, "merge", "alice", "--accept-protected", "--head", dry.Head)
+	require.NoFileExists(t, filepath.Join(project, ".envrc"))
+	require.NoError(t, json.Unmarshal([]byte(d.must("--json", "merge", "alice", "--dry-run")), &dry))
+	require.Len(t, dry.Protected, 2)
+	d.must("merge", "alice", "--accept-protected", "--head", dry.Head)
 	text, err := os.ReadFile(filepath.Join(project, ".envrc"))
 	require.NoError(t, err)
 	require.Equal(t, "export X=1\n", string(text))

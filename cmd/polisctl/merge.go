@@ -18,7 +18,7 @@ func (a *app) mergeCmd() *cobra.Command {
 	var all bool
 	var workspace string
 	cmd := &cobra.Command{
-		Use:   "merge NAME|--all [--dry-run] [--no-check] [--accept-protected] [--remove-after] [-m MESSAGE]",
+		Use:   "merge NAME|--all [--dry-run] [--no-check] [--accept-protected] [--remove-after] [--head COMMIT] [-m MESSAGE]",
 		Short: "Merge an agent's branch into the target branch",
 		Long: `Merge what an agent committed into the target branch, always with a merge commit.
 The agent goes to the merge queue, before what tasks have left there, and this command waits.
@@ -29,7 +29,8 @@ it runs no check. --all merges every agent that has something to merge.
 Every path that the merge changes is compared with the agent's rules: one that the
 agent may not write is refused (UNDECLARED_WRITE). Paths of merge.protected
 (polisd.toml(5)), submodules, and links out of the repository are merged only with
---accept-protected (PROTECTED_PATH); look at them first: --dry-run marks them.`,
+--accept-protected (PROTECTED_PATH); look at them first: --dry-run marks them, and prints
+the commit that --head takes. With --head, a branch that has moved since is refused.`,
 		Args:              takes(0, 1, "the NAME of an agent"),
 		ValidArgsFunction: a.completeAgents,
 	}
@@ -38,8 +39,10 @@ agent may not write is refused (UNDECLARED_WRITE). Paths of merge.protected
 	cmd.Flags().BoolVar(&req.NoCheck, "no-check", false, "merge without the check command")
 	cmd.Flags().BoolVar(&req.AcceptProtected, "accept-protected", false, "merge changes of protected paths, too")
 	cmd.Flags().BoolVar(&req.RemoveAfter, "remove-after", false, "remove the agent when it is merged, unless it has other work")
+	cmd.Flags().StringVar(&req.Head, "head", "", "merge only if the branch is at `COMMIT`, as --dry-run prints it")
 	cmd.Flags().BoolVar(&all, "all", false, "merge every agent")
 	cmd.Flags().StringVarP(&workspace, "workspace", "w", "", "with --all: only those of this `WORKSPACE`")
+	cmd.MarkFlagsMutuallyExclusive("head", "all")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if (len(args) == 0) != all || workspace != "" && !all {
 			return usagef("%s needs the NAME of an agent, or --all", cmd.CommandPath())
@@ -92,6 +95,9 @@ func (a *app) showMerge(r api.MergeResponse) error {
 		}
 		if r.Project != "" {
 			p.line("  project: %s", r.Project)
+		}
+		if r.DryRun && r.Head != "" {
+			p.line("  head: %s", r.Head)
 		}
 		if r.Removed {
 			p.line("  agent %s was removed", r.Agent)

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"polis/daemon/api"
@@ -13,12 +14,18 @@ const UserPriority = 100
 
 const maxMessage = 64 << 10
 
+// headRE is the id of a commit.
+var headRE = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
+
 // Merge puts the agent's branch in the merge queue, before what tasks have put
 // there, and waits for what becomes of it. A dry run says what would happen.
 func (m *Manager) Merge(ctx context.Context, name string, req api.MergeRequest) (api.MergeResponse, error) {
 	a, err := m.mergeable(name, req.Message)
 	if err != nil {
 		return api.MergeResponse{}, err
+	}
+	if req.Head != "" && !headRE.MatchString(req.Head) {
+		return api.MergeResponse{}, api.Errorf(api.CodeBadRequest, "head = %q: must be the full id of a commit, as merge --dry-run prints it", api.Shorten(req.Head, 80))
 	}
 	m.mu.Lock()
 	resp := api.MergeResponse{Agent: name, Branch: a.Kept.Branch, Target: a.WS.Target, DryRun: req.DryRun, MergeStatus: a.Kept.MergeStatus}
@@ -28,10 +35,10 @@ func (m *Manager) Merge(ctx context.Context, name string, req api.MergeRequest) 
 		if err != nil {
 			return api.MergeResponse{}, err
 		}
-		resp.Paths, resp.Protected = p.Paths, p.Protected
+		resp.Paths, resp.Protected, resp.Head = p.Paths, p.Protected, p.Head
 		return resp, nil
 	}
-	out, err := a.WS.Queue.Merge(ctx, api.QueueEntry{Agent: name, Priority: UserPriority, Message: req.Message, By: "user", NoCheck: req.NoCheck, AcceptProtected: req.AcceptProtected, RemoveAfter: req.RemoveAfter, AddedAt: m.Now().UTC()})
+	out, err := a.WS.Queue.Merge(ctx, api.QueueEntry{Agent: name, Priority: UserPriority, Message: req.Message, By: "user", NoCheck: req.NoCheck, AcceptProtected: req.AcceptProtected, RemoveAfter: req.RemoveAfter, Head: req.Head, AddedAt: m.Now().UTC()})
 	if err != nil {
 		return api.MergeResponse{}, err
 	}

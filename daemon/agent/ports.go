@@ -99,6 +99,7 @@ type Saved struct {
 
 // Preview is what a merge would change in the target.
 type Preview struct {
+	Head      string // the commit the branch is at
 	Paths     []string
 	Protected []api.ProtectedPath
 }

@@ -25,9 +25,11 @@ type QueueEntry struct {
 	// AcceptProtected: a person accepts changes of protected paths.
 	AcceptProtected bool `json:"accept_protected,omitempty"`
 	// RemoveAfter removes the agent when it is merged.
-	RemoveAfter bool       `json:"remove_after,omitempty"`
-	AddedAt     time.Time  `json:"added_at"`
-	State       QueueState `json:"state"`
+	RemoveAfter bool `json:"remove_after,omitempty"`
+	// Head is the commit the branch must be at; empty: wherever it is.
+	Head    string     `json:"head,omitempty"`
+	AddedAt time.Time  `json:"added_at"`
+	State   QueueState `json:"state"`
 	// Seq grows by one with every entry ever made.
 	Seq uint64 `json:"seq"`
 }

@@ -171,6 +171,9 @@ type MergeRequest struct {
 	AcceptProtected bool `json:"accept_protected,omitempty"`
 	// RemoveAfter removes the agent afterwards, worktree and own branch too.
 	RemoveAfter bool `json:"remove_after,omitempty"`
+	// Head is the full id of the commit that the branch must be at: what the person
+	// has looked at. Empty: wherever it is.
+	Head string `json:"head,omitempty"`
 }
 
 // MergeResponse is a merge that happened.
@@ -182,7 +185,9 @@ type MergeResponse struct {
 	MergeStatus    MergeStatus `json:"merge_status"`
 	Project        string      `json:"project,omitempty"`
 	DryRun         bool        `json:"dry_run,omitempty"`
-	Paths          []string    `json:"paths,omitempty"`
+	// Head is the commit the branch is at, in a dry run.
+	Head  string   `json:"head,omitempty"`
+	Paths []string `json:"paths,omitempty"`
 	// Protected are the paths that need AcceptProtected, with the reason.
 	Protected []ProtectedPath `json:"protected,omitempty"`
 	Note      string          `json:"note,omitempty"`

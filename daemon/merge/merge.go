@@ -56,6 +56,8 @@ type Request struct {
 	Rules gate.Rules
 	// AcceptProtected says that a person accepts changes of protected paths.
 	AcceptProtected bool
+	// Head is the commit the branch must be at; empty: wherever it is.
+	Head string
 }
 
 // Result is a merge that happened, or would.
@@ -170,6 +172,10 @@ func (m *Merger) prepare(ctx context.Context, req Request, target, onto string) 
 		return res, api.Errorf(api.CodeNotFound, "there is no branch %s to merge", req.Branch)
 	} else if err != nil {
 		return res, api.Errorf(api.CodeRepoCorrupt, "read branch %s: %w", req.Branch, err)
+	}
+	if req.Head != "" && res.Merged != req.Head {
+		return res, api.Errorf(api.CodeRefConflict, "branch %s is at %.12s, not at %.12s", req.Branch, res.Merged, req.Head).
+			WithHint("it has moved since you looked: polisctl merge %s --dry-run shows what it holds now", req.Agent)
 	}
 	// To start git is most of the cost, and the three need nothing of each other:
 	// a merge of what must not be merged is some objects that nobody knows.
