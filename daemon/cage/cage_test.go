@@ -202,10 +202,10 @@ func TestTheLoaderLoadsNothingWritable(t *testing.T) {
 }
 
 func TestLimitsAreSet(t *testing.T) {
-	l := &Limits{AddressSpace: 2 << 30, FileSize: 1 << 20, CPU: 7 * time.Second}
+	l := &Limits{AddressSpace: 2 << 30, Data: 1 << 30, FileSize: 1 << 20, CPU: 7 * time.Second}
 	out, ok := run(t, &Cage{Limits: l}, "limits")
 	require.True(t, ok, out)
-	for what, want := range map[string]string{"Max address space": "2147483648", "Max file size": "1048576", "Max cpu time": "7", "Max core file size": "0"} {
+	for what, want := range map[string]string{"Max address space": "2147483648", "Max data size": "1073741824", "Max file size": "1048576", "Max cpu time": "7", "Max core file size": "0"} {
 		_, rest, ok := strings.Cut(out, what)
 		require.True(t, ok, out)
 		require.Equal(t, []string{want, want}, strings.Fields(rest)[:2], what)

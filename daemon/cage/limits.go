@@ -13,6 +13,7 @@ import (
 // leaves no core file.
 type Limits struct {
 	AddressSpace uint64        // bytes
+	Data         uint64        // bytes it allocates; files it maps to read do not count
 	FileSize     uint64        // bytes of each file it writes
 	CPU          time.Duration // of the processor
 }
@@ -36,6 +37,7 @@ func (l *Limits) prepend(cmd *exec.Cmd) error {
 	}{
 		{"--core=", unix.RLIMIT_CORE, 0, true},
 		{"--as=", unix.RLIMIT_AS, l.AddressSpace, l.AddressSpace > 0},
+		{"--data=", unix.RLIMIT_DATA, l.Data, l.Data > 0},
 		{"--fsize=", unix.RLIMIT_FSIZE, l.FileSize, l.FileSize > 0},
 		{"--cpu=", unix.RLIMIT_CPU, uint64(l.CPU / time.Second), l.CPU > 0},
 	} {

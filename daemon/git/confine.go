@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"polis/daemon/cage"
 )
@@ -18,6 +19,9 @@ func (c *Cmd) start(ctx context.Context, cmd *exec.Cmd) error {
 		return cmd.Start()
 	}
 	box := cage.Cage{Write: c.writes(), Limits: c.Limits}
+	if box.Limits == nil && content[c.verb()] {
+		box.Limits = &contentLimits
+	}
 	if c.Children {
 		again, err := execPath(ctx, cmd)
 		if err != nil {
@@ -35,6 +39,19 @@ func (c *Cmd) start(ctx context.Context, cmd *exec.Cmd) error {
 	}
 	return box.Start(cmd)
 }
+
+// content are the commands whose memory grows with what agents put into files,
+// trees and the index: the merge of two files of 12 MB with a letter on each line takes
+// 1.6 GB, and an index of 20 MB can name paths of more than that. Commands that
+// walk history have a bound of their own, or what they read was checked before.
+var content = map[string]bool{
+	"add": true, "diff": true, "diff-files": true, "diff-tree": true, "log": true, "ls-files": true, "merge": true,
+	"merge-tree": true, "mktree": true, "read-tree": true, "show": true, "status": true, "update-index": true, "write-tree": true,
+}
+
+// contentLimits bound each of these, so that it fails with git's own "Out of
+// memory", and polisd is not what the kernel ends.
+var contentLimits = cage.Limits{Data: 1 << 30, CPU: 10 * time.Minute}
 
 // execPath is where git finds itself for parts of its work (git(1), --exec-path).
 // It need not be the file that was started: Debian has two.

@@ -108,6 +108,7 @@ func settings() []string {
 		"fetch.recurseSubmodules=false",
 		"diff.ignoreSubmodules=all",
 		"core.attributesFile=/dev/null",
+		"core.bigFileThreshold=32m", // larger files are binary, and are streamed
 		"merge.autoStash=false",
 		"merge.verifySignatures=false",
 		"merge.renormalize=false",
