@@ -156,6 +156,7 @@ func (d *Daemon) openLocks(ctx context.Context) error {
 	d.locks.Path, d.locks.Log = d.run.LockSocket(), d.Log
 	d.locks.StaleTimeout, d.locks.Grace = time.Duration(d.Config.Locks.StaleTimeout), time.Duration(d.Config.Locks.Grace)
 	d.locks.GraceWait = time.Duration(d.Config.Locks.DaemonWait) // to wait for leases is to wait for us
+	d.locks.ExplicitMax = time.Duration(d.Config.Locks.ExplicitMax)
 	d.locks.OnEvent, d.locks.Delegate = d.lockEvent, d.Config.Locks.Delegate
 	// Who held leases before us gets them back first; without anybody there is nothing to wait for.
 	alive, err := d.shims.living(ctx)

@@ -20,13 +20,21 @@ func (c *conn) lock(m *message) error {
 		c.link.put(errorMessage(m.ID, fmt.Errorf("%w: lock of %d paths for %d ms", ErrInvalid, len(m.Keys), m.For)))
 		return nil
 	}
+	length, most := time.Duration(m.For)*time.Millisecond, c.server.ExplicitMax
+	if most > 0 && length > most {
+		c.link.put(errorMessage(m.ID, fmt.Errorf("%w: lock for %s: an agent's lock lasts at most %s (locks.explicit_max)", ErrInvalid, length, most)))
+		return nil
+	}
+	if length == 0 {
+		length = most
+	}
 	if m.Type == msgLock && len(m.Reason) > table.MaxReason {
 		c.link.put(errorMessage(m.ID, fmt.Errorf("%w: reason of %d bytes", ErrInvalid, len(m.Reason))))
 		return nil
 	}
 	r := table.Request{
 		Workspace: c.workspace, Holder: c.agent, Explicit: true, Op: m.Op, Pid: m.Pid,
-		Reason: m.Reason, For: time.Duration(m.For) * time.Millisecond, Soft: m.Soft,
+		Reason: m.Reason, For: length, Most: most, Soft: m.Soft,
 		Keys: make([]table.Key, len(m.Keys)),
 	}
 	for i := range m.Keys {
@@ -43,8 +51,8 @@ func (c *conn) lock(m *message) error {
 	full := false
 	gone := c.do(func(t *table.Table) {
 		has := len(t.Explicit(func(l Lease) bool { return l.Holder == c.agent && !l.Merge }))
-		if full = has+len(r.Keys) > maxPerAgent; full {
-			c.link.put(errorMessage(m.ID, fmt.Errorf("%w: %s has locked %d paths by name", ErrLimit, c.agent, has)))
+		if full = has+len(r.Keys) > c.server.MaxByName; full {
+			c.link.put(errorMessage(m.ID, fmt.Errorf("%w: %s has locked %d paths by name, and %d are the most", ErrLimit, c.agent, has, c.server.MaxByName)))
 		}
 	})
 	if gone != nil || full {
@@ -52,9 +60,6 @@ func (c *conn) lock(m *message) error {
 	}
 	return c.enter(m.ID, r)
 }
-
-// maxPerAgent bounds what one agent has of MaxExplicit.
-const maxPerAgent = 256
 
 // checkKept refuses a path that a text file cannot hold.
 func checkKept(path string) error {

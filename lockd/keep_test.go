@@ -141,7 +141,7 @@ func TestAnAgentsOwnLocks(t *testing.T) {
 	path, d := socket(t), &disk{}
 	s := serve(t, path, d.use)
 	ann, bob := join(t, path, "ann", holds(HoldClose)), join(t, path, "bob", waits(0))
-	require.NoError(t, ann.Lock(t.Context(), Want{Paths: []string{"f"}, Reason: "plan", For: time.Hour}))
+	require.NoError(t, ann.Lock(t.Context(), Want{Paths: []string{"f"}, Reason: "plan", For: 5 * time.Minute}))
 	require.Equal(t, "plan", conflict(t, bob, "f").Reason)
 	acquire(t, ann, "f").Done()
 	require.NotEmpty(t, s.List(Filter{Holder: "ann"}), "its own write does not end the lock")
@@ -170,10 +170,32 @@ func TestASoftLockChangesNothing(t *testing.T) {
 	s := serve(t, socket(t))
 	ann := join(t, s.Path, "ann")
 	require.NoError(t, ann.Lock(t.Context(), Want{Paths: []string{"f"}, Reason: "mine"}))
+	before := s.List(Filter{Path: "f"})[0]
 	require.NoError(t, ann.Lock(t.Context(), Want{Paths: []string{"f"}, For: time.Second, Soft: true}))
 	l := s.List(Filter{Path: "f"})[0]
 	require.Equal(t, "mine", l.Reason)
-	require.True(t, l.Expires.IsZero())
+	require.Equal(t, before.Expires, l.Expires)
+}
+
+// What an agent locks by name ends by itself, and it cannot lock everything.
+func TestAnAgentsOwnLocksEndAndAreFew(t *testing.T) {
+	s := serve(t, socket(t), func(s *Server) { s.MaxByName = 3 })
+	ann, bob := join(t, s.Path, "ann"), join(t, s.Path, "bob", waits(time.Minute))
+	require.NoError(t, ann.Lock(t.Context(), Want{Paths: []string{"f"}}))
+	l := s.List(Filter{Path: "f"})[0]
+	require.Equal(t, DefaultExplicitMax, l.Expires.Sub(l.Since))
+	require.NoError(t, ann.Lock(t.Context(), Want{Paths: []string{"f"}, For: DefaultExplicitMax}))
+	again := s.List(Filter{Path: "f"})[0]
+	require.False(t, again.Expires.After(l.Expires), "asking again does not prolong it")
+	require.ErrorIs(t, ann.Lock(t.Context(), Want{Paths: []string{"g"}, For: DefaultExplicitMax + time.Second}), ErrInvalid)
+	require.NoError(t, ann.Lock(t.Context(), Want{Paths: []string{"g"}, Mode: Read, For: 300 * time.Millisecond}))
+	acquire(t, bob, "g") // a reader does not keep a writer out for ever
+	require.NoError(t, ann.Lock(t.Context(), Want{Paths: []string{"h"}, Mode: Read}))
+	require.NoError(t, ann.Lock(t.Context(), Want{Paths: []string{"i"}}))
+	require.ErrorIs(t, ann.Lock(t.Context(), Want{Paths: []string{"j"}}), ErrLimit)
+	require.NoError(t, bob.Lock(t.Context(), Want{Paths: []string{"j"}}))
+	lockFor(t, s, "user:0", "", 0, "k") // people's have no end
+	require.True(t, s.List(Filter{Path: "k"})[0].Expires.IsZero())
 }
 
 func TestALockNobodyWaitsForAnyMoreIsNotTaken(t *testing.T) {

@@ -59,4 +59,5 @@ const (
 	DefaultHold         = 30 * time.Second
 	DefaultBound        = 2 * time.Second
 	DefaultHeartbeat    = 5 * time.Second
+	DefaultExplicitMax  = 10 * time.Minute
 )

@@ -33,8 +33,13 @@ type Server struct {
 	// period, before it is told that nothing can be had.
 	GraceWait time.Duration
 	// MaxLeases bounds the leases of one agent, MaxExplicit the explicit ones
-	// of all, MaxWaiters the waiting requests, MaxConns the connections.
-	MaxLeases, MaxExplicit, MaxWaiters, MaxConns int
+	// of all, MaxWaiters the waiting requests of one agent, MaxConns the
+	// connections, MaxByName the explicit leases that one agent asks for itself.
+	MaxLeases, MaxExplicit, MaxWaiters, MaxConns, MaxByName int
+	// ExplicitMax is how long an explicit lease lasts that an agent asks for
+	// itself: at most, also when it asks again, and unless it says less. 0 means
+	// no bound.
+	ExplicitMax time.Duration
 	// Kept is what an earlier server last gave to Save: tokens go on above
 	// its Token even if the clock is turned back, and its leases are put back.
 	Kept Kept
@@ -108,7 +113,7 @@ type Stats struct {
 func New() *Server {
 	return &Server{
 		StaleTimeout: DefaultStaleTimeout, Grace: DefaultGrace, GraceWait: DefaultBound, Delegate: true,
-		MaxLeases: 100_000, MaxExplicit: 10_000, MaxWaiters: 1000, MaxConns: 256,
+		MaxLeases: 100_000, MaxExplicit: 10_000, MaxWaiters: 256, MaxConns: 256, MaxByName: 64, ExplicitMax: DefaultExplicitMax,
 		Now: time.Now, Log: slog.New(slog.DiscardHandler),
 	}
 }

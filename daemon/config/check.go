@@ -74,6 +74,9 @@ func (c *Config) check() error {
 			return bad(field, v, "must be from 0s to 10m")
 		}
 	}
+	if v := time.Duration(c.Locks.ExplicitMax); v < 0 || v > 7*24*time.Hour {
+		return bad("locks.explicit_max", v, "must be from 0s (no bound) to 168h")
+	}
 	if c.Limits.MemoryMB < 16 || c.Limits.MemoryMB > 1<<20 {
 		return bad("limits.memory_mb", c.Limits.MemoryMB, "must be from 16 to 1048576")
 	}

@@ -70,7 +70,9 @@ type Locks struct {
 	// DaemonWait is how long an access that needs a new lease waits for a
 	// polisd that is away.
 	DaemonWait wire.Duration `toml:"daemon_wait"`
-	Exempt     []string      `toml:"exempt"`
+	// ExplicitMax is how long a lock lasts that an agent takes by name; 0: no bound.
+	ExplicitMax wire.Duration `toml:"explicit_max"`
+	Exempt      []string      `toml:"exempt"`
 	// Delegate lets an agent that is alone in a directory take leases there
 	// without asking polisd.
 	Delegate  bool     `toml:"delegate"`
@@ -106,7 +108,7 @@ func Default() Config {
 		Network: Network{Pool: "10.213.0.0/16", Ports: "3001-9999", Bind: "127.0.0.1", AutoMap: true, ResolvConf: "/etc/resolv.conf", NetworkRules: NetworkRules{Egress: Egress{egress.Open}}},
 		Locks: Locks{Delegate: true, LockRules: LockRules{Hold: "30s", OnConflict: "3s"},
 			StaleTimeout: wire.Duration(30 * time.Second), Grace: wire.Duration(5 * time.Second),
-			DaemonWait: wire.Duration(10 * time.Second)},
+			DaemonWait: wire.Duration(10 * time.Second), ExplicitMax: wire.Duration(10 * time.Minute)},
 		Limits: Limits{MemoryMB: 512, Pids: 512, CPUWeight: 100,
 			StopGrace: wire.Duration(5 * time.Second), LogMB: 16, GitObjectsMB: 10 << 10, Connections: 4096},
 		Admission: Admission{ReserveMB: 512, Overcommit: 4, DiskFreeMB: 256},

@@ -136,7 +136,8 @@ func (s *Shim) insideStatus() map[string]any {
 }
 
 // lockable checks a path an agent wants to keep others from: it must be one
-// that it may write to itself (or read, for a read lock).
+// that it may write to itself (or read, for a read lock). A tree keeps others from
+// every name below, so that all of them must be the agent's to write.
 func (s *Shim) lockable(path string, tree, read bool) (string, error) {
 	p, err := insidePath(path)
 	if err != nil {
@@ -144,10 +145,16 @@ func (s *Shim) lockable(path string, tree, read bool) (string, error) {
 	}
 	set := s.views.guard.Policy()
 	d := set.DecideThrough(p, tree)
-	ok := d.Write == policy.Allow || d.Write == policy.Ask || tree && set.SomeWritable(p)
+	ok := d.Write == policy.Allow || d.Write == policy.Ask
 	code := api.CodeUndeclaredWrite
-	if read {
+	switch {
+	case tree && !set.AllWritable(p):
+		return "", api.Errorf(code, "the policy of agent %s does not allow it to write everything in %s, so it cannot lock the tree", s.Spec.Agent, p).
+			WithHint("lock the files, or a directory below that is yours as a whole; /run/polis/policy has the rules")
+	case read && !tree:
 		ok, code = d.Read == policy.Allow || d.Read == policy.Ask || ok, api.CodeUndeclaredRead
+	case tree:
+		ok = true // the directory's own name is not what is written to
 	}
 	if !ok {
 		return "", api.Errorf(code, "the policy of agent %s does not allow it to lock %s", s.Spec.Agent, p).

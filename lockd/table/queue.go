@@ -96,12 +96,13 @@ func overlaps(w *waiter, ek Key) bool {
 
 // enqueue puts w at the end of the queue and tells those it waits for.
 func (t *Table) enqueue(sp *space, w *waiter) (Result, error) {
-	if len(t.waiting) >= t.MaxWaiters {
-		return Result{}, fmt.Errorf("%d requests wait already: %w", len(t.waiting), ErrLimit)
+	if n := t.queued[w.Holder]; n >= t.MaxWaiters {
+		return Result{}, fmt.Errorf("%d requests of %s wait already: %w", n, w.Holder, ErrLimit)
 	}
 	t.lastWait++
 	w.id = t.lastWait
 	t.waiting[w.id] = w
+	t.queued[w.Holder]++
 	sp.queue = append(sp.queue, w)
 	t.alarm(w.deadline)
 	t.recallInWay(sp, w)
@@ -129,6 +130,9 @@ const maxTold = 64
 // dequeue removes w; the caller says how it ended.
 func (t *Table) dequeue(w *waiter) {
 	delete(t.waiting, w.id)
+	if t.queued[w.Holder]--; t.queued[w.Holder] == 0 {
+		delete(t.queued, w.Holder)
+	}
 	sp := t.spaces[w.Workspace]
 	sp.queue = slices.DeleteFunc(sp.queue, func(o *waiter) bool { return o == w })
 }

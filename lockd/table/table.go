@@ -20,7 +20,8 @@ type Table struct {
 	// even if its own wait is shorter.
 	RecallWait time.Duration
 	// MaxLeases bounds the leases of one holder, MaxExplicit those that were
-	// asked for by name, of all holders, and MaxWaiters the queued requests.
+	// asked for by name, of all holders, and MaxWaiters the queued requests of
+	// one holder: none can take the others' place in the queue.
 	MaxLeases, MaxExplicit, MaxWaiters int
 
 	token    uint64
@@ -30,6 +31,7 @@ type Table struct {
 	expiring map[*lease]struct{}
 	explicit map[*lease]struct{}
 	waiting  map[WaitID]*waiter
+	queued   map[string]int // of waiting, by holder
 	lastWait WaitID
 	grace    grace
 	next     time.Time
@@ -60,7 +62,7 @@ func (s *space) root(p place) *node {
 func New(firstToken uint64) *Table {
 	return &Table{
 		Now: time.Now, StaleTimeout: 30 * time.Second, GraceWait: 2 * time.Second, RecallWait: 1500 * time.Millisecond,
-		MaxLeases: 100_000, MaxExplicit: 10_000, MaxWaiters: 1000,
+		MaxLeases: 100_000, MaxExplicit: 10_000, MaxWaiters: 256,
 		token:    firstToken,
 		spaces:   map[string]*space{},
 		holders:  map[string]map[*lease]struct{}{},
@@ -68,6 +70,7 @@ func New(firstToken uint64) *Table {
 		expiring: map[*lease]struct{}{},
 		explicit: map[*lease]struct{}{},
 		waiting:  map[WaitID]*waiter{},
+		queued:   map[string]int{},
 
 		delegations: map[string]map[string]*lease{},
 		recalls:     map[*lease]struct{}{},
@@ -204,11 +207,23 @@ func (t *Table) grant(sp *space, w *waiter) []Lease {
 		l.Op, l.Pid = w.Op, w.Pid
 		if w.Explicit {
 			l.Reason = w.Reason
-			t.setExpiry(l, now, w.For)
+			t.setExpiry(l, now, w.length(l, now))
 		}
 		out = append(out, l.Lease)
 	}
 	return out
+}
+
+// length is how long from now an explicit lease lasts. One without an end, which a
+// person gave, keeps it that way when its holder asks under a bound.
+func (w *waiter) length(l *lease, now time.Time) time.Duration {
+	switch {
+	case w.Most == 0:
+		return w.For
+	case l.Expires.IsZero() && l.Since.Before(now):
+		return 0
+	}
+	return max(min(w.For, l.Since.Add(w.Most).Sub(now)), time.Nanosecond)
 }
 
 func (t *Table) setExpiry(l *lease, now time.Time, d time.Duration) {

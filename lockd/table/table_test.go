@@ -262,6 +262,40 @@ func TestLimits(t *testing.T) {
 	queue(t, tb, "b", time.Minute, "2")
 	_, err = tb.Acquire(request("b", time.Minute, "3"))
 	require.ErrorIs(t, err, ErrLimit)
+	hello(t, tb, "c")
+	w := queue(t, tb, "c", time.Minute, "1") // b's waiting takes nobody else's place
+	require.True(t, tb.Cancel(w))
+	queue(t, tb, "c", time.Minute, "1")
+	queue(t, tb, "c", time.Minute, "2")
+	check(t, tb)
+}
+
+// However often an explicit lease is asked for again, it ends when its time is over.
+func TestAnExplicitLeaseIsNotRenewedForEver(t *testing.T) {
+	tb, c := newTable()
+	hello(t, tb, "a", "b")
+	lock := func(holder string, d, most time.Duration, spec string) {
+		t.Helper()
+		_, err := tb.Acquire(Request{Workspace: ws, Holder: holder, Explicit: true, For: d, Most: most, Keys: keys(0, spec)})
+		require.NoError(t, err)
+	}
+	lock("a", 10*time.Minute, 10*time.Minute, "?f")
+	for range 9 {
+		c.advance(time.Minute)
+		tb.Tick()
+		lock("a", 10*time.Minute, 10*time.Minute, "?f")
+		refused(t, tb, "b", "f")
+	}
+	c.advance(time.Minute)
+	tb.Tick()
+	take(t, tb, "b", "f")
+
+	lock("a", 0, 0, "given") // by a person
+	c.advance(time.Hour)
+	lock("a", time.Minute, 10*time.Minute, "given")
+	c.advance(24 * time.Hour)
+	tb.Tick()
+	refused(t, tb, "b", "given")
 	check(t, tb)
 }
 

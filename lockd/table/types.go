@@ -59,6 +59,9 @@ type Request struct {
 	Reason string
 	// For ends an explicit lease by itself; 0 means never.
 	For time.Duration
+	// Most bounds how long an explicit lease lasts in all, however often it is
+	// asked for again; 0 means no bound.
+	Most time.Duration
 	// Soft leaves an explicit lease as it is that the holder has already and
 	// that covers the key.
 	Soft bool
