@@ -2,11 +2,13 @@ package merge
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
 	"polis/daemon/api"
 	"polis/daemon/gate"
+	"polis/daemon/git"
 	"polis/fusefs/gitdir/fsck"
 )
 
@@ -51,6 +53,20 @@ func Held(agent, branch string, v gate.Verdict, accepted bool) error {
 		return api.Errorf(api.CodeProtectedPath, "branch %s changes %d protected paths: %s", branch, len(v.Protected), list(v.Protected, 3)).
 			With("paths", paths(v.Protected)).With("reasons", reasons(v.Protected)).With("total", len(v.Protected)).
 			WithHint("look at them (polisctl agents diff %s); polisctl merge %s --accept-protected merges them; merge.protected in polisd.toml is the list", agent, agent)
+	}
+	return nil
+}
+
+// CheckTrees refuses a branch that holds, anywhere between base and tip, what git
+// does not check out: BAD_TREE.
+func (m *Merger) CheckTrees(ctx context.Context, branch, tip, base string) error {
+	err := m.Workspace.Bare().CheckTrees(ctx, tip, base)
+	if errors.Is(err, git.ErrBadTree) {
+		return api.Errorf(api.CodeBadTree, "branch %s holds what no checkout can have: %w", branch, err).
+			WithHint("git refuses to check it out, and forges to take it: it must go from the branch's history before that can be merged")
+	}
+	if err != nil {
+		return api.Errorf(api.CodeRepoCorrupt, "look at what branch %s brings: %w", branch, err)
 	}
 	return nil
 }

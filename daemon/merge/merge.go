@@ -211,20 +211,6 @@ func (m *Merger) anything(ctx context.Context, req Request, target string, res R
 	return nil
 }
 
-// CheckTrees refuses a branch that holds, anywhere between base and tip, what git
-// does not check out: BAD_TREE.
-func (m *Merger) CheckTrees(ctx context.Context, branch, tip, base string) error {
-	err := m.Workspace.Bare().CheckTrees(ctx, tip, base)
-	if errors.Is(err, git.ErrBadTree) {
-		return api.Errorf(api.CodeBadTree, "branch %s holds what no checkout can have: %w", branch, err).
-			WithHint("git refuses to check it out, and forges to take it: it must go from the branch's history before that can be merged")
-	}
-	if err != nil {
-		return api.Errorf(api.CodeRepoCorrupt, "look at what branch %s brings: %w", branch, err)
-	}
-	return nil
-}
-
 // inOrder does several things at the same time. The error is that of the first
 // in the row that has one.
 func inOrder(do ...func() error) error {

@@ -1,7 +1,8 @@
 // Package gitdir is the guard of the shared git directory: plain git works in
 // an agent's worktree, and no agent can harm another's branches, the target
 // branch, the configuration or the objects. Objects are only added, and only
-// under the name their content hashes to; refs have owners; what tools keep
+// under the name their content hashes to, and trees only if git checks them out
+// (package fsck; what is in packs is checked when it is merged); refs have owners; what tools keep
 // beside them is each agent's private copy (a second backing root).
 //
 // Git's own lock files stand for locks of a table that all agents share (see
