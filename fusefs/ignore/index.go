@@ -62,10 +62,15 @@ func parseIndex(b []byte, hashLen int) (*tracked, error) {
 		return nil, fmt.Errorf("%w: %d entries in %d bytes", ErrIndex, count, len(b))
 	}
 	t := &tracked{paths: make([]string, 0, count)}
+	total := 0
 	for range count {
 		name, dir, err := p.entry()
 		if err != nil {
 			return nil, err
+		}
+		// Version 4 leaves out what a name has in common with the one before.
+		if total += len(name); total > maxNames {
+			return nil, fmt.Errorf("%w: more than %d bytes of names", ErrIndex, maxNames)
 		}
 		if dir {
 			t.sparse = append(t.sparse, name)
@@ -184,6 +189,9 @@ func varint(b []byte) (n, used int, err error) {
 	}
 	return 0, 0, fmt.Errorf("%w: bad number", ErrIndex)
 }
+
+// maxNames bounds the paths of all entries, in bytes: about two million files.
+const maxNames = 128 << 20
 
 // maxName is the longest path of an entry, in bytes (PATH_MAX).
 const maxName = 4096

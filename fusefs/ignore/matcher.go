@@ -30,10 +30,17 @@ type Config struct {
 const (
 	defaultRecheck = 100 * time.Millisecond
 	// maxIgnoreFile and maxIndex bound what is read, in bytes.
-	maxIgnoreFile = 1 << 20
-	maxIndex      = 256 << 20
+	maxIgnoreFile = 256 << 10
+	maxIndex      = 128 << 20
 	// maxDirs bounds the remembered directories.
 	maxDirs = 8192
+	// maxWeight bounds the memory of all patterns that are remembered, in bytes,
+	// counted as patternSize for each, textSize for each of their bytes and
+	// sourceSize for each file.
+	maxWeight   = 48 << 20
+	patternSize = 256
+	textSize    = 24
+	sourceSize  = 256
 	// maxMemo bounds the remembered answers.
 	maxMemo = 8192
 )
@@ -46,6 +53,8 @@ type Matcher struct {
 
 	mu    sync.RWMutex
 	dirs  map[string]*source // .gitignore of each directory asked about
+	files map[stamp]*source  // the same by file, those that are one
+	heavy int64              // the weight of files
 	extra *source            // info/exclude
 	index *source
 
@@ -62,7 +71,7 @@ func New(cfg Config) (*Matcher, error) {
 	if cfg.Recheck == 0 {
 		cfg.Recheck = defaultRecheck
 	}
-	return &Matcher{root: fd, cfg: cfg, started: time.Now(), dirs: map[string]*source{}, memo: map[memoKey]answer{}}, nil
+	return &Matcher{root: fd, cfg: cfg, started: time.Now(), dirs: map[string]*source{}, files: map[stamp]*source{}, memo: map[memoKey]answer{}}, nil
 }
 
 // Close releases the descriptor. The matcher must not be used any more.
@@ -210,11 +219,29 @@ func (m *Matcher) gitignore(dir string) *source {
 	}, maxIgnoreFile, parseRules)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(m.dirs) >= maxDirs {
-		clear(m.dirs)
-	}
-	m.dirs[strings.Clone(dir)] = f
+	m.remember(strings.Clone(dir), f)
 	return f
+}
+
+// remember keeps what a directory's file says, within bounds: what is forgotten
+// is read again. The caller holds mu.
+func (m *Matcher) remember(dir string, f *source) {
+	var weight int64
+	if other := m.files[f.stamp]; other != nil && !f.racy {
+		f.patterns = other.patterns
+	} else if !f.absent {
+		weight = f.weight()
+	}
+	if len(m.dirs) >= maxDirs || m.heavy+weight > maxWeight {
+		clear(m.dirs)
+		clear(m.files)
+		m.heavy, weight = 0, f.weight()
+	}
+	m.dirs[dir] = f
+	m.heavy += weight
+	if weight > 0 && !f.racy {
+		m.files[f.stamp] = f
+	}
 }
 
 func (m *Matcher) exclude() *source {

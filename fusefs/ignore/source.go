@@ -27,6 +27,8 @@ type source struct {
 	tracked  *tracked
 	absent   bool  // there is no such file
 	bad      bool  // there is one, and it cannot be used
+	content  bool  // and that is because of what is in it
+	racy     bool  // it may have changed since with the same times
 	err      error // why
 	checked  atomic.Int64
 }
@@ -60,7 +62,8 @@ func (m *Matcher) load(old *source, name string, open func() (int, error), limit
 		return f
 	}
 	f.stamp = stamp{st.Dev, st.Ino, st.Size, st.Mtim, st.Ctim}
-	if old != nil && !old.absent && !old.bad && old.stamp == f.stamp && !recent(&st) {
+	f.racy = recent(&st)
+	if old != nil && !old.absent && (!old.bad || old.content) && old.stamp == f.stamp && !f.racy {
 		old.checked.Store(f.checked.Load())
 		return old
 	}
@@ -69,7 +72,10 @@ func (m *Matcher) load(old *source, name string, open func() (int, error), limit
 		f.absent = true
 		return f
 	case st.Size > limit:
-		f.err, f.bad = fmt.Errorf("%s: %d bytes, at most %d", name, st.Size, limit), true
+		f.err, f.bad, f.content = fmt.Errorf("%s: %d bytes, at most %d", name, st.Size, limit), true, true
+		return f
+	}
+	if !f.racy && m.sameFile(f) {
 		return f
 	}
 	b := make([]byte, st.Size)
@@ -79,7 +85,30 @@ func (m *Matcher) load(old *source, name string, open func() (int, error), limit
 		return f
 	}
 	parse(f, b[:n])
+	f.content = f.bad
 	return f
+}
+
+// sameFile takes the patterns from another name of the same file: an agent can
+// link one to every directory it has.
+func (m *Matcher) sameFile(f *source) bool {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	other := m.files[f.stamp]
+	if other == nil {
+		return false
+	}
+	f.patterns, f.bad, f.content, f.err = other.patterns, other.bad, other.content, other.err
+	return true
+}
+
+// weight is about how much memory a file's patterns take, in bytes.
+func (f *source) weight() int64 {
+	w := int64(len(f.patterns))*patternSize + sourceSize
+	if len(f.patterns) > 0 {
+		w += f.stamp.size * textSize // one pattern can have a part for every second byte
+	}
+	return w
 }
 
 // recent says that the file changed so lately that its times could stay the
