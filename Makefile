@@ -98,6 +98,10 @@ fuzz: ## every fuzz target for FUZZTIME each
 	    echo "$$p $$f"; $(GO) test -tags '$(TAGS)' -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$p; done; done
 
 
+.PHONY: fuzz-content
+fuzz-content: build ## hostile contents of repositories against every verb, for FUZZTIME
+	POLIS_CONTENT_FUZZ=$(FUZZTIME) POLIS_BIN=$(CURDIR)/$(BIN) scripts/leakcheck run $(GO) test -tags '$(TAGS)' -count=1 -timeout 0 -v -run '^TestHostileContent$$' ./e2e
+
 # Install needs no root with DESTDIR. Nothing is enabled or started here.
 .PHONY: install
 install: ## programs, units, configuration and man pages below DESTDIR (build first)

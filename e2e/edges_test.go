@@ -45,7 +45,10 @@ func TestAConflictOfATaskIsTold(t *testing.T) {
 	d.must("merge", "first")
 	d.task("second", commitOf("more.txt", "more"))
 	d.fate("second", api.MergePending)
-	require.Equal(t, api.CodeMergeConflict, d.queues().Recent[0].Code)
+	d.eventually("the queue tells why", func() bool {
+		recent := d.queues().Recent
+		return len(recent) > 0 && recent[0].Code == api.CodeMergeConflict
+	})
 	require.Equal(t, []string{"main.txt"}, d.queues().Recent[0].Paths)
 	require.Contains(t, d.must("agents", "list"), "pending")
 	d.must("discard", "second", "--yes")

@@ -31,6 +31,14 @@ func TestAllAgentsTogetherAreLimited(t *testing.T) {
 	go func() { both <- forks("alice") }()
 	out := forks("bob") + <-both
 	require.Contains(t, out, "ork", "160 processes, 80 in each")
+	d.eventually("the shells' children to end, which outlive a shell that cannot fork", func() bool {
+		for _, f := range glob("/proc/[0-9]*/cmdline") {
+			if readFile(f) == "sleep\x003\x00" && d.ours(f) {
+				return false
+			}
+		}
+		return true
+	})
 
 	d.must("agents", "start", "alice")
 	d.eventually("the memory is in use", func() bool { return strings.Contains(d.must("agents", "watch", "alice"), "full") })
