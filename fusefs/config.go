@@ -63,6 +63,9 @@ type Config struct {
 	// MaxHandles bounds the files open at the same time; 0 means three
 	// quarters of RLIMIT_NOFILE. More is ENFILE for the caller.
 	MaxHandles int
+	// OnFull is called, at most once a second, when an open is refused because of
+	// MaxHandles. It must not block. May be nil.
+	OnFull func(c Caller, limit int)
 	// Opened are names that programs open wherever they find them: under these there
 	// are no pipes and sockets (EPERM), which whoever opens them would wait for.
 	Opened []string
@@ -113,6 +116,8 @@ type FS struct {
 	mu     sync.Mutex // mount state
 	server *conn.Conn
 	served <-chan struct{}
+	began  time.Time
+	fullAt atomic.Int64  // since began; see reserve
 	connID atomic.Uint32 // 0 until the first answer
 	bg     sync.WaitGroup
 
@@ -137,7 +142,7 @@ func New(cfg Config) (*FS, error) {
 		return nil, fmt.Errorf("fusefs: mountpoint: %w", err)
 	}
 	cfg.Mountpoint = abs
-	fs := &FS{cfg: cfg, guard: cfg.Guard, log: cfg.Log, timeout: cfg.Timeout, dying: make(chan struct{}),
+	fs := &FS{cfg: cfg, guard: cfg.Guard, log: cfg.Log, timeout: cfg.Timeout, dying: make(chan struct{}), began: time.Now(),
 		euid: uint32(unix.Geteuid()), egid: uint32(unix.Getegid())}
 	fs.steady, _ = cfg.Guard.(Steady)
 	fs.mover, _ = cfg.Guard.(Mover)

@@ -16,7 +16,7 @@ func (fs *FS) Create(cancel request, in *fuse.CreateIn, name string, out *fuse.C
 	if parent == nil {
 		return status(syscall.ESTALE)
 	}
-	if e := fs.files.reserve(); e != 0 {
+	if e := fs.reserve(&in.InHeader); e != 0 {
 		return status(e)
 	}
 	in.Mode = fs.settable(in.Mode)
@@ -86,7 +86,7 @@ func (fs *FS) Tmpfile(cancel request, in *fuse.CreateIn, out *fuse.CreateOut) fu
 	if parent == nil || !parent.isDir() {
 		return status(syscall.ESTALE)
 	}
-	if e := fs.files.reserve(); e != 0 {
+	if e := fs.reserve(&in.InHeader); e != 0 {
 		return status(e)
 	}
 	in.Mode = fs.settable(in.Mode)

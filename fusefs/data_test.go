@@ -183,7 +183,8 @@ func descriptors(t *testing.T) int {
 }
 
 func TestTooManyOpenFilesAreTheCallersProblem(t *testing.T) {
-	v := mountView(t, func(c *Config) { c.MaxHandles = 4 })
+	full := make(chan int, 100)
+	v := mountView(t, func(c *Config) { c.MaxHandles, c.OnFull = 4, func(_ Caller, limit int) { full <- limit } })
 	write(t, v.raw("f"), "x")
 	var open []int
 	for {
@@ -197,6 +198,7 @@ func TestTooManyOpenFilesAreTheCallersProblem(t *testing.T) {
 	require.Len(t, open, 4)
 	require.ErrorIs(t, openClose(v.in("new"), unix.O_CREAT|unix.O_RDWR, 0o600), unix.ENFILE)
 	require.NoFileExists(t, v.raw("new"))
+	require.Equal(t, 4, <-full, "it is reported")
 	for _, fd := range open {
 		unix.Close(fd)
 	}

@@ -23,7 +23,7 @@ func (fs *FS) Open(cancel request, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Stat
 	case !n.isRegular():
 		return status(syscall.ENXIO) // the kernel serves FIFOs and sockets itself
 	}
-	if e := fs.files.reserve(); e != 0 {
+	if e := fs.reserve(&in.InHeader); e != 0 {
 		return status(e)
 	}
 	h := &handle{node: n, fd: -1}

@@ -4,6 +4,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
 // handle is one open file of the view.
@@ -44,6 +47,22 @@ func (t *handleTable) reserve() syscall.Errno {
 	}
 	t.files++
 	return 0
+}
+
+// fullEvery is how often at most OnFull is called.
+const fullEvery = int64(time.Second)
+
+// reserve counts an open of the view, and reports when there are too many.
+func (fs *FS) reserve(h *fuse.InHeader) syscall.Errno {
+	e := fs.files.reserve()
+	if e == 0 || fs.cfg.OnFull == nil {
+		return e
+	}
+	now, last := time.Since(fs.began).Nanoseconds(), fs.fullAt.Load()
+	if (last == 0 || now-last >= fullEvery) && fs.fullAt.CompareAndSwap(last, now) {
+		fs.cfg.OnFull(callerOf(h), fs.files.limit)
+	}
+	return e
 }
 
 func (t *handleTable) unreserve() {

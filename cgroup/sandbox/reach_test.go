@@ -333,3 +333,14 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256)); resource.setrlimit(resou
 		}
 	}
 }
+
+// A program that opens too many files meets its own limit before its supervisor,
+// which has a descriptor for each of them, meets its.
+func TestAProgramMeetsItsOwnFileLimitFirst(t *testing.T) {
+	var own unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &own))
+	require.LessOrEqual(t, MaxFiles(), own.Max/2)
+	require.Positive(t, MaxFiles())
+	s := create(t, testConfig(t))
+	require.Equal(t, strconv.FormatUint(MaxFiles(), 10), sh(t, s, "ulimit -Hn"))
+}

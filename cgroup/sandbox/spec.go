@@ -93,7 +93,7 @@ func (c *Config) namespaces() configs.Namespaces {
 // asked for. There is none for the number of processes: the kernel counts those
 // by user, over all agents and the owner's own; the control group has it.
 func rlimits() []configs.Rlimit {
-	files := lower(unix.RLIMIT_NOFILE, 1<<20)
+	files := MaxFiles()
 	return []configs.Rlimit{
 		// The soft limit stays small: some programs close every descriptor there could be.
 		{Type: unix.RLIMIT_NOFILE, Hard: files, Soft: min(files, 65536)},
@@ -108,6 +108,12 @@ func rlimits() []configs.Rlimit {
 		{Type: unix.RLIMIT_SIGPENDING, Hard: lower(unix.RLIMIT_SIGPENDING, 4096), Soft: lower(unix.RLIMIT_SIGPENDING, 4096)},
 	}
 }
+
+// MaxFiles is how many files one process of a sandbox can have open: half of what
+// its supervisor can. The supervisor has a descriptor for each file that is open in
+// the view, so a program that opens too many meets its own limit (EMFILE), and not
+// all programs of its agent the view's (ENFILE).
+func MaxFiles() uint64 { return min(lower(unix.RLIMIT_NOFILE, 1<<21)/2, 1<<20) }
 
 // lower is value, or the supervisor's own hard limit if that is lower.
 func lower(resource int, value uint64) uint64 {

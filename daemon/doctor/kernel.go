@@ -102,7 +102,7 @@ func (d *Doctor) descriptors(context.Context) api.Check {
 	if rl.Max < 4096 {
 		return bad(name, api.CheckWarn, fmt.Sprintf("at most %d for a process", rl.Max), "an agent that opens more files at once gets ENFILE", "raise LimitNOFILE= of polis-agent@.service, or ulimit -n")
 	}
-	return ok(name, fmt.Sprintf("at most %d for a process", rl.Max))
+	return ok(name, fmt.Sprintf("at most %d for a process; a program of an agent has half of that (EMFILE), all of them together three quarters (ENFILE)", rl.Max))
 }
 
 func (d *Doctor) clock(context.Context) api.Check {

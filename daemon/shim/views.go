@@ -160,6 +160,7 @@ func (v *views) stillOpen() []string {
 }
 
 func (s *Shim) mount(ctx context.Context, name string, cfg fusefs.Config) (*fusefs.FS, error) {
+	cfg.OnFull = s.tooManyOpen
 	fs, err := fusefs.New(cfg)
 	if err != nil {
 		return nil, err
@@ -170,6 +171,15 @@ func (s *Shim) mount(ctx context.Context, name string, cfg fusefs.Config) (*fuse
 	}
 	s.onClose(name, func(ctx context.Context) error { return fs.Unmount(ctx) })
 	return fs, nil
+}
+
+// tooManyOpen reports that the agent's programs have as many files open as a view
+// can serve. One program alone meets its own limit first (EMFILE; see
+// sandbox.MaxFiles).
+func (s *Shim) tooManyOpen(c fusefs.Caller, limit int) {
+	s.denied(view.Denial{Time: time.Now(), Op: string(fusefs.OpOpenRead), Path: "any file", Code: view.CodeQuota, Errno: "ENFILE", Pid: c.Pid,
+		Rule: fmt.Sprintf("the programs of this agent have %d files open together, and no more can be: three quarters of the open files of its shim (LimitNOFILE= of polis-agent@.service, or ulimit -n of polisd)", limit),
+		Hint: "end programs that keep many files open, or ask for a higher limit"})
 }
 
 // denied records a refusal for the agent and tells the daemon.
