@@ -51,7 +51,7 @@ units: ## the packages' own tests with the race detector, against the real kerne
 
 .PHONY: e2e
 e2e: build ## the programs end to end, without and under systemd
-	POLIS_BIN=$(CURDIR)/$(BIN) scripts/leakcheck run $(GOTEST) -p 1 -timeout 25m ./e2e ./e2e/systemd
+	POLIS_BIN=$(CURDIR)/$(BIN) scripts/leakcheck run $(GOTEST) -p 1 -timeout 40m ./e2e ./e2e/systemd
 
 .PHONY: test-fresh
 test-fresh: build ## the demonstration and some of e2e as on a machine where nothing of polis ever was
