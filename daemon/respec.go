@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"polis/cgroup"
@@ -72,16 +73,32 @@ func groupLeft(sandbox string) (bool, error) {
 // mounts returns where views of an agent of ours are mounted. It reads the kernel's table
 // (proc_pid_mountinfo(5)): to stat a view whose server is stopped would wait for it.
 func (s *shims) mounts(name string) ([]string, error) {
+	var out []string
+	err := s.eachMount(name, func(at string, _ uint32) { out = append(out, at) })
+	return out, err
+}
+
+// connections returns the numbers of the FUSE connections of an agent's views.
+func (s *shims) connections(name string) ([]uint32, error) {
+	var out []uint32
+	err := s.eachMount(name, func(_ string, id uint32) {
+		if !slices.Contains(out, id) {
+			out = append(out, id)
+		}
+	})
+	return out, err
+}
+
+func (s *shims) eachMount(name string, do func(at string, id uint32)) error {
 	ours := []string{s.run.Agent(name)}
 	for _, root := range s.roots() {
 		ours = append(ours, root.Worktree(name))
 	}
 	f, err := os.Open("/proc/thread-self/mountinfo")
 	if err != nil {
-		return nil, fmt.Errorf("read mounts: %w", err)
+		return fmt.Errorf("read mounts: %w", err)
 	}
 	defer f.Close()
-	var out []string
 	sc := bufio.NewScanner(f)
 	sc.Buffer(nil, 1<<20)
 	for sc.Scan() {
@@ -90,11 +107,16 @@ func (s *shims) mounts(name string) ([]string, error) {
 		if len(fields) < 5 || len(fs) < 2 || !strings.HasPrefix(fs[0], "fuse") || unescape(fs[1]) != "polis:"+name {
 			continue
 		}
+		_, minor, _ := strings.Cut(fields[2], ":")
+		id, err := strconv.ParseUint(minor, 10, 32)
+		if err != nil {
+			return fmt.Errorf("read mounts: device %q: %w", fields[2], err)
+		}
 		if at := unescape(fields[4]); slices.ContainsFunc(ours, func(dir string) bool { return below(at, dir) }) {
-			out = append(out, at)
+			do(at, uint32(id))
 		}
 	}
-	return out, sc.Err()
+	return sc.Err()
 }
 
 // unescape undoes the octal escapes of space, tab, newline and backslash.

@@ -27,6 +27,8 @@ type launching interface {
 	Start(ctx context.Context, agent, spec string) error
 	Alive(ctx context.Context, agent, dir string) (bool, error)
 	Stop(ctx context.Context, agent, dir string, grace time.Duration) error
+	// Process returns the agent's shim; launcher.ErrNoProcess if none runs.
+	Process(ctx context.Context, agent, dir string) (launcher.Process, error)
 	// Names returns the agents whose shims run, also those whose files are gone.
 	Names(agentsDir string) ([]string, error)
 }

@@ -28,7 +28,7 @@ func TestTheKernelIsOfferedRingsWhilePolisdRuns(t *testing.T) {
 		require.NoError(t, err)
 		return on
 	}
-	d := startDaemon(t, options{})
+	d := startDaemon(t, options{box: "fuse_io_uring = true"})
 	require.True(t, given())
 	d.up()
 	d.add("alice")
@@ -40,7 +40,7 @@ func TestTheKernelIsOfferedRingsWhilePolisdRuns(t *testing.T) {
 	d.stop()
 	require.Equal(t, before, given(), "the next one did")
 
-	d = startDaemon(t, options{box: "fuse_io_uring = false"})
+	d = startDaemon(t, options{})
 	require.Equal(t, before, given())
 	d.up()
 	d.add("bob")

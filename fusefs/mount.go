@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
 	"syscall"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/fusefs/conn"
+	"polis/fusefs/fusectl"
 )
 
 // capabilities are what the view asks the kernel for. Truncation is decided
@@ -208,40 +208,10 @@ func (fs *FS) abort() error {
 	if id == 0 {
 		return fmt.Errorf("fusefs: abort: connection unknown: %w", syscall.ENOTCONN)
 	}
-	ctl, err := openFusectl()
-	if err != nil {
-		return fmt.Errorf("fusefs: abort: %w", err)
-	}
-	defer closeFD(ctl)
-	fd, err := unix.Openat(ctl, strconv.Itoa(int(id))+"/abort", unix.O_WRONLY|unix.O_CLOEXEC, 0)
-	if errors.Is(err, unix.ENOENT) {
-		return nil // gone at this very moment
-	}
-	if err != nil {
-		return fmt.Errorf("fusefs: abort: %w", err)
-	}
-	defer closeFD(fd)
-	if _, err := unix.Write(fd, []byte("1")); err != nil {
-		return fmt.Errorf("fusefs: abort: %w", err)
+	if err := fusectl.Abort(id); err != nil {
+		return fmt.Errorf("fusefs: %w", err)
 	}
 	return nil
-}
-
-// openFusectl returns a descriptor of a detached mount of fusectl.
-func openFusectl() (int, error) {
-	ctx, err := unix.Fsopen("fusectl", unix.FSOPEN_CLOEXEC)
-	if err != nil {
-		return -1, fmt.Errorf("open fusectl: %w", err)
-	}
-	defer closeFD(ctx)
-	if err := unix.FsconfigCreate(ctx); err != nil {
-		return -1, fmt.Errorf("configure fusectl: %w", err)
-	}
-	fd, err := unix.Fsmount(ctx, unix.FSMOUNT_CLOEXEC, 0)
-	if err != nil {
-		return -1, fmt.Errorf("mount fusectl: %w", err)
-	}
-	return fd, nil
 }
 
 // Requests are the requests the kernel has made of this view, by the protocol's

@@ -48,6 +48,7 @@ func run(ctx context.Context, args []string) error {
 	examine := fs.Bool("doctor", false, "print what this machine can do for polis, as JSON, and exit")
 	probe := fs.Bool(doctor.ChildFlag, false, "make one probe for --doctor (internal)")
 	conf := fs.String("config", config.DefaultFile, "with --doctor: configuration `FILE`")
+	statfs := fs.String(launcher.StatfsFlag, "", "ask the file system at `DIR` for a sign of life, and exit (internal)")
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return nil
@@ -55,6 +56,9 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	switch {
+	case *statfs != "":
+		var st syscall.Statfs_t
+		return syscall.Statfs(*statfs, &st)
 	case *probe:
 		return doctor.Child(ctx, os.Stdout, fs.Args())
 	case *examine && fs.NArg() == 0:

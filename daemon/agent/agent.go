@@ -59,6 +59,7 @@ type Agent struct {
 	// foreign is set for a shim of a version this daemon does not understand:
 	// it is left alone, and replaced at the next start.
 	foreign bool
+	hung    string // why its shim was ended, if it hung
 	follow  func() // ends the goroutine that follows the shim's events
 	last    uint64 // newest event seen of the shim; 0: none
 

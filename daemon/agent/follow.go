@@ -63,11 +63,16 @@ func (m *Manager) buryShim(ctx context.Context, a *Agent, gen uint64) {
 	defer a.op.Unlock()
 	m.mu.Lock()
 	stale := a.Kept.Generation != gen || a.leaving || m.agents[a.Name()] != a
+	hung := a.hung
+	a.hung = ""
 	m.mu.Unlock()
 	if stale {
 		return
 	}
 	reason := "its shim died"
+	if hung != "" {
+		reason = "its shim hung and was ended: " + hung
+	}
 	if said := m.Shims.Reason(a); said != "" {
 		reason += ": " + said
 	}

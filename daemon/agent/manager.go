@@ -26,6 +26,7 @@ type Manager struct {
 	Lost      []api.Loss
 	Resources []Resource // ensured in order, removed in reverse; the shim comes after all
 	Shims     Shims
+	Watch     Watcher // nil: nobody watches the shims
 	Locks     Locks
 	Ports     PortAllocator
 	State     Saver
@@ -70,6 +71,9 @@ func (m *Manager) Open(ctx context.Context) {
 	m.ctx, m.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	m.agents, m.workspaces, m.removing = map[string]*Agent{}, map[string]*Workspace{}, map[string]chan error{}
 	m.cfgLive = &m.Config
+	if m.Watch != nil {
+		m.wg.Go(m.watch)
+	}
 }
 
 // Close stops following the shims; it touches no agent.

@@ -50,6 +50,7 @@ const (
 	EventPort             = "port:changed"
 	EventReconciled       = "daemon:reconciled"
 	EventState            = "daemon:state"
+	EventShim             = "agent:shim"
 	EventMissed           = "agent:events-missed"
 	EventEventsMissed     = "events:missed"
 )

@@ -112,7 +112,7 @@ func Default() Config {
 		Limits: Limits{MemoryMB: 512, Pids: 512, CPUWeight: 100,
 			StopGrace: wire.Duration(5 * time.Second), LogMB: 16, GitObjectsMB: 10 << 10, Connections: 4096},
 		Admission: Admission{ReserveMB: 512, Overcommit: 4, DiskFreeMB: 256},
-		Sandbox:   Sandbox{User: "polis", Degraded: DegradedRefuse, FuseIOUring: true},
+		Sandbox:   Sandbox{User: "polis", Degraded: DegradedRefuse},
 		Shared:    Shared{Paths: []string{"node_modules", ".env", ".env.*"}, Pnpm: true},
 		Git:       defaultGit(), Maintenance: defaultMaintenance(),
 		Merge: defaultMerge(),

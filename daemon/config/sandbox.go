@@ -57,7 +57,8 @@ type Sandbox struct {
 	// Degraded says what becomes of agents where the machine cannot isolate them
 	// fully: DegradedRefuse or DegradedAllow.
 	Degraded string `toml:"degraded"`
-	// FuseIOUring has requests to views come by io_uring where the kernel can.
+	// FuseIOUring has requests to views come by io_uring where the kernel can. It is off
+	// unless asked for: the switch is the machine's, and other FUSE servers see it.
 	FuseIOUring bool `toml:"fuse_io_uring"`
 	// UserNamespaces lets agents make namespaces of their own inside.
 	UserNamespaces bool `toml:"user_namespaces"`

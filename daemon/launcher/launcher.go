@@ -114,17 +114,23 @@ func old(pid int, dir string) int {
 // over and only waits for its parent (proc_pid_stat(5)). Unlike its command line,
 // which is in its own memory, the kernel can always tell that.
 func born(pid int) (at uint64, over bool, err error) {
+	now, at, err := state(pid)
+	return at, now == "Z" || now == "X", err
+}
+
+// state is the letter of what a process does, and when it began.
+func state(pid int) (now string, at uint64, err error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return 0, false, err
+		return "", 0, err
 	}
 	// The name before may contain anything.
 	words := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
 	if len(words) < 20 {
-		return 0, false, fmt.Errorf("/proc/%d/stat is cut short", pid)
+		return "", 0, fmt.Errorf("/proc/%d/stat is cut short", pid)
 	}
 	at, err = strconv.ParseUint(words[19], 10, 64)
-	return at, words[0] == "Z" || words[0] == "X", err
+	return words[0], at, err
 }
 
 // Stop asks the shim to end (TERM) and kills it when ctx's deadline or grace

@@ -68,6 +68,7 @@ func writeJSON(w http.ResponseWriter, v any) error {
 func (s *Shim) control() http.Handler {
 	mux := http.NewServeMux()
 	for pattern, h := range map[string]handler{
+		"GET /v1/ping":   func(w http.ResponseWriter, _ *http.Request) error { return writeJSON(w, struct{}{}) },
 		"GET /v1/status": func(w http.ResponseWriter, _ *http.Request) error { return writeJSON(w, s.status()) },
 		"GET /v1/why": func(w http.ResponseWriter, _ *http.Request) error {
 			return writeJSON(w, map[string]any{"why": s.why()})

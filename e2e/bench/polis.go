@@ -14,7 +14,7 @@ import (
 	"polis/e2e/bench/corpus"
 )
 
-// config is polisd's: the defaults but for places, and a role with a policy
+// config is polisd's: the defaults but for places and the recommended transport, and a role with a policy
 // such as projects have.
 const config = `run_dir = %[1]q
 workspaces_dir = %[2]q
@@ -26,6 +26,7 @@ max_agents = %[5]d
 pool = %[6]q
 [sandbox]
 user = "nobody"
+fuse_io_uring = true
 extra_mounts = [%[7]s]
 [roles.bench]
 read = ["**"]

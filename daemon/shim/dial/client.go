@@ -88,6 +88,19 @@ func (s *Shim) send(ctx context.Context, method, path string, in any) (*http.Res
 	return resp, nil
 }
 
+// Ping returns nil if the shim answers anything.
+func (s *Shim) Ping(ctx context.Context) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://shim/v1/ping", nil)
+	if err != nil {
+		return err
+	}
+	resp, err := s.hc.Do(req)
+	if err != nil {
+		return api.Errorf(api.CodeShimUnavailable, "the agent's shim does not answer: %w", err)
+	}
+	return resp.Body.Close()
+}
+
 // Status asks the shim what is.
 func (s *Shim) Status(ctx context.Context) (st wire.Status, err error) {
 	return st, s.call(ctx, s.Timeout, http.MethodGet, "/v1/status", nil, &st)

@@ -1,0 +1,195 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"polis/daemon/api"
+)
+
+// Watcher looks at the processes of shims from outside, by what cannot hang.
+type Watcher interface {
+	// Stopped says whether the agent's shim is stopped by a signal.
+	Stopped(ctx context.Context, a *Agent) (bool, error)
+	// Continue lets a stopped shim go on.
+	Continue(ctx context.Context, a *Agent) error
+	// Waiting is how many requests to the agent's views have no answer yet.
+	Waiting(a *Agent) (int, error)
+	// Ping asks the shim for a sign of life, and Statfs its views.
+	Ping(ctx context.Context, a *Agent) error
+	Statfs(ctx context.Context, a *Agent) error
+	// End aborts the FUSE connections of the agent's views and kills its shim.
+	End(ctx context.Context, a *Agent) error
+}
+
+const (
+	watchTick = time.Second
+	// pingEvery is how often a shim is asked that nobody seems to wait for; one with
+	// requests that wait is asked every pingSoon.
+	pingEvery = 20 * time.Second
+	pingSoon  = 3 * time.Second
+	// noticeAfter is how long an answer may take before that is said, and pingTime how
+	// long before it counts as none. A machine under load is slow, not broken.
+	noticeAfter = 4 * time.Second
+	pingTime    = 20 * time.Second
+	// maxStops is at how many looks in a row a shim may be found stopped although it is
+	// told to go on each time, and maxSilence how many answers it may owe.
+	maxStops   = 5
+	maxSilence = 3
+	endTime    = 15 * time.Second
+)
+
+// health is what is known of one life of an agent's shim.
+type health struct {
+	gen     uint64
+	stops   int
+	waits   int // looks in a row at which requests waited
+	silence int
+	next    time.Time
+	asking  bool // guarded by the manager's mutex, with silence and next
+	ended   bool
+}
+
+// watch notices shims that are stopped or hang: everything that opens a file of the agent
+// would wait for them, on the host too.
+func (m *Manager) watch() {
+	tick := time.NewTicker(watchTick)
+	defer tick.Stop()
+	known := map[*Agent]*health{}
+	for {
+		select {
+		case <-m.ctx.Done():
+			return
+		case <-tick.C:
+		}
+		now := map[*Agent]*health{}
+		for a, gen := range m.watched() {
+			h := known[a]
+			if h == nil || h.gen != gen {
+				h = &health{gen: gen, next: time.Now().Add(pingEvery)}
+			}
+			now[a] = h
+			m.examine(a, h)
+		}
+		known = now
+	}
+}
+
+// watched are the agents whose shims should answer, with their generation.
+func (m *Manager) watched() map[*Agent]uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := map[*Agent]uint64{}
+	for _, a := range m.agents {
+		if a.up && !a.leaving {
+			out[a] = a.Kept.Generation
+		}
+	}
+	return out
+}
+
+// examine looks at one shim. It waits for nothing that the shim could keep waiting.
+func (m *Manager) examine(a *Agent, h *health) {
+	stopped, err := m.Watch.Stopped(m.ctx, a)
+	if err != nil {
+		m.Log.Debug("look at a shim", "agent", a.Name(), "err", err)
+		return
+	}
+	if stopped {
+		h.stops++
+		m.goOn(a, h)
+		return
+	}
+	h.stops = 0
+	if n, err := m.Watch.Waiting(a); err == nil && n > 0 {
+		h.waits++
+	} else {
+		h.waits = 0
+	}
+	m.mu.Lock()
+	soon := h.waits > 1 && time.Until(h.next) < pingEvery-pingSoon
+	due := !h.asking && !h.ended && (soon || time.Now().After(h.next))
+	h.asking = h.asking || due
+	m.mu.Unlock()
+	if due {
+		views := h.waits > 1
+		m.wg.Go(func() { m.ask(a, h, views) })
+	}
+}
+
+// goOn lets a stopped shim continue, and ends one that is stopped again and again.
+func (m *Manager) goOn(a *Agent, h *health) {
+	switch {
+	case h.stops > maxStops:
+		m.endHung(a, h, fmt.Sprintf("it was stopped %d times in a row although polisd let it go on", h.stops))
+		return
+	case h.stops == 1:
+		m.Log.Warn("the agent's shim was stopped by a signal; it is told to go on", "agent", a.Name())
+		m.Events.Publish(api.Event{Type: api.EventShim, Agent: a.Name(), Message: "the shim of agent " + a.Name() + " was stopped by a signal; polisd let it go on"})
+	}
+	if err := m.Watch.Continue(m.ctx, a); err != nil {
+		m.Log.Warn("let a shim go on", "agent", a.Name(), "err", err)
+	}
+}
+
+// ask wants a sign of life of a shim, and of its views if requests wait there.
+func (m *Manager) ask(a *Agent, h *health, views bool) {
+	defer func() {
+		m.mu.Lock()
+		h.asking = false
+		m.mu.Unlock()
+	}()
+	ctx, cancel := context.WithTimeout(m.ctx, pingTime)
+	defer cancel()
+	notice := time.AfterFunc(noticeAfter, func() {
+		m.Log.Warn("the agent's shim does not answer", "agent", a.Name(), "for", noticeAfter)
+	})
+	err := m.Watch.Ping(ctx, a)
+	what := "its control socket"
+	if err == nil && views {
+		err, what = m.Watch.Statfs(ctx, a), "its view"
+	}
+	notice.Stop()
+	m.mu.Lock()
+	h.next = time.Now().Add(pingEvery)
+	if err == nil || m.ctx.Err() != nil {
+		h.silence = 0
+	} else {
+		h.silence++
+		h.next = time.Now()
+	}
+	silence := h.silence
+	m.mu.Unlock()
+	switch {
+	case silence >= maxSilence:
+		m.endHung(a, h, fmt.Sprintf("%s did not answer for %s", what, time.Duration(silence)*pingTime))
+	case silence > 0:
+		m.Log.Warn("the agent's shim does not answer", "agent", a.Name(), "what", what, "times", silence, "err", err)
+		m.Events.Publish(api.Event{Type: api.EventShim, Agent: a.Name(), Message: fmt.Sprintf("the shim of agent %s does not answer: %s", a.Name(), what)})
+	}
+}
+
+// endHung ends a shim that keeps others waiting. Its end is then noticed as any other.
+func (m *Manager) endHung(a *Agent, h *health, why string) {
+	m.mu.Lock()
+	over := h.ended || !a.up || a.leaving || a.Kept.Generation != h.gen
+	h.ended = true
+	if !over {
+		a.hung = why
+	}
+	m.mu.Unlock()
+	if over {
+		return
+	}
+	m.Log.Error("the agent's shim hangs, it is ended", "agent", a.Name(), "why", why)
+	m.Events.Publish(api.Event{Type: api.EventShim, Agent: a.Name(), Message: "the shim of agent " + a.Name() + " hung and was ended: " + why})
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(m.ctx), endTime)
+	defer cancel()
+	if err := m.Watch.End(ctx, a); err != nil {
+		m.Log.Error("end a shim that hangs", "agent", a.Name(), "err", err)
+		m.mu.Lock()
+		h.ended, h.silence = false, 0 // again later
+		m.mu.Unlock()
+	}
+}

@@ -1,0 +1,107 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// fakeWatch is a shim as its fields say.
+type fakeWatch struct {
+	stopped, silent, hung, waits     atomic.Bool
+	continued, pinged, looked, ended atomic.Int64
+}
+
+func (w *fakeWatch) Stopped(context.Context, *Agent) (bool, error) { return w.stopped.Load(), nil }
+func (w *fakeWatch) Continue(context.Context, *Agent) error        { w.continued.Add(1); return nil }
+func (w *fakeWatch) Waiting(*Agent) (int, error) {
+	if w.waits.Load() {
+		return 1, nil
+	}
+	return 0, nil
+}
+
+func (w *fakeWatch) Ping(context.Context, *Agent) error {
+	w.pinged.Add(1)
+	if w.silent.Load() {
+		return errors.New("no answer")
+	}
+	return nil
+}
+
+func (w *fakeWatch) Statfs(context.Context, *Agent) error {
+	w.looked.Add(1)
+	if w.hung.Load() {
+		return errors.New("no answer")
+	}
+	return nil
+}
+
+func (w *fakeWatch) End(context.Context, *Agent) error { w.ended.Add(1); return nil }
+
+// TestOnlyAShimThatHangsIsEnded: what is slow, stopped for a moment or waited for
+// by a question lives on.
+func TestOnlyAShimThatHangsIsEnded(t *testing.T) {
+	start := func(t *testing.T) (*fakeWatch, func(looks int)) {
+		m := newLife(t.TempDir(), newKernel(), &memory{fakePorts: newFakePorts(3001, 9999), drops: map[string]int{}}).Manager
+		t.Cleanup(m.Close)
+		w := &fakeWatch{}
+		m.Watch = w // set after Open: the looks are the test's
+		a := &Agent{WS: &Workspace{}, up: true}
+		h := &health{next: time.Now().Add(time.Second)}
+		return w, func(looks int) {
+			for range looks {
+				m.examine(a, h)
+				require.Eventually(t, func() bool { m.mu.Lock(); defer m.mu.Unlock(); return !h.asking }, 30*time.Second, time.Millisecond)
+			}
+		}
+	}
+	t.Run("well", func(t *testing.T) {
+		w, look := start(t)
+		look(50)
+		require.Zero(t, w.ended.Load()+w.continued.Load()+w.looked.Load())
+	})
+	t.Run("stopped for a while", func(t *testing.T) {
+		w, look := start(t)
+		for range 5 {
+			w.stopped.Store(true)
+			look(maxStops)
+			w.stopped.Store(false)
+			look(1)
+		}
+		require.Zero(t, w.ended.Load())
+		require.EqualValues(t, 5*maxStops, w.continued.Load())
+	})
+	t.Run("stopped for good", func(t *testing.T) {
+		w, look := start(t)
+		w.stopped.Store(true)
+		look(maxStops + 5)
+		require.EqualValues(t, 1, w.ended.Load())
+	})
+	t.Run("a question waits", func(t *testing.T) {
+		w, look := start(t)
+		w.waits.Store(true)
+		look(50)
+		require.Positive(t, w.looked.Load(), "it is asked soon")
+		require.Zero(t, w.ended.Load())
+	})
+	t.Run("its view hangs", func(t *testing.T) {
+		w, look := start(t)
+		w.waits.Store(true)
+		w.hung.Store(true)
+		look(20)
+		require.EqualValues(t, 1, w.ended.Load())
+		require.EqualValues(t, maxSilence, w.looked.Load())
+	})
+	t.Run("its control socket hangs", func(t *testing.T) {
+		w, look := start(t)
+		w.waits.Store(true)
+		w.silent.Store(true)
+		look(20)
+		require.EqualValues(t, 1, w.ended.Load())
+	})
+}
