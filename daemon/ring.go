@@ -20,7 +20,10 @@ func (d *Daemon) offerRings() {
 	before, err := offer.Given()
 	if err == nil && !before {
 		if err = os.WriteFile(d.run.RingMark(), nil, 0o600); err == nil {
-			_, err = offer.Set(true)
+			if _, err = offer.Set(true); err != nil {
+				// It was not us, whoever turns it on later: nothing to turn back.
+				err = errors.Join(err, os.Remove(d.run.RingMark()))
+			}
 		}
 	}
 	if errors.Is(err, offer.ErrNone) {
