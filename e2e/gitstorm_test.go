@@ -28,11 +28,15 @@ func storm() (agents, commits int) {
 	return 6, 8
 }
 
-// pack has git, as the owner of the repository, pack everything anew, as
-// maintenance does: loose objects and packs vanish under those who read them.
+// pack has git, as the owner of the repository, pack everything that refs lead
+// to: loose objects vanish under those who read them, as packs do in maintenance.
+// git repack -a wants what agents' indexes lead to as well, which only they have.
 func pack(bare string) ([]byte, error) {
-	cmd := exec.Command("git", "-C", bare, "-c", "safe.directory=*", "-c", "gc.auto=0", "repack", "-a", "-d", "-k", "-q")
-	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "HOME=/nonexistent")
+	cmd := exec.Command("sh", "-ec", `git for-each-ref --format='%(objectname)' > "$1"; git pack-objects -q --revs --delta-base-offset objects/pack/pack < "$1"; rm "$1"; git prune-packed -q`,
+		"sh", filepath.Join(bare, "refs-to-pack"))
+	cmd.Dir = bare
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "HOME=/nonexistent",
+		"GIT_CONFIG_COUNT=2", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*", "GIT_CONFIG_KEY_1=gc.auto", "GIT_CONFIG_VALUE_1=0")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: owner, Gid: owner}}
 	return cmd.CombinedOutput()
 }
