@@ -18,10 +18,10 @@ func (c *Cmd) start(ctx context.Context, cmd *exec.Cmd) error {
 	if c.Own != nil || c.Remote {
 		return cmd.Start()
 	}
-	box := cage.Cage{Write: c.writes(), Limits: c.Limits}
-	if box.Limits == nil && content[c.verb()] {
-		box.Limits = &contentLimits
+	if c.Limits == nil && content[c.verb()] {
+		c.Limits = &contentLimits
 	}
+	box := cage.Cage{Write: c.writes(), Limits: c.Limits}
 	if c.Children {
 		again, err := execPath(ctx, cmd)
 		if err != nil {
@@ -52,6 +52,14 @@ var content = map[string]bool{
 // contentLimits bound each of these, so that it fails with git's own "Out of
 // memory", and polisd is not what the kernel ends.
 var contentLimits = cage.Limits{Data: 1 << 30, CPU: 10 * time.Minute}
+
+// outOfMemory says in git's words that a command met its bound; empty if it did not.
+func (c *Cmd) outOfMemory(stderr string) string {
+	if c.Limits == nil || c.Limits.Data == 0 || !strings.Contains(strings.ToLower(stderr), "out of memory") {
+		return ""
+	}
+	return fmt.Sprintf("\nfatal: out of memory: over what agents wrote git may allocate %d MB, and a file, a tree or the index there needs more", c.Limits.Data>>20)
+}
 
 // execPath is where git finds itself for parts of its work (git(1), --exec-path).
 // It need not be the file that was started: Debian has two.

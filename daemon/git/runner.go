@@ -265,6 +265,7 @@ func (r *Runner) Run(ctx context.Context, c Cmd) ([]byte, error) {
 		return out.buf.Bytes(), nil
 	}
 	exit := &ExitError{Args: c.Args, Code: -1, Stderr: strings.TrimSpace(stderr.buf.String())}
+	exit.Stderr += c.outOfMemory(exit.Stderr)
 	var status *exec.ExitError
 	if errors.As(err, &status) {
 		exit.Code = status.ExitCode()

@@ -72,6 +72,11 @@ func (w *Workspace) Diff(ctx context.Context, agent string, opt DiffOptions, to 
 	} else {
 		err = w.diffFiles(ctx, agent, opt, append(args, "--end-of-options", base), head, to)
 	}
+	if err != nil && !opt.Committed {
+		// What lies in the worktree, such as a damaged repository, can be why.
+		return api.Errorf(api.CodeWorktreeFailed, "compare the work of %s: %w", agent, err).
+			WithHint("polisctl agents diff %s --committed compares its commits, whatever lies in its worktree", agent)
+	}
 	if err != nil {
 		return fail(err)
 	}
