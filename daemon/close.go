@@ -44,6 +44,7 @@ func (d *Daemon) Close(ctx context.Context, stopAgents bool) error {
 	errs = append(errs, d.closeProxy())
 	d.stopUpkeep()
 	d.closeRadars()
+	d.closeTracked()
 	d.closeQueues()
 	if d.agents != nil {
 		if stopAgents {

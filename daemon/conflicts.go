@@ -10,6 +10,7 @@ import (
 	"polis/daemon/layout"
 	"polis/daemon/radar"
 	"polis/daemon/store"
+	"polis/daemon/tracked"
 	"polis/lockd"
 )
 
@@ -29,6 +30,32 @@ func (d *Daemon) openRadar(w *workspace, name string, root layout.Workspace) {
 	d.mu.Lock()
 	w.radar = r
 	d.mu.Unlock()
+}
+
+// openTracked starts to keep the set of tracked paths of a workspace.
+func (d *Daemon) openTracked(w *workspace, root layout.Workspace) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if w.paths != nil {
+		return
+	}
+	w.paths = &tracked.Keeper{Repo: w.git.Bare(), Target: w.git.Target, File: root.Tracked(), Log: d.Log}
+	w.paths.Open(context.Background())
+}
+
+// closeTracked ends them; their git is killed, not waited for.
+func (d *Daemon) closeTracked() {
+	d.mu.Lock()
+	var ks []*tracked.Keeper
+	for _, w := range d.workspaces {
+		if w.paths != nil {
+			ks = append(ks, w.paths)
+		}
+	}
+	d.mu.Unlock()
+	for _, k := range ks {
+		k.Close()
+	}
 }
 
 func (d *Daemon) radarOf(w *workspace) *radar.Radar {
@@ -71,6 +98,16 @@ func (d *Daemon) tellRadar(w *workspace, kept []store.Agent) {
 		}
 	}
 	r.SetAgents(as)
+	d.mu.Lock()
+	k := w.paths
+	d.mu.Unlock()
+	if k != nil {
+		names := make([]string, len(as))
+		for i, a := range as {
+			names[i] = a.Branch
+		}
+		k.SetBranches(names)
+	}
 }
 
 // fileLeases lists the leases of files in a workspace; those of refs are of a

@@ -77,7 +77,7 @@ func (s *shims) spec(a *agent.Agent, dir string) wire.Spec {
 	spec := wire.Spec{
 		Version: wire.Version, Agent: k.Name, Workspace: ws.Name, RunDir: dir, LockSocket: s.run.LockSocket(),
 		Session: k.Session, Secret: k.Secret, Git: ws.Git, Tree: a.Worktree(), Mountpoint: a.Worktree(), ProjectPath: ws.Project,
-		Branch: k.Branch, Target: ws.Target, OwnedRefs: k.OwnedRefs,
+		Branch: k.Branch, Target: ws.Target, OwnedRefs: k.OwnedRefs, Tracked: ws.Root.Tracked(),
 		UID: ws.UID, GID: ws.GID, User: user, Home: home, HomeDir: ws.Root.Home(k.Name), Scratch: ws.Root.Scratch(k.Name), LogDir: ws.Root.Logs(k.Name),
 		LocksExempt: c.Locks.Exempt, Wait: wire.Duration(wait), Hold: rules.Hold, LockRules: rules.Rules, StaleTimeout: c.Locks.StaleTimeout, DaemonWait: c.Locks.DaemonWait, TempNames: c.Locks.TempNames,
 		Mounts: append(slices.Clone(c.Sandbox.ExtraMounts), a.Type.Mounts...), Env: environment(a.Type),

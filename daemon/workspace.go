@@ -17,6 +17,7 @@ import (
 	"polis/daemon/radar"
 	"polis/daemon/remote"
 	"polis/daemon/store"
+	"polis/daemon/tracked"
 	"polis/daemon/worktree"
 )
 
@@ -30,7 +31,8 @@ type workspace struct {
 	merger *merge.Merger
 	locks  *refLocks
 	remote *remote.Broker
-	radar  *radar.Radar // nil without git
+	radar  *radar.Radar    // nil without git
+	paths  *tracked.Keeper // as radar
 	queue  *queue.Worker
 	state  store.State
 	rights [sha256.Size]byte // of the agents, as both state files have them; of save
@@ -173,6 +175,7 @@ func (d *Daemon) enter(name string, root layout.Workspace, info worktree.Info, u
 	w.agents = d.agents.AddWorkspace(enter)
 	if info.Git {
 		d.openRadar(w, name, root)
+		d.openTracked(w, root)
 	}
 	return w
 }

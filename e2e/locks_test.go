@@ -314,3 +314,20 @@ m[0] = 88
 	d.eventually("the lease to end with the mapping", func() bool { return len(d.locks()) == 0 })
 	d.sh("bob", "echo y >> main.txt")
 }
+
+// What the target or an agent's branch tracks takes a lease, whatever the agent's own
+// ignore rules and index say; what nobody tracks takes none.
+func TestOwnIgnoreRulesDoNotEvadeLeases(t *testing.T) {
+	d := startDaemon(t, options{config: "[locks]\nwait = \"0s\"\nhold = \"10m\"\n"})
+	d.up()
+	d.add("alice")
+	d.add("bob")
+	d.sh("alice", "echo held >> main.txt; echo new > fresh.txt; "+ident+"git add fresh.txt; git commit -qm fresh")
+	d.sh("bob", `printf 'main.txt\nfresh.txt\nfree.txt\n' > "$(git rev-parse --git-path info/exclude)"; git rm -q --cached main.txt`)
+	require.Equal(t, "alice", d.locks()["main.txt"].Holder)
+	d.eventually("bob is refused what the target tracks", func() bool { return d.exec("bob", "sh", "-c", "echo x >> main.txt").code != 0 })
+	d.eventually("and what another agent's branch tracks", func() bool { return d.exec("bob", "sh", "-c", "echo x >> fresh.txt").code != 0 })
+	d.sh("bob", "git read-tree --empty; ! sh -c 'echo x >> main.txt'")
+	d.sh("bob", "echo x > free.txt")
+	require.NotContains(t, d.locks(), "free.txt", "what nobody tracks is still free")
+}

@@ -57,6 +57,9 @@ const LogBase = "user.polis.log-base"
 // Logs holds an agent's output and task log.
 func (w Workspace) Logs(agent string) string { return filepath.Join(w.Dir(), "logs", agent) }
 
+// Tracked is the set of paths that the target or an agent's branch tracks.
+func (w Workspace) Tracked() string { return filepath.Join(w.Dir(), "tracked") }
+
 // Tries is where the objects of merges that are only tried live for a moment.
 func (w Workspace) Tries() string { return filepath.Join(w.Dir(), "tries") }
 

@@ -117,6 +117,7 @@ func (s *Shim) openTree(ctx context.Context, v *views, root *os.File) error {
 	ic := ignore.Config{RootFD: int(root.Fd())}
 	if sp.Git {
 		ic.IndexPath = filepath.Join(sp.BareRepo, "worktrees", sp.Agent, "index")
+		ic.TrackedPath = sp.Tracked
 		ic.ExcludePath = filepath.Join(sp.PrivateGit, "info", "exclude")
 	}
 	ig, err := ignore.New(ic)

@@ -1,6 +1,7 @@
 // Package ignore says which paths of a worktree are none of the repository's
 // business: git ignores them and tracks neither them nor anything below them.
-// Such paths take no lease.
+// Such paths take no lease. What the target or another agent's branch tracks
+// (package pathset) is never one of them.
 //
 // It reads .gitignore files of all levels, info/exclude and the index of the
 // worktree by itself, below descriptors, without following links and within

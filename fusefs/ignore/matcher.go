@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"polis/fusefs/pathset"
 	"polis/fusefs/policy/glob"
 )
 
@@ -21,6 +22,9 @@ type Config struct {
 	IndexPath string
 	// ExcludePath is info/exclude; may be empty.
 	ExcludePath string
+	// TrackedPath is a set of paths that others track (package pathset): those are
+	// never exempt. May be empty; a file that is not there says nothing.
+	TrackedPath string
 	// Recheck is how long a file that was looked at counts as unchanged.
 	// An answer is at most twice as old. Zero means 100 ms, negative means not
 	// at all.
@@ -57,6 +61,7 @@ type Matcher struct {
 	heavy int64              // the weight of files
 	extra *source            // info/exclude
 	index *source
+	set   *source // of TrackedPath
 
 	memoMu sync.RWMutex
 	memo   map[memoKey]answer
@@ -111,11 +116,14 @@ func (m *Matcher) Exempt(path string, dir bool) bool {
 // as tracked.
 func (m *Matcher) Untracked(path string) bool {
 	t := m.tracked()
-	return t != nil && !t.has(path)
+	return t != nil && !t.has(path) && !m.others(path, false)
 }
 
 func (m *Matcher) exempt(path string, dir bool) bool {
 	if !m.Ignored(path, dir) {
+		return false
+	}
+	if m.others(path, dir) {
 		return false
 	}
 	if m.cfg.IndexPath == "" {
@@ -123,6 +131,27 @@ func (m *Matcher) exempt(path string, dir bool) bool {
 	}
 	t := m.tracked()
 	return t != nil && !t.has(path) && !(dir && t.below(path))
+}
+
+// others says that the target or an agent's branch tracks the path, or something
+// below the directory. What cannot be read counts as tracked.
+func (m *Matcher) others(path string, dir bool) bool {
+	if m.cfg.TrackedPath == "" {
+		return false
+	}
+	f := m.outside(&m.set, m.cfg.TrackedPath, pathset.MaxSize, parseSet)
+	switch {
+	case f.bad:
+		return true
+	case f.set == nil:
+		return false
+	}
+	return f.set.Has(path) || dir && f.set.Below(path)
+}
+
+func parseSet(f *source, b []byte) {
+	f.set, f.err = pathset.Parse(b)
+	f.bad = f.err != nil
 }
 
 // memoKey and answer remember what was said within Recheck: a program that

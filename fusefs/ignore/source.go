@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"polis/fusefs/pathset"
 	"polis/fusefs/policy/glob"
 )
 
@@ -25,6 +26,7 @@ type source struct {
 	stamp    stamp
 	patterns []*glob.Pattern
 	tracked  *tracked
+	set      *pathset.Set
 	absent   bool  // there is no such file
 	bad      bool  // there is one, and it cannot be used
 	content  bool  // and that is because of what is in it

@@ -34,6 +34,9 @@ type Spec struct {
 	Branch      string   `json:"branch,omitempty"`
 	Target      string   `json:"target,omitempty"`
 	OwnedRefs   []string `json:"owned_refs,omitempty"`
+	// Tracked is the file with what the target and all agents' branches track; "" if
+	// polisd keeps none.
+	Tracked string `json:"tracked,omitempty"`
 	// GitBytes bounds what the agent adds to the shared objects; 0: no bound.
 	GitBytes int64 `json:"git_bytes,omitempty"`
 	// GitRemotes: the agent may write what its git learns of remotes.
