@@ -26,6 +26,9 @@ func (d *Daemon) StopAgents(ctx context.Context) bool {
 	return stop
 }
 
+// StopGrace is how long agents' programs may take to end, as configured.
+func (d *Daemon) StopGrace() time.Duration { return time.Duration(d.live().Limits.StopGrace) }
+
 // Close ends the daemon. With stopAgents every agent is stopped and nothing
 // of a running polis is left on the host; without, shims and their agents live on.
 func (d *Daemon) Close(ctx context.Context, stopAgents bool) error {

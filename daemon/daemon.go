@@ -10,6 +10,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"polis/cgroup"
@@ -180,9 +181,19 @@ func (d *Daemon) openAPI() error {
 		}
 		d.Listener = l
 	}
-	d.api = &server.Server{Backend: &backend{Daemon: d, Manager: d.agents}, Log: d.Log, GID: d.gid}
+	d.api = &server.Server{Backend: &backend{Daemon: d, Manager: d.agents}, Log: d.Log, GID: groupOf(l, d.gid)}
 	d.api.Open()
 	return nil
+}
+
+// groupOf is the group of a socket: who made it, systemd for one, said who may use it.
+func groupOf(l net.Listener, gid int) int {
+	if fi, err := os.Stat(l.Addr().String()); err == nil {
+		if st, ok := fi.Sys().(*syscall.Stat_t); ok {
+			return int(st.Gid)
+		}
+	}
+	return gid
 }
 
 // Serve answers the API until Close.

@@ -168,7 +168,7 @@ func (t worktrees) Ensure(ctx context.Context, a *agent.Agent) error {
 // withhold keeps git from stumbling over tracked files that the agent's rules
 // deny or hide.
 func (worktrees) withhold(ctx context.Context, w *workspace, a *agent.Agent) error {
-	p := a.Kept.Policy
+	p := a.Copy().Policy
 	set, err := policy.Compile(policy.Rules{Read: p.Read, Write: p.Write, Ask: p.Ask, Deny: p.Deny, Hide: p.Hide})
 	if err != nil {
 		return api.Errorf(api.CodeBadRequest, "policy: %w", err)

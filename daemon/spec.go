@@ -69,7 +69,7 @@ func ownedDir(path string, uid, gid int, mode os.FileMode) error {
 
 func (s *shims) spec(a *agent.Agent, dir string) wire.Spec {
 	c := s.config()
-	k, ws := a.Kept, a.WS
+	k, ws := a.Copy(), a.WS
 	cg, delegated := s.cgroup(a.Name())
 	user, home := account(ws.UID)
 	rules := c.LockRules(k.Role)
@@ -118,19 +118,20 @@ func (s *shims) spec(a *agent.Agent, dir string) wire.Spec {
 
 // Settings are the part of an agent's spec that can be changed while it lives.
 func (s *shims) Settings(a *agent.Agent) wire.Settings {
-	k, l := a.Kept, s.limits(a.Kept.Limits)
+	k := a.Copy()
+	l := s.limits(k.Limits)
 	v := wire.Settings{Role: k.Role, Policy: k.Policy, MemoryBytes: int64(k.MemoryLimitMB) << 20, Pids: int64(l.Pids),
 		CPUWeight: int64(l.CPUWeight), CPUPercent: int64(l.CPUPercent), IOWeight: int64(l.IOWeight),
 		DiskBytes: int64(l.DiskMB) << 20, DiskFiles: int64(l.DiskFiles), Connections: int64(l.Connections)}
-	v.Egress, v.Private = s.reach(a)
+	v.Egress, v.Private = s.reach(a, k)
 	return v
 }
 
 // reach is where an agent's connections may go. What cannot be read allows
 // nothing: it was checked when it was set, and the configuration is another now.
-func (s *shims) reach(a *agent.Agent) (entries, private []string) {
+func (s *shims) reach(a *agent.Agent, k store.Agent) (entries, private []string) {
 	c := s.config()
-	r, err := c.Reach(a.Kept.Role, a.Type, a.Kept.Egress)
+	r, err := c.Reach(k.Role, a.Type, k.Egress)
 	if err != nil {
 		s.log.Error("the agent reaches nothing: its egress cannot be read", "agent", a.Name(), "err", err)
 	}

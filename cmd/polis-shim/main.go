@@ -108,10 +108,12 @@ func serve(ctx context.Context, spec wire.Spec, log *slog.Logger) error {
 	if err = s.Serve(ctx); err != nil {
 		err = errors.Join(err, report(spec, err)) // the agent's state will say so
 	}
-	if _, nerr := sd.SdNotify(false, sd.SdNotifyStopping); nerr != nil {
+	bound := time.Duration(spec.StopGrace) + 40*time.Second
+	// The unit's own bound is for the default grace (sd_notify(3)).
+	if _, nerr := sd.SdNotify(false, fmt.Sprintf("%s\nEXTEND_TIMEOUT_USEC=%d", sd.SdNotifyStopping, bound.Microseconds())); nerr != nil {
 		log.Warn("tell systemd", "err", nerr)
 	}
-	cctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Duration(spec.StopGrace)+40*time.Second)
+	cctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bound)
 	defer cancel()
 	return errors.Join(err, s.Close(cctx))
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"syscall"
+	"time"
 
 	sd "github.com/coreos/go-systemd/v22/daemon"
 	"golang.org/x/sync/errgroup"
@@ -48,8 +49,9 @@ func serve(ctx context.Context, d *daemon.Daemon, log *slog.Logger, sigs <-chan 
 	}
 	stopAgents := end != nil && end != syscall.SIGUSR1 && d.StopAgents(gctx)
 	log.Info("stopping", "signal", fmt.Sprint(end), "agents", stopAgents)
-	notify(log, sd.SdNotifyStopping)
-	cctx, ccancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
+	bound := stopTime + d.StopGrace()
+	notify(log, fmt.Sprintf("%s\nEXTEND_TIMEOUT_USEC=%d", sd.SdNotifyStopping, (bound+20*time.Second).Microseconds()))
+	cctx, ccancel := context.WithTimeout(context.WithoutCancel(ctx), bound)
 	defer ccancel()
 	cerr := d.Close(cctx, stopAgents)
 	cancel(errors.New("stopped"))

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"slices"
 	"sync"
 
 	"polis/daemon/api"
@@ -28,6 +29,7 @@ type Workspace struct {
 	// mutex once the workspace is added.
 	Removed []store.Removed
 
+	mu      *sync.Mutex // the manager's, once the workspace is added
 	saving  sync.Mutex
 	unsaved bool // guarded by the manager's mutex
 	leaving bool // likewise; no agent comes in any more
@@ -84,6 +86,18 @@ type Remote struct{ Name, URL string }
 
 // Name is the agent's name.
 func (a *Agent) Name() string { return a.Kept.Name }
+
+// Copy is what is kept of the agent now. It is for those that have its op and not the
+// manager's mutex: refs and port maps change without the op.
+func (a *Agent) Copy() store.Agent {
+	if a.WS.mu != nil {
+		a.WS.mu.Lock()
+		defer a.WS.mu.Unlock()
+	}
+	k := a.Kept
+	k.PortMappings, k.OwnedRefs = slices.Clone(k.PortMappings), slices.Clone(k.OwnedRefs)
+	return k
+}
 
 // Worktree is where the view is mounted on the host.
 func (a *Agent) Worktree() string { return a.WS.Root.Worktree(a.Kept.Name) }

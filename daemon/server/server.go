@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/daemon/api"
+	"polis/daemon/peer"
 )
 
 // maxBody bounds a request, in bytes.
@@ -24,7 +25,8 @@ const maxBody = 1 << 20
 type Server struct {
 	Backend Backend
 	Log     *slog.Logger
-	// GID is the group that may use the API besides root; -1 is none.
+	// GID is the group that may use the API besides root; -1 is none. It is checked for
+	// every connection, whatever the mode of the socket.
 	GID int
 
 	http     *http.Server
@@ -44,11 +46,16 @@ func (s *Server) Open() {
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			cred, err := peer(c)
-			if err != nil {
+			p, err := peer.Of(c)
+			switch {
+			case err != nil:
 				s.Log.Warn("peer credentials", "err", err)
 				return ctx
+			case !p.Admin() && !p.In(s.GID):
+				s.Log.Warn("a caller that is neither root nor in the group was refused", "uid", p.UID, "pid", p.PID)
+				return ctx
 			}
+			cred := &unix.Ucred{Pid: p.PID, Uid: p.UID, Gid: p.GID}
 			return context.WithValue(ctx, peerKey{}, cred)
 		},
 	}
@@ -69,23 +76,6 @@ func (s *Server) Close(ctx context.Context) error {
 		return errors.Join(fmt.Errorf("stop API: %w", err), s.http.Close())
 	}
 	return nil
-}
-
-func peer(c net.Conn) (*unix.Ucred, error) {
-	u, ok := c.(*net.UnixConn)
-	if !ok {
-		return nil, errors.New("not a unix socket")
-	}
-	raw, err := u.SyscallConn()
-	if err != nil {
-		return nil, err
-	}
-	var cred *unix.Ucred
-	var cerr error
-	if err := raw.Control(func(fd uintptr) { cred, cerr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); err != nil {
-		return nil, err
-	}
-	return cred, cerr
 }
 
 // Handler is the API as an http.Handler; authority comes from the

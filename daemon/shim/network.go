@@ -55,6 +55,7 @@ func (s *Shim) watchListeners() {
 		}
 	}); err != nil && s.ctx.Err() == nil {
 		s.Log.Error("watch listeners", "err", err)
+		s.watcherEnded("new listeners of the agent")
 	}
 }
 

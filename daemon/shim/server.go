@@ -2,6 +2,7 @@ package shim
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/layout"
+	"polis/daemon/peer"
 	"polis/daemon/shim/wire"
 )
 
@@ -63,8 +65,8 @@ func writeJSON(w http.ResponseWriter, v any) error {
 	return nil
 }
 
-// control is the shim's own API, for root and the group polis: the socket's
-// mode is the access control.
+// control is the shim's own API, for polisd, which is root. Members of the group polis
+// reach the socket, too, for what their terminals need.
 func (s *Shim) control() http.Handler {
 	mux := http.NewServeMux()
 	for pattern, h := range map[string]handler{
@@ -76,8 +78,6 @@ func (s *Shim) control() http.Handler {
 		"GET /v1/events":          s.streamEvents,
 		"POST /v1/start":          s.handleStart,
 		"POST /v1/stop":           s.handleStop,
-		"POST /v1/exec":           s.exec,
-		"POST /v1/attach":         s.attach,
 		"POST /v1/input":          s.handleInput,
 		"POST /v1/settings":       s.handleSettings,
 		"POST /v1/look":           s.handleLook,
@@ -85,9 +85,34 @@ func (s *Shim) control() http.Handler {
 		"DELETE /v1/ports/{port}": s.handlePortRemove,
 		"POST /v1/invalidate":     func(w http.ResponseWriter, _ *http.Request) error { s.invalidate(); return writeJSON(w, struct{}{}) },
 	} {
-		mux.Handle(pattern, serveHTTP(h))
+		mux.Handle(pattern, serveHTTP(only(peer.Peer.Admin, h)))
 	}
+	member := func(p peer.Peer) bool { return p.Admin() || p.In(s.Spec.SocketGID) }
+	mux.Handle("POST /v1/exec", serveHTTP(only(member, s.exec)))
+	mux.Handle("POST /v1/attach", serveHTTP(only(member, s.attach)))
 	return mux
+}
+
+type peerKey struct{}
+
+// withPeer notes who connected; without that nothing is answered.
+func (s *Shim) withPeer(ctx context.Context, c net.Conn) context.Context {
+	p, err := peer.Of(c)
+	if err != nil {
+		s.Log.Warn("peer credentials", "err", err)
+		return ctx
+	}
+	return context.WithValue(ctx, peerKey{}, p)
+}
+
+// only answers those that may ask.
+func only(may func(peer.Peer) bool, h handler) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if p, ok := r.Context().Value(peerKey{}).(peer.Peer); !ok || !may(p) {
+			return api.Errorf(api.CodeForbidden, "%s %s of a shim is for polisd", r.Method, api.Shorten(r.URL.Path, 100))
+		}
+		return h(w, r)
+	}
 }
 
 func (s *Shim) handleStart(w http.ResponseWriter, r *http.Request) error {

@@ -145,7 +145,7 @@ func (s *Shim) Open(ctx context.Context) (err error) {
 	if s.listener, err = listen(s.Spec.RunDir, s.Spec.SocketGID); err != nil {
 		return api.Errorf(api.CodeInternal, "%w", err)
 	}
-	s.server = &http.Server{Handler: s.control(), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10}
+	s.server = &http.Server{Handler: s.control(), ConnContext: s.withPeer, ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10}
 	s.onClose("control socket", func(ctx context.Context) error {
 		return errors.Join(s.server.Close(), removeIfThere(layout.ShimSocket(s.Spec.RunDir)))
 	})
@@ -209,12 +209,24 @@ func (s *Shim) watchOOM() {
 		select {
 		case e, ok := <-s.box.OOM():
 			if !ok {
+				s.watcherEnded("out-of-memory kills")
 				return
 			}
 			s.killed(e)
 		case <-s.ctx.Done():
 			return
 		}
+	}
+}
+
+// watcherEnded says that something is not seen any more while the agent lives.
+func (s *Shim) watcherEnded(what string) {
+	select {
+	case <-s.ctx.Done():
+	case <-s.box.Done():
+	default:
+		s.Log.Error("a watcher of the shim has ended", "what", what)
+		s.events.Publish(api.Event{Type: api.EventShim, Agent: s.Spec.Agent, Message: "the shim of agent " + s.Spec.Agent + " does not see " + what + " any more; polisctl agents stop and start mend that"})
 	}
 }
 
@@ -227,6 +239,8 @@ func (s *Shim) Serve(ctx context.Context) error {
 		return errors.New("the view has ended")
 	case <-s.box.Done():
 		return errors.New("the sandbox has ended")
+	case <-s.ctx.Done():
+		return fmt.Errorf("a part of the shim has ended: %w", context.Cause(s.ctx))
 	}
 }
 
