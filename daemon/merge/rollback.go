@@ -8,7 +8,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"io/fs"
 	"os"
@@ -232,7 +231,7 @@ func (b *before) begins(ctx context.Context, root *os.Root, c gate.Change) bool 
 
 // blobID is the name git gives a file with that content.
 func blobID(in io.Reader, size int64, idLen int) (string, error) {
-	var h hash.Hash = sha1.New() //nolint:gosec // as above
+	h := sha1.New() //nolint:gosec // as above
 	if idLen == hexLen256 {
 		h = sha256.New()
 	}

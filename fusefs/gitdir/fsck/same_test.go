@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/zlib"
 	"crypto/sha1" //nolint:gosec // git's own object names
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -25,7 +26,8 @@ func TestVerdictsAreThoseOfGitFsck(t *testing.T) {
 		cmd.Dir = dir
 		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "GIT_CONFIG_NOSYSTEM=1", "LC_ALL=C"}
 		out, err := cmd.CombinedOutput()
-		if _, failed := err.(*exec.ExitError); err != nil && !failed { //nolint:errorlint // as exec returns it
+		var failed *exec.ExitError // fsck's way to say that it found something
+		if err != nil && !errors.As(err, &failed) {
 			t.Fatal(err)
 		}
 		return string(out)
