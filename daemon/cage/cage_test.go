@@ -2,6 +2,7 @@ package cage
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -214,6 +215,9 @@ func TestLimitsAreSet(t *testing.T) {
 
 // TestNoThreadKeepsACage: the process that starts programs in cages is in none.
 func TestNoThreadKeepsACage(t *testing.T) {
+	// What the tests themselves were started with.
+	nnp, _, e := unix.Syscall6(unix.SYS_PRCTL, unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0, 0)
+	require.Zero(t, e)
 	for range 30 {
 		out, ok := run(t, &Cage{}, "nothing")
 		require.True(t, ok, out)
@@ -227,7 +231,7 @@ func TestNoThreadKeepsACage(t *testing.T) {
 				continue
 			}
 			require.NoError(c, err)
-			require.Contains(c, string(status), "NoNewPrivs:\t0", "thread %s", task.Name())
+			require.Contains(c, string(status), fmt.Sprintf("NoNewPrivs:\t%d\n", nnp), "thread %s", task.Name())
 		}
 	}, 30*time.Second, 10*time.Millisecond)
 }
