@@ -276,7 +276,7 @@ func TestLongCallsSpinOnTerminals(t *testing.T) {
 	c.sees(" starting sandbox")
 	require.Equal(t, 0, c.ends())
 	c.sees("\r\x1b[Kagent slow is Idle\r\n") // the turning line is gone
-	require.Contains(t, c.text(), "/ creating worktree")
+	require.Regexp(t, `[-/|\\] creating worktree`, c.text()) // whichever frames there was time for
 }
 
 func TestWatchRedrawsUntilInterrupted(t *testing.T) {
