@@ -111,6 +111,7 @@ func TestHostileGitOfAnAgent(t *testing.T) {
 		{"an object changed", g + "o=$(cat objects/info/alternates)/$(git rev-parse alices | sed 's,..,&/,'); test -f $o || exit 0; chmod u+w $o; echo x > $o", ""},
 		{"an object away", g + "o=$(cat objects/info/alternates)/$(git rev-parse alices | sed 's,..,&/,'); test -f $o || exit 0; rm -f $o", ""},
 		{"a pack away", g + "p=$(ls $(cat objects/info/alternates)/pack/*.pack | head -1); test -f $p || exit 0; rm -f $p", ""},
+		{"an object of its own away", "echo mine | git hash-object -w --stdin; " + g + "rm -f $(find objects -type f -path '*/??/*' | head -1)", "objects/"},
 		{"an object under a wrong name", g + "mkdir -p objects/aa; echo x > objects/aa/tmp_obj_x; mv objects/aa/tmp_obj_x objects/aa/$(printf %038d 1)", "objects/aa"},
 		{"a corrupt pack", g + "echo PACKgarbagegarbagegarbagegarbagegarbage > objects/pack/tmp_pack_x; mv objects/pack/tmp_pack_x objects/pack/pack-$(printf %040d 1).pack", "objects/pack"},
 		{"a corrupt index", g + "cd $(cat objects/info/alternates); p=$(ls pack/*.pack | head -1); echo x > pack/tmp_idx_x; mv pack/tmp_idx_x ${p%.pack}.idx", ""},

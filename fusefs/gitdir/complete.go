@@ -56,6 +56,36 @@ func (g *Guard) publish(ctx context.Context, revs ...string) error {
 	return err
 }
 
+// isReflog says whether git writes down in a file where a ref has been.
+func (g *Guard) isReflog(path string) bool {
+	return path == "worktrees/"+g.cfg.Worktree+"/logs/HEAD" || classify(path, g.cfg.Worktree) == classReflog
+}
+
+// publishLocked publishes what refs are about to lead to. git writes the lock
+// files of a transaction, then the logs, and then renames the locks: others must
+// not find in a log what they do not have, also if git dies before it renames. What
+// cannot be published is refused when its ref is to lead there.
+func (g *Guard) publishLocked(ctx context.Context) {
+	g.mu.Lock()
+	var refs []string
+	for p := range g.locks {
+		if len(refs) < maxComplete && classify(p, g.cfg.Worktree) == classRefLock {
+			refs = append(refs, refName(p))
+		}
+	}
+	g.mu.Unlock()
+	for _, ref := range refs {
+		hash, err := g.readRef(ref + ".lock")
+		if err != nil || !isHash(hash) || ctx.Err() != nil {
+			continue // a ref that is removed, or not written yet
+		}
+		if err := g.complete(ctx, ref, hash); err != nil {
+			g.cfg.Log.Debug("not published yet", "agent", g.cfg.Agent, "path", ref, "err", err)
+			return
+		}
+	}
+}
+
 // revision is how git is asked for what a ref must be.
 func revision(ref, hash string) string {
 	if strings.HasPrefix(ref, "refs/heads/") {

@@ -73,6 +73,23 @@ func TestObjectsAreTheAgentsOwnUntilARefLeadsToThem(t *testing.T) {
 	}
 }
 
+// git writes a log before it moves the ref: who reads that has what it names, also
+// if git died in between.
+func TestALogNamesOnlyWhatIsPublished(t *testing.T) {
+	for _, log := range []string{"logs/refs/heads/agent/a1", "worktrees/a1/logs/HEAD"} {
+		r := newRepo(t, "sha1")
+		t1, m1, _ := r.agent("a1")
+		commit := r.must(t1, "git commit-tree -p HEAD -m next HEAD^{tree}")
+		_, err := run(t, r.bare, "git", "cat-file", "-e", commit)
+		require.Error(t, err, "no ref leads to it")
+		line := strings.Repeat("0", 40) + " " + commit + " a <a@b> 1 +0000\tx"
+		r.must(m1, "mkdir -p $(dirname "+log+"); echo "+commit+" > refs/heads/agent/a1.lock && echo '"+line+"' >> "+log)
+		r.must(r.bare, "git cat-file -e "+commit+" && git fsck --full --strict")
+		r.must(m1, "mv refs/heads/agent/a1.lock refs/heads/agent/a1")
+		require.Equal(t, commit, r.must(t1, "git rev-parse agent/a1"))
+	}
+}
+
 // A pack is moved as it is if a ref leads to all of it, and only what a ref leads to
 // is taken from another.
 func TestPacksAreTheAgentsOwnUntilARefLeadsToThem(t *testing.T) {

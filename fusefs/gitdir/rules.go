@@ -54,6 +54,9 @@ func (g *Guard) Write(ctx context.Context, c fusefs.Caller, op fusefs.Op, target
 		}
 	}
 	path := targets[0].Path
+	if (op == fusefs.OpOpenWrite || op == fusefs.OpCreate) && g.isReflog(path) {
+		g.publishLocked(ctx)
+	}
 	switch op {
 	case fusefs.OpOpenWrite:
 		return g.open(path, false, nil), 0
