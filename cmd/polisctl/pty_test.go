@@ -275,7 +275,7 @@ func TestLongCallsSpinOnTerminals(t *testing.T) {
 	c := startOnTerminal(t, newFake(t), "agents", "add", "slow", "--base", "custom", "--role", "slow")
 	c.sees(" starting sandbox")
 	require.Equal(t, 0, c.ends())
-	c.sees("\r\x1b[Kagent slow is Idle\r\n") // the turning line is gone
+	c.sees("\r\x1b[Kagent slow is Idle\r\n")                 // the turning line is gone
 	require.Regexp(t, `[-/|\\] creating worktree`, c.text()) // whichever frames there was time for
 }
 
