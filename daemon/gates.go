@@ -63,7 +63,7 @@ func (w *workspace) judgePush(ctx context.Context, a api.Agent, remote, ref, com
 	if strings.HasPrefix(ref, "refs/heads/") {
 		has = append(has, remoteRef(remote, ref))
 	}
-	theirs, err := bare.Refs(ctx, has...)
+	theirs, err := w.git.Internal().Refs(ctx, has...) // the objects are in the shared one
 	if err != nil {
 		return api.Errorf(api.CodeRepoCorrupt, "read what %s has: %w", remote, err)
 	}
