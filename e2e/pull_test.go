@@ -178,7 +178,11 @@ func TestAPullRequestIsOpenedWithTheRealGH(t *testing.T) {
 }
 
 func TestWithoutAForgeThePullIsAskedForInWords(t *testing.T) {
-	d := startDaemon(t, options{})
+	// A group polis with a number of the test's own, as far as polisd can see.
+	const admins = 4343
+	groups := filepath.Join(t.TempDir(), "group")
+	require.NoError(t, os.WriteFile(groups, fmt.Appendf(nil, "root:x:0:\npolis:x:%d:\nnogroup:x:65534:\n", admins), 0o644))
+	d := startDaemon(t, options{wrap: []string{"unshare", "--mount", "sh", "-ec", `mount --bind "$0" /etc/group; exec "$@"`, groups}})
 	project := d.up()
 	a := d.add("claude")
 	require.Equal(t, api.CodeNothingToMerge, d.refused(api.CodeNothingToMerge, "agents", "pr", "claude").Code)
@@ -218,11 +222,14 @@ func TestWithoutAForgeThePullIsAskedForInWords(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(d.bin, "polisctl"))
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(program, data, 0o755))
-	for uid, want := range map[uint32]int{owner: 1, 4242: 5} {
+	for _, c := range []struct {
+		uid, gid uint32
+		want     int
+	}{{owner, admins, 1}, {4242, admins, 5}, {owner, 4242, 5}} {
 		cmd := exec.CommandContext(t.Context(), program, "--socket", d.path("run", "polisd.sock"), "agents", "pr", a.Name)
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: 4242}}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: c.uid, Gid: c.gid}}
 		cmd.Dir = "/"
 		r := capture(cmd, "")
-		require.Equal(t, want, r.code, "uid %d: %s", uid, r)
+		require.Equal(t, c.want, r.code, "uid %d, gid %d: %s", c.uid, c.gid, r)
 	}
 }
