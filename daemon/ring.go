@@ -6,7 +6,7 @@ import (
 	"io/fs"
 	"os"
 
-	"polis/fusefs/offer"
+	"polis/fusefs/fuseuring"
 )
 
 // offerRings turns on the kernel's switch for FUSE requests by io_uring: views
@@ -17,16 +17,16 @@ func (d *Daemon) offerRings() {
 		d.logRings(d.withdrawRings())
 		return
 	}
-	before, err := offer.Given()
+	before, err := fuseuring.Enabled()
 	if err == nil && !before {
 		if err = os.WriteFile(d.run.RingMark(), nil, 0o600); err == nil {
-			if _, err = offer.Set(true); err != nil {
+			if _, err = fuseuring.SetEnabled(true); err != nil {
 				// It was not us, whoever turns it on later: nothing to turn back.
 				err = errors.Join(err, os.Remove(d.run.RingMark()))
 			}
 		}
 	}
-	if errors.Is(err, offer.ErrNone) {
+	if errors.Is(err, fuseuring.ErrNone) {
 		d.Log.Debug("requests to views come by /dev/fuse", "err", err)
 		return
 	}
@@ -47,7 +47,7 @@ func (d *Daemon) withdrawRings() error {
 		}
 		return fmt.Errorf("turn off FUSE requests by io_uring: %w", err)
 	}
-	if _, err := offer.Set(false); err != nil && !errors.Is(err, offer.ErrNone) {
+	if _, err := fuseuring.SetEnabled(false); err != nil && !errors.Is(err, fuseuring.ErrNone) {
 		return err
 	}
 	return os.Remove(d.run.RingMark())

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"polis/fusefs/offer"
+	"polis/fusefs/fuseuring"
 )
 
 // ringsOf counts the mappings of rings that the agent's shim has.
@@ -18,13 +18,13 @@ func (d *daemon) ringsOf(agent string) int {
 }
 
 func TestTheKernelIsOfferedRingsWhilePolisdRuns(t *testing.T) {
-	before, err := offer.Given()
-	if errors.Is(err, offer.ErrNone) {
+	before, err := fuseuring.Enabled()
+	if errors.Is(err, fuseuring.ErrNone) {
 		return // what views then do is every other test
 	}
 	require.NoError(t, err)
 	given := func() bool {
-		on, err := offer.Given()
+		on, err := fuseuring.Enabled()
 		require.NoError(t, err)
 		return on
 	}

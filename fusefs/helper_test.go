@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"polis/fusefs/offer"
+	"polis/fusefs/fuseuring"
 )
 
 // The test program runs itself for what needs another process or another user.
@@ -28,9 +28,9 @@ func TestMain(m *testing.M) {
 
 // overRings runs f with requests from rings, where the kernel has them.
 func overRings(f func() int) int {
-	before, err := offer.Set(true)
+	before, err := fuseuring.SetEnabled(true)
 	if err == nil {
-		defer func() { _, _ = offer.Set(before) }() //nolint:errcheck // it could be turned on
+		defer func() { _, _ = fuseuring.SetEnabled(before) }() //nolint:errcheck // it could be turned on
 	}
 	return f()
 }

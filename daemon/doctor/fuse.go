@@ -16,7 +16,7 @@ import (
 	"polis/fusefs"
 	"polis/fusefs/conn"
 	"polis/fusefs/fdtree"
-	"polis/fusefs/offer"
+	"polis/fusefs/fuseuring"
 )
 
 const fuseDevice = "/dev/fuse"
@@ -49,8 +49,8 @@ func (d *Doctor) fuse(ctx context.Context) []api.Check {
 // rings looks for the kernel's quicker way to ask a view.
 func (d *Doctor) rings() api.Check {
 	const name, cost = "FUSE by io_uring", "each request to a view takes about half as much processor time again"
-	given, err := offer.Given()
-	if errors.Is(err, offer.ErrNone) {
+	given, err := fuseuring.Enabled()
+	if errors.Is(err, fuseuring.ErrNone) {
 		return bad(name, api.CheckWarn, err.Error(), cost, "use Linux 6.14 or newer with CONFIG_FUSE_IO_URING")
 	}
 	if err == nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"polis/fusefs/offer"
+	"polis/fusefs/fuseuring"
 )
 
 // testFS has files 2 and 3 named "file" and "slow"; opening the second waits.
@@ -131,7 +131,7 @@ func mount(t *testing.T, fs FileSystem, change ...func(*Options)) (*Conn, string
 		f(&o)
 	}
 	if o.Capabilities&fuse.CAP_OVER_IO_URING != 0 {
-		_, err := offer.Set(true) // another package may have turned it back
+		_, err := fuseuring.SetEnabled(true) // another package may have turned it back
 		require.NoError(t, err)
 	}
 	c, err := Mount(fs, o)
@@ -160,14 +160,14 @@ func mount(t *testing.T, fs FileSystem, change ...func(*Options)) (*Conn, string
 // rings if the kernel has them.
 func overBoth(t *testing.T, test func(t *testing.T, over func(*Options))) {
 	t.Run("from the device", func(t *testing.T) { test(t, func(*Options) {}) })
-	before, err := offer.Set(true)
-	if errors.Is(err, offer.ErrNone) || errors.Is(err, os.ErrPermission) {
+	before, err := fuseuring.SetEnabled(true)
+	if errors.Is(err, fuseuring.ErrNone) || errors.Is(err, os.ErrPermission) {
 		t.Log("not from rings:", err) // without root no test mounts anything
 		return
 	}
 	require.NoError(t, err)
 	defer func() {
-		_, err := offer.Set(before)
+		_, err := fuseuring.SetEnabled(before)
 		require.NoError(t, err)
 	}()
 	t.Run("from rings", func(t *testing.T) {

@@ -1,4 +1,4 @@
-package offer
+package fuseuring
 
 import (
 	"os"
@@ -13,19 +13,19 @@ func TestTheSwitchIsTurnedAndSaysHowItWas(t *testing.T) {
 	kernels := parameter
 	t.Cleanup(func() { parameter = kernels })
 	parameter = filepath.Join(t.TempDir(), "enable_uring")
-	_, err := Given()
+	_, err := Enabled()
 	require.ErrorIs(t, err, ErrNone)
-	_, err = Set(true)
+	_, err = SetEnabled(true)
 	require.ErrorIs(t, err, ErrNone)
 	require.NoFileExists(t, parameter)
 
 	require.NoError(t, os.WriteFile(parameter, []byte("N\n"), 0o600))
 	before := false
 	for _, on := range []bool{true, true, false, false} {
-		was, err := Set(on)
+		was, err := SetEnabled(on)
 		require.NoError(t, err)
 		require.Equal(t, before, was)
-		now, err := Given()
+		now, err := Enabled()
 		require.NoError(t, err)
 		require.Equal(t, on, now)
 		before = on

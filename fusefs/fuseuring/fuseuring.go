@@ -1,4 +1,4 @@
-package offer
+package fuseuring
 
 import (
 	"bytes"
@@ -10,12 +10,12 @@ import (
 
 var parameter = "/sys/module/fuse/parameters/enable_uring"
 
-// ErrNone says that this kernel has no such switch (it came with Linux 6.14, and
+// ErrNone reports that this kernel has no such switch (it came with Linux 6.14, and
 // is there when the fuse module is).
 var ErrNone = errors.New("this kernel has no FUSE requests by io_uring")
 
-// Given says whether the kernel offers it.
-func Given() (bool, error) {
+// Enabled reports whether the kernel offers requests by io_uring.
+func Enabled() (bool, error) {
 	b, err := os.ReadFile(parameter) //nolint:forbidigo // the kernel's
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, ErrNone
@@ -26,9 +26,9 @@ func Given() (bool, error) {
 	return string(bytes.TrimSpace(b)) == "Y", nil
 }
 
-// Set turns it on or off and says how it was before.
-func Set(on bool) (before bool, err error) {
-	before, err = Given()
+// SetEnabled turns the switch on or off and returns what it was before.
+func SetEnabled(on bool) (before bool, err error) {
+	before, err = Enabled()
 	if err != nil || before == on {
 		return before, err
 	}
