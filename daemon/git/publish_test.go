@@ -61,9 +61,10 @@ func TestPublishGoesOnWhereItWasInterrupted(t *testing.T) {
 			for i, f := range looseIn(t, own) {
 				to := filepath.Join(r.ObjectDir(), filepath.Base(filepath.Dir(f)), filepath.Base(f))
 				require.NoError(t, os.MkdirAll(filepath.Dir(to), 0o755))
-				if i%3 == 0 {
+				switch i % 3 {
+				case 0:
 					require.NoError(t, os.Rename(f, to))
-				} else if i%3 == 1 { // somebody else has made the same
+				case 1: // another agent has made the same
 					require.NoError(t, os.Link(f, to))
 					old := time.Now().Add(-1000 * time.Hour)
 					require.NoError(t, os.Chtimes(to, old, old))

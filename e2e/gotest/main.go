@@ -42,10 +42,19 @@ func run(args []string, out io.Writer) (int, error) {
 	if readErr != nil {
 		return 1, fmt.Errorf("read the events of go test: %w", readErr)
 	}
-	if ok := r.summary(os.Getenv("CI") != ""); !ok || failed != nil {
-		return 1, nil
+	ok := r.summary(os.Getenv("CI") != "")
+	return exitStatus(ok, failed), nil
+}
+
+// exitStatus is that of go test, or 1 if it is content and the summary is not.
+func exitStatus(ok bool, failed *exec.ExitError) int {
+	switch {
+	case failed != nil:
+		return max(failed.ExitCode(), 1)
+	case !ok:
+		return 1
 	}
-	return 0, nil
+	return 0
 }
 
 // read takes events until the end. A line that is no event is of the go command
