@@ -46,10 +46,10 @@ func (g *Group) setCPUWeight(hier hierarchy, w int64) error {
 	return writeFile(g.dir(hier), "cpu.shares", strconv.FormatInt(shares(w), 10))
 }
 
-// Weigh sets the weights of l, and nothing else of it, where there are any: for
+// SetWeights sets the weights of l, and nothing else of it, where there are any: for
 // the group above the one that has the other limits, whose SetLimits says what
 // is missing.
-func (g *Group) Weigh(l Limits) error {
+func (g *Group) SetWeights(l Limits) error {
 	l = Limits{CPUWeight: l.CPUWeight, IOWeight: l.IOWeight}
 	if err := l.Validate(); err != nil {
 		return fmt.Errorf("weigh cgroup %s: %w", g.Path, err)

@@ -81,7 +81,7 @@ func run(ctx context.Context, args []string) error {
 		defer cancel()
 		err := shim.Cleanup(cctx, spec)
 		if spec.Delegated {
-			err = errors.Join(err, (&launcher.Systemd{}).Unweigh(spec.Agent))
+			err = errors.Join(err, (&launcher.Systemd{}).ClearWeights(spec.Agent))
 		}
 		return err
 	}

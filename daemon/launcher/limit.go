@@ -53,10 +53,10 @@ func controls(agent string) string {
 	return filepath.Join("/run/systemd/system.control", unit(agent)+".d")
 }
 
-// Weigh gives an agent's unit its share of processors and disks among the others.
+// SetWeights sets the weights of processors and disks of an agent's unit.
 // The group of a unit is systemd's: what somebody else writes there is gone with the
 // next daemon-reload. A weight of 0 is systemd's default.
-func (s *Systemd) Weigh(ctx context.Context, agent string, l cgroup.Limits) error {
+func (s *Systemd) SetWeights(ctx context.Context, agent string, l cgroup.Limits) error {
 	or := func(v int64) uint64 {
 		if v == 0 {
 			return math.MaxUint64 // "not set"
@@ -71,15 +71,15 @@ func (s *Systemd) Weigh(ctx context.Context, agent string, l cgroup.Limits) erro
 	defer cancel()
 	return s.do(ctx, func(c *dbus.Conn) error {
 		if err := c.SetUnitPropertiesContext(ctx, unit(agent), true, prop("CPUWeight", or(l.CPUWeight)), prop("IOWeight", or(l.IOWeight))); err != nil {
-			return fmt.Errorf("weigh %s: %w", unit(agent), err)
+			return fmt.Errorf("set the weights of %s: %w", unit(agent), err)
 		}
 		return nil
 	})
 }
 
-// Unweigh removes what Weigh had systemd keep, once the unit has ended. What others
+// ClearWeights removes what SetWeights had systemd keep, once the unit has ended. What others
 // have set of the unit stays.
-func (*Systemd) Unweigh(agent string) error {
+func (*Systemd) ClearWeights(agent string) error {
 	for _, name := range []string{"50-CPUWeight.conf", "50-IOWeight.conf"} {
 		if err := os.Remove(filepath.Join(controls(agent), name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("weights of %s: %w", unit(agent), err)

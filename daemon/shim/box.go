@@ -45,7 +45,7 @@ func (s *Shim) boxConfig(self string) sandbox.Config {
 		ID: boxID(sp), StateDir: stateDir(sp), RootfsDir: rootfsDir(sp),
 		UID: sp.UID, GID: sp.GID, User: sp.User, Home: sp.Home, HomeDir: sp.HomeDir, ScratchDir: scratch, RunDir: s.boxDir(),
 		Mounts: mounts, Workdir: sp.ProjectPath, Hostname: sp.Agent, ResolvConf: resolver(sp), NetNS: sp.NetNS,
-		CgroupPath: sp.CgroupPath, Limits: inBox(limitsOf(sp.Settings())),
+		CgroupPath: sp.CgroupPath, Limits: sandboxLimits(limitsOf(sp.Settings())),
 		InitBinary: self, Log: s.Log,
 		UserNamespaces: sp.UserNamespaces, TellRefused: true, Shared: sharedWith(sp),
 	}
@@ -74,7 +74,7 @@ func writeResolvConf(spec wire.Spec, server string) error {
 // Cleanup removes what a dead shim of this agent left: sandbox, control
 // group, mounts, sockets. It is idempotent and also run before a shim starts.
 func Cleanup(ctx context.Context, spec wire.Spec) error {
-	errs := []error{sandbox.Cleanup(ctx, stateDir(spec), boxID(spec), rootfsDir(spec), spec.CgroupPath), removeSeat(ctx, spec)}
+	errs := []error{sandbox.Cleanup(ctx, stateDir(spec), boxID(spec), rootfsDir(spec), spec.CgroupPath), removeGroup(ctx, spec)}
 	for _, m := range []string{spec.Mountpoint, gitMount(spec)} {
 		errs = append(errs, unmountAll(m, spec))
 	}

@@ -44,7 +44,7 @@ func check(ctx context.Context, spec wire.Spec, log *slog.Logger) (res wire.Chec
 	if err != nil {
 		return res, err
 	}
-	leave, err := sit(spec)
+	leave, err := joinGroup(spec)
 	if err != nil {
 		return res, err
 	}
@@ -62,7 +62,7 @@ func check(ctx context.Context, spec wire.Spec, log *slog.Logger) (res wire.Chec
 		ID: boxID(spec), StateDir: stateDir(spec), RootfsDir: rootfsDir(spec),
 		UID: spec.UID, GID: spec.GID, User: spec.User, Home: spec.Home, HomeDir: spec.HomeDir, ScratchDir: spec.Scratch,
 		Mounts: mounts, Workdir: spec.ProjectPath, Hostname: "check", Env: append([]string{"CI=true", "POLIS_CHECK=1"}, spec.Env...),
-		CgroupPath: spec.CgroupPath, Limits: inBox(limitsOf(spec.Settings())),
+		CgroupPath: spec.CgroupPath, Limits: sandboxLimits(limitsOf(spec.Settings())),
 		InitBinary: self, Log: log,
 		UserNamespaces: spec.UserNamespaces, Shared: sharedWith(spec),
 	})
@@ -70,7 +70,7 @@ func check(ctx context.Context, spec wire.Spec, log *slog.Logger) (res wire.Chec
 		return res, err
 	}
 	defer undo(box.Destroy)
-	if err := weigh(ctx, spec, limitsOf(spec.Settings())); err != nil {
+	if err := setWeights(ctx, spec, limitsOf(spec.Settings())); err != nil {
 		return res, err
 	}
 	if _, err := sd.SdNotify(false, sd.SdNotifyReady+"\nSTATUS=checking a merge"); err != nil {

@@ -173,7 +173,7 @@ func (s *Shim) openBox(ctx context.Context) error {
 	s.box = box
 	s.egress.begin(box.Pids)
 	s.onClose("sandbox", func(ctx context.Context) error { return box.Destroy(ctx) })
-	if err := weigh(ctx, s.Spec, limitsOf(s.Spec.Settings())); err != nil {
+	if err := setWeights(ctx, s.Spec, limitsOf(s.Spec.Settings())); err != nil {
 		return api.Errorf(api.CodeCgroupFailed, "weigh the agent: %w", err)
 	}
 	s.group.Go(func() error { s.watchOOM(); return nil })

@@ -57,7 +57,7 @@ func openBacking(sp wire.Spec) (*os.File, error) {
 
 func (s *Shim) openViews(ctx context.Context) error {
 	sp := s.Spec
-	leave, err := sit(sp)
+	leave, err := joinGroup(sp)
 	s.onClose("control group", leave)
 	if err != nil {
 		return fmt.Errorf("control group of the shim: %w", err)

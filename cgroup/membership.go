@@ -11,21 +11,22 @@ import (
 	"time"
 )
 
-// sharing are the v1 controllers that share something out among groups.
+// sharing are the v1 controllers that divide a resource among sibling groups.
 var sharing = []string{cpu, "cpuacct", blkio}
 
-// Seat is a group that the calling process has gone to.
-type Seat struct {
+// Membership is the calling process in a group other than its own.
+type Membership struct {
 	group *Group
 	from  map[string]string // the directory it was in, by that of the group
 }
 
-// Sit makes the group p and moves the calling process there, so that processors
-// and disks are shared out to it among the groups beside it: a process that
-// works for one group only is otherwise as much as all of them together. On v1
-// and hybrid hosts it moves in the hierarchies that share these out; its memory
-// stays counted where it was, and so does its place in systemd's tree.
-func (h *Host) Sit(p string) (*Seat, error) {
+// Join creates the group p and moves the calling process into it, so that the
+// kernel schedules it as a sibling of the groups beside p: a process outside
+// competes as one group with all of them together. On cgroup v1 and hybrid hosts
+// the process moves in the hierarchies of cpu, cpuacct and blkio only; its memory
+// is still charged to the previous group, and systemd's hierarchy is unchanged.
+// [Membership.Restore] moves it back.
+func (h *Host) Join(p string) (*Membership, error) {
 	g, err := h.Group(p)
 	if err != nil {
 		return nil, err
@@ -34,7 +35,7 @@ func (h *Host) Sit(p string) (*Seat, error) {
 	if err != nil {
 		return nil, fmt.Errorf("own cgroup: %w", err)
 	}
-	s := &Seat{group: g, from: map[string]string{}}
+	s := &Membership{group: g, from: map[string]string{}}
 	for _, hier := range h.hierarchies {
 		if hier.v2 != (h.Mode == V2) || !hier.v2 && !slices.ContainsFunc(sharing, func(c string) bool { return slices.Contains(hier.controllers, c) }) {
 			continue
@@ -44,14 +45,14 @@ func (h *Host) Sit(p string) (*Seat, error) {
 		if err := enter(dir); err != nil {
 			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 			defer cancel()
-			return nil, errors.Join(fmt.Errorf("enter cgroup %s: %w", p, err), s.Leave(ctx))
+			return nil, errors.Join(fmt.Errorf("enter cgroup %s: %w", p, err), s.Restore(ctx))
 		}
 	}
 	return s, nil
 }
 
-// enter moves the calling process. A neighbour's Prune may take an empty parent
-// away between the two steps.
+// enter moves the calling process to dir. Another process's Prune may remove an
+// empty parent between the two steps, so it tries again.
 func enter(dir string) (err error) {
 	for range 10 {
 		if err = os.MkdirAll(dir, 0o755); err == nil {
@@ -64,8 +65,9 @@ func enter(dir string) (err error) {
 	return err
 }
 
-// place is the directory of the group that text, a /proc/PID/cgroup, names for
-// a hierarchy; the root of what can be seen if that is outside.
+// place returns the directory of the group that text, the content of
+// /proc/PID/cgroup, names for a hierarchy, or the root of the hierarchy if that
+// group is not visible in this cgroup namespace.
 func (h *Host) place(hier hierarchy, text string) string {
 	want := strings.Join(hier.controllers, ",")
 	for line := range strings.Lines(text) {
@@ -80,9 +82,10 @@ func (h *Host) place(hier hierarchy, text string) string {
 	return hier.root
 }
 
-// Leave goes back, and removes the group and those above it that are then empty.
-// Where the process came from may be gone: it goes to the root then.
-func (s *Seat) Leave(ctx context.Context) error {
+// Restore moves the process back to where it was and removes the group, and the
+// groups above it that are then empty. If the previous group no longer exists, the
+// process moves to the root of the hierarchy.
+func (s *Membership) Restore(ctx context.Context) error {
 	var errs []error
 	for dir, from := range s.from {
 		err := writeFile(from, "cgroup.procs", "0")

@@ -27,12 +27,12 @@ func ownGroups(t *testing.T) string {
 	return string(b)
 }
 
-func TestAProcessSitsBesideAnotherGroupAndLeaves(t *testing.T) {
+func TestAProcessJoinsASiblingGroupAndIsRestored(t *testing.T) {
 	for name, h := range hosts(t) {
 		t.Run(name, func(t *testing.T) {
 			before := ownGroups(t)
 			g := group(t, h)
-			s, err := h.Sit(g.Path + "/supervisor")
+			s, err := h.Join(g.Path + "/supervisor")
 			require.NoError(t, err)
 			moved := 0
 			for line := range strings.Lines(ownGroups(t)) {
@@ -47,7 +47,7 @@ func TestAProcessSitsBesideAnotherGroupAndLeaves(t *testing.T) {
 				}
 			}
 			require.NotZero(t, moved)
-			require.NoError(t, s.Leave(t.Context()))
+			require.NoError(t, s.Restore(t.Context()))
 			require.Equal(t, before, ownGroups(t))
 			names, err := h.List(g.Path)
 			require.NoError(t, err)
@@ -57,37 +57,37 @@ func TestAProcessSitsBesideAnotherGroupAndLeaves(t *testing.T) {
 }
 
 // Where it came from may be gone when it leaves, with the session it was started in.
-func TestWhoseGroupHasGoneLeavesForTheRoot(t *testing.T) {
+func TestAProcessWhosePreviousGroupIsGoneMovesToTheRoot(t *testing.T) {
 	for name, h := range hosts(t) {
 		t.Run(name, func(t *testing.T) {
-			home, err := h.Sit(group(t, h).Path + "/session")
+			home, err := h.Join(group(t, h).Path + "/session")
 			require.NoError(t, err)
-			s, err := h.Sit(group(t, h).Path + "/supervisor")
+			s, err := h.Join(group(t, h).Path + "/supervisor")
 			require.NoError(t, err)
 			require.NoError(t, home.group.Remove(t.Context()))
-			require.NoError(t, s.Leave(t.Context()))
+			require.NoError(t, s.Restore(t.Context()))
 			require.NotContains(t, ownGroups(t), "supervisor")
 			require.NotContains(t, ownGroups(t), "session")
-			require.NoError(t, home.Leave(t.Context()), "where it was at first")
+			require.NoError(t, home.Restore(t.Context()), "where it was at first")
 		})
 	}
 }
 
 func TestSittingNeedsAGoodPath(t *testing.T) {
 	h := needRoot(t)
-	_, err := h.Sit("/../x")
+	_, err := h.Join("/../x")
 	require.ErrorIs(t, err, ErrPath)
-	_, err = h.Sit("/")
+	_, err = h.Join("/")
 	require.ErrorIs(t, err, ErrPath)
 }
 
 // The group above sandbox and shim gets the weights, and nothing else changes.
-func TestWeighingLeavesLimitsAlone(t *testing.T) {
+func TestSettingWeightsKeepsLimits(t *testing.T) {
 	h := needRoot(t)
 	g := group(t, h)
 	require.NoError(t, g.Ensure(Limits{CPUPercent: 150, CPUWeight: 100, Pids: 44}))
 	for w, want := range map[int64]int64{250: 250, 1: 1, 0: 100} {
-		require.NoError(t, g.Weigh(Limits{CPUWeight: w, IOWeight: w, Pids: 7, MemoryBytes: 1 << 30, CPUPercent: 10}))
+		require.NoError(t, g.SetWeights(Limits{CPUWeight: w, IOWeight: w, Pids: 7, MemoryBytes: 1 << 30, CPUPercent: 10}))
 		hier, _ := h.controller(cpu)
 		var got string
 		var err error
@@ -104,8 +104,8 @@ func TestWeighingLeavesLimitsAlone(t *testing.T) {
 		require.NoError(t, err)
 		require.EqualValues(t, 44, st.PidsLimit)
 	}
-	require.Error(t, g.Weigh(Limits{CPUWeight: 10001}))
+	require.Error(t, g.SetWeights(Limits{CPUWeight: 10001}))
 	none, err := h.Group(g.Path + "/none")
 	require.NoError(t, err)
-	require.NoError(t, none.Weigh(Limits{CPUWeight: 50, IOWeight: 50}), "there is nothing to weigh")
+	require.NoError(t, none.SetWeights(Limits{CPUWeight: 50, IOWeight: 50}), "there is nothing to weigh")
 }
