@@ -46,8 +46,8 @@ func (s *Sandbox) release(ctx context.Context) error {
 	if s.stopReap != nil {
 		s.stopReap()
 	}
-	if s.desk != nil {
-		if err := s.desk.Stop(); err != nil {
+	if s.supervisor != nil {
+		if err := s.supervisor.Stop(); err != nil {
 			return fmt.Errorf("destroy sandbox: %w", err)
 		}
 	}
@@ -98,7 +98,7 @@ func Cleanup(ctx context.Context, stateDir, id, rootfsDir, cgroupPath string) er
 	if err := removeRootfs(rootfsDir); err != nil {
 		errs = append(errs, fmt.Errorf("%w: %w", ErrNamespace, err))
 	}
-	if err := errors.Join(fdtree.RemoveAll(ctx, filepath.Join(stateDir, id)), unotify.Remove(deskDir(stateDir, id))); err != nil {
+	if err := errors.Join(fdtree.RemoveAll(ctx, filepath.Join(stateDir, id)), unotify.Remove(supervisorDir(stateDir, id))); err != nil {
 		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {

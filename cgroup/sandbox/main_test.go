@@ -100,7 +100,7 @@ func create(t testing.TB, cfg Config) *Sandbox {
 func requireGone(t testing.TB, cfg Config) {
 	t.Helper()
 	require.NoFileExists(t, filepath.Join(cfg.StateDir, cfg.ID))
-	require.NoDirExists(t, deskDir(cfg.StateDir, cfg.ID))
+	require.NoDirExists(t, supervisorDir(cfg.StateDir, cfg.ID))
 	require.NoDirExists(t, cfg.RootfsDir)
 	host, err := cgroup.Detect()
 	require.NoError(t, err)

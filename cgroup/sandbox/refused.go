@@ -29,26 +29,26 @@ func (s *Sandbox) Refused() <-chan RefusedCall { return s.refusals }
 // refusalsBuffer is how many refused calls wait for who is told.
 const refusalsBuffer = 256
 
-// deskDir is where the listeners of a sandbox's filters are handed in. No id has
+// supervisorDir is where the listeners of a sandbox's filters are handed in. No id has
 // a colon.
-func deskDir(stateDir, id string) string { return filepath.Join(stateDir, "calls:"+id) }
+func supervisorDir(stateDir, id string) string { return filepath.Join(stateDir, "calls:"+id) }
 
-// openDesk opens the desk at which calls are refused, and returns where that is.
+// openSupervisor starts the supervisor that refuses calls and returns the path of its socket.
 // Without one the kernel refuses them, and nobody is told.
-func (s *Sandbox) openDesk() string {
+func (s *Sandbox) openSupervisor() string {
 	if !s.cfg.TellRefused {
 		close(s.refusals)
 		return ""
 	}
-	d, err := unotify.Open(deskDir(s.cfg.StateDir, s.cfg.ID))
+	d, err := unotify.Open(supervisorDir(s.cfg.StateDir, s.cfg.ID))
 	if err != nil {
 		s.cfg.Log.Warn("refused system calls are not told of", "op", "sandbox.create", "err", err)
 		close(s.refusals)
 		return ""
 	}
 	w := &witness{now: time.Now, seen: map[int]sighting{}}
-	d.Log, d.Who, d.Refused = s.cfg.Log, w.who, s.refusedCall
-	s.desk = d
+	d.Log, d.Identify, d.Refused = s.cfg.Log, w.who, s.refusedCall
+	s.supervisor = d
 	s.work.Add(1)
 	go func() {
 		defer s.work.Done()
@@ -57,14 +57,14 @@ func (s *Sandbox) openDesk() string {
 			s.cfg.Log.Error("refused system calls are not told of any more", "op", "sandbox.calls", "err", err)
 		}
 		if err := d.Close(); err != nil {
-			s.cfg.Log.Warn("close the desk of refused calls", "op", "sandbox.calls", "err", err)
+			s.cfg.Log.Warn("close the supervisor of refused calls", "op", "sandbox.calls", "err", err)
 		}
 	}()
 	return d.Path()
 }
 
 // refusedCall hands a call on without ever waiting.
-func (s *Sandbox) refusedCall(c unotify.Call, who unotify.Who) {
+func (s *Sandbox) refusedCall(c unotify.Call, who unotify.Caller) {
 	name := callName(c.Nr)
 	select {
 	case s.refusals <- RefusedCall{Time: time.Now(), Pid: who.Pid, Program: who.Program, Call: name, Wanted: wanted(name, c.Args), Kind: kindOf(name)}:
@@ -80,7 +80,7 @@ const (
 )
 
 type sighting struct {
-	who unotify.Who
+	who unotify.Caller
 	at  time.Time
 }
 
@@ -90,7 +90,7 @@ type witness struct {
 	seen map[int]sighting
 }
 
-func (w *witness) who(thread int) unotify.Who {
+func (w *witness) who(thread int) unotify.Caller {
 	now := w.now()
 	if s, ok := w.seen[thread]; ok && now.Sub(s.at) < sightingTime {
 		return s.who
@@ -105,23 +105,23 @@ func (w *witness) who(thread int) unotify.Who {
 
 // look reads of which process a thread is, and what that is called. What cannot
 // be read, because it has just been killed, is not known.
-func look(thread int) unotify.Who {
+func look(thread int) unotify.Caller {
 	if thread <= 0 {
-		return unotify.Who{} // not of our pid namespace
+		return unotify.Caller{} // not of our pid namespace
 	}
 	status, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(thread), "status"))
 	if err != nil {
-		return unotify.Who{}
+		return unotify.Caller{}
 	}
 	_, rest, _ := bytes.Cut(status, []byte("\nTgid:\t"))
 	line, _, _ := bytes.Cut(rest, []byte("\n"))
 	pid, err := strconv.Atoi(string(line))
 	if err != nil {
-		return unotify.Who{Pid: thread}
+		return unotify.Caller{Pid: thread}
 	}
 	name, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "comm"))
 	if err != nil {
-		return unotify.Who{Pid: pid}
+		return unotify.Caller{Pid: pid}
 	}
-	return unotify.Who{Pid: pid, Program: string(bytes.TrimSuffix(name, []byte("\n")))}
+	return unotify.Caller{Pid: pid, Program: string(bytes.TrimSuffix(name, []byte("\n")))}
 }

@@ -236,7 +236,7 @@ func TestWhoIsNotAnsweredEndsWithItsSandbox(t *testing.T) {
 	require.Eventually(t, func() bool {
 		return hostProcesses("unshare -U sleep 54321") == 0 && hostProcesses("sleep 54321") == 0
 	}, 10*time.Second, 10*time.Millisecond)
-	require.DirExists(t, deskDir(cfg.StateDir, cfg.ID))
+	require.DirExists(t, supervisorDir(cfg.StateDir, cfg.ID))
 	require.NoError(t, Cleanup(t.Context(), cfg.StateDir, cfg.ID, cfg.RootfsDir, cfg.CgroupPath))
 	requireGone(t, cfg)
 }

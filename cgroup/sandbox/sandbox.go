@@ -29,18 +29,18 @@ const dyingTime = 2 * time.Second
 // Sandbox is a set of namespaces with its process 1. Its methods may be called
 // from several goroutines.
 type Sandbox struct {
-	cfg       Config
-	container *libcontainer.Container
-	group     *cgroup.Group
-	alive     *os.File // process 1 holds the other end and ends when this one is closed
-	initPid   int
-	initDone  chan struct{} // closed when process 1 was reaped
-	ooms      chan OOMEvent
-	desk      *unotify.Desk // nil if refused calls are not told of
-	refusals  chan RefusedCall
-	stopWatch context.CancelFunc
-	stopReap  context.CancelFunc
-	work      sync.WaitGroup // the goroutines that wait for processes and watch memory
+	cfg        Config
+	container  *libcontainer.Container
+	group      *cgroup.Group
+	alive      *os.File // process 1 holds the other end and ends when this one is closed
+	initPid    int
+	initDone   chan struct{} // closed when process 1 was reaped
+	ooms       chan OOMEvent
+	supervisor *unotify.Supervisor // nil if refused calls are not told of
+	refusals   chan RefusedCall
+	stopWatch  context.CancelFunc
+	stopReap   context.CancelFunc
+	work       sync.WaitGroup // the goroutines that wait for processes and watch memory
 	// starts is held for reading while a process is started, until it is in running.
 	starts sync.RWMutex
 
@@ -133,7 +133,7 @@ func (s *Sandbox) create(ctx context.Context) error {
 	if err := s.cfg.makePoints(); err != nil {
 		return fmt.Errorf("create sandbox: %w: %w", ErrNamespace, err)
 	}
-	spec, err := s.cfg.spec(s.openDesk())
+	spec, err := s.cfg.spec(s.openSupervisor())
 	if err != nil {
 		return fmt.Errorf("create sandbox: %w: %w", ErrNamespace, err)
 	}

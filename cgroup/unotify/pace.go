@@ -51,20 +51,20 @@ func (p *pace) due() time.Duration {
 }
 
 // rest waits, if too many answers were given, until there may be more.
-func (d *Desk) rest() error {
-	wait := d.pace.due()
+func (s *Supervisor) rest() error {
+	wait := s.pace.due()
 	if wait == 0 {
 		return nil
 	}
-	err := d.wait(wait)
-	d.pace.fill()
+	err := s.wait(wait)
+	s.pace.fill()
 	return err
 }
 
 // wait waits for a time, or for Stop.
-func (d *Desk) wait(t time.Duration) error {
+func (s *Supervisor) wait(t time.Duration) error {
 	timeout := unix.NsecToTimespec(int64(t))
-	_, err := unix.Ppoll([]unix.PollFd{{Fd: int32(d.stop), Events: unix.POLLIN}}, &timeout, nil)
+	_, err := unix.Ppoll([]unix.PollFd{{Fd: int32(s.stop), Events: unix.POLLIN}}, &timeout, nil)
 	if err != nil && !errors.Is(err, unix.EINTR) {
 		return os.NewSyscallError("ppoll", err)
 	}

@@ -18,7 +18,7 @@ import (
 )
 
 // strangerEnv has the test binary be another process, which hands a file in at
-// the desk whose socket it names.
+// the supervisor whose socket it names.
 const strangerEnv = "POLIS_TEST_STRANGER"
 
 // init keeps the first thread for the main goroutine: it does not end with a
@@ -35,15 +35,15 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// open is a desk at work, and what it was told.
-func open(t *testing.T) (*Desk, chan Call) {
+// open is a supervisor at work, and what it was told.
+func open(t *testing.T) (*Supervisor, chan Call) {
 	t.Helper()
 	d, err := Open(filepath.Join(t.TempDir(), strings.Repeat("long", 40)))
 	require.NoError(t, err)
 	heard := make(chan Call, 1<<16)
-	d.Who = func(thread int) Who { return Who{Pid: thread} }
-	d.Refused = func(c Call, who Who) {
-		if who.Pid == c.Thread {
+	d.Identify = func(thread int) Caller { return Caller{Pid: thread} }
+	d.Refused = func(c Call, caller Caller) {
+		if caller.Pid == c.Thread {
 			heard <- c
 		}
 	}
@@ -51,7 +51,7 @@ func open(t *testing.T) (*Desk, chan Call) {
 	return d, heard
 }
 
-func run(t *testing.T, d *Desk) {
+func run(t *testing.T, d *Supervisor) {
 	done := make(chan error, 1)
 	go func() { done <- d.Run() }()
 	t.Cleanup(func() {
@@ -60,7 +60,7 @@ func run(t *testing.T, d *Desk) {
 		case err := <-done:
 			require.NoError(t, err)
 		case <-time.After(10 * time.Second):
-			t.Fatal("the desk does not stop")
+			t.Fatal("the supervisor does not stop")
 		}
 		require.NoError(t, d.Close())
 		require.NoError(t, d.Stop(), "once more")
@@ -68,7 +68,7 @@ func run(t *testing.T, d *Desk) {
 	})
 }
 
-// hand sends descriptors to a desk.
+// hand sends descriptors to a supervisor.
 func hand(path string, fds ...int) error {
 	c, err := net.Dial("unix", path)
 	if err != nil {
@@ -83,8 +83,8 @@ func hand(path string, fds ...int) error {
 	return err
 }
 
-// asking runs f in a thread whose getppid is asked about at the desk.
-func asking(t *testing.T, d *Desk, f func()) (ended chan struct{}) {
+// asking runs f in a thread whose getppid is asked about at the supervisor.
+func asking(t *testing.T, d *Supervisor, f func()) (ended chan struct{}) {
 	t.Helper()
 	ready := make(chan error, 1)
 	ended = make(chan struct{})
@@ -142,8 +142,8 @@ func TestCallsAreRefusedAndToldOf(t *testing.T) {
 	require.Empty(t, heard)
 }
 
-// Who asks of a desk that is closed is refused by the kernel.
-func TestADeskThatIsClosedLetsNothingThrough(t *testing.T) {
+// A caller that asks a supervisor that is closed is refused by the kernel.
+func TestAClosedSupervisorLetsNothingThrough(t *testing.T) {
 	d, err := Open(filepath.Join(t.TempDir(), "d"))
 	require.NoError(t, err)
 	done := make(chan error, 1)
@@ -182,7 +182,7 @@ func descriptors(t *testing.T) int {
 
 // What is no listener, or comes from another process, is turned away, and the
 // desk goes on.
-func TestADeskTakesListenersOfItsOwnProcessOnly(t *testing.T) {
+func TestASupervisorTakesListenersOfItsOwnProcessOnly(t *testing.T) {
 	d, heard := open(t)
 	before := descriptors(t)
 	r, w, err := os.Pipe()
@@ -215,13 +215,13 @@ func TestADeskTakesListenersOfItsOwnProcessOnly(t *testing.T) {
 	require.Eventually(t, func() bool { return descriptors(t) <= before+2 }, 10*time.Second, 10*time.Millisecond, "the pipe's, and no others")
 }
 
-// A flood is answered at the desk's own pace, and who calls besides is not kept
+// A flood is answered at the supervisor's own pace, and who calls besides is not kept
 // waiting behind all of it.
 func TestAFloodIsSlowedDown(t *testing.T) {
 	d, err := Open(filepath.Join(t.TempDir(), "d"))
 	require.NoError(t, err)
 	var refused atomic.Int64
-	d.Refused = func(Call, Who) { refused.Add(1) }
+	d.Refused = func(Call, Caller) { refused.Add(1) }
 	run(t, d)
 	var stop atomic.Bool
 	var flood sync.WaitGroup
