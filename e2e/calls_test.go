@@ -25,9 +25,9 @@ func (d *daemon) refusedCalls(agent string) map[string][]api.Event {
 	return out
 }
 
-// TestRefusedCallsAreToldOf: who tried to get out, how, and in the sandbox why not
+// TestDeniedSyscallsEmitEvents: who tried to get out, how, and in the sandbox why not
 // and what to do; nothing of what ordinary programs do.
-func TestRefusedCallsAreToldOf(t *testing.T) {
+func TestDeniedSyscallsEmitEvents(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()
 	d.add("alice")

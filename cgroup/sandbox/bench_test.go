@@ -20,7 +20,7 @@ func BenchmarkCreateDestroy(b *testing.B) {
 			for b.Loop() {
 				b.StopTimer()
 				cfg := testConfig(b)
-				cfg.TellRefused = tell
+				cfg.ReportDenied = tell
 				b.StartTimer()
 				s, err := Create(context.Background(), cfg)
 				require.NoError(b, err)
@@ -46,7 +46,7 @@ func BenchmarkExec(b *testing.B) {
 	for _, tell := range []bool{true, false} {
 		b.Run(fmt.Sprintf("tell=%v", tell), func(b *testing.B) {
 			cfg := testConfig(b)
-			cfg.TellRefused = tell
+			cfg.ReportDenied = tell
 			benchmarkExec(b, cfg)
 		})
 	}

@@ -54,10 +54,10 @@ type Config struct {
 	// for sandboxes that agents bring along. It opens more of the kernel to them.
 	UserNamespaces bool
 
-	// TellRefused has refused calls told of, where the machine can: see
+	// ReportDenied audits denied calls, where the kernel supports it: see
 	// [Sandbox.Refused]. Processes inside cannot have a seccomp listener of their
 	// own then; the kernel has one for a process.
-	TellRefused bool
+	ReportDenied bool
 
 	CgroupPath string // the sandbox's own group, below the hierarchies' mount points
 	Limits     cgroup.Limits

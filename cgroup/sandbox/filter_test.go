@@ -124,9 +124,9 @@ func (f filter) says(t testing.TB, nr int, args ...uint64) uint32 {
 // modes are the profiles there can be.
 var modes = []struct{ userNamespaces, sharedPIDs bool }{{}, {userNamespaces: true}, {sharedPIDs: true}, {true, true}}
 
-// TestToldCallsAreTheRefusedOnes asks two filters, one that tells and one that
+// TestAuditedCallsAreTheDeniedOnes asks two filters, one that tells and one that
 // does not: they must not differ but in who says no.
-func TestToldCallsAreTheRefusedOnes(t *testing.T) {
+func TestAuditedCallsAreTheDeniedOnes(t *testing.T) {
 	names := map[int]string{}
 	for nr := range 600 {
 		names[nr], _ = libseccomp.ScmpSyscall(nr).GetName()
@@ -174,7 +174,7 @@ func TestToldCallsAreTheRefusedOnes(t *testing.T) {
 			for name := range tells {
 				require.NotEqual(t, Kind(""), kindOf(name))
 			}
-			requireTold(t, m.userNamespaces, m.sharedPIDs, tells)
+			requireAudited(t, m.userNamespaces, m.sharedPIDs, tells)
 		})
 	}
 }
@@ -192,8 +192,8 @@ func newest(t *testing.T, tells, userNamespaces, sharedPIDs bool) libseccomp.Scm
 	return out
 }
 
-// requireTold wants all that should be told of to be told of.
-func requireTold(t *testing.T, userNamespaces, sharedPIDs bool, got map[string]bool) {
+// requireAudited wants all that should be told of to be told of.
+func requireAudited(t *testing.T, userNamespaces, sharedPIDs bool, got map[string]bool) {
 	t.Helper()
 	want := map[string]bool{"socket": true, "prlimit64": true, "ioctl": true}
 	if !userNamespaces {
@@ -204,7 +204,7 @@ func requireTold(t *testing.T, userNamespaces, sharedPIDs bool, got map[string]b
 			want[n] = true
 		}
 	}
-	for _, g := range told {
+	for _, g := range audited {
 		if g.kind != KindNamespace || !userNamespaces {
 			add(g.names)
 		}
@@ -235,7 +235,7 @@ func interesting() []uint64 {
 }
 
 // What polis wants to know of is told of, and nothing of what ordinary programs do.
-func TestWhatIsToldOf(t *testing.T) {
+func TestWhichCallsAreAudited(t *testing.T) {
 	f := compiled(t, profile(false, false, "/x"))
 	for _, c := range []struct {
 		nr   int

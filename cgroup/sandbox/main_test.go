@@ -78,7 +78,7 @@ func testConfig(t testing.TB) Config {
 		CgroupPath: "/polis-test-" + id,
 		Limits:     cgroup.Limits{MemoryBytes: 256 << 20, Pids: 200, CPUWeight: 100},
 
-		TellRefused: true,
+		ReportDenied: true,
 	}
 }
 

@@ -22,11 +22,11 @@ type RefusedCall struct {
 	Kind    Kind
 }
 
-// Refused reports refused calls, if Config.TellRefused is set. The channel is
+// Refused reports refused calls, if Config.ReportDenied is set. The channel is
 // closed when the sandbox is destroyed. If nobody receives, new ones are dropped.
 func (s *Sandbox) Refused() <-chan RefusedCall { return s.refusals }
 
-// refusalsBuffer is how many refused calls wait for who is told.
+// refusalsBuffer is how many denied calls wait for the receiver.
 const refusalsBuffer = 256
 
 // supervisorDir is where the listeners of a sandbox's filters are handed in. No id has
@@ -34,15 +34,15 @@ const refusalsBuffer = 256
 func supervisorDir(stateDir, id string) string { return filepath.Join(stateDir, "calls:"+id) }
 
 // openSupervisor starts the supervisor that refuses calls and returns the path of its socket.
-// Without one the kernel refuses them, and nobody is told.
+// Without one the kernel denies them, without an event.
 func (s *Sandbox) openSupervisor() string {
-	if !s.cfg.TellRefused {
+	if !s.cfg.ReportDenied {
 		close(s.refusals)
 		return ""
 	}
 	d, err := unotify.Open(supervisorDir(s.cfg.StateDir, s.cfg.ID))
 	if err != nil {
-		s.cfg.Log.Warn("refused system calls are not told of", "op", "sandbox.create", "err", err)
+		s.cfg.Log.Warn("denied system calls are not audited", "op", "sandbox.create", "err", err)
 		close(s.refusals)
 		return ""
 	}
@@ -54,7 +54,7 @@ func (s *Sandbox) openSupervisor() string {
 		defer s.work.Done()
 		defer close(s.refusals)
 		if err := d.Run(); err != nil {
-			s.cfg.Log.Error("refused system calls are not told of any more", "op", "sandbox.calls", "err", err)
+			s.cfg.Log.Error("denied system calls are not audited any more", "op", "sandbox.calls", "err", err)
 		}
 		if err := d.Close(); err != nil {
 			s.cfg.Log.Warn("close the supervisor of refused calls", "op", "sandbox.calls", "err", err)
@@ -67,7 +67,7 @@ func (s *Sandbox) openSupervisor() string {
 func (s *Sandbox) refusedCall(c unotify.Call, who unotify.Caller) {
 	name := callName(c.Nr)
 	select {
-	case s.refusals <- RefusedCall{Time: time.Now(), Pid: who.Pid, Program: who.Program, Call: name, Wanted: wanted(name, c.Args), Kind: kindOf(name)}:
+	case s.refusals <- RefusedCall{Time: time.Now(), Pid: who.Pid, Program: who.Program, Call: name, Wanted: describe(name, c.Args), Kind: kindOf(name)}:
 	default:
 	}
 }

@@ -67,7 +67,7 @@ t = threading.Thread(target=lambda: libc.chroot(b"/tmp")); t.start(); t.join()
 
 // With processes of the host in sight, to trace one is an escape; with user
 // namespaces, to make one is none.
-func TestWhatIsToldOfDependsOnTheSandbox(t *testing.T) {
+func TestWhichCallsAreAuditedDependsOnTheSandbox(t *testing.T) {
 	// One after the other: where processes are shared, orphans are reaped for one
 	// sandbox only.
 	t.Run("shared processes", func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestWhatIsToldOfDependsOnTheSandbox(t *testing.T) {
 
 func TestASandboxThatTellsNothingRefusesTheSame(t *testing.T) {
 	cfg := testConfig(t)
-	cfg.TellRefused = false
+	cfg.ReportDenied = false
 	s := create(t, cfg)
 	_, open := <-s.Refused()
 	require.False(t, open)
@@ -124,7 +124,7 @@ func nestedMain(text string) error {
 	select {
 	case <-s.Refused():
 	default:
-		return errors.Join(errors.New("calls are told of"), s.Destroy(ctx))
+		return errors.Join(errors.New("calls are audited"), s.Destroy(ctx))
 	}
 	p, err := s.Start(Process{Args: []string{initPath}, Env: []string{insideEnv + "=escape"}, Stdout: os.Stdout})
 	if err == nil {
@@ -147,7 +147,7 @@ func TestASandboxBelowAnotherListener(t *testing.T) {
 	cmd.Stderr = &log
 	out, err := cmd.Output()
 	require.NoError(t, err, log.String())
-	require.Contains(t, log.String(), "refused system calls are not told of")
+	require.Contains(t, log.String(), "denied system calls are not audited")
 	require.Contains(t, log.String(), "device or resource busy")
 	requireRefused(t, string(out))
 	requireGone(t, cfg)
@@ -181,13 +181,13 @@ for t in all: t.start()
 for t in all: t.join()
 `}})
 	require.NoError(t, err)
-	told := 0
+	audited := 0
 	others := 0
 	for running := true; running; {
 		select {
 		case _, ok := <-s.Refused():
 			require.True(t, ok)
-			told++
+			audited++
 		case <-flood.Done():
 			running = false
 		}
@@ -205,7 +205,7 @@ for t in all: t.join()
 	require.NoError(t, err)
 	require.Zero(t, code)
 	took, busy := time.Since(start), cpuTime(t)-used
-	t.Logf("40000 refused calls in %s, %d were told of; %s of processor time (%.0f%%), with %d other programs", took, told, busy, 100*busy.Seconds()/took.Seconds(), others)
+	t.Logf("40000 refused calls in %s, %d were audited; %s of processor time (%.0f%%), with %d other programs", took, audited, busy, 100*busy.Seconds()/took.Seconds(), others)
 	require.Positive(t, others)
 	require.Greater(t, took, 5*time.Second, "it is slowed down")
 	require.Less(t, busy.Seconds(), took.Seconds()/2)

@@ -36,7 +36,7 @@ type Sandbox struct {
 	initPid    int
 	initDone   chan struct{} // closed when process 1 was reaped
 	ooms       chan OOMEvent
-	supervisor *unotify.Supervisor // nil if refused calls are not told of
+	supervisor *unotify.Supervisor // nil if denied calls are not audited
 	refusals   chan RefusedCall
 	stopWatch  context.CancelFunc
 	stopReap   context.CancelFunc
@@ -76,18 +76,18 @@ func Create(ctx context.Context, cfg Config) (*Sandbox, error) {
 		return nil, fmt.Errorf("create sandbox: %w", err)
 	}
 	s, err := attempt(ctx, cfg, group)
-	if err == nil || !cfg.TellRefused || !errors.Is(err, ErrNamespace) || ctx.Err() != nil {
+	if err == nil || !cfg.ReportDenied || !errors.Is(err, ErrNamespace) || ctx.Err() != nil {
 		return s, err
 	}
 	// It may be for the listener: there is one already around this process, or
 	// libseccomp is too old, or the kernel does not let descriptors be taken. What
 	// is refused is the same without.
-	cfg.TellRefused = false
+	cfg.ReportDenied = false
 	s, without := attempt(ctx, cfg, group)
 	if without != nil {
 		return nil, err
 	}
-	cfg.Log.Warn("refused system calls are not told of", "op", "sandbox.create", "err", err)
+	cfg.Log.Warn("denied system calls are not audited", "op", "sandbox.create", "err", err)
 	return s, nil
 }
 

@@ -58,7 +58,7 @@ func profile(userNamespaces, sharedPIDs bool, listener string) *configs.Seccomp 
 		p.ListenerPath = listener
 		// First: libseccomp drops a rule that looks at more arguments than one for
 		// the same call which it has already (prlimit64).
-		p.Syscalls = append(tell(userNamespaces, sharedPIDs), p.Syscalls...)
+		p.Syscalls = append(audit(userNamespaces, sharedPIDs), p.Syscalls...)
 	}
 	return p
 }

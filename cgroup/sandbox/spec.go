@@ -23,7 +23,7 @@ const (
 )
 
 // spec turns the configuration into libcontainer's. listener is where refused
-// calls are told of, "" for nowhere.
+// calls are audited, "" for nowhere.
 func (c *Config) spec(listener string) (*configs.Config, error) {
 	mounts, err := c.mounts()
 	if err != nil {

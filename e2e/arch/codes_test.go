@@ -53,7 +53,7 @@ var provoked = map[api.Code]string{
 	api.CodeViewFailed:        "e2e/codes_test.go TestAddSaysWhichPartFailed",
 	api.CodeBridgeFailed:      "e2e/codes_test.go TestADaemonThatCannotMakeItsNetworkSaysSo",
 	api.CodeEgressDenied:      "e2e/egress_test.go TestNamesOpenWhatTheyPointTo",
-	api.CodeSyscallDenied:     "e2e/calls_test.go TestRefusedCallsAreToldOf",
+	api.CodeSyscallDenied:     "e2e/calls_test.go TestDeniedSyscallsEmitEvents",
 	api.CodePortInUse:         "e2e/codes_test.go TestCodesThatAreToldAfterwards",
 	api.CodeNoPorts:           "e2e/network_test.go TestATakenPortIsPassedOver",
 	api.CodePortNotFound:      "e2e/network_test.go TestEveryAgentServesOnPort3000",

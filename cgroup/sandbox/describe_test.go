@@ -30,7 +30,7 @@ func TestWanted(t *testing.T) {
 		{"prlimit64", [6]uint64{0xffffffff, unix.RLIMIT_CPU}, "process -1, limit 0"},
 		{"chroot", [6]uint64{1}, ""},
 	} {
-		require.Equal(t, c.want, wanted(c.call, c.args), c.call)
+		require.Equal(t, c.want, describe(c.call, c.args), c.call)
 	}
 }
 
@@ -39,7 +39,7 @@ func FuzzWanted(f *testing.F) {
 	f.Add("socket", uint64(unix.AF_INET), uint64(unix.SOCK_RAW), uint64(1), uint64(0))
 	f.Add("mount", uint64(0), uint64(0), uint64(0), ^uint64(0))
 	f.Fuzz(func(t *testing.T, call string, a, b, c, d uint64) {
-		text := wanted(call, [6]uint64{a, b, c, d, a, b})
+		text := describe(call, [6]uint64{a, b, c, d, a, b})
 		require.Less(t, len(text), 256)
 		require.True(t, utf8.ValidString(text))
 		for _, r := range text {

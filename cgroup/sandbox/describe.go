@@ -40,9 +40,9 @@ var (
 	terminalNames = []flag{{unix.TIOCSTI, "TIOCSTI"}, {unix.TIOCLINUX, "TIOCLINUX"}}
 )
 
-// wanted says what a refused call was to do, as far as its registers say it. They
-// are what the process made them: every value gives some short text.
-func wanted(call string, args [6]uint64) string {
+// describe returns the purpose of a denied call, as far as its registers show it. The
+// process chose their values: every value gives some short text.
+func describe(call string, args [6]uint64) string {
 	switch call {
 	case "clone", "unshare":
 		return flags(args[0], namespaceNames)

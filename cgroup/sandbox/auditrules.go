@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Kind says what a refused call was after.
+// Kind classifies a denied system call by its purpose.
 type Kind string
 
-// The kinds of refused calls that are told of.
+// The kinds of denied calls that are audited.
 const (
 	KindNamespace Kind = "namespace" // namespaces and mounts, which user namespaces would give
 	KindSocket    Kind = "socket"    // sockets that are not allowed
@@ -23,23 +23,22 @@ const (
 	KindTerminal  Kind = "terminal"  // the shell behind a terminal
 )
 
-// told are the refused calls whose attempt somebody should know of: the ways
-// out that are closed. The kernel has the supervisor answer them, which says no
-// to all; what is refused besides is refused by the kernel alone, and
-// nobody hears of it:
+// audited lists the denied calls that emit an event: closed ways out of the
+// sandbox. The supervisor answers them, always with EPERM. The kernel alone denies
+// every other call, without an event:
 //
 //   - mbind, move_pages, set_mempolicy, kcmp, modify_ldt, vhangup: run-times and
-//     drivers try them and go on without; there is nothing behind them to get.
-//   - io_uring_enter, io_uring_register, fsconfig, bpf's and perf's other calls:
-//     of no use without the one that is told of.
-//   - statmount, listmount, lsm_get_self_attr: only ask.
-//   - personality, clock_adjtime, chown to others and all that the kernel refuses
-//     by itself: nobody gets out that way.
+//     drivers try them and continue without; they lead nowhere.
+//   - io_uring_enter, io_uring_register, fsconfig, the other calls of bpf and perf:
+//     they have no use without the one that is audited.
+//   - statmount, listmount, lsm_get_self_attr: they only query.
+//   - personality, clock_adjtime, chown to another user, and all that the kernel
+//     denies by itself: they lead nowhere.
 //
-// io_uring_setup is among what is told of, although libuv tries it at every
-// start of some programs: it is the way past this list. Who is told is to fold
-// what is repeated.
-var told = []struct {
+// io_uring_setup is audited although libuv calls it at every start of some
+// programs, because io_uring bypasses this list. The receiver aggregates what is
+// repeated.
+var audited = []struct {
 	kind  Kind
 	names string
 }{
@@ -54,17 +53,17 @@ var told = []struct {
 	{KindProcess, `pidfd_getfd process_madvise`},
 }
 
-// toldByArgs are told of when their arguments say so.
-var toldByArgs = map[string]Kind{
+// auditedByArgs lists the calls that are audited for some arguments only.
+var auditedByArgs = map[string]Kind{
 	"clone": KindNamespace, "unshare": KindNamespace, "socket": KindSocket, "prlimit64": KindProcess, "ioctl": KindTerminal,
 }
 
-// kindOf says what a call was after.
+// kindOf returns the kind of a call.
 func kindOf(call string) Kind {
-	if k, ok := toldByArgs[call]; ok {
+	if k, ok := auditedByArgs[call]; ok {
 		return k
 	}
-	for _, group := range told {
+	for _, group := range audited {
 		if slices.Contains(strings.Fields(group.names), call) {
 			return group.kind
 		}
@@ -72,17 +71,17 @@ func kindOf(call string) Kind {
 	return KindProcess // those of debugCalls
 }
 
-// tell adds rules for the calls that are told of. Each is about what no allowed
+// audit adds rules for the audited calls. Each is about what no allowed
 // call is about, so that it does not matter in which order the filter looks at
 // them, nor what libseccomp makes of two rules for one thing: a rule without
 // arguments beside one with arguments would take its place. And they are few:
 // every process that is started in the sandbox pays for libcontainer's compiling them.
-func tell(userNamespaces, sharedPIDs bool) []*configs.Syscall {
+func audit(userNamespaces, sharedPIDs bool) []*configs.Syscall {
 	var out []*configs.Syscall
 	rule := func(name string, args ...*configs.Arg) {
 		out = append(out, &configs.Syscall{Name: name, Action: configs.Notify, Args: args})
 	}
-	for _, group := range told {
+	for _, group := range audited {
 		if group.kind == KindNamespace && userNamespaces {
 			continue
 		}
