@@ -9,15 +9,15 @@ import (
 	"polis/fusefs/view"
 )
 
-// tellCalls tells of the system calls that the sandbox refused.
-func (s *Shim) tellCalls() {
-	f := folds{now: time.Now}
+// reportCalls emits events for the system calls that the sandbox denied.
+func (s *Shim) reportCalls() {
+	f := dedup{now: time.Now}
 	later := time.NewTimer(0)
 	defer later.Stop()
 	for {
-		var due []folded
+		var due []aggregated
 		select {
-		case c, ok := <-s.box.Refused():
+		case c, ok := <-s.sandbox.Refused():
 			if !ok {
 				return
 			}
@@ -41,7 +41,7 @@ func (s *Shim) tellCalls() {
 }
 
 // callDenial is a refused call in the words of refusals.
-func callDenial(f folded) view.Denial {
+func callDenial(f aggregated) view.Denial {
 	what := f.call.Call
 	if f.call.Wanted != "" {
 		what += " (" + f.call.Wanted + ")"

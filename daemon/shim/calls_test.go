@@ -17,7 +17,7 @@ func call(program, name, wanted string, at time.Time) sandbox.RefusedCall {
 
 func TestTheSameCallIsToldOfLessAndLess(t *testing.T) {
 	now := time.Now()
-	f := folds{now: func() time.Time { return now }}
+	f := dedup{now: func() time.Time { return now }}
 	require.True(t, f.next().IsZero())
 	got := f.add(call("sh", "mount", "", now))
 	require.Len(t, got, 1)
@@ -37,7 +37,7 @@ func TestTheSameCallIsToldOfLessAndLess(t *testing.T) {
 		for _, d := range f.due() {
 			told, calls = told+1, calls+d.count
 		}
-		require.False(t, f.next().IsZero() && f.m[foldKey{"sh", "mount", ""}].count > 0)
+		require.False(t, f.next().IsZero() && f.m[callKey{"sh", "mount", ""}].count > 0)
 	}
 	require.Equal(t, 5, told, "after 10 s, a minute, ten, an hour and another")
 	require.Greater(t, calls, 7800*10)
@@ -50,27 +50,27 @@ func TestTheSameCallIsToldOfLessAndLess(t *testing.T) {
 // However many there are, and whatever they are called.
 func TestFoldsAreBounded(t *testing.T) {
 	now := time.Now()
-	f := folds{now: func() time.Time { return now }}
+	f := dedup{now: func() time.Time { return now }}
 	counted := 0
-	for i := range 10 * maxFolds {
+	for i := range 10 * maxEntries {
 		now = now.Add(time.Millisecond)
 		for range 3 {
 			for _, d := range f.add(call(fmt.Sprint(i), "mount", "", now)) {
 				counted += d.count
 			}
 		}
-		require.LessOrEqual(t, len(f.m), maxFolds)
+		require.LessOrEqual(t, len(f.m), maxEntries)
 	}
 	now = now.Add(time.Hour)
 	for _, d := range f.due() {
 		counted += d.count
 	}
-	require.Equal(t, 3*10*maxFolds, counted, "none is lost")
+	require.Equal(t, 3*10*maxEntries, counted, "none is lost")
 }
 
 func TestEveryRefusedCallHasAReasonAndAHint(t *testing.T) {
 	for kind := range reasons {
-		d := callDenial(folded{sandbox.RefusedCall{Call: "x", Wanted: "y", Kind: kind, Program: "p", Pid: 3}, 2})
+		d := callDenial(aggregated{sandbox.RefusedCall{Call: "x", Wanted: "y", Kind: kind, Program: "p", Pid: 3}, 2})
 		require.Equal(t, "x (y)", d.Path)
 		require.Equal(t, string(api.CodeSyscallDenied), d.Code)
 		require.Equal(t, 2, d.Count)
@@ -82,6 +82,6 @@ func TestEveryRefusedCallHasAReasonAndAHint(t *testing.T) {
 		require.Contains(t, reasons, kind)
 	}
 	for name, hint := range hints {
-		require.Equal(t, hint, callDenial(folded{sandbox.RefusedCall{Call: name}, 1}).Hint)
+		require.Equal(t, hint, callDenial(aggregated{sandbox.RefusedCall{Call: name}, 1}).Hint)
 	}
 }

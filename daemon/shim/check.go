@@ -59,7 +59,7 @@ func check(ctx context.Context, spec wire.Spec, log *slog.Logger) (res wire.Chec
 		mounts = append(mounts, sandbox.Mount{Source: m.Source, Dest: m.Dest, ReadOnly: m.ReadOnly})
 	}
 	box, err := sandbox.Create(ctx, sandbox.Config{
-		ID: boxID(spec), StateDir: stateDir(spec), RootfsDir: rootfsDir(spec),
+		ID: sandboxID(spec), StateDir: stateDir(spec), RootfsDir: rootfsDir(spec),
 		UID: spec.UID, GID: spec.GID, User: spec.User, Home: spec.Home, HomeDir: spec.HomeDir, ScratchDir: spec.Scratch,
 		Mounts: mounts, Workdir: spec.ProjectPath, Hostname: "check", Env: append([]string{"CI=true", "POLIS_CHECK=1"}, spec.Env...),
 		CgroupPath: spec.CgroupPath, Limits: sandboxLimits(limitsOf(spec.Settings())),

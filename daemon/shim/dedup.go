@@ -8,67 +8,66 @@ import (
 	"polis/cgroup/sandbox"
 )
 
-// foldFor is for how long a call that was told of is counted only, after the
-// first time, the second and so on. Many programs try something at every start,
-// such as io_uring, and go on without.
-var foldFor = []time.Duration{10 * time.Second, time.Minute, 10 * time.Minute, time.Hour}
+// quietFor is how long a call that was reported is only counted, after the first
+// report, the second and so on. Many programs try something at every start, such as
+// io_uring, and continue without.
+var quietFor = []time.Duration{10 * time.Second, time.Minute, 10 * time.Minute, time.Hour}
 
-// maxFolds bounds what is remembered: a program can choose its own name and what
-// it asks for.
-const maxFolds = 256
+// maxEntries bounds the table: a program chooses its own name and its arguments.
+const maxEntries = 256
 
-// folded is a call as it is told of: the last of so many.
-type folded struct {
+// aggregated is the last of count equal calls.
+type aggregated struct {
 	call  sandbox.RefusedCall
 	count int
 }
 
-// foldKey is what makes two calls the same.
-type foldKey struct{ program, call, wanted string }
+// callKey identifies equal calls.
+type callKey struct{ program, call, wanted string }
 
-type fold struct {
-	folded
-	told  time.Time
-	times int // told so often
+type entry struct {
+	aggregated
+	reported time.Time
+	times    int // how often it was reported
 }
 
-func (f *fold) until() time.Time {
-	return f.told.Add(foldFor[min(f.times, len(foldFor))-1])
+func (e *entry) until() time.Time {
+	return e.reported.Add(quietFor[min(e.times, len(quietFor))-1])
 }
 
-// folds puts the same calls of a program into one. It is for one goroutine.
-type folds struct {
+// dedup aggregates equal calls of a program. It is not safe for concurrent use.
+type dedup struct {
 	now func() time.Time
-	m   map[foldKey]*fold
+	m   map[callKey]*entry
 }
 
-// add notes a call, and returns what should be told.
-func (f *folds) add(c sandbox.RefusedCall) []folded {
-	now, key := f.now(), foldKey{c.Program, c.Call, c.Wanted}
-	if e := f.m[key]; e != nil {
+// add counts a call and returns what is to be reported.
+func (d *dedup) add(c sandbox.RefusedCall) []aggregated {
+	now, key := d.now(), callKey{c.Program, c.Call, c.Wanted}
+	if e := d.m[key]; e != nil {
 		e.call = c
 		e.count++
 		if now.Before(e.until()) {
 			return nil
 		}
-		return []folded{e.tell(now)}
+		return []aggregated{e.report(now)}
 	}
-	var out []folded
-	if f.m == nil {
-		f.m = map[foldKey]*fold{}
+	var out []aggregated
+	if d.m == nil {
+		d.m = map[callKey]*entry{}
 	}
-	if len(f.m) >= maxFolds {
-		out = f.forgetOldest(now)
+	if len(d.m) >= maxEntries {
+		out = d.forgetOldest(now)
 	}
-	e := &fold{folded: folded{c, 1}}
-	f.m[key] = e
-	return append(out, e.tell(now))
+	e := &entry{aggregated: aggregated{c, 1}}
+	d.m[key] = e
+	return append(out, e.report(now))
 }
 
-// next is when something that was counted is to be told of; zero for never.
-func (f *folds) next() time.Time {
+// next returns when something that was counted is to be reported; zero for never.
+func (d *dedup) next() time.Time {
 	var out time.Time
-	for _, e := range f.m {
+	for _, e := range d.m {
 		if at := e.until(); e.count > 0 && (out.IsZero() || at.Before(out)) {
 			out = at
 		}
@@ -76,41 +75,41 @@ func (f *folds) next() time.Time {
 	return out
 }
 
-// due returns what was counted for long enough, oldest first.
-func (f *folds) due() []folded {
-	now := f.now()
-	var out []folded
-	for _, e := range f.m {
+// due returns what has been counted long enough, oldest first.
+func (d *dedup) due() []aggregated {
+	now := d.now()
+	var out []aggregated
+	for _, e := range d.m {
 		if e.count > 0 && !now.Before(e.until()) {
-			out = append(out, e.tell(now))
+			out = append(out, e.report(now))
 		}
 	}
-	slices.SortFunc(out, func(a, b folded) int {
+	slices.SortFunc(out, func(a, b aggregated) int {
 		return cmp.Or(a.call.Time.Compare(b.call.Time), cmp.Compare(a.call.Call, b.call.Call))
 	})
 	return out
 }
 
-// forgetOldest makes room, and returns what was counted of what is forgotten.
-func (f *folds) forgetOldest(now time.Time) []folded {
-	var oldest foldKey
-	var e *fold
-	for key, x := range f.m {
+// forgetOldest removes the oldest entry and returns what was counted of it.
+func (d *dedup) forgetOldest(now time.Time) []aggregated {
+	var oldest callKey
+	var e *entry
+	for key, x := range d.m {
 		if e == nil || x.call.Time.Before(e.call.Time) {
 			oldest, e = key, x
 		}
 	}
-	delete(f.m, oldest)
+	delete(d.m, oldest)
 	if e.count == 0 {
 		return nil
 	}
-	return []folded{e.tell(now)}
+	return []aggregated{e.report(now)}
 }
 
-// tell takes what was counted.
-func (f *fold) tell(now time.Time) folded {
-	out := f.folded
-	f.told, f.count = now, 0
-	f.times++
+// report returns what was counted and begins again.
+func (e *entry) report(now time.Time) aggregated {
+	out := e.aggregated
+	e.reported, e.count = now, 0
+	e.times++
 	return out
 }

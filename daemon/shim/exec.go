@@ -85,7 +85,7 @@ func (s *Shim) exec(w http.ResponseWriter, r *http.Request) error {
 			stdinW = nil
 		}
 	}
-	proc, err := s.box.Start(p)
+	proc, err := s.sandbox.Start(p)
 	closeAll(child...)
 	if err != nil {
 		closeAll(stdinW, outR, errR)

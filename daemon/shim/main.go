@@ -26,7 +26,7 @@ func (s *Shim) startMain(_ context.Context, req wire.StartRequest) error {
 			return api.Errorf(api.CodeInternal, "write output log: %w", err)
 		}
 	}
-	m, err := startSession(s.ctx, s.box, sandbox.Process{Args: req.Command, Env: s.env(req.Env, req.TTY),
+	m, err := startSession(s.ctx, s.sandbox, sandbox.Process{Args: req.Command, Env: s.env(req.Env, req.TTY),
 		Cwd: s.Spec.ProjectPath, TTY: req.TTY, Rows: 24, Cols: 80}, req.NoInput, s.out, s.Log)
 	if err != nil {
 		return startError(req.Command[0], err)

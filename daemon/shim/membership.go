@@ -73,7 +73,7 @@ func sandboxLimits(l cgroup.Limits) cgroup.Limits {
 
 // setLimits sets the limits of the sandbox and the weights of the agent.
 func (s *Shim) setLimits(l cgroup.Limits) error {
-	if err := s.box.SetLimits(sandboxLimits(l)); err != nil {
+	if err := s.sandbox.SetLimits(sandboxLimits(l)); err != nil {
 		return err
 	}
 	return setWeights(s.ctx, s.Spec, l)

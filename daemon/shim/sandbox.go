@@ -17,15 +17,15 @@ import (
 	"polis/fusefs/fdtree"
 )
 
-func boxID(spec wire.Spec) string      { return "polis-" + spec.Agent }
+func sandboxID(spec wire.Spec) string  { return "polis-" + spec.Agent }
 func stateDir(spec wire.Spec) string   { return filepath.Join(spec.RunDir, "libcontainer") }
 func rootfsDir(spec wire.Spec) string  { return filepath.Join(spec.RunDir, "rootfs") }
 func gitMount(spec wire.Spec) string   { return filepath.Join(spec.RunDir, "git") }
 func resolvConf(spec wire.Spec) string { return filepath.Join(spec.RunDir, "resolv.conf") }
 
-// boxConfig is the agent's sandbox. The view is at the worktree's path and at
+// sandboxConfig is the agent's sandbox. The view is at the worktree's path and at
 // the project's own, so that every absolute path an agent knows is its own copy.
-func (s *Shim) boxConfig(self string) sandbox.Config {
+func (s *Shim) sandboxConfig(self string) sandbox.Config {
 	sp := s.Spec
 	mounts := make([]sandbox.Mount, 0, len(sp.Mounts)+4)
 	for _, m := range sp.Mounts {
@@ -42,12 +42,12 @@ func (s *Shim) boxConfig(self string) sandbox.Config {
 		scratch = sp.Scratch
 	}
 	return sandbox.Config{
-		ID: boxID(sp), StateDir: stateDir(sp), RootfsDir: rootfsDir(sp),
+		ID: sandboxID(sp), StateDir: stateDir(sp), RootfsDir: rootfsDir(sp),
 		UID: sp.UID, GID: sp.GID, User: sp.User, Home: sp.Home, HomeDir: sp.HomeDir, ScratchDir: scratch, RunDir: s.boxDir(),
 		Mounts: mounts, Workdir: sp.ProjectPath, Hostname: sp.Agent, ResolvConf: resolver(sp), NetNS: sp.NetNS,
 		CgroupPath: sp.CgroupPath, Limits: sandboxLimits(limitsOf(sp.Settings())),
 		InitBinary: self, Log: s.Log,
-		UserNamespaces: sp.UserNamespaces, TellRefused: true, Shared: sharedWith(sp),
+		UserNamespaces: sp.UserNamespaces, ReportDenied: true, Shared: sharedWith(sp),
 	}
 }
 
@@ -74,7 +74,7 @@ func writeResolvConf(spec wire.Spec, server string) error {
 // Cleanup removes what a dead shim of this agent left: sandbox, control
 // group, mounts, sockets. It is idempotent and also run before a shim starts.
 func Cleanup(ctx context.Context, spec wire.Spec) error {
-	errs := []error{sandbox.Cleanup(ctx, stateDir(spec), boxID(spec), rootfsDir(spec), spec.CgroupPath), removeGroup(ctx, spec)}
+	errs := []error{sandbox.Cleanup(ctx, stateDir(spec), sandboxID(spec), rootfsDir(spec), spec.CgroupPath), removeGroup(ctx, spec)}
 	for _, m := range []string{spec.Mountpoint, gitMount(spec)} {
 		errs = append(errs, unmountAll(m, spec))
 	}

@@ -99,7 +99,7 @@ func (s *Shim) apply(req wire.SettingsRequest) error {
 // limit sets limits, and on an error those of before.
 func (s *Shim) limit(now, old wire.Settings, force bool) error {
 	if now.MemoryBytes < old.MemoryBytes && !force {
-		need, err := s.box.Group().MemoryNeed()
+		need, err := s.sandbox.Group().MemoryNeed()
 		if err != nil {
 			return api.Errorf(api.CodeCgroupFailed, "limit agent %s: %w", s.Spec.Agent, err)
 		}
@@ -110,7 +110,7 @@ func (s *Shim) limit(now, old wire.Settings, force bool) error {
 	err := s.setLimits(limitsOf(now))
 	if errors.Is(err, unix.EBUSY) && force {
 		// v1 does not kill for a new limit, v2 does.
-		if err = s.box.Signal(unix.SIGKILL); err == nil {
+		if err = s.sandbox.Signal(unix.SIGKILL); err == nil {
 			err = s.shrink(now)
 		}
 	}
@@ -119,7 +119,7 @@ func (s *Shim) limit(now, old wire.Settings, force bool) error {
 	}
 	back := s.setLimits(limitsOf(old))
 	if errors.Is(err, unix.EBUSY) {
-		need, _ := s.box.Group().MemoryNeed() //nolint:errcheck // only for the text
+		need, _ := s.sandbox.Group().MemoryNeed() //nolint:errcheck // only for the text
 		return errors.Join(s.tooSmall(int64(need), now), back)
 	}
 	var missing *cgroup.ControllerError

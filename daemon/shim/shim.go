@@ -33,7 +33,7 @@ type Shim struct {
 	group    *errgroup.Group
 	events   *events.Hub
 	views    *views
-	box      *sandbox.Sandbox
+	sandbox  *sandbox.Sandbox
 	activity *activity // nil in the host's network
 	ns       *netbridge.NS
 	dns      *netbridge.DNS
@@ -134,7 +134,7 @@ func (s *Shim) Open(ctx context.Context) (err error) {
 	if err := s.openNetwork(); err != nil {
 		return api.Errorf(api.CodeNetNSFailed, "join the network namespace: %w", err)
 	}
-	if err := s.openBox(ctx); err != nil {
+	if err := s.openSandbox(ctx); err != nil {
 		return err
 	}
 	for _, p := range s.Spec.Ports {
@@ -158,33 +158,33 @@ func (s *Shim) Open(ctx context.Context) (err error) {
 	return nil
 }
 
-func (s *Shim) openBox(ctx context.Context) error {
+func (s *Shim) openSandbox(ctx context.Context) error {
 	self, err := os.Executable()
 	if err != nil {
 		return api.Errorf(api.CodeInternal, "find own program: %w", err)
 	}
-	box, err := sandbox.Create(ctx, s.boxConfig(self))
+	box, err := sandbox.Create(ctx, s.sandboxConfig(self))
 	switch {
 	case errors.Is(err, sandbox.ErrCgroup):
 		return api.Errorf(api.CodeCgroupFailed, "make the sandbox: %w", err)
 	case err != nil:
 		return api.Errorf(api.CodeNamespaceFailed, "make the sandbox: %w", err)
 	}
-	s.box = box
+	s.sandbox = box
 	s.egress.begin(box.Pids)
 	s.onClose("sandbox", func(ctx context.Context) error { return box.Destroy(ctx) })
 	if err := setWeights(ctx, s.Spec, limitsOf(s.Spec.Settings())); err != nil {
 		return api.Errorf(api.CodeCgroupFailed, "weigh the agent: %w", err)
 	}
 	s.group.Go(func() error { s.watchOOM(); return nil })
-	s.group.Go(func() error { s.tellCalls(); return nil })
+	s.group.Go(func() error { s.reportCalls(); return nil })
 	return s.watchActivity()
 }
 
 // watchActivity starts what polls the kernel for what the agent does: it
 // begins to listen, it runs into its process limit.
 func (s *Shim) watchActivity() error {
-	group := s.box.Group()
+	group := s.sandbox.Group()
 	var active <-chan struct{} // nil: the process limit is polled once a second
 	if s.ns != nil {
 		meter, err := group.Meter()
@@ -207,7 +207,7 @@ func (s *Shim) watchActivity() error {
 func (s *Shim) watchOOM() {
 	for {
 		select {
-		case e, ok := <-s.box.OOM():
+		case e, ok := <-s.sandbox.OOM():
 			if !ok {
 				s.watcherEnded("out-of-memory kills")
 				return
@@ -223,7 +223,7 @@ func (s *Shim) watchOOM() {
 func (s *Shim) watcherEnded(what string) {
 	select {
 	case <-s.ctx.Done():
-	case <-s.box.Done():
+	case <-s.sandbox.Done():
 	default:
 		s.Log.Error("a watcher of the shim has ended", "what", what)
 		s.events.Publish(api.Event{Type: api.EventShim, Agent: s.Spec.Agent, Message: "the shim of agent " + s.Spec.Agent + " does not see " + what + " any more; polisctl agents stop and start mend that"})
@@ -237,7 +237,7 @@ func (s *Shim) Serve(ctx context.Context) error {
 		return nil
 	case <-s.views.dead:
 		return errors.New("the view has ended")
-	case <-s.box.Done():
+	case <-s.sandbox.Done():
 		return errors.New("the sandbox has ended")
 	case <-s.ctx.Done():
 		return fmt.Errorf("a part of the shim has ended: %w", context.Cause(s.ctx))
@@ -272,9 +272,9 @@ func (s *Shim) unwind(ctx context.Context) error {
 
 func (s *Shim) status() wire.Status {
 	st := wire.Status{Version: wire.Version, MinVersion: wire.MinVersion, Agent: s.Spec.Agent, Generation: s.Spec.Generation, PID: os.Getpid(),
-		InitPID: s.box.InitPid(), StartedAt: s.started, Counters: s.views.counters(), Sessions: int(s.sessions.Load()),
+		InitPID: s.sandbox.InitPid(), StartedAt: s.started, Counters: s.views.counters(), Sessions: int(s.sessions.Load()),
 		Ports: s.ports.list(), Address: s.Spec.Address, LastEvent: s.events.Last(), Passthrough: s.views.tree.Passthrough(), OwnedRefs: s.views.owned()}
-	if stats, err := s.box.Stats(); err == nil {
+	if stats, err := s.sandbox.Stats(); err == nil {
 		st.Memory, st.CPUMicros, st.Processes = int64(stats.MemoryBytes), stats.CPU.Microseconds(), int(stats.Pids)
 	}
 	s.mu.Lock()
