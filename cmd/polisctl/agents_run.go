@@ -119,7 +119,7 @@ func (a *app) copyOut(r io.Reader) error {
 		_, err := io.Copy(onlyWriter{a}, r)
 		return err
 	}
-	_, err := io.Copy(&calm{w: onlyWriter{a}}, r)
+	_, err := io.Copy(&termFilter{w: onlyWriter{a}}, r)
 	if a.colors() {
 		err = errors.Join(err, a.copyText("\x1b[0m")) // a colour ends with what it was for
 	}

@@ -187,7 +187,7 @@ commits and what is in no commit yet, new files too.`,
 // patch prints a patch: exactly, unless it is for a person.
 func (a *app) patch(r io.Reader) error {
 	if isTerminal(a.stdout) {
-		return plainly(a.stdout, r)
+		return copyEscaped(a.stdout, r)
 	}
 	_, err := io.Copy(a.stdout, r)
 	return err

@@ -7,33 +7,33 @@ import (
 	"unicode/utf8"
 )
 
-// calm passes on what a program printed, for a terminal it did not print to:
-// text, line ends and colours, nothing that moves the cursor, changes the title
-// or the clipboard, or has the terminal answer (ECMA-48, xterm's ctlseqs). What
-// it is given may be cut anywhere.
-type calm struct {
+// termFilter copies the output of a program to a terminal that the program did not
+// write to. It passes text, line ends and colours, and drops what moves the cursor,
+// changes the title or the clipboard, or makes the terminal answer (ECMA-48, xterm's
+// ctlseqs). A sequence may be split between two writes.
+type termFilter struct {
 	w     io.Writer
-	state calmState
+	state filterState
 	seq   []byte // a colour under way
 	char  []byte // a character under way
 }
 
-type calmState int
+type filterState int
 
 const (
-	calmText      calmState = iota
-	calmEscape              // after ESC
-	calmNF                  // after ESC and an intermediate byte
-	calmCSI                 // after ESC [
-	calmString              // in an OSC, DCS, SOS, PM or APC
-	calmStringEnd           // in one, after ESC
+	inText            filterState = iota
+	afterEscape                   // after ESC
+	afterIntermediate             // after ESC and an intermediate byte
+	inCSI                         // after ESC [
+	inString                      // in an OSC, DCS, SOS, PM or APC
+	inStringEscape                // in one, after ESC
 )
 
 // maxSGR bounds a colour, in bytes; what is longer is dropped.
 const maxSGR = 64
 
 // Write is part of io.Writer.
-func (c *calm) Write(p []byte) (int, error) {
+func (c *termFilter) Write(p []byte) (int, error) {
 	out := make([]byte, 0, len(p)+utf8.UTFMax)
 	for _, b := range p {
 		out = c.step(out, b)
@@ -46,44 +46,44 @@ func (c *calm) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (c *calm) step(out []byte, b byte) []byte {
+func (c *termFilter) step(out []byte, b byte) []byte {
 	if b == 0x18 || b == 0x1a { // CAN and SUB end every sequence
-		c.state, c.char = calmText, c.char[:0]
+		c.state, c.char = inText, c.char[:0]
 		return out
 	}
 	switch c.state {
-	case calmEscape:
+	case afterEscape:
 		switch {
 		case b == '[':
-			c.state, c.seq = calmCSI, append(c.seq[:0], "\x1b["...)
+			c.state, c.seq = inCSI, append(c.seq[:0], "\x1b["...)
 		case b == ']' || b == 'P' || b == 'X' || b == '^' || b == '_':
-			c.state = calmString
+			c.state = inString
 		case b == 0x1b:
 		case b >= 0x20 && b < 0x30:
-			c.state = calmNF
+			c.state = afterIntermediate
 		default:
-			c.state = calmText
+			c.state = inText
 		}
-	case calmNF:
+	case afterIntermediate:
 		if b < 0x20 || b >= 0x30 {
-			c.state = calmText
+			c.state = inText
 		}
-	case calmCSI:
+	case inCSI:
 		return c.csi(out, b)
-	case calmString:
+	case inString:
 		switch b {
 		case 0x07:
-			c.state = calmText
+			c.state = inText
 		case 0x1b:
-			c.state = calmStringEnd
+			c.state = inStringEscape
 		}
-	case calmStringEnd:
+	case inStringEscape:
 		switch b {
 		case '\\':
-			c.state = calmText
+			c.state = inText
 		case 0x1b:
 		default:
-			c.state = calmString
+			c.state = inString
 		}
 	default:
 		return c.text(out, b)
@@ -91,12 +91,12 @@ func (c *calm) step(out []byte, b byte) []byte {
 	return out
 }
 
-func (c *calm) csi(out []byte, b byte) []byte {
+func (c *termFilter) csi(out []byte, b byte) []byte {
 	switch {
 	case b == 0x1b:
-		c.state = calmEscape
+		c.state = afterEscape
 	case b >= 0x40 && b <= 0x7e:
-		c.state = calmText
+		c.state = inText
 		if b == 'm' && len(c.seq) < maxSGR {
 			out = append(append(out, c.seq...), b)
 		}
@@ -111,7 +111,7 @@ func (c *calm) csi(out []byte, b byte) []byte {
 
 // text handles a byte outside of sequences: characters are put together first,
 // for some of them are controls, too.
-func (c *calm) text(out []byte, b byte) []byte {
+func (c *termFilter) text(out []byte, b byte) []byte {
 	if len(c.char) > 0 && !utf8.RuneStart(b) {
 		c.char = append(c.char, b)
 		if !utf8.FullRune(c.char) {
@@ -131,7 +131,7 @@ func (c *calm) text(out []byte, b byte) []byte {
 	}
 	switch {
 	case b == 0x1b:
-		c.state = calmEscape
+		c.state = afterEscape
 	case b == '\n' || b == '\r' || b == '\t' || b >= 0x20 && b < 0x7f:
 		out = append(out, b)
 	case b >= 0xc2 && b <= 0xf4:
@@ -142,9 +142,9 @@ func (c *calm) text(out []byte, b byte) []byte {
 	return out
 }
 
-// plainly copies a patch to a terminal: whoever reads it must see what is in
+// copyEscaped copies a patch to a terminal: whoever reads it must see what is in
 // it, so that nothing in it is for the terminal.
-func plainly(w io.Writer, r io.Reader) error {
+func copyEscaped(w io.Writer, r io.Reader) error {
 	in := bufio.NewReaderSize(r, 64<<10)
 	for {
 		line, err := in.ReadSlice('\n')

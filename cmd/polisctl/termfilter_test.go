@@ -31,7 +31,7 @@ func TestOutputForATerminalIsCalm(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, size := range []int{1, 2, 3, 1 << 20} { // cut anywhere
 				var out bytes.Buffer
-				w := &calm{w: &out}
+				w := &termFilter{w: &out}
 				for in := []byte(c.in); len(in) > 0; {
 					n := min(size, len(in))
 					_, err := w.Write(in[:n])
@@ -51,7 +51,7 @@ func FuzzCalm(f *testing.F) {
 	f.Add([]byte("\u009b1m\xff\x1b\x1b["))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var out bytes.Buffer
-		_, err := (&calm{w: &out}).Write(b)
+		_, err := (&termFilter{w: &out}).Write(b)
 		require.NoError(t, err)
 		rest := sgr.ReplaceAllString(out.String(), "")
 		for _, r := range rest {
@@ -62,7 +62,7 @@ func FuzzCalm(f *testing.F) {
 
 func TestAPatchOnATerminalHidesNothing(t *testing.T) {
 	var out bytes.Buffer
-	require.NoError(t, plainly(&out, strings.NewReader("+a\x1b[8mhidden\x1b[0m\r\n+"+strings.Repeat("x", 100_000)+"\n-\x1b]0;t\x07")))
+	require.NoError(t, copyEscaped(&out, strings.NewReader("+a\x1b[8mhidden\x1b[0m\r\n+"+strings.Repeat("x", 100_000)+"\n-\x1b]0;t\x07")))
 	require.NotContains(t, out.String(), "\x1b")
 	require.Contains(t, out.String(), `+a\x1b[8mhidden\x1b[0m\x0d`+"\n+xxx")
 	require.Equal(t, 2, strings.Count(out.String(), "\n"))
