@@ -86,7 +86,7 @@ lint: ## gofmt, vet, forbidden calls, staticcheck
 .PHONY: bench
 bench: build ## files against native, bindfs and go-fuse's loopback (BENCH_ROUNDS, BENCH_ONLY, BENCH_QUICK=1, ARGS=--goals), then what agents cost
 	@scripts/setup bench
-	CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN)/ ./e2e/bench ./e2e/bench/still github.com/hanwen/go-fuse/v2/example/loopback
+	CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN)/ ./e2e/bench ./e2e/bench/nullfs github.com/hanwen/go-fuse/v2/example/loopback
 	$(BIN)/bench --bin $(BIN) $(ARGS)
 	@test -n "$(BENCH_ONLY)$(BENCH_QUICK)" || POLIS_BIN=$(CURDIR)/$(BIN) $(GO) test -tags '$(TAGS)' -run '^$$' -bench . -benchtime 1x -count=1 -timeout 30m ./e2e
 	@test -n "$(BENCH_ONLY)$(BENCH_QUICK)" || $(GO) test -run '^$$' -bench PortMap -benchtime 1x -count=1 ./netbridge

@@ -19,7 +19,7 @@ func TestComparisonMeasuresEveryColumn(t *testing.T) {
 	}
 	programs := bin(t)
 	dir := t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", dir+"/", "./bench", "./bench/still", "github.com/hanwen/go-fuse/v2/example/loopback")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", dir+"/", "./bench", "./bench/nullfs", "github.com/hanwen/go-fuse/v2/example/loopback")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, string(out))

@@ -83,7 +83,7 @@ var rules = []rule{
 	{from: []string{"polis"}, except: []string{"polis/cgroup", "polis/cmd/polis-shim"},
 		never: []string{"github.com/opencontainers/cgroups"},
 		why:   "cgroups are the business of package cgroup"},
-	{from: []string{"polis"}, except: []string{"polis/fusefs", "polis/e2e/bench/still"},
+	{from: []string{"polis"}, except: []string{"polis/fusefs", "polis/e2e/bench/nullfs"},
 		never: []string{"github.com/hanwen/go-fuse"},
 		why:   "the FUSE protocol is the business of package fusefs, and of the server that the benchmark has for a floor"},
 	{from: []string{"polis"}, except: []string{"polis/netbridge"},

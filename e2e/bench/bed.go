@@ -37,7 +37,7 @@ type column struct {
 type bed struct {
 	bin, dir string
 	loopback string // its program
-	still    string // the floor's
+	nullfs   string // the floor's
 	// mounts are made once polisd runs, which lets the kernel ask by io_uring.
 	mounts []func() error
 	size   size
@@ -83,8 +83,8 @@ func (b *bed) open(ctx context.Context, parent string) (err error) {
 	if err != nil {
 		return err
 	}
-	b.loopback, b.still = filepath.Join(filepath.Dir(self), "loopback"), filepath.Join(filepath.Dir(self), "still")
-	for _, p := range []string{b.loopback, b.still, filepath.Join(b.bin, "polisd"), filepath.Join(b.bin, "polis-shim"), filepath.Join(b.bin, "polisctl")} {
+	b.loopback, b.nullfs = filepath.Join(filepath.Dir(self), "loopback"), filepath.Join(filepath.Dir(self), "nullfs")
+	for _, p := range []string{b.loopback, b.nullfs, filepath.Join(b.bin, "polisd"), filepath.Join(b.bin, "polis-shim"), filepath.Join(b.bin, "polisctl")} {
 		if _, err := os.Stat(p); err != nil {
 			return fmt.Errorf("%w: run make bench", err)
 		}
@@ -191,7 +191,7 @@ func (b *bed) tree(ctx context.Context, c *column, i int) error {
 		if _, err := output(ctx, backing, "git", "status"); err != nil {
 			return err
 		}
-		b.mounts = append(b.mounts, func() error { return b.mount(ctx, c, seen, b.still, backing, seen) })
+		b.mounts = append(b.mounts, func() error { return b.mount(ctx, c, seen, b.nullfs, backing, seen) })
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-// Package main is still: it serves a tree that does not change, for reading, and decides
+// Package main is nullfs: it serves a tree that does not change, for reading, and decides
 // nothing: every answer is ready in memory. It is what an answer of any file
 // server costs on a machine before it has done anything, with the same connection to
 // the kernel that a view has. The benchmark shows it as the floor below the

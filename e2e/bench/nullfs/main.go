@@ -20,7 +20,7 @@ const capabilities = fuse.CAP_ASYNC_READ | fuse.CAP_BIG_WRITES | fuse.CAP_MAX_PA
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, "still: "+err.Error())
+		fmt.Fprintln(os.Stderr, "nullfs: "+err.Error())
 		os.Exit(1)
 	}
 }
@@ -33,7 +33,7 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
-	c, err := conn.Mount(t, conn.Options{Mountpoint: args[1], Subtype: "still", MaxWrite: 1 << 20, MaxBackground: 64, Capabilities: capabilities})
+	c, err := conn.Mount(t, conn.Options{Mountpoint: args[1], Subtype: "nullfs", MaxWrite: 1 << 20, MaxBackground: 64, Capabilities: capabilities})
 	if err != nil {
 		return err
 	}
