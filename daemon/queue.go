@@ -29,10 +29,10 @@ func (h mergeHost) Prepare(_ context.Context, e api.QueueEntry) (queue.Job, erro
 }
 
 // Lander reads the configuration anew for every batch.
-func (h mergeHost) Lander() (*queue.Lander, int) {
+func (h mergeHost) BatchMerger() (*queue.BatchMerger, int) {
 	c := h.w.d.live()
 	rules := c.MergeRules(h.w.agents.Name)
-	l := &queue.Lander{Merges: h.w.merger, Patience: lockPatience}
+	l := &queue.BatchMerger{Merges: h.w.merger, Patience: lockPatience}
 	if *rules.Check != "" {
 		l.Check = checker{h.w, rules}
 	}

@@ -37,7 +37,7 @@ type real struct {
 func (r *real) Prepare(_ context.Context, e api.QueueEntry) (Job, error) {
 	return Job{Request: merge.Request{Agent: e.Agent, Branch: "agent/" + e.Agent, Trailer: "Polis-Agent: " + e.Agent}}, nil
 }
-func (r *real) Lander() (*Lander, int) { return &Lander{Merges: r.merger}, r.batch }
+func (r *real) BatchMerger() (*BatchMerger, int) { return &BatchMerger{Merges: r.merger}, r.batch }
 func (r *real) Landed(_ context.Context, o Outcome) (api.QueueOutcome, error) {
 	r.landed <- o
 	return api.QueueOutcome{}, nil
@@ -108,7 +108,7 @@ func (r *real) counted(log io.Writer) {
 func BenchmarkMergeOfTenFiles(b *testing.B) {
 	const n = 200
 	r := workspace(b, n)
-	l := &Lander{Merges: r.merger}
+	l := &BatchMerger{Merges: r.merger}
 	b.ResetTimer()
 	for i := range b.N {
 		require.Less(b, i, n, "there are no more branches")

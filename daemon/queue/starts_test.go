@@ -20,7 +20,7 @@ func TestAMergeStartsGitRarely(t *testing.T) {
 		}
 		j, err := r.Prepare(t.Context(), entry(fmt.Sprint("a", i)))
 		require.NoError(t, err)
-		out := (&Lander{Merges: r.merger}).Land(t.Context(), []Job{j})
+		out := (&BatchMerger{Merges: r.merger}).Land(t.Context(), []Job{j})
 		require.NoError(t, out[0].Err)
 		require.Equal(t, "updated", out[0].Project, out[0].Note)
 	}

@@ -23,8 +23,8 @@ const (
 type Host interface {
 	// Prepare says what to merge for an entry. An error ends the entry.
 	Prepare(ctx context.Context, e api.QueueEntry) (Job, error)
-	// Lander merges the next batch; size is how many go together.
-	Lander() (l *Lander, size int)
+	// BatchMerger merges the next batch; size is how many go together.
+	BatchMerger() (l *BatchMerger, size int)
 	// Landed records what became of an entry, before the entry is forgotten.
 	Landed(ctx context.Context, o Outcome) (api.QueueOutcome, error)
 	// Save writes what Entries returns to the disk.
@@ -38,7 +38,7 @@ type Worker struct {
 	Now  func() time.Time
 
 	mu      sync.Mutex
-	line    Line
+	line    Queue
 	active  map[uint64]bool // being merged
 	abandon context.CancelCauseFunc
 	recent  []api.QueueOutcome
@@ -119,7 +119,7 @@ func (w *Worker) run(ctx context.Context) {
 
 // batch merges what is first in the line; false if nobody waits.
 func (w *Worker) batch(ctx context.Context) bool {
-	lander, size := w.Host.Lander()
+	lander, size := w.Host.BatchMerger()
 	w.mu.Lock()
 	entries := w.line.Next(max(size, 1))
 	if len(entries) == 0 {

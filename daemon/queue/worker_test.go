@@ -35,10 +35,10 @@ func (h *host) Prepare(_ context.Context, e api.QueueEntry) (Job, error) {
 	}
 	return Job{Request: merge.Request{Agent: e.Agent, Branch: e.Agent}}, nil
 }
-func (h *host) Lander() (*Lander, int) {
+func (h *host) BatchMerger() (*BatchMerger, int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return &Lander{Merges: h.h, Check: h.checker}, h.size
+	return &BatchMerger{Merges: h.h, Check: h.checker}, h.size
 }
 func (h *host) Landed(_ context.Context, o Outcome) (api.QueueOutcome, error) {
 	h.mu.Lock()

@@ -117,7 +117,7 @@ func codes(os []Outcome) map[string]api.Code {
 
 func TestABatchGoesAtOnce(t *testing.T) {
 	h := &history{}
-	got := (&Lander{Merges: h, Check: h}).Land(t.Context(), jobs("a", "b", "c"))
+	got := (&BatchMerger{Merges: h, Check: h}).Land(t.Context(), jobs("a", "b", "c"))
 	require.Equal(t, map[string]api.Code{"a": "", "b": "", "c": ""}, codes(got))
 	require.Equal(t, []string{"a", "b", "c"}, h.target)
 	require.Equal(t, 1, h.checks)
@@ -128,7 +128,7 @@ func TestABatchGoesAtOnce(t *testing.T) {
 
 func TestWhatFailsTheCheckIsFoundAndTheOthersGo(t *testing.T) {
 	h := &history{bad: map[string]bool{"c": true, "f": true}, conflicts: map[string]string{"g": "c"}}
-	got := (&Lander{Merges: h, Check: h}).Land(t.Context(), jobs("a", "b", "c", "d", "e", "f", "g"))
+	got := (&BatchMerger{Merges: h, Check: h}).Land(t.Context(), jobs("a", "b", "c", "d", "e", "f", "g"))
 	require.Equal(t, map[string]api.Code{"a": "", "b": "", "c": api.CodeCheckFailed, "d": "", "e": "", "f": api.CodeCheckFailed, "g": ""}, codes(got))
 	require.Equal(t, []string{"a", "b", "d", "e", "g"}, h.target)
 	for _, o := range got {
@@ -140,14 +140,14 @@ func TestWhatFailsTheCheckIsFoundAndTheOthersGo(t *testing.T) {
 
 func TestATargetThatMovesMeanwhile(t *testing.T) {
 	h := &history{moves: 3}
-	got := (&Lander{Merges: h, Check: h}).Land(t.Context(), jobs("a", "b"))
+	got := (&BatchMerger{Merges: h, Check: h}).Land(t.Context(), jobs("a", "b"))
 	require.Equal(t, map[string]api.Code{"a": "", "b": ""}, codes(got))
 	require.Equal(t, []string{"other2", "other1", "other0", "a", "b"}, h.target)
 	require.Equal(t, 4, h.checks, "what is checked is what lands")
 
 	h = &history{moves: 100}
 	var waits []int
-	got = (&Lander{Merges: h, Pause: func(_ context.Context, try int) error { waits = append(waits, try); return nil }}).Land(t.Context(), jobs("a", "b"))
+	got = (&BatchMerger{Merges: h, Pause: func(_ context.Context, try int) error { waits = append(waits, try); return nil }}).Land(t.Context(), jobs("a", "b"))
 	require.Equal(t, []int{1, 2, 3, 4, 5, 6, 7, 8}, waits, "it waits longer each time")
 	require.Equal(t, map[string]api.Code{"a": api.CodeRefConflict, "b": api.CodeRefConflict}, codes(got))
 	require.Equal(t, 100-maxTries-1, h.moves)
@@ -158,7 +158,7 @@ func TestWhatIsMergedAlready(t *testing.T) {
 	h := &history{target: []string{"a", "b"}, gone: map[string]bool{"d": true}}
 	js := jobs("a", "b", "c", "d")
 	js[0].Known = "a" // it is on record
-	got := (&Lander{Merges: h}).Land(t.Context(), js)
+	got := (&BatchMerger{Merges: h}).Land(t.Context(), js)
 	require.Equal(t, map[string]api.Code{"a": api.CodeNothingToMerge, "b": "", "c": "", "d": api.CodeNotFound}, codes(got))
 	i := slices.IndexFunc(got, func(o Outcome) bool { return o.Job.Entry.Agent == "b" })
 	require.Equal(t, "a b", got[i].Result.Commit)
@@ -166,25 +166,25 @@ func TestWhatIsMergedAlready(t *testing.T) {
 
 func TestACheckThatCannotBeRunLetsNothingThrough(t *testing.T) {
 	h := &history{broken: true}
-	got := (&Lander{Merges: h, Check: h}).Land(t.Context(), jobs("a", "b"))
+	got := (&BatchMerger{Merges: h, Check: h}).Land(t.Context(), jobs("a", "b"))
 	require.Equal(t, map[string]api.Code{"a": api.CodeInternal, "b": api.CodeInternal}, codes(got))
 	require.Empty(t, h.target)
 	js := jobs("a", "b")
 	js[0].Entry.NoCheck, js[1].Entry.NoCheck = true, true
-	require.Equal(t, map[string]api.Code{"a": "", "b": ""}, codes((&Lander{Merges: h, Check: h}).Land(t.Context(), js)))
+	require.Equal(t, map[string]api.Code{"a": "", "b": ""}, codes((&BatchMerger{Merges: h, Check: h}).Land(t.Context(), js)))
 }
 
 func TestALockThatIsNotToBeHadYet(t *testing.T) {
 	h := &history{locked: 2}
-	require.Equal(t, map[string]api.Code{"a": ""}, codes((&Lander{Merges: h, Patience: time.Minute}).Land(t.Context(), jobs("a"))))
+	require.Equal(t, map[string]api.Code{"a": ""}, codes((&BatchMerger{Merges: h, Patience: time.Minute}).Land(t.Context(), jobs("a"))))
 	h = &history{locked: 2}
-	require.Equal(t, map[string]api.Code{"a": api.CodeLockdUnavailable}, codes((&Lander{Merges: h}).Land(t.Context(), jobs("a"))))
+	require.Equal(t, map[string]api.Code{"a": api.CodeLockdUnavailable}, codes((&BatchMerger{Merges: h}).Land(t.Context(), jobs("a"))))
 }
 
 func TestABatchThatIsGivenUpHasNoOutcomeForWhatIsNotDone(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	h := &history{onAdvance: cancel, moves: 1}
-	require.Empty(t, (&Lander{Merges: h}).Land(ctx, jobs("a", "b")))
+	require.Empty(t, (&BatchMerger{Merges: h}).Land(ctx, jobs("a", "b")))
 	require.Equal(t, []string{"other0"}, h.target)
 }
 
@@ -202,7 +202,7 @@ func TestAnyBatch(t *testing.T) {
 				h.conflicts[b] = all[rapid.IntRange(0, i-1).Draw(t, "with")]
 			}
 		}
-		got := codes((&Lander{Merges: h, Check: h}).Land(t.Context(), jobs(all[:n]...)))
+		got := codes((&BatchMerger{Merges: h, Check: h}).Land(t.Context(), jobs(all[:n]...)))
 		require.Len(t, got, n)
 		var landed []string
 		for _, b := range all[:n] {

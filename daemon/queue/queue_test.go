@@ -19,14 +19,14 @@ func names(es []api.QueueEntry) []string {
 	return out
 }
 
-func add(t require.TestingT, l *Line, agent string, priority int) api.QueueEntry {
+func add(t require.TestingT, l *Queue, agent string, priority int) api.QueueEntry {
 	e, err := l.Add(api.QueueEntry{Agent: agent, Priority: priority})
 	require.NoError(t, err)
 	return e
 }
 
 func TestOrderIsPriorityThenArrival(t *testing.T) {
-	var l Line
+	var l Queue
 	add(t, &l, "a1", 0)
 	add(t, &l, "b1", 0)
 	add(t, &l, "c1", 5)
@@ -45,7 +45,7 @@ func TestOrderIsPriorityThenArrival(t *testing.T) {
 }
 
 func TestAnAgentAddedWhileItIsMergedIsMergedOnceMore(t *testing.T) {
-	var l Line
+	var l Queue
 	first := add(t, &l, "a1", 0)
 	require.Equal(t, []string{"a1"}, names(l.Next(3)))
 	second := add(t, &l, "a1", 0)
@@ -58,7 +58,7 @@ func TestAnAgentAddedWhileItIsMergedIsMergedOnceMore(t *testing.T) {
 }
 
 func TestABatchIsCheckedOrNot(t *testing.T) {
-	var l Line
+	var l Queue
 	l.Load([]api.QueueEntry{{Agent: "a1", Seq: 1}, {Agent: "b1", Seq: 2, State: api.QueueChecking}, {Agent: "c1", Seq: 3, NoCheck: true}, {Agent: "d1", Seq: 4}})
 	require.Equal(t, api.QueueWaiting, l.List()[1].State)
 	require.Equal(t, []string{"a1", "b1"}, names(l.Next(8)))
@@ -68,7 +68,7 @@ func TestABatchIsCheckedOrNot(t *testing.T) {
 }
 
 func TestALineIsBounded(t *testing.T) {
-	var l Line
+	var l Queue
 	for i := range MaxEntries {
 		add(t, &l, fmt.Sprint("a", i), 0)
 	}
@@ -79,10 +79,10 @@ func TestALineIsBounded(t *testing.T) {
 	require.Len(t, l.List(), MaxEntries)
 }
 
-// TestAnyLine compares a line with a list that is searched for its best.
-func TestAnyLine(t *testing.T) {
+// TestAnyQueue compares a line with a list that is searched for its best.
+func TestAnyQueue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var l Line
+		var l Queue
 		type entry struct {
 			agent    string
 			priority int
@@ -121,7 +121,7 @@ func TestAnyLine(t *testing.T) {
 			},
 			"restart": func(*rapid.T) {
 				kept := l.List()
-				l = Line{}
+				l = Queue{}
 				l.Load(kept)
 			},
 			"": func(t *rapid.T) {

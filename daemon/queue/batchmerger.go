@@ -19,7 +19,7 @@ const maxTries = 8
 
 const lockPause = 200 * time.Millisecond
 
-// Merges is what a Lander needs of package merge.
+// Merges is what a BatchMerger needs of package merge.
 type Merges interface {
 	Stack(ctx context.Context, reqs []merge.Request) (merge.Stack, error)
 	Advance(ctx context.Context, s merge.Stack, commit string) error
@@ -53,8 +53,8 @@ type Outcome struct {
 	Project, Note string
 }
 
-// Lander merges batches.
-type Lander struct {
+// BatchMerger merges batches.
+type BatchMerger struct {
 	Merges Merges
 	Check  Checker // nil: no check
 	// Patience is how long a lock that is not to be had is asked for.
@@ -68,7 +68,7 @@ type Lander struct {
 
 // Land merges jobs in their order, as many at once as can be. Each job has an
 // outcome, unless ctx ended first: what is not done then is not among them.
-func (l *Lander) Land(ctx context.Context, jobs []Job) []Outcome {
+func (l *BatchMerger) Land(ctx context.Context, jobs []Job) []Outcome {
 	var done []Outcome
 	fail := func(js []Job, err error) {
 		for _, j := range js {
@@ -147,7 +147,7 @@ func (l *Lander) Land(ctx context.Context, jobs []Job) []Outcome {
 
 // patient tries again for a while what the lock table refuses for a moment:
 // after a restart, leases are reclaimed first.
-func (l *Lander) patient(ctx context.Context, do func() error) error {
+func (l *BatchMerger) patient(ctx context.Context, do func() error) error {
 	end := time.Now().Add(l.Patience)
 	for {
 		err := do()
@@ -164,7 +164,7 @@ func (l *Lander) patient(ctx context.Context, do func() error) error {
 }
 
 // sift tells what can be merged from what cannot, and from what is merged already.
-func (l *Lander) sift(ctx context.Context, jobs []Job, stack merge.Stack) (good, bad []Outcome) {
+func (l *BatchMerger) sift(ctx context.Context, jobs []Job, stack merge.Stack) (good, bad []Outcome) {
 	for i, it := range stack.Items {
 		o := Outcome{Job: jobs[i], Result: it.Result, Err: it.Err}
 		if api.CodeOf(it.Err) == api.CodeNothingToMerge && it.Err != nil {
@@ -194,7 +194,7 @@ type verdict struct {
 
 // judge has the whole batch checked. If it fails, the first one with which it
 // does is found by halves.
-func (l *Lander) judge(ctx context.Context, good []Outcome) verdict {
+func (l *BatchMerger) judge(ctx context.Context, good []Outcome) verdict {
 	if l.Check == nil || len(good) == 0 || good[0].Job.Entry.NoCheck {
 		return verdict{pass: len(good)}
 	}
@@ -235,7 +235,7 @@ func (l *Lander) judge(ctx context.Context, good []Outcome) verdict {
 }
 
 // along takes the user's checkout along, once for the batch.
-func (l *Lander) along(ctx context.Context, done []Outcome) {
+func (l *BatchMerger) along(ctx context.Context, done []Outcome) {
 	a, err := l.Merges.BringAlong(ctx)
 	project, note := "left alone", strings.TrimSpace(a.Reason+"; "+a.Command)
 	switch {
@@ -252,14 +252,14 @@ func (l *Lander) along(ctx context.Context, done []Outcome) {
 	}
 }
 
-func (l *Lander) pause(ctx context.Context, try int) error {
+func (l *BatchMerger) pause(ctx context.Context, try int) error {
 	if l.Pause == nil {
 		return merge.Backoff(ctx, try)
 	}
 	return l.Pause(ctx, try)
 }
 
-func (l *Lander) say(jobs []Job, s api.QueueState) {
+func (l *BatchMerger) say(jobs []Job, s api.QueueState) {
 	if l.Say != nil {
 		l.Say(jobs, s)
 	}
