@@ -24,9 +24,9 @@ type NS struct {
 	done chan struct{} // closed when the thread took its last work
 	once sync.Once
 
-	stock  stock
-	diag   diagSocket
-	owners diagSocket
+	sockpool sockpool
+	diag     diagSocket
+	owners   diagSocket
 }
 
 // OpenNS enters the namespace behind an nsfs file, such as [Endpoint].NetNS.
@@ -50,7 +50,7 @@ func OpenNS(path string) (*NS, error) {
 
 // startNS starts the thread; enter puts it into the namespace.
 func startNS(path string, enter func() error) (*NS, error) {
-	n := &NS{path: path, work: make(chan func()), quit: make(chan struct{}), done: make(chan struct{}), stock: newStock()}
+	n := &NS{path: path, work: make(chan func()), quit: make(chan struct{}), done: make(chan struct{}), sockpool: newSockpool()}
 	ready := make(chan error, 1)
 	go n.run(enter, ready, nil)
 	if err := <-ready; err != nil {
@@ -86,8 +86,8 @@ func (n *NS) run(enter func() error, ready chan<- error, locked chan<- struct{})
 		select {
 		case fn := <-n.work:
 			fn()
-		case family := <-n.stock.low:
-			n.stock.fill(family)
+		case family := <-n.sockpool.low:
+			n.sockpool.fill(family)
 		case <-n.quit:
 			return
 		}
@@ -119,7 +119,7 @@ func (n *NS) Do(ctx context.Context, fn func() error) error {
 func (n *NS) Close() error {
 	n.once.Do(func() { close(n.quit) })
 	<-n.done
-	n.stock.empty()
+	n.sockpool.empty()
 	return errors.Join(n.diag.close(), n.owners.close())
 }
 

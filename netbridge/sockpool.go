@@ -8,23 +8,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stockSize is how many sockets of a family are kept ready: what arrives while
+// sockpoolSize is how many sockets of a family are kept ready: what arrives while
 // the namespace's thread is being woken.
-const stockSize = 16
+const sockpoolSize = 16
 
-// stock are TCP sockets made in a namespace ahead of need, so that a connection
+// sockpool holds TCP sockets created in a namespace ahead of need, so that a connection
 // does not wait for two changes of thread. Nothing is made before the first
 // connection of a family.
-type stock struct {
+type sockpool struct {
 	v4, v6 chan int // descriptors
 	low    chan int // family to make some of
 }
 
-func newStock() stock {
-	return stock{v4: make(chan int, stockSize), v6: make(chan int, stockSize), low: make(chan int, 2)}
+func newSockpool() sockpool {
+	return sockpool{v4: make(chan int, sockpoolSize), v6: make(chan int, sockpoolSize), low: make(chan int, 2)}
 }
 
-func (s *stock) of(family int) chan int {
+func (s *sockpool) of(family int) chan int {
 	if family == unix.AF_INET6 {
 		return s.v6
 	}
@@ -32,7 +32,7 @@ func (s *stock) of(family int) chan int {
 }
 
 // fill runs on the namespace's thread.
-func (s *stock) fill(family int) {
+func (s *sockpool) fill(family int) {
 	for {
 		fd, err := tcpSocket(family)
 		if err != nil {
@@ -48,7 +48,7 @@ func (s *stock) fill(family int) {
 }
 
 // empty closes what is left; the thread has ended.
-func (s *stock) empty() {
+func (s *sockpool) empty() {
 	for _, c := range []chan int{s.v4, s.v6} {
 		for {
 			select {
@@ -62,20 +62,20 @@ func (s *stock) empty() {
 	}
 }
 
-// socket is a TCP socket of the namespace: one of the stock, or a new one.
+// socket is a TCP socket of the namespace: one of the pool, or a new one.
 func (n *NS) socket(ctx context.Context, family int) (fd int, err error) {
 	if ctx.Err() != nil {
 		return -1, context.Cause(ctx)
 	}
 	select {
-	case <-n.quit: // what Close left in the stock is not to be used
+	case <-n.quit: // what Close left in the pool is not to be used
 		return -1, fmt.Errorf("network namespace %s: %w", n.path, ErrClosed)
 	default:
 	}
-	c := n.stock.of(family)
-	if len(c) < stockSize/2 {
+	c := n.sockpool.of(family)
+	if len(c) < sockpoolSize/2 {
 		select {
-		case n.stock.low <- family:
+		case n.sockpool.low <- family:
 		default: // it has been told
 		}
 	}
