@@ -38,7 +38,7 @@ func (b *backend) Status(ctx context.Context) api.DaemonStatus {
 	b.mu.Lock()
 	rep := b.reconciled
 	b.mu.Unlock()
-	return api.DaemonStatus{Reconcile: rep, Version: b.Version, PID: pid(), StartedAt: b.started, IsolationMode: b.isolationMode(), Lost: b.Daemon.lost,
+	return api.DaemonStatus{Reconcile: rep, Version: b.Version, PID: pid(), StartedAt: b.started, IsolationMode: b.isolationMode(), Lost: b.Daemon.missingIsolation,
 		Launcher: b.shims.launcher.Name(), CgroupMode: string(b.cg.Mode), Workspaces: b.Workspaces(), Agents: b.List(ctx, ""),
 		Locks: b.locks.Stats().Leases, Conflicts: b.conflictCount(), Warnings: b.warned()}
 }
@@ -91,7 +91,7 @@ func (d *Daemon) Summary(ctx context.Context) string {
 		}
 	}
 	degraded := ""
-	if len(d.lost) > 0 {
+	if len(d.missingIsolation) > 0 {
 		degraded = "isolation DEGRADED (no " + strings.Join(d.lostNames(), ", ") + "), "
 	}
 	return degraded + fmt.Sprintf("%d workspaces, %d agents (%d up), %d leases", len(d.agents.Workspaces()), len(as), up, d.locks.Stats().Leases)

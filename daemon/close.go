@@ -71,7 +71,7 @@ func (d *Daemon) closeShared(ctx context.Context) error {
 	if err != nil || len(alive) > 0 {
 		return err
 	}
-	shared := isolation.Lacks(d.lost, isolation.Network)
+	shared := isolation.Lacks(d.missingIsolation, isolation.Network)
 	var left []string
 	if !shared {
 		if left, err = d.bridge.List(ctx); err != nil {

@@ -56,17 +56,17 @@ type Daemon struct {
 	proxy   *proxy.Proxy // nil if there is none
 	gid     int
 
-	mu         sync.Mutex
-	config     config.Config
-	workspaces map[string]*workspace
-	looking    chan struct{} // whose radar's turn it is
-	upLock     sync.Mutex
-	warnings   []string
-	reconciled *api.ReconcileReport
-	upkeep     *upkeep
-	lost       []api.Loss // what this machine cannot isolate; set by Open and Cleanup
-	totals     totals
-	totalFault string
+	mu               sync.Mutex
+	config           config.Config
+	workspaces       map[string]*workspace
+	looking          chan struct{} // whose radar's turn it is
+	upLock           sync.Mutex
+	warnings         []string
+	reconciled       *api.ReconcileReport
+	upkeep           *upkeep
+	missingIsolation []api.Loss // what this machine cannot isolate; set by Open and Cleanup
+	totals           totals
+	totalFault       string
 }
 
 // Open takes the run directory, brings up locks and network, and restores the
@@ -95,7 +95,7 @@ func (d *Daemon) Open(ctx context.Context) (err error) {
 	if err := d.openShims(); err != nil {
 		return err
 	}
-	if err := d.look(ctx); err != nil {
+	if err := d.probeIsolation(ctx); err != nil {
 		return err
 	}
 	if err := d.openNetwork(ctx); err != nil {
@@ -113,7 +113,7 @@ func (d *Daemon) Open(ctx context.Context) (err error) {
 		return fmt.Errorf("ports: %w", err)
 	}
 	d.agents = &agent.Manager{Config: d.Config, Types: d.Types, Shims: d.shims, Watch: &shimWatch{shims: d.shims, lives: map[string]shimLife{}}, Locks: d, Ports: pp, State: d, Events: d.hub, Log: d.Log, Now: time.Now, Capacity: d.capacity, Crash: failpoint.Hit,
-		Gate: d.openGate, Resources: []agent.Resource{worktrees{d}, d.network()}, Lost: d.lost, Halted: d.halted.Load}
+		Gate: d.openGate, Resources: []agent.Resource{worktrees{d}, d.network()}, Lost: d.missingIsolation, Halted: d.halted.Load}
 	d.agents.Open(ctx)
 	d.openProxy(ctx)
 	d.reconcile(ctx)
@@ -137,7 +137,7 @@ func (d *Daemon) openNetwork(ctx context.Context) error {
 	if err := d.openBridge(); err != nil {
 		return err
 	}
-	if isolation.Lacks(d.lost, isolation.Network) {
+	if isolation.Lacks(d.missingIsolation, isolation.Network) {
 		return nil
 	}
 	return d.bridge.EnsureShared(ctx)

@@ -17,15 +17,15 @@ import (
 // lookTime bounds the look at what this machine can isolate.
 const lookTime = 20 * time.Second
 
-// look finds out what this machine cannot give agents, and says so.
-func (d *Daemon) look(ctx context.Context) error {
+// probeIsolation finds out what this machine cannot give agents, and says so.
+func (d *Daemon) probeIsolation(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
 	lost, err := isolation.Probe(ctx, d.shims.program)
 	if err != nil {
 		return api.Errorf(api.CodeNamespaceFailed, "find out what can be isolated: %w", err).WithHint("polis-shim --doctor says more")
 	}
-	d.lost = lost
+	d.missingIsolation = lost
 	for _, l := range lost {
 		d.Log.Error("isolation is degraded", "op", "start", "lost", l.Capability, "code", l.Code, "found", l.Found, "cost", l.Cost, "agents", d.live().Sandbox.Degraded)
 	}
@@ -34,18 +34,18 @@ func (d *Daemon) look(ctx context.Context) error {
 
 // lostWarnings are for everybody who asks how polisd is.
 func (d *Daemon) lostWarnings() []string {
-	if len(d.lost) == 0 {
+	if len(d.missingIsolation) == 0 {
 		return nil
 	}
 	verb := `agents are refused; sandbox.degraded = "allow" adds them without`
 	switch {
-	case isolation.Lacks(d.lost, isolation.Mount):
+	case isolation.Lacks(d.missingIsolation, isolation.Mount):
 		verb = "agents are refused"
 	case d.live().Sandbox.Degraded == config.DegradedAllow:
 		verb = "agents go without"
 	}
 	out := []string{fmt.Sprintf("%s: isolation is degraded, %s: %s", api.CodeSysboxUnavailable, verb, strings.Join(d.lostNames(), ", "))}
-	for _, l := range d.lost {
+	for _, l := range d.missingIsolation {
 		out = append(out, fmt.Sprintf("%s: no %s isolation: %s (%s)", l.Code, l.Capability, l.Cost, l.Found))
 	}
 	return out
@@ -53,14 +53,14 @@ func (d *Daemon) lostWarnings() []string {
 
 func (d *Daemon) lostNames() []string {
 	var out []string
-	for _, l := range d.lost {
+	for _, l := range d.missingIsolation {
 		out = append(out, l.Capability)
 	}
 	return out
 }
 
 func (d *Daemon) isolationMode() string {
-	if len(d.lost) > 0 {
+	if len(d.missingIsolation) > 0 {
 		return "degraded"
 	}
 	return "full"
@@ -68,7 +68,7 @@ func (d *Daemon) isolationMode() string {
 
 // network is the resource that connects agents.
 func (d *Daemon) network() agent.Resource {
-	if isolation.Lacks(d.lost, isolation.Network) {
+	if isolation.Lacks(d.missingIsolation, isolation.Network) {
 		return hostNetwork{}
 	}
 	return network{d.bridge}

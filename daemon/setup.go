@@ -212,7 +212,7 @@ func (d *Daemon) Cleanup(ctx context.Context) error {
 	if err := d.openShims(); err != nil {
 		return errors.Join(err, d.Release())
 	}
-	if err := d.look(ctx); err != nil {
+	if err := d.probeIsolation(ctx); err != nil {
 		return errors.Join(err, d.Release())
 	}
 	names, err := d.shims.List(ctx)

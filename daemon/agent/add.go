@@ -254,7 +254,7 @@ func (m *Manager) bringUp(ctx context.Context, a *Agent) error {
 		return err
 	}
 	m.crash("up:shim")
-	if err := m.Shims.Saw(a.Name(), 0); err != nil {
+	if err := m.Shims.SaveCursor(a.Name(), 0); err != nil {
 		m.Log.Warn("note the last event", "agent", a.Name(), "err", err)
 	}
 	group := m.group(a)

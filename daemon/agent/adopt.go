@@ -116,7 +116,7 @@ func (m *Manager) adopt(ctx context.Context, a *Agent) error {
 	}
 	// The events begin after the last one that was acted on, not the last one
 	// there is: what happened while no daemon lived is told now.
-	seen, ok := m.Shims.Seen(a.Name())
+	seen, ok := m.Shims.LoadCursor(a.Name())
 	if !ok {
 		seen = st.LastEvent
 		m.replayPorts(ctx, sh, a, st)

@@ -93,7 +93,7 @@ func (m *Manager) replayPorts(ctx context.Context, sh Shim, a *Agent, st wire.St
 	defer cancel()
 	err := sh.Events(rctx, 0, func(e api.Event) {
 		if e.Type == "shim:listen" || e.Type == "shim:unlisten" {
-			m.heard(ctx, sh, a, e)
+			m.handleEvent(ctx, sh, a, e)
 		}
 		if e.ID >= st.LastEvent {
 			cancel()

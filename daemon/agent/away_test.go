@@ -29,12 +29,12 @@ type lastingShims struct {
 }
 
 func (l *lastingShims) Dial(name string) Shim { return lastingShim{fakeShim{l.k, name}, l} }
-func (l *lastingShims) Seen(string) (uint64, bool) {
+func (l *lastingShims) LoadCursor(string) (uint64, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.seen, l.noted
 }
-func (l *lastingShims) Saw(_ string, n uint64) error {
+func (l *lastingShims) SaveCursor(_ string, n uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.seen, l.noted = n, true

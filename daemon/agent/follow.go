@@ -44,7 +44,7 @@ func (m *Manager) followShim(ctx context.Context, a *Agent, gen uint64) {
 		}
 		if aerr == nil && !alive {
 			// Not from this goroutine: clearing up waits for it.
-			m.wg.Go(func() { m.buryShim(m.ctx, a, gen) })
+			m.wg.Go(func() { m.reapShim(m.ctx, a, gen) })
 			return
 		}
 		select {
@@ -54,9 +54,9 @@ func (m *Manager) followShim(ctx context.Context, a *Agent, gen uint64) {
 	}
 }
 
-// buryShim clears up after a shim that died: its agent is in Error, its
+// reapShim clears up after a shim that died: its agent is in Error, its
 // mounts, processes and leases are gone, its files are all there.
-func (m *Manager) buryShim(ctx context.Context, a *Agent, gen uint64) {
+func (m *Manager) reapShim(ctx context.Context, a *Agent, gen uint64) {
 	if lockOp(ctx, &a.op) != nil {
 		return
 	}
@@ -94,11 +94,11 @@ func (m *Manager) hear(ctx context.Context, sh Shim, a *Agent, e api.Event) {
 	if last != 0 && e.ID > last+1 {
 		m.missed(ctx, sh, a, e.ID-last-1)
 	}
-	m.heard(ctx, sh, a, e)
+	m.handleEvent(ctx, sh, a, e)
 	m.mu.Lock()
 	a.last = max(a.last, e.ID)
 	m.mu.Unlock()
-	if err := m.Shims.Saw(a.Name(), e.ID); err != nil {
+	if err := m.Shims.SaveCursor(a.Name(), e.ID); err != nil {
 		m.Log.Warn("note the last event", "agent", a.Name(), "err", err)
 	}
 }
@@ -123,8 +123,8 @@ func (m *Manager) missed(ctx context.Context, sh Shim, a *Agent, n uint64) {
 	}
 }
 
-// heard acts on one event of a shim and passes on what users want to know.
-func (m *Manager) heard(ctx context.Context, sh Shim, a *Agent, e api.Event) {
+// handleEvent acts on one event of a shim and passes on what users want to know.
+func (m *Manager) handleEvent(ctx context.Context, sh Shim, a *Agent, e api.Event) {
 	switch e.Type {
 	case "shim:exit":
 		if st, err := sh.Status(ctx); err == nil && !st.Running {

@@ -91,8 +91,8 @@ func (fakeShims) Settings(a *Agent) wire.Settings {
 }
 func (fakeShims) Note(string, wire.Settings) error { return nil }
 func (fakeShims) Reason(*Agent) string             { return "" }
-func (fakeShims) Saw(string, uint64) error         { return nil }
-func (fakeShims) Seen(string) (uint64, bool)       { return 0, false }
+func (fakeShims) SaveCursor(string, uint64) error  { return nil }
+func (fakeShims) LoadCursor(string) (uint64, bool) { return 0, false }
 func (f fakeShims) Socket(name string) string      { return "/run/" + name }
 func (f fakeShims) Dial(name string) Shim          { return fakeShim{f.k, name} }
 func (f fakeShims) Remove(ctx context.Context, a *Agent) error {

@@ -65,11 +65,11 @@ type Shims interface {
 	Note(agent string, s wire.Settings) error
 	// Reason is what a shim that is gone has left to say, if anything.
 	Reason(a *Agent) string
-	// Saw notes the number of the last event of the agent's shim that was
-	// acted on; Seen reads it back, also after the daemon's death. ok is false
+	// SaveCursor notes the number of the last event of the agent's shim that was
+	// acted on; LoadCursor reads it back, also after the daemon's death. ok is false
 	// if no number was noted in the shim's life.
-	Saw(agent string, event uint64) error
-	Seen(agent string) (event uint64, ok bool)
+	SaveCursor(agent string, event uint64) error
+	LoadCursor(agent string) (event uint64, ok bool)
 }
 
 // WorktreeStatus is what git says about an agent's work.

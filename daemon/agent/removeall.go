@@ -9,11 +9,11 @@ import (
 	"polis/daemon/api"
 )
 
-// Leave removes every agent of a workspace and lets no new one in. Without
+// RemoveAll removes every agent of a workspace and lets no new one in. Without
 // force nothing at all is removed if any of them runs or has work that is
 // nowhere else. After an error the workspace is as it was, but for the agents
 // that are in the answer.
-func (m *Manager) Leave(ctx context.Context, w *Workspace, force, ignored bool) (removed []api.RemoveResponse, err error) {
+func (m *Manager) RemoveAll(ctx context.Context, w *Workspace, force, ignored bool) (removed []api.RemoveResponse, err error) {
 	m.mu.Lock()
 	if w.leaving {
 		m.mu.Unlock()
@@ -87,8 +87,8 @@ func (m *Manager) Forget(w *Workspace) {
 	}
 }
 
-// Stay takes Leave back, for a workspace that could not be taken away.
-func (m *Manager) Stay(w *Workspace) {
+// UndoRemoveAll undoes RemoveAll for a workspace that could not be taken away.
+func (m *Manager) UndoRemoveAll(w *Workspace) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	w.leaving = false

@@ -12,9 +12,9 @@ import (
 // acted on. It is the run directory's: neither shim nor number outlives a reboot.
 func (s *shims) seenFile(agent string) string { return filepath.Join(s.run.Agent(agent), "seen") }
 
-// Saw notes the number. It is written over the old one in one call and always
+// SaveCursor notes the number. It is written over the old one in one call and always
 // has the same length, so that a daemon killed in between leaves one of both.
-func (s *shims) Saw(agent string, event uint64) error {
+func (s *shims) SaveCursor(agent string, event uint64) error {
 	f, err := os.OpenFile(s.seenFile(agent), os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -23,8 +23,8 @@ func (s *shims) Saw(agent string, event uint64) error {
 	return errors.Join(err, f.Close())
 }
 
-// Seen reads the number; ok is false if there is none.
-func (s *shims) Seen(agent string) (event uint64, ok bool) {
+// LoadCursor reads the number; ok is false if there is none.
+func (s *shims) LoadCursor(agent string) (event uint64, ok bool) {
 	b, err := os.ReadFile(s.seenFile(agent))
 	if err != nil || len(b) != 21 {
 		return 0, false
