@@ -56,7 +56,7 @@ func bounded(back, mnt string) (err error) {
 		return err
 	}
 	defer closeFD(root)
-	fs, err := New(Config{Roots: []int{root}, Guard: newSteady(), Mountpoint: mnt, FsName: "polis-test", DirDescriptors: 100, Log: slog.New(slog.DiscardHandler)})
+	fs, err := New(Config{Roots: []int{root}, Guard: newCacheable(), Mountpoint: mnt, FsName: "polis-test", DirDescriptors: 100, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
 	}

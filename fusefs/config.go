@@ -76,18 +76,18 @@ type Config struct {
 
 // FS is one view. Create it with New, then Mount, then Wait or Serve.
 type FS struct {
-	cfg     Config
-	guard   Guard
-	steady  Steady // the guard, if its answers may be remembered
-	mover   Mover  // the guard, if it lists what is in a directory that moves
-	moves   moves
-	keeper  Keeper // the guard, if it says what the kernel may keep
-	lasting Lasting
-	census  Census
-	unread  bool // the guard lets everything be published; see Careless
-	log     *slog.Logger
-	roots   []int
-	rootDev uint32
+	cfg       Config
+	guard     Guard
+	cacheable CacheableGuard // the guard, if its answers may be remembered
+	mover     Mover          // the guard, if it lists what is in a directory that moves
+	moves     moves
+	keeper    Keeper // the guard, if it says what the kernel may keep
+	writeOnce WriteOnce
+	census    ObjectCounter
+	unread    bool // the guard lets everything be published; see SkipsPublish
+	log       *slog.Logger
+	roots     []int
+	rootDev   uint32
 	// euid and egid are the server's own, which do not change.
 	euid, egid uint32
 	top        []dirFD // the roots, for those who want a directory
@@ -144,12 +144,12 @@ func New(cfg Config) (*FS, error) {
 	cfg.Mountpoint = abs
 	fs := &FS{cfg: cfg, guard: cfg.Guard, log: cfg.Log, timeout: cfg.Timeout, dying: make(chan struct{}), began: time.Now(),
 		euid: uint32(unix.Geteuid()), egid: uint32(unix.Getegid())}
-	fs.steady, _ = cfg.Guard.(Steady)
+	fs.cacheable, _ = cfg.Guard.(CacheableGuard)
 	fs.mover, _ = cfg.Guard.(Mover)
 	fs.keeper, _ = cfg.Guard.(Keeper)
-	fs.lasting, _ = cfg.Guard.(Lasting)
-	fs.census, _ = cfg.Guard.(Census)
-	if g, ok := cfg.Guard.(Careless); ok {
+	fs.writeOnce, _ = cfg.Guard.(WriteOnce)
+	fs.census, _ = cfg.Guard.(ObjectCounter)
+	if g, ok := cfg.Guard.(SkipsPublish); ok {
 		fs.unread = g.PublishesAll()
 	}
 	if fs.log == nil {

@@ -98,7 +98,7 @@ func (fs *FS) firstReadable(ctx context.Context, c Caller, op Op, n *node, paths
 // recall remembers what the guard says of an object, for the next time: that it
 // may be read, if one of its first names says so. ns is held.
 func (fs *FS) recall(n *node) {
-	if fs.steady == nil {
+	if fs.cacheable == nil {
 		return
 	}
 	edits := fs.tree.edits.Load()

@@ -49,7 +49,7 @@ type testGuard struct {
 	objects atomic.Int64
 }
 
-// Counted is part of Census.
+// Counted is part of ObjectCounter.
 func (g *testGuard) Counted(_ string, n int) { g.objects.Add(int64(n)) }
 
 type ctxT = context.Context

@@ -38,7 +38,7 @@ func panics(back, mnt string) error {
 
 type brittleGuard struct{ testGuard }
 
-// Counted is part of Census.
+// Counted is part of ObjectCounter.
 func (*brittleGuard) Counted(string, int) { panic("a fault of ours") }
 
 // A panic in a handler ends the process that serves the view: locks would stay

@@ -189,7 +189,7 @@ func (r *renaming) do() syscall.Errno {
 		}
 	}
 	flags := uint(r.flags)
-	if flags == 0 && fs.lasting != nil && fs.lasting.Lasts(fs.tree.child(r.np, r.nn)) {
+	if flags == 0 && fs.writeOnce != nil && fs.writeOnce.Lasts(fs.tree.child(r.np, r.nn)) {
 		if replaced {
 			fs.unpin(over)
 			return syscall.EEXIST

@@ -9,7 +9,7 @@ const maxStillOpen = 256
 // for. It is asked at every READ and WRITE that reaches the server, and costs a
 // comparison unless the rules or the names of directories have changed.
 func (fs *FS) revoked(h *handle, write bool) bool {
-	if fs.steady == nil {
+	if fs.cacheable == nil {
 		return false
 	}
 	fs.ns.RLock()
@@ -31,12 +31,12 @@ func (fs *FS) revoked(h *handle, write bool) bool {
 // under all its names, to be written under one of them. What never had a name
 // is not forbidden. ns is held.
 func (fs *FS) forbidden(n *node, write bool) bool {
-	if fs.steady == nil || !fs.tree.wasNamed(n) {
+	if fs.cacheable == nil || !fs.tree.wasNamed(n) {
 		return false
 	}
 	paths := fs.tree.paths(n)
 	no := func(path string) bool {
-		s := fs.steady.Standing(path, n.isDir())
+		s := fs.cacheable.CachedVerdict(path, n.isDir())
 		return write && s&Unwritable != 0 || !write && s&Unreadable != 0
 	}
 	if write {

@@ -13,7 +13,7 @@ import (
 // cannot be taken back, and is named.
 func TestADenialReachesOpenFiles(t *testing.T) {
 	for _, direct := range []bool{false, true} {
-		g := newSteady()
+		g := newCacheable()
 		v := mountView(t, func(c *Config) { c.Guard, c.NoPassthrough = g, !direct })
 		write(t, v.raw("plain"), "old")
 		write(t, v.raw("other"), "old")
@@ -54,7 +54,7 @@ func TestADenialReachesOpenFiles(t *testing.T) {
 // serves the file itself: it sends these here.
 func TestADenialReachesCopyFileRangeAndSeek(t *testing.T) {
 	for _, direct := range []bool{false, true} {
-		g := newSteady()
+		g := newCacheable()
 		v := mountView(t, func(c *Config) { c.Guard, c.NoPassthrough = g, !direct })
 		write(t, v.raw("plain"), "content")
 		write(t, v.raw("copy"), "")

@@ -16,7 +16,7 @@ import (
 // many at once, and their directories too. Whoever reads a file reads all of
 // one, whatever has become of its name meanwhile, and nothing is refused.
 func TestNamesThatMoveUnderManyHands(t *testing.T) {
-	g := newSteady()
+	g := newCacheable()
 	v := mountWith(t, g)
 	for _, d := range []string{"a", "b"} {
 		require.NoError(t, os.Mkdir(v.raw(d), 0o755))

@@ -82,7 +82,7 @@ func TestEnosysIsKeptFromWhatOpensOrChanges(t *testing.T) {
 		for _, op := range operations {
 			if op.name == name {
 				found = true
-				require.False(t, op.lets, name)
+				require.False(t, op.allowENOSYS, name)
 				require.NotNil(t, op.do, name)
 			}
 		}
@@ -114,7 +114,7 @@ func FuzzRequest(f *testing.F) {
 			require.True(t, h.Status <= 0 && h.Status > -512, h.Status)
 			op := binary.NativeEndian.Uint32(r.in[4:])
 			if h.Status == -int32(fuse.ENOSYS) {
-				require.True(t, int(op) < len(operations) && operations[op].lets, nameOf(op))
+				require.True(t, int(op) < len(operations) && operations[op].allowENOSYS, nameOf(op))
 			}
 		}
 	})

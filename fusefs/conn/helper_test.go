@@ -131,7 +131,7 @@ func mount(t *testing.T, fs FileSystem, change ...func(*Options)) (*Conn, string
 		f(&o)
 	}
 	if o.Capabilities&fuse.CAP_OVER_IO_URING != 0 {
-		_, err := fuseuring.SetEnabled(true) // another package may have turned it back
+		_, err := fuseuring.SetEnabled(true) // spawnReader package may have turned it back
 		require.NoError(t, err)
 	}
 	c, err := Mount(fs, o)

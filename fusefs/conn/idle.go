@@ -8,12 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// linger lets others run before this reader sleeps. Who waited for the answer
+// spin lets others run before this reader sleeps. Who waited for the answer
 // then runs at once, often on the same processor, and mostly asks the next thing
 // within microseconds: taking it needs neither a sleep nor a wake-up, which cost
 // more than most requests. One reader at a time does so; on a busy machine it is
 // no more than the yields that the machine wants anyway.
-func (r *reader) linger() (int, error) {
+func (r *reader) spin() (int, error) {
 	n, err := syscall.Read(r.c.fd, r.in)
 	if err != unix.EAGAIN || !r.c.lingers.CompareAndSwap(false, true) { //nolint:errorlint // the hot path; syscall.Read wraps nothing
 		return n, err
@@ -52,7 +52,7 @@ func (r *reader) sleep() syscall.Errno {
 		return syscall.EIO
 	case n == 0:
 		r.warm = 0
-		r.cool()
+		r.trim()
 	}
 	return 0
 }
@@ -70,8 +70,8 @@ func (r *reader) openEpoll() error {
 	return nil
 }
 
-// cool gives memory back.
-func (r *reader) cool() {
+// trim gives memory back.
+func (r *reader) trim() {
 	half := r.c.half()
 	for _, m := range [][]byte{r.mem[page+kept : half], r.mem[half+page+kept : 2*half+page]} {
 		if err := unix.Madvise(m, unix.MADV_DONTNEED); err != nil {

@@ -31,9 +31,9 @@ type operation struct {
 	quick bool
 	// silent: the kernel expects no answer.
 	silent bool
-	// lets: ENOSYS may be passed on. The kernel then does without.
-	lets bool
-	do   func(r *reader, q *query) (size int, st fuse.Status)
+	// allowENOSYS: ENOSYS may be passed on. The kernel then does without.
+	allowENOSYS bool
+	do          func(r *reader, q *query) (size int, st fuse.Status)
 }
 
 func sizeOf[T any]() int {
@@ -61,34 +61,34 @@ var operations = [...]operation{
 	16:            {name: "WRITE", in: sizeOf[fuse.WriteIn](), data: true, do: doWrite},
 	17:            {name: "STATFS", in: headerSize, do: doStatFs},
 	opRelease:     {name: "RELEASE", in: sizeOf[fuse.ReleaseIn](), do: doRelease},
-	20:            {name: "FSYNC", in: sizeOf[fuse.FsyncIn](), lets: true, do: doFsync},
+	20:            {name: "FSYNC", in: sizeOf[fuse.FsyncIn](), allowENOSYS: true, do: doFsync},
 	21:            {name: "SETXATTR", in: headerSize + 8, names: 1, data: true, waits: true, do: doSetXAttr},
-	22:            {name: "GETXATTR", in: sizeOf[fuse.GetXAttrIn](), names: 1, waits: true, lets: true, do: doGetXAttr},
-	23:            {name: "LISTXATTR", in: sizeOf[fuse.GetXAttrIn](), waits: true, lets: true, do: doListXAttr},
+	22:            {name: "GETXATTR", in: sizeOf[fuse.GetXAttrIn](), names: 1, waits: true, allowENOSYS: true, do: doGetXAttr},
+	23:            {name: "LISTXATTR", in: sizeOf[fuse.GetXAttrIn](), waits: true, allowENOSYS: true, do: doListXAttr},
 	24:            {name: "REMOVEXATTR", in: headerSize, names: 1, waits: true, do: doRemoveXAttr},
-	25:            {name: "FLUSH", in: sizeOf[fuse.FlushIn](), lets: true, do: doFlush},
-	27:            {name: "OPENDIR", in: sizeOf[fuse.OpenIn](), waits: true, lets: true, do: doOpenDir},
+	25:            {name: "FLUSH", in: sizeOf[fuse.FlushIn](), allowENOSYS: true, do: doFlush},
+	27:            {name: "OPENDIR", in: sizeOf[fuse.OpenIn](), waits: true, allowENOSYS: true, do: doOpenDir},
 	28:            {name: "READDIR", in: sizeOf[fuse.ReadIn](), waits: true, do: doReadDir},
 	29:            {name: "RELEASEDIR", in: sizeOf[fuse.ReleaseIn](), do: doReleaseDir},
-	30:            {name: "FSYNCDIR", in: sizeOf[fuse.FsyncIn](), lets: true, do: doFsyncDir},
-	31:            {name: "GETLK", in: sizeOf[fuse.LkIn](), lets: true, do: doGetLk},
-	32:            {name: "SETLK", in: sizeOf[fuse.LkIn](), lets: true, do: doSetLk},
-	33:            {name: "SETLKW", in: sizeOf[fuse.LkIn](), waits: true, lets: true, do: doSetLkw},
-	34:            {name: "ACCESS", in: sizeOf[fuse.AccessIn](), lets: true, do: doAccess},
+	30:            {name: "FSYNCDIR", in: sizeOf[fuse.FsyncIn](), allowENOSYS: true, do: doFsyncDir},
+	31:            {name: "GETLK", in: sizeOf[fuse.LkIn](), allowENOSYS: true, do: doGetLk},
+	32:            {name: "SETLK", in: sizeOf[fuse.LkIn](), allowENOSYS: true, do: doSetLk},
+	33:            {name: "SETLKW", in: sizeOf[fuse.LkIn](), waits: true, allowENOSYS: true, do: doSetLkw},
+	34:            {name: "ACCESS", in: sizeOf[fuse.AccessIn](), allowENOSYS: true, do: doAccess},
 	35:            {name: "CREATE", in: sizeOf[fuse.CreateIn](), names: 1, waits: true, do: doCreate},
 	opInterrupt:   {name: "INTERRUPT", in: sizeOf[fuse.InterruptIn](), do: doInterrupt},
-	37:            {name: "BMAP", in: headerSize + 16, lets: true, do: doWithout},
+	37:            {name: "BMAP", in: headerSize + 16, allowENOSYS: true, do: doWithout},
 	38:            {name: "DESTROY", in: headerSize, do: doNothing},
 	39:            {name: "IOCTL", in: sizeOf[fuse.IoctlIn](), data: true, waits: true, do: doIoctl},
-	opPoll:        {name: "POLL", in: headerSize + 24, lets: true, do: doWithout},
+	opPoll:        {name: "POLL", in: headerSize + 24, allowENOSYS: true, do: doWithout},
 	opBatchForget: {name: "BATCH_FORGET", in: headerSize + 8, data: true, quick: true, silent: true, do: doBatchForget},
 	43:            {name: "FALLOCATE", in: sizeOf[fuse.FallocateIn](), waits: true, do: doFallocate},
 	44:            {name: "READDIRPLUS", in: sizeOf[fuse.ReadIn](), waits: true, do: doReadDirPlus},
 	45:            {name: "RENAME2", in: sizeOf[fuse.RenameIn](), names: 2, waits: true, do: doRename2},
 	46:            {name: "LSEEK", in: sizeOf[fuse.LseekIn](), do: doLseek},
 	47:            {name: "COPY_FILE_RANGE", in: sizeOf[fuse.CopyFileRangeIn](), waits: true, do: doCopyRange},
-	50:            {name: "SYNCFS", in: headerSize + 8, lets: true, do: doWithout},
+	50:            {name: "SYNCFS", in: headerSize + 8, allowENOSYS: true, do: doWithout},
 	51:            {name: "TMPFILE", in: sizeOf[fuse.CreateIn](), names: 1, waits: true, do: doTmpfile},
-	52:            {name: "STATX", in: sizeOf[fuse.StatxIn](), lets: true, do: doStatx},
+	52:            {name: "STATX", in: sizeOf[fuse.StatxIn](), allowENOSYS: true, do: doStatx},
 	53:            {name: "COPY_FILE_RANGE_64", in: sizeOf[fuse.CopyFileRangeIn](), waits: true, do: doCopyRange64},
 }

@@ -17,13 +17,13 @@ type queue struct {
 	first   *reader      // made before the kernel was told of the queue
 }
 
-// another starts one more reader of a queue if the limit allows it.
-func (c *Conn) another(q *queue) bool {
+// spawnReader starts one more reader of a queue if the limit allows it.
+func (c *Conn) spawnReader(q *queue) bool {
 	if q.readers.Add(1) > q.limit { // counted first: several may ask at once
 		q.readers.Add(-1)
 		return false
 	}
-	r := c.rested(q)
+	r := c.reuse(q)
 	var err error
 	if r == nil {
 		r, err = c.reader(q)
@@ -44,8 +44,8 @@ func (c *Conn) reader(q *queue) (*reader, error) {
 	return newRingReader(c, q)
 }
 
-// rested takes a reader of the device that has ended before.
-func (c *Conn) rested(q *queue) *reader {
+// reuse takes a reader of the device that has ended before.
+func (c *Conn) reuse(q *queue) *reader {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.spare) == 0 || q.cpu >= 0 {
@@ -65,11 +65,11 @@ func (c *Conn) start(r *reader) {
 	c.running.Go(r.run)
 }
 
-// spared counts a reader as waiting, or says that there are enough without it.
+// retire counts a reader as waiting, or says that there are enough without it.
 // Whoever counts on it meanwhile finds it: it only goes while the count that
 // others see stays high enough. The kernel keeps something of every reader of a
 // ring until the end, so those stay.
-func (c *Conn) spared(q *queue) bool {
+func (c *Conn) retire(q *queue) bool {
 	n := q.waiting.Add(1)
 	for q.cpu < 0 && n > int32(c.opts.Idle) {
 		if q.waiting.CompareAndSwap(n, n-1) {

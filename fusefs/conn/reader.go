@@ -109,7 +109,7 @@ func (r *reader) run() {
 			r.queue.waiting.Add(-1)
 			r.c.log.Error("requests cannot be read", slog.String("op", "read"), slog.Any("err", e))
 			if r.ring != nil && r.call.unique.Load() != 0 {
-				r.c.another(r.queue) // the queue is no other's
+				r.c.spawnReader(r.queue) // the queue is no other's
 			}
 			return
 		}
@@ -120,7 +120,7 @@ func (r *reader) run() {
 		case r.due != 0:
 			r.commit(0, fuse.EIO) // the kernel waits for an answer to every request
 		}
-		if r.c.spared(r.queue) {
+		if r.c.retire(r.queue) {
 			return
 		}
 	}
@@ -131,14 +131,14 @@ func (r *reader) run() {
 func (r *reader) read() (int, syscall.Errno) {
 	if r.warm > 0 {
 		if r.warm--; r.warm == 0 {
-			r.cool()
+			r.trim()
 		}
 	}
 	if r.ring != nil {
 		return r.fetch()
 	}
 	for {
-		n, err := r.linger()
+		n, err := r.spin()
 		if err == nil {
 			return n, 0
 		}
@@ -161,7 +161,7 @@ func (r *reader) handle(n int) {
 	st := decode(r.in[:n], q)
 	last := false
 	if r.queue.waiting.Add(-1) == 0 && (q.op == nil || !q.op.quick) {
-		last = !r.c.another(r.queue)
+		last = !r.c.spawnReader(r.queue)
 	}
 	if q.header == nil {
 		r.c.log.Error("short request", slog.String("op", "read"), slog.Int("bytes", n))
@@ -178,11 +178,11 @@ func (r *reader) handle(n int) {
 	case st == fuse.OK && q.header.NodeId == probeNode:
 		size, st = answerProbe(r, q)
 	case st == fuse.OK:
-		size, st = r.call1(q)
+		size, st = r.dispatch(q)
 	case q.op != nil:
 		r.c.once(&r.c.garbled, "request refused: its form is not the protocol's", q.op.name)
 	}
-	if q.op == nil || (st == fuse.ENOSYS && !q.op.lets) {
+	if q.op == nil || (st == fuse.ENOSYS && !q.op.allowENOSYS) {
 		if q.op == nil {
 			r.c.unknown(q.header.Opcode)
 		}
@@ -196,10 +196,10 @@ func (r *reader) handle(n int) {
 	}
 }
 
-// call1 calls the handler. After a panic nobody knows which locks are held and
+// dispatch calls the handler. After a panic nobody knows which locks are held and
 // whose file system identity the thread has: unless OnPanic says otherwise, the
 // process ends, as after any panic, and the kernel answers ENOTCONN.
-func (r *reader) call1(q *query) (size int, st fuse.Status) {
+func (r *reader) dispatch(q *query) (size int, st fuse.Status) {
 	defer func() {
 		if v := recover(); v != nil {
 			r.c.log.Error("panic in a file system handler", slog.String("op", q.op.name), slog.Any("err", v), slog.String("stack", string(debug.Stack())))

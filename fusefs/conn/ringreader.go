@@ -134,7 +134,7 @@ func (r *reader) head() *ringHeader {
 
 // join makes the ring this thread's and puts the reader into its queue.
 func (r *reader) join() bool {
-	r.c.settleOn(r.queue.cpu)
+	r.c.pinToCPU(r.queue.cpu)
 	err := r.ring.enable()
 	if err == nil {
 		err = r.register()
@@ -153,9 +153,9 @@ func (r *reader) join() bool {
 	return true
 }
 
-// settleOn ties the goroutine to a thread, until both end, and the thread to a
+// pinToCPU ties the goroutine to a thread, until both end, and the thread to a
 // processor.
-func (c *Conn) settleOn(cpu int) {
+func (c *Conn) pinToCPU(cpu int) {
 	runtime.LockOSThread()
 	var set unix.CPUSet
 	set.Set(cpu)
@@ -169,7 +169,7 @@ func (c *Conn) settleOn(cpu int) {
 // waits in its queue already, only what comes next; but with the answer to that
 // it fetches the rest.
 func (c *Conn) ask(cpu int) {
-	c.settleOn(cpu)
+	c.pinToCPU(cpu)
 	var st unix.Statfs_t
 	if err := unix.Statfs(c.opts.Mountpoint, &st); err != nil {
 		c.log.Debug("nothing was asked", slog.String("op", "statfs"), slog.Any("err", err))
@@ -202,7 +202,7 @@ func (r *reader) fetch() (int, syscall.Errno) {
 		switch {
 		case e == unix.ETIME:
 			r.warm = 0
-			r.cool()
+			r.trim()
 		case e != 0:
 			return 0, e
 		case res == 0:

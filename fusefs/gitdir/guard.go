@@ -58,7 +58,7 @@ type Config struct {
 	// and what to do. It must not block. May be nil.
 	Disk func(op fusefs.Op) string
 	// Counted is told how many files and directories more there are in the agent's
-	// own part (fusefs.Census). It must not block. May be nil.
+	// own part (fusefs.ObjectCounter). It must not block. May be nil.
 	Counted func(n int)
 	Log     *slog.Logger
 	Now     func() time.Time

@@ -104,19 +104,19 @@ func (g *Guard) keepOfWorktree(rest string) fusefs.Keep {
 	return keepOwn
 }
 
-// Lasts is part of fusefs.Lasting: two agents that make the same object at the
+// Lasts is part of fusefs.WriteOnce: two agents that make the same object at the
 // same time do not replace each other's.
 func (g *Guard) Lasts(path string) bool {
 	c := classify(path, g.cfg.Worktree)
 	return c == classObject || c == classPack
 }
 
-// Generation is part of fusefs.Steady: the rules are those of New.
+// Generation is part of fusefs.CacheableGuard: the rules are those of New.
 func (*Guard) Generation() uint64 { return 0 }
 
-// Standing is part of fusefs.Steady. Unfinished objects are seen by whom they
+// CachedVerdict is part of fusefs.CacheableGuard. Unfinished objects are seen by whom they
 // belong to; that is asked each time.
-func (g *Guard) Standing(path string, dir bool) fusefs.Standing {
+func (g *Guard) CachedVerdict(path string, dir bool) fusefs.CachedVerdict {
 	if strings.HasPrefix(path, "objects/") && classify(path, g.cfg.Worktree) == classTemp || !g.Visible(path, dir) {
 		return 0
 	}
@@ -124,7 +124,7 @@ func (g *Guard) Standing(path string, dir bool) fusefs.Standing {
 }
 
 var (
-	_ fusefs.Steady  = (*Guard)(nil)
-	_ fusefs.Keeper  = (*Guard)(nil)
-	_ fusefs.Lasting = (*Guard)(nil)
+	_ fusefs.CacheableGuard = (*Guard)(nil)
+	_ fusefs.Keeper         = (*Guard)(nil)
+	_ fusefs.WriteOnce      = (*Guard)(nil)
 )

@@ -6,7 +6,7 @@ import (
 	"polis/fusefs"
 )
 
-var _ fusefs.Census = (*Guard)(nil)
+var _ fusefs.ObjectCounter = (*Guard)(nil)
 
 // room asks whether the agent may have more on the disk.
 func (g *Guard) room(c fusefs.Caller, op fusefs.Op, path string) syscall.Errno {
@@ -20,7 +20,7 @@ func (g *Guard) room(c fusefs.Caller, op fusefs.Op, path string) syscall.Errno {
 	return g.refuseWith(c, op, path, syscall.EDQUOT, Denial{Code: codeQuota, Hint: full})
 }
 
-// Counted is part of fusefs.Census. What everybody sees is not the agent's.
+// Counted is part of fusefs.ObjectCounter. What everybody sees is not the agent's.
 func (g *Guard) Counted(path string, n int) {
 	if g.cfg.Counted == nil {
 		return

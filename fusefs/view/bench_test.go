@@ -55,7 +55,7 @@ func TestDecisionsAllocateNothing(t *testing.T) {
 	for name, decide := range map[string]func(){
 		"visible":  func() { g.Visible(path, false) },
 		"read":     func() { g.Read(ctx, caller, fusefs.OpOpenRead, path) },
-		"standing": func() { g.Standing(path, false) },
+		"standing": func() { g.CachedVerdict(path, false) },
 		"write": func() {
 			tk, errno := g.Write(ctx, caller, fusefs.OpOpenWrite, benchTarget...)
 			if errno != 0 {

@@ -29,11 +29,11 @@ type Guard struct {
 }
 
 var (
-	_ fusefs.Guard    = (*Guard)(nil)
-	_ fusefs.Steady   = (*Guard)(nil)
-	_ fusefs.Careless = (*Guard)(nil)
-	_ fusefs.Census   = (*Guard)(nil)
-	_ fusefs.Mover    = (*Guard)(nil)
+	_ fusefs.Guard          = (*Guard)(nil)
+	_ fusefs.CacheableGuard = (*Guard)(nil)
+	_ fusefs.SkipsPublish   = (*Guard)(nil)
+	_ fusefs.ObjectCounter  = (*Guard)(nil)
+	_ fusefs.Mover          = (*Guard)(nil)
 )
 
 // New makes the guard. Close gives back its descriptor.
@@ -109,7 +109,7 @@ func (g *Guard) inStore(path string) bool {
 // Publish is part of fusefs.Guard: a worktree's content is free.
 func (*Guard) Publish(context.Context, fusefs.Caller, string, string, int) syscall.Errno { return 0 }
 
-// PublishesAll is part of fusefs.Careless.
+// PublishesAll is part of fusefs.SkipsPublish.
 func (*Guard) PublishesAll() bool { return true }
 
 // Visible is part of fusefs.Guard.
@@ -117,11 +117,11 @@ func (g *Guard) Visible(path string, dir bool) bool {
 	return path == "" || g.inStore(path) || g.set.Load().DecideThrough(path, dir).Read != policy.Hide
 }
 
-// Generation is part of fusefs.Steady.
+// Generation is part of fusefs.CacheableGuard.
 func (g *Guard) Generation() uint64 { return g.swaps.Load() }
 
-// Standing is part of fusefs.Steady.
-func (g *Guard) Standing(path string, dir bool) fusefs.Standing {
+// CachedVerdict is part of fusefs.CacheableGuard.
+func (g *Guard) CachedVerdict(path string, dir bool) fusefs.CachedVerdict {
 	switch {
 	case path == "", g.inStore(path):
 		return fusefs.Shown | fusefs.Readable
@@ -211,7 +211,7 @@ func (g *Guard) Write(ctx context.Context, c fusefs.Caller, op fusefs.Op, target
 	return g.lease(ctx, c, op, targets)
 }
 
-// Counted is part of fusefs.Census.
+// Counted is part of fusefs.ObjectCounter.
 func (g *Guard) Counted(_ string, n int) {
 	if g.cfg.Counted != nil {
 		g.cfg.Counted(n)

@@ -133,7 +133,7 @@ type Config struct {
 	// Quota is asked before an operation that may take space. "" lets it go on;
 	// else it says what is used up, and what to do. It must not block. May be nil.
 	Quota func(op fusefs.Op) string
-	// Counted is told how many objects more there are (fusefs.Census). It must
+	// Counted is told how many objects more there are (fusefs.ObjectCounter). It must
 	// not block. May be nil.
 	Counted func(n int)
 	// OnDenial gets refusals, at a bounded rate. It must not block.

@@ -22,7 +22,7 @@ type steadyGuard struct {
 	asked      atomic.Int64 // how often anything was asked about a name
 }
 
-func newSteady() *steadyGuard {
+func newCacheable() *steadyGuard {
 	g := &steadyGuard{}
 	g.rule("secret", "hidden")
 	g.visible = func(path string, _ bool) bool { return !strings.Contains(path, *g.hide.Load()) }
@@ -44,7 +44,7 @@ func (g *steadyGuard) rule(deny, hide string) {
 
 func (g *steadyGuard) Generation() uint64 { return g.gen.Load() }
 
-func (g *steadyGuard) Standing(path string, _ bool) Standing {
+func (g *steadyGuard) CachedVerdict(path string, _ bool) CachedVerdict {
 	g.asked.Add(1)
 	switch {
 	case strings.Contains(path, *g.hide.Load()):
@@ -67,7 +67,7 @@ func readable(path string) error {
 // What the guard said is remembered, and forgotten the moment it may say
 // something else.
 func TestAnswersAreRememberedUntilTheRulesChange(t *testing.T) {
-	g := newSteady()
+	g := newCacheable()
 	v := mountWith(t, g)
 	for _, name := range []string{"d/plain", "d/secret", "d/hidden"} {
 		require.NoError(t, os.MkdirAll(v.raw("d"), 0o755))
@@ -99,7 +99,7 @@ func TestAnswersAreRememberedUntilTheRulesChange(t *testing.T) {
 
 // A name takes the rules of the place it comes to, and so does what is below.
 func TestAnswersDoNotMoveWithANameOrItsDirectory(t *testing.T) {
-	g := newSteady()
+	g := newCacheable()
 	v := mountWith(t, g)
 	require.NoError(t, os.MkdirAll(v.raw("a/b"), 0o755))
 	write(t, v.raw("a/b/f"), "1")
@@ -144,7 +144,7 @@ func TestALightOpenReadsTheFileThatWasOpened(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			v := mountWith(t, newSteady())
+			v := mountWith(t, newCacheable())
 			content := strings.Repeat("0123456789abcdef", 1024)
 			write(t, v.raw("f"), content)
 			_, err := os.Stat(v.in("f"))
@@ -169,7 +169,7 @@ func TestALightOpenReadsTheFileThatWasOpened(t *testing.T) {
 
 // Light opens need no descriptor however many there are.
 func TestManyLightOpensNeedFewDescriptors(t *testing.T) {
-	v := mountWith(t, newSteady())
+	v := mountWith(t, newCacheable())
 	const files = 300
 	for i := range files {
 		write(t, v.raw(filepath.Join("f"+string(rune('a'+i%26))+strings.Repeat("x", i/26))), "x")

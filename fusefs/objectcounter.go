@@ -2,10 +2,10 @@ package fusefs
 
 import "golang.org/x/sys/unix"
 
-// Census is a Guard that keeps count of what there is in the backing
+// ObjectCounter is a Guard that keeps count of what there is in the backing
 // directories: files, directories, links, pipes and sockets, each once however
 // many names it has.
-type Census interface {
+type ObjectCounter interface {
 	// Counted says that there is one more (n is 1) since path was made, or one
 	// less (-1) since the last name of one, path, was removed or replaced. One
 	// that is open yet when its last name goes counts no more, and one that never

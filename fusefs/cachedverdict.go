@@ -2,13 +2,13 @@ package fusefs
 
 import "time"
 
-// Standing is what a guard can say of a name without asking anybody.
-type Standing uint8
+// CachedVerdict is what a guard can say of a name without asking anybody.
+type CachedVerdict uint8
 
-// The parts of a Standing.
+// The parts of a CachedVerdict.
 const (
 	// Shown: the name exists for the agent; Visible would say true.
-	Shown Standing = 1 << iota
+	Shown CachedVerdict = 1 << iota
 	// Readable: Read would allow every operation on it, and report nothing.
 	Readable
 	// Unreadable and Unwritable: Read or Write would refuse it without asking
@@ -17,20 +17,20 @@ const (
 	Unwritable
 )
 
-// Steady is a Guard whose answers about names are the same until its
+// CacheableGuard is a Guard whose answers about names are the same until its
 // Generation changes. They are then remembered with each inode, and the guard
 // is not asked again. A guard that wraps another must not pass these methods on
 // unless its own answers are the same.
-type Steady interface {
+type CacheableGuard interface {
 	// Generation only grows, and grows whenever an answer may have changed.
 	Generation() uint64
-	// Standing may leave out what it does not know at once.
-	Standing(path string, dir bool) Standing
+	// CachedVerdict may leave out what it does not know at once.
+	CachedVerdict(path string, dir bool) CachedVerdict
 }
 
-// Careless is a Guard whose Publish allows everything, whatever the content:
+// SkipsPublish is a Guard whose Publish allows everything, whatever the content:
 // then nothing is opened to be shown to it.
-type Careless interface {
+type SkipsPublish interface {
 	PublishesAll() bool
 }
 
@@ -68,9 +68,9 @@ type Keeper interface {
 	Keep(path string) Keep
 }
 
-// Lasting is a Guard of names that are never replaced once they are there, which
+// WriteOnce is a Guard of names that are never replaced once they are there, which
 // it cannot see to by itself: others make them too. It is pure.
-type Lasting interface {
+type WriteOnce interface {
 	Lasts(path string) bool
 }
 
@@ -82,7 +82,7 @@ const keepModeFor = time.Second
 // clock (1 to 10 ms): as long as the call takes that asked.
 const thisCall = time.Nanosecond
 
-// A verdict is an era and the Standing given in it.
+// A verdict is an era and the CachedVerdict given in it.
 const (
 	verdictShown    = uint64(Shown)
 	verdictReadable = uint64(Readable)
@@ -93,24 +93,24 @@ const (
 // moved directory may have: both counts only grow. 0 means that nothing may be
 // remembered. Called with ns held, in whatever way.
 func (fs *FS) era() uint64 {
-	if fs.steady == nil {
+	if fs.cacheable == nil {
 		return 0
 	}
-	return (fs.steady.Generation() + fs.tree.moves.Load() + 1) << eraShift
+	return (fs.cacheable.Generation() + fs.tree.moves.Load() + 1) << eraShift
 }
 
 // holds says whether a verdict is of this era and includes what is asked for.
 func (fs *FS) holds(verdict, what uint64) bool {
-	return verdict&what != 0 && fs.steady != nil && verdict&^(1<<eraShift-1) == fs.era()
+	return verdict&what != 0 && fs.cacheable != nil && verdict&^(1<<eraShift-1) == fs.era()
 }
 
 // judge asks for a name's standing, to be remembered.
 func (fs *FS) judge(path string, dir bool) uint64 {
-	if fs.steady == nil {
+	if fs.cacheable == nil {
 		return 0
 	}
 	era := fs.era() // first: an answer given meanwhile is at most too new
-	return era | uint64(fs.steady.Standing(path, dir))
+	return era | uint64(fs.cacheable.CachedVerdict(path, dir))
 }
 
 // keepPath is what the kernel may keep of a name.
