@@ -27,7 +27,7 @@ func (fs *FS) foreignAt(parent *node, name string, root int, st *unix.Statx_t) b
 		return false
 	}
 	if n := fs.tree.at(parent, name); n != nil && keyOf(root, st).same(n.key) {
-		return n.foreign.Load()
+		return n.copyUp.Load()
 	}
 	d, e := fs.dir(parent, root)
 	if e != 0 {
@@ -46,7 +46,7 @@ func (fs *FS) foreignAt(parent *node, name string, root int, st *unix.Statx_t) b
 // file is what its name says. done must be called at the end.
 func (fs *FS) sharing(n *node, m mutation) (_ mutation, done func()) {
 	s := fs.cfg.Shared
-	if s == nil || s.Store == nil || !n.isRegular() || n.foreign.Load() {
+	if s == nil || s.Store == nil || !n.isRegular() || n.copyUp.Load() {
 		return m, func() {}
 	}
 	path := fs.tree.path(n)
@@ -71,7 +71,7 @@ func (fs *FS) sharing(n *node, m mutation) (_ mutation, done func()) {
 		return 0
 	}
 	m.do = func() syscall.Errno {
-		if fd >= 0 && !n.foreign.Load() {
+		if fd >= 0 && !n.copyUp.Load() {
 			if e := fs.swapShared(n, fd); e != 0 {
 				return e
 			}
@@ -158,5 +158,5 @@ func (fs *FS) linkable(n *node, root int) bool {
 		return root != fs.lower
 	}
 	s := fs.cfg.Shared
-	return s != nil && s.Store != nil && n.foreign.Load() && n.root() == s.StoreRoot && root == 0
+	return s != nil && s.Store != nil && n.copyUp.Load() && n.root() == s.StoreRoot && root == 0
 }

@@ -82,26 +82,26 @@ const keepModeFor = time.Second
 // clock (1 to 10 ms): as long as the call takes that asked.
 const thisCall = time.Nanosecond
 
-// A verdict is an era and the CachedVerdict given in it.
+// A verdict is a generation and the CachedVerdict given in it.
 const (
 	verdictShown    = uint64(Shown)
 	verdictReadable = uint64(Readable)
-	eraShift        = 8
+	generationShift = 8
 )
 
-// era changes whenever the guard's answers or the paths of objects below a
+// generation changes whenever the guard's answers or the paths of objects below a
 // moved directory may have: both counts only grow. 0 means that nothing may be
 // remembered. Called with ns held, in whatever way.
-func (fs *FS) era() uint64 {
+func (fs *FS) generation() uint64 {
 	if fs.cacheable == nil {
 		return 0
 	}
-	return (fs.cacheable.Generation() + fs.tree.moves.Load() + 1) << eraShift
+	return (fs.cacheable.Generation() + fs.tree.moves.Load() + 1) << generationShift
 }
 
-// holds says whether a verdict is of this era and includes what is asked for.
+// holds says whether a verdict is of this generation and includes what is asked for.
 func (fs *FS) holds(verdict, what uint64) bool {
-	return verdict&what != 0 && fs.cacheable != nil && verdict&^(1<<eraShift-1) == fs.era()
+	return verdict&what != 0 && fs.cacheable != nil && verdict&^(1<<generationShift-1) == fs.generation()
 }
 
 // judge asks for a name's standing, to be remembered.
@@ -109,8 +109,8 @@ func (fs *FS) judge(path string, dir bool) uint64 {
 	if fs.cacheable == nil {
 		return 0
 	}
-	era := fs.era() // first: an answer given meanwhile is at most too new
-	return era | uint64(fs.cacheable.CachedVerdict(path, dir))
+	generation := fs.generation() // first: an answer given meanwhile is at most too new
+	return generation | uint64(fs.cacheable.CachedVerdict(path, dir))
 }
 
 // keepPath is what the kernel may keep of a name.

@@ -19,8 +19,8 @@ func (fs *FS) add(cancel request, h *fuse.InHeader, op Op, name string, mode uin
 		return status(syscall.ESTALE)
 	}
 	isDir := mode&unix.S_IFMT == unix.S_IFDIR
-	return status(fs.surely(fs.change(cancel, h, mutation{
-		op: op, exclusive: parent.foreign.Load(), targets: fs.entry(parent, name, isDir),
+	return status(fs.revalidated(fs.change(cancel, h, mutation{
+		op: op, exclusive: parent.copyUp.Load(), targets: fs.entry(parent, name, isDir),
 		do: func() syscall.Errno {
 			p, e := fs.atNew(parent, name)
 			if e != 0 {
@@ -148,7 +148,7 @@ func (fs *FS) Link(cancel request, in *fuse.LinkIn, name string, out *fuse.Entry
 		return fuse.EPERM
 	}
 	m, done := fs.sharing(n, mutation{
-		op: OpLink, exclusive: parent.foreign.Load(),
+		op: OpLink, exclusive: parent.copyUp.Load(),
 		targets: func() ([]Target, syscall.Errno) {
 			t := []Target{{Path: fs.tree.child(parent, name)}}
 			for _, p := range fs.tree.somePaths(n, fewNames) {
@@ -162,7 +162,7 @@ func (fs *FS) Link(cancel request, in *fuse.LinkIn, name string, out *fuse.Entry
 		do: func() syscall.Errno { return fs.link(n, parent, name, out) },
 	})
 	defer done()
-	return status(fs.surely(fs.change(cancel, &in.InHeader, m), parent))
+	return status(fs.revalidated(fs.change(cancel, &in.InHeader, m), parent))
 }
 
 func (fs *FS) link(n, parent *node, name string, out *fuse.EntryOut) syscall.Errno {

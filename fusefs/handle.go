@@ -12,13 +12,13 @@ import (
 // handle is one open file of the view.
 type handle struct {
 	node     *node
-	fd       int    // -1 for one that reads by its inode's descriptor; see light.go
+	fd       int    // -1 for one that reads by its inode's descriptor; see lazy.go
 	writable bool   // opened for writing or truncated by the open
 	mappable bool   // opened for reading and writing: mmap(2) allows no shared mapping else
 	made     bool   // by this open: the kernel had nothing of it before
 	ticket   Ticket // of a writable open, given back at RELEASE
-	// era is when the open was last found to be within the rules; see revoke.go.
-	era atomic.Uint64
+	// generation is when the open was last found to be within the rules; see revoke.go.
+	generation atomic.Uint64
 
 	// Of the inode's list; guarded by node.io.mu.
 	next, prev *handle

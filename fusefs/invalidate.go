@@ -102,7 +102,7 @@ func (fs *FS) invalidate(which func() []*node, changed ...string) {
 			}
 		}
 		for _, p := range changed {
-			fs.nudge(p)
+			fs.notifyWatchers(p)
 		}
 	})
 	fs.mu.Unlock()

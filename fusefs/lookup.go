@@ -33,12 +33,12 @@ func (fs *FS) Lookup(_ request, h *fuse.InHeader, name string, out *fuse.EntryOu
 func (fs *FS) find(parent *node, name string, out *fuse.EntryOut) syscall.Errno {
 	p, e := fs.at(parent, name)
 	if e != 0 {
-		return fs.sure(parent, e)
+		return fs.revalidate(parent, e)
 	}
 	st, e := statAt(p.dir.fd, name)
 	fs.dirs.put(p.dir)
 	if e != 0 {
-		return fs.sure(parent, e)
+		return fs.revalidate(parent, e)
 	}
 	verdict := uint64(0)
 	if known := fs.tree.at(parent, name); known == nil || !fs.holds(known.verdict.Load(), verdictShown) || !known.is(&st) {

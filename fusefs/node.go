@@ -54,7 +54,7 @@ type node struct {
 	// its name when it got it.
 	keep atomic.Uint32
 
-	// verdict is what the guard said of the object, with the era it said it
+	// verdict is what the guard said of the object, with the generation it said it
 	// in; 0 if nothing. See standing.go.
 	verdict atomic.Uint64
 
@@ -65,10 +65,10 @@ type node struct {
 	lookups  uint64
 	gone     *gone // what is left when the last known name is gone, else nil
 
-	// foreign: the object must not be changed (see Shared). Only ever cleared,
+	// copyUp: the object must not be changed (see Shared). Only ever cleared,
 	// or set when the object is replaced, with ns held for writing.
-	foreign atomic.Bool
-	merged  atomic.Bool // a directory in which names show from below
+	copyUp atomic.Bool
+	merged atomic.Bool // a directory in which names show from below
 
 	path atomic.Pointer[pathAt] // of a directory, as computed last
 

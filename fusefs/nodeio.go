@@ -30,8 +30,8 @@ type nodeIO struct {
 	// while the kernel still knew it; 0 = none. Callers that had resolved the
 	// name, or hold it O_PATH, can still use it, as on any file system.
 	pin     int32
-	data    int32 // descriptor by which light handles read; 0 = none
-	light   int32 // handles that have no descriptor
+	data    int32 // descriptor by which lazy handles read; 0 = none
+	lazy    int32 // handles that have no descriptor
 	writers int32
 	// mappers are the writers that may store through a mapping, which nobody
 	// notices; what write(2) changes, the kernel keeps account of.
@@ -88,14 +88,14 @@ func (io *nodeIO) doubt() {
 }
 
 // insert and remove keep the list of open files. remove closes the descriptor
-// of light handles with the last of them.
+// of lazy handles with the last of them.
 func (io *nodeIO) insert(h *handle) {
 	if h.next = io.open; h.next != nil {
 		h.next.prev = h
 	}
 	io.open = h
 	if h.fd < 0 {
-		io.light++
+		io.lazy++
 	}
 	if h.writable {
 		io.writers++
@@ -128,7 +128,7 @@ func (io *nodeIO) unlink(h *handle) {
 		io.mappers--
 	}
 	if h.fd < 0 {
-		if io.light--; io.light == 0 && io.data > 0 {
+		if io.lazy--; io.lazy == 0 && io.data > 0 {
 			closeFD(int(io.data))
 			io.data = 0
 		}
@@ -180,7 +180,7 @@ func (fs *FS) pin(n *node, dir int, name string) (unix.Statx_t, syscall.Errno) {
 	defer io.mu.Unlock()
 	switch {
 	case io.anyFD() > 0:
-	case io.light > 0: // these have counted the descriptor already
+	case io.lazy > 0: // these have counted the descriptor already
 		flags := unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC
 		data, err := unix.Open(procFD(fd), flags, 0)
 		if err == nil {

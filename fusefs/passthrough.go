@@ -13,8 +13,8 @@ import (
 // served here, because the kernel writes with the server's credentials and
 // would leave the bits.
 func (fs *FS) wantsPassthrough(h *handle, st *unix.Statx_t, uid uint32) bool {
-	if !fs.Passthrough() || h.node.foreign.Load() {
-		return false // what is foreign may be replaced while it is open
+	if !fs.Passthrough() || h.node.copyUp.Load() {
+		return false // what is still to be copied up may be replaced while it is open
 	}
 	if h.writable {
 		return uid == 0 || st.Mode&(unix.S_ISUID|unix.S_ISGID) == 0

@@ -14,7 +14,7 @@ func (fs *FS) route(parent *node, name string) int {
 	case up != 0 && up != fs.lower:
 		return up // below an overlay everything is in the overlay
 	}
-	if root, ok := fs.tree.routed(parent, name, fs.era()); ok && root != fs.lower {
+	if root, ok := fs.tree.routed(parent, name, fs.generation()); ok && root != fs.lower {
 		return root
 	}
 	path := fs.tree.child(parent, name)
@@ -33,12 +33,12 @@ func (fs *FS) routePath(path string) int {
 }
 
 // routed is the root of a known name whose path is what it was when the root
-// was found out: the verdict that was given then is of this era.
-func (t *tree) routed(parent *node, name string, era uint64) (root int, ok bool) {
+// was found out: the verdict that was given then is of this generation.
+func (t *tree) routed(parent *node, name string, generation uint64) (root int, ok bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	n := parent.children[name]
-	if n == nil || era == 0 || !n.only(parent, name) || n.verdict.Load()>>eraShift != era>>eraShift {
+	if n == nil || generation == 0 || !n.only(parent, name) || n.verdict.Load()>>generationShift != generation>>generationShift {
 		return 0, false
 	}
 	return n.root(), true

@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// private makes a mutation of n one that may change it: a foreign object is
+// private makes a mutation of n one that may change it: an object with copyUp set is
 // replaced by the view's own first. empty says that its content does not matter.
 // done must be called at the end.
 func (fs *FS) private(n *node, m mutation, empty bool) (_ mutation, done func()) {
-	if !n.foreign.Load() {
+	if !n.copyUp.Load() {
 		return m, func() {}
 	}
 	var s *staged
@@ -38,7 +38,7 @@ func (fs *FS) private(n *node, m mutation, empty bool) (_ mutation, done func())
 // settleStaged puts the copy in the object's place in the tree. ns is held for
 // writing.
 func (fs *FS) settleStaged(n *node, s *staged) syscall.Errno {
-	if !n.foreign.Load() {
+	if !n.copyUp.Load() {
 		return 0
 	}
 	refs := fs.tree.refs(n)

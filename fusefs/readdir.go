@@ -80,7 +80,7 @@ func (fs *FS) OpenDir(_ request, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status
 		return status(syscall.ESTALE)
 	}
 	if Keep(n.keep.Load())&KeepLoose != 0 {
-		if e := fs.surely(syscall.ENOENT, n); e == syscall.ESTALE {
+		if e := fs.revalidated(syscall.ENOENT, n); e == syscall.ESTALE {
 			return status(e)
 		}
 	}

@@ -13,7 +13,7 @@ func (fs *FS) rekey(n *node, k key) {
 	fs.dirs.drop(n, len(fs.roots))
 }
 
-// rekey replaces a node's object; k.own says that the new one is foreign too.
+// rekey replaces a node's object; k.own says that the new one is to be copied up, too.
 func (t *tree) rekey(n *node, k key) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -24,7 +24,7 @@ func (t *tree) rekey(n *node, k key) {
 		k.own = n.id
 	}
 	n.key = k
-	n.foreign.Store(k.own != 0)
+	n.copyUp.Store(k.own != 0)
 	t.byK[k] = n
 }
 

@@ -25,7 +25,7 @@ func (fs *FS) remove(cancel request, h *fuse.InHeader, op Op, name string, flags
 	if parent == nil {
 		return status(syscall.ESTALE)
 	}
-	return status(fs.surely(fs.change(cancel, h, mutation{
+	return status(fs.revalidated(fs.change(cancel, h, mutation{
 		op: op, exclusive: true, targets: fs.entry(parent, name, flags != 0),
 		do: func() syscall.Errno {
 			p, e := fs.at(parent, name)
@@ -56,7 +56,7 @@ func (fs *FS) removeAt(parent *node, name string, p place, flags int) syscall.Er
 		return e
 	}
 	was := st
-	if known := fs.tree.at(parent, name); known != nil && known.foreign.Load() {
+	if known := fs.tree.at(parent, name); known != nil && known.copyUp.Load() {
 		st.Nlink = 1 // this name is all the node has
 	}
 	if p.root == fs.lower {

@@ -31,7 +31,7 @@ func (fs *FS) Rename(cancel request, in *fuse.RenameIn, oldName, newName string)
 	if in.Flags == unix.RENAME_EXCHANGE {
 		m.op = OpExchange
 	}
-	return status(fs.surely(fs.change(cancel, &in.InHeader, m), op, np))
+	return status(fs.revalidated(fs.change(cancel, &in.InHeader, m), op, np))
 }
 
 type renaming struct {
@@ -180,7 +180,7 @@ func (r *renaming) do() syscall.Errno {
 	}
 	var over *node
 	was := dst
-	if known := fs.tree.at(r.np, r.nn); known != nil && known.foreign.Load() {
+	if known := fs.tree.at(r.np, r.nn); known != nil && known.copyUp.Load() {
 		dst.Nlink = 1 // this name is all the node has
 	}
 	if replaced && !r.exchange() {

@@ -14,15 +14,15 @@ func (fs *FS) revoked(h *handle, write bool) bool {
 	}
 	fs.ns.RLock()
 	defer fs.ns.RUnlock()
-	era := fs.era()
-	if h.era.Load() == era {
+	generation := fs.generation()
+	if h.generation.Load() == generation {
 		return false
 	}
 	if fs.forbidden(h.node, write) {
 		return true
 	}
 	if write || !h.writable { // reading says nothing of a writer's right to write
-		h.era.Store(era)
+		h.generation.Store(generation)
 	}
 	return false
 }

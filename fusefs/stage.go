@@ -36,7 +36,7 @@ func (fs *FS) stage(ctx context.Context, n *node, empty bool) (*staged, syscall.
 		flags = unix.O_RDONLY | unix.O_NONBLOCK
 	}
 	from, st, e := -1, unix.Statx_t{}, syscall.Errno(0)
-	if n.foreign.Load() { // else somebody was faster
+	if n.copyUp.Load() { // else somebody was faster
 		from, st, e = fs.open(n, flags)
 	}
 	fs.ns.RUnlock()

@@ -65,7 +65,7 @@ func (t *tree) ref(parent *node, name string, k key, mode uint32, verdict uint64
 	if n == nil {
 		n = &node{id: t.next, key: k, kind: mode & syscall.S_IFMT}
 		t.next++
-		n.foreign.Store(k.own != 0)
+		n.copyUp.Store(k.own != 0)
 		t.byID[n.id], t.byK[k] = n, n
 	}
 	n.lookups++

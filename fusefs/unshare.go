@@ -70,7 +70,7 @@ func (r *renaming) raise() syscall.Errno {
 func (r *renaming) raiseAt(parent *node, name string) syscall.Errno {
 	fs := r.fs
 	n := fs.tree.at(parent, name)
-	if n == nil || !n.foreign.Load() {
+	if n == nil || !n.copyUp.Load() {
 		return 0
 	}
 	fs.ns.RLock()

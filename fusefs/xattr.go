@@ -147,7 +147,7 @@ func (fs *FS) changeable(name string) syscall.Errno {
 
 // SetXAttr sets an extended attribute.
 func (fs *FS) SetXAttr(cancel request, in *fuse.SetXAttrIn, name string, data []byte) fuse.Status {
-	if name == nudgeName && ourThread(in.Pid) {
+	if name == notifyName && ourThread(in.Pid) {
 		return fuse.OK
 	}
 	if e := fs.changeable(name); e != 0 {

@@ -27,7 +27,7 @@ func TestAViewWithoutExtendedAttributes(t *testing.T) {
 	asked := v.fs.Requests()
 	require.EqualValues(t, 1, asked["GETXATTR"])
 	require.EqualValues(t, 1, asked["LISTXATTR"])
-	require.NoError(t, unix.Setxattr(v.in("f"), nudgeName, nil, 0), "by the server itself")
+	require.NoError(t, unix.Setxattr(v.in("f"), notifyName, nil, 0), "by the server itself")
 }
 
 // slowXattr waits until it is let go.

@@ -10,7 +10,7 @@ import (
 	"polis/fusefs/conn"
 )
 
-// A light handle is an open file without a descriptor. Where the view is the
+// A lazy handle is an open file without a descriptor. Where the view is the
 // only way to a file, and the file was looked at and found readable since
 // anything could have changed that, opening it for reading needs no look at the
 // disk: its pages are in the kernel or will be asked for, and then is early
@@ -46,7 +46,7 @@ func (fs *FS) openLight(call request, h *handle, in *fuse.OpenIn, out *fuse.Open
 		return false
 	}
 	if io.open == nil && !io.pushed {
-		fs.push(call, n)
+		fs.prefillCache(call, n)
 	}
 	io.mode = ioCached
 	io.insert(h)
@@ -56,12 +56,12 @@ func (fs *FS) openLight(call request, h *handle, in *fuse.OpenIn, out *fuse.Open
 	return true
 }
 
-// push gives the kernel the pages of a small file that is being opened, as
+// prefillCache gives the kernel the pages of a small file that is being opened, as
 // who opens such a file mostly reads it, and all of it. It saves the READ; and a
 // stat of the file afterwards costs nothing either, for after a READ the kernel
 // asks how old the time of the last access is. ns and the inode's io.mu are
 // held: who opens the file for writing comes before or after.
-func (fs *FS) push(call request, n *node) {
+func (fs *FS) prefillCache(call request, n *node) {
 	io := &n.io
 	io.pushed = true // or not worth another try
 	if io.size == 0 || io.size > conn.MaxPush {

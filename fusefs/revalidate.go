@@ -10,8 +10,9 @@ import "syscall"
 // and link(2) give up when the look-up of the very name they are to make says so;
 // for those who try again the kernel is made to forget the directory.
 
-// sure is the answer to who met the error e in a directory. ns is held.
-func (fs *FS) sure(dir *node, e syscall.Errno) syscall.Errno {
+// revalidate returns the errno for a caller that met the error e in a directory. The
+// caller holds ns.
+func (fs *FS) revalidate(dir *node, e syscall.Errno) syscall.Errno {
 	if e != syscall.ENOENT || Keep(dir.keep.Load())&KeepLoose == 0 {
 		return e
 	}
@@ -27,15 +28,15 @@ func (fs *FS) sure(dir *node, e syscall.Errno) syscall.Errno {
 	return e
 }
 
-// surely is sure without ns.
-func (fs *FS) surely(e syscall.Errno, dirs ...*node) syscall.Errno {
+// revalidated is revalidate for a caller that does not hold ns.
+func (fs *FS) revalidated(e syscall.Errno, dirs ...*node) syscall.Errno {
 	if e != syscall.ENOENT {
 		return e
 	}
 	fs.ns.RLock()
 	defer fs.ns.RUnlock()
 	for _, d := range dirs {
-		if e := fs.sure(d, e); e != syscall.ENOENT {
+		if e := fs.revalidate(d, e); e != syscall.ENOENT {
 			return e
 		}
 	}

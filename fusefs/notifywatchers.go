@@ -12,11 +12,11 @@ import (
 // After a change behind the view the server therefore sets an attribute that
 // is not there: nothing is stored, and the kernel tells the watchers of the
 // object and of its directory that its attributes changed (IN_ATTRIB).
-const nudgeName = virtualPrefix + "changed"
+const notifyName = virtualPrefix + "changed"
 
-// nudge tells those who watch name, or what is left of the way to it. It goes
+// notifyWatchers notifies those who watch name, or what is left of the way to it. It goes
 // through the mount, so it must not be called by who serves a request.
-func (fs *FS) nudge(name string) {
+func (fs *FS) notifyWatchers(name string) {
 	root, err := unix.Open(fs.cfg.Mountpoint, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return // unmounted: nobody watches
@@ -32,8 +32,8 @@ func (fs *FS) nudge(name string) {
 			fd, e = unix.Openat2(root, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: resolveFlags})
 		}
 		if e == nil {
-			if err := unix.Setxattr(procFD(fd), nudgeName, nil, 0); err != nil {
-				fs.log.Debug("watchers not told", slog.String("op", "nudge"), slog.String("path", name), slog.Any("err", err))
+			if err := unix.Setxattr(procFD(fd), notifyName, nil, 0); err != nil {
+				fs.log.Debug("watchers are not notified", slog.String("op", "notify-watchers"), slog.String("path", name), slog.Any("err", err))
 			}
 			if fd != root {
 				closeFD(fd)

@@ -40,12 +40,12 @@ func TestAChangeBehindTheViewReachesWhoWatches(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, n)
 	require.Empty(t, v.g.writes, "nobody is asked for leave")
-	c := helper(t, "setxattr", v.in("d/g"), nudgeName)
+	c := helper(t, "setxattr", v.in("d/g"), notifyName)
 	c.Stderr = nil
 	require.Error(t, c.Run(), "only the server itself may")
 }
 
-// A nudge follows no link out of the view.
+// A notification follows no link out of the view.
 func TestANudgeStaysInTheView(t *testing.T) {
 	v := mountView(t)
 	outside := t.TempDir()
