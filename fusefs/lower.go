@@ -20,7 +20,7 @@ func (fs *FS) settle(parent *node, name, path string) int {
 		return 0
 	}
 	top := fs.cfg.Shared.Paths.Top(path)
-	if top == "" || fs.cfg.Shared.Gone.Has(path) {
+	if top == "" || fs.cfg.Shared.Whiteouts.Has(path) {
 		return 0
 	}
 	if up, e := fs.dir(parent, 0); e == 0 {
@@ -64,7 +64,7 @@ func (fs *FS) statLower(path, top string) (unix.Statx_t, syscall.Errno) {
 
 // shows says whether path, if it went away in the tree, would show from below.
 func (fs *FS) shows(path string) bool {
-	if fs.lower < 0 || fs.cfg.Shared.Gone.Has(path) {
+	if fs.lower < 0 || fs.cfg.Shared.Whiteouts.Has(path) {
 		return false
 	}
 	top := fs.cfg.Shared.Paths.Top(path)
@@ -80,7 +80,7 @@ func (fs *FS) hide(path string) syscall.Errno {
 	if !fs.shows(path) {
 		return 0
 	}
-	return fs.errnoLogged("remember-gone", fs.cfg.Shared.Gone.Add(path))
+	return fs.errnoLogged("add-whiteout", fs.cfg.Shared.Whiteouts.Add(path))
 }
 
 // openLower opens a directory of the lower root. No descriptor is kept: the
@@ -114,7 +114,7 @@ func (fs *FS) lowerDir(n *node) (*dirFD, syscall.Errno) {
 // below lists what the lower root shows in a directory, whatever the tree has
 // there. n may be nil. Called with ns held.
 func (fs *FS) below(n *node, path string) []fuse.DirEntry {
-	if fs.lower < 0 || fs.cfg.Shared.Gone.Has(path) {
+	if fs.lower < 0 || fs.cfg.Shared.Whiteouts.Has(path) {
 		return nil
 	}
 	fd, e := fs.openLower(path)
@@ -131,7 +131,7 @@ func (fs *FS) below(n *node, path string) []fuse.DirEntry {
 	for _, en := range entries {
 		p := join(path, en.Name)
 		top := s.Paths.Top(p)
-		if top == "" || s.Gone.Has(p) || !s.Paths.Shown(top, top != p || en.Mode == unix.S_IFDIR) {
+		if top == "" || s.Whiteouts.Has(p) || !s.Paths.Shown(top, top != p || en.Mode == unix.S_IFDIR) {
 			continue
 		}
 		switch en.Mode {

@@ -20,7 +20,7 @@ import (
 type project struct {
 	*view
 	low, state string
-	gone       *shared.Gone
+	gone       *shared.Whiteouts
 }
 
 func mountProject(t testing.TB, fill func(low string), opts ...func(*Config)) *project {
@@ -32,11 +32,11 @@ func mountProject(t testing.TB, fill func(low string), opts ...func(*Config)) *p
 	lowFD, stage := dirFDOf(t, p.low), dirFDOf(t, filepath.Join(p.state, "stage"))
 	paths, err := shared.NewPaths(shared.PathsConfig{Patterns: []string{"node_modules", ".env", ".env.*"}, Project: lowFD})
 	require.NoError(t, err)
-	p.gone, err = shared.OpenGone(filepath.Join(p.state, "gone"))
+	p.gone, err = shared.OpenWhiteouts(filepath.Join(p.state, "gone"))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.gone.Close()); require.NoError(t, paths.Close()) })
 	all := append([]func(*Config){func(c *Config) {
-		c.Shared = &Shared{Lower: lowFD, Paths: paths, Gone: p.gone, Stage: stage}
+		c.Shared = &Shared{Lower: lowFD, Paths: paths, Whiteouts: p.gone, Stage: stage}
 	}}, opts...)
 	p.view = mountView(t, all...)
 	t.Cleanup(func() { require.Empty(t, names(t, filepath.Join(p.state, "stage")), "staged copies are left") })
@@ -203,11 +203,11 @@ func TestTheFirstChangeMakesANamePrivate(t *testing.T) {
 // remount is a second view of the same directories, as after a crash.
 func remount(t *testing.T, p *project) *view {
 	t.Helper()
-	gone, err := shared.OpenGone(filepath.Join(p.state, "gone"))
+	gone, err := shared.OpenWhiteouts(filepath.Join(p.state, "gone"))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, gone.Close()) })
 	cfg := *p.fs.cfg.Shared
-	cfg.Gone = gone
+	cfg.Whiteouts = gone
 	return mountView(t, func(c *Config) {
 		c.Roots, c.Shared = []int{dirFDOf(t, p.back)}, &cfg
 	})

@@ -18,8 +18,8 @@ type Shared struct {
 	Lower int
 	// Paths says which of its names show.
 	Paths SharedPaths
-	// Gone remembers which of them were removed here.
-	Gone GoneNames
+	// Whiteouts has the names of them that the agent removed.
+	Whiteouts Whiteouts
 	// Stage is a descriptor of an empty private directory on the file system of
 	// Roots[0]; New duplicates it. What is left in it by a crash can be removed.
 	Stage int
@@ -38,8 +38,8 @@ type SharedPaths interface {
 	Shown(top string, dir bool) bool
 }
 
-// GoneNames is a set of paths, each of which covers what is below it.
-type GoneNames interface {
+// Whiteouts is a set of paths, each of which covers what is below it.
+type Whiteouts interface {
 	Has(path string) bool
 	// Add returns when the name would survive the end of the process.
 	Add(path string) error
@@ -65,7 +65,7 @@ func (fs *FS) openShared() error {
 	if s == nil {
 		return nil
 	}
-	if s.Lower >= 0 && (s.Paths == nil || s.Gone == nil) || s.Store != nil && (s.StoreRoot <= 0 || s.StoreRoot >= len(fs.cfg.Roots)) {
+	if s.Lower >= 0 && (s.Paths == nil || s.Whiteouts == nil) || s.Store != nil && (s.StoreRoot <= 0 || s.StoreRoot >= len(fs.cfg.Roots)) {
 		return fmt.Errorf("%w: shared", ErrConfig)
 	}
 	dup, err := unix.FcntlInt(uintptr(s.Stage), unix.F_DUPFD_CLOEXEC, 3)

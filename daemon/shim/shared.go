@@ -88,12 +88,12 @@ func (s *Shim) openLower(out *fusefs.Shared, own *ignore.Matcher) error {
 		return err
 	}
 	s.onClose("shared paths", func(context.Context) error { return paths.Close() })
-	gone, err := shared.OpenGone(filepath.Join(sp.Shared.Dir, "gone"))
+	gone, err := shared.OpenWhiteouts(filepath.Join(sp.Shared.Dir, "gone"))
 	if err != nil {
 		return err
 	}
 	s.onClose("removed names", func(context.Context) error { return gone.Close() })
-	out.Lower, out.Paths, out.Gone = project, paths, gone
+	out.Lower, out.Paths, out.Whiteouts = project, paths, gone
 	return nil
 }
 

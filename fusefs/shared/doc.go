@@ -1,6 +1,6 @@
 // Package shared holds what the agents of one workspace have in common without
 // being able to change it for one another: Paths says which ignored names of the
-// project's checkout a view shows, Gone remembers which of them an agent has
+// project's checkout a view shows, Whiteouts remembers which of them an agent has
 // removed for itself, and Store keeps the content of installed packages once.
 //
 // Content enters the Store as a copy that is hashed while it is made, so an
@@ -10,5 +10,5 @@
 // a name.
 //
 // It mounts nothing and knows no agent. Lock order: the mutexes of Paths and
-// Gone are leaves.
+// Whiteouts are leaves.
 package shared

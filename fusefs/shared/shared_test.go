@@ -22,14 +22,14 @@ func openDir(t testing.TB, dir string) int {
 	return fd
 }
 
-func TestGoneCoversWhatIsBelowAndOutlivesTheProcess(t *testing.T) {
+func TestWhiteoutsCoverWhatIsBelowAndOutlivesTheProcess(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "gone")
-	g, err := OpenGone(file)
+	g, err := OpenWhiteouts(file)
 	require.NoError(t, err)
 	for _, p := range []string{"node_modules/a/b", "odd\nname/\xff", "node_modules/a"} {
 		require.NoError(t, g.Add(p))
 	}
-	check := func(g *Gone) {
+	check := func(g *Whiteouts) {
 		for p, want := range map[string]bool{
 			"node_modules/a": true, "node_modules/a/c/d": true, "node_modules/ab": false, "node_modules": false, "": false,
 			"odd\nname/\xff": true, "odd\nname": false,
@@ -44,7 +44,7 @@ func TestGoneCoversWhatIsBelowAndOutlivesTheProcess(t *testing.T) {
 	_, err = f.WriteString(`"half`)
 	require.NoError(t, err)
 	require.NoError(t, f.Close())
-	again, err := OpenGone(file)
+	again, err := OpenWhiteouts(file)
 	require.NoError(t, err)
 	check(again)
 	b, err := os.ReadFile(file)
@@ -64,13 +64,13 @@ func TestGoneIsASetOfTrees(t *testing.T) {
 		path := rapid.Custom(func(rt *rapid.T) string {
 			return strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "ab"}), 1, 4).Draw(rt, "parts"), "/")
 		})
-		g, err := OpenGone(file)
+		g, err := OpenWhiteouts(file)
 		require.NoError(rt, err)
 		added := rapid.SliceOf(path).Draw(rt, "added")
 		for _, p := range added {
 			require.NoError(rt, g.Add(p))
 		}
-		again, err := OpenGone(file)
+		again, err := OpenWhiteouts(file)
 		require.NoError(rt, err)
 		for _, q := range rapid.SliceOf(path).Draw(rt, "asked") {
 			want := false

@@ -12,23 +12,23 @@ import (
 	"sync"
 )
 
-// maxGone bounds the remembered names, and so the journal.
-const maxGone = 1 << 20
+// maxWhiteouts bounds the remembered names, and so the journal.
+const maxWhiteouts = 1 << 20
 
-// Gone is the set of names of the project that one agent removed or replaced
+// Whiteouts is the set of names of the project that one agent removed or replaced
 // for itself. A name in it covers everything below. It is kept in a journal,
 // one quoted path a line: what a killed process had added is there.
-type Gone struct {
+type Whiteouts struct {
 	mu  sync.RWMutex
 	set map[string]struct{}
 	f   *os.File
 }
 
-// OpenGone reads the journal at path, which is made if it is not there, and
+// OpenWhiteouts reads the journal at path, which is made if it is not there, and
 // writes it anew without what it repeats. A line that was not written to its end
 // is dropped.
-func OpenGone(path string) (*Gone, error) {
-	g := &Gone{set: map[string]struct{}{}}
+func OpenWhiteouts(path string) (*Whiteouts, error) {
+	g := &Whiteouts{set: map[string]struct{}{}}
 	if err := g.read(path); err != nil {
 		return nil, fmt.Errorf("shared: read %s: %w", path, err)
 	}
@@ -38,7 +38,7 @@ func OpenGone(path string) (*Gone, error) {
 	return g, nil
 }
 
-func (g *Gone) read(path string) error {
+func (g *Whiteouts) read(path string) error {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -54,7 +54,7 @@ func (g *Gone) read(path string) error {
 		if err != nil || !filepath.IsLocal(name) {
 			continue
 		}
-		if len(g.set) >= maxGone {
+		if len(g.set) >= maxWhiteouts {
 			return ErrFull
 		}
 		g.set[name] = struct{}{}
@@ -62,7 +62,7 @@ func (g *Gone) read(path string) error {
 	return s.Err()
 }
 
-func (g *Gone) rewrite(path string) error {
+func (g *Whiteouts) rewrite(path string) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".gone-*")
 	if err != nil {
 		return err
@@ -88,13 +88,13 @@ func (g *Gone) rewrite(path string) error {
 }
 
 // Has says whether path, or a directory it lies in, is gone.
-func (g *Gone) Has(path string) bool {
+func (g *Whiteouts) Has(path string) bool {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	return len(g.set) > 0 && g.covered(path)
 }
 
-func (g *Gone) covered(path string) bool {
+func (g *Whiteouts) covered(path string) bool {
 	for ; path != ""; path = parent(path) {
 		if _, ok := g.set[path]; ok {
 			return true
@@ -104,13 +104,13 @@ func (g *Gone) covered(path string) bool {
 }
 
 // Add remembers that path is gone. When it returns nil the journal has it.
-func (g *Gone) Add(path string) error {
+func (g *Whiteouts) Add(path string) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.covered(path) {
 		return nil
 	}
-	if len(g.set) >= maxGone {
+	if len(g.set) >= maxWhiteouts {
 		return ErrFull
 	}
 	if _, err := g.f.WriteString(strconv.Quote(path) + "\n"); err != nil {
@@ -121,7 +121,7 @@ func (g *Gone) Add(path string) error {
 }
 
 // Close closes the journal.
-func (g *Gone) Close() error { return g.f.Close() }
+func (g *Whiteouts) Close() error { return g.f.Close() }
 
 // parent is the directory a path lies in; the root's is "".
 func parent(path string) string {
