@@ -46,7 +46,7 @@ func (d *Daemon) Close(ctx context.Context, stopAgents bool) error {
 	}
 	errs = append(errs, d.closeProxy())
 	d.stopUpkeep()
-	d.closeRadars()
+	d.closeConflictWatches()
 	d.closeTracked()
 	d.closeQueues()
 	if d.agents != nil {

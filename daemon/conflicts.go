@@ -7,20 +7,20 @@ import (
 	"time"
 
 	"polis/daemon/api"
+	"polis/daemon/conflictwatch"
 	"polis/daemon/layout"
-	"polis/daemon/radar"
 	"polis/daemon/store"
 	"polis/daemon/tracked"
 	"polis/lockd"
 )
 
-// openRadar starts the radar of a workspace. Without one agents work all the
+// openConflictWatch starts the conflict watch of a workspace. Without one agents work all the
 // same, so that its failure is a warning.
-func (d *Daemon) openRadar(w *workspace, name string, root layout.Workspace) {
-	if d.radarOf(w) != nil {
+func (d *Daemon) openConflictWatch(w *workspace, name string, root layout.Workspace) {
+	if d.conflictWatchOf(w) != nil {
 		return
 	}
-	r := &radar.Radar{Workspace: name, Git: w.git, Scratch: root.Tries(), Turn: d.looking, Log: d.Log, Now: time.Now,
+	r := &conflictwatch.Watcher{Workspace: name, Git: w.git, Scratch: root.Tries(), Turn: d.looking, Log: d.Log, Now: time.Now,
 		Leases:  func() []api.Lock { return d.fileLeases(name) },
 		Publish: func(e api.Event) { d.hub.Publish(e) }}
 	if err := r.Open(context.Background()); err != nil {
@@ -28,7 +28,7 @@ func (d *Daemon) openRadar(w *workspace, name string, root layout.Workspace) {
 		return
 	}
 	d.mu.Lock()
-	w.radar = r
+	w.conflicts = r
 	d.mu.Unlock()
 }
 
@@ -58,43 +58,43 @@ func (d *Daemon) closeTracked() {
 	}
 }
 
-func (d *Daemon) radarOf(w *workspace) *radar.Radar {
+func (d *Daemon) conflictWatchOf(w *workspace) *conflictwatch.Watcher {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return w.radar
+	return w.conflicts
 }
 
-// closeRadars ends them; their git is killed, not waited for.
-func (d *Daemon) closeRadars() {
-	for _, r := range d.radars("") {
+// closeConflictWatches ends them; their git is killed, not waited for.
+func (d *Daemon) closeConflictWatches() {
+	for _, r := range d.conflictWatches("") {
 		r.Close()
 	}
 }
 
-// radars are those of one workspace or, without a name, of all, by name.
-func (d *Daemon) radars(workspace string) []*radar.Radar {
+// conflictWatches are those of one workspace or, without a name, of all, by name.
+func (d *Daemon) conflictWatches(workspace string) []*conflictwatch.Watcher {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var rs []*radar.Radar
+	var rs []*conflictwatch.Watcher
 	for name, w := range d.workspaces {
-		if w.radar != nil && (workspace == "" || workspace == name) {
-			rs = append(rs, w.radar)
+		if w.conflicts != nil && (workspace == "" || workspace == name) {
+			rs = append(rs, w.conflicts)
 		}
 	}
 	sort.Slice(rs, func(i, j int) bool { return rs[i].Workspace < rs[j].Workspace })
 	return rs
 }
 
-// tellRadar passes on whose branches there are.
-func (d *Daemon) tellRadar(w *workspace, kept []store.Agent) {
-	r := d.radarOf(w)
+// updateConflictWatch passes on whose branches there are.
+func (d *Daemon) updateConflictWatch(w *workspace, kept []store.Agent) {
+	r := d.conflictWatchOf(w)
 	if r == nil {
 		return
 	}
-	as := make([]radar.Agent, 0, len(kept))
+	as := make([]conflictwatch.Agent, 0, len(kept))
 	for _, k := range kept {
 		if k.Branch != "" {
-			as = append(as, radar.Agent{Name: k.Name, Branch: k.Branch})
+			as = append(as, conflictwatch.Agent{Name: k.Name, Branch: k.Branch})
 		}
 	}
 	r.SetAgents(as)
@@ -122,7 +122,7 @@ func (d *Daemon) fileLeases(workspace string) []api.Lock {
 	return out
 }
 
-// Conflicts has the radars look.
+// Conflicts makes every conflict watch look.
 func (b *backend) Conflicts(ctx context.Context, workspace string) ([]api.Conflicts, error) {
 	if workspace != "" {
 		ws, err := b.Workspace(workspace)
@@ -131,7 +131,7 @@ func (b *backend) Conflicts(ctx context.Context, workspace string) ([]api.Confli
 		}
 		workspace = ws.Name
 	}
-	rs := b.radars(workspace)
+	rs := b.conflictWatches(workspace)
 	out := make([]api.Conflicts, len(rs))
 	var wg sync.WaitGroup
 	for i, r := range rs {
@@ -142,7 +142,7 @@ func (b *backend) Conflicts(ctx context.Context, workspace string) ([]api.Confli
 }
 
 func (d *Daemon) conflictCount() (n api.ConflictCount) {
-	for _, r := range d.radars("") {
+	for _, r := range d.conflictWatches("") {
 		c := r.Count()
 		n.Merges, n.Paths = n.Merges+c.Merges, n.Paths+c.Paths
 	}

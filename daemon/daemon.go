@@ -59,7 +59,7 @@ type Daemon struct {
 	mu               sync.Mutex
 	config           config.Config
 	workspaces       map[string]*workspace
-	looking          chan struct{} // whose radar's turn it is
+	looking          chan struct{} // whose turn it is to look for conflicts
 	upLock           sync.Mutex
 	warnings         []string
 	reconciled       *api.ReconcileReport
@@ -248,6 +248,6 @@ func (d *Daemon) Save(name string, kept []store.Agent, removed []store.Removed) 
 	if !ok {
 		return nil
 	}
-	d.tellRadar(w, kept)
+	d.updateConflictWatch(w, kept)
 	return w.save(kept, removed, d.apiLocks(name))
 }

@@ -85,7 +85,7 @@ func (d *Daemon) leave(name string) {
 		return
 	}
 	w.queue.Close()
-	if r := d.radarOf(w); r != nil {
+	if r := d.conflictWatchOf(w); r != nil {
 		r.Close()
 	}
 	for _, l := range d.locks.List(lockd.Filter{Workspace: name}) {

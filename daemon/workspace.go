@@ -10,11 +10,11 @@ import (
 
 	"polis/daemon/agent"
 	"polis/daemon/api"
+	"polis/daemon/conflictwatch"
 	"polis/daemon/layout"
 	"polis/daemon/merge"
 	"polis/daemon/owner"
 	"polis/daemon/queue"
-	"polis/daemon/radar"
 	"polis/daemon/remote"
 	"polis/daemon/store"
 	"polis/daemon/tracked"
@@ -23,19 +23,19 @@ import (
 
 // workspace is a repository under polis: what agents see of it, and the git side.
 type workspace struct {
-	d      *Daemon
-	root   layout.Workspace
-	owner  *owner.Lock // says that it is ours
-	agents *agent.Workspace
-	git    *worktree.Workspace
-	merger *merge.Merger
-	locks  *refLocks
-	remote *remote.Broker
-	radar  *radar.Radar    // nil without git
-	paths  *tracked.Keeper // as radar
-	queue  *queue.Worker
-	state  store.State
-	rights [sha256.Size]byte // of the agents, as both state files have them; of save
+	d         *Daemon
+	root      layout.Workspace
+	owner     *owner.Lock // says that it is ours
+	agents    *agent.Workspace
+	git       *worktree.Workspace
+	merger    *merge.Merger
+	locks     *refLocks
+	remote    *remote.Broker
+	conflicts *conflictwatch.Watcher // nil without git
+	paths     *tracked.Keeper        // as conflicts
+	queue     *queue.Worker
+	state     store.State
+	rights    [sha256.Size]byte // of the agents, as both state files have them; of save
 }
 
 // Up makes a workspace or finds it made.
@@ -174,7 +174,7 @@ func (d *Daemon) enter(name string, root layout.Workspace, info worktree.Info, u
 	}
 	w.agents = d.agents.AddWorkspace(enter)
 	if info.Git {
-		d.openRadar(w, name, root)
+		d.openConflictWatch(w, name, root)
 		d.openTracked(w, root)
 	}
 	return w

@@ -1,4 +1,4 @@
-package radar
+package conflictwatch
 
 import (
 	"context"
@@ -38,11 +38,11 @@ func needRoot(t testing.TB) {
 
 // site is a workspace whose branches the test moves as agents' git would.
 type site struct {
-	t      testing.TB
-	dir    string
-	bare   string
-	radar  *Radar
-	events chan api.Event
+	t       testing.TB
+	dir     string
+	bare    string
+	watcher *Watcher
+	events  chan api.Event
 
 	mu     sync.Mutex
 	leases []api.Lock
@@ -91,7 +91,7 @@ func newSite(t testing.TB, files map[string]string) *site {
 	require.NoError(t, err)
 	s.bare = filepath.Join(s.dir, ".polis", "bare-repo.git")
 	log := slog.New(s)
-	s.radar = &Radar{Workspace: "ws", Git: worktree.Open(worktree.Config{Workspace: s.dir, UID: nobody, GID: nobody, Log: log}),
+	s.watcher = &Watcher{Workspace: "ws", Git: worktree.Open(worktree.Config{Workspace: s.dir, UID: nobody, GID: nobody, Log: log}),
 		Scratch: filepath.Join(s.dir, ".polis", "tries"), Turn: make(chan struct{}, 1), Log: log, Now: time.Now,
 		Publish: func(e api.Event) { s.events <- e },
 		Leases: func() []api.Lock {
@@ -102,12 +102,12 @@ func newSite(t testing.TB, files map[string]string) *site {
 	return s
 }
 
-// open starts the radar and ends it with the test.
+// open starts the watcher and ends it with the test.
 func (s *site) open(agents ...Agent) {
 	s.t.Helper()
-	require.NoError(s.t, s.radar.Open(s.t.Context()))
-	s.t.Cleanup(s.radar.Close)
-	s.radar.SetAgents(agents)
+	require.NoError(s.t, s.watcher.Open(s.t.Context()))
+	s.t.Cleanup(s.watcher.Close)
+	s.watcher.SetAgents(agents)
 }
 
 func (s *site) git(uid uint32, dir string, stdin []byte, args ...string) string {
@@ -174,7 +174,7 @@ func (s *site) report() api.Conflicts {
 	s.t.Helper()
 	var c api.Conflicts
 	require.Eventually(s.t, func() bool {
-		c = s.radar.Report(s.t.Context())
+		c = s.watcher.Report(s.t.Context())
 		return !c.Pending
 	}, soon, 10*time.Millisecond)
 	require.Empty(s.t, c.Errors)

@@ -1,4 +1,4 @@
-package radar
+package conflictwatch
 
 import (
 	"fmt"
@@ -28,7 +28,7 @@ func TestACommitThatConflictsIsAnEventAndItsEndToo(t *testing.T) {
 	s.commit("agent/bob", "main", two("one\n"))
 	s.open(alice, bob)
 	require.Empty(t, s.report().Merges)
-	require.Zero(t, s.radar.Count())
+	require.Zero(t, s.watcher.Count())
 
 	s.commit("agent/bob", "agent/bob", two("bob\n"))
 	e := s.heard(api.EventConflictFound)
@@ -41,7 +41,7 @@ func TestACommitThatConflictsIsAnEventAndItsEndToo(t *testing.T) {
 	require.Equal(t, []string{"agent/alice", "agent/bob"}, c.Merges[0].Branches)
 	require.Equal(t, []api.ConflictPath{{Path: "main.txt", LeasedBy: []string{}, AwaitedBy: []string{},
 		ChangedBy: []api.ConflictChange{{Agent: "alice", Committed: true}, {Agent: "bob", Committed: true}}}}, c.Paths)
-	require.Equal(t, api.ConflictCount{Merges: 1, Paths: 1}, s.radar.Count())
+	require.Equal(t, api.ConflictCount{Merges: 1, Paths: 1}, s.watcher.Count())
 
 	// What is known is not told again; what comes to it is.
 	since := c.Merges[0].Since
@@ -62,7 +62,7 @@ func TestACommitThatConflictsIsAnEventAndItsEndToo(t *testing.T) {
 	require.Equal(t, []string{"agent/bob", "main"}, e.Data["branches"])
 	require.Equal(t, []string{"alice", "bob"}, s.heard(api.EventConflictGone).Data["agents"])
 	// An agent that is gone conflicts with nobody.
-	s.radar.SetAgents([]Agent{alice})
+	s.watcher.SetAgents([]Agent{alice})
 	require.Equal(t, []string{"bob"}, s.heard(api.EventConflictGone).Data["agents"])
 	require.Empty(t, s.report().Paths)
 	require.Empty(t, s.events)
@@ -87,7 +87,7 @@ func TestACommitCostsOneBranchsMergesAndQuietNothing(t *testing.T) {
 	objects := s.objects()
 	s.commands()
 
-	before := len(s.radar.tried)
+	before := len(s.watcher.tried)
 	s.commit("agent/agent3", "agent/agent3", files)
 	objects = s.objects() - objects
 	require.LessOrEqual(t, objects, 22, "the commit's own trees")
@@ -95,7 +95,7 @@ func TestACommitCostsOneBranchsMergesAndQuietNothing(t *testing.T) {
 	require.Eventually(t, func() bool { return strings.Contains(strings.Join(s.peek(), "\n"), "merge-tree") }, soon, 10*time.Millisecond)
 	c := s.report()
 	require.Equal(t, 55, c.Tried)
-	require.Equal(t, before, len(s.radar.tried), "what is no longer a tip's is forgotten")
+	require.Equal(t, before, len(s.watcher.tried), "what is no longer a tip's is forgotten")
 	var verbs []string
 	for _, line := range s.commands() {
 		verbs = append(verbs, strings.Fields(line)[0])
@@ -112,7 +112,7 @@ func TestACommitCostsOneBranchsMergesAndQuietNothing(t *testing.T) {
 	require.Equal(t, 1, count("merge-base"), verbs)
 	require.Equal(t, 1, count("diff-tree"), verbs)
 	require.Equal(t, objects, s.objects(), "tried merges leave nothing behind")
-	left, err := os.ReadDir(s.radar.Scratch)
+	left, err := os.ReadDir(s.watcher.Scratch)
 	require.NoError(t, err)
 	require.Empty(t, left)
 
@@ -142,7 +142,7 @@ func (s *site) objects() (n int) {
 
 func TestUncommittedChangesAreSeenWhenAsked(t *testing.T) {
 	s := newSite(t, two("one\n"))
-	tree, err := s.radar.Git.Add(t.Context(), "alice", "", "")
+	tree, err := s.watcher.Git.Add(t.Context(), "alice", "", "")
 	require.NoError(t, err)
 	s.commit("agent/bob", "main", two("bob\n"))
 	s.open(alice, bob)
@@ -168,13 +168,13 @@ func TestWhatCannotBeTriedIsSaidAndDoesNotStopTheRest(t *testing.T) {
 	require.Len(t, c.Merges, 2)
 	require.Contains(t, c.Merges[0].Error, "unrelated histories")
 	require.Equal(t, []string{"alice", "bob"}, c.Merges[1].Agents)
-	require.Equal(t, api.ConflictCount{Merges: 1, Paths: 1}, s.radar.Count())
+	require.Equal(t, api.ConflictCount{Merges: 1, Paths: 1}, s.watcher.Count())
 
 	// A repository that somebody else could configure is not touched.
 	require.NoError(t, os.Chmod(filepath.Join(s.bare, "config"), 0o666))
 	s.commands()
 	require.Eventually(t, func() bool {
-		c = s.radar.Report(t.Context())
+		c = s.watcher.Report(t.Context())
 		return len(c.Errors) > 0
 	}, soon, 10*time.Millisecond)
 	require.Contains(t, c.Errors[0], "not the daemon's own any more")
@@ -186,7 +186,7 @@ func TestAnEndThatWasNotSeenIsNotTold(t *testing.T) {
 	var told []string
 	m := api.ConflictMerge{Agents: []string{"alice", "bob"}, Branches: []string{"a", "b"}, Paths: []string{"f"}, Total: 1}
 	key := attempt{agents: m.Agents}.key()
-	r := &Radar{before: map[string]api.ConflictMerge{key: m}, Publish: func(e api.Event) { told = append(told, e.Type) }}
+	r := &Watcher{before: map[string]api.ConflictMerge{key: m}, Publish: func(e api.Event) { told = append(told, e.Type) }}
 	for _, all := range [][]attempt{nil, {{agents: m.Agents}}} {
 		p := &picture{partial: true}
 		r.tell(p, all)
@@ -200,9 +200,9 @@ func TestAnEndThatWasNotSeenIsNotTold(t *testing.T) {
 
 func TestWhatACrashLeftIsRemoved(t *testing.T) {
 	s := newSite(t, two("one\n"))
-	require.NoError(t, os.MkdirAll(filepath.Join(s.radar.Scratch, "objects-1", "aa"), 0o755))
+	require.NoError(t, os.MkdirAll(filepath.Join(s.watcher.Scratch, "objects-1", "aa"), 0o755))
 	s.open(alice)
-	require.NoDirExists(t, filepath.Join(s.radar.Scratch, "objects-1"))
+	require.NoDirExists(t, filepath.Join(s.watcher.Scratch, "objects-1"))
 	s.report()
 }
 

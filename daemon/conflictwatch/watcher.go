@@ -1,4 +1,4 @@
-package radar
+package conflictwatch
 
 import (
 	"context"
@@ -30,8 +30,8 @@ const (
 // Agent is an agent and the branch it works on, short.
 type Agent struct{ Name, Branch string }
 
-// Radar watches one workspace. Set the fields, then Open; Close ends it.
-type Radar struct {
+// Watcher watches one workspace. Set the fields, then Open; Close ends it.
+type Watcher struct {
 	Workspace string
 	Git       *worktree.Workspace
 	// Scratch is a directory of the daemon's own for what is computed and thrown
@@ -39,7 +39,7 @@ type Radar struct {
 	Scratch string
 	Leases  func() []api.Lock // of files, of this workspace
 	Publish func(api.Event)
-	// Turn holds one token: who looks. All radars of a daemon share it.
+	// Turn holds one token: who looks. All watchers of a daemon share it.
 	Turn chan struct{}
 	Log  *slog.Logger
 	Now  func() time.Time
@@ -62,9 +62,9 @@ type Radar struct {
 }
 
 // Open starts looking.
-func (r *Radar) Open(ctx context.Context) error {
+func (r *Watcher) Open(ctx context.Context) error {
 	if err := errors.Join(fdtree.RemoveAll(ctx, r.Scratch), os.Mkdir(r.Scratch, 0o711)); err != nil {
-		return fmt.Errorf("make the radar's directory: %w", err)
+		return fmt.Errorf("make the directory of conflict checks: %w", err)
 	}
 	r.wake, r.next, r.done = make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
 	r.spans, r.dirty, r.before = map[string]span{}, map[string]dirty{}, map[string]api.ConflictMerge{}
@@ -74,14 +74,14 @@ func (r *Radar) Open(ctx context.Context) error {
 	return nil
 }
 
-// Close ends the radar and waits for its git.
-func (r *Radar) Close() {
+// Close ends the watcher and waits for its git.
+func (r *Watcher) Close() {
 	r.cancel(errors.New("the daemon stops"))
 	<-r.done
 }
 
 // SetAgents says whose branches to compare.
-func (r *Radar) SetAgents(as []Agent) {
+func (r *Watcher) SetAgents(as []Agent) {
 	as = slices.Clone(as)
 	slices.SortFunc(as, func(a, b Agent) int { return strings.Compare(a.Name, b.Name) })
 	r.mu.Lock()
@@ -93,7 +93,7 @@ func (r *Radar) SetAgents(as []Agent) {
 	}
 }
 
-func (r *Radar) rouse() {
+func (r *Watcher) rouse() {
 	select {
 	case r.wake <- struct{}{}:
 	default:
@@ -102,7 +102,7 @@ func (r *Radar) rouse() {
 
 // Report looks and says what there is. If that takes longer than a few
 // seconds, it says what the last look found and that another is Pending.
-func (r *Radar) Report(ctx context.Context) api.Conflicts {
+func (r *Watcher) Report(ctx context.Context) api.Conflicts {
 	r.mu.Lock()
 	over := r.next
 	r.trees = true
@@ -129,7 +129,7 @@ func (r *Radar) Report(ctx context.Context) api.Conflicts {
 }
 
 // Count is what the last look found.
-func (r *Radar) Count() api.ConflictCount {
+func (r *Watcher) Count() api.ConflictCount {
 	r.mu.Lock()
 	p := r.last
 	r.mu.Unlock()

@@ -1,4 +1,4 @@
-package radar
+package conflictwatch
 
 import (
 	"context"
@@ -58,7 +58,7 @@ type dirty struct {
 }
 
 // look makes a new picture.
-func (r *Radar) look(ctx context.Context, agents []Agent, trees bool) (*picture, error) {
+func (r *Watcher) look(ctx context.Context, agents []Agent, trees bool) (*picture, error) {
 	p := &picture{time: r.Now()}
 	if len(agents) == 0 {
 		clear(r.spans)
@@ -154,7 +154,7 @@ func follow(ctx context.Context, bare git.Repo, s span, onto, tip string) (span,
 
 // tree looks at a worktree if somebody wants to know, and not all the time:
 // that reads the state of every file in it.
-func (r *Radar) tree(ctx context.Context, d dirty, agent, tip string, want bool) (dirty, error) {
+func (r *Watcher) tree(ctx context.Context, d dirty, agent, tip string, want bool) (dirty, error) {
 	if d.tip != tip {
 		d = dirty{tip: tip} // what it held may be in the new commit
 	}

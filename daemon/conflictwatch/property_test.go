@@ -1,4 +1,4 @@
-package radar
+package conflictwatch
 
 import (
 	"fmt"
@@ -67,9 +67,9 @@ func edit(t *rapid.T, files map[string]string) {
 	}
 }
 
-// TestTheRadarSaysWhatAMergeWouldSay has random agents edit, and compares with
+// TestTheWatcherSaysWhatAMergeWouldSay has random agents edit, and compares with
 // git merge in a checkout, and with what git diff says of each branch.
-func TestTheRadarSaysWhatAMergeWouldSay(t *testing.T) {
+func TestTheWatcherSaysWhatAMergeWouldSay(t *testing.T) {
 	base := map[string]string{}
 	for i, name := range []string{"a", "b", "d/x", "d/y", "d/z", "e/x"} {
 		for line := range 8 {
@@ -77,7 +77,7 @@ func TestTheRadarSaysWhatAMergeWouldSay(t *testing.T) {
 		}
 	}
 	s := newSite(t, base)
-	require.NoError(t, os.MkdirAll(s.radar.Scratch, 0o711))
+	require.NoError(t, os.MkdirAll(s.watcher.Scratch, 0o711))
 	clone := filepath.Join(filepath.Dir(s.dir), "clone")
 	require.NoError(t, os.Mkdir(clone, 0o755))
 	require.NoError(t, os.Chown(clone, nobody, nobody))
@@ -100,7 +100,7 @@ func TestTheRadarSaysWhatAMergeWouldSay(t *testing.T) {
 			}
 		}
 		s.git(nobody, s.bare, []byte(in.String()), "fast-import", "--force", "--quiet", "--date-format=raw")
-		p, err := s.radar.look(t.Context(), agents, false)
+		p, err := s.watcher.look(t.Context(), agents, false)
 		require.NoError(rt, err)
 		require.Empty(rt, p.errs)
 
@@ -126,7 +126,7 @@ func TestTheRadarSaysWhatAMergeWouldSay(t *testing.T) {
 			s.git(nobody, clone, nil, "reset", "-q", "--hard", tips[ours])
 			out, err := s.tryGit(nobody, clone, nil, "merge", "-q", "--no-edit", "--no-ff", tips[theirs])
 			paths, conflicts := said[pair[0]+" "+pair[1]]
-			require.Equal(rt, err != nil, conflicts, "%v: the radar said %q, git merge said %s", pair, paths, out)
+			require.Equal(rt, err != nil, conflicts, "%v: the watcher said %q, git merge said %s", pair, paths, out)
 			if unmerged := s.git(nobody, clone, nil, "diff", "-z", "--name-only", "--diff-filter=U"); unmerged != "" {
 				want := git.SplitNUL([]byte(unmerged))
 				for i, path := range want { // a file in the way of a directory is put beside it for the time being

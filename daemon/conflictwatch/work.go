@@ -1,4 +1,4 @@
-package radar
+package conflictwatch
 
 import (
 	"context"
@@ -9,17 +9,17 @@ import (
 )
 
 // work looks whenever there is a reason to, and rests in between.
-func (r *Radar) work(ctx context.Context) {
+func (r *Watcher) work(ctx context.Context) {
 	defer close(r.done)
 	watch, err := refwatch.Open(r.Git.Bare().Dir)
 	var moved <-chan struct{}
 	if err != nil {
-		r.Log.Warn("branches are looked at every few seconds instead of watched", "op", "radar", "workspace", r.Workspace, "err", err)
+		r.Log.Warn("branches are looked at every few seconds instead of watched", "op", "conflictwatch", "workspace", r.Workspace, "err", err)
 	} else {
 		moved = watch.Moved()
 		defer func() {
 			if err := watch.Close(); err != nil {
-				r.Log.Warn("stop watching branches", "op", "radar", "err", err)
+				r.Log.Warn("stop watching branches", "op", "conflictwatch", "err", err)
 			}
 		}()
 	}
@@ -57,14 +57,14 @@ func (r *Radar) work(ctx context.Context) {
 	}
 }
 
-func (r *Radar) any() bool {
+func (r *Watcher) any() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.agents) > 0
 }
 
 // once looks and publishes what it saw; false if it did not see everything.
-func (r *Radar) once(ctx context.Context) bool {
+func (r *Watcher) once(ctx context.Context) bool {
 	r.mu.Lock()
 	over, agents, trees := r.next, r.agents, r.trees
 	r.next, r.trees = make(chan struct{}), false
@@ -79,7 +79,7 @@ func (r *Radar) once(ctx context.Context) bool {
 		if ctx.Err() != nil {
 			return true // the daemon stops
 		}
-		r.Log.Warn("look for conflicts", "op", "radar", "workspace", r.Workspace, "err", err)
+		r.Log.Warn("look for conflicts", "op", "conflictwatch", "workspace", r.Workspace, "err", err)
 		stale := *old
 		stale.errs = []string{api.Shorten(err.Error(), 500)}
 		p = &stale

@@ -1,4 +1,4 @@
-package radar
+package conflictwatch
 
 import (
 	"context"
@@ -50,7 +50,7 @@ func (p *picture) attempts() []attempt {
 }
 
 // try merges what was not merged before, and tells what is new.
-func (r *Radar) try(ctx context.Context, p *picture) error {
+func (r *Watcher) try(ctx context.Context, p *picture) error {
 	all := p.attempts()
 	tried := make(map[merge.Pair]merge.Tried, len(all))
 	var need []merge.Pair
@@ -89,7 +89,7 @@ func lasting(ctx context.Context, err error) bool {
 }
 
 // tell puts the conflicts into the picture and publishes what changed.
-func (r *Radar) tell(p *picture, all []attempt) {
+func (r *Watcher) tell(p *picture, all []attempt) {
 	now := map[string]api.ConflictMerge{}
 	for _, a := range all {
 		old, had := r.before[a.key()]
@@ -138,7 +138,7 @@ func (r *Radar) tell(p *picture, all []attempt) {
 	r.before = now
 }
 
-func (r *Radar) publish(kind string, m api.ConflictMerge, message string) {
+func (r *Watcher) publish(kind string, m api.ConflictMerge, message string) {
 	r.Publish(api.Event{Type: kind, Agent: m.Agents[0], Message: message,
 		Data: map[string]any{"workspace": r.Workspace, "agents": m.Agents, "branches": m.Branches, "paths": m.Paths, "total": m.Total}})
 }

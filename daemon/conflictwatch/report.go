@@ -1,4 +1,4 @@
-package radar
+package conflictwatch
 
 import (
 	"slices"
