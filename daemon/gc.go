@@ -45,7 +45,7 @@ func (w *workspace) gc(ctx context.Context, before time.Time, dry bool, resp *ap
 		return err
 	}
 	for _, t := range dirs {
-		size, err := worktree.DirSize(t.Path)
+		size, err := worktree.DirSize(ctx, t.Path)
 		if err != nil {
 			return api.Errorf(api.CodeInternal, "measure %s: %w", t.Path, err)
 		}

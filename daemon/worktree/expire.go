@@ -9,8 +9,9 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"polis/daemon/api"
 	"polis/daemon/git"
@@ -77,22 +78,16 @@ func (w *Workspace) TrashSize(ctx context.Context, ref string) (int64, error) {
 	return strconv.ParseInt(strings.TrimSpace(string(out)), 10, 64)
 }
 
-// DirSize is how many bytes the files below path take on the disk.
-func DirSize(path string) (n int64, err error) {
-	err = filepath.WalkDir(path, func(_ string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		fi, err := d.Info()
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if st, ok := fi.Sys().(*syscall.Stat_t); ok {
-			n += st.Blocks * 512
-		}
+// DirSize returns how many bytes the files below path take on the disk. An agent
+// made the tree: it may be deeper than a path can name.
+func DirSize(ctx context.Context, path string) (n int64, err error) {
+	top, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer unix.Close(top)
+	err = fdtree.Walk(ctx, top, func(e *fdtree.Entry) error {
+		n += e.Stat.Blocks * 512
 		return nil
 	})
 	return n, err
