@@ -77,9 +77,9 @@ func Codes() []CodeInfo {
 		{CodeFileLocked, groupFiles, "Another agent has the path locked (EBUSY); the details name it.", "Wait (polisctl wait), or work on something else."},
 		{CodeNotLocked, groupFiles, "The path is not locked, or not by the one who gives it back.", "polisctl locks."},
 		{CodeQuota, groupFiles, "A bound is reached: locks of one holder, bytes or files (EDQUOT); the refusal names it.", "Give back or remove what is not needed."},
-		{CodeLockdUnavailable, groupFiles, "No new lock is to be had just now (EAGAIN): polisd is away, or gives out what was held before its restart first.", "Try again in a few seconds."},
+		{CodeLockdUnavailable, groupFiles, "No new lock is available (EAGAIN): polisd is away, or first reclaims what was held before its restart.", "Try again in a few seconds."},
 		{CodeStaleLock, groupFiles, "A lock whose holder was away for too long, or a lock file of a git that died, was released.", "Nothing; what was written under it is there."},
-		{CodeLockBroken, groupFiles, "Somebody took the lock away (polisctl locks break).", "The event says who and why."},
+		{CodeLockBroken, groupFiles, "An administrator took the lock away (polisctl locks break).", "The event says who and why."},
 		{CodeLockCorrupt, groupFiles, "Locks that were asked for by name could not be read at start, and are lost. The file is kept aside.", "Take them again."},
 
 		{CodeStateCorrupt, groupState, "A state file could not be read. It is kept aside and made anew from worktrees and shims.", "polisctl status says what was not found again."},
