@@ -77,7 +77,7 @@ func (d *Daemon) Probe(ctx context.Context) error {
 	case <-done:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("a lock of the daemon is not to be had: %w", context.Cause(ctx))
+		return fmt.Errorf("a lock of the daemon is not available: %w", context.Cause(ctx))
 	}
 }
 

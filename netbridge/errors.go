@@ -12,7 +12,7 @@ var (
 	// ErrNotReady: the bridge is not there; EnsureShared comes first.
 	ErrNotReady = errors.New("bridge is not set up")
 	// ErrForeignLink: an interface with our name exists that somebody else made.
-	ErrForeignLink = errors.New("interface belongs to somebody else")
+	ErrForeignLink = errors.New("interface belongs to another program")
 	// ErrNotNetNS: the file is not a network namespace other than the caller's own.
 	ErrNotNetNS = errors.New("not a network namespace of an agent")
 	// ErrClosed: the NS, Forwarder or DNS was closed.

@@ -44,7 +44,7 @@ func (d *Doctor) isolation(ctx context.Context) []api.Check {
 		return []api.Check{ok("namespaces", "mount, pid, network, ipc, uts, cgroup"), ok("network", "bridge, veth and nftables work")}
 	}
 	// What it comes to: a container that may not make these.
-	c := bad("full isolation", api.CheckWarn, fmt.Sprintf("%d of its parts are not to be had", len(lost)), "agents are added without them, because sandbox.degraded is \"allow\"",
+	c := bad("full isolation", api.CheckWarn, fmt.Sprintf("%d of its parts are not available", len(lost)), "agents are added without them, because sandbox.degraded is \"allow\"",
 		"in a container: run it privileged, or with a runtime that gives it namespaces of its own, such as Sysbox")
 	if d.config.Sandbox.Degraded != config.DegradedAllow {
 		c.State, c.Cost = api.CheckFail, "agents are refused, unless sandbox.degraded is \"allow\""

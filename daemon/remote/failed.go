@@ -38,7 +38,7 @@ func sshTrouble(stderr string) (why, do string) {
 	said := func(s string) bool { return strings.Contains(stderr, s) }
 	switch {
 	case said("REMOTE HOST IDENTIFICATION HAS CHANGED"):
-		return "the key of the host is not the one in known_hosts", "somebody may be in between; if the host has a new key, the project's owner removes the old one: ssh-keygen -R HOST (its ~/.ssh/known_hosts)"
+		return "the key of the host is not the one in known_hosts", "another machine may be in between; if the host has a new key, the project's owner removes the old one: ssh-keygen -R HOST (its ~/.ssh/known_hosts)"
 	case said("Host key verification failed"):
 		return "the host is not known", "the project's owner connects once (ssh HOST), compares the key and accepts it; it is then in ~/.ssh/known_hosts"
 	case said("Permission denied (publickey"):

@@ -54,13 +54,13 @@ func callDenial(f aggregated) view.Denial {
 // What is said of the kinds of calls, and what to do next.
 var reasons = map[sandbox.Kind]struct{ rule, hint string }{
 	sandbox.KindNamespace: {"agents make no namespaces and mount nothing: they are in a sandbox already",
-		"switch the program's own sandbox off, or ask the person in charge to set sandbox.user_namespaces in polisd.toml; new calls for mounts are not allowed even then"},
+		"switch the program's own sandbox off, or ask the administrator to set sandbox.user_namespaces in polisd.toml; new calls for mounts are not allowed even then"},
 	sandbox.KindSocket: {"agents have unix, TCP, UDP and ping sockets, and of netlink those that show routes and sockets",
 		"use one of those; no setting allows others"},
 	sandbox.KindKey:      {"the kernel's keyrings are common to all that a user runs", "keep it in a file of your home directory; no setting allows keyrings"},
 	sandbox.KindKernel:   {"it is a way into the kernel, or past what is allowed", "do without it; no setting allows it"},
 	sandbox.KindFile:     {"it opens files past their names", "open the file by its path"},
-	sandbox.KindMachine:  {"it is about the whole machine, which is not the agent's", "ask the person in charge to do it on the host"},
+	sandbox.KindMachine:  {"it is about the whole machine, which is not the agent's", "ask the administrator to do it on the host"},
 	sandbox.KindProcess:  {"it reaches into a process that is not the agent's to change", "do without it; no setting allows it"},
 	sandbox.KindTerminal: {"it pushes characters into the input of a terminal, where a shell may read them", "write to the program's standard input instead"},
 }
@@ -68,10 +68,10 @@ var reasons = map[sandbox.Kind]struct{ rule, hint string }{
 // hints are for calls with an answer of their own.
 var hints = map[string]string{
 	"io_uring_setup":  "nothing: programs do without it, and use epoll",
-	"perf_event_open": "measure in user space (strace, gprof, a profiler of the language), or ask the person in charge to run perf on the host",
+	"perf_event_open": "measure in user space (strace, gprof, a profiler of the language), or ask the administrator to run perf on the host",
 	"bpf":             "trace your own programs with strace or gdb; no setting allows bpf",
 	"fanotify_init":   "use inotify",
-	"syslog":          "ask the person in charge for the kernel's messages (dmesg)",
+	"syslog":          "ask the administrator for the kernel's messages (dmesg)",
 	"prlimit64":       "set limits of your own processes by prlimit with the number 0, or by ulimit",
 	"ptrace":          "processes are shared with the host here, so debuggers cannot be had",
 }

@@ -51,7 +51,7 @@ func (s *Shim) setConnections(old, now wire.Settings) error {
 func (s *Shim) crowdedOut(r netbridge.Refusal, d view.Denial) {
 	most := s.connections.Load()
 	d.Code, d.Rule = string(api.CodeQuota), fmt.Sprintf("the agent has %d connections, as many as it may", most)
-	d.Hint = fmt.Sprintf("close connections that are not needed, or ask the person in charge for more: polisctl agents set %s --connections N", s.Spec.Agent)
+	d.Hint = fmt.Sprintf("close connections that are not needed, or ask the administrator for more: polisctl agents set %s --connections N", s.Spec.Agent)
 	d.Pid, d.Program = s.whoHas(r.Proto, r.Local, r.Remote)
 	s.denied(d)
 	if !s.hits.hit(limitConnections, 0, time.Now()) {

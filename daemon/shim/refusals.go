@@ -103,14 +103,14 @@ func (s *Shim) egressHint(what string) string {
 	if p.Listed() {
 		list = p.String() + "," + what
 	}
-	return fmt.Sprintf("do without it, or ask the person in charge to allow it on the host: polisctl agents set %s --egress '%s'", s.Spec.Agent, api.Shorten(list, 400))
+	return fmt.Sprintf("do without it, or ask the administrator to allow it on the host: polisctl agents set %s --egress '%s'", s.Spec.Agent, api.Shorten(list, 400))
 }
 
 // addrHint is for addresses that a list of names does not open.
 func (s *Shim) addrHint(a netip.Addr) string {
 	for _, p := range egress.Private() {
 		if p.Contains(a) {
-			return fmt.Sprintf("private networks are closed: ask the person in charge to add %s to network.allow_private in polisd.toml", a)
+			return fmt.Sprintf("private networks are closed: ask the administrator to add %s to network.allow_private in polisd.toml", a)
 		}
 	}
 	if !egress.Answerable(a, nil, nil) || s.egress.egress().Policy.Open() {
