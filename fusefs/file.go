@@ -27,7 +27,7 @@ func (fs *FS) Open(cancel request, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Stat
 		return status(e)
 	}
 	h := &handle{node: n, fd: -1}
-	if fs.openLight(cancel, h, in, out) {
+	if fs.openLazy(cancel, h, in, out) {
 		return fuse.OK
 	}
 	e := fs.openFile(cancel, in, h, out)

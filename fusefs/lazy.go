@@ -18,9 +18,9 @@ import (
 // a name that goes takes a descriptor first (pin), a name that moves takes the
 // node with it.
 
-// openLight tries to open a file that way; false means that it has to be opened
+// openLazy tries to open a file that way; false means that it has to be opened
 // in earnest. What it does not know it leaves to the other way.
-func (fs *FS) openLight(call request, h *handle, in *fuse.OpenIn, out *fuse.OpenOut) bool {
+func (fs *FS) openLazy(call request, h *handle, in *fuse.OpenIn, out *fuse.OpenOut) bool {
 	const heavy = unix.O_ACCMODE | unix.O_TRUNC | unix.O_NOATIME
 	const kept = KeepName | KeepData
 	n := h.node
