@@ -26,7 +26,7 @@ func (b *backend) Down(ctx context.Context, name string, req api.DownRequest) (a
 	b.upLock.Lock()
 	defer b.upLock.Unlock()
 	resp := api.DownResponse{Workspace: ws.Name, Path: string(ws.Root)}
-	if resp.Removed, err = b.RemoveAll(ctx, ws, req.Force, req.Ignored); err != nil {
+	if resp.Removed, err = b.RemoveAgents(ctx, ws, req.Force, req.Ignored); err != nil {
 		return resp, err
 	}
 	reg, err := b.readRegistry()
@@ -35,7 +35,7 @@ func (b *backend) Down(ctx context.Context, name string, req api.DownRequest) (a
 		err = b.writeRegistry(reg)
 	}
 	if err != nil {
-		b.UndoRemoveAll(ws)
+		b.UndoRemoveAgents(ws)
 		return resp, err
 	}
 	b.leave(ws.Name)

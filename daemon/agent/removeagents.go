@@ -9,11 +9,11 @@ import (
 	"polis/daemon/api"
 )
 
-// RemoveAll removes every agent of a workspace and lets no new one in. Without
+// RemoveAgents removes every agent of a workspace and lets no new one in. Without
 // force nothing at all is removed if any of them runs or has work that is
 // nowhere else. After an error the workspace is as it was, but for the agents
 // that are in the answer.
-func (m *Manager) RemoveAll(ctx context.Context, w *Workspace, force, ignored bool) (removed []api.RemoveResponse, err error) {
+func (m *Manager) RemoveAgents(ctx context.Context, w *Workspace, force, ignored bool) (removed []api.RemoveResponse, err error) {
 	m.mu.Lock()
 	if w.leaving {
 		m.mu.Unlock()
@@ -87,8 +87,8 @@ func (m *Manager) Forget(w *Workspace) {
 	}
 }
 
-// UndoRemoveAll undoes RemoveAll for a workspace that could not be taken away.
-func (m *Manager) UndoRemoveAll(w *Workspace) {
+// UndoRemoveAgents undoes RemoveAgents for a workspace that could not be taken away.
+func (m *Manager) UndoRemoveAgents(w *Workspace) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	w.leaving = false
