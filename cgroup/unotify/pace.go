@@ -11,7 +11,7 @@ import (
 const (
 	// burst answers are given at once, and one more every interval. Who is refused
 	// waits for the answer, so that a program that calls in a loop is slowed down
-	// and does not keep the desk, whose time nobody charges it for, busy.
+	// and does not keep the supervisor, whose time nobody charges it for, busy.
 	burst    = 1024
 	interval = 200 * time.Microsecond
 	// nap is the shortest rest: many answers are given after each.

@@ -112,7 +112,7 @@ func (q *Queue) Done(seq uint64) {
 	q.entries = slices.DeleteFunc(q.entries, func(e api.QueueEntry) bool { return e.Seq == seq })
 }
 
-// Has says whether the entry is still in the line.
+// Has reports whether the entry is still in the queue.
 func (q *Queue) Has(seq uint64) bool {
 	return slices.ContainsFunc(q.entries, func(e api.QueueEntry) bool { return e.Seq == seq })
 }
