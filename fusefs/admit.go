@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"polis/fusefs/backing"
 )
 
 // admitWait is how long a link waits for the release of a file that was closed
@@ -34,11 +36,11 @@ func (fs *FS) foreignAt(parent *node, name string, root int, st *unix.Statx_t) b
 		return true
 	}
 	defer fs.dirs.put(d)
-	fd, e := openAt(d.fd, name, unix.O_PATH, 0)
+	fd, e := backing.OpenAt(d.fd, name, unix.O_PATH, 0)
 	if e != 0 {
 		return true
 	}
-	defer closeFD(fd)
+	defer backing.Close(fd)
 	return s.Store.Marked(fd)
 }
 
@@ -56,7 +58,7 @@ func (fs *FS) sharing(n *node, m mutation) (_ mutation, done func()) {
 	fd := -1
 	drop := func() {
 		if fd >= 0 {
-			closeFD(fd)
+			backing.Close(fd)
 			fd = -1
 		}
 	}
@@ -100,7 +102,7 @@ func (fs *FS) admit(ctx context.Context, n *node, path string) int {
 	if e != 0 {
 		return -1
 	}
-	defer closeFD(content)
+	defer backing.Close(content)
 	fd, err := fs.cfg.Shared.Store.Admit(ctx, path, content)
 	if err != nil {
 		fs.log.Warn("content of the package store is not shared", slog.String("op", "admit"), slog.String("path", path), slog.Any("err", err))
@@ -128,7 +130,7 @@ func (fs *FS) swapShared(n *node, fd int) syscall.Errno {
 		return e
 	}
 	defer fs.dirs.put(d)
-	if now, e := statAt(d.fd, refs[0].name); e != 0 || !n.is(&now) || now.Nlink != 1 {
+	if now, e := backing.StatAt(d.fd, refs[0].name); e != 0 || !n.is(&now) || now.Nlink != 1 {
 		return 0
 	}
 	tmp := &staged{fs: fs, name: "s" + strconv.FormatUint(fs.staged.Add(1), 10)}
@@ -137,10 +139,10 @@ func (fs *FS) swapShared(n *node, fd int) syscall.Errno {
 		return 0 // swept, or too many links: not shared then
 	}
 	if err := unix.Renameat(fs.stageDir, tmp.name, d.fd, refs[0].name); err != nil {
-		return errnoOf(err)
+		return backing.Errno(err)
 	}
 	tmp.name = ""
-	st, e := statAt(d.fd, refs[0].name)
+	st, e := backing.StatAt(d.fd, refs[0].name)
 	if e != 0 {
 		return e
 	}

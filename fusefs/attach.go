@@ -3,6 +3,8 @@ package fusefs
 import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"polis/fusefs/backing"
 )
 
 // attach adds an open file to its inode, chooses how its data flows and fills
@@ -79,7 +81,7 @@ func (io *nodeIO) written(h *handle) bool {
 	if !kept && !again {
 		return false
 	}
-	st, e := statAt(h.fd, "")
+	st, e := backing.StatAt(h.fd, "")
 	if e != 0 {
 		return true
 	}

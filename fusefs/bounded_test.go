@@ -14,6 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"polis/fusefs/backing"
 )
 
 const (
@@ -55,7 +57,7 @@ func bounded(back, mnt string) (err error) {
 	if err != nil {
 		return err
 	}
-	defer closeFD(root)
+	defer backing.Close(root)
 	fs, err := New(Config{Roots: []int{root}, Guard: newCacheable(), Mountpoint: mnt, FsName: "polis-test", DirDescriptors: 100, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -12,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"polis/fusefs/backing"
 	"polis/fusefs/conn"
 )
 
@@ -132,13 +132,8 @@ const endSignals = 1<<(unix.SIGHUP-1) | 1<<(unix.SIGINT-1) | 1<<(unix.SIGQUIT-1)
 // ending says whether a thread is gone or has such a signal pending and not
 // blocked (proc_pid_status(5)). What cannot be seen counts as ending.
 func ending(pid uint32) bool {
-	b, err := processStatus(pid)
+	b, err := backing.ProcessStatus(pid)
 	return err != nil || endingStatus(b)
-}
-
-// processStatus reads what proc_pid_status(5) describes.
-func processStatus(pid uint32) ([]byte, error) {
-	return os.ReadFile("/proc/" + strconv.FormatUint(uint64(pid), 10) + "/status")
 }
 
 func endingStatus(b []byte) bool {

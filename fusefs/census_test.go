@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"polis/fusefs/backing"
 )
 
 // objects is how many there are below a directory, each once.
@@ -55,7 +57,7 @@ func TestAGuardIsToldHowManyObjectsThereAre(t *testing.T) {
 			return err
 		}, 3},
 		{"which it gets", func() error {
-			return unix.Linkat(unix.AT_FDCWD, procFD(tmp), unix.AT_FDCWD, v.in("t"), unix.AT_SYMLINK_FOLLOW)
+			return unix.Linkat(unix.AT_FDCWD, backing.ProcPath(tmp), unix.AT_FDCWD, v.in("t"), unix.AT_SYMLINK_FOLLOW)
 		}, 4},
 		{"and loses while it is open", func() error { return os.Remove(v.in("t")) }, 3},
 		{"close", func() error { return unix.Close(tmp) }, 3},

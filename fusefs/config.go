@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"polis/fusefs/backing"
 	"polis/fusefs/conn"
 )
 
@@ -88,9 +89,8 @@ type FS struct {
 	log       *slog.Logger
 	roots     []int
 	rootDev   uint32
-	// euid and egid are the server's own, which do not change.
-	euid, egid uint32
-	top        []dirFD // the roots, for those who want a directory
+	identity  backing.Identity
+	top       []dirFD // the roots, for those who want a directory
 	// lower is the index of the root that shows through, -1 if none; stageDir a
 	// directory for files that are being made private. See Shared.
 	lower, stageDir int
@@ -143,7 +143,7 @@ func New(cfg Config) (*FS, error) {
 	}
 	cfg.Mountpoint = abs
 	fs := &FS{cfg: cfg, guard: cfg.Guard, log: cfg.Log, timeout: cfg.Timeout, dying: make(chan struct{}), began: time.Now(),
-		euid: uint32(unix.Geteuid()), egid: uint32(unix.Getegid())}
+		identity: backing.CurrentIdentity()}
 	fs.cacheable, _ = cfg.Guard.(CacheableGuard)
 	fs.mover, _ = cfg.Guard.(Mover)
 	fs.keeper, _ = cfg.Guard.(Keeper)
@@ -189,7 +189,7 @@ func New(cfg Config) (*FS, error) {
 	for _, fd := range fs.roots {
 		fs.top = append(fs.top, dirFD{fd: fd, fixed: true})
 	}
-	st, errno := statAt(fs.roots[0], "")
+	st, errno := backing.StatAt(fs.roots[0], "")
 	if errno == 0 && st.Mode&unix.S_IFMT != unix.S_IFDIR {
 		errno = unix.ENOTDIR
 	}
@@ -201,7 +201,7 @@ func New(cfg Config) (*FS, error) {
 	if err := unix.Fstatfs(fs.roots[0], &sfs); err == nil {
 		fs.overlay = sfs.Type == unix.OVERLAYFS_SUPER_MAGIC
 	}
-	if fs.acls = hasACL(fs.roots[0]); fs.acls {
+	if fs.acls = backing.HasACL(fs.roots[0]); fs.acls {
 		fs.log.Warn("the backing directory has access control lists; in the view its groups have no rights",
 			slog.String("path", cfg.Mountpoint))
 	}
@@ -223,7 +223,7 @@ func (fs *FS) Close() {
 		}
 	}
 	for _, fd := range fs.roots {
-		closeFD(fd)
+		backing.Close(fd)
 	}
 	fs.roots = nil
 	fs.closeShared()

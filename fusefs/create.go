@@ -7,6 +7,8 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"polis/fusefs/backing"
 )
 
 // add makes a new name: gate, make, give it to the caller, register it.
@@ -27,7 +29,7 @@ func (fs *FS) add(cancel request, h *fuse.InHeader, op Op, name string, mode uin
 				return e
 			}
 			defer fs.dirs.put(p.dir)
-			if e := fs.makeAs(h, func() syscall.Errno { return mk(p.dir.fd) }); e != 0 {
+			if e := fs.identity.MakeAs(h, func() syscall.Errno { return mk(p.dir.fd) }); e != 0 {
 				return e
 			}
 			st, e := fs.adopt(p, name, h, mode)
@@ -48,14 +50,14 @@ func (fs *FS) add(cancel request, h *fuse.InHeader, op Op, name string, mode uin
 
 // adopt gives what was just made at p/name to the caller.
 func (fs *FS) adopt(p place, name string, h *fuse.InHeader, mode uint32) (unix.Statx_t, syscall.Errno) {
-	if st, e := statAt(p.dir.fd, name); e == 0 && adopted(&st, h, mode) {
+	if st, e := backing.StatAt(p.dir.fd, name); e == 0 && adopted(&st, h, mode) {
 		return st, 0
 	}
-	fd, e := openAt(p.dir.fd, name, unix.O_PATH, 0)
+	fd, e := backing.OpenAt(p.dir.fd, name, unix.O_PATH, 0)
 	if e != 0 {
 		return unix.Statx_t{}, e
 	}
-	defer closeFD(fd)
+	defer backing.Close(fd)
 	return fs.adoptFD(p.dir.fd, fd, h, mode)
 }
 
@@ -68,17 +70,17 @@ func adopted(st *unix.Statx_t, h *fuse.InHeader, mode uint32) bool {
 // adoptFD sets owner and mode. A set-group-ID directory hands its group on,
 // and to directories the bit as well.
 func (fs *FS) adoptFD(dir, fd int, h *fuse.InHeader, mode uint32) (unix.Statx_t, syscall.Errno) {
-	if st, e := statAt(fd, ""); e == 0 && adopted(&st, h, mode) {
+	if st, e := backing.StatAt(fd, ""); e == 0 && adopted(&st, h, mode) {
 		return st, 0
 	}
-	up, e := statAt(dir, "")
+	up, e := backing.StatAt(dir, "")
 	if e != 0 {
 		return up, e
 	}
 	gid, mode := int(h.Gid), mode&0o7777
 	if up.Mode&unix.S_ISGID != 0 {
 		gid = -1
-		st, e := statAt(fd, "")
+		st, e := backing.StatAt(fd, "")
 		if e != 0 {
 			return st, e
 		}
@@ -86,10 +88,10 @@ func (fs *FS) adoptFD(dir, fd int, h *fuse.InHeader, mode uint32) (unix.Statx_t,
 			mode |= unix.S_ISGID
 		}
 	}
-	if e := fs.own(fd, int(h.Uid), gid, mode); e != 0 {
+	if e := backing.SetOwnerMode(fd, int(h.Uid), gid, mode); e != 0 {
 		return up, e
 	}
-	return statAt(fd, "")
+	return backing.StatAt(fd, "")
 }
 
 // Mknod makes regular files, FIFOs and sockets. Device nodes are refused: they
@@ -108,7 +110,7 @@ func (fs *FS) Mknod(cancel request, in *fuse.MknodIn, name string, out *fuse.Ent
 		return fuse.EPERM
 	}
 	return fs.add(cancel, &in.InHeader, OpMknod, name, in.Mode&0o7777|kind, out, func(dir int) syscall.Errno {
-		return errnoOf(unix.Mknodat(dir, name, in.Mode&0o7777|kind, 0))
+		return backing.Errno(unix.Mknodat(dir, name, in.Mode&0o7777|kind, 0))
 	})
 }
 
@@ -121,7 +123,7 @@ func (fs *FS) waitedFor(mode uint32, name string) bool {
 // Mkdir makes a directory.
 func (fs *FS) Mkdir(cancel request, in *fuse.MkdirIn, name string, out *fuse.EntryOut) fuse.Status {
 	return fs.add(cancel, &in.InHeader, OpMkdir, name, in.Mode&0o7777|unix.S_IFDIR, out, func(dir int) syscall.Errno {
-		return errnoOf(unix.Mkdirat(dir, name, in.Mode&0o7777))
+		return backing.Errno(unix.Mkdirat(dir, name, in.Mode&0o7777))
 	})
 }
 
@@ -129,7 +131,7 @@ func (fs *FS) Mkdir(cancel request, in *fuse.MkdirIn, name string, out *fuse.Ent
 // the kernel, where the one who follows it lives.
 func (fs *FS) Symlink(cancel request, h *fuse.InHeader, text, name string, out *fuse.EntryOut) fuse.Status {
 	return fs.add(cancel, h, OpSymlink, name, unix.S_IFLNK|0o777, out, func(dir int) syscall.Errno {
-		return errnoOf(unix.Symlinkat(text, dir, name))
+		return backing.Errno(unix.Symlinkat(text, dir, name))
 	})
 }
 
@@ -178,11 +180,11 @@ func (fs *FS) link(n, parent *node, name string, out *fuse.EntryOut) syscall.Err
 	if e != 0 {
 		return e
 	}
-	defer closeFD(fd)
+	defer backing.Close(fd)
 	if err := unix.Linkat(fd, "", p.dir.fd, name, unix.AT_EMPTY_PATH); err != nil {
-		return errnoOf(err)
+		return backing.Errno(err)
 	}
-	st, e := statAt(p.dir.fd, name)
+	st, e := backing.StatAt(p.dir.fd, name)
 	if e != 0 {
 		return e
 	}
@@ -204,7 +206,7 @@ func (fs *FS) publish(ctx context.Context, c Caller, n *node, oldPath, newPath s
 		if e != 0 {
 			return e
 		}
-		defer closeFD(fd)
+		defer backing.Close(fd)
 		content = fd
 	}
 	return fs.guard.Publish(ctx, c, oldPath, newPath, content)
@@ -216,4 +218,12 @@ func (fs *FS) contentOf(n *node) (int, syscall.Errno) {
 	defer fs.ns.RUnlock()
 	fd, _, e := fs.open(n, unix.O_RDONLY|unix.O_NONBLOCK)
 	return fd, e
+}
+
+// settable is the mode that a file may be given.
+func (fs *FS) settable(mode uint32) uint32 {
+	if fs.cfg.NoSetID {
+		mode &^= unix.S_ISUID | unix.S_ISGID
+	}
+	return mode
 }

@@ -5,6 +5,8 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"polis/fusefs/backing"
 )
 
 // Create makes and opens a regular file.
@@ -47,8 +49,8 @@ func (fs *FS) create(parent *node, name string, in *fuse.CreateIn, h *handle, ou
 	defer fs.dirs.put(p.dir)
 	flags := int(in.Flags) & (unix.O_ACCMODE | openKeep)
 	fd := -1
-	e = fs.makeAs(&in.InHeader, func() (e syscall.Errno) {
-		fd, e = openAt(p.dir.fd, name, flags|unix.O_CREAT|unix.O_EXCL, in.Mode&0o7777)
+	e = fs.identity.MakeAs(&in.InHeader, func() (e syscall.Errno) {
+		fd, e = backing.OpenAt(p.dir.fd, name, flags|unix.O_CREAT|unix.O_EXCL, in.Mode&0o7777)
 		return e
 	})
 	if e == syscall.EEXIST && in.Flags&unix.O_EXCL == 0 {
@@ -60,7 +62,7 @@ func (fs *FS) create(parent *node, name string, in *fuse.CreateIn, h *handle, ou
 	}
 	st, e := fs.adoptFD(p.dir.fd, fd, &in.InHeader, in.Mode)
 	if e != 0 {
-		closeFD(fd)
+		backing.Close(fd)
 		_ = unix.Unlinkat(p.dir.fd, name, 0) // the error to report is the first one
 		return e
 	}
@@ -114,8 +116,8 @@ func (fs *FS) tmpfile(parent *node, in *fuse.CreateIn, h *handle, out *fuse.Crea
 	defer fs.dirs.put(d)
 	flags := int(in.Flags)&(unix.O_ACCMODE|openKeep|unix.O_EXCL) | unix.O_TMPFILE
 	fd := -1
-	e = fs.makeAs(&in.InHeader, func() (e syscall.Errno) {
-		fd, e = openAt(d.fd, ".", flags, in.Mode&0o7777)
+	e = fs.identity.MakeAs(&in.InHeader, func() (e syscall.Errno) {
+		fd, e = backing.OpenAt(d.fd, ".", flags, in.Mode&0o7777)
 		return e
 	})
 	if e != 0 {
@@ -123,7 +125,7 @@ func (fs *FS) tmpfile(parent *node, in *fuse.CreateIn, h *handle, out *fuse.Crea
 	}
 	st, e := fs.adoptFD(d.fd, fd, &in.InHeader, in.Mode)
 	if e != 0 {
-		closeFD(fd)
+		backing.Close(fd)
 		return e
 	}
 	h.fd = fd

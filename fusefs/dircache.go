@@ -4,7 +4,7 @@ import (
 	"container/list"
 	"sync"
 
-	"golang.org/x/sys/unix"
+	"polis/fusefs/backing"
 )
 
 // dirCache keeps at most max descriptors of directories, least recently used
@@ -54,7 +54,7 @@ func (c *dirCache) add(k dirKey, fd int) *dirFD {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if d := c.m[k]; d != nil {
-		closeFD(fd)
+		backing.Close(fd)
 		d.refs++
 		return d
 	}
@@ -72,7 +72,7 @@ func (c *dirCache) put(d *dirFD) {
 		return
 	}
 	if d.once {
-		closeFD(d.fd)
+		backing.Close(d.fd)
 		return
 	}
 	c.mu.Lock()
@@ -82,7 +82,7 @@ func (c *dirCache) put(d *dirFD) {
 
 func (c *dirCache) unref(d *dirFD) {
 	if d.refs--; d.refs == 0 {
-		closeFD(d.fd)
+		backing.Close(d.fd)
 	}
 }
 
@@ -116,7 +116,3 @@ func (c *dirCache) len() int {
 	defer c.mu.Unlock()
 	return c.lru.Len()
 }
-
-// closeFD closes a descriptor. Linux releases it even when close reports an
-// error, and nothing that is closed here has unwritten data of ours.
-func closeFD(fd int) { _ = unix.Close(fd) }

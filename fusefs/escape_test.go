@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"polis/fusefs/backing"
 )
 
 // classed is a guard with two classes of names: what lies below "deny" may
@@ -72,13 +74,13 @@ func TestNoWayBetweenClasses(t *testing.T) {
 			fd, err := unix.Open(v.in("allow/f"), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 			require.NoError(t, err)
 			defer unix.Close(fd)
-			return unix.Linkat(unix.AT_FDCWD, procFD(fd), unix.AT_FDCWD, v.in("deny/l"), unix.AT_SYMLINK_FOLLOW)
+			return unix.Linkat(unix.AT_FDCWD, backing.ProcPath(fd), unix.AT_FDCWD, v.in("deny/l"), unix.AT_SYMLINK_FOLLOW)
 		},
 		"O_PATH, then reopen": func() error {
 			fd, err := unix.Open(v.in("deny/f"), unix.O_PATH|unix.O_CLOEXEC, 0)
 			require.NoError(t, err)
 			defer unix.Close(fd)
-			return openClose(procFD(fd), unix.O_RDONLY, 0)
+			return openClose(backing.ProcPath(fd), unix.O_RDONLY, 0)
 		},
 	} {
 		require.ErrorIs(t, try(), syscall.EACCES, name)

@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"polis/fusefs/backing"
 )
 
 // open opens for the length of a check.
@@ -95,7 +97,7 @@ func namelessFiles(s *site) {
 	_, err := unix.Write(fd, []byte("secret until done"))
 	require.NoError(s, err)
 	require.NoError(s, unix.Fchmod(fd, 0o640))
-	require.NoError(s, unix.Linkat(unix.AT_FDCWD, procFD(fd), unix.AT_FDCWD, s.at("f"), unix.AT_SYMLINK_FOLLOW))
+	require.NoError(s, unix.Linkat(unix.AT_FDCWD, backing.ProcPath(fd), unix.AT_FDCWD, s.at("f"), unix.AT_SYMLINK_FOLLOW))
 	require.NoError(s, unix.Linkat(fd, "", unix.AT_FDCWD, s.at("g"), unix.AT_EMPTY_PATH))
 	require.Equal(s, "secret until done", content(s, s.at("f")))
 	got := lstat(s, s.at("g"))
@@ -104,7 +106,7 @@ func namelessFiles(s *site) {
 	require.NoError(s, unix.Fstat(fd, &st))
 	require.EqualValues(s, 2, st.Nlink)
 	never := s.open(".", unix.O_TMPFILE|unix.O_RDWR|unix.O_EXCL)
-	require.ErrorIs(s, unix.Linkat(unix.AT_FDCWD, procFD(never), unix.AT_FDCWD, s.at("h"), unix.AT_SYMLINK_FOLLOW), syscall.ENOENT)
+	require.ErrorIs(s, unix.Linkat(unix.AT_FDCWD, backing.ProcPath(never), unix.AT_FDCWD, s.at("h"), unix.AT_SYMLINK_FOLLOW), syscall.ENOENT)
 	require.ErrorIs(s, openClose(s.dir, unix.O_TMPFILE|unix.O_RDONLY, 0o600), syscall.EINVAL)
 }
 
@@ -158,7 +160,7 @@ func unlinked(s *site) {
 	require.NoError(s, unix.Fchown(fd, 1, 1))
 	require.NoError(s, unix.Fsetxattr(fd, "user.x", []byte("1"), 0))
 	require.NoError(s, unix.Fallocate(fd, 0, 0, 100))
-	require.ErrorIs(s, unix.Linkat(unix.AT_FDCWD, procFD(fd), unix.AT_FDCWD, s.at("back"), unix.AT_SYMLINK_FOLLOW), syscall.ENOENT)
+	require.ErrorIs(s, unix.Linkat(unix.AT_FDCWD, backing.ProcPath(fd), unix.AT_FDCWD, s.at("back"), unix.AT_SYMLINK_FOLLOW), syscall.ENOENT)
 	require.Equal(s, "another", content(s, s.at("f")))
 }
 

@@ -5,6 +5,8 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"polis/fusefs/backing"
 )
 
 // openKeep are the flags of a caller's open that the server's own descriptor
@@ -86,15 +88,15 @@ func (fs *FS) openBacking(h *handle, in *fuse.OpenIn, out *fuse.OpenOut) syscall
 		return e
 	}
 	if trunc { // only now is it certain that this is the file that was meant
-		e = errnoOf(unix.Ftruncate(fd, 0))
+		e = backing.Errno(unix.Ftruncate(fd, 0))
 		if e == 0 && in.Mode&fuse.OPEN_KILL_SUIDGID != 0 {
-			e = killPriv(fd, &in.InHeader)
+			e = backing.KillPriv(fd, &in.InHeader)
 		}
 		if e == 0 {
-			st, e = statAt(fd, "")
+			st, e = backing.StatAt(fd, "")
 		}
 		if e != 0 {
-			closeFD(fd)
+			backing.Close(fd)
 			return e
 		}
 	}
@@ -117,7 +119,7 @@ func (fs *FS) Read(_ request, in *fuse.ReadIn, dest []byte) (int, fuse.Status) {
 		return 0, status(e)
 	}
 	n, err := unix.Pread(fd, dest, int64(in.Offset))
-	return n, status(errnoOf(err))
+	return n, status(backing.Errno(err))
 }
 
 // Write serves files in cached mode. The gate was at the open; the handle's
@@ -135,10 +137,10 @@ func (fs *FS) Write(_ request, in *fuse.WriteIn, data []byte) (uint32, fuse.Stat
 	}
 	n, err := unix.Pwrite(h.fd, data, int64(in.Offset))
 	if err != nil {
-		return 0, status(errnoOf(err))
+		return 0, status(backing.Errno(err))
 	}
 	if in.WriteFlags&fuse.WRITE_KILL_SUIDGID != 0 {
-		if e := killPriv(h.fd, &in.InHeader); e != 0 {
+		if e := backing.KillPriv(h.fd, &in.InHeader); e != 0 {
 			return 0, status(e)
 		}
 	}
@@ -160,9 +162,9 @@ func (fs *FS) Fsync(_ request, in *fuse.FsyncIn) fuse.Status {
 		return status(e)
 	}
 	if in.FsyncFlags&1 != 0 {
-		return status(errnoOf(unix.Fdatasync(fd)))
+		return status(backing.Errno(unix.Fdatasync(fd)))
 	}
-	return status(errnoOf(unix.Fsync(fd)))
+	return status(backing.Errno(unix.Fsync(fd)))
 }
 
 // Lseek finds holes and data.
@@ -180,7 +182,7 @@ func (fs *FS) Lseek(_ request, in *fuse.LseekIn, out *fuse.LseekOut) fuse.Status
 	}
 	off, err := unix.Seek(fd, int64(in.Offset), int(in.Whence))
 	if err != nil {
-		return status(errnoOf(err))
+		return status(backing.Errno(err))
 	}
 	out.Offset = uint64(off)
 	return fuse.OK
@@ -198,9 +200,9 @@ func (fs *FS) Fallocate(cancel request, in *fuse.FallocateIn) fuse.Status {
 	return status(fs.change(cancel, &in.InHeader, mutation{
 		op: OpFallocate, targets: fs.self(h.node),
 		do: func() syscall.Errno {
-			e := errnoOf(unix.Fallocate(h.fd, in.Mode, int64(in.Offset), int64(in.Length)))
+			e := backing.Errno(unix.Fallocate(h.fd, in.Mode, int64(in.Offset), int64(in.Length)))
 			if e == 0 && in.Uid != 0 {
-				e = killPriv(h.fd, &in.InHeader)
+				e = backing.KillPriv(h.fd, &in.InHeader)
 			}
 			return e
 		},
@@ -234,9 +236,9 @@ func (fs *FS) CopyFileRange(cancel request, in *fuse.CopyFileRangeIn) (uint32, f
 			length := int(min(in.Len, 1<<31-4096))
 			var err error
 			copied, err = unix.CopyFileRange(from, &offIn, dst.fd, &offOut, length, int(in.Flags))
-			e := errnoOf(err)
+			e := backing.Errno(err)
 			if e == 0 && in.Uid != 0 {
-				e = killPriv(dst.fd, &in.InHeader)
+				e = backing.KillPriv(dst.fd, &in.InHeader)
 			}
 			return e
 		},

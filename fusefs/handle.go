@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"polis/fusefs/backing"
 )
 
 // handle is one open file of the view.
@@ -114,7 +116,7 @@ func (t *handleTable) closeAll() {
 
 func (h *handle) close() {
 	if h.fd >= 0 {
-		closeFD(h.fd)
+		backing.Close(h.fd)
 	}
 	if h.ticket != nil {
 		h.ticket.Done()

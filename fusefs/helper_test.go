@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"polis/fusefs/backing"
 	"polis/fusefs/fuseuring"
 )
 
@@ -130,7 +131,7 @@ func help(verb string, args []string) error {
 		if err != nil {
 			return err
 		}
-		if err := unix.Linkat(unix.AT_FDCWD, procFD(fd), unix.AT_FDCWD, d+"linked", unix.AT_SYMLINK_FOLLOW); err != nil {
+		if err := unix.Linkat(unix.AT_FDCWD, backing.ProcPath(fd), unix.AT_FDCWD, d+"linked", unix.AT_SYMLINK_FOLLOW); err != nil {
 			return err
 		}
 		return os.Symlink("file", d+"link")

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"polis/fusefs/backing"
 )
 
 // notifyWait bounds how long an invalidation waits for the kernel. A name in a
@@ -127,6 +129,6 @@ func (fs *FS) stale(n *node, r nameRef) bool {
 	if !fs.guard.Visible(fs.tree.child(r.parent, r.name), n.isDir()) {
 		return true
 	}
-	st, e := statAt(p.dir.fd, r.name)
+	st, e := backing.StatAt(p.dir.fd, r.name)
 	return e != 0 || !keyOf(p.root, &st).same(n.key)
 }

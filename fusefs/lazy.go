@@ -7,6 +7,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"polis/fusefs/backing"
 	"polis/fusefs/conn"
 )
 
@@ -74,7 +75,7 @@ func (fs *FS) prefillCache(call request, n *node) {
 	if st.Size == uint64(io.size) {
 		call.Push(n.id, fd, int(io.size))
 	}
-	closeFD(fd)
+	backing.Close(fd)
 }
 
 // reading returns the descriptor a handle reads by. It is good until the handle
@@ -100,7 +101,7 @@ func (fs *FS) reading(h *handle) (int, syscall.Errno) {
 	defer io.mu.Unlock()
 	io.pushed = false // the kernel had to ask: it has let go of pages
 	if io.data > 0 {  // somebody was faster
-		closeFD(fd)
+		backing.Close(fd)
 		return int(io.data), 0
 	}
 	io.data = int32(fd)

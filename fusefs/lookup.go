@@ -6,6 +6,8 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"polis/fusefs/backing"
 )
 
 // Lookup answers whether a name exists. A hidden name does not.
@@ -35,7 +37,7 @@ func (fs *FS) find(parent *node, name string, out *fuse.EntryOut) syscall.Errno 
 	if e != 0 {
 		return fs.revalidate(parent, e)
 	}
-	st, e := statAt(p.dir.fd, name)
+	st, e := backing.StatAt(p.dir.fd, name)
 	fs.dirs.put(p.dir)
 	if e != 0 {
 		return fs.revalidate(parent, e)
@@ -217,7 +219,7 @@ func (fs *FS) linkText(n *node, dest []byte) (int, syscall.Errno) {
 	if e != 0 {
 		return 0, e
 	}
-	defer closeFD(fd)
+	defer backing.Close(fd)
 	c, err := unix.Readlinkat(fd, "", dest)
-	return c, errnoOf(err)
+	return c, backing.Errno(err)
 }

@@ -7,6 +7,8 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"polis/fusefs/backing"
 )
 
 // lowerTimeout is how long the kernel may keep what it was told of names and
@@ -24,7 +26,7 @@ func (fs *FS) settle(parent *node, name, path string) int {
 		return 0
 	}
 	if up, e := fs.dir(parent, 0); e == 0 {
-		_, e = statAt(up.fd, name)
+		_, e = backing.StatAt(up.fd, name)
 		fs.dirs.put(up)
 		if e == 0 {
 			return 0
@@ -44,8 +46,8 @@ func (fs *FS) statLower(path, top string) (unix.Statx_t, syscall.Errno) {
 	if e != 0 {
 		return unix.Statx_t{}, e
 	}
-	defer closeFD(d)
-	st, e := statAt(d, path[strings.LastIndexByte(path, '/')+1:])
+	defer backing.Close(d)
+	st, e := backing.StatAt(d, path[strings.LastIndexByte(path, '/')+1:])
 	if e != 0 {
 		return st, e
 	}
@@ -89,22 +91,22 @@ func (fs *FS) openLower(path string) (int, syscall.Errno) {
 	if path == "" {
 		path = "."
 	}
-	return openAt(fs.roots[fs.lower], path, unix.O_PATH|unix.O_DIRECTORY, 0)
+	return backing.OpenAt(fs.roots[fs.lower], path, unix.O_PATH|unix.O_DIRECTORY, 0)
 }
 
 // lowerDir is dir for the lower root.
 func (fs *FS) lowerDir(n *node) (*dirFD, syscall.Errno) {
 	fd, e := fs.openLower(fs.tree.path(n))
 	if e != 0 {
-		return nil, swapped(e)
+		return nil, backing.Stale(e)
 	}
 	if n.root() == fs.lower {
-		st, e := statAt(fd, "")
+		st, e := backing.StatAt(fd, "")
 		if e == 0 && !n.is(&st) {
 			e = syscall.ESTALE
 		}
 		if e != 0 {
-			closeFD(fd)
+			backing.Close(fd)
 			return nil, e
 		}
 	}
@@ -121,8 +123,8 @@ func (fs *FS) below(n *node, path string) []fuse.DirEntry {
 	if e != 0 {
 		return nil // the project has no such directory
 	}
-	defer closeFD(fd)
-	entries, e := readNames(fd)
+	defer backing.Close(fd)
+	entries, e := backing.ReadDir(fd)
 	if e != 0 {
 		return nil
 	}
@@ -171,8 +173,8 @@ func (fs *FS) mergedTimes(n *node, st *unix.Statx_t) *unix.Statx_t {
 	if e != 0 {
 		return st
 	}
-	defer closeFD(fd)
-	low, e := statAt(fd, "")
+	defer backing.Close(fd)
+	low, e := backing.StatAt(fd, "")
 	if e != 0 || low.Mtime.Sec < st.Mtime.Sec || low.Mtime.Sec == st.Mtime.Sec && low.Mtime.Nsec <= st.Mtime.Nsec {
 		return st
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"polis/fusefs/backing"
 	"polis/fusefs/shared"
 )
 
@@ -47,7 +48,7 @@ func dirFDOf(t testing.TB, dir string) int {
 	t.Helper()
 	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	require.NoError(t, err)
-	t.Cleanup(func() { closeFD(fd) })
+	t.Cleanup(func() { backing.Close(fd) })
 	return fd
 }
 
@@ -237,7 +238,7 @@ func TestAnOpenFileGoesOnWithThePrivateCopy(t *testing.T) {
 	write(t, p.in("node_modules/a/lib/y"), "y")
 	fd, err := unix.Openat(int(wd.Fd()), "y", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	require.NoError(t, err, "a directory that was open stays the directory")
-	closeFD(fd)
+	backing.Close(fd)
 	var st unix.Stat_t
 	require.NoError(t, unix.Fstat(int(wd.Fd()), &st))
 	require.NotZero(t, st.Nlink)

@@ -6,6 +6,8 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"polis/fusefs/backing"
 )
 
 // key names an object of a backing file system. The birth time (nanoseconds, 0
@@ -27,15 +29,12 @@ func (k key) same(o key) bool {
 }
 
 func keyOf(root int, st *unix.Statx_t) key {
-	k := key{root: int32(root), dev: devOf(st), ino: st.Ino}
+	k := key{root: int32(root), dev: backing.Dev(st), ino: st.Ino}
 	if st.Mask&unix.STATX_BTIME != 0 {
 		k.btime = st.Btime.Sec*1e9 + int64(st.Btime.Nsec)
 	}
 	return k
 }
-
-// devOf packs a device number as the kernel does (12 bits major, 20 bits minor).
-func devOf(st *unix.Statx_t) uint32 { return st.Dev_major<<20 | st.Dev_minor }
 
 // nameRef is one name of an object: a directory and a component in it.
 type nameRef struct {

@@ -5,6 +5,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"polis/fusefs/backing"
 )
 
 type ioMode uint8
@@ -129,7 +131,7 @@ func (io *nodeIO) unlink(h *handle) {
 	}
 	if h.fd < 0 {
 		if io.lazy--; io.lazy == 0 && io.data > 0 {
-			closeFD(int(io.data))
+			backing.Close(int(io.data))
 			io.data = 0
 		}
 	}
@@ -166,13 +168,13 @@ func (io *nodeIO) anyFD() int {
 // is. Pins count as open files; when there are too many the object is simply
 // lost, as on NFS, unless somebody has it open.
 func (fs *FS) pin(n *node, dir int, name string) (unix.Statx_t, syscall.Errno) {
-	fd, e := openAt(dir, name, unix.O_PATH, 0)
+	fd, e := backing.OpenAt(dir, name, unix.O_PATH, 0)
 	if e != 0 {
 		return unix.Statx_t{}, e
 	}
-	st, e := statAt(fd, "")
+	st, e := backing.StatAt(fd, "")
 	if e != 0 || !n.is(&st) || n.isDir() {
-		closeFD(fd)
+		backing.Close(fd)
 		return st, e
 	}
 	io := &n.io
@@ -182,16 +184,16 @@ func (fs *FS) pin(n *node, dir int, name string) (unix.Statx_t, syscall.Errno) {
 	case io.anyFD() > 0:
 	case io.lazy > 0: // these have counted the descriptor already
 		flags := unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC
-		data, err := unix.Open(procFD(fd), flags, 0)
+		data, err := unix.Open(backing.ProcPath(fd), flags, 0)
 		if err == nil {
 			io.data = int32(data)
 		}
-		e = errnoOf(err) // better to keep the name than to lose an open file
+		e = backing.Errno(err) // better to keep the name than to lose an open file
 	case fs.files.reserve() == 0:
 		io.pin, fd = int32(fd), -1
 	}
 	if fd >= 0 {
-		closeFD(fd)
+		backing.Close(fd)
 	}
 	return st, e
 }
@@ -205,7 +207,7 @@ func (fs *FS) unpin(n *node) {
 	n.io.pin = 0
 	n.io.mu.Unlock()
 	if fd > 0 {
-		closeFD(int(fd))
+		backing.Close(int(fd))
 		fs.files.unreserve()
 	}
 }

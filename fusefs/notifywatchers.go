@@ -6,6 +6,8 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"polis/fusefs/backing"
 )
 
 // Programs that watch a tree (inotify(7)) learn only of what is done through it.
@@ -21,7 +23,7 @@ func (fs *FS) notifyWatchers(name string) {
 	if err != nil {
 		return // unmounted: nobody watches
 	}
-	defer closeFD(root)
+	defer backing.Close(root)
 	var st unix.Stat_t
 	if err := unix.Fstat(root, &st); err != nil || fs.connID.Load() == 0 || unix.Minor(st.Dev) != fs.connID.Load() {
 		return // what is mounted there is not this view
@@ -29,14 +31,14 @@ func (fs *FS) notifyWatchers(name string) {
 	for name = path.Clean("/" + name)[1:]; ; {
 		fd, e := root, error(nil)
 		if name != "" {
-			fd, e = unix.Openat2(root, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: resolveFlags})
+			fd, e = unix.Openat2(root, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: backing.ResolveFlags})
 		}
 		if e == nil {
-			if err := unix.Setxattr(procFD(fd), notifyName, nil, 0); err != nil {
+			if err := unix.Setxattr(backing.ProcPath(fd), notifyName, nil, 0); err != nil {
 				fs.log.Debug("watchers are not notified", slog.String("op", "notify-watchers"), slog.String("path", name), slog.Any("err", err))
 			}
 			if fd != root {
-				closeFD(fd)
+				backing.Close(fd)
 			}
 			return
 		}

@@ -1,6 +1,10 @@
 package fusefs
 
-import "golang.org/x/sys/unix"
+import (
+	"golang.org/x/sys/unix"
+
+	"polis/fusefs/backing"
+)
 
 // ObjectCounter is a Guard that keeps count of what there is in the backing
 // directories: files, directories, links, pipes and sockets, each once however
@@ -22,7 +26,7 @@ func (fs *FS) counted(parent *node, name string, n int) {
 // uncounted is for a name that was removed or replaced; st is how its object
 // was before.
 func (fs *FS) uncounted(parent *node, name string, st *unix.Statx_t) {
-	if isDir(st) || st.Nlink <= 1 {
+	if backing.IsDir(st) || st.Nlink <= 1 {
 		fs.counted(parent, name, -1)
 	}
 }

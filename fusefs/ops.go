@@ -6,6 +6,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"polis/fusefs/backing"
 	"polis/fusefs/conn"
 )
 
@@ -18,7 +19,7 @@ func (fs *FS) StatFs(_ request, _ *fuse.InHeader, out *fuse.StatfsOut) fuse.Stat
 	var st syscall.Statfs_t
 	if err := syscall.Fstatfs(fs.roots[0], &st); err != nil {
 		// An O_PATH descriptor is refused before Linux 3.12 only.
-		return status(errnoOf(err))
+		return status(backing.Errno(err))
 	}
 	out.FromStatfsT(&st)
 	return fuse.OK

@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"polis/fusefs/backing"
 )
 
 // panics serves args[0] at args[1] and has a handler panic with the name lock
@@ -22,7 +24,7 @@ func panics(back, mnt string) error {
 	if err != nil {
 		return err
 	}
-	defer closeFD(root)
+	defer backing.Close(root)
 	fs, err := New(Config{Roots: []int{root}, Guard: &brittleGuard{}, Mountpoint: mnt, FsName: "polis-test", Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err

@@ -5,6 +5,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"polis/fusefs/backing"
 )
 
 // wantsPassthrough decides for the first open of an inode. Small files that
@@ -32,11 +34,11 @@ func (fs *FS) ensureBacking(h *handle) bool {
 	// The kernel keeps the descriptor's file until the inode is forgotten. It
 	// must not be one open for writing: nobody could execute the file on the
 	// backing side, nor take a read lease, long after the writer has closed it.
-	fd, err := unix.Open(procFD(h.fd), unix.O_PATH|unix.O_CLOEXEC, 0)
+	fd, err := unix.Open(backing.ProcPath(h.fd), unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return false
 	}
-	defer closeFD(fd)
+	defer backing.Close(fd)
 	id, e := fs.server.OpenBacking(fd)
 	if e == 0 && id > 0 {
 		io.backing = id

@@ -4,6 +4,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"polis/fusefs/backing"
 )
 
 // route is the backing root a name of parent lives in. Called with ns held.
@@ -67,20 +69,20 @@ func (fs *FS) dir(n *node, root int) (*dirFD, syscall.Errno) {
 		return nil, e
 	}
 	defer fs.dirs.put(up)
-	fd, e := openAt(up.fd, r.name, unix.O_PATH|unix.O_DIRECTORY, 0)
+	fd, e := backing.OpenAt(up.fd, r.name, unix.O_PATH|unix.O_DIRECTORY, 0)
 	if e != 0 {
 		if root != n.root() {
 			return nil, e
 		}
-		return nil, swapped(e)
+		return nil, backing.Stale(e)
 	}
 	if root == n.root() {
-		st, e := statAt(fd, "")
+		st, e := backing.StatAt(fd, "")
 		if e == 0 && !n.is(&st) {
 			e = syscall.ESTALE
 		}
 		if e != 0 {
-			closeFD(fd)
+			backing.Close(fd)
 			return nil, e
 		}
 	}
@@ -141,7 +143,7 @@ func (fs *FS) mirror(n *node, root int) (*dirFD, syscall.Errno) {
 		return nil, e
 	}
 	defer fs.dirs.put(up)
-	switch e := errnoOf(unix.Mkdirat(up.fd, r.name, 0o700)); e {
+	switch e := backing.Errno(unix.Mkdirat(up.fd, r.name, 0o700)); e {
 	case 0:
 		fs.counted(r.parent, r.name, 1)
 	case syscall.EEXIST:
@@ -152,13 +154,13 @@ func (fs *FS) mirror(n *node, root int) (*dirFD, syscall.Errno) {
 	if e != 0 {
 		return nil, e
 	}
-	if e := fs.own(d.fd, int(st.Uid), int(st.Gid), uint32(st.Mode)&0o7777); e != 0 {
+	if e := backing.SetOwnerMode(d.fd, int(st.Uid), int(st.Gid), uint32(st.Mode)&0o7777); e != 0 {
 		fs.dirs.put(d)
 		return nil, e
 	}
 	if n.root() == fs.lower {
 		// From here on the directory is the tree's; what shows in it stays.
-		up, e := statAt(d.fd, "")
+		up, e := backing.StatAt(d.fd, "")
 		if e != 0 {
 			fs.dirs.put(d)
 			return nil, e

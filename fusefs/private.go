@@ -7,6 +7,8 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"polis/fusefs/backing"
 )
 
 // private makes a mutation of n one that may change it: an object with copyUp set is
@@ -74,17 +76,17 @@ func (fs *FS) settleStaged(n *node, s *staged) syscall.Errno {
 	flags := uint(0)
 	if low {
 		flags = unix.RENAME_NOREPLACE
-	} else if now, e := statAt(d.fd, name); e != 0 || !n.is(&now) {
+	} else if now, e := backing.StatAt(d.fd, name); e != 0 || !n.is(&now) {
 		return syscall.ESTALE
 	}
 	if err := unix.Renameat2(fs.stageDir, s.name, d.fd, name, flags); err != nil {
-		return errnoOf(err)
+		return backing.Errno(err)
 	}
 	s.name = ""
 	if low { // else it is in the place of another
 		fs.counted(parent, name, 1)
 	}
-	if st, e = statAt(d.fd, name); e != 0 {
+	if st, e = backing.StatAt(d.fd, name); e != 0 {
 		return e
 	}
 	fs.rekey(n, keyOf(root, &st))
@@ -109,7 +111,7 @@ func (fs *FS) errnoLogged(op string, err error) syscall.Errno {
 		return 0
 	}
 	fs.log.Error("a shared name cannot be made private", slog.String("op", op), slog.Any("err", err))
-	return errnoOf(err)
+	return backing.Errno(err)
 }
 
 // unchanged says that a SETATTR asks for what is so already: installers set

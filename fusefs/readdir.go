@@ -9,6 +9,8 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"polis/fusefs/backing"
 )
 
 // Directories are listed without being opened: OPENDIR is answered ENOSYS, and
@@ -185,7 +187,7 @@ func (fs *FS) snapshot(n *node) ([]fuse.DirEntry, syscall.Errno) {
 			}
 			return nil, e
 		}
-		names, e := readNames(d.fd)
+		names, e := backing.ReadDir(d.fd)
 		fs.dirs.put(d)
 		if e != 0 {
 			return nil, e
@@ -213,42 +215,6 @@ func (fs *FS) snapshot(n *node) ([]fuse.DirEntry, syscall.Errno) {
 	return entries, 0
 }
 
-// readNames reads a whole directory, without . and ..
-func readNames(dir int) ([]fuse.DirEntry, syscall.Errno) {
-	fd, e := openAt(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
-	if e != 0 {
-		return nil, e
-	}
-	defer closeFD(fd)
-	var out []fuse.DirEntry
-	buf := make([]byte, 32<<10)
-	for {
-		n, err := unix.Getdents(fd, buf)
-		if err != nil {
-			return nil, errnoOf(err)
-		}
-		if n == 0 {
-			return out, 0
-		}
-		for b := buf[:n]; len(b) > 0; {
-			var en fuse.DirEntry
-			size := en.Parse(b)
-			b = b[size:]
-			if en.Name == "." || en.Name == ".." {
-				continue
-			}
-			if en.Mode == 0 { // a file system that does not tell types
-				st, e := statAt(fd, en.Name)
-				if e != 0 {
-					continue
-				}
-				en.Mode = uint32(st.Mode) & unix.S_IFMT
-			}
-			out = append(out, en)
-		}
-	}
-}
-
 // FsyncDir writes a directory to the disk.
 func (fs *FS) FsyncDir(_ request, in *fuse.FsyncIn) fuse.Status {
 	n := fs.tree.get(in.NodeId)
@@ -262,10 +228,10 @@ func (fs *FS) FsyncDir(_ request, in *fuse.FsyncIn) fuse.Status {
 		return status(e)
 	}
 	defer fs.dirs.put(d)
-	fd, e := openAt(d.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	fd, e := backing.OpenAt(d.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if e != 0 {
 		return status(e)
 	}
-	defer closeFD(fd)
-	return status(errnoOf(unix.Fsync(fd)))
+	defer backing.Close(fd)
+	return status(backing.Errno(unix.Fsync(fd)))
 }

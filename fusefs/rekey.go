@@ -4,6 +4,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"polis/fusefs/backing"
 )
 
 // rekey makes a node stand for another object. The kernel notices nothing but
@@ -53,10 +55,10 @@ func (fs *FS) reopen(n *node, dir int, name string, st *unix.Statx_t) syscall.Er
 }
 
 func replaceFD(old, dir int, name string) syscall.Errno {
-	fd, e := openAt(dir, name, unix.O_RDONLY|unix.O_NONBLOCK, 0)
+	fd, e := backing.OpenAt(dir, name, unix.O_RDONLY|unix.O_NONBLOCK, 0)
 	if e != 0 {
 		return e
 	}
-	defer closeFD(fd)
-	return errnoOf(unix.Dup3(fd, old, unix.O_CLOEXEC))
+	defer backing.Close(fd)
+	return backing.Errno(unix.Dup3(fd, old, unix.O_CLOEXEC))
 }

@@ -5,6 +5,8 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"polis/fusefs/backing"
 )
 
 // Unlink removes a name that is not a directory.
@@ -47,7 +49,7 @@ func (fs *FS) removeAt(parent *node, name string, p place, flags int) syscall.Er
 			return e
 		}
 	} else {
-		if st, e = statAt(p.dir.fd, name); e != 0 {
+		if st, e = backing.StatAt(p.dir.fd, name); e != 0 {
 			return e
 		}
 	}
@@ -70,7 +72,7 @@ func (fs *FS) removeAt(parent *node, name string, p place, flags int) syscall.Er
 	}
 	if err := unix.Unlinkat(p.dir.fd, name, flags); err != nil {
 		fs.unpin(n)
-		return errnoOf(err)
+		return backing.Errno(err)
 	}
 	fs.uncounted(parent, name, &was)
 	fs.gone(parent, name, &st)
@@ -87,7 +89,7 @@ func (fs *FS) statLast(parent *node, name string, dir int) (*node, unix.Statx_t,
 			return n, st, e
 		}
 	}
-	st, e := statAt(dir, name)
+	st, e := backing.StatAt(dir, name)
 	return nil, st, e
 }
 
@@ -130,7 +132,7 @@ func (fs *FS) clearMirrors(parent *node, name string, p place) syscall.Errno {
 		}
 		err := unix.Unlinkat(d.fd, name, unix.AT_REMOVEDIR)
 		fs.dirs.put(d)
-		switch e := errnoOf(err); e {
+		switch e := backing.Errno(err); e {
 		case 0:
 			fs.counted(parent, name, -1)
 		case syscall.ENOENT, syscall.ENOTDIR:

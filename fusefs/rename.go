@@ -7,6 +7,8 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"polis/fusefs/backing"
 )
 
 // Rename moves a name, or exchanges two.
@@ -78,7 +80,7 @@ func (fs *FS) isDirAt(parent *node, name string) (bool, syscall.Errno) {
 		return false, e
 	}
 	defer fs.dirs.put(p.dir)
-	st, e := statAt(p.dir.fd, name)
+	st, e := backing.StatAt(p.dir.fd, name)
 	return st.Mode&unix.S_IFMT == unix.S_IFDIR, e
 }
 
@@ -104,7 +106,7 @@ func (r *renaming) show(ctx context.Context, c Caller, i int, parent *node, name
 		return e
 	}
 	if fd >= 0 {
-		defer closeFD(fd)
+		defer backing.Close(fd)
 	}
 	r.shown[i] = &k
 	return r.fs.guard.Publish(ctx, c, from, to, fd)
@@ -119,16 +121,16 @@ func (fs *FS) contentAt(parent *node, name string) (int, key, syscall.Errno) {
 		return -1, key{}, e
 	}
 	defer fs.dirs.put(p.dir)
-	st, e := statAt(p.dir.fd, name)
+	st, e := backing.StatAt(p.dir.fd, name)
 	if e != 0 || st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return -1, keyOf(p.root, &st), e
 	}
-	fd, e := openAt(p.dir.fd, name, unix.O_RDONLY|unix.O_NONBLOCK, 0)
+	fd, e := backing.OpenAt(p.dir.fd, name, unix.O_RDONLY|unix.O_NONBLOCK, 0)
 	if e != 0 {
-		return -1, key{}, swapped(e)
+		return -1, key{}, backing.Stale(e)
 	}
-	if st, e = statAt(fd, ""); e != 0 {
-		closeFD(fd)
+	if st, e = backing.StatAt(fd, ""); e != 0 {
+		backing.Close(fd)
 		return -1, key{}, e
 	}
 	return fd, keyOf(p.root, &st), 0
@@ -152,16 +154,16 @@ func (r *renaming) do() syscall.Errno {
 		return e
 	}
 	defer fs.dirs.put(to.dir)
-	src, e := statAt(from.dir.fd, r.on)
+	src, e := backing.StatAt(from.dir.fd, r.on)
 	if e != 0 {
 		return e
 	}
-	dst, e := statAt(to.dir.fd, r.nn)
+	dst, e := backing.StatAt(to.dir.fd, r.nn)
 	if e != 0 && e != syscall.ENOENT {
 		return e
 	}
 	replaced := e == 0
-	if r.dirs[0] != isDir(&src) || r.exchange() && replaced && r.dirs[1] != isDir(&dst) {
+	if r.dirs[0] != backing.IsDir(&src) || r.exchange() && replaced && r.dirs[1] != backing.IsDir(&dst) {
 		return syscall.ESTALE // not what the guard was asked about
 	}
 	if fs.waitedFor(uint32(src.Mode), r.nn) || r.exchange() && fs.waitedFor(uint32(dst.Mode), r.on) {
@@ -173,7 +175,7 @@ func (r *renaming) do() syscall.Errno {
 	if k := r.shown[1]; k != nil && (!replaced || *k != keyOf(to.root, &dst)) {
 		return syscall.ESTALE
 	}
-	if isDir(&src) || r.exchange() && isDir(&dst) {
+	if backing.IsDir(&src) || r.exchange() && backing.IsDir(&dst) {
 		if fs.mirrored(r.op, r.on, from.root) || fs.mirrored(r.np, r.nn, to.root) {
 			return syscall.EXDEV
 		}
@@ -202,7 +204,7 @@ func (r *renaming) do() syscall.Errno {
 	}
 	if err != nil {
 		fs.unpin(over)
-		return errnoOf(err)
+		return backing.Errno(err)
 	}
 	if r.exchange() {
 		fs.tree.exchanged(r.op, r.on, r.np, r.nn)
@@ -219,8 +221,6 @@ func (r *renaming) do() syscall.Errno {
 	fs.rekeep(r.np, r.nn)
 	return 0
 }
-
-func isDir(st *unix.Statx_t) bool { return st.Mode&unix.S_IFMT == unix.S_IFDIR }
 
 // rekeep computes anew what may be kept of an object that has another name.
 func (fs *FS) rekeep(parent *node, name string) {
@@ -241,7 +241,7 @@ func (fs *FS) mirrored(parent *node, name string, root int) bool {
 		if e != 0 {
 			continue
 		}
-		_, e = statAt(d.fd, name)
+		_, e = backing.StatAt(d.fd, name)
 		fs.dirs.put(d)
 		if e == 0 {
 			return true

@@ -1,64 +1,23 @@
 package fusefs
 
 import (
-	"strconv"
 	"syscall"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"polis/fusefs/backing"
 )
-
-// Every name is one component, so BENEATH and NO_SYMLINKS say the same thing
-// twice: nothing but an entry of the directory the descriptor stands for.
-const resolveFlags = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
-
-func openAt(dir int, name string, flags int, mode uint32) (int, syscall.Errno) {
-	how := unix.OpenHow{
-		Flags:   uint64(flags | unix.O_NOFOLLOW | unix.O_CLOEXEC),
-		Mode:    uint64(mode),
-		Resolve: resolveFlags,
-	}
-	for {
-		fd, err := unix.Openat2(dir, name, &how)
-		switch err {
-		case nil:
-			return fd, 0
-		case unix.EAGAIN, unix.EINTR: // a rename raced with the walk: openat2(2)
-			if flags&unix.O_NONBLOCK != 0 && err == unix.EAGAIN {
-				return -1, syscall.EAGAIN
-			}
-			continue
-		}
-		return -1, errnoOf(err)
-	}
-}
-
-const statMask = unix.STATX_BASIC_STATS | unix.STATX_BTIME
-
-// statAt stats a name in a directory, or with an empty name the descriptor.
-func statAt(dir int, name string) (unix.Statx_t, syscall.Errno) {
-	var st unix.Statx_t
-	flags := unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT
-	if name == "" {
-		flags |= unix.AT_EMPTY_PATH
-	}
-	err := unix.Statx(dir, name, flags, statMask, &st)
-	return st, errnoOf(err)
-}
-
-// procFD is the one place a path is made, for the few calls that have no
-// descriptor form. It names a descriptor, not a file.
-func procFD(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
 
 // open opens the object by one of its names, or by a descriptor of an open
 // file once it has none, and checks that it is the one that was meant. Called
 // with ns held.
 func (fs *FS) open(n *node, flags int) (int, unix.Statx_t, syscall.Errno) {
 	if n == fs.tree.root {
-		fd, e := openAt(fs.roots[0], ".", flags, 0)
-		st, e2 := statAt(fs.roots[0], "")
+		fd, e := backing.OpenAt(fs.roots[0], ".", flags, 0)
+		st, e2 := backing.StatAt(fs.roots[0], "")
 		if e == 0 && e2 != 0 {
-			closeFD(fd)
+			backing.Close(fd)
 			e = e2
 		}
 		return fd, st, e
@@ -68,13 +27,13 @@ func (fs *FS) open(n *node, flags int) (int, unix.Statx_t, syscall.Errno) {
 		return fd, st, 0
 	}
 	if fd, ok := n.io.dup(); ok {
-		st, e := statAt(fd, "")
+		st, e := backing.StatAt(fd, "")
 		if e != 0 || flags&unix.O_PATH != 0 {
 			return fd, st, e
 		}
-		defer closeFD(fd)
-		again, err := unix.Open(procFD(fd), flags&^unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-		return again, st, errnoOf(err)
+		defer backing.Close(fd)
+		again, err := unix.Open(backing.ProcPath(fd), flags&^unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		return again, st, backing.Errno(err)
 	}
 	return -1, unix.Statx_t{}, last
 }
@@ -92,17 +51,17 @@ func (fs *FS) openNamed(n *node, flags int) (int, unix.Statx_t, syscall.Errno) {
 			last = e
 			continue
 		}
-		fd, e := openAt(p.dir.fd, r.name, flags, 0)
+		fd, e := backing.OpenAt(p.dir.fd, r.name, flags, 0)
 		fs.dirs.put(p.dir)
 		if e != 0 {
-			last = swapped(e)
+			last = backing.Stale(e)
 			continue
 		}
-		st, e := statAt(fd, "")
+		st, e := backing.StatAt(fd, "")
 		if e == 0 && n.is(&st) {
 			return fd, st, 0
 		}
-		closeFD(fd)
+		backing.Close(fd)
 		last = syscall.ESTALE
 	}
 }
@@ -111,7 +70,7 @@ func (fs *FS) openNamed(n *node, flags int) (int, unix.Statx_t, syscall.Errno) {
 // the last link is gone. Called with ns held.
 func (fs *FS) stat(n *node) (unix.Statx_t, syscall.Errno) {
 	if n == fs.tree.root {
-		return statAt(fs.roots[0], "")
+		return backing.StatAt(fs.roots[0], "")
 	}
 	last := syscall.ESTALE
 	for i := 0; ; i++ {
@@ -121,10 +80,10 @@ func (fs *FS) stat(n *node) (unix.Statx_t, syscall.Errno) {
 		}
 		p, e := fs.at(r.parent, r.name)
 		if e != 0 {
-			last = swapped(e)
+			last = backing.Stale(e)
 			continue
 		}
-		st, e := statAt(p.dir.fd, r.name)
+		st, e := backing.StatAt(p.dir.fd, r.name)
 		fs.dirs.put(p.dir)
 		if e == 0 && n.is(&st) {
 			return st, 0
@@ -132,8 +91,8 @@ func (fs *FS) stat(n *node) (unix.Statx_t, syscall.Errno) {
 		last = syscall.ESTALE
 	}
 	if fd, ok := n.io.dup(); ok {
-		defer closeFD(fd)
-		return statAt(fd, "")
+		defer backing.Close(fd)
+		return backing.StatAt(fd, "")
 	}
 	return unix.Statx_t{}, last
 }
@@ -142,7 +101,7 @@ func (fs *FS) stat(n *node) (unix.Statx_t, syscall.Errno) {
 // that two files of one view never share a number.
 func (fs *FS) attr(st *unix.Statx_t, out *fuse.Attr) {
 	ino := st.Ino
-	if dev := devOf(st); dev != fs.rootDev {
+	if dev := backing.Dev(st); dev != fs.rootDev {
 		ino ^= uint64(dev) << 32
 	}
 	*out = fuse.Attr{

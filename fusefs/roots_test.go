@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"polis/fusefs/backing"
 )
 
 // overlaid is a view whose names "private" and "mixed/own*" live in a second
@@ -122,7 +124,7 @@ func TestAPolicyChangeReachesWhatTheKernelCached(t *testing.T) {
 	require.Equal(t, []string{"sub"}, names(t, v.in("d")))
 	_, err = os.Lstat(v.in("d/f"))
 	require.ErrorIs(t, err, syscall.ENOENT)
-	link, err := os.Readlink(procFD(int(wd.Fd())))
+	link, err := os.Readlink(backing.ProcPath(int(wd.Fd())))
 	require.NoError(t, err)
 	require.Equal(t, v.in("d/sub"), link, "open directories that stay visible stay attached")
 

@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"polis/fusefs/backing"
 )
 
 const nobody = 65534
@@ -154,7 +156,7 @@ func TestUnlinkedFilesLiveAsLongAsTheyAreOpen(t *testing.T) {
 			require.NoError(t, f.Truncate(4))
 			require.NoError(t, f.Chmod(0o600))
 			require.NoError(t, f.Sync())
-			require.Equal(t, "HEll", content(t, procFD(p)), "still to be had by descriptor")
+			require.Equal(t, "HEll", content(t, backing.ProcPath(p)), "still to be had by descriptor")
 			b := make([]byte, 9)
 			n, err := r.ReadAt(b, 0)
 			require.Equal(t, "over", string(b[:n]), "%v", err)

@@ -1,11 +1,12 @@
 package fusefs
 
 import (
-	"errors"
 	"syscall"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"polis/fusefs/backing"
 )
 
 // SetAttr is chmod, chown, truncate and utimensat.
@@ -54,9 +55,9 @@ func (fs *FS) setAttr(n *node, in *fuse.SetAttrIn) syscall.Errno {
 	if e != 0 {
 		return e
 	}
-	defer closeFD(fd)
+	defer backing.Close(fd)
 	if in.Valid&others == 0 {
-		return touch(fd, &in.InHeader, n.io.writing())
+		return backing.Touch(fd, &in.InHeader, n.io.writing())
 	}
 	uid, byUID := in.GetUID()
 	gid, byGID := in.GetGID()
@@ -68,7 +69,7 @@ func (fs *FS) setAttr(n *node, in *fuse.SetAttrIn) syscall.Errno {
 		if byGID {
 			g = int(gid)
 		}
-		if e := chownFD(fd, u, g, &in.InHeader); e != 0 {
+		if e := backing.Chown(fd, u, g, &in.InHeader); e != 0 {
 			return e
 		}
 	}
@@ -76,7 +77,7 @@ func (fs *FS) setAttr(n *node, in *fuse.SetAttrIn) syscall.Errno {
 		if !n.isDir() {
 			mode = fs.settable(mode)
 		}
-		if e := chmodFD(fd, mode); e != 0 {
+		if e := backing.Chmod(fd, mode); e != 0 {
 			return e
 		}
 	}
@@ -85,7 +86,7 @@ func (fs *FS) setAttr(n *node, in *fuse.SetAttrIn) syscall.Errno {
 			timespec(in.Valid, fuse.FATTR_ATIME, fuse.FATTR_ATIME_NOW, in.Atime, in.Atimensec),
 			timespec(in.Valid, fuse.FATTR_MTIME, fuse.FATTR_MTIME_NOW, in.Mtime, in.Mtimensec),
 		}
-		return errnoOf(unix.UtimesNanoAt(fd, "", ts, unix.AT_EMPTY_PATH))
+		return backing.Errno(unix.UtimesNanoAt(fd, "", ts, unix.AT_EMPTY_PATH))
 	}
 	return 0
 }
@@ -115,50 +116,13 @@ func (fs *FS) truncate(n *node, in *fuse.SetAttrIn, size int64) syscall.Errno {
 		if fd, _, e = fs.open(n, unix.O_WRONLY); e != 0 {
 			return e
 		}
-		defer closeFD(fd)
+		defer backing.Close(fd)
 	}
-	if e := errnoOf(unix.Ftruncate(fd, size)); e != 0 {
+	if e := backing.Errno(unix.Ftruncate(fd, size)); e != 0 {
 		return e
 	}
 	if in.Valid&fuse.FATTR_KILL_SUIDGID != 0 {
-		return killPriv(fd, &in.InHeader)
+		return backing.KillPriv(fd, &in.InHeader)
 	}
 	return 0
-}
-
-// chmodFD sets the mode of what an O_PATH or real descriptor stands for. Linux
-// 6.6 has a call for it; before that only /proc names a descriptor.
-func chmodFD(fd int, mode uint32) syscall.Errno {
-	err := unix.Fchmodat(fd, "", mode, unix.AT_EMPTY_PATH)
-	if errors.Is(err, unix.EOPNOTSUPP) {
-		st, e := statAt(fd, "")
-		if e != 0 {
-			return e
-		}
-		if st.Mode&unix.S_IFMT == unix.S_IFLNK {
-			return syscall.EOPNOTSUPP
-		}
-		err = unix.Chmod(procFD(fd), mode)
-	}
-	return errnoOf(err)
-}
-
-// own gives a new object to its creator with exactly the mode asked for: the
-// server's umask and the clearing of set-id bits by chown do not count.
-func (fs *FS) own(fd, uid, gid int, mode uint32) syscall.Errno {
-	st, e := statAt(fd, "")
-	if e != 0 {
-		return e
-	}
-	if int(st.Uid) != uid || (gid >= 0 && int(st.Gid) != gid) {
-		if e := errnoOf(unix.Fchownat(fd, "", uid, gid, unix.AT_EMPTY_PATH)); e != 0 {
-			return e
-		}
-	} else if uint32(st.Mode)&0o7777 == mode {
-		return 0
-	}
-	if st.Mode&unix.S_IFMT == unix.S_IFLNK {
-		return 0
-	}
-	return chmodFD(fd, mode)
 }

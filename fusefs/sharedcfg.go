@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"golang.org/x/sys/unix"
+
+	"polis/fusefs/backing"
 )
 
 // Shared says what a view shows that is not its own: files of the directory its
@@ -86,7 +88,7 @@ func (fs *FS) openShared() error {
 
 func (fs *FS) closeShared() {
 	if fs.stageDir > 0 {
-		closeFD(fs.stageDir)
+		backing.Close(fs.stageDir)
 		fs.stageDir = -1
 	}
 }

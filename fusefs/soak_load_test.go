@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"polis/fusefs/backing"
 )
 
 // load is one process's work in a tree, with a memory of what ought to be there.
@@ -216,7 +218,7 @@ func (l *load) nameless(name string) error {
 	data := append(l.bytes(9000), 'x')
 	_, err = f.Write(data)
 	if err == nil {
-		err = unix.Linkat(unix.AT_FDCWD, procFD(fd), unix.AT_FDCWD, l.at(name), unix.AT_SYMLINK_FOLLOW)
+		err = unix.Linkat(unix.AT_FDCWD, backing.ProcPath(fd), unix.AT_FDCWD, l.at(name), unix.AT_SYMLINK_FOLLOW)
 	}
 	l.files[name] = data
 	return errors.Join(err, f.Close())

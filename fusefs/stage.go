@@ -2,12 +2,12 @@ package fusefs
 
 import (
 	"context"
-	"errors"
 	"strconv"
-	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"polis/fusefs/backing"
 )
 
 // staged is a private copy of a foreign object that has no place in the tree
@@ -43,7 +43,7 @@ func (fs *FS) stage(ctx context.Context, n *node, empty bool) (*staged, syscall.
 	if e != 0 || from < 0 {
 		return nil, e
 	}
-	defer closeFD(from)
+	defer backing.Close(from)
 	s := &staged{fs: fs, name: "c" + strconv.FormatUint(fs.staged.Add(1), 10)}
 	if n.isRegular() {
 		e = fs.stageFile(ctx, s.name, from, &st, empty)
@@ -58,90 +58,36 @@ func (fs *FS) stage(ctx context.Context, n *node, empty bool) (*staged, syscall.
 }
 
 func (fs *FS) stageFile(ctx context.Context, name string, from int, st *unix.Statx_t, empty bool) syscall.Errno {
-	fd, e := openAt(fs.stageDir, name, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY, 0o600)
+	fd, e := backing.OpenAt(fs.stageDir, name, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY, 0o600)
 	if e != 0 {
 		return e
 	}
-	defer closeFD(fd)
+	defer backing.Close(fd)
 	if !empty {
-		if e := copyContent(ctx, fd, from); e != 0 {
+		if e := backing.CopyContent(ctx, fd, from); e != 0 {
 			return e
 		}
 	}
-	if e := copyXattrs(fd, from); e != 0 {
+	if e := backing.CopyXattrs(fd, from); e != 0 {
 		return e
 	}
-	if e := fs.own(fd, int(st.Uid), int(st.Gid), uint32(st.Mode)&0o7777); e != 0 {
+	if e := backing.SetOwnerMode(fd, int(st.Uid), int(st.Gid), uint32(st.Mode)&0o7777); e != 0 {
 		return e
 	}
-	return errnoOf(unix.UtimesNanoAt(fd, "", times(st), unix.AT_EMPTY_PATH))
+	return backing.Errno(unix.UtimesNanoAt(fd, "", backing.Times(st), unix.AT_EMPTY_PATH))
 }
 
 func (fs *FS) stageLink(name string, from int, st *unix.Statx_t) syscall.Errno {
 	buf := make([]byte, unix.PathMax)
 	c, err := unix.Readlinkat(from, "", buf)
 	if err != nil {
-		return errnoOf(err)
+		return backing.Errno(err)
 	}
 	if err := unix.Symlinkat(string(buf[:c]), fs.stageDir, name); err != nil {
-		return errnoOf(err)
+		return backing.Errno(err)
 	}
 	if err := unix.Fchownat(fs.stageDir, name, int(st.Uid), int(st.Gid), unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		return errnoOf(err)
+		return backing.Errno(err)
 	}
-	return errnoOf(unix.UtimesNanoAt(fs.stageDir, name, times(st), unix.AT_SYMLINK_NOFOLLOW))
-}
-
-func times(st *unix.Statx_t) []unix.Timespec {
-	return []unix.Timespec{{Sec: st.Atime.Sec, Nsec: int64(st.Atime.Nsec)}, {Sec: st.Mtime.Sec, Nsec: int64(st.Mtime.Nsec)}}
-}
-
-// copyContent copies a whole file, sharing its blocks where the file system can.
-func copyContent(ctx context.Context, to, from int) syscall.Errno {
-	if unix.IoctlFileClone(to, from) == nil {
-		return 0
-	}
-	buf := make([]byte, 256<<10)
-	for off := int64(0); ; {
-		if ctx.Err() != nil {
-			return syscall.EINTR
-		}
-		n, err := unix.Pread(from, buf, off)
-		if err != nil || n == 0 {
-			return errnoOf(err)
-		}
-		for b := buf[:n]; len(b) > 0; {
-			w, err := unix.Pwrite(to, b, off)
-			if err != nil {
-				return errnoOf(err)
-			}
-			off, b = off+int64(w), b[w:]
-		}
-	}
-}
-
-// copyXattrs copies what a view shows of them.
-func copyXattrs(to, from int) syscall.Errno {
-	buf := make([]byte, unix.PathMax*16) // XATTR_LIST_MAX
-	n, err := unix.Flistxattr(from, buf)
-	if errors.Is(err, unix.EOPNOTSUPP) {
-		return 0
-	}
-	if err != nil {
-		return errnoOf(err)
-	}
-	val := make([]byte, 64<<10) // XATTR_SIZE_MAX
-	for name := range strings.SplitSeq(string(buf[:n]), "\x00") {
-		if !strings.HasPrefix(name, userPrefix) {
-			continue
-		}
-		c, err := unix.Fgetxattr(from, name, val)
-		if err == nil {
-			err = unix.Fsetxattr(to, name, val[:c], 0)
-		}
-		if err != nil {
-			return errnoOf(err)
-		}
-	}
-	return 0
+	return backing.Errno(unix.UtimesNanoAt(fs.stageDir, name, backing.Times(st), unix.AT_SYMLINK_NOFOLLOW))
 }

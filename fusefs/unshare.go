@@ -5,6 +5,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"polis/fusefs/backing"
 )
 
 // unshare prepares the removal of a name that shows from below, or would when
@@ -41,12 +43,12 @@ func (fs *FS) empty(p place, name string) syscall.Errno {
 	if p.root == fs.lower {
 		return 0
 	}
-	fd, e := openAt(p.dir.fd, name, unix.O_PATH|unix.O_DIRECTORY, 0)
+	fd, e := backing.OpenAt(p.dir.fd, name, unix.O_PATH|unix.O_DIRECTORY, 0)
 	if e != 0 {
 		return e
 	}
-	defer closeFD(fd)
-	names, e := readNames(fd)
+	defer backing.Close(fd)
+	names, e := backing.ReadDir(fd)
 	if e == 0 && len(names) > 0 {
 		e = syscall.ENOTEMPTY
 	}
@@ -101,7 +103,7 @@ func (r *renaming) unshare(from place) syscall.Errno {
 	if from.root == fs.lower {
 		return syscall.ESTALE // it came to show this very moment
 	}
-	src, e := statAt(from.dir.fd, r.on)
+	src, e := backing.StatAt(from.dir.fd, r.on)
 	if e != 0 {
 		return e
 	}
@@ -121,7 +123,7 @@ func (r *renaming) unshare(from place) syscall.Errno {
 		return e
 	}
 	defer fs.dirs.put(to.dir)
-	dst, e := statAt(to.dir.fd, r.nn)
+	dst, e := backing.StatAt(to.dir.fd, r.nn)
 	switch {
 	case e == syscall.ENOENT:
 	case e != 0:

@@ -10,6 +10,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"polis/fusefs/backing"
 )
 
 func (c call) p() string { return c.Root + "/" + c.P }
@@ -85,7 +87,7 @@ var calls = map[string]func(*slots, call) string{
 		return okText(err)
 	},
 	"reopen": onFD(func(fd int, c call) string { // by way of /proc
-		again, err := unix.Open(procFD(fd), c.Flags&unix.O_ACCMODE|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+		again, err := unix.Open(backing.ProcPath(fd), c.Flags&unix.O_ACCMODE|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 		if err == nil {
 			_ = unix.Close(again)
 		}
@@ -159,7 +161,7 @@ var calls = map[string]func(*slots, call) string{
 		return okText(err)
 	},
 	"linkfd": onFD(func(fd int, c call) string {
-		return okText(unix.Linkat(unix.AT_FDCWD, procFD(fd), unix.AT_FDCWD, c.q(), unix.AT_SYMLINK_FOLLOW))
+		return okText(unix.Linkat(unix.AT_FDCWD, backing.ProcPath(fd), unix.AT_FDCWD, c.q(), unix.AT_SYMLINK_FOLLOW))
 	}),
 	"flock": onFD(func(fd int, c call) string {
 		return okText(unix.Flock(fd, []int{unix.LOCK_SH, unix.LOCK_EX, unix.LOCK_UN}[c.Flags%3]|unix.LOCK_NB))
@@ -239,7 +241,7 @@ var calls = map[string]func(*slots, call) string{
 		if _, regular := fdStat(fd); !regular {
 			return "not a file"
 		}
-		b, err := os.ReadFile(procFD(fd))
+		b, err := os.ReadFile(backing.ProcPath(fd))
 		return fmt.Sprint(len(b), okText(err), sum(b))
 	},
 }

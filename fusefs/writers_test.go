@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"polis/fusefs/backing"
 )
 
 // A guard that must know that nobody can change an object any more finds open
@@ -24,7 +26,7 @@ func TestWritersAreFoundWhenAnObjectIsPublished(t *testing.T) {
 					if errors.Is(err, ErrWriters) {
 						return syscall.EBUSY
 					}
-					return errnoOf(err)
+					return backing.Errno(err)
 				}
 			})
 			f, err := os.Create(v.in("f"))

@@ -7,10 +7,12 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"polis/fusefs/backing"
 )
 
 const (
-	userPrefix    = "user."
+	userPrefix    = backing.UserXattrs
 	virtualPrefix = "user.polis."
 )
 
@@ -75,11 +77,11 @@ func (fs *FS) withProc(n *node, f func(path string) error) syscall.Errno {
 	if e != 0 {
 		return e
 	}
-	defer closeFD(fd)
+	defer backing.Close(fd)
 	if st.Mode&unix.S_IFMT == unix.S_IFLNK {
 		return syscall.EOPNOTSUPP // links have no user attributes
 	}
-	return errnoOf(f(procFD(fd)))
+	return backing.Errno(f(backing.ProcPath(fd)))
 }
 
 // ListXAttr lists the attributes that can be read.

@@ -1,4 +1,4 @@
-package fusefs
+package backing
 
 import (
 	"fmt"
@@ -9,16 +9,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// makeAs makes something on the backing file system that belongs to the caller
+// Identity is the server's own file system identity, which does not change.
+type Identity struct{ uid, gid uint32 }
+
+// CurrentIdentity reads the identity of this process.
+func CurrentIdentity() Identity {
+	return Identity{uid: uint32(unix.Geteuid()), gid: uint32(unix.Getegid())}
+}
+
+// MakeAs makes something on the backing file system that belongs to the caller
 // from its first moment: another view of a shared directory must not find it
 // root's, and the kernel keep that. The kernel has checked the caller's rights
 // already; where they rest on a group that is not known here, the server makes
-// the object itself and hands it over (own).
-func (fs *FS) makeAs(h *fuse.InHeader, mk func() syscall.Errno) syscall.Errno {
+// the object itself and hands it over (SetOwnerMode).
+func (i Identity) MakeAs(h *fuse.InHeader, mk func() syscall.Errno) syscall.Errno {
 	if h.Uid == 0 && h.Gid == 0 {
 		return mk()
 	}
-	e := fs.asUser(h.Uid, h.Gid, mk)
+	e := i.asUser(h.Uid, h.Gid, mk)
 	if e == syscall.EACCES || e == syscall.EPERM {
 		return mk()
 	}
@@ -27,12 +35,12 @@ func (fs *FS) makeAs(h *fuse.InHeader, mk func() syscall.Errno) syscall.Errno {
 
 // asUser calls f with the file system identity of a user, which is the
 // thread's own and goes with nothing else (setfsuid(2)).
-func (fs *FS) asUser(uid, gid uint32, f func() syscall.Errno) syscall.Errno {
+func (i Identity) asUser(uid, gid uint32, f func() syscall.Errno) syscall.Errno {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	defer setFS(unix.SYS_SETFSGID, fs.egid)
+	defer setFS(unix.SYS_SETFSGID, i.gid)
 	setFS(unix.SYS_SETFSGID, gid)
-	defer setFS(unix.SYS_SETFSUID, fs.euid)
+	defer setFS(unix.SYS_SETFSUID, i.uid)
 	setFS(unix.SYS_SETFSUID, uid)
 	return f()
 }

@@ -1,4 +1,4 @@
-package fusefs
+package backing
 
 import (
 	"bufio"
@@ -15,17 +15,9 @@ import (
 // or its owner (chown(2), write(2)). The server is privileged, so the backing
 // file system does not see to it.
 
-// settable is the mode that a file may be given.
-func (fs *FS) settable(mode uint32) uint32 {
-	if fs.cfg.NoSetID {
-		mode &^= unix.S_ISUID | unix.S_ISGID
-	}
-	return mode
-}
-
-// killPriv takes the bits away after a change by the caller of h.
-func killPriv(fd int, h *fuse.InHeader) syscall.Errno {
-	st, e := statAt(fd, "")
+// KillPriv takes the bits away after a change by the caller of h.
+func KillPriv(fd int, h *fuse.InHeader) syscall.Errno {
+	st, e := StatAt(fd, "")
 	if e != 0 {
 		return e
 	}
@@ -34,7 +26,7 @@ func killPriv(fd int, h *fuse.InHeader) syscall.Errno {
 	if kept == mode {
 		return 0
 	}
-	return chmodFD(fd, kept)
+	return Chmod(fd, kept)
 }
 
 // setIDLost are the bits a change by this caller costs. Set-group-ID without
@@ -51,28 +43,28 @@ func setIDLost(st *unix.Statx_t, h *fuse.InHeader) uint32 {
 	return lost
 }
 
-// chownFD gives an object to uid and gid (-1: as it is) for the caller of h.
-func chownFD(fd, uid, gid int, h *fuse.InHeader) syscall.Errno {
+// Chown gives an object to uid and gid (-1: as it is) for the caller of h.
+func Chown(fd, uid, gid int, h *fuse.InHeader) syscall.Errno {
 	if h.Uid == 0 {
-		return errnoOf(unix.Fchownat(fd, "", uid, gid, unix.AT_EMPTY_PATH))
+		return Errno(unix.Fchownat(fd, "", uid, gid, unix.AT_EMPTY_PATH))
 	}
-	st, e := statAt(fd, "")
+	st, e := StatAt(fd, "")
 	if e != 0 {
 		return e
 	}
 	lost := setIDLost(&st, h)
-	if e := errnoOf(unix.Fchownat(fd, "", uid, gid, unix.AT_EMPTY_PATH)); e != 0 || lost == 0 {
+	if e := Errno(unix.Fchownat(fd, "", uid, gid, unix.AT_EMPTY_PATH)); e != 0 || lost == 0 {
 		return e
 	}
-	return chmodFD(fd, uint32(st.Mode)&0o7777&^lost)
+	return Chmod(fd, uint32(st.Mode)&0o7777&^lost)
 }
 
-// touch is a SETATTR that sets nothing. It is chown(-1, -1), which counts as a
+// Touch is a SETATTR that sets nothing. It is chown(-1, -1), which counts as a
 // change, or comes before an unprivileged write to a file with set-id bits,
 // with passthrough too: then this is where they go. Without anybody who could
 // write it is the former, and only the owner may take the bits away.
-func touch(fd int, h *fuse.InHeader, writing bool) syscall.Errno {
-	st, e := statAt(fd, "")
+func Touch(fd int, h *fuse.InHeader, writing bool) syscall.Errno {
+	st, e := StatAt(fd, "")
 	if e != 0 {
 		return e
 	}
@@ -82,9 +74,9 @@ func touch(fd int, h *fuse.InHeader, writing bool) syscall.Errno {
 	}
 	switch {
 	case lost == 0:
-		return chownFD(fd, -1, -1, h)
+		return Chown(fd, -1, -1, h)
 	case writing || st.Uid == h.Uid:
-		return chmodFD(fd, uint32(st.Mode)&0o7777&^lost)
+		return Chmod(fd, uint32(st.Mode)&0o7777&^lost)
 	}
 	return syscall.EPERM
 }
@@ -96,7 +88,7 @@ func inGroup(h *fuse.InHeader, gid uint32) bool {
 	if h.Gid == gid {
 		return true
 	}
-	b, err := processStatus(h.Pid)
+	b, err := ProcessStatus(h.Pid)
 	return err == nil && groupOfStatus(b, gid)
 }
 

@@ -1,0 +1,62 @@
+package backing
+
+import (
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// ResolveFlags are those of every open. Every name is one component, so BENEATH and NO_SYMLINKS say the same thing
+// twice: nothing but an entry of the directory the descriptor stands for.
+const ResolveFlags = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
+
+// OpenAt opens one component of a directory, whose descriptor may be O_PATH. It does not
+// follow a symbolic link.
+func OpenAt(dir int, name string, flags int, mode uint32) (int, syscall.Errno) {
+	how := unix.OpenHow{
+		Flags:   uint64(flags | unix.O_NOFOLLOW | unix.O_CLOEXEC),
+		Mode:    uint64(mode),
+		Resolve: ResolveFlags,
+	}
+	for {
+		fd, err := unix.Openat2(dir, name, &how)
+		switch err {
+		case nil:
+			return fd, 0
+		case unix.EAGAIN, unix.EINTR: // a rename raced with the walk: openat2(2)
+			if flags&unix.O_NONBLOCK != 0 && err == unix.EAGAIN {
+				return -1, syscall.EAGAIN
+			}
+			continue
+		}
+		return -1, Errno(err)
+	}
+}
+
+const statMask = unix.STATX_BASIC_STATS | unix.STATX_BTIME
+
+// StatAt stats a name in a directory, or with an empty name the descriptor.
+func StatAt(dir int, name string) (unix.Statx_t, syscall.Errno) {
+	var st unix.Statx_t
+	flags := unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT
+	if name == "" {
+		flags |= unix.AT_EMPTY_PATH
+	}
+	err := unix.Statx(dir, name, flags, statMask, &st)
+	return st, Errno(err)
+}
+
+// ProcPath is the one place where a path is made, for the few calls that have no
+// descriptor form. It names a descriptor, not a file.
+func ProcPath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
+
+// Close closes a descriptor. Linux releases it even when close reports an
+// error, and nothing that is closed here has unwritten data of ours.
+func Close(fd int) { _ = unix.Close(fd) }
+
+// Dev packs a device number as the kernel does (12 bits major, 20 bits minor).
+func Dev(st *unix.Statx_t) uint32 { return st.Dev_major<<20 | st.Dev_minor }
+
+// IsDir says whether attributes are those of a directory.
+func IsDir(st *unix.Statx_t) bool { return st.Mode&unix.S_IFMT == unix.S_IFDIR }
