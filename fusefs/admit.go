@@ -89,7 +89,7 @@ func (fs *FS) admit(ctx context.Context, n *node, path string) int {
 	end, tick := time.NewTimer(admitWait), time.NewTicker(time.Millisecond)
 	defer end.Stop()
 	defer tick.Stop()
-	for n.io.writing() {
+	for n.io.Writing() {
 		select {
 		case <-tick.C:
 		case <-end.C:
@@ -116,13 +116,7 @@ func (fs *FS) admit(ctx context.Context, n *node, path string) int {
 // they are. ns is held for writing.
 func (fs *FS) swapShared(n *node, fd int) syscall.Errno {
 	refs := fs.tree.refs(n)
-	if len(refs) != 1 || n.io.writing() {
-		return 0
-	}
-	n.io.mu.Lock()
-	busy := n.io.open != nil && n.io.mode == ioPassthrough
-	n.io.mu.Unlock()
-	if busy {
+	if len(refs) != 1 || n.io.Writing() || n.io.Passthrough() {
 		return 0
 	}
 	d, e := fs.dir(refs[0].parent, n.root())
@@ -146,11 +140,11 @@ func (fs *FS) swapShared(n *node, fd int) syscall.Errno {
 	if e != 0 {
 		return e
 	}
-	fs.dropBacking(n)
+	fs.passthrough.Unregister(&n.io)
 	k := keyOf(n.root(), &st)
 	k.own = 1
 	fs.rekey(n, k)
-	return fs.reopen(n, d.fd, refs[0].name, &st)
+	return n.io.Reopen(d.fd, refs[0].name, &st)
 }
 
 // linkable says whether n may get a name in root: in its own, or, as a shared

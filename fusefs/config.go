@@ -14,6 +14,7 @@ import (
 
 	"polis/fusefs/backing"
 	"polis/fusefs/conn"
+	"polis/fusefs/openfile"
 )
 
 // Errors of New and Mount.
@@ -26,10 +27,7 @@ const (
 	defaultTimeout = time.Hour
 	// dirDescriptors bounds the cache of directory descriptors.
 	dirDescriptors = 512
-	// smallFile is the size in bytes up to which a file that is first opened
-	// read-only goes through the kernel's page cache instead of passthrough.
-	smallFile = 1 << 20
-	maxWrite  = 1 << 20
+	maxWrite       = 1 << 20
 )
 
 // Config says what a view shows and who decides.
@@ -105,13 +103,11 @@ type FS struct {
 	ns    sync.RWMutex
 	tree  *tree
 	dirs  *dirCache
-	files handleTable
+	files openfile.Table[*handle]
 	lists dirLists
 	none  absents
 
-	granted  atomic.Bool // the kernel offered passthrough
-	ptFault  atomic.Bool // registering failed for good
-	ptLogged atomic.Bool // and for whatever reason, this was said once
+	passthrough openfile.Passthrough
 
 	mu     sync.Mutex // mount state
 	server *conn.Conn
@@ -155,6 +151,7 @@ func New(cfg Config) (*FS, error) {
 	if fs.log == nil {
 		fs.log = slog.Default()
 	}
+	fs.passthrough.Log = fs.log
 	if fs.timeout == 0 {
 		fs.timeout = defaultTimeout
 	}
@@ -167,7 +164,7 @@ func New(cfg Config) (*FS, error) {
 		}
 		limit = int(min(rl.Cur, 1<<20)) * 3 / 4
 	}
-	fs.files.init(limit)
+	fs.files.Init(limit)
 	fs.lists.seed = maphash.MakeSeed()
 	n := cfg.DirDescriptors
 	if n <= 0 {
@@ -216,7 +213,10 @@ func New(cfg Config) (*FS, error) {
 // Unmount closes by itself.
 func (fs *FS) Close() {
 	fs.dirs.closeAll()
-	fs.files.closeAll()
+	for _, h := range fs.files.TakeAll() { // still open when the mount went away
+		h.node.io.Remove(&h.Handle)
+		h.Close()
+	}
 	if fs.tree != nil {
 		for _, n := range fs.tree.all() {
 			fs.unpin(n)
@@ -229,6 +229,6 @@ func (fs *FS) Close() {
 	fs.closeShared()
 }
 
-// Passthrough says whether the kernel granted passthrough and no registration
-// has failed for good since.
-func (fs *FS) Passthrough() bool { return fs.granted.Load() && !fs.ptFault.Load() }
+// Passthrough says whether the kernel granted passthrough and every registration of a
+// file can be expected to succeed.
+func (fs *FS) Passthrough() bool { return fs.passthrough.On() }

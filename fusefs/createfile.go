@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/fusefs/backing"
+	"polis/fusefs/openfile"
 )
 
 // Create makes and opens a regular file.
@@ -28,13 +29,13 @@ func (fs *FS) Create(cancel request, in *fuse.CreateIn, name string, out *fuse.C
 		do: func() syscall.Errno { return fs.create(parent, name, in, h, out) },
 	})
 	if e != 0 {
-		fs.files.unreserve()
+		fs.files.Budget.Unreserve()
 		return status(fs.revalidated(e, parent))
 	}
 	if m, ok := tk.(Maker); ok {
-		m.Made(h.fd)
+		m.Made(h.FD)
 	}
-	h.hold(tk)
+	h.node.io.Hold(&h.Handle, tk)
 	return fuse.OK
 }
 
@@ -67,9 +68,9 @@ func (fs *FS) create(parent *node, name string, in *fuse.CreateIn, h *handle, ou
 		return e
 	}
 	fs.counted(parent, name, 1)
-	h.fd = fd
+	h.FD = fd
 	h.node = fs.enter(parent, name, p.root, &st, 0, &out.EntryOut)
-	if h.mappable && fs.timeout > 0 {
+	if h.Mappable && fs.timeout > 0 {
 		out.SetAttrTimeout(thisCall)
 	}
 	fs.attach(h, &st, in.Uid, &out.OpenOut)
@@ -78,7 +79,7 @@ func (fs *FS) create(parent *node, name string, in *fuse.CreateIn, h *handle, ou
 
 // newHandle is that of a file that is made by the open.
 func newHandle(flags uint32) *handle {
-	return &handle{fd: -1, writable: true, mappable: flags&unix.O_ACCMODE == unix.O_RDWR, made: true}
+	return &handle{Handle: openfile.Handle{FD: -1, Writable: true, Mappable: flags&unix.O_ACCMODE == unix.O_RDWR, Made: true}}
 }
 
 // Tmpfile makes and opens a regular file without a name. The guard is asked
@@ -98,10 +99,10 @@ func (fs *FS) Tmpfile(cancel request, in *fuse.CreateIn, out *fuse.CreateOut) fu
 		do: func() syscall.Errno { return fs.tmpfile(parent, in, h, out) },
 	})
 	if e != 0 {
-		fs.files.unreserve()
+		fs.files.Budget.Unreserve()
 		return status(e)
 	}
-	h.hold(tk)
+	h.node.io.Hold(&h.Handle, tk)
 	return fuse.OK
 }
 
@@ -128,7 +129,7 @@ func (fs *FS) tmpfile(parent *node, in *fuse.CreateIn, h *handle, out *fuse.Crea
 		backing.Close(fd)
 		return e
 	}
-	h.fd = fd
+	h.FD = fd
 	h.node = fs.enterNameless(parent, &st, &out.EntryOut)
 	out.SetAttrTimeout(0)
 	fs.attach(h, &st, in.Uid, &out.OpenOut)

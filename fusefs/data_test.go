@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"polis/fusefs/openfile"
 	"strconv"
 	"strings"
 	"sync"
@@ -37,17 +38,17 @@ func TestDataGoesThroughPassthrough(t *testing.T) {
 	require.NoError(t, err)
 	defer f.Close()
 	h := onlyHandle(t, v)
-	require.Equal(t, ioPassthrough, h.node.io.mode)
+	require.True(t, h.node.io.Passthrough())
 	// The server's own descriptor could not have done this: it is of another file.
-	fd, err := unix.FcntlInt(uintptr(h.fd), unix.F_DUPFD_CLOEXEC, 3)
+	fd, err := unix.FcntlInt(uintptr(h.FD), unix.F_DUPFD_CLOEXEC, 3)
 	require.NoError(t, err)
 	full, err := os.Open("/dev/full")
 	require.NoError(t, err)
 	defer full.Close()
-	require.NoError(t, unix.Dup3(int(full.Fd()), h.fd, unix.O_CLOEXEC))
+	require.NoError(t, unix.Dup3(int(full.Fd()), h.FD, unix.O_CLOEXEC))
 	_, err = f.WriteString("hello")
 	require.NoError(t, err)
-	require.NoError(t, unix.Dup3(fd, h.fd, unix.O_CLOEXEC))
+	require.NoError(t, unix.Dup3(fd, h.FD, unix.O_CLOEXEC))
 	unix.Close(fd)
 	require.Equal(t, "hello", content(t, v.raw("f")))
 	require.Equal(t, "hello", content(t, v.in("f")))
@@ -56,13 +57,9 @@ func TestDataGoesThroughPassthrough(t *testing.T) {
 
 func onlyHandle(t *testing.T, v *view) *handle {
 	t.Helper()
-	v.fs.files.mu.RLock()
-	defer v.fs.files.mu.RUnlock()
-	require.Len(t, v.fs.files.m, 1)
-	for _, h := range v.fs.files.m {
-		return h
-	}
-	return nil
+	open := v.fs.files.All()
+	require.Len(t, open, 1)
+	return open[0]
 }
 
 // The kernel answers EIO when cached and passthrough opens of one inode meet.
@@ -75,7 +72,7 @@ func TestEveryMixOfOpensSeesTheSameBytes(t *testing.T) {
 	v := mountView(t)
 	for a, fa := range flags {
 		for b, fb := range flags {
-			for _, size := range []int{4096, smallFile + 4096} {
+			for _, size := range []int{4096, openfile.SmallFile + 4096} {
 				name := fmt.Sprint(a, "+", b, " ", size)
 				want := bytes.Repeat([]byte{'x'}, size)
 				require.NoError(t, os.WriteFile(v.raw(name), want, 0o644))

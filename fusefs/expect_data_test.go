@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/fusefs/backing"
+	"polis/fusefs/openfile"
 )
 
 // open opens for the length of a check.
@@ -338,7 +339,7 @@ func sameOwner(s *site) {
 func setIDWhileOpen(s *site) {
 	member := startWorker(s.T, crew[2])
 	for _, name := range []string{"small", "large"} {
-		write(s, s.at(name), strings.Repeat("x", map[string]int{"small": 10, "large": 2 * smallFile}[name]))
+		write(s, s.at(name), strings.Repeat("x", map[string]int{"small": 10, "large": 2 * openfile.SmallFile}[name]))
 		require.NoError(s, os.Chown(s.at(name), 1234, 4242))
 		for _, before := range []string{"writer", "reader"} {
 			require.NoError(s, unix.Chmod(s.at(name), 0o775))

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/fusefs/backing"
+	"polis/fusefs/openfile"
 )
 
 // openKeep are the flags of a caller's open that the server's own descriptor
@@ -28,13 +29,13 @@ func (fs *FS) Open(cancel request, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Stat
 	if e := fs.reserve(&in.InHeader); e != 0 {
 		return status(e)
 	}
-	h := &handle{node: n, fd: -1}
+	h := &handle{node: n, Handle: openfile.Handle{FD: -1}}
 	if fs.openLazy(cancel, h, in, out) {
 		return fuse.OK
 	}
 	e := fs.openFile(cancel, in, h, out)
 	if e != 0 {
-		fs.files.unreserve()
+		fs.files.Budget.Unreserve()
 	}
 	return status(e)
 }
@@ -50,7 +51,7 @@ func (fs *FS) openFile(cancel request, in *fuse.OpenIn, h *handle, out *fuse.Ope
 		g.leave(e)
 		return e
 	}
-	h.writable, h.mappable = true, acc == unix.O_RDWR
+	h.Writable, h.Mappable = true, acc == unix.O_RDWR
 	if acc != unix.O_WRONLY {
 		call := fs.newCall(cancel, in.Pid)
 		_, e := fs.gateRead(call, callerOf(&in.InHeader), OpOpenRead, h.node)
@@ -70,7 +71,7 @@ func (fs *FS) openFile(cancel request, in *fuse.OpenIn, h *handle, out *fuse.Ope
 	if e != 0 {
 		return e
 	}
-	h.hold(tk)
+	h.node.io.Hold(&h.Handle, tk)
 	return 0
 }
 
@@ -100,14 +101,14 @@ func (fs *FS) openBacking(h *handle, in *fuse.OpenIn, out *fuse.OpenOut) syscall
 			return e
 		}
 	}
-	h.fd = fd
+	h.FD = fd
 	fs.attach(h, &st, in.Uid, out)
 	return 0
 }
 
 // Read serves files in cached mode.
 func (fs *FS) Read(_ request, in *fuse.ReadIn, dest []byte) (int, fuse.Status) {
-	h := fs.files.get(in.Fh)
+	h := fs.files.Get(in.Fh)
 	if h == nil {
 		return 0, fuse.EBADF
 	}
@@ -125,22 +126,22 @@ func (fs *FS) Read(_ request, in *fuse.ReadIn, dest []byte) (int, fuse.Status) {
 // Write serves files in cached mode. The gate was at the open; the handle's
 // ticket is still held.
 func (fs *FS) Write(_ request, in *fuse.WriteIn, data []byte) (uint32, fuse.Status) {
-	h := fs.files.get(in.Fh)
-	if h == nil || h.fd < 0 || !h.writable {
+	h := fs.files.Get(in.Fh)
+	if h == nil || h.FD < 0 || !h.Writable {
 		return 0, fuse.EBADF
 	}
 	if fs.revoked(h, true) {
 		return 0, fuse.EACCES
 	}
-	if h.lost() {
+	if h.Lost() {
 		return 0, fuse.EBUSY
 	}
-	n, err := unix.Pwrite(h.fd, data, int64(in.Offset))
+	n, err := unix.Pwrite(h.FD, data, int64(in.Offset))
 	if err != nil {
 		return 0, status(backing.Errno(err))
 	}
 	if in.WriteFlags&fuse.WRITE_KILL_SUIDGID != 0 {
-		if e := backing.KillPriv(h.fd, &in.InHeader); e != 0 {
+		if e := backing.KillPriv(h.FD, &in.InHeader); e != 0 {
 			return 0, status(e)
 		}
 	}
@@ -153,7 +154,7 @@ func (fs *FS) Flush(request, *fuse.FlushIn) fuse.Status { return fuse.ENOSYS }
 
 // Fsync writes a file's data to the disk.
 func (fs *FS) Fsync(_ request, in *fuse.FsyncIn) fuse.Status {
-	h := fs.files.get(in.Fh)
+	h := fs.files.Get(in.Fh)
 	if h == nil {
 		return fuse.EBADF
 	}
@@ -169,7 +170,7 @@ func (fs *FS) Fsync(_ request, in *fuse.FsyncIn) fuse.Status {
 
 // Lseek finds holes and data.
 func (fs *FS) Lseek(_ request, in *fuse.LseekIn, out *fuse.LseekOut) fuse.Status {
-	h := fs.files.get(in.Fh)
+	h := fs.files.Get(in.Fh)
 	if h == nil {
 		return fuse.EBADF
 	}
@@ -190,19 +191,19 @@ func (fs *FS) Lseek(_ request, in *fuse.LseekIn, out *fuse.LseekOut) fuse.Status
 
 // Fallocate reserves or punches.
 func (fs *FS) Fallocate(cancel request, in *fuse.FallocateIn) fuse.Status {
-	h := fs.files.get(in.Fh)
-	if h == nil || h.fd < 0 || !h.writable {
+	h := fs.files.Get(in.Fh)
+	if h == nil || h.FD < 0 || !h.Writable {
 		return fuse.EBADF
 	}
-	if h.lost() {
+	if h.Lost() {
 		return fuse.EBUSY
 	}
 	return status(fs.change(cancel, &in.InHeader, mutation{
 		op: OpFallocate, targets: fs.self(h.node),
 		do: func() syscall.Errno {
-			e := backing.Errno(unix.Fallocate(h.fd, in.Mode, int64(in.Offset), int64(in.Length)))
+			e := backing.Errno(unix.Fallocate(h.FD, in.Mode, int64(in.Offset), int64(in.Length)))
 			if e == 0 && in.Uid != 0 {
-				e = backing.KillPriv(h.fd, &in.InHeader)
+				e = backing.KillPriv(h.FD, &in.InHeader)
 			}
 			return e
 		},
@@ -212,11 +213,11 @@ func (fs *FS) Fallocate(cancel request, in *fuse.FallocateIn) fuse.Status {
 // CopyFileRange copies between two open files without moving the data through
 // the caller.
 func (fs *FS) CopyFileRange(cancel request, in *fuse.CopyFileRangeIn) (uint32, fuse.Status) {
-	src, dst := fs.files.get(in.FhIn), fs.files.get(in.FhOut)
-	if src == nil || dst == nil || dst.fd < 0 || !dst.writable {
+	src, dst := fs.files.Get(in.FhIn), fs.files.Get(in.FhOut)
+	if src == nil || dst == nil || dst.FD < 0 || !dst.Writable {
 		return 0, fuse.EBADF
 	}
-	if dst.lost() {
+	if dst.Lost() {
 		return 0, fuse.EBUSY
 	}
 	// It reads as READ does; the right to write is asked for below.
@@ -235,10 +236,10 @@ func (fs *FS) CopyFileRange(cancel request, in *fuse.CopyFileRangeIn) (uint32, f
 			// The answer has 32 bits.
 			length := int(min(in.Len, 1<<31-4096))
 			var err error
-			copied, err = unix.CopyFileRange(from, &offIn, dst.fd, &offOut, length, int(in.Flags))
+			copied, err = unix.CopyFileRange(from, &offIn, dst.FD, &offOut, length, int(in.Flags))
 			e := backing.Errno(err)
 			if e == 0 && in.Uid != 0 {
-				e = backing.KillPriv(dst.fd, &in.InHeader)
+				e = backing.KillPriv(dst.FD, &in.InHeader)
 			}
 			return e
 		},

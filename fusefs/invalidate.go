@@ -68,7 +68,7 @@ func (fs *FS) invalidate(which func() []*node, changed ...string) {
 		return
 	}
 	for _, n := range which() {
-		n.io.doubt()
+		n.io.Invalidate()
 	}
 	done := make(chan struct{})
 	fs.bg.Go(func() {
@@ -78,7 +78,7 @@ func (fs *FS) invalidate(which func() []*node, changed ...string) {
 		}
 		nodes := which()
 		for _, n := range nodes {
-			n.io.doubt()
+			n.io.Invalidate()
 		}
 		for _, n := range nodes {
 			fs.notifyInode(n, 0)

@@ -11,16 +11,8 @@ import (
 	"polis/fusefs/conn"
 )
 
-// A lazy handle is an open file without a descriptor. Where the view is the
-// only way to a file, and the file was looked at and found readable since
-// anything could have changed that, opening it for reading needs no look at the
-// disk: its pages are in the kernel or will be asked for, and then is early
-// enough to open it. What could come in between is dealt with where it happens:
-// a name that goes takes a descriptor first (pin), a name that moves takes the
-// node with it.
-
-// openLazy tries to open a file that way; false means that it has to be opened
-// in earnest. What it does not know it leaves to the other way.
+// openLazy tries to open a file without a descriptor (openfile.Inode.OpenLazy); false
+// means that it must be opened. What it does not know it leaves to the other way.
 func (fs *FS) openLazy(call request, h *handle, in *fuse.OpenIn, out *fuse.OpenOut) bool {
 	const heavy = unix.O_ACCMODE | unix.O_TRUNC | unix.O_NOATIME
 	const kept = KeepName | KeepData
@@ -40,18 +32,10 @@ func (fs *FS) openLazy(call request, h *handle, in *fuse.OpenIn, out *fuse.OpenO
 	if _, named := fs.tree.nth(n, 0); !named {
 		return false
 	}
-	io := &n.io
-	io.mu.Lock()
-	defer io.mu.Unlock()
-	if !io.current || !io.small || io.open != nil && io.mode != ioCached {
+	if !n.io.OpenLazy(&h.Handle, func(size uint32) { fs.prefillCache(call, n, size) }) {
 		return false
 	}
-	if io.open == nil && !io.pushed {
-		fs.prefillCache(call, n)
-	}
-	io.mode = ioCached
-	io.insert(h)
-	out.Fh = fs.files.add(h)
+	out.Fh = fs.files.Add(h)
 	out.OpenFlags = fuse.FOPEN_NOFLUSH | fuse.FOPEN_KEEP_CACHE
 	fs.guard.Count(OpOpenRead, false, 0, time.Since(start).Nanoseconds())
 	return true
@@ -60,20 +44,18 @@ func (fs *FS) openLazy(call request, h *handle, in *fuse.OpenIn, out *fuse.OpenO
 // prefillCache gives the kernel the pages of a small file that is being opened, as
 // who opens such a file mostly reads it, and all of it. It saves the READ; and a
 // stat of the file afterwards costs nothing either, for after a READ the kernel
-// asks how old the time of the last access is. ns and the inode's io.mu are
-// held: who opens the file for writing comes before or after.
-func (fs *FS) prefillCache(call request, n *node) {
-	io := &n.io
-	io.pushed = true // or not worth another try
-	if io.size == 0 || io.size > conn.MaxPush {
+// asks how old the time of the last access is. ns is held and the inode is locked:
+// who opens the file for writing comes before or after.
+func (fs *FS) prefillCache(call request, n *node, size uint32) {
+	if size == 0 || size > conn.MaxPush {
 		return
 	}
 	fd, st, e := fs.openNamed(n, unix.O_RDONLY|unix.O_NONBLOCK)
 	if e != 0 {
 		return // the caller's read will say it
 	}
-	if st.Size == uint64(io.size) {
-		call.Push(n.id, fd, int(io.size))
+	if st.Size == uint64(size) {
+		call.Push(n.id, fd, int(size))
 	}
 	backing.Close(fd)
 }
@@ -81,14 +63,7 @@ func (fs *FS) prefillCache(call request, n *node) {
 // reading returns the descriptor a handle reads by. It is good until the handle
 // is released.
 func (fs *FS) reading(h *handle) (int, syscall.Errno) {
-	if h.fd >= 0 {
-		return h.fd, 0
-	}
-	io := &h.node.io
-	io.mu.Lock()
-	fd := int(io.data)
-	io.mu.Unlock()
-	if fd > 0 {
+	if fd, ok := h.node.io.ReadFD(&h.Handle); ok {
 		return fd, 0
 	}
 	fs.ns.RLock()
@@ -97,13 +72,5 @@ func (fs *FS) reading(h *handle) (int, syscall.Errno) {
 	if e != 0 {
 		return -1, e
 	}
-	io.mu.Lock()
-	defer io.mu.Unlock()
-	io.pushed = false // the kernel had to ask: it has let go of pages
-	if io.data > 0 {  // somebody was faster
-		backing.Close(fd)
-		return int(io.data), 0
-	}
-	io.data = int32(fd)
-	return fd, 0
+	return h.node.io.SetReadFD(fd), 0
 }

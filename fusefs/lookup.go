@@ -95,7 +95,7 @@ func (fs *FS) attrTTL(n *node, st *unix.Statx_t) time.Duration {
 		}
 		return min(fs.timeout, thisCall)
 	}
-	if n.isRegular() && !n.io.looked(st, ttl > 0) {
+	if n.isRegular() && !n.io.SetAttr(st, ttl > 0) {
 		return 0
 	}
 	return fs.boundAttr(n, ttl)
@@ -125,7 +125,7 @@ func (fs *FS) Forget(id, count uint64) {
 		fs.none.take(n.id)
 	}
 	fs.unpin(n)
-	fs.dropBacking(n)
+	fs.passthrough.Unregister(&n.io)
 }
 
 // GetAttr is stat and fstat.

@@ -65,7 +65,7 @@ func (fs *FS) Mount(ctx context.Context) error {
 		return fmt.Errorf("fusefs: %w", err)
 	}
 	fs.server, fs.served = srv, srv.Done()
-	fs.granted.Store(srv.Granted()&fuse.CAP_PASSTHROUGH != 0)
+	fs.passthrough.Mounted(srv, srv.Granted()&fuse.CAP_PASSTHROUGH != 0)
 	go func() {
 		if err := srv.Serve(); err != nil {
 			fs.log.Error("view is not served", slog.String("op", "serve"), slog.Any("err", err))

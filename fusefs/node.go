@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/fusefs/backing"
+	"polis/fusefs/openfile"
 )
 
 // key names an object of a backing file system. The birth time (nanoseconds, 0
@@ -71,7 +72,7 @@ type node struct {
 
 	path atomic.Pointer[pathAt] // of a directory, as computed last
 
-	io nodeIO
+	io openfile.Inode
 }
 
 // gone is what is known of an object without a name.

@@ -90,7 +90,7 @@ func (fs *FS) settleStaged(n *node, s *staged) syscall.Errno {
 		return e
 	}
 	fs.rekey(n, keyOf(root, &st))
-	return fs.reopen(n, d.fd, name, &st)
+	return n.io.Reopen(d.fd, name, &st)
 }
 
 // raise makes a directory of the lower root one of the tree.

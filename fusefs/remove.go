@@ -144,3 +144,24 @@ func (fs *FS) clearMirrors(parent *node, name string, p place) syscall.Errno {
 	}
 	return 0
 }
+
+// pin keeps an object whose last known name is about to go (openfile.Inode.Pin), and
+// tells how it is.
+func (fs *FS) pin(n *node, dir int, name string) (unix.Statx_t, syscall.Errno) {
+	fd, e := backing.OpenAt(dir, name, unix.O_PATH, 0)
+	if e != 0 {
+		return unix.Statx_t{}, e
+	}
+	st, e := backing.StatAt(fd, "")
+	if e != 0 || !n.is(&st) || n.isDir() {
+		backing.Close(fd)
+		return st, e
+	}
+	return st, n.io.Pin(fd, &fs.files.Budget)
+}
+
+func (fs *FS) unpin(n *node) {
+	if n != nil {
+		n.io.Unpin(&fs.files.Budget)
+	}
+}

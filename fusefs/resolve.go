@@ -26,7 +26,7 @@ func (fs *FS) open(n *node, flags int) (int, unix.Statx_t, syscall.Errno) {
 	if last == 0 {
 		return fd, st, 0
 	}
-	if fd, ok := n.io.dup(); ok {
+	if fd, ok := n.io.Dup(); ok {
 		st, e := backing.StatAt(fd, "")
 		if e != 0 || flags&unix.O_PATH != 0 {
 			return fd, st, e
@@ -38,7 +38,7 @@ func (fs *FS) open(n *node, flags int) (int, unix.Statx_t, syscall.Errno) {
 	return -1, unix.Statx_t{}, last
 }
 
-// openNamed is open by name only. io.mu may be held.
+// openNamed is open by name only. The open files of the inode may be locked.
 func (fs *FS) openNamed(n *node, flags int) (int, unix.Statx_t, syscall.Errno) {
 	last := syscall.ESTALE
 	for i := 0; ; i++ {
@@ -90,7 +90,7 @@ func (fs *FS) stat(n *node) (unix.Statx_t, syscall.Errno) {
 		}
 		last = syscall.ESTALE
 	}
-	if fd, ok := n.io.dup(); ok {
+	if fd, ok := n.io.Dup(); ok {
 		defer backing.Close(fd)
 		return backing.StatAt(fd, "")
 	}

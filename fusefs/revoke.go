@@ -21,7 +21,7 @@ func (fs *FS) revoked(h *handle, write bool) bool {
 	if fs.forbidden(h.node, write) {
 		return true
 	}
-	if write || !h.writable { // reading says nothing of a writer's right to write
+	if write || !h.Writable { // reading says nothing of a writer's right to write
 		h.generation.Store(generation)
 	}
 	return false
@@ -52,21 +52,6 @@ func (t *tree) wasNamed(n *node) bool {
 	return n.first.parent != nil || n.gone != nil && n.gone.attr != nil
 }
 
-// hold gives the handle the ticket of its open. The handle is known already;
-// its requests come later.
-func (h *handle) hold(tk Ticket) {
-	io := &h.node.io
-	io.mu.Lock()
-	defer io.mu.Unlock()
-	h.ticket = tk
-}
-
-// lost says that the lease the file was opened under is not held any more.
-func (h *handle) lost() bool {
-	v, ok := h.ticket.(Validator)
-	return ok && !v.Valid()
-}
-
 // StillOpen are the paths of files that the rules forbid, or whose lease was
 // lost while they were open for writing, and that are open nevertheless, in
 // such a way that the kernel serves them without asking: passthrough, which
@@ -75,27 +60,13 @@ func (fs *FS) StillOpen() []string {
 	fs.ns.RLock()
 	defer fs.ns.RUnlock()
 	var out []string
-	for _, h := range fs.files.all() {
-		io := &h.node.io
-		io.mu.Lock()
-		direct, lost := io.mode == ioPassthrough && !h.ended, !h.ended && h.lost()
-		io.mu.Unlock()
-		if direct && (lost || fs.forbidden(h.node, false) || h.writable && fs.forbidden(h.node, true)) {
+	for _, h := range fs.files.All() {
+		direct, lost := h.node.io.Direct(&h.Handle)
+		if direct && (lost || fs.forbidden(h.node, false) || h.Writable && fs.forbidden(h.node, true)) {
 			out = append(out, fs.tree.path(h.node))
 		}
 	}
 	slices.Sort(out)
 	out = slices.Compact(out)
 	return out[:min(len(out), maxStillOpen)]
-}
-
-// all is a copy of the table.
-func (t *handleTable) all() []*handle {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	out := make([]*handle, 0, len(t.m))
-	for _, h := range t.m {
-		out = append(out, h)
-	}
-	return out
 }

@@ -16,7 +16,7 @@ func (fs *FS) SetAttr(cancel request, in *fuse.SetAttrIn, out *fuse.AttrOut) fus
 		return status(syscall.ESTALE)
 	}
 	if fh, ok := in.GetFh(); ok { // ftruncate(2)
-		if h := fs.files.get(fh); h != nil && h.lost() {
+		if h := fs.files.Get(fh); h != nil && h.Lost() {
 			return fuse.EBUSY
 		}
 	}
@@ -57,7 +57,7 @@ func (fs *FS) setAttr(n *node, in *fuse.SetAttrIn) syscall.Errno {
 	}
 	defer backing.Close(fd)
 	if in.Valid&others == 0 {
-		return backing.Touch(fd, &in.InHeader, n.io.writing())
+		return backing.Touch(fd, &in.InHeader, n.io.Writing())
 	}
 	uid, byUID := in.GetUID()
 	gid, byGID := in.GetGID()
@@ -107,8 +107,8 @@ func (fs *FS) truncate(n *node, in *fuse.SetAttrIn, size int64) syscall.Errno {
 	}
 	fd := -1
 	if fh, ok := in.GetFh(); ok {
-		if h := fs.files.get(fh); h != nil && h.node == n && h.writable && h.fd >= 0 {
-			fd = h.fd
+		if h := fs.files.Get(fh); h != nil && h.node == n && h.Writable && h.FD >= 0 {
+			fd = h.FD
 		}
 	}
 	if fd < 0 {

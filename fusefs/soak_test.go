@@ -113,9 +113,7 @@ func forgotten(t *testing.T, views []*view) {
 		return left == ""
 	}, 30*time.Second, 100*time.Millisecond, "inodes stay")
 	for _, v := range views {
-		v.fs.files.mu.RLock()
-		require.Empty(t, v.fs.files.m, "open files stay")
-		v.fs.files.mu.RUnlock()
+		require.Empty(t, v.fs.files.All(), "open files stay")
 		require.LessOrEqual(t, v.fs.dirs.len(), 32)
 	}
 }

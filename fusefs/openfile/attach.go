@@ -1,0 +1,134 @@
+package openfile
+
+import (
+	"syscall"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"polis/fusefs/backing"
+)
+
+// Opening is what decides how the data of a file that was opened flows.
+type Opening struct {
+	Attr *unix.Statx_t
+	UID  uint32 // of the caller
+	// Exclusive: nothing but the view changes the file's content, or tells the kernel.
+	Exclusive bool
+	// Replaceable: another object may take the file's place while it is open.
+	Replaceable bool
+}
+
+// Attach adds an open file to its inode, chooses how its data flows and fills
+// the answer but for the number of the handle.
+func (p *Passthrough) Attach(i *Inode, h *Handle, o Opening, out *fuse.OpenOut) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	first := i.open == nil
+	if first {
+		i.mode = cached
+		if p.wanted(h, &o) && p.register(i, h) {
+			i.mode = passthrough
+		}
+	}
+	i.small = o.Attr.Size <= SmallFile
+	if h.Made && h.Mappable {
+		i.given = false
+	}
+	if h.Mappable && i.mappers == 0 {
+		before := stampOf(o.Attr)
+		i.before = &before
+	}
+	i.insert(h)
+	out.OpenFlags, i.pushed = fuse.FOPEN_NOFLUSH, false
+	if i.mode == passthrough {
+		out.OpenFlags |= fuse.FOPEN_PASSTHROUGH
+		out.BackingID = i.backing
+		i.seen = nil
+	} else if i.fresh(o.Attr, o.Exclusive) || !first {
+		out.OpenFlags |= fuse.FOPEN_KEEP_CACHE
+	}
+}
+
+// fresh says whether the pages the kernel may have are those of the file as st
+// describes it. Where nobody else can change it they are, unless it was invalidated
+// since; elsewhere they are if the file looks as it did then.
+func (i *Inode) fresh(st *unix.Statx_t, exclusive bool) bool {
+	if exclusive {
+		was := i.current
+		i.current = true
+		return was
+	}
+	now := stampOf(st)
+	was := i.seen != nil && *i.seen == now
+	i.seen = &now
+	return was
+}
+
+// Release takes an open file out of its inode and closes it. It says whether the
+// kernel may keep attributes that are no longer right: stores through a mapping
+// change size and times unseen.
+func (i *Inode) Release(h *Handle) (stale bool) {
+	i.mu.Lock()
+	i.unlink(h)
+	stale = h.Writable && i.written(h)
+	i.mu.Unlock()
+	h.Close()
+	return stale
+}
+
+// written is called when a writer has gone and says whether the kernel may
+// keep attributes that are no longer right.
+func (i *Inode) written(h *Handle) bool {
+	again := i.open == nil && i.mode == cached && i.seen != nil
+	kept := h.Mappable && i.given
+	if !kept && !again {
+		return false
+	}
+	st, e := backing.StatAt(h.FD, "")
+	if e != 0 {
+		return true
+	}
+	now := stampOf(&st)
+	if again {
+		i.seen = &now
+	}
+	if !kept || *i.before == now {
+		return false
+	}
+	i.given = false
+	return true
+}
+
+// Reopen lets the open files of an inode, all of them read-only, go on with the
+// object that has taken its place: it has the same content. dup3 changes what a
+// descriptor stands for in one step, under a READ that may be using it.
+func (i *Inode) Reopen(dir int, name string, st *unix.Statx_t) syscall.Errno {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	now := stampOf(st)
+	i.seen = &now
+	if i.data > 0 {
+		if e := replaceFD(int(i.data), dir, name); e != 0 {
+			return e
+		}
+	}
+	for h := i.open; h != nil; h = h.next {
+		if h.FD < 0 || h.Writable {
+			continue
+		}
+		if e := replaceFD(h.FD, dir, name); e != 0 {
+			return e
+		}
+	}
+	return 0
+}
+
+func replaceFD(old, dir int, name string) syscall.Errno {
+	fd, e := backing.OpenAt(dir, name, unix.O_RDONLY|unix.O_NONBLOCK, 0)
+	if e != 0 {
+		return e
+	}
+	defer backing.Close(fd)
+	return backing.Errno(unix.Dup3(fd, old, unix.O_CLOEXEC))
+}

@@ -1,0 +1,55 @@
+package openfile
+
+import "polis/fusefs/backing"
+
+// A lazy handle is an open file without a descriptor. Where the view is the
+// only way to a file, and the file was looked at and found readable since
+// anything could have changed that, opening it for reading needs no look at the
+// disk: its pages are in the kernel or will be asked for, and then is early
+// enough to open it. What could come in between is dealt with where it happens:
+// a name that goes takes a descriptor first (Pin), a name that moves takes the
+// node with it.
+
+// OpenLazy inserts a handle without a descriptor; false means that the file must be
+// opened. prefill is called, with the inode locked, when the kernel has none of the
+// pages: a program that opens the file for writing comes before or after.
+func (i *Inode) OpenLazy(h *Handle, prefill func(size uint32)) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if !i.current || !i.small || i.open != nil && i.mode != cached {
+		return false
+	}
+	if i.open == nil && !i.pushed {
+		i.pushed = true // or not worth another try
+		prefill(i.size)
+	}
+	i.mode = cached
+	i.insert(h)
+	return true
+}
+
+// ReadFD returns the descriptor a handle reads by, if there is one yet. It is good
+// until the handle is released.
+func (i *Inode) ReadFD(h *Handle) (fd int, ok bool) {
+	if h.FD >= 0 {
+		return h.FD, true
+	}
+	i.mu.Lock()
+	fd = int(i.data)
+	i.mu.Unlock()
+	return fd, fd > 0
+}
+
+// SetReadFD gives lazy handles the descriptor by which they read, and returns the
+// one that they do: another request may have been faster.
+func (i *Inode) SetReadFD(fd int) int {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.pushed = false // the kernel had to ask: it has let go of pages
+	if i.data > 0 {
+		backing.Close(fd)
+		return int(i.data)
+	}
+	i.data = int32(fd)
+	return fd
+}
