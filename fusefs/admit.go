@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/fusefs/backing"
+	"polis/fusefs/inode"
 )
 
 // admitWait is how long a link waits for the release of a file that was closed
@@ -17,8 +18,8 @@ import (
 const admitWait = 200 * time.Millisecond
 
 // foreignAt says whether what is at parent/name is an object that must not be
-// changed. ns is held.
-func (fs *FS) foreignAt(parent *node, name string, root int, st *unix.Statx_t) bool {
+// changed. The name lock is held.
+func (fs *FS) foreignAt(parent *inode.Node, name string, root int, st *unix.Statx_t) bool {
 	s := fs.cfg.Shared
 	switch {
 	case s == nil || parent == nil:
@@ -28,8 +29,8 @@ func (fs *FS) foreignAt(parent *node, name string, root int, st *unix.Statx_t) b
 	case s.Store == nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Nlink < 2 || root != 0 && root != s.StoreRoot:
 		return false
 	}
-	if n := fs.tree.at(parent, name); n != nil && keyOf(root, st).same(n.key) {
-		return n.copyUp.Load()
+	if n := fs.tree.At(parent, name); n != nil && inode.KeyOf(root, st).Same(n.Key) {
+		return n.CopyUp.Load()
 	}
 	d, e := fs.dir(parent, root)
 	if e != 0 {
@@ -46,12 +47,12 @@ func (fs *FS) foreignAt(parent *node, name string, root int, st *unix.Statx_t) b
 
 // sharing makes a link of a file in the store root one of a shared inode, if the
 // file is what its name says. done must be called at the end.
-func (fs *FS) sharing(n *node, m mutation) (_ mutation, done func()) {
+func (fs *FS) sharing(n *inode.Node, m mutation) (_ mutation, done func()) {
 	s := fs.cfg.Shared
-	if s == nil || s.Store == nil || !n.isRegular() || n.copyUp.Load() {
+	if s == nil || s.Store == nil || !n.IsRegular() || n.CopyUp.Load() {
 		return m, func() {}
 	}
-	path := fs.tree.path(n)
+	path := fs.tree.Path(n)
 	if fs.routePath(path) != s.StoreRoot || !s.Store.Shareable(path) {
 		return m, func() {}
 	}
@@ -73,7 +74,7 @@ func (fs *FS) sharing(n *node, m mutation) (_ mutation, done func()) {
 		return 0
 	}
 	m.do = func() syscall.Errno {
-		if fd >= 0 && !n.copyUp.Load() {
+		if fd >= 0 && !n.CopyUp.Load() {
 			if e := fs.swapShared(n, fd); e != 0 {
 				return e
 			}
@@ -85,11 +86,11 @@ func (fs *FS) sharing(n *node, m mutation) (_ mutation, done func()) {
 
 // admit asks the store for the inode, -1 if it has none: the file is then as any
 // other, and its link across the roots is refused.
-func (fs *FS) admit(ctx context.Context, n *node, path string) int {
+func (fs *FS) admit(ctx context.Context, n *inode.Node, path string) int {
 	end, tick := time.NewTimer(admitWait), time.NewTicker(time.Millisecond)
 	defer end.Stop()
 	defer tick.Stop()
-	for n.io.Writing() {
+	for n.Files.Writing() {
 		select {
 		case <-tick.C:
 		case <-end.C:
@@ -113,18 +114,18 @@ func (fs *FS) admit(ctx context.Context, n *node, path string) int {
 
 // swapShared puts the shared inode fd in the place of the file it is a copy of.
 // Files that are open for writing, or whose data the kernel handles, stay as
-// they are. ns is held for writing.
-func (fs *FS) swapShared(n *node, fd int) syscall.Errno {
-	refs := fs.tree.refs(n)
-	if len(refs) != 1 || n.io.Writing() || n.io.Passthrough() {
+// they are. The name lock is held for writing.
+func (fs *FS) swapShared(n *inode.Node, fd int) syscall.Errno {
+	refs := fs.tree.Refs(n)
+	if len(refs) != 1 || n.Files.Writing() || n.Files.Passthrough() {
 		return 0
 	}
-	d, e := fs.dir(refs[0].parent, n.root())
+	d, e := fs.dir(refs[0].Parent, n.Root())
 	if e != 0 {
 		return e
 	}
 	defer fs.dirs.put(d)
-	if now, e := backing.StatAt(d.fd, refs[0].name); e != 0 || !n.is(&now) || now.Nlink != 1 {
+	if now, e := backing.StatAt(d.fd, refs[0].Name); e != 0 || !n.Is(&now) || now.Nlink != 1 {
 		return 0
 	}
 	tmp := &staged{fs: fs, name: "s" + strconv.FormatUint(fs.staged.Add(1), 10)}
@@ -132,27 +133,27 @@ func (fs *FS) swapShared(n *node, fd int) syscall.Errno {
 	if unix.Linkat(fd, "", fs.stageDir, tmp.name, unix.AT_EMPTY_PATH) != nil {
 		return 0 // swept, or too many links: not shared then
 	}
-	if err := unix.Renameat(fs.stageDir, tmp.name, d.fd, refs[0].name); err != nil {
+	if err := unix.Renameat(fs.stageDir, tmp.name, d.fd, refs[0].Name); err != nil {
 		return backing.Errno(err)
 	}
 	tmp.name = ""
-	st, e := backing.StatAt(d.fd, refs[0].name)
+	st, e := backing.StatAt(d.fd, refs[0].Name)
 	if e != 0 {
 		return e
 	}
-	fs.passthrough.Unregister(&n.io)
-	k := keyOf(n.root(), &st)
-	k.own = 1
+	fs.passthrough.Unregister(&n.Files)
+	k := inode.KeyOf(n.Root(), &st)
+	k.Own = 1
 	fs.rekey(n, k)
-	return n.io.Reopen(d.fd, refs[0].name, &st)
+	return n.Files.Reopen(d.fd, refs[0].Name, &st)
 }
 
 // linkable says whether n may get a name in root: in its own, or, as a shared
 // inode, in the tree.
-func (fs *FS) linkable(n *node, root int) bool {
-	if n.root() == root {
+func (fs *FS) linkable(n *inode.Node, root int) bool {
+	if n.Root() == root {
 		return root != fs.lower
 	}
 	s := fs.cfg.Shared
-	return s != nil && s.Store != nil && n.copyUp.Load() && n.root() == s.StoreRoot && root == 0
+	return s != nil && s.Store != nil && n.CopyUp.Load() && n.Root() == s.StoreRoot && root == 0
 }

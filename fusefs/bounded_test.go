@@ -75,7 +75,7 @@ func bounded(back, mnt string) (err error) {
 			return fmt.Errorf("file %d: %q: %w", i, b, err)
 		}
 	}
-	known := len(fs.tree.all())
+	known := len(fs.tree.All())
 	if known < manyFiles {
 		return fmt.Errorf("%d inodes are known, not %d", known, manyFiles)
 	}

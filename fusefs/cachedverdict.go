@@ -1,6 +1,10 @@
 package fusefs
 
-import "time"
+import (
+	"time"
+
+	"polis/fusefs/inode"
+)
 
 // CachedVerdict is what a guard can say of a name without asking anybody.
 type CachedVerdict uint8
@@ -8,7 +12,7 @@ type CachedVerdict uint8
 // The parts of a CachedVerdict.
 const (
 	// Shown: the name exists for the agent; Visible would say true.
-	Shown CachedVerdict = 1 << iota
+	Shown CachedVerdict = inode.VerdictShown << iota
 	// Readable: Read would allow every operation on it, and report nothing.
 	Readable
 	// Unreadable and Unwritable: Read or Write would refuse it without asking
@@ -82,26 +86,21 @@ const keepModeFor = time.Second
 // clock (1 to 10 ms): as long as the call takes that asked.
 const thisCall = time.Nanosecond
 
-// A verdict is a generation and the CachedVerdict given in it.
-const (
-	verdictShown    = uint64(Shown)
-	verdictReadable = uint64(Readable)
-	generationShift = 8
-)
+const verdictReadable = uint64(Readable)
 
 // generation changes whenever the guard's answers or the paths of objects below a
 // moved directory may have: both counts only grow. 0 means that nothing may be
-// remembered. Called with ns held, in whatever way.
+// remembered. Called with the name lock held, in whatever way.
 func (fs *FS) generation() uint64 {
 	if fs.cacheable == nil {
 		return 0
 	}
-	return (fs.cacheable.Generation() + fs.tree.moves.Load() + 1) << generationShift
+	return fs.tree.VerdictGeneration(fs.cacheable.Generation())
 }
 
 // holds says whether a verdict is of this generation and includes what is asked for.
 func (fs *FS) holds(verdict, what uint64) bool {
-	return verdict&what != 0 && fs.cacheable != nil && verdict&^(1<<generationShift-1) == fs.generation()
+	return verdict&what != 0 && fs.cacheable != nil && verdict&^(1<<inode.GenerationShift-1) == fs.generation()
 }
 
 // judge asks for a name's standing, to be remembered.
@@ -126,23 +125,23 @@ func (fs *FS) keepPath(path string) Keep {
 
 // keepName is keepPath for a name in a directory, without making a path of it
 // where that says nothing.
-func (fs *FS) keepName(parent *node, name string) Keep {
+func (fs *FS) keepName(parent *inode.Node, name string) Keep {
 	switch {
 	case fs.timeout == 0:
 		return 0
 	case fs.keeper == nil:
 		return KeepAll
 	}
-	return fs.keeper.Keep(fs.tree.child(parent, name))
+	return fs.keeper.Keep(fs.tree.Child(parent, name))
 }
 
 // keepsAbsent says whether the kernel may believe that there is no such name.
 // One that somebody else can make show from below, it may not.
-func (fs *FS) keepsAbsent(parent *node, name string) bool {
+func (fs *FS) keepsAbsent(parent *inode.Node, name string) bool {
 	if fs.keepName(parent, name)&KeepAbsent == 0 {
 		return false
 	}
-	return fs.lower < 0 || fs.cfg.Shared.Paths.Top(fs.tree.child(parent, name)) == ""
+	return fs.lower < 0 || fs.cfg.Shared.Paths.Top(fs.tree.Child(parent, name)) == ""
 }
 
 // ttl is how long the kernel may keep what k includes.

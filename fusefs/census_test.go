@@ -84,9 +84,9 @@ func TestAGuardIsToldHowManyObjectsThereAre(t *testing.T) {
 func BenchmarkCounted(b *testing.B) {
 	v := mountView(b)
 	require.NoError(b, os.MkdirAll(v.in("a/deep/directory/of/some"), 0o755))
-	n := v.fs.tree.root
+	n := v.fs.tree.Root
 	for _, name := range []string{"a", "deep", "directory", "of", "some"} {
-		n = v.fs.tree.at(n, name)
+		n = v.fs.tree.At(n, name)
 		require.NotNil(b, n)
 	}
 	b.ReportAllocs()

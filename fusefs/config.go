@@ -14,6 +14,7 @@ import (
 
 	"polis/fusefs/backing"
 	"polis/fusefs/conn"
+	"polis/fusefs/inode"
 	"polis/fusefs/openfile"
 )
 
@@ -97,15 +98,11 @@ type FS struct {
 	acls            bool          // backing has access control lists; see acl.go
 	timeout         time.Duration
 
-	// ns orders the use of names (read side) against their change (rename,
-	// unlink: write side). Never taken recursively, never held while the
-	// guard is asked.
-	ns    sync.RWMutex
-	tree  *tree
+	tree  *inode.Table
 	dirs  *dirCache
 	files openfile.Table[*handle]
 	lists dirLists
-	none  absents
+	none  inode.Absents
 
 	passthrough openfile.Passthrough
 
@@ -202,10 +199,10 @@ func New(cfg Config) (*FS, error) {
 		fs.log.Warn("the backing directory has access control lists; in the view its groups have no rights",
 			slog.String("path", cfg.Mountpoint))
 	}
-	k := keyOf(0, &st)
-	fs.rootDev = k.dev
-	fs.tree = newTree(k)
-	fs.tree.root.keep.Store(uint32(fs.keepPath("")))
+	k := inode.KeyOf(0, &st)
+	fs.rootDev = k.Dev
+	fs.tree = inode.New(k)
+	fs.tree.Root.Keep.Store(uint32(fs.keepPath("")))
 	return fs, nil
 }
 
@@ -214,11 +211,11 @@ func New(cfg Config) (*FS, error) {
 func (fs *FS) Close() {
 	fs.dirs.closeAll()
 	for _, h := range fs.files.TakeAll() { // still open when the mount went away
-		h.node.io.Remove(&h.Handle)
+		h.node.Files.Remove(&h.Handle)
 		h.Close()
 	}
 	if fs.tree != nil {
-		for _, n := range fs.tree.all() {
+		for _, n := range fs.tree.All() {
 			fs.unpin(n)
 		}
 	}

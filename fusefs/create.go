@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/fusefs/backing"
+	"polis/fusefs/inode"
 )
 
 // add makes a new name: gate, make, give it to the caller, register it.
@@ -16,13 +17,13 @@ func (fs *FS) add(cancel request, h *fuse.InHeader, op Op, name string, mode uin
 	if e := validName(name); e != 0 {
 		return status(e)
 	}
-	parent := fs.tree.get(h.NodeId)
+	parent := fs.tree.Get(h.NodeId)
 	if parent == nil {
 		return status(syscall.ESTALE)
 	}
 	isDir := mode&unix.S_IFMT == unix.S_IFDIR
 	return status(fs.revalidated(fs.change(cancel, h, mutation{
-		op: op, exclusive: parent.copyUp.Load(), targets: fs.entry(parent, name, isDir),
+		op: op, exclusive: parent.CopyUp.Load(), targets: fs.entry(parent, name, isDir),
 		do: func() syscall.Errno {
 			p, e := fs.atNew(parent, name)
 			if e != 0 {
@@ -142,24 +143,24 @@ func (fs *FS) Link(cancel request, in *fuse.LinkIn, name string, out *fuse.Entry
 	if e := validName(name); e != 0 {
 		return status(e)
 	}
-	parent, n := fs.tree.get(in.NodeId), fs.tree.get(in.Oldnodeid)
+	parent, n := fs.tree.Get(in.NodeId), fs.tree.Get(in.Oldnodeid)
 	if parent == nil || n == nil {
 		return status(syscall.ESTALE)
 	}
-	if n.isDir() || fs.waitedFor(n.kind, name) {
+	if n.IsDir() || fs.waitedFor(n.Kind, name) {
 		return fuse.EPERM
 	}
 	m, done := fs.sharing(n, mutation{
-		op: OpLink, exclusive: parent.copyUp.Load(),
+		op: OpLink, exclusive: parent.CopyUp.Load(),
 		targets: func() ([]Target, syscall.Errno) {
-			t := []Target{{Path: fs.tree.child(parent, name)}}
-			for _, p := range fs.tree.somePaths(n, fewNames) {
+			t := []Target{{Path: fs.tree.Child(parent, name)}}
+			for _, p := range fs.tree.SomePaths(n, inode.FewNames) {
 				t = append(t, Target{Path: p, Source: true})
 			}
 			return t, 0
 		},
 		publish: func(ctx context.Context, c Caller, t []Target) syscall.Errno {
-			return fs.publish(ctx, c, n, fs.tree.path(n), t[0].Path)
+			return fs.publish(ctx, c, n, fs.tree.Path(n), t[0].Path)
 		},
 		do: func() syscall.Errno { return fs.link(n, parent, name, out) },
 	})
@@ -167,7 +168,7 @@ func (fs *FS) Link(cancel request, in *fuse.LinkIn, name string, out *fuse.Entry
 	return status(fs.revalidated(fs.change(cancel, &in.InHeader, m), parent))
 }
 
-func (fs *FS) link(n, parent *node, name string, out *fuse.EntryOut) syscall.Errno {
+func (fs *FS) link(n, parent *inode.Node, name string, out *fuse.EntryOut) syscall.Errno {
 	p, e := fs.atNew(parent, name)
 	if e != 0 {
 		return e
@@ -196,12 +197,12 @@ func (fs *FS) link(n, parent *node, name string, out *fuse.EntryOut) syscall.Err
 }
 
 // publish shows the guard what is about to appear under a new name.
-func (fs *FS) publish(ctx context.Context, c Caller, n *node, oldPath, newPath string) syscall.Errno {
+func (fs *FS) publish(ctx context.Context, c Caller, n *inode.Node, oldPath, newPath string) syscall.Errno {
 	if fs.unread {
 		return 0
 	}
 	content := -1
-	if n != nil && n.isRegular() {
+	if n != nil && n.IsRegular() {
 		fd, e := fs.contentOf(n)
 		if e != 0 {
 			return e
@@ -213,9 +214,9 @@ func (fs *FS) publish(ctx context.Context, c Caller, n *node, oldPath, newPath s
 }
 
 // contentOf opens an object for Guard.Publish.
-func (fs *FS) contentOf(n *node) (int, syscall.Errno) {
-	fs.ns.RLock()
-	defer fs.ns.RUnlock()
+func (fs *FS) contentOf(n *inode.Node) (int, syscall.Errno) {
+	fs.tree.Names.RLock()
+	defer fs.tree.Names.RUnlock()
 	fd, _, e := fs.open(n, unix.O_RDONLY|unix.O_NONBLOCK)
 	return fd, e
 }

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/fusefs/backing"
+	"polis/fusefs/inode"
 	"polis/fusefs/openfile"
 )
 
@@ -15,7 +16,7 @@ func (fs *FS) Create(cancel request, in *fuse.CreateIn, name string, out *fuse.C
 	if e := validName(name); e != 0 {
 		return status(e)
 	}
-	parent := fs.tree.get(in.NodeId)
+	parent := fs.tree.Get(in.NodeId)
 	if parent == nil {
 		return status(syscall.ESTALE)
 	}
@@ -25,7 +26,7 @@ func (fs *FS) Create(cancel request, in *fuse.CreateIn, name string, out *fuse.C
 	in.Mode = fs.settable(in.Mode)
 	h := newHandle(in.Flags)
 	tk, e := fs.changeKeep(cancel, &in.InHeader, mutation{
-		op: OpCreate, exclusive: parent.copyUp.Load(), targets: fs.entry(parent, name, false),
+		op: OpCreate, exclusive: parent.CopyUp.Load(), targets: fs.entry(parent, name, false),
 		do: func() syscall.Errno { return fs.create(parent, name, in, h, out) },
 	})
 	if e != 0 {
@@ -35,11 +36,11 @@ func (fs *FS) Create(cancel request, in *fuse.CreateIn, name string, out *fuse.C
 	if m, ok := tk.(Maker); ok {
 		m.Made(h.FD)
 	}
-	h.node.io.Hold(&h.Handle, tk)
+	h.node.Files.Hold(&h.Handle, tk)
 	return fuse.OK
 }
 
-func (fs *FS) create(parent *node, name string, in *fuse.CreateIn, h *handle, out *fuse.CreateOut) syscall.Errno {
+func (fs *FS) create(parent *inode.Node, name string, in *fuse.CreateIn, h *handle, out *fuse.CreateOut) syscall.Errno {
 	p, e := fs.atNew(parent, name)
 	if e == syscall.EEXIST && in.Flags&unix.O_EXCL == 0 {
 		return syscall.ESTALE // as below
@@ -85,8 +86,8 @@ func newHandle(flags uint32) *handle {
 // Tmpfile makes and opens a regular file without a name. The guard is asked
 // about the directory; giving the file a name later is a link.
 func (fs *FS) Tmpfile(cancel request, in *fuse.CreateIn, out *fuse.CreateOut) fuse.Status {
-	parent := fs.tree.get(in.NodeId)
-	if parent == nil || !parent.isDir() {
+	parent := fs.tree.Get(in.NodeId)
+	if parent == nil || !parent.IsDir() {
 		return status(syscall.ESTALE)
 	}
 	if e := fs.reserve(&in.InHeader); e != 0 {
@@ -95,22 +96,22 @@ func (fs *FS) Tmpfile(cancel request, in *fuse.CreateIn, out *fuse.CreateOut) fu
 	in.Mode = fs.settable(in.Mode)
 	h := newHandle(in.Flags)
 	tk, e := fs.changeKeep(cancel, &in.InHeader, mutation{
-		op: OpTmpfile, exclusive: parent.copyUp.Load(), targets: fs.self(parent),
+		op: OpTmpfile, exclusive: parent.CopyUp.Load(), targets: fs.self(parent),
 		do: func() syscall.Errno { return fs.tmpfile(parent, in, h, out) },
 	})
 	if e != 0 {
 		fs.files.Budget.Unreserve()
 		return status(e)
 	}
-	h.node.io.Hold(&h.Handle, tk)
+	h.node.Files.Hold(&h.Handle, tk)
 	return fuse.OK
 }
 
-func (fs *FS) tmpfile(parent *node, in *fuse.CreateIn, h *handle, out *fuse.CreateOut) syscall.Errno {
+func (fs *FS) tmpfile(parent *inode.Node, in *fuse.CreateIn, h *handle, out *fuse.CreateOut) syscall.Errno {
 	if e := fs.raise(parent); e != 0 {
 		return e
 	}
-	d, e := fs.dir(parent, parent.root())
+	d, e := fs.dir(parent, parent.Root())
 	if e != 0 {
 		return e
 	}

@@ -38,7 +38,7 @@ func TestDataGoesThroughPassthrough(t *testing.T) {
 	require.NoError(t, err)
 	defer f.Close()
 	h := onlyHandle(t, v)
-	require.True(t, h.node.io.Passthrough())
+	require.True(t, h.node.Files.Passthrough())
 	// The server's own descriptor could not have done this: it is of another file.
 	fd, err := unix.FcntlInt(uintptr(h.FD), unix.F_DUPFD_CLOEXEC, 3)
 	require.NoError(t, err)
@@ -167,7 +167,7 @@ func TestManyFilesTakeFewDescriptors(t *testing.T) {
 	out, err = exec.Command("grep", "-rlF", "x", v.mnt).Output()
 	require.NoError(t, err)
 	require.Equal(t, dirs*files, strings.Count(string(out), "\n"))
-	require.Greater(t, len(v.fs.tree.all()), dirs*files/2, "the kernel knows them")
+	require.Greater(t, len(v.fs.tree.All()), dirs*files/2, "the kernel knows them")
 	require.LessOrEqual(t, v.fs.dirs.len(), 64)
 	require.Less(t, descriptors(t)-before, 100)
 }

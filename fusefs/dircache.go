@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"polis/fusefs/backing"
+	"polis/fusefs/inode"
 )
 
 // dirCache keeps at most max descriptors of directories, least recently used
@@ -17,7 +18,7 @@ type dirCache struct {
 }
 
 type dirKey struct {
-	n    *node
+	n    *inode.Node
 	root int
 }
 
@@ -93,7 +94,7 @@ func (c *dirCache) evict(d *dirFD) {
 }
 
 // drop forgets the descriptors of one directory.
-func (c *dirCache) drop(n *node, roots int) {
+func (c *dirCache) drop(n *inode.Node, roots int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i := range roots {

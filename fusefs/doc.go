@@ -30,7 +30,7 @@
 // Listings are asked for when the kernel does not have them (READDIR); between
 // two invalidations they are the same for everybody who uses the view.
 //
-// Lock order: FS.ns (names against renames) -> openfile.Inode (the open files of
-// one inode) -> tree.mu (the tables) -> dirCache.mu. The kernel is notified
+// Lock order: the name lock (inode.Table.Names) -> openfile.Inode (the open files of
+// one inode) -> the table of inodes -> dirCache.mu. The kernel is notified
 // with none of them held.
 package fusefs

@@ -17,13 +17,13 @@ const openKeep = unix.O_SYNC | unix.O_DSYNC | unix.O_NOATIME
 
 // Open opens a regular file. It must never answer ENOSYS.
 func (fs *FS) Open(cancel request, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
-	n := fs.tree.get(in.NodeId)
+	n := fs.tree.Get(in.NodeId)
 	switch {
 	case n == nil:
 		return status(syscall.ESTALE)
-	case n.isDir():
+	case n.IsDir():
 		return fuse.EISDIR
-	case !n.isRegular():
+	case !n.IsRegular():
 		return status(syscall.ENXIO) // the kernel serves FIFOs and sockets itself
 	}
 	if e := fs.reserve(&in.InHeader); e != 0 {
@@ -60,7 +60,7 @@ func (fs *FS) openFile(cancel request, in *fuse.OpenIn, h *handle, out *fuse.Ope
 			fs.guard.Count(OpOpenWrite, true, e, 0)
 			return e
 		}
-		fs.ns.RUnlock()
+		fs.tree.Names.RUnlock()
 	}
 	m, done := fs.private(h.node, mutation{
 		op: OpOpenWrite, targets: fs.self(h.node),
@@ -71,11 +71,11 @@ func (fs *FS) openFile(cancel request, in *fuse.OpenIn, h *handle, out *fuse.Ope
 	if e != 0 {
 		return e
 	}
-	h.node.io.Hold(&h.Handle, tk)
+	h.node.Files.Hold(&h.Handle, tk)
 	return 0
 }
 
-// openBacking opens the backing file and registers the handle. ns is held. The
+// openBacking opens the backing file and registers the handle. The name lock is held. The
 // kernel cannot release the handle before it has the answer, so the caller may
 // still put the ticket into it.
 func (fs *FS) openBacking(h *handle, in *fuse.OpenIn, out *fuse.OpenOut) syscall.Errno {

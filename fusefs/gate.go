@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"polis/fusefs/inode"
 )
 
 // gateTries bounds how often the guard is asked anew because names moved while
@@ -27,14 +29,14 @@ type passage struct {
 // enterRead asks the guard about an object that is only read, and takes the
 // name lock for the I/O. An object with several names may be read if one of
 // them may: its content is the same under each.
-func (fs *FS) enterRead(cancel request, h *fuse.InHeader, op Op, n *node) (passage, syscall.Errno) {
+func (fs *FS) enterRead(cancel request, h *fuse.InHeader, op Op, n *inode.Node) (passage, syscall.Errno) {
 	g := passage{fs: fs, op: op, start: time.Now()}
-	fs.ns.RLock()
-	if fs.holds(n.verdict.Load(), verdictReadable) {
+	fs.tree.Names.RLock()
+	if fs.holds(n.Verdict.Load(), verdictReadable) {
 		g.in = true
 		return g, 0
 	}
-	fs.ns.RUnlock()
+	fs.tree.Names.RUnlock()
 	call := fs.newCall(cancel, h.Pid)
 	defer call.finish()
 	var e syscall.Errno
@@ -46,7 +48,7 @@ func (fs *FS) enterRead(cancel request, h *fuse.InHeader, op Op, n *node) (passa
 // unlock gives the lock back before the end.
 func (g *passage) unlock() {
 	if g.in {
-		g.fs.ns.RUnlock()
+		g.fs.tree.Names.RUnlock()
 		g.in = false
 	}
 }
@@ -59,33 +61,33 @@ func (g *passage) leave(errno syscall.Errno) {
 
 // gateRead asks under which of its names an object may be read. On success the
 // name lock is held for reading.
-func (fs *FS) gateRead(ctx context.Context, c Caller, op Op, n *node) (string, syscall.Errno) {
+func (fs *FS) gateRead(ctx context.Context, c Caller, op Op, n *inode.Node) (string, syscall.Errno) {
 	for range gateTries {
-		edits := fs.tree.edits.Load()
-		paths := fs.tree.fewPaths(n)
+		edits := fs.tree.Edits()
+		paths := fs.tree.FewPaths(n)
 		allowed, errno := fs.firstReadable(ctx, c, op, n, paths)
-		if errno != 0 && len(paths) == fewNames {
-			allowed, errno = fs.firstReadable(ctx, c, op, n, fs.tree.paths(n))
+		if errno != 0 && len(paths) == inode.FewNames {
+			allowed, errno = fs.firstReadable(ctx, c, op, n, fs.tree.Paths(n))
 		}
 		if errno != 0 {
 			return "", errno
 		}
-		fs.ns.RLock()
-		if fs.tree.edits.Load() == edits || slices.Contains(fs.tree.paths(n), allowed) {
+		fs.tree.Names.RLock()
+		if fs.tree.Edits() == edits || slices.Contains(fs.tree.Paths(n), allowed) {
 			fs.recall(n)
 			return allowed, 0
 		}
-		fs.ns.RUnlock()
+		fs.tree.Names.RUnlock()
 	}
 	return "", syscall.ESTALE
 }
 
 // firstReadable is the first of an object's paths under which the guard lets it
 // be read.
-func (fs *FS) firstReadable(ctx context.Context, c Caller, op Op, n *node, paths []string) (string, syscall.Errno) {
+func (fs *FS) firstReadable(ctx context.Context, c Caller, op Op, n *inode.Node, paths []string) (string, syscall.Errno) {
 	errno := syscall.ENOENT
 	for _, p := range paths {
-		if !fs.guard.Visible(p, n.isDir()) {
+		if !fs.guard.Visible(p, n.IsDir()) {
 			continue
 		}
 		if errno = fs.guard.Read(ctx, c, op, p); errno == 0 {
@@ -96,31 +98,22 @@ func (fs *FS) firstReadable(ctx context.Context, c Caller, op Op, n *node, paths
 }
 
 // recall remembers what the guard says of an object, for the next time: that it
-// may be read, if one of its first names says so. ns is held.
-func (fs *FS) recall(n *node) {
+// may be read, if one of its first names says so. The name lock is held.
+func (fs *FS) recall(n *inode.Node) {
 	if fs.cacheable == nil {
 		return
 	}
-	edits := fs.tree.edits.Load()
-	paths := fs.tree.fewPaths(n)
+	edits := fs.tree.Edits()
+	paths := fs.tree.FewPaths(n)
 	var verdict uint64
 	for _, p := range paths {
-		v := fs.judge(p, n.isDir())
+		v := fs.judge(p, n.IsDir())
 		if len(paths) > 1 { // what is shown is said of a name, not of the object
-			v &^= verdictShown
+			v &^= inode.VerdictShown
 		}
 		verdict |= v
 	}
-	fs.tree.remember(n, verdict, edits)
-}
-
-// remember stores a verdict unless a name has changed since it was asked for.
-func (t *tree) remember(n *node, verdict, edits uint64) {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	if t.edits.Load() == edits {
-		n.verdict.Store(verdict)
-	}
+	fs.tree.Remember(n, verdict, edits)
 }
 
 // mutation is one change of the tree: what it is called, which names it
@@ -204,13 +197,13 @@ func (fs *FS) tryChange(ctx context.Context, c Caller, m *mutation) (tk Ticket, 
 		}
 	}
 	if m.exclusive {
-		fs.ns.Lock()
-		defer fs.ns.Unlock()
+		fs.tree.Names.Lock()
+		defer fs.tree.Names.Unlock()
 	} else {
-		fs.ns.RLock()
-		defer fs.ns.RUnlock()
+		fs.tree.Names.RLock()
+		defer fs.tree.Names.RUnlock()
 	}
-	if m.always || fs.tree.edits.Load() != edits {
+	if m.always || fs.tree.Edits() != edits {
 		now, errno := m.targets()
 		if errno != 0 {
 			return tk, errno, false
@@ -232,28 +225,28 @@ func (fs *FS) tryChange(ctx context.Context, c Caller, m *mutation) (tk Ticket, 
 // named computes the names of a mutation under the name lock, and tells as of
 // which edit they hold.
 func (fs *FS) named(targets func() ([]Target, syscall.Errno)) ([]Target, uint64, syscall.Errno) {
-	fs.ns.RLock()
-	defer fs.ns.RUnlock()
-	edits := fs.tree.edits.Load()
+	fs.tree.Names.RLock()
+	defer fs.tree.Names.RUnlock()
+	edits := fs.tree.Edits()
 	t, e := targets()
 	return t, edits, e
 }
 
 // self is the targets function of a change to an object itself: all its names.
-func (fs *FS) self(n *node) func() ([]Target, syscall.Errno) {
+func (fs *FS) self(n *inode.Node) func() ([]Target, syscall.Errno) {
 	return func() ([]Target, syscall.Errno) {
-		paths := fs.tree.paths(n)
+		paths := fs.tree.Paths(n)
 		out := make([]Target, len(paths))
 		for i, p := range paths {
-			out[i] = Target{Path: p, Dir: n.isDir()}
+			out[i] = Target{Path: p, Dir: n.IsDir()}
 		}
 		return out, 0
 	}
 }
 
 // entry is the targets function of a change to one name of a directory.
-func (fs *FS) entry(parent *node, name string, dir bool) func() ([]Target, syscall.Errno) {
+func (fs *FS) entry(parent *inode.Node, name string, dir bool) func() ([]Target, syscall.Errno) {
 	return func() ([]Target, syscall.Errno) {
-		return []Target{{Path: fs.tree.child(parent, name), Dir: dir}}, 0
+		return []Target{{Path: fs.tree.Child(parent, name), Dir: dir}}, 0
 	}
 }

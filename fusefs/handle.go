@@ -8,6 +8,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"polis/fusefs/inode"
 	"polis/fusefs/openfile"
 )
 
@@ -15,7 +16,7 @@ import (
 // the inode it is of.
 type handle struct {
 	openfile.Handle
-	node *node
+	node *inode.Node
 	// generation is when the open was last found to be within the rules; see revoke.go.
 	generation atomic.Uint64
 }
@@ -39,17 +40,17 @@ func (fs *FS) reserve(h *fuse.InHeader) syscall.Errno {
 // attach adds an open file to its inode, gives it a number and fills the answer.
 func (fs *FS) attach(h *handle, st *unix.Statx_t, uid uint32, out *fuse.OpenOut) {
 	n := h.node
-	fs.passthrough.Attach(&n.io, &h.Handle, openfile.Opening{
+	fs.passthrough.Attach(&n.Files, &h.Handle, openfile.Opening{
 		Attr: st, UID: uid,
-		Exclusive:   Keep(n.keep.Load())&KeepData != 0 && n.root() != fs.lower,
-		Replaceable: n.copyUp.Load(), // by its copy
+		Exclusive:   Keep(n.Keep.Load())&KeepData != 0 && n.Root() != fs.lower,
+		Replaceable: n.CopyUp.Load(), // by its copy
 	}, out)
 	out.Fh = fs.files.Add(h)
 }
 
 // Release ends an open file. It comes after the caller's close has returned.
 func (fs *FS) Release(_ request, in *fuse.ReleaseIn) {
-	if h := fs.files.Take(in.Fh); h != nil && h.node.io.Release(&h.Handle) {
+	if h := fs.files.Take(in.Fh); h != nil && h.node.Files.Release(&h.Handle) {
 		fs.notifyAttr(h.node)
 	}
 }

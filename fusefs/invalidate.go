@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"polis/fusefs/backing"
+	"polis/fusefs/inode"
 )
 
 // notifyWait bounds how long an invalidation waits for the kernel. A name in a
@@ -22,10 +23,10 @@ const notifyWait = 2 * time.Second
 const settleAnswers = 500 * time.Millisecond
 
 // notifyAttr makes the kernel forget the attributes of an inode, not its data.
-func (fs *FS) notifyAttr(n *node) { fs.notifyInode(n, -1) }
+func (fs *FS) notifyAttr(n *inode.Node) { fs.notifyInode(n, -1) }
 
-func (fs *FS) notifyInode(n *node, off int64) {
-	if e := fs.server.InodeNotify(n.id, off, 0); e != 0 && e != syscall.ENOENT {
+func (fs *FS) notifyInode(n *inode.Node, off int64) {
+	if e := fs.server.InodeNotify(n.ID, off, 0); e != 0 && e != syscall.ENOENT {
 		fs.log.Debug("inode not invalidated", slog.String("op", "notify"), slog.Any("err", e))
 	}
 }
@@ -34,23 +35,23 @@ func (fs *FS) notifyInode(n *node, off int64) {
 // listings of everything, and the names that are hidden now or no longer stand
 // for the object they stood for. To be called after the guard's answers have
 // changed; not from within a Guard method.
-func (fs *FS) InvalidateAll() { fs.invalidate(fs.tree.all) }
+func (fs *FS) InvalidateAll() { fs.invalidate(fs.tree.All) }
 
 // InvalidatePath does the same for one path and everything below it, after it
 // was changed behind the view, and tells programs that watch that path.
 func (fs *FS) InvalidatePath(path string) {
-	fs.invalidate(func() []*node { return fs.about(path) }, path)
+	fs.invalidate(func() []*inode.Node { return fs.about(path) }, path)
 }
 
 // about are the objects a change of path may have changed: what is there, what
 // is below and the directory above.
-func (fs *FS) about(path string) []*node {
+func (fs *FS) about(path string) []*inode.Node {
 	up := ""
 	if i := strings.LastIndexByte(path, '/'); i >= 0 {
 		up = path[:i]
 	}
-	return slices.DeleteFunc(fs.tree.all(), func(n *node) bool {
-		return !slices.ContainsFunc(fs.tree.paths(n), func(p string) bool {
+	return slices.DeleteFunc(fs.tree.All(), func(n *inode.Node) bool {
+		return !slices.ContainsFunc(fs.tree.Paths(n), func(p string) bool {
 			return p == path || p == up || path == "" || strings.HasPrefix(p, path+"/")
 		})
 	})
@@ -61,14 +62,14 @@ func (fs *FS) about(path string) []*node {
 // and its word would outlive the notification. (The kernel's own way, an epoch,
 // FUSE_NOTIFY_INC_EPOCH, drops every name at once, and with them the mounts and
 // working directories below them.)
-func (fs *FS) invalidate(which func() []*node, changed ...string) {
+func (fs *FS) invalidate(which func() []*inode.Node, changed ...string) {
 	fs.mu.Lock()
 	if fs.server == nil {
 		fs.mu.Unlock()
 		return
 	}
 	for _, n := range which() {
-		n.io.Invalidate()
+		n.Files.Invalidate()
 	}
 	done := make(chan struct{})
 	fs.bg.Go(func() {
@@ -78,28 +79,28 @@ func (fs *FS) invalidate(which func() []*node, changed ...string) {
 		}
 		nodes := which()
 		for _, n := range nodes {
-			n.io.Invalidate()
+			n.Files.Invalidate()
 		}
 		for _, n := range nodes {
 			fs.notifyInode(n, 0)
 		}
 		for _, n := range nodes {
-			for _, name := range fs.none.take(n.id) {
-				_ = fs.server.EntryNotify(n.id, name) // as below
+			for _, name := range fs.none.Take(n.ID) {
+				_ = fs.server.EntryNotify(n.ID, name) // as below
 			}
 		}
 		for _, n := range nodes {
-			for _, r := range fs.tree.refs(n) {
+			for _, r := range fs.tree.Refs(n) {
 				if fs.stale(n, r) {
-					_ = fs.server.EntryNotify(r.parent.id, r.name) // ENOENT: not cached
+					_ = fs.server.EntryNotify(r.Parent.ID, r.Name) // ENOENT: not cached
 				}
 			}
 		}
 		for _, n := range nodes {
-			if n.isDir() {
+			if n.IsDir() {
 				// Who reads a listing has the directory locked, and keeps what
 				// he was told until then. A name that is none waits for him.
-				_ = fs.server.EntryNotify(n.id, ".")
+				_ = fs.server.EntryNotify(n.ID, ".")
 				fs.notifyInode(n, 0)
 			}
 		}
@@ -118,17 +119,17 @@ func (fs *FS) invalidate(which func() []*node, changed ...string) {
 }
 
 // stale says whether the kernel must not keep this name.
-func (fs *FS) stale(n *node, r nameRef) bool {
-	fs.ns.RLock()
-	defer fs.ns.RUnlock()
-	p, e := fs.at(r.parent, r.name)
+func (fs *FS) stale(n *inode.Node, r inode.Name) bool {
+	fs.tree.Names.RLock()
+	defer fs.tree.Names.RUnlock()
+	p, e := fs.at(r.Parent, r.Name)
 	if e != 0 {
 		return true
 	}
 	defer fs.dirs.put(p.dir)
-	if !fs.guard.Visible(fs.tree.child(r.parent, r.name), n.isDir()) {
+	if !fs.guard.Visible(fs.tree.Child(r.Parent, r.Name), n.IsDir()) {
 		return true
 	}
-	st, e := backing.StatAt(p.dir.fd, r.name)
-	return e != 0 || !keyOf(p.root, &st).same(n.key)
+	st, e := backing.StatAt(p.dir.fd, r.Name)
+	return e != 0 || !inode.KeyOf(p.root, &st).Same(n.Key)
 }

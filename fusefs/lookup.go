@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/fusefs/backing"
+	"polis/fusefs/inode"
 )
 
 // Lookup answers whether a name exists. A hidden name does not.
@@ -15,14 +16,14 @@ func (fs *FS) Lookup(_ request, h *fuse.InHeader, name string, out *fuse.EntryOu
 	if e := validName(name); e != 0 {
 		return status(e)
 	}
-	parent := fs.tree.get(h.NodeId)
+	parent := fs.tree.Get(h.NodeId)
 	if parent == nil {
 		return status(syscall.ESTALE)
 	}
-	fs.ns.RLock()
-	defer fs.ns.RUnlock()
+	fs.tree.Names.RLock()
+	defer fs.tree.Names.RUnlock()
 	e := fs.find(parent, name, out)
-	if e == syscall.ENOENT && fs.keepsAbsent(parent, name) && fs.none.add(parent.id, name) {
+	if e == syscall.ENOENT && fs.keepsAbsent(parent, name) && fs.none.Add(parent.ID, name) {
 		// No inode, and how long to believe it.
 		*out = fuse.EntryOut{}
 		out.SetEntryTimeout(fs.timeout)
@@ -31,8 +32,8 @@ func (fs *FS) Lookup(_ request, h *fuse.InHeader, name string, out *fuse.EntryOu
 	return status(e)
 }
 
-// find fills out for a visible name and counts the look-up. ns is held.
-func (fs *FS) find(parent *node, name string, out *fuse.EntryOut) syscall.Errno {
+// find fills out for a visible name and counts the look-up. The name lock is held.
+func (fs *FS) find(parent *inode.Node, name string, out *fuse.EntryOut) syscall.Errno {
 	p, e := fs.at(parent, name)
 	if e != 0 {
 		return fs.revalidate(parent, e)
@@ -43,9 +44,9 @@ func (fs *FS) find(parent *node, name string, out *fuse.EntryOut) syscall.Errno 
 		return fs.revalidate(parent, e)
 	}
 	verdict := uint64(0)
-	if known := fs.tree.at(parent, name); known == nil || !fs.holds(known.verdict.Load(), verdictShown) || !known.is(&st) {
-		path, dir := fs.tree.child(parent, name), st.Mode&unix.S_IFMT == unix.S_IFDIR
-		if verdict = fs.judge(path, dir); verdict&verdictShown == 0 && !fs.guard.Visible(path, dir) {
+	if known := fs.tree.At(parent, name); known == nil || !fs.holds(known.Verdict.Load(), inode.VerdictShown) || !known.Is(&st) {
+		path, dir := fs.tree.Child(parent, name), st.Mode&unix.S_IFMT == unix.S_IFDIR
+		if verdict = fs.judge(path, dir); verdict&inode.VerdictShown == 0 && !fs.guard.Visible(path, dir) {
 			return syscall.ENOENT
 		}
 	}
@@ -54,20 +55,20 @@ func (fs *FS) find(parent *node, name string, out *fuse.EntryOut) syscall.Errno 
 }
 
 // enter registers a name and fills the answer. verdict is what the guard said
-// of the name, if it was asked. ns is held.
-func (fs *FS) enter(parent *node, name string, root int, st *unix.Statx_t, verdict uint64, out *fuse.EntryOut) *node {
-	k := keyOf(root, st)
+// of the name, if it was asked. The name lock is held.
+func (fs *FS) enter(parent *inode.Node, name string, root int, st *unix.Statx_t, verdict uint64, out *fuse.EntryOut) *inode.Node {
+	k := inode.KeyOf(root, st)
 	if fs.foreignAt(parent, name, root, st) {
-		k.own = 1
+		k.Own = 1
 	}
-	n := fs.tree.ref(parent, name, k, uint32(st.Mode), verdict)
-	fs.none.cut(parent.id, name)
+	n := fs.tree.Ref(parent, name, k, uint32(st.Mode), verdict)
+	fs.none.Cut(parent.ID, name)
 	if root == fs.lower {
-		parent.merged.Store(true)
+		parent.Merged.Store(true)
 	}
 	keep := fs.keepName(parent, name)
-	n.keep.Store(uint32(keep))
-	out.NodeId, out.Generation = n.id, 1
+	n.Keep.Store(uint32(keep))
+	out.NodeId, out.Generation = n.ID, 1
 	fs.attr(fs.mergedTimes(n, st), &out.Attr)
 	out.SetEntryTimeout(fs.boundName(n, fs.ttl(keep, KeepName)))
 	out.SetAttrTimeout(fs.freshTTL(n, st))
@@ -76,26 +77,26 @@ func (fs *FS) enter(parent *node, name string, root int, st *unix.Statx_t, verdi
 
 // enterNameless is enter for an object that has no name, made in parent. Its
 // attributes are not kept.
-func (fs *FS) enterNameless(parent *node, st *unix.Statx_t, out *fuse.EntryOut) *node {
-	n := fs.tree.ref(nil, "", keyOf(parent.root(), st), uint32(st.Mode), 0)
-	fs.tree.nameless(n, fs.tree.path(parent))
-	out.NodeId, out.Generation = n.id, 1
+func (fs *FS) enterNameless(parent *inode.Node, st *unix.Statx_t, out *fuse.EntryOut) *inode.Node {
+	n := fs.tree.Ref(nil, "", inode.KeyOf(parent.Root(), st), uint32(st.Mode), 0)
+	fs.tree.SetNameless(n, fs.tree.Path(parent))
+	out.NodeId, out.Generation = n.ID, 1
 	fs.attr(st, &out.Attr)
 	return n
 }
 
 // attrTTL is how long the kernel may keep attributes just read. While a
 // writable open exists it may not: stores through a mapping do not pass here.
-func (fs *FS) attrTTL(n *node, st *unix.Statx_t) time.Duration {
-	keep := Keep(n.keep.Load())
+func (fs *FS) attrTTL(n *inode.Node, st *unix.Statx_t) time.Duration {
+	keep := Keep(n.Keep.Load())
 	ttl := fs.ttl(keep, KeepAttr)
-	if ttl == 0 && n.isDir() && keep&KeepMode != 0 {
+	if ttl == 0 && n.IsDir() && keep&KeepMode != 0 {
 		if settled(st) {
 			return min(fs.timeout, keepModeFor)
 		}
 		return min(fs.timeout, thisCall)
 	}
-	if n.isRegular() && !n.io.SetAttr(st, ttl > 0) {
+	if n.IsRegular() && !n.Files.SetAttr(st, ttl > 0) {
 		return 0
 	}
 	return fs.boundAttr(n, ttl)
@@ -105,9 +106,9 @@ func (fs *FS) attrTTL(n *node, st *unix.Statx_t) time.Duration {
 // name checks the caller's rights next, and mostly wants the attributes too: it
 // need not ask twice for what others can change, as the next call that comes by
 // the name asks again.
-func (fs *FS) freshTTL(n *node, st *unix.Statx_t) time.Duration {
+func (fs *FS) freshTTL(n *inode.Node, st *unix.Statx_t) time.Duration {
 	ttl := fs.attrTTL(n, st)
-	if ttl == 0 && fs.timeout > 0 && Keep(n.keep.Load())&(KeepName|KeepAttr) == 0 {
+	if ttl == 0 && fs.timeout > 0 && Keep(n.Keep.Load())&(KeepName|KeepAttr) == 0 {
 		return thisCall
 	}
 	return ttl
@@ -115,27 +116,27 @@ func (fs *FS) freshTTL(n *node, st *unix.Statx_t) time.Duration {
 
 // Forget takes back look-ups.
 func (fs *FS) Forget(id, count uint64) {
-	n := fs.tree.forget(id, count)
+	n := fs.tree.Forget(id, count)
 	if n == nil {
 		return
 	}
-	if n.isDir() {
+	if n.IsDir() {
 		fs.dirs.drop(n, len(fs.roots))
-		fs.lists.drop(n.id)
-		fs.none.take(n.id)
+		fs.lists.drop(n.ID)
+		fs.none.Take(n.ID)
 	}
 	fs.unpin(n)
-	fs.passthrough.Unregister(&n.io)
+	fs.passthrough.Unregister(&n.Files)
 }
 
 // GetAttr is stat and fstat.
 func (fs *FS) GetAttr(_ request, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
-	n := fs.tree.get(in.NodeId)
+	n := fs.tree.Get(in.NodeId)
 	if n == nil {
 		return status(syscall.ESTALE)
 	}
-	fs.ns.RLock()
-	defer fs.ns.RUnlock()
+	fs.tree.Names.RLock()
+	defer fs.tree.Names.RUnlock()
 	return status(fs.fillAttr(n, out))
 }
 
@@ -150,10 +151,10 @@ func settled(st *unix.Statx_t) bool {
 }
 
 // fillAttr answers GETATTR and SETATTR.
-func (fs *FS) fillAttr(n *node, out *fuse.AttrOut) syscall.Errno {
+func (fs *FS) fillAttr(n *inode.Node, out *fuse.AttrOut) syscall.Errno {
 	st, e := fs.stat(n)
 	if e != 0 {
-		dead := fs.tree.deadAttr(n)
+		dead := fs.tree.DeadAttr(n)
 		if dead == nil {
 			return e
 		}
@@ -168,15 +169,15 @@ func (fs *FS) fillAttr(n *node, out *fuse.AttrOut) syscall.Errno {
 // Statx is GETATTR with the time of birth. The kernel asks for it once per inode
 // it knows, and only for programs that want that time.
 func (fs *FS) Statx(_ request, in *fuse.StatxIn, out *fuse.StatxOut) fuse.Status {
-	n := fs.tree.get(in.NodeId)
+	n := fs.tree.Get(in.NodeId)
 	if n == nil {
 		return status(syscall.ESTALE)
 	}
-	fs.ns.RLock()
-	defer fs.ns.RUnlock()
+	fs.tree.Names.RLock()
+	defer fs.tree.Names.RUnlock()
 	st, e := fs.stat(n)
 	if e != 0 {
-		dead := fs.tree.deadAttr(n)
+		dead := fs.tree.DeadAttr(n)
 		if dead == nil {
 			return status(e)
 		}
@@ -202,7 +203,7 @@ func (fs *FS) Statx(_ request, in *fuse.StatxIn, out *fuse.StatxOut) fuse.Status
 // Readlink returns the text of a symbolic link; the kernel resolves it where
 // the caller lives.
 func (fs *FS) Readlink(cancel request, h *fuse.InHeader, dest []byte) (size int, st fuse.Status) {
-	n := fs.tree.get(h.NodeId)
+	n := fs.tree.Get(h.NodeId)
 	if n == nil {
 		return 0, status(syscall.ESTALE)
 	}
@@ -214,7 +215,7 @@ func (fs *FS) Readlink(cancel request, h *fuse.InHeader, dest []byte) (size int,
 	return size, status(e)
 }
 
-func (fs *FS) linkText(n *node, dest []byte) (int, syscall.Errno) {
+func (fs *FS) linkText(n *inode.Node, dest []byte) (int, syscall.Errno) {
 	fd, _, e := fs.open(n, unix.O_PATH)
 	if e != 0 {
 		return 0, e

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/fusefs/backing"
+	"polis/fusefs/inode"
 )
 
 // lowerTimeout is how long the kernel may keep what it was told of names and
@@ -16,8 +17,8 @@ import (
 const lowerTimeout = time.Second
 
 // settle finds the root that a name routed to the main one is in: the lower one
-// if the name shows from there. Called with ns held.
-func (fs *FS) settle(parent *node, name, path string) int {
+// if the name shows from there. Called with the name lock held.
+func (fs *FS) settle(parent *inode.Node, name, path string) int {
 	if fs.lower < 0 {
 		return 0
 	}
@@ -95,14 +96,14 @@ func (fs *FS) openLower(path string) (int, syscall.Errno) {
 }
 
 // lowerDir is dir for the lower root.
-func (fs *FS) lowerDir(n *node) (*dirFD, syscall.Errno) {
-	fd, e := fs.openLower(fs.tree.path(n))
+func (fs *FS) lowerDir(n *inode.Node) (*dirFD, syscall.Errno) {
+	fd, e := fs.openLower(fs.tree.Path(n))
 	if e != 0 {
 		return nil, backing.Stale(e)
 	}
-	if n.root() == fs.lower {
+	if n.Root() == fs.lower {
 		st, e := backing.StatAt(fd, "")
-		if e == 0 && !n.is(&st) {
+		if e == 0 && !n.Is(&st) {
 			e = syscall.ESTALE
 		}
 		if e != 0 {
@@ -114,8 +115,8 @@ func (fs *FS) lowerDir(n *node) (*dirFD, syscall.Errno) {
 }
 
 // below lists what the lower root shows in a directory, whatever the tree has
-// there. n may be nil. Called with ns held.
-func (fs *FS) below(n *node, path string) []fuse.DirEntry {
+// there. n may be nil. Called with the name lock held.
+func (fs *FS) below(n *inode.Node, path string) []fuse.DirEntry {
 	if fs.lower < 0 || fs.cfg.Shared.Whiteouts.Has(path) {
 		return nil
 	}
@@ -142,22 +143,22 @@ func (fs *FS) below(n *node, path string) []fuse.DirEntry {
 		}
 	}
 	if n != nil && len(out) > 0 {
-		n.merged.Store(true)
+		n.Merged.Store(true)
 	}
 	return out
 }
 
 // boundName and boundAttr limit how long the kernel may keep a name and
 // attributes that somebody else can change.
-func (fs *FS) boundName(n *node, ttl time.Duration) time.Duration {
-	if fs.lower >= 0 && n.root() == fs.lower {
+func (fs *FS) boundName(n *inode.Node, ttl time.Duration) time.Duration {
+	if fs.lower >= 0 && n.Root() == fs.lower {
 		return min(ttl, lowerTimeout)
 	}
 	return ttl
 }
 
-func (fs *FS) boundAttr(n *node, ttl time.Duration) time.Duration {
-	if fs.lower >= 0 && (n.root() == fs.lower || n == fs.tree.root || n.merged.Load()) {
+func (fs *FS) boundAttr(n *inode.Node, ttl time.Duration) time.Duration {
+	if fs.lower >= 0 && (n.Root() == fs.lower || n == fs.tree.Root || n.Merged.Load()) {
 		return min(ttl, lowerTimeout)
 	}
 	return ttl
@@ -165,11 +166,11 @@ func (fs *FS) boundAttr(n *node, ttl time.Duration) time.Duration {
 
 // mergedTimes gives a directory in which names show from below the later of the
 // two times of change: the kernel reads its listing again when that differs.
-func (fs *FS) mergedTimes(n *node, st *unix.Statx_t) *unix.Statx_t {
-	if fs.lower < 0 || !n.isDir() || n.root() != 0 || n != fs.tree.root && !n.merged.Load() {
+func (fs *FS) mergedTimes(n *inode.Node, st *unix.Statx_t) *unix.Statx_t {
+	if fs.lower < 0 || !n.IsDir() || n.Root() != 0 || n != fs.tree.Root && !n.Merged.Load() {
 		return st
 	}
-	fd, e := fs.openLower(fs.tree.path(n))
+	fd, e := fs.openLower(fs.tree.Path(n))
 	if e != 0 {
 		return st
 	}

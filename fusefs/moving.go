@@ -60,7 +60,7 @@ func (w *moveWatch) end() {
 	}
 }
 
-// noteMade remembers the names a mutation has made. ns is held, so that a move
+// noteMade remembers the names a mutation has made. The name lock is held, so that a move
 // sees either the name in its listing or this note of it.
 func (fs *FS) noteMade(op Op, targets []Target) {
 	if fs.moves.under.Load() == 0 {
@@ -83,7 +83,7 @@ func (fs *FS) noteMade(op Op, targets []Target) {
 }
 
 // carries says whether everything that was made below since the guard was
-// asked may go where the move takes it. ns is held for writing.
+// asked may go where the move takes it. The name lock is held for writing.
 func (w *moveWatch) carries(op Op, targets []Target) bool {
 	if w == nil {
 		return true

@@ -4,6 +4,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/fusefs/backing"
+	"polis/fusefs/inode"
 )
 
 // ObjectCounter is a Guard that keeps count of what there is in the backing
@@ -17,15 +18,15 @@ type ObjectCounter interface {
 	Counted(path string, n int)
 }
 
-func (fs *FS) counted(parent *node, name string, n int) {
+func (fs *FS) counted(parent *inode.Node, name string, n int) {
 	if fs.census != nil {
-		fs.census.Counted(fs.tree.child(parent, name), n)
+		fs.census.Counted(fs.tree.Child(parent, name), n)
 	}
 }
 
 // uncounted is for a name that was removed or replaced; st is how its object
 // was before.
-func (fs *FS) uncounted(parent *node, name string, st *unix.Statx_t) {
+func (fs *FS) uncounted(parent *inode.Node, name string, st *unix.Statx_t) {
 	if backing.IsDir(st) || st.Nlink <= 1 {
 		fs.counted(parent, name, -1)
 	}

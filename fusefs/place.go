@@ -6,20 +6,21 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/fusefs/backing"
+	"polis/fusefs/inode"
 )
 
-// route is the backing root a name of parent lives in. Called with ns held.
-func (fs *FS) route(parent *node, name string) int {
-	switch up := parent.root(); {
+// route is the backing root a name of parent lives in. Called with the name lock held.
+func (fs *FS) route(parent *inode.Node, name string) int {
+	switch up := parent.Root(); {
 	case len(fs.roots) == 1:
 		return 0
 	case up != 0 && up != fs.lower:
 		return up // below an overlay everything is in the overlay
 	}
-	if root, ok := fs.tree.routed(parent, name, fs.generation()); ok && root != fs.lower {
+	if root, ok := fs.tree.Routed(parent, name, fs.generation()); ok && root != fs.lower {
 		return root
 	}
-	path := fs.tree.child(parent, name)
+	path := fs.tree.Child(parent, name)
 	root := fs.routePath(path)
 	if root == 0 {
 		root = fs.settle(parent, name, path)
@@ -34,23 +35,11 @@ func (fs *FS) routePath(path string) int {
 	return 0
 }
 
-// routed is the root of a known name whose path is what it was when the root
-// was found out: the verdict that was given then is of this generation.
-func (t *tree) routed(parent *node, name string, generation uint64) (root int, ok bool) {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	n := parent.children[name]
-	if n == nil || generation == 0 || !n.only(parent, name) || n.verdict.Load()>>generationShift != generation>>generationShift {
-		return 0, false
-	}
-	return n.root(), true
-}
-
 // dir returns the directory n as it is in a root; give it back with dirs.put.
 // The way from the root is walked one component at a time, so no path is too
-// long. Called with ns held.
-func (fs *FS) dir(n *node, root int) (*dirFD, syscall.Errno) {
-	if n == fs.tree.root {
+// long. Called with the name lock held.
+func (fs *FS) dir(n *inode.Node, root int) (*dirFD, syscall.Errno) {
+	if n == fs.tree.Root {
 		return &fs.top[root], 0
 	}
 	if root == fs.lower {
@@ -60,25 +49,25 @@ func (fs *FS) dir(n *node, root int) (*dirFD, syscall.Errno) {
 	if d := fs.dirs.get(k); d != nil {
 		return d, 0
 	}
-	r, ok := fs.tree.sole(n)
+	r, ok := fs.tree.Sole(n)
 	if !ok {
 		return nil, syscall.ENOENT
 	}
-	up, e := fs.dir(r.parent, root)
+	up, e := fs.dir(r.Parent, root)
 	if e != 0 {
 		return nil, e
 	}
 	defer fs.dirs.put(up)
-	fd, e := backing.OpenAt(up.fd, r.name, unix.O_PATH|unix.O_DIRECTORY, 0)
+	fd, e := backing.OpenAt(up.fd, r.Name, unix.O_PATH|unix.O_DIRECTORY, 0)
 	if e != 0 {
-		if root != n.root() {
+		if root != n.Root() {
 			return nil, e
 		}
 		return nil, backing.Stale(e)
 	}
-	if root == n.root() {
+	if root == n.Root() {
 		st, e := backing.StatAt(fd, "")
-		if e == 0 && !n.is(&st) {
+		if e == 0 && !n.Is(&st) {
 			e = syscall.ESTALE
 		}
 		if e != 0 {
@@ -96,11 +85,11 @@ type place struct {
 	path string // only where something shows from below
 }
 
-// at resolves the directory a name of parent lives in. Called with ns held.
-func (fs *FS) at(parent *node, name string) (place, syscall.Errno) {
+// at resolves the directory a name of parent lives in. Called with the name lock held.
+func (fs *FS) at(parent *inode.Node, name string) (place, syscall.Errno) {
 	p := place{root: fs.route(parent, name)}
 	if fs.lower >= 0 {
-		p.path = fs.tree.child(parent, name)
+		p.path = fs.tree.Child(parent, name)
 	}
 	var e syscall.Errno
 	p.dir, e = fs.dir(parent, p.root)
@@ -109,7 +98,7 @@ func (fs *FS) at(parent *node, name string) (place, syscall.Errno) {
 
 // atNew is at for a name about to be created: in an overlay root the
 // directories above it may not exist yet, and are made like those they mirror.
-func (fs *FS) atNew(parent *node, name string) (place, syscall.Errno) {
+func (fs *FS) atNew(parent *inode.Node, name string) (place, syscall.Errno) {
 	p, e := fs.at(parent, name)
 	if p.root == fs.lower {
 		if e == 0 {
@@ -118,7 +107,7 @@ func (fs *FS) atNew(parent *node, name string) (place, syscall.Errno) {
 		}
 		return p, e
 	}
-	if e == syscall.ENOENT && p.root != parent.root() {
+	if e == syscall.ENOENT && p.root != parent.Root() {
 		if p.dir, e = fs.mirror(parent, p.root); e == 0 {
 			return p, 0
 		}
@@ -126,11 +115,11 @@ func (fs *FS) atNew(parent *node, name string) (place, syscall.Errno) {
 	return p, e
 }
 
-func (fs *FS) mirror(n *node, root int) (*dirFD, syscall.Errno) {
+func (fs *FS) mirror(n *inode.Node, root int) (*dirFD, syscall.Errno) {
 	if d, e := fs.dir(n, root); e != syscall.ENOENT {
 		return d, e
 	}
-	r, ok := fs.tree.sole(n)
+	r, ok := fs.tree.Sole(n)
 	if !ok {
 		return nil, syscall.ENOENT
 	}
@@ -138,14 +127,14 @@ func (fs *FS) mirror(n *node, root int) (*dirFD, syscall.Errno) {
 	if e != 0 {
 		return nil, e
 	}
-	up, e := fs.mirror(r.parent, root)
+	up, e := fs.mirror(r.Parent, root)
 	if e != 0 {
 		return nil, e
 	}
 	defer fs.dirs.put(up)
-	switch e := backing.Errno(unix.Mkdirat(up.fd, r.name, 0o700)); e {
+	switch e := backing.Errno(unix.Mkdirat(up.fd, r.Name, 0o700)); e {
 	case 0:
-		fs.counted(r.parent, r.name, 1)
+		fs.counted(r.Parent, r.Name, 1)
 	case syscall.EEXIST:
 	default:
 		return nil, e
@@ -158,15 +147,15 @@ func (fs *FS) mirror(n *node, root int) (*dirFD, syscall.Errno) {
 		fs.dirs.put(d)
 		return nil, e
 	}
-	if n.root() == fs.lower {
+	if n.Root() == fs.lower {
 		// From here on the directory is the tree's; what shows in it stays.
 		up, e := backing.StatAt(d.fd, "")
 		if e != 0 {
 			fs.dirs.put(d)
 			return nil, e
 		}
-		fs.rekey(n, keyOf(root, &up))
-		n.merged.Store(true)
+		fs.rekey(n, inode.KeyOf(root, &up))
+		n.Merged.Store(true)
 	}
 	return d, 0
 }

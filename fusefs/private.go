@@ -9,13 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/fusefs/backing"
+	"polis/fusefs/inode"
 )
 
 // private makes a mutation of n one that may change it: an object with copyUp set is
 // replaced by the view's own first. empty says that its content does not matter.
 // done must be called at the end.
-func (fs *FS) private(n *node, m mutation, empty bool) (_ mutation, done func()) {
-	if !n.copyUp.Load() {
+func (fs *FS) private(n *inode.Node, m mutation, empty bool) (_ mutation, done func()) {
+	if !n.CopyUp.Load() {
 		return m, func() {}
 	}
 	var s *staged
@@ -37,23 +38,23 @@ func (fs *FS) private(n *node, m mutation, empty bool) (_ mutation, done func())
 	return m, func() { s.drop() }
 }
 
-// settleStaged puts the copy in the object's place in the tree. ns is held for
+// settleStaged puts the copy in the object's place in the tree. The name lock is held for
 // writing.
-func (fs *FS) settleStaged(n *node, s *staged) syscall.Errno {
-	if !n.copyUp.Load() {
+func (fs *FS) settleStaged(n *inode.Node, s *staged) syscall.Errno {
+	if !n.CopyUp.Load() {
 		return 0
 	}
-	refs := fs.tree.refs(n)
+	refs := fs.tree.Refs(n)
 	if len(refs) != 1 {
 		return syscall.EROFS // it has no name any more: there is no place for a copy
 	}
-	parent, name := refs[0].parent, refs[0].name
-	low := n.root() == fs.lower
-	root := n.root()
+	parent, name := refs[0].Parent, refs[0].Name
+	low := n.Root() == fs.lower
+	root := n.Root()
 	if low {
 		root = 0
 	}
-	if n.isDir() {
+	if n.IsDir() {
 		return fs.raise(n)
 	}
 	if s == nil {
@@ -76,7 +77,7 @@ func (fs *FS) settleStaged(n *node, s *staged) syscall.Errno {
 	flags := uint(0)
 	if low {
 		flags = unix.RENAME_NOREPLACE
-	} else if now, e := backing.StatAt(d.fd, name); e != 0 || !n.is(&now) {
+	} else if now, e := backing.StatAt(d.fd, name); e != 0 || !n.Is(&now) {
 		return syscall.ESTALE
 	}
 	if err := unix.Renameat2(fs.stageDir, s.name, d.fd, name, flags); err != nil {
@@ -89,13 +90,13 @@ func (fs *FS) settleStaged(n *node, s *staged) syscall.Errno {
 	if st, e = backing.StatAt(d.fd, name); e != 0 {
 		return e
 	}
-	fs.rekey(n, keyOf(root, &st))
-	return n.io.Reopen(d.fd, name, &st)
+	fs.rekey(n, inode.KeyOf(root, &st))
+	return n.Files.Reopen(d.fd, name, &st)
 }
 
 // raise makes a directory of the lower root one of the tree.
-func (fs *FS) raise(n *node) syscall.Errno {
-	if n.root() != fs.lower || !n.isDir() {
+func (fs *FS) raise(n *inode.Node) syscall.Errno {
+	if n.Root() != fs.lower || !n.IsDir() {
 		return 0
 	}
 	d, e := fs.mirror(n, 0)
@@ -116,14 +117,14 @@ func (fs *FS) errnoLogged(op string, err error) syscall.Errno {
 
 // unchanged says that a SETATTR asks for what is so already: installers set
 // the permissions of every program, and that must not cost a copy.
-func (fs *FS) unchanged(n *node, in *fuse.SetAttrIn) bool {
+func (fs *FS) unchanged(n *inode.Node, in *fuse.SetAttrIn) bool {
 	const harmless = fuse.FATTR_MODE | fuse.FATTR_UID | fuse.FATTR_GID | fuse.FATTR_FH | fuse.FATTR_LOCKOWNER | fuse.FATTR_CTIME | fuse.FATTR_KILL_SUIDGID
 	if in.Valid&^uint32(harmless) != 0 {
 		return false
 	}
-	fs.ns.RLock()
+	fs.tree.Names.RLock()
 	st, e := fs.stat(n)
-	fs.ns.RUnlock()
+	fs.tree.Names.RUnlock()
 	if e != 0 || in.Valid&fuse.FATTR_KILL_SUIDGID != 0 && st.Mode&(unix.S_ISUID|unix.S_ISGID) != 0 {
 		return false
 	}

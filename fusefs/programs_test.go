@@ -158,7 +158,7 @@ func TestPassthroughOnAStackedFileSystem(t *testing.T) {
 		require.NoError(t, err)
 		h := onlyHandle(t, v)
 		if kernelAtLeast(t, 6, 9) {
-			require.Equal(t, knows, h.node.io.Passthrough())
+			require.Equal(t, knows, h.node.Files.Passthrough())
 		}
 		r, err := os.Open(v.in("f"))
 		require.NoError(t, err)

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/fusefs/backing"
+	"polis/fusefs/inode"
 )
 
 // Directories are listed without being opened: OPENDIR is answered ENOSYS, and
@@ -77,16 +78,16 @@ func (fs *FS) OpenDir(_ request, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status
 	if fs.timeout > 0 && fs.keeper == nil {
 		return fuse.ENOSYS
 	}
-	n := fs.tree.get(in.NodeId)
-	if n == nil || !n.isDir() {
+	n := fs.tree.Get(in.NodeId)
+	if n == nil || !n.IsDir() {
 		return status(syscall.ESTALE)
 	}
-	if Keep(n.keep.Load())&KeepLoose != 0 {
+	if Keep(n.Keep.Load())&KeepLoose != 0 {
 		if e := fs.revalidated(syscall.ENOENT, n); e == syscall.ESTALE {
 			return status(e)
 		}
 	}
-	if fs.ttl(Keep(n.keep.Load()), KeepList) > 0 {
+	if fs.ttl(Keep(n.Keep.Load()), KeepList) > 0 {
 		out.OpenFlags = fuse.FOPEN_CACHE_DIR | fuse.FOPEN_KEEP_CACHE
 	}
 	return fuse.OK
@@ -97,12 +98,12 @@ func (fs *FS) ReleaseDir(*fuse.ReleaseIn) {}
 
 // ReadDir lists names.
 func (fs *FS) ReadDir(cancel request, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
-	return fs.list(cancel, in, func(_ *node, e fuse.DirEntry) bool { return out.AddDirEntry(e) })
+	return fs.list(cancel, in, func(_ *inode.Node, e fuse.DirEntry) bool { return out.AddDirEntry(e) })
 }
 
 // ReadDirPlus lists names with their attributes; each counts as a look-up.
 func (fs *FS) ReadDirPlus(cancel request, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
-	return fs.list(cancel, in, func(n *node, e fuse.DirEntry) bool {
+	return fs.list(cancel, in, func(n *inode.Node, e fuse.DirEntry) bool {
 		slot := out.AddDirLookupEntry(e)
 		if slot == nil {
 			return false
@@ -117,12 +118,12 @@ func (fs *FS) ReadDirPlus(cancel request, in *fuse.ReadIn, out *fuse.DirEntryLis
 	})
 }
 
-func (fs *FS) list(cancel request, in *fuse.ReadIn, add func(*node, fuse.DirEntry) bool) fuse.Status {
-	n := fs.tree.get(in.NodeId)
+func (fs *FS) list(cancel request, in *fuse.ReadIn, add func(*inode.Node, fuse.DirEntry) bool) fuse.Status {
+	n := fs.tree.Get(in.NodeId)
 	if n == nil {
 		return status(syscall.ESTALE)
 	}
-	if !n.isDir() {
+	if !n.IsDir() {
 		return fuse.ENOTDIR
 	}
 	g, e := fs.enterRead(cancel, &in.InHeader, OpReaddir, n)
@@ -133,18 +134,18 @@ func (fs *FS) list(cancel request, in *fuse.ReadIn, add func(*node, fuse.DirEntr
 	return status(e)
 }
 
-func (fs *FS) listFrom(n *node, off uint64, add func(*node, fuse.DirEntry) bool) syscall.Errno {
-	entries := fs.lists.get(n.id)
+func (fs *FS) listFrom(n *inode.Node, off uint64, add func(*inode.Node, fuse.DirEntry) bool) syscall.Errno {
+	entries := fs.lists.get(n.ID)
 	if off == 0 || entries == nil {
 		var e syscall.Errno
 		if entries, e = fs.snapshot(n); e != 0 {
 			return e
 		}
-		fs.lists.put(n.id, entries)
+		fs.lists.put(n.ID, entries)
 	}
 	at, _ := slices.BinarySearchFunc(entries, off+1, func(e fuse.DirEntry, off uint64) int { return cmp.Compare(e.Off, off) })
 	if at == len(entries) {
-		fs.lists.drop(n.id) // the end: this walk is over
+		fs.lists.drop(n.ID) // the end: this walk is over
 		return 0
 	}
 	for _, e := range entries[at:] {
@@ -158,31 +159,31 @@ func (fs *FS) listFrom(n *node, off uint64, add func(*node, fuse.DirEntry) bool)
 // snapshot reads the names of a directory, merged over the roots: a name is
 // shown if it exists in the root it is routed to and the guard shows it. They
 // are sorted by offset.
-func (fs *FS) snapshot(n *node) ([]fuse.DirEntry, syscall.Errno) {
-	self := n.key.ino
+func (fs *FS) snapshot(n *inode.Node) ([]fuse.DirEntry, syscall.Errno) {
+	self := n.Key.Ino
 	entries := []fuse.DirEntry{
 		{Name: ".", Ino: self, Mode: unix.S_IFDIR, Off: fs.lists.offset(".")},
 		{Name: "..", Ino: self, Mode: unix.S_IFDIR, Off: fs.lists.offset("..")},
 	}
-	path := fs.tree.path(n)
+	path := fs.tree.Path(n)
 	below := fs.below(n, path)
 	var have map[string]bool
 	if len(below) > 0 {
 		have = map[string]bool{}
 	}
 	for root := range fs.roots[:fs.owned()] {
-		if n.root() == fs.lower || path == "" && root > 0 && fs.cfg.Shared != nil && root == fs.cfg.Shared.StoreRoot {
+		if n.Root() == fs.lower || path == "" && root > 0 && fs.cfg.Shared != nil && root == fs.cfg.Shared.StoreRoot {
 			continue
 		}
-		if root != n.root() && n.root() != 0 {
+		if root != n.Root() && n.Root() != 0 {
 			continue // below an overlay everything is in the overlay
 		}
 		d, e := fs.dir(n, root)
 		if e != 0 {
-			if root != n.root() {
+			if root != n.Root() {
 				continue
 			}
-			if fs.tree.deadAttr(n) != nil {
+			if fs.tree.DeadAttr(n) != nil {
 				return nil, 0 // removed while open: empty
 			}
 			return nil, e
@@ -217,13 +218,13 @@ func (fs *FS) snapshot(n *node) ([]fuse.DirEntry, syscall.Errno) {
 
 // FsyncDir writes a directory to the disk.
 func (fs *FS) FsyncDir(_ request, in *fuse.FsyncIn) fuse.Status {
-	n := fs.tree.get(in.NodeId)
+	n := fs.tree.Get(in.NodeId)
 	if n == nil {
 		return status(syscall.ESTALE)
 	}
-	fs.ns.RLock()
-	defer fs.ns.RUnlock()
-	d, e := fs.dir(n, n.root())
+	fs.tree.Names.RLock()
+	defer fs.tree.Names.RUnlock()
+	d, e := fs.dir(n, n.Root())
 	if e != 0 {
 		return status(e)
 	}

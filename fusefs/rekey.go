@@ -1,23 +1,12 @@
 package fusefs
 
-// rekey makes a node stand for another object. The kernel notices nothing but
-// another inode number. ns is held for writing.
-func (fs *FS) rekey(n *node, k key) {
-	fs.tree.rekey(n, k)
-	fs.dirs.drop(n, len(fs.roots))
-}
+import (
+	"polis/fusefs/inode"
+)
 
-// rekey replaces a node's object; k.own says that the new one is to be copied up, too.
-func (t *tree) rekey(n *node, k key) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.byK[n.key] == n {
-		delete(t.byK, n.key)
-	}
-	if k.own != 0 {
-		k.own = n.id
-	}
-	n.key = k
-	n.copyUp.Store(k.own != 0)
-	t.byK[k] = n
+// rekey makes a node stand for another object. The kernel notices nothing but
+// another inode number. The name lock is held for writing.
+func (fs *FS) rekey(n *inode.Node, k inode.Key) {
+	fs.tree.Rekey(n, k)
+	fs.dirs.drop(n, len(fs.roots))
 }

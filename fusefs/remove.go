@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/fusefs/backing"
+	"polis/fusefs/inode"
 )
 
 // Unlink removes a name that is not a directory.
@@ -23,7 +24,7 @@ func (fs *FS) remove(cancel request, h *fuse.InHeader, op Op, name string, flags
 	if e := validName(name); e != 0 {
 		return status(e)
 	}
-	parent := fs.tree.get(h.NodeId)
+	parent := fs.tree.Get(h.NodeId)
 	if parent == nil {
 		return status(syscall.ESTALE)
 	}
@@ -40,9 +41,9 @@ func (fs *FS) remove(cancel request, h *fuse.InHeader, op Op, name string, flags
 	}), parent))
 }
 
-func (fs *FS) removeAt(parent *node, name string, p place, flags int) syscall.Errno {
+func (fs *FS) removeAt(parent *inode.Node, name string, p place, flags int) syscall.Errno {
 	var st unix.Statx_t
-	var n *node
+	var n *inode.Node
 	var e syscall.Errno
 	if flags == 0 {
 		if n, st, e = fs.statLast(parent, name, p.dir.fd); e != 0 {
@@ -58,7 +59,7 @@ func (fs *FS) removeAt(parent *node, name string, p place, flags int) syscall.Er
 		return e
 	}
 	was := st
-	if known := fs.tree.at(parent, name); known != nil && known.copyUp.Load() {
+	if known := fs.tree.At(parent, name); known != nil && known.CopyUp.Load() {
 		st.Nlink = 1 // this name is all the node has
 	}
 	if p.root == fs.lower {
@@ -81,10 +82,10 @@ func (fs *FS) removeAt(parent *node, name string, p place, flags int) syscall.Er
 
 // statLast looks at a name that is about to go and, if it is the last known
 // one of an object the kernel knows, keeps the object.
-func (fs *FS) statLast(parent *node, name string, dir int) (*node, unix.Statx_t, syscall.Errno) {
-	n := fs.tree.at(parent, name)
-	if n != nil && !n.isDir() {
-		if _, sole := fs.tree.sole(n); sole {
+func (fs *FS) statLast(parent *inode.Node, name string, dir int) (*inode.Node, unix.Statx_t, syscall.Errno) {
+	n := fs.tree.At(parent, name)
+	if n != nil && !n.IsDir() {
+		if _, sole := fs.tree.Sole(n); sole {
 			st, e := fs.pin(n, dir, name)
 			return n, st, e
 		}
@@ -94,12 +95,12 @@ func (fs *FS) statLast(parent *node, name string, dir int) (*node, unix.Statx_t,
 }
 
 // holdLast is statLast for those who have looked at the name already.
-func (fs *FS) holdLast(parent *node, name string, dir int) (*node, syscall.Errno) {
-	n := fs.tree.at(parent, name)
-	if n == nil || n.isDir() {
+func (fs *FS) holdLast(parent *inode.Node, name string, dir int) (*inode.Node, syscall.Errno) {
+	n := fs.tree.At(parent, name)
+	if n == nil || n.IsDir() {
 		return nil, 0
 	}
-	if _, sole := fs.tree.sole(n); !sole {
+	if _, sole := fs.tree.Sole(n); !sole {
 		return nil, 0
 	}
 	_, e := fs.pin(n, dir, name)
@@ -107,21 +108,21 @@ func (fs *FS) holdLast(parent *node, name string, dir int) (*node, syscall.Errno
 }
 
 // gone records that a name was removed or replaced; st is how it was before.
-func (fs *FS) gone(parent *node, name string, st *unix.Statx_t) {
+func (fs *FS) gone(parent *inode.Node, name string, st *unix.Statx_t) {
 	var left *fuse.Attr
 	if dir := st.Mode&unix.S_IFMT == unix.S_IFDIR; dir || st.Nlink <= 1 {
 		left = &fuse.Attr{}
 		fs.attr(st, left)
 		left.Nlink = 0
 	}
-	if n := fs.tree.unlinked(parent, name, left); n != nil && n.isDir() {
+	if n := fs.tree.Unlinked(parent, name, left); n != nil && n.IsDir() {
 		fs.dirs.drop(n, len(fs.roots))
 	}
 }
 
 // clearMirrors removes the empty counterparts a directory has in the overlay
 // roots; one that holds something makes the directory not empty.
-func (fs *FS) clearMirrors(parent *node, name string, p place) syscall.Errno {
+func (fs *FS) clearMirrors(parent *inode.Node, name string, p place) syscall.Errno {
 	if p.root != 0 {
 		return 0 // below an overlay everything is in the overlay
 	}
@@ -147,21 +148,21 @@ func (fs *FS) clearMirrors(parent *node, name string, p place) syscall.Errno {
 
 // pin keeps an object whose last known name is about to go (openfile.Inode.Pin), and
 // tells how it is.
-func (fs *FS) pin(n *node, dir int, name string) (unix.Statx_t, syscall.Errno) {
+func (fs *FS) pin(n *inode.Node, dir int, name string) (unix.Statx_t, syscall.Errno) {
 	fd, e := backing.OpenAt(dir, name, unix.O_PATH, 0)
 	if e != 0 {
 		return unix.Statx_t{}, e
 	}
 	st, e := backing.StatAt(fd, "")
-	if e != 0 || !n.is(&st) || n.isDir() {
+	if e != 0 || !n.Is(&st) || n.IsDir() {
 		backing.Close(fd)
 		return st, e
 	}
-	return st, n.io.Pin(fd, &fs.files.Budget)
+	return st, n.Files.Pin(fd, &fs.files.Budget)
 }
 
-func (fs *FS) unpin(n *node) {
+func (fs *FS) unpin(n *inode.Node) {
 	if n != nil {
-		n.io.Unpin(&fs.files.Budget)
+		n.Files.Unpin(&fs.files.Budget)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/fusefs/backing"
+	"polis/fusefs/inode"
 )
 
 // Rename moves a name, or exchanges two.
@@ -24,7 +25,7 @@ func (fs *FS) Rename(cancel request, in *fuse.RenameIn, oldName, newName string)
 	default:
 		return fuse.EINVAL // whiteouts are device nodes
 	}
-	op, np := fs.tree.get(in.NodeId), fs.tree.get(in.Newdir)
+	op, np := fs.tree.Get(in.NodeId), fs.tree.Get(in.Newdir)
 	if op == nil || np == nil {
 		return status(syscall.ESTALE)
 	}
@@ -38,12 +39,12 @@ func (fs *FS) Rename(cancel request, in *fuse.RenameIn, oldName, newName string)
 
 type renaming struct {
 	fs     *FS
-	op, np *node
+	op, np *inode.Node
 	on, nn string
 	flags  uint32
 	// shown are the objects the guard was shown by Publish: what is moved
 	// must still be them. dirs is what it was told of them.
-	shown [2]*key
+	shown [2]*inode.Key
 	dirs  [2]bool
 }
 
@@ -64,16 +65,16 @@ func (r *renaming) targets() ([]Target, syscall.Errno) {
 	tree := od || nd
 	r.dirs = [2]bool{od, nd}
 	return []Target{
-		{Path: r.fs.tree.child(r.op, r.on), Dir: od, Tree: tree},
-		{Path: r.fs.tree.child(r.np, r.nn), Dir: nd, Tree: tree},
+		{Path: r.fs.tree.Child(r.op, r.on), Dir: od, Tree: tree},
+		{Path: r.fs.tree.Child(r.np, r.nn), Dir: nd, Tree: tree},
 	}, 0
 }
 
 // isDirAt says what a name stands for. What the kernel knows need not be looked
 // at: that it still is so, do sees to.
-func (fs *FS) isDirAt(parent *node, name string) (bool, syscall.Errno) {
-	if n := fs.tree.at(parent, name); n != nil && fs.lower < 0 {
-		return n.isDir(), 0
+func (fs *FS) isDirAt(parent *inode.Node, name string) (bool, syscall.Errno) {
+	if n := fs.tree.At(parent, name); n != nil && fs.lower < 0 {
+		return n.IsDir(), 0
 	}
 	p, e := fs.at(parent, name)
 	if e != 0 {
@@ -97,7 +98,7 @@ func (r *renaming) publish(ctx context.Context, c Caller, t []Target) syscall.Er
 }
 
 // show opens what is at parent/name and puts it to Guard.Publish.
-func (r *renaming) show(ctx context.Context, c Caller, i int, parent *node, name, from, to string) syscall.Errno {
+func (r *renaming) show(ctx context.Context, c Caller, i int, parent *inode.Node, name, from, to string) syscall.Errno {
 	if r.fs.unread {
 		return 0
 	}
@@ -113,27 +114,27 @@ func (r *renaming) show(ctx context.Context, c Caller, i int, parent *node, name
 }
 
 // contentAt opens a regular file for reading; other objects give -1.
-func (fs *FS) contentAt(parent *node, name string) (int, key, syscall.Errno) {
-	fs.ns.RLock()
-	defer fs.ns.RUnlock()
+func (fs *FS) contentAt(parent *inode.Node, name string) (int, inode.Key, syscall.Errno) {
+	fs.tree.Names.RLock()
+	defer fs.tree.Names.RUnlock()
 	p, e := fs.at(parent, name)
 	if e != 0 {
-		return -1, key{}, e
+		return -1, inode.Key{}, e
 	}
 	defer fs.dirs.put(p.dir)
 	st, e := backing.StatAt(p.dir.fd, name)
 	if e != 0 || st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return -1, keyOf(p.root, &st), e
+		return -1, inode.KeyOf(p.root, &st), e
 	}
 	fd, e := backing.OpenAt(p.dir.fd, name, unix.O_RDONLY|unix.O_NONBLOCK, 0)
 	if e != 0 {
-		return -1, key{}, backing.Stale(e)
+		return -1, inode.Key{}, backing.Stale(e)
 	}
 	if st, e = backing.StatAt(fd, ""); e != 0 {
 		backing.Close(fd)
-		return -1, key{}, e
+		return -1, inode.Key{}, e
 	}
-	return fd, keyOf(p.root, &st), 0
+	return fd, inode.KeyOf(p.root, &st), 0
 }
 
 func (r *renaming) do() syscall.Errno {
@@ -143,7 +144,7 @@ func (r *renaming) do() syscall.Errno {
 		return e
 	}
 	defer fs.dirs.put(from.dir)
-	if fs.routePath(fs.tree.child(r.np, r.nn)) != from.root {
+	if fs.routePath(fs.tree.Child(r.np, r.nn)) != from.root {
 		return syscall.EXDEV
 	}
 	if e := r.unshare(from); e != 0 {
@@ -169,10 +170,10 @@ func (r *renaming) do() syscall.Errno {
 	if fs.waitedFor(uint32(src.Mode), r.nn) || r.exchange() && fs.waitedFor(uint32(dst.Mode), r.on) {
 		return syscall.EPERM
 	}
-	if k := r.shown[0]; k != nil && *k != keyOf(from.root, &src) {
+	if k := r.shown[0]; k != nil && *k != inode.KeyOf(from.root, &src) {
 		return syscall.ESTALE
 	}
-	if k := r.shown[1]; k != nil && (!replaced || *k != keyOf(to.root, &dst)) {
+	if k := r.shown[1]; k != nil && (!replaced || *k != inode.KeyOf(to.root, &dst)) {
 		return syscall.ESTALE
 	}
 	if backing.IsDir(&src) || r.exchange() && backing.IsDir(&dst) {
@@ -180,9 +181,9 @@ func (r *renaming) do() syscall.Errno {
 			return syscall.EXDEV
 		}
 	}
-	var over *node
+	var over *inode.Node
 	was := dst
-	if known := fs.tree.at(r.np, r.nn); known != nil && known.copyUp.Load() {
+	if known := fs.tree.At(r.np, r.nn); known != nil && known.CopyUp.Load() {
 		dst.Nlink = 1 // this name is all the node has
 	}
 	if replaced && !r.exchange() {
@@ -191,7 +192,7 @@ func (r *renaming) do() syscall.Errno {
 		}
 	}
 	flags := uint(r.flags)
-	if flags == 0 && fs.writeOnce != nil && fs.writeOnce.Lasts(fs.tree.child(r.np, r.nn)) {
+	if flags == 0 && fs.writeOnce != nil && fs.writeOnce.Lasts(fs.tree.Child(r.np, r.nn)) {
 		if replaced {
 			fs.unpin(over)
 			return syscall.EEXIST
@@ -207,7 +208,7 @@ func (r *renaming) do() syscall.Errno {
 		return backing.Errno(err)
 	}
 	if r.exchange() {
-		fs.tree.exchanged(r.op, r.on, r.np, r.nn)
+		fs.tree.Exchanged(r.op, r.on, r.np, r.nn)
 		fs.rekeep(r.op, r.on)
 		fs.rekeep(r.np, r.nn)
 		return 0
@@ -216,23 +217,23 @@ func (r *renaming) do() syscall.Errno {
 		fs.uncounted(r.np, r.nn, &was)
 		fs.gone(r.np, r.nn, &dst)
 	}
-	fs.tree.renamed(r.op, r.on, r.np, r.nn)
-	fs.none.cut(r.np.id, r.nn)
+	fs.tree.Renamed(r.op, r.on, r.np, r.nn)
+	fs.none.Cut(r.np.ID, r.nn)
 	fs.rekeep(r.np, r.nn)
 	return 0
 }
 
 // rekeep computes anew what may be kept of an object that has another name.
-func (fs *FS) rekeep(parent *node, name string) {
-	if n := fs.tree.at(parent, name); n != nil {
-		before := n.keep.Swap(uint32(fs.keepName(parent, name)))
+func (fs *FS) rekeep(parent *inode.Node, name string) {
+	if n := fs.tree.At(parent, name); n != nil {
+		before := n.Keep.Swap(uint32(fs.keepName(parent, name)))
 		fs.unkeep(parent, name, Keep(before))
 	}
 }
 
 // mirrored says whether a directory has a counterpart in another root. Such a
 // directory cannot be moved in one step.
-func (fs *FS) mirrored(parent *node, name string, root int) bool {
+func (fs *FS) mirrored(parent *inode.Node, name string, root int) bool {
 	if root != 0 {
 		return false // below an overlay everything is in the overlay
 	}

@@ -7,13 +7,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/fusefs/backing"
+	"polis/fusefs/inode"
 )
 
 // open opens the object by one of its names, or by a descriptor of an open
 // file once it has none, and checks that it is the one that was meant. Called
-// with ns held.
-func (fs *FS) open(n *node, flags int) (int, unix.Statx_t, syscall.Errno) {
-	if n == fs.tree.root {
+// with the name lock held.
+func (fs *FS) open(n *inode.Node, flags int) (int, unix.Statx_t, syscall.Errno) {
+	if n == fs.tree.Root {
 		fd, e := backing.OpenAt(fs.roots[0], ".", flags, 0)
 		st, e2 := backing.StatAt(fs.roots[0], "")
 		if e == 0 && e2 != 0 {
@@ -26,7 +27,7 @@ func (fs *FS) open(n *node, flags int) (int, unix.Statx_t, syscall.Errno) {
 	if last == 0 {
 		return fd, st, 0
 	}
-	if fd, ok := n.io.Dup(); ok {
+	if fd, ok := n.Files.Dup(); ok {
 		st, e := backing.StatAt(fd, "")
 		if e != 0 || flags&unix.O_PATH != 0 {
 			return fd, st, e
@@ -39,26 +40,26 @@ func (fs *FS) open(n *node, flags int) (int, unix.Statx_t, syscall.Errno) {
 }
 
 // openNamed is open by name only. The open files of the inode may be locked.
-func (fs *FS) openNamed(n *node, flags int) (int, unix.Statx_t, syscall.Errno) {
+func (fs *FS) openNamed(n *inode.Node, flags int) (int, unix.Statx_t, syscall.Errno) {
 	last := syscall.ESTALE
 	for i := 0; ; i++ {
-		r, ok := fs.tree.nth(n, i)
+		r, ok := fs.tree.Nth(n, i)
 		if !ok {
 			return -1, unix.Statx_t{}, last
 		}
-		p, e := fs.at(r.parent, r.name)
+		p, e := fs.at(r.Parent, r.Name)
 		if e != 0 {
 			last = e
 			continue
 		}
-		fd, e := backing.OpenAt(p.dir.fd, r.name, flags, 0)
+		fd, e := backing.OpenAt(p.dir.fd, r.Name, flags, 0)
 		fs.dirs.put(p.dir)
 		if e != 0 {
 			last = backing.Stale(e)
 			continue
 		}
 		st, e := backing.StatAt(fd, "")
-		if e == 0 && n.is(&st) {
+		if e == 0 && n.Is(&st) {
 			return fd, st, 0
 		}
 		backing.Close(fd)
@@ -67,30 +68,30 @@ func (fs *FS) openNamed(n *node, flags int) (int, unix.Statx_t, syscall.Errno) {
 }
 
 // stat reads the attributes by name, or by an open file, or from memory when
-// the last link is gone. Called with ns held.
-func (fs *FS) stat(n *node) (unix.Statx_t, syscall.Errno) {
-	if n == fs.tree.root {
+// the last link is gone. Called with the name lock held.
+func (fs *FS) stat(n *inode.Node) (unix.Statx_t, syscall.Errno) {
+	if n == fs.tree.Root {
 		return backing.StatAt(fs.roots[0], "")
 	}
 	last := syscall.ESTALE
 	for i := 0; ; i++ {
-		r, ok := fs.tree.nth(n, i)
+		r, ok := fs.tree.Nth(n, i)
 		if !ok {
 			break
 		}
-		p, e := fs.at(r.parent, r.name)
+		p, e := fs.at(r.Parent, r.Name)
 		if e != 0 {
 			last = backing.Stale(e)
 			continue
 		}
-		st, e := backing.StatAt(p.dir.fd, r.name)
+		st, e := backing.StatAt(p.dir.fd, r.Name)
 		fs.dirs.put(p.dir)
-		if e == 0 && n.is(&st) {
+		if e == 0 && n.Is(&st) {
 			return st, 0
 		}
 		last = syscall.ESTALE
 	}
-	if fd, ok := n.io.Dup(); ok {
+	if fd, ok := n.Files.Dup(); ok {
 		defer backing.Close(fd)
 		return backing.StatAt(fd, "")
 	}

@@ -1,6 +1,10 @@
 package fusefs
 
-import "syscall"
+import (
+	"syscall"
+
+	"polis/fusefs/inode"
+)
 
 // A directory that others may remove (KeepLoose) can be gone while the kernel
 // still has its name, and another may be in its place. Nothing is found in it
@@ -11,16 +15,16 @@ import "syscall"
 // for those who try again the kernel is made to forget the directory.
 
 // revalidate returns the errno for a caller that met the error e in a directory. The
-// caller holds ns.
-func (fs *FS) revalidate(dir *node, e syscall.Errno) syscall.Errno {
-	if e != syscall.ENOENT || Keep(dir.keep.Load())&KeepLoose == 0 {
+// caller holds the name lock.
+func (fs *FS) revalidate(dir *inode.Node, e syscall.Errno) syscall.Errno {
+	if e != syscall.ENOENT || Keep(dir.Keep.Load())&KeepLoose == 0 {
 		return e
 	}
 	if _, gone := fs.stat(dir); gone != 0 {
 		fs.dirs.drop(dir, len(fs.roots))
-		if r, ok := fs.tree.nth(dir, 0); ok {
+		if r, ok := fs.tree.Nth(dir, 0); ok {
 			fs.watchers.Go(func() {
-				_ = fs.server.EntryNotify(r.parent.id, r.name) // ENOENT: it has already
+				_ = fs.server.EntryNotify(r.Parent.ID, r.Name) // ENOENT: it has already
 			})
 		}
 		return syscall.ESTALE
@@ -28,13 +32,13 @@ func (fs *FS) revalidate(dir *node, e syscall.Errno) syscall.Errno {
 	return e
 }
 
-// revalidated is revalidate for a caller that does not hold ns.
-func (fs *FS) revalidated(e syscall.Errno, dirs ...*node) syscall.Errno {
+// revalidated is revalidate for a caller that does not hold the name lock.
+func (fs *FS) revalidated(e syscall.Errno, dirs ...*inode.Node) syscall.Errno {
 	if e != syscall.ENOENT {
 		return e
 	}
-	fs.ns.RLock()
-	defer fs.ns.RUnlock()
+	fs.tree.Names.RLock()
+	defer fs.tree.Names.RUnlock()
 	for _, d := range dirs {
 		if e := fs.revalidate(d, e); e != syscall.ENOENT {
 			return e
@@ -46,12 +50,12 @@ func (fs *FS) revalidated(e syscall.Errno, dirs ...*node) syscall.Errno {
 // unkeep makes the kernel forget a name that was moved to where it may not be
 // kept: a name takes along how long it is kept. What holds the directories is
 // the call that is being answered, so this waits for it.
-func (fs *FS) unkeep(parent *node, name string, before Keep) {
-	n := fs.tree.at(parent, name)
-	if n == nil || before&KeepName == 0 || Keep(n.keep.Load())&KeepName != 0 {
+func (fs *FS) unkeep(parent *inode.Node, name string, before Keep) {
+	n := fs.tree.At(parent, name)
+	if n == nil || before&KeepName == 0 || Keep(n.Keep.Load())&KeepName != 0 {
 		return
 	}
 	fs.watchers.Go(func() {
-		_ = fs.server.EntryNotify(parent.id, name) // ENOENT: moved on, or forgotten
+		_ = fs.server.EntryNotify(parent.ID, name) // ENOENT: moved on, or forgotten
 	})
 }

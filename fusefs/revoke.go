@@ -1,6 +1,10 @@
 package fusefs
 
-import "slices"
+import (
+	"slices"
+
+	"polis/fusefs/inode"
+)
 
 // maxStillOpen bounds the paths StillOpen names.
 const maxStillOpen = 256
@@ -12,8 +16,8 @@ func (fs *FS) revoked(h *handle, write bool) bool {
 	if fs.cacheable == nil {
 		return false
 	}
-	fs.ns.RLock()
-	defer fs.ns.RUnlock()
+	fs.tree.Names.RLock()
+	defer fs.tree.Names.RUnlock()
 	generation := fs.generation()
 	if h.generation.Load() == generation {
 		return false
@@ -29,14 +33,14 @@ func (fs *FS) revoked(h *handle, write bool) bool {
 
 // forbidden says that the guard would refuse an object at once: to be read
 // under all its names, to be written under one of them. What never had a name
-// is not forbidden. ns is held.
-func (fs *FS) forbidden(n *node, write bool) bool {
-	if fs.cacheable == nil || !fs.tree.wasNamed(n) {
+// is not forbidden. The name lock is held.
+func (fs *FS) forbidden(n *inode.Node, write bool) bool {
+	if fs.cacheable == nil || !fs.tree.WasNamed(n) {
 		return false
 	}
-	paths := fs.tree.paths(n)
+	paths := fs.tree.Paths(n)
 	no := func(path string) bool {
-		s := fs.cacheable.CachedVerdict(path, n.isDir())
+		s := fs.cacheable.CachedVerdict(path, n.IsDir())
 		return write && s&Unwritable != 0 || !write && s&Unreadable != 0
 	}
 	if write {
@@ -45,25 +49,18 @@ func (fs *FS) forbidden(n *node, write bool) bool {
 	return !slices.ContainsFunc(paths, func(p string) bool { return !no(p) })
 }
 
-// wasNamed says whether the object has a name, or had one that was removed.
-func (t *tree) wasNamed(n *node) bool {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	return n.first.parent != nil || n.gone != nil && n.gone.attr != nil
-}
-
 // StillOpen are the paths of files that the rules forbid, or whose lease was
 // lost while they were open for writing, and that are open nevertheless, in
 // such a way that the kernel serves them without asking: passthrough, which
 // nothing can take back but the end of the process. Sorted, at most 256.
 func (fs *FS) StillOpen() []string {
-	fs.ns.RLock()
-	defer fs.ns.RUnlock()
+	fs.tree.Names.RLock()
+	defer fs.tree.Names.RUnlock()
 	var out []string
 	for _, h := range fs.files.All() {
-		direct, lost := h.node.io.Direct(&h.Handle)
+		direct, lost := h.node.Files.Direct(&h.Handle)
 		if direct && (lost || fs.forbidden(h.node, false) || h.Writable && fs.forbidden(h.node, true)) {
-			out = append(out, fs.tree.path(h.node))
+			out = append(out, fs.tree.Path(h.node))
 		}
 	}
 	slices.Sort(out)

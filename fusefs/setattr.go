@@ -7,11 +7,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/fusefs/backing"
+	"polis/fusefs/inode"
 )
 
 // SetAttr is chmod, chown, truncate and utimensat.
 func (fs *FS) SetAttr(cancel request, in *fuse.SetAttrIn, out *fuse.AttrOut) fuse.Status {
-	n := fs.tree.get(in.NodeId)
+	n := fs.tree.Get(in.NodeId)
 	if n == nil {
 		return status(syscall.ESTALE)
 	}
@@ -29,7 +30,7 @@ func (fs *FS) SetAttr(cancel request, in *fuse.SetAttrIn, out *fuse.AttrOut) fus
 			return fs.fillAttr(n, out)
 		},
 	}
-	if n.copyUp.Load() && fs.unchanged(n, in) {
+	if n.CopyUp.Load() && fs.unchanged(n, in) {
 		m.do = func() syscall.Errno { return fs.fillAttr(n, out) }
 		return status(fs.change(cancel, &in.InHeader, m))
 	}
@@ -38,7 +39,7 @@ func (fs *FS) SetAttr(cancel request, in *fuse.SetAttrIn, out *fuse.AttrOut) fus
 	return status(fs.change(cancel, &in.InHeader, m))
 }
 
-func (fs *FS) setAttr(n *node, in *fuse.SetAttrIn) syscall.Errno {
+func (fs *FS) setAttr(n *inode.Node, in *fuse.SetAttrIn) syscall.Errno {
 	if size, ok := in.GetSize(); ok {
 		if e := fs.truncate(n, in, int64(size)); e != 0 {
 			return e
@@ -57,7 +58,7 @@ func (fs *FS) setAttr(n *node, in *fuse.SetAttrIn) syscall.Errno {
 	}
 	defer backing.Close(fd)
 	if in.Valid&others == 0 {
-		return backing.Touch(fd, &in.InHeader, n.io.Writing())
+		return backing.Touch(fd, &in.InHeader, n.Files.Writing())
 	}
 	uid, byUID := in.GetUID()
 	gid, byGID := in.GetGID()
@@ -74,7 +75,7 @@ func (fs *FS) setAttr(n *node, in *fuse.SetAttrIn) syscall.Errno {
 		}
 	}
 	if mode, ok := in.GetMode(); ok {
-		if !n.isDir() {
+		if !n.IsDir() {
 			mode = fs.settable(mode)
 		}
 		if e := backing.Chmod(fd, mode); e != 0 {
@@ -101,8 +102,8 @@ func timespec(valid, set, now uint32, sec uint64, nsec uint32) unix.Timespec {
 	return unix.Timespec{Nsec: unix.UTIME_OMIT}
 }
 
-func (fs *FS) truncate(n *node, in *fuse.SetAttrIn, size int64) syscall.Errno {
-	if !n.isRegular() {
+func (fs *FS) truncate(n *inode.Node, in *fuse.SetAttrIn, size int64) syscall.Errno {
+	if !n.IsRegular() {
 		return syscall.EINVAL
 	}
 	fd := -1

@@ -106,7 +106,7 @@ func forgotten(t *testing.T, views []*view) {
 		time.Sleep(50 * time.Millisecond)
 		left = ""
 		for i, v := range views {
-			if n := len(v.fs.tree.all()); n > 20 {
+			if n := len(v.fs.tree.All()); n > 20 {
 				left += fmt.Sprintf("view %d still knows %d inodes; ", i, n)
 			}
 		}

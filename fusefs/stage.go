@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/fusefs/backing"
+	"polis/fusefs/inode"
 )
 
 // staged is a private copy of a foreign object that has no place in the tree
@@ -26,26 +27,26 @@ func (s *staged) drop() {
 }
 
 // stage copies a foreign object that is not a directory.
-func (fs *FS) stage(ctx context.Context, n *node, empty bool) (*staged, syscall.Errno) {
-	if n.isDir() {
+func (fs *FS) stage(ctx context.Context, n *inode.Node, empty bool) (*staged, syscall.Errno) {
+	if n.IsDir() {
 		return nil, 0
 	}
-	fs.ns.RLock()
+	fs.tree.Names.RLock()
 	flags := unix.O_PATH
-	if n.isRegular() {
+	if n.IsRegular() {
 		flags = unix.O_RDONLY | unix.O_NONBLOCK
 	}
 	from, st, e := -1, unix.Statx_t{}, syscall.Errno(0)
-	if n.copyUp.Load() { // else somebody was faster
+	if n.CopyUp.Load() { // else somebody was faster
 		from, st, e = fs.open(n, flags)
 	}
-	fs.ns.RUnlock()
+	fs.tree.Names.RUnlock()
 	if e != 0 || from < 0 {
 		return nil, e
 	}
 	defer backing.Close(from)
 	s := &staged{fs: fs, name: "c" + strconv.FormatUint(fs.staged.Add(1), 10)}
-	if n.isRegular() {
+	if n.IsRegular() {
 		e = fs.stageFile(ctx, s.name, from, &st, empty)
 	} else {
 		e = fs.stageLink(s.name, from, &st)

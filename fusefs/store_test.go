@@ -65,7 +65,7 @@ func (v *installed) put(t *testing.T, text, as string) string {
 	return v.in(dir + "/" + name)
 }
 
-func inode(t testing.TB, path string) (ino uint64, links uint64) {
+func inodeNumber(t testing.TB, path string) (ino uint64, links uint64) {
 	t.Helper()
 	var st unix.Stat_t
 	require.NoError(t, unix.Lstat(path, &st))
@@ -80,7 +80,7 @@ func TestEqualContentIsOneInodeInAllViews(t *testing.T) {
 		require.NoError(t, os.Mkdir(v.in("node_modules"), 0o755))
 		for _, name := range []string{"node_modules/one.js", "node_modules/two.js"} {
 			require.NoError(t, os.Link(f, v.in(name)))
-			ino, links := inode(t, v.in(name))
+			ino, links := inodeNumber(t, v.in(name))
 			require.GreaterOrEqual(t, links, uint64(3))
 			inos = append(inos, ino)
 			require.Equal(t, "module.exports = 1\n", content(t, v.in(name)))
@@ -91,7 +91,7 @@ func TestEqualContentIsOneInodeInAllViews(t *testing.T) {
 	for _, ino := range inos {
 		require.Equal(t, inos[0], ino)
 	}
-	raw, _ := inode(t, views[1].raw("node_modules/one.js"))
+	raw, _ := inodeNumber(t, views[1].raw("node_modules/one.js"))
 	require.Equal(t, inos[0], raw)
 }
 
@@ -138,11 +138,11 @@ func TestAChangeBreaksALinkOffFirst(t *testing.T) {
 			reader, err := os.Open(a.in("node_modules/x.js"))
 			require.NoError(t, err)
 			defer reader.Close()
-			before, _ := inode(t, b.in("node_modules/x.js"))
+			before, _ := inodeNumber(t, b.in("node_modules/x.js"))
 			var was unix.Stat_t
 			require.NoError(t, unix.Stat(b.in("node_modules/x.js"), &was))
 			require.NoError(t, change(t, a.in("node_modules/x.js")))
-			mine, links := inode(t, a.in("node_modules/x.js"))
+			mine, links := inodeNumber(t, a.in("node_modules/x.js"))
 			require.NotEqual(t, before, mine)
 			require.Equal(t, uint64(1), links)
 			for _, p := range []string{b.in("node_modules/x.js"), b.in("node_modules/y.js"), a.in("node_modules/y.js"), b.raw("node_modules/x.js")} {
@@ -172,11 +172,11 @@ func TestWhatIsSoAlreadyCostsNoCopy(t *testing.T) {
 	v := views[0]
 	f := v.put(t, "x", "x")
 	require.NoError(t, os.Link(f, v.in("x")))
-	before, _ := inode(t, v.in("x"))
+	before, _ := inodeNumber(t, v.in("x"))
 	require.NoError(t, os.Chmod(v.in("x"), 0o644))
 	require.NoError(t, os.Chown(v.in("x"), 0, 0))
 	require.NoError(t, os.Rename(v.in("x"), v.in("y")))
-	after, _ := inode(t, v.in("y"))
+	after, _ := inodeNumber(t, v.in("y"))
 	require.Equal(t, before, after)
 	require.NoError(t, os.Remove(v.in("y")))
 	require.Equal(t, "x", content(t, f))
@@ -254,7 +254,7 @@ func TestTwoAgentsShareExactlyEqualContent(t *testing.T) {
 			f := v.put(t, texts[i], texts[i])
 			files[i] = v.in("node_modules/f" + strconv.Itoa(n))
 			require.NoError(rt, os.Link(f, files[i]))
-			ino[i], _ = inode(t, files[i])
+			ino[i], _ = inodeNumber(t, files[i])
 		}
 		require.Equal(rt, texts[0] == texts[1], ino[0] == ino[1])
 		who := rapid.IntRange(0, 1).Draw(rt, "who")

@@ -7,11 +7,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/fusefs/backing"
+	"polis/fusefs/inode"
 )
 
 // unshare prepares the removal of a name that shows from below, or would when
 // the tree's own is gone: it is remembered as gone first, so that a crash in
-// between brings nothing back. st is what the view shows. ns is held for writing.
+// between brings nothing back. st is what the view shows. The name lock is held for writing.
 func (fs *FS) unshare(p place, name string, st *unix.Statx_t, rmdir bool) syscall.Errno {
 	if fs.lower < 0 || p.root != 0 && p.root != fs.lower {
 		return 0
@@ -69,19 +70,19 @@ func (r *renaming) raise() syscall.Errno {
 	return e
 }
 
-func (r *renaming) raiseAt(parent *node, name string) syscall.Errno {
+func (r *renaming) raiseAt(parent *inode.Node, name string) syscall.Errno {
 	fs := r.fs
-	n := fs.tree.at(parent, name)
-	if n == nil || !n.copyUp.Load() {
+	n := fs.tree.At(parent, name)
+	if n == nil || !n.CopyUp.Load() {
 		return 0
 	}
-	fs.ns.RLock()
-	low := n.root() == fs.lower
-	fs.ns.RUnlock()
+	fs.tree.Names.RLock()
+	low := n.Root() == fs.lower
+	fs.tree.Names.RUnlock()
 	switch {
 	case !low:
 		return 0 // a shared inode can change its name
-	case n.isDir():
+	case n.IsDir():
 		return syscall.EXDEV
 	}
 	s, e := fs.stage(context.Background(), n, false)
@@ -89,12 +90,12 @@ func (r *renaming) raiseAt(parent *node, name string) syscall.Errno {
 		return e
 	}
 	defer s.drop()
-	fs.ns.Lock()
-	defer fs.ns.Unlock()
+	fs.tree.Names.Lock()
+	defer fs.tree.Names.Unlock()
 	return fs.settleStaged(n, s)
 }
 
-// unshare clears the way of a rename of what is at from. ns is held for writing.
+// unshare clears the way of a rename of what is at from. The name lock is held for writing.
 func (r *renaming) unshare(from place) syscall.Errno {
 	fs := r.fs
 	if fs.lower < 0 || from.root != 0 && from.root != fs.lower {

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/fusefs/backing"
+	"polis/fusefs/inode"
 )
 
 const (
@@ -32,7 +33,7 @@ func (fs *FS) GetXAttr(cancel request, h *fuse.InHeader, name string, dest []byt
 		}
 		return 0, fuse.ENODATA
 	}
-	n := fs.tree.get(h.NodeId)
+	n := fs.tree.Get(h.NodeId)
 	if n == nil {
 		return 0, status(syscall.ESTALE)
 	}
@@ -43,7 +44,7 @@ func (fs *FS) GetXAttr(cancel request, h *fuse.InHeader, name string, dest []byt
 	case strings.HasPrefix(name, virtualPrefix):
 		path := g.path // under which it is allowed; "" if it is under all
 		if path == "" {
-			path = fs.tree.path(n)
+			path = fs.tree.Path(n)
 		}
 		g.unlock() // the guard may ask another process
 		size, e = fs.virtualXAttr(path, name, dest)
@@ -72,7 +73,7 @@ func (fs *FS) virtualXAttr(path, name string, dest []byte) (size int, e syscall.
 
 // withProc calls f with a path that names an O_PATH descriptor of the object:
 // the xattr calls of older kernels have no descriptor form for it.
-func (fs *FS) withProc(n *node, f func(path string) error) syscall.Errno {
+func (fs *FS) withProc(n *inode.Node, f func(path string) error) syscall.Errno {
 	fd, st, e := fs.open(n, unix.O_PATH)
 	if e != 0 {
 		return e
@@ -89,7 +90,7 @@ func (fs *FS) ListXAttr(cancel request, h *fuse.InHeader, dest []byte) (uint32, 
 	if fs.cfg.NoXattrs {
 		return 0, fuse.ENOSYS
 	}
-	n := fs.tree.get(h.NodeId)
+	n := fs.tree.Get(h.NodeId)
 	if n == nil {
 		return 0, status(syscall.ESTALE)
 	}
@@ -102,8 +103,8 @@ func (fs *FS) ListXAttr(cancel request, h *fuse.InHeader, dest []byte) (uint32, 
 	return uint32(size), status(e)
 }
 
-func (fs *FS) listXAttr(n *node, dest []byte) (int, syscall.Errno) {
-	if n.kind == unix.S_IFLNK {
+func (fs *FS) listXAttr(n *inode.Node, dest []byte) (int, syscall.Errno) {
+	if n.Kind == unix.S_IFLNK {
 		return 0, 0
 	}
 	var names []byte
@@ -155,7 +156,7 @@ func (fs *FS) SetXAttr(cancel request, in *fuse.SetXAttrIn, name string, data []
 	if e := fs.changeable(name); e != 0 {
 		return status(e)
 	}
-	n := fs.tree.get(in.NodeId)
+	n := fs.tree.Get(in.NodeId)
 	if n == nil {
 		return status(syscall.ESTALE)
 	}
@@ -174,7 +175,7 @@ func (fs *FS) RemoveXAttr(cancel request, h *fuse.InHeader, name string) fuse.St
 	if e := fs.changeable(name); e != 0 {
 		return status(e)
 	}
-	n := fs.tree.get(h.NodeId)
+	n := fs.tree.Get(h.NodeId)
 	if n == nil {
 		return status(syscall.ESTALE)
 	}

@@ -1,4 +1,4 @@
-package fusefs
+package inode
 
 import "unsafe"
 
@@ -8,8 +8,8 @@ type pathAt struct {
 	path  string
 }
 
-// path is the path of a directory, or the first one of another object.
-func (t *tree) path(n *node) string {
+// Path is the path of a directory, or the first one of another object.
+func (t *Table) Path(n *Node) string {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return t.pathOf(n)
@@ -20,19 +20,19 @@ func (t *tree) path(n *node) string {
 const longPath = 4096
 
 // pathOf is path with mu held, in whatever way.
-func (t *tree) pathOf(n *node) string {
-	if n == t.root {
+func (t *Table) pathOf(n *Node) string {
+	if n == t.Root {
 		return ""
 	}
 	now := t.moves.Load()
 	var buf [32]string
 	parts := buf[:0]
 	up, size := n, 0
-	for up != t.root {
-		part, more := up.first.name, true
+	for up != t.Root {
+		part, more := up.first.Name, true
 		if p := up.path.Load(); p != nil && p.moves == now {
 			part, more = p.path, false
-		} else if up.first.parent == nil {
+		} else if up.first.Parent == nil {
 			part, more = up.lastPath(), false
 		}
 		parts = append(parts, part)
@@ -40,7 +40,7 @@ func (t *tree) pathOf(n *node) string {
 		if !more {
 			break
 		}
-		up = up.first.parent
+		up = up.first.Parent
 	}
 	if len(parts) == 1 && up == n {
 		return parts[0]
@@ -53,106 +53,106 @@ func (t *tree) pathOf(n *node) string {
 		b = append(b, parts[i]...)
 	}
 	path := unsafe.String(unsafe.SliceData(b), len(b)) // b is not written to again
-	if n.isDir() && n.first.parent != nil && len(path) <= longPath {
+	if n.IsDir() && n.first.Parent != nil && len(path) <= longPath {
 		n.path.Store(&pathAt{now, path})
 	}
 	return path
 }
 
-func (n *node) lastPath() string {
+func (n *Node) lastPath() string {
 	if n.gone == nil {
 		return ""
 	}
 	return n.gone.path
 }
 
-func (t *tree) join(parent *node, name string) string {
+func (t *Table) join(parent *Node, name string) string {
 	if p := t.pathOf(parent); p != "" {
 		return p + "/" + name
 	}
 	return name
 }
 
-// child is the path of a name in a directory.
-func (t *tree) child(parent *node, name string) string {
+// Child is the path of a name in a directory.
+func (t *Table) Child(parent *Node, name string) string {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return t.join(parent, name)
 }
 
-// paths are all known paths of an object, or where it last was.
-func (t *tree) paths(n *node) []string {
+// Paths are all known paths of an object, or where it last was.
+func (t *Table) Paths(n *Node) []string {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	if n == t.root || n.first.parent == nil || n.more == nil {
+	if n == t.Root || n.first.Parent == nil || n.more == nil {
 		return []string{t.pathOf(n)}
 	}
 	out := make([]string, 0, 1+len(*n.more))
-	n.eachName(func(r nameRef) { out = append(out, t.join(r.parent, r.name)) })
+	n.eachName(func(r Name) { out = append(out, t.join(r.Parent, r.Name)) })
 	return out
 }
 
-// somePaths are the first known paths of an object, at most so many; none if
+// SomePaths are the first known paths of an object, at most so many; none if
 // it has no name.
-func (t *tree) somePaths(n *node, most int) []string {
+func (t *Table) SomePaths(n *Node, most int) []string {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	if n.first.parent == nil {
+	if n.first.Parent == nil {
 		return nil
 	}
-	out := []string{t.join(n.first.parent, n.first.name)}
+	out := []string{t.join(n.first.Parent, n.first.Name)}
 	if n.more != nil {
 		for _, r := range (*n.more)[:min(most-1, len(*n.more))] {
-			out = append(out, t.join(r.parent, r.name))
+			out = append(out, t.join(r.Parent, r.Name))
 		}
 	}
 	return out
 }
 
-// fewNames is how many names of an object are looked at where one that allows
+// FewNames is how many names of an object are looked at where one that allows
 // is enough: of an object with thousands of names, not all at every look-up.
-const fewNames = 16
+const FewNames = 16
 
-// fewPaths is paths, but at most fewNames of them.
-func (t *tree) fewPaths(n *node) []string {
+// FewPaths is paths, but at most fewNames of them.
+func (t *Table) FewPaths(n *Node) []string {
 	t.mu.RLock()
-	many := n.more != nil && len(*n.more) >= fewNames
+	many := n.more != nil && len(*n.more) >= FewNames
 	t.mu.RUnlock()
 	if many {
-		if p := t.somePaths(n, fewNames); len(p) > 0 {
+		if p := t.SomePaths(n, FewNames); len(p) > 0 {
 			return p
 		}
 	}
-	return t.paths(n)
+	return t.Paths(n)
 }
 
-// sole returns the one known name of an object; ok is false if it has another
+// Sole returns the one known name of an object; ok is false if it has another
 // number of them.
-func (t *tree) sole(n *node) (r nameRef, ok bool) {
+func (t *Table) Sole(n *Node) (r Name, ok bool) {
 	t.mu.RLock()
-	r, ok = n.first, n.first.parent != nil && n.more == nil
+	r, ok = n.first, n.first.Parent != nil && n.more == nil
 	t.mu.RUnlock()
 	return r, ok
 }
 
-// nth returns the known names one by one.
-func (t *tree) nth(n *node, i int) (nameRef, bool) {
+// Nth returns the known names one by one.
+func (t *Table) Nth(n *Node, i int) (Name, bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	switch {
 	case i == 0:
-		return n.first, n.first.parent != nil
+		return n.first, n.first.Parent != nil
 	case n.more != nil && i <= len(*n.more):
 		return (*n.more)[i-1], true
 	}
-	return nameRef{}, false
+	return Name{}, false
 }
 
-// refs is a copy of the known names.
-func (t *tree) refs(n *node) []nameRef {
+// Refs is a copy of the known names.
+func (t *Table) Refs(n *Node) []Name {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	var out []nameRef
-	n.eachName(func(r nameRef) { out = append(out, r) })
+	var out []Name
+	n.eachName(func(r Name) { out = append(out, r) })
 	return out
 }

@@ -1,4 +1,4 @@
-package fusefs
+package inode
 
 import "sync"
 
@@ -6,17 +6,17 @@ import "sync"
 // kernel is told so for this once only.
 const maxAbsent = 32768
 
-// absents are the names of which the kernel was told that they do not exist,
+// Absents are the names of which the kernel was told that they do not exist,
 // and may keep so: it must be told when that has changed otherwise than by
 // making them here.
-type absents struct {
+type Absents struct {
 	mu sync.Mutex
 	n  int
 	m  map[uint64]map[string]struct{} // by directory
 }
 
-// add records a name and says whether there was room for it.
-func (a *absents) add(dir uint64, name string) bool {
+// Add records a name and says whether there was room for it.
+func (a *Absents) Add(dir uint64, name string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	names := a.m[dir]
@@ -38,8 +38,8 @@ func (a *absents) add(dir uint64, name string) bool {
 	return true
 }
 
-// cut forgets a name that exists now.
-func (a *absents) cut(dir uint64, name string) {
+// Cut forgets a name that exists now.
+func (a *Absents) Cut(dir uint64, name string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	names := a.m[dir]
@@ -52,8 +52,8 @@ func (a *absents) cut(dir uint64, name string) {
 	}
 }
 
-// take forgets the names of a directory and returns them.
-func (a *absents) take(dir uint64) []string {
+// Take forgets the names of a directory and returns them.
+func (a *Absents) Take(dir uint64) []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	names := a.m[dir]
