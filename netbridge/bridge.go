@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/google/nftables"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
@@ -191,12 +192,17 @@ func (c *change) subnet(br netlink.Link) (netip.Prefix, bool, error) {
 // the name of a link, what concerns that one and all.
 func (c *change) applyRules(subnet netip.Prefix, veths []ownVeth, link string) error {
 	d := desired{table: c.names.table, bridge: c.names.bridge, subnet: subnet, pool: c.cfg.Pool}
-	for _, v := range veths {
-		d.agents = append(d.agents, desiredAgent{veth: v.link.Attrs().Name, addr: v.alias.addr})
-	}
 	conn, err := openTables()
 	if err != nil {
 		return fmt.Errorf("open nftables: %w", err)
+	}
+	chains, _, err := contents(conn, &nftables.Table{Family: nftables.TableFamilyINet, Name: d.table})
+	if err != nil {
+		return err
+	}
+	for _, v := range veths {
+		name := v.link.Attrs().Name
+		d.agents = append(d.agents, desiredAgent{veth: name, addr: v.alias.addr, old: hasOldChains(chains, name)})
 	}
 	return plan(d).apply(conn, link)
 }

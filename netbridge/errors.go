@@ -11,7 +11,7 @@ var (
 	ErrNoAddress = errors.New("no free address in the subnet")
 	// ErrNotReady: the bridge is not there; EnsureShared comes first.
 	ErrNotReady = errors.New("bridge is not set up")
-	// ErrForeignLink: an interface with our name exists that somebody else made.
+	// ErrForeignLink: an interface with our name exists that another program made.
 	ErrForeignLink = errors.New("interface belongs to another program")
 	// ErrNotNetNS: the file is not a network namespace other than the caller's own.
 	ErrNotNetNS = errors.New("not a network namespace of an agent")
@@ -26,9 +26,9 @@ var (
 	// ErrNoPorts: every port of the range is taken.
 	ErrNoPorts = errors.New("no free port in the range")
 	// ErrNoQueue: the kernel has neither nft_queue nor xt_NFQUEUE, or there is no such agent.
-	ErrNoQueue = errors.New("the kernel hands no packets to programs")
-	// ErrNoCount: the kernel has no nft_connlimit, or there is no such agent.
-	ErrNoCount = errors.New("the kernel does not count connections")
+	ErrNoQueue = errors.New("the kernel cannot queue packets to programs (no nft_queue, no xt_NFQUEUE)")
+	// ErrNoConnlimit: the kernel has no nft_connlimit, or there is no such agent.
+	ErrNoConnlimit = errors.New("the kernel does not count connections (no nft_connlimit)")
 	// ErrBusy: the machine-wide network lock was not free in time.
 	ErrBusy = errors.New("network lock is held by another process")
 )

@@ -16,7 +16,6 @@ import (
 )
 
 func egressChain(veth string) string { return "egress_" + veth }
-func tellChain(veth string) string   { return "tell_" + veth }
 func namesSet(veth string) string    { return "names_" + veth }
 
 // Egress is where an agent's packets may go.

@@ -43,7 +43,7 @@ func TestAClosedGateLetsNothingOut(t *testing.T) {
 	listen(t, inet, "0.0.0.0:80", "web")
 	ep, err := b.Ensure(t.Context(), "claude")
 	require.NoError(t, err)
-	hearRefusals(t, ep, func(Refusal) {})
+	readRefusals(t, ep, func(Refusal) {})
 	ns, err := OpenNS(ep.NetNS)
 	require.NoError(t, err)
 	defer ns.Close()
@@ -237,7 +237,7 @@ func TestRefusalsAreToldWhileTheProgramWaits(t *testing.T) {
 		found bool
 	}
 	heard := make(chan told, 100)
-	hearRefusals(t, ep, func(r Refusal) {
+	readRefusals(t, ep, func(r Refusal) {
 		inode, ok, err := ns.Owner(t.Context(), r.Proto, r.Local, r.Remote)
 		if err != nil {
 			t.Errorf("owner of %v: %v", r, err)
@@ -288,7 +288,7 @@ func TestRefusalsAreToldWhileTheProgramWaits(t *testing.T) {
 	}
 	n := len(heard)
 	require.Greater(t, n, 0)
-	require.LessOrEqual(t, n, tellBurst+tellRate*(int(time.Since(start)/time.Second)+2))
+	require.LessOrEqual(t, n, logBurst+logRate*(int(time.Since(start)/time.Second)+2))
 }
 
 func TestTheQueueIsNoWayOut(t *testing.T) {
@@ -310,29 +310,29 @@ func TestTheQueueIsNoWayOut(t *testing.T) {
 	require.NoError(t, second.Open(), "another daemon's agent may have the same idea of a number")
 	require.NotEqual(t, r.Queue, second.Queue)
 	require.NoError(t, second.Close())
-	require.NoError(t, g.Tell(r.Queue))
+	require.NoError(t, g.LogTo(r.Queue))
 	require.NoError(t, r.Close())
 	require.NoError(t, r.Run(t.Context(), func(Refusal) {}), "closed before it ran")
 	ctx, cancel := context.WithTimeout(t.Context(), short)
 	defer cancel()
 	_, err = ns.Dial(ctx, "tcp", "203.0.113.1:80")
 	require.Error(t, err, "nobody is at the queue any more")
-	require.NoError(t, g.Tell(0))
+	require.NoError(t, g.LogTo(0))
 	_, err = dial(t, ns, "203.0.113.1:80")
 	require.ErrorIs(t, err, unix.ECONNREFUSED)
 	gone := Gate{Table: ep.Table, Link: "plv000000000000", Addr: ep.Addr}
-	require.NoError(t, gone.Tell(0))
-	require.Error(t, gone.Tell(1<<14))
+	require.NoError(t, gone.LogTo(0))
+	require.Error(t, gone.LogTo(1<<14))
 
 	// An agent cannot mark its packets as those that went round already: what
 	// crosses to another namespace loses its mark.
 	heard := make(chan Refusal, 10)
-	hearRefusals(t, ep, func(r Refusal) { heard <- r })
+	readRefusals(t, ep, func(r Refusal) { heard <- r })
 	require.NoError(t, ns.Do(t.Context(), func() error {
 		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 		require.NoError(t, err)
 		defer unix.Close(fd)
-		require.NoError(t, unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_MARK, toldMark))
+		require.NoError(t, unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_MARK, loggedMark))
 		return unix.Sendto(fd, []byte("x"), 0, &unix.SockaddrInet4{Addr: [4]byte{203, 0, 113, 1}, Port: 9})
 	}))
 	select {

@@ -112,7 +112,7 @@ func ensure(t testing.TB, b *Bridge, agent string) (Endpoint, *NS) {
 	open(t, ep, nil, egress.Open)
 	key := [2]any{t.Name(), ep.Link}
 	if _, twice := answered.LoadOrStore(key, true); !twice {
-		hearRefusals(t, ep, func(Refusal) {})
+		readRefusals(t, ep, func(Refusal) {})
 		t.Cleanup(func() { answered.Delete(key) })
 	}
 	ns, err := OpenNS(ep.NetNS)
@@ -121,13 +121,13 @@ func ensure(t testing.TB, b *Bridge, agent string) (Endpoint, *NS) {
 	return ep, ns
 }
 
-// hearRefusals is what a shim does for its agent. The packets that are refused
+// readRefusals is what a shim does for its agent. The packets that are refused
 // wait for it.
-func hearRefusals(t testing.TB, ep Endpoint, tell func(Refusal)) {
+func readRefusals(t testing.TB, ep Endpoint, tell func(Refusal)) {
 	t.Helper()
 	r := &Refusals{Addr: ep.Addr, Log: testLog(t)}
 	require.NoError(t, r.Open())
-	require.NoError(t, Gate{Table: ep.Table, Link: ep.Link, Addr: ep.Addr}.Tell(r.Queue))
+	require.NoError(t, Gate{Table: ep.Table, Link: ep.Link, Addr: ep.Addr}.LogTo(r.Queue))
 	done := make(chan error, 1)
 	go func() { done <- r.Run(context.Background(), tell) }()
 	t.Cleanup(func() {

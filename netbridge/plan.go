@@ -23,14 +23,24 @@ type desired struct {
 type desiredAgent struct {
 	veth string
 	addr netip.Addr
+	old  bool // the table has its gate's chains of an earlier version ([oldChainsOf])
+}
+
+// gates names the agent's chains that its shim fills. Those of an earlier version count beside
+// the others: it is the shim's version that decides which of them have rules.
+func (a desiredAgent) gates() []gateChains {
+	if a.old {
+		return []gateChains{chainsOf(a.veth), oldChainsOf(a.veth)}
+	}
+	return []gateChains{chainsOf(a.veth)}
 }
 
 const refuseChain = "refuse"
 
-// plan says what the instance's table holds. It is pure: the same input gives
+// plan returns what the instance's table should hold. It is pure: the same input gives
 // the same rules in the same order.
 //
-// All chains have policy accept and say what they drop: a base chain whose
+// All chains have policy accept and drop by explicit rules: a base chain whose
 // policy is drop would hit the packets of every other program on the machine.
 func plan(d desired) ruleset {
 	d.agents = slices.Clone(d.agents)
@@ -38,8 +48,10 @@ func plan(d desired) ruleset {
 	rs := ruleset{table: d.table}
 	for _, a := range d.agents {
 		rs.sets = append(rs.sets, namesSet(a.veth))
-		rs.chains = append(rs.chains, chain{name: egressChain(a.veth), link: a.veth, kept: true},
-			chain{name: tellChain(a.veth), link: a.veth, kept: true}, chain{name: countChain(a.veth), link: a.veth, kept: true})
+		rs.chains = append(rs.chains, chain{name: egressChain(a.veth), link: a.veth, kept: true})
+		for _, n := range a.gates() {
+			rs.chains = append(rs.chains, chain{name: n.log, link: a.veth, kept: true}, chain{name: n.connlimit, link: a.veth, kept: true})
+		}
 	}
 	rs.chains = append(rs.chains, planRefuse(d))
 	for _, a := range d.agents {
@@ -52,15 +64,17 @@ func plan(d desired) ruleset {
 	return rs
 }
 
-// planRefuse answers instead of keeping silent, so that a program in the agent
-// fails at once rather than after its time-out.
+// planRefuse rejects instead of dropping, so that a program in the agent fails at
+// once rather than after its time-out.
 //
-// What is refused is told of first. The program in the agent waits meanwhile, so
+// A refused packet is logged first. The program in the agent waits meanwhile, so
 // that it can still be found (see refusals.go).
 func planRefuse(d desired) chain {
 	c := chain{name: refuseChain}
 	for _, a := range d.agents {
-		c.rules = append(c.rules, newRule(saddr(netip.PrefixFrom(a.addr, 32)), jumpTo(tellChain(a.veth))))
+		for _, n := range a.gates() {
+			c.rules = append(c.rules, newRule(saddr(netip.PrefixFrom(a.addr, 32)), jumpTo(n.log)))
+		}
 	}
 	c.rules = append(c.rules, newRule(l4tcp(), rejectReset()), newRule(rejectProhibited()))
 	return c
@@ -97,8 +111,12 @@ func newChain(veth string) string { return "new_" + veth }
 // come back with the rest. They are empty until its shim has opened the gate.
 // Nothing here may lead to a common chain: those are made anew without this one.
 func planNew(a desiredAgent) chain {
-	return chain{name: newChain(a.veth), link: a.veth,
-		rules: []rule{newRule(jumpTo(countChain(a.veth))), newRule(jumpTo(egressChain(a.veth)))}}
+	c := chain{name: newChain(a.veth), link: a.veth}
+	for _, n := range a.gates() {
+		c.rules = append(c.rules, newRule(jumpTo(n.connlimit)))
+	}
+	c.rules = append(c.rules, newRule(jumpTo(egressChain(a.veth))))
+	return c
 }
 
 // planInput repeats for the host's own addresses what prerouting said: a rule

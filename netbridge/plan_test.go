@@ -39,8 +39,8 @@ func golden(t *testing.T, name, got string) {
 }
 
 func TestPlanMatchesGoldenText(t *testing.T) {
-	a := desiredAgent{"plv0123456789ab", netip.MustParseAddr("10.213.4.2")}
-	b := desiredAgent{"plvba9876543210", netip.MustParseAddr("10.213.7.254")}
+	a := desiredAgent{veth: "plv0123456789ab", addr: netip.MustParseAddr("10.213.4.2")}
+	b := desiredAgent{veth: "plvba9876543210", addr: netip.MustParseAddr("10.213.7.254")}
 	for name, d := range map[string]desired{
 		"no-agents":  examplePlan(),
 		"two-agents": examplePlan(a, b),
@@ -73,13 +73,13 @@ func TestEgressMatchesGoldenText(t *testing.T) {
 	}
 }
 
-func TestCountMatchesGoldenText(t *testing.T) {
-	golden(t, "count", ruleset{table: "polis", chains: []chain{{name: countChain("plv0123456789ab"), rules: planCount("plv0123456789ab", 4096)}}}.String())
-	require.Empty(t, planCount("plv0123456789ab", 0))
+func TestConnlimitMatchesGoldenText(t *testing.T) {
+	golden(t, "connlimit", ruleset{table: "polis", chains: []chain{{name: chainsOf("plv0123456789ab").connlimit, rules: planConnlimit(chainsOf("plv0123456789ab").log, 4096)}}}.String())
+	require.Empty(t, planConnlimit("log", 0))
 }
 
-// The text of a rule and what the kernel is told are written side by side; nft
-// reads the kernel's side back.
+// The text and the expressions of a rule are written side by side; nft reads the
+// expressions back.
 func TestKernelListsWhatThePlanSays(t *testing.T) {
 	b := newBridge(t)
 	policies, bounded := map[string]Egress{}, map[string]uint32{}
@@ -88,7 +88,7 @@ func TestKernelListsWhatThePlanSays(t *testing.T) {
 		var g Gate
 		g, policies[ep.Link] = open(t, ep, []string{"10.128.0.0/9"}, entries...)
 		if agent != "qwen" {
-			require.NoError(t, g.Bound(1000))
+			require.NoError(t, g.LimitConnections(1000))
 			bounded[ep.Link] = 1000
 		}
 	}
@@ -112,7 +112,7 @@ func TestKernelListsWhatThePlanSays(t *testing.T) {
 	d.subnet, _, err = c.subnet(s.bridge)
 	require.NoError(t, err)
 	for _, v := range s.veths {
-		d.agents = append(d.agents, desiredAgent{v.link.Attrs().Name, v.alias.addr})
+		d.agents = append(d.agents, desiredAgent{veth: v.link.Attrs().Name, addr: v.alias.addr})
 	}
 	require.Len(t, d.agents, 3)
 	want := plan(d)
@@ -120,21 +120,21 @@ func TestKernelListsWhatThePlanSays(t *testing.T) {
 		if veth, ok := strings.CutPrefix(ch.name, "egress_"); ok {
 			want.chains[i].rules = planEgress(veth, policies[veth])
 		}
-		if veth, ok := strings.CutPrefix(ch.name, "count_"); ok {
-			want.chains[i].rules = planCount(veth, bounded[veth])
+		if veth, ok := strings.CutPrefix(ch.name, "connlimit_"); ok {
+			want.chains[i].rules = planConnlimit(chainsOf(veth).log, bounded[veth])
 		}
 	}
-	got := chainsOf(string(out))
-	// What a shim tells at is a test of its own: nft cannot print the rules of
+	got := listedChains(string(out))
+	// The log chains have a test of their own: nft cannot print the rules of
 	// iptables in a table of this family.
-	maps.DeleteFunc(got, func(name, _ string) bool { return strings.HasPrefix(name, "tell_") })
-	want.chains = slices.DeleteFunc(want.chains, func(c chain) bool { return strings.HasPrefix(c.name, "tell_") })
-	require.Equal(t, chainsOf(want.String()), got)
+	maps.DeleteFunc(got, func(name, _ string) bool { return strings.HasPrefix(name, "log_") })
+	want.chains = slices.DeleteFunc(want.chains, func(c chain) bool { return strings.HasPrefix(c.name, "log_") })
+	require.Equal(t, listedChains(want.String()), got)
 }
 
-// chainsOf splits a listing, because nft prints base chains in the order in
+// listedChains splits a listing, because nft prints base chains in the order in
 // which they were hooked.
-func chainsOf(listing string) map[string]string {
+func listedChains(listing string) map[string]string {
 	out := map[string]string{}
 	var name string
 	for line := range strings.Lines(listing) {
@@ -162,15 +162,15 @@ func TestReplacingTheTableLeavesOthersAlone(t *testing.T) {
 		require.NoError(t, err, string(out))
 		return string(out)
 	}
-	run("add", "table", "inet", "somebody")
-	t.Cleanup(func() { run("delete", "table", "inet", "somebody") })
-	run("add", "chain", "inet", "somebody", "input", "{ type filter hook input priority 0; policy accept; }")
-	run("add", "rule", "inet", "somebody", "input", "tcp", "dport", "22", "accept")
-	before := run("-j", "list", "table", "inet", "somebody")
+	run("add", "table", "inet", "other")
+	t.Cleanup(func() { run("delete", "table", "inet", "other") })
+	run("add", "chain", "inet", "other", "input", "{ type filter hook input priority 0; policy accept; }")
+	run("add", "rule", "inet", "other", "input", "tcp", "dport", "22", "accept")
+	before := run("-j", "list", "table", "inet", "other")
 	require.NoError(t, b.EnsureShared(t.Context()))
 	ensure(t, b, "claude")
 	require.NoError(t, b.Remove(t.Context(), "claude"))
-	require.JSONEq(t, before, run("-j", "list", "table", "inet", "somebody"))
+	require.JSONEq(t, before, run("-j", "list", "table", "inet", "other"))
 	require.True(t, json.Valid([]byte(before)))
 }
 
@@ -181,7 +181,7 @@ func TestRulesOfAThousandAgentsAreAppliedAtOnce(t *testing.T) {
 	d := examplePlan()
 	d.table = b.Table()
 	for i := range 1000 {
-		d.agents = append(d.agents, desiredAgent{fmt.Sprintf("plv%012x", i), netip.AddrFrom4([4]byte{10, 213, byte(4 + i>>8), byte(i)})})
+		d.agents = append(d.agents, desiredAgent{veth: fmt.Sprintf("plv%012x", i), addr: netip.AddrFrom4([4]byte{10, 213, byte(4 + i>>8), byte(i)})})
 	}
 	rs := plan(d)
 	// There are no such links to filter at.

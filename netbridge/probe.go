@@ -54,7 +54,7 @@ func Probe(ctx context.Context) (err error) {
 	return nil
 }
 
-// ProbeQueue says how the kernel hands packets to programs, for [Gate.Tell], in the
+// ProbeQueue says how the kernel hands packets to programs, for [Gate.LogTo], in the
 // calling process's network namespace. It leaves nothing. ErrNoQueue: it does not.
 func ProbeQueue() (string, error) {
 	c, err := nftables.New()

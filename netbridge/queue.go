@@ -7,14 +7,13 @@ import (
 	"hash/fnv"
 	"net/netip"
 
-	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
 	"github.com/google/nftables/xt"
 	"golang.org/x/sys/unix"
 )
 
-// queueKind is how the kernel hands packets to a program: by nftables' own
-// expression, or by that of iptables through nftables.
+// queueKind is how the kernel queues packets to a program: by the expression of
+// nftables, or by the target of iptables through nftables.
 type queueKind string
 
 const (
@@ -23,11 +22,11 @@ const (
 )
 
 const (
-	// toldMark is on a packet that goes through the rules for the second time.
-	toldMark = 0x706f6c69
-	// What is told of refused packets per agent; the rest is refused silently.
-	tellRate  = 20
-	tellBurst = 40
+	// loggedMark is on a packet that goes through the rules for the second time.
+	loggedMark = 0x706f6c69
+	// How many refused packets per second and agent are logged; the rest is refused silently.
+	logRate  = 20
+	logBurst = 40
 )
 
 // queue sends a packet to a program.
@@ -53,40 +52,33 @@ func firstQueue(a netip.Addr) uint16 {
 	return 1<<14 | (binary.BigEndian.Uint16(b[2:])^uint16(n^n>>14))&(1<<14-1)
 }
 
-// nextQueue is the number to try after one that somebody has.
+// nextQueue is the number to try after one that is taken.
 func nextQueue(num uint16) uint16 { return 1<<14 | (num+257)&(1<<14-1) }
 
-// planTell hands a refused packet to who answers the queue, who sends it through
-// the rules again, marked. That cannot let it pass: the second time ends in the
-// rejection. Without anybody at the queue the packet is dropped.
-func planTell(num uint16, kind queueKind) []rule {
-	return []rule{newRule(marked(toldMark), comeBack()), newRule(perSecond(tellRate, tellBurst), kind.queue(num))}
+// planLog queues a refused packet to the shim, which marks it and sends it through
+// the rules again. That cannot let it pass: the second time ends in the rejection.
+// The kernel drops the packet if no program has bound the queue.
+func planLog(num uint16, kind queueKind) []rule {
+	return []rule{newRule(marked(loggedMark), comeBack()), newRule(perSecond(logRate, logBurst), kind.queue(num))}
 }
 
-// Tell has what the agent is refused told at a queue, which must be bound
-// ([Refusals]); 0 has nothing told of any more, and is no error for an agent that
-// is gone. ErrNoQueue: this kernel hands no packets to programs.
-func (g Gate) Tell(num uint16) error {
+// LogTo has the rules send the agent's refused packets to a queue, which must be bound
+// ([Refusals]); 0 stops that, and is no error for an agent that is gone.
+// ErrNoQueue: this kernel cannot queue packets to programs.
+func (g Gate) LogTo(num uint16) error {
 	c, err := openTables()
 	if err != nil {
 		return fmt.Errorf("open nftables: %w", err)
 	}
-	t := &nftables.Table{Family: nftables.TableFamilyINet, Name: g.Table}
-	ch := &nftables.Chain{Table: t, Name: tellChain(g.Link)}
 	if num == 0 {
-		c.FlushChain(ch)
-		if err := c.Flush(); err != nil && !errors.Is(err, unix.ENOENT) {
+		if err := g.replaceChain(c, func(n gateChains) (string, []rule) { return n.log, nil }); err != nil && !errors.Is(err, unix.ENOENT) {
 			return fmt.Errorf("refusals of %s: %w", g.Link, err)
 		}
 		return nil
 	}
 	var tried error
 	for _, kind := range []queueKind{queueNative, queueXT} {
-		c.FlushChain(ch)
-		for _, r := range planTell(num, kind) {
-			c.AddRule(&nftables.Rule{Table: t, Chain: ch, Exprs: r.exprs})
-		}
-		err := c.Flush()
+		err := g.replaceChain(c, func(n gateChains) (string, []rule) { return n.log, planLog(num, kind) })
 		if err == nil {
 			return nil
 		}

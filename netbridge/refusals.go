@@ -19,9 +19,9 @@ type Refusal struct {
 	Proto  string // "tcp", "udp", "icmp", or the protocol's number
 	Local  netip.AddrPort
 	Remote netip.AddrPort // without a port (0) unless tcp or udp
-	// Crowded says that it is refused for being one too many ([Gate.Bound]), not
+	// OverLimit says that it is refused for being one too many ([Gate.LimitConnections]), not
 	// for where it goes.
-	Crowded bool
+	OverLimit bool
 }
 
 // Refusals tells of what an agent is refused. While it tells, the program that
@@ -35,7 +35,7 @@ type Refusals struct {
 	Addr netip.Addr   // the agent's; packets of others are not told of
 	Log  *slog.Logger // slog.Default if nil
 
-	// Queue is the number that Open found free, for [Gate.Tell].
+	// Queue is the number that Open found free, for [Gate.LogTo].
 	Queue uint16
 
 	sock *os.File
@@ -171,7 +171,7 @@ func (r *Refusals) Run(ctx context.Context, tell func(Refusal)) error {
 				continue
 			}
 			if what, ok := parsePacket(packet); ok && what.Local.Addr() == r.Addr {
-				what.Crowded = marked == crowdedMark
+				what.OverLimit = marked == overLimitMark
 				tell(what)
 			}
 			if err := r.send(nfqMsgVerdict, unix.NLM_F_REQUEST, verdict(id)); err != nil && ctx.Err() == nil && !errors.Is(err, os.ErrClosed) {
@@ -194,5 +194,5 @@ func (r *Refusals) Close() error {
 
 func verdict(id uint32) []byte {
 	v := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, nfRepeat), id)
-	return attr(attr(nil, nfqVerdictHdr, v), nfqMark, binary.BigEndian.AppendUint32(nil, toldMark))
+	return attr(attr(nil, nfqVerdictHdr, v), nfqMark, binary.BigEndian.AppendUint32(nil, loggedMark))
 }

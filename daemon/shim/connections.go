@@ -25,8 +25,8 @@ func (s *Shim) bound(most int64) error {
 	} else if share > 0 && most > 0 {
 		most = min(most, int64(share))
 	}
-	err := s.egress.gate.Bound(uint32(min(most, math.MaxUint32)))
-	if errors.Is(err, netbridge.ErrNoCount) {
+	err := s.egress.gate.LimitConnections(uint32(min(most, math.MaxUint32)))
+	if errors.Is(err, netbridge.ErrNoConnlimit) {
 		s.Log.Warn("the agent's connections are not limited", "op", "net.bound", "err", err)
 		err = nil
 	}
@@ -47,8 +47,8 @@ func (s *Shim) setConnections(old, now wire.Settings) error {
 	return nil
 }
 
-// crowdedOut records a connection that was one too many.
-func (s *Shim) crowdedOut(r netbridge.Refusal, d view.Denial) {
+// overLimit records a connection that was one too many.
+func (s *Shim) overLimit(r netbridge.Refusal, d view.Denial) {
 	most := s.connections.Load()
 	d.Code, d.Rule = string(api.CodeQuota), fmt.Sprintf("the agent has %d connections, as many as it may", most)
 	d.Hint = fmt.Sprintf("close connections that are not needed, or ask the administrator for more: polisctl agents set %s --connections N", s.Spec.Agent)

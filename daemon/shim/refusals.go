@@ -30,8 +30,8 @@ func (s *Shim) openRefusals(g netbridge.Gate) error {
 	if err := r.Open(); err != nil {
 		return err
 	}
-	s.onClose("refusals of the network", func(context.Context) error { return errors.Join(g.Tell(0), r.Close()) })
-	if err := g.Tell(r.Queue); errors.Is(err, netbridge.ErrNoQueue) {
+	s.onClose("refusals of the network", func(context.Context) error { return errors.Join(g.LogTo(0), r.Close()) })
+	if err := g.LogTo(r.Queue); errors.Is(err, netbridge.ErrNoQueue) {
 		s.Log.Warn("connections that are refused are not told of", "op", "net.refuse", "err", err)
 		return nil
 	} else if err != nil {
@@ -79,8 +79,8 @@ func (s *Shim) refusedConnection(r netbridge.Refusal) {
 	if name != "" {
 		d.Path += " (" + name + ")"
 	}
-	if r.Crowded {
-		s.crowdedOut(r, d)
+	if r.OverLimit {
+		s.overLimit(r, d)
 		return
 	}
 	if e := s.egress.egress(); name != "" && e.Policy.Name(name) && egress.Answerable(r.Remote.Addr(), e.Private, nil) {

@@ -92,13 +92,13 @@ func TestConnectionsOfAnAgentAreBounded(t *testing.T) {
 	g, _ := open(t, ep, nil, egress.Open)
 	_, other := ensure(t, b, "gemini")
 	var crowded atomic.Int64
-	hearRefusals(t, ep, func(r Refusal) {
-		if r.Crowded && r.Proto == "tcp" && r.Remote.String() == "203.0.113.1:80" {
+	readRefusals(t, ep, func(r Refusal) {
+		if r.OverLimit && r.Proto == "tcp" && r.Remote.String() == "203.0.113.1:80" {
 			crowded.Add(1)
 		}
 	})
 	const most = 20
-	require.NoError(t, g.Bound(most))
+	require.NoError(t, g.LimitConnections(most))
 	conns, err := connect(t, ns, "203.0.113.1:80", most)
 	require.NoError(t, err)
 	start := time.Now()
@@ -125,12 +125,12 @@ func TestConnectionsOfAnAgentAreBounded(t *testing.T) {
 		return err == nil
 	}, 10*time.Second, 50*time.Millisecond, "ended connections make room")
 
-	require.NoError(t, g.Bound(0))
+	require.NoError(t, g.LimitConnections(0))
 	_, err = connect(t, ns, "203.0.113.1:80", 2*most)
 	require.NoError(t, err)
 	gone := Gate{Table: ep.Table, Link: "plv000000000000", Addr: ep.Addr}
-	require.NoError(t, gone.Bound(0))
-	require.ErrorIs(t, gone.Bound(1), ErrNoCount)
+	require.NoError(t, gone.LimitConnections(0))
+	require.ErrorIs(t, gone.LimitConnections(1), ErrNoConnlimit)
 }
 
 // flood sends datagrams that are a connection each to the kernel.
@@ -158,18 +158,18 @@ func TestAFloodDoesNotFillTheTableOfConnections(t *testing.T) {
 	ep, ns := ensure(t, b, "claude")
 	g := Gate{Table: ep.Table, Link: ep.Link, Addr: ep.Addr}
 	const most, sent = 200, 5000
-	require.NoError(t, g.Bound(most))
+	require.NoError(t, g.LimitConnections(most))
 	flood(t, ns, sent)
 	require.LessOrEqual(t, tracked(t, ep), most+10)
 	require.Greater(t, tracked(t, ep), most/2)
-	require.NoError(t, g.Bound(0))
+	require.NoError(t, g.LimitConnections(0))
 	flood(t, ns, sent)
 	require.Greater(t, tracked(t, ep), sent/2, "without the bound")
 }
 
 func TestTheKernelCountsConnections(t *testing.T) {
 	needKernel(t)
-	require.NoError(t, ProbeCount())
+	require.NoError(t, ProbeConnlimit())
 	most, err := MostConnections()
 	require.NoError(t, err)
 	b, err := os.ReadFile("/proc/sys/net/netfilter/nf_conntrack_max")
@@ -189,7 +189,7 @@ func BenchmarkNewConnection(b *testing.B) {
 	}{{0, 0}, {1 << 16, 0}, {1 << 16, 4000}, {1 << 16, 16000}, {4096, 16000}} {
 		b.Run(fmt.Sprintf("bound-%d-of-%d", c.before, c.most), func(b *testing.B) {
 			require.NoError(b, g.cut(b.Context(), func(netip.Addr) bool { return false }))
-			require.NoError(b, g.Bound(c.most))
+			require.NoError(b, g.LimitConnections(c.most))
 			flood(b, ns, c.before)
 			const each = 1000
 			b.ResetTimer()

@@ -35,7 +35,7 @@ func (d *Doctor) connections(ctx context.Context) api.Check {
 }
 
 func probeCount(context.Context, string) (string, error) {
-	if err := netbridge.ProbeCount(); err != nil {
+	if err := netbridge.ProbeConnlimit(); err != nil {
 		return "", err
 	}
 	most, err := netbridge.MostConnections()
