@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Ensure makes the agent's namespace, veth pair, address and routes, or repairs
-// what is missing of them. It is idempotent; an address once given stays. When
-// it fails it takes away what this call made.
+// Ensure creates the agent's namespace, veth pair, address and routes, or repairs what is
+// missing. It is idempotent; an address once assigned stays. If it fails it removes what this
+// call created.
 //
-// The agent's [Gate] is made closed, and one that is there is left as it is.
+// A new [Gate] of the agent is closed; an existing one is left unchanged.
 func (b *Bridge) Ensure(ctx context.Context, agent string) (Endpoint, error) {
 	if err := checkAgent(agent); err != nil {
 		return Endpoint{}, err
@@ -78,8 +78,8 @@ func (c *change) ensureAgent(ctx context.Context, agent string) (_ Endpoint, err
 	return Endpoint{NetNS: path, Addr: p.addr, Gateway: gatewayOf(subnet), Link: p.host.Attrs().Name, Table: c.names.table}, nil
 }
 
-// Remove takes the agent's network away; nothing there is success. Processes
-// that still live in the namespace keep their loopback and lose the rest.
+// Remove removes the agent's network; a missing network is success. Processes that still live in
+// the namespace keep only their loopback interface.
 func (b *Bridge) Remove(ctx context.Context, agent string) error {
 	if err := checkAgent(agent); err != nil {
 		return err

@@ -9,10 +9,10 @@ import (
 	"polis/netbridge/egress"
 )
 
-// maxTTL bounds what an answer may ask for.
+// maxTTL bounds the TTL of an answer.
 const maxTTL = 24 * time.Hour
 
-// prohibition is the answer for a name that the agent may not ask for.
+// prohibition is the answer for a name that the agent may not resolve.
 func prohibition(q *dns.Msg) *dns.Msg {
 	r := refusal(q, dns.RcodeNameError)
 	if o := q.IsEdns0(); o != nil {
@@ -25,8 +25,8 @@ func prohibition(q *dns.Msg) *dns.Msg {
 	return r
 }
 
-// admitted leaves of an answer for addresses the chain of names that begins
-// with the one asked for, and those addresses at its end that may be had.
+// admitted keeps of an answer for addresses the alias chain that begins with the queried name,
+// and those addresses at its end that Admit allows.
 func (d *DNS) admitted(q, r *dns.Msg, a Asked) *dns.Msg {
 	chain, found, ttl := follow(r.Answer, a.Name)
 	out := stripped(r)
@@ -63,8 +63,8 @@ func (d *DNS) admitted(q, r *dns.Msg, a Asked) *dns.Msg {
 	return out
 }
 
-// follow walks from a name over aliases to addresses. What else an answer holds
-// is not what was asked for. ttl is the shortest of all on the way.
+// follow walks from a name over aliases to addresses and ignores every other record. ttl is the
+// shortest on the way.
 func follow(answer []dns.RR, name string) (chain []dns.RR, found []*dns.A, ttl time.Duration) {
 	ttl = maxTTL
 	alias := map[string]*dns.CNAME{}
@@ -87,8 +87,8 @@ func follow(answer []dns.RR, name string) (chain []dns.RR, found []*dns.A, ttl t
 	return chain, found, ttl
 }
 
-// stripped is an answer without the records that carry addresses, and without
-// what the server added of its own accord.
+// stripped is an answer without address records and without the records that the server added
+// unasked.
 func stripped(r *dns.Msg) *dns.Msg {
 	out := r.Copy()
 	out.Answer, out.Extra = nil, nil

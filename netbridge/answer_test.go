@@ -115,7 +115,7 @@ func TestAnswersHoldWhatWasAskedForAndMayBeHad(t *testing.T) {
 		require.Empty(t, r.Answer, dns.Type(kind).String())
 	}
 	require.Equal(t, dns.RcodeNameError, ask("unknown.example", dns.TypeA).Rcode)
-	require.Equal(t, dns.RcodeServerFailure, ask("broken.example", dns.TypeA).Rcode, "an address that is not open is not told")
+	require.Equal(t, dns.RcodeServerFailure, ask("broken.example", dns.TypeA).Rcode, "an address that is not open is not returned")
 }
 
 func FuzzFollow(f *testing.F) {

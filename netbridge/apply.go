@@ -13,7 +13,7 @@ import (
 // gateSize bounds the addresses that are open to an agent by name.
 const gateSize = 4096
 
-// maxApplyTries bounds apply against somebody else who changes the table.
+// maxApplyTries bounds apply while another process changes the table.
 const maxApplyTries = 4
 
 // Room for a transaction, in bytes, which goes to the kernel as one message, and
@@ -23,21 +23,20 @@ const (
 	ackBuffer   = 32 << 20
 )
 
-// openTables opens nftables for transactions as large as ours: with less room
-// for answers the kernel does as it is told, but it cannot be known.
+// openTables opens nftables with buffers for large transactions: with less room for the answers,
+// the kernel applies the transaction but its result is lost.
 func openTables() (*nftables.Conn, error) {
 	return nftables.New(nftables.WithSockOptions(func(c *netlink.Conn) error {
 		return errors.Join(c.SetReadBuffer(ackBuffer), c.SetWriteBuffer(batchBuffer))
 	}))
 }
 
-// apply puts the chains in place of whatever was in the table, in one
-// transaction: no packet sees a state between the two. Kept chains and sets
-// stay with what they hold as long as the ruleset has them, and go otherwise.
+// apply replaces the chains of the table in one transaction: no packet sees a state between the
+// two. Kept chains and sets stay with their content as long as the ruleset has them, and are
+// deleted otherwise.
 //
-// With the name of a link only its agent's chains and the common ones are made
-// anew, and those of others if they are missing: a transaction takes as long as it
-// is large.
+// If link is set, only that agent's chains and the common ones are replaced, and missing ones of
+// others are added: the time of a transaction grows with its size.
 func (rs ruleset) apply(c *nftables.Conn, link string) error {
 	var err error
 	for range maxApplyTries {
@@ -73,7 +72,7 @@ func (rs ruleset) replace(c *nftables.Conn, link string) error {
 		kept[s] = true
 	}
 	c.AddTable(t)
-	// Rules first: a chain that somebody jumps to cannot go.
+	// Rules first: a chain that another rule jumps to cannot be deleted.
 	for _, ch := range chains {
 		if !kept[ch] {
 			c.FlushChain(&nftables.Chain{Table: t, Name: ch})
@@ -101,7 +100,7 @@ func (rs ruleset) replace(c *nftables.Conn, link string) error {
 	return c.Flush()
 }
 
-// fill adds the chains, then their rules: a rule may go to a chain further down.
+// fill adds the chains, then their rules: a rule may jump to a later chain.
 func (rs ruleset) fill(c *nftables.Conn, t *nftables.Table) {
 	policy := nftables.ChainPolicyAccept
 	for _, ch := range rs.chains {
@@ -124,7 +123,7 @@ func namesOf(t *nftables.Table, name string) *nftables.Set {
 	return &nftables.Set{Table: t, Name: name, KeyType: nftables.TypeIPAddr, HasTimeout: true, Size: gateSize}
 }
 
-// contents names the chains and sets of a table; one that is not there has none.
+// contents names the chains and sets of a table; a missing table has none.
 func contents(c *nftables.Conn, t *nftables.Table) (chains, sets []string, err error) {
 	err = retryInterrupted(func() error {
 		chains = chains[:0]
@@ -140,7 +139,7 @@ func contents(c *nftables.Conn, t *nftables.Table) (chains, sets []string, err e
 		return nil, nil, fmt.Errorf("list chains: %w", err)
 	}
 	if len(chains) == 0 {
-		return nil, nil, nil // also a table that is not there
+		return nil, nil, nil // also if the table is missing
 	}
 	all, err := c.GetSets(t)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// loopback is where maps are bound unless told otherwise.
+// loopback is the default address of a port map.
 func loopback() netip.Addr { return netip.AddrFrom4([4]byte{127, 0, 0, 1}) }
 
 // hostNetwork is the network to listen on: an IPv4 address is IPv4 only, also
@@ -55,8 +55,8 @@ func bindError(at netip.AddrPort, proto string, err error) error {
 	return fmt.Errorf("map port: %w", err)
 }
 
-// TryBind binds a port of the host for a moment: nil, ErrPortInUse,
-// ErrNoSuchAddress or what else the kernel says. Port 0 tries the address alone.
+// TryBind binds a port of the host and releases it: nil, ErrPortInUse, ErrNoSuchAddress or the
+// kernel's error. Port 0 tests the address alone.
 func TryBind(ctx context.Context, proto string, at netip.AddrPort) error {
 	if proto == "udp" {
 		c, err := listenHostUDP(ctx, at)

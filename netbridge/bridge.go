@@ -17,20 +17,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Config says which instance's network this is.
+// Config identifies an instance's network.
 type Config struct {
-	// Instance tells daemons on one machine apart (the run directory, say).
-	// Empty means the plain names: bridge polis0, table polis.
+	// Instance distinguishes the daemons of one machine (the run directory, for example). Empty
+	// means the plain names: bridge polis0, table polis.
 	Instance string
-	// Pool is where the instance takes its /22 from; DefaultPool if zero.
-	// A subnet that the instance's bridge already has wins over it.
+	// Pool is where the instance takes its /22 from; DefaultPool if zero. A subnet that the
+	// instance's bridge already has takes precedence.
 	Pool netip.Prefix
-	// NetnsDir holds one bind-mounted nsfs file per agent, for example
-	// /run/polis/netns. It is made, mode 0700, when missing.
+	// NetnsDir holds one bind-mounted nsfs file per agent, for example /run/polis/netns. It is
+	// created with mode 0700 if it is missing.
 	NetnsDir string
 	// LockFile serialises all daemons of the machine; DefaultLockFile if empty.
 	LockFile string
-	// Log receives what changed and what was healed; slog.Default if nil.
+	// Log receives changes and repairs; slog.Default if nil.
 	Log *slog.Logger
 }
 
@@ -43,8 +43,8 @@ type Endpoint struct {
 	Table   string     // nftables table with the agent's [Gate]
 }
 
-// Bridge is the network of one daemon instance. It holds no state of its own:
-// every call asks the kernel what is and makes it what should be.
+// Bridge is the network of one daemon instance. It holds no state of its own: every call reads
+// the kernel's state and brings it to the desired one.
 type Bridge struct {
 	cfg   Config
 	names names
@@ -79,7 +79,7 @@ func (b *Bridge) Name() string { return b.names.bridge }
 // Table is the nftables table (family inet).
 func (b *Bridge) Table() string { return b.names.table }
 
-// change is one locked look at, and change of, the machine's network.
+// change is one change of the machine's network, under the lock.
 type change struct {
 	*Bridge
 	nl *netlink.Handle
@@ -117,17 +117,17 @@ func hostHandle() (*netlink.Handle, error) {
 	return h, nil
 }
 
-// ownVeth is a host end of ours together with what its alias says.
+// ownVeth is the host end of one of our pairs, with its parsed alias.
 type ownVeth struct {
 	link  netlink.Link
 	alias vethAlias
 }
 
-// scan is what one dump of the links tells.
+// scan is the result of one dump of the links.
 type scan struct {
 	bridge   netlink.Link // ours, or nil
 	mark     bridgeAlias  // of our bridge
-	foreign  bool         // our bridge's name is taken by somebody else's link
+	foreign  bool         // our bridge's name is taken by another program's link
 	others   []netlink.Link
 	veths    []ownVeth      // of this instance
 	halfMade []netlink.Link // veths of any instance that never got their alias
@@ -150,7 +150,7 @@ func scanLinks(h *netlink.Handle, bridge string) (scan, error) {
 		mark, marked := parseBridgeAlias(a.Alias)
 		switch {
 		case a.Name == bridge:
-			// A bridge without an alias is one whose maker was killed right after.
+			// A bridge without an alias: its creator was killed before it set one.
 			if l.Type() == "bridge" && (marked || a.Alias == "") {
 				s.bridge, s.mark = l, mark
 			} else {
@@ -169,7 +169,7 @@ func scanLinks(h *netlink.Handle, bridge string) (scan, error) {
 	return s, nil
 }
 
-// subnet is what the bridge's address says.
+// subnet is the network of the bridge's address.
 func (c *change) subnet(br netlink.Link) (netip.Prefix, bool, error) {
 	var addrs []netlink.Addr
 	err := retryInterrupted(func() (err error) {
@@ -188,8 +188,8 @@ func (c *change) subnet(br netlink.Link) (netip.Prefix, bool, error) {
 	return netip.Prefix{}, false, nil
 }
 
-// applyRules replaces the instance's table by the plan for these agents; with
-// the name of a link, what concerns that one and all.
+// applyRules replaces the instance's table by the plan for these agents; if link is set, only
+// that agent's chains and the common ones.
 func (c *change) applyRules(subnet netip.Prefix, veths []ownVeth, link string) error {
 	d := desired{table: c.names.table, bridge: c.names.bridge, subnet: subnet, pool: c.cfg.Pool}
 	conn, err := openTables()

@@ -107,7 +107,7 @@ func TestConnectionsOfAnAgentAreBounded(t *testing.T) {
 	require.Less(t, time.Since(start), 2*time.Second, "refused, not left to a time-out")
 	require.Equal(t, int64(1), crowded.Load())
 	_, err = connect(t, other, "203.0.113.1:80", 2*most)
-	require.NoError(t, err, "it is nobody else's bound")
+	require.NoError(t, err, "other agents have limits of their own")
 
 	// The rules are made anew as agents come and go; the count is not.
 	ensure(t, b, "qwen")
@@ -115,7 +115,7 @@ func TestConnectionsOfAnAgentAreBounded(t *testing.T) {
 	_, err = connect(t, ns, "203.0.113.1:80", 1)
 	require.ErrorIs(t, err, unix.ECONNREFUSED)
 	_, err = conns[0].Write([]byte("x"))
-	require.NoError(t, err, "what there is goes on")
+	require.NoError(t, err, "existing connections continue")
 
 	for _, c := range conns[:5] {
 		require.NoError(t, c.Close())

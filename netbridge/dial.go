@@ -36,8 +36,8 @@ func (n *NS) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	return nil, fmt.Errorf("dial %s in namespace: %w", addr, net.UnknownNetworkError(network))
 }
 
-// dialTCP makes the socket on the namespace's thread and waits for the
-// connection on the caller's goroutine, so that a slow peer holds up nobody.
+// dialTCP makes the socket on the namespace's thread and waits for the connection on the caller's
+// goroutine, so that a slow peer does not block other callers.
 func (n *NS) dialTCP(ctx context.Context, network string, ap netip.AddrPort) (net.Conn, error) {
 	fail := func(err error) error {
 		return &net.OpError{Op: "dial", Net: network, Addr: net.TCPAddrFromAddrPort(ap), Err: err}
@@ -94,7 +94,7 @@ func awaitConnect(ctx context.Context, f *os.File) error {
 		}
 		switch e := syscall.Errno(soErr); e {
 		case 0:
-			// No error yet, or connected: only a peer name tells them apart.
+			// Still connecting, or connected: only the peer's name distinguishes them.
 			_, err := unix.Getpeername(int(fd))
 			return err == nil
 		case syscall.EINPROGRESS, syscall.EALREADY, syscall.EINTR:

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// DefaultResolvConf is where the host's resolvers are named, resolv.conf(5).
+	// DefaultResolvConf lists the host's resolvers, resolv.conf(5).
 	DefaultResolvConf = "/etc/resolv.conf"
 
 	dnsQueryTimeout = 2 * time.Second // one resolver, one try
@@ -26,7 +26,7 @@ const (
 	dnsMaxServers   = 3               // MAXNS of resolv.h
 )
 
-// DNSAddr is where an agent finds its resolver, in its own namespace.
+// DNSAddr is the address of an agent's resolver in its own namespace.
 func DNSAddr() netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 53}), 53)
 }
@@ -50,17 +50,16 @@ type Asked struct {
 type DNS struct {
 	// NS is the agent's namespace. DNS does not close it.
 	NS *NS
-	// ResolvConf names the host's resolvers; DefaultResolvConf if empty. It is
-	// read again whenever it changed.
+	// ResolvConf lists the host's resolvers; DefaultResolvConf if empty. It is read again
+	// whenever it changes.
 	ResolvConf string
-	// Filter says whether the agent may resolve a name. Nil allows all. A
-	// refused name does not exist (NXDOMAIN), which is the answer that programs
-	// take at once and do not retry; who asks with EDNS is told that it was
-	// prohibited (RFC 8914).
+	// Filter reports whether the agent may resolve a name; nil allows all. A refused name gets
+	// NXDOMAIN, which programs accept at once and do not retry, with the extended error
+	// "prohibited" (RFC 8914) if the query uses EDNS.
 	Filter func(Asked) bool
-	// Admit is given the addresses of an answer before it leaves, and returns
-	// those that may stand in it. If it takes all of them the name does not
-	// exist. Nil lets all pass. An error makes the answer a server failure.
+	// Admit gets the addresses of an answer before it is sent, and returns those that may stay in
+	// it. If it returns none, the answer is NXDOMAIN. Nil admits all. An error makes the answer
+	// SERVFAIL.
 	Admit func(a Asked, addrs []netip.Addr, ttl time.Duration) ([]netip.Addr, error)
 	// Timeout bounds one question to one resolver; 2 s if 0.
 	Timeout time.Duration
@@ -142,7 +141,7 @@ func (d *DNS) serve(w dns.ResponseWriter, q *dns.Msg) {
 	case d.slots <- struct{}{}:
 		r = d.answer(q, from, udp)
 		<-d.slots
-	default: // too many at a time: say so at once
+	default: // too many at a time: refuse at once
 		r = refusal(q, dns.RcodeServerFailure)
 	}
 	if udp {
@@ -167,7 +166,7 @@ func asker(a net.Addr) (from netip.AddrPort, udp bool) {
 	return netip.AddrPort{}, false
 }
 
-// answer decides, asks, and takes out of the answer what the agent may not have.
+// answer decides, forwards, and removes from the answer what the agent may not have.
 func (d *DNS) answer(q *dns.Msg, from netip.AddrPort, udp bool) *dns.Msg {
 	if q.Opcode != dns.OpcodeQuery || len(q.Question) != 1 || q.Response {
 		return refusal(q, dns.RcodeFormatError)
@@ -181,7 +180,7 @@ func (d *DNS) answer(q *dns.Msg, from netip.AddrPort, udp bool) *dns.Msg {
 	}
 	switch q.Question[0].Qtype {
 	case dns.TypeAAAA, dns.TypeHTTPS, dns.TypeSVCB, dns.TypeANY:
-		return refusal(q, dns.RcodeSuccess) // there is such a name, and no such record
+		return refusal(q, dns.RcodeSuccess) // the name exists, the record type does not
 	}
 	r := d.forward(q, udp)
 	if r.Rcode != dns.RcodeSuccess {
@@ -209,7 +208,7 @@ func (d *DNS) forward(q *dns.Msg, udp bool) *dns.Msg {
 			return r
 		}
 		if err == nil {
-			failed = r // what a resolver says beats what we would make up
+			failed = r // a resolver's answer is better than one of our own
 			continue
 		}
 		if ctx.Err() != nil {

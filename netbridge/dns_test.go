@@ -167,7 +167,7 @@ func TestLongAnswersFallBackToTCP(t *testing.T) {
 	})
 	openDNS(t, &DNS{NS: ns, ResolvConf: resolvFile(t, "127.0.1.1")})
 	r := question(t, ns, "udp", "example.org")
-	require.True(t, r.Truncated, "the agent is told to ask again by TCP")
+	require.True(t, r.Truncated, "the agent has to retry over TCP")
 	r.Compress = true // as it was on the wire
 	require.LessOrEqual(t, r.Len(), dns.MinMsgSize)
 	require.Len(t, question(t, ns, "tcp", "example.org").Answer, records)

@@ -21,14 +21,14 @@ const (
 	DefaultBudget = 1024
 )
 
-// Budget bounds the connections, and the UDP peers, that several maps have
-// together. A nil one has no bound.
+// Budget bounds the connections and UDP peers of several maps together. A nil Budget has no
+// bound.
 type Budget chan struct{}
 
 // NewBudget makes room for n.
 func NewBudget(n int) Budget { return make(Budget, n) }
 
-// wait takes a place, or gives up with ctx.
+// wait takes a place, or returns false when ctx ends.
 func (b Budget) wait(ctx context.Context) bool {
 	if b == nil {
 		return true
@@ -124,7 +124,7 @@ func (f *Forwarder) Addr() netip.AddrPort {
 	return f.ln.Addr().(*net.TCPAddr).AddrPort()
 }
 
-// Close stops to listen, cuts every connection and waits for all goroutines.
+// Close stops listening, cuts every connection and waits for all goroutines.
 func (f *Forwarder) Close() error {
 	f.mu.Lock()
 	if f.closed || f.ln == nil {
@@ -158,7 +158,7 @@ func (f *Forwarder) forget(c net.Conn) {
 	f.mu.Lock()
 	delete(f.conns, c)
 	f.mu.Unlock()
-	_ = c.Close() // the peers see how it ended; nobody is left to tell
+	_ = c.Close() // the peers see how it ended; no other reader of this error is left
 }
 
 func (f *Forwarder) accept() {
@@ -174,7 +174,7 @@ func (f *Forwarder) accept() {
 			if f.ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
 				return
 			}
-			// Out of descriptors or memory, or the peer was quick to go.
+			// Out of file descriptors or memory, or the peer closed already.
 			f.Log.Warn("cannot accept", "op", "net.forward", "err", err)
 			select {
 			case <-time.After(50 * time.Millisecond):

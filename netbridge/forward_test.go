@@ -85,7 +85,7 @@ func TestForwarderFollowsAServerThatRestartsElsewhere(t *testing.T) {
 			require.Contains(t, string(got), bind)
 		})
 	}
-	requireReset(t, f, "nobody listens: reset, not an empty answer")
+	requireReset(t, f, "no listener: reset, not an empty answer")
 }
 
 func TestTwoAgentsOnTheSamePortAreMappedApart(t *testing.T) {

@@ -91,7 +91,7 @@ func (f *UDPForwarder) Addr() netip.AddrPort {
 	return f.conn.LocalAddr().(*net.UDPAddr).AddrPort()
 }
 
-// Close stops to listen, forgets every peer and waits for all goroutines.
+// Close stops listening, forgets every peer and waits for all goroutines.
 func (f *UDPForwarder) Close() error {
 	f.mu.Lock()
 	if f.closed || f.conn == nil {
@@ -120,8 +120,8 @@ func (f *UDPForwarder) receive() {
 			if f.ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
 				return
 			}
-			// An ICMP error of an earlier answer says nothing of this socket; the
-			// pause is for what might be wrong for longer.
+			// An ICMP error for an earlier answer is no error of this socket; the pause is for
+			// errors that last.
 			select {
 			case <-time.After(10 * time.Millisecond):
 			case <-f.ctx.Done():
@@ -168,8 +168,7 @@ func (f *UDPForwarder) peer(from netip.AddrPort) (*udpPeer, error) {
 	return p, err
 }
 
-// forgetOldest ends the peer that has been silent longest, and says whether
-// there was one.
+// forgetOldest ends the peer that has been silent longest, and reports whether there was one.
 func (f *UDPForwarder) forgetOldest() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -210,8 +209,8 @@ func (f *UDPForwarder) newPeer(from netip.AddrPort) (*udpPeer, error) {
 	return p, nil
 }
 
-// target asks the kernel which address the server is bound to: unlike with TCP,
-// trying one tells nothing.
+// target queries the kernel for the address that the server is bound to: unlike with TCP, a send
+// to the wrong one does not fail.
 func (f *UDPForwarder) target(ctx context.Context) (netip.AddrPort, error) {
 	ls, err := f.NS.Listeners(ctx)
 	if err != nil {
@@ -230,11 +229,10 @@ func (f *UDPForwarder) target(ctx context.Context) (netip.AddrPort, error) {
 		}
 		return netip.AddrPortFrom(a, l.Port), nil
 	}
-	return netip.AddrPort{}, fmt.Errorf("nobody listens on port %d/udp in %s", f.Internal, f.NS.Path())
+	return netip.AddrPort{}, fmt.Errorf("no socket is bound to port %d/udp in %s", f.Internal, f.NS.Path())
 }
 
-// answer passes back what the server says, until the peer was idle or the
-// server is gone.
+// answer passes back the server's datagrams until the peer is idle or the server is gone.
 func (f *UDPForwarder) answer(p *udpPeer) {
 	defer func() {
 		f.mu.Lock()

@@ -18,31 +18,31 @@ import (
 func egressChain(veth string) string { return "egress_" + veth }
 func namesSet(veth string) string    { return "names_" + veth }
 
-// Egress is where an agent's packets may go.
+// Egress is which packets of an agent may leave.
 type Egress struct {
 	Policy egress.Policy
 	// Private are the private networks that may be reached; none if empty.
 	Private []netip.Prefix
 }
 
-// Gate is the part of the rules that belongs to one agent: what its policy
-// accepts, the addresses it was told for names, and how many connections it may
-// have. It is closed until Set.
+// Gate is the part of the rules that belongs to one agent: the destinations its policy accepts,
+// the addresses its resolver returned for allowed names, and its limit of connections. It is
+// closed until Set.
 //
-// The rules around it stay in force: no policy opens the host, another agent,
-// a link-local or a metadata address.
+// The rules around it stay in force: no policy opens the host, another agent, a link-local or a
+// metadata address.
 type Gate struct {
 	Table string     // nftables table, family inet: [Bridge.Table]
 	Link  string     // host end of the agent's veth pair: [Endpoint].Link
 	Addr  netip.Addr // the agent's
 }
 
-// Gate is the gate of an agent, by its name and address.
+// Gate returns the gate of an agent, by its name and address.
 func (b *Bridge) Gate(agent string, addr netip.Addr) Gate {
 	return Gate{Table: b.names.table, Link: b.names.veth(agent), Addr: addr}
 }
 
-// planEgress is the chain of an agent. It accepts, or comes back.
+// planEgress is the egress chain of an agent. It accepts, or returns to its caller.
 func planEgress(link string, e Egress) []rule {
 	var rules []rule
 	for _, p := range egress.Closed(e.Private) {
@@ -60,11 +60,10 @@ func planEgress(link string, e Egress) []rule {
 	return rules
 }
 
-// Set puts a policy in force, for connections that there are as well: those to
-// what is no longer allowed are cut. Of the addresses that were allowed by name
-// keep stays, each for as long as it says; the others go. What is open and what
-// is closed changes in one transaction. Connections to addresses for which spare
-// says so go on, although no new one could be made; nil spares none.
+// Set puts a policy in force. Existing connections that the policy no longer allows are cut. Of
+// the addresses that were opened by name those in keep stay, each for its duration; the others
+// are closed. All rules change in one transaction. Connections to addresses for which spare
+// returns true continue, although no new one can be made; a nil spare spares none.
 func (g Gate) Set(ctx context.Context, e Egress, keep map[netip.Addr]time.Duration, spare func(netip.Addr) bool) error {
 	c, err := openTables()
 	if err != nil {
@@ -96,9 +95,9 @@ func (g Gate) Set(ctx context.Context, e Egress, keep map[netip.Addr]time.Durati
 	})
 }
 
-// Allow opens addresses for a time, at least a second. They are open when it
-// returns. One that may be open already must be among those to renew: it gets
-// the new time, which takes the kernel some milliseconds more.
+// Allow opens addresses for a time, at least a second, before it returns. Addresses that may be
+// open already belong in renew: they get the new time, which costs the kernel some milliseconds
+// more.
 func (g Gate) Allow(fresh, renew map[netip.Addr]time.Duration) error {
 	if len(fresh)+len(renew) == 0 {
 		return nil
@@ -109,7 +108,7 @@ func (g Gate) Allow(fresh, renew map[netip.Addr]time.Duration) error {
 	}
 	set := namesOf(&nftables.Table{Family: nftables.TableFamilyINet, Name: g.Table}, namesSet(g.Link))
 	if els := elements(renew); len(els) > 0 {
-		// Only a new element has a new time, and only one that is there can go.
+		// Only a new element gets a new time-out, and only an existing one can be deleted.
 		if err := errors.Join(c.SetAddElements(set, els), c.SetDeleteElements(set, els), c.SetAddElements(set, els)); err != nil {
 			return fmt.Errorf("open addresses for %s: %w", g.Link, err)
 		}
@@ -133,7 +132,7 @@ func elements(addrs map[netip.Addr]time.Duration) []nftables.SetElement {
 	return out
 }
 
-// cut makes the kernel forget the agent's connections to what is not allowed:
+// cut deletes the agent's connection tracking entries for destinations that are not allowed:
 // their next packet counts as new, and is refused.
 func (g Gate) cut(ctx context.Context, allowed func(netip.Addr) bool) error {
 	if ctx.Err() != nil {
@@ -152,7 +151,7 @@ func (g Gate) cut(ctx context.Context, allowed func(netip.Addr) bool) error {
 		}))
 		return err
 	})
-	// A flow that ended meanwhile is what was wanted.
+	// A flow that ended meanwhile needs no deletion.
 	if err != nil && !errors.Is(err, unix.ENOENT) {
 		return fmt.Errorf("cut connections of %s: %w", g.Link, err)
 	}

@@ -48,7 +48,7 @@ func TestAClosedGateLetsNothingOut(t *testing.T) {
 	require.NoError(t, err)
 	defer ns.Close()
 	_, err = dial(t, ns, "203.0.113.1:80")
-	require.ErrorIs(t, err, unix.ECONNREFUSED, "nobody opened it yet")
+	require.ErrorIs(t, err, unix.ECONNREFUSED, "it is closed until Set")
 	open(t, ep, nil, egress.Open)
 	_, err = dial(t, ns, "203.0.113.1:80")
 	require.NoError(t, err)
@@ -175,7 +175,7 @@ func talk(t testing.TB, inet, ns *NS, addr string) func() error {
 		if err != nil {
 			return
 		}
-		stop := context.AfterFunc(t.Context(), func() { _ = c.Close() }) // nobody tells it of a cut
+		stop := context.AfterFunc(t.Context(), func() { _ = c.Close() }) // no packet reports the cut to it
 		defer stop()
 		_, _ = io.Copy(c, c)
 		_ = c.Close()
@@ -222,7 +222,7 @@ func TestANarrowerPolicyCutsConnections(t *testing.T) {
 	require.ErrorIs(t, three(), unix.ECONNRESET)
 }
 
-func TestRefusalsAreToldWhileTheProgramWaits(t *testing.T) {
+func TestRefusalsAreReportedWhileTheProgramWaits(t *testing.T) {
 	b := newBridge(t)
 	internet(t)
 	ep, err := b.Ensure(t.Context(), "claude")
@@ -280,7 +280,7 @@ func TestRefusalsAreToldWhileTheProgramWaits(t *testing.T) {
 		require.True(t, got.found, "connected: %v", connected)
 		require.NoError(t, c.Close())
 	}
-	// A storm is refused as quickly, and told of in part.
+	// A storm of connections is refused as quickly, and logged in part.
 	start := time.Now()
 	for range 300 {
 		_, err := dial(t, ns, "203.0.113.1:80")
@@ -302,7 +302,7 @@ func TestTheQueueIsNoWayOut(t *testing.T) {
 	defer ns.Close()
 	open(t, ep, nil, egress.None)
 	_, err = dial(t, ns, "203.0.113.1:80")
-	require.ErrorIs(t, err, unix.ECONNREFUSED, "nothing is told of, and refused at once")
+	require.ErrorIs(t, err, unix.ECONNREFUSED, "refused at once, and not logged")
 	g := Gate{Table: ep.Table, Link: ep.Link, Addr: ep.Addr}
 	r := &Refusals{Addr: ep.Addr, Log: testLog(t)}
 	require.NoError(t, r.Open())
@@ -316,7 +316,7 @@ func TestTheQueueIsNoWayOut(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), short)
 	defer cancel()
 	_, err = ns.Dial(ctx, "tcp", "203.0.113.1:80")
-	require.Error(t, err, "nobody is at the queue any more")
+	require.Error(t, err, "no program has bound the queue")
 	require.NoError(t, g.LogTo(0))
 	_, err = dial(t, ns, "203.0.113.1:80")
 	require.ErrorIs(t, err, unix.ECONNREFUSED)
@@ -338,7 +338,7 @@ func TestTheQueueIsNoWayOut(t *testing.T) {
 	select {
 	case <-heard:
 	case <-time.After(5 * time.Second):
-		t.Fatal("a marked packet was not told of")
+		t.Fatal("a marked packet was not logged")
 	}
 }
 

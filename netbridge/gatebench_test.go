@@ -11,8 +11,8 @@ import (
 	"polis/netbridge/egress"
 )
 
-// What it costs to be refused: told of, with the search for the socket (most
-// are beyond the rate at which that is done).
+// The cost of a refused connection: logged, with the search for the socket (most exceed the rate
+// of the log).
 func BenchmarkRefusedConnection(b *testing.B) {
 	br := newBridge(b)
 	internet(b)

@@ -44,7 +44,7 @@ func TestChainsOfAnEarlierVersionStayInForceUntilTheirShimIsReplaced(t *testing.
 	require.NoError(t, b.EnsureShared(t.Context()), "polisd starts anew, the shim lives on")
 	require.True(t, hasOldChains(listed(), ep.Link))
 
-	// The older shim changes its limit, and is asked about refusals by its own chain.
+	// The older shim changes its limit, and logs refusals by its own chain.
 	const most = 5
 	r := &Refusals{Addr: ep.Addr, Log: testLog(t)}
 	require.NoError(t, r.Open())

@@ -37,15 +37,15 @@ func (p *pair) innerLink(ctx context.Context) (link netlink.Link, err error) {
 	return link, nil
 }
 
-// configureInside is the agent's side: loopback, address, default route, and
-// the few settings a program of an ordinary user needs to feel at home.
+// configureInside configures the agent's side: loopback, address, default route, and the settings
+// that programs of an ordinary user expect.
 func (p *pair) configureInside(ctx context.Context) error {
 	if err := p.ns.Do(ctx, func() error {
 		return setSysctls([][2]string{
 			// No IPv6 beyond loopback: connections to AAAA records then fail at
 			// once instead of after a time-out.
 			{"/proc/sys/net/ipv6/conf/" + innerName + "/disable_ipv6", "1"},
-			// The gateway is the only way, whatever a redirect says.
+			// The gateway is the only route, whatever a redirect announces.
 			{"/proc/sys/net/ipv4/conf/all/accept_redirects", "0"},
 			{"/proc/sys/net/ipv4/conf/" + innerName + "/accept_redirects", "0"},
 			// Its localhost is its own: port 80 and ping need no privilege there.

@@ -262,7 +262,7 @@ func TestHalfMadeThingsAreListedAndRemoved(t *testing.T) {
 	require.NoError(t, h.LinkAdd(&netlink.Veth{LinkAttrs: foreign, PeerName: "foreign"}))
 	fl, err := h.LinkByName(foreign.Name)
 	require.NoError(t, err)
-	require.NoError(t, h.LinkSetAlias(fl, "somebody's"))
+	require.NoError(t, h.LinkSetAlias(fl, "another program's"))
 	t.Cleanup(func() { require.NoError(t, netlink.LinkDel(fl)) })
 
 	require.NoError(t, b.EnsureShared(t.Context()))
@@ -291,7 +291,7 @@ func TestForeignBridgeIsLeftAlone(t *testing.T) {
 	attrs.Name = b.Name()
 	foreign := &netlink.Bridge{LinkAttrs: attrs}
 	require.NoError(t, netlink.LinkAdd(foreign))
-	require.NoError(t, netlink.LinkSetAlias(foreign, "somebody's"))
+	require.NoError(t, netlink.LinkSetAlias(foreign, "another program's"))
 	t.Cleanup(func() { require.NoError(t, netlink.LinkDel(foreign)) })
 	before := photograph(t)
 	require.ErrorIs(t, b.EnsureShared(t.Context()), ErrForeignLink)

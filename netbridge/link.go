@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// upWait bounds awaitUp. The kernel needs a millisecond, and a second when it
-// spreads the news of many links.
+// upWait bounds awaitUp. The kernel needs a millisecond, and a second when it announces many
+// links.
 const upWait = 5 * time.Second
 
 // awaitUp waits until the link is operational. The kernel notices a carrier
@@ -37,15 +37,15 @@ func awaitUp(ctx context.Context, h *netlink.Handle, index int) error {
 	}
 }
 
-// Ethernet's MTU in bytes, and the least an agent is given.
+// Ethernet's MTU in bytes, and the smallest MTU of an agent's link.
 const (
 	defaultMTU = 1500
 	leastMTU   = 1280
 )
 
-// uplinkMTU is what the host's default route takes. Clouds and VPNs often have
-// less than Ethernet's 1500; an agent that announced more would wait for large
-// answers for ever where routers keep ICMP to themselves.
+// uplinkMTU is the MTU of the host's default route. Clouds and VPNs often have less than
+// Ethernet's 1500; an agent that announced more would wait forever for large answers where
+// routers drop ICMP.
 func (c *change) uplinkMTU() (int, error) {
 	var routes []netlink.Route
 	err := retryInterrupted(func() (err error) {
@@ -96,7 +96,7 @@ func setMTU(h *netlink.Handle, l netlink.Link, mtu int) error {
 	return nil
 }
 
-// deleteLink deletes a link; that it is gone already is success.
+// deleteLink deletes a link; a missing link is success.
 func (c *change) deleteLink(l netlink.Link) error {
 	err := c.nl.LinkDel(l)
 	if err == nil || errors.Is(err, unix.ENODEV) || isNotFound(err) {

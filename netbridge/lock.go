@@ -15,7 +15,7 @@ import (
 // takes some ten milliseconds.
 const lockWait = 30 * time.Second
 
-// DefaultLockFile is held (flock(2)) by whoever changes bridges, addresses or
+// DefaultLockFile is locked (flock(2)) by every process that changes bridges, addresses or
 // ip_forward on this machine. It is in a directory only root may write.
 const DefaultLockFile = "/run/polis-net.lock"
 
@@ -34,7 +34,8 @@ func lockFile(ctx context.Context, path string) (unlock func(remove bool) error,
 		if err := flock(ctx, f); err != nil {
 			return nil, errors.Join(fmt.Errorf("lock the network: %w", err), f.Close())
 		}
-		// The last daemon to leave removes the file: what we locked may be gone.
+		// The last daemon to leave removes the file: the one we locked may have been removed
+		// since.
 		same, err := stillAt(f, path)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("lock the network: %w", err), f.Close())

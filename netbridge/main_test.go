@@ -101,7 +101,7 @@ func newBridge(t testing.TB, change ...func(*Config)) *Bridge {
 	return b
 }
 
-// answered says for which agents of a test somebody answers already.
+// answered has the agents of a test whose refusals are read already.
 var answered sync.Map
 
 // ensure makes an agent's network and opens it to the internet.

@@ -30,8 +30,8 @@ type names struct {
 	table  string
 }
 
-// namesFor derives the instance's names. The empty instance has the plain ones,
-// which is what an administrator looks for first.
+// namesFor derives the instance's names. The empty instance has the plain ones, which an
+// administrator expects.
 func namesFor(instance string) names {
 	if instance == "" {
 		return names{bridge: "polis0", table: "polis"}
@@ -45,8 +45,8 @@ func (n names) veth(agent string) string {
 	return vethPrefix + shortHash(vethHashLen, "veth", n.bridge, agent)
 }
 
-// bridgeMAC is fixed: left alone, a bridge takes the lowest address of its
-// ports, and would change it under the agents' neighbour tables.
+// bridgeMAC is fixed: otherwise a bridge takes the lowest address of its ports, and changes it
+// under the agents' neighbour tables.
 func (n names) bridgeMAC() net.HardwareAddr {
 	sum := sha256.Sum256([]byte(n.bridge))
 	return net.HardwareAddr{0x0a, 0x71, sum[0], sum[1], sum[2], sum[3]}
@@ -71,7 +71,7 @@ func macFor(addr netip.Addr) net.HardwareAddr {
 	return net.HardwareAddr{0x0a, 0x70, a[0], a[1], a[2], a[3]}
 }
 
-// vethAlias is what the kernel remembers of an agent's link for us.
+// vethAlias is what we store in the alias of an agent's link.
 type vethAlias struct {
 	bridge string
 	agent  string

@@ -72,8 +72,8 @@ func parseQueued(b []byte) (id, mark uint32, packet []byte, ok bool) {
 	return id, mark, packet, ok
 }
 
-// parsePacket reads the headers of an IPv4 packet (RFC 791) as far as they say
-// who wants what of whom.
+// parsePacket reads the headers of an IPv4 packet (RFC 791) as far as the protocol and both
+// addresses.
 func parsePacket(b []byte) (Refusal, bool) {
 	if len(b) < 20 || b[0]>>4 != 4 {
 		return Refusal{}, false

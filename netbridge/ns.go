@@ -21,7 +21,7 @@ type NS struct {
 	path string
 	work chan func()
 	quit chan struct{}
-	done chan struct{} // closed when the thread took its last work
+	done chan struct{} // closed after the thread has done its last work
 	once sync.Once
 
 	sockpool sockpool
@@ -123,7 +123,7 @@ func (n *NS) Close() error {
 	return errors.Join(n.diag.close(), n.owners.close())
 }
 
-// openNetNS opens path and makes sure it is somebody else's network namespace.
+// openNetNS opens path and checks that it is a network namespace other than our own.
 func openNetNS(path string) (*os.File, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 	if err != nil {

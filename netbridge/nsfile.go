@@ -51,12 +51,12 @@ func createNetNS(path string) (*NS, error) {
 	return n, nil
 }
 
-// maxStackedMounts bounds how many mounts removeNetNS takes off one file. More
-// than one is the residue of two daemons in one directory; this many is absurd.
+// maxStackedMounts bounds how many mounts removeNetNS takes off one file. More than one is the
+// residue of two daemons in one directory; this many never occurs.
 const maxStackedMounts = 32
 
-// removeNetNS unmounts and unlinks path; nothing there is success. Processes in
-// the namespace keep it alive until they end.
+// removeNetNS unmounts and unlinks path; a missing file is success. Processes in the namespace
+// keep it alive until they exit.
 func removeNetNS(path string) error {
 	for range maxStackedMounts {
 		err := unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)

@@ -58,7 +58,7 @@ func (n *NS) Owner(ctx context.Context, proto string, local, remote netip.AddrPo
 	return 0, false, nil
 }
 
-// matches says whether a socket's address is, or includes, the one looked for.
+// matches reports whether a socket's address equals, or includes, the wanted one.
 func matches(have, want netip.AddrPort) bool {
 	a := have.Addr().Unmap()
 	return (have.Port() == want.Port() || have.Port() == 0) && (a == want.Addr().Unmap() || a.IsUnspecified())

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pair is an agent's veth pair in the making.
+// pair is an agent's veth pair while it is set up.
 type pair struct {
 	agent     string
 	addr      netip.Addr
@@ -24,9 +24,8 @@ type pair struct {
 	ns        *NS
 }
 
-// ensurePair finds the pair or makes it, both ends down and the host end
-// marked. A pair whose inner end is elsewhere is the residue of an earlier
-// namespace and makes way.
+// ensurePair finds the pair or creates it, both ends down and the host end marked. A pair whose
+// inner end is in another namespace is residue and is replaced.
 func (c *change) ensurePair(ctx context.Context, p *pair, s scan) (made bool, err error) {
 	name := c.names.veth(p.agent)
 	taken := map[netip.Addr]bool{}
@@ -74,7 +73,7 @@ func (c *change) addPair(ctx context.Context, p *pair, name string) (err error) 
 		return &os.PathError{Op: "open", Path: p.ns.Path(), Err: err}
 	}
 	defer unix.Close(fd) //nolint:errcheck // read-only descriptor
-	// A namespace that outlived its pair may still hold an eth0 that is not ours.
+	// A namespace that outlived its pair may still hold an eth0 of another pair.
 	if inner, err := p.innerLink(ctx); err != nil {
 		return err
 	} else if inner != nil {
@@ -104,8 +103,8 @@ func (c *change) addPair(ctx context.Context, p *pair, name string) (err error) 
 	return nil
 }
 
-// connect makes the pair what it should be, in an order that never opens a hole:
-// isolated and filtered before up.
+// connect configures the pair in an order that never opens a hole: isolated and filtered before
+// it is up.
 func (c *change) connect(ctx context.Context, p *pair, s scan) error {
 	name := p.host.Attrs().Name
 	if err := hardenLink(name); err != nil {

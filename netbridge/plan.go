@@ -11,7 +11,7 @@ import (
 	"polis/netbridge/egress"
 )
 
-// desired is all that the rules depend on.
+// desired is the whole input of plan.
 type desired struct {
 	table  string
 	bridge string
@@ -80,8 +80,8 @@ func planRefuse(d desired) chain {
 	return c
 }
 
-// planPrerouting stands before destination NAT, so that a host service that is
-// published by rewriting (a container's port, say) is no way round either.
+// planPrerouting runs before destination NAT, so that a host service that is published by
+// rewriting (a container's port, for example) is not reachable either.
 func planPrerouting(d desired) chain {
 	c := chain{
 		name: "prerouting", kind: nftables.ChainTypeFilter, hook: "prerouting",
@@ -106,10 +106,10 @@ func planPrerouting(d desired) chain {
 
 func newChain(veth string) string { return "new_" + veth }
 
-// planNew is for the first packet of an agent's connection. One chain of its gate
-// refuses what is one too many, the other accepts what its policy allows, and both
-// come back with the rest. They are empty until its shim has opened the gate.
-// Nothing here may lead to a common chain: those are made anew without this one.
+// planNew handles the first packet of an agent's connection. The connlimit chain of its gate
+// refuses one connection too many, the egress chain accepts what its policy allows; both return
+// for the rest. They are empty until the shim has opened the gate. No rule here may jump to a
+// common chain: those are replaced without this one.
 func planNew(a desiredAgent) chain {
 	c := chain{name: newChain(a.veth), link: a.veth}
 	for _, n := range a.gates() {
@@ -119,8 +119,8 @@ func planNew(a desiredAgent) chain {
 	return c
 }
 
-// planInput repeats for the host's own addresses what prerouting said: a rule
-// of another table may have rewritten the destination in between.
+// planInput repeats the rules of prerouting for the host's own addresses: a rule of another table
+// may have rewritten the destination in between.
 func planInput(d desired) chain {
 	return chain{
 		name: "input", kind: nftables.ChainTypeFilter, hook: "input",
@@ -158,8 +158,8 @@ func planPostrouting(d desired) chain {
 	}
 }
 
-// planIngress stands at the agent's own veth, the one place that knows for sure
-// who sent a packet.
+// planIngress is hooked at the agent's own veth, the only place where a packet's sender is
+// certain.
 func planIngress(a desiredAgent) chain {
 	return chain{
 		name: "from_" + a.veth, link: a.veth, kind: nftables.ChainTypeFilter, hook: "ingress",

@@ -14,7 +14,7 @@ const subnetBits = 22
 // DefaultPool is where instances take their subnets from unless configured.
 func DefaultPool() netip.Prefix { return netip.MustParsePrefix("10.213.0.0/16") }
 
-// checkPool wants an IPv4 prefix that holds at least a gateway and an agent.
+// checkPool requires an IPv4 prefix with room for a gateway and an agent.
 func checkPool(p netip.Prefix) error {
 	if !p.IsValid() || !p.Addr().Is4() || p.Bits() > 30 || p.Bits() < 8 {
 		return fmt.Errorf("address pool %v: want an IPv4 prefix between /8 and /30", p)
@@ -48,9 +48,9 @@ func overlapsAny(p netip.Prefix, taken []netip.Prefix) bool {
 // gatewayOf is the first usable address: the bridge's own.
 func gatewayOf(subnet netip.Prefix) netip.Addr { return addrAt(subnet.Masked(), 1) }
 
-// freeAddr picks an agent's address. The search starts at a place that follows
-// from the name: an agent that comes back gets its old address, and a new one
-// hardly ever inherits the connection-tracking entries of another.
+// freeAddr picks an agent's address. The search starts at a place derived from the name: an agent
+// that is added again gets its old address, and a new one hardly ever inherits the connection
+// tracking entries of another.
 func freeAddr(subnet netip.Prefix, agent string, taken map[netip.Addr]bool) (netip.Addr, error) {
 	subnet = subnet.Masked()
 	hosts := uint32(1)<<(32-subnet.Bits()) - 3 // network, gateway, broadcast

@@ -6,21 +6,21 @@ import (
 	"sync"
 )
 
-// The range that external ports come from unless configured.
+// The default range of external ports.
 const (
 	FirstPort = 3001
 	LastPort  = 9999
 )
 
-// PortKey is what a port map leads to: a port of an owner, for one protocol.
+// PortKey is the target of a port map: a port of an owner, for one protocol.
 type PortKey struct {
 	Owner    string
 	Proto    string // "tcp" or "udp"
 	Internal uint16
 }
 
-// sibling says whether both are the same port for different protocols: these
-// two, and no others, may share an external number.
+// sibling reports whether both are the same port for different protocols: these two, and no
+// others, may share an external number.
 func (k PortKey) sibling(o PortKey) bool {
 	return k.Owner == o.Owner && k.Internal == o.Internal && k.Proto != o.Proto
 }
@@ -30,10 +30,9 @@ func (k PortKey) plus(i int) PortKey {
 	return k
 }
 
-// Ports hands out external ports: each number to one owner's port, in a range.
-// It remembers which number a key had, and gives the same again as long as
-// there is any choice. It is pure memory; whether the host lets a port be bound
-// is what the caller's taken says, and in the end its Forwarder.
+// Ports allocates external ports: each number to one owner's port, in a range. It remembers which
+// number a key had, and returns the same again as long as it is free. It is pure memory; the
+// caller's taken reports whether the host can bind a port, and its Forwarder has the last word.
 type Ports struct {
 	first, last uint16
 
@@ -51,14 +50,14 @@ func NewPorts(first, last uint16) (*Ports, error) {
 	return &Ports{first: first, last: last, held: map[PortKey]uint16{}, users: map[uint16][]PortKey{}, known: map[PortKey]uint16{}}, nil
 }
 
-// Take gives n external ports in a row to n internal ports in a row, those from
-// k on, and returns the first: want if that is free, else what k had before,
-// else what k's sibling has, else the lowest free ones (those above want
-// first) that nobody else remembers, else the lowest free ones. want may be 0.
+// Take allocates n consecutive external ports for n consecutive internal ports, from k on, and
+// returns the first: want if that is free, else what k had before, else what k's sibling has,
+// else the lowest free ones (those above want first) that no other key remembers, else the lowest
+// free ones. want may be 0.
 //
-// taken, which may be nil, says what others on the machine hold; it is called
-// under the allocator's lock and must not call back. A key that holds a port
-// keeps it, unless another is wanted.
+// taken, which may be nil, reports what other programs on the machine hold; it is called under
+// the allocator's lock and must not call back. A key that holds a port keeps it, unless another
+// is wanted.
 func (p *Ports) Take(k PortKey, n int, want uint16, taken func(port uint16) bool) (uint16, error) {
 	if n < 1 || int(k.Internal)+n-1 > 65535 || k.Internal == 0 {
 		return 0, fmt.Errorf("%w: %d ports from %d", ErrPortRange, n, k.Internal)
@@ -87,14 +86,14 @@ func (p *Ports) Take(k PortKey, n int, want uint16, taken func(port uint16) bool
 	return at, nil
 }
 
-// search looks for room for n ports.
+// search finds n consecutive free ports.
 type search struct {
 	p     *Ports
 	k     PortKey
 	n     int
 	ask   func(uint16) bool
 	taken map[uint16]bool
-	// others are the numbers that other keys remember; nil: they do not count.
+	// others are the numbers that other keys remember; nil ignores them.
 	others map[uint16]bool
 }
 
@@ -128,7 +127,7 @@ func (s *search) find(want uint16) (uint16, bool) {
 	return 0, false
 }
 
-// scan finds the lowest room from a number on.
+// scan finds the lowest free ports from a number on.
 func (s *search) scan(from int) (uint16, bool) {
 	for at := from; at+s.n-1 <= int(s.p.last); {
 		bad := s.fits(at)
@@ -144,8 +143,8 @@ func (s *search) scan(from int) (uint16, bool) {
 	return 0, false
 }
 
-// shared says whether a number that is in the way of one of the ports is a
-// sibling's of another one: then it is in nobody's way a little further on.
+// shared reports whether a number that blocks one of the ports belongs to the sibling of another
+// of them: a little further on it blocks none.
 func (s *search) shared(number uint16) bool {
 	return slices.ContainsFunc(s.p.users[number], func(o PortKey) bool {
 		first := int(s.k.Internal)
@@ -153,7 +152,7 @@ func (s *search) shared(number uint16) bool {
 	})
 }
 
-// fits returns the last number that is in the way of n ports from at on, or -1.
+// fits returns the last number that blocks n ports from at on, or -1.
 func (s *search) fits(at int) int {
 	for i := s.n - 1; i >= 0; i-- {
 		if !s.free(s.k.plus(i), at+i) {
@@ -182,7 +181,7 @@ func (s *search) free(k PortKey, number int) bool {
 	return !t
 }
 
-// open says whether k may have port; p.mu is held.
+// open reports whether k may have port; p.mu is held.
 func (p *Ports) open(k PortKey, port uint16) bool {
 	return !slices.ContainsFunc(p.users[port], func(o PortKey) bool { return !k.sibling(o) })
 }
@@ -205,7 +204,7 @@ func (p *Ports) release(k PortKey) {
 	}
 }
 
-// Claim takes one particular port for k: it is served already.
+// Claim allocates one particular port for k, which serves it already.
 func (p *Ports) Claim(k PortKey, port uint16) error {
 	if port < p.first || port > p.last {
 		return fmt.Errorf("%w: %d is not in %d-%d", ErrPortRange, port, p.first, p.last)
@@ -231,7 +230,7 @@ func (p *Ports) Release(k PortKey) {
 	p.release(k)
 }
 
-// Remember notes which port a key had, unless it is known.
+// Remember records which port a key had, unless one is recorded.
 func (p *Ports) Remember(k PortKey, port uint16) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -240,7 +239,7 @@ func (p *Ports) Remember(k PortKey, port uint16) {
 	}
 }
 
-// Forget gives a key's port back for good.
+// Forget releases a key's port and removes its record.
 func (p *Ports) Forget(k PortKey) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -40,7 +40,7 @@ func (m *portModel) take(t *rapid.T) {
 	old, had := m.held[k]
 	first, err := m.p.Take(k, n, want, func(p uint16) bool { return m.taken[p] })
 	if n == 1 && had && err == nil && (want == 0 || want == old) {
-		require.Equal(t, old, first, "who has a port keeps it")
+		require.Equal(t, old, first, "an owner keeps its port")
 		return
 	}
 	if n == 1 && had {
@@ -144,7 +144,7 @@ func TestPortsComeBackAsTheyWere(t *testing.T) {
 		for k := range had {
 			p.Release(k)
 		}
-		// Whoever comes first meanwhile, in whatever order they come back.
+		// The order in which agents return, with newcomers in between, makes no difference.
 		for i := range rapid.IntRange(0, 20).Draw(t, "newcomers") {
 			_, err := p.Take(PortKey{"dave", "tcp", uint16(1 + i)}, 1, 0, nil)
 			require.NoError(t, err)

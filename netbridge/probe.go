@@ -10,10 +10,9 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// Probe tries what agents' networks are made of, in the calling process's
-// network namespace: a bridge, a pair of virtual links, a table with address
-// translation. It is meant for a namespace that ends with the process, and
-// removes what it made all the same.
+// Probe tries what agents' networks consist of, in the calling process's network namespace: a
+// bridge, a veth pair, a table with address translation. It is meant for a namespace that ends
+// with the process, and still removes what it created.
 func Probe(ctx context.Context) (err error) {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -54,8 +53,8 @@ func Probe(ctx context.Context) (err error) {
 	return nil
 }
 
-// ProbeQueue says how the kernel hands packets to programs, for [Gate.LogTo], in the
-// calling process's network namespace. It leaves nothing. ErrNoQueue: it does not.
+// ProbeQueue reports how the kernel queues packets to programs, for [Gate.LogTo], in the calling
+// process's network namespace. It leaves nothing behind. ErrNoQueue: it cannot.
 func ProbeQueue() (string, error) {
 	c, err := nftables.New()
 	if err != nil {
@@ -64,7 +63,7 @@ func ProbeQueue() (string, error) {
 	var tried error
 	for _, kind := range []queueKind{queueNative, queueXT} {
 		t := c.AddTable(&nftables.Table{Family: nftables.TableFamilyINet, Name: "polis_probe"})
-		chain := c.AddChain(&nftables.Chain{Name: "tell", Table: t})
+		chain := c.AddChain(&nftables.Chain{Name: "log", Table: t})
 		part := kind.queue(1)
 		c.AddRule(&nftables.Rule{Table: t, Chain: chain, Exprs: part.exprs})
 		if err := c.Flush(); err != nil {

@@ -19,23 +19,22 @@ type Refusal struct {
 	Proto  string // "tcp", "udp", "icmp", or the protocol's number
 	Local  netip.AddrPort
 	Remote netip.AddrPort // without a port (0) unless tcp or udp
-	// OverLimit says that it is refused for being one too many ([Gate.LimitConnections]), not
-	// for where it goes.
+	// OverLimit is set if the packet would open one connection too many
+	// ([Gate.LimitConnections]); otherwise its destination is not allowed.
 	OverLimit bool
 }
 
-// Refusals tells of what an agent is refused. While it tells, the program that
-// sent the packet still waits for its answer, so its socket can be looked for
-// ([NS.Owner]). Then the kernel refuses. The rules tell of no more than some
-// twenty packets a second.
+// Refusals reports the packets that an agent is refused. During the report the program that sent
+// the packet still waits for its answer, so its socket can be looked up ([NS.Owner]). Then the
+// kernel refuses it. The rules report at most some twenty packets a second.
 //
-// The queue only delays: a packet comes back marked, and goes through the
-// rules again, which is all that this program can have them do.
+// The queue only delays: a packet comes back marked and passes the rules again, which is the only
+// verdict of this program.
 type Refusals struct {
-	Addr netip.Addr   // the agent's; packets of others are not told of
+	Addr netip.Addr   // the agent's; packets of others are not reported
 	Log  *slog.Logger // slog.Default if nil
 
-	// Queue is the number that Open found free, for [Gate.LogTo].
+	// Queue is the free number that Open found, for [Gate.LogTo].
 	Queue uint16
 
 	sock *os.File
@@ -63,13 +62,13 @@ const (
 	nfqRange = 96 // of a packet: the headers of IPv4 and of TCP
 )
 
-// answerTime bounds the wait for the kernel's word on a queue.
+// answerTime bounds the wait for the kernel's answer about a queue.
 const answerTime = 5 * time.Second
 
-// maxQueues bounds the search for a number that nobody has.
+// maxQueues bounds the search for a free number.
 const maxQueues = 256
 
-// Open binds a queue that nobody has.
+// Open binds a free queue.
 func (r *Refusals) Open() (err error) {
 	if r.Log == nil {
 		r.Log = slog.Default()
@@ -89,7 +88,7 @@ func (r *Refusals) Open() (err error) {
 	}
 	r.Queue = firstQueue(r.Addr)
 	for range maxQueues {
-		// EPERM is also what the kernel says of a queue of somebody else.
+		// The kernel also returns EPERM for a queue of another program.
 		err = r.configure(attr(nil, nfqCfgCmd, []byte{nfqCmdBind, 0, 0, unix.AF_INET}))
 		if !errors.Is(err, unix.EBUSY) && !errors.Is(err, unix.EPERM) {
 			break
@@ -105,8 +104,8 @@ func (r *Refusals) Open() (err error) {
 	return nil
 }
 
-// configure sends one message and waits for what the kernel says to it, which
-// is there when the call that sent it returns.
+// configure sends one message and reads the kernel's acknowledgement, which is queued when the
+// call that sent the message returns.
 func (r *Refusals) configure(body []byte) error {
 	if err := r.send(nfqMsgConfig, unix.NLM_F_REQUEST|unix.NLM_F_ACK, body); err != nil {
 		return err
@@ -145,10 +144,10 @@ func (r *Refusals) send(kind uint16, flags uint16, body []byte) error {
 	return nil
 }
 
-// Run hands every refusal to tell, one at a time, until ctx ends or Close; then
-// it returns nil. tell holds up the agent's other refusals: it must be quick.
-func (r *Refusals) Run(ctx context.Context, tell func(Refusal)) error {
-	stop := context.AfterFunc(ctx, func() { _ = r.sock.Close() }) //nolint:errcheck // Close below says it
+// Run passes every refusal to report, one at a time, until ctx ends or Close; then it returns
+// nil. report delays the agent's other refusals: it must be quick.
+func (r *Refusals) Run(ctx context.Context, report func(Refusal)) error {
+	stop := context.AfterFunc(ctx, func() { _ = r.sock.Close() }) //nolint:errcheck // Close below reports it
 	defer stop()
 	buf := make([]byte, 64<<10)
 	for {
@@ -172,10 +171,10 @@ func (r *Refusals) Run(ctx context.Context, tell func(Refusal)) error {
 			}
 			if what, ok := parsePacket(packet); ok && what.Local.Addr() == r.Addr {
 				what.OverLimit = marked == overLimitMark
-				tell(what)
+				report(what)
 			}
 			if err := r.send(nfqMsgVerdict, unix.NLM_F_REQUEST, verdict(id)); err != nil && ctx.Err() == nil && !errors.Is(err, os.ErrClosed) {
-				r.Log.Warn("cannot answer for a refused packet, which is dropped", "op", "net.refuse", "err", err)
+				r.Log.Warn("refused packet dropped without a report: the kernel did not take the verdict", "op", "net.refuse", "err", err)
 			}
 		}
 	}

@@ -9,20 +9,20 @@ import (
 )
 
 const (
-	// bigBuffer is what a busy connection is carried with. Copying in pieces of
-	// this size takes less processor time than splice(2) between two TCP
-	// sockets, which moves a few pages at a time: BenchmarkPortMap.
+	// bigBuffer is the buffer of a busy connection. Copying in pieces of this size takes less
+	// processor time than splice(2) between two TCP sockets, which moves a few pages at a time:
+	// BenchmarkPortMap.
 	bigBuffer = 256 << 10
-	// smallBuffer is for those that find no big one free.
+	// smallBuffer is for connections that find no big one free.
 	smallBuffer = 16 << 10
 	// maxBig bounds the big ones of a map.
 	maxBig = 16
 )
 
-// buffers are lent from when there is something to read until it is written:
-// a connection that waits has none.
+// buffers lends buffers from the time a connection is readable until the data is written: an idle
+// connection has none.
 type buffers struct {
-	big   chan struct{} // places
+	big   chan struct{} // a slot per big buffer
 	bigs  sync.Pool
 	small sync.Pool
 }
@@ -47,8 +47,8 @@ func (b *buffers) get() (buf []byte, giveBack func()) {
 	}
 }
 
-// relay copies both ways. An end of one direction is passed on as such, so that
-// the other can go on; a failure ends both with a reset.
+// relay copies both ways. EOF of one direction is passed on as a half-close, so that the other
+// can continue; a failure ends both with a reset.
 func relay(a, b *net.TCPConn, bufs *buffers) {
 	var wg sync.WaitGroup
 	pump := func(dst, src *net.TCPConn) {

@@ -8,7 +8,7 @@ import (
 	"github.com/miekg/dns"
 )
 
-// resolvConf is the host's list of resolvers, read again when the file changed.
+// resolvConf is the host's list of resolvers, read again when the file changes.
 type resolvConf struct {
 	path string
 
@@ -37,7 +37,7 @@ func (c *resolvConf) servers() ([]string, error) {
 			list = append(list, net.JoinHostPort(s, conf.Port))
 		}
 	}
-	if len(list) == 0 { // resolv.conf(5): then it is the local machine
+	if len(list) == 0 { // resolv.conf(5): the default is the local machine
 		list = append(list, net.JoinHostPort("127.0.0.1", conf.Port))
 	}
 	c.info, c.list = info, list

@@ -15,14 +15,14 @@ import (
 // nfInetIngress is NF_INET_INGRESS of linux/netfilter.h, which x/sys lacks.
 const nfInetIngress = 5
 
-// A ruleset is one table, both as the text nft would list and as what the
-// kernel is told. A test compares the two through the kernel.
+// A ruleset is one table, both as the text that nft lists and as the expressions that the kernel
+// gets. A test compares the two through the kernel.
 //
-// Sets, and chains that are kept, have their content from elsewhere (see gate.go):
-// they are made when missing, and otherwise left as they are.
+// Sets and kept chains have their content from elsewhere (see gate.go): they are added if
+// missing, and otherwise left unchanged.
 type ruleset struct {
 	table  string
-	sets   []string // of IPv4 addresses, each with a time-out of its own
+	sets   []string // of IPv4 addresses, each with its own time-out
 	chains []chain
 }
 
@@ -34,7 +34,7 @@ type chain struct {
 	prio     int32
 	prioName string
 	device   string
-	kept     bool   // its content is not of the plan
+	kept     bool   // its content is not part of the plan
 	link     string // the agent's it is for; empty for a common one
 	rules    []rule
 }

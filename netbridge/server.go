@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// dialTimeout bounds each try to reach the server inside. All of them are
-// in one kernel: an answer that takes longer is none.
+// dialTimeout bounds each attempt to reach the server inside. Both ends are in one kernel: an
+// answer that takes longer does not come.
 const dialTimeout = 3 * time.Second
 
-// Server is a TCP port of an agent, whichever of the agent's addresses the
-// program that listens is bound to: 127.0.0.1, ::1, 0.0.0.0, :: or its own.
-// Nothing it is told can lead a connection out of the namespace.
+// Server is a TCP port of an agent, whichever of the agent's addresses the listening program is
+// bound to: 127.0.0.1, ::1, 0.0.0.0, :: or its own. No value of its fields can direct a
+// connection out of the namespace.
 type Server struct {
 	NS *NS
 	// Port is the agent's port.
@@ -26,8 +26,8 @@ type Server struct {
 	last atomic.Int32 // index of the address that answered last
 }
 
-// Dial tries the loopback addresses and then the agent's own, beginning with
-// the one that answered last.
+// Dial tries the loopback addresses and then the agent's own, starting with the one that answered
+// last.
 func (s *Server) Dial(ctx context.Context) (net.Conn, error) {
 	targets := [3]netip.Addr{loopback(), netip.IPv6Loopback(), s.AgentAddr}
 	n := len(targets)

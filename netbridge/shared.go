@@ -15,9 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// EnsureShared makes the bridge with its address, the nft table and IPv4
-// forwarding what they should be, and clears half-made links. It is idempotent
-// and keeps every agent that is there.
+// EnsureShared brings the bridge with its address, the nft table and IPv4 forwarding to the
+// desired state, and removes half-made links. It is idempotent and keeps every existing agent.
 func (b *Bridge) EnsureShared(ctx context.Context) error {
 	return b.locked(ctx, func(c *change) (bool, error) { return false, c.ensureShared() })
 }
@@ -67,7 +66,7 @@ func (c *change) addBridge() (netlink.Link, error) {
 	return br, nil
 }
 
-// setUpBridge brings the bridge up last: before, nothing passes it unfiltered.
+// setUpBridge brings the bridge up last, so that no unfiltered packet passes it.
 func (c *change) setUpBridge(br netlink.Link, s scan) error {
 	if br.Attrs().Alias == "" {
 		if err := c.nl.LinkSetAlias(br, s.mark.String()); err != nil {
@@ -153,12 +152,12 @@ func (c *change) chooseSubnet(br netlink.Link) (netip.Prefix, error) {
 	return subnet, err
 }
 
-// warnOfOthers says what will stop agents although our own rules let them pass:
-// a drop in any table is final.
+// warnOfOthers logs the chains of other tables that stop agents although our own rules accept
+// their packets: a drop in any table is final.
 func (c *change) warnOfOthers() {
 	drops, err := ForwardDrops()
 	if err != nil {
-		c.log.Warn("cannot look at other nft tables", "op", "net.shared", "err", err)
+		c.log.Warn("cannot read the nft tables of other programs", "op", "net.shared", "err", err)
 		return
 	}
 	for _, chain := range drops {
@@ -167,8 +166,8 @@ func (c *change) warnOfOthers() {
 	}
 }
 
-// ForwardDrops names the chains ("table chain") of the host that drop forwarded
-// packets by default. None of ours does.
+// ForwardDrops returns the host's chains ("table chain") that drop forwarded packets by default.
+// None of ours does.
 func ForwardDrops() ([]string, error) {
 	conn, err := nftables.New()
 	if err != nil {
@@ -190,9 +189,8 @@ func ForwardDrops() ([]string, error) {
 	return out, nil
 }
 
-// RemoveShared takes the bridge, the table and, if we turned it on and no other
-// polis network needs it, ip_forward away again, together with whatever agents
-// are left. Nothing there is success.
+// RemoveShared removes the bridge, the table and any agents that are left, and turns ip_forward
+// off if we turned it on and no other polis network needs it. A missing network is success.
 func (b *Bridge) RemoveShared(ctx context.Context) error {
 	return b.locked(ctx, func(c *change) (bool, error) { return c.removeShared() })
 }
@@ -220,7 +218,7 @@ func (c *change) removeShared() (last bool, err error) {
 		}
 		c.log.Info("bridge removed", "op", "net.shared", "link", c.names.bridge)
 	}
-	// The rules go last: without them and with a bridge, agents would be open.
+	// The rules are removed last: with a bridge and no rules, agents would be open.
 	if err := c.removeTable(); err != nil {
 		return false, err
 	}
@@ -233,7 +231,7 @@ func (c *change) removeTable() error {
 		return fmt.Errorf("open nftables: %w", err)
 	}
 	t := &nftables.Table{Family: nftables.TableFamilyINet, Name: c.names.table}
-	conn.AddTable(t) // so that the deletion finds something
+	conn.AddTable(t) // the deletion fails without a table
 	conn.DelTable(t)
 	if err := conn.Flush(); err != nil {
 		return fmt.Errorf("delete nft table inet %s: %w", c.names.table, err)
@@ -251,7 +249,7 @@ func (c *change) removeNetnsDir() error {
 	}
 	for _, f := range files {
 		if checkAgent(f.Name()) != nil {
-			continue // not a name we give
+			continue // not a name of an agent
 		}
 		if err := removeNetNS(filepath.Join(c.cfg.NetnsDir, f.Name())); err != nil {
 			return err

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sockpoolSize is how many sockets of a family are kept ready: what arrives while
-// the namespace's thread is being woken.
+// sockpoolSize is how many sockets of a family are kept ready, for connections that arrive while
+// the namespace's thread wakes up.
 const sockpoolSize = 16
 
 // sockpool holds TCP sockets created in a namespace ahead of need, so that a connection
@@ -36,7 +36,7 @@ func (s *sockpool) fill(family int) {
 	for {
 		fd, err := tcpSocket(family)
 		if err != nil {
-			return // who needs one asks for it, and is told
+			return // the next caller creates its own, and gets the error
 		}
 		select {
 		case s.of(family) <- fd:
@@ -68,7 +68,7 @@ func (n *NS) socket(ctx context.Context, family int) (fd int, err error) {
 		return -1, context.Cause(ctx)
 	}
 	select {
-	case <-n.quit: // what Close left in the pool is not to be used
+	case <-n.quit: // what Close left in the pool must not be used
 		return -1, fmt.Errorf("network namespace %s: %w", n.path, ErrClosed)
 	default:
 	}
@@ -76,7 +76,7 @@ func (n *NS) socket(ctx context.Context, family int) (fd int, err error) {
 	if len(c) < sockpoolSize/2 {
 		select {
 		case n.sockpool.low <- family:
-		default: // it has been told
+		default: // it is notified already
 		}
 	}
 	select {

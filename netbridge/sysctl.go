@@ -12,8 +12,8 @@ import (
 
 const ipForward = "/proc/sys/net/ipv4/ip_forward"
 
-// setSysctl writes a value unless it is there already, and says whether it did.
-// /proc/sys/net shows the network namespace of the thread that opens the file.
+// setSysctl writes a value unless it is set already, and reports whether it wrote. /proc/sys/net
+// shows the network namespace of the thread that opens the file.
 func setSysctl(path, value string) (changed bool, err error) {
 	old, err := os.ReadFile(path)
 	if err != nil {
@@ -28,8 +28,7 @@ func setSysctl(path, value string) (changed bool, err error) {
 	return true, nil
 }
 
-// setSysctls writes several; one whose file is missing (no IPv6 in this kernel)
-// has nothing to switch off.
+// setSysctls writes several; a missing file (a kernel without IPv6) is success.
 func setSysctls(pairs [][2]string) error {
 	for _, p := range pairs {
 		if _, err := setSysctl(p[0], p[1]); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -39,8 +38,8 @@ func setSysctls(pairs [][2]string) error {
 	return nil
 }
 
-// hardenLink takes IPv6 off one of our own links and lets it answer only for
-// its own address, so that agents learn nothing of the host's others.
+// hardenLink disables IPv6 on one of our own links and restricts its ARP answers to its own
+// address, so that agents do not learn the host's other addresses.
 func hardenLink(name string) error {
 	v4, v6 := "/proc/sys/net/ipv4/conf/"+name+"/", "/proc/sys/net/ipv6/conf/"+name+"/"
 	return setSysctls([][2]string{
@@ -76,8 +75,7 @@ func (c *change) forwardOn(br netlink.Link, mark bridgeAlias) error {
 	return err
 }
 
-// forwardOff undoes forwardOn. While another instance lives, it inherits the
-// duty instead.
+// forwardOff undoes forwardOn. If another instance lives, the mark passes to it instead.
 func (c *change) forwardOff(s scan) error {
 	if !s.mark.forwardSet {
 		return nil

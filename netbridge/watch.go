@@ -10,18 +10,18 @@ import (
 )
 
 const (
-	// DefaultPoll is how often a Watcher looks. sock_diag(7) can announce that a
-	// socket is closed, not that one begins to listen, so it has to poll.
+	// DefaultPoll is the interval of a Watcher. sock_diag(7) can announce that a socket is
+	// closed, not that one begins to listen, so it has to poll.
 	DefaultPoll = 500 * time.Millisecond
-	// DefaultLinger is how long a port may be without listener before it counts
-	// as gone: a development server that restarts keeps its map.
+	// DefaultLinger is how long a port may be without listener before it is reported as closed: a
+	// development server that restarts keeps its map.
 	DefaultLinger = 3 * time.Second
 	// DefaultMaxPorts bounds what a Watcher reports for one agent.
 	DefaultMaxPorts = 64
 )
 
-// firstEphemeral is where the kernel takes the port of a socket from that was
-// bound to none (net.ipv4.ip_local_port_range of a new namespace).
+// firstEphemeral is the lowest port that the kernel picks for a socket that did not choose one
+// (net.ipv4.ip_local_port_range of a new namespace).
 const firstEphemeral = 32768
 
 // A Port of an agent, for one protocol.
@@ -34,18 +34,17 @@ func (p Port) compare(o Port) int {
 	return cmp.Or(cmp.Compare(p.Proto, o.Proto), cmp.Compare(p.Number, o.Number))
 }
 
-// Change is what a Watcher saw since the last one, in order.
+// Change is what changed since the last one, in order.
 type Change struct {
 	Added   []Port
 	Removed []Port
 }
 
-// Watcher notices which ports an agent listens on.
+// Watcher reports which ports an agent listens on.
 //
-// A UDP socket that waits for requests looks like one that waits for an answer.
-// Who waits for requests chose the port, so those that the kernel chooses are
-// not reported, nor those of discovery protocols (mDNS, SSDP, LLMNR), which are
-// spoken with a network, not through a port map.
+// A UDP socket that waits for requests has the same state as one that waits for an answer. A
+// server chooses its port, so ports that the kernel picked are not reported, nor those of
+// discovery protocols (mDNS, SSDP, LLMNR), which work with a network, not through a port map.
 type Watcher struct {
 	NS       *NS
 	Interval time.Duration // DefaultPoll if 0
@@ -54,22 +53,22 @@ type Watcher struct {
 	// Ignore drops listeners that are not the agent's; nil drops those on
 	// DNSAddr.
 	Ignore func(Listener) bool
-	// Idle reports that no process of the agent has run since the last call, so
-	// that nothing can have begun or ceased to listen; nil means that it is not
-	// known. The list of sockets is then not read.
+	// Idle reports that no process of the agent has run since the last call, so that no socket
+	// can have begun or ceased to listen; nil means unknown. The list of sockets is then not
+	// read.
 	Idle func() bool
-	// Rest reports, after a look at an idle agent, that the next one may wait for
-	// Wake: another process sends it when the agent runs. nil: it never waits.
+	// Rest reports, after a poll of an idle agent, that the next one may wait for Wake: another
+	// process sends it when the agent runs. nil: it never waits.
 	Rest func() bool
 	Wake <-chan struct{}
 	Now  func() time.Time // time.Now if nil
 	Log  *slog.Logger     // slog.Default if nil
 
-	lingering bool // a known port was not listened on at the last look
+	lingering bool // a known port had no listener at the last poll
 }
 
-// Run looks until ctx ends or the namespace is closed and hands every change to
-// report, in order, from its own goroutine. It returns nil in both cases.
+// Run polls until ctx ends or the namespace is closed and passes every change to report, in
+// order, from its own goroutine. It returns nil in both cases.
 func (w *Watcher) Run(ctx context.Context, report func(Change)) error {
 	w.defaults()
 	timer := time.NewTimer(w.Interval)
@@ -79,8 +78,8 @@ func (w *Watcher) Run(ctx context.Context, report func(Change)) error {
 	for {
 		var ls []Listener
 		var err error
-		// A port that is not listened on any more goes after a while, and a list
-		// that could not be read is read again, whether or not anything runs.
+		// A port without listener is dropped after a while, and a failed read is repeated,
+		// whether or not any process runs.
 		idle := w.Idle() && !failed && !w.lingering
 		if !idle {
 			ls, err = w.NS.Listeners(ctx)
@@ -141,7 +140,7 @@ func (w *Watcher) defaults() {
 	}
 }
 
-// waits says whether a listener waits for requests from outside.
+// waits reports whether a listener waits for requests from outside.
 func (w *Watcher) waits(l Listener) bool {
 	if w.Ignore(l) {
 		return false
@@ -156,7 +155,7 @@ func (w *Watcher) waits(l Listener) bool {
 	return l.Port < firstEphemeral
 }
 
-// step compares what listens now with what is known, and updates known.
+// step compares the current listeners with known, and updates known.
 func (w *Watcher) step(known map[Port]time.Time, ls []Listener, now time.Time) Change {
 	var ports []Port
 	for _, l := range ls {

@@ -77,11 +77,10 @@ func (p *Policy) add(e string) (string, error) {
 	return name, nil
 }
 
-// Open says whether the whole internet may be reached.
+// Open reports whether the whole internet may be reached.
 func (p Policy) Open() bool { return p.open }
 
-// Listed says whether only what a list names may be reached; false for open
-// and for nothing at all.
+// Listed reports whether only listed destinations may be reached; false for open and for none.
 func (p Policy) Listed() bool { return len(p.exact)+len(p.under)+len(p.nets) > 0 }
 
 // Entries is the policy as Parse reads it, normalised.
@@ -98,8 +97,8 @@ func (p Policy) Nets() []netip.Prefix { return slices.Clone(p.nets) }
 // String is for people: "open", "none", or the entries with commas.
 func (p Policy) String() string { return strings.Join(p.Entries(), ",") }
 
-// Name says whether a domain name may be asked for. Case and a final dot make
-// no difference; names are compared label by label, never by suffix.
+// Name reports whether a domain name may be resolved. Case and a final dot make no difference;
+// names are compared label by label, never by suffix.
 func (p Policy) Name(name string) bool {
 	if p.open {
 		return true
@@ -129,11 +128,11 @@ func (p Policy) Name(name string) bool {
 	}
 }
 
-// Addr says whether an address is named by the policy itself.
+// Addr reports whether the policy itself allows an address.
 func (p Policy) Addr(a netip.Addr) bool { return p.open || contains(p.nets, a.Unmap()) }
 
-// With is the policy with further entries, if it is a list: the hosts that a
-// kind of agent cannot do without. Open and none stay as they are.
+// With is the policy with further entries, if it is a list: the hosts that a kind of agent needs.
+// Open and none stay unchanged.
 func (p Policy) With(more []string) (Policy, error) {
 	if !p.Listed() || len(more) == 0 {
 		return p, nil
@@ -153,8 +152,8 @@ func Normal(name string) string {
 	return string(b)
 }
 
-// checkName wants a host name of RFC 1123, also with underscores, as in names
-// of services. What is not ASCII must be written as in the DNS (xn--...).
+// checkName requires a host name of RFC 1123, also with underscores, as in names of services.
+// Other than ASCII must be written as in the DNS (xn--...).
 func checkName(name string) error {
 	switch {
 	case name == "":
@@ -166,7 +165,7 @@ func checkName(name string) error {
 	case strings.Contains(name, "://") || strings.ContainsAny(name, "/@?#"):
 		return errors.New("write the host's name only, without scheme, path or user")
 	case strings.Contains(name, ":"):
-		return errors.New("write the host's name only: ports are not told apart, and agents have no IPv6")
+		return errors.New("write the host's name only: a port cannot be listed, and agents have no IPv6")
 	case strings.Contains(name, "*"):
 		return errors.New(`"*" stands only for all that is below a name, as in "*.x.org"`)
 	}
@@ -191,12 +190,12 @@ func checkName(name string) error {
 	return nil
 }
 
-// parseNet reads an address or a network; isNet is false for what is a name.
+// parseNet reads an address or a network; isNet is false for a name.
 func parseNet(s string) (p netip.Prefix, isNet bool, err error) {
 	if a, err := netip.ParseAddr(s); err == nil {
 		p = netip.PrefixFrom(a, a.BitLen())
 	} else if p, err = netip.ParsePrefix(s); err != nil {
-		return p, false, nil //nolint:nilerr // then it is to be a name
+		return p, false, nil //nolint:nilerr // it must be a name
 	}
 	switch {
 	case !p.Addr().Is4():

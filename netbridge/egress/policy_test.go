@@ -65,7 +65,7 @@ func TestPoliciesThatCannotBeRead(t *testing.T) {
 		"https://x.org":                   "without scheme",
 		"x.org/path":                      "without scheme",
 		"user@x.org":                      "without scheme",
-		"x.org:443":                       "ports are not told apart",
+		"x.org:443":                       "a port cannot be listed",
 		"::1":                             "no IPv6",
 		"2001:db8::/32":                   "no IPv6",
 		"::ffff:192.0.2.1":                "no IPv6",
@@ -115,7 +115,7 @@ func domain() *rapid.Generator[string] {
 	})
 }
 
-// styled is the same name as somebody else writes it.
+// styled is the same name in another spelling.
 func styled(t *rapid.T, name string) string {
 	b := []byte(name)
 	for i := range b {

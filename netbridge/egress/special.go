@@ -5,10 +5,9 @@ import (
 	"net/netip"
 )
 
-// Unreachable is what an agent never has a reason to reach through the host,
-// whatever its policy. Link-local holds the metadata service of most clouds;
-// the single addresses are those of Azure (WireServer), Alibaba and Oracle,
-// which sit elsewhere.
+// Unreachable is what no agent may reach through the host, whatever its policy. Link-local holds
+// the metadata service of most clouds; the single addresses are those of Azure (WireServer),
+// Alibaba and Oracle, which are elsewhere.
 func Unreachable() []netip.Prefix {
 	return []netip.Prefix{
 		netip.MustParsePrefix("169.254.0.0/16"),
@@ -22,8 +21,8 @@ func Unreachable() []netip.Prefix {
 	}
 }
 
-// Private is what belongs to somebody's own network: RFC 1918, and RFC 6598
-// (carriers, and overlay networks such as Tailscale's).
+// Private is the address space of private networks: RFC 1918, and RFC 6598 (carriers, and overlay
+// networks such as Tailscale's).
 func Private() []netip.Prefix {
 	return []netip.Prefix{
 		netip.MustParsePrefix("10.0.0.0/8"),
@@ -80,10 +79,10 @@ func ParsePrivate(list []string) ([]netip.Prefix, error) {
 	return out, nil
 }
 
-// Answerable says whether an address may stand in the answer to a question for
-// a name: one that the rules would refuse is left out, so that no name of the
-// internet points into a private network, at the host or at a metadata service
-// (DNS rebinding). Loopback and 0.0.0.0 are the agent's own, and pass.
+// Answerable reports whether an address may be part of an answer for a name: one that the rules
+// would refuse is left out, so that no name of the internet points into a private network, at the
+// host or at a metadata service (DNS rebinding). Loopback and 0.0.0.0 are the agent's own, and
+// pass.
 func Answerable(a netip.Addr, allowed, own []netip.Prefix) bool {
 	a = a.Unmap()
 	switch {
