@@ -10,16 +10,16 @@ import (
 	"polis/lockd/table"
 )
 
-// call is a running acquire.
+// call is a pending request of Acquire or roundTrip.
 type call struct {
 	wants   []want
 	entries []*entry // of wants; all pinned
 	asked   []int    // indices of wants that were sent
 	sent    time.Duration
-	left    bool    // nobody waits for the end any more
+	left    bool    // no caller waits for the end any more
 	leases  []Lease // answer to a query
 	total   int
-	undo    *message // gives back what came too late
+	undo    *message // releases what was granted too late
 	err     error
 	done    chan struct{}
 }
@@ -27,10 +27,10 @@ type call struct {
 // errDisconnected ends calls whose connection is lost; Acquire tries again.
 var errDisconnected = errors.New("connection to lock server lost")
 
-// Acquire takes the leases of r, all or nothing. What the agent holds already
-// costs no round trip. Errors: *ConflictError if another holder has a path for
-// longer than the wait, ErrUnavailable if the server cannot be asked within
-// Bound, ErrLimit, ErrInvalid, or the error of ctx.
+// Acquire takes the leases of r, all or nothing. What the agent holds already costs no round
+// trip. Errors: *ConflictError if another holder keeps a path for longer than the wait,
+// ErrUnavailable if the server does not answer within Bound, ErrLimit, ErrInvalid, or the error
+// of ctx.
 func (c *Client) Acquire(ctx context.Context, r Request) (*Ticket, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func (c *Client) quick(r *Request) *Ticket {
 		w.mode = Write
 	}
 	if table.CheckPath(w.path) != nil || w.mode != Write && w.mode != Read {
-		return nil // Acquire says what is wrong
+		return nil // Acquire returns the error
 	}
 	if c.HoldFor != nil {
 		w.hold = c.HoldFor(w.path)
@@ -79,7 +79,7 @@ func (c *Client) quick(r *Request) *Ticket {
 	return c.here(one[:], r.Op, r.Pid)
 }
 
-// ask is the way over the server.
+// ask requests the leases from the server.
 func (c *Client) ask(ctx context.Context, r *Request, ws []want) (*Ticket, error) {
 	longest := time.Duration(0)
 	for i := range ws {
@@ -122,7 +122,7 @@ func (c *Client) ask(ctx context.Context, r *Request, ws []want) (*Ticket, error
 				return nil, fmt.Errorf("%w: no connection for %s", ErrUnavailable, c.Bound)
 			}
 		}
-		// A second try, after a lost connection, has less time.
+		// A second attempt, after a lost connection, has less time.
 		cl, l, id := c.begin(r, ws, c.Now().Sub(start))
 		c.mu.Unlock()
 		l.flush()
@@ -172,13 +172,13 @@ func (c *Client) begin(r *Request, ws []want, spent time.Duration) (*call, *link
 	c.lastID++
 	m.ID = c.lastID
 	c.calls[m.ID] = cl
-	c.report() // a release must not come after this
+	c.report() // a release must not overtake this
 	c.link.put(m)
 	return cl, c.link, m.ID
 }
 
-// leave gives up on a running call. Its pins go when the server has answered,
-// so that an unwanted grant is given back.
+// leave abandons a pending call. Its pins go when the server has answered, so that an unwanted
+// grant is released.
 func (c *Client) leave(id uint64, cl *call, l *link, err error) error {
 	c.mu.Lock()
 	select {
@@ -198,7 +198,7 @@ func (c *Client) leave(id uint64, cl *call, l *link, err error) error {
 	return err
 }
 
-// takeBack undoes what was done for nobody. Called with c.mu held.
+// takeBack undoes a call whose caller has left. Called with c.mu held.
 func (c *Client) takeBack(cl *call) {
 	if cl.undo == nil || c.link == nil {
 		return
@@ -218,7 +218,7 @@ func (c *Client) finish(id uint64, tokens []uint64, err error) {
 	}
 	delete(c.calls, id)
 	if !errors.Is(err, errDisconnected) && cl.sent > time.Duration(c.contact.Load()) {
-		c.contact.Store(int64(cl.sent)) // an answer is as good as a pong
+		c.contact.Store(int64(cl.sent)) // an answer counts as a pong
 	}
 	if err == nil && cl.wants != nil && len(tokens) != len(cl.asked) {
 		err = fmt.Errorf("lock server granted %d of %d leases", len(tokens), len(cl.asked))
@@ -244,7 +244,7 @@ func (c *Client) finish(id uint64, tokens []uint64, err error) {
 	close(cl.done)
 }
 
-// grant notes that wants[i] of a call is held now.
+// grant records that wants[i] of a call is held now.
 func (c *Client) grant(cl *call, i int, token uint64, now time.Time) {
 	w, e := cl.wants[i], cl.entries[i]
 	cur := c.entries[w.path]
@@ -266,8 +266,8 @@ func (c *Client) grant(cl *call, i int, token uint64, now time.Time) {
 		}
 	}
 	cur.token.Store(max(token, cur.token.Load()))
-	// What was granted here meanwhile may be more than the server knows of.
-	cur.unsaid = cur.unsaid && (cur.mode != w.mode || cur.tree != w.tree)
+	// What was granted here meanwhile may exceed what the server has been sent.
+	cur.unreported = cur.unreported && (cur.mode != w.mode || cur.tree != w.tree)
 	c.passed(w.path, token)
 	c.touch()
 }

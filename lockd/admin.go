@@ -10,20 +10,20 @@ import (
 	"polis/lockd/table"
 )
 
-// LockRequest asks for explicit leases: by name, not by writing to a file.
+// LockRequest requests explicit leases: by name, not by writing to a file.
 type LockRequest struct {
 	Workspace string
-	// Holder is an agent, "user:<uid>", or a name of the daemon's own that is
-	// unique to the operation: a holder is never in its own way.
+	// Holder is an agent, "user:<uid>", or a name of the daemon's own that is unique to the
+	// operation: a holder never conflicts with itself.
 	Holder string
 	// Paths and Trees are keys as FileKey and RefKey make them.
 	Paths, Trees []string
 	// Mode is Write unless set.
 	Mode   Mode
 	Reason string
-	// For ends the lease by itself; 0 means it stays until Unlock or Break.
+	// For ends the lease after this time; 0 means it stays until Unlock or Break.
 	For time.Duration
-	// Soft leaves a lease of the holder that covers the path as it is.
+	// Soft leaves a lease of the holder that covers the path unchanged.
 	Soft bool
 	// Wait bounds the wait for other holders; 0 refuses at once.
 	Wait time.Duration
@@ -31,12 +31,11 @@ type LockRequest struct {
 	Pid  uint32
 }
 
-// Lock takes explicit leases, all or nothing. It returns a *ConflictError if
-// another holder has a path for longer than Wait, ErrUnavailable in a grace
-// period, ErrInvalid, ErrLimit, ErrClosed or the error of ctx. Locking again
-// what the holder has sets a new reason and end. A lease of an agent ends
-// with the agent's session. What Keep keeps is kept when Lock returns; if that
-// fails, so does Lock, and what it took is given back.
+// Lock takes explicit leases, all or nothing. It returns a *ConflictError if another holder has a
+// path for longer than Wait, ErrUnavailable in a grace period, ErrInvalid, ErrLimit, ErrClosed or
+// the error of ctx. Locking again what the holder has sets a new reason and end. A lease of an
+// agent ends with the agent's session. Leases that Keep selects are saved when Lock returns; if
+// saving fails, Lock releases them and returns the error.
 func (s *Server) Lock(ctx context.Context, r LockRequest) ([]Lease, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -77,14 +76,14 @@ func (s *Server) Lock(ctx context.Context, r LockRequest) ([]Lease, error) {
 		return nil, unavailable(err)
 	}
 	if res.Wait == 0 {
-		return s.sure(ctx, res.Leases)
+		return s.awaitSaved(ctx, res.Leases)
 	}
 	var e table.Effect
 	select {
 	case e = <-call:
 	case <-ctx.Done():
 		s.do(func(t *table.Table) { t.Cancel(res.Wait) })
-		e = <-call // the end of the wait, this way or another, was sent in do
+		e = <-call // do sent the end of the wait, granted or not
 	}
 	if errors.Is(e.Err, table.ErrCanceled) {
 		return nil, ctx.Err()
@@ -92,11 +91,11 @@ func (s *Server) Lock(ctx context.Context, r LockRequest) ([]Lease, error) {
 	if e.Err != nil {
 		return nil, unavailable(e.Err)
 	}
-	return s.sure(ctx, e.Leases)
+	return s.awaitSaved(ctx, e.Leases)
 }
 
-// sure waits until leases are kept, and gives them back if they cannot be.
-func (s *Server) sure(ctx context.Context, leases []Lease) ([]Lease, error) {
+// awaitSaved waits until leases are saved, and releases them if they cannot be.
+func (s *Server) awaitSaved(ctx context.Context, leases []Lease) ([]Lease, error) {
 	if s.Save == nil || !slices.ContainsFunc(leases, s.keeps) {
 		return leases, nil
 	}
@@ -122,16 +121,14 @@ func unavailable(err error) error {
 	return err
 }
 
-// Unlock gives back the explicit lease of holder on exactly this path, or
-// returns ErrNotHeld.
+// Unlock releases the explicit lease of holder on exactly this path, or returns ErrNotHeld.
 func (s *Server) Unlock(workspace, holder, path string) (l Lease, err error) {
 	s.do(func(t *table.Table) { l, err = t.Unlock(workspace, holder, path) })
 	return l, err
 }
 
-// Break takes every lease on exactly this path from its holder, whoever that
-// is. Handles the holder has open are told (OnLost), not closed. by and reason
-// go into the event and to the holder.
+// Break takes every lease on exactly this path from its holder. Open handles of the holder are
+// notified (OnLost), not closed. by and reason go into the event and to the holder.
 func (s *Server) Break(workspace, path, by, reason string) (out []Lease, err error) {
 	s.fetch(workspace, path)
 	s.do(func(t *table.Table) {
@@ -142,8 +139,8 @@ func (s *Server) Break(workspace, path, by, reason string) (out []Lease, err err
 	return out, err
 }
 
-// DropAgent ends the session of an agent and all its leases at once. Its
-// client, if it is still there, is told and starts again with none.
+// DropAgent ends the session of an agent and all its leases at once. Its client, if it is
+// connected, is notified and starts again with none.
 func (s *Server) DropAgent(agent string) (leases int) {
 	s.do(func(t *table.Table) {
 		if c := s.byAgent[agent]; c != nil {
@@ -155,17 +152,16 @@ func (s *Server) DropAgent(agent string) (leases int) {
 	return leases
 }
 
-// ReleaseMerge ends the leases an agent keeps until its merge, also those it
-// left when it stopped. A connected
-// agent gives them back itself, those of files it still has open at the last
-// close; for one that is not connected they are dropped here.
+// ReleaseMerge ends the leases an agent keeps until its merge, also those it left when it
+// stopped. A connected agent releases them itself, those of open files at the last close; those
+// of an agent that is not connected are dropped here.
 func (s *Server) ReleaseMerge(agent string) {
 	s.do(func(t *table.Table) {
 		t.DropKept(agent)
 		if known, _ := t.Session(agent); !known {
 			return
 		}
-		// Until the client says that it has heard it; see conn.handle.
+		// Until the client acknowledges it; see conn.handle.
 		s.unmerge[agent] = true
 		if c := s.byAgent[agent]; c != nil {
 			c.link.post(&message{Type: msgUnmerge})
@@ -175,17 +171,16 @@ func (s *Server) ReleaseMerge(agent string) {
 	})
 }
 
-// Expect names the agents whose shims are alive and will reclaim, which lets
-// the grace period end as soon as all have (at once, if there are none) and
-// lasts StaleTimeout at most. An agent that turns out to be dead is taken off
-// by DropAgent.
+// Expect names the agents whose shims are alive and will reclaim, which lets the grace period end
+// as soon as all have (at once, if there are none); it lasts StaleTimeout at most. DropAgent
+// removes an agent that turns out to be dead.
 func (s *Server) Expect(agents []string) {
 	s.do(func(t *table.Table) { t.Expect(agents) })
 }
 
-// List returns the selected leases, sorted by workspace, path and holder. Of
-// those that an agent granted itself in a directory delegated to it, the list
-// is up to ReportEvery late, and for short ones it may miss both ends.
+// List returns the selected leases, sorted by workspace, path and holder. Leases that an agent
+// granted itself in a delegated directory appear up to ReportEvery late, and short ones may not
+// appear at all.
 func (s *Server) List(f Filter) (out []Lease) {
 	s.do(func(t *table.Table) { out = t.List(f) })
 	return out
@@ -194,8 +189,8 @@ func (s *Server) List(f Filter) (out []Lease) {
 // maxHolders bounds the answer to a query.
 const maxHolders = 64
 
-// Holders returns who holds path: the leases on it and on trees it is in, as
-// List knows them.
+// Holders returns who holds path: the leases on it and on trees that contain it, as List returns
+// them.
 func (s *Server) Holders(workspace, path string) (out []Lease, err error) {
 	s.do(func(t *table.Table) { out, err = t.Holders(workspace, path, maxHolders) })
 	return out, err

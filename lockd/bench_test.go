@@ -78,8 +78,8 @@ func BenchmarkFirstGrantDelegated(b *testing.B) {
 	b.ReportMetric(float64(asked(s)-start)/float64(b.N), "trips/op")
 }
 
-// TestALocalGrantCostsOneAllocation counts what the lease itself needs; what
-// is over before it is told of costs nothing else.
+// TestALocalGrantCostsOneAllocation counts what the lease itself needs; what ends before it is
+// reported costs nothing else.
 func TestALocalGrantCostsOneAllocation(t *testing.T) {
 	s := serve(t, socket(t), lends)
 	c := join(t, s.Path, "ann", holds(HoldClose))

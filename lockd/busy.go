@@ -6,29 +6,29 @@ import (
 	"time"
 )
 
-// A busy file is looked at again after a pause that doubles from firstLook to
-// busyPause: right after a close it is mostly the kernel that still lets go of the
-// file, which takes a moment; a mapping may live for hours.
+// A busy file is checked again after a pause that doubles from firstCheck to busyPause: right
+// after a close it is mostly the kernel that still holds the file, which takes a moment; a
+// mapping may live for hours.
 const (
-	busyPause = time.Second
-	pauses    = 6
-	firstLook = busyPause >> pauses // 16 ms
+	busyPause  = time.Second
+	pauses     = 6
+	firstCheck = busyPause >> pauses // 16 ms
 )
 
-// asks says whether Busy is to be asked about e.
-func (c *Client) asks(e *entry) bool {
+// needsBusyCheck reports whether Busy decides when e is released.
+func (c *Client) needsBusyCheck(e *entry) bool {
 	return c.Busy != nil && e.used && !e.tree && e.mode == Write
 }
 
-// unused returns those of es that Busy says no of. c.mu is held, and let go
-// of meanwhile; the entries are pinned, so that nobody else gives them back.
+// unused returns those of es that are not busy. c.mu is held, and released meanwhile; the entries
+// are pinned, so that no other goroutine releases them.
 func (c *Client) unused(es []*entry) []*entry {
 	var ask []*entry
 	es = slices.DeleteFunc(es, func(e *entry) bool {
-		if c.asks(e) {
+		if c.needsBusyCheck(e) {
 			e.pins++
 			if e.anew {
-				e.looks = 0
+				e.checks = 0
 			}
 			e.anew = false
 			ask = append(ask, e)
@@ -49,7 +49,7 @@ func (c *Client) unused(es []*entry) []*entry {
 	for i, e := range ask {
 		switch e.pins--; {
 		case e.pins > 0 || e.lost.Load() || !e.held:
-			// In use again, and scheduled when that is over; or gone.
+			// In use again, and scheduled when that use ends; or gone.
 		case e.anew && e.hold >= 0:
 			e.idle = now // used and closed meanwhile
 			c.schedule(e, now.Add(time.Duration(e.hold)))
@@ -62,11 +62,11 @@ func (c *Client) unused(es []*entry) []*entry {
 	return es
 }
 
-// recheck has a busy entry looked at again after a pause, whatever its hold.
+// recheck schedules another check of a busy entry, whatever its hold.
 func (c *Client) recheck(e *entry, now time.Time) {
 	if e.slot == 0 {
-		e.due = now.Add(firstLook << e.looks)
-		e.looks = min(e.looks+1, pauses)
+		e.due = now.Add(firstCheck << e.checks)
+		e.checks = min(e.checks+1, pauses)
 		e.idle = e.due.Add(-time.Duration(e.hold))
 		heap.Push(&c.expiry, e)
 	}

@@ -45,7 +45,7 @@ func TestAHandleOpenedDuringTheLookForWritersKeepsTheLease(t *testing.T) {
 	})
 	acquire(t, ann, "f").Done()
 	<-looking
-	tk := acquire(t, ann, "f") // cached: no round trip, although the look is under way
+	tk := acquire(t, ann, "f") // cached: no round trip, although the busy check is under way
 	goOn <- struct{}{}
 	require.Never(t, func() bool { return len(heldPaths(s, "ann")) == 0 }, 50*time.Millisecond, 5*time.Millisecond)
 	require.True(t, tk.Valid())

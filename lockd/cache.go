@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// entry is a path this client holds, or is asking for. All fields but the
-// atomics are guarded by Client.mu.
+// entry is a path that this client holds or has requested. All fields but the atomics are guarded
+// by Client.mu.
 type entry struct {
 	path  string
 	first firstTicket // saves the first user an allocation
@@ -19,28 +19,27 @@ type entry struct {
 	held  bool
 	since time.Time
 	token atomic.Uint64
-	// unsaid: granted here, and the server does not know of it yet.
-	unsaid bool
-	lost   atomic.Bool // taken away; out of the cache for good
+	// unreported: granted here, and not yet reported to the server.
+	unreported bool
+	lost       atomic.Bool // taken away; removed from the cache
 
 	// pins counts tickets and running requests. A pinned entry is not
 	// released, so a release can never overtake a grant of the same path.
-	pins  int
-	used  bool      // a ticket was ever given on it
-	anew  bool      // and one since the last look for writers
-	looks uint8     // for writers, since then
-	idle  time.Time // when the last pin went
-	due   time.Time // when the expiry heap looks at it
-	slot  int       // index in the heap plus one; 0: not in it
+	pins   int
+	used   bool      // a ticket was ever given on it
+	anew   bool      // and one since the last busy check
+	checks uint8     // busy checks since then
+	idle   time.Time // when the last pin went
+	due    time.Time // when the expiry heap checks it
+	slot   int       // index in the heap plus one; 0: not in it
 }
 
 func (e *entry) covers(w want) bool {
 	return e.held && (e.mode == Write || w.mode == Read) && (e.tree || !w.tree)
 }
 
-// expiry orders idle entries by when they are looked at. An entry that was
-// used in between is pushed again when it comes up, so that using a held
-// lease costs no heap operation.
+// expiry orders idle entries by the time of their next check. An entry that was used in between
+// is pushed again when it comes up, so that using a held lease costs no heap operation.
 type expiry []*entry
 
 func (h expiry) Len() int           { return len(h) }
@@ -84,7 +83,7 @@ func (c *Client) cached(ws []want) *Ticket {
 	return t
 }
 
-// unpinAll lets go of entries and releases those whose time is over.
+// unpinAll unpins entries and releases those whose time is over.
 func (c *Client) unpinAll(es []*entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -101,8 +100,8 @@ func (c *Client) unpin(es []*entry) {
 		e.idle = now
 		switch {
 		case !e.held:
-			c.forget(e) // was asked for in vain
-		case e.hold == HoldClose && c.asks(e):
+			c.forget(e) // the request was refused
+		case e.hold == HoldClose && c.needsBusyCheck(e):
 			c.schedule(e, now)
 		case e.hold == HoldClose || !e.used:
 			over = append(over, e)
@@ -125,11 +124,10 @@ func (c *Client) schedule(e *entry, due time.Time) {
 	}
 }
 
-// expireAtOnce is how many leases are looked at before others may use the cache.
+// expireAtOnce is how many leases are checked before the cache is unlocked for others.
 const expireAtOnce = 256
 
-// expire releases what has been idle for its hold, and says whether there may
-// be more of that.
+// expire releases what has been idle for its hold, and reports whether more may be due.
 func (c *Client) expire(now time.Time) (more bool) {
 	var over []*entry
 	for n := 0; len(c.expiry) > 0 && !c.expiry[0].due.After(now); n++ {
@@ -160,7 +158,7 @@ func (c *Client) forget(e *entry) {
 	}
 	if e.held {
 		e.held = false
-		if !e.unsaid {
+		if !e.unreported {
 			c.touch()
 		}
 	}
@@ -172,8 +170,8 @@ func (c *Client) lose(e *entry) {
 	e.lost.Store(true)
 }
 
-// release gives idle entries back. Without a connection it is enough to
-// forget them: what is not reclaimed is dropped by the server.
+// release returns idle entries to the server. Without a connection it is enough to forget them:
+// the server drops what is not reclaimed.
 func (c *Client) release(es []*entry) {
 	if len(es) == 0 {
 		return
@@ -183,7 +181,7 @@ func (c *Client) release(es []*entry) {
 	for _, e := range es {
 		c.forget(e)
 		switch {
-		case c.link == nil || e.unsaid:
+		case c.link == nil || e.unreported:
 		case e.hold >= lazyHold || c.delegated(e.path) != nil:
 			c.freed = append(c.freed, wirePath(e.path))
 		default:
@@ -199,11 +197,11 @@ func (c *Client) release(es []*entry) {
 	}
 }
 
-// lazyHold is the hold from which a lease that is over may be given back a
-// moment later, together with others.
+// lazyHold is the hold from which a lease that has expired may be released a moment later,
+// together with others.
 const lazyHold = Hold(time.Second)
 
-// claim is what the server is told of a lease.
+// claim is the lease as the server gets it.
 func (e *entry) claim() wireKey {
 	k := wirePath(e.path)
 	k.Tree, k.Read, k.Merge = e.tree, e.mode == Read, e.hold < 0
@@ -217,8 +215,8 @@ func (c *Client) newEntry(w want) *entry {
 	return e
 }
 
-// Release gives back leases on these paths that nothing uses; those in use
-// follow at their last Done, whatever their hold.
+// Release releases unused leases on these paths; those in use follow at their last Done, whatever
+// their hold.
 func (c *Client) Release(paths ...string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

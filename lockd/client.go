@@ -16,30 +16,29 @@ type Client struct {
 	// Path is the server's socket.
 	Path             string
 	Workspace, Agent string
-	// HoldFor says how long a lease on a path outlives its last use; nil
-	// means DefaultHold for all. It is asked when a path is first taken.
+	// HoldFor returns how long a lease on a path outlives its last use; nil means DefaultHold for
+	// all. It is called when a path is first taken.
 	HoldFor func(path string) Hold
-	// WaitFor says how long to wait for another holder; nil means
-	// DefaultWait for all, 0 refuses at once.
+	// WaitFor returns how long to wait for another holder; nil means DefaultWait for all, 0
+	// refuses at once.
 	WaitFor func(path string) time.Duration
 	// Bound is how long an Acquire waits for a server that cannot be
 	// reached or does not answer, beyond the wait for the path.
 	Bound time.Duration
-	// StaleTimeout is how long leases are used without hearing from the
-	// server. The server's own counts if it is shorter.
+	// StaleTimeout is how long leases are used without contact to the server. The server's own
+	// applies if it is shorter.
 	StaleTimeout time.Duration
 	// Heartbeat is the interval of pings, at most a sixth of StaleTimeout.
 	// Three unanswered ones end the connection.
 	Heartbeat time.Duration
-	// Busy, if set, is asked before a write lease is given back because its
-	// time is over: a mapping may still write to the file when its last
-	// handle is closed. It is asked again every second while it says yes, and
-	// must not block for long.
+	// Busy, if set, is called before an expired write lease is released: a mapping may still
+	// write to the file when its last handle is closed. It is called again every second while it
+	// returns true, and must not block for long.
 	Busy func(path string) bool
-	// OnLost is told of leases that were taken away: broken by an
-	// administrator, or lost with the session. Their tickets are invalid.
+	// OnLost is called with leases that were taken away: broken by an administrator, or lost with
+	// the session. Their tickets are invalid.
 	OnLost func(paths []string, why string)
-	// OnWaiter is told that somebody waits for a path this agent holds.
+	// OnWaiter is called when another holder waits for a path this agent holds.
 	OnWaiter func(Waiter)
 	Now      func() time.Time
 	Log      *slog.Logger
@@ -47,7 +46,7 @@ type Client struct {
 	id, secret string
 	epoch      time.Time
 	stale      atomic.Int64 // the shorter of both stale timeouts
-	contact    atomic.Int64 // when the server was last known to know us, since epoch
+	contact    atomic.Int64 // when the server last knew our session for certain, since epoch
 	peer       atomic.Int64 // the version the server speaks
 	lends      atomic.Int32 // how many directories are delegated to us
 	changes    chan struct{}
@@ -62,13 +61,13 @@ type Client struct {
 	claims  map[uint64][]*entry
 	pings   map[uint64]time.Duration
 	lastID  uint64
-	limit   int           // of leases, as the server says
-	heard   time.Duration // when this connection was begun, since epoch
+	limit   int           // of leases, as the server announced
+	began   time.Duration // when this connection was begun, since epoch
 
-	lent     map[string]*delegation // by directory
-	unsaid   []*entry               // granted here, not yet reported
-	freed    []wireKey              // given back, not yet said
-	reportAt time.Time              // when that is due; zero: there is nothing
+	lent       map[string]*delegation // by directory
+	unreported []*entry               // granted here, not yet reported
+	freed      []wireKey              // released here, not yet reported
+	reportAt   time.Time              // when the report is due; zero: nothing to report
 
 	closed bool
 	notes  []func()
@@ -80,7 +79,7 @@ type Client struct {
 	group   sync.WaitGroup
 }
 
-// Waiter is somebody who wants a path that the client's agent holds.
+// Waiter is a holder that wants a path of the client's agent.
 type Waiter struct {
 	Path   string
 	Holder string
@@ -96,8 +95,8 @@ func NewClient(path, workspace, agent string) *Client {
 	}
 }
 
-// Changes tells, once for many, that the agent's leases or those who wait for
-// them may be others than before.
+// Changes signals, once for many changes, that the agent's leases or the requests that wait for
+// them may have changed.
 func (c *Client) Changes() <-chan struct{} { return c.changes }
 
 func (c *Client) touch() {
@@ -107,8 +106,8 @@ func (c *Client) touch() {
 	}
 }
 
-// Open starts the session in the background. It does not wait for the server:
-// until it is there, Acquire refuses with ErrUnavailable.
+// Open starts the session in the background. It does not wait for the server: until it is
+// connected, Acquire returns ErrUnavailable.
 func (c *Client) Open() error {
 	if c.Heartbeat <= 0 || c.StaleTimeout <= 0 || c.Bound <= 0 {
 		return fmt.Errorf("lock client: %w: heartbeat %s, stale timeout %s, bound %s",
@@ -117,7 +116,7 @@ func (c *Client) Open() error {
 	c.id, c.secret = rand.Text(), rand.Text()
 	c.epoch = c.Now()
 	c.setStale(c.StaleTimeout)
-	c.contact.Store(int64(-c.StaleTimeout)) // nothing is trusted yet
+	c.contact.Store(int64(-c.StaleTimeout)) // no lease is valid yet
 	c.entries, c.calls = map[string]*entry{}, map[uint64]*call{}
 	c.lent = map[string]*delegation{}
 	c.claims, c.pings = map[uint64][]*entry{}, map[uint64]time.Duration{}
@@ -130,8 +129,8 @@ func (c *Client) Open() error {
 	return nil
 }
 
-// Close gives all leases back (bye), ends the session and waits for the
-// client's goroutines. Waiting Acquires fail with ErrUnavailable.
+// Close releases all leases (bye), ends the session and waits for the client's goroutines.
+// Waiting Acquires fail with ErrUnavailable.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	if c.closed || c.cancel == nil {
@@ -154,7 +153,7 @@ func (c *Client) Close() error {
 		l.flush()
 		select {
 		case <-bye:
-		case <-time.After(c.Bound): // the server will see the connection go
+		case <-time.After(c.Bound): // the server will notice the closed connection
 		}
 	}
 	c.cancel()
@@ -168,8 +167,8 @@ func (c *Client) Close() error {
 // since returns the time since Open, on the monotonic clock.
 func (c *Client) since() time.Duration { return c.Now().Sub(c.epoch) }
 
-// trusted says whether the server can still know our leases: a connection
-// that broke right after the last answer is not yet stale there.
+// trusted reports whether the server can still know our leases: a connection that broke right
+// after the last answer is not yet stale there.
 func (c *Client) trusted() bool {
 	return c.since()-time.Duration(c.contact.Load()) < time.Duration(c.stale.Load())
 }

@@ -94,7 +94,7 @@ func TestHoldMerge(t *testing.T) {
 
 	acquire(t, a, "idle").Done()
 	a.cut()
-	s.ReleaseMerge("ann") // may get lost with the connection, and is said again
+	s.ReleaseMerge("ann") // may get lost with the connection, and is sent again
 	soon(t, func() bool { return len(heldPaths(s, "ann")) == 0 && a.Held() == 0 })
 	soon(t, a.connected)
 
@@ -178,7 +178,7 @@ func TestCanceledWaiterLeavesTheQueue(t *testing.T) {
 	require.Zero(t, b.Held())
 }
 
-// A grant that comes when nobody wants it any more is given back.
+// A grant that comes after its request was cancelled is released.
 func TestGrantAfterCancelIsGivenBack(t *testing.T) {
 	s := serve(t, socket(t))
 	c := join(t, s.Path, "ann", holds(HoldMerge))
@@ -307,7 +307,7 @@ func TestUnreachableServerFailsClosedWithinTheBound(t *testing.T) {
 	require.ErrorIs(t, err, ErrUnavailable)
 }
 
-// A server that accepts and then says nothing is as good as none.
+// A server that accepts and then sends nothing counts as unavailable.
 func TestSilentServer(t *testing.T) {
 	path := socket(t)
 	l, err := net.Listen("unix", path)

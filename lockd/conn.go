@@ -13,7 +13,7 @@ import (
 	"polis/lockd/table"
 )
 
-// helloTimeout is how long a new connection may take to say who it is.
+// helloTimeout is how long a new connection may take to send hello.
 const helloTimeout = 5 * time.Second
 
 // conn is one shim's connection, at the server.
@@ -45,11 +45,11 @@ func (c *conn) serve() {
 	s := c.server
 	s.do(func(t *table.Table) {
 		delete(s.conns, c)
-		// Nobody is there any more to hear how these end.
+		// The client is gone and gets no answer to these.
 		for _, id := range slices.Collect(maps.Values(c.pending)) {
 			t.Cancel(id)
 		}
-		// After a resume on another connection this one is nobody's any more.
+		// After a resume on another connection this one is not the agent's any more.
 		if c.agent != "" && s.byAgent[c.agent] == c {
 			delete(s.byAgent, c.agent)
 			t.Disconnect(c.agent, c.session)
@@ -74,8 +74,8 @@ func (c *conn) read() error {
 		}
 		if c.agent == "" {
 			if err = c.hello(&m); err == nil {
-				// From here on silence is fine: leases of a connected session
-				// are its own business, even if the shim stands still.
+				// From here on silence is fine: a connected session keeps its leases, even if the
+				// shim is stopped.
 				err = c.link.conn.SetReadDeadline(time.Time{})
 			}
 		} else {
@@ -119,9 +119,9 @@ func (c *conn) hello(m *message) error {
 // errReplaced ends a connection that is no longer its agent's.
 var errReplaced = fmt.Errorf("session ended or continues on another connection: %w", ErrClosed)
 
-// do runs fn on the table if this is still its agent's connection. What an
-// old connection left unread must not be done: the client has reclaimed since,
-// and a release from before would take what it holds now.
+// do runs fn on the table if this is still its agent's connection. Messages that an old
+// connection left unread must not take effect: the client has reclaimed since, and an earlier
+// release would take what it holds now.
 func (c *conn) do(fn func(t *table.Table)) error {
 	err := errReplaced
 	s := c.server
@@ -134,8 +134,7 @@ func (c *conn) do(fn func(t *table.Table)) error {
 	return err
 }
 
-// handle does one request. An error ends the connection: the peer does not
-// speak the protocol.
+// handle processes one message. An error ends the connection: the peer violates the protocol.
 func (c *conn) handle(m *message) error {
 	s := c.server
 	switch m.Type {
@@ -167,7 +166,7 @@ func (c *conn) handle(m *message) error {
 				return
 			}
 			c.link.put(&message{Type: msgOK, ID: m.ID})
-			if s.unmerge[c.agent] { // the first one may have died with its connection
+			if s.unmerge[c.agent] { // the first one may be lost with its connection
 				c.link.put(&message{Type: msgUnmerge})
 			}
 		}), err)
@@ -196,7 +195,7 @@ func (c *conn) handle(m *message) error {
 	return fmt.Errorf("%w: message %q", ErrInvalid, m.Type)
 }
 
-// query says who holds a path.
+// query answers who holds a path.
 func (c *conn) query(m *message) error {
 	if len(m.Keys) != 1 {
 		return fmt.Errorf("%w: query of %d paths", ErrInvalid, len(m.Keys))
@@ -223,7 +222,7 @@ func (c *conn) acquire(m *message) error {
 			return nil
 		}
 		if i > 0 && r.Keys[i-1].Path >= k.Path {
-			// Tokens come back in the order of the keys, so this must be the table's.
+			// Tokens are returned in the order of the keys, so this must be the table's.
 			c.link.put(errorMessage(m.ID, fmt.Errorf("%w: keys are not sorted", ErrInvalid)))
 			return nil
 		}

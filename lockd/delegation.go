@@ -7,20 +7,19 @@ import (
 	"polis/lockd/table"
 )
 
-// ReportEvery is how late, at most, a client tells the server of leases that
-// it granted itself, and of those it no longer has.
+// ReportEvery is the maximum delay with which a client reports leases that it granted itself or
+// released.
 const ReportEvery = 100 * time.Millisecond
 
-// delegation is a directory in which this client grants leases itself. The
-// server lets nobody else in before the client has answered its recall, and
-// the answer comes after a report of all leases: so they are in the table
-// before anybody is decided about by it.
+// delegation is a directory in which this client grants leases itself. The server grants no other
+// holder a lease there before the client has answered its recall, and the answer follows a report
+// of all leases: so they are in the table before it decides about another request.
 //
-// The tokens are a block that the server reserved: they are above those of
-// all earlier holders and below those of all later ones, and next only grows.
+// The tokens are a block that the server reserved: they are above those of all earlier holders
+// and below those of all later ones, and next only grows.
 type delegation struct {
 	next, last uint64
-	// used: something was granted since the last look for idle ones.
+	// used: a lease was granted since the last check for idle delegations.
 	used bool
 }
 
@@ -39,9 +38,8 @@ func (c *Client) delegated(path string) *delegation {
 	return nil
 }
 
-// here is Acquire as far as this client can decide it: it takes what is held
-// already, or is in a delegated directory, and returns nil if that is not all.
-// Called with c.mu held.
+// here is Acquire as far as this client can decide it: it takes what is held already, or is in a
+// delegated directory, and returns nil if that is not all. Called with c.mu held.
 func (c *Client) here(ws []want, op string, pid uint32) *Ticket {
 	if c.closed || !c.trusted() || len(c.entries)+len(ws) > c.limit {
 		return nil
@@ -98,14 +96,14 @@ func (c *Client) give(e *entry, w want, op string, pid uint32) {
 	d.next++
 	d.used = true
 	e.op, e.pid = op, pid
-	if !e.unsaid {
-		e.unsaid = true
-		c.unsaid = append(c.unsaid, e)
+	if !e.unreported {
+		e.unreported = true
+		c.unreported = append(c.unreported, e)
 		c.toReport()
 	}
 }
 
-// firstTicket is a ticket on one entry, in one piece with its list.
+// firstTicket is a ticket on one entry, in one allocation with its list.
 type firstTicket struct {
 	Ticket
 	one [1]*entry
@@ -117,13 +115,13 @@ func (f *firstTicket) on(c *Client, e *entry) *Ticket {
 	return &f.Ticket
 }
 
-// toReport has the keeper report soon, or does it if there is much to say.
+// toReport schedules a report, or sends it if there is much to report.
 func (c *Client) toReport() {
 	if c.reportAt.IsZero() {
 		c.reportAt = c.Now().Add(ReportEvery)
 		c.wakeKeeper()
 	}
-	if len(c.unsaid)+len(c.freed) >= chunkItems {
+	if len(c.unreported)+len(c.freed) >= chunkItems {
 		c.report()
 		if c.link != nil {
 			c.link.wake()
@@ -131,23 +129,23 @@ func (c *Client) toReport() {
 	}
 }
 
-// report puts what the server does not know into the link: first what was
-// given back, since some of it may have been granted anew. Without a
-// connection there is nothing to say: the next one begins with all claims.
+// report queues what the server does not know yet: first what was released, since some of it may
+// have been granted again. Without a connection nothing is reported: the next one begins with all
+// claims.
 func (c *Client) report() {
 	c.reportAt = time.Time{}
-	freed, unsaid := c.freed, c.unsaid
-	c.freed, c.unsaid = nil, nil
+	freed, unreported := c.freed, c.unreported
+	c.freed, c.unreported = nil, nil
 	if c.link == nil {
 		return
 	}
 	c.putFreed(freed)
-	keys := make([]wireKey, 0, len(unsaid))
-	for _, e := range unsaid {
-		if !e.unsaid || !e.held {
-			continue // over before anybody heard of it
+	keys := make([]wireKey, 0, len(unreported))
+	for _, e := range unreported {
+		if !e.unreported || !e.held {
+			continue // released before it was reported
 		}
-		e.unsaid = false
+		e.unreported = false
 		k := e.claim()
 		k.Op, k.Pid = e.op, e.pid
 		keys = append(keys, k)
@@ -162,8 +160,7 @@ func (c *Client) putFreed(keys []wireKey) {
 	chunks(keys, func(part []wireKey) { c.link.put(&message{Type: msgRelease, Keys: part}) })
 }
 
-// lend notes the delegations that came with a grant; each takes the place of
-// those below it.
+// lend records the delegations that came with a grant; each replaces those below it.
 func (c *Client) lend(lent []wireKey) {
 	for i := range lent {
 		d := lent[i].delegation()
@@ -177,16 +174,16 @@ func (c *Client) lend(lent []wireKey) {
 	c.lends.Store(int32(len(c.lent)))
 }
 
-// passed notes that the server granted path itself: no token that is left of
-// an older block may come after that one.
+// passed records that the server granted path itself: no token that is left of an older block may
+// follow that one.
 func (c *Client) passed(path string, token uint64) {
 	if d := c.delegated(path); d != nil {
 		d.next = max(d.next, token+1)
 	}
 }
 
-// recalled gives back what the server asks for. What was granted under it is
-// said before, in the same stream.
+// recalled returns what the server recalls. What was granted under it is reported before, in the
+// same stream.
 func (c *Client) recalled(m *message) {
 	for i := range m.Lent {
 		delete(c.lent, m.Lent[i].path())
@@ -196,8 +193,8 @@ func (c *Client) recalled(m *message) {
 	c.link.post(&message{Type: msgReturn, Lent: m.Lent})
 }
 
-// returnIdle gives back, unasked, what was not used since the last time: a
-// shim that hangs then keeps nobody from where it only was once.
+// returnIdle returns unused delegations without a recall: a shim that hangs then blocks no other
+// agent in directories it no longer uses.
 func (c *Client) returnIdle() {
 	if c.link == nil || !c.open {
 		return

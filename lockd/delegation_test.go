@@ -56,7 +56,7 @@ func TestAnotherAgentHasTheDirectoryRecalled(t *testing.T) {
 	defer mine.Done()
 	require.Equal(t, uint64(1), asked(s))
 
-	// Refused at once for what is held, though nobody has told the server yet.
+	// Refused at once for what is held, though it was not reported yet.
 	ce := conflict(t, bob, "src/b")
 	require.Equal(t, "ann", ce.Holder)
 	require.Equal(t, "src/b", ce.Lease)
@@ -67,7 +67,7 @@ func TestAnotherAgentHasTheDirectoryRecalled(t *testing.T) {
 	require.Greater(t, theirs.Token(), mine.Token())
 	require.Equal(t, uint64(1), s.Stats().Recalled)
 
-	// From now on ann asks, and nothing is delegated where two were.
+	// From now on ann sends requests, and no directory is delegated that two agents use.
 	before := asked(s)
 	acquire(t, ann, "src/d").Done()
 	acquire(t, ann, "src/e").Done()
@@ -137,7 +137,7 @@ func TestAWaiterIsServedWhenALocalLeaseEnds(t *testing.T) {
 	tk.Done()
 }
 
-// A lease of a moment that nobody else wants is never heard of.
+// A short lease that no other holder wants is never reported.
 func TestShortLocalLeasesSendNothing(t *testing.T) {
 	s := serve(t, socket(t), lends)
 	c := join(t, s.Path, "ann", holds(HoldClose))
@@ -154,7 +154,7 @@ func TestShortLocalLeasesSendNothing(t *testing.T) {
 	require.Equal(t, []string{"src/a"}, heldPaths(s, "ann"))
 }
 
-// Beyond its tokens the client asks again, and they still grow on every path.
+// After its tokens the client requests more, and they still grow on every path.
 func TestTokensGrowOverBlocksAndHolders(t *testing.T) {
 	s := serve(t, socket(t), lends)
 	ann := join(t, s.Path, "ann", holds(HoldClose), waits(5*time.Second))
@@ -193,7 +193,7 @@ func TestBreakOfALeaseTheServerHasNotHeardOf(t *testing.T) {
 	require.Len(t, ls, 1)
 	require.Equal(t, []string{"src/b"}, <-lost)
 	require.False(t, mine.Valid())
-	_, err = s.Break(ws, "src/nobody", "user:0", "")
+	_, err = s.Break(ws, "src/unheld", "user:0", "")
 	require.ErrorIs(t, err, ErrNotHeld)
 }
 
@@ -222,7 +222,7 @@ func TestReconnectAndRestartReclaimWhatWasGrantedLocally(t *testing.T) {
 	require.Zero(t, s.Stats().Delegations)
 }
 
-// Whoever holds a directory and has died keeps it as long as its leases.
+// A holder of a directory that has died keeps it as long as its leases.
 func TestADeadHolderKeepsItsDirectoryUntilItIsStale(t *testing.T) {
 	s := serve(t, socket(t), lends, func(s *Server) { s.StaleTimeout = 300 * time.Millisecond })
 	ann := join(t, s.Path, "ann", holds(HoldMerge))

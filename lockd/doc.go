@@ -6,9 +6,9 @@
 // lives in every shim, keeps its agent's session, and answers from memory
 // for what the agent already holds.
 //
-// The server never takes a lease from a session that is connected: how long a
-// lease is held after the last write is the client's business. A connection
-// that is lost leaves the leases in place for StaleTimeout; the client, whose
+// The server never takes a lease from a session that is connected: the client
+// decides how long a lease is held after the last write. When a connection is
+// lost, the leases stay in place for StaleTimeout; the client, whose
 // clock for that starts earlier than the server's, refuses to use them after
 // the same time. A restarted server knows no leases: it lets earlier holders
 // reclaim theirs before it grants new ones.
@@ -16,12 +16,12 @@
 // An agent that is alone in a directory has it delegated: its client then
 // grants leases there itself, with tokens of a block that came with the
 // delegation, and reports them a moment later. In the table a delegation is a
-// write lease on the tree that only other holders see. What meets it has it
-// recalled, and waits: the client stops granting there, reports what it has,
-// and returns the directory, in this order on one connection; then the request
-// is decided as always. So the table never decides by what it has not heard of.
+// write lease on the tree that only other holders see. A request that conflicts
+// with it recalls it, and waits: the client stops granting there, reports what
+// it has, and returns the directory, in this order on one connection; then the
+// request is decided as usual. So no decision of the table misses a lease.
 // A client that lost its connection uses its delegations as long as its
-// leases, and gives them up when it is back, before it claims its leases.
+// leases, and drops them when it reconnects, before it claims its leases.
 //
 // The package knows paths and names; it never opens a file of a repository,
 // starts no process and decides nothing about policy.

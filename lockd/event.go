@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// EventKind says what an Event is about.
+// EventKind is the kind of an Event.
 type EventKind string
 
 // The kinds of events.
@@ -19,7 +19,7 @@ const (
 	EventGone     EventKind = "session-ended"    // Holder's session and leases are gone
 )
 
-// Event is something about leases that somebody may want to know.
+// Event is a change of leases that observers of the server get.
 type Event struct {
 	Kind      EventKind `json:"kind"`
 	Time      time.Time `json:"time"`
@@ -49,7 +49,7 @@ func (e Event) about(l Lease) Event {
 	return e
 }
 
-// event hands e to the teller and never blocks.
+// event queues e for OnEvent and never blocks.
 func (s *Server) event(e Event) {
 	if s.OnEvent == nil {
 		return
@@ -62,8 +62,8 @@ func (s *Server) event(e Event) {
 	}
 }
 
-// tell calls OnEvent, one event after the other.
-func (s *Server) tell(ctx context.Context) {
+// deliver calls OnEvent, one event after the other.
+func (s *Server) deliver(ctx context.Context) {
 	for {
 		select {
 		case e := <-s.events:

@@ -8,11 +8,11 @@ import (
 	"polis/lockd/table"
 )
 
-// What an agent asks for by name, at the server. The leases are explicit ones
-// with the agent as holder: its client keeps no book of them, they outlive a
-// restart of the server by Save, and they end with the agent.
+// Locks that an agent takes by name, at the server. The leases are explicit ones with the agent
+// as holder: its client does not track them, they outlive a restart of the server by Save, and
+// they end with the agent.
 
-// maxFor bounds how long a lock may be asked for.
+// maxFor bounds the duration of a lock.
 const maxFor = 30 * 24 * time.Hour
 
 func (c *conn) lock(m *message) error {
@@ -61,7 +61,7 @@ func (c *conn) lock(m *message) error {
 	return c.enter(m.ID, r)
 }
 
-// checkKept refuses a path that a text file cannot hold.
+// checkKept rejects a path that a text file cannot hold.
 func checkKept(path string) error {
 	if !utf8.ValidString(path) {
 		return fmt.Errorf("%w: path %q is not UTF-8, which an explicit lock needs", ErrInvalid, path)
@@ -88,7 +88,7 @@ const (
 	maxOwnBytes = 200 << 10
 )
 
-// own lists the agent's leases of both kinds, those that others wait for first.
+// own lists the agent's leases of both kinds, those with waiters first.
 func (c *conn) own(m *message) error {
 	return c.do(func(t *table.Table) {
 		all := t.List(Filter{Workspace: c.workspace, Holder: c.agent})
@@ -98,8 +98,8 @@ func (c *conn) own(m *message) error {
 				if (len(l.Waiting) > 0) != awaited || len(out) >= maxOwn || size > maxOwnBytes {
 					continue
 				}
-				l.Waiting = l.Waiting[:min(len(l.Waiting), maxTold)]
-				l.Waiters = nil // the same again
+				l.Waiting = l.Waiting[:min(len(l.Waiting), maxWaitersListed)]
+				l.Waiters = nil // the same information as Waiting
 				size += len(l.Path) + len(l.Reason) + 150*len(l.Waiting)
 				out = append(out, l)
 			}
@@ -108,5 +108,5 @@ func (c *conn) own(m *message) error {
 	})
 }
 
-// maxTold bounds the waiters told of one lease.
-const maxTold = 16
+// maxWaitersListed bounds the waiters listed for one lease.
+const maxWaitersListed = 16

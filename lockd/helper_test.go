@@ -71,8 +71,8 @@ func socket(t testing.TB) string {
 	return filepath.Join(t.TempDir(), "lockd.sock")
 }
 
-// join opens a client that refuses at once, unless opts say otherwise, and
-// waits until it is connected.
+// join opens a client that refuses at once, unless opts change that, and waits until it is
+// connected.
 func join(t tb, path, agent string, opts ...func(*Client)) *Client {
 	t.Helper()
 	c := enter(t, path, agent, opts...)

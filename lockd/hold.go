@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// Hold says how long a lease outlives the last handle that needed it.
+// Hold is how long a lease outlives the last handle that needed it.
 type Hold time.Duration
 
-// HoldClose gives the lease back at the last close; HoldMerge keeps it until
-// Release, ReleaseAll or the server's ReleaseMerge.
+// HoldClose releases the lease at the last close; HoldMerge keeps it until Release, ReleaseAll or
+// the server's ReleaseMerge.
 const (
 	HoldClose Hold = 0
 	HoldMerge Hold = -1

@@ -11,8 +11,7 @@ import (
 // which no session reclaims, and a bound for the tokens given so far. It is
 // small: at most Table.MaxExplicit leases.
 type Kept struct {
-	// Token is above every token that was given when Kept was made, and for a
-	// while after that.
+	// Token is above every token that was issued when Kept was made, and for a while after that.
 	Token  uint64  `json:"token"`
 	Leases []Lease `json:"leases"`
 }
@@ -21,33 +20,33 @@ const (
 	// tokenReserve is how far Kept.Token is ahead, so that grants need no
 	// write of their own: one in half a million.
 	tokenReserve = 1 << 20
-	// saveBound is how long a lock waits for being kept.
+	// saveBound is how long a lock waits to be saved.
 	saveBound = 5 * time.Second
 	// firstRetry and lastRetry are the pauses after a save that failed.
 	firstRetry = 100 * time.Millisecond
 	lastRetry  = 10 * time.Second
 )
 
-// ErrNotKept: an explicit lock was not granted because it could not be kept
-// over a restart (the disk is full, most likely).
+// ErrNotKept: an explicit lock was not granted because it could not be saved for a restart (most
+// likely the disk is full).
 var ErrNotKept = errors.New("the lock could not be saved")
 
-// saving is the state of what Save has and has not seen. Guarded by Server.mu.
+// saving tracks which changes Save has stored. Guarded by Server.mu.
 type saving struct {
 	want  uint64 // grows with every change
 	have  uint64 // what of want is saved
-	err   error  // of the last try, nil after a success
+	err   error  // of the last attempt, nil after a success
 	tries chan struct{}
 	token uint64 // reserved by the last save
 	kick  chan struct{}
 }
 
-// keeps says whether Kept has the lease.
+// keeps reports whether Kept has the lease.
 func (s *Server) keeps(l Lease) bool {
 	return l.Explicit && (s.Keep == nil || s.Keep(l))
 }
 
-// changed notes that a lease which is kept came or went. Called with s.mu held.
+// changed records that a saved lease came or went. Called with s.mu held.
 func (s *Server) changed(l Lease) {
 	if s.Save != nil && s.keeps(l) {
 		s.toSave()
@@ -141,14 +140,13 @@ func (s *Server) save() error {
 	return err
 }
 
-// restore puts back what an earlier server kept. Expired and conflicting
-// leases are left out; what belongs to a session its client reclaims. Called
-// before anybody can connect.
+// restore restores what an earlier server saved. Expired and conflicting leases are left out;
+// leases of a session are reclaimed by its client. Called before any client can connect.
 func (s *Server) restore() {
 	for _, l := range s.Kept.Leases {
 		if !s.table.Restore(l) {
 			s.Log.Info("a lock ended while polisd was down", "op", "restore", "path", l.Path, "agent", l.Holder)
 		}
 	}
-	s.table.Effects() // nobody is there who could wait
+	s.table.Effects() // no client is connected that could wait
 }

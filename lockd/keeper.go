@@ -20,8 +20,8 @@ func (c *Client) wakeKeeper() {
 	}
 }
 
-// keeper does what time asks for: gives idle leases back, pings, and drops
-// everything when the session has been lost for too long.
+// keeper does the client's timed work: releases idle leases, pings, and drops everything when the
+// session has been lost for too long.
 func (c *Client) keeper(ctx context.Context) {
 	timer := time.NewTimer(c.heartbeat())
 	defer timer.Stop()
@@ -68,7 +68,7 @@ func (c *Client) keeper(ctx context.Context) {
 	}
 }
 
-// ping asks for a sign of life, and gives a silent server up.
+// ping sends a ping, and closes the connection of a silent server.
 func (c *Client) ping() {
 	if c.link == nil {
 		return
@@ -88,7 +88,7 @@ func (c *Client) tellLost(paths []string, why string) {
 	}
 }
 
-// later has fn called without c.mu, in order. Called with c.mu held.
+// later queues fn to be called without c.mu, in order. Called with c.mu held.
 func (c *Client) later(fn func()) {
 	c.notes = append(c.notes, fn)
 	select {
@@ -97,7 +97,7 @@ func (c *Client) later(fn func()) {
 	}
 }
 
-// notify makes the callbacks, one at a time.
+// notify runs the callbacks, one at a time.
 func (c *Client) notify(ctx context.Context) {
 	for {
 		c.mu.Lock()

@@ -7,12 +7,11 @@ import (
 	"polis/lockd/table"
 )
 
-// Delegations, at the server: a directory in which nobody but one agent has an
-// interest is that agent's to decide about. See delegation for the client's side.
+// Delegations, at the server: in a directory in which no other agent has an interest, the agent
+// grants leases itself. See delegation for the client's side.
 
-// errOverdue ends the connection of a shim that does not return a directory.
-// If it lives it comes back and claims its leases; if it stands still it is
-// stale like any other that is not heard of.
+// errOverdue ends the connection of a shim that does not return a directory. A live shim
+// reconnects and claims its leases; a stopped one becomes stale like any other without contact.
 var errOverdue = errors.New("the shim does not return a delegated directory")
 
 // recallBound is how long Break waits for a directory to be returned.
@@ -28,7 +27,7 @@ func (k *wireKey) delegation() table.Delegation {
 	return table.Delegation{Dir: k.path(), Token: k.Token, Last: k.Last}
 }
 
-// delegate adds to a grant what the agent may decide itself from now on.
+// delegate adds to a grant the directories in which the agent grants leases itself from now on.
 // Called with s.mu held.
 func (c *conn) delegate(t *table.Table, r table.Request) []wireKey {
 	if !c.server.Delegate || r.Explicit || c.peer < lendVersion {
@@ -80,9 +79,9 @@ func (c *conn) giveBack(m *message) error {
 	return errors.Join(c.do(func(t *table.Table) { err = t.Return(c.agent, c.session, ds) }), err)
 }
 
-// fetch has a path's holder tell what it has, if the directory is delegated. It
-// waits for recallBound at most: a holder that does not answer has what the
-// table knows of.
+// fetch recalls a delegated directory, so that its holder reports its leases on path. It waits
+// for recallBound at most: of a holder that does not answer, only the leases in the table are
+// known.
 func (s *Server) fetch(workspace, path string) {
 	limit := time.NewTimer(recallBound)
 	defer limit.Stop()
@@ -107,7 +106,7 @@ func (s *Server) fetch(workspace, path string) {
 	}
 }
 
-// moved wakes those that wait for something to change. Called with s.mu held.
+// moved wakes those that wait for a change. Called with s.mu held.
 func (s *Server) moved() {
 	if s.back != nil {
 		close(s.back)

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// link is the sending half of a connection. put never blocks, so it may be
-// called with Server.mu or Client.mu held, which fixes the order of messages;
-// the bytes leave in flush, called without those locks by whoever has just
-// put something and can wait, or by the link's writer goroutine.
+// link is the sending half of a connection. put never blocks, so it may be called with Server.mu
+// or Client.mu held, which fixes the order of messages. flush writes the bytes without these
+// locks; it is called by a goroutine that has put a message and can wait, or by the link's
+// writer.
 type link struct {
 	conn net.Conn
 	// name is for error texts.
@@ -18,7 +18,7 @@ type link struct {
 
 	mu      sync.Mutex
 	out     []*message
-	sent    uint64 // messages ever put
+	sent    uint64 // messages put so far
 	spare   []*message
 	writing bool
 	broken  error
@@ -52,7 +52,7 @@ func (l *link) put(m *message) {
 	l.sent++
 }
 
-// post queues a message and has the writer send it.
+// post queues a message and wakes the writer.
 func (l *link) post(m *message) {
 	l.put(m)
 	l.wake()
@@ -70,7 +70,7 @@ func (l *link) fail(err error) {
 	if l.broken == nil {
 		l.broken = err
 		l.out = nil
-		// The reader reports the loss; a second close has nothing to add.
+		// The reader reports the loss; the error of a second close adds nothing.
 		_ = l.conn.Close()
 	}
 }
@@ -89,8 +89,7 @@ func (l *link) cause() error {
 	return l.broken
 }
 
-// flush sends what is queued, unless somebody else is at it already: then
-// that one sends it.
+// flush sends what is queued, unless another goroutine is sending: then that one sends it.
 func (l *link) flush() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -123,7 +122,7 @@ func (l *link) send(batch []*message) error {
 	}
 	l.buf = buf
 	if cap(buf) > maxFrame {
-		l.buf = nil // do not keep what one large message needed
+		l.buf = nil // free the memory of a large message
 	}
 	if err := l.conn.SetWriteDeadline(time.Now().Add(sendTimeout)); err != nil {
 		return fmt.Errorf("send to %s: %w", l.name, err)

@@ -13,8 +13,8 @@ import (
 	"polis/lockd/table"
 )
 
-// listen makes the socket. A socket file that nobody listens on is a left-over
-// of a crash and replaced; anything else at the path is not touched.
+// listen makes the socket. A socket file without a listener is residue of a crash and replaced;
+// anything else at the path is not touched.
 func listen(path string) (net.Listener, error) {
 	fi, err := os.Lstat(path)
 	switch {
@@ -26,7 +26,7 @@ func listen(path string) (net.Listener, error) {
 	default:
 		c, err := net.DialTimeout("unix", path, time.Second)
 		if err == nil {
-			_ = c.Close() // only asked whether somebody is there
+			_ = c.Close() // the connection only tested for a listener
 			return nil, fmt.Errorf("lock socket: another server listens on %s", path)
 		}
 		if !errors.Is(err, syscall.ECONNREFUSED) {
@@ -40,8 +40,8 @@ func listen(path string) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock socket: %w", err)
 	}
-	// Until here the mode is up to the umask; the peer's user id is checked
-	// at every accept, so nobody gets in meanwhile.
+	// Until here the mode depends on the umask; the peer's user id is checked at every accept, so
+	// no other user can connect meanwhile.
 	if err := os.Chmod(path, 0o600); err != nil {
 		return nil, errors.Join(fmt.Errorf("lock socket: %w", err), l.Close())
 	}
@@ -54,13 +54,13 @@ func (s *Server) accept(ctx context.Context, l net.Listener) error {
 		nc, err := l.Accept()
 		if ctx.Err() != nil {
 			if err == nil {
-				_ = nc.Close() // too late to be served
+				_ = nc.Close() // accepted after the close
 			}
 			return nil
 		}
 		if err != nil {
-			// Out of descriptors, most likely: leases must go on being
-			// served to those connected, so wait and try again.
+			// Most likely out of file descriptors: connected clients must still be served, so
+			// wait and try again.
 			s.Log.Error("accept lock connection", "op", "accept", "err", err)
 			select {
 			case <-time.After(100 * time.Millisecond):
@@ -76,7 +76,7 @@ func (s *Server) accept(ctx context.Context, l net.Listener) error {
 	}
 }
 
-// admit checks who is there and starts serving.
+// admit checks the peer's user id and starts serving.
 func (s *Server) admit(nc net.Conn) error {
 	if err := checkPeer(nc, s.PeerUID); err != nil {
 		return err

@@ -25,27 +25,26 @@ const (
 // Exclusive is the key of the repository-wide lock; it conflicts with every ref key.
 const Exclusive = table.Exclusive
 
-// Sentinels of the table that callers of Server and Client meet.
+// Sentinels of the table that Server and Client return.
 var (
 	ErrInvalid = table.ErrInvalid
 	ErrLimit   = table.ErrLimit
 	ErrNotHeld = table.ErrNotHeld
 )
 
-// ErrUnavailable: no lease could be had because the lock server cannot be
-// reached, does not answer in time, or still waits for earlier holders. It
-// says nothing about the path.
+// ErrUnavailable: no lease was granted because the lock server cannot be reached, does not answer
+// in time, or still waits for earlier holders. It does not mean that the path is held.
 var ErrUnavailable = errors.New("lock server unavailable")
 
 // ErrClosed: the client or server was closed.
 var ErrClosed = errors.New("lockd is closed")
 
-// FileKey is the key of a repository path; RefKey that of a ref given by its
-// full name. File names that look like a ref key get another spelling, so
-// that touching a file cannot take a ref lock.
+// FileKey is the key of a repository path; RefKey that of a ref given by its full name. File
+// names that look like a ref key get another spelling, so that touching a file cannot take a ref
+// lock.
 func FileKey(path string) string { return table.FileKey(path) }
 
-// FilePath is the path of the file that FileKey made key of, for people to read.
+// FilePath is the path of the file of which FileKey made the key, for display.
 func FilePath(key string) string { return table.FilePath(key) }
 
 // RefKey is the key of a ref, given by its full name ("refs/heads/main").

@@ -7,7 +7,7 @@ import (
 	"polis/lockd/table"
 )
 
-// reclaimed notes what of one part of the claims is still ours.
+// reclaimed records which claims of one part the server confirmed.
 func (c *Client) reclaimed(m *message) error {
 	part, ok := c.claims[m.ID]
 	if !ok || len(part) != len(m.Tokens) {
@@ -18,7 +18,7 @@ func (c *Client) reclaimed(m *message) error {
 	for i, e := range part {
 		switch {
 		case c.entries[e.path] != e:
-			// Given back while the claim was on its way; the release follows it.
+			// Released while the claim was in transit; the release follows it.
 		case m.Tokens[i] == 0:
 			c.lose(e)
 			paths = append(paths, e.path)
@@ -30,9 +30,9 @@ func (c *Client) reclaimed(m *message) error {
 	return nil
 }
 
-// forgetStale drops all leases if the server no longer knows them. While
-// there is a connection it does: a shim that stood still (or a slow server)
-// loses nothing, it only has to ask until the next pong.
+// forgetStale drops all leases if the server no longer knows them. A connected client does not
+// call it: a shim that was stopped (or a slow server) loses nothing, it only has to go to the
+// server until the next pong.
 func (c *Client) forgetStale() {
 	if c.link == nil && !c.trusted() {
 		c.unlend()

@@ -10,10 +10,9 @@ import (
 // maxParts bounds the round trips of one Acquire.
 const maxParts = 256
 
-// askParts is ask for more keys than a request may have: a file can have
-// thousands of names. The parts are taken in sorted order, so that two who want
-// the same keys do not wait for one another. If one is refused, those before it
-// are not used and end with their hold, as any lease.
+// askParts is ask for more keys than a request may have: a file can have thousands of names. The
+// parts are taken in sorted order, so that two clients that want the same keys do not deadlock.
+// If one is refused, those before it are not used and end with their hold, as any lease.
 func (c *Client) askParts(ctx context.Context, r *Request, ws []want) (*Ticket, error) {
 	parts, err := r.parts(ws)
 	if err != nil {

@@ -16,12 +16,12 @@ type Want struct {
 	// Mode is Write unless set.
 	Mode   Mode
 	Reason string
-	// For ends the lock by itself; 0 means it stays until Unlock, a break, or
-	// the end of the agent.
+	// For ends the lock after this time; 0 means it stays until Unlock, a break, or the end of
+	// the agent.
 	For time.Duration
 	// Wait bounds the wait for other holders; 0 refuses at once.
 	Wait time.Duration
-	// Soft leaves a lock the agent has already as it is.
+	// Soft leaves a lock that the agent has already unchanged.
 	Soft bool
 	Op   string
 }
@@ -53,8 +53,7 @@ func (c *Client) Lock(ctx context.Context, w Want) error {
 	return err
 }
 
-// Unlock gives back the agent's explicit lock on exactly this path, or
-// returns ErrNotHeld.
+// Unlock releases the agent's explicit lock on exactly this path, or returns ErrNotHeld.
 func (c *Client) Unlock(ctx context.Context, path string) error {
 	if err := table.CheckPath(path); err != nil {
 		return err
@@ -63,9 +62,8 @@ func (c *Client) Unlock(ctx context.Context, path string) error {
 	return err
 }
 
-// Own lists the agent's leases of both kinds, with who waits for them, at
-// most some hundreds; total says how many there are. Those that others wait
-// for come first.
+// Own lists the agent's leases of both kinds with their waiters, at most some hundreds, those
+// with waiters first; total is the number of all.
 func (c *Client) Own(ctx context.Context) (leases []Lease, total int, err error) {
 	cl, err := c.roundTrip(ctx, &message{Type: msgOwn}, nil, c.Bound)
 	if err != nil {
@@ -74,8 +72,8 @@ func (c *Client) Own(ctx context.Context) (leases []Lease, total int, err error)
 	return cl.leases, cl.total, nil
 }
 
-// Holders asks the server who holds path: the leases on it and on trees it is
-// in, this agent's included. ErrUnavailable if there is no answer within Bound.
+// Holders queries the server who holds path: the leases on it and on trees that contain it, this
+// agent's included. ErrUnavailable if there is no answer within Bound.
 func (c *Client) Holders(ctx context.Context, path string) ([]Lease, error) {
 	if err := table.CheckPath(path); err != nil {
 		return nil, err
@@ -87,8 +85,8 @@ func (c *Client) Holders(ctx context.Context, path string) ([]Lease, error) {
 	return cl.leases, nil
 }
 
-// roundTrip sends one request and waits for its answer, for at most limit. If
-// the answer comes when nobody waits for it any more, undo is sent.
+// roundTrip sends one request and waits for its answer, for at most limit. If the answer comes
+// after that, undo is sent.
 func (c *Client) roundTrip(ctx context.Context, m, undo *message, limit time.Duration) (*call, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, ErrUnavailable)
 	defer cancel()
@@ -114,7 +112,7 @@ func (c *Client) roundTrip(ctx context.Context, m, undo *message, limit time.Dur
 	id, cl, l := c.lastID, &call{undo: undo, done: make(chan struct{})}, c.link
 	m.ID = id
 	c.calls[id] = cl
-	c.report() // so that the answer is true of this agent
+	c.report() // so that the answer includes this agent's leases
 	l.put(m)
 	c.mu.Unlock()
 	l.flush()

@@ -10,12 +10,12 @@ import (
 	"polis/lockd/table"
 )
 
-// Request asks for the leases of one operation, all or nothing.
+// Request requests the leases of one operation, all or nothing.
 type Request struct {
 	// Paths are keys as FileKey and RefKey make them; Trees also claim
 	// everything below.
 	Paths, Trees []string
-	// Op and Pid say who asks, for those who are refused because of it.
+	// Op and Pid identify the requester, for requests that are refused because of it.
 	Op  string
 	Pid uint32
 	// Mode is Write unless set.
@@ -99,16 +99,15 @@ type Ticket struct {
 	over    atomic.Bool
 }
 
-// Done says that the operation is over (its handle is closed). It does not
-// block; further calls do nothing.
+// Done ends the operation (its handle is closed). It does not block; further calls do nothing.
 func (t *Ticket) Done() {
 	if t.over.CompareAndSwap(false, true) {
 		t.client.unpinAll(t.entries)
 	}
 }
 
-// Valid says whether the leases are still known to be held: none was broken,
-// and the server was heard of within StaleTimeout.
+// Valid reports whether the leases are still known to be held: none was broken, and the last
+// contact to the server is within StaleTimeout.
 func (t *Ticket) Valid() bool {
 	if !t.client.trusted() {
 		return false

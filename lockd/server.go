@@ -20,40 +20,38 @@ import (
 type Server struct {
 	// Path is where Open makes the socket (mode 0600), unless Listener is set.
 	Path string
-	// Listener is a listening unix socket made by somebody else. Close closes it.
+	// Listener is a listening unix socket that the caller made. Close closes it.
 	Listener net.Listener
-	// PeerUID is the only user id that may connect; 0 unless a test says otherwise.
+	// PeerUID is the only user id that may connect; 0 except in tests.
 	PeerUID uint32
 	// StaleTimeout is how long leases outlive their session's connection.
 	StaleTimeout time.Duration
-	// Grace is how long a started server only lets sessions reclaim, unless
-	// Expect tells which sessions there are. 0 means no grace period.
+	// Grace is how long a started server only lets sessions reclaim, unless Expect names the
+	// sessions. 0 means no grace period.
 	Grace time.Duration
-	// GraceWait is how long a request waits at least for the end of the grace
-	// period, before it is told that nothing can be had.
+	// GraceWait is how long a request waits at least for the end of the grace period, before it
+	// fails with ErrUnavailable.
 	GraceWait time.Duration
-	// MaxLeases bounds the leases of one agent, MaxExplicit the explicit ones
-	// of all, MaxWaiters the waiting requests of one agent, MaxConns the
-	// connections, MaxByName the explicit leases that one agent asks for itself.
+	// MaxLeases bounds the leases of one agent, MaxExplicit the explicit ones of all, MaxWaiters
+	// the waiting requests of one agent, MaxConns the connections, MaxByName the explicit leases
+	// that one agent takes itself.
 	MaxLeases, MaxExplicit, MaxWaiters, MaxConns, MaxByName int
-	// ExplicitMax is how long an explicit lease lasts that an agent asks for
-	// itself: at most, also when it asks again, and unless it says less. 0 means
-	// no bound.
+	// ExplicitMax bounds how long an explicit lease lasts that an agent takes itself, renewals
+	// included; it is also the default. 0 means no bound.
 	ExplicitMax time.Duration
-	// Kept is what an earlier server last gave to Save: tokens go on above
-	// its Token even if the clock is turned back, and its leases are put back.
+	// Kept is what an earlier server last passed to Save: tokens continue above its Token even if
+	// the clock is turned back, and its leases are restored.
 	Kept Kept
-	// Delegate gives an agent that is alone in a directory the say over it:
-	// its client then grants leases there itself, and tells of them a moment
-	// later (see ReportEvery).
+	// Delegate lets an agent that is alone in a directory grant leases there itself; its client
+	// reports them a moment later (see ReportEvery).
 	Delegate bool
-	// Save keeps what must outlive a restart; nil keeps nothing. It is called
-	// after changes, one call at a time, and may block.
+	// Save stores what must outlive a restart; nil stores nothing. It is called after changes,
+	// one call at a time, and may block.
 	Save func(Kept) error
-	// Keep says which explicit leases are kept; nil means all.
+	// Keep selects the explicit leases that are saved; nil means all.
 	Keep func(Lease) bool
-	// OnEvent hears what happened, one call at a time. It may block: events
-	// it is too slow for are counted in Stats and lost.
+	// OnEvent gets the events, one call at a time. It may block: events it is too slow for are
+	// counted in Stats and lost.
 	OnEvent func(Event)
 	Now     func() time.Time
 	Log     *slog.Logger
@@ -64,9 +62,9 @@ type Server struct {
 	byAgent map[string]*conn
 	waits   map[table.WaitID]waitTo
 	unmerge map[string]bool // agents that have not yet answered msgUnmerge
-	armed   time.Time       // when tick will look at the clock; zero: not by itself
+	armed   time.Time       // when tick reads the clock; zero: no deadline
 	saving  saving
-	back    chan struct{} // closed at the next change, if somebody waits for one
+	back    chan struct{} // closed at the next change, if a goroutine waits for one
 	closed  bool
 
 	stats  counters
@@ -76,8 +74,7 @@ type Server struct {
 	cancel context.CancelFunc
 }
 
-// waitTo is where the end of a wait is told: a request of a connection, or a
-// call of Lock.
+// waitTo gets the result of a wait: a request of a connection, or a call of Lock.
 type waitTo struct {
 	conn *conn
 	id   uint64
@@ -101,8 +98,8 @@ type Stats struct {
 	Reclaimed uint64 `json:"reclaimed"`
 	Broken    uint64 `json:"broken"`
 	Stale     uint64 `json:"stale"`
-	// Delegations is how many directories are delegated, Delegated how often
-	// that was done, and Recalled how often one was asked back.
+	// Delegations is how many directories are delegated, Delegated how many ever were, and
+	// Recalled how many were recalled.
 	Delegations int    `json:"delegations"`
 	Delegated   uint64 `json:"delegated"`
 	Recalled    uint64 `json:"recalled"`
@@ -146,13 +143,13 @@ func (s *Server) Open() error {
 	s.group, ctx = errgroup.WithContext(ctx)
 	s.group.Go(func() error { return s.accept(ctx, l) })
 	s.group.Go(func() error { s.tick(ctx); return nil })
-	s.group.Go(func() error { s.tell(ctx); return nil })
+	s.group.Go(func() error { s.deliver(ctx); return nil })
 	if s.Save != nil {
 		s.group.Go(func() error { s.saver(ctx); return nil })
 	}
 	s.group.Go(func() error {
-		// Close waits for this one too: closing unlinks the socket's path,
-		// which by then could be the next server's.
+		// Close waits for this one too: closing unlinks the socket's path, which by then could be
+		// the next server's.
 		<-ctx.Done()
 		if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 			return fmt.Errorf("close lock socket: %w", err)
@@ -189,7 +186,7 @@ func (s *Server) Close() error {
 	return s.group.Wait()
 }
 
-// do runs fn on the table and carries out what follows from it.
+// do runs fn on the table and sends its effects.
 func (s *Server) do(fn func(t *table.Table)) {
 	s.mu.Lock()
 	fn(s.table)
@@ -197,7 +194,7 @@ func (s *Server) do(fn func(t *table.Table)) {
 	s.mu.Unlock()
 }
 
-// tick calls the table when time matters.
+// tick calls the table when a deadline passes.
 func (s *Server) tick(ctx context.Context) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()

@@ -202,7 +202,7 @@ func TestHostileConnections(t *testing.T) {
 		require.Equal(t, codeInvalid, c.recv().Code)
 		c.requireEOF()
 	})
-	t.Run("malformed keys are refused, the session goes on", func(t *testing.T) {
+	t.Run("malformed keys are refused, the session continues", func(t *testing.T) {
 		c := dial(t, s.Path).hello("evil")
 		for id, keys := range [][]wireKey{
 			nil, {{Path: "../x"}}, {{Path: "b"}, {Path: "a"}}, {{Path: "a"}, {Path: "a"}}, {{Path: "f", Wait: -1}}, {{Path: "f", Wait: 1 << 62}},

@@ -11,8 +11,8 @@ import (
 	"polis/lockd/table"
 )
 
-// Pauses between attempts to connect; short at first, as a restarting daemon
-// is back within a moment.
+// Pauses between attempts to connect; short at first, as a restarting daemon is back within a
+// moment.
 const (
 	firstPause = 5 * time.Millisecond
 	lastPause  = 500 * time.Millisecond
@@ -42,8 +42,8 @@ func (c *Client) connect(ctx context.Context) {
 	}
 }
 
-// session runs one connection: hello, reclaim, then messages until it ends.
-// served says that it came as far as that.
+// session runs one connection: hello, reclaim, then messages until it ends. served reports
+// whether it came that far.
 func (c *Client) session(ctx context.Context) (served bool, err error) {
 	d := net.Dialer{Timeout: c.Bound}
 	nc, err := d.DialContext(ctx, "unix", c.Path)
@@ -114,9 +114,9 @@ func (c *Client) hello(l *link, r *bufio.Reader) error {
 	return l.conn.SetReadDeadline(time.Time{})
 }
 
-// attach makes l the connection and sends the claims. No request is sent
-// until the server has answered them; and only then is it known to know us:
-// a server that was restarted knows of no lease that is not claimed in time.
+// attach makes l the connection and sends the claims. No request is sent before the server has
+// answered them; only then is it certain that it knows us: a restarted server knows no lease that
+// is not claimed in time.
 func (c *Client) attach(l *link, started time.Duration) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -125,18 +125,18 @@ func (c *Client) attach(l *link, started time.Duration) error {
 	}
 	c.forgetStale()
 	c.link = l
-	c.heard = started
-	// All that is held is claimed one by one; who else wants something in our
-	// directories has waited long enough.
+	c.began = started
+	// All that is held is claimed one by one; other holders that want a path in our directories
+	// have waited long enough.
 	c.unlend()
-	c.unsaid, c.freed, c.reportAt = nil, nil, time.Time{}
+	c.unreported, c.freed, c.reportAt = nil, nil, time.Time{}
 	var keys []wireKey
 	var held []*entry
 	for _, e := range c.entries {
 		if !e.held {
 			continue
 		}
-		e.unsaid = false
+		e.unreported = false
 		keys = append(keys, e.claim())
 		held = append(held, e)
 	}
@@ -152,7 +152,7 @@ func (c *Client) attach(l *link, started time.Duration) error {
 	return nil
 }
 
-// detach ends the use of a connection and of everything asked over it.
+// detach ends the use of a connection and fails its pending requests.
 func (c *Client) detach(l *link) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -171,7 +171,7 @@ func (c *Client) detach(l *link) {
 	}
 }
 
-// handle does what a message of the server says.
+// handle processes one message of the server.
 func (c *Client) handle(l *link, m *message) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -182,7 +182,7 @@ func (c *Client) handle(l *link, m *message) error {
 	case msgOK:
 		if _, ok := c.claims[m.ID]; ok {
 			delete(c.claims, m.ID)
-			c.contact.Store(max(c.contact.Load(), int64(c.heard)))
+			c.contact.Store(max(c.contact.Load(), int64(c.began)))
 			c.open = true
 			close(c.ready)
 			c.touch()
@@ -200,7 +200,7 @@ func (c *Client) handle(l *link, m *message) error {
 	case msgError:
 		err := m.err(c.Workspace)
 		if errors.Is(err, table.ErrNoSession) {
-			// The server does not know this session any more: say hello again.
+			// The server does not know this session any more: send hello again.
 			return err
 		}
 		if c.calls[m.ID] == nil {
@@ -245,7 +245,7 @@ func (c *Client) handle(l *link, m *message) error {
 			c.later(func() { c.OnWaiter(w) })
 		}
 	default:
-		// A newer server may have more to say than this shim knows of.
+		// A newer server may send messages that this shim does not know.
 		c.Log.Debug("unknown message of the lock server", "op", m.Type, "agent", c.Agent)
 	}
 	return nil

@@ -6,7 +6,7 @@ import (
 	"polis/lockd/table"
 )
 
-// settle sends the table's effects where they belong. Called with s.mu held.
+// settle sends the table's effects to those they concern. Called with s.mu held.
 func (s *Server) settle() {
 	for _, e := range s.table.Effects() {
 		s.settleOne(e)
@@ -40,7 +40,7 @@ func (s *Server) settleOne(e table.Effect) {
 	case table.Dropped:
 		s.changed(e.Lease)
 		s.notice(e.Lease)
-		// Leases that end with their session are told in one event of the session.
+		// One event of the session covers the leases that end with it.
 		if e.Lease.Explicit || e.Why == table.WhyEvicted {
 			s.event(Event{Kind: EventReleased, Why: string(e.Why)}.about(e.Lease))
 		}
@@ -68,7 +68,7 @@ func (s *Server) settleOne(e table.Effect) {
 	}
 }
 
-// settleBroken is settle for a break: it says by whom, and why.
+// settleBroken is settle for a break: its event has by whom, and why.
 func (s *Server) settleBroken(by, reason string) {
 	for _, e := range s.table.Effects() {
 		if e.Kind != table.Dropped || e.Why != table.WhyBroken {
@@ -88,15 +88,15 @@ func (s *Server) settleBroken(by, reason string) {
 	}
 }
 
-// lost tells an agent that it no longer has a lease of its session.
+// lost notifies an agent that it no longer has a lease of its session.
 func (s *Server) lost(l Lease, why string) {
 	if c := s.byAgent[l.Holder]; c != nil && !l.Explicit {
 		c.link.post(&message{Type: msgLost, Keys: []wireKey{wirePath(l.Path)}, Text: why})
 	}
 }
 
-// notice tells an agent that its explicit leases, which its client does not
-// keep book of, are others than before.
+// notice notifies an agent that its explicit leases, which its client does not track, have
+// changed.
 func (s *Server) notice(l Lease) {
 	if c := s.byAgent[l.Holder]; c != nil && l.Explicit && c.peer >= lockVersion {
 		c.link.post(&message{Type: msgChanged})

@@ -31,9 +31,8 @@ func serveAlone(path string) int {
 	return 0
 }
 
-// TestAServerThatStandsStillLongerThanTheStaleTimeout: its clients cannot know
-// whether it lives, and so write under none of their leases; when it goes on,
-// they do as well.
+// TestAServerThatStandsStillLongerThanTheStaleTimeout: its clients cannot know whether it lives,
+// and so write under none of their leases; when it continues, they do as well.
 func TestAServerThatStandsStillLongerThanTheStaleTimeout(t *testing.T) {
 	path := socket(t)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
@@ -77,7 +76,7 @@ func TestAServerThatStandsStillLongerThanTheStaleTimeout(t *testing.T) {
 	require.ErrorIs(t, err, ErrUnavailable)
 	require.NoError(t, cmd.Process.Signal(syscall.SIGCONT))
 	soon(t, ann.connected)
-	require.NoError(t, <-waited, "the waiter is served by the server that goes on")
+	require.NoError(t, <-waited, "the waiter is served by the server that continues")
 	tk.Done()
 	soon(t, func() bool {
 		tk, err := ann.Acquire(t.Context(), Request{Paths: []string{"f"}})

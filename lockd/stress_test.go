@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// stressTime is how long agents contend: 10 s, or what POLIS_STRESS says.
+// stressTime is how long agents contend: 10 s, or POLIS_STRESS.
 func stressTime(t *testing.T) time.Duration {
 	t.Helper()
 	s := os.Getenv("POLIS_STRESS")

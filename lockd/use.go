@@ -2,8 +2,8 @@ package lockd
 
 import "sync"
 
-// Use is a ticket on a lease that is held already. It is given out by
-// Client.Use and used again after Done, which must be called exactly once.
+// Use is a ticket on a lease that is held already. Client.Use returns it; it is reused after
+// Done, which must be called exactly once.
 type Use struct {
 	client *Client
 	one    [1]*entry
@@ -11,9 +11,9 @@ type Use struct {
 
 var uses = sync.Pool{New: func() any { return new(Use) }}
 
-// Use takes a ticket to write path if the lease is held, and returns nil if it
-// is not: then it has to be acquired. It asks nobody, waits for nothing and
-// allocates nothing: an agent writes the same files again and again.
+// Use takes a ticket to write path if the lease is held, and returns nil otherwise: then it has
+// to be acquired. It makes no request, does not wait and does not allocate: an agent writes the
+// same files again and again.
 func (c *Client) Use(path string) *Use {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -13,16 +13,15 @@ import (
 	"polis/lockd/table"
 )
 
-// The protocol: frames of four bytes length (big endian) and one JSON object.
-// The client says hello, reclaims what it has, then asks; requests carry an
-// id, every acquire gets exactly one grant or error with that id, in any
-// order. The server may speak unasked: waiter, lost, unmerge, changed.
+// The protocol: frames of four bytes length (big endian) and one JSON object. The client sends
+// hello, reclaims what it has, then sends requests; requests carry an id, every acquire gets
+// exactly one grant or error with that id, in any order. The server may send unrequested
+// messages: waiter, lost, unmerge, changed.
 //
-// Both sides say in the hello which version they speak, and neither uses what
-// the other does not know. Version 2 has lock, unlock, own and changed, version
-// 3 delegations: grant may carry them (lent), the server asks for them with
-// recall, the client tells what it granted itself with report and gives them
-// back with return, asked or not.
+// Both sides send in the hello which version they speak, and neither uses what the other does not
+// know. Version 2 has lock, unlock, own and changed, version 3 delegations: grant may carry them
+// (lent), the server recalls them with recall, the client reports what it granted itself with
+// report and returns them with return, with or without a recall.
 const (
 	baseVersion     = 1
 	lockVersion     = 2 // the first with explicit locks of agents
@@ -93,8 +92,8 @@ type message struct {
 	Conflict *wireConflict `json:"conflict,omitempty"`
 }
 
-// wireKey is a key or a claim. A path that is no UTF-8 travels as Bytes: JSON
-// would make one name of two.
+// wireKey is a key or a claim. A path that is not UTF-8 is sent as Bytes: JSON would map two such
+// names to one.
 type wireKey struct {
 	Path  string `json:"p,omitempty"`
 	Bytes []byte `json:"b,omitempty"`
@@ -173,7 +172,7 @@ const (
 	codeInternal    = "internal"
 )
 
-// errorMessage is the reply to request id that says err.
+// errorMessage is the error reply to request id.
 func errorMessage(id uint64, err error) *message {
 	m := &message{Type: msgError, ID: id, Code: codeInternal, Text: err.Error()}
 	var ce *ConflictError
@@ -204,7 +203,7 @@ func errorMessage(id uint64, err error) *message {
 	return m
 }
 
-// err is what errorMessage was made from, as far as callers can tell.
+// err is the error that errorMessage was made from, as far as callers can distinguish.
 func (m *message) err(workspace string) error {
 	switch m.Code {
 	case codeConflict:
@@ -246,8 +245,8 @@ func appendFrame(buf []byte, m *message) ([]byte, error) {
 	return append(buf, b...), nil
 }
 
-// readFrame reads one message; buf is scratch space to use again. An
-// oversized or malformed frame is an error: there is no way to go on after it.
+// readFrame reads one message; buf is scratch space for reuse. An oversized or malformed frame is
+// an error: the stream cannot be resynchronised.
 func readFrame(r *bufio.Reader, buf []byte, m *message) ([]byte, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {

@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// alarm notes that Tick is wanted at d or before.
+// alarm requests a Tick at d or before.
 func (t *Table) alarm(d time.Time) {
 	if t.next.IsZero() || d.Before(t.next) {
 		t.next = d
 	}
 }
 
-// Next returns when Tick should be called, or false if nothing is due ever.
+// Next returns when Tick should be called, or false if no deadline is pending.
 func (t *Table) Next() (time.Time, bool) { return t.next, !t.next.IsZero() }
 
-// Tick does what has become due: ends the grace period, drops sessions that
-// stayed away, expired leases and requests that waited long enough.
+// Tick processes what has become due: ends the grace period, drops sessions that stayed away,
+// expired leases and requests that waited long enough.
 func (t *Table) Tick() {
 	now := t.Now()
 	due := func(d time.Time) bool { return !d.After(now) }
@@ -49,8 +49,8 @@ func (t *Table) Tick() {
 	t.rearm()
 }
 
-// timeout ends a wait. A request that only stood behind another waiter gets
-// what it wants: nobody is refused for what nobody has.
+// timeout ends a wait. A request that only stood behind another waiter is granted: no request is
+// refused because of a lease that does not exist.
 func (t *Table) timeout(w *waiter) {
 	sp := t.spaces[w.Workspace]
 	if !t.grace.active && t.blocked(sp, w) == nil {
@@ -75,7 +75,7 @@ func (t *Table) rearm() {
 		t.alarm(l.Expires)
 	}
 	for l := range t.recalls {
-		if !l.delegation.told {
+		if !l.delegation.overdueReported {
 			t.alarm(l.delegation.overdue)
 		}
 	}

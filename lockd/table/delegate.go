@@ -5,14 +5,13 @@ import (
 	"time"
 )
 
-// Delegation says that its holder decides alone about everything at and below
-// a directory: nobody else has, or gets, a lease there before it is returned.
+// Delegation lets its holder decide alone about everything at and below a directory: no other
+// holder has, or gets, a lease there before it is returned.
 type Delegation struct {
 	// Dir is a path as Rel gives it; "" is the root.
 	Dir string
-	// Token to Last are the fencing tokens for what the holder grants itself,
-	// to be used in this order. A new delegation of the same directory brings
-	// new ones in place of those that are left.
+	// Token to Last are the fencing tokens for what the holder grants itself, to be used in this
+	// order. A new delegation of the same directory brings new ones that replace the rest.
 	Token, Last uint64
 }
 
@@ -22,26 +21,26 @@ const (
 	// maxDelegations bounds those of one holder, maxAtOnce those of one request.
 	maxDelegations = 1024
 	maxAtOnce      = 8
-	// hotFor is how long a directory that two agents wanted is not delegated,
-	// and maxHot how many of those the table knows at once.
+	// hotFor is how long a directory that two agents wanted is not delegated, and maxHot how many
+	// such directories the table records at once.
 	hotFor = 5 * time.Second
 	maxHot = 4096
 )
 
-// delegation is what a lease of the table's own is for: a write lease on a
-// tree that is in nobody's list, but in every other holder's way.
+// delegation is the record behind a lease of the table's own: a write lease on a tree that no
+// list shows, but that conflicts with every other holder.
 type delegation struct {
-	dir         string
-	first, last uint64 // of all tokens that went with it
-	recalled    bool
-	overdue     time.Time // when a recalled one should be back
-	told        bool      // that it is overdue
+	dir             string
+	first, last     uint64 // of all tokens that went with it
+	recalled        bool
+	overdue         time.Time // when a recalled one should be back
+	overdueReported bool      // reported as overdue
 }
 
 // dirOf names a directory of a workspace.
 type dirOf struct{ workspace, dir string }
 
-// Rel returns where a file key is in the tree of files, and false for a ref.
+// Rel returns the path of a file key in the tree of files, and false for a ref.
 func Rel(key string) (rel string, file bool) {
 	p := placeOf(key, false)
 	return p.rel, !p.refs
@@ -49,14 +48,13 @@ func Rel(key string) (rel string, file bool) {
 
 func parentOf(rel string) string { return rel[:max(strings.LastIndexByte(rel, '/'), 0)] }
 
-// Delegate gives a session, after a grant of keys, the directories they are
-// in as far as nobody else has an interest in them, or new tokens for those
-// it has already. It may give none.
+// Delegate gives a session, after a grant of keys, the directories they are in as far as no other
+// holder has an interest in them, or new tokens for those it has already. It may give none.
 //
-// Tokens stay in order on every path: what was granted there before has a
-// lower token than the block, and whoever comes after the return gets a
-// higher one. Of a lease that the holder itself gets from the table meanwhile
-// the token is above the block, and the holder uses no lower one after it.
+// Tokens stay in order on every path: a lease granted there before has a lower token than the
+// block, and a lease granted after the return gets a higher one. A lease that the holder itself
+// gets from the table meanwhile has a token above the block, and the holder uses no lower one
+// after it.
 func (t *Table) Delegate(agent, id string, keys []Key) []Delegation {
 	s := t.sessions[agent]
 	if s == nil || s.id != id || !s.live || t.grace.active {
@@ -106,9 +104,9 @@ func (t *Table) delegated(holder, rel string) *lease {
 	return nil
 }
 
-// widest returns the directory to delegate: dir, or as far above it as the
-// holder has delegations side by side. A holder that goes through a tree so
-// gets the tree, and one that stays in a directory gets only that.
+// widest returns the directory to delegate: dir, or as far above it as the holder has delegations
+// side by side. A holder that walks a tree so gets the tree, and one that stays in a directory
+// gets only that.
 func (t *Table) widest(sp *space, s *session, dir string) (string, bool) {
 	if len(t.delegations[s.agent]) >= maxDelegations || !t.alone(sp, s, dir) {
 		return "", false
@@ -123,7 +121,7 @@ func (t *Table) widest(sp *space, s *session, dir string) (string, bool) {
 	return dir, true
 }
 
-// beside says whether the holder has a delegation below up and outside of dir.
+// beside reports whether the holder has a delegation below up and outside of dir.
 func (t *Table) beside(holder, up, dir string) bool {
 	for other := range t.delegations[holder] {
 		if below(up, other) && other != dir && !below(dir, other) {
@@ -133,15 +131,14 @@ func (t *Table) beside(holder, up, dir string) bool {
 	return false
 }
 
-// alone says whether nobody but the session has, awaits or lately wanted
-// anything at or below dir.
+// alone reports whether no other session has, awaits or lately wanted anything at or below dir.
 func (t *Table) alone(sp *space, s *session, dir string) bool {
 	if until, hot := t.hot[dirOf{s.workspace, dir}]; hot && until.After(t.Now()) || !t.cool() {
 		return false
 	}
 	for _, l := range sp.refs.leases {
 		if l.Holder != s.agent {
-			return false // somebody has the whole repository to himself
+			return false // a holder has the lock of the whole repository
 		}
 	}
 	n, rel := &sp.files, dir

@@ -88,7 +88,7 @@ func TestRefusalWhileADirectoryIsNotReturned(t *testing.T) {
 	tb.Tick()
 	require.Equal(t, Overdue, tb.Effects()[0].Kind)
 	tb.Tick()
-	require.Empty(t, tb.Effects(), "told once")
+	require.Empty(t, tb.Effects(), "reported once")
 	require.Equal(t, 1, tb.Delegations(), "a session that is connected keeps what it has")
 }
 
@@ -132,9 +132,9 @@ type peer struct {
 }
 
 type local struct {
-	key    Key
-	token  uint64
-	unsaid bool
+	key        Key
+	token      uint64
+	unreported bool
 }
 
 // town is a table and its clients, with messages in between that take their time.
@@ -144,7 +144,7 @@ type town struct {
 	now   time.Time
 	peers map[string]*peer
 	waits map[WaitID]func([]Lease, error)
-	// The highest token anybody used, by path: for anything, and for writing.
+	// The highest token used so far, by path: for anything, and for writing.
 	top, written map[string]uint64
 }
 
@@ -194,13 +194,13 @@ func (w *town) connect(p *peer) {
 	p.live, p.lent, p.asking, p.reclaims = true, map[string]*Delegation{}, map[string]bool{}, true
 	var claims []Claim
 	for _, path := range slices.Sorted(maps.Keys(p.has)) {
-		p.has[path].unsaid = false
+		p.has[path].unreported = false
 		claims = append(claims, Claim{Key: p.has[path].key, Token: p.has[path].token})
 	}
 	p.send(func() {
 		tokens, err := w.tb.Reclaim(p.name, "s-"+p.name, claims)
 		require.NoError(w.t, err)
-		p.tell(func() {
+		p.deliver(func() {
 			for i, c := range claims {
 				switch l := p.has[c.Path]; {
 				case l == nil:
@@ -215,12 +215,12 @@ func (w *town) connect(p *peer) {
 	})
 	p.send(func() {
 		require.NoError(w.t, w.tb.Reclaimed(p.name, "s-"+p.name))
-		p.tell(func() { p.reclaims, p.unsure = false, false })
+		p.deliver(func() { p.reclaims, p.unsure = false, false })
 	})
 }
 
-func (p *peer) send(fn func()) { p.out = append(p.out, fn) }
-func (p *peer) tell(fn func()) { p.in = append(p.in, fn) }
+func (p *peer) send(fn func())    { p.out = append(p.out, fn) }
+func (p *peer) deliver(fn func()) { p.in = append(p.in, fn) }
 
 func (p *peer) delegated(path string) *Delegation {
 	rel, file := Rel(path)
@@ -234,7 +234,7 @@ func (p *peer) delegated(path string) *Delegation {
 }
 
 // hold notes a lease that the client has from now on.
-func (w *town) hold(p *peer, k Key, token uint64, unsaid bool) {
+func (w *town) hold(p *peer, k Key, token uint64, unreported bool) {
 	l := p.has[k.Path]
 	if l == nil {
 		l = &local{key: Key{Path: k.Path, Mode: Read}}
@@ -248,7 +248,7 @@ func (w *town) hold(p *peer, k Key, token uint64, unsaid bool) {
 		w.t.Fatalf("%s got %q with token %d after %d", p.name, k.Path, token, after)
 	}
 	l.token = token
-	l.unsaid = unsaid || l.unsaid && l.key != (Key{Path: k.Path, Mode: k.Mode, Tree: k.Tree})
+	l.unreported = unreported || l.unreported && l.key != (Key{Path: k.Path, Mode: k.Mode, Tree: k.Tree})
 	l.key.Tree = l.key.Tree || k.Tree
 	if k.Mode == Write {
 		l.key.Mode = Write
@@ -290,7 +290,7 @@ func (w *town) ask(p *peer, k Key) {
 	}
 	p.asking[k.Path] = true
 	answer := func(ls []Lease, lent []Delegation) {
-		p.tell(func() {
+		p.deliver(func() {
 			delete(p.asking, k.Path)
 			for _, l := range ls {
 				w.hold(p, k, l.Token, false)
@@ -323,7 +323,7 @@ func (w *town) release(p *peer, path string) {
 		return
 	}
 	delete(p.has, path)
-	if !l.unsaid && p.live {
+	if !l.unreported && p.live {
 		p.send(func() { require.NoError(w.t, w.tb.Release(ws, p.name, "s-"+p.name, path)) })
 	}
 }
@@ -331,8 +331,8 @@ func (w *town) release(p *peer, path string) {
 func (w *town) report(p *peer) {
 	var gs []Grant
 	for _, path := range slices.Sorted(maps.Keys(p.has)) {
-		if l := p.has[path]; l.unsaid && p.live {
-			l.unsaid = false
+		if l := p.has[path]; l.unreported && p.live {
+			l.unreported = false
 			gs = append(gs, Grant{Claim: Claim{Key: l.key, Token: l.token}})
 		}
 	}
@@ -365,7 +365,7 @@ func (w *town) settle() {
 		case Recall:
 			if p.live {
 				d := e.Delegation
-				p.tell(func() { w.giveBack(p, d) })
+				p.deliver(func() { w.giveBack(p, d) })
 			}
 		case Dropped:
 			if p = w.peers[e.Lease.Holder]; p != nil && !e.Lease.Explicit && e.Why != WhyUnknown {
@@ -414,7 +414,7 @@ func (w *town) drain() {
 	}
 }
 
-// verify checks what the clients believe, whatever the table says.
+// verify checks what the clients believe, independently of the table.
 func (w *town) verify() {
 	w.settle()
 	check(w.t, w.tb)
@@ -438,11 +438,10 @@ func (w *town) verify() {
 // Feature: multi-agent-workspaces, Property 6: Advisory Lock Mutual Exclusion
 // Feature: multi-agent-workspaces, Property 7: Advisory Lock Release
 //
-// With directories delegated, and every message between clients and table as
-// late as it likes, lost connections, restarts and a clock that jumps: no two
-// clients believe to hold conflicting leases, tokens grow on every path from
-// one holder to the next, no report is refused, and when all messages have
-// come nobody waits for a directory.
+// With directories delegated, every message between clients and table arbitrarily late, lost
+// connections, restarts and a clock that jumps: no two clients believe to hold conflicting
+// leases, tokens grow on every path from one holder to the next, no report is refused, and when
+// all messages have arrived no request waits for a directory.
 func TestPropertyMutualExclusionWithDelegations(t *testing.T) {
 	lent, recalled := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -529,7 +528,7 @@ func TestPropertyMutualExclusionWithDelegations(t *testing.T) {
 		w.drain()
 		w.verify()
 		if len(w.tb.recalls) > 0 {
-			t.Fatalf("%d directories are asked back and not returned", len(w.tb.recalls))
+			t.Fatalf("%d directories are recalled and not returned", len(w.tb.recalls))
 		}
 	})
 	t.Logf("%d delegations seen, %d of them asked back", lent, recalled)

@@ -24,11 +24,11 @@ var (
 	ErrCanceled = errors.New("lease request canceled")
 )
 
-// ConflictError says which lease of another holder is in the way.
+// ConflictError names the lease of another holder that conflicts.
 type ConflictError struct {
 	Workspace string
-	// Path is the path that was asked for; Lease is the path of the lease in
-	// the way, which differs when one of them is a tree.
+	// Path is the requested path; Lease is the path of the conflicting lease, which differs when
+	// one of them is a tree.
 	Path   string
 	Lease  string
 	Holder string

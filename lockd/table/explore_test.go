@@ -13,10 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The exploration looks at every state that three agents and two files can
-// get into, breadth first, not only at those a random walk meets. A state is
-// reached by doing its actions again on a new table: that is slow enough to be
-// simple, and a failure comes with the shortest way to it.
+// The exploration visits every state that three agents and two files can get into, breadth first,
+// not only those of a random walk. A state is reached by repeating its actions on a new table:
+// that is slow enough to be simple, and a failure comes with the shortest path to it.
 
 // trial is a table on which actions are done one after the other.
 type trial struct {
@@ -149,8 +148,8 @@ func replay(way []string) *trial {
 	return x
 }
 
-// verify checks a state, and that from it everybody who waits is served as
-// soon as the others let go: no deadlock, no waiter that nobody serves.
+// verify checks a state, and that from it every waiter is served as soon as the others release:
+// no deadlock, no waiter that is never served.
 func (x *trial) verify(t *testing.T, way []string) {
 	fail := failing{t, way}
 	check(fail, x.tb)
@@ -200,8 +199,8 @@ func (f failing) Fatalf(format string, args ...any) {
 	f.t.Fatalf("after %s: %s", strings.Join(f.way, " "), fmt.Sprintf(format, args...))
 }
 
-// exploreDepth is how many actions the way to a state has at most, unless
-// POLIS_EXPLORE_DEPTH says otherwise: each more takes four times as long.
+// exploreDepth is the maximum number of actions on the way to a state, unless POLIS_EXPLORE_DEPTH
+// is set: each more takes four times as long.
 const exploreDepth = 5
 
 // Feature: multi-agent-workspaces, Property 6: Advisory Lock Mutual Exclusion
@@ -212,7 +211,7 @@ func TestEveryStateOfThreeAgentsAndTwoFiles(t *testing.T) {
 	for _, a := range explorers {
 		for _, p := range []string{"x", "y", "x,y", "y,x", "?x"} {
 			if p == "y,x" && a != "b" {
-				continue // the table sorts; one agent that asks the other way round is enough
+				continue // the table sorts; one agent that requests in the other order is enough
 			}
 			actions = append(actions, "+"+a+p)
 		}

@@ -39,10 +39,10 @@ func (t *Table) Expect(agents []string) {
 	t.returned("")
 }
 
-// InGrace says whether the grace period lasts.
+// InGrace reports whether the grace period lasts.
 func (t *Table) InGrace() bool { return t.grace.active }
 
-// returned notes that an agent needs no more grace.
+// returned records that an agent needs no more grace.
 func (t *Table) returned(agent string) {
 	if !t.grace.active {
 		return
@@ -54,7 +54,7 @@ func (t *Table) returned(agent string) {
 	}
 }
 
-// endGrace serves those who waited; their waits count from when they came.
+// endGrace serves the waiters; their waits count from their arrival.
 func (t *Table) endGrace() {
 	t.grace = grace{}
 	now := t.Now()
@@ -63,7 +63,7 @@ func (t *Table) endGrace() {
 	}
 	for _, w := range t.inOrder() {
 		if t.waiting[w.id] == nil {
-			continue // granted when an earlier one gave up
+			continue // granted when an earlier one was refused
 		}
 		sp := t.spaces[w.Workspace]
 		w.deadline = w.since.Add(w.patience(t.blocked(sp, w)))

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// FileKey is the key of a file of the repository. A file may be called
-// "repo:exclusive" or "ref:refs/heads/main"; without this spelling an agent
-// could take the lock of that name by touching the file.
+// FileKey is the key of a file of the repository. A file may be called "repo:exclusive" or
+// "ref:refs/heads/main"; without this spelling an agent could take the lock of that name by
+// touching the file.
 func FileKey(path string) string {
 	if strings.HasPrefix(path, RefPrefix) || strings.HasPrefix(path, "repo:") {
 		return "./" + path
@@ -43,7 +43,7 @@ func placeOf(path string, tree bool) place {
 	return place{rel: path, tree: tree}
 }
 
-// overlap says whether two places have a path in common.
+// overlap reports whether two places have a path in common.
 func (p place) overlap(q place) bool {
 	if p.refs != q.refs {
 		return false
@@ -51,7 +51,7 @@ func (p place) overlap(q place) bool {
 	return p.rel == q.rel || p.tree && below(p.rel, q.rel) || q.tree && below(q.rel, p.rel)
 }
 
-// below says whether p is strictly below dir; everything is below "".
+// below reports whether p is strictly below dir; everything is below "".
 func below(dir, p string) bool {
 	if dir == "" {
 		return p != ""
@@ -61,8 +61,8 @@ func below(dir, p string) bool {
 
 func conflicting(a, b Mode) bool { return a == Write || b == Write }
 
-// CheckPath refuses a key that is not in its one canonical spelling: two
-// spellings of one path would be two leases.
+// CheckPath rejects a key that is not in its one canonical spelling: two spellings of one path
+// would be two leases.
 func CheckPath(path string) error {
 	if len(path) > MaxPath {
 		return fmt.Errorf("%w: path of %d bytes", ErrInvalid, len(path))
@@ -89,7 +89,7 @@ func CheckPath(path string) error {
 	return nil
 }
 
-// CheckName refuses names that cannot be an agent's or a holder's.
+// CheckName rejects names that no agent or holder may have.
 func CheckName(what, name string) error {
 	if name == "" || len(name) > MaxName {
 		return fmt.Errorf("%w: %s of %d bytes", ErrInvalid, what, len(name))
@@ -102,8 +102,8 @@ func CheckName(what, name string) error {
 	return nil
 }
 
-// normalise checks keys and returns them sorted, each path once with all that
-// was asked for it.
+// normalise checks keys and returns them sorted, each path once with the union of what was
+// requested for it.
 func normalise(keys []Key) ([]Key, error) {
 	if len(keys) == 0 || len(keys) > MaxKeys {
 		return nil, fmt.Errorf("%w: %d keys", ErrInvalid, len(keys))

@@ -5,8 +5,7 @@ import (
 	"slices"
 )
 
-// List returns the selected leases, sorted by workspace, path and holder,
-// each with those who wait because of it.
+// List returns the selected leases, sorted by workspace, path and holder, each with its waiters.
 func (t *Table) List(f Filter) []Lease {
 	waiters := map[*lease][]Awaiter{}
 	for _, w := range t.inOrder() {
@@ -47,8 +46,8 @@ func (t *Table) List(f Filter) []Lease {
 	return out
 }
 
-// Holders returns at most limit leases that a write to path would meet if it
-// came from somebody who holds nothing: those on the path and those of trees it is in.
+// Holders returns at most limit leases that would conflict with a write to path by a holder that
+// has none: those on the path and those of trees that contain it.
 func (t *Table) Holders(workspace, path string, limit int) ([]Lease, error) {
 	if err := CheckPath(path); err != nil {
 		return nil, err
@@ -65,8 +64,7 @@ func (t *Table) Holders(workspace, path string, limit int) ([]Lease, error) {
 	return out, nil
 }
 
-// Explicit returns the leases that were asked for by name and that want says
-// yes to, in order of their tokens.
+// Explicit returns the explicit leases that want selects, in order of their tokens.
 func (t *Table) Explicit(want func(Lease) bool) []Lease {
 	out := []Lease{}
 	for l := range t.explicit {
@@ -81,8 +79,7 @@ func (t *Table) Explicit(want func(Lease) bool) []Lease {
 // LastToken returns the highest token so far.
 func (t *Table) LastToken() uint64 { return t.token }
 
-// Session describes an agent's session: whether it has one, and whether it is
-// connected.
+// Session reports whether an agent has a session, and whether it is connected.
 func (t *Table) Session(agent string) (known, live bool) {
 	s := t.sessions[agent]
 	return s != nil, s != nil && s.live

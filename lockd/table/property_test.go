@@ -190,9 +190,9 @@ func (w *world) acquire(t *rapid.T, agent string, ks []Key) (bool, error) {
 
 // Feature: multi-agent-workspaces, Property 6: Advisory Lock Mutual Exclusion
 //
-// Whatever agents, people, crashes, restarts and the clock do, no two holders
-// have conflicting leases, what a connected client believes to hold it holds,
-// every new grant has a higher token than all before, and nobody waits for nothing.
+// Whatever agents, people, crashes, restarts and the clock do, no two holders have conflicting
+// leases, what a connected client believes to hold it holds, every new grant has a higher token
+// than all before, and no request waits without a reason.
 func TestPropertyMutualExclusion(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld()
@@ -307,7 +307,7 @@ func TestPropertyReleaseFreesThePath(t *testing.T) {
 		for range rapid.IntRange(1, 5).Draw(t, "requests") {
 			last = w.keys(t)
 			if ok, err := w.acquire(t, "ann", last); !ok {
-				t.Fatalf("nobody else is here, but: %v", err)
+				t.Fatalf("no other holder exists, but: %v", err)
 			}
 			for _, k := range last {
 				mine = append(mine, k.Path)

@@ -27,8 +27,7 @@ func (w *waiter) patience(keys []int) time.Duration {
 	return d
 }
 
-// blocked returns the indices of the keys that a lease of another holder is
-// in the way of.
+// blocked returns the indices of the keys that conflict with a lease of another holder.
 func (t *Table) blocked(sp *space, w *waiter) []int {
 	var out []int
 	for i, k := range w.Keys {
@@ -40,9 +39,8 @@ func (t *Table) blocked(sp *space, w *waiter) []int {
 	return out
 }
 
-// conflicts calls fn with the leases of others that are in the way of k. What
-// the requester has on the path already and k become one lease, so it is the
-// two together that must not meet anything.
+// conflicts calls fn with the leases of others that conflict with k. What the requester has on
+// the path already and k become one lease, so both together must not conflict.
 func (t *Table) conflicts(sp *space, r *Request, k Key, fn func(*lease) bool) {
 	if l := t.held(sp, r, k); l != nil {
 		k.Tree = k.Tree || l.Tree
@@ -54,13 +52,12 @@ func (t *Table) conflicts(sp *space, r *Request, k Key, fn func(*lease) bool) {
 	sp.root(p).conflicts(p, r.Holder, k.Mode, fn)
 }
 
-// behind says whether w must stay behind one of the earlier waiters.
+// behind reports whether w must stay behind one of the earlier waiters.
 //
-// That is so where it would prolong the earlier one's wait: they want
-// conflicting things of a key that the earlier one is kept from right now. It
-// is not so for a key the earlier one could have but for another key (a
-// waiter reserves nothing), nor if w's holder is itself who is waited for:
-// behind one's own waiter there is no getting on.
+// It must where it would prolong the earlier one's wait: they want conflicting things of a key
+// that is blocked for the earlier one right now. It need not for a key that is free for the
+// earlier one, which waits for another key (a waiter reserves nothing), nor if the earlier one
+// waits for w's holder itself: that would be a deadlock.
 func (t *Table) behind(sp *space, w *waiter, earlier []*waiter) bool {
 	for _, e := range earlier {
 		if e.Holder == w.Holder {
@@ -94,7 +91,7 @@ func overlaps(w *waiter, ek Key) bool {
 	return false
 }
 
-// enqueue puts w at the end of the queue and tells those it waits for.
+// enqueue puts w at the end of the queue and notifies the holders it waits for.
 func (t *Table) enqueue(sp *space, w *waiter) (Result, error) {
 	if n := t.queued[w.Holder]; n >= t.MaxWaiters {
 		return Result{}, fmt.Errorf("%d requests of %s wait already: %w", n, w.Holder, ErrLimit)
@@ -106,28 +103,28 @@ func (t *Table) enqueue(sp *space, w *waiter) (Result, error) {
 	sp.queue = append(sp.queue, w)
 	t.alarm(w.deadline)
 	t.recallInWay(sp, w)
-	t.tellHolders(sp, w)
+	t.notifyHolders(sp, w)
 	return Result{Wait: w.id}, nil
 }
 
-// tellHolders tells those that w waits for.
-func (t *Table) tellHolders(sp *space, w *waiter) {
-	told := map[string]bool{}
+// notifyHolders notifies the holders that w waits for.
+func (t *Table) notifyHolders(sp *space, w *waiter) {
+	notified := map[string]bool{}
 	for _, k := range w.Keys {
 		t.conflicts(sp, &w.Request, k, func(l *lease) bool {
-			if l.delegation == nil && !told[l.Holder] {
-				told[l.Holder] = true
+			if l.delegation == nil && !notified[l.Holder] {
+				notified[l.Holder] = true
 				t.emit(Effect{Kind: Waiting, Wait: w.id, Lease: l.Lease, Request: w.Request, Holder: l.Holder})
 			}
-			return len(told) < maxTold
+			return len(notified) < maxNotified
 		})
 	}
 }
 
-// maxTold bounds how many holders hear of one waiter.
-const maxTold = 64
+// maxNotified bounds how many holders are notified of one waiter.
+const maxNotified = 64
 
-// dequeue removes w; the caller says how it ended.
+// dequeue removes w; the caller reports how it ended.
 func (t *Table) dequeue(w *waiter) {
 	delete(t.waiting, w.id)
 	if t.queued[w.Holder]--; t.queued[w.Holder] == 0 {
@@ -143,7 +140,7 @@ func (t *Table) refusal(sp *space, w *waiter) error {
 		var by *lease
 		t.conflicts(sp, &w.Request, k, func(l *lease) bool {
 			by = l
-			return l.delegation != nil // rather a lease that is known
+			return l.delegation != nil // prefer a lease that lists show
 		})
 		if by != nil {
 			return conflictOf(k, by)
@@ -171,7 +168,7 @@ func (t *Table) pump(workspace string) {
 		}
 		t.admit(sp, w)
 	}
-	t.goOn(sp)
+	t.resumeWaiters(sp)
 	t.tidy(workspace)
 }
 

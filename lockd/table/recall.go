@@ -6,13 +6,12 @@ import (
 	"time"
 )
 
-// A delegation that is in somebody's way is recalled. Its holder answers with
-// Report, which says what it has granted itself, and Return; from then on
-// those leases are like all others, and the request is decided as always. A
-// holder that does not answer keeps its delegation as long as its session:
-// its client may be granting leases all the time.
+// A delegation that conflicts with a request is recalled. Its holder answers with Report, which
+// has the leases it granted itself, and Return; from then on those leases are like all others,
+// and the request is decided as usual. A holder that does not answer keeps its delegation as long
+// as its session: its client may be granting leases all the time.
 
-// recall asks for l back because of k.
+// recall recalls l because of k.
 func (t *Table) recall(l *lease, k Key) {
 	t.heat(l.Workspace, k)
 	d := l.delegation
@@ -31,7 +30,7 @@ func (t *Table) recall(l *lease, k Key) {
 // recallPart is the part of StaleTimeout in which a delegation should be back.
 const recallPart = 6
 
-// heat notes that two agents want something in the directories of k.
+// heat records that two agents want something in the directories of k.
 func (t *Table) heat(workspace string, k Key) {
 	until := t.Now().Add(hotFor)
 	rel, _ := Rel(k.Path)
@@ -47,8 +46,7 @@ func (t *Table) heat(workspace string, k Key) {
 	}
 }
 
-// cool forgets what is over if there is much of it, and says whether there is
-// room for more.
+// cool forgets expired records if there are many, and reports whether there is room for more.
 func (t *Table) cool() bool {
 	if len(t.hot) >= maxHot {
 		for d, until := range t.hot {
@@ -60,8 +58,7 @@ func (t *Table) cool() bool {
 	return len(t.hot) < maxHot
 }
 
-// Recall asks for the delegations back that path is in, and says whether
-// there are any that are not yet returned.
+// Recall recalls the delegations that contain path, and reports whether any is not yet returned.
 func (t *Table) Recall(workspace, path string) (pending bool) {
 	if sp := t.spaces[workspace]; sp != nil && CheckPath(path) == nil {
 		k := Key{Path: path, Mode: Write}
@@ -83,9 +80,8 @@ type Grant struct {
 	Pid uint32
 }
 
-// Report enters what a session has granted itself in directories delegated to
-// it. It returns the paths of those that it may not have: they are in no
-// directory of its own, or too many.
+// Report enters what a session has granted itself in directories delegated to it. It returns the
+// paths of those that it may not have: they are in no directory of its own, or too many.
 func (t *Table) Report(agent, id string, grants []Grant) (refused []string, err error) {
 	s := t.sessions[agent]
 	if s == nil || s.id != id || !s.live {
@@ -139,9 +135,8 @@ func (t *Table) enter(s *session, g Grant) bool {
 	return true
 }
 
-// Return gives delegations back. One whose Last is not the last token that
-// went with it is ignored: new tokens are on their way to the holder, which so
-// has it still.
+// Return returns delegations. One whose Last is not the last token issued with it is ignored: new
+// tokens are in transit to the holder, which so has it still.
 func (t *Table) Return(agent, id string, ds []Delegation) error {
 	s := t.sessions[agent]
 	if s == nil || s.id != id {
@@ -156,8 +151,8 @@ func (t *Table) Return(agent, id string, ds []Delegation) error {
 	return nil
 }
 
-// returnAll takes all delegations of a holder, and says whether there were any.
-// The caller pumps the queue.
+// returnAll takes all delegations of a holder, and reports whether there were any. The caller
+// pumps the queue.
 func (t *Table) returnAll(holder string) (workspace string, any bool) {
 	for _, l := range t.delegations[holder] {
 		workspace, any = l.Workspace, true
@@ -174,7 +169,7 @@ func (t *Table) Delegations() (n int) {
 	return n
 }
 
-// recallInWay recalls what keeps w from its keys, and notes that it waits for that.
+// recallInWay recalls the delegations that block w, and records that it waits for them.
 func (t *Table) recallInWay(sp *space, w *waiter) {
 	for _, k := range w.Keys {
 		t.conflicts(sp, &w.Request, k, func(l *lease) bool {
@@ -187,9 +182,8 @@ func (t *Table) recallInWay(sp *space, w *waiter) {
 	}
 }
 
-// until is when w gives up waiting. For a directory to be returned every
-// request waits: until then only its holder knows whether the path is free,
-// also if there was a lease on it.
+// until is when w's wait ends. Every request waits for the return of a directory: until then only
+// its holder knows whether the path is free, also if there was a lease on it.
 func (t *Table) until(sp *space, w *waiter) time.Time {
 	shortest := time.Duration(-1)
 	for _, k := range w.Keys {
@@ -215,8 +209,8 @@ func (t *Table) until(sp *space, w *waiter) time.Time {
 	return w.since.Add(shortest)
 }
 
-// goOn goes on with those who waited for directories that are back now.
-func (t *Table) goOn(sp *space) {
+// resumeWaiters resumes the requests whose directories have been returned.
+func (t *Table) resumeWaiters(sp *space) {
 	if !slices.ContainsFunc(sp.queue, func(w *waiter) bool { return w.recalls }) {
 		return
 	}
@@ -225,7 +219,7 @@ func (t *Table) goOn(sp *space) {
 			continue
 		}
 		w.recalls = false
-		t.tellHolders(sp, w)
+		t.notifyHolders(sp, w)
 		if w.deadline = t.until(sp, w); w.deadline.After(t.Now()) {
 			t.alarm(w.deadline)
 		} else {
@@ -234,7 +228,7 @@ func (t *Table) goOn(sp *space) {
 	}
 }
 
-// lent says whether a delegation is in the way of w.
+// lent reports whether a delegation blocks w.
 func (t *Table) lent(sp *space, w *waiter) (found bool) {
 	for _, k := range w.Keys {
 		t.conflicts(sp, &w.Request, k, func(l *lease) bool {
@@ -248,11 +242,11 @@ func (t *Table) lent(sp *space, w *waiter) (found bool) {
 	return false
 }
 
-// remind reports the delegations that are not back in time.
+// remind reports the delegations that are overdue.
 func (t *Table) remind(now time.Time) {
 	for l := range t.recalls {
-		if d := l.delegation; !d.told && !d.overdue.After(now) {
-			d.told = true
+		if d := l.delegation; !d.overdueReported && !d.overdue.After(now) {
+			d.overdueReported = true
 			t.emit(Effect{Kind: Overdue, Holder: l.Holder, Lease: l.Lease})
 		}
 	}

@@ -4,9 +4,8 @@ import (
 	"fmt"
 )
 
-// Restore puts an explicit lease back that the caller kept over a restart. It
-// returns false for a lease that is not explicit, has ended or is in
-// somebody's way.
+// Restore restores an explicit lease that the caller saved over a restart. It returns false for a
+// lease that is not explicit, has ended or conflicts.
 func (t *Table) Restore(l Lease) bool {
 	now := t.Now()
 	r := Request{
@@ -34,10 +33,10 @@ func (t *Table) Restore(l Lease) bool {
 	return true
 }
 
-// Reclaim restores leases a session had before the connection (or the table)
-// was lost. It returns the tokens of the leases, 0 where the lease is lost to
-// another holder. In a grace period a claim keeps its token, and of two
-// sessions that claim the same the higher token wins: it is the later grant.
+// Reclaim restores leases a session had before the connection (or the table) was lost. It returns
+// the tokens of the leases, 0 where the lease is lost to another holder. In a grace period a
+// claim keeps its token, and of two sessions that claim the same path the higher token wins: it
+// is the later grant.
 func (t *Table) Reclaim(agent, id string, claims []Claim) ([]uint64, error) {
 	s := t.sessions[agent]
 	if s == nil || s.id != id || !s.live {
@@ -98,8 +97,8 @@ func (t *Table) reclaim(s *session, c Claim) uint64 {
 	return token
 }
 
-// Reclaimed ends a session's reclaim. Leases the session did not claim (it
-// never learnt that it had them) are given back.
+// Reclaimed ends a session's reclaim. Leases the session did not claim (the grant never reached
+// it) are released.
 func (t *Table) Reclaimed(agent, id string) error {
 	s := t.sessions[agent]
 	if s == nil || s.id != id || !s.live {
@@ -112,8 +111,8 @@ func (t *Table) Reclaimed(agent, id string) error {
 			touched[l.Workspace] = true
 		}
 	}
-	// The client gave its delegations up when it came back, and has claimed what
-	// it had granted itself.
+	// The client dropped its delegations when it reconnected, and has claimed what it had granted
+	// itself.
 	if ws, any := t.returnAll(agent); any {
 		touched[ws] = true
 	}

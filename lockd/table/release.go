@@ -18,14 +18,14 @@ func (t *Table) remove(l *lease) {
 	t.leases--
 }
 
-// drop removes a lease against, or without, its holder's wish.
+// drop removes a lease that its holder has not released.
 func (t *Table) drop(l *lease, why Why) {
 	t.remove(l)
 	t.emit(Effect{Kind: Dropped, Lease: l.Lease, Holder: l.Holder, Why: why})
 }
 
-// Release gives back leases of a session. Paths that it does not hold are
-// ignored: a break may have been faster.
+// Release releases leases of a session. Paths that it does not hold are ignored: a break may have
+// come first.
 func (t *Table) Release(workspace, holder, session string, paths ...string) error {
 	if s := t.sessions[holder]; s == nil || s.id != session {
 		return fmt.Errorf("release for %s: %w", holder, ErrNoSession)
@@ -44,7 +44,7 @@ func (t *Table) Release(workspace, holder, session string, paths ...string) erro
 	return nil
 }
 
-// Unlock gives back an explicit lease, or ErrNotHeld.
+// Unlock releases an explicit lease, or returns ErrNotHeld.
 func (t *Table) Unlock(workspace, holder, path string) (Lease, error) {
 	if sp := t.spaces[workspace]; sp != nil {
 		r := Request{Holder: holder, Explicit: true}
@@ -57,8 +57,7 @@ func (t *Table) Unlock(workspace, holder, path string) (Lease, error) {
 	return Lease{}, fmt.Errorf("unlock %s for %s: %w", path, holder, ErrNotHeld)
 }
 
-// Break takes every lease on exactly this path from whoever has it, or
-// returns ErrNotHeld.
+// Break takes every lease on exactly this path from its holder, or returns ErrNotHeld.
 func (t *Table) Break(workspace, path string) ([]Lease, error) {
 	var out []Lease
 	if sp := t.spaces[workspace]; sp != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// session is one shim's claim to speak for its agent.
+// session is the connection state of one agent's shim.
 type session struct {
 	agent, id, secret string
 	workspace         string
@@ -79,9 +79,9 @@ func (t *Table) forgetWaiters(agent, id string) {
 	}
 }
 
-// Bye ends a session and its agent's leases at once, but for those that are
-// kept until the merge: an agent that stopped as it should has changed those
-// paths, and they are not merged yet. They become explicit leases of the agent.
+// Bye ends a session and its agent's leases at once, but for those that are kept until the merge:
+// an agent that stopped normally has changed those paths, and they are not merged yet. They
+// become explicit leases of the agent.
 func (t *Table) Bye(agent, id string) {
 	if s := t.sessions[agent]; s != nil && s.id == id {
 		for l := range t.holders[agent] {
@@ -103,9 +103,8 @@ func (t *Table) keepForMerge(l *lease) {
 	t.explicit[l] = struct{}{}
 }
 
-// DropAgent ends everything of an agent: session, leases (explicit ones too),
-// waiting requests; but not what Bye kept until the merge. It returns the
-// number of leases.
+// DropAgent ends everything of an agent: session, leases (explicit ones too), waiting requests;
+// but not what Bye kept until the merge. It returns the number of leases.
 func (t *Table) DropAgent(agent string) int {
 	n := 0
 	for l := range t.holders[agent] {
@@ -151,10 +150,10 @@ func (t *Table) dropHolder(holder string, why Why) {
 	}
 }
 
-// kept says that a lease waits for the merge of an agent that has stopped.
+// kept reports whether a lease waits for the merge of an agent that has stopped.
 func (l *lease) kept() bool { return l.Explicit && l.Merge }
 
-// DropKept takes what Bye kept until the agent's merge.
+// DropKept drops what Bye kept until the agent's merge.
 func (t *Table) DropKept(agent string) {
 	touched := map[string]bool{}
 	for l := range t.holders[agent] {
@@ -168,7 +167,7 @@ func (t *Table) DropKept(agent string) {
 	}
 }
 
-// DropMerging takes the leases that an agent's session keeps until its merge.
+// DropMerging drops the leases that an agent's session keeps until its merge.
 func (t *Table) DropMerging(agent string) {
 	touched := map[string]bool{}
 	for l := range t.holders[agent] {

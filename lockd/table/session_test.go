@@ -168,10 +168,10 @@ func TestGraceEnds(t *testing.T) {
 		prepare func(*Table)
 		after   time.Duration
 	}{
-		"at its time if nobody said whom to expect": {func(*Table) {}, 5 * time.Second},
-		"at once if nobody is expected":             {func(tb *Table) { tb.Expect(nil) }, 0},
-		"at the stale timeout if one stays away":    {func(tb *Table) { tb.Expect([]string{"z"}) }, 30 * time.Second},
-		"when the one who stays away is dropped":    {func(tb *Table) { tb.Expect([]string{"z"}); tb.DropAgent("z") }, 0},
+		"at its time if Expect was not called":   {func(*Table) {}, 5 * time.Second},
+		"at once if no session is expected":      {func(tb *Table) { tb.Expect(nil) }, 0},
+		"at the stale timeout if one stays away": {func(tb *Table) { tb.Expect([]string{"z"}) }, 30 * time.Second},
+		"when the one who stays away is dropped": {func(tb *Table) { tb.Expect([]string{"z"}); tb.DropAgent("z") }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tb, c := newTable()

@@ -19,9 +19,8 @@ type Table struct {
 	// RecallWait is how long a request waits for a delegation to be returned
 	// even if its own wait is shorter.
 	RecallWait time.Duration
-	// MaxLeases bounds the leases of one holder, MaxExplicit those that were
-	// asked for by name, of all holders, and MaxWaiters the queued requests of
-	// one holder: none can take the others' place in the queue.
+	// MaxLeases bounds the leases of one holder, MaxExplicit the explicit ones of all holders,
+	// and MaxWaiters the queued requests of one holder: no holder can fill the queue.
 	MaxLeases, MaxExplicit, MaxWaiters int
 
 	token    uint64
@@ -39,11 +38,11 @@ type Table struct {
 	leases   int
 
 	delegations map[string]map[string]*lease // by holder and directory
-	recalls     map[*lease]struct{}          // delegations that were asked back
-	hot         map[dirOf]time.Time          // directories not to be delegated until
+	recalls     map[*lease]struct{}          // delegations that were recalled
+	hot         map[dirOf]time.Time          // directories that are not delegated until then
 }
 
-// space is what the table knows of one workspace.
+// space is the state of one workspace.
 type space struct {
 	files, refs node
 	queue       []*waiter
@@ -56,9 +55,8 @@ func (s *space) root(p place) *node {
 	return &s.files
 }
 
-// New returns an empty table with the default limits. Tokens start above
-// firstToken; the caller gives a number that grows over restarts, such as the
-// time in microseconds.
+// New returns an empty table with the default limits. Tokens start above firstToken; the caller
+// passes a number that grows over restarts, such as the time in microseconds.
 func New(firstToken uint64) *Table {
 	return &Table{
 		Now: time.Now, StaleTimeout: 30 * time.Second, GraceWait: 2 * time.Second, RecallWait: 1500 * time.Millisecond,
@@ -78,7 +76,7 @@ func New(firstToken uint64) *Table {
 	}
 }
 
-// Effects returns what happened to others since the last call, in order.
+// Effects returns the effects on others since the last call, in order.
 func (t *Table) Effects() []Effect {
 	e := t.effects
 	t.effects = nil
@@ -109,10 +107,9 @@ func (t *Table) tidy(name string) {
 	}
 }
 
-// Acquire asks for all keys of r. It grants them, queues the request, or
-// refuses with a *ConflictError, ErrGrace, ErrLimit, ErrNoSession or ErrInvalid.
-// A queued request ends with a Granted or Refused effect, at the latest in the
-// first Tick after its wait.
+// Acquire requests all keys of r. It grants them, queues the request, or refuses with a
+// *ConflictError, ErrGrace, ErrLimit, ErrNoSession or ErrInvalid. A queued request ends with a
+// Granted or Refused effect, at the latest in the first Tick after its wait.
 func (t *Table) Acquire(r Request) (Result, error) {
 	if err := r.check(); err != nil {
 		return Result{}, err
@@ -144,8 +141,8 @@ func (t *Table) Acquire(r Request) (Result, error) {
 	blocked := t.blocked(sp, w)
 	if blocked == nil && (fresh == 0 || w.patience(nil) == 0 || !t.behind(sp, w, sp.queue)) {
 		got := t.grant(sp, w)
-		// The holder may have passed a waiter, and with that be who another
-		// request of its own stands behind: that one need not wait any more.
+		// The holder may have passed a waiter that another request of its own stands behind: that
+		// one need not wait any more.
 		t.pump(r.Workspace)
 		return Result{Leases: got}, nil
 	}
@@ -185,7 +182,7 @@ func (l *lease) extend(k Key) {
 	l.tally(1)
 }
 
-// grant gives all keys of w; nothing is in the way any more.
+// grant grants all keys of w; no lease conflicts any more.
 func (t *Table) grant(sp *space, w *waiter) []Lease {
 	now := t.Now()
 	out := make([]Lease, 0, len(w.Keys))
@@ -214,8 +211,8 @@ func (t *Table) grant(sp *space, w *waiter) []Lease {
 	return out
 }
 
-// length is how long from now an explicit lease lasts. One without an end, which a
-// person gave, keeps it that way when its holder asks under a bound.
+// length is how long from now an explicit lease lasts. A lease without an end, which a person
+// took, stays so when its holder requests it again under a bound.
 func (w *waiter) length(l *lease, now time.Time) time.Duration {
 	switch {
 	case w.Most == 0:

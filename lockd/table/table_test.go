@@ -173,7 +173,7 @@ func TestReadersDoNotStarveAWriter(t *testing.T) {
 	require.Empty(t, ends(tb))
 	c.advance(time.Second)
 	tb.Tick()
-	require.Equal(t, fmt.Sprintf("%d:granted", r2), ends(tb), "nobody is refused for what nobody has")
+	require.Equal(t, fmt.Sprintf("%d:granted", r2), ends(tb), "no request is refused for a lease that does not exist")
 	require.NoError(t, tb.Release(ws, "r2", "id-r2", "f"))
 	require.NoError(t, tb.Release(ws, "r1", "id-r1", "f"))
 	require.Equal(t, fmt.Sprintf("%d:granted", w), ends(tb))
@@ -263,14 +263,14 @@ func TestLimits(t *testing.T) {
 	_, err = tb.Acquire(request("b", time.Minute, "3"))
 	require.ErrorIs(t, err, ErrLimit)
 	hello(t, tb, "c")
-	w := queue(t, tb, "c", time.Minute, "1") // b's waiting takes nobody else's place
+	w := queue(t, tb, "c", time.Minute, "1") // b's waiting takes no other holder's place
 	require.True(t, tb.Cancel(w))
 	queue(t, tb, "c", time.Minute, "1")
 	queue(t, tb, "c", time.Minute, "2")
 	check(t, tb)
 }
 
-// However often an explicit lease is asked for again, it ends when its time is over.
+// An explicit lease that is renewed again and again ends when its time is over.
 func TestAnExplicitLeaseIsNotRenewedForEver(t *testing.T) {
 	tb, c := newTable()
 	hello(t, tb, "a", "b")

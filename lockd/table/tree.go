@@ -13,18 +13,18 @@ type lease struct {
 	// delegation is not nil for a directory that is delegated: the lease is
 	// in the tree only, and in no count.
 	delegation *delegation
-	// reclaimed: granted on the holder's word after a restart, so a claim
-	// with a higher token may still push it out.
+	// reclaimed: restored from the holder's claim after a restart, so a claim with a higher token
+	// may still replace it.
 	reclaimed bool
-	// seen: named by its session during the running reclaim.
+	// seen: claimed by its session during the running reclaim.
 	seen bool
 }
 
 // count of leases of one holder, by mode.
 type count struct{ read, write int }
 
-// node is one path component. below counts, per holder, the leases strictly
-// below the node, so that a tree request looks only where someone else is.
+// node is one path component. below counts, per holder, the leases strictly below the node, so
+// that a tree request descends only where another holder is.
 type node struct {
 	parent   *node
 	name     string
@@ -43,7 +43,7 @@ func (n *node) find(rel string) *node {
 	return n
 }
 
-// make returns the node at rel and creates it if need be.
+// make returns the node at rel and creates it if necessary.
 func (n *node) make(rel string) *node {
 	for more := rel != ""; more; {
 		var c string
@@ -102,8 +102,8 @@ func (l *lease) blocks(holder string, mode Mode) bool {
 	return l.Holder != holder && conflicting(l.Mode, mode)
 }
 
-// foreign says whether another holder has a conflicting lease below n.
-func (n *node) foreign(holder string, mode Mode) bool {
+// othersBelow reports whether another holder has a conflicting lease below n.
+func (n *node) othersBelow(holder string, mode Mode) bool {
 	for h, c := range n.below {
 		if h != holder && (c.write > 0 || mode == Write && c.read > 0) {
 			return true
@@ -112,8 +112,8 @@ func (n *node) foreign(holder string, mode Mode) bool {
 	return false
 }
 
-// conflicts calls fn with the leases of others that are in the way of a key,
-// in order of their depth and name, until fn returns false.
+// conflicts calls fn with the leases of others that conflict with a key, in order of their depth
+// and name, until fn returns false.
 func (n *node) conflicts(p place, holder string, mode Mode, fn func(*lease) bool) {
 	rel := p.rel
 	for {
@@ -138,7 +138,7 @@ func (n *node) conflicts(p place, holder string, mode Mode, fn func(*lease) bool
 }
 
 func (n *node) visitBelow(holder string, mode Mode, fn func(*lease) bool) bool {
-	if !n.foreign(holder, mode) {
+	if !n.othersBelow(holder, mode) {
 		return true
 	}
 	names := make([]string, 0, len(n.children))

@@ -2,8 +2,8 @@ package table
 
 import "time"
 
-// Mode says what a lease allows. Any number of holders may have a read lease
-// on a path; a write lease is alone.
+// Mode is what a lease allows. Any number of holders may have a read lease on a path; a write
+// lease is exclusive.
 type Mode string
 
 // The two modes; the text is the value of lock_type in the API.
@@ -30,7 +30,7 @@ const (
 // maxToken keeps tokens exact in JSON readers that have only doubles.
 const maxToken = 1 << 53
 
-// Key is one thing a request wants.
+// Key is one path of a request.
 type Key struct {
 	// Path is relative to the root of the repository, or a ref key, or Exclusive.
 	Path string
@@ -39,36 +39,33 @@ type Key struct {
 	Mode Mode
 	// Wait bounds the wait for this key; 0 refuses at once.
 	Wait time.Duration
-	// Merge marks a lease that its holder keeps until the merge. The table
-	// only remembers it.
+	// Merge marks a lease that its holder keeps until the merge. The table only stores it.
 	Merge bool
 }
 
-// Request asks for several keys, all or nothing.
+// Request requests several keys, all or nothing.
 type Request struct {
 	Workspace string
 	Holder    string
-	// Session is the id of the holder's session. A request of a person (or
-	// of the daemon) has none and sets Explicit.
+	// Session is the id of the holder's session. A request of a person (or of the daemon) has
+	// none and sets Explicit.
 	Session  string
 	Explicit bool
 	Keys     []Key
-	// Op and Pid say what asked, for people who want to know.
+	// Op and Pid identify the requester, for display.
 	Op     string
 	Pid    uint32
 	Reason string
-	// For ends an explicit lease by itself; 0 means never.
+	// For ends an explicit lease after this time; 0 means never.
 	For time.Duration
-	// Most bounds how long an explicit lease lasts in all, however often it is
-	// asked for again; 0 means no bound.
+	// Most bounds how long an explicit lease lasts in all, renewals included; 0 means no bound.
 	Most time.Duration
-	// Soft leaves an explicit lease as it is that the holder has already and
-	// that covers the key.
+	// Soft leaves an explicit lease unchanged that the holder has already and that covers the
+	// key.
 	Soft bool
 }
 
-// Lease is one granted lock as people and the API see it. The JSON names are
-// those of the API.
+// Lease is one granted lock as people and the API see it. The JSON names are those of the API.
 type Lease struct {
 	Workspace string    `json:"workspace"`
 	Path      string    `json:"path"`
@@ -76,26 +73,26 @@ type Lease struct {
 	Mode      Mode      `json:"lock_type"`
 	Tree      bool      `json:"tree,omitempty"`
 	Since     time.Time `json:"acquired_at"`
-	// Token grows with every grant of the table, across restarts: of two
-	// leases on one path the one with the higher token is the later.
+	// Token grows with every grant of the table, across restarts: of two leases on one path the
+	// later one has the higher token.
 	Token uint64 `json:"token"`
-	// Waiters names, in queue order, who is refused for now because of this lease.
+	// Waiters names, in queue order, the holders that wait for this lease.
 	Waiters []string `json:"waiters"`
-	// Waiting says the same with the time since when and what for; it is
-	// filled like Waiters, by Table.List only.
+	// Waiting is the same with the time since when and what for; it is filled like Waiters, by
+	// Table.List only.
 	Waiting []Awaiter `json:"waiting,omitempty"`
 	Reason  string    `json:"reason,omitempty"`
-	// Expires is zero for a lease that does not end by itself.
+	// Expires is zero for a lease without a time limit.
 	Expires time.Time `json:"expires_at,omitzero"`
-	// Explicit leases were asked for by name, not by writing to a file.
+	// Explicit leases were taken by name, not by writing to a file.
 	Explicit bool   `json:"explicit,omitempty"`
 	Merge    bool   `json:"until_merge,omitempty"`
 	Op       string `json:"op,omitempty"`
 	Pid      uint32 `json:"pid,omitempty"`
 }
 
-// Hold says in a word how long the lease lasts: "explicit" until it is given
-// back, "merge" until the merge, "use" as long as its holder uses it.
+// Hold is how long the lease lasts, in one word: "explicit" until it is released, "merge" until
+// the merge, "use" as long as its holder uses it.
 func (l Lease) Hold() string {
 	switch {
 	case l.Merge:
@@ -106,7 +103,7 @@ func (l Lease) Hold() string {
 	return "use"
 }
 
-// Awaiter is one who is refused for now because of a lease.
+// Awaiter is a holder that waits for a lease.
 type Awaiter struct {
 	Holder string    `json:"holder"`
 	Since  time.Time `json:"since"`
@@ -120,14 +117,14 @@ type Filter struct {
 	Path      string
 }
 
-// Claim is a lease that a session says it already has.
+// Claim is a lease that a session claims to have.
 type Claim struct {
 	Key
 	Token uint64
 	Since time.Time
 }
 
-// WaitID names a queued request.
+// WaitID identifies a queued request.
 type WaitID uint64
 
 // Result of an Acquire: either Leases, in sorted order of their paths, or the
@@ -137,7 +134,7 @@ type Result struct {
 	Wait   WaitID
 }
 
-// EffectKind says what an Effect is about.
+// EffectKind is the kind of an Effect.
 type EffectKind int
 
 // The kinds of effects.
@@ -158,7 +155,7 @@ const (
 	GraceOver
 	// Recall: Holder is to return Delegation (Dir and Last are set).
 	Recall
-	// Overdue: Holder was asked for a delegation long ago and has not returned it.
+	// Overdue: the recalled delegation of Holder was not returned in time.
 	Overdue
 )
 
@@ -167,18 +164,18 @@ type Why string
 
 // The reasons.
 const (
-	WhyUnlocked Why = "unlocked" // its holder gave an explicit lease back
+	WhyUnlocked Why = "unlocked" // its holder released an explicit lease
 	WhyExpired  Why = "expired"  // the time of an explicit lease is over
 	WhyBroken   Why = "broken"   // an administrator took it
 	WhyStale    Why = "stale"    // the session did not come back in time
-	WhyBye      Why = "bye"      // the session said good-bye, or its agent was removed
+	WhyBye      Why = "bye"      // the session ended normally, or its agent was removed
 	WhyReplaced Why = "replaced" // the agent has a new session
 	WhyEvicted  Why = "evicted"  // another session reclaimed it with a higher token
-	WhyMerged   Why = "merged"   // kept until the merge, and that is done
-	WhyUnknown  Why = "unknown"  // the session, back again, did not know of it
+	WhyMerged   Why = "merged"   // kept until the merge, which has happened
+	WhyUnknown  Why = "unknown"  // the resumed session did not claim it
 )
 
-// Effect is something a call did to others than its caller.
+// Effect is what a call did to others than its caller.
 type Effect struct {
 	Kind       EffectKind
 	Wait       WaitID
