@@ -32,13 +32,21 @@ func (c *Config) writeFiles() error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	for name, data := range map[string][]byte{
+	shells, err := c.shellFiles()
+	if err != nil {
+		return err
+	}
+	files := map[string][]byte{
 		"passwd":     passwdFor(passwd, c.User, c.UID, c.GID, c.Home),
 		"group":      groupFor(group, c.User, c.GID),
 		"hosts":      hostsFor(hosts, c.Hostname),
 		"hostname":   []byte(c.Hostname + "\n"),
 		"polis-init": nil, // where process 1 is bound
-	} {
+	}
+	for dest, text := range shells {
+		files[generatedName(dest)] = text
+	}
+	for name, data := range files {
 		p := filepath.Join(c.RootfsDir, ".polis", name)
 		if err := os.WriteFile(p, data, 0o644); err != nil {
 			return err
@@ -48,6 +56,11 @@ func (c *Config) writeFiles() error {
 		}
 	}
 	return nil
+}
+
+// generatedName is how a file of /etc is called in .polis: passwd, zsh_zshenv.
+func generatedName(dest string) string {
+	return strings.ReplaceAll(strings.TrimPrefix(dest, "/etc/"), "/", "_")
 }
 
 // files lists what is bound over the host's files, or beside them: see hostBinds.
@@ -63,6 +76,12 @@ func (c *Config) files() []generated {
 	}
 	for _, name := range []string{"passwd", "group", "hosts", "hostname"} {
 		add(filepath.Join(c.RootfsDir, ".polis", name), name)
+	}
+	for _, f := range startFiles {
+		source := filepath.Join(c.RootfsDir, ".polis", generatedName(f.dest))
+		if _, err := os.Lstat(source); err == nil { // written: the host has it, or it is always there
+			add(source, strings.TrimPrefix(f.dest, "/etc/"))
+		}
 	}
 	resolv := c.ResolvConf
 	if resolv == "" {

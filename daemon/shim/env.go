@@ -1,5 +1,7 @@
 package shim
 
+import "strings"
+
 // env is the environment of a process in the sandbox; more wins.
 func (s *Shim) env(more []string, tty bool) []string {
 	path := ""
@@ -24,6 +26,16 @@ func (s *Shim) env(more []string, tty bool) []string {
 	env = append(env, s.Spec.Env...)
 	env = append(env, more...)
 	return dedupEnv(append(env, s.gitEnv(env)...))
+}
+
+// searchPath is the PATH of the sandbox, for the shells that reset it, as a variable.
+func (s *Shim) searchPath() []string {
+	for _, e := range s.env(nil, false) {
+		if strings.HasPrefix(e, "PATH=") {
+			return []string{e}
+		}
+	}
+	return nil
 }
 
 // dedupEnv keeps the last value of each variable: libc reads the first.
