@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,6 +12,7 @@ import (
 	"strings"
 
 	"polis/daemon/agent"
+	"polis/daemon/api"
 	"polis/daemon/config"
 	"polis/daemon/shim/wire"
 	"polis/fusefs/fdtree"
@@ -62,6 +64,11 @@ func bring(home string, spec *wire.Spec, a *agent.Agent, log *slog.Logger) error
 	return nil
 }
 
+// identity is who commits of an agent are by where nothing else says it.
+func identity(a *agent.Agent) (name, email string) {
+	return cmp.Or(a.Identity.Name, a.Name()), cmp.Or(a.Identity.Email, a.Name()+"@"+api.Domain)
+}
+
 // seedIdentity makes commits possible where neither the user nor the project
 // says who they are by.
 func seedIdentity(spec wire.Spec, a *agent.Agent) error {
@@ -77,13 +84,7 @@ func seedIdentity(spec wire.Spec, a *agent.Agent) error {
 	if err != nil {
 		return fmt.Errorf("git identity: %w", err)
 	}
-	name, email := a.Identity.Name, a.Identity.Email
-	if name == "" {
-		name = a.Name()
-	}
-	if email == "" {
-		email = a.Name() + "@polis.invalid"
-	}
+	name, email := identity(a)
 	_, err = fmt.Fprintf(f, "[user]\n\tname = %s\n\temail = %s\n", quoteConfig(name), quoteConfig(email))
 	return errors.Join(err, f.Chown(spec.UID, spec.GID), f.Close())
 }

@@ -99,7 +99,10 @@ func (s *shims) spec(a *agent.Agent, dir string) wire.Spec {
 			spec.Mounts = append(spec.Mounts, tool)
 		}
 		rules := c.GitRules(k.Name, k.Role, a.Type)
-		spec.GitConfig = gitConfig(rules.Identity.For(k.Name), remotes)
+		id := rules.Identity.For(k.Name)
+		spec.GitConfig = gitConfig(id, remotes)
+		name, email := identity(a)
+		spec.FullName, spec.Email = cmp.Or(id.Name, name), cmp.Or(id.Email, email)
 		spec.GitRemotes = rules.Remote.Allows(config.RemoteFetch)
 		spec.BareRepo, spec.PrivateGit = ws.Root.Bare(), ws.Root.Private(k.Name)
 		spec.Shared = &wire.Shared{Paths: c.Shared.Paths, Dir: ws.Root.Overlay(k.Name)}

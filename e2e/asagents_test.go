@@ -37,3 +37,25 @@ func TestEveryShellFindsTheProgramsOfTheSandbox(t *testing.T) {
 	require.Equal(t, "/first", strings.SplitN(d.exec("alice", "bash", "-c", `PATH=/first:$PATH bash -ic 'echo $PATH'`).stdout, ":", 2)[0],
 		"what a program put first stays first")
 }
+
+// Gemini's shell tool runs every command with git's own configuration switched off.
+func TestCommitsHaveAnIdentityWhateverIsRead(t *testing.T) {
+	d := startDaemon(t, options{})
+	d.up()
+	d.add("alice")
+	by := func(before, command string) string {
+		t.Helper()
+		return strings.TrimSpace(d.sh("alice", before+"; "+command+" commit -q --allow-empty -m x; git log -1 --format='%an <%ae>, %cn <%ce>'"))
+	}
+	const bare = "GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null "
+	who := by("true", "git")
+	require.NotEmpty(t, who)
+	require.Equal(t, who, by("true", bare+"git"))
+	require.Equal(t, who, by("true", bare+"bash -lc 'exec git \"$@\"' git"))
+	name, _, _ := strings.Cut(who, " <")
+	require.True(t, strings.HasPrefix(by("true", "env -i /usr/bin/git"), name+" <"))
+	// What somebody set holds.
+	require.Equal(t, "G <g@x>, G <g@x>", by("git config --global user.name G; git config --global user.email g@x", "git"))
+	require.Equal(t, "L <l@x>, L <l@x>", by("git config user.name L; git config user.email l@x", bare+"git"))
+	require.Equal(t, "E <e@x>, C <c@x>", by("true", "GIT_AUTHOR_NAME=E GIT_AUTHOR_EMAIL=e@x GIT_COMMITTER_NAME=C GIT_COMMITTER_EMAIL=c@x git"))
+}

@@ -32,6 +32,7 @@ type Config struct {
 	UID, GID int // who the processes are; not root
 	Groups   []int
 	User     string // the name of UID inside
+	FullName string // the user's name for people (git asks for it); "" for User
 	Home     string // home directory, as seen inside
 
 	HomeDir    string // host directory seen at Home; "" for an empty, private one in memory
@@ -42,6 +43,7 @@ type Config struct {
 
 	Workdir    string // where processes start unless they say otherwise; "" for Home
 	Hostname   string
+	Domain     string // of Hostname's full name in /etc/hosts, and of mail; "" for none
 	ResolvConf string // host file seen as /etc/resolv.conf; "" for the host's own
 	NetNS      string // path of the network namespace to join; "" for a new one with only a loopback
 	Env        []string
@@ -108,6 +110,9 @@ func (c *Config) check() error {
 	}
 	if strings.ContainsAny(c.Hostname, " \t\n\x00/") || len(c.Hostname) > 63 {
 		return bad("host name %q", c.Hostname)
+	}
+	if strings.ContainsAny(c.Domain, " \t\n\x00/") || len(c.Domain) > 63 {
+		return bad("domain %q", c.Domain)
 	}
 	if c.Hostname == "" {
 		c.Hostname = c.ID[:min(len(c.ID), 63)]

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // generated is a file that the sandbox sees in place of the host's.
@@ -37,9 +39,9 @@ func (c *Config) writeFiles() error {
 		return err
 	}
 	files := map[string][]byte{
-		"passwd":     passwdFor(passwd, c.User, c.UID, c.GID, c.Home),
+		"passwd":     passwdFor(passwd, c.User, c.FullName, c.UID, c.GID, c.Home),
 		"group":      groupFor(group, c.User, c.GID),
-		"hosts":      hostsFor(hosts, c.Hostname),
+		"hosts":      hostsFor(hosts, c.Hostname, c.Domain),
 		"hostname":   []byte(c.Hostname + "\n"),
 		"polis-init": nil, // where process 1 is bound
 	}
@@ -121,8 +123,8 @@ func followLinks(p string) (string, bool) {
 
 // passwdFor returns the host's user list with the line for uid as the sandbox
 // needs it: programs ask for the home directory by number.
-func passwdFor(host []byte, user string, uid, gid int, home string) []byte {
-	own := fmt.Sprintf("%s:x:%d:%d:%s:%s:%s\n", user, uid, gid, user, home, shell())
+func passwdFor(host []byte, user, fullName string, uid, gid int, home string) []byte {
+	own := fmt.Sprintf("%s:x:%d:%d:%s:%s:%s\n", user, uid, gid, cmp.Or(gecos(fullName), user), home, shell())
 	var out bytes.Buffer
 	done := false
 	scan := bufio.NewScanner(bytes.NewReader(host))
@@ -141,6 +143,18 @@ func passwdFor(host []byte, user string, uid, gid int, home string) []byte {
 		out.WriteString(own)
 	}
 	return out.Bytes()
+}
+
+// gecos is a name as passwd(5) can have it: a comma ends it, and '&' stands for the
+// user's login.
+func gecos(name string) string {
+	name = strings.Map(func(r rune) rune {
+		if strings.ContainsRune(":,&", r) || unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(name, " "))
+	return strings.Join(strings.Fields(name), " ")
 }
 
 // shell is the user's: the better of what the host has.
@@ -176,8 +190,11 @@ func groupFor(host []byte, user string, gid int) []byte {
 
 // hostsFor returns the host's table of names without its idea of what is
 // local: the sandbox has its own loopback and its own name.
-func hostsFor(host []byte, hostname string) []byte {
+func hostsFor(host []byte, hostname, domain string) []byte {
 	var out bytes.Buffer
+	if domain != "" {
+		hostname = hostname + "." + domain + " " + hostname
+	}
 	fmt.Fprintf(&out, "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n127.0.1.1\t%s\n", hostname)
 	scan := bufio.NewScanner(bytes.NewReader(host))
 	for scan.Scan() {

@@ -30,7 +30,7 @@ func TestPasswdNamesTheUser(t *testing.T) {
 		"known by name only":    {hostPasswd, "dev", 2000, "/home/x", "dev:x:2000:7:dev:/home/x:", "dev:x:1000"},
 		"host without the file": {"", "agent", 2000, "/home/agent", "agent:x:2000:7:agent:/home/agent:", ""},
 	} {
-		got := string(passwdFor([]byte(tc.host), tc.user, tc.uid, 7, tc.home))
+		got := string(passwdFor([]byte(tc.host), tc.user, "", tc.uid, 7, tc.home))
 		require.Contains(t, got, tc.want, name)
 		if tc.not != "" {
 			require.NotContains(t, got, tc.not, name)
@@ -50,14 +50,15 @@ func TestPasswdHasTheUserOnce(t *testing.T) {
 		})
 		host := strings.Join(rapid.SliceOf(line).Draw(t, "host"), "\n")
 		user, uid := rapid.StringMatching(`[a-z]{1,3}`).Draw(t, "user"), rapid.IntRange(1, 9).Draw(t, "own")
-		got := passwdFor([]byte(host), user, uid, 5, "/home/own")
+		full := rapid.String().Draw(t, "full name")
+		got := passwdFor([]byte(host), user, full, uid, 5, "/home/own")
 		require.Equal(t, 1, strings.Count("\n"+string(got), fmt.Sprintf("\n%s:x:%d:5:", user, uid)))
 		for l := range strings.Lines(string(got)) {
 			f := strings.Split(strings.TrimSpace(l), ":")
 			require.Equal(t, f[0] == user, f[2] == strconv.Itoa(uid), l)
 			require.True(t, f[2] != "0" || strings.Contains(host, strings.TrimSpace(l)), l)
 		}
-		require.Equal(t, got, passwdFor(got, user, uid, 5, "/home/own"), "stable")
+		require.Equal(t, got, passwdFor(got, user, full, uid, 5, "/home/own"), "stable")
 	})
 }
 
@@ -65,8 +66,10 @@ func TestGroupAndHosts(t *testing.T) {
 	require.Equal(t, "root:x:0:\nagent:x:7:\n", string(groupFor([]byte("root:x:0:\n"), "agent", 7)))
 	require.Equal(t, "agent:x:3:\ngroup7:x:7:\n", string(groupFor([]byte("agent:x:3:\n"), "agent", 7)))
 	require.Equal(t, "staff:x:7:\n", string(groupFor([]byte("staff:x:7:"), "agent", 7)))
-	got := string(hostsFor([]byte("# names\n127.0.0.1 localhost\n127.0.1.1 myhost\n::1 localhost\n10.0.0.9 registry\nff02::1 ip6-allnodes\n"), "claude"))
+	got := string(hostsFor([]byte("# names\n127.0.0.1 localhost\n127.0.1.1 myhost\n::1 localhost\n10.0.0.9 registry\nff02::1 ip6-allnodes\n"), "claude", ""))
 	require.Equal(t, "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n127.0.1.1\tclaude\n10.0.0.9 registry\nff02::1 ip6-allnodes\n", got)
+	require.Contains(t, string(hostsFor(nil, "claude", "x.invalid")), "127.0.1.1\tclaude.x.invalid claude\n")
+	require.Equal(t, "Ann of B C", gecos("Ann, of: B\n & C\xff"))
 }
 
 func TestEnvironmentIsMerged(t *testing.T) {

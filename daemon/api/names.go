@@ -4,6 +4,10 @@ import "regexp"
 
 var nameRule = regexp.MustCompile(`^[a-z][a-z0-9-]{1,30}$`)
 
+// Domain is the domain of agents' host names and addresses. It is no domain of the
+// internet's (RFC 2606).
+const Domain = "polis.invalid"
+
 // CheckName validates the name of an agent. The rule keeps every name derived
 // from it (unit, branch, container, directory) legal without escaping.
 func CheckName(name string) error {

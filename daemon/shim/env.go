@@ -19,6 +19,11 @@ func (s *Shim) env(more []string, tty bool) []string {
 	if s.Spec.Policy.Temp {
 		env = append(env, "TMPDIR=/var/tmp")
 	}
+	if s.Spec.Email != "" {
+		// Below every configuration: programs that switch those off (GIT_CONFIG_GLOBAL,
+		// GIT_CONFIG_SYSTEM) can commit all the same.
+		env = append(env, "EMAIL="+s.Spec.Email)
+	}
 	env = append(env, s.storeEnv()...)
 	if tty {
 		env = append(env, "TERM=xterm-256color")

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/cgroup/sandbox"
+	"polis/daemon/api"
 	"polis/daemon/isolation"
 	"polis/daemon/layout"
 	"polis/daemon/shim/wire"
@@ -44,7 +45,7 @@ func (s *Shim) sandboxConfig(self string) sandbox.Config {
 	return sandbox.Config{
 		ID: sandboxID(sp), StateDir: stateDir(sp), RootfsDir: rootfsDir(sp),
 		UID: sp.UID, GID: sp.GID, User: sp.User, Home: sp.Home, HomeDir: sp.HomeDir, ScratchDir: scratch, RunDir: s.boxDir(),
-		Mounts: mounts, Workdir: sp.ProjectPath, Hostname: sp.Agent, ResolvConf: resolver(sp), NetNS: sp.NetNS, Env: s.searchPath(),
+		Mounts: mounts, Workdir: sp.ProjectPath, FullName: sp.FullName, Hostname: sp.Agent, Domain: api.Domain, ResolvConf: resolver(sp), NetNS: sp.NetNS, Env: s.searchPath(),
 		CgroupPath: sp.CgroupPath, Limits: sandboxLimits(limitsOf(sp.Settings())),
 		InitBinary: self, Log: s.Log,
 		UserNamespaces: sp.UserNamespaces, ReportDenied: true, Shared: sharedWith(sp),

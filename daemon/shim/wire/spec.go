@@ -43,6 +43,10 @@ type Spec struct {
 	GitRemotes bool `json:"git_remotes,omitempty"`
 	// GitConfig is the text of a git configuration for the agent's worktree.
 	GitConfig string `json:"git_config,omitempty"`
+	// FullName and Email are who the user of the sandbox is: git commits by them if
+	// no configuration is read that says otherwise.
+	FullName string `json:"full_name,omitempty"`
+	Email    string `json:"email,omitempty"`
 
 	UID     int    `json:"uid"`
 	GID     int    `json:"gid"`
