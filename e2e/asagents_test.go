@@ -6,9 +6,17 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"polis/daemon/api"
 )
 
 // These tests do as coding agents do that were seen at work.
+
+// idle waits for the end of what an agent runs.
+func (d *daemon) idle(name string) {
+	d.t.Helper()
+	d.eventually(name+" is idle", func() bool { a, _ := d.agent(name); return a.Status == api.StatusIdle })
+}
 
 // Codex runs "bash -lc", and Debian's /etc/profile resets PATH.
 func TestEveryShellFindsTheProgramsOfTheSandbox(t *testing.T) {
@@ -58,4 +66,44 @@ func TestCommitsHaveAnIdentityWhateverIsRead(t *testing.T) {
 	require.Equal(t, "G <g@x>, G <g@x>", by("git config --global user.name G; git config --global user.email g@x", "git"))
 	require.Equal(t, "L <l@x>, L <l@x>", by("git config user.name L; git config user.email l@x", bare+"git"))
 	require.Equal(t, "E <e@x>, C <c@x>", by("true", "GIT_AUTHOR_NAME=E GIT_AUTHOR_EMAIL=e@x GIT_COMMITTER_NAME=C GIT_COMMITTER_EMAIL=c@x git"))
+}
+
+// A task may be a list of Markdown, or anything else that begins with a dash.
+func TestTasksAreNotTakenForOptions(t *testing.T) {
+	names := []string{"claude", "codex", "gemini", "qwen", "copilot", "opencode"}
+	d := startDaemon(t, standIns(t, names...))
+	d.up()
+	for _, name := range names {
+		d.must("agents", "add", name, "--base", name, "--memory", "256")
+		for _, prompt := range []string{"- one\n- two", "--version"} {
+			d.must("agents", "run", name, "--", prompt)
+			d.idle(name)
+			var last string
+			var words []string
+			for line := range strings.Lines(strings.ReplaceAll(d.must("agents", "watch", name, "-n", "500"), "\r", "")) {
+				if strings.HasPrefix(line, "called ") {
+					words = nil
+				}
+				if w, ok := strings.CutPrefix(strings.TrimRight(line, "\n"), "arg="); ok {
+					words = append(words, w)
+				}
+			}
+			last = words[len(words)-1]
+			first, _, _ := strings.Cut(prompt, "\n")
+			if opt, ok := strings.CutPrefix(last, "--prompt="); ok {
+				require.Equal(t, first, opt)
+			} else {
+				require.Equal(t, first, last)
+				require.Equal(t, "--", words[len(words)-2])
+			}
+		}
+	}
+	require.Contains(t, d.must("agents", "types", "claude"), "-- \"{prompt}\"")
+	require.Equal(t, "joined", d.types()["gemini"].PromptForm)
+
+	// A program that polis knows nothing of gets a text that is no option of anybody's.
+	d.add("plain", "--", "/bin/echo")
+	d.must("agents", "run", "plain", "--", "-n nothing")
+	d.idle("plain")
+	require.Contains(t, d.must("agents", "watch", "plain"), " -n nothing")
 }

@@ -62,9 +62,9 @@ func TestBaseTypesRunTheirPrograms(t *testing.T) {
 	require.Contains(t, d.must("agents", "types"), "9.8.7")
 
 	for name, c := range map[string]struct{ args, env []string }{
-		"claude":   {[]string{"-p", "say \"hi\" twice", "--permission-mode", "bypassPermissions"}, []string{"DISABLE_AUTOUPDATER=1"}},
-		"codex":    {[]string{"exec", "--sandbox", "danger-full-access", "--skip-git-repo-check", "say \"hi\" twice"}, nil},
-		"opencode": {[]string{"run", "--auto", "say \"hi\" twice"}, []string{"OPENCODE_DISABLE_AUTOUPDATE=1"}},
+		"claude":   {[]string{"-p", "--permission-mode", "bypassPermissions", "--", "say \"hi\" twice"}, []string{"DISABLE_AUTOUPDATER=1"}},
+		"codex":    {[]string{"exec", "--sandbox", "danger-full-access", "--skip-git-repo-check", "--", "say \"hi\" twice"}, nil},
+		"opencode": {[]string{"run", "--auto", "--", "say \"hi\" twice"}, []string{"OPENCODE_DISABLE_AUTOUPDATE=1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var a api.Agent

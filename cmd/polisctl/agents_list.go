@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 
 	"github.com/spf13/cobra"
@@ -41,38 +40,6 @@ func agentsView(agents []api.Agent) view {
 		json:  map[string]any{"agents": agentsOf(agents)},
 		names: namesOf(agents),
 		human: func(p *page) { agentTable(p, agents) },
-	}
-}
-
-func (a *app) typesCmd() *cobra.Command {
-	return &cobra.Command{
-		Use:   "types",
-		Short: "List the base types agents can be made of",
-		Args:  takes(0, 0, ""),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.call(cmd, shortCall, func(ctx context.Context, c *client.Client) error {
-				types, err := c.Types(ctx)
-				if err != nil {
-					return err
-				}
-				var names []string
-				var rows [][]cell
-				for _, t := range types {
-					names = append(names, t.Name)
-					ok, note := cell{"yes", green}, t.Description
-					if !t.Available {
-						ok = cell{"no", dim}
-						if t.Reason != "" {
-							note = t.Reason
-						}
-					}
-					rows = append(rows, []cell{{text: t.Name}, ok, {text: t.Version}, {text: cmp.Or(t.Path, t.Program)}, {text: note}})
-				}
-				return a.show(view{json: map[string]any{"types": list(types)}, names: names, human: func(p *page) {
-					p.table("no base types", []string{"NAME", "AVAILABLE", "VERSION", "PROGRAM", "DESCRIPTION"}, rows)
-				}})
-			})
-		},
 	}
 }
 

@@ -24,8 +24,21 @@ type AgentType struct {
 	Hosts    []string `json:"hosts,omitempty"`
 	// Run and Interactive are its command lines, Home what is brought along of the
 	// owner's home, Permissions how its own permission system is reached.
-	Run         []string         `json:"run,omitempty"`
-	Interactive []string         `json:"interactive,omitempty"`
+	Run         []string `json:"run,omitempty"`
+	Interactive []string `json:"interactive,omitempty"`
+	// Prompt is what gives a task to a command line of the agent's own. PromptForm is
+	// how Run takes one: "separator", "joined" or "argument".
+	Prompt     []string          `json:"prompt,omitempty"`
+	PromptForm string            `json:"prompt_form,omitempty"`
+	NoInput    bool              `json:"no_input,omitempty"`
+	Env        map[string]string `json:"env,omitempty"`
+	// PassEnv are variables of polisd's own environment that agents get, PassedEnv
+	// those of them that polisd has.
+	PassEnv     []string         `json:"pass_env,omitempty"`
+	PassedEnv   []string         `json:"passed_env,omitempty"`
+	Mounts      []TypeMount      `json:"mounts,omitempty"`
+	AutoMerge   *bool            `json:"auto_merge,omitempty"`
+	Identity    *TypeIdentity    `json:"identity,omitempty"`
 	Home        []TypeHome       `json:"home,omitempty"`
 	Permissions *TypePermissions `json:"permissions,omitempty"`
 }
@@ -35,6 +48,19 @@ type AgentType struct {
 type TypeHome struct {
 	Path string `json:"path"`
 	Mode string `json:"mode"`
+}
+
+// TypeMount is what of the host agents of a type see.
+type TypeMount struct {
+	Source   string `json:"source"`
+	Dest     string `json:"dest"`
+	ReadOnly bool   `json:"read_only"`
+}
+
+// TypeIdentity is who commits of agents of a type are by.
+type TypeIdentity struct {
+	Name  string `json:"name"`
+	Email string `json:"email"`
 }
 
 // TypePermissions is how a program's own permission system is reached: "hook",

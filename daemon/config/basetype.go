@@ -17,20 +17,27 @@ import (
 //go:embed types/*.toml
 var builtin embed.FS
 
-// BaseType says how to run one kind of coding agent. In Run and Interactive
-// the word "{prompt}" stands for the task; Run without it gets the task as its last argument.
+// BaseType says how to run one kind of coding agent. In Run and Prompt
+// "{prompt}" stands for the task; Run without it gets the task as its last argument.
 type BaseType struct {
 	Name        string   `toml:"-" json:"name"`
 	Description string   `toml:"description" json:"description"`
 	Program     string   `toml:"program" json:"program,omitempty"`
 	Run         []string `toml:"run" json:"run,omitempty"`
 	Interactive []string `toml:"interactive" json:"interactive,omitempty"`
+	// Prompt is what follows a command line of the agent's own (agents add ... -- CMD)
+	// to give it a task.
+	Prompt []string `toml:"prompt" json:"prompt,omitempty"`
+	// PromptForm says how Run takes a task: see [BaseType.PromptCommand].
+	PromptForm string `toml:"-" json:"prompt_form,omitempty"`
 	// NoInput gives Run no standard input: programs that read it, if it is no
 	// terminal, would wait for ever for its end.
 	NoInput bool              `toml:"no_input" json:"no_input,omitempty"`
 	Env     map[string]string `toml:"env" json:"env,omitempty"`
 	// PassEnv are variables of polisd's own environment that agents get.
 	PassEnv []string `toml:"pass_env" json:"pass_env,omitempty"`
+	// PassedEnv are those of PassEnv that polisd has.
+	PassedEnv []string `toml:"-" json:"passed_env,omitempty"`
 	// HomeFiles is the short form of Home for private copies.
 	HomeFiles []string   `toml:"home_files" json:"-"`
 	Home      []HomeFile `toml:"home" json:"home,omitempty"`
@@ -133,7 +140,12 @@ func addType(types map[string]BaseType, box Sandbox, file, text string) error {
 	if err := t.check(); err != nil {
 		return api.Errorf(api.CodeInvalidConfig, "%s: %w", file, err)
 	}
-	t.Name = name
+	t.Name, t.PromptForm = name, promptForm(t.Run)
+	for _, v := range t.PassEnv {
+		if _, ok := os.LookupEnv(v); ok {
+			t.PassedEnv = append(t.PassedEnv, v)
+		}
+	}
 	t.find(box)
 	types[name] = t
 	return nil
@@ -160,27 +172,4 @@ func PickType(types map[string]BaseType, name string) (BaseType, error) {
 	}
 	return BaseType{}, api.Errorf(api.CodeAgentTypeUnavailable, "base type %q cannot be used: %s", api.Shorten(name, 64), reason).
 		With("available", have).WithHint("%s", hint)
-}
-
-// PromptCommand is the command that works on prompt. Agents of a type without
-// a Run line get their own command with the prompt as last argument.
-func (t BaseType) PromptCommand(own []string, prompt string) []string {
-	line := t.Run
-	if len(line) == 0 || len(own) > 0 && t.Name == "custom" {
-		line = own
-	}
-	if len(line) == 0 {
-		return nil
-	}
-	out, used := make([]string, 0, len(line)+1), false
-	for _, w := range line {
-		if strings.Contains(w, "{prompt}") {
-			w, used = strings.ReplaceAll(w, "{prompt}", prompt), true
-		}
-		out = append(out, w)
-	}
-	if !used {
-		out = append(out, prompt)
-	}
-	return out
 }

@@ -1,0 +1,84 @@
+package config
+
+import (
+	"slices"
+	"strings"
+)
+
+// placeholder stands for the task in a command line.
+const placeholder = "{prompt}"
+
+// How a command line takes a task.
+const (
+	// FormSeparator: after a word "--", which ends the options.
+	FormSeparator = "separator"
+	// FormJoined: within a word, as in --prompt={prompt}.
+	FormJoined = "joined"
+	// FormArgument: as a word of its own.
+	FormArgument = "argument"
+)
+
+// PromptCommand is the command line that works on prompt: the agent's own, if it has one,
+// with what the type gives a task by, else the type's. Nil if there is neither.
+//
+// No program may take a task for one of its options, as most do with a text that begins
+// with '-'. In a word of its own (FormArgument) such a text gets a space before it.
+func (t BaseType) PromptCommand(own []string, prompt string) []string {
+	line := t.promptLine(own)
+	if len(line) == 0 {
+		return nil
+	}
+	guarded := prompt
+	if strings.HasPrefix(prompt, "-") && promptForm(line) == FormArgument {
+		guarded = " " + prompt
+	}
+	out := make([]string, 0, len(line))
+	for _, w := range line {
+		out = append(out, strings.ReplaceAll(w, placeholder, guarded))
+	}
+	return out
+}
+
+// promptLine is the command line for a task, with the placeholder in it.
+func (t BaseType) promptLine(own []string) []string {
+	line := t.Run
+	if len(own) > 0 {
+		line = own
+	}
+	switch {
+	case len(line) == 0 || takesPrompt(line):
+		return line
+	case len(own) > 0 && len(t.Prompt) > 0:
+		return slices.Concat(own, t.Prompt)
+	}
+	return append(slices.Clone(line), placeholder)
+}
+
+func takesPrompt(line []string) bool {
+	return slices.ContainsFunc(line, func(w string) bool { return strings.Contains(w, placeholder) })
+}
+
+// promptForm is how a command line takes a task. One that takes it more than once has
+// the form of the place that is the least safe.
+func promptForm(line []string) string {
+	if len(line) == 0 {
+		return ""
+	}
+	form, ended := "", false
+	for _, w := range line {
+		at := strings.Index(w, placeholder)
+		switch {
+		case at == 0 && !ended:
+			return FormArgument
+		case at == 0:
+			form = FormSeparator
+		case at > 0 && form == "":
+			form = FormJoined
+		}
+		ended = ended || w == "--"
+	}
+	if form == "" {
+		return FormArgument // it becomes the last argument
+	}
+	return form
+}

@@ -1,0 +1,60 @@
+package config
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// misread says whether a program that parses its options as usual takes a word of line
+// that has the task in it for an option.
+func misread(line []string, prompt string) bool {
+	for _, w := range line {
+		if w == "--" {
+			return false
+		}
+		if strings.Contains(w, prompt) && strings.HasPrefix(w, "-") && (w == prompt || !strings.Contains(w[:strings.Index(w, prompt)], "=")) {
+			return true
+		}
+	}
+	return false
+}
+
+func TestNoTaskIsTakenForAnOption(t *testing.T) {
+	types, err := LoadTypes(t.TempDir(), Sandbox{})
+	require.NoError(t, err)
+	for name, typ := range types {
+		if name != "custom" {
+			require.NotEqual(t, FormArgument, typ.PromptForm, name)
+			require.NotEqual(t, FormArgument, promptForm(typ.promptLine([]string{"own"})), name)
+		}
+		rapid.Check(t, func(t *rapid.T) {
+			prompt := rapid.SampledFrom([]string{"", "-", "--", "- ", "--x=", "-p"}).Draw(t, "start") + rapid.StringMatching(`[a-z =\n-]{0,9}TASK`).Draw(t, "rest")
+			own := rapid.SampledFrom([][]string{nil, {"tool"}, {"tool", "-x", "y"}, {"tool", "{prompt}"}, {"tool", "--say={prompt}", "{prompt}"}, {"tool", "--", "{prompt}"}}).Draw(t, "own")
+			got := typ.PromptCommand(own, prompt)
+			if got == nil {
+				require.Empty(t, own)
+				return
+			}
+			require.True(t, slices.ContainsFunc(got, func(w string) bool { return strings.Contains(w, prompt) }), "%q", got)
+			require.False(t, misread(got, prompt), "%q", got)
+		})
+	}
+}
+
+func TestATaskForACommandOfTheAgentsOwn(t *testing.T) {
+	types, err := LoadTypes(t.TempDir(), Sandbox{})
+	require.NoError(t, err)
+	own := []string{"claude", "--permission-mode", "plan"}
+	require.Equal(t, []string{"claude", "--permission-mode", "plan", "-p", "--", "do it"}, types["claude"].PromptCommand(own, "do it"))
+	require.Equal(t, []string{"claude", "--permission-mode", "plan"}, own)
+	require.Equal(t, []string{"cat", " - one"}, types["custom"].PromptCommand([]string{"cat"}, "- one"))
+	require.Equal(t, []string{"sh", "-c", "say 'x'"}, types["gemini"].PromptCommand([]string{"sh", "-c", "say '{prompt}'"}, "x"))
+
+	for text, rule := range map[string]string{"prompt = [\"-p\"]": "{prompt}", "prompt = [\"\"]": "empty"} {
+		require.ErrorContains(t, addType(map[string]BaseType{}, Sandbox{}, "x.toml", text), rule)
+	}
+}
