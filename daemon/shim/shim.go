@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -63,23 +62,6 @@ type Shim struct {
 	listening map[netbridge.Port]bool
 	undo      []undoStep
 	ends      int // so many of undo are onEnd's, the first ones
-}
-
-type undoStep struct {
-	name string
-	f    func(context.Context) error
-}
-
-// onClose remembers how to take back what was just done.
-func (s *Shim) onClose(name string, f func(context.Context) error) {
-	s.undo = append(s.undo, undoStep{name, f})
-}
-
-// onEnd is onClose for what is taken back after everything that onClose was
-// told of.
-func (s *Shim) onEnd(name string, f func(context.Context) error) {
-	s.undo = slices.Insert(s.undo, s.ends, undoStep{name, f})
-	s.ends++
 }
 
 // Open brings up the view, the sandbox and the sockets. On an error
@@ -181,55 +163,6 @@ func (s *Shim) openSandbox(ctx context.Context) error {
 	return s.watchActivity()
 }
 
-// watchActivity starts what polls the kernel for what the agent does: it
-// begins to listen, it runs into its process limit.
-func (s *Shim) watchActivity() error {
-	group := s.sandbox.Group()
-	var active <-chan struct{} // nil: the process limit is polled once a second
-	if s.ns != nil {
-		meter, err := group.Meter()
-		if err != nil {
-			return api.Errorf(api.CodeCgroupFailed, "watch the sandbox: %w", err)
-		}
-		s.onClose("meter", func(context.Context) error { return meter.Close() })
-		s.activity = newActivity(meter)
-		active = s.activity.pids
-		s.group.Go(func() error { s.watchListeners(); return nil })
-	}
-	forks, err := group.WatchPids(s.ctx, active)
-	if err != nil {
-		return api.Errorf(api.CodeCgroupFailed, "watch the sandbox: %w", err)
-	}
-	s.group.Go(func() error { s.watchPids(forks); return nil })
-	return nil
-}
-
-func (s *Shim) watchOOM() {
-	for {
-		select {
-		case e, ok := <-s.sandbox.OOM():
-			if !ok {
-				s.watcherEnded("out-of-memory kills")
-				return
-			}
-			s.killed(e)
-		case <-s.ctx.Done():
-			return
-		}
-	}
-}
-
-// watcherEnded says that something is not seen any more while the agent lives.
-func (s *Shim) watcherEnded(what string) {
-	select {
-	case <-s.ctx.Done():
-	case <-s.sandbox.Done():
-	default:
-		s.Log.Error("a watcher of the shim has ended", "what", what)
-		s.events.Publish(api.Event{Type: api.EventShim, Agent: s.Spec.Agent, Message: "the shim of agent " + s.Spec.Agent + " does not see " + what + " any more; polisctl agents stop and start mend that"})
-	}
-}
-
 // Serve waits until ctx ends, or until the view or the sandbox dies.
 func (s *Shim) Serve(ctx context.Context) error {
 	select {
@@ -253,21 +186,6 @@ func (s *Shim) Close(ctx context.Context) error {
 		errs = append(errs, m.stop(ctx, time.Duration(s.Spec.StopGrace)))
 	}
 	return errors.Join(append(errs, s.unwind(ctx))...)
-}
-
-// unwind takes everything back, last first. A step that fails does not keep
-// the others from being tried.
-func (s *Shim) unwind(ctx context.Context) error {
-	var errs []error
-	for i := len(s.undo) - 1; i >= 0; i-- {
-		sctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
-		if err := s.undo[i].f(sctx); err != nil {
-			errs = append(errs, fmt.Errorf("close %s: %w", s.undo[i].name, err))
-		}
-		cancel()
-	}
-	s.undo, s.ends = nil, 0
-	return errors.Join(errs...)
 }
 
 func (s *Shim) status() wire.Status {

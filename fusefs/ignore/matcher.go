@@ -1,7 +1,6 @@
 package ignore
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -149,11 +148,6 @@ func (m *Matcher) others(path string, dir bool) bool {
 	return f.set.Has(path) || dir && f.set.Below(path)
 }
 
-func parseSet(f *source, b []byte) {
-	f.set, f.err = pathset.Parse(b)
-	f.bad = f.err != nil
-}
-
 // memoKey and answer remember what was said within Recheck: a program that
 // writes often asks about the same file.
 type memoKey struct {
@@ -229,96 +223,4 @@ func last(patterns []*glob.Pattern, path string, dir bool) (ignored, ok bool) {
 	return false, false
 }
 
-func (m *Matcher) gitignore(dir string) *source {
-	m.mu.RLock()
-	f := m.dirs[dir]
-	m.mu.RUnlock()
-	if f.fresh(m.now(), m.cfg.Recheck) {
-		return f
-	}
-	name := ".gitignore"
-	if dir != "" {
-		name = dir + "/.gitignore"
-	}
-	f = m.load(f, name, func() (int, error) {
-		return unix.Openat2(m.root, name, &unix.OpenHow{
-			Flags:   unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC | unix.O_NOCTTY,
-			Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
-		})
-	}, maxIgnoreFile, parseRules)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.remember(strings.Clone(dir), f)
-	return f
-}
-
-// remember keeps what a directory's file says, within bounds: what is forgotten
-// is read again. The caller holds mu.
-func (m *Matcher) remember(dir string, f *source) {
-	var weight int64
-	if other := m.files[f.stamp]; other != nil && !f.racy {
-		f.patterns = other.patterns
-	} else if !f.absent {
-		weight = f.weight()
-	}
-	if len(m.dirs) >= maxDirs || m.heavy+weight > maxWeight {
-		clear(m.dirs)
-		clear(m.files)
-		m.heavy, weight = 0, f.weight()
-	}
-	m.dirs[dir] = f
-	m.heavy += weight
-	if weight > 0 && !f.racy {
-		m.files[f.stamp] = f
-	}
-}
-
-func (m *Matcher) exclude() *source {
-	return m.outside(&m.extra, m.cfg.ExcludePath, maxIgnoreFile, parseRules)
-}
-
-// tracked returns the index's paths, or nil if they are not known.
-func (m *Matcher) tracked() *tracked {
-	f := m.outside(&m.index, m.cfg.IndexPath, maxIndex, parseTracked)
-	if f.bad || f.absent {
-		return nil
-	}
-	return f.tracked
-}
-
-// outside reads a file that is not in the tree. Its directory belongs to the
-// daemon or the agent; a link in its place is not followed.
-func (m *Matcher) outside(slot **source, path string, limit int64, parse func(*source, []byte)) *source {
-	m.mu.RLock()
-	f := *slot
-	m.mu.RUnlock()
-	if f.fresh(m.now(), m.cfg.Recheck) {
-		return f
-	}
-	f = m.load(f, path, func() (int, error) {
-		return unix.Open(path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
-	}, limit, parse)
-	if errors.Is(f.err, unix.ELOOP) {
-		f.bad = true
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	*slot = f
-	return f
-}
-
 func (m *Matcher) now() time.Duration { return time.Since(m.started) }
-
-func parseRules(f *source, b []byte) {
-	patterns, ok := parse(b)
-	f.patterns, f.bad = patterns, !ok
-}
-
-// parseTracked tries both hashes: the index does not say which one it has.
-func parseTracked(f *source, b []byte) {
-	t, err := parseIndex(b, 20)
-	if err != nil {
-		t, err = parseIndex(b, 32)
-	}
-	f.tracked, f.err, f.bad = t, err, err != nil
-}
