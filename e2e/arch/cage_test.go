@@ -26,7 +26,7 @@ var lifts = map[string]string{
 	"daemon/git/confine.go start Own":                   "where the cage is lifted",
 	"daemon/git/confine.go start Remote":                "where the cage is lifted",
 	"daemon/git/confine.go start Children":              "where the cage is widened",
-	"daemon/git/runner.go environ Own":                  "the environment of the person",
+	"daemon/git/environ.go environ Own":                 "the environment of the person",
 	"daemon/git/runner.go Run Own":                      "a session of its own for the person's git",
 }
 
