@@ -69,7 +69,7 @@ func start(t testing.TB, g *Group, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// requireEnded accepts a zombie: who has to reap it is not the group's business.
+// requireEnded accepts a zombie: the test process reaps it, not the group.
 func requireEnded(t testing.TB, pid int) {
 	t.Helper()
 	alive, err := alive(pid)
@@ -459,7 +459,7 @@ func TestPidsAreCountedAndLimited(t *testing.T) {
 		case n := <-refused:
 			require.Positive(t, n)
 		case <-time.After(10 * time.Second):
-			t.Error("a refused fork was not told")
+			t.Error("a refused fork was not reported")
 		}
 		cancel()
 		for range refused { // ends
@@ -502,7 +502,7 @@ func TestMissingControllersAreAnError(t *testing.T) {
 	require.ErrorAs(t, err, &missing)
 }
 
-func TestEnterLeafMovesEverybody(t *testing.T) {
+func TestEnterLeafMovesEveryProcess(t *testing.T) {
 	h := needRoot(t)
 	i := slices.IndexFunc(h.hierarchies, func(h hierarchy) bool { return h.v2 })
 	if i < 0 {

@@ -2,15 +2,15 @@
 // them, counts what they use, kills everything in them and removes them, on
 // pure cgroup v2, on v1 and on hybrid hosts.
 //
-// A [Host] says what this machine has; a [Group] is one named cgroup in all
-// hierarchies at once. Nothing is kept in memory between calls: the kernel is
-// asked every time, so that a daemon that did not make a group (it was made
-// by a shim that has died since) can list it, kill it and remove it.
+// A [Host] lists the hierarchies of this machine; a [Group] is one named cgroup
+// in all of them at once. Nothing is kept in memory between calls: every call
+// reads the kernel's state, so that a daemon that did not create a group (a shim
+// that has died since did) can list it, kill it and remove it.
 //
 // The package is pure Go and needs no container library. It knows paths and
 // processes and no agent, starts no process, and never touches a group it was
 // not given by name. It refuses to work on the root of a hierarchy, and to
-// kill a group in which the calling process itself sits.
+// kill a group that contains the calling process.
 //
-// There are no locks. One writer per group is the caller's business.
+// There are no locks. The caller must ensure one writer per group.
 package cgroup

@@ -11,8 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// gone says that a group was removed while it was looked at: its files answer
-// ENODEV from then on.
+// gone reports that a group was removed while it was read: its files return ENODEV from then on.
 func gone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV)
 }
@@ -27,8 +26,8 @@ func readFields(dir, name string) ([]string, error) {
 	return strings.Fields(s), err
 }
 
-// writeFile writes a value in one write(2), as the kernel wants, and never
-// creates the file: where it is missing, so is the controller.
+// writeFile writes a value in one write(2), as the kernel requires, and never creates the file: a
+// missing file means a missing controller.
 func writeFile(dir, name, value string) error {
 	f, err := os.OpenFile(filepath.Join(dir, name), os.O_WRONLY, 0)
 	if err != nil {

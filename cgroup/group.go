@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Group is one named group in every hierarchy of the host. It is a name: it
-// may or may not exist.
+// Group is one named group in every hierarchy of the host. It is only a name: the group need not
+// exist.
 type Group struct {
 	Path string // below the mount points, as in "/polis-1/claude"
 	host *Host
@@ -31,8 +31,8 @@ func (h *Host) Group(p string) (*Group, error) {
 	return &Group{Path: p, host: h}, nil
 }
 
-// List returns the names of the groups directly below parent, sorted, whatever
-// hierarchy they exist in. A parent that does not exist has none.
+// List returns the names of the groups directly below parent, sorted, of all hierarchies. A
+// parent that does not exist has none.
 func (h *Host) List(parent string) ([]string, error) {
 	if parent != "/" {
 		if err := validate(parent); err != nil {
@@ -72,20 +72,19 @@ func (g *Group) dirs() []string {
 	return out
 }
 
-// Exists says whether the group is there in any hierarchy.
+// Exists reports whether the group exists in any hierarchy.
 func (g *Group) Exists() bool { return len(g.dirs()) > 0 }
 
-// Ensure makes the group and the groups above it in every hierarchy and sets
-// the limits. A group that is already there is kept with the processes in it.
+// Ensure creates the group and the groups above it in every hierarchy and sets the limits. An
+// existing group is kept with the processes in it.
 //
-// On v2 the controllers are enabled on the way down. The kernel refuses that
-// in a group that has processes of its own: see [Host.EnterLeaf]. The error is
-// then a *[ControllerError] with EBUSY. What was made before an error stays
-// for [Group.Remove].
+// On v2 the controllers are enabled on the way down. The kernel refuses that in a group that has
+// processes of its own: see [Host.EnterLeaf]. The error is then a *[ControllerError] with EBUSY.
+// What was created before an error stays for [Group.Remove].
 func (g *Group) Ensure(l Limits) error {
 	for _, hier := range g.host.hierarchies {
 		err := g.mkdir(hier, l)
-		// A neighbour's Prune may take an empty parent away on the way down.
+		// A concurrent Prune of another group may remove an empty parent on the way down.
 		for try := 0; gone(err) && try < 10; try++ {
 			err = g.mkdir(hier, l)
 		}
@@ -133,8 +132,8 @@ func (g *Group) mkdir(hier hierarchy, l Limits) error {
 	return nil
 }
 
-// enable turns a controller on for the children of dir, unless it is on:
-// groups above a delegated one belong to systemd and are only read.
+// enable enables a controller for the children of dir, unless it is enabled: groups above a
+// delegated one belong to systemd and are only read.
 func enable(dir, controller string) error {
 	on, err := readFields(dir, "cgroup.subtree_control")
 	if err != nil || slices.Contains(on, controller) {
@@ -156,11 +155,11 @@ func inheritCpuset(dir string) error {
 	return nil
 }
 
-// EnterLeaf moves every process of the group base, the calling one among them,
-// to the group name below it, and returns that group's path. On pure v2 a group
-// with processes cannot give controllers to its children, so the supervisor of
-// a delegated unit steps aside before it makes its own groups. Elsewhere there
-// is no such rule, nothing is moved and base is returned.
+// EnterLeaf moves every process of the group base, the calling one among them, to the group name
+// below it, and returns that group's path. On pure v2 a group with processes cannot enable
+// controllers for its children, so the supervisor of a delegated unit moves aside before it
+// creates its own groups. Elsewhere there is no such rule: no process is moved and base is
+// returned.
 func (h *Host) EnterLeaf(base, name string) (string, error) {
 	if h.Mode != V2 || base == "/" {
 		return base, nil
@@ -173,7 +172,7 @@ func (h *Host) EnterLeaf(base, name string) (string, error) {
 	if err := os.Mkdir(to, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", fmt.Errorf("enter cgroup %s: %w", leaf, err)
 	}
-	// A process may fork while it is moved: look again until none is left.
+	// A process may fork while it is moved: repeat until none is left.
 	for range 100 {
 		procs, err := readPids(from, "cgroup.procs")
 		if err != nil {

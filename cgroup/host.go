@@ -34,8 +34,8 @@ const (
 type hierarchy struct {
 	v2          bool
 	root        string   // where it is mounted
-	inner       string   // which group the mount shows as its root; "/" unless in a container
-	controllers []string // v1 only: what is attached, or "name=..."
+	inner       string   // the group that the mount shows as its root; "/" unless in a container
+	controllers []string // v1 only: its controllers, or "name=..."
 }
 
 // Host is the set of hierarchies of a machine. It does not change after
@@ -45,8 +45,7 @@ type Host struct {
 	hierarchies []hierarchy
 }
 
-// Detect reads what is mounted. It fails with [ErrNone] on a machine without
-// cgroups.
+// Detect reads the mounted hierarchies. It returns [ErrNone] on a machine without cgroups.
 func Detect() (*Host, error) {
 	// Not /proc/self: that is the first thread, which in a program that makes
 	// sandboxes need not be in the host's mount namespace.
@@ -58,8 +57,8 @@ func Detect() (*Host, error) {
 	return parseHost(f)
 }
 
-// v1Controllers are the super block options of a v1 mount that name what is
-// attached to it; every other option is a mount option.
+// v1Controllers are the super block options of a v1 mount that name its controllers; every other
+// option is a mount option.
 var v1Controllers = []string{
 	"blkio", "cpu", "cpuacct", "cpuset", "debug", "devices", "freezer", "hugetlb",
 	"memory", "misc", "net_cls", "net_prio", "perf_event", "pids", "rdma",
@@ -130,8 +129,8 @@ func unescape(s string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
 }
 
-// controller returns the hierarchy that a v1 or hybrid host has the controller
-// in, or the v2 one of a pure v2 host.
+// controller returns the hierarchy of the controller on a v1 or hybrid host, or the v2 one of a
+// pure v2 host.
 func (h *Host) controller(name string) (hierarchy, bool) {
 	for _, hier := range h.hierarchies {
 		if h.Mode == V2 || slices.Contains(hier.controllers, name) {
@@ -141,7 +140,7 @@ func (h *Host) controller(name string) (hierarchy, bool) {
 	return hierarchy{}, false
 }
 
-// Has says whether groups can be made with the controller, such as "memory".
+// Has reports whether groups can be made with the controller, such as "memory".
 func (h *Host) Has(controller string) bool {
 	hier, ok := h.controller(controller)
 	if !ok || !hier.v2 {
@@ -151,9 +150,8 @@ func (h *Host) Has(controller string) bool {
 	return err == nil && slices.Contains(names, controller)
 }
 
-// Own returns the group of the calling process, as a path below the mount
-// points: what a systemd unit's processes find as
-// "/polis.slice/polis-agent@x.service". On v1 and hybrid hosts it is the path
+// Own returns the group of the calling process, as a path below the mount points, such as
+// "/polis.slice/polis-agent@x.service" in a systemd unit. On v1 and hybrid hosts it is the path
 // in systemd's own hierarchy.
 func (h *Host) Own() (string, error) {
 	b, err := os.ReadFile("/proc/self/cgroup")
@@ -191,9 +189,8 @@ func (h *Host) parseOwn(text string) (string, error) {
 	return best, nil
 }
 
-// visible turns a path of /proc/*/cgroup into one below the mount point. They
-// differ in a container without a cgroup namespace, where a mount shows only
-// a part of the tree.
+// visible converts a path of /proc/*/cgroup to one below the mount point. They differ in a
+// container without a cgroup namespace, where a mount shows only a part of the tree.
 func (h *Host) visible(controllers, p string) (string, bool) {
 	for _, hier := range h.hierarchies {
 		if strings.Join(hier.controllers, ",") != controllers {
@@ -222,7 +219,7 @@ func Sub(base, name string) (string, error) {
 	return path.Join(base, name), nil
 }
 
-// validate refuses everything but a clean absolute path below the root.
+// validate rejects everything but a clean absolute path below the root.
 func validate(p string) error {
 	if !strings.HasPrefix(p, "/") || p == "/" || path.Clean(p) != p || strings.ContainsAny(p, "\x00\n") {
 		return fmt.Errorf("%w: %q", ErrPath, p)

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Procs returns the processes of the group and of all groups below it, in any
-// hierarchy, sorted. A group that is not there has none.
+// Procs returns the processes of the group and of all groups below it, in any hierarchy, sorted.
+// A missing group has none.
 func (g *Group) Procs() ([]int, error) {
 	var out []int
 	for _, hier := range g.host.hierarchies {
@@ -50,10 +50,9 @@ func walk(root string, fn func(dir string) error) error {
 	})
 }
 
-// Kill kills every process of the group and of those below it, however it was
-// forked or daemonised, and returns when none is left. It fails with [ErrSelf]
-// when the caller is among them, and with [ErrBusy] when ctx ends first (a
-// process in an uninterruptible wait cannot be killed by anybody).
+// Kill kills every process of the group and of those below it, however it was forked or
+// daemonised, and returns when none is left. It returns [ErrSelf] if the caller is among them,
+// and [ErrBusy] if ctx ends first (a process in an uninterruptible wait cannot be killed).
 func (g *Group) Kill(ctx context.Context) error {
 	wait := newBackoff()
 	for {
@@ -62,7 +61,7 @@ func (g *Group) Kill(ctx context.Context) error {
 			return err
 		}
 		if len(procs) == 0 {
-			// A frozen group that is empty would freeze whoever enters next.
+			// A frozen group that is empty would freeze the next process to enter.
 			return g.freeze(false)
 		}
 		if slices.Contains(procs, os.Getpid()) {
@@ -77,9 +76,8 @@ func (g *Group) Kill(ctx context.Context) error {
 	}
 }
 
-// killOnce uses cgroup.kill where there is one, which the kernel makes atomic
-// against forks. It does the rest by hand all the same: a process may be in
-// the v1 groups and not in the v2 one.
+// killOnce uses cgroup.kill if it exists, which the kernel makes atomic against forks. It kills
+// process by process all the same: a process may be in the v1 groups and not in the v2 one.
 func (g *Group) killOnce(procs []int) error {
 	for _, hier := range g.host.hierarchies {
 		if !hier.v2 {
@@ -112,9 +110,9 @@ func (g *Group) killOnce(procs []int) error {
 	return errors.Join(first, g.freeze(false))
 }
 
-// KillFile is open for writing: with "1" the kernel kills all that is in the
-// group and below it. Who has it needs no rights. os.ErrNotExist: the group is in
-// no v2 hierarchy, or the kernel is older than 5.14.
+// KillFile opens the file to which a write of "1" kills all processes in the group and below it.
+// Its holder needs no privileges. os.ErrNotExist: the group is in no v2 hierarchy, or the kernel
+// is older than 5.14.
 func (g *Group) KillFile() (*os.File, error) {
 	for _, hier := range g.host.hierarchies {
 		if hier.v2 {
@@ -124,8 +122,8 @@ func (g *Group) KillFile() (*os.File, error) {
 	return nil, os.ErrNotExist
 }
 
-// killOne kills a process if it is still the member of the group that was
-// listed: a number may have gone to another process since.
+// killOne kills a process if it is still the listed member of the group: its number may have been
+// reused since.
 func (g *Group) killOne(pid int) error {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL) {
@@ -144,7 +142,7 @@ func (g *Group) killOne(pid int) error {
 	return nil
 }
 
-// member says whether a process is in the group or below it, in any hierarchy.
+// member reports whether a process is in the group or below it, in any hierarchy.
 func (g *Group) member(pid int) bool {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cgroup")
 	if err != nil {
@@ -163,8 +161,8 @@ func (g *Group) member(pid int) bool {
 	return false
 }
 
-// freeze stops or continues the group. It does not wait for the freeze to be
-// complete: it only makes the race with forks smaller, and Kill looks again.
+// freeze stops or continues the group. It does not wait until the freeze is complete: it only
+// makes the race with forks smaller, and Kill checks again.
 func (g *Group) freeze(on bool) error {
 	for _, hier := range g.host.hierarchies {
 		file, value := "freezer.state", "THAWED"
@@ -198,8 +196,8 @@ func (g *Group) freeze(on bool) error {
 	return nil
 }
 
-// Freeze stops every process of the group, and thaws with on = false. It is
-// what the guard of a removal uses to look a second time.
+// Freeze stops every process of the group, or continues them if on is false. The removal of an
+// agent uses it to check for unsaved work a second time.
 func (g *Group) Freeze(on bool) error {
 	if err := g.freeze(on); err != nil {
 		return fmt.Errorf("cgroup %s: %w", g.Path, err)

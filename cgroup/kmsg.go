@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kernelLog reads new records of /dev/kmsg. Nil where there is none to read.
+// kernelLog reads new records of /dev/kmsg. Nil if the log is not readable.
 type kernelLog struct{ fd int }
 
 func openKernelLog() *kernelLog {
@@ -37,11 +37,11 @@ type victim struct {
 	pid   int
 	comm  string
 	bytes uint64
-	above bool // for a limit that is not its group's own
+	above bool // the limit is that of a group above
 }
 
-// victim looks for the last process of the group that was killed in the
-// records since the last call. The log is a little later than the count.
+// victim searches the records since the last call for the last process of the group that was
+// killed. The log record follows the count a little later.
 func (k *kernelLog) victim(ctx context.Context, group string) (v victim, ok bool) {
 	if k == nil {
 		return v, false
@@ -63,7 +63,7 @@ func (k *kernelLog) victim(ctx context.Context, group string) (v victim, ok bool
 				return v, ok
 			}
 		case errors.Is(err, unix.EPIPE), errors.Is(err, unix.EINTR):
-			// Records were overwritten before they were read: go on with the next.
+			// Records were overwritten before they were read: continue with the next.
 		default:
 			return v, ok
 		}
@@ -83,9 +83,8 @@ func parseVictim(record, group string) (v victim, ok bool) {
 		return v, false
 	}
 	text, _, _ = strings.Cut(text, "\n")
-	// The name of the process is the one thing in the line that is not the
-	// kernel's: it may hold commas and text that looks like a field. What
-	// stands before it and after it is certain.
+	// The process chose its name, the only part of the line that is not the kernel's: it may
+	// contain commas and text that looks like a field. The text before and after it is reliable.
 	head, task, ok := strings.Cut(text, ",task=")
 	if !ok {
 		return v, false
@@ -115,7 +114,7 @@ func parseKilled(record string, pid int) (bytes uint64, ok bool) {
 	if !ok {
 		return 0, false
 	}
-	// The name is the process's own, what stands behind it is the kernel's.
+	// The process chose its name; the text after it is the kernel's.
 	i := strings.LastIndex(text, ") total-vm:")
 	if i < 0 {
 		return 0, false

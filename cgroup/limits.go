@@ -9,22 +9,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Limits are what a group may use. Zero means: no limit of its own.
+// Limits are the limits of a group. Zero means no limit of its own.
 type Limits struct {
 	MemoryBytes int64 // memory and swap together; above it the kernel kills
 	Pids        int64 // processes and threads
-	CPUWeight   int64 // share of the processor under contention: 1 to 10000, 100 is everybody's
-	CPUPercent  int64 // most processor time, also when nobody else wants it: 100 is one whole processor
-	IOWeight    int64 // share of the disks under contention: 1 to 1000, 100 is everybody's
-	// Apart is for a group of groups that have nothing to do with each other:
-	// when it is out of memory, v2 kills in one of them and not in all.
+	CPUWeight   int64 // share of the processor under contention: 1 to 10000, default 100
+	CPUPercent  int64 // hard limit of processor time: 100 is one whole processor
+	IOWeight    int64 // share of the disks under contention: 1 to 1000, default 100
+	// Apart is for a group of independent groups: when it is out of memory, v2 kills in one of
+	// them and not in all.
 	Apart bool
 }
 
 // MaxCPUPercent is 1000 processors.
 const MaxCPUPercent = 100_000
 
-// Validate says what is wrong with the limits.
+// Validate returns an error that names the first bad limit.
 func (l Limits) Validate() error {
 	const least = 1 << 20 // less than the sandbox's own init needs
 	switch {
@@ -42,8 +42,8 @@ func (l Limits) Validate() error {
 	return nil
 }
 
-// controllers are those that the limits need. Memory and pids are wanted also
-// without a limit, for the counts.
+// controllers are those that the limits need. Memory and pids are enabled also without a limit,
+// for their counters.
 func (l Limits) controllers() []string {
 	out := []string{memory, pids}
 	if l.CPUWeight > 0 || l.CPUPercent > 0 {
@@ -55,9 +55,9 @@ func (l Limits) controllers() []string {
 	return out
 }
 
-// SetLimits sets the limits of an existing group. Lowering the memory limit
-// below what is in use makes the kernel reclaim; if that is not enough, v2
-// kills and v1 refuses with EBUSY. A weight of 0 is everybody's, 100.
+// SetLimits sets the limits of an existing group. If the memory limit falls below the use, the
+// kernel reclaims; if that is not enough, v2 kills and v1 returns EBUSY. A weight of 0 is the
+// default, 100.
 func (g *Group) SetLimits(l Limits) error {
 	if err := l.Validate(); err != nil {
 		return fmt.Errorf("limit cgroup %s: %w", g.Path, err)
@@ -85,13 +85,13 @@ func (g *Group) setV2(l Limits) error {
 		return err
 	}
 	if l.MemoryBytes > 0 {
-		// The limit counts swap too: none beyond it. A kernel without swap
+		// The memory limit includes swap: none is allowed beyond it. A kernel without swap
 		// accounting has no such file.
 		if err := optional(writeFile(dir, "memory.swap.max", "0")); err != nil {
 			return err
 		}
-		// A program that lost one of its processes is rarely of use: the
-		// sandbox goes as a whole, except what asks to be spared.
+		// A program that lost one of its processes rarely works on: the kernel kills the whole
+		// sandbox, except processes with the lowest score.
 		whole := "1"
 		if l.Apart {
 			whole = "0"
@@ -126,8 +126,8 @@ func (g *Group) setV1(l Limits) error {
 	return errors.Join(g.setCPU(l), g.setIO(l))
 }
 
-// setMemoryV1 sets memory and memory+swap to the same value. The kernel wants
-// memory <= memory+swap at every step, so the order depends on the direction.
+// setMemoryV1 sets memory and memory+swap to the same value. The kernel requires memory <=
+// memory+swap at every step, so the order depends on the direction.
 func setMemoryV1(dir string, bytes int64) error {
 	value := strconv.FormatInt(bytes, 10)
 	if bytes <= 0 {
@@ -136,7 +136,7 @@ func setMemoryV1(dir string, bytes int64) error {
 	const plain, swap = "memory.limit_in_bytes", "memory.memsw.limit_in_bytes"
 	err := writeFile(dir, plain, value)
 	if errors.Is(err, unix.EBUSY) {
-		return err // what is in use does not fit
+		return err // the memory in use exceeds the limit
 	}
 	if serr := optional(writeFile(dir, swap, value)); serr != nil {
 		return serr
@@ -147,7 +147,7 @@ func setMemoryV1(dir string, bytes int64) error {
 	return err
 }
 
-// optional forgives a file that this kernel does not have.
+// optional ignores the error of a file that this kernel does not have.
 func optional(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

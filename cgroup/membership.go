@@ -17,7 +17,7 @@ var sharing = []string{cpu, "cpuacct", blkio}
 // Membership is the calling process in a group other than its own.
 type Membership struct {
 	group *Group
-	from  map[string]string // the directory it was in, by that of the group
+	from  map[string]string // previous directory, by that of the group
 }
 
 // Join creates the group p and moves the calling process into it, so that the

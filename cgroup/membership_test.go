@@ -73,7 +73,7 @@ func TestAProcessWhosePreviousGroupIsGoneMovesToTheRoot(t *testing.T) {
 	}
 }
 
-func TestSittingNeedsAGoodPath(t *testing.T) {
+func TestJoiningNeedsAGoodPath(t *testing.T) {
 	h := needRoot(t)
 	_, err := h.Join("/../x")
 	require.ErrorIs(t, err, ErrPath)

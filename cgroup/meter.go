@@ -9,16 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Meter reports whether the processes of a group run. It holds one descriptor
-// and is not safe for concurrent use.
+// Meter reports whether the processes of a group run. It holds one file descriptor and is not
+// safe for concurrent use.
 type Meter struct {
 	f    *os.File
 	last [256]byte
 	n    int
 }
 
-// Meter opens the group's count of processor time: cpuacct.usage of cgroup v1,
-// cpu.stat of v2. It fails with a [ControllerError] where the host counts none.
+// Meter opens the group's count of processor time: cpuacct.usage of cgroup v1, cpu.stat of v2. It
+// returns a [ControllerError] if the host counts none.
 func (g *Group) Meter() (*Meter, error) {
 	for _, c := range []struct{ controller, file string }{{"cpuacct", "cpuacct.usage"}, {cpu, "cpu.stat"}} {
 		hier, ok := g.host.controller(c.controller)
@@ -39,9 +39,9 @@ func OpenMeter(path string) (*Meter, error) {
 	return &Meter{f: f}, nil
 }
 
-// Moved reports whether a process of the group, or of a group below it, used
-// processor time since the last call; the first call reports true, and so does
-// one that cannot tell. It costs one pread(2).
+// Moved reports whether a process of the group, or of a group below it, used processor time since
+// the last call. The first call returns true, and so does one that cannot read the count. It
+// costs one pread(2).
 func (m *Meter) Moved() bool {
 	var now [256]byte
 	n, err := unix.Pread(int(m.f.Fd()), now[:], 0)
@@ -54,5 +54,5 @@ func (m *Meter) Moved() bool {
 // Path is the file that is read; [OpenMeter] in another process reads the same.
 func (m *Meter) Path() string { return m.f.Name() }
 
-// Close gives the descriptor back.
+// Close closes the file.
 func (m *Meter) Close() error { return m.f.Close() }

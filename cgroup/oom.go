@@ -16,20 +16,19 @@ import (
 type OOM struct {
 	Time  time.Time
 	Count uint64 // kills since the group was made, this one included; v2 counts one twice when it kills the group
-	Pid   int    // as the host's first pid namespace counts; 0 when the kernel log does not tell
-	Comm  string // the process's name, at most 15 bytes; "" when the kernel log does not tell
-	Bytes uint64 // memory the process had; 0 when the kernel log does not tell
-	// Above says that the limit was not the group's own, but that of a group
-	// above it, or that the machine's memory was used up.
+	Pid   int    // in the host's first pid namespace; 0 if the kernel log is not readable
+	Comm  string // the process's name, at most 15 bytes; "" if the kernel log is not readable
+	Bytes uint64 // memory the process had; 0 if the kernel log is not readable
+	// Above: the limit was not the group's own, but that of a group above it, or the machine's
+	// memory was used up.
 	Above bool
 }
 
-// WatchOOM reports kills for memory until ctx ends or the group is removed;
-// then the channel is closed. The receiver must drain it. Kills that follow
-// each other closely may come as one event: Count tells.
+// WatchOOM reports kills for memory until ctx ends or the group is removed; then the channel is
+// closed. The receiver must drain it. Kills in quick succession may be reported as one event with
+// their Count.
 //
-// Which process it was the kernel says only in its log, so naming it needs a
-// readable /dev/kmsg.
+// The kernel names the process only in its log, so Pid needs a readable /dev/kmsg.
 func (g *Group) WatchOOM(ctx context.Context) (<-chan OOM, error) {
 	hier, ok := g.host.controller(memory)
 	if !ok {
@@ -71,9 +70,9 @@ func notifyV1(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// notifyV2 returns an inotify descriptor that is readable when memory.events
-// changes, and when a group beside this one, or this one itself, is removed:
-// the files of a removed group say nothing.
+// notifyV2 returns an inotify descriptor that is readable when memory.events changes, and when a
+// group beside this one, or this one itself, is removed: the files of a removed group raise no
+// event.
 func notifyV2(dir string) (*os.File, error) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
@@ -103,7 +102,7 @@ func (w *oomWatch) run(ctx context.Context) {
 	defer close(w.out)
 	defer w.kernel.close()
 	defer w.file.Close()
-	// Closing is what ends a Read; a second Close only says "already closed".
+	// Closing ends a blocked Read; the error of a second Close is expected.
 	stop := context.AfterFunc(ctx, func() { w.file.Close() })
 	defer stop()
 	buf := make([]byte, 4096)
@@ -128,8 +127,8 @@ func (w *oomWatch) run(ctx context.Context) {
 	}
 }
 
-// settle waits for the count to rise: v1 tells that the limit was hit before
-// it has chosen whom to kill, and v2 tells also of events that kill nobody.
+// settle waits for the count to rise: v1 notifies that the limit was hit before it has chosen a
+// process to kill, and v2 also notifies of events without a kill.
 func (w *oomWatch) settle(ctx context.Context) (uint64, bool) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

@@ -131,7 +131,7 @@ func TestVictimNamesSurvive(t *testing.T) {
 	})
 }
 
-func TestWhoseLimitItWasAndHowMuchItHad(t *testing.T) {
+func TestVictimsLimitAndMemoryAreRead(t *testing.T) {
 	const tail = "task_memcg=/p/a,task=x,pid=5,uid=1\n"
 	for record, above := range map[string]bool{
 		"4,1,2,-;oom-kill:constraint=CONSTRAINT_MEMCG,oom_memcg=/p/a," + tail: false,

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// ForksRefused counts the forks of the group that failed for its process limit
-// since it was made; on v1 also those that failed for a limit above it. A group
-// that is gone, or a host without the controller, has none.
+// ForksRefused counts the forks of the group that failed for its process limit since it was made;
+// on v1 also those that failed for a limit above it. A missing group, or a host without the
+// controller, returns 0.
 func (g *Group) ForksRefused() (uint64, error) {
 	hier, ok := g.host.controller(pids)
 	if !ok {
@@ -21,16 +21,15 @@ func (g *Group) ForksRefused() (uint64, error) {
 	return n, nil
 }
 
-// look is how often a group is asked for refused forks: v1 notifies nobody of
-// them, and a user has too few inotify instances, which v2 notifies, for every
-// shim.
-const look = time.Second
+// pollPids is how often the count of refused forks is read: v1 does not notify of them, and v2
+// notifies inotify instances, of which a user has too few for every shim.
+const pollPids = time.Second
 
-// WatchPids reports the count of [Group.ForksRefused] when it has grown, until
-// ctx ends; then the channel is closed. The receiver must drain it.
+// WatchPids reports the count of [Group.ForksRefused] when it has grown, until ctx ends; then the
+// channel is closed. The receiver must drain it.
 //
-// It reads the count when something arrives on active, which the caller sends
-// while processes of the group run; if active is nil, once a second.
+// It reads the count on every receive from active, to which the caller sends while processes of
+// the group run; if active is nil, once a second.
 func (g *Group) WatchPids(ctx context.Context, active <-chan struct{}) (<-chan uint64, error) {
 	if _, ok := g.host.controller(pids); !ok {
 		return nil, fmt.Errorf("watch processes of cgroup %s: %w", g.Path, &ControllerError{Controller: pids, Path: g.Path})
@@ -48,7 +47,7 @@ func (g *Group) watchPids(ctx context.Context, last uint64, active <-chan struct
 	defer close(out)
 	var every <-chan time.Time
 	if active == nil {
-		tick := time.NewTicker(look)
+		tick := time.NewTicker(pollPids)
 		defer tick.Stop()
 		every = tick.C
 	}

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Remove removes the group and all groups below it from every hierarchy. It
-// does not kill: a group with processes is tried again until ctx ends, and is
-// then [ErrBusy]. A group that is not there is no error.
+// Remove removes the group and all groups below it from every hierarchy. It does not kill: for a
+// group with processes it tries again until ctx ends, then returns [ErrBusy]. A missing group is
+// no error.
 func (g *Group) Remove(ctx context.Context) error {
 	wait := newBackoff()
 	for {
@@ -36,9 +36,8 @@ func (g *Group) Remove(ctx context.Context) error {
 	}
 }
 
-// RemoveIfEmpty removes the group where it has neither processes nor groups
-// below it, and leaves it alone elsewhere: for the parent of agents' groups
-// when the last one may have gone.
+// RemoveIfEmpty removes the group from the hierarchies in which it has neither processes nor
+// groups below it: for the parent of agents' groups when the last one may have gone.
 func (g *Group) RemoveIfEmpty() error {
 	for _, hier := range g.host.hierarchies {
 		err := unix.Rmdir(g.dir(hier))
@@ -50,11 +49,10 @@ func (g *Group) RemoveIfEmpty() error {
 	return nil
 }
 
-// Prune removes the groups above this one that are empty, up to the first that
-// is in use: the parent of the agents' groups goes with the last of them.
-// Groups that systemd made for its units are systemd's to remove, and it
-// remembers having made them; in hierarchies it does not manage Ensure made
-// their like, and those go.
+// Prune removes the groups above this one that are empty, up to the first that is in use: the
+// parent of the agents' groups goes with the last of them. Groups that systemd made for its units
+// are systemd's to remove; in hierarchies that systemd does not manage, Ensure made the groups of
+// the same names, and Prune removes those.
 func (g *Group) Prune() error {
 	for _, hier := range g.host.hierarchies {
 		for p := path.Dir(g.Path); p != "/"; p = path.Dir(p) {
@@ -73,14 +71,14 @@ func (g *Group) Prune() error {
 	return nil
 }
 
-// systemd says whether systemd, where it runs, manages the hierarchy.
+// systemd reports whether systemd, if it runs, manages the hierarchy.
 func (h hierarchy) systemd() bool {
 	return h.v2 || slices.ContainsFunc(h.controllers, func(c string) bool {
 		return slices.Contains([]string{"name=systemd", "cpu", "cpuacct", "blkio", "memory", "devices", "pids"}, c)
 	})
 }
 
-// unit says whether a group has the name of a systemd unit.
+// unit reports whether a group has the name of a systemd unit.
 func unit(name string) bool {
 	return slices.Contains([]string{".slice", ".service", ".scope", ".socket", ".mount"}, path.Ext(name))
 }

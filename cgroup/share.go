@@ -9,12 +9,11 @@ import (
 	"strconv"
 )
 
-// period is in which a processor limit is counted, in microseconds: the
-// kernel's default.
+// period is the accounting period of a processor limit, in microseconds: the kernel's default.
 const period = 100_000
 
-// setCPU sets weight and quota. A group whose controller is not on has neither,
-// which is no error unless one is asked for.
+// setCPU sets weight and quota. If the controller is not enabled the group has neither, which is
+// an error only if one was requested.
 func (g *Group) setCPU(l Limits) error {
 	hier, ok := g.host.controller(cpu)
 	if ok {
@@ -46,9 +45,8 @@ func (g *Group) setCPUWeight(hier hierarchy, w int64) error {
 	return writeFile(g.dir(hier), "cpu.shares", strconv.FormatInt(shares(w), 10))
 }
 
-// SetWeights sets the weights of l, and nothing else of it, where there are any: for
-// the group above the one that has the other limits, whose SetLimits says what
-// is missing.
+// SetWeights sets only the weights of l, where the controllers exist: for the group above the one
+// that has the other limits, whose SetLimits reports missing controllers.
 func (g *Group) SetWeights(l Limits) error {
 	l = Limits{CPUWeight: l.CPUWeight, IOWeight: l.IOWeight}
 	if err := l.Validate(); err != nil {
@@ -69,7 +67,7 @@ func (g *Group) SetWeights(l Limits) error {
 	return nil
 }
 
-// quota is the time in a period, in microseconds. The kernel wants 1000 at least.
+// quota is the time per period, in microseconds. The kernel's minimum is 1000.
 func quota(percent int64, none string) string {
 	if percent == 0 {
 		return none
@@ -77,8 +75,8 @@ func quota(percent int64, none string) string {
 	return strconv.FormatInt(max(percent*period/100, 1000), 10)
 }
 
-// optionalQuota forgives a kernel without CONFIG_CFS_BANDWIDTH, unless a quota
-// was asked for.
+// optionalQuota ignores the error of a kernel without CONFIG_CFS_BANDWIDTH, unless a quota was
+// requested.
 func optionalQuota(l Limits, err error) error {
 	if l.CPUPercent == 0 {
 		return optional(err)
@@ -86,16 +84,14 @@ func optionalQuota(l Limits, err error) error {
 	return err
 }
 
-// shares turns a v2 weight into v1 shares as systemd does: the default of the
-// one is the default of the other.
+// shares converts a v2 weight to v1 shares as systemd does: both defaults correspond.
 func shares(weight int64) int64 { return min(max(weight*1024/100, 2), 262144) }
 
-// ioFiles are where a weight for the disks can be: v2's of any scheduler, of
-// bfq, and v1's of bfq and of the old cfq.
+// ioFiles are the possible files of a weight for the disks: v2's of any scheduler, of bfq, and
+// v1's of bfq and of the old cfq.
 var ioFiles = []string{"io.weight", "io.bfq.weight", "blkio.bfq.weight", "blkio.weight"}
 
-// setIO sets the weight for the disks, if there is one: the scheduler of some
-// disk must have it.
+// setIO sets the weight for the disks, if a disk's scheduler supports it.
 func (g *Group) setIO(l Limits) error {
 	hier, ok := g.host.controller(g.host.ioController())
 	var missing error

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Stats is what a group uses. Numbers of controllers the host lacks are 0.
+// Stats is the resource use of a group. Numbers of controllers the host lacks are 0.
 type Stats struct {
 	MemoryBytes     uint64        // in use now, page cache included
-	MemoryPeakBytes uint64        // most ever used; 0 on kernels that do not tell
+	MemoryPeakBytes uint64        // highest use so far; 0 on kernels that do not count it
 	MemoryLimit     uint64        // 0: no limit
 	CPU             time.Duration // processor time used
 	Pids            uint64        // processes and threads now
@@ -63,9 +63,8 @@ func (g *Group) Stats() (Stats, error) {
 	return s, err
 }
 
-// OOMKills counts the processes of the group the kernel killed for memory
-// since the group was made. A group that is gone, or a host without a memory
-// controller, has none.
+// OOMKills counts the processes of the group that the kernel killed for memory since the group
+// was made. A missing group, or a host without a memory controller, returns 0.
 func (g *Group) OOMKills() (uint64, error) {
 	hier, ok := g.host.controller(memory)
 	if !ok {
@@ -82,9 +81,8 @@ func (g *Group) OOMKills() (uint64, error) {
 	return n, nil
 }
 
-// MemoryNeed is the memory in use that the kernel cannot take back by dropping
-// pages of files: what a limit must at least be. In bytes; 0 on a host without
-// a memory controller.
+// MemoryNeed is the memory in use that the kernel cannot reclaim by dropping page cache: the
+// minimum for a limit. In bytes; 0 on a host without a memory controller.
 func (g *Group) MemoryNeed() (uint64, error) {
 	hier, ok := g.host.controller(memory)
 	if !ok {

@@ -9,11 +9,10 @@ import (
 	"time"
 )
 
-// Usage is everything a group uses, for people to look at. Numbers the host
-// does not have are 0.
+// Usage is the resource use of a group, for display. Numbers the host does not have are 0.
 type Usage struct {
 	Stats
-	Throttled  time.Duration // time for which it had to wait for its processor quota
+	Throttled  time.Duration // time for which it waited for its processor quota
 	ReadBytes  uint64        // from disks, ever
 	WriteBytes uint64        // to disks, ever
 	OpenFiles  uint64        // descriptors of all its processes
@@ -21,13 +20,12 @@ type Usage struct {
 	Pressure *Pressure
 }
 
-// Pressure is the share of the last ten seconds, in percent, in which some
-// process of the group waited for what was short (PSI, "some avg10").
+// Pressure is the share of the last ten seconds, in percent, in which some process of the group
+// waited for the resource (PSI, "some avg10").
 type Pressure struct{ CPU, Memory, IO float64 }
 
-// Usage reads what the group uses. It costs a look at every process; see
-// [Group.Stats] for what is cheap. It fails with [ErrNotFound] when the group
-// is gone.
+// Usage reads the resource use of the group. It reads /proc of every process; [Group.Stats] is
+// cheaper. It returns [ErrNotFound] when the group is gone.
 func (g *Group) Usage() (Usage, error) {
 	var u Usage
 	var err error
@@ -72,7 +70,7 @@ func (g *Group) ioBytes() (read, write uint64) {
 	}
 	text, err := readFile(g.dir(hier), file)
 	if err != nil {
-		return 0, 0 // a controller that is not on
+		return 0, 0 // the controller is not enabled
 	}
 	return parseIO(text)
 }

@@ -71,11 +71,10 @@ func kindOf(call string) Kind {
 	return KindProcess // those of debugCalls
 }
 
-// audit adds rules for the audited calls. Each is about what no allowed
-// call is about, so that it does not matter in which order the filter looks at
-// them, nor what libseccomp makes of two rules for one thing: a rule without
-// arguments beside one with arguments would take its place. And they are few:
-// every process that is started in the sandbox pays for libcontainer's compiling them.
+// audit adds rules for the audited calls. Each matches only calls that no other rule allows, so
+// that the order of the filter does not matter, nor how libseccomp joins two rules for one call:
+// a rule without arguments would replace one with arguments. Their number is small: every process
+// that is started in the sandbox waits while libcontainer compiles them.
 func audit(userNamespaces, sharedPIDs bool) []*configs.Syscall {
 	var out []*configs.Syscall
 	rule := func(name string, args ...*configs.Arg) {
@@ -103,15 +102,15 @@ func audit(userNamespaces, sharedPIDs bool) []*configs.Syscall {
 	}
 	// Process 1's limits; all others are the agent's own processes.
 	rule("prlimit64", arg(0, configs.MaskEqualTo, low32, 1), arg(2, configs.NotEqualTo, 0, 0))
-	toldSockets(rule)
+	deniedSockets(rule)
 	return out
 }
 
-// toldSockets are the sockets that are refused: what differs from every one that
-// is allowed in some bit.
-func toldSockets(rule func(string, ...*configs.Arg)) {
+// deniedSockets adds rules for the denied sockets: those that differ from every allowed one in
+// some bit.
+func deniedSockets(rule func(string, ...*configs.Arg)) {
 	is := func(index uint, mask, value uint64) *configs.Arg { return arg(index, configs.MaskEqualTo, mask, value) }
-	const families = 0x3f // as many bits have those there are
+	const families = 0x3f // enough bits for all existing families
 	// Above AF_NETLINK (16).
 	rule("socket", is(0, 0x20, 0x20))
 	bits(0x0f, func(b uint64) { rule("socket", is(0, 0x30|b, 0x10|b)) })

@@ -13,10 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// tells are the escapes that are told of, and as what. The others are refused by
-// somebody else than the filter (the kernel itself, a mount), or for the reasons
-// given beside the list.
-var tells = map[string]string{
+// audits has the audited escapes, and their kinds. The others are denied by other parts than the
+// filter (the kernel itself, a mount), or not audited for the reasons given beside the list.
+var audits = map[string]string{
 	"mount tmpfs": "mount", "mount bind": "mount MS_BIND", "remount rw": "mount MS_BIND|MS_REMOUNT", "mount by propagation": "mount MS_REC|MS_SHARED",
 	"umount": "umount2", "umount masked": "umount2", "pivot_root": "pivot_root", "chroot": "chroot", "setns own": "setns",
 	"open_tree": "open_tree", "move_mount": "move_mount", "fsopen": "fsopen", "fspick": "fspick", "fsmount": "fsmount", "mount_setattr": "mount_setattr",
@@ -45,7 +44,7 @@ var tells = map[string]string{
 	"netlink: device events": "socket AF_NETLINK, SOCK_RAW, NETLINK_KOBJECT_UEVENT", "netlink: xfrm": "socket AF_NETLINK, SOCK_RAW, NETLINK_XFRM",
 }
 
-// record collects what a sandbox tells of until nothing more has come for a while.
+// record collects the audited calls of a sandbox until none has come for a while.
 func record(t testing.TB, s *Sandbox) map[string]RefusedCall {
 	t.Helper()
 	out := map[string]RefusedCall{}
@@ -60,12 +59,12 @@ func record(t testing.TB, s *Sandbox) map[string]RefusedCall {
 	}
 }
 
-// requireTells wants what the escapes tell of, and nothing else: the process makes
-// threads and sockets, reads its limits and much else besides.
-func requireTells(t testing.TB, s *Sandbox) {
+// requireAudits requires the audited escapes, and nothing else: the process makes threads and
+// sockets, reads its limits and much else besides.
+func requireAudits(t testing.TB, s *Sandbox) {
 	t.Helper()
 	want := map[string]bool{}
-	for name, what := range tells {
+	for name, what := range audits {
 		require.Contains(t, everyEscape(), name)
 		want[what] = true
 	}
@@ -87,7 +86,7 @@ func requireEscapesFail(t testing.TB, s *Sandbox) {
 	requireRefused(t, out)
 }
 
-// requireRefused wants every escape to have said what it should.
+// requireRefused requires of every escape the errno of the table.
 func requireRefused(t testing.TB, out string) {
 	t.Helper()
 	var got map[string]string

@@ -8,8 +8,7 @@ import (
 	libseccomp "github.com/seccomp/libseccomp-golang"
 )
 
-// callName is what a call of this machine's own word size is called. The filter
-// asks about no others.
+// callName is the name of a call of this machine's own word size. The filter reports no others.
 func callName(nr int) string {
 	name, err := libseccomp.ScmpSyscall(nr).GetName()
 	if err != nil {

@@ -4,5 +4,5 @@ package sandbox
 
 import "strconv"
 
-// callName has nobody to ask: without seccomp there are no sandboxes either.
+// callName returns the number: without seccomp there are no sandboxes to audit.
 func callName(nr int) string { return "call " + strconv.Itoa(nr) }

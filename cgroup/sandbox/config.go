@@ -12,24 +12,23 @@ import (
 	"polis/cgroup"
 )
 
-// Mount is a host file or directory that the sandbox sees. Nothing mounted
-// below Source comes along unless it is mounted there when the sandbox is
-// created.
+// Mount is a host file or directory that is visible in the sandbox. Of the mounts below Source,
+// those that exist when the sandbox is created come with it.
 type Mount struct {
 	Source   string // on the host
-	Dest     string // in the sandbox; missing directories are made
+	Dest     string // in the sandbox; missing directories are created
 	ReadOnly bool
 }
 
-// Config is what a sandbox is made of.
+// Config is the configuration of a sandbox.
 type Config struct {
 	ID       string // letters, digits, and "_+-."; unique in StateDir
 	StateDir string // libcontainer's state; for root only
-	// RootfsDir becomes "/" of the sandbox. It is made empty, filled with mount
-	// points, and removed by Destroy.
+	// RootfsDir becomes "/" of the sandbox. It is created empty, filled with mount points, and
+	// removed by Destroy.
 	RootfsDir string
 
-	UID, GID int // who the processes are; not root
+	UID, GID int // user and group of the processes; not root
 	Groups   []int
 	User     string // the name of UID inside
 	FullName string // the user's name for people (git asks for it); "" for User
@@ -41,55 +40,55 @@ type Config struct {
 	Mounts     []Mount
 	Hide       []string // host paths that must not be seen even if they are below /opt, /usr or /etc
 
-	Workdir    string // where processes start unless they say otherwise; "" for Home
+	Workdir    string // where processes start unless Process.Cwd is set; "" for Home
 	Hostname   string
 	Domain     string // of Hostname's full name in /etc/hosts, and of mail; "" for none
 	ResolvConf string // host file seen as /etc/resolv.conf; "" for the host's own
 	NetNS      string // path of the network namespace to join; "" for a new one with only a loopback
 	Env        []string
 
-	// Shared are the namespaces that the sandbox has in common with the host,
-	// because they are not to be had: see [Shared].
+	// Shared are the namespaces that the sandbox shares with the host, because they are not
+	// available: see [Shared].
 	Shared Shared
 
-	// UserNamespaces lets processes make user namespaces, and in them all others:
-	// for sandboxes that agents bring along. It opens more of the kernel to them.
+	// UserNamespaces lets processes create user namespaces, and in them all others: for agents
+	// that bring a sandbox of their own. It exposes more of the kernel to them.
 	UserNamespaces bool
 
-	// ReportDenied audits denied calls, where the kernel supports it: see
-	// [Sandbox.Refused]. Processes inside cannot have a seccomp listener of their
-	// own then; the kernel has one for a process.
+	// ReportDenied audits denied calls, if the kernel supports it: see [Sandbox.Refused].
+	// Processes inside cannot have a seccomp listener of their own then; the kernel allows one
+	// per process.
 	ReportDenied bool
 
 	CgroupPath string // the sandbox's own group, below the hierarchies' mount points
 	Limits     cgroup.Limits
-	InitBinary string // the running program's path, for process 1; "" to find it
+	InitBinary string // path of the running program, for process 1; "" to find it
 
 	Log *slog.Logger // nil for none
 }
 
-// Shared says which namespaces are the host's. Each takes protection away; a
-// mount namespace of its own a sandbox always has.
+// Shared lists the namespaces that are the host's. Each removes a protection; a sandbox always
+// has its own mount namespace.
 type Shared struct {
 	// Network: the host's network. NetNS must be empty then.
 	Network bool
-	// PID: processes of the same user outside can be seen, signalled and, through
-	// /proc, looked into, with the files they see. ptrace is refused then. When
-	// the maker of the sandbox dies, its process 1 kills the rest through the
-	// control group; on a kernel older than 5.14 they live on until [Cleanup].
+	// PID: processes of the same user outside are visible, can be signalled and, through /proc,
+	// inspected, including the files they see. ptrace is denied then. When the process that
+	// created the sandbox dies, process 1 kills the rest through the control group; on a kernel
+	// older than 5.14 they live on until [Cleanup].
 	//
-	// The program that makes such a sandbox becomes the parent of what is orphaned
-	// in it, and reaps that. It makes no second one beside it.
+	// The program that creates such a sandbox becomes the parent of processes that are orphaned
+	// in it, and reaps them. It must not create a second one at the same time.
 	PID bool
 	IPC bool // shared memory and queues
 	UTS bool // the host's name
-	// Cgroup: the host's control groups can be seen.
+	// Cgroup: the host's control groups are visible.
 	Cgroup bool
 }
 
 var goodID = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_+.-]{0,127}$`)
 
-// check fills defaults and refuses what cannot be meant.
+// check fills defaults and rejects invalid values.
 func (c *Config) check() error {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("%w: "+format, append([]any{ErrConfig}, args...)...)
@@ -190,8 +189,8 @@ func (c *Config) checkPaths(bad func(string, ...any) error) error {
 	return nil
 }
 
-// reserved are the places where the sandbox's own protection is mounted: a
-// mount of the caller's there would take it away.
+// reserved are the paths where the sandbox's own protection is mounted: a mount of the caller
+// there would remove it.
 var reserved = []string{"/proc", "/sys", "/dev", "/.polis"}
 
 func ours(p string) error {
@@ -200,7 +199,7 @@ func ours(p string) error {
 			return fmt.Errorf("%s is the sandbox's own", p)
 		}
 	}
-	// These hold the sandbox's mounts, so nothing may be put over them; below is fine.
+	// These contain the sandbox's mounts, so nothing may be mounted over them; below is allowed.
 	for _, r := range []string{"/usr", "/etc", "/tmp", "/run", "/var", "/bin", "/lib", "/lib64", "/sbin"} {
 		if p == r {
 			return fmt.Errorf("%s is the sandbox's own", p)
@@ -209,16 +208,16 @@ func ours(p string) error {
 	return nil
 }
 
-// within says whether p is dir or below it.
+// within reports whether p is dir or below it.
 func within(dir, p string) bool {
 	return p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/")
 }
 
-// env is the environment a process starts with: the sandbox's, then the
-// process's own, of which the last of a name wins.
+// env is the environment a process starts with: the sandbox's, then the process's own; the last
+// value of a name wins.
 func (c *Config) env(extra []string) []string {
-	// Memory counts against the limit, and /tmp is memory: what asks where to put
-	// large things is told the disk.
+	// Memory counts against the limit, and /tmp is memory: TMPDIR directs large temporary files
+	// to the disk.
 	tmp := "/tmp"
 	if c.ScratchDir != "" {
 		tmp = scratchPath

@@ -82,7 +82,7 @@ func socketWanted(args [6]uint64) string {
 	return text
 }
 
-// flags are the names of what is set, "" for nothing that has one.
+// flags names the bits that are set, "" if none has a name.
 func flags(v uint64, names []flag) string {
 	var out []string
 	for _, n := range names {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestWanted(t *testing.T) {
+func TestDescribe(t *testing.T) {
 	for _, c := range []struct {
 		call string
 		args [6]uint64

@@ -11,8 +11,8 @@ import (
 	"polis/fusefs/fdtree"
 )
 
-// Kill kills everything inside, process 1 too, and returns when nothing is
-// left. The sandbox is then ended; Destroy removes what it was made of.
+// Kill kills everything inside, process 1 too, and returns when no process is left. The sandbox
+// has then ended; Destroy removes its files and groups.
 func (s *Sandbox) Kill(ctx context.Context) error {
 	s.mu.Lock()
 	s.ended = true
@@ -20,10 +20,9 @@ func (s *Sandbox) Kill(ctx context.Context) error {
 	return s.group.Kill(ctx)
 }
 
-// Destroy kills everything inside, however it was started, and removes the
-// control group (and the groups above it that are then empty), the root
-// directory and the state. It can be called again
-// after an error, and then goes on. Wait of every process returns before it.
+// Destroy kills everything inside, however it was started, and removes the control group (and the
+// groups above it that are then empty), the root directory and the state. It can be called again
+// after an error, and then continues. Wait of every process returns before it.
 func (s *Sandbox) Destroy(ctx context.Context) error {
 	s.mu.Lock()
 	s.ended = true
@@ -37,7 +36,7 @@ func (s *Sandbox) release(ctx context.Context) error {
 	}
 	killed := s.group.Kill(ctx)
 	if s.alive != nil {
-		// Closed twice on a second call; it is closed that matters.
+		// A second call closes it twice, which is harmless.
 		_ = s.alive.Close()
 	}
 	if killed != nil {
@@ -72,10 +71,9 @@ func (s *Sandbox) join(ctx context.Context) error {
 	}
 }
 
-// Cleanup removes whatever is left of a sandbox whose maker died: processes,
-// control group, root directory and state. What is not there is no error, so
-// it may be called at any time for a sandbox that is not in use. It is pure
-// bookkeeping and starts nothing.
+// Cleanup removes the remains of a sandbox whose creator died: processes, control group, root
+// directory and state. Missing parts are no error, so it may be called at any time for a sandbox
+// that is not in use. It starts no process.
 func Cleanup(ctx context.Context, stateDir, id, rootfsDir, cgroupPath string) error {
 	if !goodID.MatchString(id) || !filepath.IsAbs(stateDir) {
 		return fmt.Errorf("clean up sandbox: %w: id %q, state directory %q", ErrConfig, id, stateDir)

@@ -15,7 +15,7 @@ import (
 	"unicode"
 )
 
-// generated is a file that the sandbox sees in place of the host's.
+// generated is a file that replaces the host's in the sandbox.
 type generated struct {
 	source, dest string
 }
@@ -87,7 +87,7 @@ func (c *Config) files() []generated {
 	}
 	resolv := c.ResolvConf
 	if resolv == "" {
-		// Only a link needs help: its target in /run is not in the sandbox.
+		// Only a link needs this: its target in /run is not in the sandbox.
 		if target, err := filepath.EvalSymlinks("/etc/resolv.conf"); err == nil && target != "/etc/resolv.conf" {
 			resolv = target
 		}
@@ -98,9 +98,8 @@ func (c *Config) files() []generated {
 	return out
 }
 
-// followLinks returns the path a program of the sandbox ends up at when it
-// opens p: the last link's target, which need not exist on the host as long as
-// it can be made in the sandbox.
+// followLinks returns the path a program of the sandbox reaches when it opens p: the last link's
+// target, which need not exist on the host as long as it can be created in the sandbox.
 func followLinks(p string) (string, bool) {
 	for range 10 {
 		target, err := os.Readlink(p)
@@ -108,7 +107,7 @@ func followLinks(p string) (string, bool) {
 			return p, within("/etc", p) || within("/run", p) || within("/var", p)
 		}
 		if err != nil {
-			return p, true // there, and no link
+			return p, true // exists, and is no link
 		}
 		if !path.IsAbs(target) {
 			target = path.Join(path.Dir(p), target)

@@ -41,7 +41,7 @@ func TestPasswdNamesTheUser(t *testing.T) {
 	}
 }
 
-// However the host's list looks, the user is there once and nobody else is root.
+// Whatever the host's list contains, the user appears once and no other line has uid 0.
 func TestPasswdHasTheUserOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		line := rapid.Custom(func(t *rapid.T) string {

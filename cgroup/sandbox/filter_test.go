@@ -20,7 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a filter says to a call, without the number of an error.
+// A filter's answer to a call, without the number of an error.
 const (
 	saysAllow = 0x7fff0000
 	saysErrno = 0x00050000
@@ -104,8 +104,8 @@ func assembled(t testing.TB, f *libseccomp.ScmpFilter) filter {
 	return filter{vm, len(raws)}
 }
 
-// says is what the filter answers. The machine that runs it loads words big
-// endian, so they are put that way.
+// says is the filter's answer. The machine that runs it loads words big endian, so they are put
+// that way.
 func (f filter) says(t testing.TB, nr int, args ...uint64) uint32 {
 	t.Helper()
 	const amd64 = 0xc000003e
@@ -124,8 +124,8 @@ func (f filter) says(t testing.TB, nr int, args ...uint64) uint32 {
 // modes are the profiles there can be.
 var modes = []struct{ userNamespaces, sharedPIDs bool }{{}, {userNamespaces: true}, {sharedPIDs: true}, {true, true}}
 
-// TestAuditedCallsAreTheDeniedOnes asks two filters, one that tells and one that
-// does not: they must not differ but in who says no.
+// TestAuditedCallsAreTheDeniedOnes compares a filter with audit rules and one without: they must
+// differ only in the action of denied calls.
 func TestAuditedCallsAreTheDeniedOnes(t *testing.T) {
 	names := map[int]string{}
 	for nr := range 600 {
@@ -137,13 +137,13 @@ func TestAuditedCallsAreTheDeniedOnes(t *testing.T) {
 			require.Equal(t, newest(t, false, m.userNamespaces, m.sharedPIDs), newest(t, true, m.userNamespaces, m.sharedPIDs), "from which call on it is ENOSYS")
 			require.Less(t, telling.size, 4096-64, "instructions; the kernel takes 4096, and libcontainer adds some")
 			t.Logf("%d instructions, %d without telling", telling.size, plain.size)
-			tells := map[string]bool{}
+			audits := map[string]bool{}
 			check := func(nr int, args ...uint64) {
 				before, after := plain.says(t, nr, args...), telling.says(t, nr, args...)
 				if before == after {
 					return
 				}
-				tells[names[nr]] = true
+				audits[names[nr]] = true
 				if before != saysErrno|uint32(unix.EPERM) || after != saysTell {
 					t.Fatalf("%s %#x: %#x became %#x", names[nr], args, before, after)
 				}
@@ -171,20 +171,20 @@ func TestAuditedCallsAreTheDeniedOnes(t *testing.T) {
 					check(int(nr), word(), word(), word(), word(), word(), word())
 				}
 			}
-			for name := range tells {
+			for name := range audits {
 				require.NotEqual(t, Kind(""), kindOf(name))
 			}
-			requireAudited(t, m.userNamespaces, m.sharedPIDs, tells)
+			requireAudited(t, m.userNamespaces, m.sharedPIDs, audits)
 		})
 	}
 }
 
 // newest is the highest number of a call that a profile names: libcontainer has
 // those above fail with ENOSYS.
-func newest(t *testing.T, tells, userNamespaces, sharedPIDs bool) libseccomp.ScmpSyscall {
+func newest(t *testing.T, audits, userNamespaces, sharedPIDs bool) libseccomp.ScmpSyscall {
 	t.Helper()
 	var out libseccomp.ScmpSyscall
-	for _, c := range profile(userNamespaces, sharedPIDs, map[bool]string{true: "/x"}[tells]).Syscalls {
+	for _, c := range profile(userNamespaces, sharedPIDs, map[bool]string{true: "/x"}[audits]).Syscalls {
 		if nr, err := libseccomp.GetSyscallFromName(c.Name); err == nil {
 			out = max(out, nr)
 		}
@@ -192,7 +192,7 @@ func newest(t *testing.T, tells, userNamespaces, sharedPIDs bool) libseccomp.Scm
 	return out
 }
 
-// requireAudited wants all that should be told of to be told of.
+// requireAudited requires all calls that should be audited.
 func requireAudited(t *testing.T, userNamespaces, sharedPIDs bool, got map[string]bool) {
 	t.Helper()
 	want := map[string]bool{"socket": true, "prlimit64": true, "ioctl": true}
@@ -234,7 +234,7 @@ func interesting() []uint64 {
 	return out
 }
 
-// What polis wants to know of is told of, and nothing of what ordinary programs do.
+// Escapes are audited, and no call of ordinary programs.
 func TestWhichCallsAreAudited(t *testing.T) {
 	f := compiled(t, profile(false, false, "/x"))
 	for _, c := range []struct {

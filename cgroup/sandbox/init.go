@@ -14,10 +14,10 @@ package sandbox
 #include <sys/wait.h>
 #include <unistd.h>
 
-// The descriptor on which process 1 sees its maker end.
+// The descriptor on which process 1 notices the end of its creator.
 #define POLIS_ALIVE_FD 3
-// And the one with which it takes the others along where that is not the
-// kernel's doing; the number of another file, or of none, where it is.
+// The descriptor with which it kills the others where the kernel does not; the number of another
+// file, or of none, where it does.
 #define POLIS_KILL_FD 4
 
 static void polis_reap(void)
@@ -26,23 +26,22 @@ static void polis_reap(void)
 		;
 }
 
-// The sandbox's process 1, or what stands for it where processes are not in a
-// namespace of their own: it reaps what is orphaned, and ends on SIGTERM from
-// outside or when its maker is gone, and everything else with it. A signal from inside has a sender that can
-// be seen (si_pid is 0 only from an outer pid namespace) and does nothing.
+// The sandbox's process 1, or its replacement where processes are not in a namespace of their
+// own: it reaps orphans, and exits on SIGTERM from outside or when its creator is gone, and
+// everything else with it. A signal from inside has a visible sender (si_pid is 0 only from an
+// outer pid namespace) and is ignored.
 static void polis_init_run(int shared)
 {
 	sigset_t all;
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
-	// Same user as the agent: keep it from /proc/1/mem, fd and environ.
+	// Same user as the agent: protect /proc/1/mem, fd and environ from it.
 	prctl(PR_SET_DUMPABLE, 0);
 
 	int sfd = signalfd(-1, &all, SFD_CLOEXEC);
 	if (sfd < 0)
 		_exit(70);
-	// Last: the maker waits for this name. It is not the file's, which the
-	// process has from the start.
+	// Last: the creator waits for this name, which differs from the file's.
 	prctl(PR_SET_NAME, "polis:init");
 	struct pollfd fds[2] = {
 		{ .fd = sfd, .events = POLLIN },
@@ -53,7 +52,7 @@ static void polis_init_run(int shared)
 		if (poll(fds, 2, -1) < 0 && errno != EINTR)
 			_exit(70);
 		if (fds[1].revents & (POLLHUP | POLLERR | POLLNVAL)) {
-			// Without the file, or without success, it is left to polisd.
+			// Without the file, or on failure, polisd cleans up.
 			if (shared && write(POLIS_KILL_FD, "1", 1) < 0)
 				_exit(71);
 			_exit(0);
@@ -67,9 +66,8 @@ static void polis_init_run(int shared)
 	}
 }
 
-// Runs before the Go runtime starts, and never returns in process 1. The name
-// is read from /proc because not every C library hands arguments to
-// constructors.
+// Runs before the Go runtime starts, and never returns in process 1. The name is read from /proc
+// because not every C library passes arguments to constructors.
 static void __attribute__((constructor)) polis_init(void)
 {
 	static const char name[] = "/.polis/polis-init";
@@ -96,25 +94,22 @@ import (
 	_ "github.com/opencontainers/runc/libcontainer/nsenter" // joins namespaces before the Go runtime starts
 )
 
-// init keeps the first thread for the main goroutine. libcontainer sends threads
-// into the sandbox's mount namespace and lets them end there; the first thread
-// cannot end, would hold that namespace and every mount in it for ever, and
-// /proc/self would tell of it instead of the host.
+// init keeps the first thread for the main goroutine. libcontainer sends threads into the
+// sandbox's mount namespace and lets them end there; the first thread cannot end, would hold that
+// namespace and every mount in it forever, and /proc/self would show it instead of the host.
 func init() { runtime.LockOSThread() }
 
-// initPath is where the sandbox sees its process 1. The C code above compares
-// with it.
+// initPath is the path of process 1's program in the sandbox. The C code above compares with it.
 const initPath = "/.polis/polis-init"
 
-// IsInit says whether this process is the first half of a sandboxed one, and
-// must call [Main] and nothing else.
+// IsInit reports whether this process is the first half of a sandboxed one, and must call [Main]
+// and nothing else.
 func IsInit() bool {
 	return len(os.Args) > 1 && os.Args[1] == "init" && os.Getenv("_LIBCONTAINER_INITPIPE") != ""
 }
 
-// Main returns at once, unless this process was started to become a process of
-// a sandbox: then it becomes that and does not return. Call it first in main
-// and in TestMain.
+// Main returns at once, unless this process was started to become a process of a sandbox: then it
+// does not return. Call it first in main and in TestMain.
 func Main() {
 	if IsInit() {
 		libcontainer.Init() // exits

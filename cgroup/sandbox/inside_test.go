@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The test binary is what the sandbox has as process 1's program, so it is also
-// there to be executed: with this variable it makes system calls and tells.
+// The test binary is the program of process 1, so it can also be executed in the sandbox: with
+// this variable it makes system calls and prints the results.
 const insideEnv = "POLIS_TEST_INSIDE"
 
 // inside runs a part of the test binary in the sandbox.
@@ -44,7 +44,7 @@ func insideMain(part string) {
 		abort()
 	case "hog":
 		hog()
-	case "hold": // as much as the argument says, in MB, until killed
+	case "hold": // allocates as many MB as the argument says, until killed
 		mb, _ := strconv.Atoi(os.Args[1])
 		keep := make([]byte, mb<<20)
 		for i := 0; i < len(keep); i += 4096 {
@@ -270,5 +270,5 @@ func withFile(p string, fn func(fd int) error) error {
 func TestEscapesAreRefused(t *testing.T) {
 	s := create(t, testConfig(t))
 	requireEscapesFail(t, s)
-	requireTells(t, s)
+	requireAudits(t, s)
 }

@@ -6,8 +6,8 @@ import (
 	"polis/cgroup"
 )
 
-// ensureGroup makes the group with its limits. A weight for disks that know
-// none is left out: it limits nothing, and the machine may have got other disks.
+// ensureGroup creates the group with its limits. A weight for disks whose schedulers know none is
+// left out: it limits nothing, and the machine's disks may have changed.
 func (s *Sandbox) ensureGroup() error {
 	l := s.cfg.Limits
 	err := s.group.Ensure(l)
@@ -20,17 +20,16 @@ func (s *Sandbox) ensureGroup() error {
 	return err
 }
 
-// Stats returns what the sandbox uses.
+// Stats returns the sandbox's resource use.
 func (s *Sandbox) Stats() (cgroup.Stats, error) { return s.group.Stats() }
 
 // SetLimits changes the limits of a running sandbox. Errors are those of
-// [cgroup.Group.SetLimits]; on v1 a memory limit that what is in use does not
-// fit in is EBUSY.
+// [cgroup.Group.SetLimits]; on v1 a memory limit below the use returns EBUSY.
 func (s *Sandbox) SetLimits(l cgroup.Limits) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended { // Ensure would make the group again
+	if s.ended { // Ensure would create the group again
 		return ErrGone
 	}
-	return s.group.Ensure(l) // a controller may be wanted that was not before
+	return s.group.Ensure(l) // a limit may need a controller that is not enabled yet
 }

@@ -8,23 +8,21 @@ import (
 	"polis/cgroup"
 )
 
-// OOMEvent says that the kernel killed processes of the sandbox because it was
-// at its memory limit.
+// OOMEvent: the kernel killed processes of the sandbox because it was at its memory limit.
 type OOMEvent struct {
 	Time  time.Time
-	Pid   int    // as the host counts; 0 if it cannot be known
-	Comm  string // the process's name, at most 15 bytes; "" if it cannot be known
-	Bytes uint64 // memory it had; 0 if it cannot be known
-	Above bool   // for a limit that is not the sandbox's own; see [cgroup.OOM]
+	Pid   int    // as the host counts; 0 if unknown
+	Comm  string // the process's name, at most 15 bytes; "" if unknown
+	Bytes uint64 // memory it had; 0 if unknown
+	Above bool   // the limit is not the sandbox's own; see [cgroup.OOM]
 	Count uint64 // kills since the sandbox was made, this one included; see [cgroup.OOM]
 }
 
-// How near to an event a process must have died of SIGKILL to be its victim.
+// How close to an event a process must have died of SIGKILL to be its victim.
 const nearby = 2 * time.Second
 
-// OOM reports kills for memory. The channel is closed when the sandbox is
-// destroyed or its group is gone. If nobody receives, the oldest events are
-// dropped.
+// OOM reports kills for memory. The channel is closed when the sandbox is destroyed or its group
+// is gone. If it is full, the oldest events are dropped.
 func (s *Sandbox) OOM() <-chan OOMEvent { return s.ooms }
 
 func (s *Sandbox) watchMemory() error {
@@ -46,7 +44,7 @@ func (s *Sandbox) watchMemory() error {
 	return nil
 }
 
-// report names the victim and hands the event on without ever waiting.
+// report names the victim and sends the event without blocking.
 func (s *Sandbox) report(e cgroup.OOM) {
 	ev := OOMEvent{Time: e.Time, Pid: e.Pid, Comm: e.Comm, Bytes: e.Bytes, Above: e.Above, Count: e.Count}
 	if ev.Pid == 0 {
@@ -90,7 +88,7 @@ func (s *Sandbox) guess(at time.Time) (pid int, comm string) {
 	}
 }
 
-// forgetKilled drops what is too old to be a victim. The caller holds mu.
+// forgetKilled drops processes that died too long ago to be a victim. The caller holds mu.
 func (s *Sandbox) forgetKilled() {
 	for pid, k := range s.killed {
 		if time.Since(k.at) > nearby {

@@ -15,18 +15,17 @@ import (
 
 // Process is a program to execute inside.
 type Process struct {
-	Args []string // the first is looked up in PATH of Env
+	Args []string // the first is searched in PATH of Env
 	Env  []string // on top of Config.Env, "NAME=value"
 	Cwd  string   // "" for Config.Workdir
 
-	// With TTY the process leads a session with a terminal of its own, whose
-	// other end is Console; the three files are not used.
+	// With TTY the process leads a session with a terminal of its own, whose other end is
+	// Console; the three files are not used.
 	TTY        bool
 	Rows, Cols uint16
 
-	// Files of the caller, nil for /dev/null. They are the caller's to close,
-	// and can be closed when Start has returned. Give pipes: a regular file
-	// would be handed over to the sandbox's user.
+	// Files of the caller, nil for /dev/null. The caller closes them, and can do so when Start
+	// has returned. Pass pipes: a regular file would change its owner to the sandbox's user.
 	Stdin, Stdout, Stderr *os.File
 }
 
@@ -50,10 +49,10 @@ type killed struct {
 	comm string
 }
 
-// Start executes a program inside. It fails with [ErrNotFound] if the program
-// or the working directory cannot be used, and with [ErrGone] when the sandbox
-// has ended. A file the kernel does not know how to execute is found out too
-// late for an error: such a process says so on Stderr and exits with 255.
+// Start executes a program inside. It returns [ErrNotFound] if the program or the working
+// directory cannot be used, and [ErrGone] when the sandbox has ended. A file that the kernel
+// cannot execute is detected too late for an error: such a process writes the reason to Stderr
+// and exits with 255.
 func (s *Sandbox) Start(p Process) (*Proc, error) {
 	if len(p.Args) == 0 || p.Args[0] == "" {
 		return nil, fmt.Errorf("start process: %w: no program", ErrConfig)
@@ -117,7 +116,7 @@ func (s *Sandbox) Start(p Process) (*Proc, error) {
 		s.await(proc)
 	}()
 	if err != nil {
-		// It runs, but nobody could talk to it.
+		// It runs, but its terminal is lost.
 		_ = proc.Signal(unix.SIGKILL)
 		<-proc.done
 		return nil, fmt.Errorf("start process: %w", err)
@@ -141,7 +140,7 @@ func (s *Sandbox) begin() error {
 	return nil
 }
 
-// startError tells a program that cannot be executed from a broken sandbox.
+// startError distinguishes a program that cannot be executed from a broken sandbox.
 func (s *Sandbox) startError(p Process, err error) error {
 	select {
 	case <-s.initDone:
@@ -164,7 +163,7 @@ func (s *Sandbox) startError(p Process, err error) error {
 	return classify("start process", err)
 }
 
-// await reaps the process and says how it ended.
+// await reaps the process and records how it ended.
 func (s *Sandbox) await(p *Proc) {
 	state, err := p.process.Wait()
 	p.mu.Lock()
@@ -198,17 +197,15 @@ func (s *Sandbox) await(p *Proc) {
 // Pid is the process as the host counts.
 func (p *Proc) Pid() int { return p.pid }
 
-// Console is the other end of the process's terminal, nil without one. It is
-// the caller's to close; a read of it fails with EIO when the last process at
-// the terminal is gone.
+// Console is the other end of the process's terminal, nil without one. The caller closes it; a
+// read fails with EIO when the last process at the terminal is gone.
 func (p *Proc) Console() *os.File { return p.console }
 
 // Done is closed when the process has ended.
 func (p *Proc) Done() <-chan struct{} { return p.done }
 
-// Wait waits for the process and returns its exit code, 128 + the signal's
-// number if a signal ended it. It may be called often, also by several.
-// Processes it has started itself may go on.
+// Wait waits for the process and returns its exit code, 128 + the signal's number if a signal
+// ended it. Several goroutines may call it, repeatedly. Processes that it started may continue.
 func (p *Proc) Wait() (int, error) {
 	<-p.done
 	return p.code, p.err
@@ -218,8 +215,8 @@ func (p *Proc) Wait() (int, error) {
 // os.ErrProcessDone.
 func (p *Proc) Signal(sig unix.Signal) error { return p.send(sig, p.pid) }
 
-// SignalGroup sends a signal to the process and those it started that have
-// not made groups of their own: what Ctrl-C is to a pipeline.
+// SignalGroup sends a signal to the process and to its children that are in its process group, as
+// Ctrl-C does for a pipeline.
 func (p *Proc) SignalGroup(sig unix.Signal) error { return p.send(sig, -p.pid) }
 
 func (p *Proc) send(sig unix.Signal, to int) error {
@@ -238,12 +235,12 @@ func (p *Proc) send(sig unix.Signal, to int) error {
 	return nil
 }
 
-// Resize tells the terminal its size, in characters; programs get SIGWINCH.
+// Resize sets the terminal's size, in characters; programs get SIGWINCH.
 func (p *Proc) Resize(rows, cols uint16) error {
 	if p.console == nil {
 		return fmt.Errorf("resize terminal: %w: the process has none", ErrConfig)
 	}
-	// SyscallConn keeps a console that is being closed from becoming another file.
+	// SyscallConn holds the file open: its number cannot be reused during the ioctl.
 	raw, err := p.console.SyscallConn()
 	if err != nil {
 		return fmt.Errorf("resize terminal: %w", err)
@@ -258,7 +255,7 @@ func (p *Proc) Resize(rows, cols uint16) error {
 	return nil
 }
 
-// comm is what the kernel calls a program.
+// comm is the kernel's name of a program.
 func comm(program string) string {
 	name := filepath.Base(program)
 	return name[:min(len(name), 15)]

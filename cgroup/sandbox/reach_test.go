@@ -252,7 +252,7 @@ func TestNothingOfOthersIsWithinReach(t *testing.T) {
 	require.Equal(t, one, r.Core)
 	require.Equal(t, one, r.CoreAfter)
 	for _, v := range r.Cores {
-		require.Equal(t, "allowed", v, "who forbids cores is not told that it failed")
+		require.Equal(t, "allowed", v, "disabling cores returns success")
 	}
 
 	// By every number there can be, and by name.

@@ -14,28 +14,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Where processes have no namespace, what is orphaned goes to the machine's
-// process 1. In a container that need not be one that reaps: what ends then
-// stays in the process table, and in the sandbox's limit of processes, for ever.
-// So the maker of the sandbox takes the orphans for its own (prctl(2),
-// PR_SET_CHILD_SUBREAPER) and reaps them.
+// Where processes have no namespace, orphans become children of the machine's process 1. In a
+// container that may be a program that does not reap: zombies then stay in the process table, and
+// count in the sandbox's limit of processes, forever. So the creator of the sandbox adopts the
+// orphans (prctl(2), PR_SET_CHILD_SUBREAPER) and reaps them.
 //
-// It has other children as well, and who waits for one of those must find it:
-// only what came out of the sandbox and nobody waits for is reaped. All that is
-// started inside leads a session of its own, and the maker's own children are in
-// the maker's.
+// It has other children as well, and the code that waits for one of those must find it: the
+// reaper takes only children that came out of the sandbox and that no Start waits for. All that
+// is started inside leads a session of its own, and the creator's own children are in the
+// creator's.
 
 const (
-	// reapAgain is when the reaper looks again after it met a child of others, which
-	// they are about to reap, and reapRarely when it goes on meeting one.
+	// reapAgain is the pause after the reaper met another's child, which its owner is about to
+	// reap, and reapRarely the pause if it keeps meeting one.
 	reapAgain  = 20 * time.Millisecond
 	reapRarely = 2 * time.Second
-	// reapLast is how often it looks again when the sandbox has ended.
+	// reapLast is how often it tries again when the sandbox has ended.
 	reapLast = 25
 )
 
-// startReaper makes the program the parent of the sandbox's orphans until ctx
-// ends, when nothing of the sandbox is left.
+// startReaper makes the program the parent of the sandbox's orphans until ctx ends, when no
+// process of the sandbox is left.
 func (s *Sandbox) startReaper(ctx context.Context) error {
 	session, err := unix.Getsid(0)
 	if err != nil {
@@ -83,13 +82,13 @@ func (s *Sandbox) startReaper(ctx context.Context) error {
 	return nil
 }
 
-// errOthers says that a child has ended that somebody waits for.
+// errOthers: a child has ended that other code waits for.
 var errOthers = errors.New("a child of others has ended")
 
-// reap reaps the orphans that have ended. The kernel shows one child at a time;
-// where that is one of others, all children are looked at.
+// reap reaps the orphans that have ended. The kernel shows one ended child at a time; if it is
+// another's, all children are checked.
 func (s *Sandbox) reap(session int) error {
-	// What is being started is nobody's yet that could be asked.
+	// A process that is being started has no owner yet.
 	if !s.starts.TryLock() {
 		return errOthers
 	}
@@ -120,7 +119,7 @@ func (s *Sandbox) reap(session int) error {
 	return errOthers
 }
 
-// orphan says that a child came out of the sandbox and is waited for by nobody.
+// orphan reports whether a child came out of the sandbox and no Start waits for it.
 func (s *Sandbox) orphan(pid, session int) bool {
 	of, err := unix.Getsid(pid)
 	return err == nil && of != session && !s.awaited(pid)
@@ -151,7 +150,7 @@ func children() ([]int, error) {
 	for _, t := range threads {
 		b, err := os.ReadFile(dir + t.Name() + "/children")
 		if err != nil {
-			continue // the thread has ended, and its children are another's
+			continue // the thread has ended, and its children have another parent
 		}
 		for f := range strings.FieldsSeq(string(b)) {
 			pid, err := strconv.Atoi(f)
@@ -164,15 +163,15 @@ func children() ([]int, error) {
 	return out, nil
 }
 
-// awaited says whether somebody waits for a process of the sandbox.
+// awaited reports whether a Start waits for a process of the sandbox.
 func (s *Sandbox) awaited(pid int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return pid == s.initPid || s.running[pid]
 }
 
-// endedChild is a child of this program that has ended, and leaves it there; 0
-// if there is none.
+// endedChild returns a child of this program that has ended, without reaping it; 0 if there is
+// none.
 func endedChild() (int, error) {
 	// siginfo_t, of which x/sys shows only the first fields.
 	var info struct {

@@ -35,7 +35,7 @@ func TestOrphansAreReapedByTheMaker(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.Shared.PID = true
 	s := create(t, cfg)
-	// One that nobody waits for until the end stands before it.
+	// A zombie that is not waited for until the end is listed before it.
 	first := exec.Command("/bin/true")
 	require.NoError(t, first.Start())
 	defer func() { require.NoError(t, first.Wait()) }()
@@ -47,9 +47,9 @@ func TestOrphansAreReapedByTheMaker(t *testing.T) {
 	require.Eventually(t, func() bool { return parentOf(t, pid) == 0 }, 5*time.Second, 5*time.Millisecond, "it is a zombie")
 }
 
-// Nobody who waits for a child of his own finds that it was reaped, however many
-// orphans end meanwhile, and none of those stays.
-func TestTheReaperTakesNobodysStatus(t *testing.T) {
+// No waiter finds that its child was reaped, however many orphans end meanwhile, and no orphan
+// stays.
+func TestTheReaperLeavesAwaitedChildren(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.Shared.PID, cfg.Limits.Pids = true, 2000
 	s := create(t, cfg)

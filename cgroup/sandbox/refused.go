@@ -10,27 +10,26 @@ import (
 	"polis/cgroup/unotify"
 )
 
-// RefusedCall is a system call that was refused and that somebody should know
-// of. Its arguments are those of registers: nothing in the memory of the
-// process was looked at.
+// RefusedCall is a denied system call that is audited. Its arguments are those of registers: the
+// memory of the process is not read.
 type RefusedCall struct {
 	Time    time.Time
-	Pid     int    // of the process, as the host counts; 0 if it cannot be known
-	Program string // the process's name, at most 15 bytes; "" if it cannot be known
-	Call    string // as "unshare"
-	Wanted  string // what it asked for, as "CLONE_NEWUSER"; "" if the registers do not say
+	Pid     int    // of the process, as the host counts; 0 if unknown
+	Program string // the process's name, at most 15 bytes; "" if unknown
+	Call    string // such as "unshare"
+	Wanted  string // its purpose, such as "CLONE_NEWUSER"; "" if the registers do not show it
 	Kind    Kind
 }
 
-// Refused reports refused calls, if Config.ReportDenied is set. The channel is
-// closed when the sandbox is destroyed. If nobody receives, new ones are dropped.
+// Refused reports audited calls, if Config.ReportDenied is set. The channel is closed when the
+// sandbox is destroyed. If it is full, new calls are dropped.
 func (s *Sandbox) Refused() <-chan RefusedCall { return s.refusals }
 
 // refusalsBuffer is how many denied calls wait for the receiver.
 const refusalsBuffer = 256
 
-// supervisorDir is where the listeners of a sandbox's filters are handed in. No id has
-// a colon.
+// supervisorDir is the directory of the socket that takes the listeners of a sandbox's filters.
+// No id has a colon.
 func supervisorDir(stateDir, id string) string { return filepath.Join(stateDir, "calls:"+id) }
 
 // openSupervisor starts the supervisor that refuses calls and returns the path of its socket.
@@ -63,7 +62,7 @@ func (s *Sandbox) openSupervisor() string {
 	return d.Path()
 }
 
-// refusedCall hands a call on without ever waiting.
+// refusedCall sends a call without blocking.
 func (s *Sandbox) refusedCall(c unotify.Call, who unotify.Caller) {
 	name := callName(c.Nr)
 	select {
@@ -73,8 +72,8 @@ func (s *Sandbox) refusedCall(c unotify.Call, who unotify.Caller) {
 }
 
 const (
-	// sightingTime is how long a thread is taken for what it was, so that a flood
-	// of calls is not one of looking.
+	// sightingTime is how long the identity of a thread is cached, so that a flood of calls does
+	// not read /proc for each.
 	sightingTime = 100 * time.Millisecond
 	maxSightings = 64
 )
@@ -84,7 +83,7 @@ type sighting struct {
 	at  time.Time
 }
 
-// witness finds out who made a call. It is for one goroutine.
+// witness identifies the processes that make calls. It is for one goroutine.
 type witness struct {
 	now  func() time.Time
 	seen map[int]sighting
@@ -95,7 +94,7 @@ func (w *witness) who(thread int) unotify.Caller {
 	if s, ok := w.seen[thread]; ok && now.Sub(s.at) < sightingTime {
 		return s.who
 	}
-	who := look(thread)
+	who := identify(thread)
 	if len(w.seen) >= maxSightings {
 		clear(w.seen)
 	}
@@ -103,9 +102,9 @@ func (w *witness) who(thread int) unotify.Caller {
 	return who
 }
 
-// look reads of which process a thread is, and what that is called. What cannot
-// be read, because it has just been killed, is not known.
-func look(thread int) unotify.Caller {
+// identify reads which process a thread belongs to, and its name. If the thread has just been
+// killed, both are unknown.
+func identify(thread int) unotify.Caller {
 	if thread <= 0 {
 		return unotify.Caller{} // not of our pid namespace
 	}

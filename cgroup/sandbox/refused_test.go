@@ -22,7 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestOrdinaryProgramsAreNotToldOf(t *testing.T) {
+func TestOrdinaryProgramsEmitNoEvents(t *testing.T) {
 	s := create(t, testConfig(t))
 	for program, script := range map[string]string{
 		"git":     "cd $HOME && git init -q r && cd r && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x && git log -1",
@@ -44,7 +44,7 @@ func TestOrdinaryProgramsAreNotToldOf(t *testing.T) {
 	}
 }
 
-func TestWhoMadeARefusedCallIsSaid(t *testing.T) {
+func TestARefusedCallNamesItsProcess(t *testing.T) {
 	s := create(t, testConfig(t))
 	p, err := s.Start(Process{Args: []string{"python3", "-c", `
 import ctypes, threading
@@ -89,7 +89,7 @@ func TestWhichCallsAreAuditedDependsOnTheSandbox(t *testing.T) {
 	})
 }
 
-func TestASandboxThatTellsNothingRefusesTheSame(t *testing.T) {
+func TestASandboxWithoutAuditRefusesTheSame(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.ReportDenied = false
 	s := create(t, cfg)
@@ -153,8 +153,8 @@ func TestASandboxBelowAnotherListener(t *testing.T) {
 	requireGone(t, cfg)
 }
 
-// listenAround gives this thread a filter that asks about nothing, and keeps its
-// listener through an exec: as long as that is there, no other can be.
+// listenAround installs an empty filter with a listener in this thread, and keeps the listener
+// through an exec: the kernel then allows no other.
 func listenAround() error {
 	allow := []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K, K: saysAllow}}
 	prog := unix.SockFprog{Len: 1, Filter: &allow[0]}
@@ -221,7 +221,7 @@ func cpuTime(t *testing.T) time.Duration {
 }
 
 // Who calls while the supervisor is stopped waits, and ends with it.
-func TestWhoIsNotAnsweredEndsWithItsSandbox(t *testing.T) {
+func TestACallWithoutAnAnswerEndsWithItsSandbox(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.Env = []string{"TRY_TO_ESCAPE=1"}
 	parent := startParent(t, cfg)

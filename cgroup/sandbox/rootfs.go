@@ -14,13 +14,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hostTrees are the directories of the host that a sandbox sees, read-only.
-// What is a link on the host (/bin to usr/bin) is the same link inside.
+// hostTrees are the directories of the host that a sandbox sees, read-only. A link on the host
+// (/bin to usr/bin) is the same link inside.
 var hostTrees = []string{"/usr", "/etc", "/opt", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"}
 
-// prepareRootfs makes the directory that becomes the sandbox's root: links,
-// generated files and the mount points that need more than a plain directory.
-// libcontainer makes the others.
+// prepareRootfs creates the directory that becomes the sandbox's root: links, generated files and
+// the mount points that need more than a plain directory. libcontainer creates the others.
 func (c *Config) prepareRootfs() error {
 	if err := os.MkdirAll(filepath.Dir(c.RootfsDir), 0o755); err != nil {
 		return err
@@ -37,7 +36,7 @@ func (c *Config) prepareRootfs() error {
 	for _, t := range hostTrees {
 		target, err := os.Readlink(t)
 		if err != nil {
-			continue // a directory, or not there: see hostBinds
+			continue // a directory, or missing: see hostBinds
 		}
 		if err := os.Symlink(target, filepath.Join(c.RootfsDir, t)); err != nil {
 			return err
@@ -48,7 +47,7 @@ func (c *Config) prepareRootfs() error {
 			return err
 		}
 	}
-	// Whatever the umask was.
+	// Independent of the umask.
 	for _, d := range append(dirs, ".") {
 		if err := os.Chmod(filepath.Join(c.RootfsDir, d), 0o755); err != nil {
 			return err
@@ -57,11 +56,10 @@ func (c *Config) prepareRootfs() error {
 	return c.writeFiles()
 }
 
-// hostBinds lists what of the host's trees is bound. Where one of the caller's
-// mounts, or a hidden path, is below a tree, the tree is not bound as a whole,
-// but entry by entry without the one that leads there: the neighbours of a
-// project in /opt are not for its agents. The same is done for /etc where it
-// lacks one of the generated files, as nothing can be made in the host's.
+// hostBinds lists what is bound of the host's trees. If one of the caller's mounts, or a hidden
+// path, is below a tree, the tree is not bound as a whole, but entry by entry without the one
+// that contains it: the neighbours of a project in /opt stay invisible to its agents. The same is
+// done for /etc if it lacks one of the generated files, as the host's cannot be changed.
 func (c *Config) hostBinds() ([]string, error) {
 	apart := slices.Clone(c.Hide)
 	for _, m := range c.Mounts {
@@ -111,8 +109,8 @@ func (c *Config) bindsOf(dir string, apart []string) ([]string, error) {
 		p := path.Join(dir, e.Name())
 		switch {
 		case p == "/usr/local":
-			// A tree of its own: a project in /usr/local/src must not cost the
-			// agent /usr/local/bin.
+			// Split only as deep as needed: a project in /usr/local/src must not hide
+			// /usr/local/bin.
 			binds, err := c.bindsOf(p, apart)
 			if err != nil {
 				return nil, err
@@ -137,10 +135,9 @@ func (c *Config) bindsOf(dir string, apart []string) ([]string, error) {
 	return out, nil
 }
 
-// makePoints makes the mount points that lie in the directories an agent writes
-// to, on behalf of the user, so that they are not root's. Such a directory may
-// be full of what an agent left there: every step is made below it without
-// following a link, and a link in the way is an error.
+// makePoints creates the mount points in the directories an agent writes to, with the agent's
+// user as owner. The agent may have left anything in them: every step is made below the directory
+// without following a link, and a link in the way is an error.
 func (c *Config) makePoints() error {
 	for _, base := range []generated{{c.HomeDir, c.Home}, {c.ScratchDir, scratchPath}} {
 		if base.source == "" {
@@ -212,10 +209,10 @@ func (c *Config) makeFile(at int, name string) error {
 	return errors.Join(unix.Fchown(fd, c.UID, c.GID), unix.Close(fd))
 }
 
-// removeRootfs removes the root directory. It takes only what prepareRootfs and
-// libcontainer put there (directories, links, empty files and the generated
-// ones) and stops at anything else, and it does not start while something is
-// mounted there: the host's own files must not be within reach of a mistake.
+// removeRootfs removes the root directory. It removes only what prepareRootfs and libcontainer
+// put there (directories, links, empty files and the generated ones) and stops at anything else,
+// and it does not start while anything is mounted there: a mistake must not reach the host's own
+// files.
 func removeRootfs(dir string) error {
 	if !filepath.IsAbs(dir) || filepath.Clean(dir) != dir || dir == "/" {
 		return fmt.Errorf("%w: root directory %q", ErrConfig, dir)

@@ -47,12 +47,12 @@ type Sandbox struct {
 	mu      sync.Mutex
 	ended   bool           // no process may be started any more
 	killed  map[int]killed // processes of Start that died of SIGKILL, for naming an OOM victim
-	running map[int]bool   // processes of Start that somebody waits for
+	running map[int]bool   // processes of Start that a goroutine waits for
 }
 
-// Create makes the namespaces, the control group, the root file system and
-// process 1. When it fails nothing is left. Errors wrap [ErrConfig],
-// [ErrNamespace] or [ErrCgroup]. If ctx ends, what was started is killed.
+// Create creates the namespaces, the control group, the root file system and process 1. If it
+// fails it leaves nothing behind. Errors wrap [ErrConfig], [ErrNamespace] or [ErrCgroup]. If ctx
+// ends, started processes are killed.
 func Create(ctx context.Context, cfg Config) (*Sandbox, error) {
 	if !seccomp.Enabled {
 		return nil, fmt.Errorf("create sandbox: %w: %w", ErrNamespace, ErrNoSeccomp)
@@ -68,7 +68,7 @@ func Create(ctx context.Context, cfg Config) (*Sandbox, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create sandbox: %w: %w", ErrCgroup, err)
 	}
-	// A crash may have left an earlier one behind: clean before start.
+	// A crash may have left an earlier one: clean before start.
 	if err := awaitEmpty(ctx, group); err != nil {
 		return nil, fmt.Errorf("create sandbox: %w: %w", ErrCgroup, err)
 	}
@@ -79,9 +79,8 @@ func Create(ctx context.Context, cfg Config) (*Sandbox, error) {
 	if err == nil || !cfg.ReportDenied || !errors.Is(err, ErrNamespace) || ctx.Err() != nil {
 		return s, err
 	}
-	// It may be for the listener: there is one already around this process, or
-	// libseccomp is too old, or the kernel does not let descriptors be taken. What
-	// is refused is the same without.
+	// The cause may be the listener: this process may be below one already, libseccomp may be too
+	// old, or the kernel may not allow to take descriptors. Without it the same calls are denied.
 	cfg.ReportDenied = false
 	s, without := attempt(ctx, cfg, group)
 	if without != nil {
@@ -91,7 +90,7 @@ func Create(ctx context.Context, cfg Config) (*Sandbox, error) {
 	return s, nil
 }
 
-// attempt makes a sandbox, or nothing.
+// attempt creates a sandbox, or leaves nothing behind.
 func attempt(ctx context.Context, cfg Config, group *cgroup.Group) (*Sandbox, error) {
 	s := &Sandbox{
 		cfg: cfg, group: group, initDone: make(chan struct{}), ooms: make(chan OOMEvent, 16),
@@ -105,8 +104,8 @@ func attempt(ctx context.Context, cfg Config, group *cgroup.Group) (*Sandbox, er
 	return s, nil
 }
 
-// awaitEmpty waits for what is dying in a group; it takes a moment after the
-// maker's end. What goes on living is somebody's and not ours to kill.
+// awaitEmpty waits for dying processes of a group; it takes a moment after the creator's end.
+// Processes that stay alive belong to another program and are not killed.
 func awaitEmpty(ctx context.Context, group *cgroup.Group) error {
 	ctx, cancel := context.WithTimeout(ctx, dyingTime)
 	defer cancel()
@@ -164,7 +163,7 @@ func (s *Sandbox) startInit(ctx context.Context) error {
 	s.alive = ours
 	init := &libcontainer.Process{
 		Args: []string{initPath},
-		// Nobody reads it, but it is visible to root in /proc.
+		// No program reads it, but it is visible to root in /proc.
 		Env: []string{"PATH=/usr/bin:/bin", "HOME=/"},
 		UID: s.cfg.UID, GID: s.cfg.GID,
 		Cwd:        "/",
@@ -180,7 +179,7 @@ func (s *Sandbox) startInit(ctx context.Context) error {
 			return fmt.Errorf("create sandbox: %w: %w", ErrCgroup, err)
 		}
 	}
-	// libcontainer cannot be interrupted: what it waits for is.
+	// libcontainer cannot be interrupted: the process that it waits for is killed.
 	stop := context.AfterFunc(ctx, func() {
 		kill, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
 		defer cancel()
@@ -211,8 +210,8 @@ func (s *Sandbox) startInit(ctx context.Context) error {
 	return nil
 }
 
-// awaitInit waits until process 1 is what it should be. libcontainer only says
-// that it is about to be executed, which may fail.
+// awaitInit waits until process 1 has executed its program. libcontainer returns before that, and
+// the execution may fail.
 func (s *Sandbox) awaitInit(ctx context.Context) error {
 	file := filepath.Join("/proc", strconv.Itoa(s.initPid), "comm")
 	for {
@@ -233,10 +232,9 @@ func (s *Sandbox) awaitInit(ctx context.Context) error {
 	}
 }
 
-// spareInit keeps process 1 from being chosen when the group is out of memory,
-// and from going with the others where the group goes as a whole. The lowest
-// score needs CAP_SYS_RESOURCE; without it the neutral one has to do, which for
-// a megabyte of memory comes to the same.
+// spareInit protects process 1 from the OOM killer, both when it chooses a process of the group
+// and when it kills the group as a whole. The lowest score needs CAP_SYS_RESOURCE; without it the
+// neutral one is used, which makes no difference for a megabyte of memory.
 func (s *Sandbox) spareInit() {
 	file := filepath.Join("/proc", strconv.Itoa(s.initPid), "oom_score_adj")
 	var err error
@@ -260,8 +258,8 @@ func (s *Sandbox) Pids() ([]int, error) { return s.group.Procs() }
 // Group is the sandbox's control group.
 func (s *Sandbox) Group() *cgroup.Group { return s.group }
 
-// Signal sends a signal to every process inside but process 1: the way to ask
-// all of them to end before Destroy.
+// Signal sends a signal to every process inside but process 1: an orderly end of all of them
+// before Destroy.
 func (s *Sandbox) Signal(sig unix.Signal) error {
 	pids, err := s.Pids()
 	if err != nil {

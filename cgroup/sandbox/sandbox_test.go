@@ -429,7 +429,7 @@ func hostProcesses(args string) int {
 	return n
 }
 
-func TestSignalAsksEverybodyButInit(t *testing.T) {
+func TestSignalReachesAllButInit(t *testing.T) {
 	s := create(t, testConfig(t))
 	sh(t, s, "setsid sleep 65432 >/dev/null 2>&1 & sleep 0.05")
 	p, err := s.Start(Process{Args: []string{"sleep", "65432"}})
@@ -577,7 +577,7 @@ func cleanupAfterTheParentWasKilled(t *testing.T, shared Shared) {
 	require.NoError(t, parent.Process.Kill())
 	_ = parent.Wait()
 	require.Eventually(t, func() bool { return hostProcesses("sleep 54321") == 0 }, 10*time.Second, 10*time.Millisecond,
-		"the sandbox goes on without its maker")
+		"the sandbox outlives its creator")
 	require.DirExists(t, cfg.RootfsDir)
 	for range 2 { // idempotent
 		require.NoError(t, Cleanup(t.Context(), cfg.StateDir, cfg.ID, cfg.RootfsDir, cfg.CgroupPath))

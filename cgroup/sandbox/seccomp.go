@@ -9,18 +9,18 @@ import (
 const namespaceFlags = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS |
 	unix.CLONE_NEWIPC | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
 
-// low32 masks what the kernel looks at in an int argument: a comparison of all
-// 64 bits could be dodged with rubbish in the upper half.
+// low32 masks the bits that the kernel reads of an int argument: random upper bits would evade a
+// comparison of all 64.
 const low32 = 0xffffffff
 
 func arg(index uint, op configs.Operator, value, two uint64) *configs.Arg {
 	return &configs.Arg{Index: index, Value: value, ValueTwo: two, Op: op}
 }
 
-// profile is the seccomp filter: EPERM for what is not allowed. Calls newer
-// than the installed libseccomp get ENOSYS, so that programs fall back.
-// Programs of another word size (32 bit on a 64 bit kernel) do not run. With a
-// listener, the path of a socket, some of the refusals come from who listens there.
+// profile is the seccomp filter: EPERM for calls that are not allowed. Calls newer than the
+// installed libseccomp get ENOSYS, so that programs fall back. Programs of another word size (32
+// bit on a 64 bit kernel) do not run. With a listener, the path of a socket, the supervisor
+// behind it answers the audited calls.
 func profile(userNamespaces, sharedPIDs bool, listener string) *configs.Seccomp {
 	eperm, enosys := uint(unix.EPERM), uint(unix.ENOSYS)
 	p := &configs.Seccomp{DefaultAction: configs.Errno, DefaultErrnoRet: &eperm}
@@ -40,34 +40,33 @@ func profile(userNamespaces, sharedPIDs bool, listener string) *configs.Seccomp 
 		allow("unshare", arg(0, configs.MaskEqualTo, namespaceFlags|unix.CLONE_NEWTIME, 0))
 	}
 
-	// Linux, Linux32, and both with the flag glibc's setarch sets; and asking.
+	// Linux, Linux32, and both with the flag that glibc's setarch sets; and the query.
 	for _, persona := range []uint64{0x0, 0x8, 0x20000, 0x20008, low32} {
 		allow("personality", arg(0, configs.EqualTo, persona, 0))
 	}
-	// ADDR_NO_RANDOMIZE is wanted by builds that must be reproducible.
+	// Reproducible builds need ADDR_NO_RANDOMIZE.
 	allow("personality", arg(0, configs.EqualTo, 0x40000, 0))
 
 	sockets(allow)
 	p.Syscalls = append(p.Syscalls, limits()...)
 
-	// Pushing characters into a terminal's input, TIOCSTI and TIOCLINUX, is how
-	// a process reaches the shell behind it. Allowed is every other request: a
-	// rule for each bit in which a request can differ from both.
+	// Inserting characters into a terminal's input, TIOCSTI and TIOCLINUX, is how a process
+	// reaches the shell behind it. Every other request is allowed: a rule for each bit in which a
+	// request can differ from both.
 	ioctls(allow)
 	if listener != "" {
 		p.ListenerPath = listener
-		// First: libseccomp drops a rule that looks at more arguments than one for
-		// the same call which it has already (prlimit64).
+		// First: libseccomp drops a rule that compares more arguments than an earlier one for the
+		// same call (prlimit64).
 		p.Syscalls = append(audit(userNamespaces, sharedPIDs), p.Syscalls...)
 	}
 	return p
 }
 
-// ioctls allows ioctl with every request but TIOCSTI (0x5412) and TIOCLINUX
-// (0x541c). A filter of allowed calls has no "not one of these", so it is said
-// bit by bit: a request is neither of the two if it differs from what they
-// share in some bit, or is another one of the eight
-// that agree with them in all shared bits.
+// ioctls allows ioctl with every request but TIOCSTI (0x5412) and TIOCLINUX (0x541c). A filter of
+// allowed calls has no "not one of these", so there is a rule per bit: a request is neither of
+// the two if it differs from their common bits in some bit, or is another one of the eight that
+// agree with them in all common bits.
 func ioctls(allow func(string, ...*configs.Arg)) {
 	const sti, linux = uint64(unix.TIOCSTI), uint64(unix.TIOCLINUX)
 	differ := sti ^ linux
@@ -88,8 +87,8 @@ func ioctls(allow func(string, ...*configs.Arg)) {
 	}
 }
 
-// socketType are the bits of a socket's type that say what it is; the others
-// are SOCK_NONBLOCK and SOCK_CLOEXEC.
+// socketType are the bits of a socket's type proper; the others are SOCK_NONBLOCK and
+// SOCK_CLOEXEC.
 const socketType = 0xf
 
 // sockets allows the sockets ordinary programs use. AF_VSOCK would leave the
@@ -109,20 +108,18 @@ func sockets(allow func(string, ...*configs.Arg)) {
 				arg(2, configs.EqualTo, s.protocol, 0))
 		}
 	}
-	// Addresses and routes (C libraries ask for them), and which sockets there
-	// are. The kernel lets nobody without capabilities change anything. Not the
-	// rest: nftables, audit and generic netlink are much of the kernel, and device
-	// events are the host's.
+	// Addresses and routes (C libraries query them), and the list of sockets. The kernel lets no
+	// process without capabilities change them. Not the rest: nftables, audit and generic netlink
+	// are much of the kernel, and device events are the host's.
 	for _, protocol := range []uint64{unix.NETLINK_ROUTE, unix.NETLINK_SOCK_DIAG} {
 		allow("socket", arg(0, configs.EqualTo, unix.AF_NETLINK, 0), arg(2, configs.EqualTo, protocol, 0))
 	}
 }
 
-// limits are the rules for a process's own limits. Asking is allowed, and
-// setting one's own, which can only lower them. Process 1 has the same user, so
-// that its limits could be lowered too, to death: a process number other than 0
-// is refused. The limit of core files stays at what rlimits has, while who sets
-// it is told that all is well: gpg and ssh-agent end if they cannot forbid cores.
+// limits are the rules for a process's own limits. Queries are allowed, and setting one's own,
+// which can only lower them. Process 1 has the same user, so lowering its limits could kill it: a
+// process number other than 0 is denied. The limit of core files stays at what rlimits has, but
+// setting it returns success: gpg and ssh-agent exit if they cannot disable cores.
 func limits() []*configs.Syscall {
 	var out []*configs.Syscall
 	rule := func(name string, action configs.Action, args ...*configs.Arg) {
@@ -132,8 +129,8 @@ func limits() []*configs.Syscall {
 		}
 		out = append(out, s)
 	}
-	// All but RLIMIT_CORE (4), of the sixteen there are: with how many of the last
-	// bits left open. A rule for each would cost every process that is started.
+	// All sixteen limits but RLIMIT_CORE (4): first number, and how many of its last bits are
+	// arbitrary. A rule for each limit would cost every process that is started.
 	for _, r := range []struct{ first, open uint64 }{{0, 0x3}, {unix.RLIMIT_CORE, 0}, {5, 0}, {6, 0x1}, {8, 0x7}} {
 		which := func(index uint) *configs.Arg { return arg(index, configs.MaskEqualTo, low32&^r.open, r.first) }
 		own, change := arg(0, configs.MaskEqualTo, low32, 0), arg(2, configs.NotEqualTo, 0, 0)

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The score an agent's processes add to their size when the machine as a whole
-// runs out of memory: an agent goes before the host's own programs.
+// The score that is added to an agent's processes when the machine as a whole runs out of memory:
+// an agent is killed before the host's own programs.
 const oomScoreAdj = 300
 
 // scratchPath is where a sandbox sees its scratch directory.
@@ -22,8 +22,8 @@ const (
 	bindFlags = unix.MS_BIND | unix.MS_REC
 )
 
-// spec turns the configuration into libcontainer's. listener is where refused
-// calls are audited, "" for nowhere.
+// spec is the configuration for libcontainer. listener is where denied calls are audited, "" for
+// nowhere.
 func (c *Config) spec(listener string) (*configs.Config, error) {
 	mounts, err := c.mounts()
 	if err != nil {
@@ -54,9 +54,9 @@ func (c *Config) spec(listener string) (*configs.Config, error) {
 		ReadonlyPaths: []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/pressure", "/proc/sys", "/proc/sysrq-trigger"},
 		Cgroups: &cgroups.Cgroup{
 			Path: c.CgroupPath,
-			// The limits are set already, by package cgroup. There are no device
-			// rules: without CAP_MKNOD nobody inside makes a device, and every
-			// mount but /dev, which only root writes to, is nodev.
+			// Package cgroup has set the limits already. There are no device rules: without
+			// CAP_MKNOD no process inside can create a device, and every mount but /dev, which
+			// only root writes to, is nodev.
 			Resources: &cgroups.Resources{},
 		},
 	}
@@ -89,30 +89,30 @@ func (c *Config) namespaces() configs.Namespaces {
 	return out
 }
 
-// rlimits are those of a service. Only what the supervisor itself may set is
-// asked for. There is none for the number of processes: the kernel counts those
-// by user, over all agents and the owner's own; the control group has it.
+// rlimits are those of a service, as far as the supervisor itself may set them. There is none for
+// the number of processes: the kernel counts those by user, over all agents and the owner's own;
+// the control group limits them.
 func rlimits() []configs.Rlimit {
 	files := MaxFiles()
 	return []configs.Rlimit{
-		// The soft limit stays small: some programs close every descriptor there could be.
+		// The soft limit stays small: some programs close every possible descriptor.
 		{Type: unix.RLIMIT_NOFILE, Hard: files, Soft: min(files, 65536)},
-		// No core files, which would hold an agent's secrets, and no program of the
-		// host that is handed the core of a program an agent chose: core(5) ignores a
-		// limit of 0 where core_pattern is a pipe, and takes 1 as "not at all".
+		// No core files, which would contain an agent's secrets, and no program of the host that
+		// gets the core of a program an agent chose: core(5) ignores a limit of 0 if core_pattern
+		// is a pipe, and treats 1 as "no core".
 		{Type: unix.RLIMIT_CORE, Hard: 1, Soft: 1},
-		// The kernel's own default, whatever the supervisor runs with.
+		// The kernel's own default, independent of the supervisor's.
 		{Type: unix.RLIMIT_MEMLOCK, Hard: lower(unix.RLIMIT_MEMLOCK, 8<<20), Soft: lower(unix.RLIMIT_MEMLOCK, 8<<20)},
-		// Counted by user: what an agent queues must not keep its owner's own programs
+		// Counted by user: signals that an agent queues must not keep its owner's own programs
 		// from queuing some.
 		{Type: unix.RLIMIT_SIGPENDING, Hard: lower(unix.RLIMIT_SIGPENDING, 4096), Soft: lower(unix.RLIMIT_SIGPENDING, 4096)},
 	}
 }
 
-// MaxFiles is how many files one process of a sandbox can have open: half of what
-// its supervisor can. The supervisor has a descriptor for each file that is open in
-// the view, so a program that opens too many meets its own limit (EMFILE), and not
-// all programs of its agent the view's (ENFILE).
+// MaxFiles is how many files one process of a sandbox can have open: half of what its supervisor
+// can. The supervisor has a descriptor for each file that is open in the view, so a program that
+// opens too many reaches its own limit (EMFILE), before all programs of its agent reach the
+// view's (ENFILE).
 func MaxFiles() uint64 { return min(lower(unix.RLIMIT_NOFILE, 1<<21)/2, 1<<20) }
 
 // lower is value, or the supervisor's own hard limit if that is lower.
@@ -131,7 +131,7 @@ func (c *Config) mounts() ([]*configs.Mount, error) {
 	}
 	own := fmt.Sprintf("mode=700,uid=%d,gid=%d", c.UID, c.GID)
 
-	// First, so that nothing of the caller's can be below.
+	// First, so that no mount of the caller can be below.
 	trees, err := c.hostBinds()
 	if err != nil {
 		return nil, err
@@ -149,7 +149,7 @@ func (c *Config) mounts() ([]*configs.Mount, error) {
 		},
 		tmpfs("/dev/shm", "mode=1777", unix.MS_NOSUID|unix.MS_NODEV),
 		&configs.Mount{Source: "sysfs", Device: "sysfs", Destination: "/sys", Flags: strict | unix.MS_RDONLY},
-		// Run-times size their heaps by the limits they find here.
+		// Run-times size their heaps by the limits in these files.
 		&configs.Mount{Source: "cgroup", Device: "cgroup", Destination: "/sys/fs/cgroup", Flags: strict | unix.MS_RDONLY},
 		tmpfs("/tmp", "mode=1777", unix.MS_NOSUID|unix.MS_NODEV),
 		tmpfs("/run", "mode=755", unix.MS_NOSUID|unix.MS_NODEV),
@@ -177,11 +177,11 @@ func (c *Config) mounts() ([]*configs.Mount, error) {
 	for _, f := range c.files() {
 		out = append(out, bind(f.source, f.dest, true))
 	}
-	// Last, and where no other mount may be: nothing covers process 1.
+	// Last, and where no other mount may be: no mount covers process 1.
 	return append(out, bind(c.InitBinary, initPath, true)), nil
 }
 
-// procOptions hide the processes of other users, where they could be seen.
+// procOptions hide the processes of other users if they would be visible.
 func (c *Config) procOptions() string {
 	if c.Shared.PID {
 		return "hidepid=invisible"

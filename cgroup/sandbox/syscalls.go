@@ -3,19 +3,19 @@ package sandbox
 import "strings"
 
 // allowed are the system calls an agent may make: what ordinary programs and
-// tool chains use. It is a list of what may, not of what may not, so that a
-// call a future kernel adds is refused until somebody thought about it.
+// tool chains use. It is an allowlist, so that a call that a future kernel adds
+// is denied until it has been reviewed.
 //
 // Left out on purpose, beside what needs root anyway:
 //
-//   - io_uring_*: does I/O past this list. EPERM is what a kernel answers where
-//     the administrator switched it off, so programs fall back to epoll.
+//   - io_uring_*: bypasses this list. A kernel whose administrator disabled it
+//     returns EPERM, too, so programs fall back to epoll.
 //   - keyctl, add_key, request_key: keyrings are not in any namespace; those of
 //     the owner's other sessions would be within reach.
 //   - bpf, perf_event_open, userfaultfd, fanotify_init: ways into the kernel, or
-//     to hold it up in the middle of a copy.
-//   - open_by_handle_at: opens by inode number, past the directory it was named
-//     in. name_to_handle_at, which only asks, may.
+//     to stop it in the middle of a copy.
+//   - open_by_handle_at: opens by inode number, bypassing directories.
+//     name_to_handle_at only queries, and is allowed.
 //   - setns, mount and its newer relatives, pivot_root, chroot: see namespaceCalls.
 //   - pidfd_getfd, kcmp, process_madvise: reach into other processes, and no
 //     debugger needs them.
@@ -23,8 +23,8 @@ import "strings"
 //     with a history.
 //   - syslog: the host's kernel messages.
 var allowed = []string{
-	// Files, directories and what is known of them. Everything is checked again
-	// by permissions and, for the project, by the view.
+	// Files, directories and their attributes. Permissions are checked again, and for the project
+	// the view checks.
 	`access chdir chmod chown close close_range copy_file_range creat dup dup2 dup3 faccessat faccessat2
 	fadvise64 fadvise64_64 fallocate fchdir fchmod fchmodat fchmodat2 fchown fchown32 fchownat fcntl fcntl64
 	fdatasync fgetxattr flistxattr flock fremovexattr fsetxattr fstat fstat64 fstatat64 fstatfs fstatfs64
@@ -35,11 +35,11 @@ var allowed = []string{
 	rmdir sendfile sendfile64 setxattr setxattrat splice stat stat64 statfs statfs64 statx symlink symlinkat
 	sync sync_file_range sync_file_range2 syncfs tee truncate truncate64 umask unlink unlinkat utime utimensat
 	utimensat_time64 utimes vmsplice write writev cachestat`,
-	// FIFOs and sockets are made by mknod; devices need a capability nobody has.
+	// mknod creates FIFOs and sockets; devices need a capability that no process has.
 	`mknod mknodat`,
 	`inotify_add_watch inotify_init inotify_init1 inotify_rm_watch`,
 
-	// Memory. A program made in memory may be executed, as one in /tmp may.
+	// Memory. Executing a program in memory is allowed, as in /tmp.
 	`brk madvise map_shadow_stack membarrier memfd_create memfd_secret mincore mlock mlock2 mlockall mmap mmap2
 	mprotect mremap mseal msync munlock munlockall munmap pkey_alloc pkey_free pkey_mprotect remap_file_pages`,
 
@@ -67,7 +67,7 @@ var allowed = []string{
 	timer_gettime64 timer_settime timer_settime64 timerfd_create timerfd_gettime timerfd_gettime64
 	timerfd_settime timerfd_settime64`,
 
-	// Talking to others: the network, IPC and abstract names are in namespaces.
+	// Networking and IPC: addresses, IPC and abstract names are in namespaces.
 	`accept accept4 bind connect getpeername getsockname getsockopt listen pipe pipe2 recv recvfrom recvmmsg
 	recvmmsg_time64 recvmsg send sendmmsg sendmsg sendto setsockopt shutdown socketpair`,
 	`mq_getsetattr mq_notify mq_open mq_timedreceive mq_timedreceive_time64 mq_timedsend mq_timedsend_time64
@@ -77,15 +77,14 @@ var allowed = []string{
 	`io_cancel io_destroy io_getevents io_pgetevents io_pgetevents_time64 io_setup io_submit`,
 }
 
-// debugCalls are for debuggers. The kernel lets a process look into those of its
-// own pid namespace only, as it sees no others, and of the same user; process 1
-// is not dumpable and so excluded. What a debugger changes is filtered all the
-// same. Where processes are shared with the host they stay out.
+// debugCalls are for debuggers. The kernel limits them to processes of the same user in the same
+// pid namespace; process 1 is not dumpable and so excluded. The debugged process stays filtered.
+// They are denied where processes are shared with the host.
 const debugCalls = `ptrace process_vm_readv process_vm_writev`
 
-// namespaceCalls are allowed besides where user namespaces are: what a process
-// needs to set up a namespace that it is root in. The newer mount calls stay
-// out; programs that prefer them fall back.
+// namespaceCalls are also allowed where user namespaces are: what a process needs to set up a
+// namespace in which it is root. The newer mount calls stay out; programs that prefer them fall
+// back.
 const namespaceCalls = `chroot mount pivot_root setdomainname sethostname setns umount umount2`
 
 // calls are the names that the filter allows whatever their arguments.

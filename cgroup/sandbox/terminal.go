@@ -22,8 +22,8 @@ func newTerminal() (*terminal, error) {
 
 func (t *terminal) close() { _, _ = t.ours.Close(), t.theirs.Close() }
 
-// receive takes the terminal. It was sent before Start returned, so it does
-// not wait; if the message is not there it never comes.
+// receive takes the terminal. It was sent before Start returned, so it does not block; a missing
+// message never comes.
 func (t *terminal) receive() (*os.File, error) {
 	name := make([]byte, 4096)
 	oob := make([]byte, unix.CmsgSpace(4))

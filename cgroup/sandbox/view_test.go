@@ -49,7 +49,7 @@ func TestViewServedByTheSameProcess(t *testing.T) {
 		}()
 	}
 	wg.Wait()
-	// Somebody works in it while the sandbox goes, and nothing holds the view then.
+	// A process works in it while the sandbox is destroyed, and nothing holds the view then.
 	_, err = s.Start(Process{Args: []string{"/bin/sh", "-c", "exec 3>held; while :; do echo x >&3; done"}})
 	require.NoError(t, err)
 	require.NoError(t, s.Destroy(t.Context()))

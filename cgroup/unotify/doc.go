@@ -1,12 +1,12 @@
-// Package unotify answers the system calls that seccomp filters ask a
-// supervisor about (seccomp_unotify(2)), and always with the same: EPERM. It
-// says which calls those were, so that somebody can be told.
+// Package unotify is a supervisor of seccomp filters (seccomp_unotify(2)). It
+// answers every system call that a filter refers to it with EPERM, and reports
+// the call, so that it can be audited.
 //
-// It never has a call go on, gives out no descriptors, and never looks into the
-// memory of a process: what it knows of a call is its number and its registers.
-// A filter whose listener is gone has the kernel refuse the call (ENOSYS), so
-// there is no way in which a call is let through for lack of an answer.
+// It never lets a call continue, injects no descriptors, and never reads the
+// memory of a process: it knows a call by its number and its registers. If a
+// filter's listener is closed the kernel refuses the call (ENOSYS), so no call
+// passes for lack of an answer.
 //
-// One goroutine, that of Run, owns every listener. It knows neither libseccomp nor
-// what a call is called.
+// One goroutine, that of Run, owns every listener. The package knows neither
+// libseccomp nor the names of calls.
 package unotify

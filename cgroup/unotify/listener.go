@@ -8,13 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Call is a system call that a filter asked about.
+// Call is a system call that a filter refers to the supervisor.
 type Call struct {
-	ID     uint64 // the kernel's name for the question
-	Thread int    // who made the call, as the caller of Run counts
+	ID     uint64 // the kernel's id of the notification
+	Thread int    // the calling thread, in the pid namespace of the caller of Run
 	Arch   uint32 // AUDIT_ARCH_*
 	Nr     int
-	Args   [6]uint64 // registers; what is a pointer must not be followed
+	Args   [6]uint64 // registers; a pointer must not be followed
 }
 
 // notif is struct seccomp_notif of linux/seccomp.h.
@@ -39,10 +39,10 @@ type answer struct {
 // sizes is struct seccomp_notif_sizes.
 type sizes struct{ notif, answer, data uint16 }
 
-// ErrKernel says that the kernel has no listeners, or others than this package knows.
+// ErrKernel: the kernel has no seccomp listeners, or other structures than this package knows.
 var ErrKernel = errors.New("the kernel has no such listener")
 
-// supported asks the kernel for the sizes of what it will write.
+// supported queries the kernel for the sizes of its structures.
 func supported() error {
 	var s sizes
 	if _, _, e := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_NOTIF_SIZES, 0, uintptr(unsafe.Pointer(&s))); e != 0 {
@@ -54,8 +54,8 @@ func supported() error {
 	return nil
 }
 
-// receive takes the next question of a listener that has one: it would wait for
-// one else. ENOENT is that it has gone meanwhile.
+// receive takes the next notification of a readable listener: it would block on another one.
+// ENOENT: the notification was withdrawn meanwhile.
 func receive(fd int) (Call, error) {
 	var n notif // the kernel wants it to be zero
 	if _, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SECCOMP_IOCTL_NOTIF_RECV, uintptr(unsafe.Pointer(&n))); e != 0 {
@@ -64,7 +64,7 @@ func receive(fd int) (Call, error) {
 	return Call{ID: n.id, Thread: int(n.pid), Arch: n.arch, Nr: int(n.nr), Args: n.args}, nil
 }
 
-// refuse answers a question with EPERM. Without flags: a call never goes on.
+// refuse answers a notification with EPERM, without flags: a call never continues.
 func refuse(fd int, id uint64) error {
 	a := answer{id: id, error: -int32(unix.EPERM)}
 	if _, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SECCOMP_IOCTL_NOTIF_SEND, uintptr(unsafe.Pointer(&a))); e != 0 {

@@ -9,23 +9,23 @@ import (
 )
 
 const (
-	// burst answers are given at once, and one more every interval. Who is refused
-	// waits for the answer, so that a program that calls in a loop is slowed down
-	// and does not keep the supervisor, whose time nobody charges it for, busy.
+	// burst answers are given at once, and one more every interval. A refused process waits for
+	// the answer, so that a program that calls in a loop is slowed down and does not keep the
+	// supervisor busy, whose time is charged to no agent.
 	burst    = 1024
 	interval = 200 * time.Microsecond
-	// nap is the shortest rest: many answers are given after each.
+	// nap is the shortest pause: many answers are given after each.
 	nap = 2 * time.Millisecond
 )
 
-// pace is a bucket of answers.
+// pace is a token bucket of answers.
 type pace struct {
 	now    func() time.Time
 	left   int
 	filled time.Time
 }
 
-// spend takes an answer out of the bucket.
+// spend takes a token.
 func (p *pace) spend() {
 	p.fill()
 	p.left--
@@ -42,7 +42,7 @@ func (p *pace) fill() {
 	}
 }
 
-// due is how long to rest before the next answer.
+// due is the pause until the next answer.
 func (p *pace) due() time.Duration {
 	if p.left > 0 || p.filled.IsZero() {
 		return 0
@@ -50,7 +50,7 @@ func (p *pace) due() time.Duration {
 	return max(nap, time.Duration(1-p.left)*interval)
 }
 
-// rest waits, if too many answers were given, until there may be more.
+// rest waits until the bucket has a token.
 func (s *Supervisor) rest() error {
 	wait := s.pace.due()
 	if wait == 0 {

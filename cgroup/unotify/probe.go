@@ -15,11 +15,10 @@ import (
 // probeTime bounds each step of Probe.
 const probeTime = 2 * time.Second
 
-// Probe finds out by doing whether calls can be told of here: a thread of this
-// process gets a filter, asks, and is refused; and a descriptor of another
-// process, the parent, can be had, as that of a filter's listener must be. The
-// thread ends with its filter, which it cannot if it is the first of the process:
-// so this is for a process that does nothing else.
+// Probe tests whether denied calls can be reported here: a thread of this process gets a filter,
+// makes a call, and is refused; and it takes a descriptor of another process, the parent, as a
+// supervisor must take a filter's listener. The thread ends with its filter, which the first
+// thread of a process cannot: so Probe is for a process that does nothing else.
 func Probe(ctx context.Context) error {
 	if err := supported(); err != nil {
 		return err
@@ -40,7 +39,7 @@ func Probe(ctx context.Context) error {
 		}
 		listener <- fd
 		// Not RawSyscall, which would keep the goroutine that answers from running.
-		_, _, e := unix.Syscall(asked, 0, 0, 0)
+		_, _, e := unix.Syscall(probed, 0, 0, 0)
 		said <- e
 	}()
 	var fd int
@@ -51,13 +50,13 @@ func Probe(ctx context.Context) error {
 		return fmt.Errorf("make a filter with a listener: %w", context.Cause(ctx))
 	case fd = <-listener:
 	}
-	// Whatever happens, the thread has an answer: without a listener, ENOSYS.
+	// In every case the thread gets an answer: without a listener, ENOSYS.
 	err := refuseOne(fd)
 	_ = unix.Close(fd)
 	select {
 	case got := <-said:
 		if err == nil && !errors.Is(got, unix.EPERM) {
-			err = fmt.Errorf("a refused call said %w", got)
+			err = fmt.Errorf("a refused call returned %w", got)
 		}
 	case <-ctx.Done():
 		err = errors.Join(err, context.Cause(ctx))
@@ -65,10 +64,10 @@ func Probe(ctx context.Context) error {
 	return err
 }
 
-// asked is a call that nobody makes by chance on a thread of Probe's.
-const asked = unix.SYS_GETPPID
+// probed is a call that no other code makes on a thread of Probe.
+const probed = unix.SYS_GETPPID
 
-// listen has this thread ask before one call.
+// listen filters one call of this thread.
 func listen() (int, error) {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return -1, os.NewSyscallError("prctl", err)
@@ -76,7 +75,7 @@ func listen() (int, error) {
 	const ask, allow = 0x7fc00000, 0x7fff0000 // SECCOMP_RET_USER_NOTIF, SECCOMP_RET_ALLOW
 	program := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0}, // the call's number
-		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jt: 0, Jf: 1, K: asked},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jt: 0, Jf: 1, K: probed},
 		{Code: unix.BPF_RET | unix.BPF_K, K: ask},
 		{Code: unix.BPF_RET | unix.BPF_K, K: allow},
 	}
@@ -96,27 +95,27 @@ func refuseOne(fd int) error {
 	for {
 		n, err := unix.Ppoll(ready, &timeout, nil)
 		if errors.Is(err, unix.EINTR) || err == nil && n > 0 && ready[0].Revents&unix.POLLIN == 0 {
-			continue // a signal came while the kernel looked
+			continue // a signal arrived during the ioctl
 		}
 		if err != nil {
 			return os.NewSyscallError("ppoll", err)
 		}
 		if n == 0 {
-			return errors.New("a call that should be asked about is not")
+			return errors.New("the probed call was not reported to the listener")
 		}
 		c, err := receive(fd)
 		if err == nil {
 			err = refuse(fd, c.ID)
 		}
 		if errors.Is(err, unix.EINTR) || errors.Is(err, unix.ENOENT) {
-			continue // it was interrupted, and asks again
+			continue // it was interrupted, and calls again
 		}
 		return err
 	}
 }
 
-// takeDescriptor takes standard input of a process, and gives it back. That it
-// has none is as good.
+// takeDescriptor takes a duplicate of standard input of a process, and closes it. A process
+// without one is success.
 func takeDescriptor(pid int) error {
 	p, err := unix.PidfdOpen(pid, 0)
 	if err != nil {

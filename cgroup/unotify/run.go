@@ -9,11 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// acceptAgain is how long what cannot be taken is left to wait.
+// acceptAgain is the pause after an accept that failed.
 const acceptAgain = 100 * time.Millisecond
 
-// Run refuses calls until Stop. An error says that it cannot go on: who makes a
-// call that is asked about waits until Close.
+// Run refuses calls until Stop. After an error, callers wait until Close.
 func (s *Supervisor) Run() error {
 	events := make([]unix.EpollEvent, 32)
 	for {
@@ -28,7 +27,7 @@ func (s *Supervisor) Run() error {
 			fd := int(e.Fd)
 			r, ours := s.what[fd]
 			switch {
-			case !ours: // closed by an event before
+			case !ours: // closed by an earlier event
 			case r == roleStop:
 				return nil
 			case r == roleSocket:
@@ -40,7 +39,7 @@ func (s *Supervisor) Run() error {
 			case e.Events&unix.EPOLLHUP != 0: // the last process with the filter has ended
 				s.drop(fd)
 			}
-			// EPOLLERR alone says that a signal came while the kernel looked.
+			// EPOLLERR alone: a signal arrived while the kernel polled.
 		}
 		if err = errors.Join(err, s.rest()); err != nil {
 			return err
@@ -52,11 +51,11 @@ func (s *Supervisor) Run() error {
 func (s *Supervisor) answer(fd int) {
 	c, err := receive(fd)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EINTR) {
-		return // the caller was killed, or a signal has it ask again
+		return // the caller was killed, or a signal makes it call again
 	}
 	if err != nil {
-		// Whatever it is, it would be so for ever. The kernel refuses from here on.
-		s.Log.Error("refused system calls of a process are not told of any more", "op", "calls.receive", "err", err)
+		// The error is permanent. The kernel refuses from here on.
+		s.Log.Error("denied system calls of a process are no longer audited", "op", "calls.receive", "err", err)
 		s.drop(fd)
 		return
 	}
@@ -65,7 +64,7 @@ func (s *Supervisor) answer(fd int) {
 		caller = s.Identify(c.Thread)
 	}
 	if err := refuse(fd, c.ID); err != nil && !errors.Is(err, unix.ENOENT) {
-		s.Log.Error("refused system calls of a process are not told of any more", "op", "calls.refuse", "err", err)
+		s.Log.Error("denied system calls of a process are no longer audited", "op", "calls.refuse", "err", err)
 		s.drop(fd)
 	}
 	s.pace.spend()
@@ -74,15 +73,15 @@ func (s *Supervisor) answer(fd int) {
 	}
 }
 
-// accept takes a connection of this very process, as which libcontainer connects.
+// accept takes a connection of this very process, from which libcontainer connects.
 func (s *Supervisor) accept() error {
 	fd, _, err := unix.Accept4(s.socket, unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
 	switch {
 	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EINTR), errors.Is(err, unix.ECONNABORTED):
 		return nil
 	case err != nil:
-		// No descriptor is left, or no memory: it goes on waiting to be taken.
-		s.Log.Warn("take a connection", "op", "calls.accept", "err", err)
+		// Out of descriptors or memory: the connection stays in the backlog.
+		s.Log.Warn("accept a connection of the seccomp listener", "op", "calls.accept", "err", err)
 		return s.wait(acceptAgain)
 	}
 	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
@@ -99,8 +98,8 @@ func (s *Supervisor) accept() error {
 	return nil
 }
 
-// takeListener takes the listener that comes with the first message of a
-// connection. What the message says is not looked at.
+// takeListener takes the listener that comes with the first message of a connection. It ignores
+// the message's content.
 func (s *Supervisor) takeListener(conn int) {
 	text, oob := make([]byte, 4096), make([]byte, unix.CmsgSpace(4*8))
 	_, n, _, _, err := unix.Recvmsg(conn, text, oob, unix.MSG_CMSG_CLOEXEC|unix.MSG_DONTWAIT)
@@ -112,11 +111,11 @@ func (s *Supervisor) takeListener(conn int) {
 		err = s.add(oob[:n])
 	}
 	if err != nil {
-		s.Log.Warn("refused system calls of a process are not told of", "op", "calls.listener", "err", err)
+		s.Log.Warn("denied system calls of a process are not audited", "op", "calls.listener", "err", err)
 	}
 }
 
-// add keeps the listener of a message; all that is not kept is closed.
+// add keeps the listener of a message and closes every other descriptor.
 func (s *Supervisor) add(oob []byte) error {
 	msgs, err := unix.ParseSocketControlMessage(oob)
 	if err != nil {

@@ -114,8 +114,7 @@ func (s *Supervisor) watch(fd int, r role) error {
 	return nil
 }
 
-// drop closes a descriptor, which takes it out of the epoll as well: nobody else
-// has it.
+// drop closes a descriptor, which also removes it from the epoll set: it has no duplicate.
 func (s *Supervisor) drop(fd int) {
 	delete(s.what, fd)
 	if err := unix.Close(fd); err != nil {
@@ -136,8 +135,8 @@ func (s *Supervisor) Stop() error {
 	return nil
 }
 
-// Close gives up every listener: calls that wait for an answer, and those to
-// come, fail with ENOSYS. Run must have returned.
+// Close closes every listener: calls that wait for an answer, and later ones, fail with ENOSYS.
+// Run must have returned.
 func (s *Supervisor) Close() error {
 	for fd, r := range s.what {
 		if r == roleConn || r == roleListener {
@@ -155,8 +154,7 @@ func (s *Supervisor) Close() error {
 	return Remove(s.dir)
 }
 
-// Remove removes what a desk that was not closed has left. What is not there is
-// no error.
+// Remove removes what a supervisor that was not closed has left. A missing directory is no error.
 func Remove(dir string) error {
 	if err := fdtree.Cleanup(dir); err != nil {
 		return fmt.Errorf("remove desk: %w", err)

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// open is a supervisor at work, and what it was told.
+// open starts a supervisor, and returns the calls it reports.
 func open(t *testing.T) (*Supervisor, chan Call) {
 	t.Helper()
 	d, err := Open(filepath.Join(t.TempDir(), strings.Repeat("long", 40)))
@@ -83,7 +83,7 @@ func hand(path string, fds ...int) error {
 	return err
 }
 
-// asking runs f in a thread whose getppid is asked about at the supervisor.
+// asking runs f in a thread whose getppid is referred to the supervisor.
 func asking(t *testing.T, d *Supervisor, f func()) (ended chan struct{}) {
 	t.Helper()
 	ready := make(chan error, 1)
@@ -121,7 +121,7 @@ func wait(t *testing.T, ended chan struct{}) {
 	}
 }
 
-func TestCallsAreRefusedAndToldOf(t *testing.T) {
+func TestCallsAreRefusedAndReported(t *testing.T) {
 	d, heard := open(t)
 	var errs []error
 	thread := 0
@@ -129,7 +129,7 @@ func TestCallsAreRefusedAndToldOf(t *testing.T) {
 		thread = unix.Gettid()
 		errs = append(errs, getppid(), getppid())
 		_, _, e := unix.RawSyscall(unix.SYS_GETPID, 0, 0, 0)
-		require.Zero(t, e, "nobody is asked about it")
+		require.Zero(t, e, "the filter does not refer it")
 	}))
 	require.Equal(t, []error{unix.EPERM, unix.EPERM}, errs)
 	for range 2 {
@@ -142,7 +142,7 @@ func TestCallsAreRefusedAndToldOf(t *testing.T) {
 	require.Empty(t, heard)
 }
 
-// A caller that asks a supervisor that is closed is refused by the kernel.
+// The kernel refuses the calls of a filter whose supervisor is closed.
 func TestAClosedSupervisorLetsNothingThrough(t *testing.T) {
 	d, err := Open(filepath.Join(t.TempDir(), "d"))
 	require.NoError(t, err)
@@ -180,8 +180,8 @@ func descriptors(t *testing.T) int {
 	return len(e)
 }
 
-// What is no listener, or comes from another process, is turned away, and the
-// desk goes on.
+// A descriptor that is no listener, or comes from another process, is rejected, and the
+// supervisor continues.
 func TestASupervisorTakesListenersOfItsOwnProcessOnly(t *testing.T) {
 	d, heard := open(t)
 	before := descriptors(t)
@@ -230,7 +230,7 @@ func TestAFloodIsSlowedDown(t *testing.T) {
 		ended := asking(t, d, func() {
 			for !stop.Load() {
 				if err := getppid(); !errors.Is(err, unix.EPERM) {
-					t.Errorf("a refused call said %v", err)
+					t.Errorf("a refused call returned %v", err)
 					return
 				}
 			}
@@ -275,5 +275,5 @@ func TestProbe(t *testing.T) {
 	before := descriptors(t)
 	require.NoError(t, Probe(t.Context()))
 	require.Equal(t, before, descriptors(t))
-	require.NotZero(t, os.Getppid(), "no other thread is asked about it")
+	require.NotZero(t, os.Getppid(), "the filter concerns no other thread")
 }
