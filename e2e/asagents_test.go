@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -78,17 +79,8 @@ func TestTasksAreNotTakenForOptions(t *testing.T) {
 		for _, prompt := range []string{"- one\n- two", "--version"} {
 			d.must("agents", "run", name, "--", prompt)
 			d.idle(name)
-			var last string
-			var words []string
-			for line := range strings.Lines(strings.ReplaceAll(d.must("agents", "watch", name, "-n", "500"), "\r", "")) {
-				if strings.HasPrefix(line, "called ") {
-					words = nil
-				}
-				if w, ok := strings.CutPrefix(strings.TrimRight(line, "\n"), "arg="); ok {
-					words = append(words, w)
-				}
-			}
-			last = words[len(words)-1]
+			words := called(d.must("agents", "watch", name, "-n", "500"))
+			last := words[len(words)-1]
 			first, _, _ := strings.Cut(prompt, "\n")
 			if opt, ok := strings.CutPrefix(last, "--prompt="); ok {
 				require.Equal(t, first, opt)
@@ -106,4 +98,43 @@ func TestTasksAreNotTakenForOptions(t *testing.T) {
 	d.must("agents", "run", "plain", "--", "-n nothing")
 	d.idle("plain")
 	require.Contains(t, d.must("agents", "watch", "plain"), " -n nothing")
+}
+
+// A command line of the agent's own is meant, for start and for tasks.
+func TestACommandOfTheAgentsOwnIsWhatRuns(t *testing.T) {
+	d := startDaemon(t, standIns(t, "claude"))
+	d.up()
+	out := d.must("agents", "add", "plan", "--base", "claude", "--memory", "256", "--", "claude", "--permission-mode", "plan")
+	require.Contains(t, out, "start       claude --permission-mode plan\n")
+	require.Contains(t, out, "run         claude --permission-mode plan -p -- \"{prompt}\"\n")
+	d.must("agents", "run", "plan", "look", "around")
+	d.idle("plan")
+	require.Equal(t, []string{"--permission-mode", "plan", "-p", "--", "look around"}, called(d.must("agents", "watch", "plan", "-n", "500")))
+	d.must("agents", "start", "plan")
+	d.eventually("it was started", func() bool {
+		return slices.Equal([]string{"--permission-mode", "plan"}, called(d.must("agents", "watch", "plan", "-n", "500")))
+	})
+
+	out = d.must("agents", "add", "echo", "--", "sh", "-c", "echo arg={prompt}")
+	require.Contains(t, out, "its command is for tasks")
+	d.must("agents", "stop", "echo")
+	d.must("agents", "start", "echo")
+	a, _ := d.agent("echo")
+	require.Equal(t, api.StatusIdle, a.Status)
+	d.must("agents", "run", "echo", "hello")
+	d.idle("echo")
+	require.Contains(t, d.must("agents", "watch", "echo"), "arg=hello")
+}
+
+// called are the arguments of the last call of a stand-in.
+func called(log string) (args []string) {
+	for line := range strings.Lines(strings.ReplaceAll(log, "\r", "")) {
+		if strings.HasPrefix(line, "called ") {
+			args = nil
+		}
+		if w, ok := strings.CutPrefix(strings.TrimRight(line, "\n"), "arg="); ok {
+			args = append(args, w)
+		}
+	}
+	return args
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -35,8 +36,10 @@ func (a *app) addCmd() *cobra.Command {
 		Short: "Add an agent",
 		Long: `Add an agent: a branch and a worktree, a view of it with policy and locks, a
 sandbox, limits and ports. NAME has 2 to 31 characters: a small letter first,
-then small letters, digits and '-'. CMD is what the agent runs instead of the
-program of its base type; with CMD the base type need not be given.
+then small letters, digits and '-'. CMD is a command line that the agent runs in
+place of its base type's: start runs it as it is, and run adds the task to it as
+the type does (claude: CMD -p -- TASK) or puts it where CMD has {prompt}. With CMD
+the base type need not be given.
 
 Rules are globs as in .gitignore, over paths of the repository. Without any, the
 agent's role decides what it may read and write. Deny beats write beats read.`,
@@ -190,6 +193,10 @@ func (a *app) showAdded(g api.Agent) error {
 		}
 		if g.WorktreePath != "" {
 			p.line("  worktree    %s", g.WorktreePath)
+		}
+		if len(g.Command) > 0 {
+			p.line("  start       %s", cmp.Or(commandText(g.StartCommand), "nothing: its command is for tasks"))
+			p.line("  run         %s", commandText(g.TaskCommand))
 		}
 		p.line("  limits      %s", limitsText(g))
 		p.line("  egress      %s", egressLine(g.Egress))

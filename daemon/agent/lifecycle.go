@@ -29,10 +29,7 @@ func (m *Manager) Start(ctx context.Context, name string, force bool) (api.Agent
 	if err := m.writable(a); err != nil {
 		return api.Agent{}, err
 	}
-	cmd := a.Kept.Command
-	if len(cmd) == 0 {
-		cmd = a.Type.Interactive
-	}
+	cmd := a.Type.StartCommand(a.Kept.Command)
 	m.inTask(a, false)
 	if len(cmd) == 0 {
 		if err := m.ensureUp(ctx, a, force); err != nil {

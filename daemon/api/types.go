@@ -55,14 +55,18 @@ type Counters struct {
 
 // Agent is an agent as the API shows it.
 type Agent struct {
-	Name           string   `json:"name"`
-	BaseType       string   `json:"base_type"`
-	Workspace      string   `json:"workspace"`
-	Status         Status   `json:"status"`
-	StatusReason   string   `json:"status_reason,omitempty"`
-	Branch         string   `json:"branch,omitempty"`
-	Role           string   `json:"role,omitempty"`
-	Command        []string `json:"command,omitempty"`
+	Name         string   `json:"name"`
+	BaseType     string   `json:"base_type"`
+	Workspace    string   `json:"workspace"`
+	Status       Status   `json:"status"`
+	StatusReason string   `json:"status_reason,omitempty"`
+	Branch       string   `json:"branch,omitempty"`
+	Role         string   `json:"role,omitempty"`
+	Command      []string `json:"command,omitempty"`
+	// StartCommand is what start runs, TaskCommand what a task is run by: "{prompt}" in
+	// it stands for the task. Both follow from Command and the base type.
+	StartCommand   []string `json:"start_command,omitempty"`
+	TaskCommand    []string `json:"task_command,omitempty"`
 	MemoryLimitMB  int      `json:"memory_limit_mb"`
 	PidsLimit      int      `json:"pids_limit"`
 	CPUWeight      int      `json:"cpu_weight"`

@@ -24,7 +24,7 @@ const (
 // No program may take a task for one of its options, as most do with a text that begins
 // with '-'. In a word of its own (FormArgument) such a text gets a space before it.
 func (t BaseType) PromptCommand(own []string, prompt string) []string {
-	line := t.promptLine(own)
+	line := t.TaskCommand(own)
 	if len(line) == 0 {
 		return nil
 	}
@@ -39,8 +39,18 @@ func (t BaseType) PromptCommand(own []string, prompt string) []string {
 	return out
 }
 
-// promptLine is the command line for a task, with the placeholder in it.
-func (t BaseType) promptLine(own []string) []string {
+// StartCommand is the command line that runs without a task: the agent's own, unless
+// that is for tasks, else the type's. Nil if there is neither.
+func (t BaseType) StartCommand(own []string) []string {
+	if len(own) == 0 || takesPrompt(own) {
+		return t.Interactive
+	}
+	return own
+}
+
+// TaskCommand is the command line for a task, with "{prompt}" where the task goes. Nil if
+// there is none.
+func (t BaseType) TaskCommand(own []string) []string {
 	line := t.Run
 	if len(own) > 0 {
 		line = own

@@ -29,7 +29,7 @@ func TestNoTaskIsTakenForAnOption(t *testing.T) {
 	for name, typ := range types {
 		if name != "custom" {
 			require.NotEqual(t, FormArgument, typ.PromptForm, name)
-			require.NotEqual(t, FormArgument, promptForm(typ.promptLine([]string{"own"})), name)
+			require.NotEqual(t, FormArgument, promptForm(typ.TaskCommand([]string{"own"})), name)
 		}
 		rapid.Check(t, func(t *rapid.T) {
 			prompt := rapid.SampledFrom([]string{"", "-", "--", "- ", "--x=", "-p"}).Draw(t, "start") + rapid.StringMatching(`[a-z =\n-]{0,9}TASK`).Draw(t, "rest")
@@ -53,6 +53,12 @@ func TestATaskForACommandOfTheAgentsOwn(t *testing.T) {
 	require.Equal(t, []string{"claude", "--permission-mode", "plan"}, own)
 	require.Equal(t, []string{"cat", " - one"}, types["custom"].PromptCommand([]string{"cat"}, "- one"))
 	require.Equal(t, []string{"sh", "-c", "say 'x'"}, types["gemini"].PromptCommand([]string{"sh", "-c", "say '{prompt}'"}, "x"))
+
+	require.Equal(t, own, types["claude"].StartCommand(own))
+	require.Equal(t, []string{"claude"}, types["claude"].StartCommand(nil))
+	require.Equal(t, []string{"claude"}, types["claude"].StartCommand([]string{"claude", "--", "{prompt}"}), "it is for tasks")
+	require.Empty(t, types["custom"].StartCommand([]string{"sh", "-c", "{prompt}"}))
+	require.Empty(t, types["custom"].TaskCommand(nil))
 
 	for text, rule := range map[string]string{"prompt = [\"-p\"]": "{prompt}", "prompt = [\"\"]": "empty"} {
 		require.ErrorContains(t, addType(map[string]BaseType{}, Sandbox{}, "x.toml", text), rule)
