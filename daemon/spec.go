@@ -126,22 +126,22 @@ func (s *shims) Settings(a *agent.Agent) wire.Settings {
 	v := wire.Settings{Role: k.Role, Policy: k.Policy, MemoryBytes: int64(k.MemoryLimitMB) << 20, Pids: int64(l.Pids),
 		CPUWeight: int64(l.CPUWeight), CPUPercent: int64(l.CPUPercent), IOWeight: int64(l.IOWeight),
 		DiskBytes: int64(l.DiskMB) << 20, DiskFiles: int64(l.DiskFiles), Connections: int64(l.Connections)}
-	v.Egress, v.Private = s.reach(a, k)
+	v.Egress, v.Private, v.HostPorts = s.reach(a, k)
 	return v
 }
 
 // reach is where an agent's connections may go. What cannot be read allows
 // nothing: it was checked when it was set, and the configuration is another now.
-func (s *shims) reach(a *agent.Agent, k store.Agent) (entries, private []string) {
+func (s *shims) reach(a *agent.Agent, k store.Agent) (entries, private []string, hostPorts []uint16) {
 	c := s.config()
-	r, err := c.Reach(k.Role, a.Type, k.Egress)
+	r, err := c.Reach(k.Role, a.Type, config.Own{Egress: k.Egress, HostPorts: k.HostPorts})
 	if err != nil {
 		s.log.Error("the agent reaches nothing: its egress cannot be read", "agent", a.Name(), "err", err)
 	}
 	for _, p := range r.Private {
 		private = append(private, p.String())
 	}
-	return r.Policy.Entries(), private
+	return r.Policy.Entries(), private, r.HostPorts
 }
 
 func (s *shims) limits(own api.Limits) api.Limits {

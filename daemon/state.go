@@ -143,10 +143,11 @@ func rightsOf(kept []store.Agent) (sum [sha256.Size]byte, err error) {
 		Policy     api.Policy
 		Lost       bool
 		Egress     []string
+		HostPorts  []uint16
 	}
 	var all []rights
 	for _, a := range kept {
-		all = append(all, rights{a.Name, a.Role, a.Policy, a.RulesLost, a.Egress})
+		all = append(all, rights{a.Name, a.Role, a.Policy, a.RulesLost, a.Egress, a.HostPorts})
 	}
 	b, err := json.Marshal(all)
 	return sha256.Sum256(b), err

@@ -25,6 +25,19 @@ func prohibition(q *dns.Msg) *dns.Msg {
 	return r
 }
 
+// local answers a question for a name that is known here. Its time to live is 0:
+// what it points to changes with the agent's settings.
+func local(q *dns.Msg, addr netip.Addr) *dns.Msg {
+	if !addr.IsValid() {
+		return prohibition(q)
+	}
+	r := refusal(q, dns.RcodeSuccess)
+	if q.Question[0].Qtype == dns.TypeA {
+		r.Answer = []dns.RR{&dns.A{A: addr.AsSlice(), Hdr: dns.RR_Header{Name: q.Question[0].Name, Rrtype: dns.TypeA, Class: dns.ClassINET}}}
+	}
+	return r
+}
+
 // admitted keeps of an answer for addresses the alias chain that begins with the queried name,
 // and those addresses at its end that Admit allows.
 func (d *DNS) admitted(q, r *dns.Msg, a Asked) *dns.Msg {

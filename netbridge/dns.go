@@ -57,6 +57,9 @@ type DNS struct {
 	// NXDOMAIN, which programs accept at once and do not retry, with the extended error
 	// "prohibited" (RFC 8914) if the query uses EDNS.
 	Filter func(Asked) bool
+	// Local answers names that are never queried outside, before Filter. ok reports such a name;
+	// an invalid address means NXDOMAIN. Nil knows none.
+	Local func(a Asked) (addr netip.Addr, ok bool)
 	// Admit gets the addresses of an answer before it is sent, and returns those that may stay in
 	// it. If it returns none, the answer is NXDOMAIN. Nil admits all. An error makes the answer
 	// SERVFAIL.
@@ -174,6 +177,11 @@ func (d *DNS) answer(q *dns.Msg, from netip.AddrPort, udp bool) *dns.Msg {
 	a := Asked{Name: egress.Normal(q.Question[0].Name), Type: dns.Type(q.Question[0].Qtype).String(), Proto: "tcp", From: from}
 	if udp {
 		a.Proto = "udp"
+	}
+	if d.Local != nil {
+		if addr, ok := d.Local(a); ok {
+			return local(q, addr)
+		}
 	}
 	if d.Filter != nil && !d.Filter(a) {
 		return prohibition(q)

@@ -3,6 +3,7 @@ package netbridge
 import (
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -266,4 +267,33 @@ func TestResolverCloseDoesNotWaitForDeadResolvers(t *testing.T) {
 	start := time.Now()
 	require.NoError(t, d.Close())
 	require.Less(t, time.Since(start), dnsTotalTimeout)
+}
+
+func TestLocalNamesAreAnsweredHereAndNotAskedForOutside(t *testing.T) {
+	b := newBridge(t)
+	_, ns := ensure(t, b, "claude")
+	asked := make(chan string, 16)
+	resolver(t, "127.0.0.91", func(w dns.ResponseWriter, q *dns.Msg) {
+		asked <- q.Question[0].Name
+		says("203.0.113.9")(w, q)
+	})
+	var addr atomic.Value
+	addr.Store(netip.Addr{})
+	d := &DNS{NS: ns, ResolvConf: resolvFile(t, "127.0.0.91"), Filter: func(Asked) bool { return false },
+		Local: func(a Asked) (netip.Addr, bool) { return addr.Load().(netip.Addr), a.Name == "host.polis" }}
+	require.NoError(t, d.Open(t.Context()))
+	t.Cleanup(func() { require.NoError(t, d.Close()) })
+	require.Equal(t, dns.RcodeNameError, question(t, ns, "udp", "host.polis").Rcode)
+	addr.Store(netip.MustParseAddr("127.0.0.1"))
+	r := question(t, ns, "udp", "Host.Polis")
+	require.Equal(t, dns.RcodeSuccess, r.Rcode)
+	require.Len(t, r.Answer, 1)
+	require.Equal(t, "127.0.0.1", r.Answer[0].(*dns.A).A.String())
+	require.Zero(t, r.Answer[0].Header().Ttl)
+	six, err := exchange(t, ns, "udp", new(dns.Msg).SetQuestion("host.polis.", dns.TypeAAAA))
+	require.NoError(t, err)
+	require.Equal(t, dns.RcodeSuccess, six.Rcode)
+	require.Empty(t, six.Answer)
+	require.Equal(t, dns.RcodeNameError, question(t, ns, "udp", "other.polis").Rcode, "control: the filter refuses the rest")
+	require.Empty(t, asked)
 }

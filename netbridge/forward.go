@@ -83,8 +83,10 @@ type Forwarder struct {
 	cancel context.CancelCauseFunc
 	wg     sync.WaitGroup
 	slots  chan struct{}
-	server *Server
-	bufs   *buffers
+	dial   func(context.Context) (net.Conn, error)
+	// accepted is told the client's end and the result of dial; may be nil.
+	accepted func(from netip.AddrPort, err error)
+	bufs     *buffers
 
 	mu     sync.Mutex
 	closed bool
@@ -105,18 +107,24 @@ func (f *Forwarder) Open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	server := &Server{NS: f.NS, Port: f.Internal, AgentAddr: f.AgentAddr}
+	f.start(ctx, ln, server.Dial)
+	return nil
+}
+
+// start accepts connections on ln and relays each to one that dial opens.
+func (f *Forwarder) start(ctx context.Context, ln net.Listener, dial func(context.Context) (net.Conn, error)) {
 	if f.Log == nil {
 		f.Log = slog.Default()
 	}
 	if f.MaxConns <= 0 {
 		f.MaxConns = DefaultMaxConns
 	}
-	f.ln, f.slots, f.conns = ln, make(chan struct{}, f.MaxConns), map[net.Conn]struct{}{}
+	f.ln, f.dial = ln, dial
+	f.slots, f.conns = make(chan struct{}, f.MaxConns), map[net.Conn]struct{}{}
 	f.bufs = newBuffers()
-	f.server = &Server{NS: f.NS, Port: f.Internal, AgentAddr: f.AgentAddr}
 	f.ctx, f.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	f.wg.Go(f.accept)
-	return nil
 }
 
 // Addr is where the map is reached on the host, with the port chosen.
@@ -201,12 +209,15 @@ func (f *Forwarder) serve(outer net.Conn) {
 		return
 	}
 	defer f.Budget.giveBack()
-	inner, err := f.server.Dial(f.ctx)
+	inner, err := f.dial(f.ctx)
+	if f.accepted != nil {
+		f.accepted(outer.RemoteAddr().(*net.TCPAddr).AddrPort(), err)
+	}
 	if err != nil {
 		// A reset is what the client would see if it had dialled the port itself.
 		abort(outer)
 		if !errors.Is(err, unix.ECONNREFUSED) && f.ctx.Err() == nil {
-			f.Log.Warn("cannot reach the agent's port", "op", "net.forward", "port", f.Internal, "err", err)
+			f.Log.Warn("cannot reach the port behind a map", "op", "net.forward", "port", f.Internal, "err", err)
 		}
 		return
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -41,7 +42,7 @@ func (c *Config) writeFiles() error {
 	files := map[string][]byte{
 		"passwd":     passwdFor(passwd, c.User, c.FullName, c.UID, c.GID, c.Home),
 		"group":      groupFor(group, c.User, c.GID),
-		"hosts":      hostsFor(hosts, c.Hostname, c.Domain),
+		"hosts":      hostsFor(hosts, c.Hostname, c.Domain, c.Shared.Network),
 		"hostname":   []byte(c.Hostname + "\n"),
 		"polis-init": nil, // where process 1 is bound
 	}
@@ -187,21 +188,36 @@ func groupFor(host []byte, user string, gid int) []byte {
 	return out.Bytes()
 }
 
+// hostNames are the names of the host's services. The agent's resolver answers
+// them, by the settings of the moment; the host's file must not come before it.
+func hostNames() []string {
+	return []string{"host.polis", "host.docker.internal", "host.containers.internal"}
+}
+
 // hostsFor returns the host's table of names without its idea of what is
 // local: the sandbox has its own loopback and its own name.
-func hostsFor(host []byte, hostname, domain string) []byte {
+func hostsFor(host []byte, hostname, domain string, hostNetwork bool) []byte {
 	var out bytes.Buffer
 	if domain != "" {
 		hostname = hostname + "." + domain + " " + hostname
 	}
 	fmt.Fprintf(&out, "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n127.0.1.1\t%s\n", hostname)
+	if hostNetwork {
+		fmt.Fprintf(&out, "127.0.0.1\t%s\n", strings.Join(hostNames(), " "))
+	}
 	scan := bufio.NewScanner(bytes.NewReader(host))
 	for scan.Scan() {
-		f := strings.Fields(scan.Text())
+		line := scan.Text()
+		f := strings.Fields(line)
+		n := len(f)
+		f = slices.DeleteFunc(f, func(w string) bool { return slices.Contains(hostNames(), strings.ToLower(w)) })
+		if len(f) != n {
+			line = strings.Join(f, " ")
+		}
 		if len(f) < 2 || strings.HasPrefix(f[0], "#") || strings.HasPrefix(f[0], "127.") || f[0] == "::1" {
 			continue
 		}
-		out.WriteString(scan.Text() + "\n")
+		out.WriteString(line + "\n")
 	}
 	return out.Bytes()
 }

@@ -66,9 +66,13 @@ func TestGroupAndHosts(t *testing.T) {
 	require.Equal(t, "root:x:0:\nagent:x:7:\n", string(groupFor([]byte("root:x:0:\n"), "agent", 7)))
 	require.Equal(t, "agent:x:3:\ngroup7:x:7:\n", string(groupFor([]byte("agent:x:3:\n"), "agent", 7)))
 	require.Equal(t, "staff:x:7:\n", string(groupFor([]byte("staff:x:7:"), "agent", 7)))
-	got := string(hostsFor([]byte("# names\n127.0.0.1 localhost\n127.0.1.1 myhost\n::1 localhost\n10.0.0.9 registry\nff02::1 ip6-allnodes\n"), "claude", ""))
-	require.Equal(t, "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n127.0.1.1\tclaude\n10.0.0.9 registry\nff02::1 ip6-allnodes\n", got)
-	require.Contains(t, string(hostsFor(nil, "claude", "x.invalid")), "127.0.1.1\tclaude.x.invalid claude\n")
+	const base = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n127.0.1.1\tclaude\n"
+	got := string(hostsFor([]byte("# names\n127.0.0.1 localhost\n127.0.1.1 myhost\n::1 localhost\n10.0.0.9 registry\nff02::1 ip6-allnodes\n"), "claude", "", false))
+	require.Equal(t, base+"10.0.0.9 registry\nff02::1 ip6-allnodes\n", got)
+	got = string(hostsFor([]byte("192.168.65.254 Host.Docker.Internal\n10.0.0.9 registry host.polis\n127.0.0.1 host.docker.internal\n"), "claude", "", false))
+	require.Equal(t, base+"10.0.0.9 registry\n", got, "the resolver answers for the host's names")
+	require.Contains(t, string(hostsFor(nil, "claude", "", true)), "127.0.0.1\thost.polis host.docker.internal", "in the host's network")
+	require.Contains(t, string(hostsFor(nil, "claude", "x.invalid", false)), "127.0.1.1\tclaude.x.invalid claude\n")
 	require.Equal(t, "Ann of B C", gecos("Ann, of: B\n & C\xff"))
 }
 

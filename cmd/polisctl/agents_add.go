@@ -22,7 +22,7 @@ type addFlags struct {
 	base, workspace, branch, memory, role string
 	read, write, deny, hide, ports        []string
 	exclusive                             []string
-	egress                                []string
+	egress, hostPorts                     []string
 	temp                                  bool
 	autoMerge, removeAfter                bool
 	limits                                limitFlags
@@ -73,6 +73,7 @@ agent's role decides what it may read and write. Deny beats write beats read.`,
 	flags.BoolVar(&f.temp, "temp", false, "give a private scratch directory, named by $TMPDIR")
 	flags.StringArrayVarP(&f.ports, "port", "p", nil, "map this `PORT` of the agent to the host: 3000, 5000/udp or 8000-8010; may be repeated")
 	flags.StringSliceVar(&f.egress, "egress", nil, "let it reach `WHERE`: open, none, or names such as api.x.org and *.x.org, separated by commas (default as configured)")
+	flags.StringSliceVar(&f.hostPorts, "host-port", nil, "let it reach `PORT` of the host's 127.0.0.1, at its own 127.0.0.1; several are separated by commas, or none (default as configured)")
 	flags.BoolVar(&f.autoMerge, "auto-merge", true, "merge what its tasks commit when they end well; =false leaves that to you (default as configured)")
 	flags.BoolVar(&f.removeAfter, "remove-after", false, "remove the agent when its branch is merged (default as configured)")
 	flags.BoolVarP(&f.force, "force", "f", false, "also if the machine has no room for it")
@@ -148,6 +149,9 @@ func (f *addFlags) request(name string, command []string) (api.AddRequest, error
 	if req.Egress, err = egressWords(f.egress); err != nil {
 		return req, err
 	}
+	if req.HostPorts, err = hostPorts(f.hostPorts); err != nil {
+		return req, err
+	}
 	req.Policy, err = f.policy()
 	return req, err
 }
@@ -200,6 +204,7 @@ func (a *app) showAdded(g api.Agent) error {
 		}
 		p.line("  limits      %s", limitsText(g))
 		p.line("  egress      %s", egressLine(g.Egress))
+		showHostPorts(p, g)
 		if g.Isolation == "degraded" {
 			p.warn("isolation is degraded: agent %s has no %s of its own; polisctl status says what that means", g.Name, strings.Join(g.Lost, ", "))
 		}

@@ -15,6 +15,7 @@ type setFlags struct {
 	limits       limitFlags
 	rules        addFlags // only its rules
 	egress       []string
+	hostPorts    []string
 	autoMerge    bool
 	removeAfter  bool
 	force        bool
@@ -52,6 +53,7 @@ not fit is killed then.`,
 	flags.StringArrayVar(&f.rules.hide, "hide", nil, "hide what matches `GLOB`; may be repeated")
 	flags.StringArrayVar(&f.rules.exclusive, "exclusive", nil, "keep what matches `GLOB` to this agent: no other may have a rule to write it, or merge a change of it; may be repeated")
 	flags.StringSliceVar(&f.egress, "egress", nil, "let it reach `WHERE` only: open, none, names such as api.x.org and *.x.org, separated by commas, or default; connections to what is no longer allowed are cut")
+	flags.StringSliceVar(&f.hostPorts, "host-port", nil, "let it reach `PORT` of the host's 127.0.0.1, at its own 127.0.0.1; several are separated by commas, or none, or default; replaces the ones it has")
 	flags.BoolVar(&f.autoMerge, "auto-merge", true, "merge what its tasks commit when they end well; =false leaves that to you")
 	flags.BoolVar(&f.removeAfter, "remove-after", false, "remove the agent when its branch is merged; =false keeps it")
 	flags.BoolVar(&f.force, "force", false, "lower the memory limit also below what is in use")
@@ -106,13 +108,20 @@ func (f *setFlags) request(changed func(string) bool) (api.SetRequest, error) {
 			return req, usagef("--egress is empty").WithHint("--egress none lets the agent reach nothing, --egress default what is configured")
 		}
 	}
+	if changed("host-port") {
+		if len(f.hostPorts) == 1 && f.hostPorts[0] == "default" {
+			req.Reset = append(req.Reset, api.ResetHostPorts)
+		} else if req.HostPorts, err = hostPorts(f.hostPorts); err != nil {
+			return req, err
+		}
+	}
 	if changed("auto-merge") {
 		req.AutoMerge = &f.autoMerge
 	}
 	if changed("remove-after") {
 		req.RemoveAfter = &f.removeAfter
 	}
-	if req.MemoryMB == 0 && req.Limits == (api.Limits{}) && len(req.Reset) == 0 && req.Role == nil && req.Policy == nil && req.AutoMerge == nil && req.RemoveAfter == nil && req.Egress == nil {
+	if req.MemoryMB == 0 && req.Limits == (api.Limits{}) && len(req.Reset) == 0 && req.Role == nil && req.Policy == nil && req.AutoMerge == nil && req.RemoveAfter == nil && req.Egress == nil && req.HostPorts == nil {
 		return req, usagef("nothing to set: name a limit or a rule, such as --memory 1GB")
 	}
 	return req, nil
@@ -124,6 +133,7 @@ func (a *app) showSet(res api.SetResponse) error {
 		p.line("agent %s is %s", g.Name, g.Status)
 		p.line("  limits      %s", limitsText(g))
 		p.line("  egress      %s", egressLine(g.Egress))
+		showHostPorts(p, g)
 		for _, l := range res.Later {
 			p.warn("from its next start: %s", l)
 		}

@@ -89,7 +89,7 @@ func (m *Manager) reserve(req api.AddRequest) (*Agent, error) {
 	if err := checkAdd(req); err != nil {
 		return nil, err
 	}
-	if err := m.reachable(c, req.Role, typ, req.Egress); err != nil {
+	if err := m.reachable(c, req.Role, typ, config.Own{Egress: req.Egress, HostPorts: req.HostPorts}); err != nil {
 		return nil, err
 	}
 	mem := req.MemoryMB
@@ -112,7 +112,7 @@ func (m *Manager) reserve(req api.AddRequest) (*Agent, error) {
 		return nil, err
 	}
 	a := &Agent{WS: ws, Type: typ, Kept: store.Agent{Name: req.Name, BaseType: typ.Name, Branch: branch, Role: req.Role,
-		MemoryLimitMB: mem, Limits: req.Limits, Command: req.Command, Policy: pol, AutoMerge: req.AutoMerge, RemoveAfter: req.RemoveAfter, Egress: req.Egress, PortMappings: []store.PortMap{}, CreatedAt: m.Now().UTC().Truncate(time.Millisecond),
+		MemoryLimitMB: mem, Limits: req.Limits, Command: req.Command, Policy: pol, AutoMerge: req.AutoMerge, RemoveAfter: req.RemoveAfter, Egress: req.Egress, HostPorts: req.HostPorts, PortMappings: []store.PortMap{}, CreatedAt: m.Now().UTC().Truncate(time.Millisecond),
 		Status: api.StatusCreating, Session: sess, Secret: sec}}
 	return a, m.enter(a, c)
 }

@@ -160,7 +160,7 @@ func (m *Manager) fromSpec(a *Agent, sp wire.Spec, types map[string]config.BaseT
 	k := &a.Kept
 	k.Branch, k.Policy, k.MemoryLimitMB, k.CreatedAt, k.Generation = sp.Branch, sp.Policy, int(sp.MemoryBytes>>20), sp.Created, sp.Generation
 	k.Session, k.Secret, k.OwnedRefs, k.Role, k.Command, k.StatusReason = sp.Session, sp.Secret, sp.OwnedRefs, sp.Role, sp.Command, ""
-	k.RulesLost, k.Egress = false, m.egressOf(a, sp)
+	k.RulesLost, k.Egress, k.HostPorts = false, m.egressOf(a, sp), m.hostPortsOf(a, sp)
 	k.Limits = api.Limits{Pids: int(sp.Pids), CPUPercent: int(sp.CPUPercent), CPUWeight: int(sp.CPUWeight), IOWeight: int(sp.IOWeight),
 		DiskMB: int(sp.DiskBytes >> 20), DiskFiles: int(sp.DiskFiles), Connections: int(sp.Connections)}
 	if t, ok := types[sp.BaseType]; ok {
@@ -175,11 +175,20 @@ func (m *Manager) fromSpec(a *Agent, sp wire.Spec, types map[string]config.BaseT
 // none if it had what its role, its type and the configuration say.
 func (m *Manager) egressOf(a *Agent, sp wire.Spec) []string {
 	c := m.config()
-	if usual, err := c.Reach(sp.Role, a.Type, nil); err == nil && slices.Equal(usual.Policy.Entries(), sp.Egress) {
+	if usual, err := c.Reach(sp.Role, a.Type, config.Own{}); err == nil && slices.Equal(usual.Policy.Entries(), sp.Egress) {
 		return nil
 	}
 	if len(sp.Egress) == 0 {
 		return []string{"none"}
 	}
 	return slices.Clone(sp.Egress)
+}
+
+// hostPortsOf is egressOf for host ports.
+func (m *Manager) hostPortsOf(a *Agent, sp wire.Spec) []uint16 {
+	c := m.config()
+	if usual, err := c.Reach(sp.Role, a.Type, config.Own{}); err == nil && slices.Equal(usual.HostPorts, sp.HostPorts) {
+		return nil
+	}
+	return append([]uint16{}, sp.HostPorts...)
 }

@@ -2,10 +2,13 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"polis/daemon/api"
+	"polis/daemon/config"
 	"polis/daemon/shim/wire"
+	"polis/daemon/store"
 )
 
 // egressText is an agent's own egress for people.
@@ -14,6 +17,22 @@ func egressText(own []string) string {
 		return "as configured"
 	}
 	return strings.Join(own, ",")
+}
+
+// hostPortsText is an agent's own host ports for people.
+func hostPortsText(own []uint16) string {
+	switch {
+	case own == nil:
+		return "as configured"
+	case len(own) == 0:
+		return "none"
+	}
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(own), " ", ","), "[]")
+}
+
+// ownReach is what an agent has of its own of what it may reach.
+func ownReach(k store.Agent) config.Own {
+	return config.Own{Egress: k.Egress, HostPorts: k.HostPorts}
 }
 
 // give has a shim take settings, and does for one of an earlier version what
@@ -28,6 +47,10 @@ func (m *Manager) give(ctx context.Context, sh Shim, a *Agent, st wire.Status, r
 			m.Log.Warn("a limit does not hold until the agent's next start: its shim is of an older polis", "agent", a.Name(), "limit", l.name)
 			*l.value = 0
 		}
+	}
+	if st.Version < wire.HostPortsVersion && len(req.HostPorts) > 0 {
+		m.Log.Warn("host ports are not open until the agent's next start: its shim is of an older polis", "agent", a.Name())
+		req.HostPorts = nil
 	}
 	if st.Version >= wire.EgressVersion {
 		return sh.Set(ctx, req)

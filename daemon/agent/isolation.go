@@ -41,7 +41,7 @@ func (m *Manager) SharesNetwork() bool { return isolation.Lacks(m.Lost, isolatio
 
 // reachable refuses an egress that cannot be read, or not be kept: in the host's
 // network nobody is held back, so who is to be, is not to be there.
-func (m *Manager) reachable(c config.Config, role string, typ config.BaseType, own []string) error {
+func (m *Manager) reachable(c config.Config, role string, typ config.BaseType, own config.Own) error {
 	r, err := c.Reach(role, typ, own)
 	if err != nil || !m.SharesNetwork() || r.Policy.Open() {
 		return err

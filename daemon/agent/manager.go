@@ -251,13 +251,13 @@ func (m *Manager) live(ctx context.Context, a *Agent) api.Agent {
 	m.mu.Lock()
 	c := *m.cfgLive
 	v, own, up := a.view(c.Network.Bind), a.Kept.Limits, a.up
-	reach, err := c.Reach(a.Kept.Role, a.Type, a.Kept.Egress)
+	reach, err := c.Reach(a.Kept.Role, a.Type, ownReach(a.Kept))
 	m.mu.Unlock()
 	m.nameMaps(v.PortMappings)
 	if err != nil {
 		m.Log.Debug("egress cannot be read", "agent", v.Name, "err", err) // and so allows nothing
 	}
-	v.Egress = reach.Policy.Entries()
+	v.Egress, v.HostPorts = reach.Policy.Entries(), reach.HostPorts
 	l := c.Limits.Agent(own)
 	m.isolation(&v)
 	v.PidsLimit, v.CPUWeight, v.CPUPercent, v.IOWeight = l.Pids, l.CPUWeight, l.CPUPercent, l.IOWeight

@@ -37,7 +37,7 @@ func (m *Manager) Set(ctx context.Context, name string, req api.SetRequest) (api
 	if err != nil {
 		return api.SetResponse{}, err
 	}
-	if err := m.reachable(c, now.Role, a.Type, now.Egress); err != nil {
+	if err := m.reachable(c, now.Role, a.Type, ownReach(now)); err != nil {
 		return api.SetResponse{}, err
 	}
 	words := told(c, old, now)
@@ -70,12 +70,15 @@ func checkSet(req api.SetRequest) error {
 		}
 	}
 	for _, n := range req.Reset {
-		if known := append(api.LimitNames(), api.ResetEgress); !slices.Contains(known, n) {
+		if known := append(api.LimitNames(), api.ResetEgress, api.ResetHostPorts); !slices.Contains(known, n) {
 			return api.Errorf(api.CodeBadRequest, "reset: %q is no limit", api.Shorten(n, 32)).WithHint("they are %s", strings.Join(known, ", "))
 		}
 	}
 	if len(req.Egress) > 0 && slices.Contains(req.Reset, api.ResetEgress) {
 		return api.Errorf(api.CodeBadRequest, "egress is both set and reset").WithHint("give one of them")
+	}
+	if req.HostPorts != nil && slices.Contains(req.Reset, api.ResetHostPorts) {
+		return api.Errorf(api.CodeBadRequest, "host_ports is both set and reset").WithHint("give one of them")
 	}
 	return req.Limits.Check()
 }
@@ -110,6 +113,12 @@ func changed(c config.Config, k store.Agent, req api.SetRequest) (store.Agent, e
 	if len(req.Egress) > 0 {
 		k.Egress = req.Egress
 	}
+	if slices.Contains(req.Reset, api.ResetHostPorts) {
+		k.HostPorts = nil
+	}
+	if req.HostPorts != nil {
+		k.HostPorts = req.HostPorts
+	}
 	var err error
 	k.Policy, err = addRules(k.Policy, req.Policy)
 	return k, err
@@ -143,6 +152,9 @@ func told(c config.Config, old, now store.Agent) []string {
 	}
 	if !slices.Equal(old.Egress, now.Egress) {
 		out = append(out, "egress "+egressText(old.Egress)+" -> "+egressText(now.Egress))
+	}
+	if !reflect.DeepEqual(old.HostPorts, now.HostPorts) {
+		out = append(out, "host ports "+hostPortsText(old.HostPorts)+" -> "+hostPortsText(now.HostPorts))
 	}
 	if !reflect.DeepEqual(old.AutoMerge, now.AutoMerge) {
 		out = append(out, fmt.Sprintf("auto_merge %t", now.AutoMerge != nil && *now.AutoMerge))
@@ -204,7 +216,7 @@ func (m *Manager) putSettings(a *Agent, k store.Agent) {
 // put copies settings; the manager's mu is held.
 func (a *Agent) put(k store.Agent) {
 	a.Kept.MemoryLimitMB, a.Kept.Limits, a.Kept.Role, a.Kept.Policy, a.Kept.AutoMerge = k.MemoryLimitMB, k.Limits, k.Role, k.Policy, k.AutoMerge
-	a.Kept.Egress, a.Kept.RulesLost, a.Kept.RemoveAfter = k.Egress, k.RulesLost, k.RemoveAfter
+	a.Kept.Egress, a.Kept.HostPorts, a.Kept.RulesLost, a.Kept.RemoveAfter = k.Egress, k.HostPorts, k.RulesLost, k.RemoveAfter
 }
 
 // applySettings has the agent's shim, if it lives, do as its settings say.

@@ -48,6 +48,7 @@ const (
 	EventFiles            = "limit:files"
 	EventConnections      = "limit:connections"
 	EventPort             = "port:changed"
+	EventHostPort         = "port:host"
 	EventReconciled       = "daemon:reconciled"
 	EventState            = "daemon:state"
 	EventShim             = "agent:shim"

@@ -35,6 +35,9 @@ type SetRequest struct {
 	// Egress replaces where its connections may go, as in AddRequest; "egress"
 	// in Reset has it follow the role and the configuration again.
 	Egress []string `json:"egress,omitempty"`
+	// HostPorts replaces its host ports, as in AddRequest; "host_ports" in Reset
+	// has them follow the role and the configuration again.
+	HostPorts []uint16 `json:"host_ports,omitzero"`
 	// Force sets a memory limit that what is in use does not fit in: what the
 	// agent runs is killed.
 	Force bool `json:"force,omitempty"`
@@ -56,6 +59,9 @@ type LimitHit struct {
 
 // ResetEgress stands in SetRequest.Reset for the egress.
 const ResetEgress = "egress"
+
+// ResetHostPorts stands in SetRequest.Reset for the host ports.
+const ResetHostPorts = "host_ports"
 
 // LimitNames are the fields of Limits, as SetRequest.Reset knows them.
 func LimitNames() []string {

@@ -91,7 +91,9 @@ type Agent struct {
 	Address    string    `json:"address,omitempty"`
 	// Egress is where its connections may go: ["open"], ["none"], or names and
 	// IPv4 networks.
-	Egress      []string  `json:"egress,omitempty"`
+	Egress []string `json:"egress,omitempty"`
+	// HostPorts are TCP ports of the host's 127.0.0.1 that it reaches at its own.
+	HostPorts   []uint16  `json:"host_ports,omitempty"`
 	Counters    *Counters `json:"counters,omitempty"`
 	MemoryBytes int64     `json:"memory_bytes,omitempty"`
 	// CPUMicros is the processor time its sandbox has used, in microseconds.
@@ -155,6 +157,9 @@ type AddRequest struct {
 	// Egress is where its connections may go: ["open"], ["none"], or names and
 	// IPv4 networks; none: as configured.
 	Egress []string `json:"egress,omitempty"`
+	// HostPorts are TCP ports of the host's 127.0.0.1 that it reaches at its own
+	// 127.0.0.1, 64 at most; left out: as configured, []: none.
+	HostPorts []uint16 `json:"host_ports,omitzero"`
 }
 
 // RemoveResponse says what removal put aside.

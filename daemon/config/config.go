@@ -96,7 +96,7 @@ type Role struct {
 	RemoveAfter *bool `toml:"remove_after"`
 	// Git changes [git] for agents of this role.
 	Git GitRules `toml:"git"`
-	// Network changes egress and allow_private of [network] for agents of this role.
+	// Network changes egress, allow_private and host_ports of [network] for agents of this role.
 	Network NetworkRules `toml:"network"`
 }
 

@@ -38,18 +38,31 @@ type NetworkRules struct {
 	// AllowPrivate are private networks that agents may reach, of those that
 	// are never reached otherwise.
 	AllowPrivate []string `toml:"allow_private"`
+	// HostPorts are TCP ports of the host's 127.0.0.1 that agents reach at their own.
+	HostPorts []uint16 `toml:"host_ports"`
 }
 
 // Reach is what an agent may reach in the end.
 type Reach struct {
 	Policy  egress.Policy
 	Private []netip.Prefix
+	// HostPorts are in order, each once.
+	HostPorts []uint16
 }
+
+// Own is what an agent has for itself; nil is what was not said.
+type Own struct {
+	Egress    []string
+	HostPorts []uint16
+}
+
+// maxHostPorts bounds the listeners that a shim has in an agent's network.
+const maxHostPorts = 64
 
 // Reach returns what counts for an agent: its own egress over its role's, over
 // that of [network]. To a list come the hosts of its base type. A role that is
 // no more changes nothing.
-func (c *Config) Reach(role string, typ BaseType, own []string) (Reach, error) {
+func (c *Config) Reach(role string, typ BaseType, own Own) (Reach, error) {
 	r := c.Network.NetworkRules
 	over := c.Roles[role].Network
 	if over.Egress != nil {
@@ -58,8 +71,14 @@ func (c *Config) Reach(role string, typ BaseType, own []string) (Reach, error) {
 	if over.AllowPrivate != nil {
 		r.AllowPrivate = over.AllowPrivate
 	}
-	if own != nil {
-		r.Egress = own
+	if over.HostPorts != nil {
+		r.HostPorts = over.HostPorts
+	}
+	if own.Egress != nil {
+		r.Egress = own.Egress
+	}
+	if own.HostPorts != nil {
+		r.HostPorts = own.HostPorts
 	}
 	p, err := egress.Parse(r.Egress)
 	if err != nil {
@@ -72,7 +91,11 @@ func (c *Config) Reach(role string, typ BaseType, own []string) (Reach, error) {
 	if err != nil {
 		return Reach{}, api.Errorf(api.CodeInvalidConfig, "allow_private: %w", err)
 	}
-	return Reach{Policy: p, Private: private}, nil
+	ports, err := hostPorts(r.HostPorts)
+	if err != nil {
+		return Reach{}, api.Errorf(api.CodeBadRequest, "host_ports: %w", err)
+	}
+	return Reach{Policy: p, Private: private, HostPorts: ports}, nil
 }
 
 const egressHint = `"open", "none", or names such as "api.example.org" and "*.example.org"`
@@ -90,6 +113,21 @@ func (c *Config) checkNetwork() error {
 		if _, err := egress.ParsePrivate(r.AllowPrivate); err != nil {
 			return api.Errorf(api.CodeInvalidConfig, "%s.allow_private: %w", name, err)
 		}
+		if _, err := hostPorts(r.HostPorts); err != nil {
+			return api.Errorf(api.CodeInvalidConfig, "%s.host_ports: %w", name, err)
+		}
 	}
 	return nil
+}
+
+// hostPorts checks ports and puts them in order.
+func hostPorts(ports []uint16) ([]uint16, error) {
+	out := slices.Compact(slices.Sorted(slices.Values(ports)))
+	if len(out) > 0 && out[0] == 0 {
+		return nil, fmt.Errorf("port 0: must be from 1 to 65535")
+	}
+	if len(out) > maxHostPorts {
+		return nil, fmt.Errorf("%d ports: at most %d", len(out), maxHostPorts)
+	}
+	return out, nil
 }

@@ -20,7 +20,7 @@ func TestEgressIsReadAsAWordOrAList(t *testing.T) {
 	} {
 		c, err := Parse(text)
 		require.NoError(t, err, text)
-		r, err := c.Reach("", BaseType{}, nil)
+		r, err := c.Reach("", BaseType{}, Own{})
 		require.NoError(t, err, text)
 		require.Equal(t, want, r.Policy.String(), text)
 	}
@@ -31,6 +31,9 @@ func TestEgressIsReadAsAWordOrAList(t *testing.T) {
 		"[roles.a.network]\negress = [\"open\", \"x.org\"]": "roles.a.network.egress",
 		"[roles.a.network]\nallow_private = [\"8.8.8.8\"]":  "roles.a.network.allow_private",
 		"[network]\nallow_private = \"10.0.0.0/8\"":         "allow_private",
+		"[network]\nhost_ports = [0]":                       "network.host_ports: port 0",
+		"[roles.a.network]\nhost_ports = [65536]":           "host_ports",
+		"[network]\nhost_ports = \"80\"":                    "host_ports",
 		"[network]\nresolv_conf = \"resolv.conf\"":          "network.resolv_conf",
 		"[roles.a.network]\nports = \"3001-9999\"":          "roles.a.network.ports",
 	} {
@@ -69,11 +72,40 @@ read = ["**"]
 		"its own":                                {"shut", []string{"b.org"}, "b.org,api.vendor.com,*.vendor.net", 1},
 		"its own nothing":                        {"wide", []string{"none"}, "none", 0},
 	} {
-		r, err := c.Reach(tc.role, typ, tc.own)
+		r, err := c.Reach(tc.role, typ, Own{Egress: tc.own})
 		require.NoError(t, err, name)
 		require.Equal(t, tc.want, r.Policy.String(), name)
 		require.Len(t, r.Private, tc.private, name)
 	}
-	_, err = c.Reach("", typ, []string{"*"})
+	_, err = c.Reach("", typ, Own{Egress: []string{"*"}})
+	require.Equal(t, api.CodeBadRequest, api.CodeOf(err))
+}
+
+func TestHostPortsOfAnAgentReplaceThoseOfItsRoleAndOfAll(t *testing.T) {
+	c, err := Parse("[network]\nhost_ports = [80, 11434, 80]\n[roles.a.network]\nhost_ports = [5432]\n[roles.none.network]\nhost_ports = []\n[roles.usual.network]\negress = \"none\"\n")
+	require.NoError(t, err)
+	for name, tc := range map[string]struct {
+		role string
+		own  []uint16
+		want []uint16
+	}{
+		"as configured, in order, each once": {"", nil, []uint16{80, 11434}},
+		"a role that says nothing":           {"usual", nil, []uint16{80, 11434}},
+		"a role's":                           {"a", nil, []uint16{5432}},
+		"a role's none":                      {"none", nil, nil},
+		"its own":                            {"a", []uint16{22}, []uint16{22}},
+		"its own none":                       {"a", []uint16{}, nil},
+	} {
+		r, err := c.Reach(tc.role, BaseType{}, Own{HostPorts: tc.own})
+		require.NoError(t, err, name)
+		require.Equal(t, tc.want, r.HostPorts, name)
+	}
+	many := make([]uint16, maxHostPorts+1)
+	for i := range many {
+		many[i] = uint16(i + 1)
+	}
+	_, err = c.Reach("", BaseType{}, Own{HostPorts: many})
+	require.ErrorContains(t, err, "at most 64")
+	_, err = c.Reach("", BaseType{}, Own{HostPorts: []uint16{0}})
 	require.Equal(t, api.CodeBadRequest, api.CodeOf(err))
 }

@@ -26,7 +26,11 @@ func (s *Shim) openNetwork() error {
 	}
 	s.ports = newPorts(s.Spec.Agent, ns, addr, s.Log)
 	s.onClose("port maps", func(context.Context) error { return s.ports.close() })
-	s.dns = &netbridge.DNS{NS: ns, ResolvConf: s.Spec.ResolvConf, Log: s.Log}
+	if err := s.openHostPorts(); err != nil {
+		return err
+	}
+	s.ports.hostPort = s.hostPorts.has
+	s.dns = &netbridge.DNS{NS: ns, ResolvConf: s.Spec.ResolvConf, Local: s.hostName, Log: s.Log}
 	if s.Spec.NetTable != "" { // else polisd is older than we are, and has the rules open
 		if err := s.openEgress(addr); err != nil {
 			return err
@@ -43,7 +47,7 @@ func (s *Shim) openNetwork() error {
 // watchListeners tells the daemon which ports the agent opens and closes, until
 // the shim ends.
 func (s *Shim) watchListeners() {
-	w := netbridge.Watcher{NS: s.ns, Log: s.Log, Idle: s.activity.idle, Rest: s.activity.rest, Wake: s.activity.wake}
+	w := netbridge.Watcher{NS: s.ns, Log: s.Log, Ignore: s.notTheAgents, Idle: s.activity.idle, Rest: s.activity.rest, Wake: s.activity.wake}
 	if err := w.Run(s.ctx, func(c netbridge.Change) {
 		for _, p := range c.Added {
 			s.listens(p, true)
@@ -57,6 +61,12 @@ func (s *Shim) watchListeners() {
 		s.Log.Error("watch listeners", "err", err)
 		s.watcherEnded("new listeners of the agent")
 	}
+}
+
+// notTheAgents reports whether polis itself listens there for the agent. What
+// an agent serves beside a host port, on another of its addresses, is not mapped either.
+func (s *Shim) notTheAgents(l netbridge.Listener) bool {
+	return netip.AddrPortFrom(l.Addr, l.Port) == netbridge.DNSAddr() || l.Proto == api.ProtoTCP && s.hostPorts.has(int(l.Port))
 }
 
 // listens keeps what status tells of the agent's ports. It comes before the

@@ -22,6 +22,8 @@ type ports struct {
 	ns    *netbridge.NS
 	addr  netip.Addr
 	log   *slog.Logger
+	// hostPort reports whether a TCP port of the agent leads to the host; nil: none does.
+	hostPort func(port int) bool
 	// budget is what all of them may carry at a time.
 	budget netbridge.Budget
 
@@ -65,6 +67,11 @@ func (p *ports) add(ctx context.Context, r wire.PortRequest) error {
 	default:
 		return api.Errorf(api.CodeBadRequest, "protocol = %q: must be tcp or udp", api.Shorten(r.Protocol, 32))
 	}
+	if r.Protocol == api.ProtoTCP && p.hostPort != nil && p.hostPort(r.Internal) {
+		// The map would lead back to the host, and open its loopback to whom bind lets in.
+		return api.Errorf(api.CodeBadRequest, "port %d of agent %s is a host port: it leads to the host already", r.Internal, p.agent).
+			WithHint("take %d out of network.host_ports first: polisctl agents set %s --host-port", r.Internal, p.agent)
+	}
 	key := portKey{r.Protocol, r.Internal}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -100,6 +107,14 @@ func (p *ports) remove(key portKey) error {
 		return api.Errorf(api.CodePortNotFound, "port %d/%s of agent %s is not mapped", key.internal, key.protocol, p.agent)
 	}
 	return m.fwd.Close()
+}
+
+// mapped reports whether a port of the agent is mapped.
+func (p *ports) mapped(protocol string, internal int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, ok := p.maps[portKey{protocol, internal}]
+	return ok
 }
 
 func (p *ports) list() []api.PortMapping {

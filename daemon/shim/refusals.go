@@ -114,7 +114,7 @@ func (s *Shim) addrHint(a netip.Addr) string {
 		}
 	}
 	if !egress.Answerable(a, nil, nil) || s.egress.egress().Policy.Open() {
-		return "no setting allows it: agents reach neither the host, nor each other, nor link-local and metadata addresses. A server of your own is at 127.0.0.1"
+		return "no setting allows it: agents reach neither the host, nor each other, nor link-local and metadata addresses. A server of your own is at 127.0.0.1; " + hostPortHint(s.Spec.Agent)
 	}
 	return s.egressHint(a.String())
 }

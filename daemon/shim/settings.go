@@ -79,9 +79,12 @@ func (s *Shim) apply(req wire.SettingsRequest) error {
 	if err := s.setConnections(old, now); err != nil {
 		return errors.Join(err, s.setLimits(limitsOf(old)), s.setEgress(now, old))
 	}
+	if err := s.setHostPorts(old, now); err != nil {
+		return errors.Join(err, s.setLimits(limitsOf(old)), s.setEgress(now, old), s.setConnections(now, old))
+	}
 	if !reflect.DeepEqual(now.Policy, old.Policy) {
 		if err := s.tellPolicy(now.Policy); err != nil {
-			return errors.Join(api.Errorf(api.CodeInternal, "write the agent's policy file: %w", err), s.setLimits(limitsOf(old)), s.setEgress(now, old), s.setConnections(now, old))
+			return errors.Join(api.Errorf(api.CodeInternal, "write the agent's policy file: %w", err), s.setLimits(limitsOf(old)), s.setEgress(now, old), s.setConnections(now, old), s.setHostPorts(now, old))
 		}
 		// From here on every call is decided anew, then the kernel forgets what
 		// it was told under the rules of before.

@@ -49,6 +49,7 @@ type Shim struct {
 
 	gitDenials    limit
 	egressDenials limit
+	hostPorts     *hostPorts // nil in the host's network
 	callDenials   limit
 	egress        *egressGuard // nil if the agent's network has no gate
 
@@ -120,6 +121,10 @@ func (s *Shim) Open(ctx context.Context) (err error) {
 		return err
 	}
 	for _, p := range s.Spec.Ports {
+		if p.Protocol != api.ProtoUDP && s.hostPorts.has(p.Internal) {
+			s.Log.Warn("a port is not mapped: it is a host port now", "port", p.Internal)
+			continue
+		}
 		if err := s.ports.add(ctx, wire.PortRequest{Internal: p.Internal, External: p.External, Bind: p.Bind, Protocol: p.Protocol}); err != nil {
 			return err
 		}

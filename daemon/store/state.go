@@ -69,6 +69,8 @@ type Agent struct {
 	RemoveAfter *bool `json:"remove_after,omitempty"`
 	// Egress is its own, as in api.AddRequest; nil: that of its role, or as configured.
 	Egress []string `json:"egress,omitempty"`
+	// HostPorts are its own, as in api.AddRequest; nil: those of its role, or as configured.
+	HostPorts []uint16 `json:"host_ports,omitzero"`
 	// Generation grows with every shim of the agent; it tells a new life from an old one.
 	Generation uint64 `json:"generation"`
 	Session    string `json:"session"`

@@ -79,6 +79,8 @@ type Spec struct {
 	NetLink  string   `json:"net_link,omitempty"`
 	Egress   []string `json:"egress,omitempty"`
 	Private  []string `json:"private,omitempty"`
+	// HostPorts are as in Settings.
+	HostPorts []uint16 `json:"host_ports,omitempty"`
 	// ResolvConf names the resolvers to ask; "": the host\'s.
 	ResolvConf  string `json:"resolv_conf,omitempty"`
 	CgroupPath  string `json:"cgroup_path"`

@@ -18,15 +18,18 @@ import "fmt"
 //	8  settings have DiskFiles
 //	9  settings have Connections
 //	10 GET /v1/events?wakes=1 and POST /v1/look
+//	11 settings have HostPorts
 const (
 	// Version is what a shim of this build speaks.
-	Version = 10
+	Version = 11
 	// UDPVersion is the first that has port maps of UDP.
 	UDPVersion = 5
 	// MinVersion is the oldest that this build's daemon and shim understand.
 	MinVersion = 1
 	// The first that know DiskBytes, DiskFiles and Connections.
 	DiskVersion, FilesVersion, ConnectionsVersion = 7, 8, 9
+	// HostPortsVersion is the first that knows HostPorts.
+	HostPortsVersion = 11
 	// NoInputVersion is the first that knows StartRequest.NoInput.
 	NoInputVersion = 4
 )
