@@ -22,7 +22,7 @@ func (d *Daemon) openConflictWatch(w *workspace, name string, root layout.Worksp
 	}
 	r := &conflictwatch.Watcher{Workspace: name, Git: w.git, Scratch: root.Tries(), Turn: d.looking, Log: d.Log, Now: time.Now,
 		Leases:  func() []api.Lock { return d.fileLeases(name) },
-		Publish: func(e api.Event) { d.hub.Publish(e) }}
+		Publish: func(e api.Event) { d.hub.Publish(e) }, Charge: d.charge}
 	if err := r.Open(context.Background()); err != nil {
 		d.warn("conflicts in workspace " + name + " are not looked for: " + err.Error())
 		return

@@ -19,6 +19,7 @@ import (
 	"polis/daemon/config"
 	"polis/daemon/events"
 	"polis/daemon/failpoint"
+	"polis/daemon/gitgroup"
 	"polis/daemon/isolation"
 	"polis/daemon/layout"
 	"polis/daemon/owner"
@@ -50,6 +51,7 @@ type Daemon struct {
 	locks   *lockd.Server
 	bridge  *netbridge.Bridge
 	cg      *cgroup.Host
+	gits    *gitgroup.Groups // nil: git is not charged to agents
 	shims   *shims
 	agents  *agent.Manager
 	api     *server.Server
@@ -101,6 +103,9 @@ func (d *Daemon) Open(ctx context.Context) (err error) {
 	if err := d.openNetwork(ctx); err != nil {
 		return api.Errorf(api.CodeBridgeFailed, "set up the network: %w", err).
 			WithHint("polis needs bridge, veth and nftables, and CAP_NET_ADMIN: polisctl doctor says what is missing")
+	}
+	if err := d.openGits(ctx); err != nil {
+		return api.Errorf(api.CodeCgroupFailed, "%w", err).WithHint("a process there cannot be killed: ps -eo pid,stat,wchan,args shows what it waits for")
 	}
 	d.retotal(ctx)
 	d.offerRings()

@@ -19,7 +19,7 @@ func (r repo) DryMerge(ctx context.Context, a *agent.Agent) (agent.Preview, erro
 	if err != nil {
 		return agent.Preview{}, err
 	}
-	res, err := r.w.merger.DryRun(ctx, merge.Request{Agent: a.Name(), Branch: b.Name, Rules: rules})
+	res, err := r.w.merger.DryRun(r.w.d.charge(ctx, a.Name()), merge.Request{Agent: a.Name(), Branch: b.Name, Rules: rules})
 	p := agent.Preview{Head: res.Merged, Paths: res.Paths}
 	for _, f := range res.Protected {
 		p.Protected = append(p.Protected, api.ProtectedPath{Path: f.Path, Reason: f.Why})
@@ -63,12 +63,14 @@ func (r repo) Sync(ctx context.Context) error {
 
 // Diff writes what an agent changed.
 func (r repo) Diff(ctx context.Context, a *agent.Agent, opt api.DiffRequest, to io.Writer) error {
-	return r.w.git.Diff(ctx, a.Name(), worktree.DiffOptions{Branch: a.Kept.Branch, Stat: opt.Stat, NameOnly: opt.NameOnly, Committed: opt.Committed}, to)
+	return r.w.git.Diff(r.w.d.charge(ctx, a.Name()), a.Name(), worktree.DiffOptions{Branch: a.Kept.Branch, Stat: opt.Stat, NameOnly: opt.NameOnly, Committed: opt.Committed}, to)
 }
 
 // Restore makes worktree and branch as they were. Work that was all in the
 // target left no ref; its branch begins where it was.
 func (r repo) Restore(ctx context.Context, a *agent.Agent, s agent.Saved) error {
+	r.w.d.gits.Begin(a.Name())
+	ctx = r.w.d.charge(ctx, a.Name())
 	if s.Ref != "" {
 		_, err := r.w.git.Restore(ctx, s.Ref, a.Name(), a.Kept.Branch)
 		return err

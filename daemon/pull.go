@@ -50,7 +50,7 @@ func (b *backend) Pull(ctx context.Context, caller uint32, name string, req api.
 	if err := p.who(ctx, caller); err != nil {
 		return api.PullResponse{}, err
 	}
-	if err := p.commits(ctx); err != nil {
+	if err := p.commits(b.charge(ctx, name)); err != nil {
 		return api.PullResponse{}, err
 	}
 	if err := p.remotes(ctx, kind); err != nil {

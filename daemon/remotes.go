@@ -57,7 +57,7 @@ func (b *backend) Remote(ctx context.Context, name string, req api.RemoteRequest
 	if len(ws) == 0 {
 		return api.RemoteResponse{}, api.Errorf(api.CodeBadState, "workspace %s is not a git repository", a.Workspace)
 	}
-	res, err := b.remote(ctx, ws[0], a, req, say)
+	res, err := b.remote(b.charge(ctx, name), ws[0], a, req, say)
 	ev := api.Event{Type: api.EventRemote, Agent: name, Code: codeOf(err), Message: fmt.Sprintf("agent %s: %s of %s", name, req.Op, api.Shorten(req.Remote, 64)),
 		Data: map[string]any{"op": req.Op, "remote": api.Shorten(req.Remote, 64), "updates": req.Updates[:min(len(req.Updates), maxUpdates)], "refused": res.Refused, "dry_run": req.DryRun}}
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 type repo struct{ w *workspace }
 
 func (r repo) Status(ctx context.Context, a *agent.Agent) (agent.WorktreeStatus, error) {
-	st, err := r.w.git.Status(ctx, a.Name(), a.Kept.Branch, worktree.View{})
+	st, err := r.w.git.Status(r.w.d.charge(ctx, a.Name()), a.Name(), a.Kept.Branch, worktree.View{})
 	if err != nil {
 		return agent.WorktreeStatus{}, err
 	}
@@ -73,6 +73,7 @@ func privateStash(a *agent.Agent) (string, error) {
 }
 
 func (r repo) Save(ctx context.Context, a *agent.Agent, ignored bool) (agent.Saved, error) {
+	ctx = r.w.d.charge(ctx, a.Name())
 	opt, err := saveOptions(a, ignored)
 	if err != nil {
 		return agent.Saved{}, err
@@ -123,7 +124,7 @@ func (r repo) identity(ctx context.Context) (name, email string) {
 }
 
 func (r repo) DropBranch(ctx context.Context, a *agent.Agent, kept string) error {
-	return r.w.git.DropBranch(ctx, a.Kept.Branch, kept)
+	return r.w.git.DropBranch(r.w.d.charge(ctx, a.Name()), a.Kept.Branch, kept)
 }
 
 // worktrees is an agent's worktree as a resource.
@@ -153,6 +154,8 @@ func (t worktrees) Ensure(ctx context.Context, a *agent.Agent) error {
 	} else if err != nil {
 		t.d.Log.Warn("the project and the shared repository have gone different ways", "workspace", a.WS.Name, "err", err)
 	}
+	t.d.gits.Begin(a.Name())
+	ctx = t.d.charge(ctx, a.Name())
 	if _, err := w.git.Add(ctx, a.Name(), a.Kept.Branch, ""); err != nil {
 		return err
 	}
@@ -189,12 +192,13 @@ func (t worktrees) Remove(ctx context.Context, a *agent.Agent) error {
 	}
 	w := t.workspace(a)
 	if w != nil && a.WS.Git {
-		if err := t.takeAway(ctx, w, a); err != nil {
+		if err := t.takeAway(t.d.charge(ctx, a.Name()), w, a); err != nil {
 			return err
 		}
 	} else if err := os.Remove(a.Worktree()); err != nil && !os.IsNotExist(err) {
 		return err
 	}
+	t.d.gits.Drop(a.Name())
 	return t.removePrivate(ctx, a)
 }
 

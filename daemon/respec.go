@@ -67,7 +67,9 @@ func groupLeft(sandbox string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return g.Exists(), nil
+	// Git of ours may run there, whatever became of the shim.
+	names, err := h.List(g.Path)
+	return g.Exists() && !slices.Equal(names, []string{gitLeaf}), err
 }
 
 // mounts returns where views of an agent of ours are mounted. It reads the kernel's table

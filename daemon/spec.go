@@ -109,7 +109,7 @@ func (s *shims) spec(a *agent.Agent, dir string) wire.Spec {
 		if c.Shared.Pnpm {
 			spec.Shared.Store = ws.Root.Store()
 		}
-		spec.GitBytes = int64(c.Limits.GitObjectsMB) << 20
+		spec.GitBytes, spec.GitMemory = int64(c.Limits.GitObjectsMB)<<20, int64(c.Limits.GitMemoryMB)<<20
 	} else {
 		spec.Tree, spec.AsUser = ws.Project, ws.AsUser
 	}

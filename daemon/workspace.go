@@ -161,7 +161,7 @@ func (d *Daemon) enter(name string, root layout.Workspace, info worktree.Info, u
 		w = &workspace{d: d, root: root, owner: lock, locks: locks, git: worktree.Open(worktree.Config{Workspace: string(root), UID: uint32(uid), GID: uint32(gid), Log: d.Log, Locks: locks,
 			Taken: func(branch, agent string) string { return d.agents.OnBranch(name, branch, agent) }})}
 		w.remote = w.broker()
-		w.merger = &merge.Merger{Workspace: w.git, Log: d.Log, Locks: locks}
+		w.merger = &merge.Merger{Workspace: w.git, Log: d.Log, Locks: locks, Charge: d.charge}
 		w.queue = &queue.Worker{Host: mergeHost{w}, Log: d.Log, Now: time.Now}
 		d.workspaces[name] = w
 	}

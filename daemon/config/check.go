@@ -130,6 +130,9 @@ func (c *Config) check() error {
 	if c.Limits.GitObjectsMB < 0 || c.Limits.GitObjectsMB > 1<<30 {
 		return bad("limits.git_objects_mb", c.Limits.GitObjectsMB, "must be from 0 (no bound) to 1073741824")
 	}
+	if n := c.Limits.GitMemoryMB; n != 0 && (n < 64 || n > 1<<30) {
+		return bad("limits.git_memory_mb", n, "must be 0 (no limit) or from 64 to 1073741824")
+	}
 	if d := c.Sandbox.Degraded; d != DegradedRefuse && d != DegradedAllow {
 		return bad("sandbox.degraded", d, `must be "refuse" or "allow"`)
 	}

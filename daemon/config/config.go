@@ -110,7 +110,7 @@ func Default() Config {
 			StaleTimeout: wire.Duration(30 * time.Second), Grace: wire.Duration(5 * time.Second),
 			DaemonWait: wire.Duration(10 * time.Second), ExplicitMax: wire.Duration(10 * time.Minute)},
 		Limits: Limits{MemoryMB: 512, Pids: 512, CPUWeight: 100,
-			StopGrace: wire.Duration(5 * time.Second), LogMB: 16, GitObjectsMB: 10 << 10, Connections: 4096},
+			StopGrace: wire.Duration(5 * time.Second), LogMB: 16, GitObjectsMB: 10 << 10, GitMemoryMB: 2 << 10, Connections: 4096},
 		Admission: Admission{ReserveMB: 512, Overcommit: 4, DiskFreeMB: 256},
 		Sandbox:   Sandbox{User: "polis", Degraded: DegradedRefuse},
 		Shared:    Shared{Paths: []string{"node_modules", ".env", ".env.*"}, Pnpm: true},

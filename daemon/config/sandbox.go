@@ -18,6 +18,8 @@ type Limits struct {
 	LogMB     int           `toml:"log_mb"`
 	// GitObjectsMB bounds what an agent adds to the shared git objects; 0: no bound.
 	GitObjectsMB int `toml:"git_objects_mb"`
+	// GitMemoryMB bounds the memory of the git commands that polis runs for one agent; 0: no bound.
+	GitMemoryMB int `toml:"git_memory_mb"`
 	// DiskMB bounds an agent's worktree, home and scratch directory; 0: no bound.
 	DiskMB int `toml:"disk_mb"`
 	// DiskFiles bounds the files and directories there; 0: no bound.

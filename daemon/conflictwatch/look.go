@@ -89,7 +89,7 @@ func (r *Watcher) look(ctx context.Context, agents []Agent, trees bool) (*pictur
 			continue // removed, or without a first commit
 		}
 		b := branch{Agent: a}
-		if b.span, err = follow(ctx, bare, r.spans[a.Name], onto, tip); err != nil {
+		if b.span, err = follow(r.charged(ctx, a.Name), bare, r.spans[a.Name], onto, tip); err != nil {
 			p.fail(ctx, "branch %s: %w", a.Branch, err)
 			continue
 		}
@@ -162,7 +162,7 @@ func (r *Watcher) tree(ctx context.Context, d dirty, agent, tip string, want boo
 		return d, nil
 	}
 	began := time.Now()
-	paths, err := r.Git.Uncommitted(ctx, agent)
+	paths, err := r.Git.Uncommitted(r.charged(ctx, agent), agent)
 	if err != nil && api.CodeOf(err) != api.CodeWorktreeMissing {
 		d.at, d.took = time.Now(), time.Since(began) // it rests as long as any other
 		return d, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -53,31 +54,62 @@ func (p *picture) attempts() []attempt {
 func (r *Watcher) try(ctx context.Context, p *picture) error {
 	all := p.attempts()
 	tried := make(map[merge.Pair]merge.Tried, len(all))
-	var need []merge.Pair
+	var fresh []attempt
 	seen := map[merge.Pair]bool{}
 	for _, a := range all {
 		if t, ok := r.tried[a.pair]; ok {
 			tried[a.pair] = t
 		} else if !seen[a.pair] {
 			seen[a.pair] = true
-			need = append(need, a.pair)
+			fresh = append(fresh, a)
 		}
 	}
-	got, err := merge.Try(ctx, r.Git.Bare(), r.Scratch, need)
-	if err != nil {
-		return err
-	}
-	for i, t := range got {
-		if lasting(ctx, t.Err) {
-			t.Paths = slices.Clone(t.Paths[:min(len(t.Paths), maxNamed)])
-			tried[need[i]] = t
-		} else {
-			p.fail(ctx, "%w", t.Err)
+	need := payers(fresh)
+	for _, agent := range slices.Sorted(maps.Keys(need)) {
+		got, err := merge.Try(r.charged(ctx, agent), r.Git.Bare(), r.Scratch, need[agent])
+		if err != nil {
+			return err
+		}
+		for i, t := range got {
+			if lasting(ctx, t.Err) {
+				t.Paths = slices.Clone(t.Paths[:min(len(t.Paths), maxNamed)])
+				tried[need[agent][i]] = t
+			} else {
+				p.fail(ctx, "%w", t.Err)
+			}
 		}
 	}
 	r.tried, p.tried = tried, len(tried)
 	r.tell(p, all)
 	return nil
+}
+
+// payers says which agent each merge is charged to: of the two, the one that has
+// more of them, which is who has just made a commit.
+func payers(all []attempt) map[string][]merge.Pair {
+	count, by := map[string]int{}, map[string][]merge.Pair{}
+	for _, a := range all {
+		for _, agent := range a.agents {
+			count[agent]++
+		}
+	}
+	for _, a := range all {
+		payer := a.agents[0]
+		for _, agent := range a.agents[1:] {
+			if count[agent] > count[payer] {
+				payer = agent
+			}
+		}
+		by[payer] = append(by[payer], a.pair)
+	}
+	return by
+}
+
+func (r *Watcher) charged(ctx context.Context, agent string) context.Context {
+	if r.Charge == nil {
+		return ctx
+	}
+	return r.Charge(ctx, agent)
 }
 
 // lasting reports whether the same merge would end like this again: not if it

@@ -18,8 +18,12 @@ func (c *Cmd) start(ctx context.Context, cmd *exec.Cmd) error {
 	if c.Own != nil || c.Remote {
 		return cmd.Start()
 	}
-	if c.Limits == nil && content[c.verb()] {
+	switch {
+	case c.Limits != nil:
+	case content[c.verb()]:
 		c.Limits = &contentLimits
+	case history[c.verb()]:
+		c.Limits = &historyLimits
 	}
 	box := cage.Cage{Write: c.writes(), Limits: c.Limits}
 	if c.Children {
@@ -42,16 +46,23 @@ func (c *Cmd) start(ctx context.Context, cmd *exec.Cmd) error {
 
 // content are the commands whose memory grows with what agents put into files,
 // trees and the index: the merge of two files of 12 MB with a letter on each line takes
-// 1.6 GB, and an index of 20 MB can name paths of more than that. Commands that
-// walk history have a bound of their own, or what they read was checked before.
+// 1.6 GB, and an index of 20 MB can name paths of more than that.
 var content = map[string]bool{
-	"add": true, "diff": true, "diff-files": true, "diff-tree": true, "log": true, "ls-files": true, "merge": true,
+	"add": true, "diff": true, "diff-files": true, "diff-tree": true, "log": true, "ls-files": true, "ls-tree": true, "merge": true,
 	"merge-tree": true, "mktree": true, "read-tree": true, "show": true, "status": true, "update-index": true, "write-tree": true,
 }
 
 // contentLimits bound each of these, so that it fails with git's own "Out of
 // memory", and polisd is not what the kernel ends.
 var contentLimits = cage.Limits{Data: 1 << 30, CPU: 10 * time.Minute}
+
+// history are the commands whose memory grows with the number of objects, of the
+// user's own history too.
+var history = map[string]bool{"fast-import": true, "pack-objects": true, "rev-list": true}
+
+// historyLimits bound each of these: ten million objects fit. Files that git maps do
+// not count.
+var historyLimits = cage.Limits{Data: 4 << 30}
 
 // outOfMemory says in git's words that a command met its bound; empty if it did not.
 func (c *Cmd) outOfMemory(stderr string) string {

@@ -163,7 +163,12 @@ func (r *Runner) Run(ctx context.Context, c Cmd) ([]byte, error) {
 	if err := c.start(ctx, cmd); err != nil {
 		return nil, fmt.Errorf("start git: %w", err)
 	}
+	leave, err := charge(ctx, cmd)
+	if err != nil {
+		return nil, err
+	}
 	err = errors.Join(cmd.Wait(), steps.end())
+	exceeded := leave()
 	if r.Log != nil {
 		r.Log.Debug("git", "op", strings.Join(c.Args, " "), "path", cmd.Dir, "took", time.Since(started), "err", err)
 	}
@@ -175,6 +180,9 @@ func (r *Runner) Run(ctx context.Context, c Cmd) ([]byte, error) {
 	}
 	exit := &ExitError{Args: c.Args, Code: -1, Stderr: strings.TrimSpace(stderr.buf.String())}
 	exit.Stderr += c.outOfMemory(exit.Stderr)
+	if exceeded != "" {
+		exit.Stderr += "\nfatal: out of memory: " + exceeded
+	}
 	var status *exec.ExitError
 	if errors.As(err, &status) {
 		exit.Code = status.ExitCode()

@@ -33,6 +33,8 @@ type Merger struct {
 	Workspace *worktree.Workspace
 	Locks     Locks // nil takes none
 	Log       *slog.Logger
+	// Charge has the git commands of a context charged to an agent; nil charges nobody.
+	Charge func(ctx context.Context, agent string) context.Context
 
 	once sync.Once
 	turn chan struct{} // holds one token: whose turn it is

@@ -73,6 +73,9 @@ func (m *Merger) put(ctx context.Context, req Request, target, top string) Item 
 		it.Err = api.Errorf(api.CodeNothingToMerge, "branch %s is the target itself", target)
 		return it
 	}
+	if m.Charge != nil {
+		ctx = m.Charge(ctx, req.Agent)
+	}
 	if it.Result, it.Err = m.prepare(ctx, req, target, top); it.Err == nil {
 		it.Err = m.commit(ctx, req, &it.Result)
 	}

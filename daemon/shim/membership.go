@@ -3,9 +3,11 @@ package shim
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"path"
 
 	"polis/cgroup"
+	"polis/daemon/gitgroup"
 	"polis/daemon/launcher"
 	"polis/daemon/shim/wire"
 )
@@ -46,8 +48,24 @@ func joinGroup(spec wire.Spec) (leave func(context.Context) error, err error) {
 	return s.Restore, nil
 }
 
-// removeGroup removes the group of a shim that has died.
+// gitGroup returns the path of the group of the git commands that the shim runs, a
+// sibling of its own group. polisd has another one for those that it runs.
+func gitGroup(spec wire.Spec) string { return path.Dir(spec.CgroupPath) + "/packs" }
+
+// gitGroups charges the git commands of the shim to the agent.
+func gitGroups(spec wire.Spec, log *slog.Logger) (*gitgroup.Groups, error) {
+	h, err := cgroup.Detect()
+	if err != nil {
+		return nil, err
+	}
+	return &gitgroup.Groups{Host: h, Log: log, Limit: func() int64 { return spec.GitMemory }, Path: func(string) string { return gitGroup(spec) }}, nil
+}
+
+// removeGroup removes the groups of a shim that has died: git's and its own.
 func removeGroup(ctx context.Context, spec wire.Spec) error {
+	if err := removeGitGroup(ctx, spec); err != nil {
+		return err
+	}
 	p, ok := supervisorGroup(spec)
 	if !ok {
 		return nil
@@ -61,6 +79,21 @@ func removeGroup(ctx context.Context, spec wire.Spec) error {
 		return err
 	}
 	return errors.Join(g.Remove(ctx), g.Prune())
+}
+
+func removeGitGroup(ctx context.Context, spec wire.Spec) error {
+	if path.Base(spec.CgroupPath) != "sandbox" {
+		return nil // a shim of an earlier version had none
+	}
+	h, err := cgroup.Detect()
+	if err != nil {
+		return err
+	}
+	g, err := h.Group(gitGroup(spec))
+	if err != nil {
+		return err
+	}
+	return gitgroup.Clear(ctx, g)
 }
 
 // sandboxLimits returns the limits of the sandbox's own group. The agent's weights are

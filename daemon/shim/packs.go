@@ -19,13 +19,14 @@ import (
 // packs has git, as the agents' user, look into packs.
 type packs struct {
 	bare    git.Repo
-	own     string // the agent's own objects
+	account git.Account // nil charges nobody
+	own     string      // the agent's own objects
 	scratch string
 }
 
 // Publish is part of gitdir.Packs.
 func (p *packs) Publish(ctx context.Context, revs ...string) (int, error) {
-	return p.bare.Publish(ctx, p.own, revs...)
+	return p.bare.Publish(git.Charged(ctx, p.account), p.own, revs...)
 }
 
 // Sums is part of gitdir.Packs.
@@ -40,7 +41,7 @@ func (p *packs) Sums(ctx context.Context, content, hashLen int) (gitdir.PackSums
 	if hashLen == 32 {
 		format = "sha256"
 	}
-	idx, rev, err := p.bare.Runner.IndexPack(ctx, f, format, p.scratch)
+	idx, rev, err := p.bare.Runner.IndexPack(git.Charged(ctx, p.account), f, format, p.scratch)
 	return gitdir.PackSums{Idx: idx, Rev: rev}, err
 }
 

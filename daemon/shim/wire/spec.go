@@ -39,6 +39,8 @@ type Spec struct {
 	Tracked string `json:"tracked,omitempty"`
 	// GitBytes bounds what the agent adds to the shared objects; 0: no bound.
 	GitBytes int64 `json:"git_bytes,omitempty"`
+	// GitMemory bounds the memory of the git commands the shim runs; 0: no bound.
+	GitMemory int64 `json:"git_memory,omitempty"`
 	// GitRemotes: the agent may write what its git learns of remotes.
 	GitRemotes bool `json:"git_remotes,omitempty"`
 	// GitConfig is the text of a git configuration for the agent's worktree.
