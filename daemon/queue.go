@@ -126,6 +126,9 @@ func (b *backend) Dequeue(ctx context.Context, name string) error {
 	if err == nil && !was {
 		return api.Errorf(api.CodeNotFound, "agent %s is not in the merge queue", name).WithHint("polisctl queue shows who is")
 	}
+	if err == nil {
+		b.Dequeued(name)
+	}
 	return err
 }
 

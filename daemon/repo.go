@@ -37,6 +37,15 @@ func (r repo) Status(ctx context.Context, a *agent.Agent) (agent.WorktreeStatus,
 	return out, nil
 }
 
+func (r repo) Head(ctx context.Context, a *agent.Agent) (string, error) {
+	return r.w.git.Head(ctx, a.Name())
+}
+
+func (r repo) Since(ctx context.Context, a *agent.Agent, base string) (agent.Work, error) {
+	st, n, err := r.w.git.Since(ctx, a.Name(), a.Copy().Branch, base, worktree.View{})
+	return agent.Work{Head: st.Head, Commits: n, Dirty: st.Staged + st.Unstaged + st.Untracked + st.Conflicted}, err
+}
+
 // privateStash returns the tip of the agent's own stash, which git of the
 // shared repository does not know.
 func privateStash(a *agent.Agent) (string, error) {

@@ -22,7 +22,7 @@ func (a *app) agentsCmd() *cobra.Command {
 	cmd.AddCommand(
 		a.listCmd(), a.addCmd(), a.setCmd(), a.removeCmd(), a.startCmd(), a.stopCmd(), a.runCmd(), a.watchCmd(),
 		a.execCmd(), a.shellCmd(), a.attachCmd(), a.prCmd(), a.diffCmd(), a.rebaseCmd(),
-		a.agentLocksCmd(), a.whyCmd(), a.policyCmd(), a.tasksCmd(), a.typesCmd(),
+		a.agentLocksCmd(), a.whyCmd(), a.policyCmd(), a.agentTasksCmd(), a.typesCmd(),
 	)
 	return cmd
 }
@@ -89,11 +89,11 @@ func agentTable(p *page, agents []api.Agent) {
 			branch += " (" + string(g.MergeStatus) + ")"
 		}
 		rows = append(rows, []cell{
-			{text: g.Name}, {text: g.BaseType}, atLimit(statusCell(g.Status), g.LimitHits, p.now), {text: branch}, {text: g.Workspace},
+			{text: g.Name}, {text: g.BaseType}, atLimit(statusCell(g.Status), g.LimitHits, p.now), taskCell(g.Task), {text: branch}, {text: g.Workspace},
 			{text: portsText(g.PortMappings)}, {text: size(g.MemoryBytes)}, {text: p.ago(g.CreatedAt)},
 		})
 	}
-	p.table("no agents: add one with polisctl agents add", []string{"NAME", "TYPE", "STATUS", "BRANCH", "WORKSPACE", "PORTS", "MEMORY", "AGE"}, rows)
+	p.table("no agents: add one with polisctl agents add", []string{"NAME", "TYPE", "STATUS", "TASK", "BRANCH", "WORKSPACE", "PORTS", "MEMORY", "AGE"}, rows)
 	for _, g := range agents {
 		if g.StatusReason != "" && g.Status == api.StatusError {
 			p.line("%s: %s", g.Name, g.StatusReason)

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -95,33 +94,6 @@ func (a *app) policyCmd() *cobra.Command {
 			if pol.Temp {
 				p.line("a private scratch directory is at $TMPDIR")
 			}
-		}}, nil
-	})
-}
-
-func (a *app) tasksCmd() *cobra.Command {
-	return a.agentQuery("tasks NAME", "List the tasks an agent was given", func(ctx context.Context, c *client.Client, name string) (view, error) {
-		tasks, err := c.Tasks(ctx, name)
-		if err != nil {
-			return view{}, err
-		}
-		var prompts []string
-		for _, t := range tasks {
-			prompts = append(prompts, t.Prompt)
-		}
-		return view{json: map[string]any{"tasks": list(tasks)}, names: prompts, human: func(p *page) {
-			var rows [][]cell
-			for _, t := range tasks {
-				first, _, more := strings.Cut(t.Prompt, "\n")
-				if r := []rune(first); len(r) > 100 {
-					first, more = string(r[:100]), true
-				}
-				if more {
-					first += "..."
-				}
-				rows = append(rows, []cell{{text: t.Time.Local().Format(time.DateTime)}, {text: first}})
-			}
-			p.table("no tasks", []string{"TIME", "PROMPT"}, rows)
 		}}, nil
 	})
 }

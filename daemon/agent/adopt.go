@@ -11,6 +11,7 @@ import (
 	"polis/daemon/config"
 	"polis/daemon/shim/wire"
 	"polis/daemon/store"
+	"polis/daemon/task"
 )
 
 // revive adopts a living shim, or restores what was up when the daemon ended.
@@ -60,7 +61,7 @@ func (m *Manager) revive(ctx context.Context, a *Agent, rep *Report) {
 	}
 	reason := ""
 	if st == api.StatusRunning {
-		m.taskEnded(a, false)
+		m.endTask(a, task.End{By: api.EndLost, Message: "polisd was stopped"})
 		reason = "restored; its command ended with the daemon's stop and is not run again"
 	}
 	m.setStatus(a, api.StatusIdle, reason)
@@ -88,6 +89,7 @@ func (m *Manager) adopt(ctx context.Context, a *Agent) error {
 		st.Address = sp.Address // the first shims did not tell
 	}
 	group := m.group(a)
+	m.knowTask(a, st)
 	m.adoptPorts(a, st)
 	m.mu.Lock()
 	a.Kept.CgroupPath = group
@@ -100,7 +102,7 @@ func (m *Manager) adopt(ctx context.Context, a *Agent) error {
 	switch {
 	case st.Running && cur != api.StatusRunning:
 		m.found(a, api.StatusRunning, "")
-	case !st.Running && cur == api.StatusRunning:
+	case !st.Running && (cur == api.StatusRunning || st.Task != "" && m.works(a, st.Task)):
 		m.ended(a, st)
 	case cur == api.StatusStopped:
 		m.found(a, api.StatusIdle, "")

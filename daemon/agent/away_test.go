@@ -242,7 +242,7 @@ func TestAStateThatCannotBeSavedRefusesChangesAndHealsByItself(t *testing.T) {
 	for name, change := range map[string]func() error{
 		"add":     func() error { _, err := w.Add(t.Context(), api.AddRequest{Name: "b1", BaseType: "custom"}); return err },
 		"start":   func() error { _, err := w.Start(t.Context(), "a1", false); return err },
-		"run":     func() error { _, err := w.Run(t.Context(), "a1", "x"); return err },
+		"run":     func() error { _, err := w.Run(t.Context(), "a1", api.RunRequest{Prompt: "x"}); return err },
 		"remove":  func() error { _, err := w.Remove(t.Context(), "a1", true, false); return err },
 		"discard": func() error { _, err := w.Discard(t.Context(), "a1", false); return err },
 		"merge":   func() error { _, err := w.Merge(t.Context(), "a1", api.MergeRequest{}); return err },

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"polis/daemon/api"
+	"polis/daemon/task"
 )
 
 // startFollow hears the shim's events until takeDown or Close. a.op is held.
@@ -77,6 +78,7 @@ func (m *Manager) reapShim(ctx context.Context, a *Agent, gen uint64) {
 		reason += ": " + said
 	}
 	m.Log.Error("the agent's shim died", "agent", a.Name(), "reason", reason)
+	m.endTask(a, task.End{By: api.EndLost, Message: reason})
 	ctx, cancel := context.WithTimeout(ctx, undoTime)
 	defer cancel()
 	if err := m.takeDown(ctx, a); err != nil {
@@ -118,6 +120,7 @@ func (m *Manager) missed(ctx context.Context, sh Shim, a *Agent, n uint64) {
 	a.Kept.OwnedRefs = st.OwnedRefs
 	m.mu.Unlock()
 	m.syncPorts(ctx, sh, a, st)
+	m.saidDone(a, st)
 	if !st.Running {
 		m.ended(a, st)
 	}
@@ -130,6 +133,9 @@ func (m *Manager) handleEvent(ctx context.Context, sh Shim, a *Agent, e api.Even
 		if st, err := sh.Status(ctx); err == nil && !st.Running {
 			m.ended(a, st)
 		}
+		return
+	case "shim:done":
+		m.doneEvent(ctx, sh, a)
 		return
 	case "shim:listen", "shim:unlisten", "shim:listen-udp", "shim:unlisten-udp":
 		verb, udp := strings.CutSuffix(strings.TrimPrefix(e.Type, "shim:"), "-udp")

@@ -4,15 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
-	"time"
 
 	"polis/daemon/api"
 	"polis/daemon/shim/wire"
+	"polis/daemon/task"
 )
-
-// maxPrompt bounds a task's text, in bytes: it becomes one argument of execve.
-const maxPrompt = 120 << 10
 
 // Start brings a stopped agent up and runs its command, if it has one; an
 // agent that is Running is left alone. With force the machine need not have room
@@ -30,7 +26,7 @@ func (m *Manager) Start(ctx context.Context, name string, force bool) (api.Agent
 		return api.Agent{}, err
 	}
 	cmd := a.Type.StartCommand(a.Kept.Command)
-	m.inTask(a, false)
+	m.endTask(a, task.End{By: api.EndLost, Message: "its agent was started anew"}) // there is none, if all is well
 	if len(cmd) == 0 {
 		if err := m.ensureUp(ctx, a, force); err != nil {
 			return api.Agent{}, err
@@ -106,13 +102,16 @@ func (m *Manager) settle(a *Agent, reason string) {
 func (m *Manager) runMain(ctx context.Context, a *Agent, req wire.StartRequest) error {
 	sh := m.Shims.Dial(a.Name())
 	defer sh.Close()
-	if req.NoInput {
+	if req.NoInput || req.Task != "" {
 		st, err := sh.Status(ctx)
 		if err != nil {
 			return err
 		}
 		v, err := wire.Agree(st)
-		req.NoInput = err == nil && v >= wire.NoInputVersion
+		req.NoInput = req.NoInput && err == nil && v >= wire.NoInputVersion
+		if err != nil || v < wire.TaskVersion {
+			req.Task = ""
+		}
 	}
 	if err := sh.Start(ctx, req); err != nil {
 		m.settle(a, "its command was not started: "+api.AsError(err).Message)
@@ -128,6 +127,12 @@ func (m *Manager) runMain(ctx context.Context, a *Agent, req wire.StartRequest) 
 
 // ended notes that the main command is over.
 func (m *Manager) ended(a *Agent, st wire.Status) {
+	// Before the state: a daemon that dies in between hears of the end once more. What
+	// the agent itself said of the end came first.
+	m.saidDone(a, st)
+	if m.works(a, st.Task) {
+		m.endTask(a, m.exitOf(st))
+	}
 	m.mu.Lock()
 	cur, reason := a.Kept.Status, a.Kept.StatusReason
 	m.mu.Unlock()
@@ -136,8 +141,6 @@ func (m *Manager) ended(a *Agent, st wire.Status) {
 	if cur != api.StatusRunning && (cur != api.StatusIdle || reason != "") {
 		return
 	}
-	// Before the state: who dies in between hears of the end once more.
-	m.taskEnded(a, st.OOM == "" && st.ExitCode != nil && *st.ExitCode == 0)
 	switch {
 	case st.OOM != "":
 		m.setStatus(a, api.StatusError, string(api.CodeOOMKilled)+": "+st.OOM)
@@ -146,6 +149,7 @@ func (m *Manager) ended(a *Agent, st wire.Status) {
 	default:
 		m.setStatus(a, api.StatusIdle, "")
 	}
+	m.next(a, false)
 }
 
 // Stop ends the agent's command and sandbox; worktree, branch and settings stay.
@@ -165,9 +169,7 @@ func (m *Manager) stop(ctx context.Context, a *Agent) error {
 	// Once begun, stopping goes to its end even when the asker leaves.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
 	defer cancel()
-	if a.status(m) == api.StatusRunning {
-		m.taskEnded(a, false)
-	}
+	m.endTask(a, task.End{By: api.EndStop})
 	err := m.takeDown(ctx, a)
 	if err != nil {
 		m.setStatus(a, api.StatusError, err.Error())
@@ -175,39 +177,4 @@ func (m *Manager) stop(ctx context.Context, a *Agent) error {
 	}
 	m.setStatus(a, api.StatusStopped, "")
 	return nil
-}
-
-// Run gives the agent a task; a stopped agent is started first (property 24).
-func (m *Manager) Run(ctx context.Context, name, prompt string) (api.Task, error) {
-	if strings.TrimSpace(prompt) == "" || strings.ContainsRune(prompt, 0) || len(prompt) > maxPrompt {
-		return api.Task{}, api.Errorf(api.CodeBadRequest, "prompt has %d bytes: it must be text of 1 to %d bytes without NUL", len(prompt), maxPrompt)
-	}
-	a, err := m.findFor(ctx, name, verbRun)
-	if err != nil {
-		return api.Task{}, err
-	}
-	defer a.op.Unlock()
-	cmd := a.Type.PromptCommand(a.Kept.Command, prompt)
-	if len(cmd) == 0 {
-		return api.Task{}, api.Errorf(api.CodeBadState, "agent %s has no command to give a prompt to", name).
-			WithHint("add it with a base type that has one, or with -- CMD")
-	}
-	if err := m.writable(a); err != nil {
-		return api.Task{}, err
-	}
-	if err := m.raise(ctx, a, false); err != nil {
-		return api.Task{}, err
-	}
-	task := api.Task{Agent: name, Prompt: prompt, Command: cmd, Time: m.Now().UTC()}
-	if err := m.logTask(a, task); err != nil {
-		return api.Task{}, err
-	}
-	banner := fmt.Sprintf("--- %s: %s\n", task.Time.Format(time.RFC3339), api.Shorten(prompt, 200))
-	m.inTask(a, true)
-	if err := m.runMain(ctx, a, wire.StartRequest{Command: cmd, Banner: banner, NoInput: a.Type.NoInput && len(a.Type.Run) > 0}); err != nil {
-		m.inTask(a, false)
-		return api.Task{}, err
-	}
-	m.Events.Publish(api.Event{Type: api.EventTask, Agent: name, Message: "agent " + name + " got a task", Data: map[string]any{"prompt": api.Shorten(prompt, 200)}})
-	return task, nil
 }

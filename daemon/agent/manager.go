@@ -15,6 +15,7 @@ import (
 	"polis/daemon/api"
 	"polis/daemon/config"
 	"polis/daemon/events"
+	"polis/daemon/task"
 )
 
 // Manager holds the agents of a daemon. Set the fields, then use it; Close
@@ -56,6 +57,8 @@ type Manager struct {
 	// removing has, by agent, how the removal after its last merge ended; none if
 	// there was none, or the agent is gone.
 	removing map[string]chan error
+	// tasks are the records of the agents' tasks, by directory.
+	tasks map[string]*task.Store
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -69,7 +72,7 @@ const undoTime = 60 * time.Second
 // Open prepares the manager; its goroutines end at Close.
 func (m *Manager) Open(ctx context.Context) {
 	m.ctx, m.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
-	m.agents, m.workspaces, m.removing = map[string]*Agent{}, map[string]*Workspace{}, map[string]chan error{}
+	m.agents, m.workspaces, m.removing, m.tasks = map[string]*Agent{}, map[string]*Workspace{}, map[string]chan error{}, map[string]*task.Store{}
 	m.cfgLive = &m.Config
 	if m.Watch != nil {
 		m.wg.Go(m.watch)
@@ -253,6 +256,7 @@ func (m *Manager) live(ctx context.Context, a *Agent) api.Agent {
 	v, own, up := a.view(c.Network.Bind), a.Kept.Limits, a.up
 	reach, err := c.Reach(a.Kept.Role, a.Type, ownReach(a.Kept))
 	m.mu.Unlock()
+	v.Task = m.lastTask(a)
 	m.nameMaps(v.PortMappings)
 	if err != nil {
 		m.Log.Debug("egress cannot be read", "agent", v.Name, "err", err) // and so allows nothing

@@ -32,8 +32,14 @@ type kernel struct {
 	running map[string]bool
 	fail    string
 	dirty   map[string]bool
+	commits map[string]int
 	saved   map[string]string
 	heard   map[string][]string
+	// task is what each shim was told it works on, done what its agent said of it,
+	// exits how its command ended.
+	task  map[string]string
+	done  map[string]*wire.TaskDone
+	exits map[string]int
 	// settings are those a shim took last.
 	settings wire.Settings
 	// started is told of every command that is started, and whether its agent's shim was up.
@@ -110,11 +116,16 @@ type fakeShim struct {
 func (s fakeShim) Status(context.Context) (wire.Status, error) {
 	s.k.mu.Lock()
 	defer s.k.mu.Unlock()
-	return wire.Status{Version: wire.Version, Running: s.k.running[s.name]}, nil
+	st := wire.Status{Version: wire.Version, Running: s.k.running[s.name], Task: s.k.task[s.name], Done: s.k.done[s.name]}
+	if code, ok := s.k.exits[s.name]; ok && !st.Running {
+		st.ExitCode = &code
+	}
+	return st, nil
 }
-func (s fakeShim) Start(context.Context, wire.StartRequest) error {
+func (s fakeShim) Start(_ context.Context, r wire.StartRequest) error {
 	return s.k.op("start", func() {
-		s.k.running[s.name] = true
+		s.k.running[s.name], s.k.task[s.name] = true, r.Task
+		delete(s.k.done, s.name)
 		if s.k.started != nil {
 			s.k.started(s.name, s.k.set("shim")[s.name])
 		}
@@ -160,6 +171,16 @@ func (r fakeRepo) Save(_ context.Context, a *Agent, _ bool) (Saved, error) {
 		}
 	})
 	return Saved{Ref: ref, Head: "head"}, err
+}
+func (fakeRepo) Head(context.Context, *Agent) (string, error) { return "base", nil }
+func (r fakeRepo) Since(_ context.Context, a *Agent, base string) (Work, error) {
+	r.k.mu.Lock()
+	defer r.k.mu.Unlock()
+	w := Work{Head: "head", Commits: r.k.commits[a.Name()]}
+	if r.k.dirty[a.Name()] {
+		w.Dirty = 1
+	}
+	return w, nil
 }
 func (fakeRepo) DropBranch(context.Context, *Agent, string) error { return nil }
 func (r fakeRepo) Restore(_ context.Context, a *Agent, _ Saved) error {
@@ -233,7 +254,7 @@ func newWorld(dir string) *world {
 }
 
 func newKernel() *kernel {
-	return &kernel{things: map[string]map[string]bool{}, running: map[string]bool{}, dirty: map[string]bool{}, heard: map[string][]string{}, saved: map[string]string{}}
+	return &kernel{things: map[string]map[string]bool{}, running: map[string]bool{}, dirty: map[string]bool{}, commits: map[string]int{}, task: map[string]string{}, done: map[string]*wire.TaskDone{}, exits: map[string]int{}, heard: map[string][]string{}, saved: map[string]string{}}
 }
 
 // newLife is a daemon's manager on what an earlier one left.
@@ -341,7 +362,7 @@ func TestLifecycleModel(t *testing.T) {
 					require.Equal(t, api.CodeAgentNotFound, api.CodeOf(err))
 				}
 			case "run":
-				_, err := w.Run(ctx, n, "do it")
+				_, err := w.Run(ctx, n, api.RunRequest{Prompt: "do it"})
 				switch {
 				case !there:
 					require.Equal(t, api.CodeAgentNotFound, api.CodeOf(err))
@@ -372,7 +393,7 @@ func TestTasksAreLogged(t *testing.T) {
 	require.NoError(t, err)
 	before := time.Now().Add(-time.Second)
 	for i, p := range []string{"first", "second\nline"} {
-		_, err := w.Run(t.Context(), "a1", p)
+		_, err := w.Run(t.Context(), "a1", api.RunRequest{Prompt: p})
 		require.NoError(t, err)
 		_, err = w.Stop(t.Context(), "a1")
 		require.NoError(t, err)
@@ -384,7 +405,7 @@ func TestTasksAreLogged(t *testing.T) {
 		require.True(t, tasks[i].Time.After(before))
 	}
 	for _, bad := range []string{"", "  ", "a\x00b"} {
-		_, err := w.Run(t.Context(), "a1", bad)
+		_, err := w.Run(t.Context(), "a1", api.RunRequest{Prompt: bad})
 		require.Equal(t, api.CodeBadRequest, api.CodeOf(err))
 	}
 }

@@ -111,6 +111,8 @@ func (m *Manager) Landed(ctx context.Context, e api.QueueEntry, out api.QueueOut
 	if err != nil {
 		return out, nil //nolint:nilerr // it was removed meanwhile: nothing to record
 	}
+	// Before the state: once that is saved, the merge is not found again.
+	m.landTasks(a, e, out, failed == nil)
 	idle := out.Code == api.CodeNothingToMerge && (e.By != "task" || !m.dirty(ctx, a))
 	m.mu.Lock()
 	switch {
@@ -154,31 +156,4 @@ func (m *Manager) Landed(ctx context.Context, e api.QueueEntry, out api.QueueOut
 func (m *Manager) dirty(ctx context.Context, a *Agent) bool {
 	st, err := a.WS.Repo.Status(ctx, a)
 	return err != nil || st.Dirty > 0
-}
-
-// inTask notes whether what runs now is a task.
-func (m *Manager) inTask(a *Agent, yes bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	a.Kept.InTask = yes
-}
-
-// taskEnded puts the branch of a task that ended well in the merge queue; that
-// of one that was killed or failed is left for a person.
-func (m *Manager) taskEnded(a *Agent, well bool) {
-	m.mu.Lock()
-	task, name := a.Kept.InTask, a.Name()
-	auto := m.cfgLive.AutoMerge(a.WS.Name, a.Type, a.Kept.AutoMerge)
-	a.Kept.InTask = false
-	if task && !well && a.WS.Git {
-		a.Kept.MergeStatus = api.MergePending
-	}
-	m.mu.Unlock()
-	if !task || !well || !auto || !a.WS.Git || a.WS.Queue == nil {
-		return
-	}
-	if _, err := a.WS.Queue.Add(api.QueueEntry{Agent: name, By: "task", AddedAt: m.Now().UTC()}); err != nil {
-		m.Log.Error("queue the merge of a task", "agent", name, "err", err)
-		m.Events.Publish(api.Event{Type: api.EventAgentMergeFailed, Agent: name, Code: api.CodeOf(err), Message: "the task's branch could not be queued: " + err.Error()})
-	}
 }

@@ -34,6 +34,9 @@ func (m *Manager) save(w *Workspace) error {
 	m.mu.Unlock()
 	sort.Slice(kept, func(i, j int) bool { return kept[i].Name < kept[j].Name })
 	err := m.State.Save(w.Name, kept, removed)
+	if err == nil {
+		err = m.flushTasks(w)
+	}
 	if err != nil {
 		err = api.Errorf(api.CodeStateNotSaved, "save the state of workspace %s: %w", w.Name, err).
 			WithHint("free space in %s, or make it writable; nothing that is there was changed", w.Root.Dir())

@@ -79,6 +79,13 @@ type WorktreeStatus struct {
 	Unmerged int      // commits that are not in the target branch
 }
 
+// Work is what an agent has done since a commit.
+type Work struct {
+	Head    string
+	Commits int // that neither the target nor the commit has
+	Dirty   int // files, as in WorktreeStatus
+}
+
 // Reverted is a merge that was taken back, or would be.
 type Reverted struct {
 	Commit  string
@@ -107,6 +114,10 @@ type Preview struct {
 // Repo is the git side of a workspace.
 type Repo interface {
 	Status(ctx context.Context, a *Agent) (WorktreeStatus, error)
+	// Head is the commit the agent's worktree is on; empty if there is none.
+	Head(ctx context.Context, a *Agent) (string, error)
+	// Since is what the agent has done since it was on base.
+	Since(ctx context.Context, a *Agent, base string) (Work, error)
 	// Save puts everything unsaved under a trash ref, ignored files too if told.
 	Save(ctx context.Context, a *Agent, ignored bool) (Saved, error)
 	// Restore makes the agent's worktree and branch as they were saved.

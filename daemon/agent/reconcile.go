@@ -113,7 +113,7 @@ func (m *Manager) Restore(ctx context.Context, ws *Workspace, kept []store.Agent
 	slots := make(chan struct{}, 4)
 	for _, a := range todo {
 		slots <- struct{}{}
-		wg.Go(func() { defer func() { <-slots }(); m.revive(ctx, a, rep) })
+		wg.Go(func() { defer func() { <-slots }(); m.revive(ctx, a, rep); m.mendTasks(a) })
 	}
 	wg.Wait()
 	if err := m.save(ws); err != nil {

@@ -24,8 +24,7 @@ func (m *Manager) send(ctx context.Context, name string, req api.SendRequest, vi
 	if err != nil {
 		return api.Task{}, err
 	}
-	task := api.Task{Agent: name, Prompt: req.Text, Command: []string{}, Time: m.Now().UTC(), Via: via}
-	err = m.logTask(a, task)
+	sent, err := m.logSent(a, req.Text, via)
 	// A program that does not read must not keep others from stopping it.
 	a.op.Unlock()
 	if err != nil {
@@ -36,8 +35,8 @@ func (m *Manager) send(ctx context.Context, name string, req api.SendRequest, vi
 	if err := sh.Input(ctx, wire.InputRequest{Text: req.Text, NoEnter: req.NoEnter}); err != nil {
 		return api.Task{}, err
 	}
-	m.Events.Publish(api.Event{Type: api.EventTask, Agent: name, Message: "agent " + name + " was told something", Data: map[string]any{"prompt": api.Shorten(req.Text, 200), "via": via}})
-	return task, nil
+	m.tellTask(sent, "agent "+name+" was told something")
+	return sent, nil
 }
 
 func checkText(text string) error {

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"polis/daemon/api"
+	"polis/daemon/task"
 )
 
 var everyState = []api.Status{noState, api.StatusCreating, api.StatusIdle, api.StatusRunning, api.StatusStopped, api.StatusError}
@@ -68,7 +69,7 @@ func TestEveryOtherTransitionIsRefused(t *testing.T) {
 			case verbStart:
 				_, err = w.Start(ctx, "a1", false)
 			case verbRun:
-				_, err = w.Run(ctx, "a1", "x")
+				_, err = w.Run(ctx, "a1", api.RunRequest{Prompt: "x"})
 			case verbSend:
 				_, err = w.Send(ctx, "a1", api.SendRequest{Text: "x"})
 			case verbStop:
@@ -130,7 +131,7 @@ func TestAnAgentThatIsBeingMadeIsRefusedAtOnce(t *testing.T) {
 	a, err := w.reserve(api.AddRequest{Name: "a1", BaseType: "custom", Command: []string{"x"}})
 	require.NoError(t, err)
 	defer a.op.Unlock()
-	_, err = w.Run(t.Context(), "a1", "x")
+	_, err = w.Run(t.Context(), "a1", api.RunRequest{Prompt: "x"})
 	require.Equal(t, api.CodeBadState, api.CodeOf(err))
 	_, err = w.Remove(t.Context(), "a1", true, false)
 	require.Equal(t, api.CodeBadState, api.CodeOf(err))
@@ -207,13 +208,13 @@ func TestATaskStartsItsAgentFirstAndIsLogged(t *testing.T) {
 			}
 			before := w.Now().UTC()
 			p := rapid.StringMatching(`[^\x00]{0,40}[a-z]`).Draw(rt, "prompt")
-			got, err := w.Run(ctx, "a1", p)
+			got, err := w.Run(ctx, "a1", api.RunRequest{Prompt: p})
 			require.NoError(rt, err)
 			prompts = append(prompts, p)
 			require.False(rt, got.Time.Before(before))
 			tasks, err := w.Tasks("a1")
 			require.NoError(rt, err)
-			require.Len(rt, tasks, min(len(old)+len(prompts), maxTasksRead))
+			require.Len(rt, tasks, min(len(old)+len(prompts), task.MaxTasks))
 			last := tasks[len(tasks)-1]
 			require.Equal(rt, p, last.Prompt)
 			require.True(rt, got.Time.Equal(last.Time))

@@ -1,49 +1,25 @@
 package agent
 
 import (
-	"bufio"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
+	"context"
+	"slices"
+	"time"
 
 	"polis/daemon/api"
+	"polis/daemon/task"
 )
 
-// The task log is one JSON object per line; when it is full, the older half
-// is kept as tasks.log.1.
-const (
-	taskLog      = "tasks.log"
-	maxTaskLog   = 4 << 20
-	maxTasksRead = 1000
-)
-
-// logTask appends to the agent's task log (property 25).
-func (m *Manager) logTask(a *Agent, t api.Task) error {
+// records are those of an agent's tasks.
+func (m *Manager) records(a *Agent) *task.Store {
 	dir := a.WS.Root.Logs(a.Name())
-	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return api.Errorf(api.CodeInternal, "write task log: %w", err)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.tasks[dir]
+	if s == nil {
+		s = &task.Store{Dir: dir, Agent: a.Name(), Now: m.Now}
+		m.tasks[dir] = s
 	}
-	path := filepath.Join(dir, taskLog)
-	if fi, err := os.Stat(path); err == nil && fi.Size() > maxTaskLog {
-		if err := os.Rename(path, path+".1"); err != nil {
-			return api.Errorf(api.CodeInternal, "rotate task log: %w", err)
-		}
-	}
-	b, err := json.Marshal(t)
-	if err != nil {
-		return api.Errorf(api.CodeInternal, "write task log: %w", err)
-	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o640)
-	if err != nil {
-		return api.Errorf(api.CodeInternal, "write task log: %w", err)
-	}
-	_, err = f.Write(append(b, '\n'))
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return api.Errorf(api.CodeInternal, "write task log: %w", err)
-	}
-	return nil
+	return s
 }
 
 // Tasks returns the last tasks of an agent, oldest first.
@@ -52,31 +28,157 @@ func (m *Manager) Tasks(name string) ([]api.Task, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.Open(filepath.Join(a.WS.Root.Logs(name), taskLog))
-	if errors.Is(err, os.ErrNotExist) {
-		return []api.Task{}, nil
-	}
+	return m.records(a).List(task.MaxTasks, nil)
+}
+
+// lastTask is the brief of an agent's last task, nil if there is none.
+func (m *Manager) lastTask(a *Agent) *api.TaskBrief {
+	b, err := m.records(a).Last()
 	if err != nil {
-		return nil, api.Errorf(api.CodeInternal, "read task log: %w", err)
+		m.Log.Warn("read the last task", "agent", a.Name(), "err", err)
 	}
-	defer f.Close()
-	out := []api.Task{}
-	sc := bufio.NewScanner(f)
-	sc.Buffer(nil, 2<<20)
-	for sc.Scan() {
-		var t api.Task
-		// A line cut short by a crash is skipped, the others count.
-		if json.Unmarshal(sc.Bytes(), &t) == nil {
-			out = append(out, t)
+	return b
+}
+
+// changeTask changes a record. That it cannot be written now is no failure of what
+// it records: it counts, and is written when it can be.
+func (m *Manager) changeTask(a *Agent, id string, change func(*api.Task)) (api.Task, bool) {
+	t, err := m.records(a).Update(id, change)
+	switch {
+	case api.CodeOf(err) == api.CodeStateNotSaved:
+		m.Log.Error("the record of a task cannot be saved", "agent", a.Name(), "task", id, "err", err)
+		m.laterTasks(a.WS)
+	case err != nil:
+		m.Log.Error("the record of a task cannot be read", "agent", a.Name(), "task", id, "err", err)
+		return t, false
+	}
+	return t, true
+}
+
+// laterTasks has the records that could not be written tried again with the state.
+func (m *Manager) laterTasks(w *Workspace) {
+	m.mu.Lock()
+	was := w.unsaved
+	w.unsaved = true
+	m.mu.Unlock()
+	if !was && m.ctx.Err() == nil {
+		m.wg.Go(func() { m.saveLater(m.ctx, w) })
+	}
+}
+
+// flushTasks writes the records of a workspace that could not be written.
+func (m *Manager) flushTasks(w *Workspace) error {
+	m.mu.Lock()
+	var all []*Agent
+	for _, a := range m.agents {
+		if a.WS == w && m.tasks[w.Root.Logs(a.Name())] != nil {
+			all = append(all, a)
 		}
-		if len(out) > maxTasksRead {
-			out = out[1:]
+	}
+	m.mu.Unlock()
+	for _, a := range all {
+		if err := m.records(a).Flush(); err != nil {
+			return err
 		}
 	}
-	if err := sc.Err(); err != nil {
-		return nil, fmt.Errorf("read task log: %w", err)
+	return nil
+}
+
+// tellTask emits the event of a task that was given, has begun or ended, or of
+// whose branch something became.
+func (m *Manager) tellTask(t api.Task, message string) {
+	data := map[string]any{"prompt": api.Shorten(t.Prompt, 200), "id": t.ID, "state": t.State, "outcome": t.Outcome, "result": t.Result}
+	if t.Via != "" {
+		data = map[string]any{"prompt": api.Shorten(t.Prompt, 200), "id": t.ID, "via": t.Via}
 	}
-	return out, nil
+	m.Events.Publish(api.Event{Type: api.EventTask, Agent: t.Agent, Message: message, Data: data})
+}
+
+// logSent keeps what was sent to a Running agent, with its tasks (property 25).
+func (m *Manager) logSent(a *Agent, text, via string) (api.Task, error) {
+	return m.records(a).Create(api.Task{Prompt: text, Command: []string{}, Time: m.Now().UTC(), Via: via})
+}
+
+// mendTasks brings the records in line with what is: a task that the last daemon
+// left running, and that does not run, has ended. Then the next one begins.
+func (m *Manager) mendTasks(a *Agent) {
+	ids, err := m.records(a).In(api.TaskRunning)
+	if err != nil {
+		m.Log.Error("read the tasks", "agent", a.Name(), "err", err)
+		return
+	}
+	m.mu.Lock()
+	now := ""
+	if a.Kept.InTask {
+		now = a.Kept.Task
+	}
+	m.mu.Unlock()
+	for _, id := range ids {
+		if id != now {
+			m.lose(a, id, "polisd ended while it began")
+		}
+	}
+	m.next(a, false)
+}
+
+// lose ends a task of which nobody knows how it ended.
+func (m *Manager) lose(a *Agent, id, why string) {
+	t, ok := m.changeTask(a, id, func(t *api.Task) {
+		task.Finish(t, task.End{At: m.Now().UTC(), By: api.EndLost, Message: why})
+	})
+	if ok {
+		m.tellTask(t, "task "+id+" of agent "+a.Name()+" has ended: "+t.Result)
+	}
+}
+
+// landTasks records what became of a branch with the tasks that put it in the
+// queue, and that a merge brought home the work of earlier ones.
+func (m *Manager) landTasks(a *Agent, e api.QueueEntry, out api.QueueOutcome, merged bool) {
+	ids := slices.Clone(e.Tasks)
+	if merged {
+		home, err := m.records(a).List(maxHome, func(t api.Task) bool {
+			left := t.Outcome == api.OutcomeConflict || t.Outcome == api.OutcomeCheckFailed || t.Outcome == api.OutcomeNotMerged
+			return left && t.Ended != nil && !t.Ended.After(e.AddedAt)
+		})
+		if err != nil {
+			m.Log.Error("read the tasks", "agent", a.Name(), "err", err)
+		}
+		for _, t := range home {
+			if !slices.Contains(ids, t.ID) {
+				ids = append(ids, t.ID)
+			}
+		}
+	}
+	for _, id := range ids {
+		before := ""
+		t, ok := m.changeTask(a, id, func(t *api.Task) {
+			before = t.Result
+			task.Land(t, out, merged)
+		})
+		if ok && t.Result != before {
+			m.tellTask(t, "task "+id+" of agent "+a.Name()+": "+t.Result)
+		}
+	}
+}
+
+// maxHome is how many earlier tasks one merge may bring home.
+const maxHome = 50
+
+// Dequeued records that an agent's branch was taken out of the merge queue.
+func (m *Manager) Dequeued(name string) {
+	a, err := m.lookup(name)
+	if err != nil {
+		return
+	}
+	waiting, err := m.records(a).List(maxHome, func(t api.Task) bool { return t.State == api.TaskEnded && t.Outcome == api.OutcomeWaiting })
+	if err != nil {
+		m.Log.Error("read the tasks", "agent", name, "err", err)
+	}
+	for _, t := range waiting {
+		m.changeTask(a, t.ID, func(t *api.Task) {
+			task.Measure(t, task.Work{Head: t.Head, Commits: t.Commits, Uncommitted: t.Uncommitted})
+		})
+	}
 }
 
 // LogDir is where the agent's output log is.
@@ -86,4 +188,21 @@ func (m *Manager) LogDir(name string) (string, error) {
 		return "", err
 	}
 	return a.WS.Root.Logs(name), nil
+}
+
+// measureTime bounds the look at what a task has left.
+const measureTime = 30 * time.Second
+
+// measure is what a task has done; what cannot be known is nothing.
+func (m *Manager) measure(a *Agent, t api.Task) Work {
+	if !a.WS.Git {
+		return Work{}
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(m.ctx), measureTime)
+	defer cancel()
+	w, err := a.WS.Repo.Since(ctx, a, t.Base)
+	if err != nil {
+		m.Log.Warn("what a task has left cannot be measured", "agent", a.Name(), "task", t.ID, "err", err)
+	}
+	return w
 }

@@ -27,7 +27,9 @@ type QueueEntry struct {
 	// RemoveAfter removes the agent when it is merged.
 	RemoveAfter bool `json:"remove_after,omitempty"`
 	// Head is the commit the branch must be at; empty: wherever it is.
-	Head    string     `json:"head,omitempty"`
+	Head string `json:"head,omitempty"`
+	// Tasks are those that have put it there, and are told what becomes of it.
+	Tasks   []string   `json:"tasks,omitempty"`
 	AddedAt time.Time  `json:"added_at"`
 	State   QueueState `json:"state"`
 	// Seq grows by one with every entry ever made.

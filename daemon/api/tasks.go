@@ -5,6 +5,9 @@ import "time"
 // RunRequest gives an agent a task.
 type RunRequest struct {
 	Prompt string `json:"prompt"`
+	// Queue keeps the task until the agent has ended the one it works on; without it
+	// a Running agent refuses.
+	Queue bool `json:"queue,omitempty"`
 }
 
 // SendRequest types a text into what an agent runs; Enter follows, unless NoEnter.
@@ -37,12 +40,125 @@ const (
 	TaskBroadcast = "broadcast"
 )
 
-// Task is one entry of an agent's task log (property 25).
+// TaskState is where a task is in its life.
+type TaskState string
+
+// The states of a task, in their order.
+const (
+	TaskQueued  TaskState = "queued"
+	TaskRunning TaskState = "running"
+	TaskEnded   TaskState = "ended"
+)
+
+// TaskEnd is what ended a task.
+type TaskEnd string
+
+// What ends a task. The first of them counts.
+const (
+	EndExit     TaskEnd = "exit"          // its program ended
+	EndDone     TaskEnd = "done"          // polisctl done in the sandbox
+	EndComplete TaskEnd = "task_complete" // the agent's own message, by hook or protocol
+	EndStop     TaskEnd = "stop"          // its agent was stopped
+	EndCancel   TaskEnd = "cancel"        // a person cancelled it
+	EndLost     TaskEnd = "lost"          // its sandbox ended, and nobody saw how it did
+)
+
+// TaskOutcome is the result of a task in one word, for programs.
+type TaskOutcome string
+
+// The outcomes. The first three may still change.
+const (
+	OutcomeQueued      TaskOutcome = "queued"
+	OutcomeRunning     TaskOutcome = "running"
+	OutcomeWaiting     TaskOutcome = "waiting" // its branch waits to be merged
+	OutcomeMerged      TaskOutcome = "merged"
+	OutcomeConflict    TaskOutcome = "conflict"
+	OutcomeCheckFailed TaskOutcome = "check-failed"
+	OutcomeNotMerged   TaskOutcome = "not-merged" // it has commits that are not merged, and Code may say why
+	OutcomeUncommitted TaskOutcome = "uncommitted"
+	OutcomeNothing     TaskOutcome = "nothing-to-merge"
+	OutcomeDone        TaskOutcome = "done" // of a project without git
+	OutcomeFailed      TaskOutcome = "failed"
+	OutcomeKilled      TaskOutcome = "killed"
+	OutcomeStopped     TaskOutcome = "stopped"
+	OutcomeCancelled   TaskOutcome = "cancelled"
+	OutcomeLost        TaskOutcome = "lost"
+)
+
+// Task is the record of one task of an agent (property 25).
 type Task struct {
-	Agent   string    `json:"agent"`
-	Prompt  string    `json:"prompt"`
-	Command []string  `json:"command"`
-	Time    time.Time `json:"time"`
-	// Via is how it came to a Running agent; empty for a task of its own.
-	Via string `json:"via,omitempty"`
+	// ID is the agent's name, a dot and a number that grows; empty for what polisd
+	// logged before tasks had one.
+	ID      string   `json:"id,omitempty"`
+	Agent   string   `json:"agent"`
+	Prompt  string   `json:"prompt"`
+	Command []string `json:"command"`
+	// Time is when it was given.
+	Time time.Time `json:"time"`
+	// Via is how it came to a Running agent; empty for a task of its own. What was
+	// sent has no end of its own.
+	Via   string     `json:"via,omitempty"`
+	State TaskState  `json:"state,omitempty"`
+	Began *time.Time `json:"began,omitempty"`
+	Ended *time.Time `json:"ended,omitempty"`
+	// Seconds is how long it ran, or runs.
+	Seconds float64 `json:"seconds,omitempty"`
+	EndedBy TaskEnd `json:"ended_by,omitempty"`
+	// ExitCode is that of its program, if that ended it.
+	ExitCode *int `json:"exit_code,omitempty"`
+	// Killed is what its program was killed for: "memory".
+	Killed string `json:"killed,omitempty"`
+	// Failed: the agent itself said that it did not succeed.
+	Failed bool `json:"failed,omitempty"`
+	// Message is what the agent said of the end, or why it was lost.
+	Message string `json:"message,omitempty"`
+	// Base is the commit it began at, Head the one it ended at.
+	Base string `json:"base,omitempty"`
+	Head string `json:"head,omitempty"`
+	// Commits were made by it, Uncommitted files left in no commit.
+	Commits     int `json:"commits"`
+	Uncommitted int `json:"uncommitted,omitempty"`
+	// Outcome and Result are the result, for programs and for people.
+	Outcome TaskOutcome `json:"outcome,omitempty"`
+	Result  string      `json:"result,omitempty"`
+	// Code says why its branch is not merged, Paths where; Log is what the check printed.
+	Code           Code     `json:"code,omitempty"`
+	MergeCommitSHA string   `json:"merge_commit_sha,omitempty"`
+	Paths          []string `json:"paths,omitempty"`
+	Log            string   `json:"log,omitempty"`
+	// Output is where in the agent's output log its own is; none if nobody knows.
+	Output *OutputRange `json:"output,omitempty"`
+}
+
+// OutputRange is a part of an output log, in bytes from the log's beginning. To
+// is 0 while more may come.
+type OutputRange struct {
+	From int64 `json:"from"`
+	To   int64 `json:"to,omitempty"`
+}
+
+// TaskBrief is an agent's last task, as lists of agents have it.
+type TaskBrief struct {
+	ID      string      `json:"id"`
+	State   TaskState   `json:"state"`
+	Outcome TaskOutcome `json:"outcome"`
+	Result  string      `json:"result"`
+	// Queued is how many more wait for it to end.
+	Queued int `json:"queued,omitempty"`
+}
+
+// DoneRequest ends the task of the agent that says so, in its sandbox.
+type DoneRequest struct {
+	// By is "done" (the default) or "task_complete".
+	By TaskEnd `json:"by,omitempty"`
+	// Failed says that the task did not succeed: its branch is not merged.
+	Failed  bool   `json:"failed,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
+// DoneResponse answers DoneRequest.
+type DoneResponse struct {
+	Task string `json:"task"`
+	// Already: it had been ended so before; the first time counts.
+	Already bool `json:"already,omitempty"`
 }

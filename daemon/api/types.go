@@ -82,6 +82,8 @@ type Agent struct {
 	ProjectPath      string        `json:"project_path,omitempty"`
 	MergeStatus      MergeStatus   `json:"merge_status,omitempty"`
 	MergeCommitSHA   string        `json:"merge_commit_sha,omitempty"`
+	// Task is its last task; none if it never had one.
+	Task *TaskBrief `json:"task,omitempty"`
 	// CgroupPath is the control group of its sandbox, below the mount points of
 	// the hierarchies; empty while there is none.
 	CgroupPath string    `json:"cgroup_path,omitempty"`

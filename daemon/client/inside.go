@@ -64,6 +64,13 @@ func (i *Inside) Wait(ctx context.Context, req api.WaitRequest) error {
 	return i.c.call(ctx, http.MethodPost, "/v1/wait", nil, req, nil)
 }
 
+// Done ends the agent's task, because the agent says so.
+func (i *Inside) Done(ctx context.Context, req api.DoneRequest) (api.DoneResponse, error) {
+	var out api.DoneResponse
+	err := i.c.call(ctx, http.MethodPost, "/v1/done", nil, req, &out)
+	return out, err
+}
+
 // Why returns the agent's last refusals.
 func (i *Inside) Why(ctx context.Context) ([]api.WhyEntry, error) {
 	var out struct {

@@ -12,6 +12,8 @@ const (
 	MaxEntries = 1000
 	// MaxPriority and its negative bound priorities.
 	MaxPriority = 1000
+	// maxEntryTasks bounds the tasks that are told of an entry.
+	maxEntryTasks = 50
 )
 
 // Queue is the ordered list of agents whose branches wait for a merge. It is plain
@@ -54,6 +56,9 @@ func (q *Queue) Add(e api.QueueEntry) (api.QueueEntry, error) {
 	case q.entries[i].State == api.QueueWaiting:
 		old := q.entries[i]
 		e.Seq, e.AddedAt, e.Priority = old.Seq, old.AddedAt, max(old.Priority, e.Priority)
+		if e.Tasks = append(old.Tasks[:len(old.Tasks):len(old.Tasks)], e.Tasks...); len(e.Tasks) > maxEntryTasks {
+			e.Tasks = e.Tasks[len(e.Tasks)-maxEntryTasks:]
+		}
 		q.entries[i] = e
 	default:
 		q.entries[i] = e

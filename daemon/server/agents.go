@@ -78,7 +78,7 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) error {
 	if err := read(r, &req); err != nil {
 		return err
 	}
-	t, err := s.Backend.Run(r.Context(), r.PathValue("name"), req.Prompt)
+	t, err := s.Backend.Run(r.Context(), r.PathValue("name"), req)
 	if err != nil {
 		return err
 	}

@@ -44,7 +44,7 @@ type Agents interface {
 	List(ctx context.Context, workspace string) []api.Agent
 	Start(ctx context.Context, name string, force bool) (api.Agent, error)
 	Stop(ctx context.Context, name string) (api.Agent, error)
-	Run(ctx context.Context, name, prompt string) (api.Task, error)
+	Run(ctx context.Context, name string, req api.RunRequest) (api.Task, error)
 	Send(ctx context.Context, name string, req api.SendRequest) (api.Task, error)
 	Broadcast(ctx context.Context, req api.BroadcastRequest) (api.BroadcastResponse, error)
 	// Pull is called for the user with this uid.

@@ -91,6 +91,7 @@ func (s *Shim) insideRoutes() http.Handler {
 		"POST /v1/lock":   s.insideLock,
 		"POST /v1/unlock": s.insideUnlock,
 		"POST /v1/wait":   s.insideWait,
+		"POST /v1/done":   s.insideDone,
 	} {
 		mux.Handle(pattern, serveHTTP(wholeBody(h)))
 	}

@@ -105,6 +105,13 @@ func (l *logFile) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// position is the number of bytes ever written to the log.
+func (l *logFile) position() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.base + l.size
+}
+
 // Close ends the log; later writes fail.
 func (l *logFile) Close() error {
 	l.mu.Lock()

@@ -21,19 +21,30 @@ func (s *Shim) startMain(_ context.Context, req wire.StartRequest) error {
 		return api.Errorf(api.CodeBadState, "agent %s already runs a command", s.Spec.Agent).
 			WithHint("polisctl agents attach %s shows it, polisctl agents stop %s ends it", s.Spec.Agent, s.Spec.Agent)
 	}
+	from := s.out.position()
 	if req.Banner != "" {
 		if _, err := s.out.Write([]byte(req.Banner)); err != nil {
 			return api.Errorf(api.CodeInternal, "write output log: %w", err)
 		}
 	}
-	m, err := startSession(s.ctx, s.sandbox, sandbox.Process{Args: req.Command, Env: s.env(req.Env, req.TTY),
+	more := req.Env
+	if req.Task != "" {
+		more = append(more, "POLIS_TASK="+req.Task)
+	}
+	m, err := startSession(s.ctx, s.sandbox, sandbox.Process{Args: req.Command, Env: s.env(more, req.TTY),
 		Cwd: s.Spec.ProjectPath, TTY: req.TTY, Rows: 24, Cols: 80}, req.NoInput, s.out, s.Log)
 	if err != nil {
 		return startError(req.Command[0], err)
 	}
 	s.main, s.mainStart = m, time.Now()
+	s.task = mainTask{id: req.Task, output: api.OutputRange{From: from}}
 	s.group.Go(func() error {
 		<-m.done
+		s.mu.Lock()
+		if s.main == m {
+			s.task.ended(s.out)
+		}
+		s.mu.Unlock()
 		s.events.Publish(api.Event{Type: EventExit, Agent: s.Spec.Agent,
 			Message: fmt.Sprintf("the command of agent %s ended with exit code %d", s.Spec.Agent, m.code),
 			Data:    map[string]any{"exit_code": m.code}})

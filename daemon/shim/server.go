@@ -24,9 +24,10 @@ const maxBody = 1 << 20
 
 // EventExit tells that the main command ended; EventListen and EventUnlisten
 // that a TCP port was opened or closed in the agent (with UDP: a UDP port); EventOwnRef that the agent made a ref, or
-// removed one of its own (gone).
+// removed one of its own (gone); EventDone that the agent ended its task itself.
 const (
 	EventExit     = "shim:exit"
+	EventDone     = "shim:done"
 	EventListen   = "shim:listen"
 	EventUnlisten = "shim:unlisten"
 	EventOwnRef   = "shim:own-ref"

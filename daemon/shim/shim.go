@@ -56,6 +56,7 @@ type Shim struct {
 	mu        sync.Mutex
 	main      *session
 	mainStart time.Time
+	task      mainTask
 	oom       string
 	live      live
 	hits      hits
@@ -210,6 +211,7 @@ func (s *Shim) status() wire.Status {
 		if !st.Running {
 			st.ExitCode, st.ExitedAt = &s.main.code, &s.main.ended
 		}
+		s.task.tell(&st, s.out)
 	}
 	return st
 }

@@ -63,6 +63,8 @@ type Agent struct {
 	KnownPorts []PortMap `json:"known_ports,omitempty"`
 	// InTask: its command is a task that polis gave it, and has not ended.
 	InTask bool `json:"in_task,omitempty"`
+	// Task is the ID of that task.
+	Task string `json:"task,omitempty"`
 	// AutoMerge says whether tasks that end well are merged; nil: as configured.
 	AutoMerge *bool `json:"auto_merge,omitempty"`
 	// RemoveAfter says whether it is removed when its branch is merged; nil: as configured.

@@ -37,6 +37,19 @@ type Status struct {
 	Listening []int `json:"listening,omitempty"`
 	// ListeningUDP are the UDP ports. Since UDPVersion.
 	ListeningUDP []int `json:"listening_udp,omitempty"`
+	// Task is the task that the main command is, or was; Done that the agent ended
+	// it itself, Output where its output is. Since TaskVersion.
+	Task   string           `json:"task,omitempty"`
+	Done   *TaskDone        `json:"done,omitempty"`
+	Output *api.OutputRange `json:"output,omitempty"`
+}
+
+// TaskDone is what an agent says of the end of its task.
+type TaskDone struct {
+	At      time.Time   `json:"at"`
+	By      api.TaskEnd `json:"by"`
+	Failed  bool        `json:"failed,omitempty"`
+	Message string      `json:"message,omitempty"`
 }
 
 // StartRequest starts the agent's main command: POST /v1/start.
@@ -49,6 +62,9 @@ type StartRequest struct {
 	NoInput bool `json:"no_input,omitempty"`
 	// Banner is written to the log before the command's first output.
 	Banner string `json:"banner,omitempty"`
+	// Task is the ID of the task that the command is; empty if it is none. Since
+	// [TaskVersion].
+	Task string `json:"task,omitempty"`
 }
 
 // MaxInput bounds an InputRequest's text, in bytes.

@@ -19,9 +19,10 @@ import "fmt"
 //	9  settings have Connections
 //	10 GET /v1/events?wakes=1 and POST /v1/look
 //	11 settings have HostPorts
+//	12 StartRequest names the task; Status has Task, Done and Output
 const (
 	// Version is what a shim of this build speaks.
-	Version = 11
+	Version = 12
 	// UDPVersion is the first that has port maps of UDP.
 	UDPVersion = 5
 	// MinVersion is the oldest that this build's daemon and shim understand.
@@ -32,6 +33,8 @@ const (
 	HostPortsVersion = 11
 	// NoInputVersion is the first that knows StartRequest.NoInput.
 	NoInputVersion = 4
+	// TaskVersion is the first that knows which task its command is.
+	TaskVersion = 12
 )
 
 // Agree returns the newest version that this build and the shim of st both

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"polis/daemon/api"
+	"polis/daemon/client"
+)
+
+// maxDoneText bounds what an agent says of its end, in bytes.
+const maxDoneText = 1000
+
+func (a *app) doneCmd() *cobra.Command {
+	var failed bool
+	cmd := &cobra.Command{
+		Use:   "done [--failed] [MESSAGE...]",
+		Short: "In a sandbox: end the agent's task",
+		Long: `End the task that this agent works on. It is for agents, in their sandbox.
+
+A task ends once: when its program ends, when the agent says so with this
+command, or when a person stops or cancels it, whichever comes first. What then
+happens is the same: the branch is merged as the configuration says, if the task
+ended well. With --failed it did not, and the branch is left to a person. What
+is in no commit is not merged. A second call changes nothing.
+
+MESSAGE is kept with the task; polisctl tasks shows it.`,
+		Example: `  git commit -am "fix the parser" && polisctl done
+  polisctl done --failed "the tests of package store cannot pass"`,
+		Args: cobra.ArbitraryArgs,
+	}
+	cmd.Flags().BoolVar(&failed, "failed", false, "the task did not succeed")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		req := api.DoneRequest{Failed: failed, Message: strings.Join(args, " ")}
+		if err := checkText("MESSAGE", req.Message, maxDoneText); req.Message != "" && err != nil {
+			return err
+		}
+		if _, inside := a.insidePath(); !inside {
+			return api.Errorf(api.CodeBadState, "done is for agents, in their sandbox").
+				WithHint("polisctl tasks lists the tasks, polisctl agents stop NAME ends what an agent works on")
+		}
+		return a.callInside(cmd, shortCall, func(ctx context.Context, c *client.Inside) error {
+			res, err := c.Done(ctx, req)
+			if err != nil {
+				return err
+			}
+			return a.show(view{json: res, names: []string{res.Task}, human: func(p *page) {
+				if res.Already {
+					p.line("task %s had ended already", res.Task)
+					return
+				}
+				p.line("task %s has ended", res.Task)
+			}})
+		})
+	}
+	return cmd
+}

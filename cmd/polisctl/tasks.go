@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"polis/daemon/api"
+	"polis/daemon/client"
+)
+
+func (a *app) agentTasksCmd() *cobra.Command {
+	return a.agentQuery("tasks NAME", "List the tasks an agent was given", func(ctx context.Context, c *client.Client, name string) (view, error) {
+		tasks, err := c.Tasks(ctx, name)
+		if err != nil {
+			return view{}, err
+		}
+		var prompts []string
+		for _, t := range tasks {
+			prompts = append(prompts, t.Prompt)
+		}
+		return view{json: map[string]any{"tasks": list(tasks)}, names: prompts, human: func(p *page) { tasksPage(p, tasks) }}, nil
+	})
+}
+
+func tasksPage(p *page, tasks []api.Task) {
+	rows := make([][]cell, 0, len(tasks))
+	for _, t := range tasks {
+		took := ""
+		switch {
+		case t.State == api.TaskRunning && t.Began != nil:
+			took = span(p.now.Sub(*t.Began))
+		case t.Ended != nil && t.Began != nil:
+			took = span(t.Ended.Sub(*t.Began))
+		}
+		result := cell{t.Result, outcomeColor(t.Outcome)}
+		if t.Via != "" {
+			result.text = "(" + t.Via + ")"
+		}
+		rows = append(rows, []cell{{text: t.ID}, {text: t.Time.Local().Format(time.DateTime)}, {text: took}, result, {text: firstLine(t.Prompt, 80)}})
+	}
+	p.table("no tasks", []string{"ID", "TIME", "TOOK", "RESULT", "PROMPT"}, rows)
+}
+
+// firstLine is the first line of a text, cut to so many characters.
+func firstLine(text string, most int) string {
+	first, _, more := strings.Cut(text, "\n")
+	if r := []rune(first); len(r) > most {
+		first, more = string(r[:most]), true
+	}
+	if more {
+		first += "..."
+	}
+	return first
+}
+
+// taskCell is an agent's last task in a list.
+func taskCell(t *api.TaskBrief) cell {
+	if t == nil {
+		return cell{}
+	}
+	text := firstLine(t.Result, 40)
+	if t.Queued > 0 {
+		text += " +" + plural(t.Queued, "task")
+	}
+	return cell{text, outcomeColor(t.Outcome)}
+}
+
+func outcomeColor(o api.TaskOutcome) paint {
+	switch o {
+	case api.OutcomeMerged, api.OutcomeDone, api.OutcomeRunning:
+		return green
+	case api.OutcomeQueued, api.OutcomeWaiting, api.OutcomeNotMerged, api.OutcomeUncommitted:
+		return yellow
+	case api.OutcomeNothing, "":
+		return plain
+	}
+	return red
+}

@@ -1,0 +1,144 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+
+	"polis/daemon/api"
+	"polis/daemon/shim/wire"
+	"polis/daemon/task"
+)
+
+// exitOf is the end of a task whose program has ended.
+func (m *Manager) exitOf(st wire.Status) task.End {
+	e := task.End{At: m.Now().UTC(), By: api.EndExit, Exit: st.ExitCode}
+	if st.ExitedAt != nil {
+		e.At = st.ExitedAt.UTC()
+	}
+	if st.OOM != "" {
+		e.Killed = "memory"
+	}
+	if st.Output != nil {
+		e.Output = *st.Output
+	}
+	return e
+}
+
+// doneEvent ends the task of an agent that says that it is done.
+func (m *Manager) doneEvent(ctx context.Context, sh Shim, a *Agent) {
+	st, err := sh.Status(ctx)
+	if err != nil {
+		m.Log.Warn("ask the shim what is done", "agent", a.Name(), "err", err)
+		return
+	}
+	m.saidDone(a, st)
+}
+
+// saidDone ends the task if the agent has said that it is done.
+func (m *Manager) saidDone(a *Agent, st wire.Status) {
+	if st.Done == nil || !m.works(a, st.Task) {
+		return
+	}
+	d := st.Done
+	by := api.EndDone
+	if d.By == api.EndComplete {
+		by = d.By
+	}
+	m.endTask(a, task.End{At: d.At.UTC(), By: by, Failed: d.Failed, Message: d.Message})
+}
+
+// works says whether what the agent works on is the task of a shim's status.
+func (m *Manager) works(a *Agent, id string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return a.Kept.InTask && (id == "" || a.Kept.Task == "" || a.Kept.Task == id)
+}
+
+// knowTask takes over the task that a living shim knows of, when the last daemon
+// died before it could note that it had begun.
+func (m *Manager) knowTask(a *Agent, st wire.Status) {
+	if st.Task == "" {
+		return
+	}
+	t, err := m.records(a).Get(st.Task)
+	if err != nil || t.State != api.TaskRunning {
+		return
+	}
+	m.mu.Lock()
+	a.Kept.InTask, a.Kept.Task = true, st.Task
+	m.mu.Unlock()
+}
+
+// endTask ends the task the agent works on, if it does. Every end leads here, and
+// the first one counts: what is recorded already is only carried on with, which is
+// how a daemon finishes what the last one could not. A branch whose task ended
+// well is put in the merge queue; another is left for a person.
+func (m *Manager) endTask(a *Agent, e task.End) {
+	m.mu.Lock()
+	in, id := a.Kept.InTask, a.Kept.Task
+	m.mu.Unlock()
+	if !in {
+		return
+	}
+	if e.At.IsZero() {
+		e.At = m.Now().UTC()
+	}
+	// A task of an older polisd has no record: how it ended is all there is.
+	t := api.Task{Agent: a.Name(), State: api.TaskRunning}
+	task.Finish(&t, e)
+	if id != "" {
+		if kept, ok := m.changeTask(a, id, func(t *api.Task) { task.Finish(t, e) }); ok {
+			t = kept
+		}
+	}
+	m.crash("task:ended")
+	merge := m.mergesTask(a, t)
+	if id != "" {
+		w := m.measure(a, t)
+		if kept, ok := m.changeTask(a, id, func(t *api.Task) {
+			task.Measure(t, task.Work{Head: w.Head, Commits: w.Commits, Uncommitted: w.Dirty, Merging: merge, NoGit: !a.WS.Git})
+		}); ok {
+			t = kept
+		}
+	}
+	m.crash("task:measured")
+	m.mu.Lock()
+	first := a.Kept.InTask && a.Kept.Task == id
+	if first {
+		a.Kept.InTask, a.Kept.Task = false, ""
+		left := !task.Well(t) || !merge && t.Commits+t.Uncommitted > 0
+		if left && a.WS.Git {
+			a.Kept.MergeStatus = api.MergePending
+		}
+	}
+	m.mu.Unlock()
+	if !first {
+		return
+	}
+	if merge {
+		m.queueMerge(a, t)
+	}
+	m.tellTask(t, "task "+cmp.Or(id, "of an older polisd")+" of agent "+a.Name()+" has ended: "+t.Result)
+}
+
+// mergesTask says whether the branch of a task that has ended is to be merged.
+func (m *Manager) mergesTask(a *Agent, t api.Task) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return task.Well(t) && a.WS.Git && a.WS.Queue != nil && m.cfgLive.AutoMerge(a.WS.Name, a.Type, a.Kept.AutoMerge)
+}
+
+// queueMerge puts the branch of a task in the merge queue. That saves the state, too.
+func (m *Manager) queueMerge(a *Agent, t api.Task) {
+	e := api.QueueEntry{Agent: a.Name(), By: "task", AddedAt: m.Now().UTC()}
+	if t.ID != "" {
+		e.Tasks = []string{t.ID}
+	}
+	if _, err := a.WS.Queue.Add(e); err != nil {
+		m.Log.Error("queue the merge of a task", "agent", a.Name(), "err", err)
+		m.Events.Publish(api.Event{Type: api.EventAgentMergeFailed, Agent: a.Name(), Code: api.CodeOf(err), Message: "the task's branch could not be queued: " + err.Error()})
+		if t.ID != "" {
+			m.changeTask(a, t.ID, func(t *api.Task) { task.Land(t, api.QueueOutcome{Code: api.CodeOf(err)}, false) })
+		}
+	}
+}

@@ -1,0 +1,246 @@
+package agent
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"polis/daemon/api"
+	"polis/daemon/shim/wire"
+)
+
+// tasked is a world with an agent that works on a task.
+func tasked(t *testing.T, dir string) (*world, api.Task) {
+	w := newWorld(dir)
+	_, err := w.Add(t.Context(), api.AddRequest{Name: "a1", BaseType: "custom", Command: []string{"do"}})
+	require.NoError(t, err)
+	task, err := w.Run(t.Context(), "a1", api.RunRequest{Prompt: "work"})
+	require.NoError(t, err)
+	require.Equal(t, api.OutcomeRunning, task.Outcome)
+	return w, task
+}
+
+func (w *world) agent(t require.TestingT) *Agent {
+	a, err := w.lookup("a1")
+	require.NoError(t, err)
+	return a
+}
+
+// exit has the agent's command end; says has the agent say that it is done.
+func (w *world) exit(t require.TestingT, code int) {
+	w.k.mu.Lock()
+	w.k.running["a1"], w.k.exits["a1"] = false, code
+	w.k.mu.Unlock()
+	w.hear(w.ctx, fakeShim{w.k, "a1"}, w.agent(t), api.Event{Type: "shim:exit"})
+}
+
+func (w *world) says(t require.TestingT, d wire.TaskDone) {
+	d.At = time.Now()
+	w.k.mu.Lock()
+	if w.k.done["a1"] == nil {
+		w.k.done["a1"] = &d
+	}
+	w.k.mu.Unlock()
+	w.hear(w.ctx, fakeShim{w.k, "a1"}, w.agent(t), api.Event{Type: "shim:done"})
+}
+
+func (w *world) lastOf(t require.TestingT) api.Task {
+	all, err := w.Tasks("a1")
+	require.NoError(t, err)
+	return all[len(all)-1]
+}
+
+func (w *world) queued() bool {
+	w.k.mu.Lock()
+	defer w.k.mu.Unlock()
+	return w.k.set("queue")["a1"]
+}
+
+func TestATaskEndsByExitOrByTheAgentsWord(t *testing.T) {
+	for name, c := range map[string]struct {
+		end    func(t *testing.T, w *world)
+		by     api.TaskEnd
+		want   api.TaskOutcome
+		queued bool
+	}{
+		"exit 0":                {func(t *testing.T, w *world) { w.exit(t, 0) }, api.EndExit, api.OutcomeWaiting, true},
+		"exit 3":                {func(t *testing.T, w *world) { w.exit(t, 3) }, api.EndExit, api.OutcomeFailed, false},
+		"polisctl done":         {func(t *testing.T, w *world) { w.says(t, wire.TaskDone{By: api.EndDone}) }, api.EndDone, api.OutcomeWaiting, true},
+		"task_complete":         {func(t *testing.T, w *world) { w.says(t, wire.TaskDone{By: api.EndComplete}) }, api.EndComplete, api.OutcomeWaiting, true},
+		"polisctl done, failed": {func(t *testing.T, w *world) { w.says(t, wire.TaskDone{By: api.EndDone, Failed: true}) }, api.EndDone, api.OutcomeFailed, false},
+		"done, then exit 3": {func(t *testing.T, w *world) {
+			w.says(t, wire.TaskDone{By: api.EndDone})
+			w.exit(t, 3)
+		}, api.EndDone, api.OutcomeWaiting, true},
+		"done that was heard of only at the exit": {func(t *testing.T, w *world) {
+			w.k.done["a1"] = &wire.TaskDone{By: api.EndDone, At: time.Now()}
+			w.exit(t, 3)
+		}, api.EndDone, api.OutcomeWaiting, true},
+		"stop": {func(t *testing.T, w *world) {
+			_, err := w.Stop(t.Context(), "a1")
+			require.NoError(t, err)
+		}, api.EndStop, api.OutcomeStopped, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, task := tasked(t, t.TempDir())
+			defer w.Close()
+			c.end(t, w)
+			got := w.lastOf(t)
+			require.Equal(t, task.ID, got.ID)
+			require.Equal(t, c.by, got.EndedBy)
+			require.Equal(t, c.want, got.Outcome)
+			require.Equal(t, c.queued, w.queued())
+			a, err := w.Get(t.Context(), "a1")
+			require.NoError(t, err)
+			require.Equal(t, got.Result, a.Task.Result)
+		})
+	}
+}
+
+// TestATaskIsQueuedOnceHoweverItEnds: its ends come at the same time, and the
+// branch is put in the queue at most once.
+func TestATaskIsQueuedOnceHoweverItEnds(t *testing.T) {
+	dir := t.TempDir()
+	rapid.Check(t, func(rt *rapid.T) {
+		w, _ := tasked(t, dir)
+		defer w.Close()
+		sub, adds := w.WS(rt), 0
+		sub.Queue = countingQueue{fakeQueue{w.Manager, w.k}, &adds}
+		var wg sync.WaitGroup
+		for range rapid.IntRange(1, 4).Draw(rt, "ends") {
+			by := rapid.SampledFrom([]string{"exit", "done"}).Draw(rt, "by")
+			wg.Go(func() {
+				if by == "exit" {
+					w.exit(rt, 0)
+				} else {
+					w.says(rt, wire.TaskDone{By: api.EndDone})
+				}
+			})
+		}
+		wg.Wait()
+		require.Equal(rt, 1, adds)
+		require.Equal(rt, api.OutcomeWaiting, w.lastOf(rt).Outcome)
+	})
+}
+
+type countingQueue struct {
+	fakeQueue
+	adds *int
+}
+
+func (q countingQueue) Add(e api.QueueEntry) (api.QueueEntry, error) {
+	q.k.mu.Lock()
+	*q.adds++
+	q.k.mu.Unlock()
+	return q.fakeQueue.Add(e)
+}
+
+func (w *world) WS(t require.TestingT) *Workspace {
+	ws, err := w.Workspace("w")
+	require.NoError(t, err)
+	return ws
+}
+
+// TestAManagerThatDiesAtTheEndOfATask: whatever step it dies at, the next one has
+// the end that was first, and queues the branch.
+func TestAManagerThatDiesAtTheEndOfATask(t *testing.T) {
+	for _, step := range []string{"task:ended", "task:measured"} {
+		t.Run(step, func(t *testing.T) {
+			w, task := tasked(t, t.TempDir())
+			w.k.commits["a1"] = 2
+			w.Crash = func(at string) {
+				if at == step {
+					panic(death{at})
+				}
+			}
+			require.Panics(t, func() { w.exit(t, 0) })
+			w.Close()
+			require.False(t, w.queued())
+			n, _ := w.next(t)
+			got := n.lastOf(t)
+			require.Equal(t, task.ID, got.ID)
+			require.Equal(t, api.OutcomeWaiting, got.Outcome)
+			require.Equal(t, 2, got.Commits)
+			require.True(t, n.queued())
+		})
+	}
+}
+
+// TestADaemonThatDiesWhileATaskBegins: a task that its shim works on goes on, one
+// that never began is lost, and says so.
+func TestADaemonThatDiesWhileATaskBegins(t *testing.T) {
+	w := newWorld(t.TempDir())
+	_, err := w.Add(t.Context(), api.AddRequest{Name: "a1", BaseType: "custom", Command: []string{"do"}})
+	require.NoError(t, err)
+	w.Crash = func(at string) {
+		if at == "task:noted" {
+			panic(death{at})
+		}
+	}
+	require.Panics(t, func() {
+		_, err := w.Run(t.Context(), "a1", api.RunRequest{Prompt: "work"})
+		require.NoError(t, err)
+	})
+	w.Close()
+	n, _ := w.next(t)
+	require.Equal(t, "lost: polisd ended while it began", n.lastOf(t).Result)
+	n.Close()
+
+	w, task := tasked(t, t.TempDir())
+	kept := w.mem.kept
+	for i := range kept {
+		kept[i].InTask, kept[i].Task, kept[i].Status = false, "", api.StatusIdle // as if it died before it saved
+	}
+	w.Close()
+	w.mem.kept = kept
+	w.k.running["a1"], w.k.exits["a1"] = false, 0
+	n, _ = w.next(t)
+	require.Equal(t, task.ID, n.lastOf(t).ID)
+	require.Equal(t, api.OutcomeWaiting, n.lastOf(t).Outcome)
+	require.True(t, n.queued())
+}
+
+func TestTheQueueTellsTheTask(t *testing.T) {
+	w, task := tasked(t, t.TempDir())
+	defer w.Close()
+	w.exit(t, 0)
+	conflict := api.Errorf(api.CodeMergeConflict, "conflict").With("paths", []string{"f"})
+	e := api.QueueEntry{Agent: "a1", By: "task", Tasks: []string{task.ID}}
+	_, err := w.Landed(t.Context(), e, api.QueueOutcome{Paths: []string{"f"}}, conflict)
+	require.NoError(t, err)
+	require.Equal(t, "conflict: f", w.lastOf(t).Result)
+	// A person merges it by hand: the task's work is home.
+	_, err = w.Landed(t.Context(), api.QueueEntry{Agent: "a1", By: "user", AddedAt: time.Now().Add(time.Minute)}, api.QueueOutcome{MergeCommitSHA: "0123456789"}, nil)
+	require.NoError(t, err)
+	require.Equal(t, "merged as 0123456", w.lastOf(t).Result)
+}
+
+// TestTasksWaitForTheirTurn: while one runs others are kept in their order, and
+// one begins when the one before it has ended.
+func TestTasksWaitForTheirTurn(t *testing.T) {
+	w, one := tasked(t, t.TempDir())
+	defer w.Close()
+	_, err := w.Run(t.Context(), "a1", api.RunRequest{Prompt: "no queue"})
+	require.Equal(t, api.CodeBadState, api.CodeOf(err))
+	var ids []string
+	for _, p := range []string{"two", "three"} {
+		task, err := w.Run(t.Context(), "a1", api.RunRequest{Prompt: p, Queue: true})
+		require.NoError(t, err)
+		require.Equal(t, api.TaskQueued, task.State)
+		ids = append(ids, task.ID)
+	}
+	a, err := w.Get(t.Context(), "a1")
+	require.NoError(t, err)
+	require.Equal(t, one.ID, a.Task.ID)
+	require.Equal(t, 2, a.Task.Queued)
+	for _, id := range ids {
+		w.exit(t, 1)
+		require.Eventually(t, func() bool {
+			task, err := w.records(w.agent(t)).Get(id)
+			return err == nil && task.State == api.TaskRunning && w.agent(t).status(w.Manager) == api.StatusRunning
+		}, 10*time.Second, time.Millisecond)
+	}
+}

@@ -1,0 +1,159 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"polis/daemon/api"
+	"polis/daemon/shim/wire"
+	"polis/daemon/task"
+)
+
+// maxPrompt bounds a task's text, in bytes: it becomes one argument of execve.
+const maxPrompt = 120 << 10
+
+func checkPrompt(prompt string) error {
+	if strings.TrimSpace(prompt) == "" || strings.ContainsRune(prompt, 0) || len(prompt) > maxPrompt {
+		return api.Errorf(api.CodeBadRequest, "prompt has %d bytes: it must be text of 1 to %d bytes without NUL", len(prompt), maxPrompt)
+	}
+	return nil
+}
+
+// Run gives the agent a task; a stopped agent is started first (property 24). With
+// Queue a task may wait until those before it have ended.
+func (m *Manager) Run(ctx context.Context, name string, req api.RunRequest) (api.Task, error) {
+	if err := checkPrompt(req.Prompt); err != nil {
+		return api.Task{}, err
+	}
+	a, err := m.findAny(ctx, name, verbRun)
+	if err != nil {
+		return api.Task{}, err
+	}
+	defer a.op.Unlock()
+	t := api.Task{Agent: name, Prompt: req.Prompt, Command: []string{}, Time: m.Now().UTC()}
+	waiting, err := m.records(a).In(api.TaskQueued)
+	if err != nil {
+		return t, err
+	}
+	st := a.status(m)
+	if req.Queue && (st == api.StatusRunning || len(waiting) > 0 && st != api.StatusError) {
+		return m.queueTask(a, t, len(waiting))
+	}
+	if err := permit(name, st, verbRun); err != nil {
+		return api.Task{}, err
+	}
+	return m.begin(ctx, a, t)
+}
+
+// queueTask keeps a task until its turn has come. a.op is held.
+func (m *Manager) queueTask(a *Agent, t api.Task, waiting int) (api.Task, error) {
+	if waiting >= task.MaxQueued {
+		return t, api.Errorf(api.CodeQuota, "agent %s has %d tasks that wait: at most %d", a.Name(), waiting, task.MaxQueued).
+			WithHint("polisctl tasks %s lists them, polisctl tasks cancel ID drops one", a.Name())
+	}
+	if _, err := m.taskCommand(a, t.Prompt); err != nil {
+		return t, err
+	}
+	t.State = api.TaskQueued
+	t, err := m.records(a).Create(t)
+	if err != nil {
+		return t, err
+	}
+	m.tellTask(t, "agent "+a.Name()+" got a task, which waits for its turn")
+	m.next(a, true)
+	return t, nil
+}
+
+// taskCommand is the command line that works on a prompt.
+func (m *Manager) taskCommand(a *Agent, prompt string) ([]string, error) {
+	cmd := a.Type.PromptCommand(a.Kept.Command, prompt)
+	if len(cmd) == 0 {
+		return nil, api.Errorf(api.CodeBadState, "agent %s has no command to give a prompt to", a.Name()).
+			WithHint("add it with a base type that has one, or with -- CMD")
+	}
+	return cmd, nil
+}
+
+// begin starts a task, which may have waited. a.op is held.
+func (m *Manager) begin(ctx context.Context, a *Agent, t api.Task) (api.Task, error) {
+	cmd, err := m.taskCommand(a, t.Prompt)
+	if err != nil {
+		return t, err
+	}
+	if err := m.writable(a); err != nil {
+		return t, err
+	}
+	m.endTask(a, task.End{By: api.EndLost, Message: "another task began"}) // there is none, if all is well
+	if err := m.raise(ctx, a, false); err != nil {
+		return t, err
+	}
+	base := ""
+	if a.WS.Git {
+		if base, err = a.WS.Repo.Head(ctx, a); err != nil {
+			m.Log.Warn("the commit a task begins at is not known", "agent", a.Name(), "err", err)
+		}
+	}
+	now := m.Now().UTC()
+	if t.ID == "" {
+		task.Begin(&t, now, cmd, base)
+		t, err = m.records(a).Create(t)
+	} else {
+		t, err = m.records(a).Update(t.ID, func(t *api.Task) { task.Begin(t, now, cmd, base) })
+	}
+	if err != nil {
+		return t, err
+	}
+	m.crash("task:noted")
+	m.mu.Lock()
+	a.Kept.InTask, a.Kept.Task = true, t.ID
+	m.mu.Unlock()
+	banner := fmt.Sprintf("--- %s: %s\n", now.Format(time.RFC3339), api.Shorten(t.Prompt, 200))
+	m.tellTask(t, "agent "+a.Name()+" got a task")
+	if err := m.runMain(ctx, a, wire.StartRequest{Command: cmd, Banner: banner, NoInput: a.Type.NoInput && len(a.Type.Run) > 0, Task: t.ID}); err != nil {
+		m.endTask(a, task.End{By: api.EndLost, Message: "its command was not started: " + api.AsError(err).Message})
+		return t, err
+	}
+	return t, nil
+}
+
+// next begins the task that waits longest, if the agent has nothing to do. With wake
+// a stopped agent is started for it: somebody has just given it that task. It does
+// not wait.
+func (m *Manager) next(a *Agent, wake bool) {
+	ids, err := m.records(a).In(api.TaskQueued)
+	if err != nil || len(ids) == 0 || m.halted(m.ctx) {
+		return
+	}
+	m.wg.Go(func() {
+		if lockOp(m.ctx, &a.op) != nil {
+			return
+		}
+		defer a.op.Unlock()
+		for m.ctx.Err() == nil && m.beginNext(a, wake) {
+		}
+	})
+}
+
+// beginNext begins the first task that waits. It returns true if that could not be
+// started and has ended so, and another one may be tried. a.op is held.
+func (m *Manager) beginNext(a *Agent, wake bool) bool {
+	m.mu.Lock()
+	there, st := m.agents[a.Name()] == a && a.Kept.Removal == nil, a.Kept.Status
+	m.mu.Unlock()
+	ids, err := m.records(a).In(api.TaskQueued)
+	if err != nil || len(ids) == 0 || !there || m.halted(m.ctx) || st != api.StatusIdle && (st != api.StatusStopped || !wake) {
+		return false
+	}
+	t, err := m.records(a).Get(ids[0])
+	if err == nil {
+		_, err = m.begin(m.ctx, a, t)
+	}
+	if err == nil || m.ctx.Err() != nil {
+		return false
+	}
+	m.Log.Warn("a task that waited could not be started", "agent", a.Name(), "task", ids[0], "err", err)
+	m.lose(a, ids[0], "it could not be started: "+api.AsError(err).Message)
+	return true
+}

@@ -1,0 +1,217 @@
+package task
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"polis/daemon/api"
+)
+
+// ID is the name of an agent's task number n. No agent's name has a dot.
+func ID(agent string, n int) string { return agent + "." + strconv.Itoa(n) }
+
+// ParseID takes an ID apart.
+func ParseID(id string) (agent string, n int, err error) {
+	agent, number, ok := strings.Cut(id, ".")
+	n, perr := strconv.Atoi(number)
+	if !ok || perr != nil || n < 1 || number != strconv.Itoa(n) || api.CheckName(agent) != nil {
+		return "", 0, api.Errorf(api.CodeBadRequest, "task %q: must be the name of an agent, a dot and a number, such as claude.3", api.Shorten(id, 64)).
+			WithHint("polisctl tasks lists them")
+	}
+	return agent, n, nil
+}
+
+// Begin notes that the task runs.
+func Begin(t *api.Task, now time.Time, command []string, base string) {
+	t.State, t.Began, t.Command, t.Base = api.TaskRunning, &now, command, base
+	settle(t)
+}
+
+// End is how a task ended.
+type End struct {
+	At time.Time
+	By api.TaskEnd
+	// Exit is the exit code of its program, Killed what that was killed for.
+	Exit   *int
+	Killed string
+	// Failed and Message are the agent's own words, or why it was lost.
+	Failed  bool
+	Message string
+	// Output is where its output ends; 0: nobody knows.
+	Output api.OutputRange
+}
+
+// maxMessage bounds what an agent says of its end, in bytes.
+const maxMessage = 1000
+
+// Finish ends the task, unless it has ended: the first end counts.
+func Finish(t *api.Task, e End) (first bool) {
+	if t.State == api.TaskEnded {
+		return false
+	}
+	t.State, t.Ended, t.EndedBy, t.ExitCode, t.Killed, t.Failed, t.Message = api.TaskEnded, &e.At, e.By, e.Exit, e.Killed, e.Failed, api.Shorten(e.Message, maxMessage)
+	if t.Began != nil {
+		t.Seconds = max(e.At.Sub(*t.Began), 0).Round(time.Millisecond).Seconds()
+	}
+	if e.Output.To > 0 {
+		t.Output = &e.Output
+	}
+	settle(t)
+	return true
+}
+
+// Well says whether a task ended so that its branch may be merged.
+func Well(t api.Task) bool {
+	switch {
+	case t.State != api.TaskEnded || t.Failed || t.Killed != "":
+		return false
+	case t.EndedBy == api.EndExit:
+		return t.ExitCode != nil && *t.ExitCode == 0
+	}
+	return t.EndedBy == api.EndDone || t.EndedBy == api.EndComplete
+}
+
+// Work is what a task left in its worktree.
+type Work struct {
+	Head                 string
+	Commits, Uncommitted int
+	// Merging: the branch is put in the merge queue. NoGit: there is none.
+	Merging, NoGit bool
+}
+
+// Measure notes what an ended task left. What became of its branch already stays.
+func Measure(t *api.Task, w Work) {
+	t.Head, t.Commits, t.Uncommitted = w.Head, w.Commits, w.Uncommitted
+	switch {
+	case t.Outcome == api.OutcomeMerged || t.Code != "" || !Well(*t):
+	case w.NoGit:
+		t.Outcome = api.OutcomeDone
+	case w.Merging:
+		t.Outcome = api.OutcomeWaiting
+	case w.Commits > 0:
+		t.Outcome = api.OutcomeNotMerged
+	case w.Uncommitted > 0:
+		t.Outcome = api.OutcomeUncommitted
+	default:
+		t.Outcome = api.OutcomeNothing
+	}
+	settle(t)
+}
+
+// Land notes what became of the branch in the merge queue. That it was merged is
+// not taken back.
+func Land(t *api.Task, out api.QueueOutcome, merged bool) {
+	if t.Outcome == api.OutcomeMerged {
+		return
+	}
+	t.Code, t.Paths, t.Log, t.MergeCommitSHA = out.Code, out.Paths[:min(len(out.Paths), maxPaths)], out.Log, ""
+	switch {
+	case merged:
+		t.Outcome, t.MergeCommitSHA = api.OutcomeMerged, out.MergeCommitSHA
+	case out.Code == api.CodeMergeConflict:
+		t.Outcome = api.OutcomeConflict
+	case out.Code == api.CodeCheckFailed:
+		t.Outcome = api.OutcomeCheckFailed
+	case out.Code == api.CodeNothingToMerge && t.Uncommitted > 0:
+		t.Outcome = api.OutcomeUncommitted
+	case out.Code == api.CodeNothingToMerge:
+		t.Outcome = api.OutcomeNothing
+	default:
+		t.Outcome = api.OutcomeNotMerged
+	}
+	settle(t)
+}
+
+// maxPaths bounds the paths of a record, maxNamed those that its result names.
+const (
+	maxPaths = 100
+	maxNamed = 3
+)
+
+// settle brings outcome and result in line with the rest of the record.
+func settle(t *api.Task) {
+	switch {
+	case t.Via != "":
+		t.State = ""
+		return
+	case t.State == api.TaskQueued:
+		t.Outcome = api.OutcomeQueued
+	case t.State == api.TaskRunning:
+		t.Outcome = api.OutcomeRunning
+	case t.Outcome == api.OutcomeMerged:
+	case !Well(*t):
+		t.Outcome = badOutcome(*t)
+	case t.Outcome == api.OutcomeRunning || t.Outcome == api.OutcomeQueued:
+		t.Outcome = api.OutcomeWaiting // until it is measured
+	}
+	t.Result = result(*t)
+}
+
+func badOutcome(t api.Task) api.TaskOutcome {
+	switch {
+	case t.Killed != "":
+		return api.OutcomeKilled
+	case t.EndedBy == api.EndStop:
+		return api.OutcomeStopped
+	case t.EndedBy == api.EndCancel:
+		return api.OutcomeCancelled
+	case t.EndedBy == api.EndLost:
+		return api.OutcomeLost
+	}
+	return api.OutcomeFailed
+}
+
+// result is the outcome in words.
+func result(t api.Task) string {
+	switch t.Outcome {
+	case api.OutcomeQueued:
+		return "queued"
+	case api.OutcomeMerged:
+		return "merged as " + t.MergeCommitSHA[:min(len(t.MergeCommitSHA), 7)]
+	case api.OutcomeConflict:
+		return "conflict: " + named(t.Paths)
+	case api.OutcomeCheckFailed:
+		return "check failed"
+	case api.OutcomeNotMerged:
+		if t.Code != "" {
+			return fmt.Sprintf("not merged (%s): %s", t.Code, named(t.Paths))
+		}
+		return plural(t.Commits, "commit") + ", not merged"
+	case api.OutcomeUncommitted:
+		return "uncommitted: " + plural(t.Uncommitted, "file")
+	case api.OutcomeNothing:
+		return "nothing to merge"
+	case api.OutcomeFailed:
+		if t.ExitCode != nil {
+			return fmt.Sprintf("failed (exit %d)", *t.ExitCode)
+		}
+		return "failed (as the agent says)"
+	case api.OutcomeKilled:
+		return "killed: " + t.Killed
+	case api.OutcomeLost:
+		if t.Message != "" {
+			return "lost: " + api.Shorten(t.Message, 200)
+		}
+	}
+	return string(t.Outcome)
+}
+
+func named(paths []string) string {
+	if len(paths) == 0 {
+		return "-"
+	}
+	out := strings.Join(paths[:min(len(paths), maxNamed)], ", ")
+	if more := len(paths) - maxNamed; more > 0 {
+		out += fmt.Sprintf(" and %d more", more)
+	}
+	return out
+}
+
+func plural(n int, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %ss", n, one)
+}

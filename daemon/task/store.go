@@ -1,0 +1,360 @@
+package task
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"polis/daemon/api"
+	"polis/daemon/store"
+)
+
+// Bounds of what is kept of one agent: the oldest tasks that have ended go first.
+const (
+	MaxTasks = 200
+	MaxBytes = 16 << 20
+	// MaxQueued bounds the tasks that wait for their turn.
+	MaxQueued = 100
+)
+
+// Store keeps the records of one agent's tasks, each in a file of Dir. Set Dir,
+// Agent and Now, then use it.
+type Store struct {
+	Dir   string
+	Agent string
+	Now   func() time.Time
+
+	mu   sync.Mutex
+	open bool
+	// sizes of the files, by number.
+	sizes map[int]int64
+	// briefs are of the tasks that have an end of their own.
+	briefs map[int]api.TaskBrief
+	last   int // the highest number ever given
+	// unsaved are records that could not be written, and count all the same.
+	unsaved map[int]api.Task
+	changed chan struct{}
+}
+
+// oldLog is where polisd logged tasks before they had records: a JSON object a
+// line. It is read and never written.
+const oldLog = "tasks.log"
+
+// records is the directory of the files.
+func (s *Store) records() string { return filepath.Join(s.Dir, "tasks") }
+
+func (s *Store) file(n int) string {
+	return filepath.Join(s.records(), fmt.Sprintf("%08d.json", n))
+}
+
+// load reads what there is. s.mu is held.
+func (s *Store) load() error {
+	if s.open {
+		return nil
+	}
+	entries, err := os.ReadDir(s.records())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("read the tasks of %s: %w", s.Agent, err)
+	}
+	s.sizes, s.unsaved, s.briefs = map[int]int64{}, map[int]api.Task{}, map[int]api.TaskBrief{}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), ".") { // a write that was cut short
+			if err := os.Remove(filepath.Join(s.records(), e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("read the tasks of %s: %w", s.Agent, err)
+			}
+			continue
+		}
+		number, ok := strings.CutSuffix(e.Name(), ".json")
+		n, err := strconv.Atoi(number)
+		if !ok || err != nil || n < 1 {
+			continue
+		}
+		fi, err := e.Info()
+		if err != nil {
+			return fmt.Errorf("read the tasks of %s: %w", s.Agent, err)
+		}
+		s.sizes[n], s.last = fi.Size(), max(s.last, n)
+		if t, err := s.read(n); err == nil {
+			s.note(n, t)
+		}
+	}
+	s.open = true
+	return nil
+}
+
+// Create keeps a new task and gives it its ID.
+func (s *Store) Create(t api.Task) (api.Task, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.load(); err != nil {
+		return t, err
+	}
+	if err := os.MkdirAll(s.records(), 0o750); err != nil {
+		return t, fmt.Errorf("keep a task of %s: %w", s.Agent, err)
+	}
+	n := s.last + 1
+	t.ID, t.Agent = ID(s.Agent, n), s.Agent
+	settle(&t)
+	if err := s.write(n, t); err != nil {
+		return t, err
+	}
+	s.last = n
+	return t, s.prune()
+}
+
+// Update changes a record; what change leaves as it was is not written. A
+// record that cannot be written is changed all the same, and written later.
+func (s *Store) Update(id string, change func(*api.Task)) (api.Task, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.load(); err != nil {
+		return api.Task{}, err
+	}
+	_, n, err := ParseID(id)
+	if err != nil {
+		return api.Task{}, err
+	}
+	t, err := s.read(n)
+	if err != nil {
+		return t, err
+	}
+	old, _ := json.Marshal(t) //nolint:errcheck // it was read from JSON
+	change(&t)
+	now, err := json.Marshal(t)
+	if err != nil || string(old) == string(now) {
+		return t, err
+	}
+	if err := s.write(n, t); err != nil {
+		s.unsaved[n] = t
+		s.note(n, t)
+		s.tell()
+		return t, err
+	}
+	return t, nil
+}
+
+// Flush writes what could not be written before.
+func (s *Store) Flush() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range slices.Sorted(maps.Keys(s.unsaved)) {
+		if err := s.write(n, s.unsaved[n]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write replaces a record. s.mu is held.
+func (s *Store) write(n int, t api.Task) error {
+	if err := store.WriteJSON(s.file(n), t); err != nil {
+		return api.Errorf(api.CodeStateNotSaved, "keep task %s: %w", t.ID, err).WithHint("free space in %s, or make it writable", s.Dir)
+	}
+	delete(s.unsaved, n)
+	fi, err := os.Stat(s.file(n))
+	if err != nil {
+		return fmt.Errorf("keep task %s: %w", t.ID, err)
+	}
+	s.sizes[n] = fi.Size()
+	s.note(n, t)
+	s.tell()
+	return nil
+}
+
+// note keeps the brief of a record. s.mu is held.
+func (s *Store) note(n int, t api.Task) {
+	if t.Via == "" {
+		s.briefs[n] = api.TaskBrief{ID: ID(s.Agent, n), State: t.State, Outcome: t.Outcome, Result: t.Result}
+	}
+}
+
+// Last is the task that runs, or ran last, with the number of those that wait; nil
+// if there was none.
+func (s *Store) Last() (*api.TaskBrief, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.load(); err != nil {
+		return nil, err
+	}
+	var last *api.TaskBrief
+	queued := 0
+	for _, n := range slices.Backward(slices.Sorted(maps.Keys(s.briefs))) {
+		b := s.briefs[n]
+		switch {
+		case b.State == api.TaskQueued:
+			queued++
+		case last == nil:
+			last = &b
+		}
+	}
+	if last == nil && queued > 0 {
+		last = &api.TaskBrief{State: api.TaskQueued, Outcome: api.OutcomeQueued, Result: "queued"}
+	}
+	if last != nil {
+		last.Queued = queued
+	}
+	return last, nil
+}
+
+// In returns the IDs of the tasks in a state, the oldest first.
+func (s *Store) In(state api.TaskState) ([]string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.load(); err != nil {
+		return nil, err
+	}
+	var ids []string
+	for _, n := range slices.Sorted(maps.Keys(s.briefs)) {
+		if s.briefs[n].State == state {
+			ids = append(ids, ID(s.Agent, n))
+		}
+	}
+	return ids, nil
+}
+
+// prune removes the oldest records that are over the bounds. s.mu is held.
+func (s *Store) prune() error {
+	total := int64(0)
+	for _, size := range s.sizes {
+		total += size
+	}
+	numbers := slices.Sorted(maps.Keys(s.sizes))
+	for _, n := range numbers[:len(numbers)-1] {
+		if len(s.sizes) <= MaxTasks && total <= MaxBytes {
+			return nil
+		}
+		if b := s.briefs[n]; b.State == api.TaskQueued || b.State == api.TaskRunning {
+			continue
+		}
+		if err := os.Remove(s.file(n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("forget an old task of %s: %w", s.Agent, err)
+		}
+		total -= s.sizes[n]
+		delete(s.sizes, n)
+		delete(s.briefs, n)
+	}
+	return nil
+}
+
+// read returns a record. s.mu is held.
+func (s *Store) read(n int) (api.Task, error) {
+	if t, ok := s.unsaved[n]; ok {
+		return t, nil
+	}
+	id := ID(s.Agent, n)
+	if _, ok := s.sizes[n]; !ok {
+		return api.Task{}, NotFound(id)
+	}
+	var t api.Task
+	if err := store.ReadJSON(s.file(n), &t, s.Now()); err != nil {
+		if errors.Is(err, store.ErrCorrupt) {
+			delete(s.sizes, n)
+			delete(s.briefs, n)
+		}
+		return t, fmt.Errorf("read task %s: %w", id, err)
+	}
+	// The file's name counts, whatever is in it.
+	t.ID, t.Agent = id, s.Agent
+	return t, nil
+}
+
+// NotFound is the error of a task that is not kept.
+func NotFound(id string) error {
+	return api.Errorf(api.CodeNotFound, "there is no task %s", id).WithHint("polisctl tasks lists those that are kept; the oldest go first")
+}
+
+// Get returns one record.
+func (s *Store) Get(id string) (api.Task, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.load(); err != nil {
+		return api.Task{}, err
+	}
+	_, n, err := ParseID(id)
+	if err != nil {
+		return api.Task{}, err
+	}
+	return s.read(n)
+}
+
+// List returns at most limit of the newest records that keep accepts, the oldest
+// first. A record that cannot be read is left out.
+func (s *Store) List(limit int, keep func(api.Task) bool) ([]api.Task, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.load(); err != nil {
+		return nil, err
+	}
+	out := []api.Task{}
+	for _, n := range slices.Backward(slices.Sorted(maps.Keys(s.sizes))) {
+		if len(out) >= limit {
+			break
+		}
+		if t, err := s.read(n); err == nil && (keep == nil || keep(t)) {
+			out = append(out, t)
+		}
+	}
+	slices.Reverse(out)
+	if len(out) >= limit || len(s.sizes) >= MaxTasks {
+		return out, nil
+	}
+	old, err := s.readOld(keep)
+	return append(old[max(0, len(old)-(limit-len(out))):], out...), err
+}
+
+// readOld reads the log of a polisd that kept no records.
+func (s *Store) readOld(keep func(api.Task) bool) ([]api.Task, error) {
+	f, err := os.Open(filepath.Join(s.Dir, oldLog))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the task log of %s: %w", s.Agent, err)
+	}
+	defer f.Close()
+	var out []api.Task
+	sc := bufio.NewScanner(f)
+	sc.Buffer(nil, 2<<20)
+	for sc.Scan() {
+		var t api.Task
+		// A line cut short by a crash is skipped, the others count.
+		if json.Unmarshal(sc.Bytes(), &t) == nil && (keep == nil || keep(t)) {
+			out = append(out, t)
+		}
+		if len(out) > MaxTasks {
+			out = out[1:]
+		}
+	}
+	if err := sc.Err(); err != nil {
+		return out, fmt.Errorf("read the task log of %s: %w", s.Agent, err)
+	}
+	return out, nil
+}
+
+// Changed is closed at the next change of a record.
+func (s *Store) Changed() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.changed == nil {
+		s.changed = make(chan struct{})
+	}
+	return s.changed
+}
+
+// tell wakes those who wait for a change. s.mu is held.
+func (s *Store) tell() {
+	if s.changed != nil {
+		close(s.changed)
+		s.changed = nil
+	}
+}

@@ -1,0 +1,42 @@
+package worktree
+
+import (
+	"context"
+
+	"polis/daemon/git"
+)
+
+// Head is the commit an agent's worktree is on; empty if there is none.
+func (w *Workspace) Head(ctx context.Context, agent string) (string, error) {
+	if err := w.usable(agent); err != nil {
+		return "", err
+	}
+	return w.head(ctx, agent)
+}
+
+// Since is Status with the number of commits that the agent's HEAD and branch have,
+// and neither the target nor base has. If nobody knows base any more, all of its own
+// count.
+func (w *Workspace) Since(ctx context.Context, agent, branch, base string, v View) (Status, int, error) {
+	s, err := w.Status(ctx, agent, branch, v)
+	if err != nil || s.Ahead == 0 || !git.IsOID(base) {
+		return s, s.Ahead, err
+	}
+	target, err := w.Target(ctx)
+	if err != nil {
+		return s, s.Ahead, err
+	}
+	tips, err := w.tips(ctx, s.Head, branch)
+	if err != nil {
+		return s, s.Ahead, err
+	}
+	tips, err = w.whole(ctx, agent, tips)
+	if err != nil || len(tips) == 0 {
+		return s, s.Ahead, err
+	}
+	n, err := w.of(agent).Count(ctx, append(tips, "--not", git.Branch(target), base)...)
+	if err != nil {
+		return s, s.Ahead, nil //nolint:nilerr // base is gone, as after a gc
+	}
+	return s, n, nil
+}

@@ -1,0 +1,154 @@
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"polis/daemon/api"
+)
+
+// tasks are the records of an agent's tasks, the newest last.
+func (d *daemon) tasks(agent string) []api.Task {
+	d.t.Helper()
+	var out struct{ Tasks []api.Task }
+	require.NoError(d.t, json.Unmarshal([]byte(d.must("--json", "agents", "tasks", agent)), &out))
+	return out.Tasks
+}
+
+// settled waits until the agent's last task has an outcome that stays.
+func (d *daemon) settled(agent string) api.Task {
+	d.t.Helper()
+	var last api.Task
+	d.eventually("the task of "+agent+" is settled", func() bool {
+		all := d.tasks(agent)
+		last = all[len(all)-1]
+		return last.State == api.TaskEnded && last.Outcome != api.OutcomeWaiting
+	})
+	return last
+}
+
+// TestEveryTaskHasAResult: how a task ended, and what became of its branch, is in
+// its record, in the list of agents and in the events.
+func TestEveryTaskHasAResult(t *testing.T) {
+	d := startDaemon(t, options{config: "[merge]\ncheck = \"test ! -e broken.txt\"\n"})
+	project := d.up()
+	d.worker("alice")
+	commit := func(file, text string) string {
+		return ident + "echo " + text + " >> " + file + "; git add -A; git commit -qm " + text
+	}
+	for _, c := range []struct {
+		script string
+		want   api.TaskOutcome
+		result string
+		code   int
+	}{
+		{commit("one.txt", "one") + "; " + commit("one.txt", "two"), api.OutcomeMerged, "merged as ", 0},
+		{"exit 3", api.OutcomeFailed, "failed (exit 3)", 3},
+		{"true", api.OutcomeNothing, "nothing to merge", 0},
+		{"echo x > left.txt; echo y > over.txt", api.OutcomeUncommitted, "uncommitted: 2 files", 0},
+		{"rm left.txt over.txt; " + commit("broken.txt", "broken"), api.OutcomeCheckFailed, "check failed", 0},
+		{"git reset -q --hard HEAD~1; kill -9 $$", api.OutcomeFailed, "failed (exit 137)", 137},
+	} {
+		d.must("agents", "run", "alice", c.script)
+		got := d.settled("alice")
+		require.Equal(t, c.want, got.Outcome, "%s: %+v", c.script, got)
+		require.Contains(t, got.Result, c.result)
+		require.Equal(t, api.EndExit, got.EndedBy)
+		require.Equal(t, c.code, *got.ExitCode)
+		require.NotNil(t, got.Ended)
+		require.NotNil(t, got.Output)
+		require.Greater(t, got.Output.To, got.Output.From)
+		a, _ := d.agent("alice")
+		require.Equal(t, got.Result, a.Task.Result)
+		require.Contains(t, d.must("agents", "list"), c.result)
+	}
+	all := d.tasks("alice")
+	require.Equal(t, 2, all[0].Commits)
+	require.Equal(t, "one\ntwo\n", readFile(filepath.Join(project, "one.txt")))
+
+	// A conflict: the target changes the same line.
+	writeFile(t, filepath.Join(project, "one.txt"), "theirs\n")
+	git(t, project, "commit", "-qam", "theirs")
+	d.must("agents", "run", "alice", ident+"echo mine > one.txt; git commit -qam mine")
+	require.Equal(t, "conflict: one.txt", d.settled("alice").Result)
+	require.Contains(t, d.must("--json", "events"), "conflict: one.txt")
+
+	// Stopped while it works.
+	d.must("agents", "run", "alice", "sleep 1000")
+	d.must("agents", "stop", "alice")
+	require.Equal(t, "stopped", d.settled("alice").Result)
+}
+
+// TestATaskIsDoneWhenItsAgentSaysSo: the program goes on, the branch is merged; what
+// happens after that changes nothing.
+func TestATaskIsDoneWhenItsAgentSaysSo(t *testing.T) {
+	d := startDaemon(t, options{})
+	project := d.up()
+	d.worker("alice")
+	d.must("agents", "run", "alice", ident+`echo work > work.txt; git add -A; git commit -qm work
+		polisctl done all is well; polisctl done again
+		while ! test -e /tmp/end; do sleep 0.05; done; exit 3`)
+	got := d.settled("alice")
+	require.Equal(t, api.OutcomeMerged, got.Outcome, "%+v", got)
+	require.Equal(t, api.EndDone, got.EndedBy)
+	require.Equal(t, "all is well", got.Message)
+	require.Equal(t, "work\n", readFile(filepath.Join(project, "work.txt")))
+	a, _ := d.agent("alice")
+	require.Equal(t, api.StatusRunning, a.Status, "its program has not ended")
+	require.Contains(t, d.must("agents", "watch", "alice"), "task "+got.ID+" had ended already")
+	d.must("agents", "exec", "alice", "--", "touch", "/tmp/end")
+	d.eventually("the program has ended", func() bool { a, _ := d.agent("alice"); return a.Status == api.StatusIdle })
+	require.Equal(t, got, d.settled("alice"), "set once")
+
+	d.must("agents", "run", "alice", "polisctl done --failed cannot do it; exit 0")
+	got = d.settled("alice")
+	require.Equal(t, "failed (as the agent says)", got.Result)
+	require.Equal(t, "cannot do it", got.Message)
+	// There is nothing to end any more.
+	r := d.ctl("agents", "exec", "alice", "--", "polisctl", "done")
+	require.Equal(t, 4, r.code, r.stderr)
+	require.Contains(t, r.stderr, "works on no task")
+}
+
+// TestATaskEndsWhilePolisdIsAway: what the agent said, and its program's end, count
+// for the next polisd.
+func TestATaskEndsWhilePolisdIsAway(t *testing.T) {
+	d := startDaemon(t, options{})
+	project := d.up()
+	// Without polisd nothing is leased, so all the work is done before; what is ignored needs no lease.
+	writeFile(t, filepath.Join(project, ".gitignore"), "go\nready\nworked\n")
+	git(t, project, "add", ".gitignore")
+	git(t, project, "commit", "-qm", "ignore")
+	view := func(name, file string) string { return d.path("ws", ".polis", "worktrees", name, file) }
+	there := func(name, file string) {
+		d.eventually(name+" has "+file, func() bool { _, err := os.Stat(view(name, file)); return err == nil })
+	}
+	scripts := map[string]string{"alice": "touch worked; exit 0", "bob": "polisctl done; touch worked; sleep 1000", "carol": "touch worked; exit 7"}
+	for name, script := range scripts {
+		d.worker(name)
+		d.must("agents", "run", name, ident+"echo x > "+name+".txt; git add -A; git commit -qm work; touch ready; while ! test -e go; do sleep 0.05; done; "+script)
+		there(name, "ready")
+	}
+	_ = d.signal(syscall.SIGKILL)
+	for name := range scripts {
+		writeFile(t, view(name, "go"), "")
+		there(name, "worked")
+	}
+	d.start()
+	for name, want := range map[string]api.TaskOutcome{"alice": api.OutcomeMerged, "bob": api.OutcomeMerged, "carol": api.OutcomeFailed} {
+		require.Equal(t, want, d.settled(name).Outcome, name)
+	}
+	require.FileExists(t, filepath.Join(project, "alice.txt"))
+	require.FileExists(t, filepath.Join(project, "bob.txt"))
+	require.NoFileExists(t, filepath.Join(project, "carol.txt"))
+}
+
+func writeFile(t *testing.T, path, text string) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+}
