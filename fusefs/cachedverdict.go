@@ -91,12 +91,7 @@ const verdictReadable = uint64(Readable)
 // generation changes whenever the guard's answers or the paths of objects below a
 // moved directory may have: both counts only grow. 0 means that nothing may be
 // remembered. Called with the name lock held, in whatever way.
-func (fs *FS) generation() uint64 {
-	if fs.cacheable == nil {
-		return 0
-	}
-	return fs.tree.VerdictGeneration(fs.cacheable.Generation())
-}
+func (fs *FS) generation() uint64 { return fs.layers.Generation() }
 
 // holds says whether a verdict is of this generation and includes what is asked for.
 func (fs *FS) holds(verdict, what uint64) bool {
@@ -141,7 +136,7 @@ func (fs *FS) keepsAbsent(parent *inode.Node, name string) bool {
 	if fs.keepName(parent, name)&KeepAbsent == 0 {
 		return false
 	}
-	return fs.lower < 0 || fs.cfg.Shared.Paths.Top(fs.tree.Child(parent, name)) == ""
+	return !fs.layers.MayAppear(parent, name)
 }
 
 // ttl is how long the kernel may keep what k includes.

@@ -16,6 +16,7 @@ import (
 	"polis/fusefs/conn"
 	"polis/fusefs/inode"
 	"polis/fusefs/openfile"
+	"polis/fusefs/overlay"
 )
 
 // Errors of New and Mount.
@@ -59,7 +60,7 @@ type Config struct {
 	// DirDescriptors bounds the cached directory descriptors; 0 means 512.
 	DirDescriptors int
 	// Shared is what the view shows that is not its own; nil for nothing.
-	Shared *Shared
+	Shared *overlay.Shared
 	// MaxHandles bounds the files open at the same time; 0 means three
 	// quarters of RLIMIT_NOFILE. More is ENFILE for the caller.
 	MaxHandles int
@@ -86,23 +87,17 @@ type FS struct {
 	census    ObjectCounter
 	unread    bool // the guard lets everything be published; see SkipsPublish
 	log       *slog.Logger
-	roots     []int
 	rootDev   uint32
 	identity  backing.Identity
-	top       []dirFD // the roots, for those who want a directory
-	// lower is the index of the root that shows through, -1 if none; stageDir a
-	// directory for files that are being made private. See Shared.
-	lower, stageDir int
-	staged          atomic.Uint64 // names given out in stageDir
-	overlay         bool          // backing is overlayfs: passthrough needs stack depth 2
-	acls            bool          // backing has access control lists; see acl.go
-	timeout         time.Duration
+	overlay   bool // backing is overlayfs: passthrough needs stack depth 2
+	acls      bool // backing has access control lists; see acl.go
+	timeout   time.Duration
 
-	tree  *inode.Table
-	dirs  *dirCache
-	files openfile.Table[*handle]
-	lists dirLists
-	none  inode.Absents
+	tree   *inode.Table
+	layers overlay.Layers
+	files  openfile.Table[*handle]
+	lists  dirLists
+	none   inode.Absents
 
 	passthrough openfile.Passthrough
 
@@ -167,23 +162,20 @@ func New(cfg Config) (*FS, error) {
 	if n <= 0 {
 		n = dirDescriptors
 	}
-	fs.dirs = newDirCache(n)
-	for i, fd := range cfg.Roots {
-		dup, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
-		if err != nil {
-			fs.Close()
-			return nil, fmt.Errorf("fusefs: duplicate root %d: %w", i, err)
-		}
-		fs.roots = append(fs.roots, dup)
+	fs.layers = overlay.Layers{
+		Passthrough: &fs.passthrough, Rules: cfg.Guard, Shared: cfg.Shared, Log: fs.log, Made: fs.counted,
 	}
-	if err := fs.openShared(); err != nil {
+	if fs.cacheable != nil {
+		fs.layers.Generations = fs.cacheable
+	}
+	if err := fs.layers.Start(cfg.Roots, n); err != nil {
 		fs.Close()
+		if errors.Is(err, overlay.ErrShared) {
+			return nil, fmt.Errorf("%w: shared", ErrConfig)
+		}
 		return nil, err
 	}
-	for _, fd := range fs.roots {
-		fs.top = append(fs.top, dirFD{fd: fd, fixed: true})
-	}
-	st, errno := backing.StatAt(fs.roots[0], "")
+	st, errno := backing.StatAt(fs.layers.Main(), "")
 	if errno == 0 && st.Mode&unix.S_IFMT != unix.S_IFDIR {
 		errno = unix.ENOTDIR
 	}
@@ -192,16 +184,17 @@ func New(cfg Config) (*FS, error) {
 		return nil, fmt.Errorf("fusefs: root: %w", errno)
 	}
 	var sfs unix.Statfs_t
-	if err := unix.Fstatfs(fs.roots[0], &sfs); err == nil {
+	if err := unix.Fstatfs(fs.layers.Main(), &sfs); err == nil {
 		fs.overlay = sfs.Type == unix.OVERLAYFS_SUPER_MAGIC
 	}
-	if fs.acls = backing.HasACL(fs.roots[0]); fs.acls {
+	if fs.acls = backing.HasACL(fs.layers.Main()); fs.acls {
 		fs.log.Warn("the backing directory has access control lists; in the view its groups have no rights",
 			slog.String("path", cfg.Mountpoint))
 	}
 	k := inode.KeyOf(0, &st)
 	fs.rootDev = k.Dev
 	fs.tree = inode.New(k)
+	fs.layers.Tree = fs.tree
 	fs.tree.Root.Keep.Store(uint32(fs.keepPath("")))
 	return fs, nil
 }
@@ -209,7 +202,6 @@ func New(cfg Config) (*FS, error) {
 // Close releases the descriptors. A mounted view must be unmounted first;
 // Unmount closes by itself.
 func (fs *FS) Close() {
-	fs.dirs.closeAll()
 	for _, h := range fs.files.TakeAll() { // still open when the mount went away
 		h.node.Files.Remove(&h.Handle)
 		h.Close()
@@ -219,11 +211,7 @@ func (fs *FS) Close() {
 			fs.unpin(n)
 		}
 	}
-	for _, fd := range fs.roots {
-		backing.Close(fd)
-	}
-	fs.roots = nil
-	fs.closeShared()
+	fs.layers.Close()
 }
 
 // Passthrough says whether the kernel granted passthrough and every registration of a

@@ -10,6 +10,7 @@ import (
 
 	"polis/fusefs/backing"
 	"polis/fusefs/inode"
+	"polis/fusefs/overlay"
 )
 
 // add makes a new name: gate, make, give it to the caller, register it.
@@ -25,12 +26,12 @@ func (fs *FS) add(cancel request, h *fuse.InHeader, op Op, name string, mode uin
 	return status(fs.revalidated(fs.change(cancel, h, mutation{
 		op: op, exclusive: parent.CopyUp.Load(), targets: fs.entry(parent, name, isDir),
 		do: func() syscall.Errno {
-			p, e := fs.atNew(parent, name)
+			p, e := fs.layers.AtNew(parent, name)
 			if e != 0 {
 				return e
 			}
-			defer fs.dirs.put(p.dir)
-			if e := fs.identity.MakeAs(h, func() syscall.Errno { return mk(p.dir.fd) }); e != 0 {
+			defer fs.layers.Put(p.Dir)
+			if e := fs.identity.MakeAs(h, func() syscall.Errno { return mk(p.Dir.FD) }); e != 0 {
 				return e
 			}
 			st, e := fs.adopt(p, name, h, mode)
@@ -39,27 +40,27 @@ func (fs *FS) add(cancel request, h *fuse.InHeader, op Op, name string, mode uin
 				if isDir {
 					flags = unix.AT_REMOVEDIR
 				}
-				_ = unix.Unlinkat(p.dir.fd, name, flags) // the error to report is the first one
+				_ = unix.Unlinkat(p.Dir.FD, name, flags) // the error to report is the first one
 				return e
 			}
 			fs.counted(parent, name, 1)
-			fs.enter(parent, name, p.root, &st, 0, out)
+			fs.enter(parent, name, p.Root, &st, 0, out)
 			return 0
 		},
 	}), parent))
 }
 
 // adopt gives what was just made at p/name to the caller.
-func (fs *FS) adopt(p place, name string, h *fuse.InHeader, mode uint32) (unix.Statx_t, syscall.Errno) {
-	if st, e := backing.StatAt(p.dir.fd, name); e == 0 && adopted(&st, h, mode) {
+func (fs *FS) adopt(p overlay.Place, name string, h *fuse.InHeader, mode uint32) (unix.Statx_t, syscall.Errno) {
+	if st, e := backing.StatAt(p.Dir.FD, name); e == 0 && adopted(&st, h, mode) {
 		return st, 0
 	}
-	fd, e := backing.OpenAt(p.dir.fd, name, unix.O_PATH, 0)
+	fd, e := backing.OpenAt(p.Dir.FD, name, unix.O_PATH, 0)
 	if e != 0 {
 		return unix.Statx_t{}, e
 	}
 	defer backing.Close(fd)
-	return fs.adoptFD(p.dir.fd, fd, h, mode)
+	return fs.adoptFD(p.Dir.FD, fd, h, mode)
 }
 
 // adopted says that a new object is as it should be: who is served has made it
@@ -169,30 +170,30 @@ func (fs *FS) Link(cancel request, in *fuse.LinkIn, name string, out *fuse.Entry
 }
 
 func (fs *FS) link(n, parent *inode.Node, name string, out *fuse.EntryOut) syscall.Errno {
-	p, e := fs.atNew(parent, name)
+	p, e := fs.layers.AtNew(parent, name)
 	if e != 0 {
 		return e
 	}
-	defer fs.dirs.put(p.dir)
-	if !fs.linkable(n, p.root) {
+	defer fs.layers.Put(p.Dir)
+	if !fs.layers.Linkable(n, p.Root) {
 		return syscall.EXDEV
 	}
-	fd, _, e := fs.open(n, unix.O_PATH)
+	fd, _, e := fs.layers.Open(n, unix.O_PATH)
 	if e != 0 {
 		return e
 	}
 	defer backing.Close(fd)
-	if err := unix.Linkat(fd, "", p.dir.fd, name, unix.AT_EMPTY_PATH); err != nil {
+	if err := unix.Linkat(fd, "", p.Dir.FD, name, unix.AT_EMPTY_PATH); err != nil {
 		return backing.Errno(err)
 	}
-	st, e := backing.StatAt(p.dir.fd, name)
+	st, e := backing.StatAt(p.Dir.FD, name)
 	if e != 0 {
 		return e
 	}
 	if st.Nlink == 1 { // it had no name before
 		fs.counted(parent, name, 1)
 	}
-	fs.enter(parent, name, p.root, &st, 0, out)
+	fs.enter(parent, name, p.Root, &st, 0, out)
 	return 0
 }
 
@@ -203,7 +204,7 @@ func (fs *FS) publish(ctx context.Context, c Caller, n *inode.Node, oldPath, new
 	}
 	content := -1
 	if n != nil && n.IsRegular() {
-		fd, e := fs.contentOf(n)
+		fd, e := fs.layers.OpenContent(n)
 		if e != 0 {
 			return e
 		}
@@ -211,14 +212,6 @@ func (fs *FS) publish(ctx context.Context, c Caller, n *inode.Node, oldPath, new
 		content = fd
 	}
 	return fs.guard.Publish(ctx, c, oldPath, newPath, content)
-}
-
-// contentOf opens an object for Guard.Publish.
-func (fs *FS) contentOf(n *inode.Node) (int, syscall.Errno) {
-	fs.tree.Names.RLock()
-	defer fs.tree.Names.RUnlock()
-	fd, _, e := fs.open(n, unix.O_RDONLY|unix.O_NONBLOCK)
-	return fd, e
 }
 
 // settable is the mode that a file may be given.

@@ -41,18 +41,18 @@ func (fs *FS) Create(cancel request, in *fuse.CreateIn, name string, out *fuse.C
 }
 
 func (fs *FS) create(parent *inode.Node, name string, in *fuse.CreateIn, h *handle, out *fuse.CreateOut) syscall.Errno {
-	p, e := fs.atNew(parent, name)
+	p, e := fs.layers.AtNew(parent, name)
 	if e == syscall.EEXIST && in.Flags&unix.O_EXCL == 0 {
 		return syscall.ESTALE // as below
 	}
 	if e != 0 {
 		return e
 	}
-	defer fs.dirs.put(p.dir)
+	defer fs.layers.Put(p.Dir)
 	flags := int(in.Flags) & (unix.O_ACCMODE | openKeep)
 	fd := -1
 	e = fs.identity.MakeAs(&in.InHeader, func() (e syscall.Errno) {
-		fd, e = backing.OpenAt(p.dir.fd, name, flags|unix.O_CREAT|unix.O_EXCL, in.Mode&0o7777)
+		fd, e = backing.OpenAt(p.Dir.FD, name, flags|unix.O_CREAT|unix.O_EXCL, in.Mode&0o7777)
 		return e
 	})
 	if e == syscall.EEXIST && in.Flags&unix.O_EXCL == 0 {
@@ -62,15 +62,15 @@ func (fs *FS) create(parent *inode.Node, name string, in *fuse.CreateIn, h *hand
 	if e != 0 {
 		return e
 	}
-	st, e := fs.adoptFD(p.dir.fd, fd, &in.InHeader, in.Mode)
+	st, e := fs.adoptFD(p.Dir.FD, fd, &in.InHeader, in.Mode)
 	if e != 0 {
 		backing.Close(fd)
-		_ = unix.Unlinkat(p.dir.fd, name, 0) // the error to report is the first one
+		_ = unix.Unlinkat(p.Dir.FD, name, 0) // the error to report is the first one
 		return e
 	}
 	fs.counted(parent, name, 1)
 	h.FD = fd
-	h.node = fs.enter(parent, name, p.root, &st, 0, &out.EntryOut)
+	h.node = fs.enter(parent, name, p.Root, &st, 0, &out.EntryOut)
 	if h.Mappable && fs.timeout > 0 {
 		out.SetAttrTimeout(thisCall)
 	}
@@ -108,24 +108,24 @@ func (fs *FS) Tmpfile(cancel request, in *fuse.CreateIn, out *fuse.CreateOut) fu
 }
 
 func (fs *FS) tmpfile(parent *inode.Node, in *fuse.CreateIn, h *handle, out *fuse.CreateOut) syscall.Errno {
-	if e := fs.raise(parent); e != 0 {
+	if e := fs.layers.CopyUpDir(parent); e != 0 {
 		return e
 	}
-	d, e := fs.dir(parent, parent.Root())
+	d, e := fs.layers.Dir(parent, parent.Root())
 	if e != 0 {
 		return e
 	}
-	defer fs.dirs.put(d)
+	defer fs.layers.Put(d)
 	flags := int(in.Flags)&(unix.O_ACCMODE|openKeep|unix.O_EXCL) | unix.O_TMPFILE
 	fd := -1
 	e = fs.identity.MakeAs(&in.InHeader, func() (e syscall.Errno) {
-		fd, e = backing.OpenAt(d.fd, ".", flags, in.Mode&0o7777)
+		fd, e = backing.OpenAt(d.FD, ".", flags, in.Mode&0o7777)
 		return e
 	})
 	if e != 0 {
 		return e
 	}
-	st, e := fs.adoptFD(d.fd, fd, &in.InHeader, in.Mode)
+	st, e := fs.adoptFD(d.FD, fd, &in.InHeader, in.Mode)
 	if e != 0 {
 		backing.Close(fd)
 		return e

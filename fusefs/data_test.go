@@ -168,7 +168,7 @@ func TestManyFilesTakeFewDescriptors(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, dirs*files, strings.Count(string(out), "\n"))
 	require.Greater(t, len(v.fs.tree.All()), dirs*files/2, "the kernel knows them")
-	require.LessOrEqual(t, v.fs.dirs.len(), 64)
+	require.LessOrEqual(t, v.fs.layers.Descriptors(), 64)
 	require.Less(t, descriptors(t)-before, 100)
 }
 

@@ -1,9 +1,19 @@
 // Package fusefs serves a view: a pass-through FUSE file system over one or
 // more backing directories in which every operation is first put to a Guard.
 //
-// It owns the mount, the table of inodes the kernel knows, a bounded cache of
-// directory descriptors and the descriptors of open files. It knows no agent,
-// no policy and no lock: it asks.
+// It owns the mount, the operations and the gate: each operation is a function
+// here, read from top to bottom (open.go for an open). It knows no agent, no policy
+// and no lease: it asks. What it works with are packages of their own:
+//
+//   - inode: which inodes and names the kernel knows
+//   - openfile: open files, what of them is cached, passthrough
+//   - overlay: in which root a name lives, and how what is shared becomes private
+//   - backing: input and output below the gate
+//   - conn: the requests of the kernel
+//
+// None of these imports this package, and only this one asks the guard. inode.Node and the
+// handle of an open file embed the state that openfile keeps, by value: one
+// object is allocated for each, and nothing is looked up twice.
 //
 // It never hands a path string of the backing tree to the kernel. Below the
 // gate there are only descriptors: every name is opened relative to the
@@ -31,6 +41,6 @@
 // two invalidations they are the same for everybody who uses the view.
 //
 // Lock order: the name lock (inode.Table.Names) -> openfile.Inode (the open files of
-// one inode) -> the table of inodes -> dirCache.mu. The kernel is notified
-// with none of them held.
+// one inode) -> the table of inodes -> the cache of directories (overlay). The kernel is
+// notified with none of them held.
 package fusefs

@@ -7,104 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/fusefs/backing"
-	"polis/fusefs/openfile"
 )
-
-// openKeep are the flags of a caller's open that the server's own descriptor
-// gets too. O_APPEND and O_DIRECT are the kernel's business: it sends offsets,
-// and the server's buffers are not aligned.
-const openKeep = unix.O_SYNC | unix.O_DSYNC | unix.O_NOATIME
-
-// Open opens a regular file. It must never answer ENOSYS.
-func (fs *FS) Open(cancel request, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
-	n := fs.tree.Get(in.NodeId)
-	switch {
-	case n == nil:
-		return status(syscall.ESTALE)
-	case n.IsDir():
-		return fuse.EISDIR
-	case !n.IsRegular():
-		return status(syscall.ENXIO) // the kernel serves FIFOs and sockets itself
-	}
-	if e := fs.reserve(&in.InHeader); e != 0 {
-		return status(e)
-	}
-	h := &handle{node: n, Handle: openfile.Handle{FD: -1}}
-	if fs.openLazy(cancel, h, in, out) {
-		return fuse.OK
-	}
-	e := fs.openFile(cancel, in, h, out)
-	if e != 0 {
-		fs.files.Budget.Unreserve()
-	}
-	return status(e)
-}
-
-func (fs *FS) openFile(cancel request, in *fuse.OpenIn, h *handle, out *fuse.OpenOut) syscall.Errno {
-	acc := in.Flags & unix.O_ACCMODE
-	trunc := in.Flags&unix.O_TRUNC != 0
-	if acc == unix.O_RDONLY && !trunc {
-		g, e := fs.enterRead(cancel, &in.InHeader, OpOpenRead, h.node)
-		if e == 0 {
-			e = fs.openBacking(h, in, out)
-		}
-		g.leave(e)
-		return e
-	}
-	h.Writable, h.Mappable = true, acc == unix.O_RDWR
-	if acc != unix.O_WRONLY {
-		call := fs.newCall(cancel, in.Pid)
-		_, e := fs.gateRead(call, callerOf(&in.InHeader), OpOpenRead, h.node)
-		call.finish()
-		if e != 0 {
-			fs.guard.Count(OpOpenWrite, true, e, 0)
-			return e
-		}
-		fs.tree.Names.RUnlock()
-	}
-	m, done := fs.private(h.node, mutation{
-		op: OpOpenWrite, targets: fs.self(h.node),
-		do: func() syscall.Errno { return fs.openBacking(h, in, out) },
-	}, trunc)
-	defer done()
-	tk, e := fs.changeKeep(cancel, &in.InHeader, m)
-	if e != 0 {
-		return e
-	}
-	h.node.Files.Hold(&h.Handle, tk)
-	return 0
-}
-
-// openBacking opens the backing file and registers the handle. The name lock is held. The
-// kernel cannot release the handle before it has the answer, so the caller may
-// still put the ticket into it.
-func (fs *FS) openBacking(h *handle, in *fuse.OpenIn, out *fuse.OpenOut) syscall.Errno {
-	flags := int(in.Flags)&(unix.O_ACCMODE|openKeep) | unix.O_NONBLOCK
-	trunc := in.Flags&unix.O_TRUNC != 0
-	if trunc && flags&unix.O_ACCMODE == unix.O_RDONLY {
-		flags |= unix.O_RDWR
-	}
-	fd, st, e := fs.open(h.node, flags)
-	if e != 0 {
-		return e
-	}
-	if trunc { // only now is it certain that this is the file that was meant
-		e = backing.Errno(unix.Ftruncate(fd, 0))
-		if e == 0 && in.Mode&fuse.OPEN_KILL_SUIDGID != 0 {
-			e = backing.KillPriv(fd, &in.InHeader)
-		}
-		if e == 0 {
-			st, e = backing.StatAt(fd, "")
-		}
-		if e != 0 {
-			backing.Close(fd)
-			return e
-		}
-	}
-	h.FD = fd
-	fs.attach(h, &st, in.Uid, out)
-	return 0
-}
 
 // Read serves files in cached mode.
 func (fs *FS) Read(_ request, in *fuse.ReadIn, dest []byte) (int, fuse.Status) {
@@ -248,4 +151,19 @@ func (fs *FS) CopyFileRange(cancel request, in *fuse.CopyFileRangeIn) (uint32, f
 		return 0, status(e)
 	}
 	return uint32(copied), fuse.OK
+}
+
+// reading returns the descriptor a handle reads by. It is good until the handle
+// is released.
+func (fs *FS) reading(h *handle) (int, syscall.Errno) {
+	if fd, ok := h.node.Files.ReadFD(&h.Handle); ok {
+		return fd, 0
+	}
+	fs.tree.Names.RLock()
+	defer fs.tree.Names.RUnlock()
+	fd, _, e := fs.layers.Open(h.node, unix.O_RDONLY|unix.O_NONBLOCK)
+	if e != 0 {
+		return -1, e
+	}
+	return h.node.Files.SetReadFD(fd), 0
 }

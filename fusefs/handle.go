@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
-	"golang.org/x/sys/unix"
 
 	"polis/fusefs/inode"
 	"polis/fusefs/openfile"
@@ -35,22 +34,4 @@ func (fs *FS) reserve(h *fuse.InHeader) syscall.Errno {
 		fs.cfg.OnFull(callerOf(h), fs.files.Budget.Limit())
 	}
 	return e
-}
-
-// attach adds an open file to its inode, gives it a number and fills the answer.
-func (fs *FS) attach(h *handle, st *unix.Statx_t, uid uint32, out *fuse.OpenOut) {
-	n := h.node
-	fs.passthrough.Attach(&n.Files, &h.Handle, openfile.Opening{
-		Attr: st, UID: uid,
-		Exclusive:   Keep(n.Keep.Load())&KeepData != 0 && n.Root() != fs.lower,
-		Replaceable: n.CopyUp.Load(), // by its copy
-	}, out)
-	out.Fh = fs.files.Add(h)
-}
-
-// Release ends an open file. It comes after the caller's close has returned.
-func (fs *FS) Release(_ request, in *fuse.ReleaseIn) {
-	if h := fs.files.Take(in.Fh); h != nil && h.node.Files.Release(&h.Handle) {
-		fs.notifyAttr(h.node)
-	}
 }

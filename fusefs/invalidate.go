@@ -122,14 +122,14 @@ func (fs *FS) invalidate(which func() []*inode.Node, changed ...string) {
 func (fs *FS) stale(n *inode.Node, r inode.Name) bool {
 	fs.tree.Names.RLock()
 	defer fs.tree.Names.RUnlock()
-	p, e := fs.at(r.Parent, r.Name)
+	p, e := fs.layers.At(r.Parent, r.Name)
 	if e != 0 {
 		return true
 	}
-	defer fs.dirs.put(p.dir)
+	defer fs.layers.Put(p.Dir)
 	if !fs.guard.Visible(fs.tree.Child(r.Parent, r.Name), n.IsDir()) {
 		return true
 	}
-	st, e := backing.StatAt(p.dir.fd, r.Name)
-	return e != 0 || !inode.KeyOf(p.root, &st).Same(n.Key)
+	st, e := backing.StatAt(p.Dir.FD, r.Name)
+	return e != 0 || !inode.KeyOf(p.Root, &st).Same(n.Key)
 }

@@ -34,12 +34,12 @@ func (fs *FS) Lookup(_ request, h *fuse.InHeader, name string, out *fuse.EntryOu
 
 // find fills out for a visible name and counts the look-up. The name lock is held.
 func (fs *FS) find(parent *inode.Node, name string, out *fuse.EntryOut) syscall.Errno {
-	p, e := fs.at(parent, name)
+	p, e := fs.layers.At(parent, name)
 	if e != 0 {
 		return fs.revalidate(parent, e)
 	}
-	st, e := backing.StatAt(p.dir.fd, name)
-	fs.dirs.put(p.dir)
+	st, e := backing.StatAt(p.Dir.FD, name)
+	fs.layers.Put(p.Dir)
 	if e != 0 {
 		return fs.revalidate(parent, e)
 	}
@@ -50,27 +50,20 @@ func (fs *FS) find(parent *inode.Node, name string, out *fuse.EntryOut) syscall.
 			return syscall.ENOENT
 		}
 	}
-	fs.enter(parent, name, p.root, &st, verdict, out)
+	fs.enter(parent, name, p.Root, &st, verdict, out)
 	return 0
 }
 
 // enter registers a name and fills the answer. verdict is what the guard said
 // of the name, if it was asked. The name lock is held.
 func (fs *FS) enter(parent *inode.Node, name string, root int, st *unix.Statx_t, verdict uint64, out *fuse.EntryOut) *inode.Node {
-	k := inode.KeyOf(root, st)
-	if fs.foreignAt(parent, name, root, st) {
-		k.Own = 1
-	}
-	n := fs.tree.Ref(parent, name, k, uint32(st.Mode), verdict)
+	n := fs.tree.Ref(parent, name, fs.layers.KeyAt(parent, name, root, st), uint32(st.Mode), verdict)
 	fs.none.Cut(parent.ID, name)
-	if root == fs.lower {
-		parent.Merged.Store(true)
-	}
 	keep := fs.keepName(parent, name)
 	n.Keep.Store(uint32(keep))
 	out.NodeId, out.Generation = n.ID, 1
-	fs.attr(fs.mergedTimes(n, st), &out.Attr)
-	out.SetEntryTimeout(fs.boundName(n, fs.ttl(keep, KeepName)))
+	fs.attr(fs.layers.MergedTimes(n, st), &out.Attr)
+	out.SetEntryTimeout(fs.layers.BoundName(n, fs.ttl(keep, KeepName)))
 	out.SetAttrTimeout(fs.freshTTL(n, st))
 	return n
 }
@@ -99,7 +92,7 @@ func (fs *FS) attrTTL(n *inode.Node, st *unix.Statx_t) time.Duration {
 	if n.IsRegular() && !n.Files.SetAttr(st, ttl > 0) {
 		return 0
 	}
-	return fs.boundAttr(n, ttl)
+	return fs.layers.BoundAttr(n, ttl)
 }
 
 // freshTTL is attrTTL for what is told with a name. The call that asked for the
@@ -121,7 +114,7 @@ func (fs *FS) Forget(id, count uint64) {
 		return
 	}
 	if n.IsDir() {
-		fs.dirs.drop(n, len(fs.roots))
+		fs.layers.Drop(n)
 		fs.lists.drop(n.ID)
 		fs.none.Take(n.ID)
 	}
@@ -152,7 +145,7 @@ func settled(st *unix.Statx_t) bool {
 
 // fillAttr answers GETATTR and SETATTR.
 func (fs *FS) fillAttr(n *inode.Node, out *fuse.AttrOut) syscall.Errno {
-	st, e := fs.stat(n)
+	st, e := fs.layers.Stat(n)
 	if e != 0 {
 		dead := fs.tree.DeadAttr(n)
 		if dead == nil {
@@ -161,7 +154,7 @@ func (fs *FS) fillAttr(n *inode.Node, out *fuse.AttrOut) syscall.Errno {
 		out.Attr = *dead
 		return 0
 	}
-	fs.attr(fs.mergedTimes(n, &st), &out.Attr)
+	fs.attr(fs.layers.MergedTimes(n, &st), &out.Attr)
 	out.SetTimeout(fs.attrTTL(n, &st))
 	return 0
 }
@@ -175,7 +168,7 @@ func (fs *FS) Statx(_ request, in *fuse.StatxIn, out *fuse.StatxOut) fuse.Status
 	}
 	fs.tree.Names.RLock()
 	defer fs.tree.Names.RUnlock()
-	st, e := fs.stat(n)
+	st, e := fs.layers.Stat(n)
 	if e != 0 {
 		dead := fs.tree.DeadAttr(n)
 		if dead == nil {
@@ -191,7 +184,7 @@ func (fs *FS) Statx(_ request, in *fuse.StatxIn, out *fuse.StatxOut) fuse.Status
 		out.FromStatx(&st)
 		return fuse.OK
 	}
-	merged := fs.mergedTimes(n, &st)
+	merged := fs.layers.MergedTimes(n, &st)
 	var a fuse.Attr
 	fs.attr(merged, &a)
 	out.FromStatx(merged)
@@ -216,7 +209,7 @@ func (fs *FS) Readlink(cancel request, h *fuse.InHeader, dest []byte) (size int,
 }
 
 func (fs *FS) linkText(n *inode.Node, dest []byte) (int, syscall.Errno) {
-	fd, _, e := fs.open(n, unix.O_PATH)
+	fd, _, e := fs.layers.Open(n, unix.O_PATH)
 	if e != 0 {
 		return 0, e
 	}

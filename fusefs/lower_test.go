@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/fusefs/backing"
+	"polis/fusefs/overlay"
 	"polis/fusefs/shared"
 )
 
@@ -37,7 +38,7 @@ func mountProject(t testing.TB, fill func(low string), opts ...func(*Config)) *p
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.gone.Close()); require.NoError(t, paths.Close()) })
 	all := append([]func(*Config){func(c *Config) {
-		c.Shared = &Shared{Lower: lowFD, Paths: paths, Whiteouts: p.gone, Stage: stage}
+		c.Shared = &overlay.Shared{Lower: lowFD, Paths: paths, Whiteouts: p.gone, Stage: stage}
 	}}, opts...)
 	p.view = mountView(t, all...)
 	t.Cleanup(func() { require.Empty(t, names(t, filepath.Join(p.state, "stage")), "staged copies are left") })

@@ -17,7 +17,7 @@ var _ conn.FileSystem = (*FS)(nil)
 // StatFs tells about the file system of the main backing directory.
 func (fs *FS) StatFs(_ request, _ *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
 	var st syscall.Statfs_t
-	if err := syscall.Fstatfs(fs.roots[0], &st); err != nil {
+	if err := syscall.Fstatfs(fs.layers.Main(), &st); err != nil {
 		// An O_PATH descriptor is refused before Linux 3.12 only.
 		return status(backing.Errno(err))
 	}

@@ -156,59 +156,23 @@ func (fs *FS) listFrom(n *inode.Node, off uint64, add func(*inode.Node, fuse.Dir
 	return 0
 }
 
-// snapshot reads the names of a directory, merged over the roots: a name is
-// shown if it exists in the root it is routed to and the guard shows it. They
-// are sorted by offset.
+// snapshot reads the names of a directory that the guard shows, sorted by offset.
 func (fs *FS) snapshot(n *inode.Node) ([]fuse.DirEntry, syscall.Errno) {
 	self := n.Key.Ino
-	entries := []fuse.DirEntry{
-		{Name: ".", Ino: self, Mode: unix.S_IFDIR, Off: fs.lists.offset(".")},
-		{Name: "..", Ino: self, Mode: unix.S_IFDIR, Off: fs.lists.offset("..")},
+	names, e := fs.layers.List(n, fs.tree.Path(n), fs.guard.Visible)
+	if e != 0 {
+		if fs.tree.DeadAttr(n) != nil {
+			return nil, 0 // removed while open: empty
+		}
+		return nil, e
 	}
-	path := fs.tree.Path(n)
-	below := fs.below(n, path)
-	var have map[string]bool
-	if len(below) > 0 {
-		have = map[string]bool{}
-	}
-	for root := range fs.roots[:fs.owned()] {
-		if n.Root() == fs.lower || path == "" && root > 0 && fs.cfg.Shared != nil && root == fs.cfg.Shared.StoreRoot {
-			continue
-		}
-		if root != n.Root() && n.Root() != 0 {
-			continue // below an overlay everything is in the overlay
-		}
-		d, e := fs.dir(n, root)
-		if e != 0 {
-			if root != n.Root() {
-				continue
-			}
-			if fs.tree.DeadAttr(n) != nil {
-				return nil, 0 // removed while open: empty
-			}
-			return nil, e
-		}
-		names, e := backing.ReadDir(d.fd)
-		fs.dirs.put(d)
-		if e != 0 {
-			return nil, e
-		}
-		for _, en := range names {
-			p := join(path, en.Name)
-			if have != nil {
-				have[en.Name] = true
-			}
-			if fs.routePath(p) == root && fs.guard.Visible(p, en.Mode == unix.S_IFDIR) {
-				en.Off = fs.lists.offset(en.Name)
-				entries = append(entries, en)
-			}
-		}
-	}
-	for _, en := range below {
-		if !have[en.Name] && fs.guard.Visible(join(path, en.Name), en.Mode == unix.S_IFDIR) {
-			en.Off = fs.lists.offset(en.Name)
-			entries = append(entries, en)
-		}
+	entries := make([]fuse.DirEntry, 0, len(names)+2)
+	entries = append(entries,
+		fuse.DirEntry{Name: ".", Ino: self, Mode: unix.S_IFDIR, Off: fs.lists.offset(".")},
+		fuse.DirEntry{Name: "..", Ino: self, Mode: unix.S_IFDIR, Off: fs.lists.offset("..")})
+	for _, en := range names {
+		en.Off = fs.lists.offset(en.Name)
+		entries = append(entries, en)
 	}
 	slices.SortFunc(entries, func(a, b fuse.DirEntry) int {
 		return cmp.Or(cmp.Compare(a.Off, b.Off), cmp.Compare(a.Name, b.Name))
@@ -224,12 +188,12 @@ func (fs *FS) FsyncDir(_ request, in *fuse.FsyncIn) fuse.Status {
 	}
 	fs.tree.Names.RLock()
 	defer fs.tree.Names.RUnlock()
-	d, e := fs.dir(n, n.Root())
+	d, e := fs.layers.Dir(n, n.Root())
 	if e != 0 {
 		return status(e)
 	}
-	defer fs.dirs.put(d)
-	fd, e := backing.OpenAt(d.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	defer fs.layers.Put(d)
+	fd, e := backing.OpenAt(d.FD, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if e != 0 {
 		return status(e)
 	}

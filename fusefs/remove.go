@@ -8,6 +8,7 @@ import (
 
 	"polis/fusefs/backing"
 	"polis/fusefs/inode"
+	"polis/fusefs/overlay"
 )
 
 // Unlink removes a name that is not a directory.
@@ -31,30 +32,30 @@ func (fs *FS) remove(cancel request, h *fuse.InHeader, op Op, name string, flags
 	return status(fs.revalidated(fs.change(cancel, h, mutation{
 		op: op, exclusive: true, targets: fs.entry(parent, name, flags != 0),
 		do: func() syscall.Errno {
-			p, e := fs.at(parent, name)
+			p, e := fs.layers.At(parent, name)
 			if e != 0 {
 				return e
 			}
-			defer fs.dirs.put(p.dir)
+			defer fs.layers.Put(p.Dir)
 			return fs.removeAt(parent, name, p, flags)
 		},
 	}), parent))
 }
 
-func (fs *FS) removeAt(parent *inode.Node, name string, p place, flags int) syscall.Errno {
+func (fs *FS) removeAt(parent *inode.Node, name string, p overlay.Place, flags int) syscall.Errno {
 	var st unix.Statx_t
 	var n *inode.Node
 	var e syscall.Errno
 	if flags == 0 {
-		if n, st, e = fs.statLast(parent, name, p.dir.fd); e != 0 {
+		if n, st, e = fs.statLast(parent, name, p.Dir.FD); e != 0 {
 			return e
 		}
 	} else {
-		if st, e = backing.StatAt(p.dir.fd, name); e != 0 {
+		if st, e = backing.StatAt(p.Dir.FD, name); e != 0 {
 			return e
 		}
 	}
-	if e := fs.unshare(p, name, &st, flags != 0); e != 0 {
+	if e := fs.layers.WhiteOut(p, name, &st, flags != 0); e != 0 {
 		fs.unpin(n)
 		return e
 	}
@@ -62,16 +63,16 @@ func (fs *FS) removeAt(parent *inode.Node, name string, p place, flags int) sysc
 	if known := fs.tree.At(parent, name); known != nil && known.CopyUp.Load() {
 		st.Nlink = 1 // this name is all the node has
 	}
-	if p.root == fs.lower {
+	if p.Lower {
 		fs.gone(parent, name, &st)
 		return 0
 	}
 	if flags != 0 {
-		if e := fs.clearMirrors(parent, name, p); e != 0 {
+		if e := fs.layers.ClearMirrors(parent, name, p); e != 0 {
 			return e
 		}
 	}
-	if err := unix.Unlinkat(p.dir.fd, name, flags); err != nil {
+	if err := unix.Unlinkat(p.Dir.FD, name, flags); err != nil {
 		fs.unpin(n)
 		return backing.Errno(err)
 	}
@@ -116,34 +117,8 @@ func (fs *FS) gone(parent *inode.Node, name string, st *unix.Statx_t) {
 		left.Nlink = 0
 	}
 	if n := fs.tree.Unlinked(parent, name, left); n != nil && n.IsDir() {
-		fs.dirs.drop(n, len(fs.roots))
+		fs.layers.Drop(n)
 	}
-}
-
-// clearMirrors removes the empty counterparts a directory has in the overlay
-// roots; one that holds something makes the directory not empty.
-func (fs *FS) clearMirrors(parent *inode.Node, name string, p place) syscall.Errno {
-	if p.root != 0 {
-		return 0 // below an overlay everything is in the overlay
-	}
-	for i := 1; i < fs.owned(); i++ {
-		d, e := fs.dir(parent, i)
-		if e != 0 {
-			continue // nothing of it in this root
-		}
-		err := unix.Unlinkat(d.fd, name, unix.AT_REMOVEDIR)
-		fs.dirs.put(d)
-		switch e := backing.Errno(err); e {
-		case 0:
-			fs.counted(parent, name, -1)
-		case syscall.ENOENT, syscall.ENOTDIR:
-		case syscall.EEXIST:
-			return syscall.ENOTEMPTY
-		default:
-			return e
-		}
-	}
-	return 0
 }
 
 // pin keeps an object whose last known name is about to go (openfile.Inode.Pin), and

@@ -20,8 +20,8 @@ func (fs *FS) revalidate(dir *inode.Node, e syscall.Errno) syscall.Errno {
 	if e != syscall.ENOENT || Keep(dir.Keep.Load())&KeepLoose == 0 {
 		return e
 	}
-	if _, gone := fs.stat(dir); gone != 0 {
-		fs.dirs.drop(dir, len(fs.roots))
+	if _, gone := fs.layers.Stat(dir); gone != 0 {
+		fs.layers.Drop(dir)
 		if r, ok := fs.tree.Nth(dir, 0); ok {
 			fs.watchers.Go(func() {
 				_ = fs.server.EntryNotify(r.Parent.ID, r.Name) // ENOENT: it has already

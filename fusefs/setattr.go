@@ -52,7 +52,7 @@ func (fs *FS) setAttr(n *inode.Node, in *fuse.SetAttrIn) syscall.Errno {
 	if in.Valid&fuse.FATTR_SIZE != 0 && in.Valid&others == 0 {
 		return 0
 	}
-	fd, _, e := fs.open(n, unix.O_PATH)
+	fd, _, e := fs.layers.Open(n, unix.O_PATH)
 	if e != 0 {
 		return e
 	}
@@ -114,7 +114,7 @@ func (fs *FS) truncate(n *inode.Node, in *fuse.SetAttrIn, size int64) syscall.Er
 	}
 	if fd < 0 {
 		var e syscall.Errno
-		if fd, _, e = fs.open(n, unix.O_WRONLY); e != 0 {
+		if fd, _, e = fs.layers.Open(n, unix.O_WRONLY); e != 0 {
 			return e
 		}
 		defer backing.Close(fd)

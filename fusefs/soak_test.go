@@ -114,7 +114,7 @@ func forgotten(t *testing.T, views []*view) {
 	}, 30*time.Second, 100*time.Millisecond, "inodes stay")
 	for _, v := range views {
 		require.Empty(t, v.fs.files.All(), "open files stay")
-		require.LessOrEqual(t, v.fs.dirs.len(), 32)
+		require.LessOrEqual(t, v.fs.layers.Descriptors(), 32)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
+	"polis/fusefs/overlay"
 	"polis/fusefs/shared"
 )
 
@@ -35,7 +36,7 @@ func mountStore(t *testing.T, n int) (views []*installed, store string) {
 		private, stage := t.TempDir(), t.TempDir()
 		v := mountView(t, func(c *Config) {
 			c.Roots = append(c.Roots, dirFDOf(t, private))
-			c.Shared = &Shared{Lower: -1, Stage: dirFDOf(t, stage), Store: s, StoreRoot: 1}
+			c.Shared = &overlay.Shared{Lower: -1, Stage: dirFDOf(t, stage), Store: s, StoreRoot: 1}
 			c.Guard.(*testGuard).route = func(p string) int {
 				if p == shared.StoreName || strings.HasPrefix(p, shared.StoreName+"/") {
 					return 1

@@ -74,7 +74,7 @@ func (fs *FS) virtualXAttr(path, name string, dest []byte) (size int, e syscall.
 // withProc calls f with a path that names an O_PATH descriptor of the object:
 // the xattr calls of older kernels have no descriptor form for it.
 func (fs *FS) withProc(n *inode.Node, f func(path string) error) syscall.Errno {
-	fd, st, e := fs.open(n, unix.O_PATH)
+	fd, st, e := fs.layers.Open(n, unix.O_PATH)
 	if e != 0 {
 		return e
 	}

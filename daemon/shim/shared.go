@@ -14,6 +14,7 @@ import (
 	"polis/fusefs"
 	"polis/fusefs/fdtree"
 	"polis/fusefs/ignore"
+	"polis/fusefs/overlay"
 	"polis/fusefs/shared"
 	"polis/fusefs/view"
 )
@@ -37,7 +38,7 @@ func (s *Shim) openShared(cfg *fusefs.Config, own *ignore.Matcher) error {
 	if err := errors.Join(fdtree.Cleanup(stage), os.Mkdir(stage, 0o700)); err != nil {
 		return err
 	}
-	out := &fusefs.Shared{Lower: -1}
+	out := &overlay.Shared{Lower: -1}
 	var err error
 	if out.Stage, err = s.keepDir(stage); err != nil {
 		return err
@@ -63,7 +64,7 @@ func (s *Shim) openShared(cfg *fusefs.Config, own *ignore.Matcher) error {
 }
 
 // openLower lets the project's ignored files show through.
-func (s *Shim) openLower(out *fusefs.Shared, own *ignore.Matcher) error {
+func (s *Shim) openLower(out *overlay.Shared, own *ignore.Matcher) error {
 	sp := s.Spec
 	project, err := readOnlyTree(sp.ProjectPath)
 	if err != nil {

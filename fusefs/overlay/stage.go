@@ -1,4 +1,4 @@
-package fusefs
+package overlay
 
 import (
 	"context"
@@ -14,42 +14,42 @@ import (
 // staged is a private copy of a foreign object that has no place in the tree
 // yet. It is made without a lock held: a file may be large.
 type staged struct {
-	fs   *FS
+	l    *Layers
 	name string // in stageDir; "" once it was put into the tree
 }
 
 // drop removes a copy that was not used.
 func (s *staged) drop() {
 	if s != nil && s.name != "" {
-		_ = unix.Unlinkat(s.fs.stageDir, s.name, 0) // a leftover is removed at the next start
+		_ = unix.Unlinkat(s.l.stageDir, s.name, 0) // a leftover is removed at the next start
 		s.name = ""
 	}
 }
 
 // stage copies a foreign object that is not a directory.
-func (fs *FS) stage(ctx context.Context, n *inode.Node, empty bool) (*staged, syscall.Errno) {
+func (l *Layers) stage(ctx context.Context, n *inode.Node, empty bool) (*staged, syscall.Errno) {
 	if n.IsDir() {
 		return nil, 0
 	}
-	fs.tree.Names.RLock()
+	l.Tree.Names.RLock()
 	flags := unix.O_PATH
 	if n.IsRegular() {
 		flags = unix.O_RDONLY | unix.O_NONBLOCK
 	}
 	from, st, e := -1, unix.Statx_t{}, syscall.Errno(0)
 	if n.CopyUp.Load() { // else somebody was faster
-		from, st, e = fs.open(n, flags)
+		from, st, e = l.Open(n, flags)
 	}
-	fs.tree.Names.RUnlock()
+	l.Tree.Names.RUnlock()
 	if e != 0 || from < 0 {
 		return nil, e
 	}
 	defer backing.Close(from)
-	s := &staged{fs: fs, name: "c" + strconv.FormatUint(fs.staged.Add(1), 10)}
+	s := &staged{l: l, name: "c" + strconv.FormatUint(l.staged.Add(1), 10)}
 	if n.IsRegular() {
-		e = fs.stageFile(ctx, s.name, from, &st, empty)
+		e = l.stageFile(ctx, s.name, from, &st, empty)
 	} else {
-		e = fs.stageLink(s.name, from, &st)
+		e = l.stageLink(s.name, from, &st)
 	}
 	if e != 0 {
 		s.drop()
@@ -58,8 +58,8 @@ func (fs *FS) stage(ctx context.Context, n *inode.Node, empty bool) (*staged, sy
 	return s, 0
 }
 
-func (fs *FS) stageFile(ctx context.Context, name string, from int, st *unix.Statx_t, empty bool) syscall.Errno {
-	fd, e := backing.OpenAt(fs.stageDir, name, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY, 0o600)
+func (l *Layers) stageFile(ctx context.Context, name string, from int, st *unix.Statx_t, empty bool) syscall.Errno {
+	fd, e := backing.OpenAt(l.stageDir, name, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY, 0o600)
 	if e != 0 {
 		return e
 	}
@@ -78,17 +78,17 @@ func (fs *FS) stageFile(ctx context.Context, name string, from int, st *unix.Sta
 	return backing.Errno(unix.UtimesNanoAt(fd, "", backing.Times(st), unix.AT_EMPTY_PATH))
 }
 
-func (fs *FS) stageLink(name string, from int, st *unix.Statx_t) syscall.Errno {
+func (l *Layers) stageLink(name string, from int, st *unix.Statx_t) syscall.Errno {
 	buf := make([]byte, unix.PathMax)
 	c, err := unix.Readlinkat(from, "", buf)
 	if err != nil {
 		return backing.Errno(err)
 	}
-	if err := unix.Symlinkat(string(buf[:c]), fs.stageDir, name); err != nil {
+	if err := unix.Symlinkat(string(buf[:c]), l.stageDir, name); err != nil {
 		return backing.Errno(err)
 	}
-	if err := unix.Fchownat(fs.stageDir, name, int(st.Uid), int(st.Gid), unix.AT_SYMLINK_NOFOLLOW); err != nil {
+	if err := unix.Fchownat(l.stageDir, name, int(st.Uid), int(st.Gid), unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return backing.Errno(err)
 	}
-	return backing.Errno(unix.UtimesNanoAt(fs.stageDir, name, backing.Times(st), unix.AT_SYMLINK_NOFOLLOW))
+	return backing.Errno(unix.UtimesNanoAt(l.stageDir, name, backing.Times(st), unix.AT_SYMLINK_NOFOLLOW))
 }

@@ -1,4 +1,4 @@
-package fusefs
+package overlay
 
 import (
 	"strings"
@@ -18,32 +18,32 @@ const lowerTimeout = time.Second
 
 // settle finds the root that a name routed to the main one is in: the lower one
 // if the name shows from there. Called with the name lock held.
-func (fs *FS) settle(parent *inode.Node, name, path string) int {
-	if fs.lower < 0 {
+func (l *Layers) settle(parent *inode.Node, name, path string) int {
+	if l.lower < 0 {
 		return 0
 	}
-	top := fs.cfg.Shared.Paths.Top(path)
-	if top == "" || fs.cfg.Shared.Whiteouts.Has(path) {
+	top := l.Shared.Paths.Top(path)
+	if top == "" || l.Shared.Whiteouts.Has(path) {
 		return 0
 	}
-	if up, e := fs.dir(parent, 0); e == 0 {
-		_, e = backing.StatAt(up.fd, name)
-		fs.dirs.put(up)
+	if up, e := l.Dir(parent, 0); e == 0 {
+		_, e = backing.StatAt(up.FD, name)
+		l.dirs.put(up)
 		if e == 0 {
 			return 0
 		}
 	}
-	if _, e := fs.statLower(path, top); e != 0 {
+	if _, e := l.statLower(path, top); e != 0 {
 		return 0
 	}
-	return fs.lower
+	return l.lower
 }
 
 // statLower looks at what shows from below at path, whose shared name is top,
 // and does not care whether the tree has something in its place.
-func (fs *FS) statLower(path, top string) (unix.Statx_t, syscall.Errno) {
+func (l *Layers) statLower(path, top string) (unix.Statx_t, syscall.Errno) {
 	dir := true // what is below a shared name says that it is a directory
-	d, e := fs.openLower(parentPath(path))
+	d, e := l.openLower(parentPath(path))
 	if e != 0 {
 		return unix.Statx_t{}, e
 	}
@@ -59,49 +59,49 @@ func (fs *FS) statLower(path, top string) (unix.Statx_t, syscall.Errno) {
 	if path == top {
 		dir = kind == unix.S_IFDIR
 	}
-	if !fs.cfg.Shared.Paths.Shown(top, dir) {
+	if !l.Shared.Paths.Shown(top, dir) {
 		return st, syscall.ENOENT
 	}
 	return st, 0
 }
 
 // shows says whether path, if it went away in the tree, would show from below.
-func (fs *FS) shows(path string) bool {
-	if fs.lower < 0 || fs.cfg.Shared.Whiteouts.Has(path) {
+func (l *Layers) shows(path string) bool {
+	if l.lower < 0 || l.Shared.Whiteouts.Has(path) {
 		return false
 	}
-	top := fs.cfg.Shared.Paths.Top(path)
+	top := l.Shared.Paths.Top(path)
 	if top == "" {
 		return false
 	}
-	_, e := fs.statLower(path, top)
+	_, e := l.statLower(path, top)
 	return e == 0
 }
 
 // hide makes sure that path does not show from below any more.
-func (fs *FS) hide(path string) syscall.Errno {
-	if !fs.shows(path) {
+func (l *Layers) hide(path string) syscall.Errno {
+	if !l.shows(path) {
 		return 0
 	}
-	return fs.errnoLogged("add-whiteout", fs.cfg.Shared.Whiteouts.Add(path))
+	return l.errnoLogged("add-whiteout", l.Shared.Whiteouts.Add(path))
 }
 
 // openLower opens a directory of the lower root. No descriptor is kept: the
 // user may have put another directory in its place since.
-func (fs *FS) openLower(path string) (int, syscall.Errno) {
+func (l *Layers) openLower(path string) (int, syscall.Errno) {
 	if path == "" {
 		path = "."
 	}
-	return backing.OpenAt(fs.roots[fs.lower], path, unix.O_PATH|unix.O_DIRECTORY, 0)
+	return backing.OpenAt(l.roots[l.lower], path, unix.O_PATH|unix.O_DIRECTORY, 0)
 }
 
 // lowerDir is dir for the lower root.
-func (fs *FS) lowerDir(n *inode.Node) (*dirFD, syscall.Errno) {
-	fd, e := fs.openLower(fs.tree.Path(n))
+func (l *Layers) lowerDir(n *inode.Node) (*DirFD, syscall.Errno) {
+	fd, e := l.openLower(l.Tree.Path(n))
 	if e != 0 {
 		return nil, backing.Stale(e)
 	}
-	if n.Root() == fs.lower {
+	if n.Root() == l.lower {
 		st, e := backing.StatAt(fd, "")
 		if e == 0 && !n.Is(&st) {
 			e = syscall.ESTALE
@@ -111,16 +111,16 @@ func (fs *FS) lowerDir(n *inode.Node) (*dirFD, syscall.Errno) {
 			return nil, e
 		}
 	}
-	return &dirFD{fd: fd, once: true}, 0
+	return &DirFD{FD: fd, once: true}, 0
 }
 
 // below lists what the lower root shows in a directory, whatever the tree has
 // there. n may be nil. Called with the name lock held.
-func (fs *FS) below(n *inode.Node, path string) []fuse.DirEntry {
-	if fs.lower < 0 || fs.cfg.Shared.Whiteouts.Has(path) {
+func (l *Layers) below(n *inode.Node, path string) []fuse.DirEntry {
+	if l.lower < 0 || l.Shared.Whiteouts.Has(path) {
 		return nil
 	}
-	fd, e := fs.openLower(path)
+	fd, e := l.openLower(path)
 	if e != 0 {
 		return nil // the project has no such directory
 	}
@@ -129,7 +129,7 @@ func (fs *FS) below(n *inode.Node, path string) []fuse.DirEntry {
 	if e != 0 {
 		return nil
 	}
-	s := fs.cfg.Shared
+	s := l.Shared
 	out := entries[:0]
 	for _, en := range entries {
 		p := join(path, en.Name)
@@ -148,29 +148,29 @@ func (fs *FS) below(n *inode.Node, path string) []fuse.DirEntry {
 	return out
 }
 
-// boundName and boundAttr limit how long the kernel may keep a name and
+// BoundName and BoundAttr limit how long the kernel may keep a name and
 // attributes that somebody else can change.
-func (fs *FS) boundName(n *inode.Node, ttl time.Duration) time.Duration {
-	if fs.lower >= 0 && n.Root() == fs.lower {
+func (l *Layers) BoundName(n *inode.Node, ttl time.Duration) time.Duration {
+	if l.lower >= 0 && n.Root() == l.lower {
 		return min(ttl, lowerTimeout)
 	}
 	return ttl
 }
 
-func (fs *FS) boundAttr(n *inode.Node, ttl time.Duration) time.Duration {
-	if fs.lower >= 0 && (n.Root() == fs.lower || n == fs.tree.Root || n.Merged.Load()) {
+func (l *Layers) BoundAttr(n *inode.Node, ttl time.Duration) time.Duration {
+	if l.lower >= 0 && (n.Root() == l.lower || n == l.Tree.Root || n.Merged.Load()) {
 		return min(ttl, lowerTimeout)
 	}
 	return ttl
 }
 
-// mergedTimes gives a directory in which names show from below the later of the
+// MergedTimes gives a directory in which names show from below the later of the
 // two times of change: the kernel reads its listing again when that differs.
-func (fs *FS) mergedTimes(n *inode.Node, st *unix.Statx_t) *unix.Statx_t {
-	if fs.lower < 0 || !n.IsDir() || n.Root() != 0 || n != fs.tree.Root && !n.Merged.Load() {
+func (l *Layers) MergedTimes(n *inode.Node, st *unix.Statx_t) *unix.Statx_t {
+	if l.lower < 0 || !n.IsDir() || n.Root() != 0 || n != l.Tree.Root && !n.Merged.Load() {
 		return st
 	}
-	fd, e := fs.openLower(fs.tree.Path(n))
+	fd, e := l.openLower(l.Tree.Path(n))
 	if e != 0 {
 		return st
 	}

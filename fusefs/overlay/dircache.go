@@ -1,4 +1,4 @@
-package fusefs
+package overlay
 
 import (
 	"container/list"
@@ -14,7 +14,7 @@ type dirCache struct {
 	mu  sync.Mutex
 	max int
 	lru *list.List // of *dirFD, most recent in front
-	m   map[dirKey]*dirFD
+	m   map[dirKey]*DirFD
 }
 
 type dirKey struct {
@@ -22,10 +22,10 @@ type dirKey struct {
 	root int
 }
 
-// dirFD is an O_PATH descriptor of a directory. refs counts its users, and one
+// DirFD is an O_PATH descriptor of a directory. refs counts its users, and one
 // for the cache itself; the root's are not counted.
-type dirFD struct {
-	fd    int
+type DirFD struct {
+	FD    int
 	key   dirKey
 	refs  int
 	elem  *list.Element
@@ -34,10 +34,10 @@ type dirFD struct {
 }
 
 func newDirCache(max int) *dirCache {
-	return &dirCache{max: max, lru: list.New(), m: map[dirKey]*dirFD{}}
+	return &dirCache{max: max, lru: list.New(), m: map[dirKey]*DirFD{}}
 }
 
-func (c *dirCache) get(k dirKey) *dirFD {
+func (c *dirCache) get(k dirKey) *DirFD {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	d := c.m[k]
@@ -51,7 +51,7 @@ func (c *dirCache) get(k dirKey) *dirFD {
 
 // add takes ownership of fd and returns it with one use counted. If another
 // goroutine was faster, its descriptor is returned.
-func (c *dirCache) add(k dirKey, fd int) *dirFD {
+func (c *dirCache) add(k dirKey, fd int) *DirFD {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if d := c.m[k]; d != nil {
@@ -59,21 +59,21 @@ func (c *dirCache) add(k dirKey, fd int) *dirFD {
 		d.refs++
 		return d
 	}
-	d := &dirFD{fd: fd, key: k, refs: 2}
+	d := &DirFD{FD: fd, key: k, refs: 2}
 	d.elem = c.lru.PushFront(d)
 	c.m[k] = d
 	for c.lru.Len() > c.max {
-		c.evict(c.lru.Back().Value.(*dirFD))
+		c.evict(c.lru.Back().Value.(*DirFD))
 	}
 	return d
 }
 
-func (c *dirCache) put(d *dirFD) {
+func (c *dirCache) put(d *DirFD) {
 	if d.fixed {
 		return
 	}
 	if d.once {
-		backing.Close(d.fd)
+		backing.Close(d.FD)
 		return
 	}
 	c.mu.Lock()
@@ -81,13 +81,13 @@ func (c *dirCache) put(d *dirFD) {
 	c.unref(d)
 }
 
-func (c *dirCache) unref(d *dirFD) {
+func (c *dirCache) unref(d *DirFD) {
 	if d.refs--; d.refs == 0 {
-		backing.Close(d.fd)
+		backing.Close(d.FD)
 	}
 }
 
-func (c *dirCache) evict(d *dirFD) {
+func (c *dirCache) evict(d *DirFD) {
 	c.lru.Remove(d.elem)
 	delete(c.m, d.key)
 	c.unref(d)
@@ -108,7 +108,7 @@ func (c *dirCache) closeAll() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for c.lru.Len() > 0 {
-		c.evict(c.lru.Back().Value.(*dirFD))
+		c.evict(c.lru.Back().Value.(*DirFD))
 	}
 }
 

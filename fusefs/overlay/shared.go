@@ -1,12 +1,7 @@
-package fusefs
+package overlay
 
 import (
 	"context"
-	"fmt"
-
-	"golang.org/x/sys/unix"
-
-	"polis/fusefs/backing"
 )
 
 // Shared says what a view shows that is not its own: files of the directory its
@@ -19,7 +14,7 @@ type Shared struct {
 	// of a read-only mount, so that this does not depend on us.
 	Lower int
 	// Paths says which of its names show.
-	Paths SharedPaths
+	Paths Paths
 	// Whiteouts has the names of them that the agent removed.
 	Whiteouts Whiteouts
 	// Stage is a descriptor of an empty private directory on the file system of
@@ -32,8 +27,8 @@ type Shared struct {
 	StoreRoot int
 }
 
-// SharedPaths is asked for every name and must not block.
-type SharedPaths interface {
+// Paths is asked for every name and must not block.
+type Paths interface {
 	// Top is the name at or above path that may show from below, "" if none.
 	Top(path string) string
 	// Shown says whether what is at top, a directory or not, does show.
@@ -58,45 +53,4 @@ type Store interface {
 	// the file that is at path, or an error if it cannot be shared. The caller
 	// closes it.
 	Admit(ctx context.Context, path string, content int) (int, error)
-}
-
-// openShared takes over Config.Shared.
-func (fs *FS) openShared() error {
-	fs.lower, fs.stageDir = -1, -1
-	s := fs.cfg.Shared
-	if s == nil {
-		return nil
-	}
-	if s.Lower >= 0 && (s.Paths == nil || s.Whiteouts == nil) || s.Store != nil && (s.StoreRoot <= 0 || s.StoreRoot >= len(fs.cfg.Roots)) {
-		return fmt.Errorf("%w: shared", ErrConfig)
-	}
-	dup, err := unix.FcntlInt(uintptr(s.Stage), unix.F_DUPFD_CLOEXEC, 3)
-	if err != nil {
-		return fmt.Errorf("fusefs: duplicate the staging directory: %w", err)
-	}
-	fs.stageDir = dup
-	if s.Lower < 0 {
-		return nil
-	}
-	if dup, err = unix.FcntlInt(uintptr(s.Lower), unix.F_DUPFD_CLOEXEC, 3); err != nil {
-		return fmt.Errorf("fusefs: duplicate the lower directory: %w", err)
-	}
-	// The last root, so that the others keep their numbers.
-	fs.lower, fs.roots = len(fs.roots), append(fs.roots, dup)
-	return nil
-}
-
-func (fs *FS) closeShared() {
-	if fs.stageDir > 0 {
-		backing.Close(fs.stageDir)
-		fs.stageDir = -1
-	}
-}
-
-// owned is the number of roots that can be written.
-func (fs *FS) owned() int {
-	if fs.lower > 0 {
-		return fs.lower
-	}
-	return len(fs.roots)
 }
