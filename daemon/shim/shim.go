@@ -51,6 +51,7 @@ type Shim struct {
 	egressDenials limit
 	hostPorts     *hostPorts // nil in the host's network
 	callDenials   limit
+	ignoreDenials limit
 	egress        *egressGuard // nil if the agent's network has no gate
 
 	mu        sync.Mutex

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -114,7 +115,7 @@ func (s *Shim) openTree(ctx context.Context, v *views, root *os.File) error {
 	if err != nil {
 		return fmt.Errorf("policy: %w", err)
 	}
-	ic := ignore.Config{RootFD: int(root.Fd())}
+	ic := ignore.Config{RootFD: int(root.Fd()), OnTooLarge: s.rulesTooLarge}
 	if sp.Git {
 		ic.IndexPath = filepath.Join(sp.BareRepo, "worktrees", sp.Agent, "index")
 		ic.TrackedPath = sp.Tracked
@@ -199,6 +200,21 @@ func (s *Shim) denied(d view.Denial) {
 		ev.Data["count"] = d.Count
 	}
 	s.events.Publish(ev)
+}
+
+// rulesTooLarge reports ignore rules that polis does not read.
+func (s *Shim) rulesTooLarge(path string, err error) {
+	now := time.Now()
+	if !s.ignoreDenials.pass(now) {
+		return
+	}
+	if below, ok := strings.CutPrefix(path, s.Spec.PrivateGit+"/"); ok {
+		path = ".git/" + below // info/exclude
+	} else if filepath.IsAbs(path) {
+		path = ".git/" + filepath.Base(path) // the index
+	}
+	s.denied(view.Denial{Time: now, Op: "ignore", Path: path, Code: string(api.CodeTooLarge), Errno: "EFBIG",
+		Hint: err.Error() + "; until it is smaller polis takes nothing there for ignored, so files that git ignores take leases"})
 }
 
 func (v *views) owned() []string {

@@ -1,6 +1,7 @@
 package ignore
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -90,16 +91,27 @@ func TestTooLargeAFileIgnoresNothing(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, ".gitignore", "yes\n"+strings.Repeat("#", maxIgnoreFile))
 	settle(t, filepath.Join(dir, ".gitignore"))
-	m, done := matcher(t, dir, Config{Recheck: -1})
+	var told []string
+	m, done := matcher(t, dir, Config{Recheck: -1, OnTooLarge: func(path string, err error) {
+		require.ErrorIs(t, err, ErrTooLarge)
+		told = append(told, path+": "+err.Error())
+	}})
 	defer done()
 	require.False(t, m.Ignored("yes", false))
 	first := m.dirs[""]
 	require.True(t, first.bad)
-	require.ErrorContains(t, first.err, ".gitignore")
 	require.False(t, m.Ignored("yes", false))
 	require.Same(t, first, m.dirs[""])
+	require.Equal(t, []string{".gitignore: it is too large to be read: it has 262148 bytes, at most 262144"}, told)
 	require.NoError(t, os.Truncate(filepath.Join(dir, ".gitignore"), 4))
 	require.True(t, m.Ignored("yes", false))
+	require.Len(t, told, 1)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, ".gitignore"), bytes.Repeat([]byte("a\n"), maxLines+1), 0o644))
+	for range 3 { // its times are those of a file that may change again
+		require.False(t, m.Ignored("yes", false))
+	}
+	require.Len(t, told, 2)
+	require.Contains(t, told[1], "more than 10000 patterns")
 }
 
 // TestNamesOfAnIndexAreBounded: version 4 keeps of a name only what differs from

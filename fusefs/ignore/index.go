@@ -70,7 +70,7 @@ func parseIndex(b []byte, hashLen int) (*tracked, error) {
 		}
 		// Version 4 leaves out what a name has in common with the one before.
 		if total += len(name); total > maxNames {
-			return nil, fmt.Errorf("%w: more than %d bytes of names", ErrIndex, maxNames)
+			return nil, fmt.Errorf("%w: %w: more than %d bytes of names", ErrIndex, ErrTooLarge, maxNames)
 		}
 		if dir {
 			t.sparse = append(t.sparse, name)

@@ -1,6 +1,7 @@
 package ignore
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -28,7 +29,14 @@ type Config struct {
 	// An answer is at most twice as old. Zero means 100 ms, negative means not
 	// at all.
 	Recheck time.Duration
+	// OnTooLarge, if not nil, is called when a file is not read because it exceeds a
+	// bound, once for each version of the file, on the goroutine of who asks. path is
+	// relative to the worktree, or absolute for a file that is not in it. The error wraps ErrTooLarge.
+	OnTooLarge func(path string, err error)
 }
+
+// ErrTooLarge says that a file of rules, or the index, is larger than what is read.
+var ErrTooLarge = errors.New("it is too large to be read")
 
 const (
 	defaultRecheck = 100 * time.Millisecond

@@ -2,6 +2,7 @@ package ignore
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -20,16 +21,30 @@ func (m *Matcher) gitignore(dir string) *source {
 	if dir != "" {
 		name = dir + "/.gitignore"
 	}
-	f = m.load(f, name, func() (int, error) {
+	old := f
+	f = m.load(old, name, func() (int, error) {
 		return unix.Openat2(m.root, name, &unix.OpenHow{
 			Flags:   unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC | unix.O_NOCTTY,
 			Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
 		})
 	}, maxIgnoreFile, parseRules)
+	m.refused(name, old, f)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.remember(strings.Clone(dir), f)
 	return f
+}
+
+// refused reports a file that has become too large.
+func (m *Matcher) refused(path string, old, f *source) {
+	if m.cfg.OnTooLarge == nil || f == old || !errors.Is(f.err, ErrTooLarge) {
+		return
+	}
+	// A file is read again while its times may hide a change, and when it was forgotten.
+	if old != nil && old.stamp == f.stamp && errors.Is(old.err, ErrTooLarge) {
+		return
+	}
+	m.cfg.OnTooLarge(strings.Clone(path), f.err)
 }
 
 // remember keeps what a directory's file says, within bounds: what is forgotten
@@ -75,12 +90,14 @@ func (m *Matcher) outside(slot **source, path string, limit int64, parse func(*s
 	if f.fresh(m.now(), m.cfg.Recheck) {
 		return f
 	}
-	f = m.load(f, path, func() (int, error) {
+	old := f
+	f = m.load(old, path, func() (int, error) {
 		return unix.Open(path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
 	}, limit, parse)
 	if errors.Is(f.err, unix.ELOOP) {
 		f.bad = true
 	}
+	m.refused(path, old, f)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	*slot = f
@@ -90,12 +107,15 @@ func (m *Matcher) outside(slot **source, path string, limit int64, parse func(*s
 func parseRules(f *source, b []byte) {
 	patterns, ok := parse(b)
 	f.patterns, f.bad = patterns, !ok
+	if !ok {
+		f.err = fmt.Errorf("%w: it has more than %d patterns", ErrTooLarge, maxLines)
+	}
 }
 
 // parseTracked tries both hashes: the index does not say which one it has.
 func parseTracked(f *source, b []byte) {
 	t, err := parseIndex(b, 20)
-	if err != nil {
+	if err != nil && !errors.Is(err, ErrTooLarge) {
 		t, err = parseIndex(b, 32)
 	}
 	f.tracked, f.err, f.bad = t, err, err != nil

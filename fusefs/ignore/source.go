@@ -74,7 +74,7 @@ func (m *Matcher) load(old *source, name string, open func() (int, error), limit
 		f.absent = true
 		return f
 	case st.Size > limit:
-		f.err, f.bad, f.content = fmt.Errorf("%s: %d bytes, at most %d", name, st.Size, limit), true, true
+		f.err, f.bad, f.content = fmt.Errorf("%w: it has %d bytes, at most %d", ErrTooLarge, st.Size, limit), true, true
 		return f
 	}
 	if !f.racy && m.sameFile(f) {
