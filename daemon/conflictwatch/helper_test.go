@@ -22,7 +22,7 @@ import (
 
 const (
 	nobody = 65534
-	soon   = 30 * time.Second // bounds a wait; it says nothing about speed
+	soon   = 30 * time.Second // soon bounds a wait; it is no assertion on speed
 )
 
 func needRoot(t testing.TB) {
@@ -66,7 +66,7 @@ func (s *site) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// commands returns what git was told since the last call.
+// commands returns the git commands since the last call.
 func (s *site) commands() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,7 +169,7 @@ func (s *site) heard(kind string) api.Event {
 	}
 }
 
-// report is a report of a look that has seen everything.
+// report is a report of a complete scan.
 func (s *site) report() api.Conflicts {
 	s.t.Helper()
 	var c api.Conflicts

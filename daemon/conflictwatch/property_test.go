@@ -67,9 +67,9 @@ func edit(t *rapid.T, files map[string]string) {
 	}
 }
 
-// TestTheWatcherSaysWhatAMergeWouldSay has random agents edit, and compares with
-// git merge in a checkout, and with what git diff says of each branch.
-func TestTheWatcherSaysWhatAMergeWouldSay(t *testing.T) {
+// TestTheWatcherReportsTheConflictsOfGitMerge has random agents edit, and compares the report with git
+// merge in a checkout, and with git diff of each branch.
+func TestTheWatcherReportsTheConflictsOfGitMerge(t *testing.T) {
 	base := map[string]string{}
 	for i, name := range []string{"a", "b", "d/x", "d/y", "d/z", "e/x"} {
 		for line := range 8 {
@@ -100,7 +100,7 @@ func TestTheWatcherSaysWhatAMergeWouldSay(t *testing.T) {
 			}
 		}
 		s.git(nobody, s.bare, []byte(in.String()), "fast-import", "--force", "--quiet", "--date-format=raw")
-		p, err := s.watcher.look(t.Context(), agents, false)
+		p, err := s.watcher.scan(t.Context(), agents, false)
 		require.NoError(rt, err)
 		require.Empty(rt, p.errs)
 
@@ -126,7 +126,7 @@ func TestTheWatcherSaysWhatAMergeWouldSay(t *testing.T) {
 			s.git(nobody, clone, nil, "reset", "-q", "--hard", tips[ours])
 			out, err := s.tryGit(nobody, clone, nil, "merge", "-q", "--no-edit", "--no-ff", tips[theirs])
 			paths, conflicts := said[pair[0]+" "+pair[1]]
-			require.Equal(rt, err != nil, conflicts, "%v: the watcher said %q, git merge said %s", pair, paths, out)
+			require.Equal(rt, err != nil, conflicts, "%v: the watcher reported %q, git merge %s", pair, paths, out)
 			if unmerged := s.git(nobody, clone, nil, "diff", "-z", "--name-only", "--diff-filter=U"); unmerged != "" {
 				want := git.SplitNUL([]byte(unmerged))
 				for i, path := range want { // a file in the way of a directory is put beside it for the time being

@@ -10,7 +10,7 @@ import (
 // maxListed bounds the paths of a report.
 const maxListed = 1000
 
-// changes says, for every changed path, by whom.
+// changes maps every changed path to its authors.
 func (p *picture) changes() map[string][]api.ConflictChange {
 	by := map[string][]api.ConflictChange{}
 	note := func(agent, path string) *api.ConflictChange {
@@ -32,7 +32,7 @@ func (p *picture) changes() map[string][]api.ConflictChange {
 	return by
 }
 
-// report joins a picture with the leases there are now.
+// report joins a picture with the present leases.
 func (p *picture) report(leases []api.Lock) api.Conflicts {
 	c := api.Conflicts{Target: p.target, Tried: p.tried, Skipped: p.skipped,
 		Errors: slices.Clone(p.errs), Branches: []api.ConflictBranch{}, Merges: append([]api.ConflictMerge{}, p.merges...)}
@@ -62,7 +62,7 @@ func (p *picture) report(leases []api.Lock) api.Conflicts {
 			lease(row(l.Path), l)
 		}
 	}
-	// A lock of a directory is one of every path below.
+	// A lock of a directory covers every path below.
 	for _, l := range trees {
 		for path, who := range by {
 			if !strings.HasPrefix(path, l.Path+"/") {
@@ -82,7 +82,7 @@ func (p *picture) report(leases []api.Lock) api.Conflicts {
 	return c
 }
 
-// lease puts a lease on a row.
+// lease adds a lease to a row.
 func lease(x *api.ConflictPath, l api.Lock) {
 	x.LeasedBy, x.AwaitedBy = join(x.LeasedBy, l.Holder), join(x.AwaitedBy, l.Waiters...)
 }

@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	maxTries = 4096 // merges kept and tried; beyond 90 agents some are skipped
+	maxTries = 4096 // merges tried and cached; beyond 90 agents some are skipped
 	maxNamed = 100  // paths of a merge that are named
 )
 
-// attempt is a merge to know about.
+// attempt is a merge to try.
 type attempt struct {
 	pair     merge.Pair
 	agents   []string
@@ -27,9 +27,8 @@ type attempt struct {
 
 func (a attempt) key() string { return strings.Join(a.agents, "\x00") }
 
-// attempts lists the merges that the branches of a picture make: each with the
-// target, then each with each. A branch without commits of its own
-// conflicts with nobody that the target does not conflict with.
+// attempts lists the merges that the branches of a picture make: each with the target, then each
+// with each. A branch without commits of its own has no conflicts beyond the target's.
 func (p *picture) attempts() []attempt {
 	var with, pairs []attempt
 	for i, a := range p.branches {
@@ -50,7 +49,7 @@ func (p *picture) attempts() []attempt {
 	return all
 }
 
-// try merges what was not merged before, and tells what is new.
+// try tries the merges that are not cached, and publishes changes.
 func (r *Watcher) try(ctx context.Context, p *picture) error {
 	all := p.attempts()
 	tried := make(map[merge.Pair]merge.Tried, len(all))
@@ -80,7 +79,7 @@ func (r *Watcher) try(ctx context.Context, p *picture) error {
 		}
 	}
 	r.tried, p.tried = tried, len(tried)
-	r.tell(p, all)
+	r.record(p, all)
 	return nil
 }
 
@@ -120,8 +119,8 @@ func lasting(ctx context.Context, err error) bool {
 	return err == nil || refused || late || errors.Is(err, git.ErrTooLarge)
 }
 
-// tell puts the conflicts into the picture and publishes what changed.
-func (r *Watcher) tell(p *picture, all []attempt) {
+// record puts the conflicts into the picture and publishes changes.
+func (r *Watcher) record(p *picture, all []attempt) {
 	now := map[string]api.ConflictMerge{}
 	for _, a := range all {
 		old, had := r.before[a.key()]
@@ -160,7 +159,7 @@ func (r *Watcher) tell(p *picture, all []attempt) {
 	slices.Sort(gone)
 	for _, key := range gone {
 		m := r.before[key]
-		if p.partial { // what was not seen may still be there
+		if p.partial { // what was not read may still conflict
 			now[key] = m
 			p.merges = append(p.merges, m)
 			continue

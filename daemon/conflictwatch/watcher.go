@@ -18,13 +18,13 @@ import (
 )
 
 const (
-	settle    = 50 * time.Millisecond // one git command moves several refs
-	rest      = 4                     // times what a look took
-	maxRest   = 30 * time.Second
-	lookTime  = 2 * time.Minute  // for one look
-	again     = 30 * time.Second // after a look that failed
-	blindLook = 5 * time.Second  // between looks when the kernel tells us nothing
-	patience  = 4 * time.Second  // of who asks
+	settle     = 50 * time.Millisecond // one git command moves several refs
+	rest       = 4                     // times the duration of a scan
+	maxRest    = 30 * time.Second
+	scanTime   = 2 * time.Minute  // for one scan
+	retryPause = 30 * time.Second // after a failed scan
+	pollPause  = 5 * time.Second  // between scans if the kernel reports no changes
+	patience   = 4 * time.Second  // of a caller of Report
 )
 
 // Agent is an agent and the branch it works on, short.
@@ -34,8 +34,8 @@ type Agent struct{ Name, Branch string }
 type Watcher struct {
 	Workspace string
 	Git       *worktree.Workspace
-	// Scratch is a directory of the daemon's own for what is computed and thrown
-	// away; Open makes it and removes what a crash left there.
+	// Scratch is a directory of the daemon's own for temporary objects; Open creates it and
+	// removes what a crash left there.
 	Scratch string
 	Leases  func() []api.Lock // of files, of this workspace
 	Publish func(api.Event)
@@ -52,18 +52,18 @@ type Watcher struct {
 
 	mu     sync.Mutex
 	agents []Agent
-	trees  bool          // somebody wants to know about worktrees
-	next   chan struct{} // closed when a look that has not begun yet is over
+	trees  bool          // a caller wants to know about worktrees
+	next   chan struct{} // closed at the end of the next scan to begin
 	last   *picture
 
-	// The worker's.
+	// Used by the worker only.
 	spans  map[string]span
 	dirty  map[string]dirty
 	tried  map[merge.Pair]merge.Tried
 	before map[string]api.ConflictMerge
 }
 
-// Open starts looking.
+// Open starts the worker.
 func (r *Watcher) Open(ctx context.Context) error {
 	if err := errors.Join(fdtree.RemoveAll(ctx, r.Scratch), os.Mkdir(r.Scratch, 0o711)); err != nil {
 		return fmt.Errorf("make the directory of conflict checks: %w", err)
@@ -82,7 +82,7 @@ func (r *Watcher) Close() {
 	<-r.done
 }
 
-// SetAgents says whose branches to compare.
+// SetAgents sets the branches to compare.
 func (r *Watcher) SetAgents(as []Agent) {
 	as = slices.Clone(as)
 	slices.SortFunc(as, func(a, b Agent) int { return strings.Compare(a.Name, b.Name) })
@@ -102,8 +102,8 @@ func (r *Watcher) rouse() {
 	}
 }
 
-// Report looks and says what there is. If that takes longer than a few
-// seconds, it says what the last look found and that another is Pending.
+// Report scans and returns the result. If that takes longer than a few seconds, it returns the
+// result of the last scan, and Pending.
 func (r *Watcher) Report(ctx context.Context) api.Conflicts {
 	r.mu.Lock()
 	over := r.next
@@ -130,7 +130,7 @@ func (r *Watcher) Report(ctx context.Context) api.Conflicts {
 	return c
 }
 
-// Count is what the last look found.
+// Count counts the conflicts that the last scan found.
 func (r *Watcher) Count() api.ConflictCount {
 	r.mu.Lock()
 	p := r.last

@@ -43,7 +43,7 @@ func TestACommitThatConflictsIsAnEventAndItsEndToo(t *testing.T) {
 		ChangedBy: []api.ConflictChange{{Agent: "alice", Committed: true}, {Agent: "bob", Committed: true}}}}, c.Paths)
 	require.Equal(t, api.ConflictCount{Merges: 1, Paths: 1}, s.watcher.Count())
 
-	// What is known is not told again; what comes to it is.
+	// A known conflict is not published again; a new path of it is.
 	since := c.Merges[0].Since
 	more := two("bob again\n")
 	s.commit("agent/bob", "agent/bob", more)
@@ -56,12 +56,12 @@ func TestACommitThatConflictsIsAnEventAndItsEndToo(t *testing.T) {
 	s.commit("agent/alice", "agent/alice", both)
 	require.Equal(t, []string{"main.txt", "other.txt"}, s.heard(api.EventConflictFound).Data["paths"])
 
-	// Alice is merged: bob now conflicts with the target, and alice with nobody.
+	// Alice is merged: bob now conflicts with the target, and alice has no conflict.
 	s.git(nobody, s.bare, nil, "update-ref", "refs/heads/main", "refs/heads/agent/alice")
 	e = s.heard(api.EventConflictFound)
 	require.Equal(t, []string{"agent/bob", "main"}, e.Data["branches"])
 	require.Equal(t, []string{"alice", "bob"}, s.heard(api.EventConflictGone).Data["agents"])
-	// An agent that is gone conflicts with nobody.
+	// A removed agent has no conflicts.
 	s.watcher.SetAgents([]Agent{alice})
 	require.Equal(t, []string{"bob"}, s.heard(api.EventConflictGone).Data["agents"])
 	require.Empty(t, s.report().Paths)
@@ -117,7 +117,7 @@ func TestACommitCostsOneBranchsMergesAndQuietNothing(t *testing.T) {
 	require.Empty(t, left)
 
 	// With no commit and no question there is no git at all.
-	time.Sleep(2 * time.Second) // enough for a look that is under way
+	time.Sleep(2 * time.Second) // enough for a scan that is under way
 	s.commands()
 	s.git(nobody, s.bare, nil, "tag", "v1", "main")
 	time.Sleep(time.Second)
@@ -157,7 +157,7 @@ func TestUncommittedChangesAreSeenWhenAsked(t *testing.T) {
 	require.Empty(t, c.Merges, "only commits are merged")
 }
 
-func TestWhatCannotBeTriedIsSaidAndDoesNotStopTheRest(t *testing.T) {
+func TestAFailedTrialIsReportedAndDoesNotStopTheRest(t *testing.T) {
 	s := newSite(t, two("one\n"))
 	s.write(nobody, s.bare, "agent/stranger", "", two("a root of its own\n"))
 	s.commit("agent/alice", "main", two("alice\n"))
@@ -170,7 +170,7 @@ func TestWhatCannotBeTriedIsSaidAndDoesNotStopTheRest(t *testing.T) {
 	require.Equal(t, []string{"alice", "bob"}, c.Merges[1].Agents)
 	require.Equal(t, api.ConflictCount{Merges: 1, Paths: 1}, s.watcher.Count())
 
-	// A repository that somebody else could configure is not touched.
+	// A repository that another user could configure is not touched.
 	require.NoError(t, os.Chmod(filepath.Join(s.bare, "config"), 0o666))
 	s.commands()
 	require.Eventually(t, func() bool {
@@ -178,23 +178,23 @@ func TestWhatCannotBeTriedIsSaidAndDoesNotStopTheRest(t *testing.T) {
 		return len(c.Errors) > 0
 	}, soon, 10*time.Millisecond)
 	require.Contains(t, c.Errors[0], "not the daemon's own any more")
-	require.Len(t, c.Merges, 2, "what was seen last is still said")
+	require.Len(t, c.Merges, 2, "the last result is still reported")
 	require.Empty(t, s.commands())
 }
 
-func TestAnEndThatWasNotSeenIsNotTold(t *testing.T) {
-	var told []string
+func TestAConflictEndsOnlyAfterACompleteScan(t *testing.T) {
+	var published []string
 	m := api.ConflictMerge{Agents: []string{"alice", "bob"}, Branches: []string{"a", "b"}, Paths: []string{"f"}, Total: 1}
 	key := attempt{agents: m.Agents}.key()
-	r := &Watcher{before: map[string]api.ConflictMerge{key: m}, Publish: func(e api.Event) { told = append(told, e.Type) }}
+	r := &Watcher{before: map[string]api.ConflictMerge{key: m}, Publish: func(e api.Event) { published = append(published, e.Type) }}
 	for _, all := range [][]attempt{nil, {{agents: m.Agents}}} {
 		p := &picture{partial: true}
-		r.tell(p, all)
-		require.Empty(t, told)
+		r.record(p, all)
+		require.Empty(t, published)
 		require.Equal(t, []api.ConflictMerge{m}, p.merges)
 	}
-	r.tell(&picture{}, nil)
-	require.Equal(t, []string{api.EventConflictGone}, told)
+	r.record(&picture{}, nil)
+	require.Equal(t, []string{api.EventConflictGone}, published)
 	require.Empty(t, r.before)
 }
 
@@ -222,7 +222,7 @@ func TestLeasesJoinTheChanges(t *testing.T) {
 		"a lease of what two changed":        {[]api.Lock{lease("both", "bob", false)}, []string{"both alice,bob /bob/ "}},
 		"one's own lease":                    {[]api.Lock{lease("hers", "alice", false)}, []string{"both alice,bob / / "}},
 		"a lease of what another changed":    {[]api.Lock{lease("hers", "bob", false)}, []string{"both alice,bob / / ", "hers alice /bob/ "}},
-		"a lease somebody waits for":         {[]api.Lock{lease("new", "alice", false, "bob", "carol")}, []string{"both alice,bob / / ", "new  /alice/bob,carol"}},
+		"a lease with waiters":               {[]api.Lock{lease("new", "alice", false, "bob", "carol")}, []string{"both alice,bob / / ", "new  /alice/bob,carol"}},
 		"a directory with others' work":      {[]api.Lock{lease("dir", "bob", true)}, []string{"both alice,bob / / ", "dir/a alice /bob/ "}},
 		"two readers":                        {[]api.Lock{lease("both", "alice", false), lease("both", "bob", false)}, []string{"both alice,bob /alice,bob/ "}},
 		"a lease of something quite unknown": {[]api.Lock{lease("x", "alice", false)}, []string{"both alice,bob / / "}},

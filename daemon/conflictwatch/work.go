@@ -8,13 +8,13 @@ import (
 	"polis/daemon/refwatch"
 )
 
-// work looks whenever there is a reason to, and rests in between.
+// work scans whenever there is a reason to, and pauses in between.
 func (r *Watcher) work(ctx context.Context) {
 	defer close(r.done)
 	watch, err := refwatch.Open(r.Git.Bare().Dir)
 	var moved <-chan struct{}
 	if err != nil {
-		r.Log.Warn("branches are looked at every few seconds instead of watched", "op", "conflictwatch", "workspace", r.Workspace, "err", err)
+		r.Log.Warn("branches are polled every few seconds: they cannot be watched", "op", "conflictwatch", "workspace", r.Workspace, "err", err)
 	} else {
 		moved = watch.Moved()
 		defer func() {
@@ -26,12 +26,12 @@ func (r *Watcher) work(ctx context.Context) {
 	blind := func() bool { return watch == nil || watch.Blind() }
 	failed := false
 	for {
-		var later <-chan time.Time // nil: without an event nothing is done
+		var later <-chan time.Time // nil: it waits for an event
 		switch {
 		case failed:
-			later = time.After(again)
+			later = time.After(retryPause)
 		case blind() && r.any():
-			later = time.After(blindLook)
+			later = time.After(pollPause)
 		}
 		select {
 		case <-ctx.Done():
@@ -63,7 +63,7 @@ func (r *Watcher) any() bool {
 	return len(r.agents) > 0
 }
 
-// once looks and publishes what it saw; false if it did not see everything.
+// once scans and publishes the result; false if the scan was incomplete.
 func (r *Watcher) once(ctx context.Context) bool {
 	r.mu.Lock()
 	over, agents, trees := r.next, r.agents, r.trees
@@ -72,14 +72,14 @@ func (r *Watcher) once(ctx context.Context) bool {
 	r.mu.Unlock()
 	defer close(over)
 
-	lctx, cancel := context.WithTimeout(ctx, lookTime)
+	lctx, cancel := context.WithTimeout(ctx, scanTime)
 	defer cancel()
-	p, err := r.look(lctx, agents, trees)
+	p, err := r.scan(lctx, agents, trees)
 	if err != nil {
 		if ctx.Err() != nil {
 			return true // the daemon stops
 		}
-		r.Log.Warn("look for conflicts", "op", "conflictwatch", "workspace", r.Workspace, "err", err)
+		r.Log.Warn("scan for conflicts", "op", "conflictwatch", "workspace", r.Workspace, "err", err)
 		stale := *old
 		stale.errs = []string{api.Shorten(err.Error(), 500)}
 		p = &stale

@@ -12,22 +12,21 @@ import (
 	"polis/daemon/worktree"
 )
 
-// Along says what became of the user's checkout.
+// Along is the state of the user's checkout after a merge.
 type Along struct {
-	// Target and Commit are where the shared repository is. The commit is in the
-	// project as refs/remotes/polis/<target> if Fetched.
+	// Target and Commit are where the shared repository is. The commit is in the project as
+	// refs/remotes/polis/<target> if Fetched.
 	Target, Commit string
 	Fetched        bool
 	// Updated: the project's branch of that name is at Commit.
 	Updated bool
-	// Reason says why it is not, Command what the user can do about it.
+	// Reason is why not, Command what the user can do about it.
 	Reason, Command string
 }
 
-// BringAlong takes the project's target branch to where the shared one is, if
-// that is a fast-forward and loses nothing: a checkout with changes, one with
-// filters of its own, and a branch with commits of its own are left alone. An
-// error means that the commits could not even be fetched.
+// BringAlong fast-forwards the project's target branch to the shared one, if that is possible and
+// loses nothing: a checkout with changes, one with filters of its own, and a branch with commits
+// of its own are left unchanged. An error means that not even the commits could be fetched.
 func (m *Merger) BringAlong(ctx context.Context) (Along, error) {
 	target, err := m.target(ctx, "")
 	if err != nil {
@@ -62,7 +61,7 @@ func (m *Merger) BringAlong(ctx context.Context) (Along, error) {
 		a.Reason = "the project is no git repository"
 		return a, nil
 	}
-	// What the shared repository does not have is no ancestor of anything in it.
+	// A commit that the shared repository lacks is no ancestor of its commits.
 	behind := at.commit == a.Commit
 	if at.commit != "" && !behind {
 		behind, err = m.Workspace.Bare().IsAncestor(ctx, at.commit, a.Commit)
@@ -74,7 +73,7 @@ func (m *Merger) BringAlong(ctx context.Context) (Along, error) {
 	if behind {
 		since = at.commit
 	}
-	// Whether the checkout can be taken along is looked at meanwhile.
+	// Meanwhile, check whether the checkout can be updated.
 	var keep error
 	var changes []gate.Change
 	moves := at.here && behind && at.commit != "" && at.commit != a.Commit
@@ -105,14 +104,14 @@ func (m *Merger) BringAlong(ctx context.Context) (Along, error) {
 	return a, nil
 }
 
-// place is where a branch of the project is.
+// place is the state of a branch of the project.
 type place struct {
 	commit   string // empty if there is no such branch
 	here     bool   // it is what the project has checked out
 	worktree string // where it is checked out, if it is
 }
 
-// branchOf asks git once for all that is to be known of a branch.
+// branchOf reads the state of a branch with one git command.
 func branchOf(ctx context.Context, p *worktree.Project, branch string) (place, error) {
 	ref := git.Branch(branch)
 	out, err := p.Run(ctx, "for-each-ref", "--format=%(objectname) %(refname) %(HEAD)%(worktreepath)", ref)
@@ -127,9 +126,9 @@ func branchOf(ctx context.Context, p *worktree.Project, branch string) (place, e
 	return place{commit: commit, here: where[0] == '*', worktree: where[1:]}, nil
 }
 
-// forward fast-forwards the project's branch; its error is the reason why not.
-// keep is what keeps the checkout as it is, if the branch is checked out; changes
-// are what would change in it.
+// forward fast-forwards the project's branch; its error is the reason why not. keep is why the
+// checkout must stay unchanged, if the branch is checked out; changes are what would change in
+// it.
 func (a *Along) forward(ctx context.Context, p *worktree.Project, at place, behind bool, keep error, changes []gate.Change) error {
 	switch {
 	case at.commit == "":
@@ -157,9 +156,8 @@ func inside(p *worktree.Project, args ...string) git.Cmd {
 	return git.Cmd{Args: args, WorkTree: p.Path, Dir: p.Path}
 }
 
-// keeps says why a checkout is to be left as it is; nil if it can go along. The
-// second question makes git read the checkout, by its configuration: the first
-// comes before it.
+// keeps returns why a checkout must stay unchanged; nil if it can be updated. The second check
+// makes git read the checkout, by its configuration: the first must come before it.
 func keeps(ctx context.Context, p *worktree.Project) error {
 	if err := filters(ctx, p); err != nil {
 		return err
@@ -174,9 +172,8 @@ func keeps(ctx context.Context, p *worktree.Project) error {
 	return nil
 }
 
-// filters refuses a project that has some. A filter is a command. It is the
-// user's own, but it would run on what agents wrote, without the user having
-// asked for it.
+// filters rejects a project that has filters. A filter is a command. It is the user's own, but it
+// would run on what agents wrote, without the user's consent.
 func filters(ctx context.Context, p *worktree.Project) error {
 	out, err := p.Line(ctx, "config", "--name-only", "--get-regexp", `^filter\..*\.(clean|smudge|process)$`)
 	if code, ok := git.ExitCode(err); err != nil && (!ok || code != 1) {

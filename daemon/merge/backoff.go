@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// The bounds of the wait between two tries to move a branch.
+// The bounds of the wait between two attempts to move a branch.
 const (
 	firstWait = 20 * time.Millisecond
 	maxWait   = time.Second
 )
 
-// Delay is how long to wait before the next try, after try of them (from 1) met
-// another change of the same branch: twice as long each time, at most a second,
-// of which the second half is random, so that two who met do not meet again.
+// Delay is how long to wait before the next attempt, after attempt number try (from 1) met
+// another change of the same branch: twice as long each time, at most a second, of which the
+// second half is random, so that two merges that met do not meet again.
 func Delay(try int) time.Duration {
 	d := maxWait
 	if n := try - 1; n < 16 && firstWait<<max(n, 0) < maxWait {
@@ -23,7 +23,7 @@ func Delay(try int) time.Duration {
 	return d/2 + rand.N(d/2)
 }
 
-// Backoff waits for the Delay of a try. The error is why the context ended.
+// Backoff waits for the Delay of an attempt. It returns why the context ended.
 func Backoff(ctx context.Context, try int) error {
 	t := time.NewTimer(Delay(try))
 	defer t.Stop()

@@ -15,10 +15,9 @@ import (
 // maxNamed bounds the paths of a refusal's details.
 const maxNamed = 100
 
-// judge lists what a merge changes in the target and compares it with the
-// rules of the agent: UNDECLARED_WRITE if a path is outside of them,
-// PROTECTED_PATH if a person has to accept one and did not. A dry run marks the
-// latter and goes on.
+// judge lists what a merge changes in the target and compares it with the rules of the agent:
+// UNDECLARED_WRITE if a path is outside of them, PROTECTED_PATH if a person must accept one and
+// has not. A dry run marks the latter and continues.
 func (m *Merger) judge(ctx context.Context, req Request, res *Result) error {
 	changes, err := gate.Changes(ctx, m.Workspace.Bare(), res.Onto, res.Tree)
 	if err != nil {
@@ -41,8 +40,8 @@ func (m *Merger) judge(ctx context.Context, req Request, res *Result) error {
 	return Held(req.Agent, req.Branch, v, req.AcceptProtected || req.DryRun)
 }
 
-// Held is the refusal of a verdict; nil if everything may come home. accepted
-// says that a person accepts protected paths.
+// Held is the error for a verdict; nil if every path may be merged. accepted: a person accepts
+// protected paths.
 func Held(agent, branch string, v gate.Verdict, accepted bool) error {
 	switch {
 	case len(v.Undeclared) > 0:
@@ -57,7 +56,7 @@ func Held(agent, branch string, v gate.Verdict, accepted bool) error {
 	return nil
 }
 
-// CheckTrees refuses a branch that holds, anywhere between base and tip, what git
+// CheckTrees rejects a branch that contains, in any commit between base and tip, a tree that git
 // does not check out: BAD_TREE.
 func (m *Merger) CheckTrees(ctx context.Context, branch, tip, base string) error {
 	err := m.Workspace.Bare().CheckTrees(ctx, tip, base)
@@ -66,7 +65,7 @@ func (m *Merger) CheckTrees(ctx context.Context, branch, tip, base string) error
 			WithHint("git refuses to check it out, and forges to take it: it must go from the branch's history before that can be merged")
 	}
 	if err != nil {
-		return api.Errorf(api.CodeRepoCorrupt, "look at what branch %s brings: %w", branch, err)
+		return api.Errorf(api.CodeRepoCorrupt, "read the commits of branch %s: %w", branch, err)
 	}
 	return nil
 }

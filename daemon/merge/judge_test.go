@@ -22,7 +22,7 @@ func rules(t *testing.T, r policy.Rules, protected ...string) gate.Rules {
 
 // Plumbing records any path without opening it; none comes home that the
 // agent's rules do not let it write, however often its branch is merged.
-func TestWhatAnAgentMayNotWriteDoesNotComeHome(t *testing.T) {
+func TestChangesOutsideTheRulesAreNotMerged(t *testing.T) {
 	f := setup(t)
 	tree := f.work(t, "mallory", "mine.txt", "x\n")
 	blob := as(t, nobody, tree.Path, "rev-parse", "HEAD:mine.txt")

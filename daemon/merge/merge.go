@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	maxTries = 8           // times a moved target is merged anew
-	undoTime = time.Minute // to make a checkout as it was
-	maxPaths = 1000        // names a Result or an error carries
+	maxTries = 8           // merges of a target that moves meanwhile
+	undoTime = time.Minute // to restore a checkout
+	maxPaths = 1000        // paths in a Result or an error
 )
 
 // Locks takes the leases of refs in the daemon's table.
@@ -28,7 +28,7 @@ type Locks interface {
 	AcquireRef(ctx context.Context, ref string) (release func(), err error)
 }
 
-// Merger merges in one workspace. One daemon has one Merger for a workspace.
+// Merger merges in one workspace. A daemon has one Merger per workspace.
 type Merger struct {
 	Workspace *worktree.Workspace
 	Locks     Locks // nil takes none
@@ -37,7 +37,7 @@ type Merger struct {
 	Charge func(ctx context.Context, agent string) context.Context
 
 	once sync.Once
-	turn chan struct{} // holds one token: whose turn it is
+	turn chan struct{} // one token: one merge at a time
 }
 
 // Request is what to merge.
@@ -58,11 +58,11 @@ type Request struct {
 	Rules gate.Rules
 	// AcceptProtected says that a person accepts changes of protected paths.
 	AcceptProtected bool
-	// Head is the commit the branch must be at; empty: wherever it is.
+	// Head is the commit the branch must be at; empty for any.
 	Head string
 }
 
-// Result is a merge that happened, or would.
+// Result is a merge that was made, or would be.
 type Result struct {
 	Commit string // the merge commit; empty for a dry run
 	Tree   string
@@ -74,7 +74,7 @@ type Result struct {
 	Paths []string
 	// Protected are those of them that a person has to accept, with the reason.
 	Protected []gate.Finding
-	// Later counts, for a revert, the merges made after the one taken back.
+	// Later counts, for a revert, the merges made after the reverted one.
 	Later int
 }
 
@@ -133,7 +133,7 @@ func (m *Merger) Merge(ctx context.Context, req Request) (Result, error) {
 		return Result{}, err
 	}
 	defer done()
-	// The user's own commits on the target come first, or it would diverge.
+	// The user's own commits on the target come first, or both would diverge.
 	if _, err := m.Workspace.SyncLocked(ctx, target); err != nil {
 		return Result{}, err
 	}
@@ -159,7 +159,7 @@ func (m *Merger) Merge(ctx context.Context, req Request) (Result, error) {
 	return res, nil
 }
 
-// DryRun says what Merge would do, with the same errors, and moves nothing.
+// DryRun returns what Merge would do, with the same errors, and moves nothing.
 func (m *Merger) DryRun(ctx context.Context, req Request) (Result, error) {
 	req.DryRun = true
 	return m.Merge(ctx, req)
@@ -177,10 +177,10 @@ func (m *Merger) prepare(ctx context.Context, req Request, target, onto string) 
 	}
 	if req.Head != "" && res.Merged != req.Head {
 		return res, api.Errorf(api.CodeRefConflict, "branch %s is at %.12s, not at %.12s", req.Branch, res.Merged, req.Head).
-			WithHint("it has moved since you looked: polisctl merge %s --dry-run shows what it holds now", req.Agent)
+			WithHint("the branch has moved since: polisctl merge %s --dry-run shows what it holds now", req.Agent)
 	}
-	// To start git is most of the cost, and the three need nothing of each other:
-	// a merge of what must not be merged is some objects that nobody knows.
+	// Starting git is most of the cost, and the three are independent: a merge that the rules
+	// refuse leaves only unreferenced objects.
 	var got merged
 	err = inOrder(func() error {
 		return m.anything(ctx, req, target, res)
@@ -200,7 +200,7 @@ func (m *Merger) prepare(ctx context.Context, req Request, target, onto string) 
 	return res, m.judge(ctx, req, &res)
 }
 
-// anything refuses a branch that the target has.
+// anything rejects a branch that the target has.
 func (m *Merger) anything(ctx context.Context, req Request, target string, res Result) error {
 	done, err := m.Workspace.Bare().IsAncestor(ctx, res.Merged, res.Onto)
 	if err != nil {
@@ -213,8 +213,7 @@ func (m *Merger) anything(ctx context.Context, req Request, target string, res R
 	return nil
 }
 
-// inOrder does several things at the same time. The error is that of the first
-// in the row that has one.
+// inOrder runs functions in parallel. It returns the error of the first in the list that has one.
 func inOrder(do ...func() error) error {
 	errs := make([]error, len(do))
 	var all sync.WaitGroup
@@ -253,9 +252,8 @@ func name(paths []string, n int) string {
 	return b.String()
 }
 
-// retry moves the target to what build makes of its present commit, as long as
-// somebody else moves it meanwhile, but not for ever. A build that returns no
-// commit moves nothing.
+// retry moves the target to what build makes of its present commit, and again if another change
+// moves it meanwhile, at most maxTries times. A build that returns no commit moves nothing.
 func (m *Merger) retry(ctx context.Context, target string, build func(onto string) (string, error)) error {
 	bare, ref := m.Workspace.Bare(), git.Branch(target)
 	var last error

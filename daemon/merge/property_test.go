@@ -108,7 +108,7 @@ func TestAnyBranchesMergedAtOnce(t *testing.T) {
 				case "own":
 					tips[i][name] = fmt.Sprintf("%s by %d\n", name, i)
 				case "same":
-					tips[i][name] = name + " by anybody\n"
+					tips[i][name] = name + " by several\n"
 				case "remove":
 					delete(tips[i], name)
 				}
@@ -135,7 +135,7 @@ func TestAnyBranchesMergedAtOnce(t *testing.T) {
 		var last int
 		for commit := range strings.FieldsSeq(line) {
 			i := slices.IndexFunc(results, func(r Result) bool { return r.Commit == commit })
-			require.GreaterOrEqual(rt, i, 0, "a commit of nobody's")
+			require.GreaterOrEqual(rt, i, 0, "an unknown commit")
 			require.Equal(rt, onto, results[i].Onto)
 			merged, ok := threeWay(base, have, tips[i])
 			require.True(rt, ok)
@@ -150,7 +150,7 @@ func TestAnyBranchesMergedAtOnce(t *testing.T) {
 			}
 		}
 		f.same(rt, have)
-		require.NotEmpty(rt, landed, "somebody is first, and has nothing to conflict with")
+		require.NotEmpty(rt, landed, "one branch is first, and has nothing to conflict with")
 
 		// The last one back: the target is as it was before.
 		before, err := bare.Line(ctx, "rev-parse", results[last].Onto+"^{tree}")

@@ -10,15 +10,14 @@ import (
 	"polis/daemon/git"
 )
 
-// Revert takes a merge back by a new commit on the target (git revert -m 1),
-// without a checkout. Result.Later counts the merges made since. A change
-// that later ones build on is MERGE_CONFLICT; one taken back already is
-// NOTHING_TO_MERGE.
+// Revert reverts a merge by a new commit on the target (git revert -m 1), without a checkout.
+// Result.Later counts the merges made since. A change that later ones build on is MERGE_CONFLICT;
+// a merge that is reverted already is NOTHING_TO_MERGE.
 func (m *Merger) Revert(ctx context.Context, commit string) (Result, error) {
 	return m.revert(ctx, commit, false)
 }
 
-// DryRevert says what Revert would do, with the same errors, and moves nothing.
+// DryRevert returns what Revert would do, with the same errors, and moves nothing.
 func (m *Merger) DryRevert(ctx context.Context, commit string) (Result, error) {
 	return m.revert(ctx, commit, true)
 }
@@ -70,7 +69,7 @@ func (m *Merger) revert(ctx context.Context, commit string, dry bool) (Result, e
 	return res, nil
 }
 
-// unmerge makes the commit that takes a merge back on top of onto.
+// unmerge makes the commit that reverts a merge, on top of onto.
 func (m *Merger) unmerge(ctx context.Context, target, onto, commit, before string) (Result, error) {
 	bare := m.Workspace.Bare()
 	res := Result{Target: target, Onto: onto, Merged: commit}
@@ -115,7 +114,7 @@ func (m *Merger) unmerge(ctx context.Context, target, onto, commit, before strin
 		return fail(err)
 	}
 	if len(res.Paths) == 0 {
-		// By us, maybe, and nobody lived to note it.
+		// Perhaps a revert of ours, by a daemon that died before it recorded it.
 		by, err := bare.Run(ctx, "rev-list", "--first-parent", "--fixed-strings", "--grep=This reverts commit "+commit, "--max-count=1", onto, "^"+commit)
 		if err != nil {
 			return fail(err)

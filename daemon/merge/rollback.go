@@ -22,9 +22,9 @@ import (
 	"polis/daemon/worktree"
 )
 
-// before is what of the user's checkout a fast-forward will change, as it was.
-// git checks out what it can and stops at what it cannot (a directory that may
-// not be written, a full disk), and leaves what it wrote: undo takes that back.
+// before is the part of the user's checkout that a fast-forward will change, as it was. git
+// checks out what it can and stops at an error (a read-only directory, a full disk), and leaves
+// what it wrote: undo reverts that.
 type before struct {
 	p       *worktree.Project
 	changes []gate.Change
@@ -39,7 +39,7 @@ const (
 	directory
 )
 
-// remember looks at every name that differs between two commits of the project.
+// remember reads every name that differs between two commits of the project.
 func remember(p *worktree.Project, changes []gate.Change) (*before, error) {
 	b := &before{p: p, changes: changes, was: map[string]kind{}}
 	root, err := os.OpenRoot(p.Path)
@@ -61,7 +61,7 @@ func remember(p *worktree.Project, changes []gate.Change) (*before, error) {
 			fi, err := root.Lstat(name)
 			switch {
 			case err != nil && !absent(err):
-				return nil, fmt.Errorf("look at %q: %w", short(name), err)
+				return nil, fmt.Errorf("inspect %q: %w", short(name), err)
 			case err != nil:
 				b.was[name] = none
 			case fi.IsDir():
@@ -74,15 +74,15 @@ func remember(p *worktree.Project, changes []gate.Change) (*before, error) {
 	return b, nil
 }
 
-// absent says that a name is not there: it, a directory above it, or what
-// should be one is a file.
+// absent reports that a name does not exist: it, a directory above it, or what should be a
+// directory is a file.
 func absent(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ENAMETOOLONG)
 }
 
-// undo makes the checkout as it was before a fast-forward that failed. Only
-// what git has written is taken back: a file whose content is not, or is not the
-// beginning of, what the merge brings is left alone and named.
+// undo restores the checkout after a fast-forward that failed. It reverts only what git has
+// written: a file whose content is neither that of the merge nor a beginning of it is left
+// unchanged and named.
 func (b *before) undo(ctx context.Context) (left []string, err error) {
 	root, err := os.OpenRoot(b.p.Path)
 	if err != nil {
@@ -92,9 +92,9 @@ func (b *before) undo(ctx context.Context) (left []string, err error) {
 	var dirs, restore []string
 	for _, c := range b.changes {
 		if c.New == gate.ModeGitlink || c.Old == gate.ModeGitlink {
-			continue // git makes at most an empty directory of it
+			continue // git creates at most an empty directory for it
 		}
-		state, err := b.look(ctx, root, c)
+		state, err := b.stateOf(ctx, root, c)
 		if err != nil {
 			return left, err
 		}
@@ -112,7 +112,7 @@ func (b *before) undo(ctx context.Context) (left []string, err error) {
 			dirs = append(dirs, dir)
 		}
 	}
-	// The deepest first. One that is not empty holds something of the user's.
+	// Deepest first. A directory that is not empty contains files of the user.
 	slices.SortFunc(dirs, func(x, y string) int { return cmp.Or(len(y)-len(x), strings.Compare(x, y)) })
 	for _, dir := range slices.Compact(dirs) {
 		if err := rmdir(root, dir); err != nil && !absent(err) && !errors.Is(err, unix.ENOTEMPTY) && !errors.Is(err, unix.EEXIST) {
@@ -157,10 +157,10 @@ const (
 	untouched state = iota // as it was
 	missing                // it was there, and is not
 	written                // it has the new content, or the beginning of it
-	foreign                // it has some other content
+	foreign                // it has another content
 )
 
-func (b *before) look(ctx context.Context, root *os.Root, c gate.Change) (state, error) {
+func (b *before) stateOf(ctx context.Context, root *os.Root, c gate.Change) (state, error) {
 	fi, err := root.Lstat(c.Path)
 	switch {
 	case err != nil && absent(err):
@@ -169,7 +169,7 @@ func (b *before) look(ctx context.Context, root *os.Root, c gate.Change) (state,
 		}
 		return missing, nil
 	case err != nil:
-		return 0, fmt.Errorf("look at %q: %w", short(c.Path), err)
+		return 0, fmt.Errorf("inspect %q: %w", short(c.Path), err)
 	case fi.IsDir() && b.was[c.Path] == file:
 		return missing, nil // what is in the directory has entries of its own
 	case fi.IsDir():
@@ -219,7 +219,7 @@ func (b *before) look(ctx context.Context, root *os.Root, c gate.Change) (state,
 	return foreign, nil
 }
 
-// begins says that a file is the beginning of what a change brings.
+// begins reports whether a file is a beginning of a change's content.
 func (b *before) begins(ctx context.Context, root *os.Root, c gate.Change) bool {
 	want, err := b.p.Run(ctx, "cat-file", "blob", c.ID)
 	if err != nil {
@@ -244,7 +244,7 @@ func blobID(in io.Reader, size int64, idLen int) (string, error) {
 
 const hexLen256 = 2 * sha256.Size
 
-// fastForward brings the checkout to a commit, or leaves it as it was.
+// fastForward brings the checkout to a commit, or restores it.
 func (b *before) fastForward(ctx context.Context, commit string) error {
 	// git itself refuses to overwrite an untracked file, and an ignored one.
 	forward := inside(b.p, "merge", "--ff-only", "--no-overwrite-ignore", "--no-stat", "--quiet", "--end-of-options", commit)
@@ -254,7 +254,7 @@ func (b *before) fastForward(ctx context.Context, commit string) error {
 		return nil
 	}
 	if now, look := b.p.Commit(ctx, "HEAD"); look == nil && now == commit {
-		return nil // it was done, and something failed afterwards
+		return nil // it succeeded, and something failed afterwards
 	}
 	uctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
 	defer cancel()

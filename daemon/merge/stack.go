@@ -11,9 +11,9 @@ import (
 	"polis/daemon/git"
 )
 
-// Stack is merges that are made and that nothing points to yet: each on top of
-// the one before, the first on top of the target. What is on top can be looked
-// at, and checked, before Advance moves the target there.
+// Stack is a list of merge commits that no ref points to yet: each on top of the one before, the
+// first on top of the target. The top can be inspected and checked before Advance moves the
+// target there.
 type Stack struct {
 	Target string
 	Onto   string // where the target was
@@ -27,8 +27,8 @@ type Item struct {
 	Err     error
 }
 
-// Stack merges the requests' branches on top of each other. It moves the target
-// only to where the user's project has it. An error means that there is no stack at all.
+// Stack merges the requests' branches on top of each other. It moves the target only to where the
+// user's project has it. An error means that no stack was made.
 func (m *Merger) Stack(ctx context.Context, reqs []Request) (Stack, error) {
 	target, err := m.target(ctx, "")
 	if err != nil {
@@ -51,7 +51,7 @@ func (m *Merger) Stack(ctx context.Context, reqs []Request) (Stack, error) {
 	return s, nil
 }
 
-// synced brings the user's own commits in and says where the target then is.
+// synced brings the user's own commits in and returns the target's commit then.
 func (m *Merger) synced(ctx context.Context, target string) (string, error) {
 	done, err := m.one(ctx, target)
 	if err != nil {
@@ -87,7 +87,7 @@ func (m *Merger) commit(ctx context.Context, req Request, res *Result) error {
 	message := req.Message
 	if strings.TrimSpace(message) == "" {
 		message = fmt.Sprintf("Merge branch '%s' into %s\n", req.Branch, res.Target)
-		if req.Trailer != "" { // no need to ask git where the trailers of our own words begin
+		if req.Trailer != "" { // git is not needed to find the trailers of our own text
 			message += "\n" + req.Trailer + "\n"
 		}
 		req.Trailer = ""
@@ -104,9 +104,8 @@ func (m *Merger) commit(ctx context.Context, req Request, res *Result) error {
 	return nil
 }
 
-// Advance moves the target to a commit of the stack, in one step, if it still
-// is where the stack begins. If it is not, the error is REF_CONFLICT and wraps
-// git.ErrRefMoved: make another stack.
+// Advance moves the target to a commit of the stack, in one step, if it still is where the stack
+// begins. Otherwise the error is REF_CONFLICT and wraps git.ErrRefMoved: make another stack.
 func (m *Merger) Advance(ctx context.Context, s Stack, commit string) error {
 	done, err := m.one(ctx, s.Target)
 	if err != nil {
@@ -136,12 +135,11 @@ func lockFile(err error) bool {
 	return errors.As(err, &exit) && strings.Contains(exit.Stderr, ".lock")
 }
 
-// searched bounds how far back Merged looks for a merge.
+// searched bounds how far back Merged searches for a merge.
 const searched = "5000"
 
-// Merged finds the merge that brought a branch, as it is now, to the target;
-// empty if there is none. It is how a merge is known whose maker died before it
-// could say so.
+// Merged finds the merge that brought a branch, at its present commit, to the target; empty if
+// there is none. It finds merges whose daemon died before it recorded them.
 func (m *Merger) Merged(ctx context.Context, branch string) (string, error) {
 	target, err := m.target(ctx, "")
 	if err != nil {
@@ -154,7 +152,7 @@ func (m *Merger) Merged(ctx context.Context, branch string) (string, error) {
 	}
 	out, err := bare.Run(ctx, "rev-list", "--first-parent", "--min-parents=2", "--parents", "-n", searched, git.Branch(target))
 	if err != nil {
-		return "", api.Errorf(api.CodeRepoCorrupt, "look for the merge of %s: %w", branch, err)
+		return "", api.Errorf(api.CodeRepoCorrupt, "find the merge of %s: %w", branch, err)
 	}
 	for line := range strings.Lines(string(out)) {
 		if ids := strings.Fields(line); len(ids) == 3 && ids[2] == tip {

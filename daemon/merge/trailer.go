@@ -8,8 +8,7 @@ import (
 	"polis/daemon/git"
 )
 
-// trailer adds a line to the trailers at the end of a message; one that is
-// there already is not added again.
+// trailer adds a line to the trailers at the end of a message, unless it is there already.
 func (m *Merger) trailer(ctx context.Context, message, line string) (string, error) {
 	if line == "" {
 		return message, nil

@@ -10,7 +10,7 @@ import (
 	"polis/daemon/git"
 )
 
-// merged is what git merge-tree says.
+// merged is the output of git merge-tree.
 type merged struct {
 	tree      string
 	conflicts []string

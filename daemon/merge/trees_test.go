@@ -12,8 +12,8 @@ import (
 	"polis/daemon/git"
 )
 
-// A tree that no git checks out must not reach the target, nor its history:
-// nobody could work on from there, and no forge would take it.
+// A tree that no git checks out must not reach the target, nor its history: no clone could work
+// on from there, and no forge would accept it.
 func TestWhatCannotBeCheckedOutIsNotMerged(t *testing.T) {
 	for name, entry := range map[string]string{
 		"a git directory":            "040000 tree TREE\t.git",

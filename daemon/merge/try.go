@@ -16,25 +16,25 @@ import (
 )
 
 const (
-	tryTime  = 20 * time.Second // for one git merge-tree, with whatever it is given
-	tryBatch = 64               // merges given to one
+	tryTime  = 20 * time.Second // for one git merge-tree and its batch
+	tryBatch = 64               // merges per batch
 )
 
 // Pair is two commits whose merge is to be tried.
 type Pair struct{ Ours, Theirs string }
 
-// Tried is what became of it.
+// Tried is the result of a trial merge.
 type Tried struct {
 	// Paths in conflict, sorted, at most 1000 of Total. None: it merges.
 	Paths []string
 	Total int
-	// Err says why git could not tell, such as no commit in common.
+	// Err is why git could not merge, such as no common ancestor.
 	Err error
 }
 
-// Try merges every pair and keeps nothing: what git computes goes to a
-// directory of its own below scratch, which is removed, and the repository's
-// objects are only read. It moves no ref and takes no lock.
+// Try merges every pair and keeps nothing: the objects go to a directory of their own below
+// scratch, which is removed, and the repository's objects are only read. It moves no ref and
+// takes no lock.
 //
 // The answers are in the order of the pairs. An error means that there is none.
 func Try(ctx context.Context, bare git.Repo, scratch string, pairs []Pair) (got []Tried, err error) {
@@ -60,7 +60,7 @@ func Try(ctx context.Context, bare git.Repo, scratch string, pairs []Pair) (got 
 	return got, nil
 }
 
-// tryAll has one git do them all; when that fails, the pair to blame is found by halves.
+// tryAll merges all with one git; if that fails, bisection finds the pair that causes it.
 func tryAll(ctx context.Context, bare git.Repo, dir string, pairs []Pair) []Tried {
 	var in bytes.Buffer
 	for _, p := range pairs {
@@ -88,8 +88,8 @@ func tryAll(ctx context.Context, bare git.Repo, dir string, pairs []Pair) []Trie
 	return append(tryAll(ctx, bare, dir, pairs[:half]), tryAll(ctx, bare, dir, pairs[half:])...)
 }
 
-// names gives a file its own name back that is in the way of a directory: git
-// puts it beside that, under its name and the commit's.
+// names restores the name of a file that is in the way of a directory: git puts it beside the
+// directory, under its name and the commit's.
 func names(paths []string, p Pair) []string {
 	changed := false
 	for i, path := range paths {

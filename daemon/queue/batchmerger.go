@@ -13,8 +13,8 @@ import (
 	"polis/daemon/merge"
 )
 
-// maxTries bounds how often a batch is merged anew because somebody else moved
-// the target meanwhile.
+// maxTries bounds how often a batch is merged again because another change moved the target
+// meanwhile.
 const maxTries = 8
 
 const lockPause = 200 * time.Millisecond
@@ -28,9 +28,8 @@ type Merges interface {
 	BringAlong(ctx context.Context) (merge.Along, error)
 }
 
-// Checker runs the workspace's check command on the files of a commit. A
-// command that fails is an error with code CHECK_FAILED; any other error says that
-// it could not be run.
+// Checker runs the workspace's check command on the files of a commit. A command that fails is an
+// error with code CHECK_FAILED; any other error means that it could not be run.
 type Checker interface {
 	Check(ctx context.Context, commit, label string) (log string, err error)
 }
@@ -39,15 +38,15 @@ type Checker interface {
 type Job struct {
 	Entry   api.QueueEntry
 	Request merge.Request
-	// Known is the merge commit that is on record for the agent; may be empty.
+	// Known is the recorded merge commit of the agent; may be empty.
 	Known string
 }
 
-// Outcome is what became of a Job.
+// Outcome is the result of a Job.
 type Outcome struct {
 	Job    Job
-	Result merge.Result // of a merge
-	Log    string       // file with what the check printed
+	Result merge.Result // the merge
+	Log    string       // file with the output of the check
 	Err    error
 	// Project and Note are about the user's checkout.
 	Project, Note string
@@ -57,17 +56,17 @@ type Outcome struct {
 type BatchMerger struct {
 	Merges Merges
 	Check  Checker // nil: no check
-	// Patience is how long a lock that is not to be had is asked for.
+	// Patience is how long the lock is requested again while it is not available.
 	Patience time.Duration
-	// Pause waits before the next try, after so many met another change of the
-	// target; merge.Backoff if nil.
+	// Pause waits before attempt number try+1, after another change of the target; merge.Backoff
+	// if nil.
 	Pause func(ctx context.Context, try int) error
-	// Say is told what is done with which jobs. May be nil.
-	Say func(jobs []Job, s api.QueueState)
+	// Report is called when the state of jobs changes. May be nil.
+	Report func(jobs []Job, s api.QueueState)
 }
 
-// Land merges jobs in their order, as many at once as can be. Each job has an
-// outcome, unless ctx ended first: what is not done then is not among them.
+// Land merges jobs in their order, as many at once as possible. Each job has an outcome, unless
+// ctx ended first: unfinished jobs are then missing.
 func (l *BatchMerger) Land(ctx context.Context, jobs []Job) []Outcome {
 	var done []Outcome
 	fail := func(js []Job, err error) {
@@ -129,7 +128,7 @@ func (l *BatchMerger) Land(ctx context.Context, jobs []Job) []Outcome {
 				done = append(done, bad...)
 				break
 			}
-			// The others go without it. What conflicted may have conflicted with it.
+			// The others are merged without it. A conflict may have been with it.
 			jobs = without(jobs, done)
 			continue
 		}
@@ -137,7 +136,7 @@ func (l *BatchMerger) Land(ctx context.Context, jobs []Job) []Outcome {
 		break
 	}
 	for _, o := range done {
-		moved = moved || o.Err == nil // one that was merged by who then died
+		moved = moved || o.Err == nil // one may have been merged by a daemon that died
 	}
 	if moved {
 		l.along(context.WithoutCancel(ctx), done)
@@ -145,8 +144,8 @@ func (l *BatchMerger) Land(ctx context.Context, jobs []Job) []Outcome {
 	return done
 }
 
-// patient tries again for a while what the lock table refuses for a moment:
-// after a restart, leases are reclaimed first.
+// patient repeats what the lock table refuses temporarily: after a restart, leases are reclaimed
+// first.
 func (l *BatchMerger) patient(ctx context.Context, do func() error) error {
 	end := time.Now().Add(l.Patience)
 	for {
@@ -163,12 +162,12 @@ func (l *BatchMerger) patient(ctx context.Context, do func() error) error {
 	}
 }
 
-// sift tells what can be merged from what cannot, and from what is merged already.
+// sift separates what can be merged from what cannot, and from what is merged already.
 func (l *BatchMerger) sift(ctx context.Context, jobs []Job, stack merge.Stack) (good, bad []Outcome) {
 	for i, it := range stack.Items {
 		o := Outcome{Job: jobs[i], Result: it.Result, Err: it.Err}
 		if api.CodeOf(it.Err) == api.CodeNothingToMerge && it.Err != nil {
-			// Somebody who died before he could say so, or merged it by hand.
+			// A daemon that died before it recorded it merged it, or a person by hand.
 			if commit, err := l.Merges.Merged(ctx, it.Request.Branch); err == nil && commit != "" && commit != jobs[i].Known {
 				o.Err, o.Result = nil, merge.Result{Commit: commit, Target: stack.Target, Branch: it.Request.Branch}
 				bad = append(bad, o)
@@ -184,16 +183,14 @@ func (l *BatchMerger) sift(ctx context.Context, jobs []Job, stack merge.Stack) (
 	return good, bad
 }
 
-// verdict is how many, from the first, passed together; err is about the one
-// after them.
+// verdict is how many, from the first, passed together; err is that of the next one.
 type verdict struct {
 	pass int
 	log  string
 	err  error
 }
 
-// judge has the whole batch checked. If it fails, the first one with which it
-// does is found by halves.
+// judge checks the whole batch. If that fails, bisection finds the first job that fails.
 func (l *BatchMerger) judge(ctx context.Context, good []Outcome) verdict {
 	if l.Check == nil || len(good) == 0 || good[0].Job.Entry.NoCheck {
 		return verdict{pass: len(good)}
@@ -234,7 +231,7 @@ func (l *BatchMerger) judge(ctx context.Context, good []Outcome) verdict {
 	return v
 }
 
-// along takes the user's checkout along, once for the batch.
+// along updates the user's checkout, once for the batch.
 func (l *BatchMerger) along(ctx context.Context, done []Outcome) {
 	a, err := l.Merges.BringAlong(ctx)
 	project, note := "left alone", strings.TrimSpace(a.Reason+"; "+a.Command)
@@ -260,8 +257,8 @@ func (l *BatchMerger) pause(ctx context.Context, try int) error {
 }
 
 func (l *BatchMerger) say(jobs []Job, s api.QueueState) {
-	if l.Say != nil {
-		l.Say(jobs, s)
+	if l.Report != nil {
+		l.Report(jobs, s)
 	}
 }
 

@@ -21,13 +21,13 @@ type history struct {
 	target    []string
 	conflicts map[string]string // branch -> the branch it cannot go on top of
 	gone      map[string]bool   // branches that do not exist
-	moves     int               // so many times somebody else moves the target first
+	moves     int               // so many times another change moves the target first
 	along     int
 	checks    int
 	bad       map[string]bool // with these the check fails
 	broken    bool            // the check cannot be run
 	onAdvance func()
-	locked    int // so many times there is no lock to be had
+	locked    int // so many times the lease is not available
 }
 
 func (h *history) Stack(ctx context.Context, reqs []merge.Request) (merge.Stack, error) {
@@ -174,14 +174,14 @@ func TestACheckThatCannotBeRunLetsNothingThrough(t *testing.T) {
 	require.Equal(t, map[string]api.Code{"a": "", "b": ""}, codes((&BatchMerger{Merges: h, Check: h}).Land(t.Context(), js)))
 }
 
-func TestALockThatIsNotToBeHadYet(t *testing.T) {
+func TestALeaseThatIsNotAvailableYet(t *testing.T) {
 	h := &history{locked: 2}
 	require.Equal(t, map[string]api.Code{"a": ""}, codes((&BatchMerger{Merges: h, Patience: time.Minute}).Land(t.Context(), jobs("a"))))
 	h = &history{locked: 2}
 	require.Equal(t, map[string]api.Code{"a": api.CodeLockdUnavailable}, codes((&BatchMerger{Merges: h}).Land(t.Context(), jobs("a"))))
 }
 
-func TestABatchThatIsGivenUpHasNoOutcomeForWhatIsNotDone(t *testing.T) {
+func TestACancelledBatchHasNoOutcomeForUnfinishedJobs(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	h := &history{onAdvance: cancel, moves: 1}
 	require.Empty(t, (&BatchMerger{Merges: h}).Land(ctx, jobs("a", "b")))

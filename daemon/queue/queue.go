@@ -67,7 +67,7 @@ func (q *Queue) Add(e api.QueueEntry) (api.QueueEntry, error) {
 	return e, nil
 }
 
-// Remove takes an agent out; it says whether it was in.
+// Remove takes an agent out; it reports whether it was in.
 func (q *Queue) Remove(agent string) bool {
 	i := q.index(agent)
 	if i >= 0 {
@@ -80,7 +80,7 @@ func (q *Queue) Remove(agent string) bool {
 func (q *Queue) Prioritize(agent string, priority int) error {
 	i := q.index(agent)
 	if i < 0 {
-		return api.Errorf(api.CodeNotFound, "agent %s is not in the merge queue", agent).WithHint("polisctl queue shows who is; polisctl queue add %s", agent)
+		return api.Errorf(api.CodeNotFound, "agent %s is not in the merge queue", agent).WithHint("polisctl queue lists the agents that are; polisctl queue add %s adds it", agent)
 	}
 	if priority > MaxPriority || priority < -MaxPriority {
 		return api.Errorf(api.CodeBadRequest, "priority = %d: must be from %d to %d", priority, -MaxPriority, MaxPriority)
@@ -90,7 +90,7 @@ func (q *Queue) Prioritize(agent string, priority int) error {
 	return nil
 }
 
-// Next marks the first n that can go together as being merged, and returns them.
+// Next marks the first n that can be merged together as being merged, and returns them.
 func (q *Queue) Next(n int) []api.QueueEntry {
 	var out []api.QueueEntry
 	for i, e := range q.entries {

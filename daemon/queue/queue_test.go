@@ -67,7 +67,7 @@ func TestABatchIsCheckedOrNot(t *testing.T) {
 	require.Equal(t, []string{"c1"}, names(l.Next(8)))
 }
 
-func TestALineIsBounded(t *testing.T) {
+func TestAQueueIsBounded(t *testing.T) {
 	var l Queue
 	for i := range MaxEntries {
 		add(t, &l, fmt.Sprint("a", i), 0)

@@ -13,32 +13,32 @@ import (
 )
 
 const (
-	maxRecent = 50 // outcomes a Worker remembers
+	maxRecent = 50 // outcomes that a Worker keeps
 	maxPaths  = 100
-	// saveAgain is how often a change that could not be saved is tried again.
+	// saveAgain is the interval of attempts to save a change.
 	saveAgain = 2 * time.Second
 )
 
-// Host is what a Worker needs to know and to have done.
+// Host is the part of the daemon that a Worker needs.
 type Host interface {
-	// Prepare says what to merge for an entry. An error ends the entry.
+	// Prepare returns the job of an entry. An error ends the entry.
 	Prepare(ctx context.Context, e api.QueueEntry) (Job, error)
 	// BatchMerger merges the next batch; size is how many go together.
 	BatchMerger() (l *BatchMerger, size int)
-	// Landed records what became of an entry, before the entry is forgotten.
+	// Landed records the outcome of an entry, before the entry is forgotten.
 	Landed(ctx context.Context, o Outcome) (api.QueueOutcome, error)
 	// Save writes what Entries returns to the disk.
 	Save() error
 }
 
-// Worker merges what waits in one workspace. Set the fields, Open, Close.
+// Worker merges the queue of one workspace. Set the fields, Open, Close.
 type Worker struct {
 	Host Host
 	Log  *slog.Logger
 	Now  func() time.Time
 
 	mu      sync.Mutex
-	line    Queue
+	queue   Queue
 	active  map[uint64]bool // being merged
 	abandon context.CancelCauseFunc
 	recent  []api.QueueOutcome
@@ -60,14 +60,14 @@ var (
 	errClosed  = errors.New("polisd ends")
 )
 
-// Load gives the worker the entries it had when it last ended. Before Open.
+// Load restores the entries of the previous daemon. Call it before Open.
 func (w *Worker) Load(entries []api.QueueEntry) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.line.Load(entries)
+	w.queue.Load(entries)
 }
 
-// Open begins to merge.
+// Open starts the worker.
 func (w *Worker) Open(ctx context.Context) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -83,8 +83,8 @@ func (w *Worker) Open(ctx context.Context) {
 	}()
 }
 
-// Close ends the worker and waits for it. What was being merged is merged
-// or waits for the next one; who waits for an outcome is told that there is none.
+// Close ends the worker and waits for it. The running batch is merged, or waits for the next
+// daemon; callers that wait for an outcome get an error.
 func (w *Worker) Close() {
 	w.mu.Lock()
 	open := w.open
@@ -117,11 +117,11 @@ func (w *Worker) run(ctx context.Context) {
 	}
 }
 
-// batch merges what is first in the line; false if nobody waits.
+// batch merges the first of the queue; false if it is empty.
 func (w *Worker) batch(ctx context.Context) bool {
-	lander, size := w.Host.BatchMerger()
+	batcher, size := w.Host.BatchMerger()
 	w.mu.Lock()
-	entries := w.line.Next(max(size, 1))
+	entries := w.queue.Next(max(size, 1))
 	if len(entries) == 0 {
 		w.mu.Unlock()
 		return false
@@ -144,14 +144,14 @@ func (w *Worker) batch(ctx context.Context) bool {
 		}
 		jobs = append(jobs, j)
 	}
-	lander.Say = w.mark
-	for _, o := range lander.Land(bctx, jobs) {
+	batcher.Report = w.mark
+	for _, o := range batcher.Land(bctx, jobs) {
 		w.landed(ctx, o)
 	}
 	w.mu.Lock()
 	w.abandon, w.active = nil, nil
 	for _, e := range entries {
-		w.line.Mark(e.Seq, api.QueueWaiting) // what is still there
+		w.queue.Mark(e.Seq, api.QueueWaiting) // those that are left
 	}
 	w.mu.Unlock()
 	return true
@@ -161,14 +161,14 @@ func (w *Worker) mark(jobs []Job, s api.QueueState) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, j := range jobs {
-		w.line.Mark(j.Entry.Seq, s)
+		w.queue.Mark(j.Entry.Seq, s)
 	}
 }
 
-// landed tells the host, then the one who waits, and forgets the entry. The
-// entry is there until the host has saved what became of it.
+// landed reports the outcome to the host, then to the waiting callers, and forgets the entry. The
+// entry stays until the host has saved its outcome.
 func (w *Worker) landed(ctx context.Context, o Outcome) {
-	// What has happened is told also while the daemon ends.
+	// What has happened is recorded also while the daemon stops.
 	tctx := context.WithoutCancel(ctx)
 	out, err := w.Host.Landed(tctx, o)
 	for err != nil && ctx.Err() == nil {
@@ -180,25 +180,25 @@ func (w *Worker) landed(ctx context.Context, o Outcome) {
 		out, err = w.Host.Landed(tctx, o)
 	}
 	if err != nil {
-		return // the next daemon finds it in the line, and merged
+		return // the next daemon finds it in the queue, and merged
 	}
-	failpoint.Hit("queue:told")
+	failpoint.Hit("queue:answered")
 	out.Agent, out.At = o.Job.Entry.Agent, w.Now().UTC()
 	out.Paths = out.Paths[:min(len(out.Paths), maxPaths)]
 	seq := o.Job.Entry.Seq
 	w.mu.Lock()
-	w.line.Done(seq)
+	w.queue.Done(seq)
 	w.recent = slices.Insert(w.recent, 0, out)
 	w.recent = w.recent[:min(len(w.recent), maxRecent)]
-	w.tell(seq, result{outcome: out, err: o.Err})
+	w.answer(seq, result{outcome: out, err: o.Err})
 	w.mu.Unlock()
 	if err := w.Host.Save(); err != nil {
 		w.Log.Error("save the merge queue", "err", err) // the manager tries again
 	}
 }
 
-// tell answers those who wait for an entry. w.mu is held.
-func (w *Worker) tell(seq uint64, r result) {
+// answer sends the result to the callers that wait for an entry. w.mu is held.
+func (w *Worker) answer(seq uint64, r result) {
 	for _, c := range w.waiting[seq] {
 		c <- r
 	}

@@ -16,7 +16,7 @@ import (
 	"polis/daemon/merge"
 )
 
-// host keeps what a Worker tells it.
+// host records what a Worker reports.
 type host struct {
 	h    *history
 	w    *Worker
@@ -72,7 +72,7 @@ func newWorker(t *testing.T, size int) (*Worker, *host) {
 
 func entry(agent string) api.QueueEntry { return api.QueueEntry{Agent: agent, By: "task"} }
 
-func TestAWorkerMergesInOrderAndTells(t *testing.T) {
+func TestAWorkerMergesInOrderAndReports(t *testing.T) {
 	w, h := newWorker(t, 2)
 	for _, a := range []string{"a1", "b1", "no-c", "d1"} {
 		_, err := w.Add(entry(a))
@@ -100,7 +100,7 @@ func TestWhatCannotBeSavedIsNotQueued(t *testing.T) {
 	require.Empty(t, w.Entries())
 	h.unsaved = 1
 	_, err = w.Merge(t.Context(), entry("b1"))
-	require.Error(t, err, "and nobody waits for it")
+	require.Error(t, err, "and no caller waits for it")
 	require.Empty(t, w.waiting)
 }
 
@@ -127,7 +127,7 @@ func TestAnEntryIsTakenOutOfItsCheck(t *testing.T) {
 	was, err := w.Remove("a1")
 	require.NoError(t, err)
 	require.True(t, was)
-	require.Equal(t, "b1", <-p.began, "the other one goes on")
+	require.Equal(t, "b1", <-p.began, "the other one continues")
 	require.Empty(t, h.landed)
 }
 
@@ -150,7 +150,7 @@ func TestACloseKeepsWhatIsNotDone(t *testing.T) {
 	require.Equal(t, []string{"a1"}, h2.h.target)
 }
 
-func TestWhoLeavesLeavesTheEntry(t *testing.T) {
+func TestACancelledCallerLeavesTheEntry(t *testing.T) {
 	w, _ := newWorker(t, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -22,10 +22,9 @@ const (
 	undoTimeout     = 30 * time.Second
 )
 
-// Add makes an agent's worktree on a branch, agent/<name> if branch is empty. A
-// new branch starts at base, the target branch if empty; a branch that exists
-// is used as it is. An agent that has its worktree already keeps it. What a
-// crash left is put aside first.
+// Add makes an agent's worktree on a branch, agent/<name> if branch is empty. A new branch starts
+// at base, the target branch if empty; an existing branch is used unchanged. An agent that has
+// its worktree already keeps it. What a crash left is moved to the trash first.
 func (w *Workspace) Add(ctx context.Context, agent, branch, base string) (Worktree, error) {
 	if err := api.CheckName(agent); err != nil {
 		return Worktree{}, err
@@ -50,7 +49,7 @@ func (w *Workspace) Add(ctx context.Context, agent, branch, base string) (Worktr
 	if err := w.uncovered(agent, api.CodeWorktreeFailed); err != nil {
 		return Worktree{}, err
 	}
-	switch has := w.look(agent); {
+	switch has := w.read(agent); {
 	case has.Broken == nil && (branch == "" || has.Branch == branch):
 		return has, nil
 	case has.Broken == nil:
@@ -67,7 +66,7 @@ func (w *Workspace) Add(ctx context.Context, agent, branch, base string) (Worktr
 	return w.create(ctx, agent, name, base, target)
 }
 
-// free refuses a branch that merges go to or that another agent is on.
+// free rejects a branch that is a merge target or that another agent is on.
 func (w *Workspace) free(agent, branch, target string) error {
 	if branch == target {
 		return api.Errorf(api.CodeRefConflict, "branch %s is where merges go; no agent works on it", branch).
@@ -95,7 +94,7 @@ func (w *Workspace) free(agent, branch, target string) error {
 	return nil
 }
 
-// create makes branch and worktree; when it fails, it leaves nothing.
+// create makes branch and worktree; if it fails, it leaves nothing.
 func (w *Workspace) create(ctx context.Context, agent, branch, base, target string) (Worktree, error) {
 	bare := w.Bare()
 	release, err := w.acquire(ctx, git.Branch(branch))
@@ -116,11 +115,11 @@ func (w *Workspace) create(ctx context.Context, agent, branch, base, target stri
 		}
 		tip = start
 	} else if err != nil {
-		return Worktree{}, api.Errorf(api.CodeWorktreeFailed, "look for branch %s: %w", branch, err)
+		return Worktree{}, api.Errorf(api.CodeWorktreeFailed, "find branch %s: %w", branch, err)
 	}
 
 	undo := func(cause error) (Worktree, error) {
-		// The caller's context may be why it failed.
+		// It may have failed because the caller's context ended.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 		defer cancel()
 		err := errors.Join(fdtree.RemoveAll(ctx, w.tree(agent)), fdtree.RemoveAll(ctx, w.admin(agent)))
@@ -149,7 +148,7 @@ func (w *Workspace) create(ctx context.Context, agent, branch, base, target stri
 	}
 	if start != "" {
 		if err := bare.Update(ctx, git.Branch(branch), start, "", "branch: made for "+agent); err != nil {
-			start = "" // it is not ours to take away
+			start = "" // the branch existed before and must stay
 			return undo(w.addFailed(branch, agent, err))
 		}
 	}
@@ -157,7 +156,7 @@ func (w *Workspace) create(ctx context.Context, agent, branch, base, target stri
 		return undo(w.addFailed(branch, agent, err))
 	}
 	failpoint.Hit("worktree:made")
-	made := w.look(agent)
+	made := w.read(agent)
 	if made.Broken != nil {
 		return undo(api.Errorf(api.CodeWorktreeFailed, "git made a worktree for %s that it cannot use: %w", agent, made.Broken))
 	}
@@ -174,8 +173,8 @@ func (w *Workspace) addFailed(branch, agent string, err error) error {
 	return api.Errorf(api.CodeWorktreeFailed, "make the worktree of %s: %w", agent, err)
 }
 
-// putAside moves what is left of a worktree to the trash directory, where a
-// person can look at it.
+// putAside moves what is left of a worktree to the trash directory, where a person can inspect
+// it.
 func (w *Workspace) putAside(t Worktree) (dir string, err error) {
 	dir, err = w.asideDir(t.Agent)
 	if err != nil {
@@ -193,8 +192,8 @@ func (w *Workspace) putAside(t Worktree) (dir string, err error) {
 	return dir, nil
 }
 
-// linkObjects gives every object of a directory of git's a second name in another
-// one, which is made. A directory that is not there has none.
+// linkObjects gives every object of an object directory a second name in another one, which it
+// creates. A missing directory has none.
 func linkObjects(from, to string) error {
 	dirs, err := os.ReadDir(from)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -226,7 +225,7 @@ func linkObjects(from, to string) error {
 	return nil
 }
 
-// asideDir makes a directory in the trash that only root and the owner enter.
+// asideDir makes a directory in the trash that only root and the owner can enter.
 func (w *Workspace) asideDir(agent string) (string, error) {
 	if err := os.MkdirAll(w.trashDir(), 0o755); err != nil {
 		return "", api.Errorf(api.CodeWorktreeFailed, "make the trash directory: %w", err)

@@ -13,7 +13,7 @@ import (
 	"polis/fusefs/fdtree"
 )
 
-// project makes sure that the workspace's project is what was asked for.
+// project makes sure that the workspace's project is the requested one.
 func (u *upper) project(ctx context.Context, from source) error {
 	link := u.w.linkPath()
 	real, err := filepath.EvalSymlinks(link)
@@ -50,8 +50,7 @@ func (u *upper) project(ctx context.Context, from source) error {
 	return u.link(from.path)
 }
 
-// link points the workspace's project to path, also when a link that leads
-// nowhere is in the way.
+// link points the workspace's project to path; it replaces a dangling link.
 func (u *upper) link(path string) error {
 	tmp := filepath.Join(u.w.polis(), "project.new")
 	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -67,7 +66,7 @@ func (u *upper) link(path string) error {
 	return nil
 }
 
-// sameOrigin refuses another URL than the one the project was cloned from.
+// sameOrigin rejects another URL than the one the project was cloned from.
 func (u *upper) sameOrigin(ctx context.Context, path, url string) error {
 	p, err := u.w.inspect(ctx, path)
 	if err != nil {
@@ -90,8 +89,8 @@ func (u *upper) sameOrigin(ctx context.Context, path, url string) error {
 // cloneTimeout bounds the clone of a project from a URL.
 const cloneTimeout = 30 * time.Minute
 
-// clone makes the project from a URL: beside its place first, so that an
-// interrupted clone is never taken for a project.
+// clone makes the project from a URL, first beside its final path, so that an interrupted clone
+// is never taken for a project.
 func (u *upper) clone(ctx context.Context, url string) error {
 	u.spec.Progress("clone " + url)
 	tmp, err := u.scratch("clone-")
@@ -99,8 +98,8 @@ func (u *upper) clone(ctx context.Context, url string) error {
 		return err
 	}
 	defer fdtree.Cleanup(tmp) //nolint:errcheck // a temporary directory of ours
-	// What serves a file:// URL is a git of its own, which looks for the
-	// permission to read another's repository only in a configuration file.
+	// A file:// URL is served by a git process of its own, which reads the permission to read
+	// another user's repository only from a configuration file.
 	global := filepath.Join(tmp, "gitconfig")
 	if err := os.WriteFile(global, []byte("[safe]\n\tdirectory = *\n"), 0o644); err != nil {
 		return api.Errorf(api.CodeWorkspaceInvalid, "clone %s: %w", url, err)
@@ -113,7 +112,7 @@ func (u *upper) clone(ctx context.Context, url string) error {
 	})
 	if err != nil {
 		return api.Errorf(api.CodeWorkspaceInvalid, "clone %s: %w", url, err).
-			WithHint("polis has no credentials and asks nobody; if the repository is not public, clone it yourself and give the path")
+			WithHint("polis has no credentials and does not prompt for any; if the repository is not public, clone it yourself and give the path")
 	}
 	if err := os.Rename(dir, u.w.linkPath()); err != nil {
 		return api.Errorf(api.CodeWorkspaceInvalid, "clone %s: %w", url, err)

@@ -11,33 +11,32 @@ import (
 	"polis/daemon/git"
 )
 
-// ErrInterrupted is how a worktree is broken whose checkout was cut short:
-// there is nothing in it but what git put there.
+// ErrInterrupted: the checkout of the worktree was interrupted; it contains only files that git
+// wrote.
 var ErrInterrupted = errors.New("its checkout was interrupted")
 
-// errNoDirectory is how one is broken whose files are gone.
+// errNoDirectory: the files of the worktree are gone.
 var errNoDirectory = errors.New("its directory is missing")
 
-// Broken says why an agent's worktree cannot be used; nil if it can, or if
-// there is none.
+// Broken returns why an agent's worktree cannot be used; nil if it can, or if there is none.
 func (w *Workspace) Broken(agent string) error {
-	if t := w.look(agent); !errors.Is(t.Broken, errAbsent) {
+	if t := w.read(agent); !errors.Is(t.Broken, errAbsent) {
 		return t.Broken
 	}
 	return nil
 }
 
-// Missing says that the files of a worktree are gone.
+// Missing reports that the files of a worktree are gone.
 func (t Worktree) Missing() bool {
 	return errors.Is(t.Broken, errAbsent) || errors.Is(t.Broken, errNoDirectory)
 }
 
-// ErrUnreadable says that git makes no sense of what an agent has left of its HEAD, index
-// or files, or not within Save's bound. PutAside keeps such a worktree.
+// ErrUnreadable: git cannot read the agent's HEAD, index or files, or not within Save's bound.
+// PutAside keeps such a worktree.
 var ErrUnreadable = errors.New("git cannot read the worktree")
 
-// noRoom says whether Save failed for lack of space, which has nothing to do with what it
-// should have kept.
+// noRoom reports whether Save failed for lack of space, which is independent of the worktree's
+// content.
 func noRoom(err error) bool {
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
 		return true
@@ -46,8 +45,8 @@ func noRoom(err error) bool {
 	return errors.As(err, &exit) && (strings.Contains(exit.Stderr, unix.ENOSPC.Error()) || strings.Contains(exit.Stderr, unix.EDQUOT.Error()))
 }
 
-// PutAside moves a worktree that Save cannot keep, as it is, to the trash
-// directory and returns its place there. The branch stays.
+// PutAside moves a worktree that Save cannot keep, unchanged, to the trash directory and returns
+// its path there. The branch stays.
 func (w *Workspace) PutAside(ctx context.Context, agent string, why error) (dir string, err error) {
 	done, err := w.exclusive(ctx, agent)
 	if err != nil {
@@ -60,7 +59,7 @@ func (w *Workspace) PutAside(ctx context.Context, agent string, why error) (dir 
 	if err := w.uncovered(agent, api.CodeBadState); err != nil {
 		return "", err
 	}
-	t := w.look(agent)
+	t := w.read(agent)
 	if errors.Is(t.Broken, errAbsent) {
 		return "", nil
 	}
@@ -81,6 +80,6 @@ func (w *Workspace) SaveBranch(ctx context.Context, agent string, opt SaveOption
 	return w.saveBranch(ctx, agent, opt)
 }
 
-// Sweep removes what a daemon that died in the middle of something left beside
-// the worktrees. Only for a start, when nothing else is at work here.
+// Sweep removes what a daemon that was killed left beside the worktrees. Call it only at start,
+// when no other operation runs.
 func (w *Workspace) Sweep() error { return (&upper{w: w}).sweep() }

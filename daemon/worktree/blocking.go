@@ -17,27 +17,27 @@ import (
 )
 
 const (
-	// saveTime bounds one Save: removing an agent must end. What git has not taken by then
-	// is kept as it is, by PutAside.
+	// saveTime bounds one Save: removing an agent must end. PutAside keeps what git has not
+	// stored by then.
 	saveTime = 30 * time.Second
-	// statusTime bounds git over a worktree that only says what is in it.
+	// statusTime bounds git commands that only read a worktree.
 	statusTime = 30 * time.Second
-	// blockingTime bounds the search for what git waits for.
+	// blockingTime bounds the search for files on which git blocks.
 	blockingTime = 5 * time.Second
-	// maxSearchDepth is how deep that search goes.
+	// maxSearchDepth is the depth of that search.
 	maxSearchDepth = 200
-	// maxSaved is the size of the largest file that goes into a trash ref, and sparseFrom
-	// that of the smallest one that does not if most of it is a hole, in bytes.
+	// maxSaved is the size of the largest file that goes into a trash ref, and sparseFrom that of
+	// the smallest one that does not if most of it is a hole, in bytes.
 	maxSaved   = 2 << 30
 	sparseFrom = 64 << 20
 )
 
-// errBlocks says that git would wait for ever for a file of the worktree.
-var errBlocks = errors.New("git would wait for it for ever: it is not a regular file")
+// errBlocks: git would block forever on a file of the worktree.
+var errBlocks = errors.New("git would block on it: it is not a regular file")
 
-// blocking looks for what git would wait for: a pipe, socket or device under a name that
-// git opens. It returns errBlocks with the first one. What it could not look at in time is
-// not an error: git has a bound of its own.
+// blocking searches for files on which git blocks: a pipe, socket or device under a name that git
+// opens. It returns errBlocks with the first one. What it could not read in time is no error: git
+// has a bound of its own.
 func blocking(ctx context.Context, root *os.File) error {
 	ctx, cancel := context.WithTimeout(ctx, blockingTime)
 	defer cancel()
@@ -62,7 +62,7 @@ func search(ctx context.Context, at *os.File, name, path string, depth int) erro
 		for _, e := range entries {
 			sub := path + e.Name()
 			switch t := e.Type(); {
-			case t.IsDir() && e.Name() != ".git": // git enters no other repository
+			case t.IsDir() && e.Name() != ".git": // git does not enter other repositories
 				if err := search(ctx, dir, e.Name(), sub+"/", depth+1); errors.Is(err, errBlocks) {
 					return err
 				}
@@ -79,8 +79,8 @@ func search(ctx context.Context, at *os.File, name, path string, depth int) erro
 	}
 }
 
-// within runs git over an agent's worktree with a bound, and says what git waited for if
-// it did not end in time.
+// within runs git over an agent's worktree with a bound; if it did not end in time, the error
+// names the file it blocked on.
 func (w *Workspace) within(ctx context.Context, agent string, c git.Cmd) ([]byte, error) {
 	c.Timeout = statusTime
 	out, err := w.Bare().Do(ctx, c)
@@ -95,7 +95,7 @@ func (w *Workspace) within(ctx context.Context, agent string, c git.Cmd) ([]byte
 	return out, errors.Join(blocking(ctx, root), err)
 }
 
-// unsavable says whether a file is too much for git: larger than what is written within
+// unsavable reports whether a file is too large for git: larger than what can be written within
 // saveTime, or mostly a hole, which git would fill.
 func unsavable(fi fs.FileInfo) bool {
 	size := fi.Size()

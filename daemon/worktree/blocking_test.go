@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestWhatGitWaitsForIsFound, wherever it lies; and a save, a status and a diff end.
-func TestWhatGitWaitsForIsFound(t *testing.T) {
+// TestFilesOnWhichGitBlocksAreFound, wherever it lies; and a save, a status and a diff end.
+func TestFilesOnWhichGitBlocksAreFound(t *testing.T) {
 	needRoot(t)
 	w := up(t, spec(t, project(t)))
 	_, err := w.Add(t.Context(), "claude", "", "")
@@ -66,7 +66,7 @@ func TestASaveEndsWithinItsBound(t *testing.T) {
 	cancel()
 	_, err = w.Save(ctx, "claude", SaveOptions{Branch: "agent/claude"})
 	require.Error(t, err)
-	require.NotErrorIs(t, err, ErrUnreadable, "a caller that gives up says nothing about the worktree")
+	require.NotErrorIs(t, err, ErrUnreadable, "a cancelled call is no verdict on the worktree")
 	w.cfg.SaveTime = saveTime
 	saved, err := w.Save(t.Context(), "claude", SaveOptions{Branch: "agent/claude"})
 	require.NoError(t, err)

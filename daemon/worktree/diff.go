@@ -18,7 +18,7 @@ import (
 	"polis/fusefs/fdtree"
 )
 
-// DiffOptions say what Diff shows.
+// DiffOptions select what Diff shows.
 type DiffOptions struct {
 	View
 	// Branch is what is compared if the agent has no worktree, or with Committed.
@@ -29,9 +29,9 @@ type DiffOptions struct {
 	Committed bool
 }
 
-// Diff writes what an agent changed since its branch left the target: its
-// commits, and what is in no commit yet, untracked files too. It looks below the
-// view and changes nothing, not even the index.
+// Diff writes what an agent changed since its branch left the target: its commits, and
+// uncommitted changes including untracked files. It reads below the view and changes nothing, not
+// even the index.
 func (w *Workspace) Diff(ctx context.Context, agent string, opt DiffOptions, to io.Writer) (err error) {
 	if err := w.usable(agent); err != nil {
 		return err
@@ -58,8 +58,8 @@ func (w *Workspace) Diff(ctx context.Context, agent string, opt DiffOptions, to 
 	if err != nil {
 		return fail(fmt.Errorf("find where it left %s: %w", target, err))
 	}
-	// The commit of a submodule is compared; what is in it is another repository's,
-	// which git would have to start itself in.
+	// Only the commit of a submodule is compared: for its content git would start another git in
+	// that repository.
 	args := []string{"diff", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty", "--submodule=short"}
 	if opt.Stat {
 		args = append(args, "--stat")
@@ -73,7 +73,7 @@ func (w *Workspace) Diff(ctx context.Context, agent string, opt DiffOptions, to 
 		err = w.diffFiles(ctx, agent, opt, append(args, "--end-of-options", base), head, to)
 	}
 	if err != nil && !opt.Committed {
-		// What lies in the worktree, such as a damaged repository, can be why.
+		// The cause may be in the worktree, such as a damaged repository.
 		return api.Errorf(api.CodeWorktreeFailed, "compare the work of %s: %w", agent, err).
 			WithHint("polisctl agents diff %s --committed compares its commits, whatever lies in its worktree", agent)
 	}
@@ -83,8 +83,7 @@ func (w *Workspace) Diff(ctx context.Context, agent string, opt DiffOptions, to 
 	return nil
 }
 
-// diffFiles compares the files with a copy of the index that knows of the
-// untracked ones.
+// diffFiles compares the files with a copy of the index that has the untracked ones.
 func (w *Workspace) diffFiles(ctx context.Context, agent string, opt DiffOptions, args []string, head string, to io.Writer) (err error) {
 	tmp, err := (&upper{spec: Spec{UID: w.cfg.UID, GID: w.cfg.GID}, w: w}).scratch("diff-")
 	if err != nil {
@@ -127,8 +126,8 @@ func (w *Workspace) diffFiles(ctx context.Context, agent string, opt DiffOptions
 	return nil
 }
 
-// passOver has the copy of the index say that tracked files that are too large now are
-// unchanged, and returns them: git would read all of a hole to show it.
+// passOver marks tracked files that are too large now as unchanged in the copy of the index, and
+// returns them: git would read all of a hole to show it.
 func (s *saver) passOver(ctx context.Context, root *os.File) ([]string, error) {
 	out, err := s.git(ctx, nil, "diff-files", "-z", "--name-only", "--no-renames", "--ignore-submodules=all")
 	if err != nil {
@@ -149,7 +148,7 @@ func (s *saver) passOver(ctx context.Context, root *os.File) ([]string, error) {
 	return large, err
 }
 
-// tooLarge says whether a file of the worktree is one that git is not shown.
+// tooLarge reports whether a file of the worktree is kept from git.
 func tooLarge(root *os.File, name string) bool {
 	f, err := openBelow(root, name, unix.O_PATH|unix.O_NOFOLLOW)
 	if err != nil {
@@ -160,8 +159,8 @@ func tooLarge(root *os.File, name string) bool {
 	return err == nil && fi.Mode().IsRegular() && unsavable(fi)
 }
 
-// intendToAdd makes the copy of the index know of the untracked files. They are
-// named one by one: for a whole directory git looks into the submodules there.
+// intendToAdd adds the untracked files to the copy of the index. They are named one by one: for a
+// whole directory git enters the submodules there.
 func (s *saver) intendToAdd(ctx context.Context, root *os.File) error {
 	out, err := s.git(ctx, nil, "ls-files", "-z", "--others", "--exclude-standard")
 	if err != nil {
@@ -182,8 +181,8 @@ func (s *saver) intendToAdd(ctx context.Context, root *os.File) error {
 	return err
 }
 
-// Export writes the files of a commit to dir, which must be empty and the
-// workspace's owner's. There is no repository in it.
+// Export writes the files of a commit to dir, which must be empty and belong to the workspace's
+// owner. It makes no repository there.
 func (w *Workspace) Export(ctx context.Context, commit, dir string) (err error) {
 	tmp, err := (&upper{spec: Spec{UID: w.cfg.UID, GID: w.cfg.GID}, w: w}).scratch("export-")
 	if err != nil {

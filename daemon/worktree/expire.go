@@ -18,7 +18,7 @@ import (
 	"polis/fusefs/fdtree"
 )
 
-// TrashDir is a directory put aside because git could not hold it: the rest of
+// TrashDir is a directory that was moved to the trash because git could not store it: the rest of
 // a broken worktree, or one with repositories inside.
 type TrashDir struct {
 	Path  string
@@ -37,7 +37,7 @@ func (w *Workspace) TrashDirs() ([]TrashDir, error) {
 	}
 	var out []TrashDir
 	for _, e := range entries {
-		// <agent>.<time>.<random>; the time has a dot of its own.
+		// <agent>.<time>.<random>; the time contains a dot.
 		agent, rest, _ := strings.Cut(e.Name(), ".")
 		at := strings.LastIndexByte(rest, '.')
 		if api.CheckName(agent) != nil || at < 0 {
@@ -52,7 +52,7 @@ func (w *Workspace) TrashDirs() ([]TrashDir, error) {
 	return out, nil
 }
 
-// TrashSize is how many bytes only this trash ref keeps in the repository.
+// TrashSize is how many bytes in the repository only this trash ref keeps.
 func (w *Workspace) TrashSize(ctx context.Context, ref string) (int64, error) {
 	fail := func(err error) (int64, error) {
 		return 0, api.Errorf(api.CodeRepoCorrupt, "measure %s: %w", ref, err)
@@ -93,7 +93,7 @@ func DirSize(ctx context.Context, path string) (n int64, err error) {
 	return n, err
 }
 
-// DropTrash deletes one trash ref for ever.
+// DropTrash deletes one trash ref; its work is lost.
 func (w *Workspace) DropTrash(ctx context.Context, t TrashRef) error {
 	if !strings.HasPrefix(t.Ref, trashPrefix) {
 		return fmt.Errorf("%q is not a ref of the trash", t.Ref)
@@ -105,7 +105,7 @@ func (w *Workspace) DropTrash(ctx context.Context, t TrashRef) error {
 	return nil
 }
 
-// DropTrashDir deletes a directory of TrashDirs for ever.
+// DropTrashDir deletes a directory of TrashDirs; its work is lost.
 func (w *Workspace) DropTrashDir(ctx context.Context, t TrashDir) error {
 	if err := fdtree.RemoveAll(ctx, filepath.Join(w.trashDir(), filepath.Base(t.Path))); err != nil {
 		return api.Errorf(api.CodeWorktreeFailed, "delete %s: %w", t.Path, err)

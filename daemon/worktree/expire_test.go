@@ -12,8 +12,8 @@ import (
 	"polis/fusefs/fdtree"
 )
 
-// TestAnyTreeIsMeasured has one that is deeper than a path can name, as an agent
-// can make it: it must not keep anybody from seeing what is put aside.
+// TestAnyTreeIsMeasured has one that is deeper than a path can name, as an agent can make it: the
+// trash must stay listed.
 func TestAnyTreeIsMeasured(t *testing.T) {
 	const size, depth = 10_000, 600
 	top := filepath.Join(t.TempDir(), "top")

@@ -14,8 +14,8 @@ import (
 	"polis/daemon/git"
 )
 
-// TestDiffEntersNoSubmodule: a filter of a repository inside the worktree, which
-// the agent's own index and .gitmodules say is a submodule to be looked into.
+// TestDiffEntersNoSubmodule: a filter of a repository inside the worktree, which the agent's own
+// index and .gitmodules declare as a submodule.
 func TestDiffEntersNoSubmodule(t *testing.T) {
 	needRoot(t)
 	w := up(t, spec(t, project(t)))
@@ -78,8 +78,8 @@ func TestDiffEntersNoSubmodule(t *testing.T) {
 	require.FileExists(t, marker, fmt.Sprintf("the hook was planted where git finds it: %s", out))
 }
 
-// TestOnlyRootReachesAWorktree: whoever else runs git in a worktree, or opens it
-// in an editor, runs what the agent wrote there. polis itself is not kept out.
+// TestOnlyRootReachesAWorktree: running git in a worktree, or opening it in an editor, can run
+// what the agent wrote there. polis itself has access.
 func TestOnlyRootReachesAWorktree(t *testing.T) {
 	needRoot(t)
 	s := spec(t, project(t))

@@ -16,9 +16,8 @@ import (
 	"polis/fusefs/fdtree"
 )
 
-// internalDir is the repository of what polis keeps for people: what removal put
-// aside. It borrows the shared repository's objects, never the other way round,
-// so that no agent's git finds anything in it.
+// internalDir is the repository of saved work. It borrows the shared repository's objects, never
+// the other way round, so that no agent's git finds any of it.
 func (w *Workspace) internalDir() string { return layout.Workspace(w.cfg.Workspace).Internal() }
 
 // Internal is that repository, as its owner.
@@ -40,8 +39,8 @@ func (w *Workspace) of(agent string) git.Repo {
 	return bare.Own(own)
 }
 
-// internal makes what is missing beside the shared repository: the internal one,
-// and the name by which agents' gits find the shared objects.
+// internal creates what is missing beside the shared repository: the internal one, and the name
+// by which agents' gits find the shared objects.
 func (u *upper) internal(ctx context.Context) error {
 	fail := func(err error) error {
 		return api.Errorf(api.CodeWorkspaceInvalid, "make the internal repository: %w", err)
@@ -81,8 +80,8 @@ func (u *upper) internal(ctx context.Context) error {
 	return nil
 }
 
-// published makes the link that is to the shared objects. In a sandbox they are
-// mounted there: the directory in the shared repository is the agent's own there.
+// published makes the link to the shared objects. In a sandbox they are mounted there: the
+// directory in the shared repository is the agent's own there.
 func (u *upper) published() error {
 	link, to := layout.Workspace(u.w.cfg.Workspace).Published(), filepath.Join(filepath.Base(u.w.bareDir()), "objects")
 	if now, err := os.Readlink(link); err == nil && now == to {
@@ -94,7 +93,7 @@ func (u *upper) published() error {
 	return os.Symlink(to, link)
 }
 
-// moveRemotes does the same with what is known of remotes; those objects stay.
+// moveRemotes does the same for remote-tracking refs; their objects stay.
 func (w *Workspace) moveRemotes(ctx context.Context) error {
 	bare := w.Bare()
 	refs, err := bare.Refs(ctx, "refs/polis/remotes")
@@ -112,9 +111,9 @@ func (w *Workspace) moveRemotes(ctx context.Context) error {
 	return nil
 }
 
-// moveTrash brings what an earlier version put aside in the shared repository
-// to the internal one: first the objects, then the refs, then they go where they
-// were. Whatever ends it, the next start goes on.
+// moveTrash moves what an earlier version saved in the shared repository to the internal one:
+// first the objects, then the refs, then it deletes them from the shared one. An interrupted move
+// continues at the next start.
 func (w *Workspace) moveTrash(ctx context.Context) error {
 	bare, internal := w.Bare(), w.Internal()
 	trash, err := bare.Refs(ctx, strings.TrimSuffix(trashPrefix, "/"))

@@ -110,7 +110,7 @@ func TestWhatIsPutAsideIsInNoObjectStoreOfAgents(t *testing.T) {
 	require.NoError(t, err)
 	id := secrets["added"]
 	for _, place := range []string{filepath.Join(dir, "objects"), w.ownDir("claude")} {
-		require.Contains(t, objects(t, w.Bare().Own(place)), id, "whoever still needs it has it in %s", place)
+		require.Contains(t, objects(t, w.Bare().Own(place)), id, "it is still in %s", place)
 	}
 }
 

@@ -11,14 +11,13 @@ import (
 	"polis/daemon/git"
 )
 
-// initializing is what the lock of a worktree says that is not filled yet
-// (git-worktree(1) does the same).
+// initializing is the content of the lock of a worktree that is not filled yet (as
+// git-worktree(1) does).
 const initializing = "initializing"
 
-// link makes what ties a worktree to the shared repository
-// (gitrepository-layout(5)), on a branch that is at commit. git-worktree(1) would
-// do it, but it reads the files of all other worktrees first, which their agents
-// write: one that is huge or damaged would keep every new agent away.
+// link creates the files that tie a worktree to the shared repository (gitrepository-layout(5)),
+// on a branch that is at commit. git-worktree(1) would do it, but it reads the files of all other
+// worktrees first, which their agents write: a huge or damaged one would block every new agent.
 func (w *Workspace) link(agent, branch, commit string) error {
 	admin := w.admin(agent)
 	for _, dir := range []string{admin, filepath.Join(admin, "logs")} {
@@ -53,7 +52,7 @@ func (w *Workspace) link(agent, branch, commit string) error {
 	return nil
 }
 
-// fill checks the branch out, and then takes the lock of the worktree away.
+// fill checks the branch out, and then removes the lock of the worktree.
 func (w *Workspace) fill(ctx context.Context, agent string) error {
 	c := w.cmd(agent, View{}, "", "read-tree", "--reset", "-u", "HEAD")
 	c.Write, c.Timeout = []string{w.tree(agent)}, checkoutTimeout

@@ -22,16 +22,16 @@ type Worktree struct {
 	Path   string // where the files are, and where the view is mounted
 	Branch string // the branch it is on, short; empty if HEAD is detached
 	GitDir string // its part of the shared repository
-	// Broken says why the worktree cannot be used; nil if it can. A broken one
-	// does not stop the others.
+	// Broken is why the worktree cannot be used; nil if it can. A broken one does not affect the
+	// others.
 	Broken error
 }
 
 // maxGitFile bounds the small files of a git directory, in bytes.
 const maxGitFile = 64 << 10
 
-// List returns the worktrees there are, by name. It reads files an agent can
-// write, as data: git's own list would follow what they say.
+// List returns all worktrees, by name. It reads files an agent can write, as data: git's own list
+// would follow the paths in them.
 func (w *Workspace) List() ([]Worktree, error) {
 	if err := w.guard(); err != nil {
 		return nil, err
@@ -50,21 +50,21 @@ func (w *Workspace) List() ([]Worktree, error) {
 	}
 	list := make([]Worktree, 0, len(names))
 	for name := range names {
-		list = append(list, w.look(name))
+		list = append(list, w.read(name))
 	}
 	sort.Slice(list, func(i, j int) bool { return list[i].Agent < list[j].Agent })
 	return list, nil
 }
 
-// headRE is what git takes for a HEAD: a ref, or a commit if it is detached
+// headRE matches what git accepts as a HEAD: a ref, or a commit if it is detached
 // (gitrepository-layout(5)).
 var headRE = regexp.MustCompile(`^(ref:\s*refs/\S+|[0-9a-f]{40}|[0-9a-f]{64})$`)
 
-// errAbsent says that there is neither a directory nor a git directory.
+// errAbsent: there is neither a directory nor a git directory.
 var errAbsent = errors.New("there is no worktree")
 
-// look reads one worktree.
-func (w *Workspace) look(agent string) Worktree {
+// read reads the state of one worktree.
+func (w *Workspace) read(agent string) Worktree {
 	t := Worktree{Agent: agent, Path: w.tree(agent), GitDir: w.admin(agent)}
 	_, noTree := isDir(t.Path)
 	_, noAdmin := isDir(t.GitDir)
@@ -107,8 +107,8 @@ func (w *Workspace) look(agent string) Worktree {
 	return t
 }
 
-// linked checks the .git file that makes a directory a worktree. Through a
-// mounted view it is not looked at: the shim answers for what it serves.
+// linked checks the .git file that makes a directory a worktree. It is not read through a mounted
+// view: the shim guarantees what it serves.
 func (w *Workspace) linked(t Worktree) error {
 	if there, err := mounted(t.Path); err != nil || there {
 		return err
@@ -128,8 +128,8 @@ func (w *Workspace) linked(t Worktree) error {
 	return nil
 }
 
-// readSmall reads a small regular file below root. A pipe or a device that was
-// put in its place is refused without waiting for it.
+// readSmall reads a small regular file below root. It rejects a pipe or a device in its place
+// without blocking on it.
 func readSmall(root *os.Root, name string) (string, error) {
 	f, err := root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"polis/daemon/git"
 )
 
-// Owner is who a file belongs to.
+// Owner is the owner of a file.
 type Owner struct{ UID, GID uint32 }
 
 func ownerOf(path string) (Owner, error) {
@@ -24,7 +24,7 @@ func ownerOf(path string) (Owner, error) {
 	}
 	st, ok := fi.Sys().(*syscall.Stat_t)
 	if !ok {
-		return Owner{}, fmt.Errorf("%s: the system does not say who owns it", path)
+		return Owner{}, fmt.Errorf("%s: the system reports no owner", path)
 	}
 	return Owner{UID: st.Uid, GID: st.Gid}, nil
 }
@@ -39,8 +39,8 @@ type Project struct {
 	Bare    bool
 }
 
-// Project looks at the workspace's project. It is nil, without an error, if
-// the project is not a git repository.
+// Project inspects the workspace's project. It returns nil, without an error, if the project is
+// not a git repository.
 func (w *Workspace) Project(ctx context.Context) (*Project, error) {
 	path, err := filepath.EvalSymlinks(w.linkPath())
 	if err != nil {
@@ -50,14 +50,14 @@ func (w *Workspace) Project(ctx context.Context) (*Project, error) {
 	return w.inspect(ctx, path)
 }
 
-// inspect asks git about the directory path, as the directory's owner.
+// inspect queries git about the directory path, as the directory's owner.
 func (w *Workspace) inspect(ctx context.Context, path string) (*Project, error) {
 	if err := caged(); err != nil {
 		return nil, err
 	}
 	own, err := ownerOf(path)
 	if err != nil {
-		return nil, api.Errorf(api.CodeWorkspaceInvalid, "look at the project: %w", err)
+		return nil, api.Errorf(api.CodeWorkspaceInvalid, "inspect the project: %w", err)
 	}
 	run := w.runner(own.UID, own.GID)
 	ask := func(args ...string) (string, error) {
@@ -66,8 +66,8 @@ func (w *Workspace) inspect(ctx context.Context, path string) (*Project, error) 
 		})
 		return strings.TrimSuffix(string(out), "\n"), err
 	}
-	// One question: starting git is most of the cost. The directory comes last,
-	// for its name may have any bytes.
+	// One command: starting git is most of the cost. The directory comes last, for its name may
+	// have any bytes.
 	answer, err := ask("--is-bare-repository", "--is-inside-work-tree", "--is-shallow-repository", "--show-object-format", "--show-cdup", "--absolute-git-dir")
 	if err != nil {
 		return nil, w.notARepo(path, own, err)
@@ -78,7 +78,7 @@ func (w *Workspace) inspect(ctx context.Context, path string) (*Project, error) 
 	}
 	p := &Project{Repo: git.Repo{Runner: run, Dir: f[4]}, Path: path, Owner: own}
 	p.Bare, p.Shallow, p.Format = f[0] == "true", f[2] == "true", f[3]
-	if p.Bare { // no line says where its top is
+	if p.Bare { // there is no line with its top
 		return p, nil
 	}
 	if f[1] != "true" {
@@ -101,8 +101,8 @@ func (w *Workspace) inspect(ctx context.Context, path string) (*Project, error) 
 	return p, nil
 }
 
-// notARepo turns a failed discovery into an error, or into nil if path simply
-// is not a git repository.
+// notARepo converts a failed discovery to an error, or to nil if path simply is not a git
+// repository.
 func (w *Workspace) notARepo(path string, own Owner, err error) error {
 	var exit *git.ExitError
 	if !errors.As(err, &exit) || exit.Code < 0 {
@@ -118,7 +118,7 @@ func (w *Workspace) notARepo(path string, own Owner, err error) error {
 			return nil
 		}
 		return api.Errorf(api.CodeWorkspaceInvalid, "%s has a .git, but it is not a working repository: %w", path, err).
-			WithHint("git -C %s status says what is wrong with it", path)
+			WithHint("git -C %s status shows what is wrong with it", path)
 	}
 	return api.Errorf(api.CodeWorkspaceInvalid, "open the repository at %s as uid %d: %w", path, own.UID, err)
 }

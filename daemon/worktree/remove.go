@@ -13,8 +13,8 @@ import (
 	"polis/fusefs/fdtree"
 )
 
-// Remove takes an agent's worktree away and keeps its branch. It asks nothing:
-// Save comes before it. A worktree that is not there is removed already.
+// Remove removes an agent's worktree and keeps its branch. It does not check for work: call Save
+// before it. A missing worktree is removed already.
 func (w *Workspace) Remove(ctx context.Context, agent string) error {
 	done, err := w.exclusive(ctx, agent)
 	if err != nil {
@@ -31,8 +31,8 @@ func (w *Workspace) remove(ctx context.Context, agent string) error {
 	if err := w.uncovered(agent, api.CodeBadState); err != nil {
 		return err
 	}
-	// Out of the way first, so that an interrupted removal leaves no half of a
-	// worktree; then the files.
+	// Move it away first, so that an interrupted removal leaves no half of a worktree; then
+	// delete the files.
 	gone, err := os.MkdirTemp(w.polis(), "save-")
 	if err != nil {
 		return api.Errorf(api.CodeWorktreeFailed, "remove the worktree of %s: %w", agent, err)
@@ -49,9 +49,8 @@ func (w *Workspace) remove(ctx context.Context, agent string) error {
 	return nil
 }
 
-// Discard saves everything, then removes the worktree and deletes the branch.
-// branch is the agent's own; the one its worktree is on if empty. The view must
-// be gone.
+// Discard saves everything, then removes the worktree and deletes the branch. branch is the
+// agent's own; the one its worktree is on if empty. The view must be unmounted.
 func (w *Workspace) Discard(ctx context.Context, agent, branch string) (TrashRef, error) {
 	done, err := w.exclusive(ctx, agent)
 	if err != nil {
@@ -69,8 +68,8 @@ func (w *Workspace) Discard(ctx context.Context, agent, branch string) (TrashRef
 		return TrashRef{}, err
 	}
 	if why := saved.Partial(); why != nil {
-		// The whole directory stays.
-		t := w.look(agent)
+		// The whole directory is kept.
+		t := w.read(agent)
 		t.Broken = why
 		if _, err := w.putAside(t); err != nil {
 			return saved, err
@@ -85,8 +84,9 @@ func (w *Workspace) Discard(ctx context.Context, agent, branch string) (TrashRef
 	return saved, w.DropBranch(ctx, branch, saved.Commit)
 }
 
-// DropBranch deletes a branch, if everything on it is reachable from the target
-// branch or from kept, a commit or ref of the internal repository. A branch that does not exist is deleted already.
+// DropBranch deletes a branch, if all its commits are reachable from the target branch or from
+// kept, a commit or ref of the internal repository. A branch that does not exist is deleted
+// already.
 func (w *Workspace) DropBranch(ctx context.Context, branch, kept string) error {
 	if branch == "" {
 		return nil

@@ -19,12 +19,12 @@ import (
 	"polis/daemon/git"
 )
 
-// restoreTimeout bounds writing back what was put aside.
+// restoreTimeout bounds writing back saved work.
 const restoreTimeout = 30 * time.Minute
 
-// Restore brings back what Save put aside: the branch at its commit, the
-// worktree with its index, and every changed file as it was. agent and branch
-// may be empty: those it was saved of. The trash ref stays.
+// Restore restores what Save saved: the branch at its commit, the worktree with its index, and
+// every changed file with its content. agent and branch may be empty: those of the saved work.
+// The trash ref stays.
 func (w *Workspace) Restore(ctx context.Context, ref, agent, branch string) (Worktree, error) {
 	if err := w.guardInternal(); err != nil {
 		return Worktree{}, err
@@ -46,7 +46,7 @@ func (w *Workspace) Restore(ctx context.Context, ref, agent, branch string) (Wor
 		return Worktree{}, api.Errorf(api.CodeWorktreeFailed, "%s was saved on a branch without commits", ref).
 			WithHint("its files are in the commit itself: git --git-dir %s ls-tree -r %s", w.internalDir(), ref)
 	}
-	switch has := w.look(agent); {
+	switch has := w.read(agent); {
 	case api.CheckName(agent) != nil:
 		return Worktree{}, api.CheckName(agent)
 	case !errors.Is(has.Broken, errAbsent):
@@ -59,7 +59,7 @@ func (w *Workspace) Restore(ctx context.Context, ref, agent, branch string) (Wor
 	tip, err := w.Bare().Ref(ctx, git.Branch(branch))
 	fresh := errors.Is(err, git.ErrNotFound)
 	if err != nil && !fresh {
-		return Worktree{}, api.Errorf(api.CodeWorktreeFailed, "look for branch %s: %w", branch, err)
+		return Worktree{}, api.Errorf(api.CodeWorktreeFailed, "find branch %s: %w", branch, err)
 	}
 	if !fresh && tip != t.Head {
 		return Worktree{}, api.Errorf(api.CodeRefConflict, "branch %s exists and is elsewhere than when the work was put aside", branch).
@@ -78,7 +78,7 @@ func (w *Workspace) Restore(ctx context.Context, ref, agent, branch string) (Wor
 	}
 	defer done()
 	if err := w.refill(ctx, agent, t.Commit, index); err != nil {
-		// What was put aside is still there; the half-filled worktree is not it.
+		// The saved work still exists; a half-filled worktree can be removed.
 		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 		defer cancel()
 		err = errors.Join(err, w.remove(undo, agent))
@@ -140,8 +140,8 @@ func (w *Workspace) refill(ctx context.Context, agent, commit, index string) err
 	return w.writeBlobs(ctx, root, write)
 }
 
-// lend gives an agent the objects of a commit that are nobody else's: they are
-// its own again, and in no ref that others see.
+// lend gives an agent the objects of a commit that no shared ref reaches: they are its own again,
+// and in no ref that others see.
 func (w *Workspace) lend(ctx context.Context, agent, commit string) error {
 	own := w.ownDir(agent)
 	for _, dir := range []string{filepath.Dir(own), own, filepath.Join(own, "pack")} {
@@ -219,7 +219,7 @@ func (w *Workspace) writeBlob(root *os.Root, c change, src *bufio.Reader) error 
 	}
 	f := strings.Fields(head)
 	if len(f) == 2 && c.mode == "160000" {
-		return nil // a submodule: its commit is elsewhere
+		return nil // a submodule: its commit is in another repository
 	}
 	if len(f) != 3 || f[0] != c.oid || f[1] != "blob" {
 		return fmt.Errorf("git cat-file: cannot read %q", api.Shorten(head, 80))
@@ -265,7 +265,7 @@ func writeFile(root *os.Root, c change, body io.Reader) error {
 	return errors.Join(err, f.Close())
 }
 
-// parents makes the directories of a file, as the owner's.
+// parents creates the directories of a file, with the workspace's owner.
 func (w *Workspace) parents(root *os.Root, dir string) error {
 	if dir == "." {
 		return nil

@@ -20,28 +20,29 @@ const (
 	stampFormat = "20060102T150405.000000Z"
 )
 
-// TrashRef is work put aside.
+// TrashRef is saved work.
 type TrashRef struct {
 	// Ref is refs/polis/trash/<agent>/<UTC time>; empty if there was nothing to save.
 	Ref    string
 	Commit string
 	Agent  string
-	Branch string // the branch the work was on
-	Head   string // the commit it was on; empty if there was none
+	Branch string // the branch of the work
+	Head   string // the commit of the worktree; empty if there was none
 	Time   time.Time
 	// Paths are the files that differ from Head, at most 100.
 	Paths []string
-	// Nested are directories with a git repository of their own, which a ref
-	// cannot hold. Discard keeps such a worktree's directory in the trash.
+	// Nested are directories with a git repository of their own, which a ref cannot contain.
+	// Discard keeps such a worktree's directory in the trash.
 	Nested []string
-	// Large are files that are too much for git; like Nested, they are kept as they are.
+	// Large are files that are too large for git; like Nested, they are kept in the trash
+	// directory.
 	Large []string
 	// Torn are files that changed while they were read.
 	Torn []string
 }
 
-// Partial says why the ref does not hold all of the worktree; nil if it does.
-// Repositories inside the worktree have objects of their own.
+// Partial returns why the ref does not contain all of the worktree; nil if it does. Repositories
+// inside the worktree have objects of their own.
 func (t TrashRef) Partial() error {
 	switch {
 	case len(t.Nested) > 0:
@@ -52,7 +53,7 @@ func (t TrashRef) Partial() error {
 	return nil
 }
 
-// SaveOptions is what Save may be told.
+// SaveOptions are the options of Save.
 type SaveOptions struct {
 	View
 	// Branch is the agent's own branch; its commits are kept too.
@@ -63,10 +64,10 @@ type SaveOptions struct {
 	Ignored bool
 }
 
-// Save puts everything in an agent's worktree under a trash ref: commits, index,
-// changed and untracked files, byte for byte. It touches neither worktree, index
-// nor branch and runs nothing of the agent's. Ignored files are saved if told.
-// Nothing to save (all of it is in the target branch) is an empty TrashRef.
+// Save stores everything in an agent's worktree under a trash ref: commits, index, changed and
+// untracked files, byte for byte. It touches neither worktree, index nor branch and runs no code
+// of the agent. Ignored files are saved if opt.Ignored is set. Nothing to save (all of it is in
+// the target branch) returns an empty TrashRef.
 func (w *Workspace) Save(ctx context.Context, agent string, opt SaveOptions) (TrashRef, error) {
 	if err := api.CheckName(agent); err != nil {
 		return TrashRef{}, err
@@ -119,7 +120,7 @@ type saver struct {
 func (s *saver) git(ctx context.Context, stdin io.Reader, args ...string) ([]byte, error) {
 	c := s.w.cmd(s.agent, s.opt.View, s.index, args...)
 	c.Stdin = stdin
-	// What it writes, no agent sees.
+	// No agent sees what it writes.
 	c.Objects, c.Alternates = s.w.Internal().ObjectDir(), append(alternatesOf(c), s.w.Bare().ObjectDir())
 	return s.w.Bare().Do(ctx, c)
 }
@@ -141,8 +142,8 @@ func (w *Workspace) store(agent string) git.Repo {
 	return r
 }
 
-// keep makes commits, with all they reach, the internal repository's own as far as
-// only the agent has that: its own objects go with it.
+// keep copies commits, with all they reach, to the internal repository as far as only the agent
+// has them: the agent's own objects may be deleted.
 func (w *Workspace) keep(ctx context.Context, agent string, commits []string) error {
 	with := w.of(agent)
 	if with.Objects == "" || len(commits) == 0 {
@@ -168,9 +169,9 @@ func (s *saver) run(ctx context.Context) (TrashRef, error) {
 	if whole, err := s.w.whole(ctx, s.agent, []string{head}); err != nil {
 		return TrashRef{}, err
 	} else if len(whole) == 0 {
-		head = "" // the files are kept all the same
+		head = "" // the files are saved all the same
 	}
-	s.out = TrashRef{Agent: s.agent, Head: head, Branch: s.w.look(s.agent).Branch, Time: s.w.cfg.Now().UTC()}
+	s.out = TrashRef{Agent: s.agent, Head: head, Branch: s.w.read(s.agent).Branch, Time: s.w.cfg.Now().UTC()}
 	if s.out.Branch == "" {
 		s.out.Branch = s.opt.Branch
 	}

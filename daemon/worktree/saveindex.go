@@ -16,8 +16,8 @@ import (
 	"polis/fusefs/gitdir/fsck"
 )
 
-// copyIndex makes the copy that the commands work on and takes conflicts out of
-// it, which no tree can hold. It returns the conflicting paths.
+// copyIndex makes the copy that the commands work on and removes conflicts from it, which no tree
+// can contain. It returns the conflicting paths.
 func (s *saver) copyIndex(ctx context.Context, head string) ([]string, error) {
 	err := s.readIndex()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -36,7 +36,7 @@ func (s *saver) copyIndex(ctx context.Context, head string) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the index: %w", err)
 	}
-	// git writes the names of an index into trees as they are.
+	// git writes the names of an index into trees unchecked.
 	for _, name := range git.SplitNUL(out) {
 		if err := fsck.Path(name); err != nil {
 			return nil, fmt.Errorf("the index has a name that no checkout can have: %w", err)
@@ -62,8 +62,8 @@ func (s *saver) copyIndex(ctx context.Context, head string) ([]string, error) {
 	return names, err
 }
 
-// readIndex copies the agent's index. It is a file of the agent's: only a
-// regular one, only below its own git directory, is read.
+// readIndex copies the agent's index. The agent can write it: only a regular file, only below its
+// own git directory, is read.
 func (s *saver) readIndex() error {
 	root, err := os.OpenRoot(s.w.admin(s.agent))
 	if err != nil {
@@ -88,9 +88,8 @@ func (s *saver) readIndex() error {
 
 // changed lists the paths at which the worktree differs from the index.
 func (s *saver) changed(ctx context.Context, conflicted []string) ([]string, error) {
-	// Compare contents: what the agent's index says about a file's times, or
-	// that it is "unchanged", is not taken for granted. Exit code 1 only says
-	// that something differs.
+	// Compare contents: the agent's index is not trusted about a file's times, or that it is
+	// "unchanged". Exit code 1 only means that something differs.
 	_, err := s.git(ctx, nil, "update-index", "-q", "--really-refresh", "--ignore-submodules")
 	if code, ok := git.ExitCode(err); err != nil && (!ok || code != 1) {
 		return nil, fmt.Errorf("compare the worktree: %w", err)

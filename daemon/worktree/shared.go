@@ -15,13 +15,13 @@ import (
 	"polis/fusefs/fdtree"
 )
 
-// shared makes the bare repository with all branches and tags of the project.
-// It is built beside its place and renamed when complete.
+// shared makes the bare repository with all branches and tags of the project. It is built beside
+// its final path and renamed when complete.
 func (u *upper) shared(ctx context.Context, p *Project) error {
 	if _, err := os.Lstat(u.w.bareDir()); err == nil {
 		return u.retarget(ctx)
 	} else if !errors.Is(err, fs.ErrNotExist) {
-		return api.Errorf(api.CodeWorkspaceInvalid, "look at the shared repository: %w", err)
+		return api.Errorf(api.CodeWorkspaceInvalid, "inspect the shared repository: %w", err)
 	}
 	target, refs, err := u.choose(ctx, p)
 	if err != nil {
@@ -46,8 +46,7 @@ func (u *upper) shared(ctx context.Context, p *Project) error {
 	return nil
 }
 
-// choose finds the target branch and the refs to copy, and refuses what cannot
-// be worked on.
+// choose finds the target branch and the refs to copy, and rejects what cannot be worked on.
 func (u *upper) choose(ctx context.Context, p *Project) (string, map[string]string, error) {
 	if p.Bare {
 		return "", nil, api.Errorf(api.CodeWorkspaceInvalid, "%s is a bare repository, not a checkout", p.Path).
@@ -114,7 +113,7 @@ func (u *upper) fill(ctx context.Context, p *Project, dir, target string, refs m
 	if err != nil {
 		return err
 	}
-	// Configuration and hooks are what git takes commands from: the daemon's own.
+	// git takes commands from configuration and hooks: both are the daemon's own.
 	if err := os.Remove(filepath.Join(dir, "config")); err != nil {
 		return err
 	}
@@ -144,8 +143,7 @@ func (u *upper) fill(ctx context.Context, p *Project, dir, target string, refs m
 	return bare.UpdateAll(ctx, refs, "polis: up")
 }
 
-// sharedConfig is the configuration of the bare repository. What agents set for
-// themselves goes to copies of their own.
+// sharedConfig is the configuration of the bare repository. Agents change copies of their own.
 func sharedConfig(format string) string {
 	version, extensions := "0", ""
 	if format != "sha1" {
@@ -166,7 +164,7 @@ func sharedConfig(format string) string {
 ` + extensions
 }
 
-// retarget changes the branch merges go to, if another one was asked for.
+// retarget changes the merge target, if another one was requested.
 func (u *upper) retarget(ctx context.Context) error {
 	has, err := u.w.Target(ctx)
 	if err != nil || u.spec.Target == "" || u.spec.Target == has {
@@ -184,11 +182,11 @@ func (u *upper) retarget(ctx context.Context) error {
 	return nil
 }
 
-// sweep removes what interrupted runs left. Nobody's work is in it.
+// sweep removes what interrupted runs left. It contains no work.
 func (u *upper) sweep() error {
 	entries, err := os.ReadDir(u.w.polis())
 	if err != nil {
-		return api.Errorf(api.CodeWorkspaceInvalid, "look at the workspace: %w", err)
+		return api.Errorf(api.CodeWorkspaceInvalid, "inspect the workspace: %w", err)
 	}
 	for _, e := range entries {
 		for _, prefix := range []string{"bare-", "clone-", "save-"} {

@@ -15,14 +15,14 @@ var (
 	scpRE    = regexp.MustCompile(`^([A-Za-z0-9._][A-Za-z0-9._-]*@)?[A-Za-z0-9][A-Za-z0-9._-]*:[^:]`)
 )
 
-// source is where a project comes from: a directory on this machine or a URL.
+// source is the origin of a project: a directory on this machine or a URL.
 type source struct {
 	path string // absolute, without symlinks; "" if it is a URL
 	url  string
 }
 
-// systemDir says that a directory is, or is part of, what the machine itself
-// runs on, or that everybody's things are in it.
+// systemDir reports that a directory is, or is part of, the operating system, or that it is
+// shared by all users.
 func systemDir(path string) bool {
 	for _, keep := range []string{"/usr/src", "/usr/local/src"} {
 		if path != keep && within(keep, path) {
@@ -41,7 +41,7 @@ func systemDir(path string) bool {
 	return false
 }
 
-// parseSource reads what the user gave as repository.
+// parseSource parses the repository argument.
 func parseSource(repo string) (source, error) {
 	bad := func(format string, args ...any) (source, error) {
 		return source{}, api.Errorf(api.CodeWorkspaceInvalid, "repository %q: "+format, append([]any{api.Shorten(repo, 200)}, args...)...).

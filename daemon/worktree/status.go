@@ -14,12 +14,11 @@ import (
 // maxNames bounds the file names a Status carries.
 const maxNames = 100
 
-// Status is what git says about an agent's worktree.
+// Status is the git status of an agent's worktree.
 type Status struct {
 	Branch string // empty if HEAD is detached
 	Head   string // empty if there is no commit
-	// Counts of files. Unmerged are in conflict; a directory of untracked files
-	// counts once.
+	// Counts of files. Conflicted are unmerged; a directory of untracked files counts once.
 	Staged, Unstaged, Untracked, Conflicted int
 	// Paths are some of those files, as git stores the names: any bytes but NUL.
 	Paths []string
@@ -33,10 +32,10 @@ type Status struct {
 // Dirty reports whether there is work that no commit holds.
 func (s Status) Dirty() bool { return s.Staged+s.Unstaged+s.Untracked+s.Conflicted > 0 }
 
-// View says how to reach a worktree that a view may cover.
+// View is how to reach a worktree that a view may cover.
 type View struct {
-	// Root is a descriptor of the directory below the view. If nil, the
-	// worktree's parent is looked at without the mounts in it, which needs root.
+	// Root is a descriptor of the directory below the view. If nil, the worktree is reached
+	// through a clone of its parent's mount without the mounts in it, which needs root.
 	Root *os.File
 }
 
@@ -54,8 +53,8 @@ func (w *Workspace) cmd(agent string, v View, index string, args ...string) git.
 	return c
 }
 
-// under shows a git the worktree of an agent, which its user cannot reach: the
-// directory of worktrees is root's alone.
+// under shows a git the worktree of an agent, which its user cannot reach: only root may enter
+// the directory of worktrees.
 func (w *Workspace) under(agent string, v View) *git.Under {
 	if v.Root == nil && os.Geteuid() != 0 {
 		return nil
@@ -63,8 +62,8 @@ func (w *Workspace) under(agent string, v View) *git.Under {
 	return &git.Under{Parent: w.treesDir(), Name: agent, Root: v.Root}
 }
 
-// Status looks at the worktree below the view, without changing it. branch is
-// the agent's own branch, whose commits count even if the worktree is on another one.
+// Status reads the worktree below the view, without changing it. branch is the agent's own
+// branch, whose commits count even if the worktree is on another one.
 func (w *Workspace) Status(ctx context.Context, agent, branch string, v View) (Status, error) {
 	if err := w.usable(agent); err != nil {
 		return Status{}, err
@@ -79,13 +78,13 @@ func (w *Workspace) Status(ctx context.Context, agent, branch string, v View) (S
 	}
 	out, err := w.within(ctx, agent, w.cmd(agent, v, "", "status", "--porcelain=v2", "-z", "--untracked-files=normal", "--no-renames", "--ignore-submodules=all"))
 	if err != nil {
-		return fail("look at the worktree", err)
+		return fail("read the worktree", err)
 	}
 	s, err := parseStatus(out)
 	if err != nil {
-		return fail("look at the worktree", err)
+		return fail("read the worktree", err)
 	}
-	s.Branch = w.look(agent).Branch
+	s.Branch = w.read(agent).Branch
 	if s.Head, err = w.head(ctx, agent); err != nil {
 		return fail("read HEAD", err)
 	}
@@ -96,10 +95,10 @@ func (w *Workspace) Status(ctx context.Context, agent, branch string, v View) (S
 	if len(tips) > 0 {
 		whole, err := w.whole(ctx, agent, tips)
 		if err != nil {
-			return fail("look at the commits", err)
+			return fail("read the commits", err)
 		}
 		if len(whole) < len(tips) {
-			// Nobody can count these, and they are in no other branch.
+			// These cannot be counted, and they are in no other branch.
 			s.Ahead, tips = 1, whole
 		}
 	}
@@ -117,7 +116,7 @@ func (w *Workspace) Status(ctx context.Context, agent, branch string, v View) (S
 	return s, nil
 }
 
-// usable refuses a name that is none and a worktree git could be misled by.
+// usable rejects an invalid name and a worktree that could mislead git.
 func (w *Workspace) usable(agent string) error {
 	if err := api.CheckName(agent); err != nil {
 		return err
@@ -125,12 +124,12 @@ func (w *Workspace) usable(agent string) error {
 	if err := w.guard(); err != nil {
 		return err
 	}
-	t := w.look(agent)
+	t := w.read(agent)
 	if errors.Is(t.Broken, errAbsent) {
 		return api.Errorf(api.CodeWorktreeMissing, "agent %s has no worktree", agent)
 	}
-	// What a command reads is named explicitly, so the links between the two
-	// halves do not matter; both must be there.
+	// Every path that a command reads is passed explicitly, so the links between the two halves
+	// do not matter; both must exist.
 	for _, dir := range []string{t.GitDir, t.Path} {
 		if there, err := isDir(dir); err != nil || !there {
 			return api.Errorf(api.CodeWorktreeMissing, "the worktree of %s is not whole: %s is no directory", agent, dir).
@@ -170,7 +169,7 @@ func (w *Workspace) head(ctx context.Context, agent string) (string, error) {
 	return commit, err
 }
 
-// tips are the commits an agent's work ends in: where its worktree is, and its branch.
+// tips are the last commits of an agent's work: those of its worktree and of its branch.
 func (w *Workspace) tips(ctx context.Context, head, branch string) ([]string, error) {
 	var tips []string
 	if head != "" {
@@ -189,9 +188,9 @@ func (w *Workspace) tips(ctx context.Context, head, branch string) ([]string, er
 	return tips, err
 }
 
-// whole are those of the commits whose history is all there. An agent writes
-// its HEAD and its stash itself, with whatever name of an object; what leads
-// nowhere can neither be counted nor kept, and must not keep the rest from it.
+// whole filters the commits whose history is complete. An agent writes its HEAD and its stash
+// itself, with any object name; a commit with missing objects can neither be counted nor kept,
+// and must not prevent that for the others.
 func (w *Workspace) whole(ctx context.Context, agent string, commits []string) ([]string, error) {
 	var out []string
 	for _, c := range commits {

@@ -16,10 +16,10 @@ import (
 	"polis/daemon/git"
 )
 
-// commit stores the changed files on top of the index's tree and makes the
-// trash ref, in one git-fast-import(1): it takes names of any bytes and file
-// contents as they are, past every filter and line-end conversion, and never
-// opens a path that the agent could turn into a symlink meanwhile.
+// commit stores the changed files on top of the index's tree and makes the trash ref, in one
+// git-fast-import(1): it accepts names of any bytes and file contents unchanged, without filters
+// and line-end conversion, and never opens a path that the agent could turn into a symlink
+// meanwhile.
 func (s *saver) commit(ctx context.Context, root *os.File, tree, index string, parents, changed []string) error {
 	group, ctx := errgroup.WithContext(ctx)
 	r, pipe := io.Pipe()
@@ -101,7 +101,7 @@ func (s *saver) file(out *bufio.Writer, root *os.File, name string) error {
 	case unix.S_IFREG:
 		return s.regular(out, root, name)
 	}
-	return nil // pipes, sockets and devices are nothing git keeps
+	return nil // git stores no pipes, sockets and devices
 }
 
 func (s *saver) regular(out *bufio.Writer, root *os.File, name string) error {
@@ -145,7 +145,7 @@ func (zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// gone forgives a file that was removed after it was listed.
+// gone ignores the error for a file that was removed after it was listed.
 func gone(err error) error {
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
 		return nil
@@ -153,7 +153,7 @@ func gone(err error) error {
 	return err
 }
 
-// exists reports whether name is something git keeps, and not below a symlink.
+// exists reports whether name is a file that git stores, and not below a symlink.
 func exists(root *os.File, name string) (bool, error) {
 	f, err := openBelow(root, name, unix.O_PATH|unix.O_NOFOLLOW)
 	if err != nil {
@@ -168,8 +168,8 @@ func exists(root *os.File, name string) (bool, error) {
 	return kind == unix.S_IFREG || kind == unix.S_IFLNK, nil
 }
 
-// openBelow opens a path below root that leaves it in no way: by no "..",
-// symlink, magic link or mount.
+// openBelow opens a path below root that does not leave it: by no "..", symlink, magic link or
+// mount.
 func openBelow(root *os.File, name string, flags uint64) (*os.File, error) {
 	fd, err := unix.Openat2(int(root.Fd()), name, &unix.OpenHow{
 		Flags: flags | unix.O_CLOEXEC,
@@ -197,7 +197,7 @@ func (w *Workspace) lower(agent string, v View) (*os.File, error) {
 		// A clone of the parent's mount without the mounts inside.
 		tree, err := unix.OpenTree(unix.AT_FDCWD, w.treesDir(), unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_SYMLINK_NOFOLLOW)
 		if err != nil {
-			return nil, fmt.Errorf("look under the view of %s: open_tree: %w", agent, err)
+			return nil, fmt.Errorf("open the tree below the view of %s: open_tree: %w", agent, err)
 		}
 		defer unix.Close(tree)
 		at, name = tree, agent

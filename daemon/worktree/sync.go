@@ -9,18 +9,17 @@ import (
 	"polis/daemon/git"
 )
 
-// Synced says what Sync found and did.
+// Synced is the result of Sync.
 type Synced struct {
 	Target  string
-	Moved   bool   // the shared repository's target branch went forward
+	Moved   bool   // the shared repository's target branch was fast-forwarded
 	Commit  string // where the target branch is now
 	Behind  bool   // the project lacks commits the shared repository has
 	Project bool   // false: the project has no such branch, or is no repository
 }
 
-// Sync brings the commits the user made on the target branch into the shared
-// repository. If both sides have commits of their own, it changes nothing and
-// returns REF_CONFLICT.
+// Sync fetches the commits the user made on the target branch into the shared repository. If both
+// sides have commits of their own, it changes nothing and returns REF_CONFLICT.
 func (w *Workspace) Sync(ctx context.Context) (Synced, error) {
 	target, err := w.Target(ctx)
 	if err != nil {
@@ -38,7 +37,7 @@ func (w *Workspace) Sync(ctx context.Context) (Synced, error) {
 func (w *Workspace) SyncLocked(ctx context.Context, target string) (Synced, error) {
 	s := Synced{Target: target}
 	bare, ref := w.Bare(), git.Branch(target)
-	// To start git is the cost of it: the two repositories are asked at once.
+	// Starting git is most of the cost: both repositories are read in parallel.
 	var has string
 	var lost error
 	var asked sync.WaitGroup
@@ -86,7 +85,7 @@ func (w *Workspace) SyncLocked(ctx context.Context, target string) (Synced, erro
 		s.Behind = true
 		return s, nil
 	}
-	// Both sides stay reachable for both, so that the user can join them.
+	// Both sides stay reachable for both, so that the user can merge them.
 	if err := bare.UpdateAll(ctx, map[string]string{"refs/polis/project/" + target: theirs}, "polis: diverged"); err != nil {
 		return s, api.Errorf(api.CodeRepoCorrupt, "keep the project's commits: %w", err)
 	}

@@ -36,7 +36,7 @@ func parseMessage(message string) (branch, head, index string, err error) {
 	return branch, head, index, nil
 }
 
-// Trash lists what was put aside, newest first; of one agent, or of all if empty.
+// Trash lists saved work, newest first; of one agent, or of all if empty.
 func (w *Workspace) Trash(ctx context.Context, agent string) ([]TrashRef, error) {
 	prefix := strings.TrimSuffix(trashPrefix, "/")
 	if agent != "" {
@@ -71,12 +71,12 @@ func (w *Workspace) trashed(ctx context.Context, ref string) (TrashRef, string, 
 	agent, stamp, two := strings.Cut(rest, "/")
 	if !ok || !two || api.CheckName(agent) != nil {
 		return TrashRef{}, "", api.Errorf(api.CodeNotFound, "%q is not a ref of the trash", api.Shorten(ref, 200)).
-			WithHint("they look like %sNAME/TIME", trashPrefix)
+			WithHint("their form is %sNAME/TIME", trashPrefix)
 	}
 	when, err := time.Parse(stampFormat, stamp)
 	if err != nil {
 		return TrashRef{}, "", api.Errorf(api.CodeNotFound, "%q is not a ref of the trash", api.Shorten(ref, 200)).
-			WithHint("they look like %sNAME/TIME", trashPrefix)
+			WithHint("their form is %sNAME/TIME", trashPrefix)
 	}
 	internal := w.Internal()
 	commit, err := internal.Ref(ctx, ref)

@@ -15,7 +15,7 @@ import (
 	"polis/fusefs/fdtree"
 )
 
-// Spec says which workspace to make, and of what.
+// Spec describes the workspace to make.
 type Spec struct {
 	// Workspace is the directory that will hold project and .polis, absolute.
 	Workspace string
@@ -25,28 +25,28 @@ type Spec struct {
 	Target string
 	// UID and GID will own the shared repository, the worktrees and a cloned project.
 	UID, GID uint32
-	// Plain takes a project for a directory without branches, whatever .git is
-	// there: an agent may have made it, so no git is even asked about it.
+	// Plain treats a project as a directory without branches, whatever its .git: an agent may
+	// have made it, so git does not even read it.
 	Plain bool
 	Git   string // the git program; "git" if empty
 	Log   *slog.Logger
-	// Progress is told of each step that can take long; nil for nobody.
+	// Progress is called at each step that can take long; may be nil.
 	Progress func(string)
 }
 
-// Info is what a workspace turned out to be.
+// Info describes a workspace after Up.
 type Info struct {
 	Git          bool   // false: a plain directory, without branches
 	Target       string // the branch merges go to; empty without git
 	ProjectPath  string // the user's checkout, without symlinks
 	ProjectOwner Owner
-	BecameGit    bool // it has a .git, and Spec.Plain said to take it for none
+	BecameGit    bool // it has a .git, but Spec.Plain requires a plain directory
 	// Changed is false if everything was there already.
 	Changed bool
 }
 
-// Up makes the git side of a workspace, or finds it made. It changes nothing
-// that is there: an interrupted Up is finished by the next one, a second Up does nothing.
+// Up makes the git side of a workspace, or finds it made. It changes nothing that exists: the
+// next Up finishes an interrupted one, a second Up does nothing.
 func Up(ctx context.Context, spec Spec) (Info, error) {
 	if !filepath.IsAbs(spec.Workspace) || strings.ContainsAny(spec.Workspace, "\x00\n\r") {
 		return Info{}, api.Errorf(api.CodeWorkspaceInvalid, "workspace %q is not an absolute path", api.Shorten(spec.Workspace, 200))
@@ -88,7 +88,7 @@ func (u *upper) run(ctx context.Context) (Info, error) {
 	}
 	own, err := ownerOf(path)
 	if err != nil {
-		return Info{}, api.Errorf(api.CodeWorkspaceInvalid, "look at the project: %w", err)
+		return Info{}, api.Errorf(api.CodeWorkspaceInvalid, "inspect the project: %w", err)
 	}
 	info := Info{ProjectPath: path, ProjectOwner: own}
 	if u.spec.Plain {
@@ -130,7 +130,7 @@ func (u *upper) run(ctx context.Context) (Info, error) {
 	return info, err
 }
 
-// source checks what was asked for before anything is made.
+// source validates the request before anything is made.
 func (u *upper) source() (source, error) {
 	if u.spec.Repo == "" {
 		if _, err := os.Stat(u.w.linkPath()); err != nil {
@@ -185,8 +185,8 @@ func (u *upper) directories() error {
 	return reachable(u.w.polis(), u.spec.UID, u.spec.GID)
 }
 
-// closeTrees keeps everybody but root out of the directory of worktrees: who
-// runs git in one, or opens it in an editor, runs what its agent wrote there.
+// closeTrees makes the directory of worktrees accessible to root only: running git in one, or
+// opening it in an editor, can run what its agent wrote there.
 func (w *Workspace) closeTrees() error {
 	if err := os.Chmod(w.treesDir(), 0o700); err != nil {
 		return api.Errorf(api.CodeWorkspaceInvalid, "close the directory of worktrees: %w", err)
@@ -201,14 +201,14 @@ func reachable(path string, uid, gid uint32) error {
 	}
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
-		return api.Errorf(api.CodeWorkspaceInvalid, "look at the workspace: %w", err)
+		return api.Errorf(api.CodeWorkspaceInvalid, "inspect the workspace: %w", err)
 	}
 	dir := "/"
 	for _, part := range strings.Split(strings.Trim(real, "/"), "/") {
 		dir = filepath.Join(dir, part)
 		fi, err := os.Stat(dir)
 		if err != nil {
-			return api.Errorf(api.CodeWorkspaceInvalid, "look at the workspace: %w", err)
+			return api.Errorf(api.CodeWorkspaceInvalid, "inspect the workspace: %w", err)
 		}
 		own, err := ownerOf(dir)
 		if err != nil {
@@ -222,7 +222,7 @@ func reachable(path string, uid, gid uint32) error {
 			need = 0o010
 		}
 		if fi.Mode().Perm()&need == 0 {
-			return api.Errorf(api.CodeWorkspaceInvalid, "uid %d, who owns the workspace, cannot enter %s (%s, owner %d)", uid, dir, fi.Mode(), own.UID).
+			return api.Errorf(api.CodeWorkspaceInvalid, "uid %d, the owner of the workspace, cannot enter %s (%s, owner %d)", uid, dir, fi.Mode(), own.UID).
 				WithHint("choose a workspace directory elsewhere (/srv/polis/NAME), or chmod o+x %s", dir)
 		}
 	}

@@ -8,9 +8,9 @@ import (
 	"polis/daemon/git"
 )
 
-// Withhold marks the tracked files that the agent's rules keep from it, so
-// that git takes them as they are in the index: a git that finds one changed or cannot
-// read it would fail, or record that it was removed. It returns how many there are.
+// Withhold marks the tracked files that the agent's rules hide from it as unchanged in the index:
+// a git that finds one changed or cannot read it would fail, or record a removal. It returns how
+// many there are.
 func (w *Workspace) Withhold(ctx context.Context, agent string, v View, withheld func(path string) bool) (int, error) {
 	fail := func(err error) (int, error) {
 		return 0, api.Errorf(api.CodeWorktreeFailed, "mark what agent %s may not read: %w", agent, err)

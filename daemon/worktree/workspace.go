@@ -26,7 +26,7 @@ type Locks interface {
 	AcquireRef(ctx context.Context, ref string) (release func(), err error)
 }
 
-// Config says where a workspace is and who owns it.
+// Config is the location and the owner of a workspace.
 type Config struct {
 	// Workspace is the directory that holds project and .polis, absolute.
 	Workspace string
@@ -36,8 +36,8 @@ type Config struct {
 	Git   string
 	Log   *slog.Logger
 	Locks Locks
-	// Taken names the agent, other than the given one, that works on a branch, ""
-	// if none does. Nil asks the HEADs of the worktrees, which agents write.
+	// Taken names the agent, other than the given one, that works on a branch, "" if none does.
+	// If nil, the HEADs of the worktrees are read, which agents write.
 	Taken func(branch, agent string) string
 	// Now is the clock; time.Now if nil.
 	Now func() time.Time
@@ -50,10 +50,10 @@ type Config struct {
 type Workspace struct {
 	cfg  Config
 	mu   sync.Mutex
-	busy map[string]chan struct{} // one per agent name somebody works on
+	busy map[string]chan struct{} // one per agent name that is in use
 }
 
-// Open returns the workspace at cfg.Workspace. It looks at nothing yet.
+// Open returns the workspace at cfg.Workspace. It reads nothing yet.
 func Open(cfg Config) *Workspace {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -89,7 +89,7 @@ func (w *Workspace) Target(context.Context) (string, error) {
 	if err := w.guard(); err != nil {
 		return "", err
 	}
-	// As git-symbolic-ref(1) would, which is asked for at every turn.
+	// As git-symbolic-ref(1) would; this is called at every operation.
 	root, err := os.OpenRoot(w.bareDir())
 	if err != nil {
 		return "", api.Errorf(api.CodeRepoCorrupt, "read the target branch: %w", err)
@@ -107,8 +107,8 @@ func (w *Workspace) Target(context.Context) (string, error) {
 	return name, nil
 }
 
-// guard refuses a shared repository whose configuration or hooks could have
-// been changed by somebody else than the daemon: git takes commands from both.
+// guard rejects a shared repository whose configuration or hooks could have been changed by
+// another user than the daemon: git takes commands from both.
 func (w *Workspace) guard() error {
 	if err := caged(); err != nil {
 		return err
@@ -130,13 +130,13 @@ func (w *Workspace) guardDir(dir string) error {
 			return api.Errorf(api.CodeRepoCorrupt, "%s has no %s", dir, name)
 		}
 		if err != nil {
-			return fmt.Errorf("look at the shared repository: %w", err)
+			return fmt.Errorf("inspect the shared repository: %w", err)
 		}
 		mode := fi.Mode()
 		kind := mode.IsRegular() && name == "config" || mode.IsDir() && name == "hooks"
 		if !kind || mode.Perm()&0o022 != 0 || owner(fi) != uint32(os.Geteuid()) {
 			return api.Errorf(api.CodeRepoCorrupt, "%s is not the daemon's own any more (%s, uid %d)", filepath.Join(dir, name), mode, owner(fi)).
-				WithHint("git takes commands from it, so nothing is run there; find out who changed it, then make it root's again")
+				WithHint("git takes commands from it, so polis does not run git there; find out what changed it, then chown it to root again")
 		}
 	}
 	for _, name := range []string{"commondir", "config.worktree"} {
@@ -147,11 +147,11 @@ func (w *Workspace) guardDir(dir string) error {
 	return nil
 }
 
-// caged refuses to work where no git can be confined. The kernel is asked once.
+// caged returns an error if git cannot be confined here. The kernel is queried once.
 func caged() error {
 	if err := cage.Probe(); err != nil {
 		return api.Errorf(api.CodeCageUnavailable, "git over what agents write cannot be confined: %w", err).
-			WithHint("Linux 5.13 or newer with Landlock and seccomp is needed; polisctl doctor says more")
+			WithHint("Linux 5.13 or newer with Landlock and seccomp is needed; polisctl doctor shows details")
 	}
 	return nil
 }
@@ -160,10 +160,10 @@ func owner(fi fs.FileInfo) uint32 {
 	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
 		return st.Uid
 	}
-	return ^uint32(0) // nobody's: whoever asks refuses it
+	return ^uint32(0) // no user's: every check fails
 }
 
-// exclusive makes the caller the only one who works on an agent's worktree.
+// exclusive waits for the lock of an agent's worktree.
 func (w *Workspace) exclusive(ctx context.Context, agent string) (func(), error) {
 	for {
 		w.mu.Lock()
@@ -188,7 +188,7 @@ func (w *Workspace) exclusive(ctx context.Context, agent string) (func(), error)
 	}
 }
 
-// acquire takes the lease of a ref, if there is a table to take it from.
+// acquire takes the lease of a ref, if there is a lock table.
 func (w *Workspace) acquire(ctx context.Context, ref string) (func(), error) {
 	if w.cfg.Locks == nil {
 		return func() {}, nil
@@ -196,8 +196,8 @@ func (w *Workspace) acquire(ctx context.Context, ref string) (func(), error) {
 	return w.cfg.Locks.AcquireRef(ctx, ref)
 }
 
-// mounted reports whether something is mounted at path. The server of a view is
-// not asked: it may be the one that hangs.
+// mounted reports whether path is a mount point. It does not query the server of a view, which
+// may hang.
 func mounted(path string) (bool, error) {
 	st, err := statx(path)
 	switch {
@@ -229,11 +229,11 @@ func statx(path string) (unix.Statx_t, error) {
 	return st, nil
 }
 
-// uncovered refuses to work on a worktree that a view covers.
+// uncovered returns an error if a view covers a worktree.
 func (w *Workspace) uncovered(agent string, code api.Code) error {
 	there, err := mounted(w.tree(agent))
 	if err != nil {
-		return api.Errorf(code, "look at the worktree of %s: %w", agent, err)
+		return api.Errorf(code, "read the worktree of %s: %w", agent, err)
 	}
 	if there {
 		return api.Errorf(code, "a view is mounted at %s", w.tree(agent)).

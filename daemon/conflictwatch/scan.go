@@ -13,10 +13,10 @@ import (
 const (
 	maxCompared = 20_000 // paths of one branch, and of one worktree, that are compared
 	dirtyEvery  = 2 * time.Second
-	dirtyRest   = 20 // times what the look at a worktree took
+	dirtyRest   = 20 // multiplied by the duration of a worktree's scan
 )
 
-// picture is what one look saw. Nobody changes it afterwards.
+// picture is the result of one scan. It is not changed afterwards.
 type picture struct {
 	time     time.Time
 	target   string
@@ -26,7 +26,7 @@ type picture struct {
 	tried    int
 	skipped  int
 	errs     []string
-	partial  bool // something could not be found out and may be the next time
+	partial  bool // a part failed and may succeed the next time
 }
 
 // branch is an agent's branch in a picture.
@@ -37,7 +37,7 @@ type branch struct {
 	truncated   bool
 }
 
-// own reports whether there are commits that the target has not.
+// own reports whether the branch has commits that the target lacks.
 func (b branch) own() bool { return b.tip != b.base }
 
 // span is a branch from where it left the target to its tip.
@@ -48,7 +48,7 @@ type span struct {
 	more      bool
 }
 
-// dirty is what a worktree held when it was looked at.
+// dirty is what a worktree contained when it was read.
 type dirty struct {
 	tip   string // where the branch was
 	at    time.Time
@@ -57,8 +57,8 @@ type dirty struct {
 	more  bool
 }
 
-// look makes a new picture.
-func (r *Watcher) look(ctx context.Context, agents []Agent, trees bool) (*picture, error) {
+// scan makes a new picture.
+func (r *Watcher) scan(ctx context.Context, agents []Agent, trees bool) (*picture, error) {
 	p := &picture{time: r.Now()}
 	if len(agents) == 0 {
 		clear(r.spans)
@@ -97,7 +97,7 @@ func (r *Watcher) look(ctx context.Context, agents []Agent, trees bool) (*pictur
 		p.branches = append(p.branches, b)
 	}
 	r.spans = spans
-	// Conflicts are told before worktrees are read, which takes longer.
+	// Conflicts are published before worktrees are read, which takes longer.
 	if err := r.try(ctx, p); err != nil {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ func (r *Watcher) look(ctx context.Context, agents []Agent, trees bool) (*pictur
 	return p, nil
 }
 
-// fail notes what could not be found out.
+// fail logs what could not be read.
 func (p *picture) fail(ctx context.Context, format string, args ...any) {
 	p.partial = true
 	if ctx.Err() == nil && len(p.errs) < 20 {
@@ -127,7 +127,7 @@ func (p *picture) fail(ctx context.Context, format string, args ...any) {
 	}
 }
 
-// follow brings a span to where its two ends are now.
+// follow updates a span to the present commits of its two ends.
 func follow(ctx context.Context, bare git.Repo, s span, onto, tip string) (span, error) {
 	if s.onto == onto && s.tip == tip {
 		return s, nil
@@ -152,11 +152,11 @@ func follow(ctx context.Context, bare git.Repo, s span, onto, tip string) (span,
 	return n, err
 }
 
-// tree looks at a worktree if somebody wants to know, and not all the time:
-// that reads the state of every file in it.
+// tree reads a worktree if a caller wants to know, and not all the time: that reads the state of
+// every file in it.
 func (r *Watcher) tree(ctx context.Context, d dirty, agent, tip string, want bool) (dirty, error) {
 	if d.tip != tip {
-		d = dirty{tip: tip} // what it held may be in the new commit
+		d = dirty{tip: tip} // what it contained may be in the new commit
 	}
 	if !want || !d.at.IsZero() && time.Since(d.at) < max(dirtyEvery, dirtyRest*d.took) {
 		return d, nil
@@ -164,7 +164,7 @@ func (r *Watcher) tree(ctx context.Context, d dirty, agent, tip string, want boo
 	began := time.Now()
 	paths, err := r.Git.Uncommitted(r.charged(ctx, agent), agent)
 	if err != nil && api.CodeOf(err) != api.CodeWorktreeMissing {
-		d.at, d.took = time.Now(), time.Since(began) // it rests as long as any other
+		d.at, d.took = time.Now(), time.Since(began) // it pauses as long as any other
 		return d, err
 	}
 	n := dirty{tip: tip, at: time.Now(), took: time.Since(began)}
@@ -172,7 +172,7 @@ func (r *Watcher) tree(ctx context.Context, d dirty, agent, tip string, want boo
 	return n, nil
 }
 
-// bound sorts paths and keeps what is compared.
+// bound sorts paths and cuts the list to the compared number.
 func bound(paths []string) ([]string, bool) {
 	slices.Sort(paths)
 	paths = slices.Compact(paths)

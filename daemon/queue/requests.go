@@ -14,8 +14,7 @@ func (w *Worker) Add(e api.QueueEntry) (api.QueueEntry, error) {
 	return e, err
 }
 
-// Merge puts an agent in the queue and waits for what becomes of it. If ctx
-// ends first, the entry stays.
+// Merge puts an agent in the queue and waits for its outcome. If ctx ends first, the entry stays.
 func (w *Worker) Merge(ctx context.Context, e api.QueueEntry) (api.QueueOutcome, error) {
 	e, c, err := w.add(e, true)
 	if err != nil {
@@ -33,10 +32,10 @@ func (w *Worker) Merge(ctx context.Context, e api.QueueEntry) (api.QueueOutcome,
 func (w *Worker) add(e api.QueueEntry, wait bool) (api.QueueEntry, chan result, error) {
 	w.mu.Lock()
 	var old uint64
-	if i := w.line.index(e.Agent); i >= 0 {
-		old = w.line.entries[i].Seq
+	if i := w.queue.index(e.Agent); i >= 0 {
+		old = w.queue.entries[i].Seq
 	}
-	e, err := w.line.Add(e)
+	e, err := w.queue.Add(e)
 	var c chan result
 	if err == nil && wait {
 		if w.waiting == nil {
@@ -52,7 +51,7 @@ func (w *Worker) add(e api.QueueEntry, wait bool) (api.QueueEntry, chan result, 
 	if err := w.Host.Save(); err != nil {
 		w.mu.Lock()
 		if e.Seq != old {
-			w.line.Done(e.Seq)
+			w.queue.Done(e.Seq)
 		}
 		if left := slices.DeleteFunc(w.waiting[e.Seq], func(o chan result) bool { return o == c }); len(left) > 0 {
 			w.waiting[e.Seq] = left
@@ -67,20 +66,20 @@ func (w *Worker) add(e api.QueueEntry, wait bool) (api.QueueEntry, chan result, 
 	return e, c, nil
 }
 
-// Remove takes an agent out. If it is being checked, that ends.
+// Remove takes an agent out. If it is being checked, the check is cancelled.
 func (w *Worker) Remove(agent string) (bool, error) {
 	w.mu.Lock()
-	i := w.line.index(agent)
+	i := w.queue.index(agent)
 	if i < 0 {
 		w.mu.Unlock()
 		return false, nil
 	}
-	seq := w.line.entries[i].Seq
-	w.line.Remove(agent)
+	seq := w.queue.entries[i].Seq
+	w.queue.Remove(agent)
 	if w.active[seq] && w.abandon != nil {
 		w.abandon(errRemoved)
 	}
-	w.tell(seq, result{err: api.Errorf(api.CodeNotFound, "agent %s: %w before it was merged", agent, errRemoved)})
+	w.answer(seq, result{err: api.Errorf(api.CodeNotFound, "agent %s: %w before it was merged", agent, errRemoved)})
 	w.mu.Unlock()
 	return true, w.Host.Save()
 }
@@ -88,7 +87,7 @@ func (w *Worker) Remove(agent string) (bool, error) {
 // Prioritize gives an agent's entry another priority.
 func (w *Worker) Prioritize(agent string, priority int) error {
 	w.mu.Lock()
-	err := w.line.Prioritize(agent, priority)
+	err := w.queue.Prioritize(agent, priority)
 	w.mu.Unlock()
 	if err != nil {
 		return err
@@ -100,7 +99,7 @@ func (w *Worker) Prioritize(agent string, priority int) error {
 func (w *Worker) Entries() []api.QueueEntry {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.line.List()
+	return w.queue.List()
 }
 
 // Recent are the last outcomes, newest first.
