@@ -11,15 +11,15 @@ import (
 	"strings"
 )
 
-// errIndex is what readIndex has against a file.
+// errIndex is the error of readIndex for a malformed file.
 var errIndex = errors.New("it is no index of git's")
 
 // maxIndexName bounds the name of an entry, in bytes (PATH_MAX).
 const maxIndexName = 4096
 
-// readIndex finds the ids in an index of version 2, 3 or 4 (gitformat-index(5)):
-// those of its entries and those it keeps of conflicts that were resolved. hash is
-// the size of an id in bytes. Git is not asked: an agent writes this file.
+// readIndex finds the ids in an index of version 2, 3 or 4 (gitformat-index(5)): those of its
+// entries and those of resolved conflicts. hash is the size of an id in bytes. It does not use
+// git: an agent writes this file.
 func readIndex(r io.Reader, hash int, each func(id string)) error {
 	in := bufio.NewReaderSize(r, 64<<10)
 	var head [12]byte
@@ -37,7 +37,7 @@ func readIndex(r io.Reader, hash int, each func(id string)) error {
 	}
 	for {
 		var ext [8]byte
-		// What is too short for an extension is the sum at the end.
+		// A rest that is too short for an extension is the checksum at the end.
 		b, err := in.Peek(hash + 1)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return err
@@ -76,7 +76,7 @@ func entry(in *bufio.Reader, version uint32, hash int, each func(string)) error 
 		}
 		size += 2
 	}
-	if version == 4 { // how much of the last name goes, as a number of its own
+	if version == 4 { // length of the previous name's suffix to drop
 		for c := byte(0x80); c&0x80 != 0; {
 			var err error
 			if c, err = in.ReadByte(); err != nil {

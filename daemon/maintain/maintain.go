@@ -26,37 +26,37 @@ type Maintainer struct {
 	Private string
 	// Exclusive waits, within its own bound, for the lock of all refs.
 	Exclusive func(ctx context.Context) (release func(), err error)
-	// Grace is how long what nothing needs stays, from the last time it was written.
+	// Grace is how long an unneeded object stays after it was last written.
 	Grace time.Duration
 	// Timeout bounds one command.
 	Timeout time.Duration
 	Log     *slog.Logger
 	Now     func() time.Time
-	// Progress is told of each step; nil for nobody.
+	// Progress is called at each step; may be nil.
 	Progress func(string)
 }
 
-// config bounds what packing takes of the machine.
+// config limits the resources of packing.
 var config = []string{"pack.threads=1", "pack.windowMemory=128m", "pack.deltaCacheSize=64m", "core.packedRefsTimeout=5000"}
 
-// plan is what the work before the lock found.
+// plan is the result of the work before the lock.
 type plan struct {
 	rolled  []string // packs whose objects are in a new pack, without extension
 	stores  []*store // the shared one, the internal one if there is one, those of agents
 	expired time.Time
-	// doubts are agents of whom it cannot be told what they need, and why.
+	// doubts are agents whose needed objects cannot be determined, and why.
 	doubts map[string]string
 }
 
 // store is a directory of objects.
 type store struct {
-	repo   git.Repo // of polis' own
-	agent  string   // or whose it is
+	repo   git.Repo // polis' own
+	agent  string   // or of this agent
 	dir    string
-	unused map[string]bool // ids of loose objects that nothing seemed to need
+	unused map[string]bool // ids of loose objects that seem unneeded
 }
 
-// store is an agent's own, nil if it has none.
+// store is an agent's own store, nil if it has none.
 func (p *plan) store(agent string) *store {
 	for _, s := range p.stores {
 		if agent != "" && s.agent == agent {
@@ -82,8 +82,8 @@ func (p *plan) count() (n int) {
 	return n
 }
 
-// Run does everything once. A step that fails does not keep the others from
-// being tried; the error joins what failed. DryRun changes nothing.
+// Run runs every step once. A failed step does not stop the others; the error joins all. DryRun
+// changes nothing.
 func (m *Maintainer) Run(ctx context.Context, dryRun bool) (rep api.MaintenanceReport, err error) {
 	rep.DryRun, rep.StartedAt = dryRun, m.Now().UTC()
 	if m.Progress == nil {
@@ -116,7 +116,7 @@ func (m *Maintainer) Run(ctx context.Context, dryRun bool) (rep api.MaintenanceR
 			step("pack what was put aside", func() error { return m.packInternal(ctx) })
 		}
 	}
-	step("look for objects that nothing needs", func() error { return m.look(ctx, p) })
+	step("find unneeded objects", func() error { return m.findUnused(ctx, p) })
 	if dryRun {
 		rep.Unused, rep.Unreadable = p.count(), p.unreadable()
 		rep.After = rep.Before
@@ -141,8 +141,7 @@ func (m *Maintainer) git(ctx context.Context, args ...string) ([]byte, error) {
 	return m.Repo.Do(ctx, git.Cmd{Args: args, Config: config, Children: args[0] == "verify-pack", Timeout: m.Timeout})
 }
 
-// pack puts loose objects that something reaches into a new pack. It deletes
-// nothing, and so needs no lock.
+// pack puts reachable loose objects into a new pack. It deletes nothing, and so needs no lock.
 func (m *Maintainer) pack(ctx context.Context) error {
 	refs, err := ids(ctx, m.Repo)
 	if err != nil || len(refs) == 0 {
@@ -153,8 +152,8 @@ func (m *Maintainer) pack(ctx context.Context) error {
 	return err
 }
 
-// packInternal packs what was put aside. What was deleted of it becomes loose,
-// as old as its pack, and goes when it is older than the grace.
+// packInternal packs saved work. Objects of deleted saves become loose, with the time of their
+// pack, and are removed after the grace.
 func (m *Maintainer) packInternal(ctx context.Context) error {
 	_, err := m.Internal.Do(ctx, git.Cmd{Args: []string{"repack", "-A", "-d", "-l", "-q"}, Config: config, Children: true, Timeout: m.Timeout})
 	return err

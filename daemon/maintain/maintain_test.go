@@ -191,11 +191,10 @@ func TestWhatIsNeededMeanwhileStays(t *testing.T) {
 	r.sound()
 }
 
-// Where it cannot be told what is needed, or the lock is not to be had,
-// nothing is removed.
+// If it is unknown which objects are needed, or the lock is not available, nothing is removed.
 func TestInDoubtNothingIsRemoved(t *testing.T) {
 	for name, spoil := range map[string]func(r *repo, m *Maintainer){
-		"the lock is not to be had": func(_ *repo, m *Maintainer) {
+		"the lock is not available": func(_ *repo, m *Maintainer) {
 			m.Exclusive = func(context.Context) (func(), error) { return nil, errors.New("locked") }
 		},
 		"an index is corrupt": func(r *repo, _ *Maintainer) {
@@ -217,7 +216,7 @@ func TestInDoubtNothingIsRemoved(t *testing.T) {
 			spoil(r, m)
 			r.age(30 * 24 * time.Hour)
 			rep, err := m.Run(t.Context(), false)
-			if name == "the lock is not to be had" {
+			if name == "the lock is not available" {
 				require.Error(t, err)
 			} else {
 				require.NoError(t, err, "one agent's damage is no other's")

@@ -18,8 +18,8 @@ import (
 	"polis/fusefs/fdtree"
 )
 
-// Bounds of what is read of the files agents write. Beyond them it cannot be
-// told what is needed, and nothing is removed.
+// Bounds of what is read of the files agents write. Beyond them it is unknown which objects are
+// needed, and none is removed.
 const (
 	maxNamedFile  = 8 << 20 // bytes
 	maxNamedFiles = 20_000
@@ -27,7 +27,7 @@ const (
 	maxDepth      = 8
 )
 
-// agent is what one agent can write, as directories: nothing in them is trusted.
+// agent is the set of directories that one agent can write: their content is not trusted.
 type agent struct {
 	name     string
 	git      string // its part of the shared repository
@@ -36,7 +36,7 @@ type agent struct {
 	notFound bool   // it has no such directory
 }
 
-// agents lists them by the directories there are.
+// agents lists the agents that have directories.
 func (m *Maintainer) agents() ([]agent, error) {
 	parts := filepath.Join(m.Repo.Dir, "worktrees")
 	names := map[string]bool{}
@@ -83,7 +83,7 @@ func (a agent) named(ctx context.Context, hash int) (map[string]bool, error) {
 	w := &collector{ids: map[string]bool{}, hash: hash}
 	dirs := []string{a.git}
 	if a.private != "" {
-		// What else is there (hooks, submodules) is not of this repository.
+		// Everything else (hooks, submodules) does not concern this repository.
 		dirs = append(dirs, filepath.Join(a.private, "refs"), filepath.Join(a.private, "logs"))
 	}
 	for _, d := range dirs {
@@ -94,7 +94,7 @@ func (a agent) named(ctx context.Context, hash int) (map[string]bool, error) {
 	return w.ids, nil
 }
 
-// present asks git which ids are objects.
+// present returns the ids that are objects in repo.
 func (m *Maintainer) present(ctx context.Context, repo git.Repo, ids map[string]bool) ([]string, error) {
 	if len(ids) == 0 {
 		return nil, nil
@@ -138,7 +138,7 @@ func (c *collector) dir(ctx context.Context, path string) error {
 		if e.Name == "index" || strings.HasPrefix(e.Name, "sharedindex.") {
 			return c.index(e)
 		} else if strings.HasPrefix(e.Name, "index.") || strings.HasPrefix(e.Name, "next-index-") {
-			return nil // being written: what is in it was touched just now
+			return nil // being written: its objects were touched just now
 		}
 		if c.files++; c.files > maxNamedFiles {
 			return fmt.Errorf("%s has more than %d files", path, maxNamedFiles)
@@ -159,7 +159,7 @@ func (c *collector) index(e *fdtree.Entry) error {
 	f := os.NewFile(uintptr(fd), e.Name)
 	defer f.Close()
 	if fi, err := f.Stat(); err != nil || fi.Size() == 0 {
-		return err // git takes an empty one for none
+		return err // git accepts an empty index
 	}
 	if err := readIndex(f, c.hash, func(id string) { c.ids[id] = true }); err != nil {
 		return fmt.Errorf("%s: %w", e.Name, err)

@@ -12,7 +12,7 @@ import (
 	"polis/daemon/git"
 )
 
-// spare takes away from the unused ones what is needed after all.
+// spare removes from the unused objects those that are needed after all.
 func (m *Maintainer) spare(ctx context.Context, p *plan) error {
 	shared := p.stores[0]
 	refs, err := ids(ctx, m.Repo)
@@ -39,7 +39,7 @@ func (m *Maintainer) spare(ctx context.Context, p *plan) error {
 	if err != nil {
 		return err
 	}
-	// The log of a branch is its agent's to write, like what else it has.
+	// An agent writes the logs of its branches, like its other files.
 	for _, a := range append([]agent{{git: filepath.Join(m.Repo.Dir, "logs"), notFound: true}}, agents...) {
 		own := p.store(a.name)
 		why := m.spareNamed(ctx, a, refs, shared, own)
@@ -49,7 +49,7 @@ func (m *Maintainer) spare(ctx context.Context, p *plan) error {
 		if why == nil {
 			continue
 		}
-		// What it may need cannot be told: it all stays.
+		// What it may need is unknown: everything stays.
 		shared.unused = nil
 		if own != nil {
 			own.unused = nil
@@ -59,19 +59,19 @@ func (m *Maintainer) spare(ctx context.Context, p *plan) error {
 	return nil
 }
 
-// doubt notes of whom it cannot be told what is needed.
+// doubt records an agent whose needed objects cannot be determined.
 func (m *Maintainer) doubt(p *plan, a agent, why error) {
 	name := a.name
 	if name == "" {
 		name = "the logs of branches"
 	}
 	if p.doubts[name] == "" {
-		m.Log.Warn("it cannot be told which objects are needed; none of them is removed", "agent", a.name, "op", "maintenance", "path", a.git, "err", why)
+		m.Log.Warn("cannot determine which objects are needed: none of them is removed", "agent", a.name, "op", "maintenance", "path", a.git, "err", why)
 	}
 	p.doubts[name] = why.Error()
 }
 
-// spareNamed spares what an agent's files lead to.
+// spareNamed spares what an agent's files reach.
 func (m *Maintainer) spareNamed(ctx context.Context, a agent, refs []string, stores ...*store) error {
 	hash := 20
 	if len(refs) > 0 {
@@ -89,7 +89,7 @@ func (m *Maintainer) spareNamed(ctx context.Context, a agent, refs []string, sto
 	return m.reach(ctx, repo, there, refs, stores...)
 }
 
-// reach spares, in all stores, what objects lead to and others do not.
+// reach spares, in all stores, what the objects from reach and those in not do not.
 func (m *Maintainer) reach(ctx context.Context, repo git.Repo, from, not []string, stores ...*store) error {
 	stores = slices.DeleteFunc(slices.Clone(stores), func(s *store) bool { return s == nil || len(s.unused) == 0 })
 	if len(from) == 0 || len(stores) == 0 {

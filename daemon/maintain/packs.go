@@ -66,8 +66,8 @@ func sortPacks(packs []pack) {
 	slices.SortFunc(packs, func(a, b pack) int { return cmp.Compare(a.size, b.size) })
 }
 
-// split says how many of the packs, smallest first, are to be joined into one:
-// 0, or at least two.
+// split returns how many of the packs, smallest first, are to be joined into one: 0, or at least
+// two.
 func split(packs []pack) int {
 	n, sum := 0, int64(0)
 	for i, p := range packs {
@@ -79,7 +79,7 @@ func split(packs []pack) int {
 	return n
 }
 
-// join makes one pack of many small ones. The old ones go later, under the lock.
+// join makes one pack of many small ones. The old ones are deleted later, under the lock.
 func (m *Maintainer) join(ctx context.Context, p *plan) error {
 	packs, err := m.packs()
 	if err != nil {
@@ -102,7 +102,7 @@ func (m *Maintainer) join(ctx context.Context, p *plan) error {
 	if !packName.MatchString(made + ".pack") {
 		return fmt.Errorf("git pack-objects made %q", api.Shorten(made, 80))
 	}
-	// The new one must be whole before an old one may go.
+	// The new one must be complete before an old one may be deleted.
 	if _, err := m.git(ctx, "verify-pack", "--", filepath.Join(m.objects(), "pack", made+".idx")); err != nil {
 		return err
 	}
@@ -114,8 +114,7 @@ func (m *Maintainer) join(ctx context.Context, p *plan) error {
 	return nil
 }
 
-// dropPacks removes packs that were joined, the index first: git then does
-// not look for the rest.
+// dropPacks removes packs that were joined, the index first: git then does not open the rest.
 func (m *Maintainer) dropPacks(names []string) (int, error) {
 	if len(names) == 0 {
 		return 0, nil
@@ -129,7 +128,7 @@ func (m *Maintainer) dropPacks(names []string) (int, error) {
 	n := 0
 	for _, name := range names {
 		if _, err := root.Lstat(name + ".keep"); err == nil {
-			continue // somebody wants it since
+			continue // marked to be kept since
 		}
 		for _, ext := range []string{".idx", ".rev", ".bitmap", ".mtimes", ".pack"} {
 			if err := root.Remove(name + ext); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -141,7 +140,7 @@ func (m *Maintainer) dropPacks(names []string) (int, error) {
 	return n, errors.Join(errs...)
 }
 
-// measure counts what is there.
+// measure counts objects and packs.
 func (m *Maintainer) measure(ctx context.Context) (api.RepositorySize, error) {
 	out, err := m.git(ctx, "count-objects", "-v")
 	if err != nil {
@@ -152,7 +151,7 @@ func (m *Maintainer) measure(ctx context.Context) (api.RepositorySize, error) {
 		key, text, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
 		var n int64
 		if _, err := fmt.Sscanf(text, "%d", &n); err != nil {
-			continue // a line that a later git adds
+			continue // a field of a later git
 		}
 		switch key {
 		case "count":

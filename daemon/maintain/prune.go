@@ -12,12 +12,12 @@ import (
 	"polis/daemon/git"
 )
 
-// maxUnused bounds what one run removes of a directory; the next one goes on.
+// maxUnused bounds what one run removes of a directory; the next run continues.
 const maxUnused = 200_000
 
-// look finds loose objects that nothing seems to need and that are older than
-// the grace. It walks the whole history, and so is done before the lock.
-func (m *Maintainer) look(ctx context.Context, p *plan) error {
+// findUnused finds loose objects that seem unneeded and are older than the grace. It walks the
+// whole history, and so runs before the lock.
+func (m *Maintainer) findUnused(ctx context.Context, p *plan) error {
 	agents, err := m.agents()
 	if err != nil {
 		return err
@@ -33,7 +33,7 @@ func (m *Maintainer) look(ctx context.Context, p *plan) error {
 	}
 	for _, s := range p.stores {
 		if s.unused, err = loose(s.dir, p.expired); err != nil {
-			return fmt.Errorf("look for old objects: %w", err)
+			return fmt.Errorf("find old objects: %w", err)
 		}
 	}
 	return m.spare(ctx, p)
@@ -70,8 +70,8 @@ func loose(dir string, than time.Time) (map[string]bool, error) {
 	return out, nil
 }
 
-// prune removes what is still not needed while nobody can move a ref, and
-// what nobody has touched since.
+// prune removes, while no ref can move, the objects that are still not needed and that were not
+// touched since.
 func (m *Maintainer) prune(ctx context.Context, p *plan) (int, error) {
 	removed := 0
 	var errs []error
@@ -107,7 +107,7 @@ func (s *store) remove(than time.Time) (int, error) {
 	var errs []error
 	removed := 0
 	for id := range s.unused {
-		// Who writes an object that is there already touches it: it is in use again.
+		// Writing an object that exists already touches it: it is in use again.
 		gone, err := removeOlder(root, id[:2]+"/"+id[2:], than)
 		errs = append(errs, err)
 		if gone {
@@ -131,9 +131,8 @@ func removeOlder(root *os.Root, name string, than time.Time) (bool, error) {
 	return true, nil
 }
 
-// dropPacked removes loose objects that are in packs too. git could do it
-// (prune-packed), but it takes empty directories along, and a git that has just
-// made one for an object of its own would fail.
+// dropPacked removes loose objects that are in packs too. git prune-packed would also remove
+// empty directories, and a git that has just made one for an object of its own would fail.
 func (m *Maintainer) dropPacked(ctx context.Context) error {
 	var names []string
 	err := m.lines(ctx, m.Repo, git.Cmd{Args: []string{"prune-packed", "--dry-run", "-q"}}, func(line string) {
@@ -159,7 +158,7 @@ func (m *Maintainer) dropPacked(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// sweep removes old files that a git which was killed left half written.
+// sweep removes old files that a killed git left half written.
 func sweep(dir string, than time.Time) (int, error) {
 	root, err := os.OpenRoot(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -198,12 +197,12 @@ func sweep(dir string, than time.Time) (int, error) {
 	return n, errors.Join(errs...)
 }
 
-// fanOut says whether a directory is one of those that git keeps loose objects in.
+// fanOut reports whether a directory is one in which git keeps loose objects.
 func fanOut(name string) bool {
 	return len(name) == 2 && strings.Trim(name, "0123456789abcdef") == ""
 }
 
-// lines runs git and hands out its output line by line, however long it is.
+// lines runs git and passes its output line by line, however long it is.
 func (m *Maintainer) lines(ctx context.Context, repo git.Repo, c git.Cmd, each func(string)) error {
 	c.Config, c.Timeout = config, m.Timeout
 	return repo.Lines(ctx, c, each)

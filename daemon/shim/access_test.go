@@ -14,7 +14,7 @@ import (
 	"polis/daemon/shim/wire"
 )
 
-// TestAShimAnswersPolisd, members of the group for their terminals, and nobody else.
+// TestAShimAnswersPolisd, members of the group for their terminals, and no other user.
 func TestAShimAnswersPolisd(t *testing.T) {
 	s := &Shim{Spec: wire.Spec{Agent: "alice", SocketGID: 4242}}
 	mux := s.control()

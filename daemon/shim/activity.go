@@ -9,24 +9,22 @@ import (
 	"polis/daemon/shim/wire"
 )
 
-// awake is how long the shim looks by itself after the agent ran, or after
-// polisd woke it.
+// awake is how long the shim polls by itself after the agent ran, or after polisd woke it.
 const awake = 2 * wire.WakeAgain
 
-// activity decides when the shim looks at what its agent does. A hundred idle
-// agents are a hundred processes with a timer each, so a polisd that follows the
-// shim's events reads the processor time of all of them and wakes the shim of an
-// agent that runs. Without a polisd the shim reads it itself.
+// activity decides when the shim polls its agent. A hundred idle agents are a hundred processes
+// with a timer each, so a polisd that follows the shim's events reads the processor time of all
+// of them and wakes the shims of agents that run. Without a polisd the shim reads it itself.
 type activity struct {
 	meter *cgroup.Meter
-	// pids gets a value while the agent runs, if it has room.
+	// pids gets a value while the agent runs, unless it is full.
 	pids chan struct{}
-	// wake ends the rest of the watcher of listeners.
+	// wake ends the pause of the watcher of listeners.
 	wake chan struct{}
 
 	mu       sync.Mutex
 	watchers int       // streams of a polisd that wakes us
-	until    time.Time // no rest before
+	until    time.Time // no pause before
 }
 
 func newActivity(m *cgroup.Meter) *activity {
@@ -59,8 +57,8 @@ func (a *activity) stayAwake() {
 	a.until = time.Now().Add(awake)
 }
 
-// look ends the rest.
-func (a *activity) look() {
+// resume ends the pause.
+func (a *activity) resume() {
 	a.stayAwake()
 	select {
 	case a.wake <- struct{}{}:
@@ -68,8 +66,8 @@ func (a *activity) look() {
 	}
 }
 
-// watched notes a polisd that will wake the shim, until release. It does so
-// from its first read of the meter on, so nothing is missed in between.
+// watched records a polisd that will wake the shim, until release. It does so from its first read
+// of the meter on, so no activity is missed in between.
 func (a *activity) watched() (release func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -78,14 +76,14 @@ func (a *activity) watched() (release func()) {
 		a.mu.Lock()
 		a.watchers--
 		a.mu.Unlock()
-		a.look()
+		a.resume()
 	}
 }
 
 // handleLook is POST /v1/look.
 func (s *Shim) handleLook(w http.ResponseWriter, _ *http.Request) error {
 	if s.activity != nil {
-		s.activity.look()
+		s.activity.resume()
 	}
 	return writeJSON(w, struct{}{})
 }

@@ -12,10 +12,10 @@ func TestAShimRestsOnlyWhileAPolisdWatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newActivity(nil)
 		time.Sleep(time.Hour)
-		require.False(t, a.rest(), "nobody watches")
+		require.False(t, a.rest(), "no polisd watches")
 		one, two := a.watched(), a.watched()
 		require.True(t, a.rest())
-		a.look()
+		a.resume()
 		require.Len(t, a.wake, 1)
 		require.False(t, a.rest(), "it was woken")
 		time.Sleep(awake + time.Millisecond)

@@ -40,7 +40,7 @@ func (s *Shim) reportCalls() {
 	}
 }
 
-// callDenial is a refused call in the words of refusals.
+// callDenial describes a refused call as a Denial.
 func callDenial(f aggregated) view.Denial {
 	what := f.call.Call
 	if f.call.Wanted != "" {
@@ -51,7 +51,7 @@ func callDenial(f aggregated) view.Denial {
 		Rule: why.rule, Hint: cmp.Or(hints[f.call.Call], why.hint), Pid: uint32(f.call.Pid), Program: f.call.Program, Count: f.count}
 }
 
-// What is said of the kinds of calls, and what to do next.
+// The rule and the hint for each kind of call.
 var reasons = map[sandbox.Kind]struct{ rule, hint string }{
 	sandbox.KindNamespace: {"agents make no namespaces and mount nothing: they are in a sandbox already",
 		"switch the program's own sandbox off, or ask the administrator to set sandbox.user_namespaces in polisd.toml; new calls for mounts are not allowed even then"},
@@ -65,7 +65,7 @@ var reasons = map[sandbox.Kind]struct{ rule, hint string }{
 	sandbox.KindTerminal: {"it pushes characters into the input of a terminal, where a shell may read them", "write to the program's standard input instead"},
 }
 
-// hints are for calls with an answer of their own.
+// hints are for calls whose hint differs from their kind's.
 var hints = map[string]string{
 	"io_uring_setup":  "nothing: programs do without it, and use epoll",
 	"perf_event_open": "measure in user space (strace, gprof, a profiler of the language), or ask the administrator to run perf on the host",
@@ -73,5 +73,5 @@ var hints = map[string]string{
 	"fanotify_init":   "use inotify",
 	"syslog":          "ask the administrator for the kernel's messages (dmesg)",
 	"prlimit64":       "set limits of your own processes by prlimit with the number 0, or by ulimit",
-	"ptrace":          "processes are shared with the host here, so debuggers cannot be had",
+	"ptrace":          "processes are shared with the host here, so debuggers are not available",
 }

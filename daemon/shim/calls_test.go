@@ -15,7 +15,7 @@ func call(program, name, wanted string, at time.Time) sandbox.RefusedCall {
 	return sandbox.RefusedCall{Time: at, Pid: 7, Program: program, Call: name, Wanted: wanted, Kind: sandbox.KindNamespace}
 }
 
-func TestTheSameCallIsToldOfLessAndLess(t *testing.T) {
+func TestRepeatedCallsAreReportedLessAndLess(t *testing.T) {
 	now := time.Now()
 	f := dedup{now: func() time.Time { return now }}
 	require.True(t, f.next().IsZero())
@@ -26,20 +26,20 @@ func TestTheSameCallIsToldOfLessAndLess(t *testing.T) {
 	require.Len(t, f.add(call("sh", "mount", "MS_BIND", now)), 1, "another wish")
 	require.Len(t, f.add(call("bash", "mount", "", now)), 1, "another program")
 	start := now
-	told, calls := 0, 0
+	reports, calls := 0, 0
 	for now.Sub(start) < 3*time.Hour {
 		now = now.Add(time.Second)
 		for range 10 {
 			for _, d := range f.add(call("sh", "mount", "", now)) {
-				told, calls = told+1, calls+d.count
+				reports, calls = reports+1, calls+d.count
 			}
 		}
 		for _, d := range f.due() {
-			told, calls = told+1, calls+d.count
+			reports, calls = reports+1, calls+d.count
 		}
 		require.False(t, f.next().IsZero() && f.m[callKey{"sh", "mount", ""}].count > 0)
 	}
-	require.Equal(t, 5, told, "after 10 s, a minute, ten, an hour and another")
+	require.Equal(t, 5, reports, "after 10 s, a minute, ten, an hour and another")
 	require.Greater(t, calls, 7800*10)
 	now = now.Add(time.Hour)
 	require.Len(t, f.due(), 1, "what was counted last")
@@ -48,7 +48,7 @@ func TestTheSameCallIsToldOfLessAndLess(t *testing.T) {
 }
 
 // However many there are, and whatever they are called.
-func TestFoldsAreBounded(t *testing.T) {
+func TestAggregatedCallsAreBounded(t *testing.T) {
 	now := time.Now()
 	f := dedup{now: func() time.Time { return now }}
 	counted := 0

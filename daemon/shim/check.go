@@ -18,11 +18,11 @@ import (
 	"polis/daemon/shim/wire"
 )
 
-// checkUndo bounds taking a check's sandbox away.
+// checkUndo bounds removing a check's sandbox.
 const checkUndo = 30 * time.Second
 
-// RunCheck runs the one command of spec.Check in a fresh sandbox: no view, no
-// network, no leases, a home of its own. How it ended is left in a file for polisd.
+// RunCheck runs the one command of spec.Check in a fresh sandbox: no view, no network, no leases,
+// a home of its own. It writes the result to a file for polisd.
 func RunCheck(ctx context.Context, spec wire.Spec, log *slog.Logger) error {
 	res, err := check(ctx, spec, log)
 	if err != nil {
@@ -74,7 +74,7 @@ func check(ctx context.Context, spec wire.Spec, log *slog.Logger) (res wire.Chec
 		return res, err
 	}
 	if _, err := sd.SdNotify(false, sd.SdNotifyReady+"\nSTATUS=checking a merge"); err != nil {
-		log.Warn("tell systemd", "err", err)
+		log.Warn("notify systemd", "err", err)
 	}
 	return runCheck(ctx, spec, box)
 }
@@ -107,7 +107,7 @@ func runCheck(ctx context.Context, spec wire.Spec, box *sandbox.Sandbox) (res wi
 	case <-ctx.Done():
 		res.TimedOut = errors.Is(ctx.Err(), context.DeadlineExceeded)
 	}
-	// Whatever it left in the background goes too, and with it the pipe's last writer.
+	// Background processes are killed too, and with them the pipe's last writer.
 	kctx, stop := context.WithTimeout(context.WithoutCancel(ctx), checkUndo)
 	defer stop()
 	if err := box.Kill(kctx); err != nil {
@@ -128,8 +128,8 @@ func runCheck(ctx context.Context, spec wire.Spec, box *sandbox.Sandbox) (res wi
 	return res, err
 }
 
-// copyBounded keeps the first limit bytes and reads the rest away, so that the
-// command never waits for its log.
+// copyBounded keeps the first limit bytes and discards the rest, so that the command never blocks
+// on its log.
 func copyBounded(to io.Writer, from io.Reader, limit int64) error {
 	n, err := io.Copy(to, io.LimitReader(from, limit))
 	if err == nil && n == limit {

@@ -12,13 +12,12 @@ import (
 	"polis/netbridge"
 )
 
-// limitConnections is what its hits are called.
+// limitConnections is the name of this limit.
 const limitConnections = "connections"
 
-// bound limits the agent's connections to the outside, to what the settings say
-// and to its part of what the kernel can keep. Where the kernel counts none they
-// are not limited: that is harm for others only if the agent is after it, and no
-// reason to have no agent.
+// bound limits the agent's connections to the outside, to the setting and to its share of the
+// kernel's table. If the kernel cannot count connections they are not limited: only an agent that
+// attacks the others could do harm, so the agent starts all the same.
 func (s *Shim) bound(most int64) error {
 	if share, err := netbridge.MostConnections(); err != nil {
 		s.Log.Warn("the agent's part of all connections is not known", "op", "net.bound", "err", err)
@@ -36,7 +35,7 @@ func (s *Shim) bound(most int64) error {
 	return err
 }
 
-// setConnections has the settings' limit of connections count.
+// setConnections applies a changed limit of connections.
 func (s *Shim) setConnections(old, now wire.Settings) error {
 	if s.egress == nil || old.Connections == now.Connections {
 		return nil
@@ -47,7 +46,7 @@ func (s *Shim) setConnections(old, now wire.Settings) error {
 	return nil
 }
 
-// overLimit records a connection that was one too many.
+// overLimit records a connection above the limit.
 func (s *Shim) overLimit(r netbridge.Refusal, d view.Denial) {
 	most := s.connections.Load()
 	d.Code, d.Rule = string(api.CodeQuota), fmt.Sprintf("the agent has %d connections, as many as it may", most)

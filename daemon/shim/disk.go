@@ -13,96 +13,93 @@ import (
 	"polis/fusefs/fdtree"
 )
 
-// How often what an agent has on the disk is measured: every look while it
-// grows or shrinks, up to rest while it does not, and never for more than one
-// fiftieth of the time, however many files there are.
+// How often an agent's disk use is measured: every look while it changes, up to rest while it
+// does not, and never for more than one fiftieth of the time, however many files there are.
 const (
 	diskLook  = 3 * time.Second
 	diskRest  = 30 * time.Second
 	diskShare = 50
-	// unlimited is the wait where there is no limit; one that is set ends it.
+	// unlimited is the pause if there is no limit; setting one ends it.
 	unlimited = time.Hour
-	// doubtLook is the least time to the next measure after a file was refused
-	// because of what was only counted.
+	// doubtLook is the least time to the next measurement after a file was refused because of a
+	// count that may be too high.
 	doubtLook = 500 * time.Millisecond
-	// maxLinked bounds the files with several names that are known of while it is
-	// measured; more count once for each name.
+	// maxLinked bounds the files with several names that a measurement tracks; more count once
+	// for each name.
 	maxLinked = 1 << 19
 )
 
-// disk is what an agent has on the disk. What programs write to files that are
-// open does not pass through the view, so it cannot be counted as it is
-// written: it is measured, and when it is too much the view refuses what would
-// make it more. Files are counted through the view, too, from one measure to the
-// next: a program makes tens of thousands of them in a second.
+// disk is an agent's disk use. Writes to open files do not pass through the view, so bytes are
+// not counted as they are written: they are measured, and above the limit the view refuses what
+// would add to them. Files are counted through the view, too, between measurements: a program
+// makes tens of thousands of them in a second.
 type disk struct {
 	limit atomic.Int64 // bytes; 0: none
 	most  atomic.Int64 // files, directories and all else with an inode; 0: none
-	used  atomic.Int64 // bytes on disk when last measured
-	// found and made are, together, how many files there are: made is what the
-	// views have counted since the shim began, found the rest as of the last measure.
+	used  atomic.Int64 // bytes on disk at the last measurement
+	// found and made are, together, the number of files: made is what the views have counted
+	// since the shim began, found the rest as of the last measurement.
 	found, made atomic.Int64
 	poke        chan struct{} // measure now
-	doubt       chan struct{} // measure when it is time: it may have become less
+	doubt       chan struct{} // measure at the next opportunity: the use may have dropped
 	roots       []*os.File
-	// failed counts the measures, one after another, that could not read everything.
+	// failed counts consecutive measurements that could not read everything.
 	failed atomic.Int32
 }
 
-// full says that nothing may be added.
+// full reports that no bytes may be added.
 func (d *disk) full() bool {
 	l := d.limit.Load()
 	return l > 0 && d.used.Load() >= l
 }
 
-// crowded says that no file may be made.
+// crowded reports that no file may be made.
 func (d *disk) crowded() bool {
 	l := d.most.Load()
 	return l > 0 && d.files() >= l
 }
 
-// maxFailed is how many measures may fail before nothing can be added: a limit
-// must not end because it cannot be told what there is.
+// maxFailed is how many measurements may fail before nothing can be added: an unreadable tree
+// must not disable a limit.
 const maxFailed = 3
 
-// blind says that it is not known what the agent has.
+// blind reports that the disk use is unknown.
 func (d *disk) blind() bool { return d.failed.Load() >= maxFailed }
 
-// files is how many there are, as far as it is known.
+// files is the best estimate of their number.
 func (d *disk) files() int64 { return d.found.Load() + d.made.Load() }
 
-// count is what the views call for each file that is made or removed.
+// count is called by the views for each file that is made or removed.
 func (d *disk) count(n int) { d.made.Add(int64(n)) }
 
-// doubted has what was counted measured, soon but not more often than is good.
-func (d *disk) doubted() { nudge(d.doubt) }
+// doubted requests a measurement, soon but at a bounded rate.
+func (d *disk) doubted() { wakeOne(d.doubt) }
 
-// setLimit counts at once if what is used is known, else with the next measure.
+// setLimit takes effect at once if the use is known, else with the next measurement.
 func (d *disk) setLimit(b bounds) {
 	was := bounds{bytes: d.limit.Swap(b.bytes), files: d.most.Swap(b.files)}
 	if was != b {
-		nudge(d.poke)
+		wakeOne(d.poke)
 	}
 }
 
-// nudge wakes who waits at ch, or will; nobody does at nil.
-func nudge(ch chan struct{}) {
+// wakeOne wakes the goroutine that waits at ch, now or later; a nil ch has none.
+func wakeOne(ch chan struct{}) {
 	select {
 	case ch <- struct{}{}:
 	default:
 	}
 }
 
-// begin sets the bounds, before the views are there.
+// begin sets the bounds, before the views exist.
 func (d *disk) begin(b bounds) {
 	d.poke, d.doubt = make(chan struct{}, 1), make(chan struct{}, 1)
 	d.limit.Store(b.bytes)
 	d.most.Store(b.files)
 }
 
-// openDisk begins to measure the worktree below the view and what the agent
-// has beside it: what git keeps for it alone, its copies of shared files, its
-// scratch directory and its home.
+// openDisk begins to measure the worktree below the view and the agent's other directories: what
+// git keeps for it alone, its copies of shared files, its scratch directory and its home.
 func (s *Shim) openDisk(tree *os.File) error {
 	dirs := []string{fmt.Sprintf("/proc/self/fd/%d", tree.Fd()), s.Spec.PrivateGit, filepath.Join(s.Spec.BareRepo, "worktrees", s.Spec.Agent),
 		s.Spec.HomeDir, s.Spec.Scratch}
@@ -137,7 +134,7 @@ func (s *Shim) watchDisk(ctx context.Context) {
 	wait := diskLook
 	for {
 		began := time.Now()
-		// Without a limit nobody wants to know.
+		// Without a limit no measurement is needed.
 		if s.disk.limit.Load() > 0 || s.disk.most.Load() > 0 {
 			bytes, files := s.disk.used.Load(), s.disk.files()
 			err := s.measureDisk(ctx)
@@ -161,8 +158,8 @@ func (s *Shim) watchDisk(ctx context.Context) {
 	}
 }
 
-// sleep waits for the time of the next measure, or, if there is doubt about the
-// last one, for the least time between the two; not if a limit was set.
+// sleep waits for the time of the next measurement, or, if the last one is in doubt, for the
+// least time between two; not if a limit was set.
 func (d *disk) sleep(ctx context.Context, wait, least time.Duration) bool {
 	began := time.Now()
 	t := time.NewTimer(wait)
@@ -183,7 +180,7 @@ func (d *disk) sleep(ctx context.Context, wait, least time.Duration) bool {
 	}
 }
 
-// measureDisk notes what is used, and tells when it has come to be too much.
+// measureDisk records the use, and emits an event when a limit is reached.
 func (s *Shim) measureDisk(ctx context.Context) error {
 	d := &s.disk
 	full, crowded := d.full(), d.crowded()
@@ -194,27 +191,27 @@ func (s *Shim) measureDisk(ctx context.Context) error {
 	}
 	if err == nil {
 		d.failed.Store(0)
-	} else { // what was found is the least there is
+	} else { // what was found is a lower bound
 		d.failed.Add(1)
 		bytes, files = max(bytes, d.used.Load()), max(files, d.found.Load()+made)
 	}
 	d.used.Store(bytes)
-	// What was made meanwhile may have been found or not, and counts; what was
-	// removed meanwhile does not count as removed from what was found.
+	// Files made meanwhile may have been found or not, and count; files removed meanwhile are not
+	// subtracted from what was found.
 	now := d.made.Load()
 	d.found.Store(files + max(now-made, 0) - now)
 	if d.full() && (!full || s.hits.due(limitDisk, time.Now())) {
-		s.tellDisk()
+		s.reportDisk()
 	}
 	if d.crowded() && (!crowded || s.hits.due(limitFiles, time.Now())) {
-		s.tellFiles()
+		s.reportFiles()
 	}
 	return err
 }
 
-// measure adds up the blocks of all files, and the files; one with several names
-// counts once. The tree is the agent's, which changes it meanwhile: what is gone
-// when its turn comes is not counted. With an error, what could be read is.
+// measure adds up the blocks of all files, and the files; one with several names counts once. The
+// agent changes the tree meanwhile: what disappears before its turn is not counted. With an
+// error, the result is what could be read.
 func (d *disk) measure(ctx context.Context) (bytes, files int64, err error) {
 	type inode struct{ dev, ino uint64 }
 	seen := map[inode]bool{}

@@ -116,7 +116,7 @@ func TestAMeasureAmongChangesFindsNotTooLittle(t *testing.T) {
 		_, files, err := s.disk.measure(t.Context())
 		require.NoError(t, err)
 		if !removes {
-			// Each may have made one and not told of it when the measure ended.
+			// Each may have made one that was not counted when the measurement ended.
 			require.GreaterOrEqual(t, s.disk.files()+programs, files, "round %d", round)
 		}
 		require.NoError(t, s.measureDisk(t.Context()))

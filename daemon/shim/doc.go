@@ -1,11 +1,11 @@
-// Package shim is what one agent stands on: it serves the agent's view,
-// parents its sandbox, keeps its terminal and log, and carries its ports, in a
-// process of its own, so that neither a restart nor a crash of polisd reaches the agent.
+// Package shim serves one agent: it serves the agent's view, is the parent of its sandbox, keeps
+// its terminal and log, and forwards its ports, in a process of its own, so that neither a
+// restart nor a crash of polisd affects the agent.
 //
-// It owns the mounts, the sandbox and the sockets of one agent and removes
-// them when it ends. It never decides what is allowed: rules come in the
-// spec, leases from lockd. It is the only package that joins the file system, lock and sandbox leaves.
+// It owns the mounts, the sandbox and the sockets of one agent and removes them when it ends. It
+// never decides what is allowed: rules come in the spec, leases from lockd. It is the only
+// package that joins the file system, lock and sandbox leaves.
 //
-// Lock order: session.mu, then nothing; ports.mu, then nothing. No lock is
-// held while calling into a leaf.
+// Lock order: session.mu, then nothing; ports.mu, then nothing. No lock is held while calling
+// into a leaf.
 package shim

@@ -16,36 +16,35 @@ import (
 )
 
 const (
-	// An address that was told for a name is open for as long as the answer
-	// says, but not less than minOpen, and egressGrace more: programs keep an
-	// answer longer than they should.
+	// An address that was resolved for a name is open for the TTL of the answer, but not less
+	// than minOpen, and egressGrace more: programs keep an answer longer than they should.
 	minOpen     = time.Minute
 	egressGrace = 5 * time.Minute
-	// remembered bounds the addresses whose names are known.
+	// remembered bounds the addresses whose names are recorded.
 	remembered = 4096
-	// namesEach bounds the names that are known of an address.
+	// namesEach bounds the names that are recorded for an address.
 	namesEach = 8
 )
 
-// egressGuard is an agent's egress as the shim keeps it: which names may be
-// asked for, and which addresses are open because they were told for one.
+// egressGuard is the shim's side of an agent's egress: which names may be resolved, and which
+// addresses are open because they were resolved for one.
 type egressGuard struct {
 	gate netbridge.Gate
 	now  func() time.Time
-	// refused is told of names and of addresses in answers.
+	// refused is called with refused names and refused addresses in answers.
 	refused func(a netbridge.Asked, addr netip.Addr, why string)
 
-	mu   sync.Mutex // held while the gate is changed: an address is never open under a policy that is over
-	e    netbridge.Egress
-	told map[netip.Addr]*told
-	own  []netip.Prefix // the host's addresses
-	look time.Time      // when they were asked for
-	pids func() ([]int, error)
+	mu       sync.Mutex // held while the gate is changed: an address is never open under an earlier policy
+	e        netbridge.Egress
+	resolved map[netip.Addr]*resolved
+	own      []netip.Prefix // the host's addresses
+	read     time.Time      // when they were read
+	pids     func() ([]int, error)
 }
 
-// told is an address that was in answers.
-type told struct {
-	until time.Time // open so long, under a policy of names
+// resolved is an address that was in answers.
+type resolved struct {
+	until time.Time // open until then, under a policy of names
 	names []string
 	last  time.Time
 }
@@ -60,14 +59,14 @@ func reach(v wire.Settings) (e netbridge.Egress, err error) {
 	return e, nil
 }
 
-// openEgress opens the agent's gate as its settings say.
+// openEgress opens the agent's gate according to its settings.
 func (s *Shim) openEgress(addr netip.Addr) error {
 	e, err := reach(s.Spec.Settings())
 	if err != nil {
 		return err
 	}
 	g := &egressGuard{gate: netbridge.Gate{Table: s.Spec.NetTable, Link: s.Spec.NetLink, Addr: addr}, now: time.Now,
-		refused: s.refusedName, told: map[netip.Addr]*told{}}
+		refused: s.refusedName, resolved: map[netip.Addr]*resolved{}}
 	s.egress = g
 	if err := s.openRefusals(g.gate); err != nil {
 		return err
@@ -78,7 +77,7 @@ func (s *Shim) openEgress(addr netip.Addr) error {
 	return g.set(s.ctx, e)
 }
 
-// setEgress has the settings' egress count, for connections that are open too.
+// setEgress applies the settings' egress, to open connections too.
 func (s *Shim) setEgress(old, now wire.Settings) error {
 	if sharedWith(s.Spec).Network {
 		return openOnly(now)
@@ -96,7 +95,7 @@ func (s *Shim) setEgress(old, now wire.Settings) error {
 	return nil
 }
 
-// begin says where the agent's processes are found, once there are any.
+// begin sets the function that lists the agent's processes, once there are any.
 func (g *egressGuard) begin(pids func() ([]int, error)) {
 	if g == nil {
 		return
@@ -118,10 +117,10 @@ func (g *egressGuard) set(ctx context.Context, e netbridge.Egress) error {
 	defer g.mu.Unlock()
 	now, keep := g.now(), map[netip.Addr]time.Duration{}
 	still := func(a netip.Addr) bool {
-		t, ok := g.told[a]
+		t, ok := g.resolved[a]
 		return ok && slices.ContainsFunc(t.names, e.Policy.Name) && egress.Answerable(a, e.Private, nil)
 	}
-	for a, t := range g.told {
+	for a, t := range g.resolved {
 		if e.Policy.Listed() && t.until.After(now) && still(a) {
 			keep[a] = t.until.Sub(now)
 		}
@@ -130,8 +129,8 @@ func (g *egressGuard) set(ctx context.Context, e netbridge.Egress) error {
 		return err
 	}
 	g.e = e
-	if e.Policy.Listed() { // else what was told may be open again under the next one
-		for a, t := range g.told {
+	if e.Policy.Listed() { // else a resolved address may be open again under the next policy
+		for a, t := range g.resolved {
 			if _, kept := keep[a]; !kept {
 				t.until = time.Time{}
 			}
@@ -140,7 +139,7 @@ func (g *egressGuard) set(ctx context.Context, e netbridge.Egress) error {
 	return nil
 }
 
-// filter says whether a name may be asked for.
+// filter reports whether a name may be resolved.
 func (g *egressGuard) filter(a netbridge.Asked) bool {
 	if g.egress().Policy.Name(a.Name) {
 		return true
@@ -149,8 +148,8 @@ func (g *egressGuard) filter(a netbridge.Asked) bool {
 	return false
 }
 
-// admit opens the addresses of an answer, those that may be had, and returns
-// them. They are open when it returns.
+// admit opens the allowed addresses of an answer, and returns them. They are open when it
+// returns.
 func (g *egressGuard) admit(a netbridge.Asked, addrs []netip.Addr, ttl time.Duration) ([]netip.Addr, error) {
 	good, bad, err := g.open(a.Name, addrs, max(ttl, minOpen)+egressGrace)
 	for _, b := range bad {
@@ -163,7 +162,7 @@ func (g *egressGuard) open(name string, addrs []netip.Addr, life time.Duration) 
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.e.Policy.Name(name) {
-		return nil, nil, nil // the policy changed while the question was under way
+		return nil, nil, nil // the policy changed during the query
 	}
 	now := g.now()
 	own, err := g.host(now)
@@ -171,7 +170,7 @@ func (g *egressGuard) open(name string, addrs []netip.Addr, life time.Duration) 
 		return nil, nil, err
 	}
 	fresh, renew := map[netip.Addr]time.Duration{}, map[netip.Addr]time.Duration{}
-	var opened []*told
+	var opened []*resolved
 	for _, a := range addrs {
 		if !egress.Answerable(a, g.e.Private, own) {
 			bad = append(bad, a)
@@ -182,11 +181,11 @@ func (g *egressGuard) open(name string, addrs []netip.Addr, life time.Duration) 
 			continue // the agent's own
 		}
 		t := g.remember(a, name, now)
-		// To open it anew costs more than to let it be a little shorter.
+		// Opening it again costs more than a slightly shorter time.
 		switch {
 		case !g.e.Policy.Listed():
-			t.until = now.Add(life) // would be open, were it not so anyway
-		case !t.until.After(now.Add(-time.Minute)): // gone for certain
+			t.until = now.Add(life) // would be open until then, under a policy of names
+		case !t.until.After(now.Add(-time.Minute)): // closed for certain
 			fresh[a], opened = life, append(opened, t)
 		case t.until.Sub(now) < life-egressGrace/2:
 			renew[a], opened = life, append(opened, t)
@@ -201,23 +200,23 @@ func (g *egressGuard) open(name string, addrs []netip.Addr, life time.Duration) 
 	return good, bad, nil
 }
 
-// remember notes a name of an address; what was longest not asked for is
-// forgotten first, and nothing that is open by its name. Of those the kernel has
-// room for as many (netbridge), and refuses more.
-func (g *egressGuard) remember(a netip.Addr, name string, now time.Time) *told {
-	t := g.told[a]
+// remember records a name of an address. If there are too many, the address whose last query is
+// oldest is forgotten, but none that is open by its name. The kernel has room for as many of
+// those (netbridge), and refuses more.
+func (g *egressGuard) remember(a netip.Addr, name string, now time.Time) *resolved {
+	t := g.resolved[a]
 	if t == nil {
-		if len(g.told) >= remembered {
+		if len(g.resolved) >= remembered {
 			var oldest netip.Addr
-			for b, o := range g.told {
-				if (!g.e.Policy.Listed() || !o.until.After(now)) && (!oldest.IsValid() || o.last.Before(g.told[oldest].last)) {
+			for b, o := range g.resolved {
+				if (!g.e.Policy.Listed() || !o.until.After(now)) && (!oldest.IsValid() || o.last.Before(g.resolved[oldest].last)) {
 					oldest = b
 				}
 			}
-			delete(g.told, oldest)
+			delete(g.resolved, oldest)
 		}
-		t = &told{}
-		g.told[a] = t
+		t = &resolved{}
+		g.resolved[a] = t
 	}
 	t.last = now
 	if i := slices.Index(t.names, name); i >= 0 {
@@ -229,17 +228,17 @@ func (g *egressGuard) remember(a netip.Addr, name string, now time.Time) *told {
 	return t
 }
 
-// name is what an address was last told for, "" if it was not.
+// name is the name that an address was last resolved for, "" if none.
 func (g *egressGuard) name(a netip.Addr) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if t := g.told[a]; t != nil && len(t.names) > 0 {
+	if t := g.resolved[a]; t != nil && len(t.names) > 0 {
 		return t.names[len(t.names)-1]
 	}
 	return ""
 }
 
-// describe is a policy in few words.
+// describe is a short text for a policy.
 func describe(e netbridge.Egress) string {
 	return fmt.Sprintf("%q", api.Shorten(e.Policy.String(), 200))
 }

@@ -20,8 +20,8 @@ func (s *Shim) env(more []string, tty bool) []string {
 		env = append(env, "TMPDIR=/var/tmp")
 	}
 	if s.Spec.Email != "" {
-		// Below every configuration: programs that switch those off (GIT_CONFIG_GLOBAL,
-		// GIT_CONFIG_SYSTEM) can commit all the same.
+		// git reads EMAIL after every configuration: it serves programs that disable those
+		// (GIT_CONFIG_GLOBAL, GIT_CONFIG_SYSTEM).
 		env = append(env, "EMAIL="+s.Spec.Email)
 	}
 	env = append(env, s.storeEnv()...)

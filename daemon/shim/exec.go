@@ -50,8 +50,8 @@ func sendError(fw *wire.Writer, err error) error {
 	return fw.Write(wire.FrameError, b)
 }
 
-// exec runs one command in the sandbox, joined to the client's connection.
-// The command dies with the connection: nobody is left to see it.
+// exec runs one command in the sandbox, joined to the client's connection. The command is killed
+// when the connection ends.
 func (s *Shim) exec(w http.ResponseWriter, r *http.Request) error {
 	var req wire.ExecRequest
 	if err := readJSON(r, &req); err != nil {
@@ -227,6 +227,6 @@ func (s *Shim) attach(w http.ResponseWriter, r *http.Request) error {
 	}
 }
 
-// ignoreGone drops the error of writing to a client that left: after an
-// upgrade there is nobody to tell, and no answer can be sent any more.
+// ignoreGone drops the error of writing to a client that left: after an upgrade no answer can be
+// sent any more.
 func ignoreGone(error) error { return nil }

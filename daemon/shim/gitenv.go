@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// gitConfigFile is where git of the sandbox finds what polis has to say to it.
+// gitConfigFile is the path in the sandbox of the git configuration by polis.
 const gitConfigFile = "/run/polis/gitconfig"
 
-// openGitConfig writes that file. It is made anew at every start, so that a
-// changed configuration of polisd holds from then on.
+// openGitConfig writes that file, again at every start, so that a changed configuration of polisd
+// takes effect.
 func (s *Shim) openGitConfig() error {
 	if s.Spec.GitConfig == "" {
 		return nil
 	}
-	return replaceFile(filepath.Join(s.boxDir(), filepath.Base(gitConfigFile)), s.Spec.GitConfig)
+	return replaceFile(filepath.Join(s.insideDir(), filepath.Base(gitConfigFile)), s.Spec.GitConfig)
 }
 
-// gitEnv makes git read the file, in the agent's own worktree and nowhere
-// else: what a test of the project does in repositories of its own is its own
-// business. A command's settings come last, so that they hold.
+// gitEnv makes git read the file, in the agent's own worktree and nowhere else: other
+// repositories, such as those that a test makes, are not affected. A command's settings come
+// last, so that they take precedence.
 func (s *Shim) gitEnv(env []string) []string {
 	if s.Spec.GitConfig == "" {
 		return nil
@@ -43,7 +43,7 @@ func (s *Shim) gitEnv(env []string) []string {
 	}
 }
 
-// globQuote makes a path a pattern that matches it alone.
+// globQuote quotes a path as a pattern that matches only it.
 func globQuote(path string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
 }

@@ -11,12 +11,12 @@ import (
 	"polis/lockd"
 )
 
-// gitKey says whether a key of the table is one of git's.
+// gitKey reports whether a key of the table is one of git's.
 func gitKey(key string) bool {
 	return key == lockd.Exclusive || strings.HasPrefix(key, lockd.RefKey(""))
 }
 
-// gitHold: git's locks end with their lock files, whatever holds for files.
+// gitHold: git's locks end with their lock files, whatever the rule for files is.
 func gitHold(files func(string) lockd.Hold) func(string) lockd.Hold {
 	return func(key string) lockd.Hold {
 		if gitKey(key) {
@@ -38,7 +38,7 @@ func gitWait(files func(string) time.Duration) func(string) time.Duration {
 	}
 }
 
-// gitLocker lets the guard of the git directory ask lockd in its own words.
+// gitLocker adapts lockd to the guard of the git directory.
 type gitLocker struct{ c *lockd.Client }
 
 // Acquire is part of gitdir.Locker.

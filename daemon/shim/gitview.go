@@ -26,8 +26,8 @@ import (
 func gitJournal(sp wire.Spec) string { return sp.PrivateGit + ".locks" }
 func gitUsage(sp wire.Spec) string   { return sp.PrivateGit + ".used" }
 
-// publishedDir is where the agent's git finds the objects of the shared
-// repository. On the host a link of that name leads there.
+// publishedDir is where the agent's git finds the objects of the shared repository. On the host a
+// link of that name leads there.
 func publishedDir(sp wire.Spec) string {
 	return layout.PublishedObjects(filepath.Dir(sp.BareRepo))
 }
@@ -77,8 +77,8 @@ func (s *Shim) openGit(ctx context.Context, v *views) error {
 		return err
 	}
 	s.onClose("git mount point", func(context.Context) error { return removeIfThere(gitMount(sp)) })
-	// Other agents and the daemon change this directory too; the guard says what
-	// the kernel may keep of it.
+	// Other agents and the daemon change this directory too; the guard decides what the kernel
+	// may cache of it.
 	v.git, err = s.mount(ctx, "git directory", fusefs.Config{Roots: []int{int(bare.Fd()), int(priv.Fd())}, Guard: v.gitg,
 		Mountpoint: gitMount(sp), FsName: fsName(sp), NoXattrs: true, NoRing: sp.NoRing, Log: s.Log})
 	if err != nil {
@@ -94,7 +94,7 @@ func (s *Shim) openGit(ctx context.Context, v *views) error {
 	return nil
 }
 
-// recoverLocks removes the lock files that a shim which was killed has left.
+// recoverLocks removes the lock files that a killed shim has left.
 func recoverLocks(sp wire.Spec) error {
 	if !sp.Git {
 		return nil
@@ -128,12 +128,12 @@ func (s *Shim) disownRef(ref string) {
 	s.events.Publish(api.Event{Type: EventOwnRef, Agent: s.Spec.Agent, Message: "agent " + s.Spec.Agent + " removed " + ref, Data: map[string]any{"ref": ref, "gone": true}})
 }
 
-// clearedLock says that git's lock file was removed in place of who made it.
+// clearedLock emits an event: git's lock file was removed because its process has died.
 func (s *Shim) clearedLock(c gitdir.Cleared) {
 	s.views.git.InvalidatePath(strings.TrimPrefix(c.Path, ".git/"))
 	s.views.whys.Add(view.Denial{Time: time.Now(), Op: "unlink", Path: c.Path, Code: "STALE_LOCK", Pid: uint32(max(c.Pid, 0)),
 		Hint: "polis removed this lock file: " + c.Why})
-	s.tellWhy()
+	s.updateWhy()
 	s.events.Publish(api.Event{Type: api.EventLock, Agent: s.Spec.Agent,
 		Message: fmt.Sprintf("agent %s: stale %s was removed: %s", s.Spec.Agent, c.Path, c.Why),
 		Data:    map[string]any{"path": c.Path, "pid": c.Pid, "why": c.Why}})

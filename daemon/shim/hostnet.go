@@ -9,9 +9,9 @@ import (
 	"polis/netbridge"
 )
 
-// openHostNetwork is openNetwork where the agent is in the host's network. There
-// is nothing to carry: what the agent listens on, the host has. Nor is anything
-// watched, as the agent's listeners are among everybody's.
+// openHostNetwork is openNetwork for an agent in the host's network. No port is forwarded: the
+// agent listens on the host's ports. No listener is watched, as the agent's cannot be
+// distinguished from others.
 func (s *Shim) openHostNetwork() error {
 	if err := openOnly(s.Spec.Settings()); err != nil {
 		return err
@@ -21,8 +21,8 @@ func (s *Shim) openHostNetwork() error {
 	return nil
 }
 
-// hostPort stands for a map where the agent itself listens on the external
-// port. It is free when the map is made; then it is the agent's to take.
+// hostPort represents a map where the agent itself listens on the external port. It is free when
+// the map is made; then the agent can take it.
 type hostPort struct {
 	protocol string
 	at       netip.AddrPort
@@ -34,8 +34,7 @@ func (p hostPort) Open(ctx context.Context) error {
 
 func (hostPort) Close() error { return nil }
 
-// openOnly refuses settings that hold the agent back from something: nothing
-// here could.
+// openOnly rejects settings that restrict the agent's network: nothing here could enforce them.
 func openOnly(v wire.Settings) error {
 	e, err := reach(v)
 	if err != nil || e.Policy.Open() {

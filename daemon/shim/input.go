@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	// readTime is how long a command may take to read what it was sent.
+	// readTime is how long a command may take to read its input.
 	readTime = 5 * time.Second
-	// enterPause lies between a text and its Enter on a terminal: programs with
-	// a prompt of their own take what comes in one read for pasted, and an
-	// Enter in it for a line of the text.
+	// enterPause lies between a text and its Enter on a terminal: programs with a prompt of their
+	// own treat what arrives in one read as pasted, and an Enter in it as a line break of the
+	// text.
 	enterPause = 50 * time.Millisecond
 )
 
@@ -34,27 +34,27 @@ func (s *Shim) handleInput(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), readTime)
 	defer cancel()
-	if err := m.tell(ctx, req); err != nil {
+	if err := m.send(ctx, req); err != nil {
 		return err
 	}
 	return writeJSON(w, struct{}{})
 }
 
-// tell writes to the command's input, and gives up waiting with ctx: then the
-// command gets it when it reads, and until then takes nothing else.
-func (s *session) tell(ctx context.Context, req wire.InputRequest) error {
+// send writes to the command's input, and stops waiting with ctx: the command then gets the text
+// when it reads, and no other input before.
+func (s *session) send(ctx context.Context, req wire.InputRequest) error {
 	unread := func() error {
 		return api.Errorf(api.CodeTimeout, "the command does not read its input").WithHint("it gets what was sent when it does, unless it is stopped")
 	}
 	select {
-	case s.telling <- struct{}{}:
+	case s.sending <- struct{}{}:
 	case <-ctx.Done():
 		return unread()
 	}
 	written := make(chan error, 1)
 	// Ends with the command at the latest, which closes its input.
 	go func() {
-		defer func() { <-s.telling }()
+		defer func() { <-s.sending }()
 		_, err := io.WriteString(s.input, req.Text)
 		if err == nil && !req.NoEnter {
 			enter := "\n"
@@ -62,7 +62,7 @@ func (s *session) tell(ctx context.Context, req wire.InputRequest) error {
 				enter = "\r"
 				select {
 				case <-time.After(enterPause):
-				case <-s.done: // the write below says so
+				case <-s.done: // the write below returns the error
 				}
 			}
 			_, err = io.WriteString(s.input, enter)

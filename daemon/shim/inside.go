@@ -15,31 +15,31 @@ import (
 	"polis/fusefs/fdtree"
 )
 
-// insideAPI is what the agent may ask: files and a socket in /run/polis of
-// the sandbox. None of its routes is in the daemon's table, and none reaches beyond the agent.
+// insideAPI is the API for the agent: files and a socket in /run/polis of the sandbox. None of
+// its routes is in the daemon's table, and none reaches beyond the agent.
 type insideAPI struct {
 	dir    string
 	server *http.Server
 	dirty  chan struct{}
-	mu     sync.Mutex    // why is being written
-	wrote  time.Time     // when it was last
-	locks  chan struct{} // the file of locks is behind
+	mu     sync.Mutex    // while why is written
+	wrote  time.Time     // the last time
+	locks  chan struct{} // the file of locks is outdated
 	// remotes holds a token for each exchange with a remote.
 	remotes chan struct{}
 }
 
-// boxDir is the host directory that the sandbox sees as /run/polis.
-func (s *Shim) boxDir() string { return s.path("inside") }
+// insideDir is the host directory that the sandbox sees as /run/polis.
+func (s *Shim) insideDir() string { return s.path("inside") }
 
 func (s *Shim) openInside() error {
-	dir := s.boxDir()
+	dir := s.insideDir()
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
 	s.onClose("files of the sandbox", func(ctx context.Context) error { return fdtree.RemoveAll(ctx, dir) })
 	in := &insideAPI{dir: dir, dirty: make(chan struct{}, 1), locks: make(chan struct{}, 1), remotes: make(chan struct{}, maxRemotes)}
 	s.inside = in
-	if err := s.tellPolicy(s.Spec.Policy); err != nil {
+	if err := s.writePolicy(s.Spec.Policy); err != nil {
 		return err
 	}
 	for name, text := range map[string]string{"why": "nothing was refused yet\n", "why.json": "[]\n",
@@ -98,7 +98,7 @@ func (s *Shim) insideRoutes() http.Handler {
 	return mux
 }
 
-// touch says that the files are behind; it never blocks.
+// touch marks the files as outdated; it never blocks.
 func (in *insideAPI) touch() {
 	if in == nil {
 		return
@@ -109,13 +109,13 @@ func (in *insideAPI) touch() {
 	}
 }
 
-// whyPause is the shortest time between two versions of why: many refusals in
-// a row are one.
+// whyPause is the shortest time between two versions of why: several refusals in quick succession
+// make one.
 const whyPause = 10 * time.Millisecond
 
-// tellWhy rewrites why after a refusal, before the process that was refused hears
-// of it: it may look at once. After another one just before, it does so a moment later.
-func (s *Shim) tellWhy() {
+// updateWhy rewrites why after a refusal, before the refused process gets its error, which may
+// read it at once. Shortly after another refusal, it does so a moment later.
+func (s *Shim) updateWhy() {
 	in := s.inside
 	if in == nil {
 		return
@@ -142,7 +142,7 @@ func (s *Shim) writeWhy() {
 	s.inside.wrote = time.Now()
 }
 
-// keepFiles rewrites why after what tellWhy left.
+// keepFiles rewrites why after refusals that updateWhy deferred.
 func (s *Shim) keepFiles() {
 	for {
 		select {
@@ -161,7 +161,7 @@ func (s *Shim) keepFiles() {
 	}
 }
 
-// replaceFile puts text in place at once; readers see the old or the new.
+// replaceFile replaces a file atomically; readers see the old or the new.
 func replaceFile(path, text string) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
 	if err != nil {

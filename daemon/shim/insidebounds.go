@@ -11,7 +11,7 @@ import (
 	"polis/daemon/api"
 )
 
-// Bounds of what an agent may keep of its shim, which serves its files, too.
+// Bounds of the connections of an agent to its shim, which serves its files, too.
 const (
 	maxInside = 256              // connections at a time
 	bodyTime  = 10 * time.Second // for the body of a request, and for its header
@@ -24,7 +24,7 @@ func atMost(n int64) func(net.Conn, http.ConnState) {
 		switch st {
 		case http.StateNew:
 			if open.Add(1) > n {
-				_ = c.Close() //nolint:errcheck // nothing was said on it yet
+				_ = c.Close() //nolint:errcheck // no request was read yet
 			}
 		case http.StateClosed, http.StateHijacked:
 			open.Add(-1)
@@ -32,8 +32,7 @@ func atMost(n int64) func(net.Conn, http.ConnState) {
 	}
 }
 
-// wholeBody reads the body before the handler, which may take as long as it
-// likes: the body may not.
+// wholeBody reads the body before the handler, whose time is not limited: the body's is.
 func wholeBody(h handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		ctl := http.NewResponseController(w)

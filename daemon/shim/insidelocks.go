@@ -13,7 +13,7 @@ import (
 	"polis/lockd"
 )
 
-// Bounds of what an agent may ask about locks.
+// Bounds of an agent's requests about locks.
 const (
 	maxInsideFor  = 7 * 24 * time.Hour
 	maxInsideWait = 24 * time.Hour
@@ -21,8 +21,8 @@ const (
 	maxReason     = 1000
 )
 
-// insideLock takes a lock in the agent's name until it gives it back, its time
-// is over or the agent ends.
+// insideLock takes a lock in the agent's name until the agent releases it, its time is over or
+// the agent ends.
 func (s *Shim) insideLock(w http.ResponseWriter, r *http.Request) error {
 	var req api.LockRequest
 	if err := readJSON(r, &req); err != nil {
@@ -35,7 +35,7 @@ func (s *Shim) insideLock(w http.ResponseWriter, r *http.Request) error {
 	length, wait := time.Duration(req.ForSeconds)*time.Second, time.Duration(req.WaitMillis)*time.Millisecond
 	switch {
 	case req.Agent != "" || req.Workspace != "" || req.Break:
-		return api.Errorf(api.CodeForbidden, "agent, workspace and break are not for agents to say")
+		return api.Errorf(api.CodeForbidden, "agent, workspace and break cannot be set by an agent")
 	case length < 0 || length > maxInsideFor || wait < 0 || wait > maxInsideWait:
 		return api.Errorf(api.CodeBadRequest, "for_seconds = %d, wait_ms = %d: from 0 to 7 days and from 0 to 24 hours", req.ForSeconds, req.WaitMillis)
 	case len(req.Reason) > maxReason:
@@ -71,8 +71,8 @@ func (s *Shim) insideUnlock(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, struct{}{})
 }
 
-// insideWait answers when the agent's turn for a path has come. The path is
-// then kept for it a little, so that what it does next succeeds.
+// insideWait answers when the agent's turn for a path has come. The path is then held for it a
+// little, so that its next operation succeeds.
 func (s *Shim) insideWait(w http.ResponseWriter, r *http.Request) error {
 	var req api.WaitRequest
 	if err := readJSON(r, &req); err != nil {
@@ -93,11 +93,10 @@ func (s *Shim) insideWait(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, map[string]any{"path": p, "waited_ms": time.Since(began).Milliseconds(), "kept_ms": keep.Milliseconds()})
 }
 
-// unreachablePause is the time between tries while polisd restarts.
+// unreachablePause is the time between attempts while polisd restarts.
 const unreachablePause = 200 * time.Millisecond
 
-// awaitPath queues for a path. A restart of polisd costs the place in the
-// queue, and nothing else.
+// awaitPath queues for a path. A restart of polisd costs only the place in the queue.
 func (s *Shim) awaitPath(ctx context.Context, p string, wait, keep time.Duration) error {
 	end := time.Now().Add(wait)
 	for {
@@ -129,15 +128,15 @@ func (s *Shim) insideHeld(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, locks)
 }
 
-// insideStatus is what an agent is told of itself.
+// insideStatus is an agent's status as the agent sees it.
 func (s *Shim) insideStatus() map[string]any {
 	return map[string]any{"agent": s.Spec.Agent, "workspace": s.Spec.Workspace, "branch": s.Spec.Branch, "project": s.Spec.ProjectPath,
 		"worktree": s.Spec.Mountpoint, "policy": s.settings().Policy, "counters": s.views.counters(), "locks": s.views.locks.Held()}
 }
 
-// lockable checks a path an agent wants to keep others from: it must be one
-// that it may write to itself (or read, for a read lock). A tree keeps others from
-// every name below, so that all of them must be the agent's to write.
+// lockable checks a path an agent wants to lock: it must be one that the agent may write to
+// itself (or read, for a read lock). A tree locks every name below, so the agent must be allowed
+// to write all of them.
 func (s *Shim) lockable(path string, tree, read bool) (string, error) {
 	p, err := insidePath(path)
 	if err != nil {
@@ -154,7 +153,7 @@ func (s *Shim) lockable(path string, tree, read bool) (string, error) {
 	case read && !tree:
 		ok, code = d.Read == policy.Allow || d.Read == policy.Ask || ok, api.CodeUndeclaredRead
 	case tree:
-		ok = true // the directory's own name is not what is written to
+		ok = true // the directory's own name is not written to
 	}
 	if !ok {
 		return "", api.Errorf(code, "the policy of agent %s does not allow it to lock %s", s.Spec.Agent, p).

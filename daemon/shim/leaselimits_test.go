@@ -113,8 +113,8 @@ func TestAFileWithMoreLinksThanALockRequestHasKeys(t *testing.T) {
 	}
 }
 
-// No name is made whose path is longer than PATH_MAX, whatever is made; the
-// refusal says so; and what is as deep as can be can be removed.
+// No operation makes a name whose path is longer than PATH_MAX; the refusal names the limit; and
+// the deepest possible name can be removed.
 func TestPathsLongerThanPathMaxAreRefusedAlike(t *testing.T) {
 	v := mountLeased(t, everything)
 	name := strings.Repeat("d", 200)

@@ -17,8 +17,8 @@ import (
 	"polis/lockd"
 )
 
-// openLocks starts the agent's session with the lock table. The tree is not
-// mounted over yet: its descriptor is that of the real directory.
+// openLocks starts the agent's session with the lock table. The view is not mounted yet: the
+// tree's descriptor is that of the real directory.
 func (s *Shim) openLocks(v *views) error {
 	sp := s.Spec
 	rules, err := compileLockRules(sp)
@@ -41,24 +41,23 @@ func (s *Shim) openLocks(v *views) error {
 		return fmt.Errorf("reach lockd: %w", err)
 	}
 	v.locks = c
-	// Last of all: while this process lives, a polisd that starts expects the
-	// session back, and has all others wait for it.
+	// Last of all: while this process lives, a starting polisd expects the session to reclaim,
+	// and lets all others wait for it.
 	s.onEnd("leases", func(context.Context) error { return c.Close() })
 	s.group.Go(func() error { s.keepLocks(); return nil })
 	return nil
 }
 
-// stillWritten says whether something can write to a file of the tree though
-// no handle of the view is open: a shared mapping holds the backing file, and
-// with it the right to write, after the last close. A file system that cannot
-// tell has its leases end with the last close.
+// stillWritten reports whether a file of the tree can still be written though no handle of the
+// view is open: a shared mapping holds the backing file, and with it the right to write, after
+// the last close. On a file system that cannot report it, leases end with the last close.
 func stillWritten(root *os.File, path string) bool {
 	fd, err := unix.Openat2(int(root.Fd()), path, &unix.OpenHow{
 		Flags:   unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
 	})
 	if err != nil {
-		return false // gone, or no file
+		return false // gone, or not a file
 	}
 	f := os.NewFile(uintptr(fd), path)
 	defer f.Close()
@@ -67,7 +66,7 @@ func stillWritten(root *os.File, path string) bool {
 	return errors.Is(fusefs.NoWriters(once, fd), context.Canceled)
 }
 
-// leasesLost tells that leases were taken from this agent.
+// leasesLost reports that leases were taken from this agent.
 func (s *Shim) leasesLost(paths []string, why string) {
 	ev := api.Event{Type: api.EventLockLost, Agent: s.Spec.Agent, Code: api.CodeStaleLock,
 		Message: fmt.Sprintf("agent %s lost %d leases: %s", s.Spec.Agent, len(paths), why)}
@@ -86,14 +85,14 @@ func (s *Shim) leasesLost(paths []string, why string) {
 	s.inside.touchLocks()
 }
 
-// leaseAwaited notes that somebody waits for a path of this agent; the files
-// in its sandbox will say so. The event is the daemon's.
+// leaseAwaited records that another agent waits for a path of this one; the files in its sandbox
+// will show it. The daemon emits the event.
 func (s *Shim) leaseAwaited(w lockd.Waiter) {
 	s.Log.Debug("a lease is waited for", "path", lockd.FilePath(w.Path), "waiter", w.Holder, "op", w.Op)
 	s.inside.touchLocks()
 }
 
-// leaseInfo is the value of user.polis.lease: who holds the path, if anybody.
+// leaseInfo is the value of user.polis.lease: the holder of the path, if there is one.
 func (v *views) leaseInfo(path string) (string, bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
@@ -105,7 +104,7 @@ func (v *views) leaseInfo(path string) (string, bool) {
 	return fmt.Sprintf("%s %s since %s", l.Holder, l.Mode, l.Since.UTC().Format(time.RFC3339)), true
 }
 
-// locker lets the view ask lockd in its own words.
+// locker adapts lockd to the view.
 type locker struct{ c *lockd.Client }
 
 // Held is part of view.Holder.

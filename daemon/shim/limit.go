@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// limit is a token bucket: a program that is refused in a loop must neither
-// flood the events nor push out what else was refused.
+// limit is a token bucket: a program that is refused in a loop must neither flood the events nor
+// displace other refusals.
 type limit struct {
 	mu     sync.Mutex
 	tokens int
@@ -18,7 +18,7 @@ const (
 	limitEvery = 50 * time.Millisecond
 )
 
-// pass says whether one more may be told at the given time.
+// pass reports whether one more may be published at the given time.
 func (l *limit) pass(now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,36 +11,36 @@ import (
 	"polis/daemon/api"
 )
 
-// again is how long a limit that is run into all the time is not told of.
-const again = 10 * time.Second
+// repeatAfter is the interval of events about a limit that is reached repeatedly.
+const repeatAfter = 10 * time.Second
 
-// hits are the limits the agent has run into, by name.
+// hits are the limits the agent has reached, by name.
 type hits struct {
-	mu   sync.Mutex
-	m    map[string]api.LimitHit
-	told map[string]time.Time
+	mu       sync.Mutex
+	m        map[string]api.LimitHit
+	reported map[string]time.Time
 }
 
-// hit notes one, and says whether it should be told.
-func (h *hits) hit(limit string, count uint64, now time.Time) (tell bool) {
+// hit records one, and reports whether to emit an event.
+func (h *hits) hit(limit string, count uint64, now time.Time) (report bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.m == nil {
-		h.m, h.told = map[string]api.LimitHit{}, map[string]time.Time{}
+		h.m, h.reported = map[string]api.LimitHit{}, map[string]time.Time{}
 	}
 	h.m[limit] = api.LimitHit{Limit: limit, Count: max(count, h.m[limit].Count+1), Last: now}
-	if at, ok := h.told[limit]; ok && now.Sub(at) < again {
+	if at, ok := h.reported[limit]; ok && now.Sub(at) < repeatAfter {
 		return false
 	}
-	h.told[limit] = now
+	h.reported[limit] = now
 	return true
 }
 
-// due says whether a limit may be told of again.
+// due reports whether a limit may emit another event.
 func (h *hits) due(limit string, now time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return now.Sub(h.told[limit]) >= again
+	return now.Sub(h.reported[limit]) >= repeatAfter
 }
 
 func (h *hits) list() []api.LimitHit {
@@ -53,7 +53,7 @@ func (h *hits) list() []api.LimitHit {
 	return out
 }
 
-// watchPids tells of forks that the process limit refused.
+// watchPids emits events for forks that the process limit refused.
 func (s *Shim) watchPids(forks <-chan uint64) {
 	for n := range forks {
 		if !s.hits.hit("pids", n, time.Now()) {
@@ -66,7 +66,7 @@ func (s *Shim) watchPids(forks <-chan uint64) {
 	}
 }
 
-// killed tells of a process that was killed for memory.
+// killed emits an event for a process that was killed for memory.
 func (s *Shim) killed(e sandbox.OOMEvent) {
 	what := e.Comm
 	if what == "" {

@@ -9,7 +9,7 @@ import (
 	"polis/lockd"
 )
 
-// lockRules are what the configuration says about leases, for this agent.
+// lockRules are the configuration's rules for leases, for this agent.
 type lockRules struct {
 	hold  lockd.Hold
 	wait  time.Duration
@@ -18,7 +18,7 @@ type lockRules struct {
 
 type lockRule struct {
 	glob *glob.Pattern
-	hold *lockd.Hold // nil: as without the rule
+	hold *lockd.Hold // nil: the default
 	wait *time.Duration
 }
 
@@ -52,8 +52,8 @@ func compileLockRules(sp wire.Spec) (*lockRules, error) {
 	return r, nil
 }
 
-// holdFor is how long a lease on a file outlives its last use: what the last
-// rule says that names the path or a directory above it.
+// holdFor is how long a lease on a file outlives its last use, by the last rule that names the
+// path or a directory above it.
 func (r *lockRules) holdFor(key string) lockd.Hold {
 	path := lockd.FilePath(key)
 	for i := len(r.rules) - 1; i >= 0; i-- {

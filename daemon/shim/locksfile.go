@@ -14,10 +14,10 @@ import (
 	"polis/lockd"
 )
 
-// noLocks is the file of an agent that has none.
+// noLocks is the file's content if there are none.
 const noLocks = "No locks are held.\n"
 
-// losses remembers the last leases that were taken from the agent.
+// losses has the last leases that were taken from the agent.
 type losses struct {
 	mu   sync.Mutex
 	last []loss
@@ -46,7 +46,7 @@ func (l *losses) list() []loss {
 	return append([]loss{}, l.last...)
 }
 
-// touchLocks says that the file of locks is behind; it never blocks.
+// touchLocks marks the file of locks as outdated; it never blocks.
 func (in *insideAPI) touchLocks() {
 	select {
 	case in.locks <- struct{}{}:
@@ -54,7 +54,7 @@ func (in *insideAPI) touchLocks() {
 	}
 }
 
-// ownLocks asks polisd for the agent's locks and who waits for them.
+// ownLocks queries polisd for the agent's locks and their waiters.
 func (s *Shim) ownLocks(ctx context.Context) (api.InsideLocks, error) {
 	leases, total, err := s.views.locks.Own(ctx)
 	if err != nil {
@@ -79,13 +79,13 @@ func (s *Shim) ownLocks(ctx context.Context) (api.InsideLocks, error) {
 const (
 	// locksPause is the shortest time between two versions of the file.
 	locksPause = 100 * time.Millisecond
-	// locksAgain is when a file is made again that polisd could not be asked
-	// for, or that names somebody who waits: nobody tells of one who gave up.
+	// locksAgain is when the file is made again if polisd was not available, or if it names
+	// waiters: no event reports that one gave up.
 	locksAgain = time.Second
 )
 
-// keepLocks rewrites /run/polis/locks after changes: soon, but not so often
-// that an agent which writes many files pays for it.
+// keepLocks rewrites /run/polis/locks after changes: soon, but at a bounded rate, so that an
+// agent which writes many files is not slowed down.
 func (s *Shim) keepLocks() {
 	var again <-chan time.Time
 	pause := time.Duration(0)
@@ -115,7 +115,7 @@ func (s *Shim) keepLocks() {
 	}
 }
 
-// writeLocks makes the two files; awaited says that they name somebody who waits.
+// writeLocks makes the two files; awaited reports that they name waiters.
 func (s *Shim) writeLocks() (awaited bool, err error) {
 	locks, err := s.ownLocks(s.ctx)
 	if err != nil {
@@ -173,7 +173,7 @@ func locksText(locks api.InsideLocks, lost []loss) string {
 	return b.String()
 }
 
-// line keeps a text on its own line, whatever is in it.
+// line replaces control characters, so that a text stays on its line.
 func line(s string) string {
 	for _, r := range s {
 		if r < ' ' || r == 0x7f || r == 0xfffd {

@@ -48,7 +48,7 @@ func openLog(dir string, limit int64) (*logFile, error) {
 	return l, nil
 }
 
-// readBase is what noteBase wrote.
+// readBase reads what noteBase wrote.
 func readBase(path string) (int64, bool) {
 	buf := make([]byte, 32)
 	n, err := unix.Getxattr(path, layout.LogBase, buf)
@@ -59,11 +59,10 @@ func readBase(path string) (int64, bool) {
 	return base, err == nil && base >= 0
 }
 
-// noteBase writes down how much of the log came before this file. On a file
-// system without extended attributes nobody knows, and a reader that was cut
-// off cannot go on where it was.
+// noteBase records how much of the log came before this file. On a file system without extended
+// attributes this is unknown, and a reader that was disconnected cannot continue at its position.
 func (l *logFile) noteBase(base int64) {
-	_ = unix.Fsetxattr(int(l.f.Fd()), layout.LogBase, strconv.AppendInt(nil, base, 10), 0) //nolint:errcheck // as said
+	_ = unix.Fsetxattr(int(l.f.Fd()), layout.LogBase, strconv.AppendInt(nil, base, 10), 0) //nolint:errcheck // see above
 }
 
 func (l *logFile) open() error {

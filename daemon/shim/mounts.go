@@ -7,10 +7,9 @@ import (
 	"strings"
 )
 
-// mountedBy says whether the topmost mount at path has the given source. It
-// reads the kernel's table (proc_pid_mountinfo(5)): a stat of a dead FUSE mount
-// fails. It asks for this thread's: another one of this process may be in a
-// sandbox's mount namespace.
+// mountedBy reports whether the topmost mount at path has the given source. It reads the kernel's
+// table (proc_pid_mountinfo(5)): a stat of a dead FUSE mount fails. It reads that of this thread:
+// another one of this process may be in a sandbox's mount namespace.
 func mountedBy(path, source string) (bool, error) {
 	f, err := os.Open("/proc/thread-self/mountinfo")
 	if err != nil {

@@ -44,8 +44,8 @@ func (s *Shim) openNetwork() error {
 	return nil
 }
 
-// watchListeners tells the daemon which ports the agent opens and closes, until
-// the shim ends.
+// watchListeners reports to the daemon which ports the agent opens and closes, until the shim
+// ends.
 func (s *Shim) watchListeners() {
 	w := netbridge.Watcher{NS: s.ns, Log: s.Log, Ignore: s.notTheAgents, Idle: s.activity.idle, Rest: s.activity.rest, Wake: s.activity.wake}
 	if err := w.Run(s.ctx, func(c netbridge.Change) {
@@ -93,8 +93,8 @@ func (s *Shim) listeningOn(protocol string) []int {
 	return out
 }
 
-// publishPort tells the daemon. One of before wire.UDPVersion takes every port for
-// one of TCP, so UDP has events of its own, which it does not know.
+// publishPort notifies the daemon. A daemon before wire.UDPVersion takes every port for TCP, so
+// UDP has events of its own, which it does not know.
 func (s *Shim) publishPort(verb string, p netbridge.Port, tcp, udp string) {
 	typ := tcp
 	if p.Proto == api.ProtoUDP {

@@ -21,7 +21,7 @@ func (s *Shim) openBin() error {
 	if storeName(s.Spec) == "" {
 		return nil
 	}
-	dir := filepath.Join(s.boxDir(), "bin")
+	dir := filepath.Join(s.insideDir(), "bin")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
@@ -29,12 +29,12 @@ func (s *Shim) openBin() error {
 	if err := os.WriteFile(name, []byte(npmWrapper), 0o755); err != nil {
 		return err
 	}
-	return os.Chmod(name, 0o755) // whatever the umask was
+	return os.Chmod(name, 0o755) // independent of the umask
 }
 
-// storeEnv tells the programs of binDir, and pnpm itself, where the package
-// store is. A pnpm before version 11 that is called directly does not look there,
-// and keeps a store of its own in the home directory.
+// storeEnv sets the path of the package store for the programs of binDir, and pnpm itself. A pnpm
+// before version 11 that is called directly does not read it, and keeps a store of its own in the
+// home directory.
 func (s *Shim) storeEnv() []string {
 	if storeName(s.Spec) == "" {
 		return nil

@@ -16,7 +16,7 @@ import (
 	"polis/fusefs/gitdir"
 )
 
-// packs has git, as the agents' user, look into packs.
+// packs runs git on packs, as the agents' user.
 type packs struct {
 	bare    git.Repo
 	account git.Account // nil charges nobody
@@ -45,8 +45,8 @@ func (p *packs) Sums(ctx context.Context, content, hashLen int) (gitdir.PackSums
 	return gitdir.PackSums{Idx: idx, Rev: rev}, err
 }
 
-// usage keeps over restarts what the agent has added to the objects. After a
-// crash at most usageStep bytes are forgotten.
+// usage saves over restarts what the agent has added to the objects. A crash loses at most
+// usageStep bytes of the count.
 type usage struct {
 	path  string
 	mu    sync.Mutex

@@ -15,8 +15,8 @@ import (
 	"polis/netbridge"
 )
 
-// ports are the agent's port maps: each one listener on the host, carried
-// into the agent's network namespace.
+// ports are the agent's port maps: each one listener on the host, forwarded into the agent's
+// network namespace.
 type ports struct {
 	agent string
 	ns    *netbridge.NS

@@ -13,14 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bounds of what a shim logs. An agent makes its shim log by what it does, so
-// neither how fast nor how much may be up to it.
+// Bounds of what a shim logs. An agent's actions make its shim log, so rate and amount must be
+// bounded.
 const (
 	logBurst   = 20              // records of one message at once, then one every
 	logEvery   = time.Second     //
 	maxShimLog = 4 << 20         // bytes of shim.log, and of shim.log.1 before it
-	logLook    = 5 * time.Second // between two looks at its size
-	maxKinds   = 512             // messages that are told apart
+	logLook    = 5 * time.Second // interval of checks of its size
+	maxKinds   = 512             // messages that are distinguished
 )
 
 // NewLog is the log of a shim: lines on standard error, at a bounded rate for
@@ -34,7 +34,7 @@ func NewLog(dir string) *slog.Logger {
 // quietHandler is a slog.Handler that passes on a bounded number of records.
 type quietHandler struct {
 	next  slog.Handler
-	rates *rates // of all that are derived from one another
+	rates *rates // shared by all handlers that are derived from one another
 }
 
 type rates struct {
@@ -46,17 +46,17 @@ type rates struct {
 type rate struct {
 	tokens int
 	filled time.Time
-	left   int // out, since the last one that was passed on
+	left   int // left out since the last one that was passed on
 }
 
-// pass says whether a record of this message goes on, and how many did not.
+// pass reports whether a record of this message is passed on, and how many were not.
 func (r *rates) pass(msg string) (left int, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.now()
 	k := r.kinds[msg]
 	if k == nil {
-		if len(r.kinds) >= maxKinds { // messages are constants: more is a mistake of ours
+		if len(r.kinds) >= maxKinds { // messages are constants: more is a bug
 			clear(r.kinds)
 		}
 		k = &rate{tokens: logBurst, filled: now}
@@ -100,8 +100,8 @@ func (h *quietHandler) WithGroup(name string) slog.Handler {
 	return &quietHandler{next: h.next.WithGroup(name), rates: h.rates}
 }
 
-// shimLog writes to a descriptor and, if that is the file at path, puts it aside
-// when it has become too large. slog calls Write one at a time.
+// shimLog writes to a descriptor and, if that is the file at path, rotates it when it is too
+// large. slog calls Write one at a time.
 type shimLog struct {
 	path   string
 	fd     int
@@ -131,7 +131,7 @@ func (l *shimLog) rotate() error {
 	}
 	err := unix.Lstat(l.path, &named)
 	if errors.Is(err, unix.ENOENT) || err == nil && (named.Dev != is.Dev || named.Ino != is.Ino) {
-		return nil // something else is redirected there
+		return nil // standard error is redirected to another file
 	}
 	if err == nil {
 		err = os.Rename(l.path, l.path+".1")

@@ -8,11 +8,11 @@ import (
 	"polis/fusefs"
 )
 
-// bounds are what an agent may have on the disk; 0 is no bound.
+// bounds are an agent's limits on the disk; 0 is no limit.
 type bounds struct{ bytes, files int64 }
 
-// What git keeps for the agent may be a little more than the agent may have: what
-// there is when a bound is reached can still be committed.
+// git may exceed the agent's bounds a little: the files that exist when a bound is reached can
+// still be committed.
 const (
 	gitShare = 16      // one part in so many, but at least
 	gitRoom  = 4 << 20 // bytes
@@ -30,8 +30,7 @@ func (b bounds) forGit() bounds {
 	return bounds{bytes: more(b.bytes, gitRoom), files: more(b.files, gitSpare)}
 }
 
-// reached says which bound an operation would go over: by the name of its
-// limit, "" for none.
+// reached returns the limit that an operation would exceed, by its name, "" for none.
 func (b bounds) reached(op fusefs.Op, bytes, files int64) string {
 	switch {
 	case b.bytes > 0 && bytes >= b.bytes:
@@ -42,18 +41,18 @@ func (b bounds) reached(op fusefs.Op, bytes, files int64) string {
 	return ""
 }
 
-// Limits as their hits are called.
+// Names of the limits.
 const (
 	limitDisk  = "disk"
 	limitFiles = "files"
 )
 
-// quota is the view's question before an operation that takes space.
+// quota is called by the view before an operation that takes space.
 func (s *Shim) quota(op fusefs.Op) string {
 	return s.usedUp(op, bounds{bytes: s.disk.limit.Load(), files: s.disk.most.Load()})
 }
 
-// gitQuota is the question of the git directory.
+// gitQuota is the same for the git directory.
 func (s *Shim) gitQuota(op fusefs.Op) string {
 	return s.usedUp(op, bounds{bytes: s.disk.limit.Load(), files: s.disk.most.Load()}.forGit())
 }
@@ -62,17 +61,17 @@ func (s *Shim) usedUp(op fusefs.Op, b bounds) string {
 	what := b.reached(op, s.disk.used.Load(), s.disk.files())
 	if what == "" && s.disk.blind() && (b.bytes > 0 || b.files > 0) {
 		s.disk.doubted()
-		return "what this agent has on the disk cannot be measured (shim.log says why), so nothing can be added: remove what you made last, or ask your commander"
+		return "the disk use of this agent cannot be measured (shim.log has the reason), so nothing can be added: remove what you made last, or ask your commander"
 	}
 	if what == limitFiles {
-		// Counted since the last measure, and told of now.
+		// It was counted since the last measurement; the count is reported now.
 		s.disk.doubted()
-		s.tellFiles()
+		s.reportFiles()
 	}
 	return s.quotaHint(what)
 }
 
-// quotaHint says to whom was refused what to do.
+// quotaHint describes the limit and what to do.
 func (s *Shim) quotaHint(what string) string {
 	const ask = ": remove what you do not need, or ask your commander for more"
 	switch what {
@@ -84,9 +83,9 @@ func (s *Shim) quotaHint(what string) string {
 	return ""
 }
 
-// tellDisk says that the agent has as many bytes as it may, tellFiles as many
-// files; each not more often than limits are told of.
-func (s *Shim) tellDisk() {
+// reportDisk emits the event that the agent has reached its limit of bytes, reportFiles its limit
+// of files; each at the bounded rate of limits.
+func (s *Shim) reportDisk() {
 	if !s.hits.hit(limitDisk, 0, time.Now()) {
 		return
 	}
@@ -96,7 +95,7 @@ func (s *Shim) tellDisk() {
 		Data:    map[string]any{"used_bytes": used, "limit_bytes": limit}})
 }
 
-func (s *Shim) tellFiles() {
+func (s *Shim) reportFiles() {
 	if !s.hits.hit(limitFiles, 0, time.Now()) {
 		return
 	}

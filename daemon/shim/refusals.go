@@ -18,13 +18,13 @@ import (
 )
 
 const (
-	// findTime bounds the search for who was refused, while that waits.
+	// findTime bounds the search for the refused process, which waits meanwhile.
 	findTime = 300 * time.Millisecond
-	// hostAddrsFor is how long the host's addresses are taken as known.
+	// hostAddrsFor is how long the host's addresses are cached.
 	hostAddrsFor = 10 * time.Second
 )
 
-// openRefusals hears of what the rules refuse the agent.
+// openRefusals subscribes to the connections that the rules refuse the agent.
 func (s *Shim) openRefusals(g netbridge.Gate) error {
 	r := &netbridge.Refusals{Addr: g.Addr, Log: s.Log}
 	if err := r.Open(); err != nil {
@@ -32,21 +32,21 @@ func (s *Shim) openRefusals(g netbridge.Gate) error {
 	}
 	s.onClose("refusals of the network", func(context.Context) error { return errors.Join(g.LogTo(0), r.Close()) })
 	if err := g.LogTo(r.Queue); errors.Is(err, netbridge.ErrNoQueue) {
-		s.Log.Warn("connections that are refused are not told of", "op", "net.refuse", "err", err)
+		s.Log.Warn("refused connections are not logged", "op", "net.refuse", "err", err)
 		return nil
 	} else if err != nil {
 		return err
 	}
 	s.group.Go(func() error {
 		if err := r.Run(s.ctx, s.refusedConnection); err != nil {
-			s.Log.Error("connections that are refused are not told of any more, and fail late", "op", "net.refuse", "err", err)
+			s.Log.Error("refused connections are no longer logged, and fail late", "op", "net.refuse", "err", err)
 		}
 		return nil
 	})
 	return nil
 }
 
-// refusedName records a question that was refused, or an address of its answer.
+// refusedName records a refused query, or a refused address of its answer.
 func (s *Shim) refusedName(a netbridge.Asked, addr netip.Addr, why string) {
 	if !s.egressDenials.pass(time.Now()) {
 		return
@@ -61,7 +61,7 @@ func (s *Shim) refusedName(a netbridge.Asked, addr netip.Addr, why string) {
 	s.denied(d)
 }
 
-// refusedConnection records what the rules refused. The program still waits.
+// refusedConnection records a refused connection. The program still waits.
 func (s *Shim) refusedConnection(r netbridge.Refusal) {
 	if !s.egressDenials.pass(time.Now()) {
 		return
@@ -84,10 +84,10 @@ func (s *Shim) refusedConnection(r netbridge.Refusal) {
 		return
 	}
 	if e := s.egress.egress(); name != "" && e.Policy.Name(name) && egress.Answerable(r.Remote.Addr(), e.Private, nil) {
-		d.Rule += "; the address was told for that name too long ago"
+		d.Rule += "; the address was resolved for that name too long ago"
 		d.Hint = "look the name up again, or restart the program that keeps its address"
 	} else if name == "" && egress.Answerable(r.Remote.Addr(), e.Private, nil) && !e.Policy.Open() {
-		d.Rule += ", and nobody asked for a name of that address"
+		d.Rule += ", and no allowed name was resolved to that address"
 		d.Hint = s.egressHint(r.Remote.Addr().String())
 	} else {
 		d.Hint = s.addrHint(r.Remote.Addr())
@@ -96,7 +96,7 @@ func (s *Shim) refusedConnection(r netbridge.Refusal) {
 	s.denied(d)
 }
 
-// egressHint says what has to be done for a name or an address.
+// egressHint is what to do about a name or an address.
 func (s *Shim) egressHint(what string) string {
 	p := s.egress.egress().Policy
 	list := what
@@ -119,8 +119,7 @@ func (s *Shim) addrHint(a netip.Addr) string {
 	return s.egressHint(a.String())
 }
 
-// whoHas finds the process that has a socket; zero if it is gone, or the
-// search takes too long.
+// whoHas finds the process that has a socket; zero if it is gone, or the search takes too long.
 func (s *Shim) whoHas(proto string, local, remote netip.AddrPort) (pid uint32, program string) {
 	ctx, cancel := context.WithTimeout(s.ctx, findTime)
 	defer cancel()
@@ -153,7 +152,7 @@ func (s *Shim) whoHas(proto string, local, remote netip.AddrPort) (pid uint32, p
 	return 0, ""
 }
 
-// holds says whether a process has an open file of that name.
+// holds reports whether a process has an open file of that name.
 func holds(pid int, want string) bool {
 	dir := "/proc/" + strconv.Itoa(pid) + "/fd"
 	d, err := os.Open(dir)
@@ -184,7 +183,7 @@ func comm(pid int) string {
 
 // host are the host's addresses; g.mu is held.
 func (g *egressGuard) host(now time.Time) ([]netip.Prefix, error) {
-	if g.own != nil && now.Sub(g.look) < hostAddrsFor {
+	if g.own != nil && now.Sub(g.read) < hostAddrsFor {
 		return g.own, nil
 	}
 	list, err := net.InterfaceAddrs()
@@ -199,6 +198,6 @@ func (g *egressGuard) host(now time.Time) ([]netip.Prefix, error) {
 			}
 		}
 	}
-	g.own, g.look = own, now
+	g.own, g.read = own, now
 	return own, nil
 }

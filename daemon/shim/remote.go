@@ -19,15 +19,15 @@ import (
 // remoteHelper is what git runs for a remote with vcs = polis.
 const remoteHelper = "#!/bin/sh\nexec " + wire.ToolPath + " git-remote \"$@\"\n"
 
-// maxRemotes bounds the exchanges an agent has under way at a time.
+// maxRemotes bounds the simultaneous exchanges of an agent.
 const maxRemotes = 4
 
-// openRemote puts the remote helper and the place for polisctl into binDir.
+// openRemote puts the remote helper and the mount point for polisctl into binDir.
 func (s *Shim) openRemote() error {
 	if !hasTool(s.Spec) {
 		return nil
 	}
-	dir := filepath.Join(s.boxDir(), "bin")
+	dir := filepath.Join(s.insideDir(), "bin")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
@@ -44,9 +44,9 @@ func hasTool(spec wire.Spec) bool {
 	return slices.ContainsFunc(spec.Mounts, func(m wire.Mount) bool { return m.Dest == wire.ToolPath })
 }
 
-// insideRemote hands a question about a remote to the daemon, in the name of
-// this agent and of no other, and the answer back as it comes. The daemon
-// decides; what the agent says of itself is not asked.
+// insideRemote forwards a request about a remote to the daemon, in the name of this agent only,
+// and streams the answer back. The daemon decides, without regard to what the agent says about
+// itself.
 func (s *Shim) insideRemote(w http.ResponseWriter, r *http.Request) error {
 	select {
 	case s.inside.remotes <- struct{}{}:
@@ -86,7 +86,7 @@ func (s *Shim) insideRemote(w http.ResponseWriter, r *http.Request) error {
 			}
 		}
 		if err != nil {
-			return nil //nolint:nilerr // an answer that is cut short is noticed by its reader
+			return nil //nolint:nilerr // its reader notices an answer that is cut short
 		}
 	}
 }

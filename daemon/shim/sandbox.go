@@ -24,8 +24,8 @@ func rootfsDir(spec wire.Spec) string  { return filepath.Join(spec.RunDir, "root
 func gitMount(spec wire.Spec) string   { return filepath.Join(spec.RunDir, "git") }
 func resolvConf(spec wire.Spec) string { return filepath.Join(spec.RunDir, "resolv.conf") }
 
-// sandboxConfig is the agent's sandbox. The view is at the worktree's path and at
-// the project's own, so that every absolute path an agent knows is its own copy.
+// sandboxConfig is the agent's sandbox. The view is at the worktree's path and at the project's
+// own, so that every absolute path an agent knows is its own copy.
 func (s *Shim) sandboxConfig(self string) sandbox.Config {
 	sp := s.Spec
 	mounts := make([]sandbox.Mount, 0, len(sp.Mounts)+4)
@@ -44,7 +44,7 @@ func (s *Shim) sandboxConfig(self string) sandbox.Config {
 	}
 	return sandbox.Config{
 		ID: sandboxID(sp), StateDir: stateDir(sp), RootfsDir: rootfsDir(sp),
-		UID: sp.UID, GID: sp.GID, User: sp.User, Home: sp.Home, HomeDir: sp.HomeDir, ScratchDir: scratch, RunDir: s.boxDir(),
+		UID: sp.UID, GID: sp.GID, User: sp.User, Home: sp.Home, HomeDir: sp.HomeDir, ScratchDir: scratch, RunDir: s.insideDir(),
 		Mounts: mounts, Workdir: sp.ProjectPath, FullName: sp.FullName, Hostname: sp.Agent, Domain: api.Domain, ResolvConf: resolver(sp), NetNS: sp.NetNS, Env: s.searchPath(),
 		CgroupPath: sp.CgroupPath, Limits: sandboxLimits(limitsOf(sp.Settings())),
 		InitBinary: self, Log: s.Log,
@@ -52,7 +52,7 @@ func (s *Shim) sandboxConfig(self string) sandbox.Config {
 	}
 }
 
-// sharedWith is what the sandbox has in common with the host for lack of better.
+// sharedWith is what the sandbox shares with the host because it is not available otherwise.
 func sharedWith(spec wire.Spec) sandbox.Shared {
 	lost := func(what string) bool { return slices.Contains(spec.Lost, what) }
 	return sandbox.Shared{Network: lost(isolation.Network), PID: lost(isolation.PID), IPC: lost(isolation.IPC), UTS: lost(isolation.UTS), Cgroup: lost(isolation.Cgroup)}
@@ -72,8 +72,8 @@ func writeResolvConf(spec wire.Spec, server string) error {
 	return os.WriteFile(resolvConf(spec), []byte("nameserver "+server+"\noptions timeout:2 attempts:2\n"), 0o644)
 }
 
-// Cleanup removes what a dead shim of this agent left: sandbox, control
-// group, mounts, sockets. It is idempotent and also run before a shim starts.
+// Cleanup removes what a dead shim of this agent left: sandbox, control group, mounts, sockets.
+// It is idempotent and also runs before a shim starts.
 func Cleanup(ctx context.Context, spec wire.Spec) error {
 	errs := []error{sandbox.Cleanup(ctx, stateDir(spec), sandboxID(spec), rootfsDir(spec), spec.CgroupPath), removeGroup(ctx, spec)}
 	for _, m := range []string{spec.Mountpoint, gitMount(spec)} {
@@ -91,8 +91,7 @@ func Cleanup(ctx context.Context, spec wire.Spec) error {
 // fsName is the first column of /proc/mounts for a view.
 func fsName(spec wire.Spec) string { return "polis:" + spec.Agent }
 
-// unmountAll takes away every view of this agent that is stacked on path, and
-// nothing else that may be mounted there.
+// unmountAll unmounts every view of this agent that is stacked on path, and no other mount.
 func unmountAll(path string, spec wire.Spec) error {
 	for range 16 {
 		ours, err := mountedBy(path, fsName(spec))

@@ -36,7 +36,7 @@ const (
 	EventUnlistenUDP = "shim:unlisten-udp"
 )
 
-// readJSON reads a bounded request body and refuses unknown fields.
+// readJSON reads a bounded request body and rejects unknown fields.
 func readJSON(r *http.Request, v any) error {
 	d := json.NewDecoder(io.LimitReader(r.Body, maxBody))
 	d.DisallowUnknownFields()
@@ -48,7 +48,7 @@ func readJSON(r *http.Request, v any) error {
 
 type handler func(w http.ResponseWriter, r *http.Request) error
 
-// serveHTTP makes handlers' errors JSON.
+// serveHTTP converts handlers' errors to JSON.
 func serveHTTP(h handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if err := h(w, r); err != nil {
@@ -96,7 +96,7 @@ func (s *Shim) control() http.Handler {
 
 type peerKey struct{}
 
-// withPeer notes who connected; without that nothing is answered.
+// withPeer records the peer's credentials; without them no request is answered.
 func (s *Shim) withPeer(ctx context.Context, c net.Conn) context.Context {
 	p, err := peer.Of(c)
 	if err != nil {
@@ -106,7 +106,7 @@ func (s *Shim) withPeer(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, peerKey{}, p)
 }
 
-// only answers those that may ask.
+// only admits the peers for which may returns true.
 func only(may func(peer.Peer) bool, h handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if p, ok := r.Context().Value(peerKey{}).(peer.Peer); !ok || !may(p) {
@@ -212,8 +212,7 @@ func listen(dir string, gid int) (net.Listener, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("control socket: %w", err)
 	}
-	// Made under a name nobody looks for, so that it is never open to more
-	// than it should be.
+	// It is created under another name, so that it is never reachable with wrong permissions.
 	tmp := path + ".new"
 	if err := os.Remove(tmp); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("control socket: %w", err)

@@ -24,15 +24,14 @@ type session struct {
 	code  int
 	ended time.Time
 	tty   bool
-	// telling holds one token while somebody's line waits to be read.
-	telling chan struct{}
+	// sending holds one token while a line waits to be read.
+	sending chan struct{}
 
 	mu   sync.Mutex
 	subs map[*subscriber]struct{}
 }
 
-// subscriber gets the output of a session. A slow one loses its place
-// rather than holding the agent up.
+// subscriber gets the output of a session. A slow one is dropped rather than blocking the agent.
 type subscriber struct {
 	ch   chan []byte
 	slow bool
@@ -43,7 +42,7 @@ const subscriberBacklog = 256
 // startSession runs the command in the sandbox. log gets all output. With
 // noInput a command without a terminal finds its input at its end.
 func startSession(ctx context.Context, box *sandbox.Sandbox, p sandbox.Process, noInput bool, log io.Writer, lg *slog.Logger) (*session, error) {
-	s := &session{done: make(chan struct{}), telling: make(chan struct{}, 1), tty: p.TTY, subs: map[*subscriber]struct{}{}}
+	s := &session{done: make(chan struct{}), sending: make(chan struct{}, 1), tty: p.TTY, subs: map[*subscriber]struct{}{}}
 	var out *os.File
 	var closers []io.Closer
 	if !p.TTY {
@@ -88,8 +87,8 @@ func startSession(ctx context.Context, box *sandbox.Sandbox, p sandbox.Process, 
 			lg.Warn("wait for the main command", "err", err)
 		}
 		s.code, s.ended = code, time.Now()
-		// Output that is already there is read; a background child that keeps
-		// the pipe open must not keep the session open.
+		// Pending output is read; a background child that keeps the pipe open must not keep the
+		// session open.
 		select {
 		case <-copied:
 		case <-time.After(500 * time.Millisecond):
@@ -125,7 +124,7 @@ func (s *session) copyOutput(out *os.File, log io.Writer, lg *slog.Logger) {
 			s.fan(append([]byte(nil), buf[:n]...))
 		}
 		if err != nil {
-			// EIO is how a pty says that its last writer is gone.
+			// A pty returns EIO when its last writer is gone.
 			if !errors.Is(err, io.EOF) && !errors.Is(err, syscall.EIO) && !errors.Is(err, os.ErrClosed) {
 				lg.Warn("read output", "err", err)
 			}
@@ -166,7 +165,7 @@ func (s *session) unsubscribe(sub *subscriber) {
 	delete(s.subs, sub)
 }
 
-// stop asks the command to end, then kills it.
+// stop ends the command with SIGTERM, then SIGKILL.
 func (s *session) stop(ctx context.Context, grace time.Duration) error {
 	for _, step := range []struct {
 		sig  syscall.Signal
@@ -189,8 +188,8 @@ func (s *session) stop(ctx context.Context, grace time.Duration) error {
 	return errors.New("the main command does not die")
 }
 
-// serveFrames joins a client's frames to a process: input, resize and
-// signals in; credit for input that was taken, out. It returns when the client leaves or breaks the protocol.
+// serveFrames joins a client's frames to a process: input, resize and signals in; credit for
+// input that was taken, out. It returns when the client leaves or violates the protocol.
 func serveFrames(r io.Reader, fw *wire.Writer, input io.WriteCloser, proc *sandbox.Proc, closeOnEOF bool) error {
 	in := newStdin(input, fw, closeOnEOF)
 	defer in.end()

@@ -16,7 +16,7 @@ import (
 	"polis/fusefs/policy"
 )
 
-// live is what the agent's settings are now: the spec's, until they are changed.
+// live is the agent's present settings: the spec's, until they are changed.
 type live struct {
 	settings wire.Settings
 	changing chan struct{} // holds a token while they are changed
@@ -58,7 +58,7 @@ func (s *Shim) handleSettings(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, struct{}{})
 }
 
-// apply makes settings count: all of them, or, with an error, none.
+// apply applies settings: all of them, or, with an error, none.
 func (s *Shim) apply(req wire.SettingsRequest) error {
 	old, now := s.settings(), req.Settings
 	if reflect.DeepEqual(old, now) {
@@ -83,11 +83,11 @@ func (s *Shim) apply(req wire.SettingsRequest) error {
 		return errors.Join(err, s.setLimits(limitsOf(old)), s.setEgress(now, old), s.setConnections(now, old))
 	}
 	if !reflect.DeepEqual(now.Policy, old.Policy) {
-		if err := s.tellPolicy(now.Policy); err != nil {
+		if err := s.writePolicy(now.Policy); err != nil {
 			return errors.Join(api.Errorf(api.CodeInternal, "write the agent's policy file: %w", err), s.setLimits(limitsOf(old)), s.setEgress(now, old), s.setConnections(now, old), s.setHostPorts(now, old))
 		}
-		// From here on every call is decided anew, then the kernel forgets what
-		// it was told under the rules of before.
+		// From here on every call is decided by the new rules; then the kernel drops what it
+		// cached under the previous ones.
 		s.views.guard.SetPolicy(set)
 		s.invalidate()
 	}
@@ -99,7 +99,7 @@ func (s *Shim) apply(req wire.SettingsRequest) error {
 	return nil
 }
 
-// limit sets limits, and on an error those of before.
+// limit sets limits, and on an error restores the previous ones.
 func (s *Shim) limit(now, old wire.Settings, force bool) error {
 	if now.MemoryBytes < old.MemoryBytes && !force {
 		need, err := s.sandbox.Group().MemoryNeed()
@@ -133,7 +133,7 @@ func (s *Shim) limit(now, old wire.Settings, force bool) error {
 	return errors.Join(api.Errorf(code, "limit agent %s: %w", s.Spec.Agent, err), back)
 }
 
-// shrink tries the limits until the killed processes have given their memory back.
+// shrink retries the limits until the killed processes have released their memory.
 func (s *Shim) shrink(now wire.Settings) error {
 	var err error
 	for range 100 {
@@ -152,14 +152,14 @@ func (s *Shim) shrink(now wire.Settings) error {
 func (s *Shim) tooSmall(need int64, now wire.Settings) error {
 	const mb = 1 << 20
 	return api.Errorf(api.CodeLimitBelowUse, "agent %s uses %d MB of memory that cannot be taken back: more than the new limit of %d MB", s.Spec.Agent, (need+mb-1)/mb, now.MemoryBytes/mb).
-		With("used_bytes", need).With("limit_bytes", now.MemoryBytes).WithHint("stop some of what it runs, choose a higher limit, or say --force: what does not fit is killed then")
+		With("used_bytes", need).With("limit_bytes", now.MemoryBytes).WithHint("stop some of what it runs, choose a higher limit, or use --force, which kills processes until the rest fits")
 }
 
-// tellPolicy writes the file in which the agent finds its rules.
-func (s *Shim) tellPolicy(p api.Policy) error {
+// writePolicy writes the file in which the agent finds its rules.
+func (s *Shim) writePolicy(p api.Policy) error {
 	text, err := json.MarshalIndent(p, "", "  ")
 	if err != nil {
 		return err
 	}
-	return replaceFile(filepath.Join(s.boxDir(), "policy"), string(text)+"\n")
+	return replaceFile(filepath.Join(s.insideDir(), "policy"), string(text)+"\n")
 }

@@ -19,10 +19,9 @@ import (
 	"polis/fusefs/view"
 )
 
-// openShared prepares what the view shows that is not the agent's: ignored files
-// of the project's checkout, and the content of packages that others installed
-// too. own says what git ignores in the agent's tree. Roots gets the directory
-// of the package store, if there is one.
+// openShared prepares what the view shows beside the agent's files: ignored files of the
+// project's checkout, and the content of packages that others installed too. own decides what git
+// ignores in the agent's tree. Roots gets the directory of the package store, if there is one.
 func (s *Shim) openShared(cfg *fusefs.Config, own *ignore.Matcher) error {
 	sp := s.Spec.Shared
 	if sp == nil {
@@ -33,7 +32,7 @@ func (s *Shim) openShared(cfg *fusefs.Config, own *ignore.Matcher) error {
 			return err
 		}
 	}
-	// What a killed shim was about to make private is still where it was.
+	// Files that a killed shim was about to copy are still unchanged at their source.
 	stage := filepath.Join(sp.Dir, "stage")
 	if err := errors.Join(fdtree.Cleanup(stage), os.Mkdir(stage, 0o700)); err != nil {
 		return err
@@ -68,7 +67,7 @@ func (s *Shim) openLower(out *overlay.Shared, own *ignore.Matcher) error {
 	sp := s.Spec
 	project, err := readOnlyTree(sp.ProjectPath)
 	if err != nil {
-		// The kernel is older than 5.12, or the project is not where it was.
+		// The kernel is older than 5.12, or the project was moved.
 		s.Log.Warn("files of the project are not shared", "path", sp.ProjectPath, "err", err)
 		return nil
 	}
@@ -108,8 +107,8 @@ func (s *Shim) keepDir(path string) (int, error) {
 	return int(d.Fd()), nil
 }
 
-// readOnlyTree is a descriptor of a directory, and of what is mounted in it,
-// through which nothing can be written, whatever this program does wrong.
+// readOnlyTree is a descriptor of a directory, and of what is mounted in it, through which
+// nothing can be written, whatever a fault in this program.
 func readOnlyTree(path string) (int, error) {
 	fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE|unix.AT_SYMLINK_NOFOLLOW)
 	if err != nil {
@@ -163,8 +162,8 @@ func smallFile(path string) (string, error) {
 	return strings.TrimSpace(string(b)), err
 }
 
-// leaseless says which paths take no lease: what git ignores, and the lock file
-// that the wrapper of npm has pnpm write for a moment, if the project has none.
+// leaseless reports which paths take no lease: what git ignores, and the lock file that the
+// wrapper of npm has pnpm write temporarily, if the project has none.
 func leaseless(sp wire.Spec, own *ignore.Matcher) func(path string, dir bool) bool {
 	if storeName(sp) == "" {
 		return own.Exempt

@@ -67,8 +67,8 @@ type Shim struct {
 	ends      int // so many of undo are onEnd's, the first ones
 }
 
-// Open brings up the view, the sandbox and the sockets. On an error
-// everything done so far is taken back; the error carries the code of what failed.
+// Open brings up the view, the sandbox and the sockets. On an error everything done so far is
+// undone; the error carries the code of the failed step.
 func (s *Shim) Open(ctx context.Context) (err error) {
 	s.started, s.stopping, s.listening = time.Now(), make(chan struct{}), map[netbridge.Port]bool{}
 	s.live = newLive(&s.Spec)
@@ -95,7 +95,7 @@ func (s *Shim) Open(ctx context.Context) (err error) {
 		}
 	}()
 	if s.Spec.Version > wire.Version {
-		// It may hold a rule that this program would leave out.
+		// It may contain a rule that this program would ignore.
 		return api.Errorf(api.CodeShimUnavailable, "the spec is of version %d, this polis-shim knows %d: it is older than polisd", s.Spec.Version, wire.Version).
 			WithHint("install polisd and polis-shim of one version")
 	}

@@ -9,9 +9,9 @@ import (
 	"polis/daemon/shim/wire"
 )
 
-// stdin carries a client's input to a process that may not read it for a
-// long time, so that the frames behind it (signals, the client's end) are
-// seen at once. What is on its way is bounded by the window the client was told.
+// stdin carries a client's input to a process that may not read it for a long time, so that the
+// frames behind it (signals, the client's end) are processed at once. The window that the client
+// got bounds it.
 type stdin struct {
 	to    io.WriteCloser
 	fw    *wire.Writer
@@ -84,8 +84,8 @@ func (s *stdin) pump() {
 		if !ok {
 			break
 		}
-		// A process that no longer reads is its own affair: the rest is dropped,
-		// and credited, so that the client is not stuck with it.
+		// If the process no longer reads, the rest is dropped, and credited, so that the client
+		// is not blocked.
 		if !gone {
 			_, err := s.to.Write(p)
 			gone = err != nil

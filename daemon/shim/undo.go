@@ -13,20 +13,18 @@ type undoStep struct {
 	f    func(context.Context) error
 }
 
-// onClose remembers how to take back what was just done.
+// onClose registers the undo of what was just done.
 func (s *Shim) onClose(name string, f func(context.Context) error) {
 	s.undo = append(s.undo, undoStep{name, f})
 }
 
-// onEnd is onClose for what is taken back after everything that onClose was
-// told of.
+// onEnd is onClose for what is undone after everything that was registered with onClose.
 func (s *Shim) onEnd(name string, f func(context.Context) error) {
 	s.undo = slices.Insert(s.undo, s.ends, undoStep{name, f})
 	s.ends++
 }
 
-// unwind takes everything back, last first. A step that fails does not keep
-// the others from being tried.
+// unwind undoes everything, last first. A failed step does not stop the others.
 func (s *Shim) unwind(ctx context.Context) error {
 	var errs []error
 	for i := len(s.undo) - 1; i >= 0; i-- {

@@ -35,7 +35,7 @@ type views struct {
 	whys  *view.Why
 	dead  chan struct{}
 
-	mu   sync.Mutex // of refs, and of tree while others may ask
+	mu   sync.Mutex // of refs, and of tree while other goroutines may read it
 	refs map[string]bool
 }
 
@@ -89,7 +89,7 @@ func (s *Shim) openViews(ctx context.Context) error {
 		if err := s.openGit(ctx, v); err != nil {
 			return fmt.Errorf("git directory: %w", err)
 		}
-		// Without git the files are the user's own, and everybody's.
+		// Without git the files are the user's own, and shared by all.
 		if err := s.openDisk(root); err != nil {
 			return err
 		}
@@ -149,8 +149,8 @@ func (s *Shim) openTree(ctx context.Context, v *views, root *os.File) error {
 	return err
 }
 
-// stillOpen are the files that the kernel serves against rules or leases. It
-// may be asked at any time: leases are there before the view.
+// stillOpen are the files that the kernel serves against rules or leases. It may be called at any
+// time: leases exist before the view.
 func (v *views) stillOpen() []string {
 	v.mu.Lock()
 	tree := v.tree
@@ -175,19 +175,18 @@ func (s *Shim) mount(ctx context.Context, name string, cfg fusefs.Config) (*fuse
 	return fs, nil
 }
 
-// tooManyOpen reports that the agent's programs have as many files open as a view
-// can serve. One program alone meets its own limit first (EMFILE; see
-// sandbox.MaxFiles).
+// tooManyOpen reports that the agent's programs have as many files open as a view can serve. A
+// single program reaches its own limit first (EMFILE; see sandbox.MaxFiles).
 func (s *Shim) tooManyOpen(c fusefs.Caller, limit int) {
 	s.denied(view.Denial{Time: time.Now(), Op: string(fusefs.OpOpenRead), Path: "any file", Code: view.CodeQuota, Errno: "ENFILE", Pid: c.Pid,
 		Rule: fmt.Sprintf("the programs of this agent have %d files open together, and no more can be: three quarters of the open files of its shim (LimitNOFILE= of polis-agent@.service, or ulimit -n of polisd)", limit),
 		Hint: "end programs that keep many files open, or ask for a higher limit"})
 }
 
-// denied records a refusal for the agent and tells the daemon.
+// denied records a refusal for the agent and notifies the daemon.
 func (s *Shim) denied(d view.Denial) {
 	s.views.whys.Add(d)
-	s.tellWhy()
+	s.updateWhy()
 	typ := api.EventDenied
 	if d.Code == string(api.CodeFileLocked) {
 		typ = api.EventLockConflict
@@ -235,7 +234,7 @@ func (v *views) counters() api.Counters {
 
 func (v *views) whyFiles() (text, js string) { return string(v.whys.Text()), string(v.whys.JSON()) }
 
-// why is the last refusals in the API's words.
+// why is the last refusals as API types.
 func (s *Shim) why() []api.WhyEntry {
 	out := []api.WhyEntry{}
 	for _, d := range s.views.whys.Entries() {

@@ -6,8 +6,8 @@ import (
 	"polis/daemon/api"
 )
 
-// watchActivity starts what polls the kernel for what the agent does: it
-// begins to listen, it runs into its process limit.
+// watchActivity starts the watchers that poll the kernel for the agent's activity: new listeners,
+// forks that its process limit refused.
 func (s *Shim) watchActivity() error {
 	group := s.sandbox.Group()
 	var active <-chan struct{} // nil: the process limit is polled once a second
@@ -44,7 +44,7 @@ func (s *Shim) watchOOM() {
 	}
 }
 
-// watcherEnded says that something is not seen any more while the agent lives.
+// watcherEnded logs that a watcher ended while the agent lives.
 func (s *Shim) watcherEnded(what string) {
 	select {
 	case <-s.ctx.Done():

@@ -15,9 +15,8 @@ import (
 // agent is mapped within a second.
 const DefaultLook = 400 * time.Millisecond
 
-// Activity reads the processor time of all agents and wakes the shims of those
-// that run, so that idle shims need no timer of their own. Its Run must run for
-// as long as a [Shim] has it.
+// Activity reads the processor time of all agents and wakes the shims of those that run, so that
+// idle shims need no timer of their own. Its Run must run for as long as a [Shim] has it.
 type Activity struct {
 	Every time.Duration // DefaultLook if 0
 	Log   *slog.Logger  // slog.Default if nil
@@ -30,10 +29,10 @@ type Activity struct {
 type metered struct {
 	meter *cgroup.Meter
 	wake  func(context.Context) error
-	// Only Run and the goroutine it started last use these.
+	// Used only by Run and the goroutine it starts.
 	woken  time.Time
 	waking chan struct{} // closed when that goroutine is done
-	failed atomic.Bool   // the shim was not told
+	failed atomic.Bool   // the shim was not notified
 }
 
 // Run reads the meters until ctx ends.
@@ -65,14 +64,14 @@ func (a *Activity) Run(ctx context.Context) {
 	}
 }
 
-// due reads the meter and reports whether the shim has to be told.
+// due reads the meter and reports whether the shim has to be woken.
 func (m *metered) due(now time.Time) bool {
 	if m.waking != nil {
 		select {
 		case <-m.waking:
 			m.waking = nil
 		default:
-			return false // what moves meanwhile is seen after
+			return false // activity meanwhile is seen later
 		}
 	}
 	moved := m.meter.Moved()

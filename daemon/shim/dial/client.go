@@ -88,7 +88,7 @@ func (s *Shim) send(ctx context.Context, method, path string, in any) (*http.Res
 	return resp, nil
 }
 
-// Ping returns nil if the shim answers anything.
+// Ping returns nil if the shim answers at all.
 func (s *Shim) Ping(ctx context.Context) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://shim/v1/ping", nil)
 	if err != nil {
@@ -101,7 +101,7 @@ func (s *Shim) Ping(ctx context.Context) error {
 	return resp.Body.Close()
 }
 
-// Status asks the shim what is.
+// Status returns the shim's status.
 func (s *Shim) Status(ctx context.Context) (st wire.Status, err error) {
 	return st, s.call(ctx, s.Timeout, http.MethodGet, "/v1/status", nil, &st)
 }
@@ -121,8 +121,8 @@ func (s *Shim) StopMain(ctx context.Context, grace time.Duration) error {
 	return s.call(ctx, grace+s.Timeout, http.MethodPost, "/v1/stop", wire.StopRequest{Grace: wire.Duration(grace)}, nil)
 }
 
-// Set changes the settings of the living agent, all of them or none. Only for
-// shims of wire.SettingsVersion and later.
+// Set changes the settings of a running agent, all of them or none. Only for shims of
+// wire.SettingsVersion and later.
 func (s *Shim) Set(ctx context.Context, r wire.SettingsRequest) error {
 	return s.call(ctx, s.Timeout, http.MethodPost, "/v1/settings", r, nil)
 }
@@ -135,7 +135,7 @@ func (s *Shim) AddPort(ctx context.Context, r wire.PortRequest) error {
 // RemovePort ends a port map.
 func (s *Shim) RemovePort(ctx context.Context, protocol string, internal int) error {
 	path := "/v1/ports/" + strconv.Itoa(internal)
-	if protocol == api.ProtoUDP { // the first shims know TCP alone, and no name for it
+	if protocol == api.ProtoUDP { // the first shims know only TCP, and no protocol name
 		path += "?protocol=udp"
 	}
 	return s.call(ctx, s.Timeout, http.MethodDelete, path, nil, nil)
@@ -149,14 +149,14 @@ func (s *Shim) Why(ctx context.Context) ([]api.WhyEntry, error) {
 	return out.Why, s.call(ctx, s.Timeout, http.MethodGet, "/v1/why", nil, &out)
 }
 
-// Invalidate makes the kernel forget what it cached of the view, after the
-// daemon changed the tree below it.
+// Invalidate makes the kernel drop its cache of the view, after the daemon changed the tree below
+// it.
 func (s *Shim) Invalidate(ctx context.Context) error {
 	return s.call(ctx, s.Timeout, http.MethodPost, "/v1/invalidate", nil, nil)
 }
 
-// follow opens the stream of events. If the agent's meter cannot be read here,
-// the shim is not told that it may rest.
+// follow opens the stream of events. If the agent's meter cannot be read here, the shim is not
+// allowed to pause.
 func (s *Shim) follow(ctx context.Context, path string) (resp *http.Response, unwatch func(), err error) {
 	nothing := func() {}
 	if s.Activity == nil {
@@ -182,8 +182,8 @@ func (s *Shim) follow(ctx context.Context, path string) (resp *http.Response, un
 	return resp, nothing, err
 }
 
-// Events streams the shim's events with a number above since to f until ctx
-// ends or the shim does.
+// Events streams the shim's events with a number above since to f until ctx ends or the shim
+// does.
 func (s *Shim) Events(ctx context.Context, since uint64, f func(api.Event)) error {
 	resp, unwatch, err := s.follow(ctx, "/v1/events?since="+strconv.FormatUint(since, 10))
 	if err != nil {

@@ -40,7 +40,7 @@ func (s *Shim) Run(ctx context.Context, r wire.ExecRequest) (Result, error) {
 		return fail(err)
 	}
 	defer conn.Close()
-	// A past deadline wakes whatever waits on the connection.
+	// A past deadline wakes every goroutine that waits on the connection.
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) }) //nolint:errcheck // closed already
 	defer stop()
 	body, err := json.Marshal(r)
@@ -72,7 +72,7 @@ func (s *Shim) Run(ctx context.Context, r wire.ExecRequest) (Result, error) {
 	return output(in, fail)
 }
 
-// output reads frames up to the one that says how the command ended.
+// output reads frames up to the one with the exit code.
 func output(in *bufio.Reader, fail func(error) (Result, error)) (Result, error) {
 	var out, errs bytes.Buffer
 	buf := make([]byte, wire.MaxFrame)

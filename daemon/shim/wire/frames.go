@@ -29,10 +29,9 @@ const (
 // MaxFrame bounds the payload of a frame, in bytes.
 const MaxFrame = 64 << 10
 
-// WindowHeader tells in the 101 answer how many bytes of input may be on
-// their way without having been credited. A process that does not read its
-// input then never keeps signals and resizes from being seen behind it. Without the header there is
-// no limit and no credit.
+// WindowHeader is, in the 101 answer, how many bytes of input may be in transit without credit.
+// So a process that does not read its input never delays signals and resizes behind it. Without
+// the header there is no limit and no credit.
 const WindowHeader = "Polis-Stdin-Window"
 
 // StdinWindow is the window this build's shim offers, in bytes.

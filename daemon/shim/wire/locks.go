@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Hold says how long a lease is kept after the last use: "close", "merge" or
-// a duration such as "30s".
+// Hold is how long a lease is kept after the last use: "close", "merge" or a duration such as
+// "30s".
 type Hold string
 
 // Duration is 0 for "close", negative for "merge".
@@ -20,8 +20,8 @@ func (h Hold) Duration() (time.Duration, error) {
 	return period("hold", string(h))
 }
 
-// OnConflict says what an agent gets that wants what another has: "fail" at
-// once, or after a wait, a duration such as "3s".
+// OnConflict is what happens to an agent that wants what another has: "fail" at once, or after a
+// wait, a duration such as "3s".
 type OnConflict string
 
 // Duration is how long to wait, 0 for "fail".
@@ -40,7 +40,7 @@ func period(what, s string) (time.Duration, error) {
 	return d, nil
 }
 
-// LockRule says for the paths that Glob names what an empty field leaves open.
+// LockRule applies to the paths that Glob matches; an empty field has no effect.
 type LockRule struct {
 	Glob       string     `json:"glob" toml:"glob"`
 	Hold       Hold       `json:"hold,omitempty" toml:"hold"`

@@ -2,9 +2,9 @@ package wire
 
 import "polis/daemon/api"
 
-// Settings are what can be changed while an agent lives: POST /v1/settings,
-// since version 3. It is the whole of them, not a difference, so that it can
-// be sent again; what is as it was is left alone.
+// Settings are what can be changed while an agent runs: POST /v1/settings, since version 3. A
+// request has all of them, not a difference, so that it can be repeated; unchanged ones have no
+// effect.
 type Settings struct {
 	Role        string     `json:"role,omitempty"`
 	Policy      api.Policy `json:"policy"`
@@ -28,8 +28,7 @@ type Settings struct {
 // SettingsRequest is the body of POST /v1/settings.
 type SettingsRequest struct {
 	Settings
-	// Force sets a memory limit also if what is in use does not fit in it: the
-	// agent's processes are killed then.
+	// Force sets a memory limit below the use, too: the agent's processes are killed then.
 	Force bool `json:"force,omitempty"`
 }
 

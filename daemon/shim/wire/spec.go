@@ -6,9 +6,9 @@ import (
 	"polis/daemon/api"
 )
 
-// Spec is everything a shim needs to know, written by polisd to a root-only
-// file before the shim starts. Afterwards only what is in Settings is changed,
-// together with the living shim's own, for the reader that finds the state lost.
+// Spec is everything a shim needs to know; polisd writes it to a root-only file before the shim
+// starts. Later only Settings are changed in it, together with the living shim's own, so that a
+// polisd that lost its state finds them.
 type Spec struct {
 	Version   int    `json:"version"`
 	Agent     string `json:"agent"`
@@ -45,8 +45,8 @@ type Spec struct {
 	GitRemotes bool `json:"git_remotes,omitempty"`
 	// GitConfig is the text of a git configuration for the agent's worktree.
 	GitConfig string `json:"git_config,omitempty"`
-	// FullName and Email are who the user of the sandbox is: git commits by them if
-	// no configuration is read that says otherwise.
+	// FullName and Email are the identity of the sandbox's user: git commits by them unless a
+	// configuration sets another.
 	FullName string `json:"full_name,omitempty"`
 	Email    string `json:"email,omitempty"`
 
@@ -58,7 +58,7 @@ type Spec struct {
 	Scratch string `json:"scratch,omitempty"`
 	LogDir  string `json:"log_dir"`
 
-	// Shared is what the view shows that is not the agent's; nil for nothing.
+	// Shared is what the view shows beside the agent's files; nil for nothing.
 	Shared *Shared `json:"shared,omitempty"`
 
 	Policy       api.Policy `json:"policy"`
@@ -103,23 +103,23 @@ type Spec struct {
 	LogBytes    int64      `json:"log_bytes"`
 	Ports       []PortSpec `json:"ports,omitempty"`
 	Created     time.Time  `json:"created"`
-	// BaseType and Role, like Command, are not for the shim: they tell what the
-	// agent was if its state is lost.
+	// BaseType and Role, like Command, are not used by the shim: they describe the agent if its
+	// state is lost.
 	BaseType   string `json:"base_type,omitempty"`
 	Role       string `json:"role,omitempty"`
 	Generation uint64 `json:"generation"`
 
 	// Path are directories of the sandbox's PATH that come before the system's.
 	Path []string `json:"path,omitempty"`
-	// Lost are the parts of the isolation that the machine does not give (package
-	// isolation): what they would keep apart the agent shares with the host.
+	// Lost are the parts of the isolation that are not available on this machine (package
+	// isolation): the agent shares them with the host.
 	Lost []string `json:"lost,omitempty"`
 	// NoRing has requests to views come over /dev/fuse only.
 	NoRing bool `json:"no_ring,omitempty"`
 	// UserNamespaces lets the agent's processes make user namespaces.
 	UserNamespaces bool `json:"user_namespaces,omitempty"`
 
-	// Check makes this no agent but one command, run once without a view.
+	// Check makes this one command instead of an agent, run once without a view.
 	Check *Check `json:"check,omitempty"`
 }
 
@@ -135,15 +135,15 @@ type CheckResult struct {
 	ExitCode int  `json:"exit_code"`
 	TimedOut bool `json:"timed_out,omitempty"`
 	OOM      bool `json:"oom,omitempty"`
-	// Error says why it could not be run at all.
+	// Error is why it could not be run at all.
 	Error string `json:"error,omitempty"`
 }
 
-// Shared says what agents of a workspace have in common (package fusefs/shared).
+// Shared is what agents of a workspace have in common (package fusefs/shared).
 type Shared struct {
 	// Paths are globs of ignored files of the project that show in the view.
 	Paths []string `json:"paths"`
-	// Dir keeps what the agent changed of it.
+	// Dir contains the agent's changes of them.
 	Dir string `json:"dir"`
 	// Store is the content of installed packages; "" if it is not shared.
 	Store string `json:"store,omitempty"`

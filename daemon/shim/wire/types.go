@@ -6,7 +6,7 @@ import (
 	"polis/daemon/api"
 )
 
-// Status is what a shim says of itself: GET /v1/status.
+// Status is the status of a shim: GET /v1/status.
 type Status struct {
 	// Version is the newest protocol version the shim speaks, MinVersion the
 	// oldest (0: it speaks one only). See Agree.
@@ -90,15 +90,15 @@ type ExecRequest struct {
 	TTY     bool     `json:"tty"`
 	Rows    uint16   `json:"rows,omitempty"`
 	Cols    uint16   `json:"cols,omitempty"`
-	// Stdin says whether the client will send input.
+	// Stdin is set if the client will send input.
 	Stdin bool `json:"stdin"`
 }
 
 // Upgrade is the protocol name in the Upgrade header of exec and attach.
 const Upgrade = "polis-frames/1"
 
-// PortRequest adds a port map: POST /v1/ports; External must be chosen. For one
-// that is there already it takes back that it was made by itself (Auto).
+// PortRequest adds a port map: POST /v1/ports; External must be chosen. For an existing map it
+// clears Auto.
 type PortRequest struct {
 	Internal int    `json:"internal"`
 	External int    `json:"external"`

@@ -37,10 +37,9 @@ const (
 	TaskVersion = 12
 )
 
-// Agree returns the newest version that this build and the shim of st both
-// speak. A daemon must send to the shim only what that version has: a shim
-// refuses what it does not know, because to ignore it could mean to leave a
-// rule out.
+// Agree returns the newest version that this build and the shim of st both speak. A daemon must
+// send the shim only what that version has: a shim rejects unknown fields, because ignoring one
+// could mean to ignore a rule.
 func Agree(st Status) (int, error) {
 	oldest := st.MinVersion
 	if oldest == 0 {
