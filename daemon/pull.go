@@ -2,31 +2,15 @@ package daemon
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"path/filepath"
-	"strings"
 
 	"polis/daemon/api"
-	"polis/daemon/forge"
-	"polis/daemon/gate"
-	"polis/daemon/git"
-	"polis/daemon/merge"
-	"polis/daemon/worktree"
-)
-
-const (
-	maxPullTitle   = 255
-	maxPullBody    = 60 << 10
-	maxPullCommits = 50
-	maxPullNotes   = 20 // protected paths that a preview names
+	"polis/daemon/pullrequest"
 )
 
 // Pull pushes an agent's branch and opens a pull request, as the owner of the
 // project. Only the owner and root may spend the owner's credentials.
 func (b *backend) Pull(ctx context.Context, caller uint32, name string, req api.PullRequest) (api.PullResponse, error) {
-	kind, err := checkPull(req)
-	if err != nil {
+	if _, err := pullrequest.Validate(req); err != nil {
 		return api.PullResponse{}, err
 	}
 	a, err := b.Get(ctx, name)
@@ -46,207 +30,25 @@ func (b *backend) Pull(ctx context.Context, caller uint32, name string, req api.
 	if err != nil {
 		return api.PullResponse{}, err
 	}
-	p := &pull{w: w, agent: a, req: req, rules: rules}
-	if err := p.who(ctx, caller); err != nil {
-		return api.PullResponse{}, err
-	}
-	if err := p.commits(b.charge(ctx, name)); err != nil {
-		return api.PullResponse{}, err
-	}
-	if err := p.remotes(ctx, kind); err != nil {
-		return api.PullResponse{}, err
-	}
-	if err := p.text(b); err != nil {
-		return api.PullResponse{}, err
-	}
-	return p.do(ctx)
+	return w.pullRequests(b).Open(ctx, caller, a, rules, req)
 }
 
-func checkPull(req api.PullRequest) (forge.Kind, error) {
-	switch {
-	case len(req.Title) > maxPullTitle || strings.ContainsAny(req.Title, "\x00\n\r"):
-		return "", api.Errorf(api.CodeBadRequest, "title has %d bytes: at most %d, in one line", len(req.Title), maxPullTitle)
-	case len(req.Body) > maxPullBody || strings.ContainsRune(req.Body, 0):
-		return "", api.Errorf(api.CodeBadRequest, "body has %d bytes: at most %d, no NUL", len(req.Body), maxPullBody)
-	}
-	for _, r := range []string{req.Remote, req.Into} {
-		if len(r) > 200 || strings.HasPrefix(r, "-") || strings.ContainsAny(r, "\x00\n\r ") {
-			return "", api.Errorf(api.CodeBadRequest, "remote = %q: must be the name of a remote of the project", api.Shorten(r, 64))
-		}
-	}
-	return forge.ParseKind(req.Forge)
-}
-
-// pull is one pull request in the making.
-type pull struct {
-	w     *workspace
-	agent api.Agent
-	req   api.PullRequest
-	rules gate.Rules
-
-	project *worktree.Project
-	runner  *git.Runner
-	own     *git.Own
-	push    forge.Push
-	work    forge.Work
-	base    string // commit of the target
-	count   int
-	remote  string
-	from    forge.Remote
-	into    forge.Remote
-	notes   []string
-}
-
-// who decides as whom to act: the owner of the project, never root.
-func (p *pull) who(ctx context.Context, caller uint32) (err error) {
-	if p.project, err = p.w.git.Project(ctx); err != nil {
-		return err
-	}
-	if p.project == nil {
-		return api.Errorf(api.CodeWorkspaceInvalid, "the project is no git repository any more")
-	}
-	uid, gid := p.project.Owner.UID, p.project.Owner.GID
-	if caller != 0 && caller != uid {
-		return api.Errorf(api.CodeForbidden, "a pull request is made with the credentials of the project's owner (uid %d)", uid).
-			WithHint("only that user and root may ask for it")
-	}
-	if uid == 0 {
-		uid, gid = uint32(p.w.agents.UID), uint32(p.w.agents.GID)
-		p.notes = append(p.notes, fmt.Sprintf("the project belongs to root, as whom nothing is pushed: uid %d is used, and its credentials", uid))
-	}
-	p.own = &git.Own{UID: uid, Home: "/nonexistent"}
-	for _, name := range api.PullEnv() {
-		if v := p.req.Env[name]; v != "" && !strings.ContainsRune(v, 0) {
-			p.own.Env = append(p.own.Env, name+"="+v)
-		}
-	}
-	if u, err := lookupUID(int(uid)); err == nil && filepath.IsAbs(u.HomeDir) {
-		p.own.Home = u.HomeDir
-	}
-	p.runner = &git.Runner{UID: uid, GID: gid, Log: p.w.d.Log}
-	return nil
-}
-
-// commits fixes what is pushed. Nothing of the repository is held afterwards:
-// a push may take minutes, and what a commit names does not change.
-func (p *pull) commits(ctx context.Context) error {
-	release, err := p.w.locks.AcquireExclusive(ctx, "a branch is pushed")
-	if err != nil {
-		return err
-	}
-	defer release()
-	bare, branch, target := p.w.git.Bare(), p.agent.Branch, p.w.agents.Target
-	if branch == target {
-		return api.Errorf(api.CodeBadState, "the agent works on %s itself, which is what a pull request would go to", target)
-	}
-	tip, err := bare.Ref(ctx, git.Branch(branch))
-	if errors.Is(err, git.ErrNotFound) {
-		return api.Errorf(api.CodeNotFound, "there is no branch %s to push", branch)
-	} else if err != nil {
-		return api.Errorf(api.CodeRepoCorrupt, "read branch %s: %w", branch, err)
-	}
-	if p.base, err = bare.Ref(ctx, git.Branch(target)); err != nil {
-		return api.Errorf(api.CodeRepoCorrupt, "read branch %s: %w", target, err)
-	}
-	if p.count, err = bare.Count(ctx, "--no-merges", tip, "^"+p.base); err != nil {
-		return api.Errorf(api.CodeRepoCorrupt, "count the commits of %s: %w", branch, err)
-	}
-	if p.count == 0 {
-		return api.Errorf(api.CodeNothingToMerge, "%s has every commit of %s already", target, branch).
-			WithHint("only commits are pushed: are the changes committed?")
-	}
-	if err := p.judge(ctx, tip); err != nil {
-		return err
-	}
-	out, err := bare.Run(ctx, "log", "-z", "--no-merges", fmt.Sprintf("--max-count=%d", maxPullCommits), "--format=%s%n%b", tip, "^"+p.base)
-	if err != nil {
-		return api.Errorf(api.CodeRepoCorrupt, "read the commits of %s: %w", branch, err)
-	}
-	p.work = forge.Work{Agent: p.agent.Name, Branch: branch}
-	for _, text := range git.SplitNUL(out) {
-		subject, body, _ := strings.Cut(text, "\n")
-		p.work.Commits = append([]forge.Commit{{Subject: subject, Body: body}}, p.work.Commits...)
-	}
-	p.work.More = p.count - len(p.work.Commits)
-	p.push = forge.Push{Repo: git.Repo{Runner: p.runner, Dir: bare.Dir}, Own: p.own, Commit: tip, Branch: branch, Force: p.req.Force}
-	st, err := p.w.git.Status(ctx, p.agent.Name, branch, worktree.View{})
-	if err != nil {
-		p.notes = append(p.notes, fmt.Sprintf("whether everything is committed is not known: %v", err))
-	} else if n := st.Staged + st.Unstaged + st.Untracked + st.Conflicted; n > 0 {
-		p.notes = append(p.notes, fmt.Sprintf("%d changes of the worktree are not committed, and not part of this", n))
-	}
-	return nil
-}
-
-// judge compares what the branch changes with the agent's rules, as a merge does.
-func (p *pull) judge(ctx context.Context, tip string) error {
-	if err := p.w.merger.CheckTrees(ctx, p.agent.Branch, tip, p.base); err != nil {
-		return err
-	}
-	changes, err := gate.ChangedSince(ctx, p.w.git.Bare(), tip, p.base)
-	if err != nil {
-		return api.Errorf(api.CodeRepoCorrupt, "read what branch %s changes: %w", p.agent.Branch, err)
-	}
-	v := p.rules.Judge(changes)
-	if p.req.DryRun {
-		for _, f := range v.Protected[:min(len(v.Protected), maxPullNotes)] {
-			p.notes = append(p.notes, fmt.Sprintf("protected, needs --accept-protected: %s", f))
-		}
-	}
-	return merge.Held(p.agent.Name, p.agent.Branch, v, p.req.AcceptProtected || p.req.DryRun)
-}
-
-func (p *pull) text(b *backend) error {
-	tasks, err := b.Tasks(p.agent.Name)
-	if err != nil {
-		return err
-	}
-	if len(tasks) > 0 {
-		p.work.Task = tasks[len(tasks)-1].Prompt
-	}
-	if p.req.Title == "" {
-		p.req.Title = p.work.Title()
-	}
-	if p.req.Body == "" {
-		p.req.Body = p.work.Body()
-	}
-	return nil
-}
-
-func (p *pull) do(ctx context.Context) (api.PullResponse, error) {
-	tool := forge.FindTool(ctx, p.own, p.runner.GID, &p.into)
-	if p.from.Host == p.into.Host {
-		p.from.Kind = p.into.Kind
-	}
-	target := p.w.agents.Target
-	resp := api.PullResponse{Agent: p.agent.Name, Branch: p.agent.Branch, Target: target, Commit: p.push.Commit, Remote: p.remote,
-		RemoteURL: forge.Display(p.push.URL), DryRun: p.req.DryRun, Forge: string(p.into.Kind), Title: p.req.Title, Body: p.req.Body, Draft: p.req.Draft,
-		Commits: p.count, CompareURL: p.into.CompareURL(target, p.from, p.agent.Branch), Notes: p.notes}
-	if tool != nil {
-		resp.Tool = tool.Name
-	}
-	if p.req.DryRun {
-		return resp, nil
-	}
-	var err error
-	if resp.Pushed, err = p.push.Do(ctx); err != nil {
-		return resp, err
-	}
-	p.w.d.Log.Info("branch was pushed for review", "agent", p.agent.Name, "path", p.agent.Branch, "remote", p.remote)
-	if tool != nil {
-		opened, err := tool.Open(ctx, forge.Request{Into: p.into, From: p.from, Branch: p.agent.Branch, Target: target, Title: p.req.Title, Body: p.req.Body, Draft: p.req.Draft})
-		if err == nil {
-			resp.URL, resp.Existed = opened.URL, opened.Existed
-			p.w.d.hub.Publish(api.Event{Type: api.EventAgentPull, Agent: p.agent.Name, Message: "branch " + p.agent.Branch + " is up for review: " + opened.URL,
-				Data: map[string]any{"url": opened.URL, "existed": opened.Existed, "remote": p.remote}})
-			return resp, nil
-		}
-		resp.Notes = append(resp.Notes, err.Error())
-	}
-	if resp.RequestPull, err = p.push.RequestPull(ctx, p.base); err != nil {
-		resp.Notes = append(resp.Notes, err.Error())
-	}
-	p.w.d.hub.Publish(api.Event{Type: api.EventAgentPull, Agent: p.agent.Name, Message: "branch " + p.agent.Branch + " was pushed to " + p.remote,
-		Data: map[string]any{"compare_url": resp.CompareURL, "remote": p.remote}})
-	return resp, nil
+func (w *workspace) pullRequests(b *backend) *pullrequest.Opener {
+	return &pullrequest.Opener{Git: w.git, Target: w.agents.Target, UID: w.agents.UID, GID: w.agents.GID,
+		CheckTrees: w.merger.CheckTrees, Publish: func(e api.Event) { w.d.hub.Publish(e) }, Log: w.d.Log,
+		Lock: func(ctx context.Context) (func(), error) { return w.locks.AcquireExclusive(ctx, "a branch is pushed") },
+		Home: func(uid uint32) string {
+			u, err := lookupUID(int(uid))
+			if err != nil {
+				return ""
+			}
+			return u.HomeDir
+		},
+		LastTask: func(name string) (string, error) {
+			tasks, err := b.Tasks(name)
+			if err != nil || len(tasks) == 0 {
+				return "", err
+			}
+			return tasks[len(tasks)-1].Prompt, nil
+		}}
 }

@@ -34,7 +34,7 @@ func (h mergeHost) BatchMerger() (*queue.BatchMerger, int) {
 	rules := c.MergeRules(h.w.agents.Name)
 	l := &queue.BatchMerger{Merges: h.w.merger, Patience: lockPatience}
 	if *rules.Check != "" {
-		l.Check = checker{h.w, rules}
+		l.Check = h.w.checker(rules)
 	}
 	return l, *rules.Batch
 }

@@ -35,7 +35,7 @@ func (s *shims) prepare(a *agent.Agent, dir string) error {
 	}
 	spec := s.spec(a, dir)
 	for _, d := range []string{spec.HomeDir, spec.Scratch} {
-		if err := ownedDir(d, spec.UID, spec.GID, 0o700); err != nil {
+		if err := layout.OwnedDir(d, spec.UID, spec.GID, 0o700); err != nil {
 			return fail(err)
 		}
 	}
@@ -49,22 +49,6 @@ func (s *shims) prepare(a *agent.Agent, dir string) error {
 		return fail(err)
 	}
 	return nil
-}
-
-func ownedDir(path string, uid, gid int, mode os.FileMode) error {
-	err := os.Mkdir(path, mode)
-	if errors.Is(err, os.ErrExist) {
-		return nil
-	}
-	if errors.Is(err, os.ErrNotExist) {
-		if err = os.MkdirAll(filepath.Dir(path), 0o755); err == nil {
-			err = os.Mkdir(path, mode)
-		}
-	}
-	if err != nil {
-		return err
-	}
-	return os.Lchown(path, uid, gid)
 }
 
 func (s *shims) spec(a *agent.Agent, dir string) wire.Spec {

@@ -11,6 +11,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/config"
+	"polis/daemon/layout"
 	"polis/daemon/store"
 )
 
@@ -21,9 +22,6 @@ const (
 	maxWords   = 512
 	maxCommand = 128 << 10
 )
-
-// ReservedPrefix begins names that no agent can have.
-const ReservedPrefix = "polis-check-"
 
 // Add makes an agent: everything in order, or nothing at all.
 func (m *Manager) Add(ctx context.Context, req api.AddRequest) (api.Agent, error) {
@@ -121,8 +119,8 @@ func (m *Manager) reserve(req api.AddRequest) (*Agent, error) {
 // is then held.
 func (m *Manager) enter(a *Agent, c config.Config) error {
 	name, ws := a.Name(), a.WS
-	if strings.HasPrefix(name, ReservedPrefix) {
-		return api.Errorf(api.CodeInvalidName, "agent name %q: names that begin with %s are polis' own", name, ReservedPrefix).WithHint("choose another name")
+	if strings.HasPrefix(name, layout.CheckPrefix) {
+		return api.Errorf(api.CodeInvalidName, "agent name %q: names that begin with %s are polis' own", name, layout.CheckPrefix).WithHint("choose another name")
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

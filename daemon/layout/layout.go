@@ -66,6 +66,10 @@ func (w Workspace) Tries() string { return filepath.Join(w.Dir(), "tries") }
 // Maintained says when maintenance was last done, and what it did.
 func (w Workspace) Maintained() string { return filepath.Join(w.Dir(), "maintained.json") }
 
+// CheckPrefix begins the names of the shims that run checks (package check). No
+// agent can have such a name.
+const CheckPrefix = "polis-check-"
+
 // Check is where the files of a merge result are while they are checked.
 func (w Workspace) Check() string { return filepath.Join(w.Dir(), "check") }
 

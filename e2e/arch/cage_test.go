@@ -15,7 +15,7 @@ import (
 // lifts are the functions that may lift the cage of a git, or widen it, and why.
 // Everything else that the daemon has git do is done in a cage.
 var lifts = map[string]string{
-	"daemon/pullremote.go ask Own":                      "the project's own configuration, as its owner, read for that person's push",
+	"daemon/pullrequest/remotes.go ask Own":             "the project's own configuration, as its owner, read for that person's push",
 	"daemon/forge/push.go run Own":                      "push and ls-remote for the person who asked, in the shared repository",
 	"daemon/remote/transfer.go run Remote":              "push of the shared repository; its configuration is root's",
 	"daemon/remote/transfer.go fetch Remote":            "fetch of the internal repository, which no agent writes",

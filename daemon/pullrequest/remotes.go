@@ -1,4 +1,4 @@
-package daemon
+package pullrequest
 
 import (
 	"context"
@@ -83,7 +83,7 @@ func (p *pull) chosen(ctx context.Context) (string, error) {
 	if p.req.Remote != "" {
 		return p.req.Remote, nil
 	}
-	for _, key := range []string{"branch." + p.w.agents.Target + ".pushRemote", "remote.pushDefault", "branch." + p.w.agents.Target + ".remote"} {
+	for _, key := range []string{"branch." + p.Target + ".pushRemote", "remote.pushDefault", "branch." + p.Target + ".remote"} {
 		if v, err := p.ask(ctx, "config", "--get", key); err == nil && v != "" && v != "." {
 			return v, nil
 		}

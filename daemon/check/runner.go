@@ -1,0 +1,230 @@
+package check
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"polis/daemon/api"
+	"polis/daemon/config"
+	"polis/daemon/failpoint"
+	"polis/daemon/layout"
+	"polis/daemon/shim/wire"
+	"polis/daemon/store"
+	"polis/fusefs/fdtree"
+)
+
+const (
+	maxCheckLogs = 50               // files kept
+	checkTail    = 4 << 10          // bytes of the output that an error carries
+	checkMargin  = 90 * time.Second // what a shim may take beyond the command's own time
+	checkUndo    = 60 * time.Second
+)
+
+// Shims starts and ends the shim of a check; the hall's launcher with its directories.
+type Shims interface {
+	// Start runs a shim with the spec that was written to SpecFile.
+	Start(ctx context.Context, name string) error
+	Alive(ctx context.Context, name string) (bool, error)
+	// Clear ends the shim if it runs and removes what it left.
+	Clear(ctx context.Context, name string) error
+	// Dir is the shim's run directory, SpecFile where it finds its spec.
+	Dir(name string) string
+	SpecFile(name string) string
+}
+
+// Runner runs the check command of a workspace on merge results, each in a sandbox
+// that is made for it and gone afterwards. A workspace has one at a time.
+type Runner struct {
+	Workspace string
+	Root      layout.Workspace
+	// Project is the user's checkout, whose shared directories the command may read.
+	Project  string
+	UID, GID int
+	Rules    config.MergeRules
+	Config   config.Config
+	Shims    Shims
+	// Sandbox returns what the spec says of the sandbox and its limits beside what
+	// this package fills in. An error refuses the check.
+	Sandbox func(name string) (wire.Spec, error)
+	// Export writes the files of a commit to an empty directory.
+	Export func(ctx context.Context, commit, dir string) error
+	Log    *slog.Logger
+}
+
+// name is that of the shim, and what a later daemon finds a left-over one by.
+func (c *Runner) name() string {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(c.Workspace)) //nolint:errcheck // never fails
+	return fmt.Sprintf("%s%08x", layout.CheckPrefix, h.Sum32())
+}
+
+// Check writes the files of a commit to a directory and runs the command there.
+func (c *Runner) Check(ctx context.Context, commit, label string) (log string, err error) {
+	name := c.name()
+	fail := func(err error) (string, error) {
+		return log, api.Errorf(api.CodeInternal, "run the check on the merge of %s: %w", label, err)
+	}
+	undo := func() error {
+		uctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkUndo)
+		defer cancel()
+		return errors.Join(c.Shims.Clear(uctx, name), fdtree.RemoveAll(uctx, c.Root.Check()))
+	}
+	if err := undo(); err != nil { // what a crash left
+		return fail(err)
+	}
+	defer func() { err = errors.Join(err, undo()) }()
+	spec, err := c.prepare(ctx, commit, name)
+	if err != nil {
+		return fail(err)
+	}
+	log = spec.Check.Log
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(spec.Check.Timeout)+checkMargin)
+	defer cancel()
+	c.Log.Info("checking a merge", "workspace", c.Workspace, "agent", label, "commit", commit)
+	if err := c.Shims.Start(ctx, name); err != nil {
+		return fail(err)
+	}
+	failpoint.Hit("check:running")
+	res, err := c.await(ctx, name)
+	switch {
+	case err != nil:
+		return fail(err)
+	case res.Error != "":
+		return fail(errors.New(res.Error))
+	case res.TimedOut:
+		return log, failed(log, fmt.Sprintf("the check did not end in %s", time.Duration(spec.Check.Timeout)))
+	case res.OOM:
+		return log, failed(log, fmt.Sprintf("the check ran out of memory (%d MB)", spec.MemoryBytes>>20))
+	case res.ExitCode != 0:
+		return log, failed(log, fmt.Sprintf("the check ended with exit code %d", res.ExitCode))
+	}
+	return log, nil
+}
+
+// failed is a check that says no, with the end of what it printed.
+func failed(log, why string) error {
+	e := api.Errorf(api.CodeCheckFailed, "%s", why).With("log", log).WithHint("its output is in %s; polisctl merge NAME --no-check merges without it", log)
+	f, err := os.Open(log)
+	if err != nil {
+		return e
+	}
+	defer f.Close()
+	if fi, err := f.Stat(); err == nil {
+		b, rerr := io.ReadAll(io.NewSectionReader(f, max(0, fi.Size()-checkTail), checkTail))
+		if rerr == nil {
+			return e.With("output", strings.ToValidUTF8(string(b), "?"))
+		}
+	}
+	return e
+}
+
+// await waits for the shim's result, or its end.
+func (c *Runner) await(ctx context.Context, name string) (res wire.CheckResult, err error) {
+	dir := c.Shims.Dir(name)
+	for {
+		alive, err := c.Shims.Alive(ctx, name)
+		if err != nil {
+			return res, err
+		}
+		b, err := os.ReadFile(layout.CheckResult(dir))
+		if err == nil {
+			return res, json.Unmarshal(b, &res)
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return res, err
+		}
+		if !alive {
+			return res, fmt.Errorf("its shim ended without a result; see %s", filepath.Join(dir, "shim.log"))
+		}
+		select {
+		case <-ctx.Done():
+			return res, context.Cause(ctx)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// prepare makes the directories, fills the tree and writes the spec.
+func (c *Runner) prepare(ctx context.Context, commit, name string) (wire.Spec, error) {
+	root, dir := c.Root, c.Shims.Dir(name)
+	for _, p := range []string{root.Check(), dir, root.CheckLogs()} {
+		if err := os.MkdirAll(p, 0o755); err != nil {
+			return wire.Spec{}, err
+		}
+	}
+	tree, home, scratch := filepath.Join(root.Check(), "tree"), filepath.Join(root.Check(), "home"), filepath.Join(root.Check(), "scratch")
+	for _, p := range []string{tree, home, scratch} {
+		if err := layout.OwnedDir(p, c.UID, c.GID, 0o700); err != nil {
+			return wire.Spec{}, err
+		}
+	}
+	if err := c.Export(ctx, commit, tree); err != nil {
+		return wire.Spec{}, err
+	}
+	if err := trimLogs(root.CheckLogs()); err != nil {
+		return wire.Spec{}, err
+	}
+	memory := *c.Rules.CheckMemoryMB
+	if memory == 0 {
+		memory = c.Config.Limits.MemoryMB
+	}
+	spec, err := c.Sandbox(name)
+	if err != nil {
+		return spec, err
+	}
+	limits := c.Config.Limits
+	spec.Version, spec.Agent, spec.Workspace, spec.RunDir, spec.Created = wire.Version, name, c.Workspace, dir, time.Now()
+	spec.Tree, spec.Mountpoint, spec.ProjectPath = tree, tree, c.Project
+	spec.UID, spec.GID, spec.HomeDir, spec.Scratch, spec.LogDir = c.UID, c.GID, home, scratch, root.CheckLogs()
+	spec.Mounts = append(slices.Clone(c.Config.Sandbox.ExtraMounts), c.shared(tree)...)
+	spec.MemoryBytes, spec.Pids, spec.CPUWeight = int64(memory)<<20, int64(limits.Pids), int64(limits.CPUWeight)
+	spec.StopGrace, spec.LogBytes, spec.UserNamespaces = limits.StopGrace, int64(limits.LogMB)<<20, c.Config.Sandbox.UserNamespaces
+	spec.Check = &wire.Check{Command: []string{"sh", "-ec", *c.Rules.Check}, Timeout: *c.Rules.CheckTimeout,
+		Log: filepath.Join(root.CheckLogs(), time.Now().UTC().Format("20060102T150405.000000")+"-"+commit[:12]+".log")}
+	return spec, store.WriteSummed(c.Shims.SpecFile(name), spec)
+}
+
+// shared are directories of the project that no commit has and that agents
+// see, too (node_modules), for reading.
+func (c *Runner) shared(tree string) []wire.Mount {
+	var out []wire.Mount
+	for _, p := range c.Config.Shared.Paths {
+		if strings.ContainsAny(p, `*?[]\!/`) {
+			continue
+		}
+		from := filepath.Join(c.Project, p)
+		if fi, err := os.Lstat(from); err != nil || !fi.IsDir() {
+			continue
+		}
+		if _, err := os.Lstat(filepath.Join(tree, p)); errors.Is(err, fs.ErrNotExist) {
+			out = append(out, wire.Mount{Source: from, Dest: from, ReadOnly: true})
+		}
+	}
+	return out
+}
+
+// trimLogs keeps the newest logs; their names sort by time.
+func trimLogs(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for len(entries) >= maxCheckLogs {
+		if err := os.Remove(filepath.Join(dir, entries[0].Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		entries = entries[1:]
+	}
+	return nil
+}
