@@ -68,7 +68,7 @@ type Agent struct {
 	// binds is where the maps that are served are bound.
 	binds map[PortKey]string
 
-	op sync.Mutex
+	op opLock
 	// mapping is held while the agent's port maps are changed; after op, if both.
 	mapping sync.Mutex
 }

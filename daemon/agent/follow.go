@@ -58,7 +58,7 @@ func (m *Manager) followShim(ctx context.Context, a *Agent, gen uint64) {
 // reapShim clears up after a shim that died: its agent is in Error, its
 // mounts, processes and leases are gone, its files are all there.
 func (m *Manager) reapShim(ctx context.Context, a *Agent, gen uint64) {
-	if lockOp(ctx, &a.op) != nil {
+	if a.op.Acquire(ctx) != nil {
 		return
 	}
 	defer a.op.Unlock()

@@ -168,7 +168,7 @@ func (m *Manager) find(ctx context.Context, name string) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := lockOp(ctx, &a.op); err != nil {
+	if err := a.op.Acquire(ctx); err != nil {
 		return nil, api.Errorf(api.CodeTimeout, "agent %s is busy with another operation: %w", name, err).WithHint("try again in a moment")
 	}
 	m.mu.Lock()
@@ -192,20 +192,6 @@ func (m *Manager) lookup(name string) (*Agent, error) {
 
 func notFound(name string) error {
 	return api.Errorf(api.CodeAgentNotFound, "there is no agent %q", api.Shorten(name, 64)).WithHint("polisctl agents list shows them, polisctl agents add makes one")
-}
-
-// lockOp waits for mu as long as ctx lasts, at most a minute.
-func lockOp(ctx context.Context, mu *sync.Mutex) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	for wait := time.Millisecond; !mu.TryLock(); wait = min(2*wait, 50*time.Millisecond) {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(wait):
-		}
-	}
-	return nil
 }
 
 // Get returns one agent as the API shows it, with live figures if it is up.

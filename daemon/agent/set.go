@@ -259,7 +259,7 @@ func (m *Manager) Refresh() {
 	m.mu.Unlock()
 	for _, a := range as {
 		m.wg.Go(func() {
-			if lockOp(m.ctx, &a.op) != nil {
+			if a.op.Acquire(m.ctx) != nil {
 				return
 			}
 			defer a.op.Unlock()

@@ -19,7 +19,7 @@ func (m *Manager) StopAll(ctx context.Context) error {
 	var wg sync.WaitGroup
 	for i, a := range as {
 		wg.Go(func() {
-			if errs[i] = lockOp(ctx, &a.op); errs[i] != nil {
+			if errs[i] = a.op.Acquire(ctx); errs[i] != nil {
 				return
 			}
 			defer a.op.Unlock()

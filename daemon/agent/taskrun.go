@@ -127,7 +127,7 @@ func (m *Manager) next(a *Agent, wake bool) {
 		return
 	}
 	m.wg.Go(func() {
-		if lockOp(m.ctx, &a.op) != nil {
+		if a.op.Acquire(m.ctx) != nil {
 			return
 		}
 		defer a.op.Unlock()
