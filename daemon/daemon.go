@@ -33,6 +33,8 @@ import (
 // Daemon is polisd. Set the fields, then Open; Serve until it should end;
 // Close with or without the agents; Release the run directory. Halt may be called at any time.
 type Daemon struct {
+	// Config is the configuration at the start. What is read again on a reload is
+	// what live returns.
 	Config     config.Config
 	ConfigFile string
 	Log        *slog.Logger
@@ -59,7 +61,7 @@ type Daemon struct {
 	gid     int
 
 	mu               sync.Mutex
-	config           config.Config
+	liveConfig       config.Config // as it was read last; see live
 	workspaces       map[string]*workspace
 	looking          chan struct{} // whose turn it is to look for conflicts
 	upLock           sync.Mutex
@@ -74,7 +76,7 @@ type Daemon struct {
 // Open takes the run directory, brings up locks and network, and restores the
 // workspaces. On an error everything is taken back.
 func (d *Daemon) Open(ctx context.Context) (err error) {
-	d.run, d.started, d.config = layout.Run(d.Config.RunDir), time.Now(), d.Config
+	d.run, d.started, d.liveConfig = layout.Run(d.Config.RunDir), time.Now(), d.Config
 	d.workspaces, d.looking = map[string]*workspace{}, make(chan struct{}, 1)
 	if err := d.checkSelf(); err != nil {
 		return err
@@ -215,11 +217,11 @@ func (d *Daemon) Reload() error {
 		return err
 	}
 	d.mu.Lock()
-	old := d.config
+	old := d.liveConfig
 	fixed := c.RunDir != old.RunDir || c.WorkspacesDir != old.WorkspacesDir || c.Launcher != old.Launcher || c.Network.Pool != old.Network.Pool || c.Network.Ports != old.Network.Ports || c.Network.Bind != old.Network.Bind || c.Network.Proxy != old.Network.Proxy
 	c.RunDir, c.WorkspacesDir, c.Launcher = old.RunDir, old.WorkspacesDir, old.Launcher
 	c.Network.Pool, c.Network.Ports, c.Network.Bind, c.Network.Proxy = old.Network.Pool, old.Network.Ports, old.Network.Bind, old.Network.Proxy
-	d.config = c
+	d.liveConfig = c
 	d.mu.Unlock()
 	d.agents.SetConfig(c)
 	d.agents.Refresh()
@@ -236,7 +238,7 @@ func (d *Daemon) Reload() error {
 func (d *Daemon) live() config.Config {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.config
+	return d.liveConfig
 }
 
 // DropAgent gives back the leases of an agent whose shim is gone.

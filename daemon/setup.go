@@ -192,7 +192,7 @@ func (d *Daemon) report(rep *agent.Report) {
 // Cleanup removes what agents share when polisd is gone and none of them
 // lives: for ExecStopPost, and for people.
 func (d *Daemon) Cleanup(ctx context.Context) error {
-	d.run, d.config = layout.Run(d.Config.RunDir), d.Config
+	d.run, d.liveConfig = layout.Run(d.Config.RunDir), d.Config
 	if err := d.checkSelf(); err != nil {
 		return err
 	}

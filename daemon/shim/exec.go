@@ -206,18 +206,22 @@ func (s *Shim) attach(w http.ResponseWriter, r *http.Request) error {
 	fw := wire.NewWriter(conn)
 	client := make(chan error, 1)
 	go func() { client <- serveFrames(rw, fw, m.input, m.proc, false) }()
+	// The connection is no longer HTTP: an error of writing to it means that the client has
+	// left, and cannot be reported to it.
 	for {
 		select {
 		case p, ok := <-sub.ch:
 			if !ok {
 				if sub.slow {
-					return ignoreGone(sendError(fw, api.Errorf(api.CodeUnavailable, "output came faster than this terminal took it").WithHint("attach again, or use polisctl agents watch")))
+					_ = sendError(fw, api.Errorf(api.CodeUnavailable, "output came faster than this terminal took it").WithHint("attach again, or use polisctl agents watch"))
+					return nil
 				}
 				<-m.done
-				return ignoreGone(sendExit(fw, m.code))
+				_ = sendExit(fw, m.code)
+				return nil
 			}
-			if err := fw.Write(wire.FrameStdout, p); err != nil {
-				return ignoreGone(err)
+			if fw.Write(wire.FrameStdout, p) != nil {
+				return nil
 			}
 		case <-client:
 			return nil
@@ -226,7 +230,3 @@ func (s *Shim) attach(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 }
-
-// ignoreGone drops the error of writing to a client that left: after an upgrade no answer can be
-// sent any more.
-func ignoreGone(error) error { return nil }
