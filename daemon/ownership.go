@@ -12,6 +12,7 @@ import (
 	"polis/daemon/launcher"
 	"polis/daemon/layout"
 	"polis/daemon/owner"
+	"polis/daemon/placement"
 	"polis/daemon/shim/wire"
 	"polis/daemon/store"
 )
@@ -27,7 +28,7 @@ func (d *Daemon) takeDirs(ctx context.Context) error {
 		return err
 	}
 	path := layout.WorkspacesLock(d.Config.WorkspacesDir)
-	if realPath(path) == realPath(d.run.PidLock()) {
+	if placement.RealPath(path) == placement.RealPath(d.run.PidLock()) {
 		return nil // one directory for both
 	}
 	l, err := owner.Hold(ctx, path, d.self())
@@ -89,7 +90,7 @@ func left(before owner.Owner, own string, root layout.Workspace) ([]string, erro
 		var sp wire.Spec
 		err := store.ReadSummed(run.AgentSpec(n), &sp)
 		// A shim whose spec cannot be read may be of this workspace.
-		if err != nil || below(sp.Mountpoint, filepath.Clean(string(root))) {
+		if err != nil || placement.Below(sp.Mountpoint, filepath.Clean(string(root))) {
 			out = append(out, n)
 		}
 	}

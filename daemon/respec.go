@@ -14,6 +14,7 @@ import (
 	"polis/cgroup"
 	"polis/daemon/agent"
 	"polis/daemon/layout"
+	"polis/daemon/placement"
 	"polis/daemon/shim/wire"
 	"polis/daemon/store"
 )
@@ -114,7 +115,7 @@ func (s *shims) eachMount(name string, do func(at string, id uint32)) error {
 		if err != nil {
 			return fmt.Errorf("read mounts: device %q: %w", fields[2], err)
 		}
-		if at := unescape(fields[4]); slices.ContainsFunc(ours, func(dir string) bool { return below(at, dir) }) {
+		if at := unescape(fields[4]); slices.ContainsFunc(ours, func(dir string) bool { return placement.Below(at, dir) }) {
 			do(at, uint32(id))
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"polis/daemon/layout"
 	"polis/daemon/merge"
 	"polis/daemon/owner"
+	"polis/daemon/placement"
 	"polis/daemon/queue"
 	"polis/daemon/remote"
 	"polis/daemon/store"
@@ -50,7 +51,7 @@ func (d *Daemon) up(ctx context.Context, req api.UpRequest, progress func(string
 	if err != nil {
 		return api.UpResponse{}, api.Errorf(api.CodeStateCorrupt, "list of workspaces: %w", err)
 	}
-	name, root, err := d.place(req, reg)
+	name, root, err := placement.Choose(req, reg, d.Config.WorkspacesDir)
 	if err != nil {
 		return api.UpResponse{}, err
 	}
@@ -58,13 +59,13 @@ func (d *Daemon) up(ctx context.Context, req api.UpRequest, progress func(string
 	// One that is listed and could not be restored at start is restored now.
 	known := d.loaded(name)
 	local := ""
-	if req.Repo != "" && !isURL(req.Repo) {
+	if req.Repo != "" && !placement.IsURL(req.Repo) {
 		local = req.Repo
 	}
-	if err := d.ground(root, local, reg); err != nil {
+	if err := placement.CheckPaths(root, local, d.Config.RunDir, reg); err != nil {
 		return api.UpResponse{}, err
 	}
-	uid, gid, err := d.owner(root, local)
+	uid, gid, err := d.runAs(root, local)
 	if err != nil {
 		return api.UpResponse{}, err
 	}
@@ -100,7 +101,7 @@ func (d *Daemon) up(ctx context.Context, req api.UpRequest, progress func(string
 	info, err := worktree.Up(ctx, worktree.Spec{Workspace: string(root), Repo: req.Repo, Target: req.Target, UID: uint32(uid), GID: uint32(gid), Plain: d.staysPlain(name, st, req.AdoptGit), Log: d.Log, Progress: progress})
 	if err != nil {
 		if !listed && fresh {
-			forgetAttempt(root)
+			placement.Undo(root)
 		}
 		return api.UpResponse{}, err
 	}
@@ -199,7 +200,7 @@ func (d *Daemon) restoreWorkspace(ctx context.Context, name, path string, rep *a
 			err = errors.Join(err, lock.Remove())
 		}
 	}()
-	uid, gid, err := d.owner(root, "")
+	uid, gid, err := d.runAs(root, "")
 	if err != nil {
 		return err
 	}
@@ -241,4 +242,15 @@ func (d *Daemon) restoreAgents(ctx context.Context, w *workspace, st store.State
 		}
 	}
 	d.agents.Restore(ctx, w.agents, st.Agents, trees, rep)
+}
+
+// runAs returns whom the agents of a workspace run as, and warns if the configured
+// user does not exist.
+func (d *Daemon) runAs(root layout.Workspace, local string) (uid, gid int, err error) {
+	configured := d.live().Sandbox.User
+	uid, gid, fallback, err := placement.RunAs(root, local, configured)
+	if fallback {
+		d.warn(fmt.Sprintf("there is no user %s; agents of projects that belong to root run as uid %d", configured, uid))
+	}
+	return uid, gid, err
 }

@@ -1,4 +1,4 @@
-package daemon
+package placement
 
 import (
 	"os"
@@ -10,11 +10,12 @@ import (
 	"polis/daemon/store"
 )
 
-// ground refuses a project or a workspace in polis' own directories: agents
-// could change there what they must not, or it would go with what it lies in.
-// Links are followed as far as there is something.
-func (d *Daemon) ground(root layout.Workspace, local string, reg store.Registry) error {
-	own := map[string]string{d.Config.RunDir: "polisd's run_dir"}
+// CheckPaths refuses a project (local, may be empty) or a workspace in polis' own
+// directories, WORKSPACE_INVALID: agents could change polis' files there, or it would
+// be removed with the directory it is in. Links are followed as far as they lead
+// somewhere.
+func CheckPaths(root layout.Workspace, local, runDir string, reg store.Registry) error {
+	own := map[string]string{runDir: "polisd's run_dir"}
 	for n, p := range reg.Workspaces {
 		own[layout.Workspace(p).Dir()] = "the .polis of workspace " + n
 	}
@@ -23,7 +24,7 @@ func (d *Daemon) ground(root layout.Workspace, local string, reg store.Registry)
 			continue
 		}
 		for dir, whose := range own {
-			if below(realPath(path), realPath(dir)) {
+			if Below(RealPath(path), RealPath(dir)) {
 				return api.Errorf(api.CodeWorkspaceInvalid, "the %s %s would lie in %s", what, path, whose).
 					WithHint("give a directory of your own")
 			}
@@ -32,8 +33,8 @@ func (d *Daemon) ground(root layout.Workspace, local string, reg store.Registry)
 	return nil
 }
 
-// realPath is a path without links, as far as it exists.
-func realPath(path string) string {
+// RealPath returns a path without links, as far as it exists.
+func RealPath(path string) string {
 	rest := ""
 	for p := filepath.Clean(path); ; p = filepath.Dir(p) {
 		if r, err := filepath.EvalSymlinks(p); err == nil {
@@ -46,6 +47,7 @@ func realPath(path string) string {
 	}
 }
 
-func below(path, dir string) bool {
+// Below reports whether a clean path is dir or in it.
+func Below(path, dir string) bool {
 	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+string(os.PathSeparator))
 }

@@ -1,29 +1,22 @@
-package daemon
+package placement
 
 import (
-	"errors"
 	"fmt"
 	"os"
-	"os/user"
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 
 	"polis/daemon/api"
 	"polis/daemon/layout"
 	"polis/daemon/store"
 )
 
-// fallbackUID runs the agents of a project that belongs to root on a machine
-// without the configured user; it is outside what distributions hand out.
-const fallbackUID = 64923
-
 var workspaceName = regexp.MustCompile(`[^a-z0-9-]+`)
 
-// forgetAttempt takes away the empty frame of a workspace that could not be
-// made. What is not empty is somebody's work, and stays.
-func forgetAttempt(root layout.Workspace) {
+// Undo removes the empty directories of a workspace that could not be made. A
+// directory that is not empty stays: it may hold work.
+func Undo(root layout.Workspace) {
 	link := root.Project()
 	if fi, err := os.Lstat(link); err == nil && fi.Mode()&os.ModeSymlink != 0 {
 		_ = os.Remove(link) //nolint:errcheck // only tidying up
@@ -38,8 +31,10 @@ func forgetAttempt(root layout.Workspace) {
 	_ = os.Remove(string(root)) //nolint:errcheck // as above
 }
 
-// place decides the workspace's name and directory.
-func (d *Daemon) place(req api.UpRequest, reg store.Registry) (string, layout.Workspace, error) {
+// Choose returns the name and the directory of the workspace that a request is for:
+// one of reg for the same repository or path, else a new one below dir. BAD_REQUEST
+// names the field that is wrong.
+func Choose(req api.UpRequest, reg store.Registry, dir string) (string, layout.Workspace, error) {
 	bad := func(field, value, rule string) (string, layout.Workspace, error) {
 		return "", "", api.Errorf(api.CodeBadRequest, "%s = %q: %s", field, api.Shorten(value, 200), rule)
 	}
@@ -48,7 +43,7 @@ func (d *Daemon) place(req api.UpRequest, reg store.Registry) (string, layout.Wo
 			return bad(field, v, "must have at most 4096 bytes and no NUL")
 		}
 	}
-	if req.Repo != "" && !isURL(req.Repo) && !filepath.IsAbs(req.Repo) {
+	if req.Repo != "" && !IsURL(req.Repo) && !filepath.IsAbs(req.Repo) {
 		return bad("repo", req.Repo, "must be a URL or an absolute path")
 	}
 	if req.Path != "" {
@@ -77,10 +72,11 @@ func (d *Daemon) place(req api.UpRequest, reg store.Registry) (string, layout.Wo
 		}
 	}
 	n := unique(base(req.Repo), reg)
-	return n, layout.Workspace(filepath.Join(d.Config.WorkspacesDir, n)), nil
+	return n, layout.Workspace(filepath.Join(dir, n)), nil
 }
 
-func isURL(s string) bool {
+// IsURL reports whether git takes a repository for a URL or a host and path.
+func IsURL(s string) bool {
 	return strings.Contains(s, "://") || (!strings.HasPrefix(s, "/") && strings.Contains(s, ":"))
 }
 
@@ -100,34 +96,4 @@ func unique(n string, reg store.Registry) string {
 		}
 		try = fmt.Sprintf("%s-%d", n, i)
 	}
-}
-
-// owner is who agents of a workspace run as: the owner of the project, or,
-// if that is root, the configured user.
-func (d *Daemon) owner(root layout.Workspace, local string) (uid, gid int, err error) {
-	if fi, err := os.Stat(root.Bare()); err == nil {
-		if st, ok := fi.Sys().(*syscall.Stat_t); ok && st.Uid != 0 {
-			return int(st.Uid), int(st.Gid), nil
-		}
-	}
-	if local == "" {
-		local = root.Project()
-	}
-	fi, err := os.Stat(local)
-	if err == nil {
-		if st, ok := fi.Sys().(*syscall.Stat_t); ok && st.Uid != 0 {
-			return int(st.Uid), int(st.Gid), nil
-		}
-	} else if !errors.Is(err, os.ErrNotExist) {
-		return 0, 0, api.Errorf(api.CodeWorkspaceInvalid, "look at %s: %w", local, err)
-	}
-	u, err := user.Lookup(d.live().Sandbox.User)
-	if err != nil {
-		d.warn("there is no user " + d.live().Sandbox.User + "; agents of projects that belong to root run as uid " + fmt.Sprint(fallbackUID))
-		return fallbackUID, fallbackUID, nil //nolint:nilerr // said as a warning
-	}
-	if uid, gid = atoi(u.Uid), atoi(u.Gid); uid <= 0 || gid < 0 {
-		return 0, 0, api.Errorf(api.CodeInvalidConfig, "sandbox.user = %q: must not be root", u.Username)
-	}
-	return uid, gid, nil
 }
