@@ -73,7 +73,7 @@ func TestPolisdDiesInItsQueue(t *testing.T) {
 		return r
 	}
 	steps := d.steps(task)
-	must := []string{"queue:added", "queue:merged", "check:running", "queue:checked", "target:moved", "project:fetched", "project:forward", "queue:told", "state:written"}
+	must := []string{"queue:added", "queue:merged", "check:running", "queue:checked", "target:moved", "project:fetched", "project:forward", "queue:answered", "state:written"}
 	require.Subset(t, steps, must)
 	for _, step := range must {
 		d.dieAt(step, task)
