@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strconv"
 
 	"polis/daemon/agent"
@@ -64,7 +64,7 @@ func (s *shims) spec(a *agent.Agent, dir string) wire.Spec {
 		Branch: k.Branch, Target: ws.Target, OwnedRefs: k.OwnedRefs, Tracked: ws.Root.Tracked(),
 		UID: ws.UID, GID: ws.GID, User: user, Home: home, HomeDir: ws.Root.Home(k.Name), Scratch: ws.Root.Scratch(k.Name), LogDir: ws.Root.Logs(k.Name),
 		LocksExempt: c.Locks.Exempt, Wait: wire.Duration(wait), Hold: rules.Hold, LockRules: rules.Rules, StaleTimeout: c.Locks.StaleTimeout, DaemonWait: c.Locks.DaemonWait, TempNames: c.Locks.TempNames,
-		Mounts: append(slices.Clone(c.Sandbox.ExtraMounts), a.Type.Mounts...), Env: environment(a.Type),
+		Mounts: append(slices.Clone(c.Sandbox.ExtraMounts), a.Type.Mounts...), OwnEnv: k.Env,
 		NetNS: a.Network.NetNS, Address: a.Network.Address, NetTable: a.Network.Table, NetLink: a.Network.Link, ResolvConf: c.Network.ResolvConf, CgroupPath: cg, Delegated: delegated,
 		SocketGID: max(s.socketGID, 0), StopGrace: c.Limits.StopGrace, LogBytes: int64(c.Limits.LogMB) << 20,
 		Created: k.CreatedAt, Generation: k.Generation, BaseType: k.BaseType, Command: k.Command,
@@ -111,6 +111,7 @@ func (s *shims) Settings(a *agent.Agent) wire.Settings {
 		CPUWeight: int64(l.CPUWeight), CPUPercent: int64(l.CPUPercent), IOWeight: int64(l.IOWeight),
 		DiskBytes: int64(l.DiskMB) << 20, DiskFiles: int64(l.DiskFiles), Connections: int64(l.Connections)}
 	v.Egress, v.Private, v.HostPorts = s.reach(a, k)
+	v.Vars = s.variables(a, k)
 	return v
 }
 
@@ -146,18 +147,16 @@ func (s *shims) Note(name string, v wire.Settings) error {
 	return nil
 }
 
-func environment(t config.BaseType) []string {
-	var env []string
-	for _, name := range t.PassEnv {
-		if v, ok := os.LookupEnv(name); ok {
-			env = append(env, name+"="+v)
-		}
+// variables are what the agent's programs get beside what the sandbox needs.
+func (s *shims) variables(a *agent.Agent, k store.Agent) []string {
+	c := s.config()
+	vars := a.Type.Variables()
+	maps.Copy(vars, c.Env(k.Name, k.Role, k.Env))
+	out := make([]string, 0, len(vars))
+	for _, name := range slices.Sorted(maps.Keys(vars)) {
+		out = append(out, name+"="+vars[name])
 	}
-	for k, v := range t.Env {
-		env = append(env, k+"="+v)
-	}
-	sort.Strings(env)
-	return env
+	return out
 }
 
 // account returns the user name and home directory of uid for the inside of

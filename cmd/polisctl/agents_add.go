@@ -26,6 +26,7 @@ type addFlags struct {
 	temp                                  bool
 	autoMerge, removeAfter                bool
 	limits                                limitFlags
+	env                                   envFlags
 	force                                 bool
 }
 
@@ -64,6 +65,7 @@ agent's role decides what it may read and write. Deny beats write beats read.`,
 	flags.StringVar(&f.branch, "branch", "", "`BRANCH` to work on (default agent/NAME)")
 	flags.StringVarP(&f.memory, "memory", "m", "", "memory limit in `MB`, or as in 2GB (default 512)")
 	f.limits.register(cmd)
+	f.env.register(cmd)
 	flags.StringVar(&f.role, "role", "", "`ROLE` of polisd.toml")
 	flags.StringArrayVar(&f.read, "read", nil, "allow reading what matches `GLOB`; may be repeated")
 	flags.StringArrayVar(&f.write, "write", nil, "allow reading and writing what matches `GLOB`; may be repeated")
@@ -143,6 +145,9 @@ func (f *addFlags) request(name string, command []string) (api.AddRequest, error
 	if req.Limits, _, err = f.limits.parse(); err != nil {
 		return req, err
 	}
+	if req.Env, err = f.env.parse(); err != nil {
+		return req, err
+	}
 	if req.Ports, req.UDPPorts, err = parsePorts("port", f.ports); err != nil {
 		return req, err
 	}
@@ -205,6 +210,9 @@ func (a *app) showAdded(g api.Agent) error {
 		p.line("  limits      %s", limitsText(g))
 		p.line("  egress      %s", egressLine(g.Egress))
 		showHostPorts(p, g)
+		if len(g.Env) > 0 {
+			p.line("  env         %s", strings.Join(g.Env, ", "))
+		}
 		if g.Isolation == "degraded" {
 			p.warn("isolation is degraded: agent %s has no %s of its own; polisctl status says what that means", g.Name, strings.Join(g.Lost, ", "))
 		}

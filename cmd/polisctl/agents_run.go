@@ -15,7 +15,8 @@ import (
 )
 
 func (a *app) runCmd() *cobra.Command {
-	return &cobra.Command{
+	var env envFlags
+	cmd := &cobra.Command{
 		Use:   "run NAME PROMPT...",
 		Short: "Give an agent a task",
 		Long: `Give an agent a task in words: its base type says how its program is started
@@ -33,10 +34,14 @@ input. Words that start with '-' come after --.`,
 			if err != nil {
 				return err
 			}
+			vars, err := env.parse()
+			if err != nil {
+				return err
+			}
 			return a.call(cmd, longCall, func(ctx context.Context, c *client.Client) error {
 				p := a.progress("starting the task")
 				defer p.done()
-				task, err := c.Run(ctx, args[0], api.RunRequest{Prompt: prompt})
+				task, err := c.Run(ctx, args[0], api.RunRequest{Prompt: prompt, Env: vars})
 				p.done()
 				if err != nil {
 					return err
@@ -47,6 +52,8 @@ input. Words that start with '-' come after --.`,
 			})
 		},
 	}
+	env.register(cmd)
+	return cmd
 }
 
 func (a *app) prompt(words []string) (string, error) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -13,6 +14,8 @@ import (
 type setFlags struct {
 	memory, role string
 	limits       limitFlags
+	env          envFlags
+	unsetEnv     []string
 	rules        addFlags // only its rules
 	egress       []string
 	hostPorts    []string
@@ -33,7 +36,8 @@ names those in its log.
 
 Rules are added to those the agent has. --role replaces all of them by the
 role's, as polisd.toml has them now; --role '' by none. A limit that is
-"default" goes back to what is configured.
+"default" goes back to what is configured. Variables are added to those the agent
+has; they count for what is started from then on, and no command shows them.
 
 A memory limit below what the agent uses is refused, unless --force: what does
 not fit is killed then.`,
@@ -46,6 +50,8 @@ not fit is killed then.`,
 	flags := cmd.Flags()
 	flags.StringVarP(&f.memory, "memory", "m", "", "memory limit in `MB`, or as in 2GB")
 	f.limits.register(cmd)
+	f.env.register(cmd)
+	flags.StringArrayVar(&f.unsetEnv, "unset-env", nil, "take the variable `NAME` away; may be repeated")
 	flags.StringVar(&f.role, "role", "", "`ROLE` of polisd.toml, with its rules")
 	flags.StringArrayVar(&f.rules.read, "read", nil, "allow reading what matches `GLOB`; may be repeated")
 	flags.StringArrayVar(&f.rules.write, "write", nil, "allow reading and writing what matches `GLOB`; may be repeated")
@@ -99,6 +105,10 @@ func (f *setFlags) request(changed func(string) bool) (api.SetRequest, error) {
 	if req.Policy, err = f.rules.policy(); err != nil {
 		return req, err
 	}
+	if req.Env, err = f.env.parse(); err != nil {
+		return req, err
+	}
+	req.UnsetEnv = f.unsetEnv
 	if changed("egress") {
 		if len(f.egress) == 1 && f.egress[0] == "default" {
 			req.Reset = append(req.Reset, api.ResetEgress)
@@ -121,7 +131,7 @@ func (f *setFlags) request(changed func(string) bool) (api.SetRequest, error) {
 	if changed("remove-after") {
 		req.RemoveAfter = &f.removeAfter
 	}
-	if req.MemoryMB == 0 && req.Limits == (api.Limits{}) && len(req.Reset) == 0 && req.Role == nil && req.Policy == nil && req.AutoMerge == nil && req.RemoveAfter == nil && req.Egress == nil && req.HostPorts == nil {
+	if req.MemoryMB == 0 && req.Limits == (api.Limits{}) && len(req.Reset) == 0 && req.Role == nil && req.Policy == nil && req.AutoMerge == nil && req.RemoveAfter == nil && req.Egress == nil && req.HostPorts == nil && req.Env == nil && req.UnsetEnv == nil {
 		return req, usagef("nothing to set: name a limit or a rule, such as --memory 1GB")
 	}
 	return req, nil
@@ -134,6 +144,9 @@ func (a *app) showSet(res api.SetResponse) error {
 		p.line("  limits      %s", limitsText(g))
 		p.line("  egress      %s", egressLine(g.Egress))
 		showHostPorts(p, g)
+		if len(g.Env) > 0 {
+			p.line("  env         %s", strings.Join(g.Env, ", "))
+		}
 		for _, l := range res.Later {
 			p.warn("from its next start: %s", l)
 		}

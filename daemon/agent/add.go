@@ -110,7 +110,7 @@ func (m *Manager) reserve(req api.AddRequest) (*Agent, error) {
 		return nil, err
 	}
 	a := &Agent{WS: ws, Type: typ, Kept: store.Agent{Name: req.Name, BaseType: typ.Name, Branch: branch, Role: req.Role,
-		MemoryLimitMB: mem, Limits: req.Limits, Command: req.Command, Policy: pol, AutoMerge: req.AutoMerge, RemoveAfter: req.RemoveAfter, Egress: req.Egress, HostPorts: req.HostPorts, PortMappings: []store.PortMap{}, CreatedAt: m.Now().UTC().Truncate(time.Millisecond),
+		MemoryLimitMB: mem, Limits: req.Limits, Command: req.Command, Policy: pol, AutoMerge: req.AutoMerge, RemoveAfter: req.RemoveAfter, Egress: req.Egress, HostPorts: req.HostPorts, Env: req.Env, PortMappings: []store.PortMap{}, CreatedAt: m.Now().UTC().Truncate(time.Millisecond),
 		Status: api.StatusCreating, Session: sess, Secret: sec}}
 	return a, m.enter(a, c)
 }
@@ -153,7 +153,7 @@ func checkAdd(req api.AddRequest) error {
 	if err := CheckCommand("command", req.Command); err != nil {
 		return err
 	}
-	if err := req.Limits.Check(); err != nil {
+	if err := errors.Join(req.Limits.Check(), api.CheckEnv(req.Env)); err != nil {
 		return err
 	}
 	if len(req.Branch) > 200 || strings.ContainsRune(req.Branch, 0) {

@@ -52,6 +52,9 @@ func (m *Manager) give(ctx context.Context, sh Shim, a *Agent, st wire.Status, r
 		m.Log.Warn("host ports are not open until the agent's next start: its shim is of an older polis", "agent", a.Name())
 		req.HostPorts = nil
 	}
+	if st.Version < wire.EnvVersion {
+		req.Vars = nil // a task gets them with its command
+	}
 	if st.Version >= wire.EgressVersion {
 		return sh.Set(ctx, req)
 	}

@@ -113,6 +113,7 @@ func (m *Manager) runMain(ctx context.Context, a *Agent, req wire.StartRequest) 
 			req.Task = ""
 		}
 	}
+	req.Env = append(m.Shims.Settings(a).Vars, req.Env...)
 	if err := sh.Start(ctx, req); err != nil {
 		m.settle(a, "its command was not started: "+api.AsError(err).Message)
 		return err

@@ -236,36 +236,6 @@ func (m *Manager) OnBranch(workspace, branch, except string) string {
 	return ""
 }
 
-func (m *Manager) live(ctx context.Context, a *Agent) api.Agent {
-	m.mu.Lock()
-	c := *m.cfgLive
-	v, own, up := a.view(c.Network.Bind), a.Kept.Limits, a.up
-	reach, err := c.Reach(a.Kept.Role, a.Type, ownReach(a.Kept))
-	m.mu.Unlock()
-	v.Task = m.lastTask(a)
-	m.nameMaps(v.PortMappings)
-	if err != nil {
-		m.Log.Debug("egress cannot be read", "agent", v.Name, "err", err) // and so allows nothing
-	}
-	v.Egress, v.HostPorts = reach.Policy.Entries(), reach.HostPorts
-	l := c.Limits.Agent(own)
-	m.isolation(&v)
-	v.PidsLimit, v.CPUWeight, v.CPUPercent, v.IOWeight = l.Pids, l.CPUWeight, l.CPUPercent, l.IOWeight
-	v.DiskLimitMB, v.DiskLimitFiles, v.ConnectionsLimit = l.DiskMB, l.DiskFiles, l.Connections
-	if !up {
-		return v
-	}
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	sh := m.Shims.Dial(a.Name())
-	defer sh.Close()
-	if st, err := sh.Status(ctx); err == nil {
-		v.Counters, v.MemoryBytes, v.CPUMicros, v.PID = &st.Counters, st.Memory, st.CPUMicros, st.MainPID
-		v.LimitHits, v.ShimPID = st.LimitHits, st.PID
-	}
-	return v
-}
-
 // count returns the number of agents of a workspace; m.mu is held.
 func (m *Manager) count(workspace string) int {
 	n := 0

@@ -80,7 +80,7 @@ func checkSet(req api.SetRequest) error {
 	if req.HostPorts != nil && slices.Contains(req.Reset, api.ResetHostPorts) {
 		return api.Errorf(api.CodeBadRequest, "host_ports is both set and reset").WithHint("give one of them")
 	}
-	return req.Limits.Check()
+	return errors.Join(req.Limits.Check(), checkUnset(req), api.CheckEnv(req.Env))
 }
 
 // changed is what the request makes of an agent.
@@ -120,6 +120,9 @@ func changed(c config.Config, k store.Agent, req api.SetRequest) (store.Agent, e
 		k.HostPorts = req.HostPorts
 	}
 	var err error
+	if k.Env, err = changedEnv(k.Env, req); err != nil {
+		return k, err
+	}
 	k.Policy, err = addRules(k.Policy, req.Policy)
 	return k, err
 }
@@ -156,6 +159,7 @@ func told(c config.Config, old, now store.Agent) []string {
 	if !reflect.DeepEqual(old.HostPorts, now.HostPorts) {
 		out = append(out, "host ports "+hostPortsText(old.HostPorts)+" -> "+hostPortsText(now.HostPorts))
 	}
+	out = append(out, toldEnv(old.Env, now.Env)...)
 	if !reflect.DeepEqual(old.AutoMerge, now.AutoMerge) {
 		out = append(out, fmt.Sprintf("auto_merge %t", now.AutoMerge != nil && *now.AutoMerge))
 	}
@@ -216,7 +220,7 @@ func (m *Manager) putSettings(a *Agent, k store.Agent) {
 // put copies settings; the manager's mu is held.
 func (a *Agent) put(k store.Agent) {
 	a.Kept.MemoryLimitMB, a.Kept.Limits, a.Kept.Role, a.Kept.Policy, a.Kept.AutoMerge = k.MemoryLimitMB, k.Limits, k.Role, k.Policy, k.AutoMerge
-	a.Kept.Egress, a.Kept.HostPorts, a.Kept.RulesLost, a.Kept.RemoveAfter = k.Egress, k.HostPorts, k.RulesLost, k.RemoveAfter
+	a.Kept.Egress, a.Kept.HostPorts, a.Kept.RulesLost, a.Kept.RemoveAfter, a.Kept.Env = k.Egress, k.HostPorts, k.RulesLost, k.RemoveAfter, k.Env
 }
 
 // applySettings has the agent's shim, if it lives, do as its settings say.

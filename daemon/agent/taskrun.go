@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -24,7 +25,7 @@ func checkPrompt(prompt string) error {
 // Run gives the agent a task; a stopped agent is started first (property 24). With
 // Queue a task may wait until those before it have ended.
 func (m *Manager) Run(ctx context.Context, name string, req api.RunRequest) (api.Task, error) {
-	if err := checkPrompt(req.Prompt); err != nil {
+	if err := errors.Join(checkPrompt(req.Prompt), api.CheckEnv(req.Env)); err != nil {
 		return api.Task{}, err
 	}
 	a, err := m.findAny(ctx, name, verbRun)
@@ -39,12 +40,17 @@ func (m *Manager) Run(ctx context.Context, name string, req api.RunRequest) (api
 	}
 	st := a.status(m)
 	if req.Queue && (st == api.StatusRunning || len(waiting) > 0 && st != api.StatusError) {
+		if len(req.Env) > 0 {
+			// They would have to be kept with the task, whose record anybody can read.
+			return t, api.Errorf(api.CodeBadState, "agent %s is at work: a task that waits cannot have variables of its own", name).
+				WithHint("polisctl agents set %s --env NAME gives them to the agent, or give the task when it is idle", name)
+		}
 		return m.queueTask(a, t, len(waiting))
 	}
 	if err := permit(name, st, verbRun); err != nil {
 		return api.Task{}, err
 	}
-	return m.begin(ctx, a, t)
+	return m.begin(ctx, a, t, req.Env)
 }
 
 // queueTask keeps a task until its turn has come. a.op is held.
@@ -76,8 +82,8 @@ func (m *Manager) taskCommand(a *Agent, prompt string) ([]string, error) {
 	return cmd, nil
 }
 
-// begin starts a task, which may have waited. a.op is held.
-func (m *Manager) begin(ctx context.Context, a *Agent, t api.Task) (api.Task, error) {
+// begin starts a task, which may have waited. env is for it alone. a.op is held.
+func (m *Manager) begin(ctx context.Context, a *Agent, t api.Task, env map[string]string) (api.Task, error) {
 	cmd, err := m.taskCommand(a, t.Prompt)
 	if err != nil {
 		return t, err
@@ -111,7 +117,7 @@ func (m *Manager) begin(ctx context.Context, a *Agent, t api.Task) (api.Task, er
 	m.mu.Unlock()
 	banner := fmt.Sprintf("--- %s: %s\n", now.Format(time.RFC3339), api.Shorten(t.Prompt, 200))
 	m.tellTask(t, "agent "+a.Name()+" got a task")
-	if err := m.runMain(ctx, a, wire.StartRequest{Command: cmd, Banner: banner, NoInput: a.Type.NoInput && len(a.Type.Run) > 0, Task: t.ID}); err != nil {
+	if err := m.runMain(ctx, a, wire.StartRequest{Command: cmd, Banner: banner, NoInput: a.Type.NoInput && len(a.Type.Run) > 0, Task: t.ID, Env: envWords(env)}); err != nil {
 		m.endTask(a, task.End{By: api.EndLost, Message: "its command was not started: " + api.AsError(err).Message})
 		return t, err
 	}
@@ -148,7 +154,7 @@ func (m *Manager) beginNext(a *Agent, wake bool) bool {
 	}
 	t, err := m.records(a).Get(ids[0])
 	if err == nil {
-		_, err = m.begin(m.ctx, a, t)
+		_, err = m.begin(m.ctx, a, t, nil)
 	}
 	if err == nil || m.ctx.Err() != nil {
 		return false

@@ -8,6 +8,8 @@ type RunRequest struct {
 	// Queue keeps the task until the agent has ended the one it works on; without it
 	// a Running agent refuses.
 	Queue bool `json:"queue,omitempty"`
+	// Env are variables for this task. They are kept nowhere, so that it cannot wait.
+	Env map[string]string `json:"env,omitempty"`
 }
 
 // SendRequest types a text into what an agent runs; Enter follows, unless NoEnter.

@@ -95,7 +95,10 @@ type Agent struct {
 	// IPv4 networks.
 	Egress []string `json:"egress,omitempty"`
 	// HostPorts are TCP ports of the host's 127.0.0.1 that it reaches at its own.
-	HostPorts   []uint16  `json:"host_ports,omitempty"`
+	HostPorts []uint16 `json:"host_ports,omitempty"`
+	// Env names the variables that it is given beside those of its base type. What they
+	// are is never told.
+	Env         []string  `json:"env,omitempty"`
 	Counters    *Counters `json:"counters,omitempty"`
 	MemoryBytes int64     `json:"memory_bytes,omitempty"`
 	// CPUMicros is the processor time its sandbox has used, in microseconds.
@@ -162,6 +165,8 @@ type AddRequest struct {
 	// HostPorts are TCP ports of the host's 127.0.0.1 that it reaches at its own
 	// 127.0.0.1, 64 at most; left out: as configured, []: none.
 	HostPorts []uint16 `json:"host_ports,omitzero"`
+	// Env are variables for the agent's programs, such as keys. No answer has them.
+	Env map[string]string `json:"env,omitempty"`
 }
 
 // RemoveResponse says what removal put aside.

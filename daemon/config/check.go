@@ -62,6 +62,9 @@ func (c *Config) check() error {
 	if err := c.checkLocks(); err != nil {
 		return err
 	}
+	if err := c.checkEnv(); err != nil {
+		return err
+	}
 	if err := c.checkGit(); err != nil {
 		return err
 	}

@@ -44,6 +44,8 @@ type Config struct {
 	Merge       Merge           `toml:"merge"`
 	Trash       Trash           `toml:"trash"`
 	Roles       map[string]Role `toml:"roles"`
+	// Agents has what counts for an agent by its name.
+	Agents map[string]AgentTable `toml:"agents"`
 }
 
 // Network is the [network] table.
@@ -98,6 +100,8 @@ type Role struct {
 	Git GitRules `toml:"git"`
 	// Network changes egress, allow_private and host_ports of [network] for agents of this role.
 	Network NetworkRules `toml:"network"`
+	// Env are variables of agents of this role.
+	Env map[string]string `toml:"env"`
 }
 
 // Default is the configuration of an empty file.

@@ -29,6 +29,9 @@ func (s *Shim) env(more []string, tty bool) []string {
 		env = append(env, "TERM=xterm-256color")
 	}
 	env = append(env, s.Spec.Env...)
+	if vars := s.vars.Load(); vars != nil {
+		env = append(env, *vars...)
+	}
 	env = append(env, more...)
 	return dedupEnv(append(env, s.gitEnv(env)...))
 }

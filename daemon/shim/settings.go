@@ -91,6 +91,7 @@ func (s *Shim) apply(req wire.SettingsRequest) error {
 		s.views.guard.SetPolicy(set)
 		s.invalidate()
 	}
+	s.vars.Store(&now.Vars)
 	s.disk.setLimit(bounds{bytes: now.DiskBytes, files: now.DiskFiles})
 	s.mu.Lock()
 	s.live.settings = now

@@ -47,6 +47,9 @@ type Shim struct {
 	// connections is how many the agent may have; 0: no limit.
 	connections atomic.Int64
 
+	// vars are Spec.Vars, until they are changed.
+	vars atomic.Pointer[[]string]
+
 	gitDenials    limit
 	egressDenials limit
 	hostPorts     *hostPorts // nil in the host's network
@@ -72,6 +75,7 @@ type Shim struct {
 func (s *Shim) Open(ctx context.Context) (err error) {
 	s.started, s.stopping, s.listening = time.Now(), make(chan struct{}), map[netbridge.Port]bool{}
 	s.live = newLive(&s.Spec)
+	s.vars.Store(&s.Spec.Vars)
 	s.events = events.New(uint64(s.started.UnixNano()))
 	s.events.Minor = func(e api.Event) bool { return e.Type == api.EventDenied || e.Type == api.EventLockConflict }
 	group, gctx := errgroup.WithContext(context.WithoutCancel(ctx))

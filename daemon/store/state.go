@@ -73,6 +73,8 @@ type Agent struct {
 	Egress []string `json:"egress,omitempty"`
 	// HostPorts are its own, as in api.AddRequest; nil: those of its role, or as configured.
 	HostPorts []uint16 `json:"host_ports,omitzero"`
+	// Env are variables of its own: keys, mostly. The file is root's alone.
+	Env map[string]string `json:"env,omitempty"`
 	// Generation grows with every shim of the agent; it tells a new life from an old one.
 	Generation uint64 `json:"generation"`
 	Session    string `json:"session"`

@@ -72,9 +72,13 @@ type Spec struct {
 	TempNames  []string `json:"temp_names,omitempty"`
 	Mounts     []Mount  `json:"mounts,omitempty"`
 	Env        []string `json:"env,omitempty"`
-	Command    []string `json:"command,omitempty"`
-	NetNS      string   `json:"netns"`
-	Address    string   `json:"address"`
+	// Vars come after Env, and can be changed.
+	Vars []string `json:"vars,omitempty"`
+	// OwnEnv is not for the shim: it is what of Vars is the agent's own.
+	OwnEnv  map[string]string `json:"own_env,omitempty"`
+	Command []string          `json:"command,omitempty"`
+	NetNS   string            `json:"netns"`
+	Address string            `json:"address"`
 	// NetTable and NetLink are where the agent's gate is (netbridge.Gate), empty
 	// if its network has none.
 	NetTable string   `json:"net_table,omitempty"`

@@ -20,9 +20,10 @@ import "fmt"
 //	10 GET /v1/events?wakes=1 and POST /v1/look
 //	11 settings have HostPorts
 //	12 StartRequest names the task; Status has Task, Done and Output
+//	13 settings have Vars
 const (
 	// Version is what a shim of this build speaks.
-	Version = 12
+	Version = 13
 	// UDPVersion is the first that has port maps of UDP.
 	UDPVersion = 5
 	// MinVersion is the oldest that this build's daemon and shim understand.
@@ -31,6 +32,8 @@ const (
 	DiskVersion, FilesVersion, ConnectionsVersion = 7, 8, 9
 	// HostPortsVersion is the first that knows HostPorts.
 	HostPortsVersion = 11
+	// EnvVersion is the first that knows Settings.Vars.
+	EnvVersion = 13
 	// NoInputVersion is the first that knows StartRequest.NoInput.
 	NoInputVersion = 4
 	// TaskVersion is the first that knows which task its command is.
