@@ -51,6 +51,12 @@ func (d *Daemon) warned() []string {
 	for _, n := range d.agents.RulesLost() {
 		out = append(out, string(api.CodeStateCorrupt)+": the rules of agent "+n+" are lost, and it may read and write nothing: polisctl agents set "+n+" --role ROLE, or --read and --write GLOBS, says what it may; --egress LIST says where it may connect to")
 	}
+	for _, w := range d.gitWorkspaces("") {
+		if err := w.whole(); err != nil {
+			e := api.AsError(err)
+			out = append(out, string(e.Code)+": "+e.Message+"; "+e.Hint)
+		}
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.totalFault != "" {

@@ -35,5 +35,6 @@ func (d *Daemon) Doctor(ctx context.Context) (api.DoctorReport, error) {
 	if err := json.Unmarshal(out.Bytes(), &rep); err != nil {
 		return rep, api.Errorf(api.CodeInternal, "look at the machine: %w", err)
 	}
+	rep.Checks = append(rep.Checks, d.repositoryChecks(ctx)...)
 	return rep, nil
 }

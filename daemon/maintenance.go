@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"polis/daemon/api"
+	"polis/daemon/git"
 	"polis/daemon/maintain"
 	"polis/daemon/store"
 )
@@ -130,9 +131,12 @@ func (d *Daemon) maintain(ctx context.Context, w *workspace, dryRun bool, say fu
 	c, root := d.live().Maintenance, w.agents.Root
 	ctx, stop := context.WithTimeout(ctx, time.Duration(c.Timeout))
 	defer stop()
-	m := &maintain.Maintainer{Repo: w.git.Bare(), Internal: w.git.Internal(), Private: root.Privates(), Grace: time.Duration(c.Grace), Timeout: time.Duration(c.Timeout), Log: d.Log, Now: time.Now, Progress: say,
+	m := &maintain.Maintainer{Repo: w.git.Bare(), Target: git.Branch(w.agents.Target), Internal: w.git.Internal(), Private: root.Privates(), Grace: time.Duration(c.Grace), Timeout: time.Duration(c.Timeout), Log: d.Log, Now: time.Now, Progress: say,
 		Exclusive: func(ctx context.Context) (func(), error) { return w.locks.AcquireExclusive(ctx, "maintenance") }}
 	rep, err := m.Run(ctx, dryRun)
+	if damage := d.noteIntegrity(w, err); damage != nil {
+		err = damage
+	}
 	rep.Workspace = w.agents.Name
 	if err != nil {
 		rep.Error = err.Error()

@@ -15,6 +15,9 @@ import (
 
 // DryMerge says what a merge would change.
 func (r repo) DryMerge(ctx context.Context, a *agent.Agent) (agent.Preview, error) {
+	if err := r.w.whole(); err != nil {
+		return agent.Preview{}, err
+	}
 	b, rules, err := r.w.gate(a.Name())
 	if err != nil {
 		return agent.Preview{}, err
@@ -29,6 +32,9 @@ func (r repo) DryMerge(ctx context.Context, a *agent.Agent) (agent.Preview, erro
 
 // Revert takes a merge back and the user's checkout along.
 func (r repo) Revert(ctx context.Context, _ *agent.Agent, commit string, dry bool) (agent.Reverted, error) {
+	if err := r.w.whole(); err != nil {
+		return agent.Reverted{}, err
+	}
 	do := r.w.merger.Revert
 	if dry {
 		do = r.w.merger.DryRevert

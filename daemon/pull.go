@@ -26,6 +26,9 @@ func (b *backend) Pull(ctx context.Context, caller uint32, name string, req api.
 	if err := w.agents.NeedsGit("there is no branch to push"); err != nil {
 		return api.PullResponse{}, err
 	}
+	if err := w.whole(); err != nil {
+		return api.PullResponse{}, err
+	}
 	_, rules, err := w.gate(name)
 	if err != nil {
 		return api.PullResponse{}, err

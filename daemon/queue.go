@@ -17,6 +17,9 @@ const lockPatience = time.Minute
 type mergeHost struct{ w *workspace }
 
 func (h mergeHost) Prepare(_ context.Context, e api.QueueEntry) (queue.Job, error) {
+	if err := h.w.whole(); err != nil {
+		return queue.Job{}, err
+	}
 	b, rules, err := h.w.gate(e.Agent)
 	if err != nil {
 		return queue.Job{}, err

@@ -158,7 +158,12 @@ func (t worktrees) Ensure(ctx context.Context, a *agent.Agent) error {
 	if w == nil {
 		return api.Errorf(api.CodeWorkspaceNotFound, "workspace %s is gone", a.WS.Name)
 	}
-	if _, err := w.git.Sync(ctx); err != nil && api.CodeOf(err) != api.CodeRefConflict {
+	if err := w.whole(); err != nil {
+		if _, there := os.Lstat(a.Worktree()); there != nil {
+			return err
+		}
+		// An agent that has its files goes on with them.
+	} else if _, err := w.git.Sync(ctx); err != nil && api.CodeOf(err) != api.CodeRefConflict {
 		return api.Errorf(api.CodeWorktreeFailed, "bring the project's commits in: %w", err)
 	} else if err != nil {
 		t.d.Log.Warn("the project and the shared repository have gone different ways", "workspace", a.WS.Name, "err", err)

@@ -36,6 +36,7 @@ type workspace struct {
 	paths     *tracked.Keeper        // as conflicts
 	queue     *queue.Worker
 	state     store.State
+	damage    error             // what a check of the repository found; nil: it is whole, or not known to be damaged
 	rights    [sha256.Size]byte // of the agents, as both state files have them; of save
 }
 
@@ -114,7 +115,7 @@ func (d *Daemon) up(ctx context.Context, req api.UpRequest, progress func(string
 			return api.UpResponse{}, err
 		}
 	}
-	w := d.enter(name, root, info, uid, gid, lock)
+	w := d.enter(ctx, name, root, info, uid, gid, lock)
 	if !known {
 		d.restoreAgents(ctx, w, st, rep)
 		for _, e := range rep.Errors {
@@ -154,7 +155,7 @@ func (d *Daemon) warn(text string) {
 }
 
 // enter makes the workspace known to the daemon and the agents' manager.
-func (d *Daemon) enter(name string, root layout.Workspace, info worktree.Info, uid, gid int, lock *owner.Lock) *workspace {
+func (d *Daemon) enter(ctx context.Context, name string, root layout.Workspace, info worktree.Info, uid, gid int, lock *owner.Lock) *workspace {
 	d.mu.Lock()
 	w, ok := d.workspaces[name]
 	if !ok {
@@ -174,6 +175,9 @@ func (d *Daemon) enter(name string, root layout.Workspace, info worktree.Info, u
 		enter.Queue = w.queue
 	}
 	w.agents = d.agents.AddWorkspace(enter)
+	if info.Git && !ok {
+		_ = d.checkRepository(ctx, w) //nolint:errcheck // it is remembered, and status shows it
+	}
 	if info.Git {
 		d.openConflictWatch(w, name, root)
 		d.openTracked(w, root)
@@ -212,7 +216,7 @@ func (d *Daemon) restoreWorkspace(ctx context.Context, name, path string, rep *a
 	if err != nil {
 		return err
 	}
-	w := d.enter(name, root, info, uid, gid, lock)
+	w := d.enter(ctx, name, root, info, uid, gid, lock)
 	if err := w.git.Sweep(); err != nil {
 		rep.Fail("workspace %s: %v", name, err)
 	}

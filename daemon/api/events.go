@@ -41,6 +41,7 @@ const (
 	EventLockLost         = "lock:lost"
 	EventRemote           = "agent:remote"
 	EventMaintained       = "workspace:maintained"
+	EventDamaged          = "workspace:damaged"
 	EventDown             = "workspace:removed"
 	EventOOM              = "limit:oom"
 	EventPids             = "limit:pids"

@@ -13,6 +13,8 @@ var (
 	ErrNotFound = errors.New("no such revision")
 	// ErrRefMoved is returned when a ref has not the value it was expected to have.
 	ErrRefMoved = errors.New("the ref has moved meanwhile")
+	// ErrDamaged says that objects which a ref leads to are missing, or cannot be read.
+	ErrDamaged = errors.New("the repository is damaged")
 	// ErrBadName is returned for a string that is not a usable branch name.
 	ErrBadName = errors.New("not a usable branch name")
 	// ErrBadRepo is returned when a directory is not a repository polis can use.

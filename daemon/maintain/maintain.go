@@ -19,6 +19,9 @@ import (
 type Maintainer struct {
 	// Repo is the shared repository as its owner.
 	Repo git.Repo
+	// Target is the full name of the branch that must be whole before anything is changed;
+	// "" for none.
+	Target string
 	// Internal borrows from Repo; the zero Repo for none.
 	Internal git.Repo
 	// Private holds a directory for each agent, with refs, reflogs and objects of
@@ -108,6 +111,14 @@ func (m *Maintainer) Run(ctx context.Context, dryRun bool) (rep api.MaintenanceR
 			m.Log.Warn("maintenance", "op", what, "path", m.Repo.Dir, "err", err)
 		}
 		rep.Steps = append(rep.Steps, s)
+	}
+	if m.Target != "" {
+		step("check the target branch", func() error { return m.Repo.Check(ctx, m.Target, true, m.Timeout) })
+		if errors.Is(errors.Join(errs...), git.ErrDamaged) {
+			// What is removed now may be what it could be mended with.
+			rep.After, rep.FinishedAt = rep.Before, m.Now().UTC()
+			return rep, errors.Join(errs...)
+		}
 	}
 	if !dryRun {
 		step("pack loose objects", func() error { return m.pack(ctx) })

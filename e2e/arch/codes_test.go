@@ -30,7 +30,7 @@ var provoked = map[api.Code]string{
 	api.CodeWorkspaceOwned:       "e2e/owner_test.go TestAWorkspaceHasOnePolisd",
 
 	api.CodeWorktreeFailed:       "daemon/worktree/worktree_test.go TestAddUsesBranches",
-	api.CodeRepoCorrupt:          "daemon/worktree/worktree_test.go TestGuardRefusesAConfigurationOfAnothers",
+	api.CodeRepoCorrupt:          "e2e/damagedrepo_test.go TestADamagedRepositoryHaltsWhatBuildsOnIt",
 	api.CodeRefConflict:          "daemon/worktree/worktree_test.go TestSyncFollowsTheProject",
 	api.CodeMergeConflict:        "e2e/git_test.go TestMergeConflictChangesNothing",
 	api.CodeProtectedPath:        "e2e/gate_test.go TestProtectedPathsComeHomeWhenAPersonAcceptsThem",
