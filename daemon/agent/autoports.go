@@ -92,7 +92,7 @@ func (m *Manager) replayPorts(ctx context.Context, sh Shim, a *Agent, st wire.St
 	rctx, cancel := context.WithTimeout(ctx, replayTime)
 	defer cancel()
 	err := sh.Events(rctx, 0, func(e api.Event) {
-		if e.Type == "shim:listen" || e.Type == "shim:unlisten" {
+		if e.Type == wire.EventListen || e.Type == wire.EventUnlisten {
 			m.handleEvent(ctx, sh, a, e)
 		}
 		if e.ID >= st.LastEvent {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"polis/daemon/api"
+	"polis/daemon/shim/wire"
 	"polis/daemon/task"
 )
 
@@ -129,27 +130,27 @@ func (m *Manager) missed(ctx context.Context, sh Shim, a *Agent, n uint64) {
 // handleEvent acts on one event of a shim and passes on what users want to know.
 func (m *Manager) handleEvent(ctx context.Context, sh Shim, a *Agent, e api.Event) {
 	switch e.Type {
-	case "shim:exit":
+	case wire.EventExit:
 		if st, err := sh.Status(ctx); err == nil && !st.Running {
 			m.ended(a, st)
 		}
 		return
-	case "shim:done":
+	case wire.EventDone:
 		m.doneEvent(ctx, sh, a)
 		return
-	case "shim:listen", "shim:unlisten", "shim:listen-udp", "shim:unlisten-udp":
-		verb, udp := strings.CutSuffix(strings.TrimPrefix(e.Type, "shim:"), "-udp")
+	case wire.EventListen, wire.EventUnlisten, wire.EventListenUDP, wire.EventUnlistenUDP:
 		protocol := api.ProtoTCP
-		if udp {
+		if e.Type == wire.EventListenUDP || e.Type == wire.EventUnlistenUDP {
 			protocol = api.ProtoUDP
 		}
-		if n, ok := e.Data["port"].(float64); ok && verb == "listen" {
+		opened := e.Type == wire.EventListen || e.Type == wire.EventListenUDP
+		if n, ok := e.Data["port"].(float64); ok && opened {
 			m.autoMap(ctx, sh, a, protocol, int(n))
 		} else if ok {
 			m.unmap(ctx, sh, a, protocol, int(n))
 		}
 		return
-	case "shim:own-ref":
+	case wire.EventOwnRef:
 		if ref, ok := e.Data["ref"].(string); ok {
 			gone, _ := e.Data["gone"].(bool)
 			m.ownRef(a, ref, gone)
@@ -161,7 +162,7 @@ func (m *Manager) handleEvent(ctx context.Context, sh Shim, a *Agent, e api.Even
 		m.Log.Warn(e.Message, "agent", a.Name(), "code", api.CodeOOMKilled)
 		m.setStatus(a, api.StatusError, string(api.CodeOOMKilled)+": "+e.Message)
 	}
-	if !strings.HasPrefix(e.Type, "shim:") {
+	if !strings.HasPrefix(e.Type, wire.EventPrefix) {
 		m.Events.Publish(e)
 	}
 }

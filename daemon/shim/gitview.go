@@ -118,14 +118,14 @@ func (s *Shim) ownRef(ref string) {
 	s.views.mu.Lock()
 	s.views.refs[ref] = true
 	s.views.mu.Unlock()
-	s.events.Publish(api.Event{Type: EventOwnRef, Agent: s.Spec.Agent, Message: "agent " + s.Spec.Agent + " made " + ref, Data: map[string]any{"ref": ref}})
+	s.events.Publish(api.Event{Type: wire.EventOwnRef, Agent: s.Spec.Agent, Message: "agent " + s.Spec.Agent + " made " + ref, Data: map[string]any{"ref": ref}})
 }
 
 func (s *Shim) disownRef(ref string) {
 	s.views.mu.Lock()
 	delete(s.views.refs, ref)
 	s.views.mu.Unlock()
-	s.events.Publish(api.Event{Type: EventOwnRef, Agent: s.Spec.Agent, Message: "agent " + s.Spec.Agent + " removed " + ref, Data: map[string]any{"ref": ref, "gone": true}})
+	s.events.Publish(api.Event{Type: wire.EventOwnRef, Agent: s.Spec.Agent, Message: "agent " + s.Spec.Agent + " removed " + ref, Data: map[string]any{"ref": ref, "gone": true}})
 }
 
 // clearedLock emits an event: git's lock file was removed because its process has died.

@@ -45,7 +45,7 @@ func (s *Shim) startMain(_ context.Context, req wire.StartRequest) error {
 			s.task.ended(s.out)
 		}
 		s.mu.Unlock()
-		s.events.Publish(api.Event{Type: EventExit, Agent: s.Spec.Agent,
+		s.events.Publish(api.Event{Type: wire.EventExit, Agent: s.Spec.Agent,
 			Message: fmt.Sprintf("the command of agent %s ended with exit code %d", s.Spec.Agent, m.code),
 			Data:    map[string]any{"exit_code": m.code}})
 		return nil

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"polis/daemon/api"
+	"polis/daemon/shim/wire"
 	"polis/netbridge"
 )
 
@@ -51,11 +52,11 @@ func (s *Shim) watchListeners() {
 	if err := w.Run(s.ctx, func(c netbridge.Change) {
 		for _, p := range c.Added {
 			s.listens(p, true)
-			s.publishPort("opened", p, EventListen, EventListenUDP)
+			s.publishPort("opened", p, wire.EventListen, wire.EventListenUDP)
 		}
 		for _, p := range c.Removed {
 			s.listens(p, false)
-			s.publishPort("closed", p, EventUnlisten, EventUnlistenUDP)
+			s.publishPort("closed", p, wire.EventUnlisten, wire.EventUnlistenUDP)
 		}
 	}); err != nil && s.ctx.Err() == nil {
 		s.Log.Error("watch listeners", "err", err)

@@ -22,20 +22,6 @@ import (
 // maxBody bounds a request, in bytes.
 const maxBody = 1 << 20
 
-// EventExit tells that the main command ended; EventListen and EventUnlisten
-// that a TCP port was opened or closed in the agent (with UDP: a UDP port); EventOwnRef that the agent made a ref, or
-// removed one of its own (gone); EventDone that the agent ended its task itself.
-const (
-	EventExit     = "shim:exit"
-	EventDone     = "shim:done"
-	EventListen   = "shim:listen"
-	EventUnlisten = "shim:unlisten"
-	EventOwnRef   = "shim:own-ref"
-
-	EventListenUDP   = "shim:listen-udp"
-	EventUnlistenUDP = "shim:unlisten-udp"
-)
-
 // readJSON reads a bounded request body and rejects unknown fields.
 func readJSON(r *http.Request, v any) error {
 	d := json.NewDecoder(io.LimitReader(r.Body, maxBody))

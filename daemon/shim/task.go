@@ -58,7 +58,7 @@ func (s *Shim) insideDone(w http.ResponseWriter, r *http.Request) error {
 	res := api.DoneResponse{Task: s.task.id, Already: s.task.done != nil}
 	if !res.Already {
 		s.task.done = &wire.TaskDone{At: time.Now().UTC(), By: by, Failed: req.Failed, Message: req.Message}
-		s.events.Publish(api.Event{Type: EventDone, Agent: s.Spec.Agent, Message: "agent " + s.Spec.Agent + " says that its task is done", Data: map[string]any{"task": s.task.id}})
+		s.events.Publish(api.Event{Type: wire.EventDone, Agent: s.Spec.Agent, Message: "agent " + s.Spec.Agent + " says that its task is done", Data: map[string]any{"task": s.task.id}})
 	}
 	return writeJSON(w, res)
 }

@@ -1,0 +1,18 @@
+package wire
+
+// Types of the events of a shim that are for polisd alone: it acts on them and
+// passes the others on. Their names are part of the protocol.
+const (
+	EventPrefix = "shim:"
+
+	EventExit   = "shim:exit"    // the main command ended
+	EventDone   = "shim:done"    // the agent ended its task itself
+	EventOwnRef = "shim:own-ref" // the agent made the ref in data.ref, or removed one of its own (data.gone)
+
+	// A port of the agent, data.port, is listened on or no longer is. UDP has types of
+	// its own since UDPVersion: an older polisd takes every port for one of TCP.
+	EventListen      = "shim:listen"
+	EventUnlisten    = "shim:unlisten"
+	EventListenUDP   = "shim:listen-udp"
+	EventUnlistenUDP = "shim:unlisten-udp"
+)
