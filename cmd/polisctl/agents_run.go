@@ -73,18 +73,21 @@ func (a *app) prompt(words []string) (string, error) {
 
 func (a *app) watchCmd() *cobra.Command {
 	var lines int
-	var follow bool
+	var follow, raw bool
 	cmd := &cobra.Command{
-		Use:     "watch NAME [-n LINES] [-f]",
+		Use:     "watch NAME [-n LINES] [-f] [--raw]",
 		Aliases: []string{"logs"},
 		Short:   "Show the output of an agent",
-		Long: `Show the last lines of what an agent's program printed, as it printed them; on a
-terminal, only text and colours of it. With -f go on until interrupted, also across a restart of polisd. With --json every line is one
-object.`,
+		Long: `Show the last lines of what an agent's program printed: text, and on a terminal its
+colours. If the program has a terminal of its own, these are the lines of its scroll-back
+and its screen. With -f go on until interrupted, also across a restart of polisd: a line
+is printed when it is complete, and again if the program rewrites it and then leaves it
+as it is. With --json every line is one object.`,
 		Args:              takes(1, 1, "the NAME of an agent"),
 		ValidArgsFunction: a.completeAgents,
 	}
 	cmd.Flags().IntVarP(&lines, "lines", "n", 50, "how many of the last `LINES`")
+	cmd.Flags().BoolVar(&raw, "raw", false, "print the bytes of the log as they are, also on a terminal")
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "wait for more")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := checkAgents(args[0]); err != nil {
@@ -95,8 +98,12 @@ object.`,
 		}
 		show := func(body io.ReadCloser) error {
 			defer body.Close()
-			if a.json {
+			switch {
+			case a.json:
 				return a.jsonLines(args[0], body)
+			case raw:
+				_, err := io.Copy(onlyWriter{a}, body)
+				return err
 			}
 			return a.copyOut(body)
 		}
@@ -120,14 +127,12 @@ object.`,
 	return cmd
 }
 
-// copyOut copies r to standard output as it comes.
+// copyOut copies the text of r to standard output as it comes, on a terminal with
+// its colours.
 func (a *app) copyOut(r io.Reader) error {
-	if !isTerminal(a.stdout) {
-		_, err := io.Copy(onlyWriter{a}, r)
-		return err
-	}
-	_, err := io.Copy(&termFilter{w: onlyWriter{a}}, r)
-	if a.colors() {
+	terminal := isTerminal(a.stdout)
+	_, err := io.Copy(&termFilter{w: onlyWriter{a}, plain: !terminal}, r)
+	if terminal && a.colors() {
 		err = errors.Join(err, a.copyText("\x1b[0m")) // a colour ends with what it was for
 	}
 	return err
@@ -151,13 +156,15 @@ func (w onlyWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// jsonLines prints each line of r as an object of its own.
+// jsonLines prints the text of each line of r as an object of its own.
 func (a *app) jsonLines(agent string, r io.Reader) error {
 	in := bufio.NewReader(r)
 	for {
 		line, err := in.ReadString('\n')
 		if line != "" {
-			var buf bytes.Buffer
+			var buf, text bytes.Buffer
+			_, _ = (&termFilter{w: &text, plain: true}).Write([]byte(line)) // it fails as its writer does
+			line = text.String()
 			entry := struct {
 				Agent string `json:"agent"`
 				Line  string `json:"line"`

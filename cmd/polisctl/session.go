@@ -43,6 +43,7 @@ type session struct {
 	attach bool // the command is the agent's own: it must outlive this client
 	sigs   <-chan os.Signal
 	raw    *rawTerminal
+	modes  *termModes // nil if the program's terminal is not shown on one
 	cancel context.CancelCauseFunc
 }
 
@@ -56,12 +57,19 @@ func (s *session) run() (code int, err error) {
 	defer cancel(nil)
 	s.cancel = cancel
 
+	stdout := io.Writer(s.a.stdout)
+	if s.tty && isTerminal(s.a.stdout) {
+		s.modes = &termModes{w: s.a.stdout}
+		stdout = s.modes
+	}
 	if s.tty && s.stdin && isTerminal(s.a.stdin) {
 		if s.raw, err = makeRaw(s.a.stdin); err != nil {
 			return 0, err
 		}
+		s.raw.modes = s.modes
 		defer s.raw.restore()
 	}
+	defer s.modes.reset(false)
 	in, err := newInput(s.a.stdin)
 	if err != nil {
 		return 0, err
@@ -89,7 +97,7 @@ func (s *session) run() (code int, err error) {
 	if s.attach {
 		s.redraw()
 	}
-	code, err = s.remote.Run(ctx, s.a.stdout, s.a.stderr)
+	code, err = s.remote.Run(ctx, stdout, s.a.stderr)
 	if cause := context.Cause(ctx); cause != nil && err != nil {
 		return s.left(cause)
 	}
@@ -98,12 +106,8 @@ func (s *session) run() (code int, err error) {
 
 // left ends a session whose command goes on or did not end in time.
 func (s *session) left(cause error) (int, error) {
-	if s.raw != nil {
-		// The program's terminal modes are not ours: mouse reports, bracketed
-		// paste and a hidden cursor would stay in the user's shell.
-		_, _ = io.WriteString(s.a.stdout, "\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?2004l\x1b[?25h\x1b[0m\r\n")
-		s.raw.restore()
-	}
+	s.modes.reset(true)
+	s.raw.restore()
 	if s.attach && !s.a.quiet {
 		fmt.Fprintln(s.a.stderr, "detached; the agent goes on")
 	}

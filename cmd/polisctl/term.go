@@ -18,6 +18,7 @@ type rawTerminal struct {
 	fd    int
 	mu    sync.Mutex
 	saved *term.State // nil once restored
+	modes *termModes  // what the program on it changed; may be nil
 }
 
 // makeRaw puts the terminal at f into raw mode.
@@ -39,6 +40,7 @@ func (t *rawTerminal) restore() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.saved != nil {
+		t.modes.reset(false)
 		_ = term.Restore(t.fd, t.saved) // it fails only if the terminal is gone
 		t.saved = nil
 	}

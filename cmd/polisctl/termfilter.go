@@ -13,6 +13,7 @@ import (
 // ctlseqs). A sequence may be split between two writes.
 type termFilter struct {
 	w     io.Writer
+	plain bool // colours are dropped, too
 	state filterState
 	seq   []byte // a colour under way
 	char  []byte // a character under way
@@ -97,7 +98,7 @@ func (c *termFilter) csi(out []byte, b byte) []byte {
 		c.state = afterEscape
 	case b >= 0x40 && b <= 0x7e:
 		c.state = inText
-		if b == 'm' && len(c.seq) < maxSGR {
+		if b == 'm' && !c.plain && len(c.seq) < maxSGR {
 			out = append(append(out, c.seq...), b)
 		}
 	case len(c.seq) >= maxSGR:

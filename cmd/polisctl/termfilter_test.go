@@ -44,6 +44,13 @@ func TestOutputForATerminalIsCalm(t *testing.T) {
 	}
 }
 
+func TestOutputForAFileHasNoEscapes(t *testing.T) {
+	var out bytes.Buffer
+	_, err := (&termFilter{w: &out, plain: true}).Write([]byte("\x1b[1;31mred\x1b[0m \x1b]0;t\x07x\x1b[2J\n"))
+	require.NoError(t, err)
+	require.Equal(t, "red x\n", out.String())
+}
+
 var sgr = regexp.MustCompile("\x1b\\[[0-9;:]*m")
 
 func FuzzCalm(f *testing.F) {

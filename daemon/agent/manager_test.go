@@ -113,6 +113,7 @@ type fakeShim struct {
 	name string
 }
 
+func (f fakeShim) Screen(context.Context, int) (wire.Screen, error) { return wire.Screen{}, nil }
 func (s fakeShim) Status(context.Context) (wire.Status, error) {
 	s.k.mu.Lock()
 	defer s.k.mu.Unlock()

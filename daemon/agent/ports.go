@@ -33,6 +33,8 @@ type Shim interface {
 	Status(ctx context.Context) (wire.Status, error)
 	Start(ctx context.Context, r wire.StartRequest) error
 	Input(ctx context.Context, r wire.InputRequest) error
+	// Screen is only for shims of wire.ScreenVersion and later.
+	Screen(ctx context.Context, lines int) (wire.Screen, error)
 	StopMain(ctx context.Context, grace time.Duration) error
 	// Set is only for shims of wire.SettingsVersion and later.
 	Set(ctx context.Context, r wire.SettingsRequest) error

@@ -7,6 +7,7 @@ import (
 	"polis/daemon/api"
 	"polis/daemon/config"
 	"polis/daemon/events"
+	"polis/daemon/shim/wire"
 )
 
 // Backend is what the API does its work with.
@@ -63,6 +64,8 @@ type Agents interface {
 	Policy(name string) (api.Policy, error)
 	Tasks(name string) ([]api.Task, error)
 	LogDir(name string) (string, error)
+	// Screen is what the agent's terminal shows; false: the log has it all.
+	Screen(ctx context.Context, name string, lines int) (wire.Screen, bool)
 	MapPort(ctx context.Context, req api.PortRequest) (api.PortsAdded, error)
 	UnmapPort(ctx context.Context, name, protocol string, internal, last int) error
 	PortMappings() []api.PortMapping

@@ -20,6 +20,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/events"
+	"polis/daemon/shim/wire"
 )
 
 // nothing is a Backend whose every call is a test failure: what these tests
@@ -91,11 +92,15 @@ func TestBadBodiesAreRefusedByEveryRouteThatReadsOne(t *testing.T) {
 
 type streaming struct {
 	Backend
-	hub *events.Hub
-	dir string
+	hub    *events.Hub
+	dir    string
+	screen wire.Screen
 }
 
-func (s streaming) Events() *events.Hub           { return s.hub }
+func (s streaming) Events() *events.Hub { return s.hub }
+func (s streaming) Screen(context.Context, string, int) (wire.Screen, bool) {
+	return s.screen, s.screen.Terminal
+}
 func (s streaming) LogDir(string) (string, error) { return s.dir, nil }
 
 // serve runs a real server on a real socket, so that peer credentials count.

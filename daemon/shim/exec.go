@@ -119,7 +119,7 @@ func (s *Shim) exec(w http.ResponseWriter, r *http.Request) error {
 	pump(outR, wire.FrameStdout)
 	pump(errR, wire.FrameStderr)
 	client := make(chan error, 1)
-	go func() { client <- serveFrames(rw, fw, input, proc, !req.TTY) }()
+	go func() { client <- serveFrames(rw, fw, input, process{proc, proc.Resize}, !req.TTY) }()
 	exited := make(chan int, 1)
 	go func() {
 		code, err := proc.Wait()
@@ -186,7 +186,11 @@ func (s *Shim) attach(w http.ResponseWriter, r *http.Request) error {
 		return api.Errorf(api.CodeBadState, "agent %s runs no command", s.Spec.Agent).
 			WithHint("polisctl agents start %s, or polisctl agents shell %s", s.Spec.Agent, s.Spec.Agent)
 	}
-	sub, ok := m.subscribe()
+	rows, cols := req.Rows, req.Cols
+	if !m.tty || !req.TTY {
+		rows, cols = 0, 0
+	}
+	sub, ok := m.subscribe(rows, cols)
 	if !ok {
 		return api.Errorf(api.CodeBadState, "the command of agent %s has just ended", s.Spec.Agent)
 	}
@@ -198,14 +202,14 @@ func (s *Shim) attach(w http.ResponseWriter, r *http.Request) error {
 	defer conn.Close()
 	s.sessions.Add(1)
 	defer s.sessions.Add(-1)
-	if req.Rows > 0 && req.Cols > 0 && m.tty {
-		if err := m.proc.Resize(req.Rows, req.Cols); err != nil {
+	if rows > 0 && cols > 0 {
+		if err := m.resize(rows, cols); err != nil {
 			s.Log.Debug("resize", "err", err)
 		}
 	}
 	fw := wire.NewWriter(conn)
 	client := make(chan error, 1)
-	go func() { client <- serveFrames(rw, fw, m.input, m.proc, false) }()
+	go func() { client <- serveFrames(rw, fw, m.input, process{m.proc, m.resize}, false) }()
 	// The connection is no longer HTTP: an error of writing to it means that the client has
 	// left, and cannot be reported to it.
 	for {

@@ -29,6 +29,7 @@ type session struct {
 
 	mu   sync.Mutex
 	subs map[*subscriber]struct{}
+	term *terminal // nil without a terminal; mu guards it
 }
 
 // subscriber gets the output of a session. A slow one is dropped rather than blocking the agent.
@@ -61,6 +62,9 @@ func startSession(ctx context.Context, box *sandbox.Sandbox, p sandbox.Process, 
 			closers = append(closers, inW)
 		}
 	}
+	if p.TTY {
+		s.term = newTerminal(int(p.Rows), int(p.Cols), log)
+	}
 	proc, err := box.Start(p)
 	for _, c := range closers {
 		_ = c.Close() //nolint:errcheck // our copies of the child's ends
@@ -80,6 +84,11 @@ func startSession(ctx context.Context, box *sandbox.Sandbox, p sandbox.Process, 
 		defer close(copied)
 		s.copyOutput(out, log, lg)
 	}()
+	settled := make(chan struct{})
+	go func() {
+		defer close(settled)
+		s.settle(copied, lg)
+	}()
 	go func() {
 		defer close(s.done)
 		code, err := proc.Wait()
@@ -97,6 +106,7 @@ func startSession(ctx context.Context, box *sandbox.Sandbox, p sandbox.Process, 
 			}
 			<-copied
 		}
+		<-settled
 		_ = s.input.Close() //nolint:errcheck // the reader is gone
 		_ = out.Close()     //nolint:errcheck // may be closed above
 		s.mu.Lock()
@@ -118,10 +128,9 @@ func (s *session) copyOutput(out *os.File, log io.Writer, lg *slog.Logger) {
 	for {
 		n, err := out.Read(buf)
 		if n > 0 {
-			if _, werr := log.Write(buf[:n]); werr != nil {
+			if werr := s.output(buf[:n], log); werr != nil {
 				lg.Error("write output log", "err", werr)
 			}
-			s.fan(append([]byte(nil), buf[:n]...))
 		}
 		if err != nil {
 			// A pty returns EIO when its last writer is gone.
@@ -133,9 +142,20 @@ func (s *session) copyOutput(out *os.File, log io.Writer, lg *slog.Logger) {
 	}
 }
 
-func (s *session) fan(p []byte) {
+// output takes what the command wrote: to the log, and to who is attached.
+func (s *session) output(p []byte, log io.Writer) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.fan(append([]byte(nil), p...))
+	if s.term != nil {
+		return s.term.write(p)
+	}
+	_, err := log.Write(p)
+	return err
+}
+
+// fan gives p to the subscribers. s.mu is held.
+func (s *session) fan(p []byte) {
 	for sub := range s.subs {
 		select {
 		case sub.ch <- p:
@@ -147,16 +167,31 @@ func (s *session) fan(p []byte) {
 	}
 }
 
-// subscribe returns the output from now on; ok is false when the session is over.
-func (s *session) subscribe() (sub *subscriber, ok bool) {
+// subscribe returns the output from now on, after what draws the screen as it
+// is; ok is false when the session is over.
+func (s *session) subscribe(rows, cols uint16) (sub *subscriber, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.subs == nil {
 		return nil, false
 	}
 	sub = &subscriber{ch: make(chan []byte, subscriberBacklog)}
+	if s.term != nil && rows > 0 && cols > 0 {
+		s.term.screen.Resize(int(rows), int(cols))
+		sub.ch <- s.term.screen.Paint()
+	}
 	s.subs[sub] = struct{}{}
 	return sub, true
+}
+
+// resize gives the command's terminal another size.
+func (s *session) resize(rows, cols uint16) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.term != nil {
+		s.term.screen.Resize(int(rows), int(cols))
+	}
+	return s.proc.Resize(rows, cols)
 }
 
 func (s *session) unsubscribe(sub *subscriber) {
@@ -188,9 +223,15 @@ func (s *session) stop(ctx context.Context, grace time.Duration) error {
 	return errors.New("the main command does not die")
 }
 
+// process is what a client's frames reach.
+type process struct {
+	*sandbox.Proc
+	resize func(rows, cols uint16) error
+}
+
 // serveFrames joins a client's frames to a process: input, resize and signals in; credit for
 // input that was taken, out. It returns when the client leaves or violates the protocol.
-func serveFrames(r io.Reader, fw *wire.Writer, input io.WriteCloser, proc *sandbox.Proc, closeOnEOF bool) error {
+func serveFrames(r io.Reader, fw *wire.Writer, input io.WriteCloser, proc process, closeOnEOF bool) error {
 	in := newStdin(input, fw, closeOnEOF)
 	defer in.end()
 	buf := make([]byte, wire.MaxFrame)
@@ -206,7 +247,7 @@ func serveFrames(r io.Reader, fw *wire.Writer, input io.WriteCloser, proc *sandb
 			}
 		case wire.FrameResize:
 			if len(p) == 4 {
-				if err := proc.Resize(uint16(p[0])<<8|uint16(p[1]), uint16(p[2])<<8|uint16(p[3])); err != nil && !errors.Is(err, os.ErrClosed) {
+				if err := proc.resize(uint16(p[0])<<8|uint16(p[1]), uint16(p[2])<<8|uint16(p[3])); err != nil && !errors.Is(err, os.ErrClosed) {
 					return fmt.Errorf("resize: %w", err)
 				}
 			}

@@ -116,6 +116,12 @@ func (s *Shim) Input(ctx context.Context, r wire.InputRequest) error {
 	return s.call(ctx, s.Timeout, http.MethodPost, "/v1/input", r, nil)
 }
 
+// Screen returns the last lines of what the main command's terminal shows. Only for
+// shims of wire.ScreenVersion and later.
+func (s *Shim) Screen(ctx context.Context, lines int) (out wire.Screen, err error) {
+	return out, s.call(ctx, s.Timeout, http.MethodGet, "/v1/screen?lines="+strconv.Itoa(lines), nil, &out)
+}
+
 // StopMain ends the main command: TERM, the grace, KILL.
 func (s *Shim) StopMain(ctx context.Context, grace time.Duration) error {
 	return s.call(ctx, grace+s.Timeout, http.MethodPost, "/v1/stop", wire.StopRequest{Grace: wire.Duration(grace)}, nil)

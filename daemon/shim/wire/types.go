@@ -67,6 +67,21 @@ type StartRequest struct {
 	Task string `json:"task,omitempty"`
 }
 
+// Screen is what the main command's terminal shows: GET /v1/screen?lines=N, since
+// [ScreenVersion].
+type Screen struct {
+	// Terminal is false for a command without one: then the log has it all.
+	Terminal bool `json:"terminal"`
+	Rows     int  `json:"rows,omitempty"`
+	Cols     int  `json:"cols,omitempty"`
+	// Lines are the last lines of the scroll-back and the screen, with SGR
+	// sequences; All is false if there were more of them than are kept.
+	Lines []string `json:"lines,omitempty"`
+	All   bool     `json:"all,omitempty"`
+	// Begin is the position of the log where the command began; -1 if unknown.
+	Begin int64 `json:"begin"`
+}
+
 // MaxInput bounds an InputRequest's text, in bytes.
 const MaxInput = 64 << 10
 

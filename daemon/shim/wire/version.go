@@ -21,9 +21,10 @@ import "fmt"
 //	11 settings have HostPorts
 //	12 StartRequest names the task; Status has Task, Done and Output
 //	13 settings have Vars
+//	14 GET /v1/screen
 const (
 	// Version is what a shim of this build speaks.
-	Version = 13
+	Version = 14
 	// UDPVersion is the first that has port maps of UDP.
 	UDPVersion = 5
 	// MinVersion is the oldest that this build's daemon and shim understand.
@@ -34,6 +35,8 @@ const (
 	HostPortsVersion = 11
 	// EnvVersion is the first that knows Settings.Vars.
 	EnvVersion = 13
+	// ScreenVersion is the first that tells its Screen.
+	ScreenVersion = 14
 	// NoInputVersion is the first that knows StartRequest.NoInput.
 	NoInputVersion = 4
 	// TaskVersion is the first that knows which task its command is.

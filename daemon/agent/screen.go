@@ -1,0 +1,40 @@
+package agent
+
+import (
+	"context"
+	"time"
+
+	"polis/daemon/shim/wire"
+)
+
+// screenTime bounds the wait for a screen; then the log has to do.
+const screenTime = 2 * time.Second
+
+// Screen returns the last lines of what the terminal of an agent's own program
+// shows; false if it has none, or more of them are wanted than it keeps: then they
+// are in the log.
+func (m *Manager) Screen(ctx context.Context, name string, lines int) (wire.Screen, bool) {
+	a, err := m.lookup(name)
+	if err != nil {
+		return wire.Screen{}, false
+	}
+	m.mu.Lock()
+	up := a.up && !a.foreign
+	m.mu.Unlock()
+	if !up {
+		return wire.Screen{}, false
+	}
+	ctx, cancel := context.WithTimeout(ctx, screenTime)
+	defer cancel()
+	sh := m.Shims.Dial(a.Name())
+	defer sh.Close()
+	st, err := sh.Status(ctx)
+	if err != nil {
+		return wire.Screen{}, false
+	}
+	if v, err := wire.Agree(st); err != nil || v < wire.ScreenVersion {
+		return wire.Screen{}, false
+	}
+	sc, err := sh.Screen(ctx, lines)
+	return sc, err == nil && sc.Terminal && sc.All
+}
