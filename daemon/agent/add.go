@@ -23,15 +23,14 @@ const (
 	maxCommand = 128 << 10
 )
 
-// Add makes an agent: everything in order, or nothing at all.
+// Add creates an agent: completely, or not at all.
 func (m *Manager) Add(ctx context.Context, req api.AddRequest) (api.Agent, error) {
 	a, err := m.reserve(req)
 	if err != nil {
 		return api.Agent{}, err
 	}
 	defer a.op.Unlock()
-	// Known on disk before anything exists, so that a crash from here on is
-	// healed by the next start.
+	// Saved before anything exists, so that the next start heals a crash from here on.
 	if err := m.save(a.WS); err != nil {
 		m.mu.Lock()
 		delete(m.agents, a.Name())
@@ -115,8 +114,7 @@ func (m *Manager) reserve(req api.AddRequest) (*Agent, error) {
 	return a, m.enter(a, c)
 }
 
-// enter makes a new agent known, if its name is free and there is room; its op
-// is then held.
+// enter registers a new agent, if its name is free and there is room; its op is then held.
 func (m *Manager) enter(a *Agent, c config.Config) error {
 	name, ws := a.Name(), a.WS
 	if strings.HasPrefix(name, layout.CheckPrefix) {
@@ -144,7 +142,7 @@ func (m *Manager) enter(a *Agent, c config.Config) error {
 	if err := m.contested(a, a.Kept.Policy); err != nil {
 		return err
 	}
-	a.op.Lock() // nobody else knows it yet
+	a.op.Lock() // no other goroutine knows it yet
 	m.agents[name] = a
 	return nil
 }
@@ -175,7 +173,7 @@ func checkAdd(req api.AddRequest) error {
 	return nil
 }
 
-// CheckCommand refuses commands that execve would not take.
+// CheckCommand rejects commands that execve would not accept.
 func CheckCommand(field string, words []string) error {
 	total := 0
 	for i, w := range words {
@@ -205,8 +203,8 @@ func mapsOf(req api.AddRequest) []store.PortMap {
 	return maps
 }
 
-// create ensures every resource in order, then the shim. maps get the external
-// ports they have, if they have any and can.
+// create ensures every resource in order, then the shim. maps keep their external ports, if they
+// have any and they are free.
 func (m *Manager) create(ctx context.Context, a *Agent, maps []store.PortMap, force bool) error {
 	leave, err := m.admit(a, force)
 	if err != nil {
@@ -264,15 +262,15 @@ func (m *Manager) bringUp(ctx context.Context, a *Agent) error {
 	return nil
 }
 
-// group is the control group of the agent's sandbox, below the mount points of
-// the hierarchies, as its shim was told.
+// group is the control group of the agent's sandbox, below the mount points of the hierarchies,
+// from its shim's spec.
 func (m *Manager) group(a *Agent) string {
 	sp, _ := m.Shims.Spec(a.Name())
 	return sp.CgroupPath
 }
 
-// ensureShim starts the shim; a static port that somebody took meanwhile is
-// replaced by the next free one.
+// ensureShim starts the shim; a static port that another program took meanwhile is replaced by
+// the next free one.
 func (m *Manager) ensureShim(ctx context.Context, a *Agent) error {
 	for try := 0; ; try++ {
 		err := m.Shims.Ensure(ctx, a)

@@ -7,10 +7,10 @@ import (
 	"polis/daemon/config"
 )
 
-// Capacity is what the machine has for agents.
+// Capacity is the machine's capacity for agents.
 type Capacity struct {
-	MemoryBytes int64 // all of it, or what polis itself is limited to
-	Pids        int64 // process numbers there are; 0: not known
+	MemoryBytes int64 // all of it, or polis' own limit
+	Pids        int64 // number of process ids; 0: unknown
 	FreeBytes   int64 // on the disk with the workspace
 }
 
@@ -20,9 +20,9 @@ type demand struct {
 	memory, pids int64
 }
 
-// admit refuses to bring an agent up for which the machine has no room, unless
-// force. The place is the agent's until leave is called; once the agent is up,
-// it counts by itself. What restarts with polisd is not asked about.
+// admit refuses to bring an agent up for which the machine has no room, unless force. The room is
+// reserved until leave is called; once the agent is up, it counts by itself. Agents that polisd
+// restores are not checked.
 func (m *Manager) admit(a *Agent, force bool) (leave func(), err error) {
 	if m.Capacity == nil {
 		return func() {}, nil
@@ -47,7 +47,7 @@ func (m *Manager) admit(a *Agent, force bool) (leave func(), err error) {
 	}, nil
 }
 
-// demand is that of all agents that live or are about to, but one; m.mu is held.
+// demand is that of all agents that are up or coming up, but one; m.mu is held.
 func (m *Manager) demand(c config.Config, but *Agent) demand {
 	var d demand
 	for _, a := range m.agents {
@@ -60,7 +60,7 @@ func (m *Manager) demand(c config.Config, but *Agent) demand {
 	return d
 }
 
-// room refuses an agent that the limits of all agents, with it, make too much.
+// room rejects an agent if the limits of all agents, including it, exceed the capacity.
 func room(c config.Config, a *Agent, others demand, has Capacity) error {
 	const mb = 1 << 20
 	adm := c.Admission
@@ -68,7 +68,7 @@ func room(c config.Config, a *Agent, others demand, has Capacity) error {
 		return api.Errorf(api.CodeHostOvercommitted, "agent %s may use %d%s of %s, the %d agents that live %d: together more than %d%s (%s)",
 			a.Name(), wants, unit, what, others.agents, given, limit, unit, how).
 			With("resource", what).With("wanted", wants).With("given", given).With("limit", limit).With("agents", others.agents).
-			WithHint("stop an agent, give it less (polisctl agents set), say --force, or change [admission] in polisd.toml")
+			WithHint("stop an agent, give it less (polisctl agents set), use --force, or change [admission] in polisd.toml")
 	}
 	memory := has.MemoryBytes - int64(adm.ReserveMB)*mb
 	of := fmt.Sprintf("memory %d MB less %d MB for the host", has.MemoryBytes/mb, adm.ReserveMB)
@@ -90,7 +90,7 @@ func room(c config.Config, a *Agent, others demand, has Capacity) error {
 	if need := int64(adm.DiskFreeMB) * mb; has.FreeBytes < need {
 		return api.Errorf(api.CodeHostOvercommitted, "agent %s: the disk with workspace %s has %d MB free, less than %d MB (admission.disk_free_mb)", a.Name(), a.WS.Name, has.FreeBytes/mb, adm.DiskFreeMB).
 			With("resource", "disk").With("free", has.FreeBytes/mb).With("limit", adm.DiskFreeMB).
-			WithHint("free space (polisctl gc), say --force, or change [admission] in polisd.toml")
+			WithHint("free space (polisctl gc), use --force, or change [admission] in polisd.toml")
 	}
 	return nil
 }

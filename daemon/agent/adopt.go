@@ -35,14 +35,14 @@ func (m *Manager) revive(ctx context.Context, a *Agent, rep *Report) {
 	if err := m.Shims.Remove(ctx, a); err != nil {
 		rep.add(&rep.Errors, "agent %s: clear up: %v", a.Name(), err)
 	} else {
-		m.Locks.DropAgent(a.Name()) // nobody waits for it to come back any more
+		m.Locks.DropAgent(a.Name()) // no other agent waits for it to reclaim any more
 	}
 	if st != api.StatusIdle && st != api.StatusRunning {
 		rep.add(&rep.Kept, "%s (%s)", a.Name(), st)
 		return
 	}
 	if m.halted(ctx) {
-		rep.add(&rep.Kept, "%s (%s): the daemon was told to end; the next one restores it", a.Name(), st)
+		rep.add(&rep.Kept, "%s (%s): the daemon is stopping; the next one restores it", a.Name(), st)
 		return
 	}
 	if err := m.bringUp(ctx, a); err != nil {
@@ -51,7 +51,7 @@ func (m *Manager) revive(ctx context.Context, a *Agent, rep *Report) {
 			m.Log.Error("clear up", "agent", a.Name(), "err", derr)
 		}
 		if cut {
-			rep.add(&rep.Kept, "%s (%s): the daemon was told to end; the next one restores it", a.Name(), st)
+			rep.add(&rep.Kept, "%s (%s): the daemon is stopping; the next one restores it", a.Name(), st)
 			return
 		}
 		code := api.CodeNSRestoreFailed
@@ -68,7 +68,7 @@ func (m *Manager) revive(ctx context.Context, a *Agent, rep *Report) {
 	rep.add(&rep.Restored, "%s", a.Name())
 }
 
-// adopt takes over an agent whose shim lived on. a.op is held.
+// adopt takes over an agent whose shim is alive. a.op is held.
 func (m *Manager) adopt(ctx context.Context, a *Agent) error {
 	sh := m.Shims.Dial(a.Name())
 	defer sh.Close()
@@ -77,7 +77,7 @@ func (m *Manager) adopt(ctx context.Context, a *Agent) error {
 		return err
 	}
 	if _, err := wire.Agree(st); err != nil {
-		// Its agent works on; to kill it would help nobody.
+		// Its agent is working; killing it would not help.
 		m.mu.Lock()
 		a.up, a.foreign, a.Network.Address = true, true, st.Address
 		m.mu.Unlock()
@@ -86,7 +86,7 @@ func (m *Manager) adopt(ctx context.Context, a *Agent) error {
 		return nil
 	}
 	if sp, ok := m.Shims.Spec(a.Name()); ok && st.Address == "" {
-		st.Address = sp.Address // the first shims did not tell
+		st.Address = sp.Address // the first shims did not report it
 	}
 	group := m.group(a)
 	m.knowTask(a, st)
@@ -96,7 +96,7 @@ func (m *Manager) adopt(ctx context.Context, a *Agent) error {
 	a.up = true
 	a.Kept.Generation = max(a.Kept.Generation, st.Generation)
 	cur := a.Kept.Status
-	a.Kept.OwnedRefs = st.OwnedRefs // it has seen every ref made and removed
+	a.Kept.OwnedRefs = st.OwnedRefs // the shim has recorded every ref made and removed
 	a.Network.Address = st.Address
 	m.mu.Unlock()
 	switch {
@@ -116,8 +116,8 @@ func (m *Manager) adopt(ctx context.Context, a *Agent) error {
 	if err := m.applySettings(ctx, a, false); err != nil && st.Version >= wire.SettingsVersion {
 		m.Log.Error("the agent does not have the settings it should have", "agent", a.Name(), "err", err)
 	}
-	// The events begin after the last one that was acted on, not the last one
-	// there is: what happened while no daemon lived is told now.
+	// The events start after the last one that was processed, not after the last one there is:
+	// events of the time without a daemon are processed now.
 	seen, ok := m.Shims.LoadCursor(a.Name())
 	if !ok {
 		seen = st.LastEvent
@@ -130,12 +130,12 @@ func (m *Manager) adopt(ctx context.Context, a *Agent) error {
 	return nil
 }
 
-// answerTime is how long a living shim is asked for its state before it counts
-// as wedged, and is replaced: on a machine under load it may take a while.
+// answerTime is how long a living shim may take to report its state before it counts as hung, and
+// is replaced: on a machine under load it may take a while.
 const answerTime = 20 * time.Second
 
-// answer asks a shim for its state until it answers, is wedged or has ended:
-// the last daemon may have told it to.
+// answer queries a shim for its state until it answers, hangs or has ended: the last daemon may
+// have stopped it.
 func (m *Manager) answer(ctx context.Context, a *Agent, sh Shim) (st wire.Status, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
@@ -147,7 +147,7 @@ func (m *Manager) answer(ctx context.Context, a *Agent, sh Shim) (st wire.Status
 			return st, fmt.Errorf("it has ended: %w", err)
 		}
 		if _, ok := m.Shims.Spec(a.Name()); !ok {
-			return st, fmt.Errorf("its files are gone: %w", err) // it is not about to make its socket
+			return st, fmt.Errorf("its files are gone: %w", err) // it will not create its socket any more
 		}
 		select {
 		case <-ctx.Done():
@@ -157,7 +157,7 @@ func (m *Manager) answer(ctx context.Context, a *Agent, sh Shim) (st wire.Status
 	}
 }
 
-// fromSpec enters what the spec of the agent's shim still knows.
+// fromSpec enters what the spec of the agent's shim still has.
 func (m *Manager) fromSpec(a *Agent, sp wire.Spec, types map[string]config.BaseType) {
 	k := &a.Kept
 	k.Branch, k.Policy, k.MemoryLimitMB, k.CreatedAt, k.Generation = sp.Branch, sp.Policy, int(sp.MemoryBytes>>20), sp.Created, sp.Generation
@@ -174,8 +174,8 @@ func (m *Manager) fromSpec(a *Agent, sp wire.Spec, types map[string]config.BaseT
 	}
 }
 
-// egressOf is the egress of its own that an agent had, as far as its shim's spec tells:
-// none if it had what its role, its type and the configuration say.
+// egressOf is an agent's own egress setting, reconstructed from its shim's spec: none if it
+// equals that of its role, type and configuration.
 func (m *Manager) egressOf(a *Agent, sp wire.Spec) []string {
 	c := m.config()
 	if usual, err := c.Reach(sp.Role, a.Type, config.Own{}); err == nil && slices.Equal(usual.Policy.Entries(), sp.Egress) {

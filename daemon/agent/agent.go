@@ -10,7 +10,7 @@ import (
 	"polis/daemon/store"
 )
 
-// Workspace is what agents need to know of theirs.
+// Workspace is the part of a workspace that concerns agents.
 type Workspace struct {
 	Name    string
 	Root    layout.Workspace
@@ -20,8 +20,8 @@ type Workspace struct {
 	Owner   int // uid of the user's checkout
 	UID     int // of the agents' processes and files; never 0
 	GID     int
-	// AsUser: the project is a plain directory of root's that agents see, and
-	// change, as if it were theirs.
+	// AsUser: the project is a plain directory of root's that agents see, and change, as if they
+	// owned it.
 	AsUser bool
 	Repo   Repo
 	Queue  Queue // nil without git
@@ -32,7 +32,7 @@ type Workspace struct {
 	mu      *sync.Mutex // the manager's, once the workspace is added
 	saving  sync.Mutex
 	unsaved bool // guarded by the manager's mutex
-	leaving bool // likewise; no agent comes in any more
+	leaving bool // likewise; no agent is admitted any more
 }
 
 // Agent is one agent. Fields of Kept and the runtime fields are guarded by the
@@ -42,30 +42,30 @@ type Agent struct {
 	Type config.BaseType
 
 	Kept store.Agent
-	// Network is what the network resource made; the shim is told.
+	// Network is the result of the network resource, for the shim's spec.
 	Network Network
-	// Identity is who the project says its commits are by; may be empty.
+	// Identity is the author in the project's git configuration; may be empty.
 	Identity struct{ Name, Email string }
-	// PutAside is set once its work is safe and nothing can change it any more.
+	// PutAside is set once its work is saved and can no longer change.
 	PutAside *Saved
-	// Aside is the directory its worktree was moved to, if that was kept whole.
+	// Aside is the trash directory of its worktree, if that was kept whole.
 	Aside string
-	// Remotes are the project's, as agents may know them.
+	// Remotes are the project's, as agents see them.
 	Remotes []Remote
 	pid     int
 	up      bool
-	coming  bool // is being brought up, and counts as if it were
-	// leaving is set while polis itself takes the shim down, so that its end
-	// is not mistaken for a death.
+	coming  bool // is being brought up, and counts as if it were up
+	// leaving is set while polis itself stops the shim, so that its end is not mistaken for a
+	// crash.
 	leaving bool
-	// foreign is set for a shim of a version this daemon does not understand:
-	// it is left alone, and replaced at the next start.
+	// foreign is set for a shim of a version this daemon does not support: it is left alone, and
+	// replaced at the next start.
 	foreign bool
-	hung    string // why its shim was ended, if it hung
+	hung    string // why its shim was killed, if it hung
 	follow  func() // ends the goroutine that follows the shim's events
-	last    uint64 // newest event seen of the shim; 0: none
+	last    uint64 // newest processed event of the shim; 0: none
 
-	// binds is where the maps that are served are bound.
+	// binds is where the active maps are bound.
 	binds map[PortKey]string
 
 	op opLock
@@ -87,7 +87,7 @@ type Remote struct{ Name, URL string }
 // Name is the agent's name.
 func (a *Agent) Name() string { return a.Kept.Name }
 
-// Copy is what is kept of the agent now. It is for those that have its op and not the
+// Copy is a copy of what is kept of the agent. It is for callers that hold its op and not the
 // manager's mutex: refs and port maps change without the op.
 func (a *Agent) Copy() store.Agent {
 	if a.WS.mu != nil {

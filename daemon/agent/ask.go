@@ -29,7 +29,7 @@ func (m *Manager) upShim(name string) (*Agent, error) {
 	return a, nil
 }
 
-// Attach says where the agent's own server listens.
+// Attach returns the socket of the agent's shim.
 func (m *Manager) Attach(name string) (api.Attach, error) {
 	if _, err := m.upShim(name); err != nil {
 		return api.Attach{}, err

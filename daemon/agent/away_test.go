@@ -151,9 +151,9 @@ func (s endingShim) Status(ctx context.Context) (wire.Status, error) {
 	return wire.Status{}, errInjected
 }
 
-// TestNobodyWaitsForAShimThatEnds: neither reconciliation for its answer, nor
-// other agents for it to take its leases up again.
-func TestNobodyWaitsForAShimThatEnds(t *testing.T) {
+// TestAShimThatEndsIsNotAwaited: neither reconciliation waits for its answer, nor do other agents
+// for it to reclaim its leases.
+func TestAShimThatEndsIsNotAwaited(t *testing.T) {
 	for name, c := range map[string]struct {
 		status api.Status
 		broken error
@@ -165,7 +165,7 @@ func TestNobodyWaitsForAShimThatEnds(t *testing.T) {
 		"of an agent that was up":         {status: api.StatusIdle, alive: true, asked: 2, drops: 1},
 		"which is gone":                   {status: api.StatusStopped, drops: 1},
 		"which is gone, and its files":    {status: api.StatusStopped, broken: errInjected, drops: 1},
-		"of an agent that nobody knows":   {alive: true, drops: 1},
+		"of an unknown agent":             {alive: true, drops: 1},
 		"of an agent that was being made": {status: api.StatusCreating, alive: true, drops: 1},
 	} {
 		t.Run(name, func(t *testing.T) {

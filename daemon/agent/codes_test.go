@@ -10,8 +10,8 @@ import (
 	"polis/daemon/store"
 )
 
-// TestWhatEndsBadlyAtStartHasItsCode: each thing a start can find wrong with an
-// agent is said with the code of the table, and keeps no other from coming back.
+// TestWhatEndsBadlyAtStartHasItsCode: each fault that a start can find in an agent is reported
+// with the code of the table, and does not affect other agents.
 func TestWhatEndsBadlyAtStartHasItsCode(t *testing.T) {
 	w := newWorld(t.TempDir())
 	t.Cleanup(w.Close)
@@ -41,7 +41,7 @@ func TestWhatEndsBadlyAtStartHasItsCode(t *testing.T) {
 	require.Equal(t, api.StatusIdle, a.Status)
 }
 
-func TestASandboxThatCannotBeMadeAgainIsSaid(t *testing.T) {
+func TestASandboxThatCannotBeMadeAgainIsReported(t *testing.T) {
 	w := newWorld(t.TempDir())
 	t.Cleanup(w.Close)
 	w.k.set("worktree")["claude"] = true
@@ -55,7 +55,7 @@ func TestASandboxThatCannotBeMadeAgainIsSaid(t *testing.T) {
 	require.Contains(t, a.StatusReason, string(api.CodeNSRestoreFailed))
 }
 
-func TestProcessesThatCannotBeEndedAreSaid(t *testing.T) {
+func TestProcessesThatCannotBeKilledAreReported(t *testing.T) {
 	w := newWorld(t.TempDir())
 	t.Cleanup(w.Close)
 	_, err := w.Add(t.Context(), api.AddRequest{Name: "claude", BaseType: "custom"})

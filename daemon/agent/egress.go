@@ -11,7 +11,7 @@ import (
 	"polis/daemon/store"
 )
 
-// egressText is an agent's own egress for people.
+// egressText formats an agent's own egress.
 func egressText(own []string) string {
 	if own == nil {
 		return "as configured"
@@ -35,8 +35,7 @@ func ownReach(k store.Agent) config.Own {
 	return config.Own{Egress: k.Egress, HostPorts: k.HostPorts}
 }
 
-// give has a shim take settings, and does for one of an earlier version what
-// that one cannot.
+// give sends settings to a shim, and applies itself those that an older shim cannot.
 func (m *Manager) give(ctx context.Context, sh Shim, a *Agent, st wire.Status, req wire.SettingsRequest) error {
 	for _, l := range []struct {
 		name  string
@@ -65,8 +64,8 @@ func (m *Manager) give(ctx context.Context, sh Shim, a *Agent, st wire.Status, r
 	return sh.Set(ctx, req)
 }
 
-// openGate opens the gate of an agent whose shim knows of none. Names do not
-// come with it: of a list only its addresses count.
+// openGate opens the gate of an agent whose shim does not know gates. Names are not resolved
+// there: of a list only its addresses take effect.
 func (m *Manager) openGate(ctx context.Context, a *Agent, v wire.Settings) error {
 	if m.Gate == nil {
 		return nil

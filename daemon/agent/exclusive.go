@@ -9,10 +9,10 @@ import (
 	"polis/fusefs/policy/glob"
 )
 
-// contested refuses rules that overlap with what another agent of the workspace
-// has for itself, or that claim what another agent has a rule to write (seed
-// 002, ConflictPolicy fail_fast). An agent without any write rule is not asked
-// about: what it brings home is compared when it merges. m.mu is held.
+// contested rejects rules that overlap with another agent's exclusive paths in the workspace, or
+// that claim paths that another agent has a rule to write (seed 002, ConflictPolicy fail_fast).
+// An agent without write rules is not considered: its changes are checked when it merges. m.mu is
+// held.
 func (m *Manager) contested(a *Agent, p api.Policy) error {
 	for _, name := range slices.Sorted(maps.Keys(m.agents)) {
 		o := m.agents[name]
@@ -38,8 +38,8 @@ func (m *Manager) contested(a *Agent, p api.Policy) error {
 	return nil
 }
 
-// overlap finds an exclusive path of one agent, and a rule of another with
-// which that one writes, or claims, some of it.
+// overlap finds an exclusive path of one agent, and a rule of another that writes, or claims, a
+// part of it.
 func overlap(owner, other api.Policy) (exclusive, rule, kind string, err error) {
 	if len(owner.Exclusive) == 0 {
 		return "", "", "", nil

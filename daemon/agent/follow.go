@@ -12,7 +12,7 @@ import (
 	"polis/daemon/task"
 )
 
-// startFollow hears the shim's events until takeDown or Close. a.op is held.
+// startFollow follows the shim's events until takeDown or Close. a.op is held.
 func (m *Manager) startFollow(a *Agent) {
 	ctx, cancel := context.WithCancel(m.ctx)
 	done := make(chan struct{})
@@ -26,8 +26,7 @@ func (m *Manager) startFollow(a *Agent) {
 	})
 }
 
-// followShim reads events and reconnects; when the shim is gone it says so
-// and clears up after it.
+// followShim reads events and reconnects; when the shim is gone it reports that and cleans up.
 func (m *Manager) followShim(ctx context.Context, a *Agent, gen uint64) {
 	sh := m.Shims.Dial(a.Name())
 	defer sh.Close()
@@ -42,10 +41,10 @@ func (m *Manager) followShim(ctx context.Context, a *Agent, gen uint64) {
 		m.Log.Debug("the shim's event stream ended", "agent", a.Name(), "err", err)
 		alive, aerr := m.Shims.Alive(ctx, a)
 		if aerr != nil {
-			m.Log.Warn("ask for the shim", "agent", a.Name(), "err", aerr)
+			m.Log.Warn("query the shim", "agent", a.Name(), "err", aerr)
 		}
 		if aerr == nil && !alive {
-			// Not from this goroutine: clearing up waits for it.
+			// Not from this goroutine: the clean-up waits for it.
 			m.wg.Go(func() { m.reapShim(m.ctx, a, gen) })
 			return
 		}
@@ -56,8 +55,8 @@ func (m *Manager) followShim(ctx context.Context, a *Agent, gen uint64) {
 	}
 }
 
-// reapShim clears up after a shim that died: its agent is in Error, its
-// mounts, processes and leases are gone, its files are all there.
+// reapShim cleans up after a shim that died: its agent is in Error, its mounts, processes and
+// leases are gone, its files are intact.
 func (m *Manager) reapShim(ctx context.Context, a *Agent, gen uint64) {
 	if a.op.Acquire(ctx) != nil {
 		return
@@ -73,7 +72,7 @@ func (m *Manager) reapShim(ctx context.Context, a *Agent, gen uint64) {
 	}
 	reason := "its shim died"
 	if hung != "" {
-		reason = "its shim hung and was ended: " + hung
+		reason = "its shim hung and was killed: " + hung
 	}
 	if said := m.Shims.Reason(a); said != "" {
 		reason += ": " + said
@@ -88,8 +87,8 @@ func (m *Manager) reapShim(ctx context.Context, a *Agent, gen uint64) {
 	m.setStatus(a, api.StatusError, reason+"; polisctl agents start "+a.Name()+" brings it back with all its files")
 }
 
-// hear acts on one event and notes that, so that the next daemon goes on
-// after it. An event may be acted on twice, never not at all.
+// hear processes one event and saves the cursor, so that the next daemon continues after it. An
+// event may be processed twice, never lost.
 func (m *Manager) hear(ctx context.Context, sh Shim, a *Agent, e api.Event) {
 	m.mu.Lock()
 	last := a.last
@@ -106,15 +105,15 @@ func (m *Manager) hear(ctx context.Context, sh Shim, a *Agent, e api.Event) {
 	}
 }
 
-// missed makes up for events that the shim did not keep: more happened than
-// it has room for, while no daemon listened.
+// missed handles events that the shim did not retain: more happened than it has room for, while
+// no daemon followed.
 func (m *Manager) missed(ctx context.Context, sh Shim, a *Agent, n uint64) {
 	m.Log.Warn("the agent's shim did not keep all its events", "agent", a.Name(), "missing", n)
 	m.Events.Publish(api.Event{Type: api.EventMissed, Agent: a.Name(), Data: map[string]any{"missing": n},
 		Message: fmt.Sprintf("%d events of agent %s were not kept while polisd was away", n, a.Name())})
 	st, err := sh.Status(ctx)
 	if err != nil {
-		m.Log.Warn("ask the shim what is", "agent", a.Name(), "err", err)
+		m.Log.Warn("read the shim's status", "agent", a.Name(), "err", err)
 		return
 	}
 	m.mu.Lock()
@@ -127,7 +126,7 @@ func (m *Manager) missed(ctx context.Context, sh Shim, a *Agent, n uint64) {
 	}
 }
 
-// handleEvent acts on one event of a shim and passes on what users want to know.
+// handleEvent processes one event of a shim and publishes those that concern users.
 func (m *Manager) handleEvent(ctx context.Context, sh Shim, a *Agent, e api.Event) {
 	switch e.Type {
 	case wire.EventExit:

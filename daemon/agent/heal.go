@@ -8,7 +8,7 @@ import (
 	"polis/daemon/store"
 )
 
-// heal finishes the removal of an agent that was never whole or has lost its worktree.
+// heal finishes the removal of an agent that was never complete or has lost its worktree.
 func (m *Manager) heal(ctx context.Context, a *Agent, missing bool, rep *Report) {
 	a.op.Lock()
 	defer a.op.Unlock()
@@ -24,7 +24,7 @@ func (m *Manager) heal(ctx context.Context, a *Agent, missing bool, rep *Report)
 	}
 	kept := ""
 	if missing && a.WS.Git {
-		// The files are gone; commits and a stash of the agent's own are not.
+		// The files are lost; commits and a stash of the agent's own are not.
 		saved, err := a.WS.Repo.Save(ctx, a, false)
 		if err != nil {
 			m.found(a, api.StatusError, string(api.CodeWorktreeMissing)+", and what is left of its work cannot be put aside: "+err.Error())
@@ -53,7 +53,7 @@ func (m *Manager) heal(ctx context.Context, a *Agent, missing bool, rep *Report)
 	rep.add(&rep.Healed, "%s: was being added when the daemon ended, taken back", a.Name())
 }
 
-// finishRemoval carries out a removal that the last daemon began.
+// finishRemoval completes a removal that the last daemon began.
 func (m *Manager) finishRemoval(ctx context.Context, a *Agent, rep *Report) {
 	a.op.Lock()
 	defer a.op.Unlock()
@@ -74,8 +74,7 @@ func (m *Manager) finishRemoval(ctx context.Context, a *Agent, rep *Report) {
 	rep.add(&rep.Healed, "%s: was being removed when the daemon ended, finished; %s", a.Name(), kept)
 }
 
-// skip leaves an agent alone whose worktree is corrupt, unless it is at work in
-// it all the same (property 22).
+// skip leaves an agent with a corrupt worktree alone, unless it is working in it (property 22).
 func (m *Manager) skip(ctx context.Context, a *Agent, why error, rep *Report) bool {
 	alive, err := m.Shims.Alive(ctx, a)
 	if err != nil {
@@ -97,9 +96,8 @@ func (m *Manager) skip(ctx context.Context, a *Agent, why error, rep *Report) bo
 // closed are the rules of an agent whose own are lost.
 func closed() api.Policy { return api.Policy{Deny: []string{"**"}} }
 
-// minimal enters a worktree that the state does not know. What it may do is what the spec
-// of its shim says; without one it may do nothing: rules that are lost must not become
-// the right to everything.
+// minimal registers a worktree that is missing in the state. Its rules are those of its shim's
+// spec; without one it gets none: lost rules must not turn into permission for everything.
 func (m *Manager) minimal(ws *Workspace, name string, types map[string]config.BaseType, rep *Report) (*Agent, error) {
 	sess, err := secret()
 	if err != nil {
@@ -112,7 +110,7 @@ func (m *Manager) minimal(ws *Workspace, name string, types map[string]config.Ba
 	a := &Agent{WS: ws, Type: types["custom"], Kept: store.Agent{Name: name, BaseType: "custom", Branch: "agent/" + name,
 		MemoryLimitMB: m.config().Limits.MemoryMB, PortMappings: []store.PortMap{}, CreatedAt: m.Now().UTC(), Status: api.StatusStopped, Session: sess, Secret: sec,
 		Policy: closed(), RulesLost: true, Egress: []string{"none"},
-		StatusReason: "found without state: its role, rules and limits are not known any more; it may read and write nothing until polisctl agents set " + name + " --role ROLE, or --read and --write GLOBS, says what it may, and --egress LIST where it may connect to"}}
+		StatusReason: "found without state: its role, rules and limits are lost; it can read and write nothing until polisctl agents set " + name + " --role ROLE, or --read and --write GLOBS, sets its rules, and --egress LIST its destinations"}}
 	if sp, ok := m.Shims.Spec(name); ok && sp.Workspace == ws.Name {
 		m.fromSpec(a, sp, types)
 	} else {

@@ -11,21 +11,21 @@ import (
 	"polis/daemon/store"
 )
 
-// Isolated refuses agents that this machine cannot isolate as they should be,
-// unless the configuration says that they may go without.
+// Isolated rejects agents that this machine cannot isolate fully, unless the configuration allows
+// it.
 func (m *Manager) Isolated() error {
 	if len(m.Lost) == 0 {
 		return nil
 	}
 	l := m.Lost[0]
 	if isolation.Lacks(m.Lost, isolation.Mount) {
-		return api.Errorf(l.Code, "agents cannot be isolated on this machine: %s (%s)", l.Cost, l.Found).WithHint("polisctl doctor says what is missing and how to get it")
+		return api.Errorf(l.Code, "agents cannot be isolated on this machine: %s (%s)", l.Cost, l.Found).WithHint("polisctl doctor shows what is missing and how to get it")
 	}
 	if m.config().Sandbox.Degraded == config.DegradedAllow {
 		return nil
 	}
 	return api.Errorf(l.Code, "this machine gives agents no %s of their own: %s (%s)", strings.Join(m.lostNames(), ", "), l.Cost, l.Found).With("lost", m.Lost).
-		WithHint(`polisctl doctor says how to get it; sandbox.degraded = "allow" in polisd.toml adds agents without`)
+		WithHint(`polisctl doctor shows how to get it; sandbox.degraded = "allow" in polisd.toml adds agents without`)
 }
 
 func (m *Manager) lostNames() []string {
@@ -36,21 +36,21 @@ func (m *Manager) lostNames() []string {
 	return out
 }
 
-// SharesNetwork says whether agents are in the host's network.
+// SharesNetwork reports whether agents are in the host's network.
 func (m *Manager) SharesNetwork() bool { return isolation.Lacks(m.Lost, isolation.Network) }
 
-// reachable refuses an egress that cannot be read, or not be kept: in the host's
-// network nobody is held back, so who is to be, is not to be there.
+// reachable rejects an egress that is malformed, or that cannot be enforced: in the host's
+// network no agent is restricted, so one with restrictions must not be there.
 func (m *Manager) reachable(c config.Config, role string, typ config.BaseType, own config.Own) error {
 	r, err := c.Reach(role, typ, own)
 	if err != nil || !m.SharesNetwork() || r.Policy.Open() {
 		return err
 	}
 	return api.Errorf(api.CodeNetNSFailed, "egress %s cannot be kept on this machine: agents share the host's network", api.Shorten(r.Policy.String(), 200)).
-		WithHint("polisctl doctor says how to get them a network of their own; without, only egress open is possible")
+		WithHint("polisctl doctor shows how to get them a network of their own; without one, only egress open is possible")
 }
 
-// isolation says on a what it goes without.
+// isolation sets on a which isolation it lacks.
 func (m *Manager) isolation(a *api.Agent) {
 	a.Isolation = "full"
 	if len(m.Lost) > 0 {
@@ -58,20 +58,19 @@ func (m *Manager) isolation(a *api.Agent) {
 	}
 }
 
-// portTries bounds the search for a port by chance.
+// portTries bounds the search for a random port.
 const portTries = 32
 
-// hostMaps says which external ports an agent in the host's network shall have,
-// if they are free: one for each port that was asked for, or one if none was, as
-// it has to be told where to listen. They are chosen by chance (seed 000, degraded
-// mode): neighbours do not run into one another's habits.
+// hostMaps chooses the external ports of an agent in the host's network, if they are free: one
+// for each requested port, or one if none was requested, as the agent needs a port to listen on.
+// They are random (seed 000, degraded mode), so that neighbours do not collide.
 func (m *Manager) hostMaps(maps []store.PortMap) []store.PortMap {
 	c := m.config()
 	lo, hi := c.PortRange()
 	chance := func() int { return lo + rand.IntN(hi-lo+1) }
 	if len(maps) == 0 {
-		// Its own number inside, too: there is no other. One that is taken is as good
-		// as none, so that it will rarely differ.
+		// The same number inside, too: there is no other. If it is taken by now, the next attempt
+		// picks another.
 		port := chance()
 		for range portTries {
 			if !m.portTaken(port) {
@@ -90,7 +89,7 @@ func (m *Manager) hostMaps(maps []store.PortMap) []store.PortMap {
 	return out
 }
 
-// portTaken says whether an external port is some agent's.
+// portTaken reports whether an external port belongs to an agent.
 func (m *Manager) portTaken(external int) bool {
 	return slices.ContainsFunc(m.PortMappings(), func(p api.PortMapping) bool { return p.External == external })
 }

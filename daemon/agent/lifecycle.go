@@ -10,9 +10,8 @@ import (
 	"polis/daemon/task"
 )
 
-// Start brings a stopped agent up and runs its command, if it has one; an
-// agent that is Running is left alone. With force the machine need not have room
-// for it.
+// Start brings a stopped agent up and runs its command, if it has one; an agent that is Running
+// is left alone. With force the machine need not have room for it.
 func (m *Manager) Start(ctx context.Context, name string, force bool) (api.Agent, error) {
 	a, err := m.findFor(ctx, name, verbStart)
 	if err != nil {
@@ -48,8 +47,7 @@ func (a *Agent) status(m *Manager) api.Status {
 	return a.Kept.Status
 }
 
-// ensureUp brings the agent up unless it is: then it is Idle, or what it was.
-// a.op is held.
+// ensureUp brings the agent up unless it is: then it is Idle, or keeps its state. a.op is held.
 func (m *Manager) ensureUp(ctx context.Context, a *Agent, force bool) error {
 	if err := m.raise(ctx, a, force); err != nil {
 		return err
@@ -60,8 +58,8 @@ func (m *Manager) ensureUp(ctx context.Context, a *Agent, force bool) error {
 	return nil
 }
 
-// raise brings the shim up unless it is, for a command that is started next
-// and makes the agent Running.
+// raise brings the shim up unless it is, for a command that is started next and makes the agent
+// Running.
 func (m *Manager) raise(ctx context.Context, a *Agent, force bool) error {
 	m.mu.Lock()
 	up, foreign := a.up, a.foreign
@@ -90,8 +88,8 @@ func (m *Manager) raise(ctx context.Context, a *Agent, force bool) error {
 	return nil
 }
 
-// settle leaves an agent that is up Idle: what was to run has ended, or there
-// is nothing to run. The way to Idle is by Running, as the diagram has it.
+// settle leaves an agent that is up Idle: its command has ended, or it has none. The way to Idle
+// leads through Running, as in the diagram.
 func (m *Manager) settle(a *Agent, reason string) {
 	if !May(a.status(m), api.StatusIdle) {
 		m.setStatus(a, api.StatusRunning, "")
@@ -167,7 +165,7 @@ func (m *Manager) Stop(ctx context.Context, name string) (api.Agent, error) {
 }
 
 func (m *Manager) stop(ctx context.Context, a *Agent) error {
-	// Once begun, stopping goes to its end even when the asker leaves.
+	// Once begun, stopping completes even if the caller's context ends.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
 	defer cancel()
 	m.endTask(a, task.End{By: api.EndStop})

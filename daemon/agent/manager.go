@@ -23,11 +23,11 @@ import (
 type Manager struct {
 	Config config.Config
 	Types  func() (map[string]config.BaseType, error)
-	// Lost is what this machine cannot isolate.
+	// Lost is the isolation that this machine lacks.
 	Lost      []api.Loss
 	Resources []Resource // ensured in order, removed in reverse; the shim comes after all
 	Shims     Shims
-	Watch     Watcher // nil: nobody watches the shims
+	Watch     Watcher // nil: the shims are not watched
 	Locks     Locks
 	Ports     PortAllocator
 	State     Saver
@@ -37,25 +37,23 @@ type Manager struct {
 	// PortURL is the name of a TCP port of an agent at the proxy; nil if there is
 	// no proxy.
 	PortURL func(agent string, internal int) string
-	// Capacity is what the machine has for agents of a workspace; nil: whatever
-	// they ask for.
+	// Capacity is the machine's capacity for agents of a workspace; nil: unlimited.
 	Capacity func(*Workspace) (Capacity, error)
-	// Gate sets what an agent may reach whose shim is of a version before egress.
-	// May be nil.
+	// Gate sets the egress of an agent whose shim is of a version before egress. May be nil.
 	Gate func(ctx context.Context, a *Agent, egress, private []string) error
-	// Halted says that the daemon is about to end: what lives is adopted, nothing is
+	// Halted reports that the daemon is about to stop: running agents are adopted, but nothing is
 	// started and no removal is finished. May be nil.
 	Halted func() bool
-	// Crash is called between the steps of what changes an agent, with the
-	// step's name: tests end the daemon there. May be nil.
+	// Crash is called between the steps of an operation, with the step's name: tests kill the
+	// daemon there. May be nil.
 	Crash func(step string)
 
 	mu         sync.Mutex
 	agents     map[string]*Agent
 	workspaces map[string]*Workspace
 	cfgLive    *config.Config
-	// removing has, by agent, how the removal after its last merge ended; none if
-	// there was none, or the agent is gone.
+	// removing has, by agent, the result of the removal after its last merge; none if there was
+	// none, or the agent is gone.
 	removing map[string]chan error
 	// tasks are the records of the agents' tasks, by directory.
 	tasks map[string]*task.Store
@@ -65,8 +63,7 @@ type Manager struct {
 	wg     sync.WaitGroup
 }
 
-// undoTime bounds taking back a failed step, which must work even when the
-// caller has given up.
+// undoTime bounds undoing a failed step, which must work even if the caller's context has ended.
 const undoTime = 60 * time.Second
 
 // Open prepares the manager; its goroutines end at Close.
@@ -85,7 +82,7 @@ func (m *Manager) Close() {
 	m.wg.Wait()
 }
 
-// SetConfig replaces the configuration for what is done from now on.
+// SetConfig replaces the configuration for later operations.
 func (m *Manager) SetConfig(c config.Config) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -102,8 +99,8 @@ func (m *Manager) config() config.Config {
 	return *m.cfgLive
 }
 
-// AddWorkspace makes a workspace known; a second call for the same name
-// replaces what may have changed and keeps the agents.
+// AddWorkspace registers a workspace; a second call for the same name replaces what may have
+// changed and keeps the agents.
 func (m *Manager) AddWorkspace(w *Workspace) *Workspace {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -152,7 +149,7 @@ func (m *Manager) Workspace(name string) (*Workspace, error) {
 			names = append(names, n)
 		}
 		sort.Strings(names)
-		return nil, api.Errorf(api.CodeBadRequest, "there are %d workspaces: say which one of %s", len(names), api.Shorten(strings.Join(names, ", "), 200)).With("workspaces", names).WithHint("--workspace %s", names[0])
+		return nil, api.Errorf(api.CodeBadRequest, "there are %d workspaces: choose one of %s", len(names), api.Shorten(strings.Join(names, ", "), 200)).With("workspaces", names).WithHint("--workspace %s", names[0])
 	}
 	for _, w := range m.workspaces {
 		if w.Name == name || string(w.Root) == name || w.Project == name {
@@ -223,8 +220,8 @@ func (m *Manager) List(ctx context.Context, workspace string) []api.Agent {
 	return out
 }
 
-// OnBranch names another agent of a workspace that was added on a branch, "" if
-// there is none. What the HEAD of a worktree says is its agent's to write.
+// OnBranch names another agent of a workspace that was added on a branch, "" if there is none. It
+// does not read the HEADs of worktrees, which agents write.
 func (m *Manager) OnBranch(workspace, branch, except string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

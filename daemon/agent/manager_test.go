@@ -42,7 +42,7 @@ type kernel struct {
 	exits map[string]int
 	// settings are those a shim took last.
 	settings wire.Settings
-	// started is told of every command that is started, and whether its agent's shim was up.
+	// started is called for every command that is started, with whether its agent's shim was up.
 	started func(name string, up bool)
 }
 
@@ -470,7 +470,7 @@ func TestRestoreHealsAndKeeps(t *testing.T) {
 		w.k.set("worktree")[n] = true
 		w.k.set("network")[n] = true
 	}
-	w.k.set("network")["nobody"] = true
+	w.k.set("network")["unknown"] = true
 	rep := &Report{}
 	w.Restore(t.Context(), ws, kept, trees("idle", "stopped", "half", "was-running", "stranger"), rep)
 	w.Sweep(t.Context(), rep)

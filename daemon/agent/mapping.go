@@ -9,12 +9,12 @@ import (
 	"polis/daemon/store"
 )
 
-// maxMoves bounds how often a port is tried that another program takes between
-// our looking and our binding it.
+// maxMoves bounds how often a port is tried that another program takes between the check and the
+// bind.
 const maxMoves = 16
 
-// maxBridgeTries bounds how many other ports are tried when the way in to one
-// cannot be made: the reason is mostly the host's and not the port's.
+// maxBridgeTries bounds how many other ports are tried when a port cannot be forwarded: mostly
+// the host is the cause, not the port.
 const maxBridgeTries = 3
 
 // wanted is what to map: n ports in a row.
@@ -59,10 +59,10 @@ func (m *Manager) mapPorts(ctx context.Context, sh Shim, a *Agent, w wanted) ([]
 		}
 		switch code := api.CodeOf(err); {
 		case code == api.CodePortInUse && try < maxMoves:
-			// Another program on the host was quicker.
+			// Another program on the host took the port first.
 		case code == api.CodeBridgeFailed && try < maxBridgeTries:
-			// The way in to this port cannot be made; another port may have one
-			// (seed 000, error table: BRIDGE_FAILED).
+			// This port cannot be forwarded; another port may work (seed 000, error table:
+			// BRIDGE_FAILED).
 		default:
 			return nil, err
 		}
@@ -92,12 +92,12 @@ func serve(ctx context.Context, sh Shim, w wanted, bind string, first int) error
 func portRequest(k PortKey, bind string, external int, auto bool) wire.PortRequest {
 	r := wire.PortRequest{Internal: k.Internal, External: external, Bind: bind, Auto: auto}
 	if k.Protocol == api.ProtoUDP {
-		r.Protocol = api.ProtoUDP // shims of before wire.UDPVersion know no such word
+		r.Protocol = api.ProtoUDP // shims before wire.UDPVersion do not know the field
 	}
 	return r
 }
 
-// enterMaps notes maps that are made, saves and tells.
+// enterMaps records new maps, saves and publishes them.
 func (m *Manager) enterMaps(a *Agent, w wanted, bind string, first, moved int, served bool) []api.PortMapping {
 	out := make([]api.PortMapping, w.n)
 	at := bind
@@ -131,8 +131,8 @@ func (m *Manager) saveMaps(a *Agent) {
 	}
 }
 
-// settlePorts looks again whether the host lets an agent have the ports of its
-// static maps, before it comes up, and gives it others for those it does not.
+// settlePorts checks again, before an agent comes up, that the host can bind the ports of its
+// static maps, and replaces those that it cannot.
 func (m *Manager) settlePorts(ctx context.Context, a *Agent) error {
 	a.mapping.Lock()
 	defer a.mapping.Unlock()
@@ -170,7 +170,7 @@ func (m *Manager) settlePorts(ctx context.Context, a *Agent) error {
 	return nil
 }
 
-// noPorts says what could be removed when no external port is left.
+// noPorts adds what could be removed when no external port is left.
 func (m *Manager) noPorts(err error) error {
 	if api.CodeOf(err) != api.CodeNoPorts {
 		return err
@@ -182,7 +182,7 @@ func (m *Manager) noPorts(err error) error {
 	}
 	var best *api.PortMapping
 	for i, p := range maps {
-		// What nobody can use now goes first, then what the one has who has most.
+		// Maps that are not active go first, then those of the agent that has most.
 		if best == nil || !p.Served && best.Served || p.Served == best.Served && count[p.Agent] > count[best.Agent] {
 			best = &maps[i]
 		}

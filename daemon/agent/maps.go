@@ -14,7 +14,7 @@ import (
 // maxRange bounds the ports of one request.
 const maxRange = maxMaps
 
-// span checks a port, or a range of them, and returns how many they are.
+// span checks a port, or a range of them, and returns their number.
 func span(protocol string, internal, last int) (proto string, n int, err error) {
 	protocol = cmp.Or(protocol, api.ProtoTCP)
 	if protocol != api.ProtoTCP && protocol != api.ProtoUDP {
@@ -33,7 +33,7 @@ func span(protocol string, internal, last int) (proto string, n int, err error) 
 	return protocol, n, nil
 }
 
-// checkMap makes of a request what to map.
+// checkMap validates a request.
 func (m *Manager) checkMap(req api.PortRequest) (wanted, error) {
 	protocol, n, err := span(req.Protocol, req.Internal, req.Last)
 	if err != nil {
@@ -85,8 +85,7 @@ func (m *Manager) MapPort(ctx context.Context, req api.PortRequest) (api.PortsAd
 	return api.PortsAdded{PortMapping: out[0], Ports: out}, nil
 }
 
-// mappable is the agent's shim, if it is up and can have maps of the protocol;
-// done drops it.
+// mappable is the agent's shim, if it is up and can have maps of the protocol; done releases it.
 func (m *Manager) mappable(ctx context.Context, a *Agent, protocol string) (sh Shim, done func(), err error) {
 	m.mu.Lock()
 	up := a.up
@@ -112,9 +111,8 @@ func (m *Manager) mappable(ctx context.Context, a *Agent, protocol string) (sh S
 	return sh, sh.Close, nil
 }
 
-// pin looks at maps that are there already. A port that polis mapped by itself
-// is kept as it is from now on, or makes way; one that was mapped by hand is a
-// refusal. a.mapping is held.
+// pin handles maps that exist already. An automatic map is kept and becomes permanent, or is
+// replaced; a permanent one is an error. a.mapping is held.
 func (m *Manager) pin(ctx context.Context, sh Shim, a *Agent, w wanted) (kept []api.PortMapping, gone []store.PortMap, err error) {
 	m.mu.Lock()
 	bind := cmp.Or(w.bind, m.cfgLive.Network.Bind)
@@ -137,7 +135,7 @@ func (m *Manager) pin(ctx context.Context, sh Shim, a *Agent, w wanted) (kept []
 		return nil, nil, api.Errorf(api.CodeBadRequest, "agent %s has %d port maps: at most %d", a.Name(), total, maxMaps).WithHint("polisctl ports list %s", a.Name())
 	}
 	if keep {
-		if sh == nil { // not up: the map is one that a crash left in the state
+		if sh == nil { // not up: a crash left the map in the state
 			return m.enterMaps(a, w, bind, auto[0].External, 0, true), nil, nil
 		}
 		if err := sh.AddPort(ctx, portRequest(w.key, bind, auto[0].External, false)); err != nil {
@@ -161,7 +159,7 @@ func (m *Manager) pin(ctx context.Context, sh Shim, a *Agent, w wanted) (kept []
 	return nil, gone, nil
 }
 
-// unpin brings back what made way for maps that then could not be made.
+// unpin restores what was replaced by maps that then could not be made.
 func (m *Manager) unpin(ctx context.Context, sh Shim, a *Agent, gone []store.PortMap) {
 	if len(gone) == 0 {
 		return
@@ -176,8 +174,8 @@ func (m *Manager) unpin(ctx context.Context, sh Shim, a *Agent, gone []store.Por
 	m.saveMaps(a)
 }
 
-// UnmapPort ends a port map, or those of a range: all have to be there. One
-// that polis made by itself it does not make again.
+// UnmapPort removes a port map, or those of a range: all must exist. An automatic map that is
+// removed is not made again.
 func (m *Manager) UnmapPort(ctx context.Context, name, protocol string, internal, last int) error {
 	protocol, n, err := span(protocol, internal, last)
 	if err != nil {
@@ -222,7 +220,7 @@ func (m *Manager) UnmapPort(ctx context.Context, name, protocol string, internal
 	return nil
 }
 
-// mapped are the maps of n ports in a row, if all of them are there.
+// mapped are the maps of n consecutive ports, if all exist.
 func (m *Manager) mapped(a *Agent, k PortKey, n int) (maps []store.PortMap, up bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"polis/daemon/api"
 )
 
-// UserPriority is that of a merge somebody waits for: before what tasks left.
+// UserPriority is that of a merge a user waits for: before those of tasks.
 const UserPriority = 100
 
 const maxMessage = 64 << 10
@@ -17,8 +17,8 @@ const maxMessage = 64 << 10
 // headRE is the id of a commit.
 var headRE = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
 
-// Merge puts the agent's branch in the merge queue, before what tasks have put
-// there, and waits for what becomes of it. A dry run says what would happen.
+// Merge puts the agent's branch in the merge queue, before those of tasks, and waits for its
+// outcome. A dry run returns what would happen.
 func (m *Manager) Merge(ctx context.Context, name string, req api.MergeRequest) (api.MergeResponse, error) {
 	a, err := m.mergeable(name, req.Message)
 	if err != nil {
@@ -70,17 +70,17 @@ func (m *Manager) mergeable(name, message string) (*Agent, error) {
 	return a, a.WS.NeedsGit("there is nothing to merge")
 }
 
-// Branch is what has to be known of an agent to bring its branch home.
+// Branch is what the queue needs of an agent to merge its branch.
 type Branch struct {
 	Name string
-	// Merged is the merge commit that is on record for it; may be empty.
+	// Merged is the recorded merge commit; may be empty.
 	Merged string
 	Policy api.Policy
 	// Exclusive are the exclusive paths of the workspace's other agents, by name.
 	Exclusive map[string][]string
 }
 
-// Prepared is what the queue needs to know to merge an agent's branch.
+// Prepared returns what the queue needs to merge an agent's branch.
 func (m *Manager) Prepared(name string) (Branch, error) {
 	a, err := m.lookup(name)
 	if err != nil {
@@ -101,15 +101,15 @@ func (m *Manager) Prepared(name string) (Branch, error) {
 	return b, nil
 }
 
-// Landed records what became of an entry of the merge queue. An error means
-// that it could not be saved, and is to be told again.
+// Landed records the outcome of an entry of the merge queue. After an error, which means that it
+// could not be saved, it is called again.
 func (m *Manager) Landed(ctx context.Context, e api.QueueEntry, out api.QueueOutcome, failed error) (api.QueueOutcome, error) {
 	if failed != nil {
 		out.Code, out.Message = api.CodeOf(failed), failed.Error()
 	}
 	a, err := m.lookup(e.Agent)
 	if err != nil {
-		return out, nil //nolint:nilerr // it was removed meanwhile: nothing to record
+		return out, nil //nolint:nilerr // it was removed meanwhile: there is nothing to record
 	}
 	// Before the state: once that is saved, the merge is not found again.
 	m.landTasks(a, e, out, failed == nil)
@@ -152,7 +152,7 @@ func (m *Manager) Landed(ctx context.Context, e api.QueueEntry, out api.QueueOut
 	return out, nil
 }
 
-// dirty says whether there is work in no commit; not to know is to have some.
+// dirty reports whether there is uncommitted work; an error counts as yes.
 func (m *Manager) dirty(ctx context.Context, a *Agent) bool {
 	st, err := a.WS.Repo.Status(ctx, a)
 	return err != nil || st.Dirty > 0

@@ -10,11 +10,11 @@ import (
 	"polis/daemon/store"
 )
 
-// saveAgain is how often a state that could not be written is tried again.
+// saveAgain is the interval of attempts to write a state.
 const saveAgain = 2 * time.Second
 
-// save writes the state of a workspace. What could not be written is tried
-// again until it can: an agent's command ends also while the disk is full.
+// save writes the state of a workspace. If that fails it is tried again until it succeeds: an
+// agent's command ends also while the disk is full.
 func (m *Manager) save(w *Workspace) error {
 	// One at a time, else an older state could replace a newer one.
 	w.saving.Lock()
@@ -101,7 +101,7 @@ func (m *Manager) Unsaved() []string {
 	return out
 }
 
-// RulesLost names the agents whose rules are not known any more.
+// RulesLost names the agents whose rules are lost.
 func (m *Manager) RulesLost() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -115,5 +115,5 @@ func (m *Manager) RulesLost() []string {
 	return out
 }
 
-// writable refuses a change that could not be kept, before anything is done.
+// writable rejects a change that could not be saved, before anything is done.
 func (m *Manager) writable(a *Agent) error { return m.save(a.WS) }

@@ -2,7 +2,7 @@ package agent
 
 import "polis/daemon/api"
 
-// NeedsGit refuses what only a repository has: BAD_STATE, and what to do.
+// NeedsGit returns the error for an operation that needs a repository: BAD_STATE, and what to do.
 func (w *Workspace) NeedsGit(what string) error {
 	if w.Git && w.Queue != nil {
 		return nil

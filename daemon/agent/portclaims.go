@@ -8,9 +8,9 @@ import (
 	"polis/daemon/store"
 )
 
-// claimPorts takes what the state says an agent's ports are, before any agent
-// gets another. A map that polis made by itself is only remembered: whether its
-// listener is still there the shim says, if there is one.
+// claimPorts claims the ports of an agent's state, before any agent gets another. An automatic
+// map is only remembered: whether its listener still exists is reported by the shim, if there is
+// one.
 func (m *Manager) claimPorts(a *Agent, rep *Report) {
 	a.mapping.Lock()
 	defer a.mapping.Unlock()
@@ -35,8 +35,8 @@ func (m *Manager) claimPorts(a *Agent, rep *Report) {
 	}
 }
 
-// adoptPorts takes the maps that a living shim serves: what it does not serve
-// was a listener that closed, or was being removed.
+// adoptPorts claims the maps that a living shim serves: a map that it does not serve belonged to
+// a listener that closed, or was being removed.
 func (m *Manager) adoptPorts(a *Agent, st wire.Status) {
 	a.mapping.Lock()
 	defer a.mapping.Unlock()
@@ -49,7 +49,7 @@ func (m *Manager) adoptPorts(a *Agent, st wire.Status) {
 		}
 		m.mu.Lock()
 		kept, ok := find(a.Kept.PortMappings, k)
-		if !ok { // in the state it is one of the known ones, or not yet
+		if !ok { // in the state it is one of the known ones, or not yet there
 			kept, _ = find(a.Kept.KnownPorts, k)
 			kept = store.PortMap{Internal: k.Internal, Protocol: k.Protocol, Bind: kept.Bind, Auto: p.Auto}
 		}

@@ -12,7 +12,7 @@ import (
 const (
 	// maxMaps bounds the port maps of one agent.
 	maxMaps = 256
-	// maxKnown bounds the ports an agent is remembered by.
+	// maxKnown bounds the ports that are remembered of an agent.
 	maxKnown = 64
 )
 
@@ -55,7 +55,7 @@ func find(maps []store.PortMap, k PortKey) (store.PortMap, bool) {
 	return maps[i], true
 }
 
-// without returns a copy: what is saved may be older.
+// without returns a copy: a saved slice must not change.
 func without(maps []store.PortMap, k PortKey) []store.PortMap {
 	return slices.DeleteFunc(slices.Clone(maps), func(p store.PortMap) bool { return p.Internal == k.Internal && p.Protocol == k.Protocol })
 }
@@ -74,7 +74,7 @@ func (a *Agent) setMap(p store.PortMap, bind string) {
 	a.binds[k] = bind
 }
 
-// bound notes where the maps are that the shim was started with.
+// bound records the maps that the shim was started with.
 func (a *Agent) bound(bind string) {
 	a.binds = map[PortKey]string{}
 	for _, p := range a.Kept.PortMappings {
@@ -82,7 +82,7 @@ func (a *Agent) bound(bind string) {
 	}
 }
 
-// dropMap takes a map out; what had one before is returned.
+// dropMap removes a map and returns it.
 func (a *Agent) dropMap(k PortKey) (store.PortMap, bool) {
 	p, ok := find(a.Kept.PortMappings, k)
 	if ok {
@@ -92,7 +92,7 @@ func (a *Agent) dropMap(k PortKey) (store.PortMap, bool) {
 	return p, ok
 }
 
-// remember keeps what a port had; those that have no room any more are returned.
+// remember records the port of a map; it returns those that have no room any more.
 func (a *Agent) remember(p store.PortMap) (dropped []PortKey) {
 	p.Auto = false
 	known := append(without(a.Kept.KnownPorts, a.key(p)), p)
@@ -104,7 +104,7 @@ func (a *Agent) remember(p store.PortMap) (dropped []PortKey) {
 	return dropped
 }
 
-// retire gives the port of a map back that is no more, and remembers it.
+// retire releases the port of a removed map, and remembers it.
 func (m *Manager) retire(a *Agent, p store.PortMap) {
 	m.mu.Lock()
 	dropped := a.remember(p)
@@ -115,8 +115,8 @@ func (m *Manager) retire(a *Agent, p store.PortMap) {
 	}
 }
 
-// dropAuto forgets the maps that polis made by itself: their listeners are
-// gone with the agent's processes, and come back to the same ports.
+// dropAuto forgets automatic maps: their listeners are gone with the agent's processes, and
+// return to the same ports.
 func (m *Manager) dropAuto(a *Agent) {
 	a.mapping.Lock()
 	defer a.mapping.Unlock()

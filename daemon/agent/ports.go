@@ -21,14 +21,14 @@ type Resource interface {
 	List(ctx context.Context) ([]string, error)
 }
 
-// Ephemeral is a Resource that is of use only while the agent has a shim: it
-// goes whenever the shim does, and not only with the agent.
+// Ephemeral is a Resource that is of use only while the agent has a shim: it is removed whenever
+// the shim is, and not only with the agent.
 type Ephemeral interface {
 	Resource
 	Ephemeral()
 }
 
-// Shim is the process an agent stands on, as the manager uses it.
+// Shim is an agent's shim, as the manager uses it.
 type Shim interface {
 	Status(ctx context.Context) (wire.Status, error)
 	Start(ctx context.Context, r wire.StartRequest) error
@@ -52,29 +52,28 @@ type Shim interface {
 type Shims interface {
 	// Ensure starts the agent's shim and returns when it is ready.
 	Ensure(ctx context.Context, a *Agent) error
-	// Remove ends the shim and clears what it left, also after its death.
+	// Remove ends the shim and cleans up, also after its death.
 	Remove(ctx context.Context, a *Agent) error
 	Alive(ctx context.Context, a *Agent) (bool, error)
 	Dial(agent string) Shim
 	Socket(agent string) string
 	List(ctx context.Context) ([]string, error)
-	// Spec is what the agent's shim was started with, if it was and its
-	// directory is still there.
+	// Spec is the spec of the agent's shim, if it was started and its directory still exists.
 	Spec(agent string) (wire.Spec, bool)
-	// Settings are what the agent should have, of its own and as configured;
-	// Note writes them into the spec of a living shim.
+	// Settings are the settings an agent should have, its own and as configured; Note writes them
+	// into the spec of a running shim.
 	Settings(a *Agent) wire.Settings
 	Note(agent string, s wire.Settings) error
-	// Reason is what a shim that is gone has left to say, if anything.
+	// Reason is the last error of a shim that is gone, if any.
 	Reason(a *Agent) string
-	// SaveCursor notes the number of the last event of the agent's shim that was
-	// acted on; LoadCursor reads it back, also after the daemon's death. ok is false
-	// if no number was noted in the shim's life.
+	// SaveCursor saves the number of the last processed event of the agent's shim; LoadCursor
+	// reads it back, also after the daemon's death. ok is false if no number was saved since the
+	// shim started.
 	SaveCursor(agent string, event uint64) error
 	LoadCursor(agent string) (event uint64, ok bool)
 }
 
-// WorktreeStatus is what git says about an agent's work.
+// WorktreeStatus is the git status of an agent's work.
 type WorktreeStatus struct {
 	Dirty    int      // changed and untracked files that are not ignored
 	Paths    []string // some of them
@@ -88,21 +87,21 @@ type Work struct {
 	Dirty   int // files, as in WorktreeStatus
 }
 
-// Reverted is a merge that was taken back, or would be.
+// Reverted is a merge that was reverted, or would be.
 type Reverted struct {
 	Commit  string
 	Paths   []string
 	Later   int    // merges made since
-	Project string // what became of the user's checkout
+	Project string // the state of the user's checkout
 	Note    string
 }
 
-// Saved is work put aside. Both are empty if there was none.
+// Saved is saved work. Both are empty if there was none.
 type Saved struct {
 	Ref  string // empty if all of it is in the target
 	Head string // the commit it is based on
-	// Whole, if not nil, is why a ref cannot hold all of it (repositories inside,
-	// an index that git cannot read): the directory itself is to be kept.
+	// Whole, if not nil, is why a ref cannot contain all of it (repositories inside, an index
+	// that git cannot read): the directory itself must be kept.
 	Whole error
 }
 
@@ -120,20 +119,20 @@ type Repo interface {
 	Head(ctx context.Context, a *Agent) (string, error)
 	// Since is what the agent has done since it was on base.
 	Since(ctx context.Context, a *Agent, base string) (Work, error)
-	// Save puts everything unsaved under a trash ref, ignored files too if told.
+	// Save puts everything unsaved under a trash ref, with ignored also ignored files.
 	Save(ctx context.Context, a *Agent, ignored bool) (Saved, error)
-	// Restore makes the agent's worktree and branch as they were saved.
+	// Restore restores the agent's worktree and branch as they were saved.
 	Restore(ctx context.Context, a *Agent, s Saved) error
-	// Newest is the newest work of an agent that was put aside, and the branch it was on.
+	// Newest is the newest saved work of an agent, and its branch.
 	Newest(ctx context.Context, agent string) (s Saved, branch string, err error)
 	// DropBranch deletes the agent's branch if all of it is in the target branch
 	// or reachable from kept.
 	DropBranch(ctx context.Context, a *Agent, kept string) error
-	// DryMerge says what a merge would change, with the errors it would have.
+	// DryMerge returns what a merge would change, with the errors it would have.
 	DryMerge(ctx context.Context, a *Agent) (Preview, error)
-	// Revert takes a merge back; a dry one only says what it would do.
+	// Revert reverts a merge; a dry one only returns what it would do.
 	Revert(ctx context.Context, a *Agent, commit string, dry bool) (Reverted, error)
-	// Sync brings the user's own commits on the target in.
+	// Sync fetches the user's own commits on the target.
 	Sync(ctx context.Context) error
 	// Diff writes what the agent changed since its branch left the target.
 	Diff(ctx context.Context, a *Agent, opt api.DiffRequest, to io.Writer) error
@@ -142,7 +141,7 @@ type Repo interface {
 // Queue is a workspace's merge queue.
 type Queue interface {
 	Add(e api.QueueEntry) (api.QueueEntry, error)
-	// Merge waits for what becomes of the entry.
+	// Merge waits for the outcome of the entry.
 	Merge(ctx context.Context, e api.QueueEntry) (api.QueueOutcome, error)
 	Remove(agent string) (bool, error)
 }
@@ -150,7 +149,7 @@ type Queue interface {
 // Locks is what the manager needs of the lease table.
 type Locks interface {
 	DropAgent(agent string)
-	// ReleaseMerge gives back what the agent holds until its merge.
+	// ReleaseMerge releases what the agent holds until its merge.
 	ReleaseMerge(agent string)
 }
 
@@ -161,19 +160,19 @@ type PortKey struct {
 	Internal int
 }
 
-// PortAllocator hands out external ports, and remembers who had which.
+// PortAllocator allocates external ports, and remembers their previous owners.
 type PortAllocator interface {
-	// Take reserves n external ports in a row for n ports in a row, those from k
-	// on, and returns the first: want, or what k had before, or the next that are
-	// free at the host's address bind. want may be 0.
+	// Take reserves n consecutive external ports for n consecutive ports from k on, and returns
+	// the first: want, or what k had before, or the next that are free at the host's address
+	// bind. want may be 0.
 	Take(ctx context.Context, k PortKey, bind string, n, want int) (first int, err error)
 	// Adopt takes a port that is k's already.
 	Adopt(k PortKey, external int) error
-	// Release gives k's port back, Forget for good.
+	// Release releases k's port; Forget also deletes the record of it.
 	Release(k PortKey)
 	Forget(k PortKey)
 	ForgetAgent(agent string)
-	// Remember says what k had before.
+	// Remember records what k had before.
 	Remember(k PortKey, external int)
 }
 

@@ -18,12 +18,12 @@ type Report struct {
 	mu sync.Mutex
 }
 
-// Tree is a worktree that is there, whole or not.
+// Tree is an existing worktree, broken or not.
 type Tree struct {
 	Name string
-	// Broken says why it cannot be used.
+	// Broken is why it cannot be used.
 	Broken error
-	// Missing says that its files are gone, and only git still knows of it.
+	// Missing: its files are gone, only git's records are left.
 	Missing bool
 }
 
@@ -33,14 +33,14 @@ func (r *Report) add(list *[]string, format string, args ...any) {
 	*list = append(*list, fmt.Sprintf(format, args...))
 }
 
-// Heal notes what was finished, or taken back.
+// Heal records what was completed, or undone.
 func (r *Report) Heal(format string, args ...any) { r.add(&r.Healed, format, args...) }
 
-// Fail notes what could not be done.
+// Fail records what failed.
 func (r *Report) Fail(format string, args ...any) { r.add(&r.Errors, format, args...) }
 
-// Restore compares the kept agents of a workspace with the worktrees that are
-// there and brings both together. trees is nil for a workspace without git.
+// Restore compares the saved agents of a workspace with the existing worktrees and reconciles
+// both. trees is nil for a workspace without git.
 func (m *Manager) Restore(ctx context.Context, ws *Workspace, kept []store.Agent, trees []Tree, rep *Report) {
 	types, err := m.Types()
 	if err != nil {
@@ -74,10 +74,10 @@ func (m *Manager) Restore(ctx context.Context, ws *Workspace, kept []store.Agent
 			rep.add(&rep.Errors, "%s: %s: agent %s of workspace %s is in the state twice, or in another workspace's; the first counts", k.Name, api.CodeReconcileConflict, k.Name, ws.Name)
 			continue
 		}
-		m.claimPorts(a, rep) // before anybody gets another port
+		m.claimPorts(a, rep) // before any agent gets another port
 		switch {
 		case (k.Removal != nil || k.Status == api.StatusCreating || missing) && m.halted(ctx):
-			rep.add(&rep.Kept, "%s (%s): the daemon was told to end; the next one goes on", k.Name, k.Status)
+			rep.add(&rep.Kept, "%s (%s): the daemon is stopping; the next one continues", k.Name, k.Status)
 			continue
 		case k.Removal != nil:
 			m.finishRemoval(ctx, a, rep)

@@ -9,9 +9,8 @@ import (
 	"polis/daemon/store"
 )
 
-// Remove ends an agent and takes its worktree away. What is not in the target
-// branch is put aside first, ignored files too if told; without force that is
-// refused instead.
+// Remove removes an agent and its worktree. Work that is not in the target branch is saved first,
+// with ignored also ignored files; without force, such work is an error instead.
 func (m *Manager) Remove(ctx context.Context, name string, force, ignored bool) (api.RemoveResponse, error) {
 	verb := verbRemove
 	if force {
@@ -30,8 +29,7 @@ func (m *Manager) Remove(ctx context.Context, name string, force, ignored bool) 
 	return m.remove(ctx, a, store.Removal{Ignored: ignored})
 }
 
-// unsaved refuses to remove an agent that has work which is nowhere else. a.op
-// is held.
+// unsaved returns an error if the agent has work that exists nowhere else. a.op is held.
 func (m *Manager) unsaved(ctx context.Context, a *Agent) error {
 	if !a.WS.Git {
 		return nil
@@ -50,7 +48,7 @@ func (m *Manager) unsaved(ctx context.Context, a *Agent) error {
 	return nil
 }
 
-// Discard puts the agent's work aside and removes agent, worktree and branch.
+// Discard saves the agent's work and removes agent, worktree and branch.
 func (m *Manager) Discard(ctx context.Context, name string, ignored bool) (api.RemoveResponse, error) {
 	a, err := m.findFor(ctx, name, verbForce)
 	if err != nil {
@@ -71,8 +69,8 @@ func (m *Manager) Discard(ctx context.Context, name string, ignored bool) (api.R
 	return r, err
 }
 
-// remove does it. What is to be done is noted first and each thing after it is
-// done again without harm, so that the next daemon can finish what this one could not. a.op is held.
+// remove does it. The removal is recorded first, and each later step can be repeated, so that the
+// next daemon can finish it. a.op is held.
 func (m *Manager) remove(ctx context.Context, a *Agent, how store.Removal) (api.RemoveResponse, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*undoTime)
 	defer cancel()
@@ -82,14 +80,14 @@ func (m *Manager) remove(ctx context.Context, a *Agent, how store.Removal) (api.
 	m.crash("remove:noted")
 	resp, err := m.takeAway(ctx, a)
 	if err != nil {
-		// It stays, and is whole enough to be asked for again.
+		// The agent stays, and is complete enough for another attempt.
 		return resp, errors.Join(err, m.noteRemoval(a, nil))
 	}
 	m.Events.Publish(api.Event{Type: api.EventAgentRemoved, Agent: a.Name(), Message: "agent " + a.Name() + " was removed", Data: map[string]any{"trash": resp.Trash}})
 	return resp, nil
 }
 
-// noteRemoval writes down that the agent is being removed, or (nil) that it is not.
+// noteRemoval records that the agent is being removed, or (nil) that it is not.
 func (m *Manager) noteRemoval(a *Agent, r *store.Removal) error {
 	m.mu.Lock()
 	old := a.Kept.Removal
@@ -104,7 +102,7 @@ func (m *Manager) noteRemoval(a *Agent, r *store.Removal) error {
 	return err
 }
 
-// takeAway carries a noted removal out, from wherever it was left.
+// takeAway completes a recorded removal, from wherever it stopped.
 func (m *Manager) takeAway(ctx context.Context, a *Agent) (api.RemoveResponse, error) {
 	noted := *a.Kept.Removal
 	resp := api.RemoveResponse{Name: a.Name(), Trash: noted.Trash}

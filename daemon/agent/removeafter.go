@@ -7,8 +7,8 @@ import (
 	"polis/daemon/api"
 )
 
-// removeAfter removes an agent whose branch was merged, if nothing of its work is
-// elsewhere: seed 001 ends an agent so. It does not wait; the merge queue goes on.
+// removeAfter removes an agent whose branch was merged, if it has no other work: seed 001 ends an
+// agent so. It does not wait; the merge queue continues.
 func (m *Manager) removeAfter(name string) {
 	done := make(chan error, 1)
 	m.mu.Lock()
@@ -23,14 +23,13 @@ func (m *Manager) removeAfter(name string) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		if err == nil && m.removing[name] == done {
-			delete(m.removing, name) // that it is gone says the same
+			delete(m.removing, name) // its absence means the same
 		}
 	})
 }
 
-// removal waits for the removal that a merge began, if it did, and says what
-// became of it. An agent that cannot be removed stays; that is no failure of the
-// merge.
+// removal waits for the removal that a merge began, if it did, and returns its result. An agent
+// that cannot be removed stays; that is no failure of the merge.
 func (m *Manager) removal(ctx context.Context, name string, resp *api.MergeResponse) error {
 	m.mu.Lock()
 	done := m.removing[name]

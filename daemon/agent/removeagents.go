@@ -9,10 +9,9 @@ import (
 	"polis/daemon/api"
 )
 
-// RemoveAgents removes every agent of a workspace and lets no new one in. Without
-// force nothing at all is removed if any of them runs or has work that is
-// nowhere else. After an error the workspace is as it was, but for the agents
-// that are in the answer.
+// RemoveAgents removes every agent of a workspace and admits no new one. Without force no agent
+// is removed if any of them runs or has work that exists nowhere else. After an error the
+// workspace is unchanged, but for the agents in the answer.
 func (m *Manager) RemoveAgents(ctx context.Context, w *Workspace, force, ignored bool) (removed []api.RemoveResponse, err error) {
 	m.mu.Lock()
 	if w.leaving {
@@ -44,7 +43,7 @@ func (m *Manager) RemoveAgents(ctx context.Context, w *Workspace, force, ignored
 	for _, name := range names {
 		r, err := m.Remove(ctx, name, force, ignored)
 		if api.CodeOf(err) == api.CodeAgentNotFound && err != nil {
-			continue // by somebody else, meanwhile
+			continue // removed by another caller meanwhile
 		}
 		if err != nil {
 			return removed, fmt.Errorf("%w (%d of %d agents were removed)", err, len(removed), len(names))
@@ -54,7 +53,7 @@ func (m *Manager) RemoveAgents(ctx context.Context, w *Workspace, force, ignored
 	return removed, nil
 }
 
-// allClean refuses if an agent could not be removed without force.
+// allClean returns an error if an agent could not be removed without force.
 func (m *Manager) allClean(ctx context.Context, w *Workspace, names []string) error {
 	var bad, why []string
 	code := api.CodeBadState
@@ -78,7 +77,7 @@ func (m *Manager) allClean(ctx context.Context, w *Workspace, names []string) er
 		WithHint("merge or stop them; --force removes all agents and keeps everything that is unsaved under refs/polis/trash")
 }
 
-// Forget makes a workspace unknown that Leave has emptied.
+// Forget removes a workspace from the manager that RemoveAgents has emptied.
 func (m *Manager) Forget(w *Workspace) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -12,10 +12,10 @@ import (
 	"polis/daemon/store"
 )
 
-// maxRemoved bounds how many removed agents a workspace remembers.
+// maxRemoved bounds the recorded removed agents of a workspace.
 const maxRemoved = 500
 
-// remember keeps what an agent was, for RestoreAgent.
+// remember records an agent for RestoreAgent.
 func (m *Manager) remember(a *Agent, how store.Removal) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -28,7 +28,7 @@ func (m *Manager) remember(a *Agent, how store.Removal) {
 	a.WS.Removed = r[max(0, len(r)-maxRemoved):]
 }
 
-// ForgetRemoved forgets the agents that were removed before a time.
+// ForgetRemoved deletes the records of agents that were removed before a time.
 func (m *Manager) ForgetRemoved(workspace string, before time.Time) error {
 	w, err := m.Workspace(workspace)
 	if err != nil {
@@ -45,8 +45,8 @@ func (m *Manager) ForgetRemoved(workspace string, before time.Time) error {
 	return m.save(w)
 }
 
-// RestoreAgent brings a removed or discarded agent back: its settings, its
-// branch and every file that was put aside. It is Idle then, as after Add.
+// RestoreAgent restores a removed or discarded agent: its settings, its branch and every saved
+// file. It is Idle then, as after Add.
 func (m *Manager) RestoreAgent(ctx context.Context, name string, req api.RestoreRequest) (api.Agent, error) {
 	as := name
 	if req.As != "" {
@@ -85,13 +85,13 @@ func (m *Manager) RestoreAgent(ctx context.Context, name string, req api.Restore
 	})
 	a.Kept.Restoring = nil
 	m.mu.Unlock()
-	m.setStatus(a, api.StatusIdle, "") // whole, and no more in the trash: written down as one
+	m.setStatus(a, api.StatusIdle, "") // complete, and no more in the trash: saved as one
 	m.crash("restore:done")
 	m.Events.Publish(api.Event{Type: api.EventAgentRestored, Agent: as, Message: fmt.Sprintf("agent %s was restored on branch %s", as, a.Kept.Branch), Data: map[string]any{"trash": gone.Trash, "was": name}})
 	return m.live(ctx, a), nil
 }
 
-// refill makes worktree, branch and sandbox of what was put aside.
+// refill makes worktree, branch and sandbox from saved work.
 func (m *Manager) refill(ctx context.Context, a *Agent, gone store.Removed) error {
 	if err := a.WS.Repo.Restore(ctx, a, Saved{Ref: gone.Trash, Head: gone.Head}); err != nil {
 		return err
@@ -106,8 +106,8 @@ func (m *Manager) refill(ctx context.Context, a *Agent, gone store.Removed) erro
 	return m.create(ctx, a, maps, false)
 }
 
-// unrestore takes a half restored agent away. Nobody has worked in it, so what
-// was put aside before is all there is of it.
+// unrestore removes a half restored agent. No process has worked in it, so the saved work is
+// still complete.
 func (m *Manager) unrestore(ctx context.Context, a *Agent) error {
 	from := *a.Kept.Restoring
 	a.PutAside = &Saved{Ref: from.Trash, Head: from.Head}
@@ -116,8 +116,8 @@ func (m *Manager) unrestore(ctx context.Context, a *Agent) error {
 	return errors.Join(err, m.forget(a))
 }
 
-// lost finds what is known of an agent that is no more: the newest record, or
-// the one of a trash ref; without a record, the newest work of that name.
+// lost finds the record of a removed agent: the newest, or that of a trash ref; without a record,
+// the newest saved work of that name.
 func (m *Manager) lost(ctx context.Context, name string, req api.RestoreRequest) (*Workspace, store.Removed, error) {
 	m.mu.Lock()
 	var found []*Workspace
@@ -144,7 +144,7 @@ func (m *Manager) lost(ctx context.Context, name string, req api.RestoreRequest)
 	}
 	m.mu.Unlock()
 	if len(found) > 1 {
-		return nil, gone, api.Errorf(api.CodeBadRequest, "%d workspaces had an agent %s: say which one", len(found), name).WithHint("--workspace NAME")
+		return nil, gone, api.Errorf(api.CodeBadRequest, "%d workspaces had an agent %s: choose one", len(found), name).WithHint("--workspace NAME")
 	}
 	if len(found) == 1 {
 		return found[0], gone, nil
@@ -169,7 +169,7 @@ func (m *Manager) lost(ctx context.Context, name string, req api.RestoreRequest)
 	return nil, gone, api.Errorf(api.CodeNotFound, "nothing of an agent %s was put aside", api.Shorten(name, 64)).WithHint("polisctl gc --dry-run lists what was")
 }
 
-// again enters a removed agent under a name; its op is then held.
+// again registers a removed agent under a name; its op is then held.
 func (m *Manager) again(ws *Workspace, gone store.Removed, as, branch string) (*Agent, error) {
 	types, err := m.Types()
 	if err != nil {

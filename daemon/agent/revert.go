@@ -16,8 +16,8 @@ import (
 // rebaseTime bounds a merge in an agent's worktree.
 const rebaseTime = 5 * time.Minute
 
-// Revert takes the agent's last merge back by a commit on the target. Later
-// merges stay, and are counted. A second call changes nothing.
+// Revert reverts the agent's last merge by a commit on the target. Later merges stay, and are
+// counted. A second call changes nothing.
 func (m *Manager) Revert(ctx context.Context, name string, req api.RevertRequest) (api.RevertResponse, error) {
 	a, err := m.find(ctx, name)
 	if err != nil {
@@ -50,7 +50,7 @@ func (m *Manager) Revert(ctx context.Context, name string, req api.RevertRequest
 	if res.Later > 0 {
 		resp.Warning = fmt.Sprintf("%d merges were made after this one; they stay, and may build on what is taken back", res.Later)
 	}
-	// By hand, or by a daemon that died before it could note it.
+	// By hand, or by a daemon that died before it could record it.
 	resp.Already = api.CodeOf(err) == api.CodeNothingToMerge && err != nil
 	if err != nil && !resp.Already {
 		return api.RevertResponse{}, err
@@ -72,9 +72,9 @@ func (m *Manager) Revert(ctx context.Context, name string, req api.RevertRequest
 	return resp, nil
 }
 
-// Rebase merges the target into the agent's branch, in its worktree and inside
-// its sandbox, where a conflict then waits to be resolved: MERGE_CONFLICT with
-// the paths. The commits of the branch stay what they are.
+// Rebase merges the target into the agent's branch, in its worktree and inside its sandbox, where
+// a conflict then waits to be resolved: MERGE_CONFLICT with the paths. The commits of the branch
+// are not changed.
 func (m *Manager) Rebase(ctx context.Context, name string) (api.RebaseResponse, error) {
 	a, err := m.find(ctx, name)
 	if err != nil {

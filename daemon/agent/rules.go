@@ -9,7 +9,7 @@ import (
 	"polis/fusefs/policy"
 )
 
-// choosePolicy is what an agent of a role with rules of its own gets.
+// choosePolicy returns the rules of an agent: its role's, and its own.
 func choosePolicy(c config.Config, role string, more *api.Policy) (api.Policy, error) {
 	p, err := rolePolicy(c, role)
 	if err != nil {
@@ -29,8 +29,7 @@ func rolePolicy(c config.Config, role string) (api.Policy, error) {
 	return r.Policy, nil
 }
 
-// addRules adds rules to others. One that is there already moves to the end:
-// the last one that matches counts.
+// addRules adds rules to others. An existing one moves to the end: the last match decides.
 func addRules(p api.Policy, more *api.Policy) (api.Policy, error) {
 	if more != nil {
 		add := func(to *[]string, rules []string) {
@@ -65,7 +64,7 @@ func checkPolicy(p api.Policy) error {
 			}
 		}
 	}
-	// As the view will: a rule that it does not take must not wait until then.
+	// As the view will: a rule that it rejects must fail here.
 	if _, err := policy.Compile(policy.Rules{Read: p.Read, Write: p.Write, Ask: p.Ask, Deny: p.Deny, Hide: p.Hide}); err != nil {
 		return api.Errorf(api.CodeBadRequest, "%w", err)
 	}

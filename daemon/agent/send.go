@@ -25,7 +25,7 @@ func (m *Manager) send(ctx context.Context, name string, req api.SendRequest, vi
 		return api.Task{}, err
 	}
 	sent, err := m.logSent(a, req.Text, via)
-	// A program that does not read must not keep others from stopping it.
+	// A program that does not read must not block the agent's other operations.
 	a.op.Unlock()
 	if err != nil {
 		return api.Task{}, err
@@ -46,8 +46,8 @@ func checkText(text string) error {
 	return nil
 }
 
-// Broadcast sends to all agents of a workspace ("" = all) that are Running,
-// at once, and says for each how that went (property 23).
+// Broadcast sends to all agents of a workspace ("" = all) that are Running, at once, and returns
+// the result of each (property 23).
 func (m *Manager) Broadcast(ctx context.Context, req api.BroadcastRequest) (api.BroadcastResponse, error) {
 	if err := checkText(req.Text); err != nil {
 		return api.BroadcastResponse{}, err

@@ -17,9 +17,9 @@ import (
 // verbSet changes an agent in any state; it is no transition.
 const verbSet = "set"
 
-// Set changes limits, rules and what becomes of an agent's tasks, all or
-// nothing. Where the agent lives it counts at once, also for files that are
-// open; what cannot is said in the answer.
+// Set changes limits, rules and what happens after an agent's tasks, all or nothing. For a
+// running agent they take effect at once, also for open files; the answer names those that
+// cannot.
 func (m *Manager) Set(ctx context.Context, name string, req api.SetRequest) (api.SetResponse, error) {
 	if err := checkSet(req); err != nil {
 		return api.SetResponse{}, err
@@ -40,7 +40,7 @@ func (m *Manager) Set(ctx context.Context, name string, req api.SetRequest) (api
 	if err := m.reachable(c, now.Role, a.Type, ownReach(now)); err != nil {
 		return api.SetResponse{}, err
 	}
-	words := told(c, old, now)
+	words := differences(c, old, now)
 	if len(words) > 0 {
 		if err := m.enact(ctx, a, old, now, req.Force); err != nil {
 			return api.SetResponse{}, err
@@ -51,7 +51,7 @@ func (m *Manager) Set(ctx context.Context, name string, req api.SetRequest) (api
 	return api.SetResponse{Agent: m.live(ctx, a), Later: m.later(c, a, old, now)}, nil
 }
 
-// findAny is find for a verb that every agent allows but one that is being made.
+// findAny is find for a verb that is allowed in every state but Creating.
 func (m *Manager) findAny(ctx context.Context, name, verb string) (*Agent, error) {
 	a, err := m.lookup(name)
 	if err != nil {
@@ -83,7 +83,7 @@ func checkSet(req api.SetRequest) error {
 	return errors.Join(req.Limits.Check(), checkUnset(req), api.CheckEnv(req.Env))
 }
 
-// changed is what the request makes of an agent.
+// changed applies the request to an agent's settings.
 func changed(c config.Config, k store.Agent, req api.SetRequest) (store.Agent, error) {
 	if req.MemoryMB != 0 {
 		k.MemoryLimitMB = req.MemoryMB
@@ -97,7 +97,7 @@ func changed(c config.Config, k store.Agent, req api.SetRequest) (store.Agent, e
 		k.RemoveAfter = req.RemoveAfter
 	}
 	if k.RulesLost && (req.Role != nil || req.Policy != nil) {
-		// From now on it has the rules it is given, and nothing of the refusal.
+		// From now on it has the given rules, and the state RulesLost ends.
 		k.RulesLost, k.Policy = false, api.Policy{}
 	}
 	if req.Role != nil {
@@ -127,8 +127,8 @@ func changed(c config.Config, k store.Agent, req api.SetRequest) (store.Agent, e
 	return k, err
 }
 
-// told is what is different, in words.
-func told(c config.Config, old, now store.Agent) []string {
+// differences describes what is different.
+func differences(c config.Config, old, now store.Agent) []string {
 	var out []string
 	number := func(what string, from, to int) {
 		if from != to {
@@ -169,9 +169,8 @@ func told(c config.Config, old, now store.Agent) []string {
 	return out
 }
 
-// enact keeps the settings and has the living shim take them. What is kept
-// comes first: a daemon that dies in between has the shim take them when it
-// finds it again.
+// enact saves the settings and sends them to the running shim. Saving comes first: if the daemon
+// dies in between, the next one sends them.
 func (m *Manager) enact(ctx context.Context, a *Agent, old, now store.Agent, force bool) error {
 	if err := m.claimSettings(a, now); err != nil {
 		return err
@@ -188,7 +187,7 @@ func (m *Manager) enact(ctx context.Context, a *Agent, old, now store.Agent, for
 	m.putSettings(a, old)
 	err = errors.Join(err, m.save(a.WS))
 	if api.CodeOf(err) == api.CodeShimUnavailable {
-		// It did not answer, and may have done it all the same.
+		// It did not answer, and may have applied them all the same.
 		uctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
 		defer cancel()
 		if berr := m.applySettings(uctx, a, true); berr != nil {
@@ -198,8 +197,7 @@ func (m *Manager) enact(ctx context.Context, a *Agent, old, now store.Agent, for
 	return err
 }
 
-// claimSettings is putSettings, unless the rules overlap with what other agents
-// have for themselves.
+// claimSettings is putSettings, unless the rules overlap with other agents' exclusive paths.
 func (m *Manager) claimSettings(a *Agent, k store.Agent) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -210,7 +208,7 @@ func (m *Manager) claimSettings(a *Agent, k store.Agent) error {
 	return nil
 }
 
-// putSettings sets what Set can change, and nothing that goes on meanwhile.
+// putSettings sets what Set can change, and nothing that other operations change meanwhile.
 func (m *Manager) putSettings(a *Agent, k store.Agent) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -223,7 +221,7 @@ func (a *Agent) put(k store.Agent) {
 	a.Kept.Egress, a.Kept.HostPorts, a.Kept.RulesLost, a.Kept.RemoveAfter, a.Kept.Env = k.Egress, k.HostPorts, k.RulesLost, k.RemoveAfter, k.Env
 }
 
-// applySettings has the agent's shim, if it lives, do as its settings say.
+// applySettings sends the agent's settings to its shim, if it runs.
 func (m *Manager) applySettings(ctx context.Context, a *Agent, force bool) error {
 	m.mu.Lock()
 	up := a.up
@@ -247,13 +245,13 @@ func (m *Manager) applySettings(ctx context.Context, a *Agent, force bool) error
 	}
 	m.crash("set:applied")
 	if err := m.Shims.Note(a.Name(), now); err != nil {
-		// Only who has lost the state reads it there.
+		// It is read only if the state is lost.
 		m.Log.Warn("note the agent's settings", "agent", a.Name(), "err", err)
 	}
 	return nil
 }
 
-// Refresh has every living agent do as the configuration says now.
+// Refresh applies the present configuration to every running agent.
 func (m *Manager) Refresh() {
 	m.mu.Lock()
 	var as []*Agent
@@ -277,7 +275,7 @@ func (m *Manager) Refresh() {
 	}
 }
 
-// later is what of a change counts from the agent's next start, if it lives.
+// later lists the changes that take effect at the agent's next start, if it runs.
 func (m *Manager) later(c config.Config, a *Agent, old, now store.Agent) []string {
 	m.mu.Lock()
 	up := a.up

@@ -86,7 +86,7 @@ func TestSetRefusesBadRequests(t *testing.T) {
 			require.Equal(t, api.CodeBadRequest, api.CodeOf(err), "%v", err)
 		})
 	}
-	_, err = w.Set(t.Context(), "nobody", api.SetRequest{MemoryMB: 64})
+	_, err = w.Set(t.Context(), "unknown", api.SetRequest{MemoryMB: 64})
 	require.Equal(t, api.CodeAgentNotFound, api.CodeOf(err))
 }
 
@@ -138,8 +138,7 @@ func TestEgressIsKeptAndReset(t *testing.T) {
 	require.Equal(t, api.CodeBadRequest, api.CodeOf(err))
 }
 
-// TestAShimOfBeforeHasItsGateOpened by the daemon, and is told nothing that it
-// does not know.
+// TestAShimOfBeforeHasItsGateOpened by the daemon, and gets no field that it does not know.
 func TestAShimOfBeforeHasItsGateOpened(t *testing.T) {
 	w := newWorld(t.TempDir())
 	defer w.Close()

@@ -7,10 +7,10 @@ import (
 	"polis/daemon/api"
 )
 
-// noState is where an agent comes from and goes to: it does not exist.
+// noState is the state before an agent exists and after its removal.
 const noState api.Status = ""
 
-// A verb is what somebody asks for, an event what happens by itself.
+// A verb is a request, an event happens by itself.
 const (
 	verbAdd    = "add"
 	verbStart  = "start"
@@ -30,12 +30,12 @@ type Transition struct {
 	From, To api.Status
 	// By is the verb or the event.
 	By string
-	// Beyond says why polis has a transition that the diagram of seed 000
-	// ("State Transitions") does not have; empty for those it has.
+	// Beyond is why polis has a transition that the diagram of seed 000 ("State Transitions")
+	// lacks; empty for those it has.
 	Beyond string
 }
 
-// Transitions is every way there is; what is not in it is refused.
+// Transitions lists every transition; any other is refused.
 func Transitions() []Transition {
 	const (
 		creating, idle, running = api.StatusCreating, api.StatusIdle, api.StatusRunning
@@ -67,12 +67,12 @@ func Transitions() []Transition {
 	}
 }
 
-// May says whether an agent may go from one state to another at all.
+// May reports whether an agent may go from one state to another at all.
 func May(from, to api.Status) bool {
 	return from == to || slices.ContainsFunc(Transitions(), func(t Transition) bool { return t.From == from && t.To == to })
 }
 
-// Verbs are what may be asked of an agent in a state, in the table's order.
+// Verbs are the verbs that a state allows, in the table's order.
 func Verbs(s api.Status) []string {
 	events := []string{eventReady, eventExit, eventFailure}
 	var out []string
@@ -87,13 +87,13 @@ func Verbs(s api.Status) []string {
 	return out
 }
 
-// already says that an agent is where the verb would bring it: nothing is to
-// be done, and nothing refused.
+// already reports that an agent is in the state to which the verb leads: the verb then does
+// nothing, and is no error.
 func already(s api.Status, verb string) bool {
 	return s == api.StatusRunning && verb == verbStart || s == api.StatusStopped && verb == verbStop
 }
 
-// permit refuses a verb that an agent's state does not allow.
+// permit returns an error for a verb that an agent's state does not allow.
 func permit(name string, s api.Status, verb string) error {
 	allowed := Verbs(s)
 	if already(s, verb) || slices.Contains(allowed, verb) {

@@ -52,7 +52,7 @@ func TestEveryOtherTransitionIsRefused(t *testing.T) {
 		a, err := w.lookup("a1")
 		require.NoError(rt, err)
 		for range rapid.IntRange(1, 12).Draw(rt, "steps") {
-			// What nobody asks for happens too.
+			// Events happen too.
 			switch rapid.SampledFrom([]string{"", "exit", "oom"}).Draw(rt, "event") {
 			case "exit":
 				if a.status(w.Manager) == api.StatusRunning {
@@ -103,7 +103,7 @@ func TestEveryOtherTransitionIsRefused(t *testing.T) {
 	})
 }
 
-// TestAStateThatCannotBeReachedIsNotEntered, whoever asks for it.
+// TestAStateThatCannotBeReachedIsNotEntered, by no verb.
 func TestAStateThatCannotBeReachedIsNotEntered(t *testing.T) {
 	w := newWorld(t.TempDir())
 	defer w.Close()
@@ -181,7 +181,7 @@ func TestBroadcastReachesEveryRunningAgent(t *testing.T) {
 			require.Equal(rt, api.TaskBroadcast, tasks[len(tasks)-1].Via)
 		}
 		for n, heard := range w.k.heard {
-			require.Contains(rt, running, n, "%v was for nobody else", heard)
+			require.Contains(rt, running, n, "%v was for the running agents only", heard)
 		}
 	})
 }

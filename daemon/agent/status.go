@@ -7,8 +7,8 @@ import (
 	"polis/daemon/api"
 )
 
-// findFor is find for a verb that the agent's state must allow. One that is
-// still being made is refused at once.
+// findFor is find for a verb that the agent's state must allow. An agent that is still being
+// added is refused at once.
 func (m *Manager) findFor(ctx context.Context, name, verb string) (*Agent, error) {
 	a, err := m.lookup(name)
 	if err != nil {
@@ -27,8 +27,8 @@ func (m *Manager) findFor(ctx context.Context, name, verb string) (*Agent, error
 	return a, nil
 }
 
-// setStatus changes the state, tells everybody and saves. A change that the
-// table does not have is a fault of ours: it is not made, and is logged.
+// setStatus changes the state, publishes the change and saves it. A transition that the table
+// lacks is a bug: it is not made, and is logged.
 func (m *Manager) setStatus(a *Agent, s api.Status, reason string) {
 	m.mu.Lock()
 	from := a.Kept.Status
@@ -40,8 +40,7 @@ func (m *Manager) setStatus(a *Agent, s api.Status, reason string) {
 	m.found(a, s, reason)
 }
 
-// found enters a state as reconciliation found it, wherever the agent was
-// when the last daemon wrote it down.
+// found enters a state that reconciliation found, whatever state the last daemon saved.
 func (m *Manager) found(a *Agent, s api.Status, reason string) {
 	m.mu.Lock()
 	old := a.Kept.Status
@@ -61,7 +60,7 @@ func (m *Manager) found(a *Agent, s api.Status, reason string) {
 	}
 }
 
-// crash is where a daemon that dies leaves a change half made.
+// crash is a point where tests kill the daemon in the middle of a change.
 func (m *Manager) crash(step string) {
 	if m.Crash != nil {
 		m.Crash(step)

@@ -7,7 +7,7 @@ import (
 	"polis/daemon/store"
 )
 
-// Sweep removes what resources hold for agents nobody knows.
+// Sweep removes resources of agents that do not exist.
 func (m *Manager) Sweep(ctx context.Context, rep *Report) {
 	lists := []struct {
 		name   string
@@ -50,13 +50,13 @@ func (m *Manager) Sweep(ctx context.Context, rep *Report) {
 	}
 }
 
-// orphans says of an agent nobody knows that its processes run, if they do.
-// They end with the shim, whose control group is killed as a whole.
+// orphans returns a text if processes of an unknown agent run. They end with the shim, whose
+// control group is killed as a whole.
 func (m *Manager) orphans(ctx context.Context, name string) string {
 	alive, err := m.Shims.Alive(ctx, &Agent{WS: &Workspace{}, Kept: store.Agent{Name: name}})
 	if err != nil || !alive {
 		return ""
 	}
-	m.Log.Warn("processes of an agent nobody knows are killed", "agent", name, "code", api.CodeOrphanProcs)
+	m.Log.Warn("killing the processes of an unknown agent", "agent", name, "code", api.CodeOrphanProcs)
 	return string(api.CodeOrphanProcs) + ": "
 }

@@ -7,8 +7,7 @@ import (
 	"slices"
 )
 
-// takeDown ends the shim and what is only of use with it, keeping worktree
-// and state. a.op is held.
+// takeDown stops the shim and its ephemeral resources, keeping worktree and state. a.op is held.
 func (m *Manager) takeDown(ctx context.Context, a *Agent) error {
 	m.mu.Lock()
 	a.leaving = true
@@ -21,7 +20,7 @@ func (m *Manager) takeDown(ctx context.Context, a *Agent) error {
 	err := m.Shims.Remove(ctx, a)
 	m.Locks.DropAgent(a.Name())
 	if err != nil {
-		return err // what may still be in use stays
+		return err // it may still be in use
 	}
 	m.crash("down:shim")
 	m.dropAuto(a)

@@ -8,15 +8,15 @@ import (
 	"polis/daemon/api"
 )
 
-// Watcher looks at the processes of shims from outside, by what cannot hang.
+// Watcher observes the processes of shims from outside, by means that cannot hang.
 type Watcher interface {
-	// Stopped says whether the agent's shim is stopped by a signal.
+	// Stopped reports whether the agent's shim is stopped by a signal.
 	Stopped(ctx context.Context, a *Agent) (bool, error)
-	// Continue lets a stopped shim go on.
+	// Continue continues a stopped shim.
 	Continue(ctx context.Context, a *Agent) error
-	// Waiting is how many requests to the agent's views have no answer yet.
+	// Waiting returns the number of unanswered requests to the agent's views.
 	Waiting(a *Agent) (int, error)
-	// Ping asks the shim for a sign of life, and Statfs its views.
+	// Ping queries the shim for an answer, and Statfs its views.
 	Ping(ctx context.Context, a *Agent) error
 	Statfs(ctx context.Context, a *Agent) error
 	// End aborts the FUSE connections of the agent's views and kills its shim.
@@ -25,34 +25,34 @@ type Watcher interface {
 
 const (
 	watchTick = time.Second
-	// pingEvery is how often a shim is asked that nobody seems to wait for; one with
-	// requests that wait is asked every pingSoon.
+	// pingEvery is the interval of pings of a shim without waiting requests; with waiting
+	// requests it is pingSoon.
 	pingEvery = 20 * time.Second
 	pingSoon  = 3 * time.Second
-	// noticeAfter is how long an answer may take before that is said, and pingTime how
-	// long before it counts as none. A machine under load is slow, not broken.
+	// noticeAfter is how long an answer may take before it is logged, and pingTime how long
+	// before it counts as missing. A machine under load is slow, not broken.
 	noticeAfter = 4 * time.Second
 	pingTime    = 20 * time.Second
-	// maxStops is at how many looks in a row a shim may be found stopped although it is
-	// told to go on each time, and maxSilence how many answers it may owe.
+	// maxStops is how many consecutive checks may find a shim stopped although it was continued
+	// each time, and maxSilence how many answers may be missing.
 	maxStops   = 5
 	maxSilence = 3
 	endTime    = 15 * time.Second
 )
 
-// health is what is known of one life of an agent's shim.
+// health is the state of the checks of one run of an agent's shim.
 type health struct {
 	gen     uint64
 	stops   int
-	waits   int // looks in a row at which requests waited
+	waits   int // consecutive checks at which requests waited
 	silence int
 	next    time.Time
 	asking  bool // guarded by the manager's mutex, with silence and next
 	ended   bool
 }
 
-// watch notices shims that are stopped or hang: everything that opens a file of the agent
-// would wait for them, on the host too.
+// watch finds shims that are stopped or hang: every process that opens a file of the agent would
+// wait for them, on the host too.
 func (m *Manager) watch() {
 	tick := time.NewTicker(watchTick)
 	defer tick.Stop()
@@ -89,16 +89,16 @@ func (m *Manager) watched() map[*Agent]uint64 {
 	return out
 }
 
-// examine looks at one shim. It waits for nothing that the shim could keep waiting.
+// examine checks one shim. It does not block on the shim.
 func (m *Manager) examine(a *Agent, h *health) {
 	stopped, err := m.Watch.Stopped(m.ctx, a)
 	if err != nil {
-		m.Log.Debug("look at a shim", "agent", a.Name(), "err", err)
+		m.Log.Debug("check a shim", "agent", a.Name(), "err", err)
 		return
 	}
 	if stopped {
 		h.stops++
-		m.goOn(a, h)
+		m.continueShim(a, h)
 		return
 	}
 	h.stops = 0
@@ -114,27 +114,27 @@ func (m *Manager) examine(a *Agent, h *health) {
 	m.mu.Unlock()
 	if due {
 		views := h.waits > 1
-		m.wg.Go(func() { m.ask(a, h, views) })
+		m.wg.Go(func() { m.ping(a, h, views) })
 	}
 }
 
-// goOn lets a stopped shim continue, and ends one that is stopped again and again.
-func (m *Manager) goOn(a *Agent, h *health) {
+// continueShim continues a stopped shim, and kills one that is stopped again and again.
+func (m *Manager) continueShim(a *Agent, h *health) {
 	switch {
 	case h.stops > maxStops:
-		m.endHung(a, h, fmt.Sprintf("it was stopped %d times in a row although polisd let it go on", h.stops))
+		m.endHung(a, h, fmt.Sprintf("it was stopped %d times in a row although polisd continued it", h.stops))
 		return
 	case h.stops == 1:
-		m.Log.Warn("the agent's shim was stopped by a signal; it is told to go on", "agent", a.Name())
-		m.Events.Publish(api.Event{Type: api.EventShim, Agent: a.Name(), Message: "the shim of agent " + a.Name() + " was stopped by a signal; polisd let it go on"})
+		m.Log.Warn("the agent's shim was stopped by a signal; it is continued", "agent", a.Name())
+		m.Events.Publish(api.Event{Type: api.EventShim, Agent: a.Name(), Message: "the shim of agent " + a.Name() + " was stopped by a signal; polisd continued it"})
 	}
 	if err := m.Watch.Continue(m.ctx, a); err != nil {
-		m.Log.Warn("let a shim go on", "agent", a.Name(), "err", err)
+		m.Log.Warn("continue a shim", "agent", a.Name(), "err", err)
 	}
 }
 
-// ask wants a sign of life of a shim, and of its views if requests wait there.
-func (m *Manager) ask(a *Agent, h *health, views bool) {
+// ping pings a shim, and its views if requests wait there.
+func (m *Manager) ping(a *Agent, h *health, views bool) {
 	defer func() {
 		m.mu.Lock()
 		h.asking = false
@@ -170,7 +170,7 @@ func (m *Manager) ask(a *Agent, h *health, views bool) {
 	}
 }
 
-// endHung ends a shim that keeps others waiting. Its end is then noticed as any other.
+// endHung kills a hung shim. Its end is then handled as any other.
 func (m *Manager) endHung(a *Agent, h *health, why string) {
 	m.mu.Lock()
 	over := h.ended || !a.up || a.leaving || a.Kept.Generation != h.gen
@@ -182,12 +182,12 @@ func (m *Manager) endHung(a *Agent, h *health, why string) {
 	if over {
 		return
 	}
-	m.Log.Error("the agent's shim hangs, it is ended", "agent", a.Name(), "why", why)
-	m.Events.Publish(api.Event{Type: api.EventShim, Agent: a.Name(), Message: "the shim of agent " + a.Name() + " hung and was ended: " + why})
+	m.Log.Error("the agent's shim hangs: it is killed", "agent", a.Name(), "why", why)
+	m.Events.Publish(api.Event{Type: api.EventShim, Agent: a.Name(), Message: "the shim of agent " + a.Name() + " hung and was killed: " + why})
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(m.ctx), endTime)
 	defer cancel()
 	if err := m.Watch.End(ctx, a); err != nil {
-		m.Log.Error("end a shim that hangs", "agent", a.Name(), "err", err)
+		m.Log.Error("kill a hung shim", "agent", a.Name(), "err", err)
 		m.mu.Lock()
 		h.ended, h.silence = false, 0 // again later
 		m.mu.Unlock()

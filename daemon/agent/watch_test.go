@@ -76,7 +76,7 @@ func TestOnlyAShimThatHangsIsEnded(t *testing.T) {
 		require.Zero(t, w.ended.Load())
 		require.EqualValues(t, 5*maxStops, w.continued.Load())
 	})
-	t.Run("stopped for good", func(t *testing.T) {
+	t.Run("stopped again and again", func(t *testing.T) {
 		w, look := start(t)
 		w.stopped.Store(true)
 		look(maxStops + 5)
@@ -86,7 +86,7 @@ func TestOnlyAShimThatHangsIsEnded(t *testing.T) {
 		w, look := start(t)
 		w.waits.Store(true)
 		look(50)
-		require.Positive(t, w.looked.Load(), "it is asked soon")
+		require.Positive(t, w.looked.Load(), "it is pinged soon")
 		require.Zero(t, w.ended.Load())
 	})
 	t.Run("its view hangs", func(t *testing.T) {
