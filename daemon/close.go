@@ -21,7 +21,7 @@ func (d *Daemon) StopAgents(ctx context.Context) bool {
 	}
 	stop, err := s.Stopping(ctx)
 	if err != nil {
-		d.Log.Warn("ask systemd why we stop; agents are left to it", "err", err)
+		d.Log.Warn("reason of the stop not read from systemd; agents are left to it", "err", err)
 	}
 	return stop
 }

@@ -69,7 +69,7 @@ func (b *backend) forgetGone(name string, notFound error) (api.DownResponse, err
 		if err := b.writeRegistry(reg); err != nil {
 			return api.DownResponse{}, err
 		}
-		b.Daemon.Log.Warn("a workspace whose directory is gone was forgotten", "workspace", n, "path", path)
+		b.Daemon.Log.Warn("workspace without a directory forgotten", "workspace", n, "path", path)
 		b.hub.Publish(api.Event{Type: api.EventDown, Message: fmt.Sprintf("workspace %s was forgotten: its directory %s is gone", n, path), Data: map[string]any{"workspace": n, "path": path}})
 		return api.DownResponse{Workspace: n, Path: path, Removed: []api.RemoveResponse{}, Gone: true}, nil
 	}
@@ -90,7 +90,7 @@ func (d *Daemon) leave(name string) {
 	}
 	for _, l := range d.locks.List(lockd.Filter{Workspace: name}) {
 		if _, err := d.locks.Unlock(name, l.Holder, l.Path); err != nil {
-			d.Log.Warn("give a lock back", "workspace", name, "path", l.Path, "err", err)
+			d.Log.Warn("lock not given back", "workspace", name, "path", l.Path, "err", err)
 		}
 	}
 	d.mu.Lock()
@@ -98,7 +98,7 @@ func (d *Daemon) leave(name string) {
 	d.mu.Unlock()
 	if w.owner != nil {
 		if err := w.owner.Remove(); err != nil {
-			d.Log.Warn("give a workspace back", "workspace", name, "err", err)
+			d.Log.Warn("workspace not given back", "workspace", name, "err", err)
 		}
 	}
 }

@@ -26,11 +26,11 @@ func (d *Daemon) firstEvent() uint64 {
 	first := uint64(d.started.UnixMilli())
 	var kept eventIDs
 	if err := store.ReadJSON(path, &kept, d.started); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		d.Log.Warn("the count of events is lost; the clock's is used", "path", path, "err", err)
+		d.Log.Warn("count of events lost; counted from the clock", "path", path, "err", err)
 	}
 	first = max(first, kept.Next)
 	if err := store.WriteJSON(path, eventIDs{Next: first + eventsOfALife}); err != nil {
-		d.Log.Warn("the count of events is not kept", "path", path, "err", err)
+		d.Log.Warn("count of events not kept", "path", path, "err", err)
 	}
 	return first
 }

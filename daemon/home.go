@@ -45,7 +45,7 @@ func bring(home string, spec *wire.Spec, a *agent.Agent, log *slog.Logger) error
 			continue
 		}
 		if err != nil {
-			log.Warn("a file of the owner's home is not brought into the sandbox", "agent", a.Name(), "path", h.Path, "err", err)
+			log.Warn("file of the owner's home not brought into the sandbox", "agent", a.Name(), "path", h.Path, "err", err)
 			continue
 		}
 		if h.Mode == config.HomeReadOnly {
@@ -55,7 +55,7 @@ func bring(home string, spec *wire.Spec, a *agent.Agent, log *slog.Logger) error
 			spec.Mounts = append(spec.Mounts, m)
 		} else if cerr := copyHomeFile(src, spec.HomeDir, h.Path, spec.UID, spec.GID); cerr != nil {
 			// Whatever the agent left in the way, it starts again.
-			log.Warn("a file of the owner's home is not brought into the sandbox", "agent", a.Name(), "path", h.Path, "err", cerr)
+			log.Warn("file of the owner's home not brought into the sandbox", "agent", a.Name(), "path", h.Path, "err", cerr)
 		}
 		if err = errors.Join(err, src.Close()); err != nil {
 			return fmt.Errorf("bring %s into the sandbox: %w", h.Path, err)

@@ -27,7 +27,7 @@ func (d *Daemon) checkRepository(ctx context.Context, w *workspace) error {
 func (d *Daemon) noteIntegrity(w *workspace, found error) error {
 	damaged := errors.Is(found, git.ErrDamaged)
 	if found != nil && !damaged {
-		d.Log.Warn("the shared repository was not checked", "path", w.root.Bare(), "err", found)
+		d.Log.Warn("shared repository not checked", "path", w.root.Bare(), "err", found)
 		return w.whole()
 	}
 	d.mu.Lock()
@@ -40,10 +40,10 @@ func (d *Daemon) noteIntegrity(w *workspace, found error) error {
 	name := w.agents.Name
 	switch {
 	case damaged && was == nil:
-		d.Log.Error("the shared repository is damaged: nothing is added, merged or maintained", "path", w.root.Bare(), "err", found)
+		d.Log.Error("shared repository damaged: nothing is added, merged or maintained", "path", w.root.Bare(), "err", found)
 		d.hub.Publish(api.Event{Type: api.EventDamaged, Code: api.CodeRepoCorrupt, Message: fmt.Sprintf("the repository of workspace %s is damaged: %v", name, found), Data: map[string]any{"workspace": name}})
 	case !damaged && was != nil:
-		d.Log.Info("the shared repository is whole again", "path", w.root.Bare())
+		d.Log.Info("shared repository whole again", "path", w.root.Bare())
 		d.hub.Publish(api.Event{Type: api.EventDamaged, Message: "the repository of workspace " + name + " is whole again", Data: map[string]any{"workspace": name}})
 	}
 	return w.whole()

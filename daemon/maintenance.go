@@ -99,7 +99,7 @@ func (d *Daemon) maintained(w *workspace) api.MaintenanceReport {
 	if err != nil {
 		rep = api.MaintenanceReport{Steps: []api.MaintenanceStep{}}
 		if !errors.Is(err, fs.ErrNotExist) {
-			d.Log.Warn("the last report of maintenance cannot be read", "path", root.Maintained(), "err", err)
+			d.Log.Warn("last report of maintenance not read", "path", root.Maintained(), "err", err)
 		}
 	}
 	rep.Workspace = w.agents.Name
@@ -145,7 +145,7 @@ func (d *Daemon) maintain(ctx context.Context, w *workspace, dryRun bool, say fu
 		return rep, err
 	}
 	if serr := store.WriteJSON(root.Maintained(), rep); serr != nil {
-		d.Log.Error("note that maintenance was done", "path", root.Maintained(), "err", serr)
+		d.Log.Error("report of maintenance not saved", "path", root.Maintained(), "err", serr)
 	}
 	d.tellViews(ctx, w)
 	d.Log.Info("maintenance was done", "workspace", w.agents.Name, "loose_before", rep.Before.LooseObjects, "loose_after", rep.After.LooseObjects,
@@ -171,7 +171,7 @@ func (d *Daemon) tellViews(ctx context.Context, w *workspace) {
 		}
 		sh := d.shims.Dial(a.Name)
 		if err := sh.Invalidate(ctx); err != nil {
-			d.Log.Warn("tell a view of the maintenance", "agent", a.Name, "err", err)
+			d.Log.Warn("view not notified of maintenance", "agent", a.Name, "err", err)
 		}
 		sh.Close()
 	}

@@ -21,7 +21,7 @@ func (d *Daemon) rootsTree(info worktree.Info, uid, gid int) bool {
 		return false
 	}
 	if err := tree.Close(); err != nil {
-		d.Log.Warn("close the project", "path", info.ProjectPath, "err", err)
+		d.Log.Warn("project not closed", "path", info.ProjectPath, "err", err)
 	}
 	return true
 }

@@ -73,7 +73,7 @@ func (r *refLocks) Acquire(ctx context.Context, at level.Level, ref, why string)
 	}
 	return func() {
 		if _, err := r.d.locks.Unlock(r.workspace, holder, key); err != nil {
-			r.d.Log.Warn("give back a lease of git", "path", key, "err", err)
+			r.d.Log.Warn("lease of git not given back", "path", key, "err", err)
 		}
 	}, nil
 }
@@ -98,7 +98,7 @@ func (r *refLocks) clearStale(ref string) {
 		return
 	}
 	if err := os.Remove(path); err != nil {
-		r.d.Log.Warn("remove a stale lock file of git", "path", path, "err", err)
+		r.d.Log.Warn("stale lock file of git not removed", "path", path, "err", err)
 		return
 	}
 	r.d.Log.Warn("stale lock file of git removed", "path", path, "why", "nobody holds the lease of the ref")

@@ -93,7 +93,7 @@ func (r repo) Save(ctx context.Context, a *agent.Agent, ignored bool) (agent.Sav
 		why := err
 		if t, err = r.w.git.SaveBranch(ctx, a.Name(), opt); err != nil && ctx.Err() == nil {
 			// The branch then stays as it is: only what is kept elsewhere is deleted.
-			r.w.d.Log.Warn("the branch of an agent cannot be put aside, it stays", "agent", a.Name(), "err", err)
+			r.w.d.Log.Warn("branch not put aside; it stays", "agent", a.Name(), "err", err)
 			why, err = errors.Join(why, err), nil
 		}
 		return agent.Saved{Ref: t.Ref, Head: t.Head, Whole: why}, err
@@ -166,7 +166,7 @@ func (t worktrees) Ensure(ctx context.Context, a *agent.Agent) error {
 	} else if _, err := w.git.Sync(ctx); err != nil && api.CodeOf(err) != api.CodeRefConflict {
 		return api.Errorf(api.CodeWorktreeFailed, "bring the project's commits in: %w", err)
 	} else if err != nil {
-		t.d.Log.Warn("the project and the shared repository have gone different ways", "workspace", a.WS.Name, "err", err)
+		t.d.Log.Warn("project and shared repository have diverged", "workspace", a.WS.Name, "err", err)
 	}
 	t.d.gits.Begin(a.Name())
 	ctx = t.d.charge(ctx, a.Name())
@@ -176,7 +176,7 @@ func (t worktrees) Ensure(ctx context.Context, a *agent.Agent) error {
 	a.Identity.Name, a.Identity.Email = repo{w}.identity(ctx)
 	remotes, err := repo{w}.remotes(ctx)
 	if err != nil {
-		t.d.Log.Warn("the project's remotes cannot be read; the agent will know none", "agent", a.Name(), "err", err)
+		t.d.Log.Warn("remotes of the project not read; the agent has none", "agent", a.Name(), "err", err)
 	}
 	a.Remotes = remotes
 	return t.withhold(ctx, w, a)

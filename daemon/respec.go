@@ -54,7 +54,7 @@ func (s *shims) respec(a *agent.Agent, dir string) error {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return err
 	}
-	s.log.Warn("the files of a shim are gone; what it left is looked for by name", "agent", a.Name(), "mounts", mounts, "cgroup", left)
+	s.log.Warn("files of the shim gone; what it left is searched for by name", "agent", a.Name(), "mounts", mounts, "cgroup", left)
 	return store.WriteSummed(s.run.AgentSpec(a.Name()), spec)
 }
 

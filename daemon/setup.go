@@ -151,7 +151,7 @@ func (d *Daemon) reconcile(ctx context.Context) {
 	whole := err == nil
 	for name, path := range reg.Workspaces {
 		if err := d.restoreWorkspace(ctx, name, path, rep); err != nil {
-			d.Log.Error("restore workspace", "workspace", name, "err", err)
+			d.Log.Error("workspace not restored", "workspace", name, "err", err)
 			rep.Errors = append(rep.Errors, fmt.Sprintf("workspace %s: %v", name, err))
 			whole = false
 		}

@@ -67,7 +67,7 @@ func (s *shims) Spec(agent string) (wire.Spec, bool) {
 	var sp wire.Spec
 	if err := store.ReadSummed(s.run.AgentSpec(agent), &sp); err != nil {
 		if !errors.Is(err, os.ErrNotExist) {
-			s.log.Warn("the spec of a shim cannot be read", "agent", agent, "err", err)
+			s.log.Warn("spec of a shim not read", "agent", agent, "err", err)
 		}
 		return wire.Spec{}, false
 	}

@@ -121,7 +121,7 @@ func (s *shims) reach(a *agent.Agent, k store.Agent) (entries, private []string,
 	c := s.config()
 	r, err := c.Reach(k.Role, a.Type, config.Own{Egress: k.Egress, HostPorts: k.HostPorts})
 	if err != nil {
-		s.log.Error("the agent reaches nothing: its egress cannot be read", "agent", a.Name(), "err", err)
+		s.log.Error("egress not read; the agent reaches nothing", "agent", a.Name(), "err", err)
 	}
 	for _, p := range r.Private {
 		private = append(private, p.String())

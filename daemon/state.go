@@ -26,7 +26,7 @@ func (d *Daemon) registryFile() string {
 func (d *Daemon) readRegistry() (store.Registry, error) {
 	reg := store.Registry{Version: 1, Workspaces: map[string]string{}}
 	if err := store.Sweep(d.registryFile()); err != nil {
-		d.Log.Warn("remove what a crash left", "path", d.registryFile(), "err", err)
+		d.Log.Warn("leftover of a crash not removed", "path", d.registryFile(), "err", err)
 	}
 	_, err := store.ReadKept(d.registryFile(), &reg, d.started, func(r store.Registry) error {
 		if r.Workspaces == nil {
@@ -63,7 +63,7 @@ func (d *Daemon) writeRegistry(reg store.Registry) error {
 func (d *Daemon) readState(name string, root layout.Workspace, rep *agent.Report) (store.State, error) {
 	var st store.State
 	if err := store.Sweep(root.State()); err != nil {
-		d.Log.Warn("remove what a crash left", "path", root.State(), "err", err)
+		d.Log.Warn("leftover of a crash not removed", "path", root.State(), "err", err)
 	}
 	restored, err := store.ReadKept(root.State(), &st, d.started, func(s store.State) error {
 		if s.Version < 1 {

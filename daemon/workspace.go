@@ -151,7 +151,7 @@ func (d *Daemon) warn(text string) {
 		}
 	}
 	d.warnings = append(d.warnings, text)
-	d.Log.Warn(text)
+	d.Log.Warn("warning", "text", text)
 }
 
 // enter makes the workspace known to the daemon and the agents' manager.

@@ -188,7 +188,7 @@ func New(cfg Config) (*FS, error) {
 		fs.overlay = sfs.Type == unix.OVERLAYFS_SUPER_MAGIC
 	}
 	if fs.acls = backing.HasACL(fs.layers.Main()); fs.acls {
-		fs.log.Warn("the backing directory has access control lists; in the view its groups have no rights",
+		fs.log.Warn("backing directory with access control lists; in the view its groups have no rights",
 			slog.String("path", cfg.Mountpoint))
 	}
 	k := inode.KeyOf(0, &st)

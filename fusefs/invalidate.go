@@ -75,7 +75,7 @@ func (fs *FS) invalidate(which func() []*inode.Node, changed ...string) {
 	fs.bg.Go(func() {
 		defer close(done)
 		if !fs.server.Settle(settleAnswers) {
-			fs.log.Debug("a request takes its time; its answer is not waited for", slog.String("op", "notify"))
+			fs.log.Debug("answer of a slow request not awaited", slog.String("op", "notify"))
 		}
 		nodes := which()
 		for _, n := range nodes {

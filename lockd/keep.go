@@ -105,7 +105,7 @@ func (s *Server) saver(ctx context.Context) {
 		case <-retry:
 		case <-ctx.Done():
 			if err := s.save(); err != nil {
-				s.Log.Error("explicit locks are not saved, the next start will not know them", "op", "save", "err", err)
+				s.Log.Error("explicit locks not saved; the next start does not know them", "op", "save", "err", err)
 			}
 			return
 		}
@@ -145,7 +145,7 @@ func (s *Server) save() error {
 func (s *Server) restore() {
 	for _, l := range s.Kept.Leases {
 		if !s.table.Restore(l) {
-			s.Log.Info("a lock ended while polisd was down", "op", "restore", "path", l.Path, "agent", l.Holder)
+			s.Log.Info("lock ended while polisd was down", "op", "restore", "path", l.Path, "agent", l.Holder)
 		}
 	}
 	s.table.Effects() // no client is connected that could wait

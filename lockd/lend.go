@@ -59,7 +59,7 @@ func (c *conn) report(m *message) error {
 		if refused, err = t.Report(c.agent, c.session, grants); len(refused) == 0 {
 			return
 		}
-		c.server.Log.Error("a shim granted itself leases that it may not have", "op", "report", "agent", c.agent, "leases", len(refused))
+		c.server.Log.Error("leases refused that a shim granted itself", "op", "report", "agent", c.agent, "leases", len(refused))
 		keys := make([]wireKey, len(refused))
 		for i, p := range refused {
 			keys[i] = wirePath(p)

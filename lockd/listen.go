@@ -61,7 +61,7 @@ func (s *Server) accept(ctx context.Context, l net.Listener) error {
 		if err != nil {
 			// Most likely out of file descriptors: connected clients must still be served, so
 			// wait and try again.
-			s.Log.Error("accept lock connection", "op", "accept", "err", err)
+			s.Log.Error("lock connection not accepted", "op", "accept", "err", err)
 			select {
 			case <-time.After(100 * time.Millisecond):
 				continue

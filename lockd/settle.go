@@ -59,12 +59,12 @@ func (s *Server) settleOne(e table.Effect) {
 			c.link.post(&message{Type: msgRecall, Lent: []wireKey{wireDelegation(e.Delegation)}})
 		}
 	case table.Overdue:
-		s.Log.Warn("a shim does not return a directory, its connection is ended", "op", "recall", "agent", e.Holder, "path", e.Lease.Path)
+		s.Log.Warn("shim does not return a directory; its connection is ended", "op", "recall", "agent", e.Holder, "path", e.Lease.Path)
 		if c := s.byAgent[e.Holder]; c != nil {
 			c.link.shut(errOverdue)
 		}
 	case table.GraceOver:
-		s.Log.Info("grace period over, new leases are granted", "op", "grace")
+		s.Log.Info("grace period over; new leases are granted", "op", "grace")
 	}
 }
 
@@ -78,7 +78,7 @@ func (s *Server) settleBroken(by, reason string) {
 		s.stats.broken.Add(1)
 		s.changed(e.Lease)
 		s.event(Event{Kind: EventBroken, Why: string(e.Why), By: by, Note: reason}.about(e.Lease))
-		s.Log.Warn("a lock was broken", "op", "break", "agent", e.Holder, "path", e.Lease.Path, "by", by, "reason", reason)
+		s.Log.Warn("lock broken", "op", "break", "agent", e.Holder, "path", e.Lease.Path, "by", by, "reason", reason)
 		text := "broken by " + by
 		if reason != "" {
 			text += ": " + reason

@@ -57,7 +57,7 @@ func (d *DNS) admitted(q, r *dns.Msg, a Asked) *dns.Msg {
 	if d.Admit != nil {
 		var err error
 		if may, err = d.Admit(a, addrs, ttl); err != nil {
-			d.Log.Error("an answer is held back: its addresses could not be opened", "op", "net.dns", "name", a.Name, "err", err)
+			d.Log.Error("answer held back: its addresses not opened", "op", "net.dns", "name", a.Name, "err", err)
 			return refusal(q, dns.RcodeServerFailure)
 		}
 	}

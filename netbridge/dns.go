@@ -109,7 +109,7 @@ func (d *DNS) Open(ctx context.Context) error {
 	for _, s := range d.servers {
 		d.wg.Go(func() {
 			if err := s.ActivateAndServe(); err != nil && d.ctx.Err() == nil {
-				d.Log.Error("the agent's resolver stopped", "op", "net.dns", "path", d.NS.Path(), "err", err)
+				d.Log.Error("resolver of the agent stopped", "op", "net.dns", "path", d.NS.Path(), "err", err)
 			}
 		})
 	}

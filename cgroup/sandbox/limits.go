@@ -13,7 +13,7 @@ func (s *Sandbox) ensureGroup() error {
 	err := s.group.Ensure(l)
 	var missing *cgroup.ControllerError
 	if l.IOWeight > 0 && errors.As(err, &missing) && missing.IO() {
-		s.cfg.Log.Warn("the sandbox has no weight for the disks", "op", "sandbox.create", "err", err)
+		s.cfg.Log.Warn("disk weight not set for the sandbox", "op", "sandbox.create", "err", err)
 		l.IOWeight = 0
 		err = s.group.Ensure(l)
 	}

@@ -56,7 +56,7 @@ func (s *Sandbox) openSupervisor() string {
 			s.cfg.Log.Error("denied system calls are not audited any more", "op", "sandbox.calls", "err", err)
 		}
 		if err := d.Close(); err != nil {
-			s.cfg.Log.Warn("close the supervisor of refused calls", "op", "sandbox.calls", "err", err)
+			s.cfg.Log.Warn("supervisor of refused calls not closed", "op", "sandbox.calls", "err", err)
 		}
 	}()
 	return d.Path()

@@ -81,7 +81,7 @@ func (s *Supervisor) accept() error {
 		return nil
 	case err != nil:
 		// Out of descriptors or memory: the connection stays in the backlog.
-		s.Log.Warn("accept a connection of the seccomp listener", "op", "calls.accept", "err", err)
+		s.Log.Warn("seccomp listener connection not accepted", "op", "calls.accept", "err", err)
 		return s.wait(acceptAgain)
 	}
 	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
@@ -92,7 +92,7 @@ func (s *Supervisor) accept() error {
 		err = s.watch(fd, roleConn)
 	}
 	if err != nil {
-		s.Log.Warn("a connection is not taken", "op", "calls.accept", "err", err)
+		s.Log.Warn("seccomp listener connection refused", "op", "calls.accept", "err", err)
 		_ = unix.Close(fd)
 	}
 	return nil

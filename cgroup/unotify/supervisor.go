@@ -118,7 +118,7 @@ func (s *Supervisor) watch(fd int, r role) error {
 func (s *Supervisor) drop(fd int) {
 	delete(s.what, fd)
 	if err := unix.Close(fd); err != nil {
-		s.Log.Warn("close", "op", "calls.drop", "err", err)
+		s.Log.Warn("connection not closed", "op", "calls.drop", "err", err)
 	}
 }
 

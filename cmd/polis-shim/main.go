@@ -103,7 +103,7 @@ func serve(ctx context.Context, spec wire.Spec, log *slog.Logger) error {
 		return errors.Join(err, report(spec, err))
 	}
 	if _, err := sd.SdNotify(false, sd.SdNotifyReady+"\nSTATUS=serving agent "+spec.Agent); err != nil {
-		log.Warn("tell systemd", "err", err)
+		log.Warn("systemd not notified", "err", err)
 	}
 	if err = s.Serve(ctx); err != nil {
 		err = errors.Join(err, report(spec, err)) // the agent's state will say so
@@ -111,7 +111,7 @@ func serve(ctx context.Context, spec wire.Spec, log *slog.Logger) error {
 	bound := time.Duration(spec.StopGrace) + 40*time.Second
 	// The unit's own bound is for the default grace (sd_notify(3)).
 	if _, nerr := sd.SdNotify(false, fmt.Sprintf("%s\nEXTEND_TIMEOUT_USEC=%d", sd.SdNotifyStopping, bound.Microseconds())); nerr != nil {
-		log.Warn("tell systemd", "err", nerr)
+		log.Warn("systemd not notified", "err", nerr)
 	}
 	cctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bound)
 	defer cancel()

@@ -118,14 +118,14 @@ func reload(d *daemon.Daemon, log *slog.Logger) {
 	var now unixMono
 	notify(log, sd.SdNotifyReloading+"\nMONOTONIC_USEC="+now.String())
 	if err := d.Reload(); err != nil {
-		log.Error("the configuration was not changed", "err", err)
+		log.Error("configuration not changed", "err", err)
 	}
 	notify(log, sd.SdNotifyReady)
 }
 
 func notify(log *slog.Logger, state string) {
 	if _, err := sd.SdNotify(false, state); err != nil {
-		log.Warn("tell systemd", "err", err)
+		log.Warn("systemd not notified", "err", err)
 	}
 }
 

@@ -79,7 +79,7 @@ func open(ctx context.Context, cancel context.CancelCauseFunc, d *daemon.Daemon,
 			case end == nil || end == syscall.SIGUSR1:
 				end = s
 			}
-			log.Info("told to end while starting", "signal", s.String())
+			log.Info("end requested while starting", "signal", s.String())
 			d.Halt()
 		case err := <-opened:
 			return end, again, err

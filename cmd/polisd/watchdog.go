@@ -25,7 +25,7 @@ func watchdog(ctx context.Context, d *daemon.Daemon, log *slog.Logger) {
 	for {
 		pctx, cancel := context.WithTimeout(ctx, every/3)
 		if err := d.Probe(pctx); err != nil {
-			log.Error("the daemon is not well", "err", err)
+			log.Error("daemon not healthy", "err", err)
 		} else {
 			notify(log, sd.SdNotifyWatchdog)
 		}

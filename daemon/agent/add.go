@@ -251,7 +251,7 @@ func (m *Manager) bringUp(ctx context.Context, a *Agent) error {
 	}
 	m.crash("up:shim")
 	if err := m.Shims.SaveCursor(a.Name(), 0); err != nil {
-		m.Log.Warn("note the last event", "agent", a.Name(), "err", err)
+		m.Log.Warn("last event not recorded", "agent", a.Name(), "err", err)
 	}
 	group := m.group(a)
 	m.mu.Lock()

@@ -29,7 +29,7 @@ func (m *Manager) revive(ctx context.Context, a *Agent, rep *Report) {
 			rep.add(&rep.Adopted, "%s", a.Name())
 			return
 		}
-		m.Log.Warn("a living shim does not answer, starting over", "agent", a.Name(), "err", err)
+		m.Log.Warn("living shim does not answer and is started anew", "agent", a.Name(), "err", err)
 	}
 	st := a.status(m)
 	if err := m.Shims.Remove(ctx, a); err != nil {
@@ -48,7 +48,7 @@ func (m *Manager) revive(ctx context.Context, a *Agent, rep *Report) {
 	if err := m.bringUp(ctx, a); err != nil {
 		cut := m.halted(ctx)
 		if derr := m.takeDown(ctx, a); derr != nil {
-			m.Log.Error("clear up", "agent", a.Name(), "err", derr)
+			m.Log.Error("agent not cleared up", "agent", a.Name(), "err", derr)
 		}
 		if cut {
 			rep.add(&rep.Kept, "%s (%s): the daemon is stopping; the next one restores it", a.Name(), st)
@@ -81,7 +81,7 @@ func (m *Manager) adopt(ctx context.Context, a *Agent) error {
 		m.mu.Lock()
 		a.up, a.foreign, a.Network.Address = true, true, st.Address
 		m.mu.Unlock()
-		m.Log.Error("the agent's shim is of another version", "agent", a.Name(), "err", err)
+		m.Log.Error("shim of another version", "agent", a.Name(), "err", err)
 		m.found(a, api.StatusError, err.Error()+"; polisctl agents start "+a.Name()+" replaces it and ends what runs in it")
 		return nil
 	}
@@ -110,11 +110,11 @@ func (m *Manager) adopt(ctx context.Context, a *Agent) error {
 	m.syncPorts(ctx, sh, a, st)
 	if st.Version < wire.EgressVersion {
 		if err := m.openGate(ctx, a, m.Shims.Settings(a)); err != nil {
-			m.Log.Error("the agent has no network until it is started again", "agent", a.Name(), "err", err)
+			m.Log.Error("no network until the agent is started again", "agent", a.Name(), "err", err)
 		}
 	}
 	if err := m.applySettings(ctx, a, false); err != nil && st.Version >= wire.SettingsVersion {
-		m.Log.Error("the agent does not have the settings it should have", "agent", a.Name(), "err", err)
+		m.Log.Error("agent's settings not applied", "agent", a.Name(), "err", err)
 	}
 	// The events start after the last one that was processed, not after the last one there is:
 	// events of the time without a daemon are processed now.

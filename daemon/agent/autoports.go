@@ -26,7 +26,7 @@ func (m *Manager) autoMap(ctx context.Context, sh Shim, a *Agent, protocol strin
 		return
 	}
 	if _, err := m.mapPorts(ctx, sh, a, wanted{key: k, n: 1, auto: true}); err != nil {
-		m.Log.Warn("map port", "agent", a.Name(), "port", k.String(), "err", err)
+		m.Log.Warn("port not mapped", "agent", a.Name(), "port", k.String(), "err", err)
 		m.Events.Publish(api.Event{Type: api.EventPort, Agent: a.Name(), Code: api.CodeOf(err), Message: err.Error()})
 	}
 }
@@ -43,7 +43,7 @@ func (m *Manager) unmap(ctx context.Context, sh Shim, a *Agent, protocol string,
 		return
 	}
 	if err := sh.RemovePort(ctx, protocol, internal); err != nil && api.CodeOf(err) != api.CodePortNotFound {
-		m.Log.Warn("unmap port", "agent", a.Name(), "port", k.String(), "err", err)
+		m.Log.Warn("port not unmapped", "agent", a.Name(), "port", k.String(), "err", err)
 		return
 	}
 	m.publishGone(a, p)
@@ -97,6 +97,6 @@ func (m *Manager) replayPorts(ctx context.Context, sh Shim, a *Agent, st wire.St
 		}
 	})
 	if rctx.Err() == nil {
-		m.Log.Warn("read what the agent's shim kept of its events", "agent", a.Name(), "err", err)
+		m.Log.Warn("events kept by the shim not read", "agent", a.Name(), "err", err)
 	}
 }

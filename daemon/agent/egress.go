@@ -43,7 +43,7 @@ func (m *Manager) give(ctx context.Context, sh Shim, a *Agent, st wire.Status, r
 		value *int64
 	}{{"disk_mb", wire.DiskVersion, &req.DiskBytes}, {"disk_files", wire.FilesVersion, &req.DiskFiles}, {"connections", wire.ConnectionsVersion, &req.Connections}} {
 		if st.Version < l.since && *l.value > 0 {
-			m.Log.Warn("a limit does not hold until the agent's next start: its shim is of an older polis", "agent", a.Name(), "limit", l.name)
+			m.Log.Warn("limit not applied until the agent's next start: its shim is of an older polis", "agent", a.Name(), "limit", l.name)
 			*l.value = 0
 		}
 	}

@@ -38,10 +38,10 @@ func (m *Manager) followShim(ctx context.Context, a *Agent, gen uint64) {
 		if ctx.Err() != nil {
 			return
 		}
-		m.Log.Debug("the shim's event stream ended", "agent", a.Name(), "err", err)
+		m.Log.Debug("event stream of the shim ended", "agent", a.Name(), "err", err)
 		alive, aerr := m.Shims.Alive(ctx, a)
 		if aerr != nil {
-			m.Log.Warn("query the shim", "agent", a.Name(), "err", aerr)
+			m.Log.Warn("shim not queried", "agent", a.Name(), "err", aerr)
 		}
 		if aerr == nil && !alive {
 			// Not from this goroutine: the clean-up waits for it.
@@ -77,12 +77,12 @@ func (m *Manager) reapShim(ctx context.Context, a *Agent, gen uint64) {
 	if said := m.Shims.Reason(a); said != "" {
 		reason += ": " + said
 	}
-	m.Log.Error("the agent's shim died", "agent", a.Name(), "reason", reason)
+	m.Log.Error("shim died", "agent", a.Name(), "reason", reason)
 	m.endTask(a, task.End{By: api.EndLost, Message: reason})
 	ctx, cancel := context.WithTimeout(ctx, undoTime)
 	defer cancel()
 	if err := m.takeDown(ctx, a); err != nil {
-		m.Log.Error("clear up after a dead shim", "agent", a.Name(), "err", err)
+		m.Log.Error("dead shim not cleared up", "agent", a.Name(), "err", err)
 	}
 	m.setStatus(a, api.StatusError, reason+"; polisctl agents start "+a.Name()+" brings it back with all its files")
 }
@@ -101,19 +101,19 @@ func (m *Manager) hear(ctx context.Context, sh Shim, a *Agent, e api.Event) {
 	a.last = max(a.last, e.ID)
 	m.mu.Unlock()
 	if err := m.Shims.SaveCursor(a.Name(), e.ID); err != nil {
-		m.Log.Warn("note the last event", "agent", a.Name(), "err", err)
+		m.Log.Warn("last event not recorded", "agent", a.Name(), "err", err)
 	}
 }
 
 // missed handles events that the shim did not retain: more happened than it has room for, while
 // no daemon followed.
 func (m *Manager) missed(ctx context.Context, sh Shim, a *Agent, n uint64) {
-	m.Log.Warn("the agent's shim did not keep all its events", "agent", a.Name(), "missing", n)
+	m.Log.Warn("events of the shim lost", "agent", a.Name(), "missing", n)
 	m.Events.Publish(api.Event{Type: api.EventMissed, Agent: a.Name(), Data: map[string]any{"missing": n},
 		Message: fmt.Sprintf("%d events of agent %s were not kept while polisd was away", n, a.Name())})
 	st, err := sh.Status(ctx)
 	if err != nil {
-		m.Log.Warn("read the shim's status", "agent", a.Name(), "err", err)
+		m.Log.Warn("state of the shim not read", "agent", a.Name(), "err", err)
 		return
 	}
 	m.mu.Lock()
@@ -156,9 +156,9 @@ func (m *Manager) handleEvent(ctx context.Context, sh Shim, a *Agent, e api.Even
 		}
 		return
 	case api.EventPids, api.EventDisk, api.EventFiles, api.EventConnections:
-		m.Log.Warn(e.Message, "agent", a.Name(), "code", e.Code)
+		m.Log.Warn("limit reached", "agent", a.Name(), "code", e.Code, "text", e.Message)
 	case api.EventOOM:
-		m.Log.Warn(e.Message, "agent", a.Name(), "code", api.CodeOOMKilled)
+		m.Log.Warn("killed for memory", "agent", a.Name(), "code", api.CodeOOMKilled, "text", e.Message)
 		m.setStatus(a, api.StatusError, string(api.CodeOOMKilled)+": "+e.Message)
 	}
 	if !strings.HasPrefix(e.Type, wire.EventPrefix) {
@@ -179,7 +179,7 @@ func (m *Manager) ownRef(a *Agent, ref string, gone bool) {
 	m.mu.Unlock()
 	if changed {
 		if err := m.save(a.WS); err != nil {
-			m.Log.Error("save state", "agent", a.Name(), "err", err)
+			m.Log.Error("state not saved", "agent", a.Name(), "err", err)
 		}
 	}
 }

@@ -46,7 +46,7 @@ func (m *Manager) heal(ctx context.Context, a *Agent, missing bool, rep *Report)
 		rep.add(&rep.Errors, "agent %s: %v", a.Name(), err)
 	}
 	if missing {
-		m.Log.Error("the agent's worktree is missing, dropped from the state", "agent", a.Name(), "code", api.CodeWorktreeMissing)
+		m.Log.Error("worktree missing; agent dropped from the state", "agent", a.Name(), "code", api.CodeWorktreeMissing)
 		rep.add(&rep.Dropped, "%s: %s: dropped from the state%s", a.Name(), api.CodeWorktreeMissing, kept)
 		return
 	}
@@ -70,7 +70,7 @@ func (m *Manager) finishRemoval(ctx context.Context, a *Agent, rep *Report) {
 	if resp.Trash != "" {
 		kept = "its work is kept as " + resp.Trash
 	}
-	m.Log.Warn("a removal was finished", "agent", a.Name(), "trash", resp.Trash)
+	m.Log.Warn("removal finished", "agent", a.Name(), "trash", resp.Trash)
 	rep.add(&rep.Healed, "%s: was being removed when the daemon ended, finished; %s", a.Name(), kept)
 }
 
@@ -86,7 +86,7 @@ func (m *Manager) skip(ctx context.Context, a *Agent, why error, rep *Report) bo
 	if err == nil {
 		m.Locks.DropAgent(a.Name())
 	}
-	m.Log.Error("the agent's worktree is corrupt, it is skipped", "agent", a.Name(), "code", api.CodeWorktreeCorrupt, "err", why)
+	m.Log.Error("worktree corrupt; agent skipped", "agent", a.Name(), "code", api.CodeWorktreeCorrupt, "err", why)
 	m.found(a, api.StatusError, string(api.CodeWorktreeCorrupt)+": "+why.Error()+"; nothing of it was touched: polisctl agents start "+a.Name()+
 		" puts it in .polis/trash and makes a new one from its branch, polisctl agents remove --force "+a.Name()+" only puts it there")
 	rep.add(&rep.Skipped, "%s: %s: %v", a.Name(), api.CodeWorktreeCorrupt, why)
@@ -114,9 +114,9 @@ func (m *Manager) minimal(ws *Workspace, name string, types map[string]config.Ba
 	if sp, ok := m.Shims.Spec(name); ok && sp.Workspace == ws.Name {
 		m.fromSpec(a, sp, types)
 	} else {
-		m.Log.Warn("the rules of an agent are lost; it may do nothing until it is given some", "agent", name, "code", api.CodeStateCorrupt)
+		m.Log.Warn("rules lost; the agent may do nothing until it gets new ones", "agent", name, "code", api.CodeStateCorrupt)
 	}
-	m.Log.Warn("a worktree without state was found", "agent", name, "shim", a.Kept.Generation > 0)
+	m.Log.Warn("worktree without state found", "agent", name, "shim", a.Kept.Generation > 0)
 	m.mu.Lock()
 	m.agents[name] = a
 	m.mu.Unlock()

@@ -127,7 +127,7 @@ func (m *Manager) enterMaps(a *Agent, w wanted, bind string, first, moved int, s
 // saveMaps saves a change that is made already; save tries again by itself.
 func (m *Manager) saveMaps(a *Agent) {
 	if err := m.save(a.WS); err != nil {
-		m.Log.Error("save state", "agent", a.Name(), "err", err)
+		m.Log.Error("state not saved", "agent", a.Name(), "err", err)
 	}
 }
 
@@ -147,7 +147,7 @@ func (m *Manager) settlePorts(ctx context.Context, a *Agent) error {
 		ext, err := m.Ports.Take(ctx, k, cmp.Or(p.Bind, c.Network.Bind), 1, p.External)
 		if err != nil {
 			if aerr := m.Ports.Adopt(k, p.External); aerr != nil {
-				m.Log.Warn("keep an external port", "agent", a.Name(), "port", p.External, "err", aerr)
+				m.Log.Warn("external port not kept", "agent", a.Name(), "port", p.External, "err", aerr)
 			}
 			return m.noPorts(err)
 		}
@@ -160,7 +160,7 @@ func (m *Manager) settlePorts(ctx context.Context, a *Agent) error {
 		a.setMap(p, "")
 		v := a.mapView(p, c.Network.Bind)
 		m.mu.Unlock()
-		m.Log.Warn("external port is in use, moved on", "agent", a.Name(), "port", k.String(), "from", was, "to", ext)
+		m.Log.Warn("external port in use; another one taken", "agent", a.Name(), "port", k.String(), "from", was, "to", ext)
 		v.Wanted = was
 		m.publishMapped(v)
 	}

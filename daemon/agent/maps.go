@@ -168,7 +168,7 @@ func (m *Manager) unpin(ctx context.Context, sh Shim, a *Agent, gone []store.Por
 	defer cancel()
 	for _, p := range gone {
 		if _, err := m.mapPorts(ctx, sh, a, wanted{key: a.key(p), n: 1, ext: p.External, auto: true}); err != nil {
-			m.Log.Warn("map port again", "agent", a.Name(), "port", a.key(p).String(), "err", err)
+			m.Log.Warn("port not mapped again", "agent", a.Name(), "port", a.key(p).String(), "err", err)
 		}
 	}
 	m.saveMaps(a)

@@ -47,13 +47,13 @@ func (m *Manager) save(w *Workspace) error {
 	m.mu.Unlock()
 	switch {
 	case err != nil && !was:
-		m.Log.Error("the state cannot be saved", "workspace", w.Name, "err", err)
+		m.Log.Error("state not saved", "workspace", w.Name, "err", err)
 		m.Events.Publish(api.Event{Type: api.EventState, Code: api.CodeStateNotSaved, Message: err.Error(), Data: map[string]any{"workspace": w.Name}})
 		if m.ctx.Err() == nil {
 			m.wg.Go(func() { m.saveLater(m.ctx, w) })
 		}
 	case err == nil && was:
-		m.Log.Warn("the state can be saved again", "workspace", w.Name)
+		m.Log.Warn("state saved again", "workspace", w.Name)
 		m.Events.Publish(api.Event{Type: api.EventState, Message: "the state of workspace " + w.Name + " is saved again", Data: map[string]any{"workspace": w.Name}})
 	}
 	return err

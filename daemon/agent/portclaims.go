@@ -45,7 +45,7 @@ func (m *Manager) adoptPorts(a *Agent, st wire.Status) {
 		k := PortKey{a.Name(), cmp.Or(p.Protocol, api.ProtoTCP), p.Internal}
 		served[k] = true
 		if err := m.Ports.Adopt(k, p.External); err != nil {
-			m.Log.Error("adopt port map", "agent", a.Name(), "port", k.String(), "err", err)
+			m.Log.Error("port map not adopted", "agent", a.Name(), "port", k.String(), "err", err)
 		}
 		m.mu.Lock()
 		kept, ok := find(a.Kept.PortMappings, k)

@@ -155,6 +155,6 @@ func (m *Manager) dropBranch(ctx context.Context, a *Agent, trash string) {
 		return
 	}
 	if err := a.WS.Repo.DropBranch(ctx, a, trash); err != nil {
-		m.Log.Warn("delete branch", "agent", a.Name(), "err", err)
+		m.Log.Warn("branch not deleted", "agent", a.Name(), "err", err)
 	}
 }

@@ -17,7 +17,7 @@ func (m *Manager) removeAfter(name string) {
 	m.wg.Go(func() {
 		_, err := m.Remove(m.ctx, name, false, false)
 		if err != nil {
-			m.Log.Warn("the agent stays after its merge", "agent", name, "op", "remove after merge", "err", err)
+			m.Log.Warn("agent not removed after its merge", "agent", name, "op", "remove after merge", "err", err)
 		}
 		done <- err
 		m.mu.Lock()

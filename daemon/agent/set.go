@@ -191,7 +191,7 @@ func (m *Manager) enact(ctx context.Context, a *Agent, old, now store.Agent, for
 		uctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
 		defer cancel()
 		if berr := m.applySettings(uctx, a, true); berr != nil {
-			m.Log.Error("take back settings", "agent", a.Name(), "err", berr)
+			m.Log.Error("settings not taken back", "agent", a.Name(), "err", berr)
 		}
 	}
 	return err
@@ -246,7 +246,7 @@ func (m *Manager) applySettings(ctx context.Context, a *Agent, force bool) error
 	m.crash("set:applied")
 	if err := m.Shims.Note(a.Name(), now); err != nil {
 		// It is read only if the state is lost.
-		m.Log.Warn("note the agent's settings", "agent", a.Name(), "err", err)
+		m.Log.Warn("agent's settings not recorded", "agent", a.Name(), "err", err)
 	}
 	return nil
 }
@@ -269,7 +269,7 @@ func (m *Manager) Refresh() {
 			gone := m.agents[a.Name()] != a
 			m.mu.Unlock()
 			if err := m.applySettings(m.ctx, a, false); err != nil && !gone {
-				m.Log.Warn("the agent does not have the limits that are configured now", "agent", a.Name(), "err", err)
+				m.Log.Warn("limits configured now not applied", "agent", a.Name(), "err", err)
 			}
 		})
 	}

@@ -34,7 +34,7 @@ func (m *Manager) setStatus(a *Agent, s api.Status, reason string) {
 	from := a.Kept.Status
 	m.mu.Unlock()
 	if !May(from, s) {
-		m.Log.Error("a state that cannot be reached from where the agent is", "agent", a.Name(), "from", from, "to", s, "reason", reason)
+		m.Log.Error("state transition not allowed", "agent", a.Name(), "from", from, "to", s, "reason", reason)
 		return
 	}
 	m.found(a, s, reason)
@@ -56,7 +56,7 @@ func (m *Manager) found(a *Agent, s api.Status, reason string) {
 			Data: map[string]any{"from": old, "to": s, "reason": reason}})
 	}
 	if err := m.save(a.WS); err != nil {
-		m.Log.Error("save state", "agent", a.Name(), "err", err)
+		m.Log.Error("state not saved", "agent", a.Name(), "err", err)
 	}
 }
 

@@ -28,7 +28,7 @@ func (m *Manager) exitOf(st wire.Status) task.End {
 func (m *Manager) doneEvent(ctx context.Context, sh Shim, a *Agent) {
 	st, err := sh.Status(ctx)
 	if err != nil {
-		m.Log.Warn("ask the shim what is done", "agent", a.Name(), "err", err)
+		m.Log.Warn("results not read from the shim", "agent", a.Name(), "err", err)
 		return
 	}
 	m.saidDone(a, st)
@@ -135,7 +135,7 @@ func (m *Manager) queueMerge(a *Agent, t api.Task) {
 		e.Tasks = []string{t.ID}
 	}
 	if _, err := a.WS.Queue.Add(e); err != nil {
-		m.Log.Error("queue the merge of a task", "agent", a.Name(), "err", err)
+		m.Log.Error("merge of a task not queued", "agent", a.Name(), "err", err)
 		m.Events.Publish(api.Event{Type: api.EventAgentMergeFailed, Agent: a.Name(), Code: api.CodeOf(err), Message: "the task's branch could not be queued: " + err.Error()})
 		if t.ID != "" {
 			m.changeTask(a, t.ID, func(t *api.Task) { task.Land(t, api.QueueOutcome{Code: api.CodeOf(err)}, false) })

@@ -98,7 +98,7 @@ func (m *Manager) begin(ctx context.Context, a *Agent, t api.Task, env map[strin
 	base := ""
 	if a.WS.Git {
 		if base, err = a.WS.Repo.Head(ctx, a); err != nil {
-			m.Log.Warn("the commit a task begins at is not known", "agent", a.Name(), "err", err)
+			m.Log.Warn("first commit of a task not known", "agent", a.Name(), "err", err)
 		}
 	}
 	now := m.Now().UTC()
@@ -159,7 +159,7 @@ func (m *Manager) beginNext(a *Agent, wake bool) bool {
 	if err == nil || m.ctx.Err() != nil {
 		return false
 	}
-	m.Log.Warn("a task that waited could not be started", "agent", a.Name(), "task", ids[0], "err", err)
+	m.Log.Warn("waiting task not started", "agent", a.Name(), "task", ids[0], "err", err)
 	m.lose(a, ids[0], "it could not be started: "+api.AsError(err).Message)
 	return true
 }

@@ -35,7 +35,7 @@ func (m *Manager) Tasks(name string) ([]api.Task, error) {
 func (m *Manager) lastTask(a *Agent) *api.TaskBrief {
 	b, err := m.records(a).Last()
 	if err != nil {
-		m.Log.Warn("read the last task", "agent", a.Name(), "err", err)
+		m.Log.Warn("last task not read", "agent", a.Name(), "err", err)
 	}
 	return b
 }
@@ -46,10 +46,10 @@ func (m *Manager) changeTask(a *Agent, id string, change func(*api.Task)) (api.T
 	t, err := m.records(a).Update(id, change)
 	switch {
 	case api.CodeOf(err) == api.CodeStateNotSaved:
-		m.Log.Error("the record of a task cannot be saved", "agent", a.Name(), "task", id, "err", err)
+		m.Log.Error("record of a task not saved", "agent", a.Name(), "task", id, "err", err)
 		m.laterTasks(a.WS)
 	case err != nil:
-		m.Log.Error("the record of a task cannot be read", "agent", a.Name(), "task", id, "err", err)
+		m.Log.Error("record of a task not read", "agent", a.Name(), "task", id, "err", err)
 		return t, false
 	}
 	return t, true
@@ -104,7 +104,7 @@ func (m *Manager) logSent(a *Agent, text, via string) (api.Task, error) {
 func (m *Manager) mendTasks(a *Agent) {
 	ids, err := m.records(a).In(api.TaskRunning)
 	if err != nil {
-		m.Log.Error("read the tasks", "agent", a.Name(), "err", err)
+		m.Log.Error("tasks not read", "agent", a.Name(), "err", err)
 		return
 	}
 	m.mu.Lock()
@@ -141,7 +141,7 @@ func (m *Manager) landTasks(a *Agent, e api.QueueEntry, out api.QueueOutcome, me
 			return left && t.Ended != nil && !t.Ended.After(e.AddedAt)
 		})
 		if err != nil {
-			m.Log.Error("read the tasks", "agent", a.Name(), "err", err)
+			m.Log.Error("tasks not read", "agent", a.Name(), "err", err)
 		}
 		for _, t := range home {
 			if !slices.Contains(ids, t.ID) {
@@ -172,7 +172,7 @@ func (m *Manager) Dequeued(name string) {
 	}
 	waiting, err := m.records(a).List(maxHome, func(t api.Task) bool { return t.State == api.TaskEnded && t.Outcome == api.OutcomeWaiting })
 	if err != nil {
-		m.Log.Error("read the tasks", "agent", name, "err", err)
+		m.Log.Error("tasks not read", "agent", name, "err", err)
 	}
 	for _, t := range waiting {
 		m.changeTask(a, t.ID, func(t *api.Task) {

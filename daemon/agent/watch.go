@@ -93,7 +93,7 @@ func (m *Manager) watched() map[*Agent]uint64 {
 func (m *Manager) examine(a *Agent, h *health) {
 	stopped, err := m.Watch.Stopped(m.ctx, a)
 	if err != nil {
-		m.Log.Debug("check a shim", "agent", a.Name(), "err", err)
+		m.Log.Debug("shim not examined", "agent", a.Name(), "err", err)
 		return
 	}
 	if stopped {
@@ -125,11 +125,11 @@ func (m *Manager) continueShim(a *Agent, h *health) {
 		m.endHung(a, h, fmt.Sprintf("it was stopped %d times in a row although polisd continued it", h.stops))
 		return
 	case h.stops == 1:
-		m.Log.Warn("the agent's shim was stopped by a signal; it is continued", "agent", a.Name())
+		m.Log.Warn("shim stopped by a signal; continued", "agent", a.Name())
 		m.Events.Publish(api.Event{Type: api.EventShim, Agent: a.Name(), Message: "the shim of agent " + a.Name() + " was stopped by a signal; polisd continued it"})
 	}
 	if err := m.Watch.Continue(m.ctx, a); err != nil {
-		m.Log.Warn("continue a shim", "agent", a.Name(), "err", err)
+		m.Log.Warn("stopped shim not continued", "agent", a.Name(), "err", err)
 	}
 }
 
@@ -143,7 +143,7 @@ func (m *Manager) ping(a *Agent, h *health, views bool) {
 	ctx, cancel := context.WithTimeout(m.ctx, pingTime)
 	defer cancel()
 	notice := time.AfterFunc(noticeAfter, func() {
-		m.Log.Warn("the agent's shim does not answer", "agent", a.Name(), "for", noticeAfter)
+		m.Log.Warn("shim does not answer", "agent", a.Name(), "for", noticeAfter)
 	})
 	err := m.Watch.Ping(ctx, a)
 	what := "its control socket"
@@ -165,7 +165,7 @@ func (m *Manager) ping(a *Agent, h *health, views bool) {
 	case silence >= maxSilence:
 		m.endHung(a, h, fmt.Sprintf("%s did not answer for %s", what, time.Duration(silence)*pingTime))
 	case silence > 0:
-		m.Log.Warn("the agent's shim does not answer", "agent", a.Name(), "what", what, "times", silence, "err", err)
+		m.Log.Warn("shim does not answer", "agent", a.Name(), "what", what, "times", silence, "err", err)
 		m.Events.Publish(api.Event{Type: api.EventShim, Agent: a.Name(), Message: fmt.Sprintf("the shim of agent %s does not answer: %s", a.Name(), what)})
 	}
 }
@@ -182,12 +182,12 @@ func (m *Manager) endHung(a *Agent, h *health, why string) {
 	if over {
 		return
 	}
-	m.Log.Error("the agent's shim hangs: it is killed", "agent", a.Name(), "why", why)
+	m.Log.Error("shim hangs and is killed", "agent", a.Name(), "why", why)
 	m.Events.Publish(api.Event{Type: api.EventShim, Agent: a.Name(), Message: "the shim of agent " + a.Name() + " hung and was killed: " + why})
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(m.ctx), endTime)
 	defer cancel()
 	if err := m.Watch.End(ctx, a); err != nil {
-		m.Log.Error("kill a hung shim", "agent", a.Name(), "err", err)
+		m.Log.Error("hung shim not killed", "agent", a.Name(), "err", err)
 		m.mu.Lock()
 		h.ended, h.silence = false, 0 // again later
 		m.mu.Unlock()

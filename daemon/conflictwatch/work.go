@@ -19,7 +19,7 @@ func (r *Watcher) work(ctx context.Context) {
 		moved = watch.Moved()
 		defer func() {
 			if err := watch.Close(); err != nil {
-				r.Log.Warn("stop watching branches", "op", "conflictwatch", "err", err)
+				r.Log.Warn("watch of branches not ended", "op", "conflictwatch", "err", err)
 			}
 		}()
 	}

@@ -196,7 +196,7 @@ func (g *Groups) end(agent string, e *group) {
 	}
 	delete(g.groups, agent)
 	if err != nil {
-		g.Log.Warn("remove the control group of git", "agent", agent, "err", err)
+		g.Log.Warn("control group of git not removed", "agent", agent, "err", err)
 	}
 }
 

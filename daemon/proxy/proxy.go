@@ -74,7 +74,7 @@ func (p *Proxy) Open(ctx context.Context) error {
 	go func() {
 		defer close(p.done)
 		if err := p.server.Serve(p.listener); !errors.Is(err, http.ErrServerClosed) {
-			p.Log.Error("the proxy ended", "op", "proxy", "err", err)
+			p.Log.Error("proxy ended", "op", "proxy", "err", err)
 		}
 	}()
 	return nil

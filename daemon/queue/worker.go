@@ -172,7 +172,7 @@ func (w *Worker) landed(ctx context.Context, o Outcome) {
 	tctx := context.WithoutCancel(ctx)
 	out, err := w.Host.Landed(tctx, o)
 	for err != nil && ctx.Err() == nil {
-		w.Log.Error("record a merge", "agent", o.Job.Entry.Agent, "err", err)
+		w.Log.Error("merge not recorded", "agent", o.Job.Entry.Agent, "err", err)
 		select {
 		case <-ctx.Done():
 		case <-time.After(saveAgain):
@@ -193,7 +193,7 @@ func (w *Worker) landed(ctx context.Context, o Outcome) {
 	w.answer(seq, result{outcome: out, err: o.Err})
 	w.mu.Unlock()
 	if err := w.Host.Save(); err != nil {
-		w.Log.Error("save the merge queue", "err", err) // the manager tries again
+		w.Log.Error("merge queue not saved", "err", err) // the manager tries again
 	}
 }
 

@@ -78,7 +78,7 @@ func (s *Server) progress(w http.ResponseWriter, f func(say func(string)) (any, 
 	say := func(line map[string]any) {
 		s.encode(w, line)
 		if err := rc.Flush(); err != nil {
-			s.Log.Debug("the client left", "err", err)
+			s.Log.Debug("client left", "err", err)
 		}
 	}
 	res, err := f(func(text string) { say(map[string]any{"progress": text}) })

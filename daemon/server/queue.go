@@ -54,7 +54,7 @@ func (s *Server) diff(w http.ResponseWriter, r *http.Request) error {
 	err := s.Backend.Diff(r.Context(), r.PathValue("name"), opt, out)
 	switch {
 	case err != nil && out.begun:
-		s.Log.Warn("a diff was cut short", "agent", r.PathValue("name"), "err", err)
+		s.Log.Warn("diff cut short", "agent", r.PathValue("name"), "err", err)
 		panic(http.ErrAbortHandler)
 	case err != nil:
 		return err

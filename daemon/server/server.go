@@ -52,7 +52,7 @@ func (s *Server) Open() {
 				s.Log.Warn("peer credentials", "err", err)
 				return ctx
 			case !p.Admin() && !p.In(s.GID):
-				s.Log.Warn("a caller that is neither root nor in the group was refused", "uid", p.UID, "pid", p.PID)
+				s.Log.Warn("caller refused: neither root nor in the group", "uid", p.UID, "pid", p.PID)
 				return ctx
 			}
 			cred := &unix.Ucred{Pid: p.PID, Uid: p.UID, Gid: p.GID}
@@ -141,7 +141,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 
 func (s *Server) encode(w io.Writer, v any) {
 	if err := json.NewEncoder(w).Encode(v); err != nil {
-		s.Log.Debug("the client left", "err", err)
+		s.Log.Debug("client left", "err", err)
 	}
 }
 

@@ -74,7 +74,7 @@ func check(ctx context.Context, spec wire.Spec, log *slog.Logger) (res wire.Chec
 		return res, err
 	}
 	if _, err := sd.SdNotify(false, sd.SdNotifyReady+"\nSTATUS=checking a merge"); err != nil {
-		log.Warn("notify systemd", "err", err)
+		log.Warn("systemd not notified", "err", err)
 	}
 	return runCheck(ctx, spec, box)
 }

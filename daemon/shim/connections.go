@@ -20,13 +20,13 @@ const limitConnections = "connections"
 // attacks the others could do harm, so the agent starts all the same.
 func (s *Shim) bound(most int64) error {
 	if share, err := netbridge.MostConnections(); err != nil {
-		s.Log.Warn("the agent's part of all connections is not known", "op", "net.bound", "err", err)
+		s.Log.Warn("agent's share of all connections not known", "op", "net.bound", "err", err)
 	} else if share > 0 && most > 0 {
 		most = min(most, int64(share))
 	}
 	err := s.egress.gate.LimitConnections(uint32(min(most, math.MaxUint32)))
 	if errors.Is(err, netbridge.ErrNoConnlimit) {
-		s.Log.Warn("the agent's connections are not limited", "op", "net.bound", "err", err)
+		s.Log.Warn("agent's connections not limited", "op", "net.bound", "err", err)
 		err = nil
 	}
 	if err == nil {

@@ -142,7 +142,7 @@ func (s *Shim) watchDisk(ctx context.Context) {
 				return
 			}
 			if err != nil {
-				s.Log.Warn("measure the agent's disk", "op", "disk", "err", err)
+				s.Log.Warn("disk use not measured", "op", "disk", "err", err)
 			}
 			if wait = min(2*wait, diskRest); s.disk.used.Load() != bytes || s.disk.files() != files {
 				wait = diskLook

@@ -124,7 +124,7 @@ func (s *Shim) exec(w http.ResponseWriter, r *http.Request) error {
 	go func() {
 		code, err := proc.Wait()
 		if err != nil {
-			s.Log.Warn("wait for exec", "err", err)
+			s.Log.Warn("end of exec not seen", "err", err)
 		}
 		exited <- code
 	}()
@@ -204,7 +204,7 @@ func (s *Shim) attach(w http.ResponseWriter, r *http.Request) error {
 	defer s.sessions.Add(-1)
 	if rows > 0 && cols > 0 {
 		if err := m.resize(rows, cols); err != nil {
-			s.Log.Debug("resize", "err", err)
+			s.Log.Debug("terminal not resized", "err", err)
 		}
 	}
 	fw := wire.NewWriter(conn)

@@ -86,7 +86,7 @@ func (h *hostPorts) set(ctx context.Context, want []uint16) error {
 	h.mu.Unlock()
 	// Their own end: the agent loses the connections, and nothing else depends on it.
 	if err := closeAll(old); err != nil {
-		h.log.Warn("close host ports", "op", "net.hostport", "err", err)
+		h.log.Warn("host ports not closed", "op", "net.hostport", "err", err)
 	}
 	return nil
 }

@@ -137,7 +137,7 @@ func (s *Shim) updateWhy() {
 func (s *Shim) writeWhy() {
 	text, js := s.views.whyFiles()
 	if err := errors.Join(replaceFile(filepath.Join(s.inside.dir, "why"), text), replaceFile(filepath.Join(s.inside.dir, "why.json"), js)); err != nil {
-		s.Log.Error("write why", "err", err)
+		s.Log.Error("why not written", "err", err)
 	}
 	s.inside.wrote = time.Now()
 }

@@ -88,7 +88,7 @@ func (s *Shim) leasesLost(paths []string, why string) {
 // leaseAwaited records that another agent waits for a path of this one; the files in its sandbox
 // will show it. The daemon emits the event.
 func (s *Shim) leaseAwaited(w lockd.Waiter) {
-	s.Log.Debug("a lease is waited for", "path", lockd.FilePath(w.Path), "waiter", w.Holder, "op", w.Op)
+	s.Log.Debug("lease awaited", "path", lockd.FilePath(w.Path), "waiter", w.Holder, "op", w.Op)
 	s.inside.touchLocks()
 }
 

@@ -109,7 +109,7 @@ func (s *Shim) keepLocks() {
 			again = time.After(locksAgain)
 		}
 		if err != nil && !errors.Is(err, lockd.ErrUnavailable) {
-			s.Log.Error("write the list of locks", "err", err)
+			s.Log.Error("list of locks not written", "err", err)
 		}
 		pause = max(locksPause, 20*time.Since(began))
 	}

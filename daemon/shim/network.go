@@ -59,7 +59,7 @@ func (s *Shim) watchListeners() {
 			s.publishPort("closed", p, wire.EventUnlisten, wire.EventUnlistenUDP)
 		}
 	}); err != nil && s.ctx.Err() == nil {
-		s.Log.Error("watch listeners", "err", err)
+		s.Log.Error("listeners not watched", "err", err)
 		s.watcherEnded("new listeners of the agent")
 	}
 }

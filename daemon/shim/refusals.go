@@ -125,7 +125,7 @@ func (s *Shim) whoHas(proto string, local, remote netip.AddrPort) (pid uint32, p
 	defer cancel()
 	inode, ok, err := s.ns.Owner(ctx, proto, local, remote)
 	if err != nil {
-		s.Log.Debug("find the socket that was refused", "err", err)
+		s.Log.Debug("refused socket not found", "err", err)
 	}
 	if !ok {
 		return 0, ""
@@ -138,7 +138,7 @@ func (s *Shim) whoHas(proto string, local, remote netip.AddrPort) (pid uint32, p
 	}
 	pids, err := list()
 	if err != nil {
-		s.Log.Debug("list the agent's processes", "err", err)
+		s.Log.Debug("agent's processes not listed", "err", err)
 	}
 	want := "socket:[" + strconv.FormatUint(uint64(inode), 10) + "]"
 	for _, p := range pids {

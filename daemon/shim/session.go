@@ -93,7 +93,7 @@ func startSession(ctx context.Context, box *sandbox.Sandbox, p sandbox.Process, 
 		defer close(s.done)
 		code, err := proc.Wait()
 		if err != nil {
-			lg.Warn("wait for the main command", "err", err)
+			lg.Warn("end of the main command not seen", "err", err)
 		}
 		s.code, s.ended = code, time.Now()
 		// Pending output is read; a background child that keeps the pipe open must not keep the
@@ -102,7 +102,7 @@ func startSession(ctx context.Context, box *sandbox.Sandbox, p sandbox.Process, 
 		case <-copied:
 		case <-time.After(500 * time.Millisecond):
 			if err := out.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
-				lg.Warn("close output", "err", err)
+				lg.Warn("output not closed", "err", err)
 			}
 			<-copied
 		}
@@ -129,13 +129,13 @@ func (s *session) copyOutput(out *os.File, log io.Writer, lg *slog.Logger) {
 		n, err := out.Read(buf)
 		if n > 0 {
 			if werr := s.output(buf[:n], log); werr != nil {
-				lg.Error("write output log", "err", werr)
+				lg.Error("output log not written", "err", werr)
 			}
 		}
 		if err != nil {
 			// A pty returns EIO when its last writer is gone.
 			if !errors.Is(err, io.EOF) && !errors.Is(err, syscall.EIO) && !errors.Is(err, os.ErrClosed) {
-				lg.Warn("read output", "err", err)
+				lg.Warn("output not read", "err", err)
 			}
 			return
 		}

@@ -128,7 +128,7 @@ func (s *Shim) Open(ctx context.Context) (err error) {
 	}
 	for _, p := range s.Spec.Ports {
 		if p.Protocol != api.ProtoUDP && s.hostPorts.has(p.Internal) {
-			s.Log.Warn("a port is not mapped: it is a host port now", "port", p.Internal)
+			s.Log.Warn("port not mapped: it is a host port now", "port", p.Internal)
 			continue
 		}
 		if err := s.ports.add(ctx, wire.PortRequest{Internal: p.Internal, External: p.External, Bind: p.Bind, Protocol: p.Protocol}); err != nil {

@@ -61,7 +61,7 @@ func (s *session) settle(copied <-chan struct{}, lg *slog.Logger) {
 		defer s.mu.Unlock()
 		again = s.term.screen.Settle(time.Now())
 		if err := s.term.flush(); err != nil {
-			lg.Error("write output log", "err", err)
+			lg.Error("output log not written", "err", err)
 		}
 		return again
 	}
@@ -84,7 +84,7 @@ func (s *session) settle(copied <-chan struct{}, lg *slog.Logger) {
 			defer s.mu.Unlock()
 			s.term.screen.End()
 			if err := s.term.flush(); err != nil {
-				lg.Error("write output log", "err", err)
+				lg.Error("output log not written", "err", err)
 			}
 			return
 		}

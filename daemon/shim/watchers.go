@@ -50,7 +50,7 @@ func (s *Shim) watcherEnded(what string) {
 	case <-s.ctx.Done():
 	case <-s.sandbox.Done():
 	default:
-		s.Log.Error("a watcher of the shim has ended", "what", what)
+		s.Log.Error("watcher of the shim ended", "what", what)
 		s.events.Publish(api.Event{Type: api.EventShim, Agent: s.Spec.Agent, Message: "the shim of agent " + s.Spec.Agent + " does not see " + what + " any more; polisctl agents stop and start mend that"})
 	}
 }

@@ -90,7 +90,7 @@ func (k *Keeper) work(ctx context.Context) {
 		moved = watch.Moved()
 		defer func() {
 			if err := watch.Close(); err != nil {
-				k.Log.Warn("stop watching branches", "op", "tracked", "err", err)
+				k.Log.Warn("watch of branches not ended", "op", "tracked", "err", err)
 			}
 		}()
 	}
@@ -118,7 +118,7 @@ func (k *Keeper) work(ctx context.Context) {
 		err := k.refresh(lctx)
 		cancel()
 		if failed = err != nil && ctx.Err() == nil; failed {
-			k.Log.Warn("the set of tracked paths stays as it was", "op", "tracked", "err", err)
+			k.Log.Warn("set of tracked paths not updated", "op", "tracked", "err", err)
 		}
 		if !sleep(ctx, min(rest*time.Since(began), maxRest)) {
 			return

@@ -131,7 +131,7 @@ func (w *Workspace) create(ctx context.Context, agent, branch, base, target stri
 			}
 		}
 		if err != nil {
-			w.cfg.Log.Error("undo a failed worktree", "agent", agent, "op", "worktree add", "path", w.tree(agent), "err", err)
+			w.cfg.Log.Error("failed worktree not undone", "agent", agent, "op", "worktree add", "path", w.tree(agent), "err", err)
 		}
 		return Worktree{}, cause
 	}
@@ -188,7 +188,7 @@ func (w *Workspace) putAside(t Worktree) (dir string, err error) {
 	if err := linkObjects(w.ownDir(t.Agent), filepath.Join(dir, "objects")); err != nil {
 		return "", api.Errorf(api.CodeWorktreeFailed, "put the objects of %s aside: %w", t.Agent, err)
 	}
-	w.cfg.Log.Warn("put a broken worktree aside", "agent", t.Agent, "op", "heal", "path", dir, "err", t.Broken)
+	w.cfg.Log.Warn("broken worktree put aside", "agent", t.Agent, "op", "heal", "path", dir, "err", t.Broken)
 	return dir, nil
 }
 

@@ -199,7 +199,7 @@ func (w *Workspace) whole(ctx context.Context, agent string, commits []string) (
 		}
 		err := w.of(agent).Complete(ctx, c+"^{commit}")
 		if errors.Is(err, git.ErrNotFound) {
-			w.cfg.Log.Warn("a commit of an agent's is not all there", "agent", agent, "op", "save", "path", c, "err", err)
+			w.cfg.Log.Warn("commit of an agent incomplete", "agent", agent, "op", "save", "path", c, "err", err)
 			continue
 		}
 		if err != nil {

@@ -56,7 +56,7 @@ func (w *Workspace) Trash(ctx context.Context, agent string) ([]TrashRef, error)
 	for ref := range refs {
 		t, _, err := w.trashed(ctx, ref)
 		if err != nil {
-			w.cfg.Log.Warn("skip a ref in the trash", "op", "trash", "path", ref, "err", err)
+			w.cfg.Log.Warn("ref in the trash skipped", "op", "trash", "path", ref, "err", err)
 			continue
 		}
 		list = append(list, t)

@@ -123,7 +123,7 @@ func (u *upper) run(ctx context.Context) (Info, error) {
 		return Info{}, err
 	}
 	if err := errors.Join(u.w.moveTrash(ctx), u.w.moveRemotes(ctx)); err != nil {
-		u.w.cfg.Log.Error("what an earlier version put aside stays in the shared repository, where agents see it; the next start tries again", "op", "trash", "path", u.w.bareDir(), "err", err)
+		u.w.cfg.Log.Error("leftover of an earlier version not moved out of the shared repository, where agents see it; the next start tries again", "op", "trash", "path", u.w.bareDir(), "err", err)
 	}
 	info.Target, err = u.w.Target(ctx)
 	info.Changed = u.changed

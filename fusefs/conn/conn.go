@@ -160,12 +160,12 @@ func (c *Conn) with(f func(fd int) syscall.Errno) syscall.Errno {
 }
 
 // once logs what would otherwise fill the log.
-func (c *Conn) once(said *atomic.Bool, text, op string) {
+func (c *Conn) once(said *atomic.Bool, why, op string) {
 	if !said.Swap(true) {
-		c.log.Warn(text, slog.String("op", op))
+		c.log.Warn("request refused", slog.String("op", op), slog.String("why", why))
 	}
 }
 
 func (c *Conn) unknown(opcode uint32) {
-	c.once(&c.strange[min(opcode, uint32(len(c.strange)-1))], "an operation that is not known here is refused", nameOf(opcode))
+	c.once(&c.strange[min(opcode, uint32(len(c.strange)-1))], "the operation is not known", nameOf(opcode))
 }

@@ -174,13 +174,13 @@ func (r *reader) handle(n int) {
 	switch {
 	case st == fuse.OK && q.op.waits && last:
 		st = fuse.EAGAIN
-		r.c.once(&r.c.crowded, "too many calls wait; further ones are refused with EAGAIN", q.op.name)
+		r.c.once(&r.c.crowded, "too many calls wait; further ones get EAGAIN", q.op.name)
 	case st == fuse.OK && q.header.NodeId == probeNode:
 		size, st = answerProbe(r, q)
 	case st == fuse.OK:
 		size, st = r.dispatch(q)
 	case q.op != nil:
-		r.c.once(&r.c.garbled, "request refused: its form is not the protocol's", q.op.name)
+		r.c.once(&r.c.garbled, "its form is not the protocol's", q.op.name)
 	}
 	if q.op == nil || (st == fuse.ENOSYS && !q.op.allowENOSYS) {
 		if q.op == nil {

@@ -213,7 +213,7 @@ func (r *reader) fetch() (int, syscall.Errno) {
 			case unix.ENOTCONN, unix.ECANCELED, unix.ECONNABORTED: // unmounted or aborted
 				return 0, unix.ENODEV
 			}
-			r.c.log.Error("the kernel did not take a command", slog.String("op", "io_uring"), slog.Any("err", e))
+			r.c.log.Error("command not taken by the kernel", slog.String("op", "io_uring"), slog.Any("err", e))
 			return 0, unix.EIO
 		}
 	}

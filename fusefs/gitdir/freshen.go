@@ -20,6 +20,6 @@ func (g *Guard) freshen(path string) {
 		err = unix.UtimesNanoAt(fd, "", nil, unix.AT_EMPTY_PATH)
 	}
 	if err != nil && g.cfg.Log != nil {
-		g.cfg.Log.Warn("an object's time could not be set", "agent", g.cfg.Agent, "path", path, "err", err)
+		g.cfg.Log.Warn("time of an object not set", "agent", g.cfg.Agent, "path", path, "err", err)
 	}
 }

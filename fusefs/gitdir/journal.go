@@ -104,7 +104,7 @@ func (j *journal) rewrite(g *Guard) {
 	}
 	g.mu.Unlock()
 	if err := j.f.Truncate(0); err != nil {
-		g.cfg.Log.Warn("empty the journal of lock files", "err", err)
+		g.cfg.Log.Warn("journal of lock files not emptied", "err", err)
 		return
 	}
 	j.size = 0
@@ -117,7 +117,7 @@ func (j *journal) write(g *Guard, s string) {
 	n, err := j.f.WriteAt([]byte(s), j.size)
 	j.size += int64(n)
 	if err != nil {
-		g.cfg.Log.Warn("write the journal of lock files: after a crash they must be removed by hand", "err", err)
+		g.cfg.Log.Warn("journal of lock files not written: after a crash they must be removed by hand", "err", err)
 	}
 }
 

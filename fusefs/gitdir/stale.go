@@ -135,7 +135,7 @@ func (g *Guard) clear(f *lockFile, why string) {
 	f.release()
 	g.journal.drop(g)
 	if err != nil {
-		g.cfg.Log.Error("remove a stale lock file of git", "agent", g.cfg.Agent, "path", f.path, "err", err)
+		g.cfg.Log.Error("stale lock file of git not removed", "agent", g.cfg.Agent, "path", f.path, "err", err)
 		return
 	}
 	if path == "" {
@@ -155,7 +155,7 @@ func (g *Guard) clear(f *lockFile, why string) {
 func (g *Guard) lockMade(f *lockFile, fd int) {
 	id, err := identify(fd, "", unix.AT_EMPTY_PATH)
 	if err != nil {
-		g.cfg.Log.Error("identify a lock file of git: it is not removed if its process dies", "path", f.path, "err", err)
+		g.cfg.Log.Error("lock file of git not identified: it stays if its process dies", "path", f.path, "err", err)
 		return
 	}
 	g.mu.Lock()

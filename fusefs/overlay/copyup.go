@@ -115,7 +115,7 @@ func (l *Layers) errnoLogged(op string, err error) syscall.Errno {
 	if err == nil {
 		return 0
 	}
-	l.Log.Error("a shared name cannot be made private", slog.String("op", op), slog.Any("err", err))
+	l.Log.Error("shared name not made private", slog.String("op", op), slog.Any("err", err))
 	return backing.Errno(err)
 }
 

@@ -204,7 +204,7 @@ func (g *Guard) unleased(ctx context.Context, c fusefs.Caller, op fusefs.Op, pat
 		return syscall.EINTR
 	}
 	g.stats.lockdUnavailable.Add(1)
-	g.cfg.Log.Warn("no lease could be had", "agent", g.cfg.Agent, "op", op, "path", path, "err", err)
+	g.cfg.Log.Warn("lease not available", "agent", g.cfg.Agent, "op", op, "path", path, "err", err)
 	return g.report(c, op, Denial{Path: path, Code: CodeLockdUnavailable}, syscall.EAGAIN)
 }
 

@@ -86,7 +86,7 @@ func (m *metered) call(ctx context.Context, log *slog.Logger) {
 	defer close(m.waking)
 	if err := m.wake(ctx); err != nil && ctx.Err() == nil {
 		m.failed.Store(true)
-		log.Debug("wake a shim", "op", "shim.look", "err", err)
+		log.Debug("shim not woken", "op", "shim.look", "err", err)
 	}
 }
 
