@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -137,4 +138,52 @@ func called(log string) (args []string) {
 		}
 	}
 	return args
+}
+
+// An edited base type counts from the next start, and for the next task, without a restart.
+func TestAChangedBaseTypeCounts(t *testing.T) {
+	d := startDaemon(t, options{})
+	require.NoError(t, os.MkdirAll(d.path("agents.d"), 0o755))
+	write := func(version string) {
+		d.write("agents.d/mine.toml", "run = [\"sh\", \"-c\", \"echo $VERSION run-"+version+" >~/out; # {prompt}\"]\ninteractive = [\"sh\", \"-c\", \"echo $VERSION start-"+version+" >~/out\"]\n[env]\nVERSION = \""+version+"\"\n")
+	}
+	write("one")
+	d.up()
+	d.must("agents", "add", "alice", "--base", "mine")
+	out := func() string { d.idle("alice"); return d.sh("alice", "cat ~/out") }
+	d.must("agents", "run", "alice", "x")
+	require.Equal(t, "one run-one\n", out())
+	write("two")
+	d.must("agents", "run", "alice", "x")
+	require.Equal(t, "two run-two\n", out(), "for the next task")
+	require.Equal(t, "two\n", d.sh("alice", "echo $VERSION"))
+	write("three")
+	d.must("agents", "stop", "alice")
+	d.must("agents", "start", "alice")
+	require.Equal(t, "three start-three\n", out(), "at the next start")
+	d.write("agents.d/mine.toml", "run = 3\n")
+	d.must("agents", "run", "alice", "x")
+	require.Equal(t, "three run-three\n", out(), "a file that cannot be read changes nothing")
+	require.Contains(t, d.log(), "the base types cannot be read")
+}
+
+// An agent without its model is of no use, and its program says so in its own way, if at all.
+func TestAnAgentThatCannotReachItsModelIsWarnedOf(t *testing.T) {
+	d := startDaemon(t, standIns(t, "claude"))
+	d.up()
+	out := d.must("agents", "add", "cut", "--base", "claude", "--memory", "256", "--egress", "none")
+	const hint = "polisctl agents set cut --egress api.anthropic.com"
+	require.Contains(t, out, "warning: agent cut reaches nothing")
+	require.Contains(t, out, hint)
+	a, _ := d.agent("cut")
+	require.Len(t, a.Warnings, 1)
+	// The hint does what it says.
+	out = d.must(strings.Fields(hint)[1:]...)
+	require.NotContains(t, out, "warning")
+	a, _ = d.agent("cut")
+	require.Empty(t, a.Warnings)
+	require.Contains(t, a.Egress, "api.anthropic.com")
+	require.Contains(t, a.Egress, "console.anthropic.com")
+	require.Contains(t, d.must("agents", "set", "cut", "--egress", "none"), hint)
+	require.NotContains(t, d.must("agents", "add", "plain", "--egress", "none", "--", "true"), "warning", "it may need nothing")
 }

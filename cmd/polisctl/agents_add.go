@@ -219,6 +219,9 @@ func (a *app) showAdded(g api.Agent) error {
 		for _, m := range g.PortMappings {
 			p.line("  port        %s -> %s", hostPort(m), innerPort(m))
 		}
+		for _, w := range g.Warnings {
+			p.warn("%s", w)
+		}
 		if g.StatusReason != "" {
 			p.warn("%s", g.StatusReason)
 		}

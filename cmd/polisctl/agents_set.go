@@ -147,6 +147,9 @@ func (a *app) showSet(res api.SetResponse) error {
 		if len(g.Env) > 0 {
 			p.line("  env         %s", strings.Join(g.Env, ", "))
 		}
+		for _, w := range g.Warnings {
+			p.warn("%s", w)
+		}
 		for _, l := range res.Later {
 			p.warn("from its next start: %s", l)
 		}

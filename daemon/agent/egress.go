@@ -3,12 +3,14 @@ package agent
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"polis/daemon/api"
 	"polis/daemon/config"
 	"polis/daemon/shim/wire"
 	"polis/daemon/store"
+	"polis/netbridge/egress"
 )
 
 // egressText formats an agent's own egress.
@@ -28,6 +30,16 @@ func hostPortsText(own []uint16) string {
 		return "none"
 	}
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(own), " ", ","), "[]")
+}
+
+// cutOff warns of an agent that cannot reach the model its program works with. Host
+// ports may lead to one.
+func cutOff(v api.Agent, t config.BaseType, r config.Reach) []string {
+	if len(t.Hosts) == 0 || len(r.HostPorts) > 0 || !slices.Equal(r.Policy.Entries(), []string{egress.None}) {
+		return nil
+	}
+	return []string{fmt.Sprintf("agent %[1]s reaches nothing, and %[2]s cannot work without its model: polisctl agents set %[1]s --egress %[3]s allows what the type needs (%[4]s), and no more",
+		v.Name, t.Program, t.Hosts[0], strings.Join(t.Hosts, ", "))}
 }
 
 // ownReach is what an agent has of its own of what it may reach.

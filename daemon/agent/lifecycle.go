@@ -24,6 +24,7 @@ func (m *Manager) Start(ctx context.Context, name string, force bool) (api.Agent
 	if err := m.writable(a); err != nil {
 		return api.Agent{}, err
 	}
+	m.renewType(ctx, a)
 	cmd := a.Type.StartCommand(a.Kept.Command)
 	m.endTask(a, task.End{By: api.EndLost, Message: "its agent was started anew"}) // there is none, if all is well
 	if len(cmd) == 0 {

@@ -24,6 +24,7 @@ func (m *Manager) live(ctx context.Context, a *Agent) api.Agent {
 	}
 	v.Egress, v.HostPorts = reach.Policy.Entries(), reach.HostPorts
 	v.Env = slices.Sorted(maps.Keys(env))
+	v.Warnings = cutOff(v, a.Type, reach)
 	l := c.Limits.Agent(own)
 	m.isolation(&v)
 	v.PidsLimit, v.CPUWeight, v.CPUPercent, v.IOWeight = l.Pids, l.CPUWeight, l.CPUPercent, l.IOWeight

@@ -84,6 +84,7 @@ func (m *Manager) taskCommand(a *Agent, prompt string) ([]string, error) {
 
 // begin starts a task, which may have waited. env is for it alone. a.op is held.
 func (m *Manager) begin(ctx context.Context, a *Agent, t api.Task, env map[string]string) (api.Task, error) {
+	m.renewType(ctx, a)
 	cmd, err := m.taskCommand(a, t.Prompt)
 	if err != nil {
 		return t, err

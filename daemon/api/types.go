@@ -96,6 +96,8 @@ type Agent struct {
 	Egress []string `json:"egress,omitempty"`
 	// HostPorts are TCP ports of the host's 127.0.0.1 that it reaches at its own.
 	HostPorts []uint16 `json:"host_ports,omitempty"`
+	// Warnings are what will keep it from its work.
+	Warnings []string `json:"warnings,omitempty"`
 	// Env names the variables that it is given beside those of its base type. What they
 	// are is never told.
 	Env         []string  `json:"env,omitempty"`
