@@ -30,6 +30,7 @@ require (
 	golang.org/x/sync v0.22.0
 	golang.org/x/sys v0.47.0
 	golang.org/x/term v0.45.0
+	golang.org/x/tools v0.48.0
 	pgregory.net/rapid v1.3.0
 )
 
@@ -63,5 +64,5 @@ require (
 	github.com/spf13/pflag v1.0.9 // indirect
 	github.com/xo/terminfo v0.0.0-20220910002029-abceb7e1c41e // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
-	golang.org/x/tools v0.48.0 // indirect
+	golang.org/x/mod v0.38.0 // indirect
 )
