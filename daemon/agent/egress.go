@@ -10,7 +10,6 @@ import (
 	"polis/daemon/config"
 	"polis/daemon/shim/wire"
 	"polis/daemon/store"
-	"polis/netbridge/egress"
 )
 
 // egressText formats an agent's own egress.
@@ -35,7 +34,7 @@ func hostPortsText(own []uint16) string {
 // cutOff warns of an agent that cannot reach the model its program works with. Host
 // ports may lead to one.
 func cutOff(v api.Agent, t config.BaseType, r config.Reach) []string {
-	if len(t.Hosts) == 0 || len(r.HostPorts) > 0 || !slices.Equal(r.Policy.Entries(), []string{egress.None}) {
+	if len(t.Hosts) == 0 || len(r.HostPorts) > 0 || !slices.Equal(r.Policy.Entries(), []string{"none"}) {
 		return nil
 	}
 	return []string{fmt.Sprintf("agent %[1]s reaches nothing, and %[2]s cannot work without its model: polisctl agents set %[1]s --egress %[3]s allows what the type needs (%[4]s), and no more",
