@@ -164,7 +164,7 @@ func TestAChangedBaseTypeCounts(t *testing.T) {
 	d.write("agents.d/mine.toml", "run = 3\n")
 	d.must("agents", "run", "alice", "x")
 	require.Equal(t, "three run-three\n", out(), "a file that cannot be read changes nothing")
-	require.Contains(t, d.log(), "the base types cannot be read")
+	require.Contains(t, d.log(), "base types not read")
 }
 
 // An agent without its model is of no use, and its program says so in its own way, if at all.

@@ -10,12 +10,12 @@ import (
 func (m *Manager) renewType(ctx context.Context, a *Agent) {
 	types, err := m.Types()
 	if err != nil {
-		m.Log.Warn("the base types cannot be read; the agent is started as its type was", "agent", a.Name(), "err", err)
+		m.Log.Warn("base types not read, agent started as its type was", "agent", a.Name(), "err", err)
 		return
 	}
 	t, ok := types[a.Kept.BaseType]
 	if !ok {
-		m.Log.Warn("the base type is no more; the agent is started as it was", "agent", a.Name(), "type", a.Kept.BaseType)
+		m.Log.Warn("base type gone, agent started as it was", "agent", a.Name(), "type", a.Kept.BaseType)
 		return
 	}
 	m.mu.Lock()
@@ -25,8 +25,8 @@ func (m *Manager) renewType(ctx context.Context, a *Agent) {
 	if same {
 		return
 	}
-	m.Log.Info("the base type has changed", "agent", a.Name(), "type", a.Kept.BaseType)
+	m.Log.Info("base type changed", "agent", a.Name(), "type", a.Kept.BaseType)
 	if err := m.applySettings(ctx, a, false); err != nil {
-		m.Log.Warn("the agent does not have what its changed base type says", "agent", a.Name(), "err", err)
+		m.Log.Warn("changed base type not applied", "agent", a.Name(), "err", err)
 	}
 }
