@@ -38,12 +38,16 @@ func (r repo) Status(ctx context.Context, a *agent.Agent) (agent.WorktreeStatus,
 }
 
 func (r repo) Head(ctx context.Context, a *agent.Agent) (string, error) {
-	return r.w.git.Head(ctx, a.Name())
+	return r.w.git.Head(r.w.d.charge(ctx, a.Name()), a.Name())
 }
 
 func (r repo) Since(ctx context.Context, a *agent.Agent, base string) (agent.Work, error) {
-	st, n, err := r.w.git.Since(ctx, a.Name(), a.Copy().Branch, base, worktree.View{})
+	st, n, err := r.w.git.Since(r.w.d.charge(ctx, a.Name()), a.Name(), a.Copy().Branch, base, worktree.View{})
 	return agent.Work{Head: st.Head, Commits: n, Dirty: st.Staged + st.Unstaged + st.Untracked + st.Conflicted}, err
+}
+
+func (r repo) DiffCommits(ctx context.Context, a *agent.Agent, base, head string, opt api.DiffRequest, to io.Writer) error {
+	return r.w.git.DiffCommits(r.w.d.charge(ctx, a.Name()), a.Name(), base, head, worktree.DiffOptions{Stat: opt.Stat, NameOnly: opt.NameOnly}, to)
 }
 
 // privateStash returns the tip of the agent's own stash, which git of the

@@ -152,3 +152,50 @@ func writeFile(t *testing.T, path, text string) {
 	t.Helper()
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
 }
+
+// TestTasksAreShownCancelledAndRetried by their ID.
+func TestTasksAreShownCancelledAndRetried(t *testing.T) {
+	d := startDaemon(t, options{})
+	d.up()
+	d.worker("alice", "--deny", "secret*", "--write", "**", "--temp")
+	run := func(script string) string {
+		var task api.Task
+		require.NoError(t, json.Unmarshal([]byte(d.must("--json", "agents", "run", "alice", ident+script)), &task))
+		return task.ID
+	}
+	show := func(id string) api.Task {
+		var task api.Task
+		require.NoError(t, json.Unmarshal([]byte(d.must("--json", "tasks", "show", id)), &task))
+		return task
+	}
+	one := run("echo hello; echo x > secret.txt || true; echo one > one.txt; git add one.txt; git commit -qm one")
+	require.Equal(t, api.OutcomeMerged, d.settled("alice").Outcome)
+	got := show(one)
+	require.NotEmpty(t, got.Refused)
+	require.Equal(t, "secret.txt", got.Refused[len(got.Refused)-1].Path)
+	require.Positive(t, got.Use.WritesDenied)
+	text := d.must("tasks", "show", one)
+	require.Contains(t, text, "one.txt | 1 +")
+	require.Contains(t, text, "1 write")
+	require.Contains(t, d.must("tasks", "show", one, "--diff"), "+one")
+	require.Contains(t, d.must("tasks", "show", one, "--output"), "hello\n")
+
+	two := run("echo other; sleep 1000")
+	r := d.ctl("tasks", "retry", two)
+	require.Equal(t, 4, r.code, "%s", r)
+	require.Contains(t, d.must("tasks", "cancel", two), "cancelled")
+	require.Equal(t, "cancelled", show(two).Result)
+	require.NotContains(t, d.must("tasks", "show", two, "--output"), "hello")
+	d.eventually("its program has ended", func() bool { a, _ := d.agent("alice"); return a.Status == api.StatusIdle })
+	require.Equal(t, 4, d.ctl("tasks", "cancel", two).code, "it has ended")
+
+	var again api.Task
+	require.NoError(t, json.Unmarshal([]byte(d.must("--json", "tasks", "retry", one)), &again))
+	require.Equal(t, one, again.RetryOf)
+	d.settled("alice")
+	require.Contains(t, d.must("tasks"), again.ID)
+	require.Contains(t, d.must("tasks", "alice", "-n", "1"), again.ID)
+	require.NotContains(t, d.must("tasks", "alice", "-n", "1"), two)
+	require.Equal(t, 3, d.ctl("tasks", "show", "alice.99").code)
+	require.Equal(t, 2, d.ctl("tasks", "show", "alice").code)
+}

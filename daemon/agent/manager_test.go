@@ -199,6 +199,9 @@ func (r fakeRepo) Revert(_ context.Context, _ *Agent, commit string, dry bool) (
 	return out, r.k.op("revert", func() {})
 }
 func (fakeRepo) Sync(context.Context) error { return nil }
+func (fakeRepo) DiffCommits(context.Context, *Agent, string, string, api.DiffRequest, io.Writer) error {
+	return nil
+}
 func (fakeRepo) Diff(context.Context, *Agent, api.DiffRequest, io.Writer) error {
 	return nil
 }

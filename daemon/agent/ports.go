@@ -134,6 +134,8 @@ type Repo interface {
 	Revert(ctx context.Context, a *Agent, commit string, dry bool) (Reverted, error)
 	// Sync fetches the user's own commits on the target.
 	Sync(ctx context.Context) error
+	// DiffCommits writes what is different between two commits of the agent's.
+	DiffCommits(ctx context.Context, a *Agent, base, head string, opt api.DiffRequest, to io.Writer) error
 	// Diff writes what the agent changed since its branch left the target.
 	Diff(ctx context.Context, a *Agent, opt api.DiffRequest, to io.Writer) error
 }

@@ -95,9 +95,8 @@ func (m *Manager) endTask(a *Agent, e task.End) {
 	merge := m.mergesTask(a, t)
 	if id != "" {
 		w := m.measure(a, t)
-		if kept, ok := m.changeTask(a, id, func(t *api.Task) {
-			task.Measure(t, task.Work{Head: w.Head, Commits: w.Commits, Uncommitted: w.Dirty, Merging: merge, NoGit: !a.WS.Git})
-		}); ok {
+		w.Merging = merge
+		if kept, ok := m.changeTask(a, id, func(t *api.Task) { task.Measure(t, w) }); ok {
 			t = kept
 		}
 	}

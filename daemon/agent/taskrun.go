@@ -33,24 +33,29 @@ func (m *Manager) Run(ctx context.Context, name string, req api.RunRequest) (api
 		return api.Task{}, err
 	}
 	defer a.op.Unlock()
-	t := api.Task{Agent: name, Prompt: req.Prompt, Command: []string{}, Time: m.Now().UTC()}
+	return m.assign(ctx, a, api.Task{Agent: name, Prompt: req.Prompt, Command: []string{}, Time: m.Now().UTC()}, req.Queue, req.Env)
+}
+
+// assign begins a task, or keeps it until its turn has come. env is for it alone. a.op is
+// held.
+func (m *Manager) assign(ctx context.Context, a *Agent, t api.Task, queue bool, env map[string]string) (api.Task, error) {
 	waiting, err := m.records(a).In(api.TaskQueued)
 	if err != nil {
 		return t, err
 	}
 	st := a.status(m)
-	if req.Queue && (st == api.StatusRunning || len(waiting) > 0 && st != api.StatusError) {
-		if len(req.Env) > 0 {
+	if queue && (st == api.StatusRunning || len(waiting) > 0 && st != api.StatusError) {
+		if len(env) > 0 {
 			// They would have to be kept with the task, whose record anybody can read.
-			return t, api.Errorf(api.CodeBadState, "agent %s is at work: a task that waits cannot have variables of its own", name).
-				WithHint("polisctl agents set %s --env NAME gives them to the agent, or give the task when it is idle", name)
+			return t, api.Errorf(api.CodeBadState, "agent %s is at work: a task that waits cannot have variables of its own", a.Name()).
+				WithHint("polisctl agents set %s --env NAME gives them to the agent, or give the task when it is idle", a.Name())
 		}
 		return m.queueTask(a, t, len(waiting))
 	}
-	if err := permit(name, st, verbRun); err != nil {
+	if err := permit(a.Name(), st, verbRun); err != nil {
 		return api.Task{}, err
 	}
-	return m.begin(ctx, a, t, req.Env)
+	return m.begin(ctx, a, t, env)
 }
 
 // queueTask keeps a task until its turn has come. a.op is held.
@@ -102,12 +107,16 @@ func (m *Manager) begin(ctx context.Context, a *Agent, t api.Task, env map[strin
 			m.Log.Warn("first commit of a task not known", "agent", a.Name(), "err", err)
 		}
 	}
-	now := m.Now().UTC()
+	now, output := m.Now().UTC(), m.outputEnd(ctx, a)
+	note := func(t *api.Task) {
+		task.Begin(t, now, cmd, base)
+		t.Output = output
+	}
 	if t.ID == "" {
-		task.Begin(&t, now, cmd, base)
+		note(&t)
 		t, err = m.records(a).Create(t)
 	} else {
-		t, err = m.records(a).Update(t.ID, func(t *api.Task) { task.Begin(t, now, cmd, base) })
+		t, err = m.records(a).Update(t.ID, note)
 	}
 	if err != nil {
 		return t, err
@@ -123,6 +132,17 @@ func (m *Manager) begin(ctx context.Context, a *Agent, t api.Task, env map[strin
 		return t, err
 	}
 	return t, nil
+}
+
+// outputEnd is where the agent's next output will be; nil if its shim does not say.
+func (m *Manager) outputEnd(ctx context.Context, a *Agent) *api.OutputRange {
+	sh := m.Shims.Dial(a.Name())
+	defer sh.Close()
+	st, err := sh.Status(ctx)
+	if err != nil || st.Version < wire.TaskVersion {
+		return nil
+	}
+	return &api.OutputRange{From: st.LogEnd}
 }
 
 // next begins the task that waits longest, if the agent has nothing to do. With wake

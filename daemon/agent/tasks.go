@@ -190,13 +190,18 @@ func (m *Manager) LogDir(name string) (string, error) {
 	return a.WS.Root.Logs(name), nil
 }
 
-// measureTime bounds the look at what a task has left.
-const measureTime = 30 * time.Second
+// measureTime bounds the look at what a task has left, afterTime that at its shim.
+const (
+	measureTime = 30 * time.Second
+	afterTime   = 3 * time.Second
+)
 
 // measure is what a task has done; what cannot be known is nothing.
-func (m *Manager) measure(a *Agent, t api.Task) Work {
+func (m *Manager) measure(a *Agent, t api.Task) task.Work {
+	out := task.Work{NoGit: !a.WS.Git}
+	out.Use, out.Refused = m.aftermath(a, t)
 	if !a.WS.Git {
-		return Work{}
+		return out
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(m.ctx), measureTime)
 	defer cancel()
@@ -204,5 +209,29 @@ func (m *Manager) measure(a *Agent, t api.Task) Work {
 	if err != nil {
 		m.Log.Warn("what a task has left cannot be measured", "agent", a.Name(), "task", t.ID, "err", err)
 	}
-	return w
+	out.Head, out.Commits, out.Uncommitted = w.Head, w.Commits, w.Dirty
+	return out
+}
+
+// aftermath is what the agent's shim, if it lives, knows of a task.
+func (m *Manager) aftermath(a *Agent, t api.Task) (*api.TaskUse, []api.WhyEntry) {
+	m.mu.Lock()
+	up := a.up
+	m.mu.Unlock()
+	if !up || t.Began == nil {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(m.ctx), afterTime)
+	defer cancel()
+	sh := m.Shims.Dial(a.Name())
+	defer sh.Close()
+	st, err := sh.Status(ctx)
+	if err != nil || st.Task != t.ID {
+		return nil, nil
+	}
+	why, err := sh.Why(ctx)
+	if err != nil {
+		m.Log.Warn("refusals of a task not known", "agent", a.Name(), "task", t.ID, "err", err)
+	}
+	return st.Use, slices.DeleteFunc(why, func(w api.WhyEntry) bool { return w.Time.Before(*t.Began) })
 }

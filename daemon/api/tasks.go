@@ -128,8 +128,27 @@ type Task struct {
 	MergeCommitSHA string   `json:"merge_commit_sha,omitempty"`
 	Paths          []string `json:"paths,omitempty"`
 	Log            string   `json:"log,omitempty"`
+	// Use is what it ran into and used, as far as it is known.
+	Use *TaskUse `json:"use,omitempty"`
+	// Refused are the last refusals it met.
+	Refused []WhyEntry `json:"refused,omitempty"`
+	// RetryOf is the task it does again.
+	RetryOf string `json:"retry_of,omitempty"`
 	// Output is where in the agent's output log its own is; none if nobody knows.
 	Output *OutputRange `json:"output,omitempty"`
+}
+
+// TaskUse is what a task ran into and used.
+type TaskUse struct {
+	ReadsDenied   int64 `json:"reads_denied"`
+	WritesDenied  int64 `json:"writes_denied"`
+	LockConflicts int64 `json:"lock_conflicts"`
+	// WaitedMS is how long it waited for locks of others, in milliseconds.
+	WaitedMS int64 `json:"waited_ms"`
+	// MemoryPeakBytes is the most its sandbox used. With MemoryPeakEarlier that was
+	// before the task, which used no more; 0 if the kernel does not count it.
+	MemoryPeakBytes   int64 `json:"memory_peak_bytes,omitempty"`
+	MemoryPeakEarlier bool  `json:"memory_peak_earlier,omitempty"`
 }
 
 // OutputRange is a part of an output log, in bytes from the log's beginning. To

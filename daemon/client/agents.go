@@ -222,15 +222,6 @@ func (c *Client) Policy(ctx context.Context, name string) (api.Policy, error) {
 	return out, err
 }
 
-// Tasks returns an agent's task log.
-func (c *Client) Tasks(ctx context.Context, name string) ([]api.Task, error) {
-	var out struct {
-		Tasks []api.Task `json:"tasks"`
-	}
-	err := c.call(ctx, http.MethodGet, agentPath(name, "tasks"), nil, nil, &out)
-	return out.Tasks, err
-}
-
 // Where returns where an agent's own socket is.
 func (c *Client) Where(ctx context.Context, name string) (api.Attach, error) {
 	var out api.Attach

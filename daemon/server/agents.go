@@ -126,14 +126,6 @@ func (s *Server) policy(w http.ResponseWriter, r *http.Request) error {
 	return s.reply(w, http.StatusOK, p)
 }
 
-func (s *Server) tasks(w http.ResponseWriter, r *http.Request) error {
-	t, err := s.Backend.Tasks(r.PathValue("name"))
-	if err != nil {
-		return err
-	}
-	return s.reply(w, http.StatusOK, map[string]any{"tasks": t})
-}
-
 func (s *Server) attach(w http.ResponseWriter, r *http.Request) error {
 	a, err := s.Backend.Attach(r.PathValue("name"))
 	if err != nil {

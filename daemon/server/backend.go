@@ -38,6 +38,18 @@ type Backend interface {
 	Events() *events.Hub
 }
 
+// Tasker is the part of the Backend that is about tasks by their ID.
+type Tasker interface {
+	// AllTasks are the newest of a workspace ("" = all), at most limit.
+	AllTasks(workspace string, limit int) ([]api.Task, error)
+	// Task waits until the task's result is final, or ctx ends; the task as it then is
+	// is no error.
+	Task(ctx context.Context, id string, wait bool) (api.Task, error)
+	DiffTask(ctx context.Context, id string, opt api.DiffRequest, to io.Writer) error
+	CancelTask(ctx context.Context, id string) (api.Task, error)
+	RetryTask(ctx context.Context, id string) (api.Task, error)
+}
+
 // Agents is the part of the Backend that is about agents.
 type Agents interface {
 	Add(ctx context.Context, req api.AddRequest) (api.Agent, error)
@@ -63,6 +75,7 @@ type Agents interface {
 	Attach(name string) (api.Attach, error)
 	Policy(name string) (api.Policy, error)
 	Tasks(name string) ([]api.Task, error)
+	Tasker
 	LogDir(name string) (string, error)
 	// Screen is what the agent's terminal shows; false: the log has it all.
 	Screen(ctx context.Context, name string, lines int) (wire.Screen, bool)

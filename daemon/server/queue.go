@@ -1,6 +1,7 @@
 package server
 
 import (
+	"io"
 	"net/http"
 
 	"polis/daemon/api"
@@ -49,12 +50,16 @@ func (s *Server) rebase(w http.ResponseWriter, r *http.Request) error {
 // diff streams a patch. What goes wrong before the first byte is an error as
 // elsewhere; after it the stream is cut, which a client sees.
 func (s *Server) diff(w http.ResponseWriter, r *http.Request) error {
-	out := &patch{w: w}
 	opt := api.DiffRequest{Stat: flag(r, "stat"), NameOnly: flag(r, "names"), Committed: flag(r, "committed")}
-	err := s.Backend.Diff(r.Context(), r.PathValue("name"), opt, out)
+	return s.sendDiff(w, r.PathValue("name"), func(out io.Writer) error { return s.Backend.Diff(r.Context(), r.PathValue("name"), opt, out) })
+}
+
+func (s *Server) sendDiff(w http.ResponseWriter, of string, diff func(io.Writer) error) error {
+	out := &patch{w: w}
+	err := diff(out)
 	switch {
 	case err != nil && out.begun:
-		s.Log.Warn("diff cut short", "agent", r.PathValue("name"), "err", err)
+		s.Log.Warn("diff cut short", "op", of, "err", err)
 		panic(http.ErrAbortHandler)
 	case err != nil:
 		return err

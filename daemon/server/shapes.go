@@ -77,6 +77,12 @@ func shapes() map[string]shape {
 		"GET /v1/agents/{name}/why":           {out: api.WhyEntry{}, list: "why"},
 		"GET /v1/agents/{name}/policy":        {out: api.Policy{}},
 		"GET /v1/agents/{name}/tasks":         {out: api.Task{}, list: "tasks"},
+		"GET /v1/tasks":                       {out: api.Task{}, list: "tasks", query: []query{ofWorkspace, {"limit", "integer", "at most so many, the newest; 100 if not given"}}},
+		"GET /v1/tasks/{id}":                  {out: api.Task{}, query: []query{{"wait", "integer", "wait so many seconds, at most 300, until the result is final"}}},
+		"GET /v1/tasks/{id}/output":           {text: "text/plain"},
+		"GET /v1/tasks/{id}/diff":             {text: "text/x-diff", query: []query{{"stat", "boolean", "only how much"}, {"names", "boolean", "only which files"}}},
+		"POST /v1/tasks/{id}/cancel":          {out: api.Task{}},
+		"POST /v1/tasks/{id}/retry":           {out: api.Task{}},
 		"GET /v1/agents/{name}/attach":        {out: api.Attach{}},
 
 		"GET /v1/locks":     {out: api.Lock{}, list: "locks", query: []query{ofWorkspace}},

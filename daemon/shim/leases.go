@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -105,7 +106,14 @@ func (v *views) leaseInfo(path string) (string, bool) {
 }
 
 // locker adapts lockd to the view.
-type locker struct{ c *lockd.Client }
+type locker struct {
+	c *lockd.Client
+	// waited is how long agents were kept waiting by leases of others, in nanoseconds.
+	waited *atomic.Int64
+}
+
+// noWait is how long asking for a lease may take that nobody has.
+const noWait = 10 * time.Millisecond
 
 // Held is part of view.Holder.
 func (l locker) Held(path string) fusefs.Ticket {
@@ -123,7 +131,11 @@ func (l locker) Acquire(ctx context.Context, r view.LockRequest) (fusefs.Ticket,
 	for _, p := range r.Trees {
 		req.Trees = append(req.Trees, lockd.FileKey(p))
 	}
+	began := time.Now()
 	t, err := l.c.Acquire(ctx, req)
+	if took := time.Since(began); took > noWait {
+		l.waited.Add(int64(took))
+	}
 	var ce *lockd.ConflictError
 	switch {
 	case err == nil:

@@ -37,12 +37,12 @@ func (s *Shim) startMain(_ context.Context, req wire.StartRequest) error {
 		return startError(req.Command[0], err)
 	}
 	s.main, s.mainStart = m, time.Now()
-	s.task = mainTask{id: req.Task, output: api.OutputRange{From: from}}
+	s.noteTask(req.Task, from)
 	s.group.Go(func() error {
 		<-m.done
 		s.mu.Lock()
 		if s.main == m {
-			s.task.ended(s.out)
+			s.taskEnded()
 		}
 		s.mu.Unlock()
 		s.events.Publish(api.Event{Type: wire.EventExit, Agent: s.Spec.Agent,

@@ -216,8 +216,8 @@ func (s *Shim) status() wire.Status {
 		if !st.Running {
 			st.ExitCode, st.ExitedAt = &s.main.code, &s.main.ended
 		}
-		s.task.tell(&st, s.out)
 	}
+	s.tellTask(&st)
 	return st
 }
 

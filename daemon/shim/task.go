@@ -14,22 +14,56 @@ type mainTask struct {
 	id     string // empty: the command is no task
 	done   *wire.TaskDone
 	output api.OutputRange // To is 0 until the command has ended
+	began  api.TaskUse     // what the sandbox had used before
+	used   *api.TaskUse    // by the task, once it has ended
 }
 
-// ended notes where the output ends, once.
-func (t *mainTask) ended(log *logFile) {
-	if t.output.To == 0 {
-		t.output.To = log.position()
+// noteTask begins to count for the main command. s.mu is held.
+func (s *Shim) noteTask(id string, from int64) {
+	s.task = mainTask{id: id, output: api.OutputRange{From: from}, began: s.use()}
+}
+
+// taskEnded notes where the output ends and what was used, once. s.mu is held.
+func (s *Shim) taskEnded() {
+	if s.task.output.To == 0 {
+		s.task.output.To = s.out.position()
+		s.task.used = s.taskUse()
 	}
 }
 
-// tell puts what is known of the task into a status.
-func (t *mainTask) tell(st *wire.Status, log *logFile) {
+// tellTask puts what is known of the task into a status. s.mu is held.
+func (s *Shim) tellTask(st *wire.Status) {
+	st.LogEnd = s.out.position()
+	if s.main == nil {
+		return
+	}
 	if !st.Running {
-		t.ended(log)
+		s.taskEnded()
 	}
-	output := t.output
-	st.Task, st.Done, st.Output = t.id, t.done, &output
+	output := s.task.output
+	st.Task, st.Done, st.Output, st.Use = s.task.id, s.task.done, &output, s.task.used
+	if st.Use == nil && s.task.id != "" {
+		st.Use = s.taskUse()
+	}
+}
+
+// use is what the sandbox has run into and used since it was made.
+func (s *Shim) use() api.TaskUse {
+	c := s.views.counters()
+	u := api.TaskUse{ReadsDenied: c.ReadDenied, WritesDenied: c.WriteDenied, LockConflicts: c.LockConflicts, WaitedMS: s.views.waited.Load() / int64(time.Millisecond)}
+	if stats, err := s.sandbox.Stats(); err == nil {
+		u.MemoryPeakBytes = int64(stats.MemoryPeakBytes)
+	}
+	return u
+}
+
+// taskUse is what was used since the main command began. The kernel counts one peak
+// for the sandbox's whole life: if it has not grown, the task stayed below it.
+func (s *Shim) taskUse() *api.TaskUse {
+	was, u := s.task.began, s.use()
+	u.ReadsDenied, u.WritesDenied, u.LockConflicts, u.WaitedMS = u.ReadsDenied-was.ReadsDenied, u.WritesDenied-was.WritesDenied, u.LockConflicts-was.LockConflicts, u.WaitedMS-was.WaitedMS
+	u.MemoryPeakEarlier = u.MemoryPeakBytes > 0 && u.MemoryPeakBytes == was.MemoryPeakBytes
+	return &u
 }
 
 // maxDoneText bounds what an agent says of the end of its task, in bytes.

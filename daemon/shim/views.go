@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -34,6 +35,8 @@ type views struct {
 	locks *lockd.Client
 	whys  *view.Why
 	dead  chan struct{}
+	// waited is how long the agent waited for leases of others, in nanoseconds.
+	waited atomic.Int64
 
 	mu   sync.Mutex // of refs, and of tree while other goroutines may read it
 	refs map[string]bool
@@ -127,7 +130,7 @@ func (s *Shim) openTree(ctx context.Context, v *views, root *os.File) error {
 	}
 	s.onClose("ignore rules", func(context.Context) error { return ig.Close() })
 	v.guard, err = view.New(view.Config{
-		Agent: sp.Agent, Locker: locker{v.locks}, Ignore: leaseless(sp, ig), Exempt: sp.LocksExempt, GitFile: sp.Git, RootFD: int(root.Fd()), Store: storeName(sp), Below: sp.Shared != nil,
+		Agent: sp.Agent, Locker: locker{v.locks, &v.waited}, Ignore: leaseless(sp, ig), Exempt: sp.LocksExempt, GitFile: sp.Git, RootFD: int(root.Fd()), Store: storeName(sp), Below: sp.Shared != nil,
 		Now: time.Now, Log: s.Log, Quota: s.quota, Counted: s.disk.count, OnDenial: s.denied, LeaseInfo: v.leaseInfo,
 	}, set)
 	if err != nil {

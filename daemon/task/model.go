@@ -73,10 +73,18 @@ func Well(t api.Task) bool {
 	return t.EndedBy == api.EndDone || t.EndedBy == api.EndComplete
 }
 
+// Final says whether nothing more will become of the task by itself.
+func Final(t api.Task) bool {
+	return t.State == api.TaskEnded && t.Outcome != api.OutcomeWaiting
+}
+
 // Work is what a task left in its worktree.
 type Work struct {
 	Head                 string
 	Commits, Uncommitted int
+	// Use and Refused are what it used and was refused; may be nil.
+	Use     *api.TaskUse
+	Refused []api.WhyEntry
 	// Merging: the branch is put in the merge queue. NoGit: there is none.
 	Merging, NoGit bool
 }
@@ -84,6 +92,12 @@ type Work struct {
 // Measure notes what an ended task left. What became of its branch already stays.
 func Measure(t *api.Task, w Work) {
 	t.Head, t.Commits, t.Uncommitted = w.Head, w.Commits, w.Uncommitted
+	if w.Use != nil {
+		t.Use = w.Use
+	}
+	if len(w.Refused) > 0 {
+		t.Refused = w.Refused[max(0, len(w.Refused)-maxRefused):]
+	}
 	switch {
 	case t.Outcome == api.OutcomeMerged || t.Code != "" || !Well(*t):
 	case w.NoGit:
@@ -126,8 +140,9 @@ func Land(t *api.Task, out api.QueueOutcome, merged bool) {
 
 // maxPaths bounds the paths of a record, maxNamed those that its result names.
 const (
-	maxPaths = 100
-	maxNamed = 3
+	maxPaths   = 100
+	maxRefused = 20
+	maxNamed   = 3
 )
 
 // settle brings outcome and result in line with the rest of the record.

@@ -2,7 +2,9 @@ package worktree
 
 import (
 	"context"
+	"io"
 
+	"polis/daemon/api"
 	"polis/daemon/git"
 )
 
@@ -39,4 +41,25 @@ func (w *Workspace) Since(ctx context.Context, agent, branch, base string, v Vie
 		return s, s.Ahead, nil //nolint:nilerr // base is gone, as after a gc
 	}
 	return s, n, nil
+}
+
+// DiffCommits writes what is different between two commits of an agent's.
+func (w *Workspace) DiffCommits(ctx context.Context, agent, base, head string, opt DiffOptions, to io.Writer) error {
+	if err := w.usable(agent); err != nil {
+		return err
+	}
+	if !git.IsOID(base) || !git.IsOID(head) {
+		return api.Errorf(api.CodeNotFound, "the commits of this work of %s are not known", agent)
+	}
+	args := []string{"diff", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty", "--submodule=short"}
+	if opt.Stat {
+		args = append(args, "--stat")
+	}
+	if opt.NameOnly {
+		args = append(args, "--name-only")
+	}
+	if _, err := w.of(agent).Do(ctx, git.Cmd{Args: append(args, "--end-of-options", base, head), Stdout: to}); err != nil {
+		return api.Errorf(api.CodeWorktreeFailed, "compare the work of %s: %w", agent, err)
+	}
+	return nil
 }

@@ -17,6 +17,7 @@ type Daemon interface {
 	Queues(ctx context.Context, workspace string) ([]api.Queue, error)
 	Events(ctx context.Context, q client.EventQuery, fn func(api.Event) error) error
 	Logs(ctx context.Context, name string, lines int, follow bool) (io.ReadCloser, error)
+	Tasks(ctx context.Context, name string) ([]api.Task, error)
 	Diff(ctx context.Context, name string, req api.DiffRequest) (io.ReadCloser, error)
 
 	Start(ctx context.Context, name string) (api.Agent, error)

@@ -19,6 +19,7 @@ import (
 // fakeDaemon answers from memory and writes down what was asked of it. The
 // real one is met in package e2e.
 type fakeDaemon struct {
+	tasks  []api.Task
 	mu     sync.Mutex
 	calls  []string
 	limits []time.Duration // of all calls
@@ -81,6 +82,10 @@ func (f *fakeDaemon) Events(ctx context.Context, q client.EventQuery, fn func(ap
 
 func (f *fakeDaemon) Logs(ctx context.Context, name string, _ int, _ bool) (io.ReadCloser, error) {
 	return io.NopCloser(strings.NewReader(f.logs[name])), f.did(ctx, "get logs "+name)
+}
+
+func (f *fakeDaemon) Tasks(ctx context.Context, name string) ([]api.Task, error) {
+	return f.tasks, f.did(ctx, "get tasks "+name)
 }
 
 func (f *fakeDaemon) Diff(ctx context.Context, name string, _ api.DiffRequest) (io.ReadCloser, error) {

@@ -18,6 +18,7 @@ var keyTable = []keyRow{
 	{"left right", "scroll a pane to the side"},
 	{"enter l", "log of the agent"},
 	{"d", "diff of the agent: what it changed, committed or not"},
+	{"t", "tasks of the agent, with their results"},
 	{"e", "events"},
 	{"esc", "close; drop the filter"},
 	{"/", "filter: name, branch, type, role, workspace, state"},
@@ -131,6 +132,7 @@ func (m *Model) actionKey(s string) (cmd tea.Cmd, known bool) {
 			return nil
 		},
 		"d": func(g api.Agent) tea.Cmd { return m.open(paneDiff, g.Name) },
+		"t": func(g api.Agent) tea.Cmd { return m.open(paneTasks, g.Name) },
 		"l": func(g api.Agent) tea.Cmd { return m.open(paneLog, g.Name) },
 	}[s]
 	if act == nil {

@@ -162,6 +162,9 @@ func (m *Model) about(g api.Agent) []string {
 	if f := m.fate(g); f != "" {
 		branch += ", " + f
 	}
+	if g.Task != nil {
+		first += ", task " + g.Task.Result
+	}
 	if g.MergeCommitSHA != "" {
 		branch += " " + short(g.MergeCommitSHA)
 	}

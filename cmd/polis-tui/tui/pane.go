@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -16,6 +17,7 @@ import (
 const (
 	paneLog    = "log"
 	paneDiff   = "diff"
+	paneTasks  = "tasks"
 	paneEvents = "events"
 )
 
@@ -54,10 +56,13 @@ func (m *Model) reload(force bool) tea.Cmd {
 	}
 	p.loading = true
 	get, n := m.log, maxLogLines
-	if p.kind == paneDiff {
+	switch p.kind {
+	case paneDiff:
 		get, n = m.diff, maxDiffLines
+	case paneTasks:
+		get = m.taskList
 	}
-	agent, last := p.agent, p.kind == paneLog
+	agent, last := p.agent, p.kind != paneDiff
 	return m.tasks.cmd(lookLimit, func(ctx context.Context) tea.Msg {
 		msg := linesMsg{pane: p}
 		r, err := get(ctx, agent)
@@ -78,6 +83,24 @@ func (m *Model) reload(force bool) tea.Cmd {
 
 func (m *Model) log(ctx context.Context, agent string) (io.ReadCloser, error) {
 	return m.daemon.Logs(ctx, agent, maxLogLines, false)
+}
+
+// taskList is an agent's tasks, a line each, the newest last.
+func (m *Model) taskList(ctx context.Context, agent string) (io.ReadCloser, error) {
+	tasks, err := m.daemon.Tasks(ctx, agent)
+	if err != nil {
+		return nil, err
+	}
+	var b strings.Builder
+	for _, t := range tasks {
+		result := t.Result
+		if t.Via != "" {
+			result = "(" + t.Via + ")"
+		}
+		prompt, _, _ := strings.Cut(t.Prompt, "\n")
+		fmt.Fprintf(&b, "%-12s %s  %-24s %s\n", clean(t.ID), t.Time.Local().Format(time.DateTime), clean(result), clean(prompt))
+	}
+	return io.NopCloser(strings.NewReader(b.String())), nil
 }
 
 func (m *Model) diff(ctx context.Context, agent string) (io.ReadCloser, error) {
@@ -113,6 +136,8 @@ func (m *Model) text() []string {
 		return []string{"reading ..."}
 	case len(p.lines) == 0 && p.kind == paneDiff:
 		return []string{"agent " + p.agent + " has changed nothing"}
+	case len(p.lines) == 0 && p.kind == paneTasks:
+		return []string{"agent " + p.agent + " has had no task yet"}
 	case len(p.lines) == 0:
 		return []string{"agent " + p.agent + " has written nothing yet"}
 	}
@@ -152,7 +177,7 @@ func (m *Model) paneView() []string {
 	from, to := p.top, min(len(lines), p.top+h)
 	where := fmt.Sprintf("%d-%d of %d", from+1, to, len(lines))
 	if p.cut {
-		where += " kept; all: polisctl agents " + map[string]string{paneLog: "watch", paneDiff: "diff"}[p.kind] + " " + p.agent
+		where += " kept; all: polisctl agents " + map[string]string{paneLog: "watch", paneDiff: "diff", paneTasks: "tasks"}[p.kind] + " " + p.agent
 	}
 	out := []string{titleStyle.Render(between(title, where, m.width))}
 	for _, line := range lines[from:to] {

@@ -323,3 +323,16 @@ func TestClean(t *testing.T) {
 		require.Equal(t, want, clean(in), "%q", in)
 	}
 }
+
+func TestTheTasksOfAnAgentHaveAPane(t *testing.T) {
+	f := twoAgents()
+	f.tasks = []api.Task{{ID: "one.1", Agent: "one", Prompt: "first line\nsecond", Result: "conflict: src/cart.js"}}
+	inBubble(t, f, func(t *testing.T, s *screen) {
+		s.send(s.m.look()())
+		s.keys("t")
+		require.Contains(t, s.text(), "tasks of one")
+		require.Contains(t, s.text(), "one.1")
+		require.Contains(t, s.text(), "conflict: src/cart.js")
+		require.NotContains(t, s.text(), "second")
+	})
+}

@@ -42,6 +42,9 @@ type Status struct {
 	Task   string           `json:"task,omitempty"`
 	Done   *TaskDone        `json:"done,omitempty"`
 	Output *api.OutputRange `json:"output,omitempty"`
+	// Use is of the task, LogEnd where the next output will be. Since TaskVersion.
+	Use    *api.TaskUse `json:"use,omitempty"`
+	LogEnd int64        `json:"log_end,omitempty"`
 }
 
 // TaskDone is what an agent says of the end of its task.

@@ -1,0 +1,237 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"polis/daemon/api"
+	"polis/daemon/client"
+)
+
+const (
+	usualTasks  = 50
+	maxTaskList = 1000
+	// maxStat bounds the diff stat that is shown, in bytes.
+	maxStat = 64 << 10
+)
+
+func (a *app) tasksCmd() *cobra.Command {
+	var workspace string
+	var limit int
+	var watch bool
+	cmd := &cobra.Command{
+		Use:   "tasks [NAME] [-n LIMIT] [--watch]",
+		Short: "List tasks, and show, cancel and retry one",
+		Long: `List the last tasks of all agents, or of the agent NAME, with their results.
+
+A task ends once: when its program ends, when its agent says so (polisctl done)
+or when a person ends it. Its result then says what became of it: merged,
+conflict, check failed, uncommitted, nothing to merge, failed, killed, stopped,
+cancelled, lost, or waiting as long as its branch waits to be merged.`,
+		Args:              takes(0, 1, "the NAME of an agent"),
+		ValidArgsFunction: a.completeAgents,
+	}
+	cmd.Flags().StringVarP(&workspace, "workspace", "w", "", "only tasks of agents of this `WORKSPACE`")
+	cmd.Flags().IntVarP(&limit, "limit", "n", usualTasks, "at most so many tasks, the newest")
+	cmd.Flags().BoolVar(&watch, "watch", false, "go on until interrupted")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := checkWorkspace(workspace); err != nil {
+			return err
+		}
+		if limit < 1 || limit > maxTaskList {
+			return usagef("limit %d is not valid: a whole number from 1 to %d", limit, maxTaskList)
+		}
+		if len(args) == 1 {
+			if err := checkAgents(args[0]); err != nil {
+				return err
+			}
+		}
+		return a.watched(cmd, watch, func(ctx context.Context, c *client.Client) (view, error) {
+			var tasks []api.Task
+			var err error
+			if len(args) == 1 {
+				tasks, err = c.Tasks(ctx, args[0])
+				tasks = tasks[max(0, len(tasks)-limit):]
+			} else {
+				tasks, err = c.AllTasks(ctx, workspace, limit)
+			}
+			if err != nil {
+				return view{}, err
+			}
+			var ids []string
+			for _, t := range tasks {
+				ids = append(ids, t.ID)
+			}
+			return view{json: map[string]any{"tasks": list(tasks)}, names: ids, human: func(p *page) { tasksPage(p, tasks) }}, nil
+		})
+	}
+	cmd.AddCommand(a.taskShowCmd(), a.taskCancelCmd(), a.taskRetryCmd())
+	return cmd
+}
+
+func (a *app) taskShowCmd() *cobra.Command {
+	var output, patch bool
+	cmd := &cobra.Command{
+		Use:   "show ID [--output|--diff]",
+		Short: "Show a task",
+		Long: `Show all that is known of a task: the prompt, the result, the commits, what it
+was refused and what it used. With --output print what its program printed, as
+far as it is kept, with --diff what it committed.`,
+		Args: takes(1, 1, "the ID of a task"),
+	}
+	cmd.Flags().BoolVarP(&output, "output", "o", false, "print the output")
+	cmd.Flags().BoolVar(&patch, "diff", false, "print the patch")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if output && patch {
+			return usagef("--output and --diff cannot be used together")
+		}
+		if err := checkText("ID", args[0], maxText); err != nil {
+			return err
+		}
+		return a.call(cmd, longCall, func(ctx context.Context, c *client.Client) error {
+			open := func(context.Context, string) (io.ReadCloser, error) { return nil, nil }
+			switch {
+			case output:
+				open = c.TaskOutput
+			case patch:
+				open = func(ctx context.Context, id string) (io.ReadCloser, error) { return c.TaskDiff(ctx, id, false) }
+			}
+			body, err := open(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			if body != nil {
+				defer body.Close()
+				return a.copyOut(body)
+			}
+			t, err := c.Task(ctx, args[0], 0)
+			if err != nil {
+				return err
+			}
+			return a.show(view{json: t, names: []string{t.ID}, human: func(p *page) { taskPage(p, t, diffStat(ctx, c, t)) }})
+		})
+	}
+	return cmd
+}
+
+// diffStat is how much a task has committed; empty if that cannot be known.
+func diffStat(ctx context.Context, c *client.Client, t api.Task) string {
+	if t.Commits == 0 {
+		return ""
+	}
+	body, err := c.TaskDiff(ctx, t.ID, true)
+	if err != nil {
+		return ""
+	}
+	defer body.Close()
+	var buf bytes.Buffer
+	if _, err := io.Copy(&buf, io.LimitReader(body, maxStat)); err != nil {
+		return ""
+	}
+	return strings.TrimRight(buf.String(), "\n")
+}
+
+func taskPage(p *page, t api.Task, stat string) {
+	p.line("task %s: %s", t.ID, t.Result)
+	field := func(name, format string, args ...any) { p.line("  %-12s"+format, append([]any{name}, args...)...) }
+	field("given", "%s", t.Time.Local().Format(time.DateTime))
+	if t.RetryOf != "" {
+		field("retry of", "%s", t.RetryOf)
+	}
+	if t.Began != nil {
+		field("began", "%s", t.Began.Local().Format(time.DateTime))
+	}
+	if t.Ended != nil {
+		field("ended", "%s, after %s, by %s", t.Ended.Local().Format(time.DateTime), span(time.Duration(t.Seconds*float64(time.Second))), string(t.EndedBy))
+	}
+	if t.ExitCode != nil {
+		field("exit", "%d", *t.ExitCode)
+	}
+	if t.Message != "" {
+		field("message", "%s", t.Message)
+	}
+	if t.State == api.TaskEnded {
+		field("commits", "%d", t.Commits)
+	}
+	if t.Uncommitted > 0 {
+		field("uncommitted", "%s", plural(t.Uncommitted, "file"))
+	}
+	if len(t.Paths) > 0 {
+		field("paths", "%s", strings.Join(t.Paths, ", "))
+	}
+	if t.Log != "" {
+		field("check log", "%s", t.Log)
+	}
+	if u := t.Use; u != nil {
+		field("refused", "%s, %s, %s", plural(int(u.ReadsDenied), "read"), plural(int(u.WritesDenied), "write"), plural(int(u.LockConflicts), "lock"))
+		field("waited", "%s for locks", (time.Duration(u.WaitedMS) * time.Millisecond).String())
+		if u.MemoryPeakBytes > 0 {
+			most := ""
+			if u.MemoryPeakEarlier {
+				most = "at most "
+			}
+			field("memory", "%s%s at its peak", most, size(u.MemoryPeakBytes))
+		}
+	}
+	for _, w := range t.Refused {
+		p.line("  %s %s %s: %s (%s)", w.Time.Local().Format(time.TimeOnly), w.Op, w.Path, string(w.Code), w.Errno)
+	}
+	p.line("")
+	p.text("  " + strings.ReplaceAll(t.Prompt, "\n", "\n  "))
+	if stat != "" {
+		p.line("")
+		p.text(stat)
+	}
+}
+
+// taskVerb is a verb that does something to one task.
+func (a *app) taskVerb(use, short, long string, do func(*client.Client, context.Context, string) (api.Task, error)) *cobra.Command {
+	return &cobra.Command{
+		Use: use, Short: short, Long: long,
+		Args: takes(1, 1, "the ID of a task"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkText("ID", args[0], maxText); err != nil {
+				return err
+			}
+			return a.call(cmd, longCall, func(ctx context.Context, c *client.Client) error {
+				t, err := do(c, ctx, args[0])
+				if err != nil {
+					return err
+				}
+				return a.show(view{json: t, names: []string{t.ID}, human: func(p *page) { p.line("task %s is %s", t.ID, t.Result) }})
+			})
+		},
+	}
+}
+
+func (a *app) taskCancelCmd() *cobra.Command {
+	return a.taskVerb("cancel ID", "End a task that runs, or drop one that waits",
+		"End a task that runs: its program is told to end, and killed 10 seconds later.\nThe agent and its work stay; the branch is not merged. A task that waits for\nits turn is dropped.", (*client.Client).CancelTask)
+}
+
+func (a *app) taskRetryCmd() *cobra.Command {
+	return a.taskVerb("retry ID", "Give a task to its agent once more",
+		"Give the prompt of a task that has ended to its agent once more, as a new task.\nIf the agent works, the task waits for its turn.", (*client.Client).RetryTask)
+}
+
+// endLine is what polisctl run ends with: "claude.3 ended 0 in 41s, 2 commits, merged as 2a89de9".
+func endLine(t api.Task) string {
+	how := string(t.EndedBy)
+	if t.EndedBy == api.EndExit {
+		how = "ended"
+		if t.ExitCode != nil {
+			how = fmt.Sprintf("ended %d", *t.ExitCode)
+		}
+	}
+	line := fmt.Sprintf("%s %s in %s, %s", t.ID, how, span(time.Duration(t.Seconds*float64(time.Second))), plural(t.Commits, "commit"))
+	if t.Uncommitted > 0 && t.Outcome != api.OutcomeUncommitted {
+		line += ", " + plural(t.Uncommitted, "uncommitted file")
+	}
+	return line + ", " + t.Result
+}

@@ -1,0 +1,143 @@
+package agent
+
+import (
+	"context"
+	"io"
+	"slices"
+	"time"
+
+	"polis/daemon/api"
+	"polis/daemon/task"
+)
+
+// taskOf finds an agent and its task by the task's ID.
+func (m *Manager) taskOf(id string) (*Agent, api.Task, error) {
+	name, _, err := task.ParseID(id)
+	if err != nil {
+		return nil, api.Task{}, err
+	}
+	a, err := m.lookup(name)
+	if err != nil {
+		return nil, api.Task{}, err
+	}
+	t, err := m.records(a).Get(id)
+	return a, t, err
+}
+
+// AllTasks are the newest tasks of a workspace ("" = all), oldest first.
+func (m *Manager) AllTasks(workspace string, limit int) ([]api.Task, error) {
+	m.mu.Lock()
+	var as []*Agent
+	for _, a := range m.agents {
+		if workspace == "" || a.WS.Name == workspace {
+			as = append(as, a)
+		}
+	}
+	m.mu.Unlock()
+	out := []api.Task{}
+	for _, a := range as {
+		ts, err := m.records(a).List(min(limit, task.MaxTasks), nil)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, ts...)
+	}
+	slices.SortStableFunc(out, func(a, b api.Task) int { return a.Time.Compare(b.Time) })
+	return out[max(0, len(out)-limit):], nil
+}
+
+// Task returns one task; with wait once its result is final, or as it is when ctx
+// ends.
+func (m *Manager) Task(ctx context.Context, id string, wait bool) (api.Task, error) {
+	for {
+		a, err := m.taskAgent(id)
+		if err != nil {
+			return api.Task{}, err
+		}
+		changed := m.records(a).Changed() // before the look: nothing is missed in between
+		t, err := m.records(a).Get(id)
+		if err != nil || !wait || t.Via != "" || task.Final(t) {
+			return t, err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return t, nil
+		}
+	}
+}
+
+func (m *Manager) taskAgent(id string) (*Agent, error) {
+	a, _, err := m.taskOf(id)
+	return a, err
+}
+
+// DiffTask writes what a task committed.
+func (m *Manager) DiffTask(ctx context.Context, id string, opt api.DiffRequest, to io.Writer) error {
+	a, t, err := m.taskOf(id)
+	if err != nil {
+		return err
+	}
+	if err := a.WS.NeedsGit("there is nothing to compare"); err != nil {
+		return err
+	}
+	head := t.Head
+	if t.State == api.TaskRunning {
+		if head, err = a.WS.Repo.Head(ctx, a); err != nil {
+			return err
+		}
+	}
+	return a.WS.Repo.DiffCommits(ctx, a, t.Base, head, opt, to)
+}
+
+// cancelGrace is how long the program of a cancelled task may take to end by itself.
+const cancelGrace = 10 * time.Second
+
+// CancelTask ends a task that runs, and drops one that waits. The agent stays up.
+func (m *Manager) CancelTask(ctx context.Context, id string) (api.Task, error) {
+	a, err := m.taskAgent(id)
+	if err != nil {
+		return api.Task{}, err
+	}
+	if a, err = m.find(ctx, a.Name()); err != nil {
+		return api.Task{}, err
+	}
+	defer a.op.Unlock()
+	t, err := m.records(a).Get(id)
+	if err != nil {
+		return t, err
+	}
+	switch {
+	case t.State == api.TaskQueued:
+		t, err := m.records(a).Update(id, func(t *api.Task) { task.Finish(t, task.End{At: m.Now().UTC(), By: api.EndCancel}) })
+		if err == nil {
+			m.tellTask(t, "task "+id+" of agent "+a.Name()+" was cancelled before it began")
+		}
+		return t, err
+	case t.State != api.TaskRunning || !m.works(a, id):
+		return t, api.Errorf(api.CodeBadState, "task %s has ended: %s", id, t.Result).WithHint("polisctl tasks retry %s does it again", id)
+	}
+	m.endTask(a, task.End{By: api.EndCancel})
+	sh := m.Shims.Dial(a.Name())
+	defer sh.Close()
+	if err := sh.StopMain(ctx, cancelGrace); err != nil {
+		return t, err
+	}
+	return m.records(a).Get(id)
+}
+
+// RetryTask gives a task to its agent once more, after those that wait.
+func (m *Manager) RetryTask(ctx context.Context, id string) (api.Task, error) {
+	a, old, err := m.taskOf(id)
+	if err != nil {
+		return api.Task{}, err
+	}
+	if old.Via != "" || old.State != api.TaskEnded {
+		return old, api.Errorf(api.CodeBadState, "task %s cannot be done again: only one that has ended", id).WithHint("polisctl tasks %s lists them", a.Name())
+	}
+	if a, err = m.findAny(ctx, a.Name(), verbRun); err != nil {
+		return api.Task{}, err
+	}
+	defer a.op.Unlock()
+	return m.assign(ctx, a, api.Task{Prompt: old.Prompt, Command: []string{}, Time: m.Now().UTC(), RetryOf: id}, true, nil)
+}

@@ -1,0 +1,90 @@
+package client
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"polis/daemon/api"
+)
+
+// Tasks returns an agent's task log.
+func (c *Client) Tasks(ctx context.Context, name string) ([]api.Task, error) {
+	var out struct {
+		Tasks []api.Task `json:"tasks"`
+	}
+	err := c.call(ctx, http.MethodGet, agentPath(name, "tasks"), nil, nil, &out)
+	return out.Tasks, err
+}
+
+// AllTasks returns the last tasks of a workspace, or of all if it is empty.
+func (c *Client) AllTasks(ctx context.Context, workspace string, limit int) ([]api.Task, error) {
+	query := url.Values{"limit": {strconv.Itoa(limit)}}
+	if workspace != "" {
+		query.Set("workspace", workspace)
+	}
+	var out struct {
+		Tasks []api.Task `json:"tasks"`
+	}
+	err := c.call(ctx, http.MethodGet, "/v1/tasks", query, nil, &out)
+	return out.Tasks, err
+}
+
+func taskPath(id string, rest ...string) string {
+	p := "/v1/tasks/" + url.PathEscape(id)
+	for _, r := range rest {
+		p += "/" + r
+	}
+	return p
+}
+
+// Task returns one task. With wait, at most 5 minutes, it waits until the task's
+// result is final, or that time is over.
+func (c *Client) Task(ctx context.Context, id string, wait time.Duration) (api.Task, error) {
+	query := url.Values{}
+	if wait > 0 {
+		query.Set("wait", strconv.Itoa(max(int(wait/time.Second), 1)))
+	}
+	var out api.Task
+	err := c.call(ctx, http.MethodGet, taskPath(id), query, nil, &out)
+	return out, err
+}
+
+// CancelTask ends a task that runs, and drops one that waits.
+func (c *Client) CancelTask(ctx context.Context, id string) (api.Task, error) {
+	var out api.Task
+	err := c.call(ctx, http.MethodPost, taskPath(id, "cancel"), nil, nil, &out)
+	return out, err
+}
+
+// RetryTask gives a task to its agent once more.
+func (c *Client) RetryTask(ctx context.Context, id string) (api.Task, error) {
+	var out api.Task
+	err := c.call(ctx, http.MethodPost, taskPath(id, "retry"), nil, nil, &out)
+	return out, err
+}
+
+// TaskOutput is what a task printed, as far as it is kept.
+func (c *Client) TaskOutput(ctx context.Context, id string) (io.ReadCloser, error) {
+	resp, err := c.request(ctx, http.MethodGet, taskPath(id, "output"), nil, nil, http.Header{"Accept": {"text/plain"}}) //nolint:bodyclose // the caller closes it
+	if err != nil {
+		return nil, err
+	}
+	return resp.Body, nil
+}
+
+// TaskDiff is what a task committed, as a patch, or only how much.
+func (c *Client) TaskDiff(ctx context.Context, id string, stat bool) (io.ReadCloser, error) {
+	query := url.Values{}
+	if stat {
+		query.Set("stat", "1")
+	}
+	resp, err := c.request(ctx, http.MethodGet, taskPath(id, "diff"), query, nil, http.Header{"Accept": {"text/x-diff"}}) //nolint:bodyclose // the caller closes it
+	if err != nil {
+		return nil, err
+	}
+	return resp.Body, nil
+}

@@ -1,0 +1,153 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"polis/daemon/api"
+)
+
+// Bounds of what is asked about tasks.
+const (
+	maxTaskList  = 1000
+	usualTasks   = 100
+	maxTaskWait  = 300
+	outputChunks = 64 << 20
+)
+
+func (s *Server) tasks(w http.ResponseWriter, r *http.Request) error {
+	t, err := s.Backend.Tasks(r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	return s.reply(w, http.StatusOK, map[string]any{"tasks": t})
+}
+
+// number reads a query that is a whole number from 0 to most.
+func number(r *http.Request, name string, usual, most int) (int, error) {
+	q := r.URL.Query().Get(name)
+	if q == "" {
+		return usual, nil
+	}
+	n, err := strconv.Atoi(q)
+	if err != nil || n < 0 || n > most {
+		return 0, api.Errorf(api.CodeBadRequest, "%s = %q: must be from 0 to %d", name, api.Shorten(q, 32), most)
+	}
+	return n, nil
+}
+
+func (s *Server) allTasks(w http.ResponseWriter, r *http.Request) error {
+	limit, err := number(r, "limit", usualTasks, maxTaskList)
+	if err != nil {
+		return err
+	}
+	t, err := s.Backend.AllTasks(r.URL.Query().Get("workspace"), limit)
+	if err != nil {
+		return err
+	}
+	return s.reply(w, http.StatusOK, map[string]any{"tasks": t})
+}
+
+func (s *Server) task(w http.ResponseWriter, r *http.Request) error {
+	wait, err := number(r, "wait", 0, maxTaskWait)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), time.Duration(wait)*time.Second)
+	defer cancel()
+	go func() { // the daemon's end is the end of waiting
+		select {
+		case <-s.stopping:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	t, err := s.Backend.Task(ctx, r.PathValue("id"), wait > 0)
+	if err != nil {
+		return err
+	}
+	return s.reply(w, http.StatusOK, t)
+}
+
+func (s *Server) cancelTask(w http.ResponseWriter, r *http.Request) error {
+	t, err := s.Backend.CancelTask(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	return s.reply(w, http.StatusOK, t)
+}
+
+func (s *Server) retryTask(w http.ResponseWriter, r *http.Request) error {
+	t, err := s.Backend.RetryTask(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	return s.reply(w, http.StatusOK, t)
+}
+
+func (s *Server) taskDiff(w http.ResponseWriter, r *http.Request) error {
+	opt := api.DiffRequest{Stat: flag(r, "stat"), NameOnly: flag(r, "names"), Committed: true}
+	return s.sendDiff(w, r.PathValue("id"), func(out io.Writer) error {
+		return s.Backend.DiffTask(r.Context(), r.PathValue("id"), opt, out)
+	})
+}
+
+// taskOutput sends the part of the agent's output log that is the task's.
+func (s *Server) taskOutput(w http.ResponseWriter, r *http.Request) error {
+	t, err := s.Backend.Task(r.Context(), r.PathValue("id"), false)
+	if err != nil {
+		return err
+	}
+	if t.Output == nil {
+		return api.Errorf(api.CodeNotFound, "nobody knows where the output of task %s is", t.ID).WithHint("polisctl agents watch %s shows the last output of its agent", t.Agent)
+	}
+	dir, err := s.Backend.LogDir(t.Agent)
+	if err != nil {
+		return err
+	}
+	l, err := openLog(filepath.Join(dir, "output.log"))
+	if err != nil {
+		return api.Errorf(api.CodeInternal, "read the output log: %w", err)
+	}
+	defer l.close()
+	if !l.skipTo(t.Output.From) {
+		w.Header().Set(api.HeaderLogMissed, "1")
+	}
+	pos, _ := l.position()
+	left := int64(outputChunks)
+	if t.Output.To > 0 {
+		left = min(left, max(t.Output.To-pos, 0))
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	f, err := l.send(&upTo{w, left})
+	closeFile(f)
+	if err != nil && !errors.Is(err, errEnough) {
+		s.Log.Debug("client gone", "err", err)
+	}
+	return nil
+}
+
+var errEnough = errors.New("that is all of it")
+
+// upTo passes on so many bytes.
+type upTo struct {
+	w    io.Writer
+	left int64
+}
+
+func (u *upTo) Write(p []byte) (int, error) {
+	n := min(int64(len(p)), u.left)
+	u.left -= n
+	if _, err := u.w.Write(p[:n]); err != nil {
+		return 0, err
+	}
+	if n < int64(len(p)) {
+		return int(n), errEnough
+	}
+	return int(n), nil
+}
