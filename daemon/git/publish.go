@@ -37,12 +37,23 @@ func (r Repo) Own(own string) Repo {
 // to refs. Interrupted, it has moved some objects, which does no harm.
 // moved is how many files there are less in own.
 func (r Repo) Publish(ctx context.Context, own string, revs ...string) (moved int, err error) {
+	return r.publish(ctx, own, revs, true)
+}
+
+// PublishKept is Publish, but the objects stay in own, too: the same files under
+// two names.
+func (r Repo) PublishKept(ctx context.Context, own string, revs ...string) error {
+	_, err := r.publish(ctx, own, revs, false)
+	return err
+}
+
+func (r Repo) publish(ctx context.Context, own string, revs []string, moves bool) (moved int, err error) {
 	with := r.Own(own)
 	ids, err := with.reach(ctx, true, revs)
 	if err != nil {
 		return 0, err
 	}
-	return r.take(ctx, with, ids, true)
+	return r.take(ctx, with, ids, moves)
 }
 
 // Borrow makes what revs reach and the refs of r do not independent of own: the

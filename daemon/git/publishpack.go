@@ -1,13 +1,10 @@
 package git
 
 import (
-	"bytes"
 	"context"
-	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -100,28 +97,11 @@ func (t *taker) pack(dir int, stem string, wanted map[string]bool) error {
 	return nil
 }
 
-// allOf says whether every object of a pack is wanted, as its index has them
-// (gitformat-pack(5), version 2). Publication checked that against the pack.
+// allOf says whether every object of a pack is wanted.
 func (t *taker) allOf(dir int, stem string, wanted map[string]bool) (bool, error) {
-	fd, err := unix.Openat2(dir, stem+".idx", &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC, Resolve: beneath})
-	if err != nil {
-		return false, ignore(err, unix.ENOENT)
-	}
-	f := os.NewFile(uintptr(fd), stem)
-	defer f.Close()
-	const head, fanout = 8, 256 * 4
-	var b [head + fanout]byte
-	if _, err := io.ReadFull(f, b[:]); err != nil {
-		return false, fmt.Errorf("read its index: %w", err)
-	}
-	hash := (len(stem) - len("pack-")) / 2
-	n := int64(binary.BigEndian.Uint32(b[head+fanout-4:]))
-	if !bytes.Equal(b[:head], []byte("\xfftOc\x00\x00\x00\x02")) || n*int64(hash) > maxTakenIndex || n > int64(len(wanted)) {
-		return false, nil
-	}
-	names := make([]byte, n*int64(hash))
-	if _, err := io.ReadFull(f, names); err != nil {
-		return false, fmt.Errorf("read its index: %w", err)
+	hash, names, err := indexed(dir, stem)
+	if err != nil || len(names) == 0 || len(names)/hash > len(wanted) {
+		return false, err
 	}
 	for id := range slices.Chunk(names, hash) {
 		if !wanted[hex.EncodeToString(id)] {
