@@ -3,16 +3,21 @@ package daemon
 import (
 	"fmt"
 	"path"
+	"path/filepath"
 	"strings"
 
 	"polis/daemon/agent"
+	"polis/daemon/api"
 	"polis/daemon/config"
+	"polis/daemon/filtered"
 )
 
 // gitConfig is what git of an agent's worktree is told beyond the agent's own
 // configuration: who its commits are by, if polisd.toml says so, and the
 // project's remotes, which it reaches through the daemon.
-func gitConfig(id config.Identity, remotes []agent.Remote) string {
+//
+// published is where it finds the shared objects if its rules withhold some; else "".
+func gitConfig(id config.Identity, remotes []agent.Remote, published string) string {
 	var b strings.Builder
 	b.WriteString("# Written by polis at every start of the agent.\n")
 	if id.Name != "" || id.Email != "" {
@@ -28,8 +33,30 @@ func gitConfig(id config.Identity, remotes []agent.Remote) string {
 		fmt.Fprintf(&b, "[remote %s]\n\turl = %s\n\tvcs = polis\n\tfetch = %s\n", quoteConfig(r.Name), quoteConfig(r.URL),
 			quoteConfig("+refs/heads/*:"+path.Join("refs/remotes", r.Name)+"/*"))
 	}
+	if published != "" {
+		fmt.Fprintf(&b, "%s[core]\n\texcludesFile = %s\n", filteredConfig, quoteConfig(filepath.Join(published, filtered.ExcludeFile)))
+	}
 	return b.String()
 }
+
+// filteredConfig is for an agent whose rules withhold objects. They are missing
+// as in a partial clone: git asks for one, and is told that it is withheld. A file that is
+// withheld is not checked out, and taken as it is in the index: info/sparse-checkout
+// names them. A merge prints no statistics, for which it would read them all.
+const filteredConfig = `[core]
+	sparseCheckout = true
+	sparseCheckoutCone = false
+[sparse]
+	expectFilesOutsideOfPatterns = true
+[merge]
+	stat = false
+[remote "` + api.RemoteWithheld + `"]
+	url = polis:objects
+	vcs = polis
+	promisor = true
+	skipFetchAll = true
+	skipDefaultUpdate = true
+`
 
 // globQuote makes a path a pattern, of filepath.Match, that matches it alone.
 func globQuote(path string) string {

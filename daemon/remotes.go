@@ -57,6 +57,9 @@ func (b *backend) Remote(ctx context.Context, name string, req api.RemoteRequest
 	if len(ws) == 0 {
 		return api.RemoteResponse{}, api.Errorf(api.CodeBadState, "workspace %s is not a git repository", a.Workspace)
 	}
+	if req.Op == api.RemoteObjects {
+		return b.objects(b.charge(ctx, name), ws[0], a.Name, req.Objects)
+	}
 	res, err := b.remote(b.charge(ctx, name), ws[0], a, req, say)
 	ev := api.Event{Type: api.EventRemote, Agent: name, Code: codeOf(err), Message: fmt.Sprintf("agent %s: %s of %s", name, req.Op, api.Shorten(req.Remote, 64)),
 		Data: map[string]any{"op": req.Op, "remote": api.Shorten(req.Remote, 64), "updates": req.Updates[:min(len(req.Updates), maxUpdates)], "refused": res.Refused, "dry_run": req.DryRun}}
@@ -88,7 +91,11 @@ func (b *backend) remote(ctx context.Context, w *workspace, a api.Agent, req api
 	case api.RemoteRefs:
 		return w.remote.Refs(ctx, req.Remote)
 	case api.RemoteFetch:
-		return w.remote.Fetch(ctx, req.Remote, step)
+		res, err := w.remote.Fetch(ctx, req.Remote, step)
+		if err == nil {
+			err = b.bringFiltered(ctx, w, a.Name)
+		}
+		return res, err
 	case api.RemotePush:
 		allowed, refused, err := b.allowedPush(ctx, w, a, rules, req)
 		if err != nil || len(allowed) == 0 {

@@ -16,7 +16,6 @@ import (
 	"polis/daemon/git"
 	"polis/daemon/worktree"
 	"polis/fusefs/fdtree"
-	"polis/fusefs/policy"
 	"polis/fusefs/shared"
 )
 
@@ -186,21 +185,6 @@ func (t worktrees) Ensure(ctx context.Context, a *agent.Agent) error {
 	return t.withhold(ctx, w, a)
 }
 
-// withhold keeps git from stumbling over tracked files that the agent's rules
-// deny or hide.
-func (worktrees) withhold(ctx context.Context, w *workspace, a *agent.Agent) error {
-	p := a.Copy().Policy
-	set, err := policy.Compile(policy.Rules{Read: p.Read, Write: p.Write, Ask: p.Ask, Deny: p.Deny, Hide: p.Hide})
-	if err != nil {
-		return api.Errorf(api.CodeBadRequest, "policy: %w", err)
-	}
-	if set.Unlimited() {
-		return nil
-	}
-	_, err = w.git.Withhold(ctx, a.Name(), worktree.View{}, func(path string) bool { return set.Decide(path, false).Read != policy.Allow })
-	return err
-}
-
 // Remove takes the worktree and everything that is only the agent's away.
 // What git could not find elsewhere has been saved before; a half-made agent
 // is saved here.
@@ -217,7 +201,10 @@ func (t worktrees) Remove(ctx context.Context, a *agent.Agent) error {
 		return err
 	}
 	t.d.gits.Drop(a.Name())
-	return t.removePrivate(ctx, a)
+	if err := t.removePrivate(ctx, a); err != nil || w == nil || !a.WS.Git {
+		return err
+	}
+	return t.sweepFiltered(ctx, w, a.Name())
 }
 
 // takeAway removes the worktree. It saves what is there first if nobody has:

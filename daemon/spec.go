@@ -33,6 +33,9 @@ func (s *shims) prepare(a *agent.Agent, dir string) error {
 	if err := os.Remove(layout.ShimError(dir)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fail(err)
 	}
+	if err := s.filtered(a); err != nil {
+		return fail(err)
+	}
 	spec := s.spec(a, dir)
 	for _, d := range []string{spec.HomeDir, spec.Scratch} {
 		if err := layout.OwnedDir(d, spec.UID, spec.GID, 0o700); err != nil {
@@ -83,8 +86,13 @@ func (s *shims) spec(a *agent.Agent, dir string) wire.Spec {
 			spec.Mounts = append(spec.Mounts, tool)
 		}
 		rules := c.GitRules(k.Name, k.Role, a.Type)
+		spec.Filtered = a.Filtered
+		published := ""
+		if a.Filtered != "" {
+			published = ws.Root.Published()
+		}
 		id := rules.Identity.For(k.Name)
-		spec.GitConfig = gitConfig(id, remotes)
+		spec.GitConfig = gitConfig(id, remotes, published)
 		name, email := identity(a)
 		spec.FullName, spec.Email = cmp.Or(id.Name, name), cmp.Or(id.Email, email)
 		spec.GitRemotes = rules.Remote.Allows(config.RemoteFetch)

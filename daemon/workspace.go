@@ -11,6 +11,7 @@ import (
 	"polis/daemon/agent"
 	"polis/daemon/api"
 	"polis/daemon/conflictwatch"
+	"polis/daemon/filtered"
 	"polis/daemon/layout"
 	"polis/daemon/merge"
 	"polis/daemon/owner"
@@ -34,6 +35,7 @@ type workspace struct {
 	remote    *remote.Broker
 	conflicts *conflictwatch.Watcher // nil without git
 	paths     *tracked.Keeper        // as conflicts
+	filter    *filtered.Keeper       // of the objects that agents may read
 	queue     *queue.Worker
 	state     store.State
 	damage    error             // what a check of the repository found; nil: it is whole, or not known to be damaged
@@ -164,6 +166,7 @@ func (d *Daemon) enter(ctx context.Context, name string, root layout.Workspace, 
 			Taken: func(branch, agent string) string { return d.agents.OnBranch(name, branch, agent) }})}
 		w.remote = w.broker()
 		w.merger = &merge.Merger{Workspace: w.git, Log: d.Log, Locks: locks, Charge: d.charge}
+		w.filter = filtered.New(w.git.Bare(), w.git.Internal(), root.Filtered(), d.Log)
 		w.queue = &queue.Worker{Host: mergeHost{w}, Log: d.Log, Now: time.Now}
 		d.workspaces[name] = w
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -72,7 +73,11 @@ func (h *remoteHelper) run(ctx context.Context) error {
 		case "list":
 			err = h.list(ctx, rest == "for-push")
 		case "fetch": // everything listed is here already
-			_, err = h.batch(line)
+			var lines []string
+			lines, err = h.batch(line)
+			if err == nil && h.remote == api.RemoteWithheld {
+				err = h.missing(ctx, lines)
+			}
 			if err == nil {
 				err = h.say("\n")
 			}
@@ -136,6 +141,9 @@ func (h *remoteHelper) progress(text string) {
 }
 
 func (h *remoteHelper) list(ctx context.Context, push bool) error {
+	if h.remote == api.RemoteWithheld {
+		return h.say("\n") // git asks it for objects by their ids
+	}
 	op := api.RemoteFetch
 	if push {
 		op = api.RemoteRefs
@@ -191,6 +199,41 @@ func (h *remoteHelper) push(ctx context.Context, first string) error {
 		}
 	}
 	return h.say(answer.String() + "\n")
+}
+
+// missing asks for objects that are not among those the agent's git has: they
+// may be new, or withheld.
+func (h *remoteHelper) missing(ctx context.Context, lines []string) error {
+	req := api.RemoteRequest{Op: api.RemoteObjects, Remote: h.remote}
+	for _, l := range lines {
+		if f := strings.Fields(l); len(f) > 1 && len(req.Objects) < 1000 {
+			req.Objects = append(req.Objects, f[1])
+		}
+	}
+	res, err := h.ask(ctx, req, nil)
+	if err != nil {
+		return err
+	}
+	if len(res.Refused) == 0 {
+		return nil
+	}
+	var paths []string
+	for _, path := range res.Refused {
+		if path != "" {
+			paths = append(paths, clean(path))
+		}
+	}
+	slices.Sort(paths)
+	paths = slices.Compact(paths)
+	what := "an object of the repository"
+	if n := len(paths); n > 0 {
+		what = strings.Join(paths[:min(n, 3)], ", ")
+		if n > 3 {
+			what += fmt.Sprintf(" and %d more", n-3)
+		}
+	}
+	return api.Errorf(api.CodeUndeclaredRead, "your reading rules withhold %s", what).
+		WithHint("name the paths that you may read (git log -p -- PATH, git diff -- PATH); a merge that renames files is done with git -c merge.renames=false merge")
 }
 
 func revParse(ctx context.Context, name string) (string, error) {

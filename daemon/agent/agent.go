@@ -50,6 +50,9 @@ type Agent struct {
 	PutAside *Saved
 	// Aside is the trash directory of its worktree, if that was kept whole.
 	Aside string
+	// Filtered is the directory of the objects that its rules let be read; "" if
+	// they withhold none of the shared ones.
+	Filtered string
 	// Remotes are the project's, as agents see them.
 	Remotes []Remote
 	pid     int

@@ -287,6 +287,9 @@ func (m *Manager) later(c config.Config, a *Agent, old, now store.Agent) []strin
 	if old.Policy.Temp != now.Policy.Temp {
 		out = append(out, "temp: the scratch directory")
 	}
+	if a.WS.Git && !sameReading(old.Policy, now.Policy) {
+		out = append(out, "the rules for reading, for objects in git's history")
+	}
 	if !reflect.DeepEqual(c.LockRules(old.Role), c.LockRules(now.Role)) {
 		out = append(out, "the role's [locks]")
 	}

@@ -5,7 +5,13 @@ const (
 	RemoteRefs  = "refs"  // list what the remote has
 	RemoteFetch = "fetch" // bring it in, then list it
 	RemotePush  = "push"
+	// RemoteObjects is for objects that an agent's git misses: the objects that the
+	// agent may read are brought up to the refs, and Refused says what is withheld.
+	RemoteObjects = "objects"
 )
+
+// RemoteWithheld is the name of the remote that git of an agent asks for missing objects.
+const RemoteWithheld = "polis-withheld"
 
 // RemoteRequest is an agent's git that wants something of a remote of the project.
 type RemoteRequest struct {
@@ -14,6 +20,8 @@ type RemoteRequest struct {
 	// Updates are what to push.
 	Updates []RemoteUpdate `json:"updates,omitempty"`
 	DryRun  bool           `json:"dry_run,omitempty"`
+	// Objects are ids, for the operation of that name.
+	Objects []string `json:"objects,omitempty"`
 }
 
 // RemoteUpdate moves a ref of the remote. An empty Commit removes it.
@@ -33,6 +41,7 @@ type RemoteRef struct {
 type RemoteResponse struct {
 	Head string      `json:"head,omitempty"` // the branch the remote's HEAD is on, full name
 	Refs []RemoteRef `json:"refs,omitempty"`
-	// Refused says, by ref, why an update was not made.
+	// Refused says, by ref, why an update was not made; by id, at which path a
+	// missing object is withheld, "" if that is not known.
 	Refused map[string]string `json:"refused,omitempty"`
 }

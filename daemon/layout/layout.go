@@ -24,6 +24,10 @@ func (w Workspace) Published() string { return PublishedObjects(w.Dir()) }
 // PublishedObjects is Published for the directory of the workspace that polis has.
 func PublishedObjects(dir string) string { return filepath.Join(dir, "published") }
 
+// Filtered holds those shared objects that rules for reading leave, once for each
+// set of rules.
+func (w Workspace) Filtered() string { return filepath.Join(w.Dir(), "filtered") }
+
 // Worktrees holds one worktree per agent.
 func (w Workspace) Worktrees() string { return filepath.Join(w.Dir(), "worktrees") }
 

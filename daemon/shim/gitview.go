@@ -66,7 +66,7 @@ func (s *Shim) openGit(ctx context.Context, v *views) error {
 	v.gitg, err = gitdir.New(gitdir.Config{Agent: sp.Agent, Worktree: sp.Agent, Target: "refs/heads/" + sp.Target, Owned: owned, Remotes: sp.GitRemotes,
 		OnOwn: s.ownRef, OnDisown: s.disownRef, OnDenial: s.deniedGit, OnCleared: s.clearedLock, Log: s.Log, Now: time.Now,
 		RootFD: int(bare.Fd()), PrivateFD: int(priv.Fd()), Locker: gitLocker{v.locks}, Journal: gitJournal(sp),
-		Packs: &packs{account: groups.Account(sp.Agent), bare: git.Repo{Runner: &git.Runner{UID: uint32(sp.UID), GID: uint32(sp.GID), Log: s.Log}, Dir: sp.BareRepo}, own: filepath.Join(sp.PrivateGit, "objects"), scratch: s.path("packs")},
+		Packs: &packs{account: groups.Account(sp.Agent), bare: git.Repo{Runner: &git.Runner{UID: uint32(sp.UID), GID: uint32(sp.GID), Log: s.Log}, Dir: sp.BareRepo}, own: filepath.Join(sp.PrivateGit, "objects"), scratch: s.path("packs"), filtered: sp.Filtered},
 		Quota: sp.GitBytes, Used: before, OnUsed: used.grow,
 		Disk: s.gitQuota, Counted: s.disk.count})
 	if err != nil {

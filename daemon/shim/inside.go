@@ -26,6 +26,8 @@ type insideAPI struct {
 	locks  chan struct{} // the file of locks is outdated
 	// remotes holds a token for each exchange with a remote.
 	remotes chan struct{}
+	// objects holds a token while git is told of objects that it misses.
+	objects chan struct{}
 }
 
 // insideDir is the host directory that the sandbox sees as /run/polis.
@@ -37,7 +39,7 @@ func (s *Shim) openInside() error {
 		return err
 	}
 	s.onClose("files of the sandbox", func(ctx context.Context) error { return fdtree.RemoveAll(ctx, dir) })
-	in := &insideAPI{dir: dir, dirty: make(chan struct{}, 1), locks: make(chan struct{}, 1), remotes: make(chan struct{}, maxRemotes)}
+	in := &insideAPI{dir: dir, dirty: make(chan struct{}, 1), locks: make(chan struct{}, 1), remotes: make(chan struct{}, maxRemotes), objects: make(chan struct{}, 2)}
 	s.inside = in
 	if err := s.writePolicy(s.Spec.Policy); err != nil {
 		return err

@@ -22,11 +22,22 @@ type packs struct {
 	account git.Account // nil charges nobody
 	own     string      // the agent's own objects
 	scratch string
+	// filtered is the directory of those shared objects that the agent's rules let
+	// be read; "" if they withhold none.
+	filtered string
 }
 
 // Publish is part of gitdir.Packs.
 func (p *packs) Publish(ctx context.Context, revs ...string) (int, error) {
-	return p.bare.Publish(git.Charged(ctx, p.account), p.own, revs...)
+	ctx = git.Charged(ctx, p.account)
+	if p.filtered == "" {
+		return p.bare.Publish(ctx, p.own, revs...)
+	}
+	if err := p.allowed(ctx, revs); err != nil {
+		return 0, err
+	}
+	// The shared directory is not where this agent's git looks.
+	return 0, p.bare.PublishKept(ctx, p.own, revs...)
 }
 
 // Sums is part of gitdir.Packs.

@@ -1,7 +1,9 @@
 package shim
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -14,6 +16,7 @@ import (
 	"polis/daemon/api"
 	"polis/daemon/layout"
 	"polis/daemon/shim/wire"
+	"polis/fusefs/view"
 )
 
 // remoteHelper is what git runs for a remote with vcs = polis.
@@ -48,27 +51,23 @@ func hasTool(spec wire.Spec) bool {
 // and streams the answer back. The daemon decides, without regard to what the agent says about
 // itself.
 func (s *Shim) insideRemote(w http.ResponseWriter, r *http.Request) error {
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
+	if err != nil {
+		return api.Errorf(api.CodeBadRequest, "read the question: %w", err)
+	}
+	var ask api.RemoteRequest
+	if err := json.Unmarshal(body, &ask); err == nil && ask.Op == api.RemoteObjects {
+		return s.insideObjects(w, r, body)
+	}
 	select {
 	case s.inside.remotes <- struct{}{}:
 		defer func() { <-s.inside.remotes }()
 	default:
 		return api.Errorf(api.CodeQuota, "agent %s has %d exchanges with remotes under way: that is the limit", s.Spec.Agent, maxRemotes)
 	}
-	socket := layout.Run(filepath.Dir(s.Spec.LockSocket)).Socket()
-	tr := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		d := net.Dialer{Timeout: 5 * time.Second}
-		return d.DialContext(ctx, "unix", socket)
-	}}
-	defer tr.CloseIdleConnections()
-	req, err := http.NewRequestWithContext(r.Context(), http.MethodPost, "http://polisd/v1/agents/"+s.Spec.Agent+"/remote", io.LimitReader(r.Body, maxBody))
+	resp, err := s.askRemote(r.Context(), body, r.Header.Get("Accept"))
 	if err != nil {
 		return err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Accept", r.Header.Get("Accept"))
-	resp, err := tr.RoundTrip(req)
-	if err != nil {
-		return api.Errorf(api.CodeUnavailable, "polisd does not answer: %w", err).WithHint("it may be restarting; try again in a few seconds")
 	}
 	defer resp.Body.Close()
 	w.Header().Set("Content-Type", resp.Header.Get("Content-Type"))
@@ -89,4 +88,66 @@ func (s *Shim) insideRemote(w http.ResponseWriter, r *http.Request) error {
 			return nil //nolint:nilerr // its reader notices an answer that is cut short
 		}
 	}
+}
+
+// askRemote passes a question on to polisd.
+func (s *Shim) askRemote(ctx context.Context, body []byte, accept string) (*http.Response, error) {
+	socket := layout.Run(filepath.Dir(s.Spec.LockSocket)).Socket()
+	tr := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		d := net.Dialer{Timeout: 5 * time.Second}
+		return d.DialContext(ctx, "unix", socket)
+	}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://polisd/v1/agents/"+s.Spec.Agent+"/remote", bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", accept)
+	resp, err := tr.RoundTrip(req)
+	if err != nil {
+		return nil, api.Errorf(api.CodeUnavailable, "polisd does not answer: %w", err).WithHint("it may be restarting; try again in a few seconds")
+	}
+	return resp, nil
+}
+
+// insideObjects answers the agent's git that misses objects, and records which of
+// them its rules withhold.
+func (s *Shim) insideObjects(w http.ResponseWriter, r *http.Request, body []byte) error {
+	select {
+	case s.inside.objects <- struct{}{}:
+		defer func() { <-s.inside.objects }()
+	case <-r.Context().Done():
+		return api.Errorf(api.CodeTimeout, "objects for git of agent %s: others are being looked for", s.Spec.Agent)
+	}
+	resp, err := s.askRemote(r.Context(), body, "application/json")
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
+	if err != nil {
+		return api.Errorf(api.CodeUnavailable, "polisd does not answer: %w", err)
+	}
+	var res api.RemoteResponse
+	if resp.StatusCode == http.StatusOK && json.Unmarshal(text, &res) == nil {
+		for id, path := range res.Refused {
+			s.withheld(id, path)
+		}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(resp.StatusCode)
+	_, _ = w.Write(text) //nolint:errcheck // the client left
+	return nil
+}
+
+// withheld records an object that was withheld.
+func (s *Shim) withheld(id, path string) {
+	if !s.gitDenials.pass(time.Now()) {
+		return
+	}
+	if path == "" {
+		path = ".git/objects/" + id[:2] + "/" + id[2:]
+	}
+	s.denied(view.Denial{Time: time.Now(), Op: "read from git's history", Path: path, Code: view.CodeUndeclaredRead, Errno: "EACCES",
+		Hint: "the agent's rules withhold this file, and so its content in all commits"})
 }

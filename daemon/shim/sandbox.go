@@ -1,6 +1,7 @@
 package shim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,7 +35,7 @@ func (s *Shim) sandboxConfig(self string) sandbox.Config {
 	}
 	if sp.Git {
 		mounts = append(mounts, sandbox.Mount{Source: gitMount(sp), Dest: sp.BareRepo},
-			sandbox.Mount{Source: filepath.Join(sp.BareRepo, "objects"), Dest: publishedDir(sp), ReadOnly: true},
+			sandbox.Mount{Source: cmp.Or(sp.Filtered, filepath.Join(sp.BareRepo, "objects")), Dest: publishedDir(sp), ReadOnly: true},
 			sandbox.Mount{Source: sp.Mountpoint, Dest: sp.Mountpoint})
 	}
 	mounts = append(mounts, sandbox.Mount{Source: sp.Mountpoint, Dest: sp.ProjectPath})

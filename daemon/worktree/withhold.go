@@ -3,8 +3,14 @@ package worktree
 import (
 	"bytes"
 	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
 
 	"polis/daemon/api"
+	"polis/daemon/filtered"
 	"polis/daemon/git"
 )
 
@@ -36,4 +42,44 @@ func (w *Workspace) Withhold(ctx context.Context, agent string, v View, withheld
 		return fail(err)
 	}
 	return n, nil
+}
+
+// Sparse has git of an agent's worktree read which files are not checked out from
+// the directory of objects that it finds at published in its sandbox; "" undoes
+// that. The agent must be stopped: its part of the git directory is its to write.
+func (w *Workspace) Sparse(agent, published string) error {
+	fail := func(err error) error {
+		return api.Errorf(api.CodeWorktreeFailed, "tell git of agent %s what is not checked out: %w", agent, err)
+	}
+	root, err := os.OpenRoot(w.admin(agent))
+	if err != nil {
+		return fail(err)
+	}
+	defer root.Close()
+	const name = filtered.SparseFile
+	to := filepath.Join(published, name)
+	switch now, err := root.Readlink(name); {
+	case err == nil && published != "" && now == to:
+		return nil
+	case published == "" && (err != nil || !strings.HasSuffix(now, "/"+name)):
+		return nil // there is none, or it is the agent's own
+	}
+	if err := root.Mkdir(filepath.Dir(name), 0o755); err == nil {
+		err = root.Lchown(filepath.Dir(name), int(w.cfg.UID), int(w.cfg.GID))
+		if err != nil {
+			return fail(err)
+		}
+	} else if !errors.Is(err, fs.ErrExist) {
+		return fail(err)
+	}
+	if err := root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fail(err)
+	}
+	if published == "" {
+		return nil
+	}
+	if err := root.Symlink(to, name); err != nil {
+		return fail(err)
+	}
+	return nil
 }

@@ -37,6 +37,9 @@ type Spec struct {
 	// Tracked is the file with what the target and all agents' branches track; "" if
 	// polisd keeps none.
 	Tracked string `json:"tracked,omitempty"`
+	// Filtered is the directory of those shared objects that the agent's rules let
+	// be read (package filtered), in place of all of them; "" if they withhold none.
+	Filtered string `json:"filtered,omitempty"`
 	// GitBytes bounds what the agent adds to the shared objects; 0: no bound.
 	GitBytes int64 `json:"git_bytes,omitempty"`
 	// GitMemory bounds the memory of the git commands the shim runs; 0: no bound.

@@ -1,0 +1,152 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"polis/daemon/agent"
+	"polis/daemon/api"
+	"polis/daemon/filtered"
+	"polis/daemon/git"
+	"polis/daemon/worktree"
+	"polis/fusefs/policy"
+)
+
+const (
+	// maxMissing bounds the objects that git of an agent asks for at once and is
+	// told of.
+	maxMissing = 1000
+	// bringTime bounds how long it waits for what the refs lead to now.
+	bringTime = 2 * time.Minute
+)
+
+// reading are the rules that say which files an agent reads, as its view has them.
+func (d *Daemon) reading(p api.Policy) (policy.Rules, *policy.Set, error) {
+	c := d.live()
+	rules := policy.Rules{Read: p.Read, Write: p.Write, Ask: p.Ask, Deny: p.Deny, Hide: p.Hide, Temp: c.Locks.TempNames}
+	set, err := policy.Compile(rules)
+	if err != nil {
+		return rules, nil, api.Errorf(api.CodeBadRequest, "policy: %w", err)
+	}
+	return rules, set, nil
+}
+
+// withhold keeps what the agent's rules deny or hide out of the objects that its
+// git finds, and git from stumbling over files that it tracks.
+func (t worktrees) withhold(ctx context.Context, w *workspace, a *agent.Agent) error {
+	a.Filtered = ""
+	rules, set, err := t.d.reading(a.Copy().Policy)
+	if err != nil {
+		return err
+	}
+	if set.AllReadable() {
+		return w.git.Sparse(a.Name(), "")
+	}
+	fail := func(err error) error {
+		return api.Errorf(api.CodeWorktreeFailed, "choose what agent %s may read of the repository's history: %w", a.Name(), err).
+			WithHint("its rules withhold files, so it gets the other objects only; polisd's log says more")
+	}
+	key, err := w.filter.Ensure(ctx, rules)
+	if err != nil {
+		return fail(err)
+	}
+	if err := w.git.Sparse(a.Name(), a.WS.Root.Published()); err != nil {
+		return fail(err)
+	}
+	if _, err = w.git.Withhold(ctx, a.Name(), worktree.View{}, func(path string) bool { return set.Decide(path, false).Read != policy.Allow }); err != nil {
+		return err
+	}
+	a.Filtered = w.filter.Objects(key)
+	return t.sweepFiltered(ctx, w, "")
+}
+
+// sweepFiltered removes the filtered objects of rules that no agent has any more,
+// but for one that is removed.
+func (t worktrees) sweepFiltered(ctx context.Context, w *workspace, but string) error {
+	var used []string
+	for name, p := range t.d.agents.Policies(w.agents.Name) {
+		if name == but {
+			continue
+		}
+		if rules, set, err := t.d.reading(p); err != nil {
+			return nil //nolint:nilerr // it cannot be told what is used
+		} else if !set.AllReadable() {
+			key, err := filtered.Key(rules)
+			if err != nil {
+				return err
+			}
+			used = append(used, key)
+		}
+		if key := t.d.filteredOf(w, name); key != "" {
+			used = append(used, key)
+		}
+	}
+	return w.filter.Sweep(ctx, used)
+}
+
+// filteredOf is the key of the filtered objects that an agent was started with.
+func (d *Daemon) filteredOf(w *workspace, name string) string {
+	sp, ok := d.shims.Spec(name)
+	if !ok || sp.Filtered == "" || sp.Workspace != w.agents.Name {
+		return ""
+	}
+	return w.filter.KeyOf(sp.Filtered)
+}
+
+// filtered refuses to start an agent with all objects whose rules withhold some.
+func (s *shims) filtered(a *agent.Agent) error {
+	if !a.WS.Git || a.Filtered != "" {
+		return nil
+	}
+	p := a.Copy().Policy
+	set, err := policy.Compile(policy.Rules{Read: p.Read, Write: p.Write, Ask: p.Ask, Deny: p.Deny, Hide: p.Hide})
+	if err == nil && !set.AllReadable() {
+		err = fmt.Errorf("its rules withhold files, and nothing says which objects it may read")
+	}
+	return err
+}
+
+// bringFiltered brings the objects of an agent up to what the refs lead to.
+func (d *Daemon) bringFiltered(ctx context.Context, w *workspace, name string) error {
+	key := d.filteredOf(w, name)
+	if key == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, bringTime)
+	defer cancel()
+	return w.filter.Bring(ctx, key)
+}
+
+// objects answers an agent's git that misses some.
+func (b *backend) objects(ctx context.Context, w *workspace, name string, ids []string) (api.RemoteResponse, error) {
+	res := api.RemoteResponse{Refused: map[string]string{}}
+	key := b.filteredOf(w, name)
+	if key == "" {
+		return res, nil
+	}
+	if err := b.bringFiltered(ctx, w, name); err != nil {
+		b.Daemon.Log.Warn("the objects of an agent are not brought up to the refs", "agent", name, "op", "filter", "err", err)
+		return res, api.Errorf(api.CodeUnavailable, "the objects that agent %s may read cannot be brought up to the refs: %w", name, err)
+	}
+	var ask []string
+	for _, id := range ids[:min(len(ids), maxMissing)] {
+		if git.IsOID(id) {
+			ask = append(ask, id)
+		}
+	}
+	there, err := w.filter.Present(ctx, key, ask)
+	if err != nil {
+		return res, err
+	}
+	held, err := filtered.Withheld(w.filter.Objects(key), ask)
+	if err != nil {
+		return res, err
+	}
+	for _, id := range ask {
+		if !there[id] {
+			res.Refused[id] = held[id]
+		}
+	}
+	return res, nil
+}
