@@ -188,7 +188,14 @@ func (d *Daemon) openAPI() error {
 		}
 		d.Listener = l
 	}
-	d.api = &server.Server{Backend: &backend{Daemon: d, Manager: d.agents}, Log: d.Log, GID: groupOf(l, d.gid)}
+	readers, err := d.readGroup()
+	if err != nil {
+		return err
+	}
+	if err := letIn(l, readers); err != nil {
+		return err
+	}
+	d.api = &server.Server{Backend: &backend{Daemon: d, Manager: d.agents}, Log: d.Log, GID: groupOf(l, d.gid), ReadGID: readers}
 	d.api.Open()
 	return nil
 }
@@ -218,7 +225,7 @@ func (d *Daemon) Reload() error {
 	}
 	d.mu.Lock()
 	old := d.liveConfig
-	fixed := c.RunDir != old.RunDir || c.WorkspacesDir != old.WorkspacesDir || c.Launcher != old.Launcher || c.Network.Pool != old.Network.Pool || c.Network.Ports != old.Network.Ports || c.Network.Bind != old.Network.Bind || c.Network.Proxy != old.Network.Proxy
+	fixed := c.RunDir != old.RunDir || c.WorkspacesDir != old.WorkspacesDir || c.Launcher != old.Launcher || c.Network.Pool != old.Network.Pool || c.Network.Ports != old.Network.Ports || c.Network.Bind != old.Network.Bind || c.Network.Proxy != old.Network.Proxy || c.ReadGroup != old.ReadGroup
 	c.RunDir, c.WorkspacesDir, c.Launcher = old.RunDir, old.WorkspacesDir, old.Launcher
 	c.Network.Pool, c.Network.Ports, c.Network.Bind, c.Network.Proxy = old.Network.Pool, old.Network.Ports, old.Network.Bind, old.Network.Proxy
 	d.liveConfig = c
@@ -229,7 +236,7 @@ func (d *Daemon) Reload() error {
 	defer cancel()
 	d.retotal(ctx)
 	if fixed {
-		d.Log.Warn("run_dir, workspaces_dir, launcher, network.pool, network.ports, network.bind and network.proxy need a restart of polisd")
+		d.Log.Warn("run_dir, workspaces_dir, launcher, read_group, network.pool, network.ports, network.bind and network.proxy need a restart of polisd")
 	}
 	d.Log.Info("configuration was read again", "path", d.ConfigFile)
 	return nil

@@ -38,6 +38,9 @@ func (c *Config) check() error {
 	default:
 		return bad("log_level", c.LogLevel, `must be "debug", "info", "warn" or "error"`)
 	}
+	if g := c.ReadGroup; g == "root" || g == "polis" || strings.ContainsAny(g, ":,\x00\n ") {
+		return bad("read_group", g, "must be the name or number of a group that is neither root's nor polis")
+	}
 	if c.MaxAgents < 1 || c.MaxAgents > 1000 {
 		return bad("max_agents", c.MaxAgents, "must be from 1 to 1000")
 	}

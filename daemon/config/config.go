@@ -30,9 +30,11 @@ type Config struct {
 	Shim          string `toml:"shim"`
 	// Launcher starts shims: "systemd" (polis-agent@ units), "fork", or
 	// "auto": systemd when polisd itself was started by it.
-	Launcher    string          `toml:"launcher"`
-	MaxAgents   int             `toml:"max_agents"`
-	LogLevel    string          `toml:"log_level"`
+	Launcher  string `toml:"launcher"`
+	MaxAgents int    `toml:"max_agents"`
+	LogLevel  string `toml:"log_level"`
+	// ReadGroup may read through the admin socket and change nothing; "": there is none.
+	ReadGroup   string          `toml:"read_group"`
 	Network     Network         `toml:"network"`
 	Locks       Locks           `toml:"locks"`
 	Limits      Limits          `toml:"limits"`

@@ -9,11 +9,11 @@ import (
 type Access int
 
 const (
-	// AccessRead is for everybody who reaches the socket: root and the group polis.
+	// AccessRead is for everybody who may call: root, the socket's group and read_group.
 	AccessRead Access = iota
-	// AccessAdmin changes something; root and the group polis.
+	// AccessAdmin changes something; root and the socket's group.
 	AccessAdmin
-	// AccessRoot is for root alone.
+	// AccessRoot is for root alone. Each class may call what is before it.
 	AccessRoot
 )
 

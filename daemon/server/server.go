@@ -28,6 +28,8 @@ type Server struct {
 	// GID is the group that may use the API besides root; -1 is none. It is checked for
 	// every connection, whatever the mode of the socket.
 	GID int
+	// ReadGID is the group that may call routes of AccessRead only; -1 is none.
+	ReadGID int
 
 	http     *http.Server
 	stopping chan struct{}
@@ -51,14 +53,37 @@ func (s *Server) Open() {
 			case err != nil:
 				s.Log.Warn("peer credentials", "err", err)
 				return ctx
-			case !p.Admin() && !p.In(s.GID):
-				s.Log.Warn("caller refused: neither root nor in the group", "uid", p.UID, "pid", p.PID)
+			}
+			who, ok := s.grant(p)
+			if !ok {
+				s.Log.Warn("caller refused: neither root nor in a group that may call", "uid", p.UID, "pid", p.PID)
 				return ctx
 			}
-			cred := &unix.Ucred{Pid: p.PID, Uid: p.UID, Gid: p.GID}
-			return context.WithValue(ctx, peerKey{}, cred)
+			return context.WithValue(ctx, peerKey{}, who)
 		},
 	}
+}
+
+// known is a caller whom the kernel has named, and what it may call.
+type known struct {
+	unix.Ucred
+	may Access
+}
+
+// grant says what a peer may call; false: nothing.
+func (s *Server) grant(p peer.Peer) (known, bool) {
+	who := known{Ucred: unix.Ucred{Pid: p.PID, Uid: p.UID, Gid: p.GID}}
+	switch {
+	case p.UID == 0:
+		who.may = AccessRoot
+	case p.Admin() || p.In(s.GID):
+		who.may = AccessAdmin
+	case p.In(s.ReadGID):
+		who.may = AccessRead
+	default:
+		return known{}, false
+	}
+	return who, true
 }
 
 // Serve answers requests on l until Close, and closes l. After Close it returns at once.
@@ -103,28 +128,31 @@ func (s *Server) Handler() http.Handler {
 // authorize decides by the credentials the kernel gave at connect; the
 // socket's mode and group have let the peer in already.
 func (s *Server) authorize(a Access, r *http.Request) error {
-	cred, ok := r.Context().Value(peerKey{}).(*unix.Ucred)
-	if !ok || cred == nil {
+	who, ok := r.Context().Value(peerKey{}).(known)
+	switch {
+	case !ok:
 		return api.Errorf(api.CodeForbidden, "the caller is unknown")
-	}
-	if cred.Uid == 0 || a != AccessRoot {
+	case who.may >= a:
 		return nil
+	case a == AccessRoot:
+		return api.Errorf(api.CodeForbidden, "%s %s is for root", r.Method, r.URL.Path)
 	}
-	return api.Errorf(api.CodeForbidden, "%s %s is for root", r.Method, r.URL.Path)
+	return api.Errorf(api.CodeForbidden, "%s %s changes something, and user %d is in the group that may only read", r.Method, r.URL.Path, who.Uid).
+		WithHint("be root or a member of the socket's group, which is polis")
 }
 
 // callerUID is the user the peer is.
 func callerUID(r *http.Request) (uint32, error) {
-	if cred, ok := r.Context().Value(peerKey{}).(*unix.Ucred); ok && cred != nil {
-		return cred.Uid, nil
+	if who, ok := r.Context().Value(peerKey{}).(known); ok {
+		return who.Uid, nil
 	}
 	return 0, api.Errorf(api.CodeForbidden, "the caller is unknown")
 }
 
 // caller names the peer in records.
 func caller(r *http.Request) string {
-	if cred, ok := r.Context().Value(peerKey{}).(*unix.Ucred); ok && cred != nil {
-		return fmt.Sprintf("user:%d", cred.Uid)
+	if who, ok := r.Context().Value(peerKey{}).(known); ok {
+		return fmt.Sprintf("user:%d", who.Uid)
 	}
 	return "user:unknown"
 }

@@ -20,6 +20,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/events"
+	"polis/daemon/peer"
 	"polis/daemon/shim/wire"
 )
 
@@ -32,7 +33,9 @@ func request(t *testing.T, cred *unix.Ucred, method, path, body string) (int, *a
 	s := &Server{Backend: nothing{}, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
 	if cred != nil {
-		r = r.WithContext(context.WithValue(r.Context(), peerKey{}, cred))
+		who, ok := s.grant(peer.Peer{UID: cred.Uid, GID: cred.Gid})
+		require.True(t, ok)
+		r = r.WithContext(context.WithValue(r.Context(), peerKey{}, who))
 	}
 	w := httptest.NewRecorder()
 	s.Handler().ServeHTTP(w, r)
@@ -48,6 +51,45 @@ func TestEveryRouteRefusesAnUnknownCaller(t *testing.T) {
 		require.Equal(t, http.StatusForbidden, code, rt.Pattern)
 		require.Equal(t, api.CodeForbidden, e.Code)
 	}
+}
+
+// TestWhoMayCallWhat is the matrix of callers and routes.
+func TestWhoMayCallWhat(t *testing.T) {
+	const admins, readers = 700, 800
+	type caller struct {
+		name string
+		peer.Peer
+		may Access // -1: nothing
+	}
+	for _, c := range []caller{
+		{"root", peer.Peer{}, AccessRoot},
+		{"root in the group of readers", peer.Peer{GID: readers}, AccessRoot},
+		{"a member", peer.Peer{UID: 1000, GID: admins}, AccessAdmin},
+		{"a member by a supplementary group", peer.Peer{UID: 1000, GID: 1000, Groups: []uint32{5, admins}}, AccessAdmin},
+		{"a member of both", peer.Peer{UID: 1000, GID: readers, Groups: []uint32{admins}}, AccessAdmin},
+		{"a reader", peer.Peer{UID: 1000, GID: readers}, AccessRead},
+		{"a reader by a supplementary group", peer.Peer{UID: 1000, GID: 1000, Groups: []uint32{readers}}, AccessRead},
+		{"anybody", peer.Peer{UID: 1000, GID: 1000, Groups: []uint32{5}}, -1},
+		{"a member of root's group", peer.Peer{UID: 1000}, -1},
+	} {
+		for _, rt := range Routes() {
+			s := &Server{Log: slog.New(slog.DiscardHandler), GID: admins, ReadGID: readers}
+			method, path, _ := strings.Cut(rt.Pattern, " ")
+			r := httptest.NewRequestWithContext(t.Context(), method, path, nil)
+			if who, ok := s.grant(c.Peer); ok {
+				r = r.WithContext(context.WithValue(r.Context(), peerKey{}, who))
+			}
+			err := s.authorize(rt.Access, r)
+			require.Equal(t, c.may >= rt.Access, err == nil, "%s: %s (%s)", c.name, rt.Pattern, rt.Access)
+			if err != nil {
+				require.Equal(t, api.CodeForbidden, api.CodeOf(err))
+			}
+		}
+	}
+	// Without the groups nobody but root.
+	none := &Server{GID: -1, ReadGID: -1}
+	_, ok := none.grant(peer.Peer{UID: 1000, GID: readers, Groups: []uint32{admins, 0}})
+	require.False(t, ok)
 }
 
 func TestRoutesAreDescribedAndUnique(t *testing.T) {
