@@ -126,7 +126,7 @@ func (b *backend) objects(ctx context.Context, w *workspace, name string, ids []
 		return res, nil
 	}
 	if err := b.bringFiltered(ctx, w, name); err != nil {
-		b.Daemon.Log.Warn("the objects of an agent are not brought up to the refs", "agent", name, "op", "filter", "err", err)
+		b.Daemon.Log.Warn("filtered objects are not up to date", "agent", name, "op", "filter", "err", err)
 		return res, api.Errorf(api.CodeUnavailable, "the objects that agent %s may read cannot be brought up to the refs: %w", name, err)
 	}
 	var ask []string
