@@ -61,15 +61,18 @@ func TestBaseTypesRunTheirPrograms(t *testing.T) {
 	require.Equal(t, "hook", types["claude"].Permissions.Kind)
 	require.Contains(t, d.must("agents", "types"), "9.8.7")
 
-	for name, c := range map[string]struct{ args, env []string }{
-		"claude":   {[]string{"-p", "--permission-mode", "bypassPermissions", "--", "say \"hi\" twice"}, []string{"DISABLE_AUTOUPDATER=1"}},
-		"codex":    {[]string{"exec", "--sandbox", "danger-full-access", "--skip-git-repo-check", "--", "say \"hi\" twice"}, nil},
-		"opencode": {[]string{"run", "--auto", "--", "say \"hi\" twice"}, []string{"OPENCODE_DISABLE_AUTOUPDATE=1"}},
+	for name, c := range map[string]struct {
+		args, env []string
+		memory    int
+	}{
+		"claude":   {[]string{"-p", "--permission-mode", "bypassPermissions", "--", "say \"hi\" twice"}, []string{"DISABLE_AUTOUPDATER=1"}, 1024},
+		"codex":    {[]string{"exec", "--sandbox", "danger-full-access", "--skip-git-repo-check", "--", "say \"hi\" twice"}, nil, 896},
+		"opencode": {[]string{"run", "--auto", "--", "say \"hi\" twice"}, []string{"OPENCODE_DISABLE_AUTOUPDATE=1"}, 1280},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var a api.Agent
 			require.NoError(t, json.Unmarshal([]byte(d.must("--json", "agents", "add", name, "--base", name)), &a))
-			require.Equal(t, 1024, a.MemoryLimitMB, "what the type needs")
+			require.Equal(t, c.memory, a.MemoryLimitMB, "what the type needs")
 			d.must("agents", "run", name, `say "hi" twice`)
 			var out string
 			d.eventually("the program ran", func() bool {
