@@ -1,0 +1,237 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"polis/daemon/api"
+	"polis/daemon/client"
+)
+
+const (
+	// taskPoll is how long one request waits for a task's result.
+	taskPoll = 30 * time.Second
+	// turnPoll is how often a task that waits for its turn is looked at.
+	turnPoll = 500 * time.Millisecond
+	// lastOutput is how long the rest of the output of a task that has ended may take.
+	lastOutput = 3 * time.Second
+)
+
+// followTask waits for the result of a task, and shows its output if live.
+func (a *app) followTask(cmd *cobra.Command, t api.Task, live bool) error {
+	c := a.client()
+	defer c.Close()
+	ctx, cancel := context.WithCancelCause(cmd.Context())
+	defer cancel(nil)
+	if a.timeout > 0 {
+		defer time.AfterFunc(a.timeout, func() {
+			cancel(api.Errorf(api.CodeTimeout, "task %s has not ended after %s", t.ID, a.timeout).WithHint("it goes on: polisctl tasks show %s", t.ID))
+		}).Stop()
+	}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel(nil)
+	wg.Go(func() { a.askToStop(ctx, cancel, c, t.ID) })
+	t, err := a.awaitTurn(ctx, c, t)
+	if err != nil {
+		return a.leftTask(ctx, err)
+	}
+	var out *taskOutput
+	if live {
+		out = &taskOutput{}
+		wg.Go(func() { out.run(ctx, a, c, t) })
+	}
+	t, err = a.awaitTask(ctx, c, t.ID)
+	if err != nil {
+		return a.leftTask(ctx, err)
+	}
+	if out != nil {
+		out.finish(ctx, t)
+	}
+	if err := a.show(view{json: t, names: []string{t.ID}, human: func(p *page) { p.line("%s", endLine(t)) }}); err != nil {
+		return err
+	}
+	return taskStatus(t)
+}
+
+// taskStatus is the exit status that a task gives polisctl.
+func taskStatus(t api.Task) error {
+	switch {
+	case t.EndedBy == api.EndExit && t.ExitCode != nil && *t.ExitCode != 0:
+		return childStatus(*t.ExitCode)
+	case t.EndedBy == api.EndExit && t.Killed == "", (t.EndedBy == api.EndDone || t.EndedBy == api.EndComplete) && !t.Failed:
+		return nil
+	}
+	return childStatus(exitFailure)
+}
+
+// leftTask is the end of polisctl while the task goes on.
+func (a *app) leftTask(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause
+	}
+	var i interrupt
+	if errors.As(err, &i) {
+		return childStatus(exitSignal + int(i.sig))
+	}
+	return err
+}
+
+// awaitTurn returns the task once it has begun, or ended.
+func (a *app) awaitTurn(ctx context.Context, c *client.Client, t api.Task) (api.Task, error) {
+	if t.State != api.TaskQueued {
+		return t, nil
+	}
+	p := a.progress("task " + t.ID + " waits for its turn")
+	defer p.done()
+	for t.State == api.TaskQueued {
+		if !sleep(ctx, turnPoll) {
+			return t, context.Cause(ctx)
+		}
+		now, err := c.Task(ctx, t.ID, 0)
+		if err != nil && api.CodeOf(err) != api.CodeUnavailable {
+			return t, err
+		}
+		if err == nil {
+			t = now
+		}
+	}
+	return t, nil
+}
+
+// awaitTask returns the task once its result is final, also across a restart of polisd.
+func (a *app) awaitTask(ctx context.Context, c *client.Client, id string) (api.Task, error) {
+	back := reconnect{now: a.now}
+	for {
+		began := a.now()
+		t, err := c.Task(ctx, id, taskPoll)
+		switch {
+		case ctx.Err() != nil:
+			return t, context.Cause(ctx)
+		case err != nil && api.CodeOf(err) == api.CodeUnavailable && back.again(ctx, a.now().Sub(began)):
+			continue
+		case err != nil:
+			return t, err
+		case t.State == api.TaskEnded && t.Outcome != api.OutcomeWaiting:
+			return t, nil
+		}
+		back.heard()
+	}
+}
+
+// taskOutput shows the output of a task as it comes.
+type taskOutput struct {
+	mu    sync.Mutex
+	begin int64
+	read  int64
+	ended bool
+}
+
+func (o *taskOutput) run(ctx context.Context, a *app, c *client.Client, t api.Task) {
+	l := &logReader{a: a, ctx: ctx, c: c, name: t.Agent, back: reconnect{now: a.now}}
+	from := int64(0)
+	if t.Output != nil {
+		from = t.Output.From
+	}
+	if from == 0 {
+		l.lines = maxLines // it is the first output there is
+	}
+	o.mu.Lock()
+	o.begin = from
+	o.mu.Unlock()
+	err := l.open(from)
+	if err == nil {
+		err = a.copyOut(&countedReader{o, l})
+	}
+	o.mu.Lock()
+	o.ended = true
+	o.mu.Unlock()
+	if err != nil && ctx.Err() == nil {
+		a.complain(api.AsError(err))
+	}
+}
+
+// countedReader counts what was read of the output.
+type countedReader struct {
+	o *taskOutput
+	l *logReader
+}
+
+func (r *countedReader) Read(p []byte) (int, error) {
+	n, err := r.l.Read(p)
+	r.o.mu.Lock()
+	r.o.read += int64(n)
+	r.o.mu.Unlock()
+	return n, err
+}
+
+// finish waits until the output of a task that has ended is shown.
+func (o *taskOutput) finish(ctx context.Context, t api.Task) {
+	if t.Output == nil || t.Output.To == 0 {
+		return
+	}
+	for end := time.Now().Add(lastOutput); time.Now().Before(end); {
+		o.mu.Lock()
+		all := o.ended || o.begin+o.read >= t.Output.To
+		o.mu.Unlock()
+		if all || !sleep(ctx, 20*time.Millisecond) {
+			return
+		}
+	}
+}
+
+// askToStop asks, at Ctrl-C, whether the task is to be stopped; without a terminal, and at
+// any other signal, polisctl leaves and the task goes on.
+func (a *app) askToStop(ctx context.Context, cancel context.CancelCauseFunc, c *client.Client, id string) {
+	sigs := make(chan os.Signal, 2)
+	signal.Notify(sigs, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(sigs)
+	var sig syscall.Signal
+	select {
+	case <-ctx.Done():
+		return
+	case s := <-sigs:
+		sig, _ = s.(syscall.Signal)
+	}
+	if sig != syscall.SIGINT || !isTerminal(a.stdin) {
+		a.leaves(id)
+		cancel(interrupt{sig})
+		return
+	}
+	fmt.Fprintf(a.stderr, "\nStop task %s? y stops it, anything else leaves it running: ", id)
+	answer := make(chan string, 1)
+	go func() { // ends with polisctl: nothing ends a read of a terminal
+		line, _ := bufio.NewReader(a.stdin).ReadString('\n') //nolint:errcheck // no answer is a no
+		answer <- strings.TrimSpace(line)
+	}()
+	select {
+	case <-ctx.Done():
+		return
+	case <-sigs:
+	case text := <-answer:
+		if text == "y" || text == "Y" || text == "yes" {
+			if _, err := c.CancelTask(ctx, id); err != nil {
+				a.complain(api.AsError(err))
+			}
+			return // it has ended, or cannot be: that is followed as before
+		}
+	}
+	a.leaves(id)
+	cancel(interrupt{sig})
+}
+
+func (a *app) leaves(id string) {
+	if !a.quiet {
+		fmt.Fprintf(a.stderr, "task %s goes on; polisctl tasks show %s says how it ends\n", id, id)
+	}
+}
