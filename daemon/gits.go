@@ -39,8 +39,7 @@ func (d *Daemon) openGits(ctx context.Context) error {
 	return d.sweepGits(ctx)
 }
 
-// sweepGits removes what a polisd that was killed left: its git, which nobody waits
-// for, and the groups.
+// sweepGits removes what a killed polisd left: its git processes, and their groups.
 func (d *Daemon) sweepGits(ctx context.Context) error {
 	left := []string{path.Dir(d.gits.Path("any"))} // of all agents
 	if !d.Systemd {

@@ -119,7 +119,7 @@ func TestNothingOutsideOfTheOwnersHomeIsBrought(t *testing.T) {
 		"a loop":                 {func(_ *homes, p string) error { return os.Symlink("auth", p) }, "none", "too many levels"},
 		"a directory":            {func(_ *homes, p string) error { return os.Mkdir(p, 0o755) }, "none", "not a regular file"},
 		"a pipe, without a wait": {func(_ *homes, p string) error { return syscall.Mkfifo(p, 0o644) }, "none", "not a regular file"},
-		"a file of somebody else": {func(h *homes, p string) error {
+		"a file of another user": {func(h *homes, p string) error {
 			h.agent.WS.Owner = os.Getuid() + 1
 			return os.WriteFile(p, []byte("x"), 0o644)
 		}, "none", "belongs to user"},

@@ -16,9 +16,9 @@ import (
 // maxHomeFile bounds a file brought into an agent's home, in bytes.
 const maxHomeFile = 4 << 20
 
-// openHomeFile opens a regular file of the owner's below home. Links are
-// followed as long as they stay there. A file of somebody else's is refused: to
-// hand it to the agent would give away what its owner kept.
+// openHomeFile opens a regular file of the owner's below home. Links are followed as long as they
+// stay there. A file of another user is refused: the agent must not get what its owner did not
+// share.
 func openHomeFile(home, rel string, owner int) (*os.File, error) {
 	dir, err := os.Open(home)
 	if err != nil {

@@ -22,8 +22,8 @@ func (d *Daemon) checkRepository(ctx context.Context, w *workspace) error {
 	return d.noteIntegrity(w, w.git.Bare().Check(ctx, git.Branch(target), damaged, historyTimeout))
 }
 
-// noteIntegrity remembers what a check of the repository found, and says so when it has
-// changed: an error that is no damage leaves it as it was. It returns the damage.
+// noteIntegrity records the result of a check of the repository, and logs it when it has changed:
+// an error that is no damage leaves it unchanged. It returns the damage.
 func (d *Daemon) noteIntegrity(w *workspace, found error) error {
 	damaged := errors.Is(found, git.ErrDamaged)
 	if found != nil && !damaged {

@@ -17,7 +17,7 @@ import (
 // lookTime bounds the look at what this machine can isolate.
 const lookTime = 20 * time.Second
 
-// probeIsolation finds out what this machine cannot give agents, and says so.
+// probeIsolation finds out which isolation this machine lacks, and logs it.
 func (d *Daemon) probeIsolation(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()

@@ -125,7 +125,7 @@ func lockError(err error) error {
 	return api.Errorf(api.CodeInternal, "lock: %w", err)
 }
 
-// Unlock gives a lock back, or breaks somebody's.
+// Unlock releases a lock, or breaks another holder's.
 func (b *backend) Unlock(_ context.Context, by string, req api.LockRequest) error {
 	lr, err := b.lockRequest(by, req)
 	if err != nil {

@@ -17,9 +17,8 @@ import (
 // tokens: no shim gives these back to a daemon that was restarted.
 func (d *Daemon) lockFile() string { return filepath.Join(d.Config.WorkspacesDir, "locks.json") }
 
-// keepLocks has the lock table read what an earlier daemon kept, and keep its
-// own. A file that cannot be understood is put aside: its locks are gone, which
-// is said, and nobody waits for them for ever.
+// keepLocks makes the lock table load what an earlier daemon saved, and save its own. A malformed
+// file is put aside: its locks are lost, which is logged, and no request waits for them.
 func (d *Daemon) keepLocks(alive []string) {
 	d.locks.Keep = func(l lockd.Lease) bool { return !strings.HasPrefix(l.Holder, daemonHolder) }
 	d.locks.Save = func(k lockd.Kept) error { return store.WriteJSON(d.lockFile(), k) }

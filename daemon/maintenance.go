@@ -82,7 +82,7 @@ func (d *Daemon) gitWorkspaces(only string) []*workspace {
 	return ws
 }
 
-// gitAtWork says whether somebody's git has a lock now.
+// gitAtWork reports whether a git process has a lock now.
 func (d *Daemon) gitAtWork(w *workspace) bool {
 	if w.locks.refsBusy() {
 		return true

@@ -105,7 +105,7 @@ func (p *ports) Adopt(k agent.PortKey, external int) error {
 // Release gives a port back; its agent gets it again if it can.
 func (p *ports) Release(k agent.PortKey) { p.pool.Release(poolKey(k)) }
 
-// Forget gives a port back for good.
+// Forget releases a port and deletes the record of it.
 func (p *ports) Forget(k agent.PortKey) { p.pool.Forget(poolKey(k)) }
 
 // ForgetAgent gives back all ports of an agent that is no more.

@@ -97,7 +97,7 @@ func left(before owner.Owner, own string, root layout.Workspace) ([]string, erro
 	return out, nil
 }
 
-// owned makes the refusal of somebody else's directory.
+// owned makes the error for a directory of another user.
 func owned(what string, err error) error {
 	var held *owner.HeldError
 	if !errors.As(err, &held) {

@@ -31,9 +31,9 @@ func (d *Daemon) rootsTree(info worktree.Info, uid, gid int) bool {
 // and a .git says what the owner's git runs. Only a person adopts one.
 func isPlain(st store.State) bool { return !st.Git && st.Project != "" }
 
-// staysPlain says whether the workspace that is entered is to be taken for a
-// plain directory: it was one, and nobody adopts its .git, or agents without
-// branches work in it. st is its state if it is not loaded.
+// staysPlain reports whether the workspace is to be treated as a plain directory: it was one, and
+// its .git is not adopted, or agents without branches work in it. st is its state if it is not
+// loaded.
 func (d *Daemon) staysPlain(name string, st store.State, adopt bool) bool {
 	d.mu.Lock()
 	w, loaded := d.workspaces[name]
@@ -55,7 +55,7 @@ func (d *Daemon) staysPlain(name string, st store.State, adopt bool) bool {
 	return !adopt
 }
 
-// plainWarnings are what somebody should know who puts a plain directory under polis.
+// plainWarnings are the warnings for a plain directory as a workspace.
 func plainWarnings(w *workspace, info worktree.Info) (out []string) {
 	if info.Git {
 		return nil

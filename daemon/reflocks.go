@@ -88,9 +88,8 @@ func (r *refLocks) wait(at level.Level) time.Duration {
 // staleAge is how old a ref's lock file is at least before the daemon removes it.
 const staleAge = 2 * time.Second
 
-// clearStale removes the lock file of a ref whose lease the daemon has: agents
-// make theirs only with the lease, and so does the daemon, so that nobody is
-// left who would remove it.
+// clearStale removes the lock file of a ref whose lease the daemon has: agents create theirs only
+// with the lease, and so does the daemon, so no process is left that would remove it.
 func (r *refLocks) clearStale(ref string) {
 	path := filepath.Join(r.bare, filepath.FromSlash(ref)+".lock")
 	fi, err := os.Lstat(path)
@@ -101,5 +100,5 @@ func (r *refLocks) clearStale(ref string) {
 		r.d.Log.Warn("stale lock file of git not removed", "path", path, "err", err)
 		return
 	}
-	r.d.Log.Warn("stale lock file of git removed", "path", path, "why", "nobody holds the lease of the ref")
+	r.d.Log.Warn("stale lock file of git removed", "path", path, "why", "no agent holds the lease of the ref")
 }

@@ -34,7 +34,7 @@ func gitLocks(t *testing.T) *refLocks {
 // Feature: multi-agent-workspaces, Property 11: Git Mutex Granular Locking
 func TestPropertyGranularLocking(t *testing.T) {
 	locks := gitLocks(t)
-	locks.waits = func(level.Level) time.Duration { return time.Minute } // nobody is refused here
+	locks.waits = func(level.Level) time.Duration { return time.Minute } // no request is refused here
 	levels := []level.Level{level.None, level.RefRead, level.RefWrite, level.Exclusive}
 	rapid.Check(t, func(t *rapid.T) {
 		type op struct {
@@ -97,7 +97,7 @@ func TestPropertyDifferentBranchesAtTheSameTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(2, 20).Draw(t, "branches")
 		level := rapid.SampledFrom([]level.Level{level.RefRead, level.RefWrite}).Draw(t, "level")
-		for i := range n { // all held at once: nobody waits, or this fails
+		for i := range n { // all held at once: none waits, or this fails
 			release, err := locks.Acquire(context.Background(), level, fmt.Sprintf("refs/heads/%d", i), "test")
 			require.NoError(t, err)
 			defer release()

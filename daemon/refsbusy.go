@@ -2,7 +2,7 @@ package daemon
 
 import "polis/lockd"
 
-// refsBusy says whether somebody has the lock of a ref, or of all.
+// refsBusy reports whether the lock of a ref, or of all, is held.
 func (r *refLocks) refsBusy() bool {
 	for _, l := range r.d.locks.List(lockd.Filter{Workspace: r.workspace}) {
 		if lockd.FileKey(lockd.FilePath(l.Path)) != l.Path {

@@ -207,13 +207,13 @@ func (t worktrees) Remove(ctx context.Context, a *agent.Agent) error {
 	return t.sweepFiltered(ctx, w, a.Name())
 }
 
-// takeAway removes the worktree. It saves what is there first if nobody has:
-// for agents that are removed because they were never whole. A repository
-// inside the worktree cannot be kept in a ref: then the files are kept too.
+// takeAway removes the worktree. It saves its content first if that was not done: for agents that
+// are removed because they were never complete. A repository inside the worktree cannot be kept
+// in a ref: then the files are kept too.
 func (worktrees) takeAway(ctx context.Context, w *workspace, a *agent.Agent) error {
 	switch why := w.git.Broken(a.Name()); {
 	case errors.Is(why, worktree.ErrInterrupted):
-		return w.git.Remove(ctx, a.Name()) // nobody has had it yet
+		return w.git.Remove(ctx, a.Name()) // no agent has used it yet
 	case why != nil:
 		return putAside(ctx, w, a, why)
 	}
@@ -261,5 +261,5 @@ func (worktrees) removePrivate(ctx context.Context, a *agent.Agent) error {
 	return err
 }
 
-// List names nobody: a worktree without an agent is work, not residue.
+// List returns none: a worktree without an agent is work, not residue.
 func (worktrees) List(context.Context) ([]string, error) { return nil, nil }

@@ -9,9 +9,8 @@ import (
 	"polis/fusefs/fuseuring"
 )
 
-// offerRings turns on the kernel's switch for FUSE requests by io_uring: views
-// ask for it, and the kernel looks when they are mounted. A mark says that it
-// was us, for whoever turns it back.
+// offerRings turns on the kernel's switch for FUSE requests by io_uring, which the kernel reads
+// when a view is mounted. A mark records that polis turned it on, so that it is turned off again.
 func (d *Daemon) offerRings() {
 	if !d.Config.Sandbox.FuseIOUring {
 		d.logRings(d.withdrawRings())
@@ -21,7 +20,7 @@ func (d *Daemon) offerRings() {
 	if err == nil && !before {
 		if err = os.WriteFile(d.run.RingMark(), nil, 0o600); err == nil {
 			if _, err = fuseuring.SetEnabled(true); err != nil {
-				// It was not us, whoever turns it on later: nothing to turn back.
+				// It was on already: there is nothing to turn off.
 				err = errors.Join(err, os.Remove(d.run.RingMark()))
 			}
 		}

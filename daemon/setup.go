@@ -140,7 +140,7 @@ func (s *shims) living(ctx context.Context) ([]string, error) {
 	return out, nil
 }
 
-// reconcile restores every known workspace and removes what nobody knows.
+// reconcile restores every known workspace and removes unknown residue.
 func (d *Daemon) reconcile(ctx context.Context) {
 	rep := &agent.Report{}
 	began := time.Now()

@@ -12,7 +12,7 @@ import (
 	"polis/fusefs/fusectl"
 )
 
-// shimWatch looks at shims for the manager (agent.Watcher).
+// shimWatch observes shims for the manager (agent.Watcher).
 type shimWatch struct {
 	*shims
 
@@ -82,8 +82,8 @@ func (w *shimWatch) Ping(ctx context.Context, a *agent.Agent) error {
 	return sh.Ping(ctx)
 }
 
-// Statfs has a process of its own look at the view: whoever asks a view that hangs waits
-// until it is aborted, also after a KILL.
+// Statfs runs statfs on the view in a process of its own: on a hung view that blocks until the
+// view is aborted, also after a KILL.
 func (w *shimWatch) Statfs(ctx context.Context, a *agent.Agent) error {
 	return launcher.Statfs(ctx, w.program, a.Worktree())
 }

@@ -20,9 +20,9 @@ func (d *Daemon) registryFile() string {
 	return filepath.Join(d.Config.WorkspacesDir, "workspaces.json")
 }
 
-// readRegistry reads the list of workspaces. A corrupt one is kept aside and
-// made anew from the one before and from what is below the default directory;
-// the error then says so, and the list is usable.
+// readRegistry reads the list of workspaces. A corrupt one is put aside and rebuilt from the
+// previous one and from what is below the default directory; the error then reports that, and the
+// list is usable.
 func (d *Daemon) readRegistry() (store.Registry, error) {
 	reg := store.Registry{Version: 1, Workspaces: map[string]string{}}
 	if err := store.Sweep(d.registryFile()); err != nil {

@@ -152,7 +152,7 @@ func TestMemoryLimitKillsAndIsReported(t *testing.T) {
 	require.Equal(t, false, e.Data["total"])
 	require.Greater(t, e.Data["bytes"], float64(32<<20))
 	require.Contains(t, d.must("agents", "list"), "!memory")
-	require.Equal(t, "ok\n", d.sh("bob", "echo ok"), "one agent's memory is nobody else's trouble")
+	require.Equal(t, "ok\n", d.sh("bob", "echo ok"), "one agent's memory does not affect the others")
 }
 
 func TestProcessLimitHolds(t *testing.T) {

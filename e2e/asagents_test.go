@@ -64,7 +64,7 @@ func TestCommitsHaveAnIdentityWhateverIsRead(t *testing.T) {
 	require.Equal(t, who, by("true", bare+"bash -lc 'exec git \"$@\"' git"))
 	name, _, _ := strings.Cut(who, " <")
 	require.True(t, strings.HasPrefix(by("true", "env -i /usr/bin/git"), name+" <"))
-	// What somebody set holds.
+	// A setting takes precedence.
 	require.Equal(t, "G <g@x>, G <g@x>", by("git config --global user.name G; git config --global user.email g@x", "git"))
 	require.Equal(t, "L <l@x>, L <l@x>", by("git config user.name L; git config user.email l@x", bare+"git"))
 	require.Equal(t, "E <e@x>, C <c@x>", by("true", "GIT_AUTHOR_NAME=E GIT_AUTHOR_EMAIL=e@x GIT_COMMITTER_NAME=C GIT_COMMITTER_EMAIL=c@x git"))
@@ -167,7 +167,8 @@ func TestAChangedBaseTypeCounts(t *testing.T) {
 	require.Contains(t, d.log(), "base types not read")
 }
 
-// An agent without its model is of no use, and its program says so in its own way, if at all.
+// An agent without its model is of no use, and its program reports that in its own way, if at
+// all.
 func TestAnAgentThatCannotReachItsModelIsWarnedOf(t *testing.T) {
 	d := startDaemon(t, standIns(t, "claude"))
 	d.up()

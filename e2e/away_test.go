@@ -28,13 +28,13 @@ func (d *daemon) events(agent string) []api.Event {
 	return out
 }
 
-// TestWhatHappensWhilePolisdIsAwayIsToldAfter: a command that ends, a port that
-// opens, one that closes, refusals. A branch is made when polisd is back: its
-// lock is polisd's to give. Nothing that was told before is told again.
+// TestWhatHappensWhilePolisdIsAwayIsReportedAfter: a command that ends, a port that opens, one
+// that closes, refusals. A branch is made when polisd is back: its lock is polisd's to give. No
+// event is published twice.
 func TestWhatHappensWhilePolisdIsAwayIsToldAfter(t *testing.T) {
 	d := startDaemon(t, options{config: "[roles.docs]\nread = [\"**\"]\nwrite = [\"docs/**\"]\n[locks]\nwait = \"200ms\"\ngrace = \"2s\"\ndaemon_wait = \"2m\"\n"})
 	d.up()
-	// It says what it does while nobody listens, and waits for a file to begin.
+	// It prints what it does while no polisd runs, and waits for a file to begin.
 	d.add("alice", "--role", "docs", "--", "sh", "-c", `
 python3 -c 'import socket,time
 s=socket.socket(); s.bind(("127.0.0.1",4100)); s.listen()

@@ -55,8 +55,8 @@ func TestDeniedSyscallsEmitEvents(t *testing.T) {
 	require.Empty(t, d.refusedCalls("bob"))
 }
 
-// TestAFloodOfRefusedCallsIsFolded: it fills neither the events nor what is said
-// in the sandbox, it is counted, and others work on.
+// TestAFloodOfRefusedCallsIsAggregated: it floods neither the events nor the files in the
+// sandbox, it is counted, and other agents work on.
 func TestAFloodOfRefusedCallsIsFolded(t *testing.T) {
 	const calls = 100_000
 	d := startDaemon(t, options{})

@@ -99,7 +99,7 @@ func TestCodesThatAreToldAfterwards(t *testing.T) {
 	require.Contains(t, r.stderr, string(api.CodeCommandNotFound))
 
 	d.must("lock", "README.md")
-	d.must("locks", "break", "README.md", "--reason", "to see what is said")
+	d.must("locks", "break", "README.md", "--reason", "to see the message")
 	require.Contains(t, d.must("events"), string(api.CodeLockBroken))
 
 	// A lock file that a crashed git left is cleared by the next one, and said.

@@ -73,7 +73,7 @@ func TestConflictsAreSeenBeforeTheyHappen(t *testing.T) {
 	require.Contains(t, d.must("conflicts"), "alice, bob*")
 	require.Empty(t, d.happened(api.EventConflictFound))
 
-	// He commits, with plain git, and is told of by an event alone.
+	// He commits, with plain git, and an event reports it.
 	d.sh("bob", "git commit -qm bob main.txt")
 	d.eventually("the conflict to be told", func() bool { return len(d.happened(api.EventConflictFound)) == 1 })
 	require.Contains(t, d.happened(api.EventConflictFound)[0].Message, "main.txt")

@@ -96,7 +96,7 @@ func newHostileWorld(t *testing.T) *hostileWorld {
 	require.NoError(t, os.Chmod(d.path("marks"), 0o777))
 	d.add("honest", "--auto-merge=false")
 
-	// The control: what the grammar plants does run, in a git that nobody confines.
+	// The control: what the grammar plants does run, in an unconfined git.
 	git(t, project, "-c", "core.fsmonitor=touch '"+w.mark+"'", "status")
 	require.FileExists(t, w.mark)
 	require.NoError(t, os.Remove(w.mark))

@@ -127,7 +127,7 @@ func TestPolisdDiesAtEveryStep(t *testing.T) {
 			require.Contains(t, d.must("status"), "alice: was being added")
 		}
 	}
-	require.Len(t, trash(), kept, "what nobody has worked in is not kept")
+	require.Len(t, trash(), kept, "an unused worktree is not kept")
 	for i, verb := range [][]string{{"agents", "remove", "alice", "--force"}, {"discard", "alice", "--yes"}} {
 		for _, step := range removing {
 			if i > 0 && !slices.Contains([]string{"remove:saved", "worktree:away", "remove:branch"}, step) {

@@ -36,7 +36,7 @@ type busyReport struct {
 	}
 }
 
-// crew is a number of agents at work, each with a port that somebody talks to.
+// crew is a number of agents at work, each with a port that has a client.
 type crew struct {
 	d       *daemon
 	names   []string

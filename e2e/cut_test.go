@@ -44,8 +44,8 @@ func (d *daemon) cut(agent string) int {
 	return n
 }
 
-// TestCutConnectionsUnderLoad cuts agents at work off the lock server, again
-// and again, takes the socket away for a while, and stops polisd for a moment: nobody notices.
+// TestCutConnectionsUnderLoad cuts agents at work off the lock server, again and again, takes the
+// socket away for a while, and stops polisd for a moment: no agent notices.
 func TestCutConnectionsUnderLoad(t *testing.T) {
 	rnd := dice(t)
 	d := startDaemon(t, options{config: "[locks]\nhold = \"2s\"\n", mounts: tools(t)})
@@ -98,7 +98,7 @@ func TestPolisdStopsForLongerThanASessionLasts(t *testing.T) {
 		require.NotZero(t, r.code, "%s wrote without a lease", name)
 		require.Contains(t, r.stderr, "temporarily unavailable", name)
 	}
-	require.Zero(t, reads().code, "reading needs nobody")
+	require.Zero(t, reads().code, "reading needs no server")
 	require.Equal(t, "alice\nmore\n", readFile(d.path("ws", ".polis", "worktrees", "alice", "main.txt")))
 	require.NoError(t, d.cmd.Process.Signal(syscall.SIGCONT))
 
@@ -130,7 +130,7 @@ truncate -s 1000 src/b.txt; cp $HOME/aaa docs/new.md; mv docs/new.md docs/guide.
 		require.Equal(t, shim, d.shim("alice"))
 		for name, text := range map[string]string{"main.txt": d.sh("alice", "cat main.txt"), "docs/guide.md": d.sh("alice", "cat docs/guide.md")} {
 			rest := strings.Trim(text, "a")
-			require.True(t, rest == "" || text == "one\ntwo\nthree\n" || text == "guide\n", "%s has what nobody wrote: %q", name, rest[:min(len(rest), 100)])
+			require.True(t, rest == "" || text == "one\ntwo\nthree\n" || text == "guide\n", "%s has what no agent wrote: %q", name, rest[:min(len(rest), 100)])
 		}
 		// Whatever of it was open is closed: the next agent gets all of it at once.
 		d.sh("bob", "for f in main.txt src/a.txt src/b.txt docs/guide.md docs/link.md docs/new.md; do : >> $f; done; rm -f docs/new.md docs/link.md")

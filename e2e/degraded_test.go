@@ -177,7 +177,7 @@ func TestDegradedWithoutNetwork(t *testing.T) {
 	require.False(t, sequential, "ports are chosen by chance")
 	d.requireView()
 
-	// Nobody is held back here, so who should be is refused.
+	// Egress cannot be restricted here, so an agent with a restriction is refused.
 	d.refused(api.CodeNetNSFailed, "agents", "add", "held", "--base", "custom", "--egress", "none")
 	d.refused(api.CodeNetNSFailed, "agents", "set", "bob", "--egress", "example.org")
 
@@ -226,7 +226,7 @@ func TestDegradedWithoutProcessNamespaces(t *testing.T) {
 			}
 			d.eventually("they sleep", func() bool { return len(strings.Fields(hostPids(nap))) == 2 })
 			d.must("agents", "remove", "alice", "--force")
-			// Dead, and in a moment reaped by whoever is process 1 here.
+			// Dead, and reaped in a moment by process 1.
 			d.eventually("one is left", func() bool { return len(strings.Fields(hostPids(nap))) == 1 })
 			shim, err := strconv.Atoi(strings.Fields(readFile(d.path("run", "agents", "bob", "shim.pid")) + " none")[0])
 			require.NoError(t, err)

@@ -90,7 +90,7 @@ func (d *daemon) startAndEnd(delay time.Duration, signals ...syscall.Signal) boo
 	}
 }
 
-// free says whether nobody holds the lock file.
+// free reports whether no process holds the lock file.
 func free(t testing.TB, path string) bool {
 	f, err := os.Open(path)
 	if os.IsNotExist(err) {

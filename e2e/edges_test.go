@@ -10,8 +10,8 @@ import (
 	"polis/daemon/api"
 )
 
-// TestInstalledPackagesAreNotMerged: what an agent changes below node_modules
-// is seen by nobody else, and a merge leaves the project's as they are.
+// TestInstalledPackagesAreNotMerged: what an agent changes below node_modules is seen by no other
+// agent, and a merge leaves the project's as they are.
 func TestInstalledPackagesAreNotMerged(t *testing.T) {
 	d := startDaemon(t, options{})
 	repo := d.smallRepo()

@@ -116,7 +116,7 @@ func TestNamesOpenWhatTheyPointTo(t *testing.T) {
 	require.Contains(t, w.Hint, "198.51.100.1")
 	d.must("agents", "exec", "names", "--", "/usr/bin/python3", "-c", fmt.Sprintf(
 		"import socket; s=socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.sendto(b'x', (%q, 53)); import time; time.sleep(1)", dnsAddr))
-	d.eventually("the datagram is told of", func() bool {
+	d.eventually("the datagram is reported", func() bool {
 		for _, w := range d.refusals("names") {
 			if w.Path == dnsAddr+":53" && w.Op == "udp connection" {
 				return strings.HasPrefix(w.Program, "python3")
@@ -125,7 +125,7 @@ func TestNamesOpenWhatTheyPointTo(t *testing.T) {
 		return false
 	})
 
-	// The agent is told itself, and so is who watches.
+	// The agent sees it, and so do observers of the events.
 	text := d.sh("names", "cat /run/polis/why")
 	require.Contains(t, text, "name lookup of evil.test was refused: EGRESS_DENIED")
 	require.Contains(t, text, "asked by:  curl")

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Keys reach the programs of an agent, and nobody else, and count for the next task.
+// Keys reach the programs of an agent, and no other's, and take effect with the next task.
 func TestVariablesOfAnAgent(t *testing.T) {
 	d := startDaemon(t, options{config: "[roles.coder]\nread = [\"**\"]\nwrite = [\"**\"]\n[roles.coder.env]\nFROM_ROLE = \"role-s3cret\"\nBOTH = \"role-s3cret\"\n" +
 		"[agents.alice.env]\nFROM_FILE = \"file-s3cret\"\nBOTH = \"file-s3cret\"\n"})

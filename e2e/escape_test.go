@@ -184,7 +184,7 @@ except OSError as e: print(e)
 		"socket (AF_INET, SOCK_RAW, protocol 1)", "socket (AF_PACKET, SOCK_RAW, protocol 3)", "socket (AF_INET, SOCK_RAW, protocol 255)",
 		"socket (AF_NETLINK, SOCK_RAW, NETLINK_NETFILTER)", "socket (AF_VSOCK, SOCK_STREAM)", "mount (MS_REC|MS_SHARED)", "quotactl (command 0x0)",
 		"swapon", "settimeofday", "clock_settime", "reboot (command 0x0)", "sethostname", "ioctl (TIOCSTI)"} {
-		d.eventually(what+" is told of", func() bool { return len(d.refusedCalls("alice")[what]) > 0 })
+		d.eventually(what+" is reported", func() bool { return len(d.refusedCalls("alice")[what]) > 0 })
 	}
 	require.Empty(t, d.refusedCalls("bob"))
 	b, err := os.ReadFile(outside)

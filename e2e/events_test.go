@@ -76,7 +76,7 @@ func TestEventsTellTheLifeOfAnAgent(t *testing.T) {
 	d.stop()
 	d.start()
 	after := d.until(last, func(e api.Event) bool { return e.Type == api.EventReconciled })
-	require.Equal(t, api.EventEventsMissed, after[0].Type, "what an earlier life told last is not kept, which is said")
+	require.Equal(t, api.EventEventsMissed, after[0].Type, "the last events of an earlier life are not kept, which is an event")
 	require.Equal(t, last, after[0].ID)
 	for _, e := range after[1:] {
 		require.Greater(t, e.ID, last, "a number is not given out again")

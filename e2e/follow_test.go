@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// follower is a polisctl that goes on until it is told to end.
+// follower is a polisctl that runs until it is interrupted.
 type follower struct {
 	d    *daemon
 	cmd  *exec.Cmd
@@ -81,7 +81,7 @@ func TestWhatIsFollowedGoesOnAcrossRestarts(t *testing.T) {
 	out := d.follow("agents", "watch", "-f", "-n", "100000", "alice")
 	events := d.follow("events", "-f", "-q")
 	agents := d.follow("agents", "list", "--watch", "--json")
-	// Who has heard nothing yet says that nobody answers, and ends.
+	// A follower without any event reports that polisd does not answer, and ends.
 	d.eventually("the first lines", func() bool {
 		return strings.Contains(out.text(), "line 100 ") && strings.Contains(agents.text(), `"alice"`)
 	})

@@ -29,8 +29,8 @@ func (d *daemon) holding(agent, file string) {
 	d.sh(agent, "f=$(git rev-parse --git-common-dir)/"+file+`; setsid sh -c "exec 3>$f; echo \$\$ > \$HOME/holder; exec sleep 77777" >/dev/null 2>&1 </dev/null & sleep 0.5; kill -0 $(cat $HOME/holder)`)
 }
 
-// TestGitLocksGoWithTheirFiles looks at git's locks in the table while agents
-// hold them, through the death of the process, of polisd and of the shim.
+// TestGitLocksGoWithTheirFiles checks git's locks in the table while agents hold them, through
+// the death of the process, of polisd and of the shim.
 func TestGitLocksGoWithTheirFiles(t *testing.T) {
 	d := startDaemon(t, options{config: "[locks]\nhold = \"close\"\nwait = \"0s\"\ngrace = \"2s\"\n"})
 	d.up()
@@ -54,7 +54,7 @@ func TestGitLocksGoWithTheirFiles(t *testing.T) {
 	d.eventually("the lock to go with its process", func() bool { return len(d.gitLocks()) == 0 })
 	require.NoFileExists(t, filepath.Join(bare, "refs/heads/agent/alice.lock"))
 	require.Contains(t, d.why("alice", "alice.lock"), "has ended")
-	d.eventually("an event that says so", func() bool {
+	d.eventually("an event for it", func() bool {
 		for _, e := range d.events("alice") {
 			if e.Type == api.EventLock && strings.Contains(e.Message, "stale .git/refs/heads/agent/alice.lock") {
 				return true
@@ -64,7 +64,7 @@ func TestGitLocksGoWithTheirFiles(t *testing.T) {
 	})
 	d.sh("alice", "echo c >> main.txt; git commit -qam c")
 
-	// A git that was killed with the index locked is in nobody's way.
+	// A git that was killed with the index locked blocks no other.
 	d.sh("alice", `: & setsid sh -c 'exec 3>$(git rev-parse --git-dir)/index.lock; kill -9 $$' & sleep 0.2`)
 	d.eventually("git add works again", func() bool { return d.exec("alice", "git", "add", "-A").code == 0 })
 

@@ -133,9 +133,8 @@ func lockFiles(t *testing.T, dir string) []string {
 	return out
 }
 
-// TestKilledGitHarmsNobody kills git processes of agents at random while they
-// commit. What they leave is cleared: the agents go on, and in the end all is
-// sound.
+// TestKilledGitHarmsNoAgent kills git processes of agents at random while they commit. What they
+// leave is cleared: the agents continue, and in the end all is sound.
 func TestKilledGitHarmsNobody(t *testing.T) {
 	d := startDaemon(t, options{config: "[locks]\nhold = \"close\"\n"})
 	d.up()

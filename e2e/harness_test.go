@@ -23,7 +23,7 @@ import (
 // patience bounds every wait in these tests; it says nothing about speed.
 const patience = 90 * time.Second
 
-// owner is who projects belong to, and so who agents run as: nobody.
+// owner is the owner of projects, and so the user of agents: nobody.
 const owner = 65534
 
 // needRoot skips without root, and fails where skipping would hide a hole.
@@ -420,7 +420,7 @@ func (d *daemon) eventually(what string, f func() bool) {
 	require.Eventually(d.t, f, patience, 50*time.Millisecond, "waited for: %s", what)
 }
 
-// git runs git on the host, in a directory that may belong to somebody else.
+// git runs git on the host, in a directory that may belong to another user.
 func git(t testing.TB, dir string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "git", append([]string{"-c", "safe.directory=*", "-c", "user.name=Host", "-c", "user.email=host@example.com", "-C", dir}, args...)...)
@@ -430,7 +430,7 @@ func git(t testing.TB, dir string, args ...string) string {
 	return string(out)
 }
 
-// smallRepo makes a repository of a few files, owned by nobody.
+// smallRepo makes a repository of a few files, owned by the user nobody.
 func (d *daemon) smallRepo() string {
 	d.t.Helper()
 	dir := d.path("src")

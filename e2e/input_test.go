@@ -76,7 +76,7 @@ func TestEveryRouteRefusesBadInput(t *testing.T) {
 		status, text := send(route, "")
 		require.True(t, status >= 400 && status < 500, "%s: %d %.300s", route, status, text)
 	}
-	// Connections that say nothing or nonsense harm nobody.
+	// Silent connections and garbage do no harm.
 	for range 50 {
 		n, err := net.Dial("unix", d.path("run", "polisd.sock"))
 		require.NoError(t, err)

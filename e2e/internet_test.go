@@ -93,8 +93,8 @@ func (i *internet) enter(file string) *netbridge.NS {
 	return ns
 }
 
-// web says its name, and to which address somebody came, and goes on saying
-// what it hears.
+// web answers with its name, and the address that the client connected to, and then echoes its
+// input.
 func (i *internet) web(ns *netbridge.NS, addr, name string) {
 	i.t.Helper()
 	l, err := ns.Listen(i.t.Context(), "tcp", addr)

@@ -103,8 +103,8 @@ open(t,"w").write("x"); os.rename(t,"main.txt")'`, false},
 	a, _ := d.agent("bob")
 	require.NotNil(t, a.Counters)
 	require.Positive(t, a.Counters.LockConflicts)
-	d.sh("bob", "git checkout -q HEAD -- src/b.txt src/deep") // rm -rf took what nobody held
-	// What nobody holds is bob's to change, with the same programs.
+	d.sh("bob", "git checkout -q HEAD -- src/b.txt src/deep") // rm -rf removed what no agent held
+	// What no agent holds is bob's to change, with the same programs.
 	d.sh("bob", "sed -i s/b/B/ src/b.txt; mv docs/guide.md docs/g2.md; echo x > main2.txt; vim -u NONE -es -c '%s/B/b/' -c 'wq!' src/b.txt </dev/null; rm docs/g2.md")
 	require.Equal(t, "bob", d.locks()["src/b.txt"].Holder)
 	// getfattr tells who holds a file, in any view.
@@ -184,7 +184,7 @@ func TestWhatALoserAndAHolderSee(t *testing.T) {
 	require.Contains(t, d.sh("bob", "cat /run/polis/why.json"), `"holder": "alice"`)
 	require.Contains(t, d.sh("bob", "getfattr --only-values -n user.polis.lease main.txt"), "alice write since")
 
-	// It waits; the holder is told who and since when, in its sandbox and by an event.
+	// It waits; the holder sees who and since when, in its sandbox and by an event.
 	r = d.as("bob", "polisctl wait main.txt --timeout 300ms")
 	require.Equal(t, 7, r.code, r.String())
 	require.Contains(t, r.stderr, "alice")
@@ -315,8 +315,8 @@ m[0] = 88
 	d.sh("bob", "echo y >> main.txt")
 }
 
-// What the target or an agent's branch tracks takes a lease, whatever the agent's own
-// ignore rules and index say; what nobody tracks takes none.
+// What the target or an agent's branch tracks takes a lease, whatever the agent's own ignore
+// rules and index are; what no branch tracks takes none.
 func TestOwnIgnoreRulesDoNotEvadeLeases(t *testing.T) {
 	d := startDaemon(t, options{config: "[locks]\nwait = \"0s\"\nhold = \"10m\"\n"})
 	d.up()
@@ -329,5 +329,5 @@ func TestOwnIgnoreRulesDoNotEvadeLeases(t *testing.T) {
 	d.eventually("and what another agent's branch tracks", func() bool { return d.exec("bob", "sh", "-c", "echo x >> fresh.txt").code != 0 })
 	d.sh("bob", "git read-tree --empty; ! sh -c 'echo x >> main.txt'")
 	d.sh("bob", "echo x > free.txt")
-	require.NotContains(t, d.locks(), "free.txt", "what nobody tracks is still free")
+	require.NotContains(t, d.locks(), "free.txt", "what no branch tracks is still free")
 }

@@ -96,7 +96,7 @@ func TestANoisyNeighbourIsHeldToItsLimits(t *testing.T) {
 		}
 	}()
 	took := d.statuses("quiet", 30)
-	d.eventually("its limits are told of", func() bool {
+	d.eventually("its limits are reported", func() bool {
 		return len(d.eventsOf(api.EventOOM)) > 0 && len(d.eventsOf(api.EventPids)) > 0
 	})
 	close(stop)

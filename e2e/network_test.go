@@ -75,7 +75,7 @@ func TestEveryAgentServesOnPort3000(t *testing.T) {
 	// Every agent's own localhost is its own.
 	require.Equal(t, "four 127.0.0.1", d.sh("four", "curl -sS --max-time 5 http://127.0.0.1:3000/"))
 
-	// A port nobody mapped is noticed and mapped by itself.
+	// A port without a map is noticed and mapped automatically.
 	d.serve("four", "127.0.0.1", 8080)
 	d.eventually("8080 to be mapped", func() bool { return d.ports("four")[8080].External != 0 })
 	require.True(t, d.ports("four")[8080].Auto)

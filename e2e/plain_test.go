@@ -29,9 +29,8 @@ func (d *daemon) plain(uid int) (dir string, resp api.UpResponse) {
 	return dir, resp
 }
 
-// TestNotAGitRepository is seed 001's first edge case: agents work in the project
-// itself, kept apart by rules and locks, whoever it belongs to. What they
-// make belongs to whom the rest belongs to.
+// TestNotAGitRepository is seed 001's first edge case: agents work in the project itself,
+// separated by rules and locks, for any owner. What they create belongs to the owner of the rest.
 func TestNotAGitRepository(t *testing.T) {
 	for name, uid := range map[string]int{"of root": 0, "of the agents' user": owner, "of another user": 4321} {
 		t.Run(name, func(t *testing.T) {
@@ -179,7 +178,7 @@ echo '* filter=x' > .gitattributes && git -c filter.x.clean=cat add .gitattribut
 	d.stop()
 	d.start()
 	isPlain()
-	// One that git cannot read keeps nobody from the workspace.
+	// One that git cannot read does not block the workspace.
 	head := filepath.Join(dir, ".git", "HEAD")
 	require.NoError(t, os.Rename(head, head+".away"))
 	d.stop()

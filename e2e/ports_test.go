@@ -133,7 +133,7 @@ func TestUDPPortsAreMapped(t *testing.T) {
 	d.eventually("an answer on ::1", func() bool { return askUDP("::1", 3477, "x") == "alice ::1 x" })
 	require.NotContains(t, askUDP("127.0.0.1", 3477, "x"), "alice")
 
-	// A server that nobody mapped is noticed; a client is not.
+	// A server without a map is noticed; a client is not.
 	d.echoUDP("alice", "127.0.0.1", 7000)
 	auto := d.mapped("alice", "udp", 7000)
 	require.True(t, auto.Auto)
@@ -262,8 +262,8 @@ func TestATakenPortMovesOnAndSaysSo(t *testing.T) {
 	require.False(t, there)
 }
 
-// TestExternalPortsAreStable: servers come back to the ports they had, whatever
-// is restarted, and whoever asks for ports meanwhile.
+// TestExternalPortsAreStable: servers come back to the ports they had, whatever is restarted, and
+// whichever agents take ports meanwhile.
 func TestExternalPortsAreStable(t *testing.T) {
 	d := startDaemon(t, options{config: "[network]\nports = \"3801-3899\"\npool = \"10.238.0.0/16\"\n"})
 	d.up()
@@ -285,7 +285,7 @@ func TestExternalPortsAreStable(t *testing.T) {
 	d.stopServe("alice", 3000)
 	d.unmapped("alice", "tcp", 3000)
 	d.must("ports", "remove", "zoe", "1000")
-	for i := range 5 { // newcomers, who get the lowest that nobody remembers
+	for i := range 5 { // newcomers, which get the lowest that no agent is remembered for
 		d.must("ports", "add", "zoe", strconv.Itoa(5000+i))
 	}
 	d.serve("alice", "127.0.0.1", 3000)
@@ -319,7 +319,7 @@ func TestExternalPortsAreStable(t *testing.T) {
 	serve()
 	same("the machine's end")
 
-	// Another program takes them meanwhile: it moves on, says so, and stays there.
+	// Another program takes them meanwhile: the map moves on, reports it, and stays there.
 	d.must("agents", "stop", "alice")
 	l1, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", static.External))
 	require.NoError(t, err)
@@ -391,7 +391,7 @@ while [ ! -s $HOME/at ]; do sleep 0.01; done; cat $HOME/at`, proto)))
 	d.unmapped("alice", "udp", 4321)
 	w.sees(`"change":"removed"`)
 
-	// Somebody removes one: it stays away until asked for.
+	// The user removes one: it stays away until it is added again.
 	d.serve("alice", "127.0.0.1", 3000)
 	d.unmap("alice", 3000)
 	require.Error(t, d.signal(syscall.SIGKILL))

@@ -71,7 +71,7 @@ while True:
 	require.NoError(t, err)
 	require.Equal(t, 421, status)
 	require.NotContains(t, body, "alice")
-	// A port that nobody in bob listens on is not the host's, nor alice's.
+	// A port without a listener in bob is not the host's, nor alice's.
 	status, _, err = byName(port, fmt.Sprintf("%d.bob.polis.localhost", d.ports("alice")[3000].External))
 	require.NoError(t, err)
 	require.Equal(t, 502, status)
@@ -93,7 +93,7 @@ while True:
 	d.serve("bob", "127.0.0.1", 8080)
 	is("bob.polis.localhost", "bob 127.0.0.1")
 
-	// A flood that one agent does not answer keeps nobody from another.
+	// A flood that one agent does not answer does not block another.
 	d.sh("bob", `setsid python3 -c 'import socket, time
 s = socket.socket(); s.bind(("127.0.0.1", 9000)); s.listen(1000); time.sleep(600)' >/dev/null 2>&1 </dev/null &`)
 	d.mapped("bob", "tcp", 9000)

@@ -22,8 +22,8 @@ import (
 	"polis/daemon/api"
 )
 
-// standIn is a GitHub as far as gh and git see one: repositories over HTTP,
-// behind a password, and the API on a unix socket, where gh is told to look.
+// standIn is a GitHub as far as gh and git see one: repositories over HTTP, behind a password,
+// and the API on a unix socket, which gh is configured to use.
 type standIn struct {
 	t    testing.TB
 	host string // of the repositories, with the port
@@ -214,7 +214,7 @@ func TestWithoutAForgeThePullIsAskedForInWords(t *testing.T) {
 	d.sh("claude", "git commit -q --allow-empty -m three")
 	require.Contains(t, d.refused(api.CodePushFailed, "agents", "pr", "claude").Message, "pre-receive")
 
-	// Nobody else spends the owner's credentials.
+	// No other user spends the owner's credentials.
 	require.NoError(t, os.Chmod(d.path("run", "polisd.sock"), 0o666))
 	require.NoError(t, os.Chmod(d.path("run"), 0o755))
 	// The tree that is tested may be below a directory that is root's alone.

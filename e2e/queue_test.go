@@ -254,7 +254,7 @@ func TestAConflictIsLeftToTheAgent(t *testing.T) {
 	require.Equal(t, "both\n", readFile(filepath.Join(project, "main.txt")))
 	d.must("agents", "rebase", "second")
 
-	// What later merges build on is not taken back, and says so.
+	// What later merges build on is not reverted, and the error says why.
 	e = d.refused(api.CodeMergeConflict, "revert", "first")
 	require.Equal(t, []any{"main.txt"}, e.Details["paths"])
 	require.InDelta(t, 1, e.Details["later"], 0)

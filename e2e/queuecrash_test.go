@@ -10,8 +10,8 @@ import (
 	"polis/daemon/api"
 )
 
-// TestPolisdDiesWhileItRestores: the agent is back whole, or everything is still
-// in the trash, once, and the next start says so.
+// TestPolisdDiesWhileItRestores: the agent is back whole, or everything is still in the trash,
+// once, and the next start reports it.
 func TestPolisdDiesWhileItRestores(t *testing.T) {
 	d := startDaemon(t, options{failpoints: true})
 	d.up()

@@ -141,7 +141,7 @@ func TestNpmInstallInBoth(t *testing.T) {
 	require.Empty(t, d.locks())
 }
 
-// TestProjectOfAnotherUser: agents run as the project's owner, whoever that is.
+// TestProjectOfAnotherUser: agents run as the project's owner, whichever user that is.
 func TestProjectOfAnotherUser(t *testing.T) {
 	d := startDaemon(t, options{})
 	repo := d.smallRepo()

@@ -35,7 +35,7 @@ func TestTheKernelIsOfferedRingsWhilePolisdRuns(t *testing.T) {
 	require.Positive(t, d.ringsOf("alice"))
 	d.sh("alice", "echo x > f; cat f; git status")
 	require.Error(t, d.signal(9))
-	require.True(t, given(), "nobody could turn it back")
+	require.True(t, given(), "it cannot be turned back")
 	d.start()
 	d.stop()
 	require.Equal(t, before, given(), "the next one did")

@@ -17,9 +17,9 @@ import (
 // printing them, takes the alternate screen, and asks the terminal for reports.
 const fullScreen = `printf '\033[?1049h\033[?1000;1006h\033[?2004h\033[?25l\033[>1u\033[2J\033[3;2H\033[1mDo\033[Cyou\033[Cwant\033[Cto\033[Cmake\033[Cthis\033[Cedit?\033[m\033[5;4H1.\033[CYes'; while read line; do printf '\033[7;2H%s\033[K' "$line"; done`
 
-// TestAScreenIsShownAsItIs: what a program with a terminal draws is what watch
-// shows, with its spaces and without its sequences, also after polisd was restarted
-// and in a file; and whoever attaches finds it, and his own terminal afterwards.
+// TestAScreenIsShownAsItIs: what a program with a terminal draws is what watch shows, with its
+// spaces and without its sequences, also after polisd was restarted and in a file; a client that
+// attaches sees it, and its own terminal afterwards.
 func TestAScreenIsShownAsItIs(t *testing.T) {
 	d := startDaemon(t, options{})
 	project := d.up()

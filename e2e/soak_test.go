@@ -108,7 +108,7 @@ func (d *daemon) life(name string) error {
 	if _, err := do("agents", "add", name, "--base", "custom", "--memory", "256", "--port", "8080"); err != nil {
 		return err
 	}
-	file := name + ".txt" // one that nobody else has locked
+	file := name + ".txt" // one that no other agent has locked
 	script := `echo mine > ` + file + `
 git add ` + file + `
 git -c user.name=a -c user.email=a@b commit -q -m mine

@@ -103,7 +103,7 @@ func TestRemotesBySSH(t *testing.T) {
 	seen := d.sh("alice", "env; cat /run/polis/gitconfig; ls -a ~ ~/.ssh 2>&1 || true; git fetch -v origin 2>&1")
 	require.NotContains(t, seen, "id_ed25519", "no key comes into the sandbox")
 
-	// What would have to be asked of somebody is refused, and said.
+	// A prompt is refused, with an error.
 	refused := func(what, want, hint string) {
 		t.Helper()
 		r := d.exec("alice", "git", "fetch", "origin")

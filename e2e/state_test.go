@@ -79,7 +79,7 @@ func TestAFullDiskRefusesChangesAndLosesNothing(t *testing.T) {
 	require.Equal(t, "one\ntwo\nthree\n", d.sh("alice", "cat main.txt"))
 	require.Contains(t, d.exec("alice", "sh", "-c", "head -c 100000 /dev/zero > zero.txt").stderr, "No space left")
 
-	// Its command ends, which nobody can refuse.
+	// Its command ends, which cannot be refused.
 	require.NoError(t, os.Rename(stop+"-not", stop))
 	ended := func() bool {
 		a, _ := d.agent("alice")
@@ -153,8 +153,7 @@ func TestACorruptStateIsKeptAsideAndMadeAnew(t *testing.T) {
 		require.Equal(t, "unsaved\n", readFile(d.path("ws", ".polis", "worktrees", "carol", "work.txt")))
 		require.Contains(t, readFile(state), `"carol"`, "and written again")
 	}
-	// Of carol, who did not live, nobody knows the rules any more: they do not become the
-	// right to everything.
+	// Of carol, who did not live, the rules are lost: they do not become the right to everything.
 	require.Contains(t, d.warnings(), "polisctl agents set carol")
 	d.must("agents", "start", "carol")
 	require.Contains(t, d.exec("carol", "cat", "work.txt").stderr, "Permission denied")
@@ -174,7 +173,7 @@ func TestACorruptStateIsKeptAsideAndMadeAnew(t *testing.T) {
 	require.Contains(t, d.warnings(), "STATE_CORRUPT")
 	if _, there := d.agent("alice"); !there {
 		// There was no list before: the user says where it was, and all of it is back.
-		require.Equal(t, 2, d.living(), "agents that nobody knows are left at work")
+		require.Equal(t, 2, d.living(), "unknown agents are left at work")
 		d.must("up", "--repo", d.path("src"), d.path("ws"))
 	}
 	a, _ = d.agent("alice")

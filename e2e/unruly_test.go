@@ -61,7 +61,7 @@ func TestAnAgentCannotMakeItselfUnremovable(t *testing.T) {
 			require.True(t, found, "the work is kept")
 		})
 	}
-	// And it is in nobody's way.
+	// And it blocks no other.
 	d.add("last")
 	d.sh("last", "git log --all >/dev/null; git fsck; echo y > y; git add y; "+ident+"git commit -qm y")
 	d.must("maintenance", "--now")

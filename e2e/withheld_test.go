@@ -90,8 +90,8 @@ func TestWorkGoesOnBesideWithheldFiles(t *testing.T) {
 	require.NotZero(t, d.exec("alice", "git", "show", "main:secret/key2.txt").code)
 }
 
-// Agents with the same rules share what they may read; what belongs to rules that
-// nobody has any more goes.
+// Agents with the same rules share what they may read; what belongs to rules that no agent has
+// any more is removed.
 func TestObjectsOfTheSameRulesAreShared(t *testing.T) {
 	d, _ := withheldBed(t)
 	stores := func() []string { return glob(d.path("ws", ".polis", "filtered", "*")) }

@@ -143,7 +143,7 @@ func TestFollowedOutputGoesOnAcrossARestart(t *testing.T) {
 	require.Equal(t, before, b.text(), "it ends without a word")
 }
 
-// TestWhatIsFollowedEndsQuietly: who interrupts what goes on for ever is told nothing.
+// TestWhatIsFollowedEndsQuietly: interrupting an endless stream prints no error.
 func TestWhatIsFollowedEndsQuietly(t *testing.T) {
 	f := newFake(t)
 	for _, args := range [][]string{

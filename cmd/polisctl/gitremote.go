@@ -28,7 +28,7 @@ func (a *app) gitRemoteCmd() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			path, inside := a.insidePath()
 			if !inside {
-				return api.Errorf(api.CodeBadState, "this is not the sandbox of an agent").WithHint("git runs this command there, nobody else needs to")
+				return api.Errorf(api.CodeBadState, "this is not the sandbox of an agent").WithHint("only git needs to run this command, there")
 			}
 			c := client.NewInside(path)
 			defer c.Close()

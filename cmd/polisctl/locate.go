@@ -30,9 +30,9 @@ func locate(ctx context.Context, c *client.Client, req *api.LockRequest, typed s
 	return nil
 }
 
-// repositoryPath resolves typed against the projects of workspaces. only, if
-// set, names the one to consider. It looks at the file system only to resolve
-// the links of directories; the last component may be missing or a link.
+// repositoryPath resolves typed against the projects of workspaces. only, if set, names the one
+// to consider. It reads the file system only to resolve the links of directories; the last
+// component may be missing or a link.
 func repositoryPath(workspaces []api.Workspace, only, cwd, typed string) (workspace, repoPath string, err error) {
 	base := typed
 	if !filepath.IsAbs(typed) {

@@ -102,7 +102,7 @@ func (a *app) unlockCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "unlock PATH [--agent AGENT] [--break [--reason TEXT]]",
 		Short: "Give a lock back",
-		Long: `Give a lock back. --break takes it from whoever holds it, who may lose work; it
+		Long: `Give a lock back. --break takes it from its holder, who may lose work; it
 is the same as polisctl locks break.
 
 ` + pathHelp,
@@ -163,7 +163,7 @@ func (a *app) breakCmd() *cobra.Command {
 	req := api.LockRequest{Break: true}
 	cmd := &cobra.Command{
 		Use:   "break PATH [--reason TEXT]",
-		Short: "Take a lock from whoever holds it",
+		Short: "Take a lock from its holder",
 		Long: `Take every lock on exactly PATH from its holder, who may lose work: files it has
 open stay open, but nobody is kept from changing them any more. The holder is
 told who did it and why, and so is everybody who listens to events.

@@ -151,7 +151,7 @@ polisctl restore brings it back from. Asks before, unless --yes is given.`,
 // confirm asks a question on the terminal; without one it refuses.
 func (a *app) confirm(question string) error {
 	if !isTerminal(a.stdin) || !isTerminal(a.stderr) {
-		return usagef("%s Nobody can be asked here", question).WithHint("say --yes")
+		return usagef("%s This is not a terminal", question).WithHint("use --yes")
 	}
 	fmt.Fprintf(a.stderr, "%s [y/N] ", question)
 	answer, err := bufio.NewReader(a.stdin).ReadString('\n')

@@ -68,7 +68,7 @@ func queueView(all []api.Queue) view {
 				}
 				rows = append(rows, []cell{{text: e.Agent}, state, {text: strconv.Itoa(e.Priority)}, {text: e.By}, {text: p.ago(e.AddedAt)}})
 			}
-			p.table("nobody waits to be merged", []string{"AGENT", "STATE", "PRIORITY", "BY", "AGE"}, rows)
+			p.table("no agent waits to be merged", []string{"AGENT", "STATE", "PRIORITY", "BY", "AGE"}, rows)
 			queueRecent(p, q.Recent)
 		}
 	}}

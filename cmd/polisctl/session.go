@@ -159,8 +159,8 @@ func (s *session) endInput(last byte) {
 	case s.attach:
 		// The end of one client's input is not the end of the agent's own.
 	case s.tty:
-		// A terminal has no end; Ctrl-D says so to who reads lines, once more
-		// after a line that is not complete.
+		// A terminal has no EOF; Ctrl-D signals it to programs that read lines, once more after
+		// an incomplete line.
 		eof := []byte{4, 4}
 		if last == '\n' {
 			eof = eof[1:]

@@ -143,8 +143,8 @@ func (c *termFilter) text(out []byte, b byte) []byte {
 	return out
 }
 
-// copyEscaped copies a patch to a terminal: whoever reads it must see what is in
-// it, so that nothing in it is for the terminal.
+// copyEscaped copies a patch to a terminal: its reader must see every byte of it, and the
+// terminal must interpret none.
 func copyEscaped(w io.Writer, r io.Reader) error {
 	in := bufio.NewReaderSize(r, 64<<10)
 	for {

@@ -16,7 +16,7 @@ func TestOutputForATerminalIsCalm(t *testing.T) {
 		"the screen is cleared":        {"a\x1b[2J\x1b[H\x1b[?1049hb", "ab"},
 		"the title is set":             {"a\x1b]0;pwn\x07b\x1b]2;pwn\x1b\\c", "abc"},
 		"the clipboard is set":         {"a\x1b]52;c;cm0gLXJm\x07b", "ab"},
-		"the terminal is asked":        {"a\x1b[c\x1b[6n\x1b[>qb", "ab"},
+		"queries of the terminal":      {"a\x1b[c\x1b[6n\x1b[>qb", "ab"},
 		"a device string":              {"a\x1bP+q544e\x1b\\b\x1b_x\x1b\\c\x1b^x\x1b\\d", "abcd"},
 		"no colour, though it ends so": {"a\x1b[>4mb\x1b[?1mc", "abc"},
 		"C1, as one byte":              {"a\x9b2Jb", "a?2Jb"},

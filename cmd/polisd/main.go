@@ -24,8 +24,8 @@ import (
 // version is set by the build.
 var version = "devel"
 
-// stopTime bounds an orderly end, besides the grace of the agents' programs; systemd's own
-// limit is longer, and is told of a longer grace.
+// stopTime bounds an orderly stop, besides the grace of the agents' programs; systemd's own limit
+// is longer, and is extended for a longer grace.
 const stopTime = 80 * time.Second
 
 func main() {

@@ -8,7 +8,7 @@ import "time"
 type Conflicts struct {
 	Workspace string `json:"workspace"`
 	Target    string `json:"target"`
-	// Pending: what is said is of the last look, and another one is under way.
+	// Pending: the result is that of the last scan, and another one is running.
 	Pending  bool             `json:"pending,omitempty"`
 	Branches []ConflictBranch `json:"branches"`
 	Paths    []ConflictPath   `json:"paths"`

@@ -22,14 +22,14 @@ type Lock struct {
 	Op   string `json:"op,omitempty"`
 }
 
-// Waiter is an agent (or person) that wants a path somebody else has locked.
+// Waiter is an agent (or person) that wants a path that another holder has locked.
 type Waiter struct {
 	Holder string    `json:"holder"`
 	Since  time.Time `json:"since"`
 	Op     string    `json:"op,omitempty"`
 }
 
-// InsideLocks is what an agent is told of its own locks.
+// InsideLocks is an agent's view of its own locks.
 type InsideLocks struct {
 	Locks []Lock `json:"locks"`
 	// Total is more than Locks has if there are too many to list.

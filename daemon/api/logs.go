@@ -1,10 +1,9 @@
 package api
 
 const (
-	// HeaderLogPosition of an answer with an agent's output is the number of its
-	// first byte, counted from the beginning of the log, also of what has been
-	// rotated away. That plus the bytes that were read is where to go on (query
-	// "from"). It is not there if nobody knows.
+	// HeaderLogPosition of an answer with an agent's output is the number of its first byte,
+	// counted from the beginning of the log, including what was rotated away. That plus the
+	// number of bytes read is where to continue (query "from"). It is missing if it is unknown.
 	HeaderLogPosition = "Polis-Log-Position"
 	// HeaderLogMissed is there when what comes after the position asked for is no
 	// longer all there; the answer begins with the oldest that is.

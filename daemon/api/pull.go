@@ -2,8 +2,8 @@ package api
 
 // PullRequest asks to push an agent's branch and to open a pull request.
 type PullRequest struct {
-	// Remote is the remote of the project to push to; the project's own choice
-	// if empty. Into is the remote whose repository is asked to pull; Remote if empty.
+	// Remote is the remote of the project to push to; the project's own choice if empty. Into is
+	// the remote whose repository gets the pull request; Remote if empty.
 	Remote string `json:"remote,omitempty"`
 	Into   string `json:"into,omitempty"`
 	// Forge says what software the remote's host runs, where its name does not.

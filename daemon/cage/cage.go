@@ -93,9 +93,9 @@ func (c *Cage) confine(run []string) error {
 	return loadFilter(filter(len(c.Programs) > 0))
 }
 
-// onThread runs f on a thread of its own, which ends with it: what f did to the
-// thread cannot be undone, and nobody else may get it. The first thread of the
-// process stands for the process in /proc, and is never taken.
+// onThread runs f on a thread of its own, which ends with it: what f did to the thread cannot be
+// undone, and no other goroutine may get it. The first thread of the process represents the
+// process in /proc, and is never used.
 func onThread(f func() error) error {
 	result := make(chan error, 1)
 	go func() {

@@ -20,8 +20,8 @@ var probe = sync.OnceValue(func() error {
 	return nil
 })
 
-// Probe says whether programs can be confined on this machine; an ErrUnavailable
-// says what is missing. The kernel is asked once.
+// Probe checks that programs can be confined on this machine; an ErrUnavailable names what is
+// missing. The kernel is queried once.
 func Probe() error { return probe() }
 
 // Check says whether a program, found as exec.LookPath finds it, can be started

@@ -11,9 +11,9 @@ import (
 // maxLoader bounds the name of a loader, as the kernel does (PATH_MAX).
 const maxLoader = 4096
 
-// loaderOf is the dynamic loader an executable names (PT_INTERP of elf(5)); the
-// kernel executes it, so it must be allowed too. It is empty for a program that
-// needs none. A script is refused: its interpreter runs whatever it is told to.
+// loaderOf is the dynamic loader an executable names (PT_INTERP of elf(5)); the kernel executes
+// it, so it must be allowed too. It is empty for a program that needs none. A script is rejected:
+// its interpreter would run any program.
 func loaderOf(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {

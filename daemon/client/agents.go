@@ -92,7 +92,7 @@ func (c *Client) Agents(ctx context.Context, workspace string) ([]api.Agent, err
 	return out.Agents, err
 }
 
-// Add adds an agent. progress, if not nil, is told each step.
+// Add adds an agent. progress, if not nil, is called at each step.
 func (c *Client) Add(ctx context.Context, req api.AddRequest, progress func(string)) (api.Agent, error) {
 	var out api.Agent
 	err := c.long(ctx, "/v1/agents", req, &out, progress)

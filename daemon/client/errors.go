@@ -29,7 +29,7 @@ func (c *Client) transportError(ctx context.Context, err error) *api.Error {
 		return api.Errorf(api.CodeUnavailable, "polisd is not running: no socket at %s%w", c.Socket, quiet{err}).
 			WithHint("systemctl start polisd")
 	case errors.Is(err, unix.ECONNREFUSED):
-		return api.Errorf(api.CodeUnavailable, "polisd is not running: nobody listens at %s%w", c.Socket, quiet{err}).
+		return api.Errorf(api.CodeUnavailable, "polisd is not running: there is no listener at %s%w", c.Socket, quiet{err}).
 			WithHint("systemctl start polisd")
 	case errors.Is(err, fs.ErrPermission):
 		return api.Errorf(api.CodeForbidden, "no permission to use %s%w", c.Socket, quiet{err}).

@@ -59,8 +59,7 @@ func (c *Client) Events(ctx context.Context, q EventQuery, fn func(api.Event) er
 	return nil
 }
 
-// allEvents reads the events of an answer in one piece, which is how they come
-// when nobody follows.
+// allEvents reads the events of a complete answer, the form without follow.
 func (c *Client) allEvents(ctx context.Context, resp *http.Response, fn func(api.Event) error) error {
 	var all struct {
 		Events []api.Event `json:"events"`

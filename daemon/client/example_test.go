@@ -91,7 +91,7 @@ func ExampleClient_Add() {
 	// aider works on agent/aider
 }
 
-// What went wrong is told by its code, and never by its text.
+// An error is identified by its code, and never by its text.
 func ExampleClient_Merge() {
 	path, stop := socket()
 	defer stop()

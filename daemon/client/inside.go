@@ -25,7 +25,7 @@ func NewInside(path string) *Inside {
 // Close drops idle connections.
 func (i *Inside) Close() { i.c.Close() }
 
-// InsideStatus is what the agent is told of itself.
+// InsideStatus is an agent's view of its own status.
 type InsideStatus struct {
 	Agent     string `json:"agent"`
 	Workspace string `json:"workspace"`
@@ -64,7 +64,7 @@ func (i *Inside) Wait(ctx context.Context, req api.WaitRequest) error {
 	return i.c.call(ctx, http.MethodPost, "/v1/wait", nil, req, nil)
 }
 
-// Done ends the agent's task, because the agent says so.
+// Done ends the agent's task at the agent's request.
 func (i *Inside) Done(ctx context.Context, req api.DoneRequest) (api.DoneResponse, error) {
 	var out api.DoneResponse
 	err := i.c.call(ctx, http.MethodPost, "/v1/done", nil, req, &out)
@@ -80,8 +80,8 @@ func (i *Inside) Why(ctx context.Context) ([]api.WhyEntry, error) {
 	return out.Why, err
 }
 
-// Remote asks something of a remote of the project. progress, if not nil, is
-// told each step.
+// Remote makes a request to a remote of the project. progress, if not nil, is called at each
+// step.
 func (i *Inside) Remote(ctx context.Context, req api.RemoteRequest, progress func(string)) (api.RemoteResponse, error) {
 	var out api.RemoteResponse
 	err := i.c.long(ctx, "/v1/remote", req, &out, progress)

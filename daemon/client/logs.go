@@ -54,8 +54,8 @@ func (c *Client) LogStream(ctx context.Context, name string, q LogQuery) (*LogSt
 	return s, nil
 }
 
-// Position is the number of the byte behind the last one that was read; -1 if
-// nobody knows, so that nothing can go on from there.
+// Position is the number of the byte behind the last one that was read; -1 if unknown, so that
+// the log cannot be continued from there.
 func (s *LogStream) Position() int64 { return s.pos }
 
 func (s *LogStream) Read(p []byte) (int, error) {

@@ -64,14 +64,14 @@ func (c *Client) Maintenance(ctx context.Context, workspace string) ([]api.Maint
 	return out.Maintenance, err
 }
 
-// Maintain maintains a shared repository now. progress, if not nil, is told each step.
+// Maintain maintains a shared repository now. progress, if not nil, is called at each step.
 func (c *Client) Maintain(ctx context.Context, req api.MaintenanceRequest, progress func(string)) (api.MaintenanceReport, error) {
 	var out api.MaintenanceReport
 	err := c.long(ctx, "/v1/maintenance", req, &out, progress)
 	return out, err
 }
 
-// Up makes or finds a workspace. progress, if not nil, is told each step.
+// Up makes or finds a workspace. progress, if not nil, is called at each step.
 func (c *Client) Up(ctx context.Context, req api.UpRequest, progress func(string)) (api.UpResponse, error) {
 	var out api.UpResponse
 	err := c.long(ctx, "/v1/workspaces", req, &out, progress)

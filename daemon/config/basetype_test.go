@@ -39,7 +39,7 @@ func TestBuiltInTypesSayAllThatIsKnownOfThem(t *testing.T) {
 			}
 		}
 		require.Equal(t, 1, prompts, "%s: the task is one argument", name)
-		if name != "kiro" { // nobody has looked yet
+		if name != "kiro" { // not examined yet
 			require.NotEmpty(t, b.Hosts, name)
 		}
 	}

@@ -38,7 +38,7 @@ func (t *BaseType) find(box Sandbox) {
 		}
 		real, err := filepath.EvalSymlinks(host)
 		if err != nil || !inSandbox(real, mounts) {
-			// Most often a link into somebody's home.
+			// Most often a link into a user's home.
 			t.Reason = name + " leads to " + real + ", which a sandbox does not see"
 			continue
 		}

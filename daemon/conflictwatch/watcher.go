@@ -39,7 +39,7 @@ type Watcher struct {
 	Scratch string
 	Leases  func() []api.Lock // of files, of this workspace
 	Publish func(api.Event)
-	// Charge has the git commands of a context charged to an agent; nil charges nobody.
+	// Charge has the git commands of a context charged to an agent; nil charges none.
 	Charge func(ctx context.Context, agent string) context.Context
 	// Turn holds one token: who looks. All watchers of a daemon share it.
 	Turn chan struct{}

@@ -11,7 +11,7 @@ import (
 // limit bounds one check; a machine that hangs is a finding too.
 const limit = 10 * time.Second
 
-// Doctor looks at the machine for one configuration.
+// Doctor checks the machine for one configuration.
 type Doctor struct {
 	// ConfigFile is polisd.toml; a missing default file is the defaults.
 	ConfigFile string

@@ -52,8 +52,8 @@ func byName(r api.DoctorReport) map[string]api.Check {
 	return out
 }
 
-// A machine on which the other tests pass has what agents need, and doctor
-// says so without leaving anything.
+// A machine on which the other tests pass has what agents need; doctor reports so and leaves
+// nothing behind.
 func TestThisMachineIsGoodEnough(t *testing.T) {
 	needRoot(t)
 	dir := t.TempDir()
@@ -112,7 +112,7 @@ func TestAWrongConfigurationIsNamed(t *testing.T) {
 // matters.
 func TestWithoutCapabilitiesDoctorSaysWhatIsMissing(t *testing.T) {
 	needRoot(t)
-	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^TestReportForNobody$", "-test.v")
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^TestReportWithoutCapabilities$", "-test.v")
 	cmd.Env = append(os.Environ(), "POLIS_DOCTOR_NOBODY=1", "CI=")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	cmd.Dir = "/"
@@ -124,8 +124,8 @@ func TestWithoutCapabilitiesDoctorSaysWhatIsMissing(t *testing.T) {
 	}
 }
 
-// TestReportForNobody is the other half of the test above.
-func TestReportForNobody(t *testing.T) {
+// TestReportWithoutCapabilities is the other half of the test above.
+func TestReportWithoutCapabilities(t *testing.T) {
 	if os.Getenv("POLIS_DOCTOR_NOBODY") == "" {
 		return // run by the test above
 	}

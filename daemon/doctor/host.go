@@ -18,8 +18,8 @@ import (
 	"polis/netbridge"
 )
 
-// isolation says which namespaces there are, and whether agents can have a
-// network. Without some of it agents can be had only if the configuration says so.
+// isolation checks which namespaces are available, and whether agents can have a network. Without
+// some of it agents are available only if the configuration allows it.
 func (d *Doctor) isolation(ctx context.Context) []api.Check {
 	lost, err := isolation.Probe(ctx, self)
 	if err != nil {
@@ -158,7 +158,7 @@ func (d *Doctor) disk(context.Context) []api.Check {
 
 // output runs a program of the system and returns the first line it prints.
 func output(ctx context.Context, name string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, name, args...) //nolint:forbidigo // asks a program of the system for its version; nobody else names it
+	cmd := exec.CommandContext(ctx, name, args...) //nolint:forbidigo // asks a program of the system for its version; the name is a constant
 	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C"}
 	cmd.Dir = "/"
 	cmd.WaitDelay = time.Second

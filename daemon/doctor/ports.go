@@ -14,7 +14,7 @@ import (
 // fewPorts are too few for the port maps of a handful of agents.
 const fewPorts = 64
 
-// ports looks at what port maps and the proxy are bound to.
+// ports checks what port maps and the proxy are bound to.
 func (d *Doctor) ports(ctx context.Context) api.Check {
 	const name = "ports"
 	lo, hi := d.config.PortRange()

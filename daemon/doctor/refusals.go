@@ -12,9 +12,9 @@ import (
 	"polis/netbridge"
 )
 
-// What is refused or counted by the kernel alone, and only told of if it can be.
+// Calls and connections that the kernel refuses or counts: whether it can report them.
 
-// refusals says whether what the egress rules refuse can be told of.
+// refusals checks that connections that the egress rules refuse can be logged.
 func (d *Doctor) refusals(ctx context.Context) api.Check {
 	const name = "told refusals"
 	found, err := isolation.Ask(ctx, self, "queue", "-", unix.CLONE_NEWNET)
@@ -45,7 +45,7 @@ func probeCount(context.Context, string) (string, error) {
 	return fmt.Sprintf("nft_connlimit; at most %d of an agent", most), nil
 }
 
-// calls says whether system calls that the sandbox refuses can be told of.
+// calls checks that system calls that the sandbox denies can be audited.
 func (d *Doctor) calls(ctx context.Context) api.Check {
 	const name = "told system calls"
 	if _, err := isolation.Ask(ctx, self, "calls", "-", 0); err != nil {

@@ -41,8 +41,8 @@ func TestWhoMissedEventsIsTold(t *testing.T) {
 		for _, e := range got {
 			have[e.ID] = true
 		}
-		// The model: what was published above id and is not there, what an
-		// earlier life may have had, and numbers nobody gave out yet.
+		// The model: what was published above id and is no longer there, what an earlier daemon
+		// may have had, and numbers that were never issued.
 		want := id > 0 && (id < first || id > h.Last())
 		for e := range all {
 			want = want || id > 0 && e > id && !have[e]

@@ -92,7 +92,7 @@ func (p Push) failed(what string, err error) error {
 	}
 	text = hide(text, p.URL)
 	return api.Errorf(api.CodePushFailed, "%s %s: %s", what, p.where(), text).
-		WithHint("git ran as uid %d with home %s, and nobody there can type a password: does git ls-remote %s work for that user?", p.Own.UID, p.Own.Home, p.where())
+		WithHint("git ran as uid %d with home %s, which cannot type a password: does git ls-remote %s work for that user?", p.Own.UID, p.Own.Home, p.where())
 }
 
 // hide takes the password of a URL out of a text, which git itself only does

@@ -25,7 +25,7 @@ const (
 
 // Request is a pull request to open.
 type Request struct {
-	Into   Remote // where it is asked
+	Into   Remote // where the pull request is opened
 	From   Remote // where the branch is
 	Branch string
 	Target string
@@ -49,8 +49,8 @@ type Tool struct {
 	path string
 }
 
-// FindTool returns the program that opens pull requests at r; nil if there is
-// none. For a host of unknown kind gh is asked whether it is known there.
+// FindTool returns the program that opens pull requests at r; nil if there is none. For a host of
+// unknown kind it queries gh whether it knows the host.
 func FindTool(ctx context.Context, own *git.Own, gid uint32, r *Remote) *Tool {
 	look := func(name string) *Tool {
 		for _, dir := range own.Path() {

@@ -80,7 +80,7 @@ func (r Rules) undeclared(c Change) string {
 	if c.New != ModeLink || c.TooLong {
 		return ""
 	}
-	// A link hands what it leads to to whoever reads the path.
+	// Reading a link returns its target's content.
 	if to, inside := leads(c.Path, c.Target); inside && to != "" {
 		// The link may lead to a directory: then to every name below it, too.
 		for _, name := range []string{to, to + "/_"} {

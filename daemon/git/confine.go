@@ -122,10 +122,10 @@ func (c *Cmd) writes() []string {
 // maxPath bounds the name of a directory, as the kernel does (PATH_MAX).
 const maxPath = 4096
 
-// elsewhere are the parts of a repository that are not in its directory: those of
-// a linked worktree (gitrepository-layout(5), commondir), and what the tool "repo"
-// keeps behind symbolic links. Nobody asks it about a directory that an agent
-// writes: those are given with their CommonDir.
+// elsewhere are the parts of a repository that are not in its directory: those of a linked
+// worktree (gitrepository-layout(5), commondir), and what the tool "repo" keeps behind symbolic
+// links. It is never called for a directory that an agent writes: those are given with their
+// CommonDir.
 func elsewhere(gitDir string) []string {
 	var dirs []string
 	if text, err := readShort(filepath.Join(gitDir, "commondir")); err == nil {

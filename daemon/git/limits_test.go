@@ -11,8 +11,8 @@ import (
 	"polis/daemon/cage"
 )
 
-// TestAMergeHasItsMemory: two files whose comparison needs more memory than a
-// git for an agent has are an error that says so; others are merged.
+// TestAMergeHasItsMemory: two files whose comparison needs more memory than a git for an agent
+// has are an error with that reason; others are merged.
 func TestAMergeHasItsMemory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "r.git")
 	_, err := self().Run(t.Context(), Cmd{Args: []string{"init", "-q", "--bare", dir}, Write: []string{filepath.Dir(dir)}})

@@ -16,8 +16,8 @@ type Own struct {
 	Env []string
 }
 
-// Environ is the environment of a program that runs for the person: nobody is
-// there to answer it, so it must not ask.
+// Environ is the environment of a program that runs for the person: it must not prompt, as no
+// terminal is there.
 func (o *Own) Environ() []string {
 	env := []string{
 		"PATH=" + strings.Join(o.Path(), ":"),

@@ -23,11 +23,11 @@ var packLimits = cage.Limits{AddressSpace: 4 << 30, FileSize: 4 << 30, CPU: 15 *
 // maxIndex bounds the index files that are read back, in bytes.
 const maxIndex = 4 << 30
 
-// IndexPack has git resolve and hash every object of a pack, which no
-// repository helps with, and returns the SHA-256 sums of the index and the
-// reverse index it makes. format is "sha1" or "sha256". pack is open read-only
-// and belongs to the Runner's user; scratch is a directory that only the caller
-// can search, so that nobody else reaches what is written there meanwhile.
+// IndexPack runs git to resolve and hash every object of a pack, without the help of a
+// repository, and returns the SHA-256 sums of the index and the reverse index it makes. format is
+// "sha1" or "sha256". pack is open read-only and belongs to the Runner's user; scratch is a
+// directory that only the caller can search, so that no other user reaches what is written there
+// meanwhile.
 func (r *Runner) IndexPack(ctx context.Context, pack *os.File, format, scratch string) (idx, rev [32]byte, err error) {
 	dir, err := os.MkdirTemp(scratch, "pack-")
 	if err != nil {

@@ -70,8 +70,8 @@ func parseStep(line string) (Step, bool) {
 	return Step{}, false
 }
 
-// stepper passes progress on to say, and everything else to rest. A part of
-// the work is told when it begins, every few percent, and when it is done.
+// stepper passes progress on to say, and everything else to rest. A part of the work is reported
+// when it begins, every few percent, and when it is done.
 type stepper struct {
 	say  func(Step)
 	rest io.Writer
@@ -79,7 +79,7 @@ type stepper struct {
 	last Step
 }
 
-// every is how many percent lie between two Steps that are told.
+// every is how many percent lie between two Steps that are reported.
 const every = 5
 
 func (s *stepper) Write(p []byte) (int, error) {

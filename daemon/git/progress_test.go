@@ -57,7 +57,7 @@ func FuzzStepper(f *testing.F) {
 	})
 }
 
-// A clone tells how far it is, and an error is told without it.
+// A clone reports its progress, and an error does not contain it.
 func TestProgressOfARealClone(t *testing.T) {
 	dir := t.TempDir()
 	src := filepath.Join(dir, "src")

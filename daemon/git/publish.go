@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Objects of an agent's own lie in a directory of their own until a ref leads
-// to them, so that nobody else sees what was only added, stashed or thrown away.
+// Objects of an agent's own lie in a directory of their own until a ref leads to them, so that no
+// other agent sees what was only added, stashed or thrown away.
 
 // ObjectDir is where new objects of the repository go.
 func (r Repo) ObjectDir() string {

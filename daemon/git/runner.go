@@ -62,8 +62,8 @@ type Cmd struct {
 	Stdout io.Writer
 	// Files are further descriptors, /proc/self/fd/3 and on.
 	Files []*os.File
-	// Progress is told what a command that was given --progress says of it; nil
-	// leaves it in the error's text.
+	// Progress is called with the progress of a command that has --progress; nil leaves it in the
+	// error's text.
 	Progress func(Step)
 	// Timeout bounds the command; the Runner's if 0.
 	Timeout time.Duration

@@ -18,9 +18,8 @@ import (
 // (".git", ".."), or that no file system can hold, or is no proper tree.
 var ErrBadTree = fsck.ErrTree
 
-// CheckTrees looks at every tree that commit leads to and base does not: git
-// stores and merges such that no git will check out, and forges refuse to take.
-// The rules are those of package fsck.
+// CheckTrees checks every tree that commit reaches and base does not: git stores and merges trees
+// that no git will check out, and that forges reject. The rules are those of package fsck.
 func (r Repo) CheckTrees(ctx context.Context, commit, base string) error {
 	group, ctx := errgroup.WithContext(ctx)
 	names, toCat := io.Pipe()

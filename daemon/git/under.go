@@ -9,15 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Under says which directory a command shall see without the views mounted in
-// it. A view covers the worktree it shows, and git resolves every path it is
-// given, also /proc/self/fd/N, to the name where the view is: so the name
-// itself must lead to the files. The command gets a mount namespace of its own
-// where it does; nobody else sees a change. It sees no other directory of Parent
-// there, and Parent may be one that the command's user cannot enter.
+// Under is the directory that a command sees without the views mounted in it. A view covers the
+// worktree it shows, and git resolves every path it is given, also /proc/self/fd/N, to the name
+// where the view is: so the name itself must lead to the files. The command gets a mount
+// namespace of its own where it does; no other process sees a change. It sees no other directory
+// of Parent there, and Parent may be one that the command's user cannot enter.
 //
-// It needs CAP_SYS_ADMIN. Without it no view can be mounted either, and the
-// caller passes no Under.
+// It needs CAP_SYS_ADMIN. Without it no view can be mounted either, and the caller passes no
+// Under.
 type Under struct {
 	// Parent is a directory, absolute and without symlinks, Name one in it.
 	// Mounts on that and below it are out of the command's sight.

@@ -32,7 +32,7 @@ func TestAProgramIsAliveFromItsStartToItsEnd(t *testing.T) {
 	}
 }
 
-// A zombie is nobody's shim.
+// A zombie is not a shim.
 func TestAProgramThatEndedAndWasNotWaitedForIsDead(t *testing.T) {
 	dir := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", "exit 0", filepath.Join(dir, "spec.json"))

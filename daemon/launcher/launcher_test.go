@@ -48,13 +48,13 @@ func TestAliveKnowsItsOwnProcessOnly(t *testing.T) {
 		text string
 		want bool
 	}{
-		"the number and the time":                      {fmt.Sprintf("%d %d\n", os.Getpid(), at), true},
-		"the number is another's now":                  {fmt.Sprintf("%d %d\n", os.Getpid(), at-1), false},
-		"of an earlier version, another's":             {fmt.Sprint(os.Getpid()), false},
-		"cut short":                                    {"", false},
-		"not a number":                                 {"x y", false},
-		"process 1 is nobody's shim":                   {"1 1", false},
-		"nobody has the number (kernel: at most 2^22)": {"4999999 1", false},
+		"the number and the time":                          {fmt.Sprintf("%d %d\n", os.Getpid(), at), true},
+		"the number is another's now":                      {fmt.Sprintf("%d %d\n", os.Getpid(), at-1), false},
+		"of an earlier version, another's":                 {fmt.Sprint(os.Getpid()), false},
+		"cut short":                                        {"", false},
+		"not a number":                                     {"x y", false},
+		"process 1 is no shim":                             {"1 1", false},
+		"no process has the number (kernel: at most 2^22)": {"4999999 1", false},
 	} {
 		require.NoError(t, os.WriteFile(file, []byte(c.text), 0o600))
 		require.Equal(t, c.want, alive(), name)

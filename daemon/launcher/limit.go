@@ -53,9 +53,9 @@ func controls(agent string) string {
 	return filepath.Join("/run/systemd/system.control", unit(agent)+".d")
 }
 
-// SetWeights sets the weights of processors and disks of an agent's unit.
-// The group of a unit is systemd's: what somebody else writes there is gone with the
-// next daemon-reload. A weight of 0 is systemd's default.
+// SetWeights sets the weights of processors and disks of an agent's unit. systemd manages the
+// group of a unit: what another program writes there is lost with the next daemon-reload. A
+// weight of 0 is systemd's default.
 func (s *Systemd) SetWeights(ctx context.Context, agent string, l cgroup.Limits) error {
 	or := func(v int64) uint64 {
 		if v == 0 {

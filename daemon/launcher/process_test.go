@@ -39,8 +39,8 @@ func TestAStoppedProcessIsSeenAndGoesOn(t *testing.T) {
 	require.ErrorIs(t, err, ErrNoProcess)
 }
 
-// TestNobodyWaitsForAFileSystemThatHangs: the child may, whoever asked goes on.
-func TestNobodyWaitsForAFileSystemThatHangs(t *testing.T) {
+// TestAHungFileSystemBlocksNoCaller: the child may block, its caller continues.
+func TestAHungFileSystemBlocksNoCaller(t *testing.T) {
 	require.NoError(t, Statfs(t.Context(), program(t, "test \"$1\" = --statfs && test -d \"$2\"\n"), t.TempDir()))
 	var exit *exec.ExitError
 	require.ErrorAs(t, Statfs(t.Context(), program(t, "exit 3\n"), t.TempDir()), &exit)

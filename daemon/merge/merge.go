@@ -33,7 +33,7 @@ type Merger struct {
 	Workspace *worktree.Workspace
 	Locks     Locks // nil takes none
 	Log       *slog.Logger
-	// Charge has the git commands of a context charged to an agent; nil charges nobody.
+	// Charge has the git commands of a context charged to an agent; nil charges none.
 	Charge func(ctx context.Context, agent string) context.Context
 
 	once sync.Once

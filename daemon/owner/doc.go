@@ -1,5 +1,5 @@
-// Package owner makes sure that a directory has one daemon: a lock file (flock(2))
-// whose content names its owner, for the message to whoever is refused. It owns the lock
-// file and nothing else of the directory; it never removes a file that somebody else has
-// locked. The lock ends with the process, so a crash leaves none.
+// Package owner makes sure that a directory has one daemon: a lock file (flock(2)) whose content
+// names its owner, for the error message of a second one. It owns the lock file and nothing else
+// of the directory; it never removes a file that another process has locked. The lock ends with
+// the process, so a crash leaves none.
 package owner

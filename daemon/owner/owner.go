@@ -45,11 +45,11 @@ type Lock struct {
 	path string
 }
 
-// Hold takes the lock file at path, making it if there is none, and writes me into it. A
-// living owner is a *HeldError. A program that a killed daemon was about to start keeps
-// its lock until it executes, for a moment or, on a machine under load, longer: a lock
-// whose owner is dead is waited for. A lock on a file that its owner has removed since
-// is nobody's: the file of that name counts.
+// Hold takes the lock file at path, creating it if it is missing, and writes me into it. A living
+// owner is a *HeldError. A program that a killed daemon was about to start keeps its lock until
+// it executes, for a moment or, on a machine under load, longer: a lock whose owner is dead is
+// waited for. A lock on a file that its owner has removed since does not count: the file of that
+// name does.
 func Hold(ctx context.Context, path string, me Owner) (*Lock, error) {
 	ctx, cancel := context.WithTimeout(ctx, lingerTime)
 	defer cancel()
@@ -124,7 +124,7 @@ func read(f *os.File) (o Owner) {
 	n, _ := f.ReadAt(buf, 0) //nolint:errcheck // a short read is the end of the file
 	for i, line := range strings.Split(string(buf[:n]), "\n") {
 		if i == 0 {
-			o.PID, _ = strconv.Atoi(strings.TrimSpace(line)) //nolint:errcheck // nothing written yet: somebody has just taken it
+			o.PID, _ = strconv.Atoi(strings.TrimSpace(line)) //nolint:errcheck // nothing written yet: another process has just taken it
 			continue
 		}
 		key, value, _ := strings.Cut(line, " ")
@@ -144,11 +144,11 @@ func read(f *os.File) (o Owner) {
 
 func alive(pid int) bool { return !errors.Is(unix.Kill(pid, 0), unix.ESRCH) }
 
-// Release gives the lock back; the file stays and nobody holds it.
+// Release releases the lock; the file stays.
 func (l *Lock) Release() error { return l.f.Close() }
 
-// Remove removes the file and gives the lock back, in this order: whoever waits for
-// the lock of a file without a name tries again.
+// Remove removes the file and releases the lock, in this order: a process that waits for the lock
+// of a removed file tries again.
 func (l *Lock) Remove() error {
 	err := os.Remove(l.path)
 	if errors.Is(err, os.ErrNotExist) {

@@ -44,9 +44,9 @@ func TestALockOfADeadDaemonIsWaitedFor(t *testing.T) {
 	require.NoError(t, again.Release())
 }
 
-// TestALockOnARemovedFileIsNobodys: who opened the file before its owner removed it
-// must not believe to be the owner, next to the one that made a new file.
-func TestALockOnARemovedFileIsNobodys(t *testing.T) {
+// TestALockOnARemovedFileDoesNotCount: a process that opened the file before its owner removed it
+// must not believe to be the owner, beside the one that made a new file.
+func TestALockOnARemovedFileDoesNotCount(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	for range 50 {
 		first, err := Hold(t.Context(), path, me())

@@ -29,7 +29,7 @@ func TestThePeerIsWhoConnected(t *testing.T) {
 		if os.Getenv("CI") == "true" {
 			t.Fatal("must be root in CI")
 		}
-		t.Skip("needs root to be somebody else")
+		t.Skip("needs root to change the user")
 	}
 	dir, err := os.MkdirTemp("/tmp", "polis-peer-")
 	require.NoError(t, err)

@@ -22,7 +22,7 @@ type target struct {
 type kind int
 
 const (
-	foreign kind = iota // a name of somebody else: DNS rebinding, or a mistake
+	foreign kind = iota // a name of another host: DNS rebinding, or a mistake
 	home                // the machine itself: the list of what there is
 	unknown             // below Domain, but no agent's name
 	named               // an agent's

@@ -177,7 +177,7 @@ func (p *Proxy) pass(w http.ResponseWriter, r *http.Request, t target) {
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			if r.Context().Err() != nil {
-				return // nobody waits for an answer
+				return // the client does not wait for an answer any more
 			}
 			p.forget(t)
 			p.Log.Debug("request failed", "op", "proxy", "agent", t.agent, "port", t.port, "err", err)

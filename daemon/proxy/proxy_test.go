@@ -116,9 +116,9 @@ func TestRequestsGoWhereTheirHostSays(t *testing.T) {
 		require.Equal(t, status, resp.StatusCode, "%s: %s", host, body)
 		var got page
 		require.NoError(t, json.Unmarshal([]byte(body), &got), body)
-		require.Equal(t, status != 421, len(got.Agents) > 0, "who comes by another name is told nothing: %s", host)
+		require.Equal(t, status != 421, len(got.Agents) > 0, "a request for another name gets no list: %s", host)
 	}
-	resp, body := do("GET", "nobody.polis.localhost", "/")
+	resp, body := do("GET", "unknown.polis.localhost", "/")
 	require.Equal(t, 404, resp.StatusCode)
 	require.Contains(t, resp.Header.Get("Content-Type"), "text/html")
 	require.Contains(t, body, `<a href="http://3000.alice.polis.localhost:`)

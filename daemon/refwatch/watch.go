@@ -85,8 +85,8 @@ func (w *Watcher) add(dir string) error {
 	return nil
 }
 
-// addTree watches dir and all directories below. What is gone meanwhile is
-// not missed: its parent says so.
+// addTree watches dir and all directories below. A directory that is removed meanwhile is not
+// missed: its parent has an event.
 func (w *Watcher) addTree(dir string) error {
 	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		gone := errors.Is(err, fs.ErrNotExist)

@@ -15,8 +15,7 @@ import (
 	"polis/fusefs/fdtree"
 )
 
-// fillTimeout bounds the helpers of the owner: nobody is there to answer one
-// that asks.
+// fillTimeout bounds the helpers of the owner: a prompt would not be answered.
 const fillTimeout = 30 * time.Second
 
 // access is what a git needs to reach a remote.
@@ -26,8 +25,7 @@ type access struct {
 	global      string
 }
 
-// helper hands out what the environment has. It is asked only for the host it
-// is configured for.
+// helper returns what the environment has. git calls it only for the host it is configured for.
 const helper = `!f() { test "$1" != get || printf 'username=%s\npassword=%s\n' "$POLIS_GIT_USER" "$POLIS_GIT_PASSWORD"; }; f`
 
 // reach finds out how to reach a remote, and returns the end of what it made.
@@ -75,8 +73,8 @@ func (b *Broker) reach(ctx context.Context, p *worktree.Project, r Remote) (acce
 	return a, done, nil
 }
 
-// fill asks the helpers the project's owner has configured. Without an answer
-// the remote is asked without a name.
+// fill queries the helpers that the project's owner has configured. Without an answer the remote
+// is used without credentials.
 func (b *Broker) fill(ctx context.Context, p *worktree.Project, u *url.URL) (name, password string) {
 	in := fmt.Sprintf("protocol=%s\nhost=%s\npath=%s\n", u.Scheme, u.Host, strings.TrimPrefix(u.Path, "/"))
 	if n := u.User.Username(); n != "" {

@@ -13,7 +13,7 @@ import (
 // failed hides what an agent is not to see in a failure of git.
 func failed(r Remote, verb string, err error, secrets ...string) error {
 	text := err.Error()
-	hint := "polis asks the credential helpers of the project's owner, and nobody else; try it there: git fetch " + r.Name
+	hint := "polis queries only the credential helpers of the project's owner; try it as that user: git fetch " + r.Name
 	var exit *git.ExitError
 	if errors.As(err, &exit) {
 		text = exit.Line()
@@ -32,8 +32,8 @@ func failed(r Remote, verb string, err error, secrets ...string) error {
 	return api.Errorf(api.CodeUnavailable, "%s %s: %s", verb, r.Name, text).WithHint("%s", hint)
 }
 
-// sshTrouble reads what ssh(1) says where it would have to ask somebody, and
-// says it together with what to do; empty if it is about something else.
+// sshTrouble recognises ssh(1)'s errors where it would have to prompt, and returns the reason
+// together with what to do; empty for other errors.
 func sshTrouble(stderr string) (why, do string) {
 	said := func(s string) bool { return strings.Contains(stderr, s) }
 	switch {
@@ -43,7 +43,7 @@ func sshTrouble(stderr string) (why, do string) {
 		return "the host is not known", "the project's owner connects once (ssh HOST), compares the key and accepts it; it is then in ~/.ssh/known_hosts"
 	case said("Permission denied (publickey"):
 		return "the project's owner has no key for it that can be used without a passphrase",
-			"nobody can type one here: a key without a passphrase for this remote (a deploy key), named in ~/.ssh/config of the owner, works"
+			"it cannot be typed here: a key without a passphrase for this remote (a deploy key), named in ~/.ssh/config of the owner, works"
 	}
 	return "", ""
 }

@@ -78,8 +78,8 @@ func (b *Broker) Fetch(ctx context.Context, name string, say func(git.Step)) (ap
 	if err != nil {
 		return res, err
 	}
-	// What moved between the two questions is told next time: git must not ask
-	// for a commit that is not here.
+	// Refs that moved between the two queries are reported next time: git must not ask for a
+	// commit that is not here.
 	refs := res.Refs[:0]
 	for _, ref := range res.Refs {
 		if have[ref.Commit] {
@@ -90,12 +90,12 @@ func (b *Broker) Fetch(ctx context.Context, name string, say func(git.Step)) (ap
 	return res, nil
 }
 
-// maxTips bounds what a remote is told that is here already.
+// maxTips bounds the present commits that are announced to a remote.
 const maxTips = 256
 
-// fetch brings the objects to the shared repository and keeps the refs in the
-// internal one: git fetch looks at the HEADs of all worktrees of its repository,
-// which their agents write, and one that leads nowhere would end it for everybody.
+// fetch fetches the objects to the shared repository and keeps the refs in the internal one: git
+// fetch reads the HEADs of all worktrees of its repository, which their agents write, and a
+// dangling one would make it fail for all agents.
 func (b *Broker) fetch(ctx context.Context, name string, a access, say func(git.Step)) error {
 	bare, internal := b.Workspace.Bare(), b.Workspace.Internal()
 	args := []string{"fetch", "--progress", "--no-tags", "--no-write-fetch-head", "--prune", "--no-recurse-submodules"}

@@ -18,9 +18,9 @@ import (
 	"polis/daemon/layout"
 )
 
-// TestALogIsGoneOnWith: however the log grows and is rotated between two looks,
-// who asks from the position behind the last byte gets every byte once, or is told
-// that some are missing.
+// TestALogIsGoneOnWith: however the log grows and is rotated between two reads, a client that
+// continues at the position behind the last byte gets every byte once, or is notified that some
+// are missing.
 func TestALogIsGoneOnWith(t *testing.T) {
 	base := t.TempDir()
 	n := 0
@@ -111,7 +111,7 @@ func TestPositionsOfALogAreChecked(t *testing.T) {
 	resp, body = get("from=7")
 	require.Equal(t, "1\n2\n3\n", body)
 	require.NotEmpty(t, resp.Header.Get(api.HeaderLogMissed))
-	// A log that an older shim has rotated: nobody knows how much came before.
+	// A log that an older shim has rotated: it is unknown how much came before.
 	require.NoError(t, os.Rename(p, p+".1"))
 	require.NoError(t, os.WriteFile(p, []byte("4\n"), 0o600))
 	resp, body = get("from=2")

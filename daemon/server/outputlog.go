@@ -21,7 +21,7 @@ func closeFile(f *os.File) {
 // part is one file of a log.
 type part struct {
 	f     *os.File
-	base  int64 // bytes of the log before this file; -1 if nobody says
+	base  int64 // bytes of the log before this file; -1 if unknown
 	size  int64
 	begin int64 // what to send of it first
 }

@@ -13,7 +13,7 @@ import (
 func (s *Server) sendScreen(w http.ResponseWriter, l outputLog, sc wire.Screen, lines int) error {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	out := bufio.NewWriter(w)
-	// After the header an error of reading or writing has nobody to tell it to.
+	// After the header an error of reading or writing cannot be reported to the client.
 	if err := l.before(out, sc.Begin, lines-len(sc.Lines)); err != nil {
 		return nil //nolint:nilerr // as said
 	}

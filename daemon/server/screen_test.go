@@ -22,7 +22,7 @@ func TestAScreenComesAfterWhatWasInTheLogBefore(t *testing.T) {
 		"no terminal":             {wire.Screen{}, "two\n" + during},
 		"a terminal":              {wire.Screen{Terminal: true, Lines: []string{"seen, changed"}, Begin: int64(len(before))}, before + "seen, changed\n"},
 		"a full one":              {wire.Screen{Terminal: true, Lines: []string{"a", "b", "c"}, Begin: int64(len(before))}, "a\nb\nc\n"},
-		"nobody knows where":      {wire.Screen{Terminal: true, Lines: []string{"a"}, Begin: -1}, "a\n"},
+		"at an unknown position":  {wire.Screen{Terminal: true, Lines: []string{"a"}, Begin: -1}, "a\n"},
 		"it is not in the log":    {wire.Screen{Terminal: true, Lines: []string{"a"}, Begin: 1 << 40}, "seen\nseen, changed\na\n"},
 		"it began with the log":   {wire.Screen{Terminal: true, Lines: []string{"a"}}, "a\n"},
 		"nothing is on it so far": {wire.Screen{Terminal: true, Begin: int64(len(before))}, before},

@@ -16,7 +16,7 @@ type shape struct {
 	list string
 	// made: the status of a new thing, 201, beside or in place of 200.
 	made bool
-	// steps: with Accept: application/x-ndjson the steps are told, a line each.
+	// steps: with Accept: application/x-ndjson the steps are streamed, one per line.
 	steps bool
 	// text is the media type of an answer that is no JSON.
 	text string

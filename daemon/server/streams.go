@@ -47,7 +47,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 		evs, last, missed := hub.Read(since)
 		if missed {
 			evs = append([]api.Event{missing(since)}, evs...)
-			since = last // from here on only what is missed anew is told
+			since = last // from here on only newly missed events are reported
 		}
 		for _, e := range evs {
 			if sendEvent(w, e) != nil {
@@ -67,7 +67,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 		case <-r.Context().Done():
 			return nil
 		case <-s.stopping:
-			// What was published until now is told, and who asks again goes on behind it.
+			// What was published until now is sent; the next request continues behind it.
 			evs, _, _ := hub.Read(since)
 			for _, e := range evs {
 				if sendEvent(w, e) != nil {

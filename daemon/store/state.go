@@ -88,7 +88,7 @@ type Agent struct {
 
 // Removal is what a daemon that dies in the middle of it leaves to the next.
 type Removal struct {
-	// Discard says that the branch goes too, whoever made it.
+	// Discard: the branch is removed too, even if polis did not create it.
 	Discard bool `json:"discard,omitempty"`
 	// Trash is where the work was put aside; empty if it was not yet, or there
 	// was none.

@@ -137,8 +137,8 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// refresh writes the set anew if a branch has moved. A branch that cannot be read
-// is left out: it harms nobody but its own agent.
+// refresh writes the set again if a branch has moved. A branch that cannot be read is left out:
+// that affects only its own agent.
 func (k *Keeper) refresh(ctx context.Context) error {
 	target, err := k.Target(ctx)
 	if err != nil {

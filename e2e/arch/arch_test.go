@@ -136,8 +136,7 @@ func TestImportsFollowTheRules(t *testing.T) {
 	}
 }
 
-// TestProgramsLink looks at everything a program links, not only at what it
-// imports itself.
+// TestProgramsLink checks everything a program links, not only what it imports itself.
 func TestProgramsLink(t *testing.T) {
 	pure := []string{"github.com/opencontainers/runc", "github.com/hanwen/go-fuse", "github.com/seccomp", "polis/cgroup/sandbox", "polis/fusefs", "runtime/cgo"}
 	for _, c := range []struct {

@@ -30,8 +30,8 @@ var lifts = map[string]string{
 	"daemon/git/runner.go Run Own":                      "a session of its own for the person's git",
 }
 
-// TestWhoLiftsTheCage: git over what an agent wrote runs in a cage by default,
-// and whoever lifts that is listed here with the reason.
+// TestWhoLiftsTheCage: git over what an agent wrote runs in a cage by default, and every caller
+// that lifts it is listed here with the reason.
 func TestWhoLiftsTheCage(t *testing.T) {
 	fields := map[string]bool{"Own": true, "Remote": true, "Children": true}
 	found := map[string]bool{}

@@ -69,7 +69,7 @@ var provoked = map[api.Code]string{
 	api.CodePathTraversal:    "fusefs/view/guard_test.go TestEveryOperationAgainstEveryRule",
 	api.CodeUndeclaredRead:   "fusefs/view/guard_test.go TestEveryOperationAgainstEveryRule",
 	api.CodeUndeclaredWrite:  "e2e/policy_test.go TestPolicyIsEnforcedAtTheCall",
-	api.CodeHidden:           "fusefs/view/guard_test.go TestWhatIsHiddenIsToldToNobody",
+	api.CodeHidden:           "fusefs/view/guard_test.go TestWhatIsHiddenIsNotReported",
 	api.CodeNotApproved:      "fusefs/view/guard_test.go TestAsk",
 	api.CodeFileLocked:       "e2e/locks_test.go TestProgramsMeetLocks",
 	api.CodeNotLocked:        "e2e/locks_test.go TestExplicitLocks",

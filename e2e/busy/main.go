@@ -26,7 +26,7 @@ func main() {
 	}
 	b, err := json.Marshal(w.Report)
 	if err == nil {
-		// Whole or not at all: somebody waits for it.
+		// Atomically: a reader waits for it.
 		if err = os.WriteFile(*report+".new", b, 0o644); err == nil {
 			err = os.Rename(*report+".new", *report)
 		}
@@ -41,7 +41,7 @@ func main() {
 // Report is what is written at the end.
 type Report struct {
 	Calls int `json:"calls"`
-	// Failed are the calls that failed; the first 50 are told.
+	// Failed are the calls that failed; the first 50 are listed.
 	Failed   int       `json:"failed"`
 	Failures []Failure `json:"failures,omitempty"`
 	// Slow are calls of over 20 ms, the first 1000.

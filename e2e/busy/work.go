@@ -67,7 +67,7 @@ func (w *work) hold() func(int) {
 	}
 }
 
-// fresh takes a name nobody had before: it needs a new lease.
+// fresh takes a name that was never used: it needs a new lease.
 func (w *work) fresh(i int) {
 	dir := filepath.Join(w.dir, "new", fmt.Sprint(i/200))
 	if i%200 == 0 {
@@ -99,7 +99,7 @@ func (w *work) git(i int) {
 	}
 }
 
-// print numbers lines of output, for somebody to count.
+// print numbers lines of output, so that they can be counted.
 func (w *work) print(i int) {
 	w.try("print", "stdout", func() error { _, err := fmt.Printf("out %d\n", i); return err })
 	w.Printed++

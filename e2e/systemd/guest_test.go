@@ -344,8 +344,8 @@ func killedShim(t *testing.T) {
 	must(t, "polisctl agents start dave && polisctl agents exec dave -- cat a.txt && polisctl agents remove dave --force")
 }
 
-// readme runs every command of the README's first steps, in order, in a
-// project of root's. Claude is a stand-in that does as it is told.
+// readme runs every command of the README's first steps, in order, in a project of root's. Claude
+// is a stand-in that follows its script.
 func readme(t *testing.T) {
 	must(t, `cat > /usr/local/bin/claude <<'P'
 #!/bin/sh

@@ -22,12 +22,12 @@ type Call struct {
 	struck atomic.Uint64
 
 	mu sync.Mutex
-	ch chan struct{} // made when somebody waits; closed by an interrupt
+	ch chan struct{} // made for the first waiter; closed by an interrupt
 }
 
-// Interrupted returns a channel that is closed when the kernel interrupts the
-// request. It is made at the first question, so that a request nobody waits in
-// costs nothing. To be called from within the handler, or while it waits.
+// Interrupted returns a channel that is closed when the kernel interrupts the request. It is made
+// at the first call, so that a request without waiters costs nothing. Call it from within the
+// handler, or while the handler waits.
 func (c *Call) Interrupted() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -43,9 +43,8 @@ func (c *Call) Interrupted() <-chan struct{} {
 // WasInterrupted says whether the kernel has interrupted the request.
 func (c *Call) WasInterrupted() bool { return c.struck.Load() == c.unique.Load() }
 
-// begin makes the call stand for another request. Only its reader does this,
-// and no question about the request before is asked any more. Requests have
-// unique numbers above zero.
+// begin reuses the call for another request. Only its reader does this, when the previous request
+// needs it no more. Requests have unique numbers above zero.
 func (c *Call) begin(unique uint64) {
 	if c.ch != nil { // written by this reader's handler, or while it waited for it
 		c.mu.Lock()

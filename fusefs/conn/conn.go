@@ -79,8 +79,8 @@ func (c *Conn) Serve() error {
 // Done is closed when Serve has ended.
 func (c *Conn) Done() <-chan struct{} { return c.done }
 
-// Dead is closed when the kernel has ended the connection; requests may still
-// be with their handlers, but nobody waits for the answers.
+// Dead is closed when the kernel has ended the connection; requests may still be with their
+// handlers, but their answers are discarded.
 func (c *Conn) Dead() <-chan struct{} { return c.dead }
 
 // Alive asks the kernel whether the connection still is; no request comes of

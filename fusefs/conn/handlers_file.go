@@ -179,7 +179,7 @@ const onItsWay = 20
 
 func doNothing(*reader, *query) (int, fuse.Status) { return 0, fuse.OK }
 
-// doWithout is what nobody needs here.
+// doWithout refuses an opcode that no file system here needs.
 func doWithout(*reader, *query) (int, fuse.Status) { return 0, fuse.ENOSYS }
 
 // after is where the fixed part continues behind the header.

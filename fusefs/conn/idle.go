@@ -42,7 +42,7 @@ func (r *reader) sleep() syscall.Errno {
 	var err error
 	if r.epoll >= 0 || r.openEpoll() == nil {
 		n, err = unix.EpollWait(r.epoll, r.events[:], wait)
-	} else { // no descriptor to be had; then all that wait are woken
+	} else { // no file descriptor is available: all waiters are woken
 		n, err = unix.Poll([]unix.PollFd{{Fd: int32(r.c.fd), Events: unix.POLLIN}}, wait)
 	}
 	switch {

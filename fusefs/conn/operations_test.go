@@ -31,7 +31,7 @@ func TestEveryRequestOfTheKernelIsAccountedFor(t *testing.T) {
 		}
 		name, ok := handled[code]
 		if !ok {
-			require.Nil(t, op.do, "opcode %d has a handler that nobody has decided about", code)
+			require.Nil(t, op.do, "opcode %d has a handler without a decision", code)
 			if code < len(operations) && !unused[code] {
 				require.Contains(t, refused, code)
 			}

@@ -7,12 +7,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Go's runtime adds every file it opens to an epoll set, by a system call
-// during which its processor is not handed on. For a file in a mount that the
-// same program serves, the kernel asks for POLL within that call, and with all
-// processors in it nobody is left to answer. The kernel stops asking after one
-// ENOSYS, so that is brought about before anybody else can use the mount: on
-// an unreal file, with calls that do hand the processor on.
+// Go's runtime adds every file it opens to an epoll set, by a system call during which its
+// processor is not handed to another thread. For a file in a mount that the same program serves,
+// the kernel sends POLL within that call, and with all processors in it no thread is left to
+// answer. One ENOSYS permanently disables POLL for the mount, so Probe provokes it before any
+// other program can use the mount: on a file that does not exist on the backing side, with calls
+// that do hand the processor on.
 
 // probeNode is the number of the unreal file.
 const probeNode = ^uint64(0)

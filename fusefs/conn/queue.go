@@ -14,7 +14,7 @@ type queue struct {
 	waiting atomic.Int32 // readers that wait, or are on their way
 	readers atomic.Int32 // all
 	limit   int32        // of readers
-	first   *reader      // made before the kernel was told of the queue
+	first   *reader      // made before the queue was registered with the kernel
 }
 
 // spawnReader starts one more reader of a queue if the limit allows it.
@@ -65,10 +65,9 @@ func (c *Conn) start(r *reader) {
 	c.running.Go(r.run)
 }
 
-// retire counts a reader as waiting, or says that there are enough without it.
-// Whoever counts on it meanwhile finds it: it only goes while the count that
-// others see stays high enough. The kernel keeps something of every reader of a
-// ring until the end, so those stay.
+// retire counts a reader as waiting, or returns false if there are enough without it. The count
+// that others rely on meanwhile stays correct: a reader only exits while the remaining count is
+// high enough. The kernel keeps state of every reader of a ring until the end, so those stay.
 func (c *Conn) retire(q *queue) bool {
 	n := q.waiting.Add(1)
 	for q.cpu < 0 && n > int32(c.opts.Idle) {
@@ -83,7 +82,7 @@ func (c *Conn) retire(q *queue) bool {
 // leave is the end of a reader.
 func (c *Conn) leave(r *reader) {
 	r.queue.readers.Add(-1)
-	r.call.answered.Store(r.call.unique.Load()) // or nobody waits for it
+	r.call.answered.Store(r.call.unique.Load()) // or its answer is discarded
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i := range r.counts {

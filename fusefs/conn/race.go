@@ -4,8 +4,8 @@ package conn
 
 import "syscall"
 
-// The race detector knows that who reads sees what was done before a write, but
-// not that a request comes after what its caller did. Here it is told.
+// The race detector knows that a read sees what was done before a write, but not that a request
+// follows its caller's actions. These calls declare it.
 
 var null = func() int {
 	fd, err := syscall.Open("/dev/null", syscall.O_RDWR|syscall.O_CLOEXEC, 0)

@@ -196,9 +196,9 @@ func (r *reader) handle(n int) {
 	}
 }
 
-// dispatch calls the handler. After a panic nobody knows which locks are held and
-// whose file system identity the thread has: unless OnPanic says otherwise, the
-// process ends, as after any panic, and the kernel answers ENOTCONN.
+// dispatch calls the handler. After a panic it is unknown which locks are held and whose file
+// system identity the thread has: unless OnPanic is set, the process exits, as after any
+// panic, and the kernel answers ENOTCONN.
 func (r *reader) dispatch(q *query) (size int, st fuse.Status) {
 	defer func() {
 		if v := recover(); v != nil {

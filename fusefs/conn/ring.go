@@ -80,7 +80,7 @@ type cqe struct {
 	flags uint32
 }
 
-// newRing makes a ring that nobody submits to yet.
+// newRing makes a ring without submissions.
 func newRing() (*ring, error) {
 	p := ringParams{flags: setupDisabled | setupSQE128 | setupSingleIssuer | setupDeferTaskrun}
 	fd, _, e := unix.Syscall(unix.SYS_IO_URING_SETUP, 1, uintptr(unsafe.Pointer(&p)), 0)

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ringed is a reader of a ring that nobody serves.
+// ringed is a reader of a ring that is not served.
 func ringed(t testing.TB) *reader {
 	t.Helper()
 	c := offline(t, &testFS{})

@@ -160,7 +160,7 @@ func (c *Conn) pinToCPU(cpu int) {
 	var set unix.CPUSet
 	set.Set(cpu)
 	if err := unix.SchedSetaffinity(0, &set); err != nil {
-		// It may not run there; then nobody who asks does, either.
+		// It may not run on that processor; then its callers do not, either.
 		c.log.Debug("thread is not tied to its processor", slog.String("op", "sched_setaffinity"), slog.Any("err", err))
 	}
 }

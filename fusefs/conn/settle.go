@@ -29,7 +29,7 @@ func (c *Conn) Settle(limit time.Duration) bool {
 		}
 		select {
 		case <-c.dead:
-			return true // nobody gets an answer any more
+			return true // answers are discarded from now on
 		case <-time.After(pause):
 		}
 	}

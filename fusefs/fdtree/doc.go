@@ -1,7 +1,7 @@
-// Package fdtree walks and deletes directory trees by descriptors. It owns nothing and
-// knows openat2(2), statx(2) and unlinkat(2) only, so every package may use it.
+// Package fdtree walks and deletes directory trees by descriptors. It owns nothing and knows
+// openat2(2), statx(2) and unlinkat(2) only, so every package may use it.
 //
-// It never follows a symbolic link, never triggers an automount and never crosses a mount
-// point: what is mounted below a tree, a view for one, is somebody else's, and its files
-// stay. Names need not be UTF-8, and paths may be longer than PATH_MAX.
+// It never follows a symbolic link, never triggers an automount and never crosses a mount point:
+// the files of a file system that is mounted below a tree, such as a view, stay. Names need not
+// be UTF-8, and paths may be longer than PATH_MAX.
 package fdtree

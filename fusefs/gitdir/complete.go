@@ -9,17 +9,15 @@ import (
 )
 
 const (
-	// maxRefs bounds the refs an agent owns: every git that looks at all refs
-	// pays for each.
+	// maxRefs bounds the refs an agent owns: every git that reads all refs pays for each.
 	maxRefs = 4096
 	// completeFor is how long an object that was found complete is not looked at again.
 	completeFor = time.Minute
 	maxComplete = 20_000 // of them, and of those asked for at once
 )
 
-// complete wants everything there that a ref leads to, and a commit for a
-// branch, and publishes it: git fails for everybody who looks at all refs, also for the daemon,
-// if one leads nowhere.
+// complete requires that all objects that a ref reaches exist, and a commit for a branch, and
+// publishes them: a dangling ref makes every git fail that reads all refs, also the daemon's.
 func (g *Guard) complete(ctx context.Context, ref, hash string) error {
 	if g.cfg.Packs == nil {
 		return errors.New("nothing is there to check what the ref leads to")
@@ -86,7 +84,7 @@ func (g *Guard) publishLocked(ctx context.Context) {
 	}
 }
 
-// revision is how git is asked for what a ref must be.
+// revision is the revision expression for what a ref must be.
 func revision(ref, hash string) string {
 	if strings.HasPrefix(ref, "refs/heads/") {
 		return hash + "^{commit}"

@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// freshen sets the time of an object or pack that is there already, and whose
-// attributes an agent may not change: mostly that is git about to write an
-// object again. Maintenance tells by the time what somebody has come to need again.
+// freshen sets the time of an existing object or pack whose attributes an agent may not change:
+// mostly git is about to write an object again. Maintenance sees by the time that an object is
+// needed again.
 func (g *Guard) freshen(path string) {
 	fd, err := unix.Openat2(g.roots[Route(path)], path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: resolve})
 	if errors.Is(err, syscall.ENOENT) {

@@ -224,7 +224,7 @@ func TestHostileAgentIsRefused(t *testing.T) {
 	}
 	require.NotEmpty(t, r.refused())
 	r.must(r.bare, "git fsck --full --strict")
-	// The private part takes what tools write, and nobody else sees it.
+	// The private part takes what tools write, and no other agent sees it.
 	r.must(m, "echo evil > hooks/post-commit; chmod +x hooks/post-commit; echo x > info/exclude; mkdir sometool; echo x > sometool/f")
 	_, err := os.Stat(filepath.Join(r.bare, "hooks", "post-commit"))
 	require.ErrorIs(t, err, os.ErrNotExist)
@@ -287,7 +287,7 @@ func TestPublishedObjectIsSealed(t *testing.T) {
 	require.Equal(t, raw, got)
 }
 
-// An object that is written again is in use again: its time says so.
+// An object that is written again is in use again: its time is updated.
 func TestWritingAnObjectAgainFreshensIt(t *testing.T) {
 	r := newRepo(t, "sha1")
 	tree, _, _ := r.agent("a1")

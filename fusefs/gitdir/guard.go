@@ -41,24 +41,24 @@ type Config struct {
 	PrivateFD int
 	// Locker is the table of locks; without one only git's own lock files count.
 	Locker Locker
-	// OnCleared is told by Run of stale lock files that were removed, so that the
-	// kernel may forget them.
+	// OnCleared is called by Run with stale lock files that were removed, so that the kernel's
+	// cache of them can be invalidated.
 	OnCleared func(Cleared)
 	// Journal is a file that only root writes, with the lock files there are;
 	// see Recover. Empty for none.
 	Journal string
 	// Packs checks packs; without one none can be added.
 	Packs Packs
-	// Quota bounds what the agent adds to objects, in bytes on disk; 0 for no
-	// bound. Used is what it added before, OnUsed is told the sum as it grows.
+	// Quota bounds what the agent adds to objects, in bytes on disk; 0 for no bound. Used is what
+	// it added before, OnUsed is called with the sum as it grows.
 	Quota, Used int64
 	OnUsed      func(int64)
-	// Disk is asked before an operation on the agent's own part that may take space,
-	// or before an object is begun. "" lets it go on; else it says what is used up,
-	// and what to do. It must not block. May be nil.
+	// Disk is called before an operation on the agent's own part that may take space, or before
+	// an object is begun. "" allows it; else it returns which limit is reached, and what to do.
+	// It must not block. May be nil.
 	Disk func(op fusefs.Op) string
-	// Counted is told how many files and directories more there are in the agent's
-	// own part (fusefs.ObjectCounter). It must not block. May be nil.
+	// Counted is called with the change of the number of files and directories in the agent's own
+	// part (fusefs.ObjectCounter). It must not block. May be nil.
 	Counted func(n int)
 	Log     *slog.Logger
 	Now     func() time.Time
@@ -199,7 +199,7 @@ func (g *Guard) refuseWith(c fusefs.Caller, op fusefs.Op, path string, errno sys
 	return errno
 }
 
-// closed waits until nobody has path open for writing any more.
+// closed waits until no process has path open for writing any more.
 func (g *Guard) closed(ctx context.Context, path string) bool {
 	t := time.NewTimer(writersWait)
 	defer t.Stop()

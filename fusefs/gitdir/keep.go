@@ -6,14 +6,13 @@ import (
 	"polis/fusefs"
 )
 
-// What the kernel may keep of the shared directory follows from who else can
-// change it. Other agents and the daemon add objects, move refs and replace
-// packed-refs, all of them behind this mount; so what they can change is asked
-// for each time. But an object never changes under its name, the directories
-// that hold objects and refs stay where they are, and the agent's own part is
-// changed by nobody else. Names of objects go, when maintenance packs them: a
-// name that is kept would be opened without being looked at, and found missing
-// only when the pages of a mapping are read, which kills the program.
+// What the kernel may cache of the shared directory follows from who else can change it. Other
+// agents and the daemon add objects, move refs and replace packed-refs, all of them behind this
+// mount; so what they can change is looked up each time. But an object never changes under its
+// name, the directories that hold objects and refs stay where they are, and only the agent
+// changes its own part. Names of objects go, when maintenance packs them: a cached name would be
+// opened without a lookup, and found missing only when the pages of a mapping are read, which
+// kills the program.
 const (
 	keepOwn    = fusefs.KeepAll
 	keepObject = fusefs.KeepAttr | fusefs.KeepData
@@ -84,9 +83,8 @@ func keepOfObjects(rest string) fusefs.Keep {
 	return 0
 }
 
-// keepOfWorktree: the daemon writes the index of a worktree whose files it
-// withholds, git puts index.lock beside it, and a branch that somebody renames
-// is renamed in the HEAD of every worktree.
+// keepOfWorktree: the daemon writes the index of a worktree whose files it withholds, git puts
+// index.lock beside it, and renaming a branch changes the HEAD of every worktree on it.
 func (g *Guard) keepOfWorktree(rest string) fusefs.Keep {
 	name, file, below := strings.Cut(rest, "/")
 	switch {
@@ -114,8 +112,8 @@ func (g *Guard) Lasts(path string) bool {
 // Generation is part of fusefs.CacheableGuard: the rules are those of New.
 func (*Guard) Generation() uint64 { return 0 }
 
-// CachedVerdict is part of fusefs.CacheableGuard. Unfinished objects are seen by whom they
-// belong to; that is asked each time.
+// CachedVerdict is part of fusefs.CacheableGuard. Only their owner sees unfinished objects; that
+// is checked each time.
 func (g *Guard) CachedVerdict(path string, dir bool) fusefs.CachedVerdict {
 	if strings.HasPrefix(path, "objects/") && classify(path, g.cfg.Worktree) == classTemp || !g.Visible(path, dir) {
 		return 0

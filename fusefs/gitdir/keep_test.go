@@ -12,7 +12,7 @@ import (
 	"polis/fusefs"
 )
 
-// What somebody else can change must not be kept.
+// What other processes can change must not be cached.
 func TestKeepFollowsWhoCanChangeAName(t *testing.T) {
 	g := &Guard{cfg: Config{Worktree: "me"}}
 	hash := strings.Repeat("ab", 19)
@@ -102,7 +102,7 @@ func TestNothingStaleIsSeenOfOthersWork(t *testing.T) {
 		require.Equal(t, "f", r.must(t2, "git ls-files"))
 		r.must(t2, "git reset -q")
 	}
-	// A name that was free when it was last looked at, made by somebody else.
+	// A name that was free at the last lookup, created by another agent.
 	ref := filepath.Join(m1, "refs/heads/theirs")
 	_, err := os.Stat(ref)
 	require.ErrorIs(t, err, os.ErrNotExist)

@@ -76,8 +76,8 @@ func lockOf(path, own string) (l Lock, tracked bool) {
 	return Lock{}, false
 }
 
-// privateLock says whether a file in the agent's own part is a lock of git's.
-// Other programs keep files of such names for good.
+// privateLock reports whether a file in the agent's own part is a lock of git's. Other programs
+// keep files of such names permanently.
 func privateLock(path string) bool {
 	part := strings.Split(path, "/")
 	if !strings.HasSuffix(path, ".lock") {

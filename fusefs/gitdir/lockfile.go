@@ -15,9 +15,9 @@ import (
 const (
 	refBound    = 30 * time.Second // a ref's lock file
 	packedBound = 10 * time.Second // packed-refs.lock
-	// allBound is how long the exclusive lock is kept from the others. It is
-	// less than RefWait, so that nobody's commit fails because an agent runs gc.
-	// That goes on without it: it can remove nothing through a view.
+	// allBound is how long the exclusive lock blocks the others. It is less than RefWait, so that
+	// no other agent's commit fails because an agent runs gc. That continues without it: it can
+	// remove nothing through a view.
 	allBound = 4 * time.Second
 	// restWait is how long an agent that was over a bound leaves that lock to others.
 	restWait = 30 * time.Second
@@ -30,7 +30,7 @@ type lockFile struct {
 	lock  Lock
 	lease Lease // nil: none was needed, or it was given back
 	owner process
-	temp  bool   // an unfinished object or pack: in nobody's way, but it takes space
+	temp  bool   // an unfinished object or pack: it blocks no agent, but takes space
 	pid   uint32 // who made it; looked up as owner only if the file stays
 	since time.Time
 	gone  time.Time // when the owner was first seen to have ended

@@ -204,8 +204,8 @@ func TestRecoverRemovesWhatAKilledServerLeft(t *testing.T) {
 	}
 	text, err := os.ReadFile(r.journal("a1"))
 	require.NoError(t, err)
-	// What the killed server's disk says, with a line that was being written; and
-	// a lock that went and was made again by somebody else.
+	// The state that a killed server left on the disk, with a line that was being written; and a
+	// lock that was removed and made again by another process.
 	left := filepath.Join(r.dir, "left")
 	require.NoError(t, os.WriteFile(left, append(text, "0 12"...), 0o600))
 	again := filepath.Join(r.bare, files[1])

@@ -40,8 +40,8 @@ func TestLinksDoNotLeaveSubmodules(t *testing.T) {
 	r.must(m, "m=worktrees/a1/modules; mkdir -p $m/s; ln -s target $m/s/l; mv $m/s/l $m/s/k; mv $m/s $m/t; test -L $m/t/k")
 }
 
-// A name decides what others get when they say it: nobody makes one that stands
-// for another's branch, or that git itself would refuse.
+// A name decides what others get when they use it: no agent makes one that resolves to another's
+// branch, or that git itself would refuse.
 func TestNamesThatStandForOthersWorkAreRefused(t *testing.T) {
 	r := newRepo(t, "sha1")
 	tree1, m, _ := r.agent("a1")
@@ -71,8 +71,8 @@ func TestNamesThatStandForOthersWorkAreRefused(t *testing.T) {
 	r.must(tree1, "git branch mine && git tag mine && git branch HEADS && git tag v-2 && git branch -m agent/a1 moved && git branch -m moved agent/a1")
 }
 
-// What a ref leads to must be there: every git that looks at all refs, also the
-// daemon's, would fail otherwise.
+// What a ref points to must exist: every git that reads all refs, also the daemon's, would fail
+// otherwise.
 func TestARefLeadsToWhatIsThere(t *testing.T) {
 	for _, format := range []string{"sha1", "sha256"} {
 		t.Run(format, func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestARefLeadsToWhatIsThere(t *testing.T) {
 				_, err = run(t, m, "sh", "-c", "rm -f packed-refs.new packed-refs.lock")
 				require.NoError(t, err)
 			}
-			// One that is broken already is in nobody's way.
+			// One that is broken already blocks no agent.
 			require.NoError(t, os.WriteFile(filepath.Join(r.bare, "refs", "heads", "broken"), []byte(absent+"\n"), 0o644))
 			require.NoError(t, os.Chown(filepath.Join(r.bare, "refs", "heads", "broken"), nobody, nobody))
 			r.must(tree2, "echo y > y && git add y && git commit -qm y && git tag -am t t9 && git branch -m agent/a2 b && git branch -m b agent/a2")

@@ -22,9 +22,9 @@ type PackSums struct{ Idx, Rev [32]byte }
 
 // Packs looks into packs.
 type Packs interface {
-	// Sums resolves and hashes every object of the pack that is open read-only
-	// as content, whose names have hashLen bytes. A pack that is damaged or needs objects from elsewhere is
-	// an error. It is asked for one pack at a time.
+	// Sums resolves and hashes every object of the pack that is open read-only as content, whose
+	// names have hashLen bytes. A pack that is damaged or needs objects from elsewhere is an
+	// error. It is called for one pack at a time.
 	Sums(ctx context.Context, content, hashLen int) (PackSums, error)
 	// Publish wants objects, commits where "^{commit}" is added to the name, and all
 	// they lead to in the shared repository or among the agent's own, and moves
@@ -98,7 +98,7 @@ func (g *Guard) admitPack(ctx context.Context, a at, pack string) error {
 func checkTrailer(ctx context.Context, a at, name []byte) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(a.fd, &st); err != nil {
-		return fmt.Errorf("look at the pack: %w", err)
+		return fmt.Errorf("read the pack: %w", err)
 	}
 	n := int64(len(name))
 	var head [12]byte

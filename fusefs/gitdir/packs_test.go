@@ -75,15 +75,15 @@ func TestHostilePacksAreRefused(t *testing.T) {
 		to      string
 		content []byte
 	}{
-		"not a pack":               {name + ".pack", []byte("hello, I am a pack, believe me, I really am")},
-		"empty":                    {name + ".pack", nil},
-		"under a wrong name":       {other + ".pack", good},
-		"one bit wrong":            {name + ".pack", flip(good, len(good)/2)},
-		"the trailer wrong":        {name + ".pack", flip(good, len(good)-1)},
-		"an index without a pack":  {name + ".idx", idx},
-		"an index of nobody":       {other + ".idx", idx},
-		"a mark that keeps a pack": {name + ".bitmap", idx},
-		"an index of many":         {"multi-pack-index", idx},
+		"not a pack":                  {name + ".pack", []byte("hello, I am a pack, believe me, I really am")},
+		"empty":                       {name + ".pack", nil},
+		"under a wrong name":          {other + ".pack", good},
+		"one bit wrong":               {name + ".pack", flip(good, len(good)/2)},
+		"the trailer wrong":           {name + ".pack", flip(good, len(good)-1)},
+		"an index without a pack":     {name + ".idx", idx},
+		"an index under another name": {other + ".idx", idx},
+		"a mark that keeps a pack":    {name + ".bitmap", idx},
+		"an index of many":            {"multi-pack-index", idx},
 	} {
 		require.ErrorIs(t, add("tmp_pack_1", c.to, c.content), syscall.EACCES, what)
 	}

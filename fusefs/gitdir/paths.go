@@ -160,8 +160,8 @@ func classifyRef(part []string, what class) class {
 	return what
 }
 
-// ofRemote says that a ref stands for one of a remote. Those belong to nobody:
-// who may fetch writes down what it found.
+// ofRemote reports whether a ref is a remote-tracking one. Those have no owner: every agent that
+// may fetch writes what it found.
 func ofRemote(ref string) bool { return strings.HasPrefix(ref, "refs/remotes/") }
 
 // refName is the ref that a ref, lock or log path belongs to.

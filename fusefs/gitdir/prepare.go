@@ -63,8 +63,8 @@ func Prepare(private, bare, published string, uid, gid int) error {
 	return nil
 }
 
-// borrow has git look for objects in another directory, too. What says so is not the
-// agent's to write: git of the daemon reads it.
+// borrow makes git search for objects in another directory, too. The file that configures it is
+// not the agent's to write: the daemon's git reads it.
 func borrow(root *os.Root, published string) error {
 	if err := root.Mkdir("objects/info", 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 		return err

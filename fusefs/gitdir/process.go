@@ -51,8 +51,8 @@ func processOf(thread uint32) process {
 	return process{id: id, start: stat[19]}
 }
 
-// alive is false only if the process is known to have ended. One that nobody
-// has waited for yet has ended: its files are closed.
+// alive is false only if the process is known to have ended. A zombie has ended: its files are
+// closed.
 func (p process) alive() bool {
 	if p.id == 0 {
 		return true

@@ -125,7 +125,7 @@ func (g *Guard) disown(ref string) {
 	}
 }
 
-// at reads a descriptor by position: it is shared with nobody's offset.
+// at reads a descriptor by position, independent of its shared offset.
 type at struct{ fd int }
 
 // ReadAt is part of io.ReaderAt.

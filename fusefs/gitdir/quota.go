@@ -19,7 +19,7 @@ const leastObject = 4096
 func sizeOf(fd int) (int64, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
-		return 0, fmt.Errorf("look at the new object: %w", err)
+		return 0, fmt.Errorf("read the new object: %w", err)
 	}
 	return max(st.Blocks*512, st.Size, leastObject), nil
 }

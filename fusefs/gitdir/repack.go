@@ -15,9 +15,9 @@ import (
 // maxPeel bounds a chain of tags of tags.
 const maxPeel = 8
 
-// checkPacked allows a new packed-refs that differs from the old one only in
-// refs of the agent, or says of others' refs what they are (git pack-refs).
-// Whoever replaces it holds packed-refs.lock: in between nobody else does.
+// checkPacked allows a new packed-refs that differs from the old one only in refs of the agent,
+// or that has others' refs with their present values (git pack-refs). The process that replaces
+// it holds packed-refs.lock: in between no other does.
 func (g *Guard) checkPacked(ctx context.Context, a at) error {
 	if !g.valid("packed-refs.lock") {
 		return errors.New("packed-refs is replaced only by who holds packed-refs.lock")

@@ -19,7 +19,7 @@ func TestACommitNeedsFewRequests(t *testing.T) {
 	tree, _, _ := r.agent("a1")
 	change := "for i in 1 2 3 4 5 6 7 8 9 10; do mkdir -p d$i; echo %d$i >d$i/f; done; git add ."
 	r.must(tree, fmt.Sprintf(change, 0)+" && git commit -qm 0")
-	time.Sleep(2100 * time.Millisecond) // what was just made is asked for more often
+	time.Sleep(2100 * time.Millisecond) // what was just made is looked up more often
 	least := map[string]uint64{}
 	for i := range 6 {
 		r.must(tree, fmt.Sprintf(change, i+1))
@@ -87,8 +87,8 @@ func TestMaintenanceTakesDirectoriesOfObjectsAway(t *testing.T) {
 	require.Empty(t, r.refused())
 }
 
-// The directory of all agents' branches goes when maintenance packs the last of
-// them, and comes back with the next commit of whoever is first.
+// The directory of all agents' branches is removed when maintenance packs the last of them, and
+// comes back with the next commit of any agent.
 func TestMaintenanceTakesTheDirectoryOfBranchesAway(t *testing.T) {
 	r := newRepo(t, "sha1")
 	t1, m1, _ := r.agent("a1")
@@ -128,8 +128,8 @@ func TestMaintenanceTakesTheDirectoryOfBranchesAway(t *testing.T) {
 	require.Empty(t, r.refused())
 }
 
-// Rights that the daemon takes away from a directory all agents share are gone
-// for those who know it; through a view nobody can take or give any.
+// Permissions that the daemon removes from a directory all agents share are removed for those who
+// know it; through a view they cannot be changed.
 func TestRightsOfSharedDirectoriesAreTheDaemons(t *testing.T) {
 	r := newRepo(t, "sha1")
 	t1, m1, _ := r.agent("a1")

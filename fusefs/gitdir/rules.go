@@ -79,8 +79,8 @@ func (g *Guard) Write(ctx context.Context, c fusefs.Caller, op fusefs.Op, target
 	return &ticket{}, 0
 }
 
-// submodule says whether a path is in a repository that git keeps for a
-// submodule of the agent's worktree. Nobody but the agent uses those.
+// submodule reports whether a path is in a repository that git keeps for a submodule of the
+// agent's worktree. Only the agent uses those.
 func (g *Guard) submodule(path string) bool {
 	return strings.HasPrefix(path, "worktrees/"+g.cfg.Worktree+"/modules/")
 }
@@ -235,8 +235,8 @@ func (g *Guard) refLock(c fusefs.Caller, op fusefs.Op, path string, refuse func(
 	return g.lockFile(op, path, refuse)
 }
 
-// lockFile: a lock belongs to the mount that made it. One that nobody will
-// remove is removed by the mount, or by the daemon.
+// lockFile: a lock belongs to the mount that made it. The mount or the daemon removes one that no
+// process will remove.
 func (g *Guard) lockFile(op fusefs.Op, path string, refuse func(string) syscall.Errno) syscall.Errno {
 	g.mu.Lock()
 	mine, free := g.locks[path] != nil, g.moving[path] == 0

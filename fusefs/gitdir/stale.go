@@ -14,15 +14,15 @@ const (
 	// sweepEvery is how often lock files are looked at while there are any.
 	// Nearly all live for milliseconds and are never looked at.
 	sweepEvery = 250 * time.Millisecond
-	// goneWait is how long the process that made a lock file has been gone, with
-	// nobody left who has it open, before it is stale.
+	// goneWait is how long the process that made a lock file must have been gone, with no process
+	// left that has it open, before it is stale.
 	goneWait = 750 * time.Millisecond
 	// tempWait is the same for temporary files, of which only the thread that
 	// made them is known.
 	tempWait = 5 * time.Second
 )
 
-// Cleared is a lock file that was removed because nobody will.
+// Cleared is a stale lock file that was removed.
 type Cleared struct {
 	Path string // below the git directory
 	Why  string
@@ -57,7 +57,7 @@ func (g *Guard) Run(ctx context.Context) {
 	}
 }
 
-// sweep looks at every lock file once and returns how many are left.
+// sweep checks every lock file once and returns how many are left.
 func (g *Guard) sweep() int {
 	now := g.cfg.Now()
 	g.mu.Lock()

@@ -22,8 +22,8 @@ func (t *ticket) Made(fd int) {
 	}
 }
 
-// Failed is part of fusefs.Failer: a file somebody else made is not ours, and
-// one that did not go is still there.
+// Failed is part of fusefs.Failer: a file that another process made is not ours, and one that was
+// not removed still exists.
 func (t *ticket) Failed() {
 	t.failed = true
 	if t.made != "" {

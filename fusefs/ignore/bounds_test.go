@@ -86,7 +86,7 @@ func TestPatternsTakeBoundedMemory(t *testing.T) {
 	}
 }
 
-// TestTooLargeAFileIgnoresNothing, and it is not read each time it is asked about.
+// TestTooLargeAFileIgnoresNothing, and it is not read at every query.
 func TestTooLargeAFileIgnoresNothing(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, ".gitignore", "yes\n"+strings.Repeat("#", maxIgnoreFile))

@@ -24,8 +24,8 @@ const (
 // ErrFormat is what Parse has against a file.
 var ErrFormat = errors.New("not a set of paths")
 
-// hash is FNV-1a. Whoever finds two paths with one hash gains no more than by having
-// both in the set.
+// hash is FNV-1a. An agent that finds two paths with one hash gains no more than by having both
+// in the set.
 func hash(path string, dir bool) uint64 {
 	h := uint64(14695981039346656037)
 	for i := range len(path) {

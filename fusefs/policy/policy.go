@@ -44,8 +44,8 @@ type Rules struct {
 	Temp []string `json:"temp,omitempty" toml:"temp_names"`
 }
 
-// Limits of Compile. A policy is asked at every system call; more rules than
-// this are a mistake in whatever generated them.
+// Limits of Compile. A policy is consulted at every system call; more rules than this are a
+// mistake in the program that generated them.
 const MaxRules = 10000
 
 // RuleError names the rule that does not compile.

@@ -55,8 +55,8 @@ type Paths struct {
 	stamp [4]int64
 }
 
-// rules are the patterns in force, and a quick way to see that none can match:
-// every name on the way to every file is asked about.
+// rules are the patterns in force, and a quick way to see that none can match: every name on the
+// way to every file is checked.
 type rules struct {
 	all   []*glob.Pattern // fixed, and then those of IncludeFile
 	first [256]bool       // bytes with which a name that matches can begin

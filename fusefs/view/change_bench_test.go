@@ -106,8 +106,8 @@ func openFor(path string, flags int) error {
 	return unix.Close(fd)
 }
 
-// asNobody runs f on a thread of its own that is nobody's, and returns the CPU
-// time the process took meanwhile, and a moment longer: what was put off counts.
+// asNobody runs f on a thread of its own with the user nobody, and returns the CPU time the
+// process took meanwhile, and a moment longer: deferred work counts.
 func asNobody(b *testing.B, f func() error) time.Duration {
 	start := cpu(b)
 	done := make(chan error)

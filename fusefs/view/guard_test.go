@@ -132,7 +132,7 @@ func TestEveryOperationAgainstEveryRule(t *testing.T) {
 			require.Equal(t, []string{code, tc.path, string(op), "EACCES"}, []string{d.Code, d.Path, d.Op, d.Errno})
 			require.NotEmpty(t, d.Hint)
 			require.EqualValues(t, 7, d.Pid)
-			require.Empty(t, g.book.reqs, "no lease is asked for what the policy refuses")
+			require.Empty(t, g.book.reqs, "no lease is requested for what the policy refuses")
 		}
 		for _, op := range readOps {
 			g := newGuard(t, rules)
@@ -164,9 +164,9 @@ func TestNamesStayVisibleUnlessHidden(t *testing.T) {
 	require.Equal(t, syscall.ENOENT, g.Read(t.Context(), caller, fusefs.OpReaddir, "h"))
 }
 
-// TestWhatIsHiddenIsToldToNobody: CodeHidden counts as a refusal, and is no
-// denial that the agent could read of.
-func TestWhatIsHiddenIsToldToNobody(t *testing.T) {
+// TestWhatIsHiddenIsNotReported: CodeHidden counts as a refusal, and is no denial that the agent
+// could read of.
+func TestWhatIsHiddenIsNotReported(t *testing.T) {
 	g := newGuard(t, policy.Rules{Read: []string{"r"}, Hide: []string{"h"}})
 	for i := range int64(3) {
 		require.Equal(t, syscall.ENOENT, g.Read(t.Context(), caller, fusefs.OpOpenRead, "h/x"))
@@ -177,7 +177,7 @@ func TestWhatIsHiddenIsToldToNobody(t *testing.T) {
 		require.NotEqual(t, CodeHidden, d.Code)
 		require.NotContains(t, d.Path, "h/x")
 	}
-	require.Len(t, g.denials, 1, "the other one is told")
+	require.Len(t, g.denials, 1, "the other one is reported")
 }
 
 func TestLeases(t *testing.T) {
@@ -328,7 +328,7 @@ func TestMovingDirectories(t *testing.T) {
 		{"something would be denied there", policy.Rules{Deny: []string{"moved/a/b"}}, fusefs.OpRename, "plain", "moved", syscall.EACCES},
 		{"something hidden in it", policy.Rules{Hide: []string{"x.pem"}}, fusefs.OpRename, "keys", "moved", syscall.ENOENT},
 		{"something to ask about", policy.Rules{Ask: []string{"ask.me"}}, fusefs.OpRename, "big", "moved", syscall.EACCES},
-		{"exchange looks at both", policy.Rules{Deny: []string{"*.pem"}}, fusefs.OpExchange, "plain", "keys", syscall.EACCES},
+		{"exchange checks both", policy.Rules{Deny: []string{"*.pem"}}, fusefs.OpExchange, "plain", "keys", syscall.EACCES},
 		{"into a narrower place", policy.Rules{Write: []string{"src/**", "plain/**", "!src/a"}}, fusefs.OpRename, "plain", "src/plain", 0},
 		{"out of what may be written", policy.Rules{Write: []string{"src/**"}}, fusefs.OpRename, "src/gen", "gen", syscall.EACCES},
 	} {

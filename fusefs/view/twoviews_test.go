@@ -262,9 +262,9 @@ func inTheWay(other *side, d deed) bool {
 	return false
 }
 
-// Two agents work in two worktrees of one repository, with one lock table: every
-// EBUSY and every grant is foreseen by a model, nobody ever holds what another
-// holds, and each worktree has what its agent was allowed to put there.
+// Two agents work in two worktrees of one repository, with one lock table: a model predicts every
+// EBUSY and every grant, no agent ever holds what another holds, and each worktree has what its
+// agent was allowed to put there.
 func TestTwoViewsAndOneLockTable(t *testing.T) {
 	needRoot(t)
 	o := newOffice(t, "one", "two")

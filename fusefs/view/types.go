@@ -93,11 +93,11 @@ type Denial struct {
 	// Program is the name of Pid's program, where it is known.
 	Program string `json:"program,omitempty"`
 	Hint    string `json:"hint,omitempty"`
-	// Count is how many of the same are told of as one; 0 is one.
+	// Count is how many equal refusals are reported as one; 0 is one.
 	Count int `json:"count,omitempty"`
 }
 
-// Question is what an Asker is asked: may the agent do Op to Paths?
+// Question is what an Asker decides: may the agent do Op to Paths?
 type Question struct {
 	Agent, Op, Rule string
 	Write           bool
@@ -130,10 +130,10 @@ type Config struct {
 	// Asker puts a question to the commander and returns nil for yes. It has
 	// its own deadline and obeys ctx. If nil, the answer is always no.
 	Asker func(ctx context.Context, q Question) error
-	// Quota is asked before an operation that may take space. "" lets it go on;
-	// else it says what is used up, and what to do. It must not block. May be nil.
+	// Quota is called before an operation that may take space. "" allows it; else it returns
+	// which limit is reached, and what to do. It must not block. May be nil.
 	Quota func(op fusefs.Op) string
-	// Counted is told how many objects more there are (fusefs.ObjectCounter). It must
+	// Counted is called with the change of the number of objects (fusefs.ObjectCounter). It must
 	// not block. May be nil.
 	Counted func(n int)
 	// OnDenial gets refusals, at a bounded rate. It must not block.

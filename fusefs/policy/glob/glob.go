@@ -121,8 +121,8 @@ func (p *Pattern) Match(path string, dir bool) bool {
 // Covers says whether the pattern names this path or a directory above it.
 func (p *Pattern) Covers(path string, dir bool) bool { return p.run(path, dir, covers) }
 
-// CoversTree is Covers, except that "d/**" also covers the directory d
-// itself: whoever may write everything in d may also make d.
+// CoversTree is Covers, except that "d/**" also covers the directory d itself: the right to write
+// everything in d includes making d.
 func (p *Pattern) CoversTree(path string, dir bool) bool { return p.run(path, dir, coversTree) }
 
 // MayMatchBelow says whether the pattern could name anything strictly below

@@ -87,7 +87,7 @@ func TestOverlapAndContainsAgreeWithCovers(t *testing.T) {
 			t.Fatalf("%s is covered by %s and %s, which are said not to overlap", path, p, q)
 		}
 		if inQ && Contains(p, q) && !p.CoversTree(path, false) {
-			t.Fatalf("%s is covered by %s and not by %s, which is said to contain it", path, q, p)
+			t.Fatalf("%s is covered by %s and not by %s, which should contain it", path, q, p)
 		}
 	})
 }
