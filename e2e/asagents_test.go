@@ -188,3 +188,23 @@ func TestAnAgentThatCannotReachItsModelIsWarnedOf(t *testing.T) {
 	require.Contains(t, d.must("agents", "set", "cut", "--egress", "none"), hint)
 	require.NotContains(t, d.must("agents", "add", "plain", "--egress", "none", "--", "true"), "warning", "it may need nothing")
 }
+
+// Every Node program asks for io_uring at its start, and does without.
+func TestProbesOfEveryProgramAreShownToThoseWhoAsk(t *testing.T) {
+	d := startDaemon(t, options{})
+	d.up()
+	d.add("alice")
+	const probe = "io_uring_setup"
+	try := "python3 -c 'import ctypes; libc = ctypes.CDLL(None); [libc.syscall(425, 1, 0) for _ in range(3)]'; chroot /tmp true"
+	d.exec("alice", "sh", "-c", try)
+	shown := func(args ...string) string { return d.must(args...) + d.must(append([]string{"--json"}, args...)...) }
+	d.eventually("the other refusal", func() bool { return strings.Contains(d.must("events"), "chroot") })
+	require.Contains(t, shown("events", "--all"), probe)
+	require.NotContains(t, shown("events"), probe)
+	require.Contains(t, shown("agents", "why", "alice", "--all"), probe)
+	require.NotContains(t, shown("agents", "why", "alice"), probe)
+	require.Contains(t, shown("agents", "why", "alice"), "chroot")
+	inside := d.sh("alice", "cat /run/polis/why /run/polis/why.json")
+	require.Contains(t, inside, "chroot")
+	require.NotContains(t, inside, probe)
+}

@@ -74,7 +74,7 @@ func TestAllAgentsTogetherAreLimited(t *testing.T) {
 func (d *daemon) eventsOf(typ string) []api.Event {
 	d.t.Helper()
 	var all struct{ Events []api.Event }
-	require.NoError(d.t, json.Unmarshal([]byte(d.must("events", "--json")), &all))
+	require.NoError(d.t, json.Unmarshal([]byte(d.must("events", "--all", "--json")), &all))
 	return slices.DeleteFunc(all.Events, func(e api.Event) bool { return e.Type != typ })
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -34,17 +35,21 @@ func (a *app) agentQuery(use, short string, ask func(context.Context, *client.Cl
 }
 
 func (a *app) whyCmd() *cobra.Command {
-	return a.agentQuery("why NAME", "Explain what an agent was refused", func(ctx context.Context, c *client.Client, name string) (view, error) {
+	var all bool
+	cmd := a.agentQuery("why NAME [--all]", "Explain what an agent was refused", func(ctx context.Context, c *client.Client, name string) (view, error) {
 		why, err := c.Why(ctx, name)
 		if err != nil {
 			return view{}, err
 		}
+		why = slices.DeleteFunc(why, func(w api.WhyEntry) bool { return w.Probe && !all })
 		var paths []string
 		for _, w := range why {
 			paths = append(paths, w.Path)
 		}
 		return view{json: map[string]any{"why": list(why)}, names: paths, human: func(p *page) { whyPage(p, name, why) }}, nil
 	})
+	cmd.Flags().BoolVar(&all, "all", false, "also what many programs try at every start and do without")
+	return cmd
 }
 
 func whyPage(p *page, name string, why []api.WhyEntry) {

@@ -13,35 +13,39 @@ import (
 )
 
 func (a *app) eventsCmd() *cobra.Command {
-	var follow bool
+	var follow, all bool
 	var since uint64
 	cmd := &cobra.Command{
-		Use:   "events [-f] [--since ID]",
+		Use:   "events [-f] [--since ID] [--all]",
 		Short: "Show what happened",
 		Long: `Show what happened: agents made and removed, refused accesses, lock conflicts,
 memory limits, ports, conflicts. With -f go on until interrupted, also across a restart of
-polisd. With --json and -f every line is one event.`,
+polisd. With --json and -f every line is one event. What many programs try at every
+start and do without (io_uring) is left out; --all shows it.`,
 		Args: takes(0, 0, ""),
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "wait for more")
 	cmd.Flags().Uint64Var(&since, "since", 0, "only events after the one with this `ID`")
+	cmd.Flags().BoolVar(&all, "all", false, "also refusals that mean nothing")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if !follow {
 			return a.call(cmd, shortCall, func(ctx context.Context, c *client.Client) error {
-				return a.pastEvents(ctx, c, since)
+				return a.pastEvents(ctx, c, since, all)
 			})
 		}
 		return a.follow(cmd, func(ctx context.Context, c *client.Client) error {
-			return a.followEvents(ctx, c, since)
+			return a.followEvents(ctx, c, since, all)
 		})
 	}
 	return cmd
 }
 
-func (a *app) pastEvents(ctx context.Context, c *client.Client, since uint64) error {
+func (a *app) pastEvents(ctx context.Context, c *client.Client, since uint64, all bool) error {
 	events := []api.Event{}
 	err := c.Events(ctx, client.EventQuery{Since: since}, func(e api.Event) error {
-		events = append(events, e)
+		if all || !e.Probe() {
+			events = append(events, e)
+		}
 		return nil
 	})
 	if err != nil {
@@ -58,13 +62,18 @@ func (a *app) pastEvents(ctx context.Context, c *client.Client, since uint64) er
 	}})
 }
 
-func (a *app) followEvents(ctx context.Context, c *client.Client, since uint64) error {
+func (a *app) followEvents(ctx context.Context, c *client.Client, since uint64, all bool) error {
 	// A daemon that is not there at all is worth no waiting for.
 	if err := c.Health(ctx); err != nil {
 		return err
 	}
 	p := &page{color: isTerminal(a.stdout) && a.colors()}
-	return a.hear(ctx, c, since, func(e api.Event) error { return a.printEvent(p, e) })
+	return a.hear(ctx, c, since, func(e api.Event) error {
+		if e.Probe() && !all {
+			return nil
+		}
+		return a.printEvent(p, e)
+	})
 }
 
 // hear calls fn for events until ctx ends, also across a restart of polisd.

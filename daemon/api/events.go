@@ -17,6 +17,13 @@ type Event struct {
 	Data    map[string]any `json:"data,omitempty"`
 }
 
+// Probe reports whether the event is a refusal that many programs provoke at every start
+// and do without. It is counted; people see it only if they ask for all.
+func (e Event) Probe() bool {
+	probe, _ := e.Data["probe"].(bool)
+	return probe
+}
+
 // Types of events. Consumers must ignore the ones they do not know.
 const (
 	EventAgentCreated     = "agent:created"

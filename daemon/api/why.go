@@ -16,4 +16,6 @@ type WhyEntry struct {
 	// Pid, on the host, and Program are who was refused, where it is known.
 	Pid     int    `json:"pid,omitempty"`
 	Program string `json:"program,omitempty"`
+	// Probe: many programs try it at every start, and do without.
+	Probe bool `json:"probe,omitempty"`
 }

@@ -28,7 +28,10 @@ func (s *Shim) reportCalls() {
 			return
 		}
 		for _, d := range due {
-			if s.callDenials.pass(time.Now()) {
+			switch {
+			case isProbe(d.call):
+				s.probed(callDenial(d))
+			case s.callDenials.pass(time.Now()):
 				s.denied(callDenial(d))
 			}
 		}
@@ -38,6 +41,19 @@ func (s *Shim) reportCalls() {
 			later.Reset(time.Until(next))
 		}
 	}
+}
+
+// isProbe reports whether a refused call is one that libraries try at every start of a
+// program, and do without: every Node program calls io_uring_setup. It leads nowhere, and
+// would hide what does.
+func isProbe(c sandbox.RefusedCall) bool { return c.Call == "io_uring_setup" }
+
+// probed records a probe: for those who ask for all, and not for the agent.
+func (s *Shim) probed(d view.Denial) {
+	s.views.probes.Add(d)
+	ev := s.denialEvent(d)
+	ev.Data["probe"] = true
+	s.events.Publish(ev)
 }
 
 // callDenial describes a refused call as a Denial.

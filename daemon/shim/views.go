@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -37,6 +38,8 @@ type views struct {
 	dead  chan struct{}
 	// waited is how long the agent waited for leases of others, in nanoseconds.
 	waited atomic.Int64
+	// probes are refusals that nobody has to read: see isProbe.
+	probes *view.Why
 
 	mu   sync.Mutex // of refs, and of tree while other goroutines may read it
 	refs map[string]bool
@@ -69,7 +72,7 @@ func (s *Shim) openViews(ctx context.Context) error {
 	if err := writeResolvConf(sp, netbridge.DNSAddr().Addr().String()); err != nil {
 		return err
 	}
-	v := &views{dead: make(chan struct{}), whys: view.NewWhy(time.Now), refs: map[string]bool{}}
+	v := &views{dead: make(chan struct{}), whys: view.NewWhy(time.Now), probes: view.NewWhy(time.Now), refs: map[string]bool{}}
 	for _, r := range sp.OwnedRefs {
 		v.refs[r] = true
 	}
@@ -190,6 +193,10 @@ func (s *Shim) tooManyOpen(c fusefs.Caller, limit int) {
 func (s *Shim) denied(d view.Denial) {
 	s.views.whys.Add(d)
 	s.updateWhy()
+	s.events.Publish(s.denialEvent(d))
+}
+
+func (s *Shim) denialEvent(d view.Denial) api.Event {
 	typ := api.EventDenied
 	if d.Code == string(api.CodeFileLocked) {
 		typ = api.EventLockConflict
@@ -201,7 +208,7 @@ func (s *Shim) denied(d view.Denial) {
 		ev.Message += fmt.Sprintf(", %d times", d.Count)
 		ev.Data["count"] = d.Count
 	}
-	s.events.Publish(ev)
+	return ev
 }
 
 // rulesTooLarge reports ignore rules that polis does not read.
@@ -237,16 +244,19 @@ func (v *views) counters() api.Counters {
 
 func (v *views) whyFiles() (text, js string) { return string(v.whys.Text()), string(v.whys.JSON()) }
 
-// why is the last refusals as API types.
+// why is the last refusals as API types, newest first.
 func (s *Shim) why() []api.WhyEntry {
 	out := []api.WhyEntry{}
-	for _, d := range s.views.whys.Entries() {
-		e := api.WhyEntry{Time: d.Time, Op: d.Op, Path: d.Path, Code: api.Code(d.Code), Errno: d.Errno, Holder: d.Holder, Hint: d.Hint, Pid: int(d.Pid), Program: d.Program, Count: d.Count}
-		if !d.Since.IsZero() {
-			e.Since = &d.Since
+	for probe, list := range map[bool][]view.Denial{false: s.views.whys.Entries(), true: s.views.probes.Entries()} {
+		for _, d := range list {
+			e := api.WhyEntry{Time: d.Time, Op: d.Op, Path: d.Path, Code: api.Code(d.Code), Errno: d.Errno, Holder: d.Holder, Hint: d.Hint, Pid: int(d.Pid), Program: d.Program, Count: d.Count, Probe: probe}
+			if !d.Since.IsZero() {
+				e.Since = &d.Since
+			}
+			out = append(out, e)
 		}
-		out = append(out, e)
 	}
+	slices.SortStableFunc(out, func(a, b api.WhyEntry) int { return b.Time.Compare(a.Time) })
 	return out
 }
 

@@ -83,6 +83,9 @@ func (m *Model) update(msg tea.Msg) tea.Cmd {
 		m.reading = false
 		m.written(msg)
 	case eventMsg:
+		if api.Event(msg).Probe() {
+			return nil
+		}
 		if m.events = append(m.events, api.Event(msg)); len(m.events) >= 2*maxEvents {
 			m.events = append([]api.Event(nil), m.events[len(m.events)-maxEvents:]...)
 		}
