@@ -158,7 +158,11 @@ func reported(dir string) error {
 // Remove ends the shim and then clears what it left, also when it was dead.
 func (s *shims) Remove(ctx context.Context, a *agent.Agent) error {
 	dir := s.run.Agent(a.Name())
-	grace := time.Duration(s.config().Limits.StopGrace) + 20*time.Second
+	grace := time.Duration(s.config().Limits.StopGrace)
+	if sp, ok := s.Spec(a.Name()); ok { // it keeps to what held when it started
+		grace = max(grace, time.Duration(sp.StopGrace))
+	}
+	grace += 20 * time.Second
 	err := s.launcher.Stop(ctx, a.Name(), dir, grace)
 	if err = errors.Join(err, s.clear(ctx, a)); err != nil {
 		return fmt.Errorf("remove the shim of agent %s: %w", a.Name(), err)

@@ -18,7 +18,7 @@ import (
 func (m *Manager) revive(ctx context.Context, a *Agent, rep *Report) {
 	a.op.Lock()
 	defer a.op.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, undoTime)
+	ctx, cancel := context.WithTimeout(ctx, m.downTime(a))
 	defer cancel()
 	alive, err := m.Shims.Alive(ctx, a)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 func (m *Manager) heal(ctx context.Context, a *Agent, missing bool, rep *Report) {
 	a.op.Lock()
 	defer a.op.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, undoTime)
+	ctx, cancel := context.WithTimeout(ctx, m.downTime(a))
 	defer cancel()
 	if a.Kept.Restoring != nil {
 		if err := m.unrestore(ctx, a); err != nil {
@@ -57,7 +57,7 @@ func (m *Manager) heal(ctx context.Context, a *Agent, missing bool, rep *Report)
 func (m *Manager) finishRemoval(ctx context.Context, a *Agent, rep *Report) {
 	a.op.Lock()
 	defer a.op.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, 2*undoTime)
+	ctx, cancel := context.WithTimeout(ctx, undoTime+m.downTime(a))
 	defer cancel()
 	a.Kept.Status = api.StatusStopped
 	resp, err := m.takeAway(ctx, a)

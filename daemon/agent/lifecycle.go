@@ -80,7 +80,7 @@ func (m *Manager) raise(ctx context.Context, a *Agent, force bool) error {
 	}
 	defer leave()
 	if err := m.bringUp(ctx, a); err != nil {
-		uctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
+		uctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.downTime(a))
 		defer cancel()
 		err = errors.Join(err, m.takeDown(uctx, a))
 		m.setStatus(a, api.StatusError, api.AsError(err).Message)
@@ -167,7 +167,7 @@ func (m *Manager) Stop(ctx context.Context, name string) (api.Agent, error) {
 
 func (m *Manager) stop(ctx context.Context, a *Agent) error {
 	// Once begun, stopping completes even if the caller's context ends.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.downTime(a))
 	defer cancel()
 	m.endTask(a, task.End{By: api.EndStop})
 	err := m.takeDown(ctx, a)

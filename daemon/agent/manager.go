@@ -66,6 +66,16 @@ type Manager struct {
 // undoTime bounds undoing a failed step, which must work even if the caller's context has ended.
 const undoTime = 60 * time.Second
 
+// downTime bounds taking an agent down, whose programs have their grace to end in: as
+// it is now, and as it was when the shim started.
+func (m *Manager) downTime(a *Agent) time.Duration {
+	grace := time.Duration(m.config().Limits.StopGrace)
+	if sp, ok := m.Shims.Spec(a.Name()); ok {
+		grace = max(grace, time.Duration(sp.StopGrace))
+	}
+	return undoTime + grace
+}
+
 // Open prepares the manager; its goroutines end at Close.
 func (m *Manager) Open(ctx context.Context) {
 	m.ctx, m.cancel = context.WithCancelCause(context.WithoutCancel(ctx))

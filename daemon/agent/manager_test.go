@@ -42,6 +42,8 @@ type kernel struct {
 	exits map[string]int
 	// settings are those a shim took last.
 	settings wire.Settings
+	// until is the deadline that the last removal of a shim had.
+	until time.Time
 	// started is called for every command that is started, with whether its agent's shim was up.
 	started func(name string, up bool)
 }
@@ -103,6 +105,7 @@ func (f fakeShims) Socket(name string) string      { return "/run/" + name }
 func (f fakeShims) Dial(name string) Shim          { return fakeShim{f.k, name} }
 func (f fakeShims) Remove(ctx context.Context, a *Agent) error {
 	f.k.mu.Lock()
+	f.k.until, _ = ctx.Deadline()
 	delete(f.k.running, a.Name())
 	f.k.mu.Unlock()
 	return f.thing.Remove(ctx, a)

@@ -72,7 +72,7 @@ func (m *Manager) Discard(ctx context.Context, name string, ignored bool) (api.R
 // remove does it. The removal is recorded first, and each later step can be repeated, so that the
 // next daemon can finish it. a.op is held.
 func (m *Manager) remove(ctx context.Context, a *Agent, how store.Removal) (api.RemoveResponse, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*undoTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime+m.downTime(a))
 	defer cancel()
 	if err := m.noteRemoval(a, &how); err != nil {
 		return api.RemoveResponse{Name: a.Name()}, err
