@@ -169,7 +169,7 @@ func TestAChangedBaseTypeCounts(t *testing.T) {
 
 // An agent without its model is of no use, and its program reports that in its own way, if at
 // all.
-func TestAnAgentThatCannotReachItsModelIsWarnedOf(t *testing.T) {
+func TestAnAgentThatCannotReachItsModelIsReported(t *testing.T) {
 	d := startDaemon(t, standIns(t, "claude"))
 	d.up()
 	out := d.must("agents", "add", "cut", "--base", "claude", "--memory", "256", "--egress", "none")

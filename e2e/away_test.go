@@ -31,7 +31,7 @@ func (d *daemon) events(agent string) []api.Event {
 // TestWhatHappensWhilePolisdIsAwayIsReportedAfter: a command that ends, a port that opens, one
 // that closes, refusals. A branch is made when polisd is back: its lock is polisd's to give. No
 // event is published twice.
-func TestWhatHappensWhilePolisdIsAwayIsToldAfter(t *testing.T) {
+func TestWhatHappensWhilePolisdIsAwayIsReportedAfter(t *testing.T) {
 	d := startDaemon(t, options{config: "[roles.docs]\nread = [\"**\"]\nwrite = [\"docs/**\"]\n[locks]\nwait = \"200ms\"\ngrace = \"2s\"\ndaemon_wait = \"2m\"\n"})
 	d.up()
 	// It prints what it does while no polisd runs, and waits for a file to begin.

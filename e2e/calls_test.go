@@ -57,7 +57,7 @@ func TestDeniedSyscallsEmitEvents(t *testing.T) {
 
 // TestAFloodOfRefusedCallsIsAggregated: it floods neither the events nor the files in the
 // sandbox, it is counted, and other agents work on.
-func TestAFloodOfRefusedCallsIsFolded(t *testing.T) {
+func TestAFloodOfRefusedCallsIsAggregated(t *testing.T) {
 	const calls = 100_000
 	d := startDaemon(t, options{})
 	d.up()

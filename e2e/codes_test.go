@@ -43,9 +43,9 @@ exec "$shim" "$@"
 	return mode
 }
 
-// TestAddSaysWhichPartFailed breaks the parts of a sandbox one by one: each
+// TestAddReportsWhichPartFailed breaks the parts of a sandbox one by one: each
 // has a code, and none leaves anything of the agent.
-func TestAddSaysWhichPartFailed(t *testing.T) {
+func TestAddReportsWhichPartFailed(t *testing.T) {
 	needRoot(t)
 	needProgram(t, "unshare")
 	mode := brokenShims(t)
@@ -70,7 +70,7 @@ func TestAddSaysWhichPartFailed(t *testing.T) {
 	d.add("whole")
 }
 
-func TestADaemonThatCannotMakeItsNetworkSaysSo(t *testing.T) {
+func TestADaemonThatCannotMakeItsNetworkReportsIt(t *testing.T) {
 	needRoot(t)
 	dir, err := os.MkdirTemp("/tmp", "polis-e2e-") // short, because socket paths are
 	require.NoError(t, err)
@@ -88,7 +88,7 @@ func TestADaemonThatCannotMakeItsNetworkSaysSo(t *testing.T) {
 	require.Contains(t, r.stderr, string(api.CodeBridgeFailed), "%s", r)
 }
 
-func TestCodesThatAreToldAfterwards(t *testing.T) {
+func TestCodesThatAreReportedAfterwards(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()
 	d.add("claude", "--port", "3000")

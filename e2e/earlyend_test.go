@@ -14,9 +14,9 @@ import (
 	"polis/daemon/api"
 )
 
-// TestADaemonThatIsToldToEndWhileItStartsEnds: whenever the signals arrive after exec,
+// TestADaemonThatIsStoppedWhileItStartsEnds: whenever the signals arrive after exec,
 // polisd ends, its run directory is free, and nothing of it or its agents is left.
-func TestADaemonThatIsToldToEndWhileItStartsEnds(t *testing.T) {
+func TestADaemonThatIsStoppedWhileItStartsEnds(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()
 	d.add("alice")

@@ -33,9 +33,9 @@ func TestInstalledPackagesAreNotMerged(t *testing.T) {
 	require.Empty(t, git(t, repo, "status", "--porcelain"))
 }
 
-// TestAConflictOfATaskIsTold: the merge that follows a task by itself conflicts,
+// TestAConflictOfATaskIsReported: the merge that follows a task by itself conflicts,
 // stays pending with its paths, and is merged or discarded by a person.
-func TestAConflictOfATaskIsTold(t *testing.T) {
+func TestAConflictOfATaskIsReported(t *testing.T) {
 	d := startDaemon(t, options{config: "[locks]\nhold = \"close\"\n"})
 	d.up()
 	for _, n := range []string{"first", "second"} {

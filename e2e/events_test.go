@@ -33,9 +33,9 @@ func (d *daemon) until(since uint64, done func(api.Event) bool) []api.Event {
 	return got
 }
 
-// TestEventsTellTheLifeOfAnAgent: every change of state and fate of a branch,
+// TestEventsReportTheLifeOfAnAgent: every change of state and fate of a branch,
 // in order, and from where a reader left off also after a restart.
-func TestEventsTellTheLifeOfAnAgent(t *testing.T) {
+func TestEventsReportTheLifeOfAnAgent(t *testing.T) {
 	d := startDaemon(t, options{config: "\n[locks]\nwait = \"5s\"\ngrace = \"2s\"\nhold = \"close\"\n"})
 	d.up()
 	d.add("alice")

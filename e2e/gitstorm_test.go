@@ -135,7 +135,7 @@ func lockFiles(t *testing.T, dir string) []string {
 
 // TestKilledGitHarmsNoAgent kills git processes of agents at random while they commit. What they
 // leave is cleared: the agents continue, and in the end all is sound.
-func TestKilledGitHarmsNobody(t *testing.T) {
+func TestKilledGitHarmsNoAgent(t *testing.T) {
 	d := startDaemon(t, options{config: "[locks]\nhold = \"close\"\n"})
 	d.up()
 	agents, commits := storm()

@@ -99,9 +99,9 @@ func TestNotAGitRepository(t *testing.T) {
 	}
 }
 
-// TestWhatNeedsGitSaysSo: every verb about branches is refused with one code and
+// TestVerbsThatNeedGitReportIt: every verb about branches is refused with one code and
 // what to do, and changes nothing.
-func TestWhatNeedsGitSaysSo(t *testing.T) {
+func TestVerbsThatNeedGitReportIt(t *testing.T) {
 	d := startDaemon(t, options{})
 	dir, _ := d.plain(owner)
 	d.add("alice")

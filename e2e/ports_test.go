@@ -156,7 +156,7 @@ P`)
 	require.Contains(t, e.Hint, "6000/udp")
 }
 
-func TestMapsAreBoundWhereTold(t *testing.T) {
+func TestMapsAreBoundToTheGivenAddress(t *testing.T) {
 	d := startDaemon(t, options{config: "[network]\nports = \"3501-3599\"\npool = \"10.239.0.0/16\"\n"})
 	d.up()
 	d.add("alice")
@@ -232,7 +232,7 @@ func TestRangesAreMappedAsAWholeOrNotAtAll(t *testing.T) {
 	require.Len(t, list.Ports, 2)
 }
 
-func TestATakenPortMovesOnAndSaysSo(t *testing.T) {
+func TestATakenPortMovesOnAndIsReported(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:3703")
 	if err != nil {
 		t.Skip("port 3703 is in use here")

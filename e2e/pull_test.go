@@ -177,7 +177,7 @@ func TestAPullRequestIsOpenedWithTheRealGH(t *testing.T) {
 	require.Contains(t, git(t, s.bare, "for-each-ref"), forced.Commit)
 }
 
-func TestWithoutAForgeThePullIsAskedForInWords(t *testing.T) {
+func TestWithoutAForgeThePullRequestIsDescribed(t *testing.T) {
 	// A group polis with a number of the test's own, as far as polisd can see.
 	const admins = 4343
 	groups := filepath.Join(t.TempDir(), "group")

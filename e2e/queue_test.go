@@ -197,8 +197,8 @@ func TestAQueueOutlivesADaemonThatIsKilledAtWork(t *testing.T) {
 	})
 }
 
-// TestWhatBecomesOfTasks: only a task that ends well is merged by itself.
-func TestWhatBecomesOfTasks(t *testing.T) {
+// TestOutcomesOfTasks: only a task that ends well is merged by itself.
+func TestOutcomesOfTasks(t *testing.T) {
 	d := startDaemon(t, options{})
 	project := d.up()
 	d.worker("fails")

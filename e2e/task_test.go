@@ -84,9 +84,9 @@ func TestEveryTaskHasAResult(t *testing.T) {
 	require.Equal(t, "stopped", d.settled("alice").Result)
 }
 
-// TestATaskIsDoneWhenItsAgentSaysSo: the program goes on, the branch is merged; what
+// TestATaskIsDoneWhenItsAgentReportsIt: the program goes on, the branch is merged; what
 // happens after that changes nothing.
-func TestATaskIsDoneWhenItsAgentSaysSo(t *testing.T) {
+func TestATaskIsDoneWhenItsAgentReportsIt(t *testing.T) {
 	d := startDaemon(t, options{})
 	project := d.up()
 	d.worker("alice")

@@ -14,9 +14,9 @@ import (
 	"polis/daemon/api"
 )
 
-// TestAStoppedShimGoesOn: what waits for it on the host does not wait long, whichever way
+// TestAStoppedShimIsContinued: what waits for it on the host does not wait long, whichever way
 // the kernel asks.
-func TestAStoppedShimGoesOn(t *testing.T) {
+func TestAStoppedShimIsContinued(t *testing.T) {
 	for _, box := range []string{"", "fuse_io_uring = true"} {
 		d := startDaemon(t, options{box: box})
 		d.up()
@@ -35,9 +35,9 @@ func TestAStoppedShimGoesOn(t *testing.T) {
 	}
 }
 
-// TestAShimThatIsStoppedForGoodIsEnded and what waits for it gets an error, also what no
+// TestAShimThatIsStoppedAgainAndAgainIsKilled and what waits for it gets an error, also what no
 // signal reaches.
-func TestAShimThatIsStoppedForGoodIsEnded(t *testing.T) {
+func TestAShimThatIsStoppedAgainAndAgainIsKilled(t *testing.T) {
 	d := startDaemon(t, options{box: "fuse_io_uring = true"})
 	d.up()
 	a := d.add("alice")

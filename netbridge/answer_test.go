@@ -38,7 +38,7 @@ func zone(t testing.TB, records map[string][]string) dns.HandlerFunc {
 	}
 }
 
-func TestAnswersHoldWhatWasAskedForAndMayBeHad(t *testing.T) {
+func TestAnswersHoldWhatWasQueriedAndIsAllowed(t *testing.T) {
 	b := newBridge(t)
 	_, ns := ensure(t, b, "claude")
 	resolver(t, "127.0.1.1", zone(t, map[string][]string{

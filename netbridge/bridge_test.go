@@ -379,7 +379,7 @@ func TestNSRefusesTheHostsOwnNamespace(t *testing.T) {
 	require.ErrorIs(t, err, unix.ENOENT)
 }
 
-func TestNSAfterCloseSaysSo(t *testing.T) {
+func TestNSAfterCloseReportsIt(t *testing.T) {
 	b := newBridge(t)
 	_, ns := ensure(t, b, "claude")
 	_, err := ns.Listeners(t.Context())

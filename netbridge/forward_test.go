@@ -99,7 +99,7 @@ func TestTwoAgentsOnTheSamePortAreMappedApart(t *testing.T) {
 	}
 }
 
-func TestForwarderSaysWhenThePortIsTaken(t *testing.T) {
+func TestForwarderReportsATakenPort(t *testing.T) {
 	b := newBridge(t)
 	ep, ns := ensure(t, b, "claude")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -249,7 +249,7 @@ func TestMapsOfAnAgentShareABudget(t *testing.T) {
 	require.Len(t, budget, 1)
 }
 
-func TestMapsAreBoundWhereTold(t *testing.T) {
+func TestMapsAreBoundToTheGivenAddress(t *testing.T) {
 	b := newBridge(t)
 	ep, ns := ensure(t, b, "claude")
 	echo(t, ns, "127.0.0.1:3000")

@@ -212,7 +212,7 @@ func TestWatcherLooksOnUntilAPortThatClosedIsGone(t *testing.T) {
 	require.False(t, w.lingering)
 }
 
-func TestWatcherTellsUDPServersFromSocketsThatWaitForAnAnswer(t *testing.T) {
+func TestWatcherDistinguishesUDPServersFromClients(t *testing.T) {
 	w := &Watcher{}
 	w.defaults()
 	udp := func(a netip.Addr, port uint16) Listener { return Listener{Proto: "udp", Addr: a, Port: port} }

@@ -20,7 +20,7 @@ func (a *app) doneCmd() *cobra.Command {
 		Short: "In a sandbox: end the agent's task",
 		Long: `End the task that this agent works on. It is for agents, in their sandbox.
 
-A task ends once: when its program ends, when the agent says so with this
+A task ends once: when its program ends, when the agent reports it with this
 command, or when a person stops or cancels it, whichever comes first. What then
 happens is the same: the branch is merged as the configuration says, if the task
 ended well. With --failed it did not, and the branch is left to a person. What

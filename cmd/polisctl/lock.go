@@ -165,8 +165,8 @@ func (a *app) breakCmd() *cobra.Command {
 		Use:   "break PATH [--reason TEXT]",
 		Short: "Take a lock from its holder",
 		Long: `Take every lock on exactly PATH from its holder, who may lose work: files it has
-open stay open, but nobody is kept from changing them any more. The holder is
-told who did it and why, and so is everybody who listens to events.
+open stay open, but the lock keeps no agent from changing them any more. An event
+reports to the holder, and to all observers, who did it and why.
 
 ` + pathHelp,
 		Args: takes(1, 1, "one PATH"),

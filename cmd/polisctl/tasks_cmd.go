@@ -30,7 +30,7 @@ func (a *app) tasksCmd() *cobra.Command {
 		Short: "List tasks, and show, cancel and retry one",
 		Long: `List the last tasks of all agents, or of the agent NAME, with their results.
 
-A task ends once: when its program ends, when its agent says so (polisctl done)
+A task ends once: when its program ends, when its agent reports it (polisctl done)
 or when a person ends it. Its result then says what became of it: merged,
 conflict, check failed, uncommitted, nothing to merge, failed, killed, stopped,
 cancelled, lost, or waiting as long as its branch waits to be merged.`,
@@ -212,7 +212,7 @@ func (a *app) taskVerb(use, short, long string, do func(*client.Client, context.
 
 func (a *app) taskCancelCmd() *cobra.Command {
 	return a.taskVerb("cancel ID", "End a task that runs, or drop one that waits",
-		"End a task that runs: its program is told to end, and killed 10 seconds later.\nThe agent and its work stay; the branch is not merged. A task that waits for\nits turn is dropped.", (*client.Client).CancelTask)
+		"End a task that runs: its program gets SIGTERM, and SIGKILL 10 seconds later.\nThe agent and its work stay; the branch is not merged. A task that waits for\nits turn is dropped.", (*client.Client).CancelTask)
 }
 
 func (a *app) taskRetryCmd() *cobra.Command {

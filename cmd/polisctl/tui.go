@@ -38,7 +38,7 @@ Keys:
   b              broadcast a line to all running agents
   r              read anew      ?  help            q  leave
 
-What cannot be taken back lightly is asked first; only y is a yes. Without
+Operations that are hard to undo ask first; only y confirms. Without
 colours (NO_COLOR, or TERM=dumb) the chosen agent is marked by '>'.`,
 		Args: takes(0, 0, ""),
 	}
