@@ -1,13 +1,14 @@
 package cgroup
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"os"
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/moby/sys/mountinfo"
 )
 
 // Mode is how a machine mounts its control groups.
@@ -67,30 +68,19 @@ var v1Controllers = []string{
 func parseHost(r io.Reader) (*Host, error) {
 	h := &Host{}
 	seen := make(map[string]bool)
-	scan := bufio.NewScanner(r)
-	scan.Buffer(nil, 1<<20)
-	for scan.Scan() {
+	mounts, err := mountinfo.GetMountsFromReader(r, mountinfo.FSTypeFilter("cgroup", "cgroup2"))
+	if err != nil {
+		return nil, fmt.Errorf("detect cgroups: %w", err)
+	}
+	for _, m := range mounts {
 		// 31 23 0:28 / /sys/fs/cgroup/memory rw,relatime shared:9 - cgroup cgroup rw,memory
-		left, right, ok := strings.Cut(scan.Text(), " - ")
-		if !ok {
-			continue
-		}
-		mount, super := strings.Fields(left), strings.Fields(right)
-		if len(mount) < 6 || len(super) < 3 {
-			continue
-		}
-		hier := hierarchy{root: unescape(mount[4]), inner: unescape(mount[3])}
-		switch super[0] {
-		case "cgroup2":
-			hier.v2 = true
-		case "cgroup":
-			for o := range strings.SplitSeq(super[2], ",") {
+		hier := hierarchy{root: m.Mountpoint, inner: m.Root, v2: m.FSType == "cgroup2"}
+		if !hier.v2 {
+			for o := range strings.SplitSeq(m.VFSOptions, ",") {
 				if slices.Contains(v1Controllers, o) || strings.HasPrefix(o, "name=") {
 					hier.controllers = append(hier.controllers, o)
 				}
 			}
-		default:
-			continue
 		}
 		// The same hierarchy mounted a second time (a bind for some container)
 		// is not another one. The first mount is the system's own.
@@ -100,9 +90,6 @@ func parseHost(r io.Reader) (*Host, error) {
 		}
 		seen[key] = true
 		h.hierarchies = append(h.hierarchies, hier)
-	}
-	if err := scan.Err(); err != nil {
-		return nil, fmt.Errorf("detect cgroups: %w", err)
 	}
 	var v1, v2 bool
 	for _, hier := range h.hierarchies {
@@ -119,14 +106,6 @@ func parseHost(r io.Reader) (*Host, error) {
 		return nil, ErrNone
 	}
 	return h, nil
-}
-
-// unescape undoes the octal escapes of mountinfo.
-func unescape(s string) string {
-	if !strings.Contains(s, `\`) {
-		return s
-	}
-	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
 }
 
 // controller returns the hierarchy of the controller on a v1 or hybrid host, or the v2 one of a

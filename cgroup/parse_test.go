@@ -48,10 +48,13 @@ func TestModesAreDetected(t *testing.T) {
 		}
 		require.Equal(t, tc.roots, roots, name)
 	}
-	for _, text := range []string{"", "garbage\n", "22 27 0:21 / /proc rw,relatime - proc proc rw\n"} {
+	for _, text := range []string{"", "22 27 0:21 / /proc rw,relatime - proc proc rw\n"} {
 		_, err := parseHost(strings.NewReader(text))
 		require.ErrorIs(t, err, ErrNone)
 	}
+	_, err := parseHost(strings.NewReader("garbage\n"))
+	require.ErrorContains(t, err, "garbage")
+	require.NotErrorIs(t, err, ErrNone, "a table that cannot be read does not say that there are none")
 }
 
 func TestControllersAreFoundWhereTheyAreMounted(t *testing.T) {

@@ -1,14 +1,12 @@
 package daemon
 
 import (
-	"bufio"
 	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 
 	"polis/cgroup"
@@ -17,6 +15,8 @@ import (
 	"polis/daemon/placement"
 	"polis/daemon/shim/wire"
 	"polis/daemon/store"
+
+	"github.com/moby/sys/mountinfo"
 )
 
 // errNothingLeft says that a shim without a spec has left nothing.
@@ -97,34 +97,17 @@ func (s *shims) eachMount(name string, do func(at string, id uint32)) error {
 	for _, root := range s.roots() {
 		ours = append(ours, root.Worktree(name))
 	}
-	f, err := os.Open("/proc/thread-self/mountinfo")
+	mounts, err := mountinfo.GetMounts(func(m *mountinfo.Info) (skip, stop bool) {
+		return !strings.HasPrefix(m.FSType, "fuse") || m.Source != "polis:"+name ||
+			!slices.ContainsFunc(ours, func(dir string) bool { return placement.Below(m.Mountpoint, dir) }), false
+	})
 	if err != nil {
 		return fmt.Errorf("read mounts: %w", err)
 	}
-	defer f.Close()
-	sc := bufio.NewScanner(f)
-	sc.Buffer(nil, 1<<20)
-	for sc.Scan() {
-		before, after, _ := strings.Cut(sc.Text(), " - ")
-		fields, fs := strings.Fields(before), strings.Fields(after)
-		if len(fields) < 5 || len(fs) < 2 || !strings.HasPrefix(fs[0], "fuse") || unescape(fs[1]) != "polis:"+name {
-			continue
-		}
-		_, minor, _ := strings.Cut(fields[2], ":")
-		id, err := strconv.ParseUint(minor, 10, 32)
-		if err != nil {
-			return fmt.Errorf("read mounts: device %q: %w", fields[2], err)
-		}
-		if at := unescape(fields[4]); slices.ContainsFunc(ours, func(dir string) bool { return placement.Below(at, dir) }) {
-			do(at, uint32(id))
-		}
+	for _, m := range mounts {
+		do(m.Mountpoint, uint32(m.Minor))
 	}
-	return sc.Err()
-}
-
-// unescape undoes the octal escapes of space, tab, newline and backslash.
-func unescape(s string) string {
-	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
+	return nil
 }
 
 // roots are the workspaces that are known now.

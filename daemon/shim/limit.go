@@ -3,14 +3,15 @@ package shim
 import (
 	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // limit is a token bucket: a program that is refused in a loop must neither flood the events nor
-// displace other refusals.
+// displace other refusals. The zero value is full.
 type limit struct {
-	mu     sync.Mutex
-	tokens int
-	filled time.Time
+	once   sync.Once
+	bucket *rate.Limiter
 }
 
 const (
@@ -20,18 +21,6 @@ const (
 
 // pass reports whether one more may be published at the given time.
 func (l *limit) pass(now time.Time) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.filled.IsZero() {
-		l.tokens, l.filled = limitBurst, now
-	}
-	if n := int(now.Sub(l.filled) / limitEvery); n > 0 {
-		l.tokens = min(limitBurst, l.tokens+n)
-		l.filled = l.filled.Add(time.Duration(n) * limitEvery)
-	}
-	if l.tokens == 0 {
-		return false
-	}
-	l.tokens--
-	return true
+	l.once.Do(func() { l.bucket = rate.NewLimiter(rate.Every(limitEvery), limitBurst) })
+	return l.bucket.AllowN(now, 1)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"golang.org/x/time/rate"
 )
 
 // Bounds of what a shim logs. An agent's actions make its shim log, so rate and amount must be
@@ -28,7 +29,7 @@ const (
 // standard error is the file shim.log in dir, its size is bounded too.
 func NewLog(dir string) *slog.Logger {
 	file := &shimLog{path: filepath.Join(dir, "shim.log"), fd: int(os.Stderr.Fd())}
-	return slog.New(&quietHandler{next: slog.NewTextHandler(file, nil), rates: &rates{now: time.Now, kinds: map[string]*rate{}}})
+	return slog.New(&quietHandler{next: slog.NewTextHandler(file, nil), rates: &rates{now: time.Now, kinds: map[string]*kind{}}})
 }
 
 // quietHandler is a slog.Handler that passes on a bounded number of records.
@@ -40,12 +41,11 @@ type quietHandler struct {
 type rates struct {
 	now   func() time.Time
 	mu    sync.Mutex
-	kinds map[string]*rate
+	kinds map[string]*kind
 }
 
-type rate struct {
-	tokens int
-	filled time.Time
+type kind struct {
+	bucket *rate.Limiter
 	left   int // left out since the last one that was passed on
 }
 
@@ -53,23 +53,18 @@ type rate struct {
 func (r *rates) pass(msg string) (left int, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	now := r.now()
 	k := r.kinds[msg]
 	if k == nil {
 		if len(r.kinds) >= maxKinds { // messages are constants: more is a bug
 			clear(r.kinds)
 		}
-		k = &rate{tokens: logBurst, filled: now}
+		k = &kind{bucket: rate.NewLimiter(rate.Every(logEvery), logBurst)}
 		r.kinds[msg] = k
 	}
-	if n := int(now.Sub(k.filled) / logEvery); n > 0 {
-		k.tokens, k.filled = min(logBurst, k.tokens+n), k.filled.Add(time.Duration(n)*logEvery)
-	}
-	if k.tokens == 0 {
+	if !k.bucket.AllowN(r.now(), 1) {
 		k.left++
 		return 0, false
 	}
-	k.tokens--
 	left, k.left = k.left, 0
 	return left, true
 }

@@ -18,7 +18,7 @@ import (
 func TestAMessageIsLoggedAtABoundedRate(t *testing.T) {
 	now := time.Unix(1000, 0)
 	var b bytes.Buffer
-	log := slog.New(&quietHandler{next: slog.NewTextHandler(&b, nil), rates: &rates{now: func() time.Time { return now }, kinds: map[string]*rate{}}}).With("agent", "a")
+	log := slog.New(&quietHandler{next: slog.NewTextHandler(&b, nil), rates: &rates{now: func() time.Time { return now }, kinds: map[string]*kind{}}}).With("agent", "a")
 	for range 100_000 {
 		log.Warn("content of the package store is not shared", "path", strings.Repeat("p", 100))
 	}

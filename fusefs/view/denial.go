@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"golang.org/x/time/rate"
 
 	"polis/fusefs"
 )
@@ -80,8 +81,7 @@ type sameKey struct{ op, path, code string }
 // must neither fill the audit log nor push out what others were refused.
 type limiter struct {
 	mu     sync.Mutex
-	tokens int
-	filled time.Time
+	bucket *rate.Limiter
 	recent map[sameKey]time.Time
 }
 
@@ -91,21 +91,16 @@ func (l *limiter) pass(d Denial) bool {
 	if l.recent == nil || len(l.recent) >= maxSame {
 		l.recent = make(map[sameKey]time.Time)
 	}
-	if l.filled.IsZero() {
-		l.tokens, l.filled = limitBurst, d.Time
-	}
-	if n := int(d.Time.Sub(l.filled) / limitEvery); n > 0 {
-		l.tokens = min(limitBurst, l.tokens+n)
-		l.filled = l.filled.Add(time.Duration(n) * limitEvery)
+	if l.bucket == nil {
+		l.bucket = rate.NewLimiter(rate.Every(limitEvery), limitBurst)
 	}
 	k := sameKey{d.Op, d.Path, d.Code}
 	if at, ok := l.recent[k]; ok && d.Time.Sub(at) < sameWithin {
 		return false
 	}
-	if l.tokens == 0 {
+	if !l.bucket.AllowN(d.Time, 1) {
 		return false
 	}
-	l.tokens--
 	l.recent[k] = d.Time
 	return true
 }
