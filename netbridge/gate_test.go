@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	mdlayher "github.com/mdlayher/netlink"
 	"github.com/stretchr/testify/require"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -463,7 +464,13 @@ func TestQueueNumbersAreFarFromThoseOfOthers(t *testing.T) {
 
 func FuzzQueued(f *testing.F) {
 	packet := append([]byte{0x45, 0, 0, 40, 0, 0, 0, 0, 64, 6, 0, 0, 10, 213, 0, 2, 203, 0, 113, 1}, 0x80, 1, 0, 80)
-	body := append([]byte{2, 0, 0x40, 2}, attr(attr(nil, nfqPacketHdr, []byte{0, 0, 0, 1, 8, 0, 0}), nfqPayload, packet)...)
+	attrs, err := mdlayher.MarshalAttributes([]mdlayher.Attribute{{Type: nfqPacketHdr, Data: []byte{0, 0, 0, 1, 8, 0, 0}}, {Type: nfqPayload, Data: packet}})
+	require.NoError(f, err)
+	body := append([]byte{2, 0, 0x40, 2}, attrs...)
+	id, _, read, ok := parseQueued(body)
+	require.True(f, ok)
+	require.EqualValues(f, 1, id)
+	require.Equal(f, packet, read)
 	f.Add(body)
 	f.Add([]byte(strings.Repeat("\xff", 40)))
 	f.Fuzz(func(t *testing.T, b []byte) {

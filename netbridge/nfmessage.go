@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"strconv"
 
+	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -33,27 +34,19 @@ func messages(b []byte) iter.Seq[netlinkMessage] {
 
 func aligned(n int) int { return (n + 3) &^ 3 }
 
-// attr appends one attribute.
-func attr(b []byte, kind uint16, data []byte) []byte {
-	b = binary.NativeEndian.AppendUint16(b, uint16(4+len(data)))
-	b = binary.NativeEndian.AppendUint16(b, kind)
-	b = append(b, data...)
-	return append(b, make([]byte, aligned(len(data))-len(data))...)
-}
-
 // parseQueued reads the body of an NFQNL_MSG_PACKET. A packet without a mark has
 // the mark 0.
 func parseQueued(b []byte) (id, mark uint32, packet []byte, ok bool) {
 	if len(b) < 4 {
 		return 0, 0, nil, false
 	}
-	for b = b[4:]; len(b) >= 4; { // after struct nfgenmsg
-		n := int(binary.NativeEndian.Uint16(b))
-		if n < 4 || n > len(b) {
-			return 0, 0, nil, false
-		}
-		data := b[4:n]
-		switch binary.NativeEndian.Uint16(b[2:]) &^ (unix.NLA_F_NESTED | unix.NLA_F_NET_BYTEORDER) {
+	d, err := netlink.NewAttributeDecoder(b[4:]) // after struct nfgenmsg
+	if err != nil {
+		return 0, 0, nil, false
+	}
+	for d.Next() {
+		data := d.Bytes()
+		switch d.Type() {
 		case nfqPacketHdr:
 			if len(data) < 4 {
 				return 0, 0, nil, false
@@ -67,9 +60,8 @@ func parseQueued(b []byte) (id, mark uint32, packet []byte, ok bool) {
 		case nfqPayload:
 			packet = data
 		}
-		b = b[min(len(b), aligned(n)):]
 	}
-	return id, mark, packet, ok
+	return id, mark, packet, ok && d.Err() == nil
 }
 
 // parsePacket reads the headers of an IPv4 packet (RFC 791) as far as the protocol and both

@@ -10,6 +10,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -89,14 +90,14 @@ func (r *Refusals) Open() (err error) {
 	r.Queue = firstQueue(r.Addr)
 	for range maxQueues {
 		// The kernel also returns EPERM for a queue of another program.
-		err = r.configure(attr(nil, nfqCfgCmd, []byte{nfqCmdBind, 0, 0, unix.AF_INET}))
+		err = r.configure(netlink.Attribute{Type: nfqCfgCmd, Data: []byte{nfqCmdBind, 0, 0, unix.AF_INET}})
 		if !errors.Is(err, unix.EBUSY) && !errors.Is(err, unix.EPERM) {
 			break
 		}
 		r.Queue = nextQueue(r.Queue)
 	}
 	if err == nil {
-		err = r.configure(attr(nil, nfqCfgParams, append(binary.BigEndian.AppendUint32(nil, nfqRange), nfqCopy)))
+		err = r.configure(netlink.Attribute{Type: nfqCfgParams, Data: append(binary.BigEndian.AppendUint32(nil, nfqRange), nfqCopy)})
 	}
 	if err != nil {
 		return fmt.Errorf("bind nfnetlink_queue %d: %w", r.Queue, err)
@@ -106,8 +107,8 @@ func (r *Refusals) Open() (err error) {
 
 // configure sends one message and reads the kernel's acknowledgement, which is queued when the
 // call that sent the message returns.
-func (r *Refusals) configure(body []byte) error {
-	if err := r.send(nfqMsgConfig, unix.NLM_F_REQUEST|unix.NLM_F_ACK, body); err != nil {
+func (r *Refusals) configure(a netlink.Attribute) error {
+	if err := r.send(nfqMsgConfig, unix.NLM_F_REQUEST|unix.NLM_F_ACK, a); err != nil {
 		return err
 	}
 	if err := r.sock.SetReadDeadline(time.Now().Add(answerTime)); err != nil {
@@ -131,7 +132,11 @@ func (r *Refusals) configure(body []byte) error {
 	}
 }
 
-func (r *Refusals) send(kind uint16, flags uint16, body []byte) error {
+func (r *Refusals) send(kind uint16, flags uint16, attrs ...netlink.Attribute) error {
+	body, err := netlink.MarshalAttributes(attrs)
+	if err != nil {
+		return fmt.Errorf("nfnetlink_queue %d: %w", r.Queue, err)
+	}
 	msg := make([]byte, 20, 20+len(body))
 	binary.NativeEndian.PutUint32(msg, uint32(20+len(body)))
 	binary.NativeEndian.PutUint16(msg[4:], kind)
@@ -173,7 +178,7 @@ func (r *Refusals) Run(ctx context.Context, report func(Refusal)) error {
 				what.OverLimit = marked == overLimitMark
 				report(what)
 			}
-			if err := r.send(nfqMsgVerdict, unix.NLM_F_REQUEST, verdict(id)); err != nil && ctx.Err() == nil && !errors.Is(err, os.ErrClosed) {
+			if err := r.send(nfqMsgVerdict, unix.NLM_F_REQUEST, verdict(id)...); err != nil && ctx.Err() == nil && !errors.Is(err, os.ErrClosed) {
 				r.Log.Warn("refused packet dropped without a report: the kernel did not take the verdict", "op", "net.refuse", "err", err)
 			}
 		}
@@ -191,7 +196,7 @@ func (r *Refusals) Close() error {
 	return nil
 }
 
-func verdict(id uint32) []byte {
+func verdict(id uint32) []netlink.Attribute {
 	v := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, nfRepeat), id)
-	return attr(attr(nil, nfqVerdictHdr, v), nfqMark, binary.BigEndian.AppendUint32(nil, loggedMark))
+	return []netlink.Attribute{{Type: nfqVerdictHdr, Data: v}, {Type: nfqMark, Data: binary.BigEndian.AppendUint32(nil, loggedMark)}}
 }
