@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 	"unicode"
+
+	"github.com/charmbracelet/x/ansi"
 )
 
 // progress shows on standard error what a long call does: one line that turns
@@ -80,7 +82,7 @@ func (p *progress) spin(what string) {
 		case next, ok := <-p.steps:
 			if !ok {
 				if shown {
-					fmt.Fprint(p.out, "\r\x1b[K")
+					fmt.Fprint(p.out, "\r"+ansi.EraseLineRight)
 				}
 				return
 			}
@@ -91,6 +93,6 @@ func (p *progress) spin(what string) {
 			continue
 		}
 		shown = true
-		fmt.Fprintf(p.out, "\r\x1b[K%c %s", `|/-\`[i%4], clean(what))
+		fmt.Fprintf(p.out, "\r"+ansi.EraseLineRight+"%c %s", `|/-\`[i%4], clean(what))
 	}
 }

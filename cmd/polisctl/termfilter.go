@@ -11,6 +11,10 @@ import (
 // write to. It passes text, line ends and colours, and drops what moves the cursor,
 // changes the title or the clipboard, or makes the terminal answer (ECMA-48, xterm's
 // ctlseqs). A sequence may be split between two writes.
+//
+// The parser of charmbracelet/x/ansi is not used: it follows C1 controls of one byte, which a
+// terminal in UTF-8 shows, so that one such byte would hide all text up to the next; and
+// it takes an escape for the rest of a broken character.
 type termFilter struct {
 	w     io.Writer
 	plain bool // colours are dropped, too

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/cobra"
 
 	"polis/daemon/api"
@@ -68,7 +69,7 @@ func (a *app) redraw(v view, last []byte) ([]byte, error) {
 	text := buf.Bytes()
 	if terminal {
 		// Home, then each line followed by clear-to-end, then clear below: no flicker.
-		text = fmt.Appendf(nil, "\x1b[H%s\x1b[J", bytes.ReplaceAll(text, []byte("\n"), []byte("\x1b[K\n")))
+		text = fmt.Appendf(nil, ansi.CursorHomePosition+"%s"+ansi.EraseScreenBelow, bytes.ReplaceAll(text, []byte("\n"), []byte(ansi.EraseLineRight+"\n")))
 	}
 	return bytes.Clone(buf.Bytes()), a.write(text)
 }

@@ -93,8 +93,12 @@ var rules = []rule{
 		never: []string{"github.com/spf13/cobra"},
 		why:   "only the command line has a command line library"},
 	{from: []string{"polis"}, except: []string{"polis/cmd/polis-tui"},
+		but:   []string{"github.com/charmbracelet/x/ansi"}, // the names of escape sequences
 		never: []string{"charm.land", "github.com/charmbracelet"},
 		why:   "only the screen draws one"},
+	{from: []string{"polis"}, except: []string{"polis/cmd/polis-tui", "polis/cmd/polisctl"},
+		never: []string{"github.com/charmbracelet/x/ansi"},
+		why:   "only programs write to terminals"},
 	{from: []string{"polis/fusefs", "polis/lockd", "polis/netbridge", "polis/cgroup"},
 		never: []string{"polis/daemon", "polis/cmd"},
 		why:   "a leaf knows one kernel thing and no agent"},
