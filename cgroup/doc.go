@@ -7,7 +7,8 @@
 // reads the kernel's state, so that a daemon that did not create a group (a shim
 // that has died since did) can list it, kill it and remove it.
 //
-// The package is pure Go and needs no container library. It knows paths and
+// The package is pure Go and needs no container library; docs/architecture.md has the
+// measurements. It knows paths and
 // processes and no agent, starts no process, and never touches a group it was
 // not given by name. It refuses to work on the root of a hierarchy, and to
 // kill a group that contains the calling process.
