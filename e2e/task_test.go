@@ -27,7 +27,7 @@ func (d *daemon) settled(agent string) api.Task {
 	d.eventually("the task of "+agent+" is settled", func() bool {
 		all := d.tasks(agent)
 		last = all[len(all)-1]
-		return last.State == api.TaskEnded && last.Outcome != api.OutcomeWaiting
+		return last.Final
 	})
 	return last
 }
@@ -198,4 +198,36 @@ func TestTasksAreShownCancelledAndRetried(t *testing.T) {
 	require.NotContains(t, d.must("tasks", "alice", "-n", "1"), two)
 	require.Equal(t, 3, d.ctl("tasks", "show", "alice.99").code)
 	require.Equal(t, 2, d.ctl("tasks", "show", "alice").code)
+}
+
+// TestWorkInNoCommitIsCommittedOnRequest: by the role, by a flag of run, or by hand.
+func TestWorkInNoCommitIsCommittedOnRequest(t *testing.T) {
+	d := startDaemon(t, options{config: "[roles.tidy]\nread = [\"**\"]\nwrite = [\"**\"]\nauto_commit = true\n"})
+	project := d.up()
+	d.worker("alice", "--role", "tidy")
+	d.worker("bob")
+	d.must("agents", "run", "alice", ident+"echo a > a.txt; mkdir -p d; echo b > d/b.txt\n# the rest of the task")
+	got := d.settled("alice")
+	require.Equal(t, api.OutcomeMerged, got.Outcome, "%+v", got)
+	require.Equal(t, 1, got.Commits)
+	require.Equal(t, "b\n", readFile(filepath.Join(project, "d", "b.txt")))
+	require.Contains(t, git(t, d.bare(), "log", "-1", "--format=%B", "agent/alice"), "# the rest of the task\n\nPolis-Task: alice.1")
+
+	r := d.ctl("run", "--wait", "--commit", "bob", ident+"echo c > c.txt")
+	require.Contains(t, r.stdout, "1 commit, merged as ", "%s", r)
+	// A task that failed is left as it is.
+	require.Equal(t, 1, d.ctl("run", "--wait", "--commit", "bob", "echo x > x.txt; exit 1").code)
+	require.Equal(t, 1, d.settled("bob").Uncommitted)
+	require.Contains(t, d.must("agents", "commit", "bob", "-m", "by hand"), "1 file of agent bob committed as ")
+	require.Contains(t, d.must("agents", "commit", "bob"), "nothing to commit")
+	d.must("agents", "stop", "--all") // and so their leases end
+	// Not while there is a conflict, which would be committed with its marks.
+	writeFile(t, filepath.Join(project, "x.txt"), "theirs\n")
+	git(t, project, "add", "x.txt")
+	git(t, project, "commit", "-qm", "theirs")
+	r = d.ctl("agents", "rebase", "bob")
+	require.Contains(t, r.stderr, "in conflict", "%s", r)
+	r = d.ctl("agents", "commit", "bob")
+	require.Equal(t, 4, r.code, "%s", r)
+	require.Contains(t, r.stderr, "in conflict")
 }

@@ -21,7 +21,7 @@ func (a *app) agentsCmd() *cobra.Command {
 	}
 	cmd.AddCommand(
 		a.listCmd(), a.addCmd(), a.setCmd(), a.removeCmd(), a.startCmd(), a.stopCmd(), a.runCmd(), a.watchCmd(),
-		a.execCmd(), a.shellCmd(), a.attachCmd(), a.prCmd(), a.diffCmd(), a.rebaseCmd(),
+		a.execCmd(), a.shellCmd(), a.attachCmd(), a.prCmd(), a.commitCmd(), a.diffCmd(), a.rebaseCmd(),
 		a.agentLocksCmd(), a.whyCmd(), a.policyCmd(), a.agentTasksCmd(), a.typesCmd(),
 	)
 	return cmd

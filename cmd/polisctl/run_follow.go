@@ -122,7 +122,7 @@ func (a *app) awaitTask(ctx context.Context, c *client.Client, id string) (api.T
 			continue
 		case err != nil:
 			return t, err
-		case t.State == api.TaskEnded && t.Outcome != api.OutcomeWaiting:
+		case t.Final:
 			return t, nil
 		}
 		back.heard()

@@ -56,7 +56,7 @@ func (m *Manager) Task(ctx context.Context, id string, wait bool) (api.Task, err
 		}
 		changed := m.records(a).Changed() // before the look: nothing is missed in between
 		t, err := m.records(a).Get(id)
-		if err != nil || !wait || t.Via != "" || task.Final(t) {
+		if err != nil || !wait || t.Via != "" || t.Final {
 			return t, err
 		}
 		select {
@@ -139,5 +139,5 @@ func (m *Manager) RetryTask(ctx context.Context, id string) (api.Task, error) {
 		return api.Task{}, err
 	}
 	defer a.op.Unlock()
-	return m.assign(ctx, a, api.Task{Prompt: old.Prompt, Command: []string{}, Time: m.Now().UTC(), RetryOf: id}, true, nil)
+	return m.assign(ctx, a, api.Task{Prompt: old.Prompt, Command: []string{}, Time: m.Now().UTC(), RetryOf: id, Commit: old.Commit}, true, nil)
 }

@@ -92,6 +92,9 @@ func (m *Manager) endTask(a *Agent, e task.End) {
 		}
 	}
 	m.crash("task:ended")
+	if t.Commit && id != "" && task.Well(t) && a.WS.Git {
+		m.autoCommit(a, t)
+	}
 	merge := m.mergesTask(a, t)
 	if id != "" {
 		w := m.measure(a, t)

@@ -33,7 +33,7 @@ func (m *Manager) Run(ctx context.Context, name string, req api.RunRequest) (api
 		return api.Task{}, err
 	}
 	defer a.op.Unlock()
-	return m.assign(ctx, a, api.Task{Agent: name, Prompt: req.Prompt, Command: []string{}, Time: m.Now().UTC()}, req.Queue, req.Env)
+	return m.assign(ctx, a, api.Task{Agent: name, Prompt: req.Prompt, Command: []string{}, Time: m.Now().UTC(), Commit: req.Commit || m.config().Roles[a.Copy().Role].AutoCommit}, req.Queue, req.Env)
 }
 
 // assign begins a task, or keeps it until its turn has come. env is for it alone. a.op is

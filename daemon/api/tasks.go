@@ -8,6 +8,8 @@ type RunRequest struct {
 	// Queue keeps the task until the agent has ended the one it works on; without it
 	// a Running agent refuses.
 	Queue bool `json:"queue,omitempty"`
+	// Commit commits, before the merge, what the task has left in no commit.
+	Commit bool `json:"commit,omitempty"`
 	// Env are variables for this task. They are kept nowhere, so that it cannot wait.
 	Env map[string]string `json:"env,omitempty"`
 }
@@ -123,6 +125,8 @@ type Task struct {
 	// Outcome and Result are the result, for programs and for people.
 	Outcome TaskOutcome `json:"outcome,omitempty"`
 	Result  string      `json:"result,omitempty"`
+	// Final: nothing more will become of it by itself. What it left is then counted.
+	Final bool `json:"final,omitempty"`
 	// Code says why its branch is not merged, Paths where; Log is what the check printed.
 	Code           Code     `json:"code,omitempty"`
 	MergeCommitSHA string   `json:"merge_commit_sha,omitempty"`
@@ -132,6 +136,8 @@ type Task struct {
 	Use *TaskUse `json:"use,omitempty"`
 	// Refused are the last refusals it met.
 	Refused []WhyEntry `json:"refused,omitempty"`
+	// Commit: what it left in no commit was to be committed.
+	Commit bool `json:"commit,omitempty"`
 	// RetryOf is the task it does again.
 	RetryOf string `json:"retry_of,omitempty"`
 	// Output is where in the agent's output log its own is; none if nobody knows.
@@ -166,6 +172,21 @@ type TaskBrief struct {
 	Result  string      `json:"result"`
 	// Queued is how many more wait for it to end.
 	Queued int `json:"queued,omitempty"`
+}
+
+// CommitRequest commits what an agent has in no commit.
+type CommitRequest struct {
+	// Message is the commit's; empty: made of the agent's last task.
+	Message string `json:"message,omitempty"`
+}
+
+// CommitResponse is the commit that was made. Commit is empty if there was nothing to
+// commit.
+type CommitResponse struct {
+	Agent  string `json:"agent"`
+	Branch string `json:"branch,omitempty"`
+	Commit string `json:"commit,omitempty"`
+	Files  int    `json:"files"`
 }
 
 // DoneRequest ends the task of the agent that says so, in its sandbox.

@@ -53,6 +53,13 @@ func (c *Client) Restore(ctx context.Context, name string, req api.RestoreReques
 	return out, err
 }
 
+// Commit commits what an agent has in no commit.
+func (c *Client) Commit(ctx context.Context, name string, req api.CommitRequest) (api.CommitResponse, error) {
+	var out api.CommitResponse
+	err := c.call(ctx, http.MethodPost, agentPath(name, "commit"), nil, req, &out)
+	return out, err
+}
+
 // Rebase merges the target into an agent's branch, in its worktree.
 func (c *Client) Rebase(ctx context.Context, name string) (api.RebaseResponse, error) {
 	var out api.RebaseResponse

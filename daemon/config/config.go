@@ -96,6 +96,8 @@ type Role struct {
 	api.Policy
 	// Locks changes [locks] for agents of this role.
 	Locks LockRules `toml:"locks"`
+	// AutoCommit commits what a task that ended well has left in no commit.
+	AutoCommit bool `toml:"auto_commit"`
 	// RemoveAfter changes remove_after of [merge] for agents of this role.
 	RemoveAfter *bool `toml:"remove_after"`
 	// Git changes [git] for agents of this role.

@@ -69,6 +69,7 @@ type Agents interface {
 	Discard(ctx context.Context, name string, ignored bool) (api.RemoveResponse, error)
 	Revert(ctx context.Context, name string, req api.RevertRequest) (api.RevertResponse, error)
 	RestoreAgent(ctx context.Context, name string, req api.RestoreRequest) (api.Agent, error)
+	Commit(ctx context.Context, name string, req api.CommitRequest) (api.CommitResponse, error)
 	Rebase(ctx context.Context, name string) (api.RebaseResponse, error)
 	Diff(ctx context.Context, name string, opt api.DiffRequest, to io.Writer) error
 	Why(ctx context.Context, name string) ([]api.WhyEntry, error)

@@ -39,6 +39,18 @@ func (s *Server) restore(w http.ResponseWriter, r *http.Request) error {
 	return s.reply(w, http.StatusCreated, a)
 }
 
+func (s *Server) commit(w http.ResponseWriter, r *http.Request) error {
+	var req api.CommitRequest
+	if err := optional(r, &req); err != nil {
+		return err
+	}
+	res, err := s.Backend.Commit(r.Context(), r.PathValue("name"), req)
+	if err != nil {
+		return err
+	}
+	return s.reply(w, http.StatusOK, res)
+}
+
 func (s *Server) rebase(w http.ResponseWriter, r *http.Request) error {
 	res, err := s.Backend.Rebase(r.Context(), r.PathValue("name"))
 	if err != nil {

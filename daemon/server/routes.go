@@ -61,6 +61,7 @@ func Routes() []Route {
 		{"POST /v1/agents/{name}/run", AccessAdmin, "give an agent a task", (*Server).run},
 		{"POST /v1/agents/{name}/send", AccessAdmin, "type a line into what a running agent runs", (*Server).send},
 		{"POST /v1/broadcast", AccessAdmin, "the same for all running agents", (*Server).broadcast},
+		{"POST /v1/agents/{name}/commit", AccessAdmin, "commit what an agent has in no commit, in its sandbox", (*Server).commit},
 		{"POST /v1/agents/{name}/merge", AccessAdmin, "merge an agent's branch", (*Server).merge},
 		{"POST /v1/agents/{name}/pull-request", AccessAdmin, "push an agent's branch and open a pull request", (*Server).pull},
 		{"POST /v1/agents/{name}/remote", AccessRoot, "what an agent's git wants of a remote of the project; for the agent's shim", (*Server).remote},

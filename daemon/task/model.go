@@ -55,6 +55,7 @@ func Finish(t *api.Task, e End) (first bool) {
 	if t.Began != nil {
 		t.Seconds = max(e.At.Sub(*t.Began), 0).Round(time.Millisecond).Seconds()
 	}
+	t.Final = t.Began == nil || e.By == api.EndLost // there is nothing to count, or nobody who does
 	if e.Output.To > 0 {
 		t.Output = &e.Output
 	}
@@ -71,11 +72,6 @@ func Well(t api.Task) bool {
 		return t.ExitCode != nil && *t.ExitCode == 0
 	}
 	return t.EndedBy == api.EndDone || t.EndedBy == api.EndComplete
-}
-
-// Final says whether nothing more will become of the task by itself.
-func Final(t api.Task) bool {
-	return t.State == api.TaskEnded && t.Outcome != api.OutcomeWaiting
 }
 
 // Work is what a task left in its worktree.
@@ -111,6 +107,7 @@ func Measure(t *api.Task, w Work) {
 	default:
 		t.Outcome = api.OutcomeNothing
 	}
+	t.Final = t.Outcome != api.OutcomeWaiting
 	settle(t)
 }
 
@@ -120,6 +117,7 @@ func Land(t *api.Task, out api.QueueOutcome, merged bool) {
 	if t.Outcome == api.OutcomeMerged {
 		return
 	}
+	t.Final = true
 	t.Code, t.Paths, t.Log, t.MergeCommitSHA = out.Code, out.Paths[:min(len(out.Paths), maxPaths)], out.Log, ""
 	switch {
 	case merged:

@@ -61,6 +61,7 @@ func TestEveryEndHasAResultInWords(t *testing.T) {
 			}
 			require.Equal(t, want, task.Result)
 			require.Equal(t, c.of, task.Outcome)
+			require.Equal(t, want != "waiting", task.Final)
 		})
 	}
 }

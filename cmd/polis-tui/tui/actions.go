@@ -76,6 +76,17 @@ func (m *Model) stop(name string) tea.Cmd {
 	})
 }
 
+func (m *Model) commit(name string) tea.Cmd {
+	d := m.daemon
+	return m.begin(name, "committing the work of "+name, actionLimit, func(ctx context.Context) doneMsg {
+		r, err := d.Commit(ctx, name, api.CommitRequest{})
+		if err == nil && r.Commit == "" {
+			return doneMsg{text: "agent " + name + " has nothing to commit"}
+		}
+		return doneMsg{err: err, text: fmt.Sprintf("%s of agent %s committed as %s", plural(r.Files, "file"), name, short(r.Commit))}
+	})
+}
+
 func (m *Model) merge(name string) tea.Cmd {
 	d := m.daemon
 	return m.begin(name, "merging "+name, mergeLimit, func(ctx context.Context) doneMsg {

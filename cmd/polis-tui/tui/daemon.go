@@ -25,6 +25,7 @@ type Daemon interface {
 	Run(ctx context.Context, name string, req api.RunRequest) (api.Task, error)
 	Send(ctx context.Context, name string, req api.SendRequest) (api.Task, error)
 	Broadcast(ctx context.Context, req api.BroadcastRequest) (api.BroadcastResponse, error)
+	Commit(ctx context.Context, name string, req api.CommitRequest) (api.CommitResponse, error)
 	Merge(ctx context.Context, name string, req api.MergeRequest) (api.MergeResponse, error)
 	Revert(ctx context.Context, name string, req api.RevertRequest) (api.RevertResponse, error)
 	Discard(ctx context.Context, name string, ignored bool) (api.RemoveResponse, error)

@@ -113,6 +113,10 @@ func (f *fakeDaemon) Broadcast(ctx context.Context, req api.BroadcastRequest) (a
 		f.did(ctx, "broadcast: "+req.Text)
 }
 
+func (f *fakeDaemon) Commit(ctx context.Context, name string, _ api.CommitRequest) (api.CommitResponse, error) {
+	return api.CommitResponse{Agent: name, Branch: "agent/" + name, Commit: "0123456789abcdef", Files: 2}, f.did(ctx, "commit "+name)
+}
+
 func (f *fakeDaemon) Merge(ctx context.Context, name string, _ api.MergeRequest) (api.MergeResponse, error) {
 	return api.MergeResponse{Branch: "agent/" + name, Target: "main", MergeCommitSHA: "0123456789abcdef", Paths: []string{"a"}}, f.did(ctx, "merge "+name)
 }

@@ -22,6 +22,7 @@ var keyTable = []keyRow{
 	{"e", "events"},
 	{"esc", "close; drop the filter"},
 	{"/", "filter: name, branch, type, role, workspace, state"},
+	{"c", "commit what the agent has in no commit (asks)"},
 	{"m", "merge the agent's branch (asks)"},
 	{"u", "undo: take its merge back (asks)"},
 	{"D", "discard the agent and its branch (asks)"},
@@ -116,6 +117,9 @@ func (m *Model) actionKey(s string) (cmd tea.Cmd, known bool) {
 		"u": func(g api.Agent) tea.Cmd { return m.undo(g.Name) },
 		"x": func(g api.Agent) tea.Cmd {
 			return m.confirm("Stop "+g.Name+"? What it runs is ended, its work stays.", func() tea.Cmd { return m.stop(g.Name) })
+		},
+		"c": func(g api.Agent) tea.Cmd {
+			return m.confirm("Commit all that "+g.Name+" has in no commit?", func() tea.Cmd { return m.commit(g.Name) })
 		},
 		"m": func(g api.Agent) tea.Cmd {
 			return m.confirm(fmt.Sprintf("Merge %s (%s)?", g.Name, clean(g.Branch)), func() tea.Cmd { return m.merge(g.Name) })
