@@ -340,3 +340,24 @@ func TestPatternsNameWhatIsWithheldOnly(t *testing.T) {
 	ignored := r.with(env, strings.Join(slices.Concat(withheld, slices.Collect(maps.Keys(files))), "\x00"), "-c", "core.bare=false", "-c", "core.excludesFile="+filepath.Join(k.Objects(key), ExcludeFile), "check-ignore", "--no-index", "-z", "--stdin")
 	require.ElementsMatch(t, withheld, strings.Split(strings.TrimSuffix(ignored, "\x00"), "\x00"))
 }
+
+// Repositories with SHA-256 are filtered like those with SHA-1.
+func TestOtherHashesAreFiltered(t *testing.T) {
+	dir := t.TempDir()
+	r := &repository{t: t, repo: git.Repo{Runner: &git.Runner{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}, Dir: filepath.Join(dir, "bare.git")}}
+	r.git("", "init", "-q", "--bare", "-b", "main", "--object-format=sha256", r.repo.Dir)
+	k := r.keeper(dir)
+	r.commit("main", map[string]string{"s/k": "x", "p": "y"})
+	key, err := k.Ensure(t.Context(), noSecrets)
+	require.NoError(t, err)
+	has := r.has(k.Objects(key))
+	require.Contains(t, has, r.git("", "rev-parse", "main:p"))
+	secret := r.git("", "rev-parse", "main:s/k")
+	require.NotContains(t, has, secret)
+	held, err := WithheldAt(k.Objects(key), []string{secret})
+	require.NoError(t, err)
+	require.Equal(t, map[string][]string{secret: {"s/k"}}, held)
+	there, err := k.Present(t.Context(), key, []string{secret, r.git("", "rev-parse", "main")})
+	require.NoError(t, err)
+	require.Equal(t, map[string]bool{r.git("", "rev-parse", "main"): true}, there)
+}
