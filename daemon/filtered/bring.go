@@ -15,13 +15,18 @@ import (
 	"polis/fusefs/policy"
 )
 
-// maxObjects bounds the files one store is made of.
-const maxObjects = 20_000_000
+const (
+	// maxObjects bounds the files that are judged at once. Few trees can have more paths
+	// than anybody can count.
+	maxObjects = 20_000_000
+	// maxAlone bounds the refs that are read one by one when all together cannot be read.
+	maxAlone = 200
+)
 
 // tips are what refs lead to, as far as it is of use for a store.
 type tips struct {
 	all     []string // commits, trees and tags: all of their history and trees
-	commits []string // those that are or lead to commits
+	commits []string // those that are or lead to commits, sorted
 	files   []string // what tags of single files lead to
 }
 
@@ -63,7 +68,13 @@ func (k *Keeper) tips(ctx context.Context) (tips, error) {
 		return t, fmt.Errorf("read refs: %w", err)
 	}
 	slices.Sort(t.all)
+	slices.Sort(t.commits)
 	return t, nil
+}
+
+func (t *tips) isCommit(id string) bool {
+	_, ok := slices.BinarySearch(t.commits, id)
+	return ok
 }
 
 // bring adds what the refs lead to and the store lacks.
@@ -73,25 +84,60 @@ func (s *objectStore) bring(ctx context.Context) error {
 		return err
 	}
 	was := s.load()
-	if slices.Equal(was.Tips, t.all) {
+	fresh := slices.DeleteFunc(slices.Clone(t.all), func(id string) bool { return was.has[id] })
+	if len(fresh) == 0 && len(was.Tips)+len(was.Odd) == len(t.all) {
 		return nil
 	}
+	err = s.add(ctx, &was, t, fresh)
+	if err != nil && ctx.Err() == nil && len(fresh) > 1 && len(fresh) <= maxAlone {
+		// One that cannot be read must not keep the others away.
+		s.k.Log.Warn("refs are read one by one", "op", "filter", "path", s.dir, "err", err)
+		err = nil
+		for _, id := range fresh {
+			err = errors.Join(err, s.add(ctx, &was, t, []string{id}))
+		}
+	}
+	if err != nil && ctx.Err() == nil && len(was.Tips) > 0 {
+		for _, id := range fresh {
+			if !was.has[id] {
+				was.Odd = append(was.Odd, id)
+			}
+		}
+		s.k.Log.Error("refs are left out of filtered objects", "op", "filter", "path", s.dir, "refs", len(was.Odd), "err", err)
+		err = nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := s.compact(ctx); err != nil {
+		s.k.Log.Warn("packs of filtered objects are not joined", "op", "filter", "path", s.dir, "err", err)
+	}
+	// What no ref leads to any more bounds nothing: maintenance may remove it.
+	gone := func(id string) bool { _, ok := slices.BinarySearch(t.all, id); return !ok }
+	was.Tips, was.Odd = slices.DeleteFunc(was.Tips, gone), slices.DeleteFunc(was.Odd, gone)
+	return store.WriteJSON(filepath.Join(s.dir, stateFile), was)
+}
+
+// add adds what some of the tips lead to.
+func (s *objectStore) add(ctx context.Context, st *state, t tips, some []string) error {
 	// A tip that maintenance has removed meanwhile bounds nothing.
-	had, err := s.k.Repo.Present(ctx, was.Tips)
+	had, err := s.k.Repo.Present(ctx, st.Tips)
 	if err != nil {
 		return err
 	}
-	var not []string
-	for _, id := range had {
-		not = append(not, "^"+id)
+	not := make([]string, len(had))
+	for i, id := range had {
+		not[i] = "^" + id
 	}
-	files, held, err := s.judge(ctx, t, not)
+	files, held, err := s.judge(ctx, t, some, not)
 	if err != nil {
 		return err
 	}
-	ids, err := s.k.Repo.Skeleton(ctx, append(slices.Clone(t.all), not...))
-	if err != nil {
-		return err
+	var ids []string
+	if len(some) > 0 {
+		if ids, err = s.k.Repo.Skeleton(ctx, slices.Concat(some, not)); err != nil {
+			return err
+		}
 	}
 	for id := range files {
 		ids = append(ids, hex.EncodeToString([]byte(id)))
@@ -100,15 +146,12 @@ func (s *objectStore) bring(ctx context.Context) error {
 		return err
 	}
 	failpoint.Hit("filter:packed")
-	size, err := s.note(held, was.Withheld)
-	if err != nil {
+	if st.Withheld, err = s.note(held, st.Withheld); err != nil {
 		return err
 	}
-	if err := s.compact(ctx); err != nil {
-		s.k.Log.Warn("packs of filtered objects are not joined", "op", "filter", "path", s.dir, "err", err)
-	}
-	if err := store.WriteJSON(filepath.Join(s.dir, stateFile), state{Tips: t.all, Withheld: size}); err != nil {
-		return err
+	for _, id := range some {
+		st.Tips = append(st.Tips, id)
+		st.has[id] = true
 	}
 	s.k.Log.Info("filtered objects were brought up to the refs", "op", "filter", "path", s.dir, "objects", len(ids), "withheld", len(held))
 	return nil
@@ -118,34 +161,35 @@ func (s *objectStore) bring(ctx context.Context) error {
 type file struct{ path, id string }
 
 // judge returns the ids, as bytes, of the files that may be read, and the files that may not.
-func (s *objectStore) judge(ctx context.Context, t tips, not []string) (map[string]struct{}, []file, error) {
+func (s *objectStore) judge(ctx context.Context, t tips, some, not []string) (map[string]struct{}, []file, error) {
 	files := map[string]struct{}{}
 	held := map[file]struct{}{}
-	var bad error
-	add := func(id string) {
+	seen, size := 0, 0
+	add := func(id string) error {
 		b, err := hex.DecodeString(id)
-		if err != nil {
-			bad = err
-		}
 		files[string(b)] = struct{}{}
+		return err
 	}
-	if len(t.commits) > 0 {
-		err := s.k.Repo.Introduced(ctx, append(slices.Clone(t.commits), not...), func(path, id string) {
+	if slices.ContainsFunc(some, t.isCommit) {
+		err := s.k.Repo.Introduced(ctx, slices.Concat(slices.DeleteFunc(slices.Clone(some), func(id string) bool { return !t.isCommit(id) }), not), func(path, id string) error {
+			if seen++; seen > maxObjects {
+				return fmt.Errorf("%w: more than %d files", git.ErrTooLarge, maxObjects)
+			}
 			if s.readable(path) {
-				add(id)
-			} else {
+				return add(id)
+			}
+			if size < maxWithheld {
 				held[file{path, id}] = struct{}{}
 			}
-			if len(files)+len(held) > maxObjects {
-				bad = fmt.Errorf("%w: more than %d files", git.ErrTooLarge, maxObjects)
-			}
+			size += len(path)
+			return nil
 		})
-		if err = errors.Join(err, bad); err != nil {
+		if err != nil {
 			return nil, nil, err
 		}
 	}
 	// A tag of a single file says nothing about a path: it shows what nothing withholds.
-	if len(t.files) > 0 {
+	if len(t.files) > 0 && size < maxWithheld {
 		secret, err := withheldIDs(s.dir, t.files)
 		if err != nil {
 			return nil, nil, err
@@ -155,7 +199,9 @@ func (s *objectStore) judge(ctx context.Context, t tips, not []string) (map[stri
 		}
 		for _, id := range t.files {
 			if _, ok := secret[id]; !ok {
-				add(id)
+				if err := add(id); err != nil {
+					return nil, nil, err
+				}
 			}
 		}
 	}
@@ -164,7 +210,7 @@ func (s *objectStore) judge(ctx context.Context, t tips, not []string) (map[stri
 		list = append(list, f)
 	}
 	slices.SortFunc(list, func(a, b file) int { return strings.Compare(a.path, b.path) })
-	return files, list, bad
+	return files, list, nil
 }
 
 // readable says whether the view would let the agent read a file of that name.

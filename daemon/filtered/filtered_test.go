@@ -361,3 +361,40 @@ func TestOtherHashesAreFiltered(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, map[string]bool{r.git("", "rev-parse", "main"): true}, there)
 }
+
+// A ref whose history cannot be read keeps nobody from the others, and is not read again and again.
+func TestABrokenRefIsLeftOut(t *testing.T) {
+	r, k := bed(t)
+	broken := func(n int) {
+		id := r.git(fmt.Sprintf("tree %040d\nauthor a <a@b> 1 +0000\ncommitter a <a@b> 1 +0000\n\nx\n", n), "hash-object", "-w", "-t", "commit", "--literally", "--stdin")
+		r.git("", "update-ref", fmt.Sprintf("refs/heads/broken%d", n), id)
+	}
+	broken(1)
+	tip := r.commit("main", map[string]string{"s/k": "x", "p": "y"})
+	r.git("", "update-ref", "refs/heads/other", tip)
+	key, err := k.Ensure(t.Context(), noSecrets)
+	require.NoError(t, err)
+	require.Contains(t, r.has(k.Objects(key)), blob("y"))
+	broken(2)
+	r.commit("main", map[string]string{"s/k": "x", "p": "z"}, tip)
+	require.NoError(t, k.Bring(t.Context(), key))
+	has := r.has(k.Objects(key))
+	require.Contains(t, has, blob("z"))
+	require.NotContains(t, has, blob("x"))
+	var st state
+	require.NoError(t, readJSON(filepath.Join(k.Dir, key, stateFile), &st))
+	require.Len(t, st.Odd, 2)
+	before, err := os.Stat(filepath.Join(k.Dir, key, stateFile))
+	require.NoError(t, err)
+	require.NoError(t, k.Bring(t.Context(), key))
+	after, err := os.Stat(filepath.Join(k.Dir, key, stateFile))
+	require.NoError(t, err)
+	require.Equal(t, before.ModTime(), after.ModTime(), "nothing was done")
+	for _, n := range []string{"1", "2"} {
+		r.git("", "update-ref", "-d", "refs/heads/broken"+n)
+	}
+	require.NoError(t, k.Bring(t.Context(), key))
+	st = state{}
+	require.NoError(t, readJSON(filepath.Join(k.Dir, key, stateFile), &st))
+	require.Empty(t, st.Odd)
+}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"polis/daemon/git"
 	"polis/daemon/store"
@@ -30,6 +31,10 @@ type state struct {
 	Tips []string `json:"tips"`
 	// Withheld is how many bytes of the file of that name are good.
 	Withheld int64 `json:"withheld"`
+	// Odd are tips whose history could not be read: it is not in the store.
+	Odd []string `json:"odd,omitempty"`
+
+	has map[string]bool // Tips and Odd
 }
 
 func readJSON(path string, v any) error {
@@ -94,7 +99,11 @@ func (s *objectStore) load() state {
 		s.k.Log.Warn("what filtered objects there are is not known; all are looked for anew", "op", "filter", "path", s.dir, "err", err)
 	}
 	if err != nil {
-		return state{}
+		st = state{}
+	}
+	st.has = map[string]bool{}
+	for _, id := range slices.Concat(st.Tips, st.Odd) {
+		st.has[id] = true
 	}
 	return st
 }

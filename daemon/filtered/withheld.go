@@ -18,7 +18,7 @@ import (
 const (
 	// maxWithheld bounds the file that says what is withheld, in bytes. Of what
 	// comes later nobody is told the path.
-	maxWithheld = 256 << 20
+	maxWithheld = 64 << 20
 	// maxPatterns bounds the lines of the file for sparse checkouts.
 	maxPatterns = 100_000
 )

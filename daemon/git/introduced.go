@@ -23,8 +23,9 @@ var walkLimits = cage.Limits{AddressSpace: 4 << 30, FileSize: 1, CPU: 20 * time.
 // Introduced hands out what commits have that none of their parents has at the
 // same path: files and symbolic links. revs are as for Complete. Every file of
 // every commit that revs name is handed out, or is at the same path in a commit
-// that a "^NAME" among revs leads to. path is what the tree says: it can have any bytes.
-func (r Repo) Introduced(ctx context.Context, revs []string, each func(path, id string)) error {
+// that a "^NAME" among revs leads to. path is what the tree says: it can have any bytes, and
+// few trees can have more paths than anybody can count. An error of each ends the walk.
+func (r Repo) Introduced(ctx context.Context, revs []string, each func(path, id string) error) error {
 	c := Cmd{Args: []string{"log", "--stdin", "--raw", "-r", "-z", "-c", "--root", "--no-abbrev", "--no-renames", "--no-notes", "--no-show-signature", "--no-decorate", "--format="},
 		Stdin: strings.NewReader(strings.Join(revs, "\n") + "\n"), Limits: &walkLimits, Timeout: walkTimeout}
 	head := ""
@@ -41,7 +42,7 @@ func (r Repo) Introduced(ctx context.Context, revs []string, each func(path, id 
 			return err
 		}
 		if ok {
-			each(rec, id)
+			return each(rec, id)
 		}
 		return nil
 	})
@@ -70,7 +71,7 @@ func introduced(line string) (id string, ok bool, err error) {
 }
 
 // Files hands out the files and symbolic links of a tree.
-func (r Repo) Files(ctx context.Context, tree string, each func(path, id string)) error {
+func (r Repo) Files(ctx context.Context, tree string, each func(path, id string) error) error {
 	c := Cmd{Args: []string{"ls-tree", "-r", "-z", "--full-tree", "--end-of-options", tree}, Limits: &walkLimits, Timeout: walkTimeout}
 	err := r.records(ctx, c, func(rec string) error {
 		head, path, ok := strings.Cut(rec, "\t")
@@ -79,7 +80,7 @@ func (r Repo) Files(ctx context.Context, tree string, each func(path, id string)
 			return fmt.Errorf("git ls-tree: cannot read %q", shorten(rec))
 		}
 		if f[1] == "blob" {
-			each(path, f[2])
+			return each(path, f[2])
 		}
 		return nil
 	})

@@ -1,6 +1,7 @@
 package git
 
 import (
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -25,8 +26,9 @@ func TestIntroducedNamesEveryFileOnce(t *testing.T) {
 	introduced := func(revs ...string) []string {
 		t.Helper()
 		var out []string
-		require.NoError(t, with.Introduced(t.Context(), revs, func(path, id string) {
+		require.NoError(t, with.Introduced(t.Context(), revs, func(path, id string) error {
 			out = append(out, path+" "+run("cat-file", "-p", id))
+			return nil
 		}))
 		slices.Sort(out)
 		return out
@@ -54,10 +56,13 @@ func TestIntroducedNamesEveryFileOnce(t *testing.T) {
 	merge := run("rev-parse", "HEAD")
 	require.Equal(t, []string{"a evil", "new evil too"}, introduced(merge, "^"+left, "^"+right))
 	require.Equal(t, []string{"a a", "a evil", "a left", "a right", "b b", "c/d c/d", "e \t\"\n odd name", "link a", "new evil too"}, introduced(merge))
-	require.Error(t, with.Introduced(t.Context(), []string{strings.Repeat("1", 40)}, func(string, string) {}))
+	require.Error(t, with.Introduced(t.Context(), []string{strings.Repeat("1", 40)}, func(string, string) error { return nil }))
+
+	enough := errors.New("enough")
+	require.ErrorIs(t, with.Introduced(t.Context(), []string{merge}, func(string, string) error { return enough }), enough)
 
 	files := map[string]string{}
-	require.NoError(t, with.Files(t.Context(), run("rev-parse", "HEAD^{tree}"), func(path, id string) { files[path] = id }))
+	require.NoError(t, with.Files(t.Context(), run("rev-parse", "HEAD^{tree}"), func(path, id string) error { files[path] = id; return nil }))
 	require.ElementsMatch(t, []string{"a", "c/d", "e \t\"\n", "link", "new"}, slices.Collect(maps.Keys(files)))
 
 	ids, err := with.Skeleton(t.Context(), []string{merge, run("rev-parse", "HEAD:a")})

@@ -15,21 +15,15 @@ import (
 // errWithheld says that an agent names a file in a commit that it cannot have read.
 var errWithheld = errors.New("the agent's rules withhold it")
 
+// maxElsewhere bounds the files that an agent did not have, of one publication. Few
+// trees can have more paths than anybody can count.
+const maxElsewhere = 100_000
+
 // allowed refuses commits that have a withheld file where nobody else had it:
 // trees show the ids of all files, and with one an agent could give the file a path that it may
 // read. What commits introduce must be the agent's own, or what it can read, or
 // be withheld at that very path already, as in a merge.
 func (p *packs) allowed(ctx context.Context, revs []string) error {
-	files := map[string][]string{} // paths by id
-	add := func(path, id string) {
-		if !slices.Contains(files[id], path) {
-			files[id] = append(files[id], path)
-		}
-	}
-	with := p.bare.Own(p.own)
-	if err := p.named(ctx, with, revs, add); err != nil {
-		return err
-	}
 	walk := revs
 	if !slices.ContainsFunc(revs, func(s string) bool { return strings.HasPrefix(s, "^") }) {
 		refs, err := p.bare.Refs(ctx)
@@ -45,70 +39,75 @@ func (p *packs) allowed(ctx context.Context, revs []string) error {
 			walk = append(walk, "^"+id)
 		}
 	}
-	if err := with.Introduced(ctx, walk, add); err != nil {
+	with := p.bare.Own(p.own)
+	each := func(do func(path, id string) error) error {
+		if err := named(ctx, with, revs, do); err != nil {
+			return err
+		}
+		return with.Introduced(ctx, walk, do)
+	}
+	ids := map[string]bool{}
+	if err := each(func(_, id string) error { ids[id] = true; return nil }); err != nil {
 		return err
 	}
-	return p.known(ctx, files)
+	if err := p.unknown(ctx, ids); err != nil || len(ids) == 0 {
+		return err
+	}
+	at, err := filtered.WithheldAt(p.filtered, slices.Collect(maps.Keys(ids)))
+	if err != nil {
+		return err
+	}
+	n := 0
+	return each(func(path, id string) error {
+		if n++; ids[id] && (n > maxElsewhere || !slices.Contains(at[id], path)) {
+			return fmt.Errorf("%q is the file %s: %w", path, id, errWithheld)
+		}
+		return nil
+	})
 }
 
-// named adds the files of revs that are no commits: of tags that lead to a tree or a file.
-func (p *packs) named(ctx context.Context, with git.Repo, revs []string, add func(path, id string)) error {
+// named hands out the files of revs that are no commits: of tags that lead to a tree or a file.
+func named(ctx context.Context, with git.Repo, revs []string, each func(path, id string) error) error {
 	var ask strings.Builder
 	for _, r := range revs {
 		if id, _, _ := strings.Cut(r, "^"); git.IsOID(id) {
 			fmt.Fprintf(&ask, "%s^{}\n", id)
 		}
 	}
-	var trees []string
+	var trees, files []string
 	err := with.Lines(ctx, git.Cmd{Args: []string{"cat-file", "--batch-check=%(objecttype) %(objectname)"}, Stdin: strings.NewReader(ask.String())}, func(line string) {
 		switch typ, id, _ := strings.Cut(line, " "); typ {
 		case "blob":
-			add("", id)
+			files = append(files, id)
 		case "tree":
 			trees = append(trees, id)
 		}
 	})
-	if err != nil {
-		return err
+	for _, id := range files {
+		if err == nil {
+			err = each("", id)
+		}
 	}
 	for _, t := range trees {
-		if err := with.Files(ctx, t, add); err != nil {
-			return err
+		if err == nil {
+			err = with.Files(ctx, t, each)
 		}
 	}
-	return nil
+	return err
 }
 
-// known refuses files that the agent neither has nor may have where they are.
-func (p *packs) known(ctx context.Context, files map[string][]string) error {
-	drop := func(ids []string) {
-		for _, id := range ids {
-			delete(files, id)
-		}
-	}
-	there, err := git.Repo{Runner: p.bare.Runner, Dir: p.bare.Dir, Objects: p.filtered}.Present(ctx, slices.Collect(maps.Keys(files)))
+// unknown takes away those of ids that the agent has or may read.
+func (p *packs) unknown(ctx context.Context, ids map[string]bool) error {
+	there, err := git.Repo{Runner: p.bare.Runner, Dir: p.bare.Dir, Objects: p.filtered}.Present(ctx, slices.Collect(maps.Keys(ids)))
 	if err != nil {
 		return err
 	}
-	drop(there)
-	own, err := git.Holds(p.own, slices.Collect(maps.Keys(files)))
-	if err != nil {
-		return err
+	for _, id := range there {
+		delete(ids, id)
 	}
-	drop(slices.Collect(maps.Keys(own)))
-	if len(files) == 0 {
-		return nil
+	own, err := git.Holds(p.own, slices.Collect(maps.Keys(ids)))
+	for id := range own {
+		delete(ids, id)
 	}
-	at, err := filtered.WithheldAt(p.filtered, slices.Collect(maps.Keys(files)))
-	if err != nil {
-		return err
-	}
-	for id, paths := range files {
-		for _, path := range paths {
-			if !slices.Contains(at[id], path) {
-				return fmt.Errorf("%q is the file %s: %w", path, id, errWithheld)
-			}
-		}
-	}
-	return nil
+	return err
 }
