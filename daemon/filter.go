@@ -14,8 +14,7 @@ import (
 )
 
 const (
-	// maxMissing bounds the objects that git of an agent asks for at once and is
-	// told of.
+	// maxMissing bounds the objects that git of an agent asks for at once.
 	maxMissing = 1000
 	// bringTime bounds how long it waits for what the refs lead to now.
 	bringTime = 2 * time.Minute

@@ -32,7 +32,7 @@ func (d *Daemon) probeIsolation(ctx context.Context) error {
 	return nil
 }
 
-// lostWarnings are for everybody who asks how polisd is.
+// lostWarnings are shown with the state of polisd.
 func (d *Daemon) lostWarnings() []string {
 	if len(d.missingIsolation) == 0 {
 		return nil

@@ -74,7 +74,7 @@ func TestCutConnectionsUnderLoad(t *testing.T) {
 }
 
 // TestPolisdStopsForLongerThanASessionLasts: who cannot be heard of loses its
-// leases and may not write under them; who asks meanwhile gets none; and after it one of
+// leases and may not write under them; a caller that asks meanwhile gets none; and after it one of
 // them has the file, never both.
 func TestPolisdStopsForLongerThanASessionLasts(t *testing.T) {
 	d := startDaemon(t, options{config: "[locks]\nwait = \"200ms\"\nhold = \"10m\"\ngrace = \"2s\"\nstale_timeout = \"2s\"\ndaemon_wait = \"500ms\"\n"})

@@ -58,7 +58,7 @@ const (
 	// about. Its size and times may be a second old.
 	KeepMode
 	// KeepLoose is for a directory whose name is kept though others can remove
-	// it. Who does not find something in it, or lists it, is told to look up the
+	// it. A caller that does not find something in it, or lists it, must look up the
 	// whole path again if the name does not stand for it any more.
 	KeepLoose
 
@@ -131,7 +131,7 @@ func (fs *FS) keepName(parent *inode.Node, name string) Keep {
 }
 
 // keepsAbsent says whether the kernel may believe that there is no such name.
-// One that somebody else can make show from below, it may not.
+// One that others can make show from below, it may not.
 func (fs *FS) keepsAbsent(parent *inode.Node, name string) bool {
 	if fs.keepName(parent, name)&KeepAbsent == 0 {
 		return false

@@ -25,9 +25,9 @@ type request = *conn.Call
 // callCtx is the context of one request. The kernel reports an interrupt for
 // any signal the caller does not ignore, and only once; on a disk no open fails
 // because a timer ticked or a child ended. So the context ends only when the
-// caller is to end: a signal is pending that means so, he is gone, or the view
+// caller is to end: a signal is pending that means so, the caller is gone, or the view
 // is. It costs nothing unless the guard waits for Done: then it is left to
-// whoever may still look at it, else the next request of the reader uses it.
+// those that may still read it, else the next request of the reader uses it.
 type callCtx struct {
 	fs  *FS
 	req request
@@ -124,7 +124,7 @@ func (c *callCtx) watch(struck <-chan struct{}) {
 	close(c.done)
 }
 
-// endSignals are the signals by which somebody asks a process to end. A signal
+// endSignals are the signals that ask a process to end. A signal
 // whose default is death and which has no handler shows as SIGKILL.
 const endSignals = 1<<(unix.SIGHUP-1) | 1<<(unix.SIGINT-1) | 1<<(unix.SIGQUIT-1) | 1<<(unix.SIGABRT-1) |
 	1<<(unix.SIGKILL-1) | 1<<(unix.SIGTERM-1)

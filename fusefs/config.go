@@ -68,10 +68,10 @@ type Config struct {
 	// MaxHandles. It must not block. May be nil.
 	OnFull func(c Caller, limit int)
 	// Opened are names that programs open wherever they find them: under these there
-	// are no pipes and sockets (EPERM), which whoever opens them would wait for.
+	// are no pipes and sockets (EPERM), on which an open would wait.
 	Opened []string
 	// NoSetID takes set-id bits away from every file that a caller makes or
-	// changes: what he makes is somebody else's on the disk (package idmap).
+	// changes: on the disk it belongs to another user (package idmap).
 	NoSetID bool
 }
 

@@ -137,9 +137,9 @@ func (fs *FS) Symlink(cancel request, h *fuse.InHeader, text, name string, out *
 	})
 }
 
-// Link gives an object another name. The guard is told of few of those it has:
-// a link changes none of them, whoever writes to the object later is asked
-// about all, and with all of them here n links would cost n*n.
+// Link gives an object another name. The guard gets few of those it has:
+// a link changes none of them, a later write to the object is put to the
+// guard under all, and with all of them here n links would cost n*n.
 func (fs *FS) Link(cancel request, in *fuse.LinkIn, name string, out *fuse.EntryOut) fuse.Status {
 	if e := validName(name); e != 0 {
 		return status(e)

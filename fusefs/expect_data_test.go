@@ -334,8 +334,8 @@ func sameOwner(s *site) {
 	require.EqualValues(s, 0o755, lstat(s, s.at("program")).Mode&0o7777)
 }
 
-// Whoever writes to a program takes its set-id bits, also when it got them after
-// he had opened it.
+// A writer takes the set-id bits of a program, also when it got them after
+// the open.
 func setIDWhileOpen(s *site) {
 	member := startWorker(s.T, crew[2])
 	for _, name := range []string{"small", "large"} {

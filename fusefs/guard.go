@@ -100,6 +100,6 @@ type Guard interface {
 	// ("user.polis.*"); ok=false means there is no such virtual attribute. It may
 	// wait for another process, for seconds at most.
 	Xattr(path, name string) (value []byte, ok bool)
-	// Count is told the outcome of every gated operation, last of all.
+	// Count gets the outcome of every gated operation, last of all.
 	Count(op Op, write bool, errno syscall.Errno, nanos int64)
 }

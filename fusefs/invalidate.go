@@ -98,8 +98,8 @@ func (fs *FS) invalidate(which func() []*inode.Node, changed ...string) {
 		}
 		for _, n := range nodes {
 			if n.IsDir() {
-				// Who reads a listing has the directory locked, and keeps what
-				// he was told until then. A name that is none waits for him.
+				// A reader of a listing has the directory locked, and keeps the entries
+				// it got before. The notification of a name that is none waits for it.
 				_ = fs.server.EntryNotify(n.ID, ".")
 				fs.notifyInode(n, 0)
 			}

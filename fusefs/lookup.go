@@ -95,7 +95,7 @@ func (fs *FS) attrTTL(n *inode.Node, st *unix.Statx_t) time.Duration {
 	return fs.layers.BoundAttr(n, ttl)
 }
 
-// freshTTL is attrTTL for what is told with a name. The call that asked for the
+// freshTTL is attrTTL for what is returned with a name. The call that asked for the
 // name checks the caller's rights next, and mostly wants the attributes too: it
 // need not ask twice for what others can change, as the next call that comes by
 // the name asks again.
@@ -133,7 +133,7 @@ func (fs *FS) GetAttr(_ request, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Sta
 	return status(fs.fillAttr(n, out))
 }
 
-// settled says that whoever made a directory has had the time to give it its
+// settled says that the maker of a directory has had the time to give it its
 // owner and mode: what another view sees of it before must not be kept.
 func settled(st *unix.Statx_t) bool {
 	made := st.Ctime

@@ -124,7 +124,7 @@ func TestSharedNamesBehaveLikeACopy(t *testing.T) {
 		if !maps.Equal(before, dump(t, low)) {
 			rt.Fatalf("the project was changed")
 		}
-		require.Equal(rt, objects(rt, p.back), p.g.objects.Load(), "what the guard was told of")
+		require.Equal(rt, objects(rt, p.back), p.g.objects.Load(), "what the guard counted")
 	})
 	again := remount(t, p)
 	for i := range run {

@@ -45,7 +45,7 @@ func behavesLikeAPlainDirectory(t *testing.T, v *view) {
 		want := shape(rt, a.root)
 		require.Equal(rt, want, shape(rt, b.root), "through the view")
 		require.Equal(rt, want, shape(rt, v.raw(fmt.Sprint(run))), "on the disk")
-		require.Equal(rt, objects(rt, v.back), v.g.objects.Load(), "what the guard was told of")
+		require.Equal(rt, objects(rt, v.back), v.g.objects.Load(), "what the guard counted")
 	})
 }
 

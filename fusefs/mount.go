@@ -95,7 +95,7 @@ func (fs *FS) Mount(ctx context.Context) error {
 	return nil
 }
 
-// Wait blocks until the view is unmounted by whomever.
+// Wait blocks until the view is unmounted, by any process.
 func (fs *FS) Wait() {
 	fs.mu.Lock()
 	served := fs.served
@@ -125,7 +125,7 @@ func (fs *FS) Serve(ctx context.Context) error {
 
 // Unmount detaches the view and waits until the server has ended. A busy view
 // is tried again for a moment, then detached lazily, then its connection is
-// aborted, so that it ends within ctx whoever still holds files.
+// aborted, so that it ends within ctx even if programs still hold files.
 func (fs *FS) Unmount(ctx context.Context) error {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -171,13 +171,13 @@ func (fs *FS) unmount(ctx context.Context) error {
 func (fs *FS) detach(ctx context.Context) error {
 	var st unix.Stat_t
 	if err := unix.Stat(fs.cfg.Mountpoint, &st); err == nil && fs.connID.Load() != 0 && unix.Minor(st.Dev) != fs.connID.Load() {
-		return nil // somebody was faster; what is there now is not ours
+		return nil // another unmount was faster; what is there now is not ours
 	}
 	for delay := time.Millisecond; delay < 100*time.Millisecond; delay *= 2 {
 		err := unix.Unmount(fs.cfg.Mountpoint, unix.UMOUNT_NOFOLLOW)
 		switch {
 		case err == nil, errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOENT):
-			return nil // EINVAL: not a mount point, somebody was faster
+			return nil // EINVAL: not a mount point, another unmount was faster
 		case !errors.Is(err, unix.EBUSY):
 			return fmt.Errorf("fusefs: unmount %s: %w", fs.cfg.Mountpoint, err)
 		}

@@ -56,7 +56,7 @@ func (fs *FS) openLazy(call request, h *handle, in *fuse.OpenIn, out *fuse.OpenO
 	fs.tree.Names.RLock()
 	defer fs.tree.Names.RUnlock()
 	if fs.layers.IsLower(n) {
-		return false // somebody else changes it
+		return false // the user changes it
 	}
 	if !fs.holds(n.Verdict.Load(), verdictReadable) {
 		return false

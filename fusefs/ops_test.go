@@ -19,7 +19,7 @@ import (
 )
 
 // How each operation that a connection hands out is treated. Another one in
-// conn.FileSystem makes this test fail until somebody has decided about it;
+// conn.FileSystem makes this test fail until it is in this table;
 // which requests of the kernel get there at all, conn's own test says.
 func TestEveryOperationIsAccountedFor(t *testing.T) {
 	kinds := map[string]string{

@@ -45,7 +45,7 @@ type renaming struct {
 	fs *FS
 	overlay.Move
 	// shown are the objects the guard was shown by Publish: what is moved
-	// must still be them. dirs is what it was told of them.
+	// must still be them. dirs says which of them were directories.
 	shown [2]*inode.Key
 	dirs  [2]bool
 }

@@ -103,7 +103,7 @@ func TestALooseDirectoryIsKept(t *testing.T) {
 	require.Equal(t, 2*times, int(v.fs.Requests()["LOOKUP"]-before["LOOKUP"]), "one for each name in it")
 }
 
-// Who looks up what others change is told the attributes with the name: they
+// A lookup of what others change returns the attributes with the name: they
 // are those of this moment, and need not be asked for once more.
 func TestALookupBringsTheAttributesAlong(t *testing.T) {
 	v := mountWith(t, &keepingGuard{keep: map[string]Keep{"": KeepMode}})
@@ -178,7 +178,7 @@ func TestRightsTakenAwayAreGone(t *testing.T) {
 	}
 }
 
-// Who asks for the time of birth makes the kernel keep nothing for longer.
+// A query of the time of birth makes the kernel keep nothing for longer.
 func TestATimeOfBirthIsNotKeptLonger(t *testing.T) {
 	v := mountWith(t, &keepingGuard{keep: map[string]Keep{"": KeepMode}})
 	write(t, v.raw("f"), "x")

@@ -36,7 +36,7 @@ func openDir(t testing.TB, path string, mode uint32) {
 	}
 }
 
-// What a user makes is his, with the mode he asked for: exactly as natively,
+// What a user makes belongs to the user, with the mode of the call: exactly as natively,
 // whatever the server's own umask is.
 func TestCallersOwnWhatTheyMake(t *testing.T) {
 	old := unix.Umask(0o077)
@@ -156,7 +156,7 @@ func TestUnlinkedFilesLiveAsLongAsTheyAreOpen(t *testing.T) {
 			require.NoError(t, f.Truncate(4))
 			require.NoError(t, f.Chmod(0o600))
 			require.NoError(t, f.Sync())
-			require.Equal(t, "HEll", content(t, backing.ProcPath(p)), "still to be had by descriptor")
+			require.Equal(t, "HEll", content(t, backing.ProcPath(p)), "still available by descriptor")
 			b := make([]byte, 9)
 			n, err := r.ReadAt(b, 0)
 			require.Equal(t, "over", string(b[:n]), "%v", err)

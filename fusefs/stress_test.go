@@ -13,7 +13,7 @@ import (
 )
 
 // Names of a few files are moved, exchanged, linked, removed and made anew by
-// many at once, and their directories too. Whoever reads a file reads all of
+// many at once, and their directories too. A reader of a file reads all of
 // one, whatever has become of its name meanwhile, and nothing is refused.
 func TestNamesThatMoveUnderManyHands(t *testing.T) {
 	g := newCacheable()

@@ -20,7 +20,7 @@ import (
 )
 
 // A worker is another process, perhaps of another user, that makes system calls
-// in a tree when it is told to: only so do locks, mappings and permissions mean
+// in a tree on command: only so do locks, mappings and permissions mean
 // what they mean to programs. (A store to a mapping that this process itself
 // serves could wait for itself.)
 type worker struct {

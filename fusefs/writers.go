@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrWriters says that an object can still be changed by somebody who opened
+// ErrWriters says that an object can still be changed by a process that opened
 // it before.
 var ErrWriters = errors.New("fusefs: the object is still open for writing")
 

@@ -84,7 +84,7 @@ type Forwarder struct {
 	wg     sync.WaitGroup
 	slots  chan struct{}
 	dial   func(context.Context) (net.Conn, error)
-	// accepted is told the client's end and the result of dial; may be nil.
+	// accepted gets the client's end and the result of dial; may be nil.
 	accepted func(from netip.AddrPort, err error)
 	bufs     *buffers
 

@@ -146,7 +146,7 @@ func (m *Manager) outputEnd(ctx context.Context, a *Agent) *api.OutputRange {
 }
 
 // next begins the task that waits longest, if the agent has nothing to do. With wake
-// a stopped agent is started for it: somebody has just given it that task. It does
+// a stopped agent is started for it: it has just been given that task. It does
 // not wait.
 func (m *Manager) next(a *Agent, wake bool) {
 	ids, err := m.records(a).In(api.TaskQueued)

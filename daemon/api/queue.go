@@ -28,7 +28,7 @@ type QueueEntry struct {
 	RemoveAfter bool `json:"remove_after,omitempty"`
 	// Head is the commit the branch must be at; empty: wherever it is.
 	Head string `json:"head,omitempty"`
-	// Tasks are those that have put it there, and are told what becomes of it.
+	// Tasks are those that have put it there, and get its result.
 	Tasks   []string   `json:"tasks,omitempty"`
 	AddedAt time.Time  `json:"added_at"`
 	State   QueueState `json:"state"`

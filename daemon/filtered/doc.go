@@ -5,7 +5,7 @@
 //
 // A Store has all commits, trees and tags that branches, tags and remote refs lead to,
 // and of the files in them those that the rules allow at some path where a commit
-// has them. Everything else is withheld: what no path can be told of, too. Packs
+// has them. Everything else is withheld, also what has no known path. Packs
 // in it are whole and marked as of a partial clone (gitformat-pack(5), .promisor), so
 // that git takes a missing object for one that it could ask for.
 //

@@ -6,7 +6,7 @@
 //
 // It owns the rules of that comparison (Rules) and the reading of what changed
 // (Changes). What counts as the agent's is every path in which the tree that
-// would become the target's differs from the target, whoever wrote it first.
+// would become the target's differs from the target, regardless of who wrote it first.
 //
 // It moves no ref, writes no object, and asks nobody. It holds no lock.
 package gate

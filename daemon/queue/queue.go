@@ -12,7 +12,7 @@ const (
 	MaxEntries = 1000
 	// MaxPriority and its negative bound priorities.
 	MaxPriority = 1000
-	// maxEntryTasks bounds the tasks that are told of an entry.
+	// maxEntryTasks bounds the tasks that get the result of an entry.
 	maxEntryTasks = 50
 )
 

@@ -226,7 +226,7 @@ func TestAGapInTheEventsIsSaid(t *testing.T) {
 	require.Equal(t, "1001events:missed", get("1001")[0])
 	require.Equal(t, "17events:missed", get("17")[0], "of an earlier life")
 	require.Equal(t, "5000events:missed", get("5000")[0], "of another daemon")
-	require.NotContains(t, strings.Join(get("0"), " "), "missed", "who asks for what there is misses nothing")
+	require.NotContains(t, strings.Join(get("0"), " "), "missed", "a caller that asks for the first event there is misses nothing")
 
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://polis/v1/events?follow=1", nil)
 	require.NoError(t, err)

@@ -26,7 +26,7 @@ type insideAPI struct {
 	locks  chan struct{} // the file of locks is outdated
 	// remotes holds a token for each exchange with a remote.
 	remotes chan struct{}
-	// objects holds a token while git is told of objects that it misses.
+	// objects holds a token while git gets objects that it misses.
 	objects chan struct{}
 }
 

@@ -71,7 +71,7 @@ func (s *Shim) notTheAgents(l netbridge.Listener) bool {
 }
 
 // listens keeps what status tells of the agent's ports. It comes before the
-// event, so that who asks after the event is not told less.
+// event, so that a query after the event does not return less.
 func (s *Shim) listens(p netbridge.Port, open bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

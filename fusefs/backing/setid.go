@@ -82,7 +82,7 @@ func Touch(fd int, h *fuse.InHeader, writing bool) syscall.Errno {
 }
 
 // inGroup says whether the caller is a member of a group. The kernel reports
-// only one of his groups; he waits for the answer, so /proc knows the others.
+// only one of its groups; it waits for the answer, so /proc knows the others.
 // Of whom nothing is known is not a member.
 func inGroup(h *fuse.InHeader, gid uint32) bool {
 	if h.Gid == gid {

@@ -12,7 +12,7 @@
 // still be closed, look-ups answered and callers interrupted.
 //
 // With io_uring every processor has a queue with readers of its own, on threads
-// that are tied to it: who asks need not wake another processor, and one system
+// that are tied to it: a caller need not wake another processor, and one system
 // call gives an answer and takes the next request. These readers do not end, for
 // the kernel keeps something of each. What the kernel does not send that way
 // (forgetting, interrupts) still comes from the device, and notifications go there.

@@ -16,7 +16,7 @@ import (
 )
 
 // Requests by io_uring (Documentation/filesystems/fuse/fuse-io-uring.rst): each
-// processor has a queue, and who asks is answered by a thread of the same
+// processor has a queue, and a caller is answered by a thread of the same
 // processor, which takes an answer to the kernel and the next request from it in
 // one system call. Forgetting, interrupts and notifications stay with /dev/fuse.
 

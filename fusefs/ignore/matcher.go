@@ -30,7 +30,7 @@ type Config struct {
 	// at all.
 	Recheck time.Duration
 	// OnTooLarge, if not nil, is called when a file is not read because it exceeds a
-	// bound, once for each version of the file, on the goroutine of who asks. path is
+	// bound, once for each version of the file, on the goroutine of the caller. path is
 	// relative to the worktree, or absolute for a file that is not in it. The error wraps ErrTooLarge.
 	OnTooLarge func(path string, err error)
 }

@@ -62,8 +62,8 @@ func stampOf(st *unix.Statx_t) stamp {
 	return stamp{st.Size, st.Mtime.Sec, st.Ctime.Sec, st.Mtime.Nsec, st.Ctime.Nsec}
 }
 
-// SetAttr records the attributes that were read by the file's name, and whether the
-// kernel will be told of them for longer than this once. It is false
+// SetAttr records the attributes that were read by the file's name. given says whether the
+// kernel gets them for longer than this once. The result says whether it may: not
 // while a program may store through a mapping.
 func (i *Inode) SetAttr(st *unix.Statx_t, given bool) bool {
 	i.mu.Lock()

@@ -12,8 +12,8 @@ import (
 	"polis/fusefs/inode"
 )
 
-// lowerTimeout is how long the kernel may keep what it was told of names and
-// attributes that somebody else changes: the user, in his own checkout.
+// lowerTimeout is how long the kernel may keep names and
+// attributes that others change: the user, in the checkout.
 const lowerTimeout = time.Second
 
 // settle finds the root that a name routed to the main one is in: the lower one
@@ -149,7 +149,7 @@ func (l *Layers) below(n *inode.Node, path string) []fuse.DirEntry {
 }
 
 // BoundName and BoundAttr limit how long the kernel may keep a name and
-// attributes that somebody else can change.
+// attributes that others can change.
 func (l *Layers) BoundName(n *inode.Node, ttl time.Duration) time.Duration {
 	if l.lower >= 0 && n.Root() == l.lower {
 		return min(ttl, lowerTimeout)

@@ -4,7 +4,7 @@
 // removed for itself, and Store keeps the content of installed packages once.
 //
 // Content enters the Store as a copy that is hashed while it is made, so an
-// object is what its name says whoever asks for it and whatever he does to the
+// object is what its name says, whichever view asks for it and whatever it does to the
 // original meanwhile. Its inode is handed out to be linked, and the view breaks
 // a link off before it changes it; nothing here ever changes an inode that has
 // a name.

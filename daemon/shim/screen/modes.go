@@ -1,7 +1,7 @@
 package screen
 
 // modes are the ones a terminal can be in that matter here: those that change
-// what is seen, and those that whoever attaches later has to be told.
+// what is seen, and those that a client that attaches later must set.
 type modes struct {
 	wrap, insert, origin, hidden bool
 	reports                      [len(reports)]bool

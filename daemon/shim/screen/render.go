@@ -90,7 +90,7 @@ func (s *Screen) Lines(n int) (lines []string, all bool) {
 }
 
 // Paint returns what draws the screen on a terminal of the same size that shows
-// something else, and brings it into the same modes: for whoever attaches.
+// something else, and brings it into the same modes: for a client that attaches.
 func (s *Screen) Paint() []byte {
 	var b []byte
 	rows := s.at.rows

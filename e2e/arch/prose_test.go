@@ -1,0 +1,99 @@
+package arch
+
+import (
+	"go/parser"
+	"go/scanner"
+	"go/token"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// dialect are phrases that no manual uses, with what manuals write instead.
+var dialect = []struct {
+	phrase  *regexp.Regexp
+	instead string
+}{
+	{regexp.MustCompile(`(?i)\btold of\b`), `"is reported", "is logged", "gets"`},
+	{regexp.MustCompile(`(?i)\bto be had\b`), `"available"`},
+	{regexp.MustCompile(`(?i)\b(in earnest|as it were)\b`), "nothing"},
+	{regexp.MustCompile(`(?i)\bcomes? to nothing\b`), "the errno, or the state"},
+	{regexp.MustCompile(`(?i)\b(has|have|had) nothing to say\b`), "the value that is returned"},
+	{regexp.MustCompile(`(?i)\bnot its business\b`), `"the caller must ...", "this package never ..."`},
+	{regexp.MustCompile(`(?i)\bsomebody\b`), `"another agent", "the user", "a process"`},
+	{regexp.MustCompile(`(?i)\bwho asks\b`), `"the caller"`},
+	{regexp.MustCompile(`(?i)\b(whoever|whomever)\b`), `"a caller that", "regardless of who"`},
+}
+
+// TestProseHasNoDialect reads every comment, every text of a program and every page.
+func TestProseHasNoDialect(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), "git", "ls-files", "*.go", "*.md", "*.1", "*.5", "*.toml", "*.txtar", "*.service")
+	cmd.Dir = root(t)
+	out, err := cmd.Output()
+	require.NoError(t, err)
+	names := strings.Fields(string(out))
+	require.Greater(t, len(names), 500, "the test sees the files")
+	for _, name := range names {
+		if name == "e2e/arch/prose_test.go" {
+			continue
+		}
+		b, err := os.ReadFile(filepath.Join(root(t), name))
+		if os.IsNotExist(err) { // removed, and not committed yet
+			continue
+		}
+		require.NoError(t, err)
+		for _, fault := range spoken(name, b) {
+			t.Error(fault)
+		}
+	}
+}
+
+func TestWhatTheProseTestFinds(t *testing.T) {
+	require.Len(t, spoken("a.go", []byte("package a\n\n// It is told of that, whoever\n// asks.\nvar somebody = `who\nasks`\n")), 3)
+	require.Len(t, spoken("a.md", []byte("Nothing is to be\nhad here.\n")), 1)
+	require.Empty(t, spoken("a.go", []byte("package a\n\nvar somebody = 1 // a caller\n")))
+}
+
+// spoken lists the dialect in a file: of Go source in its comments and strings. A phrase
+// may go on in the next line.
+func spoken(name string, b []byte) (faults []string) {
+	report := func(where, text string) {
+		text = strings.Join(strings.Fields(strings.ReplaceAll(text, "\n//", "\n")), " ")
+		for _, d := range dialect {
+			if p := d.phrase.FindString(text); p != "" {
+				faults = append(faults, where+": \""+p+"\" is dialect; write "+d.instead)
+			}
+		}
+	}
+	if !strings.HasSuffix(name, ".go") {
+		report(name, string(b))
+		return faults
+	}
+	files := token.NewFileSet()
+	if file, err := parser.ParseFile(files, name, b, parser.ParseComments|parser.SkipObjectResolution); err == nil {
+		for _, group := range file.Comments {
+			text := ""
+			for _, c := range group.List {
+				text += "\n" + c.Text
+			}
+			report(files.Position(group.Pos()).String(), text)
+		}
+	}
+	var s scanner.Scanner
+	at := token.NewFileSet()
+	s.Init(at.AddFile(name, -1, len(b)), b, nil, 0)
+	for {
+		pos, tok, lit := s.Scan()
+		switch tok {
+		case token.EOF:
+			return faults
+		case token.STRING:
+			report(at.Position(pos).String(), lit)
+		}
+	}
+}
