@@ -27,14 +27,14 @@ func (d *Daemon) readGroup() (int, error) {
 	gid, err := strconv.ParseUint(number, 10, 31)
 	if err != nil || gid == 0 {
 		return -1, api.Errorf(api.CodeInvalidConfig, "read_group = %q: must be a group of this machine other than root's", name).
-			WithHint("groupadd --system %s makes it; without read_group nobody may only read", name)
+			WithHint("groupadd --system %s makes it; without read_group no user has read-only access", name)
 	}
 	return int(gid), nil
 }
 
-// letIn lets a group connect to the admin socket, besides the one that it belongs to;
-// with a gid of -1 nobody. The socket is not opened to everybody: the kernel refuses who
-// has no business there, and the server looks at the caller again.
+// letIn lets a group connect to the admin socket, besides the one that it belongs to; with a gid
+// of -1 no other. The socket is not open to all: the kernel refuses other users, and the server
+// checks the caller again.
 func letIn(l net.Listener, gid int) error {
 	const acl = "system.posix_acl_access"
 	path := l.Addr().String()

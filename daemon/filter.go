@@ -69,7 +69,7 @@ func (t worktrees) sweepFiltered(ctx context.Context, w *workspace, but string) 
 			continue
 		}
 		if rules, set, err := t.d.reading(p); err != nil {
-			return nil //nolint:nilerr // it cannot be told what is used
+			return nil //nolint:nilerr // it is unknown what is used
 		} else if !set.AllReadable() {
 			key, err := filtered.Key(rules)
 			if err != nil {

@@ -12,9 +12,9 @@ import (
 	"polis/daemon/filtered"
 )
 
-// gitConfig is what git of an agent's worktree is told beyond the agent's own
-// configuration: who its commits are by, if polisd.toml says so, and the
-// project's remotes, which it reaches through the daemon.
+// gitConfig is the git configuration of an agent's worktree beyond the agent's own: the author of
+// its commits, if polisd.toml sets one, and the project's remotes, which it reaches through the
+// daemon.
 //
 // published is where it finds the shared objects if its rules withhold some; else "".
 func gitConfig(id config.Identity, remotes []agent.Remote, published string) string {
@@ -39,10 +39,10 @@ func gitConfig(id config.Identity, remotes []agent.Remote, published string) str
 	return b.String()
 }
 
-// filteredConfig is for an agent whose rules withhold objects. They are missing
-// as in a partial clone: git asks for one, and is told that it is withheld. A file that is
-// withheld is not checked out, and taken as it is in the index: info/sparse-checkout
-// names them. A merge prints no statistics, for which it would read them all.
+// filteredConfig is for an agent whose rules withhold objects. They are missing as in a partial
+// clone: git requests one, and gets an error that it is withheld. A withheld file is not checked
+// out, and its index entry counts as unchanged: info/sparse-checkout names them. A merge prints
+// no statistics, for which it would read them all.
 const filteredConfig = `[core]
 	sparseCheckout = true
 	sparseCheckoutCone = false

@@ -20,11 +20,10 @@ import (
 
 func lookupUID(uid int) (*user.User, error) { return user.LookupId(strconv.Itoa(uid)) }
 
-// seedHome brings what the base type declares from the owner's home into the
-// agent's own (the project's owner is who set the agents up): private copies
-// once, so that the agent's changes stay its own and later starts keep them;
-// read-only files at every start. What cannot be brought is said in the log,
-// and the agent goes without.
+// seedHome brings what the base type declares from the owner's home into the agent's own (the
+// project's owner is who set the agents up): private copies once, so that the agent's changes
+// stay its own and later starts keep them; read-only files at every start. Files that cannot be
+// brought are logged, and the agent starts without them.
 func seedHome(spec *wire.Spec, a *agent.Agent, log *slog.Logger) error {
 	if u, err := lookupUID(a.WS.Owner); err == nil { // a user without an account has no home
 		if err := bring(u.HomeDir, spec, a, log); err != nil {

@@ -90,7 +90,7 @@ func process(pid int) api.Process {
 	return p
 }
 
-// hostMemory is the machine's memory and what of it can be had without
+// hostMemory is the machine's memory and what of it is available without
 // swapping (proc_meminfo(5)), in bytes.
 func hostMemory() (total, available uint64, err error) {
 	text, err := os.ReadFile("/proc/meminfo")

@@ -75,7 +75,7 @@ func TestConflictsAreSeenBeforeTheyHappen(t *testing.T) {
 
 	// He commits, with plain git, and an event reports it.
 	d.sh("bob", "git commit -qm bob main.txt")
-	d.eventually("the conflict to be told", func() bool { return len(d.happened(api.EventConflictFound)) == 1 })
+	d.eventually("the event of the conflict", func() bool { return len(d.happened(api.EventConflictFound)) == 1 })
 	require.Contains(t, d.happened(api.EventConflictFound)[0].Message, "main.txt")
 	c := d.conflicts()
 	require.Len(t, c.Merges, 1)
@@ -92,7 +92,7 @@ func TestConflictsAreSeenBeforeTheyHappen(t *testing.T) {
 	d.refused(api.CodeMergeConflict, "merge", "bob")
 	// Bob takes the target in, as the hint says, and it is over.
 	d.sh("bob", "git merge -q main || { git checkout -q --theirs main.txt && git add main.txt && git commit -qm resolved; }")
-	d.eventually("the end of it to be told", func() bool { return len(d.happened(api.EventConflictGone)) == 2 })
+	d.eventually("the event of its end", func() bool { return len(d.happened(api.EventConflictGone)) == 2 })
 	require.Contains(t, d.must("conflicts"), "every branch merges")
 	d.must("merge", "bob")
 }

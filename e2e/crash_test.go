@@ -15,8 +15,8 @@ import (
 	"polis/daemon/api"
 )
 
-// withFailpoints builds a polisd that can be told where to die, beside the
-// other programs as they are shipped.
+// withFailpoints builds a polisd that dies at a chosen point, beside the other programs as they
+// are shipped.
 func (d *daemon) withFailpoints() string {
 	d.t.Helper()
 	dir := d.path("bin")

@@ -154,7 +154,7 @@ func TestAPullRequestIsOpenedWithTheRealGH(t *testing.T) {
 	require.Equal(t, true, s.opened["draft"])
 	require.Contains(t, s.queries[0], "sekret")
 	for _, uid := range strings.Fields(readFile(d.path("asked"))) {
-		require.Equal(t, fmt.Sprint(owner), uid, "credentials are asked for as the owner")
+		require.Equal(t, fmt.Sprint(owner), uid, "credentials are requested as the owner")
 	}
 	require.NotEmpty(t, readFile(d.path("asked")))
 

@@ -22,7 +22,7 @@ type startFile struct {
 }
 
 var startFiles = []startFile{
-	{dest: "/etc/profile", text: posixPath, always: true}, // login shells: sh, bash, ksh, and zsh where its zprofile says so
+	{dest: "/etc/profile", text: posixPath, always: true}, // login shells: sh, bash, ksh, and zsh if its zprofile reads it
 	{dest: "/etc/bash.bashrc", text: posixPath, first: true},
 	{dest: "/etc/zsh/zshenv", text: posixPath},
 	{dest: "/etc/zshenv", text: posixPath},

@@ -109,9 +109,9 @@ func (a *app) follow(cmd *cobra.Command, fn func(context.Context, *client.Client
 	})
 }
 
-// reach is call for the start of an agent's command. A signal that comes
-// meanwhile is meant for the command, which may run already while its start is
-// still being told; it ends the call only if that takes longer than leaveAfter.
+// reach is call for the start of an agent's command. A signal that comes meanwhile is meant for
+// the command, which may run already while the answer is under way; it ends the call only if that
+// takes longer than leaveAfter.
 func (a *app) reach(cmd *cobra.Command, fn func(context.Context, *client.Client) error) error {
 	limit := shortCall
 	if a.timeout > 0 {

@@ -19,9 +19,8 @@ import (
 	"polis/daemon/api"
 )
 
-// fake answers the routes of polisd with the API's own types, so that the
-// command line can be told as a story without a kernel. Commands of agents are
-// real processes (see shim_test.go).
+// fake answers the routes of polisd with the API's own types, so that stories of the command line
+// need no kernel. Commands of agents are real processes (see shim_test.go).
 type fake struct {
 	dir, socket string
 	now         time.Time

@@ -18,12 +18,12 @@ func (a *app) revertCmd() *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{
 		Use:   "revert NAME [--dry-run] [--yes]",
-		Short: "Take an agent's merge back by a new commit",
-		Long: `Take an agent's last merge back by a new commit on the target branch, as git
+		Short: "Revert an agent's merge by a new commit",
+		Long: `Revert an agent's last merge by a new commit on the target branch, as git
 revert -m 1 does. Merges made after it stay; they are counted first, and on a
-terminal you are asked. If they build on what is taken back, nothing changes and
+terminal you confirm. If they build on the reverted merge, nothing changes and
 the paths are named. A second revert changes nothing. The agent keeps its branch;
-what it commits from then on can be merged, what was taken back stays out.`,
+what it commits from then on can be merged, what was reverted stays out.`,
 		Args:              takes(1, 1, "the NAME of an agent"),
 		ValidArgsFunction: a.completeAgents,
 	}

@@ -125,7 +125,7 @@ func TestEventsGoOnAfterTheLastSeenOne(t *testing.T) {
 	}
 }
 
-// endingShims had been told to end by a daemon that was killed: they do not
+// endingShims had been stopped by a daemon that was killed: they do not
 // answer any more, and are gone when they were asked twice.
 type endingShims struct {
 	fakeShims

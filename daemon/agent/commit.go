@@ -112,7 +112,7 @@ func (m *Manager) commitAll(ctx context.Context, a *Agent, words []string) (api.
 	return resp, err
 }
 
-// autoCommit commits what a task that ended well has left. That it cannot be is said in
+// autoCommit commits what a task that ended well has left. A failure is recorded in
 // the record; the work stays in the worktree.
 func (m *Manager) autoCommit(a *Agent, t api.Task) {
 	_, err := m.commitAll(context.WithoutCancel(m.ctx), a, commitWords(t))

@@ -169,8 +169,8 @@ func TestAManagerThatDiesAtTheEndOfATask(t *testing.T) {
 	}
 }
 
-// TestADaemonThatDiesWhileATaskBegins: a task that its shim works on goes on, one
-// that never began is lost, and says so.
+// TestADaemonThatDiesWhileATaskBegins: a task that its shim works on continues, one that never
+// began ends as lost.
 func TestADaemonThatDiesWhileATaskBegins(t *testing.T) {
 	w := newWorld(t.TempDir())
 	_, err := w.Add(t.Context(), api.AddRequest{Name: "a1", BaseType: "custom", Command: []string{"do"}})

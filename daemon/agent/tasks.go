@@ -121,7 +121,7 @@ func (m *Manager) mendTasks(a *Agent) {
 	m.next(a, false)
 }
 
-// lose ends a task of which nobody knows how it ended.
+// lose ends a task whose end is unknown.
 func (m *Manager) lose(a *Agent, id, why string) {
 	t, ok := m.changeTask(a, id, func(t *api.Task) {
 		task.Finish(t, task.End{At: m.Now().UTC(), By: api.EndLost, Message: why})

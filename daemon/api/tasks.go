@@ -189,7 +189,7 @@ type CommitResponse struct {
 	Files  int    `json:"files"`
 }
 
-// DoneRequest ends the task of the agent that says so, in its sandbox.
+// DoneRequest ends the task of the agent that sends it, in its sandbox.
 type DoneRequest struct {
 	// By is "done" (the default) or "task_complete".
 	By TaskEnd `json:"by,omitempty"`

@@ -12,7 +12,7 @@
 // configuration, attribute or index it was given: each of these needs fork(2).
 // For the few commands that start git themselves (Cage.Programs), the directories
 // they may write are mounted noexec in a mount namespace of their own: else the
-// dynamic loader, which must be executable, could be told to load a file there.
+// dynamic loader, which must be executable, could load a file there.
 //
 // It never runs a program without the cage: a kernel that lacks a part of it is
 // ErrUnavailable. It knows no git, no agent and no workspace, and it removes

@@ -108,8 +108,7 @@ func TestAWrongConfigurationIsNamed(t *testing.T) {
 	require.NotEmpty(t, c.Fix)
 }
 
-// Without capabilities the same program says what cannot be had, and why that
-// matters.
+// Without capabilities the same program reports what is not available, and why that matters.
 func TestWithoutCapabilitiesDoctorSaysWhatIsMissing(t *testing.T) {
 	needRoot(t)
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^TestReportWithoutCapabilities$", "-test.v")

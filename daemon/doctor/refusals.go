@@ -52,7 +52,7 @@ func (d *Doctor) calls(ctx context.Context) api.Check {
 		return bad(name, api.CheckWarn, err.Error(), "system calls that lead out of a sandbox are refused all the same, and are in no event",
 			"run polisd outside of a container with a seccomp listener of its own (EBUSY), and with kernel.yama.ptrace_scope below 3")
 	}
-	return ok(name, "a seccomp listener can be had")
+	return ok(name, "a seccomp listener is available")
 }
 
 func probeCalls(ctx context.Context, _ string) (string, error) { return "", unotify.Probe(ctx) }

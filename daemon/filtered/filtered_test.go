@@ -167,7 +167,7 @@ func TestAFileIsThereIfSomePathOfItMayBeRead(t *testing.T) {
 			}
 		}
 		require.Equal(rt, want, r.has(k.Objects(key)))
-		// Every pack can be read alone, and what is withheld is told with a path.
+		// Every pack can be read alone, and what is withheld has a path.
 		for id, at := range files {
 			if want[id] != "" {
 				continue

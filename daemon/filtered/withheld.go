@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// maxWithheld bounds the file that says what is withheld, in bytes. Of what
-	// comes later nobody is told the path.
+	// maxWithheld bounds the file of withheld objects, in bytes. Objects beyond it have
+	// no path in error messages.
 	maxWithheld = 64 << 20
 	// maxPatterns bounds the lines of the file for sparse checkouts.
 	maxPatterns = 100_000

@@ -25,7 +25,7 @@ func (o *Own) Environ() []string {
 		"GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=/bin/false", "SSH_ASKPASS=/bin/false", "SSH_ASKPASS_REQUIRE=force",
 		"GIT_PAGER=cat", "PAGER=cat", "GIT_EDITOR=/bin/false",
 	}
-	// Keyrings are asked on the person's bus, if a session is open.
+	// Keyrings are reached over the person's bus, if a session is open.
 	run := filepath.Join("/run/user", strconv.FormatUint(uint64(o.UID), 10))
 	if _, err := os.Stat(filepath.Join(run, "bus")); err == nil {
 		env = append(env, "XDG_RUNTIME_DIR="+run, "DBUS_SESSION_BUS_ADDRESS=unix:path="+run+"/bus")

@@ -9,7 +9,7 @@
 // git.Account.
 //
 // Where no group can be made, commands run with the limits of each process only
-// (git.Cmd.Limits), and the log says so once.
+// (git.Cmd.Limits), with one warning in the log.
 //
 // Lock order: Groups.mu is a leaf. It is held while the kernel makes or removes a
 // group, which takes milliseconds.

@@ -176,7 +176,7 @@ func TestCloseRemovesEveryGroup(t *testing.T) {
 	require.Empty(t, names)
 }
 
-// Where no group can be made, git runs, and the log says so once.
+// Where no group can be made, git runs, and a warning is logged once.
 func TestWithoutAGroupGitRuns(t *testing.T) {
 	h, _ := host(t)
 	var log strings.Builder

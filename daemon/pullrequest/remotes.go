@@ -32,7 +32,7 @@ func (p *pull) remotes(ctx context.Context, kind forge.Kind) error {
 	if kind != forge.Unknown {
 		p.from.Kind, p.into.Kind = kind, kind
 	}
-	// How this checkout reaches remotes is said in its own configuration.
+	// Its own configuration defines how this checkout reaches remotes.
 	out, err := p.ask(ctx, "config", "--local", "--null", "--get-regexp", `^(http|credential|core\.sshcommand)(\.|$)`)
 	if _, none := git.ExitCode(err); err != nil && !none {
 		return api.Errorf(api.CodeInternal, "read the project's configuration: %w", err)

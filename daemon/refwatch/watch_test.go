@@ -56,8 +56,8 @@ func heard(t *testing.T, w *Watcher, what string) {
 	}
 }
 
-// quiet empties the channel after everything so far was read: a ref that the
-// test moves last is the last to be told.
+// quiet empties the channel after everything so far was read: a ref that the test moves last is
+// reported last.
 func (r repo) quiet(w *Watcher) {
 	r.t.Helper()
 	time.Sleep(50 * time.Millisecond)

@@ -12,7 +12,7 @@ import (
 	"polis/daemon/api"
 )
 
-// Bounds of what is asked about tasks.
+// Bounds of requests about tasks.
 const (
 	maxTaskList  = 1000
 	usualTasks   = 100

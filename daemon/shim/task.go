@@ -69,8 +69,8 @@ func (s *Shim) taskUse() *api.TaskUse {
 // maxDoneText bounds what an agent says of the end of its task, in bytes.
 const maxDoneText = 1000
 
-// insideDone ends the agent's task, because the agent says so. It is the first
-// end that counts: polisd has the record, the shim passes on what was said first.
+// insideDone ends the agent's task at the agent's request. The first end counts: polisd has the
+// record, the shim passes on the first request.
 func (s *Shim) insideDone(w http.ResponseWriter, r *http.Request) error {
 	var req api.DoneRequest
 	if err := readJSON(r, &req); err != nil {

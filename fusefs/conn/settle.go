@@ -5,11 +5,10 @@ import (
 	"time"
 )
 
-// Settle waits until every request that was with its handler when it was called
-// has been answered, for limit at most, and says whether all were. What is
-// notified after that overtakes no answer that was found before: without it the
-// kernel could be told to forget, and then be given the old answer to keep. Not
-// to be called by a handler.
+// Settle waits until every request that was with its handler when it was called has been
+// answered, for limit at most, and reports whether all were. A notification after that overtakes
+// no earlier answer: without it the kernel could drop its cache, and then cache the old answer. A
+// handler must not call it.
 func (c *Conn) Settle(limit time.Duration) bool {
 	begun := map[*reader]uint64{}
 	c.mu.Lock()

@@ -10,8 +10,8 @@
 // goes. Run removes the files whose process has ended or keeps them for too
 // long; Recover those of a server that was killed.
 //
-// It looks at names and, before something is published, at content. It runs no
-// program: Packs looks into packs for it. It never follows a path: everything is
+// It checks names and, before an object is published, its content. It runs no
+// program: Packs reads packs for it. It never follows a path: everything is
 // below the descriptor it was given. One mutex guards its sets, and the
 // journal's comes before it; no I/O happens under it.
 package gitdir

@@ -32,9 +32,9 @@ func identify(dirfd int, path string, flags int) (identity, error) {
 	return identity{st.Ino, st.Btime}, nil
 }
 
-// journal names the lock files of this mount on disk, so that those of a
-// server that was killed can be told from everybody else's. Lines of files
-// that went are harmless; it is emptied whenever no lock is left.
+// journal names the lock files of this mount on disk, so that those of a killed server can be
+// distinguished from those of others. Lines of removed files are harmless; it is emptied whenever
+// no lock is left.
 type journal struct {
 	mu   sync.Mutex
 	f    *os.File

@@ -35,8 +35,8 @@ func closeDir(fd int) error { return unix.Close(fd) }
 // resolve is how names below the shared root are reached: never through a link.
 const resolve = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
 
-// exists says whether a name is there, as a file or as a packed ref. When
-// that cannot be told, it says yes: the name is then not free.
+// exists reports whether a name exists, as a file or as a packed ref. If that is unknown, it
+// returns true: the name is then not free.
 func (g *Guard) exists(path string) bool {
 	if g.loose(path) {
 		return true

@@ -2,13 +2,12 @@ package inode
 
 import "sync"
 
-// maxAbsent bounds the names the kernel may believe absent. Beyond it the
-// kernel is told so for this once only.
+// maxAbsent bounds the names whose absence the kernel may cache. Beyond it a negative answer is
+// not cached.
 const maxAbsent = 32768
 
-// Absents are the names of which the kernel was told that they do not exist,
-// and may keep so: it must be told when that has changed otherwise than by
-// making them here.
+// Absents are the names whose absence the kernel may have cached: it must be invalidated if they
+// appear otherwise than through the view.
 type Absents struct {
 	mu sync.Mutex
 	n  int

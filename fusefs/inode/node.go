@@ -46,7 +46,7 @@ type Name struct {
 
 // A verdict is the answer of a guard, and above it the generation in which it was given.
 const (
-	// VerdictShown is the part that is said of a name; the rest is of the object.
+	// VerdictShown is the part of the verdict on a name; the rest is on the object.
 	VerdictShown = 1
 	// GenerationShift is where the generation begins.
 	GenerationShift = 8

@@ -10,9 +10,9 @@ import (
 
 // Table is the table of nodes and names.
 type Table struct {
-	// Names is the name lock: it orders the use of names (read side) against
-	// their change (rename, unlink: write side). Never taken recursively, never
-	// held while the guard is asked.
+	// Names is the name lock: it orders the use of names (read side) against their change
+	// (rename, unlink: write side). Never taken recursively, never held while the guard is
+	// called.
 	Names sync.RWMutex
 
 	Root *Node // never changes
@@ -93,7 +93,7 @@ func (t *Table) Ref(parent *Node, name string, k Key, mode uint32, verdict uint6
 		case verdict == 0:
 		case n.only(parent, name):
 			n.Verdict.Store(verdict)
-		default: // shown is said of a name, the rest of the object
+		default: // shown belongs to a name, the rest to the object
 			n.Verdict.Store(verdict &^ VerdictShown)
 		}
 	}

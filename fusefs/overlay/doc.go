@@ -14,10 +14,10 @@
 // recorded as removed before it is removed, and a copy is complete before it
 // takes its place, so a crash brings nothing back and loses nothing.
 //
-// It asks no guard: the caller has asked already. It knows the open files of an inode
-// only to let them go on with the copy.
+// It calls no guard: the caller has done that. It knows the open files of an inode
+// only to let them continue with the copy.
 //
-// Lock order: as in package fusefs. Methods whose comment says so are called with the
+// Lock order: as in package fusefs. Methods with that comment are called with the
 // name lock (inode.Table.Names) held; those that copy take it themselves. The mutex of
 // the directory cache is innermost.
 package overlay

@@ -10,9 +10,9 @@ import (
 	"polis/fusefs/inode"
 )
 
-// List reads the names of a directory, merged over the roots: a name is there if it
-// exists in the root it is routed to and visible says so. path is that of the directory.
-// The name lock is held.
+// List reads the names of a directory, merged over the roots: a name exists if it exists in the
+// root it is routed to and visible returns true. path is that of the directory. The name lock is
+// held.
 func (l *Layers) List(n *inode.Node, path string, visible func(path string, dir bool) bool) ([]fuse.DirEntry, syscall.Errno) {
 	var entries []fuse.DirEntry
 	below := l.below(n, path)

@@ -39,8 +39,8 @@ func (l *Layers) settle(parent *inode.Node, name, path string) int {
 	return l.lower
 }
 
-// statLower looks at what shows from below at path, whose shared name is top,
-// and does not care whether the tree has something in its place.
+// statLower reads what shows from below at path, whose shared name is top, whatever the tree has
+// in its place.
 func (l *Layers) statLower(path, top string) (unix.Statx_t, syscall.Errno) {
 	dir := true // what is below a shared name says that it is a directory
 	d, e := l.openLower(parentPath(path))

@@ -27,7 +27,7 @@ type Shared struct {
 	StoreRoot int
 }
 
-// Paths is asked for every name and must not block.
+// Paths is called for every name and must not block.
 type Paths interface {
 	// Top is the name at or above path that may show from below, "" if none.
 	Top(path string) string

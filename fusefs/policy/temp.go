@@ -13,7 +13,7 @@ type Kind uint8
 const (
 	// Ordinary: not a known temporary name.
 	Ordinary Kind = iota
-	// Known: a temporary name whose destination can be told from it.
+	// Known: a temporary name that contains its destination.
 	Known
 	// Unknown: a temporary name whose destination shows at the rename only.
 	// It is judged by its directory and needs no lease.

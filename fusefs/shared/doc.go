@@ -1,6 +1,6 @@
 // Package shared holds what the agents of one workspace have in common without
-// being able to change it for one another: Paths says which ignored names of the
-// project's checkout a view shows, Whiteouts remembers which of them an agent has
+// being able to change it for one another: Paths selects the ignored names of the
+// project's checkout that a view shows, Whiteouts records which of them an agent has
 // removed for itself, and Store keeps the content of installed packages once.
 //
 // Content enters the Store as a copy that is hashed while it is made, so an

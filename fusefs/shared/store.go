@@ -57,8 +57,8 @@ func (*Store) Shareable(path string) bool {
 	return strings.HasPrefix(path, StoreName+"/") && contentName.MatchString(path)
 }
 
-// Marked says whether the object behind a descriptor, O_PATH or not, is one of
-// a store's. Whatever cannot be told counts as one: the cost is a copy.
+// Marked reports whether the object behind a descriptor, O_PATH or not, is one of a store's. An
+// error counts as one: the cost is a copy.
 func (*Store) Marked(fd int) bool {
 	_, err := unix.Getxattr("/proc/self/fd/"+strconv.Itoa(fd), mark, nil)
 	return !errors.Is(err, unix.ENODATA) && !errors.Is(err, unix.EOPNOTSUPP)

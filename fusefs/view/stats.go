@@ -13,8 +13,8 @@ type Stats struct {
 	ReadCount, WriteCount int64
 	// ReadDenied and WriteDenied count refusals by policy and quota.
 	ReadDenied, WriteDenied int64
-	// LockConflicts counts writes refused because of another's lease,
-	// LockdUnavailable those for which no lease could be had.
+	// LockConflicts counts writes refused because of another's lease, LockdUnavailable those for
+	// which no lease was available.
 	LockConflicts, LockdUnavailable int64
 	// AvgReadLatency and AvgWriteLatency are in nanoseconds, each
 	// (old*9 + sample)/10 after every operation.

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// outputLines is how many of an agent's last lines are asked for.
+	// outputLines is how many of an agent's last lines are requested.
 	outputLines = 3
 	// wideFrom is the width from which on a row has the last output.
 	wideFrom = 110

@@ -104,8 +104,8 @@ func (m *Model) looked(s lookMsg) tea.Cmd {
 	return cmd
 }
 
-// outputs asks for the last lines of the agents on the screen. When only the
-// chosen one's are shown, only they are asked for.
+// outputs requests the last lines of the agents on the screen, or only of the chosen one if the
+// others' are not shown.
 func (m *Model) outputs() tea.Cmd {
 	if m.reading || m.pane != nil {
 		return nil

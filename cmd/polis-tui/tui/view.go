@@ -13,7 +13,7 @@ import (
 	"polis/daemon/api"
 )
 
-// Styles. Nothing is said by colour alone: without colours all is still there.
+// Styles. No information is in colour alone.
 var (
 	titleStyle  = lipgloss.NewStyle().Bold(true)
 	headStyle   = lipgloss.NewStyle().Bold(true)

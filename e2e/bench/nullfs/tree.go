@@ -13,7 +13,7 @@ import (
 	"polis/fusefs/conn"
 )
 
-// keep is how long the kernel keeps what it is told: nothing changes.
+// keep is how long the kernel caches everything: nothing changes.
 const keep = 24 * time.Hour
 
 // tree is what was below a directory when it was read.
@@ -30,7 +30,7 @@ type node struct {
 	at    map[string]uint64
 }
 
-// read looks at everything below dir.
+// read reads everything below dir.
 func read(dir string) (*tree, error) {
 	t := &tree{nodes: make([]node, fuse.FUSE_ROOT_ID)}
 	number := map[string]uint64{}
@@ -113,7 +113,7 @@ func (*tree) Open(_ *conn.Call, _ *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	return fuse.OK
 }
 
-// Read is asked once for each page.
+// Read is called once for each page.
 func (t *tree) Read(_ *conn.Call, in *fuse.ReadIn, dest []byte) (int, fuse.Status) {
 	f, err := os.Open(t.nodes[in.NodeId].path)
 	if err != nil {

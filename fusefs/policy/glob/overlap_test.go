@@ -84,7 +84,7 @@ func TestOverlapAndContainsAgreeWithCovers(t *testing.T) {
 		path := strings.Join(rapid.SliceOfN(name, 1, 5).Draw(t, "path"), "/")
 		inP, inQ := p.Covers(path, false), q.Covers(path, false)
 		if inP && inQ && !Overlap(p, q) {
-			t.Fatalf("%s is covered by %s and %s, which are said not to overlap", path, p, q)
+			t.Fatalf("%s is covered by %s and %s, which should not overlap", path, p, q)
 		}
 		if inQ && Contains(p, q) && !p.CoversTree(path, false) {
 			t.Fatalf("%s is covered by %s and not by %s, which should contain it", path, q, p)
