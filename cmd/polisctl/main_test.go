@@ -18,12 +18,9 @@ import (
 const noRaceSleep = "atexit_sleep_ms=0"
 
 func TestMain(m *testing.M) {
-	os.Exit(testscript.RunMain(m, map[string]func() int{
-		"polisctl": func() int {
-			main()
-			return 0
-		},
-	}))
+	testscript.Main(m, map[string]func(){
+		"polisctl": main,
+	})
 }
 
 // TestStories tells the command line as its users see it. Words of the

@@ -133,19 +133,15 @@ func (s *Screen) vertical(n int) {
 
 // move acts on what moves the cursor.
 func (s *Screen) move(c *csi) bool {
-	x, y := s.cur.x, s.cur.y
-	if s.modes.origin {
-		y -= s.top
-	}
 	switch c.final {
 	case 'A':
 		s.vertical(-c.count(0))
 	case 'B', 'e':
 		s.vertical(c.count(0))
 	case 'C', 'a':
-		s.cur.x, s.cur.wrap = min(x+c.count(0), s.w-1), false
+		s.cur.x, s.cur.wrap = min(s.cur.x+c.count(0), s.w-1), false
 	case 'D':
-		s.cur.x, s.cur.wrap = max(x-c.count(0), 0), false
+		s.cur.x, s.cur.wrap = max(s.cur.x-c.count(0), 0), false
 	case 'E':
 		s.vertical(c.count(0))
 		s.cur.x = 0
@@ -157,7 +153,7 @@ func (s *Screen) move(c *csi) bool {
 	case 'H', 'f':
 		s.place(c.count(1)-1, c.count(0)-1)
 	case 'd':
-		s.place(x, c.count(0)-1)
+		s.place(s.cur.x, c.count(0)-1)
 	case 'I':
 		s.tab(min(c.count(0), s.w))
 	case 'Z':
