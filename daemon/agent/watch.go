@@ -14,6 +14,8 @@ type Watcher interface {
 	Stopped(ctx context.Context, a *Agent) (bool, error)
 	// Continue continues a stopped shim.
 	Continue(ctx context.Context, a *Agent) error
+	// Beat returns how long ago the shim last noted that it works; false if it notes nothing.
+	Beat(a *Agent) (age time.Duration, ok bool)
 	// Waiting returns the number of unanswered requests to the agent's views.
 	Waiting(a *Agent) (int, error)
 	// Ping queries the shim for an answer, and Statfs its views.
@@ -29,6 +31,11 @@ const (
 	// requests it is pingSoon.
 	pingEvery = 20 * time.Second
 	pingSoon  = 3 * time.Second
+	// lateAfter is how old a heartbeat of a shim may be, which comes every three seconds,
+	// before it is pinged at once; lateNotice is noticeAfter of such a ping. A shim that hangs
+	// while nobody uses it is so noticed within five seconds.
+	lateAfter  = 3200 * time.Millisecond
+	lateNotice = 800 * time.Millisecond
 	// noticeAfter is how long an answer may take before it is logged, and pingTime how long
 	// before it counts as missing. A machine under load is slow, not broken.
 	noticeAfter = 4 * time.Second
@@ -107,14 +114,19 @@ func (m *Manager) examine(a *Agent, h *health) {
 	} else {
 		h.waits = 0
 	}
+	age, beats := m.Watch.Beat(a)
+	late := beats && age > lateAfter
 	m.mu.Lock()
-	soon := h.waits > 1 && time.Until(h.next) < pingEvery-pingSoon
+	soon := (h.waits > 1 || late) && time.Until(h.next) < pingEvery-pingSoon
 	due := !h.asking && !h.ended && (soon || time.Now().After(h.next))
 	h.asking = h.asking || due
 	m.mu.Unlock()
 	if due {
-		views := h.waits > 1
-		m.wg.Go(func() { m.ping(a, h, views) })
+		views, notice := h.waits > 1, noticeAfter
+		if late {
+			notice = lateNotice
+		}
+		m.wg.Go(func() { m.ping(a, h, views, notice) })
 	}
 }
 
@@ -134,7 +146,7 @@ func (m *Manager) continueShim(a *Agent, h *health) {
 }
 
 // ping pings a shim, and its views if requests wait there.
-func (m *Manager) ping(a *Agent, h *health, views bool) {
+func (m *Manager) ping(a *Agent, h *health, views bool, after time.Duration) {
 	defer func() {
 		m.mu.Lock()
 		h.asking = false
@@ -142,8 +154,8 @@ func (m *Manager) ping(a *Agent, h *health, views bool) {
 	}()
 	ctx, cancel := context.WithTimeout(m.ctx, pingTime)
 	defer cancel()
-	notice := time.AfterFunc(noticeAfter, func() {
-		m.Log.Warn("shim does not answer", "agent", a.Name(), "for", noticeAfter)
+	notice := time.AfterFunc(after, func() {
+		m.Log.Warn("shim does not answer", "agent", a.Name(), "for", after)
 	})
 	err := m.Watch.Ping(ctx, a)
 	what := "its control socket"

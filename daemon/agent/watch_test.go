@@ -13,6 +13,8 @@ import (
 // fakeWatch is a shim as its fields say.
 type fakeWatch struct {
 	stopped, silent, hung, waits     atomic.Bool
+	mute                             atomic.Bool  // it notes nothing
+	age                              atomic.Int64 // of its heartbeat
 	continued, pinged, looked, ended atomic.Int64
 }
 
@@ -23,6 +25,10 @@ func (w *fakeWatch) Waiting(*Agent) (int, error) {
 		return 1, nil
 	}
 	return 0, nil
+}
+
+func (w *fakeWatch) Beat(*Agent) (time.Duration, bool) {
+	return time.Duration(w.age.Load()), !w.mute.Load()
 }
 
 func (w *fakeWatch) Ping(context.Context, *Agent) error {
@@ -52,7 +58,7 @@ func TestOnlyAShimThatHangsIsEnded(t *testing.T) {
 		w := &fakeWatch{}
 		m.Watch = w // set after Open: the looks are the test's
 		a := &Agent{WS: &Workspace{}, up: true}
-		h := &health{next: time.Now().Add(time.Second)}
+		h := &health{next: time.Now().Add(pingEvery - pingSoon - time.Millisecond)}
 		return w, func(looks int) {
 			for range looks {
 				m.examine(a, h)
@@ -96,6 +102,30 @@ func TestOnlyAShimThatHangsIsEnded(t *testing.T) {
 		look(20)
 		require.EqualValues(t, 1, w.ended.Load())
 		require.EqualValues(t, maxSilence, w.looked.Load())
+	})
+	t.Run("it hangs while nobody asks anything of it", func(t *testing.T) {
+		w, look := start(t)
+		look(1)
+		require.Zero(t, w.pinged.Load(), "its heartbeat is enough")
+		w.age.Store(int64(lateAfter + 1))
+		w.silent.Store(true)
+		look(1)
+		require.EqualValues(t, 1, w.pinged.Load(), "it is pinged at once")
+		look(20)
+		require.EqualValues(t, 1, w.ended.Load())
+	})
+	t.Run("its heartbeat is late under load", func(t *testing.T) {
+		w, look := start(t)
+		w.age.Store(int64(time.Hour))
+		look(50)
+		require.Zero(t, w.ended.Load(), "it answers")
+	})
+	t.Run("an earlier version without a heartbeat", func(t *testing.T) {
+		w, look := start(t)
+		w.mute.Store(true)
+		w.age.Store(int64(time.Hour))
+		look(1)
+		require.Zero(t, w.pinged.Load())
 	})
 	t.Run("its control socket hangs", func(t *testing.T) {
 		w, look := start(t)

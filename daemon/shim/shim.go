@@ -135,6 +135,9 @@ func (s *Shim) Open(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	if err := s.beat(); err != nil {
+		return api.Errorf(api.CodeInternal, "note that the shim works: %w", err)
+	}
 	if s.listener, err = listen(s.Spec.RunDir, s.Spec.SocketGID); err != nil {
 		return api.Errorf(api.CodeInternal, "%w", err)
 	}
