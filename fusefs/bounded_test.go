@@ -35,8 +35,7 @@ func TestAViewOfMoreFilesThanDescriptors(t *testing.T) {
 	t.Log(string(out))
 }
 
-// bounded serves args[0] at args[1] with few descriptors and looks at
-// everything.
+// bounded serves args[0] at args[1] with few descriptors and reads everything.
 func bounded(back, mnt string) (err error) {
 	const dirs = 600 // more than there are descriptors, too
 	for i := range manyFiles {

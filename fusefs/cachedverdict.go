@@ -53,9 +53,9 @@ const (
 	KeepAbsent
 	// KeepList: the names in the directory.
 	KeepList
-	// KeepMode is for a directory in which others make names, and whose owner
-	// and mode are fixed: without it every step through the directory is asked
-	// about. Its size and times may be a second old.
+	// KeepMode is for a directory in which others make names, and whose owner and mode are fixed:
+	// without it the guard is called for every step through the directory. Its size and times may
+	// be a second old.
 	KeepMode
 	// KeepLoose is for a directory whose name is kept though others can remove
 	// it. A caller that does not find something in it, or lists it, must look up the
@@ -93,7 +93,7 @@ const verdictReadable = uint64(Readable)
 // remembered. Called with the name lock held, in whatever way.
 func (fs *FS) generation() uint64 { return fs.layers.Generation() }
 
-// holds says whether a verdict is of this generation and includes what is asked for.
+// holds reports whether a verdict is of this generation and includes the wanted part.
 func (fs *FS) holds(verdict, what uint64) bool {
 	return verdict&what != 0 && fs.cacheable != nil && verdict&^(1<<inode.GenerationShift-1) == fs.generation()
 }

@@ -61,7 +61,7 @@ func (c *callCtx) finish() {
 func (c *callCtx) Deadline() (time.Time, bool) { return time.Time{}, false }
 func (c *callCtx) Value(any) any               { return nil }
 
-// Done starts the watch the first time it is asked for.
+// Done starts the watch at the first call.
 func (c *callCtx) Done() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -83,8 +83,8 @@ func newHandle(flags uint32) *handle {
 	return &handle{Handle: openfile.Handle{FD: -1, Writable: true, Mappable: flags&unix.O_ACCMODE == unix.O_RDWR, Made: true}}
 }
 
-// Tmpfile makes and opens a regular file without a name. The guard is asked
-// about the directory; giving the file a name later is a link.
+// Tmpfile makes and opens a regular file without a name. The guard is called with the directory;
+// giving the file a name later is a link.
 func (fs *FS) Tmpfile(cancel request, in *fuse.CreateIn, out *fuse.CreateOut) fuse.Status {
 	parent := fs.tree.Get(in.NodeId)
 	if parent == nil || !parent.IsDir() {

@@ -1,9 +1,9 @@
 // Package fusefs serves a view: a pass-through FUSE file system over one or
-// more backing directories in which every operation is first put to a Guard.
+// more backing directories in which a Guard decides about every operation.
 //
 // It owns the mount, the operations and the gate: each operation is a function
 // here, read from top to bottom (open.go for an open). It knows no agent, no policy
-// and no lease: it asks. What it works with are packages of their own:
+// and no lease: the guard does. Its parts are packages of their own:
 //
 //   - inode: which inodes and names the kernel knows
 //   - openfile: open files, what of them is cached, passthrough
@@ -11,7 +11,7 @@
 //   - backing: input and output below the gate
 //   - conn: the requests of the kernel
 //
-// None of these imports this package, and only this one asks the guard. inode.Node and the
+// None of these imports this package, and only this one calls the guard. inode.Node and the
 // handle of an open file embed the state that openfile keeps, by value: one
 // object is allocated for each, and nothing is looked up twice.
 //
@@ -21,24 +21,24 @@
 // opened is compared with the inode that was meant.
 //
 // It never answers success to an operation it does not implement, and it never
-// answers ENOSYS to OPEN (one such answer makes the kernel stop asking for the
-// whole mount).
+// answers ENOSYS to OPEN (which would permanently disable the opcode for the
+// mount).
 //
-// Order of every operation: validate the names, ask the guard, do the I/O,
-// count. The guard is asked without any lock held, because it may wait for
+// Order of every operation: validate the names, call the guard, do the I/O,
+// count. The guard is called without any lock held, because it may wait for
 // seconds. Afterwards the names are computed again under the name lock; if they
-// changed meanwhile the guard is asked anew.
+// changed meanwhile the guard is called again.
 //
-// What a view cannot do: take back an open descriptor or a mapping after the
-// guard has changed its mind, and know the names of a hard link that nobody has
-// looked up. A change to an object is put to the guard under all its names that
-// are known; a read needs one of them.
+// A view cannot revoke an open descriptor or a mapping after the guard's rules have
+// changed, and does not know the names of a hard link that were never looked up.
+// For a change to an object the guard gets all its known names; a read needs one of
+// them.
 //
 // Methods of the guard may wait in Read, Write, Publish and Xattr only. None of them
-// may call InvalidateAll or InvalidatePath and expect it to have happened.
+// may call InvalidateAll or InvalidatePath and rely on its effect.
 //
-// Listings are asked for when the kernel does not have them (READDIR); between
-// two invalidations they are the same for everybody who uses the view.
+// The kernel requests listings that it has not cached (READDIR); between two
+// invalidations they are the same for every process that uses the view.
 //
 // Lock order: the name lock (inode.Table.Names) -> openfile.Inode (the open files of
 // one inode) -> the table of inodes -> the cache of directories (overlay). The kernel is

@@ -190,8 +190,8 @@ func TestFileHandlesDoNotBypassTheGate(t *testing.T) {
 	}
 }
 
-// The guard decides about names; when they move while it decides, it is asked
-// again about the new ones.
+// The guard decides about names; if they move while it decides, it is called again with the new
+// ones.
 func TestARenameDuringTheDecisionIsDecidedAnew(t *testing.T) {
 	v := mountView(t)
 	require.NoError(t, os.MkdirAll(v.raw("a/sub"), 0o777))

@@ -210,9 +210,9 @@ func appends(s *site) {
 	}
 }
 
-// textBusy starts the program from another process: while one is started, Go's
-// runtime keeps a processor and cannot stop the others, so that a process that
-// is asked for the program's pages in between waits for itself.
+// textBusy starts the program from another process: while one is started, Go's runtime keeps a
+// processor and cannot stop the others, so that a process that has to serve the program's pages
+// in between deadlocks.
 func textBusy(s *site) {
 	sh, err := os.ReadFile("/bin/sleep")
 	require.NoError(s, err)

@@ -123,7 +123,7 @@ func (fs *FS) CopyFileRange(cancel request, in *fuse.CopyFileRangeIn) (uint32, f
 	if dst.Lost() {
 		return 0, fuse.EBUSY
 	}
-	// It reads as READ does; the right to write is asked for below.
+	// It reads as READ does; the right to write is checked below.
 	if fs.revoked(src, false) {
 		return 0, fuse.EACCES
 	}

@@ -11,8 +11,7 @@ import (
 	"polis/fusefs/inode"
 )
 
-// gateTries bounds how often the guard is asked anew because names moved while
-// it was deciding.
+// gateTries bounds how often the guard is called again because names moved while it was deciding.
 const gateTries = 16
 
 func callerOf(h *fuse.InHeader) Caller { return Caller{Pid: h.Pid, Uid: h.Uid, Gid: h.Gid} }
@@ -97,8 +96,8 @@ func (fs *FS) firstReadable(ctx context.Context, c Caller, op Op, n *inode.Node,
 	return "", errno
 }
 
-// recall remembers what the guard says of an object, for the next time: that it
-// may be read, if one of its first names says so. The name lock is held.
+// recall caches the guard's verdict on an object: that it may be read, if the guard allows it
+// under one of its first names. The name lock is held.
 func (fs *FS) recall(n *inode.Node) {
 	if fs.cacheable == nil {
 		return
@@ -108,7 +107,7 @@ func (fs *FS) recall(n *inode.Node) {
 	var verdict uint64
 	for _, p := range paths {
 		v := fs.judge(p, n.IsDir())
-		if len(paths) > 1 { // what is shown is said of a name, not of the object
+		if len(paths) > 1 { // the verdict shown belongs to a name, not to the object
 			v &^= inode.VerdictShown
 		}
 		verdict |= v
@@ -123,9 +122,8 @@ type mutation struct {
 	// exclusive takes the name lock for writing: names of existing objects
 	// change.
 	exclusive bool
-	// targets computes the names. It is called with the name lock held for
-	// reading, and again before do if names have changed meanwhile.
-	// always means that it looks at more than names.
+	// targets computes the names. It is called with the name lock held for reading, and again
+	// before do if names have changed meanwhile. always means that it depends on more than names.
 	always  bool
 	targets func() ([]Target, syscall.Errno)
 	// publish, if set, is called after the guard allowed the names.

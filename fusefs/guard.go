@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// Op names the operation a guard is asked about. The names are those of the
-// FUSE operations, so that an audit record can be read beside fuse(4).
+// Op names the operation that a guard decides about. The names are those of the FUSE operations,
+// so that an audit record can be read beside fuse(4).
 type Op string
 
 // The operations a guard sees. OpOpenWrite covers every open that can change
@@ -80,17 +80,17 @@ type Maker interface{ Made(fd int) }
 // means "allowed"; any other value goes to the caller as it is. ctx ends
 // when the kernel interrupts the request (the calling process was killed).
 type Guard interface {
-	// Visible says whether the name exists for the agent at all. It is asked
-	// at every lookup and for every directory entry and must not block.
+	// Visible reports whether the name exists for the agent at all. It is called at every lookup
+	// and for every directory entry and must not block.
 	Visible(path string, dir bool) bool
-	// Read is asked before data, link targets or xattrs are read.
+	// Read is called before data, link targets or xattrs are read.
 	Read(ctx context.Context, c Caller, op Op, path string) syscall.Errno
-	// Write is asked before anything is changed. It gets all names of the
-	// operation at once. On success the Ticket is non-nil.
+	// Write is called before anything is changed. It gets all names of the operation at once. On
+	// success the Ticket is non-nil.
 	Write(ctx context.Context, c Caller, op Op, targets ...Target) (Ticket, syscall.Errno)
-	// Publish is asked, after Write allowed it, right before old becomes
-	// visible as new by link or rename. content is a read-only descriptor of
-	// the object (never a path), or -1 for something that is not a regular file.
+	// Publish is called, after Write allowed it, right before old becomes visible as new by link
+	// or rename. content is a read-only descriptor of the object (never a path), or -1 for
+	// something that is not a regular file.
 	Publish(ctx context.Context, c Caller, oldPath, newPath string, content int) syscall.Errno
 	// Route returns the index of the backing root (see Config.Roots) in
 	// which a name lives. It is pure: the same path always gives the same

@@ -30,7 +30,7 @@ type moves struct {
 	made []Target
 }
 
-// moveWatch is one move under way, from before the guard is asked to its end.
+// moveWatch is one move under way, from before the guard is called to its end.
 type moveWatch struct {
 	fs    *FS
 	since int

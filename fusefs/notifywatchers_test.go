@@ -39,7 +39,7 @@ func TestAChangeBehindTheViewReachesWhoWatches(t *testing.T) {
 	n, err := unix.Listxattr(v.raw("d/g"), make([]byte, 100))
 	require.NoError(t, err)
 	require.Zero(t, n)
-	require.Empty(t, v.g.writes, "nobody is asked for leave")
+	require.Empty(t, v.g.writes, "the guard is not called")
 	c := helper(t, "setxattr", v.in("d/g"), notifyName)
 	c.Stderr = nil
 	require.Error(t, c.Run(), "only the server itself may")

@@ -10,8 +10,8 @@ import (
 	"polis/fusefs/conn"
 )
 
-// FS embeds no default implementation: an operation that is missing does not
-// compile, and one that is not supported says so below.
+// FS embeds no default implementation: an operation that is missing does not compile, and one
+// that is not supported is refused explicitly below.
 var _ conn.FileSystem = (*FS)(nil)
 
 // StatFs tells about the file system of the main backing directory.

@@ -81,8 +81,8 @@ func (fs *FS) removeAt(parent *inode.Node, name string, p overlay.Place, flags i
 	return 0
 }
 
-// statLast looks at a name that is about to go and, if it is the last known
-// one of an object the kernel knows, keeps the object.
+// statLast stats a name that is about to be removed and, if it is the last known one of an object
+// the kernel knows, keeps the object.
 func (fs *FS) statLast(parent *inode.Node, name string, dir int) (*inode.Node, unix.Statx_t, syscall.Errno) {
 	n := fs.tree.At(parent, name)
 	if n != nil && !n.IsDir() {

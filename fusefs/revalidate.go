@@ -6,13 +6,12 @@ import (
 	"polis/fusefs/inode"
 )
 
-// A directory that others may remove (KeepLoose) can be gone while the kernel
-// still has its name, and another may be in its place. Nothing is found in it
-// then. So where something is missing the directory itself is looked at, and if
-// it is not there the answer is ESTALE: the kernel looks up the whole path again,
-// asking for every name, and does the call once more. Only mkdir(2), symlink(2)
-// and link(2) give up when the look-up of the very name they are to make says so;
-// for those who try again the kernel is made to forget the directory.
+// A directory that others may remove (KeepLoose) can be gone while the kernel still has its name,
+// and another may be in its place. Lookups in it then fail. So when a name is missing the
+// directory itself is checked, and if it is gone the answer is ESTALE: the kernel looks up the
+// whole path again, with a request for every name, and repeats the call. Only mkdir(2),
+// symlink(2) and link(2) fail if the lookup of the very name they are to make returns ESTALE; for
+// their callers that try again the kernel's entry of the directory is invalidated.
 
 // revalidate returns the errno for a caller that met the error e in a directory. The
 // caller holds the name lock.

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keepingGuard lets the kernel keep what it is told by name.
+// keepingGuard lets the kernel cache names and attributes.
 type keepingGuard struct {
 	testGuard
 	keep map[string]Keep // by the first component; nothing for others
@@ -34,7 +34,7 @@ const looseDir = KeepName | KeepMode | KeepLoose
 func TestALooseDirectoryIsWhatItsNameStandsFor(t *testing.T) {
 	for name, c := range map[string]struct {
 		do func(v *view) error
-		// once: it may be told ESTALE at first.
+		// once: the first answer may be ESTALE.
 		once bool
 	}{
 		"stat":     {func(v *view) error { _, err := os.Stat(v.in("d/old")); return err }, false},
@@ -135,9 +135,8 @@ func TestAMovedNameIsKeptAsItsNewPlaceSays(t *testing.T) {
 	require.Eventually(t, func() bool { return errors.Is(unix.Access(v.in("e/f"), unix.F_OK), syscall.ENOENT) }, 10*time.Second, time.Millisecond)
 }
 
-// Rights that are taken away behind the view are gone at once where the way
-// there is asked for, after a second elsewhere, and at once when the view is
-// told.
+// Permissions that are removed behind the view are gone at once where the path is looked up each
+// time, after a second elsewhere, and at once when the view is notified.
 func TestRightsTakenAwayAreGone(t *testing.T) {
 	for name, c := range map[string]struct {
 		keep   Keep

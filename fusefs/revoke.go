@@ -9,9 +9,9 @@ import (
 // maxStillOpen bounds the paths StillOpen names.
 const maxStillOpen = 256
 
-// revoked says whether the rules have come to forbid what a file was opened
-// for. It is asked at every READ and WRITE that reaches the server, and costs a
-// comparison unless the rules or the names of directories have changed.
+// revoked reports whether the rules now forbid what a file was opened for. It is called at every
+// READ and WRITE that reaches the server, and costs a comparison unless the rules or the names of
+// directories have changed.
 func (fs *FS) revoked(h *handle, write bool) bool {
 	if fs.cacheable == nil {
 		return false

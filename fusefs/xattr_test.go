@@ -10,8 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A view without extended attributes says so, is asked once, and can still tell
-// those who watch.
+// A view without extended attributes returns ENOSYS once, and can still notify watchers.
 func TestAViewWithoutExtendedAttributes(t *testing.T) {
 	v := mountView(t, func(c *Config) { c.NoXattrs = true })
 	write(t, v.in("f"), "x")

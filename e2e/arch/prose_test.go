@@ -20,7 +20,14 @@ var dialect = []struct {
 	instead string
 }{
 	{regexp.MustCompile(`(?i)\btold of\b`), `"is reported", "is logged", "gets"`},
-	{regexp.MustCompile(`(?i)\bto be had\b`), `"available"`},
+	{regexp.MustCompile(`(?i)\b(is|are|be|been|being) told\b`), `"gets", "sees", "is notified", "is called with"`},
+	{regexp.MustCompile(`(?i)\b(to|can|cannot|could|may) be had\b`), `"available", "if the kernel supports it"`},
+	{regexp.MustCompile(`(?i)\b(is|are) said\b`), `"is reported", "the message is"`},
+	{regexp.MustCompile(`(?i)\bsays so\b`), `"reports it", "logs it", "returns an error"`},
+	{regexp.MustCompile(`(?i)\blooks at\b`), `"reads", "checks", "scans"`},
+	{regexp.MustCompile(`(?i)\b(is|are) asked\b`), `"is called", "is queried", "you confirm"`},
+	{regexp.MustCompile(`(?i)\bof its own accord\b`), `"unasked", "automatically"`},
+	{regexp.MustCompile(`(?i)\bfor good\b`), `"permanently", or nothing`},
 	{regexp.MustCompile(`(?i)\b(in earnest|as it were)\b`), "nothing"},
 	{regexp.MustCompile(`(?i)\bcomes? to nothing\b`), "the errno, or the state"},
 	{regexp.MustCompile(`(?i)\b(has|have|had) nothing to say\b`), "the value that is returned"},
@@ -54,7 +61,7 @@ func TestProseHasNoDialect(t *testing.T) {
 }
 
 func TestWhatTheProseTestFinds(t *testing.T) {
-	require.Len(t, spoken("a.go", []byte("package a\n\n// It is told of that, whoever\n// asks.\nvar somebody = `who\nasks`\n")), 3)
+	require.Len(t, spoken("a.go", []byte("package a\n\n// It was told of that, whoever\n// asks.\nvar somebody = `who\nasks`\n")), 3)
 	require.Len(t, spoken("a.md", []byte("Nothing is to be\nhad here.\n")), 1)
 	require.Empty(t, spoken("a.go", []byte("package a\n\nvar somebody = 1 // a caller\n")))
 }
