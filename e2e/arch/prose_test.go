@@ -72,8 +72,9 @@ func spoken(name string, b []byte) (faults []string) {
 	report := func(where, text string) {
 		text = strings.Join(strings.Fields(strings.ReplaceAll(text, "\n//", "\n")), " ")
 		for _, d := range dialect {
-			if p := d.phrase.FindString(text); p != "" {
-				faults = append(faults, where+": \""+p+"\" is dialect; write "+d.instead)
+			if p := d.phrase.FindStringIndex(text); p != nil {
+				around := text[max(0, p[0]-30):min(len(text), p[1]+30)]
+				faults = append(faults, where+": \""+text[p[0]:p[1]]+"\" (in: "+around+") is dialect; write "+d.instead)
 			}
 		}
 	}
