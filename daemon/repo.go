@@ -45,6 +45,17 @@ func (r repo) Since(ctx context.Context, a *agent.Agent, base string) (agent.Wor
 	return agent.Work{Head: st.Head, Commits: n, Dirty: st.Staged + st.Unstaged + st.Untracked + st.Conflicted}, err
 }
 
+// Forward leaves agents alone whose rules withhold files: what they may read of the
+// target's history is chosen when they start.
+func (r repo) Forward(ctx context.Context, a *agent.Agent) (from, to, kept string, err error) {
+	_, set, err := r.w.d.reading(a.Copy().Policy)
+	if err != nil || !set.AllReadable() {
+		return "", "", "its rules withhold files", err
+	}
+	f, err := r.w.git.Forward(r.w.d.charge(ctx, a.Name()), a.Name(), a.Copy().Branch)
+	return f.From, f.To, f.Kept, err
+}
+
 func (r repo) DiffCommits(ctx context.Context, a *agent.Agent, base, head string, opt api.DiffRequest, to io.Writer) error {
 	return r.w.git.DiffCommits(r.w.d.charge(ctx, a.Name()), a.Name(), base, head, worktree.DiffOptions{Stat: opt.Stat, NameOnly: opt.NameOnly}, to)
 }

@@ -231,3 +231,37 @@ func TestWorkInNoCommitIsCommittedOnRequest(t *testing.T) {
 	require.Equal(t, 4, r.code, "%s", r)
 	require.Contains(t, r.stderr, "in conflict")
 }
+
+// TestATaskBeginsWhereTheTargetIs: an agent without work of its own sees what others
+// have merged, though they still hold leases, and takes none itself.
+func TestATaskBeginsWhereTheTargetIs(t *testing.T) {
+	d := startDaemon(t, options{config: "[roles.still]\nread = [\"**\"]\nwrite = [\"**\"]\non_start = \"keep\"\n"})
+	project := d.up()
+	d.worker("alice")
+	d.worker("bob")
+	d.worker("carol", "--role", "still")
+	d.sh("bob", "cat README.md; ls") // the kernel has cached it
+	merged := func(name, script string) {
+		d.must("agents", "run", name, ident+script)
+		got := d.settled(name)
+		require.Equal(t, api.OutcomeMerged, got.Outcome, "%s: %+v", name, got)
+	}
+	merged("alice", "echo one > README.md; mkdir new; echo x > new/file; git add -A; git commit -qm one")
+	merged("bob", "grep -q one README.md; grep -q x new/file; echo two > two.txt; git add -A; git commit -qm two")
+	merged("alice", "grep -q two two.txt; git rm -q new/file; echo three >> README.md; git commit -qam three")
+	merged("bob", "test ! -e new; grep -q three README.md; echo four > four.txt; git add -A; git commit -qm four")
+	require.Equal(t, "one\nthree\n", readFile(filepath.Join(project, "README.md")))
+	for _, l := range d.locks() {
+		require.False(t, l.Holder == "bob" && l.Path == "README.md", "%+v", l)
+	}
+	require.Empty(t, d.sh("bob", "git status --porcelain"))
+
+	d.must("agents", "run", "carol", "test ! -e two.txt; ! grep -q one README.md")
+	require.Equal(t, "nothing to merge", d.settled("carol").Result)
+	// Work of its own stays where it is.
+	d.sh("bob", "echo own > own.txt")
+	head := d.sh("bob", "git rev-parse HEAD")
+	d.must("agents", "run", "bob", "true")
+	require.Equal(t, "uncommitted: 1 file", d.settled("bob").Result)
+	require.Equal(t, head, d.sh("bob", "git rev-parse HEAD"))
+}

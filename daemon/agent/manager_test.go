@@ -177,6 +177,9 @@ func (r fakeRepo) Save(_ context.Context, a *Agent, _ bool) (Saved, error) {
 	return Saved{Ref: ref, Head: "head"}, err
 }
 func (fakeRepo) Head(context.Context, *Agent) (string, error) { return "base", nil }
+func (fakeRepo) Forward(context.Context, *Agent) (from, to, kept string, err error) {
+	return "base", "base", "", nil
+}
 func (r fakeRepo) Since(_ context.Context, a *Agent, base string) (Work, error) {
 	r.k.mu.Lock()
 	defer r.k.mu.Unlock()

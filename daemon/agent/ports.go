@@ -117,6 +117,9 @@ type Repo interface {
 	Status(ctx context.Context, a *Agent) (WorktreeStatus, error)
 	// Head is the commit the agent's worktree is on; empty if there is none.
 	Head(ctx context.Context, a *Agent) (string, error)
+	// Forward brings the branch and the files of an agent without work of its own to
+	// where the target is, below its view. kept says why it did not.
+	Forward(ctx context.Context, a *Agent) (from, to, kept string, err error)
 	// Since is what the agent has done since it was on base.
 	Since(ctx context.Context, a *Agent, base string) (Work, error)
 	// Save puts everything unsaved under a trash ref, with ignored also ignored files.

@@ -96,6 +96,8 @@ type Role struct {
 	api.Policy
 	// Locks changes [locks] for agents of this role.
 	Locks LockRules `toml:"locks"`
+	// OnStart changes on_start of [merge] for agents of this role.
+	OnStart string `toml:"on_start"`
 	// AutoCommit commits what a task that ended well has left in no commit.
 	AutoCommit bool `toml:"auto_commit"`
 	// RemoveAfter changes remove_after of [merge] for agents of this role.

@@ -32,6 +32,9 @@ type MergeRules struct {
 	CheckTimeout *wire.Duration `toml:"check_timeout"`
 	// CheckMemoryMB is its memory limit; 0: that of an agent.
 	CheckMemoryMB *int `toml:"check_memory_mb"`
+	// OnStart says what becomes of an agent's branch before a task, if the target
+	// has moved: OnStartUpdate, OnStartRebase or OnStartKeep.
+	OnStart *string `toml:"on_start"`
 	// Batch is how many waiting branches are merged and checked together.
 	Batch *int `toml:"batch"`
 	// Protected are the paths whose changes come home only after a person
@@ -46,6 +49,17 @@ type Trash struct {
 	TTL wire.Duration `toml:"ttl"`
 }
 
+// What is done before a task.
+const (
+	// OnStartUpdate brings a branch without work of its own forward to the target.
+	OnStartUpdate = "update"
+	// OnStartRebase also merges the target into one that has commits of its own, if
+	// there is no conflict.
+	OnStartRebase = "rebase"
+	// OnStartKeep leaves it.
+	OnStartKeep = "keep"
+)
+
 const (
 	maxCheck     = 64 << 10
 	maxCheckTime = 24 * time.Hour
@@ -54,7 +68,8 @@ const (
 
 func defaultMerge() Merge {
 	auto, remove, check, limit, mem, batch := true, false, "", wire.Duration(10*time.Minute), 0, 16
-	return Merge{MergeRules: MergeRules{AutoMerge: &auto, RemoveAfter: &remove, Check: &check, CheckTimeout: &limit, CheckMemoryMB: &mem, Batch: &batch, Protected: DefaultProtected()}}
+	start := OnStartUpdate
+	return Merge{MergeRules: MergeRules{AutoMerge: &auto, RemoveAfter: &remove, Check: &check, CheckTimeout: &limit, CheckMemoryMB: &mem, Batch: &batch, OnStart: &start, Protected: DefaultProtected()}}
 }
 
 // MergeRules returns what counts for a workspace; no field is nil.
@@ -63,6 +78,7 @@ func (c *Config) MergeRules(workspace string) MergeRules {
 	r.AutoMerge, r.Check, r.CheckTimeout = first(of.AutoMerge, r.AutoMerge), first(of.Check, r.Check), first(of.CheckTimeout, r.CheckTimeout)
 	r.RemoveAfter = first(of.RemoveAfter, r.RemoveAfter)
 	r.CheckMemoryMB, r.Batch = first(of.CheckMemoryMB, r.CheckMemoryMB), first(of.Batch, r.Batch)
+	r.OnStart = first(of.OnStart, r.OnStart)
 	if of.Protected != nil {
 		r.Protected = of.Protected
 	}
@@ -81,6 +97,15 @@ func (c *Config) RemoveAfter(workspace, role string, agent *bool) bool {
 	return *first(agent, first(c.Roles[role].RemoveAfter, c.MergeRules(workspace).RemoveAfter))
 }
 
+// OnStart says what is done with an agent's branch before a task: as its role has it,
+// else the workspace, else [merge].
+func (c *Config) OnStart(workspace, role string) string {
+	if s := c.Roles[role].OnStart; s != "" {
+		return s
+	}
+	return *c.MergeRules(workspace).OnStart
+}
+
 func first[T any](a, b *T) *T {
 	if a != nil {
 		return a
@@ -88,12 +113,19 @@ func first[T any](a, b *T) *T {
 	return b
 }
 
+const onStartRule = "must be update, rebase or keep"
+
 func (c *Config) checkMerge() error {
 	bad := func(field string, value any, rule string) error {
 		return api.Errorf(api.CodeInvalidConfig, "%s = %q: %s", field, fmt.Sprint(value), rule)
 	}
 	if ttl := time.Duration(c.Trash.TTL); ttl < time.Hour || ttl > 10*365*24*time.Hour {
 		return bad("trash.ttl", ttl, "must be from 1h to 87600h")
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Roles)) {
+		if s := c.Roles[name].OnStart; s != "" && !slices.Contains([]string{OnStartUpdate, OnStartRebase, OnStartKeep}, s) {
+			return bad("roles."+name+".on_start", s, onStartRule)
+		}
 	}
 	tables := map[string]MergeRules{"merge": c.Merge.MergeRules}
 	for name, r := range c.Merge.Workspaces {
@@ -108,6 +140,8 @@ func (c *Config) checkMerge() error {
 			return bad(table+".check_timeout", time.Duration(*r.CheckTimeout), "must be from 1s to 24h")
 		case r.CheckMemoryMB != nil && *r.CheckMemoryMB != 0 && (*r.CheckMemoryMB < 16 || *r.CheckMemoryMB > 1<<20):
 			return bad(table+".check_memory_mb", *r.CheckMemoryMB, "must be 0 or from 16 to 1048576")
+		case r.OnStart != nil && !slices.Contains([]string{OnStartUpdate, OnStartRebase, OnStartKeep}, *r.OnStart):
+			return bad(table+".on_start", *r.OnStart, onStartRule)
 		case r.Batch != nil && (*r.Batch < 1 || *r.Batch > maxBatch):
 			return bad(table+".batch", *r.Batch, fmt.Sprintf("must be from 1 to %d", maxBatch))
 		}
