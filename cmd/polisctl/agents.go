@@ -22,7 +22,7 @@ func (a *app) agentsCmd() *cobra.Command {
 	cmd.AddCommand(
 		a.listCmd(), a.addCmd(), a.setCmd(), a.removeCmd(), a.startCmd(), a.stopCmd(), a.runCmd(), a.watchCmd(),
 		a.execCmd(), a.shellCmd(), a.attachCmd(), a.prCmd(), a.commitCmd(), a.diffCmd(), a.rebaseCmd(),
-		a.agentLocksCmd(), a.whyCmd(), a.policyCmd(), a.agentTasksCmd(), a.typesCmd(),
+		a.agentLocksCmd(), a.whyCmd(), a.leftoversCmd(), a.policyCmd(), a.agentTasksCmd(), a.typesCmd(),
 	)
 	return cmd
 }
@@ -97,6 +97,9 @@ func agentTable(p *page, agents []api.Agent) {
 	for _, g := range agents {
 		if g.StatusReason != "" && g.Status == api.StatusError {
 			p.line("%s: %s", g.Name, g.StatusReason)
+		}
+		if len(g.Leftovers) > 0 {
+			p.line("%s", leftText(g))
 		}
 	}
 }

@@ -22,7 +22,7 @@ func (m *Manager) autoMap(ctx context.Context, sh Shim, a *Agent, protocol strin
 	before, _ := find(a.Kept.KnownPorts, k)
 	room := len(a.Kept.PortMappings) < maxMaps
 	m.mu.Unlock()
-	if mapped || before.Off || !room {
+	if mapped || before.Off || !room || m.isLeftover(ctx, sh, k) {
 		return
 	}
 	if _, err := m.mapPorts(ctx, sh, a, wanted{key: k, n: 1, auto: true}); err != nil {

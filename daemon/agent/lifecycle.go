@@ -149,6 +149,9 @@ func (m *Manager) ended(a *Agent, st wire.Status) {
 	default:
 		m.setStatus(a, api.StatusIdle, "")
 	}
+	if st.LeftRunning {
+		m.wg.Go(func() { m.leftRunning(a) })
+	}
 	m.next(a, false)
 }
 

@@ -39,6 +39,9 @@ func (m *Manager) live(ctx context.Context, a *Agent) api.Agent {
 	if st, err := sh.Status(ctx); err == nil {
 		v.Counters, v.MemoryBytes, v.CPUMicros, v.PID = &st.Counters, st.Memory, st.CPUMicros, st.MainPID
 		v.LimitHits, v.ShimPID = st.LimitHits, st.PID
+		if left, err := m.leftoversOf(ctx, sh, st); err == nil {
+			v.Leftovers = left
+		}
 	}
 	return v
 }

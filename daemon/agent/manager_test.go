@@ -116,6 +116,9 @@ type fakeShim struct {
 	name string
 }
 
+func (f fakeShim) Leftovers(context.Context, bool) (api.Leftovers, error) {
+	return api.Leftovers{}, nil
+}
 func (f fakeShim) Screen(context.Context, int) (wire.Screen, error) { return wire.Screen{}, nil }
 func (s fakeShim) Status(context.Context) (wire.Status, error) {
 	s.k.mu.Lock()

@@ -35,6 +35,8 @@ type Shim interface {
 	Input(ctx context.Context, r wire.InputRequest) error
 	// Screen is only for shims of wire.ScreenVersion and later.
 	Screen(ctx context.Context, lines int) (wire.Screen, error)
+	// Leftovers is only for shims of wire.LeftoversVersion and later.
+	Leftovers(ctx context.Context, end bool) (api.Leftovers, error)
 	StopMain(ctx context.Context, grace time.Duration) error
 	// Set is only for shims of wire.SettingsVersion and later.
 	Set(ctx context.Context, r wire.SettingsRequest) error

@@ -38,6 +38,7 @@ const (
 	EventQueue            = "queue:changed"
 	EventTask             = "agent:task"
 	EventAgentPull        = "agent:pull-request"
+	EventLeftovers        = "agent:leftovers"
 	EventDenied           = "access:denied"
 	EventLockConflict     = "lock:conflict"
 	EventLock             = "lock:changed"

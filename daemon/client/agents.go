@@ -215,6 +215,18 @@ func (c *Client) Why(ctx context.Context, name string) ([]api.WhyEntry, error) {
 	return out.Why, err
 }
 
+// Leftovers returns what the agent's last command left running.
+func (c *Client) Leftovers(ctx context.Context, name string) (api.Leftovers, error) {
+	var out api.Leftovers
+	return out, c.call(ctx, http.MethodGet, agentPath(name, "leftovers"), nil, nil, &out)
+}
+
+// EndLeftovers ends what the agent's last command left running.
+func (c *Client) EndLeftovers(ctx context.Context, name string) (api.Leftovers, error) {
+	var out api.Leftovers
+	return out, c.call(ctx, http.MethodDelete, agentPath(name, "leftovers"), nil, nil, &out)
+}
+
 // Policy returns an agent's path rules.
 func (c *Client) Policy(ctx context.Context, name string) (api.Policy, error) {
 	var out api.Policy

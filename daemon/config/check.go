@@ -62,6 +62,9 @@ func (c *Config) check() error {
 	if err := c.checkNetwork(); err != nil {
 		return err
 	}
+	if err := c.checkLeftovers(); err != nil {
+		return err
+	}
 	if err := c.checkLocks(); err != nil {
 		return err
 	}

@@ -106,6 +106,9 @@ type Role struct {
 	Git GitRules `toml:"git"`
 	// Network changes egress, allow_private and host_ports of [network] for agents of this role.
 	Network NetworkRules `toml:"network"`
+	// Leftovers says what is done about processes that a command left running:
+	// api.LeftoversKeep ("" too), LeftoversEnd or LeftoversAsk.
+	Leftovers string `toml:"leftovers"`
 	// Env are variables of agents of this role.
 	Env map[string]string `toml:"env"`
 }

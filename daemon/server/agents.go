@@ -107,6 +107,17 @@ func (s *Server) discard(w http.ResponseWriter, r *http.Request) error {
 	return s.reply(w, http.StatusOK, res)
 }
 
+func (s *Server) leftovers(w http.ResponseWriter, r *http.Request) error {
+	res, err := s.Backend.Leftovers(r.Context(), r.PathValue("name"), r.Method == http.MethodDelete)
+	if err != nil {
+		return err
+	}
+	if res.Leftovers == nil {
+		res.Leftovers = []api.Leftover{}
+	}
+	return s.reply(w, http.StatusOK, res)
+}
+
 func (s *Server) why(w http.ResponseWriter, r *http.Request) error {
 	res, err := s.Backend.Why(r.Context(), r.PathValue("name"))
 	if err != nil {

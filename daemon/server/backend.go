@@ -72,6 +72,7 @@ type Agents interface {
 	Commit(ctx context.Context, name string, req api.CommitRequest) (api.CommitResponse, error)
 	Rebase(ctx context.Context, name string) (api.RebaseResponse, error)
 	Diff(ctx context.Context, name string, opt api.DiffRequest, to io.Writer) error
+	Leftovers(ctx context.Context, name string, end bool) (api.Leftovers, error)
 	Why(ctx context.Context, name string) ([]api.WhyEntry, error)
 	Attach(name string) (api.Attach, error)
 	Policy(name string) (api.Policy, error)

@@ -71,6 +71,8 @@ func Routes() []Route {
 		{"POST /v1/agents/{name}/rebase", AccessAdmin, "merge the target into an agent's branch, in its worktree", (*Server).rebase},
 		{"GET /v1/agents/{name}/diff", AccessRead, "what an agent changed, as a patch; stat=1, names=1, committed=1", (*Server).diff},
 		{"GET /v1/agents/{name}/logs", AccessRead, "output; lines=N, follow=1", (*Server).logs},
+		{"GET /v1/agents/{name}/leftovers", AccessRead, "what the agent's last command left running", (*Server).leftovers},
+		{"DELETE /v1/agents/{name}/leftovers", AccessAdmin, "end what the agent's last command left running", (*Server).leftovers},
 		{"GET /v1/agents/{name}/why", AccessRead, "the last refusals", (*Server).why},
 		{"GET /v1/agents/{name}/policy", AccessRead, "the agent's rules", (*Server).policy},
 		{"GET /v1/agents/{name}/tasks", AccessRead, "the agent's tasks", (*Server).tasks},

@@ -76,6 +76,8 @@ func shapes() map[string]shape {
 		"POST /v1/agents/{name}/remote":       {in: api.RemoteRequest{}, out: api.RemoteResponse{}, steps: true},
 		"GET /v1/agents/{name}/logs":          {text: "text/plain", query: []query{follow, {"lines", "integer", "the last lines, at most 100000; 50 if not given"}, {"from", "integer", "the byte to go on from: the header Polis-Log-Position of an earlier answer, plus the bytes read of it"}}},
 		"GET /v1/agents/{name}/why":           {out: api.WhyEntry{}, list: "why"},
+		"GET /v1/agents/{name}/leftovers":     {out: api.Leftovers{}},
+		"DELETE /v1/agents/{name}/leftovers":  {out: api.Leftovers{}},
 		"GET /v1/agents/{name}/policy":        {out: api.Policy{}},
 		"GET /v1/agents/{name}/tasks":         {out: api.Task{}, list: "tasks"},
 		"GET /v1/tasks":                       {out: api.Task{}, list: "tasks", query: []query{ofWorkspace, {"limit", "integer", "at most so many, the newest; 100 if not given"}}},

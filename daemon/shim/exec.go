@@ -91,6 +91,7 @@ func (s *Shim) exec(w http.ResponseWriter, r *http.Request) error {
 		closeAll(stdinW, outR, errR)
 		return startError(req.Command[0], err)
 	}
+	s.leftovers.Guest(proc.Pid())
 	s.sessions.Add(1)
 	defer s.sessions.Add(-1)
 	conn, rw, err := hijack(w)

@@ -7,6 +7,7 @@ import (
 
 	"polis/cgroup/sandbox"
 	"polis/daemon/api"
+	"polis/daemon/shim/leftover"
 	"polis/daemon/shim/wire"
 )
 
@@ -31,6 +32,10 @@ func (s *Shim) startMain(_ context.Context, req wire.StartRequest) error {
 	if req.Task != "" {
 		more = append(more, "POLIS_TASK="+req.Task)
 	}
+	since, err := leftover.Now()
+	if err != nil {
+		return api.Errorf(api.CodeInternal, "read the clock: %w", err)
+	}
 	m, err := startSession(s.ctx, s.sandbox, sandbox.Process{Args: req.Command, Env: s.env(more, req.TTY),
 		Cwd: s.Spec.ProjectPath, TTY: req.TTY, Rows: 24, Cols: 80}, req.NoInput, s.out, s.Log)
 	if err != nil {
@@ -40,6 +45,7 @@ func (s *Shim) startMain(_ context.Context, req wire.StartRequest) error {
 	s.noteTask(req.Task, from)
 	s.group.Go(func() error {
 		<-m.done
+		s.leftRunning(since)
 		s.mu.Lock()
 		if s.main == m {
 			s.taskEnded()

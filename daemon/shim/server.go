@@ -69,6 +69,8 @@ func (s *Shim) control() http.Handler {
 		"POST /v1/settings":       s.handleSettings,
 		"POST /v1/look":           s.handleLook,
 		"GET /v1/screen":          s.handleScreen,
+		"GET /v1/leftovers":       s.handleLeftovers,
+		"DELETE /v1/leftovers":    s.handleLeftovers,
 		"POST /v1/ports":          s.handlePort,
 		"DELETE /v1/ports/{port}": s.handlePortRemove,
 		"POST /v1/invalidate":     func(w http.ResponseWriter, _ *http.Request) error { s.invalidate(); return writeJSON(w, struct{}{}) },

@@ -19,6 +19,7 @@ import (
 	"polis/daemon/api"
 	"polis/daemon/events"
 	"polis/daemon/layout"
+	"polis/daemon/shim/leftover"
 	"polis/daemon/shim/wire"
 	"polis/netbridge"
 )
@@ -28,22 +29,23 @@ type Shim struct {
 	Spec wire.Spec
 	Log  *slog.Logger
 
-	ctx      context.Context
-	group    *errgroup.Group
-	events   *events.Hub
-	views    *views
-	sandbox  *sandbox.Sandbox
-	activity *activity // nil in the host's network
-	ns       *netbridge.NS
-	dns      *netbridge.DNS
-	ports    *ports
-	out      *logFile
-	server   *http.Server
-	listener net.Listener
-	inside   *insideAPI
-	stopping chan struct{}
-	started  time.Time
-	sessions atomic.Int64
+	ctx       context.Context
+	group     *errgroup.Group
+	events    *events.Hub
+	views     *views
+	sandbox   *sandbox.Sandbox
+	activity  *activity // nil in the host's network
+	ns        *netbridge.NS
+	dns       *netbridge.DNS
+	ports     *ports
+	leftovers *leftover.Tracker
+	out       *logFile
+	server    *http.Server
+	listener  net.Listener
+	inside    *insideAPI
+	stopping  chan struct{}
+	started   time.Time
+	sessions  atomic.Int64
 	// connections is how many the agent may have; 0: no limit.
 	connections atomic.Int64
 
@@ -167,6 +169,7 @@ func (s *Shim) openSandbox(ctx context.Context) error {
 		return api.Errorf(api.CodeNamespaceFailed, "make the sandbox: %w", err)
 	}
 	s.sandbox = box
+	s.openLeftovers()
 	s.egress.begin(box.Pids)
 	s.onClose("sandbox", func(ctx context.Context) error { return box.Destroy(ctx) })
 	if err := setWeights(ctx, s.Spec, limitsOf(s.Spec.Settings())); err != nil {
@@ -214,6 +217,7 @@ func (s *Shim) status() wire.Status {
 	st.LimitHits = s.hits.list()
 	st.OOM, st.Listening = s.oom, s.listeningOn(api.ProtoTCP)
 	st.ListeningUDP = s.listeningOn(api.ProtoUDP)
+	st.LeftRunning = s.leftovers.Any()
 	if s.main != nil {
 		st.Running, st.MainPID = !s.main.over(), s.main.proc.Pid()
 		if !st.Running {

@@ -122,6 +122,15 @@ func (s *Shim) Screen(ctx context.Context, lines int) (out wire.Screen, err erro
 	return out, s.call(ctx, s.Timeout, http.MethodGet, "/v1/screen?lines="+strconv.Itoa(lines), nil, &out)
 }
 
+// Leftovers returns what the last main command left running; end ends it first. Only
+// for shims of wire.LeftoversVersion and later.
+func (s *Shim) Leftovers(ctx context.Context, end bool) (out api.Leftovers, err error) {
+	if end {
+		return out, s.call(ctx, s.Timeout+time.Minute, http.MethodDelete, "/v1/leftovers", nil, &out)
+	}
+	return out, s.call(ctx, s.Timeout, http.MethodGet, "/v1/leftovers", nil, &out)
+}
+
 // StopMain ends the main command: TERM, the grace, KILL.
 func (s *Shim) StopMain(ctx context.Context, grace time.Duration) error {
 	return s.call(ctx, grace+s.Timeout, http.MethodPost, "/v1/stop", wire.StopRequest{Grace: wire.Duration(grace)}, nil)

@@ -10,29 +10,31 @@ import (
 type Status struct {
 	// Version is the newest protocol version the shim speaks, MinVersion the
 	// oldest (0: it speaks one only). See Agree.
-	Version     int               `json:"version"`
-	MinVersion  int               `json:"min_version,omitempty"`
-	Agent       string            `json:"agent"`
-	Generation  uint64            `json:"generation"`
-	PID         int               `json:"pid"`
-	InitPID     int               `json:"init_pid"`
-	Running     bool              `json:"running"`
-	MainPID     int               `json:"main_pid,omitempty"`
-	StartedAt   time.Time         `json:"started_at"`
-	ExitCode    *int              `json:"exit_code,omitempty"`
-	ExitedAt    *time.Time        `json:"exited_at,omitempty"`
-	Counters    api.Counters      `json:"counters"`
-	Memory      int64             `json:"memory"`
-	CPUMicros   int64             `json:"cpu_usec,omitempty"` // processor time used
-	Processes   int               `json:"processes"`
-	Sessions    int               `json:"sessions"`
-	Ports       []api.PortMapping `json:"ports"`
-	OOM         string            `json:"oom,omitempty"`
-	LimitHits   []api.LimitHit    `json:"limit_hits,omitempty"`
-	OwnedRefs   []string          `json:"owned_refs,omitempty"`
-	LastEvent   uint64            `json:"last_event"`
-	Address     string            `json:"address"`
-	Passthrough bool              `json:"passthrough"`
+	Version    int               `json:"version"`
+	MinVersion int               `json:"min_version,omitempty"`
+	Agent      string            `json:"agent"`
+	Generation uint64            `json:"generation"`
+	PID        int               `json:"pid"`
+	InitPID    int               `json:"init_pid"`
+	Running    bool              `json:"running"`
+	MainPID    int               `json:"main_pid,omitempty"`
+	StartedAt  time.Time         `json:"started_at"`
+	ExitCode   *int              `json:"exit_code,omitempty"`
+	ExitedAt   *time.Time        `json:"exited_at,omitempty"`
+	Counters   api.Counters      `json:"counters"`
+	Memory     int64             `json:"memory"`
+	CPUMicros  int64             `json:"cpu_usec,omitempty"` // processor time used
+	Processes  int               `json:"processes"`
+	Sessions   int               `json:"sessions"`
+	Ports      []api.PortMapping `json:"ports"`
+	OOM        string            `json:"oom,omitempty"`
+	LimitHits  []api.LimitHit    `json:"limit_hits,omitempty"`
+	// LeftRunning: the last command may have left processes running. Since LeftoversVersion.
+	LeftRunning bool     `json:"left_running,omitempty"`
+	OwnedRefs   []string `json:"owned_refs,omitempty"`
+	LastEvent   uint64   `json:"last_event"`
+	Address     string   `json:"address"`
+	Passthrough bool     `json:"passthrough"`
 	// Listening are the TCP ports that are open in the agent. Since version 2.
 	Listening []int `json:"listening,omitempty"`
 	// ListeningUDP are the UDP ports. Since UDPVersion.

@@ -22,9 +22,10 @@ import "fmt"
 //	12 StartRequest names the task; Status has Task, Done and Output
 //	13 settings have Vars
 //	14 GET /v1/screen
+//	15 GET and DELETE /v1/leftovers; Status has LeftRunning
 const (
 	// Version is what a shim of this build speaks.
-	Version = 14
+	Version = 15
 	// UDPVersion is the first that has port maps of UDP.
 	UDPVersion = 5
 	// MinVersion is the oldest that this build's daemon and shim understand.
@@ -35,6 +36,8 @@ const (
 	HostPortsVersion = 11
 	// EnvVersion is the first that knows Settings.Vars.
 	EnvVersion = 13
+	// LeftoversVersion is the first that knows what is left running.
+	LeftoversVersion = 15
 	// ScreenVersion is the first that tells its Screen.
 	ScreenVersion = 14
 	// NoInputVersion is the first that knows StartRequest.NoInput.

@@ -1,0 +1,259 @@
+package leftover
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// maxProcs bounds the processes that are looked at, maxListed those that are listed.
+	maxProcs  = 4096
+	maxListed = 64
+	// rounds is how often End looks for what was started while it ended the rest.
+	rounds = 3
+	// killTime is how long a killed process may take to be gone.
+	killTime = 2 * time.Second
+)
+
+// Process is one that was left running.
+type Process struct {
+	PID     int // in the caller's pid namespace
+	Name    string
+	Command string
+	Memory  int64 // resident, in bytes
+	Inodes  []uint32
+}
+
+// Tracker keeps which processes were left. Procs must be set.
+type Tracker struct {
+	// Procs lists the processes of the agent, without its init.
+	Procs func() ([]int, error)
+	Root  string // proc(5); "/proc" if empty
+
+	mu    sync.Mutex
+	guest map[int]uint64 // processes of a person's shells, with their start
+	left  map[int]uint64
+}
+
+func (t *Tracker) root() string { return cmp.Or(t.Root, "/proc") }
+
+// Guest notes the first process of a person's shell or command.
+func (t *Tracker) Guest(pid int) {
+	p, ok := readProcess(t.root(), pid)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.guest == nil {
+		t.guest = map[int]uint64{}
+	}
+	if ok && len(t.guest) < maxProcs {
+		t.guest[pid] = p.start
+	}
+}
+
+// Now is a moment as Since takes it: the start time that a process begun now has at least.
+func Now() (uint64, error) {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
+		return 0, fmt.Errorf("clock_gettime: %w", err)
+	}
+	return uint64(ts.Nano()) / uint64(time.Second/hertz), nil
+}
+
+// hertz is USER_HZ, in which the kernel gives times to programs on all our machines.
+const hertz = 100
+
+// Ended notes what is left of a command that began at since and has ended.
+func (t *Tracker) Ended(since uint64) error {
+	all, err := t.read()
+	if err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	guests := closure(all, t.guest)
+	for pid := range t.guest {
+		if _, ok := guests[pid]; !ok {
+			delete(t.guest, pid) // it has ended
+		}
+	}
+	if t.left == nil {
+		t.left = map[int]uint64{}
+	}
+	for pid, p := range all {
+		if _, guest := guests[pid]; !guest && p.start >= since {
+			t.left[pid] = p.start
+		}
+	}
+	return nil
+}
+
+// read returns the agent's processes.
+func (t *Tracker) read() (map[int]process, error) {
+	pids, err := t.Procs()
+	if err != nil {
+		return nil, fmt.Errorf("list the agent's processes: %w", err)
+	}
+	all := map[int]process{}
+	for _, pid := range pids[:min(len(pids), maxProcs)] {
+		if p, ok := readProcess(t.root(), pid); ok {
+			all[pid] = p
+		}
+	}
+	return all, nil
+}
+
+// closure returns those of all that are in seed, and what descends from them or is
+// in a session that one of them leads.
+func closure(all map[int]process, seed map[int]uint64) map[int]process {
+	in := map[int]process{}
+	for pid, start := range seed {
+		if p, ok := all[pid]; ok && p.start == start {
+			in[pid] = p
+		}
+	}
+	for more := len(in) > 0; more; {
+		more = false
+		for pid, p := range all {
+			if _, ok := in[pid]; ok {
+				continue
+			}
+			_, parent := in[p.parent]
+			_, leader := in[p.session]
+			if parent || leader {
+				in[pid], more = p, true
+			}
+		}
+	}
+	return in
+}
+
+// alive returns what is left now, and forgets what is not.
+func (t *Tracker) alive() (map[int]process, error) {
+	if !t.Any() {
+		return nil, nil
+	}
+	all, err := t.read()
+	if err != nil {
+		return nil, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	in := closure(all, t.left)
+	t.left = map[int]uint64{}
+	for pid, p := range in {
+		t.left[pid] = p.start
+	}
+	return in, nil
+}
+
+// Any reports whether something may be left.
+func (t *Tracker) Any() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.left) > 0
+}
+
+// List returns what is left, the largest first.
+func (t *Tracker) List() ([]Process, error) {
+	in, err := t.alive()
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Process, 0, len(in))
+	for pid, p := range in {
+		out = append(out, Process{PID: pid, Name: p.comm, Memory: memory(t.root(), pid)})
+	}
+	slices.SortFunc(out, func(a, b Process) int { return cmp.Or(cmp.Compare(b.Memory, a.Memory), a.PID-b.PID) })
+	out = out[:min(len(out), maxListed)]
+	for i := range out {
+		p := &out[i]
+		p.Command = command(t.root(), p.PID)
+		sockets(t.root(), p.PID, func(inode uint32) { p.Inodes = append(p.Inodes, inode) })
+	}
+	return out, nil
+}
+
+// End ends what is left: TERM, the grace, KILL. It returns how many there were.
+func (t *Tracker) End(ctx context.Context, grace time.Duration) (n int, err error) {
+	for range rounds {
+		in, err := t.alive()
+		if err != nil || len(in) == 0 {
+			return n, err
+		}
+		n += len(in)
+		if err := t.end(ctx, in, grace); err != nil {
+			return n, err
+		}
+	}
+	in, err := t.alive()
+	if err == nil && len(in) > 0 {
+		err = fmt.Errorf("%d processes do not end", len(in))
+	}
+	return n, err
+}
+
+func (t *Tracker) end(ctx context.Context, in map[int]process, grace time.Duration) error {
+	var fds []int
+	defer func() {
+		for _, fd := range fds {
+			_ = unix.Close(fd)
+		}
+	}()
+	for pid, p := range in {
+		fd, err := unix.PidfdOpen(pid, 0)
+		if errors.Is(err, unix.ESRCH) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("pidfd_open: %w", err)
+		}
+		// Whoever has the number now is held by the pidfd: is it still that one?
+		if now, ok := readProcess(t.root(), pid); !ok || now.start != p.start {
+			_ = unix.Close(fd)
+			continue
+		}
+		fds = append(fds, fd)
+	}
+	for _, step := range []struct {
+		sig  unix.Signal
+		wait time.Duration
+	}{{unix.SIGTERM, grace}, {unix.SIGKILL, killTime}} {
+		for _, fd := range fds {
+			if err := unix.PidfdSendSignal(fd, step.sig, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+				return fmt.Errorf("pidfd_send_signal: %w", err)
+			}
+		}
+		if gone(ctx, fds, step.wait) {
+			return nil
+		}
+	}
+	return ctx.Err()
+}
+
+// gone waits until all processes have ended, at most for so long.
+func gone(ctx context.Context, fds []int, wait time.Duration) bool {
+	for deadline := time.Now().Add(wait); ; {
+		living := false
+		for _, fd := range fds {
+			p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+			if n, err := unix.Poll(p, 0); err != nil || n == 0 {
+				living = true
+			}
+		}
+		if !living || !time.Now().Before(deadline) {
+			return !living
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
