@@ -14,7 +14,7 @@ import (
 	"polis/daemon/api"
 )
 
-// readGroup is the number of the group that may only read; -1 for none.
+// readGroup is the gid of the group with read-only access; -1 for none.
 func (d *Daemon) readGroup() (int, error) {
 	name := d.Config.ReadGroup
 	if name == "" {

@@ -24,7 +24,7 @@ var _ server.Backend = (*backend)(nil)
 // Events is the daemon's hub.
 func (b *backend) Events() *events.Hub { return b.hub }
 
-// Types reads the base types, so that an edited file counts at once.
+// Types reads the base types, so that an edited file takes effect at once.
 func (b *backend) Types() (map[string]config.BaseType, error) { return b.Daemon.Types() }
 
 // Types reads the base types.
@@ -49,7 +49,7 @@ func (d *Daemon) warned() []string {
 		out = append(out, string(api.CodeStateNotSaved)+": the state of workspace "+w+" cannot be written; changes are refused until it can")
 	}
 	for _, n := range d.agents.RulesLost() {
-		out = append(out, string(api.CodeStateCorrupt)+": the rules of agent "+n+" are lost, and it may read and write nothing: polisctl agents set "+n+" --role ROLE, or --read and --write GLOBS, says what it may; --egress LIST says where it may connect to")
+		out = append(out, string(api.CodeStateCorrupt)+": the rules of agent "+n+" are lost, and it may read and write nothing: polisctl agents set "+n+" --role ROLE, or --read and --write GLOBS, sets its rules; --egress LIST its destinations")
 	}
 	for _, w := range d.gitWorkspaces("") {
 		if err := w.whole(); err != nil {
@@ -65,11 +65,11 @@ func (d *Daemon) warned() []string {
 	return append(out, d.warnings...)
 }
 
-// Health probes what a wedged daemon would not get through: the manager's
-// lock, the lock table, the network's kernel side.
+// Health probes what a hung daemon would not get through: the manager's lock, the lock table, the
+// network's kernel side.
 func (b *backend) Health(ctx context.Context) error { return b.Probe(ctx) }
 
-// Probe is what the watchdog asks before it says that all is well.
+// Probe is the check of the watchdog.
 func (d *Daemon) Probe(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {

@@ -11,15 +11,15 @@ import (
 	"polis/daemon/api"
 )
 
-// capacity is what the machine has for agents of a workspace. In a container
-// that is what the container may use.
+// capacity is the machine's capacity for agents of a workspace. In a container it is the
+// container's limit.
 func (d *Daemon) capacity(w *agent.Workspace) (agent.Capacity, error) {
 	total, _, err := hostMemory()
 	if err != nil {
 		return agent.Capacity{}, err
 	}
 	c := agent.Capacity{MemoryBytes: int64(total)}
-	// Not of polis.slice: what that may use is limits.total.
+	// polis.slice is not considered: its limit is limits.total.
 	if !d.Systemd {
 		if own, err := d.cg.Own(); err == nil && own != "/" {
 			if g, err := d.cg.Group(own); err == nil {
@@ -34,7 +34,7 @@ func (d *Daemon) capacity(w *agent.Workspace) (agent.Capacity, error) {
 	}
 	var st unix.Statfs_t
 	if err := unix.Statfs(w.Root.Dir(), &st); err != nil {
-		return c, api.Errorf(api.CodeInternal, "look for room on the disk with workspace %s: %w", w.Name, &os.PathError{Op: "statfs", Path: w.Root.Dir(), Err: err})
+		return c, api.Errorf(api.CodeInternal, "read the free space on the disk of workspace %s: %w", w.Name, &os.PathError{Op: "statfs", Path: w.Root.Dir(), Err: err})
 	}
 	c.FreeBytes = int64(min(st.Bavail*uint64(st.Bsize), 1<<62))
 	return c, nil

@@ -26,7 +26,7 @@ func (w *workspace) checker(rules config.MergeRules) *check.Runner {
 		}}
 }
 
-// checkShims are the shims of checks; they have no agent.
+// checkShims are the shims of checks, which have no agent.
 type checkShims struct{ s *shims }
 
 func (c checkShims) Start(ctx context.Context, name string) error {

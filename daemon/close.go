@@ -12,8 +12,8 @@ import (
 	"polis/daemon/launcher"
 )
 
-// StopAgents says whether a request to end means the agents too: always by
-// hand; under systemd only if polisd is to be stopped, not restarted.
+// StopAgents reports whether a request to stop includes the agents: always by hand; under systemd
+// only if polisd is to be stopped, not restarted.
 func (d *Daemon) StopAgents(ctx context.Context) bool {
 	s, ok := d.shims.launcher.(*launcher.Systemd)
 	if !ok {
@@ -26,11 +26,11 @@ func (d *Daemon) StopAgents(ctx context.Context) bool {
 	return stop
 }
 
-// StopGrace is how long agents' programs may take to end, as configured.
+// StopGrace is the configured time that agents' programs may take to exit.
 func (d *Daemon) StopGrace() time.Duration { return time.Duration(d.live().Limits.StopGrace) }
 
-// Close ends the daemon. With stopAgents every agent is stopped and nothing
-// of a running polis is left on the host; without, shims and their agents live on.
+// Close stops the daemon. With stopAgents every agent is stopped and nothing of a running polis
+// is left on the host; otherwise shims and their agents continue.
 func (d *Daemon) Close(ctx context.Context, stopAgents bool) error {
 	var errs []error
 	if d.api != nil {
@@ -62,7 +62,7 @@ func (d *Daemon) Close(ctx context.Context, stopAgents bool) error {
 	return errors.Join(errs...)
 }
 
-// closeShared removes what all agents share, if none is left to need it.
+// closeShared removes what all agents share, if no agent is left that needs it.
 func (d *Daemon) closeShared(ctx context.Context) error {
 	if d.shims == nil || d.bridge == nil {
 		return nil
@@ -104,8 +104,8 @@ func (d *Daemon) closeShared(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// removeGroup takes away the directory above the agents' control groups;
-// under systemd that is a slice, which systemd removes.
+// removeGroup removes the directory above the agents' control groups; under systemd that is a
+// slice, which systemd removes.
 func (d *Daemon) removeGroup(ctx context.Context) error {
 	if d.Systemd || d.cg == nil {
 		return nil

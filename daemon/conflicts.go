@@ -14,8 +14,8 @@ import (
 	"polis/lockd"
 )
 
-// openConflictWatch starts the conflict watch of a workspace. Without one agents work all the
-// same, so that its failure is a warning.
+// openConflictWatch starts the conflict watch of a workspace. Agents work without one, so its
+// failure is a warning.
 func (d *Daemon) openConflictWatch(w *workspace, name string, root layout.Workspace) {
 	if d.conflictWatchOf(w) != nil {
 		return
@@ -85,7 +85,7 @@ func (d *Daemon) conflictWatches(workspace string) []*conflictwatch.Watcher {
 	return rs
 }
 
-// updateConflictWatch passes on whose branches there are.
+// updateConflictWatch passes the current branches to the watch.
 func (d *Daemon) updateConflictWatch(w *workspace, kept []store.Agent) {
 	r := d.conflictWatchOf(w)
 	if r == nil {
@@ -110,8 +110,8 @@ func (d *Daemon) updateConflictWatch(w *workspace, kept []store.Agent) {
 	}
 }
 
-// fileLeases lists the leases of files in a workspace; those of refs are of a
-// moment and say nothing about files.
+// fileLeases lists the leases of files in a workspace; those of refs last a moment and do not
+// concern files.
 func (d *Daemon) fileLeases(workspace string) []api.Lock {
 	var out []api.Lock
 	for _, l := range d.locks.List(lockd.Filter{Workspace: workspace}) {
@@ -122,7 +122,7 @@ func (d *Daemon) fileLeases(workspace string) []api.Lock {
 	return out
 }
 
-// Conflicts makes every conflict watch look.
+// Conflicts triggers a scan of every conflict watch.
 func (b *backend) Conflicts(ctx context.Context, workspace string) ([]api.Conflicts, error) {
 	if workspace != "" {
 		ws, err := b.Workspace(workspace)

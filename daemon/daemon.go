@@ -30,18 +30,17 @@ import (
 	"polis/netbridge"
 )
 
-// Daemon is polisd. Set the fields, then Open; Serve until it should end;
-// Close with or without the agents; Release the run directory. Halt may be called at any time.
+// Daemon is polisd. Set the fields, then Open; Serve until it should stop; Close with or without
+// the agents; Release the run directory. Halt may be called at any time.
 type Daemon struct {
-	// Config is the configuration at the start. What is read again on a reload is
-	// what live returns.
+	// Config is the configuration at the start. live returns the one of the last reload.
 	Config     config.Config
 	ConfigFile string
 	Log        *slog.Logger
 	Version    string
 	// Listener is the admin socket when systemd made it; nil: Open makes it.
 	Listener net.Listener
-	// Systemd says that systemd started us and shims are units.
+	// Systemd: systemd started us and shims are units.
 	Systemd bool
 
 	halted  atomic.Bool // Halt was called
@@ -63,7 +62,7 @@ type Daemon struct {
 	mu               sync.Mutex
 	liveConfig       config.Config // as it was read last; see live
 	workspaces       map[string]*workspace
-	looking          chan struct{} // whose turn it is to look for conflicts
+	looking          chan struct{} // one conflict scan at a time
 	upLock           sync.Mutex
 	warnings         []string
 	reconciled       *api.ReconcileReport
@@ -73,8 +72,8 @@ type Daemon struct {
 	totalFault       string
 }
 
-// Open takes the run directory, brings up locks and network, and restores the
-// workspaces. On an error everything is taken back.
+// Open takes the run directory, brings up locks and network, and restores the workspaces. On an
+// error everything is undone.
 func (d *Daemon) Open(ctx context.Context) (err error) {
 	d.run, d.started, d.liveConfig = layout.Run(d.Config.RunDir), time.Now(), d.Config
 	d.workspaces, d.looking = map[string]*workspace{}, make(chan struct{}, 1)
@@ -104,7 +103,7 @@ func (d *Daemon) Open(ctx context.Context) (err error) {
 	}
 	if err := d.openNetwork(ctx); err != nil {
 		return api.Errorf(api.CodeBridgeFailed, "set up the network: %w", err).
-			WithHint("polis needs bridge, veth and nftables, and CAP_NET_ADMIN: polisctl doctor says what is missing")
+			WithHint("polis needs bridge, veth and nftables, and CAP_NET_ADMIN: polisctl doctor shows what is missing")
 	}
 	if err := d.openGits(ctx); err != nil {
 		return api.Errorf(api.CodeCgroupFailed, "%w", err).WithHint("a process there cannot be killed: ps -eo pid,stat,wchan,args shows what it waits for")
@@ -129,8 +128,8 @@ func (d *Daemon) Open(ctx context.Context) (err error) {
 	return d.openAPI()
 }
 
-// Halt says that the daemon is to end as soon as Open has returned: Open then
-// adopts the agents that live, so that Close can stop them, and starts none.
+// Halt stops the daemon as soon as Open has returned: Open then adopts running agents, so that
+// Close can stop them, and starts none.
 func (d *Daemon) Halt() { d.halted.Store(true) }
 
 func (d *Daemon) checkSelf() error {
@@ -163,10 +162,10 @@ func (d *Daemon) openLocks(ctx context.Context) error {
 	d.locks = lockd.New()
 	d.locks.Path, d.locks.Log = d.run.LockSocket(), d.Log
 	d.locks.StaleTimeout, d.locks.Grace = time.Duration(d.Config.Locks.StaleTimeout), time.Duration(d.Config.Locks.Grace)
-	d.locks.GraceWait = time.Duration(d.Config.Locks.DaemonWait) // to wait for leases is to wait for us
+	d.locks.GraceWait = time.Duration(d.Config.Locks.DaemonWait) // waiting for leases is waiting for polisd
 	d.locks.ExplicitMax = time.Duration(d.Config.Locks.ExplicitMax)
 	d.locks.OnEvent, d.locks.Delegate = d.lockEvent, d.Config.Locks.Delegate
-	// Who held leases before us gets them back first; without anybody there is nothing to wait for.
+	// Earlier holders of leases reclaim them first; without any there is nothing to wait for.
 	alive, err := d.shims.living(ctx)
 	if err != nil {
 		return err
@@ -200,7 +199,7 @@ func (d *Daemon) openAPI() error {
 	return nil
 }
 
-// groupOf is the group of a socket: who made it, systemd for one, said who may use it.
+// groupOf is the group of a socket: its creator, such as systemd, has set who may use it.
 func groupOf(l net.Listener, gid int) int {
 	if fi, err := os.Stat(l.Addr().String()); err == nil {
 		if st, ok := fi.Sys().(*syscall.Stat_t); ok {
@@ -213,8 +212,7 @@ func groupOf(l net.Listener, gid int) int {
 // Serve answers the API until Close.
 func (d *Daemon) Serve() error { return d.api.Serve(d.Listener) }
 
-// Reload reads the configuration again; what needs a restart is kept as it
-// was and named.
+// Reload reads the configuration again; settings that need a restart are unchanged and named.
 func (d *Daemon) Reload() error {
 	c, err := config.Load(d.ConfigFile)
 	if err != nil {
@@ -248,10 +246,10 @@ func (d *Daemon) live() config.Config {
 	return d.liveConfig
 }
 
-// DropAgent gives back the leases of an agent whose shim is gone.
+// DropAgent releases the leases of an agent whose shim is gone.
 func (d *Daemon) DropAgent(name string) { d.locks.DropAgent(name) }
 
-// ReleaseMerge gives back what an agent holds until its changes are merged.
+// ReleaseMerge releases what an agent holds until its changes are merged.
 func (d *Daemon) ReleaseMerge(name string) { d.locks.ReleaseMerge(name) }
 
 // Save writes the state of a workspace (agent.Saver).

@@ -11,9 +11,9 @@ import (
 	"polis/lockd"
 )
 
-// Down takes a workspace away from polis: its agents are removed, everything
-// unsaved is put aside first, and it is not in the list of workspaces any more.
-// The directory stays, so that the same Up and a Restore bring all of it back.
+// Down removes a workspace from polis: its agents are removed, everything unsaved is saved first,
+// and it is no longer listed. The directory stays, so that the same Up and a Restore bring all of
+// it back.
 func (b *backend) Down(ctx context.Context, name string, req api.DownRequest) (api.DownResponse, error) {
 	ws, err := b.Workspace(name)
 	if api.CodeOf(err) == api.CodeWorkspaceNotFound && name != "" {
@@ -22,7 +22,7 @@ func (b *backend) Down(ctx context.Context, name string, req api.DownRequest) (a
 	if err != nil {
 		return api.DownResponse{}, err
 	}
-	// The same workspace must not come back meanwhile.
+	// The same workspace must not be added meanwhile.
 	b.upLock.Lock()
 	defer b.upLock.Unlock()
 	resp := api.DownResponse{Workspace: ws.Name, Path: string(ws.Root)}
@@ -45,8 +45,8 @@ func (b *backend) Down(ctx context.Context, name string, req api.DownRequest) (a
 	return resp, nil
 }
 
-// forgetGone forgets a workspace that is listed and not open, if its directory is gone.
-// One that is there, or cannot be reached, is kept: it may hold work.
+// forgetGone removes a workspace from the list that is not open, if its directory is gone. One
+// whose directory exists, or cannot be reached, is kept: it may contain work.
 func (b *backend) forgetGone(name string, notFound error) (api.DownResponse, error) {
 	b.upLock.Lock()
 	defer b.upLock.Unlock()
@@ -63,7 +63,7 @@ func (b *backend) forgetGone(name string, notFound error) (api.DownResponse, err
 		}
 		if _, err := os.Lstat(layout.Workspace(path).Dir()); !errors.Is(err, os.ErrNotExist) {
 			return api.DownResponse{}, api.Errorf(api.CodeWorkspaceInvalid, "workspace %s at %s could not be opened and is not gone: it is kept: %w", n, path, err).
-				WithHint("polisctl status says why it could not be opened; polisctl up --repo PATH %s opens it when that is mended", path)
+				WithHint("polisctl status shows why it could not be opened; polisctl up --repo PATH %s opens it when that is fixed", path)
 		}
 		delete(reg.Workspaces, n)
 		if err := b.writeRegistry(reg); err != nil {

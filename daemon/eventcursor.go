@@ -8,12 +8,12 @@ import (
 	"strconv"
 )
 
-// seenFile holds the number of the last event of the agent's shim that was
-// acted on. It is the run directory's: neither shim nor number outlives a reboot.
+// seenFile holds the number of the last processed event of the agent's shim. It is in the run
+// directory: neither shim nor number outlives a reboot.
 func (s *shims) seenFile(agent string) string { return filepath.Join(s.run.Agent(agent), "seen") }
 
-// SaveCursor notes the number. It is written over the old one in one call and always
-// has the same length, so that a daemon killed in between leaves one of both.
+// SaveCursor saves the number. It overwrites the old one in one call and always has the same
+// length, so that a daemon killed in between leaves one of both.
 func (s *shims) SaveCursor(agent string, event uint64) error {
 	f, err := os.OpenFile(s.seenFile(agent), os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {

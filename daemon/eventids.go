@@ -8,9 +8,8 @@ import (
 	"polis/daemon/store"
 )
 
-// eventsOfALife is how many numbers of events one life of the daemon takes
-// from the count that is kept: 2^53, which is where JSON's readers end, has
-// room for 30 million lives.
+// eventsOfALife is how many event numbers one run of the daemon reserves: 2^53, the limit of
+// JSON's readers, has room for 30 million runs.
 const eventsOfALife = 1 << 28
 
 // eventIDs is kept beside the state.
@@ -18,9 +17,8 @@ type eventIDs struct {
 	Next uint64 `json:"next"`
 }
 
-// firstEvent is the number before the daemon's first event: the clock's, or,
-// after a clock that went back or a life with very many events, one that no
-// earlier life gave out.
+// firstEvent is the number before the daemon's first event: the clock's, or, after a clock that
+// went back or a run with very many events, one that no earlier run issued.
 func (d *Daemon) firstEvent() uint64 {
 	path := filepath.Join(d.Config.WorkspacesDir, "events.json")
 	first := uint64(d.started.UnixMilli())

@@ -14,8 +14,8 @@ import (
 // examineLimit bounds all of doctor's checks together.
 const examineLimit = 2 * time.Minute
 
-// Doctor has polis-shim look at the machine: only it links what views,
-// sandboxes and networks are made with.
+// Doctor runs polis-shim to examine the machine: only it links the code of views, sandboxes and
+// networks.
 func (d *Daemon) Doctor(ctx context.Context) (api.DoctorReport, error) {
 	var rep api.DoctorReport
 	ctx, cancel := context.WithTimeout(ctx, examineLimit)
@@ -30,10 +30,10 @@ func (d *Daemon) Doctor(ctx context.Context) (api.DoctorReport, error) {
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {
-		return rep, api.Errorf(api.CodeInternal, "look at the machine: %w: %s", err, strings.TrimSpace(errs.String()))
+		return rep, api.Errorf(api.CodeInternal, "examine the machine: %w: %s", err, strings.TrimSpace(errs.String()))
 	}
 	if err := json.Unmarshal(out.Bytes(), &rep); err != nil {
-		return rep, api.Errorf(api.CodeInternal, "look at the machine: %w", err)
+		return rep, api.Errorf(api.CodeInternal, "examine the machine: %w", err)
 	}
 	rep.Checks = append(rep.Checks, d.repositoryChecks(ctx)...)
 	return rep, nil

@@ -44,7 +44,7 @@ func (t worktrees) withhold(ctx context.Context, w *workspace, a *agent.Agent) e
 	}
 	fail := func(err error) error {
 		return api.Errorf(api.CodeWorktreeFailed, "choose what agent %s may read of the repository's history: %w", a.Name(), err).
-			WithHint("its rules withhold files, so it gets the other objects only; polisd's log says more")
+			WithHint("its rules withhold files, so it gets the other objects only; polisd's log has details")
 	}
 	key, err := w.filter.Ensure(ctx, rules)
 	if err != nil {

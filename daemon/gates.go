@@ -15,8 +15,8 @@ import (
 	"polis/fusefs/shared"
 )
 
-// gate returns an agent's branch and the rules its changes are compared with
-// before they come home. Rules that do not compile refuse everything.
+// gate returns an agent's branch and the rules its changes are compared with before they are
+// merged. Rules that do not compile refuse everything.
 func (w *workspace) gate(name string) (agent.Branch, gate.Rules, error) {
 	b, err := w.d.agents.Prepared(name)
 	if err != nil {
@@ -36,8 +36,8 @@ func (w *workspace) gate(name string) (agent.Branch, gate.Rules, error) {
 		rules.Others = append(rules.Others, gate.Claim{Agent: other, Paths: globs})
 	}
 	c := w.d.live()
-	// What opens ignored files of the user's checkout to agents is never theirs
-	// to say, whatever the list is.
+	// Files that open ignored files of the user's checkout to agents are always protected,
+	// whatever the list.
 	protected := append(slices.Clone(c.MergeRules(w.agents.Name).Protected), shared.IncludeFile)
 	if rules.Protected, err = gate.Compile(protected); err != nil {
 		return b, rules, api.Errorf(api.CodeInvalidConfig, "merge.protected: %w", err)

@@ -10,7 +10,7 @@ import (
 
 func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }
 
-// gc goes through the trash of one workspace, the refs and the directories.
+// gc removes expired refs and directories from the trash of one workspace.
 func (w *workspace) gc(ctx context.Context, before time.Time, dry bool, resp *api.GCResponse) error {
 	refs, err := w.git.Trash(ctx, "")
 	if err != nil {

@@ -15,9 +15,8 @@ const (
 	gitLeaf    = "git"            // beside an agent's sandbox, or below our own unit
 )
 
-// openGits says where the control groups of git are: in polisd's own unit where
-// systemd made one, for those of agents are systemd's while the agent is stopped; else
-// beside the agent's sandbox.
+// openGits chooses the parent of git's control groups: polisd's own unit under systemd, as the
+// groups of a stopped agent are systemd's; else beside the agent's sandbox.
 func (d *Daemon) openGits(ctx context.Context) error {
 	g := &gitgroup.Groups{Host: d.cg, Log: d.Log, Limit: func() int64 { return int64(d.live().Limits.GitMemoryMB) << 20 },
 		Path: func(agent string) string { sandbox, _ := d.cgroupPath(agent); return path.Dir(sandbox) + "/" + gitLeaf }}
@@ -45,7 +44,7 @@ func (d *Daemon) sweepGits(ctx context.Context) error {
 	if !d.Systemd {
 		names, err := d.cg.List(path.Dir(left[0]))
 		if err != nil {
-			return fmt.Errorf("look for git of an earlier polisd: %w", err)
+			return fmt.Errorf("find git processes of an earlier polisd: %w", err)
 		}
 		left = left[:0]
 		for _, name := range names {

@@ -63,13 +63,12 @@ func bring(home string, spec *wire.Spec, a *agent.Agent, log *slog.Logger) error
 	return nil
 }
 
-// identity is who commits of an agent are by where nothing else says it.
+// identity is the author of an agent's commits unless a configuration sets one.
 func identity(a *agent.Agent) (name, email string) {
 	return cmp.Or(a.Identity.Name, a.Name()), cmp.Or(a.Identity.Email, a.Name()+"@"+api.Domain)
 }
 
-// seedIdentity makes commits possible where neither the user nor the project
-// says who they are by.
+// seedIdentity makes commits possible if neither the user nor the project has an identity.
 func seedIdentity(spec wire.Spec, a *agent.Agent) error {
 	root, err := os.OpenRoot(spec.HomeDir)
 	if err != nil {

@@ -50,9 +50,9 @@ func openHomeFile(home, rel string, owner int) (*os.File, error) {
 	return nil, errors.Join(err, f.Close())
 }
 
-// copyHomeFile copies src to rel below to, unless there is something already.
-// An empty file does not count: it is the place of a read-only one. What is below
-// to belongs to the agent, and no link there leads out.
+// copyHomeFile copies src to rel below to, unless the file exists already. An empty file does not
+// count: it is the mount point of a read-only one. The directory to belongs to the agent, and no
+// link there leads out.
 func copyHomeFile(src io.Reader, to, rel string, uid, gid int) error {
 	root, err := os.OpenRoot(to)
 	if err != nil {
@@ -77,7 +77,7 @@ func copyHomeFile(src io.Reader, to, rel string, uid, gid int) error {
 			return err
 		}
 	}
-	// Whole or not at all: half of a file would be kept for ever.
+	// Atomically: half of a file would be kept forever.
 	part := rel + ".polis-new"
 	if err := root.Remove(part); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -96,8 +96,8 @@ func copyHomeFile(src io.Reader, to, rel string, uid, gid int) error {
 	return nil
 }
 
-// mountHomeFile keeps src as it is now in a directory of root's, from where it
-// is mounted.
+// mountHomeFile stores the present content of src in a directory of root's, from where it is
+// mounted.
 func mountHomeFile(src io.Reader, dir, name string, spec wire.Spec) (wire.Mount, error) {
 	m := wire.Mount{Source: filepath.Join(dir, name), ReadOnly: true}
 	if err := os.MkdirAll(dir, 0o700); err != nil {

@@ -13,8 +13,8 @@ import (
 // historyTimeout bounds the check of a repository that is known to be damaged.
 const historyTimeout = time.Minute
 
-// checkRepository looks whether the tip of the target branch is whole. The history is
-// looked at by maintenance, and here if it is known to be damaged.
+// checkRepository checks that the tip of the target branch is complete. Maintenance checks the
+// history, and this function if it is known to be damaged.
 func (d *Daemon) checkRepository(ctx context.Context, w *workspace) error {
 	d.mu.Lock()
 	target, damaged := w.state.TargetBranch, w.damage != nil
@@ -49,7 +49,7 @@ func (d *Daemon) noteIntegrity(w *workspace, found error) error {
 	return w.whole()
 }
 
-// whole refuses to build on a repository that is damaged.
+// whole returns an error if the repository is damaged.
 func (w *workspace) whole() error {
 	w.d.mu.Lock()
 	defer w.d.mu.Unlock()
@@ -57,7 +57,7 @@ func (w *workspace) whole() error {
 		return nil
 	}
 	return api.Errorf(api.CodeRepoCorrupt, "%s: %w", w.root.Bare(), w.damage).
-		WithHint("git -C %s fsck --connectivity-only %s names what is missing; fetch it there from a copy of the project, then polisctl doctor checks it again. Agents go on working, and can be put aside", w.root.Bare(), git.Branch(w.state.TargetBranch))
+		WithHint("git -C %s fsck --connectivity-only %s names what is missing; fetch it there from a copy of the project, then polisctl doctor checks it again. Agents continue, and their work can be saved", w.root.Bare(), git.Branch(w.state.TargetBranch))
 }
 
 // repositoryChecks checks the repositories of all workspaces for doctor.
@@ -67,7 +67,7 @@ func (d *Daemon) repositoryChecks(ctx context.Context) []api.Check {
 		c := api.Check{Name: "repository of " + w.agents.Name, State: api.CheckOK, Found: "the tip of " + w.agents.Target + " is whole"}
 		if err := d.checkRepository(ctx, w); err != nil {
 			c = api.Check{Name: c.Name, State: api.CheckFail, Found: api.Shorten(err.Error(), 500), Code: api.CodeRepoCorrupt,
-				Cost: "nothing is added, merged or maintained in the workspace until it is whole; agents that live go on",
+				Cost: "nothing is added, merged or maintained in the workspace until it is whole; running agents continue",
 				Fix:  "git -C " + w.root.Bare() + " fsck --connectivity-only " + git.Branch(w.agents.Target) + " names what is missing; fetch it there from a copy of the project, then run this again"}
 		}
 		out = append(out, c)

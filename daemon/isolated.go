@@ -14,7 +14,7 @@ import (
 	"polis/daemon/store"
 )
 
-// lookTime bounds the look at what this machine can isolate.
+// lookTime bounds the probe of what this machine can isolate.
 const lookTime = 20 * time.Second
 
 // probeIsolation finds out which isolation this machine lacks, and logs it.
@@ -23,7 +23,7 @@ func (d *Daemon) probeIsolation(ctx context.Context) error {
 	defer cancel()
 	lost, err := isolation.Probe(ctx, d.shims.program)
 	if err != nil {
-		return api.Errorf(api.CodeNamespaceFailed, "find out what can be isolated: %w", err).WithHint("polis-shim --doctor says more")
+		return api.Errorf(api.CodeNamespaceFailed, "find out what can be isolated: %w", err).WithHint("polis-shim --doctor shows details")
 	}
 	d.missingIsolation = lost
 	for _, l := range lost {
@@ -90,8 +90,8 @@ func (hostNetwork) Ensure(_ context.Context, a *agent.Agent) error {
 func (hostNetwork) Remove(context.Context, *agent.Agent) error { return nil }
 func (hostNetwork) List(context.Context) ([]string, error)     { return nil, nil }
 
-// portEnv tells an agent in the host's network where to listen: PORT is its
-// first port, PORT_3000 what it shall use for port 3000.
+// portEnv sets the ports of an agent in the host's network: PORT is its first port, PORT_3000 the
+// one to use for port 3000.
 func portEnv(maps []store.PortMap) []string {
 	var env []string
 	for i, p := range maps {

@@ -148,7 +148,7 @@ func (b *backend) Unlock(_ context.Context, by string, req api.LockRequest) erro
 	return nil
 }
 
-// lockEvent passes on what happens in the lock table.
+// lockEvent publishes the events of the lock table.
 func (d *Daemon) lockEvent(e lockd.Event) {
 	if strings.HasPrefix(e.Holder, daemonHolder) {
 		return // the daemon's own git work, a moment each
@@ -156,7 +156,7 @@ func (d *Daemon) lockEvent(e lockd.Event) {
 	ev := api.Event{Type: api.EventLock, Agent: e.Holder, Data: map[string]any{"workspace": e.Workspace, "path": lockd.FilePath(e.Path), "holder": e.Holder, "waiter": e.Waiter, "acquired_at": e.Since}}
 	switch e.Kind {
 	case lockd.EventConflict:
-		return // the loser's shim says it, with the process and the operation
+		return // the loser's shim reports it, with the process and the operation
 	case lockd.EventWaiting:
 		ev.Type, ev.Data["op"] = api.EventLockWaiting, e.Op
 		ev.Message = fmt.Sprintf("%s waits for %s, which %s has locked", e.Waiter, lockd.FilePath(e.Path), e.Holder)

@@ -13,8 +13,8 @@ import (
 	"polis/lockd"
 )
 
-// lockFile has the locks that were asked for by name, and a bound for the
-// tokens: no shim gives these back to a daemon that was restarted.
+// lockFile has the explicit locks, and a bound for the tokens: no shim reclaims these from a
+// restarted daemon.
 func (d *Daemon) lockFile() string { return filepath.Join(d.Config.WorkspacesDir, "locks.json") }
 
 // keepLocks makes the lock table load what an earlier daemon saved, and save its own. A malformed
@@ -31,15 +31,15 @@ func (d *Daemon) keepLocks(alive []string) {
 		d.hub.Publish(api.Event{Type: api.EventReconciled, Code: api.CodeLockCorrupt, Message: "explicit locks of an earlier start are lost: " + err.Error()})
 		return
 	}
-	// A lock in an agent's name ends with the agent, but for what a stopped
-	// agent has changed and not merged.
+	// A lock in an agent's name ends with the agent, except for what a stopped agent has changed
+	// and not merged.
 	k.Leases = slices.DeleteFunc(k.Leases, func(l lockd.Lease) bool {
 		return !strings.Contains(l.Holder, ":") && !l.Merge && !slices.Contains(alive, l.Holder)
 	})
 	d.locks.Kept = k
 }
 
-// dropStrayLocks gives back what agents hold until their merge that are no more.
+// dropStrayLocks releases what removed agents hold until their merge.
 func (d *Daemon) dropStrayLocks(ctx context.Context) {
 	known := map[string]bool{}
 	for _, a := range d.agents.List(ctx, "") {

@@ -17,12 +17,12 @@ import (
 	"polis/daemon/store"
 )
 
-// upkeepTick is how often it is looked whether maintenance of a workspace is due.
+// upkeepTick is how often it is checked whether maintenance of a workspace is due.
 const upkeepTick = time.Minute
 
 // upkeep does maintenance, one workspace at a time.
 type upkeep struct {
-	turn   chan struct{} // holds one token: whose turn it is
+	turn   chan struct{} // one token: one workspace at a time
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	wg     sync.WaitGroup
@@ -47,7 +47,7 @@ func (d *Daemon) startUpkeep(ctx context.Context) {
 	})
 }
 
-// stopUpkeep ends what runs; git is killed, not waited for.
+// stopUpkeep stops a running maintenance; git is killed, not waited for.
 func (d *Daemon) stopUpkeep() {
 	if d.upkeep != nil {
 		d.upkeep.cancel(errors.New("the daemon stops"))
@@ -55,7 +55,7 @@ func (d *Daemon) stopUpkeep() {
 	}
 }
 
-// maintainDue works on the workspaces whose time has come and that are idle.
+// maintainDue maintains the workspaces that are due and idle.
 func (d *Daemon) maintainDue(ctx context.Context) {
 	for _, w := range d.gitWorkspaces("") {
 		last := d.maintained(w)
@@ -147,7 +147,7 @@ func (d *Daemon) maintain(ctx context.Context, w *workspace, dryRun bool, say fu
 	if serr := store.WriteJSON(root.Maintained(), rep); serr != nil {
 		d.Log.Error("report of maintenance not saved", "path", root.Maintained(), "err", serr)
 	}
-	d.tellViews(ctx, w)
+	d.invalidateViews(ctx, w)
 	d.Log.Info("maintenance was done", "workspace", w.agents.Name, "loose_before", rep.Before.LooseObjects, "loose_after", rep.After.LooseObjects,
 		"bytes_before", rep.Before.LooseBytes+rep.Before.PackBytes, "bytes_after", rep.After.LooseBytes+rep.After.PackBytes, "removed", rep.Removed, "locked_ms", rep.LockedMillis)
 	d.hub.Publish(api.Event{Type: api.EventMaintained, Code: codeOf(err), Message: fmt.Sprintf("maintenance of workspace %s: %d loose objects before, %d after; %d packs before, %d after; %d removed",
@@ -163,8 +163,8 @@ func codeOf(err error) api.Code {
 	return api.CodeOf(err)
 }
 
-// tellViews makes the kernel forget what it knows of files that went into packs.
-func (d *Daemon) tellViews(ctx context.Context, w *workspace) {
+// invalidateViews makes the kernel drop its cache of files that went into packs.
+func (d *Daemon) invalidateViews(ctx context.Context, w *workspace) {
 	for _, a := range d.agents.List(ctx, w.agents.Name) {
 		if a.Status != api.StatusIdle && a.Status != api.StatusRunning {
 			continue

@@ -13,7 +13,7 @@ import (
 	"polis/daemon/worktree"
 )
 
-// DryMerge says what a merge would change.
+// DryMerge returns what a merge would change.
 func (r repo) DryMerge(ctx context.Context, a *agent.Agent) (agent.Preview, error) {
 	if err := r.w.whole(); err != nil {
 		return agent.Preview{}, err
@@ -30,7 +30,7 @@ func (r repo) DryMerge(ctx context.Context, a *agent.Agent) (agent.Preview, erro
 	return p, err
 }
 
-// Revert takes a merge back and the user's checkout along.
+// Revert reverts a merge and updates the user's checkout.
 func (r repo) Revert(ctx context.Context, _ *agent.Agent, commit string, dry bool) (agent.Reverted, error) {
 	if err := r.w.whole(); err != nil {
 		return agent.Reverted{}, err
@@ -44,12 +44,12 @@ func (r repo) Revert(ctx context.Context, _ *agent.Agent, commit string, dry boo
 	if dry || err != nil && api.CodeOf(err) != api.CodeNothingToMerge {
 		return out, err
 	}
-	// Also when it was taken back before: a daemon may have died in between.
+	// Also when it was reverted before: a daemon may have died in between.
 	out.Project, out.Note = r.along(ctx)
 	return out, err
 }
 
-// along takes the user's checkout along and says what became of it.
+// along updates the user's checkout and returns its state.
 func (r repo) along(ctx context.Context) (project, note string) {
 	along, err := r.w.merger.BringAlong(ctx)
 	switch {
@@ -61,7 +61,7 @@ func (r repo) along(ctx context.Context) (project, note string) {
 	return "left alone", strings.TrimSpace(along.Reason + "; " + along.Command)
 }
 
-// Sync brings the user's own commits in.
+// Sync fetches the user's own commits.
 func (r repo) Sync(ctx context.Context) error {
 	_, err := r.w.git.Sync(ctx)
 	return err
@@ -94,8 +94,7 @@ func (r repo) Newest(ctx context.Context, name string) (agent.Saved, string, err
 	return agent.Saved{Ref: list[0].Ref, Head: list[0].Head}, list[0].Branch, nil
 }
 
-// GC removes what was put aside longer ago than the configured time to live,
-// or than the request says.
+// GC removes saved work that is older than the configured time to live, or than the request sets.
 func (b *backend) GC(ctx context.Context, req api.GCRequest) (api.GCResponse, error) {
 	c := b.live()
 	age := time.Duration(c.Trash.TTL)

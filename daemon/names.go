@@ -21,9 +21,8 @@ type webAgents struct {
 
 func (w webAgents) Names() []string { return w.Up() }
 
-// Dial connects within the agent's network namespace. The thread that does it
-// is there for this connection alone: nothing is kept that could keep a
-// namespace alive.
+// Dial connects within the agent's network namespace. Its thread exists for this connection
+// alone: it keeps no namespace alive.
 func (w webAgents) Dial(ctx context.Context, name string, port int) (net.Conn, error) {
 	place, err := w.Place(name)
 	if err != nil {
@@ -38,7 +37,7 @@ func (w webAgents) Dial(ctx context.Context, name string, port int) (net.Conn, e
 	return c, errors.Join(err, ns.Close())
 }
 
-// closeProxy ends the proxy and what it carries.
+// closeProxy closes the proxy and its connections.
 func (d *Daemon) closeProxy() error {
 	if d.proxy == nil {
 		return nil
@@ -46,8 +45,8 @@ func (d *Daemon) closeProxy() error {
 	return d.proxy.Close()
 }
 
-// openProxy gives the agents' web servers names, if that is configured. Agents
-// need it for nothing: polisd goes on without.
+// openProxy gives the agents' web servers names, if that is configured. Agents do not depend on
+// it: polisd continues without.
 func (d *Daemon) openProxy(ctx context.Context) {
 	if d.Config.Network.Proxy == "" {
 		return

@@ -33,7 +33,7 @@ func (n network) Remove(ctx context.Context, a *agent.Agent) error { return n.b.
 
 func (n network) List(ctx context.Context) ([]string, error) { return n.b.List(ctx) }
 
-// openGate does for a shim of before egress what later ones do themselves.
+// openGate opens the gate for a shim of before egress; later shims do it themselves.
 func (d *Daemon) openGate(ctx context.Context, a *agent.Agent, entries, private []string) error {
 	addr, err := netip.ParseAddr(a.Network.Address)
 	if err != nil {
@@ -49,8 +49,8 @@ func (d *Daemon) openGate(ctx context.Context, a *agent.Agent, entries, private 
 	return d.bridge.Gate(a.Name(), addr).Set(ctx, e, nil, nil)
 }
 
-// ports hands out external ports: unique among agents (netbridge.Ports) and
-// free on the host at the moment.
+// ports allocates external ports: unique among agents (netbridge.Ports) and free on the host at
+// the moment.
 type ports struct {
 	pool   *netbridge.Ports
 	lo, hi int
@@ -108,10 +108,10 @@ func (p *ports) Release(k agent.PortKey) { p.pool.Release(poolKey(k)) }
 // Forget releases a port and deletes the record of it.
 func (p *ports) Forget(k agent.PortKey) { p.pool.Forget(poolKey(k)) }
 
-// ForgetAgent gives back all ports of an agent that is no more.
+// ForgetAgent releases all ports of a removed agent.
 func (p *ports) ForgetAgent(name string) { p.pool.ForgetOwner(name) }
 
-// Remember says what a port's external port was.
+// Remember records a port's external port.
 func (p *ports) Remember(k agent.PortKey, external int) {
 	if external > 0 && external <= 65535 {
 		p.pool.Remember(poolKey(k), uint16(external))

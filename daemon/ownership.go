@@ -53,8 +53,8 @@ func (d *Daemon) takeRunDir(ctx context.Context) error {
 	return nil
 }
 
-// takeWorkspace makes sure that a workspace has one daemon: neither another one that runs,
-// nor agents that live on without theirs.
+// takeWorkspace makes sure that a workspace has one daemon: neither another running one, nor
+// agents left by another one.
 func (d *Daemon) takeWorkspace(ctx context.Context, root layout.Workspace) (*owner.Lock, error) {
 	before, err := owner.Read(root.Owner())
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -109,11 +109,11 @@ func owned(what string, err error) error {
 		WithHint("use that one (polisctl --socket %s), or stop it with its agents; or give this one another workspaces_dir", o.Socket)
 }
 
-// Release gives the run directory and the workspaces back. It comes after everything
-// else: another polisd may start from then on.
+// Release releases the run directory and the workspaces. It comes after everything else: another
+// polisd may start from then on.
 func (d *Daemon) Release() error {
 	var errs []error
-	// Without agents nothing of ours is left. With some, the files go on saying whose they are.
+	// Without agents nothing is left. With agents, the files keep naming their owner.
 	_, err := os.Lstat(d.run.Agents())
 	empty := errors.Is(err, os.ErrNotExist)
 	give := func(l *owner.Lock, remove bool) {

@@ -8,9 +8,9 @@ import (
 	"polis/fusefs/idmap"
 )
 
-// rootsTree says whether the project is a plain directory of root's that agents
-// can be shown as their own. Agents are never root; they work in such a project
-// itself, so what they make there has to be root's like the rest of it.
+// rootsTree reports whether the project is a plain directory of root's that agents can be shown
+// as their own. Agents are never root; they work in such a project itself, so what they create
+// there has to be root's like the rest of it.
 func (d *Daemon) rootsTree(info worktree.Info, uid, gid int) bool {
 	if info.Git || info.ProjectOwner.UID != 0 {
 		return false

@@ -19,7 +19,7 @@ func (a *app) listCmd() *cobra.Command {
 		Args:    takes(0, 0, ""),
 	}
 	cmd.Flags().StringVarP(&workspace, "workspace", "w", "", "only agents of this `WORKSPACE`")
-	cmd.Flags().BoolVar(&watch, "watch", false, "go on until interrupted")
+	cmd.Flags().BoolVar(&watch, "watch", false, "continue until interrupted")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := checkWorkspace(workspace); err != nil {
 			return err

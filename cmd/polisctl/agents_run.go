@@ -80,7 +80,7 @@ func (a *app) watchCmd() *cobra.Command {
 		Short:   "Show the output of an agent",
 		Long: `Show the last lines of what an agent's program printed: text, and on a terminal its
 colours. If the program has a terminal of its own, these are the lines of its scroll-back
-and its screen. With -f go on until interrupted, also across a restart of polisd: a line
+and its screen. With -f continue until interrupted, also across a restart of polisd: a line
 is printed when it is complete, and again if the program rewrites it and then leaves it
 as it is. With --json every line is one object.`,
 		Args:              takes(1, 1, "the NAME of an agent"),

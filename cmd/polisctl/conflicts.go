@@ -27,7 +27,7 @@ are waited for. Only commits are tried; a star marks changes in no commit yet.
 The same as events: polisctl events -f shows conflict:found and conflict:gone.`,
 		Args: takes(0, 0, ""),
 	}
-	cmd.Flags().BoolVar(&watch, "watch", false, "go on until interrupted")
+	cmd.Flags().BoolVar(&watch, "watch", false, "continue until interrupted")
 	cmd.Flags().StringVarP(&workspace, "workspace", "w", "", "only this `WORKSPACE`")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := checkWorkspace(workspace); err != nil {

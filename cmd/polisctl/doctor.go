@@ -100,10 +100,10 @@ func examine(ctx context.Context, unreachable error) (api.DoctorReport, error) {
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {
-		return rep, api.Errorf(api.CodeInternal, "look at the machine: %w: %s", err, strings.TrimSpace(errs.String()))
+		return rep, api.Errorf(api.CodeInternal, "examine the machine: %w: %s", err, strings.TrimSpace(errs.String()))
 	}
 	if err := json.Unmarshal(out.Bytes(), &rep); err != nil {
-		return rep, api.Errorf(api.CodeInternal, "look at the machine: %w", err)
+		return rep, api.Errorf(api.CodeInternal, "examine the machine: %w", err)
 	}
 	return rep, nil
 }

@@ -19,7 +19,7 @@ func (a *app) eventsCmd() *cobra.Command {
 		Use:   "events [-f] [--since ID] [--all]",
 		Short: "Show what happened",
 		Long: `Show what happened: agents made and removed, refused accesses, lock conflicts,
-memory limits, ports, conflicts. With -f go on until interrupted, also across a restart of
+memory limits, ports, conflicts. With -f continue until interrupted, also across a restart of
 polisd. With --json and -f every line is one event. What many programs try at every
 start and do without (io_uring) is left out; --all shows it.`,
 		Args: takes(0, 0, ""),

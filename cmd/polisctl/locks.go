@@ -23,7 +23,7 @@ token, and who waits for it since when. In the sandbox of an agent, its own.`,
 		Args: takes(0, 0, ""),
 	}
 	cmd.AddCommand(a.breakCmd())
-	cmd.Flags().BoolVar(&watch, "watch", false, "go on until interrupted")
+	cmd.Flags().BoolVar(&watch, "watch", false, "continue until interrupted")
 	cmd.Flags().StringVarP(&workspace, "workspace", "w", "", "only locks of this `WORKSPACE`")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := checkWorkspace(workspace); err != nil {
@@ -60,7 +60,7 @@ func (a *app) agentLocksCmd() *cobra.Command {
 		Args:              takes(0, 1, "one NAME"),
 		ValidArgsFunction: a.completeAgents,
 	}
-	cmd.Flags().BoolVar(&watch, "watch", false, "go on until interrupted")
+	cmd.Flags().BoolVar(&watch, "watch", false, "continue until interrupted")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := checkAgents(args...); err != nil {
 			return err

@@ -28,13 +28,13 @@ func (a *app) portsListCmd() *cobra.Command {
 		Use:     "list [AGENT] [--watch]",
 		Aliases: []string{"ls"},
 		Short:   "List port maps",
-		Long: `List port maps. With --watch go on until interrupted: a terminal is redrawn when
+		Long: `List port maps. With --watch continue until interrupted: a terminal is redrawn when
 something changes, elsewhere each change is a line; with --json a line is an
 object with "change" (present, added, changed or removed) and "port".`,
 		Args:              takes(0, 1, "one AGENT"),
 		ValidArgsFunction: a.completeAgents,
 	}
-	cmd.Flags().BoolVar(&watch, "watch", false, "go on until interrupted")
+	cmd.Flags().BoolVar(&watch, "watch", false, "continue until interrupted")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := checkAgents(args...); err != nil {
 			return err

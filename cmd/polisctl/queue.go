@@ -23,7 +23,7 @@ branch there by itself, unless auto_merge is off; polisctl merge puts one before
 those and waits for it. One batch is merged, and checked, at a time.`,
 		Args: cobra.ArbitraryArgs,
 	}
-	cmd.Flags().BoolVar(&watch, "watch", false, "go on until interrupted")
+	cmd.Flags().BoolVar(&watch, "watch", false, "continue until interrupted")
 	cmd.Flags().StringVarP(&workspace, "workspace", "w", "", "only this `WORKSPACE`")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {

@@ -9,21 +9,21 @@ import (
 	"polis/daemon/api"
 )
 
-// AgentType is a base type an agent can be made of.
+// AgentType is a base type of agents.
 type AgentType struct {
 	Name        string `json:"name"`
 	Available   bool   `json:"available"`
 	Program     string `json:"program"`
 	Description string `json:"description"`
-	// Reason says why the type is not available.
+	// Reason is why the type is not available.
 	Reason string `json:"reason,omitempty"`
-	// Path is where its program was found, Version what the program's package says.
+	// Path is where its program was found, Version that of the program's package.
 	Path     string   `json:"path,omitempty"`
 	Version  string   `json:"version,omitempty"`
 	MemoryMB int      `json:"memory_mb,omitempty"`
 	Hosts    []string `json:"hosts,omitempty"`
-	// Run and Interactive are its command lines, Home what is brought along of the
-	// owner's home, Permissions how its own permission system is reached.
+	// Run and Interactive are its command lines, Home the files of the owner's home that it gets,
+	// Permissions how its own permission system is reached.
 	Run         []string `json:"run,omitempty"`
 	Interactive []string `json:"interactive,omitempty"`
 	// Prompt is what gives a task to a command line of the agent's own. PromptForm is
@@ -50,14 +50,14 @@ type TypeHome struct {
 	Mode string `json:"mode"`
 }
 
-// TypeMount is what of the host agents of a type see.
+// TypeMount is what agents of a type see of the host.
 type TypeMount struct {
 	Source   string `json:"source"`
 	Dest     string `json:"dest"`
 	ReadOnly bool   `json:"read_only"`
 }
 
-// TypeIdentity is who commits of agents of a type are by.
+// TypeIdentity is the author of commits by agents of a type.
 type TypeIdentity struct {
 	Name  string `json:"name"`
 	Email string `json:"email"`
@@ -106,15 +106,15 @@ func (c *Client) Agent(ctx context.Context, name string) (api.Agent, error) {
 	return out, err
 }
 
-// Set changes an agent, also while it lives.
+// Set changes an agent, also while it runs.
 func (c *Client) Set(ctx context.Context, name string, req api.SetRequest) (api.SetResponse, error) {
 	var out api.SetResponse
 	err := c.call(ctx, http.MethodPatch, agentPath(name), nil, req, &out)
 	return out, err
 }
 
-// Remove removes an agent; its work is put aside first. force also removes
-// one that runs or has unsaved work; ignored puts ignored files aside, too.
+// Remove removes an agent; its work is saved first. force also removes one that runs or has
+// unsaved work; ignored saves ignored files, too.
 func (c *Client) Remove(ctx context.Context, name string, force, ignored bool) (api.RemoveResponse, error) {
 	query := keepIgnored(ignored)
 	if force {
@@ -139,7 +139,7 @@ func (c *Client) Start(ctx context.Context, name string) (api.Agent, error) {
 	return out, err
 }
 
-// ForceStart is Start also if the machine has no room for the agent.
+// ForceStart is Start even if the machine has no room for the agent.
 func (c *Client) ForceStart(ctx context.Context, name string) (api.Agent, error) {
 	var out api.Agent
 	err := c.call(ctx, http.MethodPost, agentPath(name, "start"), url.Values{"force": {"1"}}, nil, &out)
@@ -160,7 +160,7 @@ func (c *Client) Run(ctx context.Context, name string, req api.RunRequest) (api.
 	return out, err
 }
 
-// Send types a text into what a running agent runs.
+// Send types a text into an agent's program.
 func (c *Client) Send(ctx context.Context, name string, req api.SendRequest) (api.Task, error) {
 	var out api.Task
 	err := c.call(ctx, http.MethodPost, agentPath(name, "send"), nil, req, &out)
@@ -188,16 +188,15 @@ func (c *Client) Pull(ctx context.Context, name string, req api.PullRequest) (ap
 	return out, err
 }
 
-// Discard removes an agent and its branch after putting the work aside, with
-// ignored the ignored files too.
+// Discard removes an agent and its branch after saving the work, with ignored also ignored files.
 func (c *Client) Discard(ctx context.Context, name string, ignored bool) (api.RemoveResponse, error) {
 	var out api.RemoveResponse
 	err := c.call(ctx, http.MethodPost, agentPath(name, "discard"), keepIgnored(ignored), nil, &out)
 	return out, err
 }
 
-// Logs opens the output of an agent's main command: the last lines, and with
-// follow what comes, until ctx ends or the reader is closed.
+// Logs opens the output of an agent's main command: the last lines, and with follow new output,
+// until ctx ends or the reader is closed.
 func (c *Client) Logs(ctx context.Context, name string, lines int, follow bool) (io.ReadCloser, error) {
 	s, err := c.LogStream(ctx, name, LogQuery{Lines: lines, Follow: follow})
 	if err != nil {
@@ -234,7 +233,7 @@ func (c *Client) Policy(ctx context.Context, name string) (api.Policy, error) {
 	return out, err
 }
 
-// Where returns where an agent's own socket is.
+// Where returns the path of an agent's own socket.
 func (c *Client) Where(ctx context.Context, name string) (api.Attach, error) {
 	var out api.Attach
 	err := c.call(ctx, http.MethodGet, agentPath(name, "attach"), nil, nil, &out)

@@ -18,8 +18,7 @@ import (
 // DefaultSocket is where polisd listens unless configured otherwise.
 const DefaultSocket = "/run/polis/polisd.sock"
 
-// Bounds of what a client believes. An answer larger than maxAnswer is not an
-// answer of polisd.
+// Bounds of answers. A larger one is not an answer of polisd.
 const (
 	maxAnswer    = 64 << 20
 	maxErrorBody = 64 << 10
@@ -53,7 +52,7 @@ func New(path string) *Client {
 			MaxIdleConns:       2,
 			IdleConnTimeout:    30 * time.Second,
 		},
-		// The API never redirects; following one would leave the socket's meaning.
+		// The API never redirects; following a redirect would leave the socket.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return c
@@ -162,7 +161,7 @@ func parseError(body []byte) (*api.Error, error) {
 	return &e, nil
 }
 
-// isType says whether an answer is of a media type, whatever its parameters.
+// isType reports whether an answer is of a media type, whatever its parameters.
 func isType(resp *http.Response, want string) bool {
 	t, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	return err == nil && t == want

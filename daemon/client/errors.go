@@ -14,7 +14,7 @@ import (
 // maxSocketPath is sizeof(sun_path) - 1, see unix(7).
 const maxSocketPath = 107
 
-// transportError says in the user's words why polisd could not be asked.
+// transportError explains why polisd could not be reached.
 func (c *Client) transportError(ctx context.Context, err error) *api.Error {
 	var known *api.Error
 	switch {

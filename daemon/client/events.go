@@ -16,7 +16,7 @@ import (
 
 const mimeEvents = "text/event-stream"
 
-// EventQuery says which events to read.
+// EventQuery selects events.
 type EventQuery struct {
 	// Since is the ID of the last event already seen; 0 means from the oldest kept.
 	Since uint64
@@ -24,9 +24,9 @@ type EventQuery struct {
 	Follow bool
 }
 
-// Events calls fn for each event in order. Without Follow it returns nil after
-// the last one. With Follow it returns only when ctx ends, fn fails or the
-// connection is lost; ask again with Since set to the last ID to go on.
+// Events calls fn for each event in order. Without Follow it returns nil after the last one. With
+// Follow it returns only when ctx ends, fn fails or the connection is lost; call it again with
+// Since set to the last ID to continue.
 func (c *Client) Events(ctx context.Context, q EventQuery, fn func(api.Event) error) error {
 	query := url.Values{}
 	header := http.Header{"Accept": {mimeEvents, "application/json"}}

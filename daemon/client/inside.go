@@ -33,14 +33,14 @@ type InsideStatus struct {
 	Worktree  string `json:"worktree"`
 }
 
-// Status says who the agent is and where its files are.
+// Status returns who the agent is and where its files are.
 func (i *Inside) Status(ctx context.Context) (InsideStatus, error) {
 	var out InsideStatus
 	err := i.c.call(ctx, http.MethodGet, "/v1/status", nil, nil, &out)
 	return out, err
 }
 
-// Held lists the agent's own locks, with who waits for them.
+// Held lists the agent's own locks, with their waiters.
 func (i *Inside) Held(ctx context.Context) (api.InsideLocks, error) {
 	var out api.InsideLocks
 	err := i.c.call(ctx, http.MethodGet, "/v1/held", nil, nil, &out)
@@ -54,7 +54,7 @@ func (i *Inside) Lock(ctx context.Context, req api.LockRequest) (api.Lock, error
 	return out, err
 }
 
-// Unlock gives a lock of the agent back.
+// Unlock releases a lock of the agent.
 func (i *Inside) Unlock(ctx context.Context, req api.LockRequest) error {
 	return i.c.call(ctx, http.MethodPost, "/v1/unlock", nil, req, nil)
 }

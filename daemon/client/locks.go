@@ -19,8 +19,8 @@ func (c *Client) Locks(ctx context.Context) ([]api.Lock, error) {
 	return out.Locks, err
 }
 
-// Conflicts asks what agents would run into when merged, workspace by
-// workspace; an empty name asks for all.
+// Conflicts returns the conflicts that merges of agents would have, workspace by workspace; an
+// empty name means all.
 func (c *Client) Conflicts(ctx context.Context, workspace string) ([]api.Conflicts, error) {
 	var out struct {
 		Conflicts []api.Conflicts `json:"conflicts"`
@@ -40,7 +40,7 @@ func (c *Client) Lock(ctx context.Context, req api.LockRequest) (api.Lock, error
 	return out, err
 }
 
-// Unlock gives a lock back.
+// Unlock releases a lock.
 func (c *Client) Unlock(ctx context.Context, req api.LockRequest) error {
 	return c.call(ctx, http.MethodDelete, "/v1/locks", nil, req, nil)
 }

@@ -10,21 +10,20 @@ import (
 	"polis/daemon/api"
 )
 
-// LogQuery says what to read of an agent's output.
+// LogQuery selects a part of an agent's output.
 type LogQuery struct {
 	// Lines are the last ones to begin with. Without effect if From is set.
 	Lines int
-	// Follow waits for what comes.
+	// Follow waits for new output.
 	Follow bool
-	// From is the Position of an earlier stream, to go on from there; 0 means
-	// none.
+	// From is the Position of an earlier stream, to continue there; 0 means none.
 	From int64
 }
 
-// LogStream is an agent's output as it is sent.
+// LogStream is a stream of an agent's output.
 type LogStream struct {
-	// Missed says that what came after From is no longer all there; the stream
-	// begins with the oldest that is.
+	// Missed: a part of the output after From is lost; the stream begins with the oldest that is
+	// kept.
 	Missed bool
 
 	c    *Client

@@ -25,9 +25,8 @@ type progressLine struct {
 	Error    *api.Error      `json:"error"`
 }
 
-// long sends a request whose answer may take a while. With a progress
-// function it asks for the line form; a daemon that answers in one piece is
-// understood as well.
+// long sends a request whose answer may take a while. With a progress function it requests the
+// line form; a complete answer is understood as well.
 func (c *Client) long(ctx context.Context, path string, in, out any, progress func(string)) error {
 	if progress == nil {
 		return c.call(ctx, http.MethodPost, path, nil, in, out)

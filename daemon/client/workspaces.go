@@ -10,14 +10,14 @@ import (
 	"polis/daemon/api"
 )
 
-// Status asks for the daemon's own state.
+// Status returns the daemon's state.
 func (c *Client) Status(ctx context.Context) (api.DaemonStatus, error) {
 	var out api.DaemonStatus
 	err := c.call(ctx, http.MethodGet, "/v1/status", nil, nil, &out)
 	return out, err
 }
 
-// Doctor asks what the machine can do for polis, and what is missing.
+// Doctor returns what the machine supports, and what is missing.
 func (c *Client) Doctor(ctx context.Context) (api.DoctorReport, error) {
 	var out api.DoctorReport
 	err := c.call(ctx, http.MethodGet, "/v1/doctor", nil, nil, &out)
@@ -50,8 +50,8 @@ func (c *Client) Workspaces(ctx context.Context) ([]api.Workspace, error) {
 	return out.Workspaces, err
 }
 
-// Maintenance asks when the shared repositories were last maintained, and
-// what that did; an empty name asks for all workspaces.
+// Maintenance returns when the shared repositories were last maintained, and the results; an
+// empty name means all workspaces.
 func (c *Client) Maintenance(ctx context.Context, workspace string) ([]api.MaintenanceReport, error) {
 	var out struct {
 		Maintenance []api.MaintenanceReport `json:"maintenance"`
@@ -78,7 +78,7 @@ func (c *Client) Up(ctx context.Context, req api.UpRequest, progress func(string
 	return out, err
 }
 
-// Down takes a workspace away from polis, by name.
+// Down removes a workspace from polis, by name.
 func (c *Client) Down(ctx context.Context, name string, req api.DownRequest) (api.DownResponse, error) {
 	var out api.DownResponse
 	query := keepIgnored(req.Ignored)

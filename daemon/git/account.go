@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// Account is who pays for the memory of a command: a control group with a limit.
+// Account is charged for the memory of a command: a control group with a limit.
 type Account interface {
 	// Enter moves a process that has just started there. leave is called when the
 	// process has ended; it returns what of the account's limits was exceeded meanwhile,
@@ -26,8 +26,8 @@ func Charged(ctx context.Context, a Account) context.Context {
 	return context.WithValue(ctx, accountKey{}, a)
 }
 
-// charge moves a command that has started to the account of ctx. A command that
-// cannot be charged is ended: it may be one that exceeds what the account has.
+// charge moves a started command to the account of ctx. A command that cannot be charged is
+// killed: it may be one that exceeds the account's limit.
 func charge(ctx context.Context, cmd *exec.Cmd) (leave func() string, err error) {
 	a, ok := ctx.Value(accountKey{}).(Account)
 	if !ok {

@@ -10,8 +10,8 @@ import (
 	"polis/daemon/cage"
 )
 
-// completeTimeout bounds looking at what a ref leads to. It is the whole
-// history only where none of it was there before.
+// completeTimeout bounds reading what a ref reaches. It is the whole history only if none of it
+// was there before.
 const completeTimeout = 2 * time.Minute
 
 // completeLimits let git walk some ten million objects.
@@ -28,7 +28,7 @@ func (r Repo) Complete(ctx context.Context, revs ...string) error {
 	return err
 }
 
-// reach is Complete, and the names of the objects that were looked at if list is set.
+// reach is Complete, and returns the names of the objects it read if list is set.
 func (r Repo) reach(ctx context.Context, list bool, revs []string) (ids []string, err error) {
 	walk := func(args ...string) error {
 		c := Cmd{Args: append([]string{"rev-list", "--single-worktree", "--objects", "--stdin"}, args...),
@@ -56,8 +56,8 @@ func (r Repo) reach(ctx context.Context, list bool, revs []string) (ids []string
 	if code, ok := ExitCode(err); !ok || code <= 0 {
 		return ids, err
 	}
-	// A ref that is broken already would fail every other one: it is passed
-	// over, for which git must pass over the objects in question, too.
+	// A ref that is broken already would fail every other one: it is skipped, for which git must
+	// skip its objects, too.
 	out, err := r.Do(ctx, Cmd{Args: []string{"cat-file", "--batch-check"}, Stdin: strings.NewReader(strings.Join(revs, "\n") + "\n")})
 	if err != nil {
 		return nil, err

@@ -13,7 +13,7 @@ import (
 	"polis/daemon/cage"
 )
 
-// start starts cmd in a cage, unless the command's own words lift it.
+// start starts cmd in a cage, unless the command's fields lift it.
 func (c *Cmd) start(ctx context.Context, cmd *exec.Cmd) error {
 	if c.Own != nil || c.Remote {
 		return cmd.Start()
@@ -52,8 +52,8 @@ var content = map[string]bool{
 	"merge-tree": true, "mktree": true, "read-tree": true, "show": true, "status": true, "update-index": true, "write-tree": true,
 }
 
-// contentLimits bound each of these, so that it fails with git's own "Out of
-// memory", and polisd is not what the kernel ends.
+// contentLimits bound each of these, so that it fails with git's own "Out of memory", and the
+// kernel does not kill polisd.
 var contentLimits = cage.Limits{Data: 1 << 30, CPU: 10 * time.Minute}
 
 // history are the commands whose memory grows with the number of objects, of the
@@ -64,7 +64,7 @@ var history = map[string]bool{"fast-import": true, "pack-objects": true, "rev-li
 // not count.
 var historyLimits = cage.Limits{Data: 4 << 30}
 
-// outOfMemory says in git's words that a command met its bound; empty if it did not.
+// outOfMemory returns git's message for a command that reached its bound; empty if it did not.
 func (c *Cmd) outOfMemory(stderr string) string {
 	if c.Limits == nil || c.Limits.Data == 0 || !strings.Contains(strings.ToLower(stderr), "out of memory") {
 		return ""
@@ -72,8 +72,8 @@ func (c *Cmd) outOfMemory(stderr string) string {
 	return fmt.Sprintf("\nfatal: out of memory: over what agents wrote git may allocate %d MB, and a file, a tree or the index there needs more", c.Limits.Data>>20)
 }
 
-// execPath is where git finds itself for parts of its work (git(1), --exec-path).
-// It need not be the file that was started: Debian has two.
+// execPath is where git finds its own programs (git(1), --exec-path). It need not be the
+// directory of the started file: Debian has two.
 func execPath(ctx context.Context, git *exec.Cmd) (string, error) {
 	ask := exec.CommandContext(ctx, git.Path, "--exec-path")
 	ask.Dir, ask.Env, ask.SysProcAttr = "/", []string{"LC_ALL=C"}, git.SysProcAttr
@@ -93,8 +93,8 @@ func execPath(ctx context.Context, git *exec.Cmd) (string, error) {
 	return dir, nil
 }
 
-// writes are the directories the command may write: the repository, where its
-// index and its objects go, and what the caller named.
+// writes are the directories the command may write: the repository, the directories of its index
+// and its objects, and those of the caller.
 func (c *Cmd) writes() []string {
 	dirs := append([]string{}, c.Write...)
 	if c.GitDir != "" {

@@ -15,14 +15,14 @@ import (
 // copyTimeout bounds moving objects: the first copy of a large repository.
 const copyTimeout = 30 * time.Minute
 
-// Copy brings what want names, and all they reach, from one repository to
-// another, as a pack through a pipe: each side runs as its own owner and reads
-// only its own files. It moves no ref. What is there already is not sent.
+// Copy copies what want names, and all they reach, from one repository to another, as a pack
+// through a pipe: each side runs as its own owner and reads only its own files. It moves no ref.
+// Objects that the receiver has are not sent.
 func Copy(ctx context.Context, from, to Repo, want []string) error {
 	if len(want) == 0 {
 		return nil
 	}
-	// An object that is there proves nothing about what it reaches.
+	// An existing object does not prove that what it reaches exists.
 	err := connected(ctx, to, want)
 	if _, refused := ExitCode(err); err == nil || !refused {
 		return err
@@ -34,14 +34,14 @@ func Copy(ctx context.Context, from, to Repo, want []string) error {
 	return send(ctx, from, to, want, have)
 }
 
-// CopySince is Copy for who knows a commit that both sides have, with all it
-// reaches, and that the receiver lacks what comes after it.
+// CopySince is Copy for callers that know a commit that both sides have, with all it reaches, and
+// that the receiver lacks what comes after it.
 func CopySince(ctx context.Context, from, to Repo, want []string, since string) error {
 	return send(ctx, from, to, want, []string{since})
 }
 
-// Send packs what want reaches and have does not, whatever the receiver borrows,
-// and checks what has come.
+// Send packs what want reaches and have does not, whatever the receiver borrows, and checks what
+// was received.
 func Send(ctx context.Context, from, to Repo, want, have []string) error {
 	return send(ctx, from, to, want, have)
 }
@@ -86,8 +86,8 @@ func pipe(ctx context.Context, from, to Repo, stdin io.Reader, args ...string) e
 	return nil
 }
 
-// connected checks that everything want reaches is there, as git fetch does
-// before it lets a ref point to it.
+// connected checks that everything want reaches exists, as git fetch does before it lets a ref
+// point to it.
 func connected(ctx context.Context, to Repo, want []string) error {
 	_, err := to.Do(ctx, Cmd{
 		Args:  []string{"rev-list", "--single-worktree", "--objects", "--stdin", "--not", "--all", "--quiet"},

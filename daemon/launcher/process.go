@@ -112,10 +112,10 @@ func Statfs(ctx context.Context, shim, dir string) error {
 	select {
 	case err := <-done:
 		if err != nil {
-			return fmt.Errorf("look at %s: %w", dir, err)
+			return fmt.Errorf("inspect %s: %w", dir, err)
 		}
 		return nil
 	case <-ctx.Done():
-		return errors.Join(fmt.Errorf("look at %s: %w", dir, context.Cause(ctx)), cmd.Process.Kill())
+		return errors.Join(fmt.Errorf("inspect %s: %w", dir, context.Cause(ctx)), cmd.Process.Kill())
 	}
 }

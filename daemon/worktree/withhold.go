@@ -49,7 +49,7 @@ func (w *Workspace) Withhold(ctx context.Context, agent string, v View, withheld
 // that. The agent must be stopped: its part of the git directory is its to write.
 func (w *Workspace) Sparse(agent, published string) error {
 	fail := func(err error) error {
-		return api.Errorf(api.CodeWorktreeFailed, "tell git of agent %s what is not checked out: %w", agent, err)
+		return api.Errorf(api.CodeWorktreeFailed, "write the sparse checkout of agent %s: %w", agent, err)
 	}
 	root, err := os.OpenRoot(w.admin(agent))
 	if err != nil {

@@ -5,11 +5,11 @@ import (
 	"sync/atomic"
 )
 
-// Call is one request while it is handled. It stays with its reader and serves
-// one request after another, so it must not be kept beyond the handler.
+// Call is one request while it is handled. It belongs to its reader and serves one request after
+// another, so it must not be kept beyond the handler.
 type Call struct {
-	// Local belongs to the file system: what it keeps here it finds again at
-	// the next request of the same reader, and need not allocate.
+	// Local belongs to the file system: its value is still there at the next request of the same
+	// reader, which saves an allocation.
 	Local any
 
 	reader *reader
@@ -40,7 +40,7 @@ func (c *Call) Interrupted() <-chan struct{} {
 	return c.ch
 }
 
-// WasInterrupted says whether the kernel has interrupted the request.
+// WasInterrupted reports whether the kernel has interrupted the request.
 func (c *Call) WasInterrupted() bool { return c.struck.Load() == c.unique.Load() }
 
 // begin reuses the call for another request. Only its reader does this, when the previous request
@@ -54,8 +54,8 @@ func (c *Call) begin(unique uint64) {
 	c.unique.Store(unique)
 }
 
-// interrupt marks the request if this call stands for it. An interrupt that
-// comes when the answer is just given marks a number that is not used again.
+// interrupt marks the request if this call stands for it. An interrupt that comes while the
+// answer is given marks a number that is not used again.
 func (c *Call) interrupt(unique uint64) bool {
 	if c.unique.Load() != unique {
 		return false

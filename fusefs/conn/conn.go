@@ -27,14 +27,14 @@ type Conn struct {
 	spare   []*reader  // ended, with their memory; at most spares
 	past    [64]uint64 // requests of readers that have ended, by opcode
 
-	use    sync.RWMutex // of fd by others than readers
+	use    sync.RWMutex // of fd by other goroutines than readers
 	closed bool
 
 	dying sync.Once
 	dead  chan struct{}
 	done  chan struct{}
 
-	lingers atomic.Bool // a reader is about to sleep, and looks once more
+	lingers atomic.Bool // a reader is about to sleep, and polls once more
 	probing atomic.Bool
 	probe   string
 
@@ -48,8 +48,8 @@ func newConn(fs FileSystem, o Options) *Conn {
 	return c
 }
 
-// Serve answers requests until the mount is gone, then closes the connection.
-// It returns at once when no reader can be started. To be called once.
+// Serve answers requests until the mount is gone, then closes the connection. It returns at once
+// if no reader can be started. Call it once.
 func (c *Conn) Serve() error {
 	defer close(c.done)
 	defer c.close()
@@ -83,8 +83,7 @@ func (c *Conn) Done() <-chan struct{} { return c.done }
 // handlers, but their answers are discarded.
 func (c *Conn) Dead() <-chan struct{} { return c.dead }
 
-// Alive asks the kernel whether the connection still is; no request comes of
-// it.
+// Alive queries the kernel whether the connection still exists; this causes no request.
 func (c *Conn) Alive() bool {
 	c.use.RLock()
 	defer c.use.RUnlock()

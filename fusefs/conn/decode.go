@@ -10,7 +10,7 @@ import (
 const (
 	headerSize = int(unsafe.Sizeof(fuse.InHeader{}))
 	replySize  = int(unsafe.Sizeof(fuse.OutHeader{}))
-	// maxName is NAME_MAX; longer names the kernel refuses itself.
+	// maxName is NAME_MAX; the kernel refuses longer names itself.
 	maxName = 255
 )
 
@@ -27,8 +27,8 @@ type query struct {
 // as is the fixed part of a request.
 func as[T any](q *query) *T { return (*T)(q.in) }
 
-// decode checks what was read from the device. With a status other than OK the
-// header is nil if there is nothing that could be answered.
+// decode checks a request from the device. With a status other than OK the header is nil if the
+// request cannot be answered.
 func decode(b []byte, q *query) fuse.Status {
 	*q = query{}
 	if len(b) < headerSize {
@@ -40,11 +40,11 @@ func decode(b []byte, q *query) fuse.Status {
 		return fuse.EIO
 	}
 	if q.header.Opcode >= uint32(len(operations)) || operations[q.header.Opcode].do == nil {
-		return fuse.ENOSYS // the caller says what that means
+		return fuse.ENOSYS // the caller decides what that means
 	}
 	op := &operations[q.header.Opcode]
 	q.op = op
-	// Extensions (security contexts, groups) are not asked for.
+	// Extensions (security contexts, groups) are not requested.
 	end := len(b) - int(q.header.TotalExtlen)*8
 	if end < op.in {
 		return fuse.EIO

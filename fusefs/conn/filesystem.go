@@ -2,12 +2,12 @@ package conn
 
 import "github.com/hanwen/go-fuse/v2/fuse"
 
-// FileSystem answers requests; it is called concurrently. What it is given
-// (headers, data, buffers) belongs to the reader and is valid until the method
-// returns; names are copies. Buffers named out are zeroed before the call.
+// FileSystem answers requests; it is called concurrently. Its arguments (headers, data, buffers)
+// belong to the reader and are valid until the method returns; names are copies. Buffers named
+// out are zeroed before the call.
 //
-// It has every operation of the protocol that a view must decide about: one
-// that is missing does not compile.
+// It has every operation of the protocol that a view must decide about: a missing one does not
+// compile.
 type FileSystem interface {
 	Lookup(c *Call, h *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status
 	Forget(node, lookups uint64)
@@ -29,8 +29,7 @@ type FileSystem interface {
 	Create(c *Call, in *fuse.CreateIn, name string, out *fuse.CreateOut) fuse.Status
 	Tmpfile(c *Call, in *fuse.CreateIn, out *fuse.CreateOut) fuse.Status
 	Open(c *Call, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status
-	// Read fills dest, which is as long as what was asked for; fewer bytes
-	// mean the end of the file.
+	// Read fills dest, whose length is the requested one; fewer bytes mean the end of the file.
 	Read(c *Call, in *fuse.ReadIn, dest []byte) (int, fuse.Status)
 	Write(c *Call, in *fuse.WriteIn, data []byte) (uint32, fuse.Status)
 	Lseek(c *Call, in *fuse.LseekIn, out *fuse.LseekOut) fuse.Status
@@ -47,8 +46,8 @@ type FileSystem interface {
 	FsyncDir(c *Call, in *fuse.FsyncIn) fuse.Status
 	ReleaseDir(in *fuse.ReleaseIn)
 
-	// GetXAttr and ListXAttr put the value into dest and return its length.
-	// An empty dest asks for the length alone; one too short is ERANGE.
+	// GetXAttr and ListXAttr put the value into dest and return its length. An empty dest
+	// requests the length only; one too short is ERANGE.
 	GetXAttr(c *Call, h *fuse.InHeader, name string, dest []byte) (uint32, fuse.Status)
 	ListXAttr(c *Call, h *fuse.InHeader, dest []byte) (uint32, fuse.Status)
 	SetXAttr(c *Call, in *fuse.SetXAttrIn, name string, data []byte) fuse.Status

@@ -4,8 +4,8 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// Handlers of names and attributes: from the wire to FileSystem and back. Each
-// returns how many bytes of the answer's body are meant.
+// Handlers of names and attributes: from the wire to FileSystem and back. Each returns the length
+// of the answer's body in bytes.
 
 func doLookup(r *reader, q *query) (int, fuse.Status) {
 	out, n := body[fuse.EntryOut](r)
@@ -108,7 +108,7 @@ func doListXAttr(r *reader, q *query) (int, fuse.Status) {
 	return r.xattr(dest, n, st)
 }
 
-// xattr answers with the value, or with its length if that was the question.
+// xattr answers with the value, or with its length if only that was requested.
 func (r *reader) xattr(dest []byte, n uint32, st fuse.Status) (int, fuse.Status) {
 	switch {
 	case len(dest) > 0 && st == fuse.OK && int64(n) > int64(len(dest)):

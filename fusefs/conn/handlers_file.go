@@ -154,10 +154,9 @@ func doBatchForget(r *reader, q *query) (int, fuse.Status) {
 	return 0, fuse.OK
 }
 
-// doInterrupt answers EAGAIN while the request it means is not known: the
-// kernel then sends it again (fuse.rst, "Interrupting filesystem operations"),
-// but not for requests of a ring. Those are looked for a little longer: their
-// reader may not have come to them yet.
+// doInterrupt answers EAGAIN while the interrupted request is not known: the kernel then sends
+// the interrupt again (fuse.rst, "Interrupting filesystem operations"), but not for requests of a
+// ring. Those are waited for a little longer: their reader may not have taken them yet.
 func doInterrupt(r *reader, q *query) (int, fuse.Status) {
 	unique := as[fuse.InterruptIn](q).Unique
 	for try := 0; !r.c.interrupt(unique); try++ {
@@ -173,8 +172,8 @@ func doInterrupt(r *reader, q *query) (int, fuse.Status) {
 	return 0, silence
 }
 
-// onItsWay is for how long an interrupted request may be on its way to its
-// reader, in milliseconds.
+// onItsWay is for how long an interrupted request may be in transit to its reader, in
+// milliseconds.
 const onItsWay = 20
 
 func doNothing(*reader, *query) (int, fuse.Status) { return 0, fuse.OK }

@@ -8,11 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// spin lets others run before this reader sleeps. Who waited for the answer
-// then runs at once, often on the same processor, and mostly asks the next thing
-// within microseconds: taking it needs neither a sleep nor a wake-up, which cost
-// more than most requests. One reader at a time does so; on a busy machine it is
-// no more than the yields that the machine wants anyway.
+// spin yields the processor before this reader sleeps. The caller that waited for the answer then
+// runs at once, often on the same processor, and mostly sends the next request within
+// microseconds: taking it needs neither a sleep nor a wake-up, which cost more than most
+// requests. One reader at a time does so; on a busy machine the yields cost nothing.
 func (r *reader) spin() (int, error) {
 	n, err := syscall.Read(r.c.fd, r.in)
 	if err != unix.EAGAIN || !r.c.lingers.CompareAndSwap(false, true) { //nolint:errorlint // the hot path; syscall.Read wraps nothing
@@ -20,7 +19,7 @@ func (r *reader) spin() (int, error) {
 	}
 	defer r.c.lingers.Store(false)
 	for range lingering {
-		// Others may run for long; Go's scheduler must not wait for that.
+		// Other threads may run for long; Go's scheduler must not wait for that.
 		if _, _, e := unix.Syscall(unix.SYS_SCHED_YIELD, 0, 0, 0); e != 0 {
 			return 0, e
 		}
@@ -31,8 +30,8 @@ func (r *reader) spin() (int, error) {
 	return n, err
 }
 
-// sleep waits for a request, which another reader may then have taken. With
-// much memory it gives that back when nothing comes for a while.
+// sleep waits for a request, which another reader may then have taken. A reader with much memory
+// frees it when no request comes for a while.
 func (r *reader) sleep() syscall.Errno {
 	wait := -1
 	if r.warm > 0 {
@@ -70,7 +69,7 @@ func (r *reader) openEpoll() error {
 	return nil
 }
 
-// trim gives memory back.
+// trim frees memory.
 func (r *reader) trim() {
 	half := r.c.half()
 	for _, m := range [][]byte{r.mem[page+kept : half], r.mem[half+page+kept : 2*half+page]} {

@@ -26,8 +26,8 @@ func (c *Conn) init() error {
 	}
 	buf := make([]uint64, 8192/8)
 	b := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(buf))), 8192)
-	// The kernel wants room for a whole WRITE in every read but this one, for
-	// which the protocol's minimum will do.
+	// The kernel requires room for a whole WRITE in every read but this one, for which the
+	// protocol's minimum suffices.
 	n, err := unix.Read(c.fd, b)
 	if err != nil {
 		return fmt.Errorf("read INIT: %w", err)

@@ -22,9 +22,8 @@ type Options struct {
 	MaxBackground uint16
 	// StackDepth of passthrough: 1, or 2 where the backing is an overlayfs.
 	StackDepth uint32
-	// Capabilities (fuse.CAP_*) to ask for; what is not named is off.
-	// With CAP_OVER_IO_URING requests come by io_uring where the kernel offers it
-	// (Linux 6.14, fuse.enable_uring).
+	// Capabilities (fuse.CAP_*) to request; others are off. With CAP_OVER_IO_URING requests come
+	// by io_uring if the kernel supports it (Linux 6.14, fuse.enable_uring).
 	Capabilities uint64
 	// Readers bounds the requests that are handled at the same time; 0 means
 	// 1024. Idle is how many of them wait for work; 0 means 2.
@@ -45,8 +44,8 @@ var (
 
 const (
 	maxData = 1 << 20
-	// initWait is how long Mount waits for the kernel's first request, which
-	// is there when mount(2) has returned.
+	// initWait is how long Mount waits for the kernel's first request, which is queued when
+	// mount(2) has returned.
 	initWait = 5 * time.Second
 )
 
@@ -75,8 +74,8 @@ func (o *Options) complete() error {
 	return nil
 }
 
-// Mount attaches fs to a directory as root and settles the protocol. No request
-// is handled before Serve is called. When it fails nothing stays mounted.
+// Mount attaches fs to a directory as root and negotiates the protocol. No request is handled
+// before Serve is called. If it fails nothing stays mounted.
 func Mount(fs FileSystem, o Options) (*Conn, error) {
 	if err := o.complete(); err != nil {
 		return nil, err

@@ -8,13 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Notifications. ENOENT means that the kernel does not know the inode or the
-// name, so that there is nothing to forget. They may wait in the kernel for a
-// request on the same directory; a handler must not wait for one.
+// Notifications. ENOENT means that the kernel does not know the inode or the name, so that there
+// is nothing to invalidate. They may wait in the kernel for a request on the same directory; a
+// handler must not wait for one.
 
-// InodeNotify makes the kernel forget the attributes of an inode and, unless
-// off is negative, length bytes of data from off; a length of 0 means to the
-// end.
+// InodeNotify invalidates the cached attributes of an inode and, unless off is negative, length
+// bytes of data from off; a length of 0 means to the end.
 func (c *Conn) InodeNotify(node uint64, off, length int64) syscall.Errno {
 	msg := struct {
 		fuse.OutHeader
@@ -25,7 +24,7 @@ func (c *Conn) InodeNotify(node uint64, off, length int64) syscall.Errno {
 	return c.notify(unsafe.Pointer(&msg), unsafe.Sizeof(msg))
 }
 
-// EntryNotify makes the kernel forget a name, whether it exists or not.
+// EntryNotify invalidates a cached name, whether it exists or not.
 func (c *Conn) EntryNotify(parent uint64, name string) syscall.Errno {
 	if len(name) > maxName {
 		return syscall.ENAMETOOLONG
@@ -49,14 +48,13 @@ func (c *Conn) notify(msg unsafe.Pointer, size uintptr) syscall.Errno {
 	})
 }
 
-// MaxPush is how much Push takes, in bytes.
+// MaxPush is the size limit of Push, in bytes.
 const MaxPush = kept - 4096
 
-// Push reads a file of size bytes and gives its content to the kernel as the
-// pages of an inode, before anybody asked: a file that is then read in the call
-// after the one that is handled needs no request, and as no READ is sent its
-// attributes stay as they are. The kernel keeps pages it has. False means that
-// nothing was given, because the file is larger, or is not what it was.
+// Push reads a file of size bytes and stores its content in the kernel's page cache of an inode,
+// before a READ: a file that is then read in the call after the one that is handled needs no
+// request, and as no READ is sent its attributes stay as they are. The kernel keeps pages it has.
+// False means that nothing was stored, because the file is larger, or has changed.
 func (c *Call) Push(node uint64, file int, size int) bool {
 	const head = int(unsafe.Sizeof(fuse.OutHeader{}) + unsafe.Sizeof(fuse.NotifyStoreOut{}))
 	if size <= 0 || size > MaxPush {
@@ -91,7 +89,7 @@ func (c *Conn) OpenBacking(file int) (id int32, e syscall.Errno) {
 	return id, e
 }
 
-// CloseBacking takes a registration back.
+// CloseBacking closes a registration.
 func (c *Conn) CloseBacking(id int32) syscall.Errno {
 	return c.with(func(fd int) syscall.Errno {
 		_, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), iocBackingClose, uintptr(unsafe.Pointer(&id)))

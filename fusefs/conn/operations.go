@@ -19,7 +19,7 @@ const (
 	opBatchForget = 42
 )
 
-// operation says how a request is laid out and what may happen with it.
+// operation describes the layout of a request and how it is handled.
 type operation struct {
 	name  string
 	in    int  // size of the fixed part in bytes, the header included
@@ -41,8 +41,8 @@ func sizeOf[T any]() int {
 	return int(unsafe.Sizeof(t))
 }
 
-// operations by opcode. What is not in it is EIO: an operation that is
-// unknown here might change something and must not slip by.
+// operations by opcode. An opcode that is missing here is EIO: it might change something and must
+// not pass unchecked.
 var operations = [...]operation{
 	opLookup:      {name: "LOOKUP", in: headerSize, names: 1, do: doLookup},
 	opForget:      {name: "FORGET", in: sizeOf[fuse.ForgetIn](), quick: true, silent: true, do: doForget},

@@ -23,7 +23,7 @@ func probeEntry() fuse.EntryOut {
 
 func probeAttr() fuse.Attr { return fuse.Attr{Ino: probeNode, Mode: unix.S_IFREG | 0o400, Nlink: 1} }
 
-// Probe brings about that the kernel never asks for POLL. The readers must run.
+// Probe permanently disables POLL for the mount. The readers must run.
 func (c *Conn) Probe() error {
 	c.probing.Store(true)
 	defer c.probing.Store(false)

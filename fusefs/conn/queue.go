@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// queue is where readers wait for requests: the device, or one processor's
-// queue of fuse-io-uring.
+// queue is a source of requests for readers: the device, or one processor's queue of
+// fuse-io-uring.
 type queue struct {
 	cpu     int          // -1: the device
 	waiting atomic.Int32 // readers that wait, or are on their way
@@ -19,7 +19,7 @@ type queue struct {
 
 // spawnReader starts one more reader of a queue if the limit allows it.
 func (c *Conn) spawnReader(q *queue) bool {
-	if q.readers.Add(1) > q.limit { // counted first: several may ask at once
+	if q.readers.Add(1) > q.limit { // counted first: several readers may call at once
 		q.readers.Add(-1)
 		return false
 	}
@@ -44,7 +44,7 @@ func (c *Conn) reader(q *queue) (*reader, error) {
 	return newRingReader(c, q)
 }
 
-// reuse takes a reader of the device that has ended before.
+// reuse takes a reader of the device that has exited before.
 func (c *Conn) reuse(q *queue) *reader {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -79,7 +79,7 @@ func (c *Conn) retire(q *queue) bool {
 	return false
 }
 
-// leave is the end of a reader.
+// leave is the exit of a reader.
 func (c *Conn) leave(r *reader) {
 	r.queue.readers.Add(-1)
 	r.call.answered.Store(r.call.unique.Load()) // or its answer is discarded
@@ -98,7 +98,7 @@ func (c *Conn) leave(r *reader) {
 		unix.Close(r.epoll)
 		r.epoll = -1
 	}
-	// Several callers at once come and go: their reader's memory is kept.
+	// The number of simultaneous callers varies: the memory of exited readers is kept.
 	if len(c.spare) < spares && r.warm == 0 && r.ring == nil {
 		c.spare = append(c.spare, r)
 		return
@@ -106,7 +106,7 @@ func (c *Conn) leave(r *reader) {
 	c.free(r)
 }
 
-// free gives a reader's memory back. c.mu is held: see Settle.
+// free frees a reader's memory. c.mu is held: see Settle.
 func (c *Conn) free(r *reader) {
 	err := unix.Munmap(r.mem)
 	if r.ring != nil {

@@ -18,21 +18,21 @@ const (
 	silence = fuse.Status(-1)
 	// kept is how much of a reader's buffers stays in memory, in bytes each.
 	kept = 128 << 10
-	// spares is how many readers that have ended are kept for the next.
+	// spares is how many exited readers are kept for reuse.
 	spares = 4
-	// lingering is how often a reader looks for the next request before it
-	// sleeps: a few microseconds.
+	// lingering is how often a reader polls for the next request before it sleeps: a few
+	// microseconds.
 	lingering = 8
-	// cooling is after how many requests at most the rest is given back.
+	// cooling is after how many requests at most the rest is freed.
 	cooling = 64
-	// coolWait is how long, in milliseconds, a reader with much memory waits
-	// for a request before it gives it back.
+	// coolWait is how long, in milliseconds, a reader with much memory waits for a request before
+	// it frees it.
 	coolWait = 500
 )
 
-// reader takes requests one after another. Its memory is mapped, not Go's:
-// two buffers of more than MaxWrite bytes, of which only what was used once
-// takes room. The data of WRITE and READ begins at a page.
+// reader takes requests one after another. Its memory is mapped, not Go's: two buffers of more
+// than MaxWrite bytes, of which only the touched pages take memory. The data of WRITE and READ
+// begins at a page.
 type reader struct {
 	c     *Conn
 	queue *queue
@@ -43,8 +43,8 @@ type reader struct {
 	in   []byte
 	out  []byte // header and body of the answer
 	call Call
-	// epoll wakes one reader for one request, not all that wait. Opened when
-	// the reader first sleeps; -1 before and after.
+	// epoll wakes one reader for one request, not all that wait. Opened when the reader first
+	// sleeps; -1 before and after.
 	epoll  int
 	events [1]unix.EpollEvent
 	warm   int // requests until the memory of a big one is given back; 0 = given back
@@ -87,8 +87,8 @@ func errAnd(first, second error) error {
 	return second
 }
 
-// run serves until the connection ends or there are readers enough. The
-// reader is counted as waiting when it starts.
+// run serves until the connection ends or there are enough readers. The reader is counted as
+// waiting when it starts.
 func (r *reader) run() {
 	defer r.c.leave(r)
 	if r.ring != nil && !r.join() {
@@ -109,7 +109,7 @@ func (r *reader) run() {
 			r.queue.waiting.Add(-1)
 			r.c.log.Error("requests cannot be read", slog.String("op", "read"), slog.Any("err", e))
 			if r.ring != nil && r.call.unique.Load() != 0 {
-				r.c.spawnReader(r.queue) // the queue is no other's
+				r.c.spawnReader(r.queue) // the queue has no other reader
 			}
 			return
 		}
@@ -126,8 +126,8 @@ func (r *reader) run() {
 	}
 }
 
-// read waits until there is a request. (syscall.Read, for it tells the race
-// detector that what came before the caller's system call is seen.)
+// read waits for a request. (syscall.Read declares to the race detector that what came before the
+// caller's system call is seen.)
 func (r *reader) read() (int, syscall.Errno) {
 	if r.warm > 0 {
 		if r.warm--; r.warm == 0 {
@@ -245,7 +245,7 @@ func body[T any](r *reader) (*T, int) {
 	return p, int(unsafe.Sizeof(zero))
 }
 
-// dest is the place for as many bytes as were asked for.
+// dest is the buffer for as many bytes as were requested.
 func (r *reader) dest(size uint32) ([]byte, fuse.Status) {
 	if int64(size) > int64(r.c.opts.MaxWrite) {
 		return nil, fuse.EIO

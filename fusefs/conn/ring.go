@@ -18,7 +18,7 @@ type ring struct {
 	number uint32 // since then
 	rings  []byte // both rings, one mapping
 	sqes   []byte
-	sqHead *uint32 // moved by the kernel when it has taken, and carried out, what was submitted
+	sqHead *uint32 // moved by the kernel when it has taken, and executed, a submission
 	sqTail *uint32
 	cqHead *uint32
 	cqTail *uint32
@@ -135,8 +135,7 @@ func (r *ring) control(op uintptr, arg unsafe.Pointer, n uintptr) error {
 	return nil
 }
 
-// prepare is the entry for the next command, zeroed; submitted says that it
-// is to be submitted.
+// prepare returns the zeroed entry for the next command and queues it for submission.
 func (r *ring) prepare(fd int, op uint32) *sqe {
 	s := (*sqe)(unsafe.Pointer(unsafe.SliceData(r.sqes)))
 	*s = sqe{opcode: opUringCmd, fd: int32(fd), op: op}
@@ -144,7 +143,7 @@ func (r *ring) prepare(fd int, op uint32) *sqe {
 	return s
 }
 
-// taken says that the kernel has carried out what was prepared.
+// taken reports that the kernel has executed what was prepared.
 func (r *ring) taken() bool { return atomic.LoadUint32(r.sqHead) == atomic.LoadUint32(r.sqTail) }
 
 // submit submits what was prepared and does not wait.

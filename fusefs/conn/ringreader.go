@@ -15,19 +15,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Requests by io_uring (Documentation/filesystems/fuse/fuse-io-uring.rst): each
-// processor has a queue, and a caller is answered by a thread of the same
-// processor, which takes an answer to the kernel and the next request from it in
-// one system call. Forgetting, interrupts and notifications stay with /dev/fuse.
+// Requests by io_uring (Documentation/filesystems/fuse/fuse-io-uring.rst): each processor has a
+// queue, and a thread of the same processor answers a caller; one system call passes an answer to
+// the kernel and fetches the next request. Forgets, interrupts and notifications stay with
+// /dev/fuse.
 
 const (
 	commandRegister = 1 // FUSE_IO_URING_CMD_REGISTER
 	commandCommit   = 2 // FUSE_IO_URING_CMD_COMMIT_AND_FETCH
 
-	// maxQueues is up to how many processors queues are made for: each has
-	// threads of its own.
+	// maxQueues is the largest number of processors for which queues are made: each has threads
+	// of its own.
 	maxQueues = 16
-	// leastReaders is what a queue may have in any case.
+	// leastReaders is the minimum for a queue.
 	leastReaders = 3
 )
 
@@ -57,7 +57,7 @@ func (c *Conn) makeQueues() error {
 		return err
 	}
 	for cpu := range n {
-		// What waits on one processor takes nothing from the others.
+		// Readers that wait on one processor take no requests from the others.
 		q := &queue{cpu: cpu, limit: int32(max(c.opts.Readers/n, leastReaders))}
 		if q.first, err = newRingReader(c, q); err != nil {
 			c.dropQueues()
@@ -68,8 +68,8 @@ func (c *Conn) makeQueues() error {
 	return nil
 }
 
-// Rings says why this machine cannot have requests by io_uring, should the kernel
-// offer them; nil if it can.
+// Rings returns why this machine cannot receive requests by io_uring, should the kernel support
+// it; nil if it can.
 func Rings() error {
 	if _, err := processors(); err != nil {
 		return err
@@ -81,7 +81,7 @@ func Rings() error {
 	return r.close()
 }
 
-// dropQueues gives back what no reader has begun with.
+// dropQueues frees the queues that have no running reader.
 func (c *Conn) dropQueues() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -93,7 +93,7 @@ func (c *Conn) dropQueues() {
 	c.queues = nil
 }
 
-// processors is how many the kernel counts: their numbers are below that.
+// processors is the kernel's count: processor numbers are below that.
 func processors() (int, error) {
 	b, err := os.ReadFile("/sys/devices/system/cpu/possible") //nolint:forbidigo // the kernel's
 	if err != nil {
@@ -127,7 +127,7 @@ func newRingReader(c *Conn, q *queue) (*reader, error) {
 	return r, nil
 }
 
-// head is at the end of the reader's memory, the two addresses behind it.
+// head is at the end of the reader's memory, followed by the two addresses.
 func (r *reader) head() *ringHeader {
 	return (*ringHeader)(unsafe.Pointer(&r.mem[len(r.mem)-page]))
 }
@@ -143,7 +143,7 @@ func (r *reader) join() bool {
 		r.queue.waiting.Add(-1)
 		r.c.log.Error("requests cannot be taken", slog.String("op", "serve"), slog.Any("err", err))
 		if r.queue.readers.Load() == 1 {
-			r.c.die() // the kernel waits for the first of each queue before anybody can ask
+			r.c.die() // the kernel waits for the first reader of each queue before it sends any request
 		}
 		return false
 	}
@@ -165,9 +165,8 @@ func (c *Conn) pinToCPU(cpu int) {
 	}
 }
 
-// ask asks something on a processor. The kernel gives a new reader nothing that
-// waits in its queue already, only what comes next; but with the answer to that
-// it fetches the rest.
+// ask triggers a request on a processor. The kernel gives a new reader no request that waits in
+// its queue already, only the next one; with the answer to that it fetches the rest.
 func (c *Conn) ask(cpu int) {
 	c.pinToCPU(cpu)
 	var st unix.Statfs_t
@@ -233,7 +232,7 @@ func (r *reader) take() int {
 	return n + copy(r.in[n:], r.body()[:h.payload])
 }
 
-// commit prepares the answer; with it goes the question for the next request.
+// commit prepares the answer, which also fetches the next request.
 func (r *reader) commit(size int, st fuse.Status) {
 	h := r.head()
 	*(*fuse.OutHeader)(unsafe.Pointer(&h.inOut)) = fuse.OutHeader{Length: uint32(replySize + size), Status: -int32(st), Unique: r.due}

@@ -34,8 +34,8 @@ func (c *Conn) Settle(limit time.Duration) bool {
 	}
 }
 
-// settled says that the kernel has the answer to a request. Conn.mu is held: it
-// keeps the ring.
+// settled reports that the kernel has the answer to a request. Conn.mu is held: it keeps the
+// ring.
 func (r *reader) settled(unique uint64) bool {
 	switch {
 	case r.call.unique.Load() != unique, r.call.answered.Load() == unique:

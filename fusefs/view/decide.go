@@ -10,11 +10,10 @@ import (
 	"polis/fusefs/policy"
 )
 
-// maxAsked bounds the names put into one question.
+// maxAsked bounds the names in one question.
 const maxAsked = 64
 
-// policy asks the rules about every name, and the commander once about those
-// that need it.
+// policy applies the rules to every name, and asks the commander once about those that need it.
 func (g *Guard) policy(ctx context.Context, c fusefs.Caller, op fusefs.Op, targets []fusefs.Target) syscall.Errno {
 	set := g.set.Load()
 	if len(targets) == 0 {
@@ -51,7 +50,7 @@ func (g *Guard) policy(ctx context.Context, c fusefs.Caller, op fusefs.Op, targe
 	return 0
 }
 
-// verdicts collects what the rules say about the names of one operation.
+// verdicts collects the rules' verdicts on the names of one operation.
 type verdicts struct {
 	set   *policy.Set
 	asked []string
@@ -80,8 +79,8 @@ func (v *verdicts) add(op fusefs.Op, t fusefs.Target) {
 		}
 		return
 	case policy.Deny:
-		// A nameless file gets its name, and the question about it, later.
-		// An empty directory on the way to something writable holds nothing.
+		// A nameless file gets its name, and the decision about it, later. An empty directory on
+		// the way to a writable path contains nothing.
 		onTheWay := t.Dir && (op == fusefs.OpTmpfile || op == fusefs.OpMkdir || op == fusefs.OpRmdir)
 		if onTheWay && v.set.SomeWritable(t.Path) {
 			return
@@ -162,8 +161,8 @@ func (g *Guard) held(op fusefs.Op, t fusefs.Target) fusefs.Ticket {
 	return g.holder.Held(path)
 }
 
-// free says that an operation changes no content of the repository: making or
-// touching a directory, and a file that has no name yet.
+// free reports that an operation changes no content of the repository: making or touching a
+// directory, and a file that has no name yet.
 func (g *Guard) free(op fusefs.Op, t fusefs.Target) bool {
 	if t.Path == "" || g.inStore(t.Path) || op == fusefs.OpTmpfile {
 		return true

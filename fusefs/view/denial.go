@@ -20,12 +20,12 @@ func (g *Guard) refuse(c fusefs.Caller, op fusefs.Op, write bool, d Denial, errn
 		g.stats.readDenied.Add(1)
 	}
 	if d.Code == CodeHidden {
-		return errno // to report it would tell that it exists
+		return errno // reporting it would reveal that it exists
 	}
 	return g.report(c, op, d, errno)
 }
 
-// report hands a refusal to OnDenial, unless there were too many just now.
+// report passes a refusal to OnDenial, at a bounded rate.
 func (g *Guard) report(c fusefs.Caller, op fusefs.Op, d Denial, errno syscall.Errno) syscall.Errno {
 	if g.cfg.OnDenial == nil {
 		return errno
@@ -45,7 +45,7 @@ func (g *Guard) report(c fusefs.Caller, op fusefs.Op, d Denial, errno syscall.Er
 	return errno
 }
 
-// hint says what to do next.
+// hint is what to do next.
 func hint(d Denial) string {
 	switch d.Code {
 	case CodeFileLocked:
