@@ -76,7 +76,7 @@ s = socket.socket(); s.bind(("127.0.0.1", 8080)); s.listen(); print("there", flu
 	})
 	require.Empty(t, d.leftovers("tidy").Leftovers)
 	d.must("agents", "run", "careful", "work")
-	d.eventually("it is asked about", func() bool { return strings.Contains(d.must("--json", "events"), "is it to stay?") })
+	d.eventually("the event asks", func() bool { return strings.Contains(d.must("--json", "events"), "is it to stay?") })
 	require.Len(t, d.leftovers("careful").Leftovers, 1)
 	require.Equal(t, 1, d.leftovers("careful", "--end").Ended)
 }

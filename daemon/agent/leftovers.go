@@ -96,7 +96,7 @@ func leftoverText(left []api.Leftover) string {
 }
 
 // isLeftover reports whether a port belongs to what was left running: such a port is
-// mapped when a person says so, not by itself.
+// mapped by ports add, not by itself.
 func (m *Manager) isLeftover(ctx context.Context, sh Shim, k PortKey) bool {
 	ctx, cancel := context.WithTimeout(ctx, leftoverTime)
 	defer cancel()

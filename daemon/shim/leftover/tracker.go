@@ -214,7 +214,7 @@ func (t *Tracker) end(ctx context.Context, in map[int]process, grace time.Durati
 		if err != nil {
 			return fmt.Errorf("pidfd_open: %w", err)
 		}
-		// Whoever has the number now is held by the pidfd: is it still that one?
+		// The pidfd holds the process that has the number now: is it still that one?
 		if now, ok := readProcess(t.root(), pid); !ok || now.start != p.start {
 			_ = unix.Close(fd)
 			continue
