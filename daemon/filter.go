@@ -93,6 +93,30 @@ func (d *Daemon) filteredOf(w *workspace, name string) string {
 	return w.filter.KeyOf(sp.Filtered)
 }
 
+// judgeSaved refuses to restore for an agent what has a withheld file at another path:
+// what was never published was never judged.
+func (r repo) judgeSaved(ctx context.Context, a *agent.Agent, ref string) error {
+	rules, set, err := r.w.d.reading(a.Copy().Policy)
+	if err != nil || set.AllReadable() {
+		return err
+	}
+	internal := r.w.git.Internal()
+	saved, err := internal.Ref(ctx, ref)
+	if err != nil {
+		return api.Errorf(api.CodeWorktreeFailed, "restore %s: %w", ref, err)
+	}
+	key, err := r.w.filter.Ensure(ctx, rules)
+	if err != nil {
+		return api.Errorf(api.CodeWorktreeFailed, "restore %s: %w", ref, err)
+	}
+	judge := filtered.Judge{Shared: r.w.git.Bare(), Own: internal.ObjectDir(), Filtered: r.w.filter.Objects(key), Saved: true}
+	if err := judge.Allowed(ctx, saved); err != nil {
+		return api.Errorf(api.CodeUndeclaredRead, "restore %s: %w", ref, err).
+			WithHint("the saved work has a file at a path that agent %s may read, and its rules withhold that file elsewhere; take from it what you want: git --git-dir %s show %s", a.Name(), internal.Dir, ref)
+	}
+	return nil
+}
+
 // filtered refuses to start an agent with all objects whose rules withhold some.
 func (s *shims) filtered(a *agent.Agent) error {
 	if !a.WS.Git || a.Filtered != "" {

@@ -78,6 +78,9 @@ func (r repo) Restore(ctx context.Context, a *agent.Agent, s agent.Saved) error 
 	r.w.d.gits.Begin(a.Name())
 	ctx = r.w.d.charge(ctx, a.Name())
 	if s.Ref != "" {
+		if err := r.judgeSaved(ctx, a, s.Ref); err != nil {
+			return err
+		}
 		_, err := r.w.git.Restore(ctx, s.Ref, a.Name(), a.Kept.Branch)
 		return err
 	}

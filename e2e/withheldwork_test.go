@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"polis/daemon/api"
 )
 
 // What is withheld stays so over a remote, in both directions, and what is not arrives.
@@ -103,4 +105,22 @@ func TestRulesForReadingThatComeLater(t *testing.T) {
 	require.Equal(t, "b\nc\n", d.sh("bob", "git gc -q || true; git show HEAD:b.txt HEAD:c.txt"))
 	require.Equal(t, "c\n", d.sh("alice", "git show agent/bob:c.txt"))
 	require.Contains(t, strings.Join(glob(d.path("ws", ".polis", "filtered", "*")), " "), "filtered/")
+}
+
+// What an agent named and could not read does not come back to it as a file when its
+// work is restored.
+func TestRestoredWorkHasNoWithheldFileElsewhere(t *testing.T) {
+	d, id := withheldBed(t)
+	d.add("carol", "--deny", "secret/**")
+	d.sh("alice", "git update-index --add --cacheinfo 100644,"+id+",public.txt; echo w > work.txt; git add work.txt")
+	d.sh("carol", ident+"git merge -q main; echo w > work.txt; git add -A; echo s >> main.txt; git stash -q; echo more > more.txt")
+	for _, name := range []string{"alice", "carol"} {
+		d.must("agents", "remove", name, "--force")
+	}
+	e := d.refused(api.CodeUndeclaredRead, "restore", "alice")
+	require.Contains(t, e.Message, "public.txt")
+	_, there := d.agent("alice")
+	require.False(t, there)
+	d.must("restore", "carol")
+	require.Equal(t, "more\n", d.sh("carol", "cat more.txt; ! git show HEAD:secret/key.txt"))
 }

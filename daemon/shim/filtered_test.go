@@ -62,6 +62,7 @@ func TestNoWithheldFileGetsAnotherPath(t *testing.T) {
 	key, err := k.Ensure(t.Context(), policy.Rules{Deny: []string{"s/**"}})
 	require.NoError(t, err)
 	p := &packs{bare: repo, own: own, filtered: k.Objects(key)}
+	judge := filtered.Judge{Shared: repo, Own: own, Filtered: k.Objects(key)}
 
 	mine = true
 	text := run("mine", "hash-object", "-w", "--stdin")
@@ -86,19 +87,19 @@ func TestNoWithheldFileGetsAnotherPath(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, revs := range [][]string{{c.rev}, {c.rev, "^" + base}} {
-				err := p.allowed(t.Context(), revs)
+				err := judge.Allowed(t.Context(), revs...)
 				if c.ok {
 					require.NoError(t, err)
 				} else {
-					require.ErrorIs(t, err, errWithheld)
+					require.ErrorIs(t, err, filtered.ErrWithheld)
 				}
 			}
 		})
 	}
 	tag := run("object "+secret+"\ntype blob\ntag t\ntagger a <a@b> 1 +0000\n\nx\n", "mktag")
-	require.ErrorIs(t, p.allowed(t.Context(), []string{tag}), errWithheld)
+	require.ErrorIs(t, judge.Allowed(t.Context(), tag), filtered.ErrWithheld)
 	_, err = p.Publish(t.Context(), commit(forged, base))
-	require.ErrorIs(t, err, errWithheld)
+	require.ErrorIs(t, err, filtered.ErrWithheld)
 	n, err := p.Publish(t.Context(), staged)
 	require.NoError(t, err)
 	require.Zero(t, n, "nothing was moved")

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"polis/daemon/filtered"
 	"polis/daemon/git"
 	"polis/fusefs/gitdir"
 )
@@ -33,7 +34,8 @@ func (p *packs) Publish(ctx context.Context, revs ...string) (int, error) {
 	if p.filtered == "" {
 		return p.bare.Publish(ctx, p.own, revs...)
 	}
-	if err := p.allowed(ctx, revs); err != nil {
+	judge := filtered.Judge{Shared: p.bare, Own: p.own, Filtered: p.filtered}
+	if err := judge.Allowed(ctx, revs...); err != nil {
 		return 0, err
 	}
 	// The shared directory is not where this agent's git looks.

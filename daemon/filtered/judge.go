@@ -1,4 +1,4 @@
-package shim
+package filtered
 
 import (
 	"context"
@@ -8,29 +8,39 @@ import (
 	"slices"
 	"strings"
 
-	"polis/daemon/filtered"
 	"polis/daemon/git"
 )
 
-// errWithheld says that an agent names a file in a commit that it cannot have read.
-var errWithheld = errors.New("the agent's rules withhold it")
+// ErrWithheld says that a commit has a file that its author cannot have read.
+var ErrWithheld = errors.New("the agent's rules withhold it")
+
+// Judge tells what an agent can have made from what it can only have named.
+type Judge struct {
+	// Shared is the shared repository.
+	Shared git.Repo
+	// Own is the directory of objects that only the agent has; Filtered that of a store.
+	Own, Filtered string
+	// Saved is for work that was put aside: what was on its branch is in the shared
+	// repository only, so that a file that the store does not know is taken for the agent's.
+	Saved bool
+}
 
 // maxElsewhere bounds the files that an agent did not have, of one publication. Few
 // trees can have more paths than anybody can count.
 const maxElsewhere = 100_000
 
-// allowed refuses commits that have a withheld file where nobody else had it:
+// Allowed refuses commits that have a withheld file where nobody else had it:
 // trees show the ids of all files, and with one an agent could give the file a path that it may
 // read. What commits introduce must be the agent's own, or what it can read, or
 // be withheld at that very path already, as in a merge.
-func (p *packs) allowed(ctx context.Context, revs []string) error {
+func (j Judge) Allowed(ctx context.Context, revs ...string) error {
 	walk := revs
 	if !slices.ContainsFunc(revs, func(s string) bool { return strings.HasPrefix(s, "^") }) {
-		refs, err := p.bare.Refs(ctx)
+		refs, err := j.Shared.Refs(ctx)
 		if err != nil {
 			return err
 		}
-		there, err := p.bare.Present(ctx, slices.Compact(slices.Sorted(maps.Values(refs))))
+		there, err := j.Shared.Present(ctx, slices.Compact(slices.Sorted(maps.Values(refs))))
 		if err != nil {
 			return err
 		}
@@ -39,7 +49,7 @@ func (p *packs) allowed(ctx context.Context, revs []string) error {
 			walk = append(walk, "^"+id)
 		}
 	}
-	with := p.bare.Own(p.own)
+	with := j.Shared.Own(j.Own)
 	each := func(do func(path, id string) error) error {
 		if err := named(ctx, with, revs, do); err != nil {
 			return err
@@ -50,17 +60,20 @@ func (p *packs) allowed(ctx context.Context, revs []string) error {
 	if err := each(func(_, id string) error { ids[id] = true; return nil }); err != nil {
 		return err
 	}
-	if err := p.unknown(ctx, ids); err != nil || len(ids) == 0 {
+	if err := j.unknown(ctx, ids); err != nil || len(ids) == 0 {
 		return err
 	}
-	at, err := filtered.WithheldAt(p.filtered, slices.Collect(maps.Keys(ids)))
+	at, err := WithheldAt(j.Filtered, slices.Collect(maps.Keys(ids)))
 	if err != nil {
 		return err
+	}
+	if j.Saved {
+		maps.DeleteFunc(ids, func(id string, _ bool) bool { return len(at[id]) == 0 })
 	}
 	n := 0
 	return each(func(path, id string) error {
 		if n++; ids[id] && (n > maxElsewhere || !slices.Contains(at[id], path)) {
-			return fmt.Errorf("%q is the file %s: %w", path, id, errWithheld)
+			return fmt.Errorf("%q is the file %s: %w", path, id, ErrWithheld)
 		}
 		return nil
 	})
@@ -97,15 +110,15 @@ func named(ctx context.Context, with git.Repo, revs []string, each func(path, id
 }
 
 // unknown takes away those of ids that the agent has or may read.
-func (p *packs) unknown(ctx context.Context, ids map[string]bool) error {
-	there, err := git.Repo{Runner: p.bare.Runner, Dir: p.bare.Dir, Objects: p.filtered}.Present(ctx, slices.Collect(maps.Keys(ids)))
+func (j Judge) unknown(ctx context.Context, ids map[string]bool) error {
+	there, err := git.Repo{Runner: j.Shared.Runner, Dir: j.Shared.Dir, Objects: j.Filtered}.Present(ctx, slices.Collect(maps.Keys(ids)))
 	if err != nil {
 		return err
 	}
 	for _, id := range there {
 		delete(ids, id)
 	}
-	own, err := git.Holds(p.own, slices.Collect(maps.Keys(ids)))
+	own, err := git.Holds(j.Own, slices.Collect(maps.Keys(ids)))
 	for id := range own {
 		delete(ids, id)
 	}
