@@ -108,8 +108,8 @@ func (m *Manager) endTask(a *Agent, e task.End) {
 	first := a.Kept.InTask && a.Kept.Task == id
 	if first {
 		a.Kept.InTask, a.Kept.Task = false, ""
-		left := !task.Well(t) || !merge && t.Commits+t.Uncommitted > 0
-		if left && a.WS.Git {
+		// Without auto_merge the branch waits for a person by choice; the task's result says so.
+		if !task.Well(t) && a.WS.Git {
 			a.Kept.MergeStatus = api.MergePending
 		}
 	}
