@@ -24,6 +24,7 @@ func (t *Table) Tick() {
 	if t.grace.active && due(t.grace.until) {
 		t.endGrace()
 	}
+	t.forgetSpent(now)
 	for _, s := range t.sessions {
 		if !s.live && due(s.lost.Add(t.StaleTimeout)) {
 			t.end(s, WhyStale)

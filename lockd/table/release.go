@@ -16,6 +16,7 @@ func (t *Table) remove(l *lease) {
 	delete(t.expiring, l)
 	delete(t.explicit, l)
 	t.leases--
+	t.spend(l)
 }
 
 // drop removes a lease that its holder has not released.

@@ -32,6 +32,7 @@ type Table struct {
 	waiting  map[WaitID]*waiter
 	queued   map[string]int // of waiting, by holder
 	lastWait WaitID
+	spent    map[string][]spent // by holder
 	grace    grace
 	next     time.Time
 	effects  []Effect
@@ -123,8 +124,15 @@ func (t *Table) Acquire(r Request) (Result, error) {
 	defer t.tidy(r.Workspace)
 	fresh := 0
 	for _, k := range r.Keys {
-		if l := t.held(sp, &r, k); l == nil || !l.covers(k) {
+		l := t.held(sp, &r, k)
+		if l == nil || !l.covers(k) {
 			fresh++
+		}
+		if l != nil {
+			continue
+		}
+		if err := t.cooled(&r, k); err != nil {
+			return Result{}, err
 		}
 	}
 	if fresh > 0 && len(t.holders[r.Holder])+fresh > t.MaxLeases {
@@ -195,6 +203,7 @@ func (t *Table) grant(sp *space, w *waiter) []Lease {
 		case l == nil:
 			t.token++
 			l = t.add(sp, &w.Request, k, t.token, now)
+			l.carried, _ = t.carried(&w.Request, k)
 		case !l.covers(k):
 			l.extend(k)
 			t.token++
@@ -204,6 +213,9 @@ func (t *Table) grant(sp *space, w *waiter) []Lease {
 		l.Op, l.Pid = w.Op, w.Pid
 		if w.Explicit {
 			l.Reason = w.Reason
+			if !l.Expires.IsZero() || !l.Since.Before(now) { // else a person took it, without an end
+				l.most = w.Most
+			}
 			t.setExpiry(l, now, w.length(l, now))
 		}
 		out = append(out, l.Lease)
@@ -220,7 +232,7 @@ func (w *waiter) length(l *lease, now time.Time) time.Duration {
 	case l.Expires.IsZero() && l.Since.Before(now):
 		return 0
 	}
-	return max(min(w.For, l.Since.Add(w.Most).Sub(now)), time.Nanosecond)
+	return max(min(w.For, l.Since.Add(w.Most-l.carried).Sub(now)), time.Nanosecond)
 }
 
 func (t *Table) setExpiry(l *lease, now time.Time, d time.Duration) {

@@ -299,6 +299,80 @@ func TestAnExplicitLeaseIsNotRenewedForEver(t *testing.T) {
 	check(t, tb)
 }
 
+// A holder that takes an explicit lease again as soon as its time is over, or that gives it
+// back shortly before and takes it again, does not keep others out: it has to leave a pause.
+func TestAnExplicitLeaseIsNotTakenAgainForEver(t *testing.T) {
+	const most = 10 * time.Minute
+	for name, again := range map[string]func(*Table){
+		"it ends":          func(*Table) {},
+		"it is given back": func(tb *Table) { _, _ = tb.Unlock(ws, "a", "d/f") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			tb, c := newTable()
+			hello(t, tb, "a", "b")
+			lock := func(holder, spec string) error {
+				_, err := tb.Acquire(Request{Workspace: ws, Holder: holder, Explicit: true, For: most, Most: most, Keys: keys(0, spec)})
+				return err
+			}
+			require.NoError(t, lock("a", "d/f"))
+			for range 9 {
+				c.advance(time.Minute)
+				tb.Tick()
+				again(tb)
+				require.NoError(t, lock("a", "d/f"))
+				refused(t, tb, "b", "d/f")
+			}
+			c.advance(time.Minute)
+			tb.Tick()
+			again(tb)
+			for _, spec := range []string{"d/f", "d/"} {
+				err := lock("a", spec)
+				require.ErrorIs(t, err, ErrLimit, spec)
+				require.ErrorContains(t, err, "for 10m0s", spec)
+			}
+			require.NoError(t, lock("a", "d/other"), "it is about one path")
+			_, err := tb.Acquire(Request{Workspace: ws, Holder: "user:0", Explicit: true, Keys: keys(0, "d/f")})
+			require.NoError(t, err, "a person, and everybody else, may have it")
+			_, err = tb.Unlock(ws, "user:0", "d/f")
+			require.NoError(t, err)
+			c.advance(maxCoolDown)
+			tb.Tick()
+			require.NoError(t, lock("a", "d/f"), "after a pause")
+			c.advance(9 * time.Minute)
+			tb.Tick()
+			refused(t, tb, "b", "d/f")
+			check(t, tb)
+			c.advance(time.Hour)
+			tb.Tick()
+			c.advance(time.Hour)
+			tb.Tick()
+			require.Empty(t, tb.spent, "what no longer counts is forgotten")
+		})
+	}
+}
+
+// One that is used for moments, again and again, is no reason for a pause.
+func TestShortExplicitLeasesNeedNoPause(t *testing.T) {
+	tb, c := newTable()
+	hello(t, tb, "a")
+	for range 200 {
+		_, err := tb.Acquire(Request{Workspace: ws, Holder: "a", Explicit: true, For: time.Second, Most: 10 * time.Minute, Keys: keys(0, "f")})
+		require.NoError(t, err)
+		c.advance(30 * time.Second)
+		tb.Tick()
+	}
+	for range maxSpent + 1 {
+		if _, err := tb.Acquire(Request{Workspace: ws, Holder: "a", Explicit: true, For: time.Hour, Most: 10 * time.Minute, Keys: keys(0, "f")}); err != nil {
+			require.ErrorIs(t, err, ErrLimit)
+			require.LessOrEqual(t, len(tb.spent["a"]), maxSpent)
+			return
+		}
+		_, err := tb.Unlock(ws, "a", "f")
+		require.NoError(t, err)
+	}
+	t.Fatal("what is remembered of one holder has no bound")
+}
+
 func TestExplicitLeases(t *testing.T) {
 	tb, c := newTable()
 	hello(t, tb, "a", "b")

@@ -3,6 +3,7 @@ package table
 import (
 	"slices"
 	"strings"
+	"time"
 )
 
 // lease is the table's own record of a Lease (Waiters stays empty in it).
@@ -16,6 +17,9 @@ type lease struct {
 	// reclaimed: restored from the holder's claim after a restart, so a claim with a higher token
 	// may still replace it.
 	reclaimed bool
+	// most bounds how long an explicit lease lasts, 0 for none, and carried is how much of that
+	// its holder had used before.
+	most, carried time.Duration
 	// seen: claimed by its session during the running reclaim.
 	seen bool
 }
