@@ -422,9 +422,10 @@ func TestMemoryKillIsReported(t *testing.T) {
 	s, err := g.Stats()
 	require.NoError(t, err)
 	require.Equal(t, count, s.OOMKills)
-	if h.Mode != V2 {
-		require.EqualValues(t, 2, s.OOMKills)
-	}
+	require.EqualValues(t, 2, s.OOMKills)
+	reclaims, err := g.Reclaims()
+	require.NoError(t, err)
+	require.NotZero(t, reclaims)
 	require.GreaterOrEqual(t, s.MemoryPeakBytes, uint64(16<<20))
 	cancel()
 	_, ok := <-events

@@ -16,9 +16,6 @@ type Limits struct {
 	CPUWeight   int64 // share of the processor under contention: 1 to 10000, default 100
 	CPUPercent  int64 // hard limit of processor time: 100 is one whole processor
 	IOWeight    int64 // share of the disks under contention: 1 to 1000, default 100
-	// Apart is for a group of independent groups: when it is out of memory, v2 kills in one of
-	// them and not in all.
-	Apart bool
 }
 
 // MaxCPUPercent is 1000 processors.
@@ -90,13 +87,9 @@ func (g *Group) setV2(l Limits) error {
 		if err := optional(writeFile(dir, "memory.swap.max", "0")); err != nil {
 			return err
 		}
-		// A program that lost one of its processes rarely works on: the kernel kills the whole
-		// sandbox, except processes with the lowest score.
-		whole := "1"
-		if l.Apart {
-			whole = "0"
-		}
-		if err := optional(writeFile(dir, "memory.oom.group", whole)); err != nil {
+		// The kernel kills one process, as v1 does, and not the whole group: an agent's program
+		// goes on when one that it started was too large.
+		if err := optional(writeFile(dir, "memory.oom.group", "0")); err != nil {
 			return err
 		}
 	}

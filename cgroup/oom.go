@@ -15,7 +15,7 @@ import (
 // limit.
 type OOM struct {
 	Time  time.Time
-	Count uint64 // kills since the group was made, this one included; v2 counts one twice when it kills the group
+	Count uint64 // kills since the group was made, this one included
 	Pid   int    // in the host's first pid namespace; 0 if the kernel log is not readable
 	Comm  string // the process's name, at most 15 bytes; "" if the kernel log is not readable
 	Bytes uint64 // memory the process had; 0 if the kernel log is not readable

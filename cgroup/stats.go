@@ -81,6 +81,25 @@ func (g *Group) OOMKills() (uint64, error) {
 	return n, nil
 }
 
+// Reclaims counts how often memory of the group was taken back: on v2 because it was at its
+// limit, on v1, whose counters of that are not kept by every kernel, for any reason. A missing
+// group, or a host without a memory controller, returns 0.
+func (g *Group) Reclaims() (uint64, error) {
+	hier, ok := g.host.controller(memory)
+	if !ok {
+		return 0, nil
+	}
+	file, key := "memory.events", "max"
+	if !hier.v2 {
+		file, key = "memory.stat", "total_pgpgout"
+	}
+	n, err := readKey(g.dir(hier), file, key)
+	if err != nil && !gone(err) {
+		return 0, fmt.Errorf("reclaimed memory of cgroup %s: %w", g.Path, err)
+	}
+	return n, nil
+}
+
 // MemoryNeed is the memory in use that the kernel cannot reclaim by dropping page cache: the
 // minimum for a limit. In bytes; 0 on a host without a memory controller.
 func (g *Group) MemoryNeed() (uint64, error) {

@@ -21,7 +21,7 @@ type totals struct{ mu sync.Mutex }
 
 func totalLimits(c config.Config) cgroup.Limits {
 	t := c.Limits.Total
-	return cgroup.Limits{MemoryBytes: int64(t.MemoryMB) << 20, Pids: int64(t.Pids), CPUPercent: int64(t.CPU), Apart: true}
+	return cgroup.Limits{MemoryBytes: int64(t.MemoryMB) << 20, Pids: int64(t.Pids), CPUPercent: int64(t.CPU)}
 }
 
 // limitTotal makes the limits of all agents together hold.
@@ -29,7 +29,7 @@ func (d *Daemon) limitTotal(ctx context.Context) error {
 	d.totals.mu.Lock()
 	defer d.totals.mu.Unlock()
 	l := totalLimits(d.live())
-	none := l == cgroup.Limits{Apart: true}
+	none := l == (cgroup.Limits{})
 	// Limits that are none are set only where there were some: what the
 	// administrator gave the slice is not ours to take away.
 	mark := d.run.TotalMark()
@@ -57,7 +57,7 @@ func (d *Daemon) unlimitTotal(ctx context.Context) error {
 	if _, err := os.Stat(mark); err != nil {
 		return nil //nolint:nilerr // none were set
 	}
-	return errors.Join(d.setTotal(ctx, cgroup.Limits{Apart: true}), os.Remove(mark))
+	return errors.Join(d.setTotal(ctx, cgroup.Limits{}), os.Remove(mark))
 }
 
 func (d *Daemon) setTotal(ctx context.Context, l cgroup.Limits) error {
@@ -68,7 +68,7 @@ func (d *Daemon) setTotal(ctx context.Context, l cgroup.Limits) error {
 	if err != nil {
 		return err
 	}
-	if l == (cgroup.Limits{Apart: true}) && !g.Exists() {
+	if l == (cgroup.Limits{}) && !g.Exists() {
 		return nil
 	}
 	return g.Ensure(l)

@@ -143,14 +143,14 @@ func TestMemoryLimitKillsAndIsReported(t *testing.T) {
 	d.add("bob")
 	r := d.exec("alice", "/usr/bin/python3", "-c", "x = bytearray(300 << 20); print(len(x))")
 	require.NotZero(t, r.code, r.String())
-	d.eventually("the agent is in error", func() bool { a, _ := d.agent("alice"); return a.Status == api.StatusError })
+	d.eventually("the event", func() bool { return strings.Contains(d.must("events"), string(api.CodeOOMKilled)) })
 	a, _ := d.agent("alice")
-	require.Contains(t, a.StatusReason, string(api.CodeOOMKilled))
-	require.Contains(t, d.must("events"), string(api.CodeOOMKilled))
+	require.Equal(t, api.StatusIdle, a.Status, "it was none of the agent's own")
 	e := d.eventsOf(api.EventOOM)[0]
 	require.Equal(t, "python3", e.Data["comm"])
 	require.Equal(t, false, e.Data["total"])
 	require.Greater(t, e.Data["bytes"], float64(32<<20))
+	require.Equal(t, false, e.Data["own_program"])
 	require.Contains(t, d.must("agents", "list"), "!memory")
 	require.Equal(t, "ok\n", d.sh("bob", "echo ok"), "one agent's memory does not affect the others")
 }

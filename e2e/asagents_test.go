@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"slices"
@@ -207,4 +208,65 @@ func TestProbesOfEveryProgramAreShownToThoseWhoAsk(t *testing.T) {
 	inside := d.sh("alice", "cat /run/polis/why /run/polis/why.json")
 	require.Contains(t, inside, "chroot")
 	require.NotContains(t, inside, probe)
+}
+
+// A test that takes too much memory is killed, and the agent that ran it goes on.
+func TestAKilledChildLeavesTheTaskAtWork(t *testing.T) {
+	d := startDaemon(t, options{})
+	d.up()
+	const hog = `/usr/bin/python3 -c 'x = bytearray(300 << 20)'`
+	d.add("alice", "--memory", "96", "--", "sh", "-c", ident+`{prompt}`)
+	d.must("agents", "run", "alice", "--", hog+`; test $? = 137 && echo x >new.txt && git add -A && git commit -qm new`)
+	d.idle("alice")
+	a, _ := d.agent("alice")
+	require.Empty(t, a.StatusReason)
+	d.eventually("it was merged", func() bool { a, _ := d.agent("alice"); return a.MergeStatus == api.MergeMerged })
+	require.Len(t, d.ooms(), 1)
+	e := d.ooms()[0]
+	require.Contains(t, e.Message, "the agent's own program goes on")
+	require.Equal(t, "python3", e.Data["comm"])
+	require.Contains(t, d.must("agents", "list"), "!memory")
+	// The hint does what it says.
+	d.must(strings.Fields(fmt.Sprint(e.Data["hint"]))[1:]...)
+	a, _ = d.agent("alice")
+	require.Equal(t, 192, a.MemoryLimitMB)
+	d.must("agents", "set", "alice", "--memory", "96")
+
+	// Its own program, and one that passes on how its child ended, is the agent's Error.
+	for _, task := range []string{"exec " + hog, hog} {
+		d.must("agents", "run", "alice", "--", task)
+		d.eventually("it is in error", func() bool { a, _ := d.agent("alice"); return a.Status == api.StatusError })
+		a, _ = d.agent("alice")
+		require.Contains(t, a.StatusReason, "OOM_KILLED: python3 ")
+		require.Equal(t, api.OutcomeKilled, a.Task.Outcome)
+		d.must("agents", "start", "alice")
+		d.idle("alice")
+	}
+	// What was killed before is not what a later task ended of.
+	d.must("agents", "run", "alice", "--", "kill -9 $$")
+	d.idle("alice")
+	a, _ = d.agent("alice")
+	require.Contains(t, a.StatusReason, "exit code 137")
+}
+
+// At its limit a program may not be killed, but wait for its own pages for ever.
+func TestAnAgentAtItsMemoryLimitForLongIsReported(t *testing.T) {
+	d := startDaemon(t, options{})
+	d.up()
+	d.add("alice", "--memory", "128", "--", "/usr/bin/python3", "-c", `
+import mmap, os
+keep = bytearray(b"x") * (108 << 20)
+f = open(os.path.expanduser("~/big"), "w+b")
+f.truncate(64 << 20)
+while True:
+    f.seek(0)
+    while f.read(1 << 20): pass
+`)
+	d.must("agents", "start", "alice")
+	d.eventually("the event", func() bool { return len(d.eventsOf(api.EventMemoryPressure)) > 0 })
+	e := d.eventsOf(api.EventMemoryPressure)[0]
+	require.Contains(t, e.Message, "polisctl agents set alice --memory 256")
+	a, _ := d.agent("alice")
+	require.Equal(t, api.StatusRunning, a.Status)
+	d.must("agents", "set", "alice", "--memory", "256")
 }

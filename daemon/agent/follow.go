@@ -159,7 +159,6 @@ func (m *Manager) handleEvent(ctx context.Context, sh Shim, a *Agent, e api.Even
 		m.Log.Warn("limit reached", "agent", a.Name(), "code", e.Code, "text", e.Message)
 	case api.EventOOM:
 		m.Log.Warn("killed for memory", "agent", a.Name(), "code", api.CodeOOMKilled, "text", e.Message)
-		m.setStatus(a, api.StatusError, string(api.CodeOOMKilled)+": "+e.Message)
 	}
 	if !strings.HasPrefix(e.Type, wire.EventPrefix) {
 		m.Events.Publish(e)

@@ -60,7 +60,7 @@ func Codes() []CodeInfo {
 		{CodePortInUse, groupHost, "The agent's port is mapped already. In an event: an external port is in use, and the map has the next one.", "polisctl ports list; remove the map first."},
 		{CodeNoPorts, groupHost, "No external port is left, or not as many in a row as a range has.", "The hint names a map to remove; or remove an agent, or widen network.ports."},
 		{CodePortNotFound, groupHost, "There is no such port map.", "polisctl ports list."},
-		{CodeOOMKilled, groupHost, "A process went over the agent's memory limit and was killed; the event names it.", "polisctl agents set NAME --memory MB, then polisctl agents start NAME."},
+		{CodeOOMKilled, groupHost, "A process of the agent was killed because its memory limit was reached; the event names it. The agent is in Error if it was its own program.", "polisctl agents set NAME --memory MB, then polisctl agents start NAME."},
 		{CodePidsLimit, groupHost, "The agent has as many processes as it may; forks fail with EAGAIN. The event says how many did.", "polisctl top shows who has them; polisctl agents set NAME --pids N."},
 		{CodeHostOvercommitted, groupHost, "With this agent, the limits of all that live would be more than [admission] lets the machine promise; the message has the figures.", "Stop an agent, lower a limit, or use --force."},
 		{CodeLimitBelowUse, groupHost, "The agent uses more memory than the new limit allows; the details have both. Nothing was changed.", "Stop some of what it runs, choose a higher limit, or use --force: what does not fit is killed."},

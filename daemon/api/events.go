@@ -52,6 +52,7 @@ const (
 	EventDamaged          = "workspace:damaged"
 	EventDown             = "workspace:removed"
 	EventOOM              = "limit:oom"
+	EventMemoryPressure   = "limit:memory"
 	EventPids             = "limit:pids"
 	EventDisk             = "limit:disk"
 	EventFiles            = "limit:files"

@@ -115,7 +115,7 @@ func (g *Groups) open(agent string) (*group, int64, error) {
 			e.timer = nil
 		}
 		// Commands have nothing to do with each other: the kernel ends the largest.
-		if err := e.Ensure(cgroup.Limits{MemoryBytes: limit, Apart: true}); err != nil {
+		if err := e.Ensure(cgroup.Limits{MemoryBytes: limit}); err != nil {
 			if g.groups[agent] == nil {
 				err = errors.Join(err, g.remove(e))
 			}

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"polis/cgroup/sandbox"
 	"polis/daemon/api"
 )
 
@@ -64,27 +63,4 @@ func (s *Shim) watchPids(forks <-chan uint64) {
 			Message: fmt.Sprintf("agent %s has as many processes as it may (%d): %d forks were refused", s.Spec.Agent, limit, n),
 			Data:    map[string]any{"limit": limit, "refused": n}})
 	}
-}
-
-// killed emits an event for a process that was killed for memory.
-func (s *Shim) killed(e sandbox.OOMEvent) {
-	what := e.Comm
-	if what == "" {
-		what = "a process"
-	}
-	if e.Bytes > 0 {
-		what += fmt.Sprintf(" (%d MB)", e.Bytes>>20)
-	}
-	s.hits.hit("memory", e.Count, time.Now())
-	limit := s.settings().MemoryBytes
-	why := fmt.Sprintf("over the memory limit of %d MB", limit>>20)
-	if e.Above {
-		why = "the memory of all agents together, or of the machine, was used up"
-	}
-	msg := fmt.Sprintf("%s of agent %s was killed: %s", what, s.Spec.Agent, why)
-	s.mu.Lock()
-	s.oom = msg
-	s.mu.Unlock()
-	s.events.Publish(api.Event{Type: api.EventOOM, Agent: s.Spec.Agent, Code: api.CodeOOMKilled, Message: msg,
-		Data: map[string]any{"pid": e.Pid, "comm": e.Comm, "bytes": e.Bytes, "limit_bytes": limit, "total": e.Above}})
 }

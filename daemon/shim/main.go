@@ -36,6 +36,7 @@ func (s *Shim) startMain(_ context.Context, req wire.StartRequest) error {
 	if err != nil {
 		return api.Errorf(api.CodeInternal, "read the clock: %w", err)
 	}
+	s.beginOOM()
 	m, err := startSession(s.ctx, s.sandbox, sandbox.Process{Args: req.Command, Env: s.env(more, req.TTY),
 		Cwd: s.Spec.ProjectPath, TTY: req.TTY, Rows: 24, Cols: 80}, req.NoInput, s.out, s.Log)
 	if err != nil {
@@ -46,6 +47,7 @@ func (s *Shim) startMain(_ context.Context, req wire.StartRequest) error {
 	s.group.Go(func() error {
 		<-m.done
 		s.leftRunning(since)
+		s.awaitOOM(m.code)
 		s.mu.Lock()
 		if s.main == m {
 			s.taskEnded()

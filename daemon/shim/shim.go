@@ -63,7 +63,8 @@ type Shim struct {
 	main      *session
 	mainStart time.Time
 	task      mainTask
-	oom       string
+	oom       oomState
+	oomSeen   chan struct{} // gets a value with each kill for memory
 	live      live
 	hits      hits
 	disk      disk
@@ -78,6 +79,7 @@ func (s *Shim) Open(ctx context.Context) (err error) {
 	s.started, s.stopping, s.listening = time.Now(), make(chan struct{}), map[netbridge.Port]bool{}
 	s.live = newLive(&s.Spec)
 	s.vars.Store(&s.Spec.Vars)
+	s.oomSeen = make(chan struct{}, 1)
 	s.events = events.New(uint64(s.started.UnixNano()))
 	s.events.Minor = func(e api.Event) bool { return e.Type == api.EventDenied || e.Type == api.EventLockConflict }
 	group, gctx := errgroup.WithContext(context.WithoutCancel(ctx))
@@ -176,6 +178,7 @@ func (s *Shim) openSandbox(ctx context.Context) error {
 		return api.Errorf(api.CodeCgroupFailed, "weigh the agent: %w", err)
 	}
 	s.group.Go(func() error { s.watchOOM(); return nil })
+	s.group.Go(func() error { s.watchPressure(); return nil })
 	s.group.Go(func() error { s.reportCalls(); return nil })
 	return s.watchActivity()
 }
@@ -188,7 +191,7 @@ func (s *Shim) Serve(ctx context.Context) error {
 	case <-s.views.dead:
 		return errors.New("the view has ended")
 	case <-s.sandbox.Done():
-		return errors.New("the sandbox has ended")
+		return s.sandboxEnded()
 	case <-s.ctx.Done():
 		return fmt.Errorf("a part of the shim has ended: %w", context.Cause(s.ctx))
 	}
@@ -215,7 +218,7 @@ func (s *Shim) status() wire.Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st.LimitHits = s.hits.list()
-	st.OOM, st.Listening = s.oom, s.listeningOn(api.ProtoTCP)
+	st.OOM, st.Listening = s.oomOfMain(), s.listeningOn(api.ProtoTCP)
 	st.ListeningUDP = s.listeningOn(api.ProtoUDP)
 	st.LeftRunning = s.leftovers.Any()
 	if s.main != nil {

@@ -1,0 +1,100 @@
+package shim
+
+import (
+	"fmt"
+	"time"
+
+	"polis/daemon/api"
+)
+
+const (
+	// pressureEvery is how often the memory of the sandbox is measured.
+	pressureEvery = 5 * time.Second
+	// pressureFor is how long an agent must have been at its limit to emit an event.
+	pressureFor = 20 * time.Second
+	// pressureAgain is the interval of further events.
+	pressureAgain = 10 * time.Minute
+)
+
+// pressure decides whether an agent has been at its memory limit for long. Such a program is
+// not killed: the kernel takes the pages of its files away and reads them again, and it
+// hardly gets on.
+type pressure struct {
+	reclaims uint64 // so many when it was last measured
+	since    time.Time
+	reported time.Time
+}
+
+// use is the memory of the sandbox, in bytes; need of it cannot be dropped.
+type use struct {
+	reclaims           uint64
+	bytes, need, limit uint64
+}
+
+// full reports whether the limit is reached. Page cache alone also fills a limit, and is
+// nothing: what cannot be dropped must be four fifths of it.
+func (u use) full() bool { return u.limit > 0 && u.bytes >= u.limit/20*19 && u.need >= u.limit/10*8 }
+
+// measured takes a measure and returns since when the agent has been at its limit, if that is
+// to be reported.
+func (p *pressure) measured(now time.Time, u use) (since time.Time, report bool) {
+	more := u.reclaims > p.reclaims
+	p.reclaims = u.reclaims
+	if !more || !u.full() {
+		p.since = time.Time{}
+		return p.since, false
+	}
+	if p.since.IsZero() {
+		p.since = now
+	}
+	if now.Sub(p.since) < pressureFor || !p.reported.IsZero() && now.Sub(p.reported) < pressureAgain {
+		return p.since, false
+	}
+	p.reported = now
+	return p.since, true
+}
+
+// watchPressure emits events while the agent is at its memory limit for long.
+func (s *Shim) watchPressure() {
+	tick := time.NewTicker(pressureEvery)
+	defer tick.Stop()
+	group := s.sandbox.Group()
+	var p pressure
+	for {
+		select {
+		case <-tick.C:
+		case <-s.sandbox.Done():
+			return
+		case <-s.ctx.Done():
+			return
+		}
+		u := use{limit: uint64(max(s.settings().MemoryBytes, 0))}
+		var err error
+		if u.reclaims, err = group.Reclaims(); err == nil && u.reclaims > p.reclaims { // else there is no pressure
+			u.bytes, u.need, err = s.memoryUse()
+		}
+		if err != nil {
+			s.Log.Debug("memory pressure not measured", "err", err)
+			continue
+		}
+		since, report := p.measured(time.Now(), u)
+		if !report {
+			continue
+		}
+		s.hits.hit("memory", 0, time.Now())
+		hint := memoryHint(s.Spec.Agent, int64(u.limit))
+		s.events.Publish(api.Event{Type: api.EventMemoryPressure, Agent: s.Spec.Agent,
+			Message: fmt.Sprintf("agent %s has been at its memory limit of %d MB for %d s, of which files have hardly any: %s gives it more",
+				s.Spec.Agent, u.limit>>20, int(time.Since(since).Seconds()), hint),
+			Data: map[string]any{"limit_bytes": u.limit, "need_bytes": u.need, "since": since.UTC(), "hint": hint}})
+	}
+}
+
+func (s *Shim) memoryUse() (bytes, need uint64, err error) {
+	stats, err := s.sandbox.Stats()
+	if err != nil {
+		return 0, 0, err
+	}
+	need, err = s.sandbox.Group().MemoryNeed()
+	return stats.MemoryBytes, need, err
+}

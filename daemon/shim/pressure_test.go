@@ -1,0 +1,43 @@
+package shim
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+// An event means that for 20 s every measure found the limit reached anew, by what cannot be
+// dropped; and there is one in ten minutes at most.
+func TestPressureIsReportedAfterLongAndSeldom(t *testing.T) {
+	const limit = 100 << 20
+	rapid.Check(t, func(t *rapid.T) {
+		var p pressure
+		now := time.Unix(1e9, 0)
+		var began, last time.Time
+		var reclaims uint64
+		for range rapid.IntRange(1, 400).Draw(t, "measures") {
+			now = now.Add(pressureEvery)
+			more := rapid.Uint64Range(0, 3).Draw(t, "more")
+			need := rapid.SampledFrom([]uint64{limit / 2, limit/10*8 - 1, limit / 10 * 8, limit}).Draw(t, "need")
+			reclaims += more
+			bytes := rapid.SampledFrom([]uint64{limit / 20 * 18, limit / 20 * 19, limit}).Draw(t, "bytes")
+			if pressed := more > 0 && need >= limit/10*8 && bytes >= limit/20*19; !pressed {
+				began = time.Time{}
+			} else if began.IsZero() {
+				began = now
+			}
+			since, report := p.measured(now, use{reclaims, bytes, need, limit})
+			require.Equal(t, began, since)
+			if want := !began.IsZero() && now.Sub(began) >= pressureFor && (last.IsZero() || now.Sub(last) >= pressureAgain); want != report {
+				t.Fatalf("reported %t at %v, want %t", report, now.Sub(began), want)
+			}
+			if report {
+				last = now
+			}
+		}
+	})
+	_, report := (&pressure{}).measured(time.Now(), use{1, 1 << 40, 1 << 40, 0})
+	require.False(t, report, "no limit")
+}
