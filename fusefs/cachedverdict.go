@@ -57,10 +57,10 @@ const (
 	// without it the guard is called for every step through the directory. Its size and times may
 	// be a second old.
 	KeepMode
-	// KeepLoose is for a directory whose name is kept though others can remove
+	// KeepSharedDir is for a directory whose name is kept though others can remove
 	// it. A caller that does not find something in it, or lists it, must look up the
 	// whole path again if the name does not stand for it any more.
-	KeepLoose
+	KeepSharedDir
 
 	KeepAll = KeepName | KeepAttr | KeepData | KeepAbsent | KeepList | KeepMode
 )

@@ -82,7 +82,7 @@ func (fs *FS) OpenDir(_ request, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status
 	if n == nil || !n.IsDir() {
 		return status(syscall.ESTALE)
 	}
-	if Keep(n.Keep.Load())&KeepLoose != 0 {
+	if Keep(n.Keep.Load())&KeepSharedDir != 0 {
 		if e := fs.revalidated(syscall.ENOENT, n); e == syscall.ESTALE {
 			return status(e)
 		}

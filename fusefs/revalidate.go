@@ -6,7 +6,7 @@ import (
 	"polis/fusefs/inode"
 )
 
-// A directory that others may remove (KeepLoose) can be gone while the kernel still has its name,
+// A directory that others may remove (KeepSharedDir) can be gone while the kernel still has its name,
 // and another may be in its place. Lookups in it then fail. So when a name is missing the
 // directory itself is checked, and if it is gone the answer is ESTALE: the kernel looks up the
 // whole path again, with a request for every name, and repeats the call. Only mkdir(2),
@@ -16,7 +16,7 @@ import (
 // revalidate returns the errno for a caller that met the error e in a directory. The
 // caller holds the name lock.
 func (fs *FS) revalidate(dir *inode.Node, e syscall.Errno) syscall.Errno {
-	if e != syscall.ENOENT || Keep(dir.Keep.Load())&KeepLoose == 0 {
+	if e != syscall.ENOENT || Keep(dir.Keep.Load())&KeepSharedDir == 0 {
 		return e
 	}
 	if _, gone := fs.layers.Stat(dir); gone != 0 {

@@ -27,7 +27,7 @@ func (g *keepingGuard) Keep(path string) Keep {
 	return g.keep[top]
 }
 
-const looseDir = KeepName | KeepMode | KeepLoose
+const sharedDir = KeepName | KeepMode | KeepSharedDir
 
 // A directory that others removed, or removed and made again, is not what is
 // worked in, whatever the call.
@@ -58,7 +58,7 @@ func TestALooseDirectoryIsWhatItsNameStandsFor(t *testing.T) {
 	} {
 		for _, again := range []bool{false, true} {
 			t.Run(name+map[bool]string{false: ", gone", true: ", made again"}[again], func(t *testing.T) {
-				v := mountWith(t, &keepingGuard{keep: map[string]Keep{"": KeepMode, "d": looseDir}})
+				v := mountWith(t, &keepingGuard{keep: map[string]Keep{"": KeepMode, "d": sharedDir}})
 				require.NoError(t, os.Mkdir(v.raw("d"), 0o755))
 				write(t, v.raw("d/old"), "1")
 				write(t, v.raw("f"), "f")
@@ -88,7 +88,7 @@ func TestALooseDirectoryIsWhatItsNameStandsFor(t *testing.T) {
 
 // The name is not asked for again as long as it stands for the directory.
 func TestALooseDirectoryIsKept(t *testing.T) {
-	v := mountWith(t, &keepingGuard{keep: map[string]Keep{"": KeepMode, "d": looseDir}})
+	v := mountWith(t, &keepingGuard{keep: map[string]Keep{"": KeepMode, "d": sharedDir}})
 	require.NoError(t, os.Mkdir(v.raw("d"), 0o755))
 	write(t, v.raw("d/f"), "1")
 	require.NoError(t, readable(v.in("d/f")))
@@ -125,7 +125,7 @@ func TestALookupBringsTheAttributesAlong(t *testing.T) {
 
 // A name that is moved to where names are not kept is not kept there.
 func TestAMovedNameIsKeptAsItsNewPlaceSays(t *testing.T) {
-	v := mountWith(t, &keepingGuard{keep: map[string]Keep{"": KeepMode, "d": looseDir, "e": looseDir, "d/": KeepName | KeepAttr}})
+	v := mountWith(t, &keepingGuard{keep: map[string]Keep{"": KeepMode, "d": sharedDir, "e": sharedDir, "d/": KeepName | KeepAttr}})
 	for _, d := range []string{"d", "e"} {
 		require.NoError(t, os.Mkdir(v.raw(d), 0o755))
 	}

@@ -211,7 +211,7 @@ func (s *Shim) Close(ctx context.Context) error {
 func (s *Shim) status() wire.Status {
 	st := wire.Status{Version: wire.Version, MinVersion: wire.MinVersion, Agent: s.Spec.Agent, Generation: s.Spec.Generation, PID: os.Getpid(),
 		InitPID: s.sandbox.InitPid(), StartedAt: s.started, Counters: s.views.counters(), Sessions: int(s.sessions.Load()),
-		Ports: s.ports.list(), Address: s.Spec.Address, LastEvent: s.events.Last(), Passthrough: s.views.tree.Passthrough(), OwnedRefs: s.views.owned()}
+		Ports: s.ports.list(), Address: s.Spec.Address, LastEvent: s.events.Last(), Passthrough: s.views.tree.Passthrough(), OwnedRefs: s.views.ownedRefs()}
 	if stats, err := s.sandbox.Stats(); err == nil {
 		st.Memory, st.CPUMicros, st.Processes = int64(stats.MemoryBytes), stats.CPU.Microseconds(), int(stats.Pids)
 	}

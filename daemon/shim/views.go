@@ -226,7 +226,7 @@ func (s *Shim) rulesTooLarge(path string, err error) {
 		Hint: err.Error() + "; until it is smaller polis takes nothing there for ignored, so files that git ignores take leases"})
 }
 
-func (v *views) owned() []string {
+func (v *views) ownedRefs() []string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	out := make([]string, 0, len(v.refs))

@@ -47,7 +47,7 @@ func (g *Guard) Keep(path string) fusefs.Keep {
 		}
 		// All agents' branches are in it. It goes when the last of them is packed.
 		if strings.TrimPrefix(path, "logs/") == "refs/heads/"+strings.TrimSuffix(agents, "/") {
-			return keepDir | fusefs.KeepLoose
+			return keepDir | fusefs.KeepSharedDir
 		}
 	case "worktrees":
 		return g.keepOfWorktree(rest)
@@ -65,7 +65,7 @@ func keepOfObjects(rest string) fusefs.Keep {
 		case dir == "", dir == "pack", dir == "info":
 			return keepDir
 		case len(dir) == 2 && isHex(dir): // goes when all that is in it was packed
-			return keepDir | fusefs.KeepLoose
+			return keepDir | fusefs.KeepSharedDir
 		}
 	case len(dir) == 2 && isHex(dir):
 		if (len(name) == 38 || len(name) == 62) && isHex(name) {

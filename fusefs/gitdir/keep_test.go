@@ -29,7 +29,7 @@ func TestKeepFollowsWhoCanChangeAName(t *testing.T) {
 		"shallow":                             0,
 		"FETCH_HEAD":                          0,
 		"objects":                             keepDir,
-		"objects/ab":                          keepDir | fusefs.KeepLoose, // goes when it is packed
+		"objects/ab":                          keepDir | fusefs.KeepSharedDir, // goes when it is packed
 		"objects/tmp_obj_x":                   0,
 		"objects/pack":                        keepDir,
 		"objects/abc":                         0,
@@ -49,7 +49,7 @@ func TestKeepFollowsWhoCanChangeAName(t *testing.T) {
 		"refs/heads":                          keepDir,
 		"refs/heads/main":                     0,
 		"refs/heads/main.lock":                0,
-		"refs/heads/agent":                    keepDir | fusefs.KeepLoose,
+		"refs/heads/agent":                    keepDir | fusefs.KeepSharedDir,
 		"refs/heads/agent/me":                 0,
 		"refs/heads/agents":                   0,
 		"refs/tags/agent":                     0,
@@ -58,7 +58,7 @@ func TestKeepFollowsWhoCanChangeAName(t *testing.T) {
 		"logs/refs":                           keepDir,
 		"logs/refs/heads":                     keepDir,
 		"logs/refs/heads/main":                0,
-		"logs/refs/heads/agent":               keepDir | fusefs.KeepLoose,
+		"logs/refs/heads/agent":               keepDir | fusefs.KeepSharedDir,
 		"worktrees":                           keepDir,
 		"worktrees/me":                        keepDir,
 		"worktrees/me/index":                  0,

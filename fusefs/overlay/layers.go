@@ -110,8 +110,8 @@ func (l *Layers) Close() {
 // Main is the descriptor of the main root.
 func (l *Layers) Main() int { return l.roots[0] }
 
-// owned is the number of roots that can be written.
-func (l *Layers) owned() int {
+// writableRoots is the number of roots that can be written.
+func (l *Layers) writableRoots() int {
 	if l.lower > 0 {
 		return l.lower
 	}

@@ -20,7 +20,7 @@ func (l *Layers) List(n *inode.Node, path string, visible func(path string, dir 
 	if len(below) > 0 {
 		have = map[string]bool{}
 	}
-	for root := range l.roots[:l.owned()] {
+	for root := range l.roots[:l.writableRoots()] {
 		if n.Root() == l.lower || path == "" && root > 0 && l.Shared != nil && root == l.Shared.StoreRoot {
 			continue
 		}

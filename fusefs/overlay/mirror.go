@@ -15,7 +15,7 @@ func (l *Layers) ClearMirrors(parent *inode.Node, name string, p Place) syscall.
 	if p.Root != 0 {
 		return 0 // below an overlay everything is in the overlay
 	}
-	for i := 1; i < l.owned(); i++ {
+	for i := 1; i < l.writableRoots(); i++ {
 		d, e := l.Dir(parent, i)
 		if e != 0 {
 			continue // nothing of it in this root
@@ -41,7 +41,7 @@ func (l *Layers) Mirrored(parent *inode.Node, name string, root int) bool {
 	if root != 0 {
 		return false // below an overlay everything is in the overlay
 	}
-	for i := 1; i < l.owned(); i++ {
+	for i := 1; i < l.writableRoots(); i++ {
 		d, e := l.Dir(parent, i)
 		if e != 0 {
 			continue
