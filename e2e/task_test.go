@@ -265,3 +265,16 @@ func TestATaskBeginsWhereTheTargetIs(t *testing.T) {
 	require.Equal(t, "uncommitted: 1 file", d.settled("bob").Result)
 	require.Equal(t, head, d.sh("bob", "git rev-parse HEAD"))
 }
+
+// TestExecStartsTheSandboxOfAStoppedAgent, and not its program.
+func TestExecStartsTheSandboxOfAStoppedAgent(t *testing.T) {
+	d := startDaemon(t, options{})
+	d.up()
+	d.must("agents", "add", "alice", "--base", "custom", "--", "sh", "-c", "touch started; exec sleep 1000")
+	d.must("agents", "stop", "alice")
+	require.Equal(t, "here\n", d.must("agents", "exec", "alice", "--", "sh", "-c", "echo here; test ! -e started"))
+	a, _ := d.agent("alice")
+	require.Equal(t, api.StatusIdle, a.Status)
+	r := d.ctl("agents", "attach", "alice")
+	require.Equal(t, 125, r.code, "there is no program: %s", r)
+}

@@ -42,7 +42,7 @@ func (a *app) execCmd() *cobra.Command {
 		Long: `Run a command in an agent's sandbox, with its files, ports and limits. Input,
 output and signals are passed on, and the exit status is the command's own. On a
 terminal the command gets one. Options come before NAME; what follows NAME is
-the command's.`,
+the command's. The sandbox of a stopped agent is started, without its program.`,
 		Example: `  polisctl agents exec claude -- go test ./...
   polisctl agents exec claude git log --oneline
   tar c src | polisctl agents exec claude -- tar x`,
@@ -95,7 +95,8 @@ func (a *app) shellCmd() *cobra.Command {
 		Use:   "shell NAME",
 		Short: "Open a shell in an agent's sandbox",
 		Long: `Open a shell in an agent's sandbox: your own ($SHELL) if it is there, else bash or
-sh. The exit status is the shell's own.`,
+sh. The exit status is the shell's own. The sandbox of a stopped agent is started,
+without its program.`,
 		Aliases:           []string{"sh"},
 		Args:              takes(1, 1, "the NAME of an agent"),
 		ValidArgsFunction: a.completeAgents,
@@ -149,6 +150,22 @@ other way. If the program ends, its exit status is polisctl's.`,
 	return cmd
 }
 
+// wasStopped starts the sandbox of an agent that is stopped, and says whether it did: a
+// command of a person's needs the agent's files, and not its program.
+func (a *app) wasStopped(ctx context.Context, c *client.Client, name string, refused error) bool {
+	if refused == nil || api.CodeOf(refused) != api.CodeBadState {
+		return false
+	}
+	g, err := c.Agent(ctx, name)
+	if err != nil || g.Status != api.StatusStopped {
+		return false
+	}
+	p := a.progress("starting the sandbox of agent " + name)
+	defer p.done()
+	_, err = c.BringUp(ctx, name)
+	return err == nil
+}
+
 // enter opens a session and runs it. A status other than 0 comes back as
 // childStatus.
 func (a *app) enter(cmd *cobra.Command, name string, tty ttyFlags, req wire.ExecRequest,
@@ -170,6 +187,9 @@ func (a *app) enter(cmd *cobra.Command, name string, tty ttyFlags, req wire.Exec
 	var remote *client.Session
 	err = a.reach(cmd, func(ctx context.Context, c *client.Client) error {
 		remote, err = open(c, ctx, name, req)
+		if len(req.Command) > 0 && a.wasStopped(ctx, c, name, err) {
+			remote, err = open(c, ctx, name, req)
+		}
 		return err
 	})
 	if err != nil {

@@ -42,6 +42,23 @@ func (m *Manager) Start(ctx context.Context, name string, force bool) (api.Agent
 	return m.live(ctx, a), nil
 }
 
+// BringUp starts a stopped agent's sandbox, and runs nothing in it. One that is up is
+// left alone.
+func (m *Manager) BringUp(ctx context.Context, name string, force bool) (api.Agent, error) {
+	a, err := m.findFor(ctx, name, verbStart)
+	if err != nil {
+		return api.Agent{}, err
+	}
+	defer a.op.Unlock()
+	if err := m.writable(a); err != nil {
+		return api.Agent{}, err
+	}
+	if err := m.ensureUp(ctx, a, force); err != nil {
+		return api.Agent{}, err
+	}
+	return m.live(ctx, a), nil
+}
+
 func (a *Agent) status(m *Manager) api.Status {
 	m.mu.Lock()
 	defer m.mu.Unlock()

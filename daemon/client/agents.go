@@ -139,6 +139,13 @@ func (c *Client) Start(ctx context.Context, name string) (api.Agent, error) {
 	return out, err
 }
 
+// BringUp starts a stopped agent's sandbox, and runs nothing in it.
+func (c *Client) BringUp(ctx context.Context, name string) (api.Agent, error) {
+	var out api.Agent
+	err := c.call(ctx, http.MethodPost, agentPath(name, "start"), url.Values{"idle": {"1"}}, nil, &out)
+	return out, err
+}
+
 // ForceStart is Start even if the machine has no room for the agent.
 func (c *Client) ForceStart(ctx context.Context, name string) (api.Agent, error) {
 	var out api.Agent

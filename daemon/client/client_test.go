@@ -144,6 +144,7 @@ func TestEveryCallUsesItsRoute(t *testing.T) {
 			return err
 		}},
 		{"POST /v1/agents/claude/start?force=1 ", func(c *Client) error { _, err := c.ForceStart(ctx, "claude"); return err }},
+		{"POST /v1/agents/claude/start?idle=1 ", func(c *Client) error { _, err := c.BringUp(ctx, "claude"); return err }},
 		{"POST /v1/agents/claude/start ", func(c *Client) error { _, err := c.Start(ctx, "claude"); return err }},
 		{"POST /v1/agents/claude/stop ", func(c *Client) error { _, err := c.Stop(ctx, "claude"); return err }},
 		{`POST /v1/agents/claude/run {"prompt":"p"}`, func(c *Client) error { _, err := c.Run(ctx, "claude", api.RunRequest{Prompt: "p"}); return err }},

@@ -58,7 +58,11 @@ func (s *Server) remove(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) start(w http.ResponseWriter, r *http.Request) error {
-	a, err := s.Backend.Start(r.Context(), r.PathValue("name"), flag(r, "force"))
+	start := s.Backend.Start
+	if flag(r, "idle") {
+		start = s.Backend.BringUp
+	}
+	a, err := start(r.Context(), r.PathValue("name"), flag(r, "force"))
 	if err != nil {
 		return err
 	}

@@ -56,6 +56,8 @@ type Agents interface {
 	Get(ctx context.Context, name string) (api.Agent, error)
 	List(ctx context.Context, workspace string) []api.Agent
 	Start(ctx context.Context, name string, force bool) (api.Agent, error)
+	// BringUp starts the sandbox, and no command in it.
+	BringUp(ctx context.Context, name string, force bool) (api.Agent, error)
 	Stop(ctx context.Context, name string) (api.Agent, error)
 	Run(ctx context.Context, name string, req api.RunRequest) (api.Task, error)
 	Send(ctx context.Context, name string, req api.SendRequest) (api.Task, error)

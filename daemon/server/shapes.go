@@ -54,7 +54,7 @@ func shapes() map[string]shape {
 		"PATCH /v1/agents/{name}":  {in: api.SetRequest{}, out: api.SetResponse{}},
 		"DELETE /v1/agents/{name}": {out: api.RemoveResponse{}, query: []query{{"force", "boolean", "also one that runs or has unsaved work; the work is put aside"}, ignored}},
 
-		"POST /v1/agents/{name}/start":   {out: api.Agent{}, query: []query{{"force", "boolean", "also if the machine has no room for it"}}},
+		"POST /v1/agents/{name}/start":   {out: api.Agent{}, query: []query{{"force", "boolean", "also if the machine has no room for it"}, {"idle", "boolean", "only its sandbox, without its command"}}},
 		"POST /v1/agents/{name}/stop":    {out: api.Agent{}},
 		"POST /v1/agents/{name}/run":     {in: api.RunRequest{}, out: api.Task{}},
 		"POST /v1/agents/{name}/send":    {in: api.SendRequest{}, out: api.Task{}},
