@@ -8,7 +8,7 @@ import (
 
 const (
 	// maxCoolDown bounds how long a path stays free of a holder whose explicit leases on it have
-	// lasted as long as they may: whoever was refused meanwhile comes again.
+	// lasted as long as they may: a holder that was refused meanwhile comes again.
 	maxCoolDown = time.Minute
 	// maxSpent bounds the ended leases that are remembered of one holder.
 	maxSpent = 1024
