@@ -108,7 +108,7 @@ func (m *Manager) endTask(a *Agent, e task.End) {
 	first := a.Kept.InTask && a.Kept.Task == id
 	if first {
 		a.Kept.InTask, a.Kept.Task = false, ""
-		// Without auto_merge the branch waits for a person by choice; the task's result says so.
+		// Without auto_merge the branch waits for a person by choice; the task's result shows it.
 		if !task.Well(t) && a.WS.Git {
 			a.Kept.MergeStatus = api.MergePending
 		}
