@@ -96,3 +96,18 @@ func TestGitWorksBesideFilesThatAreKeptFromTheAgent(t *testing.T) {
 	changed := git(t, d.path("ws", ".polis", "bare-repo.git"), "diff", "--name-status", "main", "agent/alice")
 	require.Equal(t, "M\tmain.txt\n", changed)
 }
+
+// What a refusal says helps who is refused: the rule that decided, and whom to ask.
+func TestARefusedWriteNamesTheRuleThatIsMissing(t *testing.T) {
+	d := startDaemon(t, options{})
+	d.up()
+	d.add("alice", "--read", "**", "--write", "docs/**")
+	require.NotZero(t, d.exec("alice", "sh", "-c", "echo x >> main.txt").code)
+	why := d.sh("alice", "cat /run/polis/why")
+	require.Contains(t, why, "no rule to write names it, only read")
+	require.Contains(t, why, "ask the administrator")
+	require.NotContains(t, why, "commander")
+	// What it names is enough.
+	d.must("agents", "set", "alice", "--write", "main.txt")
+	d.sh("alice", "echo x >> main.txt")
+}

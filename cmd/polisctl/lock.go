@@ -128,7 +128,7 @@ is the same as polisctl locks break.
 					return err
 				}
 				if req.Break {
-					return api.Errorf(api.CodeForbidden, "an agent cannot break locks").WithHint("ask your commander")
+					return api.Errorf(api.CodeForbidden, "an agent cannot break locks").WithHint("ask the administrator")
 				}
 				if err := c.Unlock(ctx, req); err != nil {
 					return err

@@ -76,10 +76,35 @@ func group(cmd *cobra.Command, args []string) error {
 		return cmd.Help()
 	}
 	err := usagef("unknown command %q for %q", clean(args[0]), cmd.CommandPath())
+	if s := everyday(cmd, args[0]); s != "" {
+		return err.WithHint("did you mean: %s", s)
+	}
 	if s := cmd.SuggestionsFor(args[0]); len(s) > 0 {
 		return err.WithHint("did you mean: %s %s", cmd.CommandPath(), strings.Join(s, ", "))
 	}
 	return err
+}
+
+// everyday is the verb that people mean who type one of agents at the top, or of docker;
+// "" if there is none.
+func everyday(cmd *cobra.Command, word string) string {
+	if cmd.HasParent() {
+		return ""
+	}
+	if word == "ls" || word == "ps" {
+		word = "list"
+	}
+	for _, c := range cmd.Commands() {
+		if c.Name() != "agents" {
+			continue
+		}
+		for _, verb := range c.Commands() {
+			if verb.Name() == word || verb.HasAlias(word) {
+				return verb.CommandPath()
+			}
+		}
+	}
+	return ""
 }
 
 // takes refuses a wrong number of arguments in words. want names them, such

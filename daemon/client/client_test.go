@@ -264,10 +264,10 @@ func TestSocketsThatCannotBeUsed(t *testing.T) {
 		hint       string
 		is         error
 	}{
-		{"missing", filepath.Join(dir, "none"), api.CodeUnavailable, "systemctl start polisd", os.ErrNotExist},
-		{"refused", refused, api.CodeUnavailable, "systemctl start polisd", unix.ECONNREFUSED},
+		{"missing", filepath.Join(dir, "none"), api.CodeUnavailable, "start polisd", os.ErrNotExist},
+		{"refused", refused, api.CodeUnavailable, "start polisd", unix.ECONNREFUSED},
 		{"too long", "/" + strings.Repeat("x", 108), api.CodeBadRequest, "shorter", nil},
-		{"not a directory", filepath.Join(dir, "file", "x"), api.CodeUnavailable, "systemctl start polisd", unix.ENOTDIR},
+		{"not a directory", filepath.Join(dir, "file", "x"), api.CodeUnavailable, "start polisd", unix.ENOTDIR},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := New(tc.path).Status(t.Context())
@@ -438,4 +438,14 @@ func FuzzProgress(f *testing.F) {
 		result, err := readProgress(strings.NewReader(string(body)), func(string) {})
 		require.True(t, (err == nil) == (result != nil))
 	})
+}
+
+func TestTheHintStartsPolisdWhereItIs(t *testing.T) {
+	run := t.TempDir()
+	require.Contains(t, startHint(run), "polisd --config ")
+	require.NoError(t, os.MkdirAll(filepath.Join(run, "systemd", "system"), 0o755))
+	require.Equal(t, "systemctl start polisd", startHint(run))
+	require.NoError(t, os.MkdirAll(filepath.Join(run, "polis"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(run, "polis", "api.sock"), nil, 0o600))
+	require.Contains(t, startHint(run), "administrator")
 }

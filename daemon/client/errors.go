@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io/fs"
 	"net"
+	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
@@ -13,6 +15,17 @@ import (
 
 // maxSocketPath is sizeof(sun_path) - 1, see unix(7).
 const maxSocketPath = 107
+
+// startHint is what starts polisd on this machine, whose /run is given.
+func startHint(run string) string {
+	if _, err := os.Stat(filepath.Join(run, "polis", "api.sock")); err == nil {
+		return "this is a sandbox of polis: agents do not reach polisd; ask the administrator"
+	}
+	if _, err := os.Stat(filepath.Join(run, "systemd", "system")); err == nil { // sd_booted(3)
+		return "systemctl start polisd"
+	}
+	return "start polisd, as root: polisd --config /etc/polis/polisd.toml"
+}
 
 // transportError explains why polisd could not be reached.
 func (c *Client) transportError(ctx context.Context, err error) *api.Error {
@@ -27,16 +40,16 @@ func (c *Client) transportError(ctx context.Context, err error) *api.Error {
 			WithHint("give a shorter path with --socket or POLIS_SOCKET")
 	case errors.Is(err, fs.ErrNotExist):
 		return api.Errorf(api.CodeUnavailable, "polisd is not running: no socket at %s%w", c.Socket, quiet{err}).
-			WithHint("systemctl start polisd")
+			WithHint("%s", startHint("/run"))
 	case errors.Is(err, unix.ECONNREFUSED):
 		return api.Errorf(api.CodeUnavailable, "polisd is not running: there is no listener at %s%w", c.Socket, quiet{err}).
-			WithHint("systemctl start polisd")
+			WithHint("%s", startHint("/run"))
 	case errors.Is(err, fs.ErrPermission):
 		return api.Errorf(api.CodeForbidden, "no permission to use %s%w", c.Socket, quiet{err}).
 			WithHint("become a member of group polis: sudo usermod -aG polis $USER, then log in again")
 	case isDial(err):
 		return api.Errorf(api.CodeUnavailable, "polisd cannot be reached at %s: %w", c.Socket, rootCause(err)).
-			WithHint("systemctl start polisd")
+			WithHint("%s", startHint("/run"))
 	default:
 		return api.Errorf(api.CodeUnavailable, "connection to polisd was lost: %w", rootCause(err)).
 			WithHint("polisd may have been restarted; see: polisctl status")

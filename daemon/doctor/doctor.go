@@ -2,6 +2,9 @@ package doctor
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"os"
 	"time"
 
 	"polis/daemon/api"
@@ -47,6 +50,9 @@ func (d *Doctor) readConfig() api.Check {
 	}
 	if _, err := config.LoadTypes(d.config.AgentsDir, d.config.Sandbox); err != nil {
 		return bad(c.Name, api.CheckFail, err.Error(), "agents of the types in that directory cannot be added", "correct or remove the file in "+d.config.AgentsDir)
+	}
+	if _, err := os.Stat(d.ConfigFile); errors.Is(err, fs.ErrNotExist) {
+		c.Found = "the defaults: there is no " + d.ConfigFile
 	}
 	return c
 }

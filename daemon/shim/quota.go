@@ -61,7 +61,7 @@ func (s *Shim) usedUp(op fusefs.Op, b bounds) string {
 	what := b.reached(op, s.disk.used.Load(), s.disk.files())
 	if what == "" && s.disk.blind() && (b.bytes > 0 || b.files > 0) {
 		s.disk.doubted()
-		return "the disk use of this agent cannot be measured (shim.log has the reason), so nothing can be added: remove what you made last, or ask your commander"
+		return "the disk use of this agent cannot be measured (shim.log has the reason), so nothing can be added: remove what you made last, or ask the administrator"
 	}
 	if what == limitFiles {
 		// It was counted since the last measurement; the count is reported now.
@@ -73,7 +73,7 @@ func (s *Shim) usedUp(op fusefs.Op, b bounds) string {
 
 // quotaHint describes the limit and what to do.
 func (s *Shim) quotaHint(what string) string {
-	const ask = ": remove what you do not need, or ask your commander for more"
+	const ask = ": remove what you do not need, or ask the administrator for more"
 	switch what {
 	case limitDisk:
 		return fmt.Sprintf("this agent may have %d MB on the disk (disk_mb)", s.disk.limit.Load()>>20) + ask

@@ -43,7 +43,7 @@ func (g *Guard) policy(ctx context.Context, c fusefs.Caller, op fusefs.Op, targe
 	case v.bad != nil && v.bad.hidden:
 		return g.refuse(c, op, true, Denial{Path: v.bad.path, Code: CodeHidden, Rule: v.bad.rule}, syscall.ENOENT)
 	case v.bad != nil:
-		return g.refuse(c, op, true, Denial{Path: v.bad.path, Code: CodeUndeclaredWrite, Rule: v.bad.rule}, syscall.EACCES)
+		return g.refuse(c, op, true, Denial{Path: v.bad.path, Code: CodeUndeclaredWrite, Rule: writeRule(v.bad.rule)}, syscall.EACCES)
 	case len(v.asked) > 0:
 		return g.ask(ctx, c, op, true, v.rule, v.asked...)
 	}

@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -45,6 +46,14 @@ func (g *Guard) report(c fusefs.Caller, op fusefs.Op, d Denial, errno syscall.Er
 	return errno
 }
 
+// writeRule is why a write was refused: that a rule to read names the path is none.
+func writeRule(rule string) string {
+	if strings.HasPrefix(rule, "read ") {
+		return "no rule to write names it, only " + rule
+	}
+	return rule
+}
+
 // hint is what to do next.
 func hint(d Denial) string {
 	switch d.Code {
@@ -53,11 +62,11 @@ func hint(d Denial) string {
 	case CodeLockdUnavailable:
 		return "polisd cannot be reached just now; try again in a few seconds"
 	case CodeUndeclaredRead:
-		return "your policy does not let you read this path; work with the declared paths, or ask your commander to widen the policy"
+		return "your policy does not let you read this path; work with the declared paths, or ask the administrator to widen the policy"
 	case CodeUndeclaredWrite:
-		return "your policy does not let you change this path; work in the declared paths, or ask your commander to widen the policy"
+		return "your policy does not let you change this path; work in the declared paths, or ask the administrator to widen the policy"
 	case CodeNotApproved:
-		return "this path needs a commander's approval, which was not given"
+		return "this path needs an approval, which was not given"
 	case CodePathTraversal:
 		return "use a path inside the worktree"
 	case CodeTooLarge:
