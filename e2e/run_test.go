@@ -33,6 +33,13 @@ func TestRunAddsFollowsAndEndsAsTheTask(t *testing.T) {
 	require.Equal(t, 1, r.code, "%s", r)
 	require.Contains(t, r.stdout, "second.1 done in")
 
+	writeType(d, "chooser", "run = [\"sh\", \"-c\", \"echo args: $*\", \"sh\", \"--\", \"{prompt}\"]\nmodel = [\"-m\", \"{model}\"]\n")
+	r = d.ctl("run", "-f", "--model", "big-1", "chooser", "the words")
+	require.Contains(t, r.stdout, "args: -m big-1 -- the words\n", "%s", r)
+	r = d.ctl("run", "--continue", "chooser", "more")
+	require.Equal(t, 2, r.code, "%s", r)
+	require.Contains(t, r.stderr, "does not say how")
+
 	writeFile(t, d.path("task.md"), "echo from a file; exit 3\n")
 	require.Equal(t, 3, d.ctl("run", "--wait", "scribe", "--file", d.path("task.md")).code)
 	require.Equal(t, 4, d.ctl("run", "--base", "custom", "--name", "scribe", "x").code, "of another type")

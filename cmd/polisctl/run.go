@@ -15,9 +15,10 @@ import (
 
 // runFlags are those of polisctl run.
 type runFlags struct {
-	base, name, workspace, role, file string
-	follow, wait, detach, commit      bool
-	env                               envFlags
+	base, name, workspace, role, file  string
+	model                              string
+	follow, wait, detach, commit, goOn bool
+	env                                envFlags
 }
 
 func (a *app) runTaskCmd() *cobra.Command {
@@ -53,6 +54,8 @@ task's: that of its program, or 1 if it ended otherwise and not well.`,
 	flags.BoolVarP(&f.follow, "follow", "f", false, "show the output until the task has ended (default on a terminal)")
 	flags.BoolVar(&f.wait, "wait", false, "wait for the result, and show no output")
 	flags.BoolVarP(&f.detach, "detach", "d", false, "only give the task")
+	flags.StringVar(&f.model, "model", "", "the `MODEL` that the agent's program uses for this task")
+	flags.BoolVar(&f.goOn, "continue", false, "go on with the program's last session in this agent")
 	flags.BoolVar(&f.commit, "commit", false, "commit what the task leaves in no commit, if it ends well (default as its role says)")
 	f.env.register(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("base", a.completeTypes) // fails only for a flag that is not there
@@ -75,7 +78,7 @@ task's: that of its program, or 1 if it ended otherwise and not well.`,
 			}
 			p := a.progress("starting the task")
 			defer p.done()
-			task, err = c.Run(ctx, name, api.RunRequest{Prompt: prompt, Queue: true, Commit: f.commit, Env: vars})
+			task, err = c.Run(ctx, name, api.RunRequest{Prompt: prompt, Queue: true, Model: f.model, Continue: f.goOn, Commit: f.commit, Env: vars})
 			return err
 		})
 		if err != nil {

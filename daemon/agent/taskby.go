@@ -139,5 +139,5 @@ func (m *Manager) RetryTask(ctx context.Context, id string) (api.Task, error) {
 		return api.Task{}, err
 	}
 	defer a.op.Unlock()
-	return m.assign(ctx, a, api.Task{Prompt: old.Prompt, Command: []string{}, Time: m.Now().UTC(), RetryOf: id, Commit: old.Commit}, true, nil)
+	return m.assign(ctx, a, api.Task{Prompt: old.Prompt, Command: []string{}, Time: m.Now().UTC(), RetryOf: id, Model: old.Model, Continue: old.Continue, Commit: old.Commit}, true, nil)
 }

@@ -33,7 +33,7 @@ func (m *Manager) Run(ctx context.Context, name string, req api.RunRequest) (api
 		return api.Task{}, err
 	}
 	defer a.op.Unlock()
-	return m.assign(ctx, a, api.Task{Agent: name, Prompt: req.Prompt, Command: []string{}, Time: m.Now().UTC(), Commit: req.Commit || m.config().Roles[a.Copy().Role].AutoCommit}, req.Queue, req.Env)
+	return m.assign(ctx, a, api.Task{Agent: name, Prompt: req.Prompt, Command: []string{}, Time: m.Now().UTC(), Model: req.Model, Continue: req.Continue, Commit: req.Commit || m.config().Roles[a.Copy().Role].AutoCommit}, req.Queue, req.Env)
 }
 
 // assign begins a task, or keeps it until its turn has come. env is for it alone. a.op is
@@ -64,7 +64,7 @@ func (m *Manager) queueTask(a *Agent, t api.Task, waiting int) (api.Task, error)
 		return t, api.Errorf(api.CodeQuota, "agent %s has %d tasks that wait: at most %d", a.Name(), waiting, task.MaxQueued).
 			WithHint("polisctl tasks %s lists them, polisctl tasks cancel ID drops one", a.Name())
 	}
-	if _, err := m.taskCommand(a, t.Prompt); err != nil {
+	if _, err := m.taskCommand(a, t); err != nil {
 		return t, err
 	}
 	t.State = api.TaskQueued
@@ -77,9 +77,13 @@ func (m *Manager) queueTask(a *Agent, t api.Task, waiting int) (api.Task, error)
 	return t, nil
 }
 
-// taskCommand is the command line that works on a prompt.
-func (m *Manager) taskCommand(a *Agent, prompt string) ([]string, error) {
-	cmd := a.Type.PromptCommand(a.Kept.Command, prompt)
+// taskCommand is the command line that works on a task.
+func (m *Manager) taskCommand(a *Agent, t api.Task) ([]string, error) {
+	typ, err := a.Type.With(a.Kept.Command, t.Model, t.Continue)
+	if err != nil {
+		return nil, err
+	}
+	cmd := typ.PromptCommand(a.Kept.Command, t.Prompt)
 	if len(cmd) == 0 {
 		return nil, api.Errorf(api.CodeBadState, "agent %s has no command to give a prompt to", a.Name()).
 			WithHint("add it with a base type that has one, or with -- CMD")
@@ -90,7 +94,7 @@ func (m *Manager) taskCommand(a *Agent, prompt string) ([]string, error) {
 // begin starts a task, which may have waited. env is for it alone. a.op is held.
 func (m *Manager) begin(ctx context.Context, a *Agent, t api.Task, env map[string]string) (api.Task, error) {
 	m.renewType(ctx, a)
-	cmd, err := m.taskCommand(a, t.Prompt)
+	cmd, err := m.taskCommand(a, t)
 	if err != nil {
 		return t, err
 	}

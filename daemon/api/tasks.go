@@ -8,6 +8,10 @@ type RunRequest struct {
 	// Queue keeps the task until the agent has ended the one it works on; without it
 	// a Running agent refuses.
 	Queue bool `json:"queue,omitempty"`
+	// Model is the model that the agent's program is to use; empty: its usual one.
+	Model string `json:"model,omitempty"`
+	// Continue goes on with the program's last session in this agent.
+	Continue bool `json:"continue,omitempty"`
 	// Commit commits, before the merge, what the task has left in no commit.
 	Commit bool `json:"commit,omitempty"`
 	// Env are variables for this task. They are kept nowhere, so that it cannot wait.
@@ -136,6 +140,9 @@ type Task struct {
 	Use *TaskUse `json:"use,omitempty"`
 	// Refused are the last refusals it met.
 	Refused []WhyEntry `json:"refused,omitempty"`
+	// Model and Continue are as in RunRequest.
+	Model    string `json:"model,omitempty"`
+	Continue bool   `json:"continue,omitempty"`
 	// Commit: what it left in no commit was to be committed.
 	Commit bool `json:"commit,omitempty"`
 	// RetryOf is the task it does again.

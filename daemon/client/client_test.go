@@ -172,6 +172,8 @@ func TestEveryCallUsesItsRoute(t *testing.T) {
 			_, err := c.Commit(ctx, "claude", api.CommitRequest{Message: "m"})
 			return err
 		}},
+		{"GET /v1/agents/claude/leftovers ", func(c *Client) error { _, err := c.Leftovers(ctx, "claude"); return err }},
+		{"DELETE /v1/agents/claude/leftovers ", func(c *Client) error { _, err := c.EndLeftovers(ctx, "claude"); return err }},
 		{"GET /v1/tasks?limit=5&workspace=w ", func(c *Client) error { _, err := c.AllTasks(ctx, "w", 5); return err }},
 		{"GET /v1/tasks/claude.1?wait=2 ", func(c *Client) error { _, err := c.Task(ctx, "claude.1", 2*time.Second); return err }},
 		{"GET /v1/tasks/claude.1/output ", func(c *Client) error { _, err := c.TaskOutput(ctx, "claude.1"); return err }},

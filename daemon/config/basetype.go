@@ -28,6 +28,10 @@ type BaseType struct {
 	// Prompt is what follows a command line of the agent's own (agents add ... -- CMD)
 	// to give it a task.
 	Prompt []string `toml:"prompt" json:"prompt,omitempty"`
+	// Model and Continue are what Run gets before the task to choose a model
+	// ("{model}") and to go on with the program's last session; none: it cannot.
+	Model    []string `toml:"model" json:"model,omitempty"`
+	Continue []string `toml:"continue" json:"continue,omitempty"`
 	// PromptForm says how Run takes a task: see [BaseType.PromptCommand].
 	PromptForm string `toml:"-" json:"prompt_form,omitempty"`
 	// NoInput gives Run no standard input: programs that read it, if it is no

@@ -1,8 +1,11 @@
 package config
 
 import (
+	"regexp"
 	"slices"
 	"strings"
+
+	"polis/daemon/api"
 )
 
 // placeholder stands for the task in a command line.
@@ -37,6 +40,46 @@ func (t BaseType) PromptCommand(own []string, prompt string) []string {
 		out = append(out, strings.ReplaceAll(w, placeholder, guarded))
 	}
 	return out
+}
+
+// modelPlaceholder stands for the model in BaseType.Model.
+const modelPlaceholder = "{model}"
+
+var modelName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}$`)
+
+// With is the type with a Run line that chooses a model ("" for the usual one) and, if
+// so told, goes on with the last session. own is the agent's own command line, which
+// polis does not change.
+func (t BaseType) With(own []string, model string, goOn bool) (BaseType, error) {
+	var words []string
+	for _, o := range []struct {
+		name  string
+		given bool
+		words []string
+	}{{"model", model != "", t.Model}, {"continue", goOn, t.Continue}} {
+		switch {
+		case !o.given:
+			continue
+		case len(own) > 0:
+			return t, api.Errorf(api.CodeBadRequest, "%s: the agent has a command line of its own, which says that", o.name).
+				WithHint("add the option to that command line")
+		case len(o.words) == 0:
+			return t, api.Errorf(api.CodeBadRequest, "%s: the base type %s does not say how", o.name, t.Name).
+				WithHint("agents.d/%s.toml may have %s = [...]: see \"Base types\" of configuration.md", t.Name, o.name)
+		}
+		for _, w := range o.words {
+			words = append(words, strings.ReplaceAll(w, modelPlaceholder, model))
+		}
+	}
+	if model != "" && !modelName.MatchString(model) {
+		return t, api.Errorf(api.CodeBadRequest, "model = %q: must be letters, digits and . _ : / @ + -, beginning with a letter or digit", api.Shorten(model, 64))
+	}
+	if at := slices.IndexFunc(t.Run, func(w string) bool { return w == "--" || strings.Contains(w, placeholder) }); at >= 0 {
+		t.Run = slices.Insert(slices.Clone(t.Run), at, words...)
+	} else {
+		t.Run = slices.Concat(t.Run, words)
+	}
+	return t, nil
 }
 
 // StartCommand is the command line that runs without a task: the agent's own, unless

@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"polis/daemon/api"
 )
 
 // misread says whether a program that parses its options as usual takes a word of line
@@ -63,4 +65,23 @@ func TestATaskForACommandOfTheAgentsOwn(t *testing.T) {
 	for text, rule := range map[string]string{"prompt = [\"-p\"]": "{prompt}", "prompt = [\"\"]": "empty"} {
 		require.ErrorContains(t, addType(map[string]BaseType{}, Sandbox{}, "x.toml", text), rule)
 	}
+}
+
+func TestTheModelComesBeforeTheTask(t *testing.T) {
+	typ := BaseType{Name: "x", Run: []string{"x", "-p", "--", "{prompt}"}, Model: []string{"--model", "{model}"}, Continue: []string{"-c"}}
+	with, err := typ.With(nil, "big-1", true)
+	require.NoError(t, err)
+	require.Equal(t, []string{"x", "-p", "--model", "big-1", "-c", "--", "do"}, with.PromptCommand(nil, "do"))
+	require.Equal(t, []string{"x", "-p", "--", "do"}, typ.PromptCommand(nil, "do"), "the type itself is as it was")
+	same, err := typ.With([]string{"own"}, "", false)
+	require.NoError(t, err)
+	require.Equal(t, typ.Run, same.Run)
+	for _, bad := range []string{"-x", "a b", "a\n", "--help"} {
+		_, err = typ.With(nil, bad, false)
+		require.Equal(t, api.CodeBadRequest, api.CodeOf(err), bad)
+	}
+	_, err = typ.With([]string{"own"}, "big-1", false)
+	require.Equal(t, api.CodeBadRequest, api.CodeOf(err))
+	_, err = BaseType{Name: "y", Run: []string{"y"}}.With(nil, "", true)
+	require.Equal(t, api.CodeBadRequest, api.CodeOf(err))
 }
