@@ -56,7 +56,7 @@ e2e: build ## the programs end to end, without and under systemd
 .PHONY: e2e-agents
 e2e-agents: build ## real agents from npm against a stand-in for their model services; writes docs/agents.md
 	dir=$$(mktemp -d /tmp/polis-agents-XXXXXX) && trap 'rm -rf "$$dir"' EXIT && chmod 755 "$$dir" && \
-	npm install --prefix "$$dir" --no-audit --no-fund @anthropic-ai/claude-code @openai/codex @mariozechner/pi-coding-agent && chmod -R a+rX "$$dir" && \
+	npm install --prefix "$$dir" --no-audit --no-fund @anthropic-ai/claude-code @openai/codex @qwen-code/qwen-code @mariozechner/pi-coding-agent && chmod -R a+rX "$$dir" && \
 	POLIS_AGENTS=$$dir POLIS_AGENTS_DOC=$(CURDIR)/docs/agents.md POLIS_BIN=$(CURDIR)/$(BIN) \
 	  $(GO) test -tags '$(TAGS) agents' -count=1 -v -run TestRealAgents ./e2e
 

@@ -14,7 +14,7 @@ import (
 )
 
 // model stands in for the model services of agents: it answers the Messages API of
-// Anthropic and the Responses API of OpenAI, both streaming. It has its agent run one
+// Anthropic and the Responses and Chat Completions APIs of OpenAI, all streaming. It has its agent run one
 // command, and says that it is done once it gets the result.
 type model struct {
 	command string
@@ -47,6 +47,8 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		m.messages(w, body)
 	case strings.HasSuffix(r.URL.Path, "/responses"):
 		m.responses(w, body)
+	case strings.HasSuffix(r.URL.Path, "/chat/completions"):
+		m.completions(w, body)
 	case strings.HasSuffix(r.URL.Path, "/models"):
 		fmt.Fprint(w, `{"object":"list","data":[{"id":"stand-in","object":"model"}]}`)
 	default:
@@ -144,4 +146,33 @@ func (m *model) responses(w http.ResponseWriter, body []byte) {
 		obj{"type": "response.output_item.added", "output_index": 0, "item": item},
 		obj{"type": "response.output_item.done", "output_index": 0, "item": item},
 		obj{"type": "response.completed", "response": obj{"id": "resp_1", "object": "response", "status": "completed", "output": []any{item}, "usage": usage}})
+}
+
+// shellTool is the name under which Qwen Code runs commands.
+const shellTool = "run_shell_command"
+
+// completions is OpenAI's older API.
+func (m *model) completions(w http.ResponseWriter, body []byte) {
+	var req struct {
+		Stream bool `json:"stream"`
+	}
+	_ = json.Unmarshal(body, &req)
+	text := string(body)
+	message, finish := obj{"role": "assistant", "content": "It is done."}, "stop"
+	if strings.Contains(text, `"`+shellTool+`"`) && !strings.Contains(text, `"role":"tool"`) {
+		args, _ := json.Marshal(obj{"command": m.command, "is_background": false, "description": "do the work"})
+		call := obj{"index": 0, "id": "call_1", "type": "function", "function": obj{"name": shellTool, "arguments": string(args)}}
+		message, finish = obj{"role": "assistant", "content": nil, "tool_calls": []any{call}}, "tool_calls"
+	}
+	usage := obj{"prompt_tokens": 10, "completion_tokens": 10, "total_tokens": 20}
+	if !req.Stream {
+		_ = json.NewEncoder(w).Encode(obj{"id": "c1", "object": "chat.completion", "model": "stand-in", "choices": []any{obj{"index": 0, "message": message, "finish_reason": finish}}, "usage": usage})
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	for _, choice := range []obj{{"index": 0, "delta": message, "finish_reason": nil}, {"index": 0, "delta": obj{}, "finish_reason": finish}} {
+		b, _ := json.Marshal(obj{"id": "c1", "object": "chat.completion.chunk", "model": "stand-in", "choices": []any{choice}, "usage": usage})
+		fmt.Fprintf(w, "data: %s\n\n", b)
+	}
+	fmt.Fprint(w, "data: [DONE]\n\n")
 }

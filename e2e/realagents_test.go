@@ -34,6 +34,8 @@ base_url = "http://127.0.0.1:PORT/v1"
 env_key = "STAND_IN_KEY"
 wire_api = "responses"
 END`},
+	"qwen": {pkg: "@qwen-code/qwen-code", env: []string{"OPENAI_BASE_URL=http://127.0.0.1:PORT/v1", "OPENAI_API_KEY=sk-stand-in", "OPENAI_MODEL=stand-in"},
+		setup: `mkdir -p ~/.qwen && echo '{"security": {"auth": {"selectedType": "openai"}}}' > ~/.qwen/settings.json`},
 	"pi": {pkg: "@mariozechner/pi-coding-agent", setup: `mkdir -p ~/.pi/agent && cat > ~/.pi/agent/models.json <<'END'
 {"providers": {"standin": {"baseUrl": "http://127.0.0.1:PORT", "apiKey": "sk-stand-in", "api": "anthropic-messages", "models": [{"id": "stand-in"}]}}}
 END
@@ -45,7 +47,7 @@ const agentsDoc = `# Agents that were run
 
 ` + "`make e2e-agents`" + ` installs these programs from npm and runs each in polis against a stand-in for its model service, in an agent
 that reaches the stand-in by ` + "`host_ports`" + `. The task begins with a dash, as a Markdown list does. The stand-in answers the Messages API of
-Anthropic and the Responses API of OpenAI, both streaming. The run writes this table. The other base types
+Anthropic and the Responses and Chat Completions APIs of OpenAI, all streaming. The run writes this table. The other base types
 (` + "`polisctl agents types`" + `) are not part of it.
 
 | base type | program | seen |
