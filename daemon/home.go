@@ -14,6 +14,7 @@ import (
 	"polis/daemon/agent"
 	"polis/daemon/api"
 	"polis/daemon/config"
+	"polis/daemon/setting"
 	"polis/daemon/shim/wire"
 	"polis/fusefs/fdtree"
 )
@@ -48,7 +49,7 @@ func bring(home string, spec *wire.Spec, a *agent.Agent, log *slog.Logger) error
 			continue
 		}
 		if h.Mode == config.HomeReadOnly {
-			var m wire.Mount
+			var m setting.Mount
 			m, err = mountHomeFile(src, ro, strconv.Itoa(i), *spec)
 			m.Dest = filepath.Join(spec.Home, h.Path)
 			spec.Mounts = append(spec.Mounts, m)

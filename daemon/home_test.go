@@ -13,6 +13,7 @@ import (
 
 	"polis/daemon/agent"
 	"polis/daemon/config"
+	"polis/daemon/setting"
 	"polis/daemon/shim/wire"
 )
 
@@ -86,7 +87,7 @@ func TestReadOnlyHomeFilesAreAsTheOwnerHasThemAtEachStart(t *testing.T) {
 	for _, text := range []string{"first", "second"} {
 		h.has(".tool/auth.json", text)
 		h.bring()
-		require.Equal(t, []wire.Mount{{Source: filepath.Join(h.spec.RunDir, "home", "0"), Dest: "/home/user/.tool/auth.json", ReadOnly: true}}, h.spec.Mounts)
+		require.Equal(t, []setting.Mount{{Source: filepath.Join(h.spec.RunDir, "home", "0"), Dest: "/home/user/.tool/auth.json", ReadOnly: true}}, h.spec.Mounts)
 		b, err := os.ReadFile(h.spec.Mounts[0].Source)
 		require.NoError(t, err)
 		require.Equal(t, text, string(b))

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"polis/daemon/setting"
 	"polis/daemon/shim/wire"
 )
 
@@ -98,8 +99,8 @@ func copyHomeFile(src io.Reader, to, rel string, uid, gid int) error {
 
 // mountHomeFile stores the present content of src in a directory of root's, from where it is
 // mounted.
-func mountHomeFile(src io.Reader, dir, name string, spec wire.Spec) (wire.Mount, error) {
-	m := wire.Mount{Source: filepath.Join(dir, name), ReadOnly: true}
+func mountHomeFile(src io.Reader, dir, name string, spec wire.Spec) (setting.Mount, error) {
+	m := setting.Mount{Source: filepath.Join(dir, name), ReadOnly: true}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return m, err
 	}

@@ -16,6 +16,7 @@ import (
 	"polis/daemon/config"
 	"polis/daemon/git"
 	"polis/daemon/remote"
+	"polis/daemon/setting"
 	"polis/daemon/shim/wire"
 )
 
@@ -168,15 +169,15 @@ func (b *backend) allowedPush(ctx context.Context, w *workspace, a api.Agent, ru
 
 // remoteTool is how git of a sandbox reaches the daemon: polisctl, which also
 // is a remote helper of git.
-func remoteTool() (wire.Mount, error) {
+func remoteTool() (setting.Mount, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return wire.Mount{}, err
+		return setting.Mount{}, err
 	}
 	for _, p := range []string{filepath.Join(filepath.Dir(self), "polisctl"), "/usr/bin/polisctl", "/usr/local/bin/polisctl"} {
 		if fi, err := os.Stat(p); err == nil && fi.Mode().IsRegular() {
-			return wire.Mount{Source: p, Dest: wire.ToolPath, ReadOnly: true}, nil
+			return setting.Mount{Source: p, Dest: wire.ToolPath, ReadOnly: true}, nil
 		}
 	}
-	return wire.Mount{}, fmt.Errorf("polisctl is neither beside polisd nor in /usr/bin: %w", fs.ErrNotExist)
+	return setting.Mount{}, fmt.Errorf("polisctl is neither beside polisd nor in /usr/bin: %w", fs.ErrNotExist)
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"polis/daemon/api"
-	"polis/daemon/shim/wire"
+	"polis/daemon/setting"
 )
 
 // An agent's programs have their whole grace, however long it is, before a stop or a
@@ -16,7 +16,7 @@ func TestStopAndRemovalWaitForTheGrace(t *testing.T) {
 	w := newWorld(t.TempDir())
 	defer w.Close()
 	c := w.config()
-	c.Limits.StopGrace = wire.Duration(9 * time.Minute)
+	c.Limits.StopGrace = setting.Duration(9 * time.Minute)
 	w.SetConfig(c)
 	for name, end := range map[string]func(string) error{
 		"stop":   func(name string) error { _, err := w.Stop(t.Context(), name); return err },

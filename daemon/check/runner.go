@@ -19,6 +19,7 @@ import (
 	"polis/daemon/config"
 	"polis/daemon/failpoint"
 	"polis/daemon/layout"
+	"polis/daemon/setting"
 	"polis/daemon/shim/wire"
 	"polis/daemon/store"
 	"polis/fusefs/fdtree"
@@ -197,8 +198,8 @@ func (c *Runner) prepare(ctx context.Context, commit, name string) (wire.Spec, e
 
 // shared are directories of the project that no commit has and that agents
 // see, too (node_modules), for reading.
-func (c *Runner) shared(tree string) []wire.Mount {
-	var out []wire.Mount
+func (c *Runner) shared(tree string) []setting.Mount {
+	var out []setting.Mount
 	for _, p := range c.Config.Shared.Paths {
 		if strings.ContainsAny(p, `*?[]\!/`) {
 			continue
@@ -208,7 +209,7 @@ func (c *Runner) shared(tree string) []wire.Mount {
 			continue
 		}
 		if _, err := os.Lstat(filepath.Join(tree, p)); errors.Is(err, fs.ErrNotExist) {
-			out = append(out, wire.Mount{Source: from, Dest: from, ReadOnly: true})
+			out = append(out, setting.Mount{Source: from, Dest: from, ReadOnly: true})
 		}
 	}
 	return out

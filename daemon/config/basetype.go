@@ -11,7 +11,7 @@ import (
 	"github.com/BurntSushi/toml"
 
 	"polis/daemon/api"
-	"polis/daemon/shim/wire"
+	"polis/daemon/setting"
 )
 
 //go:embed types/*.toml
@@ -50,8 +50,8 @@ type BaseType struct {
 	Hosts []string `toml:"hosts" json:"hosts,omitempty"`
 	// MemoryMB is what the program needs: an agent gets at least this, unless it
 	// is added with a limit of its own.
-	MemoryMB int          `toml:"memory_mb" json:"memory_mb,omitempty"`
-	Mounts   []wire.Mount `toml:"mounts" json:"mounts,omitempty"`
+	MemoryMB int             `toml:"memory_mb" json:"memory_mb,omitempty"`
+	Mounts   []setting.Mount `toml:"mounts" json:"mounts,omitempty"`
 	// Permissions says how the program asks before it does something.
 	Permissions Permissions `toml:"permissions" json:"permissions,omitzero"`
 	// AutoMerge says whether tasks that end well are merged; nil: as [merge] has it.

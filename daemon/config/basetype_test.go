@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"polis/daemon/api"
-	"polis/daemon/shim/wire"
+	"polis/daemon/setting"
 )
 
 // peaks are the most that the programs were seen to use by themselves, in MiB.
@@ -141,18 +141,18 @@ func TestProgramsAreFoundWhereASandboxHasThem(t *testing.T) {
 	b = load(Sandbox{Path: []string{bin}})
 	require.False(t, b.Available, "the directory is in PATH and not in the sandbox")
 
-	all := Sandbox{Path: []string{bin}, ExtraMounts: []wire.Mount{{Source: dir, Dest: dir, ReadOnly: true}}}
+	all := Sandbox{Path: []string{bin}, ExtraMounts: []setting.Mount{{Source: dir, Dest: dir, ReadOnly: true}}}
 	b = load(all)
 	require.True(t, b.Available, b.Reason)
 	require.Equal(t, filepath.Join(bin, "polis-test-claude"), b.Path)
 	require.Equal(t, "1.2.3", b.Version)
 
-	elsewhere := Sandbox{Path: []string{"/opt/tools/bin"}, ExtraMounts: []wire.Mount{{Source: dir, Dest: "/opt/tools", ReadOnly: true}}}
+	elsewhere := Sandbox{Path: []string{"/opt/tools/bin"}, ExtraMounts: []setting.Mount{{Source: dir, Dest: "/opt/tools", ReadOnly: true}}}
 	b = load(elsewhere)
 	require.True(t, b.Available, b.Reason)
 	require.Equal(t, "/opt/tools/bin/polis-test-claude", b.Path, "as the sandbox sees it")
 
-	b = load(Sandbox{Path: []string{bin}, ExtraMounts: []wire.Mount{{Source: bin, Dest: bin, ReadOnly: true}}})
+	b = load(Sandbox{Path: []string{bin}, ExtraMounts: []setting.Mount{{Source: bin, Dest: bin, ReadOnly: true}}})
 	require.False(t, b.Available)
 	require.Contains(t, b.Reason, "leads to "+dir+"/node_modules")
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"polis/daemon/api"
-	"polis/daemon/shim/wire"
+	"polis/daemon/setting"
 	"polis/fusefs/policy/glob"
 )
 
@@ -77,7 +77,7 @@ func (c *Config) check() error {
 	if err := c.checkMerge(); err != nil {
 		return err
 	}
-	for field, d := range map[string]wire.Duration{"locks.stale_timeout": c.Locks.StaleTimeout,
+	for field, d := range map[string]setting.Duration{"locks.stale_timeout": c.Locks.StaleTimeout,
 		"locks.grace": c.Locks.Grace, "locks.daemon_wait": c.Locks.DaemonWait, "limits.stop_grace": c.Limits.StopGrace} {
 		if v := time.Duration(d); v < 0 || v > 10*time.Minute {
 			return bad(field, v, "must be from 0s to 10m")

@@ -11,7 +11,7 @@ import (
 	"github.com/BurntSushi/toml"
 
 	"polis/daemon/api"
-	"polis/daemon/shim/wire"
+	"polis/daemon/setting"
 	"polis/netbridge/egress"
 )
 
@@ -67,16 +67,16 @@ type Network struct {
 // Locks is the [locks] table.
 type Locks struct {
 	// Wait is another way to write OnConflict; only one of them may be given.
-	Wait *wire.Duration `toml:"wait"`
+	Wait *setting.Duration `toml:"wait"`
 	LockRules
-	StaleTimeout wire.Duration `toml:"stale_timeout"`
-	Grace        wire.Duration `toml:"grace"`
+	StaleTimeout setting.Duration `toml:"stale_timeout"`
+	Grace        setting.Duration `toml:"grace"`
 	// DaemonWait is how long an access that needs a new lease waits for a
 	// polisd that is away.
-	DaemonWait wire.Duration `toml:"daemon_wait"`
+	DaemonWait setting.Duration `toml:"daemon_wait"`
 	// ExplicitMax is how long a lock lasts that an agent takes by name; 0: no bound.
-	ExplicitMax wire.Duration `toml:"explicit_max"`
-	Exempt      []string      `toml:"exempt"`
+	ExplicitMax setting.Duration `toml:"explicit_max"`
+	Exempt      []string         `toml:"exempt"`
 	// Delegate lets an agent that is alone in a directory take leases there
 	// without asking polisd.
 	Delegate  bool     `toml:"delegate"`
@@ -120,16 +120,16 @@ func Default() Config {
 		Shim: "", Launcher: "auto", MaxAgents: 10, LogLevel: "info",
 		Network: Network{Pool: "10.213.0.0/16", Ports: "3001-9999", Bind: "127.0.0.1", AutoMap: true, ResolvConf: "/etc/resolv.conf", NetworkRules: NetworkRules{Egress: Egress{egress.Open}}},
 		Locks: Locks{Delegate: true, LockRules: LockRules{Hold: "30s", OnConflict: "3s"},
-			StaleTimeout: wire.Duration(30 * time.Second), Grace: wire.Duration(5 * time.Second),
-			DaemonWait: wire.Duration(10 * time.Second), ExplicitMax: wire.Duration(10 * time.Minute)},
+			StaleTimeout: setting.Duration(30 * time.Second), Grace: setting.Duration(5 * time.Second),
+			DaemonWait: setting.Duration(10 * time.Second), ExplicitMax: setting.Duration(10 * time.Minute)},
 		Limits: Limits{MemoryMB: 512, Pids: 512, CPUWeight: 100,
-			StopGrace: wire.Duration(5 * time.Second), LogMB: 16, GitObjectsMB: 10 << 10, GitMemoryMB: 2 << 10, Connections: 4096},
+			StopGrace: setting.Duration(5 * time.Second), LogMB: 16, GitObjectsMB: 10 << 10, GitMemoryMB: 2 << 10, Connections: 4096},
 		Admission: Admission{ReserveMB: 512, Overcommit: 4, DiskFreeMB: 256},
 		Sandbox:   Sandbox{User: "polis", Degraded: DegradedRefuse},
 		Shared:    Shared{Paths: []string{"node_modules", ".env", ".env.*"}, Pnpm: true},
 		Git:       defaultGit(), Maintenance: defaultMaintenance(),
 		Merge: defaultMerge(),
-		Trash: Trash{TTL: wire.Duration(30 * 24 * time.Hour)},
+		Trash: Trash{TTL: setting.Duration(30 * 24 * time.Hour)},
 	}
 }
 
@@ -170,7 +170,7 @@ func Parse(text string) (Config, error) {
 		if md.IsDefined("locks", "on_conflict") {
 			return c, api.Errorf(api.CodeInvalidConfig, "locks.wait and locks.on_conflict say the same: give one of them")
 		}
-		c.Locks.OnConflict = wire.OnConflict(time.Duration(*c.Locks.Wait).String())
+		c.Locks.OnConflict = setting.OnConflict(time.Duration(*c.Locks.Wait).String())
 	}
 	return c, c.check()
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"polis/daemon/api"
-	"polis/daemon/shim/wire"
+	"polis/daemon/setting"
 )
 
 func TestParseRefusesWhatItDoesNotUnderstand(t *testing.T) {
@@ -68,7 +68,7 @@ temp = true
 	require.NoError(t, err)
 	require.Equal(t, "/tmp/p", c.RunDir)
 	require.Equal(t, 10, c.MaxAgents)
-	require.Equal(t, wire.OnConflict("0s"), c.Locks.OnConflict)
+	require.Equal(t, setting.OnConflict("0s"), c.Locks.OnConflict)
 	require.Equal(t, []string{"docs/**"}, c.Roles["reviewer"].Write)
 	require.True(t, c.Roles["reviewer"].Temp)
 	lo, hi := c.PortRange()

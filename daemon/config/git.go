@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"polis/daemon/api"
-	"polis/daemon/shim/wire"
+	"polis/daemon/setting"
 )
 
 // Remote is what an agent may do with the project's remote repositories.
@@ -62,15 +62,15 @@ type Git struct {
 // Maintenance is the [maintenance] table: what polis does to keep shared
 // repositories small and quick.
 type Maintenance struct {
-	Interval wire.Duration `toml:"interval"` // between two runs; 0 for never
-	Grace    wire.Duration `toml:"grace"`    // what nothing needs stays this long
-	Timeout  wire.Duration `toml:"timeout"`  // of one run
+	Interval setting.Duration `toml:"interval"` // between two runs; 0 for never
+	Grace    setting.Duration `toml:"grace"`    // what nothing needs stays this long
+	Timeout  setting.Duration `toml:"timeout"`  // of one run
 }
 
 func defaultGit() Git { return Git{GitRules: GitRules{Remote: RemoteNone}, Trailer: "Polis-Agent"} }
 
 func defaultMaintenance() Maintenance {
-	return Maintenance{Interval: wire.Duration(24 * time.Hour), Grace: wire.Duration(14 * 24 * time.Hour), Timeout: wire.Duration(time.Hour)}
+	return Maintenance{Interval: setting.Duration(24 * time.Hour), Grace: setting.Duration(14 * 24 * time.Hour), Timeout: setting.Duration(time.Hour)}
 }
 
 // GitRules returns what counts for an agent: its own table over its role's,
@@ -117,7 +117,7 @@ func (c *Config) checkGit() error {
 	m := c.Maintenance
 	for _, f := range []struct {
 		name   string
-		v      wire.Duration
+		v      setting.Duration
 		lo, hi time.Duration
 	}{{"interval", m.Interval, 0, 365 * 24 * time.Hour}, {"grace", m.Grace, time.Hour, 10 * 365 * 24 * time.Hour}, {"timeout", m.Timeout, time.Minute, 24 * time.Hour}} {
 		if v := time.Duration(f.v); v < f.lo || v > f.hi {

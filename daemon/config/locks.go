@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"polis/daemon/api"
-	"polis/daemon/shim/wire"
+	"polis/daemon/setting"
 	"polis/fusefs/policy/glob"
 )
 
@@ -16,10 +16,10 @@ import (
 // in [locks], where both keys have defaults, and in [roles.NAME.locks], where
 // what is not said is as in [locks].
 type LockRules struct {
-	Hold       wire.Hold       `toml:"hold"`
-	OnConflict wire.OnConflict `toml:"on_conflict"`
+	Hold       setting.Hold       `toml:"hold"`
+	OnConflict setting.OnConflict `toml:"on_conflict"`
 	// Rules say it for some paths; of those that match the last one counts.
-	Rules []wire.LockRule `toml:"rule"`
+	Rules []setting.LockRule `toml:"rule"`
 }
 
 // Bounds of what may be configured.
@@ -99,14 +99,14 @@ func (r *LockRules) check(table string, required bool) error {
 	return nil
 }
 
-func checkHold(h wire.Hold) error {
+func checkHold(h setting.Hold) error {
 	if d, err := h.Duration(); err != nil || d > maxLockHold {
 		return errors.New(`must be "close", "merge" or a duration up to 24h`)
 	}
 	return nil
 }
 
-func checkOnConflict(o wire.OnConflict) error {
+func checkOnConflict(o setting.OnConflict) error {
 	if d, err := o.Duration(); err != nil || d > maxLockWait {
 		return errors.New(`must be "fail" or the time to wait, a duration up to 10m`)
 	}

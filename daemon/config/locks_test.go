@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"polis/daemon/api"
-	"polis/daemon/shim/wire"
+	"polis/daemon/setting"
 )
 
 func TestLockRulesOfARole(t *testing.T) {
@@ -29,9 +29,9 @@ glob = "*.md"
 hold = "5m"
 `)
 	require.NoError(t, err)
-	docs, sum := wire.LockRule{Glob: "docs/**", OnConflict: "10s"}, wire.LockRule{Glob: "go.sum", Hold: "merge"}
-	require.Equal(t, LockRules{Hold: "close", OnConflict: "fail", Rules: []wire.LockRule{docs, sum}}, c.LockRules(""))
-	require.Equal(t, LockRules{Hold: "close", OnConflict: "1s", Rules: []wire.LockRule{docs, sum, {Glob: "*.md", Hold: "5m"}}}, c.LockRules("writer"))
+	docs, sum := setting.LockRule{Glob: "docs/**", OnConflict: "10s"}, setting.LockRule{Glob: "go.sum", Hold: "merge"}
+	require.Equal(t, LockRules{Hold: "close", OnConflict: "fail", Rules: []setting.LockRule{docs, sum}}, c.LockRules(""))
+	require.Equal(t, LockRules{Hold: "close", OnConflict: "1s", Rules: []setting.LockRule{docs, sum, {Glob: "*.md", Hold: "5m"}}}, c.LockRules("writer"))
 	require.Equal(t, c.LockRules(""), c.LockRules("gone"))
 	require.Equal(t, []string{"**"}, c.Roles["writer"].Write)
 	d := Default()

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"polis/daemon/api"
-	"polis/daemon/shim/wire"
+	"polis/daemon/setting"
 )
 
 // Merge is the [merge] table: when and how branches are merged.
@@ -29,7 +29,7 @@ type MergeRules struct {
 	// Check is a shell command that must succeed on the merge result.
 	Check *string `toml:"check"`
 	// CheckTimeout bounds it.
-	CheckTimeout *wire.Duration `toml:"check_timeout"`
+	CheckTimeout *setting.Duration `toml:"check_timeout"`
 	// CheckMemoryMB is its memory limit; 0: that of an agent.
 	CheckMemoryMB *int `toml:"check_memory_mb"`
 	// OnStart says what becomes of an agent's branch before a task, if the target
@@ -46,7 +46,7 @@ type MergeRules struct {
 // Trash is the [trash] table.
 type Trash struct {
 	// TTL is how long polisctl gc keeps what was put aside.
-	TTL wire.Duration `toml:"ttl"`
+	TTL setting.Duration `toml:"ttl"`
 }
 
 // What is done before a task.
@@ -67,7 +67,7 @@ const (
 )
 
 func defaultMerge() Merge {
-	auto, remove, check, limit, mem, batch := true, false, "", wire.Duration(10*time.Minute), 0, 16
+	auto, remove, check, limit, mem, batch := true, false, "", setting.Duration(10*time.Minute), 0, 16
 	start := OnStartUpdate
 	return Merge{MergeRules: MergeRules{AutoMerge: &auto, RemoveAfter: &remove, Check: &check, CheckTimeout: &limit, CheckMemoryMB: &mem, Batch: &batch, OnStart: &start, Protected: DefaultProtected()}}
 }

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"polis/daemon/shim/wire"
+	"polis/daemon/setting"
 )
 
 // searchPath is where programs of base types are looked for, after
@@ -60,7 +60,7 @@ func within(dir, p string) bool {
 }
 
 // onHost translates a sandbox's path to the host's.
-func onHost(p string, mounts []wire.Mount) (string, bool) {
+func onHost(p string, mounts []setting.Mount) (string, bool) {
 	for _, m := range mounts {
 		if within(m.Dest, p) {
 			return m.Source + strings.TrimPrefix(p, m.Dest), true
@@ -75,7 +75,7 @@ func onHost(p string, mounts []wire.Mount) (string, bool) {
 }
 
 // inSandbox says whether a sandbox has a file of the host.
-func inSandbox(host string, mounts []wire.Mount) bool {
+func inSandbox(host string, mounts []setting.Mount) bool {
 	for _, m := range mounts {
 		if within(m.Source, host) {
 			return true

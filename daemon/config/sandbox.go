@@ -2,7 +2,7 @@ package config
 
 import (
 	"polis/daemon/api"
-	"polis/daemon/shim/wire"
+	"polis/daemon/setting"
 )
 
 // Limits is the [limits] table: what an agent gets unless asked otherwise.
@@ -13,9 +13,9 @@ type Limits struct {
 	// CPU bounds the processor time, in percent of one processor; 0: no bound.
 	CPU int `toml:"cpu"`
 	// IOWeight is for disks whose scheduler knows weights; 0: the kernel's default.
-	IOWeight  int           `toml:"io_weight"`
-	StopGrace wire.Duration `toml:"stop_grace"`
-	LogMB     int           `toml:"log_mb"`
+	IOWeight  int              `toml:"io_weight"`
+	StopGrace setting.Duration `toml:"stop_grace"`
+	LogMB     int              `toml:"log_mb"`
 	// GitObjectsMB bounds what an agent adds to the shared git objects; 0: no bound.
 	GitObjectsMB int `toml:"git_objects_mb"`
 	// GitMemoryMB bounds the memory of the git commands that polis runs for one agent; 0: no bound.
@@ -51,8 +51,8 @@ type Total struct {
 // Sandbox is the [sandbox] table.
 type Sandbox struct {
 	// User is who agents run as when the project belongs to root.
-	User        string       `toml:"user"`
-	ExtraMounts []wire.Mount `toml:"extra_mounts"`
+	User        string          `toml:"user"`
+	ExtraMounts []setting.Mount `toml:"extra_mounts"`
 	// Path are directories that a sandbox's PATH has before the system's, and where
 	// programs of base types are looked for first.
 	Path []string `toml:"path"`

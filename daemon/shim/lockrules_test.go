@@ -6,12 +6,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"polis/daemon/setting"
 	"polis/daemon/shim/wire"
 	"polis/lockd"
 )
 
 func TestTheLastRuleThatNamesAPathCounts(t *testing.T) {
-	r, err := compileLockRules(wire.Spec{Hold: "30s", Wait: wire.Duration(3 * time.Second), LockRules: []wire.LockRule{
+	r, err := compileLockRules(wire.Spec{Hold: "30s", Wait: setting.Duration(3 * time.Second), LockRules: []setting.LockRule{
 		{Glob: "docs/", OnConflict: "fail"},
 		{Glob: "*.md", Hold: "merge", OnConflict: "1s"},
 		{Glob: "/docs/free.md", Hold: "close"},
@@ -34,8 +35,8 @@ func TestTheLastRuleThatNamesAPathCounts(t *testing.T) {
 		require.Equal(t, want.wait, r.waitFor(lockd.FileKey(path)), path)
 	}
 	for _, bad := range []wire.Spec{
-		{Hold: ""}, {Hold: "1s", LockRules: []wire.LockRule{{Glob: ""}}},
-		{Hold: "1s", LockRules: []wire.LockRule{{Glob: "x", Hold: "y"}}}, {Hold: "1s", LockRules: []wire.LockRule{{Glob: "x", OnConflict: "y"}}},
+		{Hold: ""}, {Hold: "1s", LockRules: []setting.LockRule{{Glob: ""}}},
+		{Hold: "1s", LockRules: []setting.LockRule{{Glob: "x", Hold: "y"}}}, {Hold: "1s", LockRules: []setting.LockRule{{Glob: "x", OnConflict: "y"}}},
 	} {
 		_, err := compileLockRules(bad)
 		require.Error(t, err)

@@ -15,6 +15,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/layout"
+	"polis/daemon/setting"
 	"polis/daemon/shim/wire"
 	"polis/fusefs/view"
 )
@@ -44,7 +45,7 @@ func (s *Shim) openRemote() error {
 }
 
 func hasTool(spec wire.Spec) bool {
-	return slices.ContainsFunc(spec.Mounts, func(m wire.Mount) bool { return m.Dest == wire.ToolPath })
+	return slices.ContainsFunc(spec.Mounts, func(m setting.Mount) bool { return m.Dest == wire.ToolPath })
 }
 
 // insideRemote forwards a request about a remote to the daemon, in the name of this agent only,

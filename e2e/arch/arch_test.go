@@ -115,6 +115,8 @@ var rules = []rule{
 		never: []string{"polis/fusefs", "polis/lockd", "polis/netbridge", "polis/cgroup", "polis/daemon/launcher"},
 		why:   "a brain knows rules and no kernel"},
 	{from: []string{"polis/daemon/cage"}, never: []string{"polis"}, why: "it knows one kernel thing and no git"},
+	{from: []string{"polis/daemon/config"}, never: []string{"polis/daemon/shim"}, why: "the configuration knows no protocol"},
+	{from: []string{"polis/daemon/setting"}, never: []string{"polis"}, why: "values depend on nothing"},
 	{from: []string{"polis/daemon/api"}, never: []string{"polis"}, why: "the words depend on nothing"},
 	{from: []string{"polis/cmd/polisctl"}, never: []string{"polis/cmd/polis-tui", "github.com/spf13/cobra/doc"},
 		why: "every verb would pay for what draws the screen or makes the manual"},

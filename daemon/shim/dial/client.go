@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"polis/daemon/api"
+	"polis/daemon/setting"
 	"polis/daemon/shim/wire"
 )
 
@@ -133,7 +134,7 @@ func (s *Shim) Leftovers(ctx context.Context, end bool) (out api.Leftovers, err 
 
 // StopMain ends the main command: TERM, the grace, KILL.
 func (s *Shim) StopMain(ctx context.Context, grace time.Duration) error {
-	return s.call(ctx, grace+s.Timeout, http.MethodPost, "/v1/stop", wire.StopRequest{Grace: wire.Duration(grace)}, nil)
+	return s.call(ctx, grace+s.Timeout, http.MethodPost, "/v1/stop", wire.StopRequest{Grace: setting.Duration(grace)}, nil)
 }
 
 // Set changes the settings of a running agent, all of them or none. Only for shims of

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"polis/daemon/api"
+	"polis/daemon/setting"
 )
 
 // Spec is everything a shim needs to know; polisd writes it to a root-only file before the shim
@@ -64,17 +65,17 @@ type Spec struct {
 	// Shared is what the view shows beside the agent's files; nil for nothing.
 	Shared *Shared `json:"shared,omitempty"`
 
-	Policy       api.Policy `json:"policy"`
-	LocksExempt  []string   `json:"locks_exempt,omitempty"`
-	Wait         Duration   `json:"wait"`
-	Hold         Hold       `json:"hold"`
-	LockRules    []LockRule `json:"lock_rules,omitempty"`
-	StaleTimeout Duration   `json:"stale_timeout"`
+	Policy       api.Policy         `json:"policy"`
+	LocksExempt  []string           `json:"locks_exempt,omitempty"`
+	Wait         setting.Duration   `json:"wait"`
+	Hold         setting.Hold       `json:"hold"`
+	LockRules    []setting.LockRule `json:"lock_rules,omitempty"`
+	StaleTimeout setting.Duration   `json:"stale_timeout"`
 	// DaemonWait bounds the wait for a daemon that is away; 0: lockd's default.
-	DaemonWait Duration `json:"daemon_wait,omitempty"`
-	TempNames  []string `json:"temp_names,omitempty"`
-	Mounts     []Mount  `json:"mounts,omitempty"`
-	Env        []string `json:"env,omitempty"`
+	DaemonWait setting.Duration `json:"daemon_wait,omitempty"`
+	TempNames  []string         `json:"temp_names,omitempty"`
+	Mounts     []setting.Mount  `json:"mounts,omitempty"`
+	Env        []string         `json:"env,omitempty"`
 	// Vars come after Env, and can be changed.
 	Vars []string `json:"vars,omitempty"`
 	// OwnEnv is not for the shim: it is what of Vars is the agent's own.
@@ -104,12 +105,12 @@ type Spec struct {
 	DiskBytes int64 `json:"disk_bytes,omitempty"`
 	DiskFiles int64 `json:"disk_files,omitempty"`
 	// Connections bounds those to the outside that there are at a time; 0: no bound.
-	Connections int64      `json:"connections,omitempty"`
-	SocketGID   int        `json:"socket_gid"`
-	StopGrace   Duration   `json:"stop_grace"`
-	LogBytes    int64      `json:"log_bytes"`
-	Ports       []PortSpec `json:"ports,omitempty"`
-	Created     time.Time  `json:"created"`
+	Connections int64            `json:"connections,omitempty"`
+	SocketGID   int              `json:"socket_gid"`
+	StopGrace   setting.Duration `json:"stop_grace"`
+	LogBytes    int64            `json:"log_bytes"`
+	Ports       []PortSpec       `json:"ports,omitempty"`
+	Created     time.Time        `json:"created"`
 	// BaseType and Role, like Command, are not used by the shim: they describe the agent if its
 	// state is lost.
 	BaseType   string `json:"base_type,omitempty"`
@@ -132,9 +133,9 @@ type Spec struct {
 
 // Check is a command to run on the files in Spec.Tree.
 type Check struct {
-	Command []string `json:"command"`
-	Timeout Duration `json:"timeout"`
-	Log     string   `json:"log"` // file for its output, of which Spec.LogBytes are kept
+	Command []string         `json:"command"`
+	Timeout setting.Duration `json:"timeout"`
+	Log     string           `json:"log"` // file for its output, of which Spec.LogBytes are kept
 }
 
 // CheckResult is how a check ended.
@@ -163,24 +164,4 @@ type PortSpec struct {
 	Bind     string `json:"bind"`
 	// Protocol is "tcp" (or "") or "udp".
 	Protocol string `json:"protocol,omitempty"`
-}
-
-// Mount is a directory or file of the host brought into the sandbox.
-type Mount struct {
-	Source   string `json:"source" toml:"source"`
-	Dest     string `json:"dest" toml:"dest"`
-	ReadOnly bool   `json:"read_only" toml:"read_only"`
-}
-
-// Duration is a time.Duration that reads and writes as "3s".
-type Duration time.Duration
-
-// MarshalText writes the duration as Go does.
-func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
-
-// UnmarshalText reads what time.ParseDuration reads.
-func (d *Duration) UnmarshalText(b []byte) error {
-	v, err := time.ParseDuration(string(b))
-	*d = Duration(v)
-	return err
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"polis/daemon/api"
+	"polis/daemon/setting"
 )
 
 // Status is the status of a shim: GET /v1/status.
@@ -99,7 +100,7 @@ type InputRequest struct {
 
 // StopRequest ends the main command: POST /v1/stop.
 type StopRequest struct {
-	Grace Duration `json:"grace"`
+	Grace setting.Duration `json:"grace"`
 }
 
 // ExecRequest is the head of POST /v1/exec; the connection is then upgraded
