@@ -141,7 +141,8 @@ func TestOpenAndNone(t *testing.T) {
 	for _, bind := range []string{"0.0.0.0:7000", "127.0.0.1:7001", "[::]:7002"} {
 		world.web(world.in, bind, "host")
 	}
-	d := world.startBehind("", "[roles.shut.network]\negress = \"none\"\n[roles.inner.network]\nallow_private = [\"10.1.0.0/16\"]\n[roles.list.network]\negress = [\"203.0.113.2\", \"x.test\"]\n")
+	d := world.startBehind("", "[roles.shut.network]\negress = \"none\"\n[roles.inner.network]\nallow_private = [\"10.1.0.0/16\"]\n[roles.list.network]\negress = [\"203.0.113.2\", \"x.test\"]\n"+
+		"[roles.both.network]\nallow_private = [\"10.1.0.0/16\"]\negress = [\"x.test\"]\n")
 	d.up()
 	require.Equal(t, []string{"open"}, d.add("wide").Egress)
 	require.Equal(t, []string{"none"}, d.add("shut", "--role", "shut").Egress)
@@ -158,6 +159,9 @@ func TestOpenAndNone(t *testing.T) {
 	d.gets("inner", "inner.test", "internet 10.1.2.3")
 	d.gets("list", "203.0.113.2", "internet 203.0.113.2")
 	d.noGet("list", "203.0.113.3", notReached)
+	d.add("both", "--role", "both")
+	d.noGet("both", "10.1.2.3", notReached)
+	require.Contains(t, d.refusalOf("both", "10.1.2.3:80").Hint, "--egress 'x.test,10.1.2.3'", "allow_private has it already; the list lacks it")
 	d.gets("own", "203.0.113.3", "internet 203.0.113.3")
 	d.noGet("own", "x.test", noSuchName)
 	d.noGet("shut", "x.test", noSuchName)

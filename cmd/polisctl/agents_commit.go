@@ -42,7 +42,7 @@ files are in conflict nothing is committed.`,
 					p.line("agent %s has nothing to commit", r.Agent)
 					return
 				}
-				p.line("%s of agent %s committed as %s on %s", plural(r.Files, "file"), r.Agent, short(r.Commit), r.Branch)
+				p.line("%s of agent %s committed as %s on %s", api.Count(r.Files, "file"), r.Agent, short(r.Commit), r.Branch)
 			}})
 		})
 	}

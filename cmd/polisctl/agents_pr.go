@@ -119,12 +119,12 @@ func (a *app) showPull(r api.PullResponse) error {
 	return a.show(view{json: r, names: []string{name}, human: func(p *page) {
 		switch {
 		case r.DryRun:
-			p.line("would push %s (%s, %s) to %s", r.Branch, short(r.Commit), plural(r.Commits, "commit"), r.RemoteURL)
+			p.line("would push %s (%s, %s) to %s", r.Branch, short(r.Commit), api.Count(r.Commits, "commit"), r.RemoteURL)
 			if r.Tool != "" {
 				p.line("would open a pull request into %s with %s", r.Target, r.Tool)
 			}
 		case r.Pushed:
-			p.line("pushed %s (%s, %s) to %s", r.Branch, short(r.Commit), plural(r.Commits, "commit"), r.RemoteURL)
+			p.line("pushed %s (%s, %s) to %s", r.Branch, short(r.Commit), api.Count(r.Commits, "commit"), r.RemoteURL)
 		default:
 			p.line("%s has %s (%s) already", r.RemoteURL, r.Branch, short(r.Commit))
 		}

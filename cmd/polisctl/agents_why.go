@@ -68,7 +68,8 @@ func whyPage(p *page, name string, why []api.WhyEntry) {
 		if w.Holder != "" {
 			held := "  held by " + w.Holder
 			if w.Since != nil {
-				held += " for " + p.ago(*w.Since)
+				// How long it had been held then: it may be free by now.
+				held += fmt.Sprintf(", for %s at that time", span(w.Time.Sub(*w.Since)))
 			}
 			p.line("%s", held)
 		}

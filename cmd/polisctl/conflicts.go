@@ -79,7 +79,7 @@ func conflictsPage(p *page, c api.Conflicts) {
 		p.warn("this is what the last look found; another one is under way")
 	}
 	if c.Skipped > 0 {
-		p.warn("%s were not tried: there are too many branches", plural(c.Skipped, "merge"))
+		p.warn("%s were not tried: there are too many branches", api.Count(c.Skipped, "merge"))
 	}
 	for _, b := range c.Branches {
 		if b.Truncated {
@@ -110,7 +110,7 @@ func conflictsPage(p *page, c api.Conflicts) {
 	}
 	p.table("no path is changed by two agents", []string{"PATH", "CHANGED BY", "LEASED BY", "AWAITED BY"}, rows)
 	if more := c.PathsTotal - len(c.Paths); more > 0 {
-		p.line("and %s more", plural(more, "path"))
+		p.line("and %s more", api.Count(more, "path"))
 	}
 	if star {
 		p.line("* in no commit yet")

@@ -70,7 +70,7 @@ func workspaceNamed(ctx context.Context, c *client.Client, given string) (string
 			return given, err
 		}
 		if len(workspaces) != 1 {
-			return "", usagef("%s: say which one", plural(len(workspaces), "workspace")).WithHint("polisctl status lists them")
+			return "", usagef("%s: say which one", api.Count(len(workspaces), "workspace")).WithHint("polisctl status lists them")
 		}
 		return workspaces[0].Name, nil
 	}

@@ -114,7 +114,7 @@ func (f *fake) restore(w http.ResponseWriter, r *http.Request) {
 func (f *fake) rebase(w http.ResponseWriter, r *http.Request, g api.Agent) {
 	take[struct{}](f, r)
 	if g.Name == "gemini" {
-		refuse(w, api.Errorf(api.CodeMergeConflict, "main is in the worktree of agent gemini, with 1 files in conflict").With("paths", []string{"a\x1b[2J.txt"}).
+		refuse(w, api.Errorf(api.CodeMergeConflict, "main is in the worktree of agent gemini, with 1 file in conflict").With("paths", []string{"a\x1b[2J.txt"}).
 			WithHint("have the agent resolve and commit"))
 		return
 	}

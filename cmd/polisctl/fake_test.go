@@ -163,8 +163,9 @@ func (f *fake) routes() http.Handler {
 	mux.HandleFunc("POST /v1/agents/{name}/discard", f.with(f.remove))
 	mux.HandleFunc("GET /v1/agents/{name}/logs", f.with(f.logs))
 	mux.HandleFunc("GET /v1/agents/{name}/why", f.with(func(w http.ResponseWriter, _ *http.Request, g api.Agent) {
+		held := f.now.Add(-18 * time.Second)
 		answer(w, 200, map[string]any{"why": []api.WhyEntry{{
-			Time: f.now, Op: "open", Path: "src/main.go", Code: api.CodeFileLocked, Errno: "EBUSY", Holder: "claude", Since: &f.now,
+			Time: f.now, Op: "open", Path: "src/main.go", Code: api.CodeFileLocked, Errno: "EBUSY", Holder: "claude", Since: &held,
 			Hint: "wait, or work on another file", Count: 2,
 		}}})
 	}))

@@ -103,7 +103,7 @@ func maintainedPage(p *page, r api.MaintenanceReport) {
 	p.line("  loose objects  %d -> %d", r.Before.LooseObjects, r.After.LooseObjects)
 	p.line("  packs          %d -> %d", r.Before.Packs, r.After.Packs)
 	p.line("  size           %s -> %s", kib(r.Before), kib(r.After))
-	p.line("  removed        %s", plural(r.Removed, "object"))
+	p.line("  removed        %s", api.Count(r.Removed, "object"))
 	p.line("  lock held      %s", time.Duration(r.LockedMillis)*time.Millisecond)
 }
 

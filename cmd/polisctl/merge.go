@@ -80,7 +80,7 @@ func (a *app) showMerge(r api.MergeResponse) error {
 	return a.show(view{json: r, names: []string{name}, human: func(p *page) {
 		p.line("%s", mergedLine(r))
 		if len(r.Paths) > 0 {
-			p.line("  %s", plural(len(r.Paths), "path"))
+			p.line("  %s", api.Count(len(r.Paths), "path"))
 			reasons := map[string]string{}
 			for _, f := range r.Protected {
 				reasons[f.Path] = f.Reason
@@ -103,7 +103,7 @@ func (a *app) showMerge(r api.MergeResponse) error {
 			p.line("  agent %s was removed", r.Agent)
 		}
 		if n := len(r.Protected); n > 0 && r.DryRun {
-			p.warn("%s: only merge --accept-protected merges them", plural(n, "protected path"))
+			p.warn("%s: only merge --accept-protected merges them", api.Count(n, "protected path"))
 		}
 		if r.Note != "" {
 			p.warn("%s", r.Note)

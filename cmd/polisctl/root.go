@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -128,12 +127,4 @@ func walk(cmd *cobra.Command, fn func(*cobra.Command)) {
 	for _, c := range cmd.Commands() {
 		walk(c, fn)
 	}
-}
-
-// plural counts things in words.
-func plural(n int, one string) string {
-	if n == 1 {
-		return fmt.Sprintf("1 %s", one)
-	}
-	return fmt.Sprintf("%d %ss", n, one)
 }

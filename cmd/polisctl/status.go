@@ -42,7 +42,7 @@ func statusPage(p *page, st api.DaemonStatus) {
 	p.line("")
 	rows := make([][]cell, 0, len(st.Workspaces))
 	for _, w := range st.Workspaces {
-		rows = append(rows, []cell{{text: w.Name}, {text: w.TargetBranch}, {text: plural(w.Agents, "agent")}, {text: w.Project}})
+		rows = append(rows, []cell{{text: w.Name}, {text: w.TargetBranch}, {text: api.Count(w.Agents, "agent")}, {text: w.Project}})
 	}
 	p.table("no workspaces: make one with polisctl up", []string{"WORKSPACE", "TARGET", "AGENTS", "PROJECT"}, rows)
 	p.line("")
@@ -72,5 +72,5 @@ func conflictLine(n api.ConflictCount) string {
 	if n == (api.ConflictCount{}) {
 		return "none"
 	}
-	return plural(n.Merges, "merge") + ", " + plural(n.Paths, "path") + " changed by two agents (polisctl conflicts)"
+	return api.Count(n.Merges, "merge") + ", " + api.Count(n.Paths, "path") + " changed by two agents (polisctl conflicts)"
 }

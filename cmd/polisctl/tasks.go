@@ -63,7 +63,7 @@ func taskCell(t *api.TaskBrief) cell {
 	}
 	text := firstLine(t.Result, 40)
 	if t.Queued > 0 {
-		text += " +" + plural(t.Queued, "task")
+		text += " +" + api.Count(t.Queued, "task")
 	}
 	return cell{text, outcomeColor(t.Outcome)}
 }

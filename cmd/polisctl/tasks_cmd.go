@@ -160,7 +160,7 @@ func taskPage(p *page, t api.Task, stat string) {
 		field("commits", "%d", t.Commits)
 	}
 	if t.Uncommitted > 0 {
-		field("uncommitted", "%s", plural(t.Uncommitted, "file"))
+		field("uncommitted", "%s", api.Count(t.Uncommitted, "file"))
 	}
 	if len(t.Paths) > 0 {
 		field("paths", "%s", strings.Join(t.Paths, ", "))
@@ -169,7 +169,7 @@ func taskPage(p *page, t api.Task, stat string) {
 		field("check log", "%s", t.Log)
 	}
 	if u := t.Use; u != nil {
-		field("refused", "%s, %s, %s", plural(int(u.ReadsDenied), "read"), plural(int(u.WritesDenied), "write"), plural(int(u.LockConflicts), "lock"))
+		field("refused", "%s, %s, %s", api.Count(int(u.ReadsDenied), "read"), api.Count(int(u.WritesDenied), "write"), api.Count(int(u.LockConflicts), "lock"))
 		field("waited", "%s for locks", (time.Duration(u.WaitedMS) * time.Millisecond).String())
 		if u.MemoryPeakBytes > 0 {
 			most := ""
@@ -229,9 +229,9 @@ func endLine(t api.Task) string {
 			how = fmt.Sprintf("ended %d", *t.ExitCode)
 		}
 	}
-	line := fmt.Sprintf("%s %s in %s, %s", t.ID, how, span(time.Duration(t.Seconds*float64(time.Second))), plural(t.Commits, "commit"))
+	line := fmt.Sprintf("%s %s in %s, %s", t.ID, how, span(time.Duration(t.Seconds*float64(time.Second))), api.Count(t.Commits, "commit"))
 	if t.Uncommitted > 0 && t.Outcome != api.OutcomeUncommitted {
-		line += ", " + plural(t.Uncommitted, "uncommitted file")
+		line += ", " + api.Count(t.Uncommitted, "uncommitted file")
 	}
 	return line + ", " + t.Result
 }

@@ -243,9 +243,9 @@ func gcView(r api.GCResponse) view {
 		}
 		head := []string{"AGENT", "WORKSPACE", "AGE", "SIZE", "WHERE"}
 		if r.DryRun {
-			p.line("to be deleted: %s, %s", plural(len(r.Removed), "item"), bytesText(sum))
+			p.line("to be deleted: %s, %s", api.Count(len(r.Removed), "item"), bytesText(sum))
 		} else {
-			p.line("deleted: %s, %s", plural(len(r.Removed), "item"), bytesText(sum))
+			p.line("deleted: %s, %s", api.Count(len(r.Removed), "item"), bytesText(sum))
 		}
 		p.table("nothing is old enough", head, rows(r.Removed))
 		if len(r.Kept) > 0 {

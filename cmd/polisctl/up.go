@@ -61,7 +61,7 @@ func (a *app) showUp(resp api.UpResponse) error {
 		if resp.Created {
 			p.line("workspace %s is ready", w.Name)
 		} else {
-			p.line("workspace %s was already there, with %s", w.Name, plural(w.Agents, "agent"))
+			p.line("workspace %s was already there, with %s", w.Name, api.Count(w.Agents, "agent"))
 		}
 		p.line("  path      %s", w.Path)
 		p.line("  project   %s", w.Project)

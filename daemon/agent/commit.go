@@ -91,7 +91,7 @@ func (m *Manager) commitAll(ctx context.Context, a *Agent, words []string) (api.
 		return resp, err
 	}
 	if paths := git.SplitNUL([]byte(left.Stdout)); len(paths) > 0 {
-		return resp, api.Errorf(api.CodeMergeConflict, "%d files of agent %s are in conflict", len(paths), a.Name()).With("paths", paths).
+		return resp, api.Errorf(api.CodeMergeConflict, "agent %s has %s in conflict", a.Name(), api.Count(len(paths), "file")).With("paths", paths).
 			WithHint("have the agent resolve it: polisctl run %s \"resolve the merge conflict and commit\"", a.Name())
 	}
 	if _, err := run("add", "-A"); err != nil {

@@ -41,7 +41,7 @@ func (m *Manager) unsaved(ctx context.Context, a *Agent) error {
 			WithHint("--force removes it after putting everything aside")
 	}
 	if ws.Dirty > 0 || ws.Unmerged > 0 {
-		return api.Errorf(api.CodeUnsavedWork, "agent %s has work that is nowhere else: %d changed files, %d commits not in %s", name, ws.Dirty, ws.Unmerged, a.WS.Target).
+		return api.Errorf(api.CodeUnsavedWork, "agent %s has work that is nowhere else: %s, %s not in %s", name, api.Count(ws.Dirty, "changed file"), api.Count(ws.Unmerged, "commit"), a.WS.Target).
 			With("paths", ws.Paths).With("dirty", ws.Dirty).With("unmerged", ws.Unmerged).
 			WithHint("polisctl merge %s brings the commits home; --force removes the agent and keeps everything under refs/polis/trash/%s", name, name)
 	}

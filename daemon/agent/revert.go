@@ -114,7 +114,7 @@ func (m *Manager) Rebase(ctx context.Context, name string) (api.RebaseResponse, 
 		return resp, err
 	}
 	if resp.Conflicts = git.SplitNUL([]byte(left.Stdout)); len(resp.Conflicts) > 0 {
-		return resp, api.Errorf(api.CodeMergeConflict, "%s is in the worktree of agent %s, with %d files in conflict", a.WS.Target, name, len(resp.Conflicts)).
+		return resp, api.Errorf(api.CodeMergeConflict, "%s is in the worktree of agent %s, with %s in conflict", a.WS.Target, name, api.Count(len(resp.Conflicts), "file")).
 			WithHint("have the agent resolve and commit: polisctl agents run %s \"resolve the merge conflict and commit\"; then polisctl merge %s", name, name).
 			With("paths", resp.Conflicts).With("output", resp.Output)
 	}

@@ -167,7 +167,7 @@ func keeps(ctx context.Context, p *worktree.Project) error {
 		return err
 	}
 	if names := git.SplitNUL(dirty); len(names) > 0 {
-		return fmt.Errorf("the checkout has uncommitted changes (%d files)", len(names))
+		return fmt.Errorf("the checkout has uncommitted changes (%s)", api.Count(len(names), "file"))
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ func (m *Merger) judge(ctx context.Context, req Request, res *Result) error {
 func Held(agent, branch string, v gate.Verdict, accepted bool) error {
 	switch {
 	case len(v.Undeclared) > 0:
-		return api.Errorf(api.CodeUndeclaredWrite, "branch %s changes %d paths that agent %s may not change: %s", branch, len(v.Undeclared), agent, list(v.Undeclared, 3)).
+		return api.Errorf(api.CodeUndeclaredWrite, "branch %s changes %s that agent %s may not change: %s", branch, api.Count(len(v.Undeclared), "path"), agent, list(v.Undeclared, 3)).
 			With("paths", paths(v.Undeclared)).With("reasons", reasons(v.Undeclared)).With("total", len(v.Undeclared)).
 			WithHint("in the agent: git checkout TARGET -- PATH, commit, and merge again; or allow it: polisctl agents set %s --write GLOB (polisctl agents policy %s shows its rules)", agent, agent)
 	case len(v.Protected) > 0 && !accepted:

@@ -231,7 +231,7 @@ func inOrder(do ...func() error) error {
 
 func conflict(got merged, branch, target string) error {
 	paths := got.conflicts[:min(len(got.conflicts), maxPaths)]
-	return api.Errorf(api.CodeMergeConflict, "%s and %s change the same lines of %d files: %s", branch, target, len(got.conflicts), name(paths, 3)).
+	return api.Errorf(api.CodeMergeConflict, "%s and %s change the same lines of %s: %s", branch, target, api.Count(len(got.conflicts), "file"), name(paths, 3)).
 		WithHint("in the agent: git merge %s, resolve, commit; then merge again", target).
 		With("paths", paths).With("messages", got.messages)
 }

@@ -106,7 +106,7 @@ func (m *Merger) unmerge(ctx context.Context, target, onto, commit, before strin
 		return res, err
 	}
 	if len(got.conflicts) > 0 {
-		return res, api.Errorf(api.CodeMergeConflict, "what %s brought was changed since in %d files: %s", commit[:12], len(got.conflicts), name(got.conflicts, 3)).
+		return res, api.Errorf(api.CodeMergeConflict, "what %s brought was changed since in %s: %s", commit[:12], api.Count(len(got.conflicts), "file"), name(got.conflicts, 3)).
 			WithHint("%d merges came after it; revert those first, or undo the change by hand", res.Later).
 			With("paths", got.conflicts[:min(len(got.conflicts), maxPaths)]).With("later", res.Later)
 	}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -108,12 +109,14 @@ func (s *Shim) egressHint(what string) string {
 
 // addrHint is for addresses that a list of names does not open.
 func (s *Shim) addrHint(a netip.Addr) string {
+	e := s.egress.egress()
 	for _, p := range egress.Private() {
-		if p.Contains(a) {
+		// One that allow_private opens already is missing in the list only.
+		if p.Contains(a) && !slices.ContainsFunc(e.Private, func(open netip.Prefix) bool { return open.Contains(a) }) {
 			return fmt.Sprintf("private networks are closed: ask the administrator to add %s to network.allow_private in polisd.toml", a)
 		}
 	}
-	if !egress.Answerable(a, nil, nil) || s.egress.egress().Policy.Open() {
+	if !egress.Answerable(a, e.Private, nil) || e.Policy.Open() {
 		return "no setting allows it: agents reach neither the host, nor each other, nor link-local and metadata addresses. A server of your own is at 127.0.0.1; " + hostPortHint(s.Spec.Agent)
 	}
 	return s.egressHint(a.String())

@@ -72,7 +72,7 @@ func (s *Shim) openViews(ctx context.Context) error {
 	if err := writeResolvConf(sp, netbridge.DNSAddr().Addr().String()); err != nil {
 		return err
 	}
-	v := &views{dead: make(chan struct{}), whys: view.NewWhy(time.Now), probes: view.NewWhy(time.Now), refs: map[string]bool{}}
+	v := &views{dead: make(chan struct{}), whys: view.NewWhy(), probes: view.NewWhy(), refs: map[string]bool{}}
 	for _, r := range sp.OwnedRefs {
 		v.refs[r] = true
 	}

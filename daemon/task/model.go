@@ -191,9 +191,9 @@ func result(t api.Task) string {
 		if t.Code != "" {
 			return fmt.Sprintf("not merged (%s): %s", t.Code, named(t.Paths))
 		}
-		return plural(t.Commits, "commit") + ", not merged"
+		return api.Count(t.Commits, "commit") + ", not merged"
 	case api.OutcomeUncommitted:
-		return "uncommitted: " + plural(t.Uncommitted, "file")
+		return "uncommitted: " + api.Count(t.Uncommitted, "file")
 	case api.OutcomeNothing:
 		return "nothing to merge"
 	case api.OutcomeFailed:
@@ -220,11 +220,4 @@ func named(paths []string) string {
 		out += fmt.Sprintf(" and %d more", more)
 	}
 	return out
-}
-
-func plural(n int, one string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %ss", n, one)
 }

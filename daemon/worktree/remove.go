@@ -129,7 +129,7 @@ func (w *Workspace) DropBranch(ctx context.Context, branch, kept string) error {
 		return api.Errorf(api.CodeWorktreeFailed, "delete branch %s: %w", branch, err)
 	}
 	if lost > 0 {
-		return api.Errorf(api.CodeUnsavedWork, "branch %s has %d commits that are nowhere else", branch, lost)
+		return api.Errorf(api.CodeUnsavedWork, "branch %s has %s not on any other branch", branch, api.Count(lost, "commit"))
 	}
 	if err := bare.Delete(ctx, git.Branch(branch), tip); err != nil {
 		return api.Errorf(api.CodeRefConflict, "delete branch %s: %w", branch, err)

@@ -30,7 +30,7 @@ func (u *upper) shared(ctx context.Context, p *Project) error {
 	if err := u.sweep(); err != nil {
 		return err
 	}
-	u.spec.Progress(fmt.Sprintf("copy %d branches and tags of %s", len(refs), p.Path))
+	u.spec.Progress(fmt.Sprintf("copy %s of %s", api.Count(len(refs), "ref"), p.Path))
 	tmp, err := u.scratch("bare-")
 	if err != nil {
 		return err

@@ -58,6 +58,9 @@ func writeRule(rule string) string {
 func hint(d Denial) string {
 	switch d.Code {
 	case CodeFileLocked:
+		if strings.HasPrefix(d.Holder, "user:") { // a person locked it by polisctl
+			return "the administrator has locked it; work on something else and try again later"
+		}
 		return fmt.Sprintf("agent %s is changing it; work on something else and try again later, or agree with %s", d.Holder, d.Holder)
 	case CodeLockdUnavailable:
 		return "polisd cannot be reached just now; try again in a few seconds"

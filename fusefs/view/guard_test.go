@@ -437,9 +437,14 @@ func TestXattr(t *testing.T) {
 	require.False(t, ok)
 }
 
+func TestTheHintOfALockNamesWhoHasIt(t *testing.T) {
+	require.Contains(t, hint(Denial{Code: CodeFileLocked, Holder: "bob"}), "agent bob is changing it")
+	require.Contains(t, hint(Denial{Code: CodeFileLocked, Holder: "user:0"}), "the administrator has locked it")
+}
+
 func TestWhy(t *testing.T) {
 	now := time.Date(2024, 5, 1, 12, 0, 30, 0, time.UTC)
-	w := NewWhy(func() time.Time { return now })
+	w := NewWhy()
 	require.Equal(t, "Nothing was refused.\n", string(w.Text()))
 	require.Equal(t, "[]\n", string(w.JSON()))
 	for i := range 70 {
@@ -451,7 +456,7 @@ func TestWhy(t *testing.T) {
 	require.Len(t, w.Entries(), WhySize)
 	text := string(w.Text())
 	require.True(t, strings.HasPrefix(text, "12:00:30  open-write of \"a\\nb\" was refused: FILE_LOCKED (EBUSY)\n"+
-		"  held by:   bob, since 12:00:18 (12s ago)\n  do next:   wait\n\n12:00:30  system call of mount"), text)
+		"  held by:   bob, since 12:00:18 (12s at that time)\n  do next:   wait\n\n12:00:30  system call of mount"), text)
 	var back []Denial
 	require.NoError(t, json.Unmarshal(w.JSON(), &back))
 	require.Equal(t, w.Entries(), back)

@@ -13,15 +13,13 @@ const WhySize = 64
 
 // Why remembers the last refusals of an agent, for /run/polis/why.
 type Why struct {
-	now func() time.Time
-
 	mu   sync.Mutex
 	ring [WhySize]Denial
 	n    uint64 // refusals ever recorded
 }
 
 // NewWhy makes an empty recorder.
-func NewWhy(now func() time.Time) *Why { return &Why{now: now} }
+func NewWhy() *Why { return &Why{} }
 
 // Add records a refusal. It does not block.
 func (w *Why) Add(d Denial) {
@@ -58,7 +56,6 @@ func (w *Why) Text() []byte {
 	if len(entries) == 0 {
 		return []byte("Nothing was refused.\n")
 	}
-	now := w.now()
 	var b bytes.Buffer
 	for i, d := range entries {
 		if i > 0 {
@@ -75,7 +72,7 @@ func (w *Why) Text() []byte {
 		if d.Holder != "" {
 			fmt.Fprintf(&b, "  held by:   %s", d.Holder)
 			if !d.Since.IsZero() {
-				fmt.Fprintf(&b, ", since %s (%s ago)", d.Since.Format(time.TimeOnly), now.Sub(d.Since).Truncate(time.Second))
+				fmt.Fprintf(&b, ", since %s (%s at that time)", d.Since.Format(time.TimeOnly), max(0, d.Time.Sub(d.Since)).Truncate(time.Second))
 			}
 			b.WriteByte('\n')
 		}

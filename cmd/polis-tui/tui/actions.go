@@ -83,7 +83,7 @@ func (m *Model) commit(name string) tea.Cmd {
 		if err == nil && r.Commit == "" {
 			return doneMsg{text: "agent " + name + " has nothing to commit"}
 		}
-		return doneMsg{err: err, text: fmt.Sprintf("%s of agent %s committed as %s", plural(r.Files, "file"), name, short(r.Commit))}
+		return doneMsg{err: err, text: fmt.Sprintf("%s of agent %s committed as %s", api.Count(r.Files, "file"), name, short(r.Commit))}
 	})
 }
 
@@ -92,7 +92,7 @@ func (m *Model) merge(name string) tea.Cmd {
 	return m.begin(name, "merging "+name, mergeLimit, func(ctx context.Context) doneMsg {
 		r, err := d.Merge(ctx, name, api.MergeRequest{})
 		return doneMsg{err: err, text: sentence(fmt.Sprintf("%s is merged into %s as %s, %s", clean(r.Branch), clean(r.Target),
-			short(r.MergeCommitSHA), plural(len(r.Paths), "path")), r.Note)}
+			short(r.MergeCommitSHA), api.Count(len(r.Paths), "path")), r.Note)}
 	})
 }
 
@@ -159,7 +159,7 @@ func (m *Model) broadcast(text string) tea.Cmd {
 				failed = append(failed, one.Agent+": "+clean(one.Error.Message))
 			}
 		}
-		sent := "sent to " + plural(len(r.Results)-len(failed), "running agent")
+		sent := "sent to " + api.Count(len(r.Results)-len(failed), "running agent")
 		if len(failed) > 0 {
 			return doneMsg{err: fmt.Errorf("%s, not to %s", sent, strings.Join(failed, "; "))}
 		}

@@ -85,14 +85,6 @@ func size(n int64) string {
 	return fmt.Sprintf("%.0f%s", f, unit)
 }
 
-// plural counts things in words.
-func plural(n int, one string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %ss", n, one)
-}
-
 // short is the beginning of a commit's name.
 func short(sha string) string { return sha[:min(len(sha), 12)] }
 

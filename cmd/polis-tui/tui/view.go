@@ -76,7 +76,7 @@ func (m *Model) title() string {
 		}
 		leases += len(m.leases[g.Name])
 	}
-	left := fmt.Sprintf("polis  %s, %d running, %s", plural(len(m.agents), "agent"), running, plural(leases, "lease"))
+	left := fmt.Sprintf("polis  %s, %d running, %s", api.Count(len(m.agents), "agent"), running, api.Count(leases, "lease"))
 	if n := len(m.queue); n > 0 {
 		left += fmt.Sprintf(", %d to merge", n)
 	}
