@@ -95,8 +95,9 @@ func leftoverText(left []api.Leftover) string {
 	return strings.Join(out, ", ")
 }
 
-// isLeftover reports whether a port belongs to what was left running: such a port is
-// mapped by ports add, not by itself.
+// isLeftover reports whether a port belongs to what a task left running: such a port is
+// mapped by ports add, not by itself. A command of the agent's own that ends, such as a
+// script that starts a server, is no task: its server was wanted.
 func (m *Manager) isLeftover(ctx context.Context, sh Shim, k PortKey) bool {
 	ctx, cancel := context.WithTimeout(ctx, leftoverTime)
 	defer cancel()
@@ -104,7 +105,7 @@ func (m *Manager) isLeftover(ctx context.Context, sh Shim, k PortKey) bool {
 	if err != nil {
 		return false
 	}
-	if !st.LeftRunning {
+	if !st.LeftRunning || st.Task == "" {
 		return false
 	}
 	left, err := sh.Leftovers(ctx, false)
