@@ -71,10 +71,13 @@ func TestEveryTaskHasAResult(t *testing.T) {
 	require.Equal(t, 2, all[0].Commits)
 	require.Equal(t, "one\ntwo\n", readFile(filepath.Join(project, "one.txt")))
 
-	// A conflict: the target changes the same line.
+	// A conflict: the target changes the same line after the task has begun; a change before
+	// would be in what it begins with (on_start).
+	d.must("agents", "run", "alice", "touch $HOME/began; while ! test -e $HOME/go; do sleep 0.05; done; "+ident+"echo mine > one.txt; git commit -qam mine")
+	d.eventually("the task has begun", func() bool { return len(glob(d.home("alice", "began"))) == 1 })
 	writeFile(t, filepath.Join(project, "one.txt"), "theirs\n")
 	git(t, project, "commit", "-qam", "theirs")
-	d.must("agents", "run", "alice", ident+"echo mine > one.txt; git commit -qam mine")
+	require.NoError(t, os.WriteFile(d.home("alice", "go"), nil, 0o644))
 	require.Equal(t, "conflict: one.txt", d.settled("alice").Result)
 	require.Contains(t, d.must("--json", "events"), "conflict: one.txt")
 
