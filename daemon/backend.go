@@ -100,7 +100,7 @@ func (d *Daemon) Summary(ctx context.Context) string {
 	if len(d.missingIsolation) > 0 {
 		degraded = "isolation DEGRADED (no " + strings.Join(d.lostNames(), ", ") + "), "
 	}
-	return degraded + fmt.Sprintf("%s, %s (%d up), %s", api.Count(len(d.agents.Workspaces()), "workspace"), api.Count(len(as), "agent"), up, api.Count(int(d.locks.Stats().Leases), "lease"))
+	return degraded + fmt.Sprintf("%s, %s (%d up), %s", api.Count(len(d.agents.Workspaces()), "workspace"), api.Count(len(as), "agent"), up, api.Count(d.locks.Stats().Leases, "lease"))
 }
 
 // Metrics is the counters of all agents as Prometheus text.
