@@ -268,6 +268,7 @@ func (c *Client) grant(cl *call, i int, token uint64, now time.Time) {
 	cur.token.Store(max(token, cur.token.Load()))
 	// What was granted here meanwhile may exceed what the server has been sent.
 	cur.unreported = cur.unreported && (cur.mode != w.mode || cur.tree != w.tree)
+	cur.reported = true
 	c.passed(w.path, token)
 	c.touch()
 }

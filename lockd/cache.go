@@ -21,7 +21,10 @@ type entry struct {
 	token atomic.Uint64
 	// unreported: granted here, and not yet reported to the server.
 	unreported bool
-	lost       atomic.Bool // taken away; removed from the cache
+	// reported: the server has a lease on the path, perhaps a smaller one than was granted here
+	// since.
+	reported bool
+	lost     atomic.Bool // taken away; removed from the cache
 
 	// pins counts tickets and running requests. A pinned entry is not
 	// released, so a release can never overtake a grant of the same path.
@@ -158,11 +161,14 @@ func (c *Client) forget(e *entry) {
 	}
 	if e.held {
 		e.held = false
-		if !e.unreported {
+		if e.known() {
 			c.touch()
 		}
 	}
 }
+
+// known reports whether the server has a lease on the path, which it must be told to release.
+func (e *entry) known() bool { return e.reported || !e.unreported }
 
 // lose marks an entry as taken away; its tickets become invalid.
 func (c *Client) lose(e *entry) {
@@ -181,7 +187,7 @@ func (c *Client) release(es []*entry) {
 	for _, e := range es {
 		c.forget(e)
 		switch {
-		case c.link == nil || e.unreported:
+		case c.link == nil || !e.known():
 		case e.hold >= lazyHold || c.delegated(e.path) != nil:
 			c.freed = append(c.freed, wirePath(e.path))
 		default:

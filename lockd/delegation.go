@@ -145,7 +145,7 @@ func (c *Client) report() {
 		if !e.unreported || !e.held {
 			continue // released before it was reported
 		}
-		e.unreported = false
+		e.unreported, e.reported = false, true
 		k := e.claim()
 		k.Op, k.Pid = e.op, e.pid
 		keys = append(keys, k)

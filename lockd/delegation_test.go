@@ -332,3 +332,23 @@ func TestManyLeasesThatEndAreFewMessages(t *testing.T) {
 	t.Logf("%d messages for 11000 leases", n)
 	require.Less(t, n, uint64(200))
 }
+
+// A lease that the server knows, was extended here and is released before the extension was
+// reported: the server must be told, or the path stays leased for others.
+func TestALeaseExtendedLocallyAndReleasedAtOnceIsReleasedAtTheServer(t *testing.T) {
+	s := serve(t, socket(t), lends)
+	ann := join(t, s.Path, "ann", holds(HoldClose))
+	bob := join(t, s.Path, "bob", holds(HoldClose), waits(0))
+	keep := acquire(t, ann, "src/other") // the directory is ann's from here on
+	defer keep.Done()
+	read, err := ann.Acquire(t.Context(), Request{Paths: []string{"src/a"}, Mode: Read})
+	require.NoError(t, err)
+	soon(t, func() bool { return s.Stats().Leases == 2 }) // reported
+	write := acquire(t, ann, "src/a")
+	require.Equal(t, uint64(1), asked(s), "extended here")
+	write.Done()
+	read.Done()
+	require.Equal(t, 1, ann.Held())
+	soon(t, func() bool { return s.Stats().Leases == 1 })
+	acquire(t, bob, "src/a").Done()
+}

@@ -136,7 +136,7 @@ func (c *Client) attach(l *link, started time.Duration) error {
 		if !e.held {
 			continue
 		}
-		e.unreported = false
+		e.unreported, e.reported = false, true
 		keys = append(keys, e.claim())
 		held = append(held, e)
 	}

@@ -135,6 +135,7 @@ type local struct {
 	key        Key
 	token      uint64
 	unreported bool
+	reported   bool // the table has a lease on the path, perhaps a smaller one
 }
 
 // town is a table and its clients, with messages in between that take their time.
@@ -194,7 +195,7 @@ func (w *town) connect(p *peer) {
 	p.live, p.lent, p.asking, p.reclaims = true, map[string]*Delegation{}, map[string]bool{}, true
 	var claims []Claim
 	for _, path := range slices.Sorted(maps.Keys(p.has)) {
-		p.has[path].unreported = false
+		p.has[path].unreported, p.has[path].reported = false, true
 		claims = append(claims, Claim{Key: p.has[path].key, Token: p.has[path].token})
 	}
 	p.send(func() {
@@ -248,6 +249,7 @@ func (w *town) hold(p *peer, k Key, token uint64, unreported bool) {
 		w.t.Fatalf("%s got %q with token %d after %d", p.name, k.Path, token, after)
 	}
 	l.token = token
+	l.reported = l.reported || !unreported
 	l.unreported = unreported || l.unreported && l.key != (Key{Path: k.Path, Mode: k.Mode, Tree: k.Tree})
 	l.key.Tree = l.key.Tree || k.Tree
 	if k.Mode == Write {
@@ -323,7 +325,7 @@ func (w *town) release(p *peer, path string) {
 		return
 	}
 	delete(p.has, path)
-	if !l.unreported && p.live {
+	if l.reported && p.live {
 		p.send(func() { require.NoError(w.t, w.tb.Release(ws, p.name, "s-"+p.name, path)) })
 	}
 }
@@ -332,7 +334,7 @@ func (w *town) report(p *peer) {
 	var gs []Grant
 	for _, path := range slices.Sorted(maps.Keys(p.has)) {
 		if l := p.has[path]; l.unreported && p.live {
-			l.unreported = false
+			l.unreported, l.reported = false, true
 			gs = append(gs, Grant{Claim: Claim{Key: l.key, Token: l.token}})
 		}
 	}

@@ -59,11 +59,18 @@ func (t *Table) reclaim(s *session, c Claim) uint64 {
 	r := Request{Workspace: s.workspace, Holder: s.agent, Op: "reclaim"}
 	sp := t.space(s.workspace)
 	if l := t.held(sp, &r, c.Key); l != nil {
-		l.seen = true
-		if l.covers(c.Key) {
+		// The client may have granted itself more under a delegation, which it has until
+		// Reclaimed, and lost the connection before it could report that.
+		if !l.covers(c.Key) || c.Token > l.Token {
+			t.enter(s, Grant{Claim: c})
+		}
+		if l.seen = l.covers(c.Key); l.seen {
 			return l.Token
 		}
-		return 0 // never granted like that by this table
+		return 0 // never granted like that by this table: Reclaimed releases it, as the client has lost it
+	}
+	if _, broken := s.broken[c.Path]; broken {
+		return 0
 	}
 	if c.Token == 0 || c.Token >= maxToken || len(t.holders[s.agent]) >= t.MaxLeases {
 		return 0
@@ -111,6 +118,7 @@ func (t *Table) Reclaimed(agent, id string) error {
 			touched[l.Workspace] = true
 		}
 	}
+	clear(s.broken)
 	// The client dropped its delegations when it reconnected, and has claimed what it had granted
 	// itself.
 	if ws, any := t.returnAll(agent); any {

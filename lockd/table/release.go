@@ -66,6 +66,7 @@ func (t *Table) Break(workspace, path string) ([]Lease, error) {
 		if n := sp.root(p).find(p.rel); n != nil {
 			for _, l := range slices.Clone(n.leases) {
 				if l.Path == path && l.delegation == nil {
+					t.noteBroken(l)
 					t.drop(l, WhyBroken)
 					out = append(out, l.Lease)
 				}

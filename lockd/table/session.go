@@ -13,6 +13,24 @@ type session struct {
 	workspace         string
 	live              bool
 	lost              time.Time
+	// broken are paths whose lease was broken and not granted to this agent again. A claim of
+	// one was sent before the client knew, and must not bring the lease back.
+	broken map[string]struct{}
+}
+
+// maxBroken bounds session.broken. A claim of a path beyond it restores the lease.
+const maxBroken = 4096
+
+// noteBroken records that a lease was broken, for claims that are on their way.
+func (t *Table) noteBroken(l *lease) {
+	s := t.sessions[l.Holder]
+	if s == nil || l.Explicit || len(s.broken) >= maxBroken {
+		return
+	}
+	if s.broken == nil {
+		s.broken = map[string]struct{}{}
+	}
+	s.broken[l.Path] = struct{}{}
 }
 
 // Hello opens a session, or resumes the one with the same id and secret

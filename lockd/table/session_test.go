@@ -285,3 +285,40 @@ func TestDropMerging(t *testing.T) {
 	take(t, tb, "b", "f")
 	refused(t, tb, "b", "g")
 }
+
+// A claim that was under way when an administrator broke the lease does not undo that.
+func TestALeaseThatWasBrokenIsNotReclaimed(t *testing.T) {
+	for name, grace := range map[string]bool{"in a grace period": true, "later": false} {
+		t.Run(name, func(t *testing.T) {
+			tb, _ := newTable()
+			hello(t, tb, "a")
+			l := take(t, tb, "a", "f")
+			claim := []Claim{{Key: Key{Path: "f", Mode: Write}, Token: l[0].Token}}
+			if grace {
+				tb.StartGrace(time.Minute)
+				tb.Expect([]string{"a", "b"})
+			}
+			tb.Disconnect("a", "id-a")
+			resumed, err := tb.Hello(ws, "a", "id-a", "secret-a")
+			require.NoError(t, err)
+			require.True(t, resumed)
+			_, err = tb.Break(ws, "f")
+			require.NoError(t, err)
+			tokens, err := tb.Reclaim("a", "id-a", claim)
+			require.NoError(t, err)
+			require.Equal(t, []uint64{0}, tokens)
+			require.Empty(t, tb.List(Filter{}))
+			require.NoError(t, tb.Reclaimed("a", "id-a"))
+			if !grace { // granted again, it can be claimed again
+				l = take(t, tb, "a", "f")
+				require.Greater(t, l[0].Token, claim[0].Token)
+				tb.Disconnect("a", "id-a")
+				_, err = tb.Hello(ws, "a", "id-a", "secret-a")
+				require.NoError(t, err)
+				tokens, err = tb.Reclaim("a", "id-a", []Claim{{Key: claim[0].Key, Token: l[0].Token}})
+				require.NoError(t, err)
+				require.Equal(t, []uint64{l[0].Token}, tokens)
+			}
+		})
+	}
+}

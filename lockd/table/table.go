@@ -203,6 +203,9 @@ func (t *Table) grant(sp *space, w *waiter) []Lease {
 		case l == nil:
 			t.token++
 			l = t.add(sp, &w.Request, k, t.token, now)
+			if s := t.sessions[w.Holder]; s != nil && !w.Explicit {
+				delete(s.broken, k.Path)
+			}
 			l.carried, _ = t.carried(&w.Request, k)
 		case !l.covers(k):
 			l.extend(k)
