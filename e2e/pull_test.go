@@ -196,7 +196,7 @@ func TestWithoutAForgeThePullRequestIsDescribed(t *testing.T) {
 	git(t, project, "remote", "add", "origin", bare)
 	d.giveAway(project)
 	out := d.must("agents", "pr", "claude", "--title", "My title")
-	for _, want := range []string{"pushed agent/claude", "title: My title", "- one\n- two\n", "The following changes since commit", "are available in the Git repository at:", bare, "warning: 1 changes of the worktree are not committed"} {
+	for _, want := range []string{"pushed agent/claude", "title: My title", "- one\n- two\n", "The following changes since commit", "are available in the Git repository at:", bare, "warning: not included: 1 uncommitted change of the worktree"} {
 		require.Contains(t, out, want)
 	}
 	require.Contains(t, git(t, bare, "for-each-ref"), "refs/heads/agent/claude")

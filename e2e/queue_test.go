@@ -297,7 +297,7 @@ func TestNothingIsLost(t *testing.T) {
 	}
 	require.Equal(t, "done.txt\n", d.must("agents", "diff", "alice", "--name-only", "--committed"))
 	e := d.refused(api.CodeUnsavedWork, "agents", "remove", "alice")
-	require.Contains(t, e.Message, "1 commits")
+	require.Contains(t, e.Message, "1 commit not in main")
 	before := d.sh("alice", "git status --porcelain; git log --format=%H; cat main.txt loose.txt staged.txt; git show :staged.txt")
 	d.must("discard", "alice", "--yes", "--ignored")
 	require.NoDirExists(t, d.path("ws", ".polis", "worktrees", "alice"))

@@ -19,7 +19,7 @@ import (
 var answers = map[string]string{
 	"GET /v1/agents":               `{"agents":[{"name":"claude","status":"Running","branch":"agent/claude"},{"name":"gemini","status":"Idle","branch":"agent/gemini"}]}`,
 	"POST /v1/agents":              `{"name":"aider","status":"Idle","branch":"agent/aider"}`,
-	"POST /v1/agents/claude/merge": `{"code":"MERGE_CONFLICT","message":"agent/claude and main change the same lines of 1 files: \"main.go\"","hint":"in the agent: git merge main","details":{"paths":["main.go"]}}`,
+	"POST /v1/agents/claude/merge": `{"code":"MERGE_CONFLICT","message":"agent/claude and main change the same lines of 1 file: \"main.go\"","hint":"in the agent: git merge main","details":{"paths":["main.go"]}}`,
 	"GET /v1/events": "id: 8\nevent: agent:status\ndata: {\"id\":8,\"type\":\"agent:status\",\"agent\":\"claude\",\"message\":\"agent claude: Running -> Idle\"}\n\n" +
 		"id: 9\nevent: agent:merged\ndata: {\"id\":9,\"type\":\"agent:merged\",\"agent\":\"claude\",\"message\":\"branch agent/claude was merged into main\"}\n\n",
 }

@@ -145,7 +145,7 @@ func (r *Watcher) record(p *picture, all []attempt) {
 			m.Since = old.Since
 		}
 		if !had || slices.ContainsFunc(m.Paths, func(path string) bool { return !slices.Contains(old.Paths, path) }) {
-			r.publish(api.EventConflictFound, m, fmt.Sprintf("%s conflict in %d files: %s", strings.Join(m.Branches, " and "), m.Total, named(m)))
+			r.publish(api.EventConflictFound, m, fmt.Sprintf("%s conflict in %s: %s", strings.Join(m.Branches, " and "), api.Count(m.Total, "file"), named(m)))
 		}
 		now[a.key()] = m
 		p.merges = append(p.merges, m)

@@ -35,7 +35,7 @@ func TestACommitThatConflictsIsAnEventAndItsEndToo(t *testing.T) {
 	require.Equal(t, "alice", e.Agent)
 	require.Equal(t, []string{"alice", "bob"}, e.Data["agents"])
 	require.Equal(t, []string{"main.txt"}, e.Data["paths"])
-	require.Contains(t, e.Message, `agent/alice and agent/bob conflict in 1 files: "main.txt"`)
+	require.Contains(t, e.Message, `agent/alice and agent/bob conflict in 1 file: "main.txt"`)
 	c := s.report()
 	require.Len(t, c.Merges, 1)
 	require.Equal(t, []string{"agent/alice", "agent/bob"}, c.Merges[0].Branches)

@@ -178,7 +178,7 @@ func (p *pull) commits(ctx context.Context) error {
 	if err != nil {
 		p.notes = append(p.notes, fmt.Sprintf("whether everything is committed is not known: %v", err))
 	} else if n := st.Staged + st.Unstaged + st.Untracked + st.Conflicted; n > 0 {
-		p.notes = append(p.notes, fmt.Sprintf("%s of the worktree not committed: not part of this", api.Count(n, "change")))
+		p.notes = append(p.notes, fmt.Sprintf("not included: %s of the worktree", api.Count(n, "uncommitted change")))
 	}
 	return nil
 }
