@@ -167,7 +167,7 @@ func (c *Client) forget(e *entry) {
 	}
 }
 
-// known reports whether the server has a lease on the path, which it must be told to release.
+// known reports whether the server has a lease on the path, which then needs a release.
 func (e *entry) known() bool { return e.reported || !e.unreported }
 
 // lose marks an entry as taken away; its tickets become invalid.
