@@ -334,7 +334,7 @@ func TestManyLeasesThatEndAreFewMessages(t *testing.T) {
 }
 
 // A lease that the server knows, was extended here and is released before the extension was
-// reported: the server must be told, or the path stays leased for others.
+// reported: without a message to the server the path stays leased for others.
 func TestALeaseExtendedLocallyAndReleasedAtOnceIsReleasedAtTheServer(t *testing.T) {
 	s := serve(t, socket(t), lends)
 	ann := join(t, s.Path, "ann", holds(HoldClose))
