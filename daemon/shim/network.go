@@ -31,12 +31,12 @@ func (s *Shim) openNetwork() error {
 		return err
 	}
 	s.ports.hostPort = s.hostPorts.has
-	s.dns = &netbridge.DNS{NS: ns, ResolvConf: s.Spec.ResolvConf, Local: s.hostName, Log: s.Log}
+	s.dns = &netbridge.DNS{NS: ns, ResolvConf: s.Spec.ResolvConf, Log: s.Log}
 	if s.Spec.NetTable != "" { // else polisd is older than we are, and has the rules open
 		if err := s.openEgress(addr); err != nil {
 			return err
 		}
-		s.dns.Filter, s.dns.Admit = s.egress.filter, s.egress.admit
+		s.dns.Filter, s.dns.Admit, s.dns.Local = s.egress.filter, s.egress.admit, s.hostName
 	}
 	if err := s.dns.Open(s.ctx); err != nil {
 		return err
