@@ -1,16 +1,12 @@
 package git
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"polis/daemon/cage"
 )
@@ -29,7 +25,7 @@ func (r Repo) Introduced(ctx context.Context, revs []string, each func(path, id 
 	c := Cmd{Args: []string{"log", "--stdin", "--raw", "-r", "-z", "-c", "--root", "--no-abbrev", "--no-renames", "--no-notes", "--no-show-signature", "--no-decorate", "--format="},
 		Stdin: strings.NewReader(strings.Join(revs, "\n") + "\n"), Limits: &walkLimits, Timeout: walkTimeout}
 	head := ""
-	err := r.records(ctx, c, func(rec string) error {
+	err := r.records(ctx, c, splitNUL, func(rec string) error {
 		if head == "" {
 			if head = rec; !strings.HasPrefix(rec, ":") {
 				return fmt.Errorf("git log --raw: cannot read %q", shorten(rec))
@@ -73,7 +69,7 @@ func introduced(line string) (id string, ok bool, err error) {
 // Files hands out the files and symbolic links of a tree.
 func (r Repo) Files(ctx context.Context, tree string, each func(path, id string) error) error {
 	c := Cmd{Args: []string{"ls-tree", "-r", "-z", "--full-tree", "--end-of-options", tree}, Limits: &walkLimits, Timeout: walkTimeout}
-	err := r.records(ctx, c, func(rec string) error {
+	err := r.records(ctx, c, splitNUL, func(rec string) error {
 		head, path, ok := strings.Cut(rec, "\t")
 		f := strings.Fields(head)
 		if !ok || len(f) != 3 || !IsOID(f[2]) {
@@ -88,31 +84,6 @@ func (r Repo) Files(ctx context.Context, tree string, each func(path, id string)
 		return fmt.Errorf("read the files of a tree: %w", err)
 	}
 	return nil
-}
-
-// records is Lines for what ends with NUL.
-func (r Repo) records(ctx context.Context, c Cmd, each func(string) error) error {
-	out, in := io.Pipe()
-	c.Stdout = in
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		_, err := r.Do(ctx, c)
-		in.CloseWithError(err) // nil is the end
-		return err
-	})
-	group.Go(func() error {
-		sc := bufio.NewScanner(out)
-		sc.Buffer(make([]byte, 0, 4096), maxLine)
-		sc.Split(splitNUL)
-		var err error
-		for err == nil && sc.Scan() {
-			err = each(sc.Text())
-		}
-		err = errors.Join(err, sc.Err())
-		out.CloseWithError(errors.Join(err, io.ErrClosedPipe))
-		return err
-	})
-	return group.Wait()
 }
 
 func splitNUL(data []byte, atEOF bool) (advance int, token []byte, err error) {

@@ -14,6 +14,14 @@ const maxLine = 1 << 20
 
 // Lines runs c and hands out its output line by line, however many there are.
 func (r Repo) Lines(ctx context.Context, c Cmd, each func(string)) error {
+	return r.records(ctx, c, bufio.ScanLines, func(line string) error {
+		each(line)
+		return nil
+	})
+}
+
+// records runs c and hands out what split finds in its output, until an error of each.
+func (r Repo) records(ctx context.Context, c Cmd, split bufio.SplitFunc, each func(string) error) error {
 	out, in := io.Pipe()
 	c.Stdout = in
 	group, ctx := errgroup.WithContext(ctx)
@@ -25,10 +33,12 @@ func (r Repo) Lines(ctx context.Context, c Cmd, each func(string)) error {
 	group.Go(func() error {
 		sc := bufio.NewScanner(out)
 		sc.Buffer(make([]byte, 0, 4096), maxLine)
-		for sc.Scan() {
-			each(sc.Text())
+		sc.Split(split)
+		var err error
+		for err == nil && sc.Scan() {
+			err = each(sc.Text())
 		}
-		err := sc.Err()
+		err = errors.Join(err, sc.Err())
 		out.CloseWithError(errors.Join(err, io.ErrClosedPipe))
 		return err
 	})
