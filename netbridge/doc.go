@@ -19,7 +19,8 @@
 //   - agents do not reach each other: the bridge ports are isolated and routing
 //     between them is refused;
 //   - agents reach no address of the host, no other daemon's agents, no
-//     link-local or cloud metadata address;
+//     link-local or cloud metadata address; a [HostPort] relays one port of the
+//     host's loopback from outside of these rules;
 //   - a packet that does not carry the agent's own address is dropped at its
 //     veth, and so is all IPv6;
 //   - no connection enters an agent's namespace from outside; port maps make
