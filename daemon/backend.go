@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"os"
 	"sort"
 	"strings"
 
@@ -38,7 +39,7 @@ func (b *backend) Status(ctx context.Context) api.DaemonStatus {
 	b.mu.Lock()
 	rep := b.reconciled
 	b.mu.Unlock()
-	return api.DaemonStatus{Reconcile: rep, Version: b.Version, PID: pid(), StartedAt: b.started, IsolationMode: b.isolationMode(), Lost: b.Daemon.missingIsolation,
+	return api.DaemonStatus{Reconcile: rep, Version: b.Version, PID: os.Getpid(), StartedAt: b.started, IsolationMode: b.isolationMode(), Lost: b.Daemon.missingIsolation,
 		Launcher: b.shims.launcher.Name(), CgroupMode: string(b.cg.Mode), Workspaces: b.Workspaces(), Agents: b.List(ctx, ""),
 		Locks: b.locks.Stats().Leases, Conflicts: b.conflictCount(), Warnings: b.warned()}
 }

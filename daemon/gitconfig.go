@@ -10,6 +10,7 @@ import (
 	"polis/daemon/api"
 	"polis/daemon/config"
 	"polis/daemon/filtered"
+	"polis/daemon/git"
 )
 
 // gitConfig is the git configuration of an agent's worktree beyond the agent's own: the author of
@@ -24,17 +25,17 @@ func gitConfig(id config.Identity, remotes []agent.Remote, published string) str
 		b.WriteString("[user]\n")
 	}
 	if id.Name != "" {
-		fmt.Fprintf(&b, "\tname = %s\n", quoteConfig(id.Name))
+		fmt.Fprintf(&b, "\tname = %s\n", git.QuoteConfig(id.Name))
 	}
 	if id.Email != "" {
-		fmt.Fprintf(&b, "\temail = %s\n", quoteConfig(id.Email))
+		fmt.Fprintf(&b, "\temail = %s\n", git.QuoteConfig(id.Email))
 	}
 	for _, r := range remotes {
-		fmt.Fprintf(&b, "[remote %s]\n\turl = %s\n\tvcs = polis\n\tfetch = %s\n", quoteConfig(r.Name), quoteConfig(r.URL),
-			quoteConfig("+refs/heads/*:"+path.Join("refs/remotes", r.Name)+"/*"))
+		fmt.Fprintf(&b, "[remote %s]\n\turl = %s\n\tvcs = polis\n\tfetch = %s\n", git.QuoteConfig(r.Name), git.QuoteConfig(r.URL),
+			git.QuoteConfig("+refs/heads/*:"+path.Join("refs/remotes", r.Name)+"/*"))
 	}
 	if published != "" {
-		fmt.Fprintf(&b, "%s[core]\n\texcludesFile = %s\n", filteredConfig, quoteConfig(filepath.Join(published, filtered.ExcludeFile)))
+		fmt.Fprintf(&b, "%s[core]\n\texcludesFile = %s\n", filteredConfig, git.QuoteConfig(filepath.Join(published, filtered.ExcludeFile)))
 	}
 	return b.String()
 }

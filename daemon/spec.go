@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/user"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 	"polis/daemon/agent"
 	"polis/daemon/api"
 	"polis/daemon/config"
+	"polis/daemon/home"
 	"polis/daemon/isolation"
 	"polis/daemon/layout"
 	"polis/daemon/setting"
@@ -46,9 +48,13 @@ func (s *shims) prepare(a *agent.Agent, dir string) error {
 	if err := os.MkdirAll(a.Worktree(), 0o755); err != nil && !a.WS.Git {
 		return fail(err)
 	}
-	if err := seedHome(&spec, a, s.log); err != nil {
+	name, email := identity(a)
+	files, err := home.Seed(home.Spec{Agent: a.Name(), Files: a.Type.Home, Owner: a.WS.Owner, Dir: spec.HomeDir, Inside: spec.Home, ReadOnly: filepath.Join(dir, "home"),
+		UID: spec.UID, GID: spec.GID, Name: name, Email: email, Log: s.log})
+	if err != nil {
 		return fail(err)
 	}
+	spec.Mounts = append(spec.Mounts, files...)
 	if err := store.WriteSummed(s.run.AgentSpec(a.Name()), spec); err != nil {
 		return fail(err)
 	}
@@ -167,6 +173,13 @@ func (s *shims) variables(a *agent.Agent, k store.Agent) []string {
 	}
 	return out
 }
+
+// identity is the author of an agent's commits unless a configuration sets one.
+func identity(a *agent.Agent) (name, email string) {
+	return cmp.Or(a.Identity.Name, a.Name()), cmp.Or(a.Identity.Email, a.Name()+"@"+api.Domain)
+}
+
+func lookupUID(uid int) (*user.User, error) { return user.LookupId(strconv.Itoa(uid)) }
 
 // account returns the user name and home directory of uid for the inside of
 // the sandbox; a uid without an account gets a name of its own.

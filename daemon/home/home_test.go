@@ -1,4 +1,4 @@
-package daemon
+package home
 
 import (
 	"bytes"
@@ -11,29 +11,27 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"polis/daemon/agent"
 	"polis/daemon/config"
 	"polis/daemon/setting"
-	"polis/daemon/shim/wire"
 )
 
-// homes is an owner's home, an agent's and what is between.
+// homes are the homes of an owner and of an agent.
 type homes struct {
-	t     *testing.T
-	owner string
-	spec  wire.Spec
-	agent *agent.Agent
-	log   bytes.Buffer
+	t      *testing.T
+	owner  string
+	spec   Spec
+	mounts []setting.Mount
+	log    bytes.Buffer
 }
 
 func newHomes(t *testing.T, files ...config.HomeFile) *homes {
 	dir := t.TempDir()
 	h := &homes{t: t, owner: filepath.Join(dir, "owner")}
-	h.spec = wire.Spec{HomeDir: filepath.Join(dir, "agent"), RunDir: filepath.Join(dir, "run"), Home: "/home/user", UID: os.Getuid(), GID: os.Getgid()}
-	for _, d := range []string{h.owner, h.spec.HomeDir, h.spec.RunDir} {
+	h.spec = Spec{Agent: "ann", Files: files, Owner: os.Getuid(), Dir: filepath.Join(dir, "agent"), Inside: "/home/user", ReadOnly: filepath.Join(dir, "run", "home"),
+		UID: os.Getuid(), GID: os.Getgid(), Log: slog.New(slog.NewTextHandler(&h.log, nil))}
+	for _, d := range []string{h.owner, h.spec.Dir, filepath.Dir(h.spec.ReadOnly)} {
 		require.NoError(t, os.Mkdir(d, 0o700))
 	}
-	h.agent = &agent.Agent{WS: &agent.Workspace{Owner: os.Getuid()}, Type: config.BaseType{Home: files}}
 	return h
 }
 
@@ -46,12 +44,13 @@ func (h *homes) has(rel, text string) {
 
 func (h *homes) bring() {
 	h.t.Helper()
-	h.spec.Mounts = nil
-	require.NoError(h.t, bring(h.owner, &h.spec, h.agent, slog.New(slog.NewTextHandler(&h.log, nil))))
+	var err error
+	h.mounts, err = h.spec.bring(h.owner)
+	require.NoError(h.t, err)
 }
 
 func (h *homes) copyOf(rel string) string {
-	b, err := os.ReadFile(filepath.Join(h.spec.HomeDir, rel))
+	b, err := os.ReadFile(filepath.Join(h.spec.Dir, rel))
 	if err != nil {
 		return "none"
 	}
@@ -66,18 +65,18 @@ func TestHomeFilesAreCopiedOnceAndPrivate(t *testing.T) {
 	require.Equal(t, "secret", h.copyOf(".tool/sub/auth.json"))
 	require.Equal(t, "none", h.copyOf(".missing"))
 	for p, mode := range map[string]os.FileMode{".tool": 0o700, ".tool/sub": 0o700, ".tool/sub/auth.json": 0o600} {
-		fi, err := os.Stat(filepath.Join(h.spec.HomeDir, p))
+		fi, err := os.Stat(filepath.Join(h.spec.Dir, p))
 		require.NoError(t, err)
 		require.Equal(t, mode, fi.Mode().Perm(), p)
 	}
 	// What the agent made of it stays; the owner's stays the owner's.
-	require.NoError(t, os.WriteFile(filepath.Join(h.spec.HomeDir, ".tool/sub/auth.json"), []byte("renewed"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(h.spec.Dir, ".tool/sub/auth.json"), []byte("renewed"), 0o600))
 	h.has(".tool/sub/auth.json", "newer")
 	h.bring()
 	require.Equal(t, "renewed", h.copyOf(".tool/sub/auth.json"))
 	require.Empty(t, h.log.String())
 	// The place of a file that was read-only before does not count.
-	require.NoError(t, os.Truncate(filepath.Join(h.spec.HomeDir, ".tool/sub/auth.json"), 0))
+	require.NoError(t, os.Truncate(filepath.Join(h.spec.Dir, ".tool/sub/auth.json"), 0))
 	h.bring()
 	require.Equal(t, "newer", h.copyOf(".tool/sub/auth.json"))
 }
@@ -87,14 +86,14 @@ func TestReadOnlyHomeFilesAreAsTheOwnerHasThemAtEachStart(t *testing.T) {
 	for _, text := range []string{"first", "second"} {
 		h.has(".tool/auth.json", text)
 		h.bring()
-		require.Equal(t, []setting.Mount{{Source: filepath.Join(h.spec.RunDir, "home", "0"), Dest: "/home/user/.tool/auth.json", ReadOnly: true}}, h.spec.Mounts)
-		b, err := os.ReadFile(h.spec.Mounts[0].Source)
+		require.Equal(t, []setting.Mount{{Source: filepath.Join(h.spec.ReadOnly, "0"), Dest: "/home/user/.tool/auth.json", ReadOnly: true}}, h.mounts)
+		b, err := os.ReadFile(h.mounts[0].Source)
 		require.NoError(t, err)
 		require.Equal(t, text, string(b))
-		fi, err := os.Stat(h.spec.Mounts[0].Source)
+		fi, err := os.Stat(h.mounts[0].Source)
 		require.NoError(t, err)
 		require.Equal(t, os.FileMode(0o400), fi.Mode().Perm())
-		fi, err = os.Stat(filepath.Dir(h.spec.Mounts[0].Source))
+		fi, err = os.Stat(filepath.Dir(h.mounts[0].Source))
 		require.NoError(t, err)
 		require.Equal(t, os.FileMode(0o700), fi.Mode().Perm())
 	}
@@ -121,10 +120,10 @@ func TestNothingOutsideOfTheOwnersHomeIsBrought(t *testing.T) {
 		"a directory":            {func(_ *homes, p string) error { return os.Mkdir(p, 0o755) }, "none", "not a regular file"},
 		"a pipe, without a wait": {func(_ *homes, p string) error { return syscall.Mkfifo(p, 0o644) }, "none", "not a regular file"},
 		"a file of another user": {func(h *homes, p string) error {
-			h.agent.WS.Owner = os.Getuid() + 1
+			h.spec.Owner = os.Getuid() + 1
 			return os.WriteFile(p, []byte("x"), 0o644)
 		}, "none", "belongs to user"},
-		"a file that is too large": {func(_ *homes, p string) error { return os.WriteFile(p, make([]byte, maxHomeFile+1), 0o600) }, "none", "at most"},
+		"a file that is too large": {func(_ *homes, p string) error { return os.WriteFile(p, make([]byte, maxFile+1), 0o600) }, "none", "at most"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHomes(t, config.HomeFile{Path: ".tool/auth", Mode: config.HomeCopy})
@@ -146,7 +145,7 @@ func TestLinksInTheAgentsHomeLeadNowhere(t *testing.T) {
 	h := newHomes(t, config.HomeFile{Path: ".tool/auth", Mode: config.HomeCopy})
 	h.has(".tool/auth", "secret")
 	outside := t.TempDir()
-	require.NoError(t, os.Symlink(outside, filepath.Join(h.spec.HomeDir, ".tool")))
+	require.NoError(t, os.Symlink(outside, filepath.Join(h.spec.Dir, ".tool")))
 	h.bring()
 	require.Contains(t, h.log.String(), "not brought")
 	entries, err := os.ReadDir(outside)

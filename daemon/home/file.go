@@ -1,4 +1,4 @@
-package daemon
+package home
 
 import (
 	"errors"
@@ -11,16 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/daemon/setting"
-	"polis/daemon/shim/wire"
 )
 
-// maxHomeFile bounds a file brought into an agent's home, in bytes.
-const maxHomeFile = 4 << 20
+// maxFile is the largest file that is brought into an agent's home, in bytes.
+const maxFile = 4 << 20
 
-// openHomeFile opens a regular file of the owner's below home. Links are followed as long as they
-// stay there. A file of another user is refused: the agent must not get what its owner did not
-// share.
-func openHomeFile(home, rel string, owner int) (*os.File, error) {
+// openFile opens the regular file rel of user owner below home. It follows links that do not leave
+// home. It refuses a file of another user: the project's owner cannot share that.
+func openFile(home, rel string, owner int) (*os.File, error) {
 	dir, err := os.Open(home)
 	if err != nil {
 		return nil, err
@@ -43,19 +41,18 @@ func openHomeFile(home, rel string, owner int) (*os.File, error) {
 		err = errors.New("it is not a regular file")
 	case int(st.Uid) != owner:
 		err = fmt.Errorf("it belongs to user %d, not to the project's owner", st.Uid)
-	case st.Size > maxHomeFile:
-		err = fmt.Errorf("it has %d bytes: at most %d", st.Size, maxHomeFile)
+	case st.Size > maxFile:
+		err = fmt.Errorf("it has %d bytes: at most %d", st.Size, maxFile)
 	default:
 		return f, nil
 	}
 	return nil, errors.Join(err, f.Close())
 }
 
-// copyHomeFile copies src to rel below to, unless the file exists already. An empty file does not
-// count: it is the mount point of a read-only one. The directory to belongs to the agent, and no
-// link there leads out.
-func copyHomeFile(src io.Reader, to, rel string, uid, gid int) error {
-	root, err := os.OpenRoot(to)
+// copyFile copies src to rel in the agent's home, unless the file exists. An empty file counts as
+// missing: it is the mount point of a read-only file. os.Root refuses links that lead out.
+func (s Spec) copyFile(src io.Reader, rel string) error {
+	root, err := os.OpenRoot(s.Dir)
 	if err != nil {
 		return err
 	}
@@ -70,7 +67,7 @@ func copyHomeFile(src io.Reader, to, rel string, uid, gid int) error {
 		}
 		dir = filepath.Join(dir, part)
 		if err := root.Mkdir(dir, 0o700); err == nil {
-			err = root.Lchown(dir, uid, gid)
+			err = root.Lchown(dir, s.UID, s.GID)
 			if err != nil {
 				return err
 			}
@@ -78,7 +75,7 @@ func copyHomeFile(src io.Reader, to, rel string, uid, gid int) error {
 			return err
 		}
 	}
-	// Atomically: half of a file would be kept forever.
+	// The copy is renamed into place: a later start keeps what exists, even half of a file.
 	part := rel + ".polis-new"
 	if err := root.Remove(part); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -87,8 +84,8 @@ func copyHomeFile(src io.Reader, to, rel string, uid, gid int) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(dst, io.LimitReader(src, maxHomeFile))
-	if err = errors.Join(err, dst.Chown(uid, gid), dst.Close()); err == nil {
+	_, err = io.Copy(dst, io.LimitReader(src, maxFile))
+	if err = errors.Join(err, dst.Chown(s.UID, s.GID), dst.Close()); err == nil {
 		err = root.Rename(part, rel)
 	}
 	if err != nil {
@@ -97,17 +94,17 @@ func copyHomeFile(src io.Reader, to, rel string, uid, gid int) error {
 	return nil
 }
 
-// mountHomeFile stores the present content of src in a directory of root's, from where it is
-// mounted.
-func mountHomeFile(src io.Reader, dir, name string, spec wire.Spec) (setting.Mount, error) {
-	m := setting.Mount{Source: filepath.Join(dir, name), ReadOnly: true}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+// storeFile copies src to the file name of the directory of read-only files, and returns the mount
+// of the copy, without its destination.
+func (s Spec) storeFile(src io.Reader, name string) (setting.Mount, error) {
+	m := setting.Mount{Source: filepath.Join(s.ReadOnly, name), ReadOnly: true}
+	if err := os.MkdirAll(s.ReadOnly, 0o700); err != nil {
 		return m, err
 	}
 	dst, err := os.OpenFile(m.Source, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o400)
 	if err != nil {
 		return m, err
 	}
-	_, err = io.Copy(dst, io.LimitReader(src, maxHomeFile))
-	return m, errors.Join(err, dst.Chown(spec.UID, spec.GID), dst.Close())
+	_, err = io.Copy(dst, io.LimitReader(src, maxFile))
+	return m, errors.Join(err, dst.Chown(s.UID, s.GID), dst.Close())
 }
