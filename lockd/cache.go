@@ -2,6 +2,7 @@ package lockd
 
 import (
 	"container/heap"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -256,6 +257,24 @@ func (c *Client) letGo(e *entry, over []*entry) []*entry {
 		return append(over, e)
 	}
 	return over
+}
+
+// ReleaseIdle releases at once the leases that which selects and nothing uses: no handle is open, and
+// no mapping writes to the file. Those that stay until the merge are not among them (see
+// Server.ReleaseMerge).
+func (c *Client) ReleaseIdle(which func(path string) bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var all []*entry
+	for _, e := range c.entries {
+		if e.hold >= 0 && which(e.path) {
+			all = append(all, e)
+		}
+	}
+	for part := range slices.Chunk(all, expireAtOnce) {
+		over := slices.DeleteFunc(part, func(e *entry) bool { return !e.held || e.pins > 0 || e.lost.Load() })
+		c.release(c.unused(over))
+	}
 }
 
 // Held returns how many leases the client has.

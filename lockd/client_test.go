@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -116,6 +117,28 @@ func TestReleaseByHand(t *testing.T) {
 	soon(t, func() bool { return len(heldPaths(s, "ann")) == 1 })
 	open.Done()
 	soon(t, func() bool { return len(heldPaths(s, "ann")) == 0 })
+}
+
+func TestReleaseIdleReleasesWhatNothingUses(t *testing.T) {
+	s := serve(t, socket(t))
+	busy := atomic.Bool{}
+	busy.Store(true)
+	a := join(t, s.Path, "ann", holds(Hold(time.Hour)), func(c *Client) { c.Busy = func(p string) bool { return p == "mapped" && busy.Load() } })
+	acquire(t, a, "idle", "mapped", "other").Done()
+	open := acquire(t, a, "open")
+	a.HoldFor = func(string) Hold { return HoldMerge }
+	acquire(t, a, "until-merge").Done()
+
+	a.ReleaseIdle(func(p string) bool { return p != "other" })
+	soon(t, func() bool {
+		return slices.Equal(heldPaths(s, "ann"), []string{"mapped", "open", "other", "until-merge"})
+	})
+	require.True(t, open.Valid())
+	open.Done()
+	busy.Store(false)
+	a.ReleaseIdle(func(p string) bool { return p != "other" })
+	soon(t, func() bool { return slices.Equal(heldPaths(s, "ann"), []string{"other", "until-merge"}) })
+	acquire(t, join(t, s.Path, "bob"), "idle", "open")
 }
 
 func TestWaiterGetsTheLeaseWhenItIsFree(t *testing.T) {

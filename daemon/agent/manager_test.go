@@ -149,6 +149,9 @@ func (fakeShim) AddPort(context.Context, wire.PortRequest) error { return nil }
 func (fakeShim) RemovePort(context.Context, string, int) error   { return nil }
 func (fakeShim) Why(context.Context) ([]api.WhyEntry, error)     { return nil, nil }
 func (fakeShim) Invalidate(context.Context) error                { return nil }
+func (s fakeShim) ReleaseIdle(context.Context) error {
+	return s.k.op("release idle leases of "+s.name, func() {})
+}
 func (fakeShim) Run(context.Context, wire.ExecRequest) (dial.Result, error) {
 	return dial.Result{}, nil
 }

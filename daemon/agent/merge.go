@@ -133,12 +133,14 @@ func (m *Manager) Landed(ctx context.Context, e api.QueueEntry, out api.QueueOut
 	switch {
 	case failed == nil:
 		m.Locks.ReleaseMerge(e.Agent)
+		m.releaseIdle(ctx, a)
 		data["merge_commit_sha"], data["project"] = out.MergeCommitSHA, out.Project
 		m.Events.Publish(api.Event{Type: api.EventAgentMerged, Agent: e.Agent, Message: fmt.Sprintf("branch %s was merged into %s", branch, a.WS.Target), Data: data})
 		if remove {
 			m.removeAfter(e.Agent)
 		}
 	case idle:
+		m.releaseIdle(ctx, a)
 		m.Log.Info("nothing to merge", "agent", e.Agent, "op", "merge")
 	default:
 		msg := failed.Error()

@@ -44,6 +44,8 @@ type Shim interface {
 	RemovePort(ctx context.Context, protocol string, internal int) error
 	Why(ctx context.Context) ([]api.WhyEntry, error)
 	Invalidate(ctx context.Context) error
+	// ReleaseIdle releases the leases on files that nothing uses.
+	ReleaseIdle(ctx context.Context) error
 	Events(ctx context.Context, since uint64, f func(api.Event)) error
 	// Run runs a command in the sandbox to its end.
 	Run(ctx context.Context, r wire.ExecRequest) (dial.Result, error)

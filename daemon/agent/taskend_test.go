@@ -244,3 +244,40 @@ func TestTasksWaitForTheirTurn(t *testing.T) {
 		}, 10*time.Second, time.Millisecond)
 	}
 }
+
+// What is merged needs no protection: an agent that is Idle and has nothing else gives its leases
+// back. One that works, or has more work, keeps them.
+func TestAMergedAgentReleasesItsLeases(t *testing.T) {
+	merged := api.QueueOutcome{MergeCommitSHA: "0123456789"}
+	for name, c := range map[string]struct {
+		set      func(w *world)
+		out      api.QueueOutcome
+		failed   error
+		released bool
+	}{
+		"all is merged":    {func(*world) {}, merged, nil, true},
+		"nothing to merge": {func(*world) {}, api.QueueOutcome{}, api.Errorf(api.CodeNothingToMerge, "nothing"), true},
+		"conflict":         {func(*world) {}, api.QueueOutcome{}, api.Errorf(api.CodeMergeConflict, "conflict"), false},
+		"dirty":            {func(w *world) { w.k.dirty["a1"] = true }, merged, nil, false},
+		"at work": {func(w *world) {
+			_, err := w.Run(t.Context(), "a1", api.RunRequest{Prompt: "more"})
+			require.NoError(t, err)
+		}, merged, nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, task := tasked(t, t.TempDir())
+			defer w.Close()
+			w.exit(t, 0)
+			c.set(w)
+			const op = "release idle leases of a1"
+			w.k.mu.Lock()
+			w.k.fail = op // cleared when it happens
+			w.k.mu.Unlock()
+			_, err := w.Landed(t.Context(), api.QueueEntry{Agent: "a1", By: "task", Tasks: []string{task.ID}}, c.out, c.failed)
+			require.NoError(t, err)
+			w.k.mu.Lock()
+			defer w.k.mu.Unlock()
+			require.Equal(t, c.released, w.k.fail != op)
+		})
+	}
+}

@@ -67,6 +67,12 @@ func stillWritten(root *os.File, path string) bool {
 	return errors.Is(fusefs.NoWriters(once, fd), context.Canceled)
 }
 
+// releaseIdle releases the leases on files that nothing uses: what they protected has been merged.
+// git's own locks end with their lock files.
+func (s *Shim) releaseIdle() {
+	s.views.locks.ReleaseIdle(func(key string) bool { return !gitKey(key) })
+}
+
 // leasesLost reports that leases were taken from this agent.
 func (s *Shim) leasesLost(paths []string, why string) {
 	ev := api.Event{Type: api.EventLockLost, Agent: s.Spec.Agent, Code: api.CodeStaleLock,

@@ -73,6 +73,7 @@ func (s *Shim) control() http.Handler {
 		"DELETE /v1/leftovers":    s.handleLeftovers,
 		"POST /v1/ports":          s.handlePort,
 		"DELETE /v1/ports/{port}": s.handlePortRemove,
+		"POST /v1/release-idle":   func(w http.ResponseWriter, _ *http.Request) error { s.releaseIdle(); return writeJSON(w, struct{}{}) },
 		"POST /v1/invalidate":     func(w http.ResponseWriter, _ *http.Request) error { s.invalidate(); return writeJSON(w, struct{}{}) },
 	} {
 		mux.Handle(pattern, serveHTTP(only(peer.Peer.Admin, h)))

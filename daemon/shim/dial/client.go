@@ -165,6 +165,12 @@ func (s *Shim) Why(ctx context.Context) ([]api.WhyEntry, error) {
 	return out.Why, s.call(ctx, s.Timeout, http.MethodGet, "/v1/why", nil, &out)
 }
 
+// ReleaseIdle releases the agent's leases on files that nothing uses. Only for shims of
+// wire.ReleaseIdleVersion and later.
+func (s *Shim) ReleaseIdle(ctx context.Context) error {
+	return s.call(ctx, s.Timeout, http.MethodPost, "/v1/release-idle", nil, nil)
+}
+
 // Invalidate makes the kernel drop its cache of the view, after the daemon changed the tree below
 // it.
 func (s *Shim) Invalidate(ctx context.Context) error {

@@ -23,9 +23,10 @@ import "fmt"
 //	13 settings have Vars
 //	14 GET /v1/screen
 //	15 GET and DELETE /v1/leftovers; Status has LeftRunning
+//	16 POST /v1/release-idle
 const (
 	// Version is what a shim of this build speaks.
-	Version = 15
+	Version = 16
 	// UDPVersion is the first that has port maps of UDP.
 	UDPVersion = 5
 	// MinVersion is the oldest that this build's daemon and shim understand.
@@ -38,6 +39,8 @@ const (
 	EnvVersion = 13
 	// LeftoversVersion is the first that knows what is left running.
 	LeftoversVersion = 15
+	// ReleaseIdleVersion is the first that releases leases that nothing uses.
+	ReleaseIdleVersion = 16
 	// ScreenVersion is the first that tells its Screen.
 	ScreenVersion = 14
 	// NoInputVersion is the first that knows StartRequest.NoInput.

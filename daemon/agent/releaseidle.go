@@ -1,0 +1,44 @@
+package agent
+
+import (
+	"context"
+	"time"
+
+	"polis/daemon/api"
+	"polis/daemon/shim/wire"
+)
+
+// releaseTime bounds releasing the leases of an agent that has been merged.
+const releaseTime = 10 * time.Second
+
+// releaseIdle releases the leases of an agent whose work is all in the target: nobody need
+// wait for the rest of their hold, as who edits the files next begins with what is in them now.
+// An agent that works, or has work that is not in the target, keeps its leases.
+func (m *Manager) releaseIdle(ctx context.Context, a *Agent) {
+	if !m.nothingLeft(ctx, a) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, releaseTime)
+	defer cancel()
+	sh := m.Shims.Dial(a.Name())
+	defer sh.Close()
+	st, err := sh.Status(ctx)
+	if err != nil || st.Running {
+		return // an agent without a shim has no leases
+	}
+	if v, err := wire.Agree(st); err != nil || v < wire.ReleaseIdleVersion {
+		return
+	}
+	if err := sh.ReleaseIdle(ctx); err != nil {
+		m.Log.Warn("leases of a merged agent not released", "agent", a.Name(), "err", err)
+	}
+}
+
+// nothingLeft reports whether an agent is Idle, and all of its work is in the target.
+func (m *Manager) nothingLeft(ctx context.Context, a *Agent) bool {
+	if a.status(m) != api.StatusIdle {
+		return false
+	}
+	st, err := a.WS.Repo.Status(ctx, a)
+	return err == nil && st.Dirty == 0 && st.Unmerged == 0
+}
