@@ -91,6 +91,7 @@ func Codes() []CodeInfo {
 		{CodeBadRequest, groupAsking, "The request, or an argument, is wrong; nothing was done.", "The message names it."},
 		{CodeInvalidConfig, groupAsking, "A configuration file has a mistake.", "The message has the line; polisd.toml(5)."},
 		{CodeForbidden, groupAsking, "The caller may not do this.", "Be root or a member of group polis (members of read_group may only read); for pull requests, the owner of the project."},
+		{CodeAlreadyAnswered, groupAsking, "Another person, or another terminal, answered the question first; the details have the answer.", "The first answer counts; polisctl approvals rules lists what is remembered."},
 		{CodeNotFound, groupAsking, "There is no such route, branch, remote or commit.", "The message names it."},
 		{CodeTooLarge, groupAsking, "A request or an answer is over its bound, or a path is longer than 4096 bytes (ENAMETOOLONG).", "Send less; use a shorter path."},
 		{CodeTimeout, groupAsking, "It took too long, or was interrupted; the work may still be going on.", "polisctl status; --timeout gives more time."},

@@ -49,6 +49,7 @@ const (
 	CodeUndeclaredWrite      Code = "UNDECLARED_WRITE"
 	CodeHidden               Code = "HIDDEN"
 	CodeNotApproved          Code = "NOT_APPROVED"
+	CodeAlreadyAnswered      Code = "ALREADY_ANSWERED"
 	CodeFileLocked           Code = "FILE_LOCKED"
 	CodeNotLocked            Code = "NOT_LOCKED"
 	CodeQuota                Code = "QUOTA"
@@ -144,7 +145,7 @@ func (c Code) Status() int {
 	case CodeAgentNotFound, CodeWorkspaceNotFound, CodeNotFound, CodePortNotFound, CodeNotLocked:
 		return http.StatusNotFound
 	case CodeAgentExists, CodeBadState, CodeUnsavedWork, CodeWorkspaceOwned, CodeRefConflict, CodeMergeConflict,
-		CodeNothingToMerge, CodeCheckFailed, CodeProtectedPath, CodeBadTree, CodeExclusivePath, CodeFileLocked, CodePortInUse, CodeMaxAgents, CodeNoPorts, CodeLimitBelowUse, CodeHostOvercommitted:
+		CodeNothingToMerge, CodeCheckFailed, CodeProtectedPath, CodeBadTree, CodeExclusivePath, CodeFileLocked, CodeAlreadyAnswered, CodePortInUse, CodeMaxAgents, CodeNoPorts, CodeLimitBelowUse, CodeHostOvercommitted:
 		return http.StatusConflict
 	case CodeInvalidName, CodeBadRequest, CodePathTraversal, CodeAgentTypeUnavailable,
 		CodeInvalidConfig, CodeWorkspaceInvalid, CodeCommandNotFound:

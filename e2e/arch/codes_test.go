@@ -71,6 +71,7 @@ var provoked = map[api.Code]string{
 	api.CodeUndeclaredWrite:  "e2e/policy_test.go TestPolicyIsEnforcedAtTheCall",
 	api.CodeHidden:           "fusefs/view/guard_test.go TestWhatIsHiddenIsNotReported",
 	api.CodeNotApproved:      "fusefs/view/guard_test.go TestAsk",
+	api.CodeAlreadyAnswered:  "daemon/approval/queue_test.go TestTheFirstAnswerCounts",
 	api.CodeFileLocked:       "e2e/locks_test.go TestProgramsMeetLocks",
 	api.CodeNotLocked:        "e2e/locks_test.go TestExplicitLocks",
 	api.CodeQuota:            "fusefs/gitdir/packs_test.go TestQuotaOfObjects",

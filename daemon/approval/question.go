@@ -1,0 +1,84 @@
+package approval
+
+import (
+	"crypto/sha256"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"polis/daemon/api"
+)
+
+// Bounds of a question, in bytes.
+const (
+	MaxText   = 64 << 10 // the command, path or host
+	MaxTool   = 200      // the name of a tool
+	MaxDetail = 512 << 10
+	// MaxShown is how much of the text, and of the detail, a person is shown.
+	MaxShown = 8 << 10
+	// MaxRemembered is the longest text that can be remembered.
+	MaxRemembered = 4 << 10
+)
+
+// Question is one question, in the characters of its caller.
+type Question struct {
+	Kind api.ApprovalKind
+	// Tool and Class are of ApprovalTool only.
+	Tool  string
+	Class api.ToolClass
+	// Text is what rules match: the command, path or host. Detail is all of it.
+	Text   string
+	Detail string
+	// Request is the asker's own ID; "" for none.
+	Request string
+	// Task is the agent's task; an answer for the task ends with it.
+	Task string
+	// PID and Program are the process that asks.
+	PID     int
+	Program string
+}
+
+func (q Question) check() error {
+	switch {
+	case !slices.Contains(api.ApprovalKinds(), q.Kind):
+		return api.Errorf(api.CodeBadRequest, "kind = %q: there is no such kind of question", api.Shorten(string(q.Kind), 32))
+	case q.Kind == api.ApprovalTool && q.Tool == "" || len(q.Tool) > MaxTool || !utf8.ValidString(q.Tool) || strings.ContainsAny(q.Tool, "()\x00\n"):
+		return api.Errorf(api.CodeBadRequest, "tool = %q: must be a name of 1 to %d bytes without parentheses", api.Shorten(q.Tool, 64), MaxTool)
+	case len(q.Text) > MaxText:
+		return api.Errorf(api.CodeTooLarge, "the question has %d bytes: at most %d", len(q.Text), MaxText)
+	case len(q.Detail) > MaxDetail:
+		return api.Errorf(api.CodeTooLarge, "the arguments have %d bytes: at most %d", len(q.Detail), MaxDetail)
+	case len(q.Request) > 200:
+		return api.Errorf(api.CodeBadRequest, "requestId has %d bytes: at most 200", len(q.Request))
+	}
+	return nil
+}
+
+// key is equal for equal questions. What follows is the same for a person and for the asker.
+type key [sha256.Size]byte
+
+func (q Question) key() key {
+	h := sha256.New()
+	for _, s := range []string{string(q.Kind), q.Tool, q.Text, q.Detail, q.Task} {
+		n := len(s)
+		_, _ = h.Write([]byte{byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24)}) // a hash never fails
+		_, _ = h.Write([]byte(s))
+	}
+	return key(h.Sum(nil))
+}
+
+// RuleText is a rule for one text of a tool, or of another kind, as people read it.
+func RuleText(kind api.ApprovalKind, tool, text string) string {
+	name := tool
+	if kind != api.ApprovalTool {
+		name = string(kind)
+	}
+	shown, hidden := Bounded(text, MaxRemembered)
+	if hidden > 0 {
+		shown += "..."
+	}
+	if text == "" {
+		return Escape(name)
+	}
+	return Escape(name) + "(" + shown + ")"
+}
