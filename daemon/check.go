@@ -7,6 +7,7 @@ import (
 
 	"polis/daemon/check"
 	"polis/daemon/config"
+	"polis/daemon/environment"
 	"polis/daemon/shim/wire"
 )
 
@@ -20,7 +21,7 @@ func (w *workspace) checker(rules config.MergeRules) *check.Runner {
 				return spec, err
 			}
 			spec.CgroupPath, spec.Delegated = d.shims.cgroup(name)
-			spec.User, spec.Home = account(ws.UID)
+			spec.User, spec.Home = environment.Account(ws.UID)
 			spec.Lost = d.lostNames()
 			return spec, nil
 		}}

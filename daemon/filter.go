@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"polis/daemon/agent"
@@ -115,19 +114,6 @@ func (r repo) judgeSaved(ctx context.Context, a *agent.Agent, ref string) error 
 			WithHint("the saved work has a file at a path that agent %s may read, and its rules withhold that file elsewhere; take from it what you want: git --git-dir %s show %s", a.Name(), internal.Dir, ref)
 	}
 	return nil
-}
-
-// filtered refuses to start an agent with all objects whose rules withhold some.
-func (s *shims) filtered(a *agent.Agent) error {
-	if !a.WS.Git || a.Filtered != "" {
-		return nil
-	}
-	p := a.Copy().Policy
-	set, err := policy.Compile(policy.Rules{Read: p.Read, Write: p.Write, Ask: p.Ask, Deny: p.Deny, Hide: p.Hide})
-	if err == nil && !set.AllReadable() {
-		err = fmt.Errorf("its rules withhold files, and nothing says which objects it may read")
-	}
-	return err
 }
 
 // bringFiltered brings the objects of an agent up to what the refs lead to.

@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -11,7 +10,6 @@ import (
 	"polis/daemon/api"
 	"polis/daemon/config"
 	"polis/daemon/isolation"
-	"polis/daemon/store"
 )
 
 // lookTime bounds the probe of what this machine can isolate.
@@ -89,18 +87,3 @@ func (hostNetwork) Ensure(_ context.Context, a *agent.Agent) error {
 
 func (hostNetwork) Remove(context.Context, *agent.Agent) error { return nil }
 func (hostNetwork) List(context.Context) ([]string, error)     { return nil, nil }
-
-// portEnv sets the ports of an agent in the host's network: PORT is its first port, PORT_3000 the
-// one to use for port 3000.
-func portEnv(maps []store.PortMap) []string {
-	var env []string
-	for i, p := range maps {
-		if i == 0 {
-			env = append(env, "PORT="+strconv.Itoa(p.External))
-		}
-		if p.Internal != p.External {
-			env = append(env, fmt.Sprintf("PORT_%d=%d", p.Internal, p.External))
-		}
-	}
-	return env
-}

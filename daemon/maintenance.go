@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"sort"
+	"strings"
 	"sync"
 	"time"
 
@@ -211,4 +212,9 @@ func (b *backend) Maintenance(workspace string) ([]api.MaintenanceReport, error)
 		out = append(out, b.maintained(w))
 	}
 	return out, nil
+}
+
+// globQuote makes a path a pattern, of filepath.Match, that matches it alone.
+func globQuote(path string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
 }

@@ -4,11 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
+	"os/user"
 	"path"
-	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"polis/daemon/agent"
@@ -16,12 +15,12 @@ import (
 	"polis/daemon/config"
 	"polis/daemon/git"
 	"polis/daemon/remote"
-	"polis/daemon/setting"
-	"polis/daemon/shim/wire"
 )
 
 // maxUpdates bounds the refs of one push.
 const maxUpdates = 64
+
+func lookupUID(uid int) (*user.User, error) { return user.LookupId(strconv.Itoa(uid)) }
 
 // broker is who speaks to the remotes of a workspace.
 func (w *workspace) broker() *remote.Broker {
@@ -165,19 +164,4 @@ func (b *backend) allowedPush(ctx context.Context, w *workspace, a api.Agent, ru
 		allowed = append(allowed, u)
 	}
 	return allowed, refused, nil
-}
-
-// remoteTool is how git of a sandbox reaches the daemon: polisctl, which also
-// is a remote helper of git.
-func remoteTool() (setting.Mount, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return setting.Mount{}, err
-	}
-	for _, p := range []string{filepath.Join(filepath.Dir(self), "polisctl"), "/usr/bin/polisctl", "/usr/local/bin/polisctl"} {
-		if fi, err := os.Stat(p); err == nil && fi.Mode().IsRegular() {
-			return setting.Mount{Source: p, Dest: wire.ToolPath, ReadOnly: true}, nil
-		}
-	}
-	return setting.Mount{}, fmt.Errorf("polisctl is neither beside polisd nor in /usr/bin: %w", fs.ErrNotExist)
 }

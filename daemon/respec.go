@@ -44,7 +44,7 @@ func (s *shims) respec(a *agent.Agent, dir string) error {
 	}
 	spec := wire.Spec{Version: wire.Version, Agent: a.Name(), RunDir: dir, CgroupPath: group, Delegated: delegated}
 	if a.WS.Root != "" {
-		spec = s.spec(a, dir)
+		spec = s.env.Spec(a, dir)
 	}
 	for _, m := range mounts {
 		if path.Base(path.Dir(m)) == "worktrees" {

@@ -9,6 +9,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"sort"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"polis/cgroup"
 	"polis/daemon/agent"
 	"polis/daemon/api"
+	"polis/daemon/environment"
 	"polis/daemon/launcher"
 	"polis/daemon/layout"
 	"polis/daemon/shim/dial"
@@ -29,7 +31,9 @@ const adminGroup = "polis"
 func (d *Daemon) prepareDirs() error {
 	d.gid = -1
 	if g, err := user.LookupGroup(adminGroup); err == nil {
-		d.gid = atoi(g.Gid)
+		if gid, err := strconv.Atoi(g.Gid); err == nil {
+			d.gid = gid
+		}
 	}
 	for _, dir := range []string{d.Config.RunDir, d.run.Agents(), d.Config.WorkspacesDir} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -92,7 +96,8 @@ func (d *Daemon) openShims() error {
 	if d.Systemd {
 		l = &launcher.Systemd{}
 	}
-	d.shims = &shims{run: d.run, launcher: l, program: program, config: d.live, lost: d.lostNames, socketGID: d.gid, log: d.Log, cgroup: d.cgroupPath, roots: d.roots, total: d.limitTotal,
+	d.shims = &shims{run: d.run, launcher: l, program: program, config: d.live, log: d.Log, cgroup: d.cgroupPath, roots: d.roots, total: d.limitTotal,
+		env:      &environment.Builder{Run: d.run, Config: d.live, Lost: d.lostNames, Cgroup: d.cgroupPath, SocketGID: d.gid, Log: d.Log},
 		activity: &dial.Activity{Log: d.Log}}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"polis/daemon/agent"
 	"polis/daemon/api"
 	"polis/daemon/config"
+	"polis/daemon/environment"
 	"polis/daemon/launcher"
 	"polis/daemon/layout"
 	"polis/daemon/shim/dial"
@@ -42,14 +43,13 @@ type shims struct {
 	launcher launching
 	program  string
 	config   func() config.Config
-	lost     func() []string
+	env      *environment.Builder
 	cgroup   func(agent string) (path string, delegated bool)
 	// total makes the limits of all agents together hold.
 	total func(context.Context) error
 	// roots are the known workspaces.
-	roots     func() []layout.Workspace
-	socketGID int
-	log       *slog.Logger
+	roots func() []layout.Workspace
+	log   *slog.Logger
 	// activity wakes the shims of agents that run.
 	activity *dial.Activity
 }
@@ -72,6 +72,34 @@ func (s *shims) Spec(agent string) (wire.Spec, bool) {
 		return wire.Spec{}, false
 	}
 	return sp, sp.Agent == agent
+}
+
+// prepare makes what a shim needs and writes its spec.
+func (s *shims) prepare(a *agent.Agent, dir string) error {
+	spec, err := s.env.Prepare(a, dir)
+	if err == nil {
+		err = store.WriteSummed(s.run.AgentSpec(a.Name()), spec)
+	}
+	if err != nil {
+		return api.Errorf(api.CodeInternal, "prepare agent %s: %w", a.Name(), err)
+	}
+	return nil
+}
+
+// Settings returns the part of an agent's spec that can change while the agent runs.
+func (s *shims) Settings(a *agent.Agent) wire.Settings { return s.env.Settings(a) }
+
+// Note writes the settings that a running shim has accepted into its spec.
+func (s *shims) Note(name string, v wire.Settings) error {
+	sp, ok := s.Spec(name)
+	if !ok {
+		return nil // without a spec nothing is out of date
+	}
+	sp.Set(v)
+	if err := store.WriteSummed(s.run.AgentSpec(name), sp); err != nil {
+		return fmt.Errorf("note the settings of agent %s: %w", name, err)
+	}
+	return nil
 }
 
 // Reason is what a shim that ended with an error wrote down.

@@ -1,4 +1,4 @@
-package daemon
+package environment
 
 import (
 	"fmt"
@@ -58,8 +58,3 @@ const filteredConfig = `[core]
 	skipFetchAll = true
 	skipDefaultUpdate = true
 `
-
-// globQuote makes a path a pattern, of filepath.Match, that matches it alone.
-func globQuote(path string) string {
-	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
-}

@@ -1,0 +1,149 @@
+package environment
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"polis/daemon/agent"
+	"polis/daemon/api"
+	"polis/daemon/config"
+	"polis/daemon/home"
+	"polis/daemon/isolation"
+	"polis/daemon/layout"
+	"polis/daemon/setting"
+	"polis/daemon/shim/wire"
+	"polis/fusefs/policy"
+)
+
+// Builder makes the specs of agents. Set all fields.
+type Builder struct {
+	Run    layout.Run
+	Config func() config.Config
+	// Lost returns what this machine cannot isolate (package isolation).
+	Lost func() []string
+	// Cgroup returns the path of an agent's control group, and whether it is delegated to the shim.
+	Cgroup func(agent string) (path string, delegated bool)
+	// SocketGID is the group that may use the shims' sockets; -1: root alone.
+	SocketGID int
+	Log       *slog.Logger
+}
+
+// Prepare makes the directories that an agent's shim needs, fills the agent's home and returns
+// the spec. dir is the run directory of the agent.
+func (b *Builder) Prepare(a *agent.Agent, dir string) (wire.Spec, error) {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return wire.Spec{}, err
+	}
+	if err := os.Chown(dir, 0, max(b.SocketGID, 0)); err != nil {
+		return wire.Spec{}, err
+	}
+	if err := os.Remove(layout.ShimError(dir)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return wire.Spec{}, err
+	}
+	if err := checkObjects(a); err != nil {
+		return wire.Spec{}, err
+	}
+	spec := b.Spec(a, dir)
+	for _, d := range []string{spec.HomeDir, spec.Scratch} {
+		if err := layout.OwnedDir(d, spec.UID, spec.GID, 0o700); err != nil {
+			return wire.Spec{}, err
+		}
+	}
+	if err := os.MkdirAll(a.Worktree(), 0o755); err != nil && !a.WS.Git {
+		return wire.Spec{}, err
+	}
+	name, email := identity(a)
+	files, err := home.Seed(home.Spec{Agent: a.Name(), Files: a.Type.Home, Owner: a.WS.Owner, Dir: spec.HomeDir, Inside: spec.Home, ReadOnly: filepath.Join(dir, "home"),
+		UID: spec.UID, GID: spec.GID, Name: name, Email: email, Log: b.Log})
+	spec.Mounts = append(spec.Mounts, files...)
+	return spec, err
+}
+
+// checkObjects refuses an agent whose rules withhold files, and that would get all objects of the
+// repository.
+func checkObjects(a *agent.Agent) error {
+	if !a.WS.Git || a.Filtered != "" {
+		return nil
+	}
+	p := a.Copy().Policy
+	set, err := policy.Compile(policy.Rules{Read: p.Read, Write: p.Write, Ask: p.Ask, Deny: p.Deny, Hide: p.Hide})
+	if err == nil && !set.AllReadable() {
+		err = fmt.Errorf("its rules withhold files, and no filtered objects exist for it")
+	}
+	return err
+}
+
+// Spec returns the spec of an agent as it is configured now. It makes nothing.
+func (b *Builder) Spec(a *agent.Agent, dir string) wire.Spec {
+	c := b.Config()
+	k, ws := a.Copy(), a.WS
+	cg, delegated := b.Cgroup(a.Name())
+	user, userHome := Account(ws.UID)
+	rules := c.LockRules(k.Role)
+	wait, _ := rules.OnConflict.Duration() // checked with the configuration
+	spec := wire.Spec{
+		Version: wire.Version, Agent: k.Name, Workspace: ws.Name, RunDir: dir, LockSocket: b.Run.LockSocket(),
+		Session: k.Session, Secret: k.Secret, Git: ws.Git, Tree: a.Worktree(), Mountpoint: a.Worktree(), ProjectPath: ws.Project,
+		Branch: k.Branch, Target: ws.Target, OwnedRefs: k.OwnedRefs, Tracked: ws.Root.Tracked(),
+		UID: ws.UID, GID: ws.GID, User: user, Home: userHome, HomeDir: ws.Root.Home(k.Name), Scratch: ws.Root.Scratch(k.Name), LogDir: ws.Root.Logs(k.Name),
+		LocksExempt: c.Locks.Exempt, Wait: setting.Duration(wait), Hold: rules.Hold, LockRules: rules.Rules, StaleTimeout: c.Locks.StaleTimeout, DaemonWait: c.Locks.DaemonWait, TempNames: c.Locks.TempNames,
+		Mounts: append(slices.Clone(c.Sandbox.ExtraMounts), a.Type.Mounts...), OwnEnv: k.Env,
+		NetNS: a.Network.NetNS, Address: a.Network.Address, NetTable: a.Network.Table, NetLink: a.Network.Link, ResolvConf: c.Network.ResolvConf, CgroupPath: cg, Delegated: delegated,
+		SocketGID: max(b.SocketGID, 0), StopGrace: c.Limits.StopGrace, LogBytes: int64(c.Limits.LogMB) << 20,
+		Created: k.CreatedAt, Generation: k.Generation, BaseType: k.BaseType, Command: k.Command,
+	}
+	if spec.Lost = b.Lost(); slices.Contains(spec.Lost, isolation.Network) {
+		spec.Env = append(spec.Env, portEnv(k.PortMappings)...)
+	}
+	spec.Path, spec.UserNamespaces, spec.NoRing = c.Sandbox.Path, c.Sandbox.UserNamespaces, !c.Sandbox.FuseIOUring
+	spec.Set(b.Settings(a))
+	if ws.Git {
+		b.addGit(&spec, a, c)
+	} else {
+		spec.Tree, spec.AsUser = ws.Project, ws.AsUser
+	}
+	for _, p := range k.PortMappings {
+		spec.Ports = append(spec.Ports, wire.PortSpec{Internal: p.Internal, External: p.External, Bind: cmp.Or(p.Bind, c.Network.Bind), Protocol: p.Protocol})
+	}
+	return spec
+}
+
+// addGit adds to the spec what an agent in a git repository needs: its repositories, git
+// configuration, remotes and shared paths.
+func (b *Builder) addGit(spec *wire.Spec, a *agent.Agent, c config.Config) {
+	k, ws := a.Copy(), a.WS
+	remotes := a.Remotes
+	if tool, err := remoteTool(); err != nil {
+		b.Log.Warn("agents reach no remotes", "agent", k.Name, "err", err)
+		remotes = nil
+	} else {
+		spec.Mounts = append(spec.Mounts, tool)
+	}
+	rules := c.GitRules(k.Name, k.Role, a.Type)
+	spec.Filtered = a.Filtered
+	published := ""
+	if a.Filtered != "" {
+		published = ws.Root.Published()
+	}
+	id := rules.Identity.For(k.Name)
+	spec.GitConfig = gitConfig(id, remotes, published)
+	name, email := identity(a)
+	spec.FullName, spec.Email = cmp.Or(id.Name, name), cmp.Or(id.Email, email)
+	spec.GitRemotes = rules.Remote.Allows(config.RemoteFetch)
+	spec.BareRepo, spec.PrivateGit = ws.Root.Bare(), ws.Root.Private(k.Name)
+	spec.Shared = &wire.Shared{Paths: c.Shared.Paths, Dir: ws.Root.Overlay(k.Name)}
+	if c.Shared.Pnpm {
+		spec.Shared.Store = ws.Root.Store()
+	}
+	spec.GitBytes, spec.GitMemory = int64(c.Limits.GitObjectsMB)<<20, int64(c.Limits.GitMemoryMB)<<20
+}
+
+// identity is the author of an agent's commits unless a configuration sets one.
+func identity(a *agent.Agent) (name, email string) {
+	return cmp.Or(a.Identity.Name, a.Name()), cmp.Or(a.Identity.Email, a.Name()+"@"+api.Domain)
+}
