@@ -67,6 +67,10 @@ type Config struct {
 	// OnFull is called, at most once a second, when an open is refused because of
 	// MaxHandles. It must not block. May be nil.
 	OnFull func(c Caller, limit int)
+	// OnIdle is called when the kernel knew many inodes of the view, has asked nothing for
+	// some seconds, and has forgotten what nothing uses: memory can be given back. It must
+	// not use the view. May be nil.
+	OnIdle func()
 	// Opened are names that programs open wherever they find them: under these there
 	// are no pipes and sockets (EPERM), on which an open would wait.
 	Opened []string
@@ -109,7 +113,9 @@ type FS struct {
 	connID atomic.Uint32 // 0 until the first answer
 	bg     sync.WaitGroup
 
-	watchers sync.WaitGroup // of callCtx
+	trimmer trimmer
+
+	watchers sync.WaitGroup // of callCtx, and of trim
 	dying    chan struct{}  // closed when the connection is aborted
 	dead     atomic.Bool    // dying is closed
 }
@@ -157,6 +163,7 @@ func New(cfg Config) (*FS, error) {
 		limit = int(min(rl.Cur, 1<<20)) * 3 / 4
 	}
 	fs.files.Init(limit)
+	fs.trimmer.above, fs.trimmer.least = trimAbove, trimAfter
 	fs.lists.seed = maphash.MakeSeed()
 	n := cfg.DirDescriptors
 	if n <= 0 {

@@ -59,6 +59,7 @@ func (fs *FS) find(parent *inode.Node, name string, out *fuse.EntryOut) syscall.
 func (fs *FS) enter(parent *inode.Node, name string, root int, st *unix.Statx_t, verdict uint64, out *fuse.EntryOut) *inode.Node {
 	n := fs.tree.Ref(parent, name, fs.layers.KeyAt(parent, name, root, st), uint32(st.Mode), verdict)
 	fs.none.Cut(parent.ID, name)
+	fs.grown()
 	keep := fs.keepName(parent, name)
 	n.Keep.Store(uint32(keep))
 	out.NodeId, out.Generation = n.ID, 1

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -169,6 +170,7 @@ func (v *views) stillOpen() []string {
 
 func (s *Shim) mount(ctx context.Context, name string, cfg fusefs.Config) (*fusefs.FS, error) {
 	cfg.OnFull = s.tooManyOpen
+	cfg.OnIdle = debug.FreeOSMemory // Go's own return of memory needs a collection, and an idle shim has none
 	fs, err := fusefs.New(cfg)
 	if err != nil {
 		return nil, err

@@ -115,6 +115,22 @@ func (c *Conn) Counts() map[string]uint64 {
 	return out
 }
 
+// Taken is the number of requests taken so far, but for what the kernel has forgotten.
+func (c *Conn) Taken() (n uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for op := range c.past {
+		if op == opForget || op == opBatchForget {
+			continue
+		}
+		n += c.past[op]
+		for _, r := range c.readers {
+			n += r.counts[op].Load()
+		}
+	}
+	return n
+}
+
 func nameOf(opcode uint32) string {
 	if int(opcode) < len(operations) && operations[opcode].name != "" {
 		return operations[opcode].name

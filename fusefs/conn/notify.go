@@ -41,6 +41,41 @@ func (c *Conn) EntryNotify(parent uint64, name string) syscall.Errno {
 	return c.notify(unsafe.Pointer(&msg), size)
 }
 
+const (
+	notifyPrune = 9 // FUSE_NOTIFY_PRUNE (uapi/linux/fuse.h, protocol 7.45, Linux 6.18)
+	pruneBatch  = 512
+)
+
+// notifyPruneOut is struct fuse_notify_prune_out.
+type notifyPruneOut struct {
+	Count, _ uint32
+	_        uint64
+}
+
+// PruneNotify makes the kernel drop the names of inodes that nothing uses: no open file, working
+// directory, mount or cached name below. It then forgets an inode without a name, with a FORGET.
+// Others stay as they are. EINVAL means that the kernel does not have this notification; no nodes
+// query that.
+func (c *Conn) PruneNotify(nodes []uint64) syscall.Errno {
+	for {
+		var msg struct {
+			fuse.OutHeader
+			notifyPruneOut
+			nodes [pruneBatch]uint64
+		}
+		n := copy(msg.nodes[:], nodes)
+		size := unsafe.Offsetof(msg.nodes) + uintptr(n)*unsafe.Sizeof(msg.nodes[0])
+		msg.OutHeader = fuse.OutHeader{Length: uint32(size), Status: notifyPrune}
+		msg.Count = uint32(n)
+		if e := c.notify(unsafe.Pointer(&msg), size); e != 0 {
+			return e
+		}
+		if nodes = nodes[n:]; len(nodes) == 0 {
+			return 0
+		}
+	}
+}
+
 func (c *Conn) notify(msg unsafe.Pointer, size uintptr) syscall.Errno {
 	return c.with(func(fd int) syscall.Errno {
 		_, _, e := unix.Syscall(unix.SYS_WRITE, uintptr(fd), uintptr(msg), size)

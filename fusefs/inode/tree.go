@@ -1,6 +1,7 @@
 package inode
 
 import (
+	"maps"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -26,7 +27,13 @@ type Table struct {
 	// by which the paths of everything below change too. While neither has
 	// changed, what was computed from names still holds.
 	edits, moves atomic.Uint64
+
+	size atomic.Int64 // of byID
+	peak int          // most nodes since the maps were made
 }
+
+// Len is the number of inodes that the kernel knows.
+func (t *Table) Len() int { return int(t.size.Load()) }
 
 // Edits changes whenever a name that existed has changed.
 func (t *Table) Edits() uint64 { return t.edits.Load() }
@@ -43,7 +50,7 @@ func New(root Key) *Table {
 	r := &Node{ID: fuse.FUSE_ROOT_ID, Key: root, Kind: syscall.S_IFDIR, lookups: 1, children: map[string]*Node{}}
 	return &Table{
 		Root: r, next: fuse.FUSE_ROOT_ID + 1,
-		byID: map[uint64]*Node{r.ID: r}, byK: map[Key]*Node{root: r},
+		byID: map[uint64]*Node{r.ID: r}, byK: map[Key]*Node{root: r}, peak: 1,
 	}
 }
 
@@ -85,6 +92,8 @@ func (t *Table) Ref(parent *Node, name string, k Key, mode uint32, verdict uint6
 		t.next++
 		n.CopyUp.Store(k.Own != 0)
 		t.byID[n.ID], t.byK[k] = n, n
+		t.size.Store(int64(len(t.byID)))
+		t.peak = max(t.peak, len(t.byID))
 	}
 	n.lookups++
 	if parent != nil && n != t.Root {
@@ -154,6 +163,7 @@ func (t *Table) reap(n *Node) {
 		return
 	}
 	delete(t.byID, n.ID)
+	t.size.Store(int64(len(t.byID)))
 	if t.byK[n.Key] == n {
 		delete(t.byK, n.Key)
 	}
@@ -166,7 +176,9 @@ func (t *Table) reap(n *Node) {
 func (t *Table) dropName(n *Node, r Name) {
 	n.cutRef(r)
 	if r.Parent.children[r.Name] == n {
-		delete(r.Parent.children, r.Name)
+		if delete(r.Parent.children, r.Name); len(r.Parent.children) == 0 {
+			r.Parent.children = nil // it may have had room for many
+		}
 		t.reap(r.Parent)
 	}
 }
@@ -184,7 +196,27 @@ func (t *Table) Forget(id, count uint64) *Node {
 		return nil
 	}
 	t.reap(n)
+	t.shrink()
 	return n
+}
+
+// shrinkAbove is the size from which a map is worth being made anew, in elements.
+const shrinkAbove = 4096
+
+// shrink makes the maps anew when most of what they had room for is gone: a map of Go's
+// keeps its memory. mu is held.
+func (t *Table) shrink() {
+	if t.peak < shrinkAbove || len(t.byID)*8 > t.peak {
+		return
+	}
+	t.peak = len(t.byID)
+	t.byID, t.byK = renewed(t.byID), renewed(t.byK)
+}
+
+func renewed[K comparable, V any](m map[K]V) map[K]V {
+	out := make(map[K]V, len(m))
+	maps.Copy(out, m)
+	return out
 }
 
 // Unlinked records that name is gone. left holds the attributes if that was
