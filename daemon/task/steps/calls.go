@@ -1,0 +1,108 @@
+package steps
+
+import (
+	"strings"
+
+	"polis/daemon/api"
+)
+
+// say emits what the agent said, which is its answer until it says more.
+func (s *Stream) say(text string) {
+	text = lines(text, MaxAnswer)
+	if strings.TrimSpace(text) == "" || text == s.said {
+		return
+	}
+	s.said, s.report.Answer = text, text
+	s.add(api.StepSay, text, false)
+}
+
+// piece takes a part of what the agent says; whole lines of it are emitted by flush.
+func (s *Stream) piece(text string) {
+	if room := MaxAnswer - s.partial.Len(); room > 0 {
+		s.partial.WriteString(text[:min(len(text), room)]) // what does not fit is no loss
+	}
+}
+
+// flush emits what came in pieces.
+func (s *Stream) flush() {
+	if s.partial.Len() > 0 {
+		s.say(s.partial.String())
+		s.partial.Reset()
+	}
+}
+
+// answer is the program's own word on what its answer is.
+func (s *Stream) answer(text string) {
+	if text = lines(text, MaxAnswer); strings.TrimSpace(text) != "" {
+		s.say(text)
+		s.report.Answer = text
+	}
+}
+
+// call notes a call of a tool that begins.
+func (s *Stream) call(id, name string, input []byte) {
+	kind, text := s.tool(name, input)
+	s.add(kind, text, false)
+	s.await(id, shown(kind, text))
+}
+
+// await keeps what a call is until it ends.
+func (s *Stream) await(id, what string) {
+	if id == "" || len(id) > 256 {
+		return
+	}
+	if len(s.pending) >= maxPending {
+		clear(s.pending) // a program that ends none of its calls
+	}
+	s.pending[id] = oneLine(what, maxText)
+}
+
+// failed notes that a call ended with an error.
+func (s *Stream) failed(id, message string) {
+	what := s.ended(id)
+	if what != "" {
+		what += ": "
+	}
+	s.add(api.StepFailed, what+firstLine(message), true)
+}
+
+// ended returns what a call was, and forgets it.
+func (s *Stream) ended(id string) string {
+	what := s.pending[id]
+	delete(s.pending, id)
+	return what
+}
+
+// deny notes that the program's own permission system refused a call, once for each id.
+func (s *Stream) deny(id, what, why string) {
+	if id != "" {
+		if s.refused[id] {
+			return
+		}
+		if len(s.refused) < 1<<10 {
+			s.refused[id] = true
+		}
+	}
+	if pending := s.ended(id); pending != "" {
+		what = pending
+	}
+	what = oneLine(what, maxText)
+	s.report.OwnRefusals++
+	if len(s.report.OwnRefused) < maxOwn {
+		s.report.OwnRefused = append(s.report.OwnRefused, what)
+	}
+	text := "by its own rules: " + what
+	if why = firstLine(why); why != "" {
+		text += " (" + why + ")"
+	}
+	s.add(api.StepRefused, text, true)
+}
+
+// fail notes an error of the program itself.
+func (s *Stream) fail(message string) {
+	if message = oneLine(message, maxText); message == "" {
+		return
+	}
+	s.report.Error = message
+	s.add(api.StepFailed, message, true)
+}
