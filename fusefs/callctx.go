@@ -59,7 +59,14 @@ func (c *callCtx) finish() {
 }
 
 func (c *callCtx) Deadline() (time.Time, bool) { return time.Time{}, false }
-func (c *callCtx) Value(any) any               { return nil }
+
+// Value makes the call known to Wait.
+func (c *callCtx) Value(key any) any {
+	if _, ok := key.(waitKey); ok {
+		return c
+	}
+	return nil
+}
 
 // Done starts the watch at the first call.
 func (c *callCtx) Done() <-chan struct{} {

@@ -34,6 +34,10 @@
 // For a change to an object the guard gets all its known names; a read needs one of
 // them.
 //
+// A guard that waits for another agent or for a person does so in Wait, which keeps no reader
+// and no thread. Only a caller that is ending ends such a wait: the kernel also reports signals
+// that a program handles, and freezing.
+//
 // Methods of the guard may wait in Read, Write, Publish and Xattr only. None of them
 // may call InvalidateAll or InvalidatePath and rely on its effect.
 //

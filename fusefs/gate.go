@@ -55,6 +55,9 @@ func (g *passage) unlock() {
 // leave gives the lock back and counts the outcome.
 func (g *passage) leave(errno syscall.Errno) {
 	g.unlock()
+	if errno == Restart {
+		return
+	}
 	g.fs.guard.Count(g.op, false, errno, time.Since(g.start).Nanoseconds())
 }
 
@@ -65,7 +68,7 @@ func (fs *FS) gateRead(ctx context.Context, c Caller, op Op, n *inode.Node) (str
 		edits := fs.tree.Edits()
 		paths := fs.tree.FewPaths(n)
 		allowed, errno := fs.firstReadable(ctx, c, op, n, paths)
-		if errno != 0 && len(paths) == inode.FewNames {
+		if errno != 0 && errno != Restart && len(paths) == inode.FewNames {
 			allowed, errno = fs.firstReadable(ctx, c, op, n, fs.tree.Paths(n))
 		}
 		if errno != 0 {
@@ -89,8 +92,8 @@ func (fs *FS) firstReadable(ctx context.Context, c Caller, op Op, n *inode.Node,
 		if !fs.guard.Visible(p, n.IsDir()) {
 			continue
 		}
-		if errno = fs.guard.Read(ctx, c, op, p); errno == 0 {
-			return p, 0
+		if errno = fs.guard.Read(ctx, c, op, p); errno == 0 || errno == Restart {
+			return p, errno
 		}
 	}
 	return "", errno
@@ -144,7 +147,11 @@ func (fs *FS) change(cancel request, h *fuse.InHeader, m mutation) syscall.Errno
 // changeKeep is change whose ticket stays with the caller on success.
 func (fs *FS) changeKeep(cancel request, h *fuse.InHeader, m mutation) (tk Ticket, errno syscall.Errno) {
 	start := time.Now()
-	defer func() { fs.guard.Count(m.op, true, errno, time.Since(start).Nanoseconds()) }()
+	defer func() {
+		if errno != Restart {
+			fs.guard.Count(m.op, true, errno, time.Since(start).Nanoseconds())
+		}
+	}()
 	call := fs.newCall(cancel, h.Pid)
 	defer call.finish()
 	for range gateTries {

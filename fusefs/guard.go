@@ -78,7 +78,7 @@ type Maker interface{ Made(fd int) }
 // Guard decides about every operation before any I/O happens (order:
 // validate, policy, lease, I/O, count). A guard is called concurrently. The zero errno
 // means "allowed"; any other value goes to the caller as it is. ctx ends
-// when the kernel interrupts the request (the calling process was killed).
+// when the calling process is ending (not at every interrupt). What may take long is called by Wait.
 type Guard interface {
 	// Visible reports whether the name exists for the agent at all. It is called at every lookup
 	// and for every directory entry and must not block.

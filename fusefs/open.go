@@ -109,7 +109,9 @@ func (fs *FS) openFile(cancel request, in *fuse.OpenIn, h *handle, out *fuse.Ope
 		_, e := fs.gateRead(call, callerOf(&in.InHeader), OpOpenRead, h.node)
 		call.finish()
 		if e != 0 {
-			fs.guard.Count(OpOpenWrite, true, e, 0)
+			if e != Restart {
+				fs.guard.Count(OpOpenWrite, true, e, 0)
+			}
 			return e
 		}
 		fs.tree.Names.RUnlock()

@@ -24,6 +24,9 @@ type call struct {
 	done    chan struct{}
 }
 
+// ErrMustAsk is the error of AcquireLocal for leases that only the server can grant.
+var ErrMustAsk = errors.New("lock server must be asked")
+
 // errDisconnected ends calls whose connection is lost; Acquire tries again.
 var errDisconnected = errors.New("connection to lock server lost")
 
@@ -57,6 +60,41 @@ func (c *Client) Acquire(ctx context.Context, r Request) (*Ticket, error) {
 	return c.ask(ctx, &r, ws)
 }
 
+// AcquireLocal is Acquire for leases that the agent holds, or that it can grant in directories
+// delegated to it. It waits for nothing. Any other request is ErrMustAsk, an invalid one too.
+func (c *Client) AcquireLocal(r Request) (*Ticket, error) {
+	if t := c.quick(&r); t != nil {
+		return t, nil
+	}
+	ws, err := r.wants()
+	if err != nil || len(ws) > table.MaxKeys || sizeOf(ws) > maxRequestBytes || r.check(ws) != nil {
+		return nil, ErrMustAsk
+	}
+	c.limits(ws)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if t := cmp.Or(c.cached(ws), c.here(ws, r.Op, r.Pid)); t != nil {
+		return t, nil
+	}
+	return nil, ErrMustAsk
+}
+
+// limits sets how long each lease is held and waited for, and returns the longest wait.
+func (c *Client) limits(ws []want) (longest time.Duration) {
+	for i := range ws {
+		w := &ws[i]
+		w.hold, w.wait = Hold(DefaultHold), DefaultWait
+		if c.HoldFor != nil {
+			w.hold = c.HoldFor(w.path)
+		}
+		if c.WaitFor != nil {
+			w.wait = max(c.WaitFor(w.path), 0)
+		}
+		longest = max(longest, w.wait)
+	}
+	return longest
+}
+
 // quick is Acquire for one path in a delegated directory, with no more
 // allocations than the lease itself needs.
 func (c *Client) quick(r *Request) *Ticket {
@@ -81,18 +119,7 @@ func (c *Client) quick(r *Request) *Ticket {
 
 // ask requests the leases from the server.
 func (c *Client) ask(ctx context.Context, r *Request, ws []want) (*Ticket, error) {
-	longest := time.Duration(0)
-	for i := range ws {
-		w := &ws[i]
-		w.hold, w.wait = Hold(DefaultHold), DefaultWait
-		if c.HoldFor != nil {
-			w.hold = c.HoldFor(w.path)
-		}
-		if c.WaitFor != nil {
-			w.wait = max(c.WaitFor(w.path), 0)
-		}
-		longest = max(longest, w.wait)
-	}
+	longest := c.limits(ws)
 	start := c.Now()
 	limit := time.NewTimer(longest + c.Bound)
 	defer limit.Stop()

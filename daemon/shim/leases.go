@@ -129,7 +129,8 @@ func (l locker) Held(path string) fusefs.Ticket {
 	return nil
 }
 
-func (l locker) Acquire(ctx context.Context, r view.LockRequest) (fusefs.Ticket, error) {
+// lockRequest is a request of the view in the words of lockd.
+func lockRequest(r view.LockRequest) lockd.Request {
 	req := lockd.Request{Op: r.Op, Pid: r.Pid, Mode: lockd.Write}
 	for _, p := range r.Paths {
 		req.Paths = append(req.Paths, lockd.FileKey(p))
@@ -137,6 +138,21 @@ func (l locker) Acquire(ctx context.Context, r view.LockRequest) (fusefs.Ticket,
 	for _, p := range r.Trees {
 		req.Trees = append(req.Trees, lockd.FileKey(p))
 	}
+	return req
+}
+
+// AcquireLocal is part of view.LocalLocker.
+func (l locker) AcquireLocal(r view.LockRequest) (fusefs.Ticket, error) {
+	t, err := l.c.AcquireLocal(lockRequest(r))
+	if err != nil {
+		return nil, view.ErrMustWait
+	}
+	return t, nil
+}
+
+// Acquire is part of view.Locker.
+func (l locker) Acquire(ctx context.Context, r view.LockRequest) (fusefs.Ticket, error) {
+	req := lockRequest(r)
 	began := time.Now()
 	t, err := l.c.Acquire(ctx, req)
 	if took := time.Since(began); took > noWait {

@@ -21,6 +21,9 @@ type Call struct {
 	// struck is the request that was interrupted last.
 	struck atomic.Uint64
 
+	again   bool        // the handler must run again, deferred
+	waiting atomic.Bool // the handler is in Wait
+
 	mu sync.Mutex
 	ch chan struct{} // made for the first waiter; closed by an interrupt
 }

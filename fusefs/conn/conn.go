@@ -23,9 +23,12 @@ type Conn struct {
 	queues  []*queue // one per processor, if requests come by io_uring
 	running sync.WaitGroup
 	mu      sync.Mutex
-	readers []*reader
+	readers []*reader  // and deferred requests
 	spare   []*reader  // ended, with their memory; at most spares
 	past    [64]uint64 // requests of readers that have ended, by opcode
+
+	slots    chan struct{} // of deferred requests that run
+	deferred atomic.Int32  // all deferred requests
 
 	use    sync.RWMutex // of fd by other goroutines than readers
 	closed bool
@@ -43,7 +46,7 @@ type Conn struct {
 }
 
 func newConn(fs FileSystem, o Options) *Conn {
-	c := &Conn{fs: fs, opts: o, log: o.Log, fd: -1, dead: make(chan struct{}), done: make(chan struct{}), probe: ".polis-probe-" + rand.Text()}
+	c := &Conn{fs: fs, opts: o, log: o.Log, fd: -1, dead: make(chan struct{}), done: make(chan struct{}), slots: make(chan struct{}, workers), probe: ".polis-probe-" + rand.Text()}
 	c.dev.cpu, c.dev.limit = -1, int32(o.Readers)
 	return c
 }

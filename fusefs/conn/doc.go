@@ -5,11 +5,16 @@
 //
 // A request starts no goroutine, takes no lock, uses no pool and allocates only
 // names. A reader takes a request, and if then no reader waits for the next one it
-// starts another before it handles its own: a handler that waits for a person
-// never blocks the mount. Surplus readers exit. There is a limit; when it is
+// starts another before it handles its own. Surplus readers exit. There is a limit; when it is
 // reached the last reader handles requests that cannot wait and answers EAGAIN to
 // those that might, so that files can still be closed, lookups answered and
 // callers interrupted.
+//
+// A handler that must wait for another process or a person calls Call.Wait. The request is then
+// deferred: it moves, with its memory, to a goroutine of its own, where its handler is called again
+// from the start, and the reader goes on. A goroutine that waits uses no thread; those that run are
+// bounded, and so is the number of deferred requests: one more fails with EAGAIN. Over
+// io_uring such a handler still waits on its reader.
 //
 // With io_uring every processor has a queue with readers of its own, on threads
 // that are tied to it: a caller need not wake another processor, and one system

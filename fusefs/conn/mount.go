@@ -28,6 +28,8 @@ type Options struct {
 	// Readers bounds the requests that are handled at the same time; 0 means
 	// 1024. Idle is how many of them wait for work; 0 means 2.
 	Readers, Idle int
+	// Deferred bounds the requests that wait in Call.Wait; 0 means 1024.
+	Deferred int
 	// OnPanic is called after a handler has panicked, and the call then fails with
 	// EIO. It is for file systems whose handlers hold nothing. If nil, the process
 	// ends.
@@ -63,6 +65,9 @@ func (o *Options) complete() error {
 	}
 	if o.Readers <= 0 {
 		o.Readers = 1024
+	}
+	if o.Deferred <= 0 {
+		o.Deferred = 1024
 	}
 	if o.Idle <= 0 {
 		o.Idle = 2

@@ -82,6 +82,11 @@ func (c *Conn) retire(q *queue) bool {
 // leave is the exit of a reader.
 func (c *Conn) leave(r *reader) {
 	r.queue.readers.Add(-1)
+	c.forget(r)
+}
+
+// forget takes a reader out of the list that has ended, or a deferred request that was answered.
+func (c *Conn) forget(r *reader) {
 	r.call.answered.Store(r.call.unique.Load()) // or its answer is discarded
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -36,6 +36,8 @@ const (
 type reader struct {
 	c     *Conn
 	queue *queue
+	// slot: this is a deferred request, and has one of Conn.slots while it does not wait.
+	slot bool
 	// ring is where requests come from and answers go to; nil: the device.
 	ring *ring
 	due  uint64 // the request of the ring that has no answer yet
@@ -60,19 +62,12 @@ type reader struct {
 var page = os.Getpagesize()
 
 func newReader(c *Conn) (*reader, error) {
-	half := c.half()
-	mem, err := unix.Mmap(-1, 0, 2*half+2*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_NORESERVE)
+	mem, err := c.mapBuffers()
 	if err != nil {
-		return nil, os.NewSyscallError("mmap", err)
+		return nil, err
 	}
-	// A huge page would be two megabytes for a look-up.
-	if err := unix.Madvise(mem, unix.MADV_NOHUGEPAGE); err != nil && !errors.Is(err, unix.EINVAL) {
-		return nil, os.NewSyscallError("madvise", errAnd(err, unix.Munmap(mem)))
-	}
-	r := &reader{c: c, queue: &c.dev, mem: mem, epoll: -1,
-		in:  mem[page-sizeOf[fuse.WriteIn]() : half+page-replySize],
-		out: mem[half+page-replySize : 2*half+page],
-	}
+	r := &reader{c: c, queue: &c.dev, epoll: -1}
+	r.setBuffers(mem)
 	r.call.reader = r
 	return r, nil
 }
@@ -182,6 +177,20 @@ func (r *reader) handle(n int) {
 	case q.op != nil:
 		r.c.once(&r.c.garbled, "its form is not the protocol's", q.op.name)
 	}
+	if r.call.again {
+		if r.detach() {
+			return
+		}
+		r.call.again, st = false, fuse.EAGAIN
+	}
+	r.conclude(q, size, st)
+	if n > kept || size > kept {
+		r.warm = cooling
+	}
+}
+
+// conclude answers a request that was handled.
+func (r *reader) conclude(q *query, size int, st fuse.Status) {
 	if q.op == nil || (st == fuse.ENOSYS && !q.op.allowENOSYS) {
 		if q.op == nil {
 			r.c.unknown(q.header.Opcode)
@@ -190,9 +199,6 @@ func (r *reader) handle(n int) {
 	}
 	if (q.op == nil || !q.op.silent) && st != silence {
 		r.reply(q.header.Unique, size, st)
-	}
-	if n > kept || size > kept {
-		r.warm = cooling
 	}
 }
 

@@ -8,7 +8,8 @@ import (
 // Settle waits until every request that was with its handler when it was called has been
 // answered, for limit at most, and reports whether all were. A notification after that overtakes
 // no earlier answer: without it the kernel could drop its cache, and then cache the old answer. A
-// handler must not call it.
+// handler must not call it. A request that waits in Call.Wait is not awaited: its handler decides
+// anew afterwards.
 func (c *Conn) Settle(limit time.Duration) bool {
 	begun := map[*reader]uint64{}
 	c.mu.Lock()
@@ -38,7 +39,7 @@ func (c *Conn) Settle(limit time.Duration) bool {
 // ring.
 func (r *reader) settled(unique uint64) bool {
 	switch {
-	case r.call.unique.Load() != unique, r.call.answered.Load() == unique:
+	case r.call.unique.Load() != unique, r.call.waiting.Load(), r.call.answered.Load() == unique:
 		return true
 	case r.ring == nil || r.call.given.Load() != unique:
 		return false

@@ -67,7 +67,15 @@ func (g *Guard) takeLock(ctx context.Context, c fusefs.Caller, op fusefs.Op, pat
 			return nil, g.refuseWith(c, op, path, syscall.EBUSY, Denial{Code: l.Level.Code(), Holder: g.cfg.Agent,
 				Hint: "this agent kept the lock for too long and has to leave it to others for a while"})
 		}
-		lease, err := g.cfg.Locker.Acquire(ctx, l)
+		var lease Lease
+		var err error
+		switch e := fusefs.Wait(ctx, func() { lease, err = g.cfg.Locker.Acquire(ctx, l) }); e {
+		case 0:
+		case fusefs.Restart:
+			return nil, fusefs.Restart
+		default:
+			return nil, g.refuseWith(c, op, path, e, Denial{Code: "QUOTA", Hint: "too many operations of this agent wait for leases; try again in a moment"})
+		}
 		if err != nil {
 			return nil, g.busy(ctx, c, op, path, l, err)
 		}

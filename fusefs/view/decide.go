@@ -93,16 +93,35 @@ func (v *verdicts) add(op fusefs.Op, t fusefs.Target) {
 
 // ask puts names to the commander.
 func (g *Guard) ask(ctx context.Context, c fusefs.Caller, op fusefs.Op, write bool, rule string, paths ...string) syscall.Errno {
+	d := Denial{Path: paths[0], Code: CodeNotApproved, Rule: rule}
 	if g.cfg.Asker != nil {
-		err := g.cfg.Asker(ctx, Question{Agent: g.cfg.Agent, Op: string(op), Rule: rule, Write: write, Paths: paths, Pid: c.Pid})
-		if err == nil {
+		var v Verdict
+		var err error
+		e := fusefs.Wait(ctx, func() {
+			v, err = g.cfg.Asker.Ask(ctx, Request{Agent: g.cfg.Agent, Op: string(op), Rule: rule, Write: write, Paths: paths, Pid: c.Pid})
+		})
+		if e != 0 {
+			return g.crowded(c, op, write, paths[0], e)
+		}
+		if v.Allow && err == nil {
 			return 0
 		}
 		if ctx.Err() != nil {
 			return syscall.EINTR
 		}
+		d.Hint = v.Reason
 	}
-	return g.refuse(c, op, write, Denial{Path: paths[0], Code: CodeNotApproved, Rule: rule}, syscall.EACCES)
+	return g.refuse(c, op, write, d, syscall.EACCES)
+}
+
+// crowded returns the errno of an operation that needs to wait and cannot: because it must be
+// called again, or because too many wait.
+func (g *Guard) crowded(c fusefs.Caller, op fusefs.Op, write bool, path string, e syscall.Errno) syscall.Errno {
+	if e == fusefs.Restart {
+		return fusefs.Restart
+	}
+	return g.refuse(c, op, write, Denial{Path: path, Code: CodeQuota, Rule: "too many operations of this agent wait for leases or approvals",
+		Hint: "wait until the other programs of this agent go on, then try again"}, e)
 }
 
 // lease takes the leases of an operation that the policy allows.
@@ -142,11 +161,25 @@ func (g *Guard) lease(ctx context.Context, c fusefs.Caller, op fusefs.Op, target
 	slices.Sort(req.Paths)
 	slices.Sort(req.Trees)
 	req.Paths, req.Trees = slices.Compact(req.Paths), slices.Compact(req.Trees)
-	tk, err := g.cfg.Locker.Acquire(ctx, req)
-	if err == nil && tk != nil {
+	tk, err, e := g.acquire(ctx, req)
+	switch {
+	case e != 0:
+		return nil, g.crowded(c, op, true, targets[0].Path, e)
+	case err == nil && tk != nil:
 		return tk, 0
 	}
 	return nil, g.unleased(ctx, c, op, targets[0].Path, err)
+}
+
+// acquire takes leases, from memory if it can. The errno is that of fusefs.Wait.
+func (g *Guard) acquire(ctx context.Context, req LockRequest) (tk fusefs.Ticket, err error, e syscall.Errno) { //nolint:revive,staticcheck // the errno is the last word
+	if g.local != nil {
+		if tk, err = g.local.AcquireLocal(req); !errors.Is(err, ErrMustWait) {
+			return tk, err, 0
+		}
+	}
+	e = fusefs.Wait(ctx, func() { tk, err = g.cfg.Locker.Acquire(ctx, req) })
+	return tk, err, e
 }
 
 // held is the ticket of an operation on one name whose lease the agent has.

@@ -21,7 +21,8 @@ type Guard struct {
 	cfg    Config
 	root   int // -1 if none
 	exempt []*glob.Pattern
-	holder Holder // the Locker, if it is one
+	holder Holder      // the Locker, if it is one
+	local  LocalLocker // the same
 	set    atomic.Pointer[policy.Set]
 	swaps  atomic.Uint64 // policies ever replaced
 	stats  counters
@@ -54,6 +55,7 @@ func New(cfg Config, set *policy.Set) (*Guard, error) {
 	}
 	g := &Guard{cfg: cfg, root: -1}
 	g.holder, _ = cfg.Locker.(Holder)
+	g.local, _ = cfg.Locker.(LocalLocker)
 	for i, s := range cfg.Exempt {
 		p, err := glob.Compile(s)
 		if err != nil {
@@ -81,7 +83,8 @@ func (g *Guard) Close() error {
 }
 
 // SetPolicy replaces the policy as a whole. Operations under way finish under
-// the old one; the caller invalidates the names the kernel has cached.
+// the old one, except those that wait for a lease or an answer: they are decided
+// again. The caller invalidates the names the kernel has cached.
 func (g *Guard) SetPolicy(set *policy.Set) {
 	g.set.Store(set)
 	g.swaps.Add(1) // after it: what is remembered as new must not be old
@@ -170,8 +173,21 @@ func (g *Guard) Xattr(path, name string) ([]byte, bool) {
 	return nil, false
 }
 
+// decideTries bounds how often an operation is decided because the policy is replaced meanwhile.
+const decideTries = 16
+
 // Read is part of fusefs.Guard.
 func (g *Guard) Read(ctx context.Context, c fusefs.Caller, op fusefs.Op, path string) syscall.Errno {
+	for range decideTries {
+		swaps := g.swaps.Load()
+		if errno := g.read(ctx, c, op, path); errno != 0 || g.swaps.Load() == swaps {
+			return errno
+		}
+	}
+	return syscall.ESTALE
+}
+
+func (g *Guard) read(ctx context.Context, c fusefs.Caller, op fusefs.Op, path string) syscall.Errno {
 	if !clean(path) {
 		return g.refuse(c, op, false, Denial{Path: path, Code: CodePathTraversal}, syscall.EACCES)
 	}
@@ -196,6 +212,18 @@ func (g *Guard) Read(ctx context.Context, c fusefs.Caller, op fusefs.Op, path st
 // Write is part of fusefs.Guard: all names pass the policy before any lease
 // is taken, and the leases are taken all at once.
 func (g *Guard) Write(ctx context.Context, c fusefs.Caller, op fusefs.Op, targets ...fusefs.Target) (fusefs.Ticket, syscall.Errno) {
+	for range decideTries {
+		swaps := g.swaps.Load()
+		tk, errno := g.write(ctx, c, op, targets)
+		if errno != 0 || g.swaps.Load() == swaps {
+			return tk, errno
+		}
+		tk.Done() // the policy was replaced while this waited
+	}
+	return nil, syscall.ESTALE
+}
+
+func (g *Guard) write(ctx context.Context, c fusefs.Caller, op fusefs.Op, targets []fusefs.Target) (fusefs.Ticket, syscall.Errno) {
 	if errno := g.policy(ctx, c, op, targets); errno != 0 {
 		return nil, errno
 	}

@@ -278,28 +278,33 @@ func TestWriteAcquiresTheLockFirstOrFails(t *testing.T) {
 	})
 }
 
+type askerFunc func(context.Context, Request) (Verdict, error)
+
+func (f askerFunc) Ask(ctx context.Context, r Request) (Verdict, error) { return f(ctx, r) }
+
 func TestAsk(t *testing.T) {
-	var asked []Question
+	var asked []Request
 	answer := error(nil)
 	g := newGuard(t, policy.Rules{Ask: []string{"k*"}}, func(c *Config) {
-		c.Asker = func(ctx context.Context, q Question) error {
-			asked = append(asked, q)
+		c.Asker = askerFunc(func(ctx context.Context, r Request) (Verdict, error) {
+			asked = append(asked, r)
 			if answer == nil {
-				return ctx.Err()
+				return Verdict{Allow: true}, ctx.Err()
 			}
-			return answer
-		}
+			return Verdict{Reason: "not today"}, answer
+		})
 	})
 	require.Zero(t, g.Read(t.Context(), caller, fusefs.OpOpenRead, "k1"))
 	_, errno := g.Write(t.Context(), caller, fusefs.OpRename, file("k1"), file("k2"))
 	require.Zero(t, errno)
-	require.Equal(t, []Question{
+	require.Equal(t, []Request{
 		{Agent: "a", Op: "open", Rule: `ask "k*"`, Paths: []string{"k1"}, Pid: 7},
 		{Agent: "a", Op: "rename", Rule: `ask "k*"`, Write: true, Paths: []string{"k1", "k2"}, Pid: 7},
 	}, asked)
 	answer = errors.New("no")
 	require.Equal(t, syscall.EACCES, g.Read(t.Context(), caller, fusefs.OpOpenRead, "k1"))
 	require.Equal(t, CodeNotApproved, g.denials[0].Code)
+	require.Equal(t, "not today", g.denials[0].Hint)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.Equal(t, syscall.EINTR, g.Read(ctx, caller, fusefs.OpOpenRead, "k1"))

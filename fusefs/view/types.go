@@ -27,6 +27,16 @@ type Holder interface {
 	Held(path string) fusefs.Ticket
 }
 
+// LocalLocker is a Locker that can grant leases from memory: an operation that needs no more does
+// not leave its reader.
+type LocalLocker interface {
+	// AcquireLocal is Acquire without waiting. ErrMustWait means that Acquire must be called.
+	AcquireLocal(req LockRequest) (fusefs.Ticket, error)
+}
+
+// ErrMustWait reports that a lease cannot be granted without another process.
+var ErrMustWait = errors.New("view: the lock table must be asked")
+
 // LockRequest names what an operation is about to change.
 type LockRequest struct {
 	// Paths and Trees are repository paths, sorted and unique. A tree stands
@@ -97,12 +107,30 @@ type Denial struct {
 	Count int `json:"count,omitempty"`
 }
 
-// Question is what an Asker decides: may the agent do Op to Paths?
-type Question struct {
-	Agent, Op, Rule string
-	Write           bool
-	Paths           []string
-	Pid             uint32
+// Asker decides what the rules leave to a person: paths that a rule `ask` names.
+type Asker interface {
+	// Ask may block for minutes; no lock, reader or thread is held meanwhile. ctx ends when the
+	// caller is ending (a signal that only interrupts it does not count) or the view is unmounted;
+	// Ask then returns soon. The deadline of an answer is the Asker's own. Any error is a refusal.
+	// It is called concurrently, and again for the same operation if names or rules changed
+	// meanwhile.
+	Ask(ctx context.Context, r Request) (Verdict, error)
+}
+
+// Request is what an Asker decides: may the agent do Op to Paths?
+type Request struct {
+	Agent, Op string
+	Rule      string // that names the first path
+	Write     bool
+	Paths     []string // in the view, at most 64
+	Pid       uint32   // of the calling thread, 0 if it is not visible
+}
+
+// Verdict is the answer of an Asker. The zero value refuses.
+type Verdict struct {
+	Allow bool
+	// Reason, if not empty, is shown to the agent with a refusal.
+	Reason string
 }
 
 // Config is what a Guard needs. Agent and Locker must be set.
@@ -127,9 +155,8 @@ type Config struct {
 	// everything in a directory may be moved; New duplicates it. Without one
 	// (0 or negative) only what the rules alone prove may be moved.
 	RootFD int
-	// Asker puts a question to the commander and returns nil for yes. It has
-	// its own deadline and obeys ctx. If nil, the answer is always no.
-	Asker func(ctx context.Context, q Question) error
+	// Asker decides about paths that a rule leaves to a person. If nil, the answer is always no.
+	Asker Asker
 	// Quota is called before an operation that may take space. "" allows it; else it returns
 	// which limit is reached, and what to do. It must not block. May be nil.
 	Quota func(op fusefs.Op) string
