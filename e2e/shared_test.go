@@ -85,6 +85,11 @@ func TestIgnoredFilesOfTheProjectShowInEveryAgent(t *testing.T) {
 		require.Equal(t, "SECRET=2\n", readFile(filepath.Join(repo, ".env")))
 		require.NoDirExists(t, d.path("ws", ".polis", "overlays", "bob"))
 	})
+	t.Run("a name that was absent shows once it is shared", func(t *testing.T) {
+		require.NotZero(t, d.exec("alice", "test", "-e", "private/x").code)
+		d.seed(repo, map[string]string{".worktreeinclude": "certs/\nprivate/\n"})
+		d.eventually("alice sees it, without listing a directory", func() bool { return d.exec("alice", "test", "-e", "private/x").code == 0 })
+	})
 }
 
 // npmProject is a project that depends on a package with a program and a large

@@ -118,6 +118,28 @@ func (fs *FS) invalidate(which func() []*inode.Node, changed ...string) {
 	}
 }
 
+// SharedChanged makes the kernel forget that names are absent which may show from below
+// (overlay.Shared). To be called when other names do than before: what is there already is
+// never kept for long. It returns before the kernel has.
+func (fs *FS) SharedChanged() {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if fs.server == nil || !fs.layers.Merges() {
+		return
+	}
+	fs.bg.Go(func() {
+		fs.server.Settle(settleAnswers) // an answer of before may be on its way; see invalidate
+		for _, a := range fs.none.All() {
+			dir := fs.tree.Get(a.Dir)
+			if dir == nil || !fs.layers.MayAppear(dir, a.Name) {
+				continue
+			}
+			fs.none.Cut(a.Dir, a.Name)
+			_ = fs.server.EntryNotify(a.Dir, a.Name) // ENOENT: not cached
+		}
+	})
+}
+
 // stale says whether the kernel must not keep this name.
 func (fs *FS) stale(n *inode.Node, r inode.Name) bool {
 	fs.tree.Names.RLock()

@@ -23,6 +23,7 @@ type project struct {
 	*view
 	low, state string
 	gone       *shared.Whiteouts
+	paths      *shared.Paths
 }
 
 func mountProject(t testing.TB, fill func(low string), opts ...func(*Config)) *project {
@@ -32,13 +33,14 @@ func mountProject(t testing.TB, fill func(low string), opts ...func(*Config)) *p
 	require.NoError(t, os.Mkdir(filepath.Join(p.state, "stage"), 0o700))
 	fill(p.low)
 	lowFD, stage := dirFDOf(t, p.low), dirFDOf(t, filepath.Join(p.state, "stage"))
-	paths, err := shared.NewPaths(shared.PathsConfig{Patterns: []string{"node_modules", ".env", ".env.*"}, Project: lowFD})
+	var err error
+	p.paths, err = shared.NewPaths(shared.PathsConfig{Patterns: []string{"node_modules", ".env", ".env.*"}, Project: lowFD})
 	require.NoError(t, err)
 	p.gone, err = shared.OpenWhiteouts(filepath.Join(p.state, "gone"))
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, p.gone.Close()); require.NoError(t, paths.Close()) })
+	t.Cleanup(func() { require.NoError(t, p.gone.Close()); require.NoError(t, p.paths.Close()) })
 	all := append([]func(*Config){func(c *Config) {
-		c.Shared = &overlay.Shared{Lower: lowFD, Paths: paths, Whiteouts: p.gone, Stage: stage}
+		c.Shared = &overlay.Shared{Lower: lowFD, Paths: p.paths, Whiteouts: p.gone, Stage: stage}
 	}}, opts...)
 	p.view = mountView(t, all...)
 	t.Cleanup(func() { require.Empty(t, names(t, filepath.Join(p.state, "stage")), "staged copies are left") })

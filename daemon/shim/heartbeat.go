@@ -51,6 +51,7 @@ func (s *Shim) beat() error {
 			s.views.mu.Lock()
 			s.views.mu.Unlock() //nolint:staticcheck // as above
 			s.events.Last()
+			s.followShared()
 			if err := note(); err != nil && !errors.Is(err, os.ErrClosed) {
 				s.Log.Warn("heartbeat not written", "err", err)
 			}

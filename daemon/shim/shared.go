@@ -94,7 +94,17 @@ func (s *Shim) openLower(out *overlay.Shared, own *ignore.Matcher) error {
 	}
 	s.onClose("removed names", func(context.Context) error { return gone.Close() })
 	out.Lower, out.Paths, out.Whiteouts = project, paths, gone
+	s.views.paths = paths
 	return nil
+}
+
+// followShared lets names show that the project's .worktreeinclude has come to name, if the agent
+// has met their absence before: of that the kernel asks no more.
+func (s *Shim) followShared() {
+	v := s.views
+	if v.paths != nil && v.paths.Changed() {
+		v.tree.SharedChanged()
+	}
 }
 
 // keepDir opens a directory until the shim ends.

@@ -21,6 +21,7 @@ import (
 	"polis/fusefs/gitdir"
 	"polis/fusefs/idmap"
 	"polis/fusefs/ignore"
+	"polis/fusefs/shared"
 	"polis/fusefs/view"
 	"polis/lockd"
 	"polis/netbridge"
@@ -31,6 +32,7 @@ import (
 type views struct {
 	tree  *fusefs.FS
 	guard *view.Guard
+	paths *shared.Paths // of the project's that the tree shows; nil for none
 	git   *fusefs.FS
 	gitg  *gitdir.Guard
 	lost  losses

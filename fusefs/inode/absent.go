@@ -67,3 +67,22 @@ func (a *Absents) Take(dir uint64) []string {
 	}
 	return out
 }
+
+// Absent is one name of Absents.
+type Absent struct {
+	Dir  uint64
+	Name string
+}
+
+// All is a copy of the names.
+func (a *Absents) All() []Absent {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	out := make([]Absent, 0, a.n)
+	for dir, names := range a.m {
+		for name := range names {
+			out = append(out, Absent{dir, name})
+		}
+	}
+	return out
+}

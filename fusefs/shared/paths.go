@@ -53,6 +53,8 @@ type Paths struct {
 
 	mu    sync.Mutex // look
 	stamp [4]int64
+
+	seen atomic.Pointer[rules] // that Changed has reported
 }
 
 // rules are the patterns in force, and a quick way to see that none can match: every name on the
@@ -93,6 +95,7 @@ func NewPaths(cfg PathsConfig) (*Paths, error) {
 		p.fixed = append(p.fixed, g)
 	}
 	p.now.Store(newRules(p.fixed))
+	p.seen.Store(p.now.Load())
 	if cfg.Project >= 0 {
 		fd, err := unix.FcntlInt(uintptr(cfg.Project), unix.F_DUPFD_CLOEXEC, 3)
 		if err != nil {
@@ -143,6 +146,13 @@ func (p *Paths) Shown(top string, dir bool) bool {
 		}
 	}
 	return true
+}
+
+// Changed reports whether other patterns are in force than when it was last called. It reads
+// IncludeFile again when it may have changed, at most once a second.
+func (p *Paths) Changed() bool {
+	now := p.rules()
+	return p.seen.Swap(now) != now
 }
 
 func matches(patterns []*glob.Pattern, path string, dir bool) bool {
