@@ -105,7 +105,7 @@ func (b *backend) GC(ctx context.Context, req api.GCRequest) (api.GCResponse, er
 		if req.BeforeSeconds < 0 || req.BeforeSeconds > 10*365*24*3600 {
 			return api.GCResponse{}, api.Errorf(api.CodeBadRequest, "before_seconds = %d: must be from 1 second to 10 years", req.BeforeSeconds)
 		}
-		age = seconds(req.BeforeSeconds)
+		age = time.Duration(req.BeforeSeconds) * time.Second
 	}
 	before := b.Now().Add(-age)
 	resp := api.GCResponse{DryRun: req.DryRun, Removed: []api.TrashEntry{}, Kept: []api.TrashEntry{}}
@@ -113,7 +113,15 @@ func (b *backend) GC(ctx context.Context, req api.GCRequest) (api.GCResponse, er
 		if !w.agents.Git {
 			continue
 		}
-		if err := w.gc(ctx, before, req.DryRun, &resp); err != nil {
+		removed, kept, err := w.git.GC(ctx, before, req.DryRun)
+		for i := range removed {
+			removed[i].Workspace = w.agents.Name
+		}
+		for i := range kept {
+			kept[i].Workspace = w.agents.Name
+		}
+		resp.Removed, resp.Kept = append(resp.Removed, removed...), append(resp.Kept, kept...)
+		if err != nil {
 			return resp, err
 		}
 		if !req.DryRun {

@@ -56,7 +56,7 @@ func TestADamagedWorktreeHarmsItsOwnAgentOnly(t *testing.T) {
 		chown(t, made.Path)
 		gone, err := w.Discard(ctx, name, "agent/"+name)
 		require.NoError(t, err, what)
-		_, err = w.TrashSize(ctx, gone.Ref)
+		_, err = w.trashSize(ctx, gone.Ref)
 		require.NoError(t, err, what)
 		_, err = w.Restore(ctx, gone.Ref, name, "agent/"+name)
 		require.NoError(t, err, what)

@@ -18,16 +18,16 @@ import (
 	"polis/fusefs/fdtree"
 )
 
-// TrashDir is a directory that was moved to the trash because git could not store it: the rest of
+// keptDir is a directory that was moved to the trash because git could not store it: the rest of
 // a broken worktree, or one with repositories inside.
-type TrashDir struct {
+type keptDir struct {
 	Path  string
 	Agent string
 	Time  time.Time
 }
 
-// TrashDirs lists the directories in the trash.
-func (w *Workspace) TrashDirs() ([]TrashDir, error) {
+// trashDirs lists the directories in the trash.
+func (w *Workspace) trashDirs() ([]keptDir, error) {
 	entries, err := os.ReadDir(w.trashDir())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -35,7 +35,7 @@ func (w *Workspace) TrashDirs() ([]TrashDir, error) {
 	if err != nil {
 		return nil, api.Errorf(api.CodeWorktreeFailed, "list the trash: %w", err)
 	}
-	var out []TrashDir
+	var out []keptDir
 	for _, e := range entries {
 		// <agent>.<time>.<random>; the time contains a dot.
 		agent, rest, _ := strings.Cut(e.Name(), ".")
@@ -47,13 +47,13 @@ func (w *Workspace) TrashDirs() ([]TrashDir, error) {
 		if err != nil {
 			continue
 		}
-		out = append(out, TrashDir{Path: filepath.Join(w.trashDir(), e.Name()), Agent: agent, Time: when})
+		out = append(out, keptDir{Path: filepath.Join(w.trashDir(), e.Name()), Agent: agent, Time: when})
 	}
 	return out, nil
 }
 
-// TrashSize is how many bytes in the repository only this trash ref keeps.
-func (w *Workspace) TrashSize(ctx context.Context, ref string) (int64, error) {
+// trashSize is how many bytes in the repository only this trash ref keeps.
+func (w *Workspace) trashSize(ctx context.Context, ref string) (int64, error) {
 	fail := func(err error) (int64, error) {
 		return 0, api.Errorf(api.CodeRepoCorrupt, "measure %s: %w", ref, err)
 	}
@@ -78,9 +78,9 @@ func (w *Workspace) TrashSize(ctx context.Context, ref string) (int64, error) {
 	return strconv.ParseInt(strings.TrimSpace(string(out)), 10, 64)
 }
 
-// DirSize returns how many bytes the files below path take on the disk. An agent
+// dirSize returns how many bytes the files below path take on the disk. An agent
 // made the tree: it may be deeper than a path can name.
-func DirSize(ctx context.Context, path string) (n int64, err error) {
+func dirSize(ctx context.Context, path string) (n int64, err error) {
 	top, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return 0, &fs.PathError{Op: "open", Path: path, Err: err}
@@ -93,8 +93,8 @@ func DirSize(ctx context.Context, path string) (n int64, err error) {
 	return n, err
 }
 
-// DropTrash deletes one trash ref; its work is lost.
-func (w *Workspace) DropTrash(ctx context.Context, t TrashRef) error {
+// dropRef deletes one trash ref; its work is lost.
+func (w *Workspace) dropRef(ctx context.Context, t TrashRef) error {
 	if !strings.HasPrefix(t.Ref, trashPrefix) {
 		return fmt.Errorf("%q is not a ref of the trash", t.Ref)
 	}
@@ -105,8 +105,8 @@ func (w *Workspace) DropTrash(ctx context.Context, t TrashRef) error {
 	return nil
 }
 
-// DropTrashDir deletes a directory of TrashDirs; its work is lost.
-func (w *Workspace) DropTrashDir(ctx context.Context, t TrashDir) error {
+// dropDir deletes a directory of trashDirs; its work is lost.
+func (w *Workspace) dropDir(ctx context.Context, t keptDir) error {
 	if err := fdtree.RemoveAll(ctx, filepath.Join(w.trashDir(), filepath.Base(t.Path))); err != nil {
 		return api.Errorf(api.CodeWorktreeFailed, "delete %s: %w", t.Path, err)
 	}

@@ -87,7 +87,7 @@ func TestWhatIsPutAsideIsInNoObjectStoreOfAgents(t *testing.T) {
 	fi, err := os.Stat(w.internalDir())
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o700), fi.Mode().Perm())
-	size, err := w.TrashSize(t.Context(), saved.Ref)
+	size, err := w.trashSize(t.Context(), saved.Ref)
 	require.NoError(t, err)
 	require.Positive(t, size)
 
