@@ -17,7 +17,7 @@ func (d *daemon) ringsOf(agent string) int {
 	return strings.Count(readFile(fmt.Sprintf("/proc/%d/maps", d.shim(agent))), "io_uring")
 }
 
-func TestTheKernelIsOfferedRingsWhilePolisdRuns(t *testing.T) {
+func TestFuseIOUringIsEnabledWhilePolisdRuns(t *testing.T) {
 	before, err := fuseuring.Enabled()
 	if errors.Is(err, fuseuring.ErrNone) {
 		return // what views then do is every other test

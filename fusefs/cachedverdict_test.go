@@ -12,18 +12,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// steadyGuard is a guard whose answers follow from a rule that is swapped
+// cacheableGuard is a guard whose answers follow from a rule that is swapped
 // whole: names that contain deny cannot be read, those that contain hide are not
 // there.
-type steadyGuard struct {
+type cacheableGuard struct {
 	testGuard
 	gen        atomic.Uint64
 	deny, hide atomic.Pointer[string]
 	asked      atomic.Int64 // how often anything was asked about a name
 }
 
-func newCacheable() *steadyGuard {
-	g := &steadyGuard{}
+func newCacheable() *cacheableGuard {
+	g := &cacheableGuard{}
 	g.rule("secret", "hidden")
 	g.visible = func(path string, _ bool) bool { return !strings.Contains(path, *g.hide.Load()) }
 	g.read = func(_ ctxT, _ Op, path string) syscall.Errno {
@@ -36,15 +36,15 @@ func newCacheable() *steadyGuard {
 }
 
 // rule swaps the rules; "-" names nothing.
-func (g *steadyGuard) rule(deny, hide string) {
+func (g *cacheableGuard) rule(deny, hide string) {
 	g.deny.Store(&deny)
 	g.hide.Store(&hide)
 	g.gen.Add(1)
 }
 
-func (g *steadyGuard) Generation() uint64 { return g.gen.Load() }
+func (g *cacheableGuard) Generation() uint64 { return g.gen.Load() }
 
-func (g *steadyGuard) CachedVerdict(path string, _ bool) CachedVerdict {
+func (g *cacheableGuard) CachedVerdict(path string, _ bool) CachedVerdict {
 	g.asked.Add(1)
 	switch {
 	case strings.Contains(path, *g.hide.Load()):

@@ -88,7 +88,7 @@ type FS struct {
 	moves     moves
 	keeper    Keeper // the guard, if it says what the kernel may keep
 	writeOnce WriteOnce
-	census    ObjectCounter
+	counter   ObjectCounter
 	unread    bool // the guard lets everything be published; see SkipsPublish
 	log       *slog.Logger
 	rootDev   uint32
@@ -142,7 +142,7 @@ func New(cfg Config) (*FS, error) {
 	fs.mover, _ = cfg.Guard.(Mover)
 	fs.keeper, _ = cfg.Guard.(Keeper)
 	fs.writeOnce, _ = cfg.Guard.(WriteOnce)
-	fs.census, _ = cfg.Guard.(ObjectCounter)
+	fs.counter, _ = cfg.Guard.(ObjectCounter)
 	if g, ok := cfg.Guard.(SkipsPublish); ok {
 		fs.unread = g.PublishesAll()
 	}

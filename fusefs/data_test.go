@@ -204,7 +204,7 @@ func TestTooManyOpenFilesAreTheCallersProblem(t *testing.T) {
 
 // Names that stay are listed exactly once, however much comes and goes while
 // the directory is read.
-func TestListingsAreSteadyUnderChange(t *testing.T) {
+func TestListingsAreStableUnderChange(t *testing.T) {
 	for name, opt := range map[string]func(*Config){"kept": func(*Config) {}, "nothing cached": func(c *Config) { c.Timeout = -1 }} {
 		t.Run(name, func(t *testing.T) {
 			v := mountView(t, opt)

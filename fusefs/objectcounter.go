@@ -19,8 +19,8 @@ type ObjectCounter interface {
 }
 
 func (fs *FS) counted(parent *inode.Node, name string, n int) {
-	if fs.census != nil {
-		fs.census.Counted(fs.tree.Child(parent, name), n)
+	if fs.counter != nil {
+		fs.counter.Counted(fs.tree.Child(parent, name), n)
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 )
 
 // panics serves args[0] at args[1] and has a handler panic with the name lock
-// held: the census counts what is made under it.
+// held: the object counter counts what is made under it.
 func panics(back, mnt string) error {
 	root, err := unix.Open(back, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

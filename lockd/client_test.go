@@ -509,7 +509,7 @@ func TestMalformedRequestsAreRefusedByTheClient(t *testing.T) {
 	}
 }
 
-func TestLimitIsToldToTheClient(t *testing.T) {
+func TestTheLimitIsReportedToTheClient(t *testing.T) {
 	s := serve(t, socket(t), func(s *Server) { s.MaxLeases, s.MaxWaiters = 2, 1 })
 	a, b := join(t, s.Path, "ann"), join(t, s.Path, "bob", waits(5*time.Second))
 	acquire(t, a, "1", "2")

@@ -116,8 +116,8 @@ func TestEverybodyElsesInterestRecalls(t *testing.T) {
 
 func TestAWaiterIsServedWhenALocalLeaseEnds(t *testing.T) {
 	s := serve(t, socket(t), lends)
-	heard := make(chan Waiter, 1)
-	ann := join(t, s.Path, "ann", holds(HoldClose), func(c *Client) { c.OnWaiter = func(w Waiter) { heard <- w } })
+	waiters := make(chan Waiter, 1)
+	ann := join(t, s.Path, "ann", holds(HoldClose), func(c *Client) { c.OnWaiter = func(w Waiter) { waiters <- w } })
 	bob := join(t, s.Path, "bob", holds(HoldClose), waits(time.Minute))
 	acquire(t, ann, "src/a").Done()
 	mine := acquire(t, ann, "src/b")
@@ -128,7 +128,7 @@ func TestAWaiterIsServedWhenALocalLeaseEnds(t *testing.T) {
 			got <- tk
 		}
 	}()
-	w := <-heard
+	w := <-waiters
 	require.Equal(t, Waiter{Path: "src/b", Holder: "bob", Op: "open-write"}, w)
 	require.Empty(t, got)
 	mine.Done()
@@ -181,7 +181,7 @@ func TestTokensGrowOverBlocksAndHolders(t *testing.T) {
 	next(acquire(t, ann, "src/b"))
 }
 
-func TestBreakOfALeaseTheServerHasNotHeardOf(t *testing.T) {
+func TestBreakOfALeaseThatTheServerDoesNotKnow(t *testing.T) {
 	s := serve(t, socket(t), lends)
 	lost := make(chan []string, 1)
 	c := join(t, s.Path, "ann", holds(HoldMerge), func(c *Client) { c.OnLost = func(ps []string, _ string) { lost <- ps } })

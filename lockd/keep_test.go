@@ -219,8 +219,8 @@ func TestALockNobodyWaitsForAnyMoreIsNotTaken(t *testing.T) {
 
 func TestHolderHearsOfWaitersAndChanges(t *testing.T) {
 	s := serve(t, socket(t))
-	heard := make(chan Waiter, 8)
-	ann := enter(t, s.Path, "ann", func(c *Client) { c.OnWaiter = func(w Waiter) { heard <- w } })
+	waiters := make(chan Waiter, 8)
+	ann := enter(t, s.Path, "ann", func(c *Client) { c.OnWaiter = func(w Waiter) { waiters <- w } })
 	soon(t, ann.connected)
 	changed := func() { t.Helper(); <-ann.Changes() }
 	changed()
@@ -234,7 +234,7 @@ func TestHolderHearsOfWaitersAndChanges(t *testing.T) {
 			got <- tk
 		}
 	}()
-	require.Equal(t, Waiter{Path: "f", Holder: "bob", Op: "open"}, <-heard)
+	require.Equal(t, Waiter{Path: "f", Holder: "bob", Op: "open"}, <-waiters)
 	changed()
 	_, err := s.Break(ws, "f", "user:7", "stuck")
 	require.NoError(t, err)

@@ -31,9 +31,9 @@ func serveAlone(path string) int {
 	return 0
 }
 
-// TestAServerThatStandsStillLongerThanTheStaleTimeout: its clients cannot know whether it lives,
+// TestAServerStoppedForLongerThanTheStaleTimeout: its clients cannot know whether it lives,
 // and so write under none of their leases; when it continues, they do as well.
-func TestAServerThatStandsStillLongerThanTheStaleTimeout(t *testing.T) {
+func TestAServerStoppedForLongerThanTheStaleTimeout(t *testing.T) {
 	path := socket(t)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
 	cmd := exec.CommandContext(ctx, os.Args[0])

@@ -15,12 +15,12 @@ import (
 )
 
 func BenchmarkCreateDestroy(b *testing.B) {
-	for _, tell := range []bool{true, false} {
-		b.Run(fmt.Sprintf("tell=%v", tell), func(b *testing.B) {
+	for _, report := range []bool{true, false} {
+		b.Run(fmt.Sprintf("report=%v", report), func(b *testing.B) {
 			for b.Loop() {
 				b.StopTimer()
 				cfg := testConfig(b)
-				cfg.ReportDenied = tell
+				cfg.ReportDenied = report
 				b.StartTimer()
 				s, err := Create(context.Background(), cfg)
 				require.NoError(b, err)
@@ -43,10 +43,10 @@ func BenchmarkDestroy(b *testing.B) {
 }
 
 func BenchmarkExec(b *testing.B) {
-	for _, tell := range []bool{true, false} {
-		b.Run(fmt.Sprintf("tell=%v", tell), func(b *testing.B) {
+	for _, report := range []bool{true, false} {
+		b.Run(fmt.Sprintf("report=%v", report), func(b *testing.B) {
 			cfg := testConfig(b)
-			cfg.ReportDenied = tell
+			cfg.ReportDenied = report
 			benchmarkExec(b, cfg)
 		})
 	}

@@ -272,7 +272,7 @@ func TestWhichCallsAreAudited(t *testing.T) {
 // BenchmarkFilter is what every process that is started in a sandbox pays for
 // its filter, besides loading it.
 func BenchmarkFilter(b *testing.B) {
-	for name, listener := range map[string]string{"tell=true": "/x", "tell=false": ""} {
+	for name, listener := range map[string]string{"report=true": "/x", "report=false": ""} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				compiled(b, profile(false, false, listener))

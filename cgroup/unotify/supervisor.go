@@ -157,7 +157,7 @@ func (s *Supervisor) Close() error {
 // Remove removes what a supervisor that was not closed has left. A missing directory is no error.
 func Remove(dir string) error {
 	if err := fdtree.Cleanup(dir); err != nil {
-		return fmt.Errorf("remove desk: %w", err)
+		return fmt.Errorf("remove the supervisor's socket: %w", err)
 	}
 	return nil
 }

@@ -40,15 +40,15 @@ func open(t *testing.T) (*Supervisor, chan Call) {
 	t.Helper()
 	d, err := Open(filepath.Join(t.TempDir(), strings.Repeat("long", 40)))
 	require.NoError(t, err)
-	heard := make(chan Call, 1<<16)
+	calls := make(chan Call, 1<<16)
 	d.Identify = func(thread int) Caller { return Caller{Pid: thread} }
 	d.Refused = func(c Call, caller Caller) {
 		if caller.Pid == c.Thread {
-			heard <- c
+			calls <- c
 		}
 	}
 	run(t, d)
-	return d, heard
+	return d, calls
 }
 
 func run(t *testing.T, d *Supervisor) {
@@ -122,7 +122,7 @@ func wait(t *testing.T, ended chan struct{}) {
 }
 
 func TestCallsAreRefusedAndReported(t *testing.T) {
-	d, heard := open(t)
+	d, calls := open(t)
 	var errs []error
 	thread := 0
 	wait(t, asking(t, d, func() {
@@ -133,13 +133,13 @@ func TestCallsAreRefusedAndReported(t *testing.T) {
 	}))
 	require.Equal(t, []error{unix.EPERM, unix.EPERM}, errs)
 	for range 2 {
-		c := <-heard
+		c := <-calls
 		require.Equal(t, thread, c.Thread)
 		require.Equal(t, unix.SYS_GETPPID, c.Nr)
 		require.EqualValues(t, 0x11, c.Args[0])
 		require.EqualValues(t, 0x22, c.Args[1])
 	}
-	require.Empty(t, heard)
+	require.Empty(t, calls)
 }
 
 // The kernel refuses the calls of a filter whose supervisor is closed.
@@ -183,7 +183,7 @@ func descriptors(t *testing.T) int {
 // A descriptor that is no listener, or comes from another process, is rejected, and the
 // supervisor continues.
 func TestASupervisorTakesListenersOfItsOwnProcessOnly(t *testing.T) {
-	d, heard := open(t)
+	d, calls := open(t)
 	before := descriptors(t)
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
@@ -211,7 +211,7 @@ func TestASupervisorTakesListenersOfItsOwnProcessOnly(t *testing.T) {
 	_, err = w.Write([]byte("x"))
 	require.NoError(t, err)
 	wait(t, asking(t, d, func() { require.Equal(t, unix.EPERM, getppid()) }))
-	require.Eventually(t, func() bool { return len(heard) == 1 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(calls) == 1 }, 10*time.Second, time.Millisecond)
 	require.Eventually(t, func() bool { return descriptors(t) <= before+2 }, 10*time.Second, 10*time.Millisecond, "the pipe's, and no others")
 }
 

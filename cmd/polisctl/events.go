@@ -83,7 +83,7 @@ func (a *app) hear(ctx context.Context, c *client.Client, since uint64, fn func(
 		began := a.now()
 		err := c.Events(ctx, client.EventQuery{Since: since, Follow: true}, func(e api.Event) error {
 			since = e.ID
-			back.heard()
+			back.answered()
 			return fn(e)
 		})
 		if ctx.Err() != nil || api.CodeOf(err) != api.CodeUnavailable || !back.again(ctx, a.now().Sub(began)) {

@@ -43,7 +43,7 @@ func (l *logReader) Read(p []byte) (int, error) {
 	for {
 		n, err := l.at.Read(p)
 		if n > 0 {
-			l.back.heard()
+			l.back.answered()
 			return n, nil
 		}
 		if err == nil {

@@ -16,12 +16,12 @@ const (
 // reconnect paces the attempts to reach a polisd that was there a moment ago.
 type reconnect struct {
 	now  func() time.Time
-	lost time.Time // since when nothing was heard; zero: it is there
+	lost time.Time // since when polisd has not answered; zero: it answers
 	wait time.Duration
 }
 
-// heard notes that polisd is there.
-func (r *reconnect) heard() { r.lost = time.Time{} }
+// answered records that polisd answered.
+func (r *reconnect) answered() { r.lost = time.Time{} }
 
 // again waits and says whether to ask once more. lasted is how long the
 // connection held that is lost now.

@@ -125,7 +125,7 @@ func (a *app) awaitTask(ctx context.Context, c *client.Client, id string) (api.T
 		case t.Final:
 			return t, nil
 		}
-		back.heard()
+		back.answered()
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestOutputForATerminalIsCalm(t *testing.T) {
+func TestOutputForATerminalIsFiltered(t *testing.T) {
 	for name, c := range map[string]struct{ in, out string }{
 		"text":                         {"a b\tc\r\nä 日本 ☃\n", "a b\tc\r\nä 日本 ☃\n"},
 		"colours":                      {"\x1b[1;31mred\x1b[0m \x1b[38:2::1:2:3mx\x1b[m", "\x1b[1;31mred\x1b[0m \x1b[38:2::1:2:3mx\x1b[m"},
@@ -53,7 +53,7 @@ func TestOutputForAFileHasNoEscapes(t *testing.T) {
 
 var sgr = regexp.MustCompile("\x1b\\[[0-9;:]*m")
 
-func FuzzCalm(f *testing.F) {
+func FuzzTerminalFilter(f *testing.F) {
 	f.Add([]byte("a\x1b[1mb\x1b]0;x\x07"))
 	f.Add([]byte("\u009b1m\xff\x1b\x1b["))
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -85,7 +85,7 @@ func (a *app) top(ctx context.Context, c *client.Client, count int, every time.D
 		if err != nil {
 			return err
 		}
-		back.heard()
+		back.answered()
 		if err := a.showTop(rated(last, now), count == 1, terminal && count != 1); err != nil {
 			return err
 		}

@@ -40,7 +40,7 @@ func (a *app) watched(cmd *cobra.Command, watch bool, look func(context.Context,
 			if err != nil {
 				return err
 			}
-			back.heard()
+			back.answered()
 			seen = true
 			if last, err = a.redraw(v, last); err != nil {
 				return err

@@ -75,7 +75,7 @@ func open(ctx context.Context, cancel context.CancelCauseFunc, d *daemon.Daemon,
 				again = true
 				continue
 			case end != nil && end != syscall.SIGUSR1 && s != syscall.SIGUSR1:
-				cancel(fmt.Errorf("told to end by %v and %v while starting", end, s))
+				cancel(fmt.Errorf("got %v and %v while starting", end, s))
 			case end == nil || end == syscall.SIGUSR1:
 				end = s
 			}

@@ -47,8 +47,8 @@ func changedEnv(old map[string]string, req api.SetRequest) (map[string]string, e
 	return env, api.CheckEnv(env)
 }
 
-// toldEnv is what of an agent's variables is different, without what they are.
-func toldEnv(old, now map[string]string) []string {
+// describeEnv is what of an agent's variables is different, without what they are.
+func describeEnv(old, now map[string]string) []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(now)) {
 		if v, ok := old[name]; !ok || v != now[name] {

@@ -27,14 +27,14 @@ import (
 // kernel is what the resources of these tests exist in: a set of names per
 // kind. fail makes the next call of that name an error.
 type kernel struct {
-	mu      sync.Mutex
-	things  map[string]map[string]bool
-	running map[string]bool
-	fail    string
-	dirty   map[string]bool
-	commits map[string]int
-	saved   map[string]string
-	heard   map[string][]string
+	mu       sync.Mutex
+	things   map[string]map[string]bool
+	running  map[string]bool
+	fail     string
+	dirty    map[string]bool
+	commits  map[string]int
+	saved    map[string]string
+	received map[string][]string
 	// task is what each shim was told it works on, done what its agent said of it,
 	// exits how its command ended.
 	task  map[string]string
@@ -139,7 +139,7 @@ func (s fakeShim) Start(_ context.Context, r wire.StartRequest) error {
 	})
 }
 func (s fakeShim) Input(_ context.Context, r wire.InputRequest) error {
-	return s.k.op("input "+s.name, func() { s.k.heard[s.name] = append(s.k.heard[s.name], r.Text) })
+	return s.k.op("input "+s.name, func() { s.k.received[s.name] = append(s.k.received[s.name], r.Text) })
 }
 func (fakeShim) StopMain(context.Context, time.Duration) error { return nil }
 func (s fakeShim) Set(_ context.Context, r wire.SettingsRequest) error {
@@ -270,7 +270,7 @@ func newWorld(dir string) *world {
 }
 
 func newKernel() *kernel {
-	return &kernel{things: map[string]map[string]bool{}, running: map[string]bool{}, dirty: map[string]bool{}, commits: map[string]int{}, task: map[string]string{}, done: map[string]*wire.TaskDone{}, exits: map[string]int{}, heard: map[string][]string{}, saved: map[string]string{}}
+	return &kernel{things: map[string]map[string]bool{}, running: map[string]bool{}, dirty: map[string]bool{}, commits: map[string]int{}, task: map[string]string{}, done: map[string]*wire.TaskDone{}, exits: map[string]int{}, received: map[string][]string{}, saved: map[string]string{}}
 }
 
 // newLife is a daemon's manager on what an earlier one left.

@@ -35,7 +35,7 @@ func (m *Manager) send(ctx context.Context, name string, req api.SendRequest, vi
 	if err := sh.Input(ctx, wire.InputRequest{Text: req.Text, NoEnter: req.NoEnter}); err != nil {
 		return api.Task{}, err
 	}
-	m.tellTask(sent, "agent "+name+" was told something")
+	m.publishTask(sent, "agent "+name+" got input")
 	return sent, nil
 }
 

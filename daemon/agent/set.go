@@ -159,7 +159,7 @@ func differences(c config.Config, old, now store.Agent) []string {
 	if !reflect.DeepEqual(old.HostPorts, now.HostPorts) {
 		out = append(out, "host ports "+hostPortsText(old.HostPorts)+" -> "+hostPortsText(now.HostPorts))
 	}
-	out = append(out, toldEnv(old.Env, now.Env)...)
+	out = append(out, describeEnv(old.Env, now.Env)...)
 	if !reflect.DeepEqual(old.AutoMerge, now.AutoMerge) {
 		out = append(out, fmt.Sprintf("auto_merge %t", now.AutoMerge != nil && *now.AutoMerge))
 	}

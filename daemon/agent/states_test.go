@@ -174,14 +174,14 @@ func TestBroadcastReachesEveryRunningAgent(t *testing.T) {
 			if r.Agent == deaf {
 				continue
 			}
-			require.Equal(rt, []string{text}, w.k.heard[r.Agent])
+			require.Equal(rt, []string{text}, w.k.received[r.Agent])
 			tasks, err := w.Tasks(r.Agent)
 			require.NoError(rt, err)
 			require.Equal(rt, text, tasks[len(tasks)-1].Prompt)
 			require.Equal(rt, api.TaskBroadcast, tasks[len(tasks)-1].Via)
 		}
-		for n, heard := range w.k.heard {
-			require.Contains(rt, running, n, "%v was for the running agents only", heard)
+		for n, received := range w.k.received {
+			require.Contains(rt, running, n, "%v was for the running agents only", received)
 		}
 	})
 }

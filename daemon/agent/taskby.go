@@ -111,7 +111,7 @@ func (m *Manager) CancelTask(ctx context.Context, id string) (api.Task, error) {
 	case t.State == api.TaskQueued:
 		t, err := m.records(a).Update(id, func(t *api.Task) { task.Finish(t, task.End{At: m.Now().UTC(), By: api.EndCancel}) })
 		if err == nil {
-			m.tellTask(t, "task "+id+" of agent "+a.Name()+" was cancelled before it began")
+			m.publishTask(t, "task "+id+" of agent "+a.Name()+" was cancelled before it began")
 		}
 		return t, err
 	case t.State != api.TaskRunning || !m.works(a, id):

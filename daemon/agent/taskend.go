@@ -120,7 +120,7 @@ func (m *Manager) endTask(a *Agent, e task.End) {
 	if merge {
 		m.queueMerge(a, t)
 	}
-	m.tellTask(t, "task "+cmp.Or(id, "of an older polisd")+" of agent "+a.Name()+" has ended: "+t.Result)
+	m.publishTask(t, "task "+cmp.Or(id, "of an older polisd")+" of agent "+a.Name()+" has ended: "+t.Result)
 }
 
 // mergesTask says whether the branch of a task that has ended is to be merged.

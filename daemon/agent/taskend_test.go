@@ -203,7 +203,7 @@ func TestADaemonThatDiesWhileATaskBegins(t *testing.T) {
 	require.True(t, n.queued())
 }
 
-func TestTheQueueTellsTheTask(t *testing.T) {
+func TestTheQueueUpdatesTheTask(t *testing.T) {
 	w, task := tasked(t, t.TempDir())
 	defer w.Close()
 	w.exit(t, 0)

@@ -72,7 +72,7 @@ func (m *Manager) queueTask(a *Agent, t api.Task, waiting int) (api.Task, error)
 	if err != nil {
 		return t, err
 	}
-	m.tellTask(t, "agent "+a.Name()+" got a task, which waits for its turn")
+	m.publishTask(t, "agent "+a.Name()+" got a task, which waits for its turn")
 	m.next(a, true)
 	return t, nil
 }
@@ -131,7 +131,7 @@ func (m *Manager) begin(ctx context.Context, a *Agent, t api.Task, env map[strin
 	a.Kept.InTask, a.Kept.Task = true, t.ID
 	m.mu.Unlock()
 	banner := fmt.Sprintf("--- %s: %s\n", now.Format(time.RFC3339), api.Shorten(t.Prompt, 200))
-	m.tellTask(t, "agent "+a.Name()+" got a task")
+	m.publishTask(t, "agent "+a.Name()+" got a task")
 	if err := m.runMain(ctx, a, wire.StartRequest{Command: cmd, Banner: banner, NoInput: a.Type.NoInput && len(a.Type.Run) > 0, Task: t.ID, Env: envWords(env)}); err != nil {
 		m.endTask(a, task.End{By: api.EndLost, Message: "its command was not started: " + api.AsError(err).Message})
 		return t, err

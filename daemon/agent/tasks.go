@@ -84,9 +84,9 @@ func (m *Manager) flushTasks(w *Workspace) error {
 	return nil
 }
 
-// tellTask emits the event of a task that was given, has begun or ended, or of
+// publishTask emits the event of a task that was given, has begun or ended, or of
 // whose branch something became.
-func (m *Manager) tellTask(t api.Task, message string) {
+func (m *Manager) publishTask(t api.Task, message string) {
 	data := map[string]any{"prompt": api.Shorten(t.Prompt, 200), "id": t.ID, "state": t.State, "outcome": t.Outcome, "result": t.Result}
 	if t.Via != "" {
 		data = map[string]any{"prompt": api.Shorten(t.Prompt, 200), "id": t.ID, "via": t.Via}
@@ -127,7 +127,7 @@ func (m *Manager) lose(a *Agent, id, why string) {
 		task.Finish(t, task.End{At: m.Now().UTC(), By: api.EndLost, Message: why})
 	})
 	if ok {
-		m.tellTask(t, "task "+id+" of agent "+a.Name()+" has ended: "+t.Result)
+		m.publishTask(t, "task "+id+" of agent "+a.Name()+" has ended: "+t.Result)
 	}
 }
 
@@ -156,7 +156,7 @@ func (m *Manager) landTasks(a *Agent, e api.QueueEntry, out api.QueueOutcome, me
 			task.Land(t, out, merged)
 		})
 		if ok && t.Result != before {
-			m.tellTask(t, "task "+id+" of agent "+a.Name()+": "+t.Result)
+			m.publishTask(t, "task "+id+" of agent "+a.Name()+": "+t.Result)
 		}
 	}
 }

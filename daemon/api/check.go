@@ -13,8 +13,10 @@ const (
 
 // Check is what doctor found about one thing the machine needs.
 type Check struct {
-	Name  string     `json:"name"`
-	State CheckState `json:"state"`
+	Name string `json:"name"`
+	// FormerName is the name that the check had in earlier releases, if it had another.
+	FormerName string     `json:"former_name,omitempty"`
+	State      CheckState `json:"state"`
 	// Found is what there is.
 	Found string `json:"found"`
 	// Cost is what its lack means for agents, and Fix what to do; both are

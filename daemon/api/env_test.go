@@ -37,7 +37,7 @@ func TestVariablesAreRefusedWithNameAndRule(t *testing.T) {
 	}
 }
 
-func TestNoErrorTellsAVariablesValue(t *testing.T) {
+func TestNoErrorContainsAVariablesValue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		env := rapid.MapOf(rapid.String(), rapid.Just("s3cret-value\x00")).Draw(t, "env")
 		if err := CheckEnv(env); err != nil {

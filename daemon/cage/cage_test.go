@@ -135,7 +135,7 @@ func TestACageHolds(t *testing.T) {
 	}
 }
 
-func TestACageWritesWhereItIsTold(t *testing.T) {
+func TestACageWritesOnlyInItsDirectories(t *testing.T) {
 	dir, other := t.TempDir(), t.TempDir()
 	c := &Cage{Write: []string{dir, filepath.Join(dir, "not there")}}
 	out, ok := run(t, c, "write", filepath.Join(dir, "f"))

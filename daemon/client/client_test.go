@@ -315,7 +315,7 @@ func TestContextsEndCalls(t *testing.T) {
 	require.ErrorIs(t, err, why, "the cause tells a signal from a time-out")
 }
 
-func TestProgressIsToldInOrder(t *testing.T) {
+func TestProgressArrivesInOrder(t *testing.T) {
 	for _, tc := range []struct {
 		name, contentType, body string
 		status                  int

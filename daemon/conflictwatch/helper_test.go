@@ -156,8 +156,8 @@ func (s *site) commit(branch, parent string, files map[string]string) {
 	s.write(nobody, s.bare, branch, "refs/heads/"+parent+"^0", files)
 }
 
-// heard waits for an event of this type and returns it.
-func (s *site) heard(kind string) api.Event {
+// await waits for an event of this type and returns it.
+func (s *site) await(kind string) api.Event {
 	s.t.Helper()
 	select {
 	case e := <-s.events:

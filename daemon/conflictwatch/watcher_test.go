@@ -31,7 +31,7 @@ func TestACommitThatConflictsIsAnEventAndItsEndToo(t *testing.T) {
 	require.Zero(t, s.watcher.Count())
 
 	s.commit("agent/bob", "agent/bob", two("bob\n"))
-	e := s.heard(api.EventConflictFound)
+	e := s.await(api.EventConflictFound)
 	require.Equal(t, "alice", e.Agent)
 	require.Equal(t, []string{"alice", "bob"}, e.Data["agents"])
 	require.Equal(t, []string{"main.txt"}, e.Data["paths"])
@@ -54,16 +54,16 @@ func TestACommitThatConflictsIsAnEventAndItsEndToo(t *testing.T) {
 	both := two("alice\n")
 	both["other.txt"] = "alice\n"
 	s.commit("agent/alice", "agent/alice", both)
-	require.Equal(t, []string{"main.txt", "other.txt"}, s.heard(api.EventConflictFound).Data["paths"])
+	require.Equal(t, []string{"main.txt", "other.txt"}, s.await(api.EventConflictFound).Data["paths"])
 
 	// Alice is merged: bob now conflicts with the target, and alice has no conflict.
 	s.git(nobody, s.bare, nil, "update-ref", "refs/heads/main", "refs/heads/agent/alice")
-	e = s.heard(api.EventConflictFound)
+	e = s.await(api.EventConflictFound)
 	require.Equal(t, []string{"agent/bob", "main"}, e.Data["branches"])
-	require.Equal(t, []string{"alice", "bob"}, s.heard(api.EventConflictGone).Data["agents"])
+	require.Equal(t, []string{"alice", "bob"}, s.await(api.EventConflictGone).Data["agents"])
 	// A removed agent has no conflicts.
 	s.watcher.SetAgents([]Agent{alice})
-	require.Equal(t, []string{"bob"}, s.heard(api.EventConflictGone).Data["agents"])
+	require.Equal(t, []string{"bob"}, s.await(api.EventConflictGone).Data["agents"])
 	require.Empty(t, s.report().Paths)
 	require.Empty(t, s.events)
 }

@@ -64,8 +64,11 @@ func TestThisMachineIsGoodEnough(t *testing.T) {
 		require.Equal(t, c.State == api.CheckOK, c.Cost == "", "what is wrong has a cost, and only that: %+v", c)
 	}
 	got := byName(rep)
-	for _, name := range []string{"configuration", "privileges", "kernel", "FUSE", "FUSE passthrough", "FUSE by io_uring", "namespaces", "network", "told refusals", "told system calls", "counted connections", "room for agents", "forwarding", "ports", "control groups", "git", "confined git", "systemd", "disk", "clock", "open files"} {
+	for _, name := range []string{"configuration", "privileges", "kernel", "FUSE", "FUSE passthrough", "FUSE by io_uring", "namespaces", "network", "egress log", "system call audit", "connection limit", "room for agents", "forwarding", "ports", "control groups", "git", "confined git", "systemd", "disk", "clock", "open files"} {
 		require.Contains(t, got, name)
+	}
+	for name, old := range map[string]string{"egress log": "told refusals", "system call audit": "told system calls", "connection limit": "counted connections"} {
+		require.Equal(t, old, got[name].FormerName)
 	}
 	after, err := os.ReadFile("/proc/thread-self/mountinfo")
 	require.NoError(t, err)

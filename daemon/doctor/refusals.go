@@ -12,24 +12,39 @@ import (
 	"polis/netbridge"
 )
 
-// Calls and connections that the kernel refuses or counts: whether it can report them.
+// Checks of whether the kernel can report the calls and connections that it refuses, and limit the
+// number of connections.
+
+// former sets the name that a check had in earlier releases, for scripts that select by it.
+func former(name string, c api.Check) api.Check {
+	c.FormerName = name
+	return c
+}
 
 // refusals checks that connections that the egress rules refuse can be logged.
 func (d *Doctor) refusals(ctx context.Context) api.Check {
-	const name = "told refusals"
+	return former("told refusals", d.egressLog(ctx))
+}
+
+func (d *Doctor) egressLog(ctx context.Context) api.Check {
+	const name = "egress log"
 	found, err := isolation.Ask(ctx, self, "queue", "-", unix.CLONE_NEWNET)
 	if err != nil {
-		return bad(name, api.CheckWarn, err.Error(), "connections that egress rules refuse time out, and are in no event", "load nft_queue or xt_NFQUEUE, and nfnetlink_queue")
+		return bad(name, api.CheckWarn, err.Error(), "a connection that the egress rules refuse times out, and no event reports it", "load nft_queue or xt_NFQUEUE, and nfnetlink_queue")
 	}
 	return ok(name, found)
 }
 
-// connections says whether agents' connections can be limited, and to how many.
+// connections checks that the connections of an agent can be limited.
 func (d *Doctor) connections(ctx context.Context) api.Check {
-	const name = "counted connections"
+	return former("counted connections", d.connectionLimit(ctx))
+}
+
+func (d *Doctor) connectionLimit(ctx context.Context) api.Check {
+	const name = "connection limit"
 	found, err := isolation.Ask(ctx, self, "count", "-", unix.CLONE_NEWNET)
 	if err != nil {
-		return bad(name, api.CheckWarn, err.Error(), "one agent can use up the machine's table of connections for all: limits.connections does not hold", "load nft_connlimit")
+		return bad(name, api.CheckWarn, err.Error(), "limits.connections has no effect: one agent can fill the connection tracking table of the machine", "load nft_connlimit")
 	}
 	return ok(name, found)
 }
@@ -47,10 +62,14 @@ func probeCount(context.Context, string) (string, error) {
 
 // calls checks that system calls that the sandbox denies can be audited.
 func (d *Doctor) calls(ctx context.Context) api.Check {
-	const name = "told system calls"
+	return former("told system calls", d.auditCalls(ctx))
+}
+
+func (d *Doctor) auditCalls(ctx context.Context) api.Check {
+	const name = "system call audit"
 	if _, err := isolation.Ask(ctx, self, "calls", "-", 0); err != nil {
-		return bad(name, api.CheckWarn, err.Error(), "system calls that lead out of a sandbox are refused all the same, and are in no event",
-			"run polisd outside of a container with a seccomp listener of its own (EBUSY), and with kernel.yama.ptrace_scope below 3")
+		return bad(name, api.CheckWarn, err.Error(), "a system call that leads out of a sandbox is refused, and no event reports it",
+			"run polisd outside of a container that has a seccomp listener (EBUSY), and set kernel.yama.ptrace_scope below 3")
 	}
 	return ok(name, "a seccomp listener is available")
 }

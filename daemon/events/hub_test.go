@@ -24,7 +24,7 @@ func TestSinceResumesAndTheRingIsBounded(t *testing.T) {
 	require.Equal(t, h.Since(0), h.Since(9999), "a number from another life of the daemon starts over")
 }
 
-func TestWhoMissedEventsIsTold(t *testing.T) {
+func TestReadReportsMissedEvents(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		first := rapid.Uint64Range(1, 50).Draw(t, "first")
 		h := New(first)

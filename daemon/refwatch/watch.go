@@ -120,17 +120,17 @@ func (w *Watcher) run() {
 		if err != nil {
 			if !errors.Is(err, os.ErrClosed) {
 				w.blind.Store(true)
-				w.tell()
+				w.signal()
 			}
 			return
 		}
 		if w.handle(buf[:n]) {
-			w.tell()
+			w.signal()
 		}
 	}
 }
 
-func (w *Watcher) tell() {
+func (w *Watcher) signal() {
 	select {
 	case w.moved <- struct{}{}:
 	default:

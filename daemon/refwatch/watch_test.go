@@ -47,7 +47,7 @@ func (r repo) watch() *Watcher {
 	return w
 }
 
-func heard(t *testing.T, w *Watcher, what string) {
+func awaitMove(t *testing.T, w *Watcher, what string) {
 	t.Helper()
 	select {
 	case <-w.Moved():
@@ -67,7 +67,7 @@ func (r repo) quiet(w *Watcher) {
 	}
 }
 
-func TestEveryMoveOfABranchIsTold(t *testing.T) {
+func TestEveryMoveOfABranchIsReported(t *testing.T) {
 	r := bare(t)
 	w := r.watch()
 	other := r.commit("second")
@@ -87,12 +87,12 @@ func TestEveryMoveOfABranchIsTold(t *testing.T) {
 	} {
 		r.quiet(w)
 		r.run(append([]string{"--git-dir", r.dir}, c.args...)...)
-		heard(t, w, c.what)
+		awaitMove(t, w, c.what)
 	}
 	require.False(t, w.Blind())
 }
 
-func TestWhatIsNoMoveIsNotTold(t *testing.T) {
+func TestOnlyMovesOfBranchesAreReported(t *testing.T) {
 	r := bare(t)
 	w := r.watch()
 	r.run("--git-dir", r.dir, "update-ref", "refs/tags/v1", r.commit("tagged"))
@@ -111,7 +111,7 @@ func TestAReplacedRepositoryAndTooManyDirectoriesMakeBlind(t *testing.T) {
 	r := bare(t)
 	w := r.watch()
 	require.NoError(t, os.Rename(r.dir, r.dir+".old"))
-	heard(t, w, "the end of the repository")
+	awaitMove(t, w, "the end of the repository")
 	require.True(t, w.Blind())
 
 	r = bare(t)

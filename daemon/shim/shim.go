@@ -227,7 +227,7 @@ func (s *Shim) status() wire.Status {
 			st.ExitCode, st.ExitedAt = &s.main.code, &s.main.ended
 		}
 	}
-	s.tellTask(&st)
+	s.addTask(&st)
 	return st
 }
 

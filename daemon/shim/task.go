@@ -31,8 +31,8 @@ func (s *Shim) taskEnded() {
 	}
 }
 
-// tellTask puts what is known of the task into a status. s.mu is held.
-func (s *Shim) tellTask(st *wire.Status) {
+// addTask puts what is known of the task into a status. s.mu is held.
+func (s *Shim) addTask(st *wire.Status) {
 	st.LogEnd = s.out.position()
 	if s.main == nil {
 		return

@@ -132,7 +132,7 @@ func (s *Store) Update(id string, change func(*api.Task)) (api.Task, error) {
 	if err := s.write(n, t); err != nil {
 		s.unsaved[n] = t
 		s.note(n, t)
-		s.tell()
+		s.notify()
 		return t, err
 	}
 	return t, nil
@@ -162,7 +162,7 @@ func (s *Store) write(n int, t api.Task) error {
 	}
 	s.sizes[n] = fi.Size()
 	s.note(n, t)
-	s.tell()
+	s.notify()
 	return nil
 }
 
@@ -234,8 +234,8 @@ func (s *Store) Changed() <-chan struct{} {
 	return s.changed
 }
 
-// tell wakes those who wait for a change. s.mu is held.
-func (s *Store) tell() {
+// notify wakes the waiters of Changed. s.mu is held.
+func (s *Store) notify() {
 	if s.changed != nil {
 		close(s.changed)
 		s.changed = nil

@@ -237,7 +237,7 @@ func TestJournalIsEmptyWithoutLocks(t *testing.T) {
 	}, 10*time.Second, 10*time.Millisecond)
 }
 
-func TestProcessesAreTold(t *testing.T) {
+func TestProcessesAreDistinguishedByStartTime(t *testing.T) {
 	require.True(t, process{}.alive(), "what cannot be seen is not taken for dead")
 	require.True(t, leader(uint32(os.Getpid())))
 	require.False(t, leader(0))

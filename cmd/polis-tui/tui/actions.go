@@ -131,8 +131,8 @@ func (m *Model) revert(name string) tea.Cmd {
 	})
 }
 
-// tell gives a Running agent a line to read, and another one a task.
-func (m *Model) tell(g api.Agent, text string) tea.Cmd {
+// instruct gives a Running agent a line to read, and another one a task.
+func (m *Model) instruct(g api.Agent, text string) tea.Cmd {
 	d, name := m.daemon, g.Name
 	if g.Status == api.StatusRunning {
 		return m.begin(name, "sending to "+name, actionLimit, func(ctx context.Context) doneMsg {

@@ -132,7 +132,7 @@ func (m *Model) actionKey(s string) (cmd tea.Cmd, known bool) {
 			if g.Status == api.StatusRunning {
 				prompt = "say to " + g.Name + ": "
 			}
-			m.input = &input{prompt: prompt, done: func(text string) tea.Cmd { return m.tell(g, text) }}
+			m.input = &input{prompt: prompt, done: func(text string) tea.Cmd { return m.instruct(g, text) }}
 			return nil
 		},
 		"d": func(g api.Agent) tea.Cmd { return m.open(paneDiff, g.Name) },

@@ -30,7 +30,7 @@ func objects(t require.TestingT, dir string) int64 {
 }
 
 // What makes and removes files, and what only seems to.
-func TestAGuardIsToldHowManyObjectsThereAre(t *testing.T) {
+func TestTheObjectCounterGetsTheNumberOfObjects(t *testing.T) {
 	v := mountView(t)
 	tmp := -1
 	for _, step := range []struct {
