@@ -66,11 +66,11 @@ func (d *Daemon) warned() []string {
 	return append(out, d.warnings...)
 }
 
-// Health probes what a hung daemon would not get through: the manager's lock, the lock table, the
-// network's kernel side.
+// Health takes the locks that a hung daemon would hold: those of the manager and the lock table.
+// It also queries the kernel side of the network.
 func (b *backend) Health(ctx context.Context) error { return b.Probe(ctx) }
 
-// Probe is the check of the watchdog.
+// Probe is the health check that the watchdog calls.
 func (d *Daemon) Probe(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
@@ -88,7 +88,7 @@ func (d *Daemon) Probe(ctx context.Context) error {
 	}
 }
 
-// Summary is one line for systemctl status.
+// Summary returns the line for systemctl status.
 func (d *Daemon) Summary(ctx context.Context) string {
 	up := 0
 	as := d.agents.List(ctx, "")
@@ -104,7 +104,7 @@ func (d *Daemon) Summary(ctx context.Context) string {
 	return degraded + fmt.Sprintf("%s, %s (%d up), %s", api.Count(len(d.agents.Workspaces()), "workspace"), api.Count(len(as), "agent"), up, api.Count(d.locks.Stats().Leases, "lease"))
 }
 
-// Metrics is the counters of all agents as Prometheus text.
+// Metrics returns the counters of all agents as Prometheus text.
 func (b *backend) Metrics(ctx context.Context) string {
 	as := b.List(ctx, "")
 	sort.Slice(as, func(i, j int) bool { return as[i].Name < as[j].Name })

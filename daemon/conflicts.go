@@ -24,7 +24,7 @@ func (d *Daemon) openConflictWatch(w *workspace, name string, root layout.Worksp
 		Leases:  func() []api.Lock { return d.fileLeases(name) },
 		Publish: func(e api.Event) { d.hub.Publish(e) }, Charge: d.charge}
 	if err := r.Open(context.Background()); err != nil {
-		d.warn("conflicts in workspace " + name + " are not looked for: " + err.Error())
+		d.warn("conflicts in workspace " + name + " are not detected: " + err.Error())
 		return
 	}
 	d.mu.Lock()
@@ -43,7 +43,7 @@ func (d *Daemon) openTracked(w *workspace, root layout.Workspace) {
 	w.paths.Open(context.Background())
 }
 
-// closeTracked ends them; their git is killed, not waited for.
+// closeTracked ends the sets of tracked paths. Their git is killed, not waited for.
 func (d *Daemon) closeTracked() {
 	d.mu.Lock()
 	var ks []*tracked.Keeper
@@ -64,14 +64,15 @@ func (d *Daemon) conflictWatchOf(w *workspace) *conflictwatch.Watcher {
 	return w.conflicts
 }
 
-// closeConflictWatches ends them; their git is killed, not waited for.
+// closeConflictWatches ends the conflict watches. Their git is killed, not waited for.
 func (d *Daemon) closeConflictWatches() {
 	for _, r := range d.conflictWatches("") {
 		r.Close()
 	}
 }
 
-// conflictWatches are those of one workspace or, without a name, of all, by name.
+// conflictWatches returns the conflict watches of one workspace or, if workspace is "", of all,
+// ordered by name.
 func (d *Daemon) conflictWatches(workspace string) []*conflictwatch.Watcher {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -110,7 +111,7 @@ func (d *Daemon) updateConflictWatch(w *workspace, kept []store.Agent) {
 	}
 }
 
-// fileLeases lists the leases of files in a workspace; those of refs last a moment and do not
+// fileLeases returns the leases of files in a workspace. Leases of refs last a moment and do not
 // concern files.
 func (d *Daemon) fileLeases(workspace string) []api.Lock {
 	var out []api.Lock

@@ -109,7 +109,7 @@ func (d *Daemon) Open(ctx context.Context) (err error) {
 		return api.Errorf(api.CodeCgroupFailed, "%w", err).WithHint("a process there cannot be killed: ps -eo pid,stat,wchan,args shows what it waits for")
 	}
 	d.retotal(ctx)
-	d.offerRings()
+	d.enableFuseRings()
 	if err := d.openLocks(ctx); err != nil {
 		return fmt.Errorf("lockd: %w", err)
 	}

@@ -11,9 +11,9 @@ import (
 	"polis/lockd"
 )
 
-// Down removes a workspace from polis: its agents are removed, everything unsaved is saved first,
-// and it is no longer listed. The directory stays, so that the same Up and a Restore bring all of
-// it back.
+// Down removes a workspace from polis. It saves everything unsaved, removes the agents, and
+// removes the workspace from the list. The directory stays: the same Up and a Restore bring
+// everything back.
 func (b *backend) Down(ctx context.Context, name string, req api.DownRequest) (api.DownResponse, error) {
 	ws, err := b.Workspace(name)
 	if api.CodeOf(err) == api.CodeWorkspaceNotFound && name != "" {
@@ -40,13 +40,13 @@ func (b *backend) Down(ctx context.Context, name string, req api.DownRequest) (a
 	}
 	b.leave(ws.Name)
 	b.Forget(ws)
-	b.Daemon.Log.Info("workspace was taken away", "workspace", ws.Name, "path", ws.Root)
-	b.hub.Publish(api.Event{Type: api.EventDown, Message: fmt.Sprintf("workspace %s was taken away; its directory %s stays", ws.Name, ws.Root), Data: map[string]any{"workspace": ws.Name, "path": resp.Path}})
+	b.Daemon.Log.Info("workspace removed from polis", "workspace", ws.Name, "path", ws.Root)
+	b.hub.Publish(api.Event{Type: api.EventDown, Message: fmt.Sprintf("workspace %s was removed from polis; its directory %s stays", ws.Name, ws.Root), Data: map[string]any{"workspace": ws.Name, "path": resp.Path}})
 	return resp, nil
 }
 
-// forgetGone removes a workspace from the list that is not open, if its directory is gone. One
-// whose directory exists, or cannot be reached, is kept: it may contain work.
+// forgetGone removes a workspace that is not open from the list if its directory is gone. A
+// workspace whose directory exists or cannot be reached stays listed: it can contain work.
 func (b *backend) forgetGone(name string, notFound error) (api.DownResponse, error) {
 	b.upLock.Lock()
 	defer b.upLock.Unlock()
@@ -76,7 +76,7 @@ func (b *backend) forgetGone(name string, notFound error) (api.DownResponse, err
 	return api.DownResponse{}, notFound
 }
 
-// leave ends what the daemon does for a workspace.
+// leave closes what the daemon has open for a workspace.
 func (d *Daemon) leave(name string) {
 	d.mu.Lock()
 	w := d.workspaces[name]
@@ -90,7 +90,7 @@ func (d *Daemon) leave(name string) {
 	}
 	for _, l := range d.locks.List(lockd.Filter{Workspace: name}) {
 		if _, err := d.locks.Unlock(name, l.Holder, l.Path); err != nil {
-			d.Log.Warn("lock not given back", "workspace", name, "path", l.Path, "err", err)
+			d.Log.Warn("lock not released", "workspace", name, "path", l.Path, "err", err)
 		}
 	}
 	d.mu.Lock()
@@ -98,7 +98,7 @@ func (d *Daemon) leave(name string) {
 	d.mu.Unlock()
 	if w.owner != nil {
 		if err := w.owner.Remove(); err != nil {
-			d.Log.Warn("workspace not given back", "workspace", name, "err", err)
+			d.Log.Warn("workspace not released", "workspace", name, "err", err)
 		}
 	}
 }

@@ -13,13 +13,14 @@ import (
 )
 
 const (
-	// maxMissing bounds the objects that git of an agent asks for at once.
+	// maxMissing is the most objects that an agent's git may request at once.
 	maxMissing = 1000
-	// bringTime bounds how long it waits for what the refs lead to now.
+	// bringTime is the longest that such a request waits until the filtered objects contain what
+	// the refs lead to.
 	bringTime = 2 * time.Minute
 )
 
-// reading are the rules that say which files an agent reads, as its view has them.
+// reading compiles the rules that decide which files an agent reads, as its view has them.
 func (d *Daemon) reading(p api.Policy) (policy.Rules, *policy.Set, error) {
 	c := d.live()
 	rules := policy.Rules{Read: p.Read, Write: p.Write, Ask: p.Ask, Deny: p.Deny, Hide: p.Hide, Temp: c.Locks.TempNames}
@@ -30,8 +31,8 @@ func (d *Daemon) reading(p api.Policy) (policy.Rules, *policy.Set, error) {
 	return rules, set, nil
 }
 
-// withhold keeps what the agent's rules deny or hide out of the objects that its
-// git finds, and git from stumbling over files that it tracks.
+// withhold excludes what the agent's rules deny or hide from the objects that its git gets. It
+// also makes git skip withheld files that it tracks.
 func (t worktrees) withhold(ctx context.Context, w *workspace, a *agent.Agent) error {
 	a.Filtered = ""
 	rules, set, err := t.d.reading(a.Copy().Policy)
@@ -59,8 +60,8 @@ func (t worktrees) withhold(ctx context.Context, w *workspace, a *agent.Agent) e
 	return t.sweepFiltered(ctx, w, "")
 }
 
-// sweepFiltered removes the filtered objects of rules that no agent has any more,
-// but for one that is removed.
+// sweepFiltered removes the filtered objects that no agent uses. It ignores the agent called but,
+// which is being removed.
 func (t worktrees) sweepFiltered(ctx context.Context, w *workspace, but string) error {
 	var used []string
 	for name, p := range t.d.agents.Policies(w.agents.Name) {
@@ -68,7 +69,7 @@ func (t worktrees) sweepFiltered(ctx context.Context, w *workspace, but string) 
 			continue
 		}
 		if rules, set, err := t.d.reading(p); err != nil {
-			return nil //nolint:nilerr // it is unknown what is used
+			return nil //nolint:nilerr // unknown rules: unknown what is used
 		} else if !set.AllReadable() {
 			key, err := filtered.Key(rules)
 			if err != nil {
@@ -83,7 +84,7 @@ func (t worktrees) sweepFiltered(ctx context.Context, w *workspace, but string) 
 	return w.filter.Sweep(ctx, used)
 }
 
-// filteredOf is the key of the filtered objects that an agent was started with.
+// filteredOf returns the key of the filtered objects that an agent was started with.
 func (d *Daemon) filteredOf(w *workspace, name string) string {
 	sp, ok := d.shims.Spec(name)
 	if !ok || sp.Filtered == "" || sp.Workspace != w.agents.Name {

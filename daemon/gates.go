@@ -15,8 +15,8 @@ import (
 	"polis/fusefs/shared"
 )
 
-// gate returns an agent's branch and the rules its changes are compared with before they are
-// merged. Rules that do not compile refuse everything.
+// gate returns an agent's branch and the rules that its changes are compared with before a merge.
+// Rules that do not compile refuse everything.
 func (w *workspace) gate(name string) (agent.Branch, gate.Rules, error) {
 	b, err := w.d.agents.Prepared(name)
 	if err != nil {
@@ -36,8 +36,7 @@ func (w *workspace) gate(name string) (agent.Branch, gate.Rules, error) {
 		rules.Others = append(rules.Others, gate.Claim{Agent: other, Paths: globs})
 	}
 	c := w.d.live()
-	// Files that open ignored files of the user's checkout to agents are always protected,
-	// whatever the list.
+	// Files that make ignored files of the user's checkout visible to agents are always protected.
 	protected := append(slices.Clone(c.MergeRules(w.agents.Name).Protected), shared.IncludeFile)
 	if rules.Protected, err = gate.Compile(protected); err != nil {
 		return b, rules, api.Errorf(api.CodeInvalidConfig, "merge.protected: %w", err)
@@ -45,9 +44,9 @@ func (w *workspace) gate(name string) (agent.Branch, gate.Rules, error) {
 	return b, rules, nil
 }
 
-// judgePush compares what an agent pushes with its rules, as a merge does. What
-// the target has, and what the remote is known to have of it and of the pushed
-// branch, is nothing new.
+// judgePush compares an agent's push with its rules, as a merge does. Commits that the target
+// contains, or that the remote is known to have of the target and of the pushed branch, are not
+// judged again.
 func (w *workspace) judgePush(ctx context.Context, a api.Agent, remote, ref, commit string) error {
 	_, rules, err := w.gate(a.Name)
 	if err != nil {
@@ -80,7 +79,7 @@ func (w *workspace) judgePush(ctx context.Context, a api.Agent, remote, ref, com
 	return merge.Held(a.Name, a.Branch, rules.Judge(changes), false)
 }
 
-// remoteRef is where what a remote has of a branch is kept.
+// remoteRef returns the ref that records a branch of a remote.
 func remoteRef(name, ref string) string {
 	return "refs/polis/remotes/" + name + "/" + strings.TrimPrefix(ref, "refs/")
 }

@@ -15,8 +15,8 @@ const (
 	gitLeaf    = "git"            // beside an agent's sandbox, or below our own unit
 )
 
-// openGits chooses the parent of git's control groups: polisd's own unit under systemd, as the
-// groups of a stopped agent are systemd's; else beside the agent's sandbox.
+// openGits chooses the parent of git's control groups: polisd's own unit under systemd, because
+// systemd owns the groups of a stopped agent; else the agent's group, beside the sandbox.
 func (d *Daemon) openGits(ctx context.Context) error {
 	g := &gitgroup.Groups{Host: d.cg, Log: d.Log, Limit: func() int64 { return int64(d.live().Limits.GitMemoryMB) << 20 },
 		Path: func(agent string) string { sandbox, _ := d.cgroupPath(agent); return path.Dir(sandbox) + "/" + gitLeaf }}
@@ -38,7 +38,7 @@ func (d *Daemon) openGits(ctx context.Context) error {
 	return d.sweepGits(ctx)
 }
 
-// sweepGits removes what a killed polisd left: its git processes, and their groups.
+// sweepGits kills the git processes of an earlier polisd and removes their groups.
 func (d *Daemon) sweepGits(ctx context.Context) error {
 	left := []string{path.Dir(d.gits.Path("any"))} // of all agents
 	if !d.Systemd {
@@ -65,7 +65,7 @@ func (d *Daemon) sweepGits(ctx context.Context) error {
 	return nil
 }
 
-// charge has git commands of ctx charged to an agent.
+// charge returns a context whose git commands are charged to an agent.
 func (d *Daemon) charge(ctx context.Context, agent string) context.Context {
 	return git.Charged(ctx, d.gits.Account(agent))
 }

@@ -10,8 +10,8 @@ import (
 	"polis/daemon/layout"
 )
 
-// Beat returns how long ago the agent's shim last noted that it works; false if it
-// notes nothing, as earlier versions do not.
+// Beat returns the time since the last heartbeat of the agent's shim. It returns false if the shim
+// writes none, as earlier versions do.
 func (w *shimWatch) Beat(a *agent.Agent) (age time.Duration, ok bool) {
 	fd, err := unix.Open(layout.Heartbeat(w.run.Agent(a.Name())), unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 const historyTimeout = time.Minute
 
 // checkRepository checks that the tip of the target branch is complete. Maintenance checks the
-// history, and this function if it is known to be damaged.
+// history; this function does so only if the repository is known to be damaged.
 func (d *Daemon) checkRepository(ctx context.Context, w *workspace) error {
 	d.mu.Lock()
 	target, damaged := w.state.TargetBranch, w.damage != nil
@@ -22,8 +22,8 @@ func (d *Daemon) checkRepository(ctx context.Context, w *workspace) error {
 	return d.noteIntegrity(w, w.git.Bare().Check(ctx, git.Branch(target), damaged, historyTimeout))
 }
 
-// noteIntegrity records the result of a check of the repository, and logs it when it has changed:
-// an error that is no damage leaves it unchanged. It returns the damage.
+// noteIntegrity records the result of a check of the repository and returns the damage. It logs a
+// changed result. An error that is no damage leaves the record unchanged.
 func (d *Daemon) noteIntegrity(w *workspace, found error) error {
 	damaged := errors.Is(found, git.ErrDamaged)
 	if found != nil && !damaged {

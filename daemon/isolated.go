@@ -12,12 +12,12 @@ import (
 	"polis/daemon/isolation"
 )
 
-// lookTime bounds the probe of what this machine can isolate.
-const lookTime = 20 * time.Second
+// probeTime is the longest that the probe of the machine's isolation may take.
+const probeTime = 20 * time.Second
 
-// probeIsolation finds out which isolation this machine lacks, and logs it.
+// probeIsolation records and logs which isolation this machine lacks.
 func (d *Daemon) probeIsolation(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
 	lost, err := isolation.Probe(ctx, d.shims.program)
 	if err != nil {
@@ -30,7 +30,7 @@ func (d *Daemon) probeIsolation(ctx context.Context) error {
 	return nil
 }
 
-// lostWarnings are shown with the state of polisd.
+// lostWarnings returns the warnings of missing isolation that polisctl status shows.
 func (d *Daemon) lostWarnings() []string {
 	if len(d.missingIsolation) == 0 {
 		return nil
@@ -64,7 +64,7 @@ func (d *Daemon) isolationMode() string {
 	return "full"
 }
 
-// network is the resource that connects agents.
+// network returns the resource that connects agents to a network.
 func (d *Daemon) network() agent.Resource {
 	if isolation.Lacks(d.missingIsolation, isolation.Network) {
 		return hostNetwork{}
@@ -72,12 +72,12 @@ func (d *Daemon) network() agent.Resource {
 	return network{d.bridge}
 }
 
-// hostNetwork is the network resource where agents have none of their own.
+// hostNetwork is the network resource for agents that share the network of the host.
 type hostNetwork struct{}
 
 func (hostNetwork) Name() string { return "network of the host" }
 
-// Ephemeral: there is nothing to keep.
+// Ephemeral marks a resource that keeps nothing.
 func (hostNetwork) Ephemeral() {}
 
 func (hostNetwork) Ensure(_ context.Context, a *agent.Agent) error {

@@ -35,7 +35,7 @@ func apiLock(l lockd.Lease) api.Lock {
 	return a
 }
 
-// lockPath validates a repository path given by a person.
+// lockPath validates a repository path of an API request.
 func lockPath(p string) (string, error) {
 	switch {
 	case p == "" || len(p) > 4096 || strings.ContainsRune(p, 0):
@@ -86,7 +86,7 @@ func (b *backend) lockRequest(by string, req api.LockRequest) (lockd.LockRequest
 	return lr, nil
 }
 
-// Lock takes an explicit lock for a person or in an agent's name.
+// Lock takes an explicit lock for the caller, or in an agent's name.
 func (b *backend) Lock(ctx context.Context, by string, req api.LockRequest) (api.Lock, error) {
 	lr, err := b.lockRequest(by, req)
 	if err != nil {
@@ -151,7 +151,7 @@ func (b *backend) Unlock(_ context.Context, by string, req api.LockRequest) erro
 // lockEvent publishes the events of the lock table.
 func (d *Daemon) lockEvent(e lockd.Event) {
 	if strings.HasPrefix(e.Holder, daemonHolder) {
-		return // the daemon's own git work, a moment each
+		return // the daemon's own git operations hold a lease for a moment
 	}
 	ev := api.Event{Type: api.EventLock, Agent: e.Holder, Data: map[string]any{"workspace": e.Workspace, "path": lockd.FilePath(e.Path), "holder": e.Holder, "waiter": e.Waiter, "acquired_at": e.Since}}
 	switch e.Kind {

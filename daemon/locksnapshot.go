@@ -13,8 +13,8 @@ import (
 	"polis/lockd"
 )
 
-// lockFile has the explicit locks, and a bound for the tokens: no shim reclaims these from a
-// restarted daemon.
+// lockFile returns the path of the file with the explicit locks and a bound for the tokens. No
+// shim reclaims these from a restarted daemon.
 func (d *Daemon) lockFile() string { return filepath.Join(d.Config.WorkspacesDir, "locks.json") }
 
 // keepLocks makes the lock table load what an earlier daemon saved, and save its own. A malformed

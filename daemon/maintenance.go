@@ -18,10 +18,10 @@ import (
 	"polis/daemon/store"
 )
 
-// upkeepTick is how often it is checked whether maintenance of a workspace is due.
+// upkeepTick is the interval between the checks of whether maintenance is due.
 const upkeepTick = time.Minute
 
-// upkeep does maintenance, one workspace at a time.
+// upkeep runs maintenance, one workspace at a time.
 type upkeep struct {
 	turn   chan struct{} // one token: one workspace at a time
 	ctx    context.Context
@@ -69,7 +69,8 @@ func (d *Daemon) maintainDue(ctx context.Context) {
 	}
 }
 
-// gitWorkspaces are those with a repository, by name; only one if it is named.
+// gitWorkspaces returns the workspaces with a repository, ordered by name; only the one called
+// only if it is not "".
 func (d *Daemon) gitWorkspaces(only string) []*workspace {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -83,7 +84,7 @@ func (d *Daemon) gitWorkspaces(only string) []*workspace {
 	return ws
 }
 
-// gitAtWork reports whether a git process has a lock now.
+// gitAtWork reports whether a git process holds a lock now.
 func (d *Daemon) gitAtWork(w *workspace) bool {
 	if w.locks.refsBusy() {
 		return true
@@ -92,7 +93,7 @@ func (d *Daemon) gitAtWork(w *workspace) bool {
 	return err != nil || len(held) > 0
 }
 
-// maintained is the last report, with the time of the next run.
+// maintained returns the last report, with the time of the next run.
 func (d *Daemon) maintained(w *workspace) api.MaintenanceReport {
 	var rep api.MaintenanceReport
 	root := w.agents.Root
@@ -107,7 +108,7 @@ func (d *Daemon) maintained(w *workspace) api.MaintenanceReport {
 	since := rep.StartedAt
 	if since.IsZero() {
 		if fi, err := os.Stat(filepath.Join(root.Bare(), "config")); err == nil {
-			since = fi.ModTime() // when the workspace was made
+			since = fi.ModTime() // the time when the workspace was made
 		}
 	}
 	rep.Next = time.Time{}
@@ -117,7 +118,7 @@ func (d *Daemon) maintained(w *workspace) api.MaintenanceReport {
 	return rep
 }
 
-// maintain does it now, after any other that runs.
+// maintain runs maintenance now, after any other that runs.
 func (d *Daemon) maintain(ctx context.Context, w *workspace, dryRun bool, say func(string)) (api.MaintenanceReport, error) {
 	u := d.upkeep
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -149,7 +150,7 @@ func (d *Daemon) maintain(ctx context.Context, w *workspace, dryRun bool, say fu
 		d.Log.Error("report of maintenance not saved", "path", root.Maintained(), "err", serr)
 	}
 	d.invalidateViews(ctx, w)
-	d.Log.Info("maintenance was done", "workspace", w.agents.Name, "loose_before", rep.Before.LooseObjects, "loose_after", rep.After.LooseObjects,
+	d.Log.Info("maintenance done", "workspace", w.agents.Name, "loose_before", rep.Before.LooseObjects, "loose_after", rep.After.LooseObjects,
 		"bytes_before", rep.Before.LooseBytes+rep.Before.PackBytes, "bytes_after", rep.After.LooseBytes+rep.After.PackBytes, "removed", rep.Removed, "locked_ms", rep.LockedMillis)
 	d.hub.Publish(api.Event{Type: api.EventMaintained, Code: codeOf(err), Message: fmt.Sprintf("maintenance of workspace %s: %d loose objects before, %d after; %d packs before, %d after; %d removed",
 		w.agents.Name, rep.Before.LooseObjects, rep.After.LooseObjects, rep.Before.Packs, rep.After.Packs, rep.Removed), Data: map[string]any{"report": rep}})
@@ -178,7 +179,7 @@ func (d *Daemon) invalidateViews(ctx context.Context, w *workspace) {
 	}
 }
 
-// Maintain does maintenance of a workspace for a person.
+// Maintain runs maintenance of a workspace for the API.
 func (b *backend) Maintain(ctx context.Context, req api.MaintenanceRequest, say func(string)) (api.MaintenanceReport, error) {
 	ws, err := b.Workspace(req.Workspace)
 	if err != nil {
@@ -198,7 +199,7 @@ func (b *backend) Maintain(ctx context.Context, req api.MaintenanceRequest, say 
 	return rep, err
 }
 
-// Maintenance is the last report of each workspace, or of one.
+// Maintenance returns the last report of each workspace, or of one.
 func (b *backend) Maintenance(workspace string) ([]api.MaintenanceReport, error) {
 	if workspace != "" {
 		ws, err := b.Workspace(workspace)
@@ -214,7 +215,7 @@ func (b *backend) Maintenance(workspace string) ([]api.MaintenanceReport, error)
 	return out, nil
 }
 
-// globQuote makes a path a pattern, of filepath.Match, that matches it alone.
+// globQuote returns the filepath.Match pattern that matches only path.
 func globQuote(path string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
 }

@@ -30,7 +30,7 @@ func (r repo) DryMerge(ctx context.Context, a *agent.Agent) (agent.Preview, erro
 	return p, err
 }
 
-// Revert reverts a merge and updates the user's checkout.
+// Revert reverts a merge and fast-forwards the user's checkout.
 func (r repo) Revert(ctx context.Context, _ *agent.Agent, commit string, dry bool) (agent.Reverted, error) {
 	if err := r.w.whole(); err != nil {
 		return agent.Reverted{}, err
@@ -44,36 +44,37 @@ func (r repo) Revert(ctx context.Context, _ *agent.Agent, commit string, dry boo
 	if dry || err != nil && api.CodeOf(err) != api.CodeNothingToMerge {
 		return out, err
 	}
-	// Also when it was reverted before: a daemon may have died in between.
+	// The checkout is updated even if the merge was reverted before: a daemon can have died in
+	// between.
 	out.Project, out.Note = r.along(ctx)
 	return out, err
 }
 
-// along updates the user's checkout and returns its state.
+// along fast-forwards the user's checkout and returns its state.
 func (r repo) along(ctx context.Context) (project, note string) {
 	along, err := r.w.merger.BringAlong(ctx)
 	switch {
 	case err != nil:
-		return "", fmt.Sprintf("it is done, but the project could not be brought along: %v", err)
+		return "", fmt.Sprintf("the revert is done, but the project's checkout could not be updated: %v", err)
 	case along.Updated:
 		return "updated", ""
 	}
 	return "left alone", strings.TrimSpace(along.Reason + "; " + along.Command)
 }
 
-// Sync fetches the user's own commits.
+// Sync fetches the user's new commits.
 func (r repo) Sync(ctx context.Context) error {
 	_, err := r.w.git.Sync(ctx)
 	return err
 }
 
-// Diff writes what an agent changed.
+// Diff writes an agent's changes to to.
 func (r repo) Diff(ctx context.Context, a *agent.Agent, opt api.DiffRequest, to io.Writer) error {
 	return r.w.git.Diff(r.w.d.charge(ctx, a.Name()), a.Name(), worktree.DiffOptions{Branch: a.Kept.Branch, Stat: opt.Stat, NameOnly: opt.NameOnly, Committed: opt.Committed}, to)
 }
 
-// Restore makes worktree and branch as they were. Work that was all in the
-// target left no ref; its branch begins where it was.
+// Restore makes the worktree and the branch as they were. Work that was merged completely left no
+// ref; its branch begins at its last commit.
 func (r repo) Restore(ctx context.Context, a *agent.Agent, s agent.Saved) error {
 	r.w.d.gits.Begin(a.Name())
 	ctx = r.w.d.charge(ctx, a.Name())
@@ -88,7 +89,7 @@ func (r repo) Restore(ctx context.Context, a *agent.Agent, s agent.Saved) error 
 	return err
 }
 
-// Newest is the newest work of an agent in the trash.
+// Newest returns the newest work of an agent in the trash.
 func (r repo) Newest(ctx context.Context, name string) (agent.Saved, string, error) {
 	list, err := r.w.git.Trash(ctx, name)
 	if err != nil || len(list) == 0 {

@@ -13,7 +13,7 @@ import (
 	"polis/netbridge"
 )
 
-// webAgents are the agents as the proxy knows them.
+// webAgents gives the proxy access to the agents.
 type webAgents struct {
 	*agent.Manager
 	netns string // directory of the network namespaces
@@ -21,8 +21,8 @@ type webAgents struct {
 
 func (w webAgents) Names() []string { return w.Up() }
 
-// Dial connects within the agent's network namespace. Its thread exists for this connection
-// alone: it keeps no namespace alive.
+// Dial connects within the agent's network namespace. A thread of its own enters the namespace and
+// exits with the dial, so that it keeps no namespace alive.
 func (w webAgents) Dial(ctx context.Context, name string, port int) (net.Conn, error) {
 	place, err := w.Place(name)
 	if err != nil {
@@ -32,7 +32,7 @@ func (w webAgents) Dial(ctx context.Context, name string, port int) (net.Conn, e
 	if err != nil {
 		return nil, api.Errorf(api.CodeNetNSFailed, "enter the network of agent %s: %w", name, err)
 	}
-	addr, _ := netip.ParseAddr(place.Address) // one that is not valid is not tried
+	addr, _ := netip.ParseAddr(place.Address) // an invalid address is not tried
 	c, err := (&netbridge.Server{NS: ns, Port: uint16(port), AgentAddr: addr}).Dial(ctx)
 	return c, errors.Join(err, ns.Close())
 }
@@ -45,8 +45,8 @@ func (d *Daemon) closeProxy() error {
 	return d.proxy.Close()
 }
 
-// openProxy gives the agents' web servers names, if that is configured. Agents do not depend on
-// it: polisd continues without.
+// openProxy starts the proxy that gives the agents' web servers names, if it is configured. Agents
+// do not depend on it: polisd continues if it fails.
 func (d *Daemon) openProxy(ctx context.Context) {
 	if d.Config.Network.Proxy == "" {
 		return

@@ -12,12 +12,12 @@ import (
 	"polis/netbridge/egress"
 )
 
-// network is an agent's network namespace as a resource.
+// network is the resource that makes and removes the network namespaces of agents.
 type network struct{ b *netbridge.Bridge }
 
 func (network) Name() string { return "network namespace" }
 
-// Ephemeral: without a shim there is nothing to connect.
+// Ephemeral marks a resource that only a running shim needs.
 func (network) Ephemeral() {}
 
 func (n network) Ensure(ctx context.Context, a *agent.Agent) error {
@@ -33,7 +33,8 @@ func (n network) Remove(ctx context.Context, a *agent.Agent) error { return n.b.
 
 func (n network) List(ctx context.Context) ([]string, error) { return n.b.List(ctx) }
 
-// openGate opens the gate for a shim of before egress; later shims do it themselves.
+// openGate opens the gate for a shim of a version without egress rules; later shims open it
+// themselves.
 func (d *Daemon) openGate(ctx context.Context, a *agent.Agent, entries, private []string) error {
 	addr, err := netip.ParseAddr(a.Network.Address)
 	if err != nil {
@@ -49,8 +50,8 @@ func (d *Daemon) openGate(ctx context.Context, a *agent.Agent, entries, private 
 	return d.bridge.Gate(a.Name(), addr).Set(ctx, e, nil, nil)
 }
 
-// ports allocates external ports: unique among agents (netbridge.Ports) and free on the host at
-// the moment.
+// ports allocates external ports that no other agent has (netbridge.Ports) and that are free on
+// the host at the moment.
 type ports struct {
 	pool   *netbridge.Ports
 	lo, hi int
@@ -68,7 +69,7 @@ func poolKey(k agent.PortKey) netbridge.PortKey {
 	return netbridge.PortKey{Owner: k.Agent, Proto: k.Protocol, Internal: uint16(k.Internal)}
 }
 
-// Take reserves ports that the host lets us bind now.
+// Take reserves ports that can be bound on the host now.
 func (p *ports) Take(ctx context.Context, k agent.PortKey, bind string, n, want int) (int, error) {
 	addr, err := netip.ParseAddr(bind)
 	if err != nil {
@@ -94,7 +95,7 @@ func (p *ports) Take(ctx context.Context, k agent.PortKey, bind string, n, want 
 	return int(port), nil
 }
 
-// Adopt takes a port that is the agent's already.
+// Adopt reserves a port that the agent has already.
 func (p *ports) Adopt(k agent.PortKey, external int) error {
 	if external < 1 || external > 65535 {
 		return fmt.Errorf("%w: %d", netbridge.ErrPortRange, external)
@@ -102,10 +103,10 @@ func (p *ports) Adopt(k agent.PortKey, external int) error {
 	return p.pool.Claim(poolKey(k), uint16(external))
 }
 
-// Release gives a port back; its agent gets it again if it can.
+// Release releases a port. Its agent gets the same port again if it is free.
 func (p *ports) Release(k agent.PortKey) { p.pool.Release(poolKey(k)) }
 
-// Forget releases a port and deletes the record of it.
+// Forget releases a port and deletes its record.
 func (p *ports) Forget(k agent.PortKey) { p.pool.Forget(poolKey(k)) }
 
 // ForgetAgent releases all ports of a removed agent.

@@ -17,12 +17,12 @@ import (
 	"polis/daemon/store"
 )
 
-// self is what this daemon writes into the lock files it holds.
+// self returns the text that identifies this daemon in the lock files that it holds.
 func (d *Daemon) self() owner.Owner {
 	return owner.Owner{PID: os.Getpid(), RunDir: string(d.run), Socket: d.run.Socket()}
 }
 
-// takeDirs makes sure that the run directory and the list of workspaces have one daemon.
+// takeDirs ensures that no other daemon uses the run directory or the list of workspaces.
 func (d *Daemon) takeDirs(ctx context.Context) error {
 	if err := d.takeRunDir(ctx); err != nil {
 		return err
@@ -39,7 +39,7 @@ func (d *Daemon) takeDirs(ctx context.Context) error {
 	return nil
 }
 
-// takeRunDir makes sure that the run directory has one daemon.
+// takeRunDir ensures that no other daemon uses the run directory.
 func (d *Daemon) takeRunDir(ctx context.Context) error {
 	l, err := owner.Hold(ctx, d.run.PidLock(), d.self())
 	var held *owner.HeldError
@@ -53,12 +53,12 @@ func (d *Daemon) takeRunDir(ctx context.Context) error {
 	return nil
 }
 
-// takeWorkspace makes sure that a workspace has one daemon: neither another running one, nor
-// agents left by another one.
+// takeWorkspace ensures that no other daemon uses a workspace: neither a running one, nor one that
+// left agents behind.
 func (d *Daemon) takeWorkspace(ctx context.Context, root layout.Workspace) (*owner.Lock, error) {
 	before, err := owner.Read(root.Owner())
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, api.Errorf(api.CodeWorkspaceInvalid, "read who has workspace %s: %w", root, err)
+		return nil, api.Errorf(api.CodeWorkspaceInvalid, "read the owner of workspace %s: %w", root, err)
 	}
 	l, err := owner.Hold(ctx, root.Owner(), d.self())
 	if err != nil {
@@ -89,7 +89,7 @@ func left(before owner.Owner, own string, root layout.Workspace) ([]string, erro
 	for _, n := range names {
 		var sp wire.Spec
 		err := store.ReadSummed(run.AgentSpec(n), &sp)
-		// A shim whose spec cannot be read may be of this workspace.
+		// A shim whose spec cannot be read can be of this workspace.
 		if err != nil || placement.Below(sp.Mountpoint, filepath.Clean(string(root))) {
 			out = append(out, n)
 		}
@@ -109,11 +109,11 @@ func owned(what string, err error) error {
 		WithHint("use that one (polisctl --socket %s), or stop it with its agents; or give this one another workspaces_dir", o.Socket)
 }
 
-// Release releases the run directory and the workspaces. It comes after everything else: another
-// polisd may start from then on.
+// Release releases the run directory and the workspaces. It is called last: another polisd may
+// start from then on.
 func (d *Daemon) Release() error {
 	var errs []error
-	// Without agents nothing is left. With agents, the files keep naming their owner.
+	// Without agents nothing is left. With agents, the files still name their owner.
 	_, err := os.Lstat(d.run.Agents())
 	empty := errors.Is(err, os.ErrNotExist)
 	give := func(l *owner.Lock, remove bool) {

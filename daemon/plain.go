@@ -8,9 +8,9 @@ import (
 	"polis/fusefs/idmap"
 )
 
-// rootsTree reports whether the project is a plain directory of root's that agents can be shown
-// as their own. Agents are never root; they work in such a project itself, so what they create
-// there has to be root's like the rest of it.
+// rootsTree reports whether the project is a plain directory of root's that agents can see as
+// their own. Agents never run as root. They work in such a project itself, so the files that they
+// create there must belong to root like the others.
 func (d *Daemon) rootsTree(info worktree.Info, uid, gid int) bool {
 	if info.Git || info.ProjectOwner.UID != 0 {
 		return false
@@ -26,14 +26,14 @@ func (d *Daemon) rootsTree(info worktree.Info, uid, gid int) bool {
 	return true
 }
 
-// isPlain says that a workspace was made of a directory that is no repository.
-// It stays that, whatever .git is there later: agents could write in the directory,
-// and a .git says what the owner's git runs. Only a person adopts one.
+// isPlain reports whether a workspace was made of a directory without a repository. It stays a
+// plain directory even if a .git appears there later: agents can write in the directory, and a
+// .git decides what programs the owner's git runs. Only a user adopts a .git.
 func isPlain(st store.State) bool { return !st.Git && st.Project != "" }
 
-// staysPlain reports whether the workspace is to be treated as a plain directory: it was one, and
-// its .git is not adopted, or agents without branches work in it. st is its state if it is not
-// loaded.
+// staysPlain reports whether the workspace is treated as a plain directory: it was one, and its
+// .git is not adopted, or agents without branches work in it. st is the saved state of a workspace
+// that is not loaded.
 func (d *Daemon) staysPlain(name string, st store.State, adopt bool) bool {
 	d.mu.Lock()
 	w, loaded := d.workspaces[name]
@@ -55,19 +55,19 @@ func (d *Daemon) staysPlain(name string, st store.State, adopt bool) bool {
 	return !adopt
 }
 
-// plainWarnings are the warnings for a plain directory as a workspace.
+// plainWarnings returns the warnings for a workspace that is a plain directory.
 func plainWarnings(w *workspace, info worktree.Info) (out []string) {
 	if info.Git {
 		return nil
 	}
 	switch p := info.ProjectPath; {
 	case w.agents.AsUser:
-		out = append(out, fmt.Sprintf("%s is root's and no git repository: agents change its files directly, and what they make there is root's", p))
+		out = append(out, fmt.Sprintf("%s belongs to root and is not a git repository: agents change its files directly, and files that they create belong to root", p))
 	case info.ProjectOwner.UID != uint32(w.agents.UID):
 		out = append(out, fmt.Sprintf("the files in %s belong to root, and this file system cannot show them as another user's; agents run as uid %d and can read but not change them: chown the directory to a user of its own", p, w.agents.UID))
 	}
 	if info.BecameGit {
-		out = append(out, fmt.Sprintf("%s is a git repository now, and goes on as a plain directory: an agent may have made its .git, which says what programs git runs as you. If it is yours, look at .git/config and .git/hooks, remove the agents that were added without branches (their files stay in the project), then polisctl up --adopt-git", info.ProjectPath))
+		out = append(out, fmt.Sprintf("%s has become a git repository, and polis still treats it as a plain directory: an agent can have made its .git, which decides what programs git runs as you. If the .git is yours, check .git/config and .git/hooks, remove the agents that were added without branches (their files stay in the project), then run polisctl up --adopt-git", info.ProjectPath))
 	}
 	return out
 }

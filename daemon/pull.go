@@ -7,8 +7,8 @@ import (
 	"polis/daemon/pullrequest"
 )
 
-// Pull pushes an agent's branch and opens a pull request, as the owner of the
-// project. Only the owner and root may spend the owner's credentials.
+// Pull pushes an agent's branch and opens a pull request with the credentials of the project's
+// owner. Only the owner and root may use those credentials.
 func (b *backend) Pull(ctx context.Context, caller uint32, name string, req api.PullRequest) (api.PullResponse, error) {
 	if _, err := pullrequest.Validate(req); err != nil {
 		return api.PullResponse{}, err

@@ -10,10 +10,10 @@ import (
 	"polis/daemon/queue"
 )
 
-// lockPatience is how long a merge waits for the lease of the target.
+// lockPatience is how long a merge waits for the lease of the target branch.
 const lockPatience = time.Minute
 
-// mergeHost is a workspace in the words of its merge queue.
+// mergeHost implements queue.Host for a workspace.
 type mergeHost struct{ w *workspace }
 
 func (h mergeHost) Prepare(_ context.Context, e api.QueueEntry) (queue.Job, error) {
@@ -31,7 +31,7 @@ func (h mergeHost) Prepare(_ context.Context, e api.QueueEntry) (queue.Job, erro
 	return queue.Job{Request: req, Known: b.Merged}, nil
 }
 
-// Lander reads the configuration anew for every batch.
+// BatchMerger reads the configuration again for every batch.
 func (h mergeHost) BatchMerger() (*queue.BatchMerger, int) {
 	c := h.w.d.live()
 	rules := c.MergeRules(h.w.agents.Name)
@@ -59,14 +59,15 @@ func (h mergeHost) Save() error {
 	return h.w.d.agents.SaveWorkspace(name)
 }
 
-// closeQueues ends them. What is being checked is checked again by the next daemon.
+// closeQueues ends the merge queues. The next daemon repeats the checks that this one did not
+// finish.
 func (d *Daemon) closeQueues() {
 	for _, w := range d.sorted("") {
 		w.queue.Close()
 	}
 }
 
-// sorted are the workspaces, or the one of that name, by name.
+// sorted returns the workspaces in the order of their names, or the workspace called name.
 func (d *Daemon) sorted(name string) []*workspace {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -80,7 +81,7 @@ func (d *Daemon) sorted(name string) []*workspace {
 	return ws
 }
 
-// Queues shows the merge queues.
+// Queues returns the merge queues.
 func (b *backend) Queues(workspace string) ([]api.Queue, error) {
 	if workspace != "" {
 		ws, err := b.Workspace(workspace)
@@ -107,7 +108,7 @@ func (b *backend) Queues(workspace string) ([]api.Queue, error) {
 	return out, nil
 }
 
-// queueOf is the merge queue that an agent is in, or would be.
+// queueOf returns the merge queue of an agent's workspace.
 func (b *backend) queueOf(ctx context.Context, name string) (*queue.Worker, error) {
 	a, err := b.Get(ctx, name)
 	if err != nil {
@@ -119,7 +120,7 @@ func (b *backend) queueOf(ctx context.Context, name string) (*queue.Worker, erro
 	return nil, api.Errorf(api.CodeWorkspaceNotFound, "workspace %s is gone", a.Workspace)
 }
 
-// Dequeue takes an agent out of the merge queue.
+// Dequeue removes an agent from the merge queue.
 func (b *backend) Dequeue(ctx context.Context, name string) error {
 	q, err := b.queueOf(ctx, name)
 	if err != nil {
@@ -135,7 +136,7 @@ func (b *backend) Dequeue(ctx context.Context, name string) error {
 	return err
 }
 
-// Prioritize gives an agent's entry another priority.
+// Prioritize sets the priority of an agent's entry.
 func (b *backend) Prioritize(ctx context.Context, name string, priority int) error {
 	q, err := b.queueOf(ctx, name)
 	if err != nil {

@@ -14,34 +14,34 @@ import (
 	"polis/lockd"
 )
 
-// daemonHolder begins the names of holders that are the daemon's own operations.
+// daemonHolder is the prefix of the holder names of the daemon's own operations.
 const daemonHolder = "polisd:"
 
-// refLocks takes the leases of the daemon's own git operations from the same
-// table as the agents'.
+// refLocks takes the leases that the daemon's own git operations need. They are in the same table
+// as the agents' leases.
 type refLocks struct {
 	d         *Daemon
 	workspace string
 	bare      string // the shared repository
-	// waits replaces the levels' own waits, for tests.
+	// waits replaces the waits of the levels, for tests.
 	waits func(level.Level) time.Duration
 	n     atomic.Uint64
 }
 
-// AcquireRef takes the write lease of a ref, given by its full name.
+// AcquireRef takes the write lease of a ref. ref is its full name.
 func (r *refLocks) AcquireRef(ctx context.Context, ref string) (func(), error) {
 	return r.Acquire(ctx, level.RefWrite, ref, "the daemon works on this ref")
 }
 
-// AcquireExclusive takes the lock of the whole repository: for gc, repack,
-// prune, fetch and push.
+// AcquireExclusive takes the lock of the whole repository, which gc, repack, prune, fetch and push
+// need.
 func (r *refLocks) AcquireExclusive(ctx context.Context, why string) (func(), error) {
 	return r.Acquire(ctx, level.Exclusive, "", why)
 }
 
-// Acquire takes the lock of a level. Another holder for longer than the level
-// waits is BRANCH_LOCK_TIMEOUT (5 s) or EXCLUSIVE_LOCK_TIMEOUT (30 s; property
-// 12). An operation that needs none gets none.
+// Acquire takes the lock of a level, and returns the function that releases it. If another holder
+// keeps the lock for longer than the level waits, it returns BRANCH_LOCK_TIMEOUT (after 5 s) or
+// EXCLUSIVE_LOCK_TIMEOUT (after 30 s; property 12). An operation that needs no lock takes none.
 func (r *refLocks) Acquire(ctx context.Context, at level.Level, ref, why string) (func(), error) {
 	key, mode := lockd.RefKey(ref), lockd.Write
 	switch at {
@@ -52,7 +52,7 @@ func (r *refLocks) Acquire(ctx context.Context, at level.Level, ref, why string)
 	case level.Exclusive:
 		key = lockd.Exclusive
 	}
-	// Every operation is a holder of its own: a holder is never in its own way.
+	// Every operation has a holder name of its own, so that two of them exclude each other.
 	holder := fmt.Sprintf(daemonHolder+"git:%d", r.n.Add(1))
 	_, err := r.d.locks.Lock(ctx, lockd.LockRequest{Workspace: r.workspace, Holder: holder, Paths: []string{key},
 		Mode: mode, Reason: why, Wait: r.wait(at), Op: "git"})
@@ -73,7 +73,7 @@ func (r *refLocks) Acquire(ctx context.Context, at level.Level, ref, why string)
 	}
 	return func() {
 		if _, err := r.d.locks.Unlock(r.workspace, holder, key); err != nil {
-			r.d.Log.Warn("lease of git not given back", "path", key, "err", err)
+			r.d.Log.Warn("lease of git not released", "path", key, "err", err)
 		}
 	}, nil
 }
@@ -85,11 +85,11 @@ func (r *refLocks) wait(at level.Level) time.Duration {
 	return at.Wait()
 }
 
-// staleAge is how old a ref's lock file is at least before the daemon removes it.
+// staleAge is the least age of a ref's lock file that the daemon removes.
 const staleAge = 2 * time.Second
 
-// clearStale removes the lock file of a ref whose lease the daemon has: agents create theirs only
-// with the lease, and so does the daemon, so no process is left that would remove it.
+// clearStale removes the lock file of a ref. The daemon holds the lease of the ref, and agents and
+// the daemon create the file only with the lease: its creator is gone and cannot remove it.
 func (r *refLocks) clearStale(ref string) {
 	path := filepath.Join(r.bare, filepath.FromSlash(ref)+".lock")
 	fi, err := os.Lstat(path)

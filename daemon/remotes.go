@@ -17,12 +17,12 @@ import (
 	"polis/daemon/remote"
 )
 
-// maxUpdates bounds the refs of one push.
+// maxUpdates is the most refs that one push may update.
 const maxUpdates = 64
 
 func lookupUID(uid int) (*user.User, error) { return user.LookupId(strconv.Itoa(uid)) }
 
-// broker is who speaks to the remotes of a workspace.
+// broker returns the broker that talks to the remotes of a workspace.
 func (w *workspace) broker() *remote.Broker {
 	return &remote.Broker{Workspace: w.git, Home: func(uid uint32) string {
 		if u, err := lookupUID(int(uid)); err == nil {
@@ -32,7 +32,7 @@ func (w *workspace) broker() *remote.Broker {
 	}}
 }
 
-// remotes lists the project's, as agents may know them.
+// remotes returns the project's remotes as agents see them.
 func (r repo) remotes(ctx context.Context) ([]agent.Remote, error) {
 	p, err := r.w.git.Project(ctx)
 	if err != nil || p == nil {
@@ -46,8 +46,8 @@ func (r repo) remotes(ctx context.Context) ([]agent.Remote, error) {
 	return out, err
 }
 
-// Remote does what the git of an agent wants of a remote of the project, if
-// the agent may. Only the agent's shim asks.
+// Remote performs the remote operation that an agent's git requests, if the agent may. Only the
+// agent's shim calls it.
 func (b *backend) Remote(ctx context.Context, name string, req api.RemoteRequest, say func(string)) (api.RemoteResponse, error) {
 	a, err := b.Get(ctx, name)
 	if err != nil {
@@ -111,8 +111,8 @@ func (b *backend) remote(ctx context.Context, w *workspace, a api.Agent, req api
 	return api.RemoteResponse{}, api.Errorf(api.CodeBadRequest, "op = %q: must be refs, fetch or push", api.Shorten(req.Op, 32))
 }
 
-// allowedPush sorts out what an agent may push: its own branch and what is
-// configured, and of tags those it made.
+// allowedPush splits an agent's updates into allowed and refused ones. An agent may push its own
+// branch, the branches that the configuration names, and the tags that it made.
 func (b *backend) allowedPush(ctx context.Context, w *workspace, a api.Agent, rules config.GitRules, req api.RemoteRequest) (allowed []api.RemoteUpdate, refused map[string]string, err error) {
 	refused = map[string]string{}
 	updates := req.Updates
@@ -146,7 +146,8 @@ func (b *backend) allowedPush(ctx context.Context, w *workspace, a api.Agent, ru
 			continue
 		}
 		if u.Commit != "" {
-			// Also of a tag: what names no commit cannot be compared with the rules.
+			// A tag must name a commit too: only the content of a commit can be compared with the
+			// rules.
 			commit, err := w.git.Bare().Commit(ctx, u.Commit)
 			if errors.Is(err, git.ErrNotFound) {
 				refused[u.Ref] = "there is no such commit"

@@ -19,7 +19,7 @@ import (
 	"polis/fusefs/shared"
 )
 
-// repo is the git side of a workspace in the manager's words.
+// repo implements agent.Repo for a workspace.
 type repo struct{ w *workspace }
 
 func (r repo) Status(ctx context.Context, a *agent.Agent) (agent.WorktreeStatus, error) {
@@ -28,7 +28,7 @@ func (r repo) Status(ctx context.Context, a *agent.Agent) (agent.WorktreeStatus,
 		return agent.WorktreeStatus{}, err
 	}
 	out := agent.WorktreeStatus{Dirty: st.Staged + st.Unstaged + st.Untracked + st.Conflicted, Paths: st.Paths, Unmerged: st.Ahead}
-	// A stash is work that neither branch nor worktree shows.
+	// A stash is work that neither the branch nor the worktree contains.
 	if stash, err := privateStash(a); err != nil || stash != "" {
 		out.Unmerged++
 		return out, err
@@ -45,8 +45,8 @@ func (r repo) Since(ctx context.Context, a *agent.Agent, base string) (agent.Wor
 	return agent.Work{Head: st.Head, Commits: n, Dirty: st.Staged + st.Unstaged + st.Untracked + st.Conflicted}, err
 }
 
-// Forward leaves agents alone whose rules withhold files: what they may read of the
-// target's history is chosen when they start.
+// Forward does nothing for an agent whose rules withhold files: the history that it may read is
+// chosen when it starts.
 func (r repo) Forward(ctx context.Context, a *agent.Agent) (from, to, kept string, err error) {
 	_, set, err := r.w.d.reading(a.Copy().Policy)
 	if err != nil || !set.AllReadable() {
@@ -60,24 +60,24 @@ func (r repo) DiffCommits(ctx context.Context, a *agent.Agent, base, head string
 	return r.w.git.DiffCommits(r.w.d.charge(ctx, a.Name()), a.Name(), base, head, worktree.DiffOptions{Stat: opt.Stat, NameOnly: opt.NameOnly}, to)
 }
 
-// privateStash returns the tip of the agent's own stash, which git of the
-// shared repository does not know.
+// privateStash returns the tip of the agent's own stash. Git of the shared repository does not see
+// it.
 func privateStash(a *agent.Agent) (string, error) {
 	root, err := os.OpenRoot(a.WS.Root.Private(a.Name()))
 	if os.IsNotExist(err) {
 		return "", nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("look for a stash: %w", err)
+		return "", fmt.Errorf("read the stash: %w", err)
 	}
 	defer root.Close()
-	// The agent can put anything there, at any time: a pipe would wait for ever.
+	// The agent can replace the file at any time. O_NONBLOCK: opening a FIFO must not block.
 	f, err := root.OpenFile("refs/stash", os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
 	if os.IsNotExist(err) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
 		return "", nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("look for a stash: %w", err)
+		return "", fmt.Errorf("read the stash: %w", err)
 	}
 	defer f.Close()
 	fi, err := f.Stat()
@@ -86,7 +86,7 @@ func privateStash(a *agent.Agent) (string, error) {
 	}
 	b, err := io.ReadAll(io.LimitReader(f, 100))
 	if err != nil {
-		return "", fmt.Errorf("look for a stash: %w", err)
+		return "", fmt.Errorf("read the stash: %w", err)
 	}
 	oid := strings.TrimSpace(string(b))
 	if !git.IsOID(oid) {
@@ -103,11 +103,12 @@ func (r repo) Save(ctx context.Context, a *agent.Agent, ignored bool) (agent.Sav
 	}
 	t, err := r.w.git.Save(ctx, a.Name(), opt)
 	if errors.Is(err, worktree.ErrUnreadable) {
-		// An agent that broke its own worktree can be removed all the same.
+		// An agent that damaged its own worktree must still be removable.
 		why := err
 		if t, err = r.w.git.SaveBranch(ctx, a.Name(), opt); err != nil && ctx.Err() == nil {
-			// The branch then stays as it is: only what is kept elsewhere is deleted.
-			r.w.d.Log.Warn("branch not put aside; it stays", "agent", a.Name(), "err", err)
+			// The branch stays as it is: it is deleted only after its commits are stored
+			// elsewhere.
+			r.w.d.Log.Warn("branch not saved in the trash; it stays", "agent", a.Name(), "err", err)
 			why, err = errors.Join(why, err), nil
 		}
 		return agent.Saved{Ref: t.Ref, Head: t.Head, Whole: why}, err
@@ -124,8 +125,8 @@ func saveOptions(a *agent.Agent, ignored bool) (worktree.SaveOptions, error) {
 	return opt, err
 }
 
-// identity is who the user's commits are by: as the project says, or the
-// project's owner. Nothing else of the owner's git configuration is the agents'.
+// identity returns the author of the user's commits: what the project configures, else what the
+// project's owner configures. Agents get nothing else of the owner's git configuration.
 func (r repo) identity(ctx context.Context) (name, email string) {
 	p, err := r.w.git.Project(ctx)
 	if err != nil || p == nil {
@@ -141,7 +142,7 @@ func (r repo) identity(ctx context.Context) (name, email string) {
 				return v
 			}
 		}
-		return "" // not said anywhere
+		return "" // neither configures it
 	}
 	return get("user.name"), get("user.email")
 }
@@ -150,7 +151,7 @@ func (r repo) DropBranch(ctx context.Context, a *agent.Agent, kept string) error
 	return r.w.git.DropBranch(r.w.d.charge(ctx, a.Name()), a.Kept.Branch, kept)
 }
 
-// worktrees is an agent's worktree as a resource.
+// worktrees is the resource that makes and removes the worktrees of agents.
 type worktrees struct{ d *Daemon }
 
 func (worktrees) Name() string { return "worktree" }
@@ -176,9 +177,9 @@ func (t worktrees) Ensure(ctx context.Context, a *agent.Agent) error {
 		if _, there := os.Lstat(a.Worktree()); there != nil {
 			return err
 		}
-		// An agent that has its files goes on with them.
+		// An agent that has its files continues with them.
 	} else if _, err := w.git.Sync(ctx); err != nil && api.CodeOf(err) != api.CodeRefConflict {
-		return api.Errorf(api.CodeWorktreeFailed, "bring the project's commits in: %w", err)
+		return api.Errorf(api.CodeWorktreeFailed, "fetch the project's commits: %w", err)
 	} else if err != nil {
 		t.d.Log.Warn("project and shared repository have diverged", "workspace", a.WS.Name, "err", err)
 	}
@@ -196,9 +197,8 @@ func (t worktrees) Ensure(ctx context.Context, a *agent.Agent) error {
 	return t.withhold(ctx, w, a)
 }
 
-// Remove takes the worktree and everything that is only the agent's away.
-// What git could not find elsewhere has been saved before; a half-made agent
-// is saved here.
+// Remove removes the worktree and everything else that only the agent has. Unmerged work was saved
+// before. Remove saves the work of an agent that was not completely made.
 func (t worktrees) Remove(ctx context.Context, a *agent.Agent) error {
 	if a.WS.Root == "" {
 		return nil
@@ -218,9 +218,9 @@ func (t worktrees) Remove(ctx context.Context, a *agent.Agent) error {
 	return t.sweepFiltered(ctx, w, a.Name())
 }
 
-// takeAway removes the worktree. It saves its content first if that was not done: for agents that
-// are removed because they were never complete. A repository inside the worktree cannot be kept
-// in a ref: then the files are kept too.
+// takeAway removes the worktree. It first saves the content of an agent that was never complete,
+// which nothing has saved yet. Git cannot store a repository inside the worktree in a ref: then
+// the files are kept in the trash too.
 func (worktrees) takeAway(ctx context.Context, w *workspace, a *agent.Agent) error {
 	switch why := w.git.Broken(a.Name()); {
 	case errors.Is(why, worktree.ErrInterrupted):
@@ -244,23 +244,23 @@ func (worktrees) takeAway(ctx context.Context, w *workspace, a *agent.Agent) err
 	return w.git.Remove(ctx, a.Name())
 }
 
-// putAside moves the worktree to the trash directory and notes where it is.
+// putAside moves the worktree to the trash directory and records the path.
 func putAside(ctx context.Context, w *workspace, a *agent.Agent, why error) error {
 	dir, err := w.git.PutAside(ctx, a.Name(), why)
 	if dir == "" {
 		return err
 	}
 	a.Aside = dir
-	// Its stash and its git configuration go with it: nothing else may have them.
+	// The stash and the git configuration are moved with the worktree: no other agent may get
+	// them.
 	if rerr := os.Rename(a.WS.Root.Private(a.Name()), filepath.Join(dir, "private")); rerr != nil && !os.IsNotExist(rerr) {
 		err = errors.Join(err, fmt.Errorf("keep the private git directory of agent %s: %w", a.Name(), rerr))
 	}
 	return err
 }
 
-// removePrivate removes home, scratch, private git directory and what no other
-// agent has of the packages it installed; the log
-// stays for people to read.
+// removePrivate removes the agent's home, scratch directory, private git directory and the
+// packages that only this agent has installed. The log stays.
 func (worktrees) removePrivate(ctx context.Context, a *agent.Agent) error {
 	private := a.WS.Root.Private(a.Name())
 	for _, dir := range []string{private, private + ".locks", private + ".used", a.WS.Root.Home(a.Name()), a.WS.Root.Scratch(a.Name()), a.WS.Root.Overlay(a.Name())} {
@@ -272,5 +272,5 @@ func (worktrees) removePrivate(ctx context.Context, a *agent.Agent) error {
 	return err
 }
 
-// List returns none: a worktree without an agent is work, not residue.
+// List returns none: a worktree without an agent is saved work, not residue.
 func (worktrees) List(context.Context) ([]string, error) { return nil, nil }

@@ -19,16 +19,17 @@ import (
 	"github.com/moby/sys/mountinfo"
 )
 
-// errNothingLeft says that a shim without a spec has left nothing.
+// errNothingLeft reports that a shim without a spec has left nothing behind.
 var errNothingLeft = errors.New("the shim has left nothing")
 
-// known is an agent of which nothing but the name is known.
+// known returns an agent of which only the name is known.
 func known(name string) *agent.Agent {
 	return &agent.Agent{WS: &agent.Workspace{}, Kept: store.Agent{Name: name}}
 }
 
-// respec writes the spec of an agent whose shim has lost its own, so that what the shim
-// left can be removed by it: mounts, control group and processes tell that there is something.
+// respec writes the spec of an agent whose shim has lost its own. With the spec the shim program
+// can remove what the shim left: mounts, the control group and processes. It returns
+// errNothingLeft if none exists.
 func (s *shims) respec(a *agent.Agent, dir string) error {
 	mounts, err := s.mounts(a.Name())
 	if err != nil {
@@ -54,11 +55,11 @@ func (s *shims) respec(a *agent.Agent, dir string) error {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return err
 	}
-	s.log.Warn("files of the shim gone; what it left is searched for by name", "agent", a.Name(), "mounts", mounts, "cgroup", left)
+	s.log.Warn("shim has no spec; its mounts and control group are removed by name", "agent", a.Name(), "mounts", mounts, "cgroup", left)
 	return store.WriteSummed(s.run.AgentSpec(a.Name()), spec)
 }
 
-// groupLeft says whether the control group of an agent, shim and sandbox, is there.
+// groupLeft reports whether the control group of an agent, of its shim or of its sandbox exists.
 func groupLeft(sandbox string) (bool, error) {
 	h, err := cgroup.Detect()
 	if err != nil {
@@ -68,20 +69,20 @@ func groupLeft(sandbox string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	// Git of ours may run there, whatever became of the shim.
+	// The daemon's own git can run there even if the shim is gone.
 	names, err := h.List(g.Path)
 	return g.Exists() && !slices.Equal(names, []string{gitLeaf}), err
 }
 
-// mounts returns where views of an agent of ours are mounted. It reads the kernel's table
-// (proc_pid_mountinfo(5)): to stat a view whose server is stopped would wait for it.
+// mounts returns the mount points of an agent's views. It reads the kernel's table
+// (proc_pid_mountinfo(5)) because stat(2) blocks on a view whose server is stopped.
 func (s *shims) mounts(name string) ([]string, error) {
 	var out []string
 	err := s.eachMount(name, func(at string, _ uint32) { out = append(out, at) })
 	return out, err
 }
 
-// connections returns the numbers of the FUSE connections of an agent's views.
+// connections returns the device numbers of the FUSE connections of an agent's views.
 func (s *shims) connections(name string) ([]uint32, error) {
 	var out []uint32
 	err := s.eachMount(name, func(_ string, id uint32) {
@@ -110,7 +111,7 @@ func (s *shims) eachMount(name string, do func(at string, id uint32)) error {
 	return nil
 }
 
-// roots are the workspaces that are known now.
+// roots returns the directories of the loaded workspaces.
 func (d *Daemon) roots() []layout.Workspace {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -9,18 +9,18 @@ import (
 	"polis/fusefs/fuseuring"
 )
 
-// offerRings turns on the kernel's switch for FUSE requests by io_uring, which the kernel reads
-// when a view is mounted. A mark records that polis turned it on, so that it is turned off again.
-func (d *Daemon) offerRings() {
+// enableFuseRings enables FUSE requests by io_uring. The kernel reads this switch when a view is
+// mounted. A mark file records that polis enabled it, so that restoreFuseRings disables it.
+func (d *Daemon) enableFuseRings() {
 	if !d.Config.Sandbox.FuseIOUring {
-		d.logRings(d.withdrawRings())
+		d.logRings(d.restoreFuseRings())
 		return
 	}
 	before, err := fuseuring.Enabled()
 	if err == nil && !before {
 		if err = os.WriteFile(d.run.RingMark(), nil, 0o600); err == nil {
 			if _, err = fuseuring.SetEnabled(true); err != nil {
-				// It was on already: there is nothing to turn off.
+				// The switch was on before: restoreFuseRings must not disable it.
 				err = errors.Join(err, os.Remove(d.run.RingMark()))
 			}
 		}
@@ -38,8 +38,8 @@ func (d *Daemon) logRings(err error) {
 	}
 }
 
-// withdrawRings turns the switch back if it was turned on here.
-func (d *Daemon) withdrawRings() error {
+// restoreFuseRings disables the switch if polis enabled it.
+func (d *Daemon) restoreFuseRings() error {
 	if _, err := os.Stat(d.run.RingMark()); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil

@@ -24,10 +24,10 @@ import (
 	"polis/daemon/shim/dial"
 )
 
-// adminGroup may use the API besides root.
+// adminGroup is the group that may use the API besides root.
 const adminGroup = "polis"
 
-// prepareDirs makes the run and state directories.
+// prepareDirs makes the run directory and the state directory.
 func (d *Daemon) prepareDirs() error {
 	d.gid = -1
 	if g, err := user.LookupGroup(adminGroup); err == nil {
@@ -43,7 +43,7 @@ func (d *Daemon) prepareDirs() error {
 	return nil
 }
 
-// listenAdmin makes the admin socket for root and the group.
+// listenAdmin makes the admin socket of root and the group.
 func listenAdmin(path string, gid int) (net.Listener, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("admin socket: %w", err)
@@ -64,9 +64,9 @@ func listenAdmin(path string, gid int) (net.Listener, error) {
 	return l, nil
 }
 
-// listenPrivate makes a socket that is its owner's alone from its first moment: bind(2)
-// gives the name the mode that the socket has. To change the umask meanwhile would
-// change it for whatever else the process makes.
+// listenPrivate makes a socket that only its owner can use from its first moment: bind(2) gives
+// the name the mode of the socket. A changed umask would also apply to every other file that the
+// process makes at that time.
 func listenPrivate(path string) (*net.UnixListener, error) {
 	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
 		var err error
@@ -102,7 +102,7 @@ func (d *Daemon) openShims() error {
 	return nil
 }
 
-// findShim looks beside polisd, then where the package puts it.
+// findShim looks for polis-shim beside polisd, then where the package installs it.
 func findShim() (string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -116,9 +116,9 @@ func findShim() (string, error) {
 	return "", api.Errorf(api.CodeInvalidConfig, "polis-shim is neither beside polisd nor in /usr/lib/polis").WithHint("set shim = \"/path/to/polis-shim\" in polisd.toml")
 }
 
-// cgroupPath is where the control group of an agent's sandbox goes: below its unit
-// where systemd made one, else below one directory per daemon and agent. The shim's
-// own group is beside it.
+// cgroupPath returns the path of the control group of an agent's sandbox: below the agent's unit
+// if systemd runs the shims, else below one directory per daemon and agent. The shim's own group
+// is beside it.
 func (d *Daemon) cgroupPath(name string) (path string, delegated bool) {
 	if d.Systemd {
 		return "/polis.slice/polis-agent@" + name + ".service/sandbox", true
@@ -126,7 +126,7 @@ func (d *Daemon) cgroupPath(name string) (path string, delegated bool) {
 	return "/" + d.bridge.Table() + "/" + name + "/sandbox", false
 }
 
-// living names the agents whose shim runs.
+// living returns the names of the agents whose shim runs.
 func (s *shims) living(ctx context.Context) ([]string, error) {
 	names, err := s.List(ctx)
 	if err != nil {
@@ -145,7 +145,7 @@ func (s *shims) living(ctx context.Context) ([]string, error) {
 	return out, nil
 }
 
-// reconcile restores every known workspace and removes unknown residue.
+// reconcile restores every known workspace and removes residue that belongs to no agent.
 func (d *Daemon) reconcile(ctx context.Context) {
 	rep := &agent.Report{}
 	began := time.Now()
@@ -161,8 +161,8 @@ func (d *Daemon) reconcile(ctx context.Context) {
 			whole = false
 		}
 	}
-	// An agent that is unknown because its workspace could not be read may be at
-	// work: only a whole picture allows to remove what is not in it.
+	// If a workspace could not be read, its agents are unknown and can be at work. Residue is
+	// removed only if all workspaces were read.
 	if whole {
 		d.agents.Sweep(ctx, rep)
 	}
@@ -170,7 +170,7 @@ func (d *Daemon) reconcile(ctx context.Context) {
 	d.report(rep)
 }
 
-// report keeps and tells what reconciliation found.
+// report stores, logs and publishes the result of the reconciliation.
 func (d *Daemon) report(rep *agent.Report) {
 	r := rep.ReconcileReport
 	for _, l := range []*[]string{&r.Adopted, &r.Restored, &r.Kept, &r.Skipped, &r.Dropped, &r.Found, &r.Healed, &r.Errors} {
@@ -194,8 +194,8 @@ func (d *Daemon) report(rep *agent.Report) {
 	d.hub.Publish(api.Event{Type: api.EventReconciled, Message: "reconciled: " + r.Summary(), Data: map[string]any{"report": r}})
 }
 
-// Cleanup removes what agents share when polisd is gone and none of them
-// lives: for ExecStopPost, and for people.
+// Cleanup removes what agents share if polisd is gone and no agent lives. ExecStopPost and
+// administrators call it.
 func (d *Daemon) Cleanup(ctx context.Context) error {
 	d.run, d.liveConfig = layout.Run(d.Config.RunDir), d.Config
 	if err := d.checkSelf(); err != nil {
@@ -205,7 +205,7 @@ func (d *Daemon) Cleanup(ctx context.Context) error {
 		return nil
 	}
 	if err := d.takeRunDir(ctx); err != nil {
-		return nil //nolint:nilerr // a living daemon looks after everything itself
+		return nil //nolint:nilerr // a living daemon clears up itself
 	}
 	var err error
 	if d.cg, err = cgroup.Detect(); err != nil {
@@ -232,8 +232,8 @@ func (d *Daemon) Cleanup(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// clearDead clears up after a shim that is gone. One that answers lives, no
-// matter who is thought to have started it.
+// clearDead clears up after a shim that is gone. A shim that answers is alive, regardless of who
+// started it.
 func (d *Daemon) clearDead(ctx context.Context, name string) error {
 	alive, err := d.shims.launcher.Alive(ctx, name, d.run.Agent(name))
 	if err != nil || alive {

@@ -22,7 +22,7 @@ import (
 	"polis/fusefs/fdtree"
 )
 
-// launching is how shims come to life and end (package launcher).
+// launching starts and stops shims (package launcher).
 type launching interface {
 	Name() string
 	Start(ctx context.Context, agent, spec string) error
@@ -30,11 +30,11 @@ type launching interface {
 	Stop(ctx context.Context, agent, dir string, grace time.Duration) error
 	// Process returns the agent's shim; launcher.ErrNoProcess if none runs.
 	Process(ctx context.Context, agent, dir string) (launcher.Process, error)
-	// Names returns the agents whose shims run, also those whose files are gone.
+	// Names returns the agents whose shims run, including those whose files are gone.
 	Names(agentsDir string) ([]string, error)
 }
 
-// readyTime bounds the start of a shim.
+// readyTime is the longest that the start of a shim may take.
 const readyTime = 30 * time.Second
 
 // shims starts and stops the agents' shims.
@@ -45,12 +45,12 @@ type shims struct {
 	config   func() config.Config
 	env      *environment.Builder
 	cgroup   func(agent string) (path string, delegated bool)
-	// total makes the limits of all agents together hold.
+	// total applies the limits of all agents together.
 	total func(context.Context) error
-	// roots are the known workspaces.
+	// roots returns the directories of the loaded workspaces.
 	roots func() []layout.Workspace
 	log   *slog.Logger
-	// activity wakes the shims of agents that run.
+	// activity wakes the shims of running agents.
 	activity *dial.Activity
 }
 
@@ -62,7 +62,7 @@ func (s *shims) Dial(name string) agent.Shim {
 
 func (s *shims) Socket(name string) string { return s.run.AgentSocket(name) }
 
-// Spec reads what an agent's shim was started with.
+// Spec reads the spec that an agent's shim was started with.
 func (s *shims) Spec(agent string) (wire.Spec, bool) {
 	var sp wire.Spec
 	if err := store.ReadSummed(s.run.AgentSpec(agent), &sp); err != nil {
@@ -102,7 +102,7 @@ func (s *shims) Note(name string, v wire.Settings) error {
 	return nil
 }
 
-// Reason is what a shim that ended with an error wrote down.
+// Reason returns the error that the agent's shim recorded before it exited.
 func (s *shims) Reason(a *agent.Agent) string {
 	if err := reported(s.run.Agent(a.Name())); err != nil {
 		return err.Error()
@@ -114,8 +114,8 @@ func (s *shims) Alive(ctx context.Context, a *agent.Agent) (bool, error) {
 	return s.launcher.Alive(ctx, a.Name(), s.run.Agent(a.Name()))
 }
 
-// List names the agents that have a directory below the run directory, and those whose
-// shim runs without one.
+// List returns the names of the agents that have a directory below the run directory, and of those
+// whose shim runs without one.
 func (s *shims) List(context.Context) ([]string, error) {
 	out, err := s.launcher.Names(s.run.Agents())
 	if err != nil {
@@ -132,8 +132,8 @@ func (s *shims) List(context.Context) ([]string, error) {
 	return slices.Compact(out), nil
 }
 
-// Ensure writes the spec, starts the shim and waits until it answers or says
-// why it cannot.
+// Ensure writes the spec, starts the shim and waits until the shim answers or reports why it
+// cannot start.
 func (s *shims) Ensure(ctx context.Context, a *agent.Agent) (err error) {
 	dir := s.run.Agent(a.Name())
 	if err := s.prepare(a, dir); err != nil {
@@ -153,7 +153,7 @@ func (s *shims) Ensure(ctx context.Context, a *agent.Agent) (err error) {
 	}
 	for {
 		if _, err := s.Dial(a.Name()).Status(ctx); err == nil {
-			return s.total(ctx) // the group above may have gone with another agent, and come with this one
+			return s.total(ctx) // the parent group can have been removed with another agent and made again for this one
 		}
 		alive, err := s.launcher.Alive(ctx, a.Name(), dir)
 		if err := reported(dir); err != nil {
@@ -170,7 +170,7 @@ func (s *shims) Ensure(ctx context.Context, a *agent.Agent) (err error) {
 	}
 }
 
-// reported is the error a shim left, if it did.
+// reported returns the error that a shim recorded, or nil.
 func reported(dir string) error {
 	b, err := os.ReadFile(layout.ShimError(dir))
 	if err != nil {
@@ -183,11 +183,11 @@ func reported(dir string) error {
 	return e
 }
 
-// Remove ends the shim and then clears what it left, also when it was dead.
+// Remove stops the shim and removes what it left, even if it is dead already.
 func (s *shims) Remove(ctx context.Context, a *agent.Agent) error {
 	dir := s.run.Agent(a.Name())
 	grace := time.Duration(s.config().Limits.StopGrace)
-	if sp, ok := s.Spec(a.Name()); ok { // it keeps to what held when it started
+	if sp, ok := s.Spec(a.Name()); ok { // its own grace period was set when it started
 		grace = max(grace, time.Duration(sp.StopGrace))
 	}
 	grace += 20 * time.Second
@@ -198,8 +198,8 @@ func (s *shims) Remove(ctx context.Context, a *agent.Agent) error {
 	return nil
 }
 
-// clear removes what a shim that is gone has left, its directory last. Without its spec,
-// one is written of what is known of the agent: what it left is found by name.
+// clear removes what a dead shim has left, its directory last. If the spec is missing, clear
+// writes one, with which the remains are found by name.
 func (s *shims) clear(ctx context.Context, a *agent.Agent) error {
 	dir := s.run.Agent(a.Name())
 	if _, ok := s.Spec(a.Name()); !ok {
@@ -218,8 +218,8 @@ func (s *shims) clear(ctx context.Context, a *agent.Agent) error {
 	return fdtree.RemoveAll(ctx, dir)
 }
 
-// cleanup has the shim program clear mounts, sandbox and cgroup by name: it
-// alone knows libcontainer.
+// cleanup runs the shim program, which removes mounts, sandbox and control group by name. Only
+// that program links libcontainer.
 func (s *shims) cleanup(ctx context.Context, name string) error {
 	if err := launcher.Cleanup(ctx, s.program, s.run.AgentSpec(name)); err != nil {
 		return fmt.Errorf("clear up after the shim of agent %s: %w", name, err)

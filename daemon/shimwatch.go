@@ -12,7 +12,7 @@ import (
 	"polis/fusefs/fusectl"
 )
 
-// shimWatch observes shims for the manager (agent.Watcher).
+// shimWatch implements agent.Watcher: it observes shims from outside.
 type shimWatch struct {
 	*shims
 
@@ -20,13 +20,13 @@ type shimWatch struct {
 	lives map[string]shimLife
 }
 
-// shimLife is what a shim is known by from outside.
+// shimLife identifies one run of a shim.
 type shimLife struct {
 	proc  launcher.Process
 	conns []uint32 // its views' connections
 }
 
-// life finds the process and the connections of an agent's shim, once in its life.
+// life finds the process and the connections of an agent's shim, once per run of the shim.
 func (w *shimWatch) life(ctx context.Context, a *agent.Agent) (shimLife, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -82,8 +82,8 @@ func (w *shimWatch) Ping(ctx context.Context, a *agent.Agent) error {
 	return sh.Ping(ctx)
 }
 
-// Statfs runs statfs on the view in a process of its own: on a hung view that blocks until the
-// view is aborted, also after a KILL.
+// Statfs runs statfs(2) on the view in a process of its own. On a hung view the call blocks until
+// the view is aborted, and SIGKILL does not end it.
 func (w *shimWatch) Statfs(ctx context.Context, a *agent.Agent) error {
 	return launcher.Statfs(ctx, w.program, a.Worktree())
 }

@@ -20,13 +20,13 @@ func (d *Daemon) registryFile() string {
 	return filepath.Join(d.Config.WorkspacesDir, "workspaces.json")
 }
 
-// readRegistry reads the list of workspaces. A corrupt one is put aside and rebuilt from the
-// previous one and from what is below the default directory; the error then reports that, and the
-// list is usable.
+// readRegistry reads the list of workspaces. A corrupt list is kept aside and rebuilt from the
+// previous list and from what is below the default directory. The list is then usable, and the
+// error reports the damage.
 func (d *Daemon) readRegistry() (store.Registry, error) {
 	reg := store.Registry{Version: 1, Workspaces: map[string]string{}}
 	if err := store.Sweep(d.registryFile()); err != nil {
-		d.Log.Warn("leftover of a crash not removed", "path", d.registryFile(), "err", err)
+		d.Log.Warn("temporary file of a crash not removed", "path", d.registryFile(), "err", err)
 	}
 	_, err := store.ReadKept(d.registryFile(), &reg, d.started, func(r store.Registry) error {
 		if r.Workspaces == nil {
@@ -56,14 +56,13 @@ func (d *Daemon) writeRegistry(reg store.Registry) error {
 	return nil
 }
 
-// readState reads the state of a workspace. A corrupt one is kept aside, and
-// what the one before knew is used: the worktrees and the living shims tell the
-// rest. An error means that the file may be good and cannot be read: then
-// nothing may be concluded, and nothing be written over it.
+// readState reads the state of a workspace. A corrupt state is kept aside and the previous one is
+// used; worktrees and living shims supply the rest. On an error the file can be intact but
+// unreadable: the caller must not draw conclusions from it, and must not overwrite it.
 func (d *Daemon) readState(name string, root layout.Workspace, rep *agent.Report) (store.State, error) {
 	var st store.State
 	if err := store.Sweep(root.State()); err != nil {
-		d.Log.Warn("leftover of a crash not removed", "path", root.State(), "err", err)
+		d.Log.Warn("temporary file of a crash not removed", "path", root.State(), "err", err)
 	}
 	restored, err := store.ReadKept(root.State(), &st, d.started, func(s store.State) error {
 		if s.Version < 1 {
@@ -83,8 +82,8 @@ func (d *Daemon) readState(name string, root layout.Workspace, rep *agent.Report
 		d.warn(text)
 		rep.Errors = append(rep.Errors, text)
 		for i := range st.Agents {
-			// Whether it became whole or was stopped since is what the lost state
-			// knew. What has a shim is adopted; nothing else is started, or removed as half made.
+			// The lost state knew whether the agent became complete, or was stopped since. An
+			// agent with a shim is adopted. Others are neither started nor removed as incomplete.
 			if st.Agents[i].Status != api.StatusError {
 				st.Agents[i].Status, st.Agents[i].StatusReason = api.StatusStopped, ""
 			}
@@ -123,8 +122,8 @@ func (w *workspace) save(kept []store.Agent, removed []store.Removed, locks []ap
 	if err := store.WriteKept(w.agents.Root.State(), st); err != nil {
 		return err
 	}
-	// The state before may give more rights than this one: once more, and the file that
-	// is read if this one gets damaged has these, too.
+	// The previous state file can grant more rights than this one. The state is written twice, so
+	// that the file that replaces a damaged one grants these rights too.
 	rights, err := rightsOf(kept)
 	if err != nil || rights == w.rights {
 		return err
@@ -136,7 +135,7 @@ func (w *workspace) save(kept []store.Agent, removed []store.Removed, locks []ap
 	return nil
 }
 
-// rightsOf is a hash of what agents may do.
+// rightsOf returns a hash of what agents may do.
 func rightsOf(kept []store.Agent) (sum [sha256.Size]byte, err error) {
 	type rights struct {
 		Name, Role string

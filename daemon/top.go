@@ -15,7 +15,7 @@ import (
 	"polis/daemon/api"
 )
 
-// Top measures what every living agent uses.
+// Top measures the resource use of every running agent.
 func (b *backend) Top(ctx context.Context) (api.Top, error) {
 	t := b.live().Limits.Total
 	top := api.Top{Agents: []api.TopAgent{}, Polisd: process(os.Getpid()),
@@ -26,7 +26,7 @@ func (b *backend) Top(ctx context.Context) (api.Top, error) {
 		}
 		row, err := b.use(a)
 		if errors.Is(err, cgroup.ErrNotFound) {
-			continue // it is just being stopped
+			continue // it is stopping
 		}
 		if err != nil {
 			return top, api.Errorf(api.CodeCgroupFailed, "measure agent %s: %w", a.Name, err)
@@ -61,19 +61,19 @@ func (b *backend) use(a api.Agent) (api.TopAgent, error) {
 	return row, nil
 }
 
-// tick is the kernel's USER_HZ, in which /proc counts processor time: 100 on
-// every machine Linux runs on today.
+// tick is the unit of processor time in /proc: USER_HZ is 100 on every machine that Linux supports
+// today.
 const tick = 10 * time.Millisecond
 
-// process is what one process uses; nothing of one that has ended.
+// process returns the resource use of one process, or zeros if it has exited.
 func process(pid int) api.Process {
 	p := api.Process{PID: pid}
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return p
 	}
-	// The name before may contain anything. proc_pid_stat(5): utime and stime
-	// are fields 14 and 15, rss, in pages, is 24.
+	// The name in parentheses can contain any character. proc_pid_stat(5): fields 14 and 15 are
+	// utime and stime, field 24 is rss in pages.
 	words := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
 	if len(words) < 22 {
 		return p
@@ -90,8 +90,8 @@ func process(pid int) api.Process {
 	return p
 }
 
-// hostMemory is the machine's memory and what of it is available without
-// swapping (proc_meminfo(5)), in bytes.
+// hostMemory returns the machine's memory and the part that is available without swapping, in
+// bytes (proc_meminfo(5)).
 func hostMemory() (total, available uint64, err error) {
 	text, err := os.ReadFile("/proc/meminfo")
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 	"polis/daemon/launcher"
 )
 
-// totals bounds all agents together: polis.slice where systemd has it, else the
-// directory above the agents' control groups. The kernel removes an empty one
-// with the last agent, and its limits with it, so they are set with every agent.
+// totals limits all agents together. The limits are set on polis.slice under systemd, else on the
+// directory above the agents' control groups. The kernel removes the empty directory with the last
+// agent, so the limits are set again with every agent.
 type totals struct{ mu sync.Mutex }
 
 func totalLimits(c config.Config) cgroup.Limits {
@@ -24,14 +24,14 @@ func totalLimits(c config.Config) cgroup.Limits {
 	return cgroup.Limits{MemoryBytes: int64(t.MemoryMB) << 20, Pids: int64(t.Pids), CPUPercent: int64(t.CPU)}
 }
 
-// limitTotal makes the limits of all agents together hold.
+// limitTotal applies the limits of all agents together.
 func (d *Daemon) limitTotal(ctx context.Context) error {
 	d.totals.mu.Lock()
 	defer d.totals.mu.Unlock()
 	l := totalLimits(d.live())
 	none := l == (cgroup.Limits{})
-	// Limits that are none are set only where there were some: what the
-	// administrator gave the slice is not ours to take away.
+	// Limits are reset only if polis has set some: the administrator can have set others on the
+	// slice.
 	mark := d.run.TotalMark()
 	_, err := os.Stat(mark)
 	if none && errors.Is(err, fs.ErrNotExist) {
@@ -41,7 +41,7 @@ func (d *Daemon) limitTotal(ctx context.Context) error {
 		return fmt.Errorf("limits of all agents: %w", err)
 	}
 	if err := d.setTotal(ctx, l); err != nil {
-		return api.Errorf(api.CodeCgroupFailed, "limits of all agents: %w", err).WithHint("see [limits.total] in polisd.toml; polisctl doctor says which control groups there are")
+		return api.Errorf(api.CodeCgroupFailed, "limits of all agents: %w", err).WithHint("see [limits.total] in polisd.toml; polisctl doctor shows the available control groups")
 	}
 	if none {
 		return os.Remove(mark)
@@ -49,7 +49,7 @@ func (d *Daemon) limitTotal(ctx context.Context) error {
 	return nil
 }
 
-// unlimitTotal takes them away when no agent is left.
+// unlimitTotal removes the limits when no agent is left.
 func (d *Daemon) unlimitTotal(ctx context.Context) error {
 	d.totals.mu.Lock()
 	defer d.totals.mu.Unlock()
@@ -74,8 +74,8 @@ func (d *Daemon) setTotal(ctx context.Context, l cgroup.Limits) error {
 	return g.Ensure(l)
 }
 
-// retotal sets the limits after the configuration has changed. A limit that
-// what is in use does not fit in holds as soon as it can: with the next agent.
+// retotal applies the limits after the configuration has changed. A limit below the present use is
+// applied with the next agent.
 func (d *Daemon) retotal(ctx context.Context) {
 	err := d.limitTotal(ctx)
 	d.mu.Lock()
@@ -85,6 +85,6 @@ func (d *Daemon) retotal(ctx context.Context) {
 	}
 	d.mu.Unlock()
 	if err != nil {
-		d.Log.Error("all agents together are not limited as configured", "err", err)
+		d.Log.Error("limits of all agents together not applied", "err", err)
 	}
 }

@@ -23,11 +23,11 @@ import (
 	"polis/daemon/worktree"
 )
 
-// workspace is a repository under polis: what agents see of it, and the git side.
+// workspace is a repository that polis manages: the agents' side and the git side.
 type workspace struct {
 	d         *Daemon
 	root      layout.Workspace
-	owner     *owner.Lock // says that it is ours
+	owner     *owner.Lock // proves that the workspace is ours
 	agents    *agent.Workspace
 	git       *worktree.Workspace
 	merger    *merge.Merger
@@ -38,11 +38,11 @@ type workspace struct {
 	filter    *filtered.Keeper       // of the objects that agents may read
 	queue     *queue.Worker
 	state     store.State
-	damage    error             // what a check of the repository found; nil: it is whole, or not known to be damaged
-	rights    [sha256.Size]byte // of the agents, as both state files have them; of save
+	damage    error             // the result of the last check of the repository; nil: intact, or not known to be damaged
+	rights    [sha256.Size]byte // of the agents, as both state files have them; save compares it
 }
 
-// Up makes a workspace or finds it made.
+// Up makes a workspace, or opens an existing one.
 func (b *backend) Up(ctx context.Context, req api.UpRequest, progress func(string)) (api.UpResponse, error) {
 	return b.Daemon.up(ctx, req, progress)
 }
@@ -59,7 +59,7 @@ func (d *Daemon) up(ctx context.Context, req api.UpRequest, progress func(string
 		return api.UpResponse{}, err
 	}
 	_, listed := reg.Workspaces[name]
-	// One that is listed and could not be restored at start is restored now.
+	// A listed workspace that could not be restored at start is restored now.
 	known := d.loaded(name)
 	local := ""
 	if req.Repo != "" && !placement.IsURL(req.Repo) {
@@ -96,7 +96,7 @@ func (d *Daemon) up(ctx context.Context, req api.UpRequest, progress func(string
 	}
 	var st store.State
 	rep := &agent.Report{}
-	if !known { // there is none if it is fresh
+	if !known { // a new workspace has none
 		if st, err = d.readState(name, root, rep); err != nil {
 			return api.UpResponse{}, err
 		}
@@ -108,7 +108,7 @@ func (d *Daemon) up(ctx context.Context, req api.UpRequest, progress func(string
 		}
 		return api.UpResponse{}, err
 	}
-	if err := take(); err != nil { // a new one has a place for the lock only now
+	if err := take(); err != nil { // a new workspace has no place for the lock until now
 		return api.UpResponse{}, err
 	}
 	if !known {
@@ -125,7 +125,7 @@ func (d *Daemon) up(ctx context.Context, req api.UpRequest, progress func(string
 		}
 	}
 	if info.Git {
-		w.queue.Open(ctx) // it may have been a plain directory until now
+		w.queue.Open(ctx) // it can have been a plain directory until now
 	}
 	resp := api.UpResponse{Created: info.Changed}
 	for _, v := range d.agents.Workspaces() {
@@ -137,7 +137,7 @@ func (d *Daemon) up(ctx context.Context, req api.UpRequest, progress func(string
 	return resp, nil
 }
 
-// loaded says whether a workspace is open.
+// loaded reports whether a workspace is open.
 func (d *Daemon) loaded(name string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -156,7 +156,7 @@ func (d *Daemon) warn(text string) {
 	d.Log.Warn("warning", "text", text)
 }
 
-// enter makes the workspace known to the daemon and the agents' manager.
+// enter registers the workspace with the daemon and the agents' manager.
 func (d *Daemon) enter(ctx context.Context, name string, root layout.Workspace, info worktree.Info, uid, gid int, lock *owner.Lock) *workspace {
 	d.mu.Lock()
 	w, ok := d.workspaces[name]
@@ -179,7 +179,7 @@ func (d *Daemon) enter(ctx context.Context, name string, root layout.Workspace, 
 	}
 	w.agents = d.agents.AddWorkspace(enter)
 	if info.Git && !ok {
-		_ = d.checkRepository(ctx, w) //nolint:errcheck // it is remembered, and status shows it
+		_ = d.checkRepository(ctx, w) //nolint:errcheck // the workspace stores it, and status reports it
 	}
 	if info.Git {
 		d.openConflictWatch(w, name, root)
@@ -188,7 +188,7 @@ func (d *Daemon) enter(ctx context.Context, name string, root layout.Workspace, 
 	return w
 }
 
-// restoreWorkspace brings a known workspace back at start.
+// restoreWorkspace opens a listed workspace at start.
 func (d *Daemon) restoreWorkspace(ctx context.Context, name, path string, rep *agent.Report) (err error) {
 	root := layout.Workspace(path)
 	if _, err := os.Stat(root.Dir()); err != nil {
@@ -239,7 +239,7 @@ func (d *Daemon) restoreAgents(ctx context.Context, w *workspace, st store.State
 		list, err := w.git.List()
 		if err != nil {
 			rep.Errors = append(rep.Errors, fmt.Sprintf("workspace %s: %v", w.agents.Name, err))
-			// Without the list nothing may be concluded to be missing.
+			// Without the list no worktree can be reported as missing.
 			for _, a := range st.Agents {
 				trees = append(trees, agent.Tree{Name: a.Name})
 			}
@@ -251,8 +251,8 @@ func (d *Daemon) restoreAgents(ctx context.Context, w *workspace, st store.State
 	d.agents.Restore(ctx, w.agents, st.Agents, trees, rep)
 }
 
-// runAs returns whom the agents of a workspace run as, and warns if the configured
-// user does not exist.
+// runAs returns the user and group that the agents of a workspace run as. It warns if the
+// configured user does not exist.
 func (d *Daemon) runAs(root layout.Workspace, local string) (uid, gid int, err error) {
 	configured := d.live().Sandbox.User
 	uid, gid, fallback, err := placement.RunAs(root, local, configured)

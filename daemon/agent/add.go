@@ -44,7 +44,7 @@ func (m *Manager) Add(ctx context.Context, req api.AddRequest) (api.Agent, error
 		m.Log.Warn("agent could not be added", "agent", req.Name, "err", err)
 		if derr := m.dismantle(uctx, a); derr != nil {
 			// What is left needs a name, so that remove --force can try again.
-			m.setStatus(a, api.StatusError, "it could not be added, and not be taken away: "+derr.Error())
+			m.setStatus(a, api.StatusError, "it could not be added, and its remains could not be removed: "+derr.Error())
 			return api.Agent{}, errors.Join(err, derr)
 		}
 		m.dropOwnBranch(uctx, a, "")
@@ -133,7 +133,7 @@ func (m *Manager) enter(a *Agent, c config.Config) error {
 		}
 	}
 	if ws.leaving {
-		return api.Errorf(api.CodeBadState, "workspace %s is being taken away", ws.Name).WithHint("polisctl up makes it anew")
+		return api.Errorf(api.CodeBadState, "workspace %s is being removed from polis", ws.Name).WithHint("polisctl up adds it again")
 	}
 	if n := m.count(ws.Name); n >= c.MaxAgents {
 		return api.Errorf(api.CodeMaxAgents, "workspace %s has %d of at most %d agents", ws.Name, n, c.MaxAgents).With("count", n).

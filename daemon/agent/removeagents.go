@@ -16,7 +16,7 @@ func (m *Manager) RemoveAgents(ctx context.Context, w *Workspace, force, ignored
 	m.mu.Lock()
 	if w.leaving {
 		m.mu.Unlock()
-		return nil, api.Errorf(api.CodeBadState, "workspace %s is being taken away", w.Name)
+		return nil, api.Errorf(api.CodeBadState, "workspace %s is being removed from polis", w.Name)
 	}
 	w.leaving = true
 	var names []string
@@ -86,7 +86,7 @@ func (m *Manager) Forget(w *Workspace) {
 	}
 }
 
-// UndoRemoveAgents undoes RemoveAgents for a workspace that could not be taken away.
+// UndoRemoveAgents undoes RemoveAgents for a workspace that could not be removed.
 func (m *Manager) UndoRemoveAgents(w *Workspace) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

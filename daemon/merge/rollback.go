@@ -261,11 +261,11 @@ func (b *before) fastForward(ctx context.Context, commit string) error {
 	left, undone := b.undo(uctx)
 	switch {
 	case undone != nil:
-		return fmt.Errorf("the checkout could not be brought along, nor made as it was (%w): %w", undone, err)
+		return fmt.Errorf("the checkout could not be updated, nor restored (%w): %w", undone, err)
 	case len(left) > 0:
-		return fmt.Errorf("the checkout could not be brought along and is as it was, but for %s: %w", name(left, 3), err)
+		return fmt.Errorf("the checkout could not be updated and is as before, except for %s: %w", name(left, 3), err)
 	}
-	return fmt.Errorf("the checkout could not be brought along and is as it was: %w", err)
+	return fmt.Errorf("the checkout could not be updated and is as before: %w", err)
 }
 
 // changesOf lists what a fast-forward from one commit to another changes.

@@ -237,7 +237,7 @@ func (l *BatchMerger) along(ctx context.Context, done []Outcome) {
 	project, note := "left alone", strings.TrimSpace(a.Reason+"; "+a.Command)
 	switch {
 	case err != nil:
-		note = fmt.Sprintf("the merge is done, but the project could not be brought along: %v", err)
+		note = fmt.Sprintf("the merge is done, but the project's checkout could not be updated: %v", err)
 		project = ""
 	case a.Updated:
 		project, note = "updated", ""

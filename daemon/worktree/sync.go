@@ -67,7 +67,7 @@ func (w *Workspace) SyncLocked(ctx context.Context, target string) (Synced, erro
 		return s, nil
 	}
 	if err := git.Copy(ctx, p.Repo, bare, []string{theirs}); err != nil {
-		return s, api.Errorf(api.CodeWorkspaceInvalid, "bring the project's commits in: %w", err)
+		return s, api.Errorf(api.CodeWorkspaceInvalid, "fetch the project's commits: %w", err)
 	}
 	if ahead, err := bare.IsAncestor(ctx, has, theirs); err != nil {
 		return s, api.Errorf(api.CodeRepoCorrupt, "compare %s with the project: %w", target, err)
