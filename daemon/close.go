@@ -48,6 +48,7 @@ func (d *Daemon) Close(ctx context.Context, stopAgents bool) error {
 	d.stopUpkeep()
 	d.closeConflictWatches()
 	d.closeTracked()
+	d.closeBranches()
 	d.closeQueues()
 	if d.agents != nil {
 		if stopAgents {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"polis/daemon/api"
+	"polis/daemon/branches"
 	"polis/daemon/conflictwatch"
 	"polis/daemon/layout"
 	"polis/daemon/store"
@@ -14,13 +15,39 @@ import (
 	"polis/lockd"
 )
 
+// openBranches starts to follow the branches of a workspace.
+func (d *Daemon) openBranches(w *workspace) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if w.branches != nil {
+		return
+	}
+	w.branches = &branches.Follower{Repo: w.git.Bare(), Target: w.git.Target, Log: d.Log}
+	w.branches.Open(context.Background())
+}
+
+// closeBranches ends that, after what acts on it.
+func (d *Daemon) closeBranches() {
+	d.mu.Lock()
+	var fs []*branches.Follower
+	for _, w := range d.workspaces {
+		if w.branches != nil {
+			fs = append(fs, w.branches)
+		}
+	}
+	d.mu.Unlock()
+	for _, f := range fs {
+		f.Close()
+	}
+}
+
 // openConflictWatch starts the conflict watch of a workspace. Agents work without one, so its
 // failure is a warning.
 func (d *Daemon) openConflictWatch(w *workspace, name string, root layout.Workspace) {
 	if d.conflictWatchOf(w) != nil {
 		return
 	}
-	r := &conflictwatch.Watcher{Workspace: name, Git: w.git, Scratch: root.Tries(), Turn: d.looking, Log: d.Log, Now: time.Now,
+	r := &conflictwatch.Watcher{Workspace: name, Git: w.git, Branches: w.branches, Scratch: root.Tries(), Turn: d.looking, Log: d.Log, Now: time.Now,
 		Leases:  func() []api.Lock { return d.fileLeases(name) },
 		Publish: func(e api.Event) { d.hub.Publish(e) }, Charge: d.charge}
 	if err := r.Open(context.Background()); err != nil {
@@ -39,7 +66,7 @@ func (d *Daemon) openTracked(w *workspace, root layout.Workspace) {
 	if w.paths != nil {
 		return
 	}
-	w.paths = &tracked.Keeper{Repo: w.git.Bare(), Target: w.git.Target, File: root.Tracked(), Log: d.Log}
+	w.paths = &tracked.Keeper{Repo: w.git.Bare(), Branches: w.branches, File: root.Tracked(), Charge: d.charge, Log: d.Log}
 	w.paths.Open(context.Background())
 }
 
@@ -86,29 +113,21 @@ func (d *Daemon) conflictWatches(workspace string) []*conflictwatch.Watcher {
 	return rs
 }
 
-// updateConflictWatch passes the current branches to the watch.
-func (d *Daemon) updateConflictWatch(w *workspace, kept []store.Agent) {
-	r := d.conflictWatchOf(w)
-	if r == nil {
+// updateBranches says whose branches are followed.
+func (d *Daemon) updateBranches(w *workspace, kept []store.Agent) {
+	d.mu.Lock()
+	f := w.branches
+	d.mu.Unlock()
+	if f == nil {
 		return
 	}
-	as := make([]conflictwatch.Agent, 0, len(kept))
+	as := make([]branches.Agent, 0, len(kept))
 	for _, k := range kept {
 		if k.Branch != "" {
-			as = append(as, conflictwatch.Agent{Name: k.Name, Branch: k.Branch})
+			as = append(as, branches.Agent{Name: k.Name, Branch: k.Branch})
 		}
 	}
-	r.SetAgents(as)
-	d.mu.Lock()
-	k := w.paths
-	d.mu.Unlock()
-	if k != nil {
-		names := make([]string, len(as))
-		for i, a := range as {
-			names[i] = a.Branch
-		}
-		k.SetBranches(names)
-	}
+	f.SetAgents(as)
 }
 
 // fileLeases returns the leases of files in a workspace. Leases of refs last a moment and do not

@@ -260,6 +260,6 @@ func (d *Daemon) Save(name string, kept []store.Agent, removed []store.Removed) 
 	if !ok {
 		return nil
 	}
-	d.updateConflictWatch(w, kept)
+	d.updateBranches(w, kept)
 	return w.save(kept, removed, d.apiLocks(name))
 }

@@ -10,6 +10,7 @@ import (
 
 	"polis/daemon/agent"
 	"polis/daemon/api"
+	"polis/daemon/branches"
 	"polis/daemon/conflictwatch"
 	"polis/daemon/filtered"
 	"polis/daemon/layout"
@@ -33,8 +34,9 @@ type workspace struct {
 	merger    *merge.Merger
 	locks     *refLocks
 	remote    *remote.Broker
-	conflicts *conflictwatch.Watcher // nil without git
-	paths     *tracked.Keeper        // as conflicts
+	branches  *branches.Follower     // nil without git
+	conflicts *conflictwatch.Watcher // as branches
+	paths     *tracked.Keeper        // as branches
 	filter    *filtered.Keeper       // of the objects that agents may read
 	queue     *queue.Worker
 	state     store.State
@@ -182,6 +184,7 @@ func (d *Daemon) enter(ctx context.Context, name string, root layout.Workspace, 
 		_ = d.checkRepository(ctx, w) //nolint:errcheck // the workspace stores it, and status reports it
 	}
 	if info.Git {
+		d.openBranches(w)
 		d.openConflictWatch(w, name, root)
 		d.openTracked(w, root)
 	}

@@ -2,8 +2,8 @@
 // agent has changed since their branches left the target, who holds and awaits
 // them, and which branches, tried two by two and with the target, conflict.
 //
-// A Watcher scans when a branch moved (package refwatch), when the agents of its
-// workspace change and when Report is called; otherwise it is idle. It caches the
+// A Watcher scans when a branch moved or the agents of its workspace change (package
+// branches), and when Report is called; otherwise it is idle. It caches the
 // result for two commits as long as both are branches' tips, so that one commit
 // costs one branch's merges and not all. Worktrees are read only for Report, for
 // uncommitted changes are in no event.

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"polis/daemon/api"
+	"polis/daemon/branches"
 	"polis/daemon/git"
 	"polis/daemon/worktree"
 )
@@ -91,7 +92,8 @@ func newSite(t testing.TB, files map[string]string) *site {
 	require.NoError(t, err)
 	s.bare = filepath.Join(s.dir, ".polis", "bare-repo.git")
 	log := slog.New(s)
-	s.watcher = &Watcher{Workspace: "ws", Git: worktree.Open(worktree.Config{Workspace: s.dir, UID: nobody, GID: nobody, Log: log}),
+	tree := worktree.Open(worktree.Config{Workspace: s.dir, UID: nobody, GID: nobody, Log: log})
+	s.watcher = &Watcher{Workspace: "ws", Git: tree, Branches: &branches.Follower{Repo: tree.Bare(), Target: tree.Target, Log: log},
 		Scratch: filepath.Join(s.dir, ".polis", "tries"), Turn: make(chan struct{}, 1), Log: log, Now: time.Now,
 		Publish: func(e api.Event) { s.events <- e },
 		Leases: func() []api.Lock {
@@ -105,9 +107,11 @@ func newSite(t testing.TB, files map[string]string) *site {
 // open starts the watcher and ends it with the test.
 func (s *site) open(agents ...Agent) {
 	s.t.Helper()
+	s.watcher.Branches.Open(s.t.Context())
+	s.t.Cleanup(s.watcher.Branches.Close)
 	require.NoError(s.t, s.watcher.Open(s.t.Context()))
 	s.t.Cleanup(s.watcher.Close)
-	s.watcher.SetAgents(agents)
+	s.watcher.Branches.SetAgents(agents)
 }
 
 func (s *site) git(uid uint32, dir string, stdin []byte, args ...string) string {

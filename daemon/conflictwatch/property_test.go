@@ -84,7 +84,9 @@ func TestTheWatcherReportsTheConflictsOfGitMerge(t *testing.T) {
 	s.git(nobody, "/", nil, "clone", "-qs", s.bare, clone)
 	s.git(nobody, clone, nil, "checkout", "-q", "--detach")
 	start := s.git(nobody, s.bare, nil, "rev-parse", "main")
-	agents := []Agent{{"a1", "agent/a1"}, {"a2", "agent/a2"}}
+	s.watcher.Branches.Open(t.Context())
+	t.Cleanup(s.watcher.Branches.Close)
+	s.watcher.Branches.SetAgents([]Agent{{Name: "a1", Branch: "agent/a1"}, {Name: "a2", Branch: "agent/a2"}})
 	branches := []string{"main", "agent/a1", "agent/a2"}
 	rapid.Check(t, func(rt *rapid.T) {
 		var in strings.Builder
@@ -100,7 +102,9 @@ func TestTheWatcherReportsTheConflictsOfGitMerge(t *testing.T) {
 			}
 		}
 		s.git(nobody, s.bare, []byte(in.String()), "fast-import", "--force", "--quiet", "--date-format=raw")
-		p, err := s.watcher.scan(t.Context(), agents, false)
+		now, err := s.watcher.Branches.Now(t.Context())
+		require.NoError(rt, err)
+		p, err := s.watcher.scan(t.Context(), now, false)
 		require.NoError(rt, err)
 		require.Empty(rt, p.errs)
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"polis/daemon/api"
+	"polis/daemon/branches"
 	"polis/daemon/git"
 )
 
@@ -58,38 +59,18 @@ type dirty struct {
 }
 
 // scan makes a new picture.
-func (r *Watcher) scan(ctx context.Context, agents []Agent, trees bool) (*picture, error) {
-	p := &picture{time: r.Now()}
-	if len(agents) == 0 {
-		clear(r.spans)
-		clear(r.dirty)
-		return p, r.try(ctx, p)
-	}
-	var err error
-	if p.target, err = r.Git.Target(ctx); err != nil {
-		return nil, err
-	}
+func (r *Watcher) scan(ctx context.Context, tips branches.Tips, trees bool) (*picture, error) {
+	p := &picture{time: r.Now(), target: tips.Target}
 	bare := r.Git.Bare()
-	names := []string{git.Branch(p.target)}
-	for _, a := range agents {
-		names = append(names, git.Branch(a.Branch))
-	}
-	refs, err := bare.Refs(ctx, names...)
-	if err != nil {
-		return nil, fmt.Errorf("read the branches: %w", err)
-	}
-	onto := refs[names[0]]
-	if onto == "" {
-		return nil, api.Errorf(api.CodeRepoCorrupt, "there is no branch %s to merge to", p.target)
-	}
 	spans, dirt := map[string]span{}, map[string]dirty{}
-	for i, a := range agents {
-		tip := refs[names[i+1]]
+	for _, a := range tips.Agents {
+		tip := tips.Of[a.Name]
 		if tip == "" {
 			continue // removed, or without a first commit
 		}
 		b := branch{Agent: a}
-		if b.span, err = follow(r.charged(ctx, a.Name), bare, r.spans[a.Name], onto, tip); err != nil {
+		var err error
+		if b.span, err = follow(r.charged(ctx, a.Name), bare, r.spans[a.Name], tips.Onto, tip); err != nil {
 			p.fail(ctx, "branch %s: %w", a.Branch, err)
 			continue
 		}

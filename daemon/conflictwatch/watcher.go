@@ -6,34 +6,32 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"polis/daemon/api"
+	"polis/daemon/branches"
 	"polis/daemon/merge"
 	"polis/daemon/worktree"
 	"polis/fusefs/fdtree"
 )
 
 const (
-	settle     = 50 * time.Millisecond // one git command moves several refs
-	rest       = 4                     // times the duration of a scan
+	rest       = 4 // times the duration of a scan
 	maxRest    = 30 * time.Second
 	scanTime   = 2 * time.Minute  // for one scan
 	retryPause = 30 * time.Second // after a failed scan
-	pollPause  = 5 * time.Second  // between scans if the kernel reports no changes
 	patience   = 4 * time.Second  // of a caller of Report
 )
 
 // Agent is an agent and the branch it works on, short.
-type Agent struct{ Name, Branch string }
+type Agent = branches.Agent
 
 // Watcher watches one workspace. Set the fields, then Open; Close ends it.
 type Watcher struct {
 	Workspace string
 	Git       *worktree.Workspace
+	Branches  *branches.Follower // open from before Open until after Close
 	// Scratch is a directory of the daemon's own for temporary objects; Open creates it and
 	// removes what a crash left there.
 	Scratch string
@@ -50,11 +48,10 @@ type Watcher struct {
 	done   chan struct{}
 	wake   chan struct{}
 
-	mu     sync.Mutex
-	agents []Agent
-	trees  bool          // a caller wants to know about worktrees
-	next   chan struct{} // closed at the end of the next scan to begin
-	last   *picture
+	mu    sync.Mutex
+	trees bool          // a caller wants to know about worktrees
+	next  chan struct{} // closed at the end of the next scan to begin
+	last  *picture
 
 	// Used by the worker only.
 	spans  map[string]span
@@ -80,19 +77,6 @@ func (r *Watcher) Open(ctx context.Context) error {
 func (r *Watcher) Close() {
 	r.cancel(errors.New("the daemon stops"))
 	<-r.done
-}
-
-// SetAgents sets the branches to compare.
-func (r *Watcher) SetAgents(as []Agent) {
-	as = slices.Clone(as)
-	slices.SortFunc(as, func(a, b Agent) int { return strings.Compare(a.Name, b.Name) })
-	r.mu.Lock()
-	same := slices.Equal(as, r.agents)
-	r.agents = as
-	r.mu.Unlock()
-	if !same {
-		r.rouse()
-	}
 }
 
 func (r *Watcher) rouse() {

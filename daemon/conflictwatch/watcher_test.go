@@ -14,8 +14,8 @@ import (
 )
 
 var (
-	alice = Agent{"alice", "agent/alice"}
-	bob   = Agent{"bob", "agent/bob"}
+	alice = Agent{Name: "alice", Branch: "agent/alice"}
+	bob   = Agent{Name: "bob", Branch: "agent/bob"}
 )
 
 func two(main string) map[string]string {
@@ -62,7 +62,7 @@ func TestACommitThatConflictsIsAnEventAndItsEndToo(t *testing.T) {
 	require.Equal(t, []string{"agent/bob", "main"}, e.Data["branches"])
 	require.Equal(t, []string{"alice", "bob"}, s.await(api.EventConflictGone).Data["agents"])
 	// A removed agent has no conflicts.
-	s.watcher.SetAgents([]Agent{alice})
+	s.watcher.Branches.SetAgents([]Agent{alice})
 	require.Equal(t, []string{"bob"}, s.await(api.EventConflictGone).Data["agents"])
 	require.Empty(t, s.report().Paths)
 	require.Empty(t, s.events)
@@ -77,7 +77,7 @@ func TestACommitCostsOneBranchsMergesAndQuietNothing(t *testing.T) {
 	var agents []Agent
 	for i := range 10 {
 		name := fmt.Sprintf("agent%d", i)
-		agents = append(agents, Agent{name, "agent/" + name})
+		agents = append(agents, Agent{Name: name, Branch: "agent/" + name})
 		files[fmt.Sprintf("dir%d/file%d", i, i)] = "changed\n"
 		s.commit("agent/"+name, "main", files)
 		files[fmt.Sprintf("dir%d/file%d", i, i)] = "text\n"
@@ -162,7 +162,7 @@ func TestAFailedTrialIsReportedAndDoesNotStopTheRest(t *testing.T) {
 	s.write(nobody, s.bare, "agent/stranger", "", two("a root of its own\n"))
 	s.commit("agent/alice", "main", two("alice\n"))
 	s.commit("agent/bob", "main", two("bob\n"))
-	s.open(alice, bob, Agent{"stranger", "agent/stranger"}, Agent{"unborn", "agent/unborn"})
+	s.open(alice, bob, Agent{Name: "stranger", Branch: "agent/stranger"}, Agent{Name: "unborn", Branch: "agent/unborn"})
 	c := s.report()
 	require.Len(t, c.Branches, 3)
 	require.Len(t, c.Merges, 2)
@@ -264,7 +264,7 @@ func TestListsAreBounded(t *testing.T) {
 
 	p = &picture{}
 	for i := range 120 {
-		p.branches = append(p.branches, branch{Agent: Agent{fmt.Sprint(i), fmt.Sprint(i)}, span: span{tip: fmt.Sprint(i), base: "base"}})
+		p.branches = append(p.branches, branch{Agent: Agent{Name: fmt.Sprint(i), Branch: fmt.Sprint(i)}, span: span{tip: fmt.Sprint(i), base: "base"}})
 	}
 	require.Len(t, p.attempts(), maxTries)
 	require.Equal(t, 120*121/2-maxTries, p.skipped)

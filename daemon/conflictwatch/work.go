@@ -5,33 +5,18 @@ import (
 	"time"
 
 	"polis/daemon/api"
-	"polis/daemon/refwatch"
+	"polis/daemon/branches"
 )
 
 // work scans whenever there is a reason to, and pauses in between.
 func (r *Watcher) work(ctx context.Context) {
 	defer close(r.done)
-	watch, err := refwatch.Open(r.Git.Bare().Dir)
-	var moved <-chan struct{}
-	if err != nil {
-		r.Log.Warn("branches are polled every few seconds: they cannot be watched", "op", "conflictwatch", "workspace", r.Workspace, "err", err)
-	} else {
-		moved = watch.Moved()
-		defer func() {
-			if err := watch.Close(); err != nil {
-				r.Log.Warn("watch of branches not ended", "op", "conflictwatch", "err", err)
-			}
-		}()
-	}
-	blind := func() bool { return watch == nil || watch.Blind() }
+	moved := r.Branches.Moved()
 	failed := false
 	for {
 		var later <-chan time.Time // nil: it waits for an event
-		switch {
-		case failed:
+		if failed {
 			later = time.After(retryPause)
-		case blind() && r.any():
-			later = time.After(pollPause)
 		}
 		select {
 		case <-ctx.Done():
@@ -39,9 +24,6 @@ func (r *Watcher) work(ctx context.Context) {
 		case <-r.wake:
 		case <-moved:
 		case <-later:
-		}
-		if !sleep(ctx, settle) {
-			return
 		}
 		select {
 		case r.Turn <- struct{}{}:
@@ -57,16 +39,10 @@ func (r *Watcher) work(ctx context.Context) {
 	}
 }
 
-func (r *Watcher) any() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.agents) > 0
-}
-
 // once scans and publishes the result; false if the scan was incomplete.
 func (r *Watcher) once(ctx context.Context) bool {
 	r.mu.Lock()
-	over, agents, trees := r.next, r.agents, r.trees
+	over, trees := r.next, r.trees
 	r.next, r.trees = make(chan struct{}), false
 	old := r.last
 	r.mu.Unlock()
@@ -74,7 +50,11 @@ func (r *Watcher) once(ctx context.Context) bool {
 
 	lctx, cancel := context.WithTimeout(ctx, scanTime)
 	defer cancel()
-	p, err := r.scan(lctx, agents, trees)
+	tips, err := r.tips(lctx, trees)
+	var p *picture
+	if err == nil {
+		p, err = r.scan(lctx, tips, trees)
+	}
 	if err != nil {
 		if ctx.Err() != nil {
 			return true // the daemon stops
@@ -88,6 +68,14 @@ func (r *Watcher) once(ctx context.Context) bool {
 	r.last = p
 	r.mu.Unlock()
 	return err == nil && !p.partial
+}
+
+// tips returns where the branches are: now for a caller of Report, else as they were read last.
+func (r *Watcher) tips(ctx context.Context, now bool) (branches.Tips, error) {
+	if now {
+		return r.Branches.Now(ctx)
+	}
+	return r.Branches.Last(ctx)
 }
 
 func sleep(ctx context.Context, d time.Duration) bool {

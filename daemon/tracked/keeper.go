@@ -6,39 +6,35 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"slices"
-	"sync"
 	"time"
 
+	"polis/daemon/branches"
 	"polis/daemon/git"
-	"polis/daemon/refwatch"
 	"polis/fusefs/pathset"
 )
 
 const (
-	settle    = 50 * time.Millisecond // one git command moves several refs
-	rest      = 4                     // times what a look took
-	maxRest   = 10 * time.Second
-	again     = 10 * time.Second // after a look that failed
-	blindLook = 5 * time.Second  // between looks if the kernel reports nothing
-	lookTime  = 2 * time.Minute
+	rest     = 4 // times what a look took
+	maxRest  = 10 * time.Second
+	again    = 10 * time.Second // after a look that failed
+	lookTime = 2 * time.Minute
 )
 
 // Keeper keeps the set of one workspace. Set the fields, then Open; Close ends it.
 type Keeper struct {
-	Repo   git.Repo
-	Target func(context.Context) (string, error) // short name of the target branch
+	Repo     git.Repo
+	Branches *branches.Follower // open from before Open until after Close
 	// File is what shims read; it is replaced whole.
 	File string
-	Log  *slog.Logger
+	// Charge has the git commands of a context charged to an agent; nil charges none.
+	Charge func(ctx context.Context, agent string) context.Context
+	Log    *slog.Logger
 
 	cancel context.CancelFunc
 	done   chan struct{}
-	wake   chan struct{}
-
-	mu       sync.Mutex
-	branches []string // short
 
 	// The worker's.
 	written string // the tips the file is of
@@ -49,9 +45,8 @@ type Keeper struct {
 
 // Open begins to keep the set.
 func (k *Keeper) Open(ctx context.Context) {
-	k.wake, k.done, k.added = make(chan struct{}, 1), make(chan struct{}), map[string]*pathset.Builder{}
+	k.done, k.added = make(chan struct{}), map[string]*pathset.Builder{}
 	ctx, k.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	k.rouse()
 	go k.work(ctx)
 }
 
@@ -61,57 +56,20 @@ func (k *Keeper) Close() {
 	<-k.done
 }
 
-// SetBranches says which branches count besides the target, by their short names.
-func (k *Keeper) SetBranches(names []string) {
-	names = slices.Sorted(slices.Values(names))
-	k.mu.Lock()
-	same := slices.Equal(names, k.branches)
-	k.branches = names
-	k.mu.Unlock()
-	if !same {
-		k.rouse()
-	}
-}
-
-func (k *Keeper) rouse() {
-	select {
-	case k.wake <- struct{}{}:
-	default:
-	}
-}
-
 func (k *Keeper) work(ctx context.Context) {
 	defer close(k.done)
-	watch, err := refwatch.Open(k.Repo.Dir)
-	var moved <-chan struct{}
-	if err != nil {
-		k.Log.Warn("branches are looked at every few seconds instead of watched", "op", "tracked", "err", err)
-	} else {
-		moved = watch.Moved()
-		defer func() {
-			if err := watch.Close(); err != nil {
-				k.Log.Warn("watch of branches not ended", "op", "tracked", "err", err)
-			}
-		}()
-	}
+	moved := k.Branches.Moved()
 	failed := false
 	for {
 		var later <-chan time.Time
-		switch {
-		case failed:
+		if failed {
 			later = time.After(again)
-		case watch == nil || watch.Blind():
-			later = time.After(blindLook)
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-k.wake:
 		case <-moved:
 		case <-later:
-		}
-		if !sleep(ctx, settle) {
-			return
 		}
 		began := time.Now()
 		lctx, cancel := context.WithTimeout(ctx, lookTime)
@@ -140,35 +98,18 @@ func sleep(ctx context.Context, d time.Duration) bool {
 // refresh writes the set again if a branch has moved. A branch that cannot be read is left out:
 // that affects only its own agent.
 func (k *Keeper) refresh(ctx context.Context) error {
-	target, err := k.Target(ctx)
+	now, err := k.Branches.Last(ctx)
 	if err != nil {
-		return fmt.Errorf("read the target branch: %w", err)
+		return err
 	}
-	k.mu.Lock()
-	names := []string{git.Branch(target)}
-	for _, b := range k.branches {
-		names = append(names, git.Branch(b))
-	}
-	k.mu.Unlock()
-	refs, err := k.Repo.Refs(ctx, names...)
-	if err != nil {
-		return fmt.Errorf("read the branches: %w", err)
-	}
-	onto := refs[names[0]]
-	if onto == "" {
-		return fmt.Errorf("the target branch %s does not exist", target)
-	}
-	tips := map[string]bool{}
-	for _, n := range names[1:] {
-		if tip := refs[n]; tip != "" && tip != onto {
-			tips[tip] = true
+	onto := now.Onto
+	tips := map[string]string{} // to an agent whose branch is there
+	for _, a := range now.Agents {
+		if tip := now.Of[a.Name]; tip != "" && tip != onto && tips[tip] == "" {
+			tips[tip] = a.Name
 		}
 	}
-	sorted := make([]string, 0, len(tips))
-	for tip := range tips {
-		sorted = append(sorted, tip)
-	}
-	slices.Sort(sorted)
+	sorted := slices.Sorted(maps.Keys(tips))
 	state := fmt.Sprint(onto, sorted)
 	if state == k.written {
 		return nil
@@ -186,7 +127,7 @@ func (k *Keeper) refresh(ctx context.Context) error {
 	var failed error
 	for _, tip := range sorted {
 		if k.added[tip] == nil {
-			b, err := k.list(ctx, "diff-tree", "-r", "-z", "--name-only", "--no-renames", "--diff-filter=A", onto, tip)
+			b, err := k.list(k.charged(ctx, tips[tip]), "diff-tree", "-r", "-z", "--name-only", "--no-renames", "--diff-filter=A", onto, tip)
 			if err != nil {
 				if ctx.Err() != nil {
 					return err
@@ -199,7 +140,7 @@ func (k *Keeper) refresh(ctx context.Context) error {
 		all.AddAll(k.added[tip])
 	}
 	for tip := range k.added {
-		if !tips[tip] {
+		if tips[tip] == "" {
 			delete(k.added, tip)
 		}
 	}
@@ -211,6 +152,13 @@ func (k *Keeper) refresh(ctx context.Context) error {
 	}
 	k.written = state
 	return nil
+}
+
+func (k *Keeper) charged(ctx context.Context, agent string) context.Context {
+	if k.Charge == nil {
+		return ctx
+	}
+	return k.Charge(ctx, agent)
 }
 
 // list collects the names that a git command prints, NUL after each.

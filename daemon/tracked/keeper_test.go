@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"polis/daemon/branches"
 	"polis/daemon/git"
 	"polis/fusefs/pathset"
 )
@@ -34,8 +35,14 @@ func TestTheSetFollowsTheBranches(t *testing.T) {
 	run(tree, "git", "remote", "add", "o", bare)
 	run(tree, "sh", "-c", `mkdir -p src && echo 1 > src/a && echo 1 > "$(printf 'odd\n\377')" && git add -A && git commit -qm one && git push -q o main`)
 
-	k := &Keeper{Repo: git.Repo{Runner: &git.Runner{UID: uint32(os.Getuid()), GID: uint32(os.Getgid())}, Dir: bare},
-		Target: func(context.Context) (string, error) { return "main", nil }, File: filepath.Join(dir, "set"), Log: slog.New(slog.DiscardHandler)}
+	log := slog.New(slog.DiscardHandler)
+	f := &branches.Follower{Repo: git.Repo{Runner: &git.Runner{UID: uint32(os.Getuid()), GID: uint32(os.Getgid())}, Dir: bare},
+		Target: func(context.Context) (string, error) { return "main", nil }, Log: log}
+	f.Open(t.Context())
+	t.Cleanup(f.Close)
+	charged := make(chan string, 1000)
+	k := &Keeper{Repo: f.Repo, Branches: f, File: filepath.Join(dir, "set"), Log: log,
+		Charge: func(ctx context.Context, agent string) context.Context { charged <- agent; return ctx }}
 	k.Open(t.Context())
 	t.Cleanup(k.Close)
 	set := func() *pathset.Set {
@@ -55,11 +62,14 @@ func TestTheSetFollowsTheBranches(t *testing.T) {
 	require.False(t, set().Has("build/o"))
 
 	run(tree, "sh", "-c", "git checkout -q -b agent/x && mkdir build && echo 1 > build/o && git rm -q src/a && git add -A && git commit -qm two && git push -q o agent/x")
-	k.SetBranches([]string{"agent/x", "agent/none"})
+	require.Empty(t, charged, "the target is nobody's")
+	f.SetAgents([]branches.Agent{{Name: "x", Branch: "agent/x"}, {Name: "none", Branch: "agent/none"}})
 	soon("an agent's branch", func(s *pathset.Set) bool { return s.Has("build/o") && s.Below("build") && s.Has("src/a") })
 	run(tree, "sh", "-c", "echo 1 > late && git add -A && git commit -qm three && git push -q o agent/x")
 	soon("what it commits later", func(s *pathset.Set) bool { return s.Has("late") })
-	k.SetBranches(nil)
+	require.Len(t, charged, 2)
+	require.Equal(t, "x", <-charged, "an agent's branch is its own")
+	f.SetAgents(nil)
 	soon("the agent has gone", func(s *pathset.Set) bool { return !s.Has("build/o") && !s.Has("late") && s.Has("src/a") })
 	run(tree, "sh", "-c", "git push -q o agent/x:main")
 	soon("it was merged", func(s *pathset.Set) bool { return s.Has("build/o") && !s.Has("src/a") })
