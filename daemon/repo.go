@@ -263,7 +263,7 @@ func putAside(ctx context.Context, w *workspace, a *agent.Agent, why error) erro
 // packages that only this agent has installed. The log stays.
 func (worktrees) removePrivate(ctx context.Context, a *agent.Agent) error {
 	private := a.WS.Root.Private(a.Name())
-	for _, dir := range []string{private, private + ".locks", private + ".used", a.WS.Root.Home(a.Name()), a.WS.Root.Scratch(a.Name()), a.WS.Root.Overlay(a.Name())} {
+	for _, dir := range []string{private, private + ".locks", private + ".used", a.WS.Root.Home(a.Name()), a.WS.Root.Copied(a.Name()), a.WS.Root.Scratch(a.Name()), a.WS.Root.Overlay(a.Name())} {
 		if err := fdtree.RemoveAll(ctx, dir); err != nil {
 			return err
 		}

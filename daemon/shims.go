@@ -102,6 +102,15 @@ func (s *shims) Note(name string, v wire.Settings) error {
 	return nil
 }
 
+// RefreshHome brings the copies in the home of an agent that is up to date.
+func (s *shims) RefreshHome(a *agent.Agent) error {
+	spec, ok := s.Spec(a.Name())
+	if !ok {
+		return nil // it is not up: its next start does it
+	}
+	return s.env.RefreshHome(a, spec)
+}
+
 // Reason returns the error that the agent's shim recorded before it exited.
 func (s *shims) Reason(a *agent.Agent) string {
 	if err := reported(s.run.Agent(a.Name())); err != nil {

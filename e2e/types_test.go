@@ -120,12 +120,13 @@ func TestFilesOfTheOwnersHome(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(own, name), []byte(text), 0o600))
 	}
 	put("copy", "mine")
+	put("login", "first login")
 	put("fixed", "first")
 	require.NoError(t, os.Symlink("/etc/shadow", filepath.Join(own, "link")))
 
 	d := startDaemon(t, options{})
 	require.NoError(t, os.MkdirAll(d.path("agents.d"), 0o755))
-	d.write("agents.d/homely.toml", fmt.Sprintf("home_files = [%q, %q]\n[[home]]\npath = %q\nmode = \"read-only\"\n", rel+"/copy", rel+"/link", rel+"/fixed"))
+	d.write("agents.d/homely.toml", fmt.Sprintf("home_files = [%q, %q]\ncredentials = [%q]\n[[home]]\npath = %q\nmode = \"read-only\"\n", rel+"/copy", rel+"/link", rel+"/login", rel+"/fixed"))
 	repo := d.smallRepo()
 	require.NoError(t, filepath.WalkDir(repo, func(p string, _ os.DirEntry, err error) error { return os.Lchown(p, 0, 0) }))
 	d.must("up", "--repo", repo, d.path("ws"))
@@ -143,10 +144,20 @@ func TestFilesOfTheOwnersHome(t *testing.T) {
 	require.Contains(t, d.log(), "leads out of")
 	require.NotZero(t, d.exec("two", "sh", "-c", "grep -rs changed-by-one /home /root /run /tmp /var").code)
 
-	// Later starts: what is read-only is the owner's of now, copies stay the agent's.
+	// A new login reaches an agent with its program's next start, its sandbox need not end.
+	d.sh("one", "echo renewed > ~/"+rel+"/login")
+	put("login", "second login")
+	require.Equal(t, 1, d.ctl("run", "one", "--wait", "x").code) // there is no file x
+	require.Equal(t, "second loginrenewed\n", d.sh("one", "cd ~/"+rel+" && cat login login.polis-old"))
+
+	// Later starts: what is read-only is the owner's of now, copies that the agent changed stay its own.
 	put("fixed", "second")
 	put("copy", "newer")
 	d.must("agents", "stop", "one")
 	d.must("agents", "start", "one")
 	require.Equal(t, "secondchanged-by-one\n", d.sh("one", "cd ~/"+rel+" && cat fixed copy"))
+	d.must("agents", "stop", "two")
+	d.must("agents", "start", "two")
+	require.Equal(t, "newer", d.sh("two", "cat ~/"+rel+"/copy"))
+	require.Equal(t, "newer", readFile(filepath.Join(own, "copy")))
 }

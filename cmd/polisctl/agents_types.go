@@ -103,6 +103,9 @@ func typeText(p *page, t client.AgentType) {
 	for _, h := range t.Home {
 		say("home", fmt.Sprintf("%s (%s)", h.Path, h.Mode))
 	}
+	for _, a := range t.Answers {
+		say("answer", fmt.Sprintf("%s: %s = %v", a.File, strings.Join(a.At, "."), a.Value))
+	}
 	for _, m := range t.Mounts {
 		say("mount", m.Source+" at "+m.Dest)
 	}

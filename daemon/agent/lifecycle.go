@@ -129,6 +129,9 @@ func (m *Manager) runMain(ctx context.Context, a *Agent, req wire.StartRequest) 
 			req.Task = ""
 		}
 	}
+	if err := m.Shims.RefreshHome(a); err != nil {
+		m.Log.Warn("files of the owner's home not refreshed", "agent", a.Name(), "err", err)
+	}
 	req.Env = append(m.Shims.Settings(a).Vars, req.Env...)
 	if err := sh.Start(ctx, req); err != nil {
 		m.settle(a, "its command was not started: "+api.AsError(err).Message)

@@ -98,6 +98,9 @@ func (fakeShims) Settings(a *Agent) wire.Settings {
 	return wire.Settings{Policy: a.Kept.Policy, MemoryBytes: int64(a.Kept.MemoryLimitMB) << 20, Pids: int64(a.Kept.Limits.Pids)}
 }
 func (fakeShims) Note(string, wire.Settings) error { return nil }
+func (f fakeShims) RefreshHome(a *Agent) error {
+	return f.k.op("refresh home of "+a.Name(), func() {})
+}
 func (fakeShims) Reason(*Agent) string             { return "" }
 func (fakeShims) SaveCursor(string, uint64) error  { return nil }
 func (fakeShims) LoadCursor(string) (uint64, bool) { return 0, false }

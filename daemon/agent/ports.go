@@ -68,6 +68,9 @@ type Shims interface {
 	// into the spec of a running shim.
 	Settings(a *Agent) wire.Settings
 	Note(agent string, s wire.Settings) error
+	// RefreshHome brings the files of the owner's home that an agent has copies of up to date,
+	// before a program of the agent starts. The agent is up.
+	RefreshHome(a *Agent) error
 	// Reason is the last error of a shim that is gone, if any.
 	Reason(a *Agent) string
 	// SaveCursor saves the number of the last processed event of the agent's shim; LoadCursor

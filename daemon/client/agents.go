@@ -40,10 +40,20 @@ type AgentType struct {
 	AutoMerge   *bool            `json:"auto_merge,omitempty"`
 	Identity    *TypeIdentity    `json:"identity,omitempty"`
 	Home        []TypeHome       `json:"home,omitempty"`
+	Answers     []TypeAnswer     `json:"answers,omitempty"`
 	Permissions *TypePermissions `json:"permissions,omitempty"`
 }
 
-// TypeHome is a file of the owner's home that agents of a type get: a "copy", or
+// TypeAnswer is a value in a file of the agent's home that answers what its program asks at a
+// first start: Value (a bool, a string or a list of strings) at the path At of the document.
+type TypeAnswer struct {
+	File   string   `json:"file"`
+	Format string   `json:"format"`
+	At     []string `json:"at"`
+	Value  any      `json:"value"`
+}
+
+// TypeHome is a file of the owner's home that agents of a type get: a "copy", "credentials" or
 // "read-only".
 type TypeHome struct {
 	Path string `json:"path"`

@@ -43,8 +43,13 @@ type BaseType struct {
 	// PassedEnv are those of PassEnv that polisd has.
 	PassedEnv []string `toml:"-" json:"passed_env,omitempty"`
 	// HomeFiles is the short form of Home for private copies.
-	HomeFiles []string   `toml:"home_files" json:"-"`
-	Home      []HomeFile `toml:"home" json:"home,omitempty"`
+	HomeFiles []string `toml:"home_files" json:"-"`
+	// Credentials is the short form of Home for logins.
+	Credentials []string   `toml:"credentials" json:"-"`
+	Home        []HomeFile `toml:"home" json:"home,omitempty"`
+	// Answers are written into files of the agent's home at each start of its program,
+	// so that a first start does not wait at a dialog.
+	Answers []Answer `toml:"answers" json:"answers,omitempty"`
 	// Hosts are the names the program needs to reach: where a role allows only
 	// some, these are among them. "*.x.org" does not include x.org.
 	Hosts []string `toml:"hosts" json:"hosts,omitempty"`
@@ -70,14 +75,18 @@ type BaseType struct {
 // HomeFile is a file of the owner's home that an agent finds in its own.
 type HomeFile struct {
 	Path string `toml:"path" json:"path"` // below the home directory
-	// Mode is HomeCopy ("" too) or HomeReadOnly.
+	// Mode is HomeCopy ("" too), HomeCredentials or HomeReadOnly.
 	Mode string `toml:"mode" json:"mode"`
 }
 
 // What an agent gets of a file.
 const (
-	// HomeCopy is a private copy, made when the agent first starts and then its own.
+	// HomeCopy is a private copy. A change of the owner's file replaces it as long as the
+	// agent has not changed it; then it is the agent's own.
 	HomeCopy = "copy"
+	// HomeCredentials is a private copy that each change of the owner's file replaces: a
+	// new login. What the agent made of its copy is kept beside it.
+	HomeCredentials = "credentials"
 	// HomeReadOnly is the file as it is when the agent starts, which it cannot change.
 	HomeReadOnly = "read-only"
 )

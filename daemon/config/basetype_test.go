@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -75,6 +76,19 @@ func TestBaseTypesAreRefusedWithFieldValueAndRule(t *testing.T) {
 		"home twice":                {"home_files = [\"a\"]\n[[home]]\npath = \"a\"", "cannot both"},
 		"home file in a file":       {`home_files = ["a", "a/b"]`, "cannot both"},
 		"home file over files":      {`home_files = ["a/b", "a"]`, "cannot both"},
+		"credentials leave":         {`credentials = ["../x"]`, "home"},
+		"credentials copied too":    {"home_files = [\"a\"]\ncredentials = [\"a\"]", "cannot both"},
+		"answer leaves":             {answer(`file = "../x", format = "json", at = ["a"], value = true`), "answers[0].file"},
+		"answer in what is fixed":   {"[[home]]\npath = \"a\"\nmode = \"read-only\"\n[[answers]]\nfile = \"a\"\nformat = \"json\"\nat = [\"b\"]\nvalue = true", "answers[0].file"},
+		"answer below a file":       {"home_files = [\"a\"]\n" + answer(`file = "a/b", format = "json", at = ["a"], value = true`), "answers[0].file"},
+		"answer's format":           {answer(`file = "x", format = "yaml", at = ["a"], value = true`), "answers[0].format"},
+		"answers of two formats":    {answer(`file = "x", format = "json", at = ["a"], value = true }, { file = "x", format = "toml", at = ["a"], value = true`), "answers[0].format"},
+		"answer nowhere":            {answer(`file = "x", format = "json", value = true`), "answers[0].at"},
+		"answer at no name":         {answer(`file = "x", format = "json", at = ["a", ""], value = true`), "answers[0].at"},
+		"answer without a value":    {answer(`file = "x", format = "json", at = ["a"]`), "answers[0].value"},
+		"answer is a number":        {answer(`file = "x", format = "json", at = ["a"], value = 1`), "answers[0].value"},
+		"answers are numbers":       {answer(`file = "x", format = "json", at = ["a"], value = [1]`), "answers[0].value"},
+		"list in TOML":              {answer(`file = "x", format = "toml", at = ["a"], value = ["b"]`), "answers[0].value"},
 		"permissions":               {"[permissions]\nkind = \"ask\"", "permissions.kind"},
 		"hook without a file":       {"[permissions]\nkind = \"hook\"", "permissions.file"},
 		"hook file leaves":          {"[permissions]\nkind = \"hook\"\nfile = \"~/../x\"", "permissions.file"},
@@ -95,9 +109,28 @@ func TestBaseTypesAreRefusedWithFieldValueAndRule(t *testing.T) {
 	}
 }
 
+func answer(fields string) string { return "answers = [{ " + fields + " }]" }
+
+// What a login leaves behind is refreshed; the programs that ask about a directory are answered.
+func TestBuiltInTypesNameLoginsAndAnswerDialogs(t *testing.T) {
+	types, err := LoadTypes(t.TempDir(), Sandbox{})
+	require.NoError(t, err)
+	for name, login := range map[string]string{"claude": ".claude/.credentials.json", "codex": ".codex/auth.json", "gemini": ".gemini/oauth_creds.json", "qwen": ".qwen/oauth_creds.json",
+		"opencode": ".local/share/opencode/auth.json", "pi": ".pi/agent/auth.json", "cline": ".cline/data/settings/providers.json", "copilot": ".copilot/config.json"} {
+		require.Contains(t, types[name].Home, HomeFile{Path: login, Mode: HomeCredentials}, name)
+	}
+	for _, name := range []string{"claude", "codex", "gemini", "qwen", "copilot"} {
+		require.True(t, slices.ContainsFunc(types[name].Answers, func(a Answer) bool {
+			text := fmt.Sprint(a.At, a.Value)
+			return strings.Contains(text, "{project}") && strings.Contains(strings.ToLower(text), "trust")
+		}), name)
+	}
+}
+
 func FuzzBaseType(f *testing.F) {
 	f.Add("program = \"sh\"\nhosts = [\"*.a.org\"]\n[[home]]\npath = \".x/y\"\nmode = \"read-only\"")
 	f.Add("home_files = [\"../x\", \"a\"]\n[permissions]\nkind = \"hook\"\nfile = \"~/x\"")
+	f.Add("credentials = [\"x\"]\nanswers = [{ file = \"x\", format = \"json\", at = [\"{project}\"], value = [\"a\"] }]")
 	f.Fuzz(func(t *testing.T, text string) {
 		types := map[string]BaseType{}
 		if addType(types, Sandbox{}, "x.toml", text) != nil {

@@ -56,18 +56,24 @@ func (t *BaseType) check() error {
 	if err := t.checkHome(); err != nil {
 		return err
 	}
+	if err := t.checkAnswers(); err != nil {
+		return err
+	}
 	if err := t.Permissions.check(); err != nil {
 		return err
 	}
 	return t.Identity.check()
 }
 
-// checkHome joins HomeFiles and Home; what is named must be below the home
-// directory, once, and no file can be where another needs a directory.
+// checkHome joins HomeFiles, Credentials and Home; what is named must be below the
+// home directory, once, and no file can be where another needs a directory.
 func (t *BaseType) checkHome() error {
-	all := make([]HomeFile, 0, len(t.HomeFiles)+len(t.Home))
+	all := make([]HomeFile, 0, len(t.HomeFiles)+len(t.Credentials)+len(t.Home))
 	for _, p := range t.HomeFiles {
 		all = append(all, HomeFile{Path: p})
+	}
+	for _, p := range t.Credentials {
+		all = append(all, HomeFile{Path: p, Mode: HomeCredentials})
 	}
 	all = append(all, t.Home...)
 	for i := range all {
@@ -75,11 +81,11 @@ func (t *BaseType) checkHome() error {
 		if h.Mode == "" {
 			h.Mode = HomeCopy
 		}
-		if h.Mode != HomeCopy && h.Mode != HomeReadOnly {
-			return fmt.Errorf("home %q: mode = %q: must be %q or %q", h.Path, h.Mode, HomeCopy, HomeReadOnly)
+		if h.Mode != HomeCopy && h.Mode != HomeCredentials && h.Mode != HomeReadOnly {
+			return fmt.Errorf("home %q: mode = %q: must be %q, %q or %q", h.Path, h.Mode, HomeCopy, HomeCredentials, HomeReadOnly)
 		}
-		if !filepath.IsLocal(h.Path) || filepath.Clean(h.Path) != h.Path || h.Path == "." || len(h.Path) > 1024 || strings.ContainsAny(h.Path, "\x00\n") {
-			return fmt.Errorf("home: path = %q: must be a clean path below the home directory, without %q", h.Path, "..")
+		if err := checkHomePath("home: path", h.Path); err != nil {
+			return err
 		}
 		for _, o := range all[:i] {
 			if within(o.Path, h.Path) || within(h.Path, o.Path) {
@@ -87,7 +93,15 @@ func (t *BaseType) checkHome() error {
 			}
 		}
 	}
-	t.HomeFiles, t.Home = nil, all
+	t.HomeFiles, t.Credentials, t.Home = nil, nil, all
+	return nil
+}
+
+// checkHomePath checks the path of a file below the home directory.
+func checkHomePath(field, p string) error {
+	if !filepath.IsLocal(p) || filepath.Clean(p) != p || p == "." || len(p) > 1024 || strings.ContainsAny(p, "\x00\n") {
+		return fmt.Errorf("%s = %q: must be a clean path below the home directory, without %q", field, p, "..")
+	}
 	return nil
 }
 

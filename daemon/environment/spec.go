@@ -57,11 +57,22 @@ func (b *Builder) Prepare(a *agent.Agent, dir string) (wire.Spec, error) {
 	if err := os.MkdirAll(a.Worktree(), 0o755); err != nil && !a.WS.Git {
 		return wire.Spec{}, err
 	}
-	name, email := identity(a)
-	files, err := home.Seed(home.Spec{Agent: a.Name(), Files: a.Type.Home, Owner: a.WS.Owner, Dir: spec.HomeDir, Inside: spec.Home, ReadOnly: filepath.Join(dir, "home"),
-		UID: spec.UID, GID: spec.GID, Name: name, Email: email, Log: b.Log})
+	files, err := home.Seed(b.home(a, spec))
 	spec.Mounts = append(spec.Mounts, files...)
 	return spec, err
+}
+
+// home describes the home directory of an agent with this spec.
+func (b *Builder) home(a *agent.Agent, spec wire.Spec) home.Spec {
+	name, email := identity(a)
+	return home.Spec{Agent: a.Name(), Files: a.Type.Home, Answers: a.Type.Answers, Project: spec.ProjectPath, Owner: a.WS.Owner,
+		Dir: spec.HomeDir, Inside: spec.Home, Record: a.WS.Root.Copied(a.Name()), ReadOnly: filepath.Join(spec.RunDir, "home"),
+		UID: spec.UID, GID: spec.GID, Name: name, Email: email, Log: b.Log}
+}
+
+// RefreshHome brings the copies in the home of an agent with this spec up to date.
+func (b *Builder) RefreshHome(a *agent.Agent, spec wire.Spec) error {
+	return home.Refresh(b.home(a, spec))
 }
 
 // checkObjects refuses an agent whose rules withhold files, and that would get all objects of the

@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -49,49 +48,14 @@ func openFile(home, rel string, owner int) (*os.File, error) {
 	return nil, errors.Join(err, f.Close())
 }
 
-// copyFile copies src to rel in the agent's home, unless the file exists. An empty file counts as
-// missing: it is the mount point of a read-only file. os.Root refuses links that lead out.
-func (s Spec) copyFile(src io.Reader, rel string) error {
-	root, err := os.OpenRoot(s.Dir)
+// readOwners reads the regular file rel of user owner below home.
+func readOwners(home, rel string, owner int) ([]byte, error) {
+	f, err := openFile(home, rel, owner)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer root.Close()
-	if fi, err := root.Lstat(rel); err == nil && (!fi.Mode().IsRegular() || fi.Size() > 0) {
-		return nil
-	}
-	dir := ""
-	for _, part := range strings.Split(filepath.Dir(rel), "/") {
-		if part == "." {
-			continue
-		}
-		dir = filepath.Join(dir, part)
-		if err := root.Mkdir(dir, 0o700); err == nil {
-			err = root.Lchown(dir, s.UID, s.GID)
-			if err != nil {
-				return err
-			}
-		} else if !errors.Is(err, os.ErrExist) {
-			return err
-		}
-	}
-	// The copy is renamed into place: a later start keeps what exists, even half of a file.
-	part := rel + ".polis-new"
-	if err := root.Remove(part); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	dst, err := root.OpenFile(part, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(dst, io.LimitReader(src, maxFile))
-	if err = errors.Join(err, dst.Chown(s.UID, s.GID), dst.Close()); err == nil {
-		err = root.Rename(part, rel)
-	}
-	if err != nil {
-		return errors.Join(err, root.Remove(part))
-	}
-	return nil
+	b, err := io.ReadAll(io.LimitReader(f, maxFile))
+	return b, errors.Join(err, f.Close())
 }
 
 // storeFile copies src to the file name of the directory of read-only files, and returns the mount

@@ -27,7 +27,7 @@ type homes struct {
 func newHomes(t *testing.T, files ...config.HomeFile) *homes {
 	dir := t.TempDir()
 	h := &homes{t: t, owner: filepath.Join(dir, "owner")}
-	h.spec = Spec{Agent: "ann", Files: files, Owner: os.Getuid(), Dir: filepath.Join(dir, "agent"), Inside: "/home/user", ReadOnly: filepath.Join(dir, "run", "home"),
+	h.spec = Spec{Agent: "ann", Files: files, Owner: os.Getuid(), Dir: filepath.Join(dir, "agent"), Inside: "/home/user", Project: "/srv/my project", Record: filepath.Join(dir, "agent.copied"), ReadOnly: filepath.Join(dir, "run", "home"),
 		UID: os.Getuid(), GID: os.Getgid(), Log: slog.New(slog.NewTextHandler(&h.log, nil))}
 	for _, d := range []string{h.owner, h.spec.Dir, filepath.Dir(h.spec.ReadOnly)} {
 		require.NoError(t, os.Mkdir(d, 0o700))
@@ -47,6 +47,7 @@ func (h *homes) bring() {
 	var err error
 	h.mounts, err = h.spec.bring(h.owner)
 	require.NoError(h.t, err)
+	require.NoError(h.t, h.spec.refreshCopies(h.owner))
 }
 
 func (h *homes) copyOf(rel string) string {
@@ -57,7 +58,7 @@ func (h *homes) copyOf(rel string) string {
 	return string(b)
 }
 
-func TestHomeFilesAreCopiedOnceAndPrivate(t *testing.T) {
+func TestHomeFilesAreCopiedAndPrivate(t *testing.T) {
 	h := newHomes(t, config.HomeFile{Path: ".tool/sub/auth.json", Mode: config.HomeCopy}, config.HomeFile{Path: ".missing", Mode: config.HomeCopy})
 	h.has(".tool/sub/auth.json", "secret")
 	require.NoError(t, os.Chmod(filepath.Join(h.owner, ".tool/sub/auth.json"), 0o777))
@@ -147,7 +148,7 @@ func TestLinksInTheAgentsHomeLeadNowhere(t *testing.T) {
 	outside := t.TempDir()
 	require.NoError(t, os.Symlink(outside, filepath.Join(h.spec.Dir, ".tool")))
 	h.bring()
-	require.Contains(t, h.log.String(), "not brought")
+	require.Contains(t, h.log.String(), "not refreshed")
 	entries, err := os.ReadDir(outside)
 	require.NoError(t, err)
 	require.Empty(t, entries)

@@ -45,6 +45,9 @@ func (w Workspace) Private(agent string) string { return filepath.Join(w.Private
 // Home is the directory the sandbox sees as $HOME.
 func (w Workspace) Home(agent string) string { return filepath.Join(w.Dir(), "homes", agent) }
 
+// Copied says which files of the agent's home were copied from the owner's, and what was copied.
+func (w Workspace) Copied(agent string) string { return w.Home(agent) + ".copied" }
+
 // Scratch is the directory the sandbox sees as /var/tmp.
 func (w Workspace) Scratch(agent string) string { return filepath.Join(w.Dir(), "scratch", agent) }
 
