@@ -8,11 +8,11 @@ import (
 	"syscall"
 )
 
-// Account is charged for the memory of a command: a control group with a limit.
+// Account is the control group whose memory limit a command is charged to.
 type Account interface {
-	// Enter moves a process that has just started there. leave is called when the
-	// process has ended; it returns what of the account's limits was exceeded meanwhile,
-	// in words that follow "out of memory: ", or "".
+	// Enter moves a started process to the account. The caller calls leave when the process has
+	// exited. leave returns the limit that was exceeded, as text that follows "out of memory: ",
+	// or "".
 	Enter(pid int) (leave func() (exceeded string), err error)
 }
 
@@ -26,8 +26,8 @@ func Charged(ctx context.Context, a Account) context.Context {
 	return context.WithValue(ctx, accountKey{}, a)
 }
 
-// charge moves a started command to the account of ctx. A command that cannot be charged is
-// killed: it may be one that exceeds the account's limit.
+// charge moves a started command to the account of ctx. It kills a command that cannot be charged:
+// the command could exceed the account's limit.
 func charge(ctx context.Context, cmd *exec.Cmd) (leave func() string, err error) {
 	a, ok := ctx.Value(accountKey{}).(Account)
 	if !ok {

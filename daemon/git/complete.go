@@ -10,25 +10,24 @@ import (
 	"polis/daemon/cage"
 )
 
-// completeTimeout bounds reading what a ref reaches. It is the whole history only if none of it
-// was there before.
+// completeTimeout bounds the walk over what a ref reaches. The walk covers the whole history only
+// if the repository had none of it before.
 const completeTimeout = 2 * time.Minute
 
-// completeLimits let git walk some ten million objects.
+// completeLimits allow a walk over some ten million objects.
 var completeLimits = cage.Limits{AddressSpace: 4 << 30, FileSize: 1, CPU: 2 * time.Minute}
 
-// Complete checks that the objects of those names are in the repository, with
-// everything they lead to; a name with "^{commit}" must be a commit's. What the
-// refs there are lead to is not looked at again: git-receive-pack(1) does the same.
-// HEADs of worktrees do not count, for agents write what they like there.
-// With "^NAME" among them, what that leads to is taken to be there instead.
-// ErrNotFound says that something is missing.
+// Complete checks that the named objects, and everything that they reach, are in the repository. A
+// name with "^{commit}" must name a commit. What the present refs reach is not checked again, as
+// in git-receive-pack(1). The HEADs of worktrees do not count as refs: agents can write any value
+// there. If revs contain "^NAME", what NAME reaches is assumed to exist, in place of what the refs
+// reach. Complete returns ErrNotFound if an object is missing.
 func (r Repo) Complete(ctx context.Context, revs ...string) error {
 	_, err := r.reach(ctx, false, revs)
 	return err
 }
 
-// reach is Complete, and returns the names of the objects it read if list is set.
+// reach implements Complete. If list is set it returns the ids of the objects that it read.
 func (r Repo) reach(ctx context.Context, list bool, revs []string) (ids []string, err error) {
 	walk := func(args ...string) error {
 		c := Cmd{Args: append([]string{"rev-list", "--single-worktree", "--objects", "--stdin"}, args...),
@@ -56,8 +55,8 @@ func (r Repo) reach(ctx context.Context, list bool, revs []string) (ids []string
 	if code, ok := ExitCode(err); !ok || code <= 0 {
 		return ids, err
 	}
-	// A ref that is broken already would fail every other one: it is skipped, for which git must
-	// skip its objects, too.
+	// A ref that is broken already would make every check fail. The walk skips it, for which git
+	// must skip its objects too.
 	out, err := r.Do(ctx, Cmd{Args: []string{"cat-file", "--batch-check"}, Stdin: strings.NewReader(strings.Join(revs, "\n") + "\n")})
 	if err != nil {
 		return nil, err

@@ -44,27 +44,27 @@ func (c *Cmd) start(ctx context.Context, cmd *exec.Cmd) error {
 	return box.Start(cmd)
 }
 
-// content are the commands whose memory grows with what agents put into files,
-// trees and the index: the merge of two files of 12 MB with a letter on each line takes
-// 1.6 GB, and an index of 20 MB can name paths of more than that.
+// content lists the commands whose memory use grows with the content of files, trees and the
+// index, which agents write. The merge of two files of 12 MB with one letter per line takes 1.6
+// GB. An index of 20 MB can name paths that take more.
 var content = map[string]bool{
 	"add": true, "diff": true, "diff-files": true, "diff-tree": true, "log": true, "ls-files": true, "ls-tree": true, "merge": true,
 	"merge-tree": true, "mktree": true, "read-tree": true, "show": true, "status": true, "update-index": true, "write-tree": true,
 }
 
-// contentLimits bound each of these, so that it fails with git's own "Out of memory", and the
-// kernel does not kill polisd.
+// contentLimits bound each of these commands. It then fails with git's own "Out of memory", before
+// the kernel kills polisd.
 var contentLimits = cage.Limits{Data: 1 << 30, CPU: 10 * time.Minute}
 
-// history are the commands whose memory grows with the number of objects, of the
-// user's own history too.
+// history lists the commands whose memory use grows with the number of objects, including those of
+// the user's own history.
 var history = map[string]bool{"fast-import": true, "pack-objects": true, "rev-list": true}
 
-// historyLimits bound each of these: ten million objects fit. Files that git maps do
-// not count.
+// historyLimits bound each of these commands. Ten million objects fit. Files that git maps are not
+// counted.
 var historyLimits = cage.Limits{Data: 4 << 30}
 
-// outOfMemory returns git's message for a command that reached its bound; empty if it did not.
+// outOfMemory returns git's message if the command reached its memory limit, or "".
 func (c *Cmd) outOfMemory(stderr string) string {
 	if c.Limits == nil || c.Limits.Data == 0 || !strings.Contains(strings.ToLower(stderr), "out of memory") {
 		return ""
@@ -72,8 +72,8 @@ func (c *Cmd) outOfMemory(stderr string) string {
 	return fmt.Sprintf("\nfatal: out of memory: over what agents wrote git may allocate %d MB, and a file, a tree or the index there needs more", c.Limits.Data>>20)
 }
 
-// execPath is where git finds its own programs (git(1), --exec-path). It need not be the
-// directory of the started file: Debian has two.
+// execPath returns the directory of git's own programs (git(1), --exec-path). It can differ from
+// the directory of the started file: Debian has two.
 func execPath(ctx context.Context, git *exec.Cmd) (string, error) {
 	ask := exec.CommandContext(ctx, git.Path, "--exec-path")
 	ask.Dir, ask.Env, ask.SysProcAttr = "/", []string{"LC_ALL=C"}, git.SysProcAttr
@@ -93,8 +93,8 @@ func execPath(ctx context.Context, git *exec.Cmd) (string, error) {
 	return dir, nil
 }
 
-// writes are the directories the command may write: the repository, the directories of its index
-// and its objects, and those of the caller.
+// writes returns the directories that the command may write: the repository, the directories of
+// its index and its objects, and those that the caller names.
 func (c *Cmd) writes() []string {
 	dirs := append([]string{}, c.Write...)
 	if c.GitDir != "" {
@@ -119,12 +119,12 @@ func (c *Cmd) writes() []string {
 	return dirs
 }
 
-// maxPath bounds the name of a directory, as the kernel does (PATH_MAX).
+// maxPath is the longest name of a directory that the kernel accepts (PATH_MAX).
 const maxPath = 4096
 
-// elsewhere are the parts of a repository that are not in its directory: those of a linked
-// worktree (gitrepository-layout(5), commondir), and what the tool "repo" keeps behind symbolic
-// links. It is never called for a directory that an agent writes: those are given with their
+// elsewhere returns the parts of a repository that are outside its directory: those of a linked
+// worktree (gitrepository-layout(5), commondir) and what the tool "repo" keeps behind symbolic
+// links. The caller must not pass a directory that an agent writes: it gives those with their
 // CommonDir.
 func elsewhere(gitDir string) []string {
 	var dirs []string

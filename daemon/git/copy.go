@@ -12,17 +12,17 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// copyTimeout bounds moving objects: the first copy of a large repository.
+// copyTimeout bounds the copy of objects, which can be the first copy of a large repository.
 const copyTimeout = 30 * time.Minute
 
-// Copy copies what want names, and all they reach, from one repository to another, as a pack
-// through a pipe: each side runs as its own owner and reads only its own files. It moves no ref.
-// Objects that the receiver has are not sent.
+// Copy copies the objects that want names, and all that they reach, from one repository to
+// another. It sends a pack through a pipe: each side runs as its own user and reads only its own
+// files. Objects that the receiver has are not sent. Copy changes no ref.
 func Copy(ctx context.Context, from, to Repo, want []string) error {
 	if len(want) == 0 {
 		return nil
 	}
-	// An existing object does not prove that what it reaches exists.
+	// An object that exists does not prove that the objects it reaches exist.
 	err := connected(ctx, to, want)
 	if _, refused := ExitCode(err); err == nil || !refused {
 		return err
@@ -34,14 +34,14 @@ func Copy(ctx context.Context, from, to Repo, want []string) error {
 	return send(ctx, from, to, want, have)
 }
 
-// CopySince is Copy for callers that know a commit that both sides have, with all it reaches, and
-// that the receiver lacks what comes after it.
+// CopySince is Copy for callers that know a commit which both sides have completely, and that the
+// receiver lacks what comes after it.
 func CopySince(ctx context.Context, from, to Repo, want []string, since string) error {
 	return send(ctx, from, to, want, []string{since})
 }
 
-// Send packs what want reaches and have does not, whatever the receiver borrows, and checks what
-// was received.
+// Send packs what want reaches and have does not, including objects that the receiver borrows from
+// its alternates, and checks the result.
 func Send(ctx context.Context, from, to Repo, want, have []string) error {
 	return send(ctx, from, to, want, have)
 }
@@ -60,7 +60,7 @@ func send(ctx context.Context, from, to Repo, want, have []string) error {
 	return connected(ctx, to, want)
 }
 
-// pipe sends a pack of what stdin names from one repository to another.
+// pipe sends a pack of the objects that stdin names from one repository to another.
 func pipe(ctx context.Context, from, to Repo, stdin io.Reader, args ...string) error {
 	group, inner := errgroup.WithContext(ctx)
 	r, w := io.Pipe()
@@ -69,7 +69,7 @@ func pipe(ctx context.Context, from, to Repo, stdin io.Reader, args ...string) e
 			Args:  append([]string{"pack-objects", "--stdout", "--delta-base-offset", "-q"}, args...),
 			Stdin: stdin, Stdout: w, Timeout: copyTimeout,
 		})
-		w.CloseWithError(err) // nil is the end of the pack
+		w.CloseWithError(err) // nil ends the pack
 		return err
 	})
 	group.Go(func() error {
@@ -86,8 +86,8 @@ func pipe(ctx context.Context, from, to Repo, stdin io.Reader, args ...string) e
 	return nil
 }
 
-// connected checks that everything want reaches exists, as git fetch does before it lets a ref
-// point to it.
+// connected checks that all objects that want reaches exist, as git fetch does before it updates a
+// ref.
 func connected(ctx context.Context, to Repo, want []string) error {
 	_, err := to.Do(ctx, Cmd{
 		Args:  []string{"rev-list", "--single-worktree", "--objects", "--stdin", "--not", "--all", "--quiet"},
@@ -99,8 +99,8 @@ func connected(ctx context.Context, to Repo, want []string) error {
 	return nil
 }
 
-// common returns ids both sides have: what the receiver's refs point to, as far
-// as the sender knows it.
+// common returns ids that both sides have: the targets of the receiver's refs that the sender has
+// too.
 func common(ctx context.Context, from, to Repo) ([]string, error) {
 	refs, err := to.Refs(ctx)
 	if err != nil {
@@ -130,7 +130,7 @@ func common(ctx context.Context, from, to Repo) ([]string, error) {
 	return have, nil
 }
 
-// missing returns which of ids the repository does not have.
+// missing returns the ids that the repository does not have.
 func missing(ctx context.Context, r Repo, ids []string) ([]string, error) {
 	if len(ids) == 0 {
 		return nil, nil

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// settings hold for every command. They come from the environment, which for
-// git is a protected source that outranks every file.
+// settings returns the configuration of every command. It is passed in the environment, which for
+// git is a protected source with precedence over every file.
 func settings() []string {
 	return []string{
 		"core.hooksPath=/dev/null",
@@ -36,10 +36,10 @@ func settings() []string {
 		"log.showSignature=false",
 		"status.showUntrackedFiles=all",
 		"core.quotePath=true",
-		// A clone may live on a system where other names stand for .git, too.
+		// A clone can be on a file system where other names are equal to .git.
 		"core.protectHFS=true",
 		"core.protectNTFS=true",
-		// An agent's git may be at work on the same files for a moment.
+		// An agent's git can hold a lock on the same files for a moment.
 		"core.filesRefLockTimeout=5000",
 		"core.packedRefsTimeout=15000",
 		"advice.detachedHead=false",
@@ -65,8 +65,8 @@ func (r *Runner) environ(c *Cmd) []string {
 		"GIT_ALLOW_PROTOCOL=file:git:http:https:ssh",
 		"GIT_OPTIONAL_LOCKS=0",
 		"GIT_LITERAL_PATHSPECS=1",
-		"GIT_DEFAULT_REF_FORMAT=files", // what views can guard
-		// What an agent could plant in shared refs or in info/: not looked at.
+		"GIT_DEFAULT_REF_FORMAT=files", // the format that views can guard
+		// Ignore what an agent could put into shared refs or info/.
 		"GIT_NO_REPLACE_OBJECTS=1", "GIT_NO_LAZY_FETCH=1", "GIT_GRAFT_FILE=/dev/null",
 		"GIT_AUTHOR_NAME=polis", "GIT_AUTHOR_EMAIL=polis@localhost",
 		"GIT_COMMITTER_NAME=polis", "GIT_COMMITTER_EMAIL=polis@localhost",
@@ -74,7 +74,7 @@ func (r *Runner) environ(c *Cmd) []string {
 	return c.finish(env, append(settings(), c.Config...))
 }
 
-// finish adds what the command itself says to an environment.
+// finish appends the variables and the configuration of the command to an environment.
 func (c *Cmd) finish(env, config []string) []string {
 	for _, v := range []struct{ key, value string }{
 		{"GIT_DIR", c.GitDir}, {"GIT_COMMON_DIR", c.CommonDir},

@@ -11,9 +11,9 @@ var (
 	ErrTooLarge = errors.New("git printed more than the bound")
 	// ErrNotFound is returned for a revision or ref that does not exist.
 	ErrNotFound = errors.New("no such revision")
-	// ErrRefMoved is returned when a ref has not the value it was expected to have.
+	// ErrRefMoved is returned when a ref does not have the expected value.
 	ErrRefMoved = errors.New("the ref has moved meanwhile")
-	// ErrDamaged says that objects which a ref leads to are missing, or cannot be read.
+	// ErrDamaged is returned when objects that a ref reaches are missing or cannot be read.
 	ErrDamaged = errors.New("the repository is damaged")
 	// ErrBadName is returned for a string that is not a usable branch name.
 	ErrBadName = errors.New("not a usable branch name")
@@ -21,7 +21,7 @@ var (
 	ErrBadRepo = errors.New("not a usable git repository")
 )
 
-// ExitError is a git that ran and failed.
+// ExitError reports that git ran and failed.
 type ExitError struct {
 	Args   []string // as given, without the binary
 	Code   int      // exit code; -1 if killed by a signal
@@ -40,11 +40,11 @@ func (e *ExitError) Error() string {
 	return fmt.Sprintf("%s: exit status %d", verb, e.Code)
 }
 
-// Unwrap gives the error of os/exec, or the context's.
+// Unwrap returns the error of os/exec, or the context's.
 func (e *ExitError) Unwrap() error { return e.cause }
 
-// Line is the line of standard error that says most: the last one that begins
-// with "fatal:" or "error:", else the last one.
+// Line returns the most specific line of standard error: the last one that begins with "fatal:" or
+// "error:", else the last one.
 func (e *ExitError) Line() string {
 	lines := strings.Split(strings.TrimSpace(e.Stderr), "\n")
 	for i := len(lines) - 1; i >= 0; i-- {
@@ -57,7 +57,7 @@ func (e *ExitError) Line() string {
 	return lines[len(lines)-1]
 }
 
-// ExitCode returns the exit code git failed with, and whether err is such a failure.
+// ExitCode returns git's exit code, and whether err is the failure of a git that ran.
 func ExitCode(err error) (int, bool) {
 	var e *ExitError
 	if errors.As(err, &e) && e.cause == nil {

@@ -14,11 +14,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Holds returns those of ids that lie in own itself, a directory of objects that
-// an agent writes through its view: its alternates do not count, as they do for git.
+// Holds returns the ids whose objects are in own itself, a directory of objects that an agent
+// writes through its view. Unlike git, it ignores the alternates of own.
 func Holds(own string, ids []string) (map[string]bool, error) {
 	fail := func(err error) (map[string]bool, error) {
-		return nil, fmt.Errorf("look for objects in %s: %w", own, err)
+		return nil, fmt.Errorf("find objects in %s: %w", own, err)
 	}
 	dir, err := unix.Open(own, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -75,9 +75,9 @@ func Holds(own string, ids []string) (map[string]bool, error) {
 	return held, nil
 }
 
-// indexed returns the ids of a pack, one behind the other, as its index has them
-// (gitformat-pack(5), version 2). Publication checked that against the pack. An
-// index that is gone, another version's, or too large has none.
+// indexed returns the concatenated ids of a pack, from its index (gitformat-pack(5), version 2).
+// Publication has checked the index against the pack. It returns none for an index that is
+// missing, too large or of another version.
 func indexed(dir int, stem string) (hash int, ids []byte, err error) {
 	fd, err := unix.Openat2(dir, stem+".idx", &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC, Resolve: beneath})
 	if err != nil {

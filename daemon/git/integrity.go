@@ -8,21 +8,21 @@ import (
 	"polis/daemon/cage"
 )
 
-// tipTimeout bounds the look at one commit.
+// tipTimeout bounds the check of one commit.
 const tipTimeout = 20 * time.Second
 
-// integrityLimits let git walk some ten million objects.
+// integrityLimits allow a walk over some ten million objects.
 var integrityLimits = cage.Limits{Data: 4 << 30, FileSize: 1}
 
-// Check looks whether everything is there that a full ref name leads to: commits,
-// trees and the existence of files, as "git fsck --connectivity-only" does for all
-// refs. A file's content is not read. Without history only the tip is looked at.
+// Check checks that everything that a full ref name reaches exists: commits, trees and files, as
+// "git fsck --connectivity-only" does for all refs. It does not read the content of files. Without
+// history it checks only the tip.
 //
-// ErrDamaged says that something is missing or cannot be read; every other error,
-// such as that of a bound, says nothing about the repository.
+// Check returns ErrDamaged if an object is missing or unreadable. Every other error, such as a
+// time-out, is no result.
 func (r Repo) Check(ctx context.Context, ref string, history bool, timeout time.Duration) error {
 	c := Cmd{Args: []string{"rev-list", "--single-worktree", "--objects", "--quiet"}, Limits: &integrityLimits, Timeout: timeout,
-		Config: []string{"core.commitGraph=false"}} // which names commits that need not be there
+		Config: []string{"core.commitGraph=false"}} // a commit graph can name commits that do not exist
 	if !history {
 		c.Args, c.Timeout = append(c.Args, "--no-walk"), tipTimeout
 	}

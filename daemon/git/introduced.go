@@ -11,16 +11,16 @@ import (
 	"polis/daemon/cage"
 )
 
-// walkTimeout bounds a walk over a whole history, with what every commit changes.
+// walkTimeout bounds a walk over a whole history with the changes of every commit.
 const walkTimeout = 20 * time.Minute
 
 var walkLimits = cage.Limits{AddressSpace: 4 << 30, FileSize: 1, CPU: 20 * time.Minute}
 
-// Introduced hands out what commits have that none of their parents has at the
-// same path: files and symbolic links. revs are as for Complete. Every file of
-// every commit that revs name is handed out, or is at the same path in a commit
-// that a "^NAME" among revs leads to. path is what the tree says: it can have any bytes, and
-// few trees can have more paths than anybody can count. An error of each ends the walk.
+// Introduced calls each for every file and symbolic link that a commit has and that none of its
+// parents has at the same path. revs are as for Complete. Every file of every commit that revs
+// name is reported, or is at the same path in a commit that a "^NAME" among revs reaches. path
+// comes from the tree: it can contain any bytes, and a few trees can have a practically unlimited
+// number of paths. An error of each ends the walk.
 func (r Repo) Introduced(ctx context.Context, revs []string, each func(path, id string) error) error {
 	c := Cmd{Args: []string{"log", "--stdin", "--raw", "-r", "-z", "-c", "--root", "--no-abbrev", "--no-renames", "--no-notes", "--no-show-signature", "--no-decorate", "--format="},
 		Stdin: strings.NewReader(strings.Join(revs, "\n") + "\n"), Limits: &walkLimits, Timeout: walkTimeout}
@@ -51,8 +51,8 @@ func (r Repo) Introduced(ctx context.Context, revs []string, each func(path, id 
 	return nil
 }
 
-// introduced reads a line of git diff --raw, with one colon, mode and id for
-// each parent (git-diff-tree(1), "diff format for merges"). ok is false for what is no file.
+// introduced parses a line of git diff --raw, which has one colon, mode and id for each parent
+// (git-diff-tree(1), "diff format for merges"). ok is false for an entry that is not a file.
 func introduced(line string) (id string, ok bool, err error) {
 	n := len(line) - len(strings.TrimLeft(line, ":"))
 	f := strings.Split(line[n:], " ")
@@ -60,13 +60,13 @@ func introduced(line string) (id string, ok bool, err error) {
 		return "", false, fmt.Errorf("git log --raw: cannot read %q", shorten(line))
 	}
 	switch mode := f[n]; mode {
-	case "000000", "160000": // it is gone, or a submodule
+	case "000000", "160000": // removed, or a submodule
 		return "", false, nil
 	}
 	return f[2*n+1], true, nil
 }
 
-// Files hands out the files and symbolic links of a tree.
+// Files calls each for the files and symbolic links of a tree.
 func (r Repo) Files(ctx context.Context, tree string, each func(path, id string) error) error {
 	c := Cmd{Args: []string{"ls-tree", "-r", "-z", "--full-tree", "--end-of-options", tree}, Limits: &walkLimits, Timeout: walkTimeout}
 	err := r.records(ctx, c, splitNUL, func(rec string) error {

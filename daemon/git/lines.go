@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// maxLine bounds a line of Lines, in bytes.
+// maxLine is the longest line that Lines accepts, in bytes.
 const maxLine = 1 << 20
 
-// Lines runs c and hands out its output line by line, however many there are.
+// Lines runs c and calls each for every line of its output. The number of lines is not bounded.
 func (r Repo) Lines(ctx context.Context, c Cmd, each func(string)) error {
 	return r.records(ctx, c, bufio.ScanLines, func(line string) error {
 		each(line)
@@ -20,14 +20,15 @@ func (r Repo) Lines(ctx context.Context, c Cmd, each func(string)) error {
 	})
 }
 
-// records runs c and hands out what split finds in its output, until an error of each.
+// records runs c and calls each for every token that split finds in its output. An error of each
+// ends it.
 func (r Repo) records(ctx context.Context, c Cmd, split bufio.SplitFunc, each func(string) error) error {
 	out, in := io.Pipe()
 	c.Stdout = in
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		_, err := r.Do(ctx, c)
-		in.CloseWithError(err) // nil is the end
+		in.CloseWithError(err) // nil ends the output
 		return err
 	})
 	group.Go(func() error {

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// maxBranch bounds a branch name, in bytes: refs are files, and a file name has
-// at most 255 bytes with ".lock" behind it.
+// maxBranch is the longest branch name, in bytes. Loose refs are files, and a file name has at
+// most 255 bytes including ".lock".
 const maxBranch = 240
 
-// CheckBranch reports whether name can be the name of a branch: the rules of
-// git-check-ref-format(1), and beyond them nothing that git could take for an
-// option, a revision expression or another ref. The error wraps ErrBadName.
+// CheckBranch checks that name can be the name of a branch: by the rules of
+// git-check-ref-format(1), and so that git cannot take it for an option, a revision expression or
+// another ref. The error wraps ErrBadName.
 func CheckBranch(name string) error {
 	bad := func(why string) error { return fmt.Errorf("branch %q: %s: %w", shorten(name), why, ErrBadName) }
 	switch {
@@ -71,9 +71,9 @@ func shorten(s string) string {
 	return s
 }
 
-// Branch gives the full name of a branch's ref.
+// Branch returns the full name of a branch's ref.
 func Branch(name string) string { return "refs/heads/" + name }
 
-// Opened are the names of files that git opens in every directory of a worktree where it
-// finds them, whatever they are: for a pipe it waits for ever.
+// Opened returns the names of the files that git opens in every directory of a worktree, whatever
+// their type. Opening a FIFO of such a name blocks.
 func Opened() []string { return []string{".gitignore", ".gitattributes", ".gitmodules", ".mailmap"} }

@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// Own is the person a command runs for.
+// Own is the user on whose behalf a command runs.
 type Own struct {
 	UID  uint32
 	Home string // absolute
-	// Env is added last ("NAME=value"): where the person's agent of ssh is, tokens.
+	// Env is added last ("NAME=value"): tokens, and the socket of the user's ssh-agent.
 	Env []string
 }
 
-// Environ is the environment of a program that runs for the person: it must not prompt, as no
-// terminal is there.
+// Environ returns the environment of a program that runs for the user. The program must not
+// prompt: it has no terminal.
 func (o *Own) Environ() []string {
 	env := []string{
 		"PATH=" + strings.Join(o.Path(), ":"),
@@ -25,7 +25,7 @@ func (o *Own) Environ() []string {
 		"GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=/bin/false", "SSH_ASKPASS=/bin/false", "SSH_ASKPASS_REQUIRE=force",
 		"GIT_PAGER=cat", "PAGER=cat", "GIT_EDITOR=/bin/false",
 	}
-	// Keyrings are reached over the person's bus, if a session is open.
+	// Programs reach keyrings over the user's bus, if the user has a session.
 	run := filepath.Join("/run/user", strconv.FormatUint(uint64(o.UID), 10))
 	if _, err := os.Stat(filepath.Join(run, "bus")); err == nil {
 		env = append(env, "XDG_RUNTIME_DIR="+run, "DBUS_SESSION_BUS_ADDRESS=unix:path="+run+"/bus")
@@ -33,14 +33,14 @@ func (o *Own) Environ() []string {
 	return append(env, o.Env...)
 }
 
-// Path is where the person's programs are looked for.
+// Path returns the directories of the user's programs.
 func (o *Own) Path() []string {
 	path := strings.Split("/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", ":")
 	return slices.Concat(path, []string{filepath.Join(o.Home, ".local/bin"), filepath.Join(o.Home, "bin"), "/home/linuxbrew/.linuxbrew/bin"})
 }
 
-// environ keeps of the settings for every command what guards against the
-// repository, and leaves the person's configuration and credentials alone.
+// environ returns the settings that protect against the content of the repository. It leaves out
+// those that would override the user's configuration and credentials.
 func (o *Own) environ(c *Cmd) []string {
 	guard := []string{"core.hooksPath=/dev/null", "core.fsmonitor=false", "protocol.ext.allow=never", "gc.auto=0", "maintenance.auto=false", "push.recurseSubmodules=no", "push.gpgSign=false"}
 	env := append(o.Environ(), "GIT_ALLOW_PROTOCOL=file:git:http:https:ssh", "GIT_LITERAL_PATHSPECS=1", "GIT_NO_REPLACE_OBJECTS=1", "GIT_NO_LAZY_FETCH=1", "GIT_GRAFT_FILE=/dev/null", "GIT_OPTIONAL_LOCKS=0")

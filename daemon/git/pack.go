@@ -16,18 +16,17 @@ import (
 	"polis/fusefs/fdtree"
 )
 
-// packLimits let git index packs of some ten million objects or gigabytes, one
-// object after the other.
+// packLimits allow git to index packs of some ten million objects, or of gigabytes, one object
+// after the other.
 var packLimits = cage.Limits{AddressSpace: 4 << 30, FileSize: 4 << 30, CPU: 15 * time.Minute}
 
-// maxIndex bounds the index files that are read back, in bytes.
+// maxIndex is the largest index file that is read back, in bytes.
 const maxIndex = 4 << 30
 
-// IndexPack runs git to resolve and hash every object of a pack, without the help of a
-// repository, and returns the SHA-256 sums of the index and the reverse index it makes. format is
-// "sha1" or "sha256". pack is open read-only and belongs to the Runner's user; scratch is a
-// directory that only the caller can search, so that no other user reaches what is written there
-// meanwhile.
+// IndexPack runs git to resolve and hash every object of a pack without a repository, and returns
+// the SHA-256 sums of the index and of the reverse index. format is "sha1" or "sha256". pack is
+// open read-only and belongs to the Runner's user. scratch is a directory that only the caller can
+// search, so that no other user reaches the files in it.
 func (r *Runner) IndexPack(ctx context.Context, pack *os.File, format, scratch string) (idx, rev [32]byte, err error) {
 	dir, err := os.MkdirTemp(scratch, "pack-")
 	if err != nil {
@@ -50,7 +49,7 @@ func (r *Runner) IndexPack(ctx context.Context, pack *os.File, format, scratch s
 	defer d.Close()
 	limits := packLimits
 	_, err = r.Run(ctx, Cmd{
-		// Descriptors, because the user can search neither path.
+		// Paths of descriptors: the user can search neither directory.
 		Args:  []string{"index-pack", "--object-format=" + format, "--threads=1", "--rev-index", "-o", "/proc/self/fd/3/p.idx", "/proc/self/fd/0"},
 		Dir:   "/",
 		Stdin: pack, Files: []*os.File{d}, Write: []string{dir}, Limits: &limits, Timeout: copyTimeout,
@@ -70,7 +69,7 @@ func (r *Runner) IndexPack(ctx context.Context, pack *os.File, format, scratch s
 func sum(path string) (out [32]byte, err error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return out, fmt.Errorf("read the index git made: %w", err)
+		return out, fmt.Errorf("read the index of the pack: %w", err)
 	}
 	f := os.NewFile(uintptr(fd), path)
 	defer f.Close()
@@ -80,7 +79,7 @@ func sum(path string) (out [32]byte, err error) {
 		err = ErrTooLarge
 	}
 	if err != nil {
-		return out, fmt.Errorf("read the index git made: %w", err)
+		return out, fmt.Errorf("read the index of the pack: %w", err)
 	}
 	return [32]byte(h.Sum(nil)), nil
 }

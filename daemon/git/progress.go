@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// Step is how far git is with one part of its work.
+// Step is the progress of one part of git's work.
 type Step struct {
-	// What is the part in git's words: "Receiving objects".
+	// What is git's name of the part, such as "Receiving objects".
 	What string
-	// Percent is -1 where git does not know the end.
+	// Percent is -1 if git does not know the total.
 	Percent int
-	// Rest is what git adds: counts, bytes, speed.
+	// Rest is what git appends: counts, bytes, speed.
 	Rest string
 }
 
-// String is one line for people.
+// String returns the step as one line.
 func (s Step) String() string {
 	if s.Percent < 0 {
 		return strings.TrimSpace(s.What + ": " + s.Rest)
@@ -25,11 +25,11 @@ func (s Step) String() string {
 	return strings.TrimSpace(s.What + ": " + strconv.Itoa(s.Percent) + "% " + s.Rest)
 }
 
-// maxStep bounds one line of progress, in bytes; longer ones are not progress.
+// maxStep is the longest line of progress, in bytes. A longer line is not progress.
 const maxStep = 512
 
-// parseStep reads a line of git's --progress (progress.c). What the other side
-// says has "remote: " before it.
+// parseStep parses a line of git's --progress (progress.c). Lines of the remote side begin with
+// "remote: ".
 func parseStep(line string) (Step, bool) {
 	line = strings.TrimRight(strings.TrimPrefix(line, "remote: "), " ")
 	what, rest, ok := strings.Cut(line, ": ")
@@ -70,8 +70,8 @@ func parseStep(line string) (Step, bool) {
 	return Step{}, false
 }
 
-// stepper passes progress on to say, and everything else to rest. A part of the work is reported
-// when it begins, every few percent, and when it is done.
+// stepper passes progress to say, and all other output to rest. It reports the begin and the end
+// of a part, and every few percent between.
 type stepper struct {
 	say  func(Step)
 	rest io.Writer
@@ -79,7 +79,7 @@ type stepper struct {
 	last Step
 }
 
-// every is how many percent lie between two Steps that are reported.
+// every is the number of percent between two reported Steps.
 const every = 5
 
 func (s *stepper) Write(p []byte) (int, error) {
@@ -88,7 +88,7 @@ func (s *stepper) Write(p []byte) (int, error) {
 		i := bytes.IndexAny(p, "\r\n")
 		if i < 0 {
 			s.line = append(s.line, p...)
-			if len(s.line) > maxStep { // not progress, and not to be kept
+			if len(s.line) > maxStep { // not progress
 				return n, s.flush(false)
 			}
 			return n, nil
@@ -102,7 +102,7 @@ func (s *stepper) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// flush decides about the line that was read.
+// flush classifies the line that was read.
 func (s *stepper) flush(ended bool) error {
 	line := s.line
 	s.line = s.line[:0]
@@ -121,7 +121,7 @@ func (s *stepper) flush(ended bool) error {
 	return err
 }
 
-// end passes on what was not ended by a line break.
+// end passes on a last line without a line break.
 func (s *stepper) end() error {
 	if len(s.line) == 0 {
 		return nil

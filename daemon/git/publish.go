@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Objects of an agent's own lie in a directory of their own until a ref leads to them, so that no
-// other agent sees what was only added, stashed or thrown away.
+// An agent's new objects are in a directory of the agent's own until a ref reaches them. So no
+// other agent sees objects that were only added, stashed or discarded.
 
-// ObjectDir is where new objects of the repository go.
+// ObjectDir returns the directory to which git writes the repository's new objects.
 func (r Repo) ObjectDir() string {
 	if r.Objects != "" {
 		return r.Objects
@@ -23,25 +23,23 @@ func (r Repo) ObjectDir() string {
 	return filepath.Join(r.Dir, "objects")
 }
 
-// Own is the repository as an agent's git sees it: what it writes goes to the
-// directory own, where it is looked for first. That order matters: objects move
-// from there to the repository, never back, so that none is missed on the way.
+// Own returns the repository as an agent's git sees it: git writes new objects to the directory
+// own, and reads own first. The order matters: objects move from own to the repository and never
+// back, so a reader that looks in this order finds each.
 func (r Repo) Own(own string) Repo {
 	r.Alternates = append([]string{r.ObjectDir()}, r.Alternates...)
 	r.Objects = own
 	return r
 }
 
-// Publish is Complete for what lies in the repository or in own, and moves what
-// is only in own to the repository. When it returns nil, the names can be given
-// to refs. Interrupted, it has moved some objects, which does no harm.
-// moved is how many files there are less in own.
+// Publish checks, as Complete, what is in the repository or in own, and moves what is only in own
+// to the repository. After it returns nil, refs can point to the names. If it is interrupted, some
+// objects have moved, which is harmless. moved is the number of files that left own.
 func (r Repo) Publish(ctx context.Context, own string, revs ...string) (moved int, err error) {
 	return r.publish(ctx, own, revs, true)
 }
 
-// PublishKept is Publish, but the objects stay in own, too: the same files under
-// two names.
+// PublishKept is Publish that keeps the objects in own as well: the files have two names.
 func (r Repo) PublishKept(ctx context.Context, own string, revs ...string) error {
 	_, err := r.publish(ctx, own, revs, false)
 	return err
@@ -56,9 +54,9 @@ func (r Repo) publish(ctx context.Context, own string, revs []string, moves bool
 	return r.take(ctx, with, ids, moves)
 }
 
-// Borrow makes what revs reach and the refs of r do not independent of own: the
-// objects that lie there become objects of to, too. to must have the other
-// objects of r as alternates.
+// Borrow copies objects from own to the repository to, namely those that revs reach and the refs
+// of r do not. They then no longer depend on own. The alternates of to must contain the other
+// objects of r.
 func (r Repo) Borrow(ctx context.Context, to Repo, own string, revs ...string) error {
 	from := Repo{Runner: to.Runner, Dir: r.Dir, Objects: own, Alternates: []string{to.ObjectDir(), r.ObjectDir()}}
 	ids, err := from.reach(ctx, true, revs)
@@ -69,8 +67,8 @@ func (r Repo) Borrow(ctx context.Context, to Repo, own string, revs ...string) e
 	return err
 }
 
-// take brings those of ids in from.Objects to the repository: files as they
-// are, for they were checked when they were written. It returns how many it moved.
+// take moves or links the objects ids from from.Objects to the repository. It does not check the
+// files: they were checked when they were written. It returns the number of moved files.
 func (r Repo) take(ctx context.Context, from Repo, ids []string, moves bool) (int, error) {
 	t := taker{r: r, moves: moves}
 	defer t.close()
@@ -93,15 +91,14 @@ func (r Repo) take(ctx context.Context, from Repo, ids []string, moves bool) (in
 	return t.moved, t.packed(ctx, from, rest)
 }
 
-// taker moves files between two object directories. What is below them is
-// reached without following a link.
+// taker moves files between two object directories, below which it follows no link.
 type taker struct {
 	r        Repo
-	moves    bool // else the files are there twice
+	moves    bool // remove the old name; else the files have two names
 	from, to int
 	opened   []int
 	moved    int  // files
-	copies   bool // some files cannot be moved: they are copied
+	copies   bool // some files cannot be moved and are copied
 }
 
 func (t *taker) open(own string) error {
@@ -123,7 +120,7 @@ func (t *taker) close() {
 
 var beneath = uint64(unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS)
 
-// one moves one object and says whether the receiver has its file now.
+// one moves one object and reports whether the receiver has its file now.
 func (t *taker) one(id string) (bool, error) {
 	dir, name := id[:2], id[2:]
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: beneath}
@@ -155,7 +152,7 @@ func (t *taker) one(id string) (bool, error) {
 			return false, ignore(err, unix.ENOENT)
 		}
 		return true, t.drop(from, name)
-	case errors.Is(err, unix.ENOENT): // another git of the agent's was faster
+	case errors.Is(err, unix.ENOENT): // another git of the agent removed it
 		return true, nil
 	case errors.Is(err, unix.EXDEV), errors.Is(err, unix.EMLINK):
 		t.copies = true
@@ -166,7 +163,7 @@ func (t *taker) one(id string) (bool, error) {
 	return true, touch(to, name)
 }
 
-// dir opens one of the receiver's 256 directories, which is made if need be.
+// dir opens one of the receiver's 256 directories, and makes it if it is missing.
 func (t *taker) dir(name string, how *unix.OpenHow) (int, error) {
 	fd, err := unix.Openat2(t.to, name, how)
 	if !errors.Is(err, unix.ENOENT) {
@@ -190,7 +187,7 @@ func ignore(err, what error) error {
 	return err
 }
 
-// file gives a file another name, which must be free, in place of its own or beside it.
+// file moves a file, or links it, to a name that must be free.
 func (t *taker) file(from int, name string, to int) error {
 	if !t.moves {
 		return unix.Linkat(from, name, to, name, 0)
@@ -202,13 +199,13 @@ func (t *taker) file(from int, name string, to int) error {
 	return err
 }
 
-// touch says that a file is in use: maintenance removes what has not been touched for long.
+// touch sets the time of a file to now: maintenance removes files that were not touched for long.
 func touch(dir int, name string) error {
 	now := unix.NsecToTimespec(time.Now().UnixNano())
 	return unix.UtimesNanoAt(dir, name, []unix.Timespec{now, now}, unix.AT_SYMLINK_NOFOLLOW)
 }
 
-// drop removes a file that the receiver has, too.
+// drop removes a file that the receiver has as well.
 func (t *taker) drop(from int, name string) error {
 	if !t.moves {
 		return nil
@@ -220,7 +217,7 @@ func (t *taker) drop(from int, name string) error {
 	return ignore(err, unix.ENOENT)
 }
 
-// alternates is a list of directories as git reads it from its environment.
+// alternates formats a list of directories for git's environment.
 func alternates(dirs []string) string {
 	quoted := make([]string, len(dirs))
 	for i, d := range dirs {

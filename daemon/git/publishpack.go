@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxTakenIndex bounds the index of a pack that is moved as it is, in bytes.
+// maxTakenIndex is the largest index of a pack that is moved without repacking, in bytes.
 const maxTakenIndex = 512 << 20
 
-// packed brings what is in packs: a pack of which all is wanted as it is, as
-// after a fetch, and what is left in a new one.
+// packed moves objects that are in packs. A pack of which every object is wanted moves as it is,
+// as after a fetch. The other objects go into a new pack.
 func (t *taker) packed(ctx context.Context, from Repo, ids []string) error {
 	if len(ids) == 0 {
 		return nil
@@ -54,7 +54,7 @@ func (t *taker) packed(ctx context.Context, from Repo, ids []string) error {
 		}
 	}
 	if !some {
-		return nil // all of it is in the repository
+		return nil // the repository has all of them
 	}
 	lack, err := missing(ctx, t.r, ids)
 	if err != nil || len(lack) == 0 {
@@ -63,8 +63,8 @@ func (t *taker) packed(ctx context.Context, from Repo, ids []string) error {
 	return pipe(ctx, from, t.r, strings.NewReader(strings.Join(lack, "\n")+"\n"))
 }
 
-// pack brings a pack if all of it is wanted. The index comes last, and goes
-// first: a git that knows it finds the rest.
+// pack moves a pack if every object of it is wanted. It adds the index last and removes the index
+// first: a git that sees the index then finds the other files.
 func (t *taker) pack(dir int, stem string, wanted map[string]bool) error {
 	all, err := t.allOf(dir, stem, wanted)
 	if err != nil || !all {
@@ -97,7 +97,7 @@ func (t *taker) pack(dir int, stem string, wanted map[string]bool) error {
 	return nil
 }
 
-// allOf says whether every object of a pack is wanted.
+// allOf reports whether every object of a pack is wanted.
 func (t *taker) allOf(dir int, stem string, wanted map[string]bool) (bool, error) {
 	hash, names, err := indexed(dir, stem)
 	if err != nil || len(names) == 0 || len(names)/hash > len(wanted) {

@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// Repo is one repository together with who runs git in it.
+// Repo is a repository together with the Runner that git runs by.
 type Repo struct {
 	Runner *Runner
 	// Dir is the git directory, absolute.
 	Dir string
-	// Objects and Alternates are those of every command that names none.
+	// Objects and Alternates apply to commands that set neither.
 	Objects    string
 	Alternates []string
 }
@@ -34,13 +34,13 @@ func (r Repo) Do(ctx context.Context, c Cmd) ([]byte, error) {
 	return r.Runner.Run(ctx, c)
 }
 
-// Line runs git and returns its output without the newline at the end.
+// Line runs git and returns its output without the final newline.
 func (r Repo) Line(ctx context.Context, args ...string) (string, error) {
 	out, err := r.Run(ctx, args...)
 	return strings.TrimSuffix(string(out), "\n"), err
 }
 
-// Ref returns the object id ref has, or ErrNotFound. ref is a full ref name.
+// Ref returns the object id of ref, or ErrNotFound. ref is a full ref name.
 func (r Repo) Ref(ctx context.Context, ref string) (string, error) {
 	return r.resolve(ctx, ref)
 }
@@ -64,7 +64,7 @@ func (r Repo) resolve(ctx context.Context, rev string) (string, error) {
 	return out, nil
 }
 
-// Head returns the branch HEAD points to, short, or "" if HEAD is detached.
+// Head returns the short name of the branch that HEAD points to, or "" if HEAD is detached.
 func (r Repo) Head(ctx context.Context) (string, error) {
 	out, err := r.Line(ctx, "symbolic-ref", "--quiet", "HEAD")
 	if code, ok := ExitCode(err); ok && code == 1 {
@@ -88,7 +88,7 @@ func (r Repo) IsAncestor(ctx context.Context, a, b string) (bool, error) {
 	return err == nil, err
 }
 
-// Count counts the commits args name to git rev-list.
+// Count returns the number of commits that args name to git rev-list.
 func (r Repo) Count(ctx context.Context, args ...string) (int, error) {
 	out, err := r.Line(ctx, append([]string{"rev-list", "--count"}, args...)...)
 	if err != nil {
@@ -101,7 +101,7 @@ func (r Repo) Count(ctx context.Context, args ...string) (int, error) {
 	return n, nil
 }
 
-// Refs lists the refs below prefixes (all if none) with their ids.
+// Refs returns the refs below prefixes, or all refs without prefixes, with their ids.
 func (r Repo) Refs(ctx context.Context, prefixes ...string) (map[string]string, error) {
 	out, err := r.Run(ctx, append([]string{"for-each-ref", "--format=%(objectname) %(refname)"}, prefixes...)...)
 	if err != nil {
@@ -118,8 +118,8 @@ func (r Repo) Refs(ctx context.Context, prefixes ...string) (map[string]string, 
 	return refs, nil
 }
 
-// Update moves ref to oid if it still has the value old. An empty old means
-// that the ref must not exist. ErrRefMoved says that it has another value.
+// Update sets ref to oid if its value is still old. An empty old means that the ref must not
+// exist. Update returns ErrRefMoved if ref has another value.
 func (r Repo) Update(ctx context.Context, ref, oid, old, why string) error {
 	expect := old
 	if expect == "" {
@@ -129,13 +129,13 @@ func (r Repo) Update(ctx context.Context, ref, oid, old, why string) error {
 	return r.moved(ctx, ref, old, err)
 }
 
-// Delete removes ref if it still has the value old.
+// Delete removes ref if its value is still old.
 func (r Repo) Delete(ctx context.Context, ref, old string) error {
 	_, err := r.Run(ctx, "update-ref", "--no-deref", "-d", ref, old)
 	return r.moved(ctx, ref, old, err)
 }
 
-// moved turns a failed update into ErrRefMoved if that is the reason.
+// moved returns ErrRefMoved if an update failed because the ref has another value, else err.
 func (r Repo) moved(ctx context.Context, ref, old string, err error) error {
 	if err == nil {
 		return nil
@@ -150,7 +150,7 @@ func (r Repo) moved(ctx context.Context, ref, old string, err error) error {
 	return err
 }
 
-// UpdateAll gives many refs their ids in one transaction, whatever they were.
+// UpdateAll sets many refs in one transaction, regardless of their present values.
 func (r Repo) UpdateAll(ctx context.Context, refs map[string]string, why string) error {
 	if len(refs) == 0 {
 		return nil
@@ -166,8 +166,8 @@ func (r Repo) UpdateAll(ctx context.Context, refs map[string]string, why string)
 // Person is an author or a committer.
 type Person struct{ Name, Email string }
 
-// CommitTree makes a commit and returns its id. Nothing points to it yet.
-// The zero Person is polis itself.
+// CommitTree makes a commit and returns its id. It updates no ref. The zero Person is polis
+// itself.
 func (r Repo) CommitTree(ctx context.Context, tree string, parents []string, message string, author Person) (string, error) {
 	args := []string{"commit-tree", "--no-gpg-sign", tree}
 	for _, p := range parents {
@@ -203,8 +203,8 @@ func (r Repo) Parents(ctx context.Context, commit string) ([]string, error) {
 	return ids[1:], nil
 }
 
-// Changed lists the paths that differ between two trees or commits, sorted as
-// git sorts them, byte for byte.
+// Changed returns the paths that differ between two trees or commits, sorted by bytes as git sorts
+// them.
 func (r Repo) Changed(ctx context.Context, a, b string) ([]string, error) {
 	out, err := r.Run(ctx, "diff-tree", "-r", "-z", "--name-only", "--no-renames", "--end-of-options", a, b)
 	if err != nil {
@@ -213,7 +213,7 @@ func (r Repo) Changed(ctx context.Context, a, b string) ([]string, error) {
 	return SplitNUL(out), nil
 }
 
-// SplitNUL splits output of -z.
+// SplitNUL splits the output of an option -z.
 func SplitNUL(out []byte) []string {
 	s := strings.TrimSuffix(string(out), "\x00")
 	if s == "" {

@@ -25,70 +25,69 @@ const (
 
 // Runner runs git as one user.
 type Runner struct {
-	// UID and GID are who git runs as. A daemon that is not root can only run
-	// it as itself.
+	// UID and GID are the user and group that git runs as. A daemon that is not root can only run
+	// git as its own user.
 	UID, GID uint32
-	// Git is the program; "git" from the fixed PATH if empty.
+	// Git is the program; if empty, "git" from the fixed PATH.
 	Git string
-	// Log gets one Debug record per command; nil for none.
+	// Log gets one Debug record per command; nil disables it.
 	Log *slog.Logger
-	// Timeout bounds one command that has no bound of its own; 5 minutes if 0.
+	// Timeout bounds a command without a Timeout of its own; 0 is 5 minutes.
 	Timeout time.Duration
 }
 
 // Cmd is one command.
 type Cmd struct {
 	Args []string
-	// GitDir, CommonDir, WorkTree and Index become the variables of those names.
-	// Without GitDir, git discovers the repository from Dir, which must then be
-	// the user's own project and never a directory an agent writes.
+	// GitDir, CommonDir, WorkTree and Index set the variables of these names. Without GitDir, git
+	// discovers the repository from Dir, which must then be the user's own project and never a
+	// directory that an agent writes.
 	GitDir, CommonDir, WorkTree, Index string
-	// Objects is where objects are looked for first and written, the
-	// repository's own directory if empty; Alternates are read besides.
+	// Objects is the directory in which git looks for objects first, and to which it writes them;
+	// if empty, the repository's own. Git reads Alternates as well.
 	Objects    string
 	Alternates []string
-	// Dir is the working directory; GitDir or / if empty.
+	// Dir is the working directory; if empty, GitDir, else /.
 	Dir string
-	// Env is added last: identities and dates.
+	// Env is appended last: identities and dates.
 	Env []string
-	// Config is added to the settings that hold for every command ("key=value").
+	// Config is appended to the settings of every command ("key=value").
 	Config []string
-	// Helpers leaves the credential helpers of the configuration in place.
+	// Helpers enables the credential helpers of the configuration.
 	Helpers bool
-	// Global is a file read in place of the user's configuration.
+	// Global is a file that git reads in place of the user's configuration.
 	Global string
-	// Stdin may be nil. Stdout, if not nil, gets the output instead of Run's result.
+	// Stdin may be nil. A Stdout that is not nil receives the output instead of Run's result.
 	Stdin  io.Reader
 	Stdout io.Writer
-	// Files are further descriptors, /proc/self/fd/3 and on.
+	// Files are passed as /proc/self/fd/3 and higher.
 	Files []*os.File
-	// Progress is called with the progress of a command that has --progress; nil leaves it in the
-	// error's text.
+	// Progress is called with the progress of a command that has --progress. If nil, the progress
+	// is part of the error's text.
 	Progress func(Step)
-	// Timeout bounds the command; the Runner's if 0.
+	// Timeout bounds the command; 0 is the Runner's.
 	Timeout time.Duration
-	// Limits bound what the command may use; nil for no bound but Timeout.
+	// Limits bound the resources of the command; nil sets no bound but Timeout.
 	Limits *cage.Limits
-	// Write are directories the command writes besides the repository's own, such
-	// as the working tree of a checkout.
+	// Write lists directories that the command writes besides the repository's own, such as the
+	// working tree of a checkout.
 	Write []string
-	// Children says that the command starts git again for parts of its work.
+	// Children allows the command to start git for parts of its work.
 	Children bool
-	// Remote lifts the cage: the command reaches a remote, for which git starts
-	// transports, ssh and credential helpers. Only in a repository whose
-	// configuration no agent writes, and never with a WorkTree.
+	// Remote lifts the cage for a command that reaches a remote: git starts transports, ssh and
+	// credential helpers. Set it only in a repository whose configuration no agent writes, and
+	// never with a WorkTree.
 	Remote bool
-	// Own, if not nil, lifts the cage and runs git as the person it runs for would:
-	// with that person's home, configuration and credentials. Only for what the
-	// person asks for, and only with arguments no agent has written.
+	// Own, if not nil, lifts the cage and runs git as the user, with the user's home,
+	// configuration and credentials. Set it only for what the user requested, and with no argument
+	// that an agent has written.
 	Own *Own
-	// Under, if not nil, gives the command a mount namespace of its own in which
-	// a mounted view is out of the way.
+	// Under, if not nil, gives the command a mount namespace in which a mounted view is absent.
 	Under *Under
 }
 
-// Credential is what a process needs to run as uid and gid; nil if that is who
-// the daemon is already.
+// Credential returns the credential of a process of uid and gid, or nil if the daemon runs as that
+// user.
 func Credential(uid, gid uint32) (*syscall.Credential, error) {
 	if me := uint32(os.Geteuid()); me != 0 {
 		if uid != me {
@@ -99,8 +98,8 @@ func Credential(uid, gid uint32) (*syscall.Credential, error) {
 	return &syscall.Credential{Uid: uid, Gid: gid}, nil // no supplementary groups
 }
 
-// Run runs c and returns what it printed. A git that fails is an *ExitError; a
-// context that ends is its cause.
+// Run runs c and returns its output. If git fails, the error is an *ExitError; if the context
+// ends, it is the context's cause.
 func (r *Runner) Run(ctx context.Context, c Cmd) ([]byte, error) {
 	timeout := c.Timeout
 	if timeout == 0 {
@@ -129,10 +128,10 @@ func (r *Runner) Run(ctx context.Context, c Cmd) ([]byte, error) {
 	if cmd.Dir == "" {
 		cmd.Dir = "/"
 	}
-	// The group, not only the process: git starts helpers (ssh, index-pack).
+	// The process group is killed: git starts helpers (ssh, index-pack).
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: cred}
 	if c.Own != nil {
-		// Nothing may ask on the terminal that polisd was started from.
+		// A session of its own: no helper may prompt on the terminal that started polisd.
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: cred}
 	}
 	cmd.Cancel = func() error {
@@ -203,8 +202,8 @@ func (c *Cmd) verb() string {
 	return c.Args[0]
 }
 
-// bounded keeps the first max bytes. It swallows the rest, so that git does not
-// die of a broken pipe while it explains itself, but tells full about it once.
+// bounded keeps the first max bytes and discards the rest, so that git does not get SIGPIPE while
+// it reports an error. It calls full once when it is full.
 type bounded struct {
 	buf  bytes.Buffer
 	max  int

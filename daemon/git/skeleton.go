@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// maxIDs bounds how many ids are kept in memory.
+// maxIDs is the most ids that are kept in memory.
 const maxIDs = 50_000_000
 
-// Skeleton lists the commits, trees and tags that revs lead to, and no file: not
-// even one that is among revs. revs are as for Complete.
+// Skeleton returns the commits, trees and tags that revs reach, and no blob, not even one that
+// revs name. revs are as for Complete.
 func (r Repo) Skeleton(ctx context.Context, revs []string) ([]string, error) {
 	var ids []string
 	c := Cmd{Args: []string{"rev-list", "--stdin", "--objects", "--filter=blob:none", "--filter-provided-objects", "--no-object-names"},
@@ -33,7 +33,7 @@ func (r Repo) Skeleton(ctx context.Context, revs []string) ([]string, error) {
 	return ids, nil
 }
 
-// Present returns those of ids that are objects of the repository.
+// Present returns the ids that are objects of the repository.
 func (r Repo) Present(ctx context.Context, ids []string) ([]string, error) {
 	if len(ids) == 0 {
 		return nil, nil
@@ -48,9 +48,9 @@ func (r Repo) Present(ctx context.Context, ids []string) ([]string, error) {
 	return out, err
 }
 
-// PackIn writes the objects ids into a pack below dir, a directory of the
-// Runner's user with a directory "pack" in it, and returns the pack's path without its
-// extension, "" without ids. Nothing else is needed to read it.
+// PackIn writes the objects ids into a pack below dir and returns the pack's path without its
+// extension, or "" if there are no ids. dir belongs to the Runner's user and contains a directory
+// "pack". The pack is complete: reading it needs no other object.
 func (r Repo) PackIn(ctx context.Context, dir string, ids []string) (string, error) {
 	if len(ids) == 0 {
 		return "", nil
@@ -71,7 +71,7 @@ func (r Repo) PackIn(ctx context.Context, dir string, ids []string) (string, err
 	return base + "-" + sum, nil
 }
 
-// All lists every object of the repository's own directory and its alternates.
+// All returns every object of the repository's own directory and its alternates.
 func (r Repo) All(ctx context.Context) ([]string, error) {
 	var ids []string
 	err := r.Lines(ctx, Cmd{Args: []string{"cat-file", "--batch-all-objects", "--unordered", "--batch-check=%(objectname)"}, Timeout: walkTimeout}, func(line string) {

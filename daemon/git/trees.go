@@ -14,12 +14,12 @@ import (
 	"polis/fusefs/gitdir/fsck"
 )
 
-// ErrBadTree says that a tree holds a name that git refuses to check out
-// (".git", ".."), or that no file system can hold, or is no proper tree.
+// ErrBadTree is returned for a tree with a name that git refuses to check out (".git", "..") or
+// that no file system can store, and for a malformed tree.
 var ErrBadTree = fsck.ErrTree
 
-// CheckTrees checks every tree that commit reaches and base does not: git stores and merges trees
-// that no git will check out, and that forges reject. The rules are those of package fsck.
+// CheckTrees checks every tree that commit reaches and base does not. Git stores and merges trees
+// that no git checks out and that forges reject. The rules are those of package fsck.
 func (r Repo) CheckTrees(ctx context.Context, commit, base string) error {
 	group, ctx := errgroup.WithContext(ctx)
 	names, toCat := io.Pipe()
@@ -27,7 +27,7 @@ func (r Repo) CheckTrees(ctx context.Context, commit, base string) error {
 	group.Go(func() error {
 		_, err := r.Do(ctx, Cmd{Args: []string{"rev-list", "--single-worktree", "--objects", "--no-object-names", "--filter=blob:none", "--end-of-options", commit, "^" + base},
 			Stdout: toCat, Timeout: copyTimeout})
-		toCat.CloseWithError(err) // nil is the end
+		toCat.CloseWithError(err) // nil ends the list
 		return err
 	})
 	group.Go(func() error {
@@ -44,7 +44,7 @@ func (r Repo) CheckTrees(ctx context.Context, commit, base string) error {
 	})
 	err := group.Wait()
 	if bad != nil {
-		return bad // what the others say follows from it
+		return bad // the other errors follow from it
 	}
 	return err
 }

@@ -9,39 +9,38 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Under is the directory that a command sees without the views mounted in it. A view covers the
-// worktree it shows, and git resolves every path it is given, also /proc/self/fd/N, to the name
-// where the view is: so the name itself must lead to the files. The command gets a mount
-// namespace of its own where it does; no other process sees a change. It sees no other directory
-// of Parent there, and Parent may be one that the command's user cannot enter.
+// Under names the directory that a command sees without the views mounted in it. A view covers the
+// worktree that it shows. Git resolves every path, including /proc/self/fd/N, to the name at which
+// the view is mounted, so that name itself must lead to the files. The command gets a mount
+// namespace in which it does; no other process sees the change. In that namespace Parent contains
+// no other directory. The command's user need not be able to search Parent on the host.
 //
-// It needs CAP_SYS_ADMIN. Without it no view can be mounted either, and the caller passes no
+// It needs CAP_SYS_ADMIN. Without that capability no view can be mounted, and the caller passes no
 // Under.
 type Under struct {
-	// Parent is a directory, absolute and without symlinks, Name one in it.
-	// Mounts on that and below it are out of the command's sight.
+	// Parent is an absolute path without symbolic links, and Name is a directory in it. The
+	// command does not see mounts on that directory or below it.
 	Parent, Name string
-	// Root, if not nil, is the open directory to be shown there: a descriptor
-	// of what is below the view.
+	// Root, if not nil, is the open directory to show there: a descriptor of what the view covers.
 	Root *os.File
 }
 
-// prepare opens the directory to be shown. enter then gives the thread it is
-// called on a mount namespace of its own in which it is shown; done closes it.
+// prepare opens the directory to show. enter moves the calling thread to a mount namespace in
+// which the directory is shown. done closes the directory.
 func (u *Under) prepare() (enter func() error, done func(), err error) {
 	if u.Parent == "" || u.Name == "" {
-		return nil, nil, errors.New("look under a view: no directory given")
+		return nil, nil, errors.New("open the files below a view: no directory given")
 	}
 	path := filepath.Join(u.Parent, u.Name)
 	fail := func(what string, err error) error {
-		return fmt.Errorf("look under the view at %s: %s: %w", path, what, err)
+		return fmt.Errorf("open the files below the view at %s: %s: %w", path, what, err)
 	}
 	from, name, flags := unix.AT_FDCWD, u.Parent, cloneTree
 	if u.Root != nil {
 		from, name, flags = int(u.Root.Fd()), "", cloneTree|unix.AT_EMPTY_PATH
 	}
-	// A clone without AT_RECURSIVE leaves the mounts inside behind. It must be
-	// made here: the new namespace may not clone mounts of the old one.
+	// A clone without AT_RECURSIVE excludes the mounts below it. It is made in the old namespace:
+	// the new one cannot clone its mounts.
 	tree, err := unix.OpenTree(from, name, flags)
 	if err != nil {
 		return nil, nil, fail("open_tree", err)
@@ -50,7 +49,7 @@ func (u *Under) prepare() (enter func() error, done func(), err error) {
 		if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 			return fail("unshare", err)
 		}
-		// Slave: an unmount on the host reaches the copy, nothing goes back.
+		// MS_SLAVE: an unmount on the host propagates to the copy, and nothing propagates back.
 		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
 			return fail("make mounts slaves", err)
 		}
@@ -64,7 +63,7 @@ func (u *Under) prepare() (enter func() error, done func(), err error) {
 			}
 			defer unix.Close(shown)
 		}
-		// In place of Parent a directory that anybody may enter, with the one in it.
+		// Replace Parent by a directory that every user can search, and that contains only Name.
 		if err := unix.Mount("polis", u.Parent, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=0755,size=64k,nr_inodes=8"); err != nil {
 			return fail("mount a tmpfs", err)
 		}
@@ -79,5 +78,5 @@ func (u *Under) prepare() (enter func() error, done func(), err error) {
 	return enter, func() { unix.Close(tree) }, nil
 }
 
-// cloneTree makes open_tree(2) copy the one mount that a path is on.
+// cloneTree makes open_tree(2) copy only the mount that contains the path.
 const cloneTree = uint(unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC | unix.AT_SYMLINK_NOFOLLOW)
