@@ -9,31 +9,32 @@ import (
 )
 
 const (
-	// maxRefs bounds the refs an agent owns: every git that reads all refs pays for each.
+	// maxRefs is the most refs that an agent may own: every git that reads all refs reads them.
 	maxRefs = 4096
-	// completeFor is how long an object that was found complete is not looked at again.
+	// completeFor is how long the result that an object is complete is cached.
 	completeFor = time.Minute
-	maxComplete = 20_000 // of them, and of those asked for at once
+	maxComplete = 20_000 // cached results, and revisions that are checked at once
 )
 
-// complete requires that all objects that a ref reaches exist, and a commit for a branch, and
-// publishes them: a dangling ref makes every git fail that reads all refs, also the daemon's.
+// complete checks that all objects that a ref reaches exist, and that a branch points to a commit.
+// It then publishes the objects. A dangling ref would make every git fail that reads all refs,
+// including the daemon's.
 func (g *Guard) complete(ctx context.Context, ref, hash string) error {
 	if g.cfg.Packs == nil {
-		return errors.New("nothing is there to check what the ref leads to")
+		return errors.New("the objects that the ref leads to cannot be checked")
 	}
 	rev := revision(ref, hash)
 	if g.foundComplete(rev) {
 		return nil
 	}
-	// git writes all lock files of a transaction before it renames the first:
-	// a fetch of a thousand tags is one question.
+	// git writes all lock files of a transaction before it renames the first. All of them are
+	// checked in one request, such as the thousand tags of a fetch.
 	if all := g.pending(rev); len(all) > 1 && g.publish(ctx, all...) == nil {
 		g.noteComplete(all)
 		return nil
 	}
-	// A branch that goes on is looked at from where it was, which is quicker than
-	// from all refs.
+	// A branch that advances is checked from its present value, which is faster than from all
+	// refs.
 	if old, err := g.readRef(ref); err == nil && isHash(old) && g.publish(ctx, rev, "^"+old) == nil {
 		g.noteComplete([]string{rev})
 		return nil
@@ -45,7 +46,7 @@ func (g *Guard) complete(ctx context.Context, ref, hash string) error {
 	return nil
 }
 
-// publish has what the revisions lead to moved to the shared repository.
+// publish makes the daemon move the objects that the revisions reach to the shared repository.
 func (g *Guard) publish(ctx context.Context, revs ...string) error {
 	n, err := g.cfg.Packs.Publish(ctx, revs...)
 	if n > 0 && g.cfg.Counted != nil {
@@ -54,15 +55,15 @@ func (g *Guard) publish(ctx context.Context, revs ...string) error {
 	return err
 }
 
-// isReflog says whether git writes down in a file where a ref has been.
+// isReflog reports whether path is a reflog.
 func (g *Guard) isReflog(path string) bool {
 	return path == "worktrees/"+g.cfg.Worktree+"/logs/HEAD" || classify(path, g.cfg.Worktree) == classReflog
 }
 
-// publishLocked publishes what refs are about to lead to. git writes the lock
-// files of a transaction, then the logs, and then renames the locks: others must
-// not find in a log what they do not have, also if git dies before it renames. What
-// cannot be published is refused when its ref is to lead there.
+// publishLocked publishes what the locked refs will point to. git writes the lock files of a
+// transaction, then the reflogs, and then renames the locks. Other agents must not find ids in a
+// reflog whose objects they cannot read, even if git dies before the rename. Objects that cannot
+// be published are refused when the ref is renamed.
 func (g *Guard) publishLocked(ctx context.Context) {
 	g.mu.Lock()
 	var refs []string
@@ -75,7 +76,7 @@ func (g *Guard) publishLocked(ctx context.Context) {
 	for _, ref := range refs {
 		hash, err := g.readRef(ref + ".lock")
 		if err != nil || !isHash(hash) || ctx.Err() != nil {
-			continue // a ref that is removed, or not written yet
+			continue // the ref is removed, or not written yet
 		}
 		if err := g.complete(ctx, ref, hash); err != nil {
 			g.cfg.Log.Debug("not published yet", "agent", g.cfg.Agent, "path", ref, "err", err)
@@ -84,7 +85,7 @@ func (g *Guard) publishLocked(ctx context.Context) {
 	}
 }
 
-// revision is the revision expression for what a ref must be.
+// revision returns the revision expression that requires the type that a ref must have.
 func revision(ref, hash string) string {
 	if strings.HasPrefix(ref, "refs/heads/") {
 		return hash + "^{commit}"
@@ -92,7 +93,7 @@ func revision(ref, hash string) string {
 	return hash
 }
 
-// pending are rev and what else the lock files of this mount hold just now.
+// pending returns rev and the values in the other lock files of this mount.
 func (g *Guard) pending(rev string) []string {
 	g.mu.Lock()
 	var paths []string

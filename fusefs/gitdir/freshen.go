@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// freshen sets the time of an existing object or pack whose attributes an agent may not change:
-// mostly git is about to write an object again. Maintenance sees by the time that an object is
-// needed again.
+// freshen sets the time of an existing object or pack to now. The agent may not change these
+// attributes itself. Git usually sets the time instead of writing an object again, and maintenance
+// keeps objects with a recent time.
 func (g *Guard) freshen(path string) {
 	fd, err := unix.Openat2(g.roots[Route(path)], path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: resolve})
 	if errors.Is(err, syscall.ENOENT) {

@@ -12,7 +12,7 @@ import (
 	"polis/fusefs"
 )
 
-// Denial is one refusal, for the audit and for the agent's own why.
+// Denial is one refusal, for the audit and for polisctl agents why.
 type Denial struct {
 	Time     time.Time
 	Op, Path string
@@ -20,12 +20,12 @@ type Denial struct {
 	Errno    syscall.Errno
 	Pid      uint32
 	Hint     string
-	// Holder has the lock that was asked for, since Since.
+	// Holder is the agent that holds the requested lock, since Since.
 	Holder string
 	Since  time.Time
 }
 
-// Config says whose git directory this is.
+// Config describes the git directory and its agent.
 type Config struct {
 	Agent    string
 	Worktree string           // name below worktrees/
@@ -36,26 +36,26 @@ type Config struct {
 	OnOwn    func(ref string) // the agent made a ref
 	OnDisown func(ref string) // the agent removed one of its own
 	OnDenial func(Denial)
-	// PrivateFD is the agent's own part; duplicated. It is needed to remove
-	// stale lock files there; 0 if there is none.
+	// PrivateFD is the directory of the agent's own part; duplicated. It is needed to remove stale
+	// lock files there; 0 if the agent has none.
 	PrivateFD int
-	// Locker is the table of locks; without one only git's own lock files count.
+	// Locker is the shared table of locks. Without it only git's own lock files exclude others.
 	Locker Locker
-	// OnCleared is called by Run with stale lock files that were removed, so that the kernel's
+	// OnCleared is called by Run with the stale lock files that it removed, so that the kernel's
 	// cache of them can be invalidated.
 	OnCleared func(Cleared)
-	// Journal is a file that only root writes, with the lock files there are;
-	// see Recover. Empty for none.
+	// Journal is a file that only root writes. It records the present lock files; see Recover.
+	// Empty disables it.
 	Journal string
-	// Packs checks packs; without one none can be added.
+	// Packs checks packs. Without it no pack can be added.
 	Packs Packs
-	// Quota bounds what the agent adds to objects, in bytes on disk; 0 for no bound. Used is what
-	// it added before, OnUsed is called with the sum as it grows.
+	// Quota is the most bytes on disk that the agent may add to objects; 0 sets no limit. Used is
+	// what it has added before. OnUsed is called with the new sum when it grows.
 	Quota, Used int64
 	OnUsed      func(int64)
-	// Disk is called before an operation on the agent's own part that may take space, or before
-	// an object is begun. "" allows it; else it returns which limit is reached, and what to do.
-	// It must not block. May be nil.
+	// Disk is called before an operation that may take space in the agent's own part, and before
+	// an object is begun. It returns "" to allow the operation; else it returns which limit is
+	// reached, and what to do. It must not block. May be nil.
 	Disk func(op fusefs.Op) string
 	// Counted is called with the change of the number of files and directories in the agent's own
 	// part (fusefs.ObjectCounter). It must not block. May be nil.
@@ -64,22 +64,22 @@ type Config struct {
 	Now     func() time.Time
 }
 
-// writersWait bounds the wait for the last writer of something that is being
-// published: close(2) returns before the kernel tells us of it.
+// writersWait is how long Publish waits for the last writer of a file: close(2) returns before the
+// kernel sends the release.
 const writersWait = 2 * time.Second
 
-// Guard decides about the shared git directory.
+// Guard decides about operations in the shared git directory.
 type Guard struct {
 	cfg     Config
 	root    int
 	roots   []int // the shared directory and the agent's own part
 	journal *journal
-	wake    chan struct{} // there are lock files to look at
+	wake    chan struct{} // lock files need a check
 	packing chan struct{} // one pack is checked at a time
 
 	mu      sync.Mutex
 	locks   map[string]*lockFile
-	rest    map[string]time.Time // locks left to others until then
+	rest    map[string]time.Time // locks that this agent must not take until then
 	packs   map[string]PackSums  // packs of this mount, by name
 	used    int64
 	owned   map[string]bool      // refs
@@ -92,7 +92,7 @@ type Guard struct {
 	packed  packedCache
 }
 
-// New makes the guard; Close gives back its descriptor.
+// New makes the guard. The caller must call Close.
 func New(c Config) (*Guard, error) {
 	if c.Worktree == "" || c.Target == "" {
 		return nil, errors.New("gitdir: worktree and target must be given")
@@ -126,8 +126,8 @@ func New(c Config) (*Guard, error) {
 	return g, nil
 }
 
-// Close releases what New took; the guard must not be used afterwards, and
-// Run must have returned.
+// Close closes the guard's descriptors. Run must have returned, and the guard must not be used
+// afterwards.
 func (g *Guard) Close() error {
 	errs := []error{g.journal.close()}
 	for _, fd := range g.roots {
@@ -143,10 +143,10 @@ func (g *Guard) Close() error {
 	return errors.Join(errs...)
 }
 
-// Route is part of fusefs.Guard.
+// Route implements fusefs.Guard.
 func (g *Guard) Route(path string) int { return Route(path) }
 
-// Read is part of fusefs.Guard: what is visible may be read.
+// Read implements fusefs.Guard: what is visible may be read.
 func (g *Guard) Read(_ context.Context, c fusefs.Caller, op fusefs.Op, path string) syscall.Errno {
 	if g.Visible(path, false) {
 		return 0
@@ -154,10 +154,10 @@ func (g *Guard) Read(_ context.Context, c fusefs.Caller, op fusefs.Op, path stri
 	return g.deny(c, op, path, "UNDECLARED_READ", "this belongs to another agent")
 }
 
-// Xattr is part of fusefs.Guard; there are no virtual attributes here.
+// Xattr implements fusefs.Guard. This directory has no virtual attributes.
 func (*Guard) Xattr(string, string) ([]byte, bool) { return nil, false }
 
-// Count is part of fusefs.Guard; git's own bookkeeping is not the agent's work.
+// Count implements fusefs.Guard. Git's own files are not counted as the agent's work.
 func (*Guard) Count(fusefs.Op, bool, syscall.Errno, int64) {}
 
 func (g *Guard) mine(path string) bool {
@@ -175,7 +175,7 @@ func (g *Guard) owns(ref string) bool {
 	return g.owned[ref]
 }
 
-// Owned lists the agent's refs.
+// Owned returns the agent's refs.
 func (g *Guard) Owned() []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -199,7 +199,7 @@ func (g *Guard) refuseWith(c fusefs.Caller, op fusefs.Op, path string, errno sys
 	return errno
 }
 
-// closed waits until no process has path open for writing any more.
+// closed waits until no process has path open for writing.
 func (g *Guard) closed(ctx context.Context, path string) bool {
 	t := time.NewTimer(writersWait)
 	defer t.Stop()

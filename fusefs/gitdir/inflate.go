@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// inflater is what looking into a loose object needs. Making one anew takes 50
-// kB and much longer than inflating a small object does.
+// inflater is the state for reading a loose object. Making one allocates 50 kB and takes much
+// longer than inflating a small object.
 type inflater struct {
 	in, body *bufio.Reader
 	z        interface {
@@ -21,7 +21,7 @@ var inflaters = sync.Pool{New: func() any {
 	return &inflater{in: bufio.NewReaderSize(nil, 8<<10), body: bufio.NewReaderSize(nil, 8<<10)}
 }}
 
-// reset starts with the next object; the error is that of its zlib header.
+// reset begins the next object. The error is that of its zlib header.
 func (f *inflater) reset(r io.Reader) error {
 	f.in.Reset(r)
 	if f.z != nil {
@@ -38,7 +38,7 @@ func (f *inflater) reset(r io.Reader) error {
 	return nil
 }
 
-// done keeps it for the next, but no descriptor or context with it.
+// done makes the inflater available again. It drops references to the descriptor and the context.
 func (f *inflater) done() {
 	f.in.Reset(nil)
 	f.body.Reset(nil)

@@ -12,11 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxJournal is the size in bytes at which a journal is written anew.
+// maxJournal is the size in bytes at which a journal is rewritten.
 const maxJournal = 64 << 10
 
-// identity is a file that cannot be mistaken for a later one: file systems
-// use inode numbers again at once.
+// identity identifies a file, including its change time: file systems reuse inode numbers at once.
 type identity struct {
 	ino   uint64
 	birth unix.StatxTimestamp
@@ -32,9 +31,9 @@ func identify(dirfd int, path string, flags int) (identity, error) {
 	return identity{st.Ino, st.Btime}, nil
 }
 
-// journal names the lock files of this mount on disk, so that those of a killed server can be
-// distinguished from those of others. Lines of removed files are harmless; it is emptied whenever
-// no lock is left.
+// journal records the lock files of this mount on disk, so that those of a killed server can be
+// distinguished from those of other mounts. Lines of removed files are harmless. The journal is
+// emptied when no lock file is left.
 type journal struct {
 	mu   sync.Mutex
 	f    *os.File
@@ -63,7 +62,7 @@ func line(f *lockFile) string {
 	return fmt.Sprintf("%d %d %d.%09d %s\n", Route(f.path), f.made.ino, f.made.birth.Sec, f.made.birth.Nsec, f.path)
 }
 
-// add notes a lock file that is there now.
+// add records a lock file that exists now.
 func (j *journal) add(g *Guard, f *lockFile) {
 	if j.f == nil || !f.journaled() {
 		return
@@ -76,7 +75,7 @@ func (j *journal) add(g *Guard, f *lockFile) {
 	j.write(g, line(f))
 }
 
-// drop empties the journal when the last lock file has gone.
+// drop empties the journal when the last lock file is removed.
 func (j *journal) drop(g *Guard) {
 	if j.f == nil {
 		return
@@ -93,7 +92,7 @@ func (j *journal) drop(g *Guard) {
 	}
 }
 
-// rewrite leaves only the lock files there are. j.mu is held.
+// rewrite writes only the lines of existing lock files. j.mu is held.
 func (j *journal) rewrite(g *Guard) {
 	var b strings.Builder
 	g.mu.Lock()
@@ -121,9 +120,9 @@ func (j *journal) write(g *Guard, s string) {
 	}
 }
 
-// Recover removes the lock files that a server which is gone has left, as its
-// journal names them, and returns their names. roots are the shared directory
-// and the agent's own part. No process of the agent may be alive.
+// Recover removes the lock files that a dead server has left, according to its journal, and
+// returns their names. roots are the shared directory and the agent's own part. No process of the
+// agent may be running.
 func Recover(journalPath string, roots ...string) (cleared []string, err error) {
 	f, err := os.OpenFile(journalPath, os.O_RDWR|unix.O_NOFOLLOW, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -162,13 +161,13 @@ func Recover(journalPath string, roots ...string) (cleared []string, err error) 
 	return cleared, f.Truncate(0)
 }
 
-// recoverLine removes the file of one line, if that is what is there.
+// recoverLine removes the file of one line if it is still that file.
 func recoverLine(text string, fds []int) (string, error) {
 	part := strings.SplitN(text, " ", 4)
 	var root int
 	var id identity
 	if len(part) != 4 {
-		return "", nil // the end of a line that was being written
+		return "", nil // an incomplete line: its write was interrupted
 	}
 	if _, err := fmt.Sscanf(strings.Join(part[:3], " "), "%d %d %d.%d", &root, &id.ino, &id.birth.Sec, &id.birth.Nsec); err != nil || root < 0 || root >= len(fds) {
 		return "", nil //nolint:nilerr // as above
@@ -176,7 +175,7 @@ func recoverLine(text string, fds []int) (string, error) {
 	return removeIf(fds[root], part[3], id)
 }
 
-// removeIf unlinks path below root if it still is the file of that identity.
+// removeIf unlinks path below root if it still has that identity.
 func removeIf(root int, path string, id identity) (string, error) {
 	dir, base := ".", path
 	if i := strings.LastIndexByte(path, '/'); i >= 0 {
@@ -200,7 +199,7 @@ func removeIf(root int, path string, id identity) (string, error) {
 func ignoreAbsent(err error) error {
 	for _, e := range []error{unix.ENOENT, unix.ENOTDIR, unix.ELOOP, unix.EXDEV, unix.ENAMETOOLONG} {
 		if errors.Is(err, e) {
-			return nil // it is not there, or no name below the directory
+			return nil // missing, or not a name below the directory
 		}
 	}
 	return err

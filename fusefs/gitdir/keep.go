@@ -6,46 +6,46 @@ import (
 	"polis/fusefs"
 )
 
-// What the kernel may cache of the shared directory follows from who else can change it. Other
-// agents and the daemon add objects, move refs and replace packed-refs, all of them behind this
-// mount; so what they can change is looked up each time. But an object never changes under its
-// name, the directories that hold objects and refs stay where they are, and only the agent
-// changes its own part. Names of objects go, when maintenance packs them: a cached name would be
-// opened without a lookup, and found missing only when the pages of a mapping are read, which
-// kills the program.
+// The kernel may cache only what no one else can change. Other agents and the daemon add objects,
+// move refs and replace packed-refs behind this mount, so those are looked up each time. An object
+// never changes under its name, the directories of objects and refs are not removed, and only the
+// agent changes its own part. Names of objects are not cached: maintenance removes them when it
+// packs the objects. A cached name would be opened without a lookup, and a program that maps the
+// file would be killed by SIGBUS.
 const (
 	keepOwn    = fusefs.KeepAll
 	keepObject = fusefs.KeepAttr | fusefs.KeepData
 	keepFile   = keepObject | fusefs.KeepName
 	keepDir    = fusefs.KeepName | fusefs.KeepMode
-	// An unfinished object is only its own mount's. Its name is not kept: it is
-	// renamed to that of the object, and would be kept as that.
+	// Only its own mount sees an unfinished object. Its name is not cached: the object is renamed,
+	// and the entry would be kept.
 	keepTemp = fusefs.KeepAttr
 )
 
 var changedByOthers = map[string]bool{"index": true, "index.lock": true, "locked": true, "HEAD": true, "HEAD.lock": true, "logs/HEAD": true}
 
-// Keep is part of fusefs.Keeper.
+// Keep implements fusefs.Keeper.
 func (g *Guard) Keep(path string) fusefs.Keep {
 	top, rest, below := strings.Cut(path, "/")
 	if top == "objects" && !strings.HasPrefix(path, quarantine) {
-		return keepOfObjects(rest) // the daemon moves them when they are published
+		return keepOfObjects(rest) // the daemon moves them when it publishes them
 	}
 	if Route(path) == 1 {
 		return keepOwn
 	}
 	switch top {
-	case "": // what others make here shows in its times
+	case "": // the times of this directory show what other agents make
 		return fusefs.KeepMode
 	case "refs", "logs":
-		// Deeper ones come and go with the refs in them, and so do remotes.
+		// Deeper directories, and those of remotes, are removed with the last ref in them.
 		if strings.TrimPrefix(rest, "refs/") == "remotes" {
 			return 0
 		}
 		if !below || !strings.Contains(strings.TrimPrefix(rest, "refs/"), "/") && skeleton(strings.Split(path, "/")) {
 			return keepDir
 		}
-		// All agents' branches are in it. It goes when the last of them is packed.
+		// This directory contains all agents' branches. It is removed when the last of them is
+		// packed.
 		if strings.TrimPrefix(path, "logs/") == "refs/heads/"+strings.TrimSuffix(agents, "/") {
 			return keepDir | fusefs.KeepSharedDir
 		}
@@ -64,7 +64,7 @@ func keepOfObjects(rest string) fusefs.Keep {
 		switch {
 		case dir == "", dir == "pack", dir == "info":
 			return keepDir
-		case len(dir) == 2 && isHex(dir): // goes when all that is in it was packed
+		case len(dir) == 2 && isHex(dir): // removed when all objects in it are packed
 			return keepDir | fusefs.KeepSharedDir
 		}
 	case len(dir) == 2 && isHex(dir):
@@ -72,7 +72,7 @@ func keepOfObjects(rest string) fusefs.Keep {
 			return keepObject
 		}
 	case dir == "pack":
-		// Named by their content, as objects are.
+		// Packs are named by their content, as objects are.
 		if stem, ext, ok := strings.Cut(name, "."); ok && strings.HasPrefix(stem, "pack-") && isHex(stem[5:]) {
 			switch ext {
 			case "pack", "idx", "rev":
@@ -83,8 +83,9 @@ func keepOfObjects(rest string) fusefs.Keep {
 	return 0
 }
 
-// keepOfWorktree: the daemon writes the index of a worktree whose files it withholds, git puts
-// index.lock beside it, and renaming a branch changes the HEAD of every worktree on it.
+// keepOfWorktree returns what may be cached of a worktree's directory. The daemon writes the index
+// of a worktree whose files it withholds, git makes index.lock beside it, and renaming a branch
+// changes the HEAD of every worktree on it.
 func (g *Guard) keepOfWorktree(rest string) fusefs.Keep {
 	name, file, below := strings.Cut(rest, "/")
 	switch {
@@ -102,18 +103,18 @@ func (g *Guard) keepOfWorktree(rest string) fusefs.Keep {
 	return keepOwn
 }
 
-// Lasts is part of fusefs.WriteOnce: two agents that make the same object at the
-// same time do not replace each other's.
+// Lasts implements fusefs.WriteOnce: two agents that make the same object at the same time do not
+// replace each other's file.
 func (g *Guard) Lasts(path string) bool {
 	c := classify(path, g.cfg.Worktree)
 	return c == classObject || c == classPack
 }
 
-// Generation is part of fusefs.CacheableGuard: the rules are those of New.
+// Generation implements fusefs.CacheableGuard: the rules never change after New.
 func (*Guard) Generation() uint64 { return 0 }
 
-// CachedVerdict is part of fusefs.CacheableGuard. Only their owner sees unfinished objects; that
-// is checked each time.
+// CachedVerdict implements fusefs.CacheableGuard. Unfinished objects are visible to their owner
+// only, which is checked each time.
 func (g *Guard) CachedVerdict(path string, dir bool) fusefs.CachedVerdict {
 	if strings.HasPrefix(path, "objects/") && classify(path, g.cfg.Worktree) == classTemp || !g.Visible(path, dir) {
 		return 0

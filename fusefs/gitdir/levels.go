@@ -9,11 +9,11 @@ import (
 	"polis/fusefs/gitdir/level"
 )
 
-// packedRef stands for the file packed-refs in the table of locks: one writer
-// at a time, and none beside an exclusive operation.
+// packedRef is the name of the file packed-refs in the table of locks. It has one writer at a
+// time, and none during an exclusive operation.
 const packedRef = "packed-refs"
 
-// Lock is one lock of the table: of a ref, given by its full name, or of all.
+// Lock is one lock of the table: of a ref, given by its full name, or of the whole repository.
 type Lock struct {
 	Level level.Level
 	Ref   string
@@ -23,26 +23,26 @@ type Lock struct {
 
 // Locker takes locks from the table that all agents and the daemon share.
 type Locker interface {
-	// Acquire waits at most l.Level.Wait. Another holder is a *BusyError; any
-	// other error means that the table could not be asked.
+	// Acquire waits at most l.Level.Wait. It returns a *BusyError if another holder keeps the
+	// lock. Any other error means that the table is unreachable.
 	Acquire(ctx context.Context, l Lock) (Lease, error)
 }
 
-// Lease is a lock that was taken. Release is called once and does not block.
+// Lease is a lock that is held. Release is called once and must not block.
 type Lease interface {
-	// Valid says whether the lock is still known to be held.
+	// Valid reports whether the lock is still held.
 	Valid() bool
 	Release()
 }
 
-// BusyError says who has the lock.
+// BusyError names the holder of a lock.
 type BusyError struct {
 	Ref    string
 	Holder string
 	Since  time.Time
 }
 
-// Error is part of error.
+// Error implements error.
 func (e *BusyError) Error() string {
 	what := e.Ref
 	if what == "" {
@@ -51,9 +51,8 @@ func (e *BusyError) Error() string {
 	return fmt.Sprintf("%s is locked by %s since %s", what, e.Holder, e.Since.Format(time.TimeOnly))
 }
 
-// lockOf says which lock a file stands for that git makes as a lock. tracked
-// is false for files that are none. What git locks with a file that only this
-// agent sees needs no entry in the table.
+// lockOf returns the lock that a lock file of git stands for. tracked is false for all other
+// files, and for locks on files that only this agent sees: those need no entry in the table.
 func lockOf(path, own string) (l Lock, tracked bool) {
 	switch classify(path, own) {
 	case classRefLock:
@@ -76,8 +75,8 @@ func lockOf(path, own string) (l Lock, tracked bool) {
 	return Lock{}, false
 }
 
-// privateLock reports whether a file in the agent's own part is a lock of git's. Other programs
-// keep files of such names permanently.
+// privateLock reports whether a file in the agent's own part is a lock file of git. Other programs
+// keep files with such names permanently.
 func privateLock(path string) bool {
 	part := strings.Split(path, "/")
 	if !strings.HasSuffix(path, ".lock") {

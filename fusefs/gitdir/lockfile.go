@@ -11,33 +11,33 @@ import (
 	"polis/fusefs/gitdir/level"
 )
 
-// Bounds of what one agent may keep from the others, when its process lives on.
+// Limits of how long a running process of one agent may block the others.
 const (
 	refBound    = 30 * time.Second // a ref's lock file
 	packedBound = 10 * time.Second // packed-refs.lock
 	// allBound is how long the exclusive lock blocks the others. It is less than RefWait, so that
-	// no other agent's commit fails because an agent runs gc. That continues without it: it can
-	// remove nothing through a view.
+	// no commit of another agent fails because an agent runs gc. gc continues without the lock: it
+	// cannot remove anything through a view.
 	allBound = 4 * time.Second
-	// restWait is how long an agent that was over a bound leaves that lock to others.
+	// restWait is how long an agent that exceeded a limit cannot take that lock again.
 	restWait = 30 * time.Second
 )
 
-// lockFile is a lock file or a temporary file of git's that was made through
-// this mount. A lock of the table lives as long as its file. Guarded by Guard.mu.
+// lockFile is a lock file or a temporary file of git that was made through this mount. A lock of
+// the table is held as long as its file exists. Guarded by Guard.mu.
 type lockFile struct {
 	path  string
 	lock  Lock
-	lease Lease // nil: none was needed, or it was given back
+	lease Lease // nil: none was needed, or it was released
 	owner process
 	temp  bool   // an unfinished object or pack: it blocks no agent, but takes space
-	pid   uint32 // who made it; looked up as owner only if the file stays
+	pid   uint32 // the thread that made it; owner is determined only if the file stays
 	since time.Time
 	gone  time.Time // when the owner was first seen to have ended
-	made  identity  // zero until the file is there
+	made  identity  // zero until the file exists
 }
 
-// bound is how long the file may stay while its process lives; 0 for ever.
+// bound returns how long the file may exist while its process lives; 0 is without limit.
 func (f *lockFile) bound() time.Duration {
 	switch {
 	case f.lock.Level == level.RefWrite && f.lock.Ref == packedRef:
@@ -48,15 +48,15 @@ func (f *lockFile) bound() time.Duration {
 	return 0
 }
 
-// takeLock asks the table before git makes a lock file, and remembers whose
-// file it will be.
+// takeLock takes the lock of the table before git makes a lock file, and records which process
+// makes the file.
 func (g *Guard) takeLock(ctx context.Context, c fusefs.Caller, op fusefs.Op, path string, l Lock) (*lockFile, syscall.Errno) {
 	l.Op, l.Pid = string(op), c.Pid
 	now := g.cfg.Now()
 	f := &lockFile{path: path, lock: l, since: now}
 	if leader(c.Pid) {
 		f.pid = c.Pid
-	} else { // a thread may end long before its process
+	} else { // a thread can exit long before its process
 		f.owner = processOf(c.Pid)
 	}
 	if l.Level != level.None && g.cfg.Locker != nil {
@@ -85,13 +85,13 @@ func (g *Guard) takeLock(ctx context.Context, c fusefs.Caller, op fusefs.Op, pat
 	old := g.locks[path]
 	g.locks[path] = f
 	g.mu.Unlock()
-	old.release() // its file is gone, or this create fails
+	old.release() // its file is removed, or this create fails
 	g.wakeSweeper()
 	return f, 0
 }
 
-// takeTemp remembers whose temporary file it will be. There are many of them,
-// and nearly all go at once.
+// takeTemp records which process makes a temporary file. Such files are frequent and usually
+// removed at once.
 func (g *Guard) takeTemp(c fusefs.Caller, path string) *lockFile {
 	f := &lockFile{path: path, temp: true, pid: c.Pid, since: g.cfg.Now()}
 	g.mu.Lock()
@@ -101,10 +101,10 @@ func (g *Guard) takeTemp(c fusefs.Caller, path string) *lockFile {
 	return f
 }
 
-// journaled says whether the file is worth a line on disk.
+// journaled reports whether the file is recorded in the journal.
 func (f *lockFile) journaled() bool { return !f.temp || strings.HasPrefix(f.path, "objects/pack/") }
 
-// busy is the answer to who did not get a lock.
+// busy refuses an operation whose lock another holder has.
 func (g *Guard) busy(ctx context.Context, c fusefs.Caller, op fusefs.Op, path string, l Lock, err error) syscall.Errno {
 	var held *BusyError
 	switch {
@@ -117,15 +117,15 @@ func (g *Guard) busy(ctx context.Context, c fusefs.Caller, op fusefs.Op, path st
 	return g.refuseWith(c, op, path, syscall.EAGAIN, Denial{Code: "LOCKD_UNAVAILABLE", Hint: err.Error()})
 }
 
-// release gives the lock back; the record must be out of the guard's set, or
-// about to be replaced there.
+// release releases the lock. The caller has removed the record from the guard's set, or replaces
+// it there.
 func (f *lockFile) release() {
 	if f != nil && f.lease != nil {
 		f.lease.Release()
 	}
 }
 
-// dropLock forgets a lock file that is gone, or that could not be made.
+// dropLock removes the record of a lock file that is removed, or that could not be made.
 func (g *Guard) dropLock(f *lockFile) {
 	if f == nil {
 		return
@@ -142,7 +142,7 @@ func (g *Guard) dropLock(f *lockFile) {
 	}
 }
 
-// forget takes a file out of the sets. g.mu is held.
+// forget removes a file from the sets. g.mu is held.
 func (g *Guard) forget(f *lockFile) {
 	delete(g.locks, f.path)
 	if f.temp {
@@ -151,8 +151,8 @@ func (g *Guard) forget(f *lockFile) {
 	}
 }
 
-// renameLock: gc writes gc.pid.lock and renames it to gc.pid; the lock goes
-// along, and with it the process that will remove it.
+// renameLock moves a lock and its process to another name: gc writes gc.pid.lock and renames it to
+// gc.pid.
 func (g *Guard) renameLock(f *lockFile, to string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -171,7 +171,7 @@ func (g *Guard) lockAt(path string) *lockFile {
 	return g.locks[path]
 }
 
-// valid says whether what stands behind a lock file still holds.
+// valid reports whether the lock of a lock file is still held.
 func (g *Guard) valid(path string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

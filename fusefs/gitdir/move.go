@@ -7,7 +7,7 @@ import (
 	"polis/fusefs/gitdir/level"
 )
 
-// move decides about rename and link, which publish.
+// move decides about rename and link, which publish files.
 func (g *Guard) move(c fusefs.Caller, op fusefs.Op, from, to fusefs.Target) (fusefs.Ticket, syscall.Errno) {
 	a, b := classify(from.Path, g.cfg.Worktree), classify(to.Path, g.cfg.Worktree)
 	refuse := func(path, hint string) (fusefs.Ticket, syscall.Errno) {

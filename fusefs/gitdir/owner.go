@@ -2,7 +2,7 @@ package gitdir
 
 import "strings"
 
-// mayHave says whether the agent owns the ref or may make it.
+// mayHave reports whether the agent owns the ref or may make it.
 func (g *Guard) mayHave(name string) bool {
 	if name == g.cfg.Target {
 		return false
@@ -13,17 +13,17 @@ func (g *Guard) mayHave(name string) bool {
 	if g.exists(name) {
 		return g.owns(name)
 	}
-	// git refuses names that are a directory of one another; a hostile agent
-	// does not ask git, and would block the other ref with it.
+	// git refuses a ref below another ref's name. A hostile agent can bypass git and block the
+	// other ref.
 	return !g.conflicts(name) && !g.standsFor(name)
 }
 
-// agents begins the names of the branches that polis makes for agents.
+// agents is the prefix of the branches that polis makes for agents.
 const agents = "agent/"
 
-// standsFor says whether a new ref's name is one by which others mean something
-// else: the branch of another agent, also of one to come, and a tag with the
-// name of another's branch, which git prefers to the branch (gitrevisions(7)).
+// standsFor reports whether the name of a new ref has another meaning for others: it is the branch
+// of another agent, present or future, or a tag with the name of another agent's branch, which git
+// prefers to the branch (gitrevisions(7)).
 func (g *Guard) standsFor(name string) bool {
 	if g.owns(name) {
 		return false
@@ -39,15 +39,15 @@ func (g *Guard) standsFor(name string) bool {
 	return strings.HasPrefix(tag, agents) || branch == g.cfg.Target || !g.owns(branch) && g.exists(branch)
 }
 
-// many says that a new ref would be one too many.
+// many reports whether a new ref exceeds the limit.
 func (g *Guard) many(name string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return len(g.owned) >= maxRefs && !g.owned[name] && !ofRemote(name)
 }
 
-// conflicts says whether a new ref would be in another ref's way: one of its
-// parents is a ref, or packed refs are below it.
+// conflicts reports whether a new ref would block another: one of its parents is a ref, or packed
+// refs are below it.
 func (g *Guard) conflicts(name string) bool {
 	for p := name; ; {
 		i := strings.LastIndexByte(p, '/')

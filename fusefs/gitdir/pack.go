@@ -16,27 +16,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PackSums are the SHA-256 sums of the index and the reverse index that belong
-// to a pack: git makes them from nothing but the pack.
+// PackSums are the SHA-256 sums of a pack's index and reverse index. Git computes both from the
+// pack alone.
 type PackSums struct{ Idx, Rev [32]byte }
 
-// Packs looks into packs.
+// Packs reads packs.
 type Packs interface {
 	// Sums resolves and hashes every object of the pack that is open read-only as content, whose
-	// names have hashLen bytes. A pack that is damaged or needs objects from elsewhere is an
-	// error. It is called for one pack at a time.
+	// names have hashLen bytes. It returns an error for a pack that is damaged or needs other
+	// objects. At most one call runs at a time.
 	Sums(ctx context.Context, content, hashLen int) (PackSums, error)
-	// Publish wants objects, commits where "^{commit}" is added to the name, and all
-	// they lead to in the shared repository or among the agent's own, and moves
-	// what is among those to the shared repository: moved files of them.
+	// Publish checks that objects, and all that they reach, are in the shared repository or among
+	// the agent's own. An object whose name ends in "^{commit}" must be a commit. It moves the
+	// agent's own ones among them to the shared repository, and returns the number of moved files.
 	Publish(ctx context.Context, revs ...string) (moved int, err error)
 }
 
-// maxPacks bounds the packs of which the sums are remembered.
+// maxPacks is the number of packs whose sums are cached.
 const maxPacks = 1024
 
-// checkPack allows a pack that is what its name says and whose every object
-// is sound, and afterwards the files that belong to it.
+// checkPack accepts a pack whose content has the hash in its name and whose objects are all valid,
+// and then the files that belong to it.
 func (g *Guard) checkPack(ctx context.Context, a at, name string) error {
 	base, ext := strings.TrimSuffix(name, path.Ext(name)), path.Ext(name)
 	pack := base + ".pack"
@@ -47,7 +47,7 @@ func (g *Guard) checkPack(ctx context.Context, a at, name string) error {
 	sums, ok := g.packs[pack]
 	g.mu.Unlock()
 	if !ok {
-		return errors.New("an index is added after its pack, by who added that")
+		return errors.New("an index must be added after its pack, by the agent that added the pack")
 	}
 	h := sha256.New()
 	if _, err := io.Copy(h, &patient{ctx, stream(a)}); err != nil {
@@ -82,19 +82,19 @@ func (g *Guard) admitPack(ctx context.Context, a at, pack string) error {
 	}
 	sums, err := g.cfg.Packs.Sums(ctx, a.fd, len(raw))
 	if err != nil {
-		return fmt.Errorf("the pack is not sound: %w", err)
+		return fmt.Errorf("the pack is damaged: %w", err)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.packs) >= maxPacks {
-		clear(g.packs) // an index comes right after its pack
+		clear(g.packs) // an index is written right after its pack
 	}
 	g.packs[pack] = sums
 	return nil
 }
 
-// checkTrailer wants a pack whose content has the hash it ends with, which is
-// its name (gitformat-pack(5)).
+// checkTrailer checks that a pack ends with the hash of its content, which is its name
+// (gitformat-pack(5)).
 func checkTrailer(ctx context.Context, a at, name []byte) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(a.fd, &st); err != nil {

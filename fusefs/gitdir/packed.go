@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxPacked bounds packed-refs, in bytes.
+// maxPacked is the largest packed-refs, in bytes.
 const maxPacked = 64 << 20
 
-// packedCache is packed-refs as it was when last looked at.
+// packedCache caches the content of packed-refs.
 type packedCache struct {
 	ino, size  int64
 	sec, nsec  int64
@@ -32,11 +32,11 @@ func dupDir(fd int) (int, error) {
 
 func closeDir(fd int) error { return unix.Close(fd) }
 
-// resolve is how names below the shared root are reached: never through a link.
+// resolve are the openat2(2) flags for names below the shared root: no link is followed.
 const resolve = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
 
-// exists reports whether a name exists, as a file or as a packed ref. If that is unknown, it
-// returns true: the name is then not free.
+// exists reports whether a name exists as a file or as a packed ref. It returns true if that is
+// unknown: the name is then not free.
 func (g *Guard) exists(path string) bool {
 	if g.loose(path) {
 		return true
@@ -52,14 +52,14 @@ func (g *Guard) exists(path string) bool {
 	return ok
 }
 
-// loose says whether there is a file of that name, or may be.
+// loose reports whether a file of that name exists, or can exist.
 func (g *Guard) loose(path string) bool {
 	fd, err := unix.Openat2(g.roots[Route(path)], path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: resolve})
 	if err == nil {
 		var st unix.Stat_t
 		err = unix.Fstat(fd, &st)
-		_ = unix.Close(fd) //nolint:errcheck // only looked at
-		// An empty directory may make room for a ref; git knows how.
+		_ = unix.Close(fd) //nolint:errcheck // opened only for fstat
+		// git removes an empty directory that blocks the name of a ref.
 		if err != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {
 			return true
 		}
@@ -69,7 +69,7 @@ func (g *Guard) loose(path string) bool {
 	return false
 }
 
-// packedRefs returns the packed refs as they are now.
+// packedRefs returns the present packed refs.
 func (g *Guard) packedRefs() (map[string]string, error) {
 	fd, err := unix.Openat2(g.root, "packed-refs", &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_CLOEXEC | unix.O_NOFOLLOW | unix.O_NONBLOCK, Resolve: resolve})
 	if errors.Is(err, syscall.ENOENT) {
@@ -100,8 +100,8 @@ func (g *Guard) packedRefs() (map[string]string, error) {
 	return now.refs, nil
 }
 
-// parsePacked reads packed-refs: "HASH NAME" lines, "^HASH" lines that peel
-// the tag before, "#" comments. The value keeps the peeled hash too.
+// parsePacked reads packed-refs: lines "HASH NAME", lines "^HASH" with the peeled value of the tag
+// before, and comments with "#". The returned value includes the peeled hash.
 func parsePacked(r io.Reader) (map[string]string, error) {
 	refs := map[string]string{}
 	lr := &io.LimitedReader{R: r, N: maxPacked + 1}

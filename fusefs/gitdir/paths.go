@@ -6,7 +6,7 @@ import (
 	"polis/fusefs"
 )
 
-// class is what a name in the shared root is, for the rules.
+// class is the kind of a name in the shared root, which selects its rules.
 type class int
 
 const (
@@ -26,16 +26,16 @@ const (
 	classSkeleton               // logs, logs/refs, refs/<kind>, logs/refs/<kind>: may be made
 )
 
-// shared are the top-level names that live in the shared root.
+// shared lists the top-level names in the shared root.
 var shared = map[string]bool{"HEAD": true, "refs": true, "packed-refs": true, "packed-refs.lock": true,
 	"packed-refs.new": true, "worktrees": true, "logs": true, "FETCH_HEAD": true, "shallow": true, "shallow.lock": true, "HEAD.lock": true}
 
-// kinds are the ref namespaces in which an agent may have refs of its own.
+// kinds lists the ref namespaces in which an agent may own refs.
 var kinds = map[string]bool{"heads": true, "tags": true, "notes": true, "remotes": true}
 
-// Route names the backing root of a path: 1 for what is the agent's own. The
-// agent's objects are among that until a ref leads to them (see Publish): those
-// that are published are read from elsewhere, as objects/info/alternates says.
+// Route returns the backing root of a path: 1 for the agent's own files. These include the agent's
+// objects until a ref reaches them (see Publish). Git reads published objects from elsewhere,
+// through objects/info/alternates.
 func Route(path string) int {
 	top, rest, _ := strings.Cut(path, "/")
 	switch {
@@ -49,8 +49,8 @@ func Route(path string) int {
 	return 0
 }
 
-// quarantine begins the names of the directories in which git keeps objects
-// that it may throw away (tmp-objdir.h in its sources): each agent has its own.
+// quarantine is the prefix of the directories in which git keeps objects that it may discard
+// (tmp-objdir.h in git's sources). Each agent has its own.
 const quarantine = "objects/tmp_objdir-"
 
 func isStash(path string) bool {
@@ -58,8 +58,8 @@ func isStash(path string) bool {
 	return p == "refs/stash"
 }
 
-// classify says what rules a path of the shared root has. own is the name of
-// the agent's worktree.
+// classify returns the class of a path of the shared root. own is the name of the agent's
+// worktree.
 func classify(path, own string) class {
 	part := strings.Split(path, "/")
 	if part[0] == "objects" && !strings.HasPrefix(path, quarantine) {
@@ -90,7 +90,7 @@ func classify(path, own string) class {
 	return classForeign
 }
 
-// skeleton are the directories that hold refs and logs of a kind.
+// skeleton reports whether a path is a directory for the refs or logs of one kind.
 func skeleton(part []string) bool {
 	if part[0] == "logs" {
 		if part = part[1:]; len(part) == 0 {
@@ -100,7 +100,7 @@ func skeleton(part []string) bool {
 	return part[0] == "refs" && (len(part) == 1 || len(part) == 2 && kinds[part[1]])
 }
 
-// fixed are the files that tie a worktree to its repository.
+// fixed reports whether a file ties a worktree to its repository.
 func fixed(rest []string) bool {
 	return len(rest) == 1 && (rest[0] == "gitdir" || rest[0] == "commondir" || rest[0] == "locked")
 }
@@ -125,8 +125,8 @@ func classifyObject(part []string) class {
 	return classForeign
 }
 
-// classifyPack knows what index-pack and bulk-checkin.c of git make. What
-// repack makes stays out: to pack everything anew is the daemon's.
+// classifyPack returns the class of the names that git's index-pack and bulk-checkin.c make. The
+// names of repack are refused: only the daemon repacks.
 func classifyPack(name string) class {
 	for _, p := range []string{"tmp_pack_", "tmp_idx_", "tmp_rev_"} {
 		if strings.HasPrefix(name, p) {
@@ -148,7 +148,7 @@ func classifyPack(name string) class {
 
 func classifyRef(part []string, what class) class {
 	if len(part) < 2 || !kinds[part[0]] {
-		// Renaming a branch parks its log here (refs/files-backend.c).
+		// git renames the reflog to this name while it renames a branch (refs/files-backend.c).
 		if what == classReflog && len(part) == 1 && strings.HasPrefix(part[0], ".tmp-renamed-log") {
 			return classWorktree
 		}
@@ -160,17 +160,17 @@ func classifyRef(part []string, what class) class {
 	return what
 }
 
-// ofRemote reports whether a ref is a remote-tracking one. Those have no owner: every agent that
-// may fetch writes what it found.
+// ofRemote reports whether a ref is a remote-tracking ref. Those have no owner: every agent that
+// may fetch writes them.
 func ofRemote(ref string) bool { return strings.HasPrefix(ref, "refs/remotes/") }
 
-// refName is the ref that a ref, lock or log path belongs to.
+// refName returns the ref that a ref, lock or log path belongs to.
 func refName(path string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(path, "logs/"), ".lock")
 }
 
-// validRef follows git-check-ref-format(1): a file of another name among the
-// refs would only be in git's way.
+// validRef implements git-check-ref-format(1). Files with other names among the refs would only
+// disturb git.
 func validRef(name string) bool {
 	for part := range strings.SplitSeq(name, "/") {
 		if part == "" || part[0] == '.' || strings.HasSuffix(part, ".lock") {
@@ -182,14 +182,14 @@ func validRef(name string) bool {
 			return false
 		}
 	}
-	// As git branch and git tag have it, besides.
+	// git branch and git tag refuse these as well.
 	if _, short, ok := cutKind(name); ok && (short == "HEAD" || short[0] == '-') {
 		return false
 	}
 	return !strings.Contains(name, "..") && !strings.Contains(name, "@{") && !strings.HasSuffix(name, ".") && name[len(name)-1] != '/'
 }
 
-// cutKind parts the full name of a branch or a tag.
+// cutKind splits the full name of a branch or a tag.
 func cutKind(name string) (kind, short string, ok bool) {
 	for _, kind := range []string{"refs/heads/", "refs/tags/"} {
 		if short, ok := strings.CutPrefix(name, kind); ok && short != "" {
@@ -208,8 +208,7 @@ func isHex(s string) bool {
 	return true
 }
 
-// Visible hides other agents' worktrees, unfinished objects of another mount and
-// the refs of polis' own.
+// Visible hides other agents' worktrees, unfinished objects of other mounts and polis's own refs.
 func (g *Guard) Visible(path string, _ bool) bool {
 	if rest, ok := strings.CutPrefix(path, "worktrees/"); ok {
 		name, _, _ := strings.Cut(rest, "/")
@@ -221,7 +220,7 @@ func (g *Guard) Visible(path string, _ bool) bool {
 		}
 	}
 	if strings.HasPrefix(path, "objects/") && classify(path, g.cfg.Worktree) == classTemp {
-		// A name that is free must not be hidden: it could not be made.
+		// A free name must not be hidden: it could not be made.
 		return g.mine(path) || !g.exists(path)
 	}
 	return true

@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// maxConfig bounds the configuration that is copied, in bytes.
+// maxConfig is the largest configuration that is copied, in bytes.
 const maxConfig = 1 << 20
 
-// Prepare seeds an agent's private part of the git directory: a copy of the
-// configuration (automatic maintenance is the daemon's), empty hooks, its own
-// exclude file, and a directory for the objects it has not published. The others its git finds in
-// the directory published, a path as the agent sees it. Objects get their names by rename, not by a link and the removal of
-// the other name, which would be two requests more; that no object is replaced is
-// the guard's business. What is there already is the agent's and stays as it is. All of
-// it belongs to uid:gid. The private directory's parent must not be writable by the agent.
+// Prepare makes an agent's private part of the git directory: a copy of the configuration with
+// automatic maintenance disabled, empty hooks, an exclude file, and a directory for unpublished
+// objects. Git finds the other objects in the directory published, a path as the agent sees it.
+// The configuration makes git name objects by rename, which takes two requests less than link and
+// unlink; the guard ensures that no object is replaced. Existing files are the agent's and stay
+// unchanged. All files belong to uid:gid. The agent must not be able to write the parent of the
+// private directory.
 func Prepare(private, bare, published string, uid, gid int) error {
 	if err := os.MkdirAll(private, 0o755); err != nil {
 		return fmt.Errorf("private git directory: %w", err)
@@ -63,8 +63,8 @@ func Prepare(private, bare, published string, uid, gid int) error {
 	return nil
 }
 
-// borrow makes git search for objects in another directory, too. The file that configures it is
-// not the agent's to write: the daemon's git reads it.
+// borrow adds a directory in which git looks for objects. The agent cannot write the file that
+// configures it, because the daemon's git reads it.
 func borrow(root *os.Root, published string) error {
 	if err := root.Mkdir("objects/info", 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
@@ -84,7 +84,7 @@ func borrow(root *os.Root, published string) error {
 	return root.Rename(name+".new", name)
 }
 
-// quoteAlternate is a directory as git reads it there.
+// quoteAlternate quotes a directory for objects/info/alternates.
 func quoteAlternate(dir string) string {
 	if !strings.ContainsAny(dir, "\"\n") && !strings.HasPrefix(dir, "#") {
 		return dir

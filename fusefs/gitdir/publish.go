@@ -21,12 +21,12 @@ import (
 	"polis/fusefs/gitdir/fsck"
 )
 
-// maxObject bounds a loose object's size, in bytes after decompression.
+// maxObject is the largest loose object, in bytes after decompression.
 const maxObject = 4 << 30
 
-// Publish is part of fusefs.Guard: objects must be what their name says, refs
-// must hold an object's name, packed-refs may differ only in the agent's own
-// refs. What passes is closed to writing from here on.
+// Publish implements fusefs.Guard. An object must have the content that its name says, a ref must
+// contain the name of an object, and packed-refs may differ only in the agent's own refs. A
+// published file can no longer be opened for writing.
 func (g *Guard) Publish(ctx context.Context, c fusefs.Caller, oldPath, newPath string, content int) syscall.Errno {
 	what := classify(newPath, g.cfg.Worktree)
 	switch what {
@@ -47,7 +47,7 @@ func (g *Guard) Publish(ctx context.Context, c fusefs.Caller, oldPath, newPath s
 	if !g.closed(ctx, oldPath) {
 		return refuse(errors.New("it is still open for writing"))
 	}
-	// A shared mapping outlives its descriptor's close.
+	// A shared mapping stays writable after its descriptor is closed.
 	if err := fusefs.NoWriters(ctx, content); err != nil {
 		return refuse(fmt.Errorf("it can still be changed: %w", err))
 	}
@@ -110,8 +110,7 @@ func (g *Guard) own(ref string) {
 	}
 }
 
-// disown makes a ref that the agent removed free for others: what they make
-// of its name is theirs.
+// disown makes a ref that the agent removed available: another agent that makes the name owns it.
 func (g *Guard) disown(ref string) {
 	if ofRemote(ref) {
 		return
@@ -125,10 +124,10 @@ func (g *Guard) disown(ref string) {
 	}
 }
 
-// at reads a descriptor by position, independent of its shared offset.
+// at reads a descriptor at offsets, independently of its shared file offset.
 type at struct{ fd int }
 
-// ReadAt is part of io.ReaderAt.
+// ReadAt implements io.ReaderAt.
 func (a at) ReadAt(p []byte, off int64) (int, error) {
 	n, err := unix.Pread(a.fd, p, off)
 	if err != nil {
@@ -142,10 +141,9 @@ func (a at) ReadAt(p []byte, off int64) (int, error) {
 
 func stream(a at) io.Reader { return io.NewSectionReader(a, 0, 1<<62) }
 
-// checkObject inflates a loose object and compares its hash with its name
-// (gitformat-loose: "TYPE SIZE\0" and the content, deflated). A tree must be one
-// that git checks out: git itself makes no other from a worktree. What is in packs
-// is looked at when it is merged.
+// checkObject inflates a loose object and compares its hash with its name (gitformat-loose: "TYPE
+// SIZE\0" and the content, deflated). A tree must be one that git checks out: git itself makes no
+// other from a worktree. Trees in packs are checked at the merge.
 func checkObject(ctx context.Context, a at, path string) error {
 	part := strings.Split(path, "/")
 	name := part[1] + part[2]
@@ -181,8 +179,8 @@ func checkObject(ctx context.Context, a at, path string) error {
 	return nil
 }
 
-// objectHash is the hash of objects whose names have so many bytes. SHA-1 finds out,
-// as git's own does, when what it is given was made to collide with something else.
+// objectHash returns the hash function of objects whose names have that many bytes. Like git's
+// own, its SHA-1 detects content that was made for a collision.
 func objectHash(size int) hash.Hash {
 	if size == sha256.Size {
 		return sha256.New()
@@ -190,7 +188,7 @@ func objectHash(size int) hash.Hash {
 	return sha1cd.New()
 }
 
-// objectSum is the name of what was hashed.
+// objectSum returns the name of the hashed content.
 func objectSum(h hash.Hash) ([]byte, error) {
 	c, ok := h.(sha1cd.CollisionResistantHash)
 	if !ok {
@@ -203,8 +201,8 @@ func objectSum(h hash.Hash) ([]byte, error) {
 	return sum, nil
 }
 
-// content reads an object's content to its end and counts it. A tree is checked
-// on the way.
+// content reads an object's content to its end and returns its size. It checks a tree while it
+// reads.
 func content(r *bufio.Reader, typ string, size int64, hashLen int) (int64, error) {
 	in := &counted{r: io.LimitReader(r, maxObject+1)}
 	if typ == "tree" {
@@ -212,7 +210,7 @@ func content(r *bufio.Reader, typ string, size int64, hashLen int) (int64, error
 			return 0, fmt.Errorf("%w: it has %d bytes, at most %d", fsck.ErrTree, size, fsck.MaxTree)
 		}
 		if err := fsck.Tree(bufio.NewReader(in), hashLen); errors.Is(err, fsck.ErrTree) {
-			return 0, fmt.Errorf("the tree is not sound: %w", err)
+			return 0, fmt.Errorf("the tree is malformed: %w", err)
 		} else if err != nil {
 			return 0, fmt.Errorf("object is damaged: %w", err)
 		}
@@ -223,13 +221,13 @@ func content(r *bufio.Reader, typ string, size int64, hashLen int) (int64, error
 	return in.n, nil
 }
 
-// counted counts what is read.
+// counted counts the bytes that are read.
 type counted struct {
 	r io.Reader
 	n int64
 }
 
-// Read is part of io.Reader.
+// Read implements io.Reader.
 func (c *counted) Read(b []byte) (int, error) {
 	n, err := c.r.Read(b)
 	c.n += int64(n)
@@ -250,24 +248,24 @@ func objectHeader(r *bufio.Reader) (string, int64, error) {
 		typ, num, _ := strings.Cut(string(head), " ")
 		size, err := strconv.ParseInt(num, 10, 64)
 		if err != nil || size < 0 || size > maxObject || strconv.FormatInt(size, 10) != num {
-			return "", 0, errors.New("object header has no good size")
+			return "", 0, errors.New("object header has no valid size")
 		}
 		switch typ {
 		case "blob", "tree", "commit", "tag":
 			return typ, size, nil
 		}
-		return "", 0, errors.New("object header has no good type")
+		return "", 0, errors.New("object header has no valid type")
 	}
 	return "", 0, errors.New("object header does not end")
 }
 
-// patient stops reading when the asker is gone.
+// patient stops reading when the request is cancelled.
 type patient struct {
 	ctx context.Context
 	r   io.Reader
 }
 
-// Read is part of io.Reader.
+// Read implements io.Reader.
 func (p *patient) Read(b []byte) (int, error) {
 	if err := p.ctx.Err(); err != nil {
 		return 0, err
@@ -275,8 +273,8 @@ func (p *patient) Read(b []byte) (int, error) {
 	return p.r.Read(b)
 }
 
-// checkRef wants one object name: a symbolic ref would let a name the agent
-// owns stand for one it does not.
+// checkRef requires one object name. A symbolic ref would make a name that the agent owns refer to
+// one that it does not own.
 func checkRef(a at) (hash string, err error) {
 	b, err := io.ReadAll(io.LimitReader(stream(a), 80))
 	if err != nil {

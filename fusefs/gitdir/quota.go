@@ -8,14 +8,14 @@ import (
 
 const codeQuota = "QUOTA"
 
-// codeBadTree is what a tree that git does not check out is refused with.
+// codeBadTree is the code of the refusal of a tree that git does not check out.
 const codeBadTree = "BAD_TREE"
 
-// leastObject is what an object takes at least: some file systems keep small
-// files in the inode, of which there are not more than there are blocks.
+// leastObject is the least space that is charged for an object: some file systems store small
+// files in the inode, and have no more inodes than blocks.
 const leastObject = 4096
 
-// sizeOf is what a file takes on disk.
+// sizeOf returns the space that a file takes on disk.
 func sizeOf(fd int) (int64, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -24,8 +24,7 @@ func sizeOf(fd int) (int64, error) {
 	return max(st.Blocks*512, st.Size, leastObject), nil
 }
 
-// full says whether size more bytes are over the agent's quota, or nothing is
-// left of it.
+// full reports whether size more bytes exceed the agent's quota, or the quota is used up.
 func (g *Guard) full(size int64) bool {
 	if g.cfg.Quota <= 0 {
 		return false
@@ -35,7 +34,7 @@ func (g *Guard) full(size int64) bool {
 	return g.used+size > g.cfg.Quota || g.used == g.cfg.Quota
 }
 
-// spend counts what was published; what is removed later is not counted back.
+// spend charges published bytes. Bytes that are removed later are not credited.
 func (g *Guard) spend(size int64) {
 	g.mu.Lock()
 	g.used += size
@@ -46,7 +45,7 @@ func (g *Guard) spend(size int64) {
 	}
 }
 
-// Used is what the agent has added to objects, in bytes on disk.
+// Used returns the bytes on disk that the agent has added to objects.
 func (g *Guard) Used() int64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()

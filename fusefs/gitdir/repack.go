@@ -12,15 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxPeel bounds a chain of tags of tags.
+// maxPeel is the longest chain of tags of tags.
 const maxPeel = 8
 
-// checkPacked allows a new packed-refs that differs from the old one only in refs of the agent,
-// or that has others' refs with their present values (git pack-refs). The process that replaces
-// it holds packed-refs.lock: in between no other does.
+// checkPacked accepts a new packed-refs that differs from the old one only in the agent's refs, or
+// that contains the present values of others' refs (git pack-refs). The process that replaces the
+// file holds packed-refs.lock, so no other replaces it in between.
 func (g *Guard) checkPacked(ctx context.Context, a at) error {
 	if !g.valid("packed-refs.lock") {
-		return errors.New("packed-refs is replaced only by who holds packed-refs.lock")
+		return errors.New("packed-refs may be replaced only by the holder of packed-refs.lock")
 	}
 	next, err := parsePacked(stream(a))
 	if err != nil {
@@ -35,7 +35,7 @@ func (g *Guard) checkPacked(ctx context.Context, a at) error {
 			continue
 		}
 		if g.owns(name) {
-			// Its own file was looked at when that was made.
+			// The ref's own file was checked when it was made.
 			hash, _, _ := strings.Cut(v, "^")
 			if now, err := g.readRef(name); err == nil && now == hash {
 				continue
@@ -67,8 +67,8 @@ func (g *Guard) checkPacked(ctx context.Context, a at) error {
 	return nil
 }
 
-// unchanged says whether another's ref has the value v in a file of its own,
-// which goes before the packed one as long as it is there.
+// unchanged checks that another agent's ref has the value v in its own file, which takes
+// precedence over packed-refs.
 func (g *Guard) unchanged(name, v string) error {
 	hash, peeled, _ := strings.Cut(v, "^")
 	now, err := g.readRef(name)
@@ -98,14 +98,14 @@ func (g *Guard) readRef(name string) (string, error) {
 	return strings.TrimSuffix(string(b), "\n"), err
 }
 
-// peel returns what an annotated tag stands for in the end, or "" if hash is
-// not a tag. It knows only objects with a file of their own: packs are git's.
+// peel returns the object that an annotated tag finally refers to, or "" if hash is not a tag. It
+// reads only loose objects.
 func (g *Guard) peel(hash string) (string, error) {
 	first := hash
 	for range maxPeel {
 		typ, target, err := g.looseTag(hash)
 		if err != nil {
-			return "", fmt.Errorf("the object of the tag cannot be looked at: %w", err)
+			return "", fmt.Errorf("the object of the tag cannot be read: %w", err)
 		}
 		if typ != "tag" {
 			if hash == first {
@@ -115,11 +115,11 @@ func (g *Guard) peel(hash string) (string, error) {
 		}
 		hash = target
 	}
-	return "", errors.New("the tag is a tag of too many tags")
+	return "", errors.New("the chain of tags of tags is too long")
 }
 
-// looseTag returns an object's type and, of a tag, what it points to. Only
-// published objects are here, so that their content is what their name says.
+// looseTag returns an object's type and, for a tag, its target. Only published objects are here,
+// so their content matches their name.
 func (g *Guard) looseTag(hash string) (typ, target string, err error) {
 	fd, err := unix.Openat2(g.root, "objects/"+hash[:2]+"/"+hash[2:],
 		&unix.OpenHow{Flags: unix.O_RDONLY | unix.O_CLOEXEC | unix.O_NOFOLLOW | unix.O_NONBLOCK, Resolve: resolve})

@@ -8,7 +8,7 @@ import (
 
 var _ fusefs.ObjectCounter = (*Guard)(nil)
 
-// room asks whether the agent may have more on the disk.
+// room checks that the agent may take more space on the disk.
 func (g *Guard) room(c fusefs.Caller, op fusefs.Op, path string) syscall.Errno {
 	if g.cfg.Disk == nil || !op.Adds() {
 		return 0
@@ -20,7 +20,8 @@ func (g *Guard) room(c fusefs.Caller, op fusefs.Op, path string) syscall.Errno {
 	return g.refuseWith(c, op, path, syscall.EDQUOT, Denial{Code: codeQuota, Hint: full})
 }
 
-// Counted is part of fusefs.ObjectCounter. What everybody sees is not the agent's.
+// Counted implements fusefs.ObjectCounter. Objects that all agents see are not charged to the
+// agent.
 func (g *Guard) Counted(path string, n int) {
 	if g.cfg.Counted == nil {
 		return

@@ -9,7 +9,7 @@ import (
 	"polis/fusefs"
 )
 
-// hints of refusals.
+// Hints of refusals.
 const (
 	hintTarget  = "the target branch moves only by polisctl merge"
 	hintRef     = "this ref belongs to another agent or to the user; make a branch of your own"
@@ -22,8 +22,7 @@ const (
 	hintOdd     = "links and special files are not allowed in the shared git directory"
 )
 
-// Write is part of fusefs.Guard. Every combination that is not allowed here
-// is refused.
+// Write implements fusefs.Guard. It refuses every combination that is not allowed here.
 func (g *Guard) Write(ctx context.Context, c fusefs.Caller, op fusefs.Op, targets ...fusefs.Target) (fusefs.Ticket, syscall.Errno) {
 	if len(targets) == 0 {
 		return nil, g.deny(c, op, "", "UNDECLARED_WRITE", hintForeign)
@@ -34,7 +33,7 @@ func (g *Guard) Write(ctx context.Context, c fusefs.Caller, op fusefs.Op, target
 			if from, to := targets[0], targets[1]; from.Source || op == fusefs.OpRename {
 				return g.move(c, op, from, to)
 			}
-			return g.move(c, op, targets[1], targets[0]) // link: the new name comes first
+			return g.move(c, op, targets[1], targets[0]) // of a link, the new name is the first
 		}
 		return nil, g.deny(c, op, targets[0].Path, "UNDECLARED_WRITE", hintForeign)
 	case fusefs.OpExchange, fusefs.OpSymlink, fusefs.OpMknod, fusefs.OpTmpfile:
@@ -79,15 +78,14 @@ func (g *Guard) Write(ctx context.Context, c fusefs.Caller, op fusefs.Op, target
 	return &ticket{}, 0
 }
 
-// submodule reports whether a path is in a repository that git keeps for a submodule of the
-// agent's worktree. Only the agent uses those.
+// submodule reports whether a path is in the repository that git keeps for a submodule of the
+// agent's worktree. Only the agent uses it.
 func (g *Guard) submodule(path string) bool {
 	return strings.HasPrefix(path, "worktrees/"+g.cfg.Worktree+"/modules/")
 }
 
-// crosses says whether a move would take something out of those repositories,
-// or put something in: links are allowed there alone, and git on the host would
-// follow one that stands for a log or an index.
+// crosses reports whether a move leads into or out of those repositories. Links are allowed only
+// in them, and git on the host would follow a link in place of a reflog or an index.
 func (g *Guard) crosses(from, to string) bool {
 	modules := "worktrees/" + g.cfg.Worktree + "/modules"
 	return from == modules || to == modules || g.submodule(from) != g.submodule(to)
@@ -133,8 +131,8 @@ func (g *Guard) single(c fusefs.Caller, op fusefs.Op, t fusefs.Target) syscall.E
 		return refuse(hintObject)
 	case classObject:
 		if op == fusefs.OpSetattr {
-			// git freshens the time of an object it would have written; when it
-			// may not, it writes it again. Not worth a record.
+			// git sets the time of an object that it would have written. If that fails it writes
+			// the object again. This is not recorded as a refusal.
 			g.freshen(path)
 			return syscall.EACCES
 		}
@@ -157,7 +155,7 @@ func (g *Guard) single(c fusefs.Caller, op fusefs.Op, t fusefs.Target) syscall.E
 		return refuse("packed-refs is replaced as a whole, and only where your own refs differ")
 	}
 	if op == fusefs.OpRmdir && path == "worktrees/"+g.cfg.Worktree {
-		return syscall.ENOTEMPTY // git tries, when the last file below a name went
+		return syscall.ENOTEMPTY // git tries this when the last file below a name is removed
 	}
 	if strings.HasPrefix(path, "objects/pack") {
 		if op == fusefs.OpSetattr {
@@ -169,8 +167,8 @@ func (g *Guard) single(c fusefs.Caller, op fusefs.Op, t fusefs.Target) syscall.E
 	return refuse(hintForeign)
 }
 
-// temp: an unfinished object belongs to the mount that made it, until it is
-// published; then its second name can only go.
+// temp decides about an unfinished object. It belongs to the mount that made it until it is
+// published; then its second name can only be removed.
 func (g *Guard) temp(op fusefs.Op, path string, refuse func(string) syscall.Errno) syscall.Errno {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -194,15 +192,15 @@ func (g *Guard) temp(op fusefs.Op, path string, refuse func(string) syscall.Errn
 	return refuse(hintObject)
 }
 
-// ref: a ref file itself is only removed; it changes by its lock file.
+// ref decides about a ref file: it is only removed, and changes through its lock file.
 func (g *Guard) ref(op fusefs.Op, t fusefs.Target, refuse func(string) syscall.Errno) syscall.Errno {
 	switch op {
 	case fusefs.OpMkdir, fusefs.OpRmdir:
 		return 0
 	case fusefs.OpUnlink:
 		if g.owns(t.Path) {
-			// A ref that is packed too lives on (git pack-refs); one that is gone
-			// is free for everybody.
+			// A ref that is packed as well stays (git pack-refs). The name of a removed ref is
+			// free for every agent.
 			if refs, err := g.packedRefs(); err == nil && refs[t.Path] == "" {
 				g.disown(t.Path)
 			}
@@ -235,16 +233,16 @@ func (g *Guard) refLock(c fusefs.Caller, op fusefs.Op, path string, refuse func(
 	return g.lockFile(op, path, refuse)
 }
 
-// lockFile: a lock belongs to the mount that made it. The mount or the daemon removes one that no
-// process will remove.
+// lockFile decides about a lock file. It belongs to the mount that made it. The mount or the
+// daemon removes one that no process will remove.
 func (g *Guard) lockFile(op fusefs.Op, path string, refuse func(string) syscall.Errno) syscall.Errno {
 	g.mu.Lock()
 	mine, free := g.locks[path] != nil, g.moving[path] == 0
 	g.mu.Unlock()
 	switch op {
 	case fusefs.OpCreate:
-		// The kernel sends CREATE only where nothing was; O_EXCL decides a race
-		// between mounts on the directory they share.
+		// The kernel sends CREATE only for a missing name. O_EXCL decides a race between mounts on
+		// the shared directory.
 		if free {
 			return 0
 		}
@@ -256,7 +254,7 @@ func (g *Guard) lockFile(op fusefs.Op, path string, refuse func(string) syscall.
 	return refuse("another process holds this lock")
 }
 
-// keepFile: git keeps a new pack from being removed until a ref uses it.
+// keepFile decides about the file with which git protects a new pack until a ref uses it.
 func (g *Guard) keepFile(op fusefs.Op, path string, refuse func(string) syscall.Errno) syscall.Errno {
 	pack := strings.TrimSuffix(path, ".keep") + ".pack"
 	g.mu.Lock()

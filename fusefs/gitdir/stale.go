@@ -11,14 +11,13 @@ import (
 )
 
 const (
-	// sweepEvery is how often lock files are looked at while there are any.
-	// Nearly all live for milliseconds and are never looked at.
+	// sweepEvery is the interval of the checks while lock files exist. Most exist for milliseconds
+	// and are never checked.
 	sweepEvery = 250 * time.Millisecond
-	// goneWait is how long the process that made a lock file must have been gone, with no process
-	// left that has it open, before it is stale.
+	// goneWait is how long the process that made a lock file must have been gone, while no process
+	// has the file open, before the file is stale.
 	goneWait = 750 * time.Millisecond
-	// tempWait is the same for temporary files, of which only the thread that
-	// made them is known.
+	// tempWait is the same for temporary files, for which only the creating thread is known.
 	tempWait = 5 * time.Second
 )
 
@@ -36,8 +35,7 @@ func (g *Guard) wakeSweeper() {
 	}
 }
 
-// Run removes stale lock files, and gives back what was held for too long,
-// until ctx ends.
+// Run removes stale lock files, and releases locks that were held for too long, until ctx ends.
 func (g *Guard) Run(ctx context.Context) {
 	t := time.NewTicker(sweepEvery)
 	defer t.Stop()
@@ -57,7 +55,7 @@ func (g *Guard) Run(ctx context.Context) {
 	}
 }
 
-// sweep checks every lock file once and returns how many are left.
+// sweep checks every lock file once and returns the number that is left.
 func (g *Guard) sweep() int {
 	now := g.cfg.Now()
 	g.mu.Lock()
@@ -72,7 +70,7 @@ func (g *Guard) sweep() int {
 		if f.owner.id == 0 && f.pid != 0 {
 			f.owner = processOf(f.pid)
 			if f.owner.id == 0 {
-				f.owner = process{id: int(f.pid)} // it has gone already
+				f.owner = process{id: int(f.pid)} // it has exited already
 			}
 		}
 		alive := f.owner.alive()
@@ -88,8 +86,8 @@ func (g *Guard) sweep() int {
 	return len(g.locks)
 }
 
-// judge says why a lock file must go, and takes it out of the set if so: from
-// then on its process can publish nothing with it. g.mu is held.
+// judge returns why a lock file must be removed, or "". It removes such a file from the set: its
+// process can then publish nothing with it. g.mu is held.
 func (g *Guard) judge(f *lockFile, alive bool, now time.Time) string {
 	if g.locks[f.path] != f || g.moving[f.path] > 0 {
 		return ""
@@ -128,8 +126,7 @@ func (f *lockFile) goneWait() time.Duration {
 	return goneWait
 }
 
-// clear removes the file, then gives the lock back, so that the next holder
-// does not meet the file.
+// clear removes the file, then releases the lock, so that the next holder does not find the file.
 func (g *Guard) clear(f *lockFile, why string) {
 	path, err := removeIf(g.roots[Route(f.path)], f.path, f.made)
 	f.release()
@@ -139,7 +136,7 @@ func (g *Guard) clear(f *lockFile, why string) {
 		return
 	}
 	if path == "" {
-		return // it went by itself
+		return // its process removed it
 	}
 	if f.temp {
 		g.cfg.Log.Info("unfinished object of git removed", "agent", g.cfg.Agent, "path", f.path, "why", why)
@@ -151,7 +148,7 @@ func (g *Guard) clear(f *lockFile, why string) {
 	}
 }
 
-// lockMade notes that a lock file is there, once its creation has succeeded.
+// lockMade records the identity of a lock file after its creation.
 func (g *Guard) lockMade(f *lockFile, fd int) {
 	id, err := identify(fd, "", unix.AT_EMPTY_PATH)
 	if err != nil {

@@ -2,28 +2,28 @@ package gitdir
 
 import "polis/fusefs"
 
-// ticket is what one permitted operation holds: a write handle until it
-// closes, or a move until it is done.
+// ticket is what one permitted operation holds: a write handle until it is closed, or a move until
+// it is done.
 type ticket struct {
 	g      *Guard
 	write  string    // open for writing
 	made   string    // being created; forgotten if that fails
 	move   string    // being published under another name
 	lock   *lockFile // being created
-	ends   *lockFile // goes with this operation
-	to     string    // or gets this name
+	ends   *lockFile // removed by this operation
+	to     string    // or renamed to this
 	failed bool
 }
 
-// Made is part of fusefs.Maker: the file is there now.
+// Made implements fusefs.Maker: the file exists now.
 func (t *ticket) Made(fd int) {
 	if t.lock != nil {
 		t.g.lockMade(t.lock, fd)
 	}
 }
 
-// Failed is part of fusefs.Failer: a file that another process made is not ours, and one that was
-// not removed still exists.
+// Failed implements fusefs.Failer. The file was made by another process, or was not removed and
+// still exists.
 func (t *ticket) Failed() {
 	t.failed = true
 	if t.made != "" {
@@ -34,7 +34,7 @@ func (t *ticket) Failed() {
 	t.g.dropLock(t.lock)
 }
 
-// Done is part of fusefs.Ticket.
+// Done implements fusefs.Ticket.
 func (t *ticket) Done() {
 	if t.ends != nil && !t.failed {
 		if t.to != "" {
@@ -63,7 +63,7 @@ func (t *ticket) Done() {
 	t.g.idle = make(chan struct{})
 }
 
-// open counts a write handle; made says that it is of a new temporary file.
+// open counts a write handle. made means that the temporary file is new.
 func (g *Guard) open(path string, made bool, lock *lockFile) fusefs.Ticket {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -75,9 +75,9 @@ func (g *Guard) open(path string, made bool, lock *lockFile) fusefs.Ticket {
 	return t
 }
 
-// hold keeps the old name as it is from the decision to the end of the I/O:
-// what was looked at is what is published. ends is the lock file that goes
-// with it; ok is false if that is not this mount's any more.
+// hold keeps the old name unchanged from the decision to the end of the I/O: what was checked is
+// what is published. ends is the lock file that is removed with it. ok is false if that file is
+// not this mount's.
 func (g *Guard) hold(path string, ends *lockFile) (_ fusefs.Ticket, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// The limits that git does not have. A checkout must fit below a directory of
-// 256 bytes within PATH_MAX, and programs that walk a tree have to end.
+// Limits that git does not have. A checkout must fit below a directory of 256 bytes within
+// PATH_MAX, and programs that walk a tree must end.
 const (
 	MaxName  = 255        // bytes of one name: NAME_MAX
 	MaxPath  = 4096 - 256 // bytes of a path in the repository
@@ -18,7 +18,7 @@ const (
 	MaxTree  = 32 << 20   // bytes of one tree: some hundred thousand names
 )
 
-// ErrTree says that no worktree can be made of a tree.
+// ErrTree reports a tree that cannot be checked out.
 var ErrTree = errors.New("no worktree can be made of it")
 
 // Path checks the path of a file in a repository.
@@ -56,9 +56,9 @@ const (
 	modeLink = "120000"
 )
 
-// Tree checks a tree object: "MODE NAME\0HASH" without end (gitformat-tree).
-// hashLen is 20 for SHA-1 and 32 for SHA-256. An error that is no ErrTree is the
-// reader's. It reads to the end only if the tree is good.
+// Tree checks a tree object: repeated "MODE NAME\0HASH" (gitformat-tree). hashLen is 20 for SHA-1
+// and 32 for SHA-256. An error that is not an ErrTree is the reader's. Tree reads to the end only
+// if the tree is valid.
 func Tree(r *bufio.Reader, hashLen int) error {
 	var c checker
 	var hash [32]byte
@@ -85,7 +85,7 @@ func Tree(r *bufio.Reader, hashLen int) error {
 
 var errField = errors.New("a field that is too long")
 
-// field reads up to a byte, and that byte.
+// field reads up to and including a byte.
 func field(r *bufio.Reader, end byte, most int) (string, error) {
 	var b []byte
 	for len(b) <= most {
@@ -108,19 +108,19 @@ func entryError(n int, err error) error {
 	return err
 }
 
-// checker keeps what the order of entries needs: git sorts a directory as if
-// its name ended in "/".
+// checker keeps the state for checking the order of entries: git sorts a directory as if its name
+// ended in "/".
 type checker struct {
 	last    string
 	lastDir bool
 	any     bool
-	// files are names that a directory of the same name may still follow.
+	// files are names that a directory of the same name can still follow.
 	files []string
 }
 
 func (c *checker) entry(mode, name string, null bool) error {
 	dir := false
-	switch strings.TrimLeft(mode, "0") { // old programs wrote zeros before
+	switch strings.TrimLeft(mode, "0") { // old programs wrote leading zeros
 	case modeDir:
 		dir = true
 	case "100644", "100755", "100664", modeLink, "160000":
@@ -142,8 +142,8 @@ func (c *checker) entry(mode, name string, null bool) error {
 	return nil
 }
 
-// ordered is verify_ordered of git's fsck.c. A file and a directory of one name
-// need not be neighbours: "foo", "foo.bar", "foo/".
+// ordered is verify_ordered of git's fsck.c. A file and a directory of one name need not be
+// adjacent: "foo", "foo.bar", "foo/".
 func (c *checker) ordered(name string, dir bool) bool {
 	n := min(len(c.last), len(name))
 	if d := strings.Compare(c.last[:n], name[:n]); d != 0 {
@@ -164,7 +164,7 @@ func (c *checker) ordered(name string, dir bool) bool {
 	a, b := next(c.last, c.lastDir), next(name, dir)
 	switch {
 	case a == 0 && b < '/':
-		// What is no prefix of the names any more, no directory can follow.
+		// No directory can follow a name that is no longer a prefix.
 		for len(c.files) > 0 && !strings.HasPrefix(c.last, c.files[len(c.files)-1]) {
 			c.files = c.files[:len(c.files)-1]
 		}

@@ -5,10 +5,9 @@ import (
 	"unicode/utf8"
 )
 
-// dotGit says that some file system takes the name for ".git": HFS+, which
-// ignores some characters, and NTFS, which ignores case, trailing spaces and
-// dots, streams, and knows short names. As is_hfs_dotgit and is_ntfs_dotgit of
-// git do, each part between backslashes is a name of its own.
+// dotGit reports whether some file system takes the name for ".git": HFS+ ignores some characters;
+// NTFS ignores case, trailing spaces and dots, and streams, and has short names. As in
+// is_hfs_dotgit and is_ntfs_dotgit of git, each part between backslashes counts as a name.
 func dotGit(name string) bool {
 	if hfsDot(name, "git") {
 		return true
@@ -23,16 +22,16 @@ func dotGit(name string) bool {
 	return false
 }
 
-// dotGitmodules says the same of ".gitmodules".
+// dotGitmodules is dotGit for ".gitmodules".
 func dotGitmodules(name string) bool {
 	return hfsDot(name, "gitmodules") || ntfsDot(name, "gitmodules", "gi7eba")
 }
 
-// hfsDot is is_hfs_dot_generic of git's utf8.c: the name is "." and word, if
-// ASCII case and the characters that HFS+ ignores do not count.
+// hfsDot is is_hfs_dot_generic of git's utf8.c: it reports whether the name is "." and word,
+// ignoring ASCII case and the characters that HFS+ ignores.
 func hfsDot(name, word string) bool {
 	rest := name
-	next := func() rune { // 0 is the end, and also what is no UTF-8
+	next := func() rune { // 0 is the end, and invalid UTF-8
 		for rest != "" {
 			r, n := utf8.DecodeRuneInString(rest)
 			if r == utf8.RuneError && n <= 1 {
@@ -62,15 +61,15 @@ func hfsDot(name, word string) bool {
 	return end == 0 || end == '/'
 }
 
-// ignorable are the characters that HFS+ leaves out of names when it compares them.
+// ignorable reports whether HFS+ ignores a character when it compares names.
 func ignorable(r rune) bool {
 	return r >= 0x200c && r <= 0x200f || r >= 0x202a && r <= 0x202e || r >= 0x206a && r <= 0x206f || r == 0xfeff
 }
 
-// ntfsDot is is_ntfs_dot_generic of git's path.c. short is how the short names
-// begin that NTFS makes when its first four are taken.
+// ntfsDot is is_ntfs_dot_generic of git's path.c. short is the prefix of the short names that NTFS
+// makes when its first four are taken.
 func ntfsDot(name, word, short string) bool {
-	at := func(i int) byte { // NUL behind the end, as in C
+	at := func(i int) byte { // NUL after the end, as in C
 		if i < len(name) {
 			return name[i]
 		}

@@ -1,4 +1,3 @@
-// Package level says how much of a repository an operation of git keeps to
-// itself, and how long it waits for others. It is words and two durations, for
-// all who take such locks; it takes none.
+// Package level defines how much of a repository a git operation locks, and how long it waits for
+// other holders. It contains names and two durations, and takes no lock.
 package level

@@ -2,11 +2,11 @@ package level
 
 import "time"
 
-// Level is how much of the repository an operation of git keeps to itself.
+// Level is how much of the repository a git operation locks.
 type Level int
 
-// The levels. Status, diff, log, show and add need none; commit and checkout of
-// a branch write one ref; gc, repack and fetch work on all of them.
+// The levels. Status, diff, log, show and add need no lock. Commit and checkout of a branch write
+// one ref. Gc, repack and fetch work on the whole repository.
 const (
 	None Level = iota
 	RefRead
@@ -20,7 +20,7 @@ const (
 	ExclusiveWait = 30 * time.Second
 )
 
-// Wait is how long an operation of this level waits for others.
+// Wait returns how long an operation of this level waits for other holders.
 func (l Level) Wait() time.Duration {
 	switch l {
 	case None:
@@ -31,7 +31,7 @@ func (l Level) Wait() time.Duration {
 	return RefWait
 }
 
-// Code is what the API calls a wait that was in vain.
+// Code returns the error code of a wait that timed out.
 func (l Level) Code() string {
 	if l == Exclusive {
 		return "EXCLUSIVE_LOCK_TIMEOUT"
