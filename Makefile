@@ -53,12 +53,16 @@ units: ## the packages' own tests with the race detector, against the real kerne
 e2e: build ## the programs end to end, without and under systemd
 	POLIS_BIN=$(CURDIR)/$(BIN) scripts/leakcheck run $(GOTEST) -p 1 -timeout 40m ./e2e ./e2e/systemd
 
+# Without @latest npm takes older programs where Node is older than the newest want.
+AGENTS = @anthropic-ai/claude-code @openai/codex @google/gemini-cli @qwen-code/qwen-code opencode-ai @github/copilot @mariozechner/pi-coding-agent cline
+NODE22 = $$(node -e 'parseInt(process.versions.node) < 22 && console.log("node-" + process.platform + "-" + process.arch + "@22")')
+
 .PHONY: e2e-agents
 e2e-agents: build ## real agents from npm against a stand-in for their model services; writes docs/agents.md
 	dir=$$(mktemp -d /tmp/polis-agents-XXXXXX) && trap 'rm -rf "$$dir"' EXIT && chmod 755 "$$dir" && \
-	npm install --prefix "$$dir" --no-audit --no-fund @anthropic-ai/claude-code @openai/codex @qwen-code/qwen-code @mariozechner/pi-coding-agent && chmod -R a+rX "$$dir" && \
+	npm install --prefix "$$dir" --no-audit --no-fund $(AGENTS:%=%@latest) $(NODE22) && chmod -R a+rX "$$dir" && \
 	POLIS_AGENTS=$$dir POLIS_AGENTS_DOC=$(CURDIR)/docs/agents.md POLIS_BIN=$(CURDIR)/$(BIN) \
-	  $(GO) test -tags '$(TAGS) agents' -count=1 -v -run TestRealAgents ./e2e
+	  $(GO) test -tags '$(TAGS) agents' -count=1 -timeout 40m -v -run TestRealAgents ./e2e
 
 .PHONY: test-fresh
 test-fresh: build ## the demonstration and some of e2e as on a machine where nothing of polis ever was

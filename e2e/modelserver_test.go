@@ -3,28 +3,76 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"path"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
-// model stands in for the model services of agents: it answers the Messages API of
-// Anthropic and the Responses and Chat Completions APIs of OpenAI, all streaming. It has its agent run one
-// command, and says that it is done once it gets the result.
+// model stands in for the model services of agents, each in its own format: the
+// Messages API of Anthropic, the Responses and Chat Completions APIs of OpenAI and
+// generateContent of Gemini. It has an agent take the steps of a script, one tool call
+// each, and says that it is done after the last.
+//
+// It holds no conversation: which step is next follows from how many results of tools
+// a request has, so a request that is sent again gets the same answer.
 type model struct {
-	command string
-
-	mu    sync.Mutex
-	asked []string // paths, to say what an agent wanted if it fails
+	mu     sync.Mutex
+	script []step
+	before int       // results that the conversation had before the script; -1: the next request says it
+	first  time.Time // when the script was first asked for
+	asked  []string  // paths and tools, to say what an agent wanted if it fails
+	calls  []string  // the tools of the script's steps
+	name   string    // the model that the script was asked of
+	seen   []string  // what the last request has of results
 }
 
-func startModel(t *testing.T, command string) (*model, int) {
-	m := &model{command: command}
+// obj is an object of JSON.
+type obj = map[string]any
+
+// ask is what a request has in every format.
+type ask struct {
+	model   string // "": the address has it
+	stream  bool
+	tools   []tool
+	results []string // of the tools, as text, in order
+	schema  obj      // of the answer, if it is to be JSON
+}
+
+// turn is the answer: words, or one call.
+type turn struct {
+	words string
+	call  *tool
+	input obj    // the call's arguments
+	free  string // the argument of a tool that takes text instead
+	id    string
+}
+
+const done = "It is done."
+
+// family is one format of requests and answers.
+type family struct {
+	suffix string
+	read   func(body []byte) ask
+	write  func(w http.ResponseWriter, t turn, stream bool)
+}
+
+var families = []family{
+	{"/messages", readMessages, writeMessages},
+	{"/responses", readResponses, writeResponses},
+	{"/chat/completions", readCompletions, writeCompletions},
+	{":streamGenerateContent", readGenerate, func(w http.ResponseWriter, t turn, _ bool) { writeGenerate(w, t, true) }},
+	{":generateContent", readGenerate, writeGenerate},
+}
+
+func startModel(t *testing.T) (*model, int) {
+	m := &model{}
 	s := httptest.NewServer(m)
 	t.Cleanup(s.Close)
 	var port int
@@ -34,21 +82,74 @@ func startModel(t *testing.T, command string) (*model, int) {
 	return m, port
 }
 
+// play sets the steps of the next task.
+func (m *model) play(script ...step) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.script, m.before, m.first, m.asked, m.calls, m.name, m.seen = script, -1, time.Time{}, nil, nil, "", nil
+}
+
+// played reports when the script was first asked for, and the results of its steps.
+func (m *model) played() (time.Time, []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.first, m.seen
+}
+
+// tools are those of the script's steps, but for shells.
+func (m *model) tools() (names []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i, name := range m.calls {
+		if m.script[i].kind != "shell" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// used is the model that the script was asked of, earlier how many results the session had before it.
+func (m *model) used() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.name
+}
+
+func (m *model) earlier() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.before
+}
+
+// log is what was asked.
+func (m *model) log() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return strings.Join(m.asked, "\n")
+}
+
 // ServeHTTP is part of http.Handler.
 func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	at := time.Now()
 	body, _ := io.ReadAll(io.LimitReader(r.Body, 16<<20))
-	m.mu.Lock()
-	m.asked = append(m.asked, r.Method+" "+r.URL.Path)
-	m.mu.Unlock()
+	for _, f := range families {
+		if strings.HasSuffix(r.URL.Path, f.suffix) {
+			a := f.read(body)
+			if a.model == "" {
+				a.model = path.Base(strings.TrimSuffix(r.URL.Path, f.suffix))
+			}
+			t := m.next(a, at)
+			m.note("%s %s, %d results, answered %s", r.Method, r.URL.Path, len(a.results), t)
+			f.write(w, t, a.stream)
+			return
+		}
+	}
+	m.note("%s %s", r.Method, r.URL.Path)
 	switch {
 	case strings.HasSuffix(r.URL.Path, "/count_tokens"):
 		fmt.Fprint(w, `{"input_tokens":10}`)
-	case strings.HasSuffix(r.URL.Path, "/messages"):
-		m.messages(w, body)
-	case strings.HasSuffix(r.URL.Path, "/responses"):
-		m.responses(w, body)
-	case strings.HasSuffix(r.URL.Path, "/chat/completions"):
-		m.completions(w, body)
+	case strings.HasSuffix(r.URL.Path, ":countTokens"):
+		fmt.Fprint(w, `{"totalTokens":10}`)
 	case strings.HasSuffix(r.URL.Path, "/models"):
 		fmt.Fprint(w, `{"object":"list","data":[{"id":"stand-in","object":"model"}]}`)
 	default:
@@ -56,123 +157,45 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// stream writes server-sent events; each begins with its type.
-func stream(w http.ResponseWriter, events ...map[string]any) {
-	w.Header().Set("Content-Type", "text/event-stream")
-	for _, e := range events {
-		b, _ := json.Marshal(e)
-		fmt.Fprintf(w, "event: %s\ndata: %s\n\n", e["type"], b)
-		if f, ok := w.(http.Flusher); ok {
-			f.Flush()
-		}
-	}
+func (m *model) note(format string, args ...any) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.asked = append(m.asked, fmt.Sprintf(format, args...))
 }
 
-type obj = map[string]any
-
-// messages is Anthropic's API.
-func (m *model) messages(w http.ResponseWriter, body []byte) {
-	var req struct {
-		Stream bool  `json:"stream"`
-		Tools  []obj `json:"tools"`
+// next is the answer to a request that arrived at a time.
+func (m *model) next(a ask, at time.Time) turn {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if a.schema != nil { // Gemini CLI asks which model suits the task, and repeats for 95 s what it cannot read
+		return turn{words: text(fill(a.schema, nil))}
 	}
-	_ = json.Unmarshal(body, &req)
-	tool := ""
-	for _, t := range req.Tools {
-		if name, _ := t["name"].(string); strings.EqualFold(name, "bash") {
-			tool = name
-		}
+	if len(a.tools) == 0 || len(m.script) == 0 {
+		return turn{words: done} // a title for the session, a summary
 	}
-	input := obj{"command": m.command}
-	if tool == "Bash" {
-		input["description"] = "do the work"
+	if m.before < 0 {
+		m.before, m.first, m.name = len(a.results), at, a.model
 	}
-	use := tool != "" && !strings.Contains(string(body), `"tool_result"`)
-	content, stop := obj{"type": "text", "text": "It is done."}, "end_turn"
-	if use {
-		content = obj{"type": "tool_use", "id": "toolu_1", "name": tool, "input": input}
-		stop = "tool_use"
+	if len(a.results) < m.before {
+		return turn{words: done} // another conversation
 	}
-	message := obj{"id": "msg_1", "type": "message", "role": "assistant", "model": "stand-in", "content": []any{content}, "stop_reason": stop, "stop_sequence": nil,
-		"usage": obj{"input_tokens": 10, "output_tokens": 10}}
-	if !req.Stream {
-		_ = json.NewEncoder(w).Encode(message)
-		return
+	n := len(a.results) - m.before
+	m.seen = a.results[m.before:]
+	if n >= len(m.script) {
+		return end(a.tools)
 	}
-	begin, delta := obj{"type": "text", "text": ""}, obj{"type": "text_delta", "text": "It is done."}
-	if use {
-		text, _ := json.Marshal(input)
-		begin = obj{"type": "tool_use", "id": "toolu_1", "name": tool, "input": obj{}}
-		delta = obj{"type": "input_json_delta", "partial_json": string(text)}
+	t := m.script[n].turn(a.tools)
+	t.id = fmt.Sprintf("call_%d", len(a.results)+1)
+	if n == len(m.calls) {
+		m.calls = append(m.calls, t.String())
 	}
-	message["content"], message["stop_reason"] = []any{}, nil
-	stream(w,
-		obj{"type": "message_start", "message": message},
-		obj{"type": "content_block_start", "index": 0, "content_block": begin},
-		obj{"type": "content_block_delta", "index": 0, "delta": delta},
-		obj{"type": "content_block_stop", "index": 0},
-		obj{"type": "message_delta", "delta": obj{"stop_reason": stop, "stop_sequence": nil}, "usage": obj{"output_tokens": 10}},
-		obj{"type": "message_stop"})
+	return t
 }
 
-// responses is OpenAI's API.
-func (m *model) responses(w http.ResponseWriter, body []byte) {
-	var req struct {
-		Tools []obj `json:"tools"`
+// String says what was answered, for the log of a test.
+func (t turn) String() string {
+	if t.call == nil {
+		return "words"
 	}
-	_ = json.Unmarshal(body, &req)
-	item := obj{"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": []any{obj{"type": "output_text", "text": "It is done.", "annotations": []any{}}}}
-	if !strings.Contains(string(body), `"function_call_output"`) {
-		for _, t := range req.Tools {
-			var args any
-			switch t["name"] {
-			case "exec_command":
-				args = obj{"cmd": m.command}
-			case "shell_command":
-				args = obj{"command": m.command}
-			case "shell":
-				args = obj{"command": []string{"bash", "-lc", m.command}}
-			default:
-				continue
-			}
-			b, _ := json.Marshal(args)
-			item = obj{"type": "function_call", "id": "fc_1", "call_id": "call_1", "status": "completed", "name": t["name"], "arguments": string(b)}
-			break
-		}
-	}
-	usage := obj{"input_tokens": 10, "output_tokens": 10, "total_tokens": 20, "input_tokens_details": obj{"cached_tokens": 0}, "output_tokens_details": obj{"reasoning_tokens": 0}}
-	stream(w,
-		obj{"type": "response.created", "response": obj{"id": "resp_1", "object": "response", "status": "in_progress", "output": []any{}}},
-		obj{"type": "response.output_item.added", "output_index": 0, "item": item},
-		obj{"type": "response.output_item.done", "output_index": 0, "item": item},
-		obj{"type": "response.completed", "response": obj{"id": "resp_1", "object": "response", "status": "completed", "output": []any{item}, "usage": usage}})
-}
-
-// shellTool is the name under which Qwen Code runs commands.
-const shellTool = "run_shell_command"
-
-// completions is OpenAI's older API.
-func (m *model) completions(w http.ResponseWriter, body []byte) {
-	var req struct {
-		Stream bool `json:"stream"`
-	}
-	_ = json.Unmarshal(body, &req)
-	text := string(body)
-	message, finish := obj{"role": "assistant", "content": "It is done."}, "stop"
-	if strings.Contains(text, `"`+shellTool+`"`) && !strings.Contains(text, `"role":"tool"`) {
-		args, _ := json.Marshal(obj{"command": m.command, "is_background": false, "description": "do the work"})
-		call := obj{"index": 0, "id": "call_1", "type": "function", "function": obj{"name": shellTool, "arguments": string(args)}}
-		message, finish = obj{"role": "assistant", "content": nil, "tool_calls": []any{call}}, "tool_calls"
-	}
-	usage := obj{"prompt_tokens": 10, "completion_tokens": 10, "total_tokens": 20}
-	if !req.Stream {
-		_ = json.NewEncoder(w).Encode(obj{"id": "c1", "object": "chat.completion", "model": "stand-in", "choices": []any{obj{"index": 0, "message": message, "finish_reason": finish}}, "usage": usage})
-		return
-	}
-	w.Header().Set("Content-Type", "text/event-stream")
-	for _, choice := range []obj{{"index": 0, "delta": message, "finish_reason": nil}, {"index": 0, "delta": obj{}, "finish_reason": finish}} {
-		b, _ := json.Marshal(obj{"id": "c1", "object": "chat.completion.chunk", "model": "stand-in", "choices": []any{choice}, "usage": usage})
-		fmt.Fprintf(w, "data: %s\n\n", b)
-	}
-	fmt.Fprint(w, "data: [DONE]\n\n")
+	return t.call.name
 }

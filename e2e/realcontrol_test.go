@@ -1,0 +1,117 @@
+//go:build agents
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"polis/daemon/api"
+)
+
+// timing is how long one run took: from the command to the first request to the model, from
+// the command to the program's end, and its processor time.
+type timing struct{ first, whole, cpu time.Duration }
+
+// rounds is how often each program does its work, in polis and outside: POLIS_AGENTS_ROUNDS.
+func rounds() int {
+	n, err := strconv.Atoi(os.Getenv("POLIS_AGENTS_ROUNDS"))
+	if err != nil || n < 1 {
+		return 3
+	}
+	return n
+}
+
+// control is the same program in a clone of the project outside polis, as the same user.
+type control struct {
+	r     *realRun
+	t     testing.TB
+	clone string
+	env   []string
+}
+
+func (r *realRun) outside(t testing.TB) *control {
+	c := &control{r: r, t: t, clone: r.path("control", "clone")}
+	home := r.path("control", "home")
+	for _, dir := range []string{home, c.clone} {
+		require.NoError(t, os.MkdirAll(dir, 0o755))
+	}
+	r.giveAway(r.path("control"))
+	c.env = []string{"HOME=" + home, "TERM=xterm-256color", "LANG=C.UTF-8", "PATH=" + filepath.Join(r.install, "node_modules", ".bin") + ":" + os.Getenv("PATH")}
+	for k, v := range r.types()[r.name].Env {
+		c.env = append(c.env, k+"="+v)
+	}
+	for _, e := range r.realAgent.env {
+		c.env = append(c.env, r.fill(e))
+	}
+	c.must("git", "clone", "-q", r.project, c.clone)
+	c.must("git", "config", "user.name", "control")
+	c.must("git", "config", "user.email", "control@localhost")
+	c.must("sh", "-ec", r.fill(r.setup))
+	return c
+}
+
+// command is a command as the agents' user. What it leaves running ends with it.
+func (c *control) command(words ...string) *exec.Cmd {
+	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
+	c.t.Cleanup(cancel)
+	id := strconv.Itoa(owner)
+	cmd := exec.CommandContext(ctx, "unshare", append([]string{"--pid", "--fork", "--kill-child", "--mount-proc", "setpriv", "--reuid=" + id, "--regid=" + id, "--clear-groups",
+		"sh", "-c", `"$@"; exit $?`, "sh"}, words...)...)
+	cmd.Dir, cmd.Env = c.clone, c.env
+	return cmd
+}
+
+func (c *control) must(words ...string) string {
+	out, err := c.command(words...).CombinedOutput()
+	require.NoError(c.t, err, "%v\n%s\n%s", words, out, c.r.model.log())
+	return string(out)
+}
+
+// works does a round of the work.
+func (c *control) works(round int) timing {
+	c.r.model.play(work(c.clone, c.r.name, round)...)
+	cmd := c.command(c.r.types()[c.r.name].PromptCommand(nil, "- make a file, test it and commit it")...)
+	begin := time.Now()
+	out, err := cmd.CombinedOutput()
+	end := time.Now()
+	require.NoError(c.t, err, "%s\n%s", out, c.r.model.log())
+	require.Contains(c.t, c.must("git", "log", "--format=%s"), "work "+strconv.Itoa(round)+" of "+c.r.name, "%s\n%s", out, c.r.model.log())
+	first, _ := c.r.model.played()
+	return timing{first.Sub(begin), end.Sub(begin), cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()}
+}
+
+// timed runs a task in polis.
+func (r *realRun) timed(prompt string) timing {
+	before := r.cpu()
+	begin := time.Now()
+	r.must("agents", "run", r.name, "--", prompt)
+	var got api.Task
+	r.eventually("the task ends", func() bool {
+		all := r.tasks(r.name)
+		got = all[len(all)-1]
+		return got.Ended != nil
+	})
+	first, _ := r.model.played()
+	return timing{first.Sub(begin), got.Ended.Sub(begin), r.cpu() - before}
+}
+
+// cpu is the processor time that the agent's sandbox and its shim have used.
+func (r *realRun) cpu() time.Duration {
+	var top api.Top
+	require.NoError(r.t, json.Unmarshal([]byte(r.must("top", "--json")), &top))
+	for _, a := range top.Agents {
+		if a.Name == r.name {
+			return time.Duration(a.CPUMicros+a.Shim.CPUMicros) * time.Microsecond
+		}
+	}
+	return 0
+}
