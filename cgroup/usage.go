@@ -75,6 +75,10 @@ func (g *Group) ioBytes() (read, write uint64) {
 	return parseIO(text)
 }
 
+// DiskBytes is what the group has read from and written to disks since it was made; 0 on hosts that
+// do not count it.
+func (g *Group) DiskBytes() (read, write uint64) { return g.ioBytes() }
+
 func parseIO(text string) (read, write uint64) {
 	for line := range strings.Lines(text) {
 		words := strings.Fields(line)

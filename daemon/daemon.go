@@ -67,6 +67,7 @@ type Daemon struct {
 	warnings         []string
 	reconciled       *api.ReconcileReport
 	upkeep           *upkeep
+	patrol           *patroller
 	missingIsolation []api.Loss // what this machine cannot isolate; set by Open and Cleanup
 	totals           totals
 	totalFault       string

@@ -62,6 +62,7 @@ const (
 	EventReconciled       = "daemon:reconciled"
 	EventState            = "daemon:state"
 	EventShim             = "agent:shim"
+	EventPatrol           = "agent:patrol"
 	EventMissed           = "agent:events-missed"
 	EventEventsMissed     = "events:missed"
 )

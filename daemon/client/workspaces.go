@@ -95,3 +95,17 @@ func (c *Client) OpenAPI(ctx context.Context) ([]byte, error) {
 	err := c.call(ctx, http.MethodGet, "/v1/openapi.json", nil, nil, &out)
 	return out, err
 }
+
+// LastPatrol is the last cycle of the patrol; its time is zero if there was none.
+func (c *Client) LastPatrol(ctx context.Context) (api.PatrolReport, error) {
+	var out api.PatrolReport
+	err := c.call(ctx, http.MethodGet, "/v1/patrol", nil, nil, &out)
+	return out, err
+}
+
+// Patrol does a cycle of the patrol now. With a dry run nothing is done about what it finds.
+func (c *Client) Patrol(ctx context.Context, req api.PatrolRequest) (api.PatrolReport, error) {
+	var out api.PatrolReport
+	err := c.call(ctx, http.MethodPost, "/v1/patrol", nil, req, &out)
+	return out, err
+}

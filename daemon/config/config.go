@@ -45,6 +45,7 @@ type Config struct {
 	Maintenance Maintenance     `toml:"maintenance"`
 	Merge       Merge           `toml:"merge"`
 	Trash       Trash           `toml:"trash"`
+	Patrol      Patrol          `toml:"patrol"`
 	Roles       map[string]Role `toml:"roles"`
 	// Agents has what counts for an agent by its name.
 	Agents map[string]AgentTable `toml:"agents"`
@@ -109,6 +110,8 @@ type Role struct {
 	// Leftovers says what is done about processes that a command left running:
 	// api.LeftoversKeep ("" too), LeftoversEnd or LeftoversAsk.
 	Leftovers string `toml:"leftovers"`
+	// Patrol says what is done about agents of this role that stall.
+	Patrol PatrolRules `toml:"patrol"`
 	// Env are variables of agents of this role.
 	Env map[string]string `toml:"env"`
 }
@@ -129,7 +132,7 @@ func Default() Config {
 		Shared:    Shared{Paths: []string{"node_modules", ".env", ".env.*"}, Pnpm: true},
 		Git:       defaultGit(), Maintenance: defaultMaintenance(),
 		Merge: defaultMerge(),
-		Trash: Trash{TTL: setting.Duration(30 * 24 * time.Hour)},
+		Trash: Trash{TTL: setting.Duration(30 * 24 * time.Hour)}, Patrol: defaultPatrol(),
 	}
 }
 

@@ -27,6 +27,9 @@ type Backend interface {
 	// Maintain keeps a workspace's repository small; Maintenance says when and how it last was.
 	Maintain(ctx context.Context, req api.MaintenanceRequest, say func(string)) (api.MaintenanceReport, error)
 	Maintenance(workspace string) ([]api.MaintenanceReport, error)
+	// Patrol does a cycle of the patrol now; LastPatrol is the last one.
+	Patrol(ctx context.Context, req api.PatrolRequest) (api.PatrolReport, error)
+	LastPatrol() api.PatrolReport
 	Conflicts(ctx context.Context, workspace string) ([]api.Conflicts, error)
 	Queues(workspace string) ([]api.Queue, error)
 	Dequeue(ctx context.Context, agent string) error

@@ -94,6 +94,8 @@ func Routes() []Route {
 		{"DELETE /v1/locks", AccessAdmin, "give a lock back, or break one", (*Server).unlock},
 		{"GET /v1/maintenance", AccessRead, "the last maintenance of the shared repositories; workspace=NAME selects", (*Server).maintenance},
 		{"POST /v1/maintenance", AccessAdmin, "do maintenance of a shared repository now", (*Server).maintain},
+		{"GET /v1/patrol", AccessRead, "the last cycle of the patrol: what it saw, found and did", (*Server).lastPatrol},
+		{"POST /v1/patrol", AccessAdmin, "do a cycle of the patrol now", (*Server).patrol},
 		{"GET /v1/ports", AccessRead, "port maps", (*Server).ports},
 		{"POST /v1/ports", AccessAdmin, "map a port", (*Server).mapPort},
 		{"DELETE /v1/ports/{agent}/{internal}", AccessAdmin, "end a port map", (*Server).unmapPort},

@@ -96,6 +96,9 @@ func shapes() map[string]shape {
 		"GET /v1/maintenance":  {out: api.MaintenanceReport{}, list: "maintenance", query: []query{ofWorkspace}},
 		"POST /v1/maintenance": {in: api.MaintenanceRequest{}, optional: true, out: api.MaintenanceReport{}, steps: true},
 
+		"GET /v1/patrol":  {out: api.PatrolReport{}},
+		"POST /v1/patrol": {in: api.PatrolRequest{}, optional: true, out: api.PatrolReport{}},
+
 		"GET /v1/ports":  {out: api.PortMapping{}, list: "ports"},
 		"POST /v1/ports": {in: api.PortRequest{}, out: api.PortsAdded{}, made: true},
 		"DELETE /v1/ports/{agent}/{internal}": {query: []query{{"protocol", "string", "tcp (the default) or udp"},

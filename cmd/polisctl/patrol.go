@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"polis/daemon/api"
+	"polis/daemon/client"
+)
+
+func (a *app) patrolCmd() *cobra.Command {
+	var watch bool
+	cmd := &cobra.Command{
+		Use:   "patrol [--watch]",
+		Short: "Show which agents died, hang or spin",
+		Long: `Show the last cycle of the patrol: for each agent that lives, for how long
+nothing has happened in it and for how long it has changed nothing; and what the
+patrol found, with the evidence, what it did, and what you can do.
+
+The patrol asks the kernel and the agents' records in every [patrol] interval. It
+finds agents whose shim or program is gone, programs that go on after their task
+has ended, and agents that are stalled (nothing happens, and they wait for
+nothing) or spin (they compute or print, and change nothing). What it does about
+the last two is on_stall of their role; it only reports them by default. It never
+removes a worktree, a branch or a file.`,
+		Args: cobra.ArbitraryArgs,
+	}
+	cmd.Flags().BoolVar(&watch, "watch", false, "continue until interrupted")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return group(cmd, args)
+		}
+		return a.watched(cmd, watch, func(ctx context.Context, c *client.Client) (view, error) {
+			rep, err := c.LastPatrol(ctx)
+			return patrolView(rep), err
+		})
+	}
+	cmd.AddCommand(a.patrolRunCmd())
+	return cmd
+}
+
+func (a *app) patrolRunCmd() *cobra.Command {
+	var once, dryRun bool
+	cmd := &cobra.Command{
+		Use:   "run --once [--dry-run]",
+		Short: "Do a cycle of the patrol now",
+		Long: `Do a cycle of the patrol now, and show what it saw, found and did. polisd does
+the same by itself in every [patrol] interval, so that --once must be given.
+With --dry-run nothing is done about what is found.`,
+		Example: "  polisctl patrol run --once --dry-run --json",
+		Args:    takes(0, 0, ""),
+	}
+	cmd.Flags().BoolVar(&once, "once", false, "one cycle")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "do nothing about what is found")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if !once && !dryRun {
+			return usagef("polisd does the patrol: only a single cycle can be run").WithHint("polisctl patrol run --once; polisctl patrol --watch follows the patrol of polisd")
+		}
+		return a.call(cmd, 0, func(ctx context.Context, c *client.Client) error {
+			rep, err := c.Patrol(ctx, api.PatrolRequest{DryRun: dryRun})
+			if err != nil {
+				return err
+			}
+			return a.show(patrolView(rep))
+		})
+	}
+	return cmd
+}
+
+func patrolView(rep api.PatrolReport) view {
+	var names []string
+	for _, f := range rep.Findings {
+		names = append(names, f.Agent)
+	}
+	return view{json: rep, names: names, human: func(p *page) {
+		if rep.At.IsZero() {
+			p.line("the patrol has checked nothing yet; [patrol] interval says how often it does")
+			return
+		}
+		rows := make([][]cell, 0, len(rep.Agents))
+		for _, a := range rep.Agents {
+			what := cell{text: a.Waits}
+			if a.Error != "" {
+				what = cell{"not observed: " + clean(a.Error), yellow}
+			}
+			quiet, unchanged := "-", "-"
+			if a.Status == api.StatusRunning && a.Error == "" {
+				quiet, unchanged = span(duration(a.QuietSeconds)), span(duration(a.UnchangedSeconds))
+			}
+			rows = append(rows, []cell{{text: a.Agent}, {text: string(a.Status)}, {text: a.Task}, {text: quiet}, {text: unchanged}, what})
+		}
+		p.table("no agent lives", []string{"AGENT", "STATE", "TASK", "QUIET", "UNCHANGED", "WAITS FOR"}, rows)
+		p.line("")
+		if len(rep.Findings) == 0 {
+			p.line("nothing is wrong (checked %s ago, in %d ms)", p.ago(rep.At), rep.Millis)
+		}
+		for _, f := range rep.Findings {
+			findingPage(p, f)
+		}
+	}}
+}
+
+func findingPage(p *page, f api.PatrolFinding) {
+	p.warn("%s: %s for %s", f.Agent, f.Class, p.ago(f.Since))
+	for _, e := range f.Evidence {
+		p.line("  seen: %s", clean(e))
+	}
+	switch {
+	case f.Done:
+		p.line("  done: %s", f.Action)
+	case f.Skipped != "":
+		p.line("  not done (%s): %s", f.Action, clean(f.Skipped))
+	}
+	p.line("  next: %s", clean(strings.TrimSpace(f.Next)))
+}
+
+func duration(seconds float64) time.Duration { return time.Duration(seconds) * time.Second }

@@ -1,0 +1,178 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"polis/daemon/api"
+	"polis/daemon/patrol"
+	"polis/daemon/shim/wire"
+)
+
+const (
+	// observeTime bounds observing one agent, observers how many are observed at a time.
+	observeTime = 2 * time.Second
+	observers   = 8
+	// endGrace is how long a program that does not end by itself may take when it is asked to.
+	endGrace = 10 * time.Second
+)
+
+// Living is an agent as the patrol observes it. InitPID is 0 if its shim was not asked: it is
+// asked if its program runs, or should.
+type Living struct {
+	patrol.Observed
+	Role    string
+	InitPID int
+}
+
+// Observe returns what the shims and the records say of every agent, by name.
+func (m *Manager) Observe(ctx context.Context) []Living {
+	m.mu.Lock()
+	var as []*Agent
+	for _, a := range m.agents {
+		as = append(as, a)
+	}
+	m.mu.Unlock()
+	slices.SortFunc(as, func(a, b *Agent) int { return cmp.Compare(a.Name(), b.Name()) })
+	out := make([]Living, len(as))
+	slots := make(chan struct{}, observers)
+	var wg sync.WaitGroup
+	for i, a := range as {
+		slots <- struct{}{}
+		wg.Go(func() { defer func() { <-slots }(); out[i] = m.observe(ctx, a) })
+	}
+	wg.Wait()
+	return out
+}
+
+// ObserveAgent is Observe of one agent.
+func (m *Manager) ObserveAgent(ctx context.Context, name string) (Living, error) {
+	a, err := m.lookup(name)
+	if err != nil {
+		return Living{}, err
+	}
+	return m.observe(ctx, a), nil
+}
+
+func (m *Manager) observe(ctx context.Context, a *Agent) Living {
+	m.mu.Lock()
+	v := Living{Role: a.Kept.Role, Observed: patrol.Observed{Agent: a.Name(), Workspace: a.WS.Name, Generation: a.Kept.Generation, Status: a.Kept.Status}}
+	up, between, foreign := a.up, a.coming || a.leaving || a.Kept.Removal != nil, a.foreign
+	m.mu.Unlock()
+	switch {
+	case between:
+		v.Err = errors.New("it is being started, stopped or removed")
+		return v
+	case foreign:
+		v.Err = errors.New("its shim is of a version that this polisd does not understand")
+		return v
+	}
+	ctx, cancel := context.WithTimeout(ctx, observeTime)
+	defer cancel()
+	if up {
+		v.Shim, v.Err = m.Shims.Alive(ctx, a)
+	}
+	if !v.Shim || v.Err != nil || v.Status != api.StatusRunning {
+		return v
+	}
+	sh := m.Shims.Dial(a.Name())
+	defer sh.Close()
+	st, err := sh.Status(ctx)
+	if err != nil {
+		v.Err = err
+		return v
+	}
+	v.fill(st)
+	if st.Task != "" {
+		m.observeTask(a, &v)
+	}
+	return v
+}
+
+// fill takes over what a shim says.
+func (v *Living) fill(st wire.Status) {
+	v.InitPID, v.Program, v.PID, v.Task = st.InitPID, st.Running, st.MainPID, st.Task
+	v.Sample.CPU = time.Duration(st.CPUMicros) * time.Microsecond
+	v.Sample.Output, v.Sample.Reads, v.Sample.Writes = st.LogEnd, st.Counters.ReadCount, st.Counters.WriteCount
+	if st.Generation != v.Generation {
+		v.Err = errors.New("its shim is of another generation")
+	}
+}
+
+// observeTask takes over what the record of the task says that its program is.
+func (m *Manager) observeTask(a *Agent, v *Living) {
+	t, err := m.records(a).Get(v.Task)
+	switch {
+	case api.CodeOf(err) == api.CodeNotFound:
+		v.Task = "" // its record was dropped: there were many since
+	case err != nil:
+		v.Err = err
+	case t.State == api.TaskEnded && t.Ended != nil:
+		v.Ended, v.EndedAt = t.EndedBy, *t.Ended
+	}
+}
+
+// Reconcile does again what the end of a shim or of a program does, for an agent of this
+// generation whose end was missed.
+func (m *Manager) Reconcile(ctx context.Context, name string, gen uint64) error {
+	a, err := m.lookup(name)
+	if err != nil {
+		return err
+	}
+	alive, err := m.Shims.Alive(ctx, a)
+	if err != nil {
+		return err
+	}
+	if !alive {
+		m.reapShim(ctx, a, gen)
+		return nil
+	}
+	sh := m.Shims.Dial(name)
+	defer sh.Close()
+	st, err := sh.Status(ctx)
+	if err != nil {
+		return err
+	}
+	if st.Generation == gen && !st.Running {
+		m.ended(a, st)
+	}
+	return nil
+}
+
+// EndProgram ends the program of a task that has ended. same is asked once nothing else can change
+// the agent; the program stays if it refuses. Its sandbox and its files stay in any case.
+func (m *Manager) EndProgram(ctx context.Context, name string, same func(Living) bool) error {
+	a, err := m.find(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer a.op.Unlock()
+	if !same(m.observe(ctx, a)) {
+		return errChanged(name)
+	}
+	sh := m.Shims.Dial(name)
+	defer sh.Close()
+	return sh.StopMain(ctx, endGrace)
+}
+
+// StopSame stops an agent if same accepts what it is then.
+func (m *Manager) StopSame(ctx context.Context, name string, same func(Living) bool) error {
+	a, err := m.findFor(ctx, name, verbStop)
+	if err != nil {
+		return err
+	}
+	defer a.op.Unlock()
+	if !same(m.observe(ctx, a)) {
+		return errChanged(name)
+	}
+	return m.stop(ctx, a)
+}
+
+func errChanged(name string) error {
+	return api.Errorf(api.CodeBadState, "agent %s is not what it was when the patrol looked: nothing was done", name).
+		WithHint("polisctl patrol shows what it is now")
+}

@@ -1,0 +1,66 @@
+package patrol
+
+import (
+	"time"
+
+	"polis/daemon/api"
+)
+
+// Sample are an agent's counters at a moment. All but the processor time are bytes or numbers of
+// operations. All but Calls only grow while the agent's sandbox lives.
+type Sample struct {
+	CPU    time.Duration // of the processes in its sandbox
+	Output int64         // printed by its program
+	Reads  int64         // operations of its view
+	Writes int64
+	Disk   uint64 // bytes read from and written to disks
+	Stored uint64 // of these, bytes written
+	// Calls are the bytes that its processes now read and wrote by system calls, files, pipes and
+	// terminals alike: what goes through a passthrough descriptor is in no other counter.
+	Calls uint64
+	Net   uint64 // bytes received and sent, without its loopback
+}
+
+// Observed is what the kernel, the shim and the records say of an agent.
+type Observed struct {
+	Agent, Workspace string
+	Generation       uint64
+	Status           api.Status
+	// Shim says that the agent's shim lives, Program that its main command does.
+	Shim, Program bool
+	// PID is the process of that command.
+	PID int
+	// Task is the task that the command is, Ended how its record says that it ended; empty if it
+	// has not.
+	Task    string
+	Ended   api.TaskEnd
+	EndedAt time.Time
+	Sample  Sample
+	// Err is why the rest could not be observed.
+	Err error
+}
+
+// Limits say after which time a state is a finding. 0 is never.
+type Limits struct {
+	Stalled  time.Duration // nothing happens
+	Spinning time.Duration // it works and changes nothing
+	Done     time.Duration // its task has ended, its program not (seed 004: 60 s)
+}
+
+const (
+	// quietCPU is the share of a processor below which a program counts as doing nothing: the
+	// timers of an idle one take less.
+	quietCPU = 0.02
+	// busyCPU is the share above which it counts as computing, also on a machine with more to do
+	// than processors.
+	busyCPU = 0.2
+	// quietNet is how many bytes in a minute count as silence: neighbour discovery and the
+	// keepalives of some connections take less.
+	quietNet = 4096
+	// silentNet is how many times longer than others an agent with an open connection may be
+	// quiet: it waits for a service, such as its model's, and the connection may be dead.
+	silentNet = 4
+	// looks is in how many consecutive looks a dead shim or program must be seen: their ends are
+	// events, which are handled by themselves.
+	looks = 2
+)

@@ -1,0 +1,249 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"polis/daemon/agent"
+	"polis/daemon/api"
+	"polis/daemon/config"
+	"polis/daemon/patrol"
+)
+
+const (
+	// patrolOff is how often the configuration is looked at while the patrol is off.
+	patrolOff = 10 * time.Second
+	// patrolTime bounds a cycle, without what is done about its findings.
+	patrolTime = time.Minute
+	// maxRestarts is how often an agent is restarted in restartTime.
+	maxRestarts = 3
+	restartTime = 24 * time.Hour
+)
+
+// patroller observes the agents, has package patrol judge, and acts. One cycle at a time.
+type patroller struct {
+	d    *Daemon
+	turn chan struct{}
+
+	p *patrol.Patrol // guarded by turn, like the next two
+	// known has, by agent, the finding that was published last: each is published once.
+	known map[string]published
+	// restarts are the times at which an agent was restarted.
+	restarts map[string][]time.Time
+
+	mu   sync.Mutex
+	last api.PatrolReport
+}
+
+// published tells findings apart.
+type published struct {
+	class      api.PatrolClass
+	generation uint64
+	task       string
+	since      time.Time
+}
+
+func newPatroller(d *Daemon) *patroller {
+	return &patroller{d: d, turn: make(chan struct{}, 1), p: patrol.New(), known: map[string]published{}, restarts: map[string][]time.Time{},
+		last: api.PatrolReport{Agents: []api.PatrolAgent{}, Findings: []api.PatrolFinding{}}}
+}
+
+// run does a cycle in every interval until ctx ends.
+func (p *patroller) run(ctx context.Context) {
+	for {
+		every := time.Duration(p.d.live().Patrol.Interval)
+		wait := every
+		if every == 0 {
+			wait = patrolOff
+		}
+		t := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			return
+		case <-t.C:
+		}
+		if every == 0 {
+			continue
+		}
+		if _, err := p.cycle(ctx, false); err != nil && ctx.Err() == nil {
+			p.d.Log.Warn("patrol cycle not completed", "err", err)
+		}
+	}
+}
+
+// cycle looks at every agent and acts on what it finds, unless it is a dry run.
+func (p *patroller) cycle(ctx context.Context, dryRun bool) (api.PatrolReport, error) {
+	select {
+	case p.turn <- struct{}{}:
+		defer func() { <-p.turn }()
+	case <-ctx.Done():
+		return api.PatrolReport{}, api.Errorf(api.CodeTimeout, "wait for the cycle of the patrol that runs: %w", context.Cause(ctx))
+	}
+	start := time.Now()
+	rep := api.PatrolReport{At: start.UTC(), DryRun: dryRun, Agents: []api.PatrolAgent{}, Findings: []api.PatrolFinding{}}
+	octx, cancel := context.WithTimeout(ctx, patrolTime)
+	defer cancel()
+	c := p.d.live()
+	all := p.d.agents.Observe(octx)
+	if octx.Err() != nil {
+		return rep, api.Errorf(api.CodeTimeout, "observe the agents: %w", context.Cause(octx))
+	}
+	living, obs := map[string]agent.Living{}, make([]patrol.Observed, 0, len(all))
+	for _, v := range all {
+		p.d.measureLiving(&v)
+		living[v.Agent] = v
+		obs = append(obs, v.Observed)
+	}
+	lim := patrol.Limits{Stalled: time.Duration(c.Patrol.StalledAfter), Spinning: time.Duration(c.Patrol.SpinningAfter), Done: time.Duration(c.Patrol.DoneAfter)}
+	suspects, views := p.p.Look(time.Now(), obs, lim)
+	waits := map[string]patrol.Waits{}
+	leases := p.d.leaseWaiters()
+	for _, s := range suspects {
+		w := p.d.waitsOf(living[s.Agent], leases)
+		waits[s.Agent] = w
+		rules := c.PatrolRules(living[s.Agent].Role)
+		if f, ok := patrol.Finding(time.Now(), s, w, lim, rules.OnStall); ok {
+			p.act(ctx, s, &f, rules, dryRun)
+			rep.Findings = append(rep.Findings, f)
+		}
+	}
+	for _, v := range views {
+		if v.Status == api.StatusIdle || v.Status == api.StatusRunning || v.Status == api.StatusCreating {
+			rep.Agents = append(rep.Agents, patrolAgent(v, waits[v.Agent]))
+		}
+	}
+	p.forget(rep.Findings, living)
+	rep.Millis = time.Since(start).Milliseconds()
+	p.mu.Lock()
+	p.last = rep
+	p.mu.Unlock()
+	return rep, nil
+}
+
+func patrolAgent(v patrol.View, w patrol.Waits) api.PatrolAgent {
+	a := api.PatrolAgent{Agent: v.Agent, Workspace: v.Workspace, Status: v.Status, Task: v.Task, Waits: w.For}
+	if w.For == "" && w.Connections > 0 {
+		a.Waits = api.Count(w.Connections, "connection") + " to the outside"
+	}
+	if v.Err != nil {
+		a.Error = v.Err.Error()
+	}
+	if v.Status == api.StatusRunning && v.Err == nil {
+		a.QuietSeconds, a.UnchangedSeconds = v.Quiet.Round(time.Second).Seconds(), v.Unchanged.Round(time.Second).Seconds()
+	}
+	return a
+}
+
+// forget drops what is known of findings that are none any more, and of agents that are gone.
+func (p *patroller) forget(found []api.PatrolFinding, living map[string]agent.Living) {
+	now := map[string]bool{}
+	for _, f := range found {
+		now[f.Agent] = true
+	}
+	for name := range p.known {
+		if !now[name] {
+			delete(p.known, name)
+		}
+	}
+	for name := range p.restarts {
+		if _, ok := living[name]; !ok {
+			delete(p.restarts, name)
+		}
+	}
+}
+
+// act does what a finding asks for, once, and publishes it, once.
+func (p *patroller) act(ctx context.Context, s patrol.Suspect, f *api.PatrolFinding, rules config.PatrolRules, dryRun bool) {
+	k := published{f.Class, f.Generation, f.Task, f.Since}
+	before, seen := p.known[f.Agent]
+	seen = seen && before == k
+	switch {
+	case dryRun:
+		f.Skipped = "a dry run"
+		return
+	case seen && f.Action != "reconcile" && f.Action != "end-program":
+		f.Skipped = "it was done, or tried, when this was found first"
+		return
+	}
+	p.known[f.Agent] = k
+	if err := p.do(ctx, s, f, rules); err != nil {
+		f.Skipped = api.AsError(err).Message
+	} else {
+		f.Done = f.Action != api.OnStallReport
+	}
+	if seen {
+		return
+	}
+	message := fmt.Sprintf("agent %s: %s: %s", f.Agent, f.Class, strings.Join(f.Evidence, "; "))
+	switch {
+	case f.Done:
+		message += "; done: " + f.Action
+	case f.Skipped != "":
+		message += "; not done (" + f.Action + "): " + f.Skipped
+	}
+	p.d.Log.Warn("patrol found an agent", "agent", f.Agent, "class", f.Class, "action", f.Action, "done", f.Done, "reason", f.Skipped)
+	p.d.hub.Publish(api.Event{Type: api.EventPatrol, Agent: f.Agent, Message: message, Data: map[string]any{"finding": *f}})
+}
+
+func (p *patroller) do(ctx context.Context, s patrol.Suspect, f *api.PatrolFinding, rules config.PatrolRules) error {
+	same := func(v agent.Living) bool { p.d.measureLiving(&v); return s.Same(v.Observed) }
+	m := p.d.agents
+	switch f.Action {
+	case "reconcile":
+		return m.Reconcile(ctx, f.Agent, f.Generation)
+	case "end-program":
+		return m.EndProgram(ctx, f.Agent, same)
+	case api.OnStallNudge:
+		v, err := m.ObserveAgent(ctx, f.Agent)
+		if err != nil || !same(v) {
+			return api.Errorf(api.CodeBadState, "agent %s is not what it was", f.Agent)
+		}
+		_, err = m.Send(ctx, f.Agent, api.SendRequest{Text: rules.Nudge})
+		return err
+	case api.OnStallStop:
+		return m.StopSame(ctx, f.Agent, same)
+	case api.OnStallRestart:
+		return p.restart(ctx, s, f, same)
+	}
+	return nil
+}
+
+// restart stops a stalled agent and gives it what it did again: its task, or its program.
+func (p *patroller) restart(ctx context.Context, s patrol.Suspect, f *api.PatrolFinding, same func(agent.Living) bool) error {
+	now, kept := time.Now(), []time.Time{}
+	for _, t := range p.restarts[f.Agent] {
+		if now.Sub(t) < restartTime {
+			kept = append(kept, t)
+		}
+	}
+	if len(kept) >= maxRestarts {
+		return api.Errorf(api.CodeBadState, "agent %s was restarted %d times in %s: a person has to look", f.Agent, len(kept), restartTime)
+	}
+	p.restarts[f.Agent] = append(kept, now)
+	m := p.d.agents
+	if err := m.StopSame(ctx, f.Agent, same); err != nil {
+		return err
+	}
+	if s.Task != "" && s.Ended == "" {
+		_, err := m.RetryTask(ctx, s.Task)
+		return err
+	}
+	_, err := m.Start(ctx, f.Agent, false)
+	return err
+}
+
+// Patrol does a cycle for a person.
+func (b *backend) Patrol(ctx context.Context, req api.PatrolRequest) (api.PatrolReport, error) {
+	return b.patrol.cycle(ctx, req.DryRun)
+}
+
+// LastPatrol is the last cycle; the zero time if there was none.
+func (b *backend) LastPatrol() api.PatrolReport {
+	b.patrol.mu.Lock()
+	defer b.patrol.mu.Unlock()
+	return b.patrol.last
+}

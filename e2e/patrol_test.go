@@ -1,0 +1,158 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"polis/daemon/api"
+)
+
+// shortPatrol makes states findings after seconds. Cycles are run by the tests.
+const shortPatrol = "[patrol]\ninterval = \"0s\"\nstalled_after = \"2s\"\nspinning_after = \"4s\"\ndone_after = \"2s\"\n"
+
+func (d *daemon) patrol(flags ...string) api.PatrolReport {
+	d.t.Helper()
+	var out api.PatrolReport
+	require.NoError(d.t, json.Unmarshal([]byte(d.must(append([]string{"--json", "patrol", "run", "--once"}, flags...)...)), &out))
+	return out
+}
+
+// finding runs cycles until one finds something about the agent.
+func (d *daemon) finding(agent string, flags ...string) api.PatrolFinding {
+	d.t.Helper()
+	var out api.PatrolFinding
+	d.eventually("the patrol finds something about "+agent, func() bool {
+		for _, f := range d.patrol(flags...).Findings {
+			if f.Agent == agent {
+				out = f
+			}
+		}
+		return out.Agent != ""
+	})
+	return out
+}
+
+// spared runs cycles for longer than every limit, and requires that none finds anything about the agent.
+func (d *daemon) spared(agent string) (waits string) {
+	d.t.Helper()
+	for end := time.Now().Add(6 * time.Second); time.Now().Before(end); {
+		rep := d.patrol()
+		for _, f := range rep.Findings {
+			require.NotEqual(d.t, agent, f.Agent, "%+v", f)
+		}
+		for _, a := range rep.Agents {
+			require.Empty(d.t, a.Error)
+			if a.Agent == agent && a.Waits != "" {
+				waits = a.Waits
+			}
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	return waits
+}
+
+// TestPatrolFindsWhatStallsOrSpins and does what its role says, and only that.
+func TestPatrolFindsWhatStallsOrSpins(t *testing.T) {
+	var roles strings.Builder
+	for _, on := range []string{"nudge", "restart", "stop"} {
+		fmt.Fprintf(&roles, "[roles.%s.patrol]\non_stall = %q\nnudge = \"wake up\"\n", on, on)
+	}
+	d := startDaemon(t, options{config: shortPatrol + roles.String()})
+	d.up()
+	add := func(name, role, script string) {
+		args := []string{"agents", "add", name, "--base", "custom", "--write", "**"}
+		if role != "" {
+			args = append(args, "--role", role)
+		}
+		d.must(append(args, "--", "sh", "-c", script)...)
+	}
+	add("quiet", "", "exec sleep 1000")
+	d.must("agents", "start", "quiet")
+	dry := d.finding("quiet", "--dry-run")
+	require.Equal(t, "a dry run", dry.Skipped)
+	require.NotContains(t, d.must("--json", "events"), `"agent:patrol"`)
+	f := d.finding("quiet")
+	require.Equal(t, api.PatrolStalled, f.Class)
+	require.Equal(t, api.OnStallReport, f.Action)
+	require.Contains(t, strings.Join(f.Evidence, "\n"), "no connection to the outside is open")
+	d.patrol()
+	d.patrol()
+	require.Equal(t, 1, strings.Count(d.must("--json", "events"), `"agent:patrol"`), "it is published once")
+	require.Contains(t, d.must("patrol"), "quiet: stalled for")
+	a, _ := d.agent("quiet")
+	require.Equal(t, api.StatusRunning, a.Status, "a report touches nothing")
+	d.must("agents", "stop", "quiet")
+
+	add("spins", "", "while :; do echo thinking; sleep 0.1; done")
+	d.must("agents", "start", "spins")
+	require.Equal(t, api.PatrolSpinning, d.finding("spins").Class)
+	d.must("agents", "stop", "spins")
+
+	add("nudged", "nudge", `read line; echo "heard: $line"; exec sleep 1000`)
+	d.must("agents", "start", "nudged")
+	require.True(t, d.finding("nudged").Done)
+	d.eventually("the program has read the line", func() bool { return strings.Contains(d.must("agents", "watch", "nudged"), "heard: wake up") })
+
+	add("stopped", "stop", "echo unsaved > unsaved.txt; exec sleep 1000")
+	d.must("agents", "start", "stopped")
+	require.True(t, d.finding("stopped").Done)
+	a, _ = d.agent("stopped")
+	require.Equal(t, api.StatusStopped, a.Status)
+	require.FileExists(t, filepath.Join(a.WorktreePath, "unsaved.txt"), "what it had not saved stays")
+
+	add("again", "restart", "echo x >> tries.txt; exec sleep 1000")
+	d.must("agents", "run", "again", "work")
+	require.True(t, d.finding("again").Done)
+	d.eventually("its task runs once more", func() bool {
+		a, _ := d.agent("again")
+		text, err := os.ReadFile(filepath.Join(a.WorktreePath, "tries.txt"))
+		return err == nil && string(text) == "x\nx\n" && a.Status == api.StatusRunning
+	})
+}
+
+// TestPatrolLeavesAloneWhatWaitsOrWorks is about healthy agents that look dead.
+func TestPatrolLeavesAloneWhatWaitsOrWorks(t *testing.T) {
+	d := startDaemon(t, options{config: shortPatrol + "[roles.x.patrol]\non_stall = \"stop\"\n[locks]\non_conflict = \"60s\"\n"})
+	d.up()
+	add := func(name, script string) {
+		d.must("agents", "add", name, "--base", "custom", "--write", "**", "--role", "x", "--", "sh", "-c", script)
+		d.must("agents", "start", name)
+	}
+	add("traced", "kill -STOP $$")
+	add("builds", "while :; do date > built.txt; sleep 0.1; done")
+	require.Contains(t, d.spared("traced"), "stopped by a signal or a debugger")
+	require.Empty(t, d.patrol().Findings)
+	d.must("agents", "stop", "traced")
+	d.must("agents", "stop", "builds")
+	d.must("--json", "patrol")
+
+	add("holder", "exec 3>>README.md; while :; do echo x >&3; sleep 0.1; done")
+	d.eventually("the lease is held", func() bool { return strings.Contains(d.must("locks"), "README.md") })
+	add("waiter", "echo y >> README.md; exec sleep 1000")
+	d.eventually("it waits", func() bool { return strings.Contains(d.must("--json", "locks"), `"waiting"`) })
+	require.Contains(t, d.spared("waiter"), "a lease on")
+}
+
+// TestPatrolEndsProgramsOfEndedTasks so that the next task can begin, and keeps what they wrote.
+func TestPatrolEndsProgramsOfEndedTasks(t *testing.T) {
+	d := startDaemon(t, options{config: shortPatrol})
+	d.up()
+	d.must("agents", "add", "alice", "--base", "custom", "--write", "**", "--", "sh", "-c", "echo x >> out.txt; polisctl done; exec sleep 1000")
+	d.must("agents", "run", "alice", "first")
+	f := d.finding("alice")
+	require.Equal(t, api.PatrolStuckInDone, f.Class)
+	require.True(t, f.Done, "%+v", f)
+	d.eventually("its program has ended", func() bool { a, _ := d.agent("alice"); return a.Status == api.StatusIdle })
+	a, _ := d.agent("alice")
+	require.FileExists(t, filepath.Join(a.WorktreePath, "out.txt"))
+	// A new incarnation is judged by its own time.
+	d.must("agents", "run", "alice", "second")
+	require.Empty(t, d.patrol().Findings)
+}
