@@ -75,7 +75,7 @@ func (p *patroller) run(ctx context.Context) {
 	}
 }
 
-// cycle looks at every agent and acts on what it finds, unless it is a dry run.
+// cycle checks every agent and acts on what it finds, unless it is a dry run.
 func (p *patroller) cycle(ctx context.Context, dryRun bool) (api.PatrolReport, error) {
 	select {
 	case p.turn <- struct{}{}:

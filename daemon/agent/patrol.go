@@ -17,12 +17,12 @@ const (
 	// observeTime bounds observing one agent, observers how many are observed at a time.
 	observeTime = 2 * time.Second
 	observers   = 8
-	// endGrace is how long a program that does not end by itself may take when it is asked to.
+	// endGrace is how long a program that does not end by itself may take after a TERM.
 	endGrace = 10 * time.Second
 )
 
-// Living is an agent as the patrol observes it. InitPID is 0 if its shim was not asked: it is
-// asked if its program runs, or should.
+// Living is an agent as the patrol observes it. InitPID is 0 if its shim was not queried: only
+// that of an agent that is Running is.
 type Living struct {
 	patrol.Observed
 	Role    string
@@ -143,7 +143,7 @@ func (m *Manager) Reconcile(ctx context.Context, name string, gen uint64) error 
 	return nil
 }
 
-// EndProgram ends the program of a task that has ended. same is asked once nothing else can change
+// EndProgram ends the program of a task that has ended. same is called once nothing else can change
 // the agent; the program stays if it refuses. Its sandbox and its files stay in any case.
 func (m *Manager) EndProgram(ctx context.Context, name string, same func(Living) bool) error {
 	a, err := m.find(ctx, name)

@@ -11,7 +11,7 @@ const (
 	PatrolSessionDead PatrolClass = "session-dead"  // its shim is gone, and its state says that it lives
 	PatrolAgentDead   PatrolClass = "agent-dead"    // its program has ended, and its state says Running
 	PatrolStuckInDone PatrolClass = "stuck-in-done" // it said that it is done, and its program does not end
-	PatrolTaskClosed  PatrolClass = "task-closed"   // its task was ended by somebody else, and its program does not end
+	PatrolTaskClosed  PatrolClass = "task-closed"   // its task was cancelled or stopped, and its program does not end
 	PatrolStalled     PatrolClass = "stalled"       // nothing happens, and it waits for nothing
 	PatrolSpinning    PatrolClass = "spinning"      // it computes or prints, and changes nothing
 )

@@ -32,7 +32,7 @@ type track struct {
 	// cpu and output are the counters at changed.
 	cpu    time.Duration
 	output int64
-	// dead counts the consecutive looks at which its shim or program was gone.
+	// dead counts the consecutive cycles in which its shim or program was gone.
 	dead int
 	net  netWindow
 }
@@ -154,7 +154,7 @@ func (t *track) works(now time.Time, s Suspect) bool {
 }
 
 // Same reports whether a suspect is what it was: the same incarnation, and nothing happened since.
-// It is asked before something is done about it.
+// It is called before something is done about it.
 func (s Suspect) Same(o Observed) bool {
 	if o.Err != nil || (key{o.Workspace, o.Generation, o.PID, o.Task}) != s.key || o.Status != s.Status || o.Shim != s.Shim || o.Program != s.Program {
 		return false
