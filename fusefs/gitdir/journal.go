@@ -15,7 +15,8 @@ import (
 // maxJournal is the size in bytes at which a journal is rewritten.
 const maxJournal = 64 << 10
 
-// identity identifies a file, including its change time: file systems reuse inode numbers at once.
+// identity identifies a file by inode number and birth time: file systems reuse inode numbers at
+// once.
 type identity struct {
 	ino   uint64
 	birth unix.StatxTimestamp

@@ -10,7 +10,7 @@ import (
 	"polis/fusefs/policy"
 )
 
-// maxAsked bounds the names in one question.
+// maxAsked is the most names in one request to the commander.
 const maxAsked = 64
 
 // policy applies the rules to every name, and asks the commander once about those that need it.
@@ -91,7 +91,7 @@ func (v *verdicts) add(op fusefs.Op, t fusefs.Target) {
 	}
 }
 
-// ask puts names to the commander.
+// ask requests a decision about names from the commander.
 func (g *Guard) ask(ctx context.Context, c fusefs.Caller, op fusefs.Op, write bool, rule string, paths ...string) syscall.Errno {
 	d := Denial{Path: paths[0], Code: CodeNotApproved, Rule: rule}
 	if g.cfg.Asker != nil {
@@ -114,8 +114,8 @@ func (g *Guard) ask(ctx context.Context, c fusefs.Caller, op fusefs.Op, write bo
 	return g.refuse(c, op, write, d, syscall.EACCES)
 }
 
-// crowded returns the errno of an operation that needs to wait and cannot: because it must be
-// called again, or because too many wait.
+// crowded returns the errno of an operation that must wait and cannot: the operation must be
+// called again, or too many operations wait already.
 func (g *Guard) crowded(c fusefs.Caller, op fusefs.Op, write bool, path string, e syscall.Errno) syscall.Errno {
 	if e == fusefs.Restart {
 		return fusefs.Restart
@@ -141,7 +141,7 @@ func (g *Guard) lease(ctx context.Context, c fusefs.Caller, op fusefs.Op, target
 		if !t.Dir && !t.Tree {
 			dest, kind := temps.Classify(path)
 			if kind == policy.Unknown {
-				continue // the destination shows at the rename
+				continue // the destination appears at the rename
 			}
 			path = dest
 		}
@@ -171,7 +171,7 @@ func (g *Guard) lease(ctx context.Context, c fusefs.Caller, op fusefs.Op, target
 	return nil, g.unleased(ctx, c, op, targets[0].Path, err)
 }
 
-// acquire takes leases, from memory if it can. The errno is that of fusefs.Wait.
+// acquire takes leases, from memory if possible. The errno is that of fusefs.Wait.
 func (g *Guard) acquire(ctx context.Context, req LockRequest) (tk fusefs.Ticket, err error, e syscall.Errno) { //nolint:revive,staticcheck // the errno is the last word
 	if g.local != nil {
 		if tk, err = g.local.AcquireLocal(req); !errors.Is(err, ErrMustWait) {
@@ -182,7 +182,7 @@ func (g *Guard) acquire(ctx context.Context, req LockRequest) (tk fusefs.Ticket,
 	return tk, err, e
 }
 
-// held is the ticket of an operation on one name whose lease the agent has.
+// held returns the ticket of an operation on one name if the agent holds the lease already.
 func (g *Guard) held(op fusefs.Op, t fusefs.Target) fusefs.Ticket {
 	if g.holder == nil || t.Dir || t.Tree || g.free(op, t) {
 		return nil
@@ -194,8 +194,8 @@ func (g *Guard) held(op fusefs.Op, t fusefs.Target) fusefs.Ticket {
 	return g.holder.Held(path)
 }
 
-// free reports that an operation changes no content of the repository: making or touching a
-// directory, and a file that has no name yet.
+// free reports whether an operation changes no content of the repository: it makes or touches a
+// directory, or opens a file that has no name yet.
 func (g *Guard) free(op fusefs.Op, t fusefs.Target) bool {
 	if t.Path == "" || g.inStore(t.Path) || op == fusefs.OpTmpfile {
 		return true
@@ -240,8 +240,8 @@ func (g *Guard) unleased(ctx context.Context, c fusefs.Caller, op fusefs.Op, pat
 	return g.report(c, op, Denial{Path: path, Code: CodeLockdUnavailable}, syscall.EAGAIN)
 }
 
-// noTicket is what an operation holds that needs no lease.
+// noTicket is the ticket of an operation that needs no lease.
 type noTicket struct{}
 
-// Done is part of fusefs.Ticket.
+// Done implements fusefs.Ticket.
 func (noTicket) Done() {}

@@ -21,7 +21,7 @@ func (g *Guard) refuse(c fusefs.Caller, op fusefs.Op, write bool, d Denial, errn
 		g.stats.readDenied.Add(1)
 	}
 	if d.Code == CodeHidden {
-		return errno // reporting it would reveal that it exists
+		return errno // a report would reveal that the name exists
 	}
 	return g.report(c, op, d, errno)
 }
@@ -46,7 +46,8 @@ func (g *Guard) report(c fusefs.Caller, op fusefs.Op, d Denial, errno syscall.Er
 	return errno
 }
 
-// writeRule is why a write was refused: that a rule to read names the path is none.
+// writeRule returns the rule that refused a write. A rule that only allows to read the path is not
+// the reason.
 func writeRule(rule string) string {
 	if strings.HasPrefix(rule, "read ") {
 		return "no rule to write names it, only " + rule
@@ -54,11 +55,11 @@ func writeRule(rule string) string {
 	return rule
 }
 
-// hint is what to do next.
+// hint returns what the user can do next.
 func hint(d Denial) string {
 	switch d.Code {
 	case CodeFileLocked:
-		if strings.HasPrefix(d.Holder, "user:") { // a person locked it by polisctl
+		if strings.HasPrefix(d.Holder, "user:") { // a user locked it with polisctl
 			return "the administrator has locked it; work on something else and try again later"
 		}
 		return fmt.Sprintf("agent %s is changing it; work on something else and try again later, or agree with %s", d.Holder, d.Holder)
@@ -83,14 +84,14 @@ func hint(d Denial) string {
 const (
 	limitBurst = 64
 	limitEvery = 50 * time.Millisecond // one more refusal is reported
-	sameWithin = time.Second           // the same refusal again says nothing new
+	sameWithin = time.Second           // an equal refusal within this time is not reported
 	maxSame    = 256
 )
 
 type sameKey struct{ op, path, code string }
 
-// limiter is a token bucket that also drops repetitions: a program in a loop
-// must neither fill the audit log nor push out what others were refused.
+// limiter is a token bucket that also drops repetitions: a program in a loop must neither fill the
+// audit log nor displace other refusals.
 type limiter struct {
 	mu     sync.Mutex
 	bucket *rate.Limiter

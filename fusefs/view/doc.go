@@ -1,12 +1,12 @@
-// Package view is the guard of an agent's worktree: it decides about every
-// gated file system call, in the order validate, policy, lease, and counts
-// what came of it. Why keeps the last refusals for the agent to read.
+// Package view is the guard of an agent's worktree. It decides about every gated file system
+// operation, in the order validate, policy, lease, and counts the results. Why keeps the last
+// refusals for the agent.
 //
-// It knows the rules (package policy), asks for leases through the one-method
-// interface Locker, and reads nothing but directory listings, and those only
-// to prove that a directory may be moved. It never does the I/O it decides
-// about, never runs git and never opens a path outside RootFD.
+// It knows the rules (package policy) and requests leases through the one-method interface Locker.
+// It reads only directory listings, and those only to prove that a directory may be moved. It
+// never performs the I/O that it decides about, never runs git and never opens a path outside
+// RootFD.
 //
-// Lock order: the mutexes of Guard's limiter and of Why are leaves; neither
-// is held while Locker, Asker, OnDenial or Ignore is called.
+// Lock order: the mutexes of Guard's limiter and of Why are leaves. Neither is held while Locker,
+// Asker, OnDenial or Ignore is called.
 package view

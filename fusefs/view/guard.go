@@ -22,9 +22,9 @@ type Guard struct {
 	root   int // -1 if none
 	exempt []*glob.Pattern
 	holder Holder      // the Locker, if it is one
-	local  LocalLocker // the same
+	local  LocalLocker // the Locker, if it is one
 	set    atomic.Pointer[policy.Set]
-	swaps  atomic.Uint64 // policies ever replaced
+	swaps  atomic.Uint64 // number of replaced policies
 	stats  counters
 	limit  limiter
 }
@@ -37,7 +37,7 @@ var (
 	_ fusefs.Mover          = (*Guard)(nil)
 )
 
-// New makes the guard. Close gives back its descriptor.
+// New makes the guard. Close closes its descriptor.
 func New(cfg Config, set *policy.Set) (*Guard, error) {
 	switch {
 	case cfg.Agent == "":
@@ -74,7 +74,7 @@ func New(cfg Config, set *policy.Set) (*Guard, error) {
 	return g, nil
 }
 
-// Close releases the descriptor. The guard must not be used any more.
+// Close closes the guard's descriptor. The guard must not be used afterwards.
 func (g *Guard) Close() error {
 	if g.root < 0 {
 		return nil
@@ -82,19 +82,18 @@ func (g *Guard) Close() error {
 	return unix.Close(g.root)
 }
 
-// SetPolicy replaces the policy as a whole. Operations under way finish under
-// the old one, except those that wait for a lease or an answer: they are decided
-// again. The caller invalidates the names the kernel has cached.
+// SetPolicy replaces the whole policy. Present operations finish under the old policy, except
+// those that wait for a lease or an answer: they are decided again. The caller must invalidate the
+// names that the kernel has cached.
 func (g *Guard) SetPolicy(set *policy.Set) {
 	g.set.Store(set)
-	g.swaps.Add(1) // after it: what is remembered as new must not be old
+	g.swaps.Add(1) // last: a verdict cached under the new generation must not be of the old policy
 }
 
 // Policy returns the policy in force.
 func (g *Guard) Policy() *policy.Set { return g.set.Load() }
 
-// Route is part of fusefs.Guard: a worktree has one root, and the package store
-// another.
+// Route implements fusefs.Guard: a worktree has one root, and the package store another.
 func (g *Guard) Route(path string) int {
 	if g.inStore(path) {
 		return StoreRoot
@@ -102,28 +101,28 @@ func (g *Guard) Route(path string) int {
 	return 0
 }
 
-// inStore says whether path is the package store's: the agent's own like its
-// scratch directory, so that neither rules nor leases are about it.
+// inStore reports whether path is in the package store. The store is the agent's own, as its
+// scratch directory: neither rules nor leases apply.
 func (g *Guard) inStore(path string) bool {
 	rest, ok := strings.CutPrefix(path, g.cfg.Store)
 	return ok && g.cfg.Store != "" && (rest == "" || rest[0] == '/')
 }
 
-// Publish is part of fusefs.Guard: a worktree's content is free.
+// Publish implements fusefs.Guard: the content of a worktree is not checked.
 func (*Guard) Publish(context.Context, fusefs.Caller, string, string, int) syscall.Errno { return 0 }
 
-// PublishesAll is part of fusefs.SkipsPublish.
+// PublishesAll implements fusefs.SkipsPublish.
 func (*Guard) PublishesAll() bool { return true }
 
-// Visible is part of fusefs.Guard.
+// Visible implements fusefs.Guard.
 func (g *Guard) Visible(path string, dir bool) bool {
 	return path == "" || g.inStore(path) || g.set.Load().DecideThrough(path, dir).Read != policy.Hide
 }
 
-// Generation is part of fusefs.CacheableGuard.
+// Generation implements fusefs.CacheableGuard.
 func (g *Guard) Generation() uint64 { return g.swaps.Load() }
 
-// CachedVerdict is part of fusefs.CacheableGuard.
+// CachedVerdict implements fusefs.CacheableGuard.
 func (g *Guard) CachedVerdict(path string, dir bool) fusefs.CachedVerdict {
 	switch {
 	case path == "", g.inStore(path):
@@ -141,7 +140,7 @@ func (g *Guard) CachedVerdict(path string, dir bool) fusefs.CachedVerdict {
 	}
 	s := fusefs.Shown
 	switch {
-	case dir: // names are metadata, attributes are not
+	case dir: // the names may be listed, the attributes not
 		if d.Read == policy.Allow && set.DecideThrough(path, false).Read == policy.Allow {
 			s |= fusefs.Readable
 		}
@@ -157,7 +156,7 @@ func (g *Guard) CachedVerdict(path string, dir bool) fusefs.CachedVerdict {
 	return s
 }
 
-// Xattr is part of fusefs.Guard.
+// Xattr implements fusefs.Guard.
 func (g *Guard) Xattr(path, name string) ([]byte, bool) {
 	switch name {
 	case "user.polis.lease":
@@ -173,10 +172,10 @@ func (g *Guard) Xattr(path, name string) ([]byte, bool) {
 	return nil, false
 }
 
-// decideTries bounds how often an operation is decided because the policy is replaced meanwhile.
+// decideTries is how often an operation is decided again because the policy was replaced.
 const decideTries = 16
 
-// Read is part of fusefs.Guard.
+// Read implements fusefs.Guard.
 func (g *Guard) Read(ctx context.Context, c fusefs.Caller, op fusefs.Op, path string) syscall.Errno {
 	for range decideTries {
 		swaps := g.swaps.Load()
@@ -202,15 +201,15 @@ func (g *Guard) read(ctx context.Context, c fusefs.Caller, op fusefs.Op, path st
 	case d.Read == policy.Hide:
 		return g.refuse(c, op, false, Denial{Path: path, Code: CodeHidden, Rule: d.Rule}, syscall.ENOENT)
 	case dir:
-		return 0 // names are metadata: git status lists what it cannot read
+		return 0 // names are metadata: git status lists files that it cannot read
 	case d.Read == policy.Ask:
 		return g.ask(ctx, c, op, false, d.Rule, path)
 	}
 	return g.refuse(c, op, false, Denial{Path: path, Code: CodeUndeclaredRead, Rule: d.Rule}, syscall.EACCES)
 }
 
-// Write is part of fusefs.Guard: all names pass the policy before any lease
-// is taken, and the leases are taken all at once.
+// Write implements fusefs.Guard: all names pass the policy before any lease is taken, and all
+// leases are taken at once.
 func (g *Guard) Write(ctx context.Context, c fusefs.Caller, op fusefs.Op, targets ...fusefs.Target) (fusefs.Ticket, syscall.Errno) {
 	for range decideTries {
 		swaps := g.swaps.Load()
@@ -239,20 +238,20 @@ func (g *Guard) write(ctx context.Context, c fusefs.Caller, op fusefs.Op, target
 	return g.lease(ctx, c, op, targets)
 }
 
-// Counted is part of fusefs.ObjectCounter.
+// Counted implements fusefs.ObjectCounter.
 func (g *Guard) Counted(_ string, n int) {
 	if g.cfg.Counted != nil {
 		g.cfg.Counted(n)
 	}
 }
 
-// isGitFile says whether path is the worktree's .git, or in it.
+// isGitFile reports whether path is the worktree's .git, or below it.
 func (g *Guard) isGitFile(path string) bool {
 	return g.cfg.GitFile && (path == ".git" || strings.HasPrefix(path, ".git/"))
 }
 
-// clean says that path is relative and in its one spelling. The file system
-// hands over nothing else; a guard that trusted it would fail open.
+// clean reports whether path is relative and in its canonical form. The file system passes no
+// other path; a guard that relied on that would fail open.
 func clean(path string) bool {
 	if path == "" {
 		return true

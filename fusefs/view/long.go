@@ -6,10 +6,9 @@ import (
 	"polis/fusefs"
 )
 
-// tooLong returns the length of the path that an operation would make, if it
-// is over MaxPath, else 0. What is there already (a directory that moved has
-// taken it along) may be changed and removed: there must be no tree that
-// cannot be taken down.
+// tooLong returns the length of the path that an operation would make if it exceeds MaxPath, else
+// 0. An existing longer path, in a directory that was moved, may be changed and removed: every
+// tree must be removable.
 func tooLong(op fusefs.Op, targets []fusefs.Target) int {
 	made := targets[:0]
 	switch op {
@@ -26,8 +25,8 @@ func tooLong(op fusefs.Op, targets []fusefs.Target) int {
 	return 0
 }
 
-// leasable is path, or if that is longer than a lease may be, the nearest
-// directory above it that is not: its whole tree is leased then.
+// leasable returns path, or if path is too long for a lease, the nearest directory above it that
+// is not. The lease then covers its whole tree.
 func leasable(path string) (_ string, above bool) {
 	if len(path) <= MaxPath {
 		return path, false

@@ -7,19 +7,19 @@ import (
 	"polis/fusefs"
 )
 
-// Stats are an agent's counters. All of them only grow, except the averages.
+// Stats are an agent's counters. All except the averages only grow.
 type Stats struct {
-	// ReadCount and WriteCount count every gated operation, whatever came of it.
+	// ReadCount and WriteCount count every gated operation, regardless of its result.
 	ReadCount, WriteCount int64
 	// ReadDenied and WriteDenied count refusals by policy and quota.
 	ReadDenied, WriteDenied int64
-	// LockConflicts counts writes refused because of another's lease, LockdUnavailable those for
-	// which no lease was available.
+	// LockConflicts counts writes that were refused because of another agent's lease,
+	// LockdUnavailable those for which no lease was available.
 	LockConflicts, LockdUnavailable int64
 	// AvgReadLatency and AvgWriteLatency are in nanoseconds, each
 	// (old*9 + sample)/10 after every operation.
 	AvgReadLatency, AvgWriteLatency int64
-	// Suppressed counts refusals that OnDenial was not told.
+	// Suppressed counts refusals that were not passed to OnDenial.
 	Suppressed int64
 }
 
@@ -29,7 +29,7 @@ type counters struct {
 	avgRead, avgWrite                         atomic.Int64
 }
 
-// Stats returns the counters as they are now.
+// Stats returns the present counters.
 func (g *Guard) Stats() Stats {
 	s := &g.stats
 	return Stats{
@@ -41,7 +41,7 @@ func (g *Guard) Stats() Stats {
 	}
 }
 
-// Count is part of fusefs.Guard.
+// Count implements fusefs.Guard.
 func (g *Guard) Count(_ fusefs.Op, write bool, _ syscall.Errno, nanos int64) {
 	n, avg := &g.stats.reads, &g.stats.avgRead
 	if write {

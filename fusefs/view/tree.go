@@ -13,14 +13,13 @@ import (
 	"polis/fusefs/policy"
 )
 
-// maxTree bounds how many names are looked at before a directory may move.
+// maxTree is the most names that are checked before a directory may be moved.
 const maxTree = 100_000
 
-// trees decides about everything below the directories an operation moves:
-// every name must be writable where it is and where it will be. The rules
-// alone prove most cases; else the names are listed, below the view, without
-// following links. A name that appears between the listing and the move was
-// gated where it was made only: the file system asks about it by MayCarry.
+// trees decides about everything below the directories that an operation moves: every name must be
+// writable at its old and at its new path. The rules alone prove most cases. Else the names below
+// the view are listed, without following links. A name that appears between the listing and the
+// move was gated only where it was made: the file system calls MayCarry for it.
 func (g *Guard) trees(ctx context.Context, op fusefs.Op, targets []fusefs.Target, v *verdicts) error {
 	proven := !g.Watched(targets)
 	if proven || len(targets) != 2 {
@@ -42,7 +41,7 @@ func (g *Guard) trees(ctx context.Context, op fusefs.Op, targets []fusefs.Target
 	return nil
 }
 
-// walk asks about every name below from, and the name it will have below to.
+// walk decides about every name below from, and about the name that it will have below to.
 func (g *Guard) walk(ctx context.Context, op fusefs.Op, from fusefs.Target, to string, v *verdicts, left *int) error {
 	if !from.Dir {
 		return nil
@@ -98,7 +97,7 @@ func (g *Guard) list(path string, left *int) ([]os.DirEntry, error) {
 	}
 }
 
-// Watched is part of fusefs.Mover: the rules alone do not prove that everything
+// Watched implements fusefs.Mover: it reports whether the rules alone do not prove that everything
 // in these directories may be written.
 func (g *Guard) Watched(targets []fusefs.Target) bool {
 	set := g.set.Load()
@@ -110,7 +109,7 @@ func (g *Guard) Watched(targets []fusefs.Target) bool {
 	return false
 }
 
-// MayCarry is part of fusefs.Mover.
+// MayCarry implements fusefs.Mover.
 func (g *Guard) MayCarry(path string, dir bool) bool {
 	return g.inStore(path) || !g.isGitFile(path) && g.set.Load().DecideThrough(path, dir).Write == policy.Allow
 }

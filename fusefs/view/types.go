@@ -11,42 +11,41 @@ import (
 	"polis/fusefs"
 )
 
-// Locker takes the leases of one operation, all or nothing. It waits as long
-// as its configuration says, and gives up at once when ctx ends.
+// Locker takes the leases of one operation, all or none. It waits as long as its configuration
+// allows, and returns at once when ctx ends.
 type Locker interface {
-	// Acquire returns a *LockedError if another agent is in the way, and a
-	// *LimitError if the request can never be granted as it is. Any other error
-	// means that the lock table cannot be reached.
+	// Acquire returns a *LockedError if another agent holds a lease, and a *LimitError if the
+	// request can never be granted. Any other error means that the lock table is unreachable.
 	Acquire(ctx context.Context, req LockRequest) (fusefs.Ticket, error)
 }
 
-// Holder is a Locker that can say at once whether it has a lease already: most
-// writes are to a file that was written a moment ago.
+// Holder is a Locker that knows without waiting whether it holds a lease: most writes are to a
+// file that was just written.
 type Holder interface {
-	// Held returns a ticket on the path's lease, nil if it is not held.
+	// Held returns a ticket on the path's lease, or nil if the lease is not held.
 	Held(path string) fusefs.Ticket
 }
 
-// LocalLocker is a Locker that can grant leases from memory: an operation that needs no more does
-// not leave its reader.
+// LocalLocker is a Locker that can grant leases from memory. An operation that needs no other
+// lease does not leave its reader thread.
 type LocalLocker interface {
 	// AcquireLocal is Acquire without waiting. ErrMustWait means that Acquire must be called.
 	AcquireLocal(req LockRequest) (fusefs.Ticket, error)
 }
 
-// ErrMustWait reports that a lease cannot be granted without another process.
-var ErrMustWait = errors.New("view: the lock table must be asked")
+// ErrMustWait reports that granting a lease needs another process.
+var ErrMustWait = errors.New("view: the lease is not in memory")
 
-// LockRequest names what an operation is about to change.
+// LockRequest names what an operation will change.
 type LockRequest struct {
-	// Paths and Trees are repository paths, sorted and unique. A tree stands
-	// for itself and everything below.
+	// Paths and Trees are repository paths, sorted and unique. A tree includes everything below
+	// it.
 	Paths, Trees []string
 	Op           string
 	Pid          uint32
 }
 
-// LockedError says whose lease is in the way.
+// LockedError names the holder of a lease.
 type LockedError struct {
 	Path, Holder string
 	Since        time.Time
@@ -57,11 +56,10 @@ func (e *LockedError) Error() string {
 	return fmt.Sprintf("%s is held by %s since %s", e.Path, e.Holder, e.Since.Format(time.RFC3339))
 }
 
-// LimitError says that a request for leases is over a bound of the lock table:
-// to try again does not help.
+// LimitError reports that a request for leases exceeds a limit of the lock table. A retry fails as
+// well.
 type LimitError struct {
-	// Errno is what the caller gets, Code what is reported: CodeQuota or
-	// CodeTooLarge.
+	// Errno is what the caller gets. Code is what is reported: CodeQuota or CodeTooLarge.
 	Errno syscall.Errno
 	Code  string
 	Err   error
@@ -72,7 +70,7 @@ func (e *LimitError) Error() string { return e.Err.Error() }
 // Unwrap returns the error of the lock table.
 func (e *LimitError) Unwrap() error { return e.Err }
 
-// Codes of refusals; the same words as in the API.
+// Codes of refusals, as in the API.
 const (
 	CodePathTraversal    = "PATH_TRAVERSAL"
 	CodeUndeclaredRead   = "UNDECLARED_READ"
@@ -85,29 +83,29 @@ const (
 	CodeTooLarge         = "TOO_LARGE"
 )
 
-// MaxPath is the length in bytes of the longest path that a name may be made
-// at, and that has a lease of its own: PATH_MAX, as git and most programs have it.
+// MaxPath is the longest path, in bytes, at which a name may be made and that has a lease of its
+// own: PATH_MAX, the limit of git and most programs.
 const MaxPath = 4096
 
-// Denial is one refusal: a record for the audit, and what why shows.
+// Denial is one refusal: a record of the audit, and an entry of why.
 type Denial struct {
 	Time   time.Time `json:"time"`
 	Op     string    `json:"op"`
 	Path   string    `json:"path"`
 	Code   string    `json:"code"`
-	Errno  string    `json:"errno"` // symbolic name, as "EACCES"
+	Errno  string    `json:"errno"` // symbolic name, such as "EACCES"
 	Rule   string    `json:"rule,omitempty"`
 	Holder string    `json:"holder,omitempty"`
 	Since  time.Time `json:"since,omitzero"`
 	Pid    uint32    `json:"pid,omitempty"`
-	// Program is the name of Pid's program, where it is known.
+	// Program is the name of Pid's program, if it is known.
 	Program string `json:"program,omitempty"`
 	Hint    string `json:"hint,omitempty"`
-	// Count is how many equal refusals are reported as one; 0 is one.
+	// Count is the number of equal refusals that are reported as one; 0 means one.
 	Count int `json:"count,omitempty"`
 }
 
-// Asker decides what the rules leave to a person: paths that a rule `ask` names.
+// Asker decides about paths for which a rule `ask` requires a person's decision.
 type Asker interface {
 	// Ask may block for minutes; no lock, reader or thread is held meanwhile. ctx ends when the
 	// caller is ending (a signal that only interrupts it does not count) or the view is unmounted;
@@ -117,13 +115,13 @@ type Asker interface {
 	Ask(ctx context.Context, r Request) (Verdict, error)
 }
 
-// Request is what an Asker decides: may the agent do Op to Paths?
+// Request is a question to an Asker: may the agent do Op to Paths?
 type Request struct {
 	Agent, Op string
-	Rule      string // that names the first path
+	Rule      string // the rule that matches the first path
 	Write     bool
 	Paths     []string // in the view, at most 64
-	Pid       uint32   // of the calling thread, 0 if it is not visible
+	Pid       uint32   // the calling thread; 0 if it is not visible
 }
 
 // Verdict is the answer of an Asker. The zero value refuses.
@@ -133,39 +131,41 @@ type Verdict struct {
 	Reason string
 }
 
-// Config is what a Guard needs. Agent and Locker must be set.
+// Config configures a Guard. Agent and Locker must be set.
 type Config struct {
 	Agent  string
 	Locker Locker
-	// Ignore says that git ignores the path and does not track it, nor
-	// anything below it. Such paths take no lease. May be nil.
+	// Ignore reports whether git ignores the path, and tracks neither it nor anything below it.
+	// Such a path takes no lease. May be nil.
 	Ignore func(path string, dir bool) bool
-	// Exempt are globs of paths that take no lease.
+	// Exempt lists globs of paths that take no lease.
 	Exempt []string
-	// GitFile says that the root's .git ties the worktree to its repository:
-	// it can be read, and never be changed, moved or replaced.
+	// GitFile means that the root's .git ties the worktree to its repository. It can be read, and
+	// cannot be changed, moved or replaced.
 	GitFile bool
-	// Store is the name in the view's root of a package store, "" for none: what
-	// is in it lives in the root with the index StoreRoot.
+	// Store is the name of a package store in the view's root, or "" for none. Its content is in
+	// the root with the index StoreRoot.
 	Store string
-	// Below says that names may show that are not below RootFD. A directory of
-	// which RootFD has nothing never moves as a whole then.
+	// Below means that the view can show names that are not below RootFD. A directory that RootFD
+	// does not have is then never moved as a whole.
 	Below bool
-	// RootFD is a descriptor of the tree below the view, for proving that
-	// everything in a directory may be moved; New duplicates it. Without one
-	// (0 or negative) only what the rules alone prove may be moved.
+	// RootFD is a descriptor of the tree below the view. It is needed to prove that everything in
+	// a directory may be moved; New duplicates it. Without it (0 or negative) only moves that the
+	// rules alone prove are allowed.
 	RootFD int
-	// Asker decides about paths that a rule leaves to a person. If nil, the answer is always no.
+	// Asker decides about paths that a rule leaves to a person. If nil, every such path is
+	// refused.
 	Asker Asker
-	// Quota is called before an operation that may take space. "" allows it; else it returns
-	// which limit is reached, and what to do. It must not block. May be nil.
+	// Quota is called before an operation that may take space. It returns "" to allow the
+	// operation; else it returns which limit is reached, and what to do. It must not block. May be
+	// nil.
 	Quota func(op fusefs.Op) string
 	// Counted is called with the change of the number of objects (fusefs.ObjectCounter). It must
 	// not block. May be nil.
 	Counted func(n int)
-	// OnDenial gets refusals, at a bounded rate. It must not block.
+	// OnDenial is called with refusals, at a bounded rate. It must not block.
 	OnDenial func(Denial)
-	// LeaseInfo is the value of user.polis.lease of a path.
+	// LeaseInfo returns the value of the attribute user.polis.lease of a path.
 	LeaseInfo func(path string) (string, bool)
 	Now       func() time.Time
 	Log       *slog.Logger
@@ -174,5 +174,5 @@ type Config struct {
 // StoreRoot is the index of the package store among fusefs.Config.Roots.
 const StoreRoot = 1
 
-// ErrConfig is what New returns for an incomplete Config.
+// ErrConfig is returned by New for an incomplete Config.
 var ErrConfig = errors.New("view: invalid configuration")

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// WhySize is how many refusals a Why remembers.
+// WhySize is the number of refusals that a Why keeps.
 const WhySize = 64
 
-// Why remembers the last refusals of an agent, for /run/polis/why.
+// Why keeps the last refusals of an agent, for /run/polis/why.
 type Why struct {
 	mu   sync.Mutex
 	ring [WhySize]Denial
-	n    uint64 // refusals ever recorded
+	n    uint64 // refusals recorded since the start
 }
 
 // NewWhy makes an empty recorder.
@@ -29,7 +29,7 @@ func (w *Why) Add(d Denial) {
 	w.n++
 }
 
-// Entries returns what is remembered, newest first.
+// Entries returns the kept refusals, newest first.
 func (w *Why) Entries() []Denial {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -44,7 +44,7 @@ func (w *Why) Entries() []Denial {
 func (w *Why) JSON() []byte {
 	b, err := json.MarshalIndent(w.Entries(), "", "  ")
 	if err != nil {
-		// Only a time outside the years 0 to 9999 can do this.
+		// Only a time outside the years 0 to 9999 makes this fail.
 		return []byte("[]\n")
 	}
 	return append(b, '\n')
@@ -86,7 +86,7 @@ func (w *Why) Text() []byte {
 	return b.Bytes()
 }
 
-// printable keeps one refusal on its own lines, whatever its file is called.
+// printable quotes a name with control characters, so that the name stays on its line.
 func printable(s string) string {
 	for _, r := range s {
 		if r < ' ' || r == 0x7f || r == 0xfffd {
