@@ -43,12 +43,12 @@ func (s *Shim) reportCalls() {
 	}
 }
 
-// isProbe reports whether a refused call is one that libraries try at every start of a
-// program, and do without: every Node program calls io_uring_setup. It leads nowhere, and
-// would hide what does.
+// isProbe reports whether a refused call is one that programs try at every start and do without:
+// every Node program calls io_uring_setup. It is no escape attempt, and many reports of it would
+// hide others.
 func isProbe(c sandbox.RefusedCall) bool { return c.Call == "io_uring_setup" }
 
-// probed records a probe: for those who ask for all, and not for the agent.
+// probed records a probe. It is listed only on request, and not shown to the agent.
 func (s *Shim) probed(d view.Denial) {
 	s.views.probes.Add(d)
 	ev := s.denialEvent(d)

@@ -15,9 +15,9 @@ import (
 // limitConnections is the name of this limit.
 const limitConnections = "connections"
 
-// bound limits the agent's connections to the outside, to the setting and to its share of the
-// kernel's table. If the kernel cannot count connections they are not limited: only an agent that
-// attacks the others could do harm, so the agent starts all the same.
+// bound limits the agent's connections to the outside: by the setting, and by the agent's share of
+// the kernel's table. If the kernel cannot count connections, they are not limited. The agent
+// starts nevertheless: only an agent that attacks the others could do harm.
 func (s *Shim) bound(most int64) error {
 	if share, err := netbridge.MostConnections(); err != nil {
 		s.Log.Warn("agent's share of all connections not known", "op", "net.bound", "err", err)

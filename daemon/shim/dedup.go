@@ -8,9 +8,9 @@ import (
 	"polis/cgroup/sandbox"
 )
 
-// quietFor is how long a call that was reported is only counted, after the first
-// report, the second and so on. Many programs try something at every start, such as
-// io_uring, and continue without.
+// quietFor is how long a call that was reported is only counted: after the first report, the
+// second and so on. Many programs try a call such as io_uring_setup at every start, and continue
+// without it.
 var quietFor = []time.Duration{10 * time.Second, time.Minute, 10 * time.Minute, time.Hour}
 
 // maxEntries bounds the table: a program chooses its own name and its arguments.

@@ -13,8 +13,8 @@ import (
 	"polis/fusefs/fdtree"
 )
 
-// How often an agent's disk use is measured: every look while it changes, up to rest while it
-// does not, and never for more than one fiftieth of the time, however many files there are.
+// How often an agent's disk use is measured: every look while it changes, up to rest while it does
+// not. Measuring takes at most one fiftieth of the time, regardless of the number of files.
 const (
 	diskLook  = 3 * time.Second
 	diskRest  = 30 * time.Second

@@ -112,8 +112,8 @@ func (s *Shim) exec(w http.ResponseWriter, r *http.Request) error {
 			return
 		}
 		copies.Go(func() {
-			// Errors are the two ordinary ends: the client left (seen below) or
-			// the last writer did (EOF, EIO on a terminal).
+			// Both errors are ordinary ends: the client disconnected (detected below), or the last
+			// writer closed (EOF, or EIO on a terminal).
 			_, _ = io.Copy(fw.Stream(t), f) //nolint:errcheck // see above
 		})
 	}
@@ -125,7 +125,7 @@ func (s *Shim) exec(w http.ResponseWriter, r *http.Request) error {
 	go func() {
 		code, err := proc.Wait()
 		if err != nil {
-			s.Log.Warn("end of exec not seen", "err", err)
+			s.Log.Warn("exit status of exec not read", "err", err)
 		}
 		exited <- code
 	}()
@@ -133,7 +133,7 @@ func (s *Shim) exec(w http.ResponseWriter, r *http.Request) error {
 	select {
 	case code = <-exited:
 	case <-client:
-		// The client is gone: hang up, then kill.
+		// The client has disconnected: send SIGHUP, then SIGKILL.
 		_ = proc.Signal(syscall.SIGHUP) //nolint:errcheck // it may have ended by itself
 		select {
 		case code = <-exited:
@@ -145,8 +145,8 @@ func (s *Shim) exec(w http.ResponseWriter, r *http.Request) error {
 		_ = proc.Signal(syscall.SIGKILL) //nolint:errcheck // it may have ended by itself
 		code = <-exited
 	}
-	// What was written before the exit is delivered; a background child that
-	// keeps the pipe open does not keep the client.
+	// Output that was written before the exit is delivered. A background child that keeps the pipe
+	// open does not keep the connection open.
 	done := make(chan struct{})
 	go func() { copies.Wait(); close(done) }()
 	select {
@@ -160,7 +160,7 @@ func (s *Shim) exec(w http.ResponseWriter, r *http.Request) error {
 	}
 	<-done
 	if err != nil {
-		s.Log.Debug("exec client left", "err", err)
+		s.Log.Debug("exec client disconnected", "err", err)
 	}
 	return nil
 }
@@ -211,14 +211,14 @@ func (s *Shim) attach(w http.ResponseWriter, r *http.Request) error {
 	fw := wire.NewWriter(conn)
 	client := make(chan error, 1)
 	go func() { client <- serveFrames(rw, fw, m.input, process{m.proc, m.resize}, false) }()
-	// The connection is no longer HTTP: an error of writing to it means that the client has
-	// left, and cannot be reported to it.
+	// The connection is no longer HTTP. A write error means that the client has disconnected, so
+	// it cannot be reported.
 	for {
 		select {
 		case p, ok := <-sub.ch:
 			if !ok {
 				if sub.slow {
-					_ = sendError(fw, api.Errorf(api.CodeUnavailable, "output came faster than this terminal took it").WithHint("attach again, or use polisctl agents watch"))
+					_ = sendError(fw, api.Errorf(api.CodeUnavailable, "this terminal reads slower than the output is written").WithHint("attach again, or use polisctl agents watch"))
 					return nil
 				}
 				<-m.done

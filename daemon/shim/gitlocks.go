@@ -16,7 +16,8 @@ func gitKey(key string) bool {
 	return key == lockd.Exclusive || strings.HasPrefix(key, lockd.RefKey(""))
 }
 
-// gitHold: git's locks end with their lock files, whatever the rule for files is.
+// gitHold returns how long leases are held: git's locks end with their lock files, regardless of
+// the rules for files.
 func gitHold(files func(string) lockd.Hold) func(string) lockd.Hold {
 	return func(key string) lockd.Hold {
 		if gitKey(key) {
@@ -41,7 +42,7 @@ func gitWait(files func(string) time.Duration) func(string) time.Duration {
 // gitLocker adapts lockd to the guard of the git directory.
 type gitLocker struct{ c *lockd.Client }
 
-// Acquire is part of gitdir.Locker.
+// Acquire implements gitdir.Locker.
 func (l gitLocker) Acquire(ctx context.Context, k gitdir.Lock) (gitdir.Lease, error) {
 	key, mode := lockd.RefKey(k.Ref), lockd.Write
 	switch k.Level {
@@ -63,5 +64,5 @@ func (l gitLocker) Acquire(ctx context.Context, k gitdir.Lock) (gitdir.Lease, er
 
 type gitLease struct{ *lockd.Ticket }
 
-// Release is part of gitdir.Lease.
+// Release implements gitdir.Lease.
 func (l gitLease) Release() { l.Done() }

@@ -21,13 +21,13 @@ import (
 	"polis/fusefs/view"
 )
 
-// gitJournal and gitUsage are beside the agent's own part of the git directory,
-// where only root writes; they outlive the shim.
+// gitJournal and gitUsage are files beside the agent's own part of the git directory, where only
+// root writes. They outlive the shim.
 func gitJournal(sp wire.Spec) string { return sp.PrivateGit + ".locks" }
 func gitUsage(sp wire.Spec) string   { return sp.PrivateGit + ".used" }
 
-// publishedDir is where the agent's git finds the objects of the shared repository. On the host a
-// link of that name leads there.
+// publishedDir is the directory in which the agent's git finds the objects of the shared
+// repository. On the host, a link of that name points to them.
 func publishedDir(sp wire.Spec) string {
 	return layout.PublishedObjects(filepath.Dir(sp.BareRepo))
 }
@@ -101,7 +101,7 @@ func recoverLocks(sp wire.Spec) error {
 	}
 	_, err := gitdir.Recover(gitJournal(sp), sp.BareRepo, sp.PrivateGit)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil // the workspace has gone
+		return nil // the workspace is removed
 	}
 	return err
 }

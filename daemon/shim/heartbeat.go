@@ -12,12 +12,11 @@ import (
 	"polis/daemon/layout"
 )
 
-// beatEvery is between two heartbeats. Each costs about 0.1 ms of a processor.
+// beatEvery is the interval between two heartbeats. Each takes about 0.1 ms of processor time.
 const beatEvery = 3 * time.Second
 
-// beat notes every three seconds that the shim works, for polisd to read: to ask every
-// shim as often would cost more. A shim in which the locks of requests are held for ever
-// stops to beat.
+// beat writes a heartbeat for polisd while the shim works: a request to every shim at this
+// interval would cost more. A shim that holds the locks of requests for ever writes no heartbeat.
 func (s *Shim) beat() error {
 	f, err := os.OpenFile(layout.Heartbeat(s.Spec.RunDir), os.O_CREATE|os.O_WRONLY|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -47,7 +46,7 @@ func (s *Shim) beat() error {
 			case <-t.C:
 			}
 			s.mu.Lock()
-			s.mu.Unlock() //nolint:staticcheck // to have had it is the point
+			s.mu.Unlock() //nolint:staticcheck // only to have held it
 			s.views.mu.Lock()
 			s.views.mu.Unlock() //nolint:staticcheck // as above
 			s.events.Last()

@@ -16,11 +16,11 @@ import (
 	"polis/netbridge"
 )
 
-// hostPortQuiet is how long further connections to a host port are only counted
-// after one was reported.
+// hostPortQuiet is how long connections to a host port are only counted after one was reported.
 const hostPortQuiet = time.Minute
 
-// hostPorts are the ports of the host's 127.0.0.1 that the agent reaches at its own.
+// hostPorts are the ports of the host's 127.0.0.1 that the agent reaches at the same port of its
+// own loopback.
 type hostPorts struct {
 	ns  *netbridge.NS
 	log *slog.Logger
@@ -56,8 +56,8 @@ func (h *hostPorts) any() bool {
 	return len(h.open) > 0
 }
 
-// set opens and closes ports until those in want are open. On an error the ones of
-// before are.
+// set opens and closes ports until exactly those in want are open. On an error it restores the
+// previous ones.
 func (h *hostPorts) set(ctx context.Context, want []uint16) error {
 	fresh := map[uint16]*openPort{}
 	for _, p := range want {
@@ -84,7 +84,7 @@ func (h *hostPorts) set(ctx context.Context, want []uint16) error {
 		h.open[p] = f
 	}
 	h.mu.Unlock()
-	// Their own end: the agent loses the connections, and nothing else depends on it.
+	// The agent loses the connections. Nothing else depends on these listeners.
 	if err := closeAll(old); err != nil {
 		h.log.Warn("host ports not closed", "op", "net.hostport", "err", err)
 	}
@@ -101,7 +101,7 @@ func closeAll(ports map[uint16]*openPort) error {
 	return errors.Join(errs...)
 }
 
-// due counts a connection and returns how many are to be reported now, 0 for none.
+// due counts a connection and returns how many to report now, or 0.
 func (h *hostPorts) due(port uint16, now time.Time) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -118,7 +118,7 @@ func (h *hostPorts) due(port uint16, now time.Time) int {
 	return n
 }
 
-// openHostPorts opens those of the spec, before any process of the agent runs.
+// openHostPorts opens the host ports of the spec, before any process of the agent runs.
 func (s *Shim) openHostPorts() error {
 	h := &hostPorts{ns: s.ns, log: s.Log, connected: s.hostPortUsed, budget: netbridge.NewBudget(netbridge.DefaultBudget), open: map[uint16]*openPort{}}
 	s.hostPorts = h
@@ -126,10 +126,10 @@ func (s *Shim) openHostPorts() error {
 	return h.set(s.ctx, s.Spec.HostPorts)
 }
 
-// setHostPorts opens and closes host ports of a living agent.
+// setHostPorts opens and closes host ports of a running agent.
 func (s *Shim) setHostPorts(old, now wire.Settings) error {
 	if s.hostPorts == nil || slices.Equal(old.HostPorts, now.HostPorts) {
-		return nil // in the host's network every port is reached anyway
+		return nil // in the host's network every port is reachable
 	}
 	for _, p := range now.HostPorts {
 		if s.ports.mapped(api.ProtoTCP, int(p)) {
@@ -148,8 +148,8 @@ func (s *Shim) setHostPorts(old, now wire.Settings) error {
 	return nil
 }
 
-// hostPortUsed emits an event for a connection to a host port, with the program
-// while it still waits. Repetitions are counted.
+// hostPortUsed emits an event for a connection to a host port. It finds the program while the
+// program waits for the connection. Repeated connections are counted.
 func (s *Shim) hostPortUsed(port uint16, from netip.AddrPort, err error) {
 	n := s.hostPorts.due(port, time.Now())
 	if n == 0 {
@@ -173,8 +173,8 @@ func (s *Shim) hostPortUsed(port uint16, from netip.AddrPort, err error) {
 	s.events.Publish(ev)
 }
 
-// hostName answers the names under which the host's services are known. They are
-// the agent's own loopback: only the ports in network.host_ports lead on.
+// hostName resolves the names of the host's services. They resolve to the agent's own loopback,
+// where only the ports in network.host_ports lead to the host.
 func (s *Shim) hostName(a netbridge.Asked) (netip.Addr, bool) {
 	switch a.Name {
 	case "host.polis", "host.docker.internal", "host.containers.internal":
@@ -193,7 +193,7 @@ func (s *Shim) hostName(a netbridge.Asked) (netip.Addr, bool) {
 	return netip.Addr{}, true
 }
 
-// hostPortHint says how a service of the host is opened.
+// hostPortHint returns how to open a service of the host.
 func hostPortHint(agent string) string {
 	return fmt.Sprintf("for a service that listens on 127.0.0.1 of the host, ask the administrator to name its port: polisctl agents set %s --host-port PORT; it is then at 127.0.0.1:PORT of the agent, too", agent)
 }

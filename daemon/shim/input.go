@@ -40,8 +40,8 @@ func (s *Shim) handleInput(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, struct{}{})
 }
 
-// send writes to the command's input, and stops waiting with ctx: the command then gets the text
-// when it reads, and no other input before.
+// send writes to the command's input. When ctx ends, it stops waiting: the command still gets the
+// text when it reads, and no later input before it.
 func (s *session) send(ctx context.Context, req wire.InputRequest) error {
 	unread := func() error {
 		return api.Errorf(api.CodeTimeout, "the command does not read its input").WithHint("it gets what was sent when it does, unless it is stopped")

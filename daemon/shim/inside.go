@@ -15,8 +15,8 @@ import (
 	"polis/fusefs/fdtree"
 )
 
-// insideAPI is the API for the agent: files and a socket in /run/polis of the sandbox. None of
-// its routes is in the daemon's table, and none reaches beyond the agent.
+// insideAPI is the API for the agent: files and a socket in /run/polis of the sandbox. Its routes
+// are separate from the daemon's, and concern only this agent.
 type insideAPI struct {
 	dir    string
 	server *http.Server
@@ -115,8 +115,9 @@ func (in *insideAPI) touch() {
 // make one.
 const whyPause = 10 * time.Millisecond
 
-// updateWhy rewrites why after a refusal, before the refused process gets its error, which may
-// read it at once. Shortly after another refusal, it does so a moment later.
+// updateWhy rewrites why after a refusal. It does so before the refused process gets its error,
+// because the process may read why at once. Shortly after another refusal it defers the update to
+// keepFiles.
 func (s *Shim) updateWhy() {
 	in := s.inside
 	if in == nil {

@@ -11,7 +11,7 @@ import (
 	"polis/daemon/api"
 )
 
-// Bounds of the connections of an agent to its shim, which serves its files, too.
+// Limits of the connections that an agent may have to its shim, which also serves its files.
 const (
 	maxInside = 256              // connections at a time
 	bodyTime  = 10 * time.Second // for the body of a request, and for its header
@@ -32,7 +32,8 @@ func atMost(n int64) func(net.Conn, http.ConnState) {
 	}
 }
 
-// wholeBody reads the body before the handler, whose time is not limited: the body's is.
+// wholeBody reads the body before it calls the handler: the time for the body is limited, the
+// handler's time is not.
 func wholeBody(h handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		ctl := http.NewResponseController(w)

@@ -71,8 +71,8 @@ func (s *Shim) insideUnlock(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, struct{}{})
 }
 
-// insideWait answers when the agent's turn for a path has come. The path is then held for it a
-// little, so that its next operation succeeds.
+// insideWait returns when it is the agent's turn for a path. The path is then held for the agent
+// for a short time, so that its next operation succeeds.
 func (s *Shim) insideWait(w http.ResponseWriter, r *http.Request) error {
 	var req api.WaitRequest
 	if err := readJSON(r, &req); err != nil {
@@ -96,7 +96,7 @@ func (s *Shim) insideWait(w http.ResponseWriter, r *http.Request) error {
 // unreachablePause is the time between attempts while polisd restarts.
 const unreachablePause = 200 * time.Millisecond
 
-// awaitPath queues for a path. A restart of polisd costs only the place in the queue.
+// awaitPath queues for a path. A restart of polisd only loses the place in the queue.
 func (s *Shim) awaitPath(ctx context.Context, p string, wait, keep time.Duration) error {
 	end := time.Now().Add(wait)
 	for {
@@ -134,9 +134,9 @@ func (s *Shim) insideStatus() map[string]any {
 		"worktree": s.Spec.Mountpoint, "policy": s.settings().Policy, "counters": s.views.counters(), "locks": s.views.locks.Held()}
 }
 
-// lockable checks a path an agent wants to lock: it must be one that the agent may write to
-// itself (or read, for a read lock). A tree locks every name below, so the agent must be allowed
-// to write all of them.
+// lockable checks a path that an agent wants to lock. The agent must be allowed to write it (or
+// read it, for a read lock). A tree lock covers every name below, so the agent must be allowed to
+// write all of them.
 func (s *Shim) lockable(path string, tree, read bool) (string, error) {
 	p, err := insidePath(path)
 	if err != nil {
@@ -153,7 +153,7 @@ func (s *Shim) lockable(path string, tree, read bool) (string, error) {
 	case read && !tree:
 		ok, code = d.Read == policy.Allow || d.Read == policy.Ask || ok, api.CodeUndeclaredRead
 	case tree:
-		ok = true // the directory's own name is not written to
+		ok = true // the name of the directory itself is not written
 	}
 	if !ok {
 		return "", api.Errorf(code, "the policy of agent %s does not allow it to lock %s", s.Spec.Agent, p).

@@ -18,8 +18,8 @@ import (
 	"polis/lockd"
 )
 
-// openLocks starts the agent's session with the lock table. The view is not mounted yet: the
-// tree's descriptor is that of the real directory.
+// openLocks starts the agent's session with the lock table. The view is not mounted yet, so the
+// descriptor of the tree is that of the real directory.
 func (s *Shim) openLocks(v *views) error {
 	sp := s.Spec
 	rules, err := compileLockRules(sp)
@@ -42,16 +42,16 @@ func (s *Shim) openLocks(v *views) error {
 		return fmt.Errorf("reach lockd: %w", err)
 	}
 	v.locks = c
-	// Last of all: while this process lives, a starting polisd expects the session to reclaim,
-	// and lets all others wait for it.
+	// Closed last: as long as this process lives, a starting polisd expects the session to reclaim
+	// its leases, and makes all others wait for it.
 	s.onEnd("leases", func(context.Context) error { return c.Close() })
 	s.group.Go(func() error { s.keepLocks(); return nil })
 	return nil
 }
 
-// stillWritten reports whether a file of the tree can still be written though no handle of the
-// view is open: a shared mapping holds the backing file, and with it the right to write, after
-// the last close. On a file system that cannot report it, leases end with the last close.
+// stillWritten reports whether a file of the tree can still be written although no handle of the
+// view is open: a shared mapping keeps the backing file open for writing after the last close. On
+// a file system that cannot report this, leases end with the last close.
 func stillWritten(root *os.File, path string) bool {
 	fd, err := unix.Openat2(int(root.Fd()), path, &unix.OpenHow{
 		Flags:   unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC,
@@ -67,8 +67,8 @@ func stillWritten(root *os.File, path string) bool {
 	return errors.Is(fusefs.NoWriters(once, fd), context.Canceled)
 }
 
-// releaseIdle releases the leases on files that nothing uses: what they protected has been merged.
-// git's own locks end with their lock files.
+// releaseIdle releases the leases on files that nothing uses, after their changes were merged.
+// Git's own locks end with their lock files.
 func (s *Shim) releaseIdle() {
 	s.views.locks.ReleaseIdle(func(key string) bool { return !gitKey(key) })
 }
@@ -111,17 +111,17 @@ func (v *views) leaseInfo(path string) (string, bool) {
 	return fmt.Sprintf("%s %s since %s", l.Holder, l.Mode, l.Since.UTC().Format(time.RFC3339)), true
 }
 
-// locker adapts lockd to the view.
+// locker implements view.Locker with lockd.
 type locker struct {
 	c *lockd.Client
 	// waited is how long agents were kept waiting by leases of others, in nanoseconds.
 	waited *atomic.Int64
 }
 
-// noWait is how long asking for a lease may take that nobody has.
+// noWait is the longest that acquiring an uncontended lease takes.
 const noWait = 10 * time.Millisecond
 
-// Held is part of view.Holder.
+// Held implements view.Holder.
 func (l locker) Held(path string) fusefs.Ticket {
 	if u := l.c.Use(lockd.FileKey(path)); u != nil {
 		return u
@@ -129,7 +129,7 @@ func (l locker) Held(path string) fusefs.Ticket {
 	return nil
 }
 
-// lockRequest is a request of the view in the words of lockd.
+// lockRequest converts a request of the view to one of lockd.
 func lockRequest(r view.LockRequest) lockd.Request {
 	req := lockd.Request{Op: r.Op, Pid: r.Pid, Mode: lockd.Write}
 	for _, p := range r.Paths {
@@ -141,7 +141,7 @@ func lockRequest(r view.LockRequest) lockd.Request {
 	return req
 }
 
-// AcquireLocal is part of view.LocalLocker.
+// AcquireLocal implements view.LocalLocker.
 func (l locker) AcquireLocal(r view.LockRequest) (fusefs.Ticket, error) {
 	t, err := l.c.AcquireLocal(lockRequest(r))
 	if err != nil {
@@ -150,7 +150,7 @@ func (l locker) AcquireLocal(r view.LockRequest) (fusefs.Ticket, error) {
 	return t, nil
 }
 
-// Acquire is part of view.Locker.
+// Acquire implements view.Locker.
 func (l locker) Acquire(ctx context.Context, r view.LockRequest) (fusefs.Ticket, error) {
 	req := lockRequest(r)
 	began := time.Now()

@@ -11,7 +11,7 @@ import (
 	"polis/netbridge"
 )
 
-// openLeftovers begins to keep account of what the main command leaves running.
+// openLeftovers begins to track the processes that the main command leaves running.
 func (s *Shim) openLeftovers() {
 	s.leftovers = &leftover.Tracker{Procs: func() ([]int, error) {
 		pids, err := s.sandbox.Pids()
@@ -19,14 +19,15 @@ func (s *Shim) openLeftovers() {
 	}}
 }
 
-// leftRunning notes what a main command left that began at since, and has ended.
+// leftRunning records the processes that are left of a main command that began at since and has
+// exited.
 func (s *Shim) leftRunning(since uint64) {
 	if err := s.leftovers.Ended(since); err != nil {
-		s.Log.Warn("what the command left running is not known", "err", err)
+		s.Log.Warn("processes that the command left running not found", "err", err)
 	}
 }
 
-// listLeftovers returns what is left running, with its ports.
+// listLeftovers returns the processes that are left running, with their ports.
 func (s *Shim) listLeftovers(ctx context.Context) ([]api.Leftover, error) {
 	left, err := s.leftovers.List()
 	if err != nil {
@@ -52,7 +53,7 @@ func (s *Shim) listLeftovers(ctx context.Context) ([]api.Leftover, error) {
 	return out, nil
 }
 
-// handleLeftovers is GET /v1/leftovers, and with DELETE ends them first.
+// handleLeftovers is GET /v1/leftovers. With DELETE it first ends the processes.
 func (s *Shim) handleLeftovers(w http.ResponseWriter, r *http.Request) error {
 	var res api.Leftovers
 	if r.Method == http.MethodDelete {

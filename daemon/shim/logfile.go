@@ -48,7 +48,7 @@ func openLog(dir string, limit int64) (*logFile, error) {
 	return l, nil
 }
 
-// readBase reads what noteBase wrote.
+// readBase reads the number that noteBase stored.
 func readBase(path string) (int64, bool) {
 	buf := make([]byte, 32)
 	n, err := unix.Getxattr(path, layout.LogBase, buf)
@@ -59,8 +59,8 @@ func readBase(path string) (int64, bool) {
 	return base, err == nil && base >= 0
 }
 
-// noteBase records how much of the log came before this file. On a file system without extended
-// attributes this is unknown, and a reader that was disconnected cannot continue at its position.
+// noteBase stores how much of the log came before this file. Without extended attributes the
+// number is unknown, and a reader that was disconnected cannot continue at its position.
 func (l *logFile) noteBase(base int64) {
 	_ = unix.Fsetxattr(int(l.f.Fd()), layout.LogBase, strconv.AppendInt(nil, base, 10), 0) //nolint:errcheck // see above
 }
@@ -104,14 +104,14 @@ func (l *logFile) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// position is the number of bytes ever written to the log.
+// position returns the number of bytes ever written to the log.
 func (l *logFile) position() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.base + l.size
 }
 
-// Close ends the log; later writes fail.
+// Close closes the log. Later writes fail.
 func (l *logFile) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -64,14 +64,14 @@ func (s *Shim) watchListeners() {
 	}
 }
 
-// notTheAgents reports whether polis itself listens there for the agent. What
-// an agent serves beside a host port, on another of its addresses, is not mapped either.
+// notTheAgents reports whether polis itself listens on that port for the agent. If the port is a
+// host port, an agent's listener on another of its addresses is not mapped either.
 func (s *Shim) notTheAgents(l netbridge.Listener) bool {
 	return netip.AddrPortFrom(l.Addr, l.Port) == netbridge.DNSAddr() || l.Proto == api.ProtoTCP && s.hostPorts.has(int(l.Port))
 }
 
-// listens keeps what status tells of the agent's ports. It comes before the
-// event, so that a query after the event does not return less.
+// listens updates the ports that status reports. It is called before the event is emitted, so that
+// a query after the event includes the port.
 func (s *Shim) listens(p netbridge.Port, open bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,7 +82,7 @@ func (s *Shim) listens(p netbridge.Port, open bool) {
 	}
 }
 
-// listeningOn are the ports of a protocol that are open; s.mu is held.
+// listeningOn returns the open ports of a protocol. s.mu is held.
 func (s *Shim) listeningOn(protocol string) []int {
 	var out []int
 	for p := range s.listening {
@@ -94,8 +94,8 @@ func (s *Shim) listeningOn(protocol string) []int {
 	return out
 }
 
-// publishPort notifies the daemon. A daemon before wire.UDPVersion takes every port for TCP, so
-// UDP has events of its own, which it does not know.
+// publishPort emits the event of an opened or closed port. UDP has events of its own: a daemon
+// before wire.UDPVersion takes every port for TCP, and ignores those.
 func (s *Shim) publishPort(verb string, p netbridge.Port, tcp, udp string) {
 	typ := tcp
 	if p.Proto == api.ProtoUDP {

@@ -13,10 +13,10 @@ import (
 //go:embed bin/npm
 var npmWrapper string
 
-// binDir is where the sandbox has programs that come before the host's.
+// binDir is the directory in the sandbox whose programs take precedence over the host's.
 const binDir = "/run/polis/bin"
 
-// openBin puts the programs of binDir in place.
+// openBin installs the programs of binDir.
 func (s *Shim) openBin() error {
 	if storeName(s.Spec) == "" {
 		return nil
@@ -32,9 +32,9 @@ func (s *Shim) openBin() error {
 	return os.Chmod(name, 0o755) // independent of the umask
 }
 
-// storeEnv sets the path of the package store for the programs of binDir, and pnpm itself. A pnpm
-// before version 11 that is called directly does not read it, and keeps a store of its own in the
-// home directory.
+// storeEnv returns the variable with the path of the package store, for the programs of binDir and
+// for pnpm itself. A pnpm before version 11 that is called directly ignores it and has a store of
+// its own in the home directory.
 func (s *Shim) storeEnv() []string {
 	if storeName(s.Spec) == "" {
 		return nil

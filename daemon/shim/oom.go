@@ -10,20 +10,20 @@ import (
 	"polis/daemon/api"
 )
 
-// oomWait is how long the report of a kill may come after the end of its victim: the kernel
-// logs who it was a little later than it counts.
+// oomWait is how long the report of a kill may arrive after the victim's exit: the kernel logs the
+// victim a little later than it counts the kill.
 const oomWait = 300 * time.Millisecond
 
-// oomState is what kills for memory mean for the agent's own program.
+// oomState records out-of-memory kills and whether the agent's own program died of one.
 type oomState struct {
 	last   string    // the last kill, in words
 	at     time.Time // when it was
 	before uint64    // kills when the program was started
-	judged bool      // the program has ended, and main says whether it died of a kill
+	judged bool      // the program has exited, and main tells whether it died of a kill
 	main   bool
 }
 
-// kills is how many processes of the sandbox were killed for memory.
+// kills returns how many processes of the sandbox were killed for memory.
 func (s *Shim) kills() uint64 {
 	n, err := s.sandbox.Group().OOMKills()
 	if err != nil {
@@ -32,12 +32,12 @@ func (s *Shim) kills() uint64 {
 	return n
 }
 
-// beginOOM begins to count for a program that is about to start; s.mu is held.
+// beginOOM begins to count for a program that is about to start. s.mu is held.
 func (s *Shim) beginOOM() { s.oom = oomState{before: s.kills()} }
 
-// oomOfMain is the kill that the agent's own program died of, "" if it lives or ended by
-// itself. A program that ends as one that was killed, after a kill, has lost what it could not
-// work without: a shell or a launcher passes on how its child ended. s.mu is held.
+// oomOfMain describes the kill that the agent's own program died of, or returns "". A program that
+// exits as if it was killed, after a kill, has lost a process that it needed: a shell or a
+// launcher passes on the exit status of its child. s.mu is held.
 func (s *Shim) oomOfMain() string {
 	if s.main == nil || !s.main.over() {
 		return ""
@@ -72,7 +72,7 @@ func (s *Shim) awaitOOM(code int) {
 	}
 }
 
-// sandboxEnded is why the sandbox is gone, as far as it is known.
+// sandboxEnded returns why the sandbox has ended, if that is known.
 func (s *Shim) sandboxEnded() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,8 +84,9 @@ func (s *Shim) sandboxEnded() error {
 
 func overLimit(bytes int64) string { return fmt.Sprintf("over the memory limit of %d MB", bytes>>20) }
 
-// killed emits an event for a process that was killed for memory. What the agent's program
-// started goes, and the program goes on; its own death is the agent's Error.
+// killed emits an event for a process that was killed for memory. If only a child of the agent's
+// program was killed, the program continues. If the program itself died, the agent's state becomes
+// Error.
 func (s *Shim) killed(e sandbox.OOMEvent) {
 	what := e.Comm
 	if what == "" {
@@ -121,7 +122,7 @@ func (s *Shim) killed(e sandbox.OOMEvent) {
 		Data: data})
 }
 
-// memoryHint is the command that gives an agent more memory: twice as much.
+// memoryHint returns the command that doubles an agent's memory.
 func memoryHint(agent string, limit int64) string {
 	return fmt.Sprintf("polisctl agents set %s --memory %d", agent, (limit>>20)*2)
 }

@@ -20,15 +20,15 @@ import (
 // packs runs git on packs, as the agents' user.
 type packs struct {
 	bare    git.Repo
-	account git.Account // nil charges nobody
+	account git.Account // nil: not charged
 	own     string      // the agent's own objects
 	scratch string
-	// filtered is the directory of those shared objects that the agent's rules let
-	// be read; "" if they withhold none.
+	// filtered is the directory of the shared objects that the agent's rules allow to read, or ""
+	// if they withhold none.
 	filtered string
 }
 
-// Publish is part of gitdir.Packs.
+// Publish implements gitdir.Packs.
 func (p *packs) Publish(ctx context.Context, revs ...string) (int, error) {
 	ctx = git.Charged(ctx, p.account)
 	if p.filtered == "" {
@@ -38,11 +38,11 @@ func (p *packs) Publish(ctx context.Context, revs ...string) (int, error) {
 	if err := judge.Allowed(ctx, revs...); err != nil {
 		return 0, err
 	}
-	// The shared directory is not where this agent's git looks.
+	// This agent's git does not read the shared directory, so the objects stay in its own as well.
 	return 0, p.bare.PublishKept(ctx, p.own, revs...)
 }
 
-// Sums is part of gitdir.Packs.
+// Sums implements gitdir.Packs.
 func (p *packs) Sums(ctx context.Context, content, hashLen int) (gitdir.PackSums, error) {
 	fd, err := unix.FcntlInt(uintptr(content), unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {
@@ -58,7 +58,7 @@ func (p *packs) Sums(ctx context.Context, content, hashLen int) (gitdir.PackSums
 	return gitdir.PackSums{Idx: idx, Rev: rev}, err
 }
 
-// usage saves over restarts what the agent has added to the objects. A crash loses at most
+// usage stores what the agent has added to the objects, across restarts. A crash loses at most
 // usageStep bytes of the count.
 type usage struct {
 	path  string
@@ -87,7 +87,7 @@ func (u *usage) grow(n int64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if n-u.saved >= usageStep && replaceFile(u.path, strconv.FormatInt(n, 10)+"\n") == nil {
-		u.saved = n // else the next object tries again
+		u.saved = n // otherwise the next object tries again
 	}
 }
 

@@ -15,8 +15,8 @@ import (
 	"polis/netbridge"
 )
 
-// ports are the agent's port maps: each one listener on the host, forwarded into the agent's
-// network namespace.
+// ports are the agent's port maps. Each map is a listener on the host that forwards into the
+// agent's network namespace.
 type ports struct {
 	agent string
 	ns    *netbridge.NS
@@ -24,7 +24,7 @@ type ports struct {
 	log   *slog.Logger
 	// hostPort reports whether a TCP port of the agent leads to the host; nil: none does.
 	hostPort func(port int) bool
-	// budget is what all of them may carry at a time.
+	// budget limits what all port maps carry at a time.
 	budget netbridge.Budget
 
 	mu   sync.Mutex
@@ -68,7 +68,8 @@ func (p *ports) add(ctx context.Context, r wire.PortRequest) error {
 		return api.Errorf(api.CodeBadRequest, "protocol = %q: must be tcp or udp", api.Shorten(r.Protocol, 32))
 	}
 	if r.Protocol == api.ProtoTCP && p.hostPort != nil && p.hostPort(r.Internal) {
-		// The map would lead back to the host, and open its loopback to whom bind lets in.
+		// The map would lead back to the host, and open the host's loopback to every client that
+		// bind admits.
 		return api.Errorf(api.CodeBadRequest, "port %d of agent %s is a host port: it leads to the host already", r.Internal, p.agent).
 			WithHint("take %d out of network.host_ports first: polisctl agents set %s --host-port", r.Internal, p.agent)
 	}

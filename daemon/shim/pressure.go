@@ -16,27 +16,27 @@ const (
 	pressureAgain = 10 * time.Minute
 )
 
-// pressure decides whether an agent has been at its memory limit for long. Such a program is
-// not killed: the kernel takes the pages of its files away and reads them again, and it
-// hardly gets on.
+// pressure detects that an agent has been at its memory limit for long. The kernel does not kill
+// such a program: it drops the pages of its files and reads them again, and the program makes
+// hardly any progress.
 type pressure struct {
-	reclaims uint64 // so many when it was last measured
+	reclaims uint64 // the count at the last measurement
 	since    time.Time
 	reported time.Time
 }
 
-// use is the memory of the sandbox, in bytes; need of it cannot be dropped.
+// use is the memory of the sandbox, in bytes. need is the part that cannot be dropped.
 type use struct {
 	reclaims           uint64
 	bytes, need, limit uint64
 }
 
-// full reports whether the limit is reached. Page cache alone also fills a limit, and is
-// nothing: what cannot be dropped must be four fifths of it.
+// full reports whether the limit is reached. Page cache alone can fill a limit without harm, so at
+// least four fifths must be memory that cannot be dropped.
 func (u use) full() bool { return u.limit > 0 && u.bytes >= u.limit/20*19 && u.need >= u.limit/10*8 }
 
-// measured takes a measure and returns since when the agent has been at its limit, if that is
-// to be reported.
+// measured records a measurement. If an event is due, it returns since when the agent has been at
+// its limit.
 func (p *pressure) measured(now time.Time, u use) (since time.Time, report bool) {
 	more := u.reclaims > p.reclaims
 	p.reclaims = u.reclaims

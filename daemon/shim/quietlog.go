@@ -14,19 +14,19 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Bounds of what a shim logs. An agent's actions make its shim log, so rate and amount must be
+// Limits of what a shim logs. An agent's actions make its shim log, so both rate and amount are
 // bounded.
 const (
 	logBurst   = 20              // records of one message at once, then one every
 	logEvery   = time.Second     //
 	maxShimLog = 4 << 20         // bytes of shim.log, and of shim.log.1 before it
 	logLook    = 5 * time.Second // interval of checks of its size
-	maxKinds   = 512             // messages that are distinguished
+	maxKinds   = 512             // messages that are counted separately
 )
 
-// NewLog is the log of a shim: lines on standard error, at a bounded rate for
-// each message; the first line after a pause says how many were left out. If
-// standard error is the file shim.log in dir, its size is bounded too.
+// NewLog returns the log of a shim: lines on standard error, at a bounded rate for each message.
+// The first line after a pause reports how many were dropped. If standard error is the file
+// shim.log in dir, its size is bounded too.
 func NewLog(dir string) *slog.Logger {
 	file := &shimLog{path: filepath.Join(dir, "shim.log"), fd: int(os.Stderr.Fd())}
 	return slog.New(&quietHandler{next: slog.NewTextHandler(file, nil), rates: &rates{now: time.Now, kinds: map[string]*kind{}}})
@@ -46,10 +46,10 @@ type rates struct {
 
 type kind struct {
 	bucket *rate.Limiter
-	left   int // left out since the last one that was passed on
+	left   int // dropped since the last one that was passed on
 }
 
-// pass reports whether a record of this message is passed on, and how many were not.
+// pass reports whether a record of this message is passed on, and how many were dropped before it.
 func (r *rates) pass(msg string) (left int, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -69,10 +69,10 @@ func (r *rates) pass(msg string) (left int, ok bool) {
 	return left, true
 }
 
-// Enabled is part of slog.Handler.
+// Enabled implements slog.Handler.
 func (h *quietHandler) Enabled(ctx context.Context, l slog.Level) bool { return h.next.Enabled(ctx, l) }
 
-// Handle is part of slog.Handler.
+// Handle implements slog.Handler.
 func (h *quietHandler) Handle(ctx context.Context, r slog.Record) error {
 	left, ok := h.rates.pass(r.Message)
 	if !ok {
@@ -85,12 +85,12 @@ func (h *quietHandler) Handle(ctx context.Context, r slog.Record) error {
 	return h.next.Handle(ctx, r)
 }
 
-// WithAttrs is part of slog.Handler.
+// WithAttrs implements slog.Handler.
 func (h *quietHandler) WithAttrs(as []slog.Attr) slog.Handler {
 	return &quietHandler{next: h.next.WithAttrs(as), rates: h.rates}
 }
 
-// WithGroup is part of slog.Handler.
+// WithGroup implements slog.Handler.
 func (h *quietHandler) WithGroup(name string) slog.Handler {
 	return &quietHandler{next: h.next.WithGroup(name), rates: h.rates}
 }
@@ -114,8 +114,8 @@ func (l *shimLog) Write(p []byte) (int, error) {
 	return max(n, 0), err
 }
 
-// rotate replaces the file under the descriptor, so that what else is written
-// there (the trace of a panic) follows.
+// rotate replaces the file behind the descriptor, so that other output on it, such as the trace of
+// a panic, goes to the new file.
 func (l *shimLog) rotate() error {
 	var is, named unix.Stat_t
 	if err := unix.Fstat(l.fd, &is); err != nil {

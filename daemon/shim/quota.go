@@ -11,15 +11,15 @@ import (
 // bounds are an agent's limits on the disk; 0 is no limit.
 type bounds struct{ bytes, files int64 }
 
-// git may exceed the agent's bounds a little: the files that exist when a bound is reached can
-// still be committed.
+// Git may exceed the agent's limits a little, so that the files that exist when a limit is reached
+// can be committed.
 const (
-	gitShare = 16      // one part in so many, but at least
+	gitShare = 16      // at most one part in so many, but at least
 	gitRoom  = 4 << 20 // bytes
 	gitSpare = 64      // files
 )
 
-// forGit are the bounds for git.
+// forGit returns the limits for git.
 func (b bounds) forGit() bounds {
 	more := func(n, least int64) int64 {
 		if n > 0 {
@@ -30,7 +30,7 @@ func (b bounds) forGit() bounds {
 	return bounds{bytes: more(b.bytes, gitRoom), files: more(b.files, gitSpare)}
 }
 
-// reached returns the limit that an operation would exceed, by its name, "" for none.
+// reached returns the name of the limit that an operation would exceed, or "".
 func (b bounds) reached(op fusefs.Op, bytes, files int64) string {
 	switch {
 	case b.bytes > 0 && bytes >= b.bytes:
@@ -52,7 +52,7 @@ func (s *Shim) quota(op fusefs.Op) string {
 	return s.usedUp(op, bounds{bytes: s.disk.limit.Load(), files: s.disk.most.Load()})
 }
 
-// gitQuota is the same for the git directory.
+// gitQuota is quota for the git directory.
 func (s *Shim) gitQuota(op fusefs.Op) string {
 	return s.usedUp(op, bounds{bytes: s.disk.limit.Load(), files: s.disk.most.Load()}.forGit())
 }
@@ -64,14 +64,14 @@ func (s *Shim) usedUp(op fusefs.Op, b bounds) string {
 		return "the disk use of this agent cannot be measured (shim.log has the reason), so nothing can be added: remove what you made last, or ask the administrator"
 	}
 	if what == limitFiles {
-		// It was counted since the last measurement; the count is reported now.
+		// The count has grown since the last measurement: report it now.
 		s.disk.doubted()
 		s.reportFiles()
 	}
 	return s.quotaHint(what)
 }
 
-// quotaHint describes the limit and what to do.
+// quotaHint describes the limit and what the user can do.
 func (s *Shim) quotaHint(what string) string {
 	const ask = ": remove what you do not need, or ask the administrator for more"
 	switch what {
@@ -83,8 +83,8 @@ func (s *Shim) quotaHint(what string) string {
 	return ""
 }
 
-// reportDisk emits the event that the agent has reached its limit of bytes, reportFiles its limit
-// of files; each at the bounded rate of limits.
+// reportDisk emits the event that the agent has reached its limit of bytes, and reportFiles that
+// of files. Both are rate-limited.
 func (s *Shim) reportDisk() {
 	if !s.hits.hit(limitDisk, 0, time.Now()) {
 		return

@@ -19,13 +19,13 @@ import (
 )
 
 const (
-	// findTime bounds the search for the refused process, which waits meanwhile.
+	// findTime bounds the search for the refused process. The process waits during the search.
 	findTime = 300 * time.Millisecond
 	// hostAddrsFor is how long the host's addresses are cached.
 	hostAddrsFor = 10 * time.Second
 )
 
-// openRefusals subscribes to the connections that the rules refuse the agent.
+// openRefusals subscribes to the agent's connections that the rules refuse.
 func (s *Shim) openRefusals(g netbridge.Gate) error {
 	r := &netbridge.Refusals{Addr: g.Addr, Log: s.Log}
 	if err := r.Open(); err != nil {
@@ -62,7 +62,7 @@ func (s *Shim) refusedName(a netbridge.Asked, addr netip.Addr, why string) {
 	s.denied(d)
 }
 
-// refusedConnection records a refused connection. The program still waits.
+// refusedConnection records a refused connection. The program still waits for its result.
 func (s *Shim) refusedConnection(r netbridge.Refusal) {
 	if !s.egressDenials.pass(time.Now()) {
 		return
@@ -97,7 +97,7 @@ func (s *Shim) refusedConnection(r netbridge.Refusal) {
 	s.denied(d)
 }
 
-// egressHint is what to do about a name or an address.
+// egressHint returns how to allow a name or an address.
 func (s *Shim) egressHint(what string) string {
 	p := s.egress.egress().Policy
 	list := what
@@ -107,11 +107,11 @@ func (s *Shim) egressHint(what string) string {
 	return fmt.Sprintf("do without it, or ask the administrator to allow it on the host: polisctl agents set %s --egress '%s'", s.Spec.Agent, api.Shorten(list, 400))
 }
 
-// addrHint is for addresses that a list of names does not open.
+// addrHint returns the hint for an address that a list of names does not open.
 func (s *Shim) addrHint(a netip.Addr) string {
 	e := s.egress.egress()
 	for _, p := range egress.Private() {
-		// One that allow_private opens already is missing in the list only.
+		// An address that allow_private already opens is only missing in the list.
 		if p.Contains(a) && !slices.ContainsFunc(e.Private, func(open netip.Prefix) bool { return open.Contains(a) }) {
 			return fmt.Sprintf("private networks are closed: ask the administrator to add %s to network.allow_private in polisd.toml", a)
 		}
@@ -122,7 +122,8 @@ func (s *Shim) addrHint(a netip.Addr) string {
 	return s.egressHint(a.String())
 }
 
-// whoHas finds the process that has a socket; zero if it is gone, or the search takes too long.
+// whoHas returns the process that owns a socket, or zero if it has exited or the search takes too
+// long.
 func (s *Shim) whoHas(proto string, local, remote netip.AddrPort) (pid uint32, program string) {
 	ctx, cancel := context.WithTimeout(s.ctx, findTime)
 	defer cancel()
@@ -160,7 +161,7 @@ func holds(pid int, want string) bool {
 	dir := "/proc/" + strconv.Itoa(pid) + "/fd"
 	d, err := os.Open(dir)
 	if err != nil {
-		return false // it has ended
+		return false // it has exited
 	}
 	defer d.Close()
 	for {
@@ -184,7 +185,7 @@ func comm(pid int) string {
 	return strings.TrimSuffix(string(b), "\n")
 }
 
-// host are the host's addresses; g.mu is held.
+// host returns the host's addresses. g.mu is held.
 func (g *egressGuard) host(now time.Time) ([]netip.Prefix, error) {
 	if g.own != nil && now.Sub(g.read) < hostAddrsFor {
 		return g.own, nil

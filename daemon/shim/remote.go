@@ -20,13 +20,13 @@ import (
 	"polis/fusefs/view"
 )
 
-// remoteHelper is what git runs for a remote with vcs = polis.
+// remoteHelper is the program that git runs for a remote with vcs = polis.
 const remoteHelper = "#!/bin/sh\nexec " + wire.ToolPath + " git-remote \"$@\"\n"
 
-// maxRemotes bounds the simultaneous exchanges of an agent.
+// maxRemotes is the most exchanges with remotes that an agent may have at a time.
 const maxRemotes = 4
 
-// openRemote puts the remote helper and the mount point for polisctl into binDir.
+// openRemote installs the remote helper, and the mount point for polisctl, in binDir.
 func (s *Shim) openRemote() error {
 	if !hasTool(s.Spec) {
 		return nil
@@ -48,13 +48,12 @@ func hasTool(spec wire.Spec) bool {
 	return slices.ContainsFunc(spec.Mounts, func(m setting.Mount) bool { return m.Dest == wire.ToolPath })
 }
 
-// insideRemote forwards a request about a remote to the daemon, in the name of this agent only,
-// and streams the answer back. The daemon decides, without regard to what the agent says about
-// itself.
+// insideRemote forwards a request about a remote to the daemon, in the name of this agent, and
+// streams the response back. The daemon decides, and ignores what the agent claims about itself.
 func (s *Shim) insideRemote(w http.ResponseWriter, r *http.Request) error {
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
 	if err != nil {
-		return api.Errorf(api.CodeBadRequest, "read the question: %w", err)
+		return api.Errorf(api.CodeBadRequest, "read the request: %w", err)
 	}
 	var ask api.RemoteRequest
 	if err := json.Unmarshal(body, &ask); err == nil && ask.Op == api.RemoteObjects {
@@ -79,19 +78,19 @@ func (s *Shim) insideRemote(w http.ResponseWriter, r *http.Request) error {
 		n, err := resp.Body.Read(buf)
 		if n > 0 {
 			if _, werr := w.Write(buf[:n]); werr != nil {
-				return nil //nolint:nilerr // the client left
+				return nil //nolint:nilerr // the client disconnected
 			}
 			if rc.Flush() != nil {
 				return nil
 			}
 		}
 		if err != nil {
-			return nil //nolint:nilerr // its reader notices an answer that is cut short
+			return nil //nolint:nilerr // the reader detects a truncated response
 		}
 	}
 }
 
-// askRemote passes a question on to polisd.
+// askRemote sends a request to polisd.
 func (s *Shim) askRemote(ctx context.Context, body []byte, accept string) (*http.Response, error) {
 	socket := layout.Run(filepath.Dir(s.Spec.LockSocket)).Socket()
 	tr := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -111,14 +110,14 @@ func (s *Shim) askRemote(ctx context.Context, body []byte, accept string) (*http
 	return resp, nil
 }
 
-// insideObjects answers the agent's git that misses objects, and records which of
-// them its rules withhold.
+// insideObjects serves objects that the agent's git lacks, and records those that its rules
+// withhold.
 func (s *Shim) insideObjects(w http.ResponseWriter, r *http.Request, body []byte) error {
 	select {
 	case s.inside.objects <- struct{}{}:
 		defer func() { <-s.inside.objects }()
 	case <-r.Context().Done():
-		return api.Errorf(api.CodeTimeout, "objects for git of agent %s: others are being looked for", s.Spec.Agent)
+		return api.Errorf(api.CodeTimeout, "objects for git of agent %s: an earlier request is not finished", s.Spec.Agent)
 	}
 	resp, err := s.askRemote(r.Context(), body, "application/json")
 	if err != nil {

@@ -25,8 +25,9 @@ func rootfsDir(spec wire.Spec) string  { return filepath.Join(spec.RunDir, "root
 func gitMount(spec wire.Spec) string   { return filepath.Join(spec.RunDir, "git") }
 func resolvConf(spec wire.Spec) string { return filepath.Join(spec.RunDir, "resolv.conf") }
 
-// sandboxConfig is the agent's sandbox. The view is at the worktree's path and at the project's
-// own, so that every absolute path an agent knows is its own copy.
+// sandboxConfig returns the configuration of the agent's sandbox. The view is mounted at the path
+// of the worktree and at that of the project, so that every absolute path that an agent knows
+// refers to its own copy.
 func (s *Shim) sandboxConfig(self string) sandbox.Config {
 	sp := s.Spec
 	mounts := make([]sandbox.Mount, 0, len(sp.Mounts)+4)
@@ -53,14 +54,14 @@ func (s *Shim) sandboxConfig(self string) sandbox.Config {
 	}
 }
 
-// sharedWith is what the sandbox shares with the host because it is not available otherwise.
+// sharedWith returns what the sandbox shares with the host because this machine cannot isolate it.
 func sharedWith(spec wire.Spec) sandbox.Shared {
 	lost := func(what string) bool { return slices.Contains(spec.Lost, what) }
 	return sandbox.Shared{Network: lost(isolation.Network), PID: lost(isolation.PID), IPC: lost(isolation.IPC), UTS: lost(isolation.UTS), Cgroup: lost(isolation.Cgroup)}
 }
 
-// resolver is the resolv.conf of the sandbox; the host's own where it is in the
-// host's network.
+// resolver returns the resolv.conf of the sandbox, or "" to use the host's file in the host's
+// network.
 func resolver(spec wire.Spec) string {
 	if sharedWith(spec).Network {
 		return ""
@@ -68,7 +69,8 @@ func resolver(spec wire.Spec) string {
 	return resolvConf(spec)
 }
 
-// writeResolvConf points the sandbox at the resolver the shim serves in its namespace.
+// writeResolvConf writes the address of the resolver that the shim serves in the sandbox's network
+// namespace.
 func writeResolvConf(spec wire.Spec, server string) error {
 	return os.WriteFile(resolvConf(spec), []byte("nameserver "+server+"\noptions timeout:2 attempts:2\n"), 0o644)
 }
@@ -80,7 +82,7 @@ func Cleanup(ctx context.Context, spec wire.Spec) error {
 	for _, m := range []string{spec.Mountpoint, gitMount(spec)} {
 		errs = append(errs, unmountAll(m, spec))
 	}
-	// No process of the agent is left, and the views are gone.
+	// No process of the agent is left, and the views are unmounted.
 	errs = append(errs, recoverLocks(spec), fdtree.RemoveAll(ctx, filepath.Join(spec.RunDir, "packs")))
 	errs = append(errs, removeIfThere(layout.ShimSocket(spec.RunDir)), removeIfThere(resolvConf(spec)), fdtree.RemoveAll(ctx, filepath.Join(spec.RunDir, "inside")))
 	for _, d := range []string{gitMount(spec), stateDir(spec)} {
@@ -89,7 +91,7 @@ func Cleanup(ctx context.Context, spec wire.Spec) error {
 	return errors.Join(errs...)
 }
 
-// fsName is the first column of /proc/mounts for a view.
+// fsName returns the source of a view's mount, the first column of /proc/mounts.
 func fsName(spec wire.Spec) string { return "polis:" + spec.Agent }
 
 // unmountAll unmounts every view of this agent that is stacked on path, and no other mount.

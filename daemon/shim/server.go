@@ -52,8 +52,8 @@ func writeJSON(w http.ResponseWriter, v any) error {
 	return nil
 }
 
-// control is the shim's own API, for polisd, which is root. Members of the group polis
-// reach the socket, too, for what their terminals need.
+// control is the shim's own API for polisd, which is root. Members of the group polis can connect
+// as well: their terminals use a few of its routes.
 func (s *Shim) control() http.Handler {
 	mux := http.NewServeMux()
 	for pattern, h := range map[string]handler{
@@ -153,9 +153,8 @@ func (s *Shim) handlePortRemove(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, struct{}{})
 }
 
-// streamEvents sends one JSON event per line, an empty line every 15 s. With
-// ?wakes=1 the client promises POST /v1/look while the meter named in the header
-// moves.
+// streamEvents sends one JSON event per line, and an empty line every 15 s. A client with ?wakes=1
+// must send POST /v1/look when the meter that the header names moves.
 func (s *Shim) streamEvents(w http.ResponseWriter, r *http.Request) error {
 	since, err := strconv.ParseUint(r.URL.Query().Get("since"), 10, 64)
 	if err != nil {
@@ -196,13 +195,13 @@ func (s *Shim) streamEvents(w http.ResponseWriter, r *http.Request) error {
 	}
 }
 
-// listen makes the control socket: root and the given group.
+// listen makes the control socket, for root and the given group.
 func listen(dir string, gid int) (net.Listener, error) {
 	path := layout.ShimSocket(dir)
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("control socket: %w", err)
 	}
-	// It is created under another name, so that it is never reachable with wrong permissions.
+	// It is created under another name, so that it is never accessible with wrong permissions.
 	tmp := path + ".new"
 	if err := os.Remove(tmp); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("control socket: %w", err)

@@ -15,8 +15,8 @@ import (
 	"polis/daemon/shim/wire"
 )
 
-// session is the agent's main command: its process, its output to log and
-// to attached clients, its input. It ends when the process and the copying of its output have.
+// session is the agent's main command: its process, its input, and its output to the log and to
+// attached clients. It ends when the process has exited and its output is copied.
 type session struct {
 	proc  *sandbox.Proc
 	input io.WriteCloser
@@ -24,15 +24,16 @@ type session struct {
 	code  int
 	ended time.Time
 	tty   bool
-	// sending holds one token while a line waits to be read.
+	// sending holds one token while a line waits for the command to read it.
 	sending chan struct{}
 
 	mu   sync.Mutex
 	subs map[*subscriber]struct{}
-	term *terminal // nil without a terminal; mu guards it
+	term *terminal // nil without a terminal; guarded by mu
 }
 
-// subscriber gets the output of a session. A slow one is dropped rather than blocking the agent.
+// subscriber receives the output of a session. A slow subscriber is disconnected, so that it does
+// not block the agent.
 type subscriber struct {
 	ch   chan []byte
 	slow bool
@@ -40,8 +41,8 @@ type subscriber struct {
 
 const subscriberBacklog = 256
 
-// startSession runs the command in the sandbox. log gets all output. With
-// noInput a command without a terminal finds its input at its end.
+// startSession runs the command in the sandbox. log receives all output. With noInput, a command
+// without a terminal reads end-of-file at once.
 func startSession(ctx context.Context, box *sandbox.Sandbox, p sandbox.Process, noInput bool, log io.Writer, lg *slog.Logger) (*session, error) {
 	s := &session{done: make(chan struct{}), sending: make(chan struct{}, 1), tty: p.TTY, subs: map[*subscriber]struct{}{}}
 	var out *os.File
@@ -67,7 +68,7 @@ func startSession(ctx context.Context, box *sandbox.Sandbox, p sandbox.Process, 
 	}
 	proc, err := box.Start(p)
 	for _, c := range closers {
-		_ = c.Close() //nolint:errcheck // our copies of the child's ends
+		_ = c.Close() //nolint:errcheck // the child has its own copies
 	}
 	if err != nil {
 		if out != nil {
@@ -142,7 +143,7 @@ func (s *session) copyOutput(out *os.File, log io.Writer, lg *slog.Logger) {
 	}
 }
 
-// output takes what the command wrote: to the log, and to who is attached.
+// output writes the command's output to the log and to the attached clients.
 func (s *session) output(p []byte, log io.Writer) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,7 +155,7 @@ func (s *session) output(p []byte, log io.Writer) error {
 	return err
 }
 
-// fan gives p to the subscribers. s.mu is held.
+// fan sends p to the subscribers. s.mu is held.
 func (s *session) fan(p []byte) {
 	for sub := range s.subs {
 		select {
@@ -167,8 +168,8 @@ func (s *session) fan(p []byte) {
 	}
 }
 
-// subscribe returns the output from now on, after what draws the screen as it
-// is; ok is false when the session is over.
+// subscribe returns the output from now on, preceded by the sequence that draws the present
+// screen. ok is false if the session has ended.
 func (s *session) subscribe(rows, cols uint16) (sub *subscriber, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,7 +185,7 @@ func (s *session) subscribe(rows, cols uint16) (sub *subscriber, ok bool) {
 	return sub, true
 }
 
-// resize gives the command's terminal another size.
+// resize sets the size of the command's terminal.
 func (s *session) resize(rows, cols uint16) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -223,14 +224,15 @@ func (s *session) stop(ctx context.Context, grace time.Duration) error {
 	return errors.New("the main command does not die")
 }
 
-// process is what a client's frames reach.
+// process is what the frames of a client act on.
 type process struct {
 	*sandbox.Proc
 	resize func(rows, cols uint16) error
 }
 
-// serveFrames joins a client's frames to a process: input, resize and signals in; credit for
-// input that was taken, out. It returns when the client leaves or violates the protocol.
+// serveFrames connects a client's frames to a process. Frames in: input, resize and signals.
+// Frames out: credit for input that was accepted. It returns when the client disconnects or
+// violates the protocol.
 func serveFrames(r io.Reader, fw *wire.Writer, input io.WriteCloser, proc process, closeOnEOF bool) error {
 	in := newStdin(input, fw, closeOnEOF)
 	defer in.end()

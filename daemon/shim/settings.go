@@ -16,7 +16,7 @@ import (
 	"polis/fusefs/policy"
 )
 
-// live is the agent's present settings: the spec's, until they are changed.
+// live contains the agent's present settings: the spec's, until they are changed.
 type live struct {
 	settings wire.Settings
 	changing chan struct{} // holds a token while they are changed
@@ -26,7 +26,7 @@ func newLive(sp *wire.Spec) live {
 	return live{settings: sp.Settings(), changing: make(chan struct{}, 1)}
 }
 
-// settings are those in force.
+// settings returns the present settings.
 func (s *Shim) settings() wire.Settings {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,7 +58,7 @@ func (s *Shim) handleSettings(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, struct{}{})
 }
 
-// apply applies settings: all of them, or, with an error, none.
+// apply applies all of the settings or, with an error, none.
 func (s *Shim) apply(req wire.SettingsRequest) error {
 	old, now := s.settings(), req.Settings
 	if reflect.DeepEqual(old, now) {
@@ -86,8 +86,8 @@ func (s *Shim) apply(req wire.SettingsRequest) error {
 		if err := s.writePolicy(now.Policy); err != nil {
 			return errors.Join(api.Errorf(api.CodeInternal, "write the agent's policy file: %w", err), s.setLimits(limitsOf(old)), s.setEgress(now, old), s.setConnections(now, old), s.setHostPorts(now, old))
 		}
-		// From here on every call is decided by the new rules; then the kernel drops what it
-		// cached under the previous ones.
+		// Every later operation is decided by the new rules. Then the kernel drops what it cached
+		// under the previous ones.
 		s.views.guard.SetPolicy(set)
 		s.invalidate()
 	}
@@ -100,7 +100,7 @@ func (s *Shim) apply(req wire.SettingsRequest) error {
 	return nil
 }
 
-// limit sets limits, and on an error restores the previous ones.
+// limit sets limits. On an error it restores the previous ones.
 func (s *Shim) limit(now, old wire.Settings, force bool) error {
 	if now.MemoryBytes < old.MemoryBytes && !force {
 		need, err := s.sandbox.Group().MemoryNeed()
@@ -113,7 +113,7 @@ func (s *Shim) limit(now, old wire.Settings, force bool) error {
 	}
 	err := s.setLimits(limitsOf(now))
 	if errors.Is(err, unix.EBUSY) && force {
-		// v1 does not kill for a new limit, v2 does.
+		// v1 kills no process for a new limit, v2 does.
 		if err = s.sandbox.Signal(unix.SIGKILL); err == nil {
 			err = s.shrink(now)
 		}
@@ -156,7 +156,7 @@ func (s *Shim) tooSmall(need int64, now wire.Settings) error {
 		With("used_bytes", need).With("limit_bytes", now.MemoryBytes).WithHint("stop some of what it runs, choose a higher limit, or use --force, which kills processes until the rest fits")
 }
 
-// writePolicy writes the file in which the agent finds its rules.
+// writePolicy writes the file with the agent's rules.
 func (s *Shim) writePolicy(p api.Policy) error {
 	text, err := json.MarshalIndent(p, "", "  ")
 	if err != nil {

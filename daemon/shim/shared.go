@@ -19,9 +19,9 @@ import (
 	"polis/fusefs/view"
 )
 
-// openShared prepares what the view shows beside the agent's files: ignored files of the
-// project's checkout, and the content of packages that others installed too. own decides what git
-// ignores in the agent's tree. Roots gets the directory of the package store, if there is one.
+// openShared prepares what the view shows beside the agent's files: ignored files of the project's
+// checkout, and the content of packages that other agents have installed. own decides what git
+// ignores in the agent's tree. Roots gets the directory of the package store, if one exists.
 func (s *Shim) openShared(cfg *fusefs.Config, own *ignore.Matcher) error {
 	sp := s.Spec.Shared
 	if sp == nil {
@@ -32,7 +32,7 @@ func (s *Shim) openShared(cfg *fusefs.Config, own *ignore.Matcher) error {
 			return err
 		}
 	}
-	// Files that a killed shim was about to copy are still unchanged at their source.
+	// Files that a killed shim was about to copy are unchanged at their source.
 	stage := filepath.Join(sp.Dir, "stage")
 	if err := errors.Join(fdtree.Cleanup(stage), os.Mkdir(stage, 0o700)); err != nil {
 		return err
@@ -62,7 +62,7 @@ func (s *Shim) openShared(cfg *fusefs.Config, own *ignore.Matcher) error {
 	return nil
 }
 
-// openLower lets the project's ignored files show through.
+// openLower makes the project's ignored files visible in the view.
 func (s *Shim) openLower(out *overlay.Shared, own *ignore.Matcher) error {
 	sp := s.Spec
 	project, err := readOnlyTree(sp.ProjectPath)
@@ -98,8 +98,8 @@ func (s *Shim) openLower(out *overlay.Shared, own *ignore.Matcher) error {
 	return nil
 }
 
-// followShared lets names show that the project's .worktreeinclude has come to name, if the agent
-// has met their absence before: of that the kernel asks no more.
+// followShared makes names visible that the project's .worktreeinclude has added, if the agent has
+// looked them up before: the kernel caches that they were missing.
 func (s *Shim) followShared() {
 	v := s.views
 	if v.paths != nil && v.paths.Changed() {
@@ -117,8 +117,8 @@ func (s *Shim) keepDir(path string) (int, error) {
 	return int(d.Fd()), nil
 }
 
-// readOnlyTree is a descriptor of a directory, and of what is mounted in it, through which
-// nothing can be written, whatever a fault in this program.
+// readOnlyTree returns a descriptor of a directory, and of what is mounted in it, on a read-only
+// mount: no fault in this program can write through it.
 func readOnlyTree(path string) (int, error) {
 	fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE|unix.AT_SYMLINK_NOFOLLOW)
 	if err != nil {
@@ -131,8 +131,8 @@ func readOnlyTree(path string) (int, error) {
 	return fd, nil
 }
 
-// gitFiles finds a checkout's index and info/exclude; its .git may be the file
-// of a linked worktree (gitrepository-layout(5)).
+// gitFiles returns a checkout's index and info/exclude. Its .git can be the file of a linked
+// worktree (gitrepository-layout(5)).
 func gitFiles(project string) (index, exclude string, err error) {
 	git := filepath.Join(project, ".git")
 	fi, err := os.Lstat(git)
@@ -159,7 +159,7 @@ func gitFiles(project string) (index, exclude string, err error) {
 	return filepath.Join(dir, "index"), filepath.Join(common, "info", "exclude"), nil
 }
 
-// smallFile reads one line.
+// smallFile reads a file of one line.
 func smallFile(path string) (string, error) {
 	fi, err := os.Lstat(path)
 	if err != nil {
@@ -172,8 +172,8 @@ func smallFile(path string) (string, error) {
 	return strings.TrimSpace(string(b)), err
 }
 
-// leaseless reports which paths take no lease: what git ignores, and the lock file that the
-// wrapper of npm has pnpm write temporarily, if the project has none.
+// leaseless reports whether a path takes no lease: git ignores it, or it is the lock file that the
+// wrapper of npm makes pnpm write temporarily in a project without one.
 func leaseless(sp wire.Spec, own *ignore.Matcher) func(path string, dir bool) bool {
 	if storeName(sp) == "" {
 		return own.Exempt
@@ -183,7 +183,7 @@ func leaseless(sp wire.Spec, own *ignore.Matcher) func(path string, dir bool) bo
 	}
 }
 
-// storeName is the name in the view's root of the package store.
+// storeName returns the name of the package store in the view's root.
 func storeName(sp wire.Spec) string {
 	if sp.Shared == nil || sp.Shared.Store == "" {
 		return ""

@@ -46,10 +46,10 @@ type Shim struct {
 	stopping  chan struct{}
 	started   time.Time
 	sessions  atomic.Int64
-	// connections is how many the agent may have; 0: no limit.
+	// connections is the most connections that the agent may have; 0 sets no limit.
 	connections atomic.Int64
 
-	// vars are Spec.Vars, until they are changed.
+	// vars is Spec.Vars, until the variables are changed.
 	vars atomic.Pointer[[]string]
 
 	gitDenials    limit
@@ -64,17 +64,17 @@ type Shim struct {
 	mainStart time.Time
 	task      mainTask
 	oom       oomState
-	oomSeen   chan struct{} // gets a value with each kill for memory
+	oomSeen   chan struct{} // receives a value for each kill for memory
 	live      live
 	hits      hits
 	disk      disk
 	listening map[netbridge.Port]bool
 	undo      []undoStep
-	ends      int // so many of undo are onEnd's, the first ones
+	ends      int // number of entries of undo that onEnd registered, which come first
 }
 
-// Open brings up the view, the sandbox and the sockets. On an error everything done so far is
-// undone; the error carries the code of the failed step.
+// Open starts the view, the sandbox and the sockets. On an error it undoes everything; the error
+// has the code of the failed step.
 func (s *Shim) Open(ctx context.Context) (err error) {
 	s.started, s.stopping, s.listening = time.Now(), make(chan struct{}), map[netbridge.Port]bool{}
 	s.live = newLive(&s.Spec)
@@ -93,7 +93,7 @@ func (s *Shim) Open(ctx context.Context) (err error) {
 		case err := <-done:
 			return err
 		case <-ctx.Done():
-			// The process ends next, and takes them with it.
+			// The process exits next, which ends them.
 			return fmt.Errorf("goroutines do not end: %w", context.Cause(ctx))
 		}
 	})
@@ -103,7 +103,7 @@ func (s *Shim) Open(ctx context.Context) (err error) {
 		}
 	}()
 	if s.Spec.Version > wire.Version {
-		// It may contain a rule that this program would ignore.
+		// The spec could contain a rule that this program does not know.
 		return api.Errorf(api.CodeShimUnavailable, "the spec is of version %d, this polis-shim knows %d: it is older than polisd", s.Spec.Version, wire.Version).
 			WithHint("install polisd and polis-shim of one version")
 	}
@@ -183,7 +183,7 @@ func (s *Shim) openSandbox(ctx context.Context) error {
 	return s.watchActivity()
 }
 
-// Serve waits until ctx ends, or until the view or the sandbox dies.
+// Serve returns when ctx ends, or when the view or the sandbox has ended.
 func (s *Shim) Serve(ctx context.Context) error {
 	select {
 	case <-ctx.Done():

@@ -9,9 +9,9 @@ import (
 	"polis/daemon/shim/wire"
 )
 
-// stdin carries a client's input to a process that may not read it for a long time, so that the
-// frames behind it (signals, the client's end) are processed at once. The window that the client
-// got bounds it.
+// stdin queues a client's input for a process that may not read it for a long time, so that the
+// frames behind it (signals, the client's end) are processed at once. The window that was granted
+// to the client bounds the queue.
 type stdin struct {
 	to    io.WriteCloser
 	fw    *wire.Writer
@@ -31,8 +31,8 @@ func newStdin(to io.WriteCloser, fw *wire.Writer, closeOnEOF bool) *stdin {
 	s := &stdin{to: to, fw: fw, close: closeOnEOF}
 	s.cond = sync.NewCond(&s.mu)
 	if to != nil {
-		// Ends with the queue: at end(), or when the process's end makes the
-		// write fail, which closing the pipe or terminal ensures.
+		// The goroutine ends with the queue: at end(), or when a write fails because the process
+		// has exited, which closes the pipe or terminal.
 		go s.pump()
 	}
 	return s
@@ -84,7 +84,7 @@ func (s *stdin) pump() {
 		if !ok {
 			break
 		}
-		// If the process no longer reads, the rest is dropped, and credited, so that the client
+		// If the process no longer reads, the rest is discarded and credited, so that the client
 		// is not blocked.
 		if !gone {
 			_, err := s.to.Write(p)

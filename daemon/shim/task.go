@@ -9,21 +9,21 @@ import (
 	"polis/daemon/shim/wire"
 )
 
-// mainTask is the task that the main command is. Shim.mu guards it.
+// mainTask is the task that the main command works on. Guarded by Shim.mu.
 type mainTask struct {
 	id     string // empty: the command is no task
 	done   *wire.TaskDone
 	output api.OutputRange // To is 0 until the command has ended
-	began  api.TaskUse     // what the sandbox had used before
+	began  api.TaskUse     // what the sandbox had used when the task began
 	used   *api.TaskUse    // by the task, once it has ended
 }
 
-// noteTask begins to count for the main command. s.mu is held.
+// noteTask records the start of a task of the main command. s.mu is held.
 func (s *Shim) noteTask(id string, from int64) {
 	s.task = mainTask{id: id, output: api.OutputRange{From: from}, began: s.use()}
 }
 
-// taskEnded notes where the output ends and what was used, once. s.mu is held.
+// taskEnded records the end of the output and the resource use, once. s.mu is held.
 func (s *Shim) taskEnded() {
 	if s.task.output.To == 0 {
 		s.task.output.To = s.out.position()
@@ -31,7 +31,7 @@ func (s *Shim) taskEnded() {
 	}
 }
 
-// addTask puts what is known of the task into a status. s.mu is held.
+// addTask adds the task to a status. s.mu is held.
 func (s *Shim) addTask(st *wire.Status) {
 	st.LogEnd = s.out.position()
 	if s.main == nil {
@@ -47,7 +47,8 @@ func (s *Shim) addTask(st *wire.Status) {
 	}
 }
 
-// use is what the sandbox has run into and used since it was made.
+// use returns the denials, the time spent waiting for leases and the peak of memory since the
+// sandbox was made.
 func (s *Shim) use() api.TaskUse {
 	c := s.views.counters()
 	u := api.TaskUse{ReadsDenied: c.ReadDenied, WritesDenied: c.WriteDenied, LockConflicts: c.LockConflicts, WaitedMS: s.views.waited.Load() / int64(time.Millisecond)}
@@ -57,8 +58,8 @@ func (s *Shim) use() api.TaskUse {
 	return u
 }
 
-// taskUse is what was used since the main command began. The kernel counts one peak
-// for the sandbox's whole life: if it has not grown, the task stayed below it.
+// taskUse returns what was used since the main command began. The kernel counts one peak for the
+// sandbox's whole life: if it has not grown, the task stayed below it.
 func (s *Shim) taskUse() *api.TaskUse {
 	was, u := s.task.began, s.use()
 	u.ReadsDenied, u.WritesDenied, u.LockConflicts, u.WaitedMS = u.ReadsDenied-was.ReadsDenied, u.WritesDenied-was.WritesDenied, u.LockConflicts-was.LockConflicts, u.WaitedMS-was.WaitedMS
@@ -66,11 +67,11 @@ func (s *Shim) taskUse() *api.TaskUse {
 	return &u
 }
 
-// maxDoneText bounds what an agent says of the end of its task, in bytes.
+// maxDoneText is the longest message of an agent about the end of its task, in bytes.
 const maxDoneText = 1000
 
-// insideDone ends the agent's task at the agent's request. The first end counts: polisd has the
-// record, the shim passes on the first request.
+// insideDone ends the agent's task at the agent's request. polisd records the first end; the shim
+// passes on the first request.
 func (s *Shim) insideDone(w http.ResponseWriter, r *http.Request) error {
 	var req api.DoneRequest
 	if err := readJSON(r, &req); err != nil {

@@ -12,15 +12,15 @@ import (
 	"polis/daemon/shim/wire"
 )
 
-// settleAfter is how long after output its lines are in the log.
+// settleAfter is the delay after output until its lines are written to the log.
 const settleAfter = 30 * time.Millisecond
 
-// terminal is what a command on a terminal shows. Its lines go to the log.
+// terminal emulates what a command on a terminal shows. Its lines are written to the log.
 type terminal struct {
 	screen *screen.Screen
 	log    io.Writer
-	wrote  chan struct{} // holds a value while output has come that was not looked at
-	begin  int64         // the log's position when the command began
+	wrote  chan struct{} // holds a value while unprocessed output exists
+	begin  int64         // the position in the log when the command began
 }
 
 func newTerminal(rows, cols int, log io.Writer) *terminal {
@@ -40,7 +40,7 @@ func (t *terminal) write(p []byte) error {
 	return t.flush()
 }
 
-// flush writes what the transcript has to the log.
+// flush writes the finished lines of the transcript to the log.
 func (t *terminal) flush() error {
 	out := t.screen.Take()
 	if len(out) == 0 {
@@ -50,8 +50,7 @@ func (t *terminal) flush() error {
 	return err
 }
 
-// settle brings the log up to date after output has come, until copied is
-// closed: then it writes what is left.
+// settle writes lines to the log after output, until copied is closed. Then it writes the rest.
 func (s *session) settle(copied <-chan struct{}, lg *slog.Logger) {
 	if s.term == nil {
 		return
@@ -73,7 +72,7 @@ func (s *session) settle(copied <-chan struct{}, lg *slog.Logger) {
 		select {
 		case <-wrote:
 			timer.Reset(settleAfter)
-			wrote = nil // what comes meanwhile is looked at then
+			wrote = nil // output until then is processed at the timer
 		case <-timer.C:
 			wrote = s.term.wrote
 			if again := look(); again > 0 {

@@ -13,18 +13,18 @@ type undoStep struct {
 	f    func(context.Context) error
 }
 
-// onClose registers the undo of what was just done.
+// onClose registers the function that undoes the previous step.
 func (s *Shim) onClose(name string, f func(context.Context) error) {
 	s.undo = append(s.undo, undoStep{name, f})
 }
 
-// onEnd is onClose for what is undone after everything that was registered with onClose.
+// onEnd is onClose for steps that are undone after all those of onClose.
 func (s *Shim) onEnd(name string, f func(context.Context) error) {
 	s.undo = slices.Insert(s.undo, s.ends, undoStep{name, f})
 	s.ends++
 }
 
-// unwind undoes everything, last first. A failed step does not stop the others.
+// unwind calls all registered functions, the last first. A failed one does not stop the others.
 func (s *Shim) unwind(ctx context.Context) error {
 	var errs []error
 	for i := len(s.undo) - 1; i >= 0; i-- {

@@ -27,8 +27,8 @@ import (
 	"polis/netbridge"
 )
 
-// views are the agent's file systems: the tree, and beside it the shared git
-// directory with its own rules.
+// views are the agent's file systems: the tree, and the shared git directory with rules of its
+// own.
 type views struct {
 	tree  *fusefs.FS
 	guard *view.Guard
@@ -41,7 +41,7 @@ type views struct {
 	dead  chan struct{}
 	// waited is how long the agent waited for leases of others, in nanoseconds.
 	waited atomic.Int64
-	// probes are refusals that nobody has to read: see isProbe.
+	// probes are refusals that need no attention; see isProbe.
 	probes *view.Why
 
 	mu   sync.Mutex // of refs, and of tree while other goroutines may read it
@@ -57,7 +57,7 @@ func openDir(path string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// openBacking opens the tree that the view is of.
+// openBacking opens the tree that the view shows.
 func openBacking(sp wire.Spec) (*os.File, error) {
 	if sp.AsUser {
 		return idmap.Open(sp.Tree, uint32(sp.UID), uint32(sp.GID))
@@ -98,7 +98,7 @@ func (s *Shim) openViews(ctx context.Context) error {
 		if err := s.openGit(ctx, v); err != nil {
 			return fmt.Errorf("git directory: %w", err)
 		}
-		// Without git the files are the user's own, and shared by all.
+		// Without git the files are the user's own, and all agents share them.
 		if err := s.openDisk(root); err != nil {
 			return err
 		}
@@ -158,8 +158,8 @@ func (s *Shim) openTree(ctx context.Context, v *views, root *os.File) error {
 	return err
 }
 
-// stillOpen are the files that the kernel serves against rules or leases. It may be called at any
-// time: leases exist before the view.
+// stillOpen returns the files that are open although the rules or leases forbid it. It may be
+// called at any time: leases exist before the view.
 func (v *views) stillOpen() []string {
 	v.mu.Lock()
 	tree := v.tree
@@ -215,7 +215,7 @@ func (s *Shim) denialEvent(d view.Denial) api.Event {
 	return ev
 }
 
-// rulesTooLarge reports ignore rules that polis does not read.
+// rulesTooLarge reports ignore rules that polis does not read because of their size.
 func (s *Shim) rulesTooLarge(path string, err error) {
 	now := time.Now()
 	if !s.ignoreDenials.pass(now) {
@@ -248,7 +248,7 @@ func (v *views) counters() api.Counters {
 
 func (v *views) whyFiles() (text, js string) { return string(v.whys.Text()), string(v.whys.JSON()) }
 
-// why is the last refusals as API types, newest first.
+// why returns the last refusals as API types, newest first.
 func (s *Shim) why() []api.WhyEntry {
 	out := []api.WhyEntry{}
 	for probe, list := range map[bool][]view.Denial{false: s.views.whys.Entries(), true: s.views.probes.Entries()} {
@@ -267,7 +267,7 @@ func (s *Shim) why() []api.WhyEntry {
 func (s *Shim) invalidate() {
 	s.views.tree.InvalidateAll()
 	if open := s.views.stillOpen(); len(open) > 0 {
-		s.Log.Warn("files are open against the rules; stop the programs that hold them", "count", len(open), "paths", open)
+		s.Log.Warn("files are open that the rules deny; stop the programs that hold them", "count", len(open), "paths", open)
 	}
 	if s.views.git != nil {
 		s.views.git.InvalidateAll()

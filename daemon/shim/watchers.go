@@ -6,7 +6,7 @@ import (
 	"polis/daemon/api"
 )
 
-// watchActivity starts the watchers that poll the kernel for the agent's activity: new listeners,
+// watchActivity starts the watchers that poll the kernel for the agent's new listeners, and for
 // forks that its process limit refused.
 func (s *Shim) watchActivity() error {
 	group := s.sandbox.Group()
@@ -44,7 +44,7 @@ func (s *Shim) watchOOM() {
 	}
 }
 
-// watcherEnded logs that a watcher ended while the agent lives.
+// watcherEnded logs that a watcher ended while the agent runs.
 func (s *Shim) watcherEnded(what string) {
 	select {
 	case <-s.ctx.Done():
