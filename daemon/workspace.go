@@ -232,6 +232,7 @@ func (d *Daemon) restoreWorkspace(ctx context.Context, name, path string, rep *a
 
 func (d *Daemon) restoreAgents(ctx context.Context, w *workspace, st store.State, rep *agent.Report) {
 	w.agents.Removed = st.Removed
+	w.agents.Answers = d.readAnswers(w)
 	w.queue.Load(st.Queue)
 	for _, e := range w.queue.Entries() {
 		rep.Heal("%s: was in the merge queue when the daemon ended; it is merged now, or found merged", e.Agent)

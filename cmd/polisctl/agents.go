@@ -63,6 +63,28 @@ func statusCell(s api.Status) cell {
 	return cell{text: string(s)}
 }
 
+// stateCell is an agent's state: one that waits does not work.
+func stateCell(g api.Agent) cell {
+	if g.Waiting != nil {
+		return cell{"waiting for " + g.Waiting.For, yellow}
+	}
+	return statusCell(g.Status)
+}
+
+// waitingText says what an agent waits for, since when, and what to do.
+func waitingText(p *page, g api.Agent) string {
+	w := g.Waiting
+	text := fmt.Sprintf("%s: waits since %s ago for ", g.Name, p.ago(w.Since))
+	if w.For == api.WaitingLease {
+		return text + w.What + "; polisctl locks shows who has what"
+	}
+	text += "an answer to " + w.ID + ": " + w.What
+	if w.Open > 1 {
+		text += fmt.Sprintf(" (and %d more)", w.Open-1)
+	}
+	return text + "; polisctl approvals show " + w.ID
+}
+
 // atLimit adds the limits that an agent has run into in the last minute.
 func atLimit(c cell, hits []api.LimitHit, now time.Time) cell {
 	for _, h := range hits {
@@ -89,7 +111,7 @@ func agentTable(p *page, agents []api.Agent) {
 			branch += " (" + string(g.MergeStatus) + ")"
 		}
 		rows = append(rows, []cell{
-			{text: g.Name}, {text: g.BaseType}, atLimit(statusCell(g.Status), g.LimitHits, p.now), taskCell(g.Task), {text: branch}, {text: g.Workspace},
+			{text: g.Name}, {text: g.BaseType}, atLimit(stateCell(g), g.LimitHits, p.now), taskCell(g.Task), {text: branch}, {text: g.Workspace},
 			{text: portsText(g.PortMappings)}, {text: size(g.MemoryBytes)}, {text: p.ago(g.CreatedAt)},
 		})
 	}
@@ -97,6 +119,9 @@ func agentTable(p *page, agents []api.Agent) {
 	for _, g := range agents {
 		if g.StatusReason != "" && g.Status == api.StatusError {
 			p.line("%s: %s", g.Name, g.StatusReason)
+		}
+		if g.Waiting != nil {
+			p.line("%s", waitingText(p, g))
 		}
 		if len(g.Leftovers) > 0 {
 			p.line("%s", leftText(g))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -11,15 +12,16 @@ import (
 
 func (a *app) listCmd() *cobra.Command {
 	var workspace string
-	var watch bool
+	var watch, waiting bool
 	cmd := &cobra.Command{
-		Use:     "list [--workspace W] [--watch]",
+		Use:     "list [--workspace W] [--waiting] [--watch]",
 		Aliases: []string{"ls"},
 		Short:   "List agents",
 		Args:    takes(0, 0, ""),
 	}
 	cmd.Flags().StringVarP(&workspace, "workspace", "w", "", "only agents of this `WORKSPACE`")
 	cmd.Flags().BoolVar(&watch, "watch", false, "continue until interrupted")
+	cmd.Flags().BoolVar(&waiting, "waiting", false, "only agents that wait for an answer or for a lock")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := checkWorkspace(workspace); err != nil {
 			return err
@@ -28,6 +30,9 @@ func (a *app) listCmd() *cobra.Command {
 			agents, err := c.Agents(ctx, workspace)
 			if err != nil {
 				return view{}, err
+			}
+			if waiting {
+				agents = slices.DeleteFunc(agents, func(g api.Agent) bool { return g.Waiting == nil })
 			}
 			return agentsView(agents), nil
 		})

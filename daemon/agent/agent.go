@@ -28,11 +28,14 @@ type Workspace struct {
 	// Removed is what can be restored, oldest first. Guarded by the manager's
 	// mutex once the workspace is added.
 	Removed []store.Removed
+	// Answers are kept for later questions. Guarded as Removed is.
+	Answers store.Answers
 
-	mu      *sync.Mutex // the manager's, once the workspace is added
-	saving  sync.Mutex
-	unsaved bool // guarded by the manager's mutex
-	leaving bool // likewise; no agent is admitted any more
+	answering sync.Mutex  // one change of Answers at a time; before the manager's mutex
+	mu        *sync.Mutex // the manager's, once the workspace is added
+	saving    sync.Mutex
+	unsaved   bool // guarded by the manager's mutex
+	leaving   bool // likewise; no agent is admitted any more
 }
 
 // Agent is one agent. Fields of Kept and the runtime fields are guarded by the

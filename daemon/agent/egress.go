@@ -65,6 +65,9 @@ func (m *Manager) give(ctx context.Context, sh Shim, a *Agent, st wire.Status, r
 	if st.Version < wire.EnvVersion {
 		req.Vars = nil // a task gets them with its command
 	}
+	if st.Version < wire.ApprovalsVersion {
+		req.Tools, req.Remembered = api.ToolRules{}, nil // its programs cannot ask
+	}
 	if st.Version >= wire.EgressVersion {
 		return sh.Set(ctx, req)
 	}

@@ -134,6 +134,9 @@ func (m *Manager) handleEvent(ctx context.Context, sh Shim, a *Agent, e api.Even
 			m.ended(a, st)
 		}
 		return
+	case wire.EventAnswered:
+		m.answered(a, e)
+		return
 	case wire.EventDone:
 		m.doneEvent(ctx, sh, a)
 		return

@@ -38,7 +38,7 @@ func (m *Manager) live(ctx context.Context, a *Agent) api.Agent {
 	defer sh.Close()
 	if st, err := sh.Status(ctx); err == nil {
 		v.Counters, v.MemoryBytes, v.CPUMicros, v.PID = &st.Counters, st.Memory, st.CPUMicros, st.MainPID
-		v.LimitHits, v.ShimPID = st.LimitHits, st.PID
+		v.LimitHits, v.ShimPID, v.Waiting = st.LimitHits, st.PID, st.Waiting
 		if left, err := m.leftoversOf(ctx, sh, st); err == nil {
 			v.Leftovers = left
 		}

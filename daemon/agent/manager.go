@@ -31,6 +31,7 @@ type Manager struct {
 	Locks     Locks
 	Ports     PortAllocator
 	State     Saver
+	Answers   AnswerSaver // nil: answers are not kept
 	Events    *events.Hub
 	Log       *slog.Logger
 	Now       func() time.Time

@@ -122,6 +122,13 @@ type fakeShim struct {
 func (f fakeShim) Leftovers(context.Context, bool) (api.Leftovers, error) {
 	return api.Leftovers{}, nil
 }
+func (f fakeShim) Approvals(context.Context) ([]api.Approval, error) { return nil, nil }
+func (f fakeShim) Approval(context.Context, string) (api.Approval, error) {
+	return api.Approval{}, nil
+}
+func (f fakeShim) Answer(context.Context, string, wire.AnswerRequest) (wire.Answered, error) {
+	return wire.Answered{}, nil
+}
 func (f fakeShim) Screen(context.Context, int) (wire.Screen, error) { return wire.Screen{}, nil }
 func (s fakeShim) Status(context.Context) (wire.Status, error) {
 	s.k.mu.Lock()

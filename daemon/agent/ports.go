@@ -37,6 +37,10 @@ type Shim interface {
 	Screen(ctx context.Context, lines int) (wire.Screen, error)
 	// Leftovers is only for shims of wire.LeftoversVersion and later.
 	Leftovers(ctx context.Context, end bool) (api.Leftovers, error)
+	// Approvals, Approval and Answer are only for shims of wire.ApprovalsVersion and later.
+	Approvals(ctx context.Context) ([]api.Approval, error)
+	Approval(ctx context.Context, id string) (api.Approval, error)
+	Answer(ctx context.Context, id string, r wire.AnswerRequest) (wire.Answered, error)
 	StopMain(ctx context.Context, grace time.Duration) error
 	// Set is only for shims of wire.SettingsVersion and later.
 	Set(ctx context.Context, r wire.SettingsRequest) error

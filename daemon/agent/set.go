@@ -260,19 +260,24 @@ func (m *Manager) Refresh() {
 	}
 	m.mu.Unlock()
 	for _, a := range as {
-		m.wg.Go(func() {
-			if a.op.Acquire(m.ctx) != nil {
-				return
-			}
-			defer a.op.Unlock()
-			m.mu.Lock()
-			gone := m.agents[a.Name()] != a
-			m.mu.Unlock()
-			if err := m.applySettings(m.ctx, a, false); err != nil && !gone {
-				m.Log.Warn("limits configured now not applied", "agent", a.Name(), "err", err)
-			}
-		})
+		m.refresh(a)
 	}
+}
+
+// refresh applies the present settings to an agent that runs, as soon as nothing else is done to it.
+func (m *Manager) refresh(a *Agent) {
+	m.wg.Go(func() {
+		if a.op.Acquire(m.ctx) != nil {
+			return
+		}
+		defer a.op.Unlock()
+		m.mu.Lock()
+		gone := m.agents[a.Name()] != a
+		m.mu.Unlock()
+		if err := m.applySettings(m.ctx, a, false); err != nil && !gone {
+			m.Log.Warn("limits configured now not applied", "agent", a.Name(), "err", err)
+		}
+	})
 }
 
 // later lists the changes that take effect at the agent's next start, if it runs.

@@ -54,6 +54,7 @@ func (m *Manager) forget(a *Agent) error {
 	delete(m.agents, a.Name())
 	m.mu.Unlock()
 	m.Ports.ForgetAgent(a.Name())
+	m.dropAnswers(a)
 	m.Locks.ReleaseMerge(a.Name())
 	if a.WS.Queue != nil {
 		if _, err := a.WS.Queue.Remove(a.Name()); err != nil {

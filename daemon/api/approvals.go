@@ -102,6 +102,8 @@ type Answer struct {
 	Reason string    `json:"reason,omitempty"`
 	By     string    `json:"by,omitempty"`
 	At     time.Time `json:"at,omitzero"`
+	// Role is the agent's role, with ScopeRole.
+	Role string `json:"role,omitempty"`
 	// Rule is the rule that answered, if no person did.
 	Rule string `json:"rule,omitempty"`
 }
@@ -189,4 +191,25 @@ type PermissionResponse struct {
 	Reason string  `json:"reason,omitempty"`
 	// Rule is the rule that decided, if no person did.
 	Rule string `json:"rule,omitempty"`
+}
+
+// StatusUpdate says how an agent's program gets on, in a sandbox (seed 003, "status_update").
+type StatusUpdate struct {
+	// Type is "status_update", or left out.
+	Type      string `json:"type,omitempty"`
+	RequestID string `json:"requestId,omitempty"`
+	// Status is a word, such as "working"; Message a line for people.
+	Status  string `json:"status,omitempty"`
+	Message string `json:"message"`
+}
+
+// TaskComplete ends the task of the agent that sends it, in its sandbox (seed 003,
+// "task_complete").
+type TaskComplete struct {
+	// Type is "task_complete", or left out.
+	Type      string `json:"type,omitempty"`
+	RequestID string `json:"requestId,omitempty"`
+	// Success is true if it is left out; the branch of a task without success is not merged.
+	Success *bool  `json:"success,omitempty"`
+	Message string `json:"message,omitempty"`
 }

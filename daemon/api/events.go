@@ -38,6 +38,10 @@ const (
 	EventQueue            = "queue:changed"
 	EventTask             = "agent:task"
 	EventAgentPull        = "agent:pull-request"
+	EventApprovalAsked    = "approval:asked"
+	EventApprovalAnswered = "approval:answered"
+	EventApprovalGone     = "approval:withdrawn" // what asked does not wait any more
+	EventStatusUpdate     = "agent:status-update"
 	EventLeftovers        = "agent:leftovers"
 	EventDenied           = "access:denied"
 	EventLockConflict     = "lock:conflict"

@@ -108,6 +108,8 @@ type Agent struct {
 	// Isolation is "full", or "degraded": it goes without what Lost names.
 	Isolation string   `json:"isolation,omitempty"`
 	Lost      []string `json:"lost,omitempty"`
+	// Waiting is what keeps it from going on; none if nothing does.
+	Waiting *Waiting `json:"waiting,omitempty"`
 	// Leftovers are processes that its last command left running.
 	Leftovers []Leftover `json:"leftovers,omitempty"`
 	// LimitHits are the limits it has run into since it was started.

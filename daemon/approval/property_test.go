@@ -120,7 +120,8 @@ func (w *town) answer(t *rapid.T) {
 	for _, o := range w.queues[to].Open() {
 		open = open || o.ID == id
 	}
-	v, err := w.queues[to].Answer(id, a)
+	change, err := w.queues[to].Answer(id, a)
+	v := change.Approval
 	switch {
 	case open:
 		require.NoError(t, err)

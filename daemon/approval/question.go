@@ -17,7 +17,7 @@ const (
 	// MaxShown is how much of the text, and of the detail, a person is shown.
 	MaxShown = 8 << 10
 	// MaxRemembered is the longest text that can be remembered.
-	MaxRemembered = 4 << 10
+	MaxRemembered = 1 << 10
 )
 
 // Question is one question, in the characters of its caller.

@@ -160,31 +160,34 @@ func (c *Caller) Leave() (a api.Answer, ok bool) {
 }
 
 // Answer answers a question for all its callers; the first answer counts.
-func (q *Queue) Answer(id string, a api.Answer) (api.Approval, error) {
+func (q *Queue) Answer(id string, a api.Answer) (Change, error) {
 	if err := checkAnswer(a); err != nil {
-		return api.Approval{}, err
+		return Change{}, err
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	it, ok := q.byID[id]
 	switch {
 	case !ok:
-		return api.Approval{}, api.Errorf(api.CodeNotFound, "there is no question %q of agent %s", api.Shorten(id, 64), q.Agent).WithHint("polisctl approvals list")
+		return Change{}, api.Errorf(api.CodeNotFound, "there is no question %q of agent %s", api.Shorten(id, 64), q.Agent).WithHint("polisctl approvals list")
 	case it.gone:
-		return q.view(it), api.Errorf(api.CodeNotFound, "question %s is withdrawn: what asked does not wait any more", id).WithHint("polisctl approvals list")
+		return Change{Approval: q.view(it)}, api.Errorf(api.CodeNotFound, "question %s is withdrawn: what asked does not wait any more", id).WithHint("polisctl approvals list")
 	case it.answer != nil:
 		b := *it.answer
-		return q.view(it), api.Errorf(api.CodeAlreadyAnswered, "question %s was answered by %s: %s", id, b.By, b.Verdict).
+		return Change{Approval: q.view(it)}, api.Errorf(api.CodeAlreadyAnswered, "question %s was answered by %s: %s", id, b.By, b.Verdict).
 			With("verdict", b.Verdict).With("by", b.By).With("at", b.At).With("scope", b.Scope).WithHint("the first answer counts")
 	}
 	if a.Scope == "" {
 		a.Scope = api.ScopeOnce
 	}
 	if a.Scope != api.ScopeOnce && len(it.q.Text) > MaxRemembered {
-		return q.view(it), api.Errorf(api.CodeBadRequest, "question %s has %d bytes: at most %d can be remembered", id, len(it.q.Text), MaxRemembered).WithHint("answer it once")
+		return Change{Approval: q.view(it)}, api.Errorf(api.CodeBadRequest, "question %s has %d bytes: at most %d can be remembered", id, len(it.q.Text), MaxRemembered).WithHint("answer it once")
+	}
+	if a.Scope == api.ScopeRole && a.Role == "" {
+		return Change{Approval: q.view(it)}, api.Errorf(api.CodeBadRequest, "agent %s has no role that the answer could be for", q.Agent).WithHint("answer once, or for the agent")
 	}
 	if a.Scope == api.ScopeTask && it.q.Task == "" {
-		return q.view(it), api.Errorf(api.CodeBadRequest, "agent %s works on no task that the answer could be for", q.Agent).WithHint("answer once, or for the agent")
+		return Change{Approval: q.view(it)}, api.Errorf(api.CodeBadRequest, "agent %s works on no task that the answer could be for", q.Agent).WithHint("answer once, or for the agent")
 	}
 	a.At = q.now()
 	it.answer = &a
@@ -193,6 +196,11 @@ func (q *Queue) Answer(id string, a api.Answer) (api.Approval, error) {
 	if a.Scope != api.ScopeOnce && a.Verdict != api.VerdictAbort {
 		c.Rule = &api.ApprovalRule{ID: id, Workspace: q.Workspace, Verdict: a.Verdict, Kind: it.q.Kind, Tool: it.q.Tool, What: it.q.Text, By: a.By, At: a.At, Reason: a.Reason,
 			Text: RuleText(it.q.Kind, it.q.Tool, it.q.Text)}
+		if a.Scope == api.ScopeRole {
+			c.Rule.Role = a.Role
+		} else {
+			c.Rule.Agent = q.Agent
+		}
 		if a.Scope == api.ScopeTask {
 			q.rememberForTask(it.q.Task, *c.Rule)
 			c.Rule = nil
@@ -200,7 +208,7 @@ func (q *Queue) Answer(id string, a api.Answer) (api.Approval, error) {
 	}
 	close(it.done)
 	q.publish(c)
-	return c.Approval, nil
+	return c, nil
 }
 
 func checkAnswer(a api.Answer) error {

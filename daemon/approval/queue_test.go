@@ -184,9 +184,13 @@ func TestAnAnswerForTheRoleIsARuleToRemember(t *testing.T) {
 	c := ask(t, q, shell("make\x1b[2J"))
 	require.Equal(t, `Bash(make\x1b[2J)`, q.Open()[0].Remember)
 	_, err := q.Answer(c.ID(), approve(api.ScopeRole))
+	require.ErrorContains(t, err, "has no role")
+	answer := approve(api.ScopeRole)
+	answer.Role = "worker"
+	_, err = q.Answer(c.ID(), answer)
 	require.NoError(t, err)
 	rule := (*changes)[1].Rule
-	require.Equal(t, api.ApprovalRule{ID: c.ID(), Workspace: "w", Verdict: api.VerdictApprove, Kind: api.ApprovalTool, Tool: "Bash", What: "make\x1b[2J", By: "user:1", At: noon, Text: `Bash(make\x1b[2J)`}, *rule)
+	require.Equal(t, api.ApprovalRule{ID: c.ID(), Workspace: "w", Role: "worker", Verdict: api.VerdictApprove, Kind: api.ApprovalTool, Tool: "Bash", What: "make\x1b[2J", By: "user:1", At: noon, Text: `Bash(make\x1b[2J)`}, *rule)
 	q.Rules = func() Rules { return Rules{Remembered: []api.ApprovalRule{*rule}} }
 	require.True(t, answered(ask(t, q, shell("make\x1b[2J"))))
 	require.False(t, answered(ask(t, q, shell("make"))))

@@ -194,6 +194,14 @@ func TestEveryCallUsesItsRoute(t *testing.T) {
 		}},
 		{"DELETE /v1/ports/claude/80 ", func(c *Client) error { return c.RemovePort(ctx, "claude", "tcp", 80, 80) }},
 		{"DELETE /v1/ports/claude/80?last=82&protocol=udp ", func(c *Client) error { return c.RemovePort(ctx, "claude", "udp", 80, 82) }},
+		{"GET /v1/approvals?workspace=w ", func(c *Client) error { _, err := c.Approvals(ctx, "w"); return err }},
+		{"GET /v1/approvals/claude.x ", func(c *Client) error { _, err := c.Approval(ctx, "claude.x"); return err }},
+		{`POST /v1/approvals/claude.x {"verdict":"deny","reason":"r"}`, func(c *Client) error {
+			_, err := c.Answer(ctx, "claude.x", api.AnswerRequest{Verdict: api.VerdictDeny, Reason: "r"})
+			return err
+		}},
+		{"GET /v1/approval-rules ", func(c *Client) error { _, err := c.ApprovalRules(ctx, ""); return err }},
+		{"DELETE /v1/approval-rules/claude.x ", func(c *Client) error { _, err := c.RevokeApproval(ctx, "claude.x"); return err }},
 		{"GET /v1/types ", func(c *Client) error { _, err := c.Types(ctx); return err }},
 		{"GET /v1/metrics ", func(c *Client) error { _, err := c.Metrics(ctx); return err }},
 		{"GET /v1/events?since=7 ", func(c *Client) error {

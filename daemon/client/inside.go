@@ -71,6 +71,25 @@ func (i *Inside) Done(ctx context.Context, req api.DoneRequest) (api.DoneRespons
 	return out, err
 }
 
+// Ask asks for a permission and waits for the answer.
+func (i *Inside) Ask(ctx context.Context, req api.PermissionRequest) (api.PermissionResponse, error) {
+	var out api.PermissionResponse
+	err := i.c.call(ctx, http.MethodPost, "/v1/permission_request", nil, req, &out)
+	return out, err
+}
+
+// StatusUpdate reports how the agent gets on.
+func (i *Inside) StatusUpdate(ctx context.Context, req api.StatusUpdate) error {
+	return i.c.call(ctx, http.MethodPost, "/v1/status_update", nil, req, nil)
+}
+
+// TaskComplete ends the agent's task, as Done.
+func (i *Inside) TaskComplete(ctx context.Context, req api.TaskComplete) (api.DoneResponse, error) {
+	var out api.DoneResponse
+	err := i.c.call(ctx, http.MethodPost, "/v1/task_complete", nil, req, &out)
+	return out, err
+}
+
 // Why returns the agent's last refusals.
 func (i *Inside) Why(ctx context.Context) ([]api.WhyEntry, error) {
 	var out struct {

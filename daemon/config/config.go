@@ -107,6 +107,8 @@ type Role struct {
 	Git GitRules `toml:"git"`
 	// Network changes egress, allow_private and host_ports of [network] for agents of this role.
 	Network NetworkRules `toml:"network"`
+	// Tools decide about tools of the agents' programs; without them a person does.
+	Tools api.ToolRules `toml:"tools"`
 	// Leftovers says what is done about processes that a command left running:
 	// api.LeftoversKeep ("" too), LeftoversEnd or LeftoversAsk.
 	Leftovers string `toml:"leftovers"`

@@ -20,6 +20,7 @@ func (b *Builder) Settings(a *agent.Agent) wire.Settings {
 		DiskBytes: int64(l.DiskMB) << 20, DiskFiles: int64(l.DiskFiles), Connections: int64(l.Connections)}
 	v.Egress, v.Private, v.HostPorts = b.reach(a, k)
 	v.Vars = b.variables(a, k)
+	v.Tools, v.Remembered = c.Roles[k.Role].Tools, a.Remembered()
 	return v
 }
 

@@ -83,6 +83,9 @@ func (w Workspace) Check() string { return filepath.Join(w.Dir(), "check") }
 // CheckLogs holds what the last checks printed.
 func (w Workspace) CheckLogs() string { return filepath.Join(w.Dir(), "check-logs") }
 
+// Answers is the file of the answers to agents' questions that are remembered.
+func (w Workspace) Answers() string { return filepath.Join(w.Dir(), "answers.json") }
+
 // State is the one file of what the kernel and git cannot tell.
 func (w Workspace) State() string { return filepath.Join(w.Dir(), "state.json") }
 

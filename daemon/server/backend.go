@@ -38,7 +38,18 @@ type Backend interface {
 	Lock(ctx context.Context, by string, req api.LockRequest) (api.Lock, error)
 	Unlock(ctx context.Context, by string, req api.LockRequest) error
 	Agents
+	Approvals
 	Events() *events.Hub
+}
+
+// Approvals is the part of the Backend that is about questions of agents.
+type Approvals interface {
+	Approvals(ctx context.Context, workspace string) ([]api.Approval, error)
+	Approval(ctx context.Context, id string) (api.Approval, error)
+	// AnswerApproval returns when the agent's shim has taken the answer.
+	AnswerApproval(ctx context.Context, by, id string, req api.AnswerRequest) (api.Approval, error)
+	ApprovalRules(workspace string) ([]api.ApprovalRule, error)
+	RevokeApproval(id string) (api.ApprovalRule, error)
 }
 
 // Tasker is the part of the Backend that is about tasks by their ID.

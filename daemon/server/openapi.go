@@ -52,9 +52,11 @@ func OpenAPI() ([]byte, error) {
 		"info": object{"title": "polisd", "version": "1",
 			"description": "The admin API of polisd, served on a unix socket (/run/polis/polisd.sock). Who may call is decided by the credentials of the socket's peer: " +
 				"root and the group polis, and members of read_group for what only reads; x-access names the class of a route. Unknown fields of a request are refused; unknown fields of an answer, codes and types of events must be ignored."},
-		"servers":    []any{object{"url": "http://polisd", "description": "the host does not matter: the connection is the unix socket"}},
-		"paths":      paths,
-		"components": object{"schemas": b.schemas},
+		"servers": []any{object{"url": "http://polisd", "description": "the host does not matter: the connection is the unix socket"}},
+		"paths":   paths,
+		// What a sandbox's own socket has, of these types. It is another server.
+		"x-sandbox-paths": b.sandboxPaths(),
+		"components":      object{"schemas": b.schemas},
 	}
 	out, err := json.MarshalIndent(doc, "", "  ")
 	if err != nil {

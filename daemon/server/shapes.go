@@ -93,6 +93,12 @@ func shapes() map[string]shape {
 		"DELETE /v1/locks":  {in: api.LockRequest{}},
 		"GET /v1/conflicts": {out: api.Conflicts{}, list: "conflicts", query: []query{ofWorkspace}},
 
+		"GET /v1/approvals":              {out: api.Approval{}, list: "approvals", query: []query{ofWorkspace}},
+		"GET /v1/approvals/{id}":         {out: api.Approval{}},
+		"POST /v1/approvals/{id}":        {in: api.AnswerRequest{}, out: api.Approval{}},
+		"GET /v1/approval-rules":         {out: api.ApprovalRule{}, list: "rules", query: []query{ofWorkspace}},
+		"DELETE /v1/approval-rules/{id}": {out: api.ApprovalRule{}},
+
 		"GET /v1/maintenance":  {out: api.MaintenanceReport{}, list: "maintenance", query: []query{ofWorkspace}},
 		"POST /v1/maintenance": {in: api.MaintenanceRequest{}, optional: true, out: api.MaintenanceReport{}, steps: true},
 

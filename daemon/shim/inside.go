@@ -67,7 +67,7 @@ func (s *Shim) openInside() error {
 	if err := errors.Join(os.Chown(sock, s.Spec.UID, s.Spec.GID), os.Chmod(sock, 0o600)); err != nil {
 		return errors.Join(err, l.Close())
 	}
-	in.server = &http.Server{Handler: s.insideRoutes(), ReadHeaderTimeout: bodyTime, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10, ConnState: atMost(maxInside)}
+	in.server = &http.Server{Handler: s.insideRoutes(), ConnContext: s.withPeer, ReadHeaderTimeout: bodyTime, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10, ConnState: atMost(maxInside)}
 	s.onClose("api of the sandbox", func(context.Context) error { return in.server.Close() })
 	s.group.Go(func() error {
 		if err := in.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
@@ -94,6 +94,10 @@ func (s *Shim) insideRoutes() http.Handler {
 		"POST /v1/unlock": s.insideUnlock,
 		"POST /v1/wait":   s.insideWait,
 		"POST /v1/done":   s.insideDone,
+
+		"POST /v1/permission_request": s.insidePermission,
+		"POST /v1/status_update":      s.insideStatusUpdate,
+		"POST /v1/task_complete":      s.insideComplete,
 	} {
 		mux.Handle(pattern, serveHTTP(wholeBody(h)))
 	}

@@ -68,6 +68,10 @@ func (s *Shim) apply(req wire.SettingsRequest) error {
 	if err != nil {
 		return api.Errorf(api.CodeBadRequest, "%w", err)
 	}
+	tools, err := compileTools(now)
+	if err != nil {
+		return err
+	}
 	if limitsOf(now) != limitsOf(old) {
 		if err := s.limit(now, old, req.Force); err != nil {
 			return err
@@ -92,6 +96,7 @@ func (s *Shim) apply(req wire.SettingsRequest) error {
 		s.invalidate()
 	}
 	s.vars.Store(&now.Vars)
+	s.toolRules.Store(tools)
 	s.disk.setLimit(bounds{bytes: now.DiskBytes, files: now.DiskFiles})
 	s.mu.Lock()
 	s.live.settings = now

@@ -17,6 +17,7 @@ import (
 
 	"polis/cgroup/sandbox"
 	"polis/daemon/api"
+	"polis/daemon/approval"
 	"polis/daemon/events"
 	"polis/daemon/layout"
 	"polis/daemon/shim/leftover"
@@ -39,6 +40,9 @@ type Shim struct {
 	dns       *netbridge.DNS
 	ports     *ports
 	leftovers *leftover.Tracker
+	approvals *approval.Queue
+	// toolRules answer questions before a person does.
+	toolRules atomic.Pointer[approval.Rules]
 	out       *logFile
 	server    *http.Server
 	listener  net.Listener
@@ -56,8 +60,11 @@ type Shim struct {
 	egressDenials limit
 	hostPorts     *hostPorts // nil in the host's network
 	callDenials   limit
-	ignoreDenials limit
-	egress        *egressGuard // nil if the agent's network has no gate
+	statusUpdates limit
+	// questionEvents bounds the events of new and withdrawn questions.
+	questionEvents limit
+	ignoreDenials  limit
+	egress         *egressGuard // nil if the agent's network has no gate
 
 	mu        sync.Mutex
 	main      *session
@@ -81,7 +88,13 @@ func (s *Shim) Open(ctx context.Context) (err error) {
 	s.vars.Store(&s.Spec.Vars)
 	s.oomSeen = make(chan struct{}, 1)
 	s.events = events.New(uint64(s.started.UnixNano()))
-	s.events.Minor = func(e api.Event) bool { return e.Type == api.EventDenied || e.Type == api.EventLockConflict }
+	s.events.Minor = func(e api.Event) bool {
+		switch e.Type {
+		case api.EventDenied, api.EventLockConflict, api.EventApprovalAsked, api.EventApprovalGone, api.EventStatusUpdate:
+			return true
+		}
+		return false
+	}
 	group, gctx := errgroup.WithContext(context.WithoutCancel(ctx))
 	gctx, cancel := context.WithCancelCause(gctx)
 	s.group, s.ctx = group, gctx
@@ -113,6 +126,9 @@ func (s *Shim) Open(ctx context.Context) (err error) {
 			code = api.CodeCgroupFailed
 		}
 		return api.Errorf(code, "clear what an earlier shim left: %w", err)
+	}
+	if err := s.openApprovals(); err != nil {
+		return err
 	}
 	if s.out, err = openLog(s.Spec.LogDir, s.Spec.LogBytes); err != nil {
 		return api.Errorf(api.CodeInternal, "%w", err)
@@ -220,7 +236,7 @@ func (s *Shim) status() wire.Status {
 	st.LimitHits = s.hits.list()
 	st.OOM, st.Listening = s.oomOfMain(), s.listeningOn(api.ProtoTCP)
 	st.ListeningUDP = s.listeningOn(api.ProtoUDP)
-	st.LeftRunning = s.leftovers.Any()
+	st.LeftRunning, st.Waiting = s.leftovers.Any(), s.approvals.Waiting()
 	if s.main != nil {
 		st.Running, st.MainPID = !s.main.over(), s.main.proc.Pid()
 		if !st.Running {

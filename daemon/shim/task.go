@@ -20,6 +20,7 @@ type mainTask struct {
 
 // noteTask records the start of a task of the main command. s.mu is held.
 func (s *Shim) noteTask(id string, from int64) {
+	s.approvals.Begin(id)
 	s.task = mainTask{id: id, output: api.OutputRange{From: from}, began: s.use()}
 }
 
@@ -77,6 +78,10 @@ func (s *Shim) insideDone(w http.ResponseWriter, r *http.Request) error {
 	if err := readJSON(r, &req); err != nil {
 		return err
 	}
+	return s.done(w, req)
+}
+
+func (s *Shim) done(w http.ResponseWriter, req api.DoneRequest) error {
 	by := cmp.Or(req.By, api.EndDone)
 	switch {
 	case by != api.EndDone && by != api.EndComplete:

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"strconv"
 	"time"
 
@@ -130,6 +131,25 @@ func (s *Shim) Leftovers(ctx context.Context, end bool) (out api.Leftovers, err 
 		return out, s.call(ctx, s.Timeout+time.Minute, http.MethodDelete, "/v1/leftovers", nil, &out)
 	}
 	return out, s.call(ctx, s.Timeout, http.MethodGet, "/v1/leftovers", nil, &out)
+}
+
+// Approvals are the agent's open questions. Only for shims of wire.ApprovalsVersion and later, as the
+// next two.
+func (s *Shim) Approvals(ctx context.Context) ([]api.Approval, error) {
+	var out struct {
+		Approvals []api.Approval `json:"approvals"`
+	}
+	return out.Approvals, s.call(ctx, s.Timeout, http.MethodGet, "/v1/approvals", nil, &out)
+}
+
+// Approval is one question of the agent.
+func (s *Shim) Approval(ctx context.Context, id string) (out api.Approval, err error) {
+	return out, s.call(ctx, s.Timeout, http.MethodGet, "/v1/approvals/"+url.PathEscape(id), nil, &out)
+}
+
+// Answer answers a question, and returns when the shim has taken the answer.
+func (s *Shim) Answer(ctx context.Context, id string, r wire.AnswerRequest) (out wire.Answered, err error) {
+	return out, s.call(ctx, s.Timeout, http.MethodPost, "/v1/approvals/"+url.PathEscape(id), r, &out)
 }
 
 // StopMain ends the main command: TERM, the grace, KILL.

@@ -5,9 +5,10 @@ package wire
 const (
 	EventPrefix = "shim:"
 
-	EventExit   = "shim:exit"    // the main command ended
-	EventDone   = "shim:done"    // the agent ended its task itself
-	EventOwnRef = "shim:own-ref" // the agent made the ref in data.ref, or removed one of its own (data.gone)
+	EventExit     = "shim:exit"     // the main command ended
+	EventDone     = "shim:done"     // the agent ended its task itself
+	EventAnswered = "shim:answered" // data.answered is an Answered that polisd acts on
+	EventOwnRef   = "shim:own-ref"  // the agent made the ref in data.ref, or removed one of its own (data.gone)
 
 	// A port of the agent, data.port, is listened on or no longer is. UDP has types of
 	// its own since UDPVersion: an older polisd takes every port for one of TCP.

@@ -25,6 +25,10 @@ type Settings struct {
 	HostPorts []uint16 `json:"host_ports,omitempty"`
 	// Vars are variables of what is started from then on. Since EnvVersion.
 	Vars []string `json:"vars,omitempty"`
+	// Tools are the role's rules for tools, Remembered the answers that hold for the agent.
+	// Since ApprovalsVersion.
+	Tools      api.ToolRules      `json:"tools,omitzero"`
+	Remembered []api.ApprovalRule `json:"remembered,omitempty"`
 }
 
 // SettingsRequest is the body of POST /v1/settings.
@@ -43,12 +47,12 @@ const SettingsVersion = 3
 // Settings returns the part of the spec that can be changed.
 func (s *Spec) Settings() Settings {
 	return Settings{Role: s.Role, Policy: s.Policy, MemoryBytes: s.MemoryBytes, Pids: s.Pids, CPUWeight: s.CPUWeight, CPUPercent: s.CPUPercent, IOWeight: s.IOWeight,
-		Egress: s.Egress, Private: s.Private, DiskBytes: s.DiskBytes, DiskFiles: s.DiskFiles, Connections: s.Connections, HostPorts: s.HostPorts, Vars: s.Vars}
+		Egress: s.Egress, Private: s.Private, DiskBytes: s.DiskBytes, DiskFiles: s.DiskFiles, Connections: s.Connections, HostPorts: s.HostPorts, Vars: s.Vars, Tools: s.Tools, Remembered: s.Remembered}
 }
 
 // Set replaces it.
 func (s *Spec) Set(v Settings) {
 	s.Role, s.Policy, s.MemoryBytes, s.Pids, s.CPUWeight, s.CPUPercent, s.IOWeight = v.Role, v.Policy, v.MemoryBytes, v.Pids, v.CPUWeight, v.CPUPercent, v.IOWeight
 	s.Egress, s.Private, s.DiskBytes, s.DiskFiles, s.Connections = v.Egress, v.Private, v.DiskBytes, v.DiskFiles, v.Connections
-	s.HostPorts, s.Vars = v.HostPorts, v.Vars
+	s.HostPorts, s.Vars, s.Tools, s.Remembered = v.HostPorts, v.Vars, v.Tools, v.Remembered
 }

@@ -78,6 +78,9 @@ type Spec struct {
 	Env        []string         `json:"env,omitempty"`
 	// Vars come after Env, and can be changed.
 	Vars []string `json:"vars,omitempty"`
+	// Tools and Remembered are as in Settings.
+	Tools      api.ToolRules      `json:"tools,omitzero"`
+	Remembered []api.ApprovalRule `json:"remembered,omitempty"`
 	// OwnEnv is not for the shim: it is what of Vars is the agent's own.
 	OwnEnv  map[string]string `json:"own_env,omitempty"`
 	Command []string          `json:"command,omitempty"`

@@ -31,11 +31,13 @@ type Status struct {
 	OOM        string            `json:"oom,omitempty"`
 	LimitHits  []api.LimitHit    `json:"limit_hits,omitempty"`
 	// LeftRunning: the last command may have left processes running. Since LeftoversVersion.
-	LeftRunning bool     `json:"left_running,omitempty"`
-	OwnedRefs   []string `json:"owned_refs,omitempty"`
-	LastEvent   uint64   `json:"last_event"`
-	Address     string   `json:"address"`
-	Passthrough bool     `json:"passthrough"`
+	LeftRunning bool `json:"left_running,omitempty"`
+	// Waiting is what the agent waits for. Since ApprovalsVersion.
+	Waiting     *api.Waiting `json:"waiting,omitempty"`
+	OwnedRefs   []string     `json:"owned_refs,omitempty"`
+	LastEvent   uint64       `json:"last_event"`
+	Address     string       `json:"address"`
+	Passthrough bool         `json:"passthrough"`
 	// Listening are the TCP ports that are open in the agent. Since version 2.
 	Listening []int `json:"listening,omitempty"`
 	// ListeningUDP are the UDP ports. Since UDPVersion.

@@ -24,9 +24,11 @@ import "fmt"
 //	14 GET /v1/screen
 //	15 GET and DELETE /v1/leftovers; Status has LeftRunning
 //	16 POST /v1/release-idle
+//	17 questions: GET /v1/approvals, POST /v1/approvals/{id}; settings have Tools
+//	   and Remembered, Status has Waiting
 const (
 	// Version is what a shim of this build speaks.
-	Version = 16
+	Version = 17
 	// UDPVersion is the first that has port maps of UDP.
 	UDPVersion = 5
 	// MinVersion is the oldest that this build's daemon and shim understand.
@@ -41,6 +43,8 @@ const (
 	LeftoversVersion = 15
 	// ReleaseIdleVersion is the first that releases leases that nothing uses.
 	ReleaseIdleVersion = 16
+	// ApprovalsVersion is the first that has questions.
+	ApprovalsVersion = 17
 	// ScreenVersion is the first that tells its Screen.
 	ScreenVersion = 14
 	// NoInputVersion is the first that knows StartRequest.NoInput.

@@ -1,0 +1,313 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"polis/daemon/api"
+	"polis/daemon/client"
+)
+
+// shownWhat is how much of a question a line of a list has, in bytes.
+const shownWhat = 80
+
+func (a *app) approvalsCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "approvals COMMAND",
+		Short: "Answer what agents ask for, and list what is remembered",
+		Long: `An agent's program asks before it uses a tool, if it has a hook for that, and
+waits for the answer. These commands list the questions and answer them. The first
+answer counts; every other is refused with it. See docs/approvals.md.`,
+		Args: cobra.ArbitraryArgs,
+		RunE: group,
+	}
+	cmd.AddCommand(a.approvalsListCmd(), a.approvalsShowCmd(), a.approvalsWatchCmd(), a.approveCmd(), a.denyCmd(), a.abortCmd(), a.rulesCmd(), a.revokeCmd())
+	return cmd
+}
+
+func (a *app) approvalsListCmd() *cobra.Command {
+	var workspace string
+	var watch bool
+	cmd := &cobra.Command{
+		Use:     "list [--workspace W] [--watch]",
+		Aliases: []string{"ls"},
+		Short:   "List open questions, oldest first",
+		Args:    takes(0, 0, ""),
+	}
+	cmd.Flags().StringVarP(&workspace, "workspace", "w", "", "only questions of agents of this `WORKSPACE`")
+	cmd.Flags().BoolVar(&watch, "watch", false, "continue until interrupted")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := checkWorkspace(workspace); err != nil {
+			return err
+		}
+		return a.watched(cmd, watch, func(ctx context.Context, c *client.Client) (view, error) {
+			all, err := c.Approvals(ctx, workspace)
+			if err != nil {
+				return view{}, err
+			}
+			return approvalsView(all), nil
+		})
+	}
+	return cmd
+}
+
+func approvalsView(all []api.Approval) view {
+	var ids []string
+	rows := make([][]cell, 0, len(all))
+	for _, v := range all {
+		ids = append(ids, v.ID)
+		rows = append(rows, []cell{{v.ID, yellow}, {text: v.Agent}, {text: v.Role}, {text: string(v.Kind)}, {text: briefWhat(v)}})
+	}
+	return view{json: map[string]any{"approvals": list(all)}, names: ids, human: func(p *page) {
+		for i := range rows {
+			rows[i] = slices.Insert(rows[i], 1, cell{text: p.ago(all[i].Since)})
+		}
+		p.table("no open questions", []string{"ID", "SINCE", "AGENT", "ROLE", "KIND", "QUESTION"}, rows)
+	}}
+}
+
+// briefWhat is a question in one short line, which says how much of it is hidden.
+func briefWhat(v api.Approval) string {
+	text := v.What
+	hidden := v.WhatHidden
+	if len(text) > shownWhat {
+		n := shownWhat
+		for n > 0 && text[n]&0xc0 == 0x80 { // not in the middle of a character
+			n--
+		}
+		hidden += len(text) - n
+		text = text[:n]
+	}
+	text = strings.TrimSpace(v.Tool + " " + text)
+	if hidden > 0 {
+		text += fmt.Sprintf(" [%s more]", api.Count(hidden, "byte"))
+	}
+	return text
+}
+
+func (a *app) approvalsShowCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "show ID",
+		Short: "Show a question: tool, arguments, caller, what an answer would add",
+		Args:  takes(1, 1, "the ID of a question"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkText("ID", args[0], maxText); err != nil {
+				return err
+			}
+			return a.call(cmd, shortCall, func(ctx context.Context, c *client.Client) error {
+				v, err := c.Approval(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				return a.show(view{json: v, names: []string{v.ID}, human: func(p *page) { approvalPage(p, v) }})
+			})
+		},
+	}
+}
+
+// approvalPage shows all of a question. The agent chose what stands after "what" and "arguments":
+// it is escaped, and each is one line.
+func approvalPage(p *page, v api.Approval) {
+	p.line("question %s of agent %s", v.ID, v.Agent)
+	say := func(what, text string) {
+		if text != "" {
+			p.line("  %-11s%s", what, text)
+		}
+	}
+	more := func(n int) string {
+		if n == 0 {
+			return ""
+		}
+		return fmt.Sprintf(" [%s more are not shown]", api.Count(n, "byte"))
+	}
+	say("workspace", v.Workspace)
+	say("role", v.Role)
+	say("task", v.Task)
+	say("kind", string(v.Kind))
+	if v.Tool != "" {
+		say("tool", fmt.Sprintf("%s (class %s)", v.Tool, v.Class))
+	}
+	say("what", v.What+more(v.WhatHidden))
+	if v.Detail != "" && v.Detail != v.What {
+		say("arguments", v.Detail+more(v.DetailHidden))
+	}
+	if v.PID > 0 {
+		say("asked by", fmt.Sprintf("%s (pid %d on the host)", cmp.Or(v.Program, "a process"), v.PID))
+	}
+	if v.Answer != nil {
+		text := string(v.Answer.Verdict) + " by " + v.Answer.By + ", " + string(cmp.Or(v.Answer.Scope, api.ScopeOnce))
+		if v.Answer.Reason != "" {
+			text += ": " + v.Answer.Reason
+		}
+		say("answered", text)
+		return
+	}
+	if v.Callers == 0 {
+		say("state", "withdrawn: what asked does not wait any more")
+		return
+	}
+	say("waiting", fmt.Sprintf("%s since %s ago; denied by itself in %s", api.Count(v.Callers, "call"), p.ago(v.Since), span(v.Deadline.Sub(p.now))))
+	if v.Remember != "" {
+		say("remember", "--for task, agent or role adds the rule "+v.Remember)
+	} else {
+		say("remember", "too long: it can be answered once only")
+	}
+}
+
+const answerHelp = `The answer is for the calls that wait now, unless --for says more: for the agent's
+present task, for the agent, or for all agents of its role in the workspace. The
+last two are remembered until polisctl approvals revoke takes them back; they are
+for exactly the same tool and text.`
+
+func (a *app) approveCmd() *cobra.Command {
+	return a.answerCmd(api.VerdictApprove, "approve ID [--for SCOPE]", "Approve what an agent asks for", answerHelp, true)
+}
+
+func (a *app) denyCmd() *cobra.Command {
+	return a.answerCmd(api.VerdictDeny, "deny ID [REASON...] [--for SCOPE]", "Deny what an agent asks for",
+		"Deny what an agent asks for. The agent's program, and its model, get the REASON.\n\n"+answerHelp, true)
+}
+
+func (a *app) abortCmd() *cobra.Command {
+	return a.answerCmd(api.VerdictAbort, "abort ID [REASON...]", "Deny what an agent asks for, and end its task",
+		`Deny what an agent asks for, and end the task that it works on, as polisctl tasks
+cancel does. Without a task the agent's program gets the order to stop.`, false)
+}
+
+func (a *app) answerCmd(verdict api.Verdict, use, short, long string, scopes bool) *cobra.Command {
+	var scope string
+	most, want := -1, "the ID of a question"
+	if verdict == api.VerdictApprove {
+		most = 1
+	}
+	cmd := &cobra.Command{Use: use, Short: short, Long: long, Args: takes(1, most, want), ValidArgsFunction: a.completeApprovals}
+	if scopes {
+		cmd.Flags().StringVar(&scope, "for", "once", "what the answer is for: once, task, agent or role")
+		_ = cmd.RegisterFlagCompletionFunc("for", completeWords("once", "task", "agent", "role")) // fails only for a flag that is not there
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		req := api.AnswerRequest{Verdict: verdict, Scope: api.AnswerScope(scope), Reason: strings.Join(args[1:], " ")}
+		if err := checkText("ID", args[0], maxText); err != nil {
+			return err
+		}
+		if scopes && !slices.Contains([]string{"once", "task", "agent", "role"}, scope) {
+			return usagef("--for %q is not valid: once, task, agent or role", clean(scope))
+		}
+		if err := checkText("REASON", req.Reason, api.MaxAnswerReason); req.Reason != "" && err != nil {
+			return err
+		}
+		return a.call(cmd, shortCall, func(ctx context.Context, c *client.Client) error {
+			v, err := c.Answer(ctx, args[0], req)
+			if err != nil {
+				return err
+			}
+			return a.show(view{json: v, names: []string{v.ID}, human: func(p *page) { p.line("%s", answeredText(v, req)) }})
+		})
+	}
+	return cmd
+}
+
+var answerWords = map[api.Verdict]string{api.VerdictApprove: "approved", api.VerdictDeny: "denied", api.VerdictAbort: "denied, and its task ends"}
+
+func answeredText(v api.Approval, req api.AnswerRequest) string {
+	text := fmt.Sprintf("question %s of agent %s: %s", v.ID, v.Agent, answerWords[req.Verdict])
+	switch req.Scope {
+	case api.ScopeTask:
+		text += ", and " + v.Remember + " for the rest of its task"
+	case api.ScopeAgent:
+		text += ", and " + v.Remember + " for the agent from now on"
+	case api.ScopeRole:
+		text += ", and " + v.Remember + " for role " + v.Role + " from now on"
+	case api.ScopeOnce:
+	}
+	return text
+}
+
+func (a *app) completeApprovals(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), watchEvery)
+	defer cancel()
+	c := a.client()
+	defer c.Close()
+	all, err := c.Approvals(ctx, "")
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var ids []string
+	for _, v := range all {
+		ids = append(ids, v.ID)
+	}
+	return ids, cobra.ShellCompDirectiveNoFileComp
+}
+
+func (a *app) rulesCmd() *cobra.Command {
+	var workspace string
+	cmd := &cobra.Command{
+		Use:   "rules [--workspace W]",
+		Short: "List the answers that are remembered for agents and roles",
+		Args:  takes(0, 0, ""),
+	}
+	cmd.Flags().StringVarP(&workspace, "workspace", "w", "", "only those of this `WORKSPACE`")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := checkWorkspace(workspace); err != nil {
+			return err
+		}
+		return a.call(cmd, shortCall, func(ctx context.Context, c *client.Client) error {
+			rules, err := c.ApprovalRules(ctx, workspace)
+			if err != nil {
+				return err
+			}
+			return a.show(rulesView(rules))
+		})
+	}
+	return cmd
+}
+
+func rulesView(rules []api.ApprovalRule) view {
+	var ids []string
+	for _, r := range rules {
+		ids = append(ids, r.ID)
+	}
+	return view{json: map[string]any{"rules": list(rules)}, names: ids, human: func(p *page) {
+		rows := make([][]cell, 0, len(rules))
+		for _, r := range rules {
+			whose := "agent " + r.Agent
+			if r.Role != "" {
+				whose = "role " + r.Role
+			}
+			verdict := cell{string(r.Verdict), green}
+			if r.Verdict != api.VerdictApprove {
+				verdict.color = red
+			}
+			rows = append(rows, []cell{{text: r.ID}, verdict, {text: r.Text}, {text: whose}, {text: r.Workspace}, {text: r.By}, {text: p.ago(r.At)}})
+		}
+		p.table("nothing is remembered", []string{"ID", "VERDICT", "RULE", "FOR", "WORKSPACE", "BY", "SINCE"}, rows)
+	}}
+}
+
+func (a *app) revokeCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "revoke ID",
+		Short: "Take a remembered answer back",
+		Args:  takes(1, 1, "the ID of a rule"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkText("ID", args[0], maxText); err != nil {
+				return err
+			}
+			return a.call(cmd, shortCall, func(ctx context.Context, c *client.Client) error {
+				r, err := c.RevokeApproval(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				return a.show(view{json: r, names: []string{r.ID}, human: func(p *page) { p.line("%s is not remembered any more: %s", r.ID, r.Text) }})
+			})
+		},
+	}
+}

@@ -1,0 +1,303 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"polis/daemon/api"
+	"polis/daemon/client"
+)
+
+func (a *app) approvalsWatchCmd() *cobra.Command {
+	var workspace string
+	cmd := &cobra.Command{
+		Use:   "watch [--workspace W]",
+		Short: "Answer questions as they come, one key each",
+		Long: `Show open questions one after the other, the oldest first, and answer each with one
+key:
+
+  a  approve once           t  approve for the task
+  g  approve for the agent  r  approve for the role
+  d  deny, with a reason    x  deny, and end the task
+  s  skip it for now        q  quit
+
+What was typed before a question was shown does not answer it. A question that
+another person answers, or that is withdrawn, goes away. The terminal's bell rings
+for a new question. Without a terminal, or with --json, questions are printed as they come.`,
+		Args: takes(0, 0, ""),
+	}
+	cmd.Flags().StringVarP(&workspace, "workspace", "w", "", "only questions of agents of this `WORKSPACE`")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := checkWorkspace(workspace); err != nil {
+			return err
+		}
+		if a.json || !isTerminal(a.stdin) || !isTerminal(a.stdout) {
+			return a.printQuestions(cmd, workspace)
+		}
+		return a.follow(cmd, func(ctx context.Context, c *client.Client) error {
+			w := &desk{a: a, c: c, workspace: workspace, skipped: map[string]bool{}}
+			return w.run(ctx)
+		})
+	}
+	return cmd
+}
+
+// printQuestions prints every question once, until interrupted.
+func (a *app) printQuestions(cmd *cobra.Command, workspace string) error {
+	return a.follow(cmd, func(ctx context.Context, c *client.Client) error {
+		seen := map[string]bool{}
+		for {
+			all, err := boundedApprovals(ctx, c, workspace)
+			if err != nil {
+				return err
+			}
+			now := map[string]bool{}
+			for _, v := range all {
+				now[v.ID] = true
+				if seen[v.ID] {
+					continue
+				}
+				var buf bytes.Buffer
+				if a.json {
+					err = encode(&buf, v, "")
+				} else {
+					err = a.render(&buf, view{json: v, names: []string{v.ID}, human: func(p *page) { approvalPage(p, v) }}, false)
+				}
+				if err != nil {
+					return err
+				}
+				if err := a.write(buf.Bytes()); err != nil {
+					return err
+				}
+			}
+			seen = now
+			if !sleep(ctx, watchEvery) {
+				return api.Errorf(api.CodeTimeout, "%w", context.Cause(ctx))
+			}
+		}
+	})
+}
+
+func boundedApprovals(ctx context.Context, c *client.Client, workspace string) ([]api.Approval, error) {
+	ctx, cancel := context.WithTimeout(ctx, shortCall)
+	defer cancel()
+	return c.Approvals(ctx, workspace)
+}
+
+// desk is where a person answers questions.
+type desk struct {
+	a         *app
+	c         *client.Client
+	workspace string
+	skipped   map[string]bool
+	shown     *api.Approval // nil: none
+	idle      bool          // it was said that there is none
+}
+
+func (w *desk) run(ctx context.Context) error {
+	raw, err := makeRaw(w.a.stdin)
+	if err != nil {
+		return err
+	}
+	defer raw.restore()
+	for {
+		if err := w.look(ctx); err != nil {
+			return err
+		}
+		key, err := readKey(ctx, w.a.stdin, watchEvery)
+		if err != nil {
+			return err
+		}
+		if key == 0 {
+			if ctx.Err() != nil {
+				return api.Errorf(api.CodeTimeout, "%w", context.Cause(ctx))
+			}
+			continue
+		}
+		if done, err := w.press(ctx, raw, key); done || err != nil {
+			return err
+		}
+	}
+}
+
+// look shows the oldest question that is not skipped, if it is not shown already.
+func (w *desk) look(ctx context.Context) error {
+	all, err := boundedApprovals(ctx, w.c, w.workspace)
+	if err != nil {
+		return err
+	}
+	open := map[string]bool{}
+	var next *api.Approval
+	for i, v := range all {
+		open[v.ID] = true
+		if next == nil && !w.skipped[v.ID] {
+			next = &all[i]
+		}
+	}
+	for id := range w.skipped {
+		if !open[id] {
+			delete(w.skipped, id)
+		}
+	}
+	if w.shown != nil && open[w.shown.ID] && !w.skipped[w.shown.ID] {
+		return nil
+	}
+	if w.shown != nil && !open[w.shown.ID] {
+		w.gone(ctx, w.shown.ID)
+	}
+	w.shown = next
+	if next == nil {
+		if !w.idle {
+			w.idle = true
+			text := "no open questions; waiting (q quits)"
+			if n := len(w.skipped); n > 0 {
+				text = api.Count(n, "question") + " skipped; waiting for others (q quits)"
+			}
+			return w.say(text)
+		}
+		return nil
+	}
+	w.idle = false
+	var buf bytes.Buffer
+	p := &page{w: &buf, color: w.a.colors(), now: w.a.now()}
+	p.line("")
+	approvalPage(p, *next)
+	p.line("%s", "[a]pprove once  for [t]ask  a[g]ent  [r]ole   [d]eny  e[x]it task  [s]kip  [q]uit")
+	if err := w.write("\a" + buf.String()); err != nil {
+		return err
+	}
+	// What was typed before this was on the screen is not an answer to it.
+	return unix.IoctlSetInt(int(w.a.stdin.Fd()), unix.TCFLSH, unix.TCIFLUSH)
+}
+
+// gone says what became of a question that was shown.
+func (w *desk) gone(ctx context.Context, id string) {
+	ctx, cancel := context.WithTimeout(ctx, shortCall)
+	defer cancel()
+	text := "question " + id + " is gone"
+	if v, err := w.c.Approval(ctx, id); err == nil {
+		text = "question " + id + " is withdrawn: what asked does not wait any more"
+		if v.Answer != nil {
+			text = fmt.Sprintf("question %s was answered by %s: %s", id, v.Answer.By, v.Answer.Verdict)
+		}
+	}
+	_ = w.say(text) // the next write fails, too, if this one does
+}
+
+// press does what a key stands for.
+func (w *desk) press(ctx context.Context, raw *rawTerminal, key byte) (done bool, err error) {
+	if key == 'q' || key == 3 || key == 4 { // ^C and ^D, as the terminal is raw
+		return true, nil
+	}
+	if w.shown == nil {
+		return false, nil
+	}
+	req := api.AnswerRequest{Verdict: api.VerdictApprove, Scope: api.ScopeOnce}
+	switch key {
+	case 'a':
+	case 't':
+		req.Scope = api.ScopeTask
+	case 'g':
+		req.Scope = api.ScopeAgent
+	case 'r':
+		req.Scope = api.ScopeRole
+	case 'd', 'x':
+		req.Verdict = api.VerdictDeny
+		if key == 'x' {
+			req.Verdict = api.VerdictAbort
+		}
+		var ok bool
+		if req.Reason, ok, err = w.reason(ctx); err != nil || !ok {
+			return false, err
+		}
+	case 's':
+		w.skipped[w.shown.ID] = true
+		return false, nil
+	default:
+		return false, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, shortCall)
+	defer cancel()
+	v, err := w.c.Answer(ctx, w.shown.ID, req)
+	if err != nil {
+		if api.CodeOf(err) == api.CodeUnavailable {
+			return false, err
+		}
+		return false, w.say(api.AsError(err).Message)
+	}
+	w.shown = nil
+	return false, w.say(answeredText(v, req))
+}
+
+// reason reads a line; false: the answer is not given after all.
+func (w *desk) reason(ctx context.Context) (string, bool, error) {
+	if err := w.write("reason for the agent (Enter: none, Escape: back): "); err != nil {
+		return "", false, err
+	}
+	var line []byte
+	for {
+		key, err := readKey(ctx, w.a.stdin, watchEvery)
+		if err != nil || ctx.Err() != nil {
+			return "", false, errors.Join(err, ctx.Err())
+		}
+		switch {
+		case key == 0:
+			continue
+		case key == '\r' || key == '\n':
+			return strings.ToValidUTF8(string(line), "?"), true, w.write("\n")
+		case key == 3 || key == 27:
+			return "", false, w.write("\n")
+		case key == 127 || key == 8:
+			if len(line) > 0 {
+				line = line[:len(line)-1]
+				err = w.write("\b \b")
+			}
+		case key >= ' ' && len(line) < api.MaxAnswerReason:
+			line = append(line, key)
+			err = w.write(string(key))
+		}
+		if err != nil {
+			return "", false, err
+		}
+	}
+}
+
+func (w *desk) say(text string) error { return w.write(clean(text) + "\n") }
+
+// write prints to a terminal in raw mode.
+func (w *desk) write(text string) error {
+	return w.a.write([]byte(strings.ReplaceAll(text, "\n", "\r\n")))
+}
+
+// readKey reads one byte; 0 if none comes in time, or ctx ends.
+func readKey(ctx context.Context, f *os.File, limit time.Duration) (byte, error) {
+	for end := time.Now().Add(limit); ctx.Err() == nil; {
+		left := time.Until(end)
+		if left <= 0 {
+			return 0, nil
+		}
+		// In short steps: a signal that ends ctx may come to another thread.
+		fds := []unix.PollFd{{Fd: int32(f.Fd()), Events: unix.POLLIN}}
+		n, err := unix.Poll(fds, int(min(left, 200*time.Millisecond)/time.Millisecond)+1)
+		switch {
+		case errors.Is(err, unix.EINTR) || err == nil && n == 0:
+			continue
+		case err != nil:
+			return 0, api.Errorf(api.CodeInternal, "read the terminal: %w", err)
+		}
+		var b [1]byte
+		if n, err := unix.Read(int(f.Fd()), b[:]); err != nil || n == 0 {
+			return 0, api.Errorf(api.CodeInternal, "the terminal is gone")
+		}
+		return b[0], nil
+	}
+	return 0, nil
+}

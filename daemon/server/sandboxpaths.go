@@ -1,0 +1,25 @@
+package server
+
+import (
+	"reflect"
+
+	"polis/daemon/api"
+)
+
+// sandboxPaths describes the messages of agents' programs to /run/polis/api.sock, which the shim
+// serves (package shim).
+func (b *describer) sandboxPaths() object {
+	out := object{}
+	for _, m := range []struct {
+		path, about string
+		in, out     any
+	}{
+		{"/v1/permission_request", "ask for a permission, and wait for the answer", api.PermissionRequest{}, api.PermissionResponse{}},
+		{"/v1/status_update", "say how the agent gets on", api.StatusUpdate{}, nil},
+		{"/v1/task_complete", "end the agent's task", api.TaskComplete{}, api.DoneResponse{}},
+	} {
+		out[m.path] = object{"post": object{"summary": m.about, "responses": b.responses(shape{out: m.out}),
+			"requestBody": object{"required": true, "content": content("application/json", b.schema(reflect.TypeOf(m.in)))}}}
+	}
+	return out
+}

@@ -1,0 +1,183 @@
+package shim
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"polis/daemon/api"
+	"polis/daemon/approval"
+	"polis/daemon/peer"
+	"polis/daemon/shim/wire"
+)
+
+// Bounds of the wait for an answer.
+const (
+	usualAnswerWait = time.Hour
+	maxAnswerWait   = 7 * 24 * time.Hour
+)
+
+// openApprovals makes the queue of the agent's questions. It is the shim's, so that a restart or
+// a crash of polisd loses no question and no answer.
+func (s *Shim) openApprovals() error {
+	rules, err := compileTools(s.Spec.Settings())
+	if err != nil {
+		return err
+	}
+	s.toolRules.Store(rules)
+	s.approvals = &approval.Queue{Agent: s.Spec.Agent, Workspace: s.Spec.Workspace, Publish: s.approvalChanged,
+		Rules: func() approval.Rules { return *s.toolRules.Load() }}
+	return nil
+}
+
+func compileTools(v wire.Settings) (*approval.Rules, error) {
+	tools, err := approval.Compile(v.Tools)
+	if err != nil {
+		return nil, err
+	}
+	return &approval.Rules{Tools: tools, Remembered: v.Remembered}, nil
+}
+
+// approvalChanged reports what happened to a question.
+func (s *Shim) approvalChanged(c approval.Change) {
+	v := c.Approval
+	what := strings.TrimSpace(string(v.Kind) + " " + v.Tool + " " + api.Shorten(v.What, 200))
+	data := map[string]any{"id": v.ID, "kind": v.Kind, "tool": v.Tool, "what": api.Shorten(v.What, 1000), "since": v.Since}
+	ev := api.Event{Type: api.EventApprovalAsked, Agent: s.Spec.Agent, Data: data, Message: fmt.Sprintf("agent %s asks (%s): %s", s.Spec.Agent, v.ID, what)}
+	switch {
+	case c.Asked:
+	case v.Answer == nil:
+		ev.Type, ev.Message = api.EventApprovalGone, fmt.Sprintf("agent %s does not wait for question %s any more: %s", s.Spec.Agent, v.ID, what)
+	default:
+		a := v.Answer
+		ev.Type, ev.Message = api.EventApprovalAnswered, fmt.Sprintf("question %s of agent %s was answered by %s: %s (%s)", v.ID, s.Spec.Agent, a.By, a.Verdict, what)
+		data["verdict"], data["by"], data["scope"], data["reason"] = a.Verdict, a.By, a.Scope, a.Reason
+	}
+	if v.Answer != nil || s.questionEvents.pass(time.Now()) {
+		s.events.Publish(ev)
+	}
+	if a := v.Answer; a != nil && (c.Rule != nil || a.Verdict == api.VerdictAbort) {
+		v.Detail = ""
+		s.events.Publish(api.Event{Type: wire.EventAnswered, Agent: s.Spec.Agent, Data: map[string]any{"answered": wire.Answered{Approval: v, Rule: c.Rule}}})
+	}
+}
+
+// ask puts a question and waits for its answer, or until ctx or the wait ends: then the answer
+// is a denial.
+func (s *Shim) ask(ctx context.Context, q approval.Question, wait time.Duration) (id string, a api.Answer, err error) {
+	s.mu.Lock()
+	if s.main != nil && !s.main.over() {
+		q.Task = s.task.id
+	}
+	s.mu.Unlock()
+	c, err := s.approvals.Ask(q, time.Now().Add(wait))
+	if err != nil {
+		return "", a, err
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	why := "nobody answered within " + wait.String()
+	select {
+	case <-c.Done():
+	case <-timer.C:
+	case <-ctx.Done():
+		why = "what asked is gone"
+	case <-s.stopping:
+		why = "the agent is stopped"
+	}
+	a, ok := c.Leave()
+	if !ok {
+		a = api.Answer{Verdict: api.VerdictDeny, Reason: why}
+	}
+	return c.ID(), a, nil
+}
+
+// insidePermission is permission_request of an agent's program.
+func (s *Shim) insidePermission(w http.ResponseWriter, r *http.Request) error {
+	var req api.PermissionRequest
+	if err := readJSON(r, &req); err != nil {
+		return err
+	}
+	wait := time.Duration(req.TimeoutSeconds) * time.Second
+	switch {
+	case req.Type != "" && req.Type != "permission_request":
+		return wrongType(req.Type, "permission_request")
+	case wait < 0 || wait > maxAnswerWait:
+		return api.Errorf(api.CodeBadRequest, "timeout_seconds = %d: from 0 to 7 days", req.TimeoutSeconds)
+	case wait == 0:
+		wait = usualAnswerWait
+	}
+	q, err := approval.ToolQuestion(req.Tool, req.Input, []string{s.Spec.ProjectPath, s.Spec.Mountpoint})
+	if err != nil {
+		return err
+	}
+	q.Request = req.RequestID
+	q.PID, q.Program = caller(r)
+	id, a, err := s.ask(r.Context(), q, wait)
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, api.PermissionResponse{Type: "permission_response", RequestID: req.RequestID, ID: id, Result: a.Verdict, Reason: a.Reason, Rule: a.Rule})
+}
+
+func wrongType(got, want string) error {
+	return api.Errorf(api.CodeBadRequest, "type = %q: must be %q", api.Shorten(got, 32), want)
+}
+
+// caller is the process at the other end of the connection: its pid on the host, and its name,
+// which it chose itself.
+func caller(r *http.Request) (pid int, program string) {
+	p, ok := r.Context().Value(peerKey{}).(peer.Peer)
+	if !ok || p.PID <= 0 {
+		return 0, ""
+	}
+	comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", p.PID))
+	if err != nil {
+		return int(p.PID), ""
+	}
+	return int(p.PID), strings.TrimSuffix(string(comm), "\n")
+}
+
+func (s *Shim) handleApprovals(w http.ResponseWriter, _ *http.Request) error {
+	return writeJSON(w, map[string]any{"approvals": s.approvals.Open()})
+}
+
+func (s *Shim) handleApproval(w http.ResponseWriter, r *http.Request) error {
+	v, err := s.approvals.Get(r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	return writeJSON(w, v)
+}
+
+// handleAnswer takes an answer. What it holds for beyond the call takes effect in this shim at
+// once; polisd keeps it, and tells the shims of the other agents.
+func (s *Shim) handleAnswer(w http.ResponseWriter, r *http.Request) error {
+	var req wire.AnswerRequest
+	if err := readJSON(r, &req); err != nil {
+		return err
+	}
+	v, err := s.approvals.Answer(r.PathValue("id"), api.Answer{Verdict: req.Verdict, Scope: req.Scope, Reason: req.Reason, By: req.By, Role: req.Role})
+	if err != nil {
+		return err
+	}
+	if v.Rule != nil {
+		s.remember(*v.Rule)
+	}
+	return writeJSON(w, wire.Answered{Approval: v.Approval, Rule: v.Rule})
+}
+
+// remember adds an answer to the rules until polisd sends it with the settings.
+func (s *Shim) remember(r api.ApprovalRule) {
+	for {
+		old := s.toolRules.Load()
+		now := approval.Rules{Tools: old.Tools, Remembered: append(slices.Clone(old.Remembered), r)}
+		if s.toolRules.CompareAndSwap(old, &now) {
+			return
+		}
+	}
+}

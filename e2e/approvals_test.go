@@ -1,0 +1,172 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"polis/daemon/api"
+)
+
+// questions are the open ones.
+func (d *daemon) questions() []api.Approval {
+	d.t.Helper()
+	var out struct{ Approvals []api.Approval }
+	require.NoError(d.t, json.Unmarshal([]byte(d.must("--json", "approvals", "list")), &out))
+	return out.Approvals
+}
+
+// question waits until an agent asks, and returns what.
+func (d *daemon) question(agent string) api.Approval {
+	d.t.Helper()
+	var found api.Approval
+	d.eventually("agent "+agent+" asks", func() bool {
+		for _, v := range d.questions() {
+			if v.Agent == agent {
+				found = v
+				return true
+			}
+		}
+		return false
+	})
+	return found
+}
+
+// asking begins a command in an agent that asks; the result comes when it has ended.
+func (d *daemon) asking(agent, script string) <-chan result {
+	out := make(chan result, 1)
+	go func() { out <- d.exec(agent, "sh", "-c", script) }()
+	return out
+}
+
+// TestAQuestionReachesAPersonAndTheAnswerComesBack, whatever the agent's program is.
+func TestAQuestionReachesAPersonAndTheAnswerComesBack(t *testing.T) {
+	d := startDaemon(t, options{config: "[roles.worker.tools]\nauto_approve = [\"read\", \"shell(go test *)\"]\nauto_deny = [\"shell(rm *)\"]\n"})
+	d.up()
+	d.worker("alice", "--role", "worker")
+	d.worker("bob")
+	require.Equal(t, "no open questions\n", d.must("approvals", "list"))
+
+	// Rules decide at once.
+	require.Equal(t, "approved by the rule shell(go test *)\n", d.sh("alice", "polisctl ask -- go test ./..."))
+	r := d.exec("alice", "polisctl", "ask", "--", "echo; rm -rf x")
+	require.Equal(t, 5, r.code, "%s", r)
+	require.Contains(t, r.stderr, "it is denied: the rule shell(rm *) of the role denies it")
+
+	// A person approves. What the agent wrote is shown escaped.
+	asked := d.asking("alice", `polisctl ask -- "$(printf 'git push\033[2K origin')"`)
+	q := d.question("alice")
+	require.Equal(t, `git push\x1b[2K origin`, q.What)
+	require.Equal(t, api.ToolShell, q.Class)
+	require.Equal(t, "worker", q.Role)
+	list := d.must("approvals", "list")
+	require.Contains(t, list, q.ID)
+	require.Contains(t, list, `bash git push\x1b[2K origin`)
+	show := d.must("approvals", "show", q.ID)
+	require.Contains(t, show, `adds the rule bash(git push\x1b[2K origin)`)
+	require.Contains(t, show, "asked by   polisctl (pid ")
+	a, _ := d.agent("alice")
+	require.Equal(t, api.WaitingApproval, a.Waiting.For)
+	require.Equal(t, q.ID, a.Waiting.ID)
+	require.Contains(t, d.must("agents", "list"), "waiting for approval")
+	require.Equal(t, "alice\n", d.must("-q", "agents", "list", "--waiting"))
+	require.Contains(t, d.must("approvals", "approve", q.ID), "question "+q.ID+" of agent alice: approved")
+	r = <-asked
+	require.Zero(t, r.code, "%s", r)
+	require.Equal(t, "approved\n", r.stdout)
+	require.Empty(t, d.questions())
+	e := d.refused(api.CodeAlreadyAnswered, "approvals", "deny", q.ID)
+	require.Equal(t, "approve", e.Details["verdict"])
+	d.refused(api.CodeNotFound, "approvals", "approve", "bob."+strings.TrimPrefix(q.ID, "alice."))
+	d.refused(api.CodeNotFound, "approvals", "approve", "nobody.x")
+
+	// A person denies, and the agent reads why.
+	asked = d.asking("bob", "polisctl ask --json -- make deploy")
+	q = d.question("bob")
+	d.must("approvals", "deny", q.ID, "not", "on", "a", "Friday")
+	r = <-asked
+	require.Equal(t, 5, r.code)
+	require.Contains(t, r.stderr, "not on a Friday")
+
+	// One that dies while it asks leaves nothing.
+	asked = d.asking("bob", "timeout 1 polisctl ask -- make deploy")
+	gone := d.question("bob")
+	<-asked
+	d.eventually("the question is withdrawn", func() bool { return len(d.questions()) == 0 })
+	d.refused(api.CodeNotFound, "approvals", "approve", gone.ID)
+
+	// An answer for the role is for its other agents too, until it is revoked.
+	d.worker("carol", "--role", "worker")
+	asked = d.asking("alice", "polisctl ask -- make")
+	q = d.question("alice")
+	d.must("approvals", "approve", q.ID, "--for", "role")
+	require.Zero(t, (<-asked).code)
+	d.eventually("the answer holds for carol", func() bool { return d.exec("carol", "polisctl", "ask", "--timeout", "1s", "--", "make").code == 0 })
+	require.Contains(t, d.sh("alice", "polisctl ask -- make"), "approved by the rule bash(make)")
+	require.Contains(t, d.must("approvals", "rules"), "bash(make)")
+	events := d.must("events")
+	require.Contains(t, events, "alice asks (")
+	require.Contains(t, events, "was answered by user:0: approve (tool bash make)")
+	d.stop()
+	d.start()
+	require.Contains(t, d.must("approvals", "rules"), "role worker")
+	require.Contains(t, d.sh("carol", "polisctl ask -- make"), "approved by the rule bash(make)")
+	d.must("approvals", "revoke", q.ID)
+	require.Equal(t, "nothing is remembered\n", d.must("approvals", "rules"))
+	d.eventually("it holds no more", func() bool { return d.exec("carol", "polisctl", "ask", "--timeout", "1s", "--", "make").code == 5 })
+}
+
+// TestQuestionsOutliveACrashOfPolisd: they are listed again, and an answer that polisd died over
+// is kept.
+func TestQuestionsOutliveACrashOfPolisd(t *testing.T) {
+	d := startDaemon(t, options{failpoints: true})
+	d.up()
+	d.worker("alice")
+	asked := d.asking("alice", "polisctl ask -- make")
+	q := d.question("alice")
+	require.Error(t, d.signal(syscall.SIGKILL))
+	d.start()
+	require.Equal(t, q.ID, d.question("alice").ID)
+
+	d.dieAt("approval:answered", func() result { return d.ctl("approvals", "approve", q.ID, "--for", "agent") })
+	r := <-asked
+	require.Zero(t, r.code, "%s", r)
+	d.eventually("the answer is remembered", func() bool { return strings.Contains(d.must("approvals", "rules"), q.ID) })
+	e := d.refused(api.CodeAlreadyAnswered, "approvals", "deny", q.ID)
+	require.Equal(t, "approve", e.Details["verdict"])
+	require.Contains(t, d.sh("alice", "polisctl ask -- make"), "approved by the rule")
+}
+
+// TestAbortEndsTheTask, and a message of the agent's program does.
+func TestAbortEndsTheTask(t *testing.T) {
+	d := startDaemon(t, options{})
+	d.up()
+	d.worker("alice")
+	d.must("agents", "run", "alice", "polisctl ask -- make world || while :; do sleep 0.1; done")
+	q := d.question("alice")
+	require.Equal(t, "alice.1", q.Task)
+	d.must("approvals", "abort", q.ID, "stop it")
+	require.Equal(t, api.OutcomeCancelled, d.settled("alice").Outcome)
+	d.eventually("its program has ended", func() bool { a, _ := d.agent("alice"); return a.Status == api.StatusIdle })
+
+	post := func(path string, body any) string {
+		b, err := json.Marshal(body)
+		require.NoError(t, err)
+		return fmt.Sprintf("curl -sS --unix-socket /run/polis/api.sock -d '%s' http://polis/v1/%s", b, path)
+	}
+	d.must("agents", "run", "alice", "touch $HOME/began; while :; do sleep 0.1; done")
+	d.eventually("the task has begun", func() bool { _, err := os.Stat(d.home("alice", "began")); return err == nil })
+	d.sh("alice", post("status_update", api.StatusUpdate{Type: "status_update", Message: "half of it"}))
+	require.Contains(t, d.sh("alice", post("task_complete", api.TaskComplete{Type: "task_complete", Message: "all of it"})), `"alice.2"`)
+	got := d.settled("alice")
+	require.Equal(t, api.EndComplete, got.EndedBy)
+	require.Equal(t, "all of it", got.Message)
+	require.Contains(t, d.must("events"), "agent alice: half of it")
+	require.Contains(t, d.sh("alice", post("permission_request", map[string]any{"type": "x", "tool": "bash"})), "BAD_REQUEST")
+	require.Contains(t, d.sh("alice", post("permission_request", map[string]any{"tool": "bash", "agent": "bob"})), "unknown field")
+}
