@@ -198,17 +198,25 @@ func TestSendAndBroadcast(t *testing.T) {
 		return strings.Contains(d.must("agents", "watch", "bob"), "the task got -x 'quoted' $HOME")
 	})
 	var resp api.BroadcastResponse
-	decode(t, d.must("--json", "broadcast", "to", "all"), &resp)
+	r := d.ctl("--json", "broadcast", "to", "all")
+	require.Equal(t, 7, r.code, r.String())
+	decode(t, r.stdout, &resp)
 	var told []string
 	for _, r := range resp.Results {
+		if r.Agent == "deaf" {
+			require.Equal(t, api.CodeTimeout, r.Error.Code)
+			require.Contains(t, r.Error.Message, "has not read what was sent")
+			continue
+		}
 		require.Nil(t, r.Error)
 		told = append(told, r.Agent)
 	}
-	require.Equal(t, []string{"alice", "bob", "deaf"}, told)
+	require.Equal(t, []string{"alice", "bob"}, told)
 	for _, name := range []string{"alice", "bob"} {
 		d.eventually(name+" has heard it", func() bool { return strings.Contains(d.must("agents", "watch", name), "got to all") })
 	}
 	require.Contains(t, d.must("agents", "watch", "deaf"), "to all", "its terminal has it, it does not read")
+	require.Contains(t, d.refused(api.CodeTimeout, "send", "deaf", "again").Hint, "polisctl agents watch deaf")
 	d.must("agents", "stop", "--all")
 	require.Contains(t, d.must("broadcast", "anybody?"), "no agent is Running")
 	e := d.refused(api.CodeBadState, "send", "alice", "x")

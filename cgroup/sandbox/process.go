@@ -255,6 +255,36 @@ func (p *Proc) Resize(rows, cols uint16) error {
 	return nil
 }
 
+// Unread returns how many bytes written to the terminal no process has read (FIONREAD, which is TIOCINQ: ioctl_tty(2)).
+// In canonical mode, bytes of a line that has no end yet do not count.
+func (p *Proc) Unread() (n int, err error) {
+	if p.console == nil {
+		return 0, fmt.Errorf("terminal: %w: the process has none", ErrConfig)
+	}
+	raw, err := p.console.SyscallConn()
+	if err != nil {
+		return 0, fmt.Errorf("terminal: %w", err)
+	}
+	var ierr error
+	err = raw.Control(func(fd uintptr) {
+		// The queue is that of the other end, which is opened for a moment (ioctl_tty(2), TIOCGPTPEER).
+		var other int
+		if other, ierr = unix.IoctlRetInt(int(fd), unix.TIOCGPTPEER); ierr == nil {
+			// What was written gets there a little later, and poll(2) waits for that.
+			_, perr := unix.Poll([]unix.PollFd{{Fd: int32(other), Events: unix.POLLIN}}, 0)
+			n, ierr = unix.IoctlGetInt(other, unix.TIOCINQ)
+			if perr != nil && !errors.Is(perr, unix.EINTR) {
+				ierr = errors.Join(ierr, perr)
+			}
+			ierr = errors.Join(ierr, unix.Close(other))
+		}
+	})
+	if err := errors.Join(err, ierr); err != nil {
+		return 0, fmt.Errorf("terminal: %w", err)
+	}
+	return n, nil
+}
+
 // comm is the kernel's name of a program.
 func comm(program string) string {
 	name := filepath.Base(program)

@@ -20,8 +20,13 @@ func (a *app) sendCmd() *cobra.Command {
 		Long: `Type a text, and Enter, into the terminal or the standard input of the program
 that an agent runs, as if you were attached to it. Several words are joined by
 spaces; - reads the text from standard input. Words that start with '-' come
-after --. The agent must be Running; polisctl agents run gives a task to one
-that is not. What is sent is kept with the agent's tasks.`,
+after --. The agent must be Running; polisctl run gives a task to one that is
+not. What is sent is kept with the agent's tasks.
+
+The command succeeds when the program has read the text. If the program does not
+read it within five seconds, the command fails, and the text waits in the input of
+the program. It also fails if the program ends at once with an exit status that is
+not 0. polisctl agents watch shows what the program asks.`,
 		Example: `  polisctl send claude "now the same for package store"
   polisctl send claude --no-enter y`,
 		Args:              takes(2, -1, "the NAME of an agent and a TEXT"),
