@@ -15,7 +15,7 @@ import (
 	"polis/daemon/store"
 )
 
-// limits of a request's lists and strings.
+// Limits of a request's lists and strings.
 const (
 	maxRules   = 256
 	maxWord    = 4096
@@ -23,14 +23,15 @@ const (
 	maxCommand = 128 << 10
 )
 
-// Add creates an agent: completely, or not at all.
+// Add creates an agent completely, or not at all.
 func (m *Manager) Add(ctx context.Context, req api.AddRequest) (api.Agent, error) {
 	a, err := m.reserve(req)
 	if err != nil {
 		return api.Agent{}, err
 	}
 	defer a.op.Unlock()
-	// Saved before anything exists, so that the next start heals a crash from here on.
+	// The state is saved before anything is made, so that the next start repairs a crash from here
+	// on.
 	if err := m.save(a.WS); err != nil {
 		m.mu.Lock()
 		delete(m.agents, a.Name())
@@ -43,7 +44,7 @@ func (m *Manager) Add(ctx context.Context, req api.AddRequest) (api.Agent, error
 		defer cancel()
 		m.Log.Warn("agent could not be added", "agent", req.Name, "err", err)
 		if derr := m.dismantle(uctx, a); derr != nil {
-			// What is left needs a name, so that remove --force can try again.
+			// The remains need a name, so that remove --force can try again.
 			m.setStatus(a, api.StatusError, "it could not be added, and its remains could not be removed: "+derr.Error())
 			return api.Agent{}, errors.Join(err, derr)
 		}
@@ -55,7 +56,7 @@ func (m *Manager) Add(ctx context.Context, req api.AddRequest) (api.Agent, error
 	return m.live(ctx, a), nil
 }
 
-// reserve validates the request and takes the name; the returned agent's op is held.
+// reserve validates the request and takes the name. The returned agent's op is held.
 func (m *Manager) reserve(req api.AddRequest) (*Agent, error) {
 	if err := api.CheckName(req.Name); err != nil {
 		return nil, err
@@ -114,7 +115,7 @@ func (m *Manager) reserve(req api.AddRequest) (*Agent, error) {
 	return a, m.enter(a, c)
 }
 
-// enter registers a new agent, if its name is free and there is room; its op is then held.
+// enter registers a new agent if its name is free and the limits allow it. Its op is then held.
 func (m *Manager) enter(a *Agent, c config.Config) error {
 	name, ws := a.Name(), a.WS
 	if strings.HasPrefix(name, layout.CheckPrefix) {
@@ -128,7 +129,7 @@ func (m *Manager) enter(a *Agent, c config.Config) error {
 	}
 	for other, old := range m.agents {
 		if ws.Git && old.WS.Name == ws.Name && slices.Contains(old.Kept.OwnedRefs, "refs/heads/"+a.Kept.Branch) {
-			return api.Errorf(api.CodeRefConflict, "branch %s is agent %s's: it has made it, and can change it", a.Kept.Branch, other).With("agent", other).
+			return api.Errorf(api.CodeRefConflict, "branch %s belongs to agent %s, which made it and can change it", a.Kept.Branch, other).With("agent", other).
 				WithHint("leave --branch out, name another one, or polisctl agents remove %s first", other)
 		}
 	}
@@ -191,7 +192,7 @@ func CheckCommand(field string, words []string) error {
 	return nil
 }
 
-// mapsOf are the port maps a request asks for.
+// mapsOf returns the port maps that a request contains.
 func mapsOf(req api.AddRequest) []store.PortMap {
 	var maps []store.PortMap
 	for _, p := range req.Ports {
@@ -204,7 +205,7 @@ func mapsOf(req api.AddRequest) []store.PortMap {
 }
 
 // create ensures every resource in order, then the shim. maps keep their external ports, if they
-// have any and they are free.
+// have any and those are free.
 func (m *Manager) create(ctx context.Context, a *Agent, maps []store.PortMap, force bool) error {
 	leave, err := m.admit(a, force)
 	if err != nil {
@@ -228,7 +229,7 @@ func (m *Manager) create(ctx context.Context, a *Agent, maps []store.PortMap, fo
 	return m.bringUp(ctx, a)
 }
 
-// bringUp ensures the resources and the shim and follows it. a.op is held.
+// bringUp ensures the resources and the shim, and follows the shim's events. a.op is held.
 func (m *Manager) bringUp(ctx context.Context, a *Agent) error {
 	if err := m.Isolated(); err != nil {
 		return err
@@ -262,15 +263,15 @@ func (m *Manager) bringUp(ctx context.Context, a *Agent) error {
 	return nil
 }
 
-// group is the control group of the agent's sandbox, below the mount points of the hierarchies,
-// from its shim's spec.
+// group returns the control group of the agent's sandbox, relative to the mount points of the
+// hierarchies, from the spec of its shim.
 func (m *Manager) group(a *Agent) string {
 	sp, _ := m.Shims.Spec(a.Name())
 	return sp.CgroupPath
 }
 
-// ensureShim starts the shim; a static port that another program took meanwhile is replaced by
-// the next free one.
+// ensureShim starts the shim. If another program has taken a static port, the next free port
+// replaces it.
 func (m *Manager) ensureShim(ctx context.Context, a *Agent) error {
 	for try := 0; ; try++ {
 		err := m.Shims.Ensure(ctx, a)

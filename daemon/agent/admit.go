@@ -9,20 +9,20 @@ import (
 
 // Capacity is the machine's capacity for agents.
 type Capacity struct {
-	MemoryBytes int64 // all of it, or polis' own limit
+	MemoryBytes int64 // the machine's, or polis's own limit
 	Pids        int64 // number of process ids; 0: unknown
 	FreeBytes   int64 // on the disk with the workspace
 }
 
-// demand is what agents may use at most.
+// demand is the most that agents may use.
 type demand struct {
 	agents       int
 	memory, pids int64
 }
 
-// admit refuses to bring an agent up for which the machine has no room, unless force. The room is
-// reserved until leave is called; once the agent is up, it counts by itself. Agents that polisd
-// restores are not checked.
+// admit refuses to start an agent that the machine has no room for, unless force. It reserves the
+// room until leave is called; after that the running agent counts. Agents that polisd restores are
+// not checked.
 func (m *Manager) admit(a *Agent, force bool) (leave func(), err error) {
 	if m.Capacity == nil {
 		return func() {}, nil
@@ -47,7 +47,7 @@ func (m *Manager) admit(a *Agent, force bool) (leave func(), err error) {
 	}, nil
 }
 
-// demand is that of all agents that are up or coming up, but one; m.mu is held.
+// demand returns the demand of all agents that are up or starting, except one. m.mu is held.
 func (m *Manager) demand(c config.Config, but *Agent) demand {
 	var d demand
 	for _, a := range m.agents {
@@ -60,7 +60,7 @@ func (m *Manager) demand(c config.Config, but *Agent) demand {
 	return d
 }
 
-// room rejects an agent if the limits of all agents, including it, exceed the capacity.
+// room refuses an agent if the limits of all agents, including it, exceed the capacity.
 func room(c config.Config, a *Agent, others demand, has Capacity) error {
 	const mb = 1 << 20
 	adm := c.Admission

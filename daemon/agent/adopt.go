@@ -14,7 +14,7 @@ import (
 	"polis/daemon/task"
 )
 
-// revive adopts a living shim, or restores what was up when the daemon ended.
+// revive adopts a running shim, or restarts what was up when the daemon ended.
 func (m *Manager) revive(ctx context.Context, a *Agent, rep *Report) {
 	a.op.Lock()
 	defer a.op.Unlock()
@@ -29,13 +29,13 @@ func (m *Manager) revive(ctx context.Context, a *Agent, rep *Report) {
 			rep.add(&rep.Adopted, "%s", a.Name())
 			return
 		}
-		m.Log.Warn("living shim does not answer and is started anew", "agent", a.Name(), "err", err)
+		m.Log.Warn("running shim does not answer and is restarted", "agent", a.Name(), "err", err)
 	}
 	st := a.status(m)
 	if err := m.Shims.Remove(ctx, a); err != nil {
 		rep.add(&rep.Errors, "agent %s: clear up: %v", a.Name(), err)
 	} else {
-		m.Locks.DropAgent(a.Name()) // no other agent waits for it to reclaim any more
+		m.Locks.DropAgent(a.Name()) // no other agent waits any more for it to reclaim
 	}
 	if st != api.StatusIdle && st != api.StatusRunning {
 		rep.add(&rep.Kept, "%s (%s)", a.Name(), st)
@@ -68,7 +68,7 @@ func (m *Manager) revive(ctx context.Context, a *Agent, rep *Report) {
 	rep.add(&rep.Restored, "%s", a.Name())
 }
 
-// adopt takes over an agent whose shim is alive. a.op is held.
+// adopt takes over an agent whose shim runs. a.op is held.
 func (m *Manager) adopt(ctx context.Context, a *Agent) error {
 	sh := m.Shims.Dial(a.Name())
 	defer sh.Close()
@@ -77,7 +77,7 @@ func (m *Manager) adopt(ctx context.Context, a *Agent) error {
 		return err
 	}
 	if _, err := wire.Agree(st); err != nil {
-		// Its agent is working; killing it would not help.
+		// Its agent is working: do not kill it.
 		m.mu.Lock()
 		a.up, a.foreign, a.Network.Address = true, true, st.Address
 		m.mu.Unlock()
@@ -116,8 +116,8 @@ func (m *Manager) adopt(ctx context.Context, a *Agent) error {
 	if err := m.applySettings(ctx, a, false); err != nil && st.Version >= wire.SettingsVersion {
 		m.Log.Error("agent's settings not applied", "agent", a.Name(), "err", err)
 	}
-	// The events start after the last one that was processed, not after the last one there is:
-	// events of the time without a daemon are processed now.
+	// The events continue after the last one that was processed, so that those of the time without
+	// a daemon are processed now.
 	seen, ok := m.Shims.LoadCursor(a.Name())
 	if !ok {
 		seen = st.LastEvent
@@ -130,11 +130,11 @@ func (m *Manager) adopt(ctx context.Context, a *Agent) error {
 	return nil
 }
 
-// answerTime is how long a living shim may take to report its state before it counts as hung, and
-// is replaced: on a machine under load it may take a while.
+// answerTime is how long a running shim may take to report its state before it counts as hung and
+// is replaced. A machine under load can take long.
 const answerTime = 20 * time.Second
 
-// answer queries a shim for its state until it answers, hangs or has ended: the last daemon may
+// answer queries a shim for its state until it answers, hangs or has ended: the last daemon can
 // have stopped it.
 func (m *Manager) answer(ctx context.Context, a *Agent, sh Shim) (st wire.Status, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
@@ -157,7 +157,7 @@ func (m *Manager) answer(ctx context.Context, a *Agent, sh Shim) (st wire.Status
 	}
 }
 
-// fromSpec enters what the spec of the agent's shim still has.
+// fromSpec restores what the spec of the agent's shim still contains.
 func (m *Manager) fromSpec(a *Agent, sp wire.Spec, types map[string]config.BaseType) {
 	k := &a.Kept
 	k.Branch, k.Policy, k.MemoryLimitMB, k.CreatedAt, k.Generation = sp.Branch, sp.Policy, int(sp.MemoryBytes>>20), sp.Created, sp.Generation
@@ -174,8 +174,8 @@ func (m *Manager) fromSpec(a *Agent, sp wire.Spec, types map[string]config.BaseT
 	}
 }
 
-// egressOf is an agent's own egress setting, reconstructed from its shim's spec: none if it
-// equals that of its role, type and configuration.
+// egressOf returns an agent's own egress setting, reconstructed from the spec of its shim: none if
+// it equals that of the role, type and configuration.
 func (m *Manager) egressOf(a *Agent, sp wire.Spec) []string {
 	c := m.config()
 	if usual, err := c.Reach(sp.Role, a.Type, config.Own{}); err == nil && slices.Equal(usual.Policy.Entries(), sp.Egress) {

@@ -20,8 +20,8 @@ type Workspace struct {
 	Owner   int // uid of the user's checkout
 	UID     int // of the agents' processes and files; never 0
 	GID     int
-	// AsUser: the project is a plain directory of root's that agents see, and change, as if they
-	// owned it.
+	// AsUser means that the project is a plain directory of root's that agents see, and change, as
+	// if they owned it.
 	AsUser bool
 	Repo   Repo
 	Queue  Queue // nil without git
@@ -49,52 +49,52 @@ type Agent struct {
 	Network Network
 	// Identity is the author in the project's git configuration; may be empty.
 	Identity struct{ Name, Email string }
-	// PutAside is set once its work is saved and can no longer change.
+	// PutAside is set when its work is saved and cannot change any more.
 	PutAside *Saved
-	// Aside is the trash directory of its worktree, if that was kept whole.
+	// Aside is the trash directory of its worktree, if the whole worktree was kept.
 	Aside string
-	// Filtered is the directory of the objects that its rules let be read; "" if
-	// they withhold none of the shared ones.
+	// Filtered is the directory of the objects that its rules allow to read, or "" if they
+	// withhold none of the shared objects.
 	Filtered string
-	// Remotes are the project's, as agents see them.
+	// Remotes are the remotes of the project, as agents see them.
 	Remotes []Remote
 	pid     int
 	up      bool
-	coming  bool // is being brought up, and counts as if it were up
-	// leaving is set while polis itself stops the shim, so that its end is not mistaken for a
-	// crash.
+	coming  bool // is starting, and counts as if it were up
+	// leaving is set while polis itself stops the shim, so that the end of the shim does not count
+	// as a crash.
 	leaving bool
-	// foreign is set for a shim of a version this daemon does not support: it is left alone, and
-	// replaced at the next start.
+	// foreign is set for a shim of a version that this daemon does not support. The shim is not
+	// touched, and is replaced at the next start.
 	foreign bool
 	hung    string // why its shim was killed, if it hung
 	follow  func() // ends the goroutine that follows the shim's events
 	last    uint64 // newest processed event of the shim; 0: none
 
-	// binds is where the active maps are bound.
+	// binds contains the addresses of the active port maps.
 	binds map[PortKey]string
 
 	op opLock
-	// mapping is held while the agent's port maps are changed; after op, if both.
+	// mapping is held while the agent's port maps change. It is taken after op if both are needed.
 	mapping sync.Mutex
 }
 
-// Network is an agent's place in the network.
+// Network is an agent's network namespace and address.
 type Network struct {
 	NetNS   string // nsfs file
 	Address string
-	// Where its gate is (netbridge.Endpoint).
+	// Table and link of its gate (netbridge.Endpoint).
 	Table, Link string
 }
 
-// Remote is a remote repository of the project. URL holds no secret.
+// Remote is a remote repository of the project. URL contains no secret.
 type Remote struct{ Name, URL string }
 
-// Name is the agent's name.
+// Name returns the agent's name.
 func (a *Agent) Name() string { return a.Kept.Name }
 
-// Copy is a copy of what is kept of the agent. It is for callers that hold its op and not the
-// manager's mutex: refs and port maps change without the op.
+// Copy returns a copy of the agent's stored state. It is for callers that hold op but not the
+// manager's mutex: refs and port maps change without op.
 func (a *Agent) Copy() store.Agent {
 	if a.WS.mu != nil {
 		a.WS.mu.Lock()
@@ -105,7 +105,7 @@ func (a *Agent) Copy() store.Agent {
 	return k
 }
 
-// Worktree is where the view is mounted on the host.
+// Worktree returns the mount point of the view on the host.
 func (a *Agent) Worktree() string { return a.WS.Root.Worktree(a.Kept.Name) }
 
 func (a *Agent) view(bind string) api.Agent {

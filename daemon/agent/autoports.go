@@ -9,7 +9,7 @@ import (
 	"polis/daemon/shim/wire"
 )
 
-// autoMap maps a port the agent opened, unless it is mapped already, or the user removed its map.
+// autoMap maps a port that the agent opened, unless it is mapped or the user removed its map.
 func (m *Manager) autoMap(ctx context.Context, sh Shim, a *Agent, protocol string, internal int) {
 	if !m.config().Network.AutoMap {
 		return
@@ -31,7 +31,7 @@ func (m *Manager) autoMap(ctx context.Context, sh Shim, a *Agent, protocol strin
 	}
 }
 
-// unmap removes the map of a port the agent closed, if it was an automatic one.
+// unmap removes the automatic map of a port that the agent closed.
 func (m *Manager) unmap(ctx context.Context, sh Shim, a *Agent, protocol string, internal int) {
 	a.mapping.Lock()
 	defer a.mapping.Unlock()
@@ -54,11 +54,11 @@ func (m *Manager) unmap(ctx context.Context, sh Shim, a *Agent, protocol string,
 	m.saveMaps(a)
 }
 
-// syncPorts maps and unmaps what was opened and closed in the agent while no daemon ran.
+// syncPorts maps and unmaps the ports that the agent opened and closed while no daemon ran.
 func (m *Manager) syncPorts(ctx context.Context, sh Shim, a *Agent, st wire.Status) {
 	v, err := wire.Agree(st)
 	if err != nil || v < 2 {
-		return // it does not report them
+		return // this shim does not report them
 	}
 	open := map[string][]int{api.ProtoTCP: st.Listening}
 	if v >= wire.UDPVersion {
@@ -79,9 +79,9 @@ func (m *Manager) syncPorts(ctx context.Context, sh Shim, a *Agent, st wire.Stat
 // replayTime bounds reading the retained events of an older shim.
 const replayTime = 2 * time.Second
 
-// replayPorts is syncPorts for a shim that does not report open ports, after a daemon that did
-// not save its cursor: both are of the first version. The shim's retained events have what was
-// opened and closed; replaying events that were processed before changes nothing.
+// replayPorts is syncPorts for a shim that does not report open ports, after a daemon that did not
+// save its cursor: both are of the first version. The events that the shim keeps contain what was
+// opened and closed. Processing an event again changes nothing.
 func (m *Manager) replayPorts(ctx context.Context, sh Shim, a *Agent, st wire.Status) {
 	if v, err := wire.Agree(st); err != nil || v >= 2 || st.LastEvent == 0 {
 		return

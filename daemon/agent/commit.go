@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// commitTime bounds a commit in an agent's worktree, with its hooks.
+	// commitTime bounds a commit in an agent's worktree, including hooks.
 	commitTime = time.Minute
-	// maxSubject and maxBody bound a message that is made of a task, in characters.
+	// maxSubject and maxBody bound a message that is made from a task, in characters.
 	maxSubject = 72
 	maxBody    = 2000
 )
 
-// Commit commits what the agent has in no commit, in its sandbox and as itself. A
-// stopped agent is brought up for it.
+// Commit commits the agent's uncommitted work, in its sandbox and as its user. It starts a stopped
+// agent for that.
 func (m *Manager) Commit(ctx context.Context, name string, req api.CommitRequest) (api.CommitResponse, error) {
 	if len(req.Message) > maxMessage || strings.ContainsRune(req.Message, 0) {
 		return api.CommitResponse{}, api.Errorf(api.CodeBadRequest, "message has %d bytes: at most %d, no NUL", len(req.Message), maxMessage)
@@ -51,7 +51,7 @@ func (m *Manager) Commit(ctx context.Context, name string, req api.CommitRequest
 	return resp, err
 }
 
-// commitWords are the message of a task's commit, as git's arguments.
+// commitWords returns git's arguments with the message of a task's commit.
 func commitWords(t api.Task) []string {
 	cut := func(s string, most int) string {
 		if r := []rune(s); len(r) > most {
@@ -70,8 +70,7 @@ func commitWords(t api.Task) []string {
 	return append(words, "-m", "Polis-Task: "+t.ID)
 }
 
-// commitAll commits everything that git does not ignore. Files in conflict are nobody's
-// to commit.
+// commitAll commits everything that git does not ignore. It refuses files in conflict.
 func (m *Manager) commitAll(ctx context.Context, a *Agent, words []string) (api.CommitResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, commitTime)
 	defer cancel()

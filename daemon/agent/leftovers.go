@@ -28,7 +28,7 @@ func (m *Manager) Leftovers(ctx context.Context, name string, end bool) (api.Lef
 		return api.Leftovers{}, err
 	}
 	if v, err := wire.Agree(st); err != nil || v < wire.LeftoversVersion {
-		return api.Leftovers{}, api.Errorf(api.CodeBadState, "the shim of agent %s is of an older polis, which does not know what is left running", name).
+		return api.Leftovers{}, api.Errorf(api.CodeBadState, "the shim of agent %s is of an older polis, which does not track what is left running", name).
 			WithHint("polisctl agents stop %s ends it all, polisctl agents start %s begins anew", name, name)
 	}
 	if st.Running && end {
@@ -38,8 +38,8 @@ func (m *Manager) Leftovers(ctx context.Context, name string, end bool) (api.Lef
 	return sh.Leftovers(ctx, end)
 }
 
-// leftRunning does about what a command left running what the agent's role says, and
-// takes the maps of its ports away that were made by themselves.
+// leftRunning applies the agent's role to what a command left running, and removes the automatic
+// maps of its ports.
 func (m *Manager) leftRunning(a *Agent) {
 	m.mu.Lock()
 	role := a.Kept.Role
@@ -95,9 +95,9 @@ func leftoverText(left []api.Leftover) string {
 	return strings.Join(out, ", ")
 }
 
-// isLeftover reports whether a port belongs to what a task left running: such a port is
-// mapped by ports add, not by itself. A command of the agent's own that ends, such as a
-// script that starts a server, is no task: its server was wanted.
+// isLeftover reports whether a port belongs to what a task left running: such a port is mapped by
+// ports add only. A command of the agent's own that ends, such as a script that starts a server,
+// is no task: its server is wanted.
 func (m *Manager) isLeftover(ctx context.Context, sh Shim, k PortKey) bool {
 	ctx, cancel := context.WithTimeout(ctx, leftoverTime)
 	defer cancel()
@@ -117,7 +117,7 @@ func (m *Manager) isLeftover(ctx context.Context, sh Shim, k PortKey) bool {
 	})
 }
 
-// leftoversOf returns what is left running by the shim of a status.
+// leftoversOf returns what is left running, for the shim of a status.
 func (m *Manager) leftoversOf(ctx context.Context, sh Shim, st wire.Status) ([]api.Leftover, error) {
 	if !st.LeftRunning {
 		return nil, nil

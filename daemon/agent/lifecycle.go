@@ -10,8 +10,8 @@ import (
 	"polis/daemon/task"
 )
 
-// Start brings a stopped agent up and runs its command, if it has one; an agent that is Running
-// is left alone. With force the machine need not have room for it.
+// Start starts a stopped agent and runs its command, if it has one. It does nothing for a Running
+// agent. With force the capacity of the machine is not checked.
 func (m *Manager) Start(ctx context.Context, name string, force bool) (api.Agent, error) {
 	a, err := m.findFor(ctx, name, verbStart)
 	if err != nil {
@@ -26,7 +26,7 @@ func (m *Manager) Start(ctx context.Context, name string, force bool) (api.Agent
 	}
 	m.renewType(ctx, a)
 	cmd := a.Type.StartCommand(a.Kept.Command)
-	m.endTask(a, task.End{By: api.EndLost, Message: "its agent was started anew"}) // there is none, if all is well
+	m.endTask(a, task.End{By: api.EndLost, Message: "its agent was started anew"}) // normally there is none
 	if len(cmd) == 0 {
 		if err := m.ensureUp(ctx, a, force); err != nil {
 			return api.Agent{}, err
@@ -42,8 +42,8 @@ func (m *Manager) Start(ctx context.Context, name string, force bool) (api.Agent
 	return m.live(ctx, a), nil
 }
 
-// BringUp starts a stopped agent's sandbox, and runs nothing in it. One that is up is
-// left alone.
+// BringUp starts a stopped agent's sandbox and runs nothing in it. It does nothing for an agent
+// that is up.
 func (m *Manager) BringUp(ctx context.Context, name string, force bool) (api.Agent, error) {
 	a, err := m.findFor(ctx, name, verbStart)
 	if err != nil {
@@ -65,7 +65,8 @@ func (a *Agent) status(m *Manager) api.Status {
 	return a.Kept.Status
 }
 
-// ensureUp brings the agent up unless it is: then it is Idle, or keeps its state. a.op is held.
+// ensureUp starts the agent if it is not up: then it is Idle. An agent that is up keeps its state.
+// a.op is held.
 func (m *Manager) ensureUp(ctx context.Context, a *Agent, force bool) error {
 	if err := m.raise(ctx, a, force); err != nil {
 		return err
@@ -76,7 +77,7 @@ func (m *Manager) ensureUp(ctx context.Context, a *Agent, force bool) error {
 	return nil
 }
 
-// raise brings the shim up unless it is, for a command that is started next and makes the agent
+// raise starts the shim if it is not up, for a command that is started next and makes the agent
 // Running.
 func (m *Manager) raise(ctx context.Context, a *Agent, force bool) error {
 	m.mu.Lock()
@@ -106,8 +107,8 @@ func (m *Manager) raise(ctx context.Context, a *Agent, force bool) error {
 	return nil
 }
 
-// settle leaves an agent that is up Idle: its command has ended, or it has none. The way to Idle
-// leads through Running, as in the diagram.
+// settle makes an agent that is up Idle: its command has ended, or it has none. The state changes
+// through Running, as in the state diagram.
 func (m *Manager) settle(a *Agent, reason string) {
 	if !May(a.status(m), api.StatusIdle) {
 		m.setStatus(a, api.StatusRunning, "")
@@ -138,17 +139,17 @@ func (m *Manager) runMain(ctx context.Context, a *Agent, req wire.StartRequest) 
 		return err
 	}
 	m.setStatus(a, api.StatusRunning, "")
-	// A command that ended before its state was noted has already been heard of.
+	// The end of the command may have been processed before its state was recorded.
 	if st, err := sh.Status(ctx); err == nil && !st.Running {
 		m.ended(a, st)
 	}
 	return nil
 }
 
-// ended notes that the main command is over.
+// ended records the end of the main command.
 func (m *Manager) ended(a *Agent, st wire.Status) {
-	// Before the state: a daemon that dies in between hears of the end once more. What
-	// the agent itself said of the end came first.
+	// This comes before the state: a daemon that dies in between processes the end again. What the
+	// agent itself reported about the end takes precedence.
 	m.saidDone(a, st)
 	if m.works(a, st.Task) {
 		m.endTask(a, m.exitOf(st))
@@ -156,8 +157,8 @@ func (m *Manager) ended(a *Agent, st wire.Status) {
 	m.mu.Lock()
 	cur, reason := a.Kept.Status, a.Kept.StatusReason
 	m.mu.Unlock()
-	// A daemon that died between starting a command and noting it finds the
-	// agent Idle, and its command's end among the events.
+	// A daemon that died between starting a command and recording it finds the agent Idle, and the
+	// end of the command among the events.
 	if cur != api.StatusRunning && (cur != api.StatusIdle || reason != "") {
 		return
 	}
@@ -175,7 +176,7 @@ func (m *Manager) ended(a *Agent, st wire.Status) {
 	m.next(a, false)
 }
 
-// Stop ends the agent's command and sandbox; worktree, branch and settings stay.
+// Stop ends the agent's command and sandbox. Worktree, branch and settings stay.
 func (m *Manager) Stop(ctx context.Context, name string) (api.Agent, error) {
 	a, err := m.findFor(ctx, name, verbStop)
 	if err != nil {
@@ -189,7 +190,7 @@ func (m *Manager) Stop(ctx context.Context, name string) (api.Agent, error) {
 }
 
 func (m *Manager) stop(ctx context.Context, a *Agent) error {
-	// Once begun, stopping completes even if the caller's context ends.
+	// Once begun, the stop completes even if the caller's context ends.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.downTime(a))
 	defer cancel()
 	m.endTask(a, task.End{By: api.EndStop})

@@ -9,7 +9,7 @@ import (
 	"polis/daemon/api"
 )
 
-// live is an agent as the API has it: what is kept of it, and what its shim says.
+// live returns an agent for the API: its stored state and what its shim reports.
 func (m *Manager) live(ctx context.Context, a *Agent) api.Agent {
 	m.mu.Lock()
 	c := *m.cfgLive

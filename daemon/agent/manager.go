@@ -18,8 +18,8 @@ import (
 	"polis/daemon/task"
 )
 
-// Manager holds the agents of a daemon. Set the fields, then use it; Close
-// ends its goroutines.
+// Manager manages the agents of a daemon. Set the fields, then call Open. Close ends its
+// goroutines.
 type Manager struct {
 	Config config.Config
 	Types  func() (map[string]config.BaseType, error)
@@ -35,10 +35,9 @@ type Manager struct {
 	Events    *events.Hub
 	Log       *slog.Logger
 	Now       func() time.Time
-	// PortURL is the name of a TCP port of an agent at the proxy; nil if there is
-	// no proxy.
+	// PortURL returns the URL of an agent's TCP port at the proxy. It is nil without a proxy.
 	PortURL func(agent string, internal int) string
-	// Capacity is the machine's capacity for agents of a workspace; nil: unlimited.
+	// Capacity returns the machine's capacity for agents of a workspace; nil: unlimited.
 	Capacity func(*Workspace) (Capacity, error)
 	// Gate sets the egress of an agent whose shim is of a version before egress. May be nil.
 	Gate func(ctx context.Context, a *Agent, egress, private []string) error
@@ -53,10 +52,10 @@ type Manager struct {
 	agents     map[string]*Agent
 	workspaces map[string]*Workspace
 	cfgLive    *config.Config
-	// removing has, by agent, the result of the removal after its last merge; none if there was
-	// none, or the agent is gone.
+	// removing holds, by agent, the result of the removal after its last merge; no entry if there
+	// was none, or the agent is removed.
 	removing map[string]chan error
-	// tasks are the records of the agents' tasks, by directory.
+	// tasks contains the records of the agents' tasks, by directory.
 	tasks map[string]*task.Store
 
 	ctx    context.Context
@@ -64,11 +63,11 @@ type Manager struct {
 	wg     sync.WaitGroup
 }
 
-// undoTime bounds undoing a failed step, which must work even if the caller's context has ended.
+// undoTime bounds the undo of a failed step, which runs even if the caller's context has ended.
 const undoTime = 60 * time.Second
 
-// downTime bounds taking an agent down, whose programs have their grace to end in: as
-// it is now, and as it was when the shim started.
+// downTime bounds stopping an agent. It includes the grace period of its programs, as configured
+// now and as configured when the shim started.
 func (m *Manager) downTime(a *Agent) time.Duration {
 	grace := time.Duration(m.config().Limits.StopGrace)
 	if sp, ok := m.Shims.Spec(a.Name()); ok {
@@ -77,7 +76,7 @@ func (m *Manager) downTime(a *Agent) time.Duration {
 	return undoTime + grace
 }
 
-// Open prepares the manager; its goroutines end at Close.
+// Open starts the manager. Its goroutines end at Close.
 func (m *Manager) Open(ctx context.Context) {
 	m.ctx, m.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	m.agents, m.workspaces, m.removing, m.tasks = map[string]*Agent{}, map[string]*Workspace{}, map[string]chan error{}, map[string]*task.Store{}
@@ -87,7 +86,7 @@ func (m *Manager) Open(ctx context.Context) {
 	}
 }
 
-// Close stops following the shims; it touches no agent.
+// Close stops following the shims. It stops no agent.
 func (m *Manager) Close() {
 	m.cancel(errors.New("the daemon stops"))
 	m.wg.Wait()
@@ -110,7 +109,7 @@ func (m *Manager) config() config.Config {
 	return *m.cfgLive
 }
 
-// AddWorkspace registers a workspace; a second call for the same name replaces what may have
+// AddWorkspace registers a workspace. A second call for the same name replaces what can have
 // changed and keeps the agents.
 func (m *Manager) AddWorkspace(w *Workspace) *Workspace {
 	m.mu.Lock()
@@ -142,7 +141,7 @@ func (m *Manager) Workspaces() []api.Workspace {
 	return out
 }
 
-// Workspace finds a workspace by name or path; an empty name is the only one.
+// Workspace finds a workspace by name or path. An empty name finds the only one.
 func (m *Manager) Workspace(name string) (*Workspace, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -170,7 +169,7 @@ func (m *Manager) Workspace(name string) (*Workspace, error) {
 	return nil, api.Errorf(api.CodeWorkspaceNotFound, "there is no workspace %q", api.Shorten(name, 200)).WithHint("polisctl status lists them; polisctl up makes one")
 }
 
-// find returns the agent with its op held; the caller unlocks a.op.
+// find returns the agent with its op held. The caller unlocks a.op.
 func (m *Manager) find(ctx context.Context, name string) (*Agent, error) {
 	a, err := m.lookup(name)
 	if err != nil {
@@ -202,7 +201,7 @@ func notFound(name string) error {
 	return api.Errorf(api.CodeAgentNotFound, "there is no agent %q", api.Shorten(name, 64)).WithHint("polisctl agents list shows them, polisctl agents add makes one")
 }
 
-// Get returns one agent as the API shows it, with live figures if it is up.
+// Get returns one agent, with live figures if it is up.
 func (m *Manager) Get(ctx context.Context, name string) (api.Agent, error) {
 	a, err := m.lookup(name)
 	if err != nil {
@@ -231,8 +230,8 @@ func (m *Manager) List(ctx context.Context, workspace string) []api.Agent {
 	return out
 }
 
-// OnBranch names another agent of a workspace that was added on a branch, "" if there is none. It
-// does not read the HEADs of worktrees, which agents write.
+// OnBranch returns another agent of a workspace that was added on a branch, or "". It does not
+// read the HEADs of worktrees, which agents write.
 func (m *Manager) OnBranch(workspace, branch, except string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -244,7 +243,7 @@ func (m *Manager) OnBranch(workspace, branch, except string) string {
 	return ""
 }
 
-// count returns the number of agents of a workspace; m.mu is held.
+// count returns the number of agents of a workspace. m.mu is held.
 func (m *Manager) count(workspace string) int {
 	n := 0
 	for _, a := range m.agents {

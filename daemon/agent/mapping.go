@@ -9,25 +9,25 @@ import (
 	"polis/daemon/store"
 )
 
-// maxMoves bounds how often a port is tried that another program takes between the check and the
-// bind.
+// maxMoves is how often another port is tried because a program took the port between the check
+// and the bind.
 const maxMoves = 16
 
-// maxBridgeTries bounds how many other ports are tried when a port cannot be forwarded: mostly
-// the host is the cause, not the port.
+// maxBridgeTries is how many other ports are tried when a port cannot be forwarded: usually the
+// host is the cause, not the port.
 const maxBridgeTries = 3
 
-// wanted is what to map: n ports in a row.
+// wanted describes a request: n consecutive ports.
 type wanted struct {
 	key  PortKey
 	n    int
-	ext  int    // the first external port; 0: any
-	bind string // "" is as configured
+	ext  int    // the first external port; 0 selects any
+	bind string // "" is the configured address
 	auto bool
 }
 
-// mapPorts makes maps: all of them or none. sh is nil for an agent that is not
-// up, which serves them when it is. a.mapping is held.
+// mapPorts makes all maps or none. sh is nil for an agent that is not up: it serves the maps after
+// its start. a.mapping is held.
 func (m *Manager) mapPorts(ctx context.Context, sh Shim, a *Agent, w wanted) ([]api.PortMapping, error) {
 	c := m.config()
 	bind := cmp.Or(w.bind, c.Network.Bind)
@@ -70,7 +70,7 @@ func (m *Manager) mapPorts(ctx context.Context, sh Shim, a *Agent, w wanted) ([]
 	}
 }
 
-// serve has the shim open the maps.
+// serve makes the shim open the maps.
 func serve(ctx context.Context, sh Shim, w wanted, bind string, first int) error {
 	for i := range w.n {
 		err := sh.AddPort(ctx, portRequest(w.key.plus(i), bind, first+i, w.auto))
@@ -81,7 +81,7 @@ func serve(ctx context.Context, sh Shim, w wanted, bind string, first int) error
 		defer cancel()
 		for j := range i {
 			if uerr := sh.RemovePort(uctx, w.key.Protocol, w.key.Internal+j); uerr != nil {
-				return api.Errorf(api.CodeOf(err), "%w; and the map of port %s could not be taken back: %v", err, w.key.plus(j), uerr)
+				return api.Errorf(api.CodeOf(err), "%w; and the map of port %s could not be removed again: %v", err, w.key.plus(j), uerr)
 			}
 		}
 		return err
@@ -97,7 +97,7 @@ func portRequest(k PortKey, bind string, external int, auto bool) wire.PortReque
 	return r
 }
 
-// enterMaps records new maps, saves and publishes them.
+// enterMaps records new maps, saves them and publishes them.
 func (m *Manager) enterMaps(a *Agent, w wanted, bind string, first, moved int, served bool) []api.PortMapping {
 	out := make([]api.PortMapping, w.n)
 	at := bind
@@ -124,15 +124,15 @@ func (m *Manager) enterMaps(a *Agent, w wanted, bind string, first, moved int, s
 	return out
 }
 
-// saveMaps saves a change that is made already; save tries again by itself.
+// saveMaps saves a change that was made already. A failed save is repeated automatically.
 func (m *Manager) saveMaps(a *Agent) {
 	if err := m.save(a.WS); err != nil {
 		m.Log.Error("state not saved", "agent", a.Name(), "err", err)
 	}
 }
 
-// settlePorts checks again, before an agent comes up, that the host can bind the ports of its
-// static maps, and replaces those that it cannot.
+// settlePorts checks, before an agent starts, that the host can still bind the ports of its static
+// maps. It replaces those that it cannot.
 func (m *Manager) settlePorts(ctx context.Context, a *Agent) error {
 	a.mapping.Lock()
 	defer a.mapping.Unlock()
@@ -170,7 +170,7 @@ func (m *Manager) settlePorts(ctx context.Context, a *Agent) error {
 	return nil
 }
 
-// noPorts adds what could be removed when no external port is left.
+// noPorts adds the hint which map could be removed when no external port is left.
 func (m *Manager) noPorts(err error) error {
 	if api.CodeOf(err) != api.CodeNoPorts {
 		return err
@@ -182,7 +182,7 @@ func (m *Manager) noPorts(err error) error {
 	}
 	var best *api.PortMapping
 	for i, p := range maps {
-		// Maps that are not active go first, then those of the agent that has most.
+		// Prefer maps that are not active, then those of the agent with the most maps.
 		if best == nil || !p.Served && best.Served || p.Served == best.Served && count[p.Agent] > count[best.Agent] {
 			best = &maps[i]
 		}

@@ -11,10 +11,10 @@ import (
 	"polis/daemon/store"
 )
 
-// maxRange bounds the ports of one request.
+// maxRange is the most ports in one request.
 const maxRange = maxMaps
 
-// span checks a port, or a range of them, and returns their number.
+// span validates a port or a range of ports, and returns their number.
 func span(protocol string, internal, last int) (proto string, n int, err error) {
 	protocol = cmp.Or(protocol, api.ProtoTCP)
 	if protocol != api.ProtoTCP && protocol != api.ProtoUDP {
@@ -52,8 +52,7 @@ func (m *Manager) checkMap(req api.PortRequest) (wanted, error) {
 	return wanted{key: PortKey{req.Agent, protocol, req.Internal}, n: n, ext: req.External, bind: req.Bind}, nil
 }
 
-// MapPort adds static port maps to an agent. One that is not up serves them
-// when it is.
+// MapPort adds static port maps to an agent. An agent that is not up serves them after its start.
 func (m *Manager) MapPort(ctx context.Context, req api.PortRequest) (api.PortsAdded, error) {
 	w, err := m.checkMap(req)
 	if err != nil {
@@ -85,7 +84,8 @@ func (m *Manager) MapPort(ctx context.Context, req api.PortRequest) (api.PortsAd
 	return api.PortsAdded{PortMapping: out[0], Ports: out}, nil
 }
 
-// mappable is the agent's shim, if it is up and can have maps of the protocol; done releases it.
+// mappable returns the agent's shim, if it is up and supports maps of the protocol. done releases
+// it.
 func (m *Manager) mappable(ctx context.Context, a *Agent, protocol string) (sh Shim, done func(), err error) {
 	m.mu.Lock()
 	up := a.up
@@ -111,8 +111,8 @@ func (m *Manager) mappable(ctx context.Context, a *Agent, protocol string) (sh S
 	return sh, sh.Close, nil
 }
 
-// pin handles maps that exist already. An automatic map is kept and becomes permanent, or is
-// replaced; a permanent one is an error. a.mapping is held.
+// pin handles maps that exist already. An automatic map becomes permanent, or is replaced. A
+// permanent one is an error. a.mapping is held.
 func (m *Manager) pin(ctx context.Context, sh Shim, a *Agent, w wanted) (kept []api.PortMapping, gone []store.PortMap, err error) {
 	m.mu.Lock()
 	bind := cmp.Or(w.bind, m.cfgLive.Network.Bind)
@@ -135,7 +135,7 @@ func (m *Manager) pin(ctx context.Context, sh Shim, a *Agent, w wanted) (kept []
 		return nil, nil, api.Errorf(api.CodeBadRequest, "agent %s has %d port maps: at most %d", a.Name(), total, maxMaps).WithHint("polisctl ports list %s", a.Name())
 	}
 	if keep {
-		if sh == nil { // not up: a crash left the map in the state
+		if sh == nil { // the agent is not up: a crash left the map in the state
 			return m.enterMaps(a, w, bind, auto[0].External, 0, true), nil, nil
 		}
 		if err := sh.AddPort(ctx, portRequest(w.key, bind, auto[0].External, false)); err != nil {
@@ -159,7 +159,7 @@ func (m *Manager) pin(ctx context.Context, sh Shim, a *Agent, w wanted) (kept []
 	return nil, gone, nil
 }
 
-// unpin restores what was replaced by maps that then could not be made.
+// unpin restores the maps that were replaced by maps which then could not be made.
 func (m *Manager) unpin(ctx context.Context, sh Shim, a *Agent, gone []store.PortMap) {
 	if len(gone) == 0 {
 		return
@@ -174,8 +174,8 @@ func (m *Manager) unpin(ctx context.Context, sh Shim, a *Agent, gone []store.Por
 	m.saveMaps(a)
 }
 
-// UnmapPort removes a port map, or those of a range: all must exist. An automatic map that is
-// removed is not made again.
+// UnmapPort removes a port map, or those of a range, all of which must exist. An automatic map
+// that the user removes is not made again.
 func (m *Manager) UnmapPort(ctx context.Context, name, protocol string, internal, last int) error {
 	protocol, n, err := span(protocol, internal, last)
 	if err != nil {
@@ -220,7 +220,7 @@ func (m *Manager) UnmapPort(ctx context.Context, name, protocol string, internal
 	return nil
 }
 
-// mapped are the maps of n consecutive ports, if all exist.
+// mapped returns the maps of n consecutive ports, if all exist.
 func (m *Manager) mapped(a *Agent, k PortKey, n int) (maps []store.PortMap, up bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

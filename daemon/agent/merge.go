@@ -9,16 +9,16 @@ import (
 	"polis/daemon/api"
 )
 
-// UserPriority is that of a merge a user waits for: before those of tasks.
+// UserPriority is the priority of a merge that a user waits for. It is higher than that of tasks.
 const UserPriority = 100
 
 const maxMessage = 64 << 10
 
-// headRE is the id of a commit.
+// headRE matches the id of a commit.
 var headRE = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
 
-// Merge puts the agent's branch in the merge queue, before those of tasks, and waits for its
-// outcome. A dry run returns what would happen.
+// Merge puts the agent's branch in the merge queue, before those of tasks, and waits for the
+// outcome. A dry run returns what a merge would do.
 func (m *Manager) Merge(ctx context.Context, name string, req api.MergeRequest) (api.MergeResponse, error) {
 	a, err := m.mergeable(name, req.Message)
 	if err != nil {
@@ -58,7 +58,7 @@ func (m *Manager) Enqueue(name string, req api.QueueRequest) (api.QueueEntry, er
 	return a.WS.Queue.Add(api.QueueEntry{Agent: name, Priority: req.Priority, Message: req.Message, By: "user", NoCheck: req.NoCheck, AcceptProtected: req.AcceptProtected, RemoveAfter: req.RemoveAfter, AddedAt: m.Now().UTC()})
 }
 
-// mergeable finds an agent that has a branch.
+// mergeable returns an agent that has a branch.
 func (m *Manager) mergeable(name, message string) (*Agent, error) {
 	if len(message) > maxMessage || strings.ContainsRune(message, 0) {
 		return nil, api.Errorf(api.CodeBadRequest, "message has %d bytes: at most %d, no NUL", len(message), maxMessage)
@@ -70,13 +70,13 @@ func (m *Manager) mergeable(name, message string) (*Agent, error) {
 	return a, a.WS.NeedsGit("there is nothing to merge")
 }
 
-// Branch is what the queue needs of an agent to merge its branch.
+// Branch is what the queue needs to merge an agent's branch.
 type Branch struct {
 	Name string
 	// Merged is the recorded merge commit; may be empty.
 	Merged string
 	Policy api.Policy
-	// Exclusive are the exclusive paths of the workspace's other agents, by name.
+	// Exclusive contains the exclusive paths of the workspace's other agents, by name.
 	Exclusive map[string][]string
 }
 
@@ -101,17 +101,17 @@ func (m *Manager) Prepared(name string) (Branch, error) {
 	return b, nil
 }
 
-// Landed records the outcome of an entry of the merge queue. After an error, which means that it
-// could not be saved, it is called again.
+// Landed records the outcome of an entry of the merge queue. It returns an error if it could not
+// save the outcome; the caller then calls it again.
 func (m *Manager) Landed(ctx context.Context, e api.QueueEntry, out api.QueueOutcome, failed error) (api.QueueOutcome, error) {
 	if failed != nil {
 		out.Code, out.Message = api.CodeOf(failed), failed.Error()
 	}
 	a, err := m.lookup(e.Agent)
 	if err != nil {
-		return out, nil //nolint:nilerr // it was removed meanwhile: there is nothing to record
+		return out, nil //nolint:nilerr // the agent was removed: there is nothing to record
 	}
-	// Before the state: once that is saved, the merge is not found again.
+	// The tasks come before the state: after the state is saved, the merge is not found again.
 	m.landTasks(a, e, out, failed == nil)
 	idle := out.Code == api.CodeNothingToMerge && (e.By != "task" || !m.dirty(ctx, a))
 	m.mu.Lock()
@@ -154,7 +154,7 @@ func (m *Manager) Landed(ctx context.Context, e api.QueueEntry, out api.QueueOut
 	return out, nil
 }
 
-// dirty reports whether there is uncommitted work; an error counts as yes.
+// dirty reports whether the agent has uncommitted work. An error counts as yes.
 func (m *Manager) dirty(ctx context.Context, a *Agent) bool {
 	st, err := a.WS.Repo.Status(ctx, a)
 	return err != nil || st.Dirty > 0

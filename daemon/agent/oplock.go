@@ -11,8 +11,8 @@ import (
 // opWait bounds how long an operation waits for the one before it.
 const opWait = time.Minute
 
-// opLock admits one operation of an agent at a time, in the order in which they came.
-// The zero value is not held.
+// opLock admits one operation of an agent at a time, in the order of arrival. The zero value is
+// not held.
 type opLock struct {
 	once sync.Once
 	sem  *semaphore.Weighted
@@ -23,8 +23,8 @@ func (l *opLock) semaphore() *semaphore.Weighted {
 	return l.sem
 }
 
-// Acquire waits for its turn as long as ctx lasts, at most a minute. A lock that is not
-// held is acquired also when ctx has ended: what clears up must not fail for that.
+// Acquire waits for its turn until ctx ends, at most a minute. A lock that is free is acquired
+// even if ctx has ended: cleaning up must not fail for that.
 func (l *opLock) Acquire(ctx context.Context) error {
 	if l.semaphore().TryAcquire(1) {
 		return nil
@@ -37,7 +37,7 @@ func (l *opLock) Acquire(ctx context.Context) error {
 	return nil
 }
 
-// Lock acquires the lock of an agent that no operation can hold for long, as at the start.
+// Lock acquires a lock that no operation holds for long, as at the start.
 func (l *opLock) Lock() { _ = l.semaphore().Acquire(context.Background(), 1) } // Background never ends
 
 // Unlock admits the next operation.

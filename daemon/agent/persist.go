@@ -10,13 +10,13 @@ import (
 	"polis/daemon/store"
 )
 
-// saveAgain is the interval of attempts to write a state.
+// saveAgain is the interval between attempts to write a state.
 const saveAgain = 2 * time.Second
 
-// save writes the state of a workspace. If that fails it is tried again until it succeeds: an
-// agent's command ends also while the disk is full.
+// save writes the state of a workspace. A failed write is repeated until it succeeds: an agent's
+// command also ends while the disk is full.
 func (m *Manager) save(w *Workspace) error {
-	// One at a time, else an older state could replace a newer one.
+	// One at a time: an older state must not replace a newer one.
 	w.saving.Lock()
 	defer w.saving.Unlock()
 	m.mu.Lock()
@@ -39,7 +39,7 @@ func (m *Manager) save(w *Workspace) error {
 	}
 	if err != nil {
 		err = api.Errorf(api.CodeStateNotSaved, "save the state of workspace %s: %w", w.Name, err).
-			WithHint("free space in %s, or make it writable; nothing that is there was changed", w.Root.Dir())
+			WithHint("free space in %s, or make it writable; no existing file was changed", w.Root.Dir())
 	}
 	m.mu.Lock()
 	was := w.unsaved
@@ -59,7 +59,7 @@ func (m *Manager) save(w *Workspace) error {
 	return err
 }
 
-// SaveWorkspace writes the state of a workspace: its queue has changed.
+// SaveWorkspace writes the state of a workspace whose queue has changed.
 func (m *Manager) SaveWorkspace(name string) error {
 	w, err := m.Workspace(name)
 	if err != nil {
@@ -68,7 +68,7 @@ func (m *Manager) SaveWorkspace(name string) error {
 	return m.save(w)
 }
 
-// saveLater saves until it succeeds or ctx ends.
+// saveLater repeats the write until it succeeds or ctx ends.
 func (m *Manager) saveLater(ctx context.Context, w *Workspace) {
 	t := time.NewTicker(saveAgain)
 	defer t.Stop()
@@ -87,7 +87,7 @@ func (m *Manager) saveLater(ctx context.Context, w *Workspace) {
 	}
 }
 
-// Unsaved names the workspaces whose state could not be written.
+// Unsaved returns the workspaces whose state could not be written.
 func (m *Manager) Unsaved() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -101,7 +101,7 @@ func (m *Manager) Unsaved() []string {
 	return out
 }
 
-// RulesLost names the agents whose rules are lost.
+// RulesLost returns the agents whose rules are lost.
 func (m *Manager) RulesLost() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -115,5 +115,5 @@ func (m *Manager) RulesLost() []string {
 	return out
 }
 
-// writable rejects a change that could not be saved, before anything is done.
+// writable refuses a change whose result could not be saved, before anything is done.
 func (m *Manager) writable(a *Agent) error { return m.save(a.WS) }

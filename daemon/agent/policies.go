@@ -6,8 +6,8 @@ import (
 	"polis/daemon/api"
 )
 
-// Policies are the rules of the agents of a workspace, which count from their next
-// start at the latest.
+// Policies returns the rules of the agents of a workspace, which apply from their next start at
+// the latest.
 func (m *Manager) Policies(workspace string) map[string]api.Policy {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -20,7 +20,7 @@ func (m *Manager) Policies(workspace string) map[string]api.Policy {
 	return out
 }
 
-// sameReading says whether two policies are sure to let the same be read.
+// sameReading reports whether two policies certainly allow to read the same.
 func sameReading(a, b api.Policy) bool {
 	return slices.Equal(a.Read, b.Read) && slices.Equal(a.Write, b.Write) && slices.Equal(a.Ask, b.Ask) && slices.Equal(a.Deny, b.Deny) && slices.Equal(a.Hide, b.Hide)
 }

@@ -8,9 +8,8 @@ import (
 	"polis/daemon/store"
 )
 
-// claimPorts claims the ports of an agent's state, before any agent gets another. An automatic
-// map is only remembered: whether its listener still exists is reported by the shim, if there is
-// one.
+// claimPorts claims the ports of an agent's state, before any agent gets others. An automatic map
+// is only remembered: the shim, if one runs, reports whether its listener still exists.
 func (m *Manager) claimPorts(a *Agent, rep *Report) {
 	a.mapping.Lock()
 	defer a.mapping.Unlock()
@@ -35,8 +34,8 @@ func (m *Manager) claimPorts(a *Agent, rep *Report) {
 	}
 }
 
-// adoptPorts claims the maps that a living shim serves: a map that it does not serve belonged to
-// a listener that closed, or was being removed.
+// adoptPorts claims the maps that a running shim serves. A map that it does not serve was of a
+// closed listener, or was being removed.
 func (m *Manager) adoptPorts(a *Agent, st wire.Status) {
 	a.mapping.Lock()
 	defer a.mapping.Unlock()
@@ -49,7 +48,7 @@ func (m *Manager) adoptPorts(a *Agent, st wire.Status) {
 		}
 		m.mu.Lock()
 		kept, ok := find(a.Kept.PortMappings, k)
-		if !ok { // in the state it is one of the known ones, or not yet there
+		if !ok { // the state has it among the known ones, or not yet
 			kept, _ = find(a.Kept.KnownPorts, k)
 			kept = store.PortMap{Internal: k.Internal, Protocol: k.Protocol, Bind: kept.Bind, Auto: p.Auto}
 		}

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// maxMaps bounds the port maps of one agent.
+	// maxMaps is the most port maps of one agent.
 	maxMaps = 256
-	// maxKnown bounds the ports that are remembered of an agent.
+	// maxKnown is the most ports that are remembered of an agent.
 	maxKnown = 64
 )
 
@@ -35,10 +35,9 @@ func (a *Agent) key(p store.PortMap) PortKey {
 	return PortKey{Agent: a.Name(), Protocol: p.Protocol, Internal: p.Internal}
 }
 
-// The methods below are about an agent's maps in memory; the manager's mutex
-// is held.
+// The methods below change an agent's maps in memory. The manager's mutex is held.
 
-// mapView is a map as the API shows it; bind is where maps are bound by default.
+// mapView returns a map for the API. bind is the configured address.
 func (a *Agent) mapView(p store.PortMap, bind string) api.PortMapping {
 	at, ok := a.binds[a.key(p)]
 	if !ok {
@@ -55,12 +54,12 @@ func find(maps []store.PortMap, k PortKey) (store.PortMap, bool) {
 	return maps[i], true
 }
 
-// without returns a copy: a saved slice must not change.
+// without returns a copy without k: a slice that was saved must not change.
 func without(maps []store.PortMap, k PortKey) []store.PortMap {
 	return slices.DeleteFunc(slices.Clone(maps), func(p store.PortMap) bool { return p.Internal == k.Internal && p.Protocol == k.Protocol })
 }
 
-// setMap enters a map, served at bind; bind is "" for an agent that is not up.
+// setMap enters a map that is served at bind. bind is "" for an agent that is not up.
 func (a *Agent) setMap(p store.PortMap, bind string) {
 	k := a.key(p)
 	a.Kept.PortMappings = append(without(a.Kept.PortMappings, k), p)
@@ -92,7 +91,7 @@ func (a *Agent) dropMap(k PortKey) (store.PortMap, bool) {
 	return p, ok
 }
 
-// remember records the port of a map; it returns those that have no room any more.
+// remember records the port of a map. It returns the ports that it dropped to make room.
 func (a *Agent) remember(p store.PortMap) (dropped []PortKey) {
 	p.Auto = false
 	known := append(without(a.Kept.KnownPorts, a.key(p)), p)
@@ -104,7 +103,7 @@ func (a *Agent) remember(p store.PortMap) (dropped []PortKey) {
 	return dropped
 }
 
-// retire releases the port of a removed map, and remembers it.
+// retire releases the port of a removed map and remembers it.
 func (m *Manager) retire(a *Agent, p store.PortMap) {
 	m.mu.Lock()
 	dropped := a.remember(p)
@@ -115,8 +114,8 @@ func (m *Manager) retire(a *Agent, p store.PortMap) {
 	}
 }
 
-// dropAuto forgets automatic maps: their listeners are gone with the agent's processes, and
-// return to the same ports.
+// dropAuto removes automatic maps: their listeners have ended with the agent's processes, and get
+// the same ports when they return.
 func (m *Manager) dropAuto(a *Agent) {
 	a.mapping.Lock()
 	defer a.mapping.Unlock()

@@ -11,18 +11,17 @@ import (
 	"polis/daemon/store"
 )
 
-// Resource is one kernel or git thing an agent needs. Its name is derived
-// from the agent's name. Ensure and Remove are idempotent.
+// Resource is one kernel or git object that an agent needs. Its name is derived from the agent's
+// name. Ensure and Remove are idempotent.
 type Resource interface {
 	Name() string
 	Ensure(ctx context.Context, a *Agent) error
 	Remove(ctx context.Context, a *Agent) error
-	// List returns the agents for which the thing exists now.
+	// List returns the agents for which the object exists now.
 	List(ctx context.Context) ([]string, error)
 }
 
-// Ephemeral is a Resource that is of use only while the agent has a shim: it is removed whenever
-// the shim is, and not only with the agent.
+// Ephemeral is a Resource that only a running shim needs: it is removed whenever the shim is.
 type Ephemeral interface {
 	Resource
 	Ephemeral()
@@ -60,26 +59,26 @@ type Shim interface {
 type Shims interface {
 	// Ensure starts the agent's shim and returns when it is ready.
 	Ensure(ctx context.Context, a *Agent) error
-	// Remove ends the shim and cleans up, also after its death.
+	// Remove stops the shim and cleans up, even if the shim is dead.
 	Remove(ctx context.Context, a *Agent) error
 	Alive(ctx context.Context, a *Agent) (bool, error)
 	Dial(agent string) Shim
 	Socket(agent string) string
 	List(ctx context.Context) ([]string, error)
-	// Spec is the spec of the agent's shim, if it was started and its directory still exists.
+	// Spec returns the spec of the agent's shim, if it was started and its directory still exists.
 	Spec(agent string) (wire.Spec, bool)
-	// Settings are the settings an agent should have, its own and as configured; Note writes them
-	// into the spec of a running shim.
+	// Settings returns the settings that an agent should have, its own and the configured ones.
+	// Note writes them into the spec of a running shim.
 	Settings(a *Agent) wire.Settings
 	Note(agent string, s wire.Settings) error
 	// RefreshHome brings the files of the owner's home that an agent has copies of up to date,
 	// before a program of the agent starts. The agent is up.
 	RefreshHome(a *Agent) error
-	// Reason is the last error of a shim that is gone, if any.
+	// Reason returns the last error of a shim that has ended, if any.
 	Reason(a *Agent) string
-	// SaveCursor saves the number of the last processed event of the agent's shim; LoadCursor
-	// reads it back, also after the daemon's death. ok is false if no number was saved since the
-	// shim started.
+	// SaveCursor stores the number of the last processed event of the agent's shim. LoadCursor
+	// reads it, also in a later daemon; ok is false if no number was stored since the shim
+	// started.
 	SaveCursor(agent string, event uint64) error
 	LoadCursor(agent string) (event uint64, ok bool)
 }
@@ -94,7 +93,7 @@ type WorktreeStatus struct {
 // Work is what an agent has done since a commit.
 type Work struct {
 	Head    string
-	Commits int // that neither the target nor the commit has
+	Commits int // commits in neither the target nor the commit
 	Dirty   int // files, as in WorktreeStatus
 }
 
@@ -102,17 +101,17 @@ type Work struct {
 type Reverted struct {
 	Commit  string
 	Paths   []string
-	Later   int    // merges made since
+	Later   int    // number of later merges
 	Project string // the state of the user's checkout
 	Note    string
 }
 
-// Saved is saved work. Both are empty if there was none.
+// Saved is saved work. Both fields are empty if there was none.
 type Saved struct {
-	Ref  string // empty if all of it is in the target
+	Ref  string // empty if the target contains all of it
 	Head string // the commit it is based on
-	// Whole, if not nil, is why a ref cannot contain all of it (repositories inside, an index
-	// that git cannot read): the directory itself must be kept.
+	// Whole, if not nil, is why a ref cannot contain all of it (repositories inside, an index that
+	// git cannot read): the directory itself must be kept.
 	Whole error
 }
 
@@ -126,12 +125,12 @@ type Preview struct {
 // Repo is the git side of a workspace.
 type Repo interface {
 	Status(ctx context.Context, a *Agent) (WorktreeStatus, error)
-	// Head is the commit the agent's worktree is on; empty if there is none.
+	// Head returns the commit of the agent's worktree; empty if there is none.
 	Head(ctx context.Context, a *Agent) (string, error)
-	// Forward brings the branch and the files of an agent without work of its own to
-	// where the target is, below its view. kept says why it did not.
+	// Forward moves the branch and the files of an agent without work of its own to the target's
+	// commit, below its view. kept is the reason why it did not.
 	Forward(ctx context.Context, a *Agent) (from, to, kept string, err error)
-	// Since is what the agent has done since it was on base.
+	// Since returns what the agent has done since base.
 	Since(ctx context.Context, a *Agent, base string) (Work, error)
 	// Save puts everything unsaved under a trash ref, with ignored also ignored files.
 	Save(ctx context.Context, a *Agent, ignored bool) (Saved, error)

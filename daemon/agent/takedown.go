@@ -36,7 +36,7 @@ func (m *Manager) takeDown(ctx context.Context, a *Agent) error {
 	return errors.Join(errs...)
 }
 
-// dismantle removes everything of the agent, in reverse order.
+// dismantle removes all resources of the agent, in reverse order.
 func (m *Manager) dismantle(ctx context.Context, a *Agent) error {
 	errs := []error{m.takeDown(ctx, a)}
 	for i := len(m.Resources) - 1; i >= 0; i-- {
@@ -48,7 +48,7 @@ func (m *Manager) dismantle(ctx context.Context, a *Agent) error {
 	return errors.Join(errs...)
 }
 
-// forget drops the agent from the state.
+// forget removes the agent from the state.
 func (m *Manager) forget(a *Agent) error {
 	m.mu.Lock()
 	delete(m.agents, a.Name())

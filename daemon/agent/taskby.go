@@ -10,7 +10,7 @@ import (
 	"polis/daemon/task"
 )
 
-// taskOf finds an agent and its task by the task's ID.
+// taskOf returns an agent and its task by the task's ID.
 func (m *Manager) taskOf(id string) (*Agent, api.Task, error) {
 	name, _, err := task.ParseID(id)
 	if err != nil {
@@ -24,7 +24,7 @@ func (m *Manager) taskOf(id string) (*Agent, api.Task, error) {
 	return a, t, err
 }
 
-// AllTasks are the newest tasks of a workspace ("" = all), oldest first.
+// AllTasks returns the newest tasks of a workspace ("" = all), oldest first.
 func (m *Manager) AllTasks(workspace string, limit int) ([]api.Task, error) {
 	m.mu.Lock()
 	var as []*Agent
@@ -46,15 +46,14 @@ func (m *Manager) AllTasks(workspace string, limit int) ([]api.Task, error) {
 	return out[max(0, len(out)-limit):], nil
 }
 
-// Task returns one task; with wait once its result is final, or as it is when ctx
-// ends.
+// Task returns one task. With wait it returns when the result is final or ctx ends.
 func (m *Manager) Task(ctx context.Context, id string, wait bool) (api.Task, error) {
 	for {
 		a, err := m.taskAgent(id)
 		if err != nil {
 			return api.Task{}, err
 		}
-		changed := m.records(a).Changed() // before the look: nothing is missed in between
+		changed := m.records(a).Changed() // before the read, so that no change in between is missed
 		t, err := m.records(a).Get(id)
 		if err != nil || !wait || t.Via != "" || t.Final {
 			return t, err
@@ -90,10 +89,10 @@ func (m *Manager) DiffTask(ctx context.Context, id string, opt api.DiffRequest, 
 	return a.WS.Repo.DiffCommits(ctx, a, t.Base, head, opt, to)
 }
 
-// cancelGrace is how long the program of a cancelled task may take to end by itself.
+// cancelGrace is how long the program of a cancelled task may take to exit after SIGTERM.
 const cancelGrace = 10 * time.Second
 
-// CancelTask ends a task that runs, and drops one that waits. The agent stays up.
+// CancelTask ends a running task, or drops a waiting one. The agent stays up.
 func (m *Manager) CancelTask(ctx context.Context, id string) (api.Task, error) {
 	a, err := m.taskAgent(id)
 	if err != nil {
@@ -126,7 +125,7 @@ func (m *Manager) CancelTask(ctx context.Context, id string) (api.Task, error) {
 	return m.records(a).Get(id)
 }
 
-// RetryTask gives a task to its agent once more, after those that wait.
+// RetryTask gives a task to its agent again, after the tasks that wait.
 func (m *Manager) RetryTask(ctx context.Context, id string) (api.Task, error) {
 	a, old, err := m.taskOf(id)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"polis/daemon/task"
 )
 
-// exitOf is the end of a task whose program has ended.
+// exitOf returns the end of a task whose program has exited.
 func (m *Manager) exitOf(st wire.Status) task.End {
 	e := task.End{At: m.Now().UTC(), By: api.EndExit, Exit: st.ExitCode}
 	if st.ExitedAt != nil {
@@ -24,7 +24,7 @@ func (m *Manager) exitOf(st wire.Status) task.End {
 	return e
 }
 
-// doneEvent ends the task of an agent that says that it is done.
+// doneEvent ends the task of an agent that reports that it is done.
 func (m *Manager) doneEvent(ctx context.Context, sh Shim, a *Agent) {
 	st, err := sh.Status(ctx)
 	if err != nil {
@@ -34,7 +34,7 @@ func (m *Manager) doneEvent(ctx context.Context, sh Shim, a *Agent) {
 	m.saidDone(a, st)
 }
 
-// saidDone ends the task if the agent has said that it is done.
+// saidDone ends the task if the agent has reported that it is done.
 func (m *Manager) saidDone(a *Agent, st wire.Status) {
 	if st.Done == nil || !m.works(a, st.Task) {
 		return
@@ -47,15 +47,15 @@ func (m *Manager) saidDone(a *Agent, st wire.Status) {
 	m.endTask(a, task.End{At: d.At.UTC(), By: by, Failed: d.Failed, Message: d.Message})
 }
 
-// works says whether what the agent works on is the task of a shim's status.
+// works reports whether the agent works on the task of a shim's status.
 func (m *Manager) works(a *Agent, id string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return a.Kept.InTask && (id == "" || a.Kept.Task == "" || a.Kept.Task == id)
 }
 
-// knowTask takes over the task that a living shim knows of, when the last daemon
-// died before it could note that it had begun.
+// knowTask takes over the task that a running shim works on, if the last daemon died before it
+// recorded the start.
 func (m *Manager) knowTask(a *Agent, st wire.Status) {
 	if st.Task == "" {
 		return
@@ -69,10 +69,10 @@ func (m *Manager) knowTask(a *Agent, st wire.Status) {
 	m.mu.Unlock()
 }
 
-// endTask ends the task the agent works on, if it does. Every end leads here, and
-// the first one counts: what is recorded already is only carried on with, which is
-// how a daemon finishes what the last one could not. A branch whose task ended
-// well is put in the merge queue; another is left for a person.
+// endTask ends the task that the agent works on, if any. Every end leads here, and the first one
+// counts. For an end that is recorded already it only repeats the later steps, which is how a
+// daemon finishes what the last one could not. A branch whose task ended well is put in the merge
+// queue; another stays for a user.
 func (m *Manager) endTask(a *Agent, e task.End) {
 	m.mu.Lock()
 	in, id := a.Kept.InTask, a.Kept.Task
@@ -83,7 +83,7 @@ func (m *Manager) endTask(a *Agent, e task.End) {
 	if e.At.IsZero() {
 		e.At = m.Now().UTC()
 	}
-	// A task of an older polisd has no record: how it ended is all there is.
+	// A task of an older polisd has no record: only its end is known.
 	t := api.Task{Agent: a.Name(), State: api.TaskRunning}
 	task.Finish(&t, e)
 	if id != "" {
@@ -108,7 +108,8 @@ func (m *Manager) endTask(a *Agent, e task.End) {
 	first := a.Kept.InTask && a.Kept.Task == id
 	if first {
 		a.Kept.InTask, a.Kept.Task = false, ""
-		// Without auto_merge the branch waits for a person by choice; the task's result shows it.
+		// Without auto_merge the branch waits for a user by configuration. The task's result shows
+		// it.
 		if !task.Well(t) && a.WS.Git {
 			a.Kept.MergeStatus = api.MergePending
 		}
@@ -123,14 +124,14 @@ func (m *Manager) endTask(a *Agent, e task.End) {
 	m.publishTask(t, "task "+cmp.Or(id, "of an older polisd")+" of agent "+a.Name()+" has ended: "+t.Result)
 }
 
-// mergesTask says whether the branch of a task that has ended is to be merged.
+// mergesTask reports whether the branch of an ended task is to be merged.
 func (m *Manager) mergesTask(a *Agent, t api.Task) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return task.Well(t) && a.WS.Git && a.WS.Queue != nil && m.cfgLive.AutoMerge(a.WS.Name, a.Type, a.Kept.AutoMerge)
 }
 
-// queueMerge puts the branch of a task in the merge queue. That saves the state, too.
+// queueMerge puts the branch of a task in the merge queue, which also saves the state.
 func (m *Manager) queueMerge(a *Agent, t api.Task) {
 	e := api.QueueEntry{Agent: a.Name(), By: "task", AddedAt: m.Now().UTC()}
 	if t.ID != "" {

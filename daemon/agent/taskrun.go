@@ -12,7 +12,7 @@ import (
 	"polis/daemon/task"
 )
 
-// maxPrompt bounds a task's text, in bytes: it becomes one argument of execve.
+// maxPrompt is the longest text of a task, in bytes: it becomes one argument of execve(2).
 const maxPrompt = 120 << 10
 
 func checkPrompt(prompt string) error {
@@ -22,8 +22,8 @@ func checkPrompt(prompt string) error {
 	return nil
 }
 
-// Run gives the agent a task; a stopped agent is started first (property 24). With
-// Queue a task may wait until those before it have ended.
+// Run gives the agent a task and starts a stopped agent first (property 24). With Queue a task can
+// wait until those before it have ended.
 func (m *Manager) Run(ctx context.Context, name string, req api.RunRequest) (api.Task, error) {
 	if err := errors.Join(checkPrompt(req.Prompt), api.CheckEnv(req.Env)); err != nil {
 		return api.Task{}, err
@@ -36,8 +36,7 @@ func (m *Manager) Run(ctx context.Context, name string, req api.RunRequest) (api
 	return m.assign(ctx, a, api.Task{Agent: name, Prompt: req.Prompt, Command: []string{}, Time: m.Now().UTC(), Model: req.Model, Continue: req.Continue, Commit: req.Commit || m.config().Roles[a.Copy().Role].AutoCommit}, req.Queue, req.Env)
 }
 
-// assign begins a task, or keeps it until its turn has come. env is for it alone. a.op is
-// held.
+// assign begins a task, or keeps it until its turn. env is for this task only. a.op is held.
 func (m *Manager) assign(ctx context.Context, a *Agent, t api.Task, queue bool, env map[string]string) (api.Task, error) {
 	waiting, err := m.records(a).In(api.TaskQueued)
 	if err != nil {
@@ -46,7 +45,7 @@ func (m *Manager) assign(ctx context.Context, a *Agent, t api.Task, queue bool, 
 	st := a.status(m)
 	if queue && (st == api.StatusRunning || len(waiting) > 0 && st != api.StatusError) {
 		if len(env) > 0 {
-			// They would have to be kept with the task, whose record anybody can read.
+			// They would be stored with the task, whose record every user can read.
 			return t, api.Errorf(api.CodeBadState, "agent %s is at work: a task that waits cannot have variables of its own", a.Name()).
 				WithHint("polisctl agents set %s --env NAME gives them to the agent, or give the task when it is idle", a.Name())
 		}
@@ -58,7 +57,7 @@ func (m *Manager) assign(ctx context.Context, a *Agent, t api.Task, queue bool, 
 	return m.begin(ctx, a, t, env)
 }
 
-// queueTask keeps a task until its turn has come. a.op is held.
+// queueTask keeps a task until its turn. a.op is held.
 func (m *Manager) queueTask(a *Agent, t api.Task, waiting int) (api.Task, error) {
 	if waiting >= task.MaxQueued {
 		return t, api.Errorf(api.CodeQuota, "agent %s has %d tasks that wait: at most %d", a.Name(), waiting, task.MaxQueued).
@@ -77,7 +76,7 @@ func (m *Manager) queueTask(a *Agent, t api.Task, waiting int) (api.Task, error)
 	return t, nil
 }
 
-// taskCommand is the command line that works on a task.
+// taskCommand returns the command line that works on a task.
 func (m *Manager) taskCommand(a *Agent, t api.Task) ([]string, error) {
 	typ, err := a.Type.With(a.Kept.Command, t.Model, t.Continue)
 	if err != nil {
@@ -91,7 +90,7 @@ func (m *Manager) taskCommand(a *Agent, t api.Task) ([]string, error) {
 	return cmd, nil
 }
 
-// begin starts a task, which may have waited. env is for it alone. a.op is held.
+// begin starts a task, which can have waited. env is for this task only. a.op is held.
 func (m *Manager) begin(ctx context.Context, a *Agent, t api.Task, env map[string]string) (api.Task, error) {
 	m.renewType(ctx, a)
 	cmd, err := m.taskCommand(a, t)
@@ -101,7 +100,7 @@ func (m *Manager) begin(ctx context.Context, a *Agent, t api.Task, env map[strin
 	if err := m.writable(a); err != nil {
 		return t, err
 	}
-	m.endTask(a, task.End{By: api.EndLost, Message: "another task began"}) // there is none, if all is well
+	m.endTask(a, task.End{By: api.EndLost, Message: "another task began"}) // normally there is none
 	if err := m.raise(ctx, a, false); err != nil {
 		return t, err
 	}
@@ -139,7 +138,8 @@ func (m *Manager) begin(ctx context.Context, a *Agent, t api.Task, env map[strin
 	return t, nil
 }
 
-// outputEnd is where the agent's next output will be; nil if its shim does not say.
+// outputEnd returns the position of the agent's next output, or nil if its shim does not report
+// it.
 func (m *Manager) outputEnd(ctx context.Context, a *Agent) *api.OutputRange {
 	sh := m.Shims.Dial(a.Name())
 	defer sh.Close()
@@ -150,9 +150,8 @@ func (m *Manager) outputEnd(ctx context.Context, a *Agent) *api.OutputRange {
 	return &api.OutputRange{From: st.LogEnd}
 }
 
-// next begins the task that waits longest, if the agent has nothing to do. With wake
-// a stopped agent is started for it: it has just been given that task. It does
-// not wait.
+// next begins the task that waits longest, if the agent has nothing to do. With wake it starts a
+// stopped agent, which was just given that task. It does not wait.
 func (m *Manager) next(a *Agent, wake bool) {
 	ids, err := m.records(a).In(api.TaskQueued)
 	if err != nil || len(ids) == 0 || m.halted(m.ctx) {
@@ -168,8 +167,8 @@ func (m *Manager) next(a *Agent, wake bool) {
 	})
 }
 
-// beginNext begins the first task that waits. It returns true if that could not be
-// started and has ended so, and another one may be tried. a.op is held.
+// beginNext begins the first waiting task. It returns true if that task could not be started and
+// has ended, so that the next can be tried. a.op is held.
 func (m *Manager) beginNext(a *Agent, wake bool) bool {
 	m.mu.Lock()
 	there, st := m.agents[a.Name()] == a && a.Kept.Removal == nil, a.Kept.Status

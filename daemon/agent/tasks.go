@@ -9,7 +9,7 @@ import (
 	"polis/daemon/task"
 )
 
-// records are those of an agent's tasks.
+// records returns the store of an agent's tasks.
 func (m *Manager) records(a *Agent) *task.Store {
 	dir := a.WS.Root.Logs(a.Name())
 	m.mu.Lock()
@@ -31,7 +31,7 @@ func (m *Manager) Tasks(name string) ([]api.Task, error) {
 	return m.records(a).List(task.MaxTasks, nil)
 }
 
-// lastTask is the brief of an agent's last task, nil if there is none.
+// lastTask returns the brief of an agent's last task, or nil.
 func (m *Manager) lastTask(a *Agent) *api.TaskBrief {
 	b, err := m.records(a).Last()
 	if err != nil {
@@ -40,8 +40,8 @@ func (m *Manager) lastTask(a *Agent) *api.TaskBrief {
 	return b
 }
 
-// changeTask changes a record. That it cannot be written now is no failure of what
-// it records: it counts, and is written when it can be.
+// changeTask changes a record. If it cannot be written now, the change counts nevertheless and is
+// written later.
 func (m *Manager) changeTask(a *Agent, id string, change func(*api.Task)) (api.Task, bool) {
 	t, err := m.records(a).Update(id, change)
 	switch {
@@ -55,7 +55,7 @@ func (m *Manager) changeTask(a *Agent, id string, change func(*api.Task)) (api.T
 	return t, true
 }
 
-// laterTasks has the records that could not be written tried again with the state.
+// laterTasks makes records that could not be written be retried with the state.
 func (m *Manager) laterTasks(w *Workspace) {
 	m.mu.Lock()
 	was := w.unsaved
@@ -66,7 +66,7 @@ func (m *Manager) laterTasks(w *Workspace) {
 	}
 }
 
-// flushTasks writes the records of a workspace that could not be written.
+// flushTasks writes the records of a workspace that could not be written before.
 func (m *Manager) flushTasks(w *Workspace) error {
 	m.mu.Lock()
 	var all []*Agent
@@ -84,8 +84,8 @@ func (m *Manager) flushTasks(w *Workspace) error {
 	return nil
 }
 
-// publishTask emits the event of a task that was given, has begun or ended, or of
-// whose branch something became.
+// publishTask emits the event of a task that was given, began or ended, or of its branch's
+// outcome.
 func (m *Manager) publishTask(t api.Task, message string) {
 	data := map[string]any{"prompt": api.Shorten(t.Prompt, 200), "id": t.ID, "state": t.State, "outcome": t.Outcome, "result": t.Result}
 	if t.Via != "" {
@@ -94,13 +94,13 @@ func (m *Manager) publishTask(t api.Task, message string) {
 	m.Events.Publish(api.Event{Type: api.EventTask, Agent: t.Agent, Message: message, Data: data})
 }
 
-// logSent keeps what was sent to a Running agent, with its tasks (property 25).
+// logSent records input that was sent to a Running agent, with its tasks (property 25).
 func (m *Manager) logSent(a *Agent, text, via string) (api.Task, error) {
 	return m.records(a).Create(api.Task{Prompt: text, Command: []string{}, Time: m.Now().UTC(), Via: via})
 }
 
-// mendTasks brings the records in line with what is: a task that the last daemon
-// left running, and that does not run, has ended. Then the next one begins.
+// mendTasks corrects the records after a restart: a task that is recorded as running, and does not
+// run, has ended. Then the next one begins.
 func (m *Manager) mendTasks(a *Agent) {
 	ids, err := m.records(a).In(api.TaskRunning)
 	if err != nil {
@@ -131,8 +131,8 @@ func (m *Manager) lose(a *Agent, id, why string) {
 	}
 }
 
-// landTasks records what became of a branch with the tasks that put it in the
-// queue, and that a merge brought home the work of earlier ones.
+// landTasks records the outcome of a branch in the tasks that queued it, and marks earlier tasks
+// whose work the merge contains.
 func (m *Manager) landTasks(a *Agent, e api.QueueEntry, out api.QueueOutcome, merged bool) {
 	ids := slices.Clone(e.Tasks)
 	if merged {
@@ -161,10 +161,10 @@ func (m *Manager) landTasks(a *Agent, e api.QueueEntry, out api.QueueOutcome, me
 	}
 }
 
-// maxHome is how many earlier tasks one merge may bring home.
+// maxHome is the most earlier tasks that one merge marks as merged.
 const maxHome = 50
 
-// Dequeued records that an agent's branch was taken out of the merge queue.
+// Dequeued records that an agent's branch was removed from the merge queue.
 func (m *Manager) Dequeued(name string) {
 	a, err := m.lookup(name)
 	if err != nil {
@@ -181,7 +181,7 @@ func (m *Manager) Dequeued(name string) {
 	}
 }
 
-// LogDir is where the agent's output log is.
+// LogDir returns the directory of the agent's output log.
 func (m *Manager) LogDir(name string) (string, error) {
 	a, err := m.lookup(name)
 	if err != nil {
@@ -190,13 +190,13 @@ func (m *Manager) LogDir(name string) (string, error) {
 	return a.WS.Root.Logs(name), nil
 }
 
-// measureTime bounds the look at what a task has left, afterTime that at its shim.
+// measureTime bounds measuring what a task has changed, afterTime the query of its shim.
 const (
 	measureTime = 30 * time.Second
 	afterTime   = 3 * time.Second
 )
 
-// measure is what a task has done; what cannot be known is nothing.
+// measure returns what a task has done. What cannot be determined is zero.
 func (m *Manager) measure(a *Agent, t api.Task) task.Work {
 	out := task.Work{NoGit: !a.WS.Git}
 	out.Use, out.Refused = m.aftermath(a, t)
@@ -213,7 +213,7 @@ func (m *Manager) measure(a *Agent, t api.Task) task.Work {
 	return out
 }
 
-// aftermath is what the agent's shim, if it lives, knows of a task.
+// aftermath returns what the agent's shim, if it runs, recorded about a task.
 func (m *Manager) aftermath(a *Agent, t api.Task) (*api.TaskUse, []api.WhyEntry) {
 	m.mu.Lock()
 	up := a.up

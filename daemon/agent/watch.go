@@ -14,11 +14,11 @@ type Watcher interface {
 	Stopped(ctx context.Context, a *Agent) (bool, error)
 	// Continue continues a stopped shim.
 	Continue(ctx context.Context, a *Agent) error
-	// Beat returns how long ago the shim last noted that it works; false if it notes nothing.
+	// Beat returns the time since the shim's last heartbeat; false if it writes none.
 	Beat(a *Agent) (age time.Duration, ok bool)
 	// Waiting returns the number of unanswered requests to the agent's views.
 	Waiting(a *Agent) (int, error)
-	// Ping queries the shim for an answer, and Statfs its views.
+	// Ping queries the shim, Statfs its views. Both wait for the answer.
 	Ping(ctx context.Context, a *Agent) error
 	Statfs(ctx context.Context, a *Agent) error
 	// End aborts the FUSE connections of the agent's views and kills its shim.
@@ -31,17 +31,17 @@ const (
 	// requests it is pingSoon.
 	pingEvery = 20 * time.Second
 	pingSoon  = 3 * time.Second
-	// lateAfter is how old a heartbeat of a shim may be, which comes every three seconds,
-	// before it is pinged at once; lateNotice is noticeAfter of such a ping. A shim that hangs
-	// while nobody uses it is so noticed within five seconds.
+	// lateAfter is the age of a heartbeat, which is written every three seconds, at which the shim
+	// is pinged at once. lateNotice replaces noticeAfter for such a ping. A shim that hangs while
+	// no process uses its views is then detected within five seconds.
 	lateAfter  = 3200 * time.Millisecond
 	lateNotice = 800 * time.Millisecond
-	// noticeAfter is how long an answer may take before it is logged, and pingTime how long
-	// before it counts as missing. A machine under load is slow, not broken.
+	// noticeAfter is how long an answer may take before it is logged, pingTime how long before it
+	// counts as missing. A machine under load is slow, but not broken.
 	noticeAfter = 4 * time.Second
 	pingTime    = 20 * time.Second
-	// maxStops is how many consecutive checks may find a shim stopped although it was continued
-	// each time, and maxSilence how many answers may be missing.
+	// maxStops is how many consecutive checks may find a shim stopped that was continued each
+	// time. maxSilence is how many answers may be missing.
 	maxStops   = 5
 	maxSilence = 3
 	endTime    = 15 * time.Second
@@ -58,8 +58,8 @@ type health struct {
 	ended   bool
 }
 
-// watch finds shims that are stopped or hang: every process that opens a file of the agent would
-// wait for them, on the host too.
+// watch finds shims that are stopped or hang. Every process that opens a file of such an agent
+// waits, on the host too.
 func (m *Manager) watch() {
 	tick := time.NewTicker(watchTick)
 	defer tick.Stop()
@@ -83,7 +83,7 @@ func (m *Manager) watch() {
 	}
 }
 
-// watched are the agents whose shims should answer, with their generation.
+// watched returns the agents whose shims should answer, with their generation.
 func (m *Manager) watched() map[*Agent]uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -130,7 +130,7 @@ func (m *Manager) examine(a *Agent, h *health) {
 	}
 }
 
-// continueShim continues a stopped shim, and kills one that is stopped again and again.
+// continueShim continues a stopped shim. It kills a shim that is stopped again and again.
 func (m *Manager) continueShim(a *Agent, h *health) {
 	switch {
 	case h.stops > maxStops:
@@ -145,7 +145,7 @@ func (m *Manager) continueShim(a *Agent, h *health) {
 	}
 }
 
-// ping pings a shim, and its views if requests wait there.
+// ping queries a shim, and its views if requests wait there.
 func (m *Manager) ping(a *Agent, h *health, views bool, after time.Duration) {
 	defer func() {
 		m.mu.Lock()
@@ -182,7 +182,7 @@ func (m *Manager) ping(a *Agent, h *health, views bool, after time.Duration) {
 	}
 }
 
-// endHung kills a hung shim. Its end is then handled as any other.
+// endHung kills a hung shim. Its end is then handled like any other.
 func (m *Manager) endHung(a *Agent, h *health, why string) {
 	m.mu.Lock()
 	over := h.ended || !a.up || a.leaving || a.Kept.Generation != h.gen
@@ -201,7 +201,7 @@ func (m *Manager) endHung(a *Agent, h *health, why string) {
 	if err := m.Watch.End(ctx, a); err != nil {
 		m.Log.Error("hung shim not killed", "agent", a.Name(), "err", err)
 		m.mu.Lock()
-		h.ended, h.silence = false, 0 // again later
+		h.ended, h.silence = false, 0 // retry later
 		m.mu.Unlock()
 	}
 }

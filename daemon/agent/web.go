@@ -8,8 +8,8 @@ import (
 	"polis/daemon/api"
 )
 
-// Web lists the TCP ports an agent listens on: those that are mapped first, in
-// the order they were.
+// Web returns the TCP ports that an agent listens on: the mapped ones first, in the order of their
+// mapping.
 func (m *Manager) Web(ctx context.Context, name string) ([]int, error) {
 	a, err := m.upShim(name)
 	if err != nil {
@@ -38,7 +38,7 @@ func (m *Manager) Web(ctx context.Context, name string) ([]int, error) {
 	return out, nil
 }
 
-// Up lists the agents that are up, sorted.
+// Up returns the agents that are up, sorted.
 func (m *Manager) Up() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -52,7 +52,7 @@ func (m *Manager) Up() []string {
 	return out
 }
 
-// Place is where in the network an agent that is up is.
+// Place returns the network of an agent that is up.
 func (m *Manager) Place(name string) (Network, error) {
 	a, err := m.upShim(name)
 	if err != nil {
