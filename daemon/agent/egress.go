@@ -20,7 +20,7 @@ func egressText(own []string) string {
 	return strings.Join(own, ",")
 }
 
-// hostPortsText is an agent's own host ports for people.
+// hostPortsText formats an agent's own host ports.
 func hostPortsText(own []uint16) string {
 	switch {
 	case own == nil:
@@ -31,8 +31,8 @@ func hostPortsText(own []uint16) string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(own), " ", ","), "[]")
 }
 
-// cutOff warns of an agent that cannot reach the model its program works with. Host
-// ports may lead to one.
+// cutOff returns a warning if an agent cannot reach the model that its program works with. A host
+// port can lead to a model as well.
 func cutOff(v api.Agent, t config.BaseType, r config.Reach) []string {
 	if len(t.Hosts) == 0 || len(r.HostPorts) > 0 || !slices.Equal(r.Policy.Entries(), []string{"none"}) {
 		return nil
@@ -41,12 +41,12 @@ func cutOff(v api.Agent, t config.BaseType, r config.Reach) []string {
 		v.Name, t.Program, t.Hosts[0], strings.Join(t.Hosts, ", "))}
 }
 
-// ownReach is what an agent has of its own of what it may reach.
+// ownReach returns what an agent's own settings allow it to reach.
 func ownReach(k store.Agent) config.Own {
 	return config.Own{Egress: k.Egress, HostPorts: k.HostPorts}
 }
 
-// give sends settings to a shim, and applies itself those that an older shim cannot.
+// give sends settings to a shim. It applies itself those that an older shim does not support.
 func (m *Manager) give(ctx context.Context, sh Shim, a *Agent, st wire.Status, req wire.SettingsRequest) error {
 	for _, l := range []struct {
 		name  string
@@ -78,8 +78,8 @@ func (m *Manager) give(ctx context.Context, sh Shim, a *Agent, st wire.Status, r
 	return sh.Set(ctx, req)
 }
 
-// openGate opens the gate of an agent whose shim does not know gates. Names are not resolved
-// there: of a list only its addresses take effect.
+// openGate opens the gate of an agent whose shim does not support gates. Names are not resolved
+// for it: only the addresses of a list take effect.
 func (m *Manager) openGate(ctx context.Context, a *Agent, v wire.Settings) error {
 	if m.Gate == nil {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"polis/daemon/api"
 )
 
-// envWords are variables as execve takes them.
+// envWords formats variables for execve(2).
 func envWords(env map[string]string) []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(env)) {
@@ -27,7 +27,7 @@ func checkUnset(req api.SetRequest) error {
 	return nil
 }
 
-// changedEnv is what the request makes of an agent's variables; old stays as it is.
+// changedEnv returns an agent's variables after the request. It does not change old.
 func changedEnv(old map[string]string, req api.SetRequest) (map[string]string, error) {
 	if len(req.Env) == 0 && len(req.UnsetEnv) == 0 {
 		return old, nil
@@ -47,7 +47,7 @@ func changedEnv(old map[string]string, req api.SetRequest) (map[string]string, e
 	return env, api.CheckEnv(env)
 }
 
-// describeEnv is what of an agent's variables is different, without what they are.
+// describeEnv names the variables of an agent that differ, without their values.
 func describeEnv(old, now map[string]string) []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(now)) {

@@ -9,9 +9,9 @@ import (
 	"polis/fusefs/policy/glob"
 )
 
-// contested rejects rules that overlap with another agent's exclusive paths in the workspace, or
-// that claim paths that another agent has a rule to write (seed 002, ConflictPolicy fail_fast).
-// An agent without write rules is not considered: its changes are checked when it merges. m.mu is
+// contested refuses rules that overlap with another agent's exclusive paths in the workspace, or
+// that claim paths which another agent has a rule to write (seed 002, ConflictPolicy fail_fast).
+// An agent without write rules is not considered: its changes are checked at the merge. m.mu is
 // held.
 func (m *Manager) contested(a *Agent, p api.Policy) error {
 	for _, name := range slices.Sorted(maps.Keys(m.agents)) {
@@ -38,7 +38,7 @@ func (m *Manager) contested(a *Agent, p api.Policy) error {
 	return nil
 }
 
-// overlap finds an exclusive path of one agent, and a rule of another that writes, or claims, a
+// overlap returns an exclusive path of one agent, and a rule of another that writes or claims a
 // part of it.
 func overlap(owner, other api.Policy) (exclusive, rule, kind string, err error) {
 	if len(owner.Exclusive) == 0 {

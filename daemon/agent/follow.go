@@ -26,7 +26,7 @@ func (m *Manager) startFollow(a *Agent) {
 	})
 }
 
-// followShim reads events and reconnects; when the shim is gone it reports that and cleans up.
+// followShim reads events and reconnects. When the shim has ended it reports that and cleans up.
 func (m *Manager) followShim(ctx context.Context, a *Agent, gen uint64) {
 	sh := m.Shims.Dial(a.Name())
 	defer sh.Close()
@@ -44,7 +44,7 @@ func (m *Manager) followShim(ctx context.Context, a *Agent, gen uint64) {
 			m.Log.Warn("shim not queried", "agent", a.Name(), "err", aerr)
 		}
 		if aerr == nil && !alive {
-			// Not from this goroutine: the clean-up waits for it.
+			// In another goroutine: the clean-up waits for this one.
 			m.wg.Go(func() { m.reapShim(m.ctx, a, gen) })
 			return
 		}
@@ -55,8 +55,8 @@ func (m *Manager) followShim(ctx context.Context, a *Agent, gen uint64) {
 	}
 }
 
-// reapShim cleans up after a shim that died: its agent is in Error, its mounts, processes and
-// leases are gone, its files are intact.
+// reapShim cleans up after a shim that died. Its agent is in state Error, its mounts, processes
+// and leases are gone, and its files are intact.
 func (m *Manager) reapShim(ctx context.Context, a *Agent, gen uint64) {
 	if a.op.Acquire(ctx) != nil {
 		return
@@ -88,7 +88,7 @@ func (m *Manager) reapShim(ctx context.Context, a *Agent, gen uint64) {
 }
 
 // hear processes one event and saves the cursor, so that the next daemon continues after it. An
-// event may be processed twice, never lost.
+// event can be processed twice, and is never lost.
 func (m *Manager) hear(ctx context.Context, sh Shim, a *Agent, e api.Event) {
 	m.mu.Lock()
 	last := a.last
@@ -105,8 +105,8 @@ func (m *Manager) hear(ctx context.Context, sh Shim, a *Agent, e api.Event) {
 	}
 }
 
-// missed handles events that the shim did not retain: more happened than it has room for, while
-// no daemon followed.
+// missed handles events that the shim did not keep: while no daemon followed, more happened than
+// the shim has room for.
 func (m *Manager) missed(ctx context.Context, sh Shim, a *Agent, n uint64) {
 	m.Log.Warn("events of the shim lost", "agent", a.Name(), "missing", n)
 	m.Events.Publish(api.Event{Type: api.EventMissed, Agent: a.Name(), Data: map[string]any{"missing": n},

@@ -8,12 +8,12 @@ import (
 	"polis/daemon/shim/wire"
 )
 
-// forwardTime bounds bringing the target in before a task.
+// forwardTime bounds merging the target before a task.
 const forwardTime = 2 * time.Minute
 
-// bringForward brings the target in before a task begins, as configured: work on old text
-// is a conflict later. What cannot be brought forward stays as it is, and the task begins
-// all the same. a.op is held, and the agent runs no command.
+// bringForward updates the agent's branch to the target before a task begins, as configured: work
+// on an old state conflicts later. A branch that cannot be updated stays as it is, and the task
+// begins nevertheless. a.op is held, and the agent runs no command.
 func (m *Manager) bringForward(ctx context.Context, a *Agent) {
 	c := m.config()
 	mode := c.OnStart(a.WS.Name, a.Copy().Role)
@@ -23,16 +23,16 @@ func (m *Manager) bringForward(ctx context.Context, a *Agent) {
 	ctx, cancel := context.WithTimeout(ctx, forwardTime)
 	defer cancel()
 	if err := a.WS.Repo.Sync(ctx); err != nil {
-		m.Log.Warn("commits of the project not brought in", "agent", a.Name(), "err", err)
+		m.Log.Warn("commits of the project not fetched", "agent", a.Name(), "err", err)
 	}
 	sh := m.Shims.Dial(a.Name())
 	defer sh.Close()
 	from, to, kept, err := a.WS.Repo.Forward(ctx, a)
 	if err != nil {
-		m.Log.Warn("branch not brought forward before a task", "agent", a.Name(), "err", err)
+		m.Log.Warn("branch not updated to the target before a task", "agent", a.Name(), "err", err)
 	}
 	if err != nil || from != to {
-		// Also after an error: part of the files may be there.
+		// After an error too: some of the files can have changed.
 		if err := sh.Invalidate(ctx); err != nil {
 			m.Log.Warn("view not invalidated", "agent", a.Name(), "err", err)
 		}
@@ -45,14 +45,14 @@ func (m *Manager) bringForward(ctx context.Context, a *Agent) {
 	}
 }
 
-// mergeTarget merges the target into the agent's branch, in its sandbox and by its rules;
-// what conflicts is taken back.
+// mergeTarget merges the target into the agent's branch, in its sandbox and by its rules. It
+// undoes a merge with conflicts.
 func (m *Manager) mergeTarget(ctx context.Context, sh Shim, a *Agent) {
 	run := func(args ...string) bool {
 		res, err := sh.Run(ctx, wire.ExecRequest{Command: append([]string{"git"}, args...), Env: []string{"LC_ALL=C", "GIT_EDITOR=true", "GIT_MERGE_AUTOEDIT=no"}})
 		return err == nil && res.Code == 0
 	}
-	// Only of a clean worktree: a merge that is taken back must not take anything else.
+	// Only in a clean worktree: the undo must not discard anything else.
 	if !run("diff", "--quiet", "HEAD") || run("merge", "--no-edit", "--no-stat", "refs/heads/"+a.WS.Target) {
 		return
 	}

@@ -8,7 +8,7 @@ import (
 	"polis/daemon/store"
 )
 
-// heal finishes the removal of an agent that was never complete or has lost its worktree.
+// heal finishes the removal of an agent that was never complete, or that has lost its worktree.
 func (m *Manager) heal(ctx context.Context, a *Agent, missing bool, rep *Report) {
 	a.op.Lock()
 	defer a.op.Unlock()
@@ -24,7 +24,7 @@ func (m *Manager) heal(ctx context.Context, a *Agent, missing bool, rep *Report)
 	}
 	kept := ""
 	if missing && a.WS.Git {
-		// The files are lost; commits and a stash of the agent's own are not.
+		// The files are lost. Commits, and a stash of the agent's own, are not.
 		saved, err := a.WS.Repo.Save(ctx, a, false)
 		if err != nil {
 			m.found(a, api.StatusError, string(api.CodeWorktreeMissing)+", and what is left of its work cannot be put aside: "+err.Error())
@@ -74,7 +74,8 @@ func (m *Manager) finishRemoval(ctx context.Context, a *Agent, rep *Report) {
 	rep.add(&rep.Healed, "%s: was being removed when the daemon ended, finished; %s", a.Name(), kept)
 }
 
-// skip leaves an agent with a corrupt worktree alone, unless it is working in it (property 22).
+// skip leaves an agent with a corrupt worktree unchanged, unless it is working in it (property
+// 22).
 func (m *Manager) skip(ctx context.Context, a *Agent, why error, rep *Report) bool {
 	alive, err := m.Shims.Alive(ctx, a)
 	if err != nil {
@@ -93,11 +94,11 @@ func (m *Manager) skip(ctx context.Context, a *Agent, why error, rep *Report) bo
 	return true
 }
 
-// closed are the rules of an agent whose own are lost.
+// closed returns the rules of an agent whose own rules are lost: it may do nothing.
 func closed() api.Policy { return api.Policy{Deny: []string{"**"}} }
 
-// minimal registers a worktree that is missing in the state. Its rules are those of its shim's
-// spec; without one it gets none: lost rules must not turn into permission for everything.
+// minimal registers a worktree that is missing in the state. It gets the rules of its shim's spec.
+// Without a spec it gets closed: lost rules must not become permission for everything.
 func (m *Manager) minimal(ws *Workspace, name string, types map[string]config.BaseType, rep *Report) (*Agent, error) {
 	sess, err := secret()
 	if err != nil {

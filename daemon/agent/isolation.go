@@ -11,8 +11,8 @@ import (
 	"polis/daemon/store"
 )
 
-// Isolated rejects agents that this machine cannot isolate fully, unless the configuration allows
-// it.
+// Isolated refuses agents if this machine cannot isolate them fully, unless the configuration
+// allows that.
 func (m *Manager) Isolated() error {
 	if len(m.Lost) == 0 {
 		return nil
@@ -36,21 +36,21 @@ func (m *Manager) lostNames() []string {
 	return out
 }
 
-// SharesNetwork reports whether agents are in the host's network.
+// SharesNetwork reports whether agents use the host's network.
 func (m *Manager) SharesNetwork() bool { return isolation.Lacks(m.Lost, isolation.Network) }
 
-// reachable rejects an egress that is malformed, or that cannot be enforced: in the host's
-// network no agent is restricted, so one with restrictions must not be there.
+// reachable refuses an egress that is malformed or cannot be enforced: in the host's network no
+// agent can be restricted.
 func (m *Manager) reachable(c config.Config, role string, typ config.BaseType, own config.Own) error {
 	r, err := c.Reach(role, typ, own)
 	if err != nil || !m.SharesNetwork() || r.Policy.Open() {
 		return err
 	}
-	return api.Errorf(api.CodeNetNSFailed, "egress %s cannot be kept on this machine: agents share the host's network", api.Shorten(r.Policy.String(), 200)).
+	return api.Errorf(api.CodeNetNSFailed, "egress %s cannot be enforced on this machine: agents share the host's network", api.Shorten(r.Policy.String(), 200)).
 		WithHint("polisctl doctor shows how to get them a network of their own; without one, only egress open is possible")
 }
 
-// isolation sets on a which isolation it lacks.
+// isolation sets the isolation that an agent lacks.
 func (m *Manager) isolation(a *api.Agent) {
 	a.Isolation = "full"
 	if len(m.Lost) > 0 {
@@ -58,19 +58,19 @@ func (m *Manager) isolation(a *api.Agent) {
 	}
 }
 
-// portTries bounds the search for a random port.
+// portTries is how often a random port is drawn.
 const portTries = 32
 
-// hostMaps chooses the external ports of an agent in the host's network, if they are free: one
-// for each requested port, or one if none was requested, as the agent needs a port to listen on.
-// They are random (seed 000, degraded mode), so that neighbours do not collide.
+// hostMaps chooses free external ports for an agent in the host's network: one for each requested
+// port, or one if none was requested, because the agent needs a port to listen on. They are random
+// (seed 000, degraded mode), so that agents do not collide.
 func (m *Manager) hostMaps(maps []store.PortMap) []store.PortMap {
 	c := m.config()
 	lo, hi := c.PortRange()
 	chance := func() int { return lo + rand.IntN(hi-lo+1) }
 	if len(maps) == 0 {
-		// The same number inside, too: there is no other. If it is taken by now, the next attempt
-		// picks another.
+		// The internal port is the same: the agent has no other network. If another program has
+		// taken it, the next attempt draws another.
 		port := chance()
 		for range portTries {
 			if !m.portTaken(port) {

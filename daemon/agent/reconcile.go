@@ -11,8 +11,7 @@ import (
 	"polis/daemon/store"
 )
 
-// Report is what a reconciliation found and did (seed 000, "State
-// Reconciliation on Startup").
+// Report is the result of a reconciliation (seed 000, "State Reconciliation on Startup").
 type Report struct {
 	api.ReconcileReport
 	mu sync.Mutex
@@ -21,9 +20,9 @@ type Report struct {
 // Tree is an existing worktree, broken or not.
 type Tree struct {
 	Name string
-	// Broken is why it cannot be used.
+	// Broken is why it cannot be used; nil if it can.
 	Broken error
-	// Missing: its files are gone, only git's records are left.
+	// Missing means that its files are gone and only git's records are left.
 	Missing bool
 }
 
@@ -33,7 +32,7 @@ func (r *Report) add(list *[]string, format string, args ...any) {
 	*list = append(*list, fmt.Sprintf(format, args...))
 }
 
-// Heal records what was completed, or undone.
+// Heal records what was completed or undone.
 func (r *Report) Heal(format string, args ...any) { r.add(&r.Healed, format, args...) }
 
 // Fail records what failed.

@@ -8,12 +8,12 @@ import (
 	"polis/daemon/shim/wire"
 )
 
-// releaseTime bounds releasing the leases of an agent that has been merged.
+// releaseTime bounds releasing the leases of a merged agent.
 const releaseTime = 10 * time.Second
 
-// releaseIdle releases the leases of an agent whose work is all in the target: nobody need
-// wait for the rest of their hold, as who edits the files next begins with what is in them now.
-// An agent that works, or has work that is not in the target, keeps its leases.
+// releaseIdle releases the leases of an agent whose work is completely in the target: the next
+// agent that edits the files starts from that work, so none needs to wait for the end of the hold.
+// An agent that works, or has other work, keeps its leases.
 func (m *Manager) releaseIdle(ctx context.Context, a *Agent) {
 	if !m.nothingLeft(ctx, a) {
 		return

@@ -9,8 +9,8 @@ import (
 	"polis/daemon/store"
 )
 
-// Remove removes an agent and its worktree. Work that is not in the target branch is saved first,
-// with ignored also ignored files; without force, such work is an error instead.
+// Remove removes an agent and its worktree. Work that is not in the target branch is saved first;
+// with ignored, this includes ignored files. Without force, such work is an error instead.
 func (m *Manager) Remove(ctx context.Context, name string, force, ignored bool) (api.RemoveResponse, error) {
 	verb := verbRemove
 	if force {
@@ -29,7 +29,7 @@ func (m *Manager) Remove(ctx context.Context, name string, force, ignored bool) 
 	return m.remove(ctx, a, store.Removal{Ignored: ignored})
 }
 
-// unsaved returns an error if the agent has work that exists nowhere else. a.op is held.
+// unsaved returns an error if the agent has work that is stored nowhere else. a.op is held.
 func (m *Manager) unsaved(ctx context.Context, a *Agent) error {
 	if !a.WS.Git {
 		return nil
@@ -37,7 +37,7 @@ func (m *Manager) unsaved(ctx context.Context, a *Agent) error {
 	name := a.Name()
 	ws, err := a.WS.Repo.Status(ctx, a)
 	if err != nil {
-		return api.Errorf(api.CodeUnsavedWork, "cannot tell whether agent %s has unsaved work: %w", name, err).
+		return api.Errorf(api.CodeUnsavedWork, "unsaved work of agent %s not determined: %w", name, err).
 			WithHint("--force removes it after putting everything aside")
 	}
 	if ws.Dirty > 0 || ws.Unmerged > 0 {
@@ -69,8 +69,8 @@ func (m *Manager) Discard(ctx context.Context, name string, ignored bool) (api.R
 	return r, err
 }
 
-// remove does it. The removal is recorded first, and each later step can be repeated, so that the
-// next daemon can finish it. a.op is held.
+// remove removes an agent. It records the removal first, and each later step can be repeated, so
+// that the next daemon can finish it. a.op is held.
 func (m *Manager) remove(ctx context.Context, a *Agent, how store.Removal) (api.RemoveResponse, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime+m.downTime(a))
 	defer cancel()
@@ -87,7 +87,7 @@ func (m *Manager) remove(ctx context.Context, a *Agent, how store.Removal) (api.
 	return resp, nil
 }
 
-// noteRemoval records that the agent is being removed, or (nil) that it is not.
+// noteRemoval records that the agent is being removed or, with nil, that it is not.
 func (m *Manager) noteRemoval(a *Agent, r *store.Removal) error {
 	m.mu.Lock()
 	old := a.Kept.Removal
@@ -102,7 +102,7 @@ func (m *Manager) noteRemoval(a *Agent, r *store.Removal) error {
 	return err
 }
 
-// takeAway completes a recorded removal, from wherever it stopped.
+// takeAway completes a recorded removal from the step at which it stopped.
 func (m *Manager) takeAway(ctx context.Context, a *Agent) (api.RemoveResponse, error) {
 	noted := *a.Kept.Removal
 	resp := api.RemoveResponse{Name: a.Name(), Trash: noted.Trash}
@@ -148,8 +148,7 @@ func (m *Manager) dropOwnBranch(ctx context.Context, a *Agent, trash string) {
 	}
 }
 
-// dropBranch deletes the agent's branch if everything on it is in the target or
-// in the trash.
+// dropBranch deletes the agent's branch if all of its commits are in the target or in the trash.
 func (m *Manager) dropBranch(ctx context.Context, a *Agent, trash string) {
 	if !a.WS.Git {
 		return

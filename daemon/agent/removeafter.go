@@ -7,8 +7,8 @@ import (
 	"polis/daemon/api"
 )
 
-// removeAfter removes an agent whose branch was merged, if it has no other work: seed 001 ends an
-// agent so. It does not wait; the merge queue continues.
+// removeAfter removes an agent whose branch was merged, if it has no other work, as seed 001
+// requires. It does not wait; the merge queue continues.
 func (m *Manager) removeAfter(name string) {
 	done := make(chan error, 1)
 	m.mu.Lock()
@@ -28,8 +28,8 @@ func (m *Manager) removeAfter(name string) {
 	})
 }
 
-// removal waits for the removal that a merge began, if it did, and returns its result. An agent
-// that cannot be removed stays; that is no failure of the merge.
+// removal waits for the removal that a merge began, if any, and returns its result. An agent that
+// cannot be removed stays, which is no failure of the merge.
 func (m *Manager) removal(ctx context.Context, name string, resp *api.MergeResponse) error {
 	m.mu.Lock()
 	done := m.removing[name]
@@ -41,7 +41,7 @@ func (m *Manager) removal(ctx context.Context, name string, resp *api.MergeRespo
 	}
 	select {
 	case err := <-done:
-		done <- err // another merge of the same agent may wait for it, too
+		done <- err // another merge of the same agent can wait for it too
 		if resp.Removed = err == nil; err != nil {
 			note := fmt.Sprintf("agent %s stays: %v", name, err)
 			if resp.Note != "" {

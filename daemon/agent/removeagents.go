@@ -9,9 +9,9 @@ import (
 	"polis/daemon/api"
 )
 
-// RemoveAgents removes every agent of a workspace and admits no new one. Without force no agent
-// is removed if any of them runs or has work that exists nowhere else. After an error the
-// workspace is unchanged, but for the agents in the answer.
+// RemoveAgents removes every agent of a workspace and admits no new one. Without force it removes
+// none if any of them runs or has work that is stored nowhere else. After an error the workspace
+// is unchanged, except for the removed agents, which it returns.
 func (m *Manager) RemoveAgents(ctx context.Context, w *Workspace, force, ignored bool) (removed []api.RemoveResponse, err error) {
 	m.mu.Lock()
 	if w.leaving {
@@ -43,7 +43,7 @@ func (m *Manager) RemoveAgents(ctx context.Context, w *Workspace, force, ignored
 	for _, name := range names {
 		r, err := m.Remove(ctx, name, force, ignored)
 		if api.CodeOf(err) == api.CodeAgentNotFound && err != nil {
-			continue // removed by another caller meanwhile
+			continue // another caller has removed it
 		}
 		if err != nil {
 			return removed, fmt.Errorf("%w (%d of %d agents were removed)", err, len(removed), len(names))
@@ -77,7 +77,7 @@ func (m *Manager) allClean(ctx context.Context, w *Workspace, names []string) er
 		WithHint("merge or stop them; --force removes all agents and keeps everything that is unsaved under refs/polis/trash")
 }
 
-// Forget removes a workspace from the manager that RemoveAgents has emptied.
+// Forget removes an empty workspace from the manager, after RemoveAgents.
 func (m *Manager) Forget(w *Workspace) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"polis/daemon/store"
 )
 
-// maxRemoved bounds the recorded removed agents of a workspace.
+// maxRemoved is the most removed agents that are recorded for a workspace.
 const maxRemoved = 500
 
 // remember records an agent for RestoreAgent.
@@ -28,7 +28,7 @@ func (m *Manager) remember(a *Agent, how store.Removal) {
 	a.WS.Removed = r[max(0, len(r)-maxRemoved):]
 }
 
-// ForgetRemoved deletes the records of agents that were removed before a time.
+// ForgetRemoved deletes the records of agents that were removed before the given time.
 func (m *Manager) ForgetRemoved(workspace string, before time.Time) error {
 	w, err := m.Workspace(workspace)
 	if err != nil {
@@ -46,7 +46,7 @@ func (m *Manager) ForgetRemoved(workspace string, before time.Time) error {
 }
 
 // RestoreAgent restores a removed or discarded agent: its settings, its branch and every saved
-// file. It is Idle then, as after Add.
+// file. It is then Idle, as after Add.
 func (m *Manager) RestoreAgent(ctx context.Context, name string, req api.RestoreRequest) (api.Agent, error) {
 	as := name
 	if req.As != "" {
@@ -85,7 +85,7 @@ func (m *Manager) RestoreAgent(ctx context.Context, name string, req api.Restore
 	})
 	a.Kept.Restoring = nil
 	m.mu.Unlock()
-	m.setStatus(a, api.StatusIdle, "") // complete, and no more in the trash: saved as one
+	m.setStatus(a, api.StatusIdle, "") // complete, and no longer in the trash: saved together
 	m.crash("restore:done")
 	m.Events.Publish(api.Event{Type: api.EventAgentRestored, Agent: as, Message: fmt.Sprintf("agent %s was restored on branch %s", as, a.Kept.Branch), Data: map[string]any{"trash": gone.Trash, "was": name}})
 	return m.live(ctx, a), nil
@@ -106,8 +106,8 @@ func (m *Manager) refill(ctx context.Context, a *Agent, gone store.Removed) erro
 	return m.create(ctx, a, maps, false)
 }
 
-// unrestore removes a half restored agent. No process has worked in it, so the saved work is
-// still complete.
+// unrestore removes an agent that was not restored completely. No process has run in it, so the
+// saved work is still complete.
 func (m *Manager) unrestore(ctx context.Context, a *Agent) error {
 	from := *a.Kept.Restoring
 	a.PutAside = &Saved{Ref: from.Trash, Head: from.Head}
@@ -116,8 +116,8 @@ func (m *Manager) unrestore(ctx context.Context, a *Agent) error {
 	return errors.Join(err, m.forget(a))
 }
 
-// lost finds the record of a removed agent: the newest, or that of a trash ref; without a record,
-// the newest saved work of that name.
+// lost returns the record of a removed agent: the newest one, or that of a trash ref. Without a
+// record it returns the newest saved work of that name.
 func (m *Manager) lost(ctx context.Context, name string, req api.RestoreRequest) (*Workspace, store.Removed, error) {
 	m.mu.Lock()
 	var found []*Workspace
@@ -169,7 +169,7 @@ func (m *Manager) lost(ctx context.Context, name string, req api.RestoreRequest)
 	return nil, gone, api.Errorf(api.CodeNotFound, "nothing of an agent %s was put aside", api.Shorten(name, 64)).WithHint("polisctl gc --dry-run lists what was")
 }
 
-// again registers a removed agent under a name; its op is then held.
+// again registers a removed agent under a name. Its op is then held.
 func (m *Manager) again(ws *Workspace, gone store.Removed, as, branch string) (*Agent, error) {
 	types, err := m.Types()
 	if err != nil {

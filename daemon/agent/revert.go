@@ -50,7 +50,7 @@ func (m *Manager) Revert(ctx context.Context, name string, req api.RevertRequest
 	if res.Later > 0 {
 		resp.Warning = fmt.Sprintf("%d merges were made after this one; they stay, and may build on what is taken back", res.Later)
 	}
-	// By hand, or by a daemon that died before it could record it.
+	// It was reverted by hand, or by a daemon that died before it recorded it.
 	resp.Already = api.CodeOf(err) == api.CodeNothingToMerge && err != nil
 	if err != nil && !resp.Already {
 		return api.RevertResponse{}, err
@@ -66,15 +66,15 @@ func (m *Manager) Revert(ctx context.Context, name string, req api.RevertRequest
 		return resp, err
 	}
 	if !resp.Already {
-		m.Events.Publish(api.Event{Type: api.EventAgentReverted, Agent: name, Message: fmt.Sprintf("the merge of agent %s was taken back from %s", name, a.WS.Target),
+		m.Events.Publish(api.Event{Type: api.EventAgentReverted, Agent: name, Message: fmt.Sprintf("the merge of agent %s into %s was reverted", name, a.WS.Target),
 			Data: map[string]any{"merge_commit_sha": k.MergeCommitSHA, "revert_commit_sha": res.Commit, "target": a.WS.Target, "later": res.Later}})
 	}
 	return resp, nil
 }
 
-// Rebase merges the target into the agent's branch, in its worktree and inside its sandbox, where
-// a conflict then waits to be resolved: MERGE_CONFLICT with the paths. The commits of the branch
-// are not changed.
+// Rebase merges the target into the agent's branch, in its worktree and inside its sandbox. A
+// conflict stays there to be resolved: MERGE_CONFLICT with the paths. The commits of the branch do
+// not change.
 func (m *Manager) Rebase(ctx context.Context, name string) (api.RebaseResponse, error) {
 	a, err := m.find(ctx, name)
 	if err != nil {

@@ -29,7 +29,8 @@ func rolePolicy(c config.Config, role string) (api.Policy, error) {
 	return r.Policy, nil
 }
 
-// addRules adds rules to others. An existing one moves to the end: the last match decides.
+// addRules appends rules to others. An existing rule moves to the end, because the last match
+// decides.
 func addRules(p api.Policy, more *api.Policy) (api.Policy, error) {
 	if more != nil {
 		add := func(to *[]string, rules []string) {
@@ -64,7 +65,7 @@ func checkPolicy(p api.Policy) error {
 			}
 		}
 	}
-	// As the view will: a rule that it rejects must fail here.
+	// A rule that the view would refuse must fail here.
 	if _, err := policy.Compile(policy.Rules{Read: p.Read, Write: p.Write, Ask: p.Ask, Deny: p.Deny, Hide: p.Hide}); err != nil {
 		return api.Errorf(api.CodeBadRequest, "%w", err)
 	}

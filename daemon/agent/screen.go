@@ -7,12 +7,12 @@ import (
 	"polis/daemon/shim/wire"
 )
 
-// screenTime bounds the wait for a screen; then the log has to do.
+// screenTime bounds the wait for a screen. After that the log is used.
 const screenTime = 2 * time.Second
 
-// Screen returns the last lines of what the terminal of an agent's own program
-// shows; false if it has none, or more of them are wanted than it keeps: then they
-// are in the log.
+// Screen returns the last lines that the terminal of an agent's own program shows. It returns
+// false if the program has no terminal, or if more lines are wanted than it keeps: then they are
+// in the log.
 func (m *Manager) Screen(ctx context.Context, name string, lines int) (wire.Screen, bool) {
 	a, err := m.lookup(name)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"polis/daemon/store"
 )
 
-// verbSet changes an agent in any state; it is no transition.
+// verbSet changes an agent in any state. It is no transition.
 const verbSet = "set"
 
 // Set changes limits, rules and what happens after an agent's tasks, all or nothing. For a
@@ -51,7 +51,7 @@ func (m *Manager) Set(ctx context.Context, name string, req api.SetRequest) (api
 	return api.SetResponse{Agent: m.live(ctx, a), Later: m.later(c, a, old, now)}, nil
 }
 
-// findAny is find for a verb that is allowed in every state but Creating.
+// findAny is find for a verb that is allowed in every state except Creating.
 func (m *Manager) findAny(ctx context.Context, name, verb string) (*Agent, error) {
 	a, err := m.lookup(name)
 	if err != nil {
@@ -97,7 +97,7 @@ func changed(c config.Config, k store.Agent, req api.SetRequest) (store.Agent, e
 		k.RemoveAfter = req.RemoveAfter
 	}
 	if k.RulesLost && (req.Role != nil || req.Policy != nil) {
-		// From now on it has the given rules, and the state RulesLost ends.
+		// It has the given rules from now on, and RulesLost ends.
 		k.RulesLost, k.Policy = false, api.Policy{}
 	}
 	if req.Role != nil {
@@ -127,7 +127,7 @@ func changed(c config.Config, k store.Agent, req api.SetRequest) (store.Agent, e
 	return k, err
 }
 
-// differences describes what is different.
+// differences describes what differs.
 func differences(c config.Config, old, now store.Agent) []string {
 	var out []string
 	number := func(what string, from, to int) {
@@ -169,8 +169,8 @@ func differences(c config.Config, old, now store.Agent) []string {
 	return out
 }
 
-// enact saves the settings and sends them to the running shim. Saving comes first: if the daemon
-// dies in between, the next one sends them.
+// enact saves the settings, then sends them to the running shim. If the daemon dies in between,
+// the next one sends them.
 func (m *Manager) enact(ctx context.Context, a *Agent, old, now store.Agent, force bool) error {
 	if err := m.claimSettings(a, now); err != nil {
 		return err
@@ -187,11 +187,11 @@ func (m *Manager) enact(ctx context.Context, a *Agent, old, now store.Agent, for
 	m.putSettings(a, old)
 	err = errors.Join(err, m.save(a.WS))
 	if api.CodeOf(err) == api.CodeShimUnavailable {
-		// It did not answer, and may have applied them all the same.
+		// The shim did not answer. It can have applied them nevertheless.
 		uctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
 		defer cancel()
 		if berr := m.applySettings(uctx, a, true); berr != nil {
-			m.Log.Error("settings not taken back", "agent", a.Name(), "err", berr)
+			m.Log.Error("settings not restored", "agent", a.Name(), "err", berr)
 		}
 	}
 	return err
@@ -208,7 +208,7 @@ func (m *Manager) claimSettings(a *Agent, k store.Agent) error {
 	return nil
 }
 
-// putSettings sets what Set can change, and nothing that other operations change meanwhile.
+// putSettings sets what Set can change, and nothing that other operations change.
 func (m *Manager) putSettings(a *Agent, k store.Agent) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -245,7 +245,7 @@ func (m *Manager) applySettings(ctx context.Context, a *Agent, force bool) error
 	}
 	m.crash("set:applied")
 	if err := m.Shims.Note(a.Name(), now); err != nil {
-		// It is read only if the state is lost.
+		// It is only read if the state is lost.
 		m.Log.Warn("agent's settings not recorded", "agent", a.Name(), "err", err)
 	}
 	return nil
@@ -264,7 +264,7 @@ func (m *Manager) Refresh() {
 	}
 }
 
-// refresh applies the present settings to an agent that runs, as soon as nothing else is done to it.
+// refresh applies the present settings to a running agent as soon as no other operation runs.
 func (m *Manager) refresh(a *Agent) {
 	m.wg.Go(func() {
 		if a.op.Acquire(m.ctx) != nil {
@@ -280,7 +280,7 @@ func (m *Manager) refresh(a *Agent) {
 	})
 }
 
-// later lists the changes that take effect at the agent's next start, if it runs.
+// later returns the changes that take effect at the next start of a running agent.
 func (m *Manager) later(c config.Config, a *Agent, old, now store.Agent) []string {
 	m.mu.Lock()
 	up := a.up

@@ -10,7 +10,7 @@ import (
 // noState is the state before an agent exists and after its removal.
 const noState api.Status = ""
 
-// A verb is a request, an event happens by itself.
+// A verb is a request. An event happens without one.
 const (
 	verbAdd    = "add"
 	verbStart  = "start"
@@ -25,17 +25,17 @@ const (
 	eventFailure = "failure"
 )
 
-// Transition is one way from a state to another.
+// Transition is a permitted change from a state to another.
 type Transition struct {
 	From, To api.Status
-	// By is the verb or the event.
+	// By is the verb or the event that causes it.
 	By string
 	// Beyond is why polis has a transition that the diagram of seed 000 ("State Transitions")
-	// lacks; empty for those it has.
+	// lacks; empty for those of the diagram.
 	Beyond string
 }
 
-// Transitions lists every transition; any other is refused.
+// Transitions returns every permitted transition. Any other is refused.
 func Transitions() []Transition {
 	const (
 		creating, idle, running = api.StatusCreating, api.StatusIdle, api.StatusRunning
@@ -67,12 +67,12 @@ func Transitions() []Transition {
 	}
 }
 
-// May reports whether an agent may go from one state to another at all.
+// May reports whether any transition leads from one state to another.
 func May(from, to api.Status) bool {
 	return from == to || slices.ContainsFunc(Transitions(), func(t Transition) bool { return t.From == from && t.To == to })
 }
 
-// Verbs are the verbs that a state allows, in the table's order.
+// Verbs returns the verbs that a state allows, in the table's order.
 func Verbs(s api.Status) []string {
 	events := []string{eventReady, eventExit, eventFailure}
 	var out []string
@@ -87,8 +87,8 @@ func Verbs(s api.Status) []string {
 	return out
 }
 
-// already reports that an agent is in the state to which the verb leads: the verb then does
-// nothing, and is no error.
+// already reports whether an agent is in the state that the verb leads to. The verb then does
+// nothing and returns no error.
 func already(s api.Status, verb string) bool {
 	return s == api.StatusRunning && verb == verbStart || s == api.StatusStopped && verb == verbStop
 }

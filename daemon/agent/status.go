@@ -28,7 +28,7 @@ func (m *Manager) findFor(ctx context.Context, name, verb string) (*Agent, error
 }
 
 // setStatus changes the state, publishes the change and saves it. A transition that the table
-// lacks is a bug: it is not made, and is logged.
+// lacks is a bug: setStatus logs it and does not make it.
 func (m *Manager) setStatus(a *Agent, s api.Status, reason string) {
 	m.mu.Lock()
 	from := a.Kept.Status
@@ -40,7 +40,7 @@ func (m *Manager) setStatus(a *Agent, s api.Status, reason string) {
 	m.found(a, s, reason)
 }
 
-// found enters a state that reconciliation found, whatever state the last daemon saved.
+// found sets a state that reconciliation found, regardless of the saved one.
 func (m *Manager) found(a *Agent, s api.Status, reason string) {
 	m.mu.Lock()
 	old := a.Kept.Status
@@ -60,7 +60,7 @@ func (m *Manager) found(a *Agent, s api.Status, reason string) {
 	}
 }
 
-// crash is a point where tests kill the daemon in the middle of a change.
+// crash is a point at which tests kill the daemon in the middle of a change.
 func (m *Manager) crash(step string) {
 	if m.Crash != nil {
 		m.Crash(step)

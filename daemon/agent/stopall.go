@@ -6,8 +6,7 @@ import (
 	"sync"
 )
 
-// StopAll ends every shim and keeps the states, so that the next start
-// restores what was up.
+// StopAll stops every shim and keeps the states, so that the next start restores what was up.
 func (m *Manager) StopAll(ctx context.Context) error {
 	m.mu.Lock()
 	as := make([]*Agent, 0, len(m.agents))

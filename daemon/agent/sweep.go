@@ -50,7 +50,7 @@ func (m *Manager) Sweep(ctx context.Context, rep *Report) {
 	}
 }
 
-// orphans returns a text if processes of an unknown agent run. They end with the shim, whose
+// orphans returns a message if processes of an unknown agent run. They end with the shim, whose
 // control group is killed as a whole.
 func (m *Manager) orphans(ctx context.Context, name string) string {
 	alive, err := m.Shims.Alive(ctx, &Agent{WS: &Workspace{}, Kept: store.Agent{Name: name}})
