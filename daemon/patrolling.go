@@ -113,7 +113,11 @@ func (p *patroller) cycle(ctx context.Context, dryRun bool) (api.PatrolReport, e
 	}
 	for _, v := range views {
 		if v.Status == api.StatusIdle || v.Status == api.StatusRunning || v.Status == api.StatusCreating {
-			rep.Agents = append(rep.Agents, patrolAgent(v, waits[v.Agent]))
+			w, ok := waits[v.Agent]
+			if !ok {
+				w = saidWaits(living[v.Agent])
+			}
+			rep.Agents = append(rep.Agents, patrolAgent(v, w))
 		}
 	}
 	p.forget(rep.Findings, living)

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"polis/daemon/agent"
+	"polis/daemon/api"
 	"polis/daemon/isolation"
 	"polis/daemon/patrol"
 	"polis/lockd"
@@ -64,10 +65,21 @@ func (d *Daemon) leaseWaiters() map[string]string {
 	return out
 }
 
+// saidWaits is what an agent waits for as its shim says, which the patrol knows of every agent.
+func saidWaits(v agent.Living) patrol.Waits {
+	if w := v.Waiting; w != nil && w.For == api.WaitingApproval {
+		return patrol.Waits{For: "the answer to question " + w.ID}
+	}
+	return patrol.Waits{}
+}
+
 // waitsOf says what a suspect waits for. What cannot be found out is a reason to leave it alone.
 func (d *Daemon) waitsOf(v agent.Living, leases map[string]string) patrol.Waits {
 	if p, ok := leases[v.Agent]; ok {
 		return patrol.Waits{For: "a lease on " + strconv.Quote(p)}
+	}
+	if w := saidWaits(v); w.For != "" {
+		return w
 	}
 	if v.InitPID == 0 {
 		return patrol.Waits{}

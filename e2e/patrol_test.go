@@ -133,6 +133,11 @@ func TestPatrolLeavesAloneWhatWaitsOrWorks(t *testing.T) {
 	d.must("agents", "stop", "builds")
 	d.must("--json", "patrol")
 
+	add("asks", "polisctl ask -- rm -rf build; exec sleep 1000")
+	d.question("asks")
+	require.Contains(t, d.spared("asks"), "the answer to question")
+	d.must("agents", "stop", "asks")
+
 	add("holder", "exec 3>>README.md; while :; do echo x >&3; sleep 0.1; done")
 	d.eventually("the lease is held", func() bool { return strings.Contains(d.must("locks"), "README.md") })
 	add("waiter", "echo y >> README.md; exec sleep 1000")

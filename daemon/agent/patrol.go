@@ -27,6 +27,8 @@ type Living struct {
 	patrol.Observed
 	Role    string
 	InitPID int
+	// Waiting is what the shim says that the agent waits for; nil if it says nothing.
+	Waiting *api.Waiting
 }
 
 // Observe returns what the shims and the records say of every agent, by name.
@@ -96,6 +98,7 @@ func (m *Manager) observe(ctx context.Context, a *Agent) Living {
 // fill takes over what a shim says.
 func (v *Living) fill(st wire.Status) {
 	v.InitPID, v.Program, v.PID, v.Task = st.InitPID, st.Running, st.MainPID, st.Task
+	v.Waiting = st.Waiting
 	v.Sample.CPU = time.Duration(st.CPUMicros) * time.Microsecond
 	v.Sample.Output, v.Sample.Reads, v.Sample.Writes = st.LogEnd, st.Counters.ReadCount, st.Counters.WriteCount
 	if st.Generation != v.Generation {

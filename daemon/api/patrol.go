@@ -34,7 +34,7 @@ type PatrolAgent struct {
 	// changed nothing. Both begin anew with the agent's program, and with polisd.
 	QuietSeconds     float64 `json:"quiet_seconds"`
 	UnchangedSeconds float64 `json:"unchanged_seconds"`
-	// Waits is what it waits for, if the patrol has asked: it asks of what is quiet only.
+	// Waits is what it waits for. Of an agent that is not quiet the patrol knows of questions only.
 	Waits string `json:"waits,omitempty"`
 	// Error is why it could not be observed. It is then left alone.
 	Error string `json:"error,omitempty"`
