@@ -170,3 +170,44 @@ func TestAbortEndsTheTask(t *testing.T) {
 	require.Contains(t, d.sh("alice", post("permission_request", map[string]any{"type": "x", "tool": "bash"})), "BAD_REQUEST")
 	require.Contains(t, d.sh("alice", post("permission_request", map[string]any{"tool": "bash", "agent": "bob"})), "unknown field")
 }
+
+// TestARuleAsksAtTheSystemCall, whatever program makes it, and is not in the way of others.
+func TestARuleAsksAtTheSystemCall(t *testing.T) {
+	d := startDaemon(t, options{config: "[roles.worker]\nwrite = [\"**\"]\nask = [\"deploy/**\"]\n"})
+	d.up()
+	d.worker("alice", "--role", "worker")
+	d.sh("alice", "mkdir deploy")
+
+	asked := d.asking("alice", "echo one > deploy/prod.txt && cat deploy/prod.txt")
+	q := d.question("alice")
+	require.Equal(t, api.ApprovalWrite, q.Kind)
+	require.Equal(t, "deploy/prod.txt", q.What)
+	require.Contains(t, q.Note, `rule: ask "deploy/**"`)
+	require.Equal(t, "sh", q.Program)
+	require.Contains(t, d.must("agents", "list", "--waiting"), "write deploy/prod.txt")
+	d.sh("alice", "echo free > other.txt")
+	d.must("approvals", "approve", q.ID)
+	q = d.question("alice")
+	require.Equal(t, api.ApprovalRead, q.Kind)
+	require.Equal(t, "cat", q.Program)
+	d.must("approvals", "approve", q.ID, "--for", "agent")
+	r := <-asked
+	require.Zero(t, r.code, "%s", r)
+	require.Equal(t, "one\n", r.stdout)
+	require.Equal(t, "one\n", d.sh("alice", "cat deploy/prod.txt"), "reading is remembered")
+
+	asked = d.asking("alice", "echo two > deploy/prod.txt; cat /run/polis/why")
+	d.must("approvals", "deny", d.question("alice").ID, "not today")
+	r = <-asked
+	require.Contains(t, r.stderr, "Permission denied")
+	require.Contains(t, r.stdout, "not today")
+	require.Equal(t, "one\n", d.sh("alice", "cat deploy/prod.txt"))
+
+	// The death of a process that waits leaves nothing.
+	asked = d.asking("alice", "timeout -s KILL 1 sh -c 'echo three > deploy/prod.txt'")
+	gone := d.question("alice")
+	<-asked
+	d.eventually("the question is withdrawn", func() bool { return len(d.questions()) == 0 })
+	d.refused(api.CodeNotFound, "approvals", "approve", gone.ID)
+	require.Equal(t, "one\n", d.sh("alice", "cat deploy/prod.txt"))
+}

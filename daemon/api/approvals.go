@@ -81,6 +81,8 @@ type Approval struct {
 	// Detail is all the arguments; DetailHidden is how many bytes of them are left out at the end.
 	Detail       string `json:"detail,omitempty"`
 	DetailHidden int    `json:"detail_hidden,omitempty"`
+	// Note is what polis itself says of the question, such as the rule that asks.
+	Note string `json:"note,omitempty"`
 	// PID and Program are the process that asked, on the host.
 	PID     int    `json:"pid,omitempty"`
 	Program string `json:"program,omitempty"`

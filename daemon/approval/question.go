@@ -29,6 +29,8 @@ type Question struct {
 	// Text is what rules match: the command, path or host. Detail is all of it.
 	Text   string
 	Detail string
+	// Note is what polis itself says of the question, such as the rule that asks.
+	Note string
 	// Request is the asker's own ID; "" for none.
 	Request string
 	// Task is the agent's task; an answer for the task ends with it.
@@ -65,6 +67,14 @@ func (q Question) key() key {
 		_, _ = h.Write([]byte(s))
 	}
 	return key(h.Sum(nil))
+}
+
+// Line is a question in one line; tool and what are escaped already.
+func Line(kind api.ApprovalKind, tool, what string) string {
+	if tool != "" {
+		tool = " " + tool
+	}
+	return string(kind) + tool + " " + what
 }
 
 // RuleText is a rule for one text of a tool, or of another kind, as people read it.

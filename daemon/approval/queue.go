@@ -256,13 +256,13 @@ func (q *Queue) Waiting() *api.Waiting {
 	}
 	v := q.view(q.open[0])
 	what, _ := Bounded(q.open[0].q.Text, 200)
-	return &api.Waiting{For: api.WaitingApproval, Since: v.Since, ID: v.ID, What: strings.TrimSpace(string(v.Kind) + " " + v.Tool + " " + what), Open: len(q.open)}
+	return &api.Waiting{For: api.WaitingApproval, Since: v.Since, ID: v.ID, What: Line(v.Kind, v.Tool, what), Open: len(q.open)}
 }
 
 // view is a question as people see it. mu is held.
 func (q *Queue) view(it *item) api.Approval {
 	v := api.Approval{ID: it.id, Agent: q.Agent, Workspace: q.Workspace, Task: it.q.Task, Kind: it.q.Kind, Tool: Escape(it.q.Tool), Class: it.q.Class,
-		PID: it.q.PID, Program: Escape(it.q.Program), Callers: it.callers, Since: it.since, Deadline: it.deadline}
+		Note: Escape(it.q.Note), PID: it.q.PID, Program: Escape(it.q.Program), Callers: it.callers, Since: it.since, Deadline: it.deadline}
 	v.What, v.WhatHidden = Bounded(it.q.Text, MaxShown)
 	v.Detail, v.DetailHidden = Bounded(it.q.Detail, MaxShown)
 	if len(it.q.Text) <= MaxRemembered {

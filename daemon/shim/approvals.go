@@ -45,7 +45,7 @@ func compileTools(v wire.Settings) (*approval.Rules, error) {
 // approvalChanged reports what happened to a question.
 func (s *Shim) approvalChanged(c approval.Change) {
 	v := c.Approval
-	what := strings.TrimSpace(string(v.Kind) + " " + v.Tool + " " + api.Shorten(v.What, 200))
+	what := approval.Line(v.Kind, v.Tool, api.Shorten(v.What, 200))
 	data := map[string]any{"id": v.ID, "kind": v.Kind, "tool": v.Tool, "what": api.Shorten(v.What, 1000), "since": v.Since}
 	ev := api.Event{Type: api.EventApprovalAsked, Agent: s.Spec.Agent, Data: data, Message: fmt.Sprintf("agent %s asks (%s): %s", s.Spec.Agent, v.ID, what)}
 	switch {
