@@ -20,14 +20,20 @@ type Meter struct {
 // Meter opens the group's count of processor time: cpuacct.usage of cgroup v1, cpu.stat of v2. It
 // returns a [ControllerError] if the host counts none.
 func (g *Group) Meter() (*Meter, error) {
-	for _, c := range []struct{ controller, file string }{{"cpuacct", "cpuacct.usage"}, {cpu, "cpu.stat"}} {
-		hier, ok := g.host.controller(c.controller)
-		if !ok || (c.controller == cpu && !hier.v2) {
-			continue
-		}
-		return OpenMeter(filepath.Join(g.dir(hier), c.file))
+	if file, ok := g.meterFile(); ok {
+		return OpenMeter(file)
 	}
 	return nil, fmt.Errorf("meter of cgroup %s: %w", g.Path, &ControllerError{Controller: cpu, Path: g.Path})
+}
+
+// meterFile is the file of the count. v2 has cpu.stat in every group, also without the controller.
+func (g *Group) meterFile() (path string, ok bool) {
+	hier, ok := g.host.controller("cpuacct")
+	file := "cpuacct.usage"
+	if hier.v2 {
+		file = "cpu.stat"
+	}
+	return filepath.Join(g.dir(hier), file), ok
 }
 
 // OpenMeter opens the meter at the [Meter.Path] of another process.

@@ -74,6 +74,24 @@ func TestControllersAreFoundWhereTheyAreMounted(t *testing.T) {
 	require.Equal(t, "/sys/fs/cgroup", hier.root)
 }
 
+func TestProcessorTimeIsCountedInAFileOfTheMode(t *testing.T) {
+	for name, tc := range map[string]struct{ mounts, want string }{
+		"pure v2": {mountsV2, "/sys/fs/cgroup/a/cpu.stat"},
+		"hybrid":  {mountsHybrid, "/sys/fs/cgroup/cpu,cpuacct/a/cpuacct.usage"},
+		"none":    {mountsContainer, ""},
+	} {
+		h, err := parseHost(strings.NewReader(tc.mounts))
+		require.NoError(t, err, name)
+		g, err := h.Group("/a")
+		require.NoError(t, err, name)
+		file, ok := g.meterFile()
+		require.Equal(t, tc.want != "", ok, name)
+		if ok {
+			require.Equal(t, tc.want, file, name)
+		}
+	}
+}
+
 func TestOwnGroupIsRead(t *testing.T) {
 	const unit = "/polis.slice/polis-agent@x.service"
 	for name, tc := range map[string]struct{ mounts, text, want string }{
