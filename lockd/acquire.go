@@ -199,6 +199,7 @@ func (c *Client) begin(r *Request, ws []want, spent time.Duration) (*call, *link
 	c.lastID++
 	m.ID = c.lastID
 	c.calls[m.ID] = cl
+	c.rouse()
 	c.report() // a release must not overtake this
 	c.link.put(m)
 	return cl, c.link, m.ID

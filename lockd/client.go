@@ -28,8 +28,9 @@ type Client struct {
 	// StaleTimeout is how long leases are used without contact to the server. The server's own
 	// applies if it is shorter.
 	StaleTimeout time.Duration
-	// Heartbeat is the interval of pings, at most a sixth of StaleTimeout.
-	// Three unanswered ones end the connection.
+	// Heartbeat is the interval of pings, at most a sixth of StaleTimeout; twelve times as long
+	// while the client holds nothing and waits for nothing. Three unanswered ones end the
+	// connection.
 	Heartbeat time.Duration
 	// Busy, if set, is called before an expired write lease is released: a mapping may still
 	// write to the file when its last handle is closed. It is called again every second while it
@@ -62,6 +63,7 @@ type Client struct {
 	pings   map[uint64]time.Duration
 	lastID  uint64
 	limit   int           // of leases, as the server announced
+	dormant bool          // the keeper rests, see rests
 	began   time.Duration // when this connection was begun, since epoch
 
 	lent       map[string]*delegation // by directory

@@ -13,6 +13,26 @@ const maxNotes = 256
 // errSilent ends a connection whose server does not answer pings.
 var errSilent = errors.New("lock server does not answer")
 
+// dormantBeats is how many times longer the interval of pings is while the client rests. The end
+// of the server closes the connection at once; pings only find a server that hangs.
+const dormantBeats = 12
+
+// rests reports that nothing depends on recent contact: the client is connected, holds nothing
+// and waits for no answer. A hundred idle agents then cost the machine next to nothing. Called
+// with c.mu held.
+func (c *Client) rests() bool {
+	return c.open && len(c.entries) == 0 && len(c.lent) == 0 && len(c.calls) == 0
+}
+
+// rouse ends the rest: an answer that comes late counts only with pings since. Called with c.mu
+// held, when a request is made.
+func (c *Client) rouse() {
+	if c.dormant {
+		c.dormant = false
+		c.wakeKeeper()
+	}
+}
+
 func (c *Client) wakeKeeper() {
 	select {
 	case c.keep <- struct{}{}:
@@ -41,6 +61,9 @@ func (c *Client) keeper(ctx context.Context) {
 		}
 		c.forgetStale()
 		every := c.heartbeat()
+		if c.dormant = c.rests(); c.dormant {
+			every *= dormantBeats
+		}
 		if !now.Before(beat.Add(every)) {
 			beat = now
 			c.returnIdle()
@@ -53,7 +76,7 @@ func (c *Client) keeper(ctx context.Context) {
 		if !c.reportAt.IsZero() {
 			wait = min(wait, c.reportAt.Sub(now))
 		}
-		if l := time.Duration(c.stale.Load()) - (c.since() - time.Duration(c.contact.Load())); l > 0 {
+		if l := time.Duration(c.stale.Load()) - (c.since() - time.Duration(c.contact.Load())); l > 0 && !c.dormant {
 			wait = min(wait, l)
 		}
 		c.mu.Unlock()

@@ -112,6 +112,7 @@ func (c *Client) roundTrip(ctx context.Context, m, undo *message, limit time.Dur
 	id, cl, l := c.lastID, &call{undo: undo, done: make(chan struct{})}, c.link
 	m.ID = id
 	c.calls[id] = cl
+	c.rouse()
 	c.report() // so that the answer includes this agent's leases
 	l.put(m)
 	c.mu.Unlock()

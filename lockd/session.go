@@ -160,6 +160,7 @@ func (c *Client) detach(l *link) {
 		return
 	}
 	c.link = nil
+	c.rouse()
 	if c.open {
 		c.open = false
 		c.ready = make(chan struct{})
