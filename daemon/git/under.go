@@ -45,6 +45,11 @@ func (u *Under) prepare() (enter func() error, done func(), err error) {
 	if err != nil {
 		return nil, nil, fail("open_tree", err)
 	}
+	// The clone of a shared mount is shared with it: what is mounted in it would appear on the host.
+	if err := unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Propagation: unix.MS_PRIVATE}); err != nil {
+		unix.Close(tree)
+		return nil, nil, fail("mount_setattr", err)
+	}
 	enter = func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 			return fail("unshare", err)
