@@ -102,7 +102,8 @@ func (d *DNS) Open(ctx context.Context) error {
 	started := make(chan struct{}, 2)
 	note := func() { started <- struct{}{} }
 	d.servers = []*dns.Server{
-		{PacketConn: pc, Handler: dns.HandlerFunc(d.serve), UDPSize: dns.DefaultMsgSize, NotifyStartedFunc: note},
+		// Without a read timeout the server wakes every two seconds; Shutdown ends a read.
+		{PacketConn: pc, Handler: dns.HandlerFunc(d.serve), ReadTimeout: 24 * time.Hour, UDPSize: dns.DefaultMsgSize, NotifyStartedFunc: note},
 		{Listener: ln, Handler: dns.HandlerFunc(d.serve), ReadTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second,
 			MaxTCPQueries: dnsMaxQuestions, NotifyStartedFunc: note},
 	}
