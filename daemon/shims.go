@@ -52,11 +52,14 @@ type shims struct {
 	log   *slog.Logger
 	// activity wakes the shims of running agents.
 	activity *dial.Activity
+	// beats are the shims' signs of life.
+	beats beats
 }
 
 func (s *shims) Dial(name string) agent.Shim {
 	sh := dial.New(s.run.AgentSocket(name))
 	sh.Activity = s.activity
+	sh.Heard = func() { s.beats.note(name) }
 	return sh
 }
 

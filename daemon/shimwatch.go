@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"polis/daemon/agent"
 	"polis/daemon/launcher"
@@ -22,16 +23,26 @@ type shimWatch struct {
 
 // shimLife identifies one run of a shim.
 type shimLife struct {
-	proc  launcher.Process
-	conns []uint32 // its views' connections
+	proc   launcher.Process
+	conns  []uint32         // its views' connections
+	meters []*fusectl.Meter // of the same
+}
+
+func (l shimLife) close() {
+	for _, m := range l.meters {
+		_ = m.Close() //nolint:errcheck // it was only read
+	}
 }
 
 // life finds the process and the connections of an agent's shim, once per run of the shim.
 func (w *shimWatch) life(ctx context.Context, a *agent.Agent) (shimLife, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	name := a.Name()
-	if l, ok := w.lives[name]; ok && l.proc.Alive() {
+	return w.lifeLocked(ctx, a.Name())
+}
+
+func (w *shimWatch) lifeLocked(ctx context.Context, name string) (shimLife, error) {
+	if l, ok := w.lives[name]; ok {
 		return l, nil
 	}
 	proc, err := w.launcher.Process(ctx, name, w.run.Agent(name))
@@ -42,16 +53,38 @@ func (w *shimWatch) life(ctx context.Context, a *agent.Agent) (shimLife, error) 
 	if l.conns, err = w.connections(name); err != nil {
 		return shimLife{}, err
 	}
+	for _, id := range l.conns {
+		m, err := fusectl.OpenMeter(id)
+		if err != nil {
+			l.close()
+			return shimLife{}, err
+		}
+		l.meters = append(l.meters, m)
+	}
 	w.lives[name] = l
 	return l, nil
 }
+
+func (w *shimWatch) Forget(a *agent.Agent) {
+	w.beats.forget(a.Name())
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lives[a.Name()].close()
+	delete(w.lives, a.Name())
+}
+
+func (w *shimWatch) Beat(a *agent.Agent) (age time.Duration, ok bool) { return w.beats.age(a.Name()) }
 
 func (w *shimWatch) Stopped(ctx context.Context, a *agent.Agent) (bool, error) {
 	l, err := w.life(ctx, a)
 	if err != nil {
 		return false, err
 	}
-	return l.proc.Stopped()
+	stopped, err := l.proc.Stopped()
+	if err != nil { // it has another process now, or none
+		w.Forget(a)
+	}
+	return stopped, err
 }
 
 func (w *shimWatch) Continue(ctx context.Context, a *agent.Agent) error {
@@ -62,12 +95,15 @@ func (w *shimWatch) Continue(ctx context.Context, a *agent.Agent) error {
 	return l.proc.Continue()
 }
 
-func (w *shimWatch) Waiting(a *agent.Agent) (n int, err error) {
+func (w *shimWatch) Waiting(ctx context.Context, a *agent.Agent) (n int, err error) {
 	w.mu.Lock()
-	conns := w.lives[a.Name()].conns
-	w.mu.Unlock()
-	for _, id := range conns {
-		k, err := fusectl.Waiting(id)
+	defer w.mu.Unlock() // Forget closes the meters
+	l, err := w.lifeLocked(ctx, a.Name())
+	if err != nil {
+		return 0, err
+	}
+	for _, m := range l.meters {
+		k, err := m.Waiting()
 		if err != nil {
 			return n, err
 		}
@@ -94,8 +130,10 @@ func (w *shimWatch) End(ctx context.Context, a *agent.Agent) error {
 		return err
 	}
 	var errs []error
-	for _, id := range l.conns {
-		errs = append(errs, fusectl.Abort(id))
+	if l.proc.Alive() { // else the numbers may be of other connections
+		for _, id := range l.conns {
+			errs = append(errs, fusectl.Abort(id))
+		}
 	}
 	if err := l.proc.Kill(); err != nil {
 		errs = append(errs, fmt.Errorf("kill the shim of agent %s: %w", a.Name(), err))

@@ -50,22 +50,54 @@ func frozen(t *testing.T, pid int) (thaw func()) {
 	return thaw
 }
 
-// TestAShimThatHangsWhileIdleIsNoticed: nobody opens a file or asks it anything, and
-// polisd finds that it does not answer. It lives on if it goes on in time.
-func TestAShimThatHangsWhileIdleIsNoticed(t *testing.T) {
+// noticed waits until polisd logs that a shim does not answer.
+func (d *daemon) noticed(agent string) {
+	d.t.Helper()
+	d.eventually("polisd notices", func() bool {
+		return strings.Contains(readFile(d.path("polisd.log")), `msg="shim does not answer" agent=`+agent)
+	})
+}
+
+// TestAShimThatHangsIsNoticedWhenARequestWaits: an idle shim hangs, somebody reads its
+// worktree, and polisd notices within five seconds. The shim lives on if it goes on in time, and
+// the reader gets an answer.
+func TestAShimThatHangsIsNoticedWhenARequestWaits(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()
 	alice, bob := d.add("alice"), d.add("bob")
 	pid := alice.ShimPID
 	require.NotZero(t, pid)
 	thaw := frozen(t, pid)
-	d.eventually("polisd notices", func() bool {
-		return strings.Contains(readFile(d.path("polisd.log")), `msg="shim does not answer" agent=alice`)
-	})
+	read := make(chan error, 1)
+	began := time.Now()
+	go func() {
+		_, err := os.ReadFile(d.path("ws", ".polis", "worktrees", "alice", "main.txt"))
+		read <- err
+	}()
+	d.noticed("alice")
+	took := time.Since(began)
+	t.Logf("noticed after %s", took) // five seconds, on a machine without load
+	require.Less(t, took, 15*time.Second, "the request that waits was seen, not only that a heartbeat was missing")
 	require.NotContains(t, readFile(d.path("polisd.log")), `msg="shim does not answer" agent=`+bob.Name)
 	thaw()
+	require.NoError(t, <-read)
 	d.sh("alice", "echo x > y.txt")
 	a, ok := d.agent("alice")
 	require.True(t, ok)
 	require.Equal(t, pid, a.ShimPID)
+}
+
+// TestAShimThatHangsWhileIdleIsNoticed: nobody opens a file or asks it anything. The next
+// heartbeat is missing.
+func TestAShimThatHangsWhileIdleIsNoticed(t *testing.T) {
+	d := startDaemon(t, options{})
+	d.up()
+	alice := d.add("alice")
+	thaw := frozen(t, alice.ShimPID)
+	d.noticed("alice")
+	thaw()
+	d.sh("alice", "echo x > y.txt")
+	a, ok := d.agent("alice")
+	require.True(t, ok)
+	require.Equal(t, alice.ShimPID, a.ShimPID)
 }

@@ -14,10 +14,12 @@ type Watcher interface {
 	Stopped(ctx context.Context, a *Agent) (bool, error)
 	// Continue continues a stopped shim.
 	Continue(ctx context.Context, a *Agent) error
-	// Beat returns the time since the shim's last heartbeat; false if it writes none.
+	// Beat returns the age of the shim's last heartbeat; false if there was none.
 	Beat(a *Agent) (age time.Duration, ok bool)
 	// Waiting returns the number of unanswered requests to the agent's views.
-	Waiting(a *Agent) (int, error)
+	Waiting(ctx context.Context, a *Agent) (int, error)
+	// Forget drops what is known of a shim that has ended.
+	Forget(a *Agent)
 	// Ping queries the shim, Statfs its views. Both wait for the answer.
 	Ping(ctx context.Context, a *Agent) error
 	Statfs(ctx context.Context, a *Agent) error
@@ -27,18 +29,22 @@ type Watcher interface {
 
 const (
 	watchTick = time.Second
-	// pingEvery is the interval of pings of a shim without waiting requests; with waiting
-	// requests it is pingSoon.
+	// pingEvery is the interval of pings of a shim without heartbeats; with waiting requests it
+	// is pingSoon, and a shim with heartbeats is not pinged otherwise. So a hundred idle agents
+	// cost next to nothing.
 	pingEvery = 20 * time.Second
 	pingSoon  = 3 * time.Second
-	// lateAfter is the age of a heartbeat, which is written every three seconds, at which the shim
-	// is pinged at once. lateNotice replaces noticeAfter for such a ping. A shim that hangs while
-	// no process uses its views is then detected within five seconds.
-	lateAfter  = 3200 * time.Millisecond
-	lateNotice = 800 * time.Millisecond
-	// noticeAfter is how long an answer may take before it is logged, pingTime how long before it
-	// counts as missing. A machine under load is slow, but not broken.
-	noticeAfter = 4 * time.Second
+	// stoppedEvery is at which checks it is read whether a signal stopped the shim; with waiting
+	// requests at each.
+	stoppedEvery = 4
+	// lateAfter is how old a heartbeat of a shim may be, which comes every 15 seconds, before it
+	// is pinged at once.
+	lateAfter = 18 * time.Second
+	// noticeAfter is how long an answer may take before it is logged, and pingTime how long
+	// before it counts as missing. A machine under load is slow, not broken. A shim that hangs is
+	// so noticed within five seconds of the first request to its views that waits: two checks,
+	// then the ping.
+	noticeAfter = 2 * time.Second
 	pingTime    = 20 * time.Second
 	// maxStops is how many consecutive checks may find a shim stopped that was continued each
 	// time. maxSilence is how many answers may be missing.
@@ -52,6 +58,7 @@ type health struct {
 	gen     uint64
 	stops   int
 	waits   int // consecutive checks at which requests waited
+	checks  int // until it is read whether the shim is stopped
 	silence int
 	next    time.Time
 	asking  bool // guarded by the manager's mutex, with silence and next
@@ -73,11 +80,20 @@ func (m *Manager) watch() {
 		now := map[*Agent]*health{}
 		for a, gen := range m.watched() {
 			h := known[a]
-			if h == nil || h.gen != gen {
+			if h != nil && h.gen != gen {
+				m.Watch.Forget(a)
+				h = nil
+			}
+			if h == nil {
 				h = &health{gen: gen, next: time.Now().Add(pingEvery)}
 			}
 			now[a] = h
 			m.examine(a, h)
+		}
+		for a := range known {
+			if now[a] == nil {
+				m.Watch.Forget(a)
+			}
 		}
 		known = now
 	}
@@ -98,35 +114,39 @@ func (m *Manager) watched() map[*Agent]uint64 {
 
 // examine checks one shim. It does not block on the shim.
 func (m *Manager) examine(a *Agent, h *health) {
-	stopped, err := m.Watch.Stopped(m.ctx, a)
+	n, err := m.Watch.Waiting(m.ctx, a)
 	if err != nil {
-		m.Log.Debug("shim not examined", "agent", a.Name(), "err", err)
-		return
+		m.Log.Debug("requests of the shim not counted", "agent", a.Name(), "err", err)
 	}
-	if stopped {
-		h.stops++
-		m.continueShim(a, h)
-		return
-	}
-	h.stops = 0
-	if n, err := m.Watch.Waiting(a); err == nil && n > 0 {
+	if n > 0 {
 		h.waits++
 	} else {
 		h.waits = 0
 	}
 	age, beats := m.Watch.Beat(a)
 	late := beats && age > lateAfter
+	if h.checks--; h.checks < 0 || n > 0 || late || h.stops > 0 {
+		h.checks = stoppedEvery - 1
+		stopped, err := m.Watch.Stopped(m.ctx, a)
+		if err != nil {
+			m.Log.Debug("shim not examined", "agent", a.Name(), "err", err)
+			return
+		}
+		if stopped {
+			h.stops++
+			m.continueShim(a, h)
+			return
+		}
+		h.stops = 0
+	}
 	m.mu.Lock()
-	soon := (h.waits > 1 || late) && time.Until(h.next) < pingEvery-pingSoon
-	due := !h.asking && !h.ended && (soon || time.Now().After(h.next))
+	soon := (h.waits > 1 || late || h.silence > 0) && time.Until(h.next) < pingEvery-pingSoon
+	due := !h.asking && !h.ended && (soon || !beats && time.Now().After(h.next))
 	h.asking = h.asking || due
 	m.mu.Unlock()
 	if due {
-		views, notice := h.waits > 1, noticeAfter
-		if late {
-			notice = lateNotice
-		}
-		m.wg.Go(func() { m.ping(a, h, views, notice) })
+		views := h.waits > 1
+		m.wg.Go(func() { m.ping(a, h, views) })
 	}
 }
 
@@ -146,7 +166,7 @@ func (m *Manager) continueShim(a *Agent, h *health) {
 }
 
 // ping queries a shim, and its views if requests wait there.
-func (m *Manager) ping(a *Agent, h *health, views bool, after time.Duration) {
+func (m *Manager) ping(a *Agent, h *health, views bool) {
 	defer func() {
 		m.mu.Lock()
 		h.asking = false
@@ -154,8 +174,8 @@ func (m *Manager) ping(a *Agent, h *health, views bool, after time.Duration) {
 	}()
 	ctx, cancel := context.WithTimeout(m.ctx, pingTime)
 	defer cancel()
-	notice := time.AfterFunc(after, func() {
-		m.Log.Warn("shim does not answer", "agent", a.Name(), "for", after)
+	notice := time.AfterFunc(noticeAfter, func() {
+		m.Log.Warn("shim does not answer", "agent", a.Name(), "for", noticeAfter)
 	})
 	err := m.Watch.Ping(ctx, a)
 	what := "its control socket"

@@ -17,8 +17,8 @@ const awake = 2 * wire.WakeAgain
 // of them and wakes the shims of agents that run. Without a polisd the shim reads it itself.
 type activity struct {
 	meter *cgroup.Meter
-	// pids gets a value while the agent runs, unless it is full.
-	pids chan struct{}
+	// pids, memory and names get a value while the agent runs, unless they are full.
+	pids, memory, names chan struct{}
 	// wake ends the pause of the watcher of listeners.
 	wake chan struct{}
 
@@ -28,7 +28,7 @@ type activity struct {
 }
 
 func newActivity(m *cgroup.Meter) *activity {
-	return &activity{meter: m, pids: make(chan struct{}, 1), wake: make(chan struct{}, 1)}
+	return &activity{meter: m, pids: make(chan struct{}, 1), memory: make(chan struct{}, 1), names: make(chan struct{}, 1), wake: make(chan struct{}, 1)}
 }
 
 // idle reads the meter; see netbridge.Watcher.
@@ -36,12 +36,44 @@ func (a *activity) idle() bool {
 	if !a.meter.Moved() {
 		return true
 	}
-	a.stayAwake()
-	select {
-	case a.pids <- struct{}{}:
-	default:
-	}
+	a.ran()
 	return false
+}
+
+// ran notes that the agent has run.
+func (a *activity) ran() {
+	a.stayAwake()
+	for _, c := range []chan struct{}{a.pids, a.memory, a.names} {
+		select {
+		case c <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// paced waits for pause, and then until active has a value; a nil active always has one. It returns
+// false as soon as end or other is closed.
+func paced(active <-chan struct{}, pause time.Duration, end, other <-chan struct{}) bool {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-end:
+		return false
+	case <-other:
+		return false
+	}
+	if active == nil {
+		return true
+	}
+	select {
+	case <-active:
+		return true
+	case <-end:
+		return false
+	case <-other:
+		return false
+	}
 }
 
 // rest reports that a polisd watches the agent, which has been idle.

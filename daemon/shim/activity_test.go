@@ -30,3 +30,33 @@ func TestAShimRestsOnlyWhileAPolisdWatches(t *testing.T) {
 		require.False(t, a.rest())
 	})
 }
+
+func TestMemoryIsNotMeasuredWhileTheAgentDoesNotRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newActivity(nil)
+		stop := make(chan struct{})
+		var at []time.Duration
+		began := time.Now()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for paced(a.memory, 5*time.Second, stop, nil) {
+				at = append(at, time.Since(began))
+			}
+		}()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		require.Empty(t, at)
+		a.ran()
+		synctest.Wait()
+		require.Equal(t, []time.Duration{time.Hour}, at, "at once after a pause")
+		for range 100 {
+			a.ran()
+			time.Sleep(time.Second)
+		}
+		synctest.Wait()
+		require.InDelta(t, 1+100/5, len(at), 1)
+		close(stop)
+		<-done
+	})
+}

@@ -20,7 +20,8 @@ const (
 // such a program: it drops the pages of its files and reads them again, and the program makes
 // hardly any progress.
 type pressure struct {
-	reclaims uint64 // the count at the last measurement
+	reclaims uint64    // the count at the last measurement
+	last     time.Time // of the last measurement
 	since    time.Time
 	reported time.Time
 }
@@ -39,12 +40,13 @@ func (u use) full() bool { return u.limit > 0 && u.bytes >= u.limit/20*19 && u.n
 // its limit.
 func (p *pressure) measured(now time.Time, u use) (since time.Time, report bool) {
 	more := u.reclaims > p.reclaims
-	p.reclaims = u.reclaims
+	paused := now.Sub(p.last) > 3*pressureEvery // it did not run
+	p.reclaims, p.last = u.reclaims, now
 	if !more || !u.full() {
 		p.since = time.Time{}
 		return p.since, false
 	}
-	if p.since.IsZero() {
+	if p.since.IsZero() || paused {
 		p.since = now
 	}
 	if now.Sub(p.since) < pressureFor || !p.reported.IsZero() && now.Sub(p.reported) < pressureAgain {
@@ -54,20 +56,13 @@ func (p *pressure) measured(now time.Time, u use) (since time.Time, report bool)
 	return p.since, true
 }
 
-// watchPressure emits events while the agent is at its memory limit for long.
-func (s *Shim) watchPressure() {
-	tick := time.NewTicker(pressureEvery)
-	defer tick.Stop()
+// watchPressure emits events while the agent is at its memory limit for long. An agent that does
+// not run is under none, and its memory is not measured: running is signalled by active, or
+// assumed if that is nil.
+func (s *Shim) watchPressure(active <-chan struct{}) {
 	group := s.sandbox.Group()
 	var p pressure
-	for {
-		select {
-		case <-tick.C:
-		case <-s.sandbox.Done():
-			return
-		case <-s.ctx.Done():
-			return
-		}
+	for paced(active, pressureEvery, s.sandbox.Done(), s.ctx.Done()) {
 		u := use{limit: uint64(max(s.settings().MemoryBytes, 0))}
 		var err error
 		if u.reclaims, err = group.Reclaims(); err == nil && u.reclaims > p.reclaims { // else there is no pressure

@@ -9,7 +9,7 @@ import (
 )
 
 // An event means that for 20 s every measure found the limit reached anew, by what cannot be
-// dropped; and there is one in ten minutes at most.
+// dropped; and there is one in ten minutes at most. A pause in which it did not run begins anew.
 func TestPressureIsReportedAfterLongAndSeldom(t *testing.T) {
 	const limit = 100 << 20
 	rapid.Check(t, func(t *rapid.T) {
@@ -18,7 +18,11 @@ func TestPressureIsReportedAfterLongAndSeldom(t *testing.T) {
 		var began, last time.Time
 		var reclaims uint64
 		for range rapid.IntRange(1, 400).Draw(t, "measures") {
-			now = now.Add(pressureEvery)
+			gap := rapid.SampledFrom([]time.Duration{pressureEvery, pressureEvery, pressureEvery, time.Hour}).Draw(t, "gap")
+			now = now.Add(gap)
+			if gap == time.Hour {
+				began = time.Time{} // it did not run meanwhile
+			}
 			more := rapid.Uint64Range(0, 3).Draw(t, "more")
 			need := rapid.SampledFrom([]uint64{limit / 2, limit/10*8 - 1, limit / 10 * 8, limit}).Draw(t, "need")
 			reclaims += more

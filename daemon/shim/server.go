@@ -156,8 +156,8 @@ func (s *Shim) handlePortRemove(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, struct{}{})
 }
 
-// streamEvents sends one JSON event per line, and an empty line every 15 s. A client with ?wakes=1
-// must send POST /v1/look when the meter that the header names moves.
+// streamEvents sends one JSON event per line, and an empty line as heartbeat. A client with
+// ?wakes=1 must send POST /v1/look when the meter that the header names moves.
 func (s *Shim) streamEvents(w http.ResponseWriter, r *http.Request) error {
 	since, err := strconv.ParseUint(r.URL.Query().Get("since"), 10, 64)
 	if err != nil {
@@ -171,7 +171,7 @@ func (s *Shim) streamEvents(w http.ResponseWriter, r *http.Request) error {
 		defer s.activity.watched()()
 	}
 	enc := json.NewEncoder(w)
-	tick := time.NewTicker(15 * time.Second)
+	tick := time.NewTicker(beatEvery)
 	defer tick.Stop()
 	w.WriteHeader(http.StatusOK)
 	for {
@@ -187,6 +187,7 @@ func (s *Shim) streamEvents(w http.ResponseWriter, r *http.Request) error {
 		select {
 		case <-wake:
 		case <-tick.C:
+			s.beat()
 			if _, err := io.WriteString(w, "\n"); err != nil {
 				return nil
 			}

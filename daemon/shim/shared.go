@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -97,6 +98,10 @@ func (s *Shim) openLower(out *overlay.Shared, own *ignore.Matcher) error {
 	s.views.paths = paths
 	return nil
 }
+
+// sharedEvery is the interval of followShared while the agent runs. While it does not, each
+// heartbeat calls it, for other readers of the view.
+const sharedEvery = 3 * time.Second
 
 // followShared makes names visible that the project's .worktreeinclude has added, if the agent has
 // looked them up before: the kernel caches that they were missing.

@@ -155,9 +155,6 @@ func (s *Shim) Open(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if err := s.beat(); err != nil {
-		return api.Errorf(api.CodeInternal, "note that the shim works: %w", err)
-	}
 	if s.listener, err = listen(s.Spec.RunDir, s.Spec.SocketGID); err != nil {
 		return api.Errorf(api.CodeInternal, "%w", err)
 	}
@@ -194,7 +191,6 @@ func (s *Shim) openSandbox(ctx context.Context) error {
 		return api.Errorf(api.CodeCgroupFailed, "weigh the agent: %w", err)
 	}
 	s.group.Go(func() error { s.watchOOM(); return nil })
-	s.group.Go(func() error { s.watchPressure(); return nil })
 	s.group.Go(func() error { s.reportCalls(); return nil })
 	return s.watchActivity()
 }

@@ -6,11 +6,11 @@ import (
 	"polis/daemon/api"
 )
 
-// watchActivity starts the watchers that poll the kernel for the agent's new listeners, and for
-// forks that its process limit refused.
+// watchActivity starts the watchers that poll while the agent runs: for new listeners, forks that
+// its process limit refused, memory that the kernel reclaims, and names that became shared.
 func (s *Shim) watchActivity() error {
 	group := s.sandbox.Group()
-	var active <-chan struct{} // nil: the process limit is polled once a second
+	var active, memory, names <-chan struct{} // nil: the process limit is polled once a second
 	if s.ns != nil {
 		meter, err := group.Meter()
 		if err != nil {
@@ -18,8 +18,17 @@ func (s *Shim) watchActivity() error {
 		}
 		s.onClose("meter", func(context.Context) error { return meter.Close() })
 		s.activity = newActivity(meter)
-		active = s.activity.pids
+		active, memory, names = s.activity.pids, s.activity.memory, s.activity.names
 		s.group.Go(func() error { s.watchListeners(); return nil })
+	}
+	s.group.Go(func() error { s.watchPressure(memory); return nil })
+	if s.views.paths != nil {
+		s.group.Go(func() error {
+			for paced(names, sharedEvery, s.sandbox.Done(), s.ctx.Done()) {
+				s.followShared()
+			}
+			return nil
+		})
 	}
 	forks, err := group.WatchPids(s.ctx, active)
 	if err != nil {

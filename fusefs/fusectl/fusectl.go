@@ -3,6 +3,7 @@ package fusectl
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 
@@ -22,20 +23,54 @@ func Abort(id uint32) error {
 	return nil
 }
 
-// Waiting returns how many requests of a connection have no answer yet; 0 if it is not there.
-func Waiting(id uint32) (n int, err error) {
-	err = with(id, "waiting", unix.O_RDONLY, func(fd int) error {
-		buf := make([]byte, 32)
-		k, err := unix.Read(fd, buf)
-		if err == nil {
-			n, err = strconv.Atoi(strings.TrimSpace(string(buf[:max(k, 0)])))
-		}
+// Meter counts the requests of one connection that have no answer yet. It holds the directory of
+// the connection, so that neither fusectl has to be mounted at each look, which costs the more
+// the more connections there are, nor the number can become another connection's.
+type Meter struct{ fd int }
+
+// OpenMeter opens the count of a connection. A connection that is not there has no requests.
+func OpenMeter(id uint32) (*Meter, error) {
+	m := &Meter{fd: -1}
+	err := with(id, ".", unix.O_PATH|unix.O_DIRECTORY, func(fd int) (err error) {
+		m.fd, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("read what waits for FUSE connection %d: %w", id, err)
+		return nil, fmt.Errorf("open what waits for FUSE connection %d: %w", id, err)
 	}
-	return n, nil
+	return m, nil
+}
+
+// Waiting returns the count; 0 when the connection has ended.
+func (m *Meter) Waiting() (int, error) {
+	if m.fd < 0 {
+		return 0, nil
+	}
+	// The file has no offset to go back to.
+	fd, err := unix.Openat(m.fd, "waiting", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ENOENT) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("open what waits for a FUSE connection: %w", err)
+	}
+	defer unix.Close(fd)
+	var buf [32]byte
+	n, err := unix.Read(fd, buf[:])
+	if err != nil || n == 0 {
+		return 0, os.NewSyscallError("read", err)
+	}
+	return strconv.Atoi(strings.TrimSpace(string(buf[:n])))
+}
+
+// Close closes the descriptor.
+func (m *Meter) Close() error {
+	if m.fd < 0 {
+		return nil
+	}
+	fd := m.fd
+	m.fd = -1
+	return os.NewSyscallError("close", unix.Close(fd))
 }
 
 func with(id uint32, name string, flags int, f func(fd int) error) error {

@@ -28,7 +28,10 @@ type Shim struct {
 	Timeout time.Duration
 	// Activity, if not nil, wakes the shim while its events are followed.
 	Activity *Activity
-	hc       *http.Client
+	// Heard, if not nil, is called when Events gets an answer and for every line of it; a shim
+	// that works sends one every 15 seconds.
+	Heard func()
+	hc    *http.Client
 }
 
 // New makes a client for the shim at socket.
@@ -233,9 +236,15 @@ func (s *Shim) Events(ctx context.Context, since uint64, f func(api.Event)) erro
 	}
 	defer unwatch()
 	defer resp.Body.Close()
+	heard := s.Heard
+	if heard == nil {
+		heard = func() {}
+	}
+	heard()
 	sc := bufio.NewScanner(resp.Body)
 	sc.Buffer(nil, 1<<20)
 	for sc.Scan() {
+		heard()
 		if len(sc.Bytes()) == 0 {
 			continue // keep-alive
 		}
