@@ -58,7 +58,7 @@ func (d *daemon) noticed(agent string) {
 	})
 }
 
-// TestAShimThatHangsIsNoticedWhenARequestWaits: an idle shim hangs, somebody reads its
+// TestAShimThatHangsIsNoticedWhenARequestWaits: an idle shim hangs, a process reads its
 // worktree, and polisd notices within five seconds. The shim lives on if it goes on in time, and
 // the reader gets an answer.
 func TestAShimThatHangsIsNoticedWhenARequestWaits(t *testing.T) {
