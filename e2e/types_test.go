@@ -65,9 +65,9 @@ func TestBaseTypesRunTheirPrograms(t *testing.T) {
 		args, env []string
 		memory    int
 	}{
-		"claude":   {[]string{"-p", "--permission-mode", "bypassPermissions", "--", "say \"hi\" twice"}, []string{"DISABLE_AUTOUPDATER=1"}, 1024},
-		"codex":    {[]string{"exec", "--sandbox", "danger-full-access", "--skip-git-repo-check", "--", "say \"hi\" twice"}, nil, 896},
-		"opencode": {[]string{"run", "--auto", "--", "say \"hi\" twice"}, []string{"OPENCODE_DISABLE_AUTOUPDATE=1"}, 1280},
+		"claude":   {[]string{"-p", "--permission-mode", "bypassPermissions", "--output-format", "stream-json", "--verbose", "--", "say \"hi\" twice"}, []string{"DISABLE_AUTOUPDATER=1"}, 1024},
+		"codex":    {[]string{"exec", "--sandbox", "danger-full-access", "--skip-git-repo-check", "--json", "--", "say \"hi\" twice"}, nil, 896},
+		"opencode": {[]string{"run", "--auto", "--format", "json", "--", "say \"hi\" twice"}, []string{"OPENCODE_DISABLE_AUTOUPDATE=1"}, 1280},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var a api.Agent

@@ -82,12 +82,16 @@ func (a *app) watchCmd() *cobra.Command {
 colours. If the program has a terminal of its own, these are the lines of its scroll-back
 and its screen. With -f continue until interrupted, also across a restart of polisd: a line
 is printed when it is complete, and again if the program rewrites it and then leaves it
-as it is. With --json every line is one object.`,
+as it is. With --json every line is one object.
+
+Of a task whose program has machine-readable output that polis reads (polisctl agents
+types NAME), these are its steps: what it read, edited, ran, said and was refused. With
+--raw they are the lines of the program.`,
 		Args:              takes(1, 1, "the NAME of an agent"),
 		ValidArgsFunction: a.completeAgents,
 	}
 	cmd.Flags().IntVarP(&lines, "lines", "n", 50, "how many of the last `LINES`")
-	cmd.Flags().BoolVar(&raw, "raw", false, "print the bytes of the log as they are, also on a terminal")
+	cmd.Flags().BoolVar(&raw, "raw", false, "print the bytes of the log as they are, also on a terminal, and lines that polis reads")
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "wait for more")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := checkAgents(args[0]); err != nil {
@@ -109,7 +113,7 @@ as it is. With --json every line is one object.`,
 		}
 		if follow {
 			return a.follow(cmd, func(ctx context.Context, c *client.Client) error {
-				body, err := a.openLog(ctx, c, args[0], lines)
+				body, err := a.openLog(ctx, c, args[0], lines, raw)
 				if err != nil {
 					return err
 				}
@@ -117,7 +121,7 @@ as it is. With --json every line is one object.`,
 			})
 		}
 		return a.call(cmd, shortCall, func(ctx context.Context, c *client.Client) error {
-			body, err := c.Logs(ctx, args[0], lines, false)
+			body, err := c.LogStream(ctx, args[0], client.LogQuery{Lines: lines, Raw: raw})
 			if err != nil {
 				return err
 			}

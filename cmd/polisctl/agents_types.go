@@ -86,6 +86,13 @@ func typeText(p *page, t client.AgentType) {
 	say("available", cmp.Or(found, "yes"))
 	say("run", commandText(t.Run))
 	say("task", promptForms[t.PromptForm])
+	if t.Stream != nil {
+		steps := t.Stream.Format
+		if len(t.Stream.Args) > 0 {
+			steps += ", with " + commandText(t.Stream.Args)
+		}
+		say("steps", steps)
+	}
 	say("start", commandText(t.Interactive))
 	if len(t.Prompt) > 0 {
 		say("with CMD", "start: CMD, run: CMD "+commandText(t.Prompt))

@@ -17,7 +17,7 @@ func (f *fake) queueRoutes(mux *http.ServeMux) {
 		all := []api.Queue{}
 		if ws := r.URL.Query().Get("workspace"); ws == "" || ws == "project" {
 			all = append(all, api.Queue{Workspace: "project", Target: "main", Entries: append([]api.QueueEntry{}, f.queue...), Recent: []api.QueueOutcome{
-				{Agent: "old", At: f.now, MergeStatus: api.MergeMerged, MergeCommitSHA: "0123456789abcdef0123"},
+				{Agent: "old", Tasks: []string{"old.3"}, At: f.now, MergeStatus: api.MergeMerged, MergeCommitSHA: "0123456789abcdef0123"},
 				{Agent: "gemini", At: f.now, MergeStatus: api.MergePending, Code: api.CodeCheckFailed, Message: "the check ended with \x1b[31mexit code 1"},
 			}})
 		}

@@ -18,20 +18,21 @@ type logReader struct {
 	c     *client.Client
 	name  string
 	lines int
+	raw   bool
 
 	at    *client.LogStream
 	since time.Time // of this connection
 	back  reconnect
 }
 
-func (a *app) openLog(ctx context.Context, c *client.Client, name string, lines int) (*logReader, error) {
-	l := &logReader{a: a, ctx: ctx, c: c, name: name, lines: lines, back: reconnect{now: a.now}}
+func (a *app) openLog(ctx context.Context, c *client.Client, name string, lines int, raw bool) (*logReader, error) {
+	l := &logReader{a: a, ctx: ctx, c: c, name: name, lines: lines, raw: raw, back: reconnect{now: a.now}}
 	return l, l.open(0)
 }
 
 func (l *logReader) open(from int64) (err error) {
 	l.since = l.a.now()
-	l.at, err = l.c.LogStream(l.ctx, l.name, client.LogQuery{Lines: l.lines, Follow: true, From: from})
+	l.at, err = l.c.LogStream(l.ctx, l.name, client.LogQuery{Lines: l.lines, Follow: true, From: from, Raw: l.raw})
 	l.lines = maxLines // for the next time: all there is after nothing
 	if err == nil && l.at.Missed {
 		l.a.complain(api.Errorf(api.CodeNotFound, "some of the output of agent %s is missing here: its log was rotated meanwhile", l.name))

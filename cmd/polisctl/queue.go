@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -18,7 +19,7 @@ func (a *app) queueCmd() *cobra.Command {
 		Use:   "queue [--watch]",
 		Short: "Show and change who is merged next",
 		Long: `Show the merge queue of each workspace: who waits, in the order of merging, and
-what became of the last ones. A task that ends with exit code 0 puts its agent's
+what became of the last ones, with the tasks whose work it is. A task that ends with exit code 0 puts its agent's
 branch there by itself, unless auto_merge is off; polisctl merge puts one before
 those and waits for it. One batch is merged, and checked, at a time.`,
 		Args: cobra.ArbitraryArgs,
@@ -66,9 +67,9 @@ func queueView(all []api.Queue) view {
 				if e.State != api.QueueWaiting {
 					state = cell{string(e.State), green}
 				}
-				rows = append(rows, []cell{{text: e.Agent}, state, {text: strconv.Itoa(e.Priority)}, {text: e.By}, {text: p.ago(e.AddedAt)}})
+				rows = append(rows, []cell{{text: e.Agent}, state, {text: strconv.Itoa(e.Priority)}, {text: e.By}, {text: p.ago(e.AddedAt)}, {text: strings.Join(e.Tasks, ", ")}})
 			}
-			p.table("no agent waits to be merged", []string{"AGENT", "STATE", "PRIORITY", "BY", "AGE"}, rows)
+			p.table("no agent waits to be merged", []string{"AGENT", "STATE", "PRIORITY", "BY", "AGE", "TASK"}, rows)
 			queueRecent(p, q.Recent)
 		}
 	}}
@@ -85,9 +86,9 @@ func queueRecent(p *page, recent []api.QueueOutcome) {
 		if o.Code != "" {
 			what = cell{string(o.Code) + ": " + clean(o.Message), red}
 		}
-		rows = append(rows, []cell{{text: o.Agent}, {text: p.ago(o.At)}, what})
+		rows = append(rows, []cell{{text: o.Agent}, {text: strings.Join(o.Tasks, ", ")}, {text: p.ago(o.At)}, what})
 	}
-	p.table("", []string{"LAST", "AGE", "OUTCOME"}, rows)
+	p.table("", []string{"LAST", "TASK", "AGE", "OUTCOME"}, rows)
 }
 
 func (a *app) queueAddCmd() *cobra.Command {

@@ -76,20 +76,23 @@ cancelled, lost, or waiting as long as its branch waits to be merged.`,
 }
 
 func (a *app) taskShowCmd() *cobra.Command {
-	var output, patch bool
+	var output, raw, patch bool
 	cmd := &cobra.Command{
-		Use:   "show ID [--output|--diff]",
+		Use:   "show ID [--output [--raw]|--diff]",
 		Short: "Show a task",
 		Long: `Show all that is known of a task: the prompt, the result, the commits, what it
-was refused and what it used. With --output print what its program printed, as
-far as it is kept, with --diff what it committed.`,
+was refused, what it used and its last steps. With --output print what its program
+printed, as far as it is kept, with --diff what it committed. Where polis reads a
+program's machine-readable output, --output prints the steps, with --raw the lines
+of the program.`,
 		Args: takes(1, 1, "the ID of a task"),
 	}
 	cmd.Flags().BoolVarP(&output, "output", "o", false, "print the output")
+	cmd.Flags().BoolVar(&raw, "raw", false, "print the bytes of the output as they are, and lines that polis reads")
 	cmd.Flags().BoolVar(&patch, "diff", false, "print the patch")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if output && patch {
-			return usagef("--output and --diff cannot be used together")
+		if output && patch || raw && !output {
+			return usagef("--output and --diff cannot be used together, and --raw needs --output")
 		}
 		if err := checkText("ID", args[0], maxText); err != nil {
 			return err
@@ -97,6 +100,8 @@ far as it is kept, with --diff what it committed.`,
 		return a.call(cmd, longCall, func(ctx context.Context, c *client.Client) error {
 			open := func(context.Context, string) (io.ReadCloser, error) { return nil, nil }
 			switch {
+			case raw:
+				open = c.TaskRaw
 			case output:
 				open = c.TaskOutput
 			case patch:
@@ -108,6 +113,10 @@ far as it is kept, with --diff what it committed.`,
 			}
 			if body != nil {
 				defer body.Close()
+				if raw {
+					_, err := io.Copy(onlyWriter{a}, body)
+					return err
+				}
 				return a.copyOut(body)
 			}
 			t, err := c.Task(ctx, args[0], 0)
@@ -179,11 +188,26 @@ func taskPage(p *page, t api.Task, stat string) {
 			field("memory", "%s%s at its peak", most, size(u.MemoryPeakBytes))
 		}
 	}
+	if r := t.Report; r != nil {
+		if r.OwnRefusals > 0 {
+			field("own rules", "refused %s: %s", api.Count(r.OwnRefusals, "call"), strings.Join(r.OwnRefused, "; "))
+		}
+		if r.Error != "" {
+			field("error", "%s", r.Error)
+		}
+		if r.InputTokens+r.OutputTokens > 0 {
+			field("tokens", "%d in, %d out", r.InputTokens, r.OutputTokens)
+		}
+		if r.CostUSD > 0 {
+			field("cost", "$%.4f, as its program says", r.CostUSD)
+		}
+	}
 	for _, w := range t.Refused {
 		p.line("  %s %s %s: %s (%s)", w.Time.Local().Format(time.TimeOnly), w.Op, w.Path, string(w.Code), w.Errno)
 	}
 	p.line("")
 	p.text("  " + strings.ReplaceAll(t.Prompt, "\n", "\n  "))
+	stepsText(p, t)
 	if stat != "" {
 		p.line("")
 		p.text(stat)

@@ -153,6 +153,8 @@ func (m *Manager) ended(a *Agent, st wire.Status) {
 	m.saidDone(a, st)
 	if m.works(a, st.Task) {
 		m.endTask(a, m.exitOf(st))
+	} else {
+		m.lateReport(a, st)
 	}
 	m.mu.Lock()
 	cur, reason := a.Kept.Status, a.Kept.StatusReason

@@ -129,6 +129,7 @@ func (f fakeShim) Approval(context.Context, string) (api.Approval, error) {
 func (f fakeShim) Answer(context.Context, string, wire.AnswerRequest) (wire.Answered, error) {
 	return wire.Answered{}, nil
 }
+func (f fakeShim) Steps(context.Context) (wire.Steps, error)        { return wire.Steps{}, nil }
 func (f fakeShim) Screen(context.Context, int) (wire.Screen, error) { return wire.Screen{}, nil }
 func (s fakeShim) Status(context.Context) (wire.Status, error) {
 	s.k.mu.Lock()

@@ -34,6 +34,8 @@ type Shim interface {
 	Input(ctx context.Context, r wire.InputRequest) error
 	// Screen is only for shims of wire.ScreenVersion and later.
 	Screen(ctx context.Context, lines int) (wire.Screen, error)
+	// Steps is only for shims of wire.StepsVersion and later.
+	Steps(ctx context.Context) (wire.Steps, error)
 	// Leftovers is only for shims of wire.LeftoversVersion and later.
 	Leftovers(ctx context.Context, end bool) (api.Leftovers, error)
 	// Approvals, Approval and Answer are only for shims of wire.ApprovalsVersion and later.

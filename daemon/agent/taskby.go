@@ -56,11 +56,13 @@ func (m *Manager) Task(ctx context.Context, id string, wait bool) (api.Task, err
 		changed := m.records(a).Changed() // before the read, so that no change in between is missed
 		t, err := m.records(a).Get(id)
 		if err != nil || !wait || t.Via != "" || t.Final {
+			m.addSteps(ctx, a, &t)
 			return t, err
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
+			m.addSteps(ctx, a, &t)
 			return t, nil
 		}
 	}

@@ -69,6 +69,21 @@ func (m *Manager) knowTask(a *Agent, st wire.Status) {
 	m.mu.Unlock()
 }
 
+// lateReport notes what the program of a task reported after the agent had said that it is
+// done.
+func (m *Manager) lateReport(a *Agent, st wire.Status) {
+	if st.Done == nil || st.Task == "" || m.works(a, st.Task) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(m.ctx), afterTime)
+	defer cancel()
+	sh := m.Shims.Dial(a.Name())
+	defer sh.Close()
+	if did := m.didOf(ctx, sh, st); did != nil {
+		m.changeTask(a, st.Task, func(t *api.Task) { task.Note(t, *did) })
+	}
+}
+
 // endTask ends the task that the agent works on, if any. Every end leads here, and the first one
 // counts. For an end that is recorded already it only repeats the later steps, which is how a
 // daemon finishes what the last one could not. A branch whose task ended well is put in the merge

@@ -63,7 +63,7 @@ func (m *Manager) queueTask(a *Agent, t api.Task, waiting int) (api.Task, error)
 		return t, api.Errorf(api.CodeQuota, "agent %s has %d tasks that wait: at most %d", a.Name(), waiting, task.MaxQueued).
 			WithHint("polisctl tasks %s lists them, polisctl tasks cancel ID drops one", a.Name())
 	}
-	if _, err := m.taskCommand(a, t); err != nil {
+	if _, _, err := m.taskCommand(a, t, false); err != nil {
 		return t, err
 	}
 	t.State = api.TaskQueued
@@ -76,25 +76,30 @@ func (m *Manager) queueTask(a *Agent, t api.Task, waiting int) (api.Task, error)
 	return t, nil
 }
 
-// taskCommand returns the command line that works on a task.
-func (m *Manager) taskCommand(a *Agent, t api.Task) ([]string, error) {
+// taskCommand returns the command line that works on a task, and the format of what it prints
+// ("" is text). With stream that is what its base type says.
+func (m *Manager) taskCommand(a *Agent, t api.Task, stream bool) (cmd []string, format string, err error) {
 	typ, err := a.Type.With(a.Kept.Command, t.Model, t.Continue)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	cmd := typ.PromptCommand(a.Kept.Command, t.Prompt)
+	if stream {
+		if with, ok := typ.Streaming(a.Kept.Command); ok {
+			typ, format = with, with.Stream.Format
+		}
+	}
+	cmd = typ.PromptCommand(a.Kept.Command, t.Prompt)
 	if len(cmd) == 0 {
-		return nil, api.Errorf(api.CodeBadState, "agent %s has no command to give a prompt to", a.Name()).
+		return nil, "", api.Errorf(api.CodeBadState, "agent %s has no command to give a prompt to", a.Name()).
 			WithHint("add it with a base type that has one, or with -- CMD")
 	}
-	return cmd, nil
+	return cmd, format, nil
 }
 
 // begin starts a task, which can have waited. env is for this task only. a.op is held.
 func (m *Manager) begin(ctx context.Context, a *Agent, t api.Task, env map[string]string) (api.Task, error) {
 	m.renewType(ctx, a)
-	cmd, err := m.taskCommand(a, t)
-	if err != nil {
+	if _, _, err := m.taskCommand(a, t, false); err != nil {
 		return t, err
 	}
 	if err := m.writable(a); err != nil {
@@ -104,6 +109,11 @@ func (m *Manager) begin(ctx context.Context, a *Agent, t api.Task, env map[strin
 	if err := m.raise(ctx, a, false); err != nil {
 		return t, err
 	}
+	output, reads := m.outputEnd(ctx, a)
+	cmd, format, err := m.taskCommand(a, t, reads)
+	if err != nil {
+		return t, err
+	}
 	base := ""
 	if a.WS.Git {
 		m.bringForward(ctx, a)
@@ -111,10 +121,10 @@ func (m *Manager) begin(ctx context.Context, a *Agent, t api.Task, env map[strin
 			m.Log.Warn("first commit of a task not known", "agent", a.Name(), "err", err)
 		}
 	}
-	now, output := m.Now().UTC(), m.outputEnd(ctx, a)
+	now := m.Now().UTC()
 	note := func(t *api.Task) {
 		task.Begin(t, now, cmd, base)
-		t.Output = output
+		t.Output, t.Stream = output, format
 	}
 	if t.ID == "" {
 		note(&t)
@@ -131,7 +141,7 @@ func (m *Manager) begin(ctx context.Context, a *Agent, t api.Task, env map[strin
 	m.mu.Unlock()
 	banner := fmt.Sprintf("--- %s: %s\n", now.Format(time.RFC3339), api.Shorten(t.Prompt, 200))
 	m.publishTask(t, "agent "+a.Name()+" got a task")
-	if err := m.runMain(ctx, a, wire.StartRequest{Command: cmd, Banner: banner, NoInput: a.Type.NoInput && len(a.Type.Run) > 0, Task: t.ID, Env: envWords(env)}); err != nil {
+	if err := m.runMain(ctx, a, wire.StartRequest{Command: cmd, Banner: banner, NoInput: a.Type.NoInput && len(a.Type.Run) > 0, Task: t.ID, Stream: format, Env: envWords(env)}); err != nil {
 		m.endTask(a, task.End{By: api.EndLost, Message: "its command was not started: " + api.AsError(err).Message})
 		return t, err
 	}
@@ -139,15 +149,15 @@ func (m *Manager) begin(ctx context.Context, a *Agent, t api.Task, env map[strin
 }
 
 // outputEnd returns the position of the agent's next output, or nil if its shim does not report
-// it.
-func (m *Manager) outputEnd(ctx context.Context, a *Agent) *api.OutputRange {
+// it, and whether the shim reads streams.
+func (m *Manager) outputEnd(ctx context.Context, a *Agent) (end *api.OutputRange, reads bool) {
 	sh := m.Shims.Dial(a.Name())
 	defer sh.Close()
 	st, err := sh.Status(ctx)
 	if err != nil || st.Version < wire.TaskVersion {
-		return nil
+		return nil, false
 	}
-	return &api.OutputRange{From: st.LogEnd}
+	return &api.OutputRange{From: st.LogEnd}, knowsSteps(st)
 }
 
 // next begins the task that waits longest, if the agent has nothing to do. With wake it starts a

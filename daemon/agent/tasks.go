@@ -199,7 +199,7 @@ const (
 // measure returns what a task has done. What cannot be determined is zero.
 func (m *Manager) measure(a *Agent, t api.Task) task.Work {
 	out := task.Work{NoGit: !a.WS.Git}
-	out.Use, out.Refused = m.aftermath(a, t)
+	out.Use, out.Refused, out.Did = m.aftermath(a, t)
 	if !a.WS.Git {
 		return out
 	}
@@ -214,12 +214,12 @@ func (m *Manager) measure(a *Agent, t api.Task) task.Work {
 }
 
 // aftermath returns what the agent's shim, if it runs, recorded about a task.
-func (m *Manager) aftermath(a *Agent, t api.Task) (*api.TaskUse, []api.WhyEntry) {
+func (m *Manager) aftermath(a *Agent, t api.Task) (*api.TaskUse, []api.WhyEntry, *task.Did) {
 	m.mu.Lock()
 	up := a.up
 	m.mu.Unlock()
 	if !up || t.Began == nil {
-		return nil, nil
+		return nil, nil, nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(m.ctx), afterTime)
 	defer cancel()
@@ -227,11 +227,11 @@ func (m *Manager) aftermath(a *Agent, t api.Task) (*api.TaskUse, []api.WhyEntry)
 	defer sh.Close()
 	st, err := sh.Status(ctx)
 	if err != nil || st.Task != t.ID {
-		return nil, nil
+		return nil, nil, nil
 	}
 	why, err := sh.Why(ctx)
 	if err != nil {
 		m.Log.Warn("refusals of a task not known", "agent", a.Name(), "task", t.ID, "err", err)
 	}
-	return st.Use, slices.DeleteFunc(why, func(w api.WhyEntry) bool { return w.Time.Before(*t.Began) })
+	return st.Use, slices.DeleteFunc(why, func(w api.WhyEntry) bool { return w.Time.Before(*t.Began) }), m.didOf(ctx, sh, st)
 }

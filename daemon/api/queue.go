@@ -40,6 +40,7 @@ type QueueEntry struct {
 type QueueOutcome struct {
 	Agent       string      `json:"agent"`
 	At          time.Time   `json:"at"`
+	Tasks       []string    `json:"tasks,omitempty"`
 	MergeStatus MergeStatus `json:"merge_status,omitempty"`
 	// MergeCommitSHA is the merge commit, if it is merged.
 	MergeCommitSHA string   `json:"merge_commit_sha,omitempty"`

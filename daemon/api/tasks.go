@@ -85,7 +85,8 @@ const (
 	OutcomeNotMerged   TaskOutcome = "not-merged" // it has commits that are not merged, and Code may say why
 	OutcomeUncommitted TaskOutcome = "uncommitted"
 	OutcomeNothing     TaskOutcome = "nothing-to-merge"
-	OutcomeDone        TaskOutcome = "done" // of a project without git
+	OutcomeRefused     TaskOutcome = "refused" // by the agent's own rules, and there is nothing to merge
+	OutcomeDone        TaskOutcome = "done"    // of a project without git
 	OutcomeFailed      TaskOutcome = "failed"
 	OutcomeKilled      TaskOutcome = "killed"
 	OutcomeStopped     TaskOutcome = "stopped"
@@ -147,6 +148,16 @@ type Task struct {
 	Commit bool `json:"commit,omitempty"`
 	// RetryOf is the task it does again.
 	RetryOf string `json:"retry_of,omitempty"`
+	// Stream is the format of its program's machine-readable output, if that is read.
+	Stream string `json:"stream,omitempty"`
+	// Steps are the last ones of it, StepCount is how many there were. Lists of tasks
+	// have none.
+	Steps     []Step `json:"steps,omitempty"`
+	StepCount int    `json:"step_count,omitempty"`
+	// Report is what its program reported in its machine-readable output.
+	Report *TaskReport `json:"report,omitempty"`
+	// Raw is where in the agent's raw log the machine-readable output is.
+	Raw *OutputRange `json:"raw,omitempty"`
 	// Output is where in the agent's output log its own is; none if nobody knows.
 	Output *OutputRange `json:"output,omitempty"`
 }

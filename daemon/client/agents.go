@@ -28,7 +28,9 @@ type AgentType struct {
 	Interactive []string `json:"interactive,omitempty"`
 	// Prompt is what gives a task to a command line of the agent's own. PromptForm is
 	// how Run takes one: "separator", "joined" or "argument".
-	Prompt     []string          `json:"prompt,omitempty"`
+	Prompt []string `json:"prompt,omitempty"`
+	// Stream is the machine-readable output that its tasks have, and polis reads.
+	Stream     *TypeStream       `json:"stream,omitempty"`
 	PromptForm string            `json:"prompt_form,omitempty"`
 	NoInput    bool              `json:"no_input,omitempty"`
 	Env        map[string]string `json:"env,omitempty"`
@@ -42,6 +44,12 @@ type AgentType struct {
 	Home        []TypeHome       `json:"home,omitempty"`
 	Answers     []TypeAnswer     `json:"answers,omitempty"`
 	Permissions *TypePermissions `json:"permissions,omitempty"`
+}
+
+// TypeStream is machine-readable output: the words that ask a program for it, and its format.
+type TypeStream struct {
+	Format string   `json:"format"`
+	Args   []string `json:"args,omitempty"`
 }
 
 // TypeAnswer is a value in a file of the agent's home that answers what its program asks at a

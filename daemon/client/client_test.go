@@ -179,6 +179,7 @@ func TestEveryCallUsesItsRoute(t *testing.T) {
 		{"GET /v1/tasks?limit=5&workspace=w ", func(c *Client) error { _, err := c.AllTasks(ctx, "w", 5); return err }},
 		{"GET /v1/tasks/claude.1?wait=2 ", func(c *Client) error { _, err := c.Task(ctx, "claude.1", 2*time.Second); return err }},
 		{"GET /v1/tasks/claude.1/output ", func(c *Client) error { _, err := c.TaskOutput(ctx, "claude.1"); return err }},
+		{"GET /v1/tasks/claude.1/output?raw=1 ", func(c *Client) error { _, err := c.TaskRaw(ctx, "claude.1"); return err }},
 		{"GET /v1/tasks/claude.1/diff?stat=1 ", func(c *Client) error { _, err := c.TaskDiff(ctx, "claude.1", true); return err }},
 		{"POST /v1/tasks/claude.1/cancel ", func(c *Client) error { _, err := c.CancelTask(ctx, "claude.1"); return err }},
 		{"POST /v1/tasks/claude.1/retry ", func(c *Client) error { _, err := c.RetryTask(ctx, "claude.1"); return err }},

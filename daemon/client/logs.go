@@ -18,6 +18,8 @@ type LogQuery struct {
 	Follow bool
 	// From is the Position of an earlier stream, to continue there; 0 means none.
 	From int64
+	// Raw is for what the programs of tasks printed whose output has steps instead.
+	Raw bool
 }
 
 // LogStream is a stream of an agent's output.
@@ -41,6 +43,9 @@ func (c *Client) LogStream(ctx context.Context, name string, q LogQuery) (*LogSt
 	}
 	if q.From > 0 {
 		query.Set("from", strconv.FormatInt(q.From, 10))
+	}
+	if q.Raw {
+		query.Set("raw", "1")
 	}
 	resp, err := c.request(ctx, http.MethodGet, agentPath(name, "logs"), query, nil, http.Header{"Accept": {"text/plain"}}) //nolint:bodyclose // LogStream closes it
 	if err != nil {

@@ -76,6 +76,16 @@ func (c *Client) TaskOutput(ctx context.Context, id string) (io.ReadCloser, erro
 	return resp.Body, nil
 }
 
+// TaskRaw is the machine-readable output of a task's program, if that is read, else what it
+// printed.
+func (c *Client) TaskRaw(ctx context.Context, id string) (io.ReadCloser, error) {
+	resp, err := c.request(ctx, http.MethodGet, taskPath(id, "output"), url.Values{"raw": {"1"}}, nil, http.Header{"Accept": {"text/plain"}}) //nolint:bodyclose // the caller closes it
+	if err != nil {
+		return nil, err
+	}
+	return resp.Body, nil
+}
+
 // TaskDiff is what a task committed, as a patch, or only how much.
 func (c *Client) TaskDiff(ctx context.Context, id string, stat bool) (io.ReadCloser, error) {
 	query := url.Values{}

@@ -32,6 +32,8 @@ type BaseType struct {
 	// ("{model}") and to go on with the program's last session; none: it cannot.
 	Model    []string `toml:"model" json:"model,omitempty"`
 	Continue []string `toml:"continue" json:"continue,omitempty"`
+	// Stream is how Run prints what it does as lines that polis reads.
+	Stream Stream `toml:"stream" json:"stream,omitzero"`
 	// PromptForm says how Run takes a task: see [BaseType.PromptCommand].
 	PromptForm string `toml:"-" json:"prompt_form,omitempty"`
 	// NoInput gives Run no standard input: programs that read it, if it is no
@@ -90,6 +92,13 @@ const (
 	// HomeReadOnly is the file as it is when the agent starts, which it cannot change.
 	HomeReadOnly = "read-only"
 )
+
+// Stream is machine-readable output of a program: the words that Run gets before the task
+// to have it printed, and its format (see package steps); none: the output is text.
+type Stream struct {
+	Format string   `toml:"format" json:"format,omitempty"`
+	Args   []string `toml:"args" json:"args,omitempty"`
+}
 
 // Permissions is how a program's own permission system is reached. polis keeps
 // it as data; what asks is the program's.

@@ -74,12 +74,26 @@ func (t BaseType) With(own []string, model string, goOn bool) (BaseType, error) 
 	if model != "" && !modelName.MatchString(model) {
 		return t, api.Errorf(api.CodeBadRequest, "model = %q: must be letters, digits and . _ : / @ + -, beginning with a letter or digit", api.Shorten(model, 64))
 	}
-	if at := slices.IndexFunc(t.Run, func(w string) bool { return w == "--" || strings.Contains(w, placeholder) }); at >= 0 {
-		t.Run = slices.Insert(slices.Clone(t.Run), at, words...)
-	} else {
-		t.Run = slices.Concat(t.Run, words)
-	}
+	t.Run = withOptions(t.Run, words)
 	return t, nil
+}
+
+// Streaming is the type with a Run line that prints what it does as lines of its format;
+// false if it has none, or own, the agent's own command line, is what runs.
+func (t BaseType) Streaming(own []string) (BaseType, bool) {
+	if len(own) > 0 || len(t.Run) == 0 || t.Stream.Format == "" {
+		return t, false
+	}
+	t.Run = withOptions(t.Run, t.Stream.Args)
+	return t, true
+}
+
+// withOptions is a command line with more options, before the task.
+func withOptions(run, words []string) []string {
+	if at := slices.IndexFunc(run, func(w string) bool { return w == "--" || strings.Contains(w, placeholder) }); at >= 0 {
+		return slices.Insert(slices.Clone(run), at, words...)
+	}
+	return slices.Concat(run, words)
 }
 
 // StartCommand is the command line that runs without a task: the agent's own, unless

@@ -33,7 +33,13 @@ func TestNoTaskIsTakenForAnOption(t *testing.T) {
 			require.NotEqual(t, FormArgument, typ.PromptForm, name)
 			require.NotEqual(t, FormArgument, promptForm(typ.TaskCommand([]string{"own"})), name)
 		}
+		stream, ok := typ.Streaming(nil)
+		require.Equal(t, typ.Stream.Format != "", ok)
+		require.Equal(t, promptForm(typ.Run), promptForm(stream.Run), name)
 		rapid.Check(t, func(t *rapid.T) {
+			if ok && rapid.Bool().Draw(t, "stream") {
+				typ = stream
+			}
 			prompt := rapid.SampledFrom([]string{"", "-", "--", "- ", "--x=", "-p"}).Draw(t, "start") + rapid.StringMatching(`[a-z =\n-]{0,9}TASK`).Draw(t, "rest")
 			own := rapid.SampledFrom([][]string{nil, {"tool"}, {"tool", "-x", "y"}, {"tool", "{prompt}"}, {"tool", "--say={prompt}", "{prompt}"}, {"tool", "--", "{prompt}"}}).Draw(t, "own")
 			got := typ.PromptCommand(own, prompt)
@@ -63,6 +69,27 @@ func TestATaskForACommandOfTheAgentsOwn(t *testing.T) {
 	require.Empty(t, types["custom"].TaskCommand(nil))
 
 	for text, rule := range map[string]string{"prompt = [\"-p\"]": "{prompt}", "prompt = [\"\"]": "empty"} {
+		require.ErrorContains(t, addType(map[string]BaseType{}, Sandbox{}, "x.toml", text), rule)
+	}
+}
+
+// TestAStreamIsAskedForBeforeTheTask: of the type's own command line only.
+func TestAStreamIsAskedForBeforeTheTask(t *testing.T) {
+	types, err := LoadTypes(t.TempDir(), Sandbox{})
+	require.NoError(t, err)
+	with, ok := types["claude"].Streaming(nil)
+	require.True(t, ok)
+	require.Equal(t, []string{"claude", "-p", "--permission-mode", "bypassPermissions", "--output-format", "stream-json", "--verbose", "--", "do"}, with.PromptCommand(nil, "do"))
+	require.NotContains(t, types["claude"].Run, "stream-json", "the type itself is as it was")
+	for name, own := range map[string][]string{"claude": {"claude", "--x"}, "custom": nil, "aider": nil} {
+		same, ok := types[name].Streaming(own)
+		require.False(t, ok)
+		require.Equal(t, types[name].Run, same.Run)
+	}
+	for text, rule := range map[string]string{
+		"[stream]\nformat = \"x\"": "must be one of claude, codex", "[stream]\nargs = [\"--json\"]": "stream.format must say",
+		"[stream]\nformat = \"codex\"\nargs = [\"{prompt}\"]": "must not have", "[stream]\nformat = \"codex\"\nargs = [\"\"]": "empty",
+	} {
 		require.ErrorContains(t, addType(map[string]BaseType{}, Sandbox{}, "x.toml", text), rule)
 	}
 }

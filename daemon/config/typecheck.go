@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
+	"polis/daemon/task/steps"
 	"polis/netbridge/egress"
 )
 
@@ -20,7 +22,7 @@ func (t *BaseType) check() error {
 	if p := t.Program; p != "" && (strings.ContainsAny(p, "\x00\n") || filepath.IsAbs(p) && filepath.Clean(p) != p || !filepath.IsAbs(p) && strings.Contains(p, "/")) {
 		return bad("program", p, "must be the name of a program or an absolute, clean path")
 	}
-	for field, words := range map[string][]string{"run": t.Run, "interactive": t.Interactive, "prompt": t.Prompt, "permissions.command": t.Permissions.Command} {
+	for field, words := range map[string][]string{"run": t.Run, "interactive": t.Interactive, "prompt": t.Prompt, "stream.args": t.Stream.Args, "permissions.command": t.Permissions.Command} {
 		for i, w := range words {
 			if strings.ContainsRune(w, 0) || i == 0 && w == "" {
 				return bad(fmt.Sprintf("%s[%d]", field, i), w, "must not be empty or contain a NUL byte")
@@ -29,6 +31,9 @@ func (t *BaseType) check() error {
 	}
 	if len(t.Prompt) > 0 && !takesPrompt(t.Prompt) {
 		return bad("prompt", strings.Join(t.Prompt, " "), "must have \"{prompt}\" in it, where the task goes")
+	}
+	if err := t.Stream.check(); err != nil {
+		return err
 	}
 	for name, value := range t.Env {
 		if !envName.MatchString(name) || strings.ContainsRune(value, 0) {
@@ -63,6 +68,18 @@ func (t *BaseType) check() error {
 		return err
 	}
 	return t.Identity.check()
+}
+
+func (s Stream) check() error {
+	switch formats := steps.Formats(); {
+	case s.Format != "" && !slices.Contains(formats, s.Format):
+		return fmt.Errorf("stream.format = %q: must be one of %s", s.Format, strings.Join(formats, ", "))
+	case s.Format == "" && len(s.Args) > 0:
+		return fmt.Errorf("stream.args = %q: stream.format must say what they have the program print", strings.Join(s.Args, " "))
+	case takesPrompt(s.Args):
+		return fmt.Errorf("stream.args = %q: must not have \"{prompt}\" in it", strings.Join(s.Args, " "))
+	}
+	return nil
 }
 
 // checkHome joins HomeFiles, Credentials and Home; what is named must be below the

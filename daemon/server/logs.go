@@ -3,6 +3,7 @@ package server
 import (
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -13,6 +14,30 @@ const (
 	maxLines  = 100000
 	tailBlock = 64 << 10
 )
+
+// The files of an agent's output, and of the machine-readable output that it was made of.
+const (
+	outputLogName = "output.log"
+	rawLogName    = "raw.log"
+)
+
+// streams says whether a request is for machine-readable output, and the agent's last task
+// has it: else its output is what its program printed.
+func (s *Server) streams(r *http.Request) (bool, error) {
+	if !flag(r, "raw") {
+		return false, nil
+	}
+	tasks, err := s.Backend.Tasks(r.PathValue("name"))
+	if err != nil {
+		return false, err
+	}
+	for _, t := range slices.Backward(tasks) {
+		if t.Began != nil {
+			return t.Stream != "", nil
+		}
+	}
+	return false, nil
+}
 
 // logs sends the last lines of an agent's output, or what comes after a
 // position, and with follow=1 what comes. The header says at which position the
@@ -35,13 +60,20 @@ func (s *Server) logs(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(dir, "output.log")
+	path := filepath.Join(dir, outputLogName)
+	raw, err := s.streams(r)
+	if err != nil {
+		return err
+	}
+	if raw {
+		path = filepath.Join(dir, rawLogName)
+	}
 	l, err := openLog(path)
 	if err != nil {
 		return api.Errorf(api.CodeInternal, "read the output log: %w", err)
 	}
 	defer l.close()
-	if from == "" && !flag(r, "follow") {
+	if from == "" && !raw && !flag(r, "follow") {
 		if sc, ok := s.Backend.Screen(r.Context(), r.PathValue("name"), lines); ok {
 			return s.sendScreen(w, l, sc, lines)
 		}

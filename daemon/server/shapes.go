@@ -29,6 +29,7 @@ type query struct {
 var (
 	ofWorkspace = query{"workspace", "string", "only those of this workspace"}
 	ignored     = query{"ignored", "boolean", "put ignored files aside, too"}
+	raw         = query{"raw", "boolean", "what the program printed, if polis reads that and shows steps instead"}
 	follow      = query{"follow", "boolean", "go on with what comes"}
 )
 
@@ -74,7 +75,7 @@ func shapes() map[string]shape {
 		"POST /v1/gc":                         {in: api.GCRequest{}, optional: true, out: api.GCResponse{}},
 		"POST /v1/agents/{name}/pull-request": {in: api.PullRequest{}, optional: true, out: api.PullResponse{}},
 		"POST /v1/agents/{name}/remote":       {in: api.RemoteRequest{}, out: api.RemoteResponse{}, steps: true},
-		"GET /v1/agents/{name}/logs":          {text: "text/plain", query: []query{follow, {"lines", "integer", "the last lines, at most 100000; 50 if not given"}, {"from", "integer", "the byte to go on from: the header Polis-Log-Position of an earlier answer, plus the bytes read of it"}}},
+		"GET /v1/agents/{name}/logs":          {text: "text/plain", query: []query{follow, raw, {"lines", "integer", "the last lines, at most 100000; 50 if not given"}, {"from", "integer", "the byte to go on from: the header Polis-Log-Position of an earlier answer, plus the bytes read of it"}}},
 		"GET /v1/agents/{name}/why":           {out: api.WhyEntry{}, list: "why"},
 		"GET /v1/agents/{name}/leftovers":     {out: api.Leftovers{}},
 		"DELETE /v1/agents/{name}/leftovers":  {out: api.Leftovers{}},
@@ -82,7 +83,7 @@ func shapes() map[string]shape {
 		"GET /v1/agents/{name}/tasks":         {out: api.Task{}, list: "tasks"},
 		"GET /v1/tasks":                       {out: api.Task{}, list: "tasks", query: []query{ofWorkspace, {"limit", "integer", "at most so many, the newest; 100 if not given"}}},
 		"GET /v1/tasks/{id}":                  {out: api.Task{}, query: []query{{"wait", "integer", "wait so many seconds, at most 300, until the result is final"}}},
-		"GET /v1/tasks/{id}/output":           {text: "text/plain"},
+		"GET /v1/tasks/{id}/output":           {text: "text/plain", query: []query{raw}},
 		"GET /v1/tasks/{id}/diff":             {text: "text/x-diff", query: []query{{"stat", "boolean", "only how much"}, {"names", "boolean", "only which files"}}},
 		"POST /v1/tasks/{id}/cancel":          {out: api.Task{}},
 		"POST /v1/tasks/{id}/retry":           {out: api.Task{}},

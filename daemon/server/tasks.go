@@ -97,31 +97,36 @@ func (s *Server) taskDiff(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// taskOutput sends the part of the agent's output log that is the task's.
+// taskOutput sends the part of the agent's output log that is the task's, or with raw=1
+// of its raw log.
 func (s *Server) taskOutput(w http.ResponseWriter, r *http.Request) error {
 	t, err := s.Backend.Task(r.Context(), r.PathValue("id"), false)
 	if err != nil {
 		return err
 	}
-	if t.Output == nil {
+	name, part := outputLogName, t.Output
+	if flag(r, "raw") && t.Raw != nil {
+		name, part = rawLogName, t.Raw
+	}
+	if part == nil {
 		return api.Errorf(api.CodeNotFound, "nobody knows where the output of task %s is", t.ID).WithHint("polisctl agents watch %s shows the last output of its agent", t.Agent)
 	}
 	dir, err := s.Backend.LogDir(t.Agent)
 	if err != nil {
 		return err
 	}
-	l, err := openLog(filepath.Join(dir, "output.log"))
+	l, err := openLog(filepath.Join(dir, name))
 	if err != nil {
 		return api.Errorf(api.CodeInternal, "read the output log: %w", err)
 	}
 	defer l.close()
-	if !l.skipTo(t.Output.From) {
+	if !l.skipTo(part.From) {
 		w.Header().Set(api.HeaderLogMissed, "1")
 	}
 	pos, _ := l.position()
 	left := int64(outputChunks)
-	if t.Output.To > 0 {
-		left = min(left, max(t.Output.To-pos, 0))
+	if part.To > 0 {
+		left = min(left, max(part.To-pos, 0))
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	f, err := l.send(&upTo{w, left})

@@ -50,7 +50,7 @@ func BenchmarkOpenWithALease(b *testing.B) {
 	set, err := policy.Compile(policy.Rules{Read: []string{"**"}, Write: []string{"**"}})
 	require.NoError(b, err)
 	log := slog.New(slog.DiscardHandler)
-	guard, err := view.New(view.Config{Agent: "ann", Locker: locker{c, &atomic.Int64{}}, Exempt: []string{"free/**"}, RootFD: int(root.Fd()), Log: log}, set)
+	guard, err := view.New(view.Config{Agent: "ann", Locker: locker{c: c, waited: &atomic.Int64{}}, Exempt: []string{"free/**"}, RootFD: int(root.Fd()), Log: log}, set)
 	require.NoError(b, err)
 	defer guard.Close()
 	fs, err := fusefs.New(fusefs.Config{Roots: []int{int(root.Fd())}, Guard: guard, Mountpoint: mnt, FsName: "polis:bench", Log: log})

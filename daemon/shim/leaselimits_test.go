@@ -55,7 +55,7 @@ func mountLeased(t *testing.T, rules policy.Rules) *leasedView {
 	set, err := policy.Compile(rules)
 	require.NoError(t, err)
 	log := slog.New(slog.DiscardHandler)
-	guard, err := view.New(view.Config{Agent: "ann", Locker: locker{c, &atomic.Int64{}}, RootFD: int(root.Fd()), Log: log, OnDenial: func(d view.Denial) {
+	guard, err := view.New(view.Config{Agent: "ann", Locker: locker{c: c, waited: &atomic.Int64{}}, RootFD: int(root.Fd()), Log: log, OnDenial: func(d view.Denial) {
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		v.denials = append(v.denials, d)

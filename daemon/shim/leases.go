@@ -116,6 +116,8 @@ type locker struct {
 	c *lockd.Client
 	// waited is how long agents were kept waiting by leases of others, in nanoseconds.
 	waited *atomic.Int64
+	// waiting is called when a lease is awaited, and its result when that has ended; may be nil.
+	waiting func(view.LockRequest) (stop func() bool)
 }
 
 // noWait is the longest that acquiring an uncontended lease takes.
@@ -153,6 +155,9 @@ func (l locker) AcquireLocal(r view.LockRequest) (fusefs.Ticket, error) {
 // Acquire implements view.Locker.
 func (l locker) Acquire(ctx context.Context, r view.LockRequest) (fusefs.Ticket, error) {
 	req := lockRequest(r)
+	if l.waiting != nil {
+		defer l.waiting(r)()
+	}
 	began := time.Now()
 	t, err := l.c.Acquire(ctx, req)
 	if took := time.Since(began); took > noWait {

@@ -28,11 +28,11 @@ type logFile struct {
 	base  int64 // bytes of the log before this file
 }
 
-func openLog(dir string, limit int64) (*logFile, error) {
+func openLog(dir, name string, limit int64) (*logFile, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, fmt.Errorf("open output log: %w", err)
 	}
-	l := &logFile{path: filepath.Join(dir, OutputLog), limit: limit}
+	l := &logFile{path: filepath.Join(dir, name), limit: limit}
 	if err := l.open(); err != nil {
 		return nil, err
 	}

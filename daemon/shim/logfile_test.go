@@ -15,7 +15,7 @@ func TestALogKnowsWhatCameBefore(t *testing.T) {
 	path := filepath.Join(dir, OutputLog)
 	total := 0
 	for range 5 {
-		l, err := openLog(dir, 100)
+		l, err := openLog(dir, OutputLog, 100)
 		require.NoError(t, err)
 		for range 4 {
 			n, err := l.Write(make([]byte, 30))

@@ -37,15 +37,23 @@ func (s *Shim) startMain(_ context.Context, req wire.StartRequest) error {
 		return api.Errorf(api.CodeInternal, "read the clock: %w", err)
 	}
 	s.beginOOM()
+	st, err := s.newStepper(req)
+	if err != nil {
+		return err
+	}
 	m, err := startSession(s.ctx, s.sandbox, sandbox.Process{Args: req.Command, Env: s.env(more, req.TTY),
-		Cwd: s.Spec.ProjectPath, TTY: req.TTY, Rows: 24, Cols: 80}, req.NoInput, s.out, s.Log)
+		Cwd: s.Spec.ProjectPath, TTY: req.TTY, Rows: 24, Cols: 80}, req.NoInput, st, s.out, s.Log)
 	if err != nil {
 		return startError(req.Command[0], err)
 	}
 	s.main, s.mainStart = m, time.Now()
 	s.noteTask(req.Task, from)
+	if st != nil {
+		s.stepping.Store(m)
+	}
 	s.group.Go(func() error {
 		<-m.done
+		s.stepping.CompareAndSwap(m, nil)
 		s.leftRunning(since)
 		s.awaitOOM(m.code)
 		s.mu.Lock()

@@ -69,6 +69,7 @@ func (s *Shim) control() http.Handler {
 		"POST /v1/settings":       s.handleSettings,
 		"POST /v1/look":           s.handleLook,
 		"GET /v1/screen":          s.handleScreen,
+		"GET /v1/steps":           s.handleSteps,
 		"GET /v1/leftovers":       s.handleLeftovers,
 		"DELETE /v1/leftovers":    s.handleLeftovers,
 		"GET /v1/approvals":       s.handleApprovals,

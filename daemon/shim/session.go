@@ -30,6 +30,8 @@ type session struct {
 	mu   sync.Mutex
 	subs map[*subscriber]struct{}
 	term *terminal // nil without a terminal; guarded by mu
+	// steps is what it does as a task; nil if it is none. mu guards what it leads to.
+	steps *stepper
 }
 
 // subscriber receives the output of a session. A slow subscriber is disconnected, so that it does
@@ -41,11 +43,11 @@ type subscriber struct {
 
 const subscriberBacklog = 256
 
-// startSession runs the command in the sandbox. log receives all output. With noInput, a command
-// without a terminal reads end-of-file at once.
-func startSession(ctx context.Context, box *sandbox.Sandbox, p sandbox.Process, noInput bool, log io.Writer, lg *slog.Logger) (*session, error) {
-	s := &session{done: make(chan struct{}), sending: make(chan struct{}, 1), tty: p.TTY, subs: map[*subscriber]struct{}{}}
-	var out *os.File
+// startSession runs the command in the sandbox. log receives all output, as st renders it. With
+// noInput, a command without a terminal reads end-of-file at once.
+func startSession(ctx context.Context, box *sandbox.Sandbox, p sandbox.Process, noInput bool, st *stepper, log io.Writer, lg *slog.Logger) (*session, error) {
+	s := &session{done: make(chan struct{}), sending: make(chan struct{}, 1), tty: p.TTY, subs: map[*subscriber]struct{}{}, steps: st}
+	var out, errOut *os.File
 	var closers []io.Closer
 	if !p.TTY {
 		inR, inW, err := os.Pipe()
@@ -59,6 +61,15 @@ func startSession(ctx context.Context, box *sandbox.Sandbox, p sandbox.Process, 
 		p.Stdin, p.Stdout, p.Stderr = inR, outW, outW
 		s.input, out = inW, outR
 		closers = []io.Closer{inR, outW}
+		if st.reads() {
+			// What is printed beside the stream must not get into the midst of its lines.
+			errR, errW, err := os.Pipe()
+			if err != nil {
+				return nil, errors.Join(fmt.Errorf("make pipe: %w", err), inR.Close(), inW.Close(), outR.Close(), outW.Close())
+			}
+			p.Stderr, errOut = errW, errR
+			closers = append(closers, errW)
+		}
 		if noInput {
 			closers = append(closers, inW)
 		}
@@ -74,6 +85,9 @@ func startSession(ctx context.Context, box *sandbox.Sandbox, p sandbox.Process, 
 		if out != nil {
 			err = errors.Join(err, out.Close(), s.input.Close())
 		}
+		if errOut != nil {
+			err = errors.Join(err, errOut.Close())
+		}
 		return nil, err
 	}
 	s.proc = proc
@@ -83,7 +97,12 @@ func startSession(ctx context.Context, box *sandbox.Sandbox, p sandbox.Process, 
 	copied := make(chan struct{})
 	go func() {
 		defer close(copied)
-		s.copyOutput(out, log, lg)
+		var other sync.WaitGroup
+		if errOut != nil {
+			other.Go(func() { copyOutput(errOut, func(b []byte) error { return s.errorOutput(b, log) }, lg) })
+		}
+		copyOutput(out, func(b []byte) error { return s.output(b, log) }, lg)
+		other.Wait()
 	}()
 	settled := make(chan struct{})
 	go func() {
@@ -102,14 +121,18 @@ func startSession(ctx context.Context, box *sandbox.Sandbox, p sandbox.Process, 
 		select {
 		case <-copied:
 		case <-time.After(500 * time.Millisecond):
-			if err := out.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
-				lg.Warn("output not closed", "err", err)
+			for _, f := range []*os.File{out, errOut} {
+				if err := f.Close(); f != nil && err != nil && !errors.Is(err, os.ErrClosed) {
+					lg.Warn("output not closed", "err", err)
+				}
 			}
 			<-copied
 		}
 		<-settled
+		s.endSteps(log, lg)
 		_ = s.input.Close() //nolint:errcheck // the reader is gone
 		_ = out.Close()     //nolint:errcheck // may be closed above
+		_ = errOut.Close()  //nolint:errcheck // as well, or nil
 		s.mu.Lock()
 		for sub := range s.subs {
 			close(sub.ch)
@@ -124,12 +147,13 @@ type nopCloser struct{ io.Writer }
 
 func (nopCloser) Close() error { return nil }
 
-func (s *session) copyOutput(out *os.File, log io.Writer, lg *slog.Logger) {
+// copyOutput has take get what comes from out, until its end.
+func copyOutput(out *os.File, take func([]byte) error, lg *slog.Logger) {
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := out.Read(buf)
 		if n > 0 {
-			if werr := s.output(buf[:n], log); werr != nil {
+			if werr := take(buf[:n]); werr != nil {
 				lg.Error("output log not written", "err", werr)
 			}
 		}
@@ -147,6 +171,9 @@ func (s *session) copyOutput(out *os.File, log io.Writer, lg *slog.Logger) {
 func (s *session) output(p []byte, log io.Writer) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.steps.reads() {
+		return s.show(p, s.steps.stream.Write(p), log)
+	}
 	s.fan(append([]byte(nil), p...))
 	if s.term != nil {
 		return s.term.write(p)

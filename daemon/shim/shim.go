@@ -66,8 +66,12 @@ type Shim struct {
 	ignoreDenials  limit
 	egress         *egressGuard // nil if the agent's network has no gate
 
+	// stepping is the main command while it runs, if it is a task.
+	stepping atomic.Pointer[session]
+
 	mu        sync.Mutex
 	main      *session
+	raw       *logFile // nil until a command has a stream
 	mainStart time.Time
 	task      mainTask
 	oom       oomState
@@ -130,10 +134,10 @@ func (s *Shim) Open(ctx context.Context) (err error) {
 	if err := s.openApprovals(); err != nil {
 		return err
 	}
-	if s.out, err = openLog(s.Spec.LogDir, s.Spec.LogBytes); err != nil {
+	if s.out, err = openLog(s.Spec.LogDir, OutputLog, s.Spec.LogBytes); err != nil {
 		return api.Errorf(api.CodeInternal, "%w", err)
 	}
-	s.onClose("output log", func(context.Context) error { return s.out.Close() })
+	s.onClose("output log", func(context.Context) error { return errors.Join(s.out.Close(), s.closeRaw()) })
 	if err := s.openInside(); err != nil {
 		return api.Errorf(api.CodeInternal, "serve /run/polis of the sandbox: %w", err)
 	}

@@ -136,7 +136,7 @@ func (s *Shim) openTree(ctx context.Context, v *views, root *os.File) error {
 	}
 	s.onClose("ignore rules", func(context.Context) error { return ig.Close() })
 	v.guard, err = view.New(view.Config{
-		Agent: sp.Agent, Locker: locker{v.locks, &v.waited}, Ignore: leaseless(sp, ig), Exempt: sp.LocksExempt, GitFile: sp.Git, RootFD: int(root.Fd()), Store: storeName(sp), Below: sp.Shared != nil,
+		Agent: sp.Agent, Locker: locker{c: v.locks, waited: &v.waited, waiting: s.noteWaiting}, Ignore: leaseless(sp, ig), Exempt: sp.LocksExempt, GitFile: sp.Git, RootFD: int(root.Fd()), Store: storeName(sp), Below: sp.Shared != nil,
 		Now: time.Now, Log: s.Log, Quota: s.quota, Counted: s.disk.count, OnDenial: s.denied, LeaseInfo: v.leaseInfo, Asker: &pathAsker{s: s, held: map[pathCall]heldAnswer{}},
 	}, set)
 	if err != nil {
@@ -198,6 +198,7 @@ func (s *Shim) denied(d view.Denial) {
 	s.views.whys.Add(d)
 	s.updateWhy()
 	s.events.Publish(s.denialEvent(d))
+	s.noteDenied(d)
 }
 
 func (s *Shim) denialEvent(d view.Denial) api.Event {

@@ -81,8 +81,28 @@ type Work struct {
 	// Use and Refused are what it used and was refused; may be nil.
 	Use     *api.TaskUse
 	Refused []api.WhyEntry
+	// Did is what it did; may be nil.
+	Did *Did
 	// Merging: the branch is put in the merge queue. NoGit: there is none.
 	Merging, NoGit bool
+}
+
+// Did is what a task did, as its program and polis saw it.
+type Did struct {
+	Steps  []api.Step
+	Total  int
+	Report *api.TaskReport
+	Raw    *api.OutputRange
+}
+
+// Note notes what a task did, also one that has ended: an agent may report more after it
+// said that it is done.
+func Note(t *api.Task, d Did) {
+	t.Steps, t.StepCount, t.Raw = d.Steps, d.Total, d.Raw
+	if d.Report != nil {
+		t.Report = d.Report
+	}
+	settle(t)
 }
 
 // Measure notes what an ended task left. What became of its branch already stays.
@@ -93,6 +113,9 @@ func Measure(t *api.Task, w Work) {
 	}
 	if len(w.Refused) > 0 {
 		t.Refused = w.Refused[max(0, len(w.Refused)-maxRefused):]
+	}
+	if w.Did != nil {
+		Note(t, *w.Did)
 	}
 	switch {
 	case t.Outcome == api.OutcomeMerged || t.Code != "" || !Well(*t):
@@ -136,11 +159,12 @@ func Land(t *api.Task, out api.QueueOutcome, merged bool) {
 	settle(t)
 }
 
-// maxPaths bounds the paths of a record, maxNamed those that its result names.
+// maxPaths bounds the paths of a record, maxRefused the refusals, maxNamed the paths that its result names.
 const (
 	maxPaths   = 100
 	maxRefused = 20
 	maxNamed   = 3
+	maxCall    = 80 // bytes of a call that a result names
 )
 
 // settle brings outcome and result in line with the rest of the record.
@@ -159,7 +183,33 @@ func settle(t *api.Task) {
 	case t.Outcome == api.OutcomeRunning || t.Outcome == api.OutcomeQueued:
 		t.Outcome = api.OutcomeWaiting // until it is measured
 	}
+	if t.Outcome == api.OutcomeNothing && ownRefusals(*t) > 0 {
+		t.Outcome = api.OutcomeRefused
+	}
 	t.Result = result(*t)
+	if t.State == api.TaskEnded && ownRefusals(*t) > 0 && t.Outcome != api.OutcomeRefused {
+		t.Result += "; " + refused(*t)
+	}
+}
+
+// ownRefusals is how many calls the agent's own rules refused.
+func ownRefusals(t api.Task) int {
+	if t.Report == nil {
+		return 0
+	}
+	return t.Report.OwnRefusals
+}
+
+// refused names what the agent's own rules refused.
+func refused(t api.Task) string {
+	text := "refused by its own rules"
+	if names := t.Report.OwnRefused; len(names) > 0 {
+		text += ": " + api.Shorten(names[0], maxCall)
+	}
+	if more := ownRefusals(t) - 1; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 func badOutcome(t api.Task) api.TaskOutcome {
@@ -196,6 +246,8 @@ func result(t api.Task) string {
 		return "uncommitted: " + api.Count(t.Uncommitted, "file")
 	case api.OutcomeNothing:
 		return "nothing to merge"
+	case api.OutcomeRefused:
+		return refused(t)
 	case api.OutcomeFailed:
 		if t.ExitCode != nil {
 			return fmt.Sprintf("failed (exit %d)", *t.ExitCode)

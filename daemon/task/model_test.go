@@ -66,6 +66,46 @@ func TestEveryEndHasAResultInWords(t *testing.T) {
 	}
 }
 
+// TestWhatTheAgentsOwnRulesRefusedIsInTheResult: a task without work did not do what it
+// was to; one with work is merged, and says it.
+func TestWhatTheAgentsOwnRulesRefusedIsInTheResult(t *testing.T) {
+	did := func(n int, names ...string) *Did {
+		return &Did{Steps: []api.Step{{Kind: api.StepRefused, Text: "x"}}, Total: 1, Report: &api.TaskReport{OwnRefusals: n, OwnRefused: names}}
+	}
+	for want, c := range map[string]struct {
+		work Work
+		land *api.QueueOutcome
+		of   api.TaskOutcome
+	}{
+		"refused by its own rules: npm test":                    {Work{Did: did(1, "npm test")}, nil, api.OutcomeRefused},
+		"refused by its own rules: npm test and 2 more":         {Work{Did: did(3, "npm test", "ls", "rm"), Merging: true}, &api.QueueOutcome{Code: api.CodeNothingToMerge}, api.OutcomeRefused},
+		"merged as 2a89de9; refused by its own rules: npm test": {Work{Did: did(1, "npm test"), Commits: 1, Merging: true}, &api.QueueOutcome{MergeCommitSHA: "2a89de9f"}, api.OutcomeMerged},
+		"uncommitted: 1 file; refused by its own rules":         {Work{Did: did(1), Uncommitted: 1}, nil, api.OutcomeUncommitted},
+	} {
+		t.Run(want, func(t *testing.T) {
+			task := running()
+			require.True(t, Finish(&task, exit(0)))
+			Measure(&task, c.work)
+			if c.land != nil {
+				require.Equal(t, api.OutcomeWaiting, task.Outcome)
+				Land(&task, *c.land, c.land.Code == "")
+			}
+			require.Equal(t, want, task.Result)
+			require.Equal(t, c.of, task.Outcome)
+			require.True(t, task.Final)
+			require.True(t, Well(task))
+			require.Equal(t, 1, task.StepCount)
+		})
+	}
+	// What comes after the agent's own word that it is done counts, too.
+	late := running()
+	require.True(t, Finish(&late, End{At: began, By: api.EndDone}))
+	Measure(&late, Work{})
+	require.Equal(t, api.OutcomeNothing, late.Outcome)
+	Note(&late, *did(1, "npm test"))
+	require.Equal(t, api.OutcomeRefused, late.Outcome)
+}
+
 // TestATaskHasOneEnd: whatever is reported in whatever order and however often,
 // the first end stays, and a merge stays a merge.
 func TestATaskHasOneEnd(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"polis/daemon/api"
 )
@@ -90,7 +91,7 @@ func (s *Store) List(limit int, keep func(api.Task) bool) ([]api.Task, error) {
 			break
 		}
 		if t, err := s.read(n); err == nil && (keep == nil || keep(t)) {
-			out = append(out, t)
+			out = append(out, short(t))
 		}
 	}
 	slices.Reverse(out)
@@ -99,6 +100,19 @@ func (s *Store) List(limit int, keep func(api.Task) bool) ([]api.Task, error) {
 	}
 	old, err := s.readOld(keep)
 	return append(old[max(0, len(old)-(limit-len(out))):], out...), err
+}
+
+// maxListed bounds an agent's answer in a list, in bytes.
+const maxListed = 500
+
+// short is a record as lists have it.
+func short(t api.Task) api.Task {
+	t.Steps = nil
+	if t.Report != nil {
+		r := *t.Report
+		r.Answer, t.Report = strings.ToValidUTF8(api.Shorten(r.Answer, maxListed), ""), &r
+	}
+	return t
 }
 
 // readOld reads the log of a polisd that kept no records.

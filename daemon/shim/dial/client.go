@@ -127,6 +127,12 @@ func (s *Shim) Screen(ctx context.Context, lines int) (out wire.Screen, err erro
 	return out, s.call(ctx, s.Timeout, http.MethodGet, "/v1/screen?lines="+strconv.Itoa(lines), nil, &out)
 }
 
+// Steps returns what the task of the main command did. Only for shims of
+// wire.StepsVersion and later.
+func (s *Shim) Steps(ctx context.Context) (out wire.Steps, err error) {
+	return out, s.call(ctx, s.Timeout, http.MethodGet, "/v1/steps", nil, &out)
+}
+
 // Leftovers returns what the last main command left running; end ends it first. Only
 // for shims of wire.LeftoversVersion and later.
 func (s *Shim) Leftovers(ctx context.Context, end bool) (out api.Leftovers, err error) {

@@ -73,6 +73,21 @@ type StartRequest struct {
 	// Task is the ID of the task that the command is; empty if it is none. Since
 	// [TaskVersion].
 	Task string `json:"task,omitempty"`
+	// Stream is the format of the lines that the command prints (package steps): the log
+	// gets what they say, and what it printed goes to the raw log. Since [StepsVersion].
+	Stream string `json:"stream,omitempty"`
+}
+
+// Steps is what the task of the main command did: GET /v1/steps, since [StepsVersion].
+type Steps struct {
+	// Task is empty if the main command is none.
+	Task string `json:"task,omitempty"`
+	// Steps are the last ones, Total is how many there were.
+	Steps  []api.Step      `json:"steps,omitempty"`
+	Total  int             `json:"total,omitempty"`
+	Report *api.TaskReport `json:"report,omitempty"`
+	// Raw is where in the raw log its output is; nil if it has no Stream.
+	Raw *api.OutputRange `json:"raw,omitempty"`
 }
 
 // Screen is what the main command's terminal shows: GET /v1/screen?lines=N, since

@@ -26,9 +26,10 @@ import "fmt"
 //	16 POST /v1/release-idle
 //	17 questions: GET /v1/approvals, POST /v1/approvals/{id}; settings have Tools
 //	   and Remembered, Status has Waiting
+//	18 StartRequest has Stream; GET /v1/steps
 const (
 	// Version is what a shim of this build speaks.
-	Version = 17
+	Version = 18
 	// UDPVersion is the first that has port maps of UDP.
 	UDPVersion = 5
 	// MinVersion is the oldest that this build's daemon and shim understand.
@@ -47,6 +48,8 @@ const (
 	ApprovalsVersion = 17
 	// ScreenVersion is the first that tells its Screen.
 	ScreenVersion = 14
+	// StepsVersion is the first that reads a Stream and tells its Steps.
+	StepsVersion = 18
 	// NoInputVersion is the first that knows StartRequest.NoInput.
 	NoInputVersion = 4
 	// TaskVersion is the first that knows which task its command is.
