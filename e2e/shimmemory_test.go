@@ -19,7 +19,7 @@ const (
 	// idle. Some 15 MB are the program itself, which all shims share.
 	walkedRSS = 40 << 10
 	// unprunedRSS is the same where the kernel cannot be made to forget: before Linux 6.18.
-	unprunedRSS = 64 << 10
+	unprunedRSS = 44 << 10
 )
 
 // prunes says whether the kernel has FUSE_NOTIFY_PRUNE.

@@ -202,7 +202,7 @@ func New(cfg Config) (*FS, error) {
 	fs.rootDev = k.Dev
 	fs.tree = inode.New(k)
 	fs.layers.Tree = fs.tree
-	fs.tree.Root.Keep.Store(uint32(fs.keepPath("")))
+	fs.tree.Root.SetKeep(uint32(fs.keepPath("")))
 	return fs, nil
 }
 

@@ -24,7 +24,7 @@ func (fs *FS) add(cancel request, h *fuse.InHeader, op Op, name string, mode uin
 	}
 	isDir := mode&unix.S_IFMT == unix.S_IFDIR
 	return status(fs.revalidated(fs.change(cancel, h, mutation{
-		op: op, exclusive: parent.CopyUp.Load(), targets: fs.entry(parent, name, isDir),
+		op: op, exclusive: parent.CopyUp(), targets: fs.entry(parent, name, isDir),
 		do: func() syscall.Errno {
 			p, e := fs.layers.AtNew(parent, name)
 			if e != 0 {
@@ -148,11 +148,11 @@ func (fs *FS) Link(cancel request, in *fuse.LinkIn, name string, out *fuse.Entry
 	if parent == nil || n == nil {
 		return status(syscall.ESTALE)
 	}
-	if n.IsDir() || fs.waitedFor(n.Kind, name) {
+	if n.IsDir() || fs.waitedFor(n.Kind(), name) {
 		return fuse.EPERM
 	}
 	m, done := fs.sharing(n, mutation{
-		op: OpLink, exclusive: parent.CopyUp.Load(),
+		op: OpLink, exclusive: parent.CopyUp(),
 		targets: func() ([]Target, syscall.Errno) {
 			t := []Target{{Path: fs.tree.Child(parent, name)}}
 			for _, p := range fs.tree.SomePaths(n, inode.FewNames) {

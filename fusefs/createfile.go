@@ -26,7 +26,7 @@ func (fs *FS) Create(cancel request, in *fuse.CreateIn, name string, out *fuse.C
 	in.Mode = fs.settable(in.Mode)
 	h := newHandle(in.Flags)
 	tk, e := fs.changeKeep(cancel, &in.InHeader, mutation{
-		op: OpCreate, exclusive: parent.CopyUp.Load(), targets: fs.entry(parent, name, false),
+		op: OpCreate, exclusive: parent.CopyUp(), targets: fs.entry(parent, name, false),
 		do: func() syscall.Errno { return fs.create(parent, name, in, h, out) },
 	})
 	if e != 0 {
@@ -96,7 +96,7 @@ func (fs *FS) Tmpfile(cancel request, in *fuse.CreateIn, out *fuse.CreateOut) fu
 	in.Mode = fs.settable(in.Mode)
 	h := newHandle(in.Flags)
 	tk, e := fs.changeKeep(cancel, &in.InHeader, mutation{
-		op: OpTmpfile, exclusive: parent.CopyUp.Load(), targets: fs.self(parent),
+		op: OpTmpfile, exclusive: parent.CopyUp(), targets: fs.self(parent),
 		do: func() syscall.Errno { return fs.tmpfile(parent, in, h, out) },
 	})
 	if e != 0 {

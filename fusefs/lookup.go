@@ -61,7 +61,7 @@ func (fs *FS) enter(parent *inode.Node, name string, root int, st *unix.Statx_t,
 	fs.none.Cut(parent.ID, name)
 	fs.grown()
 	keep := fs.keepName(parent, name)
-	n.Keep.Store(uint32(keep))
+	n.SetKeep(uint32(keep))
 	out.NodeId, out.Generation = n.ID, 1
 	fs.attr(fs.layers.MergedTimes(n, st), &out.Attr)
 	out.SetEntryTimeout(fs.layers.BoundName(n, fs.ttl(keep, KeepName)))
@@ -82,7 +82,7 @@ func (fs *FS) enterNameless(parent *inode.Node, st *unix.Statx_t, out *fuse.Entr
 // attrTTL is how long the kernel may keep attributes just read. While a
 // writable open exists it may not: stores through a mapping do not pass here.
 func (fs *FS) attrTTL(n *inode.Node, st *unix.Statx_t) time.Duration {
-	keep := Keep(n.Keep.Load())
+	keep := Keep(n.Keep())
 	ttl := fs.ttl(keep, KeepAttr)
 	if ttl == 0 && n.IsDir() && keep&KeepMode != 0 {
 		if settled(st) {
@@ -102,7 +102,7 @@ func (fs *FS) attrTTL(n *inode.Node, st *unix.Statx_t) time.Duration {
 // the name asks again.
 func (fs *FS) freshTTL(n *inode.Node, st *unix.Statx_t) time.Duration {
 	ttl := fs.attrTTL(n, st)
-	if ttl == 0 && fs.timeout > 0 && Keep(n.Keep.Load())&(KeepName|KeepAttr) == 0 {
+	if ttl == 0 && fs.timeout > 0 && Keep(n.Keep())&(KeepName|KeepAttr) == 0 {
 		return thisCall
 	}
 	return ttl

@@ -49,7 +49,7 @@ func (fs *FS) openLazy(call request, h *handle, in *fuse.OpenIn, out *fuse.OpenO
 	const heavy = unix.O_ACCMODE | unix.O_TRUNC | unix.O_NOATIME
 	const kept = KeepName | KeepData
 	n := h.node
-	if in.Flags&heavy != unix.O_RDONLY || Keep(n.Keep.Load())&kept != kept {
+	if in.Flags&heavy != unix.O_RDONLY || Keep(n.Keep())&kept != kept {
 		return false
 	}
 	start := time.Now()
@@ -165,8 +165,8 @@ func (fs *FS) attach(h *handle, st *unix.Statx_t, uid uint32, out *fuse.OpenOut)
 	n := h.node
 	fs.passthrough.Attach(&n.Files, &h.Handle, openfile.Opening{
 		Attr: st, UID: uid,
-		Exclusive:   Keep(n.Keep.Load())&KeepData != 0 && !fs.layers.IsLower(n),
-		Replaceable: n.CopyUp.Load(), // by its copy
+		Exclusive:   Keep(n.Keep())&KeepData != 0 && !fs.layers.IsLower(n),
+		Replaceable: n.CopyUp(), // by its copy
 	}, out)
 	out.Fh = fs.files.Add(h)
 }

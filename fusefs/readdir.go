@@ -82,12 +82,12 @@ func (fs *FS) OpenDir(_ request, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status
 	if n == nil || !n.IsDir() {
 		return status(syscall.ESTALE)
 	}
-	if Keep(n.Keep.Load())&KeepSharedDir != 0 {
+	if Keep(n.Keep())&KeepSharedDir != 0 {
 		if e := fs.revalidated(syscall.ENOENT, n); e == syscall.ESTALE {
 			return status(e)
 		}
 	}
-	if fs.ttl(Keep(n.Keep.Load()), KeepList) > 0 {
+	if fs.ttl(Keep(n.Keep()), KeepList) > 0 {
 		out.OpenFlags = fuse.FOPEN_CACHE_DIR | fuse.FOPEN_KEEP_CACHE
 	}
 	return fuse.OK

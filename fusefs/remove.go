@@ -60,7 +60,7 @@ func (fs *FS) removeAt(parent *inode.Node, name string, p overlay.Place, flags i
 		return e
 	}
 	was := st
-	if known := fs.tree.At(parent, name); known != nil && known.CopyUp.Load() {
+	if known := fs.tree.At(parent, name); known != nil && known.CopyUp() {
 		st.Nlink = 1 // this name is all the node has
 	}
 	if p.Lower {

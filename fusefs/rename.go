@@ -183,7 +183,7 @@ func (r *renaming) do() syscall.Errno {
 	}
 	var over *inode.Node
 	was := dst
-	if known := fs.tree.At(r.NewParent, r.NewName); known != nil && known.CopyUp.Load() {
+	if known := fs.tree.At(r.NewParent, r.NewName); known != nil && known.CopyUp() {
 		dst.Nlink = 1 // this name is all the node has
 	}
 	if replaced && !r.Exchange() {
@@ -237,7 +237,7 @@ func (r *renaming) forgetLower(dir int, st *unix.Statx_t) syscall.Errno {
 // rekeep computes anew what may be kept of an object that has another name.
 func (fs *FS) rekeep(parent *inode.Node, name string) {
 	if n := fs.tree.At(parent, name); n != nil {
-		before := n.Keep.Swap(uint32(fs.keepName(parent, name)))
+		before := n.SetKeep(uint32(fs.keepName(parent, name)))
 		fs.unkeep(parent, name, Keep(before))
 	}
 }

@@ -16,7 +16,7 @@ import (
 // revalidate returns the errno for a caller that met the error e in a directory. The
 // caller holds the name lock.
 func (fs *FS) revalidate(dir *inode.Node, e syscall.Errno) syscall.Errno {
-	if e != syscall.ENOENT || Keep(dir.Keep.Load())&KeepSharedDir == 0 {
+	if e != syscall.ENOENT || Keep(dir.Keep())&KeepSharedDir == 0 {
 		return e
 	}
 	if _, gone := fs.layers.Stat(dir); gone != 0 {
@@ -51,7 +51,7 @@ func (fs *FS) revalidated(e syscall.Errno, dirs ...*inode.Node) syscall.Errno {
 // the call that is being answered, so this waits for it.
 func (fs *FS) unkeep(parent *inode.Node, name string, before Keep) {
 	n := fs.tree.At(parent, name)
-	if n == nil || before&KeepName == 0 || Keep(n.Keep.Load())&KeepName != 0 {
+	if n == nil || before&KeepName == 0 || Keep(n.Keep())&KeepName != 0 {
 		return
 	}
 	fs.watchers.Go(func() {

@@ -30,7 +30,7 @@ func (fs *FS) SetAttr(cancel request, in *fuse.SetAttrIn, out *fuse.AttrOut) fus
 			return fs.fillAttr(n, out)
 		},
 	}
-	if n.CopyUp.Load() && fs.unchanged(n, in) {
+	if n.CopyUp() && fs.unchanged(n, in) {
 		m.do = func() syscall.Errno { return fs.fillAttr(n, out) }
 		return status(fs.change(cancel, &in.InHeader, m))
 	}

@@ -104,7 +104,7 @@ func (fs *FS) ListXAttr(cancel request, h *fuse.InHeader, dest []byte) (uint32, 
 }
 
 func (fs *FS) listXAttr(n *inode.Node, dest []byte) (int, syscall.Errno) {
-	if n.Kind == unix.S_IFLNK {
+	if n.Kind() == unix.S_IFLNK {
 		return 0, 0
 	}
 	var names []byte

@@ -1,5 +1,7 @@
 package inode
 
+import "github.com/hanwen/go-fuse/v2/fuse"
+
 // Remember stores a verdict unless a name has changed since it was asked for.
 func (t *Table) Remember(n *Node, verdict, edits uint64) {
 	t.mu.RLock()
@@ -14,7 +16,7 @@ func (t *Table) Remember(n *Node, verdict, edits uint64) {
 func (t *Table) Routed(parent *Node, name string, generation uint64) (root int, ok bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	n := parent.children[name]
+	n := t.child(parent, name)
 	if n == nil || generation == 0 || !n.only(parent, name) || n.Verdict.Load()>>GenerationShift != generation>>GenerationShift {
 		return 0, false
 	}
@@ -25,20 +27,43 @@ func (t *Table) Routed(parent *Node, name string, generation uint64) (root int, 
 func (t *Table) WasNamed(n *Node) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	return n.first.Parent != nil || n.gone != nil && n.gone.attr != nil
+	return n.first.Parent != nil || n.left() != nil && n.left().attr != nil
 }
 
-// Rekey replaces a node's object; k.own says that the new one is to be copied up, too.
+// Rekey replaces a node's object; k.Own says that the new one is to be copied up, too.
 func (t *Table) Rekey(n *Node, k Key) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.byK[n.Key] == n {
-		delete(t.byK, n.Key)
-	}
-	if k.Own != 0 {
-		k.Own = n.ID
-	}
+	t.byK.cut(n)
 	n.Key = k
-	n.CopyUp.Store(k.Own != 0)
-	t.byK[k] = n
+	n.setCopyUp(k.Own)
+	t.byK.add(n)
+}
+
+// DeadAttr are the attributes of an object that has no link any more.
+func (t *Table) DeadAttr(n *Node) *fuse.Attr {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if g := n.left(); g != nil {
+		return g.attr
+	}
+	return nil
+}
+
+// SetNameless records where an object was made that has no name yet.
+func (t *Table) SetNameless(n *Node, path string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n.first.Parent == nil {
+		n.setGone(&gone{path: path})
+	}
+}
+
+// All is a copy of the table.
+func (t *Table) All() []*Node {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	out := make([]*Node, 0, t.byID.n)
+	t.byID.each(func(n *Node) { out = append(out, n) })
+	return out
 }

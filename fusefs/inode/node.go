@@ -17,21 +17,21 @@ type Key struct {
 	Ino   uint64
 	btime int64
 	Dev   uint32
-	root  int32
-	// Own tells apart the names of an inode that is not the view's own: each
-	// name is a node, because a change through one must not reach the others.
-	Own uint64
+	root  int16
+	// Own is for an inode that is not the view's own: each of its names is a node,
+	// because a change through one must not reach the others.
+	Own bool
 }
 
 // Same says whether two keys are of one object.
 func (k Key) Same(o Key) bool {
-	k.Own, o.Own = 0, 0
+	k.Own, o.Own = false, false
 	return k == o
 }
 
 // KeyOf is the key of an object of a root.
 func KeyOf(root int, st *unix.Statx_t) Key {
-	k := Key{root: int32(root), Dev: backing.Dev(st), Ino: st.Ino}
+	k := Key{root: int16(root), Dev: backing.Dev(st), Ino: st.Ino}
 	if st.Mask&unix.STATX_BTIME != 0 {
 		k.btime = st.Btime.Sec*1e9 + int64(st.Btime.Nsec)
 	}
@@ -55,33 +55,59 @@ const (
 // Node is one inode the kernel knows. It holds no descriptor of its own, and
 // there may be hundreds of thousands: what few of them need is behind a pointer.
 type Node struct {
-	ID   uint64
-	Key  Key
-	Kind uint32 // S_IFMT bits; an inode never changes its type
-
-	// Keep is how long the kernel may keep the object: a Keep, computed from
-	// its name when it got it.
-	Keep atomic.Uint32
+	ID  uint64
+	Key Key
 
 	// Verdict is what the guard said of the object, with the generation it said it
 	// in; 0 if nothing.
 	Verdict atomic.Uint64
 
 	// Guarded by Table.mu.
-	first    Name    // a known name; no parent means none
-	more     *[]Name // the other names of a hard link, never empty
-	children map[string]*Node
-	lookups  uint64
-	gone     *gone // what is left when the last known name is gone, else nil
-
-	// CopyUp: the object must not be changed (see Shared). Only ever cleared,
-	// or set when the object is replaced, with the name lock held for writing.
-	CopyUp atomic.Bool
-	Merged atomic.Bool // a directory in which names show from below
-
-	path atomic.Pointer[pathAt] // of a directory, as computed last
+	first   Name // a known name; no parent means none
+	lookups uint64
+	rare    *rare
 
 	Files openfile.Inode
+
+	marks atomic.Uint32 // see marks.go
+	kind  uint16        // S_IFMT bits; an inode never changes its type
+}
+
+// rare is what few nodes need. A directory always has it; others get it when they do.
+type rare struct {
+	names    []Name // the other names of a hard link
+	children children
+	gone     *gone                  // what is left when the last known name is gone, else nil
+	path     atomic.Pointer[pathAt] // of a directory, as computed last
+}
+
+func (n *Node) more() *rare {
+	if n.rare == nil {
+		n.rare = &rare{}
+	}
+	return n.rare
+}
+
+// others are the known names but the first.
+func (n *Node) others() []Name {
+	if n.rare == nil {
+		return nil
+	}
+	return n.rare.names
+}
+
+func (n *Node) setGone(g *gone) {
+	if g != nil || n.rare != nil {
+		n.more().gone = g
+	}
+}
+
+// left is what is left of an object without a known name, or nil.
+func (n *Node) left() *gone {
+	if n.rare == nil {
+		return nil
+	}
+	return n.rare.gone
 }
 
 // gone is what is known of an object without a name.
@@ -90,9 +116,12 @@ type gone struct {
 	attr *fuse.Attr // attributes after the last link went, else nil
 }
 
+// Kind is the type of the object, S_IFMT bits.
+func (n *Node) Kind() uint32 { return uint32(n.kind) }
+
 // IsDir and IsRegular tell the type of the object.
-func (n *Node) IsDir() bool     { return n.Kind == syscall.S_IFDIR }
-func (n *Node) IsRegular() bool { return n.Kind == syscall.S_IFREG }
+func (n *Node) IsDir() bool     { return n.kind == syscall.S_IFDIR }
+func (n *Node) IsRegular() bool { return n.kind == syscall.S_IFREG }
 
 // Root is the backing root the object is in.
 func (n *Node) Root() int { return int(n.Key.root) }
@@ -106,58 +135,53 @@ func (n *Node) eachName(f func(Name)) {
 		return
 	}
 	f(n.first)
-	if n.more != nil {
-		for _, r := range *n.more {
-			f(r)
-		}
+	for _, r := range n.others() {
+		f(r)
 	}
 }
 
 // only says whether the object has one known name, this one. Table.mu is held.
 func (n *Node) only(parent *Node, name string) bool {
-	return n.more == nil && n.first.Parent == parent && n.first.Name == name
+	return len(n.others()) == 0 && n.first.Parent == parent && n.first.Name == name
 }
 
 // addRef and cutRef change the known names. Table.mu is held.
 func (n *Node) addRef(r Name) {
-	switch {
-	case n.first.Parent == nil:
-		n.first, n.gone = r, nil
-	case n.more == nil:
-		n.more = &[]Name{r}
-	default:
-		*n.more = append(*n.more, r)
+	if n.first.Parent == nil {
+		n.first = r
+		n.setGone(nil)
+		return
 	}
+	m := n.more()
+	m.names = append(m.names, r)
 }
 
 func (n *Node) cutRef(r Name) bool {
-	if n.more != nil {
-		rest := *n.more
-		at := -1
-		for i := range rest {
-			if rest[i] == r {
-				at = i
-			}
-		}
-		switch {
-		case n.first == r:
-			at = len(rest) - 1
-			n.first = rest[at]
-		case at < 0:
+	rest := n.others()
+	if len(rest) == 0 {
+		if n.first != r {
 			return false
 		}
-		rest[at] = rest[len(rest)-1]
-		rest[len(rest)-1] = Name{}
-		if rest = rest[:len(rest)-1]; len(rest) == 0 {
-			n.more = nil
-		} else {
-			*n.more = rest
-		}
+		n.first = Name{}
 		return true
 	}
-	if n.first != r {
+	at := -1
+	for i := range rest {
+		if rest[i] == r {
+			at = i
+		}
+	}
+	switch {
+	case n.first == r:
+		at = len(rest) - 1
+		n.first = rest[at]
+	case at < 0:
 		return false
 	}
-	n.first = Name{}
+	rest[at] = rest[len(rest)-1]
+	rest[len(rest)-1] = Name{}
+	if n.rare.names = rest[:len(rest)-1]; len(rest) == 1 {
+		n.rare.names = nil
+	}
 	return true
 }

@@ -30,7 +30,7 @@ func (t *Table) pathOf(n *Node) string {
 	up, size := n, 0
 	for up != t.Root {
 		part, more := up.first.Name, true
-		if p := up.path.Load(); p != nil && p.moves == now {
+		if p := up.knownPath(now); p != nil {
 			part, more = p.path, false
 		} else if up.first.Parent == nil {
 			part, more = up.lastPath(), false
@@ -54,16 +54,27 @@ func (t *Table) pathOf(n *Node) string {
 	}
 	path := unsafe.String(unsafe.SliceData(b), len(b)) // b is not written to again
 	if n.IsDir() && n.first.Parent != nil && len(path) <= longPath {
-		n.path.Store(&pathAt{now, path})
+		n.rare.path.Store(&pathAt{now, path})
 	}
 	return path
 }
 
-func (n *Node) lastPath() string {
-	if n.gone == nil {
-		return ""
+// knownPath is the path that was computed last, if no directory has moved since.
+func (n *Node) knownPath(moves uint64) *pathAt {
+	if !n.IsDir() {
+		return nil
 	}
-	return n.gone.path
+	if p := n.rare.path.Load(); p != nil && p.moves == moves {
+		return p
+	}
+	return nil
+}
+
+func (n *Node) lastPath() string {
+	if g := n.left(); g != nil {
+		return g.path
+	}
+	return ""
 }
 
 func (t *Table) join(parent *Node, name string) string {
@@ -84,10 +95,10 @@ func (t *Table) Child(parent *Node, name string) string {
 func (t *Table) Paths(n *Node) []string {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	if n == t.Root || n.first.Parent == nil || n.more == nil {
+	if n == t.Root || n.first.Parent == nil || len(n.others()) == 0 {
 		return []string{t.pathOf(n)}
 	}
-	out := make([]string, 0, 1+len(*n.more))
+	out := make([]string, 0, 1+len(n.others()))
 	n.eachName(func(r Name) { out = append(out, t.join(r.Parent, r.Name)) })
 	return out
 }
@@ -101,10 +112,9 @@ func (t *Table) SomePaths(n *Node, most int) []string {
 		return nil
 	}
 	out := []string{t.join(n.first.Parent, n.first.Name)}
-	if n.more != nil {
-		for _, r := range (*n.more)[:min(most-1, len(*n.more))] {
-			out = append(out, t.join(r.Parent, r.Name))
-		}
+	others := n.others()
+	for _, r := range others[:min(most-1, len(others))] {
+		out = append(out, t.join(r.Parent, r.Name))
 	}
 	return out
 }
@@ -116,7 +126,7 @@ const FewNames = 16
 // FewPaths is paths, but at most fewNames of them.
 func (t *Table) FewPaths(n *Node) []string {
 	t.mu.RLock()
-	many := n.more != nil && len(*n.more) >= FewNames
+	many := len(n.others()) >= FewNames
 	t.mu.RUnlock()
 	if many {
 		if p := t.SomePaths(n, FewNames); len(p) > 0 {
@@ -130,7 +140,7 @@ func (t *Table) FewPaths(n *Node) []string {
 // number of them.
 func (t *Table) Sole(n *Node) (r Name, ok bool) {
 	t.mu.RLock()
-	r, ok = n.first, n.first.Parent != nil && n.more == nil
+	r, ok = n.first, n.first.Parent != nil && len(n.others()) == 0
 	t.mu.RUnlock()
 	return r, ok
 }
@@ -142,8 +152,8 @@ func (t *Table) Nth(n *Node, i int) (Name, bool) {
 	switch {
 	case i == 0:
 		return n.first, n.first.Parent != nil
-	case n.more != nil && i <= len(*n.more):
-		return (*n.more)[i-1], true
+	case i <= len(n.others()):
+		return n.others()[i-1], true
 	}
 	return Name{}, false
 }

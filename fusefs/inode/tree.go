@@ -1,7 +1,8 @@
 package inode
 
 import (
-	"maps"
+	"hash/maphash"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -20,8 +21,9 @@ type Table struct {
 
 	mu   sync.RWMutex
 	next uint64
-	byID map[uint64]*Node
-	byK  map[Key]*Node
+	byID idTable
+	byK  keyTable // those whose Key is not Own
+	seed maphash.Seed
 
 	// edits counts changes of names that existed; moves those of directories,
 	// by which the paths of everything below change too. While neither has
@@ -29,7 +31,6 @@ type Table struct {
 	edits, moves atomic.Uint64
 
 	size atomic.Int64 // of byID
-	peak int          // most nodes since the maps were made
 }
 
 // Len is the number of inodes that the kernel knows.
@@ -47,17 +48,18 @@ func (t *Table) VerdictGeneration(rules uint64) uint64 {
 
 // New makes a table that knows the root directory only.
 func New(root Key) *Table {
-	r := &Node{ID: fuse.FUSE_ROOT_ID, Key: root, Kind: syscall.S_IFDIR, lookups: 1, children: map[string]*Node{}}
-	return &Table{
-		Root: r, next: fuse.FUSE_ROOT_ID + 1,
-		byID: map[uint64]*Node{r.ID: r}, byK: map[Key]*Node{root: r}, peak: 1,
-	}
+	r := &Node{ID: fuse.FUSE_ROOT_ID, Key: root, kind: syscall.S_IFDIR, lookups: 1, rare: &rare{}}
+	t := &Table{Root: r, next: fuse.FUSE_ROOT_ID + 1, seed: maphash.MakeSeed()}
+	t.byK.secret = rand.Uint64()
+	t.byID.add(r)
+	t.byK.add(r)
+	return t
 }
 
 // Get returns the inode of a number, or nil.
 func (t *Table) Get(id uint64) *Node {
 	t.mu.RLock()
-	n := t.byID[id]
+	n := t.byID.get(id)
 	t.mu.RUnlock()
 	return n
 }
@@ -65,7 +67,7 @@ func (t *Table) Get(id uint64) *Node {
 // At returns the object the kernel knows under a name, if any.
 func (t *Table) At(parent *Node, name string) *Node {
 	t.mu.RLock()
-	n := parent.children[name]
+	n := t.child(parent, name)
 	t.mu.RUnlock()
 	return n
 }
@@ -75,25 +77,27 @@ func (t *Table) At(parent *Node, name string) *Node {
 func (t *Table) Ref(parent *Node, name string, k Key, mode uint32, verdict uint64) *Node {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	n := t.byK[k]
-	if k.Own != 0 {
-		if c := parent.children[name]; c != nil && c.Key.Same(k) {
-			n = c
-		} else {
-			k.Own = t.next
-		}
+	var n *Node
+	if !k.Own {
+		n = t.byK.get(k)
+	} else if c := t.child(parent, name); c != nil && c.Key.Same(k) {
+		n = c
 	}
-	if n != nil && n.Kind != mode&syscall.S_IFMT {
-		delete(t.byK, k) // the inode number was reused behind our back
+	kind := uint16(mode & syscall.S_IFMT)
+	if n != nil && n.kind != kind {
+		t.byK.cut(n) // the inode number was reused behind our back
 		n = nil
 	}
 	if n == nil {
-		n = &Node{ID: t.next, Key: k, Kind: mode & syscall.S_IFMT}
+		n = &Node{ID: t.next, Key: k, kind: kind}
 		t.next++
-		n.CopyUp.Store(k.Own != 0)
-		t.byID[n.ID], t.byK[k] = n, n
-		t.size.Store(int64(len(t.byID)))
-		t.peak = max(t.peak, len(t.byID))
+		n.setCopyUp(k.Own)
+		if n.IsDir() {
+			n.rare = &rare{}
+		}
+		t.byID.add(n)
+		t.byK.add(n)
+		t.size.Store(int64(t.byID.n))
 	}
 	n.lookups++
 	if parent != nil && n != t.Root {
@@ -110,7 +114,7 @@ func (t *Table) Ref(parent *Node, name string, k Key, mode uint32, verdict uint6
 }
 
 func (t *Table) addName(n, parent *Node, name string) {
-	if old := parent.children[name]; old == n {
+	if old := t.child(parent, name); old == n {
 		return
 	} else if old != nil {
 		t.cutName(old, parent, name)
@@ -123,10 +127,7 @@ func (t *Table) addName(n, parent *Node, name string) {
 		n.Verdict.Store(0)
 	}
 	n.addRef(Name{parent, name})
-	if parent.children == nil {
-		parent.children = map[string]*Node{}
-	}
-	parent.children[name] = n
+	t.setChild(parent, name, n)
 }
 
 // edited records that names of n have changed. mu is held.
@@ -145,28 +146,29 @@ func (t *Table) cutName(n, parent *Node, name string) {
 	if n.only(parent, name) {
 		path = t.join(parent, name)
 	}
+	known := t.child(parent, name) == n
+	if known {
+		t.cutChild(parent, name, n)
+	}
 	if n.cutRef(Name{parent, name}) {
 		t.edited(n)
-		if n.first.Parent == nil && (n.lookups > 0 || len(n.children) > 0) {
-			n.gone = &gone{path: path}
+		if n.first.Parent == nil && (n.lookups > 0 || n.hasChildren()) {
+			n.setGone(&gone{path: path})
 		}
 	}
-	if parent.children[name] == n {
-		delete(parent.children, name)
+	if known {
 		t.reap(parent)
 	}
 }
 
 // reap forgets a node nobody refers to any more, then its parents.
 func (t *Table) reap(n *Node) {
-	if n == t.Root || n.lookups > 0 || len(n.children) > 0 || t.byID[n.ID] != n {
+	if n == t.Root || n.lookups > 0 || n.hasChildren() || t.byID.get(n.ID) != n {
 		return
 	}
-	delete(t.byID, n.ID)
-	t.size.Store(int64(len(t.byID)))
-	if t.byK[n.Key] == n {
-		delete(t.byK, n.Key)
-	}
+	t.byID.cut(n)
+	t.size.Store(int64(t.byID.n))
+	t.byK.cut(n)
 	for n.first.Parent != nil {
 		t.dropName(n, n.first)
 	}
@@ -174,11 +176,12 @@ func (t *Table) reap(n *Node) {
 
 // dropName forgets a name nobody uses: nothing that was computed changes.
 func (t *Table) dropName(n *Node, r Name) {
+	known := t.child(r.Parent, r.Name) == n
+	if known {
+		t.cutChild(r.Parent, r.Name, n)
+	}
 	n.cutRef(r)
-	if r.Parent.children[r.Name] == n {
-		if delete(r.Parent.children, r.Name); len(r.Parent.children) == 0 {
-			r.Parent.children = nil // it may have had room for many
-		}
+	if known {
 		t.reap(r.Parent)
 	}
 }
@@ -187,7 +190,7 @@ func (t *Table) dropName(n *Node, r Name) {
 func (t *Table) Forget(id, count uint64) *Node {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	n := t.byID[id]
+	n := t.byID.get(id)
 	if n == nil || n == t.Root {
 		return nil
 	}
@@ -196,27 +199,7 @@ func (t *Table) Forget(id, count uint64) *Node {
 		return nil
 	}
 	t.reap(n)
-	t.shrink()
 	return n
-}
-
-// shrinkAbove is the size from which a map is worth being made anew, in elements.
-const shrinkAbove = 4096
-
-// shrink makes the maps anew when most of what they had room for is gone: a map of Go's
-// keeps its memory. mu is held.
-func (t *Table) shrink() {
-	if t.peak < shrinkAbove || len(t.byID)*8 > t.peak {
-		return
-	}
-	t.peak = len(t.byID)
-	t.byID, t.byK = renewed(t.byID), renewed(t.byK)
-}
-
-func renewed[K comparable, V any](m map[K]V) map[K]V {
-	out := make(map[K]V, len(m))
-	maps.Copy(out, m)
-	return out
 }
 
 // Unlinked records that name is gone. left holds the attributes if that was
@@ -224,19 +207,17 @@ func renewed[K comparable, V any](m map[K]V) map[K]V {
 func (t *Table) Unlinked(parent *Node, name string, left *fuse.Attr) *Node {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	n := parent.children[name]
+	n := t.child(parent, name)
 	if n == nil {
 		return nil
 	}
 	t.cutName(n, parent, name)
 	if left != nil {
-		if n.gone == nil { // a name that was never looked up may have been the last
-			n.gone = &gone{path: t.join(parent, name)}
+		if n.left() == nil { // a name that was never looked up may have been the last
+			n.setGone(&gone{path: t.join(parent, name)})
 		}
-		n.gone.attr = left
-		if t.byK[n.Key] == n {
-			delete(t.byK, n.Key)
-		}
+		n.rare.gone.attr = left
+		t.byK.cut(n)
 	}
 	return n
 }
@@ -245,15 +226,15 @@ func (t *Table) Unlinked(parent *Node, name string, left *fuse.Attr) *Node {
 func (t *Table) Renamed(op *Node, on string, np *Node, nn string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	n := op.children[on]
-	if stale := np.children[nn]; stale != nil && stale != n {
+	n := t.child(op, on)
+	if stale := t.child(np, nn); stale != nil && stale != n {
 		t.cutName(stale, np, nn)
 	}
 	if n == nil {
 		return
 	}
+	t.cutChild(op, on, n)
 	t.retarget(n, Name{op, on}, Name{np, nn})
-	delete(op.children, on)
 	t.reap(op)
 }
 
@@ -261,19 +242,24 @@ func (t *Table) Renamed(op *Node, on string, np *Node, nn string) {
 func (t *Table) Exchanged(op *Node, on string, np *Node, nn string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	a, b := op.children[on], np.children[nn]
+	a, b := t.child(op, on), t.child(np, nn)
 	if a == b {
 		return
 	}
-	delete(op.children, on)
-	delete(np.children, nn)
+	if a != nil {
+		t.cutChild(op, on, a)
+	}
+	if b != nil {
+		t.cutChild(np, nn, b)
+	}
 	t.retarget(a, Name{op, on}, Name{np, nn})
 	t.retarget(b, Name{np, nn}, Name{op, on})
 	t.reap(op)
 	t.reap(np)
 }
 
-// retarget replaces one name of n by another; n may be nil (not looked up).
+// retarget replaces one name of n, which is no child any more, by another; n may be nil (not
+// looked up).
 func (t *Table) retarget(n *Node, from, to Name) {
 	if n == nil {
 		return
@@ -282,38 +268,7 @@ func (t *Table) retarget(n *Node, from, to Name) {
 		n.addRef(to)
 	}
 	t.edited(n)
-	if to.Parent.children == nil {
-		to.Parent.children = map[string]*Node{}
+	if t.child(to.Parent, to.Name) != n { // else it was a name of n's before
+		t.setChild(to.Parent, to.Name, n)
 	}
-	to.Parent.children[to.Name] = n
-}
-
-// DeadAttr are the attributes of an object that has no link any more.
-func (t *Table) DeadAttr(n *Node) *fuse.Attr {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	if n.gone == nil {
-		return nil
-	}
-	return n.gone.attr
-}
-
-// SetNameless records where an object was made that has no name yet.
-func (t *Table) SetNameless(n *Node, path string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if n.first.Parent == nil {
-		n.gone = &gone{path: path}
-	}
-}
-
-// All is a copy of the table.
-func (t *Table) All() []*Node {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	out := make([]*Node, 0, len(t.byID))
-	for _, n := range t.byID {
-		out = append(out, n)
-	}
-	return out
 }

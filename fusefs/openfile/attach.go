@@ -24,27 +24,28 @@ type Opening struct {
 func (p *Passthrough) Attach(i *Inode, h *Handle, o Opening, out *fuse.OpenOut) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	first := i.open == nil
+	u := i.change()
+	first := u.open == nil
 	if first {
 		i.mode = cached
 		if p.wanted(h, &o) && p.register(i, h) {
 			i.mode = passthrough
 		}
 	}
-	i.small = o.Attr.Size <= SmallFile
+	i.setSize(o.Attr.Size)
 	if h.Made && h.Mappable {
 		i.given = false
 	}
-	if h.Mappable && i.mappers == 0 {
+	if h.Mappable && u.mappers == 0 {
 		before := stampOf(o.Attr)
-		i.before = &before
+		u.before = &before
 	}
 	i.insert(h)
 	out.OpenFlags, i.pushed = fuse.FOPEN_NOFLUSH, false
 	if i.mode == passthrough {
 		out.OpenFlags |= fuse.FOPEN_PASSTHROUGH
-		out.BackingID = i.backing
-		i.seen = nil
+		out.BackingID = u.backing
+		u.seen = nil
 	} else if i.fresh(o.Attr, o.Exclusive) || !first {
 		out.OpenFlags |= fuse.FOPEN_KEEP_CACHE
 	}
@@ -60,8 +61,9 @@ func (i *Inode) fresh(st *unix.Statx_t, exclusive bool) bool {
 		return was
 	}
 	now := stampOf(st)
-	was := i.seen != nil && *i.seen == now
-	i.seen = &now
+	u := i.change()
+	was := u.seen != nil && *u.seen == now
+	u.seen = &now
 	return was
 }
 
@@ -72,6 +74,10 @@ func (i *Inode) Release(h *Handle) (stale bool) {
 	i.mu.Lock()
 	i.unlink(h)
 	stale = h.Writable && i.written(h)
+	if i.use.mappers == 0 {
+		i.use.before = nil
+	}
+	i.settle()
 	i.mu.Unlock()
 	h.Close()
 	return stale
@@ -80,7 +86,8 @@ func (i *Inode) Release(h *Handle) (stale bool) {
 // written is called when a writer has gone and says whether the kernel may
 // keep attributes that are no longer right.
 func (i *Inode) written(h *Handle) bool {
-	again := i.open == nil && i.mode == cached && i.seen != nil
+	u := i.use
+	again := u.open == nil && i.mode == cached && u.seen != nil
 	kept := h.Mappable && i.given
 	if !kept && !again {
 		return false
@@ -91,9 +98,9 @@ func (i *Inode) written(h *Handle) bool {
 	}
 	now := stampOf(&st)
 	if again {
-		i.seen = &now
+		u.seen = &now
 	}
-	if !kept || *i.before == now {
+	if !kept || *u.before == now {
 		return false
 	}
 	i.given = false
@@ -107,13 +114,14 @@ func (i *Inode) Reopen(dir int, name string, st *unix.Statx_t) syscall.Errno {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	now := stampOf(st)
-	i.seen = &now
-	if i.data > 0 {
-		if e := replaceFD(int(i.data), dir, name); e != 0 {
+	u := i.change()
+	u.seen = &now
+	if u.data > 0 {
+		if e := replaceFD(int(u.data), dir, name); e != 0 {
 			return e
 		}
 	}
-	for h := i.open; h != nil; h = h.next {
+	for h := u.open; h != nil; h = h.next {
 		if h.FD < 0 || h.Writable {
 			continue
 		}

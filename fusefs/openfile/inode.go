@@ -22,9 +22,23 @@ const (
 
 // Inode is what the open files of one inode share. The mode is chosen by the first
 // open and kept until the last release: the kernel answers EIO when cached and
-// passthrough opens of one inode meet. The zero value has no open file.
+// passthrough opens of one inode meet. The zero value has no open file. There are as
+// many as inodes that the kernel knows, so what only few need is behind a pointer.
 type Inode struct {
-	mu   sync.Mutex
+	mu      sync.Mutex
+	use     *use   // nil if it would be the zero value
+	size    uint32 // in bytes, when it was last stat'ed; notSmall if it is no small file
+	mode    mode
+	pushed  bool // all of its pages were given to the kernel since it last dropped them
+	current bool // stat'ed since it was last invalidated
+	given   bool // the kernel may keep attributes it was told
+}
+
+// notSmall is the size of what is not small enough for the page cache.
+const notSmall = SmallFile + 1
+
+// use is what is known of an inode that is open, or was.
+type use struct {
 	open *Handle // the open files
 	// seen is what the page cache holds, if anything, where others may change
 	// the file; before is how the file was when the first of its mappers
@@ -42,14 +56,23 @@ type Inode struct {
 	// mappers are the writers that may store through a mapping, which nobody
 	// notices; what write(2) changes, the kernel keeps account of.
 	mappers int32
-	mode    mode
-
-	size    uint32 // in bytes, when it was last stat'ed and is small
-	small   bool   // small enough for the page cache
-	pushed  bool   // all of its pages were given to the kernel since it last dropped them
-	current bool   // stat'ed since it was last invalidated
-	given   bool   // the kernel may keep attributes it was told
 }
+
+// change returns what is known, to be changed. settle is called afterwards.
+func (i *Inode) change() *use {
+	if i.use == nil {
+		i.use = &use{}
+	}
+	return i.use
+}
+
+func (i *Inode) settle() {
+	if i.use != nil && *i.use == (use{}) {
+		i.use = nil
+	}
+}
+
+func (i *Inode) setSize(size uint64) { i.size = uint32(min(size, notSmall)) }
 
 // stamp tells whether a file changed since it was cached.
 type stamp struct {
@@ -68,11 +91,9 @@ func stampOf(st *unix.Statx_t) stamp {
 func (i *Inode) SetAttr(st *unix.Statx_t, given bool) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.small, i.current = st.Size <= SmallFile, true
-	if i.small {
-		i.size = uint32(st.Size)
-	}
-	if i.mappers > 0 {
+	i.setSize(st.Size)
+	i.current = true
+	if i.use != nil && i.use.mappers > 0 {
 		return false
 	}
 	i.given = i.given || given
@@ -83,14 +104,14 @@ func (i *Inode) SetAttr(st *unix.Statx_t, given bool) bool {
 func (i *Inode) Writing() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.writers > 0
+	return i.use != nil && i.use.writers > 0
 }
 
 // Passthrough says whether the kernel reads and writes the backing file itself.
 func (i *Inode) Passthrough() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.open != nil && i.mode == passthrough
+	return i.use != nil && i.use.open != nil && i.mode == passthrough
 }
 
 // Direct says of a handle that is not released whether the kernel serves it
@@ -111,18 +132,19 @@ func (i *Inode) Invalidate() {
 // insert, Remove and unlink keep the list of open files. unlink closes the descriptor
 // of lazy handles with the last of them.
 func (i *Inode) insert(h *Handle) {
-	if h.next = i.open; h.next != nil {
+	u := i.change()
+	if h.next = u.open; h.next != nil {
 		h.next.prev = h
 	}
-	i.open = h
+	u.open = h
 	if h.FD < 0 {
-		i.lazy++
+		u.lazy++
 	}
 	if h.Writable {
-		i.writers++
+		u.writers++
 	}
 	if h.Mappable {
-		i.mappers++
+		u.mappers++
 	}
 }
 
@@ -131,28 +153,30 @@ func (i *Inode) Remove(h *Handle) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.unlink(h)
+	i.settle()
 }
 
 func (i *Inode) unlink(h *Handle) {
+	u := i.change()
 	if h.next != nil {
 		h.next.prev = h.prev
 	}
 	if h.prev != nil {
 		h.prev.next = h.next
-	} else if i.open == h {
-		i.open = h.next
+	} else if u.open == h {
+		u.open = h.next
 	}
 	h.next, h.prev, h.ended = nil, nil, true
 	if h.Writable {
-		i.writers--
+		u.writers--
 	}
 	if h.Mappable {
-		i.mappers--
+		u.mappers--
 	}
 	if h.FD < 0 {
-		if i.lazy--; i.lazy == 0 && i.data > 0 {
-			backing.Close(int(i.data))
-			i.data = 0
+		if u.lazy--; u.lazy == 0 && u.data > 0 {
+			backing.Close(int(u.data))
+			u.data = 0
 		}
 	}
 }
@@ -170,13 +194,16 @@ func (i *Inode) Dup() (int, bool) {
 }
 
 func (i *Inode) anyFD() int {
-	if i.pin > 0 {
-		return int(i.pin)
+	u := i.use
+	switch {
+	case u == nil:
+		return -1
+	case u.pin > 0:
+		return int(u.pin)
+	case u.data > 0:
+		return int(u.data)
 	}
-	if i.data > 0 {
-		return int(i.data)
-	}
-	for h := i.open; h != nil; h = h.next {
+	for h := u.open; h != nil; h = h.next {
 		if h.FD > 0 {
 			return h.FD
 		}
@@ -192,15 +219,15 @@ func (i *Inode) Pin(fd int, b *Budget) (e syscall.Errno) {
 	defer i.mu.Unlock()
 	switch {
 	case i.anyFD() > 0:
-	case i.lazy > 0: // these have counted the descriptor already
+	case i.use != nil && i.use.lazy > 0: // these have counted the descriptor already
 		flags := unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC
 		data, err := unix.Open(backing.ProcPath(fd), flags, 0)
 		if err == nil {
-			i.data = int32(data)
+			i.use.data = int32(data)
 		}
 		e = backing.Errno(err) // better to keep the name than to lose an open file
 	case b.Reserve() == 0:
-		i.pin, fd = int32(fd), -1
+		i.change().pin, fd = int32(fd), -1
 	}
 	if fd >= 0 {
 		backing.Close(fd)
@@ -211,8 +238,11 @@ func (i *Inode) Pin(fd int, b *Budget) (e syscall.Errno) {
 // Unpin lets go of what Pin kept.
 func (i *Inode) Unpin(b *Budget) {
 	i.mu.Lock()
-	fd := i.pin
-	i.pin = 0
+	fd := int32(0)
+	if i.use != nil {
+		fd, i.use.pin = i.use.pin, 0
+		i.settle()
+	}
 	i.mu.Unlock()
 	if fd > 0 {
 		backing.Close(int(fd))

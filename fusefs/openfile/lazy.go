@@ -16,10 +16,11 @@ import "polis/fusefs/backing"
 func (i *Inode) OpenLazy(h *Handle, prefill func(size uint32)) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if !i.current || !i.small || i.open != nil && i.mode != cached {
+	opened := i.use != nil && i.use.open != nil
+	if !i.current || i.size == notSmall || opened && i.mode != cached {
 		return false
 	}
-	if i.open == nil && !i.pushed {
+	if !opened && !i.pushed {
 		i.pushed = true // or not worth another try
 		prefill(i.size)
 	}
@@ -35,7 +36,9 @@ func (i *Inode) ReadFD(h *Handle) (fd int, ok bool) {
 		return h.FD, true
 	}
 	i.mu.Lock()
-	fd = int(i.data)
+	if i.use != nil {
+		fd = int(i.use.data)
+	}
 	i.mu.Unlock()
 	return fd, fd > 0
 }
@@ -46,10 +49,11 @@ func (i *Inode) SetReadFD(fd int) int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.pushed = false // the kernel had to ask: it has let go of pages
-	if i.data > 0 {
+	u := i.change()  // the handle that reads is in it
+	if u.data > 0 {
 		backing.Close(fd)
-		return int(i.data)
+		return int(u.data)
 	}
-	i.data = int32(fd)
+	u.data = int32(fd)
 	return fd
 }

@@ -56,7 +56,8 @@ func (p *Passthrough) wanted(h *Handle, o *Opening) bool {
 // register registers the file with the kernel, once per inode: a second
 // id for the same inode would be EIO. i.mu is held.
 func (p *Passthrough) register(i *Inode, h *Handle) bool {
-	if i.backing > 0 {
+	u := i.change()
+	if u.backing > 0 {
 		return true
 	}
 	// The kernel keeps the descriptor's file until the inode is forgotten. It
@@ -69,7 +70,7 @@ func (p *Passthrough) register(i *Inode, h *Handle) bool {
 	defer backing.Close(fd)
 	id, e := p.kernel.OpenBacking(fd)
 	if e == 0 && id > 0 {
-		i.backing = id
+		u.backing = id
 		return true
 	}
 	// This open, and those that join it, are served from here. What is the
@@ -88,10 +89,13 @@ func (p *Passthrough) register(i *Inode, h *Handle) bool {
 func (p *Passthrough) Unregister(i *Inode) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.backing > 0 {
-		if e := p.kernel.CloseBacking(i.backing); e != 0 && e != syscall.EBADF {
-			p.Log.Warn("backing file not unregistered", slog.String("op", "backing-close"), slog.Any("err", e))
-		}
-		i.backing = 0
+	u := i.use
+	if u == nil || u.backing == 0 {
+		return
 	}
+	if e := p.kernel.CloseBacking(u.backing); e != 0 && e != syscall.EBADF {
+		p.Log.Warn("backing file not unregistered", slog.String("op", "backing-close"), slog.Any("err", e))
+	}
+	u.backing = 0
+	i.settle()
 }

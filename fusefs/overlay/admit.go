@@ -21,10 +21,10 @@ const admitWait = 200 * time.Millisecond
 func (l *Layers) KeyAt(parent *inode.Node, name string, root int, st *unix.Statx_t) inode.Key {
 	k := inode.KeyOf(root, st)
 	if l.foreignAt(parent, name, root, st) {
-		k.Own = 1
+		k.Own = true
 	}
 	if root == l.lower {
-		parent.Merged.Store(true)
+		parent.SetMerged()
 	}
 	return k
 }
@@ -42,7 +42,7 @@ func (l *Layers) foreignAt(parent *inode.Node, name string, root int, st *unix.S
 		return false
 	}
 	if n := l.Tree.At(parent, name); n != nil && inode.KeyOf(root, st).Same(n.Key) {
-		return n.CopyUp.Load()
+		return n.CopyUp()
 	}
 	d, e := l.Dir(parent, root)
 	if e != 0 {
@@ -68,7 +68,7 @@ type Sharing struct {
 // Share begins; ok is false if the file is not one whose content may be shared. Drop
 // must be called at the end.
 func (l *Layers) Share(n *inode.Node) (s *Sharing, ok bool) {
-	if l.Shared == nil || l.Shared.Store == nil || !n.IsRegular() || n.CopyUp.Load() {
+	if l.Shared == nil || l.Shared.Store == nil || !n.IsRegular() || n.CopyUp() {
 		return nil, false
 	}
 	path := l.Tree.Path(n)
@@ -86,7 +86,7 @@ func (s *Sharing) Prepare(ctx context.Context) {
 
 // Commit puts it in the file's place, if there is one. The name lock is held for writing.
 func (s *Sharing) Commit() syscall.Errno {
-	if s.fd < 0 || s.n.CopyUp.Load() {
+	if s.fd < 0 || s.n.CopyUp() {
 		return 0
 	}
 	return s.l.swapShared(s.n, s.fd)
@@ -159,7 +159,7 @@ func (l *Layers) swapShared(n *inode.Node, fd int) syscall.Errno {
 	}
 	l.Passthrough.Unregister(&n.Files)
 	k := inode.KeyOf(n.Root(), &st)
-	k.Own = 1
+	k.Own = true
 	l.rekey(n, k)
 	return n.Files.Reopen(d.FD, refs[0].Name, &st)
 }
@@ -171,5 +171,5 @@ func (l *Layers) Linkable(n *inode.Node, root int) bool {
 		return root != l.lower
 	}
 	s := l.Shared
-	return s != nil && s.Store != nil && n.CopyUp.Load() && n.Root() == s.StoreRoot && root == 0
+	return s != nil && s.Store != nil && n.CopyUp() && n.Root() == s.StoreRoot && root == 0
 }

@@ -23,7 +23,7 @@ type CopyUp struct {
 // CopyUp begins; ok is false if the object may be changed already. empty says that its
 // content does not matter. Drop must be called at the end.
 func (l *Layers) CopyUp(n *inode.Node, empty bool) (c *CopyUp, ok bool) {
-	if !n.CopyUp.Load() {
+	if !n.CopyUp() {
 		return nil, false
 	}
 	return &CopyUp{l: l, n: n, empty: empty}, true
@@ -45,7 +45,7 @@ func (c *CopyUp) Drop() { c.s.drop() }
 // settleStaged puts the copy in the object's place in the tree. The name lock is held for
 // writing.
 func (l *Layers) settleStaged(n *inode.Node, s *staged) syscall.Errno {
-	if !n.CopyUp.Load() {
+	if !n.CopyUp() {
 		return 0
 	}
 	refs := l.Tree.Refs(n)

@@ -143,7 +143,7 @@ func (l *Layers) below(n *inode.Node, path string) []fuse.DirEntry {
 		}
 	}
 	if n != nil && len(out) > 0 {
-		n.Merged.Store(true)
+		n.SetMerged()
 	}
 	return out
 }
@@ -158,7 +158,7 @@ func (l *Layers) BoundName(n *inode.Node, ttl time.Duration) time.Duration {
 }
 
 func (l *Layers) BoundAttr(n *inode.Node, ttl time.Duration) time.Duration {
-	if l.lower >= 0 && (n.Root() == l.lower || n == l.Tree.Root || n.Merged.Load()) {
+	if l.lower >= 0 && (n.Root() == l.lower || n == l.Tree.Root || n.Merged()) {
 		return min(ttl, lowerTimeout)
 	}
 	return ttl
@@ -167,7 +167,7 @@ func (l *Layers) BoundAttr(n *inode.Node, ttl time.Duration) time.Duration {
 // MergedTimes gives a directory in which names show from below the later of the
 // two times of change: the kernel reads its listing again when that differs.
 func (l *Layers) MergedTimes(n *inode.Node, st *unix.Statx_t) *unix.Statx_t {
-	if l.lower < 0 || !n.IsDir() || n.Root() != 0 || n != l.Tree.Root && !n.Merged.Load() {
+	if l.lower < 0 || !n.IsDir() || n.Root() != 0 || n != l.Tree.Root && !n.Merged() {
 		return st
 	}
 	fd, e := l.openLower(l.Tree.Path(n))

@@ -95,7 +95,7 @@ func (l *Layers) mirror(n *inode.Node, root int) (*DirFD, syscall.Errno) {
 			return nil, e
 		}
 		l.rekey(n, inode.KeyOf(root, &up))
-		n.Merged.Store(true)
+		n.SetMerged()
 	}
 	return d, 0
 }

@@ -38,7 +38,7 @@ func (l *Layers) CopyUpMoved(m *Move) syscall.Errno {
 
 func (l *Layers) raiseAt(parent *inode.Node, name string) syscall.Errno {
 	n := l.Tree.At(parent, name)
-	if n == nil || !n.CopyUp.Load() {
+	if n == nil || !n.CopyUp() {
 		return 0
 	}
 	l.Tree.Names.RLock()

@@ -37,7 +37,7 @@ func (l *Layers) stage(ctx context.Context, n *inode.Node, empty bool) (*staged,
 		flags = unix.O_RDONLY | unix.O_NONBLOCK
 	}
 	from, st, e := -1, unix.Statx_t{}, syscall.Errno(0)
-	if n.CopyUp.Load() { // else another request was faster
+	if n.CopyUp() { // else another request was faster
 		from, st, e = l.Open(n, flags)
 	}
 	l.Tree.Names.RUnlock()
