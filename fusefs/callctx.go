@@ -15,7 +15,7 @@ import (
 	"polis/fusefs/conn"
 )
 
-// interruptPoll is how often an interrupted, still waiting call is looked at.
+// interruptPoll is how often the callers of interrupted calls that wait are checked, at most.
 const interruptPoll = 50 * time.Millisecond
 
 // request is what every handler is given of the request it answers; it tells
@@ -113,20 +113,14 @@ func (c *callCtx) watch(struck <-chan struct{}) {
 		return
 	case <-struck:
 	}
-	tick := time.NewTicker(interruptPoll)
-	defer tick.Stop()
-	for !ending(c.pid) && c.fs.server.Alive() {
-		select {
-		case <-c.finished:
-			return
-		case <-c.fs.dying:
-			close(c.done)
-			return
-		case <-dead:
-			close(c.done)
-			return
-		case <-tick.C:
-		}
+	ended := c.fs.watchEnd(c)
+	defer c.fs.ends.forget(c)
+	select {
+	case <-c.finished:
+		return
+	case <-c.fs.dying:
+	case <-dead:
+	case <-ended:
 	}
 	close(c.done)
 }

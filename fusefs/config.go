@@ -116,8 +116,9 @@ type FS struct {
 	trimmer trimmer
 
 	watchers sync.WaitGroup // of callCtx, and of trim
-	dying    chan struct{}  // closed when the connection is aborted
-	dead     atomic.Bool    // dying is closed
+	ends     endWatch
+	dying    chan struct{} // closed when the connection is aborted
+	dead     atomic.Bool   // dying is closed
 }
 
 // New prepares a view; nothing is mounted yet. Close releases what New took

@@ -61,6 +61,12 @@ func help(verb string, args []string) error {
 		return work(args)
 	case "bounded":
 		return bounded(args[0], args[1])
+	case "crowd":
+		return crowd(args)
+	case "swarm":
+		return swarm(args[0])
+	case "opens":
+		return opens(args[0], args[1])
 	case "panics":
 		return panics(args[0], args[1])
 	case "setxattr":

@@ -25,20 +25,22 @@ const capabilities = fuse.CAP_ASYNC_READ | fuse.CAP_BIG_WRITES | fuse.CAP_FILE_O
 	fuse.CAP_READDIRPLUS | fuse.CAP_PARALLEL_DIROPS | fuse.CAP_AUTO_INVAL_DATA |
 	fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_HANDLE_KILLPRIV_V2
 
-// leastReaders and readersPerCPU bound the requests of one view that are handled at
-// the same time: each has a thread and its stack. When all of them wait (for a
-// lease, for a commander's answer), a further call that might wait fails with
-// EAGAIN; what cannot wait is still answered. With io_uring each processor's queue
-// has its part of them.
+// leastReaders and readersPerCPU bound the readers of one view: each has a thread and its stack.
+// With io_uring each processor's queue has its part of them. What waits for a lease or for a
+// commander's answer has no reader (see Wait), and when no further reader is available an operation
+// that might be slow does without one, too.
 const (
-	leastReaders  = 128
-	readersPerCPU = 32
+	leastReaders  = 24
+	readersPerCPU = 4
 )
+
+// maxDeferred bounds the operations of one view that wait: one more fails with EAGAIN.
+const maxDeferred = 1024
 
 func (fs *FS) options() conn.Options {
 	o := conn.Options{
 		Mountpoint: fs.cfg.Mountpoint, FsName: fs.cfg.FsName, Subtype: "polis",
-		MaxWrite: maxWrite, MaxBackground: 64, Readers: max(leastReaders, readersPerCPU*runtime.NumCPU()), OnPanic: fs.crash, StackDepth: 1, Capabilities: capabilities, Log: fs.log,
+		MaxWrite: maxWrite, MaxBackground: 64, Readers: max(leastReaders, readersPerCPU*runtime.NumCPU()), Deferred: maxDeferred, OnPanic: fs.crash, StackDepth: 1, Capabilities: capabilities, Log: fs.log,
 	}
 	if fs.overlay {
 		o.StackDepth = 2

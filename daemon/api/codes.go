@@ -76,7 +76,7 @@ func Codes() []CodeInfo {
 		{CodeNotApproved, groupFiles, "The path needs an approval, which was not given (EACCES).", "Ask for it, or change the rules."},
 		{CodeFileLocked, groupFiles, "Another agent has the path locked (EBUSY); the details name it.", "Wait (polisctl wait), or work on something else."},
 		{CodeNotLocked, groupFiles, "The path is not locked, or not by the one who gives it back.", "polisctl locks."},
-		{CodeQuota, groupFiles, "A bound is reached: locks of one holder, bytes or files (EDQUOT); the refusal names it.", "Give back or remove what is not needed."},
+		{CodeQuota, groupFiles, "A bound is reached: locks of one holder, bytes or files (EDQUOT), calls that wait (EAGAIN); the refusal names it.", "Give back or remove what is not needed."},
 		{CodeLockdUnavailable, groupFiles, "No new lock is available (EAGAIN): polisd is away, or first reclaims what was held before its restart.", "Try again in a few seconds."},
 		{CodeStaleLock, groupFiles, "A lock whose holder was away for too long, or a lock file of a git that died, was released.", "Nothing; what was written under it is there."},
 		{CodeLockBroken, groupFiles, "An administrator took the lock away (polisctl locks break).", "The event says who and why."},

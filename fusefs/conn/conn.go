@@ -29,6 +29,8 @@ type Conn struct {
 
 	slots    chan struct{} // of deferred requests that run
 	deferred atomic.Int32  // all deferred requests
+	kicks    atomic.Uint64 // numbers of provoked requests
+	late     lateRing
 
 	use    sync.RWMutex // of fd by other goroutines than readers
 	closed bool
@@ -47,6 +49,7 @@ type Conn struct {
 
 func newConn(fs FileSystem, o Options) *Conn {
 	c := &Conn{fs: fs, opts: o, log: o.Log, fd: -1, dead: make(chan struct{}), done: make(chan struct{}), slots: make(chan struct{}, workers), probe: ".polis-probe-" + rand.Text()}
+	c.kicks.Store(firstKick)
 	c.dev.cpu, c.dev.limit = -1, int32(o.Readers)
 	return c
 }
@@ -65,11 +68,15 @@ func (c *Conn) Serve() error {
 	c.start(r)
 	for _, q := range c.queues {
 		q.readers.Add(1)
+		q.entries.add()
 		c.start(q.first)
 		q.first = nil
 	}
 	c.running.Wait()
 	c.die()
+	for _, q := range c.queues {
+		q.entries.drop(c)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, r := range c.spare {

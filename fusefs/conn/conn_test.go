@@ -106,22 +106,25 @@ func TestAPanicIsAnErrorOfOneCallIfTheFileSystemSaysSo(t *testing.T) {
 	})
 }
 
-// TestHandlersThatWaitDoNotHoldTheMountUp fills all readers with calls that
-// wait: what cannot wait is answered, what might is refused, and it ends.
+// TestHandlersThatWaitDoNotHoldTheMountUp fills all readers but one with calls that wait without
+// Call.Wait, and those that may be deferred: what cannot wait is answered, what might is refused, and
+// it ends.
 func TestHandlersThatWaitDoNotHoldTheMountUp(t *testing.T) {
 	overBoth(t, func(t *testing.T, over func(*Options)) {
+		const more = 4
 		for _, limit := range []int{3, 40} {
 			t.Run(strconv.Itoa(limit), func(t *testing.T) {
 				var inside atomic.Int32
 				enough := make(chan struct{})
 				let := sync.OnceFunc(func() { close(enough) })
 				f := &testFS{hold: func(*Call) { inside.Add(1); <-enough }}
-				c, dir := mount(t, f, over, func(o *Options) { o.Readers = limit })
+				c, dir := mount(t, f, over, func(o *Options) { o.Readers, o.Deferred = limit, more })
 				t.Cleanup(let) // before the unmounting: nothing may stay in the kernel
 				if c.queues != nil {
 					limit = int(c.queues[0].limit)
 				}
 				var callers sync.WaitGroup
+				limit += more
 				for range limit - 1 {
 					// Look-ups of the others may take the last reader for a moment.
 					callers.Go(func() {

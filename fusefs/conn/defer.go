@@ -32,23 +32,27 @@ const (
 // f must end soon after Interrupted or Conn.Dead is closed, or when it is not needed any more.
 func (c *Call) Wait(f func()) Waited {
 	r := c.reader
-	if r == nil {
+	switch {
+	case r == nil:
 		f()
 		return WaitDone
-	}
-	if !r.slot && r.ring == nil {
+	case !r.slot:
 		if !c.again && !r.c.mayDefer() {
 			return WaitFull
 		}
 		c.again = true
 		return WaitAgain
+	case !r.counted:
+		if !r.c.mayDefer() {
+			return WaitFull
+		}
+		r.counted = true
+		r.queue.entries.hold(0)
 	}
 	c.waiting.Store(true)
 	defer c.waiting.Store(false)
-	if r.slot {
-		<-r.c.slots
-		defer func() { r.c.slots <- struct{}{} }()
-	}
+	<-r.c.slots
+	defer func() { r.c.slots <- struct{}{} }()
 	f()
 	return WaitDone
 }
@@ -67,45 +71,69 @@ func (c *Conn) mayDefer() bool {
 func (c *Conn) Deferred() int { return int(c.deferred.Load()) }
 
 // detach moves the request that is handled, with the memory it is in, to a goroutine of its own.
-// The reader gets other memory.
+// The reader gets other memory; that of a ring takes another entry of its queue when it goes on.
 func (r *reader) detach() bool {
 	c := r.c
-	mem, err := c.mapBuffers()
+	var mem []byte
+	var err error
+	if r.ring == nil {
+		mem, err = c.mapBuffers()
+	} else {
+		err = c.late.start(c)
+	}
 	if err != nil {
 		c.log.Warn("request not deferred", slog.String("op", r.q.op.name), slog.Any("err", err))
 		c.deferred.Add(-1)
 		return false
 	}
-	d := &reader{c: c, queue: r.queue, epoll: -1, q: r.q}
+	d := &reader{c: c, queue: r.queue, epoll: -1, q: r.q, due: r.due, counted: true}
 	d.call.reader = d
 	d.setBuffers(r.mem)
+	r.due, r.warm = 0, 0
 	r.setBuffers(mem)
 	c.mu.Lock()
 	// Conn.interrupt finds the request here or there.
 	d.call.take(&r.call)
 	c.readers = append(c.readers, d)
 	c.mu.Unlock()
-	c.running.Go(d.runDeferred)
+	if r.ring != nil {
+		if r.file = 0; d.q.header.Opcode == opOpen {
+			r.file = d.q.header.NodeId
+		}
+		r.queue.entries.hold(1)
+	}
+	c.running.Go(func() { d.runSlot(func() (int, fuse.Status) { return d.dispatch(&d.q) }) })
 	return true
 }
 
-// runDeferred handles a deferred request. The number of those that run is bounded: each may
-// occupy a thread.
-func (r *reader) runDeferred() {
-	defer r.c.leaveDeferred(r)
-	r.c.slots <- struct{}{}
+// runSlot handles a request on a goroutine of its own. The number of those that run is bounded:
+// each may occupy a thread.
+func (r *reader) runSlot(handle func() (int, fuse.Status)) {
+	c := r.c
+	c.slots <- struct{}{}
 	r.slot = true
-	defer func() { <-r.c.slots }()
-	size, st := r.dispatch(&r.q)
+	defer func() {
+		<-c.slots
+		if r.due == 0 {
+			c.ended(r)
+		} else {
+			c.giveBack(r)
+		}
+	}()
+	size, st := handle()
+	if r.due != 0 {
+		r.commit(0, fuse.EIO) // should there be no answer
+	}
 	r.conclude(&r.q, size, st)
-	r.call.answered.Store(r.call.unique.Load())
 }
 
-// leaveDeferred is the end of a deferred request.
-func (c *Conn) leaveDeferred(r *reader) {
+// ended is the end of a request with a goroutine of its own: the kernel has its answer.
+func (c *Conn) ended(r *reader) {
 	r.warm = 1 // its memory is not kept
 	c.forget(r)
-	c.deferred.Add(-1)
+	if r.counted {
+		c.deferred.Add(-1)
+	}
 }
 
 // take makes this call stand for the request of another one. Conn.mu is held.
@@ -136,8 +164,11 @@ func (c *Conn) mapBuffers() ([]byte, error) {
 }
 
 func (r *reader) setBuffers(mem []byte) {
+	if r.mem = mem; mem == nil {
+		r.in, r.out = nil, nil
+		return
+	}
 	half := r.c.half()
-	r.mem = mem
 	r.in = mem[page-sizeOf[fuse.WriteIn]() : half+page-replySize]
 	r.out = mem[half+page-replySize : 2*half+page]
 }

@@ -196,9 +196,6 @@ func TestWhatWaitsKeepsNoReader(t *testing.T) {
 		c, dir := mount(t, f, over, func(o *Options) { o.Readers, o.Deferred = 3, 16 })
 		open := sync.OnceFunc(func() { close(let) })
 		t.Cleanup(open)
-		if c.queues != nil {
-			return // waits on its reader
-		}
 		var callers sync.WaitGroup
 		var failed atomic.Int32
 		for range 16 {
@@ -223,10 +220,14 @@ func TestWhatWaitsKeepsNoReader(t *testing.T) {
 // When the connection ends, what waits is let go by its file system, and the connection's end
 // waits for that.
 func TestTheEndOfTheConnectionWaitsForDeferredRequests(t *testing.T) {
-	var c *Conn
-	f := &waitFS{}
-	f.wait = func(*Call, uint64) { <-c.Dead() }
-	c, dir := mount(t, f)
+	overBoth(t, endWithDeferred)
+}
+
+func endWithDeferred(t *testing.T, over func(*Options)) {
+	var conn atomic.Pointer[Conn]
+	f := &waitFS{wait: func(*Call, uint64) { <-conn.Load().Dead() }}
+	c, dir := mount(t, f, over)
+	conn.Store(c)
 	ended := make(chan error, 1)
 	go func() { ended <- openErr(filepath.Join(dir, "slow")) }()
 	require.Eventually(t, func() bool { return c.Deferred() == 1 }, 20*time.Second, time.Millisecond)

@@ -6,20 +6,21 @@
 // A request starts no goroutine, takes no lock, uses no pool and allocates only
 // names. A reader takes a request, and if then no reader waits for the next one it
 // starts another before it handles its own. Surplus readers exit. There is a limit; when it is
-// reached the last reader handles requests that cannot wait and answers EAGAIN to
-// those that might, so that files can still be closed, lookups answered and
-// callers interrupted.
+// reached the last reader handles requests that cannot wait and defers those that
+// might, so that files can still be closed, lookups answered and callers interrupted.
 //
 // A handler that must wait for another process or a person calls Call.Wait. The request is then
 // deferred: it moves, with its memory, to a goroutine of its own, where its handler is called again
 // from the start, and the reader goes on. A goroutine that waits uses no thread; those that run are
-// bounded, and so is the number of deferred requests: one more fails with EAGAIN. Over
-// io_uring such a handler still waits on its reader.
+// bounded, and so is the number of deferred requests: one more fails with EAGAIN.
 //
 // With io_uring every processor has a queue with readers of its own, on threads
 // that are tied to it: a caller need not wake another processor, and one system
 // call gives an answer and takes the next request. These readers do not exit,
-// as the kernel keeps state of each. What the kernel does not send that way
+// as the kernel keeps state of each. A deferred request keeps its entry in the
+// queue, which is the kernel's place for one request; its reader takes that of a request
+// that was answered meanwhile, or makes one. An answer that no reader takes
+// goes by one more ring, whose entries then serve requests on goroutines. What the kernel does not send that way
 // (forgets, interrupts) still comes from the device, and notifications go there.
 //
 // Every request is validated. A panic in a handler is EIO for the caller and an
@@ -33,6 +34,6 @@
 // Mount requests io_uring only when it has a ring for every processor: from then
 // on the kernel waits for all of them before it sends any request.
 //
-// Lock order: Conn.mu (the list of readers) -> Call.mu. Conn.use is held for
+// Lock order: Conn.mu (the list of readers) -> Call.mu. entries.mu and lateRing.mu are leaves. Conn.use is held for
 // reading around notifications, with nothing else held.
 package conn

@@ -81,6 +81,7 @@ var operations = [...]operation{
 	38:            {name: "DESTROY", in: headerSize, do: doNothing},
 	39:            {name: "IOCTL", in: sizeOf[fuse.IoctlIn](), data: true, waits: true, do: doIoctl},
 	opPoll:        {name: "POLL", in: headerSize + 24, allowENOSYS: true, do: doWithout},
+	41:            {name: "NOTIFY_REPLY", in: headerSize + 40, data: true, quick: true, do: doNothing}, // see kick
 	opBatchForget: {name: "BATCH_FORGET", in: headerSize + 8, data: true, quick: true, silent: true, do: doBatchForget},
 	43:            {name: "FALLOCATE", in: sizeOf[fuse.FallocateIn](), waits: true, do: doFallocate},
 	44:            {name: "READDIRPLUS", in: sizeOf[fuse.ReadIn](), waits: true, do: doReadDirPlus},

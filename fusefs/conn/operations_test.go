@@ -14,12 +14,11 @@ func TestEveryRequestOfTheKernelIsAccountedFor(t *testing.T) {
 		11: "RMDIR", 12: "RENAME", 13: "LINK", 14: "OPEN", 15: "READ", 16: "WRITE", 17: "STATFS", 18: "RELEASE", 20: "FSYNC",
 		21: "SETXATTR", 22: "GETXATTR", 23: "LISTXATTR", 24: "REMOVEXATTR", 25: "FLUSH", 27: "OPENDIR", 28: "READDIR",
 		29: "RELEASEDIR", 30: "FSYNCDIR", 31: "GETLK", 32: "SETLK", 33: "SETLKW", 34: "ACCESS", 35: "CREATE", 36: "INTERRUPT",
-		37: "BMAP", 38: "DESTROY", 39: "IOCTL", 40: "POLL", 42: "BATCH_FORGET", 43: "FALLOCATE", 44: "READDIRPLUS",
+		37: "BMAP", 38: "DESTROY", 39: "IOCTL", 40: "POLL", 41: "NOTIFY_REPLY", 42: "BATCH_FORGET", 43: "FALLOCATE", 44: "READDIRPLUS",
 		45: "RENAME2", 46: "LSEEK", 47: "COPY_FILE_RANGE", 50: "SYNCFS", 51: "TMPFILE", 52: "STATX", 53: "COPY_FILE_RANGE_64",
 	}
 	refused := map[int]string{
 		opInit: "INIT: once, before anything else (init.go)",
-		41:     "NOTIFY_REPLY: answers a NOTIFY_RETRIEVE, which is never sent",
 		48:     "SETUPMAPPING: virtiofs only (DAX)",
 		49:     "REMOVEMAPPING: virtiofs only (DAX)",
 	}

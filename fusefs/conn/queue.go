@@ -15,6 +15,8 @@ type queue struct {
 	readers atomic.Int32 // all
 	limit   int32        // of readers
 	first   *reader      // made before the queue was registered with the kernel
+
+	entries entries // of a queue of fuse-io-uring
 }
 
 // spawnReader starts one more reader of a queue if the limit allows it.
@@ -32,6 +34,9 @@ func (c *Conn) spawnReader(q *queue) bool {
 		q.readers.Add(-1)
 		c.log.Warn("no further reader", slog.String("op", "serve"), slog.Any("err", err))
 		return false
+	}
+	if q.cpu >= 0 {
+		q.entries.add()
 	}
 	c.start(r)
 	return true
@@ -82,6 +87,9 @@ func (c *Conn) retire(q *queue) bool {
 // leave is the exit of a reader.
 func (c *Conn) leave(r *reader) {
 	r.queue.readers.Add(-1)
+	if r.ring != nil {
+		r.queue.entries.remove()
+	}
 	c.forget(r)
 }
 
@@ -113,7 +121,10 @@ func (c *Conn) forget(r *reader) {
 
 // free frees a reader's memory. c.mu is held: see Settle.
 func (c *Conn) free(r *reader) {
-	err := unix.Munmap(r.mem)
+	var err error
+	if r.mem != nil {
+		err = unix.Munmap(r.mem)
+	}
 	if r.ring != nil {
 		err = errAnd(err, r.ring.close())
 		r.ring = nil

@@ -36,11 +36,13 @@ const (
 type reader struct {
 	c     *Conn
 	queue *queue
-	// slot: this is a deferred request, and has one of Conn.slots while it does not wait.
-	slot bool
+	// slot: this is a request with a goroutine of its own, which has one of Conn.slots while it
+	// does not wait. counted: it is one of Conn.deferred.
+	slot, counted bool
 	// ring is where requests come from and answers go to; nil: the device.
 	ring *ring
 	due  uint64 // the request of the ring that has no answer yet
+	file uint64 // the node of the file whose open was deferred last; 0: none, or another operation
 	mem  []byte
 	in   []byte
 	out  []byte // header and body of the answer
@@ -90,7 +92,10 @@ func (r *reader) run() {
 		return
 	}
 	for {
-		n, e := r.read()
+		n, e := 0, unix.ENODEV
+		if r.mem != nil || r.regain() {
+			n, e = r.read()
+		}
 		switch e {
 		case 0:
 		case unix.EINTR, unix.EAGAIN, unix.ENOENT: // ENOENT: interrupted before it was taken
@@ -150,7 +155,7 @@ func (r *reader) read() (int, syscall.Errno) {
 	}
 }
 
-// handle answers one request.
+// handle answers one request, or defers it.
 func (r *reader) handle(n int) {
 	q := &r.q
 	st := decode(r.in[:n], q)
@@ -158,24 +163,19 @@ func (r *reader) handle(n int) {
 	if r.queue.waiting.Add(-1) == 0 && (q.op == nil || !q.op.quick) {
 		last = !r.c.spawnReader(r.queue)
 	}
-	if q.header == nil {
-		r.c.log.Error("short request", slog.String("op", "read"), slog.Int("bytes", n))
+	if !r.begin(q, n) {
 		return
 	}
-	c := &r.counts[min(q.header.Opcode, uint32(len(r.counts)-1))]
-	c.Store(c.Load() + 1)
-	r.call.begin(q.header.Unique)
 	size := 0
-	switch {
-	case st == fuse.OK && q.op.waits && last:
-		st = fuse.EAGAIN
-		r.c.once(&r.c.crowded, "too many calls wait; further ones get EAGAIN", q.op.name)
-	case st == fuse.OK && q.header.NodeId == probeNode:
-		size, st = answerProbe(r, q)
-	case st == fuse.OK:
-		size, st = r.dispatch(q)
-	case q.op != nil:
-		r.c.once(&r.c.garbled, "its form is not the protocol's", q.op.name)
+	if st == fuse.OK && q.op.waits && last {
+		// No further reader is available: the operation must not take this one.
+		if r.call.again = r.c.mayDefer(); !r.call.again {
+			st = fuse.EAGAIN
+			r.c.once(&r.c.crowded, "too many calls wait; further ones get EAGAIN", q.op.name)
+		}
+	}
+	if !r.call.again {
+		size, st = r.process(q, st)
 	}
 	if r.call.again {
 		if r.detach() {
@@ -187,6 +187,31 @@ func (r *reader) handle(n int) {
 	if n > kept || size > kept {
 		r.warm = cooling
 	}
+}
+
+// begin counts a request; false means that it has no header to answer to.
+func (r *reader) begin(q *query, n int) bool {
+	if q.header == nil {
+		r.c.log.Error("short request", slog.String("op", "read"), slog.Int("bytes", n))
+		return false
+	}
+	c := &r.counts[min(q.header.Opcode, uint32(len(r.counts)-1))]
+	c.Store(c.Load() + 1)
+	r.call.begin(q.header.Unique)
+	return true
+}
+
+// process calls the handler of a request that was decoded with the status st.
+func (r *reader) process(q *query, st fuse.Status) (int, fuse.Status) {
+	switch {
+	case st == fuse.OK && q.header.NodeId == probeNode:
+		return answerProbe(r, q)
+	case st == fuse.OK:
+		return r.dispatch(q)
+	case q.op != nil:
+		r.c.once(&r.c.garbled, "its form is not the protocol's", q.op.name)
+	}
+	return 0, st
 }
 
 // conclude answers a request that was handled.
@@ -228,7 +253,7 @@ func (r *reader) reply(unique uint64, size int, st fuse.Status) {
 			st = fuse.EIO
 		}
 	}
-	if r.ring != nil {
+	if r.due != 0 {
 		r.commit(size, st)
 		return
 	}

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ring is an io_uring(7) for one command at a time, of 128 bytes. Only the
+// ring is an io_uring(7) to which one command is submitted at a time, of 128 bytes. Only the
 // thread that called enable may submit and wait; with it the ring ends.
 type ring struct {
 	fd     int    // until enable
@@ -28,8 +28,10 @@ type ring struct {
 
 // From linux/io_uring.h.
 const (
+	opRead     = 22
 	opUringCmd = 46
 
+	setupCQSize       = 1 << 3
 	setupDisabled     = 1 << 6
 	setupSQE128       = 1 << 10
 	setupSingleIssuer = 1 << 12
@@ -80,9 +82,14 @@ type cqe struct {
 	flags uint32
 }
 
-// newRing makes a ring without submissions.
-func newRing() (*ring, error) {
+// newRing makes a ring without submissions. completions is how many of them it keeps at least; the
+// kernel keeps more, at a cost.
+func newRing(completions uint32) (*ring, error) {
 	p := ringParams{flags: setupDisabled | setupSQE128 | setupSingleIssuer | setupDeferTaskrun}
+	if completions > 1 {
+		p.flags |= setupCQSize
+		p.cqEntries = completions
+	}
 	fd, _, e := unix.Syscall(unix.SYS_IO_URING_SETUP, 1, uintptr(unsafe.Pointer(&p)), 0)
 	if e != 0 {
 		return nil, os.NewSyscallError("io_uring_setup", e)
@@ -167,12 +174,12 @@ type timeout struct {
 
 // wait submits what was prepared and waits for a completion, for limit if that
 // is above zero; then the errno is ETIME.
-func (r *ring) wait(limit time.Duration) (res int32, e syscall.Errno) {
+func (r *ring) wait(limit time.Duration) (done cqe, e syscall.Errno) {
 	for {
 		if head := *r.cqHead; head != atomic.LoadUint32(r.cqTail) {
-			res = (*cqe)(unsafe.Add(r.cqes, uintptr(head&r.mask)*unsafe.Sizeof(cqe{}))).res
+			done = *(*cqe)(unsafe.Add(r.cqes, uintptr(head&r.mask)*unsafe.Sizeof(cqe{})))
 			atomic.StoreUint32(r.cqHead, head+1)
-			return res, 0
+			return done, 0
 		}
 		n := *r.sqTail - atomic.LoadUint32(r.sqHead)
 		if limit > 0 {
@@ -180,13 +187,13 @@ func (r *ring) wait(limit time.Duration) (res int32, e syscall.Errno) {
 			arg := timeout{ts: uint64(uintptr(unsafe.Pointer(&ts)))}
 			_, _, e = unix.Syscall6(unix.SYS_IO_URING_ENTER, uintptr(r.number), uintptr(n), 1, enterRegisteredRing|enterGetEvents|enterExtArg, uintptr(unsafe.Pointer(&arg)), unsafe.Sizeof(arg))
 			if e == unix.ETIME && *r.cqHead == atomic.LoadUint32(r.cqTail) {
-				return 0, e
+				return done, e
 			}
 		} else {
 			_, _, e = unix.Syscall6(unix.SYS_IO_URING_ENTER, uintptr(r.number), uintptr(n), 1, enterRegisteredRing|enterGetEvents, 0, 0)
 		}
 		if e != 0 && e != unix.EINTR && e != unix.ETIME {
-			return 0, e
+			return done, e
 		}
 	}
 }

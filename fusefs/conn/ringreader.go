@@ -59,6 +59,7 @@ func (c *Conn) makeQueues() error {
 	for cpu := range n {
 		// Readers that wait on one processor take no requests from the others.
 		q := &queue{cpu: cpu, limit: int32(max(c.opts.Readers/n, leastReaders))}
+		q.entries.hand = make(chan *reader, q.limit)
 		if q.first, err = newRingReader(c, q); err != nil {
 			c.dropQueues()
 			return err
@@ -74,7 +75,7 @@ func Rings() error {
 	if _, err := processors(); err != nil {
 		return err
 	}
-	r, err := newRing()
+	r, err := newRing(1)
 	if err != nil {
 		return err
 	}
@@ -115,7 +116,7 @@ func countProcessors(list string) (int, error) {
 }
 
 func newRingReader(c *Conn, q *queue) (*reader, error) {
-	ring, err := newRing()
+	ring, err := newRing(1)
 	if err != nil {
 		return nil, err
 	}
@@ -165,8 +166,8 @@ func (c *Conn) pinToCPU(cpu int) {
 	}
 }
 
-// ask triggers a request on a processor. The kernel gives a new reader no request that waits in
-// its queue already, only the next one; with the answer to that it fetches the rest.
+// ask triggers a request on a processor. The kernel gives a new entry no request that waits in its
+// queue already, only the next one; with the answer to that it sends the rest.
 func (c *Conn) ask(cpu int) {
 	c.pinToCPU(cpu)
 	var st unix.Statfs_t
@@ -174,6 +175,25 @@ func (c *Conn) ask(cpu int) {
 		c.log.Debug("nothing was asked", slog.String("op", "statfs"), slog.Any("err", err))
 	}
 }
+
+// kick is ask for the processor of this thread, without waiting. node is a regular file that the
+// kernel knows; a notification to retrieve none of its data is answered by a request. It returns
+// false if the kernel does not know it.
+func (c *Conn) kick(node uint64) bool {
+	msg := struct {
+		fuse.OutHeader
+		fuse.NotifyRetrieveOut
+	}{NotifyRetrieveOut: fuse.NotifyRetrieveOut{NotifyUnique: c.kicks.Add(kickStep), Nodeid: node}}
+	msg.OutHeader.Length = uint32(unsafe.Sizeof(msg))
+	msg.Status = -fuse.NOTIFY_RETRIEVE_CACHE
+	return c.notify(unsafe.Pointer(&msg), unsafe.Sizeof(msg)) == 0
+}
+
+// firstKick is above the kernel's own numbers of requests, which are even, as these are.
+const (
+	firstKick = 1 << 62
+	kickStep  = 2
+)
 
 // register puts the reader into its queue.
 func (r *reader) register() error {
@@ -197,25 +217,29 @@ func (r *reader) fetch() (int, syscall.Errno) {
 		if r.warm > 0 {
 			limit = coolWait * time.Millisecond
 		}
-		res, e := r.ring.wait(limit)
+		done, e := r.ring.wait(limit)
 		switch {
 		case e == unix.ETIME:
 			r.warm = 0
 			r.trim()
 		case e != 0:
 			return 0, e
-		case res == 0:
+		case done.res == 0:
 			takeFromKernel()
 			return r.take(), 0
 		default:
-			switch e = syscall.Errno(-res); e {
-			case unix.ENOTCONN, unix.ECANCELED, unix.ECONNABORTED: // unmounted or aborted
+			if e = syscall.Errno(-done.res); connectionEnded(e) {
 				return 0, unix.ENODEV
 			}
 			r.c.log.Error("command not taken by the kernel", slog.String("op", "io_uring"), slog.Any("err", e))
 			return 0, unix.EIO
 		}
 	}
+}
+
+// connectionEnded reports that a command ended because of an unmount or an abort.
+func connectionEnded(e syscall.Errno) bool {
+	return e == unix.ENOTCONN || e == unix.ECANCELED || e == unix.ECONNABORTED
 }
 
 // take puts the parts of a request together; 0 if they do not fit.
@@ -232,14 +256,25 @@ func (r *reader) take() int {
 	return n + copy(r.in[n:], r.body()[:h.payload])
 }
 
-// commit prepares the answer, which also fetches the next request.
+// commit prepares the answer, which also fetches the next request. A request with a goroutine of
+// its own only gets its answer here: a thread with a ring commits it.
 func (r *reader) commit(size int, st fuse.Status) {
 	h := r.head()
 	*(*fuse.OutHeader)(unsafe.Pointer(&h.inOut)) = fuse.OutHeader{Length: uint32(replySize + size), Status: -int32(st), Unique: r.due}
 	h.payload = uint32(size)
-	s := r.ring.prepare(r.c.fd, commandCommit)
-	c := (*ringCommand)(unsafe.Pointer(&s.command))
-	c.commit, c.queue = r.due, uint16(r.queue.cpu)
+	if r.ring == nil {
+		return
+	}
+	r.ring.prepareCommit(r.c.fd, r.queue.cpu, r.due, 0)
 	r.due = 0
 	r.call.given.Store(r.call.unique.Load()) // after what prepare did: see settled
+}
+
+// prepareCommit prepares the command that takes an answer to the kernel. user is in the completion
+// that brings the next request.
+func (r *ring) prepareCommit(fd, cpu int, request, user uint64) {
+	s := r.prepare(fd, commandCommit)
+	s.user = user
+	c := (*ringCommand)(unsafe.Pointer(&s.command))
+	c.commit, c.queue = request, uint16(cpu)
 }
