@@ -109,7 +109,7 @@ func startReal(t *testing.T, install, name string) *realRun {
 	require.NoError(t, err)
 	r.model, r.port = startModel(t)
 	r.daemon = startDaemon(t, options{
-		config: fmt.Sprintf("[network]\nhost_ports = [%d]\n[locks]\nwait = \"300ms\"\nhold = \"1h\"\n[roles.worker]\ndeny = [\"secret/**\"]\n", r.port),
+		config: fmt.Sprintf("[network]\nhost_ports = [%d]\n[locks]\nwait = \"300ms\"\nhold = \"1h\"\n[roles.worker]\ndeny = [\"key.pem\"]\n", r.port),
 		mounts: fmt.Sprintf("{ source = %q, dest = %q, read_only = true }", install, install),
 		box:    fmt.Sprintf("path = [%q]", filepath.Join(install, "node_modules", ".bin")),
 	})
@@ -177,6 +177,7 @@ func (r *realRun) works(seen *seenAgent) {
 		require.Contains(t, readFile(filepath.Join(r.project, "README.md")), small(round+1), "%s", r.model.log())
 		require.Contains(t, git(t, r.project, "log", "--format=%s"), fmt.Sprintf("work %d of %s", round, r.name))
 	}
+	t.Logf("outside %v\nin polis %v", seen.outside, seen.inside)
 	seen.tools = r.model.tools()
 }
 
@@ -191,11 +192,11 @@ func (r *realRun) meetsRefusals(seen *seenAgent) {
 	r.model.play(
 		readStep(dir+"/main.txt"),
 		editStep(dir+"/main.txt", "two", "TWO"),
-		writeStep(dir+"/secret/new.txt", "x\n"),
+		writeStep(dir+"/key.pem", "x\n"),
 		shellStep("cat /run/polis/why"),
 		shellStep("echo more > more.txt && git add -A && git commit -qm 'more of "+r.name+"'"),
 	)
-	args := []string{"run", "--detach", "--model", r.other, r.name, "--", "- change main.txt\n- make secret/new.txt"}
+	args := []string{"run", "--detach", "--model", r.other, r.name, "--", "- change main.txt\n- make key.pem"}
 	if r.goOn {
 		args = slices.Insert(args, 2, "--continue")
 	}
@@ -207,9 +208,9 @@ func (r *realRun) meetsRefusals(seen *seenAgent) {
 	why := results[3]
 	require.Contains(t, why, "holder", "who holds it")
 	require.Contains(t, why, "main.txt")
-	require.Contains(t, why, "secret/new.txt")
+	require.Contains(t, why, "key.pem")
 	require.NotContains(t, readFile(filepath.Join(r.project, "main.txt")), "TWO")
-	require.NoFileExists(t, filepath.Join(r.project, "secret", "new.txt"))
+	require.NoFileExists(t, filepath.Join(r.project, "key.pem"))
 	require.Equal(t, "more\n", readFile(filepath.Join(r.project, "more.txt")))
 	require.Equal(t, path.Base(r.other), r.model.used(), "the model it was run with")
 	if r.goOn {
