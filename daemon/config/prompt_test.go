@@ -112,3 +112,28 @@ func TestTheModelComesBeforeTheTask(t *testing.T) {
 	_, err = BaseType{Name: "y", Run: []string{"y"}}.With(nil, "", true)
 	require.Equal(t, api.CodeBadRequest, api.CodeOf(err))
 }
+
+// TestModelAndSessionAreChosenAsTheProgramsTakeIt: these command lines were run with the real programs
+// (make e2e-agents), each with the model and the session they name.
+func TestModelAndSessionAreChosenAsTheProgramsTakeIt(t *testing.T) {
+	types, err := LoadTypes(t.TempDir(), Sandbox{})
+	require.NoError(t, err)
+	for name, want := range map[string]string{
+		"claude":   "claude -p --permission-mode bypassPermissions --model m --continue -- - do",
+		"codex":    "codex exec --sandbox danger-full-access --skip-git-repo-check --model m resume --last -- - do",
+		"copilot":  "copilot --allow-all --model m --continue --prompt=- do",
+		"gemini":   "gemini -y --model m --resume latest --prompt=- do",
+		"opencode": "opencode run --auto --model m --continue -- - do",
+		"pi":       "pi -p --model m --continue  - do",
+		"qwen":     "qwen -y --model m --continue --prompt=- do",
+	} {
+		with, err := types[name].With(nil, "m", true)
+		require.NoError(t, err, name)
+		require.Equal(t, want, strings.Join(with.PromptCommand(nil, "- do"), " "))
+	}
+	with, err := types["cline"].With(nil, "m", false)
+	require.NoError(t, err)
+	require.Equal(t, []string{"cline", "--auto-approve", "true", "--model", "m", " - do"}, with.PromptCommand(nil, "- do"))
+	_, err = types["cline"].With(nil, "", true)
+	require.Equal(t, api.CodeBadRequest, api.CodeOf(err), "it goes on with a session by its id only")
+}
