@@ -109,13 +109,15 @@ agent's policy does not let it write there, and 6 if polisd could not be asked.
 			progress := a.progress("waiting for " + clean(p))
 			defer progress.done()
 			began := a.now()
-			err = c.Wait(ctx, api.WaitRequest{Path: p, WaitMillis: int(wait.Milliseconds()), KeepMillis: int(keep.Milliseconds())})
+			res, err := c.Wait(ctx, api.WaitRequest{Path: p, WaitMillis: int(wait.Milliseconds()), KeepMillis: int(keep.Milliseconds())})
 			progress.done()
 			if err != nil {
 				return err
 			}
-			return a.show(view{json: map[string]any{"path": p, "waited_ms": a.now().Sub(began).Milliseconds()}, human: func(pg *page) {
+			res.Path, res.WaitedMillis = p, a.now().Sub(began).Milliseconds()
+			return a.show(view{json: res, human: func(pg *page) {
 				pg.line("%s is free", p)
+				pg.changed(res.Changed)
 			}})
 		})
 	}

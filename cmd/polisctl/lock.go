@@ -94,7 +94,15 @@ func (a *app) showLock(lock api.Lock) error {
 			token = fmt.Sprintf(" (token %d)", lock.Token)
 		}
 		p.line("%s holds a %s lock on %s%s", lock.Holder, lock.LockType, lock.Path, token)
+		p.changed(lock.Changed)
 	}})
+}
+
+// changed warns that what is locked is not the target's text.
+func (p *page) changed(c *api.TargetChange) {
+	if c != nil {
+		p.warn("%s", c.Text())
+	}
 }
 
 func (a *app) unlockCmd() *cobra.Command {

@@ -51,6 +51,7 @@ const (
 	EventLockWaiting      = "lock:waiting"
 	EventLockBroken       = "lock:broken"
 	EventLockLost         = "lock:lost"
+	EventLockBehind       = "lock:behind"
 	EventRemote           = "agent:remote"
 	EventMaintained       = "workspace:maintained"
 	EventDamaged          = "workspace:damaged"

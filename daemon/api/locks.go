@@ -1,6 +1,9 @@
 package api
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Lock is a lease as the API shows it (seed 000, "state.json Schema").
 type Lock struct {
@@ -20,6 +23,22 @@ type Lock struct {
 	// or "use" (as long as the agent's rules say after its last write).
 	Hold string `json:"hold,omitempty"`
 	Op   string `json:"op,omitempty"`
+	// Changed says that the path has changed on the target since the agent's branch left it. Only
+	// in the answer to an agent that locks it.
+	Changed *TargetChange `json:"changed,omitempty"`
+}
+
+// TargetChange is a change of a file on the target branch that an agent's branch does not have.
+type TargetChange struct {
+	Path   string `json:"path"`
+	Target string `json:"target"`
+	Commit string `json:"commit"` // the last one, abbreviated
+	Author string `json:"author"`
+}
+
+// Text describes the change, and how the agent gets it.
+func (c TargetChange) Text() string {
+	return fmt.Sprintf("%s has changed on %s since this branch left it (%s by %s): commit, and git merge %s brings the change in", c.Path, c.Target, c.Commit, c.Author, c.Target)
 }
 
 // Waiter is an agent (or person) that wants a path that another holder has locked.
@@ -42,6 +61,15 @@ type WaitRequest struct {
 	WaitMillis int    `json:"wait_ms"`
 	// KeepMillis is how long the path is kept for the agent when its turn has come.
 	KeepMillis int `json:"keep_ms"`
+}
+
+// WaitResponse says that the agent's turn has come.
+type WaitResponse struct {
+	Path         string `json:"path"`
+	WaitedMillis int64  `json:"waited_ms"`
+	KeptMillis   int64  `json:"kept_ms"`
+	// Changed says that the path has changed on the target since the agent's branch left it.
+	Changed *TargetChange `json:"changed,omitempty"`
 }
 
 // LockRequest takes or gives back an explicit lock.

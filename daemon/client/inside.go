@@ -60,8 +60,10 @@ func (i *Inside) Unlock(ctx context.Context, req api.LockRequest) error {
 }
 
 // Wait returns when the agent's turn for a path has come; TIMEOUT if it does not.
-func (i *Inside) Wait(ctx context.Context, req api.WaitRequest) error {
-	return i.c.call(ctx, http.MethodPost, "/v1/wait", nil, req, nil)
+func (i *Inside) Wait(ctx context.Context, req api.WaitRequest) (api.WaitResponse, error) {
+	var out api.WaitResponse
+	err := i.c.call(ctx, http.MethodPost, "/v1/wait", nil, req, &out)
+	return out, err
 }
 
 // Done ends the agent's task at the agent's request.

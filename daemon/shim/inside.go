@@ -76,6 +76,7 @@ func (s *Shim) openInside() error {
 		return nil
 	})
 	s.group.Go(func() error { s.keepFiles(); return nil })
+	s.group.Go(func() error { s.watchLate(); return nil })
 	return nil
 }
 

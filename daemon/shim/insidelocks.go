@@ -53,7 +53,15 @@ func (s *Shim) insideLock(w http.ResponseWriter, r *http.Request) error {
 	if err := s.views.locks.Lock(r.Context(), want); err != nil {
 		return insideLockError(p, err)
 	}
-	return writeJSON(w, api.Lock{Workspace: s.Spec.Workspace, Path: p, Holder: s.Spec.Agent, LockType: string(want.Mode), Tree: req.Tree, Reason: req.Reason, AcquiredAt: time.Now()})
+	return writeJSON(w, api.Lock{Workspace: s.Spec.Workspace, Path: p, Holder: s.Spec.Agent, LockType: string(want.Mode), Tree: req.Tree, Reason: req.Reason, AcquiredAt: time.Now(), Changed: s.changeOf(r.Context(), p, req.Tree)})
+}
+
+// changeOf is targetChange of a path that the agent has locked; of a tree nothing is searched.
+func (s *Shim) changeOf(ctx context.Context, p string, tree bool) *api.TargetChange {
+	if tree {
+		return nil
+	}
+	return s.targetChange(ctx, p)
 }
 
 func (s *Shim) insideUnlock(w http.ResponseWriter, r *http.Request) error {
@@ -90,7 +98,8 @@ func (s *Shim) insideWait(w http.ResponseWriter, r *http.Request) error {
 	if err := s.awaitPath(r.Context(), p, wait, max(keep, time.Millisecond)); err != nil {
 		return err
 	}
-	return writeJSON(w, map[string]any{"path": p, "waited_ms": time.Since(began).Milliseconds(), "kept_ms": keep.Milliseconds()})
+	waited := time.Since(began)
+	return writeJSON(w, api.WaitResponse{Path: p, WaitedMillis: waited.Milliseconds(), KeptMillis: keep.Milliseconds(), Changed: s.targetChange(r.Context(), p)})
 }
 
 // unreachablePause is the time between attempts while polisd restarts.

@@ -118,6 +118,8 @@ type locker struct {
 	waited *atomic.Int64
 	// waiting is called when a lease is awaited, and its result when that has ended; may be nil.
 	waiting func(view.LockRequest) (stop func() bool)
+	// late is called with a path that was acquired after a long wait; it does not block; may be nil.
+	late func(path string)
 }
 
 // noWait is the longest that acquiring an uncontended lease takes.
@@ -162,6 +164,9 @@ func (l locker) Acquire(ctx context.Context, r view.LockRequest) (fusefs.Ticket,
 	t, err := l.c.Acquire(ctx, req)
 	if took := time.Since(began); took > noWait {
 		l.waited.Add(int64(took))
+		if l.late != nil && took > longWait && err == nil && len(r.Paths) > 0 {
+			l.late(r.Paths[0])
+		}
 	}
 	var ce *lockd.ConflictError
 	switch {

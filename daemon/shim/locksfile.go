@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -44,6 +45,25 @@ func (l *losses) list() []loss {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return append([]loss{}, l.last...)
+}
+
+// behinds has the last changes of the target that the agent waited for and does not have.
+type behinds struct {
+	mu   sync.Mutex
+	last []api.TargetChange
+}
+
+func (b *behinds) add(c api.TargetChange) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.last = append(slices.DeleteFunc(b.last, func(o api.TargetChange) bool { return o.Path == c.Path }), c)
+	b.last = b.last[max(len(b.last)-maxLosses, 0):]
+}
+
+func (b *behinds) list() []api.TargetChange {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.last)
 }
 
 // touchLocks marks the file of locks as outdated; it never blocks.
@@ -124,20 +144,21 @@ func (s *Shim) writeLocks() (awaited bool, err error) {
 	for _, l := range locks.Locks {
 		awaited = awaited || len(l.Waiting) > 0
 	}
-	lost := s.views.lost.list()
+	lost, behind := s.views.lost.list(), s.views.behind.list()
 	js, err := json.MarshalIndent(struct {
 		api.InsideLocks
-		Lost []loss `json:"lost,omitempty"`
-	}{locks, lost}, "", "  ")
+		Lost    []loss             `json:"lost,omitempty"`
+		Changed []api.TargetChange `json:"changed,omitempty"`
+	}{locks, lost, behind}, "", "  ")
 	if err != nil {
 		return awaited, err
 	}
-	return awaited, errors.Join(replaceFile(filepath.Join(s.inside.dir, "locks"), locksText(locks, lost)),
+	return awaited, errors.Join(replaceFile(filepath.Join(s.inside.dir, "locks"), locksText(locks, lost, behind)),
 		replaceFile(filepath.Join(s.inside.dir, "locks.json"), string(js)+"\n"))
 }
 
 // locksText is the list for people and agents.
-func locksText(locks api.InsideLocks, lost []loss) string {
+func locksText(locks api.InsideLocks, lost []loss, behind []api.TargetChange) string {
 	var b strings.Builder
 	if len(locks.Locks) == 0 {
 		b.WriteString(noLocks)
@@ -169,6 +190,9 @@ func locksText(locks api.InsideLocks, lost []loss) string {
 	}
 	for _, l := range lost {
 		fmt.Fprintf(&b, "lost: %s at %s: %s\n", line(l.Path), l.Time.Format(time.TimeOnly), line(l.Why))
+	}
+	for _, c := range behind {
+		fmt.Fprintf(&b, "changed: %s\n", line(c.Text()))
 	}
 	return b.String()
 }

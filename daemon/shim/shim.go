@@ -75,6 +75,7 @@ type Shim struct {
 	mainStart time.Time
 	task      mainTask
 	oom       oomState
+	late      chan string   // receives a path that a program of the agent waited for
 	oomSeen   chan struct{} // receives a value for each kill for memory
 	live      live
 	hits      hits
@@ -90,7 +91,7 @@ func (s *Shim) Open(ctx context.Context) (err error) {
 	s.started, s.stopping, s.listening = time.Now(), make(chan struct{}), map[netbridge.Port]bool{}
 	s.live = newLive(&s.Spec)
 	s.vars.Store(&s.Spec.Vars)
-	s.oomSeen = make(chan struct{}, 1)
+	s.oomSeen, s.late = make(chan struct{}, 1), make(chan string, 1)
 	s.events = events.New(uint64(s.started.UnixNano()))
 	s.events.Minor = func(e api.Event) bool {
 		switch e.Type {

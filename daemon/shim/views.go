@@ -36,9 +36,11 @@ type views struct {
 	git   *fusefs.FS
 	gitg  *gitdir.Guard
 	lost  losses
-	locks *lockd.Client
-	whys  *view.Why
-	dead  chan struct{}
+	// behind are files that changed on the target while the agent waited for them.
+	behind behinds
+	locks  *lockd.Client
+	whys   *view.Why
+	dead   chan struct{}
 	// waited is how long the agent waited for leases of others, in nanoseconds.
 	waited atomic.Int64
 	// probes are refusals that need no attention; see isProbe.
@@ -136,7 +138,7 @@ func (s *Shim) openTree(ctx context.Context, v *views, root *os.File) error {
 	}
 	s.onClose("ignore rules", func(context.Context) error { return ig.Close() })
 	v.guard, err = view.New(view.Config{
-		Agent: sp.Agent, Locker: locker{c: v.locks, waited: &v.waited, waiting: s.noteWaiting}, Ignore: leaseless(sp, ig), Exempt: sp.LocksExempt, GitFile: sp.Git, RootFD: int(root.Fd()), Store: storeName(sp), Below: sp.Shared != nil,
+		Agent: sp.Agent, Locker: locker{c: v.locks, waited: &v.waited, waiting: s.noteWaiting, late: s.gotLate}, Ignore: leaseless(sp, ig), Exempt: sp.LocksExempt, GitFile: sp.Git, RootFD: int(root.Fd()), Store: storeName(sp), Below: sp.Shared != nil,
 		Now: time.Now, Log: s.Log, Quota: s.quota, Counted: s.disk.count, OnDenial: s.denied, LeaseInfo: v.leaseInfo, Asker: &pathAsker{s: s, held: map[pathCall]heldAnswer{}},
 	}, set)
 	if err != nil {
