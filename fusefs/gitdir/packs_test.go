@@ -118,7 +118,7 @@ func TestHostilePacksAreRefused(t *testing.T) {
 	r.must(r.bare, "git fsck --full --strict")
 }
 
-// A pack of an object whose name is right and whose content is not sound: the
+// A pack of an object whose name is right and whose content is damaged: the
 // pack's own hash is right.
 func TestPackOfUnsoundObjectsIsRefused(t *testing.T) {
 	r := newRepo(t, "sha1")
@@ -133,7 +133,7 @@ func TestPackOfUnsoundObjectsIsRefused(t *testing.T) {
 	tmp := filepath.Join(m, "objects/pack/tmp_pack_x")
 	require.NoError(t, os.WriteFile(tmp, append([]byte(body), raw...), 0o644))
 	require.ErrorIs(t, os.Link(tmp, filepath.Join(m, "objects/pack/pack-"+sum+".pack")), syscall.EACCES)
-	require.Contains(t, r.refused()[0].Hint, "not sound")
+	require.Contains(t, r.refused()[0].Hint, "the pack is damaged")
 }
 
 func TestQuotaOfObjects(t *testing.T) {
