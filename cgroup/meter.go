@@ -3,8 +3,12 @@ package cgroup
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -62,3 +66,32 @@ func (m *Meter) Path() string { return m.f.Name() }
 
 // Close closes the file.
 func (m *Meter) Close() error { return m.f.Close() }
+
+// CPUTime returns the processor time that the processes of the group, and of the groups below it,
+// have used. It is [Stats.CPU] for one read of a file.
+func (g *Group) CPUTime() (time.Duration, error) {
+	file, ok := g.meterFile()
+	if !ok {
+		return 0, fmt.Errorf("processor time of cgroup %s: %w", g.Path, &ControllerError{Controller: cpu, Path: g.Path})
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return 0, fmt.Errorf("processor time of cgroup %s: %w", g.Path, err)
+	}
+	return parseCPUTime(string(text))
+}
+
+// parseCPUTime reads cpuacct.usage, which is one number of nanoseconds, or usage_usec of cpu.stat.
+func parseCPUTime(text string) (time.Duration, error) {
+	unit, number := time.Nanosecond, strings.TrimSpace(text)
+	for line := range strings.Lines(text) {
+		if v, ok := strings.CutPrefix(line, "usage_usec "); ok {
+			unit, number = time.Microsecond, strings.TrimSpace(v)
+		}
+	}
+	n, err := strconv.ParseInt(number, 10, 63)
+	if err != nil || n < 0 || n > math.MaxInt64/int64(unit) {
+		return 0, fmt.Errorf("processor time %.64q: not a number of a cgroup", number)
+	}
+	return time.Duration(n) * unit, nil
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -242,4 +243,20 @@ func FuzzUsage(f *testing.F) {
 			require.True(t, v >= 0 && v <= 100)
 		}
 	})
+}
+
+func TestProcessorTimeIsParsed(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"1500000\n": 1500 * time.Microsecond,
+		"usage_usec 1500\nuser_usec 1000\nsystem_usec 500\n": 1500 * time.Microsecond,
+		"user_usec 7\nusage_usec 0\n":                        0,
+	} {
+		got, err := parseCPUTime(text)
+		require.NoError(t, err, text)
+		require.Equal(t, want, got, text)
+	}
+	for _, text := range []string{"", "x", "-1", "user_usec 5\n", "usage_usec 9223372036854775807\n", "usage_usec\n"} {
+		_, err := parseCPUTime(text)
+		require.Error(t, err, text)
+	}
 }

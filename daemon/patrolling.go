@@ -33,6 +33,8 @@ type patroller struct {
 	known map[string]published
 	// restarts are the times at which an agent was restarted.
 	restarts map[string][]time.Time
+	// living is what was observed last, by agent.
+	living map[string]agent.Living
 
 	mu   sync.Mutex
 	last api.PatrolReport
@@ -69,14 +71,15 @@ func (p *patroller) run(ctx context.Context) {
 		if every == 0 {
 			continue
 		}
-		if _, err := p.cycle(ctx, false); err != nil && ctx.Err() == nil {
+		if _, err := p.cycle(ctx, false, false); err != nil && ctx.Err() == nil {
 			p.d.Log.Warn("patrol cycle not completed", "err", err)
 		}
 	}
 }
 
-// cycle checks every agent and acts on what it finds, unless it is a dry run.
-func (p *patroller) cycle(ctx context.Context, dryRun bool) (api.PatrolReport, error) {
+// cycle checks every agent and acts on what it finds, unless it is a dry run. If a person asked for
+// it every shim is queried.
+func (p *patroller) cycle(ctx context.Context, asked, dryRun bool) (api.PatrolReport, error) {
 	select {
 	case p.turn <- struct{}{}:
 		defer func() { <-p.turn }()
@@ -88,7 +91,11 @@ func (p *patroller) cycle(ctx context.Context, dryRun bool) (api.PatrolReport, e
 	octx, cancel := context.WithTimeout(ctx, patrolTime)
 	defer cancel()
 	c := p.d.live()
-	all := p.d.agents.Observe(octx)
+	known := p.living
+	if asked {
+		known = nil
+	}
+	all := p.d.agents.Observe(octx, known)
 	if octx.Err() != nil {
 		return rep, api.Errorf(api.CodeTimeout, "observe the agents: %w", context.Cause(octx))
 	}
@@ -100,9 +107,13 @@ func (p *patroller) cycle(ctx context.Context, dryRun bool) (api.PatrolReport, e
 	}
 	lim := patrol.Limits{Stalled: time.Duration(c.Patrol.StalledAfter), Spinning: time.Duration(c.Patrol.SpinningAfter), Done: time.Duration(c.Patrol.DoneAfter)}
 	suspects, views := p.p.Look(time.Now(), obs, lim)
+	p.living = living
 	waits := map[string]patrol.Waits{}
 	leases := p.d.leaseWaiters()
 	for _, s := range suspects {
+		if !asked && !p.confirmed(octx, s) {
+			continue
+		}
 		w := p.d.waitsOf(living[s.Agent], leases)
 		waits[s.Agent] = w
 		rules := c.PatrolRules(living[s.Agent].Role)
@@ -126,6 +137,18 @@ func (p *patroller) cycle(ctx context.Context, dryRun bool) (api.PatrolReport, e
 	p.last = rep
 	p.mu.Unlock()
 	return rep, nil
+}
+
+// confirmed asks a suspect's shim: what the patrol knew of it may be a minute old. One that is not
+// what it was is judged by what it did in the next cycle.
+func (p *patroller) confirmed(ctx context.Context, s patrol.Suspect) bool {
+	v, err := p.d.agents.ObserveAgent(ctx, s.Agent)
+	if err != nil {
+		return false
+	}
+	p.d.measureLiving(&v)
+	p.living[s.Agent] = v
+	return s.Same(v.Observed)
 }
 
 func patrolAgent(v patrol.View, w patrol.Waits) api.PatrolAgent {
@@ -242,7 +265,7 @@ func (p *patroller) restart(ctx context.Context, s patrol.Suspect, f *api.Patrol
 
 // Patrol does a cycle for a person.
 func (b *backend) Patrol(ctx context.Context, req api.PatrolRequest) (api.PatrolReport, error) {
-	return b.patrol.cycle(ctx, req.DryRun)
+	return b.patrol.cycle(ctx, true, req.DryRun)
 }
 
 // LastPatrol is the last cycle; the zero time if there was none.

@@ -38,6 +38,10 @@ func (d *Daemon) measureLiving(v *agent.Living) {
 		v.Err = err
 		return
 	}
+	if v.Sample.CPU, err = g.CPUTime(); err != nil {
+		v.Err = err
+		return
+	}
 	read, stored := g.DiskBytes()
 	v.Sample.Disk, v.Sample.Stored = read+stored, stored
 	procs, err := g.Procs()

@@ -161,3 +161,19 @@ func TestPatrolEndsProgramsOfEndedTasks(t *testing.T) {
 	d.must("agents", "run", "alice", "second")
 	require.Empty(t, d.patrol().Findings)
 }
+
+// TestPatrolGoesByItself in every interval, and sees what an agent does between two queries of its shim.
+func TestPatrolGoesByItself(t *testing.T) {
+	d := startDaemon(t, options{config: strings.Replace(shortPatrol, `interval = "0s"`, `interval = "1s"`, 1)})
+	d.up()
+	for name, script := range map[string]string{"quiet": "exec sleep 1000", "prints": "while :; do echo x; date > out.txt; sleep 0.2; done"} {
+		d.must("agents", "add", name, "--base", "custom", "--write", "**", "--", "sh", "-c", script)
+		d.must("agents", "start", name)
+	}
+	d.eventually("the quiet one is found", func() bool { return strings.Contains(d.must("--json", "events"), `agent quiet: stalled`) })
+	require.NotRegexp(t, "agent prints: (stalled|spinning)", d.must("--json", "events"))
+	d.eventually("the last cycle shows both", func() bool {
+		text := d.must("patrol")
+		return strings.Contains(text, "quiet: stalled for") && strings.Contains(text, "prints")
+	})
+}

@@ -17,6 +17,11 @@ const (
 	// observeTime bounds observing one agent, observers how many are observed at a time.
 	observeTime = 2 * time.Second
 	observers   = 8
+	// recent is for how long what a shim said counts, unless the patrol acts on it: a query costs
+	// more than all else that the patrol reads of an agent.
+	recent = time.Minute
+	// lively is how old a heartbeat may be of a shim that lives for certain.
+	lively = 20 * time.Second
 	// endGrace is how long a program that does not end by itself may take after a TERM.
 	endGrace = 10 * time.Second
 )
@@ -27,12 +32,15 @@ type Living struct {
 	patrol.Observed
 	Role    string
 	InitPID int
+	// At is when its shim was queried.
+	At time.Time
 	// Waiting is what the shim says that the agent waits for; nil if it says nothing.
 	Waiting *api.Waiting
 }
 
-// Observe returns what the shims and the records say of every agent, by name.
-func (m *Manager) Observe(ctx context.Context) []Living {
+// Observe returns what the shims and the records say of every agent, by name. known is what they
+// said before, by agent: it is not asked for again while it is recent. With nil all is.
+func (m *Manager) Observe(ctx context.Context, known map[string]Living) []Living {
 	m.mu.Lock()
 	var as []*Agent
 	for _, a := range m.agents {
@@ -45,7 +53,7 @@ func (m *Manager) Observe(ctx context.Context) []Living {
 	var wg sync.WaitGroup
 	for i, a := range as {
 		slots <- struct{}{}
-		wg.Go(func() { defer func() { <-slots }(); out[i] = m.observe(ctx, a) })
+		wg.Go(func() { defer func() { <-slots }(); out[i] = m.observe(ctx, a, known) })
 	}
 	wg.Wait()
 	return out
@@ -57,10 +65,10 @@ func (m *Manager) ObserveAgent(ctx context.Context, name string) (Living, error)
 	if err != nil {
 		return Living{}, err
 	}
-	return m.observe(ctx, a), nil
+	return m.observe(ctx, a, nil), nil
 }
 
-func (m *Manager) observe(ctx context.Context, a *Agent) Living {
+func (m *Manager) observe(ctx context.Context, a *Agent, known map[string]Living) Living {
 	m.mu.Lock()
 	v := Living{Role: a.Kept.Role, Observed: patrol.Observed{Agent: a.Name(), Workspace: a.WS.Name, Generation: a.Kept.Generation, Status: a.Kept.Status}}
 	up, between, foreign := a.up, a.coming || a.leaving || a.Kept.Removal != nil, a.foreign
@@ -76,10 +84,13 @@ func (m *Manager) observe(ctx context.Context, a *Agent) Living {
 	ctx, cancel := context.WithTimeout(ctx, observeTime)
 	defer cancel()
 	if up {
-		v.Shim, v.Err = m.Shims.Alive(ctx, a)
+		v.Shim, v.Err = m.shimLives(ctx, a, known != nil)
 	}
 	if !v.Shim || v.Err != nil || v.Status != api.StatusRunning {
 		return v
+	}
+	if k, ok := known[v.Agent]; ok && k.same(v) {
+		return k
 	}
 	sh := m.Shims.Dial(a.Name())
 	defer sh.Close()
@@ -88,11 +99,27 @@ func (m *Manager) observe(ctx context.Context, a *Agent) Living {
 		v.Err = err
 		return v
 	}
+	v.At = m.Now()
 	v.fill(st)
 	if st.Task != "" {
 		m.observeTask(a, &v)
 	}
 	return v
+}
+
+// same says whether what was known is recent, and of the same incarnation.
+func (v Living) same(now Living) bool {
+	return v.Err == nil && v.Program && time.Since(v.At) < recent && v.Workspace == now.Workspace && v.Generation == now.Generation && v.Status == now.Status && v.Role == now.Role
+}
+
+// shimLives says whether an agent's shim lives. Its heartbeat is enough if cheap.
+func (m *Manager) shimLives(ctx context.Context, a *Agent, cheap bool) (bool, error) {
+	if cheap && m.Watch != nil {
+		if age, ok := m.Watch.Beat(a); ok && age < lively {
+			return true, nil
+		}
+	}
+	return m.Shims.Alive(ctx, a)
 }
 
 // fill takes over what a shim says.
@@ -154,7 +181,7 @@ func (m *Manager) EndProgram(ctx context.Context, name string, same func(Living)
 		return err
 	}
 	defer a.op.Unlock()
-	if !same(m.observe(ctx, a)) {
+	if !same(m.observe(ctx, a, nil)) {
 		return errChanged(name)
 	}
 	sh := m.Shims.Dial(name)
@@ -169,7 +196,7 @@ func (m *Manager) StopSame(ctx context.Context, name string, same func(Living) b
 		return err
 	}
 	defer a.op.Unlock()
-	if !same(m.observe(ctx, a)) {
+	if !same(m.observe(ctx, a, nil)) {
 		return errChanged(name)
 	}
 	return m.stop(ctx, a)
