@@ -137,6 +137,29 @@ func TestStepsOfAProgramThatPrintsGarbage(t *testing.T) {
 	got := d.taskRecord("claude.1")
 	require.Equal(t, "fine", got.Report.Answer)
 	require.Equal(t, "failed (exit 3)", got.Result)
+
+	// What is reported after the agent's own word that it is done is kept, too.
+	d.must("run", "claude", `sh: polisctl done; sleep 1; printf '{"type":"result","result":"late","is_error":false}\n'`)
+	d.eventually("the late report", func() bool { r := d.taskRecord("claude.2").Report; return r != nil && r.Answer == "late" })
+	require.Equal(t, api.EndDone, d.taskRecord("claude.2").EndedBy)
+
+	// What every program probes for is no refusal that the task met.
+	d.add("own", "--", "sh", "-c", "{prompt}")
+	d.must("run", "own", `python3 -c 'import ctypes; ctypes.CDLL(None).syscall(425, 1, 0)'; chroot /tmp true; while ! test -e /tmp/go; do sleep 0.05; done`)
+	d.eventually("both are recorded", func() bool {
+		all := d.must("agents", "why", "own", "--all")
+		return strings.Contains(all, "io_uring_setup") && strings.Contains(all, "chroot")
+	})
+	d.sh("own", "touch /tmp/go")
+	met := fmt.Sprint(d.settled("own").Refused)
+	require.Contains(t, met, "chroot")
+	require.NotContains(t, met, "io_uring_setup")
+
+	// A refusal in text is found, too.
+	d.must("run", "--wait", "own", `echo '! permission requested: bash (npm test); auto-rejecting' >&2`)
+	got = d.taskRecord("own.2")
+	require.Equal(t, "refused by its own rules: bash (npm test)", got.Result)
+	require.Equal(t, api.OutcomeRefused, got.Outcome)
 }
 
 // TestWhatPolisSeesIsAmongTheSteps: a refusal, and a wait for another agent's lease.

@@ -233,5 +233,5 @@ func (m *Manager) aftermath(a *Agent, t api.Task) (*api.TaskUse, []api.WhyEntry,
 	if err != nil {
 		m.Log.Warn("refusals of a task not known", "agent", a.Name(), "task", t.ID, "err", err)
 	}
-	return st.Use, slices.DeleteFunc(why, func(w api.WhyEntry) bool { return w.Time.Before(*t.Began) }), m.didOf(ctx, sh, st)
+	return st.Use, slices.DeleteFunc(why, func(w api.WhyEntry) bool { return w.Time.Before(*t.Began) || w.Probe }), m.didOf(ctx, sh, st)
 }
