@@ -52,7 +52,8 @@ type Stream struct {
 
 	parse parser
 	buf   []byte
-	side  []byte // of the other output, see Text
+	side  []byte // of the other output, see Text and Watch
+	about string // what the line was about that Watch read before
 	long  int    // bytes of a line that is too long, so far
 
 	out     []api.Step // of this call

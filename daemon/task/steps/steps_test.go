@@ -181,6 +181,34 @@ func TestTheOtherOutputIsText(t *testing.T) {
 	require.False(t, New("").Reads())
 }
 
+// TestRefusalsInTextAreFound: the lines that the real programs printed (Gemini: after its source).
+func TestRefusalsInTextAreFound(t *testing.T) {
+	for text, want := range map[string]string{
+		"\x1b[93m\x1b[1m! \x1b[0mpermission requested: bash (echo hello); auto-rejecting\n":                                        "bash (echo hello)",
+		"✗ do the work (shell)\n  │ echo hello\n  └ Permission denied because no interactive user response was available. Retry\n": "echo hello",
+		"Error executing tool run_shell_command: Tool execution denied by policy.\n":                                               "run_shell_command",
+		"  └ Permission denied because no interactive user response was available.\n":                                              "a call",
+		"I saw: ! permission requested: bash (x); auto-rejecting\n":                                                                "",
+		"✗ a test failed\n  │ npm test\n  └ exit 1\n\n" + strings.Repeat("x", 1<<20) + "\n":                                        "",
+	} {
+		for _, n := range []int{1, 1 << 21} {
+			s := New("")
+			for b := []byte(text); len(b) > 0; b = b[min(n, len(b)):] {
+				s.Watch(b[:min(n, len(b))])
+			}
+			r := s.Report()
+			if want == "" {
+				require.Nil(t, r, text[:20])
+				continue
+			}
+			require.NotNil(t, r, text)
+			require.Equal(t, []string{want}, r.OwnRefused)
+			kept, _ := s.Kept()
+			require.Len(t, kept, 1)
+		}
+	}
+}
+
 // TestNothingHostilePasses: whatever is printed, what is shown has no control characters
 // and is bounded, and how the output was cut into pieces makes no difference.
 func TestNothingHostilePasses(t *testing.T) {
