@@ -59,6 +59,12 @@ func (l *dirLists) drop(id uint64) {
 	delete(l.m, id)
 }
 
+func (l *dirLists) clear() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.m = nil
+}
+
 // offset is the offset after an entry: 1 and 2 for the directory itself and its
 // parent, for others 61 bits of a hash over the name. The hash has a secret, so
 // that nobody can make two names of one offset.

@@ -73,6 +73,7 @@ func (fs *FS) trim() {
 		return
 	}
 	before := fs.tree.Len()
+	fs.lists.clear() // of walks that ended early
 	fs.prune()
 	fs.trimmer.trimmed(time.Now())
 	if !fs.idle(fs.trimmer.least / 8) { // for what was forgotten to arrive
