@@ -150,6 +150,11 @@ type ToolRules struct {
 	Default Verdict `json:"default,omitempty" toml:"default"`
 }
 
+// Empty reports whether there are no rules at all.
+func (r ToolRules) Empty() bool {
+	return len(r.AutoApprove)+len(r.AutoDeny)+len(r.Ask) == 0 && r.Default == ""
+}
+
 // Waiting is what keeps an agent from going on.
 type Waiting struct {
 	// For is "approval" or "lease".

@@ -113,6 +113,9 @@ func (b *Builder) Spec(a *agent.Agent, dir string) wire.Spec {
 	}
 	spec.Path, spec.UserNamespaces, spec.NoRing = c.Sandbox.Path, c.Sandbox.UserNamespaces, !c.Sandbox.FuseIOUring
 	spec.Set(b.Settings(a))
+	if !spec.Tools.Empty() {
+		spec.Hook = hookOf(a.Type)
+	}
 	if ws.Git {
 		b.addGit(&spec, a, c)
 	} else {

@@ -115,6 +115,9 @@ func (s *Shim) insidePermission(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if why := s.foreseen(r.Context(), q); why != "" {
+		return writeJSON(w, api.PermissionResponse{Type: "permission_response", RequestID: req.RequestID, Result: api.VerdictDeny, Reason: why})
+	}
 	q.Request = req.RequestID
 	q.PID, q.Program = caller(r)
 	id, a, err := s.ask(r.Context(), q, wait)

@@ -181,7 +181,13 @@ func (s *Shim) openSandbox(ctx context.Context) error {
 	if err != nil {
 		return api.Errorf(api.CodeInternal, "find own program: %w", err)
 	}
-	box, err := sandbox.Create(ctx, s.sandboxConfig(self))
+	managed, err := s.managedMounts()
+	if err != nil {
+		return api.Errorf(api.CodeInternal, "managed configuration of the agent's program: %w", err)
+	}
+	cfg := s.sandboxConfig(self)
+	cfg.Mounts = append(cfg.Mounts, managed...)
+	box, err := sandbox.Create(ctx, cfg)
 	switch {
 	case errors.Is(err, sandbox.ErrCgroup):
 		return api.Errorf(api.CodeCgroupFailed, "make the sandbox: %w", err)

@@ -2,6 +2,9 @@ package wire
 
 import "polis/daemon/api"
 
+// HookClaude is Spec.Hook for Claude Code.
+const HookClaude = "claude"
+
 // AnswerRequest answers a question: POST /v1/approvals/{id}, since [ApprovalsVersion].
 type AnswerRequest struct {
 	api.AnswerRequest

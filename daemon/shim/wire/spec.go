@@ -78,6 +78,8 @@ type Spec struct {
 	Env        []string         `json:"env,omitempty"`
 	// Vars come after Env, and can be changed.
 	Vars []string `json:"vars,omitempty"`
+	// Hook is HookClaude if the agent's program is to ask before it uses a tool, "" if not.
+	Hook string `json:"hook,omitempty"`
 	// Tools and Remembered are as in Settings.
 	Tools      api.ToolRules      `json:"tools,omitzero"`
 	Remembered []api.ApprovalRule `json:"remembered,omitempty"`
