@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"sync"
 	"syscall"
 )
 
@@ -24,23 +25,18 @@ func main() {
 func run(args []string, out io.Writer) (int, error) {
 	// go test gets the signals of the terminal itself, and ends its tests.
 	signal.Ignore(syscall.SIGINT)
-	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
-	cmd.Stderr = os.Stderr
-	events, err := cmd.StdoutPipe()
+	n, args, err := sidesOf(args)
+	if err != nil {
+		return 2, err
+	}
+	calls, err := split(n, args)
 	if err != nil {
 		return 1, err
 	}
-	if err := cmd.Start(); err != nil {
-		return 1, err
-	}
 	r := newReport(out)
-	readErr := r.read(events)
-	var failed *exec.ExitError
-	if err := cmd.Wait(); err != nil && !errors.As(err, &failed) {
+	failed, err := runSides(calls, r)
+	if err != nil {
 		return 1, err
-	}
-	if readErr != nil {
-		return 1, fmt.Errorf("read the events of go test: %w", readErr)
 	}
 	ok := r.summary(os.Getenv("CI") != "")
 	return exitStatus(ok, failed), nil
@@ -57,19 +53,24 @@ func exitStatus(ok bool, failed *exec.ExitError) int {
 	return 0
 }
 
-// read takes events until the end. A line that is no event is of the go command
-// and is printed.
-func (r *report) read(from io.Reader) error {
+// read takes events until the end, with mu held for each. A line that is no event is of the go
+// command and is printed. side is appended to the names of packages.
+func (r *report) read(from io.Reader, side string, mu sync.Locker) error {
 	lines := bufio.NewReader(from)
 	for {
 		line, err := lines.ReadBytes('\n')
 		if len(line) > 0 {
 			var e event
+			mu.Lock()
 			if json.Unmarshal(line, &e) != nil {
 				_, _ = r.out.Write(line)
 			} else {
+				if e.Package != "" {
+					e.Package += side
+				}
 				r.add(e)
 			}
+			mu.Unlock()
 		}
 		if errors.Is(err, io.EOF) {
 			return nil

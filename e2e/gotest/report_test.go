@@ -2,9 +2,11 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -37,7 +39,7 @@ func TestReport(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
 			r := newReport(&out)
-			require.NoError(t, r.read(strings.NewReader(c.in)))
+			require.NoError(t, r.read(strings.NewReader(c.in), "", &sync.Mutex{}))
 			require.Equal(t, c.ok, r.summary(c.strict), out.String())
 			for _, w := range c.want {
 				require.Contains(t, out.String(), w)
@@ -81,5 +83,54 @@ func TestRunsGoTest(t *testing.T) {
 			require.Equal(t, c.code, code, out.String())
 			require.Contains(t, out.String(), c.want)
 		})
+	}
+}
+
+// TestSidesRunEveryTestOnce: at the same time, which two tests that wait for each other show.
+func TestSidesRunEveryTestOnce(t *testing.T) {
+	dir := t.TempDir()
+	write := func(file, text string) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600))
+	}
+	const meet = `package m
+import ("os"; "testing"; "time")
+func meet(t *testing.T, me, other string) {
+	if _, err := os.Stat(me); err == nil { t.Fatal("run twice") }
+	if err := os.WriteFile(me, nil, 0o600); err != nil { t.Fatal(err) }
+	for i := 0; i < 6000; i++ {
+		if _, err := os.Stat(other); err == nil { return }
+		time.Sleep(10*time.Millisecond)
+	}
+	t.Fatal("the other does not run")
+}
+func TestA(t *testing.T) { meet(t, "a", "b") }
+func TestB(t *testing.T) { meet(t, "b", "a") }
+func TestC(t *testing.T) { %s }
+`
+	write("go.mod", "module m\n")
+	t.Chdir(dir)
+	for body, code := range map[string]int{"": 0, `t.Error("no good")`: 1, `os.Exit(0)`: 1} {
+		write("m_test.go", strings.ReplaceAll(meet, "%s", body))
+		for _, f := range []string{"a", "b"} {
+			_ = os.Remove(filepath.Join(dir, f)) //nolint:errcheck // of the round before
+		}
+		var out bytes.Buffer
+		got, err := run([]string{"-sides", "2", "-count=1", "."}, &out)
+		require.NoError(t, err)
+		require.Equal(t, code, got, out.String())
+		require.Contains(t, out.String(), "m (2 of 2)")
+		if code == 0 {
+			require.Contains(t, out.String(), "3 passed, 0 failed, 0 skipped")
+		}
+	}
+	write("m_test.go", strings.ReplaceAll(meet, "%s", `t.Error("not asked for")`))
+	require.NoError(t, errors.Join(os.Remove("a"), os.Remove("b")))
+	var out bytes.Buffer
+	got, err := run([]string{"-sides", "2", "-run", "^Test[AB]$", "-count=1", "."}, &out)
+	require.NoError(t, err)
+	require.Zero(t, got, out.String())
+	for _, args := range [][]string{{"-sides"}, {"-sides", "2"}, {"-sides", "none", "."}, {"-sides", "0", "."}} {
+		_, err := run(args, &bytes.Buffer{})
+		require.Error(t, err, args)
 	}
 }
