@@ -17,6 +17,7 @@ import (
 // safe for concurrent use.
 type Meter struct {
 	f    *os.File
+	fd   int // of f; File.Fd makes a system call each time
 	last [256]byte
 	n    int
 }
@@ -46,7 +47,7 @@ func OpenMeter(path string) (*Meter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("meter of a cgroup: %w", err)
 	}
-	return &Meter{f: f}, nil
+	return &Meter{f: f, fd: int(f.Fd())}, nil
 }
 
 // Moved reports whether a process of the group, or of a group below it, used processor time since
@@ -54,7 +55,7 @@ func OpenMeter(path string) (*Meter, error) {
 // costs one pread(2).
 func (m *Meter) Moved() bool {
 	var now [256]byte
-	n, err := unix.Pread(int(m.f.Fd()), now[:], 0)
+	n, err := unix.Pread(m.fd, now[:], 0)
 	n = max(n, 0)
 	moved := err != nil || n == 0 || !bytes.Equal(now[:n], m.last[:m.n])
 	m.last, m.n = now, n

@@ -120,10 +120,20 @@ func born(pid int) (at uint64, over bool, err error) {
 
 // state is the letter of what a process does, and when it began.
 func state(pid int) (now string, at uint64, err error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	// Not os.ReadFile, which makes three times as many system calls: polisd reads this of every
+	// shim all the time.
+	path := fmt.Sprintf("/proc/%d/stat", pid)
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return "", 0, err
+		return "", 0, &os.PathError{Op: "open", Path: path, Err: err}
 	}
+	defer unix.Close(fd)
+	b := make([]byte, 1024) // its 52 numbers and a name of 64 bytes fit
+	n, err := unix.Read(fd, b)
+	if err != nil {
+		return "", 0, &os.PathError{Op: "read", Path: path, Err: err}
+	}
+	b = b[:n]
 	// The name before may contain anything.
 	words := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
 	if len(words) < 20 {
