@@ -15,6 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// slowMachine reports that this is an emulated machine.
+func slowMachine() bool { return os.Getenv("POLIS_PATIENCE") != "" }
+
 // patience is how long to wait for what must happen; POLIS_PATIENCE (such as 10m) on a slow machine.
 func patience() time.Duration {
 	if d, err := time.ParseDuration(os.Getenv("POLIS_PATIENCE")); err == nil {
