@@ -65,6 +65,8 @@ func help(verb string, args []string) error {
 		return crowd(args)
 	case "swarm":
 		return swarm(args[0])
+	case "latency":
+		return latency(args[0])
 	case "opens":
 		return opens(args[0], args[1])
 	case "panics":

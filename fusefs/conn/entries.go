@@ -29,6 +29,21 @@ func (e *entries) add() {
 	e.own++
 }
 
+// addBare counts a reader that has no entry.
+func (e *entries) addBare() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.own++
+	e.bare++
+}
+
+// noneBare reports that no reader waits for an entry.
+func (e *entries) noneBare() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.bare == 0
+}
+
 // remove counts a reader that ended with its entry.
 func (e *entries) remove() {
 	e.mu.Lock()
@@ -108,6 +123,7 @@ func (r *reader) regain() bool {
 				r.c.log.Error("answer not taken", slog.String("op", "io_uring"), slog.Any("err", err))
 			}
 			r.c.ended(d)
+			r.queue.reviving.Store(false)
 			return true
 		}
 		err := r.renew()

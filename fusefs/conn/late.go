@@ -187,6 +187,7 @@ func (l *lateRing) arrived(c *Conn, done cqe) {
 		c.giveBack(d)
 		return
 	}
+	c.spawnBare(d.queue)
 	c.mu.Lock()
 	c.readers = append(c.readers, d)
 	c.mu.Unlock()

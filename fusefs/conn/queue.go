@@ -16,7 +16,8 @@ type queue struct {
 	limit   int32        // of readers
 	first   *reader      // made before the queue was registered with the kernel
 
-	entries entries // of a queue of fuse-io-uring
+	entries  entries     // of a queue of fuse-io-uring
+	reviving atomic.Bool // a bare reader was started, and has no entry yet
 }
 
 // spawnReader starts one more reader of a queue if the limit allows it.
@@ -40,6 +41,31 @@ func (c *Conn) spawnReader(q *queue) bool {
 	}
 	c.start(r)
 	return true
+}
+
+// spawnBare starts a reader of a ring without an entry: it takes that of the next request that a
+// goroutine has answered. The kernel prefers the entry that was freed last, so after many answers by
+// lateRing its requests would never come to the readers again, whose entries are below.
+func (c *Conn) spawnBare(q *queue) {
+	if !q.entries.noneBare() || !q.reviving.CompareAndSwap(false, true) {
+		return
+	}
+	if q.readers.Add(1) > q.limit {
+		q.readers.Add(-1) // and there is no further attempt
+		return
+	}
+	r, err := newRingReader(c, q)
+	if err != nil {
+		q.readers.Add(-1)
+		c.log.Warn("no further reader", slog.String("op", "serve"), slog.Any("err", err))
+		return
+	}
+	if err := unix.Munmap(r.mem); err != nil {
+		c.log.Warn("memory not given back", slog.String("op", "munmap"), slog.Any("err", err))
+	}
+	r.setBuffers(nil)
+	r.uncounted = true
+	c.start(r)
 }
 
 func (c *Conn) reader(q *queue) (*reader, error) {
@@ -87,7 +113,7 @@ func (c *Conn) retire(q *queue) bool {
 // leave is the exit of a reader.
 func (c *Conn) leave(r *reader) {
 	r.queue.readers.Add(-1)
-	if r.ring != nil {
+	if r.ring != nil && !r.uncounted {
 		r.queue.entries.remove()
 	}
 	c.forget(r)

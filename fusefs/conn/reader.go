@@ -39,6 +39,8 @@ type reader struct {
 	// slot: this is a request with a goroutine of its own, which has one of Conn.slots while it
 	// does not wait. counted: it is one of Conn.deferred.
 	slot, counted bool
+	// uncounted: this reader of a ring has no entry yet, and is not one of entries.bare.
+	uncounted bool
 	// ring is where requests come from and answers go to; nil: the device.
 	ring *ring
 	due  uint64 // the request of the ring that has no answer yet

@@ -137,6 +137,11 @@ func (r *reader) head() *ringHeader {
 func (r *reader) join() bool {
 	r.c.pinToCPU(r.queue.cpu)
 	err := r.ring.enable()
+	if err == nil && r.uncounted {
+		r.uncounted = false
+		r.queue.entries.addBare()
+		return true
+	}
 	if err == nil {
 		err = r.register()
 	}
