@@ -32,7 +32,7 @@ var realAgents = map[string]realAgent{
 	"claude": {
 		pkg: "@anthropic-ai/claude-code", api: "Messages", other: "claude-other", goOn: true,
 		env: []string{"ANTHROPIC_BASE_URL=http://127.0.0.1:PORT", "ANTHROPIC_API_KEY=sk-stand-in"},
-		set: "`ANTHROPIC_BASE_URL`, `ANTHROPIC_API_KEY`",
+		set: "`ANTHROPIC_BASE_URL=URL`, `ANTHROPIC_API_KEY=KEY`",
 	},
 	"cline": {
 		pkg: "cline", api: "Chat Completions", other: "other",
@@ -57,13 +57,13 @@ END`,
 	"copilot": {
 		pkg: "@github/copilot", api: "Chat Completions", other: "other", goOn: true,
 		env: []string{"COPILOT_PROVIDER_BASE_URL=http://127.0.0.1:PORT/v1", "COPILOT_PROVIDER_API_KEY=sk-stand-in", "COPILOT_MODEL=stand-in"},
-		set: "`COPILOT_PROVIDER_BASE_URL`, `COPILOT_PROVIDER_API_KEY`, `COPILOT_MODEL`; no login",
+		set: "`COPILOT_PROVIDER_BASE_URL=URL`, `COPILOT_PROVIDER_API_KEY=KEY`, `COPILOT_MODEL=MODEL`; no login",
 	},
 	"gemini": {
 		pkg: "@google/gemini-cli", api: "generateContent", other: "gemini-other", goOn: true,
 		env:   []string{"GOOGLE_GEMINI_BASE_URL=http://127.0.0.1:PORT", "GEMINI_API_KEY=sk-stand-in"},
 		setup: `mkdir -p ~/.gemini && echo '{"security": {"auth": {"selectedType": "gemini-api-key"}}}' > ~/.gemini/settings.json`,
-		set:   "`GEMINI_API_KEY`; for another service `GOOGLE_GEMINI_BASE_URL`, and `security.auth.selectedType = \"gemini-api-key\"` in `~/.gemini/settings.json`",
+		set:   "`GEMINI_API_KEY=KEY`; for another service `GOOGLE_GEMINI_BASE_URL=URL`, and `security.auth.selectedType = \"gemini-api-key\"` in `~/.gemini/settings.json`",
 	},
 	"opencode": {
 		pkg: "opencode-ai", api: "Chat Completions", other: "standin/other", goOn: true,
@@ -85,7 +85,7 @@ echo '{"defaultProvider": "standin", "defaultModel": "stand-in"}' > ~/.pi/agent/
 		pkg: "@qwen-code/qwen-code", api: "Chat Completions", other: "other", goOn: true,
 		env:   []string{"OPENAI_BASE_URL=http://127.0.0.1:PORT/v1", "OPENAI_API_KEY=sk-stand-in", "OPENAI_MODEL=stand-in"},
 		setup: `mkdir -p ~/.qwen && echo '{"security": {"auth": {"selectedType": "openai"}}}' > ~/.qwen/settings.json`,
-		set:   "`OPENAI_BASE_URL`, `OPENAI_API_KEY`, `OPENAI_MODEL`, and `security.auth.selectedType = \"openai\"` in `~/.qwen/settings.json`",
+		set:   "`OPENAI_BASE_URL=URL`, `OPENAI_API_KEY=KEY`, `OPENAI_MODEL=MODEL`, and `security.auth.selectedType = \"openai\"` in `~/.qwen/settings.json`",
 	},
 }
 
@@ -201,6 +201,7 @@ func (r *realRun) meetsRefusals(seen *seenAgent) {
 		args = slices.Insert(args, 2, "--continue")
 	}
 	r.must(args...)
+	r.ended()
 	got := r.settled(r.name)
 	_, results := r.model.played()
 	require.Equal(t, api.OutcomeMerged, got.Outcome, "%+v\n%s\n%s", got, r.must("agents", "watch", "-n", "200", r.name), r.model.log())

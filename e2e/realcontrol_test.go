@@ -5,6 +5,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/creack/pty"
 	"github.com/stretchr/testify/require"
 
 	"polis/daemon/api"
@@ -61,7 +63,7 @@ func (r *realRun) outside(t testing.TB) *control {
 
 // command is a command as the agents' user. What it leaves running ends with it.
 func (c *control) command(words ...string) *exec.Cmd {
-	ctx, cancel := context.WithTimeout(c.t.Context(), 2*patience)
+	ctx, cancel := context.WithTimeout(c.t.Context(), 5*patience)
 	c.t.Cleanup(cancel)
 	id := strconv.Itoa(owner)
 	cmd := exec.CommandContext(ctx, "unshare", append([]string{"--pid", "--fork", "--kill-child", "--mount-proc", "setpriv", "--reuid=" + id, "--regid=" + id, "--clear-groups",
@@ -81,7 +83,7 @@ func (c *control) works(round int) timing {
 	c.r.model.play(work(c.clone, c.r.name, round)...)
 	cmd := c.command(c.r.types()[c.r.name].PromptCommand(nil, "- make a file, test it and commit it")...)
 	begin := time.Now()
-	out, err := cmd.CombinedOutput()
+	out, err := inTerminal(cmd)
 	end := time.Now()
 	require.NoError(c.t, err, "%s\n%s", out, c.r.model.log())
 	require.Contains(c.t, c.must("git", "log", "--format=%s"), "work "+strconv.Itoa(round)+" of "+c.r.name, "%s\n%s", out, c.r.model.log())
@@ -89,20 +91,43 @@ func (c *control) works(round int) timing {
 	return timing{first.Sub(begin), end.Sub(begin), cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), 0}
 }
 
+// inTerminal runs a command as polis runs a task: its output is a terminal, its input is empty.
+// Programs draw more on one than they write to a pipe.
+func inTerminal(cmd *exec.Cmd) ([]byte, error) {
+	screen, tty, err := pty.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer screen.Close()
+	cmd.Stdout, cmd.Stderr = tty, tty
+	err = cmd.Start()
+	tty.Close()
+	if err != nil {
+		return nil, err
+	}
+	out, _ := io.ReadAll(screen) // EIO when the last program has closed it
+	return out, cmd.Wait()
+}
+
 // timed runs a task in polis.
 func (r *realRun) timed(prompt string) timing {
 	cpu, shim := r.cpu()
 	begin := time.Now()
 	r.must("agents", "run", r.name, "--", prompt)
-	var got api.Task
-	r.eventually("the task ends", func() bool {
-		all := r.tasks(r.name)
-		got = all[len(all)-1]
-		return got.Ended != nil
-	})
+	got := r.ended()
 	first, _ := r.model.played()
 	cpuAfter, shimAfter := r.cpu()
 	return timing{first.Sub(begin), got.Ended.Sub(begin), cpuAfter - cpu, shimAfter - shim}
+}
+
+// ended waits for the end of the last task. Some programs take a minute on a machine with other work.
+func (r *realRun) ended() (last api.Task) {
+	require.Eventually(r.t, func() bool {
+		all := r.tasks(r.name)
+		last = all[len(all)-1]
+		return last.Ended != nil
+	}, 5*patience, 100*time.Millisecond, "%s", r.model.log())
+	return last
 }
 
 // cpu is the processor time that the agent's sandbox and its shim have used.

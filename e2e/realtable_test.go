@@ -44,12 +44,12 @@ Each program does this, and the run fails if one does not:
 		fmt.Fprintf(&b, "| `%s` | %s %s | %s | starts, edits, tests, commits, ends, merged; goes on when refused | %s | %s |\n",
 			a.name, a.agent.pkg, a.version, a.agent.api, "`"+strings.Join(a.tools, "`, `")+"`", goOn)
 	}
-	b.WriteString("\n## What to set\n\nWith a model service other than the vendor's, or without a login. No program needed one.\n\n| base type | set |\n|---|---|\n")
+	b.WriteString("\n## What to set\n\nWith a model service other than the vendor's, or without a login. No program needed one. Variables are given by `--env`.\n\n| base type | set |\n|---|---|\n")
 	for _, a := range all {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", a.name, a.agent.set)
 	}
 	fmt.Fprintf(&b, "\n## Time\n\nSeconds, medians of %d runs in turns with the same program in a clone outside polis. The first column of each pair is outside.\n", rounds())
-	b.WriteString("Both are from the command; nothing here is asserted. Processor time in polis is that of the sandbox; the shim's is besides.\n\n")
+	b.WriteString("Both are from the command. The machine had other work, so nothing is asserted. Processor time in polis is that of the sandbox; the shim's is besides.\n\n")
 	b.WriteString("| base type | first request | | whole task | | processor | | shim |\n|---|---|---|---|---|---|---|---|\n")
 	for _, a := range all {
 		fmt.Fprintf(&b, "| `%s`", a.name)
@@ -71,5 +71,6 @@ func medianOf(all []timing, of func(timing) time.Duration) float64 {
 		values[i] = of(t)
 	}
 	slices.Sort(values)
-	return values[len(values)/2].Seconds()
+	n := len(values)
+	return (values[(n-1)/2] + values[n/2]).Seconds() / 2
 }
