@@ -177,7 +177,7 @@ func (fs *FS) tryChange(ctx context.Context, c Caller, m *mutation) (tk Ticket, 
 	defer w.end()
 	tk, errno = fs.guard.Write(ctx, c, m.op, targets...)
 	if errno == 0 && tk == nil {
-		errno = syscall.EACCES // a guard that forgets the ticket does not open the gate
+		errno = syscall.EACCES // a nil ticket without an error is treated as a denial
 	}
 	if errno != 0 {
 		if tk != nil {

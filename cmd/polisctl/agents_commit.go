@@ -13,7 +13,7 @@ func (a *app) commitCmd() *cobra.Command {
 	var message string
 	cmd := &cobra.Command{
 		Use:   "commit NAME [-m MESSAGE]",
-		Short: "Commit what an agent has in no commit",
+		Short: "Commit an agent's uncommitted changes",
 		Long: `Commit all that an agent has changed and that is in no commit, on its branch: only
 commits are merged. git runs in the agent's sandbox, with its identity, its hooks
 and its ignore rules. Without MESSAGE it is made of the agent's last task. While

@@ -51,7 +51,7 @@ not fit is killed then.`,
 	flags.StringVarP(&f.memory, "memory", "m", "", "memory limit in `MB`, or as in 2GB")
 	f.limits.register(cmd)
 	f.env.register(cmd)
-	flags.StringArrayVar(&f.unsetEnv, "unset-env", nil, "take the variable `NAME` away; may be repeated")
+	flags.StringArrayVar(&f.unsetEnv, "unset-env", nil, "unset the variable `NAME`; may be repeated")
 	flags.StringVar(&f.role, "role", "", "`ROLE` of polisd.toml, with its rules")
 	flags.StringArrayVar(&f.rules.read, "read", nil, "allow reading what matches `GLOB`; may be repeated")
 	flags.StringArrayVar(&f.rules.write, "write", nil, "allow reading and writing what matches `GLOB`; may be repeated")

@@ -17,7 +17,7 @@ func (a *app) conflictsCmd() *cobra.Command {
 	var workspace string
 	cmd := &cobra.Command{
 		Use:   "conflicts [--watch]",
-		Short: "Show what would not merge, and who changes the same files",
+		Short: "Show branches that would conflict, and files that several agents change",
 		Long: `Show what would not merge: every agent's branch is tried with the target branch
 and with every other agent's branch, without merging anything, whenever one
 of them moves. Below that, the paths that more than one agent has changed since

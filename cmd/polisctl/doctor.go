@@ -19,7 +19,7 @@ import (
 func (a *app) doctorCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
-		Short: "Find out what this machine can do for polis",
+		Short: "Check what this machine supports",
 		Long: `Look at the kernel, FUSE and passthrough, namespaces, network, control groups,
 git, systemd, disk, clock and configuration, and say what is missing, what that
 costs and how to mend it. Nothing on the machine is changed.

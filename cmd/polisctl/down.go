@@ -13,7 +13,7 @@ func (a *app) downCmd() *cobra.Command {
 	var req api.DownRequest
 	cmd := &cobra.Command{
 		Use:   "down [WORKSPACE] [--force] [--ignored]",
-		Short: "Take a repository away from polis; all work is put aside first",
+		Short: "Remove a repository from polis; all work is put aside first",
 		Long: `Remove every agent of a workspace, and the workspace from polis' list. Without
 --force nothing is removed if any agent runs or has work that is nowhere else;
 with it, that work is put aside first. The project and the workspace's directory

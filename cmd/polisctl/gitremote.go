@@ -22,7 +22,7 @@ import (
 func (a *app) gitRemoteCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:    "git-remote REMOTE [URL]",
-		Short:  "Speak to a remote of the project for git",
+		Short:  "Connect git to a remote of the project",
 		Hidden: true,
 		Args:   takes(1, 2, "the REMOTE and its URL"),
 		RunE: func(cmd *cobra.Command, args []string) error {

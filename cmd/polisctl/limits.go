@@ -24,11 +24,11 @@ func (f *limitFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.pids, "pids", "", "at most `N` processes and threads (default as configured)")
 	flags.StringVar(&f.cpu, "cpu", "", "at most `PERCENT` of one processor: 150 is one and a half; none for no limit")
-	flags.StringVar(&f.cpuWeight, "cpu-weight", "", "share of the processors when they are short, `WEIGHT` from 1 to 10000; 100 is everybody's")
+	flags.StringVar(&f.cpuWeight, "cpu-weight", "", "share of busy processors, `WEIGHT` from 1 to 10000; the default is 100")
 	flags.StringVar(&f.disk, "disk", "", "at most `MB` in worktree, home and scratch directory; none for no limit")
 	flags.StringVar(&f.files, "files", "", "at most `N` files and directories there; none for no limit")
 	flags.StringVar(&f.connections, "connections", "", "at most `N` connections to the outside at a time; none for no limit")
-	flags.StringVar(&f.ioWeight, "io-weight", "", "share of the disks when they are short, `WEIGHT` from 1 to 1000; 100 is everybody's")
+	flags.StringVar(&f.ioWeight, "io-weight", "", "share of busy disks, `WEIGHT` from 1 to 1000; the default is 100")
 }
 
 // limitsText are an agent's limits in words.

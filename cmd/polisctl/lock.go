@@ -41,7 +41,7 @@ In the sandbox of an agent the agent is the holder, and may lock what it may wri
 	flags.BoolVar(&req.Read, "read", false, "share it with other readers")
 	flags.BoolVar(&req.Tree, "tree", false, "lock everything below PATH too")
 	flags.StringVar(&req.Reason, "reason", "", "`TEXT` others are shown")
-	flags.DurationVar(&hold, "for", 0, "give it back after `DURATION` (default: with unlock)")
+	flags.DurationVar(&hold, "for", 0, "release it after `DURATION` (default: with unlock)")
 	flags.DurationVar(&wait, "wait", 0, "wait up to `DURATION` if it is held")
 	_ = cmd.RegisterFlagCompletionFunc("agent", a.completeAgents) // fails only for a flag that is not there
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -28,7 +28,7 @@ way or something put aside needs is kept. Agents go on meanwhile.`,
 		Args: takes(0, 0, ""),
 	}
 	cmd.Flags().BoolVar(&now, "now", false, "do it now, in one workspace")
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "say what would be removed, and change nothing")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what would be removed, and change nothing")
 	cmd.Flags().StringVarP(&workspace, "workspace", "w", "", "only this `WORKSPACE`")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := checkWorkspace(workspace); err != nil {

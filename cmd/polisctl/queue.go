@@ -17,7 +17,7 @@ func (a *app) queueCmd() *cobra.Command {
 	var workspace string
 	cmd := &cobra.Command{
 		Use:   "queue [--watch]",
-		Short: "Show and change who is merged next",
+		Short: "Show and change the merge queue",
 		Long: `Show the merge queue of each workspace: who waits, in the order of merging, and
 what became of the last ones, with the tasks whose work it is. A task that ends with exit code 0 puts its agent's
 branch there by itself, unless auto_merge is off; polisctl merge puts one before

@@ -46,17 +46,17 @@ task's: that of its program, or 1 if it ended otherwise and not well.`,
 		ValidArgsFunction: a.completeAgents,
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&f.base, "base", "b", "", "base `TYPE` of an agent that is not there, see polisctl agents types")
+	flags.StringVarP(&f.base, "base", "b", "", "base `TYPE` of an agent that does not exist yet, see polisctl agents types")
 	flags.StringVar(&f.name, "name", "", "`NAME` of the agent: all words are the prompt")
-	flags.StringVarP(&f.workspace, "workspace", "w", "", "`WORKSPACE` of an agent that is not there (default: that of the current directory, or the only one)")
-	flags.StringVar(&f.role, "role", "", "`ROLE` of an agent that is not there")
+	flags.StringVarP(&f.workspace, "workspace", "w", "", "`WORKSPACE` of an agent that does not exist yet (default: that of the current directory, or the only one)")
+	flags.StringVar(&f.role, "role", "", "`ROLE` of an agent that does not exist yet")
 	flags.StringVarP(&f.file, "file", "F", "", "read the prompt from `FILE`")
 	flags.BoolVarP(&f.follow, "follow", "f", false, "show the output until the task has ended (default on a terminal)")
 	flags.BoolVar(&f.wait, "wait", false, "wait for the result, and show no output")
 	flags.BoolVarP(&f.detach, "detach", "d", false, "only give the task")
 	flags.StringVar(&f.model, "model", "", "the `MODEL` that the agent's program uses for this task")
-	flags.BoolVar(&f.goOn, "continue", false, "go on with the program's last session in this agent")
-	flags.BoolVar(&f.commit, "commit", false, "commit what the task leaves in no commit, if it ends well (default as its role says)")
+	flags.BoolVar(&f.goOn, "continue", false, "continue the program's last session in this agent")
+	flags.BoolVar(&f.commit, "commit", false, "commit the task's uncommitted changes, if it ends well (default as its role says)")
 	f.env.register(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("base", a.completeTypes) // fails only for a flag that is not there
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -83,8 +83,8 @@ func (a *app) restoreCmd() *cobra.Command {
 	var req api.RestoreRequest
 	cmd := &cobra.Command{
 		Use:   "restore NAME [--ref REF] [--as NAME] [--branch BRANCH]",
-		Short: "Bring a removed or discarded agent back",
-		Long: `Bring a removed or discarded agent back as it was: type, role, rules, branch,
+		Short: "Restore a removed or discarded agent",
+		Long: `Restore a removed or discarded agent as it was: type, role, rules, branch,
 index, and every file that was put aside. What was put aside stays there, so it
 can be restored again, under other names with --as and --branch. polisctl gc
 --dry-run lists what there is.`,
@@ -122,7 +122,7 @@ can be restored again, under other names with --as and --branch. polisctl gc
 func (a *app) rebaseCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rebase NAME",
-		Short: "Put the target branch into an agent's branch",
+		Short: "Merge the target branch into an agent's branch",
 		Long: `Merge the target branch into an agent's branch, in its worktree and inside its
 sandbox, with its own git configuration and hooks. A conflict stays in the worktree
 for the agent to resolve, and ends this command with status 4. The agent's commits stay what they are.`,
@@ -198,7 +198,7 @@ func (a *app) gcCmd() *cobra.Command {
 	var before string
 	cmd := &cobra.Command{
 		Use:   "gc [--dry-run] [--before AGE]",
-		Short: "Delete what was put aside long ago",
+		Short: "Delete old work that was put aside",
 		Long: `Delete for ever what removals have put aside and what is older than trash.ttl of
 polisd.toml (30 days), or than --before. --dry-run only lists it, with what each
 takes on the disk and with what is kept.`,

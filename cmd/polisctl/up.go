@@ -24,7 +24,7 @@ directory that holds project and .polis; polisd chooses one if it is not given.`
 	}
 	cmd.Flags().StringVar(&repo, "repo", ".", "the repository: a directory or a `URL`")
 	cmd.Flags().StringVar(&target, "target", "", "the `BRANCH` agents start from and merge into (default: the one checked out)")
-	cmd.Flags().BoolVar(&adopt, "adopt-git", false, "take the .git that a plain directory under polis has now for the project's own; agents could write there, so look at .git/config and .git/hooks first")
+	cmd.Flags().BoolVar(&adopt, "adopt-git", false, "adopt a .git that appeared in a plain directory under polis; agents could write there, so check .git/config and .git/hooks first")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		req := api.UpRequest{Target: target, AdoptGit: adopt}
 		var err error

@@ -7,8 +7,8 @@ type Limits struct {
 	Pids int `json:"pids,omitempty"` // processes and threads
 	// CPUPercent bounds the processor time: 100 is one processor, -1 no bound.
 	CPUPercent int `json:"cpu_percent,omitempty"`
-	CPUWeight  int `json:"cpu_weight,omitempty"` // 1 to 10000; 100 is everybody's
-	IOWeight   int `json:"io_weight,omitempty"`  // 1 to 1000; 100 is everybody's
+	CPUWeight  int `json:"cpu_weight,omitempty"` // 1 to 10000; the default is 100
+	IOWeight   int `json:"io_weight,omitempty"`  // 1 to 1000; the default is 100
 	// DiskMB bounds worktree, home and scratch directory; -1 no bound.
 	DiskMB int `json:"disk_mb,omitempty"`
 	// DiskFiles bounds the files and directories there; -1 no bound.

@@ -11,15 +11,21 @@ import (
 // hidden is where what a remote has is kept out of agents' sight.
 func hidden(remote, kind string) string { return "refs/polis/remotes/" + remote + "/" + kind + "/" }
 
-// Refs lists the branches and tags a remote has now.
-func (b *Broker) Refs(ctx context.Context, name string) (api.RemoteResponse, error) {
-	p, r, done, err := b.one(ctx, name)
+// open takes the turn of the remote called name and prepares access to it. The caller must call
+// done, which is never nil, also after an error.
+func (b *Broker) open(ctx context.Context, name string) (r Remote, a access, done func(), err error) {
+	p, r, leave, err := b.one(ctx, name)
 	if err != nil {
-		return api.RemoteResponse{}, err
+		return r, a, func() {}, err
 	}
-	defer done()
 	a, end, err := b.reach(ctx, p, r)
-	defer end()
+	return r, a, func() { end(); leave() }, err
+}
+
+// Refs returns the branches and tags that a remote has now.
+func (b *Broker) Refs(ctx context.Context, name string) (api.RemoteResponse, error) {
+	r, a, done, err := b.open(ctx, name)
+	defer done()
 	if err != nil {
 		return api.RemoteResponse{}, err
 	}
@@ -54,16 +60,11 @@ func (b *Broker) run(ctx context.Context, a access, say func(git.Step), args ...
 	return b.Workspace.Bare().Do(ctx, git.Cmd{Args: args, Config: a.config, Env: a.env, Global: a.global, Remote: true, Timeout: timeout, Progress: say})
 }
 
-// Fetch brings in what a remote has, and says what that is. It moves no ref
-// that an agent sees: the agent's own git does that, as far as its view lets it.
+// Fetch fetches the branches and tags of a remote and returns them. It moves no ref that an agent
+// sees: the agent's own git does that, as far as its view lets it.
 func (b *Broker) Fetch(ctx context.Context, name string, say func(git.Step)) (api.RemoteResponse, error) {
-	p, r, done, err := b.one(ctx, name)
-	if err != nil {
-		return api.RemoteResponse{}, err
-	}
+	r, a, done, err := b.open(ctx, name)
 	defer done()
-	a, end, err := b.reach(ctx, p, r)
-	defer end()
 	if err != nil {
 		return api.RemoteResponse{}, err
 	}
@@ -134,15 +135,10 @@ func (b *Broker) ids(ctx context.Context, name string) (map[string]bool, error) 
 	return ids, nil
 }
 
-// Push moves refs of a remote. The caller has checked that it may.
+// Push updates refs of a remote. The caller has checked that the agent may.
 func (b *Broker) Push(ctx context.Context, name string, updates []api.RemoteUpdate, dryRun bool, say func(git.Step)) (api.RemoteResponse, error) {
-	p, r, done, err := b.one(ctx, name)
-	if err != nil {
-		return api.RemoteResponse{}, err
-	}
+	r, a, done, err := b.open(ctx, name)
 	defer done()
-	a, end, err := b.reach(ctx, p, r)
-	defer end()
 	if err != nil {
 		return api.RemoteResponse{}, err
 	}
