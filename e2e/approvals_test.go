@@ -211,3 +211,22 @@ func TestARuleAsksAtTheSystemCall(t *testing.T) {
 	d.refused(api.CodeNotFound, "approvals", "approve", gone.ID)
 	require.Equal(t, "one\n", d.sh("alice", "cat deploy/prod.txt"))
 }
+
+// TestAnAgentThatWaitsForALeaseIsShownAsWaiting.
+func TestAnAgentThatWaitsForALeaseIsShownAsWaiting(t *testing.T) {
+	d := startDaemon(t, options{config: "[locks]\non_conflict = \"60s\"\n"})
+	d.up()
+	d.add("alice")
+	d.add("bob")
+	d.must("lock", "main.txt", "--agent", "bob")
+	done := d.asking("alice", "echo x > main.txt")
+	d.eventually("alice waits", func() bool {
+		return strings.Contains(d.must("agents", "list", "--waiting"), "for a lock on main.txt; polisctl locks")
+	})
+	a, _ := d.agent("alice")
+	require.Equal(t, api.WaitingLease, a.Waiting.For)
+	require.Equal(t, "main.txt", a.Waiting.Path)
+	d.must("unlock", "main.txt", "--agent", "bob")
+	require.Zero(t, (<-done).code)
+	require.Equal(t, "", d.must("-q", "agents", "list", "--waiting"))
+}

@@ -107,6 +107,7 @@ const unreachablePause = 200 * time.Millisecond
 
 // awaitPath queues for a path. A restart of polisd only loses the place in the queue.
 func (s *Shim) awaitPath(ctx context.Context, p string, wait, keep time.Duration) error {
+	defer s.leaseWaits.begin(p)()
 	end := time.Now().Add(wait)
 	for {
 		left := max(time.Until(end), 0)

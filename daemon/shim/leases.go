@@ -116,6 +116,7 @@ type locker struct {
 	c *lockd.Client
 	// waited is how long agents were kept waiting by leases of others, in nanoseconds.
 	waited *atomic.Int64
+	waits  *leaseWaits // may be nil
 	// waiting is called when a lease is awaited, and its result when that has ended; may be nil.
 	waiting func(view.LockRequest) (stop func() bool)
 	// late is called with a path that was acquired after a long wait; it does not block; may be nil.
@@ -159,6 +160,9 @@ func (l locker) Acquire(ctx context.Context, r view.LockRequest) (fusefs.Ticket,
 	req := lockRequest(r)
 	if l.waiting != nil {
 		defer l.waiting(r)()
+	}
+	if len(r.Paths)+len(r.Trees) > 0 {
+		defer l.waits.begin(append(r.Paths[:len(r.Paths):len(r.Paths)], r.Trees...)[0])()
 	}
 	began := time.Now()
 	t, err := l.c.Acquire(ctx, req)

@@ -61,6 +61,7 @@ type Shim struct {
 	hostPorts     *hostPorts // nil in the host's network
 	callDenials   limit
 	statusUpdates limit
+	leaseWaits    leaseWaits
 	// questionEvents bounds the events of new and withdrawn questions.
 	questionEvents limit
 	ignoreDenials  limit
@@ -244,6 +245,9 @@ func (s *Shim) status() wire.Status {
 	st.OOM, st.Listening = s.oomOfMain(), s.listeningOn(api.ProtoTCP)
 	st.ListeningUDP = s.listeningOn(api.ProtoUDP)
 	st.LeftRunning, st.Waiting = s.leftovers.Any(), s.approvals.Waiting()
+	if st.Waiting == nil {
+		st.Waiting = s.leaseWaits.waiting(time.Now())
+	}
 	if s.main != nil {
 		st.Running, st.MainPID = !s.main.over(), s.main.proc.Pid()
 		if !st.Running {

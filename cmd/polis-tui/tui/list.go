@@ -50,7 +50,7 @@ func (m *Model) columns() []column {
 	}
 	cols := []column{
 		{head: "NAME", width: min(name, 14), text: func(g api.Agent) string { return g.Name }},
-		{head: "STATE", width: 8, text: func(g api.Agent) string { return string(g.Status) }, style: statusStyle},
+		{head: "STATE", width: 8, text: state, style: statusStyle},
 		{head: "BRANCH", text: func(g api.Agent) string { return dash(g.Branch) }},
 		{head: "MERGE", width: 9, text: func(g api.Agent) string { return dash(m.fate(g)) }, style: statusStyle},
 		{head: "CPU", width: 4, text: m.percent},
@@ -153,10 +153,26 @@ func (m *Model) details() []string {
 	return out
 }
 
+// state is an agent's state: one that waits does not work.
+func state(g api.Agent) string {
+	if g.Waiting != nil {
+		return waitingState
+	}
+	return string(g.Status)
+}
+
+// waitingState is the state of an agent that waits for an answer or for a lease.
+const waitingState = "waiting"
+
 func (m *Model) about(g api.Agent) []string {
 	first := fmt.Sprintf("%s is %s: %s in %s", g.Name, g.Status, g.BaseType, g.Workspace)
 	if g.StatusReason != "" {
 		first += ", " + g.StatusReason
+	}
+	if w := g.Waiting; w != nil && w.For == api.WaitingApproval {
+		first += fmt.Sprintf(", waits for an answer: polisctl approvals show %s", w.ID)
+	} else if w != nil {
+		first += ", waits for " + w.What
 	}
 	branch := dash(g.Branch)
 	if f := m.fate(g); f != "" {

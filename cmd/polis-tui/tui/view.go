@@ -181,7 +181,7 @@ func statusStyle(s string) lipgloss.Style {
 	switch {
 	case slices.Contains([]string{string(api.StatusRunning), string(api.MergeMerged)}, s):
 		return goodStyle
-	case slices.Contains([]string{string(api.StatusError), string(api.MergePending)}, s):
+	case slices.Contains([]string{string(api.StatusError), string(api.MergePending), waitingState}, s):
 		return badStyle
 	case s == string(api.StatusStopped):
 		return dimStyle
