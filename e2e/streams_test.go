@@ -16,6 +16,7 @@ import (
 // streamers are base types whose programs print a stream, and their options for it.
 var streamers = map[string]string{
 	"claude":   "--output-format stream-json --verbose",
+	"cline":    "--json",
 	"codex":    "exec --sandbox danger-full-access --skip-git-repo-check --json",
 	"copilot":  "--output-format json",
 	"gemini":   "--output-format stream-json",
@@ -63,7 +64,7 @@ func (d *daemon) taskRecord(id string) (t api.Task) {
 // TestATaskIsFollowedStepByStep: of programs with machine-readable output people see what
 // is read, edited and run; the lines themselves are kept, too.
 func TestATaskIsFollowedStepByStep(t *testing.T) {
-	names := []string{"claude", "codex", "copilot", "gemini", "opencode", "pi", "qwen"}
+	names := []string{"claude", "cline", "codex", "copilot", "gemini", "opencode", "pi", "qwen"}
 	d := startDaemon(t, streaming(t, names...))
 	d.up()
 	for _, name := range names {
@@ -102,7 +103,7 @@ func TestATaskIsFollowedStepByStep(t *testing.T) {
 // TestARefusalOfTheAgentsOwnRulesIsShown: a program whose permission system refuses a
 // call ends well, and its task must not look as if all was.
 func TestARefusalOfTheAgentsOwnRulesIsShown(t *testing.T) {
-	names := []string{"claude", "copilot", "opencode"}
+	names := []string{"claude", "cline", "copilot", "gemini", "opencode"}
 	d := startDaemon(t, streaming(t, names...))
 	d.up()
 	for _, name := range names {

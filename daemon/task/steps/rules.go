@@ -7,7 +7,7 @@ import (
 )
 
 // ownPrefixes and ownParts are how programs word that their own permission system has
-// refused a call. Seen in: Claude Code 2.1, Copilot CLI 1.0, Gemini CLI 0.61,
+// refused a call. Seen in: Claude Code 2.1, Cline 3.0, Copilot CLI 1.0, Gemini CLI 0.61,
 // OpenCode 1.18, Codex 0.169.
 var (
 	ownPrefixes = []string{
@@ -15,6 +15,7 @@ var (
 		"Permission denied because no interactive user response was available",
 		"Permission denied and could not request permission from user",
 		"The user has specified a rule which prevents you from using this specific tool call",
+		"Tool approval requires an interactive session",
 		"The user rejected permission to use this specific tool call",
 		"Tool execution denied by policy",
 	}

@@ -32,7 +32,7 @@ func read(s *Stream, text string, n int) string {
 }
 
 // TestStreamsOfProgramsAreRead: what the real programs printed when a stand-in for their
-// model had them run one command (gemini: after its documentation).
+// model had them run one command (gemini-denied: after its documentation).
 func TestStreamsOfProgramsAreRead(t *testing.T) {
 	denied := func(why string) string {
 		return "* command  " + made + "\n* refused  by its own rules: " + made + why + "\nIt is done.\n"
@@ -56,8 +56,12 @@ func TestStreamsOfProgramsAreRead(t *testing.T) {
 		"copilot-ok": {"copilot", ok, api.TaskReport{}},
 		"copilot-denied": {"copilot", denied(" (Permission denied because no interactive user response was available. Retry in an interactive session so the user can approve it, or try an alternative that does not require this permission.)"),
 			api.TaskReport{OwnRefusals: 1, OwnRefused: []string{made}}},
-		"pi-ok": {"pi", ok, api.TaskReport{InputTokens: 20, OutputTokens: 20}},
-		"gemini-ok": {"gemini", "I make the file.\n* read     main.go\n* command  echo hello > made.txt\n* refused  by its own rules: echo hello > made.txt (Tool execution denied by policy.)\n" +
+		"pi-ok":    {"pi", ok, api.TaskReport{InputTokens: 20, OutputTokens: 20}},
+		"cline-ok": {"cline", ok, api.TaskReport{InputTokens: 20, OutputTokens: 20}},
+		"cline-denied": {"cline", denied(" (Tool approval requires an interactive session.)"),
+			api.TaskReport{OwnRefusals: 1, OwnRefused: []string{made}, InputTokens: 20, OutputTokens: 20}},
+		"gemini-ok": {"gemini", ok, api.TaskReport{InputTokens: 30, OutputTokens: 30}},
+		"gemini-denied": {"gemini", "I make the file.\n* read     main.go\n* command  echo hello > made.txt\n* refused  by its own rules: echo hello > made.txt (Tool execution denied by policy.)\n" +
 			"* edit     main.go\n* failed   edit main.go: Failed to edit, could not find the string to replace.\nIt is done.\n",
 			api.TaskReport{OwnRefusals: 1, OwnRefused: []string{"echo hello > made.txt"}, InputTokens: 20, OutputTokens: 20}},
 	} {
