@@ -79,6 +79,20 @@ s = socket.socket(); s.bind(("127.0.0.1", 8080)); s.listen(); print("there", flu
 	d.eventually("the event asks", func() bool { return strings.Contains(d.must("--json", "events"), "is it to stay?") })
 	require.Len(t, d.leftovers("careful").Leftovers, 1)
 	require.Equal(t, 1, d.leftovers("careful", "--end").Ended)
+
+	// An agent's own rule comes before its role's.
+	d.must("agents", "set", "careful", "--leftovers", "end")
+	a, _ := d.agent("careful")
+	require.Equal(t, api.LeftoversEnd, a.LeftoversRule)
+	d.must("agents", "run", "careful", "work")
+	d.eventually("it is ended", func() bool {
+		return strings.Contains(d.must("--json", "events"), `it was ended, as leftovers = \"end\" of the agent says`)
+	})
+	d.must("agents", "set", "careful", "--leftovers", "default")
+	a, _ = d.agent("careful")
+	require.Empty(t, a.LeftoversRule)
+	d.refused(api.CodeBadRequest, "agents", "set", "careful", "--leftovers", "kill")
+	d.refused(api.CodeBadRequest, "agents", "add", "other", "--base", "custom", "--leftovers", "kill")
 }
 
 func alive(f *follower) bool {

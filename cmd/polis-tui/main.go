@@ -6,7 +6,9 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -68,11 +70,28 @@ func run(args []string) int {
 	}()
 	c := client.New(*socket)
 	defer c.Close()
-	err := tui.Run(ctx, tui.Options{Daemon: c, Workspace: *workspace, Colors: *colors, In: os.Stdin, Out: os.Stdout, Now: time.Now})
+	err := tui.Run(ctx, tui.Options{Daemon: c, Workspace: *workspace, Colors: *colors, In: os.Stdin, Out: os.Stdout, Polisctl: polisctl(c.Socket), Now: time.Now})
 	signal.Stop(sigs)
 	stop(nil)
 	<-ended
 	return status(err)
+}
+
+// polisctl returns how to start the polisctl beside this program; nil if it is not there.
+func polisctl(socket string) func(args ...string) *exec.Cmd {
+	self, err := os.Executable()
+	if err != nil {
+		return nil
+	}
+	for _, dir := range []string{filepath.Dir(self), "/usr/local/bin", "/usr/bin"} {
+		path := filepath.Join(dir, "polisctl")
+		if fi, err := os.Stat(path); err == nil && fi.Mode().IsRegular() {
+			return func(args ...string) *exec.Cmd {
+				return exec.Command(path, append([]string{"--socket", socket}, args...)...) //nolint:forbidigo // it is the user's own, for the terminal
+			}
+		}
+	}
+	return nil
 }
 
 // interrupted is the cause of a context that a signal ended.

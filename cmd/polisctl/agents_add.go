@@ -25,6 +25,7 @@ type addFlags struct {
 	egress, hostPorts                     []string
 	temp                                  bool
 	autoMerge, removeAfter                bool
+	leftovers                             string
 	limits                                limitFlags
 	env                                   envFlags
 	force                                 bool
@@ -77,6 +78,7 @@ agent's role decides what it may read and write. Deny beats write beats read.`,
 	flags.StringSliceVar(&f.egress, "egress", nil, "let it reach `WHERE`: open, none, or names such as api.x.org and *.x.org, separated by commas (default as configured)")
 	flags.StringSliceVar(&f.hostPorts, "host-port", nil, "let it reach `PORT` of the host's 127.0.0.1, at its own 127.0.0.1; several are separated by commas, or none (default as configured)")
 	flags.BoolVar(&f.autoMerge, "auto-merge", true, "merge what its tasks commit when they end well; =false leaves that to you (default as configured)")
+	flags.StringVar(&f.leftovers, "leftovers", "", "what is done about what its commands leave running: `keep|end|ask` (default as its role says)")
 	flags.BoolVar(&f.removeAfter, "remove-after", false, "remove the agent when its branch is merged (default as configured)")
 	flags.BoolVarP(&f.force, "force", "f", false, "also if the machine has no room for it")
 	_ = cmd.RegisterFlagCompletionFunc("base", a.completeTypes) // fails only for a flag that is not there
@@ -88,6 +90,7 @@ agent's role decides what it may read and write. Deny beats write beats read.`,
 		if flags.Changed("auto-merge") {
 			req.AutoMerge = &f.autoMerge
 		}
+		req.Leftovers = f.leftovers
 		if flags.Changed("remove-after") {
 			req.RemoveAfter = &f.removeAfter
 		}

@@ -21,6 +21,7 @@ type setFlags struct {
 	hostPorts    []string
 	autoMerge    bool
 	removeAfter  bool
+	leftovers    string
 	force        bool
 }
 
@@ -62,6 +63,7 @@ not fit is killed then.`,
 	flags.StringSliceVar(&f.hostPorts, "host-port", nil, "let it reach `PORT` of the host's 127.0.0.1, at its own 127.0.0.1; several are separated by commas, or none, or default; replaces the ones it has")
 	flags.BoolVar(&f.autoMerge, "auto-merge", true, "merge what its tasks commit when they end well; =false leaves that to you")
 	flags.BoolVar(&f.removeAfter, "remove-after", false, "remove the agent when its branch is merged; =false keeps it")
+	flags.StringVar(&f.leftovers, "leftovers", "", "what is done about what its commands leave running: `keep|end|ask`, or default, as its role says")
 	flags.BoolVar(&f.force, "force", false, "lower the memory limit also below what is in use")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := checkAgents(args[0]); err != nil {
@@ -131,7 +133,13 @@ func (f *setFlags) request(changed func(string) bool) (api.SetRequest, error) {
 	if changed("remove-after") {
 		req.RemoveAfter = &f.removeAfter
 	}
-	if req.MemoryMB == 0 && req.Limits == (api.Limits{}) && len(req.Reset) == 0 && req.Role == nil && req.Policy == nil && req.AutoMerge == nil && req.RemoveAfter == nil && req.Egress == nil && req.HostPorts == nil && req.Env == nil && req.UnsetEnv == nil {
+	if changed("leftovers") {
+		if f.leftovers == "" {
+			return req, usagef("--leftovers is empty: it is keep, end, ask or default")
+		}
+		req.Leftovers = f.leftovers
+	}
+	if req.MemoryMB == 0 && req.Limits == (api.Limits{}) && len(req.Reset) == 0 && req.Role == nil && req.Policy == nil && req.AutoMerge == nil && req.RemoveAfter == nil && req.Leftovers == "" && req.Egress == nil && req.HostPorts == nil && req.Env == nil && req.UnsetEnv == nil {
 		return req, usagef("nothing to set: name a limit or a rule, such as --memory 1GB")
 	}
 	return req, nil

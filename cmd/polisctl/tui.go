@@ -32,6 +32,8 @@ Keys:
   up down j k    choose an agent; scroll
   enter l        log            d  diff            e  events
   /              filter         esc  close, drop the filter
+  t  tasks       L  locks       o  leftovers       O  end the leftovers
+  a  attach      S  shell       c  commit what is in no commit
   m              merge          u  undo: take the merge back
   D              discard        s  start           x  stop
   i              say a line to a running agent, give a task to another one

@@ -42,10 +42,10 @@ func (m *Manager) Leftovers(ctx context.Context, name string, end bool) (api.Lef
 // maps of its ports.
 func (m *Manager) leftRunning(a *Agent) {
 	m.mu.Lock()
-	role := a.Kept.Role
+	role, own := a.Kept.Role, a.Kept.Leftovers
 	m.mu.Unlock()
 	c := m.config()
-	what := c.Leftovers(role)
+	what := c.Leftovers(role, own)
 	ctx, cancel := context.WithTimeout(m.ctx, 2*leftoverTime+4*time.Duration(c.Limits.StopGrace))
 	defer cancel()
 	sh := m.Shims.Dial(a.Name())
@@ -61,7 +61,11 @@ func (m *Manager) leftRunning(a *Agent) {
 	text := "it keeps running: polisctl agents leftovers --end " + a.Name() + " ends it"
 	switch what {
 	case api.LeftoversEnd:
-		text = "it was ended, as leftovers = \"end\" of its role says"
+		whose := "its role"
+		if own != "" {
+			whose = "the agent"
+		}
+		text = "it was ended, as leftovers = \"end\" of " + whose + " says"
 		if res, err := sh.Leftovers(ctx, true); err != nil || len(res.Leftovers) > 0 {
 			m.Log.Warn("processes left running not ended", "agent", a.Name(), "left", len(res.Leftovers), "err", err)
 			text = "it could not be ended: polisctl agents stop " + a.Name() + " does"

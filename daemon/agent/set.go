@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -80,7 +81,11 @@ func checkSet(req api.SetRequest) error {
 	if req.HostPorts != nil && slices.Contains(req.Reset, api.ResetHostPorts) {
 		return api.Errorf(api.CodeBadRequest, "host_ports is both set and reset").WithHint("give one of them")
 	}
-	return errors.Join(req.Limits.Check(), checkUnset(req), api.CheckEnv(req.Env))
+	rule := req.Leftovers
+	if rule == api.LeftoversDefault {
+		rule = ""
+	}
+	return errors.Join(req.Limits.Check(), checkUnset(req), api.CheckEnv(req.Env), api.CheckLeftovers(rule))
 }
 
 // changed applies the request to an agent's settings.
@@ -95,6 +100,13 @@ func changed(c config.Config, k store.Agent, req api.SetRequest) (store.Agent, e
 	}
 	if req.RemoveAfter != nil {
 		k.RemoveAfter = req.RemoveAfter
+	}
+	switch req.Leftovers {
+	case "":
+	case api.LeftoversDefault:
+		k.Leftovers = ""
+	default:
+		k.Leftovers = req.Leftovers
 	}
 	if k.RulesLost && (req.Role != nil || req.Policy != nil) {
 		// It has the given rules from now on, and RulesLost ends.
@@ -166,6 +178,9 @@ func differences(c config.Config, old, now store.Agent) []string {
 	if !reflect.DeepEqual(old.RemoveAfter, now.RemoveAfter) {
 		out = append(out, fmt.Sprintf("remove_after %t", now.RemoveAfter != nil && *now.RemoveAfter))
 	}
+	if old.Leftovers != now.Leftovers {
+		out = append(out, "leftovers "+cmp.Or(now.Leftovers, "as its role says"))
+	}
 	return out
 }
 
@@ -219,6 +234,7 @@ func (m *Manager) putSettings(a *Agent, k store.Agent) {
 func (a *Agent) put(k store.Agent) {
 	a.Kept.MemoryLimitMB, a.Kept.Limits, a.Kept.Role, a.Kept.Policy, a.Kept.AutoMerge = k.MemoryLimitMB, k.Limits, k.Role, k.Policy, k.AutoMerge
 	a.Kept.Egress, a.Kept.HostPorts, a.Kept.RulesLost, a.Kept.RemoveAfter, a.Kept.Env = k.Egress, k.HostPorts, k.RulesLost, k.RemoveAfter, k.Env
+	a.Kept.Leftovers = k.Leftovers
 }
 
 // applySettings sends the agent's settings to its shim, if it runs.

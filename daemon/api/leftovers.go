@@ -15,6 +15,18 @@ type LeftoverPort struct {
 	Protocol string `json:"protocol"`
 }
 
+// CheckLeftovers checks a rule for what is left running; "" is none.
+func CheckLeftovers(rule string) error {
+	switch rule {
+	case "", LeftoversKeep, LeftoversEnd, LeftoversAsk:
+		return nil
+	}
+	return Errorf(CodeBadRequest, "leftovers = %q: must be %q, %q or %q", Shorten(rule, 64), LeftoversKeep, LeftoversEnd, LeftoversAsk)
+}
+
+// LeftoversDefault has an agent follow its role again.
+const LeftoversDefault = "default"
+
 // Leftovers are what is left running, and how many of them were just ended.
 type Leftovers struct {
 	Leftovers []Leftover `json:"leftovers"`

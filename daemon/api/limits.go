@@ -32,6 +32,8 @@ type SetRequest struct {
 	AutoMerge *bool `json:"auto_merge,omitempty"`
 	// RemoveAfter says whether the agent is removed when its branch is merged.
 	RemoveAfter *bool `json:"remove_after,omitempty"`
+	// Leftovers is as in AddRequest; "default" is as the role says.
+	Leftovers string `json:"leftovers,omitempty"`
 	// Egress replaces where its connections may go, as in AddRequest; "egress"
 	// in Reset has it follow the role and the configuration again.
 	Egress []string `json:"egress,omitempty"`

@@ -112,6 +112,8 @@ type Agent struct {
 	Waiting *Waiting `json:"waiting,omitempty"`
 	// Leftovers are processes that its last command left running.
 	Leftovers []Leftover `json:"leftovers,omitempty"`
+	// LeftoversRule is what is done about them, if the agent has a rule of its own.
+	LeftoversRule string `json:"leftovers_rule,omitempty"`
 	// LimitHits are the limits it has run into since it was started.
 	LimitHits []LimitHit `json:"limit_hits,omitempty"`
 }
@@ -163,6 +165,9 @@ type AddRequest struct {
 	AutoMerge *bool `json:"auto_merge,omitempty"`
 	// RemoveAfter removes the agent when its branch is merged; nil: as configured.
 	RemoveAfter *bool `json:"remove_after,omitempty"`
+	// Leftovers is what is done about processes that a command of the agent leaves running:
+	// "keep", "end" or "ask"; empty: as its role says.
+	Leftovers string `json:"leftovers,omitempty"`
 	// Force adds it also if the machine has no room for it.
 	Force bool `json:"force,omitempty"`
 	// Egress is where its connections may go: ["open"], ["none"], or names and

@@ -8,10 +8,11 @@ import (
 	"polis/daemon/api"
 )
 
-// Leftovers says what is done about processes that a command of an agent of the role
+// Leftovers says what is done about processes that a command of an agent of the role, with a
+// rule of its own or "",
 // left running when it ended.
-func (c *Config) Leftovers(role string) string {
-	return cmp.Or(c.Roles[role].Leftovers, api.LeftoversKeep)
+func (c *Config) Leftovers(role, own string) string {
+	return cmp.Or(own, c.Roles[role].Leftovers, api.LeftoversKeep)
 }
 
 func (c *Config) checkLeftovers() error {

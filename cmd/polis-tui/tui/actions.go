@@ -2,7 +2,9 @@ package tui
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os/exec"
 	"strings"
 	"time"
 
@@ -85,6 +87,34 @@ func (m *Model) commit(name string) tea.Cmd {
 		}
 		return doneMsg{err: err, text: fmt.Sprintf("%s of agent %s committed as %s", api.Count(r.Files, "file"), name, short(r.Commit))}
 	})
+}
+
+func (m *Model) endLeftovers(name string) tea.Cmd {
+	d := m.daemon
+	return m.begin(name, "ending what "+name+" left running", actionLimit, func(ctx context.Context) doneMsg {
+		r, err := d.EndLeftovers(ctx, name)
+		return doneMsg{err: err, text: fmt.Sprintf("%s of agent %s ended", api.Count(r.Ended, "process"), name)}
+	})
+}
+
+// hand gives the terminal to polisctl until it ends, as for attach and shell.
+func (m *Model) hand(words ...string) tea.Cmd {
+	if m.polisctl == nil {
+		m.fail("polisctl is not beside polis-tui: run polisctl " + strings.Join(words, " ") + " in another terminal")
+		return nil
+	}
+	return tea.ExecProcess(m.polisctl(words...), func(err error) tea.Msg {
+		return doneMsg{err: handed(err), text: "back from polisctl " + strings.Join(words, " ")}
+	})
+}
+
+// handed is nil for a program that ran, however it ended: it has printed why.
+func handed(err error) error {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return nil
+	}
+	return err
 }
 
 func (m *Model) merge(name string) tea.Cmd {

@@ -20,6 +20,9 @@ type Daemon interface {
 	Tasks(ctx context.Context, name string) ([]api.Task, error)
 	Diff(ctx context.Context, name string, req api.DiffRequest) (io.ReadCloser, error)
 
+	Leftovers(ctx context.Context, name string) (api.Leftovers, error)
+
+	EndLeftovers(ctx context.Context, name string) (api.Leftovers, error)
 	Start(ctx context.Context, name string) (api.Agent, error)
 	Stop(ctx context.Context, name string) (api.Agent, error)
 	Run(ctx context.Context, name string, req api.RunRequest) (api.Task, error)

@@ -92,6 +92,14 @@ func (f *fakeDaemon) Diff(ctx context.Context, name string, _ api.DiffRequest) (
 	return io.NopCloser(strings.NewReader(f.diff)), f.did(ctx, "get diff "+name)
 }
 
+func (f *fakeDaemon) Leftovers(ctx context.Context, name string) (api.Leftovers, error) {
+	return api.Leftovers{Leftovers: []api.Leftover{{PID: 77, Program: "node", Command: "node\x1b[2J hub.js", MemoryBytes: 350 << 20, Ports: []api.LeftoverPort{{Port: 25463, Protocol: "tcp"}}}}}, f.did(ctx, "get leftovers "+name)
+}
+
+func (f *fakeDaemon) EndLeftovers(ctx context.Context, name string) (api.Leftovers, error) {
+	return api.Leftovers{Ended: 1}, f.did(ctx, "end leftovers "+name)
+}
+
 func (f *fakeDaemon) Start(ctx context.Context, name string) (api.Agent, error) {
 	return api.Agent{Name: name, Status: api.StatusRunning}, f.did(ctx, "start "+name)
 }

@@ -19,6 +19,9 @@ var keyTable = []keyRow{
 	{"enter l", "log of the agent"},
 	{"d", "diff of the agent: what it changed, committed or not"},
 	{"t", "tasks of the agent, with their results"},
+	{"L", "locks of the agent, and who waits for them"},
+	{"o  O", "leftovers: what its last command left running; end it (asks)"},
+	{"a  S", "attach (ctrl+p ctrl+q comes back); shell in its sandbox"},
 	{"e", "events"},
 	{"esc", "close; drop the filter"},
 	{"/", "filter: name, branch, type, role, workspace, state"},
@@ -135,6 +138,13 @@ func (m *Model) actionKey(s string) (cmd tea.Cmd, known bool) {
 			m.input = &input{prompt: prompt, done: func(text string) tea.Cmd { return m.instruct(g, text) }}
 			return nil
 		},
+		"L": func(g api.Agent) tea.Cmd { return m.open(paneLocks, g.Name) },
+		"o": func(g api.Agent) tea.Cmd { return m.open(paneLeft, g.Name) },
+		"O": func(g api.Agent) tea.Cmd {
+			return m.confirm("End what the last command of "+g.Name+" left running?", func() tea.Cmd { return m.endLeftovers(g.Name) })
+		},
+		"a": func(g api.Agent) tea.Cmd { return m.hand("agents", "attach", g.Name) },
+		"S": func(g api.Agent) tea.Cmd { return m.hand("agents", "shell", g.Name) },
 		"d": func(g api.Agent) tea.Cmd { return m.open(paneDiff, g.Name) },
 		"t": func(g api.Agent) tea.Cmd { return m.open(paneTasks, g.Name) },
 		"l": func(g api.Agent) tea.Cmd { return m.open(paneLog, g.Name) },

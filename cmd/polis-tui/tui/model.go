@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"os/exec"
 	"strings"
 	"time"
 
@@ -28,6 +29,9 @@ type Model struct {
 	lookErr error
 	lost    error // why no events come
 
+	// polisctl is Options.Polisctl.
+	polisctl func(args ...string) *exec.Cmd
+
 	looking, again, soon, reading bool
 
 	chosen string // an agent's name
@@ -47,7 +51,7 @@ func newModel(o Options, t *tasks) *Model {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Model{daemon: o.Daemon, workspace: o.Workspace, now: o.Now, tasks: t, width: 80, height: 24,
+	return &Model{daemon: o.Daemon, workspace: o.Workspace, now: o.Now, polisctl: o.Polisctl, tasks: t, width: 80, height: 24,
 		output: map[string][]string{}, cpu: map[string]usage{}, busy: map[string]string{}}
 }
 

@@ -19,6 +19,8 @@ const (
 	paneDiff   = "diff"
 	paneTasks  = "tasks"
 	paneEvents = "events"
+	paneLocks  = "locks"
+	paneLeft   = "leftovers"
 )
 
 // pane is a text that has the whole screen.
@@ -61,6 +63,10 @@ func (m *Model) reload(force bool) tea.Cmd {
 		get, n = m.diff, maxDiffLines
 	case paneTasks:
 		get = m.taskList
+	case paneLocks:
+		get = m.lockList
+	case paneLeft:
+		get = m.leftoverList
 	}
 	agent, last := p.agent, p.kind != paneDiff
 	return m.tasks.cmd(lookLimit, func(ctx context.Context) tea.Msg {
@@ -138,6 +144,10 @@ func (m *Model) text() []string {
 		return []string{"agent " + p.agent + " has changed nothing"}
 	case len(p.lines) == 0 && p.kind == paneTasks:
 		return []string{"agent " + p.agent + " has had no task yet"}
+	case len(p.lines) == 0 && p.kind == paneLocks:
+		return []string{"agent " + p.agent + " holds no locks"}
+	case len(p.lines) == 0 && p.kind == paneLeft:
+		return []string{"the last command of agent " + p.agent + " left nothing running"}
 	case len(p.lines) == 0:
 		return []string{"agent " + p.agent + " has written nothing yet"}
 	}
@@ -177,7 +187,7 @@ func (m *Model) paneView() []string {
 	from, to := p.top, min(len(lines), p.top+h)
 	where := fmt.Sprintf("%d-%d of %d", from+1, to, len(lines))
 	if p.cut {
-		where += " kept; all: polisctl agents " + map[string]string{paneLog: "watch", paneDiff: "diff", paneTasks: "tasks"}[p.kind] + " " + p.agent
+		where += " kept; all: polisctl agents " + map[string]string{paneLog: "watch", paneDiff: "diff", paneTasks: "tasks", paneLocks: "locks", paneLeft: "leftovers"}[p.kind] + " " + p.agent
 	}
 	out := []string{titleStyle.Render(between(title, where, m.width))}
 	for _, line := range lines[from:to] {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"sync"
 	"time"
 
@@ -21,7 +22,10 @@ type Options struct {
 	// Colors allows colours.
 	Colors  bool
 	In, Out *os.File
-	Now     func() time.Time
+	// Polisctl returns a polisctl with arguments, for what needs the terminal itself; nil if
+	// there is none.
+	Polisctl func(args ...string) *exec.Cmd
+	Now      func() time.Time
 }
 
 // Run shows the screen until the user leaves or ctx ends; the terminal is then

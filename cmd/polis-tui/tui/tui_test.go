@@ -3,6 +3,7 @@ package tui
 import (
 	"context"
 	"fmt"
+	"os/exec"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -78,6 +79,7 @@ func TestKeysAskBeforeTheyChangeAnything(t *testing.T) {
 		{name: "enter is no yes", keys: "m", question: "Merge one", answer: "<enter>", says: "nothing was done"},
 		{name: "discard", keys: "D", question: "Discard one and its branch agent/one?", answer: "y", calls: []string{"discard one"}, says: "polisctl restore one brings it back"},
 		{name: "no discard", keys: "D", question: "Discard one", answer: "<esc>", says: "nothing was done"},
+		{name: "end leftovers", keys: "O", question: "End what the last command of one left running?", answer: "y", calls: []string{"end leftovers one"}, says: "1 process of agent one ended"},
 		{name: "stop", keys: "x", question: "Stop one?", answer: "y", calls: []string{"stop one"}, says: "agent one is Stopped"},
 		{name: "undo tells what it means", keys: "u", question: "Take the merge of one (0123456789ab) back from main? (2 merges came later)", answer: "y", calls: []string{"revert one"}, says: "is taken back from main by fedcba987654"},
 		{name: "no undo", keys: "u", question: "Take the merge", answer: "q", says: "nothing was done"},
@@ -322,6 +324,41 @@ func TestClean(t *testing.T) {
 	} {
 		require.Equal(t, want, clean(in), "%q", in)
 	}
+}
+
+func TestLocksAndLeftoversHaveAPane(t *testing.T) {
+	f := twoAgents()
+	f.locks = []api.Lock{{Holder: "one", Path: "src\x1b[2J.go", LockType: "write", Waiting: []api.Waiter{{Holder: "two"}}}, {Holder: "two", Path: "other.go"}}
+	inBubble(t, f, func(t *testing.T, s *screen) {
+		s.send(s.m.look()())
+		s.keys("L")
+		require.Contains(t, s.text(), "locks of one")
+		require.Contains(t, s.text(), "two waits since")
+		require.NotContains(t, s.text(), "other.go")
+		s.keys("<esc>o")
+		require.Contains(t, s.text(), "leftovers of one")
+		require.Contains(t, s.text(), "350 MB  node  tcp port 25463")
+		require.NotContains(t, strings.Join(s.m.lines(), "\n"), "\x1b[2J")
+		require.Empty(t, f.changes())
+	})
+}
+
+// attach and shell need the terminal: polisctl gets it until it ends.
+func TestAttachAndShellHandTheTerminalOver(t *testing.T) {
+	f := twoAgents()
+	inBubble(t, f, func(t *testing.T, s *screen) {
+		s.keys("a")
+		require.Contains(t, s.text(), "run polisctl agents attach one in another")
+		var calls [][]string
+		s.m.polisctl = func(args ...string) *exec.Cmd {
+			calls = append(calls, args)
+			return exec.CommandContext(t.Context(), "true")
+		}
+		s.keys("aS")
+		require.Equal(t, [][]string{{"agents", "attach", "one"}, {"agents", "shell", "one"}}, calls)
+		require.NoError(t, handed(exec.CommandContext(t.Context(), "false").Run()), "it has printed why")
+		require.Error(t, handed(exec.CommandContext(t.Context(), "/nonexistent").Run()))
+	})
 }
 
 func TestTheTasksOfAnAgentHaveAPane(t *testing.T) {
