@@ -38,7 +38,7 @@ func TestNotAGitRepository(t *testing.T) {
 			dir, up := d.plain(uid)
 			if uid == 0 {
 				require.Len(t, up.Warnings, 1)
-				require.Contains(t, up.Warnings[0], "what they make there is root's")
+				require.Contains(t, up.Warnings[0], "files that they create belong to root")
 			} else {
 				require.Empty(t, up.Warnings)
 			}
@@ -137,7 +137,7 @@ func TestAPlainDirectoryBecomesARepository(t *testing.T) {
 	git(t, dir, "commit", "-qm", "Start")
 	d.giveAway(dir)
 	out := d.must("up", "--repo", dir, d.path("ws"))
-	require.Contains(t, out, "is a git repository now")
+	require.Contains(t, out, "has become a git repository")
 	d.stop()
 	d.start()
 	require.Empty(t, d.report().Errors)

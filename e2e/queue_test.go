@@ -175,7 +175,7 @@ func TestAQueueOutlivesADaemonThatIsKilledAtWork(t *testing.T) {
 	require.Error(t, d.signal(syscall.SIGKILL))
 	d.start()
 	one, two := d.fate("one", api.MergeMerged), d.fate("two", api.MergeMerged)
-	require.Empty(t, d.queues().Entries)
+	d.eventually("the queue is empty", func() bool { return len(d.queues().Entries) == 0 })
 	line := strings.Fields(git(t, d.bare(), "rev-list", "--first-parent", "--min-parents=2", "main"))
 	require.ElementsMatch(t, []string{one.MergeCommitSHA, two.MergeCommitSHA}, line)
 	require.Equal(t, two.MergeCommitSHA, line[1], "the one with the higher priority first")
