@@ -1,5 +1,5 @@
-// An idle shim has no reason to wake up. By default Go's runtime does every
-// second, to read how many processors it may use.
+// An idle shim must not wake up. By default Go's runtime wakes every second to read how many
+// processors it may use.
 //go:debug updatemaxprocs=0
 
 // Command polis-shim serves one agent. polisd starts it; see polis-shim(8).
@@ -106,7 +106,7 @@ func serve(ctx context.Context, spec wire.Spec, log *slog.Logger) error {
 		log.Warn("systemd not notified", "err", err)
 	}
 	if err = s.Serve(ctx); err != nil {
-		err = errors.Join(err, report(spec, err)) // the agent's state will say so
+		err = errors.Join(err, report(spec, err)) // the agent's state shows it
 	}
 	bound := time.Duration(spec.StopGrace) + 40*time.Second
 	// The unit's own bound is for the default grace (sd_notify(3)).
@@ -118,7 +118,7 @@ func serve(ctx context.Context, spec wire.Spec, log *slog.Logger) error {
 	return errors.Join(err, s.Close(cctx))
 }
 
-// report leaves the reason of a failed start where polisd looks for it.
+// report writes the reason of a failed start to the file that polisd reads.
 func report(spec wire.Spec, err error) error {
 	b, merr := json.Marshal(api.AsError(err))
 	if merr != nil {

@@ -71,7 +71,7 @@ func stateCell(g api.Agent) cell {
 	return statusCell(g.Status)
 }
 
-// waitingText says what an agent waits for, since when, and what to do.
+// waitingText describes what an agent waits for, since when, and what to do.
 func waitingText(p *page, g api.Agent) string {
 	w := g.Waiting
 	text := fmt.Sprintf("%s: waits since %s ago for ", g.Name, p.ago(w.Since))

@@ -12,7 +12,7 @@ import (
 	"polis/daemon/shim/wire"
 )
 
-// ttyFlags say whether the command gets a terminal.
+// ttyFlags set whether the command gets a terminal.
 type ttyFlags struct{ force, never, noInput bool }
 
 func (f *ttyFlags) add(cmd *cobra.Command) {
@@ -150,7 +150,7 @@ other way. If the program ends, its exit status is polisctl's.`,
 	return cmd
 }
 
-// wasStopped starts the sandbox of an agent that is stopped, and says whether it did: a
+// wasStopped starts the sandbox of an agent that is stopped, and reports whether it did: a
 // command of a person's needs the agent's files, and not its program.
 func (a *app) wasStopped(ctx context.Context, c *client.Client, name string, refused error) bool {
 	if refused == nil || api.CodeOf(refused) != api.CodeBadState {

@@ -74,7 +74,7 @@ func leftoverPorts(l api.Leftover) string {
 	return strings.Join(out, ",")
 }
 
-// leftText is what a list says of an agent whose last command left something running.
+// leftText describes an agent whose last command left something running.
 func leftText(g api.Agent) string {
 	var bytes int64
 	var names []string

@@ -42,7 +42,7 @@ work that is nowhere else is kept.`,
 	return cmd
 }
 
-// each does fn for each name and goes on after a failure. It reports all
+// each calls fn for each name and continues after a failure. It reports all
 // failures but the first, which it returns. A sole failure is just returned.
 func (a *app) each(names []string, doing string, fn func(string) error) error {
 	var first error

@@ -65,7 +65,7 @@ func typesView(types []client.AgentType) view {
 	}}
 }
 
-// promptForms say how a type's command line takes a task.
+// promptForms describe how a type's command line takes a task.
 var promptForms = map[string]string{
 	"separator": "after --, so that no task is taken for an option",
 	"joined":    "within a word, so that no task is taken for an option",

@@ -17,7 +17,7 @@ import (
 	"polis/daemon/client"
 )
 
-// How long calls may take unless --timeout says otherwise. They only keep a
+// How long calls may take unless --timeout is given. They only keep a
 // hung daemon from hanging a script; the daemon has its own, shorter bounds.
 const (
 	shortCall = 30 * time.Second
@@ -141,7 +141,7 @@ func (a *app) client() *client.Client {
 	return client.New(path)
 }
 
-// sleep waits for d or until ctx ends, and says whether to go on.
+// sleep waits for d or until ctx ends, and reports whether to go on.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

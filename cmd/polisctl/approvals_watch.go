@@ -178,7 +178,7 @@ func (w *desk) look(ctx context.Context) error {
 	return unix.IoctlSetInt(int(w.a.stdin.Fd()), unix.TCFLSH, unix.TCIFLUSH)
 }
 
-// gone says what became of a question that was shown.
+// gone reports the outcome of a question that was shown.
 func (w *desk) gone(ctx context.Context, id string) {
 	ctx, cancel := context.WithTimeout(ctx, shortCall)
 	defer cancel()

@@ -78,7 +78,7 @@ func doctorPage(p *page, rep api.DoctorReport) {
 	}
 }
 
-// examine has polis-shim look at the machine when there is no polisd to ask.
+// examine makes polis-shim examine the machine if polisd does not run.
 func examine(ctx context.Context, unreachable error) (api.DoctorReport, error) {
 	var rep api.DoctorReport
 	self, err := os.Executable()

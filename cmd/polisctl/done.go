@@ -10,7 +10,7 @@ import (
 	"polis/daemon/client"
 )
 
-// maxDoneText bounds what an agent says of its end, in bytes.
+// maxDoneText bounds an agent's message about the end of its task, in bytes.
 const maxDoneText = 1000
 
 func (a *app) doneCmd() *cobra.Command {

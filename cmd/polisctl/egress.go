@@ -9,7 +9,7 @@ import (
 // maxEgress bounds what --egress names, as polisd does.
 const maxEgress = 256
 
-// egressWords are the words of --egress; what they mean polisd says.
+// egressWords are the words of --egress; polisd interprets them.
 func egressWords(words []string) ([]string, error) {
 	if len(words) > maxEgress {
 		return nil, usagef("--egress has %d names: at most %d", len(words), maxEgress)
@@ -28,7 +28,7 @@ func egressWords(words []string) ([]string, error) {
 	return out, nil
 }
 
-// egressLine is where an agent may go, for people; a polisd from before says nothing.
+// egressLine describes where an agent may connect to; it is empty for an older polisd.
 func egressLine(entries []string) string {
 	if len(entries) == 0 {
 		return "open"

@@ -162,7 +162,7 @@ func (h *remoteHelper) list(ctx context.Context, push bool) error {
 	return h.say(b.String() + "\n")
 }
 
-// push does a batch of "push [+]SRC:DST" and says what became of each.
+// push does a batch of "push [+]SRC:DST" and reports the result of each.
 func (h *remoteHelper) push(ctx context.Context, first string) error {
 	lines, err := h.batch(first)
 	if err != nil {

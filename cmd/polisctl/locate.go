@@ -142,7 +142,7 @@ func resolved(p string) string {
 	return filepath.Join(resolved(dir), filepath.Base(p))
 }
 
-// tops are the names of a project's top directory: as polisd says it and,
+// tops are the names of a project's top directory: as polisd reports it and,
 // since a project may be a link, as it really is.
 func tops(project string) []string {
 	if project == "" {

@@ -119,7 +119,7 @@ func locksView(locks []api.Lock, want func(api.Lock) bool) view {
 	}}
 }
 
-// waiting names who waits for a lock, and for how long.
+// waiting names the waiters of a lock, and how long they have waited.
 func waiting(p *page, l api.Lock) string {
 	if len(l.Waiting) == 0 {
 		return strings.Join(l.Waiters, ", ")

@@ -21,7 +21,7 @@ type view struct {
 	human func(p *page)
 }
 
-// show prints v in the form the flags ask for, in one write.
+// show prints v in the form that the flags select, in one write.
 func (a *app) show(v view) error {
 	var buf bytes.Buffer
 	if err := a.render(&buf, v, isTerminal(a.stdout)); err != nil {
@@ -70,7 +70,7 @@ func list[T any](v []T) []T {
 	return v
 }
 
-// colors says whether the user wants colours (https://no-color.org).
+// colors reports whether the user wants colours (https://no-color.org).
 func (a *app) colors() bool { return a.getenv("NO_COLOR") == "" && a.getenv("TERM") != "dumb" }
 
 // page is text for people.
@@ -173,7 +173,7 @@ func (p *page) ago(t time.Time) string {
 	return span(p.now.Sub(t))
 }
 
-// span is a duration as people say it: 12s, 5m, 3h, 2d.
+// span formats a duration: 12s, 5m, 3h, 2d.
 func span(d time.Duration) string {
 	switch {
 	case d < time.Second:
@@ -188,7 +188,7 @@ func span(d time.Duration) string {
 	return fmt.Sprintf("%dd", d/(24*time.Hour))
 }
 
-// size is a number of bytes as people say it.
+// size is a number of bytes in words.
 func size(n int64) string {
 	switch {
 	case n <= 0:

@@ -126,7 +126,7 @@ func innerPort(m api.PortMapping) string {
 	return portSpec{m.Protocol, m.Internal, m.Internal}.String()
 }
 
-// moved says that a port is not where it was asked to be.
+// moved reports that a port is not mapped to the requested one.
 func moved(m api.PortMapping) string {
 	if m.Wanted == 0 {
 		return ""

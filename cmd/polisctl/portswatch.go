@@ -30,7 +30,7 @@ type portChange struct {
 
 type portLister func(context.Context, *client.Client) ([]api.PortMapping, error)
 
-// watchPorts shows the maps whenever polisd says that they may have changed.
+// watchPorts shows the maps whenever polisd reports that they may have changed.
 func (a *app) watchPorts(ctx context.Context, c *client.Client, look portLister) error {
 	w := portWatch{app: a, known: map[string]api.PortMapping{}}
 	if err := w.look(ctx, c, look); err != nil {
@@ -68,7 +68,7 @@ func (a *app) watchPorts(ctx context.Context, c *client.Client, look portLister)
 	return g.Wait()
 }
 
-// ofPorts says whether an event may have changed the port maps.
+// ofPorts reports whether an event may have changed the port maps.
 func ofPorts(e api.Event) bool {
 	return e.Type == api.EventPort || e.Type == api.EventEventsMissed || strings.HasPrefix(e.Type, "agent:") || strings.HasPrefix(e.Type, "daemon:")
 }
@@ -109,7 +109,7 @@ func (w *portWatch) look(ctx context.Context, c *client.Client, look portLister)
 	return w.app.write(buf.Bytes())
 }
 
-// compare notes what there is now, and says what is different.
+// compare records the present maps, and returns what differs.
 func (w *portWatch) compare(ports []api.PortMapping) []portChange {
 	now, change := w.app.now(), "added"
 	if !w.begun {

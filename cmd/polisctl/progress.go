@@ -38,7 +38,7 @@ func (a *app) progress(what string) *progress {
 	return p
 }
 
-// step says what is done now.
+// step prints the present step.
 func (p *progress) step(what string) {
 	switch {
 	case p.quiet:

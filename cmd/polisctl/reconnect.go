@@ -23,7 +23,7 @@ type reconnect struct {
 // answered records that polisd answered.
 func (r *reconnect) answered() { r.lost = time.Time{} }
 
-// again waits and says whether to ask once more. lasted is how long the
+// again waits and reports whether to ask once more. lasted is how long the
 // connection held that is lost now.
 func (r *reconnect) again(ctx context.Context, lasted time.Duration) bool {
 	if r.lost.IsZero() || lasted > longestPause {

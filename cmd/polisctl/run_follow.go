@@ -21,7 +21,7 @@ import (
 const (
 	// taskPoll is how long one request waits for a task's result.
 	taskPoll = 30 * time.Second
-	// turnPoll is how often a task that waits for its turn is looked at.
+	// turnPoll is how often a task that waits for its turn is read.
 	turnPoll = 500 * time.Millisecond
 	// lastOutput is how long the rest of the output of a task that has ended may take.
 	lastOutput = 3 * time.Second
@@ -75,7 +75,7 @@ func taskStatus(t api.Task) error {
 	return childStatus(exitFailure)
 }
 
-// leftTask is the end of polisctl while the task goes on.
+// leftTask is the end of polisctl while the task continues.
 func (a *app) leftTask(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
@@ -191,7 +191,7 @@ func (o *taskOutput) finish(ctx context.Context, t api.Task) {
 }
 
 // askToStop asks, at Ctrl-C, whether the task is to be stopped; without a terminal, and at
-// any other signal, polisctl leaves and the task goes on.
+// any other signal, polisctl leaves and the task continues.
 func (a *app) askToStop(ctx context.Context, cancel context.CancelCauseFunc, c *client.Client, id string) {
 	sigs := make(chan os.Signal, 2)
 	signal.Notify(sigs, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)

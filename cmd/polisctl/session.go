@@ -31,7 +31,7 @@ func catchSignals() (sigs <-chan os.Signal, stop func()) {
 	return c, func() { signal.Stop(c) }
 }
 
-// errDetached ends a session that goes on without this client.
+// errDetached ends a session that continues without this client.
 var errDetached = errors.New("detached")
 
 // session is a command of an agent attached to this process's streams.
@@ -104,7 +104,7 @@ func (s *session) run() (code int, err error) {
 	return code, err
 }
 
-// left ends a session whose command goes on or did not end in time.
+// left ends a session whose command continues or did not end in time.
 func (s *session) left(cause error) (int, error) {
 	s.modes.reset(true)
 	s.raw.restore()

@@ -49,7 +49,7 @@ func statusPage(p *page, st api.DaemonStatus) {
 	agentTable(p, st.Agents)
 }
 
-// reconcileLines says what the last start of polisd found, and in full what it
+// reconcileLines reports what the last start of polisd found, and in full what it
 // did about it.
 func reconcileLines(p *page, r *api.ReconcileReport, said []string) {
 	if r == nil {

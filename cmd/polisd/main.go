@@ -24,8 +24,8 @@ import (
 // version is set by the build.
 var version = "devel"
 
-// stopTime bounds an orderly stop, besides the grace of the agents' programs; systemd's own limit
-// is longer, and is extended for a longer grace.
+// stopTime bounds an orderly stop, in addition to the grace period of the agents' programs.
+// systemd's own limit is longer, and is extended for a longer grace period.
 const stopTime = 80 * time.Second
 
 func main() {
@@ -40,7 +40,7 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) error {
-	// From the first moment: what is not caught ends the process wherever it is.
+	// From the first moment: a signal without a handler ends the process.
 	sigs := make(chan os.Signal, 8)
 	signal.Notify(sigs, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1)
 	defer signal.Stop(sigs)
@@ -76,7 +76,7 @@ func run(ctx context.Context, args []string) error {
 	log := logger(c.LogLevel)
 	d := &daemon.Daemon{Config: c, ConfigFile: *file, Log: log, Version: version, Systemd: useSystemd(c)}
 	if *cleanup {
-		signal.Stop(sigs) // it has a bound of its own, and may be ended
+		signal.Stop(sigs) // the stop has its own bound, and a further signal may end it
 		cctx, cancel := context.WithTimeout(ctx, stopTime)
 		defer cancel()
 		return d.Cleanup(cctx)
@@ -87,7 +87,7 @@ func run(ctx context.Context, args []string) error {
 	return serve(ctx, d, log, sigs)
 }
 
-// useSystemd decides who starts shims.
+// useSystemd reports whether systemd starts the shims.
 func useSystemd(c config.Config) bool {
 	switch c.Launcher {
 	case "systemd":
@@ -99,7 +99,7 @@ func useSystemd(c config.Config) bool {
 	return err == nil && os.Getenv("INVOCATION_ID") != "" && c.Instance() == ""
 }
 
-// inherited is the admin socket if systemd opened it.
+// inherited returns the admin socket if systemd opened it.
 func inherited() (net.Listener, error) {
 	ls, err := activation.Listeners()
 	if err != nil {
@@ -136,7 +136,7 @@ func logger(level string) *slog.Logger {
 	}
 	opt := &slog.HandlerOptions{Level: l}
 	if os.Getenv("JOURNAL_STREAM") != "" {
-		// The journal stamps every line itself.
+		// The journal adds a time to every line.
 		opt.ReplaceAttr = func(g []string, a slog.Attr) slog.Attr {
 			if len(g) == 0 && a.Key == slog.TimeKey {
 				return slog.Attr{}

@@ -6,8 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unixMono prints CLOCK_MONOTONIC in microseconds, which systemd wants with
-// RELOADING=1 (sd_notify(3)).
+// unixMono prints CLOCK_MONOTONIC in microseconds, which sd_notify(3) requires with RELOADING=1.
 type unixMono struct{}
 
 func (unixMono) String() string {

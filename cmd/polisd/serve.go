@@ -15,9 +15,9 @@ import (
 	"polis/daemon"
 )
 
-// serve runs the daemon until a signal. INT and TERM stop the agents too,
-// unless systemd is only restarting us. USR1 leaves the
-// agents alone, for an upgrade without systemd. HUP reads the configuration again.
+// serve runs the daemon until a signal. INT and TERM stop the agents too, unless systemd restarts
+// polisd. USR1 does not stop them, for an upgrade without systemd. HUP reads the configuration
+// again.
 func serve(ctx context.Context, d *daemon.Daemon, log *slog.Logger, sigs <-chan os.Signal) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -61,9 +61,9 @@ func serve(ctx context.Context, d *daemon.Daemon, log *slog.Logger, sigs <-chan 
 	return errors.Join(err, cerr, d.Release())
 }
 
-// open starts the daemon. A signal to end in the meantime has Open bring up no agents;
-// end is the signal then, and again says that one for a reload came. TERM and INT
-// count more than USR1; a second one of them takes the start back.
+// open starts the daemon. After a signal to end, Open starts no agents and end is the signal.
+// again reports a signal to reload. TERM and INT take precedence over USR1; a second TERM or INT
+// interrupts the start.
 func open(ctx context.Context, cancel context.CancelCauseFunc, d *daemon.Daemon, log *slog.Logger, sigs <-chan os.Signal) (end os.Signal, again bool, err error) {
 	opened := make(chan error, 1)
 	go func() { opened <- d.Open(ctx) }()

@@ -11,7 +11,7 @@ import (
 	"polis/daemon"
 )
 
-// watchdog says "alive" only after a probe that a wedged daemon fails.
+// watchdog notifies systemd only after a probe that a hung daemon would fail.
 func watchdog(ctx context.Context, d *daemon.Daemon, log *slog.Logger) {
 	every, err := sd.SdWatchdogEnabled(false)
 	if err != nil {
@@ -38,7 +38,7 @@ func watchdog(ctx context.Context, d *daemon.Daemon, log *slog.Logger) {
 	}
 }
 
-// status keeps the line of systemctl status true.
+// status keeps the status line of systemctl status up to date.
 func status(ctx context.Context, d *daemon.Daemon, log *slog.Logger) {
 	if os.Getenv("NOTIFY_SOCKET") == "" {
 		return

@@ -14,7 +14,7 @@ import (
 // eventMsg is something that happened.
 type eventMsg api.Event
 
-// streamMsg says whether events come: err is why not.
+// streamMsg reports whether events come: err is why not.
 type streamMsg struct{ err error }
 
 // How long follow waits before it tries again.
