@@ -89,11 +89,11 @@ func (d *Daemon) Probe(ctx context.Context) error {
 }
 
 // Summary returns the line for systemctl status.
-func (d *Daemon) Summary(ctx context.Context) string {
+func (d *Daemon) Summary() string {
 	up := 0
-	as := d.agents.List(ctx, "")
-	for _, a := range as {
-		if a.Status == api.StatusIdle || a.Status == api.StatusRunning {
+	as := d.agents.Statuses("")
+	for _, status := range as {
+		if status == api.StatusIdle || status == api.StatusRunning {
 			up++
 		}
 	}

@@ -125,7 +125,7 @@ func (d *Daemon) Open(ctx context.Context) (err error) {
 	d.openProxy(ctx)
 	d.reconcile(ctx)
 	d.startUpkeep(ctx)
-	d.dropStrayLocks(ctx)
+	d.dropStrayLocks()
 	return d.openAPI()
 }
 

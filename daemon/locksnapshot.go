@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"context"
 	"errors"
 	"io/fs"
 	"path/filepath"
@@ -40,13 +39,10 @@ func (d *Daemon) keepLocks(alive []string) {
 }
 
 // dropStrayLocks releases what removed agents hold until their merge.
-func (d *Daemon) dropStrayLocks(ctx context.Context) {
-	known := map[string]bool{}
-	for _, a := range d.agents.List(ctx, "") {
-		known[a.Name] = true
-	}
+func (d *Daemon) dropStrayLocks() {
+	known := d.agents.Statuses("")
 	for _, l := range d.locks.List(lockd.Filter{}) {
-		if l.Explicit && l.Merge && !known[l.Holder] {
+		if l.Explicit && l.Merge && known[l.Holder] == "" {
 			d.locks.ReleaseMerge(l.Holder)
 		}
 	}

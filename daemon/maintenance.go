@@ -169,13 +169,13 @@ func codeOf(err error) api.Code {
 
 // invalidateViews makes the kernel drop its cache of files that went into packs.
 func (d *Daemon) invalidateViews(ctx context.Context, w *workspace) {
-	for _, a := range d.agents.List(ctx, w.agents.Name) {
-		if a.Status != api.StatusIdle && a.Status != api.StatusRunning {
+	for name, status := range d.agents.Statuses(w.agents.Name) {
+		if status != api.StatusIdle && status != api.StatusRunning {
 			continue
 		}
-		sh := d.shims.Dial(a.Name)
+		sh := d.shims.Dial(name)
 		if err := sh.Invalidate(ctx); err != nil {
-			d.Log.Warn("view not notified of maintenance", "agent", a.Name, "err", err)
+			d.Log.Warn("view not notified of maintenance", "agent", name, "err", err)
 		}
 		sh.Close()
 	}

@@ -68,7 +68,7 @@ func wakes(t testing.TB, pid int) (n int) {
 	return n
 }
 
-// TestIdleAgentsCostNextToNothing: a hundred of them use less than one percent of a processor
+// TestIdleAgentsCostNextToNothing: a hundred of them use about one percent of a processor
 // (BenchmarkIdleAgents). Here the threads of a shim may wake 2.5 times a second together, which
 // are half a dozen with a ticker of two seconds, and a hundred shims would use less than two
 // percent: other tests make caches cold. Once is enough: agents need some time to settle.

@@ -47,7 +47,7 @@ func status(ctx context.Context, d *daemon.Daemon, log *slog.Logger) {
 	t := time.NewTicker(2 * time.Second)
 	defer t.Stop()
 	for {
-		if s := d.Summary(ctx); s != last {
+		if s := d.Summary(); s != last {
 			notify(log, "STATUS="+s)
 			last = s
 		}

@@ -230,6 +230,20 @@ func (m *Manager) List(ctx context.Context, workspace string) []api.Agent {
 	return out
 }
 
+// Statuses returns the state of every agent, by name, of one workspace or, with "", of all. Unlike
+// List it asks no shim: polisd calls it all the time, and shims of idle agents sleep.
+func (m *Manager) Statuses(workspace string) map[string]api.Status {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := map[string]api.Status{}
+	for name, a := range m.agents {
+		if workspace == "" || a.WS.Name == workspace {
+			out[name] = a.Kept.Status
+		}
+	}
+	return out
+}
+
 // OnBranch returns another agent of a workspace that was added on a branch, or "". It does not
 // read the HEADs of worktrees, which agents write.
 func (m *Manager) OnBranch(workspace, branch, except string) string {

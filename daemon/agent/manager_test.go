@@ -308,6 +308,7 @@ func (w *world) check(t require.TestingT, model map[string]api.Status) {
 	}
 	sort.Strings(names)
 	require.ElementsMatch(t, names, got)
+	require.Equal(t, model, w.Statuses(""))
 	w.k.mu.Lock()
 	defer w.k.mu.Unlock()
 	require.ElementsMatch(t, names, slices.Collect(maps.Keys(w.k.set("worktree"))))
