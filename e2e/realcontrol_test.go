@@ -42,12 +42,12 @@ type control struct {
 
 func (r *realRun) outside(t testing.TB) *control {
 	c := &control{r: r, t: t, clone: r.path("control", "clone")}
-	home := r.path("control", "home")
-	for _, dir := range []string{home, c.clone} {
+	home, tmp := r.path("control", "home"), r.path("control", "tmp") // some leave files in TMPDIR
+	for _, dir := range []string{home, tmp, c.clone} {
 		require.NoError(t, os.MkdirAll(dir, 0o755))
 	}
 	r.giveAway(r.path("control"))
-	c.env = []string{"HOME=" + home, "TERM=xterm-256color", "LANG=C.UTF-8", "PATH=" + filepath.Join(r.install, "node_modules", ".bin") + ":" + os.Getenv("PATH")}
+	c.env = []string{"HOME=" + home, "TMPDIR=" + tmp, "TERM=xterm-256color", "LANG=C.UTF-8", "PATH=" + filepath.Join(r.install, "node_modules", ".bin") + ":" + os.Getenv("PATH")}
 	for k, v := range r.types()[r.name].Env {
 		c.env = append(c.env, k+"="+v)
 	}
