@@ -237,7 +237,7 @@ func (w *Workspace) uncovered(agent string, code api.Code) error {
 	}
 	if there {
 		return api.Errorf(code, "a view is mounted at %s", w.tree(agent)).
-			WithHint("stop the agent first: polisctl agents stop %s; what a crash left, polisctl patrol --once removes", agent)
+			WithHint("stop the agent first: polisctl agents stop %s; what a crash left, polisctl patrol run --once removes", agent)
 	}
 	return nil
 }
