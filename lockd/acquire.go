@@ -1,7 +1,6 @@
 package lockd
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,10 +72,18 @@ func (c *Client) AcquireLocal(r Request) (*Ticket, error) {
 	c.limits(ws)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if t := cmp.Or(c.cached(ws), c.here(ws, r.Op, r.Pid)); t != nil {
+	if t := c.own(ws, r.Op, r.Pid); t != nil {
 		return t, nil
 	}
 	return nil, ErrMustAsk
+}
+
+// own returns a ticket for what is held already, or can be granted here. Called with c.mu held.
+func (c *Client) own(ws []want, op string, pid uint32) *Ticket {
+	if t := c.cached(ws); t != nil {
+		return t // and no second one of here, whose pins nobody would take away
+	}
+	return c.here(ws, op, pid)
 }
 
 // limits sets how long each lease is held and waited for, and returns the longest wait.
@@ -127,7 +134,7 @@ func (c *Client) ask(ctx context.Context, r *Request, ws []want) (*Ticket, error
 	defer reach.Stop()
 	for {
 		c.mu.Lock()
-		if t := cmp.Or(c.cached(ws), c.here(ws, r.Op, r.Pid)); t != nil {
+		if t := c.own(ws, r.Op, r.Pid); t != nil {
 			c.mu.Unlock()
 			return t, nil
 		}

@@ -558,6 +558,21 @@ func TestTwoHundredWaiters(t *testing.T) {
 	require.EqualValues(t, 200, served.Load())
 }
 
+func TestALeaseThatWasHeldAlreadyIsReleasedToo(t *testing.T) {
+	s := serve(t, socket(t))
+	a := join(t, s.Path, "ann", holds(HoldClose))
+	first := acquire(t, a, "f", "g")
+	second, err := a.Acquire(t.Context(), Request{Paths: []string{"f", "g"}})
+	require.NoError(t, err)
+	third, err := a.AcquireLocal(Request{Paths: []string{"f", "g"}})
+	require.NoError(t, err)
+	first.Done()
+	second.Done()
+	require.Len(t, heldPaths(s, "ann"), 2)
+	third.Done()
+	soon(t, func() bool { return s.Stats().Leases == 0 && a.Held() == 0 })
+}
+
 func TestOneAgentsManyProcesses(t *testing.T) {
 	s := serve(t, socket(t))
 	a := join(t, s.Path, "ann", holds(HoldClose))
