@@ -144,7 +144,7 @@ func TestAPlainDirectoryBecomesARepository(t *testing.T) {
 	require.Equal(t, "work\n", d.sh("alice", "cat work.txt"))
 	d.refused(api.CodeBadState, "merge", "alice")
 	out = d.must("up", "--adopt-git", "--repo", dir, d.path("ws"))
-	require.Contains(t, out, "is a git repository now", "alice has no branch")
+	require.Contains(t, out, "has become a git repository", "alice has no branch")
 	d.must("agents", "remove", "alice")
 	d.must("up", "--adopt-git", "--repo", dir, d.path("ws"))
 	d.worker("carol")

@@ -121,7 +121,12 @@ func TestUDPPortsAreMapped(t *testing.T) {
 		return askUDP("127.0.0.1", m.External, big) == "alice 127.0.0.1 "+big
 	})
 	for i := range 300 {
-		require.Equal(t, fmt.Sprintf("alice 127.0.0.1 %d", i), askUDP("127.0.0.1", m.External, strconv.Itoa(i)))
+		want := fmt.Sprintf("alice 127.0.0.1 %d", i)
+		got := askUDP("127.0.0.1", m.External, strconv.Itoa(i))
+		for tries := 0; tries < 2 && got != want; tries++ { // a busy machine may drop a datagram
+			got = askUDP("127.0.0.1", m.External, strconv.Itoa(i))
+		}
+		require.Equal(t, want, got)
 	}
 	stop()
 
