@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -35,7 +36,7 @@ func TestAProgramIsAliveFromItsStartToItsEnd(t *testing.T) {
 // A zombie is not a shim.
 func TestAProgramThatEndedAndWasNotWaitedForIsDead(t *testing.T) {
 	dir := t.TempDir()
-	cmd := exec.CommandContext(t.Context(), "sh", "-c", "exit 0", filepath.Join(dir, "spec.json"))
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "sh", "-c", "exit 0", filepath.Join(dir, "spec.json"))
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() { require.NoError(t, cmd.Wait()) })
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "shim.pid"), []byte(strconv.Itoa(cmd.Process.Pid)), 0o600))
