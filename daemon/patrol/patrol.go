@@ -34,6 +34,8 @@ type track struct {
 	output int64
 	// dead counts the consecutive cycles in which its shim or program was gone.
 	dead int
+	// gone is when that was seen first.
+	gone time.Time
 	net  netWindow
 }
 
@@ -122,8 +124,10 @@ func (t *track) judge(now time.Time, o Observed, lim Limits) (Suspect, bool) {
 		s.Class = api.PatrolAgentDead
 	}
 	if s.Class != "" {
-		t.dead++
-		s.Since = now
+		if t.dead++; t.dead == 1 {
+			t.gone = now
+		}
+		s.Since = t.gone
 		return s, t.dead >= looks
 	}
 	t.dead = 0

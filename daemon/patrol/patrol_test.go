@@ -87,6 +87,11 @@ func TestSuspects(t *testing.T) {
 	}
 }
 
+func TestADeadShimIsOneFindingHoweverLongItStays(t *testing.T) {
+	gone := func(_ int, o *Observed) { o.Shim = false }
+	require.Equal(t, run(tick, gone)[0].Since, run(time.Minute, gone)[0].Since)
+}
+
 func TestLimitsOfZeroFindNothing(t *testing.T) {
 	p := New()
 	for n := range 2000 {
