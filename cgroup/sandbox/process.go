@@ -266,23 +266,29 @@ func (p *Proc) Unread() (n int, err error) {
 		return 0, fmt.Errorf("terminal: %w", err)
 	}
 	var ierr error
-	err = raw.Control(func(fd uintptr) {
-		// The queue is that of the other end, which is opened for a moment (ioctl_tty(2), TIOCGPTPEER).
-		var other int
-		if other, ierr = unix.IoctlRetInt(int(fd), unix.TIOCGPTPEER); ierr == nil {
-			// What was written gets there a little later, and poll(2) waits for that.
-			_, perr := unix.Poll([]unix.PollFd{{Fd: int32(other), Events: unix.POLLIN}}, 0)
-			n, ierr = unix.IoctlGetInt(other, unix.TIOCINQ)
-			if perr != nil && !errors.Is(perr, unix.EINTR) {
-				ierr = errors.Join(ierr, perr)
-			}
-			ierr = errors.Join(ierr, unix.Close(other))
-		}
-	})
+	err = raw.Control(func(fd uintptr) { n, ierr = unreadOf(fd) })
 	if err := errors.Join(err, ierr); err != nil {
 		return 0, fmt.Errorf("terminal: %w", err)
 	}
 	return n, nil
+}
+
+// unreadOf returns how many bytes written to a terminal, of which fd is the master, were not read.
+// The queue is that of the other end, which is opened for a moment (ioctl_tty(2), TIOCGPTPEER).
+// Without O_NOCTTY a terminal whose session has just ended becomes the controlling terminal of this
+// process, if that leads a session, and its end kills it by SIGHUP.
+func unreadOf(fd uintptr) (n int, err error) {
+	other, _, errno := unix.Syscall(unix.SYS_IOCTL, fd, unix.TIOCGPTPEER, unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK)
+	if errno != 0 {
+		return 0, os.NewSyscallError("ioctl TIOCGPTPEER", errno)
+	}
+	// What was written gets there a little later, and poll(2) waits for that.
+	_, perr := unix.Poll([]unix.PollFd{{Fd: int32(other), Events: unix.POLLIN}}, 0)
+	n, err = unix.IoctlGetInt(int(other), unix.TIOCINQ)
+	if perr != nil && !errors.Is(perr, unix.EINTR) {
+		err = errors.Join(err, perr)
+	}
+	return n, errors.Join(err, unix.Close(int(other)))
 }
 
 // comm is the kernel's name of a program.
