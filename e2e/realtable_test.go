@@ -49,7 +49,7 @@ Each program does this, and the run fails if one does not:
 		fmt.Fprintf(&b, "| `%s` | %s |\n", a.name, a.agent.set)
 	}
 	fmt.Fprintf(&b, "\n## Time\n\nSeconds, medians of %d runs in turns with the same program in a clone outside polis. The first column of each pair is outside.\n", rounds())
-	b.WriteString("Both are from the command. The machine had other work, so nothing is asserted. Processor time in polis is that of the sandbox; the shim's is besides.\n\n")
+	b.WriteString("Both are from the command. A busy machine changes them, so nothing is asserted. Processor time in polis is that of the sandbox; the shim's is besides.\n\n")
 	b.WriteString("| base type | first request | | whole task | | processor | | shim |\n|---|---|---|---|---|---|---|---|\n")
 	for _, a := range all {
 		fmt.Fprintf(&b, "| `%s`", a.name)
