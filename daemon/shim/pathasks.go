@@ -59,7 +59,8 @@ func (p *pathAsker) Ask(ctx context.Context, r view.Request) (view.Verdict, erro
 	if len(open) == 0 {
 		return view.Verdict{Allow: true}, nil
 	}
-	q := approval.Question{Kind: kind, Text: strings.Join(open, "\n"), Note: fmt.Sprintf("system call: %s; rule: %s", r.Op, r.Rule), PID: pid, Program: program}
+	// No path has a NUL: a name with a line break must not read, or be remembered, as two names.
+	q := approval.Question{Kind: kind, Text: strings.Join(open, "\x00"), Note: fmt.Sprintf("system call: %s; rule: %s", r.Op, r.Rule), PID: pid, Program: program}
 	id, a, err := p.s.ask(ctx, q, usualAnswerWait)
 	if err != nil {
 		return view.Verdict{Reason: err.Error()}, err
