@@ -11,7 +11,6 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/config"
-	"polis/daemon/shim/wire"
 	"polis/daemon/store"
 )
 
@@ -182,118 +181,6 @@ func differences(c config.Config, old, now store.Agent) []string {
 		out = append(out, "leftovers "+cmp.Or(now.Leftovers, "as its role says"))
 	}
 	return out
-}
-
-// enact saves the settings, then sends them to the running shim. If the daemon dies in between,
-// the next one sends them.
-func (m *Manager) enact(ctx context.Context, a *Agent, old, now store.Agent, force bool) error {
-	if err := m.claimSettings(a, now); err != nil {
-		return err
-	}
-	if err := m.save(a.WS); err != nil {
-		m.putSettings(a, old)
-		return err
-	}
-	m.crash("set:kept")
-	err := m.applySettings(ctx, a, force)
-	if err == nil {
-		return nil
-	}
-	m.putSettings(a, old)
-	err = errors.Join(err, m.save(a.WS))
-	if api.CodeOf(err) == api.CodeShimUnavailable {
-		// The shim did not answer. It can have applied them nevertheless.
-		uctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
-		defer cancel()
-		if berr := m.applySettings(uctx, a, true); berr != nil {
-			m.Log.Error("settings not restored", "agent", a.Name(), "err", berr)
-		}
-	}
-	return err
-}
-
-// claimSettings is putSettings, unless the rules overlap with other agents' exclusive paths.
-func (m *Manager) claimSettings(a *Agent, k store.Agent) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err := m.contested(a, k.Policy); err != nil {
-		return err
-	}
-	a.put(k)
-	return nil
-}
-
-// putSettings sets what Set can change, and nothing that other operations change.
-func (m *Manager) putSettings(a *Agent, k store.Agent) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	a.put(k)
-}
-
-// put copies settings; the manager's mu is held.
-func (a *Agent) put(k store.Agent) {
-	a.Kept.MemoryLimitMB, a.Kept.Limits, a.Kept.Role, a.Kept.Policy, a.Kept.AutoMerge = k.MemoryLimitMB, k.Limits, k.Role, k.Policy, k.AutoMerge
-	a.Kept.Egress, a.Kept.HostPorts, a.Kept.RulesLost, a.Kept.RemoveAfter, a.Kept.Env = k.Egress, k.HostPorts, k.RulesLost, k.RemoveAfter, k.Env
-	a.Kept.Leftovers = k.Leftovers
-}
-
-// applySettings sends the agent's settings to its shim, if it runs.
-func (m *Manager) applySettings(ctx context.Context, a *Agent, force bool) error {
-	m.mu.Lock()
-	up := a.up
-	m.mu.Unlock()
-	if !up {
-		return nil
-	}
-	now := m.Shims.Settings(a)
-	sh := m.Shims.Dial(a.Name())
-	defer sh.Close()
-	st, err := sh.Status(ctx)
-	if err != nil {
-		return err
-	}
-	if v, err := wire.Agree(st); err != nil || v < wire.SettingsVersion {
-		return api.Errorf(api.CodeBadState, "agent %s was started by an older polis: it cannot be changed while it lives", a.Name()).
-			WithHint("polisctl agents stop %[1]s, then set, then polisctl agents start %[1]s", a.Name())
-	}
-	if err := m.give(ctx, sh, a, st, wire.SettingsRequest{Settings: now, Force: force}); err != nil {
-		return err
-	}
-	m.crash("set:applied")
-	if err := m.Shims.Note(a.Name(), now); err != nil {
-		// It is only read if the state is lost.
-		m.Log.Warn("agent's settings not recorded", "agent", a.Name(), "err", err)
-	}
-	return nil
-}
-
-// Refresh applies the present configuration to every running agent.
-func (m *Manager) Refresh() {
-	m.mu.Lock()
-	var as []*Agent
-	for _, a := range m.agents {
-		as = append(as, a)
-	}
-	m.mu.Unlock()
-	for _, a := range as {
-		m.refresh(a)
-	}
-}
-
-// refresh applies the present settings to a running agent as soon as no other operation runs.
-func (m *Manager) refresh(a *Agent) {
-	m.wg.Go(func() {
-		if a.op.Acquire(m.ctx) != nil {
-			return
-		}
-		defer a.op.Unlock()
-		m.mu.Lock()
-		gone := m.agents[a.Name()] != a
-		m.mu.Unlock()
-		if err := m.applySettings(m.ctx, a, false); err != nil && !gone {
-			m.Log.Warn("limits configured now not applied", "agent", a.Name(), "err", err)
-		}
-	})
 }
 
 // later returns the changes that take effect at the next start of a running agent.

@@ -65,14 +65,6 @@ type item struct {
 	done     chan struct{}
 }
 
-// Caller is one call that waits for an answer.
-type Caller struct {
-	queue *Queue
-	it    *item // nil if a rule decided
-	auto  api.Answer
-	left  bool
-}
-
 // Ask asks. A rule may answer at once; otherwise the call waits for Done, and must Leave. until
 // is when it leaves at the latest, for people to see.
 func (q *Queue) Ask(question Question, until time.Time) (*Caller, error) {
@@ -114,115 +106,6 @@ func (q *Queue) Ask(question Question, until time.Time) (*Caller, error) {
 		q.publish(Change{Asked: true, Approval: q.view(it)})
 	}
 	return &Caller{queue: q, it: it}, nil
-}
-
-// ID is the question's; "" if a rule decided.
-func (c *Caller) ID() string {
-	if c.it == nil {
-		return ""
-	}
-	return c.it.id
-}
-
-// Done is closed when there is an answer.
-func (c *Caller) Done() <-chan struct{} {
-	if c.it != nil {
-		return c.it.done
-	}
-	closed := make(chan struct{})
-	close(closed)
-	return closed
-}
-
-// Leave ends the call. ok is false if there is no answer: then the caller is denied, and a
-// question without callers is closed. An answer that came before is never lost.
-func (c *Caller) Leave() (a api.Answer, ok bool) {
-	if c.it == nil {
-		return c.auto, true
-	}
-	q := c.queue
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if !c.left {
-		c.left = true
-		q.calls--
-		c.it.callers--
-		if c.it.callers == 0 && c.it.answer == nil {
-			c.it.gone = true
-			q.close(c.it)
-			q.publish(Change{Approval: q.view(c.it)})
-		}
-	}
-	if c.it.answer == nil {
-		return api.Answer{}, false
-	}
-	return *c.it.answer, true
-}
-
-// Answer answers a question for all its callers; the first answer counts.
-func (q *Queue) Answer(id string, a api.Answer) (Change, error) {
-	if err := checkAnswer(a); err != nil {
-		return Change{}, err
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	it, ok := q.byID[id]
-	switch {
-	case !ok:
-		return Change{}, api.Errorf(api.CodeNotFound, "there is no question %q of agent %s", api.Shorten(id, 64), q.Agent).WithHint("polisctl approvals list")
-	case it.gone:
-		return Change{Approval: q.view(it)}, api.Errorf(api.CodeNotFound, "question %s is withdrawn: what asked does not wait any more", id).WithHint("polisctl approvals list")
-	case it.answer != nil:
-		b := *it.answer
-		return Change{Approval: q.view(it)}, api.Errorf(api.CodeAlreadyAnswered, "question %s was answered by %s: %s", id, b.By, b.Verdict).
-			With("verdict", b.Verdict).With("by", b.By).With("at", b.At).With("scope", b.Scope).WithHint("the first answer counts")
-	}
-	if a.Scope == "" {
-		a.Scope = api.ScopeOnce
-	}
-	if a.Scope != api.ScopeOnce && len(it.q.Text) > MaxRemembered {
-		return Change{Approval: q.view(it)}, api.Errorf(api.CodeBadRequest, "question %s has %d bytes: at most %d can be remembered", id, len(it.q.Text), MaxRemembered).WithHint("answer it once")
-	}
-	if a.Scope == api.ScopeRole && a.Role == "" {
-		return Change{Approval: q.view(it)}, api.Errorf(api.CodeBadRequest, "agent %s has no role that the answer could be for", q.Agent).WithHint("answer once, or for the agent")
-	}
-	if a.Scope == api.ScopeTask && it.q.Task == "" {
-		return Change{Approval: q.view(it)}, api.Errorf(api.CodeBadRequest, "agent %s works on no task that the answer could be for", q.Agent).WithHint("answer once, or for the agent")
-	}
-	a.At = q.now()
-	it.answer = &a
-	q.close(it)
-	c := Change{Approval: q.view(it)}
-	if a.Scope != api.ScopeOnce && a.Verdict != api.VerdictAbort {
-		c.Rule = &api.ApprovalRule{ID: id, Workspace: q.Workspace, Verdict: a.Verdict, Kind: it.q.Kind, Tool: it.q.Tool, What: it.q.Text, By: a.By, At: a.At, Reason: a.Reason,
-			Text: RuleText(it.q.Kind, it.q.Tool, it.q.Text)}
-		if a.Scope == api.ScopeRole {
-			c.Rule.Role = a.Role
-		} else {
-			c.Rule.Agent = q.Agent
-		}
-		if a.Scope == api.ScopeTask {
-			q.rememberForTask(it.q.Task, *c.Rule)
-			c.Rule = nil
-		}
-	}
-	close(it.done)
-	q.publish(c)
-	return c, nil
-}
-
-func checkAnswer(a api.Answer) error {
-	switch {
-	case a.Verdict != api.VerdictApprove && a.Verdict != api.VerdictDeny && a.Verdict != api.VerdictAbort:
-		return api.Errorf(api.CodeBadRequest, "verdict = %q: must be %q, %q or %q", api.Shorten(string(a.Verdict), 32), api.VerdictApprove, api.VerdictDeny, api.VerdictAbort)
-	case a.Scope != "" && !slices.Contains([]api.AnswerScope{api.ScopeOnce, api.ScopeTask, api.ScopeAgent, api.ScopeRole}, a.Scope):
-		return api.Errorf(api.CodeBadRequest, "scope = %q: must be once, task, agent or role", api.Shorten(string(a.Scope), 32))
-	case a.Verdict == api.VerdictAbort && a.Scope != "" && a.Scope != api.ScopeOnce:
-		return api.Errorf(api.CodeBadRequest, "abort is not remembered: scope = %q", a.Scope)
-	case len(a.Reason) > api.MaxAnswerReason:
-		return api.Errorf(api.CodeBadRequest, "reason has %d bytes: at most %d", len(a.Reason), api.MaxAnswerReason)
-	}
-	return nil
 }
 
 // Open are the open questions, oldest first.

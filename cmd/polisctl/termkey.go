@@ -1,0 +1,37 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"polis/daemon/api"
+)
+
+// readKey reads one byte; 0 if none comes in time, or ctx ends.
+func readKey(ctx context.Context, f *os.File, limit time.Duration) (byte, error) {
+	for end := time.Now().Add(limit); ctx.Err() == nil; {
+		left := time.Until(end)
+		if left <= 0 {
+			return 0, nil
+		}
+		// In short steps: a signal that ends ctx may come to another thread.
+		fds := []unix.PollFd{{Fd: int32(f.Fd()), Events: unix.POLLIN}}
+		n, err := unix.Poll(fds, int(min(left, 200*time.Millisecond)/time.Millisecond)+1)
+		switch {
+		case errors.Is(err, unix.EINTR) || err == nil && n == 0:
+			continue
+		case err != nil:
+			return 0, api.Errorf(api.CodeInternal, "read the terminal: %w", err)
+		}
+		var b [1]byte
+		if n, err := unix.Read(int(f.Fd()), b[:]); err != nil || n == 0 {
+			return 0, api.Errorf(api.CodeInternal, "the terminal is gone")
+		}
+		return b[0], nil
+	}
+	return 0, nil
+}
