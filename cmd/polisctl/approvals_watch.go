@@ -41,7 +41,7 @@ for a new question. Without a terminal, or with --json, questions are printed as
 			return a.printQuestions(cmd, workspace)
 		}
 		return a.follow(cmd, func(ctx context.Context, c *client.Client) error {
-			w := &desk{a: a, c: c, workspace: workspace, skipped: map[string]bool{}}
+			w := &answerScreen{a: a, c: c, workspace: workspace, skipped: map[string]bool{}}
 			return w.run(ctx)
 		})
 	}
@@ -90,24 +90,24 @@ func boundedApprovals(ctx context.Context, c *client.Client, workspace string) (
 	return c.Approvals(ctx, workspace)
 }
 
-// desk is where a person answers questions.
-type desk struct {
+// answerScreen shows one question at a time and answers it with a key.
+type answerScreen struct {
 	a         *app
 	c         *client.Client
 	workspace string
 	skipped   map[string]bool
 	shown     *api.Approval // nil: none
-	idle      bool          // it was said that there is none
+	idle      bool          // the line that there is none was printed
 }
 
-func (w *desk) run(ctx context.Context) error {
+func (w *answerScreen) run(ctx context.Context) error {
 	raw, err := makeRaw(w.a.stdin)
 	if err != nil {
 		return err
 	}
 	defer raw.restore()
 	for {
-		if err := w.look(ctx); err != nil {
+		if err := w.showNext(ctx); err != nil {
 			return err
 		}
 		key, err := readKey(ctx, w.a.stdin, watchEvery)
@@ -120,14 +120,14 @@ func (w *desk) run(ctx context.Context) error {
 			}
 			continue
 		}
-		if done, err := w.press(ctx, raw, key); done || err != nil {
+		if done, err := w.handleKey(ctx, raw, key); done || err != nil {
 			return err
 		}
 	}
 }
 
-// look shows the oldest question that is not skipped, if it is not shown already.
-func (w *desk) look(ctx context.Context) error {
+// showNext shows the oldest question that is not skipped, if it is not shown already.
+func (w *answerScreen) showNext(ctx context.Context) error {
 	all, err := boundedApprovals(ctx, w.c, w.workspace)
 	if err != nil {
 		return err
@@ -149,7 +149,7 @@ func (w *desk) look(ctx context.Context) error {
 		return nil
 	}
 	if w.shown != nil && !open[w.shown.ID] {
-		w.gone(ctx, w.shown.ID)
+		w.reportOutcome(ctx, w.shown.ID)
 	}
 	w.shown = next
 	if next == nil {
@@ -176,8 +176,8 @@ func (w *desk) look(ctx context.Context) error {
 	return unix.IoctlSetInt(int(w.a.stdin.Fd()), unix.TCFLSH, unix.TCIFLUSH)
 }
 
-// gone reports the outcome of a question that was shown.
-func (w *desk) gone(ctx context.Context, id string) {
+// reportOutcome reports the outcome of a question that was shown.
+func (w *answerScreen) reportOutcome(ctx context.Context, id string) {
 	ctx, cancel := context.WithTimeout(ctx, shortCall)
 	defer cancel()
 	text := "question " + id + " is gone"
@@ -190,8 +190,8 @@ func (w *desk) gone(ctx context.Context, id string) {
 	_ = w.say(text) // the next write fails, too, if this one does
 }
 
-// press does what a key stands for.
-func (w *desk) press(ctx context.Context, raw *rawTerminal, key byte) (done bool, err error) {
+// handleKey carries out the command of a key.
+func (w *answerScreen) handleKey(ctx context.Context, raw *rawTerminal, key byte) (done bool, err error) {
 	if key == 'q' || key == 3 || key == 4 { // ^C and ^D, as the terminal is raw
 		return true, nil
 	}
@@ -235,8 +235,8 @@ func (w *desk) press(ctx context.Context, raw *rawTerminal, key byte) (done bool
 	return false, w.say(answeredText(v, req))
 }
 
-// reason reads a line; false: the answer is not given after all.
-func (w *desk) reason(ctx context.Context) (string, bool, error) {
+// reason reads a line. ok is false if the person goes back to the question.
+func (w *answerScreen) reason(ctx context.Context) (text string, ok bool, err error) {
 	if err := w.write("reason for the agent (Enter: none, Escape: back): "); err != nil {
 		return "", false, err
 	}
@@ -268,9 +268,9 @@ func (w *desk) reason(ctx context.Context) (string, bool, error) {
 	}
 }
 
-func (w *desk) say(text string) error { return w.write(clean(text) + "\n") }
+func (w *answerScreen) say(text string) error { return w.write(clean(text) + "\n") }
 
 // write prints to a terminal in raw mode.
-func (w *desk) write(text string) error {
+func (w *answerScreen) write(text string) error {
 	return w.a.write([]byte(strings.ReplaceAll(text, "\n", "\r\n")))
 }
