@@ -24,7 +24,7 @@ type addFlags struct {
 	exclusive                             []string
 	egress, hostPorts                     []string
 	temp                                  bool
-	autoMerge, removeAfter                bool
+	autoMerge, removeAfter, ephemeral     bool
 	leftovers                             string
 	limits                                limitFlags
 	env                                   envFlags
@@ -80,6 +80,7 @@ agent's role decides what it may read and write. Deny beats write beats read.`,
 	flags.BoolVar(&f.autoMerge, "auto-merge", true, "merge what its tasks commit when they end well; =false leaves that to you (default as configured)")
 	flags.StringVar(&f.leftovers, "leftovers", "", "what is done about what its commands leave running: `keep|end|ask` (default as its role says)")
 	flags.BoolVar(&f.removeAfter, "remove-after", false, "remove the agent when its branch is merged (default as configured)")
+	flags.BoolVar(&f.ephemeral, "ephemeral", false, "the agent exists for its work only: the patrol may remove it once the work has ended and is kept elsewhere")
 	flags.BoolVarP(&f.force, "force", "f", false, "also if the machine has no room for it")
 	_ = cmd.RegisterFlagCompletionFunc("base", a.completeTypes) // fails only for a flag that is not there
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -115,7 +116,7 @@ agent's role decides what it may read and write. Deny beats write beats read.`,
 
 // request checks the flags and makes the request of them.
 func (f *addFlags) request(name string, command []string) (api.AddRequest, error) {
-	req := api.AddRequest{Name: name, BaseType: f.base, Workspace: f.workspace, Branch: f.branch, Role: f.role, Command: command, Force: f.force}
+	req := api.AddRequest{Name: name, BaseType: f.base, Workspace: f.workspace, Branch: f.branch, Role: f.role, Command: command, Force: f.force, Ephemeral: f.ephemeral}
 	if err := api.CheckName(name); err != nil {
 		return req, err
 	}

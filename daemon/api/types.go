@@ -55,14 +55,16 @@ type Counters struct {
 
 // Agent is an agent as the API shows it.
 type Agent struct {
-	Name         string   `json:"name"`
-	BaseType     string   `json:"base_type"`
-	Workspace    string   `json:"workspace"`
-	Status       Status   `json:"status"`
-	StatusReason string   `json:"status_reason,omitempty"`
-	Branch       string   `json:"branch,omitempty"`
-	Role         string   `json:"role,omitempty"`
-	Command      []string `json:"command,omitempty"`
+	Name         string `json:"name"`
+	BaseType     string `json:"base_type"`
+	Workspace    string `json:"workspace"`
+	Status       Status `json:"status"`
+	StatusReason string `json:"status_reason,omitempty"`
+	Branch       string `json:"branch,omitempty"`
+	Role         string `json:"role,omitempty"`
+	// Ephemeral is as in AddRequest.
+	Ephemeral bool     `json:"ephemeral,omitempty"`
+	Command   []string `json:"command,omitempty"`
 	// StartCommand is what start runs, TaskCommand what a task is run by: "{prompt}" in
 	// it stands for the task. Both follow from Command and the base type.
 	StartCommand   []string `json:"start_command,omitempty"`
@@ -165,6 +167,9 @@ type AddRequest struct {
 	AutoMerge *bool `json:"auto_merge,omitempty"`
 	// RemoveAfter removes the agent when its branch is merged; nil: as configured.
 	RemoveAfter *bool `json:"remove_after,omitempty"`
+	// Ephemeral marks an agent that exists for its work only: once the work has ended and
+	// is kept elsewhere, the patrol may remove the agent.
+	Ephemeral bool `json:"ephemeral,omitempty"`
 	// Leftovers is what is done about processes that a command of the agent leaves running:
 	// "keep", "end" or "ask"; empty: as its role says.
 	Leftovers string `json:"leftovers,omitempty"`

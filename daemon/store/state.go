@@ -69,6 +69,8 @@ type Agent struct {
 	AutoMerge *bool `json:"auto_merge,omitempty"`
 	// RemoveAfter says whether it is removed when its branch is merged; nil: as configured.
 	RemoveAfter *bool `json:"remove_after,omitempty"`
+	// Ephemeral is as in api.AddRequest.
+	Ephemeral bool `json:"ephemeral,omitempty"`
 	// Leftovers is its own rule, as in api.AddRequest; empty: that of its role.
 	Leftovers string `json:"leftovers,omitempty"`
 	// Egress is its own, as in api.AddRequest; nil: that of its role, or as configured.
