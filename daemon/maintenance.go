@@ -36,6 +36,9 @@ func (d *Daemon) startUpkeep(ctx context.Context) {
 	u.wg.Go(func() { d.shims.activity.Run(u.ctx) })
 	d.patrol = newPatroller(d)
 	u.wg.Go(func() { d.patrol.run(u.ctx) })
+	notices := d.questionNotices()
+	u.wg.Go(func() { notices.Run(u.ctx) })
+	u.wg.Go(func() { d.followQuestions(u.ctx, notices) })
 	u.wg.Go(func() {
 		tick := time.NewTicker(upkeepTick)
 		defer tick.Stop()

@@ -68,6 +68,9 @@ func (c *Config) check() error {
 	if err := c.checkPatrol(); err != nil {
 		return err
 	}
+	if err := c.checkApprovals(); err != nil {
+		return err
+	}
 	if err := c.checkTools(); err != nil {
 		return err
 	}

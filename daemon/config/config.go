@@ -46,6 +46,7 @@ type Config struct {
 	Merge       Merge           `toml:"merge"`
 	Trash       Trash           `toml:"trash"`
 	Patrol      Patrol          `toml:"patrol"`
+	Approvals   Approvals       `toml:"approvals"`
 	Roles       map[string]Role `toml:"roles"`
 	// Agents has what counts for an agent by its name.
 	Agents map[string]AgentTable `toml:"agents"`
@@ -135,6 +136,7 @@ func Default() Config {
 		Git:       defaultGit(), Maintenance: defaultMaintenance(),
 		Merge: defaultMerge(),
 		Trash: Trash{TTL: setting.Duration(30 * 24 * time.Hour)}, Patrol: defaultPatrol(),
+		Approvals: defaultApprovals(),
 	}
 }
 

@@ -1,0 +1,64 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"polis/daemon/api"
+)
+
+// TestACommandIsRunForANewQuestion: as another user than root, with the question on its standard
+// input, and nothing of the agent's in its arguments.
+func TestACommandIsRunForANewQuestion(t *testing.T) {
+	dir, err := os.MkdirTemp("/tmp", "polis-notices-")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	require.NoError(t, os.Chmod(dir, 0o777))
+	script := fmt.Sprintf(`n=$(ls %[1]s | wc -l); { id -u; echo "$@"; cat; } > %[1]s/.new; mv %[1]s/.new %[1]s/$n`, dir)
+	d := startDaemon(t, options{config: fmt.Sprintf("[approvals]\nnotify = [\"/bin/sh\", \"-c\", %q, \"sh\", \"fixed\"]\nnotify_pause = \"0s\"\n", script)})
+	d.up()
+	d.worker("alice")
+	notice := func(n int) (lines []string, v api.Approval) {
+		file := fmt.Sprintf("%s/%d", dir, n)
+		d.eventually("a notification", func() bool { _, err := os.Stat(file); return err == nil })
+		lines = strings.SplitN(readFile(file), "\n", 3)
+		require.Len(t, lines, 3)
+		var ev struct {
+			api.Event
+			Data struct{ Question api.Approval } `json:"data"`
+		}
+		require.NoError(t, json.Unmarshal([]byte(lines[2]), &ev), lines[2])
+		require.Equal(t, api.EventApprovalAsked, ev.Type)
+		require.Equal(t, ev.Agent, ev.Data.Question.Agent)
+		return lines, ev.Data.Question
+	}
+	asked := d.asking("alice", `polisctl ask -- "$(printf '$(touch /tmp/x)\033[2K; id')"`)
+	lines, v := notice(0)
+	require.Equal(t, fmt.Sprint(owner), lines[0])
+	require.Equal(t, "fixed", lines[1])
+	q := d.question("alice")
+	require.Equal(t, q.ID, v.ID)
+	require.Equal(t, `$(touch /tmp/x)\x1b[2K; id`, v.What)
+	d.must("approvals", "approve", q.ID)
+	require.Zero(t, (<-asked).code)
+
+	// A rule's answer needs no person, and one question is one notification.
+	asked = d.asking("alice", "polisctl ask -- make")
+	_, v = notice(1)
+	require.Equal(t, "make", v.What)
+	d.must("approvals", "approve", v.ID, "--for", "agent")
+	<-asked
+	require.Zero(t, d.exec("alice", "polisctl", "ask", "--", "make").code)
+
+	asked = d.asking("alice", "polisctl ask -- make world")
+	_, v = notice(2)
+	require.Equal(t, "make world", v.What)
+	d.must("approvals", "deny", v.ID)
+	<-asked
+	require.Len(t, glob(dir+"/*"), 3)
+}
