@@ -41,7 +41,7 @@ func (b *backend) Status(ctx context.Context) api.DaemonStatus {
 	b.mu.Unlock()
 	return api.DaemonStatus{Reconcile: rep, Version: b.Version, PID: os.Getpid(), StartedAt: b.started, IsolationMode: b.isolationMode(), Lost: b.Daemon.missingIsolation,
 		Launcher: b.shims.launcher.Name(), CgroupMode: string(b.cg.Mode), Workspaces: b.Workspaces(), Agents: b.List(ctx, ""),
-		Locks: b.locks.Stats().Leases, Conflicts: b.conflictCount(), Warnings: b.warned()}
+		Locks: b.locks.Stats().Leases, Conflicts: b.conflictCount(), Cases: b.cases.Digest(), Warnings: b.warned()}
 }
 
 func (d *Daemon) warned() []string {

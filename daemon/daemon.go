@@ -23,6 +23,7 @@ import (
 	"polis/daemon/isolation"
 	"polis/daemon/layout"
 	"polis/daemon/owner"
+	"polis/daemon/patrol/cases"
 	"polis/daemon/proxy"
 	"polis/daemon/server"
 	"polis/daemon/store"
@@ -68,6 +69,7 @@ type Daemon struct {
 	reconciled       *api.ReconcileReport
 	upkeep           *upkeep
 	patrol           *patroller
+	cases            *cases.Book
 	missingIsolation []api.Loss // what this machine cannot isolate; set by Open and Cleanup
 	totals           totals
 	totalFault       string
@@ -93,6 +95,7 @@ func (d *Daemon) Open(ctx context.Context) (err error) {
 		}
 	}()
 	d.hub = events.New(d.firstEvent())
+	d.openCases()
 	if d.cg, err = cgroup.Detect(); err != nil {
 		return api.Errorf(api.CodeCgroupFailed, "find the control groups: %w", err).WithHint("polis needs cgroup v2 or the memory and pids controllers of v1")
 	}

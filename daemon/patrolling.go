@@ -132,6 +132,10 @@ func (p *patroller) cycle(ctx context.Context, asked, dryRun bool) (api.PatrolRe
 		}
 	}
 	p.forget(rep.Findings, living)
+	if !dryRun {
+		p.settle(rep.Findings, views)
+	}
+	rep.Cases = p.d.cases.Digest()
 	rep.Millis = time.Since(start).Milliseconds()
 	p.mu.Lock()
 	p.last = rep
@@ -205,6 +209,7 @@ func (p *patroller) act(ctx context.Context, s patrol.Suspect, f *api.PatrolFind
 	if seen {
 		return
 	}
+	p.open(s, *f)
 	message := fmt.Sprintf("agent %s: %s: %s", f.Agent, f.Class, strings.Join(f.Evidence, "; "))
 	switch {
 	case f.Done:

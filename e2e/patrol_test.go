@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -22,6 +23,13 @@ func (d *daemon) patrol(flags ...string) api.PatrolReport {
 	var out api.PatrolReport
 	require.NoError(d.t, json.Unmarshal([]byte(d.must(append([]string{"--json", "patrol", "run", "--once"}, flags...)...)), &out))
 	return out
+}
+
+func (d *daemon) openCases() []api.Case {
+	d.t.Helper()
+	var out struct{ Cases []api.Case }
+	require.NoError(d.t, json.Unmarshal([]byte(d.must("--json", "patrol", "cases")), &out))
+	return out.Cases
 }
 
 // finding runs cycles until one finds something about the agent.
@@ -88,7 +96,14 @@ func TestPatrolFindsWhatStallsOrSpins(t *testing.T) {
 	require.Contains(t, d.must("patrol"), "quiet: stalled for")
 	a, _ := d.agent("quiet")
 	require.Equal(t, api.StatusRunning, a.Status, "a report touches nothing")
+	c := d.openCases()
+	require.Len(t, c, 1)
+	require.Equal(t, []any{"stalled", "quiet", api.CaseZombieDetected}, []any{c[0].Kind, c[0].Agent, c[0].State})
+	require.Contains(t, d.must("status"), "1 open (polisctl patrol cases)")
 	d.must("agents", "stop", "quiet")
+	d.patrol()
+	require.Empty(t, d.openCases(), "the facts resolve it")
+	require.Contains(t, d.must("patrol", "show", c[0].ID), "by the facts: the agent is Stopped")
 
 	add("spins", "", "while :; do echo thinking; sleep 0.1; done")
 	d.must("agents", "start", "spins")
@@ -176,4 +191,25 @@ func TestPatrolGoesByItself(t *testing.T) {
 		text := d.must("patrol")
 		return strings.Contains(text, "quiet: stalled for") && strings.Contains(text, "prints")
 	})
+}
+
+// TestCasesOutliveTheDaemon and a person's answer holds for the incident.
+func TestCasesOutliveTheDaemon(t *testing.T) {
+	d := startDaemon(t, options{config: shortPatrol})
+	d.up()
+	d.must("agents", "add", "quiet", "--base", "custom", "--write", "**", "--", "sh", "-c", "read line; echo more; exec sleep 1000")
+	d.must("agents", "start", "quiet")
+	d.finding("quiet")
+	before := d.openCases()
+	require.Len(t, before, 1)
+	require.Error(t, d.signal(syscall.SIGKILL))
+	d.start()
+	require.Equal(t, before, d.openCases())
+	d.finding("quiet")
+	require.Len(t, d.openCases(), 1, "the same incident is one case")
+	d.must("patrol", "resolve", before[0].ID, "--note", "it may wait")
+	d.patrol()
+	require.Empty(t, d.openCases())
+	require.Contains(t, d.must("patrol", "show", before[0].ID), "it may wait")
+	require.Contains(t, d.must("--json", "events"), `"patrol:case"`)
 }

@@ -38,7 +38,7 @@ removes a worktree, a branch or a file.`,
 			return patrolView(rep), err
 		})
 	}
-	cmd.AddCommand(a.patrolRunCmd())
+	cmd.AddCommand(a.patrolRunCmd(), a.patrolCasesCmd(), a.patrolShowCmd(), a.patrolResolveCmd())
 	return cmd
 }
 
@@ -99,6 +99,9 @@ func patrolView(rep api.PatrolReport) view {
 		}
 		for _, f := range rep.Findings {
 			findingPage(p, f)
+		}
+		if n := rep.Cases.Open; n > 0 {
+			p.line("%s open: polisctl patrol cases", api.Count(n, "case"))
 		}
 	}}
 }

@@ -24,4 +24,28 @@ func (f *fake) patrolRoutes(mux *http.ServeMux) {
 		req := take[api.PatrolRequest](f, r)
 		answer(w, 200, api.PatrolReport{At: f.now, Millis: 3, DryRun: req.DryRun, Agents: []api.PatrolAgent{}, Findings: []api.PatrolFinding{}})
 	})
+	cases := []api.Case{
+		{ID: "case-2", State: api.CaseResolved, Kind: "stalled", Workspace: "project", Agent: "bob", Evidence: []string{}, Opened: f.now.Add(-time.Hour), Resolution: &api.CaseResolution{At: f.now, How: "it has done something since"}},
+		{ID: "case-3", State: api.CasePending, Kind: "breaker", Workspace: "project", Agent: "alice", Opened: f.now.Add(-15 * time.Minute), Seen: 1,
+			Evidence: []string{"41 deletions in 12s", "rm\x1b[2J"}, Resolves: "it is thawed", Next: "polisctl agents thaw alice"}}
+	mux.HandleFunc("GET /v1/patrol/cases", func(w http.ResponseWriter, r *http.Request) {
+		take[any](f, r)
+		if r.URL.Query().Get("all") == "1" {
+			answer(w, 200, map[string]any{"cases": cases})
+			return
+		}
+		answer(w, 200, map[string]any{"cases": cases[1:]})
+	})
+	mux.HandleFunc("GET /v1/patrol/cases/{id}", func(w http.ResponseWriter, r *http.Request) {
+		take[any](f, r)
+		if r.PathValue("id") != "case-3" {
+			refuse(w, api.Errorf(api.CodeNotFound, "there is no case").WithHint("polisctl patrol cases --all lists them"))
+			return
+		}
+		answer(w, 200, cases[1])
+	})
+	mux.HandleFunc("POST /v1/patrol/cases/case-3/resolve", func(w http.ResponseWriter, r *http.Request) {
+		take[api.ResolveRequest](f, r)
+		answer(w, 200, cases[1])
+	})
 }

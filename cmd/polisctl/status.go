@@ -35,6 +35,9 @@ func statusPage(p *page, st api.DaemonStatus) {
 	p.line("  cgroups     %s", st.CgroupMode)
 	p.line("  locks       %d", st.Locks)
 	p.line("  conflicts   %s", conflictLine(st.Conflicts))
+	if n := st.Cases.Open; n > 0 {
+		p.line("  cases       %d open (polisctl patrol cases)", n)
+	}
 	reconcileLines(p, st.Reconcile, st.Warnings)
 	for _, w := range st.Warnings {
 		p.warn("%s", w)

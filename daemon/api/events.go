@@ -68,6 +68,7 @@ const (
 	EventState            = "daemon:state"
 	EventShim             = "agent:shim"
 	EventPatrol           = "agent:patrol"
+	EventCase             = "patrol:case"
 	EventMissed           = "agent:events-missed"
 	EventEventsMissed     = "events:missed"
 )

@@ -68,6 +68,8 @@ type PatrolReport struct {
 	DryRun   bool            `json:"dry_run,omitempty"`
 	Agents   []PatrolAgent   `json:"agents"`
 	Findings []PatrolFinding `json:"findings"`
+	// Cases counts the cases as they were after the cycle.
+	Cases CaseDigest `json:"cases"`
 }
 
 // PatrolRequest asks for a cycle now.

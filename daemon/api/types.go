@@ -236,9 +236,11 @@ type ProtectedPath struct {
 
 // DaemonStatus is the answer to GET /v1/status.
 type DaemonStatus struct {
-	Version   string    `json:"version"`
-	PID       int       `json:"pid"`
-	StartedAt time.Time `json:"started_at"`
+	// Cases counts what the patrol left open.
+	Cases     CaseDigest `json:"cases"`
+	Version   string     `json:"version"`
+	PID       int        `json:"pid"`
+	StartedAt time.Time  `json:"started_at"`
 	// IsolationMode is "full", or "degraded" if Lost is not empty.
 	IsolationMode string        `json:"isolation_mode"`
 	Lost          []Loss        `json:"lost,omitempty"`

@@ -99,6 +99,12 @@ func TestEveryCallUsesItsRoute(t *testing.T) {
 		{"GET /v1/conflicts?workspace=w ", func(c *Client) error { _, err := c.Conflicts(ctx, "w"); return err }},
 		{"GET /v1/patrol ", func(c *Client) error { _, err := c.LastPatrol(ctx); return err }},
 		{`POST /v1/patrol {"dry_run":true}`, func(c *Client) error { _, err := c.Patrol(ctx, api.PatrolRequest{DryRun: true}); return err }},
+		{"GET /v1/patrol/cases?all=1&workspace=w ", func(c *Client) error { _, err := c.Cases(ctx, "w", true); return err }},
+		{"GET /v1/patrol/cases/case-1 ", func(c *Client) error { _, err := c.Case(ctx, "case-1"); return err }},
+		{`POST /v1/patrol/cases/case-1/resolve {"note":"x"}`, func(c *Client) error {
+			_, err := c.ResolveCase(ctx, "case-1", api.ResolveRequest{Note: "x"})
+			return err
+		}},
 		{"GET /v1/maintenance?workspace=w ", func(c *Client) error { _, err := c.Maintenance(ctx, "w"); return err }},
 		{`POST /v1/maintenance {}`, func(c *Client) error { _, err := c.Maintain(ctx, api.MaintenanceRequest{}, nil); return err }},
 		{`GET /v1/top `, func(c *Client) error { _, err := c.Top(ctx); return err }},

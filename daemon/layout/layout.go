@@ -95,6 +95,9 @@ func (w Workspace) Owner() string { return filepath.Join(w.Dir(), "owner") }
 // WorkspacesLock is the lock file of the polisd whose workspaces_dir dir is.
 func WorkspacesLock(dir string) string { return filepath.Join(dir, "polisd.lock") }
 
+// Cases is the file of the patrol's cases, of the polisd whose workspaces_dir dir is.
+func Cases(dir string) string { return filepath.Join(dir, "cases.json") }
+
 // Run is the run directory of one polisd; nothing in it matters after a reboot.
 type Run string
 

@@ -24,9 +24,10 @@ type key struct {
 
 // track is what was seen of one incarnation.
 type track struct {
-	key  key
-	at   time.Time // of the last sample
-	last Sample
+	key key
+	// began is when it was observed first, at when last.
+	began, at time.Time
+	last      Sample
 	// active is when it was last seen to do anything, changed when it last changed anything.
 	active, changed time.Time
 	// cpu and output are the counters at changed.
@@ -61,6 +62,8 @@ type Suspect struct {
 type View struct {
 	Observed
 	Quiet, Unchanged time.Duration
+	// Seen is for how long this incarnation has been observed.
+	Seen time.Duration
 }
 
 // Look takes in the observations of one cycle, which are all agents' that there are, and returns
@@ -71,7 +74,7 @@ func (p *Patrol) Look(now time.Time, all []Observed, lim Limits) (suspects []Sus
 		k := key{o.Workspace, o.Generation, o.PID, o.Task}
 		t := p.tracks[o.Agent]
 		if t == nil || t.key != k {
-			t = &track{key: k, at: now, last: o.Sample, active: now, changed: now, cpu: o.Sample.CPU, output: o.Sample.Output, net: netWindow{now, o.Sample.Net}}
+			t = &track{key: k, began: now, at: now, last: o.Sample, active: now, changed: now, cpu: o.Sample.CPU, output: o.Sample.Output, net: netWindow{now, o.Sample.Net}}
 		}
 		next[o.Agent] = t
 		if o.Err != nil {
@@ -80,7 +83,7 @@ func (p *Patrol) Look(now time.Time, all []Observed, lim Limits) (suspects []Sus
 			continue
 		}
 		t.take(now, o)
-		views = append(views, View{Observed: o, Quiet: now.Sub(t.active), Unchanged: now.Sub(t.changed)})
+		views = append(views, View{Observed: o, Quiet: now.Sub(t.active), Unchanged: now.Sub(t.changed), Seen: now.Sub(t.began)})
 		if s, ok := t.judge(now, o, lim); ok {
 			suspects = append(suspects, s)
 		}

@@ -30,6 +30,10 @@ type Backend interface {
 	// Patrol does a cycle of the patrol now; LastPatrol is the last one.
 	Patrol(ctx context.Context, req api.PatrolRequest) (api.PatrolReport, error)
 	LastPatrol() api.PatrolReport
+	// Cases are what the patrol left for a person, oldest first; all: the resolved ones too.
+	Cases(workspace string, all bool) ([]api.Case, error)
+	Case(id string) (api.Case, error)
+	ResolveCase(by, id string, req api.ResolveRequest) (api.Case, error)
 	Conflicts(ctx context.Context, workspace string) ([]api.Conflicts, error)
 	Queues(workspace string) ([]api.Queue, error)
 	Dequeue(ctx context.Context, agent string) error

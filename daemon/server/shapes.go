@@ -106,6 +106,10 @@ func shapes() map[string]shape {
 		"GET /v1/patrol":  {out: api.PatrolReport{}},
 		"POST /v1/patrol": {in: api.PatrolRequest{}, optional: true, out: api.PatrolReport{}},
 
+		"GET /v1/patrol/cases":               {out: api.Case{}, list: "cases", query: []query{ofWorkspace, {"all", "boolean", "the resolved ones too"}}},
+		"GET /v1/patrol/cases/{id}":          {out: api.Case{}},
+		"POST /v1/patrol/cases/{id}/resolve": {in: api.ResolveRequest{}, optional: true, out: api.Case{}},
+
 		"GET /v1/ports":  {out: api.PortMapping{}, list: "ports"},
 		"POST /v1/ports": {in: api.PortRequest{}, out: api.PortsAdded{}, made: true},
 		"DELETE /v1/ports/{agent}/{internal}": {query: []query{{"protocol", "string", "tcp (the default) or udp"},

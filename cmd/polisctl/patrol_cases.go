@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"polis/daemon/api"
+	"polis/daemon/client"
+)
+
+func (a *app) patrolCasesCmd() *cobra.Command {
+	var workspace string
+	var all, watch bool
+	cmd := &cobra.Command{
+		Use:   "cases [--all] [--workspace W] [--watch]",
+		Short: "List what the patrol left open, oldest first",
+		Long: `List the cases: what about an agent stays open until a person or the facts resolve
+it. A case is pending (something is kept, or held, until a person decides),
+merge-requested (its branch waits for the merge queue) or zombie-detected (the
+agent died, hangs or spins). A case ends by itself when what it is about is no
+longer so. --all lists the last resolved ones too.`,
+		Args: takes(0, 0, ""),
+	}
+	cmd.Flags().StringVarP(&workspace, "workspace", "w", "", "only cases of this `WORKSPACE`")
+	cmd.Flags().BoolVarP(&all, "all", "a", false, "the resolved ones too")
+	cmd.Flags().BoolVar(&watch, "watch", false, "continue until interrupted")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := checkWorkspace(workspace); err != nil {
+			return err
+		}
+		return a.watched(cmd, watch, func(ctx context.Context, c *client.Client) (view, error) {
+			found, err := c.Cases(ctx, workspace, all)
+			return casesView(found), err
+		})
+	}
+	return cmd
+}
+
+func casesView(all []api.Case) view {
+	var ids []string
+	rows := make([][]cell, 0, len(all))
+	for _, c := range all {
+		state, evidence := cell{string(c.State), yellow}, strings.Join(c.Evidence, "; ")
+		if c.Resolution != nil {
+			state, evidence = cell{string(c.State), dim}, resolution(c)
+		}
+		ids = append(ids, c.ID)
+		rows = append(rows, []cell{{text: c.ID}, state, {text: c.Agent}, {text: c.Kind}, {text: firstLine(evidence, 80)}})
+	}
+	return view{json: map[string]any{"cases": list(all)}, names: ids, human: func(p *page) {
+		for i := range rows {
+			rows[i] = slices.Insert(rows[i], 2, cell{text: p.ago(all[i].Opened)})
+		}
+		p.table("no case is open", []string{"ID", "STATE", "OPENED", "AGENT", "KIND", "WHAT"}, rows)
+	}}
+}
+
+func (a *app) patrolShowCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:               "show CASE",
+		Short:             "Show a case: evidence, what would resolve it, what you can do",
+		Args:              takes(1, 1, "the ID of a case"),
+		ValidArgsFunction: a.completeCases,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkText("CASE", args[0], maxText); err != nil {
+				return err
+			}
+			return a.call(cmd, shortCall, func(ctx context.Context, c *client.Client) error {
+				v, err := c.Case(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				return a.show(view{json: v, names: []string{v.ID}, human: func(p *page) { casePage(p, v) }})
+			})
+		},
+	}
+}
+
+func casePage(p *page, c api.Case) {
+	p.line("%s of agent %s: %s, %s", c.ID, c.Agent, c.Kind, string(c.State))
+	say := func(what, text string) {
+		if text != "" {
+			p.line("  %-11s%s", what, text)
+		}
+	}
+	say("workspace", c.Workspace)
+	say("task", c.Task)
+	say("opened", p.ago(c.Opened)+" ago, found "+api.Count(c.Seen, "time"))
+	if c.Escalated > 0 {
+		say("escalated", api.Count(c.Escalated, "time"))
+	}
+	for _, e := range c.Evidence {
+		say("seen", e)
+	}
+	if c.Resolution != nil {
+		say("resolved", p.ago(c.Resolution.At)+" ago "+resolution(c))
+		return
+	}
+	say("ends when", c.Resolves)
+	say("next", c.Next)
+}
+
+// resolution is how a case ended, in words.
+func resolution(c api.Case) string {
+	text := "by the facts"
+	if c.Resolution.By != "" {
+		text = "by " + c.Resolution.By
+	}
+	if c.Resolution.How != "" {
+		text += ": " + c.Resolution.How
+	}
+	return text
+}
+
+func (a *app) patrolResolveCmd() *cobra.Command {
+	var note string
+	cmd := &cobra.Command{
+		Use:   "resolve CASE [--note TEXT]",
+		Short: "Resolve a case: it is not opened again for the same incident",
+		Long: `Resolve a case. Nothing else happens: the agent, its work and its processes stay
+as they are. The same incident opens no case again; another one of the agent does.`,
+		Args:              takes(1, 1, "the ID of a case"),
+		ValidArgsFunction: a.completeCases,
+	}
+	cmd.Flags().StringVar(&note, "note", "", "`TEXT` that is kept with the case")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := checkText("CASE", args[0], maxText); err != nil {
+			return err
+		}
+		return a.call(cmd, shortCall, func(ctx context.Context, c *client.Client) error {
+			v, err := c.ResolveCase(ctx, args[0], api.ResolveRequest{Note: note})
+			if err != nil {
+				return err
+			}
+			return a.show(view{json: v, names: []string{v.ID}, human: func(p *page) { p.line("%s of agent %s is resolved", v.ID, v.Agent) }})
+		})
+	}
+	return cmd
+}
+
+func (a *app) completeCases(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), watchEvery)
+	defer cancel()
+	c := a.client()
+	defer c.Close()
+	all, err := c.Cases(ctx, "", false)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return casesView(all).names, cobra.ShellCompDirectiveNoFileComp
+}
