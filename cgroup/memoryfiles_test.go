@@ -79,3 +79,19 @@ func TestKillsOfV2AreReportedByTheirCount(t *testing.T) {
 	for range kills { //nolint:revive // it is closed when the watch has ended
 	}
 }
+
+func TestPressureOfV2(t *testing.T) {
+	g := fakeV2(t, map[string]string{
+		"memory.pressure": "some avg10=12.50 avg60=3.00 avg300=0.10 total=2500000\nfull avg10=90.00 avg60=0.00 avg300=0.00 total=9000000\n",
+		"cpu.pressure":    "some avg10=7.00 avg60=0.00 avg300=0.00 total=3\n",
+	})
+	stalled, ok := g.MemoryStalled()
+	require.True(t, ok)
+	require.Equal(t, 2500*time.Millisecond, stalled, "of some process, not of all at once")
+	require.Equal(t, &Pressure{CPU: 7, Memory: 12.5}, g.pressure(), "a kernel may lack a file")
+
+	// A kernel that does not measure it.
+	_, ok = fakeV2(t, nil).MemoryStalled()
+	require.False(t, ok)
+	require.Nil(t, fakeV2(t, nil).pressure())
+}

@@ -226,21 +226,23 @@ func TestDisksAndPressureAreRead(t *testing.T) {
 		r, w := parseIO(text)
 		require.Equal(t, want, [2]uint64{r, w}, text)
 	}
-	v, ok := parsePressure("some avg10=1.53 avg60=1.20 avg300=0.00 total=77\nfull avg10=9.00 avg60=0.00 avg300=0.00 total=0\n")
+	v, ok := parsePSI("some avg10=1.53 avg60=1.20 avg300=0.00 total=77\nfull avg10=9.00 avg60=0.00 avg300=0.00 total=0\n")
 	require.True(t, ok)
-	require.InDelta(t, 1.53, v, 0.001)
-	for _, text := range []string{"", "full avg10=1.00", "some avg10=x ", "some avg10=NaN ", "some avg10=101.0 "} {
-		_, ok := parsePressure(text)
+	require.InDelta(t, 1.53, v.avg10, 0.001)
+	require.Equal(t, 77*time.Microsecond, v.total)
+	for _, text := range []string{"", "full avg10=1.00 total=1", "some avg10=x total=1", "some avg10=NaN total=1", "some avg10=101.0 total=1",
+		"some avg10=1.0", "some total=1", "some avg10=1.0 total=-1", "some avg10=1.0 total=9223372036854775807"} {
+		_, ok := parsePSI(text)
 		require.False(t, ok, text)
 	}
 }
 
 func FuzzUsage(f *testing.F) {
-	f.Add("8:0 rbytes=10 wbytes=20\n8:0 Read 10\nsome avg10=1.53 avg60=1.20\n")
+	f.Add("8:0 rbytes=10 wbytes=20\n8:0 Read 10\nsome avg10=1.53 avg60=1.20 total=5\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		parseIO(text)
-		if v, ok := parsePressure(text); ok {
-			require.True(t, v >= 0 && v <= 100)
+		if v, ok := parsePSI(text); ok {
+			require.True(t, v.avg10 >= 0 && v.avg10 <= 100 && v.total >= 0)
 		}
 	})
 }

@@ -3,7 +3,6 @@ package cgroup
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -19,10 +18,6 @@ type Usage struct {
 	// Pressure is nil on kernels that do not measure it.
 	Pressure *Pressure
 }
-
-// Pressure is the share of the last ten seconds, in percent, in which some process of the group
-// waited for the resource (PSI, "some avg10").
-type Pressure struct{ CPU, Memory, IO float64 }
 
 // Usage reads the resource use of the group. It reads /proc of every process; [Group.Stats] is
 // cheaper. It returns [ErrNotFound] when the group is gone.
@@ -98,41 +93,4 @@ func parseIO(text string) (read, write uint64) {
 		}
 	}
 	return read, write
-}
-
-// pressure is measured in the v2 tree, also of a hybrid host.
-func (g *Group) pressure() *Pressure {
-	for _, hier := range g.host.hierarchies {
-		if !hier.v2 {
-			continue
-		}
-		p, found := &Pressure{}, false
-		for file, to := range map[string]*float64{"cpu.pressure": &p.CPU, "memory.pressure": &p.Memory, "io.pressure": &p.IO} {
-			text, err := os.ReadFile(filepath.Join(g.dir(hier), file))
-			if err != nil {
-				continue
-			}
-			if v, ok := parsePressure(string(text)); ok {
-				*to, found = v, true
-			}
-		}
-		if found {
-			return p
-		}
-	}
-	return nil
-}
-
-// parsePressure reads avg10 of "some avg10=1.53 avg60=1.20 avg300=0.00 total=77".
-func parsePressure(text string) (float64, bool) {
-	for line := range strings.Lines(text) {
-		rest, ok := strings.CutPrefix(line, "some avg10=")
-		if !ok {
-			continue
-		}
-		number, _, _ := strings.Cut(rest, " ")
-		v, err := strconv.ParseFloat(number, 64)
-		return v, err == nil && v >= 0 && v <= 100
-	}
-	return 0, false
 }

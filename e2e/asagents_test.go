@@ -266,6 +266,9 @@ while True:
 	d.eventually("the event", func() bool { return len(d.eventsOf(api.EventMemoryPressure)) > 0 })
 	e := d.eventsOf(api.EventMemoryPressure)[0]
 	require.Contains(t, e.Message, "polisctl agents set alice --memory 256")
+	if _, err := os.ReadFile("/proc/pressure/memory"); err == nil { // else the kernel does not measure it
+		require.Positive(t, e.Data["stalled_ms"], "its waits for memory are measured")
+	}
 	a, _ := d.agent("alice")
 	require.Equal(t, api.StatusRunning, a.Status)
 	d.must("agents", "set", "alice", "--memory", "256")

@@ -185,7 +185,7 @@ func taskPage(p *page, t api.Task, stat string) {
 			if u.MemoryPeakEarlier {
 				most = "at most "
 			}
-			field("memory", "%s%s at its peak", most, size(u.MemoryPeakBytes))
+			field("memory", "%s%s at its peak%s", most, size(u.MemoryPeakBytes), stalledText(u.MemoryStalledMS))
 		}
 	}
 	if r := t.Report; r != nil {
@@ -258,4 +258,12 @@ func endLine(t api.Task) string {
 		line += ", " + api.Count(t.Uncommitted, "uncommitted file")
 	}
 	return line + ", " + t.Result
+}
+
+// stalledText is how long a task waited for memory, if that was long enough to be noticed.
+func stalledText(ms int64) string {
+	if ms < 100 {
+		return ""
+	}
+	return ", waited " + (time.Duration(ms) * time.Millisecond).Round(100*time.Millisecond).String() + " for memory"
 }

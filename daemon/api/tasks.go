@@ -173,6 +173,9 @@ type TaskUse struct {
 	// before the task, which used no more; 0 if the kernel does not count it.
 	MemoryPeakBytes   int64 `json:"memory_peak_bytes,omitempty"`
 	MemoryPeakEarlier bool  `json:"memory_peak_earlier,omitempty"`
+	// MemoryStalledMS is how long some process of it waited for memory, in milliseconds;
+	// 0 if the kernel does not measure it.
+	MemoryStalledMS int64 `json:"memory_stalled_ms,omitempty"`
 }
 
 // OutputRange is a part of an output log, in bytes from the log's beginning. To

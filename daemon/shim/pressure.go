@@ -14,14 +14,18 @@ const (
 	pressureFor = 20 * time.Second
 	// pressureAgain is the interval of further events.
 	pressureAgain = 10 * time.Minute
+	// pressureShare is the part of the time, as a divisor, in which processes wait for
+	// memory under pressure.
+	pressureShare = 4
 )
 
 // pressure detects that an agent has been at its memory limit for long. The kernel does not kill
 // such a program: it drops the pages of its files and reads them again, and the program makes
 // hardly any progress.
 type pressure struct {
-	reclaims uint64    // the count at the last measurement
-	last     time.Time // of the last measurement
+	reclaims uint64        // the count at the last measurement
+	stalled  time.Duration // likewise
+	last     time.Time     // of the last measurement
 	since    time.Time
 	reported time.Time
 }
@@ -30,19 +34,28 @@ type pressure struct {
 type use struct {
 	reclaims           uint64
 	bytes, need, limit uint64
+	// stalled is how long its processes have waited for memory; 0 if the kernel does not measure it.
+	stalled time.Duration
 }
 
-// full reports whether the limit is reached. Page cache alone can fill a limit without harm, so at
-// least four fifths must be memory that cannot be dropped.
-func (u use) full() bool { return u.limit > 0 && u.bytes >= u.limit/20*19 && u.need >= u.limit/10*8 }
+// full reports whether the limit is reached. Page cache alone can fill a limit without harm, so
+// either at least four fifths are memory that cannot be dropped, or processes waited for memory for
+// a part of the time that has passed since the last measurement.
+func (u use) full(waited, passed time.Duration) bool {
+	if u.limit == 0 || u.bytes < u.limit/20*19 {
+		return false
+	}
+	return u.need >= u.limit/10*8 || waited > 0 && waited >= passed/pressureShare
+}
 
 // measured records a measurement. If an event is due, it returns since when the agent has been at
 // its limit.
 func (p *pressure) measured(now time.Time, u use) (since time.Time, report bool) {
 	more := u.reclaims > p.reclaims
-	paused := now.Sub(p.last) > 3*pressureEvery // it did not run
-	p.reclaims, p.last = u.reclaims, now
-	if !more || !u.full() {
+	passed, waited := now.Sub(p.last), u.stalled-p.stalled
+	paused := passed > 3*pressureEvery // it did not run
+	p.reclaims, p.stalled, p.last = u.reclaims, u.stalled, now
+	if !more || !u.full(waited, min(passed, pressureEvery)) {
 		p.since = time.Time{}
 		return p.since, false
 	}
@@ -65,6 +78,7 @@ func (s *Shim) watchPressure(active <-chan struct{}) {
 	for paced(active, pressureEvery, s.sandbox.Done(), s.ctx.Done()) {
 		u := use{limit: uint64(max(s.settings().MemoryBytes, 0))}
 		var err error
+		u.stalled, _ = group.MemoryStalled()
 		if u.reclaims, err = group.Reclaims(); err == nil && u.reclaims > p.reclaims { // else there is no pressure
 			u.bytes, u.need, err = s.memoryUse()
 		}
@@ -81,7 +95,7 @@ func (s *Shim) watchPressure(active <-chan struct{}) {
 		s.events.Publish(api.Event{Type: api.EventMemoryPressure, Agent: s.Spec.Agent,
 			Message: fmt.Sprintf("agent %s has been at its memory limit of %d MB for %d s, of which files have hardly any: %s gives it more",
 				s.Spec.Agent, u.limit>>20, int(time.Since(since).Seconds()), hint),
-			Data: map[string]any{"limit_bytes": u.limit, "need_bytes": u.need, "since": since.UTC(), "hint": hint}})
+			Data: map[string]any{"limit_bytes": u.limit, "need_bytes": u.need, "since": since.UTC(), "stalled_ms": u.stalled.Milliseconds(), "hint": hint}})
 	}
 }
 

@@ -48,14 +48,16 @@ func (s *Shim) addTask(st *wire.Status) {
 	}
 }
 
-// use returns the denials, the time spent waiting for leases and the peak of memory since the
-// sandbox was made.
+// use returns the denials, the time spent waiting for leases and for memory, and the peak of memory
+// since the sandbox was made.
 func (s *Shim) use() api.TaskUse {
 	c := s.views.counters()
 	u := api.TaskUse{ReadsDenied: c.ReadDenied, WritesDenied: c.WriteDenied, LockConflicts: c.LockConflicts, WaitedMS: s.views.waited.Load() / int64(time.Millisecond)}
 	if stats, err := s.sandbox.Stats(); err == nil {
 		u.MemoryPeakBytes = int64(stats.MemoryPeakBytes)
 	}
+	stalled, _ := s.sandbox.Group().MemoryStalled()
+	u.MemoryStalledMS = stalled.Milliseconds()
 	return u
 }
 
@@ -64,6 +66,7 @@ func (s *Shim) use() api.TaskUse {
 func (s *Shim) taskUse() *api.TaskUse {
 	was, u := s.task.began, s.use()
 	u.ReadsDenied, u.WritesDenied, u.LockConflicts, u.WaitedMS = u.ReadsDenied-was.ReadsDenied, u.WritesDenied-was.WritesDenied, u.LockConflicts-was.LockConflicts, u.WaitedMS-was.WaitedMS
+	u.MemoryStalledMS -= was.MemoryStalledMS
 	u.MemoryPeakEarlier = u.MemoryPeakBytes > 0 && u.MemoryPeakBytes == was.MemoryPeakBytes
 	return &u
 }
