@@ -18,6 +18,7 @@ type Daemon interface {
 	Events(ctx context.Context, q client.EventQuery, fn func(api.Event) error) error
 	Logs(ctx context.Context, name string, lines int, follow bool) (io.ReadCloser, error)
 	Tasks(ctx context.Context, name string) ([]api.Task, error)
+	Task(ctx context.Context, id string, wait time.Duration) (api.Task, error)
 	Diff(ctx context.Context, name string, req api.DiffRequest) (io.ReadCloser, error)
 
 	Leftovers(ctx context.Context, name string) (api.Leftovers, error)

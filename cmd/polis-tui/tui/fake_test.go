@@ -20,6 +20,7 @@ import (
 // real one is met in package e2e.
 type fakeDaemon struct {
 	tasks  []api.Task
+	steps  []api.Step // of each of them
 	mu     sync.Mutex
 	calls  []string
 	limits []time.Duration // of all calls
@@ -86,6 +87,16 @@ func (f *fakeDaemon) Logs(ctx context.Context, name string, _ int, _ bool) (io.R
 
 func (f *fakeDaemon) Tasks(ctx context.Context, name string) ([]api.Task, error) {
 	return f.tasks, f.did(ctx, "get tasks "+name)
+}
+
+func (f *fakeDaemon) Task(ctx context.Context, id string, _ time.Duration) (api.Task, error) {
+	for _, t := range f.tasks {
+		if t.ID == id {
+			t.Steps, t.StepCount = f.steps, len(f.steps)+2
+			return t, f.did(ctx, "get task "+id)
+		}
+	}
+	return api.Task{}, f.did(ctx, "get task "+id)
 }
 
 func (f *fakeDaemon) Diff(ctx context.Context, name string, _ api.DiffRequest) (io.ReadCloser, error) {

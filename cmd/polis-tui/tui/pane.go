@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -89,24 +88,6 @@ func (m *Model) reload(force bool) tea.Cmd {
 
 func (m *Model) log(ctx context.Context, agent string) (io.ReadCloser, error) {
 	return m.daemon.Logs(ctx, agent, maxLogLines, false)
-}
-
-// taskList is an agent's tasks, a line each, the newest last.
-func (m *Model) taskList(ctx context.Context, agent string) (io.ReadCloser, error) {
-	tasks, err := m.daemon.Tasks(ctx, agent)
-	if err != nil {
-		return nil, err
-	}
-	var b strings.Builder
-	for _, t := range tasks {
-		result := t.Result
-		if t.Via != "" {
-			result = "(" + t.Via + ")"
-		}
-		prompt, _, _ := strings.Cut(t.Prompt, "\n")
-		fmt.Fprintf(&b, "%-12s %s  %-24s %s\n", clean(t.ID), t.Time.Local().Format(time.DateTime), clean(result), clean(prompt))
-	}
-	return io.NopCloser(strings.NewReader(b.String())), nil
 }
 
 func (m *Model) diff(ctx context.Context, agent string) (io.ReadCloser, error) {

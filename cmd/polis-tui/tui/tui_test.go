@@ -373,3 +373,25 @@ func TestTheTasksOfAnAgentHaveAPane(t *testing.T) {
 		require.NotContains(t, s.text(), "second")
 	})
 }
+
+func TestTheStepsOfTheNewestTaskAreShown(t *testing.T) {
+	f := twoAgents()
+	began := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+	f.tasks = []api.Task{{ID: "one.1", Agent: "one", Prompt: "first", Began: &began}, {ID: "one.2", Agent: "one", Prompt: "second", Began: &began, State: api.TaskRunning},
+		{ID: "one.3", Agent: "one", Prompt: "third", State: api.TaskQueued}}
+	f.steps = []api.Step{{Time: began, Kind: api.StepEdit, Text: "src/cart.js"},
+		{Time: began, Kind: api.StepCommand, Text: "make test\x1b[2J", Failed: true},
+		{Time: began, Kind: api.StepRefused, Text: "write of src/api.js (FILE_LOCKED, held by two)"}}
+	inBubble(t, f, func(t *testing.T, s *screen) {
+		s.send(s.m.look()())
+		s.keys("t")
+		text := s.text()
+		require.Equal(t, 1, strings.Count(text, "edit     src/cart.js"), "of one task only:\n%s", text)
+		require.Less(t, strings.Index(text, "one.2"), strings.Index(text, "src/cart.js"))
+		require.Less(t, strings.Index(text, "src/cart.js"), strings.Index(text, "one.3"))
+		require.Contains(t, text, "command! make test")
+		require.Contains(t, text, "refused  write of src/api.js (FILE_LOCKED, held by two)")
+		require.Contains(t, text, "2 steps before")
+		require.NotContains(t, text, "\x1b[2J")
+	})
+}
