@@ -156,7 +156,7 @@ func approvalPage(p *page, v api.Approval) {
 	if v.Remember != "" {
 		say("remember", "--for task, agent or role adds the rule "+v.Remember)
 	} else {
-		say("remember", "too long: it can be answered once only")
+		say("remember", "not possible (too long, or not UTF-8): it can be answered once only")
 	}
 }
 

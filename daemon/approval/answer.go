@@ -27,8 +27,8 @@ func (q *Queue) Answer(id string, a api.Answer) (Change, error) {
 	if a.Scope == "" {
 		a.Scope = api.ScopeOnce
 	}
-	if a.Scope != api.ScopeOnce && len(it.q.Text) > MaxRemembered {
-		return Change{Approval: q.view(it)}, api.Errorf(api.CodeBadRequest, "question %s has %d bytes: at most %d can be remembered", id, len(it.q.Text), MaxRemembered).WithHint("answer it once")
+	if err := it.q.rememberable(); err != nil && a.Scope != api.ScopeOnce {
+		return Change{Approval: q.view(it)}, api.Errorf(api.CodeBadRequest, "question %s: %w", id, err).WithHint("answer it once")
 	}
 	if a.Scope == api.ScopeRole && a.Role == "" {
 		return Change{Approval: q.view(it)}, api.Errorf(api.CodeBadRequest, "agent %s has no role that the answer could be for", q.Agent).WithHint("answer once, or for the agent")

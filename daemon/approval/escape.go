@@ -8,7 +8,9 @@ import (
 )
 
 // Escape makes text of an agent safe to show to a person in one line: control characters, broken
-// UTF-8, and characters that are invisible or reorder others are written as \xNN or \uNNNN.
+// UTF-8, and characters that are invisible or reorder others are written as \xNN, \uNNNN or
+// \UNNNNNNNN. A backslash that could be taken for the begin of one of these is doubled, so that
+// no two texts are shown alike.
 func Escape(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); {
@@ -20,16 +22,29 @@ func Escape(s string) string {
 			b.WriteString(`\n`)
 		case r == '\t':
 			b.WriteString(`\t`)
+		case r == '\\' && misread(s[i+1:]):
+			b.WriteString(`\\`)
 		case visible(r):
 			b.WriteRune(r)
 		case r < 0x80:
 			fmt.Fprintf(&b, `\x%02x`, r)
-		default:
+		case r <= 0xffff:
 			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			fmt.Fprintf(&b, `\U%08x`, r)
 		}
 		i += n
 	}
 	return b.String()
+}
+
+// misread reports whether a backslash before the text would read as an escaped character.
+func misread(next string) bool {
+	if next == "" {
+		return false
+	}
+	r, n := utf8.DecodeRuneInString(next)
+	return strings.ContainsRune(`\xuUnt`, r) || r == utf8.RuneError && n == 1 || !visible(r)
 }
 
 // visible reports whether a character shows as itself. unicode.IsPrint rejects controls,

@@ -56,6 +56,18 @@ func (q Question) check() error {
 	return nil
 }
 
+// rememberable is why the question cannot be remembered; nil if it can. What is remembered passes
+// through JSON, which has no bytes that are not UTF-8: they would become another text.
+func (q Question) rememberable() error {
+	switch {
+	case len(q.Text) > MaxRemembered:
+		return api.Errorf(api.CodeBadRequest, "it has %d bytes: at most %d can be remembered", len(q.Text), MaxRemembered)
+	case !utf8.ValidString(q.Text):
+		return api.Errorf(api.CodeBadRequest, "it is not UTF-8, and cannot be remembered")
+	}
+	return nil
+}
+
 // key is equal for equal questions. What follows is the same for a person and for the asker.
 type key [sha256.Size]byte
 

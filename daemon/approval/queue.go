@@ -148,7 +148,7 @@ func (q *Queue) view(it *item) api.Approval {
 		Note: Escape(it.q.Note), PID: it.q.PID, Program: Escape(it.q.Program), Callers: it.callers, Since: it.since, Deadline: it.deadline}
 	v.What, v.WhatHidden = Bounded(it.q.Text, MaxShown)
 	v.Detail, v.DetailHidden = Bounded(it.q.Detail, MaxShown)
-	if len(it.q.Text) <= MaxRemembered {
+	if it.q.rememberable() == nil {
 		v.Remember = RuleText(it.q.Kind, it.q.Tool, it.q.Text)
 	}
 	if it.answer != nil {

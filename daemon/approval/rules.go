@@ -111,7 +111,7 @@ func parseRule(text string) (toolRule, error) {
 // Decision is what rules say to a question.
 type Decision struct {
 	Verdict api.Verdict
-	// Rule is the rule that decided, Source where it is from; Reason is for the agent.
+	// Rule is the rule that decided, escaped, Source where it is from; Reason is for the agent.
 	Rule, Source, Reason string
 }
 
@@ -120,7 +120,7 @@ func (r Rules) Decide(q Question) Decision {
 	tool := q.Kind == api.ApprovalTool
 	if tool {
 		if rule, ok := first(r.Tools.deny, q, true); ok {
-			return Decision{Verdict: api.VerdictDeny, Rule: rule, Source: "auto_deny of the role", Reason: "the rule " + Escape(rule) + " of the role denies it"}
+			return Decision{Verdict: api.VerdictDeny, Rule: rule, Source: "auto_deny of the role", Reason: "the rule " + rule + " of the role denies it"}
 		}
 	}
 	if d, ok := remembered(r.Remembered, q); ok {
@@ -163,7 +163,7 @@ func remembered(rules []api.ApprovalRule, q Question) (d Decision, ok bool) {
 func first(rules []toolRule, q Question, strict bool) (string, bool) {
 	for _, r := range rules {
 		if r.match(q, strict) {
-			return r.text, true
+			return Escape(r.text), true
 		}
 	}
 	return "", false

@@ -37,5 +37,5 @@ func (q *Queue) decide(question Question) (api.Answer, bool) {
 		return api.Answer{}, false
 	}
 	by := d.Source
-	return api.Answer{Verdict: d.Verdict, Reason: d.Reason, By: by, At: q.now(), Rule: Escape(d.Rule)}, true
+	return api.Answer{Verdict: d.Verdict, Reason: d.Reason, By: by, At: q.now(), Rule: d.Rule}, true
 }

@@ -61,6 +61,9 @@ func (p *pathAsker) Ask(ctx context.Context, r view.Request) (view.Verdict, erro
 	}
 	// No path has a NUL: a name with a line break must not read, or be remembered, as two names.
 	q := approval.Question{Kind: kind, Text: strings.Join(open, "\x00"), Note: fmt.Sprintf("system call: %s; rule: %s", r.Op, r.Rule), PID: pid, Program: program}
+	if len(open) > 1 {
+		q.Note += fmt.Sprintf("; %d paths, with a NUL between them", len(open))
+	}
 	id, a, err := p.s.ask(ctx, q, usualAnswerWait)
 	if err != nil {
 		return view.Verdict{Reason: err.Error()}, err

@@ -1,0 +1,115 @@
+package shim
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"polis/daemon/api"
+	"polis/daemon/approval"
+	"polis/daemon/events"
+	"polis/daemon/shim/wire"
+	"polis/fusefs/view"
+)
+
+// askingShim is a shim with questions and nothing else.
+func askingShim(t *testing.T) *Shim {
+	s := &Shim{Spec: wire.Spec{Agent: "alice", Workspace: "w"}, Log: slog.New(slog.DiscardHandler), events: events.New(0), stopping: make(chan struct{}), ctx: t.Context()}
+	s.live = newLive(&s.Spec)
+	require.NoError(t, s.openApprovals())
+	return s
+}
+
+// opened waits until so many questions are open.
+func (s *Shim) opened(t *testing.T, n int) []api.Approval {
+	t.Helper()
+	var open []api.Approval
+	require.Eventually(t, func() bool { open = s.approvals.Open(); return len(open) == n }, 30*time.Second, time.Millisecond)
+	return open
+}
+
+// A question about two paths is no question about one whose name reads like them, and no answer
+// to one is an answer to the other.
+func TestAQuestionAboutSeveralPathsIsNotOneAboutAnother(t *testing.T) {
+	s := askingShim(t)
+	p := &pathAsker{s: s, held: map[pathCall]heldAnswer{}}
+	type result struct {
+		v   view.Verdict
+		err error
+	}
+	ask := func(paths ...string) <-chan result {
+		out := make(chan result, 1)
+		go func() {
+			v, err := p.Ask(t.Context(), view.Request{Agent: "alice", Op: "rename", Rule: "ask \"**\"", Write: true, Paths: paths})
+			out <- result{v, err}
+		}()
+		return out
+	}
+	var all []<-chan result
+	names := [][]string{{"a", "b"}, {"a\nb"}, {"a -> b"}, {`a\x00b`}, {"a b"}, {"b", "a"}}
+	for i, paths := range names {
+		all = append(all, ask(paths...))
+		s.opened(t, i+1)
+	}
+	open, shown := s.approvals.Open(), map[string]bool{}
+	for _, v := range open {
+		shown[v.What] = true
+	}
+	require.Len(t, shown, len(names), "each is shown otherwise: %v", shown)
+	require.Equal(t, `a\x00b`, open[0].What)
+	require.Contains(t, open[0].Note, "2 paths, with a NUL between them")
+	require.NotContains(t, open[1].Note, "paths")
+
+	// Remembered, the answer is for both together and in this order.
+	_, err := s.approvals.Answer(open[0].ID, api.Answer{Verdict: api.VerdictApprove, Scope: api.ScopeAgent})
+	require.NoError(t, err)
+	got := <-all[0]
+	require.NoError(t, got.err)
+	require.True(t, got.v.Allow)
+	rule := api.ApprovalRule{ID: open[0].ID, Agent: "alice", Verdict: api.VerdictApprove, Kind: api.ApprovalWrite, What: "a\x00b"}
+	s.remember(rule)
+	got = <-ask("a", "b")
+	require.True(t, got.v.Allow)
+	for i, paths := range [][]string{{"a"}, {"b"}} {
+		all = append(all, ask(paths...))
+		s.opened(t, len(names)+i)
+	}
+	for _, v := range s.approvals.Open() {
+		_, err := s.approvals.Answer(v.ID, api.Answer{Verdict: api.VerdictDeny, Reason: "no"})
+		require.NoError(t, err)
+	}
+	for _, c := range all[1:] {
+		got := <-c
+		require.NoError(t, got.err)
+		require.False(t, got.v.Allow)
+		require.Equal(t, "no", got.v.Reason)
+	}
+
+	// One that is remembered alone is not part of a question about two.
+	s.remember(api.ApprovalRule{ID: "x", Agent: "alice", Verdict: api.VerdictApprove, Kind: api.ApprovalWrite, What: "c"})
+	two := ask("c", "d")
+	require.Equal(t, "d", s.opened(t, 1)[0].What)
+	_, err = s.approvals.Answer(s.approvals.Open()[0].ID, api.Answer{Verdict: api.VerdictApprove})
+	require.NoError(t, err)
+	require.True(t, (<-two).v.Allow)
+}
+
+// A caller that ends withdraws its question.
+func TestAPathQuestionEndsWithItsCaller(t *testing.T) {
+	s := askingShim(t)
+	p := &pathAsker{s: s, held: map[pathCall]heldAnswer{}}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan view.Verdict, 1)
+	go func() {
+		v, _ := p.Ask(ctx, view.Request{Write: true, Paths: []string{"a"}})
+		done <- v
+	}()
+	s.opened(t, 1)
+	cancel()
+	require.False(t, (<-done).Allow)
+	require.Empty(t, s.approvals.Open())
+	require.Equal(t, approval.Rules{}.Remembered, s.toolRules.Load().Remembered)
+}
