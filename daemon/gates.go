@@ -2,16 +2,13 @@ package daemon
 
 import (
 	"context"
-	"maps"
 	"slices"
-	"strings"
 
 	"polis/daemon/agent"
 	"polis/daemon/api"
+	"polis/daemon/config"
 	"polis/daemon/gate"
-	"polis/daemon/git"
-	"polis/daemon/merge"
-	"polis/fusefs/policy"
+	"polis/daemon/push"
 	"polis/fusefs/shared"
 )
 
@@ -22,64 +19,25 @@ func (w *workspace) gate(name string) (agent.Branch, gate.Rules, error) {
 	if err != nil {
 		return b, gate.Rules{}, err
 	}
-	p := b.Policy
-	set, err := policy.Compile(policy.Rules{Read: p.Read, Write: p.Write, Ask: p.Ask, Deny: p.Deny, Hide: p.Hide})
-	if err != nil {
-		return b, gate.Rules{}, api.Errorf(api.CodeBadRequest, "rules of agent %s: %w", name, err)
-	}
-	rules := gate.Rules{Policy: set}
-	for _, other := range slices.Sorted(maps.Keys(b.Exclusive)) {
-		globs, err := gate.Compile(b.Exclusive[other])
-		if err != nil {
-			return b, rules, api.Errorf(api.CodeBadRequest, "exclusive paths of agent %s: %w", other, err)
-		}
-		rules.Others = append(rules.Others, gate.Claim{Agent: other, Paths: globs})
-	}
 	c := w.d.live()
 	// Files that make ignored files of the user's checkout visible to agents are always protected.
 	protected := append(slices.Clone(c.MergeRules(w.agents.Name).Protected), shared.IncludeFile)
-	if rules.Protected, err = gate.Compile(protected); err != nil {
-		return b, rules, api.Errorf(api.CodeInvalidConfig, "merge.protected: %w", err)
-	}
-	return b, rules, nil
+	rules, err := gate.Compiled(name, b.Policy, b.Exclusive, protected)
+	return b, rules, err
 }
 
-// judgePush compares an agent's push with its rules, as a merge does. Commits that the target
-// contains, or that the remote is known to have of the target and of the pushed branch, are not
-// judged again.
-func (w *workspace) judgePush(ctx context.Context, a api.Agent, remote, ref, commit string) error {
-	_, rules, err := w.gate(a.Name)
-	if err != nil {
-		return err
+// pushJudge returns what decides about an agent's push.
+func (w *workspace) pushJudge(ctx context.Context, a api.Agent, rules config.GitRules, remote string) push.Judge {
+	j := push.Judge{Agent: push.Agent{Name: a.Name, Branch: a.Branch, Branches: rules.Branches}, Target: w.agents.Target,
+		Shared: w.git.Bare(), Internal: w.git.Internal(), Remote: remote, CheckTrees: w.merger.CheckTrees,
+		Rules: func() (gate.Rules, error) {
+			_, r, err := w.gate(a.Name)
+			return r, err
+		}}
+	sh := w.d.shims.Dial(a.Name)
+	defer sh.Close()
+	if st, err := sh.Status(ctx); err == nil {
+		j.Agent.Owned = st.OwnedRefs
 	}
-	bare, target := w.git.Bare(), git.Branch(w.agents.Target)
-	ours, err := bare.Ref(ctx, target)
-	if err != nil {
-		return api.Errorf(api.CodeRepoCorrupt, "read branch %s: %w", w.agents.Target, err)
-	}
-	known := []string{ours}
-	has := []string{remoteRef(remote, target)}
-	if strings.HasPrefix(ref, "refs/heads/") {
-		has = append(has, remoteRef(remote, ref))
-	}
-	theirs, err := w.git.Internal().Refs(ctx, has...) // the objects are in the shared one
-	if err != nil {
-		return api.Errorf(api.CodeRepoCorrupt, "read what %s has: %w", remote, err)
-	}
-	for _, name := range slices.Sorted(maps.Keys(theirs)) {
-		known = append(known, theirs[name])
-	}
-	if err := w.merger.CheckTrees(ctx, a.Branch, commit, ours); err != nil {
-		return err
-	}
-	changes, err := gate.ChangedSince(ctx, bare, commit, known...)
-	if err != nil {
-		return api.Errorf(api.CodeRepoCorrupt, "read what %s changes: %w", ref, err)
-	}
-	return merge.Held(a.Name, a.Branch, rules.Judge(changes), false)
-}
-
-// remoteRef returns the ref that records a branch of a remote.
-func remoteRef(name, ref string) string {
-	return "refs/polis/remotes/" + name + "/" + strings.TrimPrefix(ref, "refs/")
+	return j
 }

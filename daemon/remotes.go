@@ -2,23 +2,17 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os/user"
-	"path"
-	"slices"
 	"strconv"
-	"strings"
 
 	"polis/daemon/agent"
 	"polis/daemon/api"
 	"polis/daemon/config"
 	"polis/daemon/git"
+	"polis/daemon/push"
 	"polis/daemon/remote"
 )
-
-// maxUpdates is the most refs that one push may update.
-const maxUpdates = 64
 
 func lookupUID(uid int) (*user.User, error) { return user.LookupId(strconv.Itoa(uid)) }
 
@@ -62,7 +56,7 @@ func (b *backend) Remote(ctx context.Context, name string, req api.RemoteRequest
 	}
 	res, err := b.remote(b.charge(ctx, name), ws[0], a, req, say)
 	ev := api.Event{Type: api.EventRemote, Agent: name, Code: codeOf(err), Message: fmt.Sprintf("agent %s: %s of %s", name, req.Op, api.Shorten(req.Remote, 64)),
-		Data: map[string]any{"op": req.Op, "remote": api.Shorten(req.Remote, 64), "updates": req.Updates[:min(len(req.Updates), maxUpdates)], "refused": res.Refused, "dry_run": req.DryRun}}
+		Data: map[string]any{"op": req.Op, "remote": api.Shorten(req.Remote, 64), "updates": req.Updates[:min(len(req.Updates), push.MaxUpdates)], "refused": res.Refused, "dry_run": req.DryRun}}
 	if err != nil {
 		ev.Message += ": " + err.Error()
 	}
@@ -97,7 +91,7 @@ func (b *backend) remote(ctx context.Context, w *workspace, a api.Agent, req api
 		}
 		return res, err
 	case api.RemotePush:
-		allowed, refused, err := b.allowedPush(ctx, w, a, rules, req)
+		allowed, refused, err := w.pushJudge(ctx, a, rules, req.Remote).Split(ctx, req.Updates)
 		if err != nil || len(allowed) == 0 {
 			return api.RemoteResponse{Refused: refused}, err
 		}
@@ -109,60 +103,4 @@ func (b *backend) remote(ctx context.Context, w *workspace, a api.Agent, req api
 		return res, err
 	}
 	return api.RemoteResponse{}, api.Errorf(api.CodeBadRequest, "op = %q: must be refs, fetch or push", api.Shorten(req.Op, 32))
-}
-
-// allowedPush splits an agent's updates into allowed and refused ones. An agent may push its own
-// branch, the branches that the configuration names, and the tags that it made.
-func (b *backend) allowedPush(ctx context.Context, w *workspace, a api.Agent, rules config.GitRules, req api.RemoteRequest) (allowed []api.RemoteUpdate, refused map[string]string, err error) {
-	refused = map[string]string{}
-	updates := req.Updates
-	if len(updates) == 0 || len(updates) > maxUpdates {
-		return nil, nil, api.Errorf(api.CodeBadRequest, "updates has %d entries: from 1 to %d", len(updates), maxUpdates)
-	}
-	var owned []string
-	sh := b.shims.Dial(a.Name)
-	defer sh.Close()
-	if st, err := sh.Status(ctx); err == nil {
-		owned = st.OwnedRefs
-	}
-	for _, u := range updates {
-		branch, isBranch := strings.CutPrefix(u.Ref, "refs/heads/")
-		name := branch
-		if !isBranch {
-			name = strings.TrimPrefix(u.Ref, "refs/tags/")
-		}
-		if name == u.Ref || git.CheckBranch(name) != nil || u.Commit != "" && !git.IsOID(u.Commit) {
-			return nil, nil, api.Errorf(api.CodeBadRequest, "update of %q: not a branch or tag and the id of a commit", api.Shorten(u.Ref, 200))
-		}
-		match := func(p string) bool { ok, err := path.Match(p, branch); return ok && err == nil }
-		switch {
-		case isBranch && slices.ContainsFunc(rules.Branches, match):
-		case u.Ref == "refs/heads/"+w.agents.Target:
-			refused[u.Ref] = "merges go there: polisctl merge " + a.Name
-			continue
-		case u.Ref == "refs/heads/"+a.Branch, slices.Contains(owned, u.Ref):
-		default:
-			refused[u.Ref] = "not a branch or tag of agent " + a.Name + "; git.branches in polisd.toml names others"
-			continue
-		}
-		if u.Commit != "" {
-			// A tag must name a commit too: only the content of a commit can be compared with the
-			// rules.
-			commit, err := w.git.Bare().Commit(ctx, u.Commit)
-			if errors.Is(err, git.ErrNotFound) {
-				refused[u.Ref] = "there is no such commit"
-				continue
-			} else if err != nil {
-				return nil, nil, err
-			}
-			if err := w.judgePush(ctx, a, req.Remote, u.Ref, commit); api.CodeOf(err) == api.CodeUndeclaredWrite || api.CodeOf(err) == api.CodeProtectedPath || api.CodeOf(err) == api.CodeBadTree {
-				refused[u.Ref] = fmt.Sprintf("%s: %v", api.CodeOf(err), err)
-				continue
-			} else if err != nil {
-				return nil, nil, err
-			}
-		}
-		allowed = append(allowed, u)
-	}
-	return allowed, refused, nil
 }
