@@ -41,8 +41,8 @@ func (r repo) remotes(ctx context.Context) ([]agent.Remote, error) {
 }
 
 // Remote performs the remote operation that an agent's git requests, if the agent may. Only the
-// agent's shim calls it.
-func (b *backend) Remote(ctx context.Context, name string, req api.RemoteRequest, say func(string)) (api.RemoteResponse, error) {
+// agent's shim calls it. approved is the key of the question that a person has approved, if any.
+func (b *backend) Remote(ctx context.Context, name string, req api.RemoteRequest, approved string, say func(string)) (api.RemoteResponse, error) {
 	a, err := b.Get(ctx, name)
 	if err != nil {
 		return api.RemoteResponse{}, err
@@ -54,7 +54,7 @@ func (b *backend) Remote(ctx context.Context, name string, req api.RemoteRequest
 	if req.Op == api.RemoteObjects {
 		return b.objects(b.charge(ctx, name), ws[0], a.Name, req.Objects)
 	}
-	res, err := b.remote(b.charge(ctx, name), ws[0], a, req, say)
+	res, err := b.remote(b.charge(ctx, name), ws[0], a, req, approved, say)
 	ev := api.Event{Type: api.EventRemote, Agent: name, Code: codeOf(err), Message: fmt.Sprintf("agent %s: %s of %s", name, req.Op, api.Shorten(req.Remote, 64)),
 		Data: map[string]any{"op": req.Op, "remote": api.Shorten(req.Remote, 64), "updates": req.Updates[:min(len(req.Updates), push.MaxUpdates)], "refused": res.Refused, "dry_run": req.DryRun}}
 	if err != nil {
@@ -65,20 +65,24 @@ func (b *backend) Remote(ctx context.Context, name string, req api.RemoteRequest
 	return res, err
 }
 
-func (b *backend) remote(ctx context.Context, w *workspace, a api.Agent, req api.RemoteRequest, say func(string)) (api.RemoteResponse, error) {
+func (b *backend) gitRules(a api.Agent) config.GitRules {
 	typ := config.BaseType{}
 	if types, err := b.Types(); err == nil {
 		typ = types[a.BaseType]
 	}
 	c := b.live()
-	rules := c.GitRules(a.Name, a.Role, typ)
-	want := config.RemoteFetch
-	if req.Op == api.RemotePush {
-		want = config.RemotePush
+	return c.GitRules(a.Name, a.Role, typ)
+}
+
+func (b *backend) remote(ctx context.Context, w *workspace, a api.Agent, req api.RemoteRequest, approved string, say func(string)) (api.RemoteResponse, error) {
+	rules := b.gitRules(a)
+	if err := mayRemote(a, rules, req.Op); err != nil {
+		return api.RemoteResponse{}, err
 	}
-	if !rules.Remote.Allows(want) {
-		return api.RemoteResponse{}, api.Errorf(api.CodeForbidden, "agent %s may not %s: git.remote is %q for it", a.Name, want, rules.Remote).
-			WithHint("an administrator allows it with remote = %q in [git], [roles.NAME.git] or [git.agents.%s] of polisd.toml", want, a.Name)
+	if req.Op != api.RemotePush {
+		if err := approvedRemote(rules, req, nil, approved); err != nil {
+			return api.RemoteResponse{}, err
+		}
 	}
 	step := func(s git.Step) { say(s.String()) }
 	switch req.Op {
@@ -94,6 +98,9 @@ func (b *backend) remote(ctx context.Context, w *workspace, a api.Agent, req api
 		allowed, refused, err := w.pushJudge(ctx, a, rules, req.Remote).Split(ctx, req.Updates)
 		if err != nil || len(allowed) == 0 {
 			return api.RemoteResponse{Refused: refused}, err
+		}
+		if err := approvedRemote(rules, req, allowed, approved); err != nil {
+			return api.RemoteResponse{}, err
 		}
 		res, err := w.remote.Push(ctx, req.Remote, allowed, req.DryRun, step)
 		for ref, why := range res.Refused {

@@ -59,7 +59,11 @@ In the sandbox of an agent the agent is the holder, and may lock what it may wri
 		}
 		req.WaitMillis = int((wait + time.Millisecond - 1) / time.Millisecond)
 		if _, inside := a.insidePath(); inside {
-			return a.callInside(cmd, wait+shortCall, func(ctx context.Context, c *client.Inside) (err error) {
+			limit := wait + shortCall
+			if req.Tree { // locks.trees may be "ask"
+				limit += usualAsk
+			}
+			return a.callInside(cmd, limit, func(ctx context.Context, c *client.Inside) (err error) {
 				if req.Path, err = ownPath(ctx, c, args[0]); err != nil {
 					return err
 				}

@@ -73,7 +73,7 @@ func Codes() []CodeInfo {
 		{CodeUndeclaredRead, groupFiles, "The agent's rules do not let it read the path (EACCES).", "polisctl agents policy NAME shows the rules."},
 		{CodeUndeclaredWrite, groupFiles, "The agent's rules do not let it change the path (EACCES); of a merge: the branch changes such paths, which the details name.", "polisctl agents policy NAME shows the rules."},
 		{CodeHidden, groupFiles, "The path is hidden from the agent, which gets ENOENT and no more.", "polisctl agents policy NAME shows the rules."},
-		{CodeNotApproved, groupFiles, "The path needs an approval, which was not given (EACCES).", "Ask for it, or change the rules."},
+		{CodeNotApproved, groupFiles, "The path, remote, connection or lock needs an approval, which was not given (EACCES).", "Ask for it, or change the rules."},
 		{CodeFileLocked, groupFiles, "Another agent has the path locked (EBUSY); the details name it.", "Wait (polisctl wait), or work on something else."},
 		{CodeNotLocked, groupFiles, "The path is not locked, or not by the one who gives it back.", "polisctl locks."},
 		{CodeQuota, groupFiles, "A bound is reached: locks of one holder, bytes or files (EDQUOT), calls that wait (EAGAIN); the refusal names it.", "Give back or remove what is not needed."},

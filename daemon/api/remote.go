@@ -24,6 +24,20 @@ type RemoteRequest struct {
 	Objects []string `json:"objects,omitempty"`
 }
 
+// RemoteApproved is the header of a request that a person has approved: the key of its question.
+// Only the agent's shim sets it.
+const RemoteApproved = "Polis-Approved"
+
+// RemoteQuestion is the detail "question" of the NOT_APPROVED that refuses a request until a
+// person has approved it.
+type RemoteQuestion struct {
+	Text   string `json:"text"`
+	Detail string `json:"detail,omitempty"`
+	Note   string `json:"note,omitempty"`
+	// Key is equal only for equal Text and Detail.
+	Key string `json:"key"`
+}
+
 // RemoteUpdate moves a ref of the remote. An empty Commit removes it.
 type RemoteUpdate struct {
 	Ref    string `json:"ref"` // full name at the remote

@@ -48,6 +48,8 @@ type GitRules struct {
 	// Branches are patterns, as of path.Match, of branches of the remote that an
 	// agent may push to beside those of its own.
 	Branches []string `toml:"branches"`
+	// Ask are the operations of those that Remote allows that a person answers first.
+	Ask      []Remote `toml:"ask"`
 	Identity Identity `toml:"identity"`
 }
 
@@ -83,6 +85,9 @@ func (c *Config) GitRules(agent, role string, typ BaseType) GitRules {
 		}
 		if over.Branches != nil {
 			r.Branches = over.Branches
+		}
+		if over.Ask != nil {
+			r.Ask = over.Ask
 		}
 		if over.Identity.Name != "" {
 			r.Identity.Name = over.Identity.Name
@@ -132,6 +137,11 @@ func (r *GitRules) check() error {
 	case "", RemoteNone, RemoteFetch, RemotePush:
 	default:
 		return fmt.Errorf("remote = %q: must be \"none\", \"fetch\" or \"push\"", api.Shorten(string(r.Remote), 64))
+	}
+	for _, op := range r.Ask {
+		if op != RemoteFetch && op != RemotePush {
+			return fmt.Errorf("ask: %q is no operation: must be \"fetch\" or \"push\"", api.Shorten(string(op), 64))
+		}
 	}
 	if len(r.Branches) > 256 {
 		return fmt.Errorf("branches has %d patterns: at most 256", len(r.Branches))

@@ -16,6 +16,7 @@ identity = { name = "Robot", email = "robot@example.org" }
 [git.agents.boss]
 remote = "push"
 branches = ["release/*"]
+ask = ["push"]
 identity = { name = "The {agent}" }
 [roles.locked.git]
 remote = "none"
@@ -31,7 +32,7 @@ write = ["docs/**"]
 		"nothing of its own":     {"a", "", GitRules{Remote: RemoteFetch, Identity: Identity{"Robot", "{agent}@claude.example"}}},
 		"a role that is silent":  {"a", "docs", GitRules{Remote: RemoteFetch, Identity: Identity{"Robot", "{agent}@claude.example"}}},
 		"a role that takes away": {"a", "locked", GitRules{Remote: RemoteNone, Identity: Identity{"Robot", "{agent}@claude.example"}}},
-		"its own table wins":     {"boss", "locked", GitRules{Remote: RemotePush, Branches: []string{"release/*"}, Identity: Identity{"The {agent}", "{agent}@claude.example"}}},
+		"its own table wins":     {"boss", "locked", GitRules{Remote: RemotePush, Branches: []string{"release/*"}, Ask: []Remote{RemotePush}, Identity: Identity{"The {agent}", "{agent}@claude.example"}}},
 		"a role that has been":   {"a", "gone", GitRules{Remote: RemoteFetch, Identity: Identity{"Robot", "{agent}@claude.example"}}},
 	} {
 		require.Equal(t, x.want, c.GitRules(x.agent, x.role, typ), name)
@@ -53,6 +54,7 @@ func TestRemoteAllows(t *testing.T) {
 
 func TestGitMistakesAreRefused(t *testing.T) {
 	for text, field := range map[string]string{
+		"[git]\nask = [\"clone\"]":                 "git.ask",
 		"[git]\nremote = \"all\"":                  "git.remote",
 		"[git]\ntrailer = \"Polis Agent\"":         "git.trailer",
 		"[git]\nbranches = [\"a[\"]":               "git.branches",

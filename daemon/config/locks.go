@@ -18,6 +18,8 @@ import (
 type LockRules struct {
 	Hold       setting.Hold       `toml:"hold"`
 	OnConflict setting.OnConflict `toml:"on_conflict"`
+	// Trees is what happens if an agent wants to lock a whole directory by name.
+	Trees setting.Verdict `toml:"trees"`
 	// Rules say it for some paths; of those that match the last one counts.
 	Rules []setting.LockRule `toml:"rule"`
 }
@@ -39,6 +41,9 @@ func (c *Config) LockRules(role string) LockRules {
 	}
 	if of.OnConflict != "" {
 		r.OnConflict = of.OnConflict
+	}
+	if of.Trees != "" {
+		r.Trees = of.Trees
 	}
 	r.Rules = slices.Concat(r.Rules, of.Rules)
 	return r
@@ -69,6 +74,11 @@ func (r *LockRules) check(table string, required bool) error {
 	if r.OnConflict != "" || required {
 		if err := checkOnConflict(r.OnConflict); err != nil {
 			return bad("on_conflict", r.OnConflict, err)
+		}
+	}
+	if r.Trees != "" || required {
+		if err := r.Trees.Check(); err != nil {
+			return bad("trees", r.Trees, err)
 		}
 	}
 	if len(r.Rules) > maxLockRules {

@@ -14,6 +14,7 @@ func TestLockRulesOfARole(t *testing.T) {
 [locks]
 hold = "close"
 on_conflict = "fail"
+trees = "deny"
 [[locks.rule]]
 glob = "docs/**"
 on_conflict = "10s"
@@ -24,18 +25,19 @@ hold = "merge"
 write = ["**"]
 [roles.writer.locks]
 on_conflict = "1s"
+trees = "ask"
 [[roles.writer.locks.rule]]
 glob = "*.md"
 hold = "5m"
 `)
 	require.NoError(t, err)
 	docs, sum := setting.LockRule{Glob: "docs/**", OnConflict: "10s"}, setting.LockRule{Glob: "go.sum", Hold: "merge"}
-	require.Equal(t, LockRules{Hold: "close", OnConflict: "fail", Rules: []setting.LockRule{docs, sum}}, c.LockRules(""))
-	require.Equal(t, LockRules{Hold: "close", OnConflict: "1s", Rules: []setting.LockRule{docs, sum, {Glob: "*.md", Hold: "5m"}}}, c.LockRules("writer"))
+	require.Equal(t, LockRules{Hold: "close", OnConflict: "fail", Trees: setting.Deny, Rules: []setting.LockRule{docs, sum}}, c.LockRules(""))
+	require.Equal(t, LockRules{Hold: "close", OnConflict: "1s", Trees: setting.Ask, Rules: []setting.LockRule{docs, sum, {Glob: "*.md", Hold: "5m"}}}, c.LockRules("writer"))
 	require.Equal(t, c.LockRules(""), c.LockRules("gone"))
 	require.Equal(t, []string{"**"}, c.Roles["writer"].Write)
 	d := Default()
-	require.Equal(t, LockRules{Hold: "30s", OnConflict: "3s"}, d.LockRules(""))
+	require.Equal(t, LockRules{Hold: "30s", OnConflict: "3s", Trees: setting.Allow}, d.LockRules(""))
 }
 
 func TestLockRulesThatAreRefused(t *testing.T) {
@@ -46,6 +48,8 @@ func TestLockRulesThatAreRefused(t *testing.T) {
 		"both words":          {"[locks]\nwait = \"1s\"\non_conflict = \"1s\"", "say the same"},
 		"conflict word":       {"[locks]\non_conflict = \"wait\"", "locks.on_conflict"},
 		"conflict too long":   {"[locks]\non_conflict = \"1h\"", "locks.on_conflict"},
+		"trees empty":         {"[locks]\ntrees = \"\"", "locks.trees"},
+		"role's trees":        {"[roles.a.locks]\ntrees = \"maybe\"", "roles.a.locks.trees"},
 		"hold empty":          {"[locks]\nhold = \"\"", "locks.hold"},
 		"hold too long":       {"[locks]\nhold = \"25h\"", "locks.hold"},
 		"hold negative":       {"[locks]\nhold = \"-1s\"", "locks.hold"},

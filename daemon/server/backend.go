@@ -23,7 +23,9 @@ type Backend interface {
 	Top(ctx context.Context) (api.Top, error)
 	Locks(workspace string) []api.Lock
 	// Remote does what an agent's git wants of a remote of the project, if it may.
-	Remote(ctx context.Context, name string, req api.RemoteRequest, say func(string)) (api.RemoteResponse, error)
+	Remote(ctx context.Context, name string, req api.RemoteRequest, approved string, say func(string)) (api.RemoteResponse, error)
+	// RemoteQuestion is the question that must be approved before Remote; nil for none.
+	RemoteQuestion(ctx context.Context, name string, req api.RemoteRequest) (*api.RemoteQuestion, error)
 	// Maintain keeps a workspace's repository small; Maintenance says when and how it last was.
 	Maintain(ctx context.Context, req api.MaintenanceRequest, say func(string)) (api.MaintenanceReport, error)
 	Maintenance(workspace string) ([]api.MaintenanceReport, error)

@@ -38,11 +38,17 @@ func (s *Server) remote(w http.ResponseWriter, r *http.Request) error {
 	if err := read(r, &req); err != nil {
 		return err
 	}
-	name := r.PathValue("name")
-	if strings.Contains(r.Header.Get("Accept"), "application/x-ndjson") {
-		return s.progress(w, func(say func(string)) (any, error) { return s.Backend.Remote(r.Context(), name, req, say) })
+	name, approved := r.PathValue("name"), r.Header.Get(api.RemoteApproved)
+	// Before anything is streamed, so that the shim can ask.
+	if q, err := s.Backend.RemoteQuestion(r.Context(), name, req); err != nil {
+		return err
+	} else if q != nil && q.Key != approved {
+		return api.Errorf(api.CodeNotApproved, "%s needs an approval", q.Text).With("question", q).WithHint("polisctl approvals list")
 	}
-	res, err := s.Backend.Remote(r.Context(), name, req, func(string) {})
+	if strings.Contains(r.Header.Get("Accept"), "application/x-ndjson") {
+		return s.progress(w, func(say func(string)) (any, error) { return s.Backend.Remote(r.Context(), name, req, approved, say) })
+	}
+	res, err := s.Backend.Remote(r.Context(), name, req, approved, func(string) {})
 	if err != nil {
 		return err
 	}

@@ -41,6 +41,11 @@ func (s *Shim) insideLock(w http.ResponseWriter, r *http.Request) error {
 	case len(req.Reason) > maxReason:
 		return api.Errorf(api.CodeBadRequest, "reason has %d bytes: at most %d", len(req.Reason), maxReason)
 	}
+	if req.Tree {
+		if err := s.mayLockTree(r, p, req); err != nil {
+			return err
+		}
+	}
 	want := lockd.Want{Mode: lockd.Write, Reason: req.Reason, For: length, Wait: wait, Op: "lock"}
 	if req.Read {
 		want.Mode = lockd.Read

@@ -11,9 +11,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"polis/daemon/api"
+	"polis/daemon/approval"
 	"polis/daemon/layout"
 	"polis/daemon/setting"
 	"polis/daemon/shim/wire"
@@ -25,6 +27,9 @@ const remoteHelper = "#!/bin/sh\nexec " + wire.ToolPath + " git-remote \"$@\"\n"
 
 // maxRemotes is the most exchanges with remotes that an agent may have at a time.
 const maxRemotes = 4
+
+// mimeLines is the type of a response that is streamed in lines of JSON.
+const mimeLines = "application/x-ndjson"
 
 // openRemote installs the remote helper, and the mount point for polisctl, in binDir.
 func (s *Shim) openRemote() error {
@@ -50,6 +55,7 @@ func hasTool(spec wire.Spec) bool {
 
 // insideRemote forwards a request about a remote to the daemon, in the name of this agent, and
 // streams the response back. The daemon decides, and ignores what the agent claims about itself.
+// If it requires an approval, the request waits here for the answer, and is then sent again.
 func (s *Shim) insideRemote(w http.ResponseWriter, r *http.Request) error {
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
 	if err != nil {
@@ -59,39 +65,31 @@ func (s *Shim) insideRemote(w http.ResponseWriter, r *http.Request) error {
 	if err := json.Unmarshal(body, &ask); err == nil && ask.Op == api.RemoteObjects {
 		return s.insideObjects(w, r, body)
 	}
-	select {
-	case s.inside.remotes <- struct{}{}:
-		defer func() { <-s.inside.remotes }()
-	default:
-		return api.Errorf(api.CodeQuota, "agent %s has %d exchanges with remotes under way: that is the limit", s.Spec.Agent, maxRemotes)
-	}
-	resp, err := s.askRemote(r.Context(), body, r.Header.Get("Accept"))
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	w.Header().Set("Content-Type", resp.Header.Get("Content-Type"))
-	w.WriteHeader(resp.StatusCode)
-	rc := http.NewResponseController(w)
-	buf := make([]byte, 32<<10)
-	for {
-		n, err := resp.Body.Read(buf)
-		if n > 0 {
-			if _, werr := w.Write(buf[:n]); werr != nil {
-				return nil //nolint:nilerr // the client disconnected
-			}
-			if rc.Flush() != nil {
-				return nil
-			}
-		}
+	accept, approved := r.Header.Get("Accept"), ""
+	out := &remoteStream{w: w}
+	for range maxRemoteAsks {
+		resp, done, err := s.remoteExchange(r.Context(), body, accept, approved)
 		if err != nil {
-			return nil //nolint:nilerr // the reader detects a truncated response
+			return out.fail(err)
 		}
+		if resp.question == nil {
+			defer done()
+			return out.copy(resp)
+		}
+		done() // a question occupies no place
+		if strings.Contains(accept, mimeLines) {
+			out.line(map[string]any{"progress": "this needs an approval: " + approval.Escape(api.Shorten(resp.question.Text, 200))})
+		}
+		if err := s.approveRemote(r, *resp.question); err != nil {
+			return out.fail(err)
+		}
+		approved = resp.question.Key
 	}
+	return out.fail(api.Errorf(api.CodeNotApproved, "the rules for remotes changed with each answer").WithHint("try again"))
 }
 
 // askRemote sends a request to polisd.
-func (s *Shim) askRemote(ctx context.Context, body []byte, accept string) (*http.Response, error) {
+func (s *Shim) askRemote(ctx context.Context, body []byte, accept, approved string) (*http.Response, error) {
 	socket := layout.Run(filepath.Dir(s.Spec.LockSocket)).Socket()
 	tr := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		d := net.Dialer{Timeout: 5 * time.Second}
@@ -103,6 +101,9 @@ func (s *Shim) askRemote(ctx context.Context, body []byte, accept string) (*http
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", accept)
+	if approved != "" {
+		req.Header.Set(api.RemoteApproved, approved)
+	}
 	resp, err := tr.RoundTrip(req)
 	if err != nil {
 		return nil, api.Errorf(api.CodeUnavailable, "polisd does not answer: %w", err).WithHint("it may be restarting; try again in a few seconds")
@@ -119,7 +120,7 @@ func (s *Shim) insideObjects(w http.ResponseWriter, r *http.Request, body []byte
 	case <-r.Context().Done():
 		return api.Errorf(api.CodeTimeout, "objects for git of agent %s: an earlier request is not finished", s.Spec.Agent)
 	}
-	resp, err := s.askRemote(r.Context(), body, "application/json")
+	resp, err := s.askRemote(r.Context(), body, "application/json", "")
 	if err != nil {
 		return err
 	}

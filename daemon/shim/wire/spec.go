@@ -65,12 +65,14 @@ type Spec struct {
 	// Shared is what the view shows beside the agent's files; nil for nothing.
 	Shared *Shared `json:"shared,omitempty"`
 
-	Policy       api.Policy         `json:"policy"`
-	LocksExempt  []string           `json:"locks_exempt,omitempty"`
-	Wait         setting.Duration   `json:"wait"`
-	Hold         setting.Hold       `json:"hold"`
-	LockRules    []setting.LockRule `json:"lock_rules,omitempty"`
-	StaleTimeout setting.Duration   `json:"stale_timeout"`
+	Policy      api.Policy         `json:"policy"`
+	LocksExempt []string           `json:"locks_exempt,omitempty"`
+	Wait        setting.Duration   `json:"wait"`
+	Hold        setting.Hold       `json:"hold"`
+	LockRules   []setting.LockRule `json:"lock_rules,omitempty"`
+	// LockTrees is whether the agent locks directories by name; "" is Allow.
+	LockTrees    setting.Verdict  `json:"lock_trees,omitempty"`
+	StaleTimeout setting.Duration `json:"stale_timeout"`
 	// DaemonWait bounds the wait for a daemon that is away; 0: lockd's default.
 	DaemonWait setting.Duration `json:"daemon_wait,omitempty"`
 	TempNames  []string         `json:"temp_names,omitempty"`
