@@ -97,6 +97,16 @@ func typeText(p *page, t client.AgentType) {
 	if len(t.Prompt) > 0 {
 		say("with CMD", "start: CMD, run: CMD "+commandText(t.Prompt))
 	}
+	for _, name := range slices.Sorted(maps.Keys(t.Tools)) {
+		say("tools", name+": "+strings.Join(t.Tools[name], ", "))
+	}
+	if len(t.Model) > 0 {
+		model := commandText(t.Model)
+		if t.ModelEnv != "" {
+			model += ", and " + t.ModelEnv + " with the model of a role"
+		}
+		say("model", model)
+	}
 	for _, name := range slices.Sorted(maps.Keys(t.Env)) {
 		say("env", name+"="+t.Env[name])
 	}

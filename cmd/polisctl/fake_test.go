@@ -201,6 +201,7 @@ func (f *fake) routes() http.Handler {
 	f.lockRoutes(mux)
 	f.queueRoutes(mux)
 	f.approvalRoutes(mux)
+	f.roleRoutes(mux)
 	mux.HandleFunc("GET /v1/events", f.streamEvents)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		refuse(w, api.Errorf(api.CodeNotFound, "no route %s %s", r.Method, r.URL.Path))

@@ -15,7 +15,7 @@ func (m *Manager) live(ctx context.Context, a *Agent) api.Agent {
 	c := *m.cfgLive
 	v, own, up := a.view(c.Network.Bind), a.Kept.Limits, a.up
 	reach, err := c.Reach(a.Kept.Role, a.Type, ownReach(a.Kept))
-	env := c.Env(v.Name, v.Role, a.Kept.Env)
+	env, model := c.Env(v.Name, v.Role, a.Kept.Env), c.RoleModel(v.Role, v.BaseType)
 	m.mu.Unlock()
 	v.Task = m.lastTask(a)
 	m.nameMaps(v.PortMappings)
@@ -24,7 +24,7 @@ func (m *Manager) live(ctx context.Context, a *Agent) api.Agent {
 	}
 	v.Egress, v.HostPorts = reach.Policy.Entries(), reach.HostPorts
 	v.Env = slices.Sorted(maps.Keys(env))
-	v.Warnings = cutOff(v, a.Type, reach)
+	v.Warnings = append(cutOff(v, a.Type, reach), noModel(v, a.Type, model)...)
 	l := c.Limits.Agent(own)
 	m.isolation(&v)
 	v.PidsLimit, v.CPUWeight, v.CPUPercent, v.IOWeight = l.Pids, l.CPUWeight, l.CPUPercent, l.IOWeight

@@ -79,7 +79,7 @@ func (m *Manager) queueTask(a *Agent, t api.Task, waiting int) (api.Task, error)
 // taskCommand returns the command line that works on a task, and the format of what it prints
 // ("" is text). With stream that is what its base type says.
 func (m *Manager) taskCommand(a *Agent, t api.Task, stream bool) (cmd []string, format string, err error) {
-	typ, err := a.Type.With(a.Kept.Command, t.Model, t.Continue)
+	typ, err := a.Type.With(a.Kept.Command, m.modelOf(a, t), t.Continue)
 	if err != nil {
 		return nil, "", err
 	}
@@ -124,6 +124,7 @@ func (m *Manager) begin(ctx context.Context, a *Agent, t api.Task, env map[strin
 	now := m.Now().UTC()
 	note := func(t *api.Task) {
 		task.Begin(t, now, cmd, base)
+		t.Model = m.modelOf(a, *t)
 		t.Output, t.Stream = output, format
 	}
 	if t.ID == "" {

@@ -23,12 +23,16 @@ const (
 // Question is one question, in the characters of its caller.
 type Question struct {
 	Kind api.ApprovalKind
-	// Tool and Class are of ApprovalTool only.
+	// Tool, Name and Class are of ApprovalTool only: the tool as its program calls it, as rules
+	// call it, and what it does.
 	Tool  string
+	Name  string
 	Class api.ToolClass
 	// Text is what rules match: the command, path or host. Detail is all of it.
 	Text   string
 	Detail string
+	// Paths are those of Text, if a tool works on files.
+	Paths []string
 	// Note is what polis itself says of the question, such as the rule that asks.
 	Note string
 	// Request is the asker's own ID; "" for none.

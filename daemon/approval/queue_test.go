@@ -23,7 +23,7 @@ func newQueue() (*Queue, *[]Change) {
 }
 
 func shell(command string) Question {
-	return Question{Kind: api.ApprovalTool, Tool: "Bash", Class: api.ToolShell, Text: command}
+	return Question{Kind: api.ApprovalTool, Tool: "Bash", Name: "bash", Class: api.ToolShell, Text: command}
 }
 
 func ask(t *testing.T, q *Queue, question Question) *Caller {

@@ -38,8 +38,11 @@ type toolRule struct {
 	path    *glob.Pattern
 }
 
-// Compile reads the rules of a role.
-func Compile(r api.ToolRules) (ToolSet, error) {
+// Compile reads the rules of a role, for any program.
+func Compile(r api.ToolRules) (ToolSet, error) { return Names{}.Compile(r) }
+
+// Compile reads the rules of a role, for the program whose names they are.
+func (n Names) Compile(r api.ToolRules) (ToolSet, error) {
 	s := ToolSet{standard: r.Default}
 	switch r.Default {
 	case "":
@@ -59,7 +62,7 @@ func Compile(r api.ToolRules) (ToolSet, error) {
 			return s, api.Errorf(api.CodeInvalidConfig, "%s has %d rules: at most %d", list.name, len(list.from), maxToolRules)
 		}
 		for _, text := range list.from {
-			rule, err := parseRule(text)
+			rule, err := n.parse(text)
 			if err != nil {
 				return s, api.Errorf(api.CodeInvalidConfig, "%s: %w", list.name, err)
 			}
@@ -69,7 +72,7 @@ func Compile(r api.ToolRules) (ToolSet, error) {
 	return s, nil
 }
 
-func parseRule(text string) (toolRule, error) {
+func (n Names) parse(text string) (toolRule, error) {
 	bad := func(why string) (toolRule, error) {
 		return toolRule{}, api.Errorf(api.CodeInvalidConfig, "%q is no rule: %s", api.Shorten(text, 64), why)
 	}
@@ -93,7 +96,7 @@ func parseRule(text string) (toolRule, error) {
 	case slices.Contains(api.ToolClasses(), class):
 		r.class = class
 	default:
-		r.tool, class = canonical(name)
+		r.tool, class = n.Canonical(name)
 	}
 	if has && (class == api.ToolRead || class == api.ToolEdit) {
 		g, err := glob.Compile(r.pattern)
@@ -173,7 +176,7 @@ func first(rules []toolRule, q Question, strict bool) (string, bool) {
 // if one of a shell's commands does. One that permits never lets a wildcard stand for what makes
 // a shell do something else.
 func (r toolRule) match(q Question, strict bool) bool {
-	name, class := canonical(q.Tool)
+	name, class := q.Name, q.Class
 	if r.class != "" && r.class != class || r.tool != "" && r.tool != name {
 		return false
 	}
@@ -181,7 +184,7 @@ func (r toolRule) match(q Question, strict bool) bool {
 	case r.any:
 		return true
 	case r.path != nil:
-		return matchPath(r.path, q.Text)
+		return matchPaths(r.path, q.Paths, strict)
 	case class != api.ToolShell:
 		return wildcard(r.pattern, q.Text, "")
 	case !strict:
@@ -198,6 +201,15 @@ func (r toolRule) match(q Question, strict bool) bool {
 // shellSpecial are the characters by which a shell begins another command, another file or an
 // expansion (POSIX, Shell Command Language, 2.2 and 2.10).
 const shellSpecial = ";&|`$()<>{}\n\r\\"
+
+// matchPaths matches all paths, or, for a rule that restricts, one of them.
+func matchPaths(g *glob.Pattern, paths []string, strict bool) bool {
+	one := func(p string) bool { return matchPath(g, p) }
+	if strict {
+		return slices.ContainsFunc(paths, one)
+	}
+	return len(paths) > 0 && !slices.ContainsFunc(paths, func(p string) bool { return !one(p) })
+}
 
 // matchPath matches a path of the repository, or what is below it; no pattern matches one outside.
 func matchPath(g *glob.Pattern, path string) bool {

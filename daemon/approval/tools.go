@@ -3,50 +3,22 @@ package approval
 import (
 	"encoding/json"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"polis/daemon/api"
 )
 
-// toolRow has the names that programs have for one tool, in small letters. The first is the name
-// that rules for all programs use.
-type toolRow struct {
-	class api.ToolClass
-	names []string
-}
-
-// tools are the tools whose class is known: of seed 003, Claude Code, Codex, Gemini CLI, Qwen
-// Code, Copilot CLI, OpenCode and pi. Every other tool is of class "other".
-var tools = []toolRow{
-	{api.ToolRead, []string{"read_file", "read", "view", "read_many_files", "notebookread", "view_image"}},
-	{api.ToolRead, []string{"glob"}},
-	{api.ToolRead, []string{"list_directory", "ls", "list", "list_dir"}},
-	{api.ToolRead, []string{"grep", "search_file_content", "grep_search"}},
-	{api.ToolEdit, []string{"write_file", "write", "create"}},
-	{api.ToolEdit, []string{"edit_file", "edit", "multiedit", "notebookedit", "replace", "patch", "apply_patch", "str_replace_editor"}},
-	{api.ToolShell, []string{"bash", "shell", "run_shell_command", "exec_command", "local_shell", "write_stdin", "bashoutput", "killshell"}},
-	{api.ToolNet, []string{"web_fetch", "webfetch", "fetch"}},
-	{api.ToolNet, []string{"web_search", "websearch", "google_web_search"}},
-}
-
-// canonical is the first name of a tool's row, and its class; an unknown tool keeps its name.
-func canonical(tool string) (string, api.ToolClass) {
-	small := strings.ToLower(tool)
-	for _, row := range tools {
-		if slices.Contains(row.names, small) {
-			return row.names[0], row.class
-		}
-	}
-	return tool, api.ToolOther
-}
-
-// ToolQuestion is the question for a call of a tool. Paths below one of roots are made relative
-// to it, so that a rule is the same for every agent.
+// ToolQuestion is the question for a call of a tool of any program.
 func ToolQuestion(tool string, input map[string]any, roots []string) (Question, error) {
+	return Names{}.Question(tool, input, roots)
+}
+
+// Question is the question for a call of a tool. Paths below one of roots are made relative to it,
+// so that a rule is the same for every agent.
+func (n Names) Question(tool string, input map[string]any, roots []string) (Question, error) {
 	q := Question{Kind: api.ApprovalTool, Tool: tool}
-	name, class := canonical(tool)
-	q.Class = class
+	name, class := n.Canonical(tool)
+	q.Name, q.Class = name, class
 	detail, err := compact(input)
 	if err != nil {
 		return q, api.Errorf(api.CodeBadRequest, "input: %w", err)
@@ -69,13 +41,18 @@ func ToolQuestion(tool string, input map[string]any, roots []string) (Question, 
 	}
 	switch class {
 	case api.ToolRead, api.ToolEdit:
-		p := word("file_path", "absolute_path", "notebook_path", "path", "dir_path")
-		if p == "" && (name == "glob" || name == "grep" || name == "list_directory") {
-			p = "."
+		paths := pathsOf(input)
+		if len(paths) == 0 && (name == "glob" || name == "grep" || name == "list_directory") {
+			paths = []string{"."}
 		}
-		if p != "" {
-			q.Text = relative(p, roots)
+		for i := range paths {
+			if strings.ContainsRune(paths[i], 0) {
+				return q, api.Errorf(api.CodeBadRequest, "input: a path has a NUL byte")
+			}
+			paths[i] = relative(paths[i], roots)
 		}
+		// No path has a NUL: two paths cannot be taken for one.
+		q.Paths, q.Text = paths, strings.Join(paths, "\x00")
 	case api.ToolShell:
 		q.Text = word("command", "cmd", "script")
 	case api.ToolNet:

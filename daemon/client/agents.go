@@ -30,10 +30,15 @@ type AgentType struct {
 	// how Run takes one: "separator", "joined" or "argument".
 	Prompt []string `json:"prompt,omitempty"`
 	// Stream is the machine-readable output that its tasks have, and polis reads.
-	Stream     *TypeStream       `json:"stream,omitempty"`
-	PromptForm string            `json:"prompt_form,omitempty"`
-	NoInput    bool              `json:"no_input,omitempty"`
-	Env        map[string]string `json:"env,omitempty"`
+	Stream     *TypeStream `json:"stream,omitempty"`
+	PromptForm string      `json:"prompt_form,omitempty"`
+	// Model is what Run gets to choose a model, ModelEnv the variable with the model of a role.
+	Model    []string `json:"model,omitempty"`
+	ModelEnv string   `json:"model_env,omitempty"`
+	// Tools are the names that its program has for tools, by the names that rules use.
+	Tools   map[string][]string `json:"tools,omitempty"`
+	NoInput bool                `json:"no_input,omitempty"`
+	Env     map[string]string   `json:"env,omitempty"`
 	// PassEnv are variables of polisd's own environment that agents get, PassedEnv
 	// those of them that polisd has.
 	PassEnv     []string         `json:"pass_env,omitempty"`

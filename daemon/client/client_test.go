@@ -209,6 +209,12 @@ func TestEveryCallUsesItsRoute(t *testing.T) {
 		}},
 		{"GET /v1/approval-rules ", func(c *Client) error { _, err := c.ApprovalRules(ctx, ""); return err }},
 		{"DELETE /v1/approval-rules/claude.x ", func(c *Client) error { _, err := c.RevokeApproval(ctx, "claude.x"); return err }},
+		{"GET /v1/roles ", func(c *Client) error { _, err := c.Roles(ctx); return err }},
+		{"GET /v1/roles/worker ", func(c *Client) error { _, err := c.Role(ctx, "worker"); return err }},
+		{"GET /v1/roles/worker/check?agent=claude&input=%7B%22a%22%3A1%7D&tool=Bash&write=1 ", func(c *Client) error {
+			_, err := c.CheckRole(ctx, api.RoleCheck{Role: "worker", Tool: "Bash", Agent: "claude", Write: true, Input: map[string]any{"a": 1}})
+			return err
+		}},
 		{"GET /v1/types ", func(c *Client) error { _, err := c.Types(ctx); return err }},
 		{"GET /v1/metrics ", func(c *Client) error { _, err := c.Metrics(ctx); return err }},
 		{"GET /v1/events?since=7 ", func(c *Client) error {

@@ -30,7 +30,10 @@ type BaseType struct {
 	Prompt []string `toml:"prompt" json:"prompt,omitempty"`
 	// Model and Continue are what Run gets before the task to choose a model
 	// ("{model}") and to go on with the program's last session; none: it cannot.
-	Model    []string `toml:"model" json:"model,omitempty"`
+	Model []string `toml:"model" json:"model,omitempty"`
+	// ModelEnv is the variable by which the program takes the model of a role, also with a
+	// command line of the agent's own; "" if there is none.
+	ModelEnv string   `toml:"model_env" json:"model_env,omitempty"`
 	Continue []string `toml:"continue" json:"continue,omitempty"`
 	// Stream is how Run prints what it does as lines that polis reads.
 	Stream Stream `toml:"stream" json:"stream,omitzero"`
@@ -61,6 +64,9 @@ type BaseType struct {
 	Mounts   []setting.Mount `toml:"mounts" json:"mounts,omitempty"`
 	// Permissions says how the program asks before it does something.
 	Permissions Permissions `toml:"permissions" json:"permissions,omitzero"`
+	// Tools are the names that the program has for its tools, by the names that rules use, or by
+	// classes of tools (approval.ReadNames).
+	Tools map[string][]string `toml:"tools" json:"tools,omitempty"`
 	// AutoMerge says whether tasks that end well are merged; nil: as [merge] has it.
 	AutoMerge *bool `toml:"auto_merge" json:"auto_merge,omitempty"`
 	// Identity is who commits of agents of this type are by, unless [git] says more.

@@ -71,7 +71,7 @@ func (c *Config) check() error {
 	if err := c.checkApprovals(); err != nil {
 		return err
 	}
-	if err := c.checkTools(); err != nil {
+	if err := errors.Join(c.checkTools(), c.checkModels()); err != nil {
 		return err
 	}
 	if err := c.checkLocks(); err != nil {

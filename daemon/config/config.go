@@ -115,6 +115,10 @@ type Role struct {
 	Leftovers string `toml:"leftovers"`
 	// Patrol says what is done about agents of this role that stall.
 	Patrol PatrolRules `toml:"patrol"`
+	// Model is what the programs of agents of this role work with, unless a task says another;
+	// Models is the same for one base type each.
+	Model  string            `toml:"model"`
+	Models map[string]string `toml:"models"`
 	// Env are variables of agents of this role.
 	Env map[string]string `toml:"env"`
 }

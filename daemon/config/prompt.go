@@ -96,6 +96,23 @@ func withOptions(run, words []string) []string {
 	return slices.Concat(run, words)
 }
 
+// TakesModel reports whether an agent with this command line of its own ("": the type's) can be
+// started with a model: by an option of the type's lines.
+func (t BaseType) TakesModel(own []string) bool { return len(own) == 0 && len(t.Model) > 0 }
+
+// StartWith is StartCommand with a model ("" for the usual one), if the line takes one.
+func (t BaseType) StartWith(own []string, model string) []string {
+	line := t.StartCommand(own)
+	if model == "" || !t.TakesModel(own) || len(line) == 0 {
+		return line
+	}
+	var words []string
+	for _, w := range t.Model {
+		words = append(words, strings.ReplaceAll(w, modelPlaceholder, model))
+	}
+	return withOptions(line, words)
+}
+
 // StartCommand is the command line that runs without a task: the agent's own, unless
 // that is for tasks, else the type's. Nil if there is neither.
 func (t BaseType) StartCommand(own []string) []string {

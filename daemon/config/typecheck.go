@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"polis/daemon/approval"
 	"polis/daemon/task/steps"
 	"polis/netbridge/egress"
 )
@@ -66,6 +67,12 @@ func (t *BaseType) check() error {
 	}
 	if err := t.Permissions.check(); err != nil {
 		return err
+	}
+	if _, err := approval.ReadNames(t.Tools); err != nil {
+		return err
+	}
+	if t.ModelEnv != "" && !envName.MatchString(t.ModelEnv) {
+		return bad("model_env", t.ModelEnv, "must be a variable's name")
 	}
 	return t.Identity.check()
 }

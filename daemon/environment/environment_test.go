@@ -72,3 +72,18 @@ func TestTheAuthorOfCommitsIsTheConfiguredOneThenTheProjects(t *testing.T) {
 	b.Config = func() config.Config { return c }
 	require.Equal(t, "Bot", b.Spec(a, "/run/ann").FullName)
 }
+
+func TestTheModelOfARoleIsInTheEnvironment(t *testing.T) {
+	b, a := newBuilder(t)
+	c := config.Default()
+	c.Roles = map[string]config.Role{"worker": {Model: "sonnet", Models: map[string]string{"codex": "gpt-5.5"}, Env: map[string]string{"X": "1"}}}
+	b.Config = func() config.Config { return c }
+	a.Kept.Role, a.Kept.BaseType, a.Type = "worker", "claude", config.BaseType{ModelEnv: "ANTHROPIC_MODEL"}
+	require.Equal(t, []string{"ANTHROPIC_MODEL=sonnet", "POLIS_MODEL=sonnet", "X=1"}, b.Settings(a).Vars)
+	a.Kept.BaseType, a.Type = "codex", config.BaseType{}
+	require.Equal(t, []string{"POLIS_MODEL=gpt-5.5", "X=1"}, b.Settings(a).Vars)
+	a.Kept.Env = map[string]string{"X": "own"}
+	require.Equal(t, []string{"POLIS_MODEL=gpt-5.5", "X=own"}, b.Settings(a).Vars)
+	a.Kept.Role = ""
+	require.Equal(t, []string{"X=own"}, b.Settings(a).Vars)
+}

@@ -42,6 +42,12 @@ func (b *Builder) reach(a *agent.Agent, k store.Agent) (entries, private []strin
 func (b *Builder) variables(a *agent.Agent, k store.Agent) []string {
 	c := b.Config()
 	vars := a.Type.Variables()
+	if model := c.RoleModel(k.Role, k.BaseType); model != "" {
+		vars["POLIS_MODEL"] = model
+		if a.Type.ModelEnv != "" {
+			vars[a.Type.ModelEnv] = model
+		}
+	}
 	maps.Copy(vars, c.Env(k.Name, k.Role, k.Env))
 	out := make([]string, 0, len(vars))
 	for _, name := range slices.Sorted(maps.Keys(vars)) {

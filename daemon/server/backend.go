@@ -56,6 +56,10 @@ type Approvals interface {
 	AnswerApproval(ctx context.Context, by, id string, req api.AnswerRequest) (api.Approval, error)
 	ApprovalRules(workspace string) ([]api.ApprovalRule, error)
 	RevokeApproval(id string) (api.ApprovalRule, error)
+	Roles() []api.Role
+	Role(name string) (api.Role, error)
+	// CheckRole asks nobody.
+	CheckRole(req api.RoleCheck) (api.RoleDecision, error)
 }
 
 // Tasker is the part of the Backend that is about tasks by their ID.

@@ -94,9 +94,14 @@ func shapes() map[string]shape {
 		"DELETE /v1/locks":  {in: api.LockRequest{}},
 		"GET /v1/conflicts": {out: api.Conflicts{}, list: "conflicts", query: []query{ofWorkspace}},
 
-		"GET /v1/approvals":              {out: api.Approval{}, list: "approvals", query: []query{ofWorkspace}},
-		"GET /v1/approvals/{id}":         {out: api.Approval{}},
-		"POST /v1/approvals/{id}":        {in: api.AnswerRequest{}, out: api.Approval{}},
+		"GET /v1/approvals":       {out: api.Approval{}, list: "approvals", query: []query{ofWorkspace}},
+		"GET /v1/approvals/{id}":  {out: api.Approval{}},
+		"POST /v1/approvals/{id}": {in: api.AnswerRequest{}, out: api.Approval{}},
+		"GET /v1/roles":           {out: api.Role{}, list: "roles"},
+		"GET /v1/roles/{name}":    {out: api.Role{}},
+		"GET /v1/roles/{name}/check": {out: api.RoleDecision{}, query: []query{{"tool", "string", "the tool that is called"}, {"text", "string", "its path, command or address"},
+			{"input", "string", "or its arguments, an object in JSON"}, {"path", "string", "or a path that a process uses"}, {"write", "boolean", "the path is changed"},
+			{"agent", "string", "an agent of the role, with its own rules and answers"}, {"base_type", "string", "whose names of tools count"}, {"workspace", "string", "whose remembered answers count; all if not given"}}},
 		"GET /v1/approval-rules":         {out: api.ApprovalRule{}, list: "rules", query: []query{ofWorkspace}},
 		"DELETE /v1/approval-rules/{id}": {out: api.ApprovalRule{}},
 

@@ -24,7 +24,12 @@ const (
 // openApprovals makes the queue of the agent's questions. It is the shim's, so that a restart or
 // a crash of polisd loses no question and no answer.
 func (s *Shim) openApprovals() error {
-	rules, err := compileTools(s.Spec.Settings())
+	names, err := approval.ReadNames(s.Spec.ToolNames)
+	if err != nil {
+		return err
+	}
+	s.toolNames = names
+	rules, err := s.compileTools(s.Spec.Settings())
 	if err != nil {
 		return err
 	}
@@ -34,8 +39,8 @@ func (s *Shim) openApprovals() error {
 	return nil
 }
 
-func compileTools(v wire.Settings) (*approval.Rules, error) {
-	tools, err := approval.Compile(v.Tools)
+func (s *Shim) compileTools(v wire.Settings) (*approval.Rules, error) {
+	tools, err := s.toolNames.Compile(v.Tools)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +116,7 @@ func (s *Shim) insidePermission(w http.ResponseWriter, r *http.Request) error {
 	case wait == 0:
 		wait = usualAnswerWait
 	}
-	q, err := approval.ToolQuestion(req.Tool, req.Input, []string{s.Spec.ProjectPath, s.Spec.Mountpoint})
+	q, err := s.toolNames.Question(req.Tool, req.Input, []string{s.Spec.ProjectPath, s.Spec.Mountpoint})
 	if err != nil {
 		return err
 	}

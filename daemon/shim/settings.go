@@ -68,7 +68,7 @@ func (s *Shim) apply(req wire.SettingsRequest) error {
 	if err != nil {
 		return api.Errorf(api.CodeBadRequest, "%w", err)
 	}
-	tools, err := compileTools(now)
+	tools, err := s.compileTools(now)
 	if err != nil {
 		return err
 	}

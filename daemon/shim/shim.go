@@ -41,6 +41,8 @@ type Shim struct {
 	ports     *ports
 	leftovers *leftover.Tracker
 	approvals *approval.Queue
+	// toolNames are the names that the agent's program has for its tools.
+	toolNames approval.Names
 	// toolRules answer questions before a person does.
 	toolRules atomic.Pointer[approval.Rules]
 	out       *logFile

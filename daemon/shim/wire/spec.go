@@ -82,6 +82,8 @@ type Spec struct {
 	Vars []string `json:"vars,omitempty"`
 	// Hook is HookClaude if the agent's program is to ask before it uses a tool, "" if not.
 	Hook string `json:"hook,omitempty"`
+	// ToolNames are the names that the agent's program has for its tools (approval.ReadNames).
+	ToolNames map[string][]string `json:"tool_names,omitempty"`
 	// Tools and Remembered are as in Settings.
 	Tools      api.ToolRules      `json:"tools,omitzero"`
 	Remembered []api.ApprovalRule `json:"remembered,omitempty"`
