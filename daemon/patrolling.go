@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// patrolOff is how often the configuration is looked at while the patrol is off.
+	// patrolOff is how often the configuration is read while the patrol is off.
 	patrolOff = 10 * time.Second
 	// patrolTime bounds a cycle, without what is done about its findings.
 	patrolTime = time.Minute
@@ -126,7 +126,7 @@ func (p *patroller) cycle(ctx context.Context, asked, dryRun bool) (api.PatrolRe
 		if v.Status == api.StatusIdle || v.Status == api.StatusRunning || v.Status == api.StatusCreating {
 			w, ok := waits[v.Agent]
 			if !ok {
-				w = saidWaits(living[v.Agent])
+				w = reportedWaits(living[v.Agent])
 			}
 			rep.Agents = append(rep.Agents, patrolAgent(v, w))
 		}
@@ -143,8 +143,8 @@ func (p *patroller) cycle(ctx context.Context, asked, dryRun bool) (api.PatrolRe
 	return rep, nil
 }
 
-// confirmed asks a suspect's shim: what the patrol knew of it may be a minute old. One that is not
-// what it was is judged by what it did in the next cycle.
+// confirmed queries a suspect's shim again: what the patrol knew of it may be a minute old. A
+// suspect that has changed since is judged in the next cycle.
 func (p *patroller) confirmed(ctx context.Context, s patrol.Suspect) bool {
 	v, err := p.d.agents.ObserveAgent(ctx, s.Agent)
 	if err != nil {
@@ -253,7 +253,7 @@ func (p *patroller) restart(ctx context.Context, s patrol.Suspect, f *api.Patrol
 		}
 	}
 	if len(kept) >= maxRestarts {
-		return api.Errorf(api.CodeBadState, "agent %s was restarted %d times in %s: a person has to look", f.Agent, len(kept), restartTime)
+		return api.Errorf(api.CodeBadState, "agent %s was restarted %d times in %s: a person has to find out why", f.Agent, len(kept), restartTime)
 	}
 	p.restarts[f.Agent] = append(kept, now)
 	m := p.d.agents

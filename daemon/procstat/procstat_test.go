@@ -1,4 +1,4 @@
-package daemon
+package procstat
 
 import (
 	"net"
@@ -31,24 +31,24 @@ func TestAStoppedProcessIsSeen(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "sleep", "1000")
 	require.NoError(t, cmd.Start())
 	defer func() { require.NoError(t, cmd.Process.Kill()); _ = cmd.Wait() }()
-	require.Zero(t, stoppedOf([]int{os.Getpid(), cmd.Process.Pid}))
+	require.Zero(t, Stopped([]int{os.Getpid(), cmd.Process.Pid}))
 	require.NoError(t, cmd.Process.Signal(syscall.SIGSTOP))
-	require.Eventually(t, func() bool { return stoppedOf([]int{os.Getpid(), cmd.Process.Pid, 1 << 30}) == cmd.Process.Pid }, 20*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return Stopped([]int{os.Getpid(), cmd.Process.Pid, 1 << 30}) == cmd.Process.Pid }, 20*time.Second, 5*time.Millisecond)
 }
 
 func TestWhatAProcessWritesIsCounted(t *testing.T) {
-	before := callBytes([]int{os.Getpid()})
+	before := CallBytes([]int{os.Getpid()})
 	f, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	require.NoError(t, err)
 	defer f.Close()
 	_, err = f.Write(make([]byte, 1000))
 	require.NoError(t, err)
-	require.GreaterOrEqual(t, callBytes([]int{os.Getpid()}), before+1000)
-	require.Zero(t, callBytes([]int{1 << 30}), "it has ended")
+	require.GreaterOrEqual(t, CallBytes([]int{os.Getpid()}), before+1000)
+	require.Zero(t, CallBytes([]int{1 << 30}), "it has ended")
 }
 
 func TestConnectionsToOneselfAreNoneToTheOutside(t *testing.T) {
-	before, err := connections(os.Getpid())
+	before, err := Connections(os.Getpid())
 	require.NoError(t, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -56,11 +56,11 @@ func TestConnectionsToOneselfAreNoneToTheOutside(t *testing.T) {
 	c, err := net.Dial("tcp", l.Addr().String())
 	require.NoError(t, err)
 	defer c.Close()
-	after, err := connections(os.Getpid())
+	after, err := Connections(os.Getpid())
 	require.NoError(t, err)
 	require.LessOrEqual(t, after, before+5, "others on this machine may have made some")
-	_, err = connections(1 << 30)
+	_, err = Connections(1 << 30)
 	require.NoError(t, err, "a process that has ended has none")
-	_, err = netBytes(os.Getpid())
+	_, err = NetBytes(os.Getpid())
 	require.NoError(t, err)
 }
