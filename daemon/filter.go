@@ -7,7 +7,6 @@ import (
 	"polis/daemon/agent"
 	"polis/daemon/api"
 	"polis/daemon/filtered"
-	"polis/daemon/git"
 	"polis/daemon/worktree"
 	"polis/fusefs/policy"
 )
@@ -109,8 +108,7 @@ func (r repo) judgeSaved(ctx context.Context, a *agent.Agent, ref string) error 
 	if err != nil {
 		return api.Errorf(api.CodeWorktreeFailed, "restore %s: %w", ref, err)
 	}
-	judge := filtered.Judge{Shared: r.w.git.Bare(), Own: internal.ObjectDir(), Filtered: r.w.filter.Objects(key), Saved: true}
-	if err := judge.Allowed(ctx, saved); err != nil {
+	if err := r.w.filter.AllowSaved(ctx, key, internal.ObjectDir(), saved); err != nil {
 		return api.Errorf(api.CodeUndeclaredRead, "restore %s: %w", ref, err).
 			WithHint("the saved work has a file at a path that agent %s may read, and its rules withhold that file elsewhere; take from it what you want: git --git-dir %s show %s", a.Name(), internal.Dir, ref)
 	}
@@ -139,24 +137,10 @@ func (b *backend) objects(ctx context.Context, w *workspace, name string, ids []
 		b.Daemon.Log.Warn("filtered objects are not up to date", "agent", name, "op", "filter", "err", err)
 		return res, api.Errorf(api.CodeUnavailable, "the objects that agent %s may read cannot be brought up to the refs: %w", name, err)
 	}
-	var ask []string
-	for _, id := range ids[:min(len(ids), maxMissing)] {
-		if git.IsOID(id) {
-			ask = append(ask, id)
-		}
-	}
-	there, err := w.filter.Present(ctx, key, ask)
+	missing, err := w.filter.Missing(ctx, key, ids[:min(len(ids), maxMissing)])
 	if err != nil {
 		return res, err
 	}
-	held, err := filtered.Withheld(w.filter.Objects(key), ask)
-	if err != nil {
-		return res, err
-	}
-	for _, id := range ask {
-		if !there[id] {
-			res.Refused[id] = held[id]
-		}
-	}
+	res.Refused = missing
 	return res, nil
 }

@@ -14,7 +14,7 @@ import (
 // ErrWithheld says that a commit has a file that its author cannot have read.
 var ErrWithheld = errors.New("the agent's rules withhold it")
 
-// Judge tells what an agent can have made from what it can only have named.
+// Judge distinguishes what an agent can have made from what it can only have named.
 type Judge struct {
 	// Shared is the shared repository.
 	Shared git.Repo
@@ -23,6 +23,11 @@ type Judge struct {
 	// Saved is for work that was put aside: what was on its branch is in the shared
 	// repository only, so that a file that the store does not know is taken for the agent's.
 	Saved bool
+}
+
+// AllowSaved is Judge.Allowed for saved work, whose objects are in own, and the store of an agent.
+func (k *Keeper) AllowSaved(ctx context.Context, key, own string, revs ...string) error {
+	return Judge{Shared: k.Repo, Own: own, Filtered: k.Objects(key), Saved: true}.Allowed(ctx, revs...)
 }
 
 // maxElsewhere bounds the files that an agent did not have, of one publication. Few

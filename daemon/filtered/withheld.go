@@ -3,6 +3,7 @@ package filtered
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -41,6 +42,27 @@ func WithheldAt(objects string, ids []string) (map[string][]string, error) {
 		}
 	})
 	return out, err
+}
+
+// Missing returns those of ids that the store lacks, with a path of each that is withheld. What is
+// not the ID of an object is left out.
+func (k *Keeper) Missing(ctx context.Context, key string, ids []string) (map[string]string, error) {
+	ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !git.IsOID(id) })
+	there, err := k.Present(ctx, key, ids)
+	if err != nil {
+		return nil, err
+	}
+	held, err := Withheld(k.Objects(key), ids)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]string{}
+	for _, id := range ids {
+		if !there[id] {
+			out[id] = held[id]
+		}
+	}
+	return out, nil
 }
 
 func withheldIDs(dir string, ids []string) (map[string]string, error) {
@@ -82,8 +104,8 @@ func eachWithheld(dir string, each func(file)) error {
 	}
 }
 
-// note writes down what is withheld behind the first size bytes, which are good, and tells
-// git's sparse checkouts of it. It returns how many bytes are good now.
+// note writes down what is withheld behind the first size bytes, which are good, and writes
+// it down for git's sparse checkouts. It returns how many bytes are good now.
 func (s *objectStore) note(held []file, size int64) (int64, error) {
 	size, err := s.append(held, size)
 	if err != nil {
