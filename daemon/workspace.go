@@ -135,7 +135,7 @@ func (d *Daemon) up(ctx context.Context, req api.UpRequest, progress func(string
 			resp.Workspace = v
 		}
 	}
-	resp.Warnings = append(resp.Warnings, plainWarnings(w, info)...)
+	resp.Warnings = append(resp.Warnings, placement.PlainWarnings(info, w.agents.AsUser, w.agents.UID)...)
 	return resp, nil
 }
 
@@ -218,7 +218,7 @@ func (d *Daemon) restoreWorkspace(ctx context.Context, name, path string, rep *a
 	if err != nil {
 		return err
 	}
-	info, err := worktree.Up(ctx, worktree.Spec{Workspace: path, UID: uint32(uid), GID: uint32(gid), Plain: isPlain(st), Log: d.Log})
+	info, err := worktree.Up(ctx, worktree.Spec{Workspace: path, UID: uint32(uid), GID: uint32(gid), Plain: placement.IsPlain(st), Log: d.Log})
 	if err != nil {
 		return err
 	}
