@@ -2,13 +2,13 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path"
 	"strings"
 	"time"
 
 	"polis/daemon/api"
+	"polis/daemon/leases"
 	"polis/lockd"
 )
 
@@ -94,35 +94,12 @@ func (b *backend) Lock(ctx context.Context, by string, req api.LockRequest) (api
 	}
 	ls, err := b.locks.Lock(ctx, lr)
 	if err != nil {
-		return api.Lock{}, lockError(err)
+		return api.Lock{}, leases.Error(err)
 	}
 	if len(ls) == 0 {
 		return api.Lock{}, api.Errorf(api.CodeInternal, "lock %s: no lease was given", req.Path)
 	}
 	return apiLock(ls[0]), nil
-}
-
-func lockError(err error) error {
-	var ce *lockd.ConflictError
-	switch {
-	case errors.As(err, &ce):
-		return api.Errorf(api.CodeFileLocked, "%s is locked by %s since %s", lockd.FilePath(ce.Path), ce.Holder, ce.Since.Format(time.RFC3339)).
-			With("holder", ce.Holder).With("since", ce.Since).With("path", lockd.FilePath(ce.Path)).
-			WithHint("wait, ask %s, or polisctl locks break %s", ce.Holder, lockd.FilePath(ce.Path))
-	case errors.Is(err, lockd.ErrNotHeld):
-		return api.Errorf(api.CodeNotLocked, "%w", err).WithHint("polisctl locks lists what is locked")
-	case errors.Is(err, lockd.ErrUnavailable):
-		return api.Errorf(api.CodeLockdUnavailable, "%w", err).WithHint("leases are being reclaimed after a restart; try again in a few seconds")
-	case errors.Is(err, lockd.ErrNotKept):
-		return api.Errorf(api.CodeStateNotSaved, "%w", err).WithHint("a lock must outlive a restart of polisd: is the disk full?")
-	case errors.Is(err, lockd.ErrLimit):
-		return api.Errorf(api.CodeQuota, "%w", err)
-	case errors.Is(err, lockd.ErrInvalid):
-		return api.Errorf(api.CodeBadRequest, "%w", err)
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return api.Errorf(api.CodeTimeout, "lock: %w", err)
-	}
-	return api.Errorf(api.CodeInternal, "lock: %w", err)
 }
 
 // Unlock releases a lock, or breaks another holder's.
@@ -138,19 +115,19 @@ func (b *backend) Unlock(_ context.Context, by string, req api.LockRequest) erro
 			err = lockd.ErrNotHeld
 		}
 		if err != nil {
-			return lockError(fmt.Errorf("%s: %w", req.Path, err))
+			return leases.Error(fmt.Errorf("%s: %w", req.Path, err))
 		}
 		return nil
 	}
 	if _, err := b.locks.Unlock(lr.Workspace, lr.Holder, p); err != nil {
-		return lockError(fmt.Errorf("%s: %w", req.Path, err))
+		return leases.Error(fmt.Errorf("%s: %w", req.Path, err))
 	}
 	return nil
 }
 
 // lockEvent publishes the events of the lock table.
 func (d *Daemon) lockEvent(e lockd.Event) {
-	if strings.HasPrefix(e.Holder, daemonHolder) {
+	if strings.HasPrefix(e.Holder, leases.DaemonHolder) {
 		return // the daemon's own git operations hold a lease for a moment
 	}
 	ev := api.Event{Type: api.EventLock, Agent: e.Holder, Data: map[string]any{"workspace": e.Workspace, "path": lockd.FilePath(e.Path), "holder": e.Holder, "waiter": e.Waiter, "acquired_at": e.Since}}

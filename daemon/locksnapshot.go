@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"polis/daemon/api"
+	"polis/daemon/leases"
 	"polis/daemon/store"
 	"polis/lockd"
 )
@@ -19,7 +20,7 @@ func (d *Daemon) lockFile() string { return filepath.Join(d.Config.WorkspacesDir
 // keepLocks makes the lock table load what an earlier daemon saved, and save its own. A malformed
 // file is put aside: its locks are lost, which is logged, and no request waits for them.
 func (d *Daemon) keepLocks(alive []string) {
-	d.locks.Keep = func(l lockd.Lease) bool { return !strings.HasPrefix(l.Holder, daemonHolder) }
+	d.locks.Keep = func(l lockd.Lease) bool { return !strings.HasPrefix(l.Holder, leases.DaemonHolder) }
 	d.locks.Save = func(k lockd.Kept) error { return store.WriteJSON(d.lockFile(), k) }
 	var k lockd.Kept
 	switch err := store.ReadJSON(d.lockFile(), &k, d.started); {

@@ -91,7 +91,7 @@ func (d *Daemon) gitWorkspaces(only string) []*workspace {
 
 // gitAtWork reports whether a git process holds a lock now.
 func (d *Daemon) gitAtWork(w *workspace) bool {
-	if w.locks.refsBusy() {
+	if w.locks.Busy() {
 		return true
 	}
 	held, err := filepath.Glob(filepath.Join(globQuote(w.agents.Root.Bare()), "worktrees", "*", "index.lock"))

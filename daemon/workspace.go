@@ -14,6 +14,7 @@ import (
 	"polis/daemon/conflictwatch"
 	"polis/daemon/filtered"
 	"polis/daemon/layout"
+	"polis/daemon/leases"
 	"polis/daemon/merge"
 	"polis/daemon/owner"
 	"polis/daemon/placement"
@@ -32,7 +33,7 @@ type workspace struct {
 	agents    *agent.Workspace
 	git       *worktree.Workspace
 	merger    *merge.Merger
-	locks     *refLocks
+	locks     *leases.Git
 	remote    *remote.Broker
 	branches  *branches.Follower     // nil without git
 	conflicts *conflictwatch.Watcher // as branches
@@ -163,7 +164,7 @@ func (d *Daemon) enter(ctx context.Context, name string, root layout.Workspace, 
 	d.mu.Lock()
 	w, ok := d.workspaces[name]
 	if !ok {
-		locks := &refLocks{d: d, workspace: name, bare: root.Bare()}
+		locks := &leases.Git{Table: d.locks, Workspace: name, Bare: root.Bare(), Log: d.Log}
 		w = &workspace{d: d, root: root, owner: lock, locks: locks, git: worktree.Open(worktree.Config{Workspace: string(root), UID: uint32(uid), GID: uint32(gid), Log: d.Log, Locks: locks,
 			Taken: func(branch, agent string) string { return d.agents.OnBranch(name, branch, agent) }})}
 		w.remote = w.broker()

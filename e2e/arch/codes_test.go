@@ -39,8 +39,8 @@ var provoked = map[api.Code]string{
 	api.CodeNothingToMerge:       "e2e/agents_test.go TestTwoAgentsWorkApart",
 	api.CodeCheckFailed:          "e2e/queue_test.go TestACheckStandsBetweenABranchAndItsTarget",
 	api.CodePushFailed:           "e2e/pull_test.go TestWithoutAForgeThePullRequestIsDescribed",
-	api.CodeBranchLockTimeout:    "daemon/reflocks_test.go TestPropertyTimeout",
-	api.CodeExclusiveLockTimeout: "daemon/reflocks_test.go TestPropertyTimeout",
+	api.CodeBranchLockTimeout:    "daemon/leases/git_test.go TestPropertyTimeout",
+	api.CodeExclusiveLockTimeout: "daemon/leases/git_test.go TestPropertyTimeout",
 
 	api.CodeNamespaceFailed:   "e2e/codes_test.go TestAddReportsWhichPartFailed",
 	api.CodeNetNSFailed:       "e2e/codes_test.go TestAddReportsWhichPartFailed",

@@ -1,4 +1,4 @@
-package daemon
+package leases
 
 import (
 	"context"
@@ -21,20 +21,20 @@ import (
 
 // gitLocks is the daemon's side of a table of its own. Waits are a hundredth
 // of the real ones.
-func gitLocks(t *testing.T) *refLocks {
+func gitLocks(t *testing.T) *Git {
 	t.Helper()
 	s := lockd.New()
 	s.Path, s.PeerUID, s.Grace = filepath.Join(t.TempDir(), "lockd.sock"), uint32(os.Getuid()), 0
 	require.NoError(t, s.Open())
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
-	return &refLocks{d: &Daemon{locks: s, Log: slog.New(slog.DiscardHandler)}, workspace: "ws", bare: t.TempDir(),
-		waits: func(l level.Level) time.Duration { return l.Wait() / 100 }}
+	return &Git{Table: s, Log: slog.New(slog.DiscardHandler), Workspace: "ws", Bare: t.TempDir(),
+		Waits: func(l level.Level) time.Duration { return l.Wait() / 100 }}
 }
 
 // Feature: multi-agent-workspaces, Property 11: Git Mutex Granular Locking
 func TestPropertyGranularLocking(t *testing.T) {
 	locks := gitLocks(t)
-	locks.waits = func(level.Level) time.Duration { return time.Minute } // no request is refused here
+	locks.Waits = func(level.Level) time.Duration { return time.Minute } // no request is refused here
 	levels := []level.Level{level.None, level.RefRead, level.RefWrite, level.Exclusive}
 	rapid.Check(t, func(t *rapid.T) {
 		type op struct {
@@ -87,7 +87,7 @@ func TestPropertyGranularLocking(t *testing.T) {
 		if w := wrong.Load(); w != nil {
 			t.Fatal(*w)
 		}
-		require.Empty(t, locks.d.locks.List(lockd.Filter{}))
+		require.Empty(t, locks.Table.List(lockd.Filter{}))
 	})
 }
 
@@ -111,7 +111,7 @@ func TestPropertyTimeout(t *testing.T) {
 	require.Equal(t, 5*time.Second, level.RefWrite.Wait())
 	require.Equal(t, 30*time.Second, level.Exclusive.Wait())
 	locks := gitLocks(t)
-	locks.waits = func(l level.Level) time.Duration { return l.Wait() / 1000 }
+	locks.Waits = func(l level.Level) time.Duration { return l.Wait() / 1000 }
 	rapid.Check(t, func(t *rapid.T) {
 		held := rapid.SampledFrom([]level.Level{level.RefRead, level.RefWrite, level.Exclusive}).Draw(t, "held")
 		want := rapid.SampledFrom([]level.Level{level.None, level.RefRead, level.RefWrite, level.Exclusive}).Draw(t, "wanted")
@@ -137,10 +137,10 @@ func TestPropertyTimeout(t *testing.T) {
 			code = api.CodeExclusiveLockTimeout
 		}
 		require.Equal(t, code, api.CodeOf(err))
-		require.GreaterOrEqual(t, time.Since(start), locks.waits(want))
-		require.Contains(t, err.Error(), daemonHolder)
+		require.GreaterOrEqual(t, time.Since(start), locks.Waits(want))
+		require.Contains(t, err.Error(), DaemonHolder)
 	})
-	require.Empty(t, locks.d.locks.List(lockd.Filter{}))
+	require.Empty(t, locks.Table.List(lockd.Filter{}))
 }
 
 // Feature: multi-agent-workspaces, Property 13: Git Mutex Non-Blocking Operations
@@ -150,7 +150,7 @@ func TestPropertyNoneIsNoLock(t *testing.T) {
 		ref := rapid.StringMatching(`refs/heads/[a-z]{1,8}`).Draw(t, "ref")
 		release, err := locks.Acquire(context.Background(), level.None, ref, "test")
 		require.NoError(t, err)
-		require.Empty(t, locks.d.locks.List(lockd.Filter{}))
+		require.Empty(t, locks.Table.List(lockd.Filter{}))
 		release()
 	})
 }
@@ -158,7 +158,7 @@ func TestPropertyNoneIsNoLock(t *testing.T) {
 func TestStaleLockFileOfARefIsRemovedUnderItsLease(t *testing.T) {
 	locks := gitLocks(t)
 	file := func(name string, age time.Duration) string {
-		path := filepath.Join(locks.bare, name)
+		path := filepath.Join(locks.Bare, name)
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		require.NoError(t, os.WriteFile(path, nil, 0o644))
 		require.NoError(t, os.Chtimes(path, time.Now().Add(-age), time.Now().Add(-age)))
@@ -175,7 +175,7 @@ func TestStaleLockFileOfARefIsRemovedUnderItsLease(t *testing.T) {
 	require.FileExists(t, another)
 	release, err := locks.AcquireExclusive(t.Context(), "maintenance")
 	require.NoError(t, err)
-	l := locks.d.locks.List(lockd.Filter{})
+	l := locks.Table.List(lockd.Filter{})
 	require.Len(t, l, 1)
 	require.Equal(t, lockd.Exclusive, l[0].Path)
 	require.Equal(t, "maintenance", l[0].Reason)

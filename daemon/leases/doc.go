@@ -1,0 +1,7 @@
+// Package leases is the daemon's own use of the lock table (package lockd): the leases of refs and
+// of the whole repository that its git operations take, and the API errors for the table's errors.
+//
+// An operation takes at most one lease at a time and waits for it no longer than its level says, so
+// that two operations cannot deadlock. The package never takes a lease in an agent's name, and
+// never breaks one.
+package leases
