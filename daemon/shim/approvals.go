@@ -1,13 +1,19 @@
 package shim
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"polis/daemon/api"
 	"polis/daemon/approval"
@@ -103,33 +109,78 @@ func (s *Shim) ask(ctx context.Context, q approval.Question, wait time.Duration)
 
 // insidePermission is permission_request of an agent's program.
 func (s *Shim) insidePermission(w http.ResponseWriter, r *http.Request) error {
-	var req api.PermissionRequest
-	if err := readJSON(r, &req); err != nil {
-		return err
-	}
-	wait := time.Duration(req.TimeoutSeconds) * time.Second
-	switch {
-	case req.Type != "" && req.Type != "permission_request":
-		return wrongType(req.Type, "permission_request")
-	case wait < 0 || wait > maxAnswerWait:
-		return api.Errorf(api.CodeBadRequest, "timeout_seconds = %d: from 0 to 7 days", req.TimeoutSeconds)
-	case wait == 0:
-		wait = usualAnswerWait
-	}
-	q, err := s.toolNames.Question(req.Tool, req.Input, []string{s.Spec.ProjectPath, s.Spec.Mountpoint})
+	q, wait, err := s.readPermission(r, []string{s.Spec.ProjectPath, s.Spec.Mountpoint})
 	if err != nil {
 		return err
 	}
 	if why := s.foreseen(r.Context(), q); why != "" {
-		return writeJSON(w, api.PermissionResponse{Type: "permission_response", RequestID: req.RequestID, Result: api.VerdictDeny, Reason: why})
+		return writeJSON(w, api.PermissionResponse{Type: "permission_response", RequestID: q.Request, Result: api.VerdictDeny, Reason: why})
 	}
-	q.Request = req.RequestID
 	q.PID, q.Program = caller(r)
+	requestID := q.Request
 	id, a, err := s.ask(r.Context(), q, wait)
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, api.PermissionResponse{Type: "permission_response", RequestID: req.RequestID, ID: id, Result: a.Verdict, Reason: a.Reason, Rule: a.Rule})
+	return writeJSON(w, api.PermissionResponse{Type: "permission_response", RequestID: requestID, ID: id, Result: a.Verdict, Reason: a.Reason, Rule: a.Rule})
+}
+
+// readPermission reads a permission_request. Only what is kept of it stays in memory.
+func (s *Shim) readPermission(r *http.Request, roots []string) (q approval.Question, wait time.Duration, err error) {
+	body, err := io.ReadAll(r.Body) // bounded by wholeBody
+	if err != nil {
+		return q, 0, err
+	}
+	// What is no text would be shown, and remembered, as another one.
+	if !isText(body) {
+		return q, 0, api.Errorf(api.CodeBadRequest, "request body: it is not UTF-8")
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	var req api.PermissionRequest
+	if err := readJSON(r, &req); err != nil {
+		return q, 0, err
+	}
+	wait = time.Duration(req.TimeoutSeconds) * time.Second
+	switch {
+	case req.Type != "" && req.Type != "permission_request":
+		return q, 0, wrongType(req.Type, "permission_request")
+	case wait < 0 || wait > maxAnswerWait:
+		return q, 0, api.Errorf(api.CodeBadRequest, "timeout_seconds = %d: from 0 to 7 days", req.TimeoutSeconds)
+	case wait == 0:
+		wait = usualAnswerWait
+	}
+	q, err = s.toolNames.Question(req.Tool, req.Input, roots)
+	q.Request = req.RequestID
+	return q, wait, err
+}
+
+// isText reports whether JSON has UTF-8 only: neither other bytes nor halves of surrogate pairs,
+// which encoding/json replaces by U+FFFD.
+func isText(b []byte) bool {
+	if !utf8.Valid(b) {
+		return false
+	}
+	unit := func(i int) (rune, bool) {
+		if i+6 > len(b) || b[i] != '\\' || b[i+1] != 'u' {
+			return 0, false
+		}
+		n, err := strconv.ParseUint(string(b[i+2:i+6]), 16, 16)
+		return rune(n), err == nil
+	}
+	for i := 0; i < len(b); i++ {
+		if b[i] != '\\' {
+			continue
+		}
+		if r, ok := unit(i); ok && utf16.IsSurrogate(r) {
+			low, ok := unit(i + 6)
+			if !ok || utf16.DecodeRune(r, low) == unicode.ReplacementChar {
+				return false
+			}
+			i += 6
+		}
+		i++ // what is escaped
+	}
+	return true
 }
 
 func wrongType(got, want string) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -67,10 +68,10 @@ func (s *Shim) openInside() error {
 	if err := errors.Join(os.Chown(sock, s.Spec.UID, s.Spec.GID), os.Chmod(sock, 0o600)); err != nil {
 		return errors.Join(err, l.Close())
 	}
-	in.server = &http.Server{Handler: s.insideRoutes(), ConnContext: s.withPeer, ReadHeaderTimeout: bodyTime, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10, ConnState: atMost(maxInside)}
+	in.server = s.insideServer()
 	s.onClose("api of the sandbox", func(context.Context) error { return in.server.Close() })
 	s.group.Go(func() error {
-		if err := in.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		if err := in.server.Serve(insideListener{l}); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("api of the sandbox: %w", err)
 		}
 		return nil
@@ -80,9 +81,23 @@ func (s *Shim) openInside() error {
 	return nil
 }
 
-func (s *Shim) insideRoutes() http.Handler {
+func (s *Shim) insideServer() *http.Server {
 	mux := http.NewServeMux()
-	for pattern, h := range map[string]handler{
+	for _, routes := range []map[string]handler{s.insideRoutes(), s.messageRoutes()} {
+		for pattern, h := range routes {
+			mux.Handle(pattern, serveHTTP(wholeBody(h)))
+		}
+	}
+	return s.serverOf(mux)
+}
+
+func (s *Shim) serverOf(h http.Handler) *http.Server {
+	return &http.Server{Handler: h, ConnContext: s.insideContext, ErrorLog: slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),
+		ReadHeaderTimeout: bodyTime, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10, ConnState: atMost(maxInside)}
+}
+
+func (s *Shim) insideRoutes() map[string]handler {
+	return map[string]handler{
 		"GET /v1/why": func(w http.ResponseWriter, _ *http.Request) error {
 			return writeJSON(w, map[string]any{"why": s.why()})
 		},
@@ -95,14 +110,16 @@ func (s *Shim) insideRoutes() http.Handler {
 		"POST /v1/unlock": s.insideUnlock,
 		"POST /v1/wait":   s.insideWait,
 		"POST /v1/done":   s.insideDone,
+	}
+}
 
+// messageRoutes are those of the messages of seed 003.
+func (s *Shim) messageRoutes() map[string]handler {
+	return map[string]handler{
 		"POST /v1/permission_request": s.insidePermission,
 		"POST /v1/status_update":      s.insideStatusUpdate,
 		"POST /v1/task_complete":      s.insideComplete,
-	} {
-		mux.Handle(pattern, serveHTTP(wholeBody(h)))
 	}
-	return mux
 }
 
 // touch marks the files as outdated; it never blocks.

@@ -36,18 +36,24 @@ func atMost(n int64) func(net.Conn, http.ConnState) {
 // handler's time is not.
 func wholeBody(h handler) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
+		conn := insideOf(r.Context())
+		conn.begin()
 		ctl := http.NewResponseController(w)
 		if err := ctl.SetReadDeadline(time.Now().Add(bodyTime)); err != nil {
 			return err
 		}
-		b, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
+		b, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 		if err != nil {
 			return api.Errorf(api.CodeBadRequest, "request body: %w", err)
+		}
+		if len(b) > maxBody {
+			return api.Errorf(api.CodeTooLarge, "the request body has more than %d bytes", maxBody)
 		}
 		r.Body = io.NopCloser(bytes.NewReader(b))
 		if err := ctl.SetReadDeadline(time.Time{}); err != nil {
 			return err
 		}
+		defer conn.wait()()
 		return h(w, r)
 	}
 }

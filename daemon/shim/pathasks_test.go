@@ -16,7 +16,7 @@ import (
 )
 
 // askingShim is a shim with questions and nothing else.
-func askingShim(t *testing.T) *Shim {
+func askingShim(t testing.TB) *Shim {
 	s := &Shim{Spec: wire.Spec{Agent: "alice", Workspace: "w"}, Log: slog.New(slog.DiscardHandler), events: events.New(0), stopping: make(chan struct{}), ctx: t.Context()}
 	s.live = newLive(&s.Spec)
 	require.NoError(t, s.openApprovals())

@@ -22,12 +22,18 @@ import (
 // maxBody bounds a request, in bytes.
 const maxBody = 1 << 20
 
-// readJSON reads a bounded request body and rejects unknown fields.
+// readJSON reads a bounded request body and rejects unknown fields. It releases the body: a request
+// may wait for hours.
 func readJSON(r *http.Request, v any) error {
-	d := json.NewDecoder(io.LimitReader(r.Body, maxBody))
+	body := io.LimitReader(r.Body, maxBody)
+	r.Body = http.NoBody
+	d := json.NewDecoder(body)
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
 		return api.Errorf(api.CodeBadRequest, "request body: %w", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return api.Errorf(api.CodeBadRequest, "request body: it has more than one value")
 	}
 	return nil
 }
