@@ -34,6 +34,10 @@ func (p *patroller) settle(found []api.PatrolFinding, views []patrol.View) {
 	}
 	for _, c := range p.d.cases.List("", false) {
 		class := api.PatrolClass(c.Kind)
+		if c.Kind == caseBreaker {
+			p.settleBreaker(c, seen)
+			continue
+		}
 		if !classes[class] || still[c.Agent+" "+c.Kind] {
 			continue
 		}
@@ -45,4 +49,20 @@ func (p *patroller) settle(found []api.PatrolFinding, views []patrol.View) {
 			p.d.settleCases(func(o api.Case) bool { return o.ID == c.ID }, how)
 		}
 	}
+}
+
+// settleBreaker resolves the case of an agent that a breaker froze and that does not run any more; a
+// thaw is an event.
+func (p *patroller) settleBreaker(c api.Case, seen map[string]patrol.View) {
+	v, ok := seen[c.Agent]
+	var how string
+	switch {
+	case !ok || v.Workspace != c.Workspace:
+		how = "the agent was removed"
+	case v.Status == api.StatusStopped || v.Status == api.StatusError:
+		how = "the agent is " + string(v.Status)
+	default:
+		return
+	}
+	p.d.settleCases(func(o api.Case) bool { return o.ID == c.ID }, how)
 }

@@ -60,6 +60,9 @@ func reportedWaits(v agent.Living) patrol.Waits {
 	if w := v.Waiting; w != nil && w.For == api.WaitingApproval {
 		return patrol.Waits{For: "the answer to question " + w.ID}
 	}
+	if w := v.Waiting; w != nil && w.For == api.WaitingThaw {
+		return patrol.Waits{For: "a thaw: " + w.What}
+	}
 	return patrol.Waits{}
 }
 

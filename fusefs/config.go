@@ -105,6 +105,8 @@ type FS struct {
 
 	passthrough openfile.Passthrough
 
+	suspended atomic.Pointer[suspension] // nil: changes are not held back
+
 	mu     sync.Mutex // mount state
 	server *conn.Conn
 	served <-chan struct{}

@@ -196,6 +196,9 @@ func (fs *FS) tryChange(ctx context.Context, c Caller, m *mutation) (tk Ticket, 
 		tk.Done() // also when something below panicked: a lease must not stay busy
 		tk = nil
 	}()
+	if errno = fs.awaitResume(ctx); errno != 0 {
+		return tk, errno, false
+	}
 	if m.publish != nil {
 		if errno = m.publish(ctx, c, targets); errno != 0 {
 			return tk, errno, false

@@ -20,7 +20,7 @@ func (a *app) agentsCmd() *cobra.Command {
 		RunE:    group,
 	}
 	cmd.AddCommand(
-		a.listCmd(), a.addCmd(), a.setCmd(), a.removeCmd(), a.startCmd(), a.stopCmd(), a.runCmd(), a.watchCmd(),
+		a.listCmd(), a.addCmd(), a.setCmd(), a.removeCmd(), a.startCmd(), a.stopCmd(), a.agentsThawCmd(), a.runCmd(), a.watchCmd(),
 		a.execCmd(), a.shellCmd(), a.attachCmd(), a.prCmd(), a.commitCmd(), a.diffCmd(), a.rebaseCmd(),
 		a.agentLocksCmd(), a.whyCmd(), a.leftoversCmd(), a.policyCmd(), a.agentTasksCmd(), a.typesCmd(),
 	)
@@ -77,6 +77,9 @@ func waitingText(p *page, g api.Agent) string {
 	text := fmt.Sprintf("%s: waits since %s ago for ", g.Name, p.ago(w.Since))
 	if w.For == api.WaitingLease {
 		return text + w.What + "; polisctl locks shows who has what"
+	}
+	if w.For == api.WaitingThaw {
+		return text + "a thaw: " + w.What + "; polisctl agents thaw " + g.Name
 	}
 	text += "an answer to " + w.ID + ": " + w.What
 	if w.Open > 1 {

@@ -126,6 +126,7 @@ func (m *Manager) adopt(ctx context.Context, a *Agent) error {
 	m.mu.Lock()
 	a.last = seen
 	m.mu.Unlock()
+	m.adoptFrozen(ctx, a, sh, st.Frozen)
 	m.startFollow(a)
 	return nil
 }

@@ -137,6 +137,8 @@ func (m *Manager) handleEvent(ctx context.Context, sh Shim, a *Agent, e api.Even
 	case wire.EventAnswered:
 		m.answered(a, e)
 		return
+	case api.EventFrozen, api.EventThawed:
+		m.frozeEvent(ctx, sh, a)
 	case wire.EventDone:
 		m.doneEvent(ctx, sh, a)
 		return

@@ -153,6 +153,10 @@ func (s fakeShim) Input(_ context.Context, r wire.InputRequest) error {
 	return s.k.op("input "+s.name, func() { s.k.received[s.name] = append(s.k.received[s.name], r.Text) })
 }
 func (fakeShim) StopMain(context.Context, time.Duration) error { return nil }
+
+func (fakeShim) Freeze(context.Context, wire.FreezeRequest) error { return nil }
+
+func (fakeShim) Thaw(context.Context, wire.ThawRequest) error { return nil }
 func (s fakeShim) Set(_ context.Context, r wire.SettingsRequest) error {
 	return s.k.op("set", func() { s.k.settings = r.Settings })
 }

@@ -181,12 +181,7 @@ func (m *Manager) EndProgram(ctx context.Context, name string, same func(Living)
 		return err
 	}
 	defer a.op.Unlock()
-	if !same(m.observe(ctx, a, nil)) {
-		return errChanged(name)
-	}
-	sh := m.Shims.Dial(name)
-	defer sh.Close()
-	return sh.StopMain(ctx, endGrace)
+	return m.whileFrozen(ctx, a, same, func(sh Shim) error { return sh.StopMain(ctx, endGrace) })
 }
 
 // StopSame stops an agent if same accepts what it is then.
@@ -196,10 +191,7 @@ func (m *Manager) StopSame(ctx context.Context, name string, same func(Living) b
 		return err
 	}
 	defer a.op.Unlock()
-	if !same(m.observe(ctx, a, nil)) {
-		return errChanged(name)
-	}
-	return m.stop(ctx, a)
+	return m.whileFrozen(ctx, a, same, func(Shim) error { return m.stop(ctx, a) })
 }
 
 func errChanged(name string) error {

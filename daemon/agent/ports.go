@@ -43,6 +43,9 @@ type Shim interface {
 	Approval(ctx context.Context, id string) (api.Approval, error)
 	Answer(ctx context.Context, id string, r wire.AnswerRequest) (wire.Answered, error)
 	StopMain(ctx context.Context, grace time.Duration) error
+	// Freeze and Thaw are only for shims of wire.FreezeVersion and later.
+	Freeze(ctx context.Context, r wire.FreezeRequest) error
+	Thaw(ctx context.Context, r wire.ThawRequest) error
 	// Set is only for shims of wire.SettingsVersion and later.
 	Set(ctx context.Context, r wire.SettingsRequest) error
 	AddPort(ctx context.Context, r wire.PortRequest) error

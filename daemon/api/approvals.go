@@ -157,7 +157,7 @@ func (r ToolRules) Empty() bool {
 
 // Waiting is what keeps an agent from going on.
 type Waiting struct {
-	// For is "approval" or "lease".
+	// For is "approval", "lease" or "thaw".
 	For   string    `json:"for"`
 	Since time.Time `json:"since"`
 	// ID is the question's, Path the lease's.
@@ -172,6 +172,7 @@ type Waiting struct {
 const (
 	WaitingApproval = "approval"
 	WaitingLease    = "lease"
+	WaitingThaw     = "thaw" // it is frozen
 )
 
 // PermissionRequest asks for a permission, in a sandbox (seed 003, "permission_request").

@@ -69,6 +69,8 @@ const (
 	EventShim             = "agent:shim"
 	EventPatrol           = "agent:patrol"
 	EventCase             = "patrol:case"
+	EventFrozen           = "agent:frozen"
+	EventThawed           = "agent:thawed"
 	EventMissed           = "agent:events-missed"
 	EventEventsMissed     = "events:missed"
 )

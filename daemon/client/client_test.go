@@ -99,6 +99,7 @@ func TestEveryCallUsesItsRoute(t *testing.T) {
 		{"GET /v1/conflicts?workspace=w ", func(c *Client) error { _, err := c.Conflicts(ctx, "w"); return err }},
 		{"GET /v1/patrol ", func(c *Client) error { _, err := c.LastPatrol(ctx); return err }},
 		{`POST /v1/patrol {"dry_run":true}`, func(c *Client) error { _, err := c.Patrol(ctx, api.PatrolRequest{DryRun: true}); return err }},
+		{"POST /v1/agents/claude/thaw ", func(c *Client) error { _, err := c.Thaw(ctx, "claude"); return err }},
 		{"GET /v1/patrol/cases?all=1&workspace=w ", func(c *Client) error { _, err := c.Cases(ctx, "w", true); return err }},
 		{"GET /v1/patrol/cases/case-1 ", func(c *Client) error { _, err := c.Case(ctx, "case-1"); return err }},
 		{`POST /v1/patrol/cases/case-1/resolve {"note":"x"}`, func(c *Client) error {

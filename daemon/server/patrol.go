@@ -53,3 +53,11 @@ func (s *Server) resolveCase(w http.ResponseWriter, r *http.Request) error {
 	}
 	return s.reply(w, http.StatusOK, res)
 }
+
+func (s *Server) thaw(w http.ResponseWriter, r *http.Request) error {
+	res, err := s.Backend.Thaw(r.Context(), caller(r), r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	return s.reply(w, http.StatusOK, res)
+}

@@ -58,6 +58,7 @@ func Routes() []Route {
 		{"DELETE /v1/agents/{name}", AccessAdmin, "remove an agent; force=1 puts unsaved work aside, ignored=1 ignored files too", (*Server).remove},
 		{"POST /v1/agents/{name}/start", AccessAdmin, "bring an agent up and run its command, with idle=1 none; force=1 also if the machine has no room", (*Server).start},
 		{"POST /v1/agents/{name}/stop", AccessAdmin, "end an agent's processes", (*Server).stop},
+		{"POST /v1/agents/{name}/thaw", AccessAdmin, "let the processes of a frozen agent go on", (*Server).thaw},
 		{"POST /v1/agents/{name}/run", AccessAdmin, "give an agent a task", (*Server).run},
 		{"POST /v1/agents/{name}/send", AccessAdmin, "type a line into what a running agent runs", (*Server).send},
 		{"POST /v1/broadcast", AccessAdmin, "the same for all running agents", (*Server).broadcast},

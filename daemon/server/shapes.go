@@ -57,6 +57,7 @@ func shapes() map[string]shape {
 
 		"POST /v1/agents/{name}/start":   {out: api.Agent{}, query: []query{{"force", "boolean", "also if the machine has no room for it"}, {"idle", "boolean", "only its sandbox, without its command"}}},
 		"POST /v1/agents/{name}/stop":    {out: api.Agent{}},
+		"POST /v1/agents/{name}/thaw":    {out: api.Agent{}},
 		"POST /v1/agents/{name}/run":     {in: api.RunRequest{}, out: api.Task{}},
 		"POST /v1/agents/{name}/send":    {in: api.SendRequest{}, out: api.Task{}},
 		"POST /v1/broadcast":             {in: api.BroadcastRequest{}, out: api.BroadcastResponse{}},

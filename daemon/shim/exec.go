@@ -60,6 +60,9 @@ func (s *Shim) exec(w http.ResponseWriter, r *http.Request) error {
 	if len(req.Command) == 0 || req.Command[0] == "" {
 		return api.Errorf(api.CodeBadRequest, "command is empty: give the program to run")
 	}
+	if err := s.unfrozen(); err != nil {
+		return err
+	}
 	p := sandbox.Process{Args: req.Command, Env: s.env(req.Env, req.TTY), Cwd: s.Spec.ProjectPath, TTY: req.TTY, Rows: req.Rows, Cols: req.Cols}
 	var stdinW, outR, errR *os.File
 	var child []*os.File

@@ -16,6 +16,9 @@ func (s *Shim) startMain(_ context.Context, req wire.StartRequest) error {
 	if len(req.Command) == 0 || req.Command[0] == "" {
 		return api.Errorf(api.CodeBadRequest, "command is empty: give the program to run")
 	}
+	if err := s.unfrozen(); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.main != nil && !s.main.over() {

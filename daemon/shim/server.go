@@ -71,6 +71,8 @@ func (s *Shim) control() http.Handler {
 		"GET /v1/events":          s.streamEvents,
 		"POST /v1/start":          s.handleStart,
 		"POST /v1/stop":           s.handleStop,
+		"POST /v1/freeze":         s.handleFreeze,
+		"POST /v1/thaw":           s.handleThaw,
 		"POST /v1/input":          s.handleInput,
 		"POST /v1/settings":       s.handleSettings,
 		"POST /v1/look":           s.handleLook,
@@ -133,7 +135,7 @@ func (s *Shim) handleStop(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if m := s.current(); m != nil {
-		if err := m.stop(r.Context(), time.Duration(req.Grace)); err != nil {
+		if err := s.stopSession(r.Context(), m, time.Duration(req.Grace)); err != nil {
 			return api.Errorf(api.CodeReapFailed, "stop agent %s: %w", s.Spec.Agent, err)
 		}
 	}

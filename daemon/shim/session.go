@@ -231,7 +231,7 @@ func (s *session) unsubscribe(sub *subscriber) {
 }
 
 // stop ends the command with SIGTERM, then SIGKILL.
-func (s *session) stop(ctx context.Context, grace time.Duration) error {
+func (s *session) stop(ctx context.Context, grace time.Duration, signalled func(syscall.Signal)) error {
 	for _, step := range []struct {
 		sig  syscall.Signal
 		wait time.Duration
@@ -239,6 +239,7 @@ func (s *session) stop(ctx context.Context, grace time.Duration) error {
 		if err := s.proc.Signal(step.sig); err != nil && !errors.Is(err, os.ErrProcessDone) && !errors.Is(err, syscall.ESRCH) {
 			return fmt.Errorf("signal the main command: %w", err)
 		}
+		signalled(step.sig)
 		t := time.NewTimer(step.wait)
 		select {
 		case <-s.done:

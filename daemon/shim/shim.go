@@ -64,6 +64,7 @@ type Shim struct {
 	callDenials   limit
 	statusUpdates limit
 	leaseWaits    leaseWaits
+	freezer       freezer
 	// questionEvents bounds the events of new and withdrawn questions.
 	questionEvents limit
 	ignoreDenials  limit
@@ -229,7 +230,7 @@ func (s *Shim) Close(ctx context.Context) error {
 	close(s.stopping)
 	var errs []error
 	if m := s.current(); m != nil {
-		errs = append(errs, m.stop(ctx, time.Duration(s.Spec.StopGrace)))
+		errs = append(errs, s.stopSession(ctx, m, time.Duration(s.Spec.StopGrace)))
 	}
 	return errors.Join(append(errs, s.unwind(ctx))...)
 }
@@ -247,6 +248,9 @@ func (s *Shim) status() wire.Status {
 	st.OOM, st.Listening = s.oomOfMain(), s.listeningOn(api.ProtoTCP)
 	st.ListeningUDP = s.listeningOn(api.ProtoUDP)
 	st.LeftRunning, st.Waiting = s.leftovers.Any(), s.approvals.Waiting()
+	if z := s.freezer.waiting(); z != nil {
+		st.Waiting, st.Frozen = z, s.freezer.state()
+	}
 	if st.Waiting == nil {
 		st.Waiting = s.leaseWaits.waiting(time.Now())
 	}

@@ -166,6 +166,16 @@ func (s *Shim) StopMain(ctx context.Context, grace time.Duration) error {
 	return s.call(ctx, grace+s.Timeout, http.MethodPost, "/v1/stop", wire.StopRequest{Grace: setting.Duration(grace)}, nil)
 }
 
+// Freeze freezes the sandbox's processes for a while. Only for shims of wire.FreezeVersion and later.
+func (s *Shim) Freeze(ctx context.Context, r wire.FreezeRequest) error {
+	return s.call(ctx, s.Timeout, http.MethodPost, "/v1/freeze", r, nil)
+}
+
+// Thaw ends a freeze. Only for shims of wire.FreezeVersion and later.
+func (s *Shim) Thaw(ctx context.Context, r wire.ThawRequest) error {
+	return s.call(ctx, s.Timeout, http.MethodPost, "/v1/thaw", r, nil)
+}
+
 // Set changes the settings of a running agent, all of them or none. Only for shims of
 // wire.SettingsVersion and later.
 func (s *Shim) Set(ctx context.Context, r wire.SettingsRequest) error {

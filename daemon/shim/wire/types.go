@@ -33,11 +33,13 @@ type Status struct {
 	// LeftRunning: the last command may have left processes running. Since LeftoversVersion.
 	LeftRunning bool `json:"left_running,omitempty"`
 	// Waiting is what the agent waits for. Since ApprovalsVersion.
-	Waiting     *api.Waiting `json:"waiting,omitempty"`
-	OwnedRefs   []string     `json:"owned_refs,omitempty"`
-	LastEvent   uint64       `json:"last_event"`
-	Address     string       `json:"address"`
-	Passthrough bool         `json:"passthrough"`
+	Waiting *api.Waiting `json:"waiting,omitempty"`
+	// Frozen is set while its processes are frozen. Since FreezeVersion.
+	Frozen      *api.Frozen `json:"frozen,omitempty"`
+	OwnedRefs   []string    `json:"owned_refs,omitempty"`
+	LastEvent   uint64      `json:"last_event"`
+	Address     string      `json:"address"`
+	Passthrough bool        `json:"passthrough"`
 	// Listening are the TCP ports that are open in the agent. Since version 2.
 	Listening []int `json:"listening,omitempty"`
 	// ListeningUDP are the UDP ports. Since UDPVersion.

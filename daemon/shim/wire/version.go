@@ -27,9 +27,10 @@ import "fmt"
 //	17 questions: GET /v1/approvals, POST /v1/approvals/{id}; settings have Tools
 //	   and Remembered, Status has Waiting
 //	18 StartRequest has Stream; GET /v1/steps
+//	19 POST /v1/freeze and /v1/thaw; Status has Frozen
 const (
 	// Version is what a shim of this build speaks.
-	Version = 18
+	Version = 19
 	// UDPVersion is the first that has port maps of UDP.
 	UDPVersion = 5
 	// MinVersion is the oldest that this build's daemon and shim understand.
@@ -50,6 +51,8 @@ const (
 	ScreenVersion = 14
 	// StepsVersion is the first that reads a Stream and tells its Steps.
 	StepsVersion = 18
+	// FreezeVersion is the first that freezes its sandbox.
+	FreezeVersion = 19
 	// NoInputVersion is the first that knows StartRequest.NoInput.
 	NoInputVersion = 4
 	// TaskVersion is the first that knows which task its command is.

@@ -1,0 +1,33 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"polis/daemon/client"
+)
+
+func (a *app) agentsThawCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "thaw NAME",
+		Short: "Let the processes of a frozen agent go on",
+		Long: `Let the processes of a frozen agent go on where they were. A circuit breaker of its
+role froze them; polisctl patrol cases has the evidence. The counts of its breakers
+begin anew. polisctl agents stop NAME ends them instead.`,
+		Args:              takes(1, 1, "the NAME of an agent"),
+		ValidArgsFunction: a.completeAgents,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkAgents(args...); err != nil {
+				return err
+			}
+			return a.call(cmd, shortCall, func(ctx context.Context, c *client.Client) error {
+				g, err := c.Thaw(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				return a.show(view{json: tidy(g), names: []string{g.Name}, human: func(p *page) { p.line("agent %s goes on", g.Name) }})
+			})
+		},
+	}
+}
