@@ -66,6 +66,10 @@ func mayRemote(a api.Agent, rules config.GitRules, op string) error {
 	if op == api.RemotePush {
 		want = config.RemotePush
 	}
+	if a.Parent != "" {
+		return api.Errorf(api.CodeForbidden, "agent %s may not %s: it is a worker of agent %s, and workers reach no remote", a.Name, want, a.Parent).
+			WithHint("agent %s can do it", a.Parent)
+	}
 	if rules.Remote.Allows(want) {
 		return nil
 	}

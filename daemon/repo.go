@@ -36,6 +36,17 @@ func (r repo) Status(ctx context.Context, a *agent.Agent) (agent.WorktreeStatus,
 	return out, nil
 }
 
+func (r repo) HasBranch(ctx context.Context, branch string) (bool, error) {
+	if err := git.CheckBranch(branch); err != nil {
+		return false, api.Errorf(api.CodeInvalidName, "%w", err).WithHint("use a name like feat/login")
+	}
+	_, err := r.w.git.Bare().Ref(ctx, git.Branch(branch))
+	if errors.Is(err, git.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 func (r repo) Head(ctx context.Context, a *agent.Agent) (string, error) {
 	return r.w.git.Head(r.w.d.charge(ctx, a.Name()), a.Name())
 }

@@ -25,7 +25,12 @@ const (
 
 // Add creates an agent completely, or not at all.
 func (m *Manager) Add(ctx context.Context, req api.AddRequest) (api.Agent, error) {
-	a, err := m.reserve(req)
+	return m.add(ctx, req, nil)
+}
+
+// add is Add; of marks a worker. The policy of an agent's worker is the request's alone.
+func (m *Manager) add(ctx context.Context, req api.AddRequest, of *store.Worker) (api.Agent, error) {
+	a, err := m.reserve(req, of)
 	if err != nil {
 		return api.Agent{}, err
 	}
@@ -57,7 +62,7 @@ func (m *Manager) Add(ctx context.Context, req api.AddRequest) (api.Agent, error
 }
 
 // reserve validates the request and takes the name. The returned agent's op is held.
-func (m *Manager) reserve(req api.AddRequest) (*Agent, error) {
+func (m *Manager) reserve(req api.AddRequest, of *store.Worker) (*Agent, error) {
 	if err := api.CheckName(req.Name); err != nil {
 		return nil, err
 	}
@@ -81,6 +86,9 @@ func (m *Manager) reserve(req api.AddRequest) (*Agent, error) {
 	}
 	c := m.config()
 	pol, err := choosePolicy(c, req.Role, req.Policy)
+	if of != nil && of.Parent != "" && req.Policy != nil {
+		pol, err = *req.Policy, checkPolicy(*req.Policy)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +122,7 @@ func (m *Manager) reserve(req api.AddRequest) (*Agent, error) {
 	}
 	a := &Agent{WS: ws, Type: typ, Kept: store.Agent{Name: req.Name, BaseType: typ.Name, Branch: branch, Role: req.Role,
 		MemoryLimitMB: mem, Limits: req.Limits, Command: req.Command, Policy: pol, AutoMerge: req.AutoMerge, RemoveAfter: req.RemoveAfter, Ephemeral: req.Ephemeral, Leftovers: req.Leftovers, Egress: req.Egress, HostPorts: req.HostPorts, Env: req.Env, PortMappings: []store.PortMap{}, CreatedAt: m.Now().UTC().Truncate(time.Millisecond),
-		Status: api.StatusCreating, Session: sess, Secret: sec}}
+		Status: api.StatusCreating, Session: sess, Secret: sec, Worker: of}}
 	return a, m.enter(a, c)
 }
 
@@ -144,6 +152,9 @@ func (m *Manager) enter(a *Agent, c config.Config) error {
 			WithHint("remove an agent, or raise max_agents in polisd.toml and run systemctl reload polisd")
 	}
 	if err := m.contested(a, a.Kept.Policy); err != nil {
+		return err
+	}
+	if err := m.workerRoom(a, c); err != nil {
 		return err
 	}
 	a.op.Lock() // no other goroutine knows it yet

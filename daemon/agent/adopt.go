@@ -167,6 +167,9 @@ func (m *Manager) fromSpec(a *Agent, sp wire.Spec, types map[string]config.BaseT
 	k.RulesLost, k.Egress, k.HostPorts = false, m.egressOf(a, sp), m.hostPortsOf(a, sp)
 	k.Limits = api.Limits{Pids: int(sp.Pids), CPUPercent: int(sp.CPUPercent), CPUWeight: int(sp.CPUWeight), IOWeight: int(sp.IOWeight),
 		DiskMB: int(sp.DiskBytes >> 20), DiskFiles: int(sp.DiskFiles), Connections: int(sp.Connections)}
+	if sp.Worker {
+		k.Ephemeral, k.Worker = true, &store.Worker{Parent: sp.Parent} // of nobody, but with a worker's limits
+	}
 	if t, ok := types[sp.BaseType]; ok {
 		a.Type, k.BaseType = t, sp.BaseType
 	}

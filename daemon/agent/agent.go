@@ -114,6 +114,9 @@ func (a *Agent) view(bind string) api.Agent {
 		Branch: k.Branch, Role: k.Role, Ephemeral: k.Ephemeral, Command: k.Command, StartCommand: a.Type.StartCommand(k.Command), TaskCommand: a.Type.TaskCommand(k.Command), MemoryLimitMB: k.MemoryLimitMB, Policy: k.Policy, LeftoversRule: k.Leftovers,
 		WorktreePath: a.Worktree(), ProjectPath: a.WS.Project, MergeStatus: k.MergeStatus, MergeCommitSHA: k.MergeCommitSHA,
 		CgroupPath: k.CgroupPath, CreatedAt: k.CreatedAt, Address: a.Network.Address, PID: a.pid, PortMappings: []api.PortMapping{}}
+	if k.Worker != nil {
+		v.Worker, v.Parent = true, k.Worker.Parent
+	}
 	for _, p := range k.PortMappings {
 		v.PortMappings = append(v.PortMappings, a.mapView(p, bind))
 	}

@@ -172,6 +172,9 @@ func (m *Manager) ended(a *Agent, st wire.Status) {
 	default:
 		m.setStatus(a, api.StatusIdle, "")
 	}
+	if a.OfAgent() {
+		m.wg.Go(func() { m.releaseIdle(m.ctx, a) })
+	}
 	if st.LeftRunning {
 		m.wg.Go(func() { m.leftRunning(a) })
 	}

@@ -198,6 +198,9 @@ func (r fakeRepo) Save(_ context.Context, a *Agent, _ bool) (Saved, error) {
 	return Saved{Ref: ref, Head: "head"}, err
 }
 func (fakeRepo) Head(context.Context, *Agent) (string, error) { return "base", nil }
+func (fakeRepo) HasBranch(_ context.Context, branch string) (bool, error) {
+	return branch == "taken", nil
+}
 func (fakeRepo) Forward(context.Context, *Agent) (from, to, kept string, err error) {
 	return "base", "base", "", nil
 }

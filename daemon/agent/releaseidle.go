@@ -13,6 +13,7 @@ const releaseTime = 10 * time.Second
 
 // releaseIdle releases the leases of an agent whose work is completely in the target: the next
 // agent that edits the files starts from that work, so none needs to wait for the end of the hold.
+// The branch of an agent's worker is its parent's to merge, who may edit the files then.
 // An agent that works, or has other work, keeps its leases.
 func (m *Manager) releaseIdle(ctx context.Context, a *Agent) {
 	if !m.nothingLeft(ctx, a) {
@@ -34,11 +35,12 @@ func (m *Manager) releaseIdle(ctx context.Context, a *Agent) {
 	}
 }
 
-// nothingLeft reports whether an agent is Idle, and all of its work is in the target.
+// nothingLeft reports whether an agent is Idle, and all of its work is in the target, or on the
+// branch of an agent's worker.
 func (m *Manager) nothingLeft(ctx context.Context, a *Agent) bool {
 	if a.status(m) != api.StatusIdle {
 		return false
 	}
 	st, err := a.WS.Repo.Status(ctx, a)
-	return err == nil && st.Dirty == 0 && st.Unmerged == 0
+	return err == nil && st.Dirty == 0 && (st.Unmerged == 0 || a.OfAgent())
 }

@@ -206,9 +206,25 @@ type StatusUpdate struct {
 	// Type is "status_update", or left out.
 	Type      string `json:"type,omitempty"`
 	RequestID string `json:"requestId,omitempty"`
-	// Status is a word, such as "working"; Message a line for people.
+	// Status is a word, such as "thinking", "tool_call" or "waiting"; Message a line for people. One
+	// of them is needed.
 	Status  string `json:"status,omitempty"`
-	Message string `json:"message"`
+	Message string `json:"message,omitempty"`
+	// Tool is the tool that is used now, Tokens what the model has used so far.
+	Tool   string      `json:"currentTool,omitempty"`
+	Tokens *TokensUsed `json:"tokensUsed,omitempty"`
+}
+
+// TokensUsed are tokens of a model.
+type TokensUsed struct {
+	Input  int64 `json:"input"`
+	Output int64 `json:"output"`
+}
+
+// StatusUpdated answers StatusUpdate.
+type StatusUpdated struct {
+	Type      string `json:"type"`
+	RequestID string `json:"requestId,omitempty"`
 }
 
 // TaskComplete ends the task of the agent that sends it, in its sandbox (seed 003,

@@ -38,6 +38,7 @@ const (
 	EventQueue            = "queue:changed"
 	EventTask             = "agent:task"
 	EventAgentPull        = "agent:pull-request"
+	EventWorker           = "agent:worker" // it was made for a task that was delegated
 	EventApprovalAsked    = "approval:asked"
 	EventApprovalAnswered = "approval:answered"
 	EventApprovalGone     = "approval:withdrawn" // what asked does not wait any more

@@ -221,7 +221,9 @@ type DoneRequest struct {
 
 // DoneResponse answers DoneRequest.
 type DoneResponse struct {
-	Task string `json:"task"`
+	// RequestID is that of a TaskComplete.
+	RequestID string `json:"requestId,omitempty"`
+	Task      string `json:"task"`
 	// Already: it had been ended so before; the first time counts.
 	Already bool `json:"already,omitempty"`
 }

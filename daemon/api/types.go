@@ -63,8 +63,12 @@ type Agent struct {
 	Branch       string `json:"branch,omitempty"`
 	Role         string `json:"role,omitempty"`
 	// Ephemeral is as in AddRequest.
-	Ephemeral bool     `json:"ephemeral,omitempty"`
-	Command   []string `json:"command,omitempty"`
+	Ephemeral bool `json:"ephemeral,omitempty"`
+	// Worker: it was made by delegating a task. Parent is the agent that it works for; empty
+	// for a person's.
+	Worker  bool     `json:"worker,omitempty"`
+	Parent  string   `json:"parent,omitempty"`
+	Command []string `json:"command,omitempty"`
 	// StartCommand is what start runs, TaskCommand what a task is run by: "{prompt}" in
 	// it stands for the task. Both follow from Command and the base type.
 	StartCommand   []string `json:"start_command,omitempty"`

@@ -92,6 +92,13 @@ func (i *Inside) TaskComplete(ctx context.Context, req api.TaskComplete) (api.Do
 	return out, err
 }
 
+// Workers makes a request about workers of the agent.
+func (i *Inside) Workers(ctx context.Context, req api.WorkersRequest) (api.WorkersResponse, error) {
+	var out api.WorkersResponse
+	err := i.c.call(ctx, http.MethodPost, "/v1/workers", nil, req, &out)
+	return out, err
+}
+
 // Why returns the agent's last refusals.
 func (i *Inside) Why(ctx context.Context) ([]api.WhyEntry, error) {
 	var out struct {

@@ -68,7 +68,7 @@ func (c *Config) check() error {
 	if err := c.checkPatrol(); err != nil {
 		return err
 	}
-	if err := c.checkApprovals(); err != nil {
+	if err := errors.Join(c.checkApprovals(), c.checkDelegate()); err != nil {
 		return err
 	}
 	if err := errors.Join(c.checkTools(), c.checkModels()); err != nil {

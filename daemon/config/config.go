@@ -47,6 +47,7 @@ type Config struct {
 	Trash       Trash           `toml:"trash"`
 	Patrol      Patrol          `toml:"patrol"`
 	Approvals   Approvals       `toml:"approvals"`
+	Delegate    Delegate        `toml:"delegate"`
 	Roles       map[string]Role `toml:"roles"`
 	// Agents has what counts for an agent by its name.
 	Agents map[string]AgentTable `toml:"agents"`
@@ -140,7 +141,7 @@ func Default() Config {
 		Git:       defaultGit(), Maintenance: defaultMaintenance(),
 		Merge: defaultMerge(),
 		Trash: Trash{TTL: setting.Duration(30 * 24 * time.Hour)}, Patrol: defaultPatrol(),
-		Approvals: defaultApprovals(),
+		Approvals: defaultApprovals(), Delegate: defaultDelegate(),
 	}
 }
 

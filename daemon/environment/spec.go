@@ -108,6 +108,9 @@ func (b *Builder) Spec(a *agent.Agent, dir string) wire.Spec {
 		SocketGID: max(b.SocketGID, 0), StopGrace: c.Limits.StopGrace, LogBytes: int64(c.Limits.LogMB) << 20,
 		Created: k.CreatedAt, Generation: k.Generation, BaseType: k.BaseType, Command: k.Command,
 	}
+	if k.Worker != nil {
+		spec.Worker, spec.Parent = true, k.Worker.Parent
+	}
 	if spec.Lost = b.Lost(); slices.Contains(spec.Lost, isolation.Network) {
 		spec.Env = append(spec.Env, portEnv(k.PortMappings)...)
 	}
@@ -148,7 +151,7 @@ func (b *Builder) addGit(spec *wire.Spec, a *agent.Agent, c config.Config) {
 	spec.GitConfig = gitConfig(id, remotes, published)
 	name, email := identity(a)
 	spec.FullName, spec.Email = cmp.Or(id.Name, name), cmp.Or(id.Email, email)
-	spec.GitRemotes = rules.Remote.Allows(config.RemoteFetch)
+	spec.GitRemotes = rules.Remote.Allows(config.RemoteFetch) && !a.OfAgent()
 	spec.BareRepo, spec.PrivateGit = ws.Root.Bare(), ws.Root.Private(k.Name)
 	spec.Shared = &wire.Shared{Paths: c.Shared.Paths, Dir: ws.Root.Overlay(k.Name)}
 	if c.Shared.Pnpm {

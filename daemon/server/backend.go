@@ -45,6 +45,7 @@ type Backend interface {
 	Unlock(ctx context.Context, by string, req api.LockRequest) error
 	Agents
 	Approvals
+	Workers
 	Events() *events.Hub
 }
 
@@ -60,6 +61,18 @@ type Approvals interface {
 	Role(name string) (api.Role, error)
 	// CheckRole asks nobody.
 	CheckRole(req api.RoleCheck) (api.RoleDecision, error)
+}
+
+// Workers is the part of the Backend that is about workers. parent is the agent whose workers they
+// are; "" is a person, who has all of them.
+type Workers interface {
+	Delegate(ctx context.Context, parent string, req api.DelegateRequest) (api.Worker, error)
+	Workers(ctx context.Context, parent, workspace string) ([]api.Worker, error)
+	// Worker waits until the worker's result is final, or ctx ends; the worker as it then is
+	// is no error.
+	Worker(ctx context.Context, parent, id string, wait bool) (api.Worker, error)
+	CancelWorker(ctx context.Context, parent, id string) (api.Worker, error)
+	CleanupWorkers(ctx context.Context, parent string, req api.CleanupRequest) (api.CleanupResponse, error)
 }
 
 // Tasker is the part of the Backend that is about tasks by their ID.

@@ -58,20 +58,26 @@ func (s *Server) task(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), time.Duration(wait)*time.Second)
+	ctx, cancel := s.waiting(r, wait)
 	defer cancel()
-	go func() { // the daemon's end is the end of waiting
+	t, err := s.Backend.Task(ctx, r.PathValue("id"), wait > 0)
+	if err != nil {
+		return err
+	}
+	return s.reply(w, http.StatusOK, t)
+}
+
+// waiting bounds how long a request waits for a result; the daemon's end is the end of waiting.
+func (s *Server) waiting(r *http.Request, seconds int) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(r.Context(), time.Duration(seconds)*time.Second)
+	go func() {
 		select {
 		case <-s.stopping:
 			cancel()
 		case <-ctx.Done():
 		}
 	}()
-	t, err := s.Backend.Task(ctx, r.PathValue("id"), wait > 0)
-	if err != nil {
-		return err
-	}
-	return s.reply(w, http.StatusOK, t)
+	return ctx, cancel
 }
 
 func (s *Server) cancelTask(w http.ResponseWriter, r *http.Request) error {

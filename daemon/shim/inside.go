@@ -27,6 +27,8 @@ type insideAPI struct {
 	locks  chan struct{} // the file of locks is outdated
 	// remotes holds a token for each exchange with a remote.
 	remotes chan struct{}
+	// workers holds a token for each request about workers.
+	workers chan struct{}
 	// objects holds a token while git gets objects that it misses.
 	objects chan struct{}
 }
@@ -40,7 +42,7 @@ func (s *Shim) openInside() error {
 		return err
 	}
 	s.onClose("files of the sandbox", func(ctx context.Context) error { return fdtree.RemoveAll(ctx, dir) })
-	in := &insideAPI{dir: dir, dirty: make(chan struct{}, 1), locks: make(chan struct{}, 1), remotes: make(chan struct{}, maxRemotes), objects: make(chan struct{}, 2)}
+	in := &insideAPI{dir: dir, dirty: make(chan struct{}, 1), locks: make(chan struct{}, 1), remotes: make(chan struct{}, maxRemotes), workers: make(chan struct{}, maxWorkerCalls), objects: make(chan struct{}, 2)}
 	s.inside = in
 	if err := s.writePolicy(s.Spec.Policy); err != nil {
 		return err
@@ -104,12 +106,13 @@ func (s *Shim) insideRoutes() map[string]handler {
 		"GET /v1/status": func(w http.ResponseWriter, _ *http.Request) error {
 			return writeJSON(w, s.insideStatus())
 		},
-		"GET /v1/held":    s.insideHeld,
-		"POST /v1/remote": s.insideRemote,
-		"POST /v1/lock":   s.insideLock,
-		"POST /v1/unlock": s.insideUnlock,
-		"POST /v1/wait":   s.insideWait,
-		"POST /v1/done":   s.insideDone,
+		"GET /v1/held":     s.insideHeld,
+		"POST /v1/remote":  s.insideRemote,
+		"POST /v1/workers": s.insideWorkers,
+		"POST /v1/lock":    s.insideLock,
+		"POST /v1/unlock":  s.insideUnlock,
+		"POST /v1/wait":    s.insideWait,
+		"POST /v1/done":    s.insideDone,
 	}
 }
 

@@ -1,6 +1,7 @@
 package shim
 
 import (
+	"cmp"
 	"net/http"
 	"time"
 
@@ -16,15 +17,35 @@ func (s *Shim) insideStatusUpdate(w http.ResponseWriter, r *http.Request) error 
 	switch {
 	case req.Type != "" && req.Type != "status_update":
 		return wrongType(req.Type, "status_update")
-	case req.Message == "" || len(req.Message) > maxDoneText:
-		return api.Errorf(api.CodeBadRequest, "message has %d bytes: from 1 to %d", len(req.Message), maxDoneText)
+	case req.Message == "" && req.Status == "" || len(req.Message) > maxDoneText:
+		return api.Errorf(api.CodeBadRequest, "message has %d bytes: from 1 to %d, or none with a status", len(req.Message), maxDoneText)
+	case len(req.RequestID) > maxRequestID || len(req.Status) > maxStatusWord || len(req.Tool) > maxStatusWord:
+		return api.Errorf(api.CodeBadRequest, "requestId, status and currentTool have %d, %d and %d bytes: at most %d", len(req.RequestID), len(req.Status), len(req.Tool), maxStatusWord)
 	case !s.statusUpdates.pass(time.Now()):
 		return api.Errorf(api.CodeQuota, "agent %s sends too many status updates", s.Spec.Agent).WithHint("send one when something has changed")
 	}
-	s.events.Publish(api.Event{Type: api.EventStatusUpdate, Agent: s.Spec.Agent, Message: "agent " + s.Spec.Agent + ": " + req.Message,
-		Data: map[string]any{"status": api.Shorten(req.Status, 64), "message": req.Message}})
-	return writeJSON(w, struct{}{})
+	req.Type = "status_update"
+	s.mu.Lock()
+	s.task.update = &req
+	s.mu.Unlock()
+	data := map[string]any{"status": req.Status, "message": req.Message}
+	for name, v := range map[string]string{"requestId": req.RequestID, "currentTool": req.Tool} {
+		if v != "" {
+			data[name] = v
+		}
+	}
+	if req.Tokens != nil {
+		data["tokensUsed"] = *req.Tokens
+	}
+	s.events.Publish(api.Event{Type: api.EventStatusUpdate, Agent: s.Spec.Agent, Message: "agent " + s.Spec.Agent + ": " + cmp.Or(req.Message, req.Status), Data: data})
+	return writeJSON(w, api.StatusUpdated{Type: req.Type, RequestID: req.RequestID})
 }
+
+// Bounds of the words of a message, in bytes.
+const (
+	maxRequestID  = 128
+	maxStatusWord = 128
+)
 
 // insideComplete is task_complete of an agent's program: the same end as polisctl done.
 func (s *Shim) insideComplete(w http.ResponseWriter, r *http.Request) error {
@@ -35,5 +56,8 @@ func (s *Shim) insideComplete(w http.ResponseWriter, r *http.Request) error {
 	if req.Type != "" && req.Type != "task_complete" {
 		return wrongType(req.Type, "task_complete")
 	}
-	return s.done(w, api.DoneRequest{By: api.EndComplete, Failed: req.Success != nil && !*req.Success, Message: req.Message})
+	if len(req.RequestID) > maxRequestID {
+		return api.Errorf(api.CodeBadRequest, "requestId has %d bytes: at most %d", len(req.RequestID), maxRequestID)
+	}
+	return s.done(w, req.RequestID, api.DoneRequest{By: api.EndComplete, Failed: req.Success != nil && !*req.Success, Message: req.Message})
 }

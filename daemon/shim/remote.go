@@ -88,14 +88,14 @@ func (s *Shim) insideRemote(w http.ResponseWriter, r *http.Request) error {
 	return out.fail(api.Errorf(api.CodeNotApproved, "the rules for remotes changed with each answer").WithHint("try again"))
 }
 
-// askRemote sends a request to polisd.
-func (s *Shim) askRemote(ctx context.Context, body []byte, accept, approved string) (*http.Response, error) {
+// askDaemon sends a request of this agent's to a route of polisd that is for shims.
+func (s *Shim) askDaemon(ctx context.Context, route string, body []byte, accept, approved string) (*http.Response, error) {
 	socket := layout.Run(filepath.Dir(s.Spec.LockSocket)).Socket()
 	tr := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		d := net.Dialer{Timeout: 5 * time.Second}
 		return d.DialContext(ctx, "unix", socket)
 	}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://polisd/v1/agents/"+s.Spec.Agent+"/remote", bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://polisd/v1/agents/"+s.Spec.Agent+"/"+route, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +120,7 @@ func (s *Shim) insideObjects(w http.ResponseWriter, r *http.Request, body []byte
 	case <-r.Context().Done():
 		return api.Errorf(api.CodeTimeout, "objects for git of agent %s: an earlier request is not finished", s.Spec.Agent)
 	}
-	resp, err := s.askRemote(r.Context(), body, "application/json", "")
+	resp, err := s.askDaemon(r.Context(), "remote", body, "application/json", "")
 	if err != nil {
 		return err
 	}

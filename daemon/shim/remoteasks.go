@@ -33,7 +33,7 @@ func (s *Shim) remoteExchange(ctx context.Context, body []byte, accept, approved
 		return r, nil, api.Errorf(api.CodeQuota, "agent %s has %d exchanges with remotes under way: that is the limit", s.Spec.Agent, maxRemotes)
 	}
 	leave := func() { <-s.inside.remotes }
-	if r.Response, err = s.askRemote(ctx, body, accept, approved); err != nil {
+	if r.Response, err = s.askDaemon(ctx, "remote", body, accept, approved); err != nil {
 		leave()
 		return r, nil, err
 	}

@@ -16,6 +16,7 @@ type mainTask struct {
 	output api.OutputRange // To is 0 until the command has ended
 	began  api.TaskUse     // what the sandbox had used when the task began
 	used   *api.TaskUse    // by the task, once it has ended
+	update *api.StatusUpdate
 }
 
 // noteTask records the start of a task of the main command. s.mu is held.
@@ -34,7 +35,7 @@ func (s *Shim) taskEnded() {
 
 // addTask adds the task to a status. s.mu is held.
 func (s *Shim) addTask(st *wire.Status) {
-	st.LogEnd = s.out.position()
+	st.LogEnd, st.Update = s.out.position(), s.task.update
 	if s.main == nil {
 		return
 	}
@@ -81,10 +82,10 @@ func (s *Shim) insideDone(w http.ResponseWriter, r *http.Request) error {
 	if err := readJSON(r, &req); err != nil {
 		return err
 	}
-	return s.done(w, req)
+	return s.done(w, "", req)
 }
 
-func (s *Shim) done(w http.ResponseWriter, req api.DoneRequest) error {
+func (s *Shim) done(w http.ResponseWriter, requestID string, req api.DoneRequest) error {
 	by := cmp.Or(req.By, api.EndDone)
 	switch {
 	case by != api.EndDone && by != api.EndComplete:
@@ -98,7 +99,7 @@ func (s *Shim) done(w http.ResponseWriter, req api.DoneRequest) error {
 		return api.Errorf(api.CodeBadState, "agent %s works on no task that could be done", s.Spec.Agent).
 			WithHint("a task is what polisctl run gives it; the branch of other work is merged with polisctl merge %s", s.Spec.Agent)
 	}
-	res := api.DoneResponse{Task: s.task.id, Already: s.task.done != nil}
+	res := api.DoneResponse{RequestID: requestID, Task: s.task.id, Already: s.task.done != nil}
 	if !res.Already {
 		s.task.done = &wire.TaskDone{At: time.Now().UTC(), By: by, Failed: req.Failed, Message: req.Message}
 		s.events.Publish(api.Event{Type: wire.EventDone, Agent: s.Spec.Agent, Message: "agent " + s.Spec.Agent + " says that its task is done", Data: map[string]any{"task": s.task.id}})

@@ -71,6 +71,8 @@ type Agent struct {
 	RemoveAfter *bool `json:"remove_after,omitempty"`
 	// Ephemeral is as in api.AddRequest.
 	Ephemeral bool `json:"ephemeral,omitempty"`
+	// Worker is set for an agent that was made by delegating a task.
+	Worker *Worker `json:"worker,omitempty"`
 	// Leftovers is its own rule, as in api.AddRequest; empty: that of its role.
 	Leftovers string `json:"leftovers,omitempty"`
 	// Egress is its own, as in api.AddRequest; nil: that of its role, or as configured.
@@ -88,6 +90,18 @@ type Agent struct {
 	// Restoring is set while the agent is being brought back, to what of it was
 	// put aside and stays there until it is whole.
 	Restoring *Removal `json:"restoring,omitempty"`
+}
+
+// Worker says who an agent works for.
+type Worker struct {
+	// Parent is the agent that made it; empty for one of a person. Session is that of the parent: a
+	// later agent of the same name is another one.
+	Parent  string `json:"parent,omitempty"`
+	Session string `json:"session,omitempty"`
+	// Depth is 1 for a worker of an agent that is no agent's worker itself; 0 for one of a person.
+	Depth int `json:"depth,omitempty"`
+	// Root is the first agent above it that is no agent's worker.
+	Root string `json:"root,omitempty"`
 }
 
 // Removal is what a daemon that dies in the middle of it leaves to the next.

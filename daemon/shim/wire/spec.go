@@ -122,8 +122,12 @@ type Spec struct {
 	Created     time.Time        `json:"created"`
 	// BaseType and Role, like Command, are not used by the shim: they describe the agent if its
 	// state is lost.
-	BaseType   string `json:"base_type,omitempty"`
-	Role       string `json:"role,omitempty"`
+	BaseType string `json:"base_type,omitempty"`
+	Role     string `json:"role,omitempty"`
+	// Worker: it was made by delegating a task; Parent is the agent it works for. They are for
+	// polisd, as Role is.
+	Worker     bool   `json:"worker,omitempty"`
+	Parent     string `json:"parent,omitempty"`
 	Generation uint64 `json:"generation"`
 
 	// Path are directories of the sandbox's PATH that come before the system's.

@@ -40,6 +40,8 @@ type Status struct {
 	LastEvent   uint64      `json:"last_event"`
 	Address     string      `json:"address"`
 	Passthrough bool        `json:"passthrough"`
+	// Update is the last status_update of the agent's program, during the present task.
+	Update *api.StatusUpdate `json:"update,omitempty"`
 	// Listening are the TCP ports that are open in the agent. Since version 2.
 	Listening []int `json:"listening,omitempty"`
 	// ListeningUDP are the UDP ports. Since UDPVersion.
