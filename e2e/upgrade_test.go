@@ -70,7 +70,7 @@ func TestAnUpgradeUnderLoad(t *testing.T) {
 	config := readFile(d.path("polisd.toml"))
 	current := d.bin
 	d.write("polisd.toml", strings.Replace(config, current, older, 1))
-	d.bin = older
+	d.bin, d.early = older, true
 	d.start()
 	d.up()
 	c := d.hire(1)
@@ -83,7 +83,7 @@ func TestAnUpgradeUnderLoad(t *testing.T) {
 
 	d.write("polisd.toml", config)
 	require.Error(t, d.signal(syscall.SIGKILL))
-	d.bin = current
+	d.bin, d.early = current, false
 	go opens() //nolint:errcheck // it serves until its agent is stopped
 	d.start()
 	require.Equal(t, 1, d.shimStatus("alice").Version)
