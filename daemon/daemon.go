@@ -169,6 +169,10 @@ func (d *Daemon) openLocks(ctx context.Context) error {
 	d.locks.GraceWait = time.Duration(d.Config.Locks.DaemonWait) // waiting for leases is waiting for polisd
 	d.locks.ExplicitMax = time.Duration(d.Config.Locks.ExplicitMax)
 	d.locks.OnEvent, d.locks.Delegate = d.lockEvent, d.Config.Locks.Delegate
+	d.locks.Living = func(ctx context.Context, agent string) bool {
+		alive, err := d.shims.launcher.Alive(ctx, agent, d.run.Agent(agent))
+		return alive || err != nil
+	}
 	// Earlier holders of leases reclaim them first; without any there is nothing to wait for.
 	alive, err := d.shims.living(ctx)
 	if err != nil {

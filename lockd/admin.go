@@ -171,11 +171,47 @@ func (s *Server) ReleaseMerge(agent string) {
 	})
 }
 
+const (
+	// livingEvery is the interval at which the shims that the grace period waits for are checked.
+	livingEvery = 100 * time.Millisecond
+	// livingBound is how long one check may take.
+	livingBound = 5 * time.Second
+)
+
 // Expect names the agents whose shims are alive and will reclaim, which lets the grace period end
 // as soon as all have (at once, if there are none); it lasts StaleTimeout at most. DropAgent
 // removes an agent that turns out to be dead.
 func (s *Server) Expect(agents []string) {
 	s.do(func(t *table.Table) { t.Expect(agents) })
+	if len(agents) > 0 && s.Living != nil {
+		s.group.Go(func() error { s.awaitOnlyLiving(); return nil })
+	}
+}
+
+// awaitOnlyLiving ends the wait of the grace period for shims that end meanwhile: they do not
+// come back, and others would wait for StaleTimeout.
+func (s *Server) awaitOnlyLiving() {
+	tick := time.NewTicker(livingEvery)
+	defer tick.Stop()
+	for {
+		var awaited []string
+		s.do(func(t *table.Table) { awaited = t.Awaited() })
+		if len(awaited) == 0 {
+			return
+		}
+		for _, agent := range awaited {
+			ctx, cancel := context.WithTimeout(s.ctx, livingBound)
+			if !s.Living(ctx, agent) {
+				s.do(func(t *table.Table) { t.Ended(agent) })
+			}
+			cancel()
+		}
+		select {
+		case <-tick.C:
+		case <-s.ctx.Done():
+			return
+		}
+	}
 }
 
 // List returns the selected leases, sorted by workspace, path and holder. Leases that an agent

@@ -29,6 +29,9 @@ type Server struct {
 	// Grace is how long a started server only lets sessions reclaim, unless Expect names the
 	// sessions. 0 means no grace period.
 	Grace time.Duration
+	// Living reports whether the shim of an agent runs; the grace period does not wait for one
+	// that has ended. nil: it waits for all. It is called without a lock held.
+	Living func(ctx context.Context, agent string) bool
 	// GraceWait is how long a request waits at least for the end of the grace period, before it
 	// fails with ErrUnavailable.
 	GraceWait time.Duration
@@ -71,6 +74,7 @@ type Server struct {
 	events chan Event
 	wake   chan struct{}
 	group  *errgroup.Group
+	ctx    context.Context //nolint:containedctx // ends with Close
 	cancel context.CancelFunc
 }
 
@@ -141,6 +145,7 @@ func (s *Server) Open() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
 	s.group, ctx = errgroup.WithContext(ctx)
+	s.ctx = ctx
 	s.group.Go(func() error { return s.accept(ctx, l) })
 	s.group.Go(func() error { s.tick(ctx); return nil })
 	s.group.Go(func() error { s.deliver(ctx); return nil })

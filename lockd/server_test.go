@@ -369,6 +369,23 @@ func TestGraceHoldsNewLeasesBack(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// TestGraceDoesNotWaitForAShimThatHasEnded: one that was alive at the start and ends without coming
+// back would delay everybody's new leases for StaleTimeout.
+func TestGraceDoesNotWaitForAShimThatHasEnded(t *testing.T) {
+	var living atomic.Bool
+	living.Store(true)
+	s := serve(t, socket(t), func(s *Server) {
+		s.Grace, s.StaleTimeout = time.Hour, time.Hour
+		s.Living = func(_ context.Context, agent string) bool { return agent != "zoe" || living.Load() }
+	})
+	a := join(t, s.Path, "ann")
+	s.Expect([]string{"ann", "zoe"})
+	require.True(t, s.Stats().InGrace)
+	living.Store(false)
+	acquire(t, a, "f")
+	require.False(t, s.Stats().InGrace)
+}
+
 // TestALeaseIsWaitedForAsLongAsTheServerSays: in a grace period that does not end.
 func TestALeaseIsWaitedForAsLongAsTheServerSays(t *testing.T) {
 	var ahead atomic.Int64

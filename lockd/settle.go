@@ -2,6 +2,7 @@ package lockd
 
 import (
 	"errors"
+	"time"
 
 	"polis/lockd/table"
 )
@@ -64,7 +65,7 @@ func (s *Server) settleOne(e table.Effect) {
 			c.link.shut(errOverdue)
 		}
 	case table.GraceOver:
-		s.Log.Info("grace period over; new leases are granted", "op", "grace")
+		s.Log.Info("grace period over; new leases are granted", "op", "grace", "took", e.Took.Round(time.Millisecond), "absent", e.Awaited)
 	}
 }
 

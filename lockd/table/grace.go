@@ -1,6 +1,7 @@
 package table
 
 import (
+	"slices"
 	"time"
 )
 
@@ -42,6 +43,20 @@ func (t *Table) Expect(agents []string) {
 // InGrace reports whether the grace period lasts.
 func (t *Table) InGrace() bool { return t.grace.active }
 
+// Awaited returns the agents that the grace period waits for, in order of their names.
+func (t *Table) Awaited() []string {
+	out := make([]string, 0, len(t.grace.expected))
+	for a := range t.grace.expected {
+		out = append(out, a)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Ended records that the shim of an agent has ended, so that nothing can be written under its
+// leases any more: the grace period does not wait for it.
+func (t *Table) Ended(agent string) { t.returned(agent) }
+
 // returned records that an agent needs no more grace.
 func (t *Table) returned(agent string) {
 	if !t.grace.active {
@@ -56,8 +71,9 @@ func (t *Table) returned(agent string) {
 
 // endGrace serves the waiters; their waits count from their arrival.
 func (t *Table) endGrace() {
-	t.grace = grace{}
 	now := t.Now()
+	over := Effect{Kind: GraceOver, Took: now.Sub(t.grace.start), Awaited: t.Awaited()}
+	t.grace = grace{}
 	for ws := range t.spaces {
 		t.pump(ws)
 	}
@@ -73,5 +89,5 @@ func (t *Table) endGrace() {
 			t.alarm(w.deadline)
 		}
 	}
-	t.emit(Effect{Kind: GraceOver})
+	t.emit(over)
 }

@@ -172,6 +172,8 @@ func TestGraceEnds(t *testing.T) {
 		"at once if no session is expected":      {func(tb *Table) { tb.Expect(nil) }, 0},
 		"at the stale timeout if one stays away": {func(tb *Table) { tb.Expect([]string{"z"}) }, 30 * time.Second},
 		"when the one who stays away is dropped": {func(tb *Table) { tb.Expect([]string{"z"}); tb.DropAgent("z") }, 0},
+		"when the one who stays away has ended":  {func(tb *Table) { tb.Expect([]string{"z"}); tb.Ended("z") }, 0},
+		"not when another has ended":             {func(tb *Table) { tb.Expect([]string{"y", "z"}); tb.Ended("y") }, 30 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tb, c := newTable()

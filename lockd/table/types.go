@@ -151,7 +151,8 @@ const (
 	SessionStale
 	// SessionGone: the session of Holder and its leases are gone for the reason Why.
 	SessionGone
-	// GraceOver: the grace period has ended, new leases are granted.
+	// GraceOver: the grace period has ended after Took, new leases are granted. Awaited are the
+	// agents that had not come back.
 	GraceOver
 	// Recall: Holder is to return Delegation (Dir and Last are set).
 	Recall
@@ -187,4 +188,6 @@ type Effect struct {
 	Session    string
 	Why        Why
 	Err        error
+	Took       time.Duration
+	Awaited    []string
 }
