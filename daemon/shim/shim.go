@@ -20,6 +20,7 @@ import (
 	"polis/daemon/approval"
 	"polis/daemon/events"
 	"polis/daemon/layout"
+	"polis/daemon/shim/heap"
 	"polis/daemon/shim/leftover"
 	"polis/daemon/shim/wire"
 	"polis/netbridge"
@@ -34,6 +35,7 @@ type Shim struct {
 	group     *errgroup.Group
 	events    *events.Hub
 	views     *views
+	collector *heap.Collector
 	sandbox   *sandbox.Sandbox
 	activity  *activity // nil in the host's network
 	ns        *netbridge.NS

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +15,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/git"
+	"polis/daemon/shim/heap"
 	"polis/daemon/shim/wire"
 	"polis/fusefs"
 	"polis/fusefs/gitdir"
@@ -81,7 +81,7 @@ func (s *Shim) openViews(ctx context.Context) error {
 	for _, r := range sp.OwnedRefs {
 		v.refs[r] = true
 	}
-	s.views = v
+	s.views, s.collector = v, heap.Watch()
 	if err := s.openLocks(v); err != nil {
 		return err
 	}
@@ -174,7 +174,7 @@ func (v *views) stillOpen() []string {
 
 func (s *Shim) mount(ctx context.Context, name string, cfg fusefs.Config) (*fusefs.FS, error) {
 	cfg.OnFull = s.tooManyOpen
-	cfg.OnIdle = debug.FreeOSMemory // Go's own return of memory needs a collection, and an idle shim has none
+	cfg.OnIdle = s.collector.Free
 	fs, err := fusefs.New(cfg)
 	if err != nil {
 		return nil, err
