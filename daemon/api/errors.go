@@ -95,10 +95,16 @@ type Error struct {
 	cause   error
 }
 
-// Errorf makes an Error. A %w verb keeps the cause for errors.Is.
+// Errorf makes an Error. A %w verb keeps the cause for errors.Is, and its hint: what can be done
+// about the cause helps here as well.
 func Errorf(code Code, format string, args ...any) *Error {
 	err := fmt.Errorf(format, args...)
-	return &Error{Code: code, Message: err.Error(), cause: errors.Unwrap(err)}
+	e := &Error{Code: code, Message: err.Error(), cause: errors.Unwrap(err)}
+	var inner *Error
+	if errors.As(err, &inner) {
+		e.Hint = inner.Hint
+	}
+	return e
 }
 
 // WithHint says what the user can do next.
