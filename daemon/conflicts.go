@@ -113,7 +113,7 @@ func (d *Daemon) conflictWatches(workspace string) []*conflictwatch.Watcher {
 	return rs
 }
 
-// updateBranches says whose branches are followed.
+// updateBranches sets whose branches are followed.
 func (d *Daemon) updateBranches(w *workspace, kept []store.Agent) {
 	d.mu.Lock()
 	f := w.branches

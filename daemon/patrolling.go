@@ -40,7 +40,7 @@ type patroller struct {
 	last api.PatrolReport
 }
 
-// published tells findings apart.
+// published identifies a finding.
 type published struct {
 	class      api.PatrolClass
 	generation uint64

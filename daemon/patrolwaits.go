@@ -12,7 +12,7 @@ import (
 	"polis/lockd"
 )
 
-// measureLiving adds the kernel's counters to what the shim says of an agent that runs.
+// measureLiving adds the kernel's counters to what the shim reports of an agent that runs.
 func (d *Daemon) measureLiving(v *agent.Living) {
 	if v.InitPID == 0 || v.Err != nil {
 		return

@@ -14,7 +14,7 @@ import (
 	"polis/daemon/api"
 )
 
-// events returns what polisd tells of an agent.
+// events returns the events of an agent.
 func (d *daemon) events(agent string) []api.Event {
 	d.t.Helper()
 	var list struct{ Events []api.Event }
@@ -75,7 +75,7 @@ sleep 1; echo the end; touch $HOME/done; exit 7`)
 	require.Error(t, d.signal(syscall.SIGKILL))
 	d.start()
 	time.Sleep(300 * time.Millisecond)
-	require.Zero(t, refusals(d.events("alice")), "told twice: %v", d.events("alice"))
+	require.Zero(t, refusals(d.events("alice")), "reported twice: %v", d.events("alice"))
 }
 
 // later prepares a shell script in an agent, on a terminalless exec of its own,

@@ -40,7 +40,7 @@ func TestConflictsAreSeenBeforeTheyHappen(t *testing.T) {
 	require.Contains(t, d.must("conflicts"), "every branch merges")
 	require.Contains(t, d.must("status"), "conflicts   none")
 
-	// Alice has the file, and bob changed another: nothing to tell. Then he wants hers.
+	// Alice has the file, and bob changed another: there is no conflict. Then he wants hers.
 	d.sh("alice", "sed -i s/one/alice/ main.txt; git commit -qam alice")
 	d.sh("bob", "echo b >> src/b.txt; git commit -qam b")
 	require.Empty(t, d.conflicts().Merges)

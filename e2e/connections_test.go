@@ -13,7 +13,7 @@ import (
 	"polis/daemon/api"
 )
 
-// TestAnAgentHasSoManyConnections as it may, told in all places; what another has
+// TestAnAgentHasSoManyConnections as it may, and all places show the limit; what another has
 // is not less for it, and a flood does not fill the host's table.
 func TestAnAgentHasSoManyConnections(t *testing.T) {
 	world := newInternet(t)
@@ -26,7 +26,7 @@ func TestAnAgentHasSoManyConnections(t *testing.T) {
 	b, _ := d.agent("bob")
 	require.Equal(t, 4096, b.ConnectionsLimit)
 
-	// opens says how many of so many connections are had, and what others get.
+	// opens returns how many of n connections succeed, and what others get.
 	opens := func(agent string, n int) string {
 		r := d.exec(agent, "/usr/bin/python3", "-c", fmt.Sprintf(`
 import socket, errno

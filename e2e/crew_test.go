@@ -176,7 +176,7 @@ func (c *crew) printed(name string) int {
 	return n
 }
 
-// dice is a seeded source of chance; a failing test tells the seed.
+// dice is a seeded source of chance; a failing test prints the seed.
 func dice(t testing.TB) *rand.Rand {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())

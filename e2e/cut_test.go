@@ -73,7 +73,7 @@ func TestCutConnectionsUnderLoad(t *testing.T) {
 	c.dismiss()
 }
 
-// TestPolisdStopsForLongerThanASessionLasts: who cannot be heard of loses its
+// TestPolisdStopsForLongerThanASessionLasts: a shim that polisd does not answer loses its
 // leases and may not write under them; a caller that asks meanwhile gets none; and after it one of
 // them has the file, never both.
 func TestPolisdStopsForLongerThanASessionLasts(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestDemonstration runs what the README tells a stranger to run first.
+// TestDemonstration runs what the README has a new user run first.
 func TestDemonstration(t *testing.T) {
 	needRoot(t)
 	cmd := exec.CommandContext(t.Context(), "../scripts/demo")

@@ -60,7 +60,7 @@ func TestADaemonThatIsStoppedWhileItStartsEnds(t *testing.T) {
 }
 
 // startAndEnd runs polisd, sends it signals delay after exec, and requires its end. It
-// says whether polisd ended in order; otherwise it had not begun and the signal killed it.
+// reports whether polisd ended in order; otherwise it had not begun and the signal killed it.
 func (d *daemon) startAndEnd(delay time.Duration, signals ...syscall.Signal) bool {
 	d.t.Helper()
 	log, err := os.OpenFile(d.path("polisd.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)

@@ -45,7 +45,7 @@ func TestAConflictOfATaskIsReported(t *testing.T) {
 	d.must("merge", "first")
 	d.task("second", commitOf("more.txt", "more"))
 	d.fate("second", api.MergePending)
-	d.eventually("the queue tells why", func() bool {
+	d.eventually("the queue shows why", func() bool {
 		recent := d.queues().Recent
 		return len(recent) > 0 && recent[0].Code == api.CodeMergeConflict
 	})

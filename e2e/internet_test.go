@@ -140,7 +140,7 @@ func (i *internet) web(ns *netbridge.NS, addr, name string) {
 	})
 }
 
-// name says what a name points to from now on.
+// name sets the addresses of a name from now on.
 func (i *internet) name(name string, to ...string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -107,7 +107,7 @@ open(t,"w").write("x"); os.rename(t,"main.txt")'`, false},
 	// What no agent holds is bob's to change, with the same programs.
 	d.sh("bob", "sed -i s/b/B/ src/b.txt; mv docs/guide.md docs/g2.md; echo x > main2.txt; vim -u NONE -es -c '%s/B/b/' -c 'wq!' src/b.txt </dev/null; rm docs/g2.md")
 	require.Equal(t, "bob", d.locks()["src/b.txt"].Holder)
-	// getfattr tells who holds a file, in any view.
+	// getfattr shows who holds a file, in any view.
 	require.Contains(t, d.sh("bob", "getfattr --only-values -n user.polis.lease main.txt"), "alice")
 }
 
@@ -200,7 +200,7 @@ func TestWhatALoserAndAHolderSee(t *testing.T) {
 	require.Len(t, d.locks()["main.txt"].Waiting, 1)
 	require.Contains(t, d.must("locks"), "bob")
 
-	// The admin takes it: audited, the holder hears of it, and the waiter is served.
+	// The admin takes it: audited, the holder is notified, and the waiter is served.
 	d.must("locks", "break", "main.txt", "--reason", "bob is in a hurry")
 	r = <-done
 	require.Zero(t, r.code, r.String())

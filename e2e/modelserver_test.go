@@ -192,7 +192,7 @@ func (m *model) next(a ask, at time.Time) turn {
 	return t
 }
 
-// String says what was answered, for the log of a test.
+// String returns what was answered, for the log of a test.
 func (t turn) String() string {
 	if t.call == nil {
 		return "words"

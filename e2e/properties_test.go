@@ -144,7 +144,7 @@ func (d *daemon) goneFrom(agent string, tasks []string, what string) {
 	}
 }
 
-// ours says whether a process is in one of this polisd's control groups: other
+// ours reports whether a process is in one of this polisd's control groups: other
 // tests may run the same program.
 func (d *daemon) ours(cmdline string) bool {
 	_, rest, _ := strings.Cut(readFile(d.path("polisd.log")), `msg="bridge added" op=net.shared link=plb`)

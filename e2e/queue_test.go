@@ -180,7 +180,7 @@ func TestAQueueOutlivesADaemonThatIsKilledAtWork(t *testing.T) {
 	require.ElementsMatch(t, []string{one.MergeCommitSHA, two.MergeCommitSHA}, line)
 	require.Equal(t, two.MergeCommitSHA, line[1], "the one with the higher priority first")
 
-	// Merged in git, and the daemon died before it could say so.
+	// Merged in git, and the daemon died before it could record it.
 	d.sh("one", commitOf("more.txt", "more"))
 	require.Error(t, d.signal(syscall.SIGKILL))
 	bare := d.bare()

@@ -114,7 +114,7 @@ remote = "fetch"
 	require.NotContains(t, d.log(), remoteSecret)
 	require.Zero(t, wrong.Load())
 
-	// A password that is wrong is not told either.
+	// A password that is wrong is not shown either.
 	git(t, src, "remote", "set-url", "origin", strings.Replace(url, "://", "://robot:other-secret@", 1)+"/remote.git")
 	r = d.exec("alice", "git", "fetch", "origin")
 	require.NotZero(t, r.code)

@@ -22,7 +22,7 @@ const (
 	unprunedRSS = 44 << 10
 )
 
-// prunes says whether the kernel has FUSE_NOTIFY_PRUNE.
+// prunes reports whether the kernel has FUSE_NOTIFY_PRUNE.
 func prunes(t testing.TB) bool {
 	t.Helper()
 	var major, minor int

@@ -89,7 +89,7 @@ func (t *terminal) sees(want string) string {
 	return before
 }
 
-// has says whether a text is there that was not seen before.
+// has reports whether a text is there that was not seen before.
 func (t *terminal) has(text string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -213,7 +213,7 @@ func TestSendAndBroadcast(t *testing.T) {
 	}
 	require.Equal(t, []string{"alice", "bob"}, told)
 	for _, name := range []string{"alice", "bob"} {
-		d.eventually(name+" has heard it", func() bool { return strings.Contains(d.must("agents", "watch", name), "got to all") })
+		d.eventually(name+" has read it", func() bool { return strings.Contains(d.must("agents", "watch", name), "got to all") })
 	}
 	require.Contains(t, d.must("agents", "watch", "deaf"), "to all", "its terminal has it, it does not read")
 	require.Contains(t, d.refused(api.CodeTimeout, "send", "deaf", "again").Hint, "polisctl agents watch deaf")

@@ -130,7 +130,7 @@ func (fs *FS) keepName(parent *inode.Node, name string) Keep {
 	return fs.keeper.Keep(fs.tree.Child(parent, name))
 }
 
-// keepsAbsent says whether the kernel may believe that there is no such name.
+// keepsAbsent reports whether the kernel may believe that there is no such name.
 // One that others can make show from below, it may not.
 func (fs *FS) keepsAbsent(parent *inode.Node, name string) bool {
 	if fs.keepName(parent, name)&KeepAbsent == 0 {

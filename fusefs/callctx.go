@@ -18,8 +18,8 @@ import (
 // interruptPoll is how often the callers of interrupted calls that wait are checked, at most.
 const interruptPoll = 50 * time.Millisecond
 
-// request is what every handler is given of the request it answers; it tells
-// when the kernel has interrupted it.
+// request is what every handler gets of the request it answers; it reports whether
+// the kernel has interrupted it.
 type request = *conn.Call
 
 // callCtx is the context of one request. The kernel reports an interrupt for
@@ -130,7 +130,7 @@ func (c *callCtx) watch(struck <-chan struct{}) {
 const endSignals = 1<<(unix.SIGHUP-1) | 1<<(unix.SIGINT-1) | 1<<(unix.SIGQUIT-1) | 1<<(unix.SIGABRT-1) |
 	1<<(unix.SIGKILL-1) | 1<<(unix.SIGTERM-1)
 
-// ending says whether a thread is gone or has such a signal pending and not
+// ending reports whether a thread is gone or has such a signal pending and not
 // blocked (proc_pid_status(5)). What cannot be seen counts as ending.
 func ending(pid uint32) bool {
 	b, err := backing.ProcessStatus(pid)

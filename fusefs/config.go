@@ -32,7 +32,7 @@ const (
 	maxWrite       = 1 << 20
 )
 
-// Config says what a view shows and who decides.
+// Config describes what a view shows and who decides.
 type Config struct {
 	// Roots are directory descriptors (O_PATH is enough). Roots[0] is the main
 	// backing directory; the others are private overlays chosen by
@@ -53,7 +53,7 @@ type Config struct {
 	NoPassthrough bool
 	// NoRing has all requests come over /dev/fuse, also where the kernel offers io_uring.
 	NoRing bool
-	// NoXattrs says that the view has no extended attributes: the kernel then asks
+	// NoXattrs is true if the view has no extended attributes: the kernel then asks
 	// once, not before the first write to every file. Only for what programs keep
 	// none in.
 	NoXattrs bool
@@ -224,6 +224,6 @@ func (fs *FS) Close() {
 	fs.layers.Close()
 }
 
-// Passthrough says whether the kernel granted passthrough and every registration of a
+// Passthrough reports whether the kernel granted passthrough and every registration of a
 // file can be expected to succeed.
 func (fs *FS) Passthrough() bool { return fs.passthrough.On() }

@@ -139,7 +139,7 @@ func touched(c call) []string {
 	return out
 }
 
-// effects says what changed. The times themselves differ between two trees;
+// effects returns what changed. The times themselves differ between two trees;
 // whether they moved does not.
 func effects(before, after []stat) []string {
 	out := make([]string, len(after))

@@ -63,8 +63,8 @@ func (fs *FS) adopt(p overlay.Place, name string, h *fuse.InHeader, mode uint32)
 	return fs.adoptFD(p.Dir.FD, fd, h, mode)
 }
 
-// adopted says that a new object is as it should be: who is served has made it
-// himself, and nothing else had a say.
+// adopted reports whether a new object needs no change: the caller itself made it, and no
+// other attribute applies.
 func adopted(st *unix.Statx_t, h *fuse.InHeader, mode uint32) bool {
 	return st.Uid == h.Uid && st.Gid == h.Gid && uint32(st.Mode)&0o7777 == mode&0o7777
 }
@@ -116,7 +116,7 @@ func (fs *FS) Mknod(cancel request, in *fuse.MknodIn, name string, out *fuse.Ent
 	})
 }
 
-// waitedFor says whether an object must not have a name; see Config.Opened.
+// waitedFor reports whether an object must not have a name; see Config.Opened.
 func (fs *FS) waitedFor(mode uint32, name string) bool {
 	kind := mode & unix.S_IFMT
 	return (kind == unix.S_IFIFO || kind == unix.S_IFSOCK) && slices.Contains(fs.cfg.Opened, name)

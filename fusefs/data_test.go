@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kernelAtLeast tells whether the running kernel has a feature's version.
+// kernelAtLeast reports whether the running kernel has a feature's version.
 func kernelAtLeast(t testing.TB, major, minor int) bool {
 	t.Helper()
 	var u unix.Utsname

@@ -405,7 +405,7 @@ func (w *watcher) read() {
 	}
 	for e := b[:n]; len(e) >= unix.SizeofInotifyEvent; {
 		size := unix.SizeofInotifyEvent + (int(e[12]) | int(e[13])<<8)
-		mask := uint32(e[4]) | uint32(e[5])<<8 // the rest says whether it is a directory
+		mask := uint32(e[4]) | uint32(e[5])<<8 // the rest is IN_ISDIR
 		w.seen = append(w.seen, eventNames[mask]+" "+strings.TrimRight(string(e[unix.SizeofInotifyEvent:size]), "\x00"))
 		e = e[size:]
 	}

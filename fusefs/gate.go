@@ -230,8 +230,8 @@ func (fs *FS) tryChange(ctx context.Context, c Caller, m *mutation) (tk Ticket, 
 	return tk, errno, false
 }
 
-// named computes the names of a mutation under the name lock, and tells as of
-// which edit they hold.
+// named computes the names of a mutation under the name lock. The number is the count of
+// edits at which they hold.
 func (fs *FS) named(targets func() ([]Target, syscall.Errno)) ([]Target, uint64, syscall.Errno) {
 	fs.tree.Names.RLock()
 	defer fs.tree.Names.RUnlock()

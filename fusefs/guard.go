@@ -48,12 +48,12 @@ type Target struct {
 	// Path is relative to the root of the mount, slash separated, without a
 	// leading slash; the root itself is "".
 	Path string
-	// Dir says that the object is (or will be) a directory.
+	// Dir is true if the object is (or will be) a directory.
 	Dir bool
-	// Tree says that everything below Path is moved or replaced with it
+	// Tree is true if everything below Path is moved or replaced with it
 	// (rename of a directory): the guard must allow every name below.
 	Tree bool
-	// Source says that the name is only read from (the old name of link).
+	// Source is true if the name is only read from (the old name of link).
 	Source bool
 }
 
@@ -62,7 +62,7 @@ type Target struct {
 // goroutine, and must not block.
 type Ticket interface{ Done() }
 
-// Validator is a Ticket that can be lost while it is held: when Valid says no,
+// Validator is a Ticket that can be lost while it is held: when Valid returns false,
 // the file it was given for is not written to any more.
 type Validator interface{ Valid() bool }
 

@@ -38,7 +38,7 @@ func (fs *FS) notifyInode(n *inode.Node, off int64) {
 func (fs *FS) InvalidateAll() { fs.invalidate(fs.tree.All) }
 
 // InvalidatePath does the same for one path and everything below it, after it
-// was changed behind the view, and tells programs that watch that path.
+// was changed behind the view, and notifies programs that watch that path.
 func (fs *FS) InvalidatePath(path string) {
 	fs.invalidate(func() []*inode.Node { return fs.about(path) }, path)
 }
@@ -140,7 +140,7 @@ func (fs *FS) SharedChanged() {
 	})
 }
 
-// stale says whether the kernel must not keep this name.
+// stale reports whether the kernel must not keep this name.
 func (fs *FS) stale(n *inode.Node, r inode.Name) bool {
 	fs.tree.Names.RLock()
 	defer fs.tree.Names.RUnlock()

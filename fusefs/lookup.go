@@ -134,7 +134,7 @@ func (fs *FS) GetAttr(_ request, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Sta
 	return status(fs.fillAttr(n, out))
 }
 
-// settled says that the maker of a directory has had the time to give it its
+// settled reports whether the maker of a directory has had the time to give it its
 // owner and mode: what another view sees of it before must not be kept.
 func settled(st *unix.Statx_t) bool {
 	made := st.Ctime

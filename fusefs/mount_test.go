@@ -33,7 +33,7 @@ func needFUSE(t testing.TB) {
 	t.Skip(why)
 }
 
-// testGuard allows everything unless told otherwise, and keeps books.
+// testGuard allows everything unless a test sets otherwise, and counts.
 type testGuard struct {
 	mu      sync.Mutex
 	visible func(path string, dir bool) bool

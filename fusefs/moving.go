@@ -10,10 +10,10 @@ import (
 // name that is made below the directory after the guard has listed it, and
 // before it moves, would get past the rules of the place the directory moves to.
 type Mover interface {
-	// Watched says whether a move of whole trees is allowed by the names in
+	// Watched reports whether a move of whole trees is allowed by the names in
 	// them, not by the targets alone.
 	Watched(targets []Target) bool
-	// MayCarry says that a name may be written without asking anybody. It must
+	// MayCarry is true if a name may be written without asking anybody. It must
 	// not block.
 	MayCarry(path string, dir bool) bool
 }
@@ -82,7 +82,7 @@ func (fs *FS) noteMade(op Op, targets []Target) {
 	}
 }
 
-// carries says whether everything that was made below since the guard was
+// carries reports whether everything that was made below since the guard was
 // asked may go where the move takes it. The name lock is held for writing.
 func (w *moveWatch) carries(op Op, targets []Target) bool {
 	if w == nil {

@@ -12,8 +12,8 @@ import (
 
 // Programs that watch a tree (inotify(7)) learn only of what is done through it.
 // After a change behind the view the server therefore sets an attribute that
-// is not there: nothing is stored, and the kernel tells the watchers of the
-// object and of its directory that its attributes changed (IN_ATTRIB).
+// is not there: nothing is stored, and the watchers of the object and of its directory
+// get IN_ATTRIB.
 const notifyName = virtualPrefix + "changed"
 
 // notifyWatchers notifies those who watch name, or what is left of the way to it. It goes
@@ -51,7 +51,7 @@ func (fs *FS) notifyWatchers(name string) {
 	}
 }
 
-// ourThread says whether a request was made by this process itself.
+// ourThread reports whether a request was made by this process itself.
 func ourThread(tid uint32) bool {
 	return unix.Access("/proc/self/task/"+strconv.FormatUint(uint64(tid), 10), unix.F_OK) == nil
 }

@@ -11,7 +11,7 @@ import (
 // directories: files, directories, links, pipes and sockets, each once however
 // many names it has.
 type ObjectCounter interface {
-	// Counted says that there is one more (n is 1) since path was made, or one
+	// Counted is called when there is one more (n is 1) since path was made, or one
 	// less (-1) since the last name of one, path, was removed or replaced. One
 	// that is open yet when its last name goes counts no more, and one that never
 	// had a name does not count. It must not block.
@@ -32,7 +32,7 @@ func (fs *FS) uncounted(parent *inode.Node, name string, st *unix.Statx_t) {
 	}
 }
 
-// Makes says whether an operation is there to make a new file, directory, link,
+// Makes reports whether an operation is there to make a new file, directory, link,
 // pipe or socket. (Other operations can: see Shared.)
 func (op Op) Makes() bool {
 	switch op {
@@ -42,7 +42,7 @@ func (op Op) Makes() bool {
 	return false
 }
 
-// Adds says whether an operation may take space on the disk.
+// Adds reports whether an operation may take space on the disk.
 func (op Op) Adds() bool {
 	switch op {
 	case OpUnlink, OpRmdir, OpRename, OpExchange, OpRemovexattr, OpSetattr:

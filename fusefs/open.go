@@ -84,7 +84,7 @@ func (fs *FS) prefillCache(call request, n *inode.Node, size uint32) {
 	}
 	fd, st, e := fs.layers.OpenNamed(n, unix.O_RDONLY|unix.O_NONBLOCK)
 	if e != 0 {
-		return // the caller's read will say it
+		return // the caller's read returns the error
 	}
 	if st.Size == uint64(size) {
 		call.Push(n.ID, fd, int(size))

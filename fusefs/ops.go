@@ -14,7 +14,7 @@ import (
 // that is not supported is refused explicitly below.
 var _ conn.FileSystem = (*FS)(nil)
 
-// StatFs tells about the file system of the main backing directory.
+// StatFs returns the figures of the file system of the main backing directory.
 func (fs *FS) StatFs(_ request, _ *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
 	var st syscall.Statfs_t
 	if err := syscall.Fstatfs(fs.layers.Main(), &st); err != nil {

@@ -35,7 +35,7 @@ func (fs *FS) private(n *inode.Node, m mutation, empty bool) (_ mutation, done f
 	return m, up.Drop
 }
 
-// unchanged says that a SETATTR asks for what is so already: installers set
+// unchanged reports whether a SETATTR asks for what is so already: installers set
 // the permissions of every program, and that must not cost a copy.
 func (fs *FS) unchanged(n *inode.Node, in *fuse.SetAttrIn) bool {
 	const harmless = fuse.FATTR_MODE | fuse.FATTR_UID | fuse.FATTR_GID | fuse.FATTR_FH | fuse.FATTR_LOCKOWNER | fuse.FATTR_CTIME | fuse.FATTR_KILL_SUIDGID

@@ -122,7 +122,7 @@ func (fs *FS) gone(parent *inode.Node, name string, st *unix.Statx_t) {
 }
 
 // pin keeps an object whose last known name is about to go (openfile.Inode.Pin), and
-// tells how it is.
+// returns its attributes.
 func (fs *FS) pin(n *inode.Node, dir int, name string) (unix.Statx_t, syscall.Errno) {
 	fd, e := backing.OpenAt(dir, name, unix.O_PATH, 0)
 	if e != 0 {

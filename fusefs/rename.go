@@ -45,7 +45,7 @@ type renaming struct {
 	fs *FS
 	overlay.Move
 	// shown are the objects the guard was shown by Publish: what is moved
-	// must still be them. dirs says which of them were directories.
+	// must still be them. dirs has those of them that were directories.
 	shown [2]*inode.Key
 	dirs  [2]bool
 }
@@ -70,7 +70,7 @@ func (r *renaming) targets() ([]Target, syscall.Errno) {
 	}, 0
 }
 
-// isDirAt says what a name stands for. What the kernel knows need not be looked
+// isDirAt reports whether a name is of a directory. What the kernel knows need not be looked
 // at: that it still is so, do sees to.
 func (fs *FS) isDirAt(parent *inode.Node, name string) (bool, syscall.Errno) {
 	if n := fs.tree.At(parent, name); n != nil && !fs.layers.Merges() {

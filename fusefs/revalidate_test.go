@@ -143,10 +143,10 @@ func TestRightsTakenAwayAreGone(t *testing.T) {
 		tell   bool
 		within time.Duration
 	}{
-		"asked for each time": {0, false, 0},
-		"its mode is kept":    {KeepName | KeepMode, false, keepModeFor},
-		"and the view told":   {KeepName | KeepMode, true, 0},
-		"all is kept":         {KeepAll, true, 0},
+		"asked for each time":   {0, false, 0},
+		"its mode is kept":      {KeepName | KeepMode, false, keepModeFor},
+		"and the view notified": {KeepName | KeepMode, true, 0},
+		"all is kept":           {KeepAll, true, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := mountWith(t, &keepingGuard{keep: map[string]Keep{"": KeepMode, "d": c.keep}})

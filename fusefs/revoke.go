@@ -25,13 +25,13 @@ func (fs *FS) revoked(h *handle, write bool) bool {
 	if fs.forbidden(h.node, write) {
 		return true
 	}
-	if write || !h.Writable { // reading says nothing of a writer's right to write
+	if write || !h.Writable { // a right to read is no right to write
 		h.generation.Store(generation)
 	}
 	return false
 }
 
-// forbidden says that the guard would refuse an object at once: to be read
+// forbidden reports whether the guard would refuse an object at once: to be read
 // under all its names, to be written under one of them. What never had a name
 // is not forbidden. The name lock is held.
 func (fs *FS) forbidden(n *inode.Node, write bool) bool {

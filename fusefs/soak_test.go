@@ -135,7 +135,7 @@ func usage() used {
 	return used{len(es), m.HeapAlloc}
 }
 
-// swapPolicies hides a directory and shows it, denies and allows it, tells the
+// swapPolicies hides a directory and shows it, denies and allows it, notifies the
 // kernel each time, and says now and then that something changed behind the view.
 func swapPolicies(v *view, stop chan struct{}) {
 	tick := time.NewTicker(40 * time.Millisecond)

@@ -169,7 +169,7 @@ func TestNothingIsWrittenUnderALostLease(t *testing.T) {
 			}
 			require.Equal(t, "new", content(t, v.raw(name)))
 
-			g.lost.Store(false) // the server was heard of again
+			g.lost.Store(false) // the server answers again
 			require.NoError(t, put())
 			require.NoError(t, unix.Close(fd))
 			// The kernel releases it a moment later.

@@ -32,7 +32,7 @@ func TestTrimmerWaitsLongerForWhatComesBackSoon(t *testing.T) {
 	require.Equal(t, trimAtMost, p.grown(now), "never more")
 }
 
-// prunes says whether the kernel drops inodes when a view asks it to.
+// prunes reports whether the kernel drops inodes when a view asks it to.
 func (v *view) prunes(t *testing.T) bool {
 	switch e := v.fs.server.PruneNotify(nil); e {
 	case 0:

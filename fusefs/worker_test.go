@@ -40,7 +40,7 @@ type call struct {
 	Off, Off2, Len int64
 	Flags          int
 	Mode           uint32
-	Stats          []string // or: tell what these are
+	Stats          []string // or: report what these are
 }
 
 // reply is what came of a call.
@@ -49,7 +49,7 @@ type reply struct {
 	Stats []stat
 }
 
-// stat is what lstat says of a path that matters, in one comparable piece.
+// stat is the result of lstat for a path, as far as it matters, in one comparable piece.
 type stat struct {
 	Errno                string
 	Ino, Nlink           uint64
@@ -58,7 +58,7 @@ type stat struct {
 	Mtime, Ctime         unix.Timespec
 }
 
-// user says who a worker is.
+// user is the identity of a worker.
 type user struct {
 	uid, gid uint32
 	groups   []uint32

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrWriters says that an object can still be changed by a process that opened
+// ErrWriters reports that an object can still be changed by a process that opened
 // it before.
 var ErrWriters = errors.New("fusefs: the object is still open for writing")
 
@@ -19,12 +19,12 @@ const settleWait = 200 * time.Millisecond
 
 // NoWriters returns nil when no open file and no mapping, through a view or
 // not, can write to the object behind a read-only descriptor such as the one
-// Guard.Publish is given. Tickets alone do not tell: with passthrough a shared
+// Guard.Publish is given. Tickets do not show that: with passthrough a shared
 // mapping holds the backing file, not the view's, so a ticket is done while the
-// mapping lives on. It asks the kernel by taking a read lease (fcntl(2),
+// mapping lives on. It takes a read lease (fcntl(2),
 // F_SETLEASE), which is refused while a writer exists, and keeps none.
 func NoWriters(ctx context.Context, content int) error {
-	var end <-chan time.Time // mostly nobody is waited for
+	var end <-chan time.Time // there is mostly no writer to wait for
 	for {
 		_, err := unix.FcntlInt(uintptr(content), unix.F_SETLEASE, unix.F_RDLCK)
 		if err == nil {

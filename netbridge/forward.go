@@ -93,8 +93,8 @@ type Forwarder struct {
 	conns  map[net.Conn]struct{}
 }
 
-// Open binds the external port and starts to forward. ErrPortInUse says that
-// another program has it. ctx bounds Open only.
+// Open binds the external port and starts to forward. ErrPortInUse: another
+// program has it. ctx bounds Open only.
 func (f *Forwarder) Open(ctx context.Context) error {
 	if f.Internal == 0 {
 		return fmt.Errorf("%w: internal port 0", ErrPortRange)

@@ -57,8 +57,8 @@ type udpPeer struct {
 	used  atomic.Int64 // UnixNano of the last datagram either way
 }
 
-// Open binds the external port and starts to forward. ErrPortInUse says that
-// another program has it. ctx bounds Open only.
+// Open binds the external port and starts to forward. ErrPortInUse: another
+// program has it. ctx bounds Open only.
 func (f *UDPForwarder) Open(ctx context.Context) error {
 	if f.Internal == 0 {
 		return fmt.Errorf("%w: internal port 0", ErrPortRange)
@@ -240,7 +240,7 @@ func (f *UDPForwarder) answer(p *udpPeer) {
 			delete(f.peers, p.addr)
 		}
 		f.mu.Unlock()
-		_ = p.inner.Close() // a datagram socket has nothing left to say
+		_ = p.inner.Close() // a datagram socket has no unsent data
 		f.Budget.giveBack()
 	}()
 	buf := make([]byte, maxDatagram)

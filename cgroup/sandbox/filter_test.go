@@ -136,7 +136,7 @@ func TestAuditedCallsAreTheDeniedOnes(t *testing.T) {
 			plain, telling := compiled(t, profile(m.userNamespaces, m.sharedPIDs, "")), compiled(t, profile(m.userNamespaces, m.sharedPIDs, "/x"))
 			require.Equal(t, newest(t, false, m.userNamespaces, m.sharedPIDs), newest(t, true, m.userNamespaces, m.sharedPIDs), "from which call on it is ENOSYS")
 			require.Less(t, telling.size, 4096-64, "instructions; the kernel takes 4096, and libcontainer adds some")
-			t.Logf("%d instructions, %d without telling", telling.size, plain.size)
+			t.Logf("%d instructions, %d without auditing", telling.size, plain.size)
 			audits := map[string]bool{}
 			check := func(nr int, args ...uint64) {
 				before, after := plain.says(t, nr, args...), telling.says(t, nr, args...)

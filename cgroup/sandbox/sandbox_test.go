@@ -164,7 +164,7 @@ func TestWhatCannotBeExecuted(t *testing.T) {
 		_, err := s.Start(p)
 		require.ErrorIs(t, err, ErrConfig, name)
 	}
-	// Only the kernel's exec can tell, and then the process is there already.
+	// Only the kernel's exec finds that out, and then the process is there already.
 	out, code := run(t, s, "/home/agent/text")
 	require.Equal(t, 255, code)
 	require.Contains(t, out, "exec format error")

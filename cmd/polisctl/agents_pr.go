@@ -46,7 +46,7 @@ as polisctl merge does it.`,
 	flags.BoolVarP(&req.Draft, "draft", "d", false, "open it as a draft")
 	flags.StringVar(&req.Remote, "remote", "", "push to this `REMOTE` of the project (default as git push there would)")
 	flags.StringVar(&req.Into, "into", "", "ask the repository of this `REMOTE` to pull (default the one pushed to)")
-	flags.StringVar(&req.Forge, "forge", "", "what runs at the remote's host, if its name does not tell: github, gitlab, gitea, `...`")
+	flags.StringVar(&req.Forge, "forge", "", "what runs at the remote's host, if its name does not show it: github, gitlab, gitea, `...`")
 	flags.BoolVar(&req.Force, "force", false, "replace the branch on the remote if its history is another")
 	flags.BoolVar(&req.AcceptProtected, "accept-protected", false, "push changes of protected paths, too")
 	flags.BoolVarP(&req.DryRun, "dry-run", "n", false, "only show what would be done")

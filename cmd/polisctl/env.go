@@ -26,7 +26,7 @@ func (f *envFlags) register(cmd *cobra.Command) {
 	flags.StringArrayVar(&f.files, "env-file", nil, "give it the variables of `FILE`: a NAME=VALUE a line, # begins a comment; may be repeated")
 }
 
-// parse returns the variables; those of --env win. No error tells a value.
+// parse returns the variables; those of --env win. No error contains a value.
 func (f *envFlags) parse() (map[string]string, error) {
 	out := map[string]string{}
 	for _, name := range f.files {

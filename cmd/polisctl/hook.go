@@ -38,7 +38,7 @@ Whatever goes wrong, the exit status is 2, which stops the tool.`,
 				err = a.write(out)
 			}
 			if err != nil {
-				_, _ = a.stderr.WriteString("polis: " + clean(api.AsError(err).Message) + "\n") // the status says it, too
+				_, _ = a.stderr.WriteString("polis: " + clean(api.AsError(err).Message) + "\n") // the exit status reports it, too
 				return childStatus(statusBlocks)
 			}
 			return nil

@@ -13,7 +13,7 @@ import (
 )
 
 // insidePath returns the socket of the agent's own shim if polisctl runs in a
-// sandbox, where polisd is not to be reached: the one it was told to use, or
+// sandbox, where polisd is not to be reached: the one that is configured, or
 // the one that is there.
 func (a *app) insidePath() (string, bool) {
 	path := a.socket

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// TestStories tells the command line as its users see it. Words of the
+// TestStories runs the command line as its users see it. Words of the
 // scripts beyond testscript's own:
 //
 //	exits N CMD ARG...       CMD ends with status N

@@ -165,7 +165,7 @@ func (p *page) table(empty string, head []string, rows [][]cell) {
 	}
 }
 
-// ago says how long ago t was, in one unit.
+// ago returns the time since t, in one unit.
 func (p *page) ago(t time.Time) string {
 	if t.IsZero() {
 		return "-"

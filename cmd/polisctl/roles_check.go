@@ -14,7 +14,7 @@ var verdictColors = map[api.Verdict]paint{api.VerdictApprove: green, api.Verdict
 
 var verdictWords = map[api.Verdict]string{api.VerdictApprove: "approve", api.VerdictDeny: "deny", api.VerdictAsk: "ask: a person decides"}
 
-// decisionPage says what would be decided, and then why.
+// decisionPage shows what would be decided, and then why.
 func decisionPage(p *page, d api.RoleDecision) {
 	fmt.Fprintln(p.w, p.paint(verdictColors[d.Verdict], verdictWords[d.Verdict]))
 	say := func(what, text string) {

@@ -51,7 +51,7 @@ type session struct {
 // exit status. The terminal is restored and the connection closed when run
 // returns or panics.
 func (s *session) run() (code int, err error) {
-	defer func() { _ = s.remote.Close() }() // a second close tells nothing
+	defer func() { _ = s.remote.Close() }() // it may be closed already
 	// SIGTERM and the like are not the end of the session but for its command.
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
@@ -152,7 +152,7 @@ func (s *session) pump(in io.Reader) {
 	}
 }
 
-// endInput tells the command that its input ends; last is the last byte sent.
+// endInput ends the input of the command; last is the last byte sent.
 func (s *session) endInput(last byte) {
 	var err error
 	switch {

@@ -66,7 +66,7 @@ func TestAManagerThatDiesAtAnyStepIsHealed(t *testing.T) {
 		before func(t *testing.T, w *world)
 		change func(w *world)
 		gone   bool // what the change is for
-		healed bool // half of it is something to tell
+		healed bool // half of it is reported as healed
 	}{
 		"add": {func(*testing.T, *world) {}, func(w *world) { _, _ = w.Add(ctx, add) }, false, true},
 		"start": {func(t *testing.T, w *world) {

@@ -35,7 +35,7 @@ type kernel struct {
 	commits  map[string]int
 	saved    map[string]string
 	received map[string][]string
-	// task is what each shim was told it works on, done what its agent said of it,
+	// task is what each shim works on, done what its agent reported of it,
 	// exits how its command ended.
 	task  map[string]string
 	done  map[string]*wire.TaskDone

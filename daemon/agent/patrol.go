@@ -34,11 +34,11 @@ type Living struct {
 	InitPID int
 	// At is when its shim was queried.
 	At time.Time
-	// Waiting is what the shim says that the agent waits for; nil if it says nothing.
+	// Waiting is what the agent waits for as its shim reports it; nil if it reports nothing.
 	Waiting *api.Waiting
 }
 
-// Observe returns what the shims and the records say of every agent, by name. known is what they
+// Observe returns what the shims and the records report of every agent, by name. known is what they
 // said before, by agent: it is not asked for again while it is recent. With nil all is.
 func (m *Manager) Observe(ctx context.Context, known map[string]Living) []Living {
 	m.mu.Lock()
@@ -107,12 +107,12 @@ func (m *Manager) observe(ctx context.Context, a *Agent, known map[string]Living
 	return v
 }
 
-// same says whether what was known is recent, and of the same incarnation.
+// same reports whether what was known is recent, and of the same incarnation.
 func (v Living) same(now Living) bool {
 	return v.Err == nil && v.Program && time.Since(v.At) < recent && v.Workspace == now.Workspace && v.Generation == now.Generation && v.Status == now.Status && v.Role == now.Role
 }
 
-// shimLives says whether an agent's shim lives. Its heartbeat is enough if cheap.
+// shimLives reports whether an agent's shim lives. Its heartbeat is enough if cheap.
 func (m *Manager) shimLives(ctx context.Context, a *Agent, cheap bool) (bool, error) {
 	if cheap && m.Watch != nil {
 		if age, ok := m.Watch.Beat(a); ok && age < lively {
@@ -122,7 +122,7 @@ func (m *Manager) shimLives(ctx context.Context, a *Agent, cheap bool) (bool, er
 	return m.Shims.Alive(ctx, a)
 }
 
-// fill takes over what a shim says.
+// fill takes over a shim's report.
 func (v *Living) fill(st wire.Status) {
 	v.InitPID, v.Program, v.PID, v.Task = st.InitPID, st.Running, st.MainPID, st.Task
 	v.Waiting = st.Waiting
@@ -133,7 +133,7 @@ func (v *Living) fill(st wire.Status) {
 	}
 }
 
-// observeTask takes over what the record of the task says that its program is.
+// observeTask takes over the state of the program from the record of the task.
 func (m *Manager) observeTask(a *Agent, v *Living) {
 	t, err := m.records(a).Get(v.Task)
 	switch {

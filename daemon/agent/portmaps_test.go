@@ -13,7 +13,7 @@ import (
 )
 
 // consistent wants the maps of all agents to be what the allocator has given
-// out, each external port one port's, in the range, and the state to say so.
+// out, each external port one port's, in the range, and the state to agree.
 func consistent(t *rapid.T, w *world, lo, hi int) {
 	t.Helper()
 	owner := map[int]string{}

@@ -8,7 +8,7 @@ import (
 	"polis/daemon/task"
 )
 
-// knowsSteps says whether the shim of a status reads streams and tells steps.
+// knowsSteps reports whether the shim of a status reads streams and reports steps.
 func knowsSteps(st wire.Status) bool {
 	v, err := wire.Agree(st)
 	return err == nil && v >= wire.StepsVersion

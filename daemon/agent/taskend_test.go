@@ -75,7 +75,7 @@ func TestATaskEndsByExitOrByTheAgentsWord(t *testing.T) {
 			w.says(t, wire.TaskDone{By: api.EndDone})
 			w.exit(t, 3)
 		}, api.EndDone, api.OutcomeWaiting, true},
-		"done that was heard of only at the exit": {func(t *testing.T, w *world) {
+		"done that is known only at the exit": {func(t *testing.T, w *world) {
 			w.k.done["a1"] = &wire.TaskDone{By: api.EndDone, At: time.Now()}
 			w.exit(t, 3)
 		}, api.EndDone, api.OutcomeWaiting, true},

@@ -201,7 +201,7 @@ type PermissionResponse struct {
 	Rule string `json:"rule,omitempty"`
 }
 
-// StatusUpdate says how an agent's program gets on, in a sandbox (seed 003, "status_update").
+// StatusUpdate describes how an agent's program gets on, in a sandbox (seed 003, "status_update").
 type StatusUpdate struct {
 	// Type is "status_update", or left out.
 	Type      string `json:"type,omitempty"`

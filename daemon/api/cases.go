@@ -24,7 +24,7 @@ type Case struct {
 	Agent      string `json:"agent"`
 	Generation uint64 `json:"generation,omitempty"`
 	Task       string `json:"task,omitempty"`
-	// Incident tells cases of one agent and kind apart; a person's answer holds for one incident.
+	// Incident distinguishes cases of one agent and kind; a person's answer holds for one incident.
 	Incident string `json:"incident,omitempty"`
 	// Evidence is what was seen, one fact each.
 	Evidence []string `json:"evidence"`

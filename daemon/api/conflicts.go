@@ -58,7 +58,7 @@ type ConflictMerge struct {
 	Paths    []string  `json:"paths"` // at most 100 of Total
 	Total    int       `json:"total"`
 	Since    time.Time `json:"since"`
-	// Error says why the merge could not be tried.
+	// Error is the reason why the merge could not be tried.
 	Error string `json:"error,omitempty"`
 }
 

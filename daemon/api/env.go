@@ -23,7 +23,7 @@ func ownEnv(name string) bool {
 		slices.Contains([]string{"PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "XDG_RUNTIME_DIR", "pnpm_config_store_dir"}, name)
 }
 
-// CheckEnv validates variables for an agent. No error tells a value: most are keys.
+// CheckEnv validates variables for an agent. No error contains a value: most are keys.
 func CheckEnv(env map[string]string) error {
 	if len(env) > MaxEnv {
 		return Errorf(CodeBadRequest, "env has %d variables: at most %d", len(env), MaxEnv)

@@ -107,7 +107,7 @@ func Errorf(code Code, format string, args ...any) *Error {
 	return e
 }
 
-// WithHint says what the user can do next.
+// WithHint sets what the user can do next.
 func (e *Error) WithHint(format string, args ...any) *Error {
 	e.Hint = fmt.Sprintf(format, args...)
 	return e

@@ -28,9 +28,9 @@ type SetRequest struct {
 	Role *string `json:"role,omitempty"`
 	// Policy has rules to add to those of the agent, or of Role.
 	Policy *Policy `json:"policy,omitempty"`
-	// AutoMerge says whether tasks that end well are merged.
+	// AutoMerge reports whether tasks that end well are merged.
 	AutoMerge *bool `json:"auto_merge,omitempty"`
-	// RemoveAfter says whether the agent is removed when its branch is merged.
+	// RemoveAfter reports whether the agent is removed when its branch is merged.
 	RemoveAfter *bool `json:"remove_after,omitempty"`
 	// Leftovers is as in AddRequest; "default" is as the role says.
 	Leftovers string `json:"leftovers,omitempty"`

@@ -17,13 +17,13 @@ type Lock struct {
 	Reason     string     `json:"reason,omitempty"`
 	Tree       bool       `json:"tree,omitempty"`
 	Waiters    []string   `json:"waiters,omitempty"`
-	// Waiting says since when the waiters wait, and for what.
+	// Waiting has, for each waiter, what it waits for and since when.
 	Waiting []Waiter `json:"waiting,omitempty"`
 	// Hold is how long the lock lasts: "explicit" (until given back), "merge",
 	// or "use" (as long as the agent's rules say after its last write).
 	Hold string `json:"hold,omitempty"`
 	Op   string `json:"op,omitempty"`
-	// Changed says that the path has changed on the target since the agent's branch left it. Only
+	// Changed is set if the path has changed on the target since the agent's branch left it. Only
 	// in the answer to an agent that locks it.
 	Changed *TargetChange `json:"changed,omitempty"`
 }
@@ -63,12 +63,12 @@ type WaitRequest struct {
 	KeepMillis int `json:"keep_ms"`
 }
 
-// WaitResponse says that the agent's turn has come.
+// WaitResponse is sent when the agent's turn has come.
 type WaitResponse struct {
 	Path         string `json:"path"`
 	WaitedMillis int64  `json:"waited_ms"`
 	KeptMillis   int64  `json:"kept_ms"`
-	// Changed says that the path has changed on the target since the agent's branch left it.
+	// Changed is set if the path has changed on the target since the agent's branch left it.
 	Changed *TargetChange `json:"changed,omitempty"`
 }
 

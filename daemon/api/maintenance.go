@@ -19,7 +19,7 @@ type MaintenanceStep struct {
 	Error  string `json:"error,omitempty"`
 }
 
-// MaintenanceReport says what maintenance of a workspace's repository did.
+// MaintenanceReport describes what maintenance of a workspace's repository did.
 type MaintenanceReport struct {
 	Workspace  string            `json:"workspace"`
 	StartedAt  time.Time         `json:"started_at"`
@@ -38,7 +38,7 @@ type MaintenanceReport struct {
 	Unreadable []string `json:"unreadable,omitempty"`
 	// LockedMillis is how long the exclusive lock was held.
 	LockedMillis int64 `json:"locked_ms"`
-	// Error says what failed; the rest was done all the same.
+	// Error describes what failed; the rest was done all the same.
 	Error string `json:"error,omitempty"`
 	// Next is when it is due again, zero if never by itself.
 	Next time.Time `json:"next,omitzero"`

@@ -14,9 +14,9 @@ type PortMapping struct {
 	// Protocol is "tcp" or "udp".
 	Protocol string `json:"protocol"`
 	Bind     string `json:"bind"`
-	// Auto says that polis made the mapping because something listens there.
+	// Auto is true if polis made the mapping because something listens there.
 	Auto bool `json:"auto,omitempty"`
-	// Served says that the host's side is open: the agent is up.
+	// Served is true if the host's side is open: the agent is up.
 	Served bool `json:"served"`
 	// Wanted is the external port that was asked for, or that it had before,
 	// if that is in use.

@@ -6,7 +6,7 @@ type PullRequest struct {
 	// the remote whose repository gets the pull request; Remote if empty.
 	Remote string `json:"remote,omitempty"`
 	Into   string `json:"into,omitempty"`
-	// Forge says what software the remote's host runs, where its name does not.
+	// Forge names the software that the remote's host runs, if the host's name does not show it.
 	Forge string `json:"forge,omitempty"`
 	Title string `json:"title,omitempty"`
 	Body  string `json:"body,omitempty"`
@@ -31,7 +31,7 @@ func PullEnv() []string {
 	}
 }
 
-// PullResponse says where the branch is, and the pull request.
+// PullResponse has the place of the branch, and of the pull request.
 type PullResponse struct {
 	Agent  string `json:"agent"`
 	Branch string `json:"branch"`

@@ -18,7 +18,7 @@ type QueueEntry struct {
 	// Priority: the higher one goes first, then who came first.
 	Priority int    `json:"priority"`
 	Message  string `json:"message,omitempty"` // of the merge commit
-	// By says who asked: "task" for a task that ended well, or "user".
+	// By names who asked: "task" for a task that ended well, or "user".
 	By string `json:"by,omitempty"`
 	// NoCheck merges without the check command.
 	NoCheck bool `json:"no_check,omitempty"`
@@ -45,7 +45,7 @@ type QueueOutcome struct {
 	// MergeCommitSHA is the merge commit, if it is merged.
 	MergeCommitSHA string   `json:"merge_commit_sha,omitempty"`
 	Paths          []string `json:"paths,omitempty"`
-	// Code and Message say why it is not; Log is the file with the check's output.
+	// Code and Message are the reason why it is not; Log is the file with the check's output.
 	Code    Code   `json:"code,omitempty"`
 	Message string `json:"message,omitempty"`
 	Log     string `json:"log,omitempty"`
@@ -108,14 +108,14 @@ type RestoreRequest struct {
 	Workspace string `json:"workspace,omitempty"`
 }
 
-// DiffRequest says what a diff shows.
+// DiffRequest describes what a diff shows.
 type DiffRequest struct {
 	Stat, NameOnly bool
 	// Committed leaves out what no commit holds.
 	Committed bool
 }
 
-// RebaseResponse says how putting the target into an agent's branch went.
+// RebaseResponse is the result of putting the target into an agent's branch.
 type RebaseResponse struct {
 	Agent  string `json:"agent"`
 	Branch string `json:"branch"`
@@ -146,7 +146,7 @@ type GCRequest struct {
 	DryRun        bool  `json:"dry_run,omitempty"`
 }
 
-// GCResponse says what was removed, or would be, and what is kept.
+// GCResponse describes what was removed, or would be, and what is kept.
 type GCResponse struct {
 	Removed []TrashEntry `json:"removed"`
 	Kept    []TrashEntry `json:"kept"`

@@ -42,7 +42,7 @@ type RoleCheck struct {
 	Write bool   `json:"write,omitempty"`
 }
 
-// RoleDecision says what would be decided, and why.
+// RoleDecision describes what would be decided, and why.
 type RoleDecision struct {
 	Role      string       `json:"role"`
 	Agent     string       `json:"agent,omitempty"`

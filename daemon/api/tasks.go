@@ -132,7 +132,7 @@ type Task struct {
 	Result  string      `json:"result,omitempty"`
 	// Final: nothing more will become of it by itself. What it left is then counted.
 	Final bool `json:"final,omitempty"`
-	// Code says why its branch is not merged, Paths where; Log is what the check printed.
+	// Code is the reason why its branch is not merged, Paths the conflicting files; Log is what the check printed.
 	Code           Code     `json:"code,omitempty"`
 	MergeCommitSHA string   `json:"merge_commit_sha,omitempty"`
 	Paths          []string `json:"paths,omitempty"`
@@ -214,7 +214,7 @@ type CommitResponse struct {
 type DoneRequest struct {
 	// By is "done" (the default) or "task_complete".
 	By TaskEnd `json:"by,omitempty"`
-	// Failed says that the task did not succeed: its branch is not merged.
+	// Failed is true if the task did not succeed: its branch is not merged.
 	Failed  bool   `json:"failed,omitempty"`
 	Message string `json:"message,omitempty"`
 }

@@ -104,8 +104,8 @@ type Agent struct {
 	HostPorts []uint16 `json:"host_ports,omitempty"`
 	// Warnings are what will keep it from its work.
 	Warnings []string `json:"warnings,omitempty"`
-	// Env names the variables that it is given beside those of its base type. What they
-	// are is never told.
+	// Env names the variables that it is given beside those of its base type. Their
+	// values are never returned.
 	Env         []string  `json:"env,omitempty"`
 	Counters    *Counters `json:"counters,omitempty"`
 	MemoryBytes int64     `json:"memory_bytes,omitempty"`
@@ -167,7 +167,7 @@ type AddRequest struct {
 	// UDPPorts are mapped as Ports are, for UDP.
 	UDPPorts []int    `json:"udp_ports,omitempty"`
 	Command  []string `json:"command,omitempty"`
-	// AutoMerge says whether tasks that end well are merged; nil: as configured.
+	// AutoMerge reports whether tasks that end well are merged; nil: as configured.
 	AutoMerge *bool `json:"auto_merge,omitempty"`
 	// RemoveAfter removes the agent when its branch is merged; nil: as configured.
 	RemoveAfter *bool `json:"remove_after,omitempty"`
@@ -189,7 +189,7 @@ type AddRequest struct {
 	Env map[string]string `json:"env,omitempty"`
 }
 
-// RemoveResponse says what removal put aside.
+// RemoveResponse describes what removal put aside.
 type RemoveResponse struct {
 	Name  string `json:"name"`
 	Trash string `json:"trash,omitempty"`
@@ -259,7 +259,7 @@ type DaemonStatus struct {
 	Reconcile *ReconcileReport `json:"reconcile,omitempty"`
 }
 
-// Attach tells a client where the agent's own server is: terminals and
+// Attach is the address of the agent's own server, for clients: terminals and
 // output streams go there directly, so that they outlive the daemon.
 type Attach struct {
 	Agent  string `json:"agent"`

@@ -17,7 +17,7 @@ type town struct {
 	now    time.Time
 	queues map[string]*Queue
 	calls  []*call
-	// first is the answer that a queue accepted, whether the commander was told or not.
+	// first is the answer that a queue accepted, even if the commander got no confirmation.
 	first map[string]api.Answer
 	// published counts the events of a question.
 	asked, ended map[string]int
@@ -101,7 +101,7 @@ func (w *town) some(t *rapid.T) *call {
 	return rapid.SampledFrom(open).Draw(t, "call")
 }
 
-// answer is a commander's. With lost, polisd dies before it can tell the commander, who
+// answer is a commander's. With lost, polisd dies before it can answer the commander, who
 // answers again later.
 func (w *town) answer(t *rapid.T) {
 	var ids []string

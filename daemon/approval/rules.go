@@ -118,7 +118,7 @@ type Decision struct {
 	Rule, Source, Reason string
 }
 
-// Decide says what the rules say to a question; VerdictAsk if a person decides.
+// Decide applies the rules to a question; VerdictAsk if a person decides.
 func (r Rules) Decide(q Question) Decision {
 	tool := q.Kind == api.ApprovalTool
 	if tool {

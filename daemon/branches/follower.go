@@ -85,7 +85,7 @@ func (f *Follower) Moved() <-chan struct{} {
 	return c
 }
 
-// SetAgents says whose branches count besides the target.
+// SetAgents sets whose branches are followed besides the target.
 func (f *Follower) SetAgents(as []Agent) {
 	as = slices.Clone(as)
 	slices.SortFunc(as, func(a, b Agent) int { return strings.Compare(a.Name, b.Name) })

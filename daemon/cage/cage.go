@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrUnavailable says that this kernel cannot confine a program.
+// ErrUnavailable reports that this kernel cannot confine a program.
 var ErrUnavailable = errors.New("programs cannot be confined on this machine")
 
-// Cage says what one program may do. The zero Cage lets it read what its user
+// Cage describes what one program may do. The zero Cage lets it read what its user
 // may read, and neither write a file nor start a program.
 type Cage struct {
 	// Write are the directories, and files, below which the program may write,

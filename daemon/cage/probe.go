@@ -24,7 +24,7 @@ var probe = sync.OnceValue(func() error {
 // missing. The kernel is queried once.
 func Probe() error { return probe() }
 
-// Check says whether a program, found as exec.LookPath finds it, can be started
+// Check reports whether a program, found as exec.LookPath finds it, can be started
 // in a cage: scripts cannot.
 func Check(program string) error {
 	path, err := exec.LookPath(program)

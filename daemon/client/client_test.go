@@ -336,7 +336,7 @@ func TestContextsEndCalls(t *testing.T) {
 		cancel2(why)
 	}()
 	_, err = c.Status(ctx2)
-	require.ErrorIs(t, err, why, "the cause tells a signal from a time-out")
+	require.ErrorIs(t, err, why, "the cause distinguishes a signal from a time-out")
 }
 
 func TestProgressArrivesInOrder(t *testing.T) {

@@ -11,12 +11,12 @@
 // There is one method for each route of the API but those for root alone
 // (docs/openapi.json describes them all), with the types of package polis/daemon/api. Calls end with their
 // context; they have no bound of their own but that of connecting, so give
-// them a deadline. Long calls (Up, Add) tell their steps to a function.
+// them a deadline. Long calls (Up, Add) report their steps to a function.
 //
 // Every error is an *api.Error with a code that stays (docs/errors.md), a
-// message for people and mostly a hint; api.CodeOf tells the code of any
-// error. CodeUnavailable says that polisd is not there: what was asked may
-// have been done all the same if the connection was lost meanwhile.
+// message for people and mostly a hint; api.CodeOf returns the code of any
+// error. CodeUnavailable: polisd was not reached, or the connection was lost; in that case
+// the request may have been carried out.
 //
 // Events are followed with Events. A connection that is lost ends it with
 // CodeUnavailable; ask again with Since set to the last ID. If more happened

@@ -116,7 +116,7 @@ func (s *Session) Stdin() io.Writer {
 // CloseStdin ends the process's standard input.
 func (s *Session) CloseStdin() error { return s.in.Write(wire.FrameStdin, nil) }
 
-// Resize tells the process's terminal its size in character cells.
+// Resize sets the size of the process's terminal, in character cells.
 func (s *Session) Resize(rows, cols uint16) error {
 	var p [4]byte
 	binary.BigEndian.PutUint16(p[0:], rows)
@@ -186,7 +186,7 @@ func (s *Session) broken(format string, args ...any) *api.Error {
 	return api.Errorf(api.CodeShimUnavailable, "agent "+s.agent+" broke the protocol: "+format, args...)
 }
 
-// shimError says why an agent's own socket could not be used.
+// shimError returns the reason why an agent's own socket could not be used.
 func shimError(ctx context.Context, agent, socket string, err error) *api.Error {
 	switch {
 	case context.Cause(ctx) != nil:

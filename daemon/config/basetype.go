@@ -17,7 +17,7 @@ import (
 //go:embed types/*.toml
 var builtin embed.FS
 
-// BaseType says how to run one kind of coding agent. In Run and Prompt
+// BaseType describes how to run one kind of coding agent. In Run and Prompt
 // "{prompt}" stands for the task; Run without it gets the task as its last argument.
 type BaseType struct {
 	Name        string   `toml:"-" json:"name"`
@@ -37,7 +37,7 @@ type BaseType struct {
 	Continue []string `toml:"continue" json:"continue,omitempty"`
 	// Stream is how Run prints what it does as lines that polis reads.
 	Stream Stream `toml:"stream" json:"stream,omitzero"`
-	// PromptForm says how Run takes a task: see [BaseType.PromptCommand].
+	// PromptForm describes how Run takes a task: see [BaseType.PromptCommand].
 	PromptForm string `toml:"-" json:"prompt_form,omitempty"`
 	// NoInput gives Run no standard input: programs that read it, if it is no
 	// terminal, would wait for ever for its end.
@@ -62,12 +62,12 @@ type BaseType struct {
 	// is added with a limit of its own.
 	MemoryMB int             `toml:"memory_mb" json:"memory_mb,omitempty"`
 	Mounts   []setting.Mount `toml:"mounts" json:"mounts,omitempty"`
-	// Permissions says how the program asks before it does something.
+	// Permissions describes how the program asks before it does something.
 	Permissions Permissions `toml:"permissions" json:"permissions,omitzero"`
 	// Tools are the names that the program has for its tools, by the names that rules use, or by
 	// classes of tools (approval.ReadNames).
 	Tools map[string][]string `toml:"tools" json:"tools,omitempty"`
-	// AutoMerge says whether tasks that end well are merged; nil: as [merge] has it.
+	// AutoMerge reports whether tasks that end well are merged; nil: as [merge] has it.
 	AutoMerge *bool `toml:"auto_merge" json:"auto_merge,omitempty"`
 	// Identity is who commits of agents of this type are by, unless [git] says more.
 	Identity Identity `toml:"identity" json:"identity,omitzero"`

@@ -90,7 +90,7 @@ type Locks struct {
 type Shared struct {
 	// Paths are globs of ignored files of the project that agents see.
 	Paths []string `toml:"paths"`
-	// Pnpm says that packages are installed with pnpm, and their files kept once.
+	// Pnpm is true if packages are installed with pnpm, and their files kept once.
 	Pnpm bool `toml:"pnpm"`
 }
 
@@ -111,10 +111,10 @@ type Role struct {
 	Network NetworkRules `toml:"network"`
 	// Tools decide about tools of the agents' programs; without them a person does.
 	Tools api.ToolRules `toml:"tools"`
-	// Leftovers says what is done about processes that a command left running:
+	// Leftovers describes what is done about processes that a command left running:
 	// api.LeftoversKeep ("" too), LeftoversEnd or LeftoversAsk.
 	Leftovers string `toml:"leftovers"`
-	// Patrol says what is done about agents of this role that stall.
+	// Patrol describes what is done about agents of this role that stall.
 	Patrol PatrolRules `toml:"patrol"`
 	// Model is what the programs of agents of this role work with, unless a task says another;
 	// Models is the same for one base type each.

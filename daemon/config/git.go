@@ -23,7 +23,7 @@ const (
 	RemotePush  Remote = "push"
 )
 
-// Allows says whether the permission is enough for another one.
+// Allows reports whether the permission is enough for another one.
 func (r Remote) Allows(want Remote) bool {
 	order := []Remote{RemoteNone, RemoteFetch, RemotePush}
 	return slices.Index(order, r) >= slices.Index(order, want)

@@ -8,7 +8,7 @@ import (
 	"polis/daemon/api"
 )
 
-// Leftovers says what is done about processes that a command of an agent of the role, with a
+// Leftovers returns what is done about processes that a command of an agent of the role, with a
 // rule of its own or "",
 // left running when it ended.
 func (c *Config) Leftovers(role, own string) string {

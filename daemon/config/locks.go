@@ -12,7 +12,7 @@ import (
 	"polis/fusefs/policy/glob"
 )
 
-// LockRules say how long leases last and what a second agent gets. They are
+// LockRules describe how long leases last and what a second agent gets. They are
 // in [locks], where both keys have defaults, and in [roles.NAME.locks], where
 // what is not said is as in [locks].
 type LockRules struct {

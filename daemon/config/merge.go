@@ -32,7 +32,7 @@ type MergeRules struct {
 	CheckTimeout *setting.Duration `toml:"check_timeout"`
 	// CheckMemoryMB is its memory limit; 0: that of an agent.
 	CheckMemoryMB *int `toml:"check_memory_mb"`
-	// OnStart says what becomes of an agent's branch before a task, if the target
+	// OnStart describes what becomes of an agent's branch before a task, if the target
 	// has moved: OnStartUpdate, OnStartRebase or OnStartKeep.
 	OnStart *string `toml:"on_start"`
 	// Batch is how many waiting branches are merged and checked together.
@@ -85,19 +85,19 @@ func (c *Config) MergeRules(workspace string) MergeRules {
 	return r
 }
 
-// AutoMerge says whether tasks of an agent that end well are merged: as the
+// AutoMerge reports whether tasks of an agent that end well are merged: as the
 // agent has it, else its type, else the workspace, else [merge].
 func (c *Config) AutoMerge(workspace string, t BaseType, agent *bool) bool {
 	return *first(agent, first(t.AutoMerge, c.MergeRules(workspace).AutoMerge))
 }
 
-// RemoveAfter says whether an agent is removed when its branch is merged: as the
+// RemoveAfter reports whether an agent is removed when its branch is merged: as the
 // agent has it, else its role, else the workspace, else [merge].
 func (c *Config) RemoveAfter(workspace, role string, agent *bool) bool {
 	return *first(agent, first(c.Roles[role].RemoveAfter, c.MergeRules(workspace).RemoveAfter))
 }
 
-// OnStart says what is done with an agent's branch before a task: as its role has it,
+// OnStart returns what is done with an agent's branch before a task: as its role has it,
 // else the workspace, else [merge].
 func (c *Config) OnStart(workspace, role string) string {
 	if s := c.Roles[role].OnStart; s != "" {

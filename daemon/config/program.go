@@ -54,7 +54,7 @@ func (t *BaseType) find(box Sandbox) {
 	}
 }
 
-// within says whether p is dir or below it.
+// within reports whether p is dir or below it.
 func within(dir, p string) bool {
 	return p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/")
 }
@@ -74,7 +74,7 @@ func onHost(p string, mounts []setting.Mount) (string, bool) {
 	return "", false
 }
 
-// inSandbox says whether a sandbox has a file of the host.
+// inSandbox reports whether a sandbox has a file of the host.
 func inSandbox(host string, mounts []setting.Mount) bool {
 	for _, m := range mounts {
 		if within(m.Source, host) {

@@ -47,8 +47,8 @@ const modelPlaceholder = "{model}"
 
 var modelName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}$`)
 
-// With is the type with a Run line that chooses a model ("" for the usual one) and, if
-// so told, goes on with the last session. own is the agent's own command line, which
+// With is the type with a Run line that chooses a model ("" for the usual one) and, with
+// goOn, continues the last session. own is the agent's own command line, which
 // polis does not change.
 func (t BaseType) With(own []string, model string, goOn bool) (BaseType, error) {
 	var words []string

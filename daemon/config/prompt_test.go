@@ -11,7 +11,7 @@ import (
 	"polis/daemon/api"
 )
 
-// misread says whether a program that parses its options as usual takes a word of line
+// misread reports whether a program that parses its options as usual takes a word of line
 // that has the task in it for an option.
 func misread(line []string, prompt string) bool {
 	for _, w := range line {

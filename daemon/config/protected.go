@@ -28,7 +28,7 @@ func DefaultProtected() []string {
 	}
 }
 
-// checkGlobs says which pattern of a list is none.
+// checkGlobs returns an error that names the first malformed pattern of a list.
 func checkGlobs(globs []string) error {
 	if len(globs) > maxProtected {
 		return fmt.Errorf("%d patterns: at most %d", len(globs), maxProtected)

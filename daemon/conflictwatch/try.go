@@ -83,7 +83,7 @@ func (r *Watcher) try(ctx context.Context, p *picture) error {
 	return nil
 }
 
-// payers says which agent each merge is charged to: of the two, the one that has
+// payers returns which agent each merge is charged to: of the two, the one that has
 // more of them, which is who has just made a commit.
 func payers(all []attempt) map[string][]merge.Pair {
 	count, by := map[string]int{}, map[string][]merge.Pair{}

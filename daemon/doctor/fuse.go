@@ -70,7 +70,7 @@ func (d *Doctor) rings() api.Check {
 const granted = "granted"
 
 // probeView mounts a view of a directory on the file system of arg, reads a
-// large file through it and says whether passthrough was granted.
+// large file through it and reports whether passthrough was granted.
 func probeView(ctx context.Context, arg string) (found string, err error) {
 	dir, err := os.MkdirTemp(arg, ".polis-doctor-")
 	if err != nil {

@@ -97,7 +97,7 @@ func (d *Doctor) git(ctx context.Context) api.Check {
 	return ok(name, out)
 }
 
-// cage says whether the daemon's git can be kept from running what agents wrote.
+// cage reports whether the daemon's git can be kept from running what agents wrote.
 func (d *Doctor) cage(context.Context) api.Check {
 	const name = "confined git"
 	const cost = "nothing that needs git works: it would run what agents wrote, as the owner of the project"

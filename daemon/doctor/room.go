@@ -20,7 +20,7 @@ func (d *Doctor) room(context.Context) api.Check {
 	return roomIn(d.config, int64(s.Totalram*uint64(s.Unit)))
 }
 
-// roomIn says how many agents with the usual limits are let in at once; see
+// roomIn returns how many agents with the usual limits are let in at once; see
 // [admission] and [limits.total] of polisd.toml(5).
 func roomIn(c config.Config, memory int64) api.Check {
 	const name, mb = roomName, 1 << 20

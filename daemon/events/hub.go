@@ -71,7 +71,7 @@ func (h *Hub) trim() {
 	h.ring = kept[over:]
 }
 
-// Read is Since, and says whether events above id are missing in what it
+// Read is Since, and reports whether events above id are missing in what it
 // returns: they were pushed out, or were of an earlier life. A caller that asks for all
 // there are (0) misses nothing. last is the newest number there was.
 func (h *Hub) Read(id uint64) (evs []api.Event, last uint64, missed bool) {

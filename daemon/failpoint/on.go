@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// Hit says that a step was reached, and ends the process if it is the one.
+// Hit marks a step as reached, and ends the process if a test has chosen this step.
 func Hit(step string) {
 	file := os.Getenv("POLIS_FAILPOINT")
 	if file == "" {

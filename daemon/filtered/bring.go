@@ -213,7 +213,7 @@ func (s *objectStore) judge(ctx context.Context, t tips, some, not []string) (ma
 	return files, list, nil
 }
 
-// readable says whether the view would let the agent read a file of that name.
+// readable reports whether the view would let the agent read a file of that name.
 func (s *objectStore) readable(path string) bool {
 	for part := range strings.SplitSeq(path, "/") {
 		switch strings.ToLower(part) {

@@ -11,7 +11,7 @@ import (
 	"polis/daemon/git"
 )
 
-// ErrWithheld says that a commit has a file that its author cannot have read.
+// ErrWithheld reports that a commit has a file that its author cannot have read.
 var ErrWithheld = errors.New("the agent's rules withhold it")
 
 // Judge distinguishes what an agent can have made from what it can only have named.

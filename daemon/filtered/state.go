@@ -25,7 +25,7 @@ const (
 // maxState bounds those that are read at once, in bytes.
 const maxState = 64 << 20
 
-// state says what is in a store.
+// state describes what is in a store.
 type state struct {
 	// Tips are objects whose whole history is in the store.
 	Tips []string `json:"tips"`

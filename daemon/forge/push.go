@@ -35,7 +35,7 @@ func (p Push) run(ctx context.Context, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// Do pushes. It says whether the remote changed; it had the commit already if not.
+// Do pushes. It reports whether the remote changed; otherwise the remote had the commit already.
 func (p Push) Do(ctx context.Context) (changed bool, err error) {
 	if err := git.CheckBranch(p.Branch); err != nil {
 		return false, api.Errorf(api.CodeBadRequest, "%w", err)
@@ -67,7 +67,7 @@ func (p Push) Do(ctx context.Context) (changed bool, err error) {
 	return true, nil
 }
 
-// rejected finds why a remote refused a ref in what push --porcelain says.
+// rejected finds why a remote refused a ref in the output of push --porcelain.
 func rejected(out string) string {
 	for line := range strings.Lines(out) {
 		if rest, ok := strings.CutPrefix(line, "!\t"); ok {

@@ -108,7 +108,7 @@ func kindOf(host string) Kind {
 	return Unknown
 }
 
-// named says whether one label of host is word: gitlab.example.com is, and
+// named reports whether one label of host is word: gitlab.example.com is, and
 // notgitlab.com is not.
 func named(host, word string) bool {
 	for _, label := range strings.Split(host, ".") {

@@ -13,7 +13,7 @@ const (
 	maxCommits = 50
 )
 
-// Commit is what a pull request says of one commit.
+// Commit is one commit as a pull request shows it.
 type Commit struct{ Subject, Body string }
 
 // Work is what a pull request is about.

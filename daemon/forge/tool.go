@@ -127,8 +127,8 @@ func (t *Tool) arguments(req Request) (args []string, stdin string) {
 	return args, stdin
 }
 
-// run runs the program in the root directory, where no repository can tell it
-// anything, and returns what it printed.
+// run runs the program in the root directory, where no repository can configure
+// it, and returns what it printed.
 func (t *Tool) run(ctx context.Context, stdin *strings.Reader, args ...string) (*bytes.Buffer, error) {
 	out := &bytes.Buffer{}
 	cred, err := git.Credential(t.Own.UID, t.GID)

@@ -24,7 +24,7 @@ const (
 // maxLink bounds the text of a symbolic link, in bytes: PATH_MAX.
 const maxLink = 4096
 
-// ErrRaw says that git's list of changes cannot be read.
+// ErrRaw reports that git's list of changes cannot be read.
 var ErrRaw = errors.New("git diff-tree: cannot read its answer")
 
 // Change is a path in which two trees differ.
@@ -33,7 +33,7 @@ type Change struct {
 	Old, New string // modes, six octal digits; "000000" where there is none
 	OldID    string // object of the old side
 	ID       string // object of the new side
-	// Target is the text of a symbolic link of the new side. TooLong says that it
+	// Target is the text of a symbolic link of the new side. TooLong is true if it
 	// has more than 4096 bytes and was not read.
 	Target  string
 	TooLong bool

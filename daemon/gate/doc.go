@@ -1,6 +1,5 @@
-// Package gate decides whether what an agent committed may come home: into the
-// target branch, or out to a remote. The view holds an agent to its rules when a
-// file is opened; git's own plumbing (update-index --cacheinfo, commit-tree) can
+// Package gate decides whether what an agent committed may be merged into the target
+// branch, or pushed to a remote. The view enforces the agent's rules when a file is opened; git's own plumbing (update-index --cacheinfo, commit-tree) can
 // record any path without opening it. Here the result is compared with the rules
 // once more, name by name, before it counts.
 //
@@ -8,5 +7,5 @@
 // (Changes). What counts as the agent's is every path in which the tree that
 // would become the target's differs from the target, regardless of who wrote it first.
 //
-// It moves no ref, writes no object, and asks nobody. It holds no lock.
+// It moves no ref, writes no object, and queries no person. It holds no lock.
 package gate

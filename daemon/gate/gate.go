@@ -25,17 +25,17 @@ type Claim struct {
 	Paths Patterns
 }
 
-// Finding is a path that does not come home by itself, and the rule it breaks.
+// Finding is a path that is not merged without a person, and the rule that it breaks.
 type Finding struct{ Path, Why string }
 
 func (f Finding) String() string { return fmt.Sprintf("%q (%s)", f.Path, f.Why) }
 
-// Verdict is what Rules say about a list of changes. A path is in one of the two
+// Verdict is the result of Rules for a list of changes. A path is in one of the two
 // lists at most.
 type Verdict struct {
 	// Undeclared are outside of the agent's rules. No acceptance lets them through.
 	Undeclared []Finding
-	// Protected come home after a person said so.
+	// Protected are merged after a person accepts them.
 	Protected []Finding
 }
 
@@ -52,7 +52,7 @@ func (r Rules) Judge(changes []Change) Verdict {
 	return v
 }
 
-// undeclared says which rule withholds a change from the agent.
+// undeclared returns the rule that withholds a change from the agent, "" if none does.
 func (r Rules) undeclared(c Change) string {
 	for _, o := range r.Others {
 		if p, ok := o.Paths.Covers(c.Path); ok {
@@ -92,7 +92,7 @@ func (r Rules) undeclared(c Change) string {
 	return ""
 }
 
-// protected says why a person has to accept a change.
+// protected returns the reason why a person has to accept a change, "" if there is none.
 func (r Rules) protected(c Change) string {
 	if p, ok := r.Protected.Covers(c.Path); ok {
 		return fmt.Sprintf("protected %q", p)
@@ -121,8 +121,8 @@ func (r Rules) protected(c Change) string {
 	return ""
 }
 
-// leads resolves the text of a link at a path, without looking at other links.
-// inside says that it stays in the repository; to is "" for its root.
+// leads resolves the text of a link at a path, without reading other links.
+// inside is true if it stays in the repository; to is "" for its root.
 func leads(at, target string) (to string, inside bool) {
 	if target == "" || strings.HasPrefix(target, "/") || strings.ContainsRune(target, 0) {
 		return "", false

@@ -70,7 +70,7 @@ func parseStep(line string) (Step, bool) {
 	return Step{}, false
 }
 
-// stepper passes progress to say, and all other output to rest. It reports the start and the end
+// stepper passes progress to the function say, and all other output to rest. It reports the start and the end
 // of a part, and every few percent between.
 type stepper struct {
 	say  func(Step)

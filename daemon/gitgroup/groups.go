@@ -158,7 +158,7 @@ func (g *Groups) Drop(agent string) {
 	}
 }
 
-// Begin says that there is an agent of that name, again.
+// Begin registers an agent, also one whose name was used before.
 func (g *Groups) Begin(agent string) {
 	if g == nil {
 		return

@@ -9,5 +9,5 @@
 // The agent's home is hostile: the agent has written it. This package follows no link there that
 // leads out of it, reads only regular files that belong to the agent, and bounds what it parses of
 // them. It writes nothing into the owner's home. It holds no lock; its state is one file for each
-// agent, which says what was copied.
+// agent, which lists what was copied.
 package home

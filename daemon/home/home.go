@@ -59,7 +59,7 @@ func Seed(s Spec) ([]setting.Mount, error) {
 //     agent's own is kept beside it, with ".polis-old" at the end of its name.
 //   - Otherwise the agent's file stays.
 //
-// Then the dialogs of the agent's program are answered in the files that say so.
+// Then the dialogs of the agent's program are answered in the files that record the answers.
 func Refresh(s Spec) error { return s.refreshCopies(ownersHome(s.Owner)) }
 
 // ownersHome is the home directory of a user; "" for a user without an account.

@@ -67,7 +67,7 @@ func Probe(ctx context.Context, program string) ([]api.Loss, error) {
 	return out, nil
 }
 
-// Lacks says whether something is among what is missing.
+// Lacks reports whether something is among what is missing.
 func Lacks(lost []api.Loss, capability string) bool {
 	return slices.ContainsFunc(lost, func(l api.Loss) bool { return l.Capability == capability })
 }

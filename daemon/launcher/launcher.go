@@ -62,7 +62,7 @@ func (f *Fork) Start(_ context.Context, _ string, spec string) error {
 	return nil
 }
 
-// Alive says whether the shim that was started for dir still runs, also if its files
+// Alive reports whether the shim that was started for dir still runs, also if its files
 // are gone.
 func (f *Fork) Alive(_ context.Context, _ string, dir string) (bool, error) {
 	pid, err := f.pid(dir)
@@ -110,9 +110,9 @@ func old(pid int, dir string) int {
 	return pid
 }
 
-// born is when a process began, in clock ticks since boot, and whether it is
-// over and only waits for its parent (proc_pid_stat(5)). Unlike its command line,
-// which is in its own memory, the kernel can always tell that.
+// born returns when a process began, in clock ticks since boot, and whether it has
+// exited and only waits for its parent (proc_pid_stat(5)). The kernel always has both,
+// unlike the command line, which is in the memory of the process.
 func born(pid int) (at uint64, over bool, err error) {
 	now, at, err := state(pid)
 	return at, now == "Z" || now == "X", err

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrNoProcess says that an agent has no shim that runs.
+// ErrNoProcess reports that an agent has no shim that runs.
 var ErrNoProcess = errors.New("no shim runs")
 
 // Process is one life of a shim.
@@ -54,13 +54,13 @@ func processOf(pid int) (Process, error) {
 	return Process{process{pid, at}}, err
 }
 
-// Alive says whether this life still lasts.
+// Alive reports whether this life still lasts.
 func (p Process) Alive() bool {
 	at, over, err := born(p.p.pid)
 	return err == nil && !over && at == p.p.born
 }
 
-// Stopped says whether a signal has stopped the process. One that is traced is not.
+// Stopped reports whether a signal has stopped the process. One that is traced is not.
 func (p Process) Stopped() (bool, error) {
 	state, at, err := state(p.p.pid)
 	if err != nil {

@@ -30,8 +30,8 @@ func (*Systemd) do(ctx context.Context, f func(*dbus.Conn) error) error {
 // daemonUnit is polisd's own.
 const daemonUnit = "polisd.service"
 
-// Stopping says whether systemd is stopping polisd, as opposed to restarting
-// it: the job of the unit tells (org.freedesktop.systemd1(5)).
+// Stopping reports whether systemd is stopping polisd, as opposed to restarting
+// it: it reads the job of the unit (org.freedesktop.systemd1(5)).
 func (s *Systemd) Stopping(ctx context.Context) (stop bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -62,7 +62,7 @@ func (s *Systemd) Start(ctx context.Context, agent, _ string) error {
 	})
 }
 
-// Alive says whether the unit is active.
+// Alive reports whether the unit is active.
 func (s *Systemd) Alive(ctx context.Context, agent, _ string) (alive bool, err error) {
 	err = s.do(ctx, func(c *dbus.Conn) error {
 		p, err := c.GetUnitPropertyContext(ctx, unit(agent), "ActiveState")

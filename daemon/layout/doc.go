@@ -1,3 +1,3 @@
-// Package layout says where things are: below a workspace, below the run
+// Package layout has the paths of all files: below a workspace, below the run
 // directory. It only joins strings; it creates and reads nothing.
 package layout

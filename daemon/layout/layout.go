@@ -45,7 +45,7 @@ func (w Workspace) Private(agent string) string { return filepath.Join(w.Private
 // Home is the directory the sandbox sees as $HOME.
 func (w Workspace) Home(agent string) string { return filepath.Join(w.Dir(), "homes", agent) }
 
-// Copied says which files of the agent's home were copied from the owner's, and what was copied.
+// Copied is the file that records which files of the agent's home were copied from the owner's.
 func (w Workspace) Copied(agent string) string { return w.Home(agent) + ".copied" }
 
 // Scratch is the directory the sandbox sees as /var/tmp.
@@ -57,7 +57,7 @@ func (w Workspace) Overlay(agent string) string { return filepath.Join(w.Dir(), 
 // Store is the content of the packages that agents installed.
 func (w Workspace) Store() string { return filepath.Join(w.Dir(), "store") }
 
-// LogBase is the extended attribute of an output log that says how many bytes
+// LogBase is the extended attribute of an output log that holds how many bytes
 // of it came before the file, in decimal digits.
 const LogBase = "user.polis.log-base"
 
@@ -70,7 +70,7 @@ func (w Workspace) Tracked() string { return filepath.Join(w.Dir(), "tracked") }
 // Tries is where the objects of merges that are only tried live for a moment.
 func (w Workspace) Tries() string { return filepath.Join(w.Dir(), "tries") }
 
-// Maintained says when maintenance was last done, and what it did.
+// Maintained is the file that records when maintenance was last done, and what it did.
 func (w Workspace) Maintained() string { return filepath.Join(w.Dir(), "maintained.json") }
 
 // CheckPrefix begins the names of the shims that run checks (package check). No
@@ -86,7 +86,7 @@ func (w Workspace) CheckLogs() string { return filepath.Join(w.Dir(), "check-log
 // Answers is the file of the answers to agents' questions that are remembered.
 func (w Workspace) Answers() string { return filepath.Join(w.Dir(), "answers.json") }
 
-// State is the one file of what the kernel and git cannot tell.
+// State is the one file of what neither the kernel nor git records.
 func (w Workspace) State() string { return filepath.Join(w.Dir(), "state.json") }
 
 // Owner is the lock file of the polisd that has the workspace open.

@@ -56,7 +56,7 @@ type Request struct {
 	DryRun bool
 	// Rules are what the result is compared with; the zero value allows all.
 	Rules gate.Rules
-	// AcceptProtected says that a person accepts changes of protected paths.
+	// AcceptProtected is true if a person accepts changes of protected paths.
 	AcceptProtected bool
 	// Head is the commit the branch must be at; empty for any.
 	Head string

@@ -18,7 +18,7 @@ const lingerTime = 10 * time.Second
 // maxFile bounds what is read of a lock file, in bytes.
 const maxFile = 16 << 10
 
-// Owner is what a lock file says about the daemon that holds it.
+// Owner is the content of a lock file: the daemon that holds it.
 type Owner struct {
 	// PID is the number of its process.
 	PID int
@@ -30,7 +30,7 @@ func (o Owner) String() string {
 	return fmt.Sprintf("polisd %d with run_dir %s", o.PID, o.RunDir)
 }
 
-// HeldError says that another daemon holds the lock.
+// HeldError reports that another daemon holds the lock.
 type HeldError struct {
 	Path string
 	// Owner may be incomplete: it has just taken the lock, or is of an earlier version.
@@ -108,7 +108,7 @@ func try(path string, me Owner) (_ *Lock, err error) {
 	return &Lock{f: f, path: path}, nil
 }
 
-// Read returns what the lock file at path says, of the daemon that holds or last held it.
+// Read returns the daemon that holds or last held the lock file at path.
 func Read(path string) (Owner, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -118,7 +118,7 @@ func Read(path string) (Owner, error) {
 	return read(f), nil
 }
 
-// read returns what f says. The first line is the process number, as in earlier versions.
+// read parses f. The first line is the process number, as in earlier versions.
 func read(f *os.File) (o Owner) {
 	buf := make([]byte, maxFile)
 	n, _ := f.ReadAt(buf, 0) //nolint:errcheck // a short read is the end of the file

@@ -21,12 +21,12 @@ type Sample struct {
 	Net   uint64 // bytes received and sent, without its loopback
 }
 
-// Observed is what the kernel, the shim and the records say of an agent.
+// Observed is what the kernel, the shim and the records report of an agent.
 type Observed struct {
 	Agent, Workspace string
 	Generation       uint64
 	Status           api.Status
-	// Shim says that the agent's shim lives, Program that its main command does.
+	// Shim is true if the agent's shim lives, Program if its main command does.
 	Shim, Program bool
 	// PID is the process of that command.
 	PID int

@@ -14,7 +14,7 @@ type Patrol struct {
 // New returns a patrol that has seen nothing.
 func New() *Patrol { return &Patrol{tracks: map[string]*track{}} }
 
-// key tells incarnations of an agent's program apart: a finding about one says nothing of the next.
+// key identifies one run of an agent's program: a finding about it does not hold for the next.
 type key struct {
 	workspace  string
 	generation uint64
@@ -155,7 +155,7 @@ func (t *track) judge(now time.Time, o Observed, lim Limits) (Suspect, bool) {
 	return s, true
 }
 
-// works says whether the agent computed or printed since it last changed something.
+// works reports whether the agent computed or printed since it last changed something.
 func (t *track) works(now time.Time, s Suspect) bool {
 	return s.Output > 0 || float64(s.CPU)/float64(now.Sub(t.changed)) >= busyCPU
 }

@@ -33,7 +33,7 @@ func Resolves(class api.PatrolClass) string {
 func Settled(class api.PatrolClass, incident string, v View) string {
 	switch {
 	case v.Status != api.StatusRunning && v.Status != api.StatusIdle && v.Status != api.StatusCreating:
-		return "the agent is " + string(v.Status) // its records say so: nothing need be observed
+		return "the agent is " + string(v.Status) // by its records: nothing need be observed
 	case v.Err != nil:
 		return ""
 	case Incident(v.Observed) != incident && v.Shim:

@@ -63,10 +63,10 @@ func groups(fd int) ([]uint32, error) {
 	return nil, fmt.Errorf("read groups: more than %d", maxGroups)
 }
 
-// Admin says whether it is root, or who this process runs as.
+// Admin reports whether it is root, or who this process runs as.
 func (p Peer) Admin() bool { return p.UID == 0 || int(p.UID) == os.Geteuid() }
 
-// In says whether it is in a group. Root's group, and a negative number, are none.
+// In reports whether it is in a group. Root's group, and a negative number, are none.
 func (p Peer) In(gid int) bool {
 	return gid > 0 && (p.GID == uint32(gid) || slices.Contains(p.Groups, uint32(gid)))
 }

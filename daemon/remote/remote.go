@@ -65,7 +65,7 @@ func List(ctx context.Context, p *worktree.Project) ([]Remote, error) {
 	return list, nil
 }
 
-// isPath says whether git takes a remote's address as a path of this machine.
+// isPath reports whether git takes a remote's address as a path of this machine.
 func isPath(s string) bool {
 	if strings.Contains(s, "://") {
 		return false

@@ -21,7 +21,7 @@ const (
 	rawLogName    = "raw.log"
 )
 
-// streams says whether a request is for machine-readable output, and the agent's last task
+// streams reports whether a request is for machine-readable output, and the agent's last task
 // has it: else its output is what its program printed.
 func (s *Server) streams(r *http.Request) (bool, error) {
 	if !flag(r, "raw") {

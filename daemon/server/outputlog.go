@@ -157,7 +157,7 @@ func (l outputLog) send(w io.Writer) (*os.File, error) {
 	return last, nil
 }
 
-// lastLines says where at most n last lines of the first size bytes of f begin,
+// lastLines returns the offset at which the last n lines, or fewer, of the first size bytes of f begin,
 // and how many they are.
 func lastLines(f *os.File, size int64, n int) (begin int64, count int, err error) {
 	if n <= 0 || size == 0 {

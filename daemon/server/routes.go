@@ -5,7 +5,7 @@ import (
 	"net/http"
 )
 
-// Access says who may call a route.
+// Access is the class of callers that may call a route.
 type Access int
 
 const (

@@ -18,8 +18,8 @@ func (s *Server) sendScreen(w http.ResponseWriter, l outputLog, sc wire.Screen, 
 		return nil //nolint:nilerr // as said
 	}
 	for _, line := range sc.Lines {
-		_, _ = out.WriteString(line) //nolint:errcheck // Flush says it again
-		_ = out.WriteByte('\n')      //nolint:errcheck // Flush says it again
+		_, _ = out.WriteString(line) //nolint:errcheck // Flush returns the error again
+		_ = out.WriteByte('\n')      //nolint:errcheck // Flush returns the error again
 	}
 	_ = out.Flush() //nolint:errcheck // the client left
 	return nil

@@ -70,7 +70,7 @@ type known struct {
 	may Access
 }
 
-// grant says what a peer may call; false: nothing.
+// grant returns what a peer may call; false: nothing.
 func (s *Server) grant(p peer.Peer) (known, bool) {
 	who := known{Ucred: unix.Ucred{Pid: p.PID, Uid: p.UID, Gid: p.GID}}
 	switch {

@@ -214,7 +214,7 @@ func (s *Shim) handleApproval(w http.ResponseWriter, r *http.Request) error {
 }
 
 // handleAnswer takes an answer. What it holds for beyond the call takes effect in this shim at
-// once; polisd keeps it, and tells the shims of the other agents.
+// once; polisd saves it, and sends it to the shims of the other agents.
 func (s *Shim) handleAnswer(w http.ResponseWriter, r *http.Request) error {
 	var req wire.AnswerRequest
 	if err := readJSON(r, &req); err != nil {

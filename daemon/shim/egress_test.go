@@ -21,7 +21,7 @@ func TestWhatIsRememberedOfAnswersIsBounded(t *testing.T) {
 		until  time.Time
 	}{
 		{"everything is open", []string{"open"}, now.Add(time.Hour)},
-		{"a list, and nothing told is open any more", []string{"*.x.org"}, time.Time{}},
+		{"a list, and no address of an answer is open any more", []string{"*.x.org"}, time.Time{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p, err := egress.Parse(c.policy)

@@ -54,7 +54,7 @@ func (s *Shim) foreseenPath(ctx context.Context, class api.ToolClass, path strin
 	}
 	leases, err := s.views.locks.Holders(ctx, lockd.FileKey(path))
 	if err != nil {
-		s.Log.Debug("leases not read", "err", err) // the call itself will tell
+		s.Log.Debug("leases not read", "err", err) // the call itself reports it
 		return ""
 	}
 	for _, l := range leases {

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// npmRun runs the wrapper in a package with programs that only tell what they
+// npmRun runs the wrapper in a package with programs that only print what they
 // were called with, and returns what was called.
 func npmRun(t testing.TB, files map[string]string, programs []string, args ...string) (calls []string, stderr string) {
 	t.Helper()

@@ -19,7 +19,7 @@ type oomState struct {
 	last   string    // the last kill, in words
 	at     time.Time // when it was
 	before uint64    // kills when the program was started
-	judged bool      // the program has exited, and main tells whether it died of a kill
+	judged bool      // the program has exited, and main records whether the kernel killed it
 	main   bool
 }
 

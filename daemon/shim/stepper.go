@@ -76,7 +76,7 @@ func (s *Shim) closeRaw() error {
 	return s.raw.Close()
 }
 
-// reads says whether the command's output is a stream.
+// reads reports whether the command's output is a stream.
 func (st *stepper) reads() bool { return st != nil && st.raw != nil }
 
 // show writes the bytes that the command printed to the raw log, and the steps in them to

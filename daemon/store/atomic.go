@@ -15,7 +15,7 @@ import (
 // MaxFile bounds what is read back, in bytes.
 const MaxFile = 64 << 20
 
-// ErrCorrupt says that a state file could not be understood; it was put aside.
+// ErrCorrupt reports that a state file could not be understood; it was put aside.
 var ErrCorrupt = errors.New("state file is corrupt")
 
 // Backup is what WriteKept leaves beside path: the content before the last one.

@@ -65,9 +65,9 @@ type Agent struct {
 	InTask bool `json:"in_task,omitempty"`
 	// Task is the ID of that task.
 	Task string `json:"task,omitempty"`
-	// AutoMerge says whether tasks that end well are merged; nil: as configured.
+	// AutoMerge reports whether tasks that end well are merged; nil: as configured.
 	AutoMerge *bool `json:"auto_merge,omitempty"`
-	// RemoveAfter says whether it is removed when its branch is merged; nil: as configured.
+	// RemoveAfter reports whether it is removed when its branch is merged; nil: as configured.
 	RemoveAfter *bool `json:"remove_after,omitempty"`
 	// Ephemeral is as in api.AddRequest.
 	Ephemeral bool `json:"ephemeral,omitempty"`
@@ -81,7 +81,7 @@ type Agent struct {
 	HostPorts []uint16 `json:"host_ports,omitzero"`
 	// Env are variables of its own: keys, mostly. The file is root's alone.
 	Env map[string]string `json:"env,omitempty"`
-	// Generation grows with every shim of the agent; it tells a new life from an old one.
+	// Generation grows with every shim of the agent; it distinguishes the present shim from earlier ones.
 	Generation uint64 `json:"generation"`
 	Session    string `json:"session"`
 	Secret     string `json:"secret"`

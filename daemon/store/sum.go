@@ -12,11 +12,11 @@ import (
 	"strings"
 )
 
-// ErrNewer says that a file is whole and has keys this program does not know: a newer
+// ErrNewer reports that a file is whole and has keys this program does not know: a newer
 // one wrote it.
 var ErrNewer = errors.New("it was written by a newer polisd")
 
-// errSum says that a file is not what was written.
+// errSum reports that a file is not what was written.
 var errSum = errors.New("its checksum is wrong")
 
 const (

@@ -43,7 +43,7 @@ type End struct {
 	Output api.OutputRange
 }
 
-// maxMessage bounds what an agent says of its end, in bytes.
+// maxMessage bounds an agent's message about its end, in bytes.
 const maxMessage = 1000
 
 // Finish ends the task, unless it has ended: the first end counts.
@@ -63,7 +63,7 @@ func Finish(t *api.Task, e End) (first bool) {
 	return true
 }
 
-// Well says whether a task ended so that its branch may be merged.
+// Well reports whether a task ended so that its branch may be merged.
 func Well(t api.Task) bool {
 	switch {
 	case t.State != api.TaskEnded || t.Failed || t.Killed != "":

@@ -83,13 +83,13 @@ func (w *Workspace) Forward(ctx context.Context, agent, branch string) (Forwarde
 	return Forwarded{From: s.Head, To: to}, nil
 }
 
-// indexIs says whether an agent's index is the tree of a commit.
+// indexIs reports whether an agent's index is the tree of a commit.
 func (w *Workspace) indexIs(ctx context.Context, agent, commit string) bool {
 	_, err := w.within(ctx, agent, w.cmd(agent, View{}, "", "diff-index", "--cached", "--quiet", "--ignore-submodules=all", "--end-of-options", commit))
 	return err == nil
 }
 
-// busyWith says what git is in the middle of in an agent's worktree, if it is.
+// busyWith returns the unfinished git operation in an agent's worktree, "" if there is none.
 func (w *Workspace) busyWith(agent, branch string) (string, error) {
 	root, err := os.OpenRoot(w.admin(agent))
 	if err != nil {

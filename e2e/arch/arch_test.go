@@ -67,8 +67,8 @@ func underAny(path string, dirs ...string) bool {
 	return false
 }
 
-// A rule says what the packages below From must not import, except those
-// below Except, and why. What is below But they may.
+// A rule forbids imports to the packages below from, except those below except, and has the
+// reason. They may import what is below but.
 type rule struct {
 	from, except []string
 	but          []string

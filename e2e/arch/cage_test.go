@@ -85,7 +85,7 @@ func TestWhoLiftsTheCage(t *testing.T) {
 	})
 	require.NoError(t, err)
 	for at := range found {
-		require.Contains(t, lifts, at, "this lifts the cage of a git: is it never over what an agent wrote? Then say so in lifts")
+		require.Contains(t, lifts, at, "this lifts the cage of a git: is it never over what an agent wrote? Then list it in lifts")
 	}
 	for at := range lifts {
 		require.Contains(t, found, at, "listed, but not there any more")
@@ -103,7 +103,7 @@ func isCmd(e ast.Expr) bool {
 	return false
 }
 
-// mentionsGit says that a file imports daemon/git; elsewhere a field of such a
+// mentionsGit reports whether a file imports daemon/git; elsewhere a field of such a
 // name is another's.
 func mentionsGit(f *ast.File) bool {
 	for _, i := range f.Imports {

@@ -245,7 +245,7 @@ func look(q *packages.Package, d ast.Node, f *function, codes map[api.Code]strin
 	})
 }
 
-// isValue says whether the last of path is used as a value, and not compared with,
+// isValue reports whether the last of path is used as a value, and not compared with,
 // looked up, declared or listed to be looked for.
 func isValue(path []ast.Node) bool {
 	for i := len(path) - 1; i > 0; i-- {

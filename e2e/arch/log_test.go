@@ -68,7 +68,7 @@ func TestWhatTheStyleOfLogMessagesRefuses(t *testing.T) {
 	}
 }
 
-// logs says whether a call is one of a method of a slog.Logger, by its names.
+// logs reports whether a call is one of a method of a slog.Logger, by its names.
 func logs(call *ast.CallExpr) bool {
 	sel, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok || len(call.Args) == 0 || !slices.Contains([]string{"Debug", "Info", "Warn", "Error"}, sel.Sel.Name) {

@@ -19,8 +19,11 @@ var dialect = []struct {
 	phrase  *regexp.Regexp
 	instead string
 }{
-	{regexp.MustCompile(`(?i)\btold of\b`), `"is reported", "is logged", "gets"`},
-	{regexp.MustCompile(`(?i)\b(is|are|be|been|being) told\b`), `"gets", "sees", "is notified", "is called with"`},
+	{regexp.MustCompile(`(?i)\b(tells|telling)\b`), `"reports", "returns", "prints", "distinguishes"`},
+	{regexp.MustCompile(`(?i)\b(heard of|hears of)\b`), `"answers", "is notified"`},
+	{regexp.MustCompile(`\b[a-zA-Z.]+ (says|say) (whether|so)\b`), `"reports whether"`},
+	{regexp.MustCompile(`(?i)\b(has|have) nothing (left )?to (say|tell)\b`), `"returns nothing"`},
+	{regexp.MustCompile(`(?i)\b((is|are|was|were|be|been|being|not) told|told of)\b`), `"is reported", "is logged", "gets", "sees", "is notified", "is called with"`},
 	{regexp.MustCompile(`(?i)\b(to|can|cannot|could|may) be had\b`), `"available", "if the kernel supports it"`},
 	{regexp.MustCompile(`(?i)\b(is|are) said\b`), `"is reported", "the message is"`},
 	{regexp.MustCompile(`(?i)\bsays so\b`), `"reports it", "logs it", "returns an error"`},

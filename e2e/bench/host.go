@@ -177,7 +177,7 @@ func filesystem(dir string) string {
 	return fmt.Sprintf("file system %#x", st.Type)
 }
 
-// load says how quiet the machine is: of the last one and five minutes, this
+// load returns the machine's load averages: of the last one and five minutes, this
 // program's own included.
 func load() string {
 	b, err := os.ReadFile("/proc/loadavg")

@@ -66,7 +66,7 @@ func ratio(name string, limit float64) table.Row {
 	return table.Row{Name: name, Limit: limit, Kind: table.Ratio}
 }
 
-// beside says what bindfs and loopback measured where the row's goal was set.
+// beside returns what bindfs and loopback measured where the row's goal was set.
 func beside(r table.Row, bindfs, loopback float64) table.Row {
 	r.Peers = map[string]float64{"bindfs": bindfs, "loopback": loopback}
 	return r
@@ -194,7 +194,7 @@ func togetherJobs(s size) []job {
 	return jobs
 }
 
-// builds says whether a job needs Go's build cache.
+// builds reports whether a job needs Go's build cache.
 func (j job) builds() bool {
 	return slices.ContainsFunc(j.each, func(s step) bool { return s.Name == corpus.Module })
 }

@@ -28,7 +28,7 @@ func TestReport(t *testing.T) {
 		want   []string
 		not    string
 	}{
-		"what passes is not heard":            {in: pass + ended, strict: true, ok: true, want: []string{"pass p", "1 passed, 0 failed, 0 skipped"}, not: "chatter"},
+		"what passes prints nothing":          {in: pass + ended, strict: true, ok: true, want: []string{"pass p", "1 passed, 0 failed, 0 skipped"}, not: "chatter"},
 		"a failure says why":                  {in: pass + fail + ended, want: []string{"reason of B", "FAILED: p B", "1 passed, 1 failed"}},
 		"a skip outside of CI is only listed": {in: skip + ended, ok: true, want: []string{"skipped: p C: x_test.go:1: needs root"}},
 		"a skip in CI fails":                  {in: skip + ended, strict: true, want: []string{"in CI no test may be skipped"}},

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// slowMachine reports that this is an emulated machine.
+// slowMachine reports whether this is an emulated machine.
 func slowMachine() bool { return os.Getenv("POLIS_PATIENCE") != "" }
 
 // patience is how long to wait for what must happen; POLIS_PATIENCE (such as 10m) on a slow machine.
@@ -78,7 +78,7 @@ func eventually(t *testing.T, what string, f func() bool) {
 	}
 }
 
-// answers says whether polisd answers its clients.
+// answers reports whether polisd answers its clients.
 func answers(t *testing.T) bool {
 	_, err := run(t, "polisctl --timeout 5s -q status")
 	return err == nil

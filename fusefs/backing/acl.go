@@ -8,7 +8,7 @@ import "golang.org/x/sys/unix"
 // judges by the mode, would let the owning group do what its entry forbids. In
 // such a view groups have no rights; owner and others have those of the list.
 
-// HasACL says whether a directory has a list, or one for what is made in it.
+// HasACL reports whether a directory has a list, or one for what is made in it.
 func HasACL(dir int) bool {
 	for _, name := range []string{"system.posix_acl_access", "system.posix_acl_default"} {
 		if n, err := unix.Getxattr(ProcPath(dir), name, nil); err == nil && n > 0 {

@@ -45,8 +45,8 @@ func (i Identity) asUser(uid, gid uint32, f func() syscall.Errno) syscall.Errno 
 	return f()
 }
 
-// setFS cannot tell an error from a success; that it took is seen by asking
-// again, which is only done when it must not fail: on the way back.
+// setFS cannot distinguish an error from a success. Only a second call shows the
+// result, and only the way back, which must not fail, makes one.
 func setFS(call uintptr, id uint32) {
 	unix.RawSyscall(call, uintptr(id), 0, 0) //nolint:errcheck // returns the old identity, not an error
 	if id != 0 {

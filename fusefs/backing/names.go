@@ -31,7 +31,7 @@ func ReadDir(dir int) ([]fuse.DirEntry, syscall.Errno) {
 			if en.Name == "." || en.Name == ".." {
 				continue
 			}
-			if en.Mode == 0 { // a file system that does not tell types
+			if en.Mode == 0 { // a file system that reports no types
 				st, e := StatAt(fd, en.Name)
 				if e != 0 {
 					continue

@@ -58,5 +58,5 @@ func Close(fd int) { _ = unix.Close(fd) }
 // Dev packs a device number as the kernel does (12 bits major, 20 bits minor).
 func Dev(st *unix.Statx_t) uint32 { return st.Dev_major<<20 | st.Dev_minor }
 
-// IsDir says whether attributes are those of a directory.
+// IsDir reports whether attributes are those of a directory.
 func IsDir(st *unix.Statx_t) bool { return st.Mode&unix.S_IFMT == unix.S_IFDIR }

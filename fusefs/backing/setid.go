@@ -81,7 +81,7 @@ func Touch(fd int, h *fuse.InHeader, writing bool) syscall.Errno {
 	return syscall.EPERM
 }
 
-// inGroup says whether the caller is a member of a group. The kernel reports
+// inGroup reports whether the caller is a member of a group. The kernel reports
 // only one of its groups; it waits for the answer, so /proc knows the others.
 // Of whom nothing is known is not a member.
 func inGroup(h *fuse.InHeader, gid uint32) bool {

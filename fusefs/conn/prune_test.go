@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// forgetFS tells what the kernel has forgotten, and lets it keep names.
+// forgetFS records what the kernel has forgotten, and lets it keep names.
 type forgetFS struct {
 	testFS
 	forgot chan uint64

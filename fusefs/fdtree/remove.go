@@ -27,7 +27,7 @@ const (
 	maxErrors = 8
 )
 
-// MountError says that something is mounted on Path, which was therefore kept with all
+// MountError is returned if something is mounted on Path, which was therefore kept with all
 // that lies in it.
 type MountError struct{ Path string }
 
@@ -104,7 +104,7 @@ func (r *remover) fail(path string, err error) {
 	}
 }
 
-// over says whether ctx has ended, and reports that once.
+// over reports whether ctx has ended, and reports that once.
 func (r *remover) over(path string) bool {
 	if r.ctx.Err() == nil {
 		return false
@@ -116,7 +116,7 @@ func (r *remover) over(path string) bool {
 	return true
 }
 
-// remove deletes one name of a directory and says whether it is gone.
+// remove deletes one name of a directory and reports whether it is gone.
 func (r *remover) remove(dir int, name, path string, depth int) bool {
 	if r.over(path) {
 		return false
@@ -135,7 +135,7 @@ func (r *remover) remove(dir int, name, path string, depth int) bool {
 	return true
 }
 
-// mountRoot says whether something is mounted on a name.
+// mountRoot reports whether something is mounted on a name.
 func mountRoot(dir int, name string) bool {
 	var st unix.Statx_t
 	err := unix.Statx(dir, name, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT|unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE, &st)

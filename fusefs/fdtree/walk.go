@@ -23,10 +23,10 @@ type Entry struct {
 	Stat  unix.Stat_t
 }
 
-// IsDir says whether the object is a directory.
+// IsDir reports whether the object is a directory.
 func (e *Entry) IsDir() bool { return e.Stat.Mode&unix.S_IFMT == unix.S_IFDIR }
 
-// IsRegular says whether the object is a regular file.
+// IsRegular reports whether the object is a regular file.
 func (e *Entry) IsRegular() bool { return e.Stat.Mode&unix.S_IFMT == unix.S_IFREG }
 
 // Walk calls visit for the directory that top is and for everything below, parents

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrUnsupported says that the kernel (before 5.12) or the file system of the
+// ErrUnsupported reports that the kernel (before 5.12) or the file system of the
 // tree cannot do it.
 var ErrUnsupported = errors.New("the file system cannot be shown as another user's")
 

@@ -19,7 +19,7 @@ type tracked struct {
 	sparse []string
 }
 
-// has says whether the path is tracked, or lies in a sparse directory.
+// has reports whether the path is tracked, or lies in a sparse directory.
 func (t *tracked) has(path string) bool {
 	if _, ok := slices.BinarySearch(t.paths, path); ok {
 		return true
@@ -32,7 +32,7 @@ func (t *tracked) has(path string) bool {
 	return false
 }
 
-// below says whether something below the directory is tracked.
+// below reports whether something below the directory is tracked.
 func (t *tracked) below(dir string) bool {
 	prefix := dir + "/"
 	i, _ := slices.BinarySearch(t.paths, prefix)

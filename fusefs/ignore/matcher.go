@@ -13,7 +13,7 @@ import (
 	"polis/fusefs/policy/glob"
 )
 
-// Config says whose tree it is.
+// Config has the tree and its owner.
 type Config struct {
 	// RootFD is a descriptor of the worktree below the view; New duplicates it.
 	RootFD int
@@ -35,7 +35,7 @@ type Config struct {
 	OnTooLarge func(path string, err error)
 }
 
-// ErrTooLarge says that a file of rules, or the index, is larger than what is read.
+// ErrTooLarge reports that a file of rules, or the index, is larger than what is read.
 var ErrTooLarge = errors.New("it is too large to be read")
 
 const (
@@ -89,8 +89,8 @@ func New(cfg Config) (*Matcher, error) {
 // Close releases the descriptor. The matcher must not be used any more.
 func (m *Matcher) Close() error { return unix.Close(m.root) }
 
-// Exempt says that git ignores the path and tracks neither it nor anything
-// below it. dir says whether it is a directory.
+// Exempt reports whether git ignores the path and tracks neither it nor anything
+// below it. dir reports whether it is a directory.
 func (m *Matcher) Exempt(path string, dir bool) bool {
 	if path == "" {
 		return false
@@ -119,7 +119,7 @@ func (m *Matcher) Exempt(path string, dir bool) bool {
 	return a.exempt
 }
 
-// Untracked says that git tracks nothing at the path. What is not known counts
+// Untracked reports whether git tracks nothing at the path. What is not known counts
 // as tracked.
 func (m *Matcher) Untracked(path string) bool {
 	t := m.tracked()
@@ -140,7 +140,7 @@ func (m *Matcher) exempt(path string, dir bool) bool {
 	return t != nil && !t.has(path) && !(dir && t.below(path))
 }
 
-// others says that the target or an agent's branch tracks the path, or something
+// others reports whether the target or an agent's branch tracks the path, or something
 // below the directory. What cannot be read counts as tracked.
 func (m *Matcher) others(path string, dir bool) bool {
 	if m.cfg.TrackedPath == "" {
@@ -168,14 +168,14 @@ type answer struct {
 	at     time.Duration
 }
 
-// foreign says that the path is, or lies in, the .git of a repository inside
+// foreign reports whether the path is, or lies in, the .git of a repository inside
 // the worktree: git cannot track such names.
 func foreign(path string) bool {
 	i := strings.Index(path, "/.git")
 	return i > 0 && (len(path) == i+5 || path[i+5] == '/')
 }
 
-// Ignored says whether git ignores the path (gitignore(5)): the first
+// Ignored reports whether git ignores the path (gitignore(5)): the first
 // directory on the way, or else the path itself, that the last pattern of the
 // nearest file excludes.
 func (m *Matcher) Ignored(path string, dir bool) bool {

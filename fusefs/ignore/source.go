@@ -14,7 +14,7 @@ import (
 	"polis/fusefs/policy/glob"
 )
 
-// stamp says which state of a file was read.
+// stamp identifies the state of a file that was read.
 type stamp struct {
 	dev, ino     uint64
 	size         int64
@@ -35,7 +35,7 @@ type source struct {
 	checked  atomic.Int64
 }
 
-// fresh says whether the file need not be looked at again.
+// fresh reports whether the file need not be looked at again.
 func (f *source) fresh(now, recheck time.Duration) bool {
 	return f != nil && recheck > 0 && now-time.Duration(f.checked.Load()) < recheck
 }
@@ -113,7 +113,7 @@ func (f *source) weight() int64 {
 	return w
 }
 
-// recent says that the file changed so lately that its times could stay the
+// recent reports whether the file changed so lately that its times could stay the
 // same with the next change (racily clean, as git calls it).
 func recent(st *unix.Stat_t) bool {
 	return time.Since(time.Unix(st.Ctim.Unix())) < 50*time.Millisecond

@@ -14,7 +14,7 @@ type Absents struct {
 	m  map[uint64]map[string]struct{} // by directory
 }
 
-// Add records a name and says whether there was room for it.
+// Add records a name and reports whether there was room for it.
 func (a *Absents) Add(dir uint64, name string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -55,7 +55,7 @@ func (t *Table) cutChild(parent *Node, name string, n *Node) {
 	c.first.cut(n, t.hashName(name), t.hashFirst)
 }
 
-// hasChildren says whether a name in the directory is known.
+// hasChildren reports whether a name in the directory is known.
 func (n *Node) hasChildren() bool {
 	return n.rare != nil && (n.rare.children.first.n > 0 || len(n.rare.children.more) > 0)
 }

@@ -9,7 +9,7 @@ type keyTable struct {
 	secret uint64
 }
 
-// hash mixes what tells objects of one file system apart, and a secret.
+// hash mixes what identifies an object of a file system, and a secret.
 func (t *keyTable) hash(k Key) uint64 {
 	hi, lo := bits.Mul64(k.Ino^t.secret, 0x9e3779b97f4a7c15)
 	hi, lo = bits.Mul64(hi^lo^uint64(k.btime), 0xd6e8feb86659fd93)

@@ -23,7 +23,7 @@ func (t *Table) Routed(parent *Node, name string, generation uint64) (root int, 
 	return n.Root(), true
 }
 
-// WasNamed says whether the object has a name, or had one that was removed.
+// WasNamed reports whether the object has a name, or had one that was removed.
 func (t *Table) WasNamed(n *Node) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

@@ -22,7 +22,7 @@ func (n *Node) SetKeep(keep uint32) (before uint32) {
 	}
 }
 
-// CopyUp says that the object must not be changed (see overlay.Shared). It is only
+// CopyUp reports whether the object must not be changed (see overlay.Shared). It is only
 // ever cleared, or set when the object is replaced, with the name lock held for writing.
 func (n *Node) CopyUp() bool { return n.marks.Load()&markCopyUp != 0 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // Key names an object of a backing file system. The birth time (nanoseconds, 0
-// where the file system has none) tells a reused inode number from the old one.
+// where the file system has none) distinguishes a reused inode number from the old one.
 type Key struct {
 	Ino   uint64
 	btime int64
@@ -23,7 +23,7 @@ type Key struct {
 	Own bool
 }
 
-// Same says whether two keys are of one object.
+// Same reports whether two keys are of one object.
 func (k Key) Same(o Key) bool {
 	k.Own, o.Own = false, false
 	return k == o
@@ -119,14 +119,14 @@ type gone struct {
 // Kind is the type of the object, S_IFMT bits.
 func (n *Node) Kind() uint32 { return uint32(n.kind) }
 
-// IsDir and IsRegular tell the type of the object.
+// IsDir and IsRegular report the type of the object.
 func (n *Node) IsDir() bool     { return n.kind == syscall.S_IFDIR }
 func (n *Node) IsRegular() bool { return n.kind == syscall.S_IFREG }
 
 // Root is the backing root the object is in.
 func (n *Node) Root() int { return int(n.Key.root) }
 
-// Is tells whether st describes this object.
+// Is reports whether st describes this object.
 func (n *Node) Is(st *unix.Statx_t) bool { return KeyOf(n.Root(), st).Same(n.Key) }
 
 // eachName calls f with every known name. Table.mu is held.
@@ -140,7 +140,7 @@ func (n *Node) eachName(f func(Name)) {
 	}
 }
 
-// only says whether the object has one known name, this one. Table.mu is held.
+// only reports whether the object has one known name, this one. Table.mu is held.
 func (n *Node) only(parent *Node, name string) bool {
 	return len(n.others()) == 0 && n.first.Parent == parent && n.first.Name == name
 }

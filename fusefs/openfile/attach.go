@@ -13,7 +13,7 @@ import (
 type Opening struct {
 	Attr *unix.Statx_t
 	UID  uint32 // of the caller
-	// Exclusive: nothing but the view changes the file's content, or tells the kernel.
+	// Exclusive: only the view changes the file's content, or invalidates it in the kernel.
 	Exclusive bool
 	// Replaceable: another object may take the file's place while it is open.
 	Replaceable bool
@@ -51,7 +51,7 @@ func (p *Passthrough) Attach(i *Inode, h *Handle, o Opening, out *fuse.OpenOut) 
 	}
 }
 
-// fresh says whether the pages the kernel may have are those of the file as st
+// fresh reports whether the pages the kernel may have are those of the file as st
 // describes it. Where nobody else can change it they are, unless it was invalidated
 // since; elsewhere they are if the file looks as it did then.
 func (i *Inode) fresh(st *unix.Statx_t, exclusive bool) bool {
@@ -67,7 +67,7 @@ func (i *Inode) fresh(st *unix.Statx_t, exclusive bool) bool {
 	return was
 }
 
-// Release takes an open file out of its inode and closes it. It says whether the
+// Release takes an open file out of its inode and closes it. It reports whether the
 // kernel may keep attributes that are no longer right: stores through a mapping
 // change size and times unseen.
 func (i *Inode) Release(h *Handle) (stale bool) {
@@ -83,7 +83,7 @@ func (i *Inode) Release(h *Handle) (stale bool) {
 	return stale
 }
 
-// written is called when a writer has gone and says whether the kernel may
+// written is called when a writer has gone and reports whether the kernel may
 // keep attributes that are no longer right.
 func (i *Inode) written(h *Handle) bool {
 	u := i.use

@@ -28,8 +28,8 @@ func (i *Inode) Hold(h *Handle, tk Ticket) {
 	h.ticket = tk
 }
 
-// Lost says that the lease the file was opened under is not held any more: its
-// ticket has a method Valid, and that says no.
+// Lost reports whether the lease the file was opened under is not held any more: its
+// ticket has a method Valid, which returns false.
 func (h *Handle) Lost() bool {
 	v, ok := h.ticket.(interface{ Valid() bool })
 	return ok && !v.Valid()

@@ -31,7 +31,7 @@ type Inode struct {
 	mode    mode
 	pushed  bool // all of its pages were given to the kernel since it last dropped them
 	current bool // stat'ed since it was last invalidated
-	given   bool // the kernel may keep attributes it was told
+	given   bool // the kernel may keep the attributes that it got
 }
 
 // notSmall is the size of what is not small enough for the page cache.
@@ -74,7 +74,7 @@ func (i *Inode) settle() {
 
 func (i *Inode) setSize(size uint64) { i.size = uint32(min(size, notSmall)) }
 
-// stamp tells whether a file changed since it was cached.
+// stamp shows by comparison whether a file changed since it was cached.
 type stamp struct {
 	size         uint64
 	msec, csec   int64
@@ -85,8 +85,8 @@ func stampOf(st *unix.Statx_t) stamp {
 	return stamp{st.Size, st.Mtime.Sec, st.Ctime.Sec, st.Mtime.Nsec, st.Ctime.Nsec}
 }
 
-// SetAttr records the attributes that were read by the file's name. given says whether the
-// kernel gets them for longer than this once. The result says whether it may: not
+// SetAttr records the attributes that were read by the file's name. given reports whether the
+// kernel gets them for longer than this once. The result reports whether it may: not
 // while a program may store through a mapping.
 func (i *Inode) SetAttr(st *unix.Statx_t, given bool) bool {
 	i.mu.Lock()
@@ -100,14 +100,14 @@ func (i *Inode) SetAttr(st *unix.Statx_t, given bool) bool {
 	return true
 }
 
-// Writing says whether a writable open exists.
+// Writing reports whether a writable open exists.
 func (i *Inode) Writing() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.use != nil && i.use.writers > 0
 }
 
-// Passthrough says whether the kernel reads and writes the backing file itself.
+// Passthrough reports whether the kernel reads and writes the backing file itself.
 func (i *Inode) Passthrough() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()

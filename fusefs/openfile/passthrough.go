@@ -34,7 +34,7 @@ func (p *Passthrough) Mounted(k Kernel, granted bool) {
 	p.granted.Store(granted)
 }
 
-// On says whether the kernel granted passthrough and no registration has failed in
+// On reports whether the kernel granted passthrough and no registration has failed in
 // a way that holds for every file of the mount.
 func (p *Passthrough) On() bool { return p.granted.Load() && !p.fault.Load() }
 

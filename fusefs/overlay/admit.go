@@ -29,7 +29,7 @@ func (l *Layers) KeyAt(parent *inode.Node, name string, root int, st *unix.Statx
 	return k
 }
 
-// foreignAt says whether what is at parent/name is an object that must not be
+// foreignAt reports whether what is at parent/name is an object that must not be
 // changed. The name lock is held.
 func (l *Layers) foreignAt(parent *inode.Node, name string, root int, st *unix.Statx_t) bool {
 	s := l.Shared
@@ -164,7 +164,7 @@ func (l *Layers) swapShared(n *inode.Node, fd int) syscall.Errno {
 	return n.Files.Reopen(d.FD, refs[0].Name, &st)
 }
 
-// Linkable says whether n may get a name in root: in its own, or, as a shared
+// Linkable reports whether n may get a name in root: in its own, or, as a shared
 // inode, in the tree.
 func (l *Layers) Linkable(n *inode.Node, root int) bool {
 	if n.Root() == root {

@@ -23,7 +23,7 @@ type Rules interface {
 	Route(path string) int
 }
 
-// Generations tells when routes may have changed.
+// Generations counts the changes of routes: an equal number means unchanged routes.
 type Generations interface{ Generation() uint64 }
 
 // Layers are the backing roots of a view. The exported fields are set before Start, but
@@ -118,14 +118,14 @@ func (l *Layers) writableRoots() int {
 	return len(l.roots)
 }
 
-// Merges says whether a lower root shows through. Then what a name stands for may
+// Merges reports whether a lower root shows through. Then what a name stands for may
 // change at any time.
 func (l *Layers) Merges() bool { return l.lower >= 0 }
 
-// IsLower says whether an object is in the lower root, which the user changes.
+// IsLower reports whether an object is in the lower root, which the user changes.
 func (l *Layers) IsLower(n *inode.Node) bool { return n.Root() == l.lower }
 
-// MayAppear says whether a name that does not exist may come to show from below.
+// MayAppear reports whether a name that does not exist may come to show from below.
 func (l *Layers) MayAppear(parent *inode.Node, name string) bool {
 	return l.lower >= 0 && l.Shared.Paths.Top(l.Tree.Child(parent, name)) != ""
 }

@@ -65,7 +65,7 @@ func (l *Layers) statLower(path, top string) (unix.Statx_t, syscall.Errno) {
 	return st, 0
 }
 
-// shows says whether path, if it went away in the tree, would show from below.
+// shows reports whether path, if it went away in the tree, would show from below.
 func (l *Layers) shows(path string) bool {
 	if l.lower < 0 || l.Shared.Whiteouts.Has(path) {
 		return false

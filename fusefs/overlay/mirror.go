@@ -35,7 +35,7 @@ func (l *Layers) ClearMirrors(parent *inode.Node, name string, p Place) syscall.
 	return 0
 }
 
-// Mirrored says whether a directory has a counterpart in another root. Such a
+// Mirrored reports whether a directory has a counterpart in another root. Such a
 // directory cannot be moved in one step.
 func (l *Layers) Mirrored(parent *inode.Node, name string, root int) bool {
 	if root != 0 {

@@ -20,7 +20,7 @@ type Move struct {
 	Over func(dir int, st *unix.Statx_t) syscall.Errno
 }
 
-// Exchange says whether each name gets the object of the other.
+// Exchange reports whether each name gets the object of the other.
 func (m *Move) Exchange() bool { return m.Flags == unix.RENAME_EXCHANGE }
 
 // CopyUpMoved makes what is moved the tree's own. A directory from below does

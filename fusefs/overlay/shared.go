@@ -4,7 +4,7 @@ import (
 	"context"
 )
 
-// Shared says what a view shows that is not its own: files of the directory its
+// Shared describes what a view shows that is not its own: files of the directory its
 // tree was made from, seen where the tree has nothing, and inodes of a store
 // that other views link too. Neither is ever changed: what is about to be
 // changed becomes a file of the tree first, under the same name.
@@ -13,7 +13,7 @@ type Shared struct {
 	// New duplicates it. Nothing is ever written through it, and it ought to be
 	// of a read-only mount, so that this does not depend on us.
 	Lower int
-	// Paths says which of its names show.
+	// Paths selects which of its names show.
 	Paths Paths
 	// Whiteouts has the names of them that the agent removed.
 	Whiteouts Whiteouts
@@ -31,7 +31,7 @@ type Shared struct {
 type Paths interface {
 	// Top is the name at or above path that may show from below, "" if none.
 	Top(path string) string
-	// Shown says whether what is at top, a directory or not, does show.
+	// Shown reports whether what is at top, a directory or not, does show.
 	Shown(top string, dir bool) bool
 }
 
@@ -44,10 +44,10 @@ type Whiteouts interface {
 
 // Store keeps immutable inodes.
 type Store interface {
-	// Shareable says whether the file at path, in Shared.StoreRoot, may have
+	// Shareable reports whether the file at path, in Shared.StoreRoot, may have
 	// content that is shared.
 	Shareable(path string) bool
-	// Marked says whether the object of a descriptor is one of a store's.
+	// Marked reports whether the object of a descriptor is one of a store's.
 	Marked(fd int) bool
 	// Admit returns an O_PATH descriptor of a marked inode with the content of
 	// the file that is at path, or an error if it cannot be shared. The caller

@@ -112,10 +112,10 @@ func Parse(b []byte) (*Set, error) {
 	return &Set{sorted: rest}, nil
 }
 
-// Has says whether the path is in the set.
+// Has reports whether the path is in the set.
 func (s *Set) Has(path string) bool { return s.all || s.find(hash(path, false)) }
 
-// Below says whether something below the directory is in the set.
+// Below reports whether something below the directory is in the set.
 func (s *Set) Below(dir string) bool { return s.all || s.find(hash(dir, true)) }
 
 func (s *Set) find(h uint64) bool {

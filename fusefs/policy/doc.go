@@ -1,4 +1,4 @@
-// Package policy says what an agent may do with a repository path: the read,
+// Package policy decides what an agent may do with a repository path: the read,
 // write, ask, deny and hide rules, compiled once into an immutable Set and
 // asked at every gated file system call.
 //

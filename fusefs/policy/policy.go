@@ -63,7 +63,7 @@ func (e *RuleError) Error() string {
 // Unwrap returns what package glob has against the pattern.
 func (e *RuleError) Unwrap() error { return e.Err }
 
-// Decision is what a Set says about one path.
+// Decision is the result of a Set for one path.
 type Decision struct {
 	Read, Write Verdict
 	// Rule is the rule that decided, as `deny "secrets/**"`, or "" if none
@@ -71,7 +71,7 @@ type Decision struct {
 	Rule string
 }
 
-// Explicit says that a rule, not the absence of one, withholds the path.
+// Explicit reports whether a rule, not the absence of one, withholds the path.
 func (d Decision) Explicit() bool { return d.Read != Allow && d.Rule != "" }
 
 // Set is a compiled policy. It is immutable and safe for concurrent use.
@@ -146,7 +146,7 @@ func (l *list) covers(path string, dir bool) (label string, ok bool) {
 	return "", false
 }
 
-// mayChangeBelow says whether some pattern could single out something below
+// mayChangeBelow reports whether some pattern could single out something below
 // dir.
 func (l *list) mayChangeBelow(dir string) bool {
 	for _, p := range l.patterns {
@@ -163,7 +163,7 @@ func (s *Set) Rules() Rules { return s.rules.clone() }
 // Temps returns the temporary names the set was compiled with.
 func (s *Set) Temps() *Temps { return s.temps }
 
-// Unlimited says that no rule limits anything.
+// Unlimited reports whether no rule limits anything.
 func (s *Set) Unlimited() bool {
 	return len(s.read.patterns)+len(s.write.patterns)+len(s.ask.patterns)+
 		len(s.deny.patterns)+len(s.hide.patterns) == 0
@@ -174,9 +174,9 @@ func (r Rules) clone() Rules {
 	return Rules{Read: c(r.Read), Write: c(r.Write), Ask: c(r.Ask), Deny: c(r.Deny), Hide: c(r.Hide), Temp: c(r.Temp)}
 }
 
-// Decide says what the agent may do with the path: relative to the
+// Decide returns what the agent may do with the path: relative to the
 // repository's root, slash separated, in its one clean spelling; "" is the
-// root. dir says whether it is a directory.
+// root. dir reports whether it is a directory.
 func (s *Set) Decide(path string, dir bool) Decision {
 	if s.Unlimited() {
 		return Decision{Read: Allow, Write: Allow}
@@ -215,7 +215,7 @@ func (s *Set) decide(path string, dir bool) Decision {
 	return Decision{Read: Deny, Write: Deny}
 }
 
-// AllWritable says whether it is certain, from the rules alone, that every
+// AllWritable reports whether it is certain, from the rules alone, that every
 // name below the directory may be written. If not, the names have to be
 // asked about one by one.
 func (s *Set) AllWritable(dir string) bool {
@@ -236,8 +236,8 @@ func (s *Set) AllWritable(dir string) bool {
 	return false
 }
 
-// SomeWritable says whether something directly or anywhere below the
-// directory may be written, as far as the rules alone tell: an unknown
+// SomeWritable reports whether the rules permit to write something directly or anywhere
+// below the directory: an unknown
 // temporary name is then permitted in it.
 func (s *Set) SomeWritable(dir string) bool {
 	d := s.Decide(dir, true)

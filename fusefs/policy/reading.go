@@ -1,6 +1,6 @@
 package policy
 
-// AllReadable says whether it is certain, from the rules alone, that every file
+// AllReadable reports whether it is certain, from the rules alone, that every file
 // may be read.
 func (s *Set) AllReadable() bool {
 	if len(s.hide.patterns)+len(s.deny.patterns)+len(s.ask.patterns) > 0 {
@@ -9,7 +9,7 @@ func (s *Set) AllReadable() bool {
 	return len(s.read.patterns) == 0 || s.read.takesAll("")
 }
 
-// NothingReadable says whether it is certain, from the rules alone, that no
+// NothingReadable reports whether it is certain, from the rules alone, that no
 // file anywhere below the directory may be read.
 func (s *Set) NothingReadable(dir string) bool {
 	for _, l := range []*list{&s.hide, &s.deny, &s.ask} {
@@ -30,7 +30,7 @@ func (s *Set) NothingReadable(dir string) bool {
 	return true
 }
 
-// takesAll says whether it is certain that the list covers everything below
+// takesAll reports whether it is certain that the list covers everything below
 // dir: some pattern does, and none that comes later takes something back there.
 func (l *list) takesAll(dir string) bool {
 	for i := len(l.patterns) - 1; i >= 0; i-- {

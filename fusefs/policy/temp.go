@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Kind says what sort of temporary name a path is.
+// Kind is the kind of a temporary name.
 type Kind uint8
 
 // The kinds of names.
@@ -72,7 +72,7 @@ func TempTarget(path string) (dest string, ok bool) {
 	return dest, kind == Known
 }
 
-// Classify says what kind of name path is. dest is the destination of a
+// Classify returns the kind of name that path is. dest is the destination of a
 // Known one, the directory of an Unknown one, and path itself of an Ordinary
 // one.
 func (t *Temps) Classify(path string) (dest string, kind Kind) {
@@ -96,7 +96,7 @@ func (t *Temps) Classify(path string) (dest string, kind Kind) {
 
 func join(dir, name string) string { return dir + name }
 
-// plain says that a derived name is a name: ".#.." must not lead anywhere.
+// plain reports whether a derived name is a name: ".#.." must not lead anywhere.
 func plain(name string) bool { return name != "" && name != "." && name != ".." }
 
 func builtin(name string) (dest string, ok bool) {

@@ -28,7 +28,7 @@ const (
 	recheck = time.Second
 )
 
-// PathsConfig says which names of a project a view shows.
+// PathsConfig selects the names of a project that a view shows.
 type PathsConfig struct {
 	// Patterns name them, as in gitignore(5); the last that matches decides.
 	Patterns []string
@@ -134,7 +134,7 @@ func (p *Paths) Top(path string) string {
 	return ""
 }
 
-// Shown says whether what the project has at top, a directory or not, is to be
+// Shown reports whether what the project has at top, a directory or not, is to be
 // seen: a pattern names it, and it is nothing of the repository's.
 func (p *Paths) Shown(top string, dir bool) bool {
 	if top == "" || top == ".git" || strings.HasSuffix(top, "/.git") || !matches(p.rules().all, top, dir) {

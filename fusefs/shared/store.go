@@ -20,7 +20,7 @@ import (
 const StoreName = ".pnpm-store"
 
 const (
-	// mark is what tells a shared inode from a file that merely has several
+	// mark distinguishes a shared inode from a file that merely has several
 	// names. Only root can set or read it.
 	mark = "trusted.polis.store"
 	// maxContent bounds a file that is shared, in bytes.
@@ -52,7 +52,7 @@ func OpenStore(path string) (*Store, error) {
 // Close releases the descriptor.
 func (s *Store) Close() error { return unix.Close(s.dir) }
 
-// Shareable says whether a path of the view is one whose content can be shared.
+// Shareable reports whether a path of the view is one whose content can be shared.
 func (*Store) Shareable(path string) bool {
 	return strings.HasPrefix(path, StoreName+"/") && contentName.MatchString(path)
 }

@@ -87,7 +87,7 @@ func (g *Whiteouts) rewrite(path string) error {
 	return nil
 }
 
-// Has says whether path, or a directory it lies in, is gone.
+// Has reports whether path, or a directory it lies in, is gone.
 func (g *Whiteouts) Has(path string) bool {
 	g.mu.RLock()
 	defer g.mu.RUnlock()

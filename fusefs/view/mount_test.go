@@ -99,7 +99,7 @@ func mountedWith(t *testing.T, b *book, name string, rules policy.Rules, files m
 	a.setup = newGuard(t, rules, func(c *Config) {
 		c.Agent, c.Locker, c.GitFile = name, page{b, name}, false
 		c.Ignore, c.RootFD = ig.Exempt, int(root.Fd())
-		c.OnDenial = nil // several requests at once; Stats tells enough
+		c.OnDenial = nil // several requests at once; Stats are enough
 		c.Log = slog.New(slog.DiscardHandler)
 		change(c)
 	})

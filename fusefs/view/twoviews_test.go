@@ -245,7 +245,7 @@ func appendTo(path, text string) error {
 	return errors.Join(err, f.Close())
 }
 
-// inTheWay says whether a lease of another agent refuses a deed.
+// inTheWay reports whether a lease of another agent refuses a deed.
 func inTheWay(other *side, d deed) bool {
 	for held, tree := range other.paths {
 		for _, p := range d.paths {

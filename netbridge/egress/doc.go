@@ -1,4 +1,4 @@
-// Package egress says where an agent's packets may go: everywhere ("open"),
+// Package egress decides where an agent's packets may go: everywhere ("open"),
 // nowhere ("none"), or to a list of domain names and IPv4 networks.
 //
 // It is pure: it reads names and addresses and decides. What enforces the

@@ -89,7 +89,7 @@ func size(n int64) string {
 func short(sha string) string { return sha[:min(len(sha), 12)] }
 
 // read returns the cleaned lines of r: the first n, or with last the last n.
-// cut says that there was more. Too long lines are cut.
+// cut: there was more. Too long lines are cut.
 func read(r io.Reader, n int, last bool) (lines []string, cut bool, err error) {
 	limited := &io.LimitedReader{R: r, N: maxRead}
 	in := bufio.NewReaderSize(limited, 64<<10)

@@ -81,7 +81,7 @@ func TestKeysAskBeforeTheyChangeAnything(t *testing.T) {
 		{name: "no discard", keys: "D", question: "Discard one", answer: "<esc>", says: "nothing was done"},
 		{name: "end leftovers", keys: "O", question: "End what the last command of one left running?", answer: "y", calls: []string{"end leftovers one"}, says: "1 process of agent one ended"},
 		{name: "stop", keys: "x", question: "Stop one?", answer: "y", calls: []string{"stop one"}, says: "agent one is Stopped"},
-		{name: "undo tells what it means", keys: "u", question: "Take the merge of one (0123456789ab) back from main? (2 merges came later)", answer: "y", calls: []string{"revert one"}, says: "is taken back from main by fedcba987654"},
+		{name: "undo shows what it means", keys: "u", question: "Take the merge of one (0123456789ab) back from main? (2 merges came later)", answer: "y", calls: []string{"revert one"}, says: "is taken back from main by fedcba987654"},
 		{name: "no undo", keys: "u", question: "Take the merge", answer: "q", says: "nothing was done"},
 		{name: "merge from the diff", keys: "jdm", question: "Merge two", answer: "y", calls: []string{"merge two"}, says: "is merged"},
 	} {

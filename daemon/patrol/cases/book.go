@@ -191,7 +191,7 @@ func (b *Book) Escalated(id string) error {
 	return err
 }
 
-// errUnsaved says that a change changed nothing that must be saved.
+// errUnsaved reports that a change changed nothing that must be saved.
 var errUnsaved = errors.New("unsaved")
 
 // change changes a copy of what is kept, saves it, and takes it over.

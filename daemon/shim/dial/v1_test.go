@@ -101,7 +101,7 @@ func TestAShimOfVersion1(t *testing.T) {
 	require.Equal(t, []string{"refs/heads/made-before"}, st.OwnedRefs)
 	require.Len(t, st.Ports, 2)
 	require.True(t, st.Ports[1].Auto)
-	require.Empty(t, st.Listening, "it does not tell")
+	require.Empty(t, st.Listening, "it does not report them")
 
 	require.NoError(t, sh.Start(ctx, wire.StartRequest{Command: []string{"sh"}, Env: []string{"A=b"}, TTY: true, Banner: "---\n"}))
 	require.Equal(t, &v1Start{Command: []string{"sh"}, Env: []string{"A=b"}, TTY: true, Banner: "---\n"}, got["/v1/start"])

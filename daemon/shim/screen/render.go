@@ -38,7 +38,7 @@ func (r *row) plain(b []byte) []byte {
 	return b
 }
 
-// shows says whether the style is seen on a blank.
+// shows reports whether the style is seen on a blank.
 func (st style) shows() bool { return st.bg != 0 || st.attr&(underline|reverse|strike) != 0 }
 
 // styled appends the text with its colours, which end with it.

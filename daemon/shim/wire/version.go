@@ -7,12 +7,12 @@ import "fmt"
 // back to newer ones.
 //
 //	1  the first
-//	2  Status tells MinVersion, Listening and ExitedAt; the ring of events
+//	2  Status has MinVersion, Listening and ExitedAt; the ring of events
 //	   keeps what changes an agent's state longer than refusals
 //	3  POST /v1/settings changes rules and limits of a living agent
 //	4  StartRequest has NoInput
 //	5  port maps of UDP: PortRequest, PortSpec and the removal of a map name
-//	   the protocol, Status tells ListeningUDP
+//	   the protocol, Status has ListeningUDP
 //	6  the spec has the agent's gate, which the shim opens; settings have egress
 //	7  settings have DiskBytes
 //	8  settings have DiskFiles
@@ -47,9 +47,9 @@ const (
 	ReleaseIdleVersion = 16
 	// ApprovalsVersion is the first that has questions.
 	ApprovalsVersion = 17
-	// ScreenVersion is the first that tells its Screen.
+	// ScreenVersion is the first that reports its Screen.
 	ScreenVersion = 14
-	// StepsVersion is the first that reads a Stream and tells its Steps.
+	// StepsVersion is the first that reads a Stream and reports its Steps.
 	StepsVersion = 18
 	// FreezeVersion is the first that freezes its sandbox.
 	FreezeVersion = 19

@@ -6,7 +6,7 @@ import (
 	"polis/daemon/api"
 )
 
-// say emits what the agent said, which is its answer until it says more.
+// say emits text of the agent, which is its answer until more text follows.
 func (s *Stream) say(text string) {
 	text = lines(text, MaxAnswer)
 	if strings.TrimSpace(text) == "" || text == s.said {
@@ -16,7 +16,7 @@ func (s *Stream) say(text string) {
 	s.add(api.StepSay, text, false)
 }
 
-// piece takes a part of what the agent says; whole lines of it are emitted by flush.
+// piece takes a part of the agent's text; whole lines of it are emitted by flush.
 func (s *Stream) piece(text string) {
 	if room := MaxAnswer - s.partial.Len(); room > 0 {
 		s.partial.WriteString(text[:min(len(text), room)]) // what does not fit is no loss

@@ -31,7 +31,7 @@ var (
 // maxRule bounds how much of a message is searched, in bytes.
 const maxRule = 1 << 10
 
-// ownRules says whether the error of a call is a refusal of the agent's own permission
+// ownRules reports whether the error of a call is a refusal of the agent's own permission
 // system.
 func ownRules(message string) bool {
 	message = strings.TrimPrefix(strings.TrimSpace(message[:min(len(message), maxRule)]), "Error: ")

@@ -14,7 +14,7 @@ import (
 const (
 	// maxLine bounds a line that is parsed, in bytes: a longer one is skipped.
 	maxLine = 1 << 20
-	// maxText bounds a step, maxSay what the agent says in one, in bytes.
+	// maxText bounds a step, maxSay what the agent writes in one, in bytes.
 	maxText = 300
 	maxSay  = 4 << 10
 	// MaxAnswer bounds the last text of an agent, in bytes.
@@ -77,7 +77,7 @@ func New(format string) *Stream {
 	return &Stream{Now: time.Now, parse: p, pending: map[string]string{}, refused: map[string]bool{}}
 }
 
-// Reads says whether the stream has a format: else only Note is called.
+// Reads reports whether the stream has a format: else only Note is called.
 func (s *Stream) Reads() bool { return s.parse != nil }
 
 // Write takes what the program printed and returns the steps that are complete.

@@ -9,7 +9,7 @@ import (
 	"polis/daemon/api"
 )
 
-// Render is a step as it is shown: what an agent says and prints as it is, anything
+// Render is a step as it is shown: what an agent writes and prints as it is, anything
 // else as "* edit     src/cart.js".
 func Render(st api.Step) string {
 	if st.Kind == api.StepSay || st.Kind == api.StepText {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Options say how large the repository is to be.
+// Options set the size of the repository.
 type Options struct {
 	GoRoot string
 	// Only are the directories of GoRoot/src to take; none means all.

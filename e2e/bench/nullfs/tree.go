@@ -81,7 +81,7 @@ func (t *tree) entry(id uint64, out *fuse.EntryOut) {
 	out.SetAttrTimeout(keep)
 }
 
-// Lookup tells the kernel to keep also that there is no such name.
+// Lookup has the kernel keep also that there is no such name.
 func (t *tree) Lookup(_ *conn.Call, h *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
 	id, ok := t.nodes[h.NodeId].at[name]
 	if !ok {
@@ -95,14 +95,14 @@ func (t *tree) Lookup(_ *conn.Call, h *fuse.InHeader, name string, out *fuse.Ent
 // Forget has nothing to forget.
 func (*tree) Forget(uint64, uint64) {}
 
-// GetAttr tells what there was.
+// GetAttr returns what there was.
 func (t *tree) GetAttr(_ *conn.Call, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
 	out.Attr = t.nodes[in.NodeId].attr
 	out.SetTimeout(keep)
 	return fuse.OK
 }
 
-// Readlink tells where a link leads.
+// Readlink returns the target of a link.
 func (t *tree) Readlink(_ *conn.Call, h *fuse.InHeader, dest []byte) (int, fuse.Status) {
 	return copy(dest, t.nodes[h.NodeId].text), fuse.OK
 }

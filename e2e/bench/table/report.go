@@ -32,7 +32,7 @@ type Sample struct {
 	Single *Figure `json:"single,omitempty"`
 }
 
-// Goal says what a Row's limit limits.
+// Goal is the quantity that a Row's limit limits.
 type Goal string
 
 // The kinds of goals.
@@ -101,7 +101,7 @@ func (r Row) over(col string, f func(one, native Sample) (float64, bool)) float6
 	return Median(x)
 }
 
-// has says whether a column was measured.
+// has reports whether a column was measured.
 func (r Row) has(col string) bool {
 	return slices.ContainsFunc(r.Rounds, func(round map[string]Sample) bool { _, ok := round[col]; return ok })
 }

@@ -23,7 +23,7 @@ type Request struct {
 	Text string `json:"text,omitempty"`
 }
 
-// Reply says what a Request took.
+// Reply describes what a Request took.
 type Reply struct {
 	Wall time.Duration `json:"wall"`
 	// CPU is user and system time of the worker and the programs it ran.

@@ -100,13 +100,13 @@ func compileSegment(text string) (segment, error) {
 // String returns the pattern as it was written.
 func (p *Pattern) String() string { return p.source }
 
-// Negated says that the pattern began with "!".
+// Negated reports whether the pattern began with "!".
 func (p *Pattern) Negated() bool { return p.negated }
 
-// DirOnly says that the pattern ended with "/".
+// DirOnly reports whether the pattern ended with "/".
 func (p *Pattern) DirOnly() bool { return p.dirOnly }
 
-// Match says whether the pattern names exactly this path. dir says whether
+// Match reports whether the pattern names exactly this path. dir reports whether
 // the path is a directory. This is git's question for one .gitignore line.
 func (p *Pattern) Match(path string, dir bool) bool {
 	if p.dirOnly && !dir {
@@ -118,14 +118,14 @@ func (p *Pattern) Match(path string, dir bool) bool {
 	return p.run(path, dir, exact)
 }
 
-// Covers says whether the pattern names this path or a directory above it.
+// Covers reports whether the pattern names this path or a directory above it.
 func (p *Pattern) Covers(path string, dir bool) bool { return p.run(path, dir, covers) }
 
 // CoversTree is Covers, except that "d/**" also covers the directory d itself: the right to write
 // everything in d includes making d.
 func (p *Pattern) CoversTree(path string, dir bool) bool { return p.run(path, dir, coversTree) }
 
-// MayMatchBelow says whether the pattern could name anything strictly below
+// MayMatchBelow reports whether the pattern could name anything strictly below
 // the directory. It may say yes too often, never no too often.
 func (p *Pattern) MayMatchBelow(dir string) bool {
 	if dir == "" {

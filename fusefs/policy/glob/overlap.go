@@ -2,7 +2,7 @@ package glob
 
 import "slices"
 
-// Overlap says whether some path is covered by both patterns: named by each, or
+// Overlap reports whether some path is covered by both patterns: named by each, or
 // below what each names. A leading "!" and a trailing "/" are not considered. It
 // may say yes too often (a bracket that matches nothing), never no too often.
 func Overlap(p, q *Pattern) bool {
@@ -10,7 +10,7 @@ func Overlap(p, q *Pattern) bool {
 	return o.from(0, 0)
 }
 
-// Contains says whether everything that q covers is covered by p. It may say no
+// Contains reports whether everything that q covers is covered by p. It may say no
 // too often: it knows only q without wildcards, or with "**" at its end alone.
 func Contains(p, q *Pattern) bool {
 	if slices.Equal(p.segs, q.segs) && (!p.dirOnly || q.dirOnly) {
@@ -38,7 +38,7 @@ type overlap struct {
 	seen map[[2]int]bool // positions from which there is no common path
 }
 
-// from says whether the segments from i and from j on have a path in common.
+// from reports whether the segments from i and from j on have a path in common.
 // Where one pattern ends, it covers whatever the other one names from there.
 func (o *overlap) from(i, j int) bool {
 	if i == len(o.p) || j == len(o.q) {
@@ -58,7 +58,7 @@ func (o *overlap) from(i, j int) bool {
 	return o.p[i].meets(o.q[j]) && o.from(i+1, j+1)
 }
 
-// meets says whether some name matches both segments; neither is deep.
+// meets reports whether some name matches both segments; neither is deep.
 func (s segment) meets(t segment) bool {
 	switch {
 	case s.kind == any || t.kind == any:
