@@ -62,3 +62,33 @@ func TestACommandIsRunForANewQuestion(t *testing.T) {
 	<-asked
 	require.Len(t, glob(dir+"/*"), 3)
 }
+
+// TestAQuestionShowsWhatAnEditWouldChange: against the file as it is, without following what the
+// agent put in its place.
+func TestAQuestionShowsWhatAnEditWouldChange(t *testing.T) {
+	d := startDaemon(t, options{})
+	project := d.up()
+	d.worker("alice")
+	ask := func(input map[string]any) api.Approval {
+		b, err := json.Marshal(input)
+		require.NoError(t, err)
+		asked := d.asking("alice", "polisctl ask --tool Write --input '"+string(b)+"'")
+		id := d.question("alice").ID
+		show := d.must("--json", "approvals", "show", id)
+		var v api.Approval
+		require.NoError(t, json.Unmarshal([]byte(show), &v))
+		require.Contains(t, d.must("approvals", "show", id), "adds the rule Write(")
+		d.must("approvals", "deny", id)
+		<-asked
+		return v
+	}
+	d.sh("alice", "echo zero > main.txt; echo one >> main.txt; ln -s /etc/passwd link; mkfifo pipe; ln -s main.txt inner")
+	v := ask(map[string]any{"file_path": project + "/main.txt", "content": "zero\ntwo\n"})
+	require.Equal(t, "main.txt", v.What)
+	require.Equal(t, []string{"--- a/main.txt", "+++ b/main.txt", "@@ -1,2 +1,2 @@", " zero", "-one", "+two"}, v.Diff)
+	for _, path := range []string{"/etc/passwd", "link", "inner", "pipe", "src", "../../x", "new"} {
+		v = ask(map[string]any{"file_path": path, "content": "x\n"})
+		require.Len(t, v.Diff, 5, path)
+		require.Contains(t, v.Diff[0], "cannot be compared", path)
+	}
+}

@@ -136,6 +136,7 @@ func approvalPage(p *page, v api.Approval) {
 	if v.Detail != "" && v.Detail != v.What {
 		say("arguments", v.Detail+more(v.DetailHidden))
 	}
+	diffLines(p, v)
 	say("note", v.Note)
 	if v.PID > 0 {
 		say("asked by", fmt.Sprintf("%s (pid %d on the host)", cmp.Or(v.Program, "a process"), v.PID))

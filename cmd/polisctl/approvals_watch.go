@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"polis/cmd/internal/bell"
 	"polis/daemon/api"
 	"polis/daemon/client"
 )
@@ -29,7 +30,8 @@ key:
 
 What was typed before a question was shown does not answer it. A question that
 another person answers, or that is withdrawn, goes away. The terminal's bell rings
-for a new question. Without a terminal, or with --json, questions are printed as they come.`,
+for a new question, and a terminal that can makes a desktop notification (OSC 9 or
+OSC 777; not in screen or tmux). Without a terminal, or with --json, questions are printed as they come.`,
 		Args: takes(0, 0, ""),
 	}
 	cmd.Flags().StringVarP(&workspace, "workspace", "w", "", "only questions of agents of this `WORKSPACE`")
@@ -41,7 +43,7 @@ for a new question. Without a terminal, or with --json, questions are printed as
 			return a.printQuestions(cmd, workspace)
 		}
 		return a.follow(cmd, func(ctx context.Context, c *client.Client) error {
-			w := &answerScreen{a: a, c: c, workspace: workspace, skipped: map[string]bool{}}
+			w := &answerScreen{a: a, c: c, workspace: workspace, skipped: map[string]bool{}, bell: bell.Bell{Getenv: a.getenv}}
 			return w.run(ctx)
 		})
 	}
@@ -96,6 +98,7 @@ type answerScreen struct {
 	c         *client.Client
 	workspace string
 	skipped   map[string]bool
+	bell      bell.Bell
 	shown     *api.Approval // nil: none
 	idle      bool          // the line that there is none was printed
 }
@@ -164,24 +167,33 @@ func (w *answerScreen) showNext(ctx context.Context) error {
 		return nil
 	}
 	w.idle = false
+	if whole, err := w.question(ctx, next.ID); err == nil && whole.Answer == nil {
+		w.shown = &whole
+	}
 	var buf bytes.Buffer
 	p := &page{w: &buf, color: w.a.colors(), now: w.a.now()}
 	p.line("")
-	approvalPage(p, *next)
+	approvalPage(p, *w.shown)
 	p.line("%s", "[a]pprove once  for [t]ask  a[g]ent  [r]ole   [d]eny  e[x]it task  [s]kip  [q]uit")
-	if err := w.write("\a" + buf.String()); err != nil {
+	ring := w.bell.Ring(w.a.now(), "agent "+next.Agent+" asks: "+next.ID)
+	if err := w.write(ring + buf.String()); err != nil {
 		return err
 	}
 	// What was typed before this was on the screen is not an answer to it.
 	return unix.IoctlSetInt(int(w.a.stdin.Fd()), unix.TCFLSH, unix.TCIFLUSH)
 }
 
-// reportOutcome reports the outcome of a question that was shown.
-func (w *answerScreen) reportOutcome(ctx context.Context, id string) {
+// question is one question with what an edit would change.
+func (w *answerScreen) question(ctx context.Context, id string) (api.Approval, error) {
 	ctx, cancel := context.WithTimeout(ctx, shortCall)
 	defer cancel()
+	return w.c.Approval(ctx, id)
+}
+
+// reportOutcome reports the outcome of a question that was shown.
+func (w *answerScreen) reportOutcome(ctx context.Context, id string) {
 	text := "question " + id + " is gone"
-	if v, err := w.c.Approval(ctx, id); err == nil {
+	if v, err := w.question(ctx, id); err == nil {
 		text = "question " + id + " is withdrawn: what asked does not wait any more"
 		if v.Answer != nil {
 			text = fmt.Sprintf("question %s was answered by %s: %s", id, v.Answer.By, v.Answer.Verdict)

@@ -30,6 +30,8 @@ func TestQuestionsAreAnsweredByOneKeyEach(t *testing.T) {
 	c.sees("question claude.aaaaaaaa of agent claude")
 	c.sees("[q]uit")
 	require.Contains(t, c.text(), `sh\x1b[2K (pid 42 on the host)`)
+	require.Regexp(t, `    \x1b\[32m\+b\\x1b\[2J\x1b\[0m`, c.text())
+	require.Contains(t, c.text(), "\a")
 	require.True(t, c.raw())
 	c.press("d", "reason for the agent")
 	c.types("nk\x7fo\r")

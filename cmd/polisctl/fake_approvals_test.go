@@ -30,6 +30,9 @@ func (f *fake) approvalRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /v1/approvals", func(w http.ResponseWriter, _ *http.Request) { answer(w, 200, map[string]any{"approvals": all()}) })
 	mux.HandleFunc("GET /v1/approvals/{id}", func(w http.ResponseWriter, r *http.Request) {
 		if v, ok := find(w, r); ok {
+			if v.Agent == "claude" {
+				v.Diff, v.DiffHidden = []string{"--- a/x", "+++ b/x", "@@ -1 +1 @@", `-a\x1b[2J`, "+b\x1b[2J"}, 3
+			}
 			answer(w, 200, v)
 		}
 	})

@@ -81,6 +81,10 @@ type Approval struct {
 	// Detail is all the arguments; DetailHidden is how many bytes of them are left out at the end.
 	Detail       string `json:"detail,omitempty"`
 	DetailHidden int    `json:"detail_hidden,omitempty"`
+	// Diff is what the call of an editing tool would change, as lines of a unified diff, each escaped;
+	// DiffHidden is how many lines are left out at the end. Only a single question has it.
+	Diff       []string `json:"diff,omitempty"`
+	DiffHidden int      `json:"diff_hidden,omitempty"`
 	// Note is what polis itself says of the question, such as the rule that asks.
 	Note string `json:"note,omitempty"`
 	// PID and Program are the process that asked, on the host.

@@ -130,6 +130,17 @@ func (q *Queue) Get(id string) (api.Approval, error) {
 	return q.view(it), nil
 }
 
+// Question is an open question in the characters of its caller; false: it is not open.
+func (q *Queue) Question(id string) (Question, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	it, ok := q.byID[id]
+	if !ok || it.answer != nil || it.gone {
+		return Question{}, false
+	}
+	return it.q, true
+}
+
 // Waiting is what the agent waits for; nil if no question is open.
 func (q *Queue) Waiting() *api.Waiting {
 	q.mu.Lock()

@@ -210,6 +210,9 @@ func (s *Shim) handleApproval(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if q, ok := s.approvals.Question(v.ID); ok {
+		v.Diff, v.DiffHidden = approval.Diff(q, s.views.current)
+	}
 	return writeJSON(w, v)
 }
 

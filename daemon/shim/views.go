@@ -46,6 +46,9 @@ type views struct {
 	// probes are refusals that need no attention; see isProbe.
 	probes *view.Why
 
+	// content is the directory of the agent's own files below the view.
+	content *os.File
+
 	mu   sync.Mutex // of refs, and of tree while other goroutines may read it
 	refs map[string]bool
 }
@@ -126,6 +129,12 @@ func (s *Shim) openTree(ctx context.Context, v *views, root *os.File) error {
 	if err != nil {
 		return fmt.Errorf("policy: %w", err)
 	}
+	content, err := unix.FcntlInt(root.Fd(), unix.F_DUPFD_CLOEXEC, 3)
+	if err != nil {
+		return fmt.Errorf("hold the directory below the view: %w", err)
+	}
+	v.content = os.NewFile(uintptr(content), sp.Tree)
+	s.onClose("directory below the view", func(context.Context) error { return v.content.Close() })
 	ic := ignore.Config{RootFD: int(root.Fd()), OnTooLarge: s.rulesTooLarge}
 	if sp.Git {
 		ic.IndexPath = filepath.Join(sp.BareRepo, "worktrees", sp.Agent, "index")
