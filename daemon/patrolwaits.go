@@ -12,37 +12,6 @@ import (
 	"polis/lockd"
 )
 
-// measureLiving adds the kernel's counters to what the shim reports of an agent that runs.
-func (d *Daemon) measureLiving(v *agent.Living) {
-	if v.InitPID == 0 || v.Err != nil {
-		return
-	}
-	at, _ := d.cgroupPath(v.Agent)
-	g, err := d.cg.Group(at)
-	if err != nil {
-		v.Err = err
-		return
-	}
-	if v.Sample.CPU, err = g.CPUTime(); err != nil {
-		v.Err = err
-		return
-	}
-	read, stored := g.DiskBytes()
-	v.Sample.Disk, v.Sample.Stored = read+stored, stored
-	procs, err := g.Procs()
-	if err != nil {
-		v.Err = err
-		return
-	}
-	v.Sample.Calls = procstat.CallBytes(procs)
-	if isolation.Lacks(d.missingIsolation, isolation.Network) {
-		return
-	}
-	if v.Sample.Net, err = procstat.NetBytes(v.InitPID); err != nil {
-		v.Err = err
-	}
-}
-
 // leaseWaiters are the agents that wait for a lease, with its path.
 func (d *Daemon) leaseWaiters() map[string]string {
 	out := map[string]string{}

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"hash/fnv"
 	"slices"
 	"sync"
 	"time"
@@ -36,6 +38,8 @@ type Living struct {
 	At time.Time
 	// Waiting is what the agent waits for as its shim reports it; nil if it reports nothing.
 	Waiting *api.Waiting
+	// OwnedRefs are the refs that it made.
+	OwnedRefs []string
 }
 
 // Observe returns what the shims and the records report of every agent, by name. known is what they
@@ -70,7 +74,8 @@ func (m *Manager) ObserveAgent(ctx context.Context, name string) (Living, error)
 
 func (m *Manager) observe(ctx context.Context, a *Agent, known map[string]Living) Living {
 	m.mu.Lock()
-	v := Living{Role: a.Kept.Role, Observed: patrol.Observed{Agent: a.Name(), Workspace: a.WS.Name, Generation: a.Kept.Generation, Status: a.Kept.Status}}
+	v := Living{Role: a.Kept.Role, Observed: patrol.Observed{Agent: a.Name(), Workspace: a.WS.Name, Created: a.Kept.CreatedAt, Generation: a.Kept.Generation, Status: a.Kept.Status},
+		OwnedRefs: slices.Clone(a.Kept.OwnedRefs)}
 	up, between, foreign := a.up, a.coming || a.leaving || a.Kept.Removal != nil, a.foreign
 	m.mu.Unlock()
 	switch {
@@ -90,6 +95,7 @@ func (m *Manager) observe(ctx context.Context, a *Agent, known map[string]Living
 		return v
 	}
 	if k, ok := known[v.Agent]; ok && k.same(v) {
+		k.OwnedRefs = v.OwnedRefs
 		return k
 	}
 	sh := m.Shims.Dial(a.Name())
@@ -109,7 +115,7 @@ func (m *Manager) observe(ctx context.Context, a *Agent, known map[string]Living
 
 // same reports whether what was known is recent, and of the same incarnation.
 func (v Living) same(now Living) bool {
-	return v.Err == nil && v.Program && time.Since(v.At) < recent && v.Workspace == now.Workspace && v.Generation == now.Generation && v.Status == now.Status && v.Role == now.Role
+	return v.Err == nil && v.Program && time.Since(v.At) < recent && v.Workspace == now.Workspace && v.Created.Equal(now.Created) && v.Generation == now.Generation && v.Status == now.Status && v.Role == now.Role
 }
 
 // shimLives reports whether an agent's shim lives. Its heartbeat is enough if cheap.
@@ -128,9 +134,17 @@ func (v *Living) fill(st wire.Status) {
 	v.Waiting = st.Waiting
 	v.Sample.CPU = time.Duration(st.CPUMicros) * time.Microsecond
 	v.Sample.Output, v.Sample.Reads, v.Sample.Writes = st.LogEnd, st.Counters.ReadCount, st.Counters.WriteCount
+	v.Sample.Ports = fingerprint(fmt.Sprint(st.Listening, st.ListeningUDP))
 	if st.Generation != v.Generation {
 		v.Err = errors.New("its shim is of another generation")
 	}
+}
+
+// fingerprint is a number that differs if texts do, very probably.
+func fingerprint(text string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(text)) //nolint:errcheck // it never fails
+	return h.Sum64()
 }
 
 // observeTask takes over the state of the program from the record of the task.

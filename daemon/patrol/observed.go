@@ -19,17 +19,25 @@ type Sample struct {
 	// terminals alike: what goes through a passthrough descriptor is in no other counter.
 	Calls uint64
 	Net   uint64 // bytes received and sent, without its loopback
+	// Refs and Ports are fingerprints of its HEAD and refs, and of the ports it listens on. Only
+	// their difference counts.
+	Refs, Ports uint64
 }
 
 // Observed is what the kernel, the shim and the records report of an agent.
 type Observed struct {
 	Agent, Workspace string
-	Generation       uint64
-	Status           api.Status
+	// Created is when the agent was added: another agent can get its name, and its generations
+	// begin anew.
+	Created    time.Time
+	Generation uint64
+	Status     api.Status
 	// Shim is true if the agent's shim lives, Program if its main command does.
 	Shim, Program bool
-	// PID is the process of that command.
-	PID int
+	// PID is the process of that command, Began when it began, in clock ticks since the machine
+	// started (proc_pid_stat(5)): the kernel gives numbers of processes out again.
+	PID   int
+	Began uint64
 	// Task is the task that the command is, Ended how its record says that it ended; empty if it
 	// has not.
 	Task    string

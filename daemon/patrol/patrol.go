@@ -17,9 +17,15 @@ func New() *Patrol { return &Patrol{tracks: map[string]*track{}} }
 // key identifies one run of an agent's program: a finding about it does not hold for the next.
 type key struct {
 	workspace  string
+	created    int64
 	generation uint64
 	pid        int
+	began      uint64
 	task       string
+}
+
+func keyOf(o Observed) key {
+	return key{o.Workspace, o.Created.UnixNano(), o.Generation, o.PID, o.Began, o.Task}
 }
 
 // track is what was seen of one incarnation.
@@ -71,7 +77,7 @@ type View struct {
 func (p *Patrol) Look(now time.Time, all []Observed, lim Limits) (suspects []Suspect, views []View) {
 	next := make(map[string]*track, len(all))
 	for _, o := range all {
-		k := key{o.Workspace, o.Generation, o.PID, o.Task}
+		k := keyOf(o)
 		t := p.tracks[o.Agent]
 		if t == nil || t.key != k {
 			t = &track{key: k, began: now, at: now, last: o.Sample, active: now, changed: now, cpu: o.Sample.CPU, output: o.Sample.Output, net: netWindow{now, o.Sample.Net}}
@@ -100,7 +106,7 @@ func (t *track) take(now time.Time, o Observed) {
 	}
 	s, l := o.Sample, t.last
 	cpu := float64(s.CPU-l.CPU) / float64(elapsed)
-	changed := s.Writes != l.Writes || s.Stored != l.Stored
+	changed := s.Writes != l.Writes || s.Stored != l.Stored || s.Refs != l.Refs || s.Ports != l.Ports
 	sent := false
 	if now.Sub(t.net.from) >= time.Minute || s.Net < t.net.at || s.Net-t.net.at > quietNet {
 		sent = s.Net < t.net.at || s.Net-t.net.at > quietNet
@@ -163,14 +169,14 @@ func (t *track) works(now time.Time, s Suspect) bool {
 // Same reports whether a suspect is what it was: the same incarnation, and nothing happened since.
 // It is called before something is done about it.
 func (s Suspect) Same(o Observed) bool {
-	if o.Err != nil || (key{o.Workspace, o.Generation, o.PID, o.Task}) != s.key || o.Status != s.Status || o.Shim != s.Shim || o.Program != s.Program {
+	if o.Err != nil || keyOf(o) != s.key || o.Status != s.Status || o.Shim != s.Shim || o.Program != s.Program {
 		return false
 	}
 	switch s.Class {
 	case api.PatrolStalled:
 		return o.Sample.Output == s.Sample.Output && o.Sample.Writes == s.Sample.Writes && o.Sample.Reads == s.Sample.Reads && o.Sample.Disk == s.Sample.Disk && o.Sample.Calls == s.Sample.Calls
 	case api.PatrolSpinning, api.PatrolStuckInDone, api.PatrolTaskClosed:
-		return o.Sample.Writes == s.Sample.Writes && o.Sample.Stored == s.Sample.Stored
+		return o.Sample.Writes == s.Sample.Writes && o.Sample.Stored == s.Sample.Stored && o.Sample.Refs == s.Sample.Refs && o.Sample.Ports == s.Sample.Ports
 	}
 	return true
 }

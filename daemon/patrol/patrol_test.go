@@ -53,6 +53,10 @@ func TestWhatWorksIsNoSuspect(t *testing.T) {
 		"its counters begin anew":           func(n int, o *Observed) { o.Sample.Writes = int64(n % 50) },
 		"said done, and writes still":       func(n int, o *Observed) { o.Ended, o.EndedAt, o.Sample.Writes = api.EndDone, began, int64(n) },
 		"its shim is missed at times":       func(n int, o *Observed) { o.Shim, o.Sample.Writes = n%2 == 0, int64(n) },
+		"commits now and then":              func(n int, o *Observed) { o.Sample.Output, o.Sample.Refs = int64(n), uint64(n/100) },
+		"opens and closes ports":            func(n int, o *Observed) { o.Sample.CPU, o.Sample.Ports = time.Duration(n)*tick, uint64(n/100%2) },
+		"its name and process are others'":  func(n int, o *Observed) { o.Created = began.Add(time.Duration(n / 80)) },
+		"its process number is given again": func(n int, o *Observed) { o.Began = uint64(n / 80) },
 		"a new incarnation now and then":    func(n int, o *Observed) { o.Generation = uint64(n / 80) },
 	} {
 		t.Run(name, func(t *testing.T) { require.Empty(t, run(3*time.Hour, f)) })
@@ -140,6 +144,8 @@ func TestASuspectThatMovedIsNotTheSame(t *testing.T) {
 	for name, f := range map[string]func(n int, o *Observed){
 		"another generation": func(_ int, o *Observed) { o.Generation++ },
 		"another program":    func(_ int, o *Observed) { o.PID++ },
+		"another agent":      func(_ int, o *Observed) { o.Created = o.Created.Add(1) },
+		"another process":    func(_ int, o *Observed) { o.Began++ },
 		"another workspace":  func(_ int, o *Observed) { o.Workspace = "v" },
 		"idle now":           func(_ int, o *Observed) { o.Status = api.StatusIdle },
 		"printed":            func(_ int, o *Observed) { o.Sample.Output++ },
@@ -148,6 +154,19 @@ func TestASuspectThatMovedIsNotTheSame(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { require.False(t, s.Same(at(0, f))) })
 	}
+}
+
+func TestASpinningSuspectThatChangedSomethingIsNotTheSame(t *testing.T) {
+	s := run(limits.Spinning, func(n int, o *Observed) { o.Sample.Output = int64(n) })[0]
+	require.Equal(t, api.PatrolSpinning, s.Class)
+	for name, f := range map[string]func(n int, o *Observed){
+		"a file": func(_ int, o *Observed) { o.Sample.Writes++ },
+		"a ref":  func(_ int, o *Observed) { o.Sample.Refs++ },
+		"a port": func(_ int, o *Observed) { o.Sample.Ports++ },
+	} {
+		t.Run(name, func(t *testing.T) { require.False(t, s.Same(at(0, f))) })
+	}
+	require.True(t, s.Same(at(0, func(_ int, o *Observed) { o.Sample.Output = 1 << 20 })), "it prints on")
 }
 
 // Whatever happens, an agent that did anything within a limit is no suspect of that class, and one

@@ -37,6 +37,21 @@ func Stopped(pids []int) int {
 	return 0
 }
 
+// Began returns when a process began, in clock ticks since the machine started: field 22 of
+// proc_pid_stat(5).
+func Began(pid int) (uint64, error) {
+	b, err := os.ReadFile(path.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return 0, err
+	}
+	// The name before may contain anything. The state, field 3, is the first word after it.
+	f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+	if len(f) < 20 {
+		return 0, fmt.Errorf("/proc/%d/stat has %d fields after the name", pid, len(f))
+	}
+	return strconv.ParseUint(f[19], 10, 64)
+}
+
 // CallBytes returns how many bytes processes read and wrote by system calls, rchar and wchar of proc_pid_io(5).
 func CallBytes(pids []int) (n uint64) {
 	for _, pid := range pids[:min(len(pids), maxStates)] {

@@ -4,6 +4,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -63,4 +64,28 @@ func TestConnectionsToOneselfAreNoneToTheOutside(t *testing.T) {
 	require.NoError(t, err, "a process that has ended has none")
 	_, err = NetBytes(os.Getpid())
 	require.NoError(t, err)
+}
+
+func TestAProcessBeganOnce(t *testing.T) {
+	own, err := Began(os.Getpid())
+	require.NoError(t, err)
+	require.NotZero(t, own)
+	again, err := Began(os.Getpid())
+	require.NoError(t, err)
+	require.Equal(t, own, again)
+
+	// A name with spaces and parentheses is one field.
+	odd := filepath.Join(t.TempDir(), "a) 1 (b")
+	sleep, err := exec.LookPath("sleep")
+	require.NoError(t, err)
+	require.NoError(t, os.Symlink(sleep, odd))
+	cmd := exec.CommandContext(t.Context(), odd, "1000")
+	require.NoError(t, cmd.Start())
+	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+	later, err := Began(cmd.Process.Pid)
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, later, own)
+
+	_, err = Began(0)
+	require.Error(t, err)
 }
