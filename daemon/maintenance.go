@@ -34,7 +34,6 @@ func (d *Daemon) startUpkeep(ctx context.Context) {
 	u.ctx, u.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	d.upkeep = u
 	u.wg.Go(func() { d.shims.activity.Run(u.ctx) })
-	d.patrol = newPatroller(d)
 	u.wg.Go(func() { d.patrol.run(u.ctx) })
 	notices := d.questionNotices()
 	u.wg.Go(func() { notices.Run(u.ctx) })

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -35,6 +36,10 @@ type patroller struct {
 	restarts map[string][]time.Time
 	// living is what was observed last, by agent.
 	living map[string]agent.Living
+	// kept are the ephemeral agents whose work has ended and that stay.
+	kept map[string]keptAgent
+	// wake has a value if the work of an ephemeral agent may have ended.
+	wake chan struct{}
 
 	mu   sync.Mutex
 	last api.PatrolReport
@@ -49,25 +54,29 @@ type published struct {
 }
 
 func newPatroller(d *Daemon) *patroller {
-	return &patroller{d: d, turn: make(chan struct{}, 1), p: patrol.New(), known: map[string]published{}, restarts: map[string][]time.Time{},
-		last: api.PatrolReport{Agents: []api.PatrolAgent{}, Findings: []api.PatrolFinding{}}}
+	return &patroller{d: d, turn: make(chan struct{}, 1), p: patrol.New(), known: map[string]published{}, restarts: map[string][]time.Time{}, kept: map[string]keptAgent{}, wake: make(chan struct{}, 1),
+		last: api.PatrolReport{Agents: []api.PatrolAgent{}, Findings: []api.PatrolFinding{}, Cleanups: []api.Cleanup{}}}
 }
 
 // run does a cycle in every interval until ctx ends.
 func (p *patroller) run(ctx context.Context) {
+	last := time.Now()
 	for {
 		every := time.Duration(p.d.live().Patrol.Interval)
-		wait := every
-		if every == 0 {
-			wait = patrolOff
-		}
-		t := time.NewTimer(wait)
+		t := time.NewTimer(time.Until(last.Add(cmp.Or(every, patrolOff))))
 		select {
 		case <-ctx.Done():
 			t.Stop()
 			return
+		case <-p.wake:
+			t.Stop()
+			if every != 0 {
+				p.errands(ctx)
+			}
+			continue
 		case <-t.C:
 		}
+		last = time.Now()
 		if every == 0 {
 			continue
 		}
@@ -75,6 +84,28 @@ func (p *patroller) run(ctx context.Context) {
 			p.d.Log.Warn("patrol cycle not completed", "err", err)
 		}
 	}
+}
+
+// poke makes the patrol decide now about the agents whose work has ended.
+func (p *patroller) poke() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// errands decides about the agents whose work has ended, between two cycles.
+func (p *patroller) errands(ctx context.Context) {
+	select {
+	case p.turn <- struct{}{}:
+		defer func() { <-p.turn }()
+	case <-ctx.Done():
+		return
+	}
+	cleanups := p.cleanUp(ctx, false, false)
+	p.mu.Lock()
+	p.last.Cleanups = cleanups
+	p.mu.Unlock()
 }
 
 // cycle checks every agent and acts on what it finds, unless it is a dry run. If a person asked for
@@ -87,7 +118,7 @@ func (p *patroller) cycle(ctx context.Context, asked, dryRun bool) (api.PatrolRe
 		return api.PatrolReport{}, api.Errorf(api.CodeTimeout, "wait for the cycle of the patrol that runs: %w", context.Cause(ctx))
 	}
 	start := time.Now()
-	rep := api.PatrolReport{At: start.UTC(), DryRun: dryRun, Agents: []api.PatrolAgent{}, Findings: []api.PatrolFinding{}}
+	rep := api.PatrolReport{At: start.UTC(), DryRun: dryRun, Agents: []api.PatrolAgent{}, Findings: []api.PatrolFinding{}, Cleanups: []api.Cleanup{}}
 	octx, cancel := context.WithTimeout(ctx, patrolTime)
 	defer cancel()
 	c := p.d.live()
@@ -131,6 +162,7 @@ func (p *patroller) cycle(ctx context.Context, asked, dryRun bool) (api.PatrolRe
 			rep.Agents = append(rep.Agents, patrolAgent(v, w))
 		}
 	}
+	rep.Cleanups = p.cleanUp(ctx, asked, dryRun)
 	p.forget(rep.Findings, living)
 	if !dryRun {
 		p.settle(rep.Findings, views)

@@ -57,7 +57,7 @@ func (d *Daemon) measureLiving(v *agent.Living) {
 }
 
 // refsOf is a fingerprint of an agent's HEAD, its branch, and the refs that it made. It runs no
-// git, and does not follow a link that the agent made.
+// git, and follows no link out of the repository.
 func (d *Daemon) refsOf(v agent.Living) uint64 {
 	d.mu.Lock()
 	w := d.workspaces[v.Workspace]

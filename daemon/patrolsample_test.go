@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestARefIsReadOnlyIfItIsARegularFile(t *testing.T) {
+func TestARefIsReadOnlyIfItIsAFileOfTheRepository(t *testing.T) {
 	dir := t.TempDir()
 	root, err := os.OpenRoot(dir)
 	require.NoError(t, err)
@@ -21,7 +21,7 @@ func TestARefIsReadOnlyIfItIsARegularFile(t *testing.T) {
 	require.NoError(t, os.Symlink("/etc/passwd", filepath.Join(dir, "out")))
 	require.NoError(t, unix.Mkfifo(filepath.Join(dir, "fifo"), 0o600))
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "dir"), 0o700))
-	for name, want := range map[string]string{"ref": "abc\n", "long": strings.Repeat("x", maxRef), "link": "", "out": "", "fifo": "", "dir": "", "none": "", "../x": ""} {
+	for name, want := range map[string]string{"ref": "abc\n", "long": strings.Repeat("x", maxRef), "link": "abc\n", "out": "", "fifo": "", "dir": "", "none": "", "../x": ""} {
 		require.Equal(t, want, string(readRef(root, name)), name)
 	}
 }

@@ -15,8 +15,9 @@ const maxDoneText = 1000
 
 func (a *app) doneCmd() *cobra.Command {
 	var failed bool
+	var status string
 	cmd := &cobra.Command{
-		Use:   "done [--failed] [MESSAGE...]",
+		Use:   "done [--failed] [--cleanup-status STATUS] [MESSAGE...]",
 		Short: "In a sandbox: end the agent's task",
 		Long: `End the task that this agent works on. It is for agents, in their sandbox.
 
@@ -26,14 +27,24 @@ happens is the same: the branch is merged as the configuration says, if the task
 ended well. With --failed it did not, and the branch is left to a person. What
 is in no commit is not merged. A second call changes nothing.
 
+With --cleanup-status the agent reports what of its work is only in its worktree:
+clean (nothing), has_uncommitted, has_stash or has_unpushed. polisd measures the
+same, and the worse of the two counts: an ephemeral agent is removed only if both
+are clean.
+
 MESSAGE is kept with the task; polisctl tasks shows it.`,
 		Example: `  git commit -am "fix the parser" && polisctl done
+  polisctl done --cleanup-status clean
   polisctl done --failed "the tests of package store cannot pass"`,
 		Args: cobra.ArbitraryArgs,
 	}
 	cmd.Flags().BoolVar(&failed, "failed", false, "the task did not succeed")
+	cmd.Flags().StringVar(&status, "cleanup-status", "", "what of the work is only here: `clean|has_uncommitted|has_stash|has_unpushed`")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		req := api.DoneRequest{Failed: failed, Message: strings.Join(args, " ")}
+		req := api.DoneRequest{Failed: failed, Message: strings.Join(args, " "), CleanupStatus: api.CleanupStatus(status)}
+		if err := api.CheckCleanup(req.CleanupStatus); err != nil {
+			return usagef("--cleanup-status: %s", api.AsError(err).Message)
+		}
 		if err := checkText("MESSAGE", req.Message, maxDoneText); req.Message != "" && err != nil {
 			return err
 		}

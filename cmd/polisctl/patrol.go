@@ -24,8 +24,12 @@ The patrol asks the kernel and the agents' records in every [patrol] interval. I
 finds agents whose shim or program is gone, programs that go on after their task
 has ended, and agents that are stalled (nothing happens, and they wait for
 nothing) or spin (they compute or print, and change nothing). What it does about
-the last two is on_stall of their role; it only reports them by default. It never
-removes a worktree, a branch or a file.`,
+the last two is on_stall of their role; it only reports them by default.
+
+An ephemeral agent whose work has ended is removed if nothing of the work is only
+there: no uncommitted file, no stash, and every commit in the target branch or in
+the default branch of a remote. Else it stays, with the reason. The patrol
+removes no other worktree, branch or file.`,
 		Args: cobra.ArbitraryArgs,
 	}
 	cmd.Flags().BoolVar(&watch, "watch", false, "continue until interrupted")
@@ -100,10 +104,33 @@ func patrolView(rep api.PatrolReport) view {
 		for _, f := range rep.Findings {
 			findingPage(p, f)
 		}
+		for _, c := range rep.Cleanups {
+			cleanupPage(p, c)
+		}
 		if n := rep.Cases.Open; n > 0 {
 			p.line("%s open: polisctl patrol cases", api.Count(n, "case"))
 		}
 	}}
+}
+
+func cleanupPage(p *page, c api.Cleanup) {
+	p.line("%s: %s: %s", c.Agent, clean(c.Why), c.Status)
+	for _, e := range c.Evidence {
+		p.line("  seen: %s", clean(e))
+	}
+	switch {
+	case c.Skipped != "":
+		p.line("  not done (%s): %s", c.Action, clean(c.Skipped))
+	case c.Done && c.Trash != "":
+		p.line("  removed; its work is kept as %s", c.Trash)
+	case c.Done:
+		p.line("  removed")
+	default:
+		p.line("  kept")
+	}
+	if c.Next != "" {
+		p.line("  next: %s", clean(c.Next))
+	}
 }
 
 func findingPage(p *page, f api.PatrolFinding) {

@@ -18,7 +18,14 @@ func (f *fake) patrolRoutes(mux *http.ServeMux) {
 			{Agent: "carol", Workspace: "project", Status: api.StatusRunning, Error: "no answer\x1b[2J"},
 			{Agent: "dave", Workspace: "project", Status: api.StatusRunning, QuietSeconds: 1200, UnchangedSeconds: 1200, Waits: `a lease on "src/a"`}},
 			Findings: []api.PatrolFinding{{Class: api.PatrolStalled, Agent: "alice", Workspace: "project", Task: "alice.3", Since: f.now.Add(-20 * time.Minute),
-				Evidence: []string{"no output for 20m0s"}, Action: api.OnStallNudge, Skipped: "it takes no input", Next: "polisctl agents watch alice"}}})
+				Evidence: []string{"no output for 20m0s"}, Action: api.OnStallNudge, Skipped: "it takes no input", Next: "polisctl agents watch alice"}},
+			Cleanups: []api.Cleanup{
+				{Agent: "erin", Workspace: "project", Task: "erin.1", Why: "its task erin.1 is over (merged)", Measured: api.CleanupUncommitted, Status: api.CleanupUncommitted,
+					Evidence: []string{"2 files in no commit"}, Action: api.CleanupKeep, At: f.now, Next: "polisctl agents diff erin"},
+				{Agent: "frank", Workspace: "project", Task: "frank.1", Why: "its task frank.1 is over (merged)", Measured: api.CleanupClean, Status: api.CleanupClean,
+					Evidence: []string{"everything is in main"}, Action: api.CleanupRemove, Done: true, At: f.now},
+				{Agent: "gina", Workspace: "project", Why: "its sandbox has failed", Measured: api.CleanupClean, Status: api.CleanupClean,
+					Evidence: []string{"everything is in main"}, Action: api.CleanupRemove, Skipped: "it is busy", At: f.now}}})
 	})
 	mux.HandleFunc("POST /v1/patrol", func(w http.ResponseWriter, r *http.Request) {
 		req := take[api.PatrolRequest](f, r)

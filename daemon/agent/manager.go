@@ -44,6 +44,9 @@ type Manager struct {
 	// Halted reports that the daemon is about to stop: running agents are adopted, but nothing is
 	// started and no removal is finished. May be nil.
 	Halted func() bool
+	// Over is called when the work of an ephemeral agent may have ended. It must not block. May be
+	// nil.
+	Over func()
 	// Crash is called between the steps of an operation, with the step's name: tests kill the
 	// daemon there. May be nil.
 	Crash func(step string)

@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"polis/daemon/api"
+	"polis/daemon/cleanup"
 	"polis/daemon/config"
 	"polis/daemon/events"
 	"polis/daemon/layout"
@@ -197,6 +198,10 @@ func (r fakeRepo) Save(_ context.Context, a *Agent, _ bool) (Saved, error) {
 	})
 	return Saved{Ref: ref, Head: "head"}, err
 }
+func (r fakeRepo) Measure(ctx context.Context, a *Agent) cleanup.Measured {
+	w, err := r.Since(ctx, a, "")
+	return cleanup.Measured{Uncommitted: w.Dirty, Unmerged: w.Commits, Target: "main", Err: err}
+}
 func (fakeRepo) Head(context.Context, *Agent) (string, error) { return "base", nil }
 func (fakeRepo) HasBranch(_ context.Context, branch string) (bool, error) {
 	return branch == "taken", nil
@@ -256,6 +261,12 @@ func (q fakeQueue) Remove(agent string) (bool, error) {
 	was := q.k.set("queue")[agent]
 	delete(q.k.set("queue"), agent)
 	return was, nil
+}
+
+func (q fakeQueue) Waits(agent string) bool {
+	q.k.mu.Lock()
+	defer q.k.mu.Unlock()
+	return q.k.set("queue")[agent]
 }
 
 type memory struct {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"polis/daemon/api"
+	"polis/daemon/cleanup"
 	"polis/daemon/shim/dial"
 	"polis/daemon/shim/wire"
 	"polis/daemon/store"
@@ -135,6 +136,9 @@ type Repo interface {
 	// Forward moves the branch and the files of an agent without work of its own to the target's
 	// commit, below its view. kept is the reason why it did not.
 	Forward(ctx context.Context, a *Agent) (from, to, kept string, err error)
+	// Measure returns what of the agent's work is only there. If the target lacks commits of it,
+	// every remote of the project is queried, with a time limit.
+	Measure(ctx context.Context, a *Agent) cleanup.Measured
 	// Since returns what the agent has done since base.
 	Since(ctx context.Context, a *Agent, base string) (Work, error)
 	// Save puts everything unsaved under a trash ref, with ignored also ignored files.
@@ -166,6 +170,8 @@ type Queue interface {
 	// Merge waits for the outcome of the entry.
 	Merge(ctx context.Context, e api.QueueEntry) (api.QueueOutcome, error)
 	Remove(agent string) (bool, error)
+	// Waits reports whether the agent waits to be merged, or is being merged.
+	Waits(agent string) bool
 }
 
 // Locks is what the manager needs of the lease table.

@@ -58,6 +58,7 @@ func (m *Manager) found(a *Agent, s api.Status, reason string) {
 	if err := m.save(a.WS); err != nil {
 		m.Log.Error("state not saved", "agent", a.Name(), "err", err)
 	}
+	m.over(a)
 }
 
 // crash is a point at which tests kill the daemon in the middle of a change.

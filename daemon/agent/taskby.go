@@ -10,7 +10,8 @@ import (
 	"polis/daemon/task"
 )
 
-// taskOf returns an agent and its task by the task's ID.
+// taskOf returns an agent and its task by the task's ID. The records of an agent that was removed
+// can still be read; such an agent is not registered.
 func (m *Manager) taskOf(id string) (*Agent, api.Task, error) {
 	name, _, err := task.ParseID(id)
 	if err != nil {
@@ -18,10 +19,26 @@ func (m *Manager) taskOf(id string) (*Agent, api.Task, error) {
 	}
 	a, err := m.lookup(name)
 	if err != nil {
-		return nil, api.Task{}, err
+		if a = m.removed(name); a == nil {
+			return nil, api.Task{}, err
+		}
 	}
 	t, err := m.records(a).Get(id)
 	return a, t, err
+}
+
+// removed returns a removed agent as it was last, or nil.
+func (m *Manager) removed(name string) *Agent {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, w := range m.workspaces {
+		for _, r := range slices.Backward(w.Removed) {
+			if r.Agent.Name == name {
+				return &Agent{WS: w, Kept: r.Agent}
+			}
+		}
+	}
+	return nil
 }
 
 // AllTasks returns the newest tasks of a workspace ("" = all), oldest first.

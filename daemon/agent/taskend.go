@@ -44,7 +44,7 @@ func (m *Manager) saidDone(a *Agent, st wire.Status) {
 	if d.By == api.EndComplete {
 		by = d.By
 	}
-	m.endTask(a, task.End{At: d.At.UTC(), By: by, Failed: d.Failed, Message: d.Message})
+	m.endTask(a, task.End{At: d.At.UTC(), By: by, Failed: d.Failed, Message: d.Message, Cleanup: d.CleanupStatus})
 }
 
 // works reports whether the agent works on the task of a shim's status.

@@ -72,6 +72,7 @@ const (
 	EventCase             = "patrol:case"
 	EventFrozen           = "agent:frozen"
 	EventThawed           = "agent:thawed"
+	EventCleanup          = "agent:cleanup"
 	EventMissed           = "agent:events-missed"
 	EventEventsMissed     = "events:missed"
 )

@@ -70,6 +70,8 @@ type PatrolReport struct {
 	Findings []PatrolFinding `json:"findings"`
 	// Cases counts the cases as they were after the cycle.
 	Cases CaseDigest `json:"cases"`
+	// Cleanups are about ephemeral agents whose work has ended.
+	Cleanups []Cleanup `json:"cleanups"`
 }
 
 // PatrolRequest asks for a cycle now.

@@ -121,6 +121,8 @@ type Task struct {
 	Failed bool `json:"failed,omitempty"`
 	// Message is what the agent said of the end, or why it was lost.
 	Message string `json:"message,omitempty"`
+	// CleanupStatus is what the agent reported with the end about work that is only there.
+	CleanupStatus CleanupStatus `json:"cleanup_status,omitempty"`
 	// Base is the commit it began at, Head the one it ended at.
 	Base string `json:"base,omitempty"`
 	Head string `json:"head,omitempty"`
@@ -217,6 +219,9 @@ type DoneRequest struct {
 	// Failed is true if the task did not succeed: its branch is not merged.
 	Failed  bool   `json:"failed,omitempty"`
 	Message string `json:"message,omitempty"`
+	// CleanupStatus is what of its work is only in its worktree. The patrol measures the same, and
+	// the worse of the two counts.
+	CleanupStatus CleanupStatus `json:"cleanup_status,omitempty"`
 }
 
 // DoneResponse answers DoneRequest.

@@ -84,6 +84,13 @@ func (w *Worker) Remove(agent string) (bool, error) {
 	return true, w.Host.Save()
 }
 
+// Waits reports whether an agent is in the queue.
+func (w *Worker) Waits(agent string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.queue.index(agent) >= 0
+}
+
 // Prioritize gives an agent's entry another priority.
 func (w *Worker) Prioritize(agent string, priority int) error {
 	w.mu.Lock()

@@ -93,6 +93,9 @@ func (s *Shim) done(w http.ResponseWriter, requestID string, req api.DoneRequest
 	case len(req.Message) > maxDoneText:
 		return api.Errorf(api.CodeBadRequest, "message has %d bytes: at most %d", len(req.Message), maxDoneText)
 	}
+	if err := api.CheckCleanup(req.CleanupStatus); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.main == nil || s.main.over() || s.task.id == "" {
@@ -101,7 +104,7 @@ func (s *Shim) done(w http.ResponseWriter, requestID string, req api.DoneRequest
 	}
 	res := api.DoneResponse{RequestID: requestID, Task: s.task.id, Already: s.task.done != nil}
 	if !res.Already {
-		s.task.done = &wire.TaskDone{At: time.Now().UTC(), By: by, Failed: req.Failed, Message: req.Message}
+		s.task.done = &wire.TaskDone{At: time.Now().UTC(), By: by, Failed: req.Failed, Message: req.Message, CleanupStatus: req.CleanupStatus}
 		s.events.Publish(api.Event{Type: wire.EventDone, Agent: s.Spec.Agent, Message: "agent " + s.Spec.Agent + " says that its task is done", Data: map[string]any{"task": s.task.id}})
 	}
 	return writeJSON(w, res)

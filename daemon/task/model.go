@@ -39,6 +39,8 @@ type End struct {
 	// Failed and Message are the agent's own words, or why it was lost.
 	Failed  bool
 	Message string
+	// Cleanup is what the agent reported about work that is only there.
+	Cleanup api.CleanupStatus
 	// Output is where its output ends; 0: nobody knows.
 	Output api.OutputRange
 }
@@ -52,6 +54,7 @@ func Finish(t *api.Task, e End) (first bool) {
 		return false
 	}
 	t.State, t.Ended, t.EndedBy, t.ExitCode, t.Killed, t.Failed, t.Message = api.TaskEnded, &e.At, e.By, e.Exit, e.Killed, e.Failed, api.Shorten(e.Message, maxMessage)
+	t.CleanupStatus = e.Cleanup
 	if t.Began != nil {
 		t.Seconds = max(e.At.Sub(*t.Began), 0).Round(time.Millisecond).Seconds()
 	}

@@ -63,3 +63,12 @@ func (w *Workspace) DiffCommits(ctx context.Context, agent, base, head string, o
 	}
 	return nil
 }
+
+// Tips returns the last commits of an agent's work: those of its HEAD and of its branch.
+func (w *Workspace) Tips(ctx context.Context, agent, branch string) ([]string, error) {
+	head, err := w.Head(ctx, agent)
+	if err != nil {
+		return nil, err
+	}
+	return w.tips(ctx, head, branch)
+}

@@ -62,6 +62,8 @@ type TaskDone struct {
 	By      api.TaskEnd `json:"by"`
 	Failed  bool        `json:"failed,omitempty"`
 	Message string      `json:"message,omitempty"`
+	// CleanupStatus is as in api.DoneRequest.
+	CleanupStatus api.CleanupStatus `json:"cleanup_status,omitempty"`
 }
 
 // StartRequest starts the agent's main command: POST /v1/start.
