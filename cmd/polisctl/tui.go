@@ -65,7 +65,7 @@ colours (NO_COLOR, or TERM=dumb) the chosen agent is marked by '>'.`,
 
 // screen replaces polisctl with the program that draws the screen.
 func (a *app) screen(workspace string) error {
-	path, err := findScreen()
+	path, err := findBeside(screenProgram)
 	if err != nil {
 		return err
 	}
@@ -76,22 +76,22 @@ func (a *app) screen(workspace string) error {
 	return api.Errorf(api.CodeInternal, "start %s: %w", path, syscall.Exec(path, args, os.Environ()))
 }
 
-// findScreen returns the path of the program: beside polisctl, as it is built,
-// or where make install puts it.
-func findScreen() (string, error) {
+// findBeside returns the path of a program: beside polisctl, as it is built, or where make install
+// puts it.
+func findBeside(program string) (string, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return "", api.Errorf(api.CodeInternal, "find %s: %w", screenProgram, err)
+		return "", api.Errorf(api.CodeInternal, "find %s: %w", program, err)
 	}
 	dir := filepath.Dir(self)
-	for _, p := range []string{filepath.Join(dir, screenProgram), filepath.Join(dir, "../lib/polis", screenProgram)} {
+	for _, p := range []string{filepath.Join(dir, program), filepath.Join(dir, "../lib/polis", program)} {
 		switch _, err := os.Stat(p); {
 		case err == nil:
 			return p, nil
 		case !errors.Is(err, fs.ErrNotExist):
-			return "", api.Errorf(api.CodeInternal, "find %s: %w", screenProgram, err)
+			return "", api.Errorf(api.CodeInternal, "find %s: %w", program, err)
 		}
 	}
-	return "", api.Errorf(api.CodeInternal, "%s is neither in %s nor in %s", screenProgram, dir, filepath.Join(dir, "../lib/polis")).
-		WithHint("install polis again: make install puts %s into PREFIX/lib/polis", screenProgram)
+	return "", api.Errorf(api.CodeInternal, "%s is neither in %s nor in %s", program, dir, filepath.Join(dir, "../lib/polis")).
+		WithHint("install polis again: make install puts %s into PREFIX/lib/polis", program)
 }

@@ -140,6 +140,9 @@ func (b *Builder) addGit(spec *wire.Spec, a *agent.Agent, c config.Config) {
 		remotes = nil
 	} else {
 		spec.Mounts = append(spec.Mounts, tool)
+		if m, ok := adapterTool(); ok {
+			spec.Mounts = append(spec.Mounts, m)
+		}
 	}
 	rules := c.GitRules(k.Name, k.Role, a.Type)
 	spec.Filtered = a.Filtered

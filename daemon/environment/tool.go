@@ -24,3 +24,19 @@ func remoteTool() (setting.Mount, error) {
 	}
 	return setting.Mount{}, fmt.Errorf("polisctl is neither beside polisd nor in /usr/bin: %w", fs.ErrNotExist)
 }
+
+// adapterTool returns the mount of the program that speaks the protocols of agents' programs, if it
+// is installed.
+func adapterTool() (setting.Mount, bool) {
+	self, err := os.Executable()
+	if err != nil {
+		return setting.Mount{}, false
+	}
+	dir, name := filepath.Dir(self), filepath.Base(wire.AdapterPath)
+	for _, p := range []string{filepath.Join(dir, name), filepath.Join(dir, "../lib/polis", name), "/usr/lib/polis/" + name, "/usr/local/lib/polis/" + name} {
+		if fi, err := os.Stat(p); err == nil && fi.Mode().IsRegular() {
+			return setting.Mount{Source: filepath.Clean(p), Dest: wire.AdapterPath, ReadOnly: true}, true
+		}
+	}
+	return setting.Mount{}, false
+}

@@ -31,7 +31,8 @@ const maxRemotes = 4
 // mimeLines is the type of a response that is streamed in lines of JSON.
 const mimeLines = "application/x-ndjson"
 
-// openRemote installs the remote helper, and the mount point for polisctl, in binDir.
+// openRemote installs the remote helper, and the mount points for polisctl and polis-adapter, in
+// binDir.
 func (s *Shim) openRemote() error {
 	if !hasTool(s.Spec) {
 		return nil
@@ -40,7 +41,11 @@ func (s *Shim) openRemote() error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	for name, text := range map[string]string{"git-remote-polis": remoteHelper, filepath.Base(wire.ToolPath): ""} {
+	files := map[string]string{"git-remote-polis": remoteHelper, filepath.Base(wire.ToolPath): ""}
+	if mounted(s.Spec, wire.AdapterPath) {
+		files[filepath.Base(wire.AdapterPath)] = ""
+	}
+	for name, text := range files {
 		path := filepath.Join(dir, name)
 		if err := errors.Join(os.WriteFile(path, []byte(text), 0o755), os.Chmod(path, 0o755)); err != nil {
 			return err
@@ -50,7 +55,11 @@ func (s *Shim) openRemote() error {
 }
 
 func hasTool(spec wire.Spec) bool {
-	return slices.ContainsFunc(spec.Mounts, func(m setting.Mount) bool { return m.Dest == wire.ToolPath })
+	return mounted(spec, wire.ToolPath)
+}
+
+func mounted(spec wire.Spec, dest string) bool {
+	return slices.ContainsFunc(spec.Mounts, func(m setting.Mount) bool { return m.Dest == dest })
 }
 
 // insideRemote forwards a request about a remote to the daemon, in the name of this agent, and

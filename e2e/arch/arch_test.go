@@ -99,6 +99,9 @@ var rules = []rule{
 	{from: []string{"polis"}, except: []string{"polis/cmd/polis-tui", "polis/cmd/polisctl"},
 		never: []string{"github.com/charmbracelet/x/ansi"},
 		why:   "only programs write to terminals"},
+	{from: []string{"polis"}, except: []string{"polis/cmd/polis-adapter"},
+		never: []string{"github.com/modelcontextprotocol", "github.com/coder/acp-go-sdk"},
+		why:   "only the adapter speaks the protocols of agents' programs"},
 	{from: []string{"polis/fusefs", "polis/lockd", "polis/netbridge", "polis/cgroup"},
 		never: []string{"polis/daemon", "polis/cmd"},
 		why:   "a leaf knows one kernel thing and no agent"},
@@ -118,9 +121,9 @@ var rules = []rule{
 	{from: []string{"polis/daemon/config"}, never: []string{"polis/daemon/shim"}, why: "the configuration knows no protocol"},
 	{from: []string{"polis/daemon/setting"}, never: []string{"polis"}, why: "values depend on nothing"},
 	{from: []string{"polis/daemon/api"}, never: []string{"polis"}, why: "the words depend on nothing"},
-	{from: []string{"polis/cmd/polisctl"}, never: []string{"polis/cmd/polis-tui", "github.com/spf13/cobra/doc"},
+	{from: []string{"polis/cmd/polisctl"}, never: []string{"polis/cmd/polis-tui", "polis/cmd/polis-adapter", "github.com/modelcontextprotocol", "github.com/coder/acp-go-sdk", "github.com/spf13/cobra/doc"},
 		why: "every verb would pay for what draws the screen or makes the manual"},
-	{from: []string{"polis/cmd/polisctl", "polis/cmd/polis-tui"}, except: []string{"polis/daemon/api", "polis/daemon/client"},
+	{from: []string{"polis/cmd/polisctl", "polis/cmd/polis-tui", "polis/cmd/polis-adapter"}, except: []string{"polis/daemon/api", "polis/daemon/client"},
 		never: []string{"polis/fusefs", "polis/lockd", "polis/netbridge", "polis/cgroup", "polis/daemon/agent", "polis/daemon/store", "polis/daemon/git"},
 		why:   "the command line speaks to the daemon, it does not do the daemon's work"},
 	{from: []string{"polis/daemon", "polis/fusefs", "polis/lockd", "polis/netbridge", "polis/cgroup"},
@@ -195,7 +198,7 @@ func TestEveryPackageSaysWhatItIs(t *testing.T) {
 
 // TestMainsAreThin: a program parses flags, calls one function and exits.
 func TestMainsAreThin(t *testing.T) {
-	for _, name := range []string{"polisd", "polis-shim", "polisctl", "polis-tui"} {
+	for _, name := range []string{"polisd", "polis-shim", "polisctl", "polis-tui", "polis-adapter"} {
 		b, err := os.ReadFile(filepath.Join(root(t), "cmd", name, "main.go"))
 		require.NoError(t, err)
 		require.LessOrEqual(t, bytes.Count(b, []byte("\n")), 250, "cmd/%s/main.go", name)

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"polis/cmd/polis-adapter/mcpserver"
+	"polis/daemon/api"
+	"polis/daemon/client"
+)
+
+// version is set by the build: -ldflags "-X main.version=...".
+var version = "devel"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	status, err := run(ctx, os.Args[1:])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "polis: "+api.AsError(err).Message)
+	}
+	stop()
+	os.Exit(status)
+}
+
+// run starts the adapter that the first argument names and returns the exit status.
+func run(ctx context.Context, args []string) (int, error) {
+	if len(args) == 0 {
+		return 2, errors.New("polis-adapter is started by polisctl mcp and polisctl acp")
+	}
+	// Always the sandbox's own socket: a variable must not lead to another.
+	c := client.NewInside(client.InsideSocket)
+	defer c.Close()
+	switch args[0] {
+	case "mcp":
+		err := mcpserver.Serve(ctx, c, version)
+		if errors.Is(err, io.EOF) || ctx.Err() != nil {
+			err = nil
+		}
+		return exit(err), err
+	}
+	return 2, fmt.Errorf("there is no adapter %q", args[0])
+}
+
+func exit(err error) int {
+	if err != nil {
+		return 1
+	}
+	return 0
+}
