@@ -51,11 +51,19 @@ func planEgress(link string, e Egress) []rule {
 	if e.Policy.Open() {
 		return append(rules, newRule(accept()))
 	}
+	opened := newRule(inSet(namesSet(link)), accept())
+	asked := e.Policy.AskedNets()
+	if len(asked) > 0 { // they are part of listed ones, and open only once they are approved
+		rules = append(rules, opened)
+		for _, p := range asked {
+			rules = append(rules, newRule(daddr(p), comeBack()))
+		}
+	}
 	for _, p := range e.Policy.Nets() {
 		rules = append(rules, newRule(daddr(p), accept()))
 	}
-	if e.Policy.Listed() {
-		rules = append(rules, newRule(inSet(namesSet(link)), accept()))
+	if e.Policy.Listed() && len(asked) == 0 {
+		rules = append(rules, opened)
 	}
 	return rules
 }

@@ -493,7 +493,7 @@ func TestPacketsAreRead(t *testing.T) {
 	}
 	r, ok := parsePacket(head(unix.IPPROTO_TCP, 0x80, 1, 0, 80))
 	require.True(t, ok)
-	require.Equal(t, Refusal{"tcp", netip.MustParseAddrPort("10.213.0.2:32769"), netip.MustParseAddrPort("203.0.113.1:80"), false}, r)
+	require.Equal(t, Refusal{"tcp", netip.MustParseAddrPort("10.213.0.2:32769"), netip.MustParseAddrPort("203.0.113.1:80"), false, 0}, r)
 	later := head(unix.IPPROTO_UDP, 0x80, 1, 0, 80)
 	later[7] = 8
 	r, ok = parsePacket(later)

@@ -59,6 +59,7 @@ func TestEgressMatchesGoldenText(t *testing.T) {
 		"none":                 {nil, []string{"none"}},
 		"domains":              {nil, []string{"*.x.org", "api.y.com"}},
 		"domains-and-networks": {[]string{"10.0.0.0/8"}, []string{"x.org", "10.1.0.0/16", "192.0.2.1"}},
+		"asked-networks":       {nil, []string{"192.0.2.0/24", "ask:192.0.2.7", "ask"}},
 		"networks":             {nil, []string{"192.0.2.0/24"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -56,7 +56,8 @@ func firstQueue(a netip.Addr) uint16 {
 func nextQueue(num uint16) uint16 { return 1<<14 | (num+257)&(1<<14-1) }
 
 // planLog queues a refused packet to the shim, which marks it and sends it through
-// the rules again. That cannot let it pass: the second time ends in the rejection.
+// the rules again. They let it pass only if they have changed since: the second time
+// ends in the rejection.
 // The kernel drops the packet if no program has bound the queue.
 func planLog(num uint16, kind queueKind) []rule {
 	return []rule{newRule(marked(loggedMark), comeBack()), newRule(perSecond(logRate, logBurst), kind.queue(num))}

@@ -23,17 +23,23 @@ type Refusal struct {
 	// OverLimit is set if the packet would open one connection too many
 	// ([Gate.LimitConnections]); otherwise its destination is not allowed.
 	OverLimit bool
+	// Packet is its number in the queue, for [Refusals.Release].
+	Packet uint32
 }
 
 // Refusals reports the packets that an agent is refused. During the report the program that sent
 // the packet still waits for its answer, so its socket can be looked up ([NS.Owner]). Then the
 // kernel refuses it. The rules report at most some twenty packets a second.
 //
-// The queue only delays: a packet comes back marked and passes the rules again, which is the only
-// verdict of this program.
+// The queue only delays: a packet comes back marked and passes the rules again, or is dropped. No
+// verdict of this program lets a packet out.
 type Refusals struct {
 	Addr netip.Addr   // the agent's; packets of others are not reported
 	Log  *slog.Logger // slog.Default if nil
+
+	// Hold reports whether a packet stays in the queue until Release, with the program that sent
+	// it. It must be quick. Nil: none stays.
+	Hold func(Refusal) bool
 
 	// Queue is the free number that Open found, for [Gate.LogTo].
 	Queue uint16
@@ -58,6 +64,7 @@ const (
 	nfqMark       = 3
 	nfqPayload    = 10
 
+	nfDrop   = 0
 	nfRepeat = 4
 
 	nfqRange = 96 // of a packet: the headers of IPv4 and of TCP
@@ -175,14 +182,27 @@ func (r *Refusals) Run(ctx context.Context, report func(Refusal)) error {
 				continue
 			}
 			if what, ok := parsePacket(packet); ok && what.Local.Addr() == r.Addr {
-				what.OverLimit = marked == overLimitMark
+				what.OverLimit, what.Packet = marked == overLimitMark, id
+				if r.Hold != nil && r.Hold(what) {
+					continue
+				}
 				report(what)
 			}
-			if err := r.send(nfqMsgVerdict, unix.NLM_F_REQUEST, verdict(id)...); err != nil && ctx.Err() == nil && !errors.Is(err, os.ErrClosed) {
+			if err := r.Release(id, false); err != nil && ctx.Err() == nil && !errors.Is(err, os.ErrClosed) {
 				r.Log.Warn("refused packet dropped without a report: the kernel did not take the verdict", "op", "net.refuse", "err", err)
 			}
 		}
 	}
+}
+
+// Release ends the stay of a packet in the queue: it is dropped, without an answer to its sender, or
+// passes the rules again, which then accept or reject it.
+func (r *Refusals) Release(packet uint32, drop bool) error {
+	action := uint32(nfRepeat)
+	if drop {
+		action = nfDrop
+	}
+	return r.send(nfqMsgVerdict, unix.NLM_F_REQUEST, verdict(packet, action)...)
 }
 
 // Close ends Run. Packets that wait are dropped.
@@ -196,7 +216,7 @@ func (r *Refusals) Close() error {
 	return nil
 }
 
-func verdict(id uint32) []netlink.Attribute {
-	v := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, nfRepeat), id)
+func verdict(id, action uint32) []netlink.Attribute {
+	v := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, action), id)
 	return []netlink.Attribute{{Type: nfqVerdictHdr, Data: v}, {Type: nfqMark, Data: binary.BigEndian.AppendUint32(nil, loggedMark)}}
 }

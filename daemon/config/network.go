@@ -98,7 +98,7 @@ func (c *Config) Reach(role string, typ BaseType, own Own) (Reach, error) {
 	return Reach{Policy: p, Private: private, HostPorts: ports}, nil
 }
 
-const egressHint = `"open", "none", or names such as "api.example.org" and "*.example.org"`
+const egressHint = `"open", "none", or names such as "api.example.org" and "*.example.org"; "ask" and "ask:*.example.org" for what a person decides`
 
 func (c *Config) checkNetwork() error {
 	tables := map[string]NetworkRules{"network": c.Network.NetworkRules}

@@ -47,7 +47,7 @@ func (t *BaseType) check() error {
 		}
 	}
 	for i, h := range t.Hosts {
-		if _, err := egress.Parse([]string{h}); err != nil || h == egress.Open || h == egress.None || h != strings.ToLower(h) {
+		if _, err := egress.Parse([]string{h}); err != nil || h == egress.Open || h == egress.None || h == egress.Ask || strings.Contains(h, ":") || h != strings.ToLower(h) {
 			return bad(fmt.Sprintf("hosts[%d]", i), h, `must be a host's name in small letters, or "*." and a name`)
 		}
 	}

@@ -141,8 +141,8 @@ func (g *egressGuard) set(ctx context.Context, e netbridge.Egress) error {
 
 // filter reports whether a name may be resolved.
 func (g *egressGuard) filter(a netbridge.Asked) bool {
-	if g.egress().Policy.Name(a.Name) {
-		return true
+	if p := g.egress().Policy; p.Name(a.Name) || p.Asks(a.Name) {
+		return true // a person is consulted at the connection, not at the query
 	}
 	g.refused(a, netip.Addr{}, "the agent's egress is "+describe(g.egress()))
 	return false
@@ -161,7 +161,8 @@ func (g *egressGuard) admit(a netbridge.Asked, addrs []netip.Addr, ttl time.Dura
 func (g *egressGuard) open(name string, addrs []netip.Addr, life time.Duration) (good, bad []netip.Addr, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.e.Policy.Name(name) {
+	listed := g.e.Policy.Name(name)
+	if !listed && !g.e.Policy.Asks(name) {
 		return nil, nil, nil // the policy changed during the query
 	}
 	now := g.now()
@@ -181,6 +182,9 @@ func (g *egressGuard) open(name string, addrs []netip.Addr, life time.Duration) 
 			continue // the agent's own
 		}
 		t := g.remember(a, name, now)
+		if !listed {
+			continue // it opens with the answer
+		}
 		// Opening it again costs more than a slightly shorter time.
 		switch {
 		case !g.e.Policy.Listed():

@@ -28,6 +28,8 @@ const (
 // openRefusals subscribes to the agent's connections that the rules refuse.
 func (s *Shim) openRefusals(g netbridge.Gate) error {
 	r := &netbridge.Refusals{Addr: g.Addr, Log: s.Log}
+	asks := &egressAsks{s: s, queue: r, held: map[flow]bool{}, denied: map[string]time.Time{}}
+	r.Hold = asks.hold
 	if err := r.Open(); err != nil {
 		return err
 	}

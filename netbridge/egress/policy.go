@@ -8,10 +8,11 @@ import (
 	"strings"
 )
 
-// The two words that stand alone in a list.
+// The words of a list. Open and None stand alone.
 const (
 	Open = "open" // the internet; private networks only as configured
 	None = "none" // nothing
+	Ask  = "ask"  // a person decides about everything that is not listed
 )
 
 // MaxEntries bounds a list.
@@ -24,12 +25,14 @@ type Policy struct {
 	exact   map[string]bool // x.org
 	under   map[string]bool // x.org for *.x.org
 	nets    []netip.Prefix
+	ask     *asking // nil: a person decides about nothing
 }
 
 // Parse reads a policy: ["open"], ["none"], or names ("x.org"), names with all
 // below them ("*.x.org", which does not include x.org itself), IPv4 addresses
-// and IPv4 networks ("192.0.2.0/24"). An empty list allows nothing. The error
-// names the entry and the rule it breaks.
+// and IPv4 networks ("192.0.2.0/24"). "ask:" before one of these, or "ask" for
+// everything else, leaves the decision to a person ([Policy.Asks]). An empty list
+// allows nothing. The error names the entry and the rule it breaks.
 func Parse(entries []string) (Policy, error) {
 	p := Policy{exact: map[string]bool{}, under: map[string]bool{}}
 	if len(entries) > MaxEntries {
@@ -43,7 +46,7 @@ func Parse(entries []string) (Policy, error) {
 			}
 			return Policy{open: e == Open, entries: []string{e}}, nil
 		}
-		norm, err := p.add(e)
+		norm, err := p.read(e)
 		if err != nil {
 			return Policy{}, fmt.Errorf("%q: %w", shorten(e), err)
 		}
@@ -55,6 +58,19 @@ func Parse(entries []string) (Policy, error) {
 		p.entries = []string{None}
 	}
 	return p, nil
+}
+
+// read adds an entry, with "ask" before it or not.
+func (p *Policy) read(e string) (string, error) {
+	if e == Ask {
+		p.asking().rest = true
+		return e, nil
+	}
+	if rest, ok := strings.CutPrefix(e, askPrefix); ok {
+		norm, err := p.asking().add(rest)
+		return askPrefix + norm, err
+	}
+	return p.add(e)
 }
 
 func (p *Policy) add(e string) (string, error) {
@@ -80,8 +96,9 @@ func (p *Policy) add(e string) (string, error) {
 // Open reports whether the whole internet may be reached.
 func (p Policy) Open() bool { return p.open }
 
-// Listed reports whether only listed destinations may be reached; false for open and for none.
-func (p Policy) Listed() bool { return len(p.exact)+len(p.under)+len(p.nets) > 0 }
+// Listed reports whether only listed or approved destinations may be reached; false for open and
+// for none.
+func (p Policy) Listed() bool { return len(p.exact)+len(p.under)+len(p.nets) > 0 || p.ask != nil }
 
 // Entries is the policy as Parse reads it, normalised.
 func (p Policy) Entries() []string {
@@ -97,13 +114,16 @@ func (p Policy) Nets() []netip.Prefix { return slices.Clone(p.nets) }
 // String is for people: "open", "none", or the entries with commas.
 func (p Policy) String() string { return strings.Join(p.Entries(), ",") }
 
-// Name reports whether a domain name may be resolved. Case and a final dot make no difference;
+// Name reports whether the policy itself allows a domain name. Case and a final dot make no difference;
 // names are compared label by label, never by suffix.
 func (p Policy) Name(name string) bool {
 	if p.open {
 		return true
 	}
 	name = Normal(name)
+	if p.ask != nil && p.ask.Name(name) {
+		return false
+	}
 	if name == "" || len(p.exact)+len(p.under) == 0 {
 		return false
 	}
@@ -129,7 +149,9 @@ func (p Policy) Name(name string) bool {
 }
 
 // Addr reports whether the policy itself allows an address.
-func (p Policy) Addr(a netip.Addr) bool { return p.open || contains(p.nets, a.Unmap()) }
+func (p Policy) Addr(a netip.Addr) bool {
+	return p.open || contains(p.nets, a.Unmap()) && (p.ask == nil || !p.ask.Addr(a))
+}
 
 // With is the policy with further entries, if it is a list: the hosts that a kind of agent needs.
 // Open and none stay unchanged.

@@ -28,9 +28,10 @@ import "fmt"
 //	   and Remembered, Status has Waiting
 //	18 StartRequest has Stream; GET /v1/steps
 //	19 POST /v1/freeze and /v1/thaw; Status has Frozen
+//	20 egress has "ask"
 const (
 	// Version is what a shim of this build speaks.
-	Version = 19
+	Version = 20
 	// UDPVersion is the first that has port maps of UDP.
 	UDPVersion = 5
 	// MinVersion is the oldest that this build's daemon and shim understand.
@@ -57,6 +58,8 @@ const (
 	NoInputVersion = 4
 	// TaskVersion is the first that knows which task its command is.
 	TaskVersion = 12
+	// GatesVersion is the first whose gate of the network asks.
+	GatesVersion = 20
 )
 
 // Agree returns the newest version that this build and the shim of st both speak. A daemon must
