@@ -13,12 +13,13 @@ const forwardTime = 2 * time.Minute
 
 // bringForward updates the agent's branch to the target before a task begins, as configured: work
 // on an old state conflicts later. A branch that cannot be updated stays as it is, and the task
-// begins nevertheless. a.op is held, and the agent runs no command.
-func (m *Manager) bringForward(ctx context.Context, a *Agent) {
+// begins nevertheless. It returns the commit that the agent is then on; empty if that is not known.
+// a.op is held, and the agent runs no command.
+func (m *Manager) bringForward(ctx context.Context, a *Agent) (head string) {
 	c := m.config()
 	mode := c.OnStart(a.WS.Name, a.Copy().Role)
 	if mode == config.OnStartKeep {
-		return
+		return ""
 	}
 	ctx, cancel := context.WithTimeout(ctx, forwardTime)
 	defer cancel()
@@ -41,8 +42,13 @@ func (m *Manager) bringForward(ctx context.Context, a *Agent) {
 		m.Log.Debug("branch kept before a task", "agent", a.Name(), "reason", kept)
 		if mode == config.OnStartRebase {
 			m.mergeTarget(ctx, sh, a)
+			return ""
 		}
 	}
+	if err != nil {
+		return ""
+	}
+	return to
 }
 
 // mergeTarget merges the target into the agent's branch, in its sandbox and by its rules. It

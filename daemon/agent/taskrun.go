@@ -116,9 +116,10 @@ func (m *Manager) begin(ctx context.Context, a *Agent, t api.Task, env map[strin
 	}
 	base := ""
 	if a.WS.Git {
-		m.bringForward(ctx, a)
-		if base, err = a.WS.Repo.Head(ctx, a); err != nil {
-			m.Log.Warn("first commit of a task not known", "agent", a.Name(), "err", err)
+		if base = m.bringForward(ctx, a); base == "" {
+			if base, err = a.WS.Repo.Head(ctx, a); err != nil {
+				m.Log.Warn("first commit of a task not known", "agent", a.Name(), "err", err)
+			}
 		}
 	}
 	now := m.Now().UTC()

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"polis/daemon/api"
@@ -199,13 +200,17 @@ const (
 // measure returns what a task has done. What cannot be determined is zero.
 func (m *Manager) measure(a *Agent, t api.Task) task.Work {
 	out := task.Work{NoGit: !a.WS.Git}
-	out.Use, out.Refused, out.Did = m.aftermath(a, t)
+	// The shim and git answer at the same time.
+	var both sync.WaitGroup
+	both.Go(func() { out.Use, out.Refused, out.Did = m.aftermath(a, t) })
 	if !a.WS.Git {
+		both.Wait()
 		return out
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(m.ctx), measureTime)
 	defer cancel()
 	w, err := a.WS.Repo.Since(ctx, a, t.Base)
+	both.Wait()
 	if err != nil {
 		m.Log.Warn("what a task has left cannot be measured", "agent", a.Name(), "task", t.ID, "err", err)
 	}

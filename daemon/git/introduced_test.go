@@ -56,6 +56,13 @@ func TestIntroducedNamesEveryFileOnce(t *testing.T) {
 	merge := run("rev-parse", "HEAD")
 	require.Equal(t, []string{"a evil", "new evil too"}, introduced(merge, "^"+left, "^"+right))
 	require.Equal(t, []string{"a a", "a evil", "a left", "a right", "b b", "c/d c/d", "e \t\"\n odd name", "link a", "new evil too"}, introduced(merge))
+	for pair, want := range map[[2]string][2]int{{left, left}: {0, 0}, {left, first}: {1, 0}, {first, left}: {0, 1}, {left, right}: {1, 1}, {first, merge}: {0, 3}} {
+		ahead, behind, err := with.Diverged(t.Context(), pair[0], pair[1])
+		require.NoError(t, err)
+		require.Equal(t, want, [2]int{ahead, behind})
+	}
+	_, _, err := with.Diverged(t.Context(), left, strings.Repeat("1", 40))
+	require.Error(t, err)
 	require.Error(t, with.Introduced(t.Context(), []string{strings.Repeat("1", 40)}, func(string, string) error { return nil }))
 
 	enough := errors.New("enough")

@@ -101,6 +101,18 @@ func (r Repo) Count(ctx context.Context, args ...string) (int, error) {
 	return n, nil
 }
 
+// Diverged counts the commits that a has and b lacks, and those that b has and a lacks.
+func (r Repo) Diverged(ctx context.Context, a, b string) (ahead, behind int, err error) {
+	out, err := r.Line(ctx, "rev-list", "--count", "--left-right", "--end-of-options", a+"..."+b)
+	if err != nil {
+		return 0, 0, err
+	}
+	if _, err := fmt.Sscanf(out, "%d\t%d", &ahead, &behind); err != nil {
+		return 0, 0, fmt.Errorf("git rev-list --count --left-right: %q are not two numbers", shorten(out))
+	}
+	return ahead, behind, nil
+}
+
 // Refs returns the refs below prefixes, or all refs without prefixes, with their ids.
 func (r Repo) Refs(ctx context.Context, prefixes ...string) (map[string]string, error) {
 	out, err := r.Run(ctx, append([]string{"for-each-ref", "--format=%(objectname) %(refname)"}, prefixes...)...)

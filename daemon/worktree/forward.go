@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"polis/daemon/api"
 	"polis/daemon/failpoint"
@@ -32,6 +33,27 @@ func (w *Workspace) Forward(ctx context.Context, agent, branch string) (Forwarde
 		return Forwarded{}, api.Errorf(api.CodeWorktreeFailed, "bring the branch of %s forward: %w", agent, err)
 	}
 	keep := func(head, why string) (Forwarded, error) { return Forwarded{From: head, To: head, Kept: why}, nil }
+	if err := w.usable(agent); err != nil {
+		return Forwarded{}, err
+	}
+	target, err := w.Target(ctx)
+	if err != nil {
+		return fail(err)
+	}
+	// Most tasks begin where the target is, and every run of git delays them: the two commits tell
+	// that.
+	var head string
+	var herr error
+	var both sync.WaitGroup
+	both.Go(func() { head, herr = w.head(ctx, agent) })
+	to, err := w.Bare().Ref(ctx, git.Branch(target))
+	both.Wait()
+	if err = errors.Join(err, herr); err != nil {
+		return fail(err)
+	}
+	if head == to {
+		return keep(head, "")
+	}
 	s, err := w.Status(ctx, agent, branch, View{})
 	if err != nil {
 		return Forwarded{}, err
@@ -40,14 +62,6 @@ func (w *Workspace) Forward(ctx context.Context, agent, branch string) (Forwarde
 		return keep(s.Head, "")
 	}
 	why, err := w.busyWith(agent, branch)
-	if err != nil {
-		return fail(err)
-	}
-	target, err := w.Target(ctx)
-	if err != nil {
-		return fail(err)
-	}
-	to, err := w.Bare().Ref(ctx, git.Branch(target))
 	if err != nil {
 		return fail(err)
 	}

@@ -20,20 +20,12 @@ func (w *Workspace) Head(ctx context.Context, agent string) (string, error) {
 // and neither the target nor base has. If nobody knows base any more, all of its own
 // count.
 func (w *Workspace) Since(ctx context.Context, agent, branch, base string, v View) (Status, int, error) {
-	s, err := w.Status(ctx, agent, branch, v)
-	if err != nil || s.Ahead == 0 || !git.IsOID(base) {
+	s, tips, err := w.status(ctx, agent, branch, v)
+	if err != nil || s.Ahead == 0 || !git.IsOID(base) || len(tips) == 0 {
 		return s, s.Ahead, err
 	}
 	target, err := w.Target(ctx)
 	if err != nil {
-		return s, s.Ahead, err
-	}
-	tips, err := w.tips(ctx, s.Head, branch)
-	if err != nil {
-		return s, s.Ahead, err
-	}
-	tips, err = w.whole(ctx, agent, tips)
-	if err != nil || len(tips) == 0 {
 		return s, s.Ahead, err
 	}
 	n, err := w.of(agent).Count(ctx, append(tips, "--not", git.Branch(target), base)...)

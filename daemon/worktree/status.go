@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 
 	"polis/daemon/api"
 	"polis/daemon/git"
@@ -65,55 +66,45 @@ func (w *Workspace) under(agent string, v View) *git.Under {
 // Status reads the worktree below the view, without changing it. branch is the agent's own
 // branch, whose commits count even if the worktree is on another one.
 func (w *Workspace) Status(ctx context.Context, agent, branch string, v View) (Status, error) {
+	s, _, err := w.status(ctx, agent, branch, v)
+	return s, err
+}
+
+// status is Status, together with the tips whose history is complete.
+func (w *Workspace) status(ctx context.Context, agent, branch string, v View) (Status, []string, error) {
 	if err := w.usable(agent); err != nil {
-		return Status{}, err
+		return Status{}, nil, err
 	}
 	target, err := w.Target(ctx)
 	if err != nil {
-		return Status{}, err
+		return Status{}, nil, err
 	}
-	bare := w.of(agent)
-	fail := func(what string, err error) (Status, error) {
-		return Status{}, api.Errorf(api.CodeWorktreeFailed, "%s of %s: %w", what, agent, err)
+	fail := func(what string, err error) (Status, []string, error) {
+		return Status{}, nil, api.Errorf(api.CodeWorktreeFailed, "%s of %s: %w", what, agent, err)
 	}
-	out, err := w.within(ctx, agent, w.cmd(agent, v, "", "status", "--porcelain=v2", "-z", "--untracked-files=normal", "--no-renames", "--ignore-submodules=all"))
+	// Starting git is most of the cost: the files and the commits are read in parallel.
+	var out []byte
+	var ferr error
+	var files sync.WaitGroup
+	files.Go(func() {
+		out, ferr = w.within(ctx, agent, w.cmd(agent, v, "", "status", "--porcelain=v2", "-z", "--untracked-files=normal", "--no-renames", "--ignore-submodules=all"))
+	})
+	c, err := w.commits(ctx, agent, branch, target)
+	files.Wait()
+	if ferr != nil {
+		return fail("read the worktree", ferr)
+	}
+	s, perr := parseStatus(out)
+	if perr != nil {
+		return fail("read the worktree", perr)
+	}
 	if err != nil {
-		return fail("read the worktree", err)
-	}
-	s, err := parseStatus(out)
-	if err != nil {
-		return fail("read the worktree", err)
+		return fail("read the commits", err)
 	}
 	s.Branch = w.read(agent).Branch
-	if s.Head, err = w.head(ctx, agent); err != nil {
-		return fail("read HEAD", err)
-	}
-	tips, err := w.tips(ctx, s.Head, branch)
-	if err != nil {
-		return fail("read the branch", err)
-	}
-	if len(tips) > 0 {
-		whole, err := w.whole(ctx, agent, tips)
-		if err != nil {
-			return fail("read the commits", err)
-		}
-		if len(whole) < len(tips) {
-			// These cannot be counted, and they are in no other branch.
-			s.Ahead, tips = 1, whole
-		}
-	}
-	if len(tips) > 0 {
-		n, err := bare.Count(ctx, append(tips, "--not", git.Branch(target))...)
-		if err != nil {
-			return fail("count the commits", err)
-		}
-		s.Ahead += n
-		if s.Behind, err = bare.Count(ctx, append([]string{git.Branch(target), "--not"}, tips...)...); err != nil {
-			return fail("count the commits", err)
-		}
-	}
+	s.Head, s.Ahead, s.Behind = c.head, c.ahead, c.behind
 	s.Merged = s.Ahead == 0
-	return s, nil
+	return s, c.tips, nil
 }
 
 // usable rejects an invalid name and a worktree that could mislead git.
@@ -167,25 +158,6 @@ func (w *Workspace) head(ctx context.Context, agent string) (string, error) {
 		return "", nil
 	}
 	return commit, err
-}
-
-// tips are the last commits of an agent's work: those of its worktree and of its branch.
-func (w *Workspace) tips(ctx context.Context, head, branch string) ([]string, error) {
-	var tips []string
-	if head != "" {
-		tips = append(tips, head)
-	}
-	if branch == "" || git.CheckBranch(branch) != nil {
-		return tips, nil //nolint:nilerr // a name that cannot be a branch has no commits
-	}
-	tip, err := w.Bare().Ref(ctx, git.Branch(branch))
-	if errors.Is(err, git.ErrNotFound) {
-		return tips, nil
-	}
-	if err == nil && tip != head {
-		tips = append(tips, tip)
-	}
-	return tips, err
 }
 
 // whole filters the commits whose history is complete. An agent writes its HEAD and its stash
