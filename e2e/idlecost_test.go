@@ -130,5 +130,34 @@ func BenchmarkIdleAgents(b *testing.B) {
 	time.Sleep(time.Minute) // the last ones have settled
 	polisd, shims := d.idleCost(span)
 	fmt.Printf("\n%d idle agents use %.2f %% of a processor: polisd %.2f %%, shims %.2f %% (%.0f us of each per second)\n", n, 100*(polisd+shims), 100*polisd, 100*shims, 1e6*shims/float64(n))
+	d.askIdle(b)
 	b.ReportMetric(0, "ns/op")
+}
+
+// askIdle prints how long the everyday questions take while the agents are up, and the processor time
+// that a list costs polisd and the shims together.
+func (d *daemon) askIdle(b *testing.B) {
+	timed := func(n int, args ...string) []time.Duration {
+		var took []time.Duration
+		for range n {
+			began := time.Now()
+			d.must(args...)
+			took = append(took, time.Since(began))
+		}
+		return took
+	}
+	pids := append(d.shimPIDs(), d.cmd.Process.Pid)
+	sum := func() (s time.Duration) {
+		for _, pid := range pids {
+			s += cpuTime(b, pid)
+		}
+		return s
+	}
+	const lists = 20
+	timed(2, "agents", "list")
+	before := sum()
+	list := timed(lists, "agents", "list")
+	cost := (sum() - before) / lists
+	fmt.Printf("agents list %v (%v of processor time in polisd and the shims); agents exec %v\n",
+		median(list), cost.Round(100*time.Microsecond), median(timed(lists, "agents", "exec", "idle0", "--", "true")))
 }
