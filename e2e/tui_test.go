@@ -17,14 +17,21 @@ import (
 
 // pane is a shell in a real terminal, that of a tmux server of the test's own.
 type pane struct {
-	d   *daemon
-	run func(args ...string) string
+	d    *daemon
+	run  func(args ...string) string
+	name string // of tmux's session
+}
+
+// second is another terminal of the same server.
+func (p *pane) second(width, height string) *pane {
+	p.run("new-session", "-d", "-s", "u", "-x", width, "-y", height, "/bin/sh")
+	return &pane{d: p.d, run: p.run, name: "u"}
 }
 
 func (d *daemon) tmux(width, height string, env ...string) *pane {
 	d.t.Helper()
 	needProgram(d.t, "tmux")
-	p := &pane{d: d}
+	p := &pane{d: d, name: "t"}
 	p.run = func(args ...string) string {
 		d.t.Helper()
 		cmd := exec.Command("tmux", append([]string{"-S", d.path("tmux"), "-f", "/dev/null"}, args...)...)
@@ -39,11 +46,11 @@ func (d *daemon) tmux(width, height string, env ...string) *pane {
 	return p
 }
 
-func (p *pane) text() string { return p.run("capture-pane", "-p", "-t", "t") }
+func (p *pane) text() string { return p.run("capture-pane", "-p", "-t", p.name) }
 
-func (p *pane) line(text string) { p.run("send-keys", "-t", "t", "-l", text); p.key("Enter") }
+func (p *pane) line(text string) { p.run("send-keys", "-t", p.name, "-l", text); p.key("Enter") }
 
-func (p *pane) key(keys ...string) { p.run(append([]string{"send-keys", "-t", "t"}, keys...)...) }
+func (p *pane) key(keys ...string) { p.run(append([]string{"send-keys", "-t", p.name}, keys...)...) }
 
 // shows waits until all of the patterns are on the screen.
 func (p *pane) shows(patterns ...string) {

@@ -70,7 +70,7 @@ func run(args []string) int {
 	}()
 	c := client.New(*socket)
 	defer c.Close()
-	err := tui.Run(ctx, tui.Options{Daemon: c, Workspace: *workspace, Colors: *colors, In: os.Stdin, Out: os.Stdout, Polisctl: polisctl(c.Socket), Now: time.Now})
+	err := tui.Run(ctx, tui.Options{Daemon: c, Workspace: *workspace, Colors: *colors, In: os.Stdin, Out: os.Stdout, Polisctl: polisctl(c.Socket), Now: time.Now, Getenv: os.Getenv})
 	signal.Stop(sigs)
 	stop(nil)
 	<-ended

@@ -72,14 +72,13 @@ func stateCell(g api.Agent) cell {
 }
 
 // waitingText describes what an agent waits for, since when, and what to do.
-func waitingText(p *page, g api.Agent) string {
-	w := g.Waiting
-	text := fmt.Sprintf("%s: waits since %s ago for ", g.Name, p.ago(w.Since))
+func waitingText(p *page, agent string, w *api.Waiting) string {
+	text := fmt.Sprintf("%s: waits since %s ago for ", agent, p.ago(w.Since))
 	if w.For == api.WaitingLease {
 		return text + w.What + "; polisctl locks shows who has what"
 	}
 	if w.For == api.WaitingThaw {
-		return text + "a thaw: " + w.What + "; polisctl agents thaw " + g.Name
+		return text + "a thaw: " + w.What + "; polisctl agents thaw " + agent
 	}
 	text += "an answer to " + w.ID + ": " + w.What
 	if w.Open > 1 {
@@ -124,7 +123,7 @@ func agentTable(p *page, agents []api.Agent) {
 			p.line("%s: %s", g.Name, g.StatusReason)
 		}
 		if g.Waiting != nil {
-			p.line("%s", waitingText(p, g))
+			p.line("%s", waitingText(p, g.Name, g.Waiting))
 		}
 		if len(g.Leftovers) > 0 {
 			p.line("%s", leftText(g))

@@ -192,7 +192,7 @@ func (f *fake) routes() http.Handler {
 		use := api.Use{CPUMicros: uint64(looks) * 1_500_000, MemoryBytes: 300 << 20, WriteBytes: uint64(looks) << 20, Pids: 7, OpenFiles: 42}
 		answer(w, 200, api.Top{Time: f.now.Add(time.Duration(looks) * time.Second), Host: api.TopHost{CPUs: 2, MemoryBytes: 8 << 30, AvailableBytes: 4 << 30},
 			Polisd: api.Process{MemoryBytes: 20 << 20}, Total: use, TotalLimits: api.TotalLimits{Pids: 5000},
-			Agents: []api.TopAgent{{Name: "claude", Status: api.StatusRunning, Use: use, MemoryLimitBytes: 512 << 20, PidsLimit: 64, Shim: api.Process{MemoryBytes: 6 << 20, CPUMicros: uint64(looks) * 100_000},
+			Agents: []api.TopAgent{{Name: "claude", Status: api.StatusRunning, Waiting: &api.Waiting{For: api.WaitingApproval, Since: f.now, ID: "claude.aaaaaaaa", What: "tool Bash make", Open: 1}, Use: use, MemoryLimitBytes: 512 << 20, PidsLimit: 64, Shim: api.Process{MemoryBytes: 6 << 20, CPUMicros: uint64(looks) * 100_000},
 				Pressure: &api.Pressure{CPU: 12.4, Memory: 0, IO: 3}, LimitHits: []api.LimitHit{{Limit: "pids", Count: 3, Last: time.Now()}}}}})
 	})
 	mux.HandleFunc("GET /v1/metrics", func(w http.ResponseWriter, _ *http.Request) {

@@ -36,7 +36,8 @@ func (a *app) topCmd() *cobra.Command {
 (100% is one processor), memory, disks, processes, open files, and pressure: the
 share of the last ten seconds in which something waited for processor, memory or
 disks. SHIM is the processor time of the process that serves the agent's files.
-An agent that ran into a limit within the last minute is marked.
+An agent that ran into a limit within the last minute is marked. An agent that waits for
+an answer or for a lock is named below the table, with since when.
 
 On a terminal it goes on until interrupted; elsewhere one sample is printed. With
 --json there is an object for each sample, one line each if there are several.`,
@@ -172,6 +173,11 @@ func topTable(p *page, s sample) {
 		rows = append(rows, row(cell{"all", bold}, s.Total, l.MemoryBytes, l.Pids, s.Rates[""], ""))
 	}
 	p.table("no agent lives", []string{"AGENT", "CPU", "SHIM", "MEMORY", "READ", "WRITE", "PIDS", "FILES", "PRESSURE"}, rows)
+	for _, g := range s.Agents {
+		if g.Waiting != nil {
+			p.line("%s", waitingText(p, g.Name, g.Waiting))
+		}
+	}
 }
 
 func limitText(n int) string {

@@ -52,6 +52,8 @@ type TopAgent struct {
 	// Pressure is missing where the kernel does not measure it.
 	Pressure  *Pressure  `json:"pressure,omitempty"`
 	LimitHits []LimitHit `json:"limit_hits,omitempty"`
+	// Waiting is what keeps the agent from going on; nil if nothing does.
+	Waiting *Waiting `json:"waiting,omitempty"`
 }
 
 // Use is what processes in sandboxes use.

@@ -21,6 +21,10 @@ type Daemon interface {
 	Task(ctx context.Context, id string, wait time.Duration) (api.Task, error)
 	Diff(ctx context.Context, name string, req api.DiffRequest) (io.ReadCloser, error)
 
+	Approvals(ctx context.Context, workspace string) ([]api.Approval, error)
+	Approval(ctx context.Context, id string) (api.Approval, error)
+	Answer(ctx context.Context, id string, req api.AnswerRequest) (api.Approval, error)
+
 	Leftovers(ctx context.Context, name string) (api.Leftovers, error)
 
 	EndLeftovers(ctx context.Context, name string) (api.Leftovers, error)

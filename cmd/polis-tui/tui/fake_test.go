@@ -2,7 +2,9 @@ package tui
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -28,6 +30,7 @@ type fakeDaemon struct {
 	agents  []api.Agent
 	locks   []api.Lock
 	queues  []api.Queue
+	asked   []api.Approval
 	logs    map[string]string
 	diff    string
 	warning string
@@ -101,6 +104,25 @@ func (f *fakeDaemon) Task(ctx context.Context, id string, _ time.Duration) (api.
 
 func (f *fakeDaemon) Diff(ctx context.Context, name string, _ api.DiffRequest) (io.ReadCloser, error) {
 	return io.NopCloser(strings.NewReader(f.diff)), f.did(ctx, "get diff "+name)
+}
+
+func (f *fakeDaemon) Approvals(ctx context.Context, _ string) ([]api.Approval, error) {
+	return append([]api.Approval(nil), f.asked...), f.did(ctx, "get approvals")
+}
+
+func (f *fakeDaemon) Approval(ctx context.Context, id string) (api.Approval, error) {
+	for _, v := range f.asked {
+		if v.ID == id {
+			v.Diff = []string{"--- a/x", "+++ b/x", "@@ -1 +1 @@", `-old\x1b[2J`, "+new"}
+			return v, f.did(ctx, "get approval "+id)
+		}
+	}
+	return api.Approval{}, api.Errorf(api.CodeNotFound, "there is no question %s", id)
+}
+
+func (f *fakeDaemon) Answer(ctx context.Context, id string, req api.AnswerRequest) (api.Approval, error) {
+	f.asked = slices.DeleteFunc(f.asked, func(v api.Approval) bool { return v.ID == id })
+	return api.Approval{ID: id}, f.did(ctx, fmt.Sprintf("answer %s: %s %s %s", id, req.Verdict, req.Scope, req.Reason))
 }
 
 func (f *fakeDaemon) Leftovers(ctx context.Context, name string) (api.Leftovers, error) {

@@ -15,6 +15,8 @@ type input struct {
 	done   func(text string) tea.Cmd
 	// filter: the text is the list's filter while it is typed.
 	filter bool
+	// empty: no text is an answer, too.
+	empty bool
 	// before is the filter to go back to.
 	before string
 }
@@ -66,7 +68,7 @@ func (m *Model) typed(k tea.KeyPressMsg) tea.Cmd {
 		if in.filter {
 			return m.outputs()
 		}
-		if strings.TrimSpace(in.text) == "" {
+		if strings.TrimSpace(in.text) == "" && !in.empty {
 			m.say("nothing was sent")
 			return nil
 		}

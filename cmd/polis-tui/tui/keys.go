@@ -22,7 +22,7 @@ var keyTable = []keyRow{
 	{"L", "locks of the agent, and who waits for them"},
 	{"o  O", "leftovers: what its last command left running; end it (asks)"},
 	{"a  S", "attach (ctrl+p ctrl+q comes back); shell in its sandbox"},
-	{"e", "events"},
+	{"e  A", "events; questions of agents, which a key answers each"},
 	{"esc", "close; drop the filter"},
 	{"/", "filter: name, branch, type, role, workspace, state"},
 	{"c", "commit what the agent has in no commit (asks)"},
@@ -52,6 +52,10 @@ func (m *Model) key(k tea.KeyPressMsg) tea.Cmd {
 	case m.help:
 		m.help = false
 		return nil
+	case m.questions != nil:
+		return m.questionKey(s)
+	case s == "A":
+		return m.openQuestions()
 	}
 	if cmd, ok := m.actionKey(s); ok {
 		return cmd

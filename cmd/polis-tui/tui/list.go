@@ -5,6 +5,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"time"
 
 	"charm.land/lipgloss/v2"
 
@@ -170,9 +171,9 @@ func (m *Model) about(g api.Agent) []string {
 		first += ", " + g.StatusReason
 	}
 	if w := g.Waiting; w != nil && w.For == api.WaitingApproval {
-		first += fmt.Sprintf(", waits for an answer: polisctl approvals show %s", w.ID)
+		first += fmt.Sprintf(", waits since %s for an answer to %s (key A)", w.Since.Local().Format(time.TimeOnly), w.ID)
 	} else if w != nil {
-		first += ", waits for " + w.What
+		first += fmt.Sprintf(", waits since %s for %s", w.Since.Local().Format(time.TimeOnly), w.What)
 	}
 	branch := dash(g.Branch)
 	if f := m.fate(g); f != "" {

@@ -17,6 +17,7 @@ type lookMsg struct {
 	agents []api.Agent
 	leases map[string][]api.Lock
 	queue  map[string]api.QueueEntry
+	asked  []api.Approval
 	at     time.Time
 	err    error
 }
@@ -80,6 +81,12 @@ func (m *Model) look() tea.Cmd {
 				s.queue[e.Agent] = e
 			}
 		}
+		for _, g := range s.agents {
+			if g.Waiting != nil && g.Waiting.For == api.WaitingApproval {
+				s.asked, s.err = d.Approvals(ctx, workspace)
+				break
+			}
+		}
 		sort.Slice(s.agents, func(i, j int) bool { return s.agents[i].Name < s.agents[j].Name })
 		return s
 	})
@@ -98,6 +105,9 @@ func (m *Model) looked(s lookMsg) tea.Cmd {
 		m.choose()
 	}
 	cmd := m.outputs()
+	if s.err == nil {
+		cmd = tea.Batch(cmd, m.questionsRead(s.asked))
+	}
 	if m.again {
 		return tea.Batch(cmd, m.lookSoon())
 	}

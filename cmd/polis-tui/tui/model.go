@@ -7,6 +7,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"polis/cmd/internal/bell"
 	"polis/daemon/api"
 )
 
@@ -38,6 +39,10 @@ type Model struct {
 	top    int    // the first row shown
 	filter string
 
+	asked     []api.Approval // open questions, oldest first
+	questions *questions     // the screen of them; nil: it is closed
+	bell      bell.Bell
+
 	pane  *pane
 	help  bool
 	input *input
@@ -52,7 +57,7 @@ func newModel(o Options, t *tasks) *Model {
 		o.Now = time.Now
 	}
 	return &Model{daemon: o.Daemon, workspace: o.Workspace, now: o.Now, polisctl: o.Polisctl, tasks: t, width: 80, height: 24,
-		output: map[string][]string{}, cpu: map[string]usage{}, busy: map[string]string{}}
+		output: map[string][]string{}, cpu: map[string]usage{}, busy: map[string]string{}, bell: bell.Bell{Getenv: o.Getenv}}
 }
 
 // Init looks for the first time.
@@ -97,6 +102,8 @@ func (m *Model) update(msg tea.Msg) tea.Cmd {
 	case streamMsg:
 		m.lost = msg.err
 		return m.lookSoon()
+	case wholeMsg:
+		m.wholeRead(msg)
 	case linesMsg:
 		m.arrived(msg)
 	case doneMsg:

@@ -26,6 +26,8 @@ type Options struct {
 	// there is none.
 	Polisctl func(args ...string) *exec.Cmd
 	Now      func() time.Time
+	// Getenv names the terminal, for notifications; nil: only the bell rings.
+	Getenv func(string) string
 }
 
 // Run shows the screen until the user leaves or ctx ends; the terminal is then

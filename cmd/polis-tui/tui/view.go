@@ -45,6 +45,8 @@ func (m *Model) lines() []string {
 		lines = wrap(fmt.Sprintf("polis needs %d by %d cells; q leaves", minWidth, minHeight), m.width, m.height)
 	case m.help:
 		lines = m.helpView()
+	case m.questions != nil:
+		lines = m.questionsView()
 	case m.pane != nil:
 		lines = m.paneView()
 	default:
@@ -79,6 +81,9 @@ func (m *Model) title() string {
 	left := fmt.Sprintf("polis  %s, %d running, %s", api.Count(len(m.agents), "agent"), running, api.Count(leases, "lease"))
 	if n := len(m.queue); n > 0 {
 		left += fmt.Sprintf(", %d to merge", n)
+	}
+	if n := len(m.asked); n > 0 {
+		left += fmt.Sprintf(", %s (A)", api.Count(n, "question"))
 	}
 	if m.workspace != "" {
 		left += " in " + clean(m.workspace)
@@ -135,6 +140,8 @@ func (m *Model) hints() string {
 		return "y yes  any other key: no"
 	case m.input != nil:
 		return "enter done  esc cancel"
+	case m.questions != nil:
+		return "a once  t task  g agent  r role  d deny  x end task  j k choose  pgdn more  esc back"
 	case m.pane != nil:
 		return "esc back  j k scroll  m merge  u undo  D discard  i say  r read anew  ? help"
 	}
