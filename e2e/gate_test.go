@@ -62,7 +62,7 @@ func TestProtectedPathsComeHomeWhenAPersonAcceptsThem(t *testing.T) {
 	require.Equal(t, []api.ProtectedPath{{Path: ".envrc", Reason: `protected ".envrc"`}}, dry.Protected)
 	require.Contains(t, d.must("merge", "alice", "-n"), `.envrc  (protected ".envrc")`)
 	require.NoFileExists(t, filepath.Join(project, ".envrc"))
-	// What was looked at is what is merged, also when the agent goes on.
+	// What was read is what is merged, also when the agent goes on.
 	require.Equal(t, strings.TrimSpace(git(t, d.bare(), "rev-parse", "agent/alice")), dry.Head)
 	d.task("alice", commitOf("Makefile", "all: ; rm -rf /"))
 	d.eventually("the queue has left the next task of alice pending, too", func() bool {

@@ -26,7 +26,7 @@ const (
 )
 
 // A view of far more files than its server may have open: all of them are
-// looked at, read and known to the kernel at once.
+// looked up, read and known to the kernel at once.
 func TestAViewOfMoreFilesThanDescriptors(t *testing.T) {
 	needFUSE(t)
 	c := helper(t, "bounded", t.TempDir(), t.TempDir())

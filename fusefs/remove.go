@@ -95,7 +95,7 @@ func (fs *FS) statLast(parent *inode.Node, name string, dir int) (*inode.Node, u
 	return nil, st, e
 }
 
-// holdLast is statLast for those who have looked at the name already.
+// holdLast is statLast for callers that have looked the name up already.
 func (fs *FS) holdLast(parent *inode.Node, name string, dir int) (*inode.Node, syscall.Errno) {
 	n := fs.tree.At(parent, name)
 	if n == nil || n.IsDir() {

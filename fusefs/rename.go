@@ -70,8 +70,8 @@ func (r *renaming) targets() ([]Target, syscall.Errno) {
 	}, 0
 }
 
-// isDirAt reports whether a name is of a directory. What the kernel knows need not be looked
-// at: that it still is so, do sees to.
+// isDirAt reports whether a name is of a directory. What the kernel knows needs no
+// look-up: do checks that it still holds.
 func (fs *FS) isDirAt(parent *inode.Node, name string) (bool, syscall.Errno) {
 	if n := fs.tree.At(parent, name); n != nil && !fs.layers.Merges() {
 		return n.IsDir(), 0

@@ -27,7 +27,7 @@ func TestALeaseOfABusyFileStays(t *testing.T) {
 			tk := acquire(t, ann, "f") // in use again
 			tk.Done()
 			n := asked.Load()
-			soon(t, func() bool { return asked.Load() > n+1 }) // and looked at again and again
+			soon(t, func() bool { return asked.Load() > n+1 }) // and read again and again
 			conflict(t, bob, "f")
 			busy.Store(false)
 			soon(t, func() bool { return len(heldPaths(s, "ann")) == 0 })

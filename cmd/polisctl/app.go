@@ -15,6 +15,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/client"
+	"polis/daemon/pause"
 )
 
 // How long calls may take unless --timeout is given. They only keep a
@@ -122,7 +123,7 @@ func (a *app) reach(cmd *cobra.Command, fn func(context.Context, *client.Client)
 	asked, stop := interruptible(cmd.Context())
 	defer stop()
 	defer context.AfterFunc(asked, func() {
-		if sleep(ctx, leaveAfter) {
+		if pause.For(ctx, leaveAfter) {
 			cancel(context.Cause(asked))
 		}
 	})()
@@ -139,18 +140,6 @@ func (a *app) client() *client.Client {
 		path = a.getenv("POLIS_SOCKET")
 	}
 	return client.New(path)
-}
-
-// sleep waits for d or until ctx ends, and reports whether to go on.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // wasInterrupted returns the signal that ended a call.

@@ -13,6 +13,7 @@ import (
 	"polis/cmd/internal/bell"
 	"polis/daemon/api"
 	"polis/daemon/client"
+	"polis/daemon/pause"
 )
 
 func (a *app) approvalsWatchCmd() *cobra.Command {
@@ -79,7 +80,7 @@ func (a *app) printQuestions(cmd *cobra.Command, workspace string) error {
 				}
 			}
 			seen = now
-			if !sleep(ctx, watchEvery) {
+			if !pause.For(ctx, watchEvery) {
 				return api.Errorf(api.CodeTimeout, "%w", context.Cause(ctx))
 			}
 		}

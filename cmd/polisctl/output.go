@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"polis/daemon/api"
+	"polis/daemon/escape"
 )
 
 // view is an answer in its three forms: the API's objects, names only, and
@@ -207,30 +208,9 @@ func size(n int64) string {
 
 // clean makes text of unknown origin harmless in one field: whatever is not
 // printable (escape sequences, line ends, bidirectional controls) is escaped.
-func clean(s string) string { return cleanRunes(s, false) }
+func clean(s string) string { return escape.Text(s, unicode.IsPrint) }
 
 // cleanText is clean for text that may have several lines.
-func cleanText(s string) string { return cleanRunes(s, true) }
-
-func cleanRunes(s string, lines bool) string {
-	ok := func(r rune) bool { return unicode.IsPrint(r) || lines && (r == '\n' || r == '\t') }
-	if utf8.ValidString(s) && strings.IndexFunc(s, func(r rune) bool { return !ok(r) }) < 0 {
-		return s
-	}
-	var b strings.Builder
-	for i := 0; i < len(s); {
-		r, n := utf8.DecodeRuneInString(s[i:])
-		switch {
-		case r == utf8.RuneError && n == 1:
-			fmt.Fprintf(&b, `\x%02x`, s[i])
-		case ok(r):
-			b.WriteRune(r)
-		case r < 0x80:
-			fmt.Fprintf(&b, `\x%02x`, r)
-		default:
-			fmt.Fprintf(&b, `\u%04x`, r)
-		}
-		i += n
-	}
-	return b.String()
+func cleanText(s string) string {
+	return escape.Text(s, func(r rune) bool { return r == '\n' || r == '\t' || unicode.IsPrint(r) })
 }

@@ -14,6 +14,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/client"
+	"polis/daemon/pause"
 )
 
 // settleTime is how long changes are collected before the list is read again:
@@ -56,7 +57,7 @@ func (a *app) watchPorts(ctx context.Context, c *client.Client, look portLister)
 			case <-ctx.Done():
 				return api.Errorf(api.CodeTimeout, "%w", context.Cause(ctx))
 			}
-			if !sleep(ctx, settleTime) {
+			if !pause.For(ctx, settleTime) {
 				return api.Errorf(api.CodeTimeout, "%w", context.Cause(ctx))
 			}
 			// While polisd is away nothing changes; the other goroutine waits for it.

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"time"
+
+	"polis/daemon/pause"
 )
 
 const (
@@ -33,5 +35,5 @@ func (r *reconnect) again(ctx context.Context, lasted time.Duration) bool {
 		return false
 	}
 	defer func() { r.wait = min(2*r.wait, longestPause) }()
-	return sleep(ctx, r.wait)
+	return pause.For(ctx, r.wait)
 }

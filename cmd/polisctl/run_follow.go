@@ -16,6 +16,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/client"
+	"polis/daemon/pause"
 )
 
 const (
@@ -95,7 +96,7 @@ func (a *app) awaitTurn(ctx context.Context, c *client.Client, t api.Task) (api.
 	p := a.progress("task " + t.ID + " waits for its turn")
 	defer p.done()
 	for t.State == api.TaskQueued {
-		if !sleep(ctx, turnPoll) {
+		if !pause.For(ctx, turnPoll) {
 			return t, context.Cause(ctx)
 		}
 		now, err := c.Task(ctx, t.ID, 0)
@@ -184,7 +185,7 @@ func (o *taskOutput) finish(ctx context.Context, t api.Task) {
 		o.mu.Lock()
 		all := o.ended || o.begin+o.read >= t.Output.To
 		o.mu.Unlock()
-		if all || !sleep(ctx, 20*time.Millisecond) {
+		if all || !pause.For(ctx, 20*time.Millisecond) {
 			return
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/client"
+	"polis/daemon/pause"
 )
 
 // sample is one look of top: what is used, and how fast since the one before.
@@ -76,7 +77,7 @@ func (a *app) top(ctx context.Context, c *client.Client, count int, every time.D
 	}
 	back := reconnect{now: a.now}
 	for n := 0; count == 0 || n < count; {
-		if !sleep(ctx, every) {
+		if !pause.For(ctx, every) {
 			return api.Errorf(api.CodeTimeout, "%w", context.Cause(ctx))
 		}
 		now, err := look()

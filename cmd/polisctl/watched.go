@@ -11,6 +11,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/client"
+	"polis/daemon/pause"
 )
 
 // watchEvery is how often --watch looks again.
@@ -45,7 +46,7 @@ func (a *app) watched(cmd *cobra.Command, watch bool, look func(context.Context,
 			if last, err = a.redraw(v, last); err != nil {
 				return err
 			}
-			if !sleep(ctx, watchEvery) {
+			if !pause.For(ctx, watchEvery) {
 				return api.Errorf(api.CodeTimeout, "%w", context.Cause(ctx))
 			}
 		}

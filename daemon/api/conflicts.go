@@ -21,7 +21,7 @@ type Conflicts struct {
 	Errors  []string `json:"errors,omitempty"`
 }
 
-// ConflictBranch is an agent's branch as it was looked at.
+// ConflictBranch is an agent's branch as it was read.
 type ConflictBranch struct {
 	Agent  string `json:"agent"`
 	Branch string `json:"branch"`
@@ -65,5 +65,5 @@ type ConflictMerge struct {
 // ConflictCount is the line about conflicts in the daemon's status.
 type ConflictCount struct {
 	Merges int `json:"merges"` // merges that would not go through
-	Paths  int `json:"paths"`  // paths changed by more than one agent, as last looked at
+	Paths  int `json:"paths"`  // paths changed by more than one agent, as last read
 }

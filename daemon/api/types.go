@@ -142,7 +142,7 @@ type UpRequest struct {
 	Path   string `json:"path,omitempty"`
 	Target string `json:"target,omitempty"`
 	// AdoptGit takes the .git that a plain directory has now for the project's
-	// own. Agents could write there: the caller has looked at its config and hooks.
+	// own. Agents could write there: the caller has checked its config and hooks.
 	AdoptGit bool `json:"adopt_git,omitempty"`
 }
 
@@ -208,7 +208,7 @@ type MergeRequest struct {
 	// RemoveAfter removes the agent afterwards, worktree and own branch too.
 	RemoveAfter bool `json:"remove_after,omitempty"`
 	// Head is the full id of the commit that the branch must be at: what the person
-	// has looked at. Empty: wherever it is.
+	// has read. Empty: any commit.
 	Head string `json:"head,omitempty"`
 }
 

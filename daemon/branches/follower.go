@@ -12,12 +12,12 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/git"
+	"polis/daemon/pause"
 	"polis/daemon/refwatch"
 )
 
 const (
 	settle   = 50 * time.Millisecond // one git command moves several refs
-	rest     = 4                     // times what a reading took
 	maxRest  = 10 * time.Second
 	again    = 10 * time.Second // after a reading that failed
 	poll     = 5 * time.Second  // between readings if the kernel reports nothing
@@ -192,7 +192,7 @@ func (f *Follower) work(ctx context.Context) {
 		case <-moved:
 		case <-later:
 		}
-		if !sleep(ctx, settle) {
+		if !pause.For(ctx, settle) {
 			return
 		}
 		began := time.Now()
@@ -202,7 +202,7 @@ func (f *Follower) work(ctx context.Context) {
 		if failed = err != nil && ctx.Err() == nil; failed {
 			f.Log.Warn("branches not read", "op", "branches", "path", f.Repo.Dir, "err", err)
 		}
-		if !sleep(ctx, min(rest*time.Since(began), maxRest)) {
+		if !pause.Worker(ctx, began, maxRest) {
 			return
 		}
 	}
@@ -212,16 +212,5 @@ func rouse(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"polis/daemon/setting"
 )
 
-// Patrol is the [patrol] table: how often agents are looked at, and after which time what is a
+// Patrol is the [patrol] table: how often agents are checked, and after which time what is a
 // finding. 0 is never.
 type Patrol struct {
 	Interval      setting.Duration `toml:"interval"`

@@ -17,7 +17,6 @@ import (
 )
 
 const (
-	rest       = 4 // times the duration of a scan
 	maxRest    = 30 * time.Second
 	scanTime   = 2 * time.Minute  // for one scan
 	retryPause = 30 * time.Second // after a failed scan
@@ -39,7 +38,7 @@ type Watcher struct {
 	Publish func(api.Event)
 	// Charge has the git commands of a context charged to an agent; nil charges none.
 	Charge func(ctx context.Context, agent string) context.Context
-	// Turn holds one token: who looks. All watchers of a daemon share it.
+	// Turn holds one token, that of the watcher that scans. All watchers of a daemon share it.
 	Turn chan struct{}
 	Log  *slog.Logger
 	Now  func() time.Time

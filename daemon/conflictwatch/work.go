@@ -6,6 +6,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/branches"
+	"polis/daemon/pause"
 )
 
 // work scans whenever there is a reason to, and pauses in between.
@@ -33,7 +34,7 @@ func (r *Watcher) work(ctx context.Context) {
 		began := time.Now()
 		failed = !r.once(ctx)
 		<-r.Turn
-		if !sleep(ctx, min(rest*time.Since(began), maxRest)) {
+		if !pause.Worker(ctx, began, maxRest) {
 			return
 		}
 	}
@@ -76,15 +77,4 @@ func (r *Watcher) tips(ctx context.Context, now bool) (branches.Tips, error) {
 		return r.Branches.Now(ctx)
 	}
 	return r.Branches.Last(ctx)
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

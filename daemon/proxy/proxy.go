@@ -253,7 +253,7 @@ func (p *Proxy) speaksHTTP(ctx context.Context, agent string, port int) bool {
 	if err != nil {
 		return false
 	}
-	defer c.Close() //nolint:errcheck // it was only looked at
+	defer c.Close() //nolint:errcheck // it was only read
 	deadline, _ := ctx.Deadline()
 	if c.SetDeadline(deadline) != nil {
 		return false

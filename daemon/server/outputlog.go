@@ -29,7 +29,7 @@ type part struct {
 // outputLog is the one or two files of a log, the older first.
 type outputLog []part
 
-// looks is how often a log is looked at whose two names are one file.
+// looks is how often a log is checked whose two names are one file.
 const looks = 10
 
 // openLog opens what there is; between two renames of a rotation it looks again.

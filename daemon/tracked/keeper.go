@@ -13,14 +13,14 @@ import (
 
 	"polis/daemon/branches"
 	"polis/daemon/git"
+	"polis/daemon/pause"
 	"polis/fusefs/pathset"
 )
 
 const (
-	rest     = 4 // times what a look took
 	maxRest  = 10 * time.Second
-	again    = 10 * time.Second // after a look that failed
-	lookTime = 2 * time.Minute
+	again    = 10 * time.Second // after a failed update
+	listTime = 2 * time.Minute
 )
 
 // Keeper keeps the set of one workspace. Set the fields, then Open; Close ends it.
@@ -72,26 +72,15 @@ func (k *Keeper) work(ctx context.Context) {
 		case <-later:
 		}
 		began := time.Now()
-		lctx, cancel := context.WithTimeout(ctx, lookTime)
+		lctx, cancel := context.WithTimeout(ctx, listTime)
 		err := k.refresh(lctx)
 		cancel()
 		if failed = err != nil && ctx.Err() == nil; failed {
 			k.Log.Warn("set of tracked paths not updated", "op", "tracked", "err", err)
 		}
-		if !sleep(ctx, min(rest*time.Since(began), maxRest)) {
+		if !pause.Worker(ctx, began, maxRest) {
 			return
 		}
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 
@@ -164,7 +153,7 @@ func (k *Keeper) charged(ctx context.Context, agent string) context.Context {
 // list collects the names that a git command prints, NUL after each.
 func (k *Keeper) list(ctx context.Context, args ...string) (*pathset.Builder, error) {
 	n := names{b: &pathset.Builder{}}
-	if _, err := k.Repo.Do(ctx, git.Cmd{Args: args, Stdout: &n, Timeout: lookTime}); err != nil {
+	if _, err := k.Repo.Do(ctx, git.Cmd{Args: args, Stdout: &n, Timeout: listTime}); err != nil {
 		return nil, err
 	}
 	if len(n.part) > 0 {

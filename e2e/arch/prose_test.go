@@ -27,7 +27,7 @@ var dialect = []struct {
 	{regexp.MustCompile(`(?i)\b(to|can|cannot|could|may) be had\b`), `"available", "if the kernel supports it"`},
 	{regexp.MustCompile(`(?i)\b(is|are) said\b`), `"is reported", "the message is"`},
 	{regexp.MustCompile(`(?i)\bsays so\b`), `"reports it", "logs it", "returns an error"`},
-	{regexp.MustCompile(`(?i)\blooks at\b`), `"reads", "checks", "scans"`},
+	{regexp.MustCompile(`(?i)\b(looks|looked) at\b`), `"reads", "checks", "scans"`},
 	{regexp.MustCompile(`(?i)\b(is|are) asked\b`), `"is called", "is queried", "you confirm"`},
 	{regexp.MustCompile(`(?i)\bof its own accord\b`), `"unasked", "automatically"`},
 	{regexp.MustCompile(`(?i)\bfor good\b`), `"permanently", or nothing`},

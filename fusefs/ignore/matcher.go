@@ -25,7 +25,7 @@ type Config struct {
 	// TrackedPath is a set of paths that others track (package pathset): those are
 	// never exempt. May be empty; a file that is not there says nothing.
 	TrackedPath string
-	// Recheck is how long a file that was looked at counts as unchanged.
+	// Recheck is how long a file that was read counts as unchanged.
 	// An answer is at most twice as old. Zero means 100 ms, negative means not
 	// at all.
 	Recheck time.Duration

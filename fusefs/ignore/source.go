@@ -35,7 +35,7 @@ type source struct {
 	checked  atomic.Int64
 }
 
-// fresh reports whether the file need not be looked at again.
+// fresh reports whether the file need not be read again.
 func (f *source) fresh(now, recheck time.Duration) bool {
 	return f != nil && recheck > 0 && now-time.Duration(f.checked.Load()) < recheck
 }
@@ -43,7 +43,7 @@ func (f *source) fresh(now, recheck time.Duration) bool {
 // load reads a file unless it is still the one that old came from.
 func (m *Matcher) load(old *source, name string, open func() (int, error), limit int64, parse func(*source, []byte)) *source {
 	f := &source{}
-	// The time before looking: what changes while reading is looked at again.
+	// The time before looking: what changes while reading is read again.
 	f.checked.Store(int64(m.now()))
 	fd, err := open()
 	if err != nil {

@@ -119,7 +119,7 @@ func (t *Table) SomePaths(n *Node, most int) []string {
 	return out
 }
 
-// FewNames is how many names of an object are looked at where one that allows
+// FewNames is how many names of an object are checked where one that allows
 // is enough: of an object with thousands of names, not all at every look-up.
 const FewNames = 16
 

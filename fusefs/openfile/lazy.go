@@ -3,11 +3,10 @@ package openfile
 import "polis/fusefs/backing"
 
 // A lazy handle is an open file without a descriptor. Where the view is the
-// only way to a file, and the file was looked at and found readable since
-// anything could have changed that, opening it for reading needs no look at the
-// disk: its pages are in the kernel or will be asked for, and then is early
-// enough to open it. What could come in between is dealt with where it happens:
-// a name that goes takes a descriptor first (Pin), a name that moves takes the
+// only way to a file, and the file was opened once and found readable since
+// anything could have changed that, opening it for reading does not read the
+// disk: its pages are in the kernel, or a later request for one opens the file. Changes in
+// between are handled where they happen: a name that goes takes a descriptor first (Pin), a name that moves takes the
 // node with it.
 
 // OpenLazy inserts a handle without a descriptor; false means that the file must be

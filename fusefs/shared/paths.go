@@ -49,7 +49,7 @@ type Paths struct {
 	started time.Time
 
 	now     atomic.Pointer[rules]
-	checked atomic.Int64 // when IncludeFile was looked at, since started
+	checked atomic.Int64 // when IncludeFile was read, since started
 
 	mu    sync.Mutex // look
 	stamp [4]int64

@@ -7,11 +7,11 @@ import (
 	"io"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/charmbracelet/x/ansi"
 
 	"polis/daemon/api"
+	"polis/daemon/escape"
 )
 
 // clean makes a line of unknown origin harmless: its escape sequences are
@@ -22,25 +22,8 @@ func clean(s string) string {
 	if i := strings.LastIndexByte(s, '\r'); i >= 0 {
 		s = s[i+1:]
 	}
-	s = ansi.Strip(s)
-	var b strings.Builder
-	for i := 0; i < len(s); {
-		r, n := utf8.DecodeRuneInString(s[i:])
-		switch {
-		case r == '\t':
-			b.WriteString("    ")
-		case r == utf8.RuneError && n == 1:
-			fmt.Fprintf(&b, `\x%02x`, s[i])
-		case unicode.IsPrint(r):
-			b.WriteRune(r)
-		case r < 0x80:
-			fmt.Fprintf(&b, `\x%02x`, r)
-		default:
-			fmt.Fprintf(&b, `\u%04x`, r)
-		}
-		i += n
-	}
-	return b.String()
+	s = escape.Text(ansi.Strip(s), func(r rune) bool { return r == '\t' || unicode.IsPrint(r) })
+	return strings.ReplaceAll(s, "\t", "    ")
 }
 
 // fit cuts or fills s, which may be styled, to exactly w cells.

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// maxProcs bounds the processes that are looked at, maxListed those that are listed.
+	// maxProcs bounds the processes that are read, maxListed those that are listed.
 	maxProcs  = 4096
 	maxListed = 64
 	// rounds is how often End looks for what was started while it ended the rest.

@@ -1,0 +1,38 @@
+package escape
+
+import (
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+func TestText(t *testing.T) {
+	for s, want := range map[string]string{
+		"":              "",
+		"plain ü €":     "plain ü €",
+		"a\x1b[31mb":    `a\x1b[31mb`,
+		"a\nb":          `a\x0ab`,
+		"\xff\x80a":     `\xff\x80a`,
+		"\u202eevil":    `\u202eevil`,
+		"\ufffd":        "\ufffd", // the character itself is valid
+		"tag\U000e0041": `tag\U000e0041`,
+	} {
+		require.Equal(t, want, Text(s, unicode.IsPrint), "%q", s)
+	}
+	require.Equal(t, "a\nb", Text("a\nb", func(r rune) bool { return r == '\n' || unicode.IsPrint(r) }))
+}
+
+func TestPropertyOnlyWhatIsKeptIsShown(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) })).Draw(t, "text")
+		out := Text(s, unicode.IsPrint)
+		require.True(t, utf8.ValidString(out))
+		for _, r := range out {
+			require.True(t, unicode.IsPrint(r), "%q", r)
+		}
+		require.Equal(t, out, Text(out, unicode.IsPrint), "nothing is escaped twice")
+	})
+}
