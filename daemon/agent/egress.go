@@ -68,6 +68,9 @@ func (m *Manager) give(ctx context.Context, sh Shim, a *Agent, st wire.Status, r
 	if st.Version < wire.ApprovalsVersion {
 		req.Tools, req.Remembered = api.ToolRules{}, nil // its programs cannot ask
 	}
+	if st.Version < wire.MemoryAskVersion {
+		req.MemoryAsk = nil // it keeps its limit until its next start
+	}
 	if st.Version < wire.GatesVersion {
 		req.Egress = config.WithoutAsk(a.Name(), req.Egress, m.Log)
 	}

@@ -137,6 +137,9 @@ func (m *Manager) handleEvent(ctx context.Context, sh Shim, a *Agent, e api.Even
 	case wire.EventAnswered:
 		m.answered(a, e)
 		return
+	case wire.EventMemory:
+		m.memoryRaised(a, e)
+		return
 	case api.EventFrozen, api.EventThawed:
 		m.frozeEvent(ctx, sh, a)
 	case wire.EventDone:

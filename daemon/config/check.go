@@ -151,6 +151,9 @@ func (c *Config) check() error {
 	if n := c.Limits.GitMemoryMB; n != 0 && (n < 64 || n > 1<<30) {
 		return bad("limits.git_memory_mb", n, "must be 0 (no limit) or from 64 to 1073741824")
 	}
+	if err := c.Limits.MemoryAsk.check(); err != nil {
+		return err
+	}
 	if d := c.Sandbox.Degraded; d != DegradedRefuse && d != DegradedAllow {
 		return bad("sandbox.degraded", d, `must be "refuse" or "allow"`)
 	}

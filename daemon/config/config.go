@@ -134,7 +134,7 @@ func Default() Config {
 			StaleTimeout: setting.Duration(30 * time.Second), Grace: setting.Duration(5 * time.Second),
 			DaemonWait: setting.Duration(10 * time.Second), ExplicitMax: setting.Duration(10 * time.Minute)},
 		Limits: Limits{MemoryMB: 512, Pids: 512, CPUWeight: 100,
-			StopGrace: setting.Duration(5 * time.Second), LogMB: 16, GitObjectsMB: 10 << 10, GitMemoryMB: 2 << 10, Connections: 4096},
+			StopGrace: setting.Duration(5 * time.Second), LogMB: 16, GitObjectsMB: 10 << 10, GitMemoryMB: 2 << 10, Connections: 4096, MemoryAsk: MemoryAsk{At: 90}},
 		Admission: Admission{ReserveMB: 512, Overcommit: 4, DiskFreeMB: 256},
 		Sandbox:   Sandbox{User: "polis", Degraded: DegradedRefuse},
 		Shared:    Shared{Paths: []string{"node_modules", ".env", ".env.*"}, Pnpm: true},

@@ -28,6 +28,8 @@ type Limits struct {
 	Connections int `toml:"connections"`
 	// Total bounds all agents together.
 	Total Total `toml:"total"`
+	// MemoryAsk asks a person for more memory.
+	MemoryAsk MemoryAsk `toml:"memory_ask"`
 }
 
 // Admission is the [admission] table: how much agents may be promised.

@@ -18,6 +18,9 @@ func (b *Builder) Settings(a *agent.Agent) wire.Settings {
 	v := wire.Settings{Role: k.Role, Policy: k.Policy, MemoryBytes: int64(k.MemoryLimitMB) << 20, Pids: int64(l.Pids),
 		CPUWeight: int64(l.CPUWeight), CPUPercent: int64(l.CPUPercent), IOWeight: int64(l.IOWeight),
 		DiskBytes: int64(l.DiskMB) << 20, DiskFiles: int64(l.DiskFiles), Connections: int64(l.Connections)}
+	if ask := c.Limits.MemoryAsk; ask.StepMB > 0 {
+		v.MemoryAsk = &wire.MemoryAsk{Percent: ask.At, StepBytes: int64(ask.StepMB) << 20, MaxBytes: int64(ask.MaxMB) << 20}
+	}
 	v.Egress, v.Private, v.HostPorts = b.reach(a, k)
 	v.Vars = b.variables(a, k)
 	v.Tools, v.Remembered = c.Roles[k.Role].Tools, a.Remembered()

@@ -44,7 +44,8 @@ type Shim struct {
 	leftovers *leftover.Tracker
 	approvals *approval.Queue
 	// toolNames are the names that the agent's program has for its tools.
-	toolNames approval.Names
+	toolNames  approval.Names
+	memoryAsks memoryAsks
 	// toolRules answer questions before a person does.
 	toolRules atomic.Pointer[approval.Rules]
 	out       *logFile

@@ -22,6 +22,7 @@ func (s *Shim) watchActivity() error {
 		s.group.Go(func() error { s.watchListeners(); return nil })
 	}
 	s.group.Go(func() error { s.watchPressure(memory); return nil })
+	s.askMemory(s.settings().MemoryAsk)
 	if s.views.paths != nil {
 		s.group.Go(func() error {
 			for paced(names, sharedEvery, s.sandbox.Done(), s.ctx.Done()) {

@@ -8,6 +8,7 @@ const (
 	EventExit     = "shim:exit"     // the main command ended
 	EventDone     = "shim:done"     // the agent ended its task itself
 	EventAnswered = "shim:answered" // data.answered is an Answered that polisd acts on
+	EventMemory   = "shim:memory"   // an answer has raised the memory limit to data.memory_mb
 	EventOwnRef   = "shim:own-ref"  // the agent made the ref in data.ref, or removed one of its own (data.gone)
 
 	// A port of the agent, data.port, is listened on or no longer is. UDP has types of

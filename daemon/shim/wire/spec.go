@@ -87,6 +87,8 @@ type Spec struct {
 	// Tools and Remembered are as in Settings.
 	Tools      api.ToolRules      `json:"tools,omitzero"`
 	Remembered []api.ApprovalRule `json:"remembered,omitempty"`
+	// MemoryAsk is as in Settings.
+	MemoryAsk *MemoryAsk `json:"memory_ask,omitempty"`
 	// OwnEnv is not for the shim: it is what of Vars is the agent's own.
 	OwnEnv  map[string]string `json:"own_env,omitempty"`
 	Command []string          `json:"command,omitempty"`

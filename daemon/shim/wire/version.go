@@ -29,9 +29,10 @@ import "fmt"
 //	18 StartRequest has Stream; GET /v1/steps
 //	19 POST /v1/freeze and /v1/thaw; Status has Frozen
 //	20 egress has "ask"
+//	21 settings have MemoryAsk
 const (
 	// Version is what a shim of this build speaks.
-	Version = 20
+	Version = 21
 	// UDPVersion is the first that has port maps of UDP.
 	UDPVersion = 5
 	// MinVersion is the oldest that this build's daemon and shim understand.
@@ -60,6 +61,8 @@ const (
 	TaskVersion = 12
 	// GatesVersion is the first whose gate of the network asks.
 	GatesVersion = 20
+	// MemoryAskVersion is the first that knows Settings.MemoryAsk.
+	MemoryAskVersion = 21
 )
 
 // Agree returns the newest version that this build and the shim of st both speak. A daemon must
