@@ -39,6 +39,7 @@ type stepper struct {
 	raw    *logFile // nil: the command prints text
 	begin  int64    // of its output in raw
 	end    int64    // 0: more may come
+	over   bool     // no step comes any more, even if nothing was printed
 	notes  *rate.Limiter
 }
 
@@ -110,6 +111,10 @@ func (s *session) errorOutput(p []byte, log io.Writer) error {
 func (s *session) endSteps(log io.Writer, lg *slog.Logger) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.steps == nil {
+		return
+	}
+	s.steps.over = true
 	if !s.steps.reads() {
 		return
 	}
@@ -130,7 +135,7 @@ func (s *session) note(kind api.StepKind, text func() string, log io.Writer) err
 	line := text()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.steps.end > 0 {
+	if s.steps.over {
 		return nil
 	}
 	st := s.steps.stream.Note(kind, line)
