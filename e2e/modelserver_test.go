@@ -31,6 +31,7 @@ type model struct {
 	calls  []string  // the tools of the script's steps
 	name   string    // the model that the script was asked of
 	seen   []string  // what the last request has of results
+	polis  bool      // a request has the text of polis for models
 }
 
 // obj is an object of JSON.
@@ -121,6 +122,13 @@ func (m *model) earlier() int {
 	return m.before
 }
 
+// knowsPolis reports whether a request had the text of polis for models.
+func (m *model) knowsPolis() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.polis
+}
+
 // log is what was asked.
 func (m *model) log() string {
 	m.mu.Lock()
@@ -132,6 +140,11 @@ func (m *model) log() string {
 func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	at := time.Now()
 	body, _ := io.ReadAll(io.LimitReader(r.Body, 16<<20))
+	if strings.Contains(string(body), "in a sandbox of your own") {
+		m.mu.Lock()
+		m.polis = true
+		m.mu.Unlock()
+	}
 	for _, f := range families {
 		if strings.HasSuffix(r.URL.Path, f.suffix) {
 			a := f.read(body)

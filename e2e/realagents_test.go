@@ -103,13 +103,13 @@ type realRun struct {
 func (r *realRun) fill(s string) string { return strings.ReplaceAll(s, "PORT", fmt.Sprint(r.port)) }
 
 // startReal starts polis with an agent of one type, and another that holds main.txt.
-func startReal(t *testing.T, install, name string) *realRun {
+func startReal(t *testing.T, install, name string, roles ...string) *realRun {
 	r := &realRun{realAgent: realAgents[name], name: name, install: install}
 	_, err := os.Stat(filepath.Join(install, "node_modules", r.pkg))
 	require.NoError(t, err)
 	r.model, r.port = startModel(t)
 	r.daemon = startDaemon(t, options{
-		config: fmt.Sprintf("[network]\nhost_ports = [%d]\n[locks]\nwait = \"300ms\"\nhold = \"1h\"\n[roles.worker]\ndeny = [\"key.pem\"]\n", r.port),
+		config: fmt.Sprintf("[network]\nhost_ports = [%d]\n[locks]\nwait = \"300ms\"\nhold = \"1h\"\n[roles.worker]\ndeny = [\"key.pem\"]\n", r.port) + strings.Join(roles, ""),
 		mounts: fmt.Sprintf("{ source = %q, dest = %q, read_only = true }", install, install),
 		box:    fmt.Sprintf("path = [%q]", filepath.Join(install, "node_modules", ".bin")),
 	})
@@ -178,6 +178,7 @@ func (r *realRun) works(seen *seenAgent) {
 		require.Contains(t, git(t, r.project, "log", "--format=%s"), fmt.Sprintf("work %d of %s", round, r.name))
 	}
 	t.Logf("outside %v\nin polis %v", seen.outside, seen.inside)
+	require.Equal(t, r.types()[r.name].Context != "", r.model.knowsPolis(), "its model has the text of polis")
 	seen.tools = r.model.tools()
 }
 

@@ -44,7 +44,8 @@ Each program does this, and the run fails if one does not:
 		fmt.Fprintf(&b, "| `%s` | %s %s | %s | starts, edits, tests, commits, ends, merged; goes on when refused | %s | %s |\n",
 			a.name, a.agent.pkg, a.version, a.agent.api, "`"+strings.Join(a.tools, "`, `")+"`", goOn)
 	}
-	b.WriteString("\n## What to set\n\nWith a model service other than the vendor's, or without a login. No program needed one. Variables are given by `--env`.\n\n| base type | set |\n|---|---|\n")
+	b.WriteString("\n" + aboutHooks)
+	b.WriteString("## What to set\n\nWith a model service other than the vendor's, or without a login. No program needed one. Variables are given by `--env`.\n\n| base type | set |\n|---|---|\n")
 	for _, a := range all {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", a.name, a.agent.set)
 	}
@@ -74,3 +75,6 @@ func medianOf(all []timing, of func(timing) time.Duration) float64 {
 	n := len(values)
 	return (values[(n-1)/2] + values[n/2]).Seconds() / 2
 }
+
+// aboutHooks is what TestRealHooks does.
+const aboutHooks = "## Hooks\n\n`claude`, `codex`, `copilot`, `gemini` and `qwen` ask before they use a tool, if their role has `[roles.NAME.tools]`. The same run drives them through it, and fails if one does not:\nrules answer; a person approves and denies; a locked path, a path that the policy denies, and a call that the hook cannot read are refused\nbefore the tool runs, and the model reads why; the program goes on, commits and is merged. `cline`, `opencode` and `pi` have no such hook: see\n[approvals](approvals.md#hooks-of-agents-programs).\n\n"

@@ -126,6 +126,7 @@ func typeText(p *page, t client.AgentType) {
 	for _, m := range t.Mounts {
 		say("mount", m.Source+" at "+m.Dest)
 	}
+	say("context", t.Context)
 	say("hosts", strings.Join(t.Hosts, ", "))
 	if t.MemoryMB > 0 {
 		say("memory", fmt.Sprintf("%d MB", t.MemoryMB))

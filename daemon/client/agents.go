@@ -35,6 +35,8 @@ type AgentType struct {
 	// Model is what Run gets to choose a model, ModelEnv the variable with the model of a role.
 	Model    []string `json:"model,omitempty"`
 	ModelEnv string   `json:"model_env,omitempty"`
+	// Context is the file that its program reads for its model.
+	Context string `json:"context,omitempty"`
 	// Tools are the names that its program has for tools, by the names that rules use.
 	Tools   map[string][]string `json:"tools,omitempty"`
 	NoInput bool                `json:"no_input,omitempty"`

@@ -64,6 +64,10 @@ type BaseType struct {
 	Mounts   []setting.Mount `toml:"mounts" json:"mounts,omitempty"`
 	// Permissions describes how the program asks before it does something.
 	Permissions Permissions `toml:"permissions" json:"permissions,omitzero"`
+	// Context is the file that the program reads for its model, in addition to those of the
+	// repository: ~/FILE, or /etc/NAME/FILE of the administrator's. polis puts into it what the
+	// model has to know of the sandbox.
+	Context string `toml:"context" json:"context,omitempty"`
 	// Tools are the names that the program has for its tools, by the names that rules use, or by
 	// classes of tools (approval.ReadNames).
 	Tools map[string][]string `toml:"tools" json:"tools,omitempty"`

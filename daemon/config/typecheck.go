@@ -71,6 +71,9 @@ func (t *BaseType) check() error {
 	if _, err := approval.ReadNames(t.Tools); err != nil {
 		return err
 	}
+	if err := checkContext(t.Context); err != nil {
+		return err
+	}
 	if t.ModelEnv != "" && !envName.MatchString(t.ModelEnv) {
 		return bad("model_env", t.ModelEnv, "must be a variable's name")
 	}
@@ -125,6 +128,20 @@ func (t *BaseType) checkHome() error {
 func checkHomePath(field, p string) error {
 	if !filepath.IsLocal(p) || filepath.Clean(p) != p || p == "." || len(p) > 1024 || strings.ContainsAny(p, "\x00\n") {
 		return fmt.Errorf("%s = %q: must be a clean path below the home directory, without %q", field, p, "..")
+	}
+	return nil
+}
+
+func checkContext(p string) error {
+	rest, home := strings.CutPrefix(p, "~/")
+	parts := strings.Split(strings.TrimPrefix(p, "/etc/"), "/")
+	switch {
+	case p == "":
+		return nil
+	case home:
+		return checkHomePath("context", rest)
+	case !strings.HasPrefix(p, "/etc/") || filepath.Clean(p) != p || len(parts) < 2 || strings.ContainsAny(p, "\x00\n"):
+		return fmt.Errorf("context = %q: must be ~/FILE, or a file in a directory below /etc, such as /etc/NAME/FILE", p)
 	}
 	return nil
 }

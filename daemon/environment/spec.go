@@ -67,7 +67,7 @@ func (b *Builder) home(a *agent.Agent, spec wire.Spec) home.Spec {
 	name, email := identity(a)
 	return home.Spec{Agent: a.Name(), Files: a.Type.Home, Answers: a.Type.Answers, Project: spec.ProjectPath, Owner: a.WS.Owner,
 		Dir: spec.HomeDir, Inside: spec.Home, Record: a.WS.Root.Copied(a.Name()), ReadOnly: filepath.Join(spec.RunDir, "home"),
-		UID: spec.UID, GID: spec.GID, Name: name, Email: email, Log: b.Log}
+		UID: spec.UID, GID: spec.GID, Name: name, Email: email, Context: a.Type.Context, ContextPath: wire.ContextPath, Log: b.Log}
 }
 
 // RefreshHome brings the copies in the home of an agent with this spec up to date.
@@ -115,6 +115,7 @@ func (b *Builder) Spec(a *agent.Agent, dir string) wire.Spec {
 		spec.Env = append(spec.Env, portEnv(k.PortMappings)...)
 	}
 	spec.Path, spec.UserNamespaces, spec.NoRing = c.Sandbox.Path, c.Sandbox.UserNamespaces, !c.Sandbox.FuseIOUring
+	spec.ToolNames, spec.Context = a.Type.Tools, a.Type.Context
 	spec.Set(b.Settings(a))
 	if !spec.Tools.Empty() {
 		spec.Hook = hookOf(a.Type)

@@ -65,6 +65,11 @@ func (s Spec) refreshCopies(home string) (err error) {
 			s.skip(a.File, err)
 		}
 	}
+	if file, ok := strings.CutPrefix(s.Context, "~/"); ok && !seen[file] {
+		if err := c.context(file); err != nil {
+			s.skip(file, err)
+		}
+	}
 	if !c.dirty {
 		return nil
 	}
@@ -99,6 +104,9 @@ func (c *copies) refresh(f config.HomeFile, home string) error {
 		}
 	}
 	out, err := c.answer(f.Path, next)
+	if file, ok := strings.CutPrefix(c.Context, "~/"); ok && file == f.Path && err == nil {
+		out = withSection(out, c.ContextPath)
+	}
 	if err != nil {
 		err = fmt.Errorf("dialogs not answered: %w", err)
 	}
@@ -192,19 +200,8 @@ func (c *copies) read(rel string) (own, error) {
 // write replaces a file of the agent's home, unless it has changed since it was read as mine. It
 // is renamed into place, so that no start finds half of it.
 func (c *copies) write(rel string, mine own, content []byte) error {
-	dir := ""
-	for _, part := range strings.Split(filepath.Dir(rel), "/") {
-		if part == "." {
-			continue
-		}
-		dir = filepath.Join(dir, part)
-		if err := c.root.Mkdir(dir, 0o700); err == nil {
-			if err := c.root.Lchown(dir, c.UID, c.GID); err != nil {
-				return err
-			}
-		} else if !errors.Is(err, os.ErrExist) {
-			return err
-		}
+	if err := c.parents(rel); err != nil {
+		return err
 	}
 	part := rel + ".polis-new"
 	if err := c.root.Remove(part); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -222,6 +219,25 @@ func (c *copies) write(rel string, mine own, content []byte) error {
 	}
 	if err != nil {
 		return errors.Join(err, c.root.Remove(part))
+	}
+	return nil
+}
+
+// parents makes the directories that a file of the agent's home is in.
+func (c *copies) parents(rel string) error {
+	dir := ""
+	for _, part := range strings.Split(filepath.Dir(rel), "/") {
+		if part == "." {
+			continue
+		}
+		dir = filepath.Join(dir, part)
+		if err := c.root.Mkdir(dir, 0o700); err == nil {
+			if err := c.root.Lchown(dir, c.UID, c.GID); err != nil {
+				return err
+			}
+		} else if !errors.Is(err, os.ErrExist) {
+			return err
+		}
 	}
 	return nil
 }

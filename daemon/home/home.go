@@ -29,7 +29,10 @@ type Spec struct {
 	UID, GID int               // the agent's user and group
 	Name     string            // author of the agent's commits
 	Email    string            // likewise
-	Log      *slog.Logger
+	// Context is the file that the program reads for its model ("": none), ContextPath the text of
+	// polis in the sandbox. Only a Context that begins with ~/ is made here.
+	Context, ContextPath string
+	Log                  *slog.Logger
 }
 
 // Seed brings the files that the base type declares from the owner's home into the agent's home,

@@ -32,6 +32,7 @@ func (s *Shim) env(more []string, tty bool) []string {
 	if vars := s.vars.Load(); vars != nil {
 		env = append(env, *vars...)
 	}
+	env = append(env, s.hookEnv...)
 	env = append(env, more...)
 	return dedupEnv(append(env, s.gitEnv(env)...))
 }

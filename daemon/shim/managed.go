@@ -1,7 +1,6 @@
 package shim
 
 import (
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -9,73 +8,144 @@ import (
 	"strings"
 
 	"polis/cgroup/sandbox"
+	"polis/daemon/hook"
 	"polis/daemon/shim/wire"
 )
 
-// Claude Code reads the administrator's settings from here, before all others, and nothing in the
-// sandbox can change them (Claude Code, "Settings files").
+// Bounds of what is copied of the host's managed settings.
 const (
-	claudeManaged = "/etc/claude-code"
-	claudeDropIns = "managed-settings.d"
-	claudeOwn     = "polis.json"
+	maxManaged      = 1 << 20 // bytes of a file
+	maxManagedFiles = 500
 )
 
-// hookTimeout bounds the hook of a program, in seconds. It is longer than the hook waits for an
-// answer: a hook that is killed for its time does not stop the tool.
-const hookTimeout = 7200
-
-// maxManaged bounds a file of the host's managed settings, in bytes.
-const maxManaged = 1 << 20
-
-// hookCommand runs the hook and fails closed: status 2 is the only one that stops the tool.
+// hookCommand runs the hook and fails closed: a status other than that which blocks does not stop
+// the tool.
 func hookCommand(program string) string {
 	return wire.ToolPath + " hook " + program + " || { echo 'polis: this call could not be approved' >&2; exit 2; }"
 }
 
-// managedMounts makes the managed configuration that has an agent's program ask before it uses a
-// tool, beside what the host's administrator has there.
+// managedMounts makes the managed configuration of the agent's program, which nothing in the
+// sandbox can change: the hook that has it ask before it uses a tool, and the text for its model.
+// What the host's administrator has in these directories stays.
 func (s *Shim) managedMounts() ([]sandbox.Mount, error) {
-	if s.Spec.Hook != wire.HookClaude {
-		return nil, nil
+	var dirs []string
+	program, ok := hook.ByName(s.Spec.Hook)
+	if ok {
+		dirs = append(dirs, managedDir(program.File))
 	}
-	dir := filepath.Join(s.insideDir(), "managed")
-	if err := os.MkdirAll(filepath.Join(dir, claudeDropIns), 0o755); err != nil {
-		return nil, err
+	if filepath.IsAbs(s.Spec.Context) && (!ok || dirs[0] != managedDir(s.Spec.Context)) {
+		dirs = append(dirs, managedDir(s.Spec.Context))
 	}
-	if err := copyManaged(claudeManaged, dir); err != nil {
-		return nil, err
+	var mounts []sandbox.Mount
+	for _, dir := range dirs {
+		to := s.managedPath(dir)
+		if err := copyManaged(dir, to); err != nil {
+			return nil, err
+		}
+		mounts = append(mounts, sandbox.Mount{Source: to, Dest: dir, ReadOnly: true})
 	}
-	hook := []map[string]any{{"matcher": "*", "hooks": []map[string]any{{"type": "command", "command": hookCommand(wire.HookClaude), "timeout": hookTimeout}}}}
-	text, err := json.MarshalIndent(map[string]any{"hooks": map[string]any{"PreToolUse": hook, "PermissionRequest": hook}}, "", "  ")
-	if err != nil {
-		return nil, err
+	if ok {
+		if err := s.writeHook(program); err != nil {
+			return nil, err
+		}
+		s.hookEnv = program.Env
 	}
-	if err := replaceFile(filepath.Join(dir, claudeDropIns, claudeOwn), string(text)+"\n"); err != nil {
-		return nil, err
-	}
-	return []sandbox.Mount{{Source: dir, Dest: claudeManaged, ReadOnly: true}}, nil
+	return mounts, s.writeContext(s.settings())
 }
 
-// copyManaged copies the host's own managed settings, which the mount hides.
+// managedDir is the directory below /etc that a file of managed configuration is in.
+func managedDir(file string) string {
+	name, _, _ := strings.Cut(strings.TrimPrefix(file, "/etc/"), "/")
+	return filepath.Join("/etc", name)
+}
+
+// managedPath is where a path below /etc of the sandbox is on the host.
+func (s *Shim) managedPath(path string) string {
+	return filepath.Join(s.insideDir(), "managed", strings.TrimPrefix(path, "/etc/"))
+}
+
+func (s *Shim) writeHook(p hook.Program) error {
+	file := s.managedPath(p.File)
+	host, err := os.ReadFile(file) // the copy of the host's
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	text, err := p.Config(hookCommand(p.Name), host)
+	if err != nil {
+		return &fs.PathError{Op: "merge", Path: p.File, Err: err}
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
+	return replaceFile(file, string(text))
+}
+
+// writeManagedContext writes the text for the agent's model after what the host has there.
+func (s *Shim) writeManagedContext(text string) error {
+	host, err := readManaged(s.Spec.Context)
+	if err != nil {
+		return err
+	}
+	file := s.managedPath(s.Spec.Context)
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
+	if host != "" {
+		text = strings.TrimRight(host, "\n") + "\n\n" + text
+	}
+	return replaceFile(file, text)
+}
+
+func readManaged(path string) (string, error) {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && (!info.Mode().IsRegular() || info.Size() > maxManaged) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	b, err := os.ReadFile(path)
+	return string(b), err
+}
+
+// copyManaged copies the host's own managed settings, which the mount hides: the files of the
+// directory and of those in it. Others are left out.
 func copyManaged(from, to string) error {
-	for _, sub := range []string{".", claudeDropIns} {
-		entries, err := os.ReadDir(filepath.Join(from, sub))
-		if errors.Is(err, fs.ErrNotExist) {
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return err
+	}
+	left := maxManagedFiles
+	return copyManagedDir(from, to, 2, &left)
+}
+
+func copyManagedDir(from, to string, depth int, left *int) error {
+	entries, err := os.ReadDir(from)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		if *left--; err != nil || *left < 0 || strings.HasPrefix(e.Name(), ".") {
 			continue
 		}
-		if err != nil {
-			return err
-		}
-		for _, e := range entries {
-			info, err := e.Info()
-			if err != nil || !info.Mode().IsRegular() || info.Size() > maxManaged || strings.HasPrefix(e.Name(), ".") {
-				continue
+		src, dst := filepath.Join(from, e.Name()), filepath.Join(to, e.Name())
+		switch {
+		case info.IsDir() && depth > 1:
+			if err := os.MkdirAll(dst, 0o755); err != nil {
+				return err
 			}
-			b, err := os.ReadFile(filepath.Join(from, sub, e.Name()))
+			if err := copyManagedDir(src, dst, depth-1, left); err != nil {
+				return err
+			}
+		case info.Mode().IsRegular() && info.Size() <= maxManaged:
+			b, err := os.ReadFile(src)
 			if err != nil {
 				return err
 			}
-			if err := replaceFile(filepath.Join(to, sub, e.Name()), string(b)); err != nil {
+			if err := replaceFile(dst, string(b)); err != nil {
 				return err
 			}
 		}

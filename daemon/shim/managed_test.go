@@ -11,13 +11,13 @@ import (
 func TestTheHostsManagedSettingsStay(t *testing.T) {
 	from, to := t.TempDir(), t.TempDir()
 	for _, d := range []string{from, to} {
-		require.NoError(t, os.Mkdir(filepath.Join(d, claudeDropIns), 0o755))
+		require.NoError(t, os.Mkdir(filepath.Join(d, "managed-settings.d"), 0o755))
 	}
 	write := func(name, text string) {
 		require.NoError(t, os.WriteFile(filepath.Join(from, name), []byte(text), 0o600))
 	}
 	write("managed-settings.json", "{}")
-	write(claudeDropIns+"/10-site.json", "[]")
+	write("managed-settings.d"+"/10-site.json", "[]")
 	write(".hidden", "x")
 	write("large", string(make([]byte, maxManaged+1)))
 	require.NoError(t, os.Symlink("/etc/shadow", filepath.Join(from, "link")))

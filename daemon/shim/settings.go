@@ -86,6 +86,9 @@ func (s *Shim) apply(req wire.SettingsRequest) error {
 	if err := s.setHostPorts(old, now); err != nil {
 		return errors.Join(err, s.setLimits(limitsOf(old)), s.setEgress(now, old), s.setConnections(now, old))
 	}
+	if err := s.writeContext(now); err != nil {
+		s.Log.Error("text for the agent's model not written", "err", err) // it is no part of any rule
+	}
 	if !reflect.DeepEqual(now.Policy, old.Policy) {
 		if err := s.writePolicy(now.Policy); err != nil {
 			return errors.Join(api.Errorf(api.CodeInternal, "write the agent's policy file: %w", err), s.setLimits(limitsOf(old)), s.setEgress(now, old), s.setConnections(now, old), s.setHostPorts(now, old))

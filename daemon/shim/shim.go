@@ -43,6 +43,7 @@ type Shim struct {
 	ports     *ports
 	leftovers *leftover.Tracker
 	approvals *approval.Queue
+	hookEnv   []string // of the agent's programs; set before the sandbox is made
 	// toolNames are the names that the agent's program has for its tools.
 	toolNames  approval.Names
 	memoryAsks memoryAsks

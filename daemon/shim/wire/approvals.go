@@ -2,9 +2,6 @@ package wire
 
 import "polis/daemon/api"
 
-// HookClaude is Spec.Hook for Claude Code.
-const HookClaude = "claude"
-
 // AnswerRequest answers a question: POST /v1/approvals/{id}, since [ApprovalsVersion].
 type AnswerRequest struct {
 	api.AnswerRequest

@@ -80,7 +80,9 @@ type Spec struct {
 	Env        []string         `json:"env,omitempty"`
 	// Vars come after Env, and can be changed.
 	Vars []string `json:"vars,omitempty"`
-	// Hook is HookClaude if the agent's program is to ask before it uses a tool, "" if not.
+	// Context is the file that the agent's program reads for its model (config.BaseType).
+	Context string `json:"context,omitempty"`
+	// Hook names the program (package hook) that is to ask before it uses a tool, "" for none.
 	Hook string `json:"hook,omitempty"`
 	// ToolNames are the names that the agent's program has for its tools (approval.ReadNames).
 	ToolNames map[string][]string `json:"tool_names,omitempty"`

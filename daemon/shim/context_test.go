@@ -1,0 +1,40 @@
+package shim
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"polis/daemon/api"
+	"polis/daemon/shim/wire"
+)
+
+func TestWhatAModelLearnsOfPolis(t *testing.T) {
+	sp := wire.Spec{Agent: "claude", Git: true, Branch: "agent/claude", Target: "main", ProjectPath: "/srv/project"}
+	text := contextText(sp, wire.Settings{Role: "docs", Policy: api.Policy{Read: []string{"**"}, Write: []string{"docs/**"}, Ask: []string{"deploy/"}, Deny: []string{"*.pem"}, Hide: []string{"secret/**"}}, Egress: []string{"none"}})
+	for _, want := range []string{"agent claude", "role is docs", "/srv/project", "branch agent/claude", "into main", "you may write `docs/**`", "a person must approve `deploy/`", "denied are `*.pem`",
+		"/run/polis/why", "polisctl wait PATH", "polisctl ask", "nothing outside is reachable"} {
+		require.Contains(t, text, want)
+	}
+	require.NotContains(t, text, "secret", "names of hidden paths are not for the agent")
+	require.LessOrEqual(t, strings.Count(text, "\n"), 14)
+
+	text = contextText(wire.Spec{Agent: "a", ProjectPath: "/p", Policy: api.Policy{Temp: true}}, wire.Settings{Egress: []string{"open"}})
+	require.Contains(t, text, "everything that no rule withholds")
+	require.Contains(t, text, "$TMPDIR")
+	require.NotContains(t, text, "branch")
+	require.Contains(t, contextText(sp, wire.Settings{Policy: api.Policy{Read: []string{"**"}}}), "you may write nothing")
+}
+
+func TestTheTextForAModelIsBounded(t *testing.T) {
+	var many []string
+	for i := range 200 {
+		many = append(many, fmt.Sprintf("dir%d/**`\n%s", i, strings.Repeat("x", 4000)))
+	}
+	text := contextText(wire.Spec{Agent: "a"}, wire.Settings{Policy: api.Policy{Read: many, Write: many, Ask: many, Deny: many}, Egress: many[:20]})
+	require.Less(t, len(text), 40000)
+	require.Contains(t, filesText(api.Policy{Write: many}), "and 194 more")
+	require.Equal(t, 12, strings.Count(filesText(api.Policy{Write: many}), "`"), "a rule does not end its quotes")
+}
