@@ -19,9 +19,6 @@ const (
 	patrolOff = 10 * time.Second
 	// patrolTime bounds a cycle, without what is done about its findings.
 	patrolTime = time.Minute
-	// maxRestarts is how often an agent is restarted in restartTime.
-	maxRestarts = 3
-	restartTime = 24 * time.Hour
 )
 
 // patroller observes the agents, has package patrol judge, and acts. One cycle at a time.
@@ -31,9 +28,8 @@ type patroller struct {
 
 	p *patrol.Patrol // guarded by turn, like the next two
 	// known has, by agent, the finding that was published last: each is published once.
-	known map[string]published
-	// restarts are the times at which an agent was restarted.
-	restarts map[string][]time.Time
+	known    map[string]published
+	restarts patrol.Restarts
 	// living is what was observed last, by agent.
 	living map[string]agent.Living
 	// kept are the ephemeral agents whose work has ended and that stay.
@@ -54,7 +50,7 @@ type published struct {
 }
 
 func newPatroller(d *Daemon) *patroller {
-	return &patroller{d: d, turn: make(chan struct{}, 1), p: patrol.New(), known: map[string]published{}, restarts: map[string][]time.Time{}, kept: map[string]keptAgent{}, wake: make(chan struct{}, 1),
+	return &patroller{d: d, turn: make(chan struct{}, 1), p: patrol.New(), known: map[string]published{}, kept: map[string]keptAgent{}, wake: make(chan struct{}, 1),
 		last: api.PatrolReport{Agents: []api.PatrolAgent{}, Findings: []api.PatrolFinding{}, Cleanups: []api.Cleanup{}}}
 }
 
@@ -212,11 +208,7 @@ func (p *patroller) forget(found []api.PatrolFinding, living map[string]agent.Li
 			delete(p.known, name)
 		}
 	}
-	for name := range p.restarts {
-		if _, ok := living[name]; !ok {
-			delete(p.restarts, name)
-		}
-	}
+	p.restarts.Forget(func(name string) bool { _, ok := living[name]; return ok })
 }
 
 // act does what a finding asks for, once, and publishes it, once.
@@ -251,53 +243,6 @@ func (p *patroller) act(ctx context.Context, s patrol.Suspect, f *api.PatrolFind
 	}
 	p.d.Log.Warn("patrol found an agent", "agent", f.Agent, "class", f.Class, "action", f.Action, "done", f.Done, "reason", f.Skipped)
 	p.d.hub.Publish(api.Event{Type: api.EventPatrol, Agent: f.Agent, Message: message, Data: map[string]any{"finding": *f}})
-}
-
-func (p *patroller) do(ctx context.Context, s patrol.Suspect, f *api.PatrolFinding, rules config.PatrolRules) error {
-	same := func(v agent.Living) bool { p.d.measureLiving(&v); return s.Same(v.Observed) }
-	m := p.d.agents
-	switch f.Action {
-	case "reconcile":
-		return m.Reconcile(ctx, f.Agent, f.Generation)
-	case "end-program":
-		return m.EndProgram(ctx, f.Agent, same)
-	case api.OnStallNudge:
-		v, err := m.ObserveAgent(ctx, f.Agent)
-		if err != nil || !same(v) {
-			return api.Errorf(api.CodeBadState, "agent %s is not what it was", f.Agent)
-		}
-		_, err = m.Send(ctx, f.Agent, api.SendRequest{Text: rules.Nudge})
-		return err
-	case api.OnStallStop:
-		return m.StopSame(ctx, f.Agent, same)
-	case api.OnStallRestart:
-		return p.restart(ctx, s, f, same)
-	}
-	return nil
-}
-
-// restart stops a stalled agent and gives it what it did again: its task, or its program.
-func (p *patroller) restart(ctx context.Context, s patrol.Suspect, f *api.PatrolFinding, same func(agent.Living) bool) error {
-	now, kept := time.Now(), []time.Time{}
-	for _, t := range p.restarts[f.Agent] {
-		if now.Sub(t) < restartTime {
-			kept = append(kept, t)
-		}
-	}
-	if len(kept) >= maxRestarts {
-		return api.Errorf(api.CodeBadState, "agent %s was restarted %d times in %s: a person has to find out why", f.Agent, len(kept), restartTime)
-	}
-	p.restarts[f.Agent] = append(kept, now)
-	m := p.d.agents
-	if err := m.StopSame(ctx, f.Agent, same); err != nil {
-		return err
-	}
-	if s.Task != "" && s.Ended == "" {
-		_, err := m.RetryTask(ctx, s.Task)
-		return err
-	}
-	_, err := m.Start(ctx, f.Agent, false)
-	return err
 }
 
 // Patrol does a cycle for a person.

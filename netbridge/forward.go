@@ -96,20 +96,30 @@ type Forwarder struct {
 // Open binds the external port and starts to forward. ErrPortInUse: another
 // program has it. ctx bounds Open only.
 func (f *Forwarder) Open(ctx context.Context) error {
-	if f.Internal == 0 {
-		return fmt.Errorf("%w: internal port 0", ErrPortRange)
+	at, err := hostSide(f.External, f.Internal)
+	if err != nil {
+		return err
 	}
-	addr := f.External.Addr()
-	if !addr.IsValid() {
-		addr = loopback()
-	}
-	ln, err := listenHost(ctx, netip.AddrPortFrom(addr, f.External.Port()))
+	ln, err := listenHost(ctx, at)
 	if err != nil {
 		return err
 	}
 	server := &Server{NS: f.NS, Port: f.Internal, AgentAddr: f.AgentAddr}
 	f.start(ctx, ln, server.Dial)
 	return nil
+}
+
+// hostSide returns the address on the host of a map to an agent's port. An invalid address means
+// 127.0.0.1.
+func hostSide(external netip.AddrPort, internal uint16) (netip.AddrPort, error) {
+	if internal == 0 {
+		return netip.AddrPort{}, fmt.Errorf("%w: internal port 0", ErrPortRange)
+	}
+	addr := external.Addr()
+	if !addr.IsValid() {
+		addr = loopback()
+	}
+	return netip.AddrPortFrom(addr, external.Port()), nil
 }
 
 // start accepts connections on ln and relays each to one that dial opens.

@@ -60,14 +60,11 @@ type udpPeer struct {
 // Open binds the external port and starts to forward. ErrPortInUse: another
 // program has it. ctx bounds Open only.
 func (f *UDPForwarder) Open(ctx context.Context) error {
-	if f.Internal == 0 {
-		return fmt.Errorf("%w: internal port 0", ErrPortRange)
+	at, err := hostSide(f.External, f.Internal)
+	if err != nil {
+		return err
 	}
-	addr := f.External.Addr()
-	if !addr.IsValid() {
-		addr = loopback()
-	}
-	pc, err := listenHostUDP(ctx, netip.AddrPortFrom(addr, f.External.Port()))
+	pc, err := listenHostUDP(ctx, at)
 	if err != nil {
 		return err
 	}
