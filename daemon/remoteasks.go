@@ -22,7 +22,7 @@ func (b *backend) RemoteQuestion(ctx context.Context, name string, req api.Remot
 	}
 	ws := b.gitWorkspaces(a.Workspace)
 	rules := b.gitRules(a)
-	if req.Op == api.RemoteObjects || len(ws) == 0 || !asksFirst(rules, req.Op) || mayRemote(a, rules, req.Op) != nil {
+	if permitted := mayRemote(a, rules, req.Op) == nil; !permitted || req.Op == api.RemoteObjects || len(ws) == 0 || !asksFirst(rules, req.Op) {
 		return nil, nil
 	}
 	w := ws[0]

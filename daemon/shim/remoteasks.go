@@ -33,7 +33,7 @@ func (s *Shim) remoteExchange(ctx context.Context, body []byte, accept, approved
 		return r, nil, api.Errorf(api.CodeQuota, "agent %s has %d exchanges with remotes under way: that is the limit", s.Spec.Agent, maxRemotes)
 	}
 	leave := func() { <-s.inside.remotes }
-	if r.Response, err = s.askDaemon(ctx, "remote", body, accept, approved); err != nil {
+	if r.Response, err = s.askDaemon(ctx, "remote", body, accept, approved); err != nil { //nolint:bodyclose // done closes it
 		leave()
 		return r, nil, err
 	}
@@ -150,7 +150,7 @@ func (t *remoteStream) copy(resp remoteReply) error {
 				return nil //nolint:nilerr // the client disconnected
 			}
 			if rc.Flush() != nil {
-				return nil
+				return nil //nolint:nilerr // the client disconnected
 			}
 		}
 		if err != nil {
