@@ -11,6 +11,11 @@ import (
 // reader that defers one is bare: it gets the entry of a request that was answered, or a new one if
 // fewer entries than readers are free. So there are at most as many entries as readers and deferred
 // requests at the same time, and a free one always.
+//
+// The interface has no command that takes an entry back: enum fuse_uring_cmd of linux/fuse.h has
+// registration and commit-and-fetch only, and the end of a ring cancels entries that the kernel
+// keeps in the queue (fuse_uring_cancel of Linux 6.18). So the entries of a large crowd stay until
+// the next mount.
 type entries struct {
 	hand chan *reader // to bare readers: who was answered, or nil for a new entry
 
