@@ -41,9 +41,12 @@ func (m *Manager) unsaved(ctx context.Context, a *Agent) error {
 			WithHint("--force removes it after putting everything aside")
 	}
 	if ws.Dirty > 0 || ws.Unmerged > 0 {
-		return api.Errorf(api.CodeUnsavedWork, "agent %s has work that is nowhere else: %s, %s not in %s", name, api.Count(ws.Dirty, "changed file"), api.Count(ws.Unmerged, "commit"), a.WS.Target).
-			With("paths", ws.Paths).With("dirty", ws.Dirty).With("unmerged", ws.Unmerged).
-			WithHint("polisctl merge %s brings the commits home; --force removes the agent and keeps everything under refs/polis/trash/%s", name, name)
+		e := api.Errorf(api.CodeUnsavedWork, "agent %s has work that is nowhere else: %s, %s not in %s", name, api.Count(ws.Dirty, "changed file"), api.Count(ws.Unmerged, "commit"), a.WS.Target).
+			With("paths", ws.Paths).With("dirty", ws.Dirty).With("unmerged", ws.Unmerged)
+		if ws.Dirty > 0 {
+			return e.WithHint("polisctl agents commit %s && polisctl merge %s bring the work home; --force removes the agent and keeps everything under refs/polis/trash/%s", name, name, name)
+		}
+		return e.WithHint("polisctl merge %s brings the commits home; --force removes the agent and keeps everything under refs/polis/trash/%s", name, name)
 	}
 	return nil
 }

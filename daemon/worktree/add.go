@@ -89,7 +89,7 @@ func (w *Workspace) free(agent, branch, target string) error {
 	}
 	if by := taken(branch, agent); by != "" {
 		return api.Errorf(api.CodeRefConflict, "branch %s is checked out by agent %s", branch, by).
-			WithHint("two agents cannot work on one branch: leave --branch out, or name another one").With("agent", by)
+			WithHint("two agents cannot work on one branch: name another one").With("agent", by)
 	}
 	return nil
 }

@@ -66,7 +66,7 @@ func distinct(head, tip string) (tips []string) {
 // branchTip is the last commit of a branch; empty if there is none, or the name cannot be one.
 func (w *Workspace) branchTip(ctx context.Context, branch string) (string, error) {
 	if branch == "" || git.CheckBranch(branch) != nil {
-		return "", nil
+		return "", nil //nolint:nilerr // a name that cannot be a branch has no commits
 	}
 	tip, err := w.Bare().Ref(ctx, git.Branch(branch))
 	if errors.Is(err, git.ErrNotFound) {

@@ -65,7 +65,7 @@ func TestEveryHintIsTried(t *testing.T) {
 }
 
 // maxUntried bounds the hints that no test tries. It only becomes smaller.
-const maxUntried = 130
+const maxUntried = 65
 
 func hintRows(t *testing.T) map[string]string {
 	t.Helper()
