@@ -40,3 +40,12 @@ func TestLinesWithTheModelOfARole(t *testing.T) {
 		}
 	}
 }
+
+func TestFilesForModelsThatAreRefused(t *testing.T) {
+	for _, ok := range []string{"", "~/.tool/AGENTS.md", "/etc/tool/AGENTS.md"} {
+		require.NoError(t, checkContext(ok), ok)
+	}
+	for _, bad := range []string{"AGENTS.md", "/etc/AGENTS.md", "/etc/../x/y", "~/../x", "~/", "/usr/share/x", "/etc/a/\nb"} {
+		require.ErrorContains(t, checkContext(bad), "context", bad)
+	}
+}
