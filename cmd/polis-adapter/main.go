@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"syscall"
 
+	"polis/cmd/polis-adapter/acpdriver"
 	"polis/cmd/polis-adapter/mcpserver"
 	"polis/daemon/api"
 	"polis/daemon/client"
@@ -43,8 +45,29 @@ func run(ctx context.Context, args []string) (int, error) {
 			err = nil
 		}
 		return exit(err), err
+	case "acp":
+		return drive(ctx, c, args[1:])
 	}
 	return 2, fmt.Errorf("there is no adapter %q", args[0])
+}
+
+// drive gives a task to an ACP agent: --prompt TEXT [--model MODEL] -- COMMAND.
+func drive(ctx context.Context, c *client.Inside, args []string) (int, error) {
+	flags := flag.NewFlagSet("acp", flag.ContinueOnError)
+	prompt := flags.String("prompt", "", "the task")
+	model := flags.String("model", "", "the model")
+	if err := flags.Parse(args); err != nil {
+		return 2, err
+	}
+	if *prompt == "" || flags.NArg() == 0 {
+		return 2, errors.New("polisctl acp needs --prompt TEXT and, after --, the command of an ACP agent")
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return 1, err
+	}
+	d := &acpdriver.Driver{Asker: c, Command: flags.Args(), Prompt: *prompt, Model: *model, Dir: dir, Out: os.Stdout, Errors: os.Stderr}
+	return d.Run(ctx)
 }
 
 func exit(err error) int {

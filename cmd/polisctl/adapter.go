@@ -42,3 +42,29 @@ func (a *app) adapter(cmd *cobra.Command, args ...string) error {
 	}
 	return api.Errorf(api.CodeInternal, "start %s: %w", path, syscall.Exec(path, append([]string{adapterProgram}, args...), os.Environ()))
 }
+
+func (a *app) acpCmd() *cobra.Command {
+	var prompt, model string
+	cmd := &cobra.Command{
+		Use:   "acp --prompt TEXT [--model MODEL] -- CMD...",
+		Short: "In a sandbox: give a task to a program that speaks ACP",
+		Long: `Start CMD, a program that speaks ACP (the Agent Client Protocol) on its standard input
+and output, give it TEXT as its prompt, and wait until its turn has ended. The updates of
+the session are printed as lines of JSON. A permission that it requests is a question, as by
+polisctl ask; what cannot be decided is rejected.
+
+polis runs a task so if the base type has acp. The exit status is 0 if the turn ended by
+itself, 127 if CMD cannot be started, and 1 otherwise.`,
+		Example: `  polisctl acp --prompt "make the tests pass" -- gemini --experimental-acp`,
+		Args:    takes(1, -1, "the command of an ACP agent, after --"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkText("prompt", prompt, maxPrompt-1); err != nil {
+				return err
+			}
+			return a.adapter(cmd, append([]string{"acp", "--prompt", prompt, "--model", model, "--"}, args...)...)
+		},
+	}
+	cmd.Flags().StringVar(&prompt, "prompt", "", "the task, a `TEXT`")
+	cmd.Flags().StringVar(&model, "model", "", "the `MODEL` that the session uses (default the program's)")
+	return cmd
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -79,6 +80,9 @@ func (m *Manager) queueTask(a *Agent, t api.Task, waiting int) (api.Task, error)
 // taskCommand returns the command line that works on a task, and the format of what it prints
 // ("" is text). With stream that is what its base type says.
 func (m *Manager) taskCommand(a *Agent, t api.Task, stream bool) (cmd []string, format string, err error) {
+	if tools := m.config().Roles[a.Kept.Role].Tools; len(a.Kept.Command) == 0 && a.Type.ByACP(!tools.Empty()) {
+		return m.acpCommand(a, t)
+	}
 	typ, err := a.Type.With(a.Kept.Command, m.modelOf(a, t), t.Continue)
 	if err != nil {
 		return nil, "", err
@@ -94,6 +98,18 @@ func (m *Manager) taskCommand(a *Agent, t api.Task, stream bool) (cmd []string, 
 			WithHint("add it with a base type that has one, or with -- CMD")
 	}
 	return cmd, format, nil
+}
+
+// acpCommand is taskCommand for a program that is driven by ACP.
+func (m *Manager) acpCommand(a *Agent, t api.Task) (cmd []string, format string, err error) {
+	if t.Continue {
+		return nil, "", api.Errorf(api.CodeBadState, "agent %s works by ACP, and does not go on with its last session", a.Name()).WithHint("leave --continue out")
+	}
+	cmd = []string{wire.AdapterPath, "acp", "--prompt", t.Prompt}
+	if model := m.modelOf(a, t); model != "" {
+		cmd = append(cmd, "--model", model)
+	}
+	return slices.Concat(cmd, []string{"--"}, a.Type.ACP), "acp", nil
 }
 
 // begin starts a task, which can have waited. env is for this task only. a.op is held.

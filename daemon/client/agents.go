@@ -26,6 +26,8 @@ type AgentType struct {
 	// Permissions how its own permission system is reached.
 	Run         []string `json:"run,omitempty"`
 	Interactive []string `json:"interactive,omitempty"`
+	// ACP is the command line that makes its program an agent of the Agent Client Protocol.
+	ACP []string `json:"acp,omitempty"`
 	// Prompt is what gives a task to a command line of the agent's own. PromptForm is
 	// how Run takes one: "separator", "joined" or "argument".
 	Prompt []string `json:"prompt,omitempty"`

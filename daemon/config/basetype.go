@@ -35,6 +35,9 @@ type BaseType struct {
 	// command line of the agent's own; "" if there is none.
 	ModelEnv string   `toml:"model_env" json:"model_env,omitempty"`
 	Continue []string `toml:"continue" json:"continue,omitempty"`
+	// ACP is the command line that makes the program an agent of the Agent Client Protocol: see
+	// [BaseType.ByACP].
+	ACP []string `toml:"acp" json:"acp,omitempty"`
 	// Stream is how Run prints what it does as lines that polis reads.
 	Stream Stream `toml:"stream" json:"stream,omitzero"`
 	// PromptForm describes how Run takes a task: see [BaseType.PromptCommand].

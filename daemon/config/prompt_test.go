@@ -87,7 +87,7 @@ func TestAStreamIsAskedForBeforeTheTask(t *testing.T) {
 		require.Equal(t, types[name].Run, same.Run)
 	}
 	for text, rule := range map[string]string{
-		"[stream]\nformat = \"x\"": "must be one of claude, cline, codex", "[stream]\nargs = [\"--json\"]": "stream.format must say",
+		"[stream]\nformat = \"x\"": "must be one of acp, claude, cline, codex", "[stream]\nargs = [\"--json\"]": "stream.format must say",
 		"[stream]\nformat = \"codex\"\nargs = [\"{prompt}\"]": "must not have", "[stream]\nformat = \"codex\"\nargs = [\"\"]": "empty",
 	} {
 		require.ErrorContains(t, addType(map[string]BaseType{}, Sandbox{}, "x.toml", text), rule)

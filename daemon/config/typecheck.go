@@ -23,7 +23,7 @@ func (t *BaseType) check() error {
 	if p := t.Program; p != "" && (strings.ContainsAny(p, "\x00\n") || filepath.IsAbs(p) && filepath.Clean(p) != p || !filepath.IsAbs(p) && strings.Contains(p, "/")) {
 		return bad("program", p, "must be the name of a program or an absolute, clean path")
 	}
-	for field, words := range map[string][]string{"run": t.Run, "interactive": t.Interactive, "prompt": t.Prompt, "stream.args": t.Stream.Args, "permissions.command": t.Permissions.Command} {
+	for field, words := range map[string][]string{"run": t.Run, "interactive": t.Interactive, "acp": t.ACP, "prompt": t.Prompt, "stream.args": t.Stream.Args, "permissions.command": t.Permissions.Command} {
 		for i, w := range words {
 			if strings.ContainsRune(w, 0) || i == 0 && w == "" {
 				return bad(fmt.Sprintf("%s[%d]", field, i), w, "must not be empty or contain a NUL byte")

@@ -99,7 +99,7 @@ var rules = []rule{
 	{from: []string{"polis"}, except: []string{"polis/cmd/polis-tui", "polis/cmd/polisctl"},
 		never: []string{"github.com/charmbracelet/x/ansi"},
 		why:   "only programs write to terminals"},
-	{from: []string{"polis"}, except: []string{"polis/cmd/polis-adapter"},
+	{from: []string{"polis"}, except: []string{"polis/cmd/polis-adapter", "polis/e2e/acpagent"},
 		never: []string{"github.com/modelcontextprotocol", "github.com/coder/acp-go-sdk"},
 		why:   "only the adapter speaks the protocols of agents' programs"},
 	{from: []string{"polis/fusefs", "polis/lockd", "polis/netbridge", "polis/cgroup"},

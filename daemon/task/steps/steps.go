@@ -32,6 +32,7 @@ type parser func(s *Stream, line []byte) bool
 
 // parsers are the formats. Each names the program and the option whose output it is.
 var parsers = map[string]parser{
+	"acp":      (*Stream).acp,      // polisctl acp
 	"claude":   (*Stream).claude,   // claude --output-format stream-json --verbose; qwen likewise
 	"cline":    (*Stream).cline,    // cline --json
 	"codex":    (*Stream).codex,    // codex exec --json
