@@ -57,6 +57,7 @@ func newPatroller(d *Daemon) *patroller {
 // run does a cycle in every interval until ctx ends.
 func (p *patroller) run(ctx context.Context) {
 	last := time.Now()
+	p.d.reworkDue(ctx) // what an earlier polisd began
 	for {
 		every := time.Duration(p.d.live().Patrol.Interval)
 		t := time.NewTimer(time.Until(last.Add(cmp.Or(every, patrolOff))))
@@ -66,6 +67,7 @@ func (p *patroller) run(ctx context.Context) {
 			return
 		case <-p.wake:
 			t.Stop()
+			p.d.reworkDue(ctx)
 			if every != 0 {
 				p.errands(ctx)
 			}
@@ -73,6 +75,7 @@ func (p *patroller) run(ctx context.Context) {
 		case <-t.C:
 		}
 		last = time.Now()
+		p.d.reworkDue(ctx)
 		if every == 0 {
 			continue
 		}

@@ -50,14 +50,24 @@ func (h mergeHost) Landed(ctx context.Context, o queue.Outcome) (api.QueueOutcom
 			out.Paths = paths
 		}
 	}
-	return h.w.d.agents.Landed(ctx, o.Job.Entry, out, o.Err)
+	h.w.signalled(ctx, o)
+	out, err := h.w.d.agents.Landed(ctx, o.Job.Entry, out, o.Err)
+	if err == nil {
+		h.w.announce()
+	}
+	return out, err
 }
 
 func (h mergeHost) Save() error {
 	name := h.w.agents.Name
 	h.w.d.hub.Publish(api.Event{Type: api.EventQueue, Message: "the merge queue of workspace " + name + " changed", Data: map[string]any{"workspace": name}})
 	defer h.w.d.patrol.poke() // an entry that has ended can have been the last work of its agent
-	return h.w.d.agents.SaveWorkspace(name)
+	h.w.flow.Sync(h.w.queue.Entries(), h.w.agents.Target, time.Now())
+	err := h.w.d.agents.SaveWorkspace(name)
+	if err == nil {
+		h.w.announce()
+	}
+	return err
 }
 
 // closeQueues ends the merge queues. The next daemon repeats the checks that this one did not
@@ -97,9 +107,12 @@ func (b *backend) Queues(workspace string) ([]api.Queue, error) {
 		if !w.agents.Git {
 			continue
 		}
-		q := api.Queue{Workspace: w.agents.Name, Target: w.agents.Target, Check: *c.MergeRules(w.agents.Name).Check, Entries: w.queue.Entries(), Recent: w.queue.Recent()}
+		q := api.Queue{Workspace: w.agents.Name, Target: w.agents.Target, Check: *c.MergeRules(w.agents.Name).Check, Entries: w.queue.Entries(), Recent: w.queue.Recent(), Signals: w.flow.Signals()}
 		if q.Entries == nil {
 			q.Entries = []api.QueueEntry{}
+		}
+		if q.Signals == nil {
+			q.Signals = []api.MergeSignal{}
 		}
 		if q.Recent == nil {
 			q.Recent = []api.QueueOutcome{}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 
 	"polis/daemon/agent"
@@ -16,6 +17,7 @@ import (
 	"polis/daemon/layout"
 	"polis/daemon/leases"
 	"polis/daemon/merge"
+	"polis/daemon/mergeflow"
 	"polis/daemon/owner"
 	"polis/daemon/placement"
 	"polis/daemon/queue"
@@ -27,22 +29,25 @@ import (
 
 // workspace is a repository that polis manages: the agents' side and the git side.
 type workspace struct {
-	d         *Daemon
-	root      layout.Workspace
-	owner     *owner.Lock // proves that the workspace is ours
-	agents    *agent.Workspace
-	git       *worktree.Workspace
-	merger    *merge.Merger
-	locks     *leases.Git
-	remote    *remote.Broker
-	branches  *branches.Follower     // nil without git
-	conflicts *conflictwatch.Watcher // as branches
-	paths     *tracked.Keeper        // as branches
-	filter    *filtered.Keeper       // of the objects that agents may read
-	queue     *queue.Worker
-	state     store.State
-	damage    error             // the result of the last check of the repository; nil: intact, or not known to be damaged
-	rights    [sha256.Size]byte // of the agents, as both state files have them; save compares it
+	d          *Daemon
+	root       layout.Workspace
+	owner      *owner.Lock // proves that the workspace is ours
+	agents     *agent.Workspace
+	git        *worktree.Workspace
+	merger     *merge.Merger
+	locks      *leases.Git
+	remote     *remote.Broker
+	branches   *branches.Follower     // nil without git
+	conflicts  *conflictwatch.Watcher // as branches
+	paths      *tracked.Keeper        // as branches
+	filter     *filtered.Keeper       // of the objects that agents may read
+	queue      *queue.Worker
+	flow       mergeflow.Book
+	announcing sync.Mutex
+	reworking  sync.Mutex
+	state      store.State
+	damage     error             // the result of the last check of the repository; nil: intact, or not known to be damaged
+	rights     [sha256.Size]byte // of the agents, as both state files have them; save compares it
 }
 
 // Up makes a workspace, or opens an existing one.
@@ -235,6 +240,7 @@ func (d *Daemon) restoreAgents(ctx context.Context, w *workspace, st store.State
 	w.agents.Removed = st.Removed
 	w.agents.Answers = d.readAnswers(w)
 	w.queue.Load(st.Queue)
+	w.flow.Load(st.Signals)
 	for _, e := range w.queue.Entries() {
 		rep.Heal("%s: was in the merge queue when the daemon ended; it is merged now, or found merged", e.Agent)
 	}
@@ -253,7 +259,10 @@ func (d *Daemon) restoreAgents(ctx context.Context, w *workspace, st store.State
 			trees = append(trees, agent.Tree{Name: t.Agent, Broken: t.Broken, Missing: t.Missing()})
 		}
 	}
+	// Restore saves the state: what an earlier polisd did not save, or not publish, is published then.
+	w.flow.Sync(w.queue.Entries(), w.agents.Target, time.Now())
 	d.agents.Restore(ctx, w.agents, st.Agents, trees, rep)
+	w.announce()
 }
 
 // runAs returns the user and group that the agents of a workspace run as. It warns if the

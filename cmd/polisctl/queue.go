@@ -41,7 +41,7 @@ those and waits for it. One batch is merged, and checked, at a time.`,
 			return queueView(list(all)), nil
 		})
 	}
-	cmd.AddCommand(a.queueAddCmd(), a.queueRemoveCmd(), a.queuePriorityCmd())
+	cmd.AddCommand(a.queueAddCmd(), a.queueRemoveCmd(), a.queuePriorityCmd(), a.queueReworkCmd())
 	return cmd
 }
 
@@ -71,6 +71,11 @@ func queueView(all []api.Queue) view {
 			}
 			p.table("no agent waits to be merged", []string{"AGENT", "STATE", "PRIORITY", "BY", "AGE", "TASK"}, rows)
 			queueRecent(p, q.Recent)
+			for _, s := range q.Signals {
+				if line := reworkLine(s); line != "" {
+					p.line("%s", line)
+				}
+			}
 		}
 	}}
 }

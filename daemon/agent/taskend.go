@@ -148,7 +148,7 @@ func (m *Manager) mergesTask(a *Agent, t api.Task) bool {
 
 // queueMerge puts the branch of a task in the merge queue, which also saves the state.
 func (m *Manager) queueMerge(a *Agent, t api.Task) {
-	e := api.QueueEntry{Agent: a.Name(), By: "task", AddedAt: m.Now().UTC()}
+	e := api.QueueEntry{Agent: a.Name(), By: "task", Commit: t.Head, AddedAt: m.Now().UTC()}
 	if t.ID != "" {
 		e.Tasks = []string{t.ID}
 	}

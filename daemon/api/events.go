@@ -36,6 +36,11 @@ const (
 	EventAgentReverted    = "agent:reverted"
 	EventAgentRestored    = "agent:restored"
 	EventQueue            = "queue:changed"
+	EventMergeReady       = "merge:ready"
+	EventMergeMerged      = "merge:merged"
+	EventMergeFailed      = "merge:failed"
+	EventMergeWithdrawn   = "merge:withdrawn"
+	EventMergeRework      = "merge:rework"
 	EventTask             = "agent:task"
 	EventAgentPull        = "agent:pull-request"
 	EventWorker           = "agent:worker" // it was made for a task that was delegated

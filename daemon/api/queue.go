@@ -32,12 +32,18 @@ type QueueEntry struct {
 	Tasks   []string   `json:"tasks,omitempty"`
 	AddedAt time.Time  `json:"added_at"`
 	State   QueueState `json:"state"`
+	// ID correlates the entry with its signals; Commit is where the branch was when it was added,
+	// if that is known.
+	ID     string `json:"id,omitempty"`
+	Commit string `json:"commit,omitempty"`
 	// Seq grows by one with every entry ever made.
 	Seq uint64 `json:"seq"`
 }
 
 // QueueOutcome is how an entry ended.
 type QueueOutcome struct {
+	// ID is that of the entry.
+	ID          string      `json:"id,omitempty"`
 	Agent       string      `json:"agent"`
 	At          time.Time   `json:"at"`
 	Tasks       []string    `json:"tasks,omitempty"`
@@ -62,6 +68,8 @@ type Queue struct {
 	Check     string         `json:"check,omitempty"` // the check command
 	Entries   []QueueEntry   `json:"entries"`
 	Recent    []QueueOutcome `json:"recent"`
+	// Signals are the requests to merge, oldest first: those that wait, and the last results.
+	Signals []MergeSignal `json:"signals"`
 }
 
 // QueueRequest puts an agent in the queue, or gives its entry another priority.

@@ -138,6 +138,7 @@ func TestEveryCallUsesItsRoute(t *testing.T) {
 			return err
 		}},
 		{`POST /v1/queue/claude {"priority":-1}`, func(c *Client) error { return c.Prioritize(ctx, "claude", -1) }},
+		{`POST /v1/queue/claude/rework {"same":true}`, func(c *Client) error { _, err := c.Rework(ctx, "claude", api.ReworkRequest{Same: true}); return err }},
 		{"DELETE /v1/queue/claude ", func(c *Client) error { return c.Dequeue(ctx, "claude") }},
 		{`POST /v1/agents/claude/revert {"dry_run":true}`, func(c *Client) error {
 			_, err := c.Revert(ctx, "claude", api.RevertRequest{DryRun: true})

@@ -84,3 +84,10 @@ func (c *Client) GC(ctx context.Context, req api.GCRequest) (api.GCResponse, err
 	err := c.call(ctx, http.MethodPost, "/v1/gc", nil, req, &out)
 	return out, err
 }
+
+// Rework gives the task to resolve an agent's failed merge to a new agent, or to the agent itself.
+func (c *Client) Rework(ctx context.Context, agent string, req api.ReworkRequest) (api.MergeSignal, error) {
+	var out api.MergeSignal
+	err := c.call(ctx, http.MethodPost, "/v1/queue/"+url.PathEscape(agent)+"/rework", nil, req, &out)
+	return out, err
+}

@@ -35,6 +35,9 @@ type MergeRules struct {
 	// OnStart describes what becomes of an agent's branch before a task, if the target
 	// has moved: OnStartUpdate, OnStartRebase or OnStartKeep.
 	OnStart *string `toml:"on_start"`
+	// Rework is what is done about a branch that conflicts, or fails the check: api.ReworkOffer and
+	// the others.
+	Rework *string `toml:"rework"`
 	// Batch is how many waiting branches are merged and checked together.
 	Batch *int `toml:"batch"`
 	// Protected are the paths whose changes come home only after a person
@@ -68,8 +71,8 @@ const (
 
 func defaultMerge() Merge {
 	auto, remove, check, limit, mem, batch := true, false, "", setting.Duration(10*time.Minute), 0, 16
-	start := OnStartUpdate
-	return Merge{MergeRules: MergeRules{AutoMerge: &auto, RemoveAfter: &remove, Check: &check, CheckTimeout: &limit, CheckMemoryMB: &mem, Batch: &batch, OnStart: &start, Protected: DefaultProtected()}}
+	start, rework := OnStartUpdate, api.ReworkOffer
+	return Merge{MergeRules: MergeRules{AutoMerge: &auto, RemoveAfter: &remove, Check: &check, CheckTimeout: &limit, CheckMemoryMB: &mem, Batch: &batch, OnStart: &start, Rework: &rework, Protected: DefaultProtected()}}
 }
 
 // MergeRules returns what counts for a workspace; no field is nil.
@@ -78,7 +81,7 @@ func (c *Config) MergeRules(workspace string) MergeRules {
 	r.AutoMerge, r.Check, r.CheckTimeout = first(of.AutoMerge, r.AutoMerge), first(of.Check, r.Check), first(of.CheckTimeout, r.CheckTimeout)
 	r.RemoveAfter = first(of.RemoveAfter, r.RemoveAfter)
 	r.CheckMemoryMB, r.Batch = first(of.CheckMemoryMB, r.CheckMemoryMB), first(of.Batch, r.Batch)
-	r.OnStart = first(of.OnStart, r.OnStart)
+	r.OnStart, r.Rework = first(of.OnStart, r.OnStart), first(of.Rework, r.Rework)
 	if of.Protected != nil {
 		r.Protected = of.Protected
 	}
@@ -142,6 +145,8 @@ func (c *Config) checkMerge() error {
 			return bad(table+".check_memory_mb", *r.CheckMemoryMB, "must be 0 or from 16 to 1048576")
 		case r.OnStart != nil && !slices.Contains([]string{OnStartUpdate, OnStartRebase, OnStartKeep}, *r.OnStart):
 			return bad(table+".on_start", *r.OnStart, onStartRule)
+		case r.Rework != nil && !slices.Contains([]string{api.ReworkNone, api.ReworkOffer, api.ReworkNew, api.ReworkSame}, *r.Rework):
+			return bad(table+".rework", *r.Rework, "must be none, offer, new or same")
 		case r.Batch != nil && (*r.Batch < 1 || *r.Batch > maxBatch):
 			return bad(table+".batch", *r.Batch, fmt.Sprintf("must be from 1 to %d", maxBatch))
 		}

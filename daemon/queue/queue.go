@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"polis/daemon/api"
+	"polis/daemon/mergeflow"
 )
 
 const (
@@ -31,6 +32,7 @@ func (q *Queue) Load(entries []api.QueueEntry) {
 		}
 		e.State = api.QueueWaiting
 		e.Priority = min(max(e.Priority, -MaxPriority), MaxPriority)
+		e.ID = cmp.Or(e.ID, mergeflow.ID(e))
 		q.last = max(q.last, e.Seq)
 		q.entries = append(q.entries, e)
 	}
@@ -49,13 +51,13 @@ func (q *Queue) Add(e api.QueueEntry) (api.QueueEntry, error) {
 		return e, api.Errorf(api.CodeQuota, "the merge queue is full: %d entries", MaxEntries)
 	}
 	q.last++
-	e.Seq, e.State = q.last, api.QueueWaiting
+	e.Seq, e.State, e.ID = q.last, api.QueueWaiting, mergeflow.ID(e)
 	switch {
 	case i < 0:
 		q.entries = append(q.entries, e)
 	case q.entries[i].State == api.QueueWaiting:
 		old := q.entries[i]
-		e.Seq, e.AddedAt, e.Priority = old.Seq, old.AddedAt, max(old.Priority, e.Priority)
+		e.Seq, e.ID, e.AddedAt, e.Priority = old.Seq, old.ID, old.AddedAt, max(old.Priority, e.Priority)
 		if e.Tasks = append(old.Tasks[:len(old.Tasks):len(old.Tasks)], e.Tasks...); len(e.Tasks) > maxEntryTasks {
 			e.Tasks = e.Tasks[len(e.Tasks)-maxEntryTasks:]
 		}

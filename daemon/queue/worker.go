@@ -183,7 +183,7 @@ func (w *Worker) landed(ctx context.Context, o Outcome) {
 		return // the next daemon finds it in the queue, and merged
 	}
 	failpoint.Hit("queue:answered")
-	out.Agent, out.At, out.Tasks = o.Job.Entry.Agent, w.Now().UTC(), o.Job.Entry.Tasks
+	out.ID, out.Agent, out.At, out.Tasks = o.Job.Entry.ID, o.Job.Entry.Agent, w.Now().UTC(), o.Job.Entry.Tasks
 	out.Paths = out.Paths[:min(len(out.Paths), maxPaths)]
 	seq := o.Job.Entry.Seq
 	w.mu.Lock()

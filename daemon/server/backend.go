@@ -40,6 +40,8 @@ type Backend interface {
 	Queues(workspace string) ([]api.Queue, error)
 	Dequeue(ctx context.Context, agent string) error
 	Prioritize(ctx context.Context, agent string, priority int) error
+	// Rework gives the task to resolve an agent's failed merge.
+	Rework(ctx context.Context, agent string, req api.ReworkRequest) (api.MergeSignal, error)
 	GC(ctx context.Context, req api.GCRequest) (api.GCResponse, error)
 	Lock(ctx context.Context, by string, req api.LockRequest) (api.Lock, error)
 	Unlock(ctx context.Context, by string, req api.LockRequest) error

@@ -147,3 +147,17 @@ func (s *Server) gc(w http.ResponseWriter, r *http.Request) error {
 	}
 	return s.reply(w, http.StatusOK, res)
 }
+
+func (s *Server) rework(w http.ResponseWriter, r *http.Request) error {
+	var req api.ReworkRequest
+	if r.ContentLength != 0 {
+		if err := read(r, &req); err != nil {
+			return err
+		}
+	}
+	res, err := s.Backend.Rework(r.Context(), r.PathValue("agent"), req)
+	if err != nil {
+		return err
+	}
+	return s.reply(w, http.StatusOK, res)
+}

@@ -93,6 +93,7 @@ func Routes() []Route {
 		{"GET /v1/queue", AccessRead, "merge queues; workspace=NAME selects", (*Server).queues},
 		{"POST /v1/queue", AccessAdmin, "put an agent in the merge queue", (*Server).enqueue},
 		{"POST /v1/queue/{agent}", AccessAdmin, "give an agent's entry another priority", (*Server).prioritize},
+		{"POST /v1/queue/{agent}/rework", AccessAdmin, "give the task to resolve an agent's failed merge to a new agent, or to the agent itself", (*Server).rework},
 		{"DELETE /v1/queue/{agent}", AccessAdmin, "take an agent out of the merge queue", (*Server).dequeue},
 		{"POST /v1/gc", AccessAdmin, "remove what was put aside long ago", (*Server).gc},
 		{"GET /v1/locks", AccessRead, "leases; workspace=NAME selects", (*Server).locks},

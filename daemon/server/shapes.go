@@ -78,6 +78,7 @@ func shapes() map[string]shape {
 		"GET /v1/queue":                       {out: api.Queue{}, list: "queues", query: []query{ofWorkspace}},
 		"POST /v1/queue":                      {in: api.QueueRequest{}, out: api.QueueEntry{}, made: true},
 		"POST /v1/queue/{agent}":              {in: api.QueueRequest{}},
+		"POST /v1/queue/{agent}/rework":       {in: api.ReworkRequest{}, optional: true, out: api.MergeSignal{}},
 		"DELETE /v1/queue/{agent}":            {},
 		"POST /v1/gc":                         {in: api.GCRequest{}, optional: true, out: api.GCResponse{}},
 		"POST /v1/agents/{name}/pull-request": {in: api.PullRequest{}, optional: true, out: api.PullResponse{}},

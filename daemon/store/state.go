@@ -23,6 +23,8 @@ type State struct {
 	Locks         []api.Lock `json:"locks"`
 	// Queue is who waits to be merged, in order.
 	Queue []api.QueueEntry `json:"queue,omitempty"`
+	// Signals are the requests to merge, oldest first.
+	Signals []api.MergeSignal `json:"merge_signals,omitempty"`
 	// Removed is what can be restored, oldest first.
 	Removed         []Removed       `json:"removed,omitempty"`
 	PortAllocations PortAllocations `json:"port_allocations"`

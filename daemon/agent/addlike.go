@@ -1,0 +1,40 @@
+package agent
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"polis/daemon/api"
+)
+
+// AddLike adds an ephemeral agent with the type, the rules and the limits of another one, on a branch
+// of its own. It gets no path exclusively: those stay the other agent's.
+func (m *Manager) AddLike(ctx context.Context, other, name string) (api.Agent, error) {
+	a, err := m.lookup(other)
+	if err != nil {
+		return api.Agent{}, err
+	}
+	k := a.Copy()
+	if k.RulesLost {
+		return api.Agent{}, api.Errorf(api.CodeBadState, "the rules of agent %s are lost", other).WithHint("polisctl agents set %s --role ROLE gives it rules", other)
+	}
+	pol := k.Policy
+	pol.Exclusive = nil
+	return m.Add(ctx, api.AddRequest{Name: name, BaseType: k.BaseType, Workspace: a.WS.Name, MemoryMB: k.MemoryLimitMB, Limits: k.Limits, Role: k.Role, Policy: &pol, Command: slices.Clone(k.Command),
+		AutoMerge: k.AutoMerge, Ephemeral: true, Leftovers: k.Leftovers, Egress: slices.Clone(k.Egress), HostPorts: slices.Clone(k.HostPorts), Env: maps.Clone(k.Env)})
+}
+
+// GivenTask returns the newest task of an agent with this prompt; "" if there is none.
+func (m *Manager) GivenTask(name, prompt string) (string, error) {
+	a, err := m.lookup(name)
+	if err != nil {
+		return "", err
+	}
+	created := a.Copy().CreatedAt
+	found, err := m.records(a).List(1, func(t api.Task) bool { return t.Prompt == prompt && t.Via == "" && !t.Time.Before(created) })
+	if err != nil || len(found) == 0 {
+		return "", err
+	}
+	return found[0].ID, nil
+}
