@@ -8,6 +8,18 @@ import (
 	"polis/daemon/api"
 )
 
+// killed ends a command in an agent once its question is open, which withdraws the question.
+func (d *daemon) killed(agent, command string) api.Approval {
+	d.t.Helper()
+	asked := d.asking(agent, "timeout 300 "+command+" & echo $! > $HOME/asker; wait")
+	q := d.question(agent)
+	d.sh(agent, "kill $(cat $HOME/asker)")
+	<-asked
+	d.eventually("the question is withdrawn", func() bool { return len(d.questions()) == 0 })
+	d.refused(api.CodeNotFound, "approvals", "approve", q.ID)
+	return q
+}
+
 // TestAPushWaitsForItsApproval, at the gate that all programs' pushes pass, and a fetch is free.
 func TestAPushWaitsForItsApproval(t *testing.T) {
 	d := startDaemon(t, options{config: "[git]\nremote = \"push\"\nask = [\"push\"]\n[git.agents.carol]\nask = [\"fetch\"]\n"})
@@ -60,12 +72,7 @@ func TestAPushWaitsForItsApproval(t *testing.T) {
 
 	// What is refused anyway is not asked, and what dies while it waits leaves nothing.
 	require.Contains(t, d.exec("alice", "git", "push", "origin", "HEAD:main").stderr, "polisctl merge alice")
-	asked = d.asking("carol", "timeout 2 git fetch origin 2>&1")
-	q = d.question("carol")
-	require.Equal(t, "fetch origin", q.What)
-	<-asked
-	d.eventually("the question is withdrawn", func() bool { return len(d.questions()) == 0 })
-	d.refused(api.CodeNotFound, "approvals", "approve", q.ID)
+	require.Equal(t, "fetch origin", d.killed("carol", "git fetch origin").What)
 
 	// A request that skips git's helper meets the same gate: its own word for an approval counts nothing.
 	asked = d.asking("carol", `curl -sS --max-time 20 --unix-socket /run/polis/api.sock -H 'Polis-Approved: x' -d '{"op":"fetch","remote":"origin"}' http://polis/v1/remote`)
