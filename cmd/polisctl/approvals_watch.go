@@ -66,6 +66,9 @@ func (a *app) printQuestions(cmd *cobra.Command, workspace string) error {
 				if seen[v.ID] {
 					continue
 				}
+				if whole, err := boundedApproval(ctx, c, v.ID); err == nil && whole.Answer == nil {
+					v = whole // with what an edit would change
+				}
 				var buf bytes.Buffer
 				if a.json {
 					err = encode(&buf, v, "")
@@ -91,6 +94,13 @@ func boundedApprovals(ctx context.Context, c *client.Client, workspace string) (
 	ctx, cancel := context.WithTimeout(ctx, shortCall)
 	defer cancel()
 	return c.Approvals(ctx, workspace)
+}
+
+// boundedApproval is one question with what an edit would change.
+func boundedApproval(ctx context.Context, c *client.Client, id string) (api.Approval, error) {
+	ctx, cancel := context.WithTimeout(ctx, shortCall)
+	defer cancel()
+	return c.Approval(ctx, id)
 }
 
 // answerScreen shows one question at a time and answers it with a key.
@@ -168,7 +178,7 @@ func (w *answerScreen) showNext(ctx context.Context) error {
 		return nil
 	}
 	w.idle = false
-	if whole, err := w.question(ctx, next.ID); err == nil && whole.Answer == nil {
+	if whole, err := boundedApproval(ctx, w.c, next.ID); err == nil && whole.Answer == nil {
 		w.shown = &whole
 	}
 	var buf bytes.Buffer
@@ -184,17 +194,10 @@ func (w *answerScreen) showNext(ctx context.Context) error {
 	return unix.IoctlSetInt(int(w.a.stdin.Fd()), unix.TCFLSH, unix.TCIFLUSH)
 }
 
-// question is one question with what an edit would change.
-func (w *answerScreen) question(ctx context.Context, id string) (api.Approval, error) {
-	ctx, cancel := context.WithTimeout(ctx, shortCall)
-	defer cancel()
-	return w.c.Approval(ctx, id)
-}
-
 // reportOutcome reports the outcome of a question that was shown.
 func (w *answerScreen) reportOutcome(ctx context.Context, id string) {
 	text := "question " + id + " is gone"
-	if v, err := w.question(ctx, id); err == nil {
+	if v, err := boundedApproval(ctx, w.c, id); err == nil {
 		text = "question " + id + " is withdrawn: what asked does not wait any more"
 		if v.Answer != nil {
 			text = fmt.Sprintf("question %s was answered by %s: %s", id, v.Answer.By, v.Answer.Verdict)

@@ -50,6 +50,7 @@ func TestQuestionsArePrintedWithoutATerminal(t *testing.T) {
 	c := startOnTerminal(t, f, "approvals", "watch", "--json")
 	c.sees(`"id":"gemini.bbbbbbbb"`)
 	require.Equal(t, 1, strings.Count(c.text(), `"id":"claude.aaaaaaaa"`))
+	require.Contains(t, c.text(), `"diff_hidden":3`)
 	require.NoError(t, c.cmd.Process.Signal(syscall.SIGINT))
 	require.Equal(t, 130, c.ends())
 }
