@@ -90,7 +90,7 @@ func (in editInput) edit(d *diff) bool {
 	if was == nil || now == nil {
 		return false
 	}
-	if end := "\n"; !strings.HasSuffix(*was, end) && !strings.HasSuffix(*now, end) {
+	if end := "\n"; max(len(*was), len(*now)) < maxDiffInput && !strings.HasSuffix(*was, end) && !strings.HasSuffix(*now, end) {
 		d.compare(*was+end, *now+end) // parts of a line: that they have no end says nothing of the file
 		return true
 	}

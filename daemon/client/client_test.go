@@ -217,6 +217,11 @@ func TestEveryCallUsesItsRoute(t *testing.T) {
 			_, err := c.CheckRole(ctx, api.RoleCheck{Role: "worker", Tool: "Bash", Agent: "claude", Write: true, Input: map[string]any{"a": 1}})
 			return err
 		}},
+		{`POST /v1/workers {"branch":"","task":""}`, func(c *Client) error { _, err := c.Delegate(ctx, api.DelegateRequest{}); return err }},
+		{"GET /v1/workers ", func(c *Client) error { _, err := c.Workers(ctx, ""); return err }},
+		{"GET /v1/workers/x ", func(c *Client) error { _, err := c.Worker(ctx, "x", 0); return err }},
+		{"POST /v1/workers/x/cancel ", func(c *Client) error { _, err := c.CancelWorker(ctx, "x"); return err }},
+		{"POST /v1/workers/cleanup {}", func(c *Client) error { _, err := c.CleanupWorkers(ctx, api.CleanupRequest{}); return err }},
 		{"GET /v1/types ", func(c *Client) error { _, err := c.Types(ctx); return err }},
 		{"GET /v1/metrics ", func(c *Client) error { _, err := c.Metrics(ctx); return err }},
 		{"GET /v1/events?since=7 ", func(c *Client) error {
