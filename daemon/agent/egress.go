@@ -74,6 +74,9 @@ func (m *Manager) give(ctx context.Context, sh Shim, a *Agent, st wire.Status, r
 	if st.Version < wire.GatesVersion {
 		req.Egress = config.WithoutAsk(a.Name(), req.Egress, m.Log)
 	}
+	if st.Version < wire.BreakersVersion {
+		req.Breakers = api.Breakers{} // its shim freezes nothing
+	}
 	if st.Version >= wire.EgressVersion {
 		return sh.Set(ctx, req)
 	}

@@ -65,6 +65,9 @@ func (c *Config) check() error {
 	if err := c.checkLeftovers(); err != nil {
 		return err
 	}
+	if err := c.checkBreakers(); err != nil {
+		return err
+	}
 	if err := c.checkPatrol(); err != nil {
 		return err
 	}

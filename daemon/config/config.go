@@ -49,6 +49,7 @@ type Config struct {
 	Approvals   Approvals       `toml:"approvals"`
 	Delegate    Delegate        `toml:"delegate"`
 	Roles       map[string]Role `toml:"roles"`
+	Breakers    Breakers        `toml:"breakers"`
 	// Agents has what counts for an agent by its name.
 	Agents map[string]AgentTable `toml:"agents"`
 }
@@ -116,6 +117,8 @@ type Role struct {
 	Leftovers string `toml:"leftovers"`
 	// Patrol describes what is done about agents of this role that stall.
 	Patrol PatrolRules `toml:"patrol"`
+	// Breakers changes [breakers] for agents of this role.
+	Breakers Breakers `toml:"breakers"`
 	// Model is what the programs of agents of this role work with, unless a task says another;
 	// Models is the same for one base type each.
 	Model  string            `toml:"model"`

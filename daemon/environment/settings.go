@@ -23,6 +23,7 @@ func (b *Builder) Settings(a *agent.Agent) wire.Settings {
 	}
 	v.Egress, v.Private, v.HostPorts = b.reach(a, k)
 	v.Vars = b.variables(a, k)
+	v.Breakers = c.BreakersOf(k.Role)
 	v.Tools, v.Remembered = c.Roles[k.Role].Tools, a.Remembered()
 	return v
 }

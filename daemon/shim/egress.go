@@ -33,6 +33,8 @@ type egressGuard struct {
 	now  func() time.Time
 	// refused is called with refused names and refused addresses in answers.
 	refused func(a netbridge.Asked, addr netip.Addr, why string)
+	// named is called with a name that was resolved.
+	named func(name string)
 
 	mu       sync.Mutex // held while the gate is changed: an address is never open under an earlier policy
 	e        netbridge.Egress
@@ -66,7 +68,7 @@ func (s *Shim) openEgress(addr netip.Addr) error {
 		return err
 	}
 	g := &egressGuard{gate: netbridge.Gate{Table: s.Spec.NetTable, Link: s.Spec.NetLink, Addr: addr}, now: time.Now,
-		refused: s.refusedName, resolved: map[netip.Addr]*resolved{}}
+		refused: s.refusedName, named: s.breakers.Resolved, resolved: map[netip.Addr]*resolved{}}
 	s.egress = g
 	if err := s.openRefusals(g.gate); err != nil {
 		return err
@@ -154,6 +156,9 @@ func (g *egressGuard) admit(a netbridge.Asked, addrs []netip.Addr, ttl time.Dura
 	good, bad, err := g.open(a.Name, addrs, max(ttl, minOpen)+egressGrace)
 	for _, b := range bad {
 		g.refused(a, b, "the name points to an address that agents never reach, or to a private network that is not in allow_private")
+	}
+	if len(good) > 0 {
+		g.named(a.Name)
 	}
 	return good, err
 }

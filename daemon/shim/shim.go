@@ -20,9 +20,11 @@ import (
 	"polis/daemon/approval"
 	"polis/daemon/events"
 	"polis/daemon/layout"
+	"polis/daemon/shim/breaker"
 	"polis/daemon/shim/heap"
 	"polis/daemon/shim/leftover"
 	"polis/daemon/shim/wire"
+	"polis/fusefs/ignore"
 	"polis/netbridge"
 )
 
@@ -69,6 +71,10 @@ type Shim struct {
 	statusUpdates limit
 	leaseWaits    leaseWaits
 	freezer       freezer
+	breakers      breaker.Set
+	// tracked is which paths git tracks, gitPrograms are the machine's git: see deleting.
+	tracked     *ignore.Matcher
+	gitPrograms []os.FileInfo
 	// questionEvents bounds the events of new and withdrawn questions.
 	questionEvents limit
 	ignoreDenials  limit
@@ -210,6 +216,7 @@ func (s *Shim) openSandbox(ctx context.Context) error {
 		return api.Errorf(api.CodeCgroupFailed, "weigh the agent: %w", err)
 	}
 	s.group.Go(func() error { s.watchOOM(); return nil })
+	s.group.Go(func() error { s.watchWritten(s.ctx); return nil })
 	s.group.Go(func() error { s.reportCalls(); return nil })
 	return s.watchActivity()
 }

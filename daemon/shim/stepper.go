@@ -41,6 +41,7 @@ type stepper struct {
 	end    int64    // 0: more may come
 	over   bool     // no step comes any more, even if nothing was printed
 	notes  *rate.Limiter
+	ran    func(command string) // called for each command that the agent runs
 }
 
 // newStepper begins the steps of a task; nil if the command is none. s.mu is held.
@@ -48,7 +49,7 @@ func (s *Shim) newStepper(req wire.StartRequest) (*stepper, error) {
 	if req.Task == "" {
 		return nil, nil
 	}
-	st := &stepper{task: req.Task, stream: steps.New(req.Stream), notes: rate.NewLimiter(rate.Every(noteEvery), noteBurst)}
+	st := &stepper{task: req.Task, stream: steps.New(req.Stream), notes: rate.NewLimiter(rate.Every(noteEvery), noteBurst), ran: s.breakers.Ran}
 	if st.stream == nil || req.Stream != "" && req.TTY {
 		return nil, api.Errorf(api.CodeBadRequest, "stream = %q: must be one of %s, of a command without a terminal", api.Shorten(req.Stream, 32), strings.Join(steps.Formats(), ", "))
 	}
@@ -93,6 +94,9 @@ func (s *session) show(printed []byte, done []api.Step, log io.Writer) error {
 	}
 	var text strings.Builder
 	for _, st := range done {
+		if st.Kind == api.StepCommand && s.steps.ran != nil {
+			s.steps.ran(st.Text)
+		}
 		text.WriteString(steps.Render(st))
 	}
 	s.fan([]byte(text.String()))

@@ -146,9 +146,10 @@ func (s *Shim) openTree(ctx context.Context, v *views, root *os.File) error {
 		return fmt.Errorf("ignore rules: %w", err)
 	}
 	s.onClose("ignore rules", func(context.Context) error { return ig.Close() })
+	s.openBreakers(ig)
 	v.guard, err = view.New(view.Config{
 		Agent: sp.Agent, Locker: locker{c: v.locks, waited: &v.waited, waits: &s.leaseWaits, waiting: s.noteWaiting, late: s.gotLate}, Ignore: leaseless(sp, ig), Exempt: sp.LocksExempt, GitFile: sp.Git, RootFD: int(root.Fd()), Store: storeName(sp), Below: sp.Shared != nil,
-		Now: time.Now, Log: s.Log, Quota: s.quota, Counted: s.disk.count, OnDenial: s.denied, LeaseInfo: v.leaseInfo, Asker: &pathAsker{s: s, held: map[pathCall]heldAnswer{}},
+		Now: time.Now, Log: s.Log, Quota: s.quota, Counted: s.disk.count, OnDenial: s.recordDenied, Refused: s.refusedByView, Deleting: s.deletingIf(sp.Git), LeaseInfo: v.leaseInfo, Asker: &pathAsker{s: s, held: map[pathCall]heldAnswer{}},
 	}, set)
 	if err != nil {
 		return fmt.Errorf("guard: %w", err)
@@ -204,8 +205,14 @@ func (s *Shim) tooManyOpen(c fusefs.Caller, limit int) {
 		Hint: "end programs that keep many files open, or ask for a higher limit"})
 }
 
-// denied records a refusal for the agent and notifies the daemon.
+// denied records a refusal that is not the view's, and counts it.
 func (s *Shim) denied(d view.Denial) {
+	s.refusedElsewhere(d)
+	s.recordDenied(d)
+}
+
+// recordDenied records a refusal for the agent and notifies the daemon.
+func (s *Shim) recordDenied(d view.Denial) {
 	s.views.whys.Add(d)
 	s.updateWhy()
 	s.events.Publish(s.denialEvent(d))

@@ -23,6 +23,10 @@ func (g *Guard) refuse(c fusefs.Caller, op fusefs.Op, write bool, d Denial, errn
 	if d.Code == CodeHidden {
 		return errno // a report would reveal that the name exists
 	}
+	if g.cfg.Refused != nil && d.Code != CodeQuota && d.Code != CodeTooLarge {
+		d.Op, d.Pid = string(op), c.Pid
+		g.cfg.Refused(d)
+	}
 	return g.report(c, op, d, errno)
 }
 

@@ -235,7 +235,11 @@ func (g *Guard) write(ctx context.Context, c fusefs.Caller, op fusefs.Op, target
 			return nil, g.refuse(c, op, true, Denial{Path: targets[0].Path, Code: CodeQuota, Hint: full}, syscall.EDQUOT)
 		}
 	}
-	return g.lease(ctx, c, op, targets)
+	tk, errno := g.lease(ctx, c, op, targets)
+	if errno == 0 && op == fusefs.OpUnlink && g.cfg.Deleting != nil && !g.inStore(targets[0].Path) {
+		g.cfg.Deleting(c, targets[0].Path)
+	}
+	return tk, errno
 }
 
 // Counted implements fusefs.ObjectCounter.

@@ -163,6 +163,11 @@ type Config struct {
 	// Counted is called with the change of the number of objects (fusefs.ObjectCounter). It must
 	// not block. May be nil.
 	Counted func(n int)
+	// Refused is called with every refusal by the rules, before it is answered. It must not block.
+	// May be nil.
+	Refused func(d Denial)
+	// Deleting is called before a file is unlinked. It must not block. May be nil.
+	Deleting func(c fusefs.Caller, path string)
 	// OnDenial is called with refusals, at a bounded rate. It must not block.
 	OnDenial func(Denial)
 	// LeaseInfo returns the value of the attribute user.polis.lease of a path.

@@ -31,6 +31,8 @@ type Settings struct {
 	Remembered []api.ApprovalRule `json:"remembered,omitempty"`
 	// MemoryAsk is when the agent asks for more memory; nil: never. Since MemoryAskVersion.
 	MemoryAsk *MemoryAsk `json:"memory_ask,omitempty"`
+	// Breakers are the limits above which the agent is frozen. Since BreakersVersion.
+	Breakers api.Breakers `json:"breakers,omitzero"`
 }
 
 // MemoryAsk: an agent that needs Percent of its memory limit asks for StepBytes more, up to a limit
@@ -57,13 +59,13 @@ const SettingsVersion = 3
 // Settings returns the part of the spec that can be changed.
 func (s *Spec) Settings() Settings {
 	return Settings{Role: s.Role, Policy: s.Policy, MemoryBytes: s.MemoryBytes, Pids: s.Pids, CPUWeight: s.CPUWeight, CPUPercent: s.CPUPercent, IOWeight: s.IOWeight,
-		Egress: s.Egress, Private: s.Private, DiskBytes: s.DiskBytes, DiskFiles: s.DiskFiles, Connections: s.Connections, HostPorts: s.HostPorts, Vars: s.Vars, Tools: s.Tools, Remembered: s.Remembered, MemoryAsk: s.MemoryAsk}
+		Egress: s.Egress, Private: s.Private, DiskBytes: s.DiskBytes, DiskFiles: s.DiskFiles, Connections: s.Connections, HostPorts: s.HostPorts, Vars: s.Vars, Tools: s.Tools, Remembered: s.Remembered, MemoryAsk: s.MemoryAsk, Breakers: s.Breakers}
 }
 
 // Set replaces it.
 func (s *Spec) Set(v Settings) {
 	s.Role, s.Policy, s.MemoryBytes, s.Pids, s.CPUWeight, s.CPUPercent, s.IOWeight = v.Role, v.Policy, v.MemoryBytes, v.Pids, v.CPUWeight, v.CPUPercent, v.IOWeight
 	s.Egress, s.Private, s.DiskBytes, s.DiskFiles, s.Connections = v.Egress, v.Private, v.DiskBytes, v.DiskFiles, v.Connections
-	s.HostPorts, s.Vars, s.Tools, s.Remembered = v.HostPorts, v.Vars, v.Tools, v.Remembered
+	s.HostPorts, s.Vars, s.Tools, s.Remembered, s.Breakers = v.HostPorts, v.Vars, v.Tools, v.Remembered, v.Breakers
 	s.MemoryAsk = v.MemoryAsk
 }

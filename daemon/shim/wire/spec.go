@@ -91,6 +91,8 @@ type Spec struct {
 	Remembered []api.ApprovalRule `json:"remembered,omitempty"`
 	// MemoryAsk is as in Settings.
 	MemoryAsk *MemoryAsk `json:"memory_ask,omitempty"`
+	// Breakers are as in Settings.
+	Breakers api.Breakers `json:"breakers,omitzero"`
 	// OwnEnv is not for the shim: it is what of Vars is the agent's own.
 	OwnEnv  map[string]string `json:"own_env,omitempty"`
 	Command []string          `json:"command,omitempty"`

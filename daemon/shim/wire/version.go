@@ -30,9 +30,10 @@ import "fmt"
 //	19 POST /v1/freeze and /v1/thaw; Status has Frozen
 //	20 egress has "ask"
 //	21 settings have MemoryAsk
+//	22 settings have Breakers
 const (
 	// Version is what a shim of this build speaks.
-	Version = 21
+	Version = 22
 	// UDPVersion is the first that has port maps of UDP.
 	UDPVersion = 5
 	// MinVersion is the oldest that this build's daemon and shim understand.
@@ -55,6 +56,8 @@ const (
 	StepsVersion = 18
 	// FreezeVersion is the first that freezes its sandbox.
 	FreezeVersion = 19
+	// BreakersVersion is the first that knows Settings.Breakers.
+	BreakersVersion = 22
 	// NoInputVersion is the first that knows StartRequest.NoInput.
 	NoInputVersion = 4
 	// TaskVersion is the first that knows which task its command is.
