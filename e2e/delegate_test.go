@@ -31,7 +31,8 @@ func (d *daemon) delegated(branch, script string, flags ...string) api.Worker {
 // TestATaskIsDelegated as seed 003 has it: a worker is made on a branch, its question reaches a
 // person, and its result comes back, also when the agent was removed.
 func TestATaskIsDelegated(t *testing.T) {
-	d := startDaemon(t, options{config: "[roles.simple-fix.tools]\nauto_approve = [\"read\"]\n"})
+	// No patrol, which removes workers that have ended by itself (TestEphemeralAgentsGoByThemselves).
+	d := startDaemon(t, options{config: "[patrol]\ninterval = \"0s\"\n[roles.simple-fix.tools]\nauto_approve = [\"read\"]\n"})
 	project := d.up()
 	require.Equal(t, "no workers\n", d.must("workers", "list"))
 	w := d.delegated("feat/test", ident+`polisctl ask --tool write_file --input '{"file_path":"hello.txt"}'; echo 'Hello World' > hello.txt; git add -A; git commit -qm hello; polisctl done "wrote hello.txt"`,
@@ -95,6 +96,8 @@ func TestATaskIsDelegated(t *testing.T) {
 // TestAnAgentDelegatesToWorkersOfItsOwn: from its sandbox, within its own rules and limits.
 func TestAnAgentDelegatesToWorkersOfItsOwn(t *testing.T) {
 	d := startDaemon(t, options{config: `max_agents = 20
+[patrol]
+interval = "0s"
 [delegate]
 workers = 3
 depth = 2
