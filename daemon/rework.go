@@ -21,21 +21,23 @@ func (b *backend) Rework(ctx context.Context, name string, req api.ReworkRequest
 	if err != nil {
 		return api.MergeSignal{}, err
 	}
-	for _, w := range b.sorted(a.Workspace) {
-		s, ok := w.flow.Last(name)
-		if !ok {
-			return s, api.Errorf(api.CodeBadState, "agent %s has no failed merge that a task could resolve", name).WithHint("polisctl queue shows the last results")
-		}
-		if s.Rework.State == api.ReworkStarted {
-			return s, api.Errorf(api.CodeBadState, "the rework of %s has started: task %s", s.ID, s.Rework.Task).WithHint("polisctl tasks show %s", s.Rework.Task)
-		}
-		r := *s.Rework
-		r.State, r.Same, r.Error = api.ReworkWanted, req.Same, ""
-		w.flow.SetRework(s.ID, r)
-		s.Rework = &r
-		return b.startRework(ctx, w, s)
+	ws := b.sorted(a.Workspace)
+	if len(ws) == 0 {
+		return api.MergeSignal{}, api.Errorf(api.CodeWorkspaceNotFound, "workspace %s is gone", a.Workspace)
 	}
-	return api.MergeSignal{}, api.Errorf(api.CodeWorkspaceNotFound, "workspace %s is gone", a.Workspace)
+	w := ws[0] // names of workspaces are unique
+	s, ok := w.flow.Last(name)
+	if !ok {
+		return s, api.Errorf(api.CodeBadState, "agent %s has no failed merge that a task could resolve", name).WithHint("polisctl queue shows the last results")
+	}
+	if s.Rework.State == api.ReworkStarted {
+		return s, api.Errorf(api.CodeBadState, "the rework of %s has started: task %s", s.ID, s.Rework.Task).WithHint("polisctl tasks show %s", s.Rework.Task)
+	}
+	r := *s.Rework
+	r.State, r.Same, r.Error = api.ReworkWanted, req.Same, ""
+	w.flow.SetRework(s.ID, r)
+	s.Rework = &r
+	return b.startRework(ctx, w, s)
 }
 
 // reworkDue starts the reworks that the configuration wants, and those that an earlier polisd began.

@@ -5,10 +5,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"polis/daemon/api"
+	"polis/daemon/setting"
+	"polis/daemon/shim/dial"
+	"polis/daemon/shim/wire"
 )
 
 // TestAFreezeOfThePatrolIsUndoneAfterACrash of polisd between freezing an agent and acting.
@@ -54,4 +58,47 @@ func TestThePatrolActsOnWhatIsFrozen(t *testing.T) {
 	a, _ := d.agent("quiet")
 	require.Equal(t, api.StatusStopped, a.Status)
 	require.FileExists(t, filepath.Join(a.WorktreePath, "saved.txt"), "it was signalled before it went on, and thawed")
+}
+
+// TestChangesOfAFrozenAgentGoOnAfterIt: processes that make and remove files all the time, frozen
+// again and again in the middle of a call of the view. None of them sees it, and nothing waits
+// after the thaw.
+func TestChangesOfAFrozenAgentGoOnAfterIt(t *testing.T) {
+	d := startDaemon(t, options{})
+	d.up()
+	d.add("busy")
+	a, _ := d.agent("busy")
+	sh := dial.New(d.path("run", "agents", "busy", "shim.sock"))
+	defer sh.Close()
+	st, err := sh.Status(t.Context())
+	require.NoError(t, err)
+	changes := func() int64 {
+		st, err := sh.Status(t.Context())
+		require.NoError(t, err)
+		return st.Counters.WriteCount
+	}
+	over := d.later("busy", `for w in 1 2 3 4; do (
+	mkdir dir$w; n=0
+	while [ ! -e stop ]; do n=$((n+1)); echo $n > dir$w/a && mv dir$w/a dir$w/b && rm dir$w/b || exit 1; done
+	echo $n > done$w) & done; wait; ls done*`)
+	work := make(chan result, 1)
+	go func() { work <- over() }()
+	d.eventually("they work", func() bool { return changes() > 100 })
+	for range 20 {
+		err := sh.Freeze(t.Context(), wire.FreezeRequest{Generation: st.Generation, By: api.FrozenByPatrol, Reason: "test", For: setting.Duration(30 * time.Second)})
+		require.NoError(t, err)
+		// Not by reading the directories: the kernel holds them for the call that waits.
+		before := changes()
+		time.Sleep(30 * time.Millisecond)
+		require.Equal(t, before, changes(), "nothing changes while the agent is frozen")
+		require.NoError(t, sh.Thaw(t.Context(), wire.ThawRequest{By: api.FrozenByPatrol}))
+		time.Sleep(10 * time.Millisecond)
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(a.WorktreePath, "stop"), nil, 0o666))
+	select {
+	case r := <-work:
+		require.Equal(t, "done1\ndone2\ndone3\ndone4\n", r.stdout, r)
+	case <-time.After(time.Minute):
+		t.Fatal("they did not go on")
+	}
 }

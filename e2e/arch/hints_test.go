@@ -161,7 +161,7 @@ func lastName(e ast.Expr) string {
 func texts(e ast.Expr) (out []string) {
 	switch v := e.(type) {
 	case *ast.BasicLit, *ast.BinaryExpr:
-		if s, ok := joined(v.(ast.Expr)); ok {
+		if s, ok := joined(e); ok {
 			return []string{s}
 		}
 	case *ast.CallExpr: // cmp.Or(a, b), fmt.Sprintf(format, ...)
