@@ -36,9 +36,28 @@ func TestWorkThatIsOnlyThereIsNeverRemoved(t *testing.T) {
 			return w.k.dirty["a1"] || w.k.commits["a1"] > 0
 		}
 		there := func() bool { _, err := w.lookup("a1"); return err == nil }
+		land := func() {
+			a, err := w.lookup("a1")
+			if err != nil || !a.WS.Queue.Waits("a1") {
+				return
+			}
+			_, err = a.WS.Queue.Remove("a1")
+			require.NoError(rt, err)
+			w.k.mu.Lock()
+			w.k.commits["a1"] = 0
+			w.k.mu.Unlock()
+			_, err = w.Landed(ctx, api.QueueEntry{Agent: "a1", By: "task"}, api.QueueOutcome{MergeCommitSHA: "c"}, nil)
+			require.NoError(rt, err)
+		}
 		add()
+		if rapid.Bool().Draw(rt, "its task has failed") {
+			_, err := w.Run(ctx, "a1", api.RunRequest{Prompt: "work"})
+			require.NoError(rt, err)
+			w.exit(rt, 1)
+			land()
+		}
 		for range rapid.IntRange(1, 25).Draw(rt, "steps") {
-			switch rapid.IntRange(0, 9).Draw(rt, "what") {
+			switch rapid.IntRange(0, 13).Draw(rt, "what") {
 			case 0:
 				if there() {
 					_, _ = w.Run(ctx, "a1", api.RunRequest{Prompt: "work"})
@@ -64,16 +83,7 @@ func TestWorkThatIsOnlyThereIsNeverRemoved(t *testing.T) {
 					w.k.mu.Unlock()
 				}
 			case 5: // its merge lands
-				a, err := w.lookup("a1")
-				if err == nil && a.WS.Queue.Waits("a1") {
-					_, err := a.WS.Queue.Remove("a1")
-					require.NoError(rt, err)
-					w.k.mu.Lock()
-					w.k.commits["a1"] = 0
-					w.k.mu.Unlock()
-					_, err = w.Landed(ctx, api.QueueEntry{Agent: "a1", By: "task"}, api.QueueOutcome{MergeCommitSHA: "c"}, nil)
-					require.NoError(rt, err)
-				}
+				land()
 			case 6:
 				again()
 			case 7:
@@ -86,7 +96,7 @@ func TestWorkThatIsOnlyThereIsNeverRemoved(t *testing.T) {
 				if !over {
 					break
 				}
-				if rapid.Bool().Draw(rt, "it writes meanwhile") {
+				if rapid.IntRange(0, 3).Draw(rt, "it writes meanwhile") == 0 {
 					w.k.mu.Lock()
 					w.k.dirty["a1"] = true
 					w.k.mu.Unlock()
@@ -110,6 +120,7 @@ func TestWorkThatIsOnlyThereIsNeverRemoved(t *testing.T) {
 		}
 		w.Close()
 	})
+	t.Logf("%d removals, %d not", removed, kept)
 	require.NotZero(t, removed, "the test sees removals")
 	require.NotZero(t, kept, "the test sees agents that stay")
 }
