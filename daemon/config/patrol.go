@@ -18,6 +18,7 @@ type Patrol struct {
 	StalledAfter  setting.Duration `toml:"stalled_after"`
 	SpinningAfter setting.Duration `toml:"spinning_after"`
 	DoneAfter     setting.Duration `toml:"done_after"`
+	Escalation    Escalation       `toml:"escalation"`
 }
 
 // PatrolRules are in [roles.NAME.patrol].
@@ -34,7 +35,7 @@ const defaultNudge = "You have printed and changed nothing for a while. Go on wi
 
 func defaultPatrol() Patrol {
 	return Patrol{Interval: setting.Duration(10 * time.Second), StalledAfter: setting.Duration(15 * time.Minute),
-		SpinningAfter: setting.Duration(time.Hour), DoneAfter: setting.Duration(time.Minute)}
+		SpinningAfter: setting.Duration(time.Hour), DoneAfter: setting.Duration(time.Minute), Escalation: defaultEscalation()}
 }
 
 // PatrolRules returns what counts for agents of a role.
@@ -45,6 +46,9 @@ func (c *Config) PatrolRules(role string) PatrolRules {
 
 func (c *Config) checkPatrol() error {
 	p := c.Patrol
+	if err := c.checkEscalation(); err != nil {
+		return err
+	}
 	for _, f := range []struct {
 		name  string
 		v     setting.Duration
