@@ -128,7 +128,10 @@ func waitsInView(wchan string) bool {
 
 // suspend holds back the changes of both views, or lets them go on.
 func (v *views) suspend(on bool) {
-	for _, fs := range []*fusefs.FS{v.tree, v.git} {
+	v.mu.Lock()
+	both := []*fusefs.FS{v.tree, v.git}
+	v.mu.Unlock()
+	for _, fs := range both {
 		switch {
 		case fs == nil:
 		case on:
