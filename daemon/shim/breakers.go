@@ -34,7 +34,17 @@ func (s *Shim) openBreakers(tracked *ignore.Matcher) {
 			}
 		}
 	}
-	s.breakers.SetLimits(s.Spec.Breakers)
+	s.newBreakers = make(chan struct{}, 1)
+	s.setBreakers(s.Spec.Breakers)
+}
+
+// setBreakers sets the limits, and wakes watchWritten.
+func (s *Shim) setBreakers(l api.Breakers) {
+	s.breakers.SetLimits(l)
+	select {
+	case s.newBreakers <- struct{}{}:
+	default:
+	}
 }
 
 // refusedByView counts a refusal of the view by its rules.
@@ -147,18 +157,21 @@ func (s *Shim) watchWritten(ctx context.Context) {
 	var last int64
 	for first := true; ; {
 		left, on := s.breakers.Left()
-		wait := writtenMost
-		if on {
-			now := s.written()
-			if !first {
-				s.breakers.Wrote(now - last)
-			}
-			first, last = false, now
-			wait = min(max(time.Duration(float64(left)/fastest*float64(time.Second)), writtenLeast), writtenMost)
-		} else {
+		if !on { // no timer: an idle shim sleeps
 			first = true
+			select {
+			case <-ctx.Done():
+				return
+			case <-s.newBreakers:
+			}
+			continue
 		}
-		t := time.NewTimer(wait)
+		now := s.written()
+		if !first {
+			s.breakers.Wrote(now - last)
+		}
+		first, last = false, now
+		t := time.NewTimer(min(max(time.Duration(float64(left)/fastest*float64(time.Second)), writtenLeast), writtenMost))
 		select {
 		case <-ctx.Done():
 			t.Stop()

@@ -100,7 +100,7 @@ func (s *Shim) apply(req wire.SettingsRequest) error {
 	}
 	s.vars.Store(&now.Vars)
 	s.toolRules.Store(tools)
-	s.breakers.SetLimits(now.Breakers)
+	s.setBreakers(now.Breakers)
 	s.disk.setLimit(bounds{bytes: now.DiskBytes, files: now.DiskFiles})
 	s.mu.Lock()
 	s.live.settings = now

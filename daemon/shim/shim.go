@@ -72,6 +72,7 @@ type Shim struct {
 	leaseWaits    leaseWaits
 	freezer       freezer
 	breakers      breaker.Set
+	newBreakers   chan struct{} // their limits have changed
 	// tracked is which paths git tracks, gitPrograms are the machine's git: see deleting.
 	tracked     *ignore.Matcher
 	gitPrograms []os.FileInfo
