@@ -103,7 +103,7 @@ func TestWatchShowsALineAtOnce(t *testing.T) {
 func TestAFloodOfSequencesIsBounded(t *testing.T) {
 	d := startDaemon(t, options{config: "[limits]\nlog_mb = 1\n"})
 	d.up()
-	d.add("alice", "--", "sh", "-c", `head -c 4000000 /dev/urandom; printf '\033[65535b\033[65535I\033[65535;65535H%s' end; sleep 1000`)
+	d.add("alice", "--", "sh", "-c", `head -c 4000000 /dev/urandom; printf '\030\033c\033[65535b\033[65535I\033[65535;65535H%s' end; sleep 1000`)
 	d.must("agents", "start", "alice")
 	d.eventually("the end of it", func() bool { return strings.Contains(d.must("agents", "watch", "alice"), "end") })
 	for _, b := range []byte(d.must("agents", "watch", "alice")) {
