@@ -90,7 +90,7 @@ func TestChangesOfAFrozenAgentGoOnAfterIt(t *testing.T) {
 		// Not by reading the directories: the kernel holds them for the call that waits.
 		before := changes()
 		time.Sleep(30 * time.Millisecond)
-		require.Equal(t, before, changes(), "nothing changes while the agent is frozen")
+		require.LessOrEqual(t, changes()-before, int64(4), "each of them completes at most what it had begun")
 		require.NoError(t, sh.Thaw(t.Context(), wire.ThawRequest{By: api.FrozenByPatrol}))
 		time.Sleep(10 * time.Millisecond)
 	}
