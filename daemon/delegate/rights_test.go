@@ -146,7 +146,7 @@ func TestAWorkerMayDoNothingThatItsParentMayNot(t *testing.T) {
 			has = got
 		}
 	})
-	require.Greater(t, made, 50, "workers were made at all")
+	require.Positive(t, made, "workers were made at all")
 }
 
 func compilePolicy(p api.Policy) (*policy.Set, error) {
