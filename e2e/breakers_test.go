@@ -100,6 +100,9 @@ func TestBytesTripABreaker(t *testing.T) {
 	d.must("agents", "start", "wild")
 	d.eventually("it is frozen", func() bool { return d.waiting("wild") != nil })
 	require.Contains(t, d.waiting("wild").What, "breaker written_mb")
+	first := d.waiting("wild").Since
+	d.must("agents", "thaw", "wild")
+	d.eventually("it is frozen again", func() bool { w := d.waiting("wild"); return w != nil && w.Since.After(first) })
 	d.must("agents", "stop", "wild")
 }
 

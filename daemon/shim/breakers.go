@@ -38,9 +38,14 @@ func (s *Shim) openBreakers(tracked *ignore.Matcher) {
 	s.setBreakers(s.Spec.Breakers)
 }
 
-// setBreakers sets the limits, and wakes watchWritten.
+// setBreakers sets the limits.
 func (s *Shim) setBreakers(l api.Breakers) {
 	s.breakers.SetLimits(l)
+	s.breakersOn()
+}
+
+// breakersOn wakes watchWritten: a breaker that was off, or had tripped, may count again.
+func (s *Shim) breakersOn() {
 	select {
 	case s.newBreakers <- struct{}{}:
 	default:
@@ -123,6 +128,7 @@ func (s *Shim) finishTrip(t api.Trip, pids []uint32, began time.Time, ordered bo
 			f.mu.Unlock()
 			s.Log.Error("agent not frozen by a breaker", "breaker", t.Breaker, "err", err)
 			s.breakers.Reset()
+			s.breakersOn()
 			return
 		}
 		t.DecidedMicros = time.Since(began).Microseconds()

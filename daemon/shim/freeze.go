@@ -105,6 +105,7 @@ func (s *Shim) thaw(by string) error {
 	was := *f.frozen
 	f.frozen, f.timer = nil, nil
 	s.breakers.Reset()
+	s.breakersOn()
 	if was.By != api.FrozenByPatrol {
 		s.events.Publish(api.Event{Type: api.EventThawed, Agent: s.Spec.Agent, Message: fmt.Sprintf("agent %s was thawed", s.Spec.Agent)})
 	}
