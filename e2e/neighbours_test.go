@@ -3,6 +3,7 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -109,8 +110,12 @@ func TestANoisyNeighbourIsHeldToItsLimits(t *testing.T) {
 	close(stop)
 	w := <-worst
 	require.Positive(t, w.Pids)
-	require.LessOrEqual(t, w.Pids, uint64(64))
-	require.LessOrEqual(t, w.MemoryBytes, uint64(128<<20))
+	// The kernel adds a charge before it compares it with the limit, and takes it
+	// back if it is refused: what is read in between is over by what each
+	// processor tries to charge at that moment.
+	tries := uint64(runtime.NumCPU())
+	require.LessOrEqual(t, w.Pids, 64+tries)
+	require.LessOrEqual(t, w.MemoryBytes, uint64(128<<20)+tries<<20)
 	for _, e := range append(d.eventsOf(api.EventOOM), d.eventsOf(api.EventPids)...) {
 		require.Equal(t, "noisy", e.Agent)
 	}
