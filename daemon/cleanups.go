@@ -183,15 +183,21 @@ func (p *patroller) openCleanup(s cleanup.State, c api.Cleanup) {
 		state = api.CaseZombieDetected
 	}
 	p.d.openCase(api.Case{State: state, Kind: caseCleanup, Workspace: c.Workspace, Agent: c.Agent, Generation: s.Generation, Task: c.Task,
-		Incident: s.Created.Format(time.RFC3339Nano) + "/" + c.Task, Evidence: append([]string{c.Why}, c.Evidence...),
+		AgentCreated: s.Created, Incident: cleanupIncident(s), Evidence: append([]string{c.Why}, c.Evidence...),
 		Resolves: "its work is in the target, or in the default branch of a remote, or the agent is removed or works again", Next: c.Next})
 }
 
-// settleCleanups resolves the cases of agents whose work is not escalated any more.
+// cleanupIncident names the work of an agent that a case is about.
+func cleanupIncident(s cleanup.State) string {
+	return s.Created.Format(time.RFC3339Nano) + "/" + s.Task
+}
+
+// settleCleanups resolves the cases of agents whose work is not escalated any more. Those of an
+// earlier agent of the same name, or of earlier work, are resolved too.
 func (p *patroller) settleCleanups(now []api.Cleanup) {
 	p.d.settleCases(func(o api.Case) bool {
 		return o.Kind == caseCleanup && !slices.ContainsFunc(now, func(c api.Cleanup) bool {
-			return c.Agent == o.Agent && c.Workspace == o.Workspace && c.Action == api.CleanupEscalate
+			return c.Action == api.CleanupEscalate && c.Agent == o.Agent && o.Incident == cleanupIncident(p.kept[c.Agent].state)
 		})
 	}, "the agent is gone, works again, or its work is not only there")
 }

@@ -36,7 +36,7 @@ func (p *patroller) do(ctx context.Context, s patrol.Suspect, f *api.PatrolFindi
 
 // restart stops a stalled agent and gives it what it did again: its task, or its program.
 func (p *patroller) restart(ctx context.Context, s patrol.Suspect, f *api.PatrolFinding, same func(agent.Living) bool) error {
-	if err := p.restarts.Take(f.Agent, time.Now()); err != nil {
+	if err := p.restarts.Take(f.Agent, s.Created, time.Now()); err != nil {
 		return err
 	}
 	m := p.d.agents

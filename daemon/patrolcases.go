@@ -1,6 +1,8 @@
 package daemon
 
 import (
+	"time"
+
 	"polis/daemon/api"
 	"polis/daemon/patrol"
 )
@@ -18,12 +20,14 @@ func (p *patroller) open(s patrol.Suspect, f api.PatrolFinding) {
 	if f.Skipped != "" {
 		evidence = append(evidence[:len(evidence):len(evidence)], "not done ("+f.Action+"): "+f.Skipped)
 	}
-	p.d.openCase(api.Case{State: api.CaseZombieDetected, Kind: string(f.Class), Workspace: f.Workspace, Agent: f.Agent, Generation: f.Generation, Task: f.Task,
+	p.d.openCase(api.Case{State: api.CaseZombieDetected, Kind: string(f.Class), Workspace: f.Workspace, Agent: f.Agent, AgentCreated: s.Created, Generation: f.Generation, Task: f.Task,
 		Incident: patrol.Incident(s.Observed), Evidence: evidence, Resolves: patrol.Resolves(f.Class), Next: f.Next})
 }
 
-// settle resolves the cases of the patrol's own classes whose finding is gone.
-func (p *patroller) settle(found []api.PatrolFinding, views []patrol.View) {
+// settle resolves the cases of agents that are gone, and those of the patrol's own classes whose
+// finding is gone. A case that was opened after the cycle began may be about an agent that was not
+// observed.
+func (p *patroller) settle(began time.Time, found []api.PatrolFinding, views []patrol.View) {
 	seen := make(map[string]patrol.View, len(views))
 	for _, v := range views {
 		seen[v.Agent] = v
@@ -33,16 +37,17 @@ func (p *patroller) settle(found []api.PatrolFinding, views []patrol.View) {
 		still[f.Agent+" "+string(f.Class)] = true
 	}
 	for _, c := range p.d.cases.List("", false) {
+		if c.Opened.After(began) {
+			continue
+		}
 		class := api.PatrolClass(c.Kind)
-		if c.Kind == caseBreaker {
-			p.settleBreaker(c, seen)
-			continue
-		}
-		if !classes[class] || still[c.Agent+" "+c.Kind] {
-			continue
-		}
-		how := "the agent was removed"
-		if v, ok := seen[c.Agent]; ok && v.Workspace == c.Workspace {
+		how := ""
+		switch v, ok := seen[c.Agent]; {
+		case !ok || !c.OfAgent(v.Workspace, v.Agent, v.Created):
+			how = "the agent was removed"
+		case c.Kind == caseBreaker:
+			how = breakerSettled(v)
+		case classes[class] && !still[c.Agent+" "+c.Kind]:
 			how = patrol.Settled(class, c.Incident, v)
 		}
 		if how != "" {
@@ -51,18 +56,11 @@ func (p *patroller) settle(found []api.PatrolFinding, views []patrol.View) {
 	}
 }
 
-// settleBreaker resolves the case of an agent that a breaker froze and that does not run any more; a
-// thaw is an event.
-func (p *patroller) settleBreaker(c api.Case, seen map[string]patrol.View) {
-	v, ok := seen[c.Agent]
-	var how string
-	switch {
-	case !ok || v.Workspace != c.Workspace:
-		how = "the agent was removed"
-	case v.Status == api.StatusStopped || v.Status == api.StatusError:
-		how = "the agent is " + string(v.Status)
-	default:
-		return
+// breakerSettled returns why the case of an agent that a breaker froze has ended, "" if it has not: it
+// does not run any more. A thaw is an event.
+func breakerSettled(v patrol.View) string {
+	if v.Status == api.StatusStopped || v.Status == api.StatusError {
+		return "the agent is " + string(v.Status)
 	}
-	p.d.settleCases(func(o api.Case) bool { return o.ID == c.ID }, how)
+	return ""
 }

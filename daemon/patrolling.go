@@ -164,7 +164,7 @@ func (p *patroller) cycle(ctx context.Context, asked, dryRun bool) (api.PatrolRe
 	rep.Cleanups = p.cleanUp(ctx, asked, dryRun)
 	p.forget(rep.Findings, living)
 	if !dryRun {
-		p.settle(rep.Findings, views)
+		p.settle(start, rep.Findings, views)
 	}
 	rep.Cases = p.d.cases.Digest()
 	rep.Millis = time.Since(start).Milliseconds()

@@ -212,4 +212,16 @@ func TestCasesOutliveTheDaemon(t *testing.T) {
 	require.Empty(t, d.openCases())
 	require.Contains(t, d.must("patrol", "show", before[0].ID), "it may wait")
 	require.Contains(t, d.must("--json", "events"), `"patrol:case"`)
+
+	// Another agent gets its name between two cycles: the answer was about the first.
+	a, _ := d.agent("quiet")
+	require.True(t, before[0].AgentCreated.Equal(a.CreatedAt))
+	d.must("agents", "remove", "--force", "quiet")
+	d.must("agents", "add", "quiet", "--base", "custom", "--write", "**", "--", "sh", "-c", "exec sleep 1000")
+	d.must("agents", "start", "quiet")
+	d.finding("quiet")
+	after := d.openCases()
+	require.Len(t, after, 1)
+	require.NotEqual(t, before[0].ID, after[0].ID)
+	require.True(t, after[0].AgentCreated.After(before[0].AgentCreated))
 }

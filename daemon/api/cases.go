@@ -19,11 +19,14 @@ type Case struct {
 	ID    string    `json:"id"`
 	State CaseState `json:"state"`
 	// Kind is what it is about: a class of the patrol, "cleanup", "merge" or "breaker".
-	Kind       string `json:"kind"`
-	Workspace  string `json:"workspace"`
-	Agent      string `json:"agent"`
-	Generation uint64 `json:"generation,omitempty"`
-	Task       string `json:"task,omitempty"`
+	Kind      string `json:"kind"`
+	Workspace string `json:"workspace"`
+	Agent     string `json:"agent"`
+	// AgentCreated is when the agent was added: another agent can get its name later. Cases of
+	// earlier versions have none.
+	AgentCreated time.Time `json:"agent_created,omitzero"`
+	Generation   uint64    `json:"generation,omitempty"`
+	Task         string    `json:"task,omitempty"`
 	// Incident distinguishes cases of one agent and kind; a person's answer holds for one incident.
 	Incident string `json:"incident,omitempty"`
 	// Evidence is what was seen, one fact each.
@@ -53,6 +56,12 @@ type CaseResolution struct {
 
 // Open reports whether the case waits for something.
 func (c Case) Open() bool { return c.State != CaseResolved }
+
+// OfAgent reports whether the case is about the agent of this workspace and name that was added at
+// created, and not about one that had the name earlier.
+func (c Case) OfAgent(workspace, name string, created time.Time) bool {
+	return c.Workspace == workspace && c.Agent == name && (c.AgentCreated.IsZero() || c.AgentCreated.Equal(created))
+}
 
 // ResolveRequest resolves a case.
 type ResolveRequest struct {

@@ -6,8 +6,11 @@ import (
 	"polis/daemon/api"
 )
 
-// Incident names the incarnation of an agent's program that a finding is about.
-func Incident(o Observed) string { return fmt.Sprintf("%d/%d/%s", o.Generation, o.PID, o.Task) }
+// Incident names the incarnation of an agent's program that a finding is about: names, generations
+// and numbers of processes are all given out again.
+func Incident(o Observed) string {
+	return fmt.Sprintf("%d/%d/%d.%d/%s", o.Created.UnixNano(), o.Generation, o.PID, o.Began, o.Task)
+}
 
 // Resolves is the fact that ends a finding of a class.
 func Resolves(class api.PatrolClass) string {

@@ -28,6 +28,8 @@ func TestFactsSettleCases(t *testing.T) {
 		"stalled, and it did something":                {api.PatrolStalled, view(func(v *View) { v.Quiet = time.Second }), true},
 		"stalled, and not observed":                    {api.PatrolStalled, view(func(v *View) { v.Quiet, v.Err = 0, errors.New("no answer") }), false},
 		"stalled, another program":                     {api.PatrolStalled, view(func(v *View) { v.PID++ }), true},
+		"stalled, another agent of that name":          {api.PatrolStalled, view(func(v *View) { v.Created = v.Created.Add(1) }), true},
+		"stalled, its process number was given again":  {api.PatrolStalled, view(func(v *View) { v.Began++ }), true},
 		"stalled, another shim":                        {api.PatrolStalled, view(func(v *View) { v.Generation++ }), true},
 		"stalled, and stopped":                         {api.PatrolStalled, view(func(v *View) { v.Status, v.Shim, v.Program = api.StatusStopped, false, false }), true},
 		"spinning, and it only printed":                {api.PatrolSpinning, view(func(v *View) { v.Quiet = 0 }), false},

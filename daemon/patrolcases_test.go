@@ -1,0 +1,70 @@
+package daemon
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"polis/daemon/api"
+	"polis/daemon/cleanup"
+	"polis/daemon/patrol"
+	"polis/daemon/patrol/cases"
+)
+
+// A case is about one agent: if that is removed, it is resolved, also if another agent has got its
+// name by then, and is in the same state.
+func TestACaseIsNotTakenForAnotherAgentOfThatName(t *testing.T) {
+	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	observed := func(created time.Time) patrol.Observed {
+		return patrol.Observed{Agent: "a", Workspace: "w", Created: created, Generation: 1, Status: api.StatusRunning, Shim: true, Program: true, PID: 7, Began: 9, Task: "a.1"}
+	}
+	finding := func(created time.Time) (patrol.Suspect, api.PatrolFinding) {
+		return patrol.Suspect{Observed: observed(created)}, api.PatrolFinding{Class: api.PatrolStalled, Agent: "a", Workspace: "w", Generation: 1, Task: "a.1"}
+	}
+	work := func(created time.Time) cleanup.State {
+		return cleanup.State{Agent: "a", Workspace: "w", Created: created, Generation: 1, Status: api.StatusIdle, Task: "a.1"}
+	}
+	escalated := api.Cleanup{Agent: "a", Workspace: "w", Task: "a.1", Action: api.CleanupEscalate}
+	d := &Daemon{Log: slog.New(slog.DiscardHandler), cases: &cases.Book{Now: func() time.Time { return began }}}
+	p := newPatroller(d)
+
+	first, f := finding(began)
+	p.open(first, f)
+	p.openCleanup(work(began), escalated)
+	_, fresh := d.openCase(api.Case{State: api.CasePending, Kind: caseBreaker, Workspace: "w", Agent: "a", AgentCreated: began, Incident: "1"})
+	require.True(t, fresh)
+	p.kept["a"] = keptAgent{state: work(began)}
+	p.settle(began, []api.PatrolFinding{f}, []patrol.View{{Observed: first.Observed}})
+	p.settleCleanups([]api.Cleanup{escalated})
+	require.Len(t, d.cases.List("", false), 3, "all of it is still so")
+
+	// The agent is removed. Another one gets its name, stalls and is kept as it was.
+	second, f := finding(began.Add(time.Minute))
+	p.open(second, f)
+	p.openCleanup(work(second.Created), escalated)
+	p.kept["a"] = keptAgent{state: work(second.Created)}
+	p.settle(began.Add(-1), []api.PatrolFinding{f}, []patrol.View{{Observed: second.Observed}})
+	require.Len(t, d.cases.List("", false), 5, "a case that was opened after the cycle began is not judged by it")
+	p.settle(began, []api.PatrolFinding{f}, []patrol.View{{Observed: second.Observed}})
+	p.settleCleanups([]api.Cleanup{escalated})
+	open := d.cases.List("", false)
+	require.Len(t, open, 2)
+	for _, c := range open {
+		require.True(t, c.AgentCreated.Equal(second.Created), "%+v", c)
+	}
+	for _, c := range d.cases.List("", true)[:3] {
+		require.Equal(t, "the agent was removed", c.Resolution.How, "%+v", c)
+	}
+
+	// What a person answered about the first does not hold for the third.
+	answered, err := d.cases.Resolve(open[0].ID, "root", "it may wait")
+	require.NoError(t, err)
+	third, f := finding(began.Add(time.Hour))
+	p.open(third, f)
+	all := d.cases.List("", false)
+	require.Len(t, all, 2)
+	require.NotEqual(t, answered.ID, all[1].ID)
+	require.True(t, all[1].AgentCreated.Equal(third.Created))
+}
