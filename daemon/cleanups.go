@@ -38,7 +38,7 @@ func (r repo) Measure(ctx context.Context, a *agent.Agent) cleanup.Measured {
 		return fail(err)
 	}
 	m.Uncommitted, m.Unmerged = st.Staged+st.Unstaged+st.Untracked+st.Conflicted, st.Ahead
-	stash, err := privateStash(a)
+	stash, err := worktree.PrivateStash(a.WS.Root.Private(a.Name()))
 	if err != nil {
 		return fail(err)
 	}

@@ -7,9 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
-
-	"golang.org/x/sys/unix"
 
 	"polis/daemon/agent"
 	"polis/daemon/api"
@@ -29,7 +26,7 @@ func (r repo) Status(ctx context.Context, a *agent.Agent) (agent.WorktreeStatus,
 	}
 	out := agent.WorktreeStatus{Dirty: st.Staged + st.Unstaged + st.Untracked + st.Conflicted, Paths: st.Paths, Unmerged: st.Ahead}
 	// A stash is work that neither the branch nor the worktree contains.
-	if stash, err := privateStash(a); err != nil || stash != "" {
+	if stash, err := worktree.PrivateStash(a.WS.Root.Private(a.Name())); err != nil || stash != "" {
 		out.Unmerged++
 		return out, err
 	}
@@ -71,41 +68,6 @@ func (r repo) DiffCommits(ctx context.Context, a *agent.Agent, base, head string
 	return r.w.git.DiffCommits(r.w.d.charge(ctx, a.Name()), a.Name(), base, head, worktree.DiffOptions{Stat: opt.Stat, NameOnly: opt.NameOnly}, to)
 }
 
-// privateStash returns the tip of the agent's own stash. Git of the shared repository does not see
-// it.
-func privateStash(a *agent.Agent) (string, error) {
-	root, err := os.OpenRoot(a.WS.Root.Private(a.Name()))
-	if os.IsNotExist(err) {
-		return "", nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("read the stash: %w", err)
-	}
-	defer root.Close()
-	// The agent can replace the file at any time. O_NONBLOCK: opening a FIFO must not block.
-	f, err := root.OpenFile("refs/stash", os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
-	if os.IsNotExist(err) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
-		return "", nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("read the stash: %w", err)
-	}
-	defer f.Close()
-	fi, err := f.Stat()
-	if err != nil || !fi.Mode().IsRegular() {
-		return "", err
-	}
-	b, err := io.ReadAll(io.LimitReader(f, 100))
-	if err != nil {
-		return "", fmt.Errorf("read the stash: %w", err)
-	}
-	oid := strings.TrimSpace(string(b))
-	if !git.IsOID(oid) {
-		return "", nil
-	}
-	return oid, nil
-}
-
 func (r repo) Save(ctx context.Context, a *agent.Agent, ignored bool) (agent.Saved, error) {
 	ctx = r.w.d.charge(ctx, a.Name())
 	opt, err := saveOptions(a, ignored)
@@ -129,7 +91,7 @@ func (r repo) Save(ctx context.Context, a *agent.Agent, ignored bool) (agent.Sav
 
 func saveOptions(a *agent.Agent, ignored bool) (worktree.SaveOptions, error) {
 	opt := worktree.SaveOptions{Branch: a.Kept.Branch, Ignored: ignored}
-	stash, err := privateStash(a)
+	stash, err := worktree.PrivateStash(a.WS.Root.Private(a.Name()))
 	if stash != "" {
 		opt.Keep = []string{stash}
 	}
