@@ -1,6 +1,7 @@
 package worktree
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,16 +14,23 @@ import (
 // TestPrivateStashReadsHostileContent: the agent can put anything at refs/stash.
 func TestPrivateStashReadsHostileContent(t *testing.T) {
 	oid := strings.Repeat("1a", 20)
+	outside := filepath.Join(t.TempDir(), "outside")
+	require.NoError(t, os.WriteFile(outside, []byte(oid), 0o644))
 	for name, c := range map[string]struct {
 		make func(stash string) error
 		want string
 	}{
-		"none":         {func(string) error { return nil }, ""},
-		"an object id": {func(p string) error { return os.WriteFile(p, []byte(oid+"\n"), 0o644) }, oid},
-		"no object id": {func(p string) error { return os.WriteFile(p, []byte("refs/heads/main\n"), 0o644) }, ""},
-		"a large file": {func(p string) error { return os.WriteFile(p, []byte(strings.Repeat(oid, 1000)), 0o644) }, ""},
-		"a directory":  {func(p string) error { return os.Mkdir(p, 0o755) }, ""},
-		"a FIFO":       {func(p string) error { return unix.Mkfifo(p, 0o644) }, ""},
+		"none":                     {func(string) error { return nil }, ""},
+		"an object id":             {func(p string) error { return os.WriteFile(p, []byte(oid+"\n"), 0o644) }, oid},
+		"no object id":             {func(p string) error { return os.WriteFile(p, []byte("refs/heads/main\n"), 0o644) }, ""},
+		"a large file":             {func(p string) error { return os.WriteFile(p, []byte(strings.Repeat(oid, 1000)), 0o644) }, ""},
+		"a directory":              {func(p string) error { return os.Mkdir(p, 0o755) }, ""},
+		"a FIFO":                   {func(p string) error { return unix.Mkfifo(p, 0o644) }, ""},
+		"a symlink out of the dir": {func(p string) error { return os.Symlink(outside, p) }, ""},
+		"a symlink beside it": {func(p string) error {
+			return errors.Join(os.WriteFile(p+"x", []byte(oid), 0o644), os.Symlink("stashx", p))
+		}, ""},
+		"a socket": {func(p string) error { return unix.Mknod(p, unix.S_IFSOCK|0o644, 0) }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
