@@ -10,6 +10,7 @@ import (
 	"polis/daemon/branches"
 	"polis/daemon/conflictwatch"
 	"polis/daemon/layout"
+	"polis/daemon/leases"
 	"polis/daemon/store"
 	"polis/daemon/tracked"
 	"polis/lockd"
@@ -136,7 +137,7 @@ func (d *Daemon) fileLeases(workspace string) []api.Lock {
 	var out []api.Lock
 	for _, l := range d.locks.List(lockd.Filter{Workspace: workspace}) {
 		if lockd.FileKey(lockd.FilePath(l.Path)) == l.Path {
-			out = append(out, apiLock(l))
+			out = append(out, leases.Lock(l))
 		}
 	}
 	return out

@@ -1,5 +1,6 @@
 // Package leases is the daemon's own use of the lock table (package lockd): the leases of refs and
-// of the whole repository that its git operations take, and the API errors for the table's errors.
+// of the whole repository that its git operations take, and the translation between the
+// API and the table: requests, leases, events and errors.
 //
 // An operation takes at most one lease at a time and waits for it no longer than its level says, so
 // that two operations cannot deadlock. The package never takes a lease in an agent's name, and
