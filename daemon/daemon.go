@@ -10,10 +10,10 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"polis/cgroup"
+	"polis/daemon/adminsocket"
 	"polis/daemon/agent"
 	"polis/daemon/api"
 	"polis/daemon/config"
@@ -191,31 +191,21 @@ func (d *Daemon) openAPI() error {
 	l := d.Listener
 	if l == nil {
 		var err error
-		if l, err = listenAdmin(d.run.Socket(), d.gid); err != nil {
+		if l, err = adminsocket.Listen(d.run.Socket(), d.gid); err != nil {
 			return err
 		}
 		d.Listener = l
 	}
-	readers, err := d.readGroup()
+	readers, err := adminsocket.ReadGroup(d.Config.ReadGroup)
 	if err != nil {
 		return err
 	}
-	if err := letIn(l, readers); err != nil {
+	if err := adminsocket.Allow(l, readers); err != nil {
 		return err
 	}
-	d.api = &server.Server{Backend: &backend{Daemon: d, Manager: d.agents}, Log: d.Log, GID: groupOf(l, d.gid), ReadGID: readers}
+	d.api = &server.Server{Backend: &backend{Daemon: d, Manager: d.agents}, Log: d.Log, GID: adminsocket.GroupOf(l, d.gid), ReadGID: readers}
 	d.api.Open()
 	return nil
-}
-
-// groupOf is the group of a socket: its creator, such as systemd, has set who may use it.
-func groupOf(l net.Listener, gid int) int {
-	if fi, err := os.Stat(l.Addr().String()); err == nil {
-		if st, ok := fi.Sys().(*syscall.Stat_t); ok {
-			return int(st.Gid)
-		}
-	}
-	return gid
 }
 
 // Serve answers the API until Close.

@@ -4,18 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
-	"os/user"
 	"path/filepath"
 	"sort"
-	"strconv"
-	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"polis/cgroup"
+	"polis/daemon/adminsocket"
 	"polis/daemon/agent"
 	"polis/daemon/api"
 	"polis/daemon/environment"
@@ -24,64 +19,15 @@ import (
 	"polis/daemon/shim/dial"
 )
 
-// adminGroup is the group that may use the API besides root.
-const adminGroup = "polis"
-
 // prepareDirs makes the run directory and the state directory.
 func (d *Daemon) prepareDirs() error {
-	d.gid = -1
-	if g, err := user.LookupGroup(adminGroup); err == nil {
-		if gid, err := strconv.Atoi(g.Gid); err == nil {
-			d.gid = gid
-		}
-	}
+	d.gid = adminsocket.AdminGroup()
 	for _, dir := range []string{d.Config.RunDir, d.run.Agents(), d.Config.WorkspacesDir} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return fmt.Errorf("make %s: %w", dir, err)
 		}
 	}
 	return nil
-}
-
-// listenAdmin makes the admin socket of root and the group.
-func listenAdmin(path string, gid int) (net.Listener, error) {
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("admin socket: %w", err)
-	}
-	l, err := listenPrivate(path)
-	if err != nil {
-		return nil, fmt.Errorf("admin socket: %w", err)
-	}
-	l.SetUnlinkOnClose(false)
-	if gid > 0 {
-		if err = os.Chown(path, 0, gid); err == nil {
-			err = os.Chmod(path, 0o660)
-		}
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("admin socket: %w", err), l.Close())
-		}
-	}
-	return l, nil
-}
-
-// listenPrivate makes a socket that only its owner can use from its first moment: bind(2) gives
-// the name the mode of the socket. A changed umask would also apply to every other file that the
-// process makes at that time.
-func listenPrivate(path string) (*net.UnixListener, error) {
-	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
-		var err error
-		cerr := c.Control(func(fd uintptr) { err = unix.Fchmod(int(fd), 0o600) })
-		return errors.Join(cerr, err)
-	}}
-	l, err := lc.Listen(context.Background(), "unix", path)
-	if err != nil {
-		return nil, err
-	}
-	u, ok := l.(*net.UnixListener)
-	if !ok {
-		return nil, errors.Join(fmt.Errorf("listener of %s is a %T", path, l), l.Close())
-	}
-	return u, nil
 }
 
 func (d *Daemon) openShims() error {

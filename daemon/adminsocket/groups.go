@@ -1,4 +1,4 @@
-package daemon
+package adminsocket
 
 import (
 	"encoding/binary"
@@ -14,9 +14,25 @@ import (
 	"polis/daemon/api"
 )
 
-// readGroup is the gid of the group with read-only access; -1 for none.
-func (d *Daemon) readGroup() (int, error) {
-	name := d.Config.ReadGroup
+// Admins is the group that may use the API besides root.
+const Admins = "polis"
+
+// AdminGroup returns the gid of the group Admins, -1 if this machine has none.
+func AdminGroup() int {
+	g, err := user.LookupGroup(Admins)
+	if err != nil {
+		return -1
+	}
+	gid, err := strconv.Atoi(g.Gid)
+	if err != nil {
+		return -1
+	}
+	return gid
+}
+
+// ReadGroup returns the gid of the group with read-only access, -1 if name is "". name is a group
+// of this machine, or its number.
+func ReadGroup(name string) (int, error) {
 	if name == "" {
 		return -1, nil
 	}
@@ -32,10 +48,9 @@ func (d *Daemon) readGroup() (int, error) {
 	return int(gid), nil
 }
 
-// letIn lets a group connect to the admin socket, besides the one that it belongs to; with a gid
-// of -1 no other. The socket is not open to all: the kernel refuses other users, and the server
-// checks the caller again.
-func letIn(l net.Listener, gid int) error {
+// Allow permits one more group to connect to the socket, besides the one that owns it. A gid of -1
+// permits none. The kernel refuses other users, and the server checks the caller again.
+func Allow(l net.Listener, gid int) error {
 	const acl = "system.posix_acl_access"
 	path := l.Addr().String()
 	if gid < 0 {
