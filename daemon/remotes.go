@@ -12,6 +12,7 @@ import (
 	"polis/daemon/git"
 	"polis/daemon/push"
 	"polis/daemon/remote"
+	"polis/daemon/remoterules"
 )
 
 func lookupUID(uid int) (*user.User, error) { return user.LookupId(strconv.Itoa(uid)) }
@@ -65,22 +66,22 @@ func (b *backend) Remote(ctx context.Context, name string, req api.RemoteRequest
 	return res, err
 }
 
-func (b *backend) gitRules(a api.Agent) config.GitRules {
+func (b *backend) remoteRules(a api.Agent) remoterules.Rules {
 	typ := config.BaseType{}
 	if types, err := b.Types(); err == nil {
 		typ = types[a.BaseType]
 	}
 	c := b.live()
-	return c.GitRules(a.Name, a.Role, typ)
+	return remoterules.Rules{Agent: a.Name, Parent: a.Parent, Git: c.GitRules(a.Name, a.Role, typ)}
 }
 
 func (b *backend) remote(ctx context.Context, w *workspace, a api.Agent, req api.RemoteRequest, approved string, say func(string)) (api.RemoteResponse, error) {
-	rules := b.gitRules(a)
-	if err := mayRemote(a, rules, req.Op); err != nil {
+	rules := b.remoteRules(a)
+	if err := rules.Permit(req.Op); err != nil {
 		return api.RemoteResponse{}, err
 	}
 	if req.Op != api.RemotePush {
-		if err := approvedRemote(rules, req, nil, approved); err != nil {
+		if err := rules.CheckApproval(req, nil, approved); err != nil {
 			return api.RemoteResponse{}, err
 		}
 	}
@@ -95,11 +96,11 @@ func (b *backend) remote(ctx context.Context, w *workspace, a api.Agent, req api
 		}
 		return res, err
 	case api.RemotePush:
-		allowed, refused, err := w.pushJudge(ctx, a, rules, req.Remote).Split(ctx, req.Updates)
+		allowed, refused, err := w.pushJudge(ctx, a, rules.Git, req.Remote).Split(ctx, req.Updates)
 		if err != nil || len(allowed) == 0 {
 			return api.RemoteResponse{Refused: refused}, err
 		}
-		if err := approvedRemote(rules, req, allowed, approved); err != nil {
+		if err := rules.CheckApproval(req, allowed, approved); err != nil {
 			return api.RemoteResponse{}, err
 		}
 		res, err := w.remote.Push(ctx, req.Remote, allowed, req.DryRun, step)

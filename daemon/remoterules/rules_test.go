@@ -1,4 +1,4 @@
-package daemon
+package remoterules
 
 import (
 	"testing"
@@ -14,7 +14,7 @@ import (
 func TestTheQuestionAboutAPush(t *testing.T) {
 	a, b := "1111111111111111111111111111111111111111", "2222222222222222222222222222222222222222"
 	push := func(updates ...api.RemoteUpdate) api.RemoteQuestion {
-		return remoteQuestion(api.RemoteRequest{Op: api.RemotePush, Remote: "origin"}, updates)
+		return Question(api.RemoteRequest{Op: api.RemotePush, Remote: "origin"}, updates)
 	}
 	q := push(api.RemoteUpdate{Ref: "refs/tags/v1", Commit: b}, api.RemoteUpdate{Ref: "refs/heads/x", Commit: a})
 	require.Equal(t, "push origin refs/tags/v1 x", q.Text)
@@ -27,8 +27,8 @@ func TestTheQuestionAboutAPush(t *testing.T) {
 	require.NotEqual(t, plain.Key, later.Key, "an answer for once is for these commits")
 	require.Equal(t, "push origin +x", push(api.RemoteUpdate{Ref: "refs/heads/x", Commit: a, Force: true}).Text)
 	require.Equal(t, "push origin :x", push(api.RemoteUpdate{Ref: "refs/heads/x"}).Text)
-	require.Equal(t, "fetch origin", remoteQuestion(api.RemoteRequest{Op: api.RemoteFetch, Remote: "origin"}, nil).Text)
-	require.Equal(t, "fetch origin", remoteQuestion(api.RemoteRequest{Op: api.RemoteRefs, Remote: "origin"}, nil).Text)
+	require.Equal(t, "fetch origin", Question(api.RemoteRequest{Op: api.RemoteFetch, Remote: "origin"}, nil).Text)
+	require.Equal(t, "fetch origin", Question(api.RemoteRequest{Op: api.RemoteRefs, Remote: "origin"}, nil).Text)
 }
 
 // TestOnlyTheApprovedRequestIsDone: every request that an operation needs an answer for is refused
@@ -46,19 +46,42 @@ func TestOnlyTheApprovedRequestIsDone(t *testing.T) {
 			}
 			return req, req.Updates
 		}
-		rules := config.GitRules{Remote: config.RemotePush, Ask: []config.Remote{config.RemoteFetch, config.RemotePush}}
+		rules := Rules{Git: config.GitRules{Remote: config.RemotePush, Ask: []config.Remote{config.RemoteFetch, config.RemotePush}}}
 		req, updates := request("asked")
 		other, others := request("done")
-		q, done := remoteQuestion(req, updates), remoteQuestion(other, others)
-		require.NoError(t, approvedRemote(rules, req, updates, q.Key))
-		err := approvedRemote(rules, other, others, q.Key)
+		q, done := Question(req, updates), Question(other, others)
+		require.NoError(t, rules.CheckApproval(req, updates, q.Key))
+		err := rules.CheckApproval(other, others, q.Key)
 		if q.Text == done.Text && q.Detail == done.Detail {
 			require.NoError(t, err)
 		} else {
 			require.Equal(t, api.CodeNotApproved, api.CodeOf(err))
 		}
-		require.Error(t, approvedRemote(rules, req, updates, ""))
-		rules.Ask = nil
-		require.NoError(t, approvedRemote(rules, req, updates, ""))
+		require.Error(t, rules.CheckApproval(req, updates, ""))
+		rules.Git.Ask = nil
+		require.NoError(t, rules.CheckApproval(req, updates, ""))
 	})
+}
+
+func TestWhatAnAgentMayRequest(t *testing.T) {
+	for name, c := range map[string]struct {
+		rules Rules
+		can   map[string]bool
+	}{
+		"nothing":     {Rules{Git: config.GitRules{Remote: config.RemoteNone}}, map[string]bool{}},
+		"fetch":       {Rules{Git: config.GitRules{Remote: config.RemoteFetch}}, map[string]bool{api.RemoteRefs: true, api.RemoteFetch: true}},
+		"push":        {Rules{Git: config.GitRules{Remote: config.RemotePush}}, map[string]bool{api.RemoteRefs: true, api.RemoteFetch: true, api.RemotePush: true}},
+		"of a worker": {Rules{Parent: "alice", Git: config.GitRules{Remote: config.RemotePush}}, map[string]bool{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, op := range []string{api.RemoteRefs, api.RemoteFetch, api.RemotePush} {
+				err := c.rules.Permit(op)
+				if c.can[op] {
+					require.NoError(t, err, op)
+				} else {
+					require.Equal(t, api.CodeForbidden, api.CodeOf(err), op)
+				}
+			}
+		})
+	}
 }
