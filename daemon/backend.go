@@ -34,6 +34,12 @@ func (d *Daemon) Types() (map[string]config.BaseType, error) {
 	return config.LoadTypes(c.AgentsDir, c.Sandbox)
 }
 
+// baseType reads one base type.
+func (d *Daemon) baseType(name string) (config.BaseType, bool, error) {
+	c := d.live()
+	return config.LoadType(c.AgentsDir, c.Sandbox, name)
+}
+
 // Status describes the daemon.
 func (b *backend) Status(ctx context.Context) api.DaemonStatus {
 	b.mu.Lock()

@@ -53,15 +53,24 @@ func (r repo) Since(ctx context.Context, a *agent.Agent, base string) (agent.Wor
 	return agent.Work{Head: st.Head, Commits: n, Dirty: st.Staged + st.Unstaged + st.Untracked + st.Conflicted}, err
 }
 
-// Forward does nothing for an agent whose rules withhold files: the history that it may read is
+// Forward only fetches for an agent whose rules withhold files: the history that it may read is
 // chosen when it starts.
 func (r repo) Forward(ctx context.Context, a *agent.Agent) (from, to, kept string, err error) {
 	_, set, err := r.w.d.reading(a.Copy().Policy)
 	if err != nil || !set.AllReadable() {
+		r.fetched(a, r.Sync(ctx))
 		return "", "", "its rules withhold files", err
 	}
-	f, err := r.w.git.Forward(r.w.d.charge(ctx, a.Name()), a.Name(), a.Copy().Branch)
+	f, unsynced, err := r.w.git.SyncForward(r.w.d.charge(ctx, a.Name()), a.Name(), a.Copy().Branch)
+	r.fetched(a, unsynced)
 	return f.From, f.To, f.Kept, err
+}
+
+// fetched logs that the user's commits were not fetched before a task: it begins without them.
+func (r repo) fetched(a *agent.Agent, err error) {
+	if err != nil {
+		r.w.d.Log.Warn("commits of the project not fetched", "agent", a.Name(), "err", err)
+	}
 }
 
 func (r repo) DiffCommits(ctx context.Context, a *agent.Agent, base, head string, opt api.DiffRequest, to io.Writer) error {

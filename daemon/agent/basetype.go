@@ -8,12 +8,11 @@ import (
 // renewType reads the agent's base type again: a changed file applies to what is started next. If
 // the files cannot be read, or the type is removed, the old type stays. a.op is held.
 func (m *Manager) renewType(ctx context.Context, a *Agent) {
-	types, err := m.Types()
+	t, ok, err := m.Type(a.Kept.BaseType)
 	if err != nil {
 		m.Log.Warn("base types not read, agent started with its old type", "agent", a.Name(), "err", err)
 		return
 	}
-	t, ok := types[a.Kept.BaseType]
 	if !ok {
 		m.Log.Warn("base type removed, agent started with its old type", "agent", a.Name(), "type", a.Kept.BaseType)
 		return

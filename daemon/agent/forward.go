@@ -23,9 +23,6 @@ func (m *Manager) bringForward(ctx context.Context, a *Agent) (head string) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, forwardTime)
 	defer cancel()
-	if err := a.WS.Repo.Sync(ctx); err != nil {
-		m.Log.Warn("commits of the project not fetched", "agent", a.Name(), "err", err)
-	}
 	sh := m.Shims.Dial(a.Name())
 	defer sh.Close()
 	from, to, kept, err := a.WS.Repo.Forward(ctx, a)

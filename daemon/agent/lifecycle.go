@@ -36,7 +36,7 @@ func (m *Manager) Start(ctx context.Context, name string, force bool) (api.Agent
 	if err := m.raise(ctx, a, force); err != nil {
 		return api.Agent{}, err
 	}
-	if err := m.runMain(ctx, a, wire.StartRequest{Command: cmd, TTY: true}); err != nil {
+	if err := m.runMain(ctx, a, nil, wire.StartRequest{Command: cmd, TTY: true}); err != nil {
 		return api.Agent{}, err
 	}
 	return m.live(ctx, a), nil
@@ -116,15 +116,19 @@ func (m *Manager) settle(a *Agent, reason string) {
 	m.setStatus(a, api.StatusIdle, reason)
 }
 
-func (m *Manager) runMain(ctx context.Context, a *Agent, req wire.StartRequest) error {
+// runMain starts the main command. known is the state of the shim, nil if it was not read.
+func (m *Manager) runMain(ctx context.Context, a *Agent, known *wire.Status, req wire.StartRequest) error {
 	sh := m.Shims.Dial(a.Name())
 	defer sh.Close()
 	if req.NoInput || req.Task != "" {
-		st, err := sh.Status(ctx)
-		if err != nil {
-			return err
+		if known == nil {
+			st, err := sh.Status(ctx)
+			if err != nil {
+				return err
+			}
+			known = &st
 		}
-		v, err := wire.Agree(st)
+		v, err := wire.Agree(*known)
 		req.NoInput = req.NoInput && err == nil && v >= wire.NoInputVersion
 		if err != nil || v < wire.TaskVersion {
 			req.Task = ""

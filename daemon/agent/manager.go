@@ -23,6 +23,8 @@ import (
 type Manager struct {
 	Config config.Config
 	Types  func() (map[string]config.BaseType, error)
+	// Type is one of Types, and false if there is none of that name: it is read before each task.
+	Type func(name string) (config.BaseType, bool, error)
 	// Lost is the isolation that this machine lacks.
 	Lost      []api.Loss
 	Resources []Resource // ensured in order, removed in reverse; the shim comes after all

@@ -307,6 +307,9 @@ func newLife(dir string, k *kernel, mem *memory) *world {
 	c := config.Default()
 	c.MaxAgents = 4
 	m := &Manager{Config: c, Types: func() (map[string]config.BaseType, error) { return config.LoadTypes("/nonexistent", config.Sandbox{}) },
+		Type: func(name string) (config.BaseType, bool, error) {
+			return config.LoadType("/nonexistent", config.Sandbox{}, name)
+		},
 		Resources: []Resource{thing{k, "worktree"}, thing{k, "network"}}, Shims: fakeShims{thing{k, "shim"}}, Locks: mem, Ports: mem, State: mem,
 		Events: events.New(0), Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Now: time.Now}
 	m.Open(context.Background())

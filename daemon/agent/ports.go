@@ -133,8 +133,8 @@ type Repo interface {
 	Status(ctx context.Context, a *Agent) (WorktreeStatus, error)
 	// Head returns the commit of the agent's worktree; empty if there is none.
 	Head(ctx context.Context, a *Agent) (string, error)
-	// Forward moves the branch and the files of an agent without work of its own to the target's
-	// commit, below its view. kept is the reason why it did not.
+	// Forward fetches the user's commits, and moves the branch and the files of an agent without work
+	// of its own to the target's commit, below its view. kept is the reason why it did not.
 	Forward(ctx context.Context, a *Agent) (from, to, kept string, err error)
 	// Measure returns what of the agent's work is only there. If the target lacks commits of it,
 	// every remote of the project is queried, with a time limit.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"polis/daemon/api"
@@ -118,25 +119,35 @@ func (m *Manager) begin(ctx context.Context, a *Agent, t api.Task, env map[strin
 	if _, _, err := m.taskCommand(a, t, false); err != nil {
 		return t, err
 	}
-	if err := m.writable(a); err != nil {
+	// Git and the disk are most of the time before a task: what does not depend on the saved state
+	// is read while it is written.
+	m.mu.Lock()
+	ready := a.up && !a.foreign && !a.Kept.InTask
+	m.mu.Unlock()
+	var saving sync.WaitGroup
+	var unsaved error
+	if ready {
+		saving.Go(func() { unsaved = m.writable(a) })
+	} else if err := m.prepare(ctx, a); err != nil {
 		return t, err
 	}
-	m.endTask(a, task.End{By: api.EndLost, Message: "another task began"}) // normally there is none
-	if err := m.raise(ctx, a, false); err != nil {
-		return t, err
-	}
-	output, reads := m.outputEnd(ctx, a)
-	cmd, format, err := m.taskCommand(a, t, reads)
-	if err != nil {
-		return t, err
-	}
+	st, output := m.outputEnd(ctx, a)
 	base := ""
 	if a.WS.Git {
 		if base = m.bringForward(ctx, a); base == "" {
+			var err error
 			if base, err = a.WS.Repo.Head(ctx, a); err != nil {
 				m.Log.Warn("first commit of a task not known", "agent", a.Name(), "err", err)
 			}
 		}
+	}
+	saving.Wait()
+	if unsaved != nil {
+		return t, unsaved
+	}
+	cmd, format, err := m.taskCommand(a, t, output != nil && knowsSteps(*st))
+	if err != nil {
+		return t, err
 	}
 	now := m.Now().UTC()
 	note := func(t *api.Task) {
@@ -159,23 +170,35 @@ func (m *Manager) begin(ctx context.Context, a *Agent, t api.Task, env map[strin
 	m.mu.Unlock()
 	banner := fmt.Sprintf("--- %s: %s\n", now.Format(time.RFC3339), api.Shorten(t.Prompt, 200))
 	m.publishTask(t, "agent "+a.Name()+" got a task")
-	if err := m.runMain(ctx, a, wire.StartRequest{Command: cmd, Banner: banner, NoInput: a.Type.NoInput && len(a.Type.Run) > 0, Task: t.ID, Stream: format, Env: envWords(env)}); err != nil {
+	if err := m.runMain(ctx, a, st, wire.StartRequest{Command: cmd, Banner: banner, NoInput: a.Type.NoInput && len(a.Type.Run) > 0, Task: t.ID, Stream: format, Env: envWords(env)}); err != nil {
 		m.endTask(a, task.End{By: api.EndLost, Message: "its command was not started: " + api.AsError(err).Message})
 		return t, err
 	}
 	return t, nil
 }
 
-// outputEnd returns the position of the agent's next output, or nil if its shim does not report
-// it, and whether the shim reads streams.
-func (m *Manager) outputEnd(ctx context.Context, a *Agent) (end *api.OutputRange, reads bool) {
+// prepare starts an agent that is down for a task, and ends the task that it was in.
+func (m *Manager) prepare(ctx context.Context, a *Agent) error {
+	if err := m.writable(a); err != nil {
+		return err
+	}
+	m.endTask(a, task.End{By: api.EndLost, Message: "another task began"}) // normally there is none
+	return m.raise(ctx, a, false)
+}
+
+// outputEnd returns the state of the agent's shim, nil if it is not known, and the position of the
+// agent's next output, nil if its shim does not report it.
+func (m *Manager) outputEnd(ctx context.Context, a *Agent) (*wire.Status, *api.OutputRange) {
 	sh := m.Shims.Dial(a.Name())
 	defer sh.Close()
 	st, err := sh.Status(ctx)
-	if err != nil || st.Version < wire.TaskVersion {
-		return nil, false
+	switch {
+	case err != nil:
+		return nil, nil
+	case st.Version < wire.TaskVersion:
+		return &st, nil
 	}
-	return &api.OutputRange{From: st.LogEnd}, knowsSteps(st)
+	return &st, &api.OutputRange{From: st.LogEnd}
 }
 
 // next begins the task that waits longest, if the agent has nothing to do. With wake it starts a

@@ -2,6 +2,8 @@ package config
 
 import (
 	"embed"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -157,6 +159,27 @@ func LoadTypes(dir string, box Sandbox) (map[string]BaseType, error) {
 		}
 	}
 	return types, nil
+}
+
+// LoadType is LoadTypes for one type. It returns false if there is none of that name.
+func LoadType(dir string, box Sandbox, name string) (BaseType, bool, error) {
+	if !typeName.MatchString(name) {
+		return BaseType{}, false, nil
+	}
+	file := filepath.Join(dir, name+".toml")
+	b, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		b, err = builtin.ReadFile("types/" + name + ".toml")
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return BaseType{}, false, nil
+	}
+	if err != nil {
+		return BaseType{}, false, api.Errorf(api.CodeInvalidConfig, "read base type: %w", err)
+	}
+	types := map[string]BaseType{}
+	err = addType(types, box, file, string(b))
+	return types[name], err == nil, err
 }
 
 func addType(types map[string]BaseType, box Sandbox, file, text string) error {

@@ -17,6 +17,33 @@ import (
 // peaks are the most that the programs were seen to use by themselves, in MiB.
 var peaks = map[string]int{"claude": 447, "codex": 299, "gemini": 395, "qwen": 725, "opencode": 710, "copilot": 523, "pi": 165, "cline": 682}
 
+func TestLoadTypeIsOneOfLoadTypes(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "mine.toml"), []byte("program = \"sh\"\nrun = [\"sh\", \"-c\"]\n"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "claude.toml"), []byte("program = \"other\"\nrun = [\"other\"]\n"), 0o600))
+	types, err := LoadTypes(dir, Sandbox{})
+	require.NoError(t, err)
+	for name, want := range types {
+		got, ok, err := LoadType(dir, Sandbox{}, name)
+		require.NoError(t, err)
+		require.True(t, ok, name)
+		require.Equal(t, want, got)
+	}
+	require.Equal(t, "other", types["claude"].Program)
+	for _, name := range []string{"", "nothing", "../claude", "Claude"} {
+		_, ok, err := LoadType(dir, Sandbox{}, name)
+		require.NoError(t, err)
+		require.False(t, ok, name)
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "mine.toml"), []byte("run = 3\n"), 0o600))
+	_, ok, err := LoadType(dir, Sandbox{}, "mine")
+	require.Error(t, err)
+	require.False(t, ok)
+	_, ok, err = LoadType(dir, Sandbox{}, "codex")
+	require.NoError(t, err, "a bad file is not that of another type")
+	require.True(t, ok)
+}
+
 func TestBuiltInTypesSayAllThatIsKnownOfThem(t *testing.T) {
 	types, err := LoadTypes(t.TempDir(), Sandbox{})
 	require.NoError(t, err)

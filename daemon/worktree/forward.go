@@ -21,6 +21,25 @@ type Forwarded struct {
 	Kept     string
 }
 
+// SyncForward is Sync and then Forward, which an error of Sync does not prevent. Most tasks begin
+// where the target is, and every run of git delays them: the agent's commit is read during Sync,
+// which knows the target's.
+func (w *Workspace) SyncForward(ctx context.Context, agent, branch string) (f Forwarded, unsynced, err error) {
+	var head string
+	var herr error
+	var both sync.WaitGroup
+	if err := w.usable(agent); err == nil {
+		both.Go(func() { head, herr = w.head(ctx, agent) })
+	}
+	s, unsynced := w.Sync(ctx)
+	both.Wait()
+	if herr == nil && unsynced == nil && head != "" && head == s.Commit {
+		return Forwarded{From: head, To: head}, nil, nil
+	}
+	f, err = w.Forward(ctx, agent, branch)
+	return f, unsynced, err
+}
+
 // Forward brings the branch and the files of an agent that has nothing of its own to
 // where the target is. It writes below the view, so that it neither takes a lease nor
 // waits for one; the caller must see to it that the agent does nothing meanwhile, and

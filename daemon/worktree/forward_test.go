@@ -1,8 +1,10 @@
 package worktree
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -47,6 +49,33 @@ func TestForwardMovesABranchWithoutWorkOfItsOwn(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join(tree.Path, "added", "file"))
 	require.NoError(t, err)
 	require.Equal(t, "new\n", string(b))
+}
+
+// Before a task the user's commits are fetched and the agent brought forward, in one step.
+func TestSyncForwardFetchesFirst(t *testing.T) {
+	needRoot(t)
+	repo := project(t)
+	w := up(t, spec(t, repo))
+	_, err := w.Add(t.Context(), "claude", "", "")
+	require.NoError(t, err)
+	f, unsynced, err := w.SyncForward(t.Context(), "claude", "agent/claude")
+	require.NoError(t, errors.Join(unsynced, err))
+	require.Equal(t, f.From, f.To, "there is nothing to do")
+	require.NotEmpty(t, f.To)
+	as(t, 0, repo, "commit", "-qm", "of the user", "--allow-empty")
+	g, unsynced, err := w.SyncForward(t.Context(), "claude", "agent/claude")
+	require.NoError(t, errors.Join(unsynced, err))
+	require.Equal(t, f.To, g.From)
+	require.Equal(t, strings.TrimSpace(as(t, 0, repo, "rev-parse", "HEAD")), g.To)
+	// A project that cannot be read is reported, and does not keep the agent where it is.
+	to := ahead(t, w)
+	require.NoError(t, os.Rename(repo, repo+".moved"))
+	f, unsynced, err = w.SyncForward(t.Context(), "claude", "agent/claude")
+	require.NoError(t, err)
+	require.Error(t, unsynced)
+	require.Equal(t, to, f.To)
+	_, _, err = w.SyncForward(t.Context(), "nobody", "agent/nobody")
+	require.Error(t, err)
 }
 
 // TestForwardKeepsWhatIsTheAgents: nothing moves, and not a byte changes.
