@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"polis/daemon/api"
+	"polis/daemon/client"
 )
 
 func (a *app) agentsCmd() *cobra.Command {
@@ -133,18 +134,30 @@ func agentTable(p *page, agents []api.Agent) {
 
 // completeAgents offers the names of agents to the shell.
 func (a *app) completeAgents(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return a.complete(cmd, args, func(ctx context.Context, c *client.Client) ([]string, error) {
+		agents, err := c.Agents(ctx, "")
+		return namesOf(agents), err
+	})
+}
+
+// completeTime bounds a query of polisd for the shell's completion.
+const completeTime = time.Second
+
+// complete offers what query returns for the first argument. It offers nothing for a further one,
+// and nothing if polisd does not answer.
+func (a *app) complete(cmd *cobra.Command, args []string, query func(context.Context, *client.Client) ([]string, error)) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(cmd.Context(), completeTime)
 	defer cancel()
 	c := a.client()
 	defer c.Close()
-	agents, err := c.Agents(ctx, "")
+	words, err := query(ctx, c)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return namesOf(agents), cobra.ShellCompDirectiveNoFileComp
+	return words, cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeWords offers a fixed list.
@@ -156,19 +169,14 @@ func completeWords(words ...string) cobra.CompletionFunc {
 
 // completeTypes offers the base types that can be used here.
 func (a *app) completeTypes(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	ctx, cancel := context.WithTimeout(cmd.Context(), time.Second)
-	defer cancel()
-	c := a.client()
-	defer c.Close()
-	types, err := c.Types(ctx)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var names []string
-	for _, t := range types {
-		if t.Available {
-			names = append(names, t.Name)
+	return a.complete(cmd, nil, func(ctx context.Context, c *client.Client) ([]string, error) {
+		types, err := c.Types(ctx)
+		var names []string
+		for _, t := range types {
+			if t.Available {
+				names = append(names, t.Name)
+			}
 		}
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
+		return names, err
+	})
 }

@@ -20,10 +20,8 @@ const customType = "custom"
 // addFlags are the flags of agents add as typed.
 type addFlags struct {
 	base, workspace, branch, memory, role string
-	read, write, deny, hide, ports        []string
-	exclusive                             []string
-	egress, hostPorts                     []string
-	temp                                  bool
+	ports, egress, hostPorts              []string
+	rules                                 ruleFlags
 	autoMerge, removeAfter, ephemeral     bool
 	leftovers                             string
 	limits                                limitFlags
@@ -68,12 +66,9 @@ agent's role decides what it may read and write. Deny beats write beats read.`,
 	f.limits.register(cmd)
 	f.env.register(cmd)
 	flags.StringVar(&f.role, "role", "", "`ROLE` of polisd.toml")
-	flags.StringArrayVar(&f.read, "read", nil, "allow reading what matches `GLOB`; may be repeated")
-	flags.StringArrayVar(&f.write, "write", nil, "allow reading and writing what matches `GLOB`; may be repeated")
-	flags.StringArrayVar(&f.deny, "deny", nil, "refuse what matches `GLOB`; may be repeated")
-	flags.StringArrayVar(&f.hide, "hide", nil, "hide what matches `GLOB`; may be repeated")
-	flags.StringArrayVar(&f.exclusive, "exclusive", nil, "keep what matches `GLOB` to this agent: no other may have a rule to write it, or merge a change of it; may be repeated")
-	flags.BoolVar(&f.temp, "temp", false, "give a private scratch directory, named by $TMPDIR")
+	f.rules.register(cmd)
+	f.rules.registerExclusive(cmd)
+	flags.BoolVar(&f.rules.temp, "temp", false, "give a private scratch directory, named by $TMPDIR")
 	flags.StringArrayVarP(&f.ports, "port", "p", nil, "map this `PORT` of the agent to the host: 3000, 5000/udp or 8000-8010; may be repeated")
 	flags.StringSliceVar(&f.egress, "egress", nil, "let it reach `WHERE`: open, none, or names such as api.x.org and *.x.org, separated by commas; ask and ask:NAME wait for an answer (default as configured)")
 	flags.StringSliceVar(&f.hostPorts, "host-port", nil, "let it reach `PORT` of the host's 127.0.0.1, at its own 127.0.0.1; several are separated by commas, or none (default as configured)")
@@ -161,24 +156,8 @@ func (f *addFlags) request(name string, command []string) (api.AddRequest, error
 	if req.HostPorts, err = hostPorts(f.hostPorts); err != nil {
 		return req, err
 	}
-	req.Policy, err = f.policy()
+	req.Policy, err = f.rules.policy()
 	return req, err
-}
-
-// policy is nil if no rule was given: the role's then holds.
-func (f *addFlags) policy() (*api.Policy, error) {
-	for _, r := range []struct {
-		flag  string
-		globs []string
-	}{{"--read", f.read}, {"--write", f.write}, {"--deny", f.deny}, {"--hide", f.hide}, {"--exclusive", f.exclusive}} {
-		if err := checkRules(r.flag, r.globs); err != nil {
-			return nil, err
-		}
-	}
-	if len(f.read)+len(f.write)+len(f.deny)+len(f.hide)+len(f.exclusive) == 0 && !f.temp {
-		return nil, nil
-	}
-	return &api.Policy{Read: f.read, Write: f.write, Deny: f.deny, Hide: f.hide, Exclusive: f.exclusive, Temp: f.temp}, nil
 }
 
 // checkCommand checks an argument vector.

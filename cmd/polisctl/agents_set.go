@@ -16,7 +16,7 @@ type setFlags struct {
 	limits       limitFlags
 	env          envFlags
 	unsetEnv     []string
-	rules        addFlags // only its rules
+	rules        ruleFlags
 	egress       []string
 	hostPorts    []string
 	autoMerge    bool
@@ -54,11 +54,8 @@ not fit is killed then.`,
 	f.env.register(cmd)
 	flags.StringArrayVar(&f.unsetEnv, "unset-env", nil, "unset the variable `NAME`; may be repeated")
 	flags.StringVar(&f.role, "role", "", "`ROLE` of polisd.toml, with its rules")
-	flags.StringArrayVar(&f.rules.read, "read", nil, "allow reading what matches `GLOB`; may be repeated")
-	flags.StringArrayVar(&f.rules.write, "write", nil, "allow reading and writing what matches `GLOB`; may be repeated")
-	flags.StringArrayVar(&f.rules.deny, "deny", nil, "refuse what matches `GLOB`; may be repeated")
-	flags.StringArrayVar(&f.rules.hide, "hide", nil, "hide what matches `GLOB`; may be repeated")
-	flags.StringArrayVar(&f.rules.exclusive, "exclusive", nil, "keep what matches `GLOB` to this agent: no other may have a rule to write it, or merge a change of it; may be repeated")
+	f.rules.register(cmd)
+	f.rules.registerExclusive(cmd)
 	flags.StringSliceVar(&f.egress, "egress", nil, "let it reach `WHERE` only: open, none, names such as api.x.org and *.x.org, separated by commas, or default; connections to what is no longer allowed are cut")
 	flags.StringSliceVar(&f.hostPorts, "host-port", nil, "let it reach `PORT` of the host's 127.0.0.1, at its own 127.0.0.1; several are separated by commas, or none, or default; replaces the ones it has")
 	flags.BoolVar(&f.autoMerge, "auto-merge", true, "merge what its tasks commit when they end well; =false leaves that to you")

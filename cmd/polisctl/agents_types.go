@@ -74,62 +74,58 @@ var promptForms = map[string]string{
 
 func typeText(p *page, t client.AgentType) {
 	p.line("%s: %s", t.Name, t.Description)
-	say := func(what, text string) {
-		if text != "" {
-			p.line("  %-12s%s", what, text)
-		}
-	}
+	field := p.fields(12)
 	found := strings.TrimSpace(cmp.Or(t.Path, t.Program) + " " + t.Version)
 	if !t.Available {
 		found = "no: " + t.Reason
 	}
-	say("available", cmp.Or(found, "yes"))
-	say("run", commandText(t.Run))
-	say("task", promptForms[t.PromptForm])
+	field("available", cmp.Or(found, "yes"))
+	field("run", commandText(t.Run))
+	field("task", promptForms[t.PromptForm])
 	if t.Stream != nil {
 		steps := t.Stream.Format
 		if len(t.Stream.Args) > 0 {
 			steps += ", with " + commandText(t.Stream.Args)
 		}
-		say("steps", steps)
+		field("steps", steps)
 	}
-	say("start", commandText(t.Interactive))
+	field("start", commandText(t.Interactive))
 	if len(t.Prompt) > 0 {
-		say("with CMD", "start: CMD, run: CMD "+commandText(t.Prompt))
+		field("with CMD", "start: CMD, run: CMD "+commandText(t.Prompt))
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.Tools)) {
-		say("tools", name+": "+strings.Join(t.Tools[name], ", "))
+		field("tools", name+": "+strings.Join(t.Tools[name], ", "))
 	}
 	if len(t.Model) > 0 {
 		model := commandText(t.Model)
 		if t.ModelEnv != "" {
 			model += ", and " + t.ModelEnv + " with the model of a role"
 		}
-		say("model", model)
+		field("model", model)
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.Env)) {
-		say("env", name+"="+t.Env[name])
+		field("env", name+"="+t.Env[name])
 	}
 	for _, name := range t.PassEnv {
 		is := "not set"
 		if slices.Contains(t.PassedEnv, name) {
 			is = "set"
 		}
-		say("pass_env", name+" ("+is+" in polisd's environment)")
+		field("pass_env", name+" ("+is+" in polisd's environment)")
 	}
 	for _, h := range t.Home {
-		say("home", fmt.Sprintf("%s (%s)", h.Path, h.Mode))
+		field("home", fmt.Sprintf("%s (%s)", h.Path, h.Mode))
 	}
 	for _, a := range t.Answers {
-		say("answer", fmt.Sprintf("%s: %s = %v", a.File, strings.Join(a.At, "."), a.Value))
+		field("answer", fmt.Sprintf("%s: %s = %v", a.File, strings.Join(a.At, "."), a.Value))
 	}
 	for _, m := range t.Mounts {
-		say("mount", m.Source+" at "+m.Dest)
+		field("mount", m.Source+" at "+m.Dest)
 	}
-	say("context", t.Context)
-	say("hosts", strings.Join(t.Hosts, ", "))
+	field("context", t.Context)
+	field("hosts", strings.Join(t.Hosts, ", "))
 	if t.MemoryMB > 0 {
-		say("memory", fmt.Sprintf("%d MB", t.MemoryMB))
+		field("memory", fmt.Sprintf("%d MB", t.MemoryMB))
 	}
 }
 

@@ -114,50 +114,46 @@ func (a *app) approvalsShowCmd() *cobra.Command {
 // it is escaped, and each is one line.
 func approvalPage(p *page, v api.Approval) {
 	p.line("question %s of agent %s", v.ID, v.Agent)
-	say := func(what, text string) {
-		if text != "" {
-			p.line("  %-11s%s", what, text)
-		}
-	}
+	field := p.fields(11)
 	more := func(n int) string {
 		if n == 0 {
 			return ""
 		}
 		return fmt.Sprintf(" [%s more are not shown]", api.Count(n, "byte"))
 	}
-	say("workspace", v.Workspace)
-	say("role", v.Role)
-	say("task", v.Task)
-	say("kind", string(v.Kind))
+	field("workspace", v.Workspace)
+	field("role", v.Role)
+	field("task", v.Task)
+	field("kind", string(v.Kind))
 	if v.Tool != "" {
-		say("tool", fmt.Sprintf("%s (class %s)", v.Tool, v.Class))
+		field("tool", fmt.Sprintf("%s (class %s)", v.Tool, v.Class))
 	}
-	say("what", v.What+more(v.WhatHidden))
+	field("what", v.What+more(v.WhatHidden))
 	if v.Detail != "" && v.Detail != v.What {
-		say("arguments", v.Detail+more(v.DetailHidden))
+		field("arguments", v.Detail+more(v.DetailHidden))
 	}
 	diffLines(p, v)
-	say("note", v.Note)
+	field("note", v.Note)
 	if v.PID > 0 {
-		say("asked by", fmt.Sprintf("%s (pid %d on the host)", cmp.Or(v.Program, "a process"), v.PID))
+		field("asked by", fmt.Sprintf("%s (pid %d on the host)", cmp.Or(v.Program, "a process"), v.PID))
 	}
 	if v.Answer != nil {
 		text := string(v.Answer.Verdict) + " by " + v.Answer.By + ", " + string(cmp.Or(v.Answer.Scope, api.ScopeOnce))
 		if v.Answer.Reason != "" {
 			text += ": " + v.Answer.Reason
 		}
-		say("answered", text)
+		field("answered", text)
 		return
 	}
 	if v.Callers == 0 {
-		say("state", "withdrawn: what asked does not wait any more")
+		field("state", "withdrawn: what asked does not wait any more")
 		return
 	}
-	say("waiting", fmt.Sprintf("%s since %s ago; denied by itself in %s", api.Count(v.Callers, "call"), p.ago(v.Since), span(v.Deadline.Sub(p.now))))
+	field("waiting", fmt.Sprintf("%s since %s ago; denied by itself in %s", api.Count(v.Callers, "call"), p.ago(v.Since), span(v.Deadline.Sub(p.now))))
 	if v.Remember != "" {
-		say("remember", "--for task, agent or role adds the rule "+v.Remember)
+		field("remember", "--for task, agent or role adds the rule "+v.Remember)
 	} else {
-		say("remember", "not possible (too long, or not UTF-8): it can be answered once only")
+		field("remember", "not possible (too long, or not UTF-8): it can be answered once only")
 	}
 }
 
@@ -231,20 +227,12 @@ func answeredText(v api.Approval, req api.AnswerRequest) string {
 }
 
 func (a *app) completeApprovals(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), watchEvery)
-	defer cancel()
-	c := a.client()
-	defer c.Close()
-	all, err := c.Approvals(ctx, "")
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var ids []string
-	for _, v := range all {
-		ids = append(ids, v.ID)
-	}
-	return ids, cobra.ShellCompDirectiveNoFileComp
+	return a.complete(cmd, args, func(ctx context.Context, c *client.Client) ([]string, error) {
+		all, err := c.Approvals(ctx, "")
+		var out []string
+		for _, v := range all {
+			out = append(out, v.ID)
+		}
+		return out, err
+	})
 }

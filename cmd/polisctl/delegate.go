@@ -13,8 +13,8 @@ import (
 // delegateFlags are those of polisctl delegate as typed.
 type delegateFlags struct {
 	base, workspace, role, memory, model string
-	read, write, deny, hide, egress      []string
-	hostPorts                            []string
+	egress, hostPorts                    []string
+	rules                                ruleFlags
 	limits                               limitFlags
 	wait, follow, detach                 bool
 	commit, merge, force                 bool
@@ -64,10 +64,7 @@ if it ended well, that of its program, or 1 if it ended otherwise and not well.`
 	flags.StringVar(&f.model, "model", "", "the `MODEL` that the worker's program uses")
 	flags.StringVarP(&f.memory, "memory", "m", "", "memory limit in `MB`, or as in 2GB")
 	f.limits.register(cmd)
-	flags.StringArrayVar(&f.read, "read", nil, "allow reading what matches `GLOB`; may be repeated")
-	flags.StringArrayVar(&f.write, "write", nil, "allow reading and writing what matches `GLOB`; may be repeated")
-	flags.StringArrayVar(&f.deny, "deny", nil, "refuse what matches `GLOB`; may be repeated")
-	flags.StringArrayVar(&f.hide, "hide", nil, "hide what matches `GLOB`; may be repeated")
+	f.rules.register(cmd)
 	flags.StringSliceVar(&f.egress, "egress", nil, "let it reach `WHERE`, as polisctl agents add has it")
 	flags.StringSliceVar(&f.hostPorts, "host-port", nil, "let it reach `PORT` of the host's 127.0.0.1, as polisctl agents add has it")
 	flags.BoolVar(&f.commit, "commit", false, "commit the task's uncommitted changes, if it ends well (default as its role says)")
@@ -159,8 +156,7 @@ func (a *app) delegateRequest(cmd *cobra.Command, f *delegateFlags, args []strin
 	if req.HostPorts, err = hostPorts(f.hostPorts); err != nil {
 		return req, err
 	}
-	rules := addFlags{read: f.read, write: f.write, deny: f.deny, hide: f.hide}
-	req.Policy, err = rules.policy()
+	req.Policy, err = f.rules.policy()
 	return req, err
 }
 

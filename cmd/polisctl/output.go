@@ -106,6 +106,18 @@ func (p *page) line(format string, args ...any) {
 	fmt.Fprintln(p.w, cleanText(oneLine(format, args)))
 }
 
+// fields returns a function that prints a line for each value that is not empty: its label, width
+// bytes wide, and the value.
+func (p *page) fields(width int) func(label string, values ...string) {
+	return func(label string, values ...string) {
+		for _, v := range values {
+			if v != "" {
+				p.line("  %-*s%s", width, label, v)
+			}
+		}
+	}
+}
+
 // warn prints a line that should be seen.
 func (p *page) warn(format string, args ...any) {
 	fmt.Fprintln(p.w, p.paint(yellow, cleanText("warning: "+oneLine(format, args))))

@@ -81,26 +81,22 @@ func (a *app) patrolShowCmd() *cobra.Command {
 
 func casePage(p *page, c api.Case) {
 	p.line("%s of agent %s: %s, %s", c.ID, c.Agent, c.Kind, string(c.State))
-	say := func(what, text string) {
-		if text != "" {
-			p.line("  %-11s%s", what, text)
-		}
-	}
-	say("workspace", c.Workspace)
-	say("task", c.Task)
-	say("opened", p.ago(c.Opened)+" ago, found "+api.Count(c.Seen, "time"))
+	field := p.fields(11)
+	field("workspace", c.Workspace)
+	field("task", c.Task)
+	field("opened", p.ago(c.Opened)+" ago, found "+api.Count(c.Seen, "time"))
 	if c.Escalated > 0 {
-		say("escalated", api.Count(c.Escalated, "time"))
+		field("escalated", api.Count(c.Escalated, "time"))
 	}
 	for _, e := range c.Evidence {
-		say("seen", e)
+		field("seen", e)
 	}
 	if c.Resolution != nil {
-		say("resolved", p.ago(c.Resolution.At)+" ago "+resolution(c))
+		field("resolved", p.ago(c.Resolution.At)+" ago "+resolution(c))
 		return
 	}
-	say("ends when", c.Resolves)
-	say("next", c.Next)
+	field("ends when", c.Resolves)
+	field("next", c.Next)
 }
 
 // resolution is how a case ended, in words.
@@ -142,16 +138,8 @@ as they are. The same incident opens no case again; another one of the agent doe
 }
 
 func (a *app) completeCases(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), watchEvery)
-	defer cancel()
-	c := a.client()
-	defer c.Close()
-	all, err := c.Cases(ctx, "", false)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return casesView(all).names, cobra.ShellCompDirectiveNoFileComp
+	return a.complete(cmd, args, func(ctx context.Context, c *client.Client) ([]string, error) {
+		all, err := c.Cases(ctx, "", false)
+		return casesView(all).names, err
+	})
 }

@@ -98,33 +98,27 @@ func (a *app) rolesShowCmd() *cobra.Command {
 
 func rolePage(p *page, r api.Role) {
 	p.line("role %s", r.Name)
-	say := func(what string, values ...string) {
-		for _, v := range values {
-			if v != "" {
-				p.line("  %-14s%s", what, v)
-			}
-		}
-	}
-	say("model", r.Model)
+	field := p.fields(14)
+	field("model", r.Model)
 	for _, t := range slices.Sorted(maps.Keys(r.Models)) {
-		say("model", r.Models[t]+" (base type "+t+")")
+		field("model", r.Models[t]+" (base type "+t+")")
 	}
-	say("read", r.Policy.Read...)
-	say("write", r.Policy.Write...)
-	say("ask", r.Policy.Ask...)
-	say("deny", r.Policy.Deny...)
-	say("hide", r.Policy.Hide...)
-	say("exclusive", r.Policy.Exclusive...)
-	say("tools denied", r.Tools.AutoDeny...)
-	say("tools asked", r.Tools.Ask...)
-	say("tools allowed", r.Tools.AutoApprove...)
-	say("other tools", string(r.Tools.Default))
-	say("egress", strings.Join(r.Egress, ", "))
-	say("remote", r.Remote)
-	say("env", strings.Join(r.Env, ", "))
-	say("agents", strings.Join(r.Agents, ", "))
+	field("read", r.Policy.Read...)
+	field("write", r.Policy.Write...)
+	field("ask", r.Policy.Ask...)
+	field("deny", r.Policy.Deny...)
+	field("hide", r.Policy.Hide...)
+	field("exclusive", r.Policy.Exclusive...)
+	field("tools denied", r.Tools.AutoDeny...)
+	field("tools asked", r.Tools.Ask...)
+	field("tools allowed", r.Tools.AutoApprove...)
+	field("other tools", string(r.Tools.Default))
+	field("egress", strings.Join(r.Egress, ", "))
+	field("remote", r.Remote)
+	field("env", strings.Join(r.Env, ", "))
+	field("agents", strings.Join(r.Agents, ", "))
 	for _, m := range r.Remembered {
-		say("remembered", fmt.Sprintf("%s %s (%s, by %s)", m.Verdict, m.Text, m.ID, m.By))
+		field("remembered", fmt.Sprintf("%s %s (%s, by %s)", m.Verdict, m.Text, m.ID, m.By))
 	}
 }
 

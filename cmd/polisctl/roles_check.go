@@ -3,11 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"polis/daemon/api"
+	"polis/daemon/client"
 )
 
 var verdictColors = map[api.Verdict]paint{api.VerdictApprove: green, api.VerdictDeny: red, api.VerdictAsk: yellow}
@@ -17,47 +17,35 @@ var verdictWords = map[api.Verdict]string{api.VerdictApprove: "approve", api.Ver
 // decisionPage shows what would be decided, and then why.
 func decisionPage(p *page, d api.RoleDecision) {
 	fmt.Fprintln(p.w, p.paint(verdictColors[d.Verdict], verdictWords[d.Verdict]))
-	say := func(what, text string) {
-		if text != "" {
-			p.line("  %-10s%s", what, text)
-		}
-	}
+	field := p.fields(10)
 	switch {
 	case d.Tool == "":
-		say(string(d.Kind), d.What)
+		field(string(d.Kind), d.What)
 	case d.Name != d.Tool:
-		say("tool", fmt.Sprintf("%s, which rules call %s (class %s)", d.Tool, d.Name, d.Class))
+		field("tool", fmt.Sprintf("%s, which rules call %s (class %s)", d.Tool, d.Name, d.Class))
 	default:
-		say("tool", fmt.Sprintf("%s (class %s)", d.Tool, d.Class))
+		field("tool", fmt.Sprintf("%s (class %s)", d.Tool, d.Class))
 	}
 	if d.Tool != "" {
-		say("text", d.What)
+		field("text", d.What)
 	}
 	rule := d.Rule
 	if rule == "" {
 		rule = "none"
 	}
-	say("rule", rule)
-	say("from", d.Source)
-	say("reason", d.Reason)
-	say("then", d.Then)
+	field("rule", rule)
+	field("from", d.Source)
+	field("reason", d.Reason)
+	field("then", d.Then)
 }
 
 func (a *app) completeRoles(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), time.Second)
-	defer cancel()
-	c := a.client()
-	defer c.Close()
-	all, err := c.Roles(ctx)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var names []string
-	for _, r := range all {
-		names = append(names, r.Name)
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
+	return a.complete(cmd, args, func(ctx context.Context, c *client.Client) ([]string, error) {
+		all, err := c.Roles(ctx)
+		var out []string
+		for _, r := range all {
+			out = append(out, r.Name)
+		}
+		return out, err
+	})
 }

@@ -1,15 +1,16 @@
 package approval
 
 import (
-	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"polis/daemon/escape"
 )
 
 // Escape makes text of an agent safe to show to a person in one line: control characters, broken
 // UTF-8, and characters that are invisible or reorder others are written as \xNN, \uNNNN or
-// \UNNNNNNNN. A backslash that could be taken for the begin of one of these is doubled, so that
+// \UNNNNNNNN. A backslash that could be taken for the beginning of one of these is doubled, so that
 // no two texts are shown alike.
 func Escape(s string) string {
 	var b strings.Builder
@@ -17,7 +18,7 @@ func Escape(s string) string {
 		r, n := utf8.DecodeRuneInString(s[i:])
 		switch {
 		case r == utf8.RuneError && n == 1:
-			fmt.Fprintf(&b, `\x%02x`, s[i])
+			escape.Byte(&b, s[i])
 		case r == '\n':
 			b.WriteString(`\n`)
 		case r == '\t':
@@ -26,12 +27,8 @@ func Escape(s string) string {
 			b.WriteString(`\\`)
 		case visible(r):
 			b.WriteRune(r)
-		case r < 0x80:
-			fmt.Fprintf(&b, `\x%02x`, r)
-		case r <= 0xffff:
-			fmt.Fprintf(&b, `\u%04x`, r)
 		default:
-			fmt.Fprintf(&b, `\U%08x`, r)
+			escape.Rune(&b, r)
 		}
 		i += n
 	}

@@ -18,17 +18,28 @@ func Text(s string, keep func(rune) bool) string {
 		r, n := utf8.DecodeRuneInString(s[i:])
 		switch {
 		case r == utf8.RuneError && n == 1:
-			fmt.Fprintf(&b, `\x%02x`, s[i])
+			Byte(&b, s[i])
 		case keep(r):
 			b.WriteRune(r)
-		case r < 0x80:
-			fmt.Fprintf(&b, `\x%02x`, r)
-		case r <= 0xffff:
-			fmt.Fprintf(&b, `\u%04x`, r)
 		default:
-			fmt.Fprintf(&b, `\U%08x`, r)
+			Rune(&b, r)
 		}
 		i += n
 	}
 	return b.String()
+}
+
+// Byte appends c as \xNN.
+func Byte(b *strings.Builder, c byte) { fmt.Fprintf(b, `\x%02x`, c) }
+
+// Rune appends r as \xNN, \uNNNN or \UNNNNNNNN, whichever is the shortest.
+func Rune(b *strings.Builder, r rune) {
+	switch {
+	case r < utf8.RuneSelf:
+		fmt.Fprintf(b, `\x%02x`, r)
+	case r <= 0xffff:
+		fmt.Fprintf(b, `\u%04x`, r)
+	default:
+		fmt.Fprintf(b, `\U%08x`, r)
+	}
 }

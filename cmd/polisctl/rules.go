@@ -1,0 +1,41 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"polis/daemon/api"
+)
+
+// ruleFlags are the path rules of an agent, as typed.
+type ruleFlags struct {
+	read, write, deny, hide, exclusive []string
+	temp                               bool
+}
+
+func (f *ruleFlags) register(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringArrayVar(&f.read, "read", nil, "allow reading what matches `GLOB`; may be repeated")
+	flags.StringArrayVar(&f.write, "write", nil, "allow reading and writing what matches `GLOB`; may be repeated")
+	flags.StringArrayVar(&f.deny, "deny", nil, "refuse what matches `GLOB`; may be repeated")
+	flags.StringArrayVar(&f.hide, "hide", nil, "hide what matches `GLOB`; may be repeated")
+}
+
+func (f *ruleFlags) registerExclusive(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVar(&f.exclusive, "exclusive", nil, "keep what matches `GLOB` to this agent: no other may have a rule to write it, or merge a change of it; may be repeated")
+}
+
+// policy returns nil if no rule is given: the rules of the role apply then.
+func (f *ruleFlags) policy() (*api.Policy, error) {
+	for _, r := range []struct {
+		flag  string
+		globs []string
+	}{{"--read", f.read}, {"--write", f.write}, {"--deny", f.deny}, {"--hide", f.hide}, {"--exclusive", f.exclusive}} {
+		if err := checkRules(r.flag, r.globs); err != nil {
+			return nil, err
+		}
+	}
+	if len(f.read)+len(f.write)+len(f.deny)+len(f.hide)+len(f.exclusive) == 0 && !f.temp {
+		return nil, nil
+	}
+	return &api.Policy{Read: f.read, Write: f.write, Deny: f.deny, Hide: f.hide, Exclusive: f.exclusive, Temp: f.temp}, nil
+}
