@@ -128,16 +128,12 @@ func (c *Client) Add(ctx context.Context, req api.AddRequest, progress func(stri
 
 // Agent returns one agent.
 func (c *Client) Agent(ctx context.Context, name string) (api.Agent, error) {
-	var out api.Agent
-	err := c.call(ctx, http.MethodGet, agentPath(name), nil, nil, &out)
-	return out, err
+	return fetch[api.Agent](ctx, c, http.MethodGet, agentPath(name), nil, nil)
 }
 
 // Set changes an agent, also while it runs.
 func (c *Client) Set(ctx context.Context, name string, req api.SetRequest) (api.SetResponse, error) {
-	var out api.SetResponse
-	err := c.call(ctx, http.MethodPatch, agentPath(name), nil, req, &out)
-	return out, err
+	return fetch[api.SetResponse](ctx, c, http.MethodPatch, agentPath(name), nil, req)
 }
 
 // Remove removes an agent; its work is saved first. force also removes one that runs or has
@@ -147,9 +143,7 @@ func (c *Client) Remove(ctx context.Context, name string, force, ignored bool) (
 	if force {
 		query.Set("force", "1")
 	}
-	var out api.RemoveResponse
-	err := c.call(ctx, http.MethodDelete, agentPath(name), query, nil, &out)
-	return out, err
+	return fetch[api.RemoveResponse](ctx, c, http.MethodDelete, agentPath(name), query, nil)
 }
 
 func keepIgnored(yes bool) url.Values {
@@ -161,72 +155,52 @@ func keepIgnored(yes bool) url.Values {
 
 // Start starts an agent's sandbox and main command.
 func (c *Client) Start(ctx context.Context, name string) (api.Agent, error) {
-	var out api.Agent
-	err := c.call(ctx, http.MethodPost, agentPath(name, "start"), nil, nil, &out)
-	return out, err
+	return fetch[api.Agent](ctx, c, http.MethodPost, agentPath(name, "start"), nil, nil)
 }
 
 // BringUp starts a stopped agent's sandbox, and runs nothing in it.
 func (c *Client) BringUp(ctx context.Context, name string) (api.Agent, error) {
-	var out api.Agent
-	err := c.call(ctx, http.MethodPost, agentPath(name, "start"), url.Values{"idle": {"1"}}, nil, &out)
-	return out, err
+	return fetch[api.Agent](ctx, c, http.MethodPost, agentPath(name, "start"), url.Values{"idle": {"1"}}, nil)
 }
 
 // ForceStart is Start even if the machine has no room for the agent.
 func (c *Client) ForceStart(ctx context.Context, name string) (api.Agent, error) {
-	var out api.Agent
-	err := c.call(ctx, http.MethodPost, agentPath(name, "start"), url.Values{"force": {"1"}}, nil, &out)
-	return out, err
+	return fetch[api.Agent](ctx, c, http.MethodPost, agentPath(name, "start"), url.Values{"force": {"1"}}, nil)
 }
 
 // Stop ends an agent's processes; its work stays.
 func (c *Client) Stop(ctx context.Context, name string) (api.Agent, error) {
-	var out api.Agent
-	err := c.call(ctx, http.MethodPost, agentPath(name, "stop"), nil, nil, &out)
-	return out, err
+	return fetch[api.Agent](ctx, c, http.MethodPost, agentPath(name, "stop"), nil, nil)
 }
 
 // Run gives an agent a task.
 func (c *Client) Run(ctx context.Context, name string, req api.RunRequest) (api.Task, error) {
-	var out api.Task
-	err := c.call(ctx, http.MethodPost, agentPath(name, "run"), nil, req, &out)
-	return out, err
+	return fetch[api.Task](ctx, c, http.MethodPost, agentPath(name, "run"), nil, req)
 }
 
 // Send types a text into an agent's program.
 func (c *Client) Send(ctx context.Context, name string, req api.SendRequest) (api.Task, error) {
-	var out api.Task
-	err := c.call(ctx, http.MethodPost, agentPath(name, "send"), nil, req, &out)
-	return out, err
+	return fetch[api.Task](ctx, c, http.MethodPost, agentPath(name, "send"), nil, req)
 }
 
 // Broadcast sends a text to every running agent.
 func (c *Client) Broadcast(ctx context.Context, req api.BroadcastRequest) (api.BroadcastResponse, error) {
-	var out api.BroadcastResponse
-	err := c.call(ctx, http.MethodPost, "/v1/broadcast", nil, req, &out)
-	return out, err
+	return fetch[api.BroadcastResponse](ctx, c, http.MethodPost, "/v1/broadcast", nil, req)
 }
 
 // Merge brings an agent's branch to the target branch.
 func (c *Client) Merge(ctx context.Context, name string, req api.MergeRequest) (api.MergeResponse, error) {
-	var out api.MergeResponse
-	err := c.call(ctx, http.MethodPost, agentPath(name, "merge"), nil, req, &out)
-	return out, err
+	return fetch[api.MergeResponse](ctx, c, http.MethodPost, agentPath(name, "merge"), nil, req)
 }
 
 // Pull pushes an agent's branch and opens a pull request.
 func (c *Client) Pull(ctx context.Context, name string, req api.PullRequest) (api.PullResponse, error) {
-	var out api.PullResponse
-	err := c.call(ctx, http.MethodPost, agentPath(name, "pull-request"), nil, req, &out)
-	return out, err
+	return fetch[api.PullResponse](ctx, c, http.MethodPost, agentPath(name, "pull-request"), nil, req)
 }
 
 // Discard removes an agent and its branch after saving the work, with ignored also ignored files.
 func (c *Client) Discard(ctx context.Context, name string, ignored bool) (api.RemoveResponse, error) {
-	var out api.RemoveResponse
-	err := c.call(ctx, http.MethodPost, agentPath(name, "discard"), keepIgnored(ignored), nil, &out)
-	return out, err
+	return fetch[api.RemoveResponse](ctx, c, http.MethodPost, agentPath(name, "discard"), keepIgnored(ignored), nil)
 }
 
 // Logs opens the output of an agent's main command: the last lines, and with follow new output,
@@ -262,16 +236,12 @@ func (c *Client) EndLeftovers(ctx context.Context, name string) (api.Leftovers, 
 
 // Policy returns an agent's path rules.
 func (c *Client) Policy(ctx context.Context, name string) (api.Policy, error) {
-	var out api.Policy
-	err := c.call(ctx, http.MethodGet, agentPath(name, "policy"), nil, nil, &out)
-	return out, err
+	return fetch[api.Policy](ctx, c, http.MethodGet, agentPath(name, "policy"), nil, nil)
 }
 
 // Where returns the path of an agent's own socket.
 func (c *Client) Where(ctx context.Context, name string) (api.Attach, error) {
-	var out api.Attach
-	err := c.call(ctx, http.MethodGet, agentPath(name, "attach"), nil, nil, &out)
-	return out, err
+	return fetch[api.Attach](ctx, c, http.MethodGet, agentPath(name, "attach"), nil, nil)
 }
 
 // Types lists the base types and whether they can be used here.

@@ -113,6 +113,13 @@ func (c *Client) call(ctx context.Context, method, path string, query url.Values
 	return c.decode(ctx, resp, out)
 }
 
+// fetch is call for an answer of one type.
+func fetch[T any](ctx context.Context, c *Client, method, path string, query url.Values, in any) (T, error) {
+	var out T
+	err := c.call(ctx, method, path, query, in, &out)
+	return out, err
+}
+
 func (c *Client) decode(ctx context.Context, resp *http.Response, out any) error {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err != nil {

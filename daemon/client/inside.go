@@ -35,23 +35,17 @@ type InsideStatus struct {
 
 // Status returns who the agent is and where its files are.
 func (i *Inside) Status(ctx context.Context) (InsideStatus, error) {
-	var out InsideStatus
-	err := i.c.call(ctx, http.MethodGet, "/v1/status", nil, nil, &out)
-	return out, err
+	return fetch[InsideStatus](ctx, i.c, http.MethodGet, "/v1/status", nil, nil)
 }
 
 // Held lists the agent's own locks, with their waiters.
 func (i *Inside) Held(ctx context.Context) (api.InsideLocks, error) {
-	var out api.InsideLocks
-	err := i.c.call(ctx, http.MethodGet, "/v1/held", nil, nil, &out)
-	return out, err
+	return fetch[api.InsideLocks](ctx, i.c, http.MethodGet, "/v1/held", nil, nil)
 }
 
 // Lock takes a lock in the agent's name.
 func (i *Inside) Lock(ctx context.Context, req api.LockRequest) (api.Lock, error) {
-	var out api.Lock
-	err := i.c.call(ctx, http.MethodPost, "/v1/lock", nil, req, &out)
-	return out, err
+	return fetch[api.Lock](ctx, i.c, http.MethodPost, "/v1/lock", nil, req)
 }
 
 // Unlock releases a lock of the agent.
@@ -61,23 +55,17 @@ func (i *Inside) Unlock(ctx context.Context, req api.LockRequest) error {
 
 // Wait returns when the agent's turn for a path has come; TIMEOUT if it does not.
 func (i *Inside) Wait(ctx context.Context, req api.WaitRequest) (api.WaitResponse, error) {
-	var out api.WaitResponse
-	err := i.c.call(ctx, http.MethodPost, "/v1/wait", nil, req, &out)
-	return out, err
+	return fetch[api.WaitResponse](ctx, i.c, http.MethodPost, "/v1/wait", nil, req)
 }
 
 // Done ends the agent's task at the agent's request.
 func (i *Inside) Done(ctx context.Context, req api.DoneRequest) (api.DoneResponse, error) {
-	var out api.DoneResponse
-	err := i.c.call(ctx, http.MethodPost, "/v1/done", nil, req, &out)
-	return out, err
+	return fetch[api.DoneResponse](ctx, i.c, http.MethodPost, "/v1/done", nil, req)
 }
 
 // Ask asks for a permission and waits for the answer.
 func (i *Inside) Ask(ctx context.Context, req api.PermissionRequest) (api.PermissionResponse, error) {
-	var out api.PermissionResponse
-	err := i.c.call(ctx, http.MethodPost, "/v1/permission_request", nil, req, &out)
-	return out, err
+	return fetch[api.PermissionResponse](ctx, i.c, http.MethodPost, "/v1/permission_request", nil, req)
 }
 
 // StatusUpdate reports how the agent gets on.
@@ -87,16 +75,12 @@ func (i *Inside) StatusUpdate(ctx context.Context, req api.StatusUpdate) error {
 
 // TaskComplete ends the agent's task, as Done.
 func (i *Inside) TaskComplete(ctx context.Context, req api.TaskComplete) (api.DoneResponse, error) {
-	var out api.DoneResponse
-	err := i.c.call(ctx, http.MethodPost, "/v1/task_complete", nil, req, &out)
-	return out, err
+	return fetch[api.DoneResponse](ctx, i.c, http.MethodPost, "/v1/task_complete", nil, req)
 }
 
 // Workers makes a request about workers of the agent.
 func (i *Inside) Workers(ctx context.Context, req api.WorkersRequest) (api.WorkersResponse, error) {
-	var out api.WorkersResponse
-	err := i.c.call(ctx, http.MethodPost, "/v1/workers", nil, req, &out)
-	return out, err
+	return fetch[api.WorkersResponse](ctx, i.c, http.MethodPost, "/v1/workers", nil, req)
 }
 
 // Why returns the agent's last refusals.

@@ -35,9 +35,7 @@ func (c *Client) Conflicts(ctx context.Context, workspace string) ([]api.Conflic
 
 // Lock takes an explicit lock.
 func (c *Client) Lock(ctx context.Context, req api.LockRequest) (api.Lock, error) {
-	var out api.Lock
-	err := c.call(ctx, http.MethodPost, "/v1/locks", nil, req, &out)
-	return out, err
+	return fetch[api.Lock](ctx, c, http.MethodPost, "/v1/locks", nil, req)
 }
 
 // Unlock releases a lock.
@@ -56,9 +54,7 @@ func (c *Client) Ports(ctx context.Context) ([]api.PortMapping, error) {
 
 // AddPort maps a port of an agent to the host, or a range of them.
 func (c *Client) AddPort(ctx context.Context, req api.PortRequest) (api.PortsAdded, error) {
-	var out api.PortsAdded
-	err := c.call(ctx, http.MethodPost, "/v1/ports", nil, req, &out)
-	return out, err
+	return fetch[api.PortsAdded](ctx, c, http.MethodPost, "/v1/ports", nil, req)
 }
 
 // RemovePort removes the map of an agent's port, or those of a range if last

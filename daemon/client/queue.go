@@ -24,9 +24,7 @@ func (c *Client) Queues(ctx context.Context, workspace string) ([]api.Queue, err
 
 // Enqueue puts an agent in the merge queue and does not wait.
 func (c *Client) Enqueue(ctx context.Context, req api.QueueRequest) (api.QueueEntry, error) {
-	var out api.QueueEntry
-	err := c.call(ctx, http.MethodPost, "/v1/queue", nil, req, &out)
-	return out, err
+	return fetch[api.QueueEntry](ctx, c, http.MethodPost, "/v1/queue", nil, req)
 }
 
 // Prioritize gives an agent in the merge queue another priority.
@@ -41,30 +39,22 @@ func (c *Client) Dequeue(ctx context.Context, agent string) error {
 
 // Revert takes an agent's merge back.
 func (c *Client) Revert(ctx context.Context, name string, req api.RevertRequest) (api.RevertResponse, error) {
-	var out api.RevertResponse
-	err := c.call(ctx, http.MethodPost, agentPath(name, "revert"), nil, req, &out)
-	return out, err
+	return fetch[api.RevertResponse](ctx, c, http.MethodPost, agentPath(name, "revert"), nil, req)
 }
 
 // Restore brings a removed agent back.
 func (c *Client) Restore(ctx context.Context, name string, req api.RestoreRequest) (api.Agent, error) {
-	var out api.Agent
-	err := c.call(ctx, http.MethodPost, agentPath(name, "restore"), nil, req, &out)
-	return out, err
+	return fetch[api.Agent](ctx, c, http.MethodPost, agentPath(name, "restore"), nil, req)
 }
 
 // Commit commits what an agent has in no commit.
 func (c *Client) Commit(ctx context.Context, name string, req api.CommitRequest) (api.CommitResponse, error) {
-	var out api.CommitResponse
-	err := c.call(ctx, http.MethodPost, agentPath(name, "commit"), nil, req, &out)
-	return out, err
+	return fetch[api.CommitResponse](ctx, c, http.MethodPost, agentPath(name, "commit"), nil, req)
 }
 
 // Rebase merges the target into an agent's branch, in its worktree.
 func (c *Client) Rebase(ctx context.Context, name string) (api.RebaseResponse, error) {
-	var out api.RebaseResponse
-	err := c.call(ctx, http.MethodPost, agentPath(name, "rebase"), nil, nil, &out)
-	return out, err
+	return fetch[api.RebaseResponse](ctx, c, http.MethodPost, agentPath(name, "rebase"), nil, nil)
 }
 
 // Diff opens the patch of what an agent changed.
@@ -80,14 +70,10 @@ func (c *Client) Diff(ctx context.Context, name string, req api.DiffRequest) (io
 
 // GC removes what was put aside long ago.
 func (c *Client) GC(ctx context.Context, req api.GCRequest) (api.GCResponse, error) {
-	var out api.GCResponse
-	err := c.call(ctx, http.MethodPost, "/v1/gc", nil, req, &out)
-	return out, err
+	return fetch[api.GCResponse](ctx, c, http.MethodPost, "/v1/gc", nil, req)
 }
 
 // Rework gives the task to resolve an agent's failed merge to a new agent, or to the agent itself.
 func (c *Client) Rework(ctx context.Context, agent string, req api.ReworkRequest) (api.MergeSignal, error) {
-	var out api.MergeSignal
-	err := c.call(ctx, http.MethodPost, "/v1/queue/"+url.PathEscape(agent)+"/rework", nil, req, &out)
-	return out, err
+	return fetch[api.MergeSignal](ctx, c, http.MethodPost, "/v1/queue/"+url.PathEscape(agent)+"/rework", nil, req)
 }

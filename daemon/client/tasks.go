@@ -48,23 +48,17 @@ func (c *Client) Task(ctx context.Context, id string, wait time.Duration) (api.T
 	if wait > 0 {
 		query.Set("wait", strconv.Itoa(max(int(wait/time.Second), 1)))
 	}
-	var out api.Task
-	err := c.call(ctx, http.MethodGet, taskPath(id), query, nil, &out)
-	return out, err
+	return fetch[api.Task](ctx, c, http.MethodGet, taskPath(id), query, nil)
 }
 
 // CancelTask ends a task that runs, and drops one that waits.
 func (c *Client) CancelTask(ctx context.Context, id string) (api.Task, error) {
-	var out api.Task
-	err := c.call(ctx, http.MethodPost, taskPath(id, "cancel"), nil, nil, &out)
-	return out, err
+	return fetch[api.Task](ctx, c, http.MethodPost, taskPath(id, "cancel"), nil, nil)
 }
 
 // RetryTask gives a task to its agent once more.
 func (c *Client) RetryTask(ctx context.Context, id string) (api.Task, error) {
-	var out api.Task
-	err := c.call(ctx, http.MethodPost, taskPath(id, "retry"), nil, nil, &out)
-	return out, err
+	return fetch[api.Task](ctx, c, http.MethodPost, taskPath(id, "retry"), nil, nil)
 }
 
 // TaskOutput is what a task printed, as far as it is kept.

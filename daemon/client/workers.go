@@ -12,9 +12,7 @@ import (
 
 // Delegate makes a worker and gives it a task.
 func (c *Client) Delegate(ctx context.Context, req api.DelegateRequest) (api.Worker, error) {
-	var out api.Worker
-	err := c.call(ctx, http.MethodPost, "/v1/workers", nil, req, &out)
-	return out, err
+	return fetch[api.Worker](ctx, c, http.MethodPost, "/v1/workers", nil, req)
 }
 
 // Workers lists the workers of a workspace, or all if it is empty, removed ones too.
@@ -37,21 +35,15 @@ func (c *Client) Worker(ctx context.Context, id string, wait time.Duration) (api
 	if wait > 0 {
 		query.Set("wait", strconv.Itoa(max(int(wait/time.Second), 1)))
 	}
-	var out api.Worker
-	err := c.call(ctx, http.MethodGet, "/v1/workers/"+url.PathEscape(id), query, nil, &out)
-	return out, err
+	return fetch[api.Worker](ctx, c, http.MethodGet, "/v1/workers/"+url.PathEscape(id), query, nil)
 }
 
 // CancelWorker ends a worker's task.
 func (c *Client) CancelWorker(ctx context.Context, id string) (api.Worker, error) {
-	var out api.Worker
-	err := c.call(ctx, http.MethodPost, "/v1/workers/"+url.PathEscape(id)+"/cancel", nil, nil, &out)
-	return out, err
+	return fetch[api.Worker](ctx, c, http.MethodPost, "/v1/workers/"+url.PathEscape(id)+"/cancel", nil, nil)
 }
 
 // CleanupWorkers removes workers whose task has ended.
 func (c *Client) CleanupWorkers(ctx context.Context, req api.CleanupRequest) (api.CleanupResponse, error) {
-	var out api.CleanupResponse
-	err := c.call(ctx, http.MethodPost, "/v1/workers/cleanup", nil, req, &out)
-	return out, err
+	return fetch[api.CleanupResponse](ctx, c, http.MethodPost, "/v1/workers/cleanup", nil, req)
 }

@@ -12,16 +12,12 @@ import (
 
 // Status returns the daemon's state.
 func (c *Client) Status(ctx context.Context) (api.DaemonStatus, error) {
-	var out api.DaemonStatus
-	err := c.call(ctx, http.MethodGet, "/v1/status", nil, nil, &out)
-	return out, err
+	return fetch[api.DaemonStatus](ctx, c, http.MethodGet, "/v1/status", nil, nil)
 }
 
 // Doctor returns what the machine supports, and what is missing.
 func (c *Client) Doctor(ctx context.Context) (api.DoctorReport, error) {
-	var out api.DoctorReport
-	err := c.call(ctx, http.MethodGet, "/v1/doctor", nil, nil, &out)
-	return out, err
+	return fetch[api.DoctorReport](ctx, c, http.MethodGet, "/v1/doctor", nil, nil)
 }
 
 // Health returns nil if polisd answers and is well.
@@ -36,9 +32,7 @@ func (c *Client) Metrics(ctx context.Context) (io.ReadCloser, error) {
 
 // Top measures what every living agent uses.
 func (c *Client) Top(ctx context.Context) (api.Top, error) {
-	var out api.Top
-	err := c.call(ctx, http.MethodGet, "/v1/top", nil, nil, &out)
-	return out, err
+	return fetch[api.Top](ctx, c, http.MethodGet, "/v1/top", nil, nil)
 }
 
 // Workspaces lists the repositories under polis.
@@ -91,21 +85,15 @@ func (c *Client) Down(ctx context.Context, name string, req api.DownRequest) (ap
 
 // OpenAPI is the daemon's description of its API as OpenAPI 3.0, in JSON.
 func (c *Client) OpenAPI(ctx context.Context) ([]byte, error) {
-	var out json.RawMessage
-	err := c.call(ctx, http.MethodGet, "/v1/openapi.json", nil, nil, &out)
-	return out, err
+	return fetch[json.RawMessage](ctx, c, http.MethodGet, "/v1/openapi.json", nil, nil)
 }
 
 // LastPatrol is the last cycle of the patrol; its time is zero if there was none.
 func (c *Client) LastPatrol(ctx context.Context) (api.PatrolReport, error) {
-	var out api.PatrolReport
-	err := c.call(ctx, http.MethodGet, "/v1/patrol", nil, nil, &out)
-	return out, err
+	return fetch[api.PatrolReport](ctx, c, http.MethodGet, "/v1/patrol", nil, nil)
 }
 
 // Patrol does a cycle of the patrol now. With a dry run nothing is done about what it finds.
 func (c *Client) Patrol(ctx context.Context, req api.PatrolRequest) (api.PatrolReport, error) {
-	var out api.PatrolReport
-	err := c.call(ctx, http.MethodPost, "/v1/patrol", nil, req, &out)
-	return out, err
+	return fetch[api.PatrolReport](ctx, c, http.MethodPost, "/v1/patrol", nil, req)
 }
