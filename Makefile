@@ -19,8 +19,8 @@ BIN     := bin
 PKGS    ?= ./...
 # Two packages at a time: kernel tests share two cores and one FUSE.
 PAR     ?= 2
-# Tests with daemons of their own mostly wait: two of them at a time.
-SIDES   ?= 2
+# Tests with daemons of their own mostly wait: three of them at a time.
+SIDES   ?= 3
 FUZZTIME ?= 10s
 
 .PHONY: help
@@ -53,7 +53,7 @@ units: ## the packages' own tests with the race detector, against the real kerne
 
 .PHONY: e2e
 e2e: build ## the programs end to end, without and under systemd
-	POLIS_BIN=$(CURDIR)/$(BIN) scripts/leakcheck run $(GO) run ./e2e/gotest -sides $(SIDES) -tags '$(TAGS)' -count=1 -timeout 40m ./e2e
+	POLIS_BIN=$(CURDIR)/$(BIN) scripts/leakcheck run $(GO) run ./e2e/gotest -sides $(SIDES) -tags '$(TAGS)' -count=1 -timeout 10m ./e2e
 	POLIS_BIN=$(CURDIR)/$(BIN) scripts/leakcheck run $(GOTEST) -timeout 10m ./e2e/systemd
 
 # Without @latest npm takes older programs where Node is older than the newest want.

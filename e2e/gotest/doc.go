@@ -5,6 +5,9 @@
 // program and does not find it has tested nothing.
 //
 // It owns no test and sets no option: its arguments go to go test as they are. With "-sides N"
-// before them, which needs one package as the last argument, N calls of go test each run a part of
-// its tests at the same time: tests that mostly wait need half as long.
+// before them it builds the tests of the one package that is the last argument, and runs N of them
+// at the same time, each in a process of its own with the timeout given: tests that mostly wait need
+// a part of the time, and one that panics ends no other. The package's testdata/order.txt names
+// those that begin first, because they take long, and those that run alone at the end, because they
+// measure what things cost.
 package main

@@ -25,21 +25,50 @@ func main() {
 func run(args []string, out io.Writer) (int, error) {
 	// go test gets the signals of the terminal itself, and ends its tests.
 	signal.Ignore(syscall.SIGINT)
-	n, args, err := sidesOf(args)
+	sides, err := parseSides(args)
 	if err != nil {
 		return 2, err
 	}
-	calls, err := split(n, args)
-	if err != nil {
-		return 1, err
-	}
 	r := newReport(out)
-	failed, err := runSides(calls, r)
+	if sides != nil {
+		passed, err := sides.run(r)
+		if err != nil {
+			return 1, err
+		}
+		if !r.summary(os.Getenv("CI") != "") || !passed {
+			return 1, nil
+		}
+		return 0, nil
+	}
+	failed, err := goTest(args, r)
 	if err != nil {
 		return 1, err
 	}
 	ok := r.summary(os.Getenv("CI") != "")
 	return exitStatus(ok, failed), nil
+}
+
+// goTest runs go test into the report. It returns its failure if it failed.
+func goTest(args []string, r *report) (failed *exec.ExitError, err error) {
+	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
+	cmd.Stderr = os.Stderr
+	events, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return nil, err
+	}
+	readErr := r.read(events, "", &sync.Mutex{})
+	if readErr != nil {
+		readErr = fmt.Errorf("read the events of go test: %w", readErr)
+		_, _ = io.Copy(io.Discard, events) //nolint:errcheck // so that it can end
+	}
+	waitErr := cmd.Wait()
+	if errors.As(waitErr, &failed) {
+		waitErr = nil
+	}
+	return failed, errors.Join(readErr, waitErr)
 }
 
 // exitStatus is that of go test, or 1 if it is content and the summary is not.
@@ -54,8 +83,9 @@ func exitStatus(ok bool, failed *exec.ExitError) int {
 }
 
 // read takes events until the end, with mu held for each. A line that is no event is of the go
-// command and is printed. side is appended to the names of packages.
-func (r *report) read(from io.Reader, side string, mu sync.Locker) error {
+// command and is printed. process is appended to the name of the package in what is of no test, so
+// that processes of one package can be read at the same time.
+func (r *report) read(from io.Reader, process string, mu sync.Locker) error {
 	lines := bufio.NewReader(from)
 	for {
 		line, err := lines.ReadBytes('\n')
@@ -65,8 +95,8 @@ func (r *report) read(from io.Reader, side string, mu sync.Locker) error {
 			if json.Unmarshal(line, &e) != nil {
 				_, _ = r.out.Write(line)
 			} else {
-				if e.Package != "" {
-					e.Package += side
+				if e.Package != "" && e.Test == "" {
+					e.Package += process
 				}
 				r.add(e)
 			}

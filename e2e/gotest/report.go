@@ -34,10 +34,12 @@ type report struct {
 	failed  []string
 	passed  int
 	ended   map[string]bool // packages that came to an end
+	sided   bool            // a package is many processes, see endProcess
+	results map[key]string
 }
 
 func newReport(out io.Writer) *report {
-	return &report{out: out, output: map[key]*strings.Builder{}, cut: map[key]bool{}, ended: map[string]bool{}}
+	return &report{out: out, output: map[key]*strings.Builder{}, cut: map[key]bool{}, ended: map[string]bool{}, results: map[key]string{}}
 }
 
 func (r *report) add(e event) {
@@ -69,6 +71,10 @@ func (r *report) hold(k key, text string) {
 }
 
 func (r *report) end(k key, e event) {
+	r.results[k] = e.Action
+	if k.test == "" && r.sided {
+		return // endProcess ends it
+	}
 	text := r.output[k]
 	delete(r.output, k)
 	name := k.pkg
@@ -76,13 +82,7 @@ func (r *report) end(k key, e event) {
 		name += " " + k.test
 	}
 	if e.Action == "fail" {
-		if text != nil {
-			fmt.Fprint(r.out, text.String())
-		}
-		if r.cut[k] {
-			fmt.Fprintf(r.out, "gotest: the output of %s was longer than %d bytes and is cut\n", name, keep)
-		}
-		r.failed = append(r.failed, name)
+		r.fail(k, text, name)
 	}
 	switch {
 	case k.test == "":
@@ -96,6 +96,42 @@ func (r *report) end(k key, e event) {
 			fmt.Fprintf(r.out, "     %s %.1fs\n", k.test, e.Elapsed)
 		}
 	}
+}
+
+// fail prints what a test wrote and counts its failure.
+func (r *report) fail(k key, text *strings.Builder, name string) {
+	if text != nil {
+		fmt.Fprint(r.out, text.String())
+	}
+	if r.cut[k] {
+		fmt.Fprintf(r.out, "gotest: the output of %s was longer than %d bytes and is cut\n", name, keep)
+	}
+	r.failed = append(r.failed, name)
+}
+
+// endProcess ends a process that ran one test of a package, and reports whether all is well with
+// it. err is how the process ended. Its own output has the test's name after the package's.
+func (r *report) endProcess(pkg, test string, err error) bool {
+	before := len(r.failed)
+	for k, text := range r.output {
+		if k.pkg == pkg && (k.test == test || strings.HasPrefix(k.test, test+"/")) {
+			r.fail(k, text, pkg+" "+k.test+" (did not end)")
+			delete(r.output, k)
+		}
+	}
+	own := key{pkg: pkg + " " + test}
+	text := r.output[own]
+	delete(r.output, own)
+	switch result := r.results[key{pkg, test}]; {
+	case result == "fail" || len(r.failed) > before:
+	case result == "":
+		r.fail(own, text, pkg+" "+test+" (did not run)")
+	case err != nil:
+		r.fail(own, text, fmt.Sprintf("%s %s (its process: %v)", pkg, test, err))
+	default:
+		return true
+	}
+	return false
 }
 
 // reason is the last line a skipped test said, which is why it was skipped.

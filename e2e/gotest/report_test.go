@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -86,51 +85,128 @@ func TestRunsGoTest(t *testing.T) {
 	}
 }
 
-// TestSidesRunEveryTestOnce: at the same time, which two tests that wait for each other show.
-func TestSidesRunEveryTestOnce(t *testing.T) {
+// sidesModule makes a module and enters it. Its tests A and B wait for each other, and C does what
+// the file "how" says.
+func sidesModule(t *testing.T) (write func(file, text string)) {
 	dir := t.TempDir()
-	write := func(file, text string) {
+	write = func(file, text string) {
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, file)), 0o700))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600))
 	}
-	const meet = `package m
+	write("go.mod", "module m\n")
+	write("m_test.go", `package m
 import ("os"; "testing"; "time")
-func meet(t *testing.T, me, other string) {
-	if _, err := os.Stat(me); err == nil { t.Fatal("run twice") }
-	if err := os.WriteFile(me, nil, 0o600); err != nil { t.Fatal(err) }
+func await(t *testing.T, other string) {
 	for i := 0; i < 6000; i++ {
 		if _, err := os.Stat(other); err == nil { return }
 		time.Sleep(10*time.Millisecond)
 	}
 	t.Fatal("the other does not run")
 }
-func TestA(t *testing.T) { meet(t, "a", "b") }
-func TestB(t *testing.T) { meet(t, "b", "a") }
-func TestC(t *testing.T) { %s }
-`
-	write("go.mod", "module m\n")
-	t.Chdir(dir)
-	for body, code := range map[string]int{"": 0, `t.Error("no good")`: 1, `os.Exit(0)`: 1} {
-		write("m_test.go", strings.ReplaceAll(meet, "%s", body))
+func begin(t *testing.T, me string) {
+	f, err := os.OpenFile(me, os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil { t.Fatal("run twice", err) }
+	f.Close()
+}
+func TestA(t *testing.T) { begin(t, "a"); await(t, "b") }
+func TestB(t *testing.T) { begin(t, "b"); await(t, "a") }
+func TestC(t *testing.T) {
+	begin(t, "c")
+	how, _ := os.ReadFile("how")
+	switch string(how) {
+	case "fail": t.Error("no good")
+	case "skip": t.Skip("not here")
+	case "exit": os.Exit(0)
+	case "exit 3": os.Exit(3)
+	case "panic": panic("oh")
+	case "panic in a part": t.Run("part", func(*testing.T) { panic("oh") })
+	case "hang": time.Sleep(time.Hour)
+	case "fail at the end": t.Cleanup(func() { t.Error("left behind") })
+	case "last":
 		for _, f := range []string{"a", "b"} {
-			_ = os.Remove(filepath.Join(dir, f)) //nolint:errcheck // of the round before
-		}
-		var out bytes.Buffer
-		got, err := run([]string{"-sides", "2", "-count=1", "."}, &out)
-		require.NoError(t, err)
-		require.Equal(t, code, got, out.String())
-		require.Contains(t, out.String(), "m (2 of 2)")
-		if code == 0 {
-			require.Contains(t, out.String(), "3 passed, 0 failed, 0 skipped")
+			if _, err := os.Stat(f); err != nil { t.Fatal("before the others") }
 		}
 	}
-	write("m_test.go", strings.ReplaceAll(meet, "%s", `t.Error("not asked for")`))
-	require.NoError(t, errors.Join(os.Remove("a"), os.Remove("b")))
-	var out bytes.Buffer
-	got, err := run([]string{"-sides", "2", "-run", "^Test[AB]$", "-count=1", "."}, &out)
+}
+`)
+	t.Chdir(dir)
+	t.Setenv("GOWORK", "off")
+	t.Setenv("GOFLAGS", "")
+	return write
+}
+
+// TestSidesRunEveryTestOnce: at the same time, which two tests that wait for each other show.
+func TestSidesRunEveryTestOnce(t *testing.T) {
+	write := sidesModule(t)
+	built, err := parseSides([]string{"-sides", "2", "."})
 	require.NoError(t, err)
-	require.Zero(t, got, out.String())
-	for _, args := range [][]string{{"-sides"}, {"-sides", "2"}, {"-sides", "none", "."}, {"-sides", "0", "."}} {
-		_, err := run(args, &bytes.Buffer{})
+	p, err := built.buildIn(t.TempDir())
+	require.NoError(t, err)
+	for name, c := range map[string]struct {
+		how, args string
+		ok        bool
+		want      []string
+	}{
+		"all pass":              {args: "-count=1 -timeout 2m", ok: true, want: []string{"(2 of 2)", "3 passed, 0 failed, 0 skipped"}},
+		"one fails":             {how: "fail", want: []string{"no good", "FAILED: m TestC", "2 passed, 1 failed"}},
+		"one is skipped":        {how: "skip", ok: true, want: []string{"m TestC", "not here", "2 passed, 0 failed, 1 skipped"}},
+		"one ends the process":  {how: "exit", want: []string{"FAILED: m TestC", "2 passed, 1 failed"}},
+		"one fails the process": {how: "exit 3", want: []string{"FAILED: m TestC", "2 passed, 1 failed"}},
+		"one panics":            {how: "panic", want: []string{"panic: oh", "FAILED: m TestC", "2 passed, 1 failed"}},
+		"a part of one panics":  {how: "panic in a part", want: []string{"panic: oh", "FAILED: m TestC/part"}},
+		"one does not end":      {how: "hang", args: "-timeout=2s", want: []string{"panic: test timed out after 2s", "FAILED: m TestC"}},
+		"one fails as it ends":  {how: "fail at the end", want: []string{"left behind", "FAILED: m TestC"}},
+		"those asked for":       {how: "fail", args: "-run ^Test[AB]$", ok: true, want: []string{"2 passed, 0 failed"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, f := range []string{"a", "b", "c"} {
+				_ = os.Remove(f) //nolint:errcheck // of the round before
+			}
+			write("how", c.how)
+			s, err := parseSides(append(append([]string{"-sides", "2"}, strings.Fields(c.args)...), "."))
+			require.NoError(t, err)
+			var out bytes.Buffer
+			r := newReport(&out)
+			passed, err := s.runTests(r, p)
+			require.NoError(t, err)
+			require.Equal(t, c.ok, passed, out.String())
+			require.Equal(t, c.ok, r.summary(false), out.String())
+			for _, w := range c.want {
+				require.Contains(t, out.String(), w)
+			}
+		})
+	}
+	_, err = p.tests("^TestX$")
+	require.Error(t, err)
+	for _, args := range [][]string{{"-sides"}, {"-sides", "2"}, {"-sides", "none", "."}, {"-sides", "0", "."}, {"-sides", "2", "-fuzz", "x", "."}, {"-sides", "2", "-run", "."}, {"-sides", "2", "-timeout", "0", "."}} {
+		_, err := parseSides(args)
 		require.Error(t, err, args)
+	}
+}
+
+// TestOrderOfTests: a test that runs alone begins when the others have ended.
+func TestOrderOfTests(t *testing.T) {
+	write := sidesModule(t)
+	write("how", "last")
+	write("testdata/order.txt", "# why\nfirst TestB\nalone TestC\n")
+	t.Setenv("CI", "true")
+	var out bytes.Buffer
+	code, err := run([]string{"-sides", "3", "-count=1", "."}, &out)
+	require.NoError(t, err)
+	require.Zero(t, code, out.String())
+	require.Contains(t, out.String(), "(1 of 1)")
+	for args, code := range map[string]int{"-run ^TestX$ .": 1, "./missing": 1, "-fuzz x .": 2} {
+		got, err := run(append([]string{"-sides", "2"}, strings.Fields(args)...), &bytes.Buffer{})
+		require.Error(t, err, args)
+		require.Equal(t, code, got, args)
+	}
+
+	together, last := order{first: []string{"D", "B"}, alone: []string{"A"}}.apply([]string{"A", "B", "C", "D"})
+	require.Equal(t, []string{"D", "B", "C"}, together)
+	require.Equal(t, []string{"A"}, last)
+	for _, text := range []string{"alone TestGone", "last TestC", "TestC", "first"} {
+		write("testdata/order.txt", text+"\n")
+		_, err := readOrder("testdata/order.txt", []string{"TestC"})
+		require.Error(t, err, text)
 	}
 }

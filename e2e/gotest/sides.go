@@ -2,107 +2,210 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 )
 
-// sidesOf takes "-sides N" off the arguments. The default is 1.
-func sidesOf(args []string) (n int, rest []string, err error) {
+// sided is a run of one package's tests, a process for each, several at a time.
+type sided struct {
+	sides   int
+	build   []string      // options of go test -c
+	test    []string      // options of the test program
+	which   string        // the tests
+	timeout time.Duration // of one test
+	pkg     string
+}
+
+// defaultTimeout is that of go test.
+const defaultTimeout = 10 * time.Minute
+
+// parseSides reads "-sides N OPTION... PACKAGE". It returns nil if args do not begin with -sides.
+func parseSides(args []string) (*sided, error) {
 	if len(args) == 0 || args[0] != "-sides" {
-		return 1, args, nil
+		return nil, nil
 	}
 	if len(args) < 3 {
-		return 0, nil, errors.New("-sides N must be followed by arguments of go test, of which the last is one package")
+		return nil, errors.New("-sides N must be followed by options of go test and one package")
 	}
-	if n, err = strconv.Atoi(args[1]); err != nil || n < 1 {
-		return 0, nil, fmt.Errorf("-sides %q is not a positive number", args[1])
+	n, err := strconv.Atoi(args[1])
+	if err != nil || n < 1 {
+		return nil, fmt.Errorf("-sides %q is not a positive number", args[1])
 	}
-	return n, args[2:], nil
-}
-
-// split divides the tests of the package that the last argument names among n calls of go test.
-// Neighbours go to different ones: tests that take long are often in one file.
-func split(n int, args []string) ([][]string, error) {
-	if n == 1 {
-		return [][]string{args}, nil
-	}
-	var out, errs bytes.Buffer
-	which := "^Test"
-	if i := slices.Index(args, "-run"); i >= 0 && i+1 < len(args)-1 {
-		which, args = args[i+1], slices.Delete(slices.Clone(args), i, i+2)
-	}
-	list := exec.Command("go", append([]string{"test", "-list", which}, args...)...)
-	list.Stdout, list.Stderr = &out, &errs
-	if err := list.Run(); err != nil {
-		return nil, fmt.Errorf("list the tests: %w\n%s%s", err, out.String(), errs.String())
-	}
-	parts := make([][]string, n)
-	at := 0
-	for line := range strings.Lines(out.String()) {
-		if name := strings.TrimSpace(line); strings.HasPrefix(name, "Test") {
-			parts[at%n] = append(parts[at%n], name)
-			at++
-		}
-	}
-	last := len(args) - 1
-	var calls [][]string
-	for _, p := range parts {
-		if len(p) > 0 {
-			calls = append(calls, append(append(append([]string{}, args[:last]...), "-run", "^("+strings.Join(p, "|")+")$"), args[last]))
-		}
-	}
-	if calls == nil {
-		return nil, fmt.Errorf("%s has no tests", args[last])
-	}
-	return calls, nil
-}
-
-// runSides runs the calls at the same time, into one report. It returns the failure of one that
-// failed.
-func runSides(calls [][]string, r *report) (failed *exec.ExitError, err error) {
-	var mu sync.Mutex
-	var errs []error
-	var wg sync.WaitGroup
-	for i, args := range calls {
-		cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
-		cmd.Stderr = os.Stderr
-		events, err := cmd.StdoutPipe()
-		if err == nil {
-			err = cmd.Start()
-		}
-		if err != nil {
-			mu.Lock()
-			errs = append(errs, err)
-			mu.Unlock()
-			break // those that run are waited for
-		}
-		side := ""
-		if len(calls) > 1 {
-			side = fmt.Sprintf(" (%d of %d)", i+1, len(calls))
-		}
-		wg.Go(func() {
-			readErr := r.read(events, side, &mu)
-			if readErr != nil {
-				readErr = fmt.Errorf("read the events of go test: %w", readErr)
-				_, _ = io.Copy(io.Discard, events) //nolint:errcheck // so that it can end
+	s := &sided{sides: n, which: "^Test", timeout: defaultTimeout, pkg: args[len(args)-1]}
+	for rest := args[2 : len(args)-1]; len(rest) > 0; rest = rest[1:] {
+		name, value, has := strings.Cut(rest[0], "=")
+		if !has && slices.Contains([]string{"-tags", "-run", "-count", "-timeout"}, name) {
+			if len(rest) == 1 {
+				return nil, fmt.Errorf("%s needs a value", name)
 			}
-			waitErr := cmd.Wait()
+			value, rest = rest[1], rest[1:]
+		}
+		switch name {
+		case "-tags":
+			s.build = append(s.build, "-tags", value)
+		case "-race":
+			s.build = append(s.build, name)
+		case "-short":
+			s.test = append(s.test, "-test.short")
+		case "-run":
+			s.which = value
+		case "-count":
+			s.test = append(s.test, "-test.count="+value)
+		case "-timeout":
+			if s.timeout, err = time.ParseDuration(value); err != nil || s.timeout <= 0 {
+				return nil, fmt.Errorf("-timeout %q is not a positive duration", value)
+			}
+		default:
+			return nil, fmt.Errorf("with -sides there is no option %s", name)
+		}
+	}
+	return s, nil
+}
+
+// program is a built test program.
+type program struct {
+	file, dir, pkg string
+	test2json      string
+}
+
+// run builds the package's tests and runs them. It reports whether all of them passed.
+func (s *sided) run(r *report) (bool, error) {
+	tmp, err := os.MkdirTemp("", "gotest-")
+	if err != nil {
+		return false, err
+	}
+	defer os.RemoveAll(tmp)
+	p, err := s.buildIn(tmp)
+	if err != nil {
+		return false, err
+	}
+	return s.runTests(r, p)
+}
+
+// buildIn builds the test program in a directory.
+func (s *sided) buildIn(tmp string) (program, error) {
+	p := program{file: filepath.Join(tmp, "test")}
+	if _, err := output("", "go", append(append([]string{"test", "-c", "-o", p.file}, s.build...), s.pkg)...); err != nil {
+		return p, err
+	}
+	where, err := output("", "go", append(append([]string{"list", "-f", "{{.Dir}}\n{{.ImportPath}}"}, s.build...), s.pkg)...)
+	if err != nil {
+		return p, err
+	}
+	p.dir, p.pkg, _ = strings.Cut(strings.TrimSpace(where), "\n")
+	p.test2json, err = output("", "go", "tool", "-n", "test2json")
+	p.test2json = strings.TrimSpace(p.test2json)
+	return p, err
+}
+
+// runTests runs the tests of a built program. It reports whether all of them passed.
+func (s *sided) runTests(r *report, p program) (bool, error) {
+	all, err := p.tests("^Test")
+	if err != nil {
+		return false, err
+	}
+	which, err := p.tests(s.which)
+	if err != nil {
+		return false, err
+	}
+	order, err := readOrder(filepath.Join(p.dir, "testdata", "order.txt"), all)
+	if err != nil {
+		return false, err
+	}
+	r.sided = true
+	together, alone := order.apply(which)
+	ok := s.queue(r, p, together, s.sides)
+	// A test of costs would measure its neighbours too.
+	return s.queue(r, p, alone, 1) && ok, nil
+}
+
+// tests lists the tests that match.
+func (p program) tests(which string) ([]string, error) {
+	out, err := output(p.dir, p.file, "-test.list", which)
+	if err != nil {
+		return nil, fmt.Errorf("list the tests: %w", err)
+	}
+	var names []string
+	for line := range strings.Lines(out) {
+		if name := strings.TrimSpace(line); strings.HasPrefix(name, "Test") {
+			names = append(names, name)
+		}
+	}
+	if names == nil {
+		return nil, fmt.Errorf("%s has no tests that match %s", p.pkg, which)
+	}
+	return names, nil
+}
+
+// queue runs tests on n sides: a side that has ended one takes the next. It reports whether all of
+// them passed.
+func (s *sided) queue(r *report, p program, tests []string, n int) bool {
+	next := make(chan string, len(tests))
+	for _, name := range tests {
+		next <- name
+	}
+	close(next)
+	var mu sync.Mutex
+	passed := true
+	var wg sync.WaitGroup
+	for i := range min(n, len(tests)) {
+		wg.Go(func() {
+			began, count := time.Now(), 0
+			for name := range next {
+				ok := s.one(r, p, name, &mu)
+				count++
+				mu.Lock()
+				passed = passed && ok
+				mu.Unlock()
+			}
 			mu.Lock()
 			defer mu.Unlock()
-			var exit *exec.ExitError
-			if errors.As(waitErr, &exit) {
-				failed, waitErr = exit, nil
-			}
-			errs = append(errs, readErr, waitErr)
+			fmt.Fprintf(r.out, "end  %s (%d of %d) %.1fs, %d tests\n", p.pkg, i+1, n, time.Since(began).Seconds(), count)
 		})
 	}
 	wg.Wait()
-	return failed, errors.Join(errs...)
+	return passed
+}
+
+// one runs a test in a process of its own, so that what ends the process ends no other test.
+func (s *sided) one(r *report, p program, name string, mu *sync.Mutex) bool {
+	// The test program ends itself after its timeout, and says where it was. A
+	// process that it left can hold its output open after that.
+	ctx, cancel := context.WithTimeout(context.Background(), s.timeout+time.Minute)
+	defer cancel()
+	args := append([]string{"-t", "-p", p.pkg, p.file, "-test.v=test2json", "-test.paniconexit0",
+		"-test.timeout=" + s.timeout.String(), "-test.run=^" + name + "$"}, s.test...)
+	cmd := exec.CommandContext(ctx, p.test2json, args...)
+	cmd.Dir, cmd.Stderr, cmd.WaitDelay = p.dir, os.Stderr, time.Second
+	events, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err == nil {
+		err = r.read(events, " "+name, mu)
+		err = errors.Join(err, cmd.Wait())
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	return r.endProcess(p.pkg, name, err)
+}
+
+// output runs a program and returns its standard output.
+func output(dir, name string, args ...string) (string, error) {
+	var out, errs bytes.Buffer
+	cmd := exec.Command(name, args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &errs
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("%s %s: %w\n%s%s", name, strings.Join(args, " "), err, out.String(), errs.String())
+	}
+	return out.String(), nil
 }
