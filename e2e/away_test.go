@@ -125,5 +125,5 @@ func TestAnAccessWaitsForPolisd(t *testing.T) {
 	require.Empty(t, glob(d.path("ws", ".polis", "worktrees", "alice", "new.txt")))
 	d.start()
 	d.sh("alice", "echo new > new.txt")
-	require.Equal(t, "alice", d.locks()["new.txt"].Holder, fmt.Sprint(d.locks()))
+	d.heldBy("alice", "new.txt")
 }

@@ -26,7 +26,8 @@ func (d *daemon) gitLocks() map[string]string {
 // keeps it open.
 func (d *daemon) holding(agent, file string) {
 	d.t.Helper()
-	d.sh(agent, "f=$(git rev-parse --git-common-dir)/"+file+`; setsid sh -c "exec 3>$f; echo \$\$ > \$HOME/holder; exec sleep 77777" >/dev/null 2>&1 </dev/null & sleep 0.5; kill -0 $(cat $HOME/holder)`)
+	d.sh(agent, "rm -f $HOME/holder; f=$(git rev-parse --git-common-dir)/"+file+`; setsid sh -c "exec 3>$f; echo \$\$ > \$HOME/holder; exec sleep 77777" >/dev/null 2>&1 </dev/null &
+for i in $(seq 3000); do test -s $HOME/holder && break; sleep 0.02; done; kill -0 $(cat $HOME/holder)`)
 }
 
 // TestGitLocksGoWithTheirFiles checks git's locks in the table while agents hold them, through

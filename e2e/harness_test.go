@@ -411,6 +411,13 @@ func (d *daemon) locks() map[string]api.Lock {
 	return m
 }
 
+// heldBy waits until an agent has the lease of a path. It is for a lease that is known to be taken:
+// its file is written, and only the list of leases may be late.
+func (d *daemon) heldBy(agent, path string) {
+	d.t.Helper()
+	d.eventually(agent+" to hold "+path, func() bool { return d.locks()[path].Holder == agent })
+}
+
 func (d *daemon) ports(agent string) map[int]api.PortMapping {
 	d.t.Helper()
 	var list struct{ Ports []api.PortMapping }

@@ -83,7 +83,7 @@ func TestAModelCallsPolisByMCP(t *testing.T) {
 	a, _ := d.agent("alice")
 	require.Contains(t, m.must("wait", map[string]any{"path": a.ProjectPath + "/main.txt"}), "main.txt is free")
 	require.Contains(t, m.must("lock", map[string]any{"path": "other.txt", "reason": "mine"}), "other.txt is locked for you")
-	require.Equal(t, "alice", d.locks()["other.txt"].Holder)
+	d.heldBy("alice", "other.txt")
 	m.must("unlock", map[string]any{"path": "other.txt"})
 	text, failed = m.call("lock", map[string]any{"path": "secret/a"})
 	require.True(t, failed)

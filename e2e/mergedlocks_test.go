@@ -29,6 +29,6 @@ func TestAMergedAgentGivesItsLeasesBackAtOnce(t *testing.T) {
 		a, ok := d.agent("alice")
 		return ok && a.Task != nil && a.Task.ID != first.Task.ID && strings.HasPrefix(a.Task.Result, "merged")
 	})
-	require.Equal(t, "alice", d.locks()["src/b.txt"].Holder)
+	d.heldBy("alice", "src/b.txt")
 	require.NotZero(t, d.exec("bob", "sh", "-c", "echo bob > src/b.txt").code)
 }

@@ -42,9 +42,10 @@ while True:
 // offend has an agent be all of them, each in the background.
 func (d *daemon) offend(agent string) {
 	d.t.Helper()
-	for _, o := range offenders {
+	for i, o := range offenders {
 		exec := func() result {
-			return d.ctlInput(o.script, "agents", "exec", agent, "--", "sh", "-c", "cat > $HOME/offence; setsid sh $HOME/offence >/dev/null 2>&1 </dev/null & sleep 0.2")
+			// Each has a file of its own: a shell reads its script while it runs.
+			return d.ctlInput(o.script, "agents", "exec", agent, "--", "sh", "-c", fmt.Sprintf("cat > $HOME/offence%[1]d; setsid sh $HOME/offence%[1]d >/dev/null 2>&1 </dev/null &", i))
 		}
 		r := exec()
 		// The one before can have used up the agent's memory: then what starts next is killed.

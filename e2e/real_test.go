@@ -65,7 +65,7 @@ with open("map.bin","wb") as f: f.write(b"\0"*65536)
 with open("map.bin","r+b") as f:
     m=mmap.mmap(f.fileno(),0); m[1000:1005]=b"hello"; m.flush(); m.close()
 assert open("map.bin","rb").read()[1000:1005]==b"hello"'`},
-		{"flock", "flock", `: > l; ( flock 9; sleep 1 ) 9>l & sleep 0.3; flock -n l true && exit 1; wait; flock -n l true`},
+		{"flock", "flock", `: > l; ( flock 9; : > $HOME/has; until test -e $HOME/over; do sleep 0.05; done ) 9>l & until test -e $HOME/has; do sleep 0.05; done; flock -n l true && exit 1; : > $HOME/over; wait; flock -n l true`},
 		{"fcntl locks", "python3", `/usr/bin/python3 -c '
 import fcntl, os
 f=open("fl","w"); fcntl.lockf(f, fcntl.LOCK_EX)

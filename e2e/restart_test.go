@@ -37,7 +37,7 @@ func TestAgentsOutliveTheDaemon(t *testing.T) {
 		require.NoError(t, err, "the port map works without the daemon")
 		require.Equal(t, "alice 127.0.0.1", got)
 		d.start()
-		require.Equal(t, "alice", d.locks()["main.txt"].Holder, "round %d", round)
+		d.heldBy("alice", "main.txt")
 		d.eventually("bob is still refused, with EBUSY", func() bool {
 			r := d.exec("bob", "sh", "-c", "echo bob >> main.txt")
 			require.NotZero(t, r.code, "bob got alice's file")

@@ -95,9 +95,9 @@ func TestAShimsDeathTouchesOneAgent(t *testing.T) {
 	d.sh("alice", "echo kept > main.txt; mkdir deep; echo new > deep/new.txt")
 	// At work in the view when it dies: reading, writing, and asleep in a directory of it.
 	d.sh("alice", `for s in 'while :; do echo x >> log.txt; done' 'while :; do cat main.txt; ls -R .; done' 'cd deep; exec sleep 88888'; do
-setsid sh -c "$s" >/dev/null 2>&1 </dev/null & done; sleep 0.3`)
-	pids := d.inside("alice")
-	require.GreaterOrEqual(t, len(pids), 6, "init, two servers and three more")
+setsid sh -c "$s" >/dev/null 2>&1 </dev/null & done`)
+	var pids []int
+	d.eventually("init, two servers and three more", func() bool { pids = d.inside("alice"); return len(pids) >= 6 })
 	groups := d.cgroups("alice")
 	require.Len(t, d.links(), 2)
 

@@ -43,7 +43,7 @@ while True: open("scratch.txt", "w").write("x" * 100000)
 			i.MemoryBytes < 80<<20 && i.Pids == 1 && i.MemoryLimitBytes == 512<<20 && s.Total.Pids == b.Pids+i.Pids && s.Polisd.MemoryBytes > 1<<20
 	})
 	var n int
-	for scan := bufio.NewScanner(strings.NewReader(d.must("top", "--json", "-n", "2", "--every", "300ms"))); scan.Scan(); n++ {
+	for scan := bufio.NewScanner(strings.NewReader(d.must("top", "--json", "-n", "2", "--every", "1s"))); scan.Scan(); n++ {
 		var s sample
 		require.NoError(t, json.Unmarshal(scan.Bytes(), &s))
 		require.Less(t, s.Rates["busy"]["cpu_percent"], 100.0, "half a processor is its limit")
