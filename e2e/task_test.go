@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -119,7 +120,7 @@ func TestATaskIsDoneWhenItsAgentReportsIt(t *testing.T) {
 }
 
 // TestATaskEndsWhilePolisdIsAway: what the agent said, and its program's end, count
-// for the next polisd.
+// for the next polisd, and what it said also if its shim has died by then.
 func TestATaskEndsWhilePolisdIsAway(t *testing.T) {
 	d := startDaemon(t, options{})
 	project := d.up()
@@ -131,7 +132,8 @@ func TestATaskEndsWhilePolisdIsAway(t *testing.T) {
 	there := func(name, file string) {
 		d.eventually(name+" has "+file, func() bool { _, err := os.Stat(view(name, file)); return err == nil })
 	}
-	scripts := map[string]string{"alice": "touch worked; exit 0", "bob": "polisctl done; touch worked; sleep 1000", "carol": "touch worked; exit 7"}
+	scripts := map[string]string{"alice": "touch worked; exit 0", "bob": "polisctl done; touch worked; sleep 1000", "carol": "touch worked; exit 7",
+		"dora": "polisctl done reported; touch worked; sleep 1000"}
 	for name, script := range scripts {
 		d.worker(name)
 		d.must("agents", "run", name, ident+"echo x > "+name+".txt; git add -A; git commit -qm work; touch ready; while ! test -e go; do sleep 0.05; done; "+script)
@@ -142,10 +144,15 @@ func TestATaskEndsWhilePolisdIsAway(t *testing.T) {
 		writeFile(t, view(name, "go"), "")
 		there(name, "worked")
 	}
+	died := time.Now()
+	require.NoError(t, syscall.Kill(d.shim("dora"), syscall.SIGKILL))
 	d.start()
-	for name, want := range map[string]api.TaskOutcome{"alice": api.OutcomeMerged, "bob": api.OutcomeMerged, "carol": api.OutcomeFailed} {
+	for name, want := range map[string]api.TaskOutcome{"alice": api.OutcomeMerged, "bob": api.OutcomeMerged, "carol": api.OutcomeFailed, "dora": api.OutcomeMerged} {
 		require.Equal(t, want, d.settled(name).Outcome, name)
 	}
+	reported := d.settled("dora")
+	require.Equal(t, []any{api.EndDone, "reported"}, []any{reported.EndedBy, reported.Message})
+	require.True(t, reported.Ended.Before(died), "it ended when the agent reported it, at %s", reported.Ended)
 	require.FileExists(t, filepath.Join(project, "alice.txt"))
 	require.FileExists(t, filepath.Join(project, "bob.txt"))
 	require.NoFileExists(t, filepath.Join(project, "carol.txt"))

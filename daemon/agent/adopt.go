@@ -11,7 +11,6 @@ import (
 	"polis/daemon/config"
 	"polis/daemon/shim/wire"
 	"polis/daemon/store"
-	"polis/daemon/task"
 )
 
 // revive adopts a running shim, or restarts what was up when the daemon ended.
@@ -61,7 +60,7 @@ func (m *Manager) revive(ctx context.Context, a *Agent, rep *Report) {
 	}
 	reason := ""
 	if st == api.StatusRunning {
-		m.endTask(a, task.End{By: api.EndLost, Message: "polisd was stopped"})
+		m.loseTask(a, "polisd was stopped")
 		reason = "restored; its command ended with the daemon's stop and is not run again"
 	}
 	m.setStatus(a, api.StatusIdle, reason)

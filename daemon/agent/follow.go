@@ -9,7 +9,6 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/shim/wire"
-	"polis/daemon/task"
 )
 
 // startFollow follows the shim's events until takeDown or Close. a.op is held.
@@ -78,7 +77,7 @@ func (m *Manager) reapShim(ctx context.Context, a *Agent, gen uint64) {
 		reason += ": " + said
 	}
 	m.Log.Error("shim died", "agent", a.Name(), "reason", reason)
-	m.endTask(a, task.End{By: api.EndLost, Message: reason})
+	m.loseTask(a, reason)
 	ctx, cancel := context.WithTimeout(ctx, undoTime)
 	defer cancel()
 	if err := m.takeDown(ctx, a); err != nil {

@@ -26,7 +26,7 @@ func (m *Manager) Start(ctx context.Context, name string, force bool) (api.Agent
 	}
 	m.renewType(ctx, a)
 	cmd := a.Type.StartWith(a.Kept.Command, m.roleModel(a))
-	m.endTask(a, task.End{By: api.EndLost, Message: "its agent was started anew"}) // normally there is none
+	m.loseTask(a, "its agent was started anew") // normally there is none
 	if len(cmd) == 0 {
 		if err := m.ensureUp(ctx, a, force); err != nil {
 			return api.Agent{}, err

@@ -39,12 +39,40 @@ func (m *Manager) saidDone(a *Agent, st wire.Status) {
 	if st.Done == nil || !m.works(a, st.Task) {
 		return
 	}
-	d := st.Done
+	m.endTask(a, doneEnd(*st.Done))
+}
+
+// doneEnd is the end of a task that its agent reported.
+func doneEnd(d wire.TaskDone) task.End {
 	by := api.EndDone
 	if d.By == api.EndComplete {
 		by = d.By
 	}
-	m.endTask(a, task.End{At: d.At.UTC(), By: by, Failed: d.Failed, Message: d.Message, Cleanup: d.CleanupStatus})
+	return task.End{At: d.At.UTC(), By: by, Failed: d.Failed, Message: d.Message, Cleanup: d.CleanupStatus}
+}
+
+// loseTask ends the task of an agent whose shim is gone: as the agent reported it, if it did so before
+// the shim died, else as lost. It does nothing if the task has ended.
+func (m *Manager) loseTask(a *Agent, why string) {
+	m.mu.Lock()
+	in, id := a.Kept.InTask, a.Kept.Task
+	m.mu.Unlock()
+	e := task.End{By: api.EndLost, Message: why}
+	if in && id != "" {
+		if d, ok := m.keptDone(a, id); ok {
+			e = doneEnd(d)
+		}
+	}
+	m.endTask(a, e)
+}
+
+// keptDone is what an agent's shim saved about the end of a task.
+func (m *Manager) keptDone(a *Agent, id string) (wire.TaskDone, bool) {
+	d, ok, err := m.records(a).Done(id)
+	if err != nil {
+		m.Log.Warn("what the agent reported about its task is not known", "agent", a.Name(), "task", id, "err", err)
+	}
+	return d, ok
 }
 
 // works reports whether the agent works on the task of a shim's status.

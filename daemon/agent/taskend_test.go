@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/shim/wire"
+	"polis/daemon/task"
 )
 
 // tasked is a world with an agent that works on a task.
@@ -165,6 +167,60 @@ func TestAManagerThatDiesAtTheEndOfATask(t *testing.T) {
 			require.Equal(t, api.OutcomeWaiting, got.Outcome)
 			require.Equal(t, 2, got.Commits)
 			require.True(t, n.queued())
+		})
+	}
+}
+
+// TestWhatAnAgentReportedOutlivesItsShim: a task that its agent ended itself has that end, at that time,
+// if the shim dies before polisd has recorded it; also if polisd died before it had recorded the start.
+func TestWhatAnAgentReportedOutlivesItsShim(t *testing.T) {
+	at := time.Now().Add(-time.Hour).UTC()
+	for name, c := range map[string]struct {
+		of        string // the task that the saved end is of
+		forgotten bool   // the start was not recorded
+		away      bool   // polisd is away when the shim dies
+		by        api.TaskEnd
+	}{
+		"while polisd runs":                {of: "a1.1", by: api.EndDone},
+		"while polisd is away":             {of: "a1.1", away: true, by: api.EndDone},
+		"whose start was not recorded":     {of: "a1.1", away: true, forgotten: true, by: api.EndDone},
+		"what was saved is another task's": {of: "a1.2", away: true, by: api.EndLost},
+		"nothing was saved":                {by: api.EndLost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, _ := tasked(t, t.TempDir())
+			if c.of != "" {
+				require.NoError(t, task.KeepDone(w.WS(t).Root.Logs("a1"), "other.7", wire.TaskDone{By: api.EndDone}), "only the last one counts")
+				require.NoError(t, task.KeepDone(w.WS(t).Root.Logs("a1"), c.of, wire.TaskDone{At: at, By: api.EndDone, Message: "reported", CleanupStatus: api.CleanupStash}))
+			}
+			die := func() {
+				w.k.mu.Lock()
+				delete(w.k.set("shim"), "a1")
+				w.k.mu.Unlock()
+			}
+			if c.away {
+				kept := slices.Clone(w.mem.kept)
+				w.Close()
+				w.mem.kept = kept
+				if c.forgotten {
+					kept[0].InTask, kept[0].Task, kept[0].Status = false, "", api.StatusIdle
+				}
+				die()
+				w, _ = w.next(t)
+			} else {
+				die()
+				a := w.agent(t)
+				w.reapShim(t.Context(), a, a.Kept.Generation)
+			}
+			defer w.Close()
+			got := w.lastOf(t)
+			require.Equal(t, "a1.1", got.ID)
+			require.Equal(t, c.by, got.EndedBy)
+			require.Equal(t, c.by == api.EndDone, w.queued())
+			if c.by == api.EndDone {
+				require.Equal(t, at, *got.Ended)
+				require.Equal(t, []any{"reported", api.CleanupStash}, []any{got.Message, got.CleanupStatus})
+			}
 		})
 	}
 }

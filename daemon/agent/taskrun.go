@@ -182,7 +182,7 @@ func (m *Manager) prepare(ctx context.Context, a *Agent) error {
 	if err := m.writable(a); err != nil {
 		return err
 	}
-	m.endTask(a, task.End{By: api.EndLost, Message: "another task began"}) // normally there is none
+	m.loseTask(a, "another task began") // normally there is none
 	return m.raise(ctx, a, false)
 }
 

@@ -115,9 +115,17 @@ func (m *Manager) mendTasks(a *Agent) {
 	}
 	m.mu.Unlock()
 	for _, id := range ids {
-		if id != now {
-			m.lose(a, id, "polisd ended while it began")
+		if id == now {
+			continue
 		}
+		if _, ok := m.keptDone(a, id); ok && now == "" {
+			m.mu.Lock()
+			a.Kept.InTask, a.Kept.Task = true, id
+			m.mu.Unlock()
+			m.loseTask(a, "")
+			continue
+		}
+		m.lose(a, id, "polisd ended while it began")
 	}
 	m.next(a, false)
 }

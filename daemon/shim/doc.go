@@ -6,7 +6,7 @@
 // never decides what is allowed: rules come in the spec, leases from lockd. It is the only
 // package that joins the file system, lock and sandbox leaves.
 //
-// Lock order: session.mu, then nothing; ports.mu, then nothing; Shim.mu, then the lock of the queue
-// of questions. No lock is held while calling
-// into a leaf.
+// Lock order: session.mu, then nothing; ports.mu, then nothing; Shim.doneMu, then Shim.mu, then the
+// lock of the queue of questions. No lock is held while calling into a leaf; Shim.doneMu is held while
+// the end of a task is written to disk.
 package shim

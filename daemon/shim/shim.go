@@ -84,6 +84,7 @@ type Shim struct {
 	// stepping is the main command while it runs, if it is a task.
 	stepping atomic.Pointer[session]
 
+	doneMu    sync.Mutex // one end of a task is saved at a time; taken before mu
 	mu        sync.Mutex
 	main      *session
 	raw       *logFile // nil until a command has a stream

@@ -7,6 +7,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/shim/wire"
+	"polis/daemon/task"
 )
 
 // mainTask is the task that the main command works on. Guarded by Shim.mu.
@@ -96,16 +97,46 @@ func (s *Shim) done(w http.ResponseWriter, requestID string, req api.DoneRequest
 	if err := api.CheckCleanup(req.CleanupStatus); err != nil {
 		return err
 	}
+	res := api.DoneResponse{RequestID: requestID}
+	var err error
+	if res.Task, res.Already, err = s.taskDone(wire.TaskDone{At: time.Now().UTC(), By: by, Failed: req.Failed, Message: req.Message, CleanupStatus: req.CleanupStatus}); err != nil {
+		return err
+	}
+	return writeJSON(w, res)
+}
+
+// taskDone records that the agent ended its task itself. It is on disk before the request is answered:
+// without polisd, the shim can be the only one that knows.
+func (s *Shim) taskDone(done wire.TaskDone) (id string, already bool, err error) {
+	s.doneMu.Lock()
+	defer s.doneMu.Unlock()
+	if id, already, err = s.currentTask(); err != nil || already {
+		return id, already, err
+	}
+	if err := task.KeepDone(s.Spec.LogDir, id, done); err != nil {
+		return id, false, api.Errorf(api.CodeStateNotSaved, "%w", err).WithHint("free space in the state directory, or make it writable")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.main == nil || s.main.over() || s.task.id != id {
+		return id, false, s.noTask()
+	}
+	s.task.done = &done
+	s.events.Publish(api.Event{Type: wire.EventDone, Agent: s.Spec.Agent, Message: "agent " + s.Spec.Agent + " says that its task is done", Data: map[string]any{"task": id}})
+	return id, false, nil
+}
+
+// currentTask returns the task that the main command works on, and whether the agent has ended it.
+func (s *Shim) currentTask() (id string, done bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.main == nil || s.main.over() || s.task.id == "" {
-		return api.Errorf(api.CodeBadState, "agent %s works on no task that could be done", s.Spec.Agent).
-			WithHint("a task is what polisctl run gives it; the branch of other work is merged with polisctl merge %s", s.Spec.Agent)
+		return "", false, s.noTask()
 	}
-	res := api.DoneResponse{RequestID: requestID, Task: s.task.id, Already: s.task.done != nil}
-	if !res.Already {
-		s.task.done = &wire.TaskDone{At: time.Now().UTC(), By: by, Failed: req.Failed, Message: req.Message, CleanupStatus: req.CleanupStatus}
-		s.events.Publish(api.Event{Type: wire.EventDone, Agent: s.Spec.Agent, Message: "agent " + s.Spec.Agent + " says that its task is done", Data: map[string]any{"task": s.task.id}})
-	}
-	return writeJSON(w, res)
+	return s.task.id, s.task.done != nil, nil
+}
+
+func (s *Shim) noTask() error {
+	return api.Errorf(api.CodeBadState, "agent %s works on no task that could be done", s.Spec.Agent).
+		WithHint("a task is what polisctl run gives it; the branch of other work is merged with polisctl merge %s", s.Spec.Agent)
 }
