@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -104,6 +105,74 @@ func TestBytesTripABreaker(t *testing.T) {
 	d.must("agents", "thaw", "wild")
 	d.eventually("it is frozen again", func() bool { w := d.waiting("wild"); return w != nil && w.Since.After(first) })
 	d.must("agents", "stop", "wild")
+}
+
+// TestNewNamesAndRepeatedCommandsTripBreakers above their limit: names that were resolved before do not
+// count, nor do commands that alternate.
+func TestNewNamesAndRepeatedCommandsTripBreakers(t *testing.T) {
+	world := newInternet(t)
+	o := streaming(t, "codex")
+	resolv := filepath.Join(t.TempDir(), "resolv.conf")
+	writeFile(t, resolv, "nameserver "+dnsAddr+"\n")
+	o.netns = world.host
+	o.config = fmt.Sprintf("[network]\npool = \"10.236.0.0/16\"\nresolv_conf = %q\negress = [\"*.x.test\"]\n", resolv) + shortPatrol +
+		"[roles.roams]\nread = [\"**\"]\nwrite = [\"**\"]\nbreakers = { names = 3 }\n[roles.loops]\nread = [\"**\"]\nwrite = [\"**\"]\nbreakers = { repeats = 3 }\n"
+	d := startDaemon(t, o)
+	d.up()
+	evidence := func(agent string) string {
+		var text string
+		d.eventually(agent+" is frozen, with a case", func() bool {
+			for _, c := range d.openCases() {
+				if c.Agent == agent && c.Kind == "breaker" {
+					text = strings.Join(c.Evidence, "\n")
+				}
+			}
+			w := d.waiting(agent)
+			return text != "" && w != nil && w.For == api.WaitingThaw
+		})
+		return text
+	}
+
+	for i := range 6 {
+		world.name(fmt.Sprintf("n%d.x.test", i), "203.0.113.1")
+	}
+	d.must("agents", "add", "roams", "--base", "custom", "--role", "roams")
+	look := func(name string) { d.must("agents", "exec", "roams", "--", "getent", "ahostsv4", name) }
+	for range 2 {
+		for i := range 3 {
+			look(fmt.Sprintf("n%d.x.test", i))
+		}
+	}
+	d.ctl("agents", "exec", "roams", "--", "getent", "ahostsv4", "nowhere.test") // is not reached: the gate refuses it
+	require.Nil(t, d.waiting("roams"))
+	last := d.later("roams", "getent ahostsv4 n3.x.test; getent ahostsv4 n4.x.test")
+	work := make(chan result, 1)
+	go func() { work <- last() }() // its program is frozen
+	text := evidence("roams")
+	require.Contains(t, text, "breaker names: 4 in")
+	require.Contains(t, text, `last: "n3.x.test`)
+	require.Zero(t, world.questions("n4.x.test"), "it does not go on")
+	d.must("agents", "thaw", "roams")
+	require.Zero(t, (<-work).code)
+	require.NotZero(t, world.questions("n4.x.test"), "it goes on")
+
+	d.must("agents", "add", "loops", "--base", "codex", "--memory", "256", "--role", "loops")
+	d.must("run", "loops", `sh: ran() { echo '{"type":"item.completed","item":{"id":"i","type":"command_execution","command":"'"$1"'","aggregated_output":"","exit_code":0,"status":"completed"}}'; }
+for i in 1 2 3 4 5 6; do ran "make test"; ran "make lint"; done; touch alternated
+while ! test -e go; do sleep 0.05; done; while :; do ran "make test"; sleep 0.05; done`)
+	a, _ := d.agent("loops")
+	d.eventually("it has run commands in turn", func() bool { _, err := os.Stat(filepath.Join(a.WorktreePath, "alternated")); return err == nil })
+	d.eventually("they are steps", func() bool {
+		return d.taskRecord("loops.1").StepCount >= 12 || strings.Count(d.must("agents", "watch", "loops", "-n", "100"), "make") >= 12
+	})
+	require.Nil(t, d.waiting("loops"))
+	writeFile(t, filepath.Join(a.WorktreePath, "go"), "")
+	text = evidence("loops")
+	require.Contains(t, text, "breaker repeats: 4 in")
+	require.Contains(t, text, `last: "make test"`)
+	d.must("agents", "stop", "loops")
+	d.patrol()
+	require.Empty(t, d.openCases())
 }
 
 // signalRestart kills polisd and starts it again.
