@@ -8,6 +8,7 @@ import (
 	"polis/daemon/agent"
 	"polis/daemon/api"
 	"polis/daemon/cleanup"
+	"polis/daemon/git"
 	"polis/daemon/remote"
 	"polis/daemon/worktree"
 )
@@ -50,8 +51,29 @@ func (r repo) Measure(ctx context.Context, a *agent.Agent) cleanup.Measured {
 	if err != nil {
 		return fail(err)
 	}
-	r.askRemotes(ctx, tips, &m)
+	if m.Parent = r.parentHas(ctx, a, tips); m.Parent == "" {
+		r.askRemotes(ctx, tips, &m)
+	}
 	return m
+}
+
+// parentHas returns the parent of a worker if the parent's branch has all of the commits, else "".
+func (r repo) parentHas(ctx context.Context, a *agent.Agent, tips []string) string {
+	p := r.w.d.agents.Parent(a)
+	if p == nil || p.WS != a.WS || len(tips) == 0 {
+		return ""
+	}
+	k, bare := p.Copy(), r.w.git.Bare()
+	at, err := bare.Ref(ctx, git.Branch(k.Branch))
+	if err != nil {
+		return ""
+	}
+	for _, tip := range tips {
+		if in, err := bare.IsAncestor(ctx, tip, at); err != nil || !in {
+			return ""
+		}
+	}
+	return k.Name
 }
 
 // askRemotes queries every remote of the project for the commits. One that does not answer in time
@@ -86,7 +108,7 @@ func (r repo) askRemotes(ctx context.Context, tips []string, m *cleanup.Measured
 // keptAgent is the last decision about an agent that stays.
 type keptAgent struct {
 	state cleanup.State
-	tips  [2]string // of its branch and of the target
+	tips  [3]string // of its branch, of the target, and of its parent's branch
 	c     api.Cleanup
 	next  time.Time
 	wait  time.Duration
@@ -151,7 +173,7 @@ func (p *patroller) cleanUp(ctx context.Context, asked, dryRun bool) []api.Clean
 }
 
 // noteCleanup publishes a decision, once, and notes when an agent that stays is measured again.
-func (p *patroller) noteCleanup(s cleanup.State, tips [2]string, c api.Cleanup) {
+func (p *patroller) noteCleanup(s cleanup.State, tips [3]string, c api.Cleanup) {
 	old, known := p.kept[c.Agent]
 	news := !known || !old.state.Same(s) || old.c.Status != c.Status || old.c.Action != c.Action || old.c.Skipped != c.Skipped
 	if c.Done {
@@ -203,7 +225,7 @@ func (p *patroller) settleCleanups(now []api.Cleanup) {
 }
 
 // tipsOf returns the commits of an agent's branch and of the target, as they were read last.
-func (d *Daemon) tipsOf(ctx context.Context, s cleanup.State) (out [2]string) {
+func (d *Daemon) tipsOf(ctx context.Context, s cleanup.State) (out [3]string) {
 	d.mu.Lock()
 	w := d.workspaces[s.Workspace]
 	d.mu.Unlock()
@@ -211,7 +233,7 @@ func (d *Daemon) tipsOf(ctx context.Context, s cleanup.State) (out [2]string) {
 		return out
 	}
 	if tips, err := w.branches.Last(ctx); err == nil {
-		out = [2]string{tips.Of[s.Agent], tips.Onto}
+		out = [3]string{tips.Of[s.Agent], tips.Onto, tips.Of[d.agents.ParentOf(s.Agent)]}
 	}
 	return out
 }

@@ -117,6 +117,18 @@ func TestEveryCleanupStatus(t *testing.T) {
 	_, there := d.agent("unpushed")
 	require.False(t, there)
 	require.NotContains(t, d.must("--json", "patrol", "cases"), `"unpushed"`, "the facts resolved it")
+
+	// What the parent of a worker has is not only the worker's.
+	d.worker("parent")
+	r := d.exec("parent", "sh", "-c", "polisctl delegate part/w '"+commitOf("w.txt", "w")+"' --wait")
+	require.Zero(t, r.code, "%s", r)
+	d.eventually("the worker is over", func() bool { return d.cleanup("part-w", "--dry-run") != nil })
+	require.Equal(t, api.CleanupUnpushed, d.cleanup("part-w", "--dry-run").Status, "only the worker has it")
+	d.sh("parent", ident+"git merge -q part/w")
+	got := d.cleanup("part-w")
+	require.Equal(t, api.CleanupClean, got.Status, "%+v", got)
+	require.True(t, got.Done, "%+v", got)
+	require.Contains(t, got.Evidence, "1 commit not in main, all of them in the branch of its parent parent")
 }
 
 // taskOf returns the record of a task.

@@ -201,8 +201,7 @@ func (m *Manager) workerRoom(a *Agent, c config.Config) error {
 	if of == nil || of.Parent == "" || a.Kept.Restoring != nil { // a person brings one back
 		return nil
 	}
-	p := m.agents[of.Parent]
-	if p == nil || p.Kept.Session != of.Session || p.Kept.Removal != nil {
+	if m.parent(a) == nil {
 		return api.Errorf(api.CodeBadState, "agent %s is being removed: it can delegate nothing", of.Parent)
 	}
 	if of.Depth > c.Delegate.Depth {
@@ -224,3 +223,35 @@ func (m *Manager) workerRoom(a *Agent, c config.Config) error {
 
 // OfAgent reports whether it is the worker of another agent.
 func (a *Agent) OfAgent() bool { return a.Kept.Worker != nil && a.Kept.Worker.Parent != "" }
+
+// Parent returns the agent that made a worker, or nil if a person made it or that agent is gone.
+func (m *Manager) Parent(a *Agent) *Agent {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.parent(a)
+}
+
+// parent is Parent. m.mu is held.
+func (m *Manager) parent(a *Agent) *Agent {
+	of := a.Kept.Worker
+	if of == nil || of.Parent == "" {
+		return nil
+	}
+	p := m.agents[of.Parent]
+	if p == nil || p.Kept.Session != of.Session || p.Kept.Removal != nil {
+		return nil
+	}
+	return p
+}
+
+// ParentOf is the name of the parent of an agent; "" if it has none.
+func (m *Manager) ParentOf(name string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if a := m.agents[name]; a != nil {
+		if p := m.parent(a); p != nil {
+			return p.Kept.Name
+		}
+	}
+	return ""
+}

@@ -15,7 +15,7 @@ const (
 	CleanupClean       CleanupStatus = "clean"           // nothing
 	CleanupUncommitted CleanupStatus = "has_uncommitted" // changes in no commit
 	CleanupStash       CleanupStatus = "has_stash"
-	CleanupUnpushed    CleanupStatus = "has_unpushed" // commits in neither the target nor a remote's default branch
+	CleanupUnpushed    CleanupStatus = "has_unpushed" // commits in neither the target, nor a remote's default branch, nor the branch of its parent
 	CleanupUnknown     CleanupStatus = "unknown"      // it could not be measured; an agent cannot report it
 )
 

@@ -68,6 +68,9 @@ type Measured struct {
 	// remotes that were queried, Silent those of them that did not answer.
 	Remote        string
 	Asked, Silent []string
+	// Parent is the agent that made this one, if its branch has all of those; else empty. What it
+	// has is brought to the target with its own work.
+	Parent string
 	// Err is why it could not be measured.
 	Err error
 }
@@ -77,7 +80,7 @@ func (m Measured) Status() api.CleanupStatus {
 	switch {
 	case m.Err != nil:
 		return api.CleanupUnknown
-	case m.Unmerged > 0 && m.Remote == "":
+	case m.Unmerged > 0 && m.Remote == "" && m.Parent == "":
 		return api.CleanupUnpushed
 	case m.Stash:
 		return api.CleanupStash
@@ -122,6 +125,8 @@ func evidence(s State, m Measured) []string {
 		say("it has a stash")
 	}
 	switch {
+	case m.Unmerged > 0 && m.Parent != "":
+		say("%s not in %s, all of them in the branch of its parent %s", api.Count(m.Unmerged, "commit"), m.Target, m.Parent)
 	case m.Unmerged > 0 && m.Remote != "":
 		say("%s not in %s, all of them in the default branch of remote %s", api.Count(m.Unmerged, "commit"), m.Target, m.Remote)
 	case m.Unmerged > 0:

@@ -61,6 +61,7 @@ func TestDecisions(t *testing.T) {
 		"reported clean, and is":               {api.CleanupClean, Measured{Target: "main"}, api.CleanupClean, api.CleanupRemove, "the agent reported clean; everything is in main"},
 		"without git":                          {"", Measured{}, api.CleanupClean, api.CleanupRemove, "it has no work of its own"},
 		"in the default branch of a remote":    {"", Measured{Unmerged: 2, Target: "main", Remote: "fork"}, api.CleanupClean, api.CleanupRemove, "2 commits not in main, all of them in the default branch of remote fork"},
+		"in its parent's branch":               {"", Measured{Unmerged: 2, Target: "main", Parent: "alice"}, api.CleanupClean, api.CleanupRemove, "2 commits not in main, all of them in the branch of its parent alice"},
 		"changed files":                        {"", Measured{Uncommitted: 3, Target: "main"}, api.CleanupUncommitted, api.CleanupKeep, "3 files in no commit"},
 		"reported clean, and changed files":    {api.CleanupClean, Measured{Uncommitted: 1, Target: "main"}, api.CleanupUncommitted, api.CleanupKeep, ""},
 		"reported uncommitted, measured clean": {api.CleanupUncommitted, Measured{Target: "main"}, api.CleanupUncommitted, api.CleanupKeep, ""},
@@ -105,7 +106,7 @@ func TestTheOrderOfSeverityIsTheSeeds(t *testing.T) {
 func TestOnlyWhatIsElsewhereGoes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := Measured{Uncommitted: rapid.IntRange(0, 2).Draw(t, "uncommitted"), Stash: rapid.Bool().Draw(t, "stash"), Unmerged: rapid.IntRange(0, 2).Draw(t, "unmerged"),
-			Remote: rapid.SampledFrom([]string{"", "origin"}).Draw(t, "remote"), Target: "main"}
+			Remote: rapid.SampledFrom([]string{"", "origin"}).Draw(t, "remote"), Parent: rapid.SampledFrom([]string{"", "alice"}).Draw(t, "parent"), Target: "main"}
 		if rapid.IntRange(0, 5).Draw(t, "fails") == 0 {
 			m.Err = errors.New("git")
 		}
@@ -113,7 +114,7 @@ func TestOnlyWhatIsElsewhereGoes(t *testing.T) {
 		s.Created = time.Unix(1, 0)
 		s.Reported = rapid.SampledFrom([]api.CleanupStatus{"", api.CleanupClean, api.CleanupUncommitted, api.CleanupStash, api.CleanupUnpushed}).Draw(t, "reported")
 		d := Decide(s, "it is over", m)
-		safe := m.Err == nil && m.Uncommitted == 0 && !m.Stash && (m.Unmerged == 0 || m.Remote != "") && slices.Contains([]api.CleanupStatus{"", api.CleanupClean}, s.Reported)
+		safe := m.Err == nil && m.Uncommitted == 0 && !m.Stash && (m.Unmerged == 0 || m.Remote != "" || m.Parent != "") && slices.Contains([]api.CleanupStatus{"", api.CleanupClean}, s.Reported)
 		require.Equal(t, safe, d.Action == api.CleanupRemove)
 		require.Equal(t, d.Status, d.Measured.Worse(d.Reported))
 	})
