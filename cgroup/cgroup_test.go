@@ -163,6 +163,36 @@ func TestAMemoryLimitBelowUse(t *testing.T) {
 	require.NoError(t, g.SetLimits(Limits{MemoryBytes: 48 << 20}))
 }
 
+// TestASoftLimitIsWatched by the kernel: a group that passes it is reported, also after it fell below.
+func TestASoftLimitIsWatched(t *testing.T) {
+	h := needRoot(t)
+	g := group(t, h)
+	require.NoError(t, g.Ensure(Limits{MemoryBytes: 128 << 20}))
+	w, err := g.WatchMemory(32 << 20)
+	require.NoError(t, err)
+	defer w.Close()
+	passed := func(what string) {
+		t.Helper()
+		select {
+		case <-w.Passed():
+		case <-time.After(20 * time.Second):
+			t.Fatal("not reported: " + what)
+		}
+	}
+	for range 2 {
+		hog := start(t, g, "/bin/sh", "-c", "x=$(head -c 48000000 /dev/zero | tr '\\0' x); sleep 1000")
+		passed("the limit is passed")
+		require.NoError(t, hog.Process.Kill())
+		if hier, _ := h.controller(memory); !hier.v2 {
+			passed("it falls below")
+		}
+		require.Eventually(t, func() bool { n, err := g.MemoryNeed(); return err == nil && n < 16<<20 }, 20*time.Second, 10*time.Millisecond)
+		for len(w.Passed()) > 0 {
+			<-w.Passed()
+		}
+	}
+}
+
 func TestUsage(t *testing.T) {
 	h := needRoot(t)
 	g := group(t, h)

@@ -80,6 +80,41 @@ func TestKillsOfV2AreReportedByTheirCount(t *testing.T) {
 	}
 }
 
+// The soft limit of v2 is memory.high while the watch is open; memory.events announces that it was
+// passed.
+func TestASoftLimitOfV2IsWatched(t *testing.T) {
+	g := fakeV2(t, map[string]string{"memory.events": eventsV2, "memory.high": "max\n"})
+	dir := filepath.Join(g.host.hierarchies[0].root, g.Path)
+	high := func() string {
+		// An ordinary file keeps what a shorter value does not overwrite.
+		text, err := os.ReadFile(filepath.Join(dir, "memory.high"))
+		require.NoError(t, err)
+		return string(text)
+	}
+	w, err := g.WatchMemory(81920)
+	require.NoError(t, err)
+	require.Contains(t, high(), "84480", "soft and a little more")
+	select {
+	case <-w.Passed():
+		t.Fatal("nothing was passed")
+	default:
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "memory.events"), []byte("low 0\nhigh 8\nmax 42\n"), 0o644))
+	select {
+	case <-w.Passed():
+	case <-time.After(time.Minute):
+		t.Fatal("no report")
+	}
+	require.NoError(t, w.Close())
+	require.Contains(t, high(), "max", "nothing slows the group down when it is not watched")
+
+	// Without the file there is no watch: an old kernel, or a root group.
+	require.NoError(t, os.Remove(filepath.Join(dir, "memory.high")))
+	_, err = g.WatchMemory(81920)
+	require.Error(t, err)
+	require.NoFileExists(t, filepath.Join(dir, "memory.high"))
+}
+
 func TestPressureOfV2(t *testing.T) {
 	g := fakeV2(t, map[string]string{
 		"memory.pressure": "some avg10=12.50 avg60=3.00 avg300=0.10 total=2500000\nfull avg10=90.00 avg60=0.00 avg300=0.00 total=9000000\n",

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -34,7 +35,7 @@ func (g *Group) WatchOOM(ctx context.Context) (<-chan OOM, error) {
 	if !ok {
 		return nil, fmt.Errorf("watch memory of cgroup %s: %w", g.Path, &ControllerError{Controller: memory, Path: g.Path})
 	}
-	open := notifyV1
+	open := func(dir string) (*os.File, error) { return notifyV1(dir, "memory.oom_control", "") }
 	if hier.v2 {
 		open = notifyV2
 	}
@@ -51,20 +52,21 @@ func (g *Group) WatchOOM(ctx context.Context) (<-chan OOM, error) {
 	return w.out, nil
 }
 
-// notifyV1 returns an eventfd that counts when the group is at its limit, and
-// once more when it is removed.
-func notifyV1(dir string) (*os.File, error) {
+// notifyV1 returns an eventfd that counts the events of a file of the group, and once more when the
+// group is removed. memory.oom_control has one when the group is at its limit, memory.usage_in_bytes
+// one when the number of bytes in args is crossed.
+func notifyV1(dir, file, args string) (*os.File, error) {
 	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
 		return nil, os.NewSyscallError("eventfd", err)
 	}
 	f := os.NewFile(uintptr(fd), "eventfd")
-	ctl, err := os.Open(filepath.Join(dir, "memory.oom_control"))
+	ctl, err := os.Open(filepath.Join(dir, file))
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	defer ctl.Close() // the kernel keeps what it needs
-	if err := writeFile(dir, "cgroup.event_control", fmt.Sprintf("%d %d", fd, ctl.Fd())); err != nil {
+	if err := writeFile(dir, "cgroup.event_control", strings.TrimSpace(fmt.Sprintf("%d %d %s", fd, ctl.Fd(), args))); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil

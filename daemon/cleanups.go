@@ -8,7 +8,6 @@ import (
 	"polis/daemon/agent"
 	"polis/daemon/api"
 	"polis/daemon/cleanup"
-	"polis/daemon/git"
 	"polis/daemon/remote"
 	"polis/daemon/worktree"
 )
@@ -55,25 +54,6 @@ func (r repo) Measure(ctx context.Context, a *agent.Agent) cleanup.Measured {
 		r.askRemotes(ctx, tips, &m)
 	}
 	return m
-}
-
-// parentHas returns the parent of a worker if the parent's branch has all of the commits, else "".
-func (r repo) parentHas(ctx context.Context, a *agent.Agent, tips []string) string {
-	p := r.w.d.agents.Parent(a)
-	if p == nil || p.WS != a.WS || len(tips) == 0 {
-		return ""
-	}
-	k, bare := p.Copy(), r.w.git.Bare()
-	at, err := bare.Ref(ctx, git.Branch(k.Branch))
-	if err != nil {
-		return ""
-	}
-	for _, tip := range tips {
-		if in, err := bare.IsAncestor(ctx, tip, at); err != nil || !in {
-			return ""
-		}
-	}
-	return k.Name
 }
 
 // askRemotes queries every remote of the project for the commits. One that does not answer in time

@@ -17,8 +17,8 @@ const awake = 2 * wire.WakeAgain
 // of them and wakes the shims of agents that run. Without a polisd the shim reads it itself.
 type activity struct {
 	meter *cgroup.Meter
-	// pids, memory and names get a value while the agent runs, unless they are full.
-	pids, memory, names chan struct{}
+	// These get a value while the agent runs, unless they are full.
+	pids, memory, names, asks chan struct{}
 	// wake ends the pause of the watcher of listeners.
 	wake chan struct{}
 
@@ -28,7 +28,7 @@ type activity struct {
 }
 
 func newActivity(m *cgroup.Meter) *activity {
-	return &activity{meter: m, pids: make(chan struct{}, 1), memory: make(chan struct{}, 1), names: make(chan struct{}, 1), wake: make(chan struct{}, 1)}
+	return &activity{meter: m, pids: make(chan struct{}, 1), memory: make(chan struct{}, 1), names: make(chan struct{}, 1), asks: make(chan struct{}, 1), wake: make(chan struct{}, 1)}
 }
 
 // idle reads the meter; see netbridge.Watcher.
@@ -43,7 +43,7 @@ func (a *activity) idle() bool {
 // ran notes that the agent has run.
 func (a *activity) ran() {
 	a.stayAwake()
-	for _, c := range []chan struct{}{a.pids, a.memory, a.names} {
+	for _, c := range []chan struct{}{a.pids, a.memory, a.names, a.asks} {
 		select {
 		case c <- struct{}{}:
 		default:

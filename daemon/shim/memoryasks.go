@@ -6,23 +6,30 @@ import (
 	"sync"
 	"time"
 
+	"polis/cgroup"
 	"polis/daemon/api"
 	"polis/daemon/approval"
 	"polis/daemon/shim/wire"
 )
 
-// memoryAskEvery is how often the memory of an agent that may ask for more is measured.
-const memoryAskEvery = time.Second
+const (
+	// memoryAskEvery is how often the memory of an agent that may ask for more is measured while it
+	// runs and needs much.
+	memoryAskEvery = time.Second
+	// memoryAskPause is the least time between two measurements.
+	memoryAskPause = 100 * time.Millisecond
+)
 
 // memoryAsks asks a person for more memory before the limit is reached. Without the setting nothing
-// is measured.
+// is measured. Below the soft limit the kernel watches, and nothing is measured either.
 type memoryAsks struct {
 	mu   sync.Mutex
 	stop context.CancelFunc // of the present measurements; nil: there are none
 }
 
-// askMemory begins or ends the measurements as the settings require.
-func (s *Shim) askMemory(v *wire.MemoryAsk) {
+// askMemory begins or ends the watch as the settings require. A change of the limit begins another
+// one, and withdraws the question.
+func (s *Shim) askMemory(v *wire.MemoryAsk, limit int64) {
 	m := &s.memoryAsks
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -37,7 +44,7 @@ func (s *Shim) askMemory(v *wire.MemoryAsk) {
 	m.stop = cancel
 	s.group.Go(func() error {
 		defer cancel()
-		s.watchMemory(ctx, *v)
+		s.watchMemory(ctx, *v, limit)
 		return nil
 	})
 }
@@ -49,9 +56,17 @@ type memoryAsk struct {
 	answered int64 // the limit for which there was an answer; 0: none, ask again
 }
 
+// soft is the need, in bytes, at which the agent asks.
+func (m *memoryAsk) soft(limit int64) int64 { return limit / 100 * int64(m.Percent) }
+
+// rests reports whether nothing is to be done until the use passes the soft limit.
+func (m *memoryAsk) rests(use, limit int64) bool {
+	return !m.open && m.answered == 0 && use < m.soft(limit)
+}
+
 // next is what to do after a measurement: ask for a limit (want > 0), or withdraw the question.
 func (m *memoryAsk) next(need, limit int64) (want int64, withdraw bool) {
-	soft := limit / 100 * int64(m.Percent)
+	soft := m.soft(limit)
 	switch {
 	case limit <= 0:
 		return 0, m.open
@@ -67,47 +82,125 @@ func (m *memoryAsk) next(need, limit int64) (want int64, withdraw bool) {
 	return want, false
 }
 
-// watchMemory measures until ctx or the sandbox ends.
-func (s *Shim) watchMemory(ctx context.Context, v wire.MemoryAsk) {
+// watchMemory asks when it is due, until ctx or the sandbox ends. It measures after the kernel has
+// reported that the soft limit was passed, then again and again until the use is below it.
+func (s *Shim) watchMemory(ctx context.Context, v wire.MemoryAsk, limit int64) {
+	if limit <= 0 || limit >= v.MaxBytes {
+		return // there is nothing to ask for
+	}
 	m := memoryAsk{MemoryAsk: v}
-	tick := time.NewTicker(memoryAskEvery)
-	defer tick.Stop()
+	var watch softLimit
+	defer func() { watch.set(s, false, 0) }()
 	answered := make(chan struct{}, 1)
 	question := struct{ withdraw context.CancelFunc }{func() {}}
 	defer func() { question.withdraw() }()
 	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-s.sandbox.Done():
-			return
-		case <-answered:
-			m.open = false
-			continue
-		case <-tick.C:
-		}
-		limit := s.settings().MemoryBytes
-		need, err := s.sandbox.Group().MemoryNeed()
+		// While there is a question, or was an answer, v2 would only slow the agent down.
+		watch.set(s, !m.open && m.answered == 0, m.soft(limit))
+		use, need, err := s.memoryUse()
 		if err != nil {
 			s.Log.Debug("memory not measured", "err", err)
-			continue
+		} else {
+			want, gone := m.next(int64(need), limit)
+			if gone {
+				question.withdraw()
+			}
+			if want > 0 {
+				m.open, m.answered = true, limit
+				question.withdraw() // it is over
+				var asked context.Context
+				asked, question.withdraw = context.WithCancel(ctx)
+				s.group.Go(func() error {
+					s.wantMemory(asked, int64(need), limit, want)
+					answered <- struct{}{}
+					return nil
+				})
+				continue
+			}
 		}
-		want, gone := m.next(int64(need), limit)
-		if gone {
-			question.withdraw()
+		switch s.memoryNews(ctx, answered, watch.passed(), err == nil && watch.on() && m.rests(int64(use), limit)) {
+		case newsAnswer:
+			m.open = false
+		case newsEnd:
+			return
 		}
-		if want == 0 {
-			continue
+	}
+}
+
+// softLimit is the kernel's watch, if it has one.
+type softLimit struct {
+	watch  *cgroup.MemoryWatch
+	failed bool
+}
+
+// set begins or ends the watch.
+func (l *softLimit) set(s *Shim, on bool, soft int64) {
+	switch {
+	case on == l.on() || on && l.failed:
+	case on:
+		var err error
+		if l.watch, err = s.sandbox.Group().WatchMemory(uint64(soft)); err != nil {
+			l.failed = true
+			s.Log.Warn("memory of the agent not watched by the kernel: it is measured while the agent runs", "err", err)
 		}
-		m.open, m.answered = true, limit
-		question.withdraw() // it is over
-		var asked context.Context
-		asked, question.withdraw = context.WithCancel(ctx)
-		s.group.Go(func() error {
-			s.wantMemory(asked, int64(need), limit, want)
-			answered <- struct{}{}
-			return nil
-		})
+	default:
+		if err := l.watch.Close(); err != nil {
+			s.Log.Warn("watch of the agent's memory not ended", "err", err)
+		}
+		l.watch = nil
+	}
+}
+
+func (l *softLimit) on() bool { return l.watch != nil }
+
+// passed is nil without a watch.
+func (l *softLimit) passed() <-chan struct{} {
+	if l.watch == nil {
+		return nil
+	}
+	return l.watch.Passed()
+}
+
+// news is what ends a wait of [Shim.watchMemory].
+type news int
+
+const (
+	newsEnd news = iota
+	newsMeasure
+	newsAnswer
+)
+
+// memoryNews waits for a reason to measure: the soft limit was passed, or, unless the agent rests,
+// it has run and some time has passed.
+func (s *Shim) memoryNews(ctx context.Context, answered, passed <-chan struct{}, rests bool) news {
+	var timer <-chan time.Time // nil while the agent rests: an idle shim has no timer
+	if !rests {
+		t := time.NewTimer(memoryAskEvery)
+		defer t.Stop()
+		timer = t.C
+	}
+	var active <-chan struct{}
+	for {
+		select {
+		case <-ctx.Done():
+			return newsEnd
+		case <-s.sandbox.Done():
+			return newsEnd
+		case <-answered:
+			return newsAnswer
+		case <-passed:
+			// The agent can pass the limit as often as it likes.
+			t := time.NewTimer(memoryAskPause)
+			defer t.Stop()
+			passed, timer, rests = nil, t.C, true
+		case <-timer:
+			if rests || s.activity == nil {
+				return newsMeasure
+			}
+			timer, active = nil, s.activity.asks
+		case <-active:
+			return newsMeasure
+		}
 	}
 }
 

@@ -16,6 +16,8 @@ func TestWhenAnAgentAsksForMemory(t *testing.T) {
 		want, gone := m.next(need*mb, limit*mb)
 		return want / mb, gone
 	}
+	require.True(t, m.rests(79*mb, 100*mb))
+	require.False(t, m.rests(80*mb, 100*mb), "the rest can be page cache, whose place the programs take later")
 	want, gone := step(79, 100)
 	require.Zero(t, want, "below the part")
 	require.False(t, gone)
@@ -25,6 +27,7 @@ func TestWhenAnAgentAsksForMemory(t *testing.T) {
 	want, gone = step(99, 100)
 	require.Zero(t, want, "the question is open")
 	require.False(t, gone)
+	require.False(t, m.rests(50*mb, 100*mb), "the question can be over")
 	_, gone = step(75, 100)
 	require.False(t, gone, "a little below")
 	_, gone = step(60, 100)

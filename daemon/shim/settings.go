@@ -105,8 +105,8 @@ func (s *Shim) apply(req wire.SettingsRequest) error {
 	s.mu.Lock()
 	s.live.settings = now
 	s.mu.Unlock()
-	if !reflect.DeepEqual(now.MemoryAsk, old.MemoryAsk) {
-		s.askMemory(now.MemoryAsk)
+	if !reflect.DeepEqual(now.MemoryAsk, old.MemoryAsk) || now.MemoryBytes != old.MemoryBytes {
+		s.askMemory(now.MemoryAsk, now.MemoryBytes)
 	}
 	s.Log.Info("settings were changed", "memory_bytes", now.MemoryBytes, "pids", now.Pids, "rules", !reflect.DeepEqual(now.Policy, old.Policy))
 	return nil

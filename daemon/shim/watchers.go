@@ -7,7 +7,8 @@ import (
 )
 
 // watchActivity starts the watchers that poll while the agent runs: for new listeners, forks that
-// its process limit refused, memory that the kernel reclaims, and names that became shared.
+// its process limit refused, memory that the kernel reclaims or that the agent asks for, and
+// names that became shared.
 func (s *Shim) watchActivity() error {
 	group := s.sandbox.Group()
 	var active, memory, names <-chan struct{} // nil: the process limit is polled once a second
@@ -22,7 +23,7 @@ func (s *Shim) watchActivity() error {
 		s.group.Go(func() error { s.watchListeners(); return nil })
 	}
 	s.group.Go(func() error { s.watchPressure(memory); return nil })
-	s.askMemory(s.settings().MemoryAsk)
+	s.askMemory(s.settings().MemoryAsk, s.settings().MemoryBytes)
 	if s.views.paths != nil {
 		s.group.Go(func() error {
 			for paced(names, sharedEvery, s.sandbox.Done(), s.ctx.Done()) {
