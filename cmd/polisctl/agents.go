@@ -21,7 +21,7 @@ func (a *app) agentsCmd() *cobra.Command {
 		RunE:    group,
 	}
 	cmd.AddCommand(
-		a.listCmd(), a.addCmd(), a.setCmd(), a.removeCmd(), a.startCmd(), a.stopCmd(), a.agentsThawCmd(), a.runCmd(), a.watchCmd(),
+		a.listCmd(), a.addCmd(), a.forkCmd(), a.setCmd(), a.removeCmd(), a.startCmd(), a.stopCmd(), a.agentsThawCmd(), a.runCmd(), a.watchCmd(),
 		a.execCmd(), a.shellCmd(), a.attachCmd(), a.prCmd(), a.commitCmd(), a.diffCmd(), a.rebaseCmd(),
 		a.agentLocksCmd(), a.whyCmd(), a.leftoversCmd(), a.policyCmd(), a.agentTasksCmd(), a.typesCmd(),
 	)

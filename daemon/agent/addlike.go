@@ -17,12 +17,17 @@ func (m *Manager) AddLike(ctx context.Context, other, name string) (api.Agent, e
 	}
 	k := a.Copy()
 	if k.RulesLost {
-		return api.Agent{}, api.Errorf(api.CodeBadState, "the rules of agent %s are lost", other).WithHint("polisctl agents set %s --role ROLE gives it rules", other)
+		return api.Agent{}, rulesLost(other)
 	}
 	pol := k.Policy
 	pol.Exclusive = nil
 	return m.Add(ctx, api.AddRequest{Name: name, BaseType: k.BaseType, Workspace: a.WS.Name, MemoryMB: k.MemoryLimitMB, Limits: k.Limits, Role: k.Role, Policy: &pol, Command: slices.Clone(k.Command),
 		AutoMerge: k.AutoMerge, Ephemeral: true, Leftovers: k.Leftovers, Egress: slices.Clone(k.Egress), HostPorts: slices.Clone(k.HostPorts), Env: maps.Clone(k.Env)})
+}
+
+// rulesLost refuses to give another agent rules that are not known.
+func rulesLost(name string) error {
+	return api.Errorf(api.CodeBadState, "the rules of agent %s are lost", name).WithHint("polisctl agents set %s --role ROLE gives it rules", name)
 }
 
 // GivenTask returns the newest task of an agent with this prompt; "" if there is none.

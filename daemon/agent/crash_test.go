@@ -177,6 +177,35 @@ func TestAManagerThatDiesWhileItRestores(t *testing.T) {
 	}
 }
 
+// TestAManagerThatDiesWhileItForks: the new agent is complete or not there, the other one is as it
+// was, and nothing that was saved for the fork is left once the new agent is known.
+func TestAManagerThatDiesWhileItForks(t *testing.T) {
+	ctx := context.Background()
+	seen := map[string]bool{}
+	for at := 1; ; at++ {
+		w := newWorld(t.TempDir())
+		_, err := w.Add(ctx, api.AddRequest{Name: "a1", BaseType: "custom"})
+		require.NoError(t, err)
+		step, _ := w.crashing(at, func() { _, _ = w.Fork(ctx, "a1", api.ForkRequest{Name: "a2"}) })
+		if step == "" {
+			break
+		}
+		seen[step] = true
+		n, rep := w.next(t)
+		require.Empty(t, rep.Errors, step)
+		want := map[string]api.Status{"a1": api.StatusIdle}
+		if step == "fork:done" {
+			want["a2"] = api.StatusIdle
+		} else if step != "fork:saved" { // then it is in the trash until its time is over
+			require.Empty(t, n.k.things["snapshots"], step)
+		}
+		n.check(t, want)
+	}
+	for _, step := range []string{"fork:noted", "restore:files", "up:shim", "fork:done"} {
+		require.True(t, seen[step], "it died at %v, and not at %s", seen, step)
+	}
+}
+
 // Feature: multi-agent-workspaces, Property 22: Corrupted Worktree Handling
 func TestACorruptWorktreeIsSkipped(t *testing.T) {
 	w := newWorld(t.TempDir())

@@ -19,6 +19,10 @@ func (m *Manager) heal(ctx context.Context, a *Agent, missing bool, rep *Report)
 			rep.add(&rep.Errors, "agent %s: %v", a.Name(), err)
 			return
 		}
+		if from := a.Kept.Restoring.From; from != "" {
+			rep.add(&rep.Healed, "%s: was being forked from agent %s when the daemon ended, taken back", a.Name(), from)
+			return
+		}
 		rep.add(&rep.Healed, "%s: was being restored when the daemon ended, taken back; what was put aside still is, and can be restored again", a.Name())
 		return
 	}

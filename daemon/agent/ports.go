@@ -121,6 +121,14 @@ type Saved struct {
 	Whole error
 }
 
+// Snapshot is the work of an agent at one moment.
+type Snapshot struct {
+	Ref  string // as in Saved
+	Head string
+	// LeftOut are directories and files that it cannot contain.
+	LeftOut []string
+}
+
 // Preview is what a merge would change in the target.
 type Preview struct {
 	Head      string // the commit the branch is at
@@ -143,6 +151,10 @@ type Repo interface {
 	Since(ctx context.Context, a *Agent, base string) (Work, error)
 	// Save puts everything unsaved under a trash ref, with ignored also ignored files.
 	Save(ctx context.Context, a *Agent, ignored bool) (Saved, error)
+	// Snapshot saves all files, the index and the commits of an agent that does not run, or is
+	// frozen. Restore makes another agent of it. DropSnapshot deletes it.
+	Snapshot(ctx context.Context, a *Agent, ignored bool) (Snapshot, error)
+	DropSnapshot(ctx context.Context, ref string) error
 	// Restore restores the agent's worktree and branch as they were saved.
 	Restore(ctx context.Context, a *Agent, s Saved) error
 	// Newest is the newest saved work of an agent, and its branch.

@@ -74,7 +74,7 @@ func (m *Manager) RestoreAgent(ctx context.Context, name string, req api.Restore
 		return api.Agent{}, err
 	}
 	m.crash("restore:noted")
-	if err := m.refill(ctx, a, gone); err != nil {
+	if err := m.refill(ctx, a, gone, false); err != nil {
 		uctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
 		defer cancel()
 		return api.Agent{}, errors.Join(err, m.unrestore(uctx, a))
@@ -92,7 +92,7 @@ func (m *Manager) RestoreAgent(ctx context.Context, name string, req api.Restore
 }
 
 // refill makes worktree, branch and sandbox from saved work.
-func (m *Manager) refill(ctx context.Context, a *Agent, gone store.Removed) error {
+func (m *Manager) refill(ctx context.Context, a *Agent, gone store.Removed, force bool) error {
 	if err := a.WS.Repo.Restore(ctx, a, Saved{Ref: gone.Trash, Head: gone.Head}); err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (m *Manager) refill(ctx context.Context, a *Agent, gone store.Removed) erro
 			maps = append(maps, p)
 		}
 	}
-	return m.create(ctx, a, maps, false)
+	return m.create(ctx, a, maps, force)
 }
 
 // unrestore removes an agent that was not restored completely. No process has run in it, so the
@@ -112,6 +112,11 @@ func (m *Manager) unrestore(ctx context.Context, a *Agent) error {
 	from := *a.Kept.Restoring
 	a.PutAside = &Saved{Ref: from.Trash, Head: from.Head}
 	err := m.dismantle(ctx, a)
+	if from.From != "" {
+		m.dropBranch(ctx, a, from.Trash) // no one else has used it
+		m.dropSnapshot(ctx, a.WS, from.Trash)
+		return errors.Join(err, m.forget(a))
+	}
 	m.dropOwnBranch(ctx, a, from.Trash)
 	return errors.Join(err, m.forget(a))
 }

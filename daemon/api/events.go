@@ -35,6 +35,7 @@ const (
 	EventAgentDiscarded   = "agent:discarded"
 	EventAgentReverted    = "agent:reverted"
 	EventAgentRestored    = "agent:restored"
+	EventAgentForked      = "agent:forked"
 	EventQueue            = "queue:changed"
 	EventMergeReady       = "merge:ready"
 	EventMergeMerged      = "merge:merged"

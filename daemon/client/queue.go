@@ -47,6 +47,13 @@ func (c *Client) Restore(ctx context.Context, name string, req api.RestoreReques
 	return fetch[api.Agent](ctx, c, http.MethodPost, agentPath(name, "restore"), nil, req)
 }
 
+// Fork makes a new agent that begins with the work of another one.
+func (c *Client) Fork(ctx context.Context, name string, req api.ForkRequest) (api.ForkResponse, error) {
+	var out api.ForkResponse
+	err := c.call(ctx, http.MethodPost, agentPath(name, "fork"), nil, req, &out)
+	return out, err
+}
+
 // Commit commits what an agent has in no commit.
 func (c *Client) Commit(ctx context.Context, name string, req api.CommitRequest) (api.CommitResponse, error) {
 	return fetch[api.CommitResponse](ctx, c, http.MethodPost, agentPath(name, "commit"), nil, req)

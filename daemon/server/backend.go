@@ -111,6 +111,7 @@ type Agents interface {
 	Enqueue(name string, req api.QueueRequest) (api.QueueEntry, error)
 	Discard(ctx context.Context, name string, ignored bool) (api.RemoveResponse, error)
 	Revert(ctx context.Context, name string, req api.RevertRequest) (api.RevertResponse, error)
+	Fork(ctx context.Context, name string, req api.ForkRequest) (api.ForkResponse, error)
 	RestoreAgent(ctx context.Context, name string, req api.RestoreRequest) (api.Agent, error)
 	Commit(ctx context.Context, name string, req api.CommitRequest) (api.CommitResponse, error)
 	Rebase(ctx context.Context, name string) (api.RebaseResponse, error)

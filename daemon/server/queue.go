@@ -27,6 +27,18 @@ func (s *Server) revert(w http.ResponseWriter, r *http.Request) error {
 	return s.reply(w, http.StatusOK, res)
 }
 
+func (s *Server) fork(w http.ResponseWriter, r *http.Request) error {
+	var req api.ForkRequest
+	if err := read(r, &req); err != nil {
+		return err
+	}
+	res, err := s.Backend.Fork(r.Context(), r.PathValue("name"), req)
+	if err != nil {
+		return err
+	}
+	return s.reply(w, http.StatusCreated, res)
+}
+
 func (s *Server) restore(w http.ResponseWriter, r *http.Request) error {
 	var req api.RestoreRequest
 	if err := optional(r, &req); err != nil {

@@ -69,6 +69,7 @@ func Routes() []Route {
 		{"POST /v1/agents/{name}/workers", AccessRoot, "what an agent wants of its workers; for the agent's shim", (*Server).agentWorkers},
 		{"POST /v1/agents/{name}/discard", AccessAdmin, "put an agent's work aside and remove it; ignored=1: ignored files too", (*Server).discard},
 		{"POST /v1/agents/{name}/revert", AccessAdmin, "take an agent's merge back", (*Server).revert},
+		{"POST /v1/agents/{name}/fork", AccessAdmin, "make a new agent that begins with another one's commit, index and files", (*Server).fork},
 		{"POST /v1/agents/{name}/restore", AccessAdmin, "bring a removed agent back", (*Server).restore},
 		{"POST /v1/agents/{name}/rebase", AccessAdmin, "merge the target into an agent's branch, in its worktree", (*Server).rebase},
 		{"GET /v1/agents/{name}/diff", AccessRead, "what an agent changed, as a patch; stat=1, names=1, committed=1", (*Server).diff},

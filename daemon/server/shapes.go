@@ -65,6 +65,7 @@ func shapes() map[string]shape {
 		"POST /v1/agents/{name}/merge":   {in: api.MergeRequest{}, optional: true, out: api.MergeResponse{}},
 		"POST /v1/agents/{name}/discard": {out: api.RemoveResponse{}, query: []query{ignored}},
 		"POST /v1/agents/{name}/revert":  {in: api.RevertRequest{}, optional: true, out: api.RevertResponse{}},
+		"POST /v1/agents/{name}/fork":    {in: api.ForkRequest{}, out: api.ForkResponse{}, made: true},
 		"POST /v1/agents/{name}/restore": {in: api.RestoreRequest{}, optional: true, out: api.Agent{}, made: true},
 		"POST /v1/agents/{name}/rebase":  {out: api.RebaseResponse{}},
 		"GET /v1/agents/{name}/diff": {text: "text/x-diff", query: []query{{"stat", "boolean", "only how much"},

@@ -117,6 +117,8 @@ type Removal struct {
 	// the trash, too.
 	Head    string `json:"head,omitempty"`
 	Ignored bool   `json:"ignored,omitempty"`
+	// From is the agent that is being forked: the trash is of no use to anything else.
+	From string `json:"from,omitempty"`
 }
 
 // Removed is an agent that is no more.

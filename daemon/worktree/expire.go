@@ -105,6 +105,21 @@ func (w *Workspace) dropRef(ctx context.Context, t TrashRef) error {
 	return nil
 }
 
+// DropTrash deletes one trash ref, if it exists; its work is lost.
+func (w *Workspace) DropTrash(ctx context.Context, ref string) error {
+	if err := w.guardInternal(); err != nil {
+		return err
+	}
+	t, _, err := w.trashed(ctx, ref)
+	switch {
+	case err == nil:
+		return w.dropRef(ctx, t)
+	case api.CodeOf(err) != api.CodeNotFound:
+		return err
+	}
+	return nil
+}
+
 // dropDir deletes a directory of trashDirs; its work is lost.
 func (w *Workspace) dropDir(ctx context.Context, t keptDir) error {
 	if err := fdtree.RemoveAll(ctx, filepath.Join(w.trashDir(), filepath.Base(t.Path))); err != nil {
