@@ -76,7 +76,7 @@ func (p *pane) shows(patterns ...string) {
 // 80 by 24.
 func TestScreenInATerminal(t *testing.T) {
 	needProgram(t, "tmux")
-	d := startDaemon(t, options{})
+	d := startDaemon(t, options{config: "[breakers]\ndenials = 20\n[patrol]\ninterval = \"1s\"\n"})
 	project := d.up()
 	d.worker("one", "--auto-merge=false", "--port", "3000")
 	d.worker("two", "--auto-merge=false")
@@ -146,6 +146,25 @@ func TestScreenInATerminal(t *testing.T) {
 	d.start()
 	p.shows(`live`)
 	d.must("agents", "remove", "--force", "three")
+	p.shows(`polis  2 agents`)
+
+	// A frozen agent and its case: thawed, and stopped when it is frozen again.
+	d.must("agents", "add", "wild", "--base", "custom", "--write", "ok/**", "--", "sh", "-c", "while :; do echo > denied; done 2>/dev/null")
+	d.must("agents", "start", "wild")
+	p.shows(`wild +frozen`, `1 case \(C\)`)
+	p.key("C")
+	p.shows(`> case-1 .* pending +wild +breaker`, `now frozen`, `breaker denials: 21 in`)
+	p.key("t")
+	p.shows(`Thaw wild\?`)
+	p.key("y")
+	p.shows(`> case-2 .* pending +wild +breaker`, `now frozen`)
+	p.key("x")
+	p.shows(`Stop wild\?`)
+	p.key("y")
+	p.shows(`no case is open`)
+	p.key("Escape")
+	p.shows(`wild +Stopped`)
+	d.must("agents", "remove", "--force", "wild")
 	p.shows(`polis  2 agents`)
 
 	// The terminal is given back as it was, also to one who ends it from elsewhere.

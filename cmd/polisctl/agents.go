@@ -67,19 +67,27 @@ func statusCell(s api.Status) cell {
 // stateCell is an agent's state: one that waits does not work.
 func stateCell(g api.Agent) cell {
 	if g.Waiting != nil {
-		return cell{"waiting for " + g.Waiting.For, yellow}
+		return waitingCell(g.Waiting)
 	}
 	return statusCell(g.Status)
 }
 
+// waitingCell is the state of an agent that waits. A frozen one waits for a person in any case.
+func waitingCell(w *api.Waiting) cell {
+	if w.For == api.WaitingThaw {
+		return cell{"frozen", red}
+	}
+	return cell{"waiting for " + w.For, yellow}
+}
+
 // waitingText describes what an agent waits for, since when, and what to do.
 func waitingText(p *page, agent string, w *api.Waiting) string {
+	if w.For == api.WaitingThaw {
+		return fmt.Sprintf("%s: frozen since %s ago: %s; polisctl agents thaw %s", agent, p.ago(w.Since), w.What, agent)
+	}
 	text := fmt.Sprintf("%s: waits since %s ago for ", agent, p.ago(w.Since))
 	if w.For == api.WaitingLease {
 		return text + w.What + "; polisctl locks shows who has what"
-	}
-	if w.For == api.WaitingThaw {
-		return text + "a thaw: " + w.What + "; polisctl agents thaw " + agent
 	}
 	text += "an answer to " + w.ID + ": " + w.What
 	if w.Open > 1 {

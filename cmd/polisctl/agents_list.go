@@ -21,7 +21,7 @@ func (a *app) listCmd() *cobra.Command {
 	}
 	cmd.Flags().StringVarP(&workspace, "workspace", "w", "", "only agents of this `WORKSPACE`")
 	cmd.Flags().BoolVar(&watch, "watch", false, "continue until interrupted")
-	cmd.Flags().BoolVar(&waiting, "waiting", false, "only agents that wait for an answer or for a lock")
+	cmd.Flags().BoolVar(&waiting, "waiting", false, "only agents that wait for an answer or for a lock, or are frozen")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := checkWorkspace(workspace); err != nil {
 			return err

@@ -38,7 +38,7 @@ func (a *app) topCmd() *cobra.Command {
 share of the last ten seconds in which something waited for processor, memory or
 disks. SHIM is the processor time of the process that serves the agent's files.
 An agent that ran into a limit within the last minute is marked. An agent that waits for
-an answer or for a lock is named below the table, with since when.
+an answer or for a lock, or is frozen, is named below the table, with since when and why.
 
 On a terminal it goes on until interrupted; elsewhere one sample is printed. With
 --json there is an object for each sample, one line each if there are several.`,

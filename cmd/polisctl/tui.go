@@ -32,6 +32,7 @@ Keys:
   up down j k    choose an agent; scroll
   enter l        log            d  diff            e  events
   /              filter         esc  close, drop the filter
+  A  questions   C  cases of the patrol: resolve, thaw, stop
   t  tasks       L  locks       o  leftovers       O  end the leftovers
   a  attach      S  shell       c  commit what is in no commit
   m              merge          u  undo: take the merge back

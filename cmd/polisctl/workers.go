@@ -61,7 +61,7 @@ func workersView(all []api.Worker) view {
 			}
 			switch {
 			case w.Waiting != nil:
-				state = cell{"waiting for " + w.Waiting.For, yellow}
+				state = waitingCell(w.Waiting)
 			case w.Removed:
 				state.text = "removed"
 			}

@@ -25,6 +25,10 @@ type Daemon interface {
 	Approval(ctx context.Context, id string) (api.Approval, error)
 	Answer(ctx context.Context, id string, req api.AnswerRequest) (api.Approval, error)
 
+	Cases(ctx context.Context, workspace string, all bool) ([]api.Case, error)
+	ResolveCase(ctx context.Context, id string, req api.ResolveRequest) (api.Case, error)
+	Thaw(ctx context.Context, name string) (api.Agent, error)
+
 	Leftovers(ctx context.Context, name string) (api.Leftovers, error)
 
 	EndLeftovers(ctx context.Context, name string) (api.Leftovers, error)

@@ -31,6 +31,7 @@ type fakeDaemon struct {
 	locks   []api.Lock
 	queues  []api.Queue
 	asked   []api.Approval
+	cases   []api.Case
 	logs    map[string]string
 	diff    string
 	warning string
@@ -123,6 +124,25 @@ func (f *fakeDaemon) Approval(ctx context.Context, id string) (api.Approval, err
 func (f *fakeDaemon) Answer(ctx context.Context, id string, req api.AnswerRequest) (api.Approval, error) {
 	f.asked = slices.DeleteFunc(f.asked, func(v api.Approval) bool { return v.ID == id })
 	return api.Approval{ID: id}, f.did(ctx, fmt.Sprintf("answer %s: %s %s %s", id, req.Verdict, req.Scope, req.Reason))
+}
+
+func (f *fakeDaemon) Cases(ctx context.Context, _ string, _ bool) ([]api.Case, error) {
+	return slices.Clone(f.cases), f.did(ctx, "get cases")
+}
+
+func (f *fakeDaemon) ResolveCase(ctx context.Context, id string, req api.ResolveRequest) (api.Case, error) {
+	f.cases = slices.DeleteFunc(f.cases, func(c api.Case) bool { return c.ID == id })
+	return api.Case{ID: id}, f.did(ctx, "resolve "+id+": "+req.Note)
+}
+
+func (f *fakeDaemon) Thaw(ctx context.Context, name string) (api.Agent, error) {
+	for i := range f.agents {
+		if f.agents[i].Name == name {
+			f.agents[i].Waiting = nil
+		}
+	}
+	f.cases = slices.DeleteFunc(f.cases, func(c api.Case) bool { return c.Agent == name && c.Kind == "breaker" })
+	return api.Agent{Name: name}, f.did(ctx, "thaw "+name)
 }
 
 func (f *fakeDaemon) Leftovers(ctx context.Context, name string) (api.Leftovers, error) {

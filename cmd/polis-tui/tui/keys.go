@@ -22,7 +22,7 @@ var keyTable = []keyRow{
 	{"L", "locks of the agent, and who waits for them"},
 	{"o  O", "leftovers: what its last command left running; end it (asks)"},
 	{"a  S", "attach (ctrl+p ctrl+q comes back); shell in its sandbox"},
-	{"e  A", "events; questions of agents, which a key answers each"},
+	{"e  A  C", "events; questions of agents; cases of the patrol"},
 	{"esc", "close; drop the filter"},
 	{"/", "filter: name, branch, type, role, workspace, state"},
 	{"c", "commit what the agent has in no commit (asks)"},
@@ -54,8 +54,12 @@ func (m *Model) key(k tea.KeyPressMsg) tea.Cmd {
 		return nil
 	case m.questions != nil:
 		return m.questionKey(s)
+	case m.cases != nil && m.pane == nil:
+		return m.caseKey(s)
 	case s == "A":
 		return m.openQuestions()
+	case s == "C":
+		return m.showCases()
 	}
 	if cmd, ok := m.actionKey(s); ok {
 		return cmd

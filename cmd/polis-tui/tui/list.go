@@ -156,21 +156,32 @@ func (m *Model) details() []string {
 
 // state is an agent's state: one that waits does not work.
 func state(g api.Agent) string {
-	if g.Waiting != nil {
+	switch {
+	case frozen(g):
+		return frozenState
+	case g.Waiting != nil:
 		return waitingState
 	}
 	return string(g.Status)
 }
 
-// waitingState is the state of an agent that waits for an answer or for a lease.
-const waitingState = "waiting"
+// frozen reports whether an agent's processes are frozen until a person decides.
+func frozen(g api.Agent) bool { return g.Waiting != nil && g.Waiting.For == api.WaitingThaw }
+
+const (
+	// waitingState is the state of an agent that waits for an answer or for a lease.
+	waitingState = "waiting"
+	frozenState  = "frozen"
+)
 
 func (m *Model) about(g api.Agent) []string {
 	first := fmt.Sprintf("%s is %s: %s in %s", g.Name, g.Status, g.BaseType, g.Workspace)
 	if g.StatusReason != "" {
 		first += ", " + g.StatusReason
 	}
-	if w := g.Waiting; w != nil && w.For == api.WaitingApproval {
+	if w := g.Waiting; frozen(g) {
+		first += fmt.Sprintf(", frozen since %s (key C): %s", w.Since.Local().Format(time.TimeOnly), w.What)
+	} else if w != nil && w.For == api.WaitingApproval {
 		first += fmt.Sprintf(", waits since %s for an answer to %s (key A)", w.Since.Local().Format(time.TimeOnly), w.ID)
 	} else if w != nil {
 		first += fmt.Sprintf(", waits since %s for %s", w.Since.Local().Format(time.TimeOnly), w.What)

@@ -18,6 +18,7 @@ type lookMsg struct {
 	leases map[string][]api.Lock
 	queue  map[string]api.QueueEntry
 	asked  []api.Approval
+	open   []api.Case
 	at     time.Time
 	err    error
 }
@@ -81,6 +82,9 @@ func (m *Model) look() tea.Cmd {
 				s.queue[e.Agent] = e
 			}
 		}
+		if s.open, s.err = d.Cases(ctx, workspace, false); s.err != nil {
+			return s
+		}
 		for _, g := range s.agents {
 			if g.Waiting != nil && g.Waiting.For == api.WaitingApproval {
 				s.asked, s.err = d.Approvals(ctx, workspace)
@@ -103,6 +107,7 @@ func (m *Model) looked(s lookMsg) tea.Cmd {
 		}
 		m.agents, m.leases, m.queue, m.cpu = s.agents, s.leases, s.queue, cpu
 		m.choose()
+		m.casesRead(s.open)
 	}
 	cmd := m.outputs()
 	if s.err == nil {

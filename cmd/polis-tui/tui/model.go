@@ -43,6 +43,9 @@ type Model struct {
 	questions *questions     // the screen of them; nil: it is closed
 	bell      bell.Bell
 
+	openCases []api.Case // of the patrol, oldest first
+	cases     *cases     // the screen of them; nil: it is closed
+
 	pane  *pane
 	help  bool
 	input *input

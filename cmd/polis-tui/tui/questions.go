@@ -210,17 +210,7 @@ func (m *Model) questionDetails(v api.Approval) []string {
 		v = w
 	}
 	var out []string
-	say := func(label, text string) {
-		if text == "" {
-			return
-		}
-		for i, line := range wrap(clean(text), max(10, m.width-13), 200) {
-			if i > 0 {
-				label = ""
-			}
-			out = append(out, fmt.Sprintf(" %-11s %s", label, line))
-		}
-	}
+	say := func(label, text string) { out = append(out, labelled(label, text, m.width)...) }
 	more := func(n int) string {
 		if n == 0 {
 			return ""

@@ -41,6 +41,18 @@ func wrap(s string, w, n int) []string {
 	return lines[:min(len(lines), n)]
 }
 
+// labelled are the lines of a text with a label before the first; none if the text is empty.
+func labelled(label, text string, width int) (out []string) {
+	if text == "" {
+		return nil
+	}
+	for _, line := range wrap(clean(text), max(10, width-13), 200) {
+		out = append(out, fmt.Sprintf(" %-11s %s", label, line))
+		label = ""
+	}
+	return out
+}
+
 // errText is an error with what to do about it.
 func errText(err error) string {
 	var e *api.Error

@@ -236,11 +236,14 @@ func TestScreenFits(t *testing.T) {
 			look.leases[g.Name] = []api.Lock{{Path: hostile.Draw(rt, "path"), Holder: g.Name}}
 			m.output[g.Name] = []string{clean(hostile.Draw(rt, "output"))}
 		}
+		for i := range rapid.IntRange(0, 12).Draw(rt, "cases") {
+			look.open = append(look.open, api.Case{ID: fmt.Sprint("case-", i), Agent: hostile.Draw(rt, "agent of a case"), Kind: hostile.Draw(rt, "kind"), Evidence: []string{hostile.Draw(rt, "evidence")}, Next: hostile.Draw(rt, "next")})
+		}
 		m.reading = true
 		m.Update(look)
 		m.Update(eventMsg{Type: hostile.Draw(rt, "type"), Message: hostile.Draw(rt, "message")})
 		for range rapid.IntRange(0, 12).Draw(rt, "keys") {
-			k := rapid.SampledFrom([]string{"j", "k", "G", "g", "/", "e", "?", "m", "D", "x", "n", "i", "esc", "pgdown", "right"}).Draw(rt, "key")
+			k := rapid.SampledFrom([]string{"j", "k", "G", "g", "/", "e", "?", "m", "D", "x", "n", "i", "C", "r", "t", "esc", "pgdown", "right"}).Draw(rt, "key")
 			m.key(tea.KeyPressMsg(map[string]tea.Key{"esc": {Code: tea.KeyEscape}, "pgdown": {Code: tea.KeyPgDown}, "right": {Code: tea.KeyRight}}[k]))
 			if len(k) == 1 {
 				m.Update(tea.KeyPressMsg(tea.Key{Code: rune(k[0]), Text: k}))

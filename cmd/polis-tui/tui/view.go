@@ -47,6 +47,8 @@ func (m *Model) lines() []string {
 		lines = m.helpView()
 	case m.questions != nil:
 		lines = m.questionsView()
+	case m.cases != nil && m.pane == nil:
+		lines = m.casesView()
 	case m.pane != nil:
 		lines = m.paneView()
 	default:
@@ -84,6 +86,9 @@ func (m *Model) title() string {
 	}
 	if n := len(m.asked); n > 0 {
 		left += fmt.Sprintf(", %s (A)", api.Count(n, "question"))
+	}
+	if n := len(m.openCases); n > 0 {
+		left += fmt.Sprintf(", %s (C)", api.Count(n, "case"))
 	}
 	if m.workspace != "" {
 		left += " in " + clean(m.workspace)
@@ -142,6 +147,8 @@ func (m *Model) hints() string {
 		return "enter done  esc cancel"
 	case m.questions != nil:
 		return "a once  t task  g agent  r role  d deny  x end task  j k choose  pgdn more  esc back"
+	case m.cases != nil && m.pane == nil:
+		return "r resolve  t thaw  x stop  l log  d diff  j k choose  pgdn more  esc back"
 	case m.pane != nil:
 		return "esc back  j k scroll  m merge  u undo  D discard  i say  r read anew  ? help"
 	}
@@ -188,7 +195,7 @@ func statusStyle(s string) lipgloss.Style {
 	switch {
 	case slices.Contains([]string{string(api.StatusRunning), string(api.MergeMerged)}, s):
 		return goodStyle
-	case slices.Contains([]string{string(api.StatusError), string(api.MergePending), waitingState}, s):
+	case slices.Contains([]string{string(api.StatusError), string(api.MergePending), waitingState, frozenState}, s):
 		return badStyle
 	case s == string(api.StatusStopped):
 		return dimStyle
