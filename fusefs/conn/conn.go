@@ -100,9 +100,8 @@ func (c *Conn) Alive() bool {
 	if c.closed {
 		return false
 	}
-	p := []unix.PollFd{{Fd: int32(c.fd)}}
-	n, err := unix.Poll(p, 0)
-	return err == nil && (n == 0 || p[0].Revents&unix.POLLERR == 0)
+	found, err := poll(c.fd, 0, 0)
+	return err == nil && found&unix.POLLERR == 0
 }
 
 // Granted are the capabilities (fuse.CAP_*) that kernel and server agreed on.

@@ -20,7 +20,7 @@ const (
 
 // init answers INIT, the first request of a connection.
 func (c *Conn) init() error {
-	ready, err := unix.Poll([]unix.PollFd{{Fd: int32(c.fd), Events: unix.POLLIN}}, int(initWait.Milliseconds()))
+	ready, err := poll(c.fd, unix.POLLIN, initWait)
 	if err != nil || ready == 0 {
 		return fmt.Errorf("wait for INIT: %w", errAnd(err, unix.ETIMEDOUT))
 	}

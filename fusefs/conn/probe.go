@@ -27,12 +27,12 @@ func probeAttr() fuse.Attr { return fuse.Attr{Ino: probeNode, Mode: unix.S_IFREG
 func (c *Conn) Probe() error {
 	c.probing.Store(true)
 	defer c.probing.Store(false)
-	fd, err := unix.Open(filepath.Join(c.opts.Mountpoint, c.probe), unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+	fd, err := open(filepath.Join(c.opts.Mountpoint, c.probe), unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
-	_, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+	_, err = poll(fd, unix.POLLIN, 0)
 	return err
 }
 
