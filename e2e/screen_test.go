@@ -78,9 +78,11 @@ func (d *daemon) signalChild(term *terminal, name string, s syscall.Signal) {
 func TestWatchShowsALineAtOnce(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()
-	d.add("alice", "--", "sh", "-c", `stty -echo; while read line; do date +%s%N; done`)
+	d.add("alice", "--", "sh", "-c", `stty -echo; echo ready; while read line; do date +%s%N; done`)
 	d.must("agents", "start", "alice")
 	out := d.follow("agents", "watch", "-f", "alice")
+	d.eventually("its terminal does not echo", func() bool { return out.text() == "ready\n" })
+	said := func() []string { return strings.Fields(out.text())[1:] }
 	var worst, sum time.Duration
 	const lines = 20
 	for i := range lines {
@@ -88,9 +90,9 @@ func TestWatchShowsALineAtOnce(t *testing.T) {
 		var at time.Time
 		require.Eventually(t, func() bool {
 			at = time.Now()
-			return len(strings.Fields(out.text())) > i
+			return len(said()) > i
 		}, patience, time.Millisecond)
-		n, err := strconv.ParseInt(strings.Fields(out.text())[i], 10, 64)
+		n, err := strconv.ParseInt(said()[i], 10, 64)
 		require.NoError(t, err, out.text())
 		took := at.Sub(time.Unix(0, n))
 		worst, sum = max(worst, took), sum+took
