@@ -21,7 +21,8 @@ const (
 
 // Set is an agent's breakers. Set Trip and Now, then SetLimits.
 type Set struct {
-	// Trip is called with what tripped, in the goroutine that counted, and the last processes.
+	// Trip is called with the breaker that tripped and the last processes, in the goroutine that
+	// counted.
 	Trip func(t api.Trip, pids []uint32)
 	Now  func() time.Time
 
@@ -38,7 +39,7 @@ type Set struct {
 	repeats   int64
 }
 
-// SetLimits puts limits in force; the counts go on.
+// SetLimits replaces the limits. The counts stay.
 func (s *Set) SetLimits(l api.Breakers) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,7 +47,7 @@ func (s *Set) SetLimits(l api.Breakers) {
 	s.arm()
 }
 
-// Reset begins to count anew, after a trip too.
+// Reset sets all counts to zero, and counts again after a trip.
 func (s *Set) Reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,7 +55,7 @@ func (s *Set) Reset() {
 	s.arm()
 }
 
-// arm lets the breakers that have a limit count. mu is held.
+// arm enables the breakers that have a limit. mu is held.
 func (s *Set) arm() {
 	if s.now == (api.Breakers{}) {
 		s.limits.Store(nil)
@@ -64,7 +65,7 @@ func (s *Set) arm() {
 	s.limits.Store(&l)
 }
 
-// Limits are those in force; all 0 if nothing is counted.
+// Limits returns the limits that apply. All are 0 if nothing is counted.
 func (s *Set) Limits() api.Breakers {
 	if l := s.limits.Load(); l != nil {
 		return *l
@@ -79,14 +80,15 @@ func (s *Set) Denied(n int64, what string, pid uint32) {
 	}
 }
 
-// Deleted counts the deletion of a path: once, however often it is deleted in a minute.
+// Deleted counts the deletion of a path, once a minute however often it is deleted.
 func (s *Set) Deleted(path string, pid uint32) {
 	if l := s.limits.Load(); l != nil && l.Deletions > 0 {
 		s.count(api.BreakerDeletions, &s.deletions, 1, path, path, pid)
 	}
 }
 
-// CountsDeletions reports whether a deletion counts, so that the caller can save the decision which.
+// CountsDeletions reports whether deletions are counted. If not, the caller need not find out
+// whether git tracks the path.
 func (s *Set) CountsDeletions() bool {
 	l := s.limits.Load()
 	return l != nil && l.Deletions > 0
@@ -173,7 +175,8 @@ func limitOf(l api.Breakers, name string) int64 {
 	return l.Names
 }
 
-// Left is how many bytes may be written before the breaker trips; ok is false if it is off.
+// Left returns how many bytes may be written before the breaker trips. ok is false if the breaker
+// is off.
 func (s *Set) Left() (bytes int64, ok bool) {
 	l := s.limits.Load()
 	if l == nil || l.WrittenMB <= 0 {

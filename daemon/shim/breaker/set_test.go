@@ -100,8 +100,8 @@ func TestConcurrentCountsTripOnce(t *testing.T) {
 	require.Equal(t, 1, n)
 }
 
-// The count is that of a list of all counts of the last minute, and a breaker trips exactly if it is
-// above the limit.
+// The count equals the number of events in the last minute of a list of all events. A breaker trips
+// exactly if its count is above the limit.
 func TestWindowModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s, c, trips := newSet(api.Breakers{Deletions: int64(rapid.IntRange(1, 20).Draw(rt, "limit"))})
@@ -131,7 +131,7 @@ func TestWindowModel(t *testing.T) {
 	})
 }
 
-// BenchmarkOff is what an agent without breakers pays for each deletion.
+// BenchmarkOff measures what a deletion costs an agent without breakers.
 func BenchmarkOff(b *testing.B) {
 	s := &Set{Now: time.Now}
 	for b.Loop() {

@@ -8,7 +8,7 @@ import (
 	"polis/daemon/api"
 )
 
-// window counts in the last minute, by seconds.
+// window counts the events of the last minute, by seconds.
 type window struct {
 	total   int64
 	buckets [minute]int64
@@ -19,8 +19,8 @@ type window struct {
 	pids    []uint32 // of the last counted, each once
 }
 
-// add counts n, or one for a distinct thing that was not counted in the window, and returns the
-// count of the last minute and since when.
+// add counts n or, if thing is given, one for a distinct thing that the window does not have. It
+// returns the count of the last minute, and the time since which it counts.
 func (w *window) add(now time.Time, n int64, distinct, what string, pid uint32) (int64, time.Time) {
 	w.expire(now)
 	if distinct != "" {

@@ -11,12 +11,12 @@ import (
 	"polis/daemon/shim/wire"
 )
 
-// DefaultLook is how often an Activity reads the meters: a new listener of an
-// agent is mapped within a second.
+// DefaultLook is the interval at which an Activity reads the meters. A new listener of an agent is
+// mapped within a second.
 const DefaultLook = 400 * time.Millisecond
 
-// Activity reads the processor time of all agents and wakes the shims of those that run, so that
-// idle shims need no timer of their own. Its Run must run for as long as a [Shim] has it.
+// Activity reads the processor time of all agents and wakes the shims of those that run. An idle
+// shim then needs no timer of its own. Run must run as long as a [Shim] uses the Activity.
 type Activity struct {
 	Every time.Duration // DefaultLook if 0
 	Log   *slog.Logger  // slog.Default if nil
@@ -32,7 +32,7 @@ type metered struct {
 	// Used only by Run and the goroutine it starts.
 	woken  time.Time
 	waking chan struct{} // closed when that goroutine is done
-	failed atomic.Bool   // the shim was not notified
+	failed atomic.Bool   // the shim was not woken
 }
 
 // Run reads the meters until ctx ends.
@@ -64,7 +64,7 @@ func (a *Activity) Run(ctx context.Context) {
 	}
 }
 
-// due reads the meter and reports whether the shim has to be woken.
+// due reads the meter and reports whether the shim must be woken.
 func (m *metered) due(now time.Time) bool {
 	if m.waking != nil {
 		select {
@@ -90,7 +90,7 @@ func (m *metered) call(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// add watches the meter until remove.
+// add reads the meter periodically until remove.
 func (a *Activity) add(path string, wake func(context.Context) error) (remove func(), err error) {
 	meter, err := cgroup.OpenMeter(path)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"polis/daemon/shim/wire"
 )
 
-// agentOf is a file that stands for the processor time of an agent; run changes it.
+// agentOf returns a file in place of the processor time of an agent. run changes it.
 type agentOf struct {
 	t    *testing.T
 	file string
@@ -81,7 +81,7 @@ func TestActivityWakesTheShimsOfAgentsThatRun(t *testing.T) {
 		require.Equal(t, 1, idle.times())
 		require.GreaterOrEqual(t, busy.times(), 1+int(took/(wire.WakeAgain+DefaultLook)))
 		require.LessOrEqual(t, busy.times(), 2+int(took/wire.WakeAgain))
-		// Never so rarely that the shim, which stays awake for 2 WakeAgain, rests.
+		// The shim stays awake for 2 WakeAgain. The interval is shorter, so that it does not pause.
 		busy.mu.Lock()
 		woken := slices.Clone(busy.woken)
 		busy.mu.Unlock()

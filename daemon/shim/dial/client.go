@@ -21,15 +21,15 @@ import (
 // maxAnswer bounds a shim's answer, in bytes.
 const maxAnswer = 8 << 20
 
-// Shim is a shim's API at a unix socket.
+// Shim is a client for the API of a shim at a unix socket.
 type Shim struct {
 	Socket string
 	// Timeout bounds a short call (default 10 s).
 	Timeout time.Duration
 	// Activity, if not nil, wakes the shim while its events are followed.
 	Activity *Activity
-	// Heard, if not nil, is called when Events gets an answer and for every line of it; a shim
-	// that works sends one every 15 seconds.
+	// Heard, if not nil, is called when Events gets an answer, and for every line of it. A working
+	// shim sends a line every 15 seconds.
 	Heard func()
 	hc    *http.Client
 }
@@ -93,7 +93,7 @@ func (s *Shim) send(ctx context.Context, method, path string, in any) (*http.Res
 	return resp, nil
 }
 
-// Ping returns nil if the shim answers at all.
+// Ping returns nil if the shim answers, with success or an error.
 func (s *Shim) Ping(ctx context.Context) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://shim/v1/ping", nil)
 	if err != nil {
@@ -116,7 +116,7 @@ func (s *Shim) Start(ctx context.Context, r wire.StartRequest) error {
 	return s.call(ctx, s.Timeout, http.MethodPost, "/v1/start", r, nil)
 }
 
-// Input types into the main command and returns when that has read it.
+// Input writes text to the main command's input, and returns when the command has read it.
 func (s *Shim) Input(ctx context.Context, r wire.InputRequest) error {
 	return s.call(ctx, s.Timeout, http.MethodPost, "/v1/input", r, nil)
 }
@@ -127,14 +127,14 @@ func (s *Shim) Screen(ctx context.Context, lines int) (out wire.Screen, err erro
 	return out, s.call(ctx, s.Timeout, http.MethodGet, "/v1/screen?lines="+strconv.Itoa(lines), nil, &out)
 }
 
-// Steps returns what the task of the main command did. Only for shims of
-// wire.StepsVersion and later.
+// Steps returns the steps of the main command's task. Only for shims of wire.StepsVersion and
+// later.
 func (s *Shim) Steps(ctx context.Context) (out wire.Steps, err error) {
 	return out, s.call(ctx, s.Timeout, http.MethodGet, "/v1/steps", nil, &out)
 }
 
-// Leftovers returns what the last main command left running; end ends it first. Only
-// for shims of wire.LeftoversVersion and later.
+// Leftovers returns the processes that the last main command left running. With end it ends them
+// first. Only for shims of wire.LeftoversVersion and later.
 func (s *Shim) Leftovers(ctx context.Context, end bool) (out api.Leftovers, err error) {
 	if end {
 		return out, s.call(ctx, s.Timeout+time.Minute, http.MethodDelete, "/v1/leftovers", nil, &out)
@@ -142,8 +142,8 @@ func (s *Shim) Leftovers(ctx context.Context, end bool) (out api.Leftovers, err 
 	return out, s.call(ctx, s.Timeout, http.MethodGet, "/v1/leftovers", nil, &out)
 }
 
-// Approvals are the agent's open questions. Only for shims of wire.ApprovalsVersion and later, as the
-// next two.
+// Approvals returns the agent's open questions. Approvals, Approval and Answer need a shim of
+// wire.ApprovalsVersion or later.
 func (s *Shim) Approvals(ctx context.Context) ([]api.Approval, error) {
 	var out struct {
 		Approvals []api.Approval `json:"approvals"`
@@ -151,7 +151,7 @@ func (s *Shim) Approvals(ctx context.Context) ([]api.Approval, error) {
 	return out.Approvals, s.call(ctx, s.Timeout, http.MethodGet, "/v1/approvals", nil, &out)
 }
 
-// Approval is one question of the agent.
+// Approval returns one question of the agent.
 func (s *Shim) Approval(ctx context.Context, id string) (out api.Approval, err error) {
 	return out, s.call(ctx, s.Timeout, http.MethodGet, "/v1/approvals/"+url.PathEscape(id), nil, &out)
 }
@@ -161,12 +161,13 @@ func (s *Shim) Answer(ctx context.Context, id string, r wire.AnswerRequest) (out
 	return out, s.call(ctx, s.Timeout, http.MethodPost, "/v1/approvals/"+url.PathEscape(id), r, &out)
 }
 
-// StopMain ends the main command: TERM, the grace, KILL.
+// StopMain ends the main command: with TERM, and with KILL after the grace period.
 func (s *Shim) StopMain(ctx context.Context, grace time.Duration) error {
 	return s.call(ctx, grace+s.Timeout, http.MethodPost, "/v1/stop", wire.StopRequest{Grace: setting.Duration(grace)}, nil)
 }
 
-// Freeze freezes the sandbox's processes for a while. Only for shims of wire.FreezeVersion and later.
+// Freeze freezes the processes of the sandbox for a limited time. Only for shims of
+// wire.FreezeVersion and later.
 func (s *Shim) Freeze(ctx context.Context, r wire.FreezeRequest) error {
 	return s.call(ctx, s.Timeout, http.MethodPost, "/v1/freeze", r, nil)
 }
@@ -176,7 +177,7 @@ func (s *Shim) Thaw(ctx context.Context, r wire.ThawRequest) error {
 	return s.call(ctx, s.Timeout, http.MethodPost, "/v1/thaw", r, nil)
 }
 
-// Set changes the settings of a running agent, all of them or none. Only for shims of
+// Set changes the settings of a running agent: all of them or, on an error, none. Only for shims of
 // wire.SettingsVersion and later.
 func (s *Shim) Set(ctx context.Context, r wire.SettingsRequest) error {
 	return s.call(ctx, s.Timeout, http.MethodPost, "/v1/settings", r, nil)
@@ -190,7 +191,7 @@ func (s *Shim) AddPort(ctx context.Context, r wire.PortRequest) error {
 // RemovePort ends a port map.
 func (s *Shim) RemovePort(ctx context.Context, protocol string, internal int) error {
 	path := "/v1/ports/" + strconv.Itoa(internal)
-	if protocol == api.ProtoUDP { // the first shims know only TCP, and no protocol name
+	if protocol == api.ProtoUDP { // the first shims have only TCP, and no field for the protocol
 		path += "?protocol=udp"
 	}
 	return s.call(ctx, s.Timeout, http.MethodDelete, path, nil, nil)
@@ -204,7 +205,7 @@ func (s *Shim) Why(ctx context.Context) ([]api.WhyEntry, error) {
 	return out.Why, s.call(ctx, s.Timeout, http.MethodGet, "/v1/why", nil, &out)
 }
 
-// ReleaseIdle releases the agent's leases on files that nothing uses. Only for shims of
+// ReleaseIdle releases the agent's leases of files that no process uses. Only for shims of
 // wire.ReleaseIdleVersion and later.
 func (s *Shim) ReleaseIdle(ctx context.Context) error {
 	return s.call(ctx, s.Timeout, http.MethodPost, "/v1/release-idle", nil, nil)
@@ -216,8 +217,8 @@ func (s *Shim) Invalidate(ctx context.Context) error {
 	return s.call(ctx, s.Timeout, http.MethodPost, "/v1/invalidate", nil, nil)
 }
 
-// follow opens the stream of events. If the agent's meter cannot be read here, the shim is not
-// allowed to pause.
+// follow opens the stream of events. If this process cannot read the agent's meter, it does not let
+// the shim pause.
 func (s *Shim) follow(ctx context.Context, path string) (resp *http.Response, unwatch func(), err error) {
 	nothing := func() {}
 	if s.Activity == nil {
@@ -243,7 +244,7 @@ func (s *Shim) follow(ctx context.Context, path string) (resp *http.Response, un
 	return resp, nothing, err
 }
 
-// Events streams the shim's events with a number above since to f until ctx ends or the shim
+// Events calls f for each event of the shim with a number above since, until ctx ends or the shim
 // does.
 func (s *Shim) Events(ctx context.Context, since uint64, f func(api.Event)) error {
 	resp, unwatch, err := s.follow(ctx, "/v1/events?since="+strconv.FormatUint(since, 10))

@@ -1,4 +1,4 @@
-// Package dial talks to a shim from the daemon: short calls with a deadline, and the stream of
-// the shim's events. It keeps no state between calls, so a restarted daemon needs only a shim's
-// socket.
+// Package dial is the daemon's client for shims: short calls with a deadline, and the stream of a
+// shim's events. It keeps no state between calls. A restarted daemon needs only the socket of a
+// shim.
 package dial

@@ -18,14 +18,14 @@ import (
 // maxOutput bounds what Run keeps of each stream, in bytes.
 const maxOutput = 1 << 20
 
-// Result is a command that has ended.
+// Result is the result of a command that has ended.
 type Result struct {
 	Code           int    // 128+n after signal n
 	Stdout, Stderr string // at most 1 MiB of each
 }
 
-// Run runs a command in the sandbox, without input, to its end. If ctx ends
-// first, the command is killed.
+// Run runs a command in the sandbox to its end, with empty input. If ctx ends first, Run kills the
+// command.
 func (s *Shim) Run(ctx context.Context, r wire.ExecRequest) (Result, error) {
 	r.TTY, r.Stdin = false, false
 	fail := func(err error) (Result, error) {
@@ -72,7 +72,7 @@ func (s *Shim) Run(ctx context.Context, r wire.ExecRequest) (Result, error) {
 	return output(in, fail)
 }
 
-// output reads frames up to the one with the exit code.
+// output reads frames until the one with the exit code.
 func output(in *bufio.Reader, fail func(error) (Result, error)) (Result, error) {
 	var out, errs bytes.Buffer
 	buf := make([]byte, wire.MaxFrame)

@@ -17,8 +17,8 @@ import (
 	"polis/daemon/shim/wire"
 )
 
-// What a shim of version 1 took, as it was then: it refuses fields it does not
-// know. These types are a record and are never changed.
+// These types are the requests of shims of version 1, which refuse unknown fields. They are a
+// record and must never change.
 type (
 	v1Start struct {
 		Command []string `json:"command"`
@@ -37,8 +37,8 @@ type (
 	}
 )
 
-// v1 serves what shims of version 1 served, from a record of one
-// (testdata/v1), and keeps what it was sent.
+// v1 answers as a shim of version 1 does, from a record of one (testdata/v1), and keeps the
+// requests.
 func v1(t *testing.T) (socket string, got map[string]any) {
 	got = map[string]any{}
 	strict := func(v any, w http.ResponseWriter, r *http.Request) {
@@ -85,7 +85,7 @@ func v1(t *testing.T) (socket string, got map[string]any) {
 	return socket, got
 }
 
-// TestAShimOfVersion1 can be asked everything the daemon asks shims.
+// TestAShimOfVersion1 sends a shim of version 1 every request that the daemon sends shims.
 func TestAShimOfVersion1(t *testing.T) {
 	socket, got := v1(t)
 	sh := New(socket)

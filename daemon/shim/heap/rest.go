@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	// room is what a resting process may allocate, in bytes, before the next collection, which ends
-	// the rest.
+	// room is how much a resting process may allocate, in bytes, before the next collection, which
+	// ends the rest.
 	room = 8 << 20
-	// period is a little less than the interval of the runtime's own collections: one that comes so
-	// long after the one before was not needed.
+	// period is a little less than the interval of the runtime's forced collections. A collection
+	// that comes so long after the one before was not needed.
 	period = 110 * time.Second
 	// percent is GOGC while the process does not rest: Go's default.
 	percent = 100
@@ -29,15 +29,15 @@ type Collector struct {
 	last    time.Time // collection that was noticed last
 }
 
-// Watch starts to notice collections, and has the collector rest when the process allocates next
-// to nothing.
+// Watch starts to observe collections. The collector rests when the process allocates almost
+// nothing.
 func Watch() *Collector {
 	c := &Collector{now: time.Now, last: time.Now()}
 	c.mark()
 	return c
 }
 
-// mark has collected called after the next collection.
+// mark arranges that collected is called after the next collection.
 func (c *Collector) mark() {
 	type sentinel struct{ _ [16]byte }
 	runtime.AddCleanup(&sentinel{}, func(c *Collector) { c.collected() }, c)
@@ -60,7 +60,7 @@ func (c *Collector) collected() {
 	c.mark()
 }
 
-// Free returns unused memory to the kernel, and has the collector rest.
+// Free returns unused memory to the kernel, and lets the collector rest.
 func (c *Collector) Free() {
 	debug.FreeOSMemory()
 	c.mu.Lock()
@@ -68,8 +68,8 @@ func (c *Collector) Free() {
 	c.rest()
 }
 
-// rest turns the collector off until the process has allocated room more: at the limit for the
-// memory the runtime collects whatever its percentage is. Called with c.mu held.
+// rest turns the collector off until the process has allocated room more: at the memory limit the
+// runtime collects regardless of GOGC. c.mu is held.
 func (c *Collector) rest() {
 	c.resting = true
 	debug.SetMemoryLimit(mapped() + room)

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// setting returns what the collector is set to.
+// setting returns the current GOGC.
 func setting() (percent int, limit int64) {
 	percent = debug.SetGCPercent(100)
 	debug.SetGCPercent(percent)
@@ -36,7 +36,8 @@ func awake() bool {
 
 var sink []byte
 
-// TestTheCollectorRestsUntilSomethingIsAllocated is one test as the setting is the process's.
+// TestTheCollectorRestsUntilSomethingIsAllocated has one test only, because the setting applies to
+// the process.
 func TestTheCollectorRestsUntilSomethingIsAllocated(t *testing.T) {
 	t.Cleanup(func() { debug.SetGCPercent(100); debug.SetMemoryLimit(math.MaxInt64) })
 	c := Watch()

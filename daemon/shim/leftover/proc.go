@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// maxRead bounds what is read of a file of a process, maxFiles its descriptors.
+// maxRead bounds the bytes that are read of a file in /proc, maxFiles the descriptors of a process.
 const (
 	maxRead  = 4096
 	maxFiles = 4096
 )
 
-// process is a living process.
+// process is a process that is alive.
 type process struct {
 	pid, parent, session int
 	start                uint64 // in clock ticks since boot
@@ -28,7 +28,7 @@ func readProcess(root string, pid int) (p process, ok bool) {
 	if err != nil {
 		return p, false
 	}
-	// The name is in parentheses and may have any character in it.
+	// The name is in parentheses and can contain any character, including ")".
 	open, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
 	if open < 0 || end < open {
 		return p, false

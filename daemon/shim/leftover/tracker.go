@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// maxProcs bounds the processes that are read, maxListed those that are listed.
+	// maxProcs bounds the processes that are read, maxListed the processes that are listed.
 	maxProcs  = 4096
 	maxListed = 64
-	// rounds is how often End looks for what was started while it ended the rest.
+	// rounds is how often End searches for processes that were started while it ended the others.
 	rounds = 3
-	// killTime is how long a killed process may take to be gone.
+	// killTime bounds the wait for the end of a killed process.
 	killTime = 2 * time.Second
 )
 
-// Process is one that was left running.
+// Process is a process that was left running.
 type Process struct {
 	PID     int // in the caller's pid namespace
 	Name    string
@@ -31,7 +31,7 @@ type Process struct {
 	Inodes  []uint32
 }
 
-// Tracker keeps which processes were left. Procs must be set.
+// Tracker records which processes were left. The caller must set Procs.
 type Tracker struct {
 	// Procs lists the processes of the agent, without its init.
 	Procs func() ([]int, error)
@@ -44,7 +44,7 @@ type Tracker struct {
 
 func (t *Tracker) root() string { return cmp.Or(t.Root, "/proc") }
 
-// Guest notes the first process of a person's shell or command.
+// Guest records the first process of a person's shell or command.
 func (t *Tracker) Guest(pid int) {
 	p, ok := readProcess(t.root(), pid)
 	t.mu.Lock()
@@ -57,7 +57,7 @@ func (t *Tracker) Guest(pid int) {
 	}
 }
 
-// Now is a moment as Since takes it: the start time that a process begun now has at least.
+// Now returns the least start time of a process that begins now, for Since.
 func Now() (uint64, error) {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
@@ -66,10 +66,10 @@ func Now() (uint64, error) {
 	return uint64(ts.Nano()) / uint64(time.Second/hertz), nil
 }
 
-// hertz is USER_HZ, in which the kernel gives times to programs on all our machines.
+// hertz is USER_HZ, the unit of times in /proc. It is 100 on all supported architectures.
 const hertz = 100
 
-// Ended notes what is left of a command that began at since and has ended.
+// Ended records the leftovers of a command that began at since and has ended.
 func (t *Tracker) Ended(since uint64) error {
 	all, err := t.read()
 	if err != nil {
@@ -109,8 +109,8 @@ func (t *Tracker) read() (map[int]process, error) {
 	return all, nil
 }
 
-// closure returns those of all that are in seed, and what descends from them or is
-// in a session that one of them leads.
+// closure returns the processes of all that are in seed, that descend from one in seed, or that are
+// in a session which one of these leads.
 func closure(all map[int]process, seed map[int]uint64) map[int]process {
 	in := map[int]process{}
 	for pid, start := range seed {
@@ -134,7 +134,7 @@ func closure(all map[int]process, seed map[int]uint64) map[int]process {
 	return in
 }
 
-// alive returns what is left now, and forgets what is not.
+// alive returns the leftovers that are still alive, and forgets the others.
 func (t *Tracker) alive() (map[int]process, error) {
 	if !t.Any() {
 		return nil, nil
@@ -153,14 +153,14 @@ func (t *Tracker) alive() (map[int]process, error) {
 	return in, nil
 }
 
-// Any reports whether something may be left.
+// Any reports whether there may be leftovers.
 func (t *Tracker) Any() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.left) > 0
 }
 
-// List returns what is left, the largest first.
+// List returns the leftovers, the largest first.
 func (t *Tracker) List() ([]Process, error) {
 	in, err := t.alive()
 	if err != nil {
@@ -180,7 +180,8 @@ func (t *Tracker) List() ([]Process, error) {
 	return out, nil
 }
 
-// End ends what is left: TERM, the grace, KILL. It returns how many there were.
+// End ends the leftovers: with TERM, and with KILL after the grace period. It returns how many
+// there were.
 func (t *Tracker) End(ctx context.Context, grace time.Duration) (n int, err error) {
 	for range rounds {
 		in, err := t.alive()
@@ -214,7 +215,8 @@ func (t *Tracker) end(ctx context.Context, in map[int]process, grace time.Durati
 		if err != nil {
 			return fmt.Errorf("pidfd_open: %w", err)
 		}
-		// The pidfd holds the process that has the number now: is it still that one?
+		// The pidfd refers to the process that has the number now. Check that it is the same
+		// process.
 		if now, ok := readProcess(t.root(), pid); !ok || now.start != p.start {
 			_ = unix.Close(fd)
 			continue
@@ -237,7 +239,7 @@ func (t *Tracker) end(ctx context.Context, in map[int]process, grace time.Durati
 	return ctx.Err()
 }
 
-// gone waits until all processes have ended, at most for so long.
+// gone waits until all processes have ended, for a bounded time.
 func gone(ctx context.Context, fds []int, wait time.Duration) bool {
 	for deadline := time.Now().Add(wait); ; {
 		living := false

@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// family starts processes that belong to the test, and lists those that live.
+// family starts processes that belong to the test, and lists those that are alive.
 type family struct {
 	t    *testing.T
 	mine map[int]bool
@@ -34,7 +34,7 @@ func (f *family) start(script string) int {
 	return cmd.Process.Pid
 }
 
-// procs are the sessions of the test's processes, as a control group would list them.
+// procs lists the sessions of the test's processes, as a control group would.
 func (f *family) procs() ([]int, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -92,8 +92,8 @@ func TestWhatACommandLeavesIsKnownByWhenItBegan(t *testing.T) {
 	require.False(t, ok, "it does not end when asked to, and is killed")
 }
 
-// TestWhatDescendsFromALeftover: whatever the tree, those in the closure are the
-// seeds and what has one of them for an ancestor or leader.
+// TestWhatDescendsFromALeftover: in any tree of processes, the closure has the seeds and every
+// process that has a seed as an ancestor or session leader.
 func TestWhatDescendsFromALeftover(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all := map[int]process{}

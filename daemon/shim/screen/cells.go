@@ -4,23 +4,23 @@ import "time"
 
 // cell is one character cell. The zero cell is blank.
 type cell struct {
-	text  string // a character with its marks; "" is blank
+	text  string // a character with its combining marks; "" is blank
 	style style
-	wide  bool // the next cell is its right half
+	wide  bool // the next cell is the right half of this character
 	right bool // the right half of a wide character
 }
 
-// row is one line of a screen, and what the transcript knows about it.
+// row is one line of a screen, with the state of the transcript for it.
 type row struct {
 	cells   []cell
-	wrapped bool // the line goes on in the next row
+	wrapped bool // the line continues in the next row
 	used    bool // it is not blank all over
 
-	touched bool      // changed since the transcript looked
-	hash    uint64    // of the text then; 0: blank
+	touched bool      // changed since the last update of the transcript
+	hash    uint64    // of the text at that time; 0: blank
 	since   time.Time // it has been that text
-	wrote   uint64    // the text that the transcript has of it; 0: none
-	sent    bool      // the transcript has passed it as a complete line
+	wrote   uint64    // of the text that was written; 0: none
+	sent    bool      // the transcript has written it as a complete line
 }
 
 func newRow(w int) *row { return &row{cells: make([]cell, w)} }
@@ -40,7 +40,7 @@ func (r *row) clear(x0, x1 int) {
 	}
 }
 
-// split blanks a wide character that lies across the left edge of x.
+// split blanks a wide character whose right half is at x.
 func (r *row) split(x int) {
 	if x > 0 && x < len(r.cells) && r.cells[x].right {
 		r.cells[x-1], r.cells[x] = cell{}, cell{}
@@ -55,7 +55,7 @@ func (r *row) recycle() {
 	*r = row{cells: r.cells}
 }
 
-// resize gives the row another width.
+// resize sets the width of the row.
 func (r *row) resize(w int) {
 	r.split(w)
 	cells := make([]cell, w)
@@ -66,7 +66,7 @@ func (r *row) resize(w int) {
 	r.cells, r.touched = cells, true
 }
 
-// insert moves what is at x and after it right by n, remove the other way.
+// insert moves the cells from x on to the right by n; remove moves them to the left.
 func (r *row) insert(x, n int) {
 	n = min(n, len(r.cells)-x)
 	r.split(x)
@@ -85,10 +85,10 @@ func (r *row) remove(x, n int) {
 	r.wrapped, r.touched = false, true
 }
 
-// cursor is what DECSC saves.
+// cursor is the state that DECSC saves.
 type cursor struct {
 	x, y    int
-	wrap    bool // the last column was written: the next character begins a line
+	wrap    bool // the last column was written: the next character starts a new line
 	style   style
 	charset [2]bool // G0, G1: line drawing
 	shift   int
@@ -109,8 +109,8 @@ func newGrid(w, h int) *grid {
 	return g
 }
 
-// up moves the rows from top to bottom (exclusive) up by one: the first one
-// becomes a new line at the end.
+// up scrolls the rows from top to bottom (exclusive) up by one. The first row becomes a blank row
+// at the end.
 func (g *grid) up(top, bottom int) {
 	first := g.rows[top]
 	copy(g.rows[top:bottom], g.rows[top+1:bottom])

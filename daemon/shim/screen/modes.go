@@ -1,7 +1,7 @@
 package screen
 
-// modes are the ones a terminal can be in that matter here: those that change
-// what is seen, and those that a client that attaches later must set.
+// modes are the terminal modes that are kept: those that change what is visible, and those that a
+// client must set when it attaches.
 type modes struct {
 	wrap, insert, origin, hidden bool
 	reports                      [len(reports)]bool
@@ -9,8 +9,8 @@ type modes struct {
 
 func defaultModes() modes { return modes{wrap: true} }
 
-// reports are the private modes that make a terminal send something, or send
-// it otherwise: cursor keys, mouse, focus, paste.
+// reports are the private modes in which a terminal sends reports, or sends keys in another form:
+// cursor keys, mouse, focus, paste.
 var reports = [...]int{1, 9, 66, 1000, 1002, 1003, 1004, 1005, 1006, 1015, 1016, 2004, 2031, 2048}
 
 // maxKitty bounds the stack of keyboard flags.
@@ -51,7 +51,7 @@ func (s *Screen) privateMode(n int, on bool) {
 	}
 }
 
-// show brings the alternate screen up, blank, or the main one back.
+// show switches to the alternate screen, which is blank, or back to the main screen.
 func (s *Screen) show(alternate bool) {
 	if alternate == (s.at != s.main) {
 		return
@@ -71,7 +71,7 @@ func (s *Screen) show(alternate bool) {
 	s.at = s.alt
 }
 
-// keyboard is the kitty keyboard protocol: > pushes flags, < pops, = sets.
+// keyboard executes the kitty keyboard protocol: > pushes flags, < pops them, = sets them.
 func (s *Screen) keyboard(c *csi) {
 	switch c.mark {
 	case '>':

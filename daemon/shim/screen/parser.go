@@ -5,7 +5,7 @@ import (
 )
 
 const (
-	// maxParams and maxParam bound a control sequence; what is more is dropped.
+	// maxParams and maxParam bound a control sequence. The rest of a longer one is dropped.
 	maxParams = 32
 	maxParam  = 1<<16 - 1
 )
@@ -21,10 +21,10 @@ const (
 	endString       // in one, after ESC
 )
 
-// parser takes a byte stream apart as ECMA-48 has it.
+// parser splits a byte stream into sequences as ECMA-48 defines them.
 type parser struct {
 	state  state
-	osc    bool // the string may end with BEL
+	osc    bool // BEL can end the string
 	mark   byte // a private prefix of a control sequence: one of <=>?
 	middle byte // the last intermediate byte
 	params []param
@@ -45,7 +45,7 @@ type csi struct {
 	params              []param
 }
 
-// at returns a parameter, or def where it was left out.
+// at returns a parameter, or def if the parameter is omitted.
 func (c *csi) at(i, def int) int {
 	if i < len(c.params) && c.params[i].value >= 0 {
 		return c.params[i].value
@@ -53,7 +53,7 @@ func (c *csi) at(i, def int) int {
 	return def
 }
 
-// count is the parameter of most sequences: how often, at least once.
+// count returns the first parameter as a number of repetitions, at least 1.
 func (c *csi) count(i int) int { return max(1, c.at(i, 1)) }
 
 // feed takes one byte.
@@ -84,7 +84,7 @@ func (s *Screen) feed(b byte) {
 		}
 	case endString:
 		p.state = ground
-		if b != '\\' { // ESC ends a string whatever follows
+		if b != '\\' { // ESC ends a string, regardless of the next byte
 			p.state, p.middle = escape, 0
 			s.escaped(b)
 		}
@@ -110,7 +110,7 @@ func (s *Screen) escaped(b byte) {
 	}
 }
 
-// sequence takes a byte of a control sequence.
+// sequence processes a byte of a control sequence.
 func (p *parser) sequence(s *Screen, b byte) {
 	switch {
 	case b >= '0' && b <= '9':
@@ -137,7 +137,7 @@ func (p *parser) sequence(s *Screen, b byte) {
 	}
 }
 
-// begin starts a parameter unless one is being read.
+// begin starts a parameter unless one has been started.
 func (p *parser) begin(sub bool) {
 	if p.open {
 		return
@@ -150,7 +150,7 @@ func (p *parser) begin(sub bool) {
 	p.params = append(p.params, param{value: -1, sub: sub})
 }
 
-// character takes a byte of text, in UTF-8.
+// character processes a byte of text in UTF-8.
 func (s *Screen) character(b byte) {
 	p := &s.parser
 	switch {

@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// maxStyled bounds a line with its colours, in bytes; a longer one is plain.
+// maxStyled bounds a line with its colours, in bytes. A longer line loses its colours.
 const maxStyled = 4096
 
-// end is the number of cells up to the last one with a visible character; a
-// line that goes on keeps its spaces.
+// end returns the number of cells up to the last visible character. A wrapped line keeps its
+// trailing spaces.
 func (r *row) end() int {
 	n := len(r.cells)
 	if r.wrapped {
-		if n--; r.cells[n].text != "" || r.cells[n].right { // else there was no room for a wide character
+		if n--; r.cells[n].text != "" || r.cells[n].right { // else a wide character did not fit at the end of the line
 			n++
 		}
 		return n
@@ -38,10 +38,10 @@ func (r *row) plain(b []byte) []byte {
 	return b
 }
 
-// shows reports whether the style is seen on a blank.
+// shows reports whether the style is visible on a blank cell.
 func (st style) shows() bool { return st.bg != 0 || st.attr&(underline|reverse|strike) != 0 }
 
-// styled appends the text with its colours, which end with it.
+// styled appends the text with its colours, and resets them at the end.
 func (r *row) styled(b []byte) []byte {
 	begin := len(b)
 	var last style
@@ -66,9 +66,8 @@ func (r *row) styled(b []byte) []byte {
 	return b
 }
 
-// Lines returns the last n lines of the scroll-back and the screen, with their
-// colours; blank lines at the end are left out. all is false if there were more
-// lines than are kept.
+// Lines returns the last n lines of the scroll-back and the screen, with their colours and without
+// trailing blank lines. all is false if earlier lines were dropped.
 func (s *Screen) Lines(n int) (lines []string, all bool) {
 	rows := s.at.rows[:s.at.last()]
 	lines = append(lines, s.back.lines...)
@@ -89,8 +88,8 @@ func (s *Screen) Lines(n int) (lines []string, all bool) {
 	return lines, all
 }
 
-// Paint returns what draws the screen on a terminal of the same size that shows
-// something else, and brings it into the same modes: for a client that attaches.
+// Paint returns the output that draws the screen on another terminal of the same size and sets the
+// same modes, for a client that attaches.
 func (s *Screen) Paint() []byte {
 	var b []byte
 	rows := s.at.rows

@@ -12,16 +12,16 @@ import (
 const (
 	minRows, maxRows = 2, 256
 	minCols, maxCols = 4, 512
-	// maxMarks bounds what is put over one character, in bytes.
+	// maxMarks bounds the combining marks of one character, in bytes.
 	maxMarks = 24
 )
 
-// Screen is a terminal. It must be made with New.
+// Screen is a terminal. New makes one; the zero value is not usable.
 type Screen struct {
 	parser
 	w, h        int
-	main, alt   *grid // alt is nil until it is used
-	at          *grid // the one of them that shows
+	main, alt   *grid // alt is nil until the alternate screen is used
+	at          *grid // the screen that is visible: main or alt
 	cur         cursor
 	top, bottom int // the scrolling region, bottom exclusive
 	tabs        []bool
@@ -33,7 +33,7 @@ type Screen struct {
 	transcript
 }
 
-// New makes a terminal of this size; it is brought within the limits.
+// New makes a terminal. A size outside of the limits is corrected.
 func New(rows, cols int) *Screen {
 	s := &Screen{w: min(max(cols, minCols), maxCols), h: min(max(rows, minRows), maxRows)}
 	s.seed = maphash.MakeSeed()
@@ -43,7 +43,7 @@ func New(rows, cols int) *Screen {
 	return s
 }
 
-// Write takes output of the program. It never fails.
+// Write processes output of the program. It never returns an error.
 func (s *Screen) Write(p []byte) (int, error) {
 	for _, b := range p {
 		s.feed(b)
@@ -51,7 +51,7 @@ func (s *Screen) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Resize gives the terminal another size. Lines are cut, not wrapped anew.
+// Resize changes the size of the terminal. It cuts lines and does not wrap them again.
 func (s *Screen) Resize(rows, cols int) {
 	w, h := min(max(cols, minCols), maxCols), min(max(rows, minRows), maxRows)
 	if w == s.w && h == s.h {
@@ -61,7 +61,7 @@ func (s *Screen) Resize(rows, cols int) {
 	if s.at != s.main {
 		y = &s.main.saved.y
 	}
-	for ; *y >= h; *y-- { // what is above the cursor leaves by the top
+	for ; *y >= h; *y-- { // the rows above the cursor scroll off the top
 		s.leave()
 		s.main.up(0, s.h)
 	}
@@ -103,7 +103,7 @@ func (s *Screen) print(r rune) {
 			s.mark(r)
 			return
 		case !unicode.IsPrint(r) && r != utf8.RuneError && r != 0xa0 && !unicode.Is(unicode.Zs, r) && !unicode.Is(unicode.Co, r):
-			return // controls, and what turns the direction of text
+			return // controls, and characters that change the direction of text
 		case w == 2:
 			s.lastChar = r
 			s.put(string(r), true)
@@ -123,11 +123,11 @@ func (s *Screen) print(r rune) {
 	s.put(ascii[r:r+1], false)
 }
 
-// ascii holds the first characters, so that a cell needs no memory of its own.
+// ascii holds the strings of the ASCII characters, so that a cell needs no allocation.
 const ascii = "\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f" +
 	" !\"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxyz{|}~\x7f"
 
-// drawing is the DEC line drawing character for a letter.
+// drawing returns the DEC line drawing character for a letter.
 func drawing(b byte) (string, bool) {
 	const first, set = 0x60, "◆▒␉␌␍␊°±␤␋┘┐┌└┼⎺⎻─⎼⎽├┤┴┬│≤≥π≠£·"
 	if b < first || b > 0x7e {
@@ -179,7 +179,7 @@ func (s *Screen) put(text string, wide bool) {
 	}
 }
 
-// mark puts a combining character on the one before the cursor.
+// mark adds a combining character to the character before the cursor.
 func (s *Screen) mark(r rune) {
 	row := s.at.rows[s.cur.y]
 	x := s.cur.x
@@ -196,7 +196,7 @@ func (s *Screen) mark(r rune) {
 	row.touched = true
 }
 
-// index moves the cursor down by a line; at the end of the region it scrolls.
+// index moves the cursor down by a line. At the end of the region it scrolls.
 func (s *Screen) index() {
 	switch {
 	case s.cur.y == s.bottom-1:
@@ -225,7 +225,7 @@ func (s *Screen) scrollUp(n int) {
 	}
 }
 
-// control acts on a control character.
+// control executes a control character.
 func (s *Screen) control(b byte) {
 	switch b {
 	case '\b':

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// text is what the screen shows, without colours.
+// text returns the screen's text without colours.
 func text(s *Screen) string {
 	var out []string
 	for i := range s.at.rows[:s.at.last()] {
@@ -73,7 +73,7 @@ func TestColoursAreKept(t *testing.T) {
 	require.Equal(t, "\x1b[0;97mseen\x1b[0m", lines[1], "nothing is hidden")
 }
 
-// transcribe feeds a program's writes, each with the time until the next.
+// transcribe writes a program's output in parts. Each part has the time until the next.
 func transcribe(t *testing.T, s *Screen, writes []string, pause time.Duration) string {
 	t.Helper()
 	var out strings.Builder
@@ -128,8 +128,8 @@ func TestTheTranscriptOfWhatStays(t *testing.T) {
 		transcribe(t, New(5, 20), []string{"\x1b[?1049h\x1b[Hfile one\r\nfile two\x1b[5H~ 2 lines", "\x1b[H\x1b[L\x1b[2;1H\x1b[Lfile 2.5"}, time.Second))
 }
 
-// TestNoLineIsLost: whatever is printed in lines, in whatever pieces, is in the
-// transcript as it was printed, and the end of it in the scroll-back and the screen.
+// TestNoLineIsLost: every line of output, however it is split into writes, is in the transcript
+// unchanged. The last lines are in the scroll-back and on the screen.
 func TestNoLineIsLost(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		lines := rapid.SliceOfN(rapid.StringMatching(`([a-z日é]{0,9} ?){0,9}[a-z]?`), 0, 60).Draw(t, "lines")
@@ -154,7 +154,7 @@ func TestNoLineIsLost(t *testing.T) {
 		}
 		s.End()
 		out.Write(s.Take())
-		for len(lines) > 0 && lines[len(lines)-1] == "" { // blank lines below the last are not seen
+		for len(lines) > 0 && lines[len(lines)-1] == "" { // blank lines below the last one are invisible
 			lines = lines[:len(lines)-1]
 		}
 		got := strings.Split(strings.TrimRight(out.String(), "\n"), "\n")
@@ -170,7 +170,7 @@ func TestNoLineIsLost(t *testing.T) {
 	})
 }
 
-// TestPaintDrawsTheSameScreen: who attaches sees what is there, in the modes it is in.
+// TestPaintDrawsTheSameScreen: a client that attaches gets the same screen in the same modes.
 func TestPaintDrawsTheSameScreen(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := New(6, 20)
@@ -187,7 +187,7 @@ func TestPaintDrawsTheSameScreen(t *testing.T) {
 	})
 }
 
-// hostile is output made of sequences with any parameters.
+// hostile generates sequences with arbitrary parameters.
 func hostile(r *rand.Rand, n int) []byte {
 	var b []byte
 	for len(b) < n {
@@ -210,7 +210,7 @@ func hostile(r *rand.Rand, n int) []byte {
 	return b
 }
 
-// check looks whether the screen holds together and within its limits.
+// check requires that the screen is consistent and within its limits.
 func check(t require.TestingT, s *Screen) {
 	require.True(t, s.cur.x >= 0 && s.cur.x < s.w && s.cur.y >= 0 && s.cur.y < s.h)
 	require.True(t, s.top >= 0 && s.top < s.bottom && s.bottom <= s.h)
@@ -266,7 +266,7 @@ func FuzzScreen(f *testing.F) {
 	})
 }
 
-// TestTheTranscriptIsBounded: what comes out is in proportion to what goes in.
+// TestTheTranscriptIsBounded: the length of the transcript is proportional to that of the output.
 func TestTheTranscriptIsBounded(t *testing.T) {
 	for name, in := range map[string]string{
 		"repeats": "x\x1b[9999b\n", "clears": "\x1b[9999;9999Hx\x1b[2J", "screens": "\x1b[?1049hx\x1b[?1049l", "scrolls": "x\x1b[9999S", "colours": "\x1b[38;2;1;2;3mx\x1b[48;2;3;2;1my\n",

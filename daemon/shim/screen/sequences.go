@@ -1,6 +1,6 @@
 package screen
 
-// escapeSequence acts on ESC, intermediate byte, final byte.
+// escapeSequence executes an escape sequence: ESC, intermediate byte, final byte.
 func (s *Screen) escapeSequence(middle, final byte) {
 	switch middle {
 	case 0:
@@ -48,7 +48,7 @@ func (s *Screen) reset() {
 	s.defaultTabs()
 }
 
-// controlSequence acts on a control sequence.
+// controlSequence executes a control sequence.
 func (s *Screen) controlSequence(c *csi) {
 	switch {
 	case c.mark == '?' && c.middle == 0 && (c.final == 'h' || c.final == 'l'):
@@ -107,7 +107,7 @@ func (s *Screen) controlSequence(c *csi) {
 	}
 }
 
-// place moves the cursor to a line of the screen, or of the region in origin mode.
+// place moves the cursor to a line of the screen or, in origin mode, of the region.
 func (s *Screen) place(x, y int) {
 	s.moved = true
 	low, high := 0, s.h-1
@@ -131,7 +131,7 @@ func (s *Screen) vertical(n int) {
 	s.cur.y, s.cur.wrap = min(max(s.cur.y+n, low), high), false
 }
 
-// move acts on what moves the cursor.
+// move executes the sequences that move the cursor.
 func (s *Screen) move(c *csi) bool {
 	switch c.final {
 	case 'A':
@@ -164,7 +164,7 @@ func (s *Screen) move(c *csi) bool {
 	return true
 }
 
-// edit acts on what inserts, deletes and erases.
+// edit executes the sequences that insert, delete and erase.
 func (s *Screen) edit(c *csi) bool {
 	x, y, n := s.cur.x, s.cur.y, c.count(0)
 	r := s.at.rows[y]
@@ -214,8 +214,7 @@ func (s *Screen) edit(c *csi) bool {
 	return true
 }
 
-// erase is ED. To erase everything is to begin a new page: what was there has
-// scrolled away.
+// erase executes ED. Erasing the whole screen starts a new page: its lines go to the scroll-back.
 func (s *Screen) erase(how int) {
 	x, y := s.cur.x, s.cur.y
 	switch {

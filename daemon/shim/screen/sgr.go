@@ -2,7 +2,7 @@ package screen
 
 import "strconv"
 
-// color is a colour: 0 is the terminal's own.
+// color is a colour. 0 is the default of the terminal.
 type color uint32
 
 const (
@@ -21,7 +21,7 @@ const (
 	strike
 )
 
-// style is how a character looks. What hides text (blink, conceal) is not kept.
+// style is how a character is drawn. Attributes that hide text (blink, conceal) are dropped.
 type style struct {
 	fg, bg color
 	attr   attr
@@ -33,7 +33,7 @@ var attrs = [...]struct {
 	on, off int
 }{{bold, 1, 22}, {faint, 2, 22}, {italic, 3, 23}, {underline, 4, 24}, {reverse, 7, 27}, {strike, 9, 29}}
 
-// sgr is Select Graphic Rendition.
+// sgr executes Select Graphic Rendition.
 func (st *style) sgr(c *csi) {
 	if len(c.params) == 0 {
 		*st = style{}
@@ -87,8 +87,8 @@ func (st *style) sgr(c *csi) {
 	}
 }
 
-// extended reads 38;5;N and 38;2;R;G;B, also with colons, from parameter i on,
-// and returns the number of the last one it took.
+// extended reads 38;5;N and 38;2;R;G;B, also with colons, from parameter i on. It returns the index
+// of the last parameter that it used.
 func extended(c *csi, i int) (col color, ok bool, last int) {
 	sub := i+1 < len(c.params) && c.params[i+1].sub
 	end := i + 1
@@ -103,7 +103,7 @@ func extended(c *csi, i int) (col color, ok bool, last int) {
 		return indexed | color(args[1].value&0xff), true, i + 2
 	case len(args) >= 4 && args[0].value == 2:
 		k := 1
-		if sub && len(args) >= 5 { // a colour space comes first
+		if sub && len(args) >= 5 { // a colour space precedes the values
 			k = 2
 		}
 		v := func(j int) color { return color(max(0, args[k+j].value) & 0xff) }
@@ -112,7 +112,7 @@ func extended(c *csi, i int) (col color, ok bool, last int) {
 	return 0, false, end - 1
 }
 
-// appendSGR appends the sequence that selects the style whatever came before.
+// appendSGR appends a sequence that selects the style, regardless of the style before.
 func (st style) appendSGR(b []byte) []byte {
 	b = append(b, "\x1b[0"...)
 	for _, a := range attrs {

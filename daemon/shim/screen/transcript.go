@@ -6,17 +6,17 @@ import (
 )
 
 const (
-	// Settled is how long a line stays as it is before it counts as shown: less
-	// is a frame of something that moves.
+	// Settled is how long a line must stay unchanged before it is written. A line that changes
+	// earlier is a frame of an animation.
 	Settled = 300 * time.Millisecond
 
-	maxSeen  = 512 // so many lines are not written again because they moved
+	maxSeen  = 512 // the number of lines that are remembered, so that a line that moved is not written again
 	maxBack  = 1000
 	backText = 256 << 10 // bytes of scroll-back
-	maxLine  = 16 << 10  // bytes of a line that was wrapped
+	maxLine  = 16 << 10  // bytes of one wrapped line
 )
 
-// backlog is the scroll-back: the lines that left the main screen by the top.
+// backlog is the scroll-back: the lines that scrolled off the top of the main screen.
 type backlog struct {
 	lines   []string
 	bytes   int
@@ -40,23 +40,23 @@ func (b *backlog) push(text string, wrapped bool) {
 	}
 }
 
-// transcript is the program's output as lines, in the order they came up.
+// transcript is the program's output as lines, in the order of their appearance.
 type transcript struct {
 	seed  maphash.Seed
 	out   []byte
-	part  bool // out ends within a line that was wrapped
-	blank bool // a blank line waits for one that is not
-	// moved: since the transcript looked last, the cursor went elsewhere than down
-	// a line. Then a line that was written already has probably moved, and is not
-	// a new one with the same text.
+	part  bool // out ends in the middle of a wrapped line
+	blank bool // a blank line that is written before the next line that is not blank
+	// moved: since the last update of the transcript, the cursor has moved other than to the next
+	// line. A row with the text of a line that was written has then probably moved, and is not
+	// written again.
 	moved bool
 	seen  [maxSeen]uint64
 	nseen int
 	known map[uint64]int
 }
 
-// Take returns what came to the transcript since the last call. It is valid
-// until the next call of any method.
+// Take returns the transcript's new text since the last call. The slice is valid until the next
+// call of any method.
 func (s *Screen) Take() []byte {
 	out := s.out
 	s.out = s.out[:0]
@@ -66,7 +66,7 @@ func (s *Screen) Take() []byte {
 	return out
 }
 
-// look brings a row's hash up to date and returns it; 0 is a blank row.
+// look updates a row's hash and returns it. 0 is a blank row.
 func (s *Screen) look(r *row, now time.Time) uint64 {
 	if !r.touched {
 		return r.hash
@@ -87,7 +87,7 @@ func (s *Screen) look(r *row, now time.Time) uint64 {
 	return h
 }
 
-// remember notes a line that was written.
+// remember records the hash of a line that was written.
 func (s *Screen) remember(h uint64) {
 	if h == 0 {
 		return
@@ -120,7 +120,8 @@ func (s *Screen) write(r *row, next bool) {
 	s.remember(r.hash)
 }
 
-// complete passes a row that will not go on: the cursor is below it, or it leaves.
+// complete writes a row that can no longer continue: the cursor is below it, or it scrolls off the
+// screen.
 func (s *Screen) complete(r *row) {
 	switch {
 	case r.sent && (r.hash == r.wrote || r.hash == 0 || s.known[r.hash] > 0):
@@ -138,7 +139,7 @@ func (s *Screen) complete(r *row) {
 	}
 }
 
-// leave is called before the first row of the main screen goes.
+// leave is called before the first row of the main screen scrolls off.
 func (s *Screen) leave() {
 	r := s.main.rows[0]
 	s.look(r, time.Time{})
@@ -146,7 +147,7 @@ func (s *Screen) leave() {
 	s.back.push(string(r.styled(nil)), r.wrapped)
 }
 
-// turnPage makes the screen blank; what was on the main one leaves it.
+// turnPage blanks the screen. The rows of the main screen go to the scroll-back.
 func (s *Screen) turnPage() {
 	if s.at == s.main {
 		for range s.main.last() {
@@ -161,15 +162,15 @@ func (s *Screen) turnPage() {
 	}
 }
 
-// rewritten writes a row that changed under the cursor, unless it was written.
+// rewritten writes a row that changed under the cursor, unless it has been written.
 func (s *Screen) rewritten(r *row) {
 	if r.hash != 0 && r.hash != r.wrote && s.known[r.hash] == 0 {
 		s.write(r, false)
 	}
 }
 
-// Settle brings the transcript up to date, and returns after which time to call
-// it again if nothing is written meanwhile; 0: not at all.
+// Settle updates the transcript. It returns the time after which it must be called again if no
+// output arrives; 0 if it need not be called.
 func (s *Screen) Settle(now time.Time) (again time.Duration) {
 	for i := range s.at.rows {
 		r := s.at.rows[i]
@@ -191,7 +192,7 @@ func (s *Screen) Settle(now time.Time) (again time.Duration) {
 	return again
 }
 
-// pause writes what the main screen has before the other one covers it.
+// pause writes the rows of the main screen before the alternate screen covers it.
 func (s *Screen) pause() {
 	for i := range s.main.last() {
 		r := s.main.rows[i]
@@ -203,7 +204,7 @@ func (s *Screen) pause() {
 	}
 }
 
-// End writes what is left: the program has ended.
+// End writes the rest when the program has ended.
 func (s *Screen) End() {
 	if s.at != s.main {
 		for _, r := range s.at.rows {

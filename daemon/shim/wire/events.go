@@ -1,7 +1,7 @@
 package wire
 
-// Types of the events of a shim that are for polisd alone: it acts on them and
-// passes the others on. Their names are part of the protocol.
+// Event types that a shim emits for polisd alone. polisd acts on them and publishes the others.
+// Their names are part of the protocol.
 const (
 	EventPrefix = "shim:"
 
@@ -11,8 +11,8 @@ const (
 	EventMemory   = "shim:memory"   // an answer has raised the memory limit to data.memory_mb
 	EventOwnRef   = "shim:own-ref"  // the agent made the ref in data.ref, or removed one of its own (data.gone)
 
-	// A port of the agent, data.port, is listened on or no longer is. UDP has types of
-	// its own since UDPVersion: an older polisd takes every port for one of TCP.
+	// A port of the agent, data.port, has got a listener or has lost it. UDP has types of its own
+	// since UDPVersion: an older polisd takes every port for one of TCP.
 	EventListen      = "shim:listen"
 	EventUnlisten    = "shim:unlisten"
 	EventListenUDP   = "shim:listen-udp"

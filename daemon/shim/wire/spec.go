@@ -7,9 +7,9 @@ import (
 	"polis/daemon/setting"
 )
 
-// Spec is everything a shim needs to know; polisd writes it to a root-only file before the shim
-// starts. Later only Settings are changed in it, together with the living shim's own, so that a
-// polisd that lost its state finds them.
+// Spec is everything that a shim needs. polisd writes it to a file that only root can read, before
+// the shim starts. Later only Settings change in it, together with the settings of the running
+// shim, so that a polisd that lost its state can read them.
 type Spec struct {
 	Version   int    `json:"version"`
 	Agent     string `json:"agent"`
@@ -35,22 +35,22 @@ type Spec struct {
 	Branch      string   `json:"branch,omitempty"`
 	Target      string   `json:"target,omitempty"`
 	OwnedRefs   []string `json:"owned_refs,omitempty"`
-	// Tracked is the file with what the target and all agents' branches track; "" if
+	// Tracked is the file with the paths that the target and all agents' branches track; "" if
 	// polisd keeps none.
 	Tracked string `json:"tracked,omitempty"`
-	// Filtered is the directory of those shared objects that the agent's rules let
-	// be read (package filtered), in place of all of them; "" if they withhold none.
+	// Filtered is the directory of the shared objects that the agent may read (package filtered).
+	// It replaces the shared objects. "" if the rules withhold no file.
 	Filtered string `json:"filtered,omitempty"`
 	// GitBytes bounds what the agent adds to the shared objects; 0: no bound.
 	GitBytes int64 `json:"git_bytes,omitempty"`
 	// GitMemory bounds the memory of the git commands the shim runs; 0: no bound.
 	GitMemory int64 `json:"git_memory,omitempty"`
-	// GitRemotes: the agent may write what its git learns of remotes.
+	// GitRemotes: the agent may write the refs that its git fetched from remotes.
 	GitRemotes bool `json:"git_remotes,omitempty"`
 	// GitConfig is the text of a git configuration for the agent's worktree.
 	GitConfig string `json:"git_config,omitempty"`
-	// FullName and Email are the identity of the sandbox's user: git commits by them unless a
-	// configuration sets another.
+	// FullName and Email are the identity of the sandbox's user. git uses them unless a
+	// configuration sets another identity.
 	FullName string `json:"full_name,omitempty"`
 	Email    string `json:"email,omitempty"`
 
@@ -73,7 +73,7 @@ type Spec struct {
 	// LockTrees is whether the agent locks directories by name; "" is Allow.
 	LockTrees    setting.Verdict  `json:"lock_trees,omitempty"`
 	StaleTimeout setting.Duration `json:"stale_timeout"`
-	// DaemonWait bounds the wait for a daemon that is away; 0: lockd's default.
+	// DaemonWait bounds the wait for polisd while it is not running; 0: lockd's default.
 	DaemonWait setting.Duration `json:"daemon_wait,omitempty"`
 	TempNames  []string         `json:"temp_names,omitempty"`
 	Mounts     []setting.Mount  `json:"mounts,omitempty"`
@@ -82,7 +82,7 @@ type Spec struct {
 	Vars []string `json:"vars,omitempty"`
 	// Context is the file that the agent's program reads for its model (config.BaseType).
 	Context string `json:"context,omitempty"`
-	// Hook names the program (package hook) that is to ask before it uses a tool, "" for none.
+	// Hook names the program (package hook) that must ask before it uses a tool, "" for none.
 	Hook string `json:"hook,omitempty"`
 	// ToolNames are the names that the agent's program has for its tools (approval.ReadNames).
 	ToolNames map[string][]string `json:"tool_names,omitempty"`
@@ -93,7 +93,7 @@ type Spec struct {
 	MemoryAsk *MemoryAsk `json:"memory_ask,omitempty"`
 	// Breakers are as in Settings.
 	Breakers api.Breakers `json:"breakers,omitzero"`
-	// OwnEnv is not for the shim: it is what of Vars is the agent's own.
+	// OwnEnv is the part of Vars that is the agent's own. Only polisd uses it.
 	OwnEnv  map[string]string `json:"own_env,omitempty"`
 	Command []string          `json:"command,omitempty"`
 	NetNS   string            `json:"netns"`
@@ -126,27 +126,28 @@ type Spec struct {
 	LogBytes    int64            `json:"log_bytes"`
 	Ports       []PortSpec       `json:"ports,omitempty"`
 	Created     time.Time        `json:"created"`
-	// BaseType and Role, like Command, are not used by the shim: they describe the agent if its
+	// BaseType, Role and Command are not used by the shim. They describe the agent if polisd's
 	// state is lost.
 	BaseType string `json:"base_type,omitempty"`
 	Role     string `json:"role,omitempty"`
-	// Worker: it was made by delegating a task; Parent is the agent it works for. They are for
-	// polisd, as Role is.
+	// Worker: the agent was made by delegating a task. Parent is the agent that delegated it. Only
+	// polisd uses both.
 	Worker     bool   `json:"worker,omitempty"`
 	Parent     string `json:"parent,omitempty"`
 	Generation uint64 `json:"generation"`
 
 	// Path are directories of the sandbox's PATH that come before the system's.
 	Path []string `json:"path,omitempty"`
-	// Lost are the parts of the isolation that are not available on this machine (package
-	// isolation): the agent shares them with the host.
+	// Lost are the parts of the isolation that this machine does not support (package isolation).
+	// The agent shares them with the host.
 	Lost []string `json:"lost,omitempty"`
-	// NoRing has requests to views come over /dev/fuse only.
+	// NoRing disables io_uring for views: requests come over /dev/fuse only.
 	NoRing bool `json:"no_ring,omitempty"`
 	// UserNamespaces lets the agent's processes make user namespaces.
 	UserNamespaces bool `json:"user_namespaces,omitempty"`
 
-	// Check makes this one command instead of an agent, run once without a view.
+	// Check, if not nil, makes the sandbox run this one command once, without a view, instead of an
+	// agent.
 	Check *Check `json:"check,omitempty"`
 }
 
@@ -162,15 +163,15 @@ type CheckResult struct {
 	ExitCode int  `json:"exit_code"`
 	TimedOut bool `json:"timed_out,omitempty"`
 	OOM      bool `json:"oom,omitempty"`
-	// Error is why it could not be run at all.
+	// Error is the reason if the command could not be run at all.
 	Error string `json:"error,omitempty"`
 }
 
 // Shared is what agents of a workspace have in common (package fusefs/shared).
 type Shared struct {
-	// Paths are globs of ignored files of the project that show in the view.
+	// Paths are globs of ignored files of the project that appear in the view.
 	Paths []string `json:"paths"`
-	// Dir contains the agent's changes of them.
+	// Dir contains the agent's changed copies of them.
 	Dir string `json:"dir"`
 	// Store is the content of installed packages; "" if it is not shared.
 	Store string `json:"store,omitempty"`

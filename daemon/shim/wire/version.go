@@ -69,8 +69,8 @@ const (
 )
 
 // Agree returns the newest version that this build and the shim of st both speak. A daemon must
-// send the shim only what that version has: a shim rejects unknown fields, because ignoring one
-// could mean to ignore a rule.
+// send a shim only fields of that version. A shim rejects unknown fields, because ignoring a field
+// could mean ignoring a rule.
 func Agree(st Status) (int, error) {
 	oldest := st.MinVersion
 	if oldest == 0 {
