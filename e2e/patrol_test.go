@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"polis/daemon/api"
 )
@@ -47,23 +49,45 @@ func (d *daemon) finding(agent string, flags ...string) api.PatrolFinding {
 	return out
 }
 
-// spared runs cycles for longer than every limit, and requires that none finds anything about the agent.
-func (d *daemon) spared(agent string) (waits string) {
+// spared runs cycles for so long, and requires that none finds anything about the agents. It returns
+// the longest time that each was quiet, and what it waited for then.
+func (d *daemon) spared(long time.Duration, agents ...string) (quiet map[string]time.Duration, waits map[string]string) {
 	d.t.Helper()
-	for end := time.Now().Add(6 * time.Second); time.Now().Before(end); {
+	quiet, waits = map[string]time.Duration{}, map[string]string{}
+	for end := time.Now().Add(long); time.Now().Before(end); {
 		rep := d.patrol()
 		for _, f := range rep.Findings {
-			require.NotEqual(d.t, agent, f.Agent, "%+v", f)
+			require.NotContains(d.t, agents, f.Agent, "%+v", f)
 		}
 		for _, a := range rep.Agents {
 			require.Empty(d.t, a.Error)
-			if a.Agent == agent && a.Waits != "" {
-				waits = a.Waits
+			if q := time.Duration(a.QuietSeconds * float64(time.Second)); q > quiet[a.Agent] {
+				quiet[a.Agent], waits[a.Agent] = q, a.Waits
 			}
 		}
 		time.Sleep(200 * time.Millisecond)
 	}
-	return waits
+	return quiet, waits
+}
+
+// debug stops a process as a debugger does, until the test ends.
+func debug(t *testing.T, pid int) {
+	t.Helper()
+	attached, end, ended := make(chan error, 1), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		runtime.LockOSThread() // the tracer is a thread
+		defer runtime.UnlockOSThread()
+		err := unix.PtraceSeize(pid)
+		if err == nil {
+			err = unix.PtraceInterrupt(pid)
+		}
+		attached <- err
+		<-end
+		_ = unix.PtraceDetach(pid) //nolint:errcheck // the process may have been killed
+	}()
+	require.NoError(t, <-attached)
+	t.Cleanup(func() { close(end); <-ended })
 }
 
 // TestPatrolFindsWhatStallsOrSpins and does what its role says, and only that.
@@ -132,32 +156,44 @@ func TestPatrolFindsWhatStallsOrSpins(t *testing.T) {
 	})
 }
 
-// TestPatrolLeavesAloneWhatWaitsOrWorks is about healthy agents that look dead.
+// TestPatrolLeavesAloneWhatWaitsOrWorks is about healthy agents that look dead: slow, stopped, in a
+// debugger, compiling, or waiting for an answer, a lease or a model.
 func TestPatrolLeavesAloneWhatWaitsOrWorks(t *testing.T) {
-	d := startDaemon(t, options{config: shortPatrol + "[roles.x.patrol]\non_stall = \"stop\"\n[locks]\non_conflict = \"60s\"\n"})
+	const stalled, spinning = 3 * time.Second, 5 * time.Second
+	world := newInternet(t)
+	world.name("model.x.test", "203.0.113.1")
+	d := world.startBehind("egress = [\"*.x.test\"]\n", fmt.Sprintf("[patrol]\ninterval = \"0s\"\nstalled_after = %q\nspinning_after = %q\ndone_after = \"2s\"\n", stalled, spinning)+
+		"[roles.x]\nread = [\"**\"]\nwrite = [\"**\"]\npatrol = { on_stall = \"stop\" }\n[locks]\non_conflict = \"60s\"\n")
 	d.up()
-	add := func(name, script string) {
-		d.must("agents", "add", name, "--base", "custom", "--write", "**", "--role", "x", "--", "sh", "-c", script)
-		d.must("agents", "start", name)
+	work := func(name, script string) {
+		d.worker(name, "--role", "x")
+		d.must("agents", "run", name, script)
 	}
-	add("traced", "kill -STOP $$")
-	add("builds", "while :; do date > built.txt; sleep 0.1; done")
-	require.Contains(t, d.spared("traced"), "stopped by a signal or a debugger")
-	require.Empty(t, d.patrol().Findings)
-	d.must("agents", "stop", "traced")
-	d.must("agents", "stop", "builds")
-	d.must("--json", "patrol")
-
-	add("asks", "polisctl ask -- rm -rf build; exec sleep 1000")
-	d.question("asks")
-	require.Contains(t, d.spared("asks"), "the answer to question")
-	d.must("agents", "stop", "asks")
-
-	add("holder", "exec 3>>README.md; while :; do echo x >&3; sleep 0.1; done")
+	work("holder", "exec 3>>README.md; while :; do echo x >&3; date > now.txt; sleep 0.1; done")
 	d.eventually("the lease is held", func() bool { return strings.Contains(d.must("locks"), "README.md") })
-	add("waiter", "echo y >> README.md; exec sleep 1000")
+	work("slow", "while :; do date > slow.txt; sleep 1; done")
+	work("compiles", "while :; do i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done; date > obj.o; done")
+	work("traced", "kill -STOP $$")
+	work("debugged", "exec sleep 1000")
+	work("waiter", "echo y >> README.md; exec sleep 1000")
+	work("asks", "polisctl ask -- rm -rf build; exec sleep 1000")
+	d.question("asks")
 	d.eventually("it waits", func() bool { return strings.Contains(d.must("--json", "locks"), `"waiting"`) })
-	require.Contains(t, d.spared("waiter"), "a lease on")
+	debug(t, d.shimStatus("debugged").MainPID)
+	work("model", `exec /usr/bin/python3 -c "import socket; s = socket.create_connection(('model.x.test', 80)); s.sendall(b'a question'); s.recv(100); open('asked.txt', 'w').close(); s.recv(100)"`)
+	a, _ := d.agent("model")
+	d.eventually("its model has the question", func() bool { return len(glob(filepath.Join(a.WorktreePath, "asked.txt"))) == 1 })
+
+	quiet, waits := d.spared(7*time.Second, "holder", "slow", "compiles", "traced", "debugged", "waiter", "asks", "model")
+	for name, want := range map[string]string{"traced": "stopped by a signal or a debugger", "debugged": "stopped by a signal or a debugger",
+		"asks": "the answer to question", "waiter": "a lease on", "model": "1 connection to the outside"} {
+		require.Greater(t, quiet[name], stalled, "%s was long enough quiet", name)
+		require.Contains(t, waits[name], want)
+	}
+	for _, name := range []string{"holder", "slow", "compiles", "traced", "debugged", "waiter", "asks", "model"} {
+		a, _ := d.agent(name)
+		require.Equal(t, api.StatusRunning, a.Status, name)
+	}
 }
 
 // TestPatrolEndsProgramsOfEndedTasks so that the next task can begin, and keeps what they wrote.
