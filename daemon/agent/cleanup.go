@@ -129,6 +129,7 @@ func (m *Manager) CleanUp(ctx context.Context, was cleanup.State, dry bool) (api
 		return api.Cleanup{}, err
 	}
 	c := m.decide(ctx, a, was)
+	m.crash("cleanup:measured")
 	if dry || c.Action != api.CleanupRemove {
 		return c, nil
 	}

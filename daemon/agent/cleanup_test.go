@@ -102,7 +102,7 @@ func TestWorkThatIsOnlyThereIsNeverRemoved(t *testing.T) {
 					w.k.mu.Unlock()
 					before = true
 				}
-				died, _ := w.crashing(rapid.IntRange(0, 8).Draw(rt, "dies at"), func() { _, _ = w.CleanUp(ctx, s, false) })
+				died, _ := w.crashing(rapid.IntRange(0, 9).Draw(rt, "dies at"), func() { _, _ = w.CleanUp(ctx, s, false) })
 				n, _ := w.next(t)
 				w = n
 				if there() {

@@ -6,9 +6,13 @@ import (
 	"os"
 	"strings"
 	"syscall"
+	"time"
 )
 
-// Hit marks a step as reached, and ends the process if a test has chosen this step.
+// waitMost bounds how long a step waits.
+const waitMost = 2 * time.Minute
+
+// Hit marks a step as reached. If a test has chosen this step, it ends the process or waits.
 func Hit(step string) {
 	file := os.Getenv("POLIS_FAILPOINT")
 	if file == "" {
@@ -25,14 +29,28 @@ func Hit(step string) {
 		panic(err)
 	}
 	want, err := os.ReadFile(file)
-	if err != nil || strings.TrimSpace(string(want)) != step {
+	if err != nil {
 		return
 	}
-	if err := os.Remove(file); err != nil {
-		panic(err)
+	switch strings.TrimSpace(string(want)) {
+	case step:
+		if err := os.Remove(file); err != nil {
+			panic(err)
+		}
+		if err := syscall.Kill(os.Getpid(), syscall.SIGKILL); err != nil {
+			panic(err)
+		}
+		select {}
+	case "wait " + step:
+		waiting := file + ".waiting"
+		if err := os.Rename(file, waiting); err != nil {
+			panic(err)
+		}
+		for end := time.Now().Add(waitMost); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+			if _, err := os.Stat(waiting); err != nil {
+				return
+			}
+		}
+		panic("no test has ended the wait at " + step)
 	}
-	if err := syscall.Kill(os.Getpid(), syscall.SIGKILL); err != nil {
-		panic(err)
-	}
-	select {}
 }
