@@ -144,6 +144,10 @@ func TestEveryCallUsesItsRoute(t *testing.T) {
 			_, err := c.Revert(ctx, "claude", api.RevertRequest{DryRun: true})
 			return err
 		}},
+		{`POST /v1/agents/claude/fork {"name":"other"}`, func(c *Client) error {
+			_, err := c.Fork(ctx, "claude", api.ForkRequest{Name: "other"})
+			return err
+		}},
 		{`POST /v1/agents/claude/restore {"as":"other"}`, func(c *Client) error {
 			_, err := c.Restore(ctx, "claude", api.RestoreRequest{As: "other"})
 			return err
