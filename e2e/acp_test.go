@@ -12,8 +12,8 @@ import (
 	"polis/daemon/api"
 )
 
-// TestAnACPAgentIsDriven: polis gives it the task as a prompt, shows the updates as steps, and
-// answers what it asks.
+// TestAnACPAgentIsDriven: polis prompts the agent with the task, shows its updates as steps, and
+// answers its requests.
 func TestAnACPAgentIsDriven(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.Chmod(dir, 0o755))
@@ -39,7 +39,7 @@ command = ["/opt/polis-e2e/acpagent"]
 		return d.must("tasks", "show", id) + d.must("tasks", "show", "-o", id)
 	}
 
-	// Rules decide, a person does, and the updates are the task's steps.
+	// Rules or a person decide, and the updates are the steps of the task.
 	d.sh("alice", "mkdir -p src; git config user.name a; git config user.email a@b.example")
 	d.must("run", "--detach", "alice", "say hello\nedit src/a.txt one\nrun rm -rf /\nrun make deploy\nedit docs.txt two\nask\nfiles\nrun git add -A\nrun git commit -qm work\nsay all is done")
 	q := d.question("alice")
@@ -61,7 +61,7 @@ command = ["/opt/polis-e2e/acpagent"]
 	}
 	require.Equal(t, "two\n", readFile(d.path("src", "docs.txt")))
 
-	// An end that is not by itself, and a task that a person ends.
+	// A task whose agent stops with an error, and a task that a person ends.
 	d.must("run", "--detach", "alice", "refuse")
 	got = d.settled("alice")
 	require.Equal(t, api.OutcomeFailed, got.Outcome)
@@ -71,7 +71,8 @@ command = ["/opt/polis-e2e/acpagent"]
 	require.Equal(t, api.OutcomeCancelled, d.settled("alice").Outcome)
 	d.eventually("its program has ended", func() bool { a, _ := d.agent("alice"); return a.Status == api.StatusIdle })
 
-	// What it cannot do is refused, and a program that speaks no ACP ends the task.
+	// Requests that polis does not support are refused, and a program that does not speak ACP ends
+	// the task.
 	d.refused(api.CodeBadState, "run", "--detach", "--continue", "alice", "say x")
 	d.must("run", "--detach", "--model", "large", "alice", "say x")
 	d.settled("alice")

@@ -22,7 +22,7 @@ func TestAnAgentThatTheMachineHasNoRoomForIsRefused(t *testing.T) {
 	d.refused(api.CodeHostOvercommitted, "agents", "start", "carol")
 	d.must("agents", "start", "carol", "--force")
 	d.stop()
-	d.start() // who lived before is not refused
+	d.start() // an agent that ran before is not refused
 	a, _ := d.agent("carol")
 	require.Equal(t, api.StatusIdle, a.Status)
 }

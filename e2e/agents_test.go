@@ -29,7 +29,7 @@ func TestTwoAgentsWorkApart(t *testing.T) {
 	require.Equal(t, 512, a.MemoryLimitMB)
 	require.NotEqual(t, a.WorktreePath, b.WorktreePath)
 
-	// The project's own path is the agent's own copy, and nothing of the other is there.
+	// The project's own path shows the agent's own copy, and no file of the other agent.
 	d.sh("alice", "cd '"+project+"' && echo alice > src/new.txt && echo changed > main.txt && cat '"+a.WorktreePath+"/src/new.txt'")
 	require.Equal(t, "alice", strings.TrimSpace(d.sh("alice", "hostname")))
 	require.NotZero(t, d.exec("bob", "cat", "src/new.txt").code)
@@ -87,7 +87,7 @@ func TestExecIsLikeRunningTheCommand(t *testing.T) {
 	r := d.exec("alice", "sh", "-c", "echo out; echo err >&2")
 	require.Equal(t, "out\n", r.stdout)
 	require.Equal(t, "err\n", r.stderr)
-	// A large output arrives whole.
+	// A large output is complete.
 	require.Len(t, d.exec("alice", "head", "-c", "5000000", "/dev/zero").stdout, 5000000)
 }
 
@@ -106,7 +106,7 @@ func TestSandboxIsPrivateAndUnprivileged(t *testing.T) {
 	for _, line := range []string{"CapInh:\t0000000000000000", "CapPrm:\t0000000000000000", "CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"} {
 		require.Contains(t, status, line)
 	}
-	// Process numbers are the sandbox's own, and there are few of them.
+	// Process numbers are those of the sandbox's own namespace, and small.
 	require.Less(t, len(strings.Fields(d.sh("alice", "ls -d /proc/[0-9]*"))), 20)
 	for _, p := range []string{"/usr/mark", "/etc/mark", "/root/x", "/var/mark", "/proc/sys/kernel/hostname", "/sys/mark"} {
 		require.NotZero(t, d.exec("alice", "sh", "-c", "echo x > "+p).code, p)
@@ -233,8 +233,8 @@ func TestAgentLimitAndNames(t *testing.T) {
 	require.Len(t, glob(d.path("ws", ".polis", "worktrees", "*")), 2, "a refused agent leaves no worktree")
 }
 
-// TestAnAgentsControlGroupIsNamed: the API and the state file say where the
-// kernel has its processes, as long as there are any.
+// TestAnAgentsControlGroupIsNamed: the API and the state file have the control group of the agent's
+// processes, as long as it has any.
 func TestAnAgentsControlGroupIsNamed(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()
@@ -263,9 +263,8 @@ func TestAnAgentsControlGroupIsNamed(t *testing.T) {
 	check("stop and start")
 }
 
-// TestAnAgentAndItsShimHaveOneShare of the processors: what a shim does for one agent
-// must not be done at the cost of the others, and a shim alone must not count
-// as much as all agents.
+// TestAnAgentAndItsShimHaveOneShare of the processors: the work of a shim for one agent does not
+// slow other agents, and one shim does not get the share of all agents.
 func TestAnAgentAndItsShimHaveOneShare(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()

@@ -13,7 +13,7 @@ import (
 	"polis/daemon/api"
 )
 
-// questions are the open ones.
+// questions returns the open questions.
 func (d *daemon) questions() []api.Approval {
 	d.t.Helper()
 	var out struct{ Approvals []api.Approval }
@@ -21,7 +21,7 @@ func (d *daemon) questions() []api.Approval {
 	return out.Approvals
 }
 
-// question waits until an agent asks, and returns what.
+// question waits until an agent asks a question, and returns it.
 func (d *daemon) question(agent string) api.Approval {
 	d.t.Helper()
 	var found api.Approval
@@ -37,7 +37,8 @@ func (d *daemon) question(agent string) api.Approval {
 	return found
 }
 
-// asking begins a command in an agent that asks; the result comes when it has ended.
+// asking starts a command in an agent that asks a question. The channel gets the result when the
+// command has ended.
 func (d *daemon) asking(agent, script string) <-chan result {
 	out := make(chan result, 1)
 	go func() { out <- d.exec(agent, "sh", "-c", script) }()
@@ -58,7 +59,7 @@ func TestAQuestionReachesAPersonAndTheAnswerComesBack(t *testing.T) {
 	require.Equal(t, 5, r.code, "%s", r)
 	require.Contains(t, r.stderr, "it is denied: the rule shell(rm *) of the role denies it")
 
-	// A person approves. What the agent wrote is shown escaped.
+	// A person approves. The text of the agent is shown escaped.
 	asked := d.asking("alice", `polisctl ask -- "$(printf 'git push\033[2K origin')"`)
 	q := d.question("alice")
 	require.Equal(t, `git push\x1b[2K origin`, q.What)
@@ -93,14 +94,14 @@ func TestAQuestionReachesAPersonAndTheAnswerComesBack(t *testing.T) {
 	require.Equal(t, 5, r.code)
 	require.Contains(t, r.stderr, "not on a Friday")
 
-	// One that dies while it asks leaves nothing.
+	// A process that dies while it asks leaves no question.
 	asked = d.asking("bob", "timeout 1 polisctl ask -- make deploy")
 	gone := d.question("bob")
 	<-asked
 	d.eventually("the question is withdrawn", func() bool { return len(d.questions()) == 0 })
 	d.refused(api.CodeNotFound, "approvals", "approve", gone.ID)
 
-	// An answer for the role is for its other agents too, until it is revoked.
+	// An answer for the role also applies to the role's other agents, until it is revoked.
 	d.worker("carol", "--role", "worker")
 	asked = d.asking("alice", "polisctl ask -- make")
 	q = d.question("alice")
@@ -121,8 +122,8 @@ func TestAQuestionReachesAPersonAndTheAnswerComesBack(t *testing.T) {
 	d.eventually("it holds no more", func() bool { return d.exec("carol", "polisctl", "ask", "--timeout", "1s", "--", "make").code == 5 })
 }
 
-// TestQuestionsOutliveACrashOfPolisd: they are listed again, and an answer that polisd died over
-// is kept.
+// TestQuestionsOutliveACrashOfPolisd: they are listed again, and an answer is kept if polisd dies
+// while it processes it.
 func TestQuestionsOutliveACrashOfPolisd(t *testing.T) {
 	d := startDaemon(t, options{failpoints: true})
 	d.up()
@@ -142,7 +143,7 @@ func TestQuestionsOutliveACrashOfPolisd(t *testing.T) {
 	require.Contains(t, d.sh("alice", "polisctl ask -- make"), "approved by the rule")
 }
 
-// TestAbortEndsTheTask, and a message of the agent's program does.
+// TestAbortEndsTheTask; a message of the agent's program ends it, too.
 func TestAbortEndsTheTask(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()
@@ -171,7 +172,7 @@ func TestAbortEndsTheTask(t *testing.T) {
 	require.Contains(t, d.sh("alice", post("permission_request", map[string]any{"tool": "bash", "agent": "bob"})), "unknown field")
 }
 
-// TestARuleAsksAtTheSystemCall, whatever program makes it, and is not in the way of others.
+// TestARuleAsksAtTheSystemCall, whichever program makes it, and does not delay other agents.
 func TestARuleAsksAtTheSystemCall(t *testing.T) {
 	d := startDaemon(t, options{config: "[roles.worker]\nwrite = [\"**\"]\nask = [\"deploy/**\"]\n"})
 	d.up()
@@ -203,7 +204,7 @@ func TestARuleAsksAtTheSystemCall(t *testing.T) {
 	require.Contains(t, r.stdout, "not today")
 	require.Equal(t, "one\n", d.sh("alice", "cat deploy/prod.txt"))
 
-	// The death of a process that waits leaves nothing.
+	// The death of a waiting process leaves no question.
 	asked = d.asking("alice", "timeout -s KILL 1 sh -c 'echo three > deploy/prod.txt'")
 	gone := d.question("alice")
 	<-asked

@@ -14,8 +14,8 @@ import (
 	"polis/daemon/client"
 )
 
-// askLoop asks as a hook does, each time on a connection of its own, and prints how long it took
-// from connect to answer, in microseconds, or when the answer came, in nanoseconds.
+// askLoop asks as a hook does, each time on a new connection. It prints the time from connect to
+// the answer in microseconds, or the time of the answer in nanoseconds.
 const askLoop = `
 import socket, sys, time, json
 n, command, what = int(sys.argv[1]), sys.argv[2], sys.argv[3]
@@ -34,7 +34,7 @@ for i in range(n):
     assert b'"approve"' in got, got
 `
 
-// openLoop opens paths that a rule asks about, and prints when each open returned.
+// openLoop opens paths that a rule asks about, and prints the time at which each open returned.
 const openLoop = `
 import os, sys, time
 for i in range(int(sys.argv[1])):
@@ -42,8 +42,8 @@ for i in range(int(sys.argv[1])):
     print(time.time_ns(), flush=True)
 `
 
-// BenchmarkApprovals prints the figures of questions, for people; no figure fails it. POLIS_AGENTS
-// is how many agents ask at once (100).
+// BenchmarkApprovals prints the times of questions, for people. No figure fails it. POLIS_AGENTS is
+// the number of agents that ask at once (100).
 func BenchmarkApprovals(b *testing.B) {
 	n := 100
 	if s := os.Getenv("POLIS_AGENTS"); s != "" {

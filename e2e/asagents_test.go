@@ -13,15 +13,15 @@ import (
 	"polis/daemon/api"
 )
 
-// These tests do as coding agents do that were seen at work.
+// These tests repeat what real coding agents were observed to do.
 
-// idle waits for the end of what an agent runs.
+// idle waits until no program of the agent runs.
 func (d *daemon) idle(name string) {
 	d.t.Helper()
 	d.eventually(name+" is idle", func() bool { a, _ := d.agent(name); return a.Status == api.StatusIdle })
 }
 
-// Codex runs "bash -lc", and Debian's /etc/profile resets PATH.
+// Codex runs "bash -lc", which reads Debian's /etc/profile, which resets PATH.
 func TestEveryShellFindsTheProgramsOfTheSandbox(t *testing.T) {
 	o := standIns(t, "claude")
 	d := startDaemon(t, o)
@@ -49,7 +49,7 @@ func TestEveryShellFindsTheProgramsOfTheSandbox(t *testing.T) {
 		"what a program put first stays first")
 }
 
-// Gemini's shell tool runs every command with git's own configuration switched off.
+// Gemini's shell tool disables git's configuration for every command.
 func TestCommitsHaveAnIdentityWhateverIsRead(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()
@@ -71,7 +71,7 @@ func TestCommitsHaveAnIdentityWhateverIsRead(t *testing.T) {
 	require.Equal(t, "E <e@x>, C <c@x>", by("true", "GIT_AUTHOR_NAME=E GIT_AUTHOR_EMAIL=e@x GIT_COMMITTER_NAME=C GIT_COMMITTER_EMAIL=c@x git"))
 }
 
-// A task may be a list of Markdown, or anything else that begins with a dash.
+// A task may be a Markdown list, or any other text that begins with a dash.
 func TestTasksAreNotTakenForOptions(t *testing.T) {
 	names := []string{"claude", "codex", "gemini", "qwen", "copilot", "opencode"}
 	d := startDaemon(t, standIns(t, names...))
@@ -95,14 +95,14 @@ func TestTasksAreNotTakenForOptions(t *testing.T) {
 	require.Contains(t, d.must("agents", "types", "claude"), "-- \"{prompt}\"")
 	require.Equal(t, "joined", d.types()["gemini"].PromptForm)
 
-	// A program that polis knows nothing of gets a text that is no option of anybody's.
+	// An unknown program gets the text in a form that is not an option.
 	d.add("plain", "--", "/bin/echo")
 	d.must("agents", "run", "plain", "--", "-n nothing")
 	d.idle("plain")
 	require.Contains(t, d.must("agents", "watch", "plain"), " -n nothing")
 }
 
-// A command line of the agent's own is meant, for start and for tasks.
+// An agent's own command line is used, for start and for tasks.
 func TestACommandOfTheAgentsOwnIsWhatRuns(t *testing.T) {
 	d := startDaemon(t, standIns(t, "claude"))
 	d.up()
@@ -128,7 +128,7 @@ func TestACommandOfTheAgentsOwnIsWhatRuns(t *testing.T) {
 	require.Contains(t, d.must("agents", "watch", "echo"), "arg=hello")
 }
 
-// called are the arguments of the last call of a stand-in.
+// called returns the arguments of the last call of a stand-in.
 func called(log string) (args []string) {
 	for line := range strings.Lines(strings.ReplaceAll(log, "\r", "")) {
 		if strings.HasPrefix(line, "called ") {
@@ -141,7 +141,7 @@ func called(log string) (args []string) {
 	return args
 }
 
-// An edited base type counts from the next start, and for the next task, without a restart.
+// A changed base type applies from the next start, and to the next task, without a restart.
 func TestAChangedBaseTypeCounts(t *testing.T) {
 	d := startDaemon(t, options{})
 	require.NoError(t, os.MkdirAll(d.path("agents.d"), 0o755))
@@ -168,8 +168,7 @@ func TestAChangedBaseTypeCounts(t *testing.T) {
 	require.Contains(t, d.log(), "base types not read")
 }
 
-// An agent without its model is of no use, and its program reports that in its own way, if at
-// all.
+// An agent that cannot reach its model cannot work, and not every program reports that.
 func TestAnAgentThatCannotReachItsModelIsReported(t *testing.T) {
 	d := startDaemon(t, standIns(t, "claude"))
 	d.up()
@@ -179,7 +178,7 @@ func TestAnAgentThatCannotReachItsModelIsReported(t *testing.T) {
 	require.Contains(t, out, hint)
 	a, _ := d.agent("cut")
 	require.Len(t, a.Warnings, 1)
-	// The hint does what it says.
+	// The hint works.
 	out = d.must(strings.Fields(hint)[1:]...)
 	require.NotContains(t, out, "warning")
 	a, _ = d.agent("cut")
@@ -190,7 +189,7 @@ func TestAnAgentThatCannotReachItsModelIsReported(t *testing.T) {
 	require.NotContains(t, d.must("agents", "add", "plain", "--egress", "none", "--", "true"), "warning", "it may need nothing")
 }
 
-// Every Node program asks for io_uring at its start, and does without.
+// Every Node program tries io_uring at its start, and works without it.
 func TestProbesOfEveryProgramAreShownToThoseWhoAsk(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()
@@ -210,7 +209,7 @@ func TestProbesOfEveryProgramAreShownToThoseWhoAsk(t *testing.T) {
 	require.NotContains(t, inside, probe)
 }
 
-// A test that takes too much memory is killed, and the agent that ran it goes on.
+// The kernel kills a test that needs too much memory, and its agent continues.
 func TestAKilledChildLeavesTheTaskAtWork(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()
@@ -232,7 +231,8 @@ func TestAKilledChildLeavesTheTaskAtWork(t *testing.T) {
 	require.Equal(t, 192, a.MemoryLimitMB)
 	d.must("agents", "set", "alice", "--memory", "96")
 
-	// Its own program, and one that passes on how its child ended, is the agent's Error.
+	// If the agent's own program is killed, or passes on that its child was, the agent is in state
+	// Error.
 	for _, task := range []string{"exec " + hog, hog} {
 		d.must("agents", "run", "alice", "--", task)
 		d.eventually("it is in error", func() bool { a, _ := d.agent("alice"); return a.Status == api.StatusError })
@@ -242,14 +242,14 @@ func TestAKilledChildLeavesTheTaskAtWork(t *testing.T) {
 		d.must("agents", "start", "alice")
 		d.idle("alice")
 	}
-	// What was killed before is not what a later task ended of.
+	// A process that was killed before a task is not the reason for the task's end.
 	d.must("agents", "run", "alice", "--", "kill -9 $$")
 	d.idle("alice")
 	a, _ = d.agent("alice")
 	require.Contains(t, a.StatusReason, "exit code 137")
 }
 
-// At its limit a program may not be killed, but wait for its own pages for ever.
+// At its memory limit a program may not be killed. It may wait for its own pages without end.
 func TestAnAgentAtItsMemoryLimitForLongIsReported(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()

@@ -28,13 +28,13 @@ func (d *daemon) events(agent string) []api.Event {
 	return out
 }
 
-// TestWhatHappensWhilePolisdIsAwayIsReportedAfter: a command that ends, a port that opens, one
-// that closes, refusals. A branch is made when polisd is back: its lock is polisd's to give. No
-// event is published twice.
+// TestWhatHappensWhilePolisdIsAwayIsReportedAfter: a command that ends, a port that opens, one that
+// closes, and refusals. A new branch needs a lease, which only polisd grants, so it is made when
+// polisd is back. No event is published twice.
 func TestWhatHappensWhilePolisdIsAwayIsReportedAfter(t *testing.T) {
 	d := startDaemon(t, options{config: "[roles.docs]\nread = [\"**\"]\nwrite = [\"docs/**\"]\n[locks]\nwait = \"200ms\"\ngrace = \"2s\"\ndaemon_wait = \"2m\"\n"})
 	d.up()
-	// It prints what it does while no polisd runs, and waits for a file to begin.
+	// It prints while no polisd runs, and waits for a file before it begins.
 	d.add("alice", "--role", "docs", "--", "sh", "-c", `
 python3 -c 'import socket,time
 s=socket.socket(); s.bind(("127.0.0.1",4100)); s.listen()
@@ -69,18 +69,17 @@ sleep 1; echo the end; touch $HOME/done; exit 7`)
 	d.eventually("the refusals", func() bool { return refusals(d.events("alice")) == 1 })
 	require.Contains(t, d.must("agents", "watch", "alice"), "the end")
 	d.eventually("the branch", func() bool { return d.exec("alice", "git", "rev-parse", "-q", "--verify", "alice-made").code == 0 })
-	d.sh("alice", "git branch -D alice-made") // it is known to be alice's own
+	d.sh("alice", "git branch -D alice-made") // polis records it as alice's own
 
-	// Once more without anything new: no event comes twice.
+	// Once more without a change: no event is repeated.
 	require.Error(t, d.signal(syscall.SIGKILL))
 	d.start()
 	time.Sleep(300 * time.Millisecond)
 	require.Zero(t, refusals(d.events("alice")), "reported twice: %v", d.events("alice"))
 }
 
-// later prepares a shell script in an agent, on a terminalless exec of its own,
-// and returns the function that has it run and waits for its end: for what is
-// to happen while polisd cannot be asked to start it.
+// later prepares a shell script in an agent. The returned function runs it and waits for its end,
+// also while polisd does not run.
 func (d *daemon) later(agent, script string) func() result {
 	d.t.Helper()
 	d.scripts++
@@ -107,8 +106,8 @@ func refusals(events []api.Event) int {
 	return n
 }
 
-// TestAnAccessWaitsForPolisd: one that needs a new lease waits as long as
-// configured and then fails closed; what is leased already needs no polisd.
+// TestAnAccessWaitsForPolisd: an access that needs a new lease waits for the configured time and
+// then fails. A path that is leased already needs no polisd.
 func TestAnAccessWaitsForPolisd(t *testing.T) {
 	d := startDaemon(t, options{config: "[locks]\nwait = \"200ms\"\nhold = \"10m\"\ngrace = \"2s\"\ndaemon_wait = \"1s\"\nstale_timeout = \"20s\"\ndelegate = false\n"})
 	d.up()

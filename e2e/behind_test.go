@@ -11,8 +11,8 @@ import (
 	"polis/daemon/api"
 )
 
-// Who waits for a file gets it as it was when its branch began: what the holder merged meanwhile has
-// to be brought in.
+// A waiting agent gets the file as it was when its branch began. It must merge what the holder has
+// merged meanwhile.
 func TestAWaiterLearnsThatTheFileChangedOnTheTarget(t *testing.T) {
 	d := startDaemon(t, options{config: "[locks]\non_conflict = \"2m\"\nhold = \"10m\"\n", mounts: fmt.Sprintf("{ source = %q, dest = \"/opt/polis\", read_only = true }", bin(t))})
 	d.up()
@@ -21,7 +21,8 @@ func TestAWaiterLearnsThatTheFileChangedOnTheTarget(t *testing.T) {
 	const quiet = "polisctl wait README.md 2>&1 && polisctl lock README.md --for 10s 2>&1"
 	require.NotContains(t, d.as("bob", quiet).stdout, "has changed", "nothing changed")
 
-	// A program that waits at the system call. Nothing can be answered to it: an event and the list of locks have it.
+	// A program that waits at the system call gets no answer with details: an event and the list of
+	// locks have them.
 	d.task("alice", "echo alice >> main.txt; until [ -e go ]; do sleep 0.1; done; rm go; git commit -qam alice")
 	d.eventually("alice to hold it", func() bool { return d.locks()["main.txt"].Holder == "alice" })
 	wrote := make(chan result, 1)
@@ -37,7 +38,7 @@ func TestAWaiterLearnsThatTheFileChangedOnTheTarget(t *testing.T) {
 	})
 	d.eventually("the list of locks", func() bool { return strings.Contains(d.sh("bob", "cat /run/polis/locks"), "changed: "+text) })
 
-	// One that waits, or locks, by name.
+	// A caller that waits or locks by name gets the answer.
 	for _, verb := range []string{"wait main.txt", "lock main.txt --for 10s"} {
 		r := d.as("bob", "polisctl "+verb)
 		require.Zero(t, r.code, r.String())

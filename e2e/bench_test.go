@@ -17,8 +17,8 @@ func median(d []time.Duration) time.Duration {
 	return d[len(d)/2]
 }
 
-// BenchmarkAgents prints what agents cost that is not files, for people; no
-// figure fails it. Files are compared by the program in bench.
+// BenchmarkAgents prints the costs of agents other than those of files, for people. No figure fails
+// it. The program in bench measures files.
 func BenchmarkAgents(b *testing.B) {
 	d := startDaemon(b, options{})
 	d.upGo()

@@ -26,7 +26,8 @@ func (d *daemon) waiting(agent string) *api.Waiting {
 	return a.Waiting
 }
 
-// TestADeletionBreakerFreezes an agent at its limit, names what it did, and a thaw lets it go on.
+// TestADeletionBreakerFreezes an agent at its limit and names the last deletions. After a thaw the
+// agent continues.
 func TestADeletionBreakerFreezes(t *testing.T) {
 	d := startDaemon(t, options{config: shortPatrol + "[roles.x.breakers]\ndeletions = 100\n"})
 	d.up()
@@ -35,7 +36,7 @@ func TestADeletionBreakerFreezes(t *testing.T) {
 	a, _ := d.agent("wild")
 	left := func() int { return len(glob(filepath.Join(a.WorktreePath, "many", "*"))) }
 
-	// What git does itself, and what it does not track, is no deletion.
+	// Deletions by git itself, and of files that git does not track, do not count.
 	d.sh("wild", `git checkout -q HEAD~ && git checkout -q - && mkdir dist && echo dist > .gitignore && for i in $(seq 300); do echo > dist/$i; echo > new$i; done && rm -rf dist new*`)
 	require.Nil(t, d.waiting("wild"))
 
@@ -76,7 +77,7 @@ func TestADeletionBreakerFreezes(t *testing.T) {
 	require.Contains(t, d.refused(api.CodeBadState, "agents", "thaw", "wild").Message, "is not frozen")
 }
 
-// TestAFrozenAgentIsStopped without a chance to go on, and its work stays.
+// TestAFrozenAgentIsStopped without running again, and its work stays.
 func TestAFrozenAgentIsStopped(t *testing.T) {
 	d := startDaemon(t, options{config: shortPatrol + "[breakers]\ndenials = 20\n"})
 	d.up()
@@ -107,8 +108,8 @@ func TestBytesTripABreaker(t *testing.T) {
 	d.must("agents", "stop", "wild")
 }
 
-// TestNewNamesAndRepeatedCommandsTripBreakers above their limit: names that were resolved before do not
-// count, nor do commands that alternate.
+// TestNewNamesAndRepeatedCommandsTripBreakers above their limit. Names that were resolved before do
+// not count, and neither do commands that alternate.
 func TestNewNamesAndRepeatedCommandsTripBreakers(t *testing.T) {
 	world := newInternet(t)
 	o := streaming(t, "codex")

@@ -11,8 +11,8 @@ import (
 	"polis/daemon/api"
 )
 
-// refusedCalls are the events of refused system calls of an agent, by what they
-// wanted; with so many calls as one event counts.
+// refusedCalls returns the number of refused system calls of an agent, by their purpose. An event
+// can stand for many calls.
 func (d *daemon) refusedCalls(agent string) map[string][]api.Event {
 	d.t.Helper()
 	out := map[string][]api.Event{}
@@ -25,8 +25,8 @@ func (d *daemon) refusedCalls(agent string) map[string][]api.Event {
 	return out
 }
 
-// TestDeniedSyscallsEmitEvents: who tried to get out, how, and in the sandbox why not
-// and what to do; nothing of what ordinary programs do.
+// TestDeniedSyscallsEmitEvents: an escape attempt emits an event with the caller and the system
+// call, and in the sandbox why has the reason and the next step. Ordinary programs emit none.
 func TestDeniedSyscallsEmitEvents(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()
@@ -55,8 +55,8 @@ func TestDeniedSyscallsEmitEvents(t *testing.T) {
 	require.Empty(t, d.refusedCalls("bob"))
 }
 
-// TestAFloodOfRefusedCallsIsAggregated: it floods neither the events nor the files in the
-// sandbox, it is counted, and other agents work on.
+// TestAFloodOfRefusedCallsIsAggregated: it floods neither the events nor the files in the sandbox,
+// every call is counted, and other agents continue.
 func TestAFloodOfRefusedCallsIsAggregated(t *testing.T) {
 	const calls = 100_000
 	d := startDaemon(t, options{})

@@ -15,9 +15,9 @@ import (
 	"polis/daemon/api"
 )
 
-// TestKilledInTheMiddleOfChanges kills polisd at random moments while agents
-// are added, started, given ports, stopped and removed. Whatever was half done is whole or gone after
-// the next start, and an agent that has nothing to do with it works on.
+// TestKilledInTheMiddleOfChanges kills polisd at random moments while agents are added, started,
+// given ports, stopped and removed. After the next start every operation is complete or undone, and
+// an agent that is not concerned has continued.
 func TestKilledInTheMiddleOfChanges(t *testing.T) {
 	rounds := count(t, "POLIS_RESTARTS", 6)
 	rnd := dice(t)
@@ -30,7 +30,8 @@ func TestKilledInTheMiddleOfChanges(t *testing.T) {
 		for i := range 3 {
 			name := fmt.Sprintf("a%d", i)
 			clients.Go(func() {
-				// Any of these may meet a dead polisd or a half-made agent: what counts is what is left.
+				// Each of these may find polisd dead or an agent incomplete. Only the final state
+				// counts.
 				for step := range 3 {
 					switch (seed>>(8*i) + uint64(step)) % 3 {
 					case 0:
@@ -81,7 +82,7 @@ func TestKilledInTheMiddleOfChanges(t *testing.T) {
 	c.dismiss()
 }
 
-// cgroupsNamed are control groups of this test's polisd for an agent, by name.
+// cgroupsNamed returns the control groups of this test's polisd for an agent, by name.
 func (d *daemon) cgroupsNamed(agent string) []string {
 	_, rest, _ := strings.Cut(readFile(d.path("polisd.log")), `msg="bridge added" op=net.shared link=plb`)
 	id, _, _ := strings.Cut(rest, "\n")

@@ -19,7 +19,7 @@ func (d *daemon) temp(name string, flags ...string) {
 	d.worker(name, append([]string{"--ephemeral", "--write", "**"}, flags...)...)
 }
 
-// cleanup runs a cycle of the patrol and returns its decision about an agent; nil if there is none.
+// cleanup runs a cycle of the patrol and returns its decision about an agent, nil if there is none.
 func (d *daemon) cleanup(agent string, flags ...string) *api.Cleanup {
 	d.t.Helper()
 	for _, c := range d.patrol(flags...).Cleanups {
@@ -30,8 +30,8 @@ func (d *daemon) cleanup(agent string, flags ...string) *api.Cleanup {
 	return nil
 }
 
-// TestEveryCleanupStatus with real repositories: an ephemeral agent goes if nothing of its work is
-// only there, and what stays is whole.
+// TestEveryCleanupStatus with real repositories: an ephemeral agent is removed if all of its work
+// is stored elsewhere. Otherwise it stays complete.
 func TestEveryCleanupStatus(t *testing.T) {
 	d := startDaemon(t, options{config: shortPatrol})
 	project := d.up()
@@ -66,7 +66,7 @@ func TestEveryCleanupStatus(t *testing.T) {
 			d.eventually("it is over", func() bool { return d.cleanup(c.name, "--dry-run") != nil })
 			require.Equal(t, api.CleanupUnpushed, d.cleanup(c.name, "--dry-run").Status, "not there yet")
 			bare := d.path("ws", ".polis", "bare-repo.git")
-			require.NoError(t, filepath.WalkDir(fork, func(p string, _ os.DirEntry, err error) error { return errors.Join(err, os.Lchown(p, 0, 0)) })) // git refuses others' repositories
+			require.NoError(t, filepath.WalkDir(fork, func(p string, _ os.DirEntry, err error) error { return errors.Join(err, os.Lchown(p, 0, 0)) })) // git refuses repositories of other users
 			git(t, bare, "push", "-q", fork, "agent/pushed:trunk")
 			d.giveAway(fork)
 		}
@@ -111,14 +111,14 @@ func TestEveryCleanupStatus(t *testing.T) {
 	}
 	require.Equal(t, map[string]api.CaseState{"unpushed": api.CasePending, "reports": api.CasePending}, about)
 
-	// What was kept goes when its work comes home.
+	// An agent that was kept is removed when its work has been merged.
 	d.must("merge", "unpushed")
 	require.True(t, d.cleanup("unpushed").Done)
 	_, there := d.agent("unpushed")
 	require.False(t, there)
 	require.NotContains(t, d.must("--json", "patrol", "cases"), `"unpushed"`, "the facts resolved it")
 
-	// What the parent of a worker has is not only the worker's.
+	// Work that the parent of a worker has is stored elsewhere.
 	d.worker("parent")
 	r := d.exec("parent", "sh", "-c", "polisctl delegate part/w '"+commitOf("w.txt", "w")+"' --wait")
 	require.Zero(t, r.code, "%s", r)
@@ -138,8 +138,8 @@ func (d *daemon) taskOf(id string) (out api.Task) {
 	return out
 }
 
-// TestWhatIsNotOverStays: an agent that is used, that may still get a result, that had no work, or
-// that is not ephemeral.
+// TestWhatIsNotOverStays: an agent stays if it is in use, may still get a result, had no work, or
+// is not ephemeral.
 func TestWhatIsNotOverStays(t *testing.T) {
 	d := startDaemon(t, options{config: shortPatrol + "[merge]\ncheck = \"while ! test -e /tmp/never; do sleep 0.1; done\"\n[roles.keeps]\nread = [\"**\"]\nwrite = [\"**\"]\nleftovers = \"keep\"\n"})
 	d.up()
@@ -171,7 +171,7 @@ func TestWhatIsNotOverStays(t *testing.T) {
 		_, there := d.agent(name)
 		require.True(t, there, name)
 	}
-	// The person leaves, what was left running is ended: now they are over.
+	// The person leaves, and the leftovers are ended: now their work is over.
 	require.NoError(t, visit.cmd.Process.Kill())
 	d.must("agents", "leftovers", "--end", "server")
 	for _, name := range []string{"visited", "server"} {
@@ -181,7 +181,7 @@ func TestWhatIsNotOverStays(t *testing.T) {
 	require.Equal(t, api.CleanupUnpushed, d.cleanup("merging").Status)
 }
 
-// TestADeadSessionGoesIfItIsEphemeralAndClean, and only then: the seed's class 1.
+// TestADeadSessionGoesIfItIsEphemeralAndClean: class 1 of the seed. Any other dead session stays.
 func TestADeadSessionGoesIfItIsEphemeralAndClean(t *testing.T) {
 	d := startDaemon(t, options{config: shortPatrol})
 	d.up()
@@ -215,7 +215,7 @@ func TestADeadSessionGoesIfItIsEphemeralAndClean(t *testing.T) {
 	require.Equal(t, "unsaved\n", string(b))
 }
 
-// TestEphemeralAgentsGoByThemselves as soon as their branch is merged, without a cycle in between.
+// TestEphemeralAgentsGoByThemselves as soon as their branch is merged, before the next cycle.
 func TestEphemeralAgentsGoByThemselves(t *testing.T) {
 	d := startDaemon(t, options{config: "[patrol]\ninterval = \"1h\"\n"})
 	project := d.up()
@@ -224,7 +224,7 @@ func TestEphemeralAgentsGoByThemselves(t *testing.T) {
 	d.eventually("it is merged and gone", func() bool { _, there := d.agent("alice"); return !there })
 	require.Equal(t, "a\n", readFile(filepath.Join(project, "a.txt")))
 	require.Equal(t, api.OutcomeMerged, d.taskOf("alice.1").Outcome)
-	// Another agent of that name is judged by its own work.
+	// Another agent of the same name is judged by its own work.
 	d.temp("alice")
 	d.patrol()
 	_, there := d.agent("alice")

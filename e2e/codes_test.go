@@ -15,8 +15,8 @@ import (
 	"polis/daemon/api"
 )
 
-// brokenShims makes a directory of the programs in which polis-shim first
-// breaks what the file mode names.
+// brokenShims makes a directory of programs whose polis-shim first damages what the file mode
+// names.
 func brokenShims(t *testing.T) (mode string) {
 	t.Helper()
 	real := bin(t)
@@ -43,8 +43,8 @@ exec "$shim" "$@"
 	return mode
 }
 
-// TestAddReportsWhichPartFailed breaks the parts of a sandbox one by one: each
-// has a code, and none leaves anything of the agent.
+// TestAddReportsWhichPartFailed damages the parts of a sandbox one by one. Each failure has its
+// code, and nothing of the agent remains.
 func TestAddReportsWhichPartFailed(t *testing.T) {
 	needRoot(t)
 	needProgram(t, "unshare")
@@ -61,7 +61,7 @@ func TestAddReportsWhichPartFailed(t *testing.T) {
 	}
 	require.NoError(t, os.Remove(mode))
 
-	// A file where the network namespaces go.
+	// A file in place of the directory of network namespaces.
 	require.NoError(t, os.Rename(d.path("run", "netns"), d.path("run", "netns.away")))
 	require.NoError(t, os.WriteFile(d.path("run", "netns"), nil, 0o644))
 	d.refused(api.CodeNetNSFailed, "agents", "add", "broken", "--base", "custom")
@@ -72,12 +72,12 @@ func TestAddReportsWhichPartFailed(t *testing.T) {
 
 func TestADaemonThatCannotMakeItsNetworkReportsIt(t *testing.T) {
 	needRoot(t)
-	dir, err := os.MkdirTemp("/tmp", "polis-e2e-") // short, because socket paths are
+	dir, err := os.MkdirTemp("/tmp", "polis-e2e-") // short, because a socket's path is bounded
 	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	conf := filepath.Join(dir, "polisd.toml")
 	require.NoError(t, os.WriteFile(conf, fmt.Appendf(nil, "run_dir = %q\nworkspaces_dir = %q\nagents_dir = %q\nlauncher = \"fork\"\nshim = %q\n", dir+"/run", dir+"/state", dir+"/agents.d", filepath.Join(bin(t), "polis-shim")), 0o644))
-	// All that is needed is there, and then a kernel that takes no settings.
+	// Everything needed exists, but the kernel refuses the settings.
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "unshare", "--net", "--mount", "sh", "-c",
@@ -102,14 +102,14 @@ func TestCodesThatAreReportedAfterwards(t *testing.T) {
 	d.must("locks", "break", "README.md", "--reason", "to see the message")
 	require.Contains(t, d.must("events"), string(api.CodeLockBroken))
 
-	// A lock file that a crashed git left is cleared by the next one, and said.
+	// The next agent removes the lock file that a crashed git left, and the log has it.
 	d.sh("claude", `lock=$(git rev-parse --git-common-dir)/refs/heads/agent/claude.lock; sh -c ': >"$0"; kill -9 $$' "$lock" || :; test -e "$lock"`)
 	d.eventually("a stale lock file is cleared", func() bool {
 		d.exec("claude", "sh", "-c", "git commit -q --allow-empty -m x")
 		return strings.Contains(d.must("--json", "agents", "why", "claude"), string(api.CodeStaleLock))
 	})
 
-	// Locks asked for by name that cannot be read after a restart.
+	// Explicit locks that cannot be read after a restart.
 	d.must("lock", "main.txt")
 	d.stop()
 	require.NoError(t, os.WriteFile(d.path("state", "locks.json"), []byte("{"), 0o600))

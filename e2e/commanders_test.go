@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestSeveralCommanders: the first answer wins, and the others see it, on both screens.
+// TestSeveralCommanders: the first answer applies, and the other terminal shows it.
 func TestSeveralCommanders(t *testing.T) {
 	needProgram(t, "tmux")
 	d := startDaemon(t, options{})
@@ -36,7 +36,7 @@ func TestSeveralCommanders(t *testing.T) {
 	id = d.question("alice").ID
 	one.shows(`question ` + id + ` of agent alice`)
 	two.shows(`> ` + id)
-	d.eventually("the second denies", func() bool { // a key right after the question came does nothing
+	d.eventually("the second denies", func() bool { // a key shortly after the question appeared does nothing
 		two.key("d")
 		return two.has(`reason for alice: _`, 2*time.Second)
 	})
@@ -46,7 +46,7 @@ func TestSeveralCommanders(t *testing.T) {
 	require.Contains(t, r.stderr, "not that")
 	one.shows(`question ` + id + ` was answered by user:0: deny`)
 
-	// Both at once: one of them wins, and the agent has one answer.
+	// Both answer at once: one is accepted, and the agent gets one answer.
 	asked = d.asking("alice", "polisctl ask -- make three")
 	id = d.question("alice").ID
 	one.shows(`question `+id+` of agent alice`, `make three`)
@@ -70,7 +70,7 @@ func TestSeveralCommanders(t *testing.T) {
 	require.Empty(t, d.questions())
 }
 
-// has reports whether a pattern shows within the time.
+// has reports whether a pattern appears in time.
 func (p *pane) has(pattern string, limit time.Duration) bool {
 	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		if regexp.MustCompile(pattern).MatchString(p.text()) {

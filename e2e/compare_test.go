@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestComparisonMeasuresEveryColumn runs the benchmark small. It asks whether
-// there are figures, never how large they are.
+// TestComparisonMeasuresEveryColumn runs the benchmark with little work. It requires that there are
+// figures, not their size.
 func TestComparisonMeasuresEveryColumn(t *testing.T) {
 	needRoot(t)
 	for _, p := range []string{"bindfs", "rg"} {
@@ -58,7 +58,7 @@ func TestComparisonMeasuresEveryColumn(t *testing.T) {
 			}
 		}
 	}
-	// Writing is work for the servers, reading cached names need not be.
+	// A write needs a server. Reading cached names need not.
 	for _, c := range []string{"polis", "bindfs", "loopback"} {
 		require.Positive(t, report.Rows[1].Rounds[0][c].Server, c)
 	}

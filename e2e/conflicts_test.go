@@ -30,8 +30,8 @@ func (d *daemon) happened(kind string) (found []api.Event) {
 	return found
 }
 
-// TestConflictsAreSeenBeforeTheyHappen is a day of two agents: both change a
-// file, one after the other, and neither knows.
+// TestConflictsAreSeenBeforeTheyHappen has two agents change one file, one after the other, without
+// knowing of each other.
 func TestConflictsAreSeenBeforeTheyHappen(t *testing.T) {
 	d := startDaemon(t, options{config: "[locks]\nwait = \"60s\"\nhold = \"1s\"\n"})
 	d.up()
@@ -40,7 +40,7 @@ func TestConflictsAreSeenBeforeTheyHappen(t *testing.T) {
 	require.Contains(t, d.must("conflicts"), "every branch merges")
 	require.Contains(t, d.must("status"), "conflicts   none")
 
-	// Alice has the file, and bob changed another: there is no conflict. Then he wants hers.
+	// Alice holds the file, and bob has changed another: no conflict. Then he tries to write hers.
 	d.sh("alice", "sed -i s/one/alice/ main.txt; git commit -qam alice")
 	d.sh("bob", "echo b >> src/b.txt; git commit -qam b")
 	require.Empty(t, d.conflicts().Merges)
@@ -60,7 +60,7 @@ func TestConflictsAreSeenBeforeTheyHappen(t *testing.T) {
 	d.must("unlock", "README.md", "--agent", "alice", "--workspace", d.path("ws"))
 	require.Zero(t, (<-done).code)
 
-	// The lease of main.txt is over, so bob may change it; in no commit yet.
+	// The lease of main.txt has ended, so bob may change the file. No commit has the change yet.
 	d.sh("bob", "sed -i s/one/bob/ main.txt")
 	d.eventually("the shared path to be seen", func() bool {
 		for _, p := range d.conflicts().Paths {
@@ -73,7 +73,7 @@ func TestConflictsAreSeenBeforeTheyHappen(t *testing.T) {
 	require.Contains(t, d.must("conflicts"), "alice, bob*")
 	require.Empty(t, d.happened(api.EventConflictFound))
 
-	// He commits, with plain git, and an event reports it.
+	// He commits with plain git, and an event reports the conflict.
 	d.sh("bob", "git commit -qm bob main.txt")
 	d.eventually("the event of the conflict", func() bool { return len(d.happened(api.EventConflictFound)) == 1 })
 	require.Contains(t, d.happened(api.EventConflictFound)[0].Message, "main.txt")
@@ -83,14 +83,15 @@ func TestConflictsAreSeenBeforeTheyHappen(t *testing.T) {
 	require.Equal(t, []string{"main.txt"}, c.Merges[0].Paths)
 	require.Contains(t, d.must("status"), "conflicts   1 merge, 1 path")
 
-	// The first is merged: what was a conflict of two is now one with the target, as merge says.
+	// The first branch is merged. The conflict of two branches becomes one with the target, as
+	// merge reports.
 	d.must("merge", "alice")
 	d.eventually("the conflict with the target", func() bool {
 		c := d.conflicts()
 		return len(c.Merges) == 1 && len(c.Merges[0].Agents) == 1
 	})
 	d.refused(api.CodeMergeConflict, "merge", "bob")
-	// Bob takes the target in, as the hint says, and it is over.
+	// Bob merges the target, as the hint says, and the conflict is resolved.
 	d.sh("bob", "git merge -q main || { git checkout -q --theirs main.txt && git add main.txt && git commit -qm resolved; }")
 	d.eventually("the event of its end", func() bool { return len(d.happened(api.EventConflictGone)) == 2 })
 	require.Contains(t, d.must("conflicts"), "every branch merges")

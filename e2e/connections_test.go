@@ -13,8 +13,8 @@ import (
 	"polis/daemon/api"
 )
 
-// TestAnAgentHasSoManyConnections as it may, and all places show the limit; what another has
-// is not less for it, and a flood does not fill the host's table.
+// TestAnAgentHasSoManyConnections: the limit is enforced and shown everywhere. Another agent's
+// connections do not count, and a flood does not fill the host's table.
 func TestAnAgentHasSoManyConnections(t *testing.T) {
 	world := newInternet(t)
 	d := world.startBehind("", "")
@@ -26,7 +26,7 @@ func TestAnAgentHasSoManyConnections(t *testing.T) {
 	b, _ := d.agent("bob")
 	require.Equal(t, 4096, b.ConnectionsLimit)
 
-	// opens returns how many of n connections succeed, and what others get.
+	// opens returns how many of n connections succeed, and the error of the others.
 	opens := func(agent string, n int) string {
 		r := d.exec(agent, "/usr/bin/python3", "-c", fmt.Sprintf(`
 import socket, errno
@@ -57,7 +57,7 @@ print(len(have), *got)`, n))
 	require.Equal(t, float64(50), e.Data["limit_connections"])
 	require.Contains(t, d.must("agents", "list"), "!connections")
 
-	// A daemon that comes back finds and leaves it so; changes count at once.
+	// A restarted daemon keeps the limit, and a change applies at once.
 	require.Error(t, d.signal(syscall.SIGKILL))
 	d.start()
 	d.eventually("the last ones are forgotten", func() bool { return opens("alice", 60) == "50 ECONNREFUSED" })

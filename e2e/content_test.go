@@ -25,8 +25,8 @@ var grammar string
 //go:embed testdata/hostile/seeds
 var hostileSeeds string
 
-// contentBound is how long any verb may take whatever an agent has made. It is
-// generous: the machine may be busy. What waits for a pipe takes minutes.
+// contentBound bounds each verb, whatever the content. It is generous, because the machine may be
+// busy. A verb that waits for a pipe would take minutes.
 const contentBound = 100 * time.Second
 
 // TestHostileContent fills agents' worktrees, indexes, trees, git files, refs and
@@ -69,7 +69,7 @@ func TestHostileContent(t *testing.T) {
 		if !t.Run(fmt.Sprint(n), func(t *testing.T) { w.try(t, n) }) {
 			t.Logf("POLIS_CONTENT_SEED=%d does it again", n)
 			if !end.IsZero() {
-				w = newHostileWorld(t) // what is broken now would fail every other seed
+				w = newHostileWorld(t) // damage of this seed would fail every later one
 				continue
 			}
 			return
@@ -96,7 +96,7 @@ func newHostileWorld(t *testing.T) *hostileWorld {
 	require.NoError(t, os.Chmod(d.path("marks"), 0o777))
 	d.add("honest", "--auto-merge=false")
 
-	// The control: what the grammar plants does run, in an unconfined git.
+	// The positive control: what the grammar plants does run in an unconfined git.
 	git(t, project, "-c", "core.fsmonitor=touch '"+w.mark+"'", "status")
 	require.FileExists(t, w.mark)
 	require.NoError(t, os.Remove(w.mark))
@@ -145,8 +145,8 @@ func (w *hostileWorld) try(t *testing.T, seed uint64) {
 	w.othersWork(t, "after it")
 }
 
-// kept requires that the work is on the disk, wherever it is by now: aside as
-// files or as a commit, on a branch, or merged.
+// kept requires that the work is on the disk: as files, as a commit in the trash or on a branch, or
+// merged.
 func (w *hostileWorld) kept(t *testing.T, d *daemon, name, precious string) {
 	t.Helper()
 	found := false
@@ -154,7 +154,7 @@ func (w *hostileWorld) kept(t *testing.T, d *daemon, name, precious string) {
 		if os.IsNotExist(err) {
 			return nil
 		}
-		if errors.Is(err, syscall.ENAMETOOLONG) { // the agent went deeper than a path can
+		if errors.Is(err, syscall.ENAMETOOLONG) { // the agent made a directory deeper than a path can be
 			return filepath.SkipDir
 		}
 		if err == nil && e.Name() == "precious.txt" && strings.TrimSpace(readFile(path)) == precious {
@@ -170,12 +170,12 @@ func (w *hostileWorld) kept(t *testing.T, d *daemon, name, precious string) {
 	require.True(t, found, "the work of %s is lost", name)
 }
 
-// reaches reports that a commit of the ref's history has the precious file. What
-// an agent made need not be readable.
+// reaches reports whether a commit in the ref's history has the precious file. The content of an
+// agent may be unreadable.
 func reaches(t *testing.T, dir, ref, precious string) bool {
 	run := func(args ...string) string {
 		cmd := exec.CommandContext(t.Context(), "git", append([]string{"-c", "safe.directory=*", "-C", dir}, args...)...)
-		out, _ := cmd.Output() // a tree that cannot be read has nothing
+		out, _ := cmd.Output() // an unreadable tree has no file
 		return string(out)
 	}
 	for _, commit := range strings.Fields(run("log", "-n", "20", "--format=%H", ref, "--")) {
@@ -186,8 +186,8 @@ func reaches(t *testing.T, dir, ref, precious string) bool {
 	return false
 }
 
-// othersWork requires that an honest agent edits, commits, is merged and finds
-// the repository sound.
+// othersWork requires that an honest agent can edit, commit and be merged, and that the repository
+// is sound.
 func (w *hostileWorld) othersWork(t *testing.T, when string) {
 	t.Helper()
 	w.n++

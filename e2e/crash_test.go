@@ -15,8 +15,8 @@ import (
 	"polis/daemon/api"
 )
 
-// withFailpoints builds a polisd that dies at a chosen point, beside the other programs as they
-// are shipped.
+// withFailpoints builds a polisd that dies at a chosen step, beside the other programs as they are
+// shipped.
 func (d *daemon) withFailpoints() string {
 	d.t.Helper()
 	dir := d.path("bin")
@@ -38,7 +38,7 @@ func TestWhatIsShippedHasNoFailpoints(t *testing.T) {
 	require.NotContains(t, string(b), "POLIS_FAILPOINT")
 }
 
-// steps are those that polisd came by while do ran, each once.
+// steps returns the steps that polisd passed while do ran, each once.
 func (d *daemon) steps(do func() result) []string {
 	d.t.Helper()
 	require.NoError(d.t, os.RemoveAll(d.path("failpoint.log")))
@@ -68,7 +68,7 @@ func (d *daemon) dieAt(step string, do func() result) {
 	d.start()
 }
 
-// report is what polisd found when it started.
+// report returns what polisd reported at its start.
 func (d *daemon) report() api.ReconcileReport {
 	d.t.Helper()
 	var st api.DaemonStatus
@@ -77,7 +77,7 @@ func (d *daemon) report() api.ReconcileReport {
 	return *st.Reconcile
 }
 
-// nothingOf requires that nothing is left of an agent but what was put aside.
+// nothingOf requires that nothing remains of an agent except saved work.
 func (d *daemon) nothingOf(agent, step string) {
 	d.t.Helper()
 	require.Empty(d.t, d.cgroupsNamed(agent), step)
@@ -89,9 +89,9 @@ func (d *daemon) nothingOf(agent, step string) {
 	require.Empty(d.t, git(d.t, filepath.Join(polis, "bare-repo.git"), "branch", "--list", "agent/"+agent), step)
 }
 
-// TestPolisdDiesAtEveryStep of adding and removing: the next start has the
-// agent whole or not at all, says what it healed, nothing unsaved is lost, and the same
-// can be done again.
+// TestPolisdDiesAtEveryStep of adding and removing: after the next start the agent is complete or
+// does not exist, the report names the repair, no unsaved work is lost, and the operation can be
+// repeated.
 func TestPolisdDiesAtEveryStep(t *testing.T) {
 	d := startDaemon(t, options{failpoints: true})
 	d.up()
@@ -158,8 +158,8 @@ func TestPolisdDiesAtEveryStep(t *testing.T) {
 	require.Equal(t, "bob\n", d.sh("bob", "cat bob.txt"), "and bob works on")
 }
 
-// TestPolisdDiesWhileAnAgentStartsOrStops: it is up or it is not, and can be
-// started with all its files.
+// TestPolisdDiesWhileAnAgentStartsOrStops: afterwards it runs or not, and it can be started with
+// all its files.
 func TestPolisdDiesWhileAnAgentStartsOrStops(t *testing.T) {
 	d := startDaemon(t, options{failpoints: true})
 	d.up()

@@ -20,10 +20,10 @@ import (
 	"polis/daemon/api"
 )
 
-// crewExit is the exit code of every busy agent: it must not get lost.
+// crewExit is the exit code of every busy agent. It must be reported.
 const crewExit = 7
 
-// busyReport is what e2e/busy writes at its end.
+// busyReport is the report that e2e/busy writes at its end.
 type busyReport struct {
 	Calls, Failed, New, Lines, Printed, Commits int
 	Failures                                    []struct {
@@ -36,7 +36,7 @@ type busyReport struct {
 	}
 }
 
-// crew is a number of agents at work, each with a port that has a client.
+// crew is a number of agents at work. Each has a port with a client.
 type crew struct {
 	d       *daemon
 	names   []string
@@ -48,8 +48,8 @@ type crew struct {
 	talks int
 }
 
-// tools builds the program of package e2e/busy and returns the configuration
-// that brings it into every sandbox as /opt/polis-e2e/busy.
+// tools builds the program of package e2e/busy and returns the configuration that makes it
+// /opt/polis-e2e/busy in every sandbox.
 func tools(t testing.TB) (config string) {
 	t.Helper()
 	// Searchable, because agents are not root.
@@ -64,7 +64,7 @@ func tools(t testing.TB) (config string) {
 	return fmt.Sprintf("{ source = %q, dest = \"/opt/polis-e2e\", read_only = true }", dir)
 }
 
-// hire adds n agents and puts them to work.
+// hire adds n agents and starts their work.
 func (d *daemon) hire(n int) *crew {
 	d.t.Helper()
 	c := &crew{d: d, over: make(chan struct{})}
@@ -82,7 +82,7 @@ func (d *daemon) hire(n int) *crew {
 			if conn, err = net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err != nil {
 				return false
 			}
-			// The listener on the host is the shim's: the agent's own is there when it answers.
+			// The listener on the host is the shim's. An answer shows that the agent listens.
 			if _, err = echo(conn, bufio.NewReader(conn), "hello\n"); err != nil {
 				conn.Close()
 			}
@@ -103,7 +103,7 @@ func echo(conn net.Conn, r *bufio.Reader, line string) (string, error) {
 	return r.ReadString('\n')
 }
 
-// talk keeps one connection busy until the crew's work is over.
+// talk uses one connection until the crew's work has ended.
 func (c *crew) talk(name string, conn net.Conn) {
 	defer conn.Close()
 	r := bufio.NewReader(conn)
@@ -132,8 +132,7 @@ func (d *daemon) home(agent string, elem ...string) string {
 	return filepath.Join(append([]string{d.path("ws", ".polis", "homes", agent)}, elem...)...)
 }
 
-// dismiss ends the work and returns what each agent says of it. That nothing
-// failed is required.
+// dismiss ends the work and returns the agents' reports. It requires that no call failed.
 func (c *crew) dismiss() map[string]busyReport {
 	d := c.d
 	d.t.Helper()
@@ -176,7 +175,7 @@ func (c *crew) printed(name string) int {
 	return n
 }
 
-// dice is a seeded source of chance; a failing test prints the seed.
+// dice is a seeded random source. A failing test prints the seed.
 func dice(t testing.TB) *rand.Rand {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())
@@ -189,7 +188,7 @@ func dice(t testing.TB) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// count is a number that the environment may raise for a longer run.
+// count is a number that the environment may increase for a longer run.
 func count(t testing.TB, variable string, normal int) int {
 	t.Helper()
 	s := os.Getenv(variable)

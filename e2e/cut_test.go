@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cut shuts down the connection of an agent's shim to the lock server, as a
-// network would: neither process has a say in it. It returns how many there were.
+// cut shuts down the connection of an agent's shim to the lock server, as a network failure would:
+// neither process takes part. It returns the number of connections.
 func (d *daemon) cut(agent string) int {
 	d.t.Helper()
 	pid := d.shim(agent)
@@ -44,8 +44,8 @@ func (d *daemon) cut(agent string) int {
 	return n
 }
 
-// TestCutConnectionsUnderLoad cuts agents at work off the lock server, again and again, takes the
-// socket away for a while, and stops polisd for a moment: no agent notices.
+// TestCutConnectionsUnderLoad cuts the connections of working agents to the lock server repeatedly,
+// removes the socket for a while, and stops polisd for a moment. No agent gets an error.
 func TestCutConnectionsUnderLoad(t *testing.T) {
 	rnd := dice(t)
 	d := startDaemon(t, options{config: "[locks]\nhold = \"2s\"\n", mounts: tools(t)})
@@ -73,9 +73,9 @@ func TestCutConnectionsUnderLoad(t *testing.T) {
 	c.dismiss()
 }
 
-// TestPolisdStopsForLongerThanASessionLasts: a shim that polisd does not answer loses its
-// leases and may not write under them; a caller that asks meanwhile gets none; and after it one of
-// them has the file, never both.
+// TestPolisdStopsForLongerThanASessionLasts: a shim that polisd does not answer loses its leases,
+// and its agent may not write under them. A caller that requests a lease meanwhile gets none.
+// Afterwards one agent has the file, never both.
 func TestPolisdStopsForLongerThanASessionLasts(t *testing.T) {
 	d := startDaemon(t, options{config: "[locks]\nwait = \"200ms\"\nhold = \"10m\"\ngrace = \"2s\"\nstale_timeout = \"2s\"\ndaemon_wait = \"500ms\"\n"})
 	d.up()
@@ -109,9 +109,9 @@ func TestPolisdStopsForLongerThanASessionLasts(t *testing.T) {
 	require.Greater(t, after.Token, before.Token)
 }
 
-// TestAProcessKilledInMidWrite: SIGKILL at random moments to a process that
-// writes, renames, truncates and links. The view lives on, the files are whole or as far
-// as they came, nothing else is there, and the leases end with the files' use.
+// TestAProcessKilledInMidWrite: SIGKILL at random moments to a process that writes, renames,
+// truncates and links. The view continues, the files are complete or a prefix, nothing else
+// appears, and the leases end with the use of the files.
 func TestAProcessKilledInMidWrite(t *testing.T) {
 	rnd := dice(t)
 	d := startDaemon(t, options{config: "[locks]\nwait = \"3s\"\nhold = \"close\"\ngrace = \"2s\"\n"})
@@ -132,7 +132,7 @@ truncate -s 1000 src/b.txt; cp $HOME/aaa docs/new.md; mv docs/new.md docs/guide.
 			rest := strings.Trim(text, "a")
 			require.True(t, rest == "" || text == "one\ntwo\nthree\n" || text == "guide\n", "%s has what no agent wrote: %q", name, rest[:min(len(rest), 100)])
 		}
-		// Whatever of it was open is closed: the next agent gets all of it at once.
+		// The kernel closes its files, so the next agent can lock all of them at once.
 		d.sh("bob", "for f in main.txt src/a.txt src/b.txt docs/guide.md docs/link.md docs/new.md; do : >> $f; done; rm -f docs/new.md docs/link.md")
 	}
 	d.eventually("no lease is left", func() bool { return len(d.locks()) == 0 })

@@ -8,8 +8,8 @@ import (
 	"polis/daemon/api"
 )
 
-// TestADamagedHEADHarmsItsOwnAgentOnly: what an agent writes to its part of the git
-// directory keeps no other agent from anything.
+// TestADamagedHEADHarmsItsOwnAgentOnly: an agent's writes to its part of the git directory do not
+// stop another agent.
 func TestADamagedHEADHarmsItsOwnAgentOnly(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()
@@ -18,7 +18,7 @@ func TestADamagedHEADHarmsItsOwnAgentOnly(t *testing.T) {
 	dir := d.path("ws", ".polis", "bare-repo.git", "worktrees", "evil")
 	for _, spoil := range []string{
 		"echo deadbeefdeadbeefdeadbeefdeadbeefdeadbeef", // an unknown object
-		"echo 'ref: refs/heads/agent/next'",             // the branch of an agent to come
+		"echo 'ref: refs/heads/agent/next'",             // the branch of a future agent
 	} {
 		d.sh("evil", "cd "+dir+"; cp index /tmp/index; for f in HEAD MERGE_HEAD ORIG_HEAD index; do "+spoil+" > $f; done")
 		d.sh("good", "echo "+spoil[:4]+" >> work.txt; git add -A; "+ident+"git commit -q --allow-empty -m work; git log --all --oneline >/dev/null")

@@ -11,8 +11,9 @@ import (
 	"polis/daemon/api"
 )
 
-// TestADamagedRepositoryHaltsWhatBuildsOnIt: a check at the start finds that the target
-// branch is not whole. Nothing is added, merged or maintained until it is; agents live.
+// TestADamagedRepositoryHaltsWhatBuildsOnIt: a check at the start finds that the target branch is
+// incomplete. Until it is complete, polisd adds, merges and maintains nothing. Running agents
+// continue.
 func TestADamagedRepositoryHaltsWhatBuildsOnIt(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()

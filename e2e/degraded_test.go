@@ -17,8 +17,8 @@ import (
 	"polis/daemon/api"
 )
 
-// refuseEnv makes the test binary a command that executes its arguments under
-// a filter that refuses namespaces of these kinds (a number), as a container's would.
+// refuseEnv makes the test binary a command that executes its arguments under a filter that refuses
+// namespaces of these kinds (a number), as the filter of a container does.
 const refuseEnv = "POLIS_TEST_REFUSE"
 
 func TestMain(m *testing.M) {
@@ -67,7 +67,7 @@ func refuse(flags string, command []string) error {
 	return fmt.Errorf("execute %s: %w", command[0], syscall.Exec(command[0], command, os.Environ()))
 }
 
-// without is a command that starts another without namespaces of these kinds.
+// without returns a command that starts another one without namespaces of these kinds.
 func without(t *testing.T, flags int) []string {
 	t.Helper()
 	self, err := os.Executable()
@@ -97,7 +97,7 @@ func (d *daemon) check(name string) api.Check {
 	return api.Check{}
 }
 
-// requireView requires that rules and locks hold between alice and bob.
+// requireView requires that rules and locks apply between alice and bob.
 func (d *daemon) requireView() {
 	d.t.Helper()
 	require.Contains(d.t, d.exec("alice", "sh", "-c", "cat secret/key.txt").stderr, "Permission denied")
@@ -127,7 +127,7 @@ func TestDegradedIsRefusedUnlessItIsAllowed(t *testing.T) {
 	require.Equal(t, api.CheckFail, d.check("namespace network").State)
 	require.Equal(t, api.CodeSysboxUnavailable, d.check("full isolation").Code)
 
-	// Allowed by a configuration that is read again, and refused so.
+	// Allowed by a reloaded configuration, and refused again by another.
 	conf := readFile(d.path("polisd.toml"))
 	d.write("polisd.toml", strings.Replace(conf, "[sandbox]\n", "[sandbox]\n"+allowDegraded+"\n", 1))
 	require.NoError(t, d.cmd.Process.Signal(syscall.SIGHUP))
@@ -181,7 +181,7 @@ func TestDegradedWithoutNetwork(t *testing.T) {
 	d.refused(api.CodeNetNSFailed, "agents", "add", "held", "--base", "custom", "--egress", "none")
 	d.refused(api.CodeNetNSFailed, "agents", "set", "bob", "--egress", "example.org")
 
-	// What listens there is reachable there, and the port stays the agent's.
+	// A server there is reachable on the host, and the port stays the agent's.
 	d.must("agents", "exec", "dave", "--", "sh", "-c", "echo served > /tmp/f; cd /tmp; setsid python3 -m http.server --bind 127.0.0.1 $PORT </dev/null >/dev/null 2>&1 &")
 	port := strings.TrimSpace(d.sh("dave", "echo $PORT"))
 	require.NotEmpty(t, port)
@@ -219,7 +219,7 @@ func TestDegradedWithoutProcessNamespaces(t *testing.T) {
 			d.requireView()
 			require.NotZero(t, d.exec("alice", "python3", "-c", preamble+"exit(libc.ptrace(0, 0, 0, 0) != 0)").code, "ptrace")
 
-			// What was detached from everything goes with its agent, also after a crash.
+			// A process that detached itself completely ends with its agent, also after a crash.
 			nap := "nap" + strconv.Itoa(os.Getpid()%10000)
 			for _, agent := range []string{"alice", "bob"} {
 				d.sh(agent, "cp /bin/sleep /tmp/"+nap+" && setsid /tmp/"+nap+" 3600 </dev/null >/dev/null 2>&1 &")
@@ -233,7 +233,7 @@ func TestDegradedWithoutProcessNamespaces(t *testing.T) {
 			require.NoError(t, syscall.Kill(shim, syscall.SIGKILL))
 			d.eventually("what a dead shim left is cleared", func() bool { return hostPids(nap) == "" })
 
-			// Also without a polisd that could do it.
+			// Also if no polisd runs that could end it.
 			d.add("carol")
 			d.sh("carol", "cp /bin/sleep /tmp/"+nap+" && setsid /tmp/"+nap+" 3600 </dev/null >/dev/null 2>&1 &")
 			d.eventually("it sleeps", func() bool { return hostPids(nap) != "" })

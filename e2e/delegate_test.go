@@ -11,7 +11,7 @@ import (
 	"polis/daemon/api"
 )
 
-// workers are those of all people and agents.
+// workers returns the workers of all people and agents.
 func (d *daemon) workers() []api.Worker {
 	d.t.Helper()
 	var out struct{ Workers []api.Worker }
@@ -28,10 +28,10 @@ func (d *daemon) delegated(branch, script string, flags ...string) api.Worker {
 	return w
 }
 
-// TestATaskIsDelegated as seed 003 has it: a worker is made on a branch, its question reaches a
-// person, and its result comes back, also when the agent was removed.
+// TestATaskIsDelegated as in seed 003: a worker is made on a branch, its question reaches a person,
+// and its result is available, also after the agent was removed.
 func TestATaskIsDelegated(t *testing.T) {
-	// No patrol, which removes workers that have ended by itself (TestEphemeralAgentsGoByThemselves).
+	// No patrol: it would remove workers that have ended (TestEphemeralAgentsGoByThemselves).
 	d := startDaemon(t, options{config: "[patrol]\ninterval = \"0s\"\n[roles.simple-fix.tools]\nauto_approve = [\"read\"]\n"})
 	project := d.up()
 	require.Equal(t, "no workers\n", d.must("workers", "list"))
@@ -67,14 +67,15 @@ func TestATaskIsDelegated(t *testing.T) {
 	require.Equal(t, api.OutcomeMerged, kept.Task.Outcome)
 	require.Contains(t, d.must("events"), "agent feat-test was made for a task on branch feat/test")
 
-	// One that fails gives its status, and one with uncommitted files is kept until they are put aside.
+	// A worker that fails has its exit status in the result, and one with uncommitted files is kept
+	// until they are saved.
 	r = d.ctl("delegate", "feat/test-2", "echo left > left.txt; exit 3", "--wait", "--", "sh", "-ec")
 	require.Equal(t, 3, r.code, "%s", r)
 	require.Contains(t, r.stdout, "failed (exit 3)")
 	require.Contains(t, d.must("workers", "cleanup"), "worker feat-test-2 is kept: worker feat-test-2 has 1 changed file in no commit")
 	require.Contains(t, d.must("workers", "cleanup", "--force"), "worker feat-test-2 was removed")
 
-	// Several are waited for together; one is cancelled.
+	// Several can be waited for together, and one is cancelled.
 	d.delegated("fix/a", "true")
 	d.delegated("fix/b", "while :; do sleep 0.1; done")
 	require.Contains(t, d.must("workers", "cancel", "fix-b"), "cancelled")
@@ -85,7 +86,7 @@ func TestATaskIsDelegated(t *testing.T) {
 	require.Equal(t, 1, d.ctl("workers", "wait", "fix-a", "fix-b").code, "one was cancelled")
 	require.Zero(t, d.ctl("workers", "wait", "fix-a").code)
 
-	// They are known after a restart, and their names are not used again.
+	// They exist after a restart, and their names are not reused.
 	d.stop()
 	d.start()
 	require.Len(t, d.workers(), 4)
@@ -139,7 +140,7 @@ env = { TOKEN = "secret" }
 	require.Equal(t, "alices\n", d.sh("alice", ident+"git merge -q feat/part && cat src/part/a.txt"))
 	require.Contains(t, d.exec("feat-part", "sh", "-c", "echo x > main.txt").stderr, "Permission denied")
 
-	// It can narrow, never widen.
+	// It can narrow its rules and limits, and never widen them.
 	for args, code := range map[string]api.Code{
 		"delegate w/1 x --write 'docs/**'":    api.CodeForbidden,
 		"delegate w/2 x --memory 512":         api.CodeForbidden,
@@ -158,7 +159,8 @@ env = { TOKEN = "secret" }
 	}
 	require.Len(t, d.workers(), 1, "what was refused made nothing")
 
-	// A worker delegates, too, within its own rules, and no deeper. Only the parent knows its workers.
+	// A worker can delegate, too, within its own rules and the depth. Only the parent can list its
+	// workers.
 	require.Equal(t, "feat-part\n", inside("alice", "-q workers list").stdout)
 	require.Equal(t, "", inside("bob", "-q workers list").stdout)
 	refused(api.CodeAgentNotFound, "bob", "workers result feat-part")
@@ -171,7 +173,8 @@ env = { TOKEN = "secret" }
 	require.Equal(t, 128, b.MemoryLimitMB)
 	require.NotContains(t, inside("alice", "-q workers list").stdout, "deep-1", "it is the worker's")
 
-	// Their number is bounded for the agent and its workers together. Names with a table are not theirs.
+	// The limit applies to the agent and its workers together. A worker cannot get a name that has
+	// a table in the configuration.
 	require.Zero(t, inside("alice", "delegate prod 'env > $HOME/env'").code)
 	_, there := d.agent("prod")
 	require.False(t, there, "an agent cannot choose a name that has a table in polisd.toml")
@@ -184,13 +187,13 @@ env = { TOKEN = "secret" }
 	require.Contains(t, inside("alice", "workers result feat-part").stdout, "was removed; its branch stays")
 	require.Zero(t, inside("alice", "delegate more/1 true --wait").code)
 
-	// Workers reach no remote, and a message names nobody else.
+	// Workers reach no remote, and a message does not name other agents.
 	r = d.exec("more-1", "git", "push", "origin", "HEAD")
 	require.NotZero(t, r.code)
 	require.Contains(t, d.sh("bob", `curl -sS --unix-socket /run/polis/api.sock -d '{"op":"list","agent":"alice"}' http://polis/v1/workers`), "unknown field")
 	require.Contains(t, d.sh("bob", `curl -sS --unix-socket /run/polis/api.sock -d '{"op":"steal"}' http://polis/v1/workers`), "must be delegate")
 
-	// Another agent of the parent's name has none of its workers.
+	// A later agent with the parent's name has none of its workers.
 	d.must("agents", "remove", "alice", "--force")
 	d.worker("alice", "--role", "worker")
 	require.Equal(t, "", inside("alice", "-q workers list").stdout)

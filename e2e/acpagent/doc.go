@@ -1,12 +1,13 @@
-// Package main is a small ACP agent for the tests: its prompt is a script, a step a line.
+// Package main is a small ACP agent for the tests. Its prompt is a script with one step on each
+// line:
 //
 //	say TEXT        sends a message
-//	edit FILE TEXT  asks for a permission, then writes the file
-//	run COMMAND     asks for a permission, then runs the command in a shell
-//	ask             asks with an option of no known kind
+//	edit FILE TEXT  requests a permission, then writes the file
+//	run COMMAND     requests a permission, then runs the command in a shell
+//	ask             makes a request with an option of an unknown kind
 //	files           tries to read a file through the client
 //	wait            waits until the turn is cancelled
-//	refuse          ends the turn by a refusal
+//	refuse          ends the turn with a refusal
 //
-// What was not permitted is skipped and said.
+// A step that is not permitted is skipped, and a message reports it.
 package main

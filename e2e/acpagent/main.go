@@ -20,7 +20,7 @@ func main() {
 
 // agent has one session at a time.
 type agent struct {
-	acp.Agent // what is not here is never called
+	acp.Agent // the client never calls a method that is missing here
 	conn      *acp.AgentSideConnection
 	dir       string
 	calls     int
@@ -89,7 +89,7 @@ func (a *agent) say(ctx context.Context, text string) error {
 	return a.update(ctx, acp.UpdateAgentMessageText(text+"\n"))
 }
 
-// call asks for a permission and does the thing.
+// call requests a permission and then performs the step.
 func (a *agent) call(ctx context.Context, kind acp.ToolKind, title string, input map[string]any, do func() ([]byte, error)) error {
 	a.calls++
 	id := acp.ToolCallId(fmt.Sprint("call-", a.calls))
@@ -119,7 +119,7 @@ func (a *agent) call(ctx context.Context, kind acp.ToolKind, title string, input
 	return a.update(ctx, acp.UpdateToolCall(id, acp.WithUpdateStatus(status), acp.WithUpdateContent([]acp.ToolCallContent{acp.ToolContent(acp.TextBlock(string(out)))})))
 }
 
-// strange asks with an option of a kind that nobody knows.
+// strange makes a request with an option of an unknown kind.
 func (a *agent) strange(ctx context.Context) error {
 	title, kind := "strange", acp.ToolKindOther
 	res, err := a.conn.RequestPermission(ctx, acp.RequestPermissionRequest{SessionId: "one", ToolCall: acp.ToolCallUpdate{ToolCallId: "s", Title: &title, Kind: &kind},

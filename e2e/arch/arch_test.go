@@ -35,7 +35,7 @@ func root(t *testing.T) string {
 	return dir
 }
 
-// list asks go about packages, in the environment a build of them has.
+// list queries go about packages, in the environment of a build of them.
 func list(t *testing.T, cgo string, patterns ...string) []pkg {
 	cmd := exec.CommandContext(t.Context(), "go", append([]string{"list", "-json=ImportPath,Dir,GoFiles,CgoFiles,Imports,TestImports,XTestImports,Deps", "-tags", "seccomp"}, patterns...)...)
 	cmd.Dir = root(t)
@@ -67,8 +67,8 @@ func underAny(path string, dirs ...string) bool {
 	return false
 }
 
-// A rule forbids imports to the packages below from, except those below except, and has the
-// reason. They may import what is below but.
+// A rule forbids the packages below from, except those below except, to import the packages below
+// never. They may import what is below but. why is the reason.
 type rule struct {
 	from, except []string
 	but          []string
@@ -145,7 +145,7 @@ func TestImportsFollowTheRules(t *testing.T) {
 	}
 }
 
-// TestProgramsLink checks everything a program links, not only what it imports itself.
+// TestProgramsLink checks every package that a program links, not only its direct imports.
 func TestProgramsLink(t *testing.T) {
 	pure := []string{"github.com/opencontainers/runc", "github.com/hanwen/go-fuse", "github.com/seccomp", "polis/cgroup/sandbox", "polis/fusefs", "runtime/cgo"}
 	for _, c := range []struct {
@@ -167,8 +167,8 @@ func TestProgramsLink(t *testing.T) {
 	}
 }
 
-// TestEveryPackageSaysWhatItIs wants a doc.go; the programs' comment may
-// stand in main.go.
+// TestEveryPackageSaysWhatItIs requires a doc.go in every package. The comment of a program may be
+// in main.go.
 func TestEveryPackageSaysWhatItIs(t *testing.T) {
 	for _, p := range list(t, "1", "./...") {
 		if len(p.GoFiles)+len(p.CgoFiles) == 0 || p.rel() == "internal_deps" {
@@ -218,8 +218,8 @@ func TestFilesStayReadable(t *testing.T) {
 	}
 }
 
-// TestTreeNamesNoMachine: a clone must work anywhere, so nothing committed
-// names the place this one was built in.
+// TestTreeNamesNoMachine: no committed file names the directory of this clone, because a clone must
+// work in any directory.
 func TestTreeNamesNoMachine(t *testing.T) {
 	dir := root(t)
 	cmd := exec.CommandContext(t.Context(), "git", "-c", "safe.directory=*", "grep", "-lF", "--", dir+"/")
@@ -236,7 +236,7 @@ func TestTreeNamesNoMachine(t *testing.T) {
 	t.Errorf("these files name %s: %s", dir, strings.Fields(string(out)))
 }
 
-// TestPureProgramsBuildWithoutCgo is what the installation promises.
+// TestPureProgramsBuildWithoutCgo, as the installation requires.
 func TestPureProgramsBuildWithoutCgo(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "go", "vet", "./cmd/polisd", "./cmd/polisctl")
 	cmd.Dir = root(t)

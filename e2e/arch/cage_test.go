@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// lifts are the functions that may lift the cage of a git, or widen it, and why.
-// Everything else that the daemon has git do is done in a cage.
+// lifts are the functions that may lift or widen the cage of a git, with the reason. Every other
+// git command of the daemon runs in a cage.
 var lifts = map[string]string{
 	"daemon/pullrequest/remotes.go ask Own":             "the project's own configuration, as its owner, read for that person's push",
 	"daemon/forge/push.go run Own":                      "push and ls-remote for the person who asked, in the shared repository",
@@ -30,8 +30,8 @@ var lifts = map[string]string{
 	"daemon/git/runner.go Run Own":                      "a session of its own for the person's git",
 }
 
-// TestWhoLiftsTheCage: git over what an agent wrote runs in a cage by default, and every caller
-// that lifts it is listed here with the reason.
+// TestWhoLiftsTheCage: git over content of agents runs in a cage by default. Every caller that
+// lifts it is listed here with the reason.
 func TestWhoLiftsTheCage(t *testing.T) {
 	fields := map[string]bool{"Own": true, "Remote": true, "Children": true}
 	found := map[string]bool{}
@@ -73,7 +73,7 @@ func TestWhoLiftsTheCage(t *testing.T) {
 						}
 					}
 				case *ast.SelectorExpr:
-					// In the package itself every use counts.
+					// In package git itself, every use is checked.
 					if x, ok := n.X.(*ast.Ident); ok && file.Name.Name == "git" && fields[n.Sel.Name] && x.Name == "c" {
 						found[rel+" "+f.Name.Name+" "+n.Sel.Name] = true
 					}
@@ -103,8 +103,8 @@ func isCmd(e ast.Expr) bool {
 	return false
 }
 
-// mentionsGit reports whether a file imports daemon/git; elsewhere a field of such a
-// name is another's.
+// mentionsGit reports whether a file imports daemon/git. In other files a field of that name
+// belongs to another type.
 func mentionsGit(f *ast.File) bool {
 	for _, i := range f.Imports {
 		if i.Path.Value == `"polis/daemon/git"` {

@@ -15,8 +15,8 @@ import (
 	"polis/daemon/api"
 )
 
-// provoked names, for every code of the reference, a test in which what the
-// code stands for really happens: file, then function.
+// provoked has, for every code of the reference, the file and name of a test that causes the
+// failure.
 var provoked = map[api.Code]string{
 	api.CodeAgentExists:          "e2e/agents_test.go TestAgentLimitAndNames",
 	api.CodeAgentNotFound:        "e2e/pull_test.go TestWithoutAForgeThePullRequestIsDescribed",
@@ -96,8 +96,8 @@ var provoked = map[api.Code]string{
 	api.CodeInternal:      "daemon/client/client_test.go TestAnswersThatAreNotPolisd",
 }
 
-// TestEveryCodeIsProvoked fails for a code of the reference without a test
-// that provokes it, and for a named test that is gone or speaks of another code.
+// TestEveryCodeIsProvoked fails for a code of the reference without such a test, and for a named
+// test that does not exist or does not mention the code.
 func TestEveryCodeIsProvoked(t *testing.T) {
 	known := map[api.Code]bool{}
 	names := constants(t)
@@ -118,7 +118,7 @@ func TestEveryCodeIsProvoked(t *testing.T) {
 	}
 }
 
-// constants are the names of the codes in Go.
+// constants are the names of the codes' Go constants.
 func constants(t *testing.T) map[api.Code]string {
 	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root(t), "daemon/api/errors.go"), nil, 0)
 	require.NoError(t, err)

@@ -20,9 +20,8 @@ import (
 	"polis/daemon/api"
 )
 
-// TestEveryCodeIsReturned fails for a code of the reference that no program can
-// answer: its constant is only compared with, stands in tables, or is used in functions
-// that nothing calls.
+// TestEveryCodeIsReturned fails for a code of the reference that no program can return: its
+// constant is only compared, is only in tables, or is only used in functions that nothing calls.
 func TestEveryCodeIsReturned(t *testing.T) {
 	p := loadPrograms(t)
 	returned := p.returned()
@@ -40,8 +39,8 @@ func TestEveryCodeIsReturned(t *testing.T) {
 	require.Greater(t, len(p.reachable()), 2000, "most of the code is reachable")
 }
 
-// TestTheReferenceHasEveryCode: the constants of package api, their reference and the
-// page made of it are one list.
+// TestTheReferenceHasEveryCode: the constants of package api, their reference and the generated
+// page have the same codes.
 func TestTheReferenceHasEveryCode(t *testing.T) {
 	var declared, listed, paged []string
 	for c := range constants(t) {
@@ -59,7 +58,7 @@ func TestTheReferenceHasEveryCode(t *testing.T) {
 	require.ElementsMatch(t, declared, paged)
 }
 
-// notCodes are words of the documentation that look like a code.
+// notCodes are words of the documentation that have the form of a code.
 var notCodes = []string{"O_DIRECT", "O_TMPFILE", "RESOLVE_BENEATH", "RENAME_WHITEOUT", "RENAME_NOREPLACE", "RENAME_EXCHANGE",
 	"XDG_RUNTIME_DIR", "SSH_AUTH_SOCK", "POLIS_SOCKET", "POLIS_MODEL", "POLIS_", "NO_COLOR", "GITLAB_TOKEN", "GH_TOKEN", "FUSE_NOTIFY_PRUNE"}
 
@@ -84,8 +83,8 @@ func TestTheDocumentationNamesCodesThatExist(t *testing.T) {
 	require.Greater(t, named, 50)
 }
 
-// TestWhatCountsAsReturned is the control: a code that is compared with, looked up, or
-// used where nothing calls is not returned.
+// TestWhatCountsAsReturned is the positive control: a code that is only compared, looked up, or
+// used in dead code is not returned.
 func TestWhatCountsAsReturned(t *testing.T) {
 	const text = `package main
 type set []string
@@ -124,7 +123,7 @@ func main() {
 	require.Equal(t, []string{"BAD_TREE", "HIDDEN", "NOT_FOUND", "QUOTA"}, slices.Sorted(maps.Keys(p.returned())))
 }
 
-// function is what a function of ours refers to.
+// function has what one function of the project refers to.
 type function struct {
 	calls map[string]bool // functions and methods, by their full names
 	names map[string]bool // methods called through an interface, by name
@@ -132,14 +131,14 @@ type function struct {
 	codes map[string]bool // codes that it uses as a value
 }
 
-// programs is what the shipped programs are made of.
+// programs is the code of the shipped programs.
 type programs struct {
 	funcs   map[string]*function
 	methods map[string][]string // full names of the methods of a type
 	roots   []string
 }
 
-// loadPrograms reads and type-checks all of ours that a program contains.
+// loadPrograms reads and type-checks all packages of the project that a program contains.
 func loadPrograms(t *testing.T) *programs {
 	var ours []string
 	for _, q := range list(t, "1", "-deps", "./cmd/...") {
@@ -159,7 +158,7 @@ func loadPrograms(t *testing.T) *programs {
 	return p
 }
 
-// add notes what the functions of a package refer to.
+// add records what the functions of a package refer to.
 func (p *programs) add(t *testing.T, q *packages.Package, codes map[api.Code]string) {
 	start := p.fn(q.PkgPath + " <variables>")
 	p.roots = append(p.roots, q.PkgPath+" <variables>")
@@ -202,7 +201,7 @@ func typeName(t types.Type) string {
 	return ""
 }
 
-// look notes what a declaration refers to.
+// look records what a declaration refers to.
 func look(q *packages.Package, d ast.Node, f *function, codes map[api.Code]string) {
 	var path []ast.Node
 	ast.Inspect(d, func(n ast.Node) bool {
@@ -235,7 +234,7 @@ func look(q *packages.Package, d ast.Node, f *function, codes map[api.Code]strin
 		if v == nil || v.Kind() != constant.String || codes[api.Code(constant.StringVal(v))] == "" {
 			return true
 		}
-		// Of a text that is not a Code, only what the leaves say: they do not know package api.
+		// An untyped string counts only in the leaves, which cannot import package api.
 		isCode := typeName(q.TypesInfo.Types[e].Type) == module+"/daemon/api.Code"
 		leaf := under(q.PkgPath, module+"/fusefs") || under(q.PkgPath, module+"/lockd")
 		if (isCode || leaf) && q.PkgPath != module+"/daemon/api" && isValue(path) {
@@ -245,8 +244,8 @@ func look(q *packages.Package, d ast.Node, f *function, codes map[api.Code]strin
 	})
 }
 
-// isValue reports whether the last of path is used as a value, and not compared with,
-// looked up, declared or listed to be looked for.
+// isValue reports whether the last node of path is used as a value: not compared, looked up,
+// declared or listed for a search.
 func isValue(path []ast.Node) bool {
 	for i := len(path) - 1; i > 0; i-- {
 		at, above := path[i], path[i-1]
@@ -273,7 +272,7 @@ func isValue(path []ast.Node) bool {
 	return true
 }
 
-// returned are the codes that a function which is reached uses as a value.
+// returned has the codes that reachable functions use as a value.
 func (p *programs) returned() map[string]bool {
 	out := map[string]bool{}
 	for name := range p.reachable() {
@@ -282,9 +281,9 @@ func (p *programs) returned() map[string]bool {
 	return out
 }
 
-// reachable are the functions that main, init and the values of variables lead to. An
-// exported method counts as called if its type is used: other modules call it through
-// interfaces of theirs.
+// reachable has the functions that main, init and the values of variables lead to. An exported
+// method counts as called if its type is used, because other modules call it through their
+// interfaces.
 func (p *programs) reachable() map[string]bool {
 	live, named, used := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	work := slices.Clone(p.roots)

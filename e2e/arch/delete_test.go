@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestNothingIsDeletedAcrossMounts: os.RemoveAll, and that of an os.Root, go through a
-// mounted view into an agent's files and refs. Only fusefs/fdtree deletes trees.
+// TestNothingIsDeletedAcrossMounts: os.RemoveAll, and RemoveAll of an os.Root, would delete an
+// agent's files and refs through a mounted view. Only fusefs/fdtree deletes trees.
 func TestNothingIsDeletedAcrossMounts(t *testing.T) {
 	calls := 0
 	for _, p := range list(t, "1", "./daemon/...", "./fusefs/...", "./lockd/...", "./netbridge/...", "./cgroup/...", "./cmd/...") {

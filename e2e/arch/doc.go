@@ -1,4 +1,4 @@
-// Package arch keeps the architecture as tests: which package may import
-// which, what each program links, a doc.go in every package, thin programs. It owns
-// no code of its own and never runs anything but "go list".
+// Package arch tests the architecture: which package may import which, what each program links, a
+// doc.go in every package, small main files. It has no code of its own and runs only "go list" and
+// git.
 package arch

@@ -64,7 +64,7 @@ func TestEveryHintIsTried(t *testing.T) {
 	require.LessOrEqual(t, len(untried), maxUntried, "a new hint is tried in e2e/hints*_test.go and has a row in testdata/hints.txt; no test tries these:\n%s", strings.Join(untried, "\n"))
 }
 
-// maxUntried bounds the hints that no test tries. It only becomes smaller.
+// maxUntried bounds the hints that no test tries. It must only decrease.
 const maxUntried = 65
 
 func hintRows(t *testing.T) map[string]string {
@@ -89,7 +89,7 @@ func hintRows(t *testing.T) map[string]string {
 	return rows
 }
 
-// hintText is a hint where it is made. What is put into it is %s, or as its format has it.
+// hintText is a hint at the place where it is made. Inserted values are %s, or as in its format.
 type hintText struct{ text, at string }
 
 var hintName = regexp.MustCompile(`(?i)hint`)

@@ -15,9 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestLogMessagesHaveOneStyle: a message is a fixed noun phrase that says what is the case
-// ("state not saved"), so that it can be searched for and counted. What varies is in
-// attributes, and an error is always err.
+// TestLogMessagesHaveOneStyle: a message is a fixed noun phrase that states a fact ("state not
+// saved"), so that it can be searched and counted. Attributes have the variable parts, and an error
+// is always err.
 func TestLogMessagesHaveOneStyle(t *testing.T) {
 	calls := 0
 	for _, p := range list(t, "1", "./daemon/...", "./fusefs/...", "./lockd/...", "./netbridge/...", "./cgroup/...", "./cmd/...") {
@@ -84,7 +84,7 @@ func logs(call *ast.CallExpr) bool {
 	return slices.Contains([]string{"log", "Log", "lg", "logger", "slog"}, on)
 }
 
-// imperatives begin messages that say what was tried, not what is the case.
+// imperatives begin messages that name the attempt instead of the fact.
 var imperatives = strings.Fields(`accept adopt ask clear close delete find give keep let measure note notify remove restore
 	save stop take tell undo unmap wait write`)
 

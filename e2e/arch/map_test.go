@@ -13,7 +13,7 @@ import (
 // named is a path in backticks, and a function in it: `dir/file.go:Function`.
 var named = regexp.MustCompile("`((?:cmd|cgroup|daemon|docs|e2e|fusefs|lockd|netbridge|scripts|units)(?:/[A-Za-z0-9_.]+)*)(?::([A-Za-z]+))?`")
 
-// TestTheMapIsTrue: what docs/architecture.md names is there.
+// TestTheMapIsTrue: every file and function that docs/architecture.md names exists.
 func TestTheMapIsTrue(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root(t), "docs/architecture.md"))
 	require.NoError(t, err)

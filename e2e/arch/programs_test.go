@@ -24,7 +24,7 @@ func TestNoBuiltProgramIsCommitted(t *testing.T) {
 	for name := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
 		f, err := os.Open(filepath.Join(root(t), name))
 		if err != nil {
-			continue // it is removed and not committed yet, or a link to nothing
+			continue // it is removed and not committed yet, or a symlink without a target
 		}
 		magic := make([]byte, 4)
 		_, err = io.ReadFull(f, magic)

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// dialect are phrases that no manual uses, with what manuals write instead.
+// dialect has phrases that no manual uses, with their replacements.
 var dialect = []struct {
 	phrase  *regexp.Regexp
 	instead string
@@ -69,8 +69,8 @@ func TestWhatTheProseTestFinds(t *testing.T) {
 	require.Empty(t, spoken("a.go", []byte("package a\n\nvar somebody = 1 // a caller\n")))
 }
 
-// spoken lists the dialect in a file: of Go source in its comments and strings. A phrase
-// may go on in the next line.
+// spoken lists the phrases of the dialect in a file; in Go source, those in comments and strings. A
+// phrase may continue in the next line.
 func spoken(name string, b []byte) (faults []string) {
 	report := func(where, text string) {
 		text = strings.Join(strings.Fields(strings.ReplaceAll(text, "\n//", "\n")), " ")

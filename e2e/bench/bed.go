@@ -17,15 +17,14 @@ import (
 // The user who owns the trees and does the work: nobody.
 const owner = 65534
 
-// sandboxDir is where the sandboxes have the trees of the other columns, and
-// the worker: with /var/tmp as deep as the project, as each directory on the way
-// to a file takes time.
+// sandboxDir is where the sandboxes have the trees of the other columns, and the worker. With
+// /var/tmp it is as deep as the project, because each directory of a path takes time.
 const sandboxDir = "/polis/bench/trees"
 
-// column is one way to reach a tree.
+// column is one file system that is measured.
 type column struct {
 	name string
-	// trees are the directories, as the sandbox of each agent sees them.
+	// trees are the directories, with their paths in the sandboxes.
 	trees []string
 	// branches are the branches the trees are on.
 	branches []string
@@ -33,7 +32,7 @@ type column struct {
 	servers []int
 }
 
-// bed is everything that is there while measuring.
+// bed has all processes, mounts and directories of a measurement.
 type bed struct {
 	bin, dir string
 	loopback string // its program
@@ -56,7 +55,7 @@ func (b *bed) path(elem ...string) string {
 	return filepath.Join(append([]string{b.dir}, elem...)...)
 }
 
-// later notes what close has to do, last first.
+// later registers an undo for close. The last one is run first.
 func (b *bed) later(f func() error) { b.undo = append(b.undo, f) }
 
 func (b *bed) close() error {
@@ -161,8 +160,8 @@ func (b *bed) trees(ctx context.Context, goroot, self string) error {
 	return nil
 }
 
-// tree makes one tree of a column other than polis: a copy of the corpus, in
-// place for native, else behind a mount.
+// tree makes one tree of a column other than polis: a copy of the corpus, below a mount unless the
+// column is native.
 func (b *bed) tree(ctx context.Context, c *column, i int) error {
 	name := fmt.Sprintf("%s%d", c.name, i)
 	seen := b.path("shared", name)
@@ -200,7 +199,7 @@ func (b *bed) describe() string {
 	return fmt.Sprintf("corpus: %d Go files and what is beside them, %d commits, %d files differ on the other branch", b.corpus.Files, b.size.history+1, b.size.changed)
 }
 
-// removeDir takes the directory away, but never through a mount.
+// removeDir removes the directory, but never through a mount.
 func (b *bed) removeDir() error {
 	left, err := mountsBelow(b.dir)
 	if err == nil && len(left) > 0 {
@@ -228,7 +227,7 @@ func output(ctx context.Context, dir, name string, args ...string) (string, erro
 	return strings.TrimSpace(string(out)), nil
 }
 
-// where asks a worker for its directory: the project in the view.
+// where queries a worker for its directory: the project in the view.
 func where(ctx context.Context, s *session) (string, error) {
 	r, err := s.do(ctx, work.Request{Op: "where"})
 	return r.Text, err

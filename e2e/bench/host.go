@@ -33,7 +33,7 @@ func (b *bed) mount(ctx context.Context, c *column, point string, argv ...string
 		return fmt.Errorf("start %s: %w", argv[0], err)
 	}
 	b.later(func() error {
-		// A signal alone leaves a busy mount; the process ends with the mount.
+		// A signal alone leaves a busy mount. The process ends with its mount.
 		if err := unix.Unmount(point, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) {
 			return fmt.Errorf("unmount %s: %w", point, err)
 		}
@@ -69,7 +69,7 @@ func mountsBelow(dir string) ([]string, error) {
 	return points, nil
 }
 
-// shims lists the processes that serve this bed's views.
+// shims lists the processes that serve the views of this benchmark.
 func (b *bed) shims() ([]int, error) {
 	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
@@ -115,7 +115,7 @@ func freePool() (string, error) {
 		return "", fmt.Errorf("addresses of this machine: %w", err)
 	}
 	for i := range 20 {
-		// Two that look at the same time shall not find the same.
+		// Two benchmarks that search at the same time must not find the same one.
 		pool := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(180 + (os.Getpid()+i)%20), 0, 0}), 16)
 		taken := slices.ContainsFunc(addrs, func(a net.Addr) bool {
 			p, err := netip.ParsePrefix(a.String())
@@ -128,7 +128,7 @@ func freePool() (string, error) {
 	return "", errors.New("no free network for polisd among 10.180.0.0/16 to 10.199.0.0/16")
 }
 
-// flush writes out what the file system of dir has in memory.
+// flush writes the file system's dirty pages to the disk.
 func flush(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -141,7 +141,7 @@ func flush(dir string) error {
 	return nil
 }
 
-// machine describes what the figures are from.
+// machine describes the machine that was measured.
 func machine(dir string) string {
 	var u unix.Utsname
 	kernel := "unknown kernel"

@@ -100,13 +100,13 @@ func run(args []string, in io.Reader, out, progress io.Writer) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	if o.json || o.markdown || o.goals {
-		// The table people watch goes beside the document.
+		// The table for people is printed beside the document.
 		return measure(ctx, o, size, jobs, progress, progress, out)
 	}
 	return measure(ctx, o, size, jobs, out, progress, out)
 }
 
-// measure makes the bed, runs the jobs, and takes the bed away whatever happens.
+// measure makes the bed, runs the jobs, and removes the bed in every case.
 func measure(ctx context.Context, o options, s size, jobs []job, watch, progress, out io.Writer) (err error) {
 	b := &bed{bin: o.bin, size: s, say: func(format string, a ...any) { fmt.Fprintf(progress, format+"\n", a...) }}
 	for _, j := range jobs {

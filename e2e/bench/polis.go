@@ -14,8 +14,8 @@ import (
 	"polis/e2e/bench/corpus"
 )
 
-// config is polisd's: the defaults but for places and the recommended transport, and a role with a policy
-// such as projects have.
+// config is polisd's configuration: the defaults, except for directories and the recommended
+// transport, and a role with a typical policy.
 const config = `run_dir = %[1]q
 workspaces_dir = %[2]q
 agents_dir = %[3]q
@@ -88,12 +88,12 @@ func (b *bed) polis(ctx context.Context, goroot string) error {
 		return fmt.Errorf("found %d shims of %d", len(shims), b.agents)
 	}
 	c.servers = append(c.servers, shims...)
-	// After native, as the first of those to look at.
+	// after native, so that polis is the first of the others
 	b.columns = append(b.columns[:1], append([]*column{c}, b.columns[1:]...)...)
 	return nil
 }
 
-// environ is what programs get in every column.
+// environ is the environment of programs in every column.
 func (b *bed) environ(goroot string) []string {
 	return append(corpus.BuildEnv(sandboxDir+"/gocache"),
 		"PATH="+goroot+"/bin:/usr/local/bin:/usr/bin:/bin",
@@ -143,18 +143,18 @@ func (b *bed) ctl(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// logs is the end of what polisd and the shims wrote, for when something failed.
+// logs returns the last lines of the logs of polisd and the shims, for a failure.
 func (b *bed) logs() string {
 	files, _ := filepath.Glob(b.path("run", "agents", "*", "shim.log")) // the pattern is good
 	var all strings.Builder
 	for _, f := range append(files, b.path("polisd.log")) {
-		text, _ := os.ReadFile(f) // what cannot be read is not shown
+		text, _ := os.ReadFile(f) // a log that cannot be read is not shown
 		fmt.Fprintf(&all, "%s:\n%s\n", f, text[max(0, len(text)-2000):])
 	}
 	return all.String()
 }
 
-// background starts a program; its end comes out of the channel.
+// background starts a program. The channel gets its result.
 func background(cmd *exec.Cmd) (chan error, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
@@ -164,7 +164,7 @@ func background(cmd *exec.Cmd) (chan error, error) {
 	return ended, nil
 }
 
-// end asks a program to end, and kills it if it does not.
+// end sends a program SIGTERM, and kills it if it does not end.
 func end(what string, cmd *exec.Cmd, ended chan error, wait time.Duration) error {
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("end %s: %w", what, err)
@@ -181,7 +181,7 @@ func end(what string, cmd *exec.Cmd, ended chan error, wait time.Duration) error
 	}
 }
 
-// until polls, with patience.
+// until polls until f is true or patience is over.
 func until(ctx context.Context, f func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -14,7 +14,7 @@ import (
 	"polis/e2e/bench/work"
 )
 
-// rounds does a job in every column, in another order each round.
+// rounds does a job in every column, in another order in each round.
 func (b *bed) rounds(ctx context.Context, j job, rounds int) ([]table.Row, error) {
 	rows := slices.Clone(j.rows)
 	for round := range rounds {
@@ -36,8 +36,8 @@ func (b *bed) rounds(ctx context.Context, j job, rounds int) ([]table.Row, error
 	return rows, nil
 }
 
-// verify fails unless every tree is again what it was before: figures of a
-// file system that loses something are worth nothing.
+// verify fails unless every tree is as it was before: the figures of a file system that loses data
+// are worthless.
 func (b *bed) verify(ctx context.Context) error {
 	same := program("sh", "-ec", `git status --porcelain >&2; test -z "$(git status --porcelain)"; test "$(git rev-parse HEAD)" = {head}; git fsck --connectivity-only >&2`)
 	for _, c := range b.columns {
@@ -48,13 +48,13 @@ func (b *bed) verify(ctx context.Context) error {
 	return nil
 }
 
-// once does a job in a column and keeps the best of the repetitions.
+// once does a job in a column and returns the best of the repetitions.
 func (b *bed) once(ctx context.Context, j job, c *column, round int) (map[int]table.Sample, error) {
 	n := 1
 	if j.atOnce {
 		n = b.agents
 	}
-	// What the column before this one wrote is not to be written during this one.
+	// The writes of the previous column must not reach the disk during this one.
 	if err := flush(b.dir); err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func (b *bed) once(ctx context.Context, j job, c *column, round int) (map[int]ta
 	return best, nil
 }
 
-// better keeps the smaller of two samples, and of what was done alone.
+// better returns the smaller of two samples, and of their single figures.
 func better(a, b table.Sample) table.Sample {
 	if a.Wall == 0 || b.Wall < a.Wall {
 		a.Figure = b.Figure
@@ -103,11 +103,11 @@ func better(a, b table.Sample) table.Sample {
 	return a
 }
 
-// settle is how long servers get to finish what they do after the answer, such
-// as releasing files: that is part of the cost.
+// settle is the time in which servers complete work after the answer, such as releasing files. That
+// is a part of the cost.
 const settle = 10 * time.Millisecond
 
-// all has the first n workers do a request in their trees at the same time.
+// all lets the first n workers do a request in their trees at the same time.
 func (b *bed) all(ctx context.Context, c *column, n int, r work.Request, round int) (table.Figure, error) {
 	before, err := used(c.servers)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"polis/e2e/bench/work"
 )
 
-// size is how much there is to do.
+// size is the amount of work.
 type size struct {
 	only             []string // directories of the Go sources, none for all
 	history, changed int
@@ -30,7 +30,7 @@ var (
 		opens: 50, passes: 4, bytes: 64 << 20, random: 5000, memory: []string{"1024", "512"}}
 )
 
-// A step is one request; those with a row are timed for it.
+// A step is one request. A step with a row is timed for that row.
 type step struct {
 	row int
 	work.Request
@@ -38,21 +38,21 @@ type step struct {
 
 const untimed = -1
 
-// A job makes the figures of one or more rows: before is done once in each
-// column of each round, then each is done reps times and the best counts.
+// A job makes the figures of one or more rows. before is done once in each column of each round.
+// Then each step is done reps times, and the best time is used.
 type job struct {
 	rows          []table.Row
 	before, after []work.Request
 	each          []step
 	reps          int
-	reads         bool // and changes nothing, so that a server for reading will do
-	// atOnce has every worker do it at the same time, after one alone did.
+	reads         bool // and changes nothing, so that a read-only server can do it
+	// atOnce lets every worker do it at the same time, after one worker did it alone
 	atOnce bool
 }
 
 func program(argv ...string) work.Request { return work.Request{Op: "run", Argv: argv} }
 
-// matching is a program whose status 1 means that nothing matched.
+// matching is a program whose exit status 1 means that nothing matched.
 func matching(argv ...string) work.Request {
 	return work.Request{Op: "run", Argv: argv, OK: []int{1}}
 }
@@ -66,13 +66,13 @@ func ratio(name string, limit float64) table.Row {
 	return table.Row{Name: name, Limit: limit, Kind: table.Ratio}
 }
 
-// beside returns what bindfs and loopback measured where the row's goal was set.
+// beside returns the figures of bindfs and loopback on the machine on which the row's goal was set.
 func beside(r table.Row, bindfs, loopback float64) table.Row {
 	r.Peers = map[string]float64{"bindfs": bindfs, "loopback": loopback}
 	return r
 }
 
-// reading does the same again and again, once before it counts.
+// reading repeats a request, once before it is timed.
 func reading(row table.Row, r work.Request) job {
 	return job{rows: []table.Row{row}, before: []work.Request{r}, each: []step{{0, r}}, reps: 3, reads: true}
 }
@@ -158,8 +158,8 @@ func dataJobs(s size) []job {
 		return job{rows: []table.Row{ratio(name, 1.05)}, before: append([]work.Request{gone}, before...), after: []work.Request{gone},
 			each: []step{{0, r}}, reps: 3}
 	}
-	// A file that is there would be emptied first, and the disk written to at its
-	// close; and memory that the host has taken back is slow once.
+	// An existing file would first be truncated, and its close would write to the disk. Memory that
+	// the host has reclaimed is slow once.
 	anew := func(name string, r work.Request) job {
 		j := again(name, nil, r)
 		j.each = []step{{untimed, gone}, {0, r}}
@@ -199,8 +199,8 @@ func (j job) builds() bool {
 	return slices.ContainsFunc(j.each, func(s step) bool { return s.Name == corpus.Module })
 }
 
-// choose keeps the jobs with a row that one of the words names: whole, or, if
-// no row has that name, as a part of it.
+// choose keeps the jobs with a row that one of the words names: by its whole name or, if no row has
+// that name, by a part of it.
 func choose(jobs []job, only []string) ([]job, error) {
 	if len(only) == 0 {
 		return jobs, nil

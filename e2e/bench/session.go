@@ -16,7 +16,7 @@ import (
 	"polis/e2e/bench/work"
 )
 
-// patience bounds every wait; it says nothing about speed.
+// patience bounds every wait; it is no assertion about speed.
 const patience = 5 * time.Minute
 
 // session is a worker in an agent's sandbox. It is not safe for concurrent use.
@@ -28,7 +28,7 @@ type session struct {
 	ended  chan error
 }
 
-// start runs the worker in an agent, as polisctl lets anybody do.
+// start runs the worker in an agent by polisctl.
 func (b *bed) start(agent string, env []string) (*session, error) {
 	args := []string{"agents", "exec", "--no-tty"}
 	for _, e := range env {
@@ -43,7 +43,7 @@ func (b *bed) start(agent string, env []string) (*session, error) {
 	if s.in, err = s.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
-	// A pipe of our own: Wait would close the other kind under the reader.
+	// A pipe made here: Wait would close one of exec's under the reader.
 	out, w, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func (b *bed) start(agent string, env []string) (*session, error) {
 func (s *session) do(ctx context.Context, r work.Request) (work.Reply, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	// Ending the process ends the reading below.
+	// The end of the process ends the read below.
 	stop := context.AfterFunc(ctx, func() { _ = s.cmd.Process.Kill() })
 	defer stop()
 	var reply work.Reply

@@ -1,5 +1,4 @@
-// Package main is a program for the end-to-end tests to run in a sandbox: it
-// does what a busy agent does (files, a file kept open, new files, git, a
-// server, output), all at once, counts its system calls and writes down every
-// one that failed or was slow. It knows nothing of polis.
+// Package main is a program for the end-to-end tests that runs in a sandbox. It does the work of a
+// busy agent (files, a file kept open, new files, git, a server, output), all at once. It counts
+// its system calls and records every one that failed or was slow. It has no notion of polis.
 package main

@@ -26,7 +26,7 @@ func main() {
 	}
 	b, err := json.Marshal(w.Report)
 	if err == nil {
-		// Atomically: a reader waits for it.
+		// Atomically, because a reader waits for the file.
 		if err = os.WriteFile(*report+".new", b, 0o644); err == nil {
 			err = os.Rename(*report+".new", *report)
 		}
@@ -38,7 +38,7 @@ func main() {
 	os.Exit(*code)
 }
 
-// Report is what is written at the end.
+// Report is the result, which is written at the end.
 type Report struct {
 	Calls int `json:"calls"`
 	// Failed are the calls that failed; the first 50 are listed.
@@ -46,7 +46,7 @@ type Report struct {
 	Failures []Failure `json:"failures,omitempty"`
 	// Slow are calls of over 20 ms, the first 1000.
 	Slow []Slow `json:"slow,omitempty"`
-	// New are the names that were taken for the first time.
+	// New are the names that were used for the first time.
 	New     int `json:"new"`
 	Lines   int `json:"lines"`
 	Printed int `json:"printed"`

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// files is a round of an editor's and a build's calls.
+// files does the calls of an editor and a build, once.
 func (w *work) files(i int) {
 	a := filepath.Join(w.dir, fmt.Sprintf("f%d", i%40))
 	b := a + "-moved"
@@ -67,7 +67,7 @@ func (w *work) hold() func(int) {
 	}
 }
 
-// fresh takes a name that was never used: it needs a new lease.
+// fresh uses a new name, which needs a new lease.
 func (w *work) fresh(i int) {
 	dir := filepath.Join(w.dir, "new", fmt.Sprint(i/200))
 	if i%200 == 0 {
@@ -81,7 +81,7 @@ func (w *work) fresh(i int) {
 }
 
 func (w *work) git(i int) {
-	// Not what the others rename under git's eyes: that fails anywhere.
+	// Without the files that the others rename meanwhile: git fails on those on any file system.
 	for _, args := range [][]string{{"add", "-A", filepath.Join(w.dir, "new")}, {"commit", "-q", "--allow-empty", "-m", fmt.Sprint("round ", i)}} {
 		w.try("git "+args[0], w.dir, func() error {
 			out, err := exec.Command("git", args...).CombinedOutput()
@@ -131,7 +131,7 @@ func (w *work) serve() error {
 	return nil
 }
 
-// check compares what is there with what was written.
+// check compares the content of files with what was written.
 func (w *work) check() error {
 	b, err := os.ReadFile(filepath.Join(w.dir, "held.txt"))
 	if err != nil {

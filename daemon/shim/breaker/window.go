@@ -19,7 +19,7 @@ type window struct {
 	pids    []uint32 // of the last counted, each once
 }
 
-// add counts n or, if thing is given, one for a distinct thing that the window does not have. It
+// add counts n or, if distinct is given, one for a distinct thing that the window does not have. It
 // returns the count of the last minute, and the time since which it counts.
 func (w *window) add(now time.Time, n int64, distinct, what string, pid uint32) (int64, time.Time) {
 	w.expire(now)

@@ -160,7 +160,7 @@ func (m *maker) feed(in string, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// Give makes a tree belong to a user and group, links themselves included.
+// Give changes the owner and group of a tree, and of its symlinks.
 func Give(dir string, uid, gid int) error {
 	return filepath.WalkDir(dir, func(p string, _ os.DirEntry, err error) error {
 		if err != nil {

@@ -1,6 +1,5 @@
-// Package main is nullfs: it serves a tree that does not change, for reading, and decides
-// nothing: every answer is ready in memory. It is what an answer of any file
-// server costs on a machine before it has done anything, with the same connection to
-// the kernel that a view has. The benchmark shows it as the floor below the
-// others; it is of no other use.
+// Package main is nullfs, a FUSE server for a tree that does not change. It has every answer ready
+// in memory, serves reads only and decides nothing. Its cost is the minimum for a file server on a
+// machine, with the same connection to the kernel as a view. The benchmark shows it as the floor.
+// It has no other use.
 package main

@@ -13,8 +13,7 @@ import (
 	"polis/fusefs/conn"
 )
 
-// capabilities are those of a view but for passthrough: what is read stays in the
-// kernel's cache.
+// capabilities are those of a view without passthrough: the kernel caches what it has read.
 const capabilities = fuse.CAP_ASYNC_READ | fuse.CAP_BIG_WRITES | fuse.CAP_MAX_PAGES | fuse.CAP_READDIRPLUS |
 	fuse.CAP_PARALLEL_DIROPS | fuse.CAP_ATOMIC_O_TRUNC | fuse.CAP_OVER_IO_URING
 

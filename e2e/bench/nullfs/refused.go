@@ -6,8 +6,8 @@ import (
 	"polis/fusefs/conn"
 )
 
-// refused is everything else: what the kernel does without, and what would change
-// the tree.
+// refused answers all other operations: those that the kernel does not need, and those that would
+// change the tree.
 type refused struct{}
 
 func (refused) Statx(*conn.Call, *fuse.StatxIn, *fuse.StatxOut) fuse.Status     { return fuse.ENOSYS }

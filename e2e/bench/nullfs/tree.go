@@ -16,7 +16,7 @@ import (
 // keep is how long the kernel caches everything: nothing changes.
 const keep = 24 * time.Hour
 
-// tree is what was below a directory when it was read.
+// tree is the content of a directory tree at the time it was read.
 type tree struct {
 	refused
 	nodes []node // by number, from fuse.FUSE_ROOT_ID on
@@ -26,7 +26,7 @@ type node struct {
 	path  string
 	text  string // of a symbolic link
 	attr  fuse.Attr
-	names []fuse.DirEntry // of a directory, those of itself and its parent first
+	names []fuse.DirEntry // of a directory; "." and ".." are the first two
 	at    map[string]uint64
 }
 
@@ -68,7 +68,7 @@ func read(dir string) (*tree, error) {
 	return t, nil
 }
 
-// attr has the number that the file has: git's index remembers it.
+// attr returns the attributes with the file's own inode number, which git's index records.
 func attr(st *unix.Stat_t) fuse.Attr {
 	return fuse.Attr{Ino: st.Ino, Size: uint64(st.Size), Blocks: uint64(st.Blocks), Mode: st.Mode, Nlink: uint32(st.Nlink), Blksize: uint32(st.Blksize),
 		Atime: uint64(st.Atim.Sec), Atimensec: uint32(st.Atim.Nsec), Mtime: uint64(st.Mtim.Sec), Mtimensec: uint32(st.Mtim.Nsec),
@@ -81,7 +81,7 @@ func (t *tree) entry(id uint64, out *fuse.EntryOut) {
 	out.SetAttrTimeout(keep)
 }
 
-// Lookup has the kernel keep also that there is no such name.
+// Lookup lets the kernel cache also that a name does not exist.
 func (t *tree) Lookup(_ *conn.Call, h *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
 	id, ok := t.nodes[h.NodeId].at[name]
 	if !ok {
@@ -95,7 +95,7 @@ func (t *tree) Lookup(_ *conn.Call, h *fuse.InHeader, name string, out *fuse.Ent
 // Forget has nothing to forget.
 func (*tree) Forget(uint64, uint64) {}
 
-// GetAttr returns what there was.
+// GetAttr returns the attributes at the time of reading.
 func (t *tree) GetAttr(_ *conn.Call, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
 	out.Attr = t.nodes[in.NodeId].attr
 	out.SetTimeout(keep)

@@ -1,5 +1,4 @@
-// Package table turns what was measured into what people read: medians of
-// ratios that were each taken within one round, as a table for the terminal,
-// as Markdown and as JSON, and the goals beside what was reached. It measures
-// nothing and starts nothing.
+// Package table prints measurements for people: medians of ratios, each of which was taken within
+// one round. It prints them as a table for the terminal, as Markdown and as JSON, and compares them
+// with the goals. It measures nothing and starts nothing.
 package table

@@ -24,8 +24,8 @@ func seconds(s float64) string {
 	}
 }
 
-// cells are a row as words: its name, native's time, and for each other
-// column the ratios of wall and of CPU time.
+// cells has the texts of a row: its name, native's time, and for each other column the ratios of
+// wall time and CPU time.
 func (r Row) cells(columns []string) []string {
 	out := []string{r.Name}
 	for _, c := range columns {
@@ -61,7 +61,7 @@ const nameWidth, cellWidth = 34, 24
 // Head writes the table's first line for a terminal.
 func Head(w io.Writer, columns []string) { text(w, append([]string{""}, columns...)) }
 
-// Line writes one row for a terminal, as soon as it is there.
+// Line writes one row for a terminal as soon as it is complete.
 func Line(w io.Writer, columns []string, r Row) { text(w, r.cells(columns)) }
 
 func text(w io.Writer, cells []string) {
@@ -91,8 +91,8 @@ func (r Report) Markdown(w io.Writer) {
 	markdown(w, append([]string{""}, r.Columns...), rows)
 }
 
-// Goals writes the goals, as they were set and for this machine, what the floor
-// and what the subject measured, and returns how many are met here and how many were measured.
+// Goals writes the goals, as they were set and for this machine, and the figures of the floor and
+// of the subject. It returns how many goals were met here and how many were measured.
 func (r Report) Goals(w io.Writer) (met, all int) {
 	var rows [][]string
 	for _, row := range r.Rows {

@@ -9,11 +9,11 @@ import (
 // Native is the column the others are compared with.
 const Native = "native"
 
-// Floor is the column of a server that does nothing: about the least that a file
-// server of this kind takes, whatever the goal is.
+// Floor is the column of a server that does nothing: about the minimum for a file server of this
+// kind.
 const Floor = "floor"
 
-// Figure is what one piece of work took: the best of a round's repetitions.
+// Figure is the cost of one piece of work: the best of a round's repetitions.
 type Figure struct {
 	Wall time.Duration `json:"wall_ns"`
 	// Client is the CPU time of the programs, Server that of the processes
@@ -28,18 +28,18 @@ func (f Figure) CPU() time.Duration { return f.Client + f.Server }
 // Sample is one column of one round.
 type Sample struct {
 	Figure
-	// Single is the same work done once, alone, where the figure is for several at once.
+	// Single is the figure of the same work done once, alone, if the sample is of several at once.
 	Single *Figure `json:"single,omitempty"`
 }
 
-// Goal is the quantity that a Row's limit limits.
+// Goal is the quantity that the Limit of a Row limits.
 type Goal string
 
 // The kinds of goals.
 const (
 	// Ratio is wall time as a multiple of native's.
 	Ratio Goal = "ratio"
-	// Added is microseconds an operation may take longer than native.
+	// Added is the time that an operation may take longer than native, in microseconds.
 	Added Goal = "added us"
 	// Growth is the CPU ratio to native of one piece of work among several
 	// at once, as a multiple of the CPU ratio of the same work alone.
@@ -49,15 +49,15 @@ const (
 // Row is one kind of work.
 type Row struct {
 	Name string `json:"name"`
-	// Ops is how many operations a figure is for, 0 where they are not shown one by one.
+	// Ops is the number of operations of a figure, 0 if they are not shown one by one.
 	Ops int `json:"ops,omitempty"`
-	// AtOnce is how many did the work at the same time, 0 for one.
+	// AtOnce is the number of agents that did the work at the same time, 0 for one.
 	AtOnce int `json:"at_once,omitempty"`
 	// Limit is the goal for the view, 0 if there is none.
 	Limit float64 `json:"goal,omitempty"`
 	Kind  Goal    `json:"goal_kind,omitempty"`
-	// Peers is what other columns measured on the machine that the goal was set
-	// on, in the goal's kind; none where it does not depend on the machine.
+	// Peers are the figures of other columns on the machine on which the goal was set, in the
+	// goal's unit. Empty if the goal does not depend on the machine.
 	Peers  map[string]float64  `json:"peers_then,omitempty"`
 	Rounds []map[string]Sample `json:"rounds"`
 }
@@ -68,7 +68,7 @@ type Report struct {
 	Load    string   `json:"load"`
 	Corpus  string   `json:"corpus"`
 	Columns []string `json:"columns"`
-	// Subject is the column the goals are for.
+	// Subject is the column that the goals are for.
 	Subject string `json:"subject"`
 	Rows    []Row  `json:"rows"`
 }
@@ -160,11 +160,10 @@ func (r Row) Growth(col string) float64 {
 	})
 }
 
-// Here is the goal for this machine: as far from what the peers measured in this
-// run as Limit is from what they measured when it was set. (How much a request to
-// another process costs, beside a system call, differs by a factor of four from one
-// virtual machine to the next.) It is Limit where there are no peers, and never less:
-// a slow disk makes every ratio look better.
+// Here returns the goal for this machine. It is to the figures of the peers in this run as Limit is
+// to their figures when it was set. (The cost of a request to another process, compared with a
+// system call, differs by a factor of four between virtual machines.) It is Limit without peers,
+// and never less: a slow disk makes every ratio look better.
 func (r Row) Here() float64 {
 	sum, n := 0.0, 0
 	for col, then := range r.Peers {

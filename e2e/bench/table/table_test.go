@@ -13,7 +13,7 @@ func at(ms int) Sample {
 }
 
 func TestRatiosAreTakenWithinARound(t *testing.T) {
-	// The machine was ten times slower in the second round, for both.
+	// The machine was ten times slower in the second round, for both columns.
 	r := Row{Name: "w", Rounds: []map[string]Sample{
 		{Native: at(10), "polis": at(20)}, {Native: at(100), "polis": at(300)}, {Native: at(10), "polis": at(40)},
 	}}
@@ -63,7 +63,7 @@ func TestGoalsSayWhatIsMet(t *testing.T) {
 		{Name: "bad", Kind: Ratio, Limit: 2, Rounds: []map[string]Sample{{Native: at(10), "polis": at(21)}}},
 		{Name: "free", Rounds: []map[string]Sample{{Native: at(10), "polis": at(90)}}},
 		{Name: "not measured", Kind: Ratio, Limit: 1},
-		// One peer takes here twice, the other eight times what it took there.
+		// One peer takes twice as long here as on the other machine, the other peer eight times.
 		{Name: "slow here", Kind: Ratio, Limit: 2, Peers: map[string]float64{"p": 3, "q": 1}, Rounds: []map[string]Sample{{Native: at(10), "polis": at(80), "p": at(60), "q": at(80)}}},
 		{Name: "quick here", Kind: Ratio, Limit: 2, Peers: map[string]float64{"p": 12}, Rounds: []map[string]Sample{{Native: at(10), "polis": at(18), "p": at(60)}}},
 	}}
