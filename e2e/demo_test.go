@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestDemonstration runs what the README has a new user run first.
+// TestDemonstration runs the commands that the README recommends to a new user.
 func TestDemonstration(t *testing.T) {
 	needRoot(t)
 	cmd := exec.CommandContext(t.Context(), "../scripts/demo")

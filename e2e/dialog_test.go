@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// asks behaves as coding agents do at their first start in a directory.
+// asks is a stand-in that asks a question at its first start in a directory, as coding agents do.
 const asks = `grep -q "\"$PWD\"" ~/.asks/trusted.json 2>/dev/null || { echo "Do you trust the files in this folder?"; read answer; exit 1; }; echo ready; cat`
 
 func TestAFirstStartWaitsAtNoDialog(t *testing.T) {

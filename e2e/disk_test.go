@@ -10,8 +10,8 @@ import (
 	"polis/daemon/api"
 )
 
-// TestADiskLimitRefusesWhatWouldAdd until something is removed; a limit that is
-// set on a living agent counts at once.
+// TestADiskLimitRefusesWhatWouldAdd until something is removed. A limit that is set on a running
+// agent applies at once.
 func TestADiskLimitRefusesWhatWouldAdd(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()
@@ -45,8 +45,7 @@ func TestADiskLimitRefusesWhatWouldAdd(t *testing.T) {
 	d.sh("alice", "echo x > small")
 }
 
-// TestAFileLimitRefusesNewFiles as soon as there are as many, and nothing else;
-// what was removed makes room at once.
+// TestAFileLimitRefusesNewFiles at the limit, and nothing else. A removal makes room at once.
 func TestAFileLimitRefusesNewFiles(t *testing.T) {
 	d := startDaemon(t, options{config: "[limits]\ndisk_files = 100000\n"})
 	d.up()
@@ -58,7 +57,7 @@ func TestAFileLimitRefusesNewFiles(t *testing.T) {
 	require.Equal(t, 100_000, b.DiskLimitFiles, "as configured")
 	require.Contains(t, d.must("agents", "set", "alice", "--memory", "256"), "400 files")
 
-	// Thousands in a moment, of all kinds: between two measures.
+	// Thousands of all kinds in a moment, between two measurements.
 	d.sh("alice", "mkdir many; echo old > old")
 	out := d.exec("alice", "env", "LC_ALL=C", "python3", "-c", `
 import os, errno
@@ -90,18 +89,18 @@ print(n)`)
 	require.Contains(t, d.must("agents", "list"), "!files")
 	require.Empty(t, d.eventsOf(api.EventDisk))
 
-	// What takes no new file goes on, and what there is can be committed.
+	// Programs that make no new file continue, and existing work can be committed.
 	d.sh("alice", "echo new >> old; ln old older; mv older many/0; truncate -s 5M old; chmod 600 old; git status; git add old; git commit -qm old")
 	d.sh("bob", "mkdir bobs; cd bobs; seq 500 | xargs touch")
 
-	// Room, at once: a second sooner nothing is measured.
+	// A removal makes room at once. Between two measurements, nothing is measured.
 	d.sh("alice", "rm -r many/1*; for i in 1 2 3 4 5; do echo x > again$i; done")
 	d.must("agents", "set", "alice", "--files", "100")
 	require.NotZero(t, d.exec("alice", "sh", "-c", "echo x > small").code)
 	d.must("agents", "set", "alice", "--files", "none")
 	d.sh("alice", "mkdir far; cd far; seq 500 | xargs touch")
 
-	// Beside the view it is measured; and in the part of git that is its own.
+	// Files outside of the view are measured periodically, and so is the agent's own part of git.
 	d.must("agents", "set", "alice", "--files", "2000")
 	d.sh("alice", "mkdir $HOME/many; cd $HOME/many; seq 2000 | xargs touch")
 	d.eventually("the home counts", func() bool { return d.exec("alice", "sh", "-c", "echo x > small && rm small").code != 0 })

@@ -13,9 +13,8 @@ import (
 	"polis/daemon/api"
 )
 
-// TestAWorkspaceIsTakenAway is seed 001's edge case of trashing: nothing that is
-// only there is lost, nothing of the agents is left, and the same up brings all
-// of it back.
+// TestAWorkspaceIsTakenAway is the edge case of trashing in seed 001. No unsaved work is lost,
+// nothing of the agents remains, and a second up restores the workspace.
 func TestAWorkspaceIsTakenAway(t *testing.T) {
 	d := startDaemon(t, options{})
 	repo := d.up()
@@ -54,7 +53,7 @@ func TestAWorkspaceIsTakenAway(t *testing.T) {
 	require.Equal(t, "# small\n", readFile(filepath.Join(repo, "README.md")))
 	require.Empty(t, git(t, repo, "status", "--porcelain"))
 
-	// Gone for the next polisd, too; then back.
+	// A later polisd does not have the workspace either. Then up restores it.
 	require.Error(t, d.signal(syscall.SIGKILL))
 	d.start()
 	require.Contains(t, d.must("status"), "no workspaces")
@@ -66,7 +65,7 @@ func TestAWorkspaceIsTakenAway(t *testing.T) {
 	require.FileExists(t, filepath.Join(repo, "one.txt"))
 	require.Equal(t, "?? two.txt\n", d.sh("alice", "git status --porcelain"))
 
-	// By the current directory, when nothing is only there.
+	// By the current directory, if all work is stored elsewhere.
 	d.sh("alice", "rm two.txt")
 	cmd := d.follow("events", "-f", "-q") // who follows goes on
 	r := d.ctlIn(filepath.Join(repo, "src"), "down")
@@ -76,8 +75,8 @@ func TestAWorkspaceIsTakenAway(t *testing.T) {
 	require.Zero(t, d.living())
 }
 
-// TestPolisdDiesWhileItTakesAWorkspaceAway: what was removed is put aside, the
-// rest is there, and the same again ends it.
+// TestPolisdDiesWhileItTakesAWorkspaceAway: what was removed is in the trash, the rest is
+// unchanged, and the same command completes the removal.
 func TestPolisdDiesWhileItTakesAWorkspaceAway(t *testing.T) {
 	d := startDaemon(t, options{failpoints: true})
 	repo := d.up()

@@ -14,8 +14,8 @@ import (
 	"polis/daemon/api"
 )
 
-// TestADaemonThatIsStoppedWhileItStartsEnds: whenever the signals arrive after exec,
-// polisd ends, its run directory is free, and nothing of it or its agents is left.
+// TestADaemonThatIsStoppedWhileItStartsEnds: at whatever time after exec the signals arrive, polisd
+// ends, its run directory is free, and nothing of polisd or its agents remains.
 func TestADaemonThatIsStoppedWhileItStartsEnds(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()
@@ -38,7 +38,7 @@ func TestADaemonThatIsStoppedWhileItStartsEnds(t *testing.T) {
 		require.True(t, free(t, d.path("run", "polisd.lock")), "after %v", delay)
 	}
 	require.Positive(t, caught, "no signal came while polisd was there to catch it")
-	// USR1 alone leaves agents alone: there are none yet, and none is made.
+	// USR1 leaves agents alone. There are none yet, and polisd makes none.
 	d.startAndEnd(60*time.Millisecond, syscall.SIGUSR1)
 	require.Empty(t, d.mounts())
 
@@ -47,7 +47,7 @@ func TestADaemonThatIsStoppedWhileItStartsEnds(t *testing.T) {
 	require.True(t, there)
 	require.Equal(t, api.StatusIdle, a.Status, "it comes back as if nothing had been: %s", a.StatusReason)
 	require.Equal(t, "kept\n", d.sh("alice", "cat kept.txt"))
-	// And agents that live are stopped by TERM during the start, and left by USR1.
+	// TERM during the start stops running agents, and USR1 leaves them alone.
 	require.NoError(t, d.signal(syscall.SIGUSR1))
 	require.Equal(t, 1, d.living())
 	if d.startAndEnd(70*time.Millisecond, syscall.SIGUSR1); d.living() == 0 {
@@ -59,8 +59,8 @@ func TestADaemonThatIsStoppedWhileItStartsEnds(t *testing.T) {
 	}
 }
 
-// startAndEnd runs polisd, sends it signals delay after exec, and requires its end. It
-// reports whether polisd ended in order; otherwise it had not begun and the signal killed it.
+// startAndEnd runs polisd, sends it the signals delay after exec, and waits for its end. It reports
+// whether polisd shut down in order. If not, the signal arrived before polisd handled signals.
 func (d *daemon) startAndEnd(delay time.Duration, signals ...syscall.Signal) bool {
 	d.t.Helper()
 	log, err := os.OpenFile(d.path("polisd.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)

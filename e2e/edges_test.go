@@ -10,8 +10,8 @@ import (
 	"polis/daemon/api"
 )
 
-// TestInstalledPackagesAreNotMerged: what an agent changes below node_modules is seen by no other
-// agent, and a merge leaves the project's as they are.
+// TestInstalledPackagesAreNotMerged: no other agent sees an agent's changes below node_modules, and
+// a merge does not change the project's files there.
 func TestInstalledPackagesAreNotMerged(t *testing.T) {
 	d := startDaemon(t, options{})
 	repo := d.smallRepo()
@@ -33,8 +33,8 @@ func TestInstalledPackagesAreNotMerged(t *testing.T) {
 	require.Empty(t, git(t, repo, "status", "--porcelain"))
 }
 
-// TestAConflictOfATaskIsReported: the merge that follows a task by itself conflicts,
-// stays pending with its paths, and is merged or discarded by a person.
+// TestAConflictOfATaskIsReported: the automatic merge after a task conflicts, and stays pending
+// with its paths until a person merges or discards it.
 func TestAConflictOfATaskIsReported(t *testing.T) {
 	d := startDaemon(t, options{config: "[locks]\nhold = \"close\"\n"})
 	d.up()

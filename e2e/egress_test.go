@@ -105,7 +105,7 @@ func TestNamesOpenWhatTheyPointTo(t *testing.T) {
 	require.Contains(t, d.refusalOf("names", "rebind.x.test (10.1.2.3)").Hint, "allow_private")
 	require.Contains(t, d.refusalOf("names", "meta.x.test (169.254.169.254)").Hint, "no setting allows it")
 
-	// Without the name there is no way, and not with another one's resolver either.
+	// An address is not reachable without its name, and the name not by another resolver.
 	for _, addr := range []string{"198.51.100.1", "169.254.169.254", "10.1.2.3", "[2001:db8:2::1]", "[fd00:ec2::254]"} {
 		d.noGet("names", addr, notReached)
 	}
@@ -125,7 +125,7 @@ func TestNamesOpenWhatTheyPointTo(t *testing.T) {
 		return false
 	})
 
-	// The agent sees it, and so do observers of the events.
+	// The agent gets the reason, and the events report it.
 	text := d.sh("names", "cat /run/polis/why")
 	require.Contains(t, text, "name lookup of evil.test was refused: EGRESS_DENIED")
 	require.Contains(t, text, "asked by:  curl")
@@ -168,7 +168,7 @@ func TestOpenAndNone(t *testing.T) {
 	d.noGet("shut", "203.0.113.1", notReached)
 	require.Contains(t, d.refusalOf("shut", "203.0.113.1:80").Hint, "--egress '203.0.113.1'")
 
-	// Whatever the policy: not the host, not another agent, not metadata.
+	// Under every policy the host, other agents and metadata services are not reachable.
 	d.serve("shut", "0.0.0.0", 3000)
 	d.eventually("shut serves itself", func() bool { return d.get("shut", "127.0.0.1:3000").code == 0 })
 	shut, ok := d.agent("shut")
@@ -184,7 +184,7 @@ func TestOpenAndNone(t *testing.T) {
 	}
 	require.Contains(t, d.refusalOf("wide", "169.254.169.254:80").Hint, "no setting allows it")
 
-	// What cannot be is refused, and says why.
+	// Invalid values are refused, with the reason.
 	e := d.refused(api.CodeBadRequest, "agents", "add", "bad", "--base", "custom", "--egress", "https://x.test")
 	require.Contains(t, e.Message, "without scheme")
 	e = d.refused(api.CodeBadRequest, "agents", "set", "wide", "--egress", "open,x.test")
@@ -200,7 +200,7 @@ func TestEgressChangesAtOnce(t *testing.T) {
 	d.add("agent")
 	d.gets("agent", "x.test", "internet 203.0.113.1")
 
-	// A connection of each, which say every tenth of a second that they live.
+	// One connection each, which writes a line every tenth of a second.
 	d.sh("agent", `cat > $HOME/talk.py <<'P'
 import socket, sys, time
 s = socket.create_connection((sys.argv[1], 80), 5)
@@ -234,7 +234,7 @@ for n in x y; do setsid /usr/bin/python3 $HOME/talk.py $n.test $HOME/$n.log >/de
 	d.noGet("agent", "y.test", noSuchName)
 	d.noGet("agent", "203.0.113.2", notReached)
 
-	// The daemon's death and restart change nothing.
+	// A crash and restart of the daemon changes nothing.
 	require.Error(t, d.signal(syscall.SIGKILL))
 	before = len(log2(d, "x"))
 	d.eventually("x goes on without a daemon", func() bool { return len(log2(d, "x")) > before+3 })
@@ -253,8 +253,8 @@ for n in x y; do setsid /usr/bin/python3 $HOME/talk.py $n.test $HOME/$n.log >/de
 	require.Equal(t, []string{"open"}, set("--egress", "default").Egress)
 	d.gets("agent", "y.test", "internet 203.0.113.2")
 
-	// What follows the configuration follows it when it is read again; who has
-	// its own does not, and a stop and start changes nothing.
+	// An agent without egress of its own follows a reloaded configuration. An agent with egress of
+	// its own does not. A stop and start changes nothing.
 	set("--egress", "y.test")
 	text := strings.Replace(readFile(d.path("polisd.toml")), "[network]\n", "[network]\negress = \"none\"\n", 1)
 	d.write("polisd.toml", text)
@@ -268,7 +268,7 @@ for n in x y; do setsid /usr/bin/python3 $HOME/talk.py $n.test $HOME/$n.log >/de
 	d.noGet("agent", "203.0.113.1", notReached)
 }
 
-// log2 reads an agent's file from the host, where no daemon is needed.
+// log2 reads an agent's file on the host, which needs no daemon.
 func log2(d *daemon, n string) string {
 	for _, f := range glob(d.path("ws", ".polis", "homes", "agent", n+".log")) {
 		b, _ := os.ReadFile(f)

@@ -23,7 +23,7 @@ func TestAConnectionWaitsForItsApproval(t *testing.T) {
 	d.gets("curious", "free.test", "internet 203.0.113.1")
 	require.Empty(t, d.questions())
 
-	// Approved: the connection that waits is made, and so are the next ones, without a question.
+	// Approved: the waiting connection is made. Later ones need no question.
 	asked := d.asking("curious", "curl -sS --max-time 100 http://docs.test/")
 	q := d.question("curious")
 	require.Equal(t, api.ApprovalEgress, q.Kind)
@@ -39,7 +39,8 @@ func TestAConnectionWaitsForItsApproval(t *testing.T) {
 	d.gets("curious", "docs.test", "internet 203.0.113.2")
 	require.Empty(t, d.questions())
 
-	// Denied: refused at once, with the reason, and for a while without a question.
+	// Denied: the connection is refused at once, with the reason. For a while later ones are
+	// refused without a question.
 	asked = d.asking("curious", "curl -sS --max-time 100 http://evil.test/; cat /run/polis/why")
 	d.must("approvals", "deny", d.question("curious").ID, "read the mirror instead")
 	r = <-asked
@@ -49,7 +50,8 @@ func TestAConnectionWaitsForItsApproval(t *testing.T) {
 	d.noGet("curious", "evil.test", notReached)
 	require.Empty(t, d.questions())
 
-	// An address without a name is a question about the address. One that is never reachable is none.
+	// A connection to an address without a name asks about the address. One to an address that is
+	// never reachable asks nothing.
 	asked = d.asking("curious", "curl -sS --max-time 100 http://198.51.100.1/")
 	q = d.question("curious")
 	require.Equal(t, "198.51.100.1", q.What)
@@ -62,7 +64,8 @@ func TestAConnectionWaitsForItsApproval(t *testing.T) {
 	// A program that gives up, or is killed, withdraws its question.
 	require.Equal(t, "gone.test", d.killed("curious", "curl -sS http://gone.test/").What)
 
-	// A remembered answer opens the name again when it is closed; the list of another agent has no rest.
+	// A remembered answer opens the name again after it was closed. An agent whose list has no
+	// "ask" is not asked about.
 	d.add("few", "--role", "few")
 	d.noGet("few", "evil.test", noSuchName)
 	asked = d.asking("few", "curl -sS --max-time 100 http://docs.test/")

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Keys reach the programs of an agent, and no other's, and take effect with the next task.
+// Keys reach the programs of their agent only, and apply to the next task.
 func TestVariablesOfAnAgent(t *testing.T) {
 	d := startDaemon(t, options{config: "[roles.coder]\nread = [\"**\"]\nwrite = [\"**\"]\n[roles.coder.env]\nFROM_ROLE = \"role-s3cret\"\nBOTH = \"role-s3cret\"\n" +
 		"[agents.alice.env]\nFROM_FILE = \"file-s3cret\"\nBOTH = \"file-s3cret\"\n"})
@@ -31,7 +31,7 @@ func TestVariablesOfAnAgent(t *testing.T) {
 	require.Empty(t, values("bob"), "each has its own")
 	require.Equal(t, "own-s3cret=x", d.sh("alice", `printf %s "$MINE"`), "exec has them too")
 
-	// From the next task on, without a stop. What runs keeps what it has.
+	// They apply to the next task, without a stop. Running programs keep their variables.
 	out := d.must("agents", "set", "alice", "--env", "MINE=second-s3cret", "--unset-env", "USER_SET")
 	require.Contains(t, out, "BOTH, FROM_ENV_FILE, FROM_FILE, FROM_ROLE, MINE")
 	require.NotContains(t, out, "USER_SET")
@@ -44,7 +44,7 @@ func TestVariablesOfAnAgent(t *testing.T) {
 	require.Equal(t, "once-s3cret", d.sh("alice", "cat ~/mine"))
 	require.Equal(t, "second-s3cret", values("alice"))
 
-	// polisd knows them after a restart, and after its state is lost.
+	// polisd has them after a restart, and after the loss of its state.
 	d.stop()
 	d.start()
 	d.must("agents", "start", "alice")
@@ -55,7 +55,7 @@ func TestVariablesOfAnAgent(t *testing.T) {
 		require.NotZero(t, r.code, r.String())
 		require.NotContains(t, r.stdout+r.stderr, "s3cret")
 	}
-	// Nothing but root's own files has them.
+	// Only root's own files contain them.
 	for _, args := range [][]string{{"agents", "list"}, {"status"}, {"events"}, {"agents", "tasks", "alice"}, {"agents", "why", "alice"}, {"agents", "types"}, {"doctor"}} {
 		require.NotContains(t, d.ctl(args...).stdout, "s3cret", "%q", args)
 		require.NotContains(t, d.ctl(append([]string{"--json"}, args...)...).stdout, "s3cret", "%q", args)
@@ -83,7 +83,7 @@ func TestVariablesOfAnAgent(t *testing.T) {
 	}))
 }
 
-// readable is the text of a file that may be gone.
+// readable returns the text of a file, "" if it does not exist.
 func readable(path string) string {
 	b, _ := os.ReadFile(path)
 	return string(b)

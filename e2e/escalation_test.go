@@ -15,8 +15,8 @@ import (
 	"polis/daemon/api"
 )
 
-// TestACaseReachesAPerson by a command, which is not root's, by a webhook and in the log; once, also
-// over a restart of polisd, and with what to do.
+// TestACaseReachesAPerson by a command, which does not run as root, by a webhook and in the log. It
+// does so once, also over a restart of polisd, and names the next step.
 func TestACaseReachesAPerson(t *testing.T) {
 	dir, err := os.MkdirTemp("/tmp", "polis-e2e-escalation-")
 	require.NoError(t, err)

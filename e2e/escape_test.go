@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestEscapesAreRefused tries, as an agent, what a hostile program would. A
-// script that prints ESCAPED has got out.
+// TestEscapesAreRefused tries the known ways out of the sandbox, as an agent. A script that prints
+// ESCAPED has found one.
 func TestEscapesAreRefused(t *testing.T) {
 	d := startDaemon(t, options{config: "[locks]\nwait = \"0s\"\n"})
 	project := d.up()
@@ -216,8 +216,8 @@ libc = ctypes.CDLL(None, use_errno=True)
 AT_FDCWD = -100
 `
 
-// TestSwappedSymlink replaces a directory by a link out of the tree while
-// reading below it, from the host's side too, where no sandbox helps.
+// TestSwappedSymlink replaces a directory by a symlink out of the tree while files below it are
+// read. It reads also from the host's side, where no sandbox helps.
 func TestSwappedSymlink(t *testing.T) {
 	d := startDaemon(t, options{config: "[locks]\nwait = \"0s\"\n"})
 	d.up()

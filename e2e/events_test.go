@@ -14,7 +14,7 @@ import (
 
 var errEnough = errors.New("enough")
 
-// until follows the events after since until one is done, and returns what came.
+// until follows the events after since until one is done, and returns all of them.
 func (d *daemon) until(since uint64, done func(api.Event) bool) []api.Event {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(d.t.Context(), patience)
@@ -33,8 +33,8 @@ func (d *daemon) until(since uint64, done func(api.Event) bool) []api.Event {
 	return got
 }
 
-// TestEventsReportTheLifeOfAnAgent: every change of state and fate of a branch,
-// in order, and from where a reader left off also after a restart.
+// TestEventsReportTheLifeOfAnAgent: an event reports every change of an agent's state and every
+// outcome of a branch, in order. A reader continues where it stopped, also after a restart.
 func TestEventsReportTheLifeOfAnAgent(t *testing.T) {
 	d := startDaemon(t, options{config: "\n[locks]\nwait = \"5s\"\ngrace = \"2s\"\nhold = \"close\"\n"})
 	d.up()

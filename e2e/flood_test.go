@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTenThousandLeases are held by one agent, survive the death of polisd and
-// of the connection, all of them, and end when the agent does.
+// TestTenThousandLeases: one agent holds them. All of them survive the death of polisd and the loss
+// of the connection, and end with the agent.
 func TestTenThousandLeases(t *testing.T) {
 	const leases = 10_000
 	d := startDaemon(t, options{config: "[locks]\nwait = \"200ms\"\nhold = \"10m\"\ngrace = \"2s\"\n"})
@@ -56,8 +56,8 @@ for i in range(%d):
 	t.Logf("%d leases: made in %s, reclaimed and listed %s after the start of polisd", held, made.Round(time.Millisecond), back.Round(time.Millisecond))
 }
 
-// TestTwoHundredWaiters for one file, in four agents, over a restart of polisd:
-// each is served within its bound, one after the other, and the file is what they wrote.
+// TestTwoHundredWaiters for one file, in four agents, over a restart of polisd. Each gets the lease
+// within its bound, one after the other, and the file has all of their writes.
 func TestTwoHundredWaiters(t *testing.T) {
 	d := startDaemon(t, options{config: "[locks]\nwait = \"60s\"\nhold = \"close\"\ngrace = \"2s\"\ndaemon_wait = \"30s\"\n"})
 	d.up()

@@ -55,7 +55,7 @@ func (d *daemon) follow(args ...string) *follower {
 	return f
 }
 
-// ends has it end by a signal, without a word about that.
+// ends interrupts it, and requires an end by the signal without an error message.
 func (f *follower) ends(s syscall.Signal) {
 	f.d.t.Helper()
 	before := f.text()
@@ -67,15 +67,14 @@ func (f *follower) ends(s syscall.Signal) {
 		f.d.t.Fatal("it does not end")
 	}
 	require.Equal(f.d.t, 128+int(s), f.cmd.ProcessState.ExitCode(), f.text())
-	// What it follows may have gone on until the signal came.
+	// The command that it follows may have continued until the signal arrived.
 	rest, ok := strings.CutPrefix(f.text(), before)
 	require.True(f.d.t, ok, f.text())
 	require.NotRegexp(f.d.t, `polisctl|interrupt|signal|cancel`, rest)
 }
 
-// TestWhatIsFollowedGoesOnAcrossRestarts: every line of an agent's output and
-// every event comes once, though polisd is killed, replaced and stopped for an
-// upgrade meanwhile, and the log is rotated.
+// TestWhatIsFollowedGoesOnAcrossRestarts: every line of an agent's output and every event appears
+// once, although polisd is killed, replaced and stopped for an upgrade, and the log is rotated.
 func TestWhatIsFollowedGoesOnAcrossRestarts(t *testing.T) {
 	d := startDaemon(t, options{config: "[limits]\nlog_mb = 1\n"})
 	d.up()
@@ -84,13 +83,13 @@ func TestWhatIsFollowedGoesOnAcrossRestarts(t *testing.T) {
 	out := d.follow("agents", "watch", "-f", "-n", "100000", "alice")
 	events := d.follow("events", "-f", "-q")
 	agents := d.follow("agents", "list", "--watch", "--json")
-	// A follower without any event reports that polisd does not answer, and ends.
+	// A follower that has had no event reports that polisd does not answer, and ends.
 	d.eventually("the first lines", func() bool {
 		return strings.Contains(out.text(), "line 100 ") && strings.Contains(agents.text(), `"alice"`)
 	})
 	for _, s := range []syscall.Signal{syscall.SIGKILL, syscall.SIGUSR1} {
 		_ = d.signal(s)
-		time.Sleep(300 * time.Millisecond) // they have noticed, and asked in vain
+		time.Sleep(300 * time.Millisecond) // they have noticed, and got no answer
 		d.start()
 		time.Sleep(300 * time.Millisecond)
 	}

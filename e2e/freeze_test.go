@@ -46,8 +46,8 @@ func TestAFreezeOfThePatrolIsUndoneAfterACrash(t *testing.T) {
 	})
 }
 
-// TestThePatrolActsOnWhatIsFrozen also if a process waits in the view, and a program that is stopped
-// so gets its signal.
+// TestThePatrolActsOnWhatIsFrozen: also if a process waits in the view. A stopped program gets its
+// signal.
 func TestThePatrolActsOnWhatIsFrozen(t *testing.T) {
 	d := startDaemon(t, options{config: shortPatrol + "[roles.x.patrol]\non_stall = \"stop\"\n"})
 	d.up()
@@ -60,9 +60,9 @@ func TestThePatrolActsOnWhatIsFrozen(t *testing.T) {
 	require.FileExists(t, filepath.Join(a.WorktreePath, "saved.txt"), "it was signalled before it went on, and thawed")
 }
 
-// TestChangesOfAFrozenAgentGoOnAfterIt: processes that make and remove files all the time, frozen
-// again and again in the middle of a call of the view. None of them sees it, and nothing waits
-// after the thaw.
+// TestChangesOfAFrozenAgentGoOnAfterIt: processes make and remove files all the time, and are
+// frozen repeatedly in the middle of a call of the view. No call fails, and none waits after the
+// thaw.
 func TestChangesOfAFrozenAgentGoOnAfterIt(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()
@@ -87,7 +87,7 @@ func TestChangesOfAFrozenAgentGoOnAfterIt(t *testing.T) {
 	for range 20 {
 		err := sh.Freeze(t.Context(), wire.FreezeRequest{Generation: st.Generation, By: api.FrozenByPatrol, Reason: "test", For: setting.Duration(30 * time.Second)})
 		require.NoError(t, err)
-		// Not by reading the directories: the kernel holds them for the call that waits.
+		// The directories cannot be read: the kernel holds their locks for the waiting call.
 		before := changes()
 		time.Sleep(30 * time.Millisecond)
 		require.LessOrEqual(t, changes()-before, int64(4), "each of them completes at most what it had begun")

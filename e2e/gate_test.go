@@ -12,8 +12,8 @@ import (
 	"polis/daemon/api"
 )
 
-// TestGitPlumbingDoesNotGetAroundTheRules: what the view refuses to write, git
-// records all the same (update-index --cacheinfo). It stays with the agent.
+// TestGitPlumbingDoesNotGetAroundTheRules: git can record a change that the view refuses to write
+// (update-index --cacheinfo). It is not merged.
 func TestGitPlumbingDoesNotGetAroundTheRules(t *testing.T) {
 	d := startDaemon(t, options{})
 	project := d.up()
@@ -32,14 +32,14 @@ git commit -qm work`)
 	a, _ := d.agent("mallory")
 	require.Equal(t, api.MergePending, a.MergeStatus)
 	require.Equal(t, before, git(t, project, "rev-parse", "main"))
-	// The person who rules that it may, merges it.
+	// The administrator allows the write, and merges it.
 	d.must("agents", "set", "mallory", "--write", "main.txt", "--write", "bin/**")
 	d.must("merge", "mallory")
 	require.Equal(t, "evil\n", git(t, project, "show", "main:main.txt"))
 }
 
-// TestProtectedPathsComeHomeWhenAPersonAcceptsThem: a task's own merge leaves
-// them pending and does not hold up the others of its batch.
+// TestProtectedPathsComeHomeWhenAPersonAcceptsThem: the automatic merge of a task leaves them
+// pending, and the rest of its batch is merged.
 func TestProtectedPathsComeHomeWhenAPersonAcceptsThem(t *testing.T) {
 	d := startDaemon(t, options{config: "[merge]\nprotected = [\"Makefile\", \".envrc\"]\n"})
 	project := d.up()
@@ -62,7 +62,7 @@ func TestProtectedPathsComeHomeWhenAPersonAcceptsThem(t *testing.T) {
 	require.Equal(t, []api.ProtectedPath{{Path: ".envrc", Reason: `protected ".envrc"`}}, dry.Protected)
 	require.Contains(t, d.must("merge", "alice", "-n"), `.envrc  (protected ".envrc")`)
 	require.NoFileExists(t, filepath.Join(project, ".envrc"))
-	// What was read is what is merged, also when the agent goes on.
+	// The reviewed commit is merged, also if the agent continues.
 	require.Equal(t, strings.TrimSpace(git(t, d.bare(), "rev-parse", "agent/alice")), dry.Head)
 	d.task("alice", commitOf("Makefile", "all: ; rm -rf /"))
 	d.eventually("the queue has left the next task of alice pending, too", func() bool {
@@ -84,13 +84,13 @@ func TestProtectedPathsComeHomeWhenAPersonAcceptsThem(t *testing.T) {
 	require.Equal(t, "export X=1\n", string(text))
 }
 
-// TestExclusivePathsAreOneAgentsOnly is seed 002's tranche: overlap is refused
-// when the second agent is added, and again when it merges.
+// TestExclusivePathsAreOneAgentsOnly is a part of seed 002: an overlap is refused when the second
+// agent is added, and again at the merge.
 func TestExclusivePathsAreOneAgentsOnly(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()
 	d.add("owner", "--exclusive", "src/**")
-	d.add("free") // no rule: it is compared when it merges
+	d.add("free") // an agent without write rules is checked at its merge
 	d.add("docs", "--write", "**", "--write", "!src/**")
 	for _, flags := range [][]string{{"--write", "src/a.txt"}, {"--exclusive", "src/b.txt"}, {"--write", "**"}} {
 		e := d.refused(api.CodeExclusivePath, append([]string{"agents", "add", "second", "--base", "custom"}, flags...)...)
@@ -112,9 +112,9 @@ func TestExclusivePathsAreOneAgentsOnly(t *testing.T) {
 	d.must("merge", "free")
 }
 
-// TestOnlyThePersonOpensIgnoredFilesToAgents: .worktreeinclude says which ignored
-// files of the user's checkout show in views. An agent's own says nothing, nor
-// do its own ignore rules, and none of it comes home by itself.
+// TestOnlyThePersonOpensIgnoredFilesToAgents: the .worktreeinclude of the user's checkout selects
+// the ignored files that views show. An agent's own copy and its own ignore rules have no effect,
+// and are not merged automatically.
 func TestOnlyThePersonOpensIgnoredFilesToAgents(t *testing.T) {
 	d := startDaemon(t, options{config: "[merge]\nprotected = []\n"})
 	repo := d.smallRepo()
@@ -138,16 +138,16 @@ echo '*' > .worktreeinclude; git add -f .worktreeinclude; git commit -qm include
 	require.Equal(t, []any{".worktreeinclude"}, e.Details["paths"])
 	require.NoFileExists(t, filepath.Join(repo, ".worktreeinclude"))
 	hidden()
-	// The person who accepts it opens them: the test could fail.
+	// The positive control: after a person accepts the change, the files are visible.
 	d.must("merge", "mallory", "--accept-protected")
 	d.eventually("mallory sees what the user has accepted", func() bool {
-		// Listing a directory also ends what the kernel remembers of absent names.
+		// Listing a directory also invalidates the kernel's negative entries.
 		return d.exec("mallory", "sh", "-c", "ls -A . private >&2; cat credentials private/key").stdout == "secret\nsecret\n"
 	})
 }
 
-// TestAnAgentThatWasToGoIsRemovedAfterItsMerge is seed 001's end of an agent; by
-// default it stays.
+// TestAnAgentThatWasToGoIsRemovedAfterItsMerge is the end of an agent in seed 001. By default it
+// stays.
 func TestAnAgentThatWasToGoIsRemovedAfterItsMerge(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()
@@ -182,8 +182,8 @@ func TestAnAgentThatWasToGoIsRemovedAfterItsMerge(t *testing.T) {
 	require.Equal(t, "task\n", git(t, d.bare(), "show", "main:task.txt"))
 }
 
-// TestWhatAnAgentMayNotWriteDoesNotGoOutEither: an agent's own push, and a pull
-// request, are compared with its rules as a merge is.
+// TestWhatAnAgentMayNotWriteDoesNotGoOutEither: an agent's own push and a pull request are compared
+// with its rules, as a merge is.
 func TestWhatAnAgentMayNotWriteDoesNotGoOutEither(t *testing.T) {
 	d := startDaemon(t, options{config: "[git]\nremote = \"push\"\n"})
 	src := d.smallRepo()
@@ -212,13 +212,13 @@ func TestWhatAnAgentMayNotWriteDoesNotGoOutEither(t *testing.T) {
 	d.refused(api.CodeProtectedPath, "agents", "pr", "alice")
 	require.Contains(t, d.must("agents", "pr", "alice", "--dry-run")+d.ctl("agents", "pr", "alice", "--dry-run").stderr, "docs/.envrc")
 	require.Empty(t, git(t, remote, "branch", "--list", "agent/alice"))
-	// A person may, and what is out is nothing new.
+	// A person may push it. Commits that the remote has are not judged again.
 	d.must("agents", "pr", "alice", "--accept-protected")
 	r = d.exec("alice", "sh", "-ec", ident+"git fetch -q origin; echo y > docs/y; git add docs; git commit -qm more; git push -q origin HEAD")
 	require.Zero(t, r.code, r)
 	r = push("echo z > docs/z; git add docs; git commit -qm fine; git push -q -f origin HEAD")
 	require.Zero(t, r.code, r)
-	// A branch without any commit in common is compared as a whole.
+	// A branch without a common commit is compared as a whole.
 	r = d.exec("alice", "sh", "-ec", ident+"git branch -f alone $(git commit-tree -m alone HEAD^{tree}); git push -f origin alone:refs/heads/agent/alice")
 	require.NotZero(t, r.code)
 	require.Contains(t, r.stderr, string(api.CodeUndeclaredWrite))

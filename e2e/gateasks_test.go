@@ -8,7 +8,7 @@ import (
 	"polis/daemon/api"
 )
 
-// killed ends a command in an agent once its question is open, which withdraws the question.
+// killed kills a command in an agent once its question is open, which withdraws the question.
 func (d *daemon) killed(agent, command string) api.Approval {
 	d.t.Helper()
 	asked := d.asking(agent, "timeout 300 "+command+" & echo $! > $HOME/asker; wait")
@@ -20,7 +20,7 @@ func (d *daemon) killed(agent, command string) api.Approval {
 	return q
 }
 
-// TestAPushWaitsForItsApproval, at the gate that all programs' pushes pass, and a fetch is free.
+// TestAPushWaitsForItsApproval, whichever program pushes. A fetch needs none.
 func TestAPushWaitsForItsApproval(t *testing.T) {
 	d := startDaemon(t, options{config: "[git]\nremote = \"push\"\nask = [\"push\"]\n[git.agents.carol]\nask = [\"fetch\"]\n"})
 	src := d.smallRepo()
@@ -58,7 +58,7 @@ func TestAPushWaitsForItsApproval(t *testing.T) {
 	require.Contains(t, r.stdout, "NOT_APPROVED")
 	require.Equal(t, sent, git(t, bare, "rev-parse", "agent/alice"))
 
-	// Remembered for the names at any commit; a forced push is another question.
+	// An answer is remembered for these refs, with any commit. A forced push is another question.
 	asked = d.asking("alice", "git push origin HEAD 2>&1")
 	d.must("approvals", "approve", d.question("alice").ID, "--for", "agent")
 	require.Zero(t, (<-asked).code)
@@ -70,17 +70,20 @@ func TestAPushWaitsForItsApproval(t *testing.T) {
 	d.must("approvals", "deny", q.ID)
 	require.NotZero(t, (<-asked).code)
 
-	// What is refused anyway is not asked, and what dies while it waits leaves nothing.
+	// A push that is refused anyway asks nothing, and a process that dies while it waits leaves no
+	// question.
 	require.Contains(t, d.exec("alice", "git", "push", "origin", "HEAD:main").stderr, "polisctl merge alice")
 	require.Equal(t, "fetch origin", d.killed("carol", "git fetch origin").What)
 
-	// A request that skips git's helper meets the same gate: its own word for an approval counts nothing.
+	// A request that does not come from git's helper meets the same gate. An approval that the
+	// request itself claims has no effect.
 	asked = d.asking("carol", `curl -sS --max-time 20 --unix-socket /run/polis/api.sock -H 'Polis-Approved: x' -d '{"op":"fetch","remote":"origin"}' http://polis/v1/remote`)
 	d.must("approvals", "deny", d.question("carol").ID)
 	require.Contains(t, (<-asked).stdout, "NOT_APPROVED")
 }
 
-// TestALockOfADirectoryWaitsForItsApproval: one of a file does not, and a denied one is not taken.
+// TestALockOfADirectoryWaitsForItsApproval. A lock of a file does not wait, and a denied lock is
+// not taken.
 func TestALockOfADirectoryWaitsForItsApproval(t *testing.T) {
 	d := startDaemon(t, options{config: "[locks]\ntrees = \"ask\"\nhold = \"close\"\non_conflict = \"fail\"\n[roles.strict.locks]\ntrees = \"deny\"\n"})
 	d.up()

@@ -13,7 +13,7 @@ import (
 
 const ident = "git config user.name a; git config user.email a@b.example; "
 
-// TestTenAgentsCommitTenTimes is the promise of the shared object store.
+// TestTenAgentsCommitTenTimes: all agents share the object store, and every commit succeeds.
 func TestTenAgentsCommitTenTimes(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()
@@ -72,7 +72,7 @@ git worktree list >/dev/null; git rev-parse --git-common-dir`)
 	require.NotZero(t, d.exec("bob", "git", "config", "polis.test").code)
 	require.Empty(t, d.sh("bob", "git stash list"))
 	d.sh("bob", ident+"echo b > b2.txt; git add b2.txt; git commit -qm b")
-	// What is not its own, an agent cannot change.
+	// An agent cannot change what belongs to another.
 	for _, bad := range []string{
 		"git branch -f main HEAD", "git update-ref refs/heads/main HEAD", "git update-ref -d refs/heads/agent/alice", "git branch -D agent/alice",
 		"git push -q . HEAD:main", "rm -f $(git rev-parse --git-common-dir)/objects/??/* && git fsck", "rm -rf $(git rev-parse --git-common-dir)/refs/heads/agent",

@@ -11,8 +11,8 @@ import (
 	"polis/daemon/api"
 )
 
-// TestGitOfAnAgent runs, one after the other in one agent, what people and
-// programs do with git: each must work as it does anywhere else.
+// TestGitOfAnAgent runs the git commands of people and programs, one after the other in one agent.
+// Each must work as outside polis.
 func TestGitOfAnAgent(t *testing.T) {
 	for _, format := range []string{"sha1", "sha256"} {
 		t.Run(format, func(t *testing.T) {
@@ -78,8 +78,8 @@ func TestGitOfAnAgent(t *testing.T) {
 	}
 }
 
-// TestHostileGitOfAnAgent tries to reach others by the git directory. Each try
-// must fail and be recorded, and nothing that others have may be different.
+// TestHostileGitOfAnAgent tries to reach other agents through the git directory. Each attempt must
+// fail and be recorded, and nothing of the other agents may change.
 func TestHostileGitOfAnAgent(t *testing.T) {
 	d := startDaemon(t, options{config: "[limits]\ngit_objects_mb = 8\n"})
 	d.up()
@@ -96,8 +96,8 @@ func TestHostileGitOfAnAgent(t *testing.T) {
 	}
 	before := state()
 	const g = "cd $(git rev-parse --git-common-dir); h=$(git rev-parse HEAD); "
-	// The shared objects, and what leads to them, are read-only mounts, whose
-	// refusals are the kernel's own; all else is the view's, and recorded.
+	// The shared objects are read-only mounts, whose refusals come from the kernel. The view
+	// refuses the rest, and records it.
 	tries := []struct{ name, script, denied string }{
 		{"another's branch", "git update-ref refs/heads/alices HEAD", "refs/heads/alices"},
 		{"another's branch, by force", "git branch -f agent/alice HEAD", "refs/heads/agent/alice"},
@@ -145,8 +145,8 @@ func TestHostileGitOfAnAgent(t *testing.T) {
 	}
 }
 
-// TestMergeRunsNothingOfAHostileAgent merges a branch whose every setting would
-// run a program, where git reads it.
+// TestMergeRunsNothingOfAHostileAgent merges a branch with every setting that could run a program,
+// at every place where git reads it.
 func TestMergeRunsNothingOfAHostileAgent(t *testing.T) {
 	d := startDaemon(t, options{})
 	project := d.up()

@@ -11,7 +11,7 @@ import (
 	"polis/daemon/api"
 )
 
-// gitLocks are the locks of the table that are git's, with their holders.
+// gitLocks returns the locks of git in the table, with their holders.
 func (d *daemon) gitLocks() map[string]string {
 	out := map[string]string{}
 	for k, l := range d.locks() {
@@ -22,16 +22,15 @@ func (d *daemon) gitLocks() map[string]string {
 	return out
 }
 
-// holding starts a process in an agent that makes a lock file of git's and
-// keeps it open.
+// holding starts a process in an agent that creates a lock file of git and keeps it open.
 func (d *daemon) holding(agent, file string) {
 	d.t.Helper()
 	d.sh(agent, "rm -f $HOME/holder; f=$(git rev-parse --git-common-dir)/"+file+`; setsid sh -c "exec 3>$f; echo \$\$ > \$HOME/holder; exec sleep 77777" >/dev/null 2>&1 </dev/null &
 for i in $(seq 3000); do test -s $HOME/holder && break; sleep 0.02; done; kill -0 $(cat $HOME/holder)`)
 }
 
-// TestGitLocksGoWithTheirFiles checks git's locks in the table while agents hold them, through
-// the death of the process, of polisd and of the shim.
+// TestGitLocksGoWithTheirFiles: a lock of git in the table ends with its lock file, also at the
+// death of the process, of polisd and of the shim.
 func TestGitLocksGoWithTheirFiles(t *testing.T) {
 	d := startDaemon(t, options{config: "[locks]\nhold = \"close\"\nwait = \"0s\"\ngrace = \"2s\"\n"})
 	d.up()
@@ -65,17 +64,17 @@ func TestGitLocksGoWithTheirFiles(t *testing.T) {
 	})
 	d.sh("alice", "echo c >> main.txt; git commit -qam c")
 
-	// A git that was killed with the index locked blocks no other.
+	// A git that was killed while it had locked the index blocks no other.
 	d.sh("alice", `: & setsid sh -c 'exec 3>$(git rev-parse --git-dir)/index.lock; kill -9 $$' & sleep 0.2`)
 	d.eventually("git add works again", func() bool { return d.exec("alice", "git", "add", "-A").code == 0 })
 
-	// An agent's gc does not make others' commits fail; it is in the list.
+	// An agent's gc is in the list of locks, and the commits of others succeed.
 	d.holding("alice", "gc.pid.lock")
 	require.Equal(t, "alice", d.gitLocks()["repo:exclusive"])
 	d.sh("bob", "echo b >> b.txt; git commit -qam b3")
 	require.Empty(t, d.gitLocks())
 
-	// The shim dies with locks held: the files go with it.
+	// The shim dies while locks are held: the lock files are removed.
 	d.holding("alice", "packed-refs.lock")
 	require.Equal(t, "alice", d.gitLocks()["ref:packed-refs"])
 	require.FileExists(t, filepath.Join(bare, "packed-refs.lock"))

@@ -9,9 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAMergeThatNeedsTooMuchMemoryFailsAlone: what one agent wrote makes polisd's git
-// exceed the memory of that agent. Its merge fails and says why; polisd and the other
-// agents go on.
+// TestAMergeThatNeedsTooMuchMemoryFailsAlone: an agent's content makes polisd's git exceed that
+// agent's limit. Its merge fails with the reason. polisd and the other agents continue.
 func TestAMergeThatNeedsTooMuchMemoryFailsAlone(t *testing.T) {
 	d := startDaemon(t, options{config: "[locks]\nwait = \"60s\"\nhold = \"1s\"\n[limits]\ngit_memory_mb = 64\n"})
 	repo := d.smallRepo()

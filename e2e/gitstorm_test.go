@@ -19,8 +19,7 @@ import (
 	"polis/daemon/api"
 )
 
-// storm is how much of it there is: POLIS_STORM=full is the promise, and takes
-// minutes.
+// storm is the amount of work. POLIS_STORM=full is the specified amount, and takes minutes.
 func storm() (agents, commits int) {
 	if os.Getenv("POLIS_STORM") == "full" {
 		return 10, 50
@@ -41,7 +40,7 @@ func pack(bare string) ([]byte, error) {
 	return cmd.CombinedOutput()
 }
 
-// reportedError is what a maintenance run says went wrong, of its JSON.
+// reportedError returns the error in the JSON of a maintenance run.
 func reportedError(out string) string {
 	var rep api.MaintenanceReport
 	if err := json.Unmarshal([]byte(out), &rep); err != nil {
@@ -50,9 +49,8 @@ func reportedError(out string) string {
 	return rep.Error
 }
 
-// TestAgentsCommitWhileOthersMergeAndPack has all agents commit at the same
-// time, with maintenance, a repack by the owner and two merges in between. Every
-// commit succeeds at the first try.
+// TestAgentsCommitWhileOthersMergeAndPack: all agents commit at the same time as maintenance, a
+// repack by the owner and two merges. Every commit succeeds at the first try.
 func TestAgentsCommitWhileOthersMergeAndPack(t *testing.T) {
 	d := startDaemon(t, options{config: "[locks]\nhold = \"close\"\n"})
 	d.up()
@@ -75,7 +73,7 @@ func TestAgentsCommitWhileOthersMergeAndPack(t *testing.T) {
 	maintained := 0
 	others.Go(func() {
 		for {
-			// What maintenance does, and what an owner's own git gc would, in turn.
+			// Maintenance and an owner's own git gc, in turn.
 			if r := d.ctl("--json", "maintenance", "--now"); r.code != 0 || reportedError(r.stdout) != "" {
 				failed = append(failed, r.String())
 			}
@@ -133,13 +131,13 @@ func lockFiles(t *testing.T, dir string) []string {
 	return out
 }
 
-// TestKilledGitHarmsNoAgent kills git processes of agents at random while they commit. What they
-// leave is cleared: the agents continue, and in the end all is sound.
+// TestKilledGitHarmsNoAgent kills git processes of agents at random while they commit. Their
+// residue is removed, the agents continue, and in the end the repository is sound.
 func TestKilledGitHarmsNoAgent(t *testing.T) {
 	d := startDaemon(t, options{config: "[locks]\nhold = \"close\"\n"})
 	d.up()
 	agents, commits := storm()
-	pause, patience := 800, 120 // milliseconds between kills at most, seconds for all
+	pause, patience := 800, 120 // the most milliseconds between two kills, and the seconds in total
 	if agents == 10 {
 		pause, patience = 150, 400
 	}
@@ -178,7 +176,7 @@ done 2>$HOME/err`, commits, i, patience))
 				killed++
 			}
 			wait := time.Duration(pause/4+rand.IntN(pause)) * time.Millisecond
-			if killed == 0 { // git runs for milliseconds: the first is caught by looking often
+			if killed == 0 { // git runs for milliseconds: frequent polling catches the first one
 				wait = 2 * time.Millisecond
 			}
 			select {

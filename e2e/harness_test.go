@@ -20,13 +20,13 @@ import (
 	"polis/daemon/api"
 )
 
-// patience bounds every wait in these tests; it says nothing about speed.
+// patience bounds every wait in these tests. It is no assertion about speed.
 const patience = 90 * time.Second
 
-// owner is the owner of projects, and so the user of agents: nobody.
+// owner is the owner of projects, and therefore the user of agents: nobody.
 const owner = 65534
 
-// needRoot skips without root, and fails where skipping would hide a hole.
+// needRoot skips without root. In CI it fails instead.
 func needRoot(t testing.TB) {
 	t.Helper()
 	if os.Geteuid() == 0 {
@@ -50,7 +50,7 @@ func needProgram(t testing.TB, name string) {
 	t.Skipf("%s is not installed", name)
 }
 
-// bin is where the programs under test are: $POLIS_BIN, or ../bin.
+// bin returns the directory of the programs under test: $POLIS_BIN, or ../bin.
 func bin(t testing.TB) string {
 	dir := os.Getenv("POLIS_BIN")
 	if dir == "" {
@@ -64,7 +64,7 @@ func bin(t testing.TB) string {
 	return dir
 }
 
-// daemon is one polisd of a test, with all its directories below dir.
+// daemon is the polisd of a test, with all its directories below dir.
 type daemon struct {
 	t    testing.TB
 	dir  string
@@ -78,8 +78,8 @@ type daemon struct {
 	scripts int      // made by later
 	passwd  string   // file over /etc/passwd, for this polisd only
 
-	// early is a polisd that takes a shim whose arguments are not in place yet for one that has
-	// ended (mended by 9146588), so that its add fails when the machine is busy.
+	// early is a polisd before commit 9146588. It takes a shim for dead whose arguments are not in
+	// place yet, so that its add fails on a busy machine.
 	early bool
 }
 
@@ -91,17 +91,17 @@ type options struct {
 	wrap   []string // a command that starts polisd, with less than it needs
 	// failpoints has a polisd that dies where die says.
 	failpoints bool
-	// user has a user with this uid, and the home directory path("home"), on the
-	// machine, as far as polisd can see.
+	// user makes polisd see a user with this uid, and the home directory path("home"), on the
+	// machine.
 	user int
 }
 
-// startDaemon starts polisd and takes everything away when the test ends;
-// what then is still mounted or running fails the test.
+// startDaemon starts polisd, and removes everything when the test ends. Mounts and processes that
+// remain then fail the test.
 func startDaemon(t testing.TB, o options) *daemon {
 	t.Helper()
 	needRoot(t)
-	// Short, because socket paths are; searchable, because agents are not root.
+	// Short, because a socket's path is bounded; searchable, because agents are not root.
 	dir, err := os.MkdirTemp("/tmp", "polis-e2e-")
 	require.NoError(t, err)
 	require.NoError(t, os.Chmod(dir, 0o755))
@@ -214,7 +214,7 @@ func (d *daemon) remove() {
 	case err := <-d.done: // a test that ended it on purpose, or a crash
 		d.done <- err
 		if d.living() > 0 {
-			// Shims live without a daemon: only another daemon stops them well.
+			// Shims continue without a daemon. Only another daemon stops them in order.
 			d.start()
 			d.stop()
 		}
@@ -397,8 +397,8 @@ func (d *daemon) agent(name string) (api.Agent, bool) {
 	return api.Agent{}, false
 }
 
-// locks lists the leases. What an agent takes in a directory of its own is
-// listed within 100 ms.
+// locks lists the leases. A lease that an agent takes in a delegated directory is listed within 100
+// ms.
 func (d *daemon) locks() map[string]api.Lock {
 	d.t.Helper()
 	time.Sleep(150 * time.Millisecond)
@@ -411,8 +411,8 @@ func (d *daemon) locks() map[string]api.Lock {
 	return m
 }
 
-// heldBy waits until an agent has the lease of a path. It is for a lease that is known to be taken:
-// its file is written, and only the list of leases may be late.
+// heldBy waits until the list has the agent's lease of a path. The lease itself must have been
+// taken: its file is written, and only the list may be late.
 func (d *daemon) heldBy(agent, path string) {
 	d.t.Helper()
 	d.eventually(agent+" to hold "+path, func() bool { return d.locks()[path].Holder == agent })
@@ -431,7 +431,7 @@ func (d *daemon) ports(agent string) map[int]api.PortMapping {
 	return m
 }
 
-// eventually polls until f is true, and says what it waited for if it never is.
+// eventually polls until f is true. On a timeout it names what it waited for.
 func (d *daemon) eventually(what string, f func() bool) {
 	d.t.Helper()
 	require.Eventually(d.t, f, patience, 50*time.Millisecond, "waited for: %s", what)

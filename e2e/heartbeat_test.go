@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// frozen freezes a process, as one hangs that no signal has stopped, and returns what
-// thaws it.
+// frozen freezes a process, which then hangs without having been stopped by a signal. It returns
+// the function that thaws it.
 func frozen(t *testing.T, pid int) (thaw func()) {
 	root := "/sys/fs/cgroup"
 	for line := range strings.Lines(readFile("/proc/self/mounts")) {
@@ -58,9 +58,9 @@ func (d *daemon) noticed(agent string) {
 	})
 }
 
-// TestAShimThatHangsIsNoticedWhenARequestWaits: an idle shim hangs, a process reads its
-// worktree, and polisd notices within five seconds. The shim lives on if it goes on in time, and
-// the reader gets an answer.
+// TestAShimThatHangsIsNoticedWhenARequestWaits: an idle shim hangs, a process reads its worktree,
+// and polisd detects it within five seconds. If the shim continues in time, it survives and the
+// reader gets an answer.
 func TestAShimThatHangsIsNoticedWhenARequestWaits(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()
@@ -87,8 +87,7 @@ func TestAShimThatHangsIsNoticedWhenARequestWaits(t *testing.T) {
 	require.Equal(t, pid, a.ShimPID)
 }
 
-// TestAShimThatHangsWhileIdleIsNoticed: nobody opens a file or asks it anything. The next
-// heartbeat is missing.
+// TestAShimThatHangsWhileIdleIsNoticed: there is no request. polisd misses the next heartbeat.
 func TestAShimThatHangsWhileIdleIsNoticed(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()

@@ -12,10 +12,10 @@ import (
 	"polis/daemon/api"
 )
 
-// A tried hint: a command is refused with it, and what it names is done. e2e/arch requires that
-// every hint of the source which names a command is tried here or by a test of its own.
+// A tried hint: a command is refused with it, and the test does what it says. e2e/arch requires
+// that every hint in the source that names a command is tried here or by another test.
 type tried struct {
-	hint    string   // as the source has it; a verb of its format stands for any text
+	hint    string   // as the source has it; a verb of its format matches any text
 	refused string   // the command of polisctl that is refused
 	do      []string // commands of polisctl that the hint names, in order
 	shows   string   // what the last of them prints, if that is the help
@@ -38,7 +38,7 @@ func (d *daemon) try(c tried) {
 	}
 }
 
-// hinted runs a command that is refused with a hint, and returns what that says.
+// hinted runs a command that is refused with a hint, and returns the hint.
 func (d *daemon) hinted(hint string, args ...string) string {
 	d.t.Helper()
 	r := d.ctl(append([]string{"--json"}, args...)...)
@@ -50,7 +50,7 @@ func (d *daemon) hinted(hint string, args ...string) string {
 	return e.Error.Hint
 }
 
-// pattern matches what a hint of the source can become.
+// pattern returns a regular expression for the hint of the source with any values.
 func pattern(hint string) string {
 	if strings.HasPrefix(hint, ";") {
 		hint = "%s" + hint // it is added to another
@@ -66,8 +66,8 @@ func words(command string) []string {
 	return args
 }
 
-// firstWords is the part of a command that a hint has to name: an option that it names, or else
-// the command without its arguments.
+// firstWords returns the part of a command that a hint must contain: an option that it names, or
+// else the command without its arguments.
 func firstWords(args []string, hint string) string {
 	for _, a := range args {
 		if name, _, _ := strings.Cut(a, "="); strings.HasPrefix(name, "--") && len(name) > 2 && strings.Contains(hint, name) {
@@ -236,7 +236,7 @@ func TestHintsAboutMerges(t *testing.T) {
 		tried{hint: "look at them (polisctl agents diff %s); polisctl merge %s --accept-protected merges them; merge.protected in polisd.toml is the list", refused: "merge bob",
 			do: []string{"agents diff bob", "merge bob --accept-protected"}},
 	)
-	// What the view refuses to write, git records all the same.
+	// git can record a change that the view refuses to write.
 	d.add("carl", "--read", "**", "--write", "docs/**")
 	d.sh("carl", ident+"b=$(echo x | git hash-object -w --stdin); git update-index --add --cacheinfo 100644,$b,new.txt; git commit -qm work")
 	d.trials(t,

@@ -11,7 +11,7 @@ import (
 	"polis/daemon/api"
 )
 
-// What is used up, or is another's.
+// Resources that are exhausted, or belong to another agent.
 func TestHintsAboutWhatIsTaken(t *testing.T) {
 	d := startDaemon(t, options{config: "[limits.total]\nmemory_mb = 1024\n[admission]\novercommit = 1\n[network]\nauto_map = false\n"})
 	repo := d.up()
@@ -76,7 +76,7 @@ func TestHintsInTheSandbox(t *testing.T) {
 	d.must("run", "--wait", "bob", "polisctl", "done")
 }
 
-// Projects and what was put aside.
+// Projects and saved work.
 func TestHintsAboutRepositories(t *testing.T) {
 	d := startDaemon(t, options{})
 	repo := d.up()
@@ -107,7 +107,7 @@ func TestHintsAboutRepositories(t *testing.T) {
 	d.giveAway(d.path("shallow"))
 	d.must("up", "--repo", d.path("shallow"), d.path("ws6"))
 
-	// An agent of one name in two workspaces, put aside.
+	// Saved agents of one name in two workspaces.
 	leave := func(ws string) {
 		t.Helper()
 		d.must("agents", "add", "twice", "--workspace", ws, "--base", "custom")

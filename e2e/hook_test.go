@@ -26,8 +26,8 @@ type claudeAnswer struct {
 	} `json:"hookSpecificOutput"`
 }
 
-// TestTheHookOfClaudeAsks: it is managed configuration that the agent cannot change, what it cannot
-// decide it stops, and the reason for a denial is one that a model can act on.
+// TestTheHookOfClaudeAsks: the hook is in managed configuration that the agent cannot change. It
+// blocks calls that it cannot decide, and its reason for a denial is one that a model can act on.
 func TestTheHookOfClaudeAsks(t *testing.T) {
 	o := standIns(t, "claude")
 	o.config = "[roles.worker]\nwrite = [\"**\"]\ndeny = [\"*.pem\"]\n[roles.worker.tools]\nauto_approve = [\"read\", \"edit\"]\n"
@@ -102,7 +102,7 @@ func TestTheHookOfClaudeAsks(t *testing.T) {
 	require.True(t, stopped.Output.Decision.Interrupt)
 	require.False(t, *stopped.Continue)
 
-	// Whatever goes wrong stops the tool: only the status 2 does.
+	// Every failure stops the tool. Only exit status 2 does that.
 	for what, in := range map[string]string{"no JSON": "x", "no tool": "{}", "another event": `{"hook_event_name":"Stop","tool_name":"Bash"}`,
 		"too much": `{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"` + strings.Repeat("x", 1<<20) + `"}}`} {
 		r := d.ctlInput(in, "agents", "exec", "alice", "--", "sh", "-c", command)

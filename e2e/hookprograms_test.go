@@ -12,7 +12,7 @@ import (
 	programhook "polis/daemon/hook"
 )
 
-// TestTheHooksOfOtherProgramsAsk: as that of Claude Code, each in its program's own format.
+// TestTheHooksOfOtherProgramsAsk: as the hook of Claude Code, each in its program's own format.
 func TestTheHooksOfOtherProgramsAsk(t *testing.T) {
 	o := standIns(t, "codex", "gemini", "qwen", "copilot")
 	o.config = "[roles.worker]\nwrite = [\"**\"]\ndeny = [\"*.pem\"]\n[roles.worker.tools]\nauto_approve = [\"read\", \"edit\"]\n"
@@ -104,7 +104,8 @@ func claudeDenial(v map[string]any) (reason any, denied bool) {
 	return out["permissionDecisionReason"], out["permissionDecision"] == "deny"
 }
 
-// TestModelsLearnOfPolis: each program finds the text where it reads it, and the text follows the policy.
+// TestModelsLearnOfPolis: each program finds the text in the file that it reads, and the text
+// follows the policy.
 func TestModelsLearnOfPolis(t *testing.T) {
 	o := standIns(t, "claude", "codex")
 	d := startDaemon(t, o)
@@ -120,7 +121,7 @@ func TestModelsLearnOfPolis(t *testing.T) {
 	d.must("agents", "set", "alice", "--write", "docs/**")
 	require.Contains(t, d.sh("alice", "cat /etc/claude-code/CLAUDE.md"), "you may write `src/**`, `docs/**`", "a change takes effect at once")
 
-	// In the home of codex it is a link, which its program finds when it starts.
+	// In the home of codex the file is a symlink, which codex reads when it starts.
 	d.must("run", "--detach", "carol", "--", "work")
 	d.settled("carol")
 	require.Contains(t, d.sh("carol", "cat ~/.codex/AGENTS.md"), "You are agent carol")

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A hook is one of the ways to have git run a program.
+// A hook is one way to make git run a program.
 type hook struct {
 	name string
 	// config are lines for git-config(1), with SCRIPT for the program.
@@ -19,13 +19,13 @@ type hook struct {
 	attributes string
 	// file is a hook of githooks(5) that is put into the hooks directory.
 	file string
-	// try is a shell command in a repository that runs the program; empty for those
-	// that need a terminal or another machine, and are only planted.
+	// try is a shell command in a repository that makes git run the program. It is empty for hooks
+	// that need a terminal or another machine. Those are only planted.
 	try string
 }
 
-// hooks are all that are known. The commands to try them find a repository with
-// main.txt changed, and a branch "other" that conflicts in it.
+// hooks are all known hooks. The commands that try them run in a repository where main.txt is
+// changed and a branch "other" conflicts in it.
 var hooks = []hook{
 	{name: "filter clean", config: "filter.x.clean=SCRIPT", attributes: "* filter=x", try: "git add main.txt"},
 	{name: "filter smudge", config: "filter.x.smudge=SCRIPT", attributes: "* filter=x", try: "rm main.txt; git checkout main.txt"},
@@ -84,8 +84,8 @@ func configFile(lines string) string {
 	return b.String()
 }
 
-// TestEveryPlantedHookIsOne is the positive control of the test below: in a
-// repository of one's own, each of the hooks runs.
+// TestEveryPlantedHookIsOne is the positive control of the next test: in an ordinary repository,
+// each of the hooks runs.
 func TestEveryPlantedHookIsOne(t *testing.T) {
 	needRoot(t)
 	d := &daemon{t: t, dir: t.TempDir()}
@@ -124,8 +124,8 @@ git checkout -q -b other && git commit -q --allow-empty -m between && echo 2 > m
 	}
 }
 
-// TestNoHookOfAnAgentRunsOnTheHost: an agent plants every hook at every place it
-// can write, and every verb is run over that.
+// TestNoHookOfAnAgentRunsOnTheHost: an agent plants every hook at every place that it can write,
+// and every verb runs on the result.
 func TestNoHookOfAnAgentRunsOnTheHost(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()

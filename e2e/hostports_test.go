@@ -23,7 +23,7 @@ func TestHostPortsLeadToTheHostsLoopback(t *testing.T) {
 	require.Equal(t, []uint16{7001, 7002}, d.add("own", "--role", "model", "--host-port", "7002,7001").HostPorts)
 	require.Empty(t, d.add("closed", "--role", "model", "--host-port", "none").HostPorts)
 
-	// Exactly the ports named, also without egress, and under the host's names.
+	// Exactly the named ports are reachable, also without egress, and by the host's names.
 	for _, agent := range []string{"role", "own"} {
 		d.gets(agent, "127.0.0.1:7001", "host 127.0.0.1")
 		d.gets(agent, "localhost:7001", "host 127.0.0.1")
@@ -36,9 +36,9 @@ func TestHostPortsLeadToTheHostsLoopback(t *testing.T) {
 	d.noGet("closed", "127.0.0.1:7001", notReached)
 	d.noGet("plain", "127.0.0.1:7001", notReached)
 	role, _ := d.agent("role")
-	d.noGet("plain", role.Address+":7001", notReached) // nor by way of another agent
+	d.noGet("plain", role.Address+":7001", notReached) // and not through another agent
 
-	// A refused try names the key.
+	// The refusal of a connection names the configuration key.
 	d.noGet("plain", "host.docker.internal:7001", noSuchName)
 	w := d.refusalOf("plain", "host.docker.internal")
 	require.Equal(t, "curl", w.Program)
@@ -47,7 +47,7 @@ func TestHostPortsLeadToTheHostsLoopback(t *testing.T) {
 	d.noGet("plain", hostAddr+":7001", notReached)
 	require.Contains(t, d.refusalOf("plain", hostAddr+":7001").Hint, "--host-port PORT")
 
-	// What is reached is audited, and not mapped back to the host.
+	// A connection is audited, and the port is not mapped back to the host.
 	d.eventually("the connection is an event", func() bool {
 		return strings.Contains(d.must("--json", "events"), "agent own: curl connected to 127.0.0.1:7002 of the host")
 	})
@@ -56,7 +56,8 @@ func TestHostPortsLeadToTheHostsLoopback(t *testing.T) {
 	require.NotContains(t, d.ports("role"), 7001)
 	require.Contains(t, d.refused(api.CodeBadRequest, "ports", "add", "role", "7001").Message, "host port")
 
-	// The flag counts at once, and so do a restart of polisd, of the agent, and the configuration.
+	// The flag applies at once. A restart of polisd or of the agent keeps it, and so does the
+	// configuration.
 	set := func(agent string, args ...string) api.Agent {
 		t.Helper()
 		var res api.SetResponse
@@ -81,7 +82,7 @@ func TestHostPortsLeadToTheHostsLoopback(t *testing.T) {
 	d.eventually("the configuration counts", func() bool { return d.get("role", "127.0.0.1:7003").code == 0 })
 	d.noGet("role", "127.0.0.1:7001", notReached)
 
-	// What cannot be is refused, and nothing is changed.
+	// Invalid ports are refused, and nothing changes.
 	e := d.refused(api.CodePortInUse, "agents", "set", "role", "--host-port", "7001,3000")
 	require.Contains(t, e.Message+e.Hint, "3000")
 	d.noGet("role", "127.0.0.1:7001", notReached)

@@ -52,8 +52,8 @@ func (d *daemon) idleCost(span time.Duration) (polisd, shims float64) {
 	return (d1 - d0).Seconds() / took.Seconds(), (s1 - s0).Seconds() / took.Seconds()
 }
 
-// wakes counts how often a process has gone to sleep, which does not depend on how fast the
-// machine is.
+// wakes returns how often a process has gone to sleep. This does not depend on the speed of the
+// machine.
 func wakes(t testing.TB, pid int) (n int) {
 	t.Helper()
 	for _, f := range glob(fmt.Sprintf("/proc/%d/task/*/status", pid)) {
@@ -105,7 +105,7 @@ func TestIdleAgentsCostNextToNothing(t *testing.T) {
 		require.Positive(t, cpuTime(t, pid))
 	}
 
-	// They have not missed anything: a new listener is mapped at once.
+	// They still work: a new listener is mapped at once.
 	began := time.Now()
 	d.sh("idle0", "setsid python3 -m http.server 3000 >/dev/null 2>&1 </dev/null &")
 	d.eventually("the port is mapped", func() bool { return len(d.ports("idle0")) > 0 })

@@ -8,7 +8,7 @@ import (
 	"polis/daemon/api"
 )
 
-// TestIgnoreRulesThatAreTooLargeAreReported: the agent and the administrator learn why
+// TestIgnoreRulesThatAreTooLargeAreReported: the agent and the administrator get the reason why
 // files that git ignores take leases.
 func TestIgnoreRulesThatAreTooLargeAreReported(t *testing.T) {
 	d := startDaemon(t, options{})

@@ -24,8 +24,8 @@ func (d *daemon) http() *http.Client {
 		}}}
 }
 
-// TestEveryRouteRefusesBadInput sends malformed, oversized and hostile bodies
-// to every route that takes one: a clear error each, and nothing changes.
+// TestEveryRouteRefusesBadInput sends malformed, oversized and hostile bodies to every route that
+// takes one. Each gets a clear error, and nothing changes.
 func TestEveryRouteRefusesBadInput(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()
@@ -76,7 +76,7 @@ func TestEveryRouteRefusesBadInput(t *testing.T) {
 		status, text := send(route, "")
 		require.True(t, status >= 400 && status < 500, "%s: %d %.300s", route, status, text)
 	}
-	// Silent connections and garbage do no harm.
+	// Silent connections and random bytes have no effect.
 	for range 50 {
 		n, err := net.Dial("unix", d.path("run", "polisd.sock"))
 		require.NoError(t, err)
@@ -124,7 +124,7 @@ func TestEveryVerbRefusesBadInput(t *testing.T) {
 	require.Len(t, glob(d.path("ws", ".polis", "worktrees", "*")), 1)
 }
 
-// TestUpFindsWhatIsThere: a second run changes nothing and keeps every agent.
+// TestUpFindsWhatIsThere: a second up changes nothing and keeps every agent.
 func TestUpFindsWhatIsThere(t *testing.T) {
 	d := startDaemon(t, options{})
 	repo := d.up()
@@ -135,7 +135,7 @@ func TestUpFindsWhatIsThere(t *testing.T) {
 	require.False(t, up.Created)
 	require.Equal(t, 1, up.Workspace.Agents)
 	require.Equal(t, "x\n", d.sh("alice", "cat x.txt"))
-	// From a URL, polisd chooses the place.
+	// For a URL, polisd chooses the directory.
 	decode(t, d.must("--json", "up", "--repo", "file://"+repo, d.path("ws2")), &up)
 	require.True(t, up.Created)
 	require.Equal(t, "main", up.Workspace.TargetBranch)

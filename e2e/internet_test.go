@@ -18,9 +18,9 @@ import (
 	"polis/netbridge"
 )
 
-// internet is what a test's host has behind its uplink: a network namespace
-// with both families, web servers on every address, and a name server. The host
-// is a namespace too, so that nothing of the machine's own network is touched.
+// internet is the outside of a test's host: a network namespace with both address families, web
+// servers on every address, and a name server. The host is a namespace, too, so that the machine's
+// own network is not touched.
 type internet struct {
 	t    testing.TB
 	host string // file of the host's namespace

@@ -13,8 +13,8 @@ import (
 	"polis/daemon/api"
 )
 
-// hub is a program that leaves a daemon behind, as those of some agents do: it has
-// another parent and a session of its own.
+// hub is a program that leaves a daemon running, as some agents do. The daemon has another parent
+// and a session of its own.
 const hub = `( setsid /usr/bin/python3 -c '
 import socket, time
 s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); s.bind(("127.0.0.1", %d)); s.listen()
@@ -27,15 +27,15 @@ func (d *daemon) leftovers(agent string, flags ...string) api.Leftovers {
 	return out
 }
 
-// TestWhatATaskLeavesRunning is listed with its memory and port, keeps no port of
-// the host, and is ended, kept or asked about as the role says.
+// TestWhatATaskLeavesRunning is listed with its memory and port, gets no port of the host, and is
+// ended, kept or asked about as the role says.
 func TestWhatATaskLeavesRunning(t *testing.T) {
 	d := startDaemon(t, options{config: "[roles.tidy]\nleftovers = \"end\"\n[roles.careful]\nleftovers = \"ask\"\n"})
 	d.up()
 	for name, role := range map[string][]string{"alice": nil, "tidy": {"--role", "tidy"}, "careful": {"--role", "careful"}} {
 		d.must(append([]string{"agents", "add", name, "--base", "custom", "--write", "**"}, append(role, "--", "sh", "-c", fmt.Sprintf(hub, 25463, "2"))...)...)
 	}
-	// A person's server in an agent, started while the task runs, is not the task's.
+	// A server that a person starts in an agent while the task runs is not a leftover.
 	d.must("agents", "run", "alice", "work")
 	shell := d.follow("agents", "exec", "alice", "--", "/usr/bin/python3", "-c", `import socket, time
 s = socket.socket(); s.bind(("127.0.0.1", 8080)); s.listen(); print("there", flush=True); time.sleep(1000)`)
@@ -53,7 +53,7 @@ s = socket.socket(); s.bind(("127.0.0.1", 8080)); s.listen(); print("there", flu
 	require.Contains(t, events, `"agent:leftovers"`)
 	require.Contains(t, events, "it keeps running: polisctl agents leftovers --end alice ends it")
 
-	// Also for a polisd that comes later, and it is not mapped by that one either.
+	// A later polisd lists it, too, and does not map it either.
 	require.Error(t, d.signal(9))
 	d.start()
 	require.Len(t, d.leftovers("alice").Leftovers, 1)
@@ -80,7 +80,7 @@ s = socket.socket(); s.bind(("127.0.0.1", 8080)); s.listen(); print("there", flu
 	require.Len(t, d.leftovers("careful").Leftovers, 1)
 	require.Equal(t, 1, d.leftovers("careful", "--end").Ended)
 
-	// An agent's own rule comes before its role's.
+	// An agent's own rule overrides its role's.
 	d.must("agents", "set", "careful", "--leftovers", "end")
 	a, _ := d.agent("careful")
 	require.Equal(t, api.LeftoversEnd, a.LeftoversRule)

@@ -9,10 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRestartsUnderLoad ends polisd again and again, at random moments and in
-// both ways, while agents work: not one system call of theirs fails, no
-// connection breaks, no line of output and no exit code is lost. The long
-// version: POLIS_RESTARTS=20 POLIS_AGENTS=10.
+// TestRestartsUnderLoad ends polisd repeatedly, at random moments and in both ways, while agents
+// work. None of their system calls fails, no connection breaks, and no line of output or exit code
+// is lost. The long version: POLIS_RESTARTS=20 POLIS_AGENTS=10.
 func TestRestartsUnderLoad(t *testing.T) {
 	rounds, agents := count(t, "POLIS_RESTARTS", 4), count(t, "POLIS_AGENTS", 3)
 	rnd := dice(t)

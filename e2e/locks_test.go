@@ -18,8 +18,7 @@ func decode(t testing.TB, text string, v any) {
 	require.NoError(t, json.Unmarshal([]byte(text), v), text)
 }
 
-// why is what the agent finds in /run/polis/why; it is written a moment
-// after the refusal.
+// why returns the content of /run/polis/why, which is written a moment after the refusal.
 func (d *daemon) why(agent, word string) string {
 	d.t.Helper()
 	text := ""
@@ -30,9 +29,9 @@ func (d *daemon) why(agent, word string) string {
 	return text
 }
 
-// TestProgramsMeetLocks has one agent hold a file, and every kind of program
-// that changes files try it in another: none knows about locks, each must
-// fail, say so, and leave the file as it was.
+// TestProgramsMeetLocks: one agent holds a file, and every kind of program that changes files tries
+// to change it in another agent. The programs have no notion of locks. Each must fail, report it,
+// and leave the file unchanged.
 func TestProgramsMeetLocks(t *testing.T) {
 	d := startDaemon(t, options{config: "[locks]\nwait = \"0s\"\nhold = \"10m\"\n"})
 	d.up()
@@ -44,7 +43,7 @@ func TestProgramsMeetLocks(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name, needs, script string
-		// quiet programs do not end with an error, only leave the file alone
+		// quiet programs end without an error, and leave the file unchanged
 		quiet bool
 	}{
 		{"shell redirection", "", "echo x > main.txt", false},
@@ -102,8 +101,8 @@ open(t,"w").write("x"); os.rename(t,"main.txt")'`, false},
 	a, _ := d.agent("bob")
 	require.NotNil(t, a.Counters)
 	require.Positive(t, a.Counters.LockConflicts)
-	d.sh("bob", "git checkout -q HEAD -- src/b.txt src/deep") // rm -rf removed what no agent held
-	// What no agent holds is bob's to change, with the same programs.
+	d.sh("bob", "git checkout -q HEAD -- src/b.txt src/deep") // rm -rf removed the files that no agent held
+	// Bob can change files that no agent holds, with the same programs.
 	d.sh("bob", "sed -i s/b/B/ src/b.txt; mv docs/guide.md docs/g2.md; echo x > main2.txt; vim -u NONE -es -c '%s/B/b/' -c 'wq!' src/b.txt </dev/null; rm docs/g2.md")
 	d.heldBy("bob", "src/b.txt")
 	// getfattr shows who holds a file, in any view.
@@ -117,7 +116,7 @@ func TestALeaseEndsAfterTheHold(t *testing.T) {
 	d.add("bob")
 	d.sh("alice", "echo x >> main.txt")
 	began := time.Now()
-	// bob's write waits in the kernel and then goes on: no error at all.
+	// bob's write waits in the kernel and then succeeds
 	d.sh("bob", "echo y >> main.txt")
 	require.Greater(t, time.Since(began), 500*time.Millisecond)
 	d.heldBy("bob", "main.txt")
@@ -182,7 +181,7 @@ func TestWhatALoserAndAHolderSee(t *testing.T) {
 	require.Contains(t, d.sh("bob", "cat /run/polis/why.json"), `"holder": "alice"`)
 	require.Contains(t, d.sh("bob", "getfattr --only-values -n user.polis.lease main.txt"), "alice write since")
 
-	// It waits; the holder sees who and since when, in its sandbox and by an event.
+	// It waits. The holder sees the waiter and since when, in its sandbox and by an event.
 	r = d.as("bob", "polisctl wait main.txt --timeout 300ms")
 	require.Equal(t, 7, r.code, r.String())
 	require.Contains(t, r.stderr, "alice")
@@ -198,7 +197,8 @@ func TestWhatALoserAndAHolderSee(t *testing.T) {
 	require.Len(t, d.locks()["main.txt"].Waiting, 1)
 	require.Contains(t, d.must("locks"), "bob")
 
-	// The admin takes it: audited, the holder is notified, and the waiter is served.
+	// An administrator takes the lock: it is audited, the holder is notified, and the waiter gets
+	// it.
 	d.must("locks", "break", "main.txt", "--reason", "bob is in a hurry")
 	r = <-done
 	require.Zero(t, r.code, r.String())
@@ -226,7 +226,7 @@ func TestAgentsLockByName(t *testing.T) {
 	d.must("lock", "docs", "--tree", "--agent", "bob")
 	d.must("lock", "main.txt", "--read")
 
-	// polisd dies and comes back: all of them are as they were.
+	// polisd dies and restarts: all locks are unchanged.
 	before := d.locks()
 	require.Len(t, before, 4)
 	d.signal(syscall.SIGKILL)
@@ -313,8 +313,8 @@ m[0] = 88
 	d.sh("bob", "echo y >> main.txt")
 }
 
-// What the target or an agent's branch tracks takes a lease, whatever the agent's own ignore
-// rules and index are; what no branch tracks takes none.
+// A path that the target or an agent's branch tracks takes a lease, regardless of the agent's own
+// ignore rules and index. A path that no branch tracks takes none.
 func TestOwnIgnoreRulesDoNotEvadeLeases(t *testing.T) {
 	d := startDaemon(t, options{config: "[locks]\nwait = \"0s\"\nhold = \"10m\"\n"})
 	d.up()

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAShimThatLostItsFilesIsEndedBeforeAnythingIsDeleted: polisd must not delete through
-// the views of a shim that it does not find by its files.
+// TestAShimThatLostItsFilesIsEndedBeforeAnythingIsDeleted: polisd cannot find the shim by its
+// files, and must not delete through its views.
 func TestAShimThatLostItsFilesIsEndedBeforeAnythingIsDeleted(t *testing.T) {
 	for name, end := range map[string]func(d *daemon){
 		"polisd stops": func(d *daemon) { d.stop() },

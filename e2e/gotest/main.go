@@ -48,7 +48,8 @@ func run(args []string, out io.Writer) (int, error) {
 	return exitStatus(ok, failed), nil
 }
 
-// goTest runs go test into the report. It returns its failure if it failed.
+// goTest runs go test and passes its output to the report. It returns an error if go test could not
+// be run.
 func goTest(args []string, r *report) (failed *exec.ExitError, err error) {
 	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
 	cmd.Stderr = os.Stderr
@@ -71,7 +72,8 @@ func goTest(args []string, r *report) (failed *exec.ExitError, err error) {
 	return failed, errors.Join(readErr, waitErr)
 }
 
-// exitStatus is that of go test, or 1 if it is content and the summary is not.
+// exitStatus returns the status of go test, or 1 if go test succeeded and the summary found a
+// failure.
 func exitStatus(ok bool, failed *exec.ExitError) int {
 	switch {
 	case failed != nil:

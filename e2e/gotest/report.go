@@ -25,7 +25,7 @@ const slow = 5
 
 type key struct{ pkg, test string }
 
-// report collects what go test says.
+// report collects the events of go test.
 type report struct {
 	out     io.Writer
 	output  map[key]*strings.Builder
@@ -56,7 +56,7 @@ func (r *report) add(e event) {
 	}
 }
 
-// hold keeps output until the test ends; what a passing test said is dropped.
+// hold keeps output until the test ends. The output of a passing test is dropped.
 func (r *report) hold(k key, text string) {
 	b := r.output[k]
 	if b == nil {
@@ -134,7 +134,7 @@ func (r *report) endProcess(pkg, test string, err error) bool {
 	return false
 }
 
-// reason is the last line a skipped test said, which is why it was skipped.
+// reason returns the last line of a skipped test, which has the reason.
 func reason(text *strings.Builder) string {
 	if text == nil {
 		return ""
@@ -148,8 +148,8 @@ func reason(text *strings.Builder) string {
 	return why
 }
 
-// summary prints the end and reports whether all is well. strict makes a
-// skipped test a failure.
+// summary prints the end and reports whether every test passed. If strict, a skipped test is a
+// failure.
 func (r *report) summary(strict bool) bool {
 	// A test that never ended is what a crash or the time limit of its package
 	// leaves; its last words are the reason.

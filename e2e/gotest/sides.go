@@ -124,7 +124,7 @@ func (s *sided) runTests(r *report, p program) (bool, error) {
 	r.sided = true
 	together, alone := order.apply(which)
 	ok := s.queue(r, p, together, s.sides)
-	// A test of costs would measure its neighbours too.
+	// A test that measures costs would measure its neighbours, too.
 	return s.queue(r, p, alone, 1) && ok, nil
 }
 
