@@ -46,6 +46,7 @@ func (d *Daemon) Close(ctx context.Context, stopAgents bool) error {
 	}
 	errs = append(errs, d.closeProxy())
 	d.stopUpkeep()
+	d.races.Close()
 	d.closeConflictWatches()
 	d.closeTracked()
 	d.closeBranches()

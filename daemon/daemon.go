@@ -25,6 +25,7 @@ import (
 	"polis/daemon/owner"
 	"polis/daemon/patrol/cases"
 	"polis/daemon/proxy"
+	"polis/daemon/race"
 	"polis/daemon/server"
 	"polis/daemon/store"
 	"polis/lockd"
@@ -70,6 +71,7 @@ type Daemon struct {
 	upkeep           *upkeep
 	patrol           *patroller
 	cases            *cases.Book
+	races            *race.Runner
 	missingIsolation []api.Loss // what this machine cannot isolate; set by Open and Cleanup
 	totals           totals
 	totalFault       string
@@ -97,6 +99,7 @@ func (d *Daemon) Open(ctx context.Context) (err error) {
 	d.hub = events.New(d.firstEvent())
 	d.openCases()
 	d.patrol = newPatroller(d)
+	d.races = d.newRaces()
 	if d.cg, err = cgroup.Detect(); err != nil {
 		return api.Errorf(api.CodeCgroupFailed, "find the control groups: %w", err).WithHint("polis needs cgroup v2 or the memory and pids controllers of v1")
 	}
@@ -129,6 +132,9 @@ func (d *Daemon) Open(ctx context.Context) (err error) {
 	d.openProxy(ctx)
 	d.reconcile(ctx)
 	d.startUpkeep(ctx)
+	if !d.halted.Load() {
+		d.races.Open(ctx)
+	}
 	d.dropStrayLocks()
 	return d.openAPI()
 }

@@ -167,7 +167,7 @@ func (t worktrees) Ensure(ctx context.Context, a *agent.Agent) error {
 	}
 	t.d.gits.Begin(a.Name())
 	ctx = t.d.charge(ctx, a.Name())
-	if _, err := w.git.Add(ctx, a.Name(), a.Kept.Branch, ""); err != nil {
+	if _, err := w.git.Add(ctx, a.Name(), a.Kept.Branch, a.Kept.Base); err != nil {
 		return err
 	}
 	a.Identity.Name, a.Identity.Email = repo{w}.identity(ctx)

@@ -107,7 +107,7 @@ func (w *workspace) save(kept []store.Agent, removed []store.Removed, locks []ap
 	w.d.mu.Unlock()
 	st.Version, st.LastModified, st.IsolationMode = store.StateVersion, time.Now().UTC(), w.d.isolationMode()
 	st.Agents, st.Locks, st.Removed, st.Queue = kept, locks, removed, w.queue.Entries()
-	st.Signals = w.flow.Signals()
+	st.Signals, st.Races = w.flow.Signals(), w.d.races.List(w.agents.Name)
 	if st.Agents == nil {
 		st.Agents = []store.Agent{}
 	}

@@ -241,6 +241,7 @@ func (d *Daemon) restoreAgents(ctx context.Context, w *workspace, st store.State
 	w.agents.Answers = d.readAnswers(w)
 	w.queue.Load(st.Queue)
 	w.flow.Load(st.Signals)
+	d.races.Load(w.agents.Name, st.Races)
 	for _, e := range w.queue.Entries() {
 		rep.Heal("%s: was in the merge queue when the daemon ended; it is merged now, or found merged", e.Agent)
 	}

@@ -16,6 +16,9 @@ const forwardTime = 2 * time.Minute
 // begins nevertheless. It returns the commit that the agent is then on; empty if that is not known.
 // a.op is held, and the agent runs no command.
 func (m *Manager) bringForward(ctx context.Context, a *Agent) (head string) {
+	if a.Copy().Base != "" {
+		return "" // a race begins at one commit
+	}
 	c := m.config()
 	mode := c.OnStart(a.WS.Name, a.Copy().Role)
 	if mode == config.OnStartKeep {

@@ -79,6 +79,7 @@ const (
 	EventFrozen           = "agent:frozen"
 	EventThawed           = "agent:thawed"
 	EventCleanup          = "agent:cleanup"
+	EventRace             = "race:changed"
 	EventMissed           = "agent:events-missed"
 	EventEventsMissed     = "events:missed"
 )

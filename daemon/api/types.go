@@ -187,6 +187,10 @@ type AddRequest struct {
 	HostPorts []uint16 `json:"host_ports,omitzero"`
 	// Env are variables for the agent's programs, such as keys. No answer has them.
 	Env map[string]string `json:"env,omitempty"`
+	// Race and Base are the ID and the first commit of the race that the agent is for. Only polisd
+	// sets them.
+	Race string `json:"-"`
+	Base string `json:"-"`
 }
 
 // RemoveResponse describes what removal put aside.

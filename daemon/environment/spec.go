@@ -108,6 +108,9 @@ func (b *Builder) Spec(a *agent.Agent, dir string) wire.Spec {
 		SocketGID: max(b.SocketGID, 0), StopGrace: c.Limits.StopGrace, LogBytes: int64(c.Limits.LogMB) << 20,
 		Created: k.CreatedAt, Generation: k.Generation, BaseType: k.BaseType, Command: k.Command,
 	}
+	if k.Race != "" { // only one of a race is merged, and they change the same files
+		spec.LocksExempt = append(slices.Clone(spec.LocksExempt), "**")
+	}
 	if k.Worker != nil {
 		spec.Worker, spec.Parent = true, k.Worker.Parent
 	}

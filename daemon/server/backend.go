@@ -48,6 +48,7 @@ type Backend interface {
 	Agents
 	Approvals
 	Workers
+	Races
 	Events() *events.Hub
 }
 
@@ -75,6 +76,17 @@ type Workers interface {
 	Worker(ctx context.Context, parent, id string, wait bool) (api.Worker, error)
 	CancelWorker(ctx context.Context, parent, id string) (api.Worker, error)
 	CleanupWorkers(ctx context.Context, parent string, req api.CleanupRequest) (api.CleanupResponse, error)
+}
+
+// Races is the part of the Backend that is about races.
+type Races interface {
+	Race(ctx context.Context, req api.RaceRequest) (api.Race, error)
+	Races(workspace string) ([]api.Race, error)
+	// GetRace waits until the race has ended or waits for a choice, or ctx ends; the race as it then
+	// is is no error.
+	GetRace(ctx context.Context, id string, wait bool) (api.Race, error)
+	CancelRace(id string) (api.Race, error)
+	ChooseRace(id string, req api.ChooseRequest) (api.Race, error)
 }
 
 // Tasker is the part of the Backend that is about tasks by their ID.

@@ -98,6 +98,12 @@ func shapes() map[string]shape {
 		"POST /v1/tasks/{id}/retry":           {out: api.Task{}},
 		"GET /v1/agents/{name}/attach":        {out: api.Attach{}},
 
+		"GET /v1/races":              {out: api.Race{}, list: "races", query: []query{ofWorkspace}},
+		"POST /v1/races":             {in: api.RaceRequest{}, out: api.Race{}, made: true},
+		"GET /v1/races/{id}":         {out: api.Race{}, query: []query{{"wait", "integer", "wait this many seconds until it has ended or waits for a choice"}}},
+		"POST /v1/races/{id}/choose": {in: api.ChooseRequest{}, out: api.Race{}},
+		"POST /v1/races/{id}/cancel": {out: api.Race{}},
+
 		"GET /v1/locks":     {out: api.Lock{}, list: "locks", query: []query{ofWorkspace}},
 		"POST /v1/locks":    {in: api.LockRequest{}, out: api.Lock{}, made: true},
 		"DELETE /v1/locks":  {in: api.LockRequest{}},

@@ -25,6 +25,8 @@ type State struct {
 	Queue []api.QueueEntry `json:"queue,omitempty"`
 	// Signals are the requests to merge, oldest first.
 	Signals []api.MergeSignal `json:"merge_signals,omitempty"`
+	// Races are those of the workspace, oldest first.
+	Races []api.Race `json:"races,omitempty"`
 	// Removed is what can be restored, oldest first.
 	Removed         []Removed       `json:"removed,omitempty"`
 	PortAllocations PortAllocations `json:"port_allocations"`
@@ -75,6 +77,9 @@ type Agent struct {
 	Ephemeral bool `json:"ephemeral,omitempty"`
 	// Worker is set for an agent that was made by delegating a task.
 	Worker *Worker `json:"worker,omitempty"`
+	// Race is the race that it takes part in: it takes no leases, and begins at the commit Base.
+	Race string `json:"race,omitempty"`
+	Base string `json:"base,omitempty"`
 	// Leftovers is its own rule, as in api.AddRequest; empty: that of its role.
 	Leftovers string `json:"leftovers,omitempty"`
 	// Egress is its own, as in api.AddRequest; nil: that of its role, or as configured.

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"polis/daemon/api"
+	"polis/daemon/client"
+)
+
+// maxChoice bounds what a judge may print, in bytes.
+const maxChoice = 4 << 10
+
+// followRace waits for the end of a race and shows it.
+func (a *app) followRace(cmd *cobra.Command, x api.Race, judge string) error {
+	c := a.client()
+	defer c.Close()
+	ctx, cancel := context.WithCancelCause(cmd.Context())
+	defer cancel(nil)
+	if a.timeout > 0 {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeoutCause(ctx, a.timeout, api.Errorf(api.CodeTimeout, "race %s has not ended after %s", x.ID, a.timeout).WithHint("polisctl races show %s", x.ID))
+		defer stop()
+	}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel(nil)
+	wg.Go(func() { a.askToCancel(ctx, cancel, c, x.ID) })
+	p := a.progress("race " + x.ID + " of " + api.Count(len(x.Racers), "agent"))
+	defer p.done()
+	back := reconnect{now: a.now}
+	for x.State != api.RaceEnded && x.State != api.RaceCancelled {
+		if x.State == api.RaceJudging {
+			winner, err := a.judge(ctx, x, judge)
+			if err != nil {
+				return a.leftTask(ctx, err)
+			}
+			if x, err = c.ChooseRace(ctx, x.ID, winner); err != nil {
+				return a.leftTask(ctx, err)
+			}
+		}
+		began := a.now()
+		now, err := c.GetRace(ctx, x.ID, taskPoll)
+		switch {
+		case ctx.Err() != nil:
+			return a.leftTask(ctx, context.Cause(ctx))
+		case err != nil && api.CodeOf(err) == api.CodeUnavailable && back.again(ctx, a.now().Sub(began)):
+			continue
+		case err != nil:
+			return err
+		}
+		back.answered()
+		x = now
+	}
+	p.done()
+	if err := a.showRace(x); err != nil {
+		return err
+	}
+	if x.Winner == "" || x.Request.Merge && x.MergeCommitSHA == "" {
+		return childStatus(exitFailure)
+	}
+	return nil
+}
+
+func (a *app) showRace(x api.Race) error {
+	return a.show(view{json: x, names: []string{x.Winner}, human: func(p *page) { racePage(p, x) }})
+}
+
+// judge runs the user's command, which chooses one of those that passed.
+func (a *app) judge(ctx context.Context, x api.Race, command string) (string, error) {
+	wait := api.Errorf(api.CodeBadState, "race %s waits for a choice", x.ID).WithHint("polisctl races choose %s AGENT", x.ID)
+	if command == "" {
+		return "", wait
+	}
+	in, err := json.Marshal(x)
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.CommandContext(ctx, "sh", "-c", command) //nolint:forbidigo // the caller's own command, as the caller
+	var out bytes.Buffer
+	cmd.Stdin, cmd.Stderr, cmd.WaitDelay = bytes.NewReader(in), a.stderr, lastOutput
+	pipe, err := cmd.StdoutPipe()
+	if err != nil {
+		return "", err
+	}
+	if err := cmd.Start(); err != nil {
+		return "", err
+	}
+	_, rerr := io.Copy(&out, io.LimitReader(pipe, maxChoice))
+	pipe.Close() //nolint:errcheck // Wait closes it, too
+	if err := cmd.Wait(); err != nil || rerr != nil {
+		return "", api.Errorf(api.CodeBadState, "the judge of race %s failed: %w", x.ID, errors.Join(err, rerr)).WithHint("polisctl races choose %s AGENT", x.ID)
+	}
+	winner := strings.TrimSpace(out.String())
+	for _, r := range x.Racers {
+		if r.Agent == winner {
+			return winner, nil
+		}
+	}
+	return "", api.Errorf(api.CodeBadState, "the judge of race %s printed %q, which is no agent of it", x.ID, clean(api.Shorten(winner, 64))).WithHint("polisctl races choose %s AGENT", x.ID)
+}
+
+// askToCancel asks, at Ctrl-C, whether the race is to be cancelled; without a terminal, and at any
+// other signal, polisctl leaves and the race continues.
+func (a *app) askToCancel(ctx context.Context, cancel context.CancelCauseFunc, c *client.Client, id string) {
+	sigs := make(chan os.Signal, 2)
+	signal.Notify(sigs, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(sigs)
+	var sig syscall.Signal
+	select {
+	case <-ctx.Done():
+		return
+	case s := <-sigs:
+		sig, _ = s.(syscall.Signal)
+	}
+	leave := func() {
+		if !a.quiet {
+			fmt.Fprintf(a.stderr, "race %s goes on; polisctl races show %s says how it ends\n", id, id)
+		}
+		cancel(interrupt{sig})
+	}
+	if sig != syscall.SIGINT || !isTerminal(a.stdin) {
+		leave()
+		return
+	}
+	fmt.Fprintf(a.stderr, "\nCancel race %s, and put what its agents did aside? y cancels it, anything else leaves it running: ", id)
+	answer := make(chan string, 1)
+	go func() { // ends with polisctl: nothing ends a read of a terminal
+		line, _ := bufio.NewReader(a.stdin).ReadString('\n') //nolint:errcheck // no answer is a no
+		answer <- strings.TrimSpace(line)
+	}()
+	select {
+	case <-ctx.Done():
+		return
+	case <-sigs:
+	case text := <-answer:
+		if text == "y" || text == "Y" || text == "yes" {
+			if _, err := c.CancelRace(ctx, id); err != nil {
+				a.complain(api.AsError(err))
+			}
+			return // its end is followed as before
+		}
+	}
+	leave()
+}

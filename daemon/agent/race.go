@@ -1,0 +1,111 @@
+package agent
+
+import (
+	"context"
+	"strings"
+
+	"polis/daemon/api"
+	"polis/daemon/shim/wire"
+	"polis/daemon/task"
+)
+
+// checkTail bounds what is kept of the output of a check, in bytes.
+const checkTail = 4 << 10
+
+// AddRacer adds an agent of a race and gives it the task, or finds both as an earlier polisd left
+// them. It returns the ID of the task.
+func (m *Manager) AddRacer(ctx context.Context, req api.AddRequest, run api.RunRequest) (string, error) {
+	a, err := m.lookup(req.Name)
+	switch {
+	case api.CodeOf(err) == api.CodeAgentNotFound && err != nil:
+		if err := checkPrompt(run.Prompt); err != nil {
+			return "", err
+		}
+		if _, err := m.Add(ctx, req); err != nil {
+			return "", err
+		}
+		m.crash("race:added")
+	case err != nil:
+		return "", err
+	case a.Copy().Race != req.Race:
+		return "", api.Errorf(api.CodeAgentExists, "agent %s is not of race %s", req.Name, req.Race).WithHint("polisctl races list shows them")
+	}
+	if id, err := m.GivenTask(req.Name, run.Prompt); err != nil || id != "" {
+		return id, err
+	}
+	t, err := m.Run(ctx, req.Name, run)
+	return t.ID, err
+}
+
+// TaskOK reports whether a task ended well.
+func TaskOK(t api.Task) bool { return task.Well(t) }
+
+// CheckIn runs a command for sh in an agent's sandbox, at the top of its worktree, and returns its exit
+// status and the end of its output. It starts a stopped agent for that. If ctx ends, the command is
+// killed.
+func (m *Manager) CheckIn(ctx context.Context, name, command string) (code int, output string, err error) {
+	a, err := m.findAny(ctx, name, "check")
+	if err != nil {
+		return 0, "", err
+	}
+	err = m.ensureUp(ctx, a, false)
+	a.op.Unlock()
+	if err != nil {
+		return 0, "", err
+	}
+	sh := m.Shims.Dial(name)
+	defer sh.Close()
+	res, err := sh.Run(ctx, wire.ExecRequest{Command: []string{"sh", "-ec", command}, Env: []string{"POLIS_RACE=" + a.Copy().Race}})
+	output = strings.ToValidUTF8(res.Stdout+res.Stderr, "?")
+	return res.Code, output[max(0, len(output)-checkTail):], err
+}
+
+// DiffStat returns what git diff --stat prints for two commits of an agent's.
+func (m *Manager) DiffStat(ctx context.Context, name, base, head string) (string, error) {
+	a, err := m.lookup(name)
+	if err != nil || base == "" || head == "" {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, measureTime)
+	defer cancel()
+	var b strings.Builder
+	err = a.WS.Repo.DiffCommits(ctx, a, base, head, api.DiffRequest{Stat: true}, &limited{&b, maxDiffStat})
+	return b.String(), err
+}
+
+// KeepRacer makes the winner of a race an ordinary, ephemeral agent: it takes leases from its next
+// start on, and its branch follows the target again.
+func (m *Manager) KeepRacer(ctx context.Context, name string) error {
+	a, err := m.find(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer a.op.Unlock()
+	m.mu.Lock()
+	a.Kept.Race, a.Kept.Base, a.Kept.Ephemeral = "", "", true
+	m.mu.Unlock()
+	return m.save(a.WS)
+}
+
+// DropRacer puts the work of an agent of a race aside and removes it. One that is gone is no error.
+func (m *Manager) DropRacer(ctx context.Context, name string) (trash string, err error) {
+	r, err := m.Discard(ctx, name, false)
+	if err != nil && api.CodeOf(err) == api.CodeAgentNotFound {
+		return m.trashOf(name), nil
+	}
+	return r.Trash, err
+}
+
+// trashOf returns where the work of a removed agent is.
+func (m *Manager) trashOf(name string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, w := range m.workspaces {
+		for i := len(w.Removed) - 1; i >= 0; i-- {
+			if w.Removed[i].Agent.Name == name {
+				return w.Removed[i].Trash
+			}
+		}
+	}
+	return ""
+}
