@@ -41,6 +41,8 @@ type Case struct {
 	Seen    int       `json:"seen"`
 	// Escalated is how often a person was notified.
 	Escalated int `json:"escalated,omitempty"`
+	// EscalatedAt is when a person was notified last; zero if nobody was.
+	EscalatedAt time.Time `json:"escalated_at,omitzero"`
 	// Resolution is how it ended; nil while it is open.
 	Resolution *CaseResolution `json:"resolution,omitempty"`
 }

@@ -103,6 +103,7 @@ func guest(t *testing.T) {
 		{"a hung polisd is noticed", watchdog},
 		{"out of memory ends a process, not the agent's unit", outOfMemory},
 		{"a killed shim is cleaned up after", killedShim},
+		{"a case of the patrol is in the journal", escalation},
 		{"stop leaves nothing", stop},
 		{"start brings the agents back", startAgain},
 		{"a client starts polisd through the socket", activation},

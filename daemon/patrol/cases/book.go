@@ -103,7 +103,7 @@ func (b *Book) Open(c api.Case) (kept api.Case, fresh bool, err error) {
 			return c, ErrFull
 		}
 		k.Last++
-		c.ID, c.Opened, c.Updated, c.Seen, c.Escalated, c.Resolution = fmt.Sprintf("case-%d", k.Last), now, now, 1, 0, nil
+		c.ID, c.Opened, c.Updated, c.Seen, c.Escalated, c.EscalatedAt, c.Resolution = fmt.Sprintf("case-%d", k.Last), now, now, 1, 0, time.Time{}, nil
 		k.Cases = append(k.Cases, c)
 		what, fresh = Opened, true
 		return c, nil
@@ -177,12 +177,14 @@ func (b *Book) end(match func(api.Case) bool, by, how string) (out ended) {
 	return out
 }
 
-// Escalated counts that a person was notified of a case.
+// Escalated counts that a person was notified of a case, and notes when.
 func (b *Book) Escalated(id string) error {
+	now := b.Now().UTC()
 	_, err := b.change(func(k *Kept) (api.Case, error) {
 		for i := range k.Cases {
 			if k.Cases[i].ID == id {
 				k.Cases[i].Escalated++
+				k.Cases[i].EscalatedAt = now
 				return k.Cases[i], nil
 			}
 		}
