@@ -105,6 +105,10 @@ bench: build ## files against native, bindfs and go-fuse's loopback (BENCH_ROUND
 	@test -n "$(BENCH_ONLY)$(BENCH_QUICK)" || POLIS_BIN=$(CURDIR)/$(BIN) $(GO) test -tags '$(TAGS)' -run '^$$' -bench . -benchtime 1x -count=1 -timeout 30m ./e2e
 	@test -n "$(BENCH_ONLY)$(BENCH_QUICK)" || $(GO) test -run '^$$' -bench PortMap -benchtime 1x -count=1 ./netbridge
 
+.PHONY: bench-patrol
+bench-patrol: build ## what the patrol of 100 agents costs, how soon dead shims are noticed and breakers freeze (POLIS_AGENTS, POLIS_SPAN)
+	POLIS_BIN=$(CURDIR)/$(BIN) $(GO) test -tags '$(TAGS)' -run '^$$' -bench 'Patrol$$' -benchtime 1x -count=1 -timeout 30m ./e2e
+
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME each
 	@set -e; for p in $$($(GO) list -tags '$(TAGS)' $(PKGS)); do \
