@@ -3,6 +3,7 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -170,7 +171,7 @@ env = { TOKEN = "secret" }
 	require.NotZero(t, r.code, "a worker of a worker of a worker")
 	b, _ := d.agent("deep-1")
 	require.Equal(t, []string{"src/part/**"}, b.Policy.Write)
-	require.Equal(t, 128, b.MemoryLimitMB)
+	require.Equal(t, 32, b.MemoryLimitMB, "an equal share for it, for two more and for the worker itself")
 	require.NotContains(t, inside("alice", "-q workers list").stdout, "deep-1", "it is the worker's")
 
 	// The limit applies to the agent and its workers together. A worker cannot get a name that has
@@ -199,4 +200,64 @@ env = { TOKEN = "secret" }
 	require.Equal(t, "", inside("alice", "-q workers list").stdout)
 	require.True(t, strings.Contains(d.must("workers", "list"), "more-1"), "people see them")
 	require.NotContains(t, readFile(project+"/src/part/a.txt"), "alices", "its branch was not merged into the target by itself")
+}
+
+// TestWorkersHaveNoMoreThanTheirParentHasNow: an agent and its workers together have the agent's
+// limits, and what is taken from the agent is taken from its workers, at once.
+func TestWorkersHaveNoMoreThanTheirParentHasNow(t *testing.T) {
+	d := startDaemon(t, options{config: "[patrol]\ninterval = \"0s\"\n[delegate]\nworkers = 3\n[roles.worker]\nread = [\"**\"]\nwrite = [\"src/**\", \"main.txt\"]\n"})
+	d.up()
+	d.worker("alice", "--role", "worker", "--memory", "400", "--pids", "200", "--egress", "*.example.org")
+	inside := func(agent, args string) result { return d.exec(agent, "sh", "-c", "polisctl "+args) }
+	// own is what the kernel has for the agent's sandbox.
+	own := func(agent string) (mb, pids int) {
+		a, _ := d.agent(agent)
+		read := func(files ...string) int {
+			for _, f := range files {
+				if n, err := strconv.Atoi(strings.TrimSpace(readFile(f))); err == nil {
+					return n
+				}
+			}
+			return 0
+		}
+		const top = "/sys/fs/cgroup"
+		return read(top+"/memory"+a.CgroupPath+"/memory.limit_in_bytes", top+a.CgroupPath+"/memory.max") >> 20,
+			read(top+"/pids"+a.CgroupPath+"/pids.max", top+a.CgroupPath+"/pids.max")
+	}
+	r := inside("alice", "delegate one/w 'mkdir -p src; while :; do sleep 0.1; done' --memory 200 --egress a.example.org")
+	require.Zero(t, r.code, "%s", r)
+	mb, pids := own("alice")
+	require.Equal(t, []int{200, 150}, []int{mb, pids}, "the rest is the worker's")
+	mb, pids = own("one-w")
+	require.Equal(t, []int{200, 50}, []int{mb, pids}, "a share is a fourth")
+
+	// Nothing beyond the rest is given, to the agent or to an administrator.
+	r = inside("alice", "--json delegate two/w true --memory 190")
+	require.Contains(t, r.stderr, string(api.CodeForbidden), "%s", r)
+	d.refused(api.CodeQuota, "agents", "set", "one-w", "--memory", "390")
+
+	// What the parent loses, its worker loses.
+	d.sh("one-w", "mkdir -p src && echo x > src/a")
+	d.must("agents", "set", "alice", "--memory", "160", "--pids", "60", "--deny", "src/secret/**", "--egress", "none", "--cpu", "50")
+	mb, pids = own("alice")
+	w, _ := d.agent("one-w")
+	require.LessOrEqual(t, mb+w.MemoryLimitMB, 160)
+	require.LessOrEqual(t, pids+w.PidsLimit, 60)
+	require.Equal(t, []string{"none"}, w.Egress)
+	require.Equal(t, 50, w.CPUPercent)
+	require.Contains(t, w.Policy.Deny, "src/secret/**")
+	require.NotZero(t, d.exec("one-w", "sh", "-c", "mkdir -p src/secret; echo x > src/secret/b").code)
+	require.Zero(t, d.exec("one-w", "sh", "-c", "echo y > src/a").code, "the rest stays")
+	wmb, _ := own("one-w")
+	require.Equal(t, w.MemoryLimitMB, wmb)
+	d.refused(api.CodeBadRequest, "agents", "set", "alice", "--memory", "20")
+
+	// A restart keeps it, and the worker's removal gives it back.
+	d.stop()
+	d.start()
+	mb, _ = own("alice")
+	require.LessOrEqual(t, mb+w.MemoryLimitMB, 160)
+	d.ctl("workers", "wait", "one-w") // its task ended with the stop
+	d.must("workers", "cleanup", "--force")
+	d.eventually("the agent has all again", func() bool { mb, pids := own("alice"); return mb == 160 && pids == 60 })
 }

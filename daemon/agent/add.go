@@ -44,7 +44,11 @@ func (m *Manager) add(ctx context.Context, req api.AddRequest, of *store.Worker)
 		return api.Agent{}, err
 	}
 	m.crash("add:noted")
-	if err := m.create(ctx, a, mapsOf(req), req.Force); err != nil {
+	err = m.lend(ctx, a)
+	if err == nil {
+		err = m.create(ctx, a, mapsOf(req), req.Force)
+	}
+	if err != nil {
 		uctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
 		defer cancel()
 		m.Log.Warn("agent could not be added", "agent", req.Name, "err", err)
@@ -204,18 +208,6 @@ func CheckCommand(field string, words []string) error {
 		return api.Errorf(api.CodeBadRequest, "%s: the program's name is empty", field)
 	}
 	return nil
-}
-
-// mapsOf returns the port maps that a request contains.
-func mapsOf(req api.AddRequest) []store.PortMap {
-	var maps []store.PortMap
-	for _, p := range req.Ports {
-		maps = append(maps, store.PortMap{Internal: p, Protocol: api.ProtoTCP})
-	}
-	for _, p := range req.UDPPorts {
-		maps = append(maps, store.PortMap{Internal: p, Protocol: api.ProtoUDP})
-	}
-	return maps
 }
 
 // create ensures every resource in order, then the shim. maps keep their external ports, if they

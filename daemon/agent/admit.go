@@ -5,6 +5,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/config"
+	"polis/daemon/delegate"
 )
 
 // Capacity is the machine's capacity for agents.
@@ -53,8 +54,9 @@ func (m *Manager) demand(c config.Config, but *Agent) demand {
 	for _, a := range m.agents {
 		if a != but && (a.up || a.coming) {
 			d.agents++
-			d.memory += int64(a.Kept.MemoryLimitMB) << 20
-			d.pids += int64(c.Limits.Agent(a.Kept.Limits).Pids)
+			own := delegate.BudgetOf(a.Kept.MemoryLimitMB, c.Limits.Agent(a.Kept.Limits)).Own(m.lent(a, nil))
+			d.memory += int64(own.MemoryMB) << 20
+			d.pids += int64(own.Pids)
 		}
 	}
 	return d

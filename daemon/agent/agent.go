@@ -33,6 +33,7 @@ type Workspace struct {
 
 	answering sync.Mutex  // one change of Answers at a time; before the manager's mutex
 	mu        *sync.Mutex // the manager's, once the workspace is added
+	manager   *Manager    // likewise
 	saving    sync.Mutex
 	unsaved   bool // guarded by the manager's mutex
 	leaving   bool // likewise; no agent is admitted any more

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"polis/daemon/api"
+	"polis/daemon/delegate"
 	"polis/daemon/shim/wire"
 	"polis/daemon/store"
 )
@@ -43,6 +44,11 @@ func (m *Manager) claimSettings(a *Agent, k store.Agent) error {
 	defer m.mu.Unlock()
 	if err := m.contested(a, k.Policy); err != nil {
 		return err
+	}
+	if c := m.cfgLive.Limits; delegate.BudgetOf(k.MemoryLimitMB, c.Agent(k.Limits)).Exceeds(delegate.BudgetOf(a.Kept.MemoryLimitMB, c.Agent(a.Kept.Limits))) {
+		if err := m.takesTooMuch(a, k); err != nil {
+			return err
+		}
 	}
 	a.put(k)
 	return nil
@@ -108,14 +114,14 @@ func (m *Manager) Refresh() {
 // refresh applies the present settings to a running agent as soon as no other operation runs.
 func (m *Manager) refresh(a *Agent) {
 	m.wg.Go(func() {
-		if a.op.Acquire(m.ctx) != nil {
-			return
+		err := m.applyOwn(m.ctx, a, false)
+		if err == nil {
+			err = m.narrowWorkers(m.ctx, a, false) // the configuration can have less for them
 		}
-		defer a.op.Unlock()
 		m.mu.Lock()
 		gone := m.agents[a.Name()] != a
 		m.mu.Unlock()
-		if err := m.applySettings(m.ctx, a, false); err != nil && !gone {
+		if err != nil && !gone && m.ctx.Err() == nil {
 			m.Log.Warn("limits configured now not applied", "agent", a.Name(), "err", err)
 		}
 	})

@@ -34,7 +34,11 @@ func (m *Manager) Delegate(ctx context.Context, parent string, req api.DelegateR
 		return api.Worker{}, err
 	}
 	m.crash("delegate:added")
-	if _, err := m.Run(ctx, a.Name, api.RunRequest{Prompt: req.Task, Model: req.Model, Commit: req.Commit}); err != nil {
+	err = m.narrowAfter(ctx, parent)
+	if err == nil {
+		_, err = m.Run(ctx, a.Name, api.RunRequest{Prompt: req.Task, Model: req.Model, Commit: req.Commit})
+	}
+	if err != nil {
 		uctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
 		defer cancel()
 		_, rerr := m.Remove(uctx, a.Name, true, false)
@@ -134,6 +138,9 @@ func (m *Manager) workerOfAgent(ctx context.Context, parent string, req api.Dele
 	if err != nil {
 		return add, nil, err
 	}
+	if err := m.shared(c, p, &has, &req); err != nil {
+		return add, nil, err
+	}
 	got, err := delegate.Narrow(has, delegate.Want{Policy: req.Policy, MemoryMB: req.MemoryMB, Limits: req.Limits, Egress: req.Egress, HostPorts: req.HostPorts})
 	if err != nil {
 		return add, nil, err
@@ -171,6 +178,35 @@ func rights(c config.Config, a *Agent, k store.Agent) (delegate.Rights, error) {
 		return delegate.Rights{}, err
 	}
 	return delegate.Rights{Policy: k.Policy, MemoryMB: k.MemoryLimitMB, Limits: c.Limits.Agent(k.Limits), Egress: r.Policy.Entries(), HostPorts: r.HostPorts}, nil
+}
+
+// shared leaves of an agent's limits what it can still give to a worker, and fills in the limits that
+// the request does not name: an equal share for each worker that it may have, and for itself.
+func (m *Manager) shared(c config.Config, p *Agent, has *delegate.Rights, req *api.DelegateRequest) error {
+	budget := delegate.BudgetOf(has.MemoryMB, has.Limits)
+	m.mu.Lock()
+	lent := m.lent(p, nil)
+	m.mu.Unlock()
+	share, rest := budget.Share(lent, c.Delegate.Workers), budget.Rest(lent)
+	if short, ok := budget.Covers(lent.Plus(delegate.Budget{MemoryMB: 16, Pids: 1, DiskMB: 1, DiskFiles: 1})); !ok {
+		return notLeft(short, p.Name())
+	}
+	has.MemoryMB, has.Limits = rest.MemoryMB, rest.Over(has.Limits)
+	req.MemoryMB = cmp.Or(req.MemoryMB, max(share.MemoryMB, 16))
+	req.Limits.Pids, req.Limits.DiskMB, req.Limits.DiskFiles = cmp.Or(req.Limits.Pids, share.Pids), cmp.Or(req.Limits.DiskMB, share.DiskMB), cmp.Or(req.Limits.DiskFiles, share.DiskFiles)
+	return nil
+}
+
+// narrowAfter applies rights that a parent lost while its worker was being made.
+func (m *Manager) narrowAfter(ctx context.Context, parent string) error {
+	if parent == "" {
+		return nil
+	}
+	p, err := m.lookup(parent)
+	if err != nil {
+		return err
+	}
+	return m.narrowWorkers(ctx, p, true)
 }
 
 // workerName returns a free name for the worker of a branch. It is never one for which polisd.toml
@@ -213,6 +249,9 @@ func (m *Manager) workerRoom(a *Agent, c config.Config) error {
 		if w := o.Kept.Worker; w != nil && w.Parent != "" && w.Root == of.Root {
 			n++
 		}
+	}
+	if n < c.Delegate.Workers {
+		return m.takesTooMuch(a, a.Kept)
 	}
 	if n >= c.Delegate.Workers {
 		return api.Errorf(api.CodeQuota, "agent %s has %s: at most %d, those of its workers included", of.Root, api.Count(n, "worker"), c.Delegate.Workers).With("count", n).

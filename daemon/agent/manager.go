@@ -126,7 +126,7 @@ func (m *Manager) AddWorkspace(w *Workspace) *Workspace {
 		old.Target, old.Project, old.Git, old.AsUser, old.Repo, old.Queue = w.Target, w.Project, w.Git, w.AsUser, w.Repo, w.Queue
 		return old
 	}
-	w.mu = &m.mu
+	w.mu, w.manager = &m.mu, m
 	m.workspaces[w.Name] = w
 	return w
 }

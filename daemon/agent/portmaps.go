@@ -193,3 +193,15 @@ func mapData(p api.PortMapping) map[string]any {
 	}
 	return data
 }
+
+// mapsOf returns the port maps that a request contains.
+func mapsOf(req api.AddRequest) []store.PortMap {
+	var maps []store.PortMap
+	for _, p := range req.Ports {
+		maps = append(maps, store.PortMap{Internal: p, Protocol: api.ProtoTCP})
+	}
+	for _, p := range req.UDPPorts {
+		maps = append(maps, store.PortMap{Internal: p, Protocol: api.ProtoUDP})
+	}
+	return maps
+}

@@ -19,7 +19,8 @@ func (m *Manager) memoryRaised(a *Agent, e api.Event) {
 		return
 	}
 	m.mu.Lock()
-	known := int(mb) <= a.Kept.MemoryLimitMB
+	total := int(mb) + m.lent(a, nil).MemoryMB
+	known := total <= a.Kept.MemoryLimitMB
 	m.mu.Unlock()
 	if known {
 		return // the event was read before
@@ -27,7 +28,7 @@ func (m *Manager) memoryRaised(a *Agent, e api.Event) {
 	m.wg.Go(func() {
 		ctx, cancel := context.WithTimeout(m.ctx, raiseTime)
 		defer cancel()
-		if _, err := m.Set(ctx, a.Name(), api.SetRequest{MemoryMB: int(mb), Force: true}); err != nil && ctx.Err() == nil {
+		if _, err := m.Set(ctx, a.Name(), api.SetRequest{MemoryMB: total, Force: true}); err != nil && ctx.Err() == nil {
 			m.Log.Error("raised memory limit not kept", "agent", a.Name(), "err", err)
 		}
 	})

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	"polis/daemon/api"
 	"polis/daemon/config"
@@ -28,7 +29,8 @@ func (m *Manager) Set(ctx context.Context, name string, req api.SetRequest) (api
 	if err != nil {
 		return api.SetResponse{}, err
 	}
-	defer a.op.Unlock()
+	unlock := sync.OnceFunc(a.op.Unlock)
+	defer unlock()
 	m.mu.Lock()
 	old := a.Kept
 	m.mu.Unlock()
@@ -40,6 +42,9 @@ func (m *Manager) Set(ctx context.Context, name string, req api.SetRequest) (api
 	if err := m.reachable(c, now.Role, a.Type, ownReach(now)); err != nil {
 		return api.SetResponse{}, err
 	}
+	if err := m.shrinkable(c, a, now); err != nil {
+		return api.SetResponse{}, err
+	}
 	words := differences(c, old, now)
 	if len(words) > 0 {
 		if err := m.enact(ctx, a, old, now, req.Force); err != nil {
@@ -47,6 +52,10 @@ func (m *Manager) Set(ctx context.Context, name string, req api.SetRequest) (api
 		}
 		m.Log.Info("agent was changed", "agent", name, "what", strings.Join(words, ", "))
 		m.Events.Publish(api.Event{Type: api.EventAgentSettings, Agent: name, Message: "agent " + name + ": " + strings.Join(words, ", "), Data: map[string]any{"changed": words}})
+	}
+	unlock()
+	if err := m.narrowWorkers(ctx, a, req.Force); err != nil {
+		return api.SetResponse{}, err
 	}
 	return api.SetResponse{Agent: m.live(ctx, a), Later: m.later(c, a, old, now)}, nil
 }

@@ -52,7 +52,11 @@ func (m *Manager) dismantle(ctx context.Context, a *Agent) error {
 func (m *Manager) forget(a *Agent) error {
 	m.mu.Lock()
 	delete(m.agents, a.Name())
+	p := m.parent(a)
 	m.mu.Unlock()
+	if p != nil {
+		m.refresh(p) // which has again what it gave to its worker
+	}
 	m.Ports.ForgetAgent(a.Name())
 	m.dropAnswers(a)
 	m.Locks.ReleaseMerge(a.Name())

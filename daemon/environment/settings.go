@@ -14,11 +14,11 @@ import (
 func (b *Builder) Settings(a *agent.Agent) wire.Settings {
 	k := a.Copy()
 	c := b.Config()
-	l := c.Limits.Agent(k.Limits)
-	v := wire.Settings{Role: k.Role, Policy: k.Policy, MemoryBytes: int64(k.MemoryLimitMB) << 20, Pids: int64(l.Pids),
+	memory, l := a.OwnLimits(c)
+	v := wire.Settings{Role: k.Role, Policy: k.Policy, MemoryBytes: int64(memory) << 20, Pids: int64(l.Pids),
 		CPUWeight: int64(l.CPUWeight), CPUPercent: int64(l.CPUPercent), IOWeight: int64(l.IOWeight),
 		DiskBytes: int64(l.DiskMB) << 20, DiskFiles: int64(l.DiskFiles), Connections: int64(l.Connections)}
-	if ask := c.Limits.MemoryAsk; ask.StepMB > 0 {
+	if ask := c.Limits.MemoryAsk; ask.StepMB > 0 && !a.OfAgent() { // the memory of a worker is its parent's
 		v.MemoryAsk = &wire.MemoryAsk{Percent: ask.At, StepBytes: int64(ask.StepMB) << 20, MaxBytes: int64(ask.MaxMB) << 20}
 	}
 	v.Egress, v.Private, v.HostPorts = b.reach(a, k)
