@@ -9,6 +9,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -497,10 +498,12 @@ func TestPidsAreCountedAndLimited(t *testing.T) {
 		}
 	}()
 	start(t, g, "/bin/sh", "-c", "for i in $(seq 50); do sleep 1000 2>/dev/null & done 2>/dev/null; wait")
+	// The kernel counts a process before it compares, and takes it back if it is refused.
+	most := uint64(10 + runtime.NumCPU())
 	require.Eventually(t, func() bool {
 		s, err := g.Stats()
 		require.NoError(t, err)
-		require.LessOrEqual(t, s.Pids, uint64(10))
+		require.LessOrEqual(t, s.Pids, most)
 		return s.Pids > 5
 	}, 10*time.Second, 5*time.Millisecond)
 }

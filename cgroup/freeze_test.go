@@ -26,9 +26,9 @@ func never(string) bool { return false }
 func TestFrozenProcessesStandUntilTheyAreThawed(t *testing.T) {
 	for name, h := range frozenHosts(t) {
 		t.Run(name, func(t *testing.T) {
+			file := t.TempDir() + "/count" // removed after the group, whose processes write there
 			g := group(t, h)
 			require.NoError(t, g.Ensure(Limits{}))
-			file := t.TempDir() + "/count"
 			start(t, g, "sh", "-c", "while :; do echo x >> "+file+"; done & while :; do sleep 0.01; done")
 			size := func() int64 {
 				fi, err := os.Stat(file)

@@ -165,9 +165,12 @@ func TestRightsTakenAwayAreGone(t *testing.T) {
 			if c.tell {
 				v.fs.InvalidatePath("d")
 			}
+			// The one that counts begins when the time is over: each needs a process.
+			began := time.Since(start)
 			err := overwrite("a")
-			for err == nil && time.Since(start) < c.within+500*time.Millisecond && c.within > 0 {
+			for err == nil && began < c.within+500*time.Millisecond && c.within > 0 {
 				time.Sleep(20 * time.Millisecond)
+				began = time.Since(start)
 				err = overwrite("a")
 			}
 			require.Error(t, err)
@@ -191,7 +194,7 @@ func TestATimeOfBirthIsNotKeptLonger(t *testing.T) {
 	require.Eventually(t, func() bool {
 		var st unix.Stat_t
 		return unix.Fstat(fd, &st) == nil && st.Size == 77
-	}, 2*time.Second, 10*time.Millisecond)
+	}, 20*time.Second, 10*time.Millisecond)
 }
 
 type lastingGuard struct{ testGuard }

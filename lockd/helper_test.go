@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	if flag.Lookup("test.fuzz").Value.String() != "" {
 		os.Exit(code) // the fuzzing engine leaves goroutines of its own
 	}
-	for deadline := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > before; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); runtime.NumGoroutine() > before; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			fmt.Fprintln(os.Stderr, "goroutines left behind:")
 			if err := pprof.Lookup("goroutine").WriteTo(os.Stderr, 1); err != nil {

@@ -104,7 +104,7 @@ func TestConnectionsOfAnAgentAreBounded(t *testing.T) {
 	start := time.Now()
 	_, err = connect(t, ns, "203.0.113.1:80", 1)
 	require.ErrorIs(t, err, unix.ECONNREFUSED)
-	require.Less(t, time.Since(start), 2*time.Second, "refused, not left to a time-out")
+	require.Less(t, time.Since(start), 10*time.Second, "refused, not left to a time-out")
 	require.Equal(t, int64(1), crowded.Load())
 	_, err = connect(t, other, "203.0.113.1:80", 2*most)
 	require.NoError(t, err, "other agents have limits of their own")

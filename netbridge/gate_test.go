@@ -104,7 +104,7 @@ func TestPoliciesOfAddresses(t *testing.T) {
 				start := time.Now()
 				_, err := dial(t, ns, addr)
 				require.ErrorIs(t, err, unix.ECONNREFUSED, addr)
-				require.Less(t, time.Since(start), 2*time.Second, "refused, not left to a time-out")
+				require.Less(t, time.Since(start), 4*time.Second, "refused, not left to a time-out")
 			}
 		})
 	}
@@ -130,10 +130,10 @@ func TestAddressesOpenForATime(t *testing.T) {
 	}
 	require.NoError(t, g.Allow(nil, nil))
 	require.False(t, reaches("203.0.113.1"))
-	require.NoError(t, g.Allow(map[netip.Addr]time.Duration{ip("203.0.113.1"): time.Second, ip("203.0.113.2"): time.Minute}, nil))
+	require.NoError(t, g.Allow(map[netip.Addr]time.Duration{ip("203.0.113.1"): 3 * time.Second, ip("203.0.113.2"): time.Minute}, nil))
 	require.True(t, reaches("203.0.113.1"))
 	require.True(t, reaches("203.0.113.2"))
-	require.Eventually(t, func() bool { return !reaches("203.0.113.1") }, 10*time.Second, 50*time.Millisecond, "its time is over")
+	require.Eventually(t, func() bool { return !reaches("203.0.113.1") }, 20*time.Second, 50*time.Millisecond, "its time is over")
 
 	// Again, and longer: the new time counts.
 	require.NoError(t, g.Allow(map[netip.Addr]time.Duration{ip("203.0.113.1"): time.Second}, nil))
@@ -208,9 +208,9 @@ func TestANarrowerPolicyCutsConnections(t *testing.T) {
 	moreInternet(t, inet, "203.0.113.2/32", "203.0.113.3/32")
 	ep, ns := ensure(t, b, "claude")
 	g, e := open(t, ep, nil, "x.org", "203.0.113.3")
-	require.NoError(t, g.Allow(map[netip.Addr]time.Duration{ip("203.0.113.1"): time.Second, ip("203.0.113.2"): time.Minute}, nil))
+	require.NoError(t, g.Allow(map[netip.Addr]time.Duration{ip("203.0.113.1"): 2 * time.Second, ip("203.0.113.2"): time.Minute}, nil))
 	one, two, three := talk(t, inet, ns, "203.0.113.1:1000"), talk(t, inet, ns, "203.0.113.2:1000"), talk(t, inet, ns, "203.0.113.3:1000")
-	time.Sleep(1300 * time.Millisecond)
+	time.Sleep(2300 * time.Millisecond)
 	for _, say := range []func() error{one, two, three} {
 		require.NoError(t, say(), "a connection outlives the time of its address")
 	}
@@ -385,7 +385,7 @@ func TestNothingLeaksByIPv6(t *testing.T) {
 	start := time.Now()
 	_, err = dial(t, ns, "[2001:db8:2::1]:80")
 	require.ErrorIs(t, err, unix.ENETUNREACH, "at once, without a packet")
-	require.Less(t, time.Since(start), 2*time.Second)
+	require.Less(t, time.Since(start), 4*time.Second)
 
 	// Now as root in its own namespace.
 	for i, n := range []*NS{ns, otherNS} {

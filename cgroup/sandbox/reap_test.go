@@ -42,9 +42,9 @@ func TestOrphansAreReapedByTheMaker(t *testing.T) {
 	out := sh(t, s, "setsid sleep 60 </dev/null >/dev/null 2>&1 & echo $!")
 	pid, err := strconv.Atoi(out)
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return parentOf(t, pid) == os.Getpid() }, 5*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return parentOf(t, pid) == os.Getpid() }, 20*time.Second, 5*time.Millisecond)
 	require.NoError(t, unix.Kill(pid, unix.SIGTERM))
-	require.Eventually(t, func() bool { return parentOf(t, pid) == 0 }, 5*time.Second, 5*time.Millisecond, "it is a zombie")
+	require.Eventually(t, func() bool { return parentOf(t, pid) == 0 }, 20*time.Second, 5*time.Millisecond, "it is a zombie")
 }
 
 // No waiter finds that its child was reaped, however many orphans end meanwhile, and no orphan

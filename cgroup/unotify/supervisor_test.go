@@ -155,7 +155,7 @@ func TestAClosedSupervisorLetsNothingThrough(t *testing.T) {
 		<-closed
 		after = getppid()
 	})
-	require.Eventually(t, func() bool { return d.Stop() == nil }, time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return d.Stop() == nil }, 20*time.Second, time.Millisecond)
 	require.NoError(t, <-done)
 	require.NoError(t, d.Close())
 	close(closed)

@@ -117,8 +117,11 @@ func TestACommitCostsOneBranchsMergesAndQuietNothing(t *testing.T) {
 	require.Empty(t, left)
 
 	// With no commit and no question there is no git at all.
-	time.Sleep(2 * time.Second) // enough for a scan that is under way
-	s.commands()
+	require.Eventually(t, func() bool { // a scan may be under way
+		s.commands()
+		time.Sleep(time.Second)
+		return len(s.peek()) == 0
+	}, soon, time.Millisecond)
 	s.git(nobody, s.bare, nil, "tag", "v1", "main")
 	time.Sleep(time.Second)
 	require.Empty(t, s.commands())

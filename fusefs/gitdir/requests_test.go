@@ -153,7 +153,7 @@ func TestRightsOfSharedDirectoriesAreTheDaemons(t *testing.T) {
 				r.views["a1"].InvalidatePath(dir)
 			}
 			require.Error(t, listed(m1), "at once")
-			require.Eventually(t, func() bool { return listed(m2) != nil }, 5*time.Second, 50*time.Millisecond, "not listed after a second")
+			require.Eventually(t, func() bool { return listed(m2) != nil }, 20*time.Second, 50*time.Millisecond, "not listed after a second")
 			require.NoError(t, os.Chmod(filepath.Join(r.bare, dir), 0o755))
 			require.NoError(t, listed(m1), "the kernel asks before it refuses")
 			require.NoError(t, listed(m2))
