@@ -16,6 +16,9 @@ func goroot(t *testing.T) string {
 }
 
 func TestCorpusIsTheSameEveryTime(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds two trees of Go's sources")
+	}
 	o := Options{GoRoot: goroot(t), Only: []string{"strings", "sort"}, History: 7, Changed: 20}
 	a, err := Make(t.Context(), filepath.Join(t.TempDir(), "a"), o)
 	require.NoError(t, err)
