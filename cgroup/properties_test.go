@@ -25,7 +25,7 @@ func drawnGroup(t *rapid.T, h *Host, n int) (g *Group, end func()) {
 	}
 }
 
-// removeParent takes away what the groups of a property were made below.
+// removeParent removes the parent of the groups of a property test.
 func removeParent(t *testing.T, h *Host) {
 	t.Cleanup(func() {
 		g, err := h.Group("/polis-test-props")

@@ -257,7 +257,7 @@ func TestATakenPortMovesOnAndIsReported(t *testing.T) {
 	d.must("ports", "add", "bob", "1")
 	d.must("agents", "stop", "bob")
 	e := d.refused(api.CodeNoPorts, "ports", "add", "alice", "5000")
-	require.Contains(t, e.Hint, "polisctl ports remove bob 3000", "what is of no use now goes first")
+	require.Contains(t, e.Hint, "polisctl ports remove bob 3000", "an unused map is named first")
 	require.Contains(t, e.Hint, "not running")
 	d.must("ports", "remove", "bob", "3000")
 	d.must("ports", "add", "alice", "5000")

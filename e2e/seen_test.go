@@ -7,9 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What the daemon, the user and other agents write into the shared repository
-// is written behind the view of every agent. It is seen at once all the same:
-// by those who read, who list, and who have asked in vain before.
+// The daemon, the user and other agents write into the shared repository behind the view of every
+// agent. A read, a listing, and a look-up that failed before must see the change at once.
 func TestWhatIsWrittenBehindAViewIsSeenAtOnce(t *testing.T) {
 	d := startDaemon(t, options{})
 	project := d.up()

@@ -58,8 +58,7 @@ func keygen(t testing.TB, file, passphrase string) {
 	require.NoError(t, err, "%s", out)
 }
 
-// TestRemotesBySSH: with the keys of the project's owner, as that user, and
-// without anybody who could be asked.
+// TestRemotesBySSH: with the keys of the project's owner, as that user, and without a prompt.
 func TestRemotesBySSH(t *testing.T) {
 	needRoot(t)
 	needProgram(t, "sshd")

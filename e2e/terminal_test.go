@@ -218,7 +218,7 @@ func TestSendAndBroadcast(t *testing.T) {
 	require.Contains(t, d.must("agents", "watch", "deaf"), "to all", "its terminal has it, it does not read")
 	require.Contains(t, d.refused(api.CodeTimeout, "send", "deaf", "again").Hint, "polisctl agents watch deaf")
 	d.must("agents", "stop", "--all")
-	require.Contains(t, d.must("broadcast", "anybody?"), "no agent is Running")
+	require.Contains(t, d.must("broadcast", "hello?"), "no agent is Running")
 	e := d.refused(api.CodeBadState, "send", "alice", "x")
 	require.Contains(t, e.Message, "Stopped")
 	require.NotEmpty(t, e.Details["allowed"])

@@ -91,7 +91,7 @@ func TestPolisdDiesWhileObjectsAreFiltered(t *testing.T) {
 }
 
 // What an agent has published stays its own, also when the shared objects are
-// packed anew, and rules that it gets later count from its next start.
+// packed anew, and later rules apply from its next start.
 func TestRulesForReadingThatComeLater(t *testing.T) {
 	d, id := withheldBed(t)
 	text := d.must("agents", "set", "bob", "--deny", "secret/**")

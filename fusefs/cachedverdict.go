@@ -6,7 +6,7 @@ import (
 	"polis/fusefs/inode"
 )
 
-// CachedVerdict is what a guard can say of a name without asking anybody.
+// CachedVerdict is what a guard can decide about a name without a request.
 type CachedVerdict uint8
 
 // The parts of a CachedVerdict.
@@ -15,8 +15,8 @@ const (
 	Shown CachedVerdict = inode.VerdictShown << iota
 	// Readable: Read would allow every operation on it, and report nothing.
 	Readable
-	// Unreadable and Unwritable: Read or Write would refuse it without asking
-	// anybody. Files open already are then refused too.
+	// Unreadable and Unwritable: Read or Write would refuse it without a request. Operations on
+	// open files are then refused too.
 	Unreadable
 	Unwritable
 )

@@ -71,7 +71,7 @@ type Validator interface{ Valid() bool }
 type Failer interface{ Failed() }
 
 // Maker is a Ticket of a create that wants to see the new file: Made is called
-// once with a descriptor of it, before Done and before anybody else can know
+// once with a descriptor of it, before Done and before any other process can know
 // that the create has succeeded. It must not block.
 type Maker interface{ Made(fd int) }
 

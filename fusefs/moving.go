@@ -13,8 +13,7 @@ type Mover interface {
 	// Watched reports whether a move of whole trees is allowed by the names in
 	// them, not by the targets alone.
 	Watched(targets []Target) bool
-	// MayCarry is true if a name may be written without asking anybody. It must
-	// not block.
+	// MayCarry is true if a name may be written without a request. It must not block.
 	MayCarry(path string, dir bool) bool
 }
 

@@ -30,10 +30,10 @@ func (a *app) setCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "set NAME OPTION...",
 		Short: "Change an agent's limits and rules, also while it works",
-		Long: `Change an agent. What is not named stays as it is. Everything counts at once, for
-what runs already too: rules also for files that are open. The one exception is a
-file that is open for writing by a program that the kernel serves directly; polis
-names those in its log.
+		Long: `Change an agent. What is not named stays as it is. Everything applies at once, also
+to running programs, and rules also to open files. The one exception is a file that
+is open for writing and that the kernel serves directly; polis names those files in
+its log.
 
 Rules are added to those the agent has. --role replaces all of them by the
 role's, as polisd.toml has them now; --role '' by none. A limit that is

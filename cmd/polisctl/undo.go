@@ -198,10 +198,10 @@ func (a *app) gcCmd() *cobra.Command {
 	var before string
 	cmd := &cobra.Command{
 		Use:   "gc [--dry-run] [--before AGE]",
-		Short: "Delete old work that was put aside",
-		Long: `Delete for ever what removals have put aside and what is older than trash.ttl of
-polisd.toml (30 days), or than --before. --dry-run only lists it, with what each
-takes on the disk and with what is kept.`,
+		Short: "Delete old saved work",
+		Long: `Delete permanently the work that removals have saved and that is older than trash.ttl
+of polisd.toml (30 days), or than --before. --dry-run only lists it with its size on
+the disk, and lists what is kept.`,
 		Args: takes(0, 0, ""),
 	}
 	cmd.Flags().BoolVarP(&req.DryRun, "dry-run", "n", false, "delete nothing")

@@ -53,7 +53,7 @@ func (m *Manager) workers(parent, workspace string) []*Agent {
 	return out
 }
 
-// worksFor reports whether an agent is a worker of parent; of anybody with "". m.mu is held.
+// worksFor reports whether an agent is a worker of parent; of any agent or person with "". m.mu is held.
 func (m *Manager) worksFor(k store.Agent, parent string) bool {
 	if k.Worker == nil || parent == "" {
 		return k.Worker != nil

@@ -205,7 +205,7 @@ type PermissionResponse struct {
 	Rule string `json:"rule,omitempty"`
 }
 
-// StatusUpdate describes how an agent's program gets on, in a sandbox (seed 003, "status_update").
+// StatusUpdate describes the progress of an agent's program, in a sandbox (seed 003, "status_update").
 type StatusUpdate struct {
 	// Type is "status_update", or left out.
 	Type      string `json:"type,omitempty"`

@@ -33,7 +33,7 @@ func Codes() []CodeInfo {
 		{CodeWorkspaceInvalid, groupAgents, "polis cannot work on the project: it is gone, a part of a repository, or not readable.", "The message names the fault."},
 		{CodeWorkspaceOwned, groupAgents, "Another polisd has the workspace, or the workspaces_dir; the message and the details name it.", "Use that one (polisctl --socket), stop it with its agents, or give this one another workspaces_dir."},
 
-		{CodeWorktreeFailed, groupGit, "git could not make or take away a worktree. What was begun is taken back.", "The message has what git said."},
+		{CodeWorktreeFailed, groupGit, "git could not make or remove a worktree. The steps that succeeded are undone.", "The message contains the error of git."},
 		{CodeRepoCorrupt, groupGit, "The shared repository is damaged: a check found that the target branch leads to objects that are missing or unreadable; or it is not the daemon's own any more. Nothing is added, merged or maintained in it. Agents that live go on.", "git fsck --connectivity-only refs/heads/TARGET in .polis/bare-repo.git names what is missing; git fetch there from a copy of the project, or its objects put back, mend it; then polisctl doctor checks it again. If it is not the daemon's own, find out who changed it."},
 		{CodeRefConflict, groupGit, "A branch moved meanwhile, or has a history that this one does not have.", "Try again; look at what the other side has."},
 		{CodeMergeConflict, groupGit, "Branches change the same lines; the details name the paths. Nothing was changed.", "Resolve it in the agent, then merge again."},

@@ -41,7 +41,7 @@ type SetRequest struct {
 	// has them follow the role and the configuration again.
 	HostPorts []uint16 `json:"host_ports,omitzero"`
 	// Env are variables to add to those the agent has; they count for what is started
-	// from then on. UnsetEnv names those to take away.
+	// from then on. UnsetEnv names those to remove.
 	Env      map[string]string `json:"env,omitempty"`
 	UnsetEnv []string          `json:"unset_env,omitempty"`
 	// Force sets a memory limit that what is in use does not fit in: what the

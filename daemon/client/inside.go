@@ -68,7 +68,7 @@ func (i *Inside) Ask(ctx context.Context, req api.PermissionRequest) (api.Permis
 	return fetch[api.PermissionResponse](ctx, i.c, http.MethodPost, "/v1/permission_request", nil, req)
 }
 
-// StatusUpdate reports how the agent gets on.
+// StatusUpdate reports the agent's progress.
 func (i *Inside) StatusUpdate(ctx context.Context, req api.StatusUpdate) error {
 	return i.c.call(ctx, http.MethodPost, "/v1/status_update", nil, req, nil)
 }

@@ -40,7 +40,7 @@ type MergeRules struct {
 	Rework *string `toml:"rework"`
 	// Batch is how many waiting branches are merged and checked together.
 	Batch *int `toml:"batch"`
-	// Protected are the paths whose changes come home only after a person
+	// Protected are the paths whose changes are merged only after a person
 	// accepted them, as in gitignore(5). .worktreeinclude
 	// is protected whatever the list is.
 	Protected []string `toml:"protected"`

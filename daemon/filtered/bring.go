@@ -17,7 +17,7 @@ import (
 
 const (
 	// maxObjects bounds the files that are judged at once. Few trees can have more paths
-	// than anybody can count.
+	// than can be counted.
 	maxObjects = 20_000_000
 	// maxAlone bounds the refs that are read one by one when all together cannot be read.
 	maxAlone = 200

@@ -31,7 +31,7 @@ func (k *Keeper) AllowSaved(ctx context.Context, key, own string, revs ...string
 }
 
 // maxElsewhere bounds the files that an agent did not have, of one publication. Few
-// trees can have more paths than anybody can count.
+// trees can have more paths than can be counted.
 const maxElsewhere = 100_000
 
 // Allowed refuses commits that have a withheld file where nobody else had it:

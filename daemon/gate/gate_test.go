@@ -96,7 +96,7 @@ func TestJudgeWithoutRules(t *testing.T) {
 	require.Equal(t, Verdict{}, Rules{}.Judge([]Change{{Path: ".envrc", Old: ModeNone, New: "100644"}}))
 }
 
-// What the view would refuse to write never comes home, whatever the rules are.
+// A change that the view would refuse is never merged, under any rules.
 func TestWhatTheViewRefusesNeverComesHome(t *testing.T) {
 	name := rapid.SampledFrom([]string{"a", "b", "c", "a.go", "d"})
 	globs := rapid.SliceOfN(rapid.SampledFrom([]string{"a/**", "b", "*.go", "!a/b", "c/", "**", "/a", "d/**", "!*.go"}), 0, 4)

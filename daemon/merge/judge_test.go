@@ -20,7 +20,7 @@ func rules(t *testing.T, r policy.Rules, protected ...string) gate.Rules {
 	return gate.Rules{Policy: set, Protected: p}
 }
 
-// Plumbing records any path without opening it; none comes home that the
+// Plumbing records any path without opening it; none is merged that the
 // agent's rules do not let it write, however often its branch is merged.
 func TestChangesOutsideTheRulesAreNotMerged(t *testing.T) {
 	f := setup(t)

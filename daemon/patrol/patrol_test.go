@@ -73,14 +73,14 @@ func TestSuspects(t *testing.T) {
 		"timers and keepalives": {limits.Stalled, api.PatrolStalled, func(n int, o *Observed) {
 			o.Sample.CPU, o.Sample.Net = time.Duration(n)*50*time.Millisecond, uint64(n)*66
 		}},
-		"computes only":          {limits.Spinning, api.PatrolSpinning, func(n int, o *Observed) { o.Sample.CPU = time.Duration(n) * 9 * time.Second }},
-		"prints only":            {limits.Spinning, api.PatrolSpinning, func(n int, o *Observed) { o.Sample.Output = int64(n) * 80 }},
-		"asks its model in vain": {limits.Spinning, api.PatrolSpinning, func(n int, o *Observed) { o.Sample.Output, o.Sample.Net = int64(n), uint64(n)*9000 }},
-		"said done":              {limits.Done, api.PatrolStuckInDone, func(_ int, o *Observed) { o.Ended, o.EndedAt = api.EndDone, began }},
-		"its task was cancelled": {limits.Done, api.PatrolTaskClosed, func(_ int, o *Observed) { o.Ended, o.EndedAt = api.EndCancel, began }},
-		"its shim is gone":       {tick, api.PatrolSessionDead, func(_ int, o *Observed) { o.Shim, o.Program = false, false }},
-		"idle, its shim is gone": {tick, api.PatrolSessionDead, func(_ int, o *Observed) { o.Status, o.Shim, o.Program = api.StatusIdle, false, false }},
-		"its program has ended":  {tick, api.PatrolAgentDead, func(_ int, o *Observed) { o.Program = false }},
+		"computes only":               {limits.Spinning, api.PatrolSpinning, func(n int, o *Observed) { o.Sample.CPU = time.Duration(n) * 9 * time.Second }},
+		"prints only":                 {limits.Spinning, api.PatrolSpinning, func(n int, o *Observed) { o.Sample.Output = int64(n) * 80 }},
+		"gets no answer of its model": {limits.Spinning, api.PatrolSpinning, func(n int, o *Observed) { o.Sample.Output, o.Sample.Net = int64(n), uint64(n)*9000 }},
+		"said done":                   {limits.Done, api.PatrolStuckInDone, func(_ int, o *Observed) { o.Ended, o.EndedAt = api.EndDone, began }},
+		"its task was cancelled":      {limits.Done, api.PatrolTaskClosed, func(_ int, o *Observed) { o.Ended, o.EndedAt = api.EndCancel, began }},
+		"its shim is gone":            {tick, api.PatrolSessionDead, func(_ int, o *Observed) { o.Shim, o.Program = false, false }},
+		"idle, its shim is gone":      {tick, api.PatrolSessionDead, func(_ int, o *Observed) { o.Status, o.Shim, o.Program = api.StatusIdle, false, false }},
+		"its program has ended":       {tick, api.PatrolAgentDead, func(_ int, o *Observed) { o.Program = false }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Empty(t, run(c.after-tick, c.f), "too early")

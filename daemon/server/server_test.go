@@ -69,7 +69,7 @@ func TestWhoMayCallWhat(t *testing.T) {
 		{"a member of both", peer.Peer{UID: 1000, GID: readers, Groups: []uint32{admins}}, AccessAdmin},
 		{"a reader", peer.Peer{UID: 1000, GID: readers}, AccessRead},
 		{"a reader by a supplementary group", peer.Peer{UID: 1000, GID: 1000, Groups: []uint32{readers}}, AccessRead},
-		{"anybody", peer.Peer{UID: 1000, GID: 1000, Groups: []uint32{5}}, -1},
+		{"any other user", peer.Peer{UID: 1000, GID: 1000, Groups: []uint32{5}}, -1},
 		{"a member of root's group", peer.Peer{UID: 1000}, -1},
 	} {
 		for _, rt := range Routes() {

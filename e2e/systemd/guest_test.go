@@ -73,7 +73,7 @@ func eventually(t *testing.T, what string, f func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience()); !f(); time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("waited in vain for: %s\n%s", what, journal(t))
+			t.Fatalf("did not happen: %s\n%s", what, journal(t))
 		}
 	}
 }

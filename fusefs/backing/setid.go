@@ -59,10 +59,10 @@ func Chown(fd, uid, gid int, h *fuse.InHeader) syscall.Errno {
 	return Chmod(fd, uint32(st.Mode)&0o7777&^lost)
 }
 
-// Touch is a SETATTR that sets nothing. It is chown(-1, -1), which counts as a
-// change, or comes before an unprivileged write to a file with set-id bits,
-// with passthrough too: then this is where they go. Without anybody who could
-// write it is the former, and only the owner may take the bits away.
+// Touch is a SETATTR that sets nothing. It is chown(-1, -1), which counts as a change, or it precedes
+// an unprivileged write to a file with set-id bits, also with passthrough: then Touch removes the
+// bits. If no process has the file open for writing it is the former, and only the owner may remove
+// the bits.
 func Touch(fd int, h *fuse.InHeader, writing bool) syscall.Errno {
 	st, e := StatAt(fd, "")
 	if e != 0 {

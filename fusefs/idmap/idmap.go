@@ -56,9 +56,8 @@ func swap(id uint32) []syscall.SysProcIDMap {
 	return m
 }
 
-// namespace makes a user namespace with these maps. It needs a process to be
-// made, which lives until its namespace is open and runs nothing of anybody's:
-// it waits for the end of its input.
+// namespace makes a user namespace with these maps. A namespace needs a process. This one lives until
+// the namespace is open, and only waits for the end of its input.
 func namespace(uids, gids []syscall.SysProcIDMap) (ns *os.File, err error) {
 	cmd := exec.Command("cat") //nolint:forbidigo // a namespace exists only with a process in it; this one reads a pipe and ends
 	cmd.Env = []string{}

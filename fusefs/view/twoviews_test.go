@@ -287,7 +287,7 @@ func TestTwoViewsAndOneLockTable(t *testing.T) {
 				require.NoError(rt, os.Mkdir(filepath.Join(a.mnt, top, d), 0o755))
 				sides[i].tree[d] = &object{dir: true}
 			}
-			for _, f := range []string{"a", "d/x", "d/s/y"} { // behind the view, before anybody looks: no lease
+			for _, f := range []string{"a", "d/x", "d/s/y"} { // behind the view, before any look-up: no lease
 				require.NoError(rt, os.WriteFile(filepath.Join(filepath.Dir(a.mnt), "back", top, f), []byte(f), 0o644))
 				sides[i].tree[f] = &object{text: f}
 			}
