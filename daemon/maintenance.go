@@ -156,6 +156,7 @@ func (d *Daemon) maintain(ctx context.Context, w *workspace, dryRun bool, say fu
 	if serr := store.WriteJSON(root.Maintained(), rep); serr != nil {
 		d.Log.Error("report of maintenance not saved", "path", root.Maintained(), "err", serr)
 	}
+	d.maintainBases(ctx, w)
 	d.invalidateViews(ctx, w)
 	d.Log.Info("maintenance done", "workspace", w.agents.Name, "loose_before", rep.Before.LooseObjects, "loose_after", rep.After.LooseObjects,
 		"bytes_before", rep.Before.LooseBytes+rep.Before.PackBytes, "bytes_after", rep.After.LooseBytes+rep.After.PackBytes, "removed", rep.Removed, "locked_ms", rep.LockedMillis)

@@ -170,6 +170,9 @@ func (t worktrees) Ensure(ctx context.Context, a *agent.Agent) error {
 	if _, err := w.git.Add(ctx, a.Name(), a.Kept.Branch, a.Kept.Base); err != nil {
 		return err
 	}
+	if err := w.git.Attach(ctx, a.Name()); err != nil {
+		return err
+	}
 	a.Identity.Name, a.Identity.Email = repo{w}.identity(ctx)
 	remotes, err := repo{w}.remotes(ctx)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"polis/daemon/agent"
 	"polis/daemon/api"
 	"polis/daemon/branches"
+	"polis/daemon/config"
 	"polis/daemon/conflictwatch"
 	"polis/daemon/filtered"
 	"polis/daemon/layout"
@@ -171,7 +172,8 @@ func (d *Daemon) enter(ctx context.Context, name string, root layout.Workspace, 
 	if !ok {
 		locks := &leases.Git{Table: d.locks, Workspace: name, Bare: root.Bare(), Log: d.Log}
 		w = &workspace{d: d, root: root, owner: lock, locks: locks, git: worktree.Open(worktree.Config{Workspace: string(root), UID: uint32(uid), GID: uint32(gid), Log: d.Log, Locks: locks,
-			Taken: func(branch, agent string) string { return d.agents.OnBranch(name, branch, agent) }})}
+			Taken:  func(branch, agent string) string { return d.agents.OnBranch(name, branch, agent) },
+			Mounts: layers{}, Shared: func() bool { return d.live().Workspace.Worktree == config.WorktreeShared }})}
 		w.remote = w.broker()
 		w.merger = &merge.Merger{Workspace: w.git, Log: d.Log, Locks: locks, Charge: d.charge}
 		w.filter = filtered.New(w.git.Bare(), w.git.Internal(), root.Filtered(), d.Log)
@@ -229,7 +231,7 @@ func (d *Daemon) restoreWorkspace(ctx context.Context, name, path string, rep *a
 		return err
 	}
 	w := d.enter(ctx, name, root, info, uid, gid, lock)
-	if err := w.git.Sweep(); err != nil {
+	if err := w.git.Sweep(ctx); err != nil {
 		rep.Fail("workspace %s: %v", name, err)
 	}
 	d.restoreAgents(ctx, w, st, rep)

@@ -113,6 +113,10 @@ func startDaemon(t testing.TB, o options) *daemon {
 		d.passwd = d.path("passwd")
 		d.write("passwd", readFile("/etc/passwd")+fmt.Sprintf("polis-test:*:%d:%d::%s:/bin/sh\n", o.user, o.user, d.path("home")))
 	}
+	// POLIS_E2E_WORKTREE=shared runs any test with worktrees that are layers.
+	if kind := os.Getenv("POLIS_E2E_WORKTREE"); kind != "" && !strings.Contains(o.config, "[workspace]") {
+		o.config += fmt.Sprintf("\n[workspace]\nworktree = %q\n", kind)
+	}
 	if !strings.Contains(o.config, "[locks]") {
 		o.config += "\n[locks]\nwait = \"300ms\"\ngrace = \"2s\"\n"
 	}

@@ -33,6 +33,11 @@ func (c *Config) check() error {
 	default:
 		return bad("launcher", c.Launcher, `must be "auto", "systemd" or "fork"`)
 	}
+	switch c.Workspace.Worktree {
+	case WorktreeFull, WorktreeShared:
+	default:
+		return bad("workspace.worktree", c.Workspace.Worktree, `must be "full" or "shared"`)
+	}
 	switch c.LogLevel {
 	case "debug", "info", "warn", "error":
 	default:

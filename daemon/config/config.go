@@ -42,6 +42,7 @@ type Config struct {
 	Sandbox     Sandbox         `toml:"sandbox"`
 	Shared      Shared          `toml:"shared"`
 	Git         Git             `toml:"git"`
+	Workspace   Workspace       `toml:"workspace"`
 	Maintenance Maintenance     `toml:"maintenance"`
 	Merge       Merge           `toml:"merge"`
 	Trash       Trash           `toml:"trash"`
@@ -141,6 +142,7 @@ func Default() Config {
 		Admission: Admission{ReserveMB: 512, Overcommit: 4, DiskFreeMB: 256},
 		Sandbox:   Sandbox{User: "polis", Degraded: DegradedRefuse},
 		Shared:    Shared{Paths: []string{"node_modules", ".env", ".env.*"}, Pnpm: true},
+		Workspace: Workspace{Worktree: WorktreeFull},
 		Git:       defaultGit(), Maintenance: defaultMaintenance(),
 		Merge: defaultMerge(),
 		Trash: Trash{TTL: setting.Duration(30 * 24 * time.Hour)}, Patrol: defaultPatrol(),

@@ -124,6 +124,9 @@ func (b *Builder) Spec(a *agent.Agent, dir string) wire.Spec {
 		spec.Hook = hookOf(a.Type)
 	}
 	if ws.Git {
+		if _, err := os.Lstat(ws.Root.LayersBase(k.Name)); err == nil {
+			spec.Tree, spec.Upper = ws.Root.LayersMerged(k.Name), a.Worktree()
+		}
 		b.addGit(&spec, a, c)
 	} else {
 		spec.Tree, spec.AsUser = ws.Project, ws.AsUser

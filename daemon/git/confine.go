@@ -34,7 +34,7 @@ func (c *Cmd) start(ctx context.Context, cmd *exec.Cmd) error {
 		box.Programs = []string{filepath.Join(again, "git")}
 	}
 	if c.Under != nil {
-		enter, done, err := c.Under.prepare()
+		enter, done, err := c.Under.prepare(ctx)
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package git
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -23,11 +24,14 @@ type Under struct {
 	Parent, Name string
 	// Root, if not nil, is the open directory to show there: a descriptor of what the view covers.
 	Root *os.File
+	// Open, if not nil, opens the directory to show if Root is nil. It may return nil: then it is
+	// the one called Name.
+	Open func(context.Context) (*os.File, error)
 }
 
 // prepare opens the directory to show. enter moves the calling thread to a mount namespace in
 // which the directory is shown. done closes the directory.
-func (u *Under) prepare() (enter func() error, done func(), err error) {
+func (u *Under) prepare(ctx context.Context) (enter func() error, done func(), err error) {
 	if u.Parent == "" || u.Name == "" {
 		return nil, nil, errors.New("open the files below a view: no directory given")
 	}
@@ -36,8 +40,17 @@ func (u *Under) prepare() (enter func() error, done func(), err error) {
 		return fmt.Errorf("open the files below the view at %s: %s: %w", path, what, err)
 	}
 	from, name, flags := unix.AT_FDCWD, u.Parent, cloneTree
-	if u.Root != nil {
-		from, name, flags = int(u.Root.Fd()), "", cloneTree|unix.AT_EMPTY_PATH
+	root := u.Root
+	if root == nil && u.Open != nil {
+		if root, err = u.Open(ctx); err != nil {
+			return nil, nil, err
+		}
+		if root != nil {
+			defer root.Close()
+		}
+	}
+	if root != nil {
+		from, name, flags = int(root.Fd()), "", cloneTree|unix.AT_EMPTY_PATH
 	}
 	// A clone without AT_RECURSIVE excludes the mounts below it. It is made in the old namespace:
 	// the new one cannot clone its mounts.
@@ -59,7 +72,7 @@ func (u *Under) prepare() (enter func() error, done func(), err error) {
 			return fail("make mounts slaves", err)
 		}
 		shown := tree
-		if u.Root == nil {
+		if root == nil {
 			if err := unix.MoveMount(tree, "", unix.AT_FDCWD, u.Parent, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
 				return fail("move_mount", err)
 			}

@@ -35,6 +35,22 @@ func (w Workspace) Worktrees() string { return filepath.Join(w.Dir(), "worktrees
 // mounted here.
 func (w Workspace) Worktree(agent string) string { return filepath.Join(w.Worktrees(), agent) }
 
+// Bases holds the base trees that agents share (package base).
+func (w Workspace) Bases() string { return filepath.Join(w.Dir(), "bases") }
+
+// Layers is the directory of what belongs to a worktree that is a base tree with the agent's
+// changes above it. The changes themselves are in Worktree.
+func (w Workspace) Layers(agent string) string { return filepath.Join(w.Dir(), "layers", agent) }
+
+// LayersBase is the file that names the base; it exists if and only if the worktree has layers.
+func (w Workspace) LayersBase(agent string) string { return filepath.Join(w.Layers(agent), "base") }
+
+// LayersWork is the work directory of the overlay.
+func (w Workspace) LayersWork(agent string) string { return filepath.Join(w.Layers(agent), "work") }
+
+// LayersMerged is where the overlay is mounted, below the view.
+func (w Workspace) LayersMerged(agent string) string { return filepath.Join(w.Layers(agent), "merged") }
+
 // Privates holds one directory per agent.
 func (w Workspace) Privates() string { return filepath.Join(w.Dir(), "private") }
 

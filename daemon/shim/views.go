@@ -16,10 +16,8 @@ import (
 	"polis/daemon/api"
 	"polis/daemon/git"
 	"polis/daemon/shim/heap"
-	"polis/daemon/shim/wire"
 	"polis/fusefs"
 	"polis/fusefs/gitdir"
-	"polis/fusefs/idmap"
 	"polis/fusefs/ignore"
 	"polis/fusefs/shared"
 	"polis/fusefs/view"
@@ -53,23 +51,6 @@ type views struct {
 	refs map[string]bool
 }
 
-// openDir returns a descriptor of a directory, never of a link to one.
-func openDir(path string) (*os.File, error) {
-	fd, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, &os.PathError{Op: "open", Path: path, Err: err}
-	}
-	return os.NewFile(uintptr(fd), path), nil
-}
-
-// openBacking opens the tree that the view shows.
-func openBacking(sp wire.Spec) (*os.File, error) {
-	if sp.AsUser {
-		return idmap.Open(sp.Tree, uint32(sp.UID), uint32(sp.GID))
-	}
-	return openDir(sp.Tree)
-}
-
 func (s *Shim) openViews(ctx context.Context) error {
 	sp := s.Spec
 	leave, err := joinGroup(sp)
@@ -93,6 +74,11 @@ func (s *Shim) openViews(ctx context.Context) error {
 		return err
 	}
 	defer root.Close()
+	own, err := openOwn(sp, root) // before the view covers it
+	if err != nil {
+		return err
+	}
+	defer own.Close()
 	if sp.Git {
 		s.disk.begin(bounds{bytes: sp.DiskBytes, files: sp.DiskFiles})
 	}
@@ -104,7 +90,7 @@ func (s *Shim) openViews(ctx context.Context) error {
 			return fmt.Errorf("git directory: %w", err)
 		}
 		// Without git the files are the user's own, and all agents share them.
-		if err := s.openDisk(root); err != nil {
+		if err := s.openDisk(own); err != nil {
 			return err
 		}
 	}

@@ -122,7 +122,7 @@ func (w *Workspace) create(ctx context.Context, agent, branch, base, target stri
 		// It may have failed because the caller's context ended.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 		defer cancel()
-		err := errors.Join(fdtree.RemoveAll(ctx, w.tree(agent)), fdtree.RemoveAll(ctx, w.admin(agent)))
+		err := errors.Join(w.dropLayers(ctx, agent), fdtree.RemoveAll(ctx, w.tree(agent)), fdtree.RemoveAll(ctx, w.admin(agent)))
 		if start != "" {
 			if gone := bare.Delete(ctx, git.Branch(branch), start); gone != nil {
 				if _, look := bare.Ref(ctx, git.Branch(branch)); !errors.Is(look, git.ErrNotFound) {
@@ -152,7 +152,12 @@ func (w *Workspace) create(ctx context.Context, agent, branch, base, target stri
 			return undo(w.addFailed(branch, agent, err))
 		}
 	}
-	if err := w.fill(ctx, agent); err != nil {
+	if w.cfg.Mounts != nil && w.cfg.Shared != nil && w.cfg.Shared() {
+		err = w.fillShared(ctx, agent, tip)
+	} else {
+		err = w.fill(ctx, agent)
+	}
+	if err != nil {
 		return undo(w.addFailed(branch, agent, err))
 	}
 	failpoint.Hit("worktree:made")
@@ -180,6 +185,14 @@ func (w *Workspace) putAside(t Worktree) (dir string, err error) {
 	if err != nil {
 		return "", err
 	}
+	// What is moved are the agent's own changes; the copy of the record keeps the base below them.
+	id, err := w.baseOf(t.Agent)
+	if err == nil && id != "" {
+		err = errors.Join(w.Detach(t.Agent), writeBase(filepath.Join(dir, asideBase), id))
+	}
+	if err != nil {
+		return "", api.Errorf(api.CodeWorktreeFailed, "put the rest of %s's old worktree aside: %w", t.Agent, err)
+	}
 	for from, to := range map[string]string{t.Path: "worktree", t.GitDir: "gitdir"} {
 		if err := os.Rename(from, filepath.Join(dir, to)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", api.Errorf(api.CodeWorktreeFailed, "put the rest of %s's old worktree aside: %w", t.Agent, err)
@@ -187,6 +200,11 @@ func (w *Workspace) putAside(t Worktree) (dir string, err error) {
 	}
 	if err := linkObjects(w.ownDir(t.Agent), filepath.Join(dir, "objects")); err != nil {
 		return "", api.Errorf(api.CodeWorktreeFailed, "put the objects of %s aside: %w", t.Agent, err)
+	}
+	if id != "" {
+		if err := fdtree.Cleanup(w.layout().Layers(t.Agent)); err != nil {
+			return "", api.Errorf(api.CodeWorktreeFailed, "put the rest of %s's old worktree aside: %w", t.Agent, err)
+		}
 	}
 	w.cfg.Log.Warn("broken worktree put aside", "agent", t.Agent, "op", "heal", "path", dir, "err", t.Broken)
 	return dir, nil

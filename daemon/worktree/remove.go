@@ -31,6 +31,9 @@ func (w *Workspace) remove(ctx context.Context, agent string) error {
 	if err := w.uncovered(agent, api.CodeBadState); err != nil {
 		return err
 	}
+	if err := w.Detach(agent); err != nil {
+		return err
+	}
 	// Move it away first, so that an interrupted removal leaves no half of a worktree; then
 	// delete the files.
 	gone, err := os.MkdirTemp(w.polis(), "save-")
@@ -41,6 +44,10 @@ func (w *Workspace) remove(ctx context.Context, agent string) error {
 		if e := os.Rename(from, filepath.Join(gone, to)); e != nil && !errors.Is(e, fs.ErrNotExist) {
 			err = errors.Join(err, e)
 		}
+	}
+	// After the agent's changes: without the base below them they would seem to be all its files.
+	if e := os.Rename(w.layout().Layers(agent), filepath.Join(gone, "layers")); e != nil && !errors.Is(e, fs.ErrNotExist) {
+		err = errors.Join(err, e)
 	}
 	failpoint.Hit("worktree:away")
 	if err = errors.Join(err, fdtree.RemoveAll(ctx, gone)); err != nil {

@@ -2,6 +2,7 @@ package worktree
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -117,7 +118,11 @@ func (w *Workspace) refill(ctx context.Context, agent, commit, index string) err
 	if err != nil {
 		return err
 	}
-	root, err := os.OpenRoot(w.tree(agent))
+	dir, err := w.attach(ctx, agent)
+	if err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(cmp.Or(dir, w.tree(agent)))
 	if err != nil {
 		return err
 	}

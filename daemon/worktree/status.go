@@ -60,7 +60,7 @@ func (w *Workspace) under(agent string, v View) *git.Under {
 	if v.Root == nil && os.Geteuid() != 0 {
 		return nil
 	}
-	return &git.Under{Parent: w.treesDir(), Name: agent, Root: v.Root}
+	return &git.Under{Parent: w.treesDir(), Name: agent, Root: v.Root, Open: func(ctx context.Context) (*os.File, error) { return w.openMerged(ctx, agent) }}
 }
 
 // Status reads the worktree below the view, without changing it. branch is the agent's own

@@ -192,6 +192,9 @@ func (w *Workspace) lower(agent string, v View) (*os.File, error) {
 		}
 		return os.NewFile(uintptr(fd), agent), nil
 	}
+	if merged, err := w.openMerged(context.Background(), agent); merged != nil || err != nil {
+		return merged, err
+	}
 	at, name := unix.AT_FDCWD, w.tree(agent)
 	if os.Geteuid() == 0 {
 		// A clone of the parent's mount without the mounts inside.

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/daemon/api"
+	"polis/daemon/base"
 	"polis/daemon/cage"
 	"polis/daemon/git"
 )
@@ -39,6 +40,11 @@ type Config struct {
 	// Taken names the agent, other than the given one, that works on a branch, "" if none does.
 	// If nil, the HEADs of the worktrees are read, which agents write.
 	Taken func(branch, agent string) string
+	// Mounts mounts the layers of worktrees; nil: all worktrees are full checkouts.
+	Mounts Mounts
+	// Shared reports whether a new worktree is a base tree with the agent's changes above it. If
+	// nil, it is a full checkout.
+	Shared func() bool
 	// Now is the clock; time.Now if nil.
 	Now func() time.Time
 	// SaveTime bounds one Save; 30 seconds if 0.
@@ -48,9 +54,10 @@ type Config struct {
 // Workspace is the git side of one workspace. It is safe for concurrent use;
 // one daemon has one Workspace for a directory.
 type Workspace struct {
-	cfg  Config
-	mu   sync.Mutex
-	busy map[string]chan struct{} // one per agent name that is in use
+	cfg   Config
+	bases *base.Store
+	mu    sync.Mutex
+	busy  map[string]chan struct{} // one per agent name that is in use
 }
 
 // Open returns the workspace at cfg.Workspace. It reads nothing yet.
@@ -64,7 +71,9 @@ func Open(cfg Config) *Workspace {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Workspace{cfg: cfg, busy: map[string]chan struct{}{}}
+	w := &Workspace{cfg: cfg, busy: map[string]chan struct{}{}}
+	w.bases = w.newBases()
+	return w
 }
 
 func (w *Workspace) polis() string         { return filepath.Join(w.cfg.Workspace, ".polis") }

@@ -26,6 +26,9 @@ type Spec struct {
 	// Tree is the directory below the view (the worktree, or the project of a
 	// workspace without git); Mountpoint is where the view goes on the host.
 	Tree string `json:"tree"`
+	// Upper is the directory of the agent's own changes, if Tree is an overlay of them and a base
+	// tree that it shares with others; "" if Tree is the agent's own.
+	Upper string `json:"upper,omitempty"`
 	// AsUser: the tree is root's, and the view shows it as UID's and GID's.
 	AsUser      bool     `json:"as_user,omitempty"`
 	Mountpoint  string   `json:"mountpoint"`

@@ -1,0 +1,150 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"polis/daemon/api"
+)
+
+// layered starts a polisd whose agents share base trees.
+func layered(t *testing.T, o options) *daemon {
+	o.config += "\n[workspace]\nworktree = \"shared\"\n"
+	d := startDaemon(t, o)
+	d.up()
+	return d
+}
+
+// bases lists the directories of base trees, unfinished ones too.
+func (d *daemon) bases() []string { return glob(d.path("ws", ".polis", "bases", "*")) }
+
+// overlays counts the mounts of worktrees below the views.
+func (d *daemon) overlays() int {
+	n := 0
+	for _, m := range d.mounts() {
+		if strings.HasSuffix(m, "/merged") {
+			n++
+		}
+	}
+	return n
+}
+
+// own lists what an agent has changed: the names in its upper layer, but .git. The agent must be
+// stopped.
+func (d *daemon) own(agent string) []string {
+	d.t.Helper()
+	var names []string
+	top := d.path("ws", ".polis", "worktrees", agent)
+	require.NoError(d.t, filepath.WalkDir(top, func(path string, e os.DirEntry, err error) error {
+		if rel := strings.TrimPrefix(path, top+"/"); err == nil && !e.IsDir() && rel != ".git" {
+			names = append(names, rel)
+		}
+		return err
+	}))
+	return names
+}
+
+// Two agents on one base tree do what agents do; neither the base nor the other agent sees a change
+// before it is merged.
+func TestAgentsShareABaseTree(t *testing.T) {
+	d := layered(t, options{})
+	d.add("ann")
+	d.add("bob")
+	require.Len(t, d.bases(), 1, "one commit, one base tree")
+	require.Equal(t, 2, d.overlays())
+	tree := filepath.Join(d.bases()[0], "tree")
+
+	d.sh("ann", `set -e
+		test -z "$(git status --porcelain)"
+		echo changed >> main.txt; chmod +x src/a.txt; rm src/b.txt; mv src/deep moved; mkdir -p new; echo n > new/file
+		ln main.txt linked; ln -s main.txt symbolic
+		test ! -e src/b.txt; test "$(cat moved/er/c.txt)" = c
+		! mknod whiteout c 0 0 2>/dev/null
+		git add -A; git -c user.name=a -c user.email=a@b commit -qm work
+		echo more >> README.md; echo u > untracked; rm docs/guide.md`)
+	require.Equal(t, "one\ntwo\nthree\n", readFile(filepath.Join(tree, "main.txt")), "the base never changes")
+	require.Equal(t, "b\n", readFile(filepath.Join(tree, "src/b.txt")))
+	d.sh("bob", `set -e; test -z "$(git status --porcelain)"; test "$(cat src/b.txt)" = b; ! grep changed main.txt; test "$(stat -c %a src/a.txt)" = 644`)
+	require.Contains(t, git(t, d.path("ws", ".polis", "bare-repo.git"), "worktree", "list"), "worktrees/ann")
+	a, ok := d.agent("ann")
+	require.True(t, ok)
+	require.NotEmpty(t, a.Branch)
+
+	// What a stopped agent left is read, diffed and saved below the view.
+	d.must("agents", "stop", "ann")
+	require.Contains(t, d.must("agents", "diff", "ann"), "+more")
+	require.NotContains(t, d.own("ann"), "src/deep/er/c.txt")
+	require.Contains(t, d.own("ann"), "untracked")
+	require.Contains(t, d.own("ann"), "docs/guide.md", "a removed file is a whiteout")
+	d.must("agents", "start", "ann")
+	require.Equal(t, " M README.md\n D docs/guide.md\n?? untracked\n", d.sh("ann", "git status --porcelain"))
+	d.sh("ann", "git checkout -q README.md docs/guide.md; rm untracked; test -z \"$(git status --porcelain)\"; test \"$(cat docs/guide.md)\" = guide")
+	d.must("merge", "ann")
+	require.FileExists(t, filepath.Join(d.path("src"), "moved/er/c.txt"))
+	d.sh("bob", "echo mine > src/b.txt; echo t > kept-aside")
+
+	// Removing puts everything aside, and restoring brings it back, on the target's new base.
+	d.must("agents", "remove", "bob", "--force")
+	require.Equal(t, 1, d.overlays())
+	d.must("restore", "bob")
+	require.Equal(t, " M src/b.txt\n?? kept-aside\n", d.sh("bob", "git status --porcelain"))
+	require.Equal(t, "mine\n", d.sh("bob", "cat src/b.txt"))
+
+	// A third agent starts from the merged files: another base tree. Maintenance removes the ones
+	// that nothing uses.
+	d.add("cat")
+	require.Len(t, d.bases(), 2)
+	d.must("agents", "remove", "cat", "--force")
+	d.must("maintenance", "--now")
+	require.Equal(t, []string{filepath.Dir(tree)}, d.bases())
+	d.must("agents", "remove", "ann", "--force")
+	d.must("agents", "remove", "bob", "--force")
+	d.must("maintenance", "--now")
+	require.Empty(t, d.bases())
+	require.Empty(t, glob(d.path("ws", ".polis", "layers", "*")))
+	require.Zero(t, d.overlays())
+}
+
+// Neither polisd nor a shim that is killed loses what an agent changed, and a stop leaves no mount.
+func TestLayersSurviveCrashes(t *testing.T) {
+	d := layered(t, options{})
+	d.add("ann")
+	d.sh("ann", "echo one > own; echo changed > main.txt; rm src/b.txt")
+	work := func(after string) {
+		t.Helper()
+		d.eventually("ann to run "+after, func() bool { return d.exec("ann", "true").code == 0 })
+		require.Equal(t, " M main.txt\n D src/b.txt\n?? own\n", d.sh("ann", "git status --porcelain"), after)
+	}
+	require.Error(t, d.signal(syscall.SIGKILL))
+	d.start()
+	work("after polisd was killed")
+
+	require.NoError(t, syscall.Kill(d.shim("ann"), syscall.SIGKILL))
+	d.eventually("the shim's death to be seen", func() bool { a, _ := d.agent("ann"); return a.Status == api.StatusError })
+	d.must("agents", "start", "ann")
+	work("after the shim was killed")
+
+	require.Error(t, d.signal(syscall.SIGKILL))
+	require.NoError(t, syscall.Kill(d.shim("ann"), syscall.SIGKILL))
+	d.start()
+	d.eventually("a start after both died", func() bool { return d.ctl("agents", "start", "ann").code == 0 })
+	work("after both were killed")
+
+	d.stop()
+	require.Empty(t, d.mounts(), "a stop leaves no mount")
+	require.ElementsMatch(t, []string{"main.txt", "own", "src/b.txt"}, d.own("ann"))
+
+	// The option decides about new agents only; a worktree keeps its kind.
+	d.write("polisd.toml", strings.Replace(readFile(d.path("polisd.toml")), `worktree = "shared"`, `worktree = "full"`, 1))
+	d.start()
+	d.eventually("a start after a stop", func() bool { return d.ctl("agents", "start", "ann").code == 0 })
+	work("after a stop")
+	d.add("new")
+	require.Equal(t, "one\ntwo\nthree\n", readFile(d.path("ws", ".polis", "worktrees", "new", "main.txt")))
+	require.NoFileExists(t, d.path("ws", ".polis", "layers", "new", "base"))
+}
