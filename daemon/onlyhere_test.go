@@ -51,7 +51,7 @@ func TestWorkThatExistsOnlyInARepositoryIsNeverRemoved(t *testing.T) {
 			}
 			code := 0
 			st.Running, st.ExitCode, st.Done = false, &code, done
-			require.NoError(rt, h.m.Reconcile(ctx, name, st.Generation))
+			require.NoError(rt, h.m.Reconcile(ctx, name, h.created(name), st.Generation))
 		}
 		_, err = h.m.Run(ctx, name, api.RunRequest{Prompt: "work"})
 		require.NoError(rt, err)
@@ -86,7 +86,7 @@ func TestWorkThatExistsOnlyInARepositoryIsNeverRemoved(t *testing.T) {
 			case "dies": // its shim
 				if gen := h.shims.status[name]; gen != nil {
 					delete(h.shims.status, name)
-					require.NoError(rt, h.m.Reconcile(ctx, name, gen.Generation))
+					require.NoError(rt, h.m.Reconcile(ctx, name, h.created(name), gen.Generation))
 				}
 			case "clean up":
 				cleanUp()

@@ -209,6 +209,14 @@ func (h *onlyHere) there(name string) bool {
 	return slices.ContainsFunc(h.m.List(context.Background(), ""), func(a api.Agent) bool { return a.Name == name })
 }
 
+func (h *onlyHere) created(name string) time.Time {
+	a, err := h.m.ObserveAgent(context.Background(), name)
+	if err != nil {
+		return time.Time{}
+	}
+	return a.Created
+}
+
 // write has the agent make a file; it is only in its worktree.
 func (h *onlyHere) write(t require.TestingT, name, file string) {
 	path := filepath.Join(h.tree(name), file)

@@ -16,7 +16,7 @@ func (p *patroller) do(ctx context.Context, s patrol.Suspect, f *api.PatrolFindi
 	m := p.d.agents
 	switch f.Action {
 	case "reconcile":
-		return m.Reconcile(ctx, f.Agent, f.Generation)
+		return m.Reconcile(ctx, f.Agent, s.Created, f.Generation)
 	case "end-program":
 		return m.EndProgram(ctx, f.Agent, same)
 	case api.OnStallNudge:

@@ -160,12 +160,16 @@ func (m *Manager) observeTask(a *Agent, v *Living) {
 	}
 }
 
-// Reconcile does again what the end of a shim or of a program does, for an agent of this
-// generation whose end was missed.
-func (m *Manager) Reconcile(ctx context.Context, name string, gen uint64) error {
+// Reconcile does again what the end of a shim or of a program does, for the agent of this name that was
+// added at created, and whose end in this generation was missed. Another agent that has got the name
+// begins with the first generation too: nothing is done to it.
+func (m *Manager) Reconcile(ctx context.Context, name string, created time.Time, gen uint64) error {
 	a, err := m.lookup(name)
 	if err != nil {
 		return err
+	}
+	if k := a.Copy(); !k.CreatedAt.Equal(created) || k.Generation != gen {
+		return errChanged(name)
 	}
 	alive, err := m.Shims.Alive(ctx, a)
 	if err != nil {
