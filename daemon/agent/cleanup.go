@@ -122,7 +122,9 @@ func (m *Manager) observeUse(ctx context.Context, a *Agent, s *cleanup.State) {
 
 // CleanUp decides about an agent whose work has ended, and removes it if nothing of the work is only
 // there. Unless dry it measures twice: the second time nothing of the agent runs any more, and no
-// other operation can change it. was is the state that the decision is about.
+// other operation can change it. That is why it is stopped, and not only frozen: a freeze ends after
+// [frozenFor], and remotes may take longer to answer. It is frozen while it is checked once more
+// that no one has begun to use it. was is the state that the decision is about.
 func (m *Manager) CleanUp(ctx context.Context, was cleanup.State, dry bool) (api.Cleanup, error) {
 	a, err := m.lookup(was.Agent)
 	if err != nil {
@@ -140,9 +142,13 @@ func (m *Manager) CleanUp(ctx context.Context, was cleanup.State, dry bool) (api
 		return c, err
 	}
 	defer a.op.Unlock()
-	now := m.workState(a)
-	m.observeUse(ctx, a, &now)
-	if _, over := cleanup.Over(now); !over || !now.Same(was) {
+	same := func(Living) bool {
+		now := m.workState(a)
+		m.observeUse(ctx, a, &now)
+		_, over := cleanup.Over(now)
+		return over && now.Same(was)
+	}
+	if !same(Living{}) {
 		return c, errChanged(was.Agent)
 	}
 	m.crash("cleanup:decided")
@@ -150,7 +156,7 @@ func (m *Manager) CleanUp(ctx context.Context, was cleanup.State, dry bool) (api
 	up := a.up
 	m.mu.Unlock()
 	if up {
-		if err := m.stop(ctx, a); err != nil {
+		if err := m.whileFrozen(ctx, a, same, func(Shim) error { return m.stop(ctx, a) }); err != nil {
 			return c, err
 		}
 	}

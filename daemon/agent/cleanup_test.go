@@ -124,3 +124,47 @@ func TestWorkThatIsOnlyThereIsNeverRemoved(t *testing.T) {
 	require.NotZero(t, removed, "the test sees removals")
 	require.NotZero(t, kept, "the test sees agents that stay")
 }
+
+// The patrol freezes what it is about to stop and checks once more: an agent that a person begins to
+// use just then is thawed, and goes on; one that cannot be frozen is left alone.
+func TestAnAgentIsFrozenBeforeItsCleanUp(t *testing.T) {
+	ctx := t.Context()
+	w := newWorld(t.TempDir())
+	defer func() { w.Close() }()
+	_, err := w.Add(ctx, api.AddRequest{Name: "a1", BaseType: "custom", Command: []string{"do"}, Ephemeral: true})
+	require.NoError(t, err)
+	_, err = w.Run(ctx, "a1", api.RunRequest{Prompt: "work"})
+	require.NoError(t, err)
+	w.exit(t, 1)
+	s, _, over := w.WorkOver(ctx, "a1")
+	require.True(t, over)
+	generation := s.Generation
+
+	w.k.mu.Lock()
+	w.k.freezing = func(name string) { w.k.sessions = map[string]int{name: 1} }
+	w.k.mu.Unlock()
+	c, err := w.CleanUp(ctx, s, false)
+	require.ErrorContains(t, err, "is not what it was")
+	require.False(t, c.Done)
+	alive := func() bool {
+		w.k.mu.Lock()
+		defer w.k.mu.Unlock()
+		require.Empty(t, w.k.frozen)
+		return w.k.set("shim")["a1"]
+	}
+	require.True(t, alive(), "it was not stopped, and is thawed")
+
+	w.k.mu.Lock()
+	w.k.freezing, w.k.sessions, w.k.fail = nil, nil, "freeze"
+	w.k.mu.Unlock()
+	_, err = w.CleanUp(ctx, s, false)
+	require.ErrorIs(t, err, errInjected)
+	require.True(t, alive())
+
+	s, _, over = w.WorkOver(ctx, "a1")
+	require.True(t, over)
+	require.Equal(t, generation, s.Generation, "it is the same incarnation")
+	c, err = w.CleanUp(ctx, s, false)
+	require.NoError(t, err)
+	require.True(t, c.Done)
+}

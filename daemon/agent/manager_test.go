@@ -47,6 +47,11 @@ type kernel struct {
 	until time.Time
 	// started is called for every command that is started, with whether its agent's shim was up.
 	started func(name string, up bool)
+	// frozen are the agents that are frozen, sessions the terminals that people have open in them;
+	// freezing is called when one is frozen.
+	frozen   map[string]bool
+	sessions map[string]int
+	freezing func(name string)
 }
 
 var errInjected = errors.New("injected")
@@ -135,7 +140,7 @@ func (f fakeShim) Screen(context.Context, int) (wire.Screen, error) { return wir
 func (s fakeShim) Status(context.Context) (wire.Status, error) {
 	s.k.mu.Lock()
 	defer s.k.mu.Unlock()
-	st := wire.Status{Version: wire.Version, Running: s.k.running[s.name], Task: s.k.task[s.name], Done: s.k.done[s.name]}
+	st := wire.Status{Version: wire.Version, Running: s.k.running[s.name], Task: s.k.task[s.name], Done: s.k.done[s.name], Sessions: s.k.sessions[s.name]}
 	if code, ok := s.k.exits[s.name]; ok && !st.Running {
 		st.ExitCode = &code
 	}
@@ -155,9 +160,21 @@ func (s fakeShim) Input(_ context.Context, r wire.InputRequest) error {
 }
 func (fakeShim) StopMain(context.Context, time.Duration) error { return nil }
 
-func (fakeShim) Freeze(context.Context, wire.FreezeRequest) error { return nil }
+func (s fakeShim) Freeze(context.Context, wire.FreezeRequest) error {
+	return s.k.op("freeze", func() {
+		if s.k.frozen == nil {
+			s.k.frozen = map[string]bool{}
+		}
+		s.k.frozen[s.name] = true
+		if s.k.freezing != nil {
+			s.k.freezing(s.name)
+		}
+	})
+}
 
-func (fakeShim) Thaw(context.Context, wire.ThawRequest) error { return nil }
+func (s fakeShim) Thaw(context.Context, wire.ThawRequest) error {
+	return s.k.op("thaw", func() { delete(s.k.frozen, s.name) })
+}
 func (s fakeShim) Set(_ context.Context, r wire.SettingsRequest) error {
 	return s.k.op("set", func() { s.k.settings = r.Settings })
 }
