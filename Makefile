@@ -72,7 +72,7 @@ e2e-agents: build ## real agents from npm against a stand-in for their model ser
 test-fresh: build ## the demonstration and some of e2e as on a machine where nothing of polis ever was
 	scripts/fresh scripts/leakcheck run scripts/demo
 	POLIS_BIN=$(CURDIR)/$(BIN) scripts/fresh scripts/leakcheck run $(GOTEST) -timeout 10m -run '$(FRESH)' ./e2e
-FRESH = ^(TestTwoAgentsWorkApart|TestTwoDaemonsDoNotMeet|TestEgressChangesAtOnce|TestScreenInATerminal)$$
+FRESH = ^(TestTwoAgentsWorkApart|TestTwoDaemonsDoNotInterfere|TestEgressChangesAtOnce|TestScreenInATerminal)$$
 
 .PHONY: check
 check: ## the inner loop: formatting, vet, and each package's tests, without the race detector and only where something changed

@@ -50,7 +50,7 @@ func TestEveryShellFindsTheProgramsOfTheSandbox(t *testing.T) {
 }
 
 // Gemini's shell tool disables git's configuration for every command.
-func TestCommitsHaveAnIdentityWhateverIsRead(t *testing.T) {
+func TestCommitsHaveAnIdentityWithoutGitConfiguration(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()
 	d.add("alice")
@@ -190,7 +190,7 @@ func TestAnAgentThatCannotReachItsModelIsReported(t *testing.T) {
 }
 
 // Every Node program tries io_uring at its start, and works without it.
-func TestProbesOfEveryProgramAreShownToThoseWhoAsk(t *testing.T) {
+func TestProbesOfEveryProgramAreShownOnRequest(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()
 	d.add("alice")

@@ -138,9 +138,9 @@ func (d *daemon) taskOf(id string) (out api.Task) {
 	return out
 }
 
-// TestWhatIsNotOverStays: an agent stays if it is in use, may still get a result, had no work, or
+// TestAgentsWhoseWorkIsNotOverStay: an agent stays if it is in use, may still get a result, had no work, or
 // is not ephemeral.
-func TestWhatIsNotOverStays(t *testing.T) {
+func TestAgentsWhoseWorkIsNotOverStay(t *testing.T) {
 	d := startDaemon(t, options{config: shortPatrol + "[merge]\ncheck = \"while ! test -e /tmp/never; do sleep 0.1; done\"\n[roles.keeps]\nread = [\"**\"]\nwrite = [\"**\"]\nleftovers = \"keep\"\n"})
 	d.up()
 	idle := func(name string) {
@@ -181,8 +181,8 @@ func TestWhatIsNotOverStays(t *testing.T) {
 	require.Equal(t, api.CleanupUnpushed, d.cleanup("merging").Status)
 }
 
-// TestADeadSessionGoesIfItIsEphemeralAndClean: class 1 of the seed. Any other dead session stays.
-func TestADeadSessionGoesIfItIsEphemeralAndClean(t *testing.T) {
+// TestADeadSessionIsRemovedIfItIsEphemeralAndClean: class 1 of the seed. Any other dead session stays.
+func TestADeadSessionIsRemovedIfItIsEphemeralAndClean(t *testing.T) {
 	d := startDaemon(t, options{config: shortPatrol})
 	d.up()
 	die := func(name string) {
@@ -215,8 +215,8 @@ func TestADeadSessionGoesIfItIsEphemeralAndClean(t *testing.T) {
 	require.Equal(t, "unsaved\n", string(b))
 }
 
-// TestEphemeralAgentsGoByThemselves as soon as their branch is merged, before the next cycle.
-func TestEphemeralAgentsGoByThemselves(t *testing.T) {
+// TestEphemeralAgentsAreRemovedAutomatically as soon as their branch is merged, before the next cycle.
+func TestEphemeralAgentsAreRemovedAutomatically(t *testing.T) {
 	d := startDaemon(t, options{config: "[patrol]\ninterval = \"1h\"\n"})
 	project := d.up()
 	d.temp("alice")

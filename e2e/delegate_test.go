@@ -32,7 +32,7 @@ func (d *daemon) delegated(branch, script string, flags ...string) api.Worker {
 // TestATaskIsDelegated as in seed 003: a worker is made on a branch, its question reaches a person,
 // and its result is available, also after the agent was removed.
 func TestATaskIsDelegated(t *testing.T) {
-	// No patrol: it would remove workers that have ended (TestEphemeralAgentsGoByThemselves).
+	// No patrol: it would remove workers that have ended (TestEphemeralAgentsAreRemovedAutomatically).
 	d := startDaemon(t, options{config: "[patrol]\ninterval = \"0s\"\n[roles.simple-fix.tools]\nauto_approve = [\"read\"]\n"})
 	project := d.up()
 	require.Equal(t, "no workers\n", d.must("workers", "list"))

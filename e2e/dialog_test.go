@@ -13,7 +13,7 @@ import (
 // asks is a stand-in that asks a question at its first start in a directory, as coding agents do.
 const asks = `grep -q "\"$PWD\"" ~/.asks/trusted.json 2>/dev/null || { echo "Do you trust the files in this folder?"; read answer; exit 1; }; echo ready; cat`
 
-func TestAFirstStartWaitsAtNoDialog(t *testing.T) {
+func TestAFirstStartShowsNoDialog(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()
 	require.NoError(t, os.MkdirAll(d.path("agents.d"), 0o755))

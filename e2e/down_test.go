@@ -13,9 +13,9 @@ import (
 	"polis/daemon/api"
 )
 
-// TestAWorkspaceIsTakenAway is the edge case of trashing in seed 001. No unsaved work is lost,
+// TestDownRemovesAWorkspace is the edge case of trashing in seed 001. No unsaved work is lost,
 // nothing of the agents remains, and a second up restores the workspace.
-func TestAWorkspaceIsTakenAway(t *testing.T) {
+func TestDownRemovesAWorkspace(t *testing.T) {
 	d := startDaemon(t, options{})
 	repo := d.up()
 	d.add("alice", "--port", "3000")
@@ -75,9 +75,9 @@ func TestAWorkspaceIsTakenAway(t *testing.T) {
 	require.Zero(t, d.living())
 }
 
-// TestPolisdDiesWhileItTakesAWorkspaceAway: what was removed is in the trash, the rest is
+// TestPolisdDiesWhileItRemovesAWorkspace: what was removed is in the trash, the rest is
 // unchanged, and the same command completes the removal.
-func TestPolisdDiesWhileItTakesAWorkspaceAway(t *testing.T) {
+func TestPolisdDiesWhileItRemovesAWorkspace(t *testing.T) {
 	d := startDaemon(t, options{failpoints: true})
 	repo := d.up()
 	down := func() result { return d.ctl("down", "--force", "ws") }

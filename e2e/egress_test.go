@@ -66,7 +66,7 @@ func (d *daemon) refusalOf(agent, path string) api.WhyEntry {
 	return api.WhyEntry{}
 }
 
-func TestNamesOpenWhatTheyPointTo(t *testing.T) {
+func TestAllowedNamesOpenTheirAddresses(t *testing.T) {
 	world := newInternet(t)
 	world.name("api.x.test", "203.0.113.1", "2001:db8:2::1")
 	world.name("x.test", "203.0.113.1")
@@ -134,7 +134,7 @@ func TestNamesOpenWhatTheyPointTo(t *testing.T) {
 	require.Contains(t, d.must("agents", "why", "names"), "asked by curl")
 }
 
-func TestOpenAndNone(t *testing.T) {
+func TestEgressOpenAndNone(t *testing.T) {
 	world := newInternet(t)
 	world.name("x.test", "203.0.113.1")
 	world.name("inner.test", "10.1.2.3")

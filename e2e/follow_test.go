@@ -73,9 +73,9 @@ func (f *follower) ends(s syscall.Signal) {
 	require.NotRegexp(f.d.t, `polisctl|interrupt|signal|cancel`, rest)
 }
 
-// TestWhatIsFollowedGoesOnAcrossRestarts: every line of an agent's output and every event appears
+// TestFollowersContinueAcrossRestarts: every line of an agent's output and every event appears
 // once, although polisd is killed, replaced and stopped for an upgrade, and the log is rotated.
-func TestWhatIsFollowedGoesOnAcrossRestarts(t *testing.T) {
+func TestFollowersContinueAcrossRestarts(t *testing.T) {
 	d := startDaemon(t, options{config: "[limits]\nlog_mb = 1\n"})
 	d.up()
 	d.worker("alice")

@@ -60,10 +60,10 @@ func TestThePatrolActsOnWhatIsFrozen(t *testing.T) {
 	require.FileExists(t, filepath.Join(a.WorktreePath, "saved.txt"), "it was signalled before it went on, and thawed")
 }
 
-// TestChangesOfAFrozenAgentGoOnAfterIt: processes make and remove files all the time, and are
+// TestChangesOfAFrozenAgentContinueAfterTheThaw: processes make and remove files all the time, and are
 // frozen repeatedly in the middle of a call of the view. No call fails, and none waits after the
 // thaw.
-func TestChangesOfAFrozenAgentGoOnAfterIt(t *testing.T) {
+func TestChangesOfAFrozenAgentContinueAfterTheThaw(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()
 	d.add("busy")

@@ -38,9 +38,9 @@ git commit -qm work`)
 	require.Equal(t, "evil\n", git(t, project, "show", "main:main.txt"))
 }
 
-// TestProtectedPathsComeHomeWhenAPersonAcceptsThem: the automatic merge of a task leaves them
+// TestProtectedPathsAreMergedWhenAPersonAcceptsThem: the automatic merge of a task leaves them
 // pending, and the rest of its batch is merged.
-func TestProtectedPathsComeHomeWhenAPersonAcceptsThem(t *testing.T) {
+func TestProtectedPathsAreMergedWhenAPersonAcceptsThem(t *testing.T) {
 	d := startDaemon(t, options{config: "[merge]\nprotected = [\"Makefile\", \".envrc\"]\n"})
 	project := d.up()
 	d.worker("alice")
@@ -146,9 +146,9 @@ echo '*' > .worktreeinclude; git add -f .worktreeinclude; git commit -qm include
 	})
 }
 
-// TestAnAgentThatWasToGoIsRemovedAfterItsMerge is the end of an agent in seed 001. By default it
+// TestRemoveAfterRemovesAnAgentAfterItsMerge is the end of an agent in seed 001. By default it
 // stays.
-func TestAnAgentThatWasToGoIsRemovedAfterItsMerge(t *testing.T) {
+func TestRemoveAfterRemovesAnAgentAfterItsMerge(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()
 	for _, name := range []string{"stays", "goes", "dirty"} {
@@ -182,9 +182,9 @@ func TestAnAgentThatWasToGoIsRemovedAfterItsMerge(t *testing.T) {
 	require.Equal(t, "task\n", git(t, d.bare(), "show", "main:task.txt"))
 }
 
-// TestWhatAnAgentMayNotWriteDoesNotGoOutEither: an agent's own push and a pull request are compared
+// TestPushesAreComparedWithTheRules: an agent's own push and a pull request are compared
 // with its rules, as a merge is.
-func TestWhatAnAgentMayNotWriteDoesNotGoOutEither(t *testing.T) {
+func TestPushesAreComparedWithTheRules(t *testing.T) {
 	d := startDaemon(t, options{config: "[git]\nremote = \"push\"\n"})
 	src := d.smallRepo()
 	remote := d.path("remote.git")

@@ -29,9 +29,9 @@ func (d *daemon) holding(agent, file string) {
 for i in $(seq 3000); do test -s $HOME/holder && break; sleep 0.02; done; kill -0 $(cat $HOME/holder)`)
 }
 
-// TestGitLocksGoWithTheirFiles: a lock of git in the table ends with its lock file, also at the
+// TestGitLocksEndWithTheirFiles: a lock of git in the table ends with its lock file, also at the
 // death of the process, of polisd and of the shim.
-func TestGitLocksGoWithTheirFiles(t *testing.T) {
+func TestGitLocksEndWithTheirFiles(t *testing.T) {
 	d := startDaemon(t, options{config: "[locks]\nhold = \"close\"\nwait = \"0s\"\ngrace = \"2s\"\n"})
 	d.up()
 	d.add("alice")

@@ -104,9 +104,9 @@ func claudeDenial(v map[string]any) (reason any, denied bool) {
 	return out["permissionDecisionReason"], out["permissionDecision"] == "deny"
 }
 
-// TestModelsLearnOfPolis: each program finds the text in the file that it reads, and the text
+// TestModelsGetTheTextOfPolis: each program finds the text in the file that it reads, and the text
 // follows the policy.
-func TestModelsLearnOfPolis(t *testing.T) {
+func TestModelsGetTheTextOfPolis(t *testing.T) {
 	o := standIns(t, "claude", "codex")
 	d := startDaemon(t, o)
 	project := d.up()

@@ -165,7 +165,7 @@ func (d *daemon) as(agent, script string) result {
 	return d.exec(agent, "sh", "-c", "PATH=/opt/polis:$PATH; "+script)
 }
 
-func TestWhatALoserAndAHolderSee(t *testing.T) {
+func TestWhatAWaiterAndAHolderSee(t *testing.T) {
 	d := startDaemon(t, options{config: "[locks]\non_conflict = \"fail\"\nhold = \"10m\"\n", mounts: fmt.Sprintf("{ source = %q, dest = \"/opt/polis\", read_only = true }", bin(t))})
 	d.up()
 	d.add("alice")

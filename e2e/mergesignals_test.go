@@ -89,8 +89,8 @@ func TestSignalsOfAMerge(t *testing.T) {
 	})
 }
 
-// TestReworkBeginsByItself on the same agent, once, also if polisd is killed while it begins it.
-func TestReworkBeginsByItself(t *testing.T) {
+// TestReworkStartsAutomatically on the same agent, once, also if polisd is killed while it begins it.
+func TestReworkStartsAutomatically(t *testing.T) {
 	d := startDaemon(t, options{failpoints: true, config: "[patrol]\ninterval = \"1h\"\n[merge]\ncheck = \"test ! -e broken.txt\"\nrework = \"same\"\n"})
 	d.up()
 	d.worker("alice", "--write", "**")

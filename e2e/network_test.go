@@ -156,7 +156,7 @@ func hostAddresses(t *testing.T) []string {
 	return out
 }
 
-func TestATakenPortIsPassedOver(t *testing.T) {
+func TestATakenPortIsSkipped(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:3301")
 	if err != nil {
 		t.Skip("port 3301 is in use here")

@@ -213,8 +213,8 @@ func TestPatrolEndsProgramsOfEndedTasks(t *testing.T) {
 	require.Empty(t, d.patrol().Findings)
 }
 
-// TestPatrolGoesByItself in every interval, and sees what an agent does between two queries of its shim.
-func TestPatrolGoesByItself(t *testing.T) {
+// TestPatrolRunsAutomatically in every interval, and sees what an agent does between two queries of its shim.
+func TestPatrolRunsAutomatically(t *testing.T) {
 	d := startDaemon(t, options{config: strings.Replace(shortPatrol, `interval = "0s"`, `interval = "1s"`, 1)})
 	d.up()
 	for name, script := range map[string]string{"quiet": "exec sleep 1000", "prints": "while :; do echo x; date > out.txt; sleep 0.2; done"} {

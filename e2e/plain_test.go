@@ -195,9 +195,9 @@ echo '* filter=x' > .gitattributes && git -c filter.x.clean=cat add .gitattribut
 	marker.works(func() { d.asOwner(dir, "status") })
 }
 
-// TestTheSystemIsNoProject: root's directories that a machine runs on are not
+// TestSystemDirectoriesAreRefusedAsProjects: root's directories that a machine runs on are not
 // given to agents.
-func TestTheSystemIsNoProject(t *testing.T) {
+func TestSystemDirectoriesAreRefusedAsProjects(t *testing.T) {
 	d := startDaemon(t, options{})
 	for _, dir := range []string{"/etc", "/usr/lib", "/root", "/"} {
 		e := d.refused(api.CodeWorkspaceInvalid, "up", "--repo", dir, d.path("ws"))

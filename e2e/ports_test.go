@@ -237,7 +237,7 @@ func TestRangesAreMappedAsAWholeOrNotAtAll(t *testing.T) {
 	require.Len(t, list.Ports, 2)
 }
 
-func TestATakenPortMovesOnAndIsReported(t *testing.T) {
+func TestAMapOfATakenPortMovesAndIsReported(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:3703")
 	if err != nil {
 		t.Skip("port 3703 is in use here")

@@ -284,9 +284,9 @@ func TestADirtyCheckoutIsNotTouched(t *testing.T) {
 	require.FileExists(t, filepath.Join(project, "b.txt"))
 }
 
-// TestNothingIsLost: discard and remove put everything aside, restore brings it
+// TestDiscardedAndRemovedWorkIsRestored: discard and remove put everything aside, restore brings it
 // back, gc ends it.
-func TestNothingIsLost(t *testing.T) {
+func TestDiscardedAndRemovedWorkIsRestored(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()
 	d.add("alice", "--memory", "128", "--port", "3000", "--deny", "secret/**")

@@ -77,7 +77,7 @@ func TestStopLeavesNothingAndStartRestores(t *testing.T) {
 	require.Equal(t, "kept\n", d.sh("alice", "cat kept.txt"))
 }
 
-func TestTwoDaemonsDoNotMeet(t *testing.T) {
+func TestTwoDaemonsDoNotInterfere(t *testing.T) {
 	one := startDaemon(t, options{config: "[network]\npool = \"10.236.0.0/16\"\n"})
 	two := startDaemon(t, options{config: "[network]\npool = \"10.237.0.0/16\"\n"})
 	one.up()

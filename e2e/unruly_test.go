@@ -79,9 +79,9 @@ open(sys.argv[1], "wb").write(b + hashlib.sha1(b).digest())
 
 const absentCommit = "deadbeefdeadbeefdeadbeefdeadbeefdeadbeef"
 
-// TestAPipeThatGitOpensKeepsNoAgent: views refuse them; one that lies there all the same, of
+// TestAPipeBlocksNoGitOfPolisd: views refuse them; one that lies there all the same, of
 // an earlier version or the user's, makes no command wait.
-func TestAPipeThatGitOpensKeepsNoAgent(t *testing.T) {
+func TestAPipeBlocksNoGitOfPolisd(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()
 	a := d.add("alice")
@@ -145,8 +145,8 @@ print("left", len(held) - over())
 	d.sh("alice", "curl -sS --fail --unix-socket /run/polis/api.sock http://p/v1/status")
 }
 
-// TestWhyIsThereAtOnce: a program that was refused may look right away.
-func TestWhyIsThereAtOnce(t *testing.T) {
+// TestWhyIsWrittenBeforeTheRefusalReturns: a program that was refused may look right away.
+func TestWhyIsWrittenBeforeTheRefusalReturns(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()
 	d.add("alice", "--deny", "*.pem", "--read", "**", "--write", "**")
@@ -157,8 +157,8 @@ func TestWhyIsThereAtOnce(t *testing.T) {
 	}
 }
 
-// TestPolisOwnDirectoriesAreNoProjects: an agent could change there what says what it may do.
-func TestPolisOwnDirectoriesAreNoProjects(t *testing.T) {
+// TestPolisDirectoriesAreRefusedAsProjects: an agent could change there what says what it may do.
+func TestPolisDirectoriesAreRefusedAsProjects(t *testing.T) {
 	d := startDaemon(t, options{})
 	project := d.up()
 	require.NoError(t, os.Symlink(d.path("ws", ".polis"), d.path("link")))

@@ -57,7 +57,7 @@ func TestMedian(t *testing.T) {
 	}
 }
 
-func TestGoalsSayWhatIsMet(t *testing.T) {
+func TestGoalsReportWhatIsMet(t *testing.T) {
 	rep := Report{Subject: "polis", Columns: []string{Native, "polis"}, Rows: []Row{
 		{Name: "good", Kind: Ratio, Limit: 2, Rounds: []map[string]Sample{{Native: at(10), "polis": at(20), Floor: at(15)}}},
 		{Name: "bad", Kind: Ratio, Limit: 2, Rounds: []map[string]Sample{{Native: at(10), "polis": at(21)}}},
