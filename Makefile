@@ -66,7 +66,7 @@ e2e-agents: build ## real agents from npm against a stand-in for their model ser
 	dir=$$(mktemp -d /tmp/polis-agents-XXXXXX) && trap 'rm -rf "$$dir"' EXIT && chmod 755 "$$dir" && \
 	npm install --prefix "$$dir" --no-audit --no-fund $(AGENTS:%=%@latest) $(NODE22) && chmod -R a+rX "$$dir" && \
 	POLIS_AGENTS=$$dir POLIS_AGENTS_DOC=$(CURDIR)/docs/agents.md POLIS_BIN=$(CURDIR)/$(BIN) \
-	  $(GO) test -tags '$(TAGS) agents' -count=1 -timeout 40m -v -run 'TestRealAgents|TestRealHooks' ./e2e
+	  $(GO) test -tags '$(TAGS) agents' -count=1 -timeout 40m -v -run 'TestRealAgents|TestRealHooks|TestRealACP' ./e2e
 
 .PHONY: test-fresh
 test-fresh: build ## the demonstration and some of e2e as on a machine where nothing of polis ever was
@@ -109,6 +109,12 @@ bench: build ## files against native, bindfs and go-fuse's loopback (BENCH_ROUND
 .PHONY: bench-patrol
 bench-patrol: build ## what the patrol of 100 agents costs, how soon dead shims are noticed and breakers freeze (POLIS_AGENTS, POLIS_SPAN)
 	POLIS_BIN=$(CURDIR)/$(BIN) $(GO) test -tags '$(TAGS)' -run '^$$' -bench 'Patrol$$' -benchtime 1x -count=1 -timeout 30m ./e2e
+
+.PHONY: bench-approvals
+bench-approvals: build ## what questions cost: answers, lists, rules, and operations beside a thousand that wait (as root)
+	POLIS_BIN=$(CURDIR)/$(BIN) $(GO) test -tags '$(TAGS)' -run '^$$' -bench '^BenchmarkApprovals$$' -benchtime 1x -count=1 -timeout 15m ./e2e
+	$(GO) test -run '^$$' -bench '^BenchmarkAskRules$$' -benchtime 100x -count=1 -timeout 10m ./fusefs/view
+	$(GO) test -run '^$$' -bench '^BenchmarkOperationsBesideACrowd$$' -benchtime 10x -count=1 -timeout 10m ./fusefs
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME each

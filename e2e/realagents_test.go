@@ -109,7 +109,7 @@ func startReal(t *testing.T, install, name string, roles ...string) *realRun {
 	require.NoError(t, err)
 	r.model, r.port = startModel(t)
 	r.daemon = startDaemon(t, options{
-		config: fmt.Sprintf("[network]\nhost_ports = [%d]\n[locks]\nwait = \"300ms\"\nhold = \"1h\"\n[roles.worker]\ndeny = [\"key.pem\"]\n", r.port) + strings.Join(roles, ""),
+		config: fmt.Sprintf("[network]\nhost_ports = [%d]\n[locks]\nwait = \"300ms\"\nhold = \"1h\"\n[roles.worker]\ndeny = [\"key.pem\"]\nask = [\"deploy.txt\"]\n", r.port) + strings.Join(roles, ""),
 		mounts: fmt.Sprintf("{ source = %q, dest = %q, read_only = true }", install, install),
 		box:    fmt.Sprintf("path = [%q]", filepath.Join(install, "node_modules", ".bin")),
 	})

@@ -25,7 +25,7 @@ func TestRealHooks(t *testing.T) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
-			r := startReal(t, install, name, "[roles.worker.tools]\nauto_approve = [\"read\", \"edit\", \"other\", \"shell(cat *)\", \"shell(sed *)\"]\nauto_deny = [\"shell(*forbidden*)\"]\n")
+			r := startReal(t, install, name, "[roles.worker.tools]\nauto_approve = [\"read\", \"edit\", \"other\", \"shell(cat *)\", \"shell(sed *)\", \"shell(cp *)\"]\nauto_deny = [\"shell(*forbidden*)\"]\n")
 			r.asksFirst()
 		})
 	}
@@ -44,14 +44,24 @@ func (r *realRun) asksFirst() {
 		shellStep("echo two > two.txt"),
 		shellStep("echo three > three.txt"),
 		writeStep(dir+"/big.txt", strings.Repeat("x", programhook.MaxInput)), // the hook fails
-		shellStep("git add -A && git commit -qm 'asked'"),
+		shellStep("cp README.md deploy.txt"),                                 // a rule approves the tool; the path asks at the system call
+		shellStep("git add two.txt && git commit -qm 'asked'"),
 	)
-	before := r.answeredQuestions()
+	before, reads := r.answeredQuestions(), 0
 	r.must("run", "--detach", r.name, "--", "work")
-	for _, a := range []struct{ what, verdict string }{{"two.txt", "approve"}, {"three.txt", "deny"}, {"git commit", "approve"}} {
+	for _, a := range []struct{ what, verdict string }{{"two.txt", "approve"}, {"three.txt", "deny"}, {"deploy.txt", "approve"}, {"git commit", "approve"}} {
 		q := r.question(r.name)
+		for q.Kind == api.ApprovalRead { // by its watcher of files
+			r.must("approvals", "deny", q.ID)
+			reads++
+			q = r.question(r.name)
+		}
 		require.Contains(t, q.What, a.what, "%s", r.model.log())
-		require.Equal(t, api.ToolShell, q.Class)
+		if a.what == "deploy.txt" {
+			require.Equal(t, api.ApprovalWrite, q.Kind)
+		} else {
+			require.Equal(t, api.ToolShell, q.Class)
+		}
 		args := []string{"approvals", a.verdict, q.ID}
 		if a.verdict == "deny" {
 			args = append(args, "not on a Friday")
@@ -66,7 +76,7 @@ func (r *realRun) asksFirst() {
 		return strings.Join(results, "\n---\n") + r.model.log() + r.must("agents", "watch", "-n", "200", r.name)
 	}
 	require.Equal(t, api.OutcomeMerged, got.Outcome, "%+v\n%s", got, say())
-	require.Len(t, results, 8, "%s", say())
+	require.Len(t, results, 9, "%s", say())
 	require.Contains(t, results[1], "main.txt is locked by holder since ", "%s", say())
 	require.Contains(t, results[1], "polisctl wait main.txt")
 	require.Contains(t, results[2], "does not allow it to change key.pem")
@@ -76,10 +86,11 @@ func (r *realRun) asksFirst() {
 	require.True(t, r.model.knowsPolis(), "its model has the text of polis")
 	files := git(t, r.project, "ls-files")
 	require.Contains(t, files, "two.txt")
+	require.NotContains(t, results[7], "denied", "the command goes on after the answer")
 	for _, no := range []string{"one.txt", "three.txt", "key.pem", "big.txt"} {
 		require.NotContains(t, files, no)
 	}
-	require.Equal(t, before+3, r.answeredQuestions(), "rules and refusals made no question")
+	require.Equal(t, before+4+reads, r.answeredQuestions(), "rules and refusals made no question")
 	why := r.must("agents", "why", r.name, "--json")
 	require.NotContains(t, why, "key.pem", "no tool ran into a refusal")
 
