@@ -77,10 +77,18 @@ func (r racers) PutAside(ctx context.Context, name string) (string, error) {
 	return r.d.agents.DropRacer(ctx, name)
 }
 
-func (r racers) Keep(ctx context.Context, name string) error { return r.d.agents.KeepRacer(ctx, name) }
+func (r racers) Keep(ctx context.Context, name string, merged bool) error {
+	return r.d.agents.KeepRacer(ctx, name, merged)
+}
 
 func (r racers) Merge(ctx context.Context, name string) (string, error) {
 	res, err := r.d.agents.Merge(ctx, name, api.MergeRequest{})
+	if api.CodeOf(err) == api.CodeNothingToMerge {
+		// An earlier polisd merged it, and died before the race had it.
+		if a, gone := r.d.agents.Get(ctx, name); gone == nil && a.MergeCommitSHA != "" {
+			return a.MergeCommitSHA, nil
+		}
+	}
 	return res.MergeCommitSHA, err
 }
 

@@ -76,6 +76,9 @@ type Agent struct {
 	binds map[PortKey]string
 
 	op opLock
+	// ending is held while a task's end is recorded: its event and the start of a program that ends
+	// at once both find it. It is taken after op, and before the manager's mutex.
+	ending sync.Mutex
 	// mapping is held while the agent's port maps change. It is taken after op if both are needed.
 	mapping sync.Mutex
 }

@@ -28,6 +28,8 @@ import (
 // kernel is what the resources of these tests exist in: a set of names per
 // kind. fail makes the next call of that name an error.
 type kernel struct {
+	// onRun, if set, is called for a command in a sandbox, and returns its output.
+	onRun    func(command []string) string
 	mu       sync.Mutex
 	things   map[string]map[string]bool
 	running  map[string]bool
@@ -185,7 +187,10 @@ func (fakeShim) Invalidate(context.Context) error                { return nil }
 func (s fakeShim) ReleaseIdle(context.Context) error {
 	return s.k.op("release idle leases of "+s.name, func() {})
 }
-func (fakeShim) Run(context.Context, wire.ExecRequest) (dial.Result, error) {
+func (s fakeShim) Run(_ context.Context, r wire.ExecRequest) (dial.Result, error) {
+	if s.k.onRun != nil {
+		return dial.Result{Stdout: s.k.onRun(r.Command)}, nil
+	}
 	return dial.Result{}, nil
 }
 func (fakeShim) Close() {}

@@ -73,16 +73,20 @@ func (m *Manager) DiffStat(ctx context.Context, name, base, head string) (string
 	return b.String(), err
 }
 
-// KeepRacer makes the winner of a race an ordinary, ephemeral agent: it takes leases from its next
-// start on, and its branch follows the target again.
-func (m *Manager) KeepRacer(ctx context.Context, name string) error {
+// KeepRacer makes the winner of a race an ordinary agent: it takes leases from its next start on, and
+// its branch follows the target again. One that is merged becomes ephemeral. One that is gone is no
+// error.
+func (m *Manager) KeepRacer(ctx context.Context, name string, merged bool) error {
 	a, err := m.find(ctx, name)
-	if err != nil {
+	switch {
+	case err != nil && api.CodeOf(err) == api.CodeAgentNotFound:
+		return nil
+	case err != nil:
 		return err
 	}
 	defer a.op.Unlock()
 	m.mu.Lock()
-	a.Kept.Race, a.Kept.Base, a.Kept.Ephemeral = "", "", true
+	a.Kept.Race, a.Kept.Base, a.Kept.Ephemeral = "", "", merged
 	m.mu.Unlock()
 	return m.save(a.WS)
 }

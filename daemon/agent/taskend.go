@@ -117,10 +117,16 @@ func (m *Manager) lateReport(a *Agent, st wire.Status) {
 // daemon finishes what the last one could not. A branch whose task ended well is put in the merge
 // queue; another stays for a user.
 func (m *Manager) endTask(a *Agent, e task.End) {
-	m.mu.Lock()
-	in, id := a.Kept.InTask, a.Kept.Task
-	m.mu.Unlock()
-	if !in {
+	now := func() (in bool, id string) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return a.Kept.InTask, a.Kept.Task
+	}
+	in, id := now()
+	a.ending.Lock()
+	defer a.ending.Unlock()
+	// Meanwhile it can have ended, and the next one can have begun.
+	if still, same := now(); !in || !still || same != id {
 		return
 	}
 	if e.At.IsZero() {

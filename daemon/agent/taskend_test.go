@@ -3,6 +3,7 @@ package agent
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -336,4 +337,53 @@ func TestAMergedAgentReleasesItsLeases(t *testing.T) {
 			require.Equal(t, c.released, w.k.fail != op)
 		})
 	}
+}
+
+// TestATaskThatEndsTwiceAtOnceIsCommittedOnce: the event of its end is processed while the start of its
+// program, which ended at once, finds the end as well.
+func TestATaskThatEndsTwiceAtOnceIsCommittedOnce(t *testing.T) {
+	w := newWorld(t.TempDir())
+	_, err := w.Add(t.Context(), api.AddRequest{Name: "a1", BaseType: "custom", Command: []string{"true"}})
+	require.NoError(t, err)
+	given, err := w.Run(t.Context(), "a1", api.RunRequest{Prompt: "x", Commit: true})
+	require.NoError(t, err)
+	a, err := w.lookup("a1")
+	require.NoError(t, err)
+	var commits atomic.Int32
+	adding, second := make(chan struct{}), make(chan struct{})
+	w.k.mu.Lock()
+	w.k.dirty["a1"] = true
+	w.k.mu.Unlock()
+	w.k.onRun = func(command []string) string {
+		switch command[1] {
+		case "add":
+			if commits.Add(1) == 1 {
+				close(adding)
+				<-second
+			}
+		case "commit":
+			w.k.mu.Lock()
+			delete(w.k.dirty, "a1")
+			w.k.commits["a1"] = 1
+			w.k.mu.Unlock()
+		case "diff":
+			if slices.Contains(command, "--cached") {
+				return "file\x00"
+			}
+		}
+		return ""
+	}
+	zero := 0
+	end := task.End{By: api.EndExit, Exit: &zero}
+	var both sync.WaitGroup
+	both.Go(func() { w.endTask(a, end) })
+	<-adding
+	both.Go(func() { w.endTask(a, end) })
+	time.AfterFunc(100*time.Millisecond, func() { close(second) })
+	both.Wait()
+	got, err := w.Task(t.Context(), given.ID, false)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, commits.Load())
+	require.Equal(t, 1, got.Commits, got)
+	require.Zero(t, got.Uncommitted, got)
 }

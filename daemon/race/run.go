@@ -197,14 +197,14 @@ func (r *Runner) finish(ctx context.Context, x api.Race) {
 		}
 	}
 	if x.Winner != "" {
-		note(r.Agents.Keep(ctx, x.Winner))
 		if x.Request.Merge && x.MergeCommitSHA == "" {
 			mctx, cancel := context.WithTimeout(ctx, mergeTime)
 			commit, err := r.Agents.Merge(mctx, x.Winner)
 			cancel()
 			note(err)
-			r.change(x.ID, func(x *api.Race) { x.MergeCommitSHA = commit })
+			x = r.change(x.ID, func(x *api.Race) { x.MergeCommitSHA = commit })
 		}
+		note(r.Agents.Keep(ctx, x.Winner, x.MergeCommitSHA != ""))
 	}
 	if ctx.Err() != nil {
 		return

@@ -32,9 +32,9 @@ type Agents interface {
 	Cancel(ctx context.Context, r api.Racer) error
 	// PutAside removes the agent and returns where its work is kept.
 	PutAside(ctx context.Context, agent string) (trash string, err error)
-	// Keep makes the winner an ordinary agent. Merge merges it.
-	Keep(ctx context.Context, agent string) error
+	// Merge merges the winner. Keep makes it an ordinary agent, which may be removed if it is merged.
 	Merge(ctx context.Context, agent string) (commit string, err error)
+	Keep(ctx context.Context, agent string, merged bool) error
 }
 
 // Causes for the end of a race's context.
