@@ -135,3 +135,20 @@ func TestAForkOnAFullDisk(t *testing.T) {
 	d.fork("first", "second")
 	require.Equal(t, "precious", strings.TrimSpace(d.sh("second", "cat work.txt")))
 }
+
+// TestAForkReadsWhatTheFirstAgentMayRead: what its rules withhold is withheld from the new agent too,
+// in the tree and among the objects, and the work beside it is there.
+func TestAForkReadsWhatTheFirstAgentMayRead(t *testing.T) {
+	d, id := withheldBed(t)
+	d.sh("alice", "echo mine >> main.txt; echo new > new.txt; git add new.txt")
+	d.fork("alice", "second")
+	require.Equal(t, "one\ntwo\nthree\nmine\nnew\n", d.sh("second", "cat main.txt new.txt"))
+	require.Equal(t, "A  new.txt", strings.TrimSpace(d.sh("second", "git status --porcelain -- new.txt secret")))
+	for _, script := range []string{"cat secret/key.txt", "git show HEAD:secret/key.txt", "git cat-file -p " + id, "git cat-file --batch-all-objects --batch"} {
+		r := d.exec("second", "sh", "-c", script)
+		require.NotContains(t, r.stdout+r.stderr, secretText, script)
+	}
+	d.sh("second", ident+"git add -A; git commit -qm forked")
+	d.must("merge", "second")
+	require.Contains(t, readFile(d.path("ws", "project", "secret", "key.txt")), secretText)
+}
