@@ -91,19 +91,28 @@ func (s *shims) living(ctx context.Context) ([]string, error) {
 	return out, nil
 }
 
+// withHint is the text of an error for a person.
+func withHint(err error) string {
+	text := err.Error()
+	if hint := api.AsError(err).Hint; hint != "" {
+		text += "; " + hint
+	}
+	return text
+}
+
 // reconcile restores every known workspace and removes residue that belongs to no agent.
 func (d *Daemon) reconcile(ctx context.Context) {
 	rep := &agent.Report{}
 	began := time.Now()
 	reg, err := d.readRegistry()
 	if err != nil {
-		rep.Errors = append(rep.Errors, err.Error())
+		rep.Errors = append(rep.Errors, withHint(err))
 	}
 	whole := err == nil
 	for name, path := range reg.Workspaces {
 		if err := d.restoreWorkspace(ctx, name, path, rep); err != nil {
 			d.Log.Error("workspace not restored", "workspace", name, "err", err)
-			rep.Errors = append(rep.Errors, fmt.Sprintf("workspace %s: %v", name, err))
+			rep.Errors = append(rep.Errors, fmt.Sprintf("workspace %s: %s", name, withHint(err)))
 			whole = false
 		}
 	}

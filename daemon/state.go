@@ -45,7 +45,7 @@ func (d *Daemon) readRegistry() (store.Registry, error) {
 		reg.Workspaces[filepath.Base(filepath.Dir(p))] = filepath.Dir(p)
 	}
 	err = api.Errorf(api.CodeStateCorrupt, "list of workspaces: %w", err).WithHint("it was made anew with %d workspaces; polisctl up --repo PATH WORKSPACE adds one that is missing", len(reg.Workspaces))
-	d.warn(string(api.CodeStateCorrupt) + ": " + err.Error())
+	d.warn(string(api.CodeStateCorrupt) + ": " + withHint(err))
 	return reg, errors.Join(err, gerr, d.writeRegistry(reg))
 }
 

@@ -73,7 +73,7 @@ command = ["/opt/polis-e2e/acpagent"]
 
 	// Requests that polis does not support are refused, and a program that does not speak ACP ends
 	// the task.
-	d.refused(api.CodeBadState, "run", "--detach", "--continue", "alice", "say x")
+	require.Equal(t, "leave --continue out", d.refused(api.CodeBadState, "run", "--detach", "--continue", "alice", "say x").Hint)
 	d.must("run", "--detach", "--model", "large", "alice", "say x")
 	d.settled("alice")
 	require.Contains(t, shown("alice.4"), "the model is large")

@@ -73,7 +73,11 @@ func TestHostPortsLeadToTheHostsLoopback(t *testing.T) {
 	d.must("agents", "stop", "plain")
 	d.must("agents", "start", "plain")
 	d.gets("plain", "127.0.0.1:7003", "host 127.0.0.1")
+	require.Equal(t, "take 7003 out of network.host_ports first: polisctl agents set plain --host-port PORTS|none",
+		d.refused(api.CodeBadRequest, "ports", "add", "plain", "7003").Hint)
 	require.Empty(t, set("plain", "--host-port", "none").HostPorts)
+	d.must("ports", "add", "plain", "7003")
+	d.must("ports", "remove", "plain", "7003")
 	d.noGet("plain", "127.0.0.1:7003", notReached)
 	require.Equal(t, []uint16{7001}, set("own", "--host-port", "default").HostPorts)
 	d.noGet("own", "127.0.0.1:7002", notReached)

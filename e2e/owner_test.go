@@ -23,6 +23,8 @@ func TestAWorkspaceHasOnePolisd(t *testing.T) {
 	e := two.refused(api.CodeWorkspaceOwned, "up", "--repo", one.path("src"), one.path("ws"))
 	require.Contains(t, e.Message, one.path("run"))
 	require.Equal(t, one.path("run", "polisd.sock"), e.Details["socket"])
+	require.Equal(t, "use that one (polisctl --socket "+one.path("run", "polisd.sock")+"), or stop it with its agents; or give this one another workspaces_dir", e.Hint)
+	require.Contains(t, two.must("--socket", one.path("run", "polisd.sock"), "status"), "alice")
 	require.Contains(t, two.must("status"), "no workspaces")
 	// The same list.
 	good := readFile(two.path("polisd.toml"))

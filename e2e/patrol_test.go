@@ -246,6 +246,7 @@ func TestCasesOutliveTheDaemon(t *testing.T) {
 	d.must("patrol", "resolve", before[0].ID, "--note", "it may wait")
 	d.patrol()
 	require.Empty(t, d.openCases())
+	require.Equal(t, "polisctl patrol show "+before[0].ID+" shows how", d.refused(api.CodeBadState, "patrol", "resolve", before[0].ID).Hint)
 	require.Contains(t, d.must("patrol", "show", before[0].ID), "it may wait")
 	require.Contains(t, d.must("--json", "events"), `"patrol:case"`)
 

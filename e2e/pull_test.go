@@ -171,6 +171,7 @@ func TestAPullRequestIsOpenedWithTheRealGH(t *testing.T) {
 	_, r = s.pr(d, "claude")
 	require.Equal(t, 4, r.code, "%s", r)
 	require.Contains(t, r.stderr, string(api.CodeRefConflict))
+	require.Contains(t, r.stderr, "look at them; --force replaces what is there now")
 	forced, r := s.pr(d, "claude", "--force")
 	require.Zero(t, r.code, "%s", r)
 	require.True(t, forced.Pushed)

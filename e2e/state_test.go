@@ -171,6 +171,7 @@ func TestACorruptStateIsKeptAsideAndMadeAnew(t *testing.T) {
 	require.NoError(t, os.WriteFile(list, []byte("{"), 0o600))
 	d.start()
 	require.Contains(t, d.warnings(), "STATE_CORRUPT")
+	require.Contains(t, d.warnings(), "polisctl up --repo PATH WORKSPACE adds one that is missing")
 	if _, there := d.agent("alice"); !there {
 		// There was no list before: the user says where it was, and all of it is back.
 		require.Equal(t, 2, d.living(), "unknown agents are left at work")

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -119,6 +120,11 @@ func TestRestoredWorkHasNoWithheldFileElsewhere(t *testing.T) {
 	}
 	e := d.refused(api.CodeUndeclaredRead, "restore", "alice")
 	require.Contains(t, e.Message, "public.txt")
+	_, command, ok := strings.Cut(e.Hint, "take from it what you want: ")
+	require.True(t, ok, e.Hint)
+	out, err := exec.Command("sh", "-c", command+":work.txt").CombinedOutput()
+	require.NoError(t, err, "%s: %s", command, out)
+	require.Equal(t, "w\n", string(out))
 	_, there := d.agent("alice")
 	require.False(t, there)
 	d.must("restore", "carol")

@@ -1,77 +1,80 @@
 package main
 
 import (
-	"go/ast"
-	"go/parser"
-	"go/token"
-	"io/fs"
-	"path/filepath"
+	"bufio"
+	"os"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 )
 
 var (
-	hintCommand = regexp.MustCompile(`polisctl((?: +[a-z][a-z-]*)+)`)
-	hintFlag    = regexp.MustCompile(`polisctl [^,;:()]*?--([a-z][a-z-]+)`)
+	hintCommand = regexp.MustCompile(`polisctl((?: +[a-z][a-z-]*)*)`)
+	hintFlag    = regexp.MustCompile(`--([a-z][a-z-]+)`)
+	hintEnd     = regexp.MustCompile(`[,;:()]| && | and | or | is | polisctl `)
 )
 
-// TestHintsNameCommandsThatExist reads the texts of every WithHint call: the commands and flags in
-// them are those of polisctl.
+// TestHintsNameCommandsThatExist parses what the hints name, wherever they are in the source (see
+// TestEveryHintIsTried): the commands and the options are those of polisctl.
 func TestHintsNameCommandsThatExist(t *testing.T) {
 	root := new(app).root()
-	seen := 0
-	require.NoError(t, filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-			return err
+	file, err := os.Open("../../e2e/arch/testdata/hints.txt")
+	require.NoError(t, err)
+	defer file.Close()
+	seen := map[string]bool{}
+	sc := bufio.NewScanner(file)
+	for sc.Scan() {
+		_, text, ok := strings.Cut(sc.Text(), "\t")
+		if !ok {
+			continue
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
-		if err != nil {
-			return err
+		text, err := strconv.Unquote(`"` + text + `"`)
+		require.NoError(t, err, sc.Text())
+		for _, at := range hintCommand.FindAllStringSubmatchIndex(text, -1) {
+			words := strings.Fields(text[at[2]:at[3]])
+			if len(words) > 0 && (words[0] == "and" || words[0] == "merge" && strings.HasSuffix(text, "only by polisctl merge")) {
+				continue // polisctl and polisd
+			}
+			rest := text[at[0]+len("polisctl"):]
+			if end := hintEnd.FindStringIndex(rest); end != nil {
+				rest = rest[:end[0]]
+			}
+			cmd := commandOf(t, root, text, words)
+			if cmd == nil {
+				continue
+			}
+			seen[cmd.CommandPath()] = true
+			for _, f := range hintFlag.FindAllStringSubmatch(rest, -1) {
+				if cmd.Flags().Lookup(f[1]) == nil && cmd.InheritedFlags().Lookup(f[1]) == nil && root.PersistentFlags().Lookup(f[1]) == nil {
+					t.Errorf("%q: %s has no option --%s", text, cmd.CommandPath(), f[1])
+				}
+			}
 		}
-		ast.Inspect(file, func(n ast.Node) bool {
-			call, ok := n.(*ast.CallExpr)
-			if !ok {
-				return true
-			}
-			sel, ok := call.Fun.(*ast.SelectorExpr)
-			if !ok || sel.Sel.Name != "WithHint" || len(call.Args) == 0 {
-				return true
-			}
-			lit, ok := call.Args[0].(*ast.BasicLit)
-			if !ok {
-				return true
-			}
-			text, err := strconv.Unquote(lit.Value)
-			require.NoError(t, err)
-			for _, m := range hintCommand.FindAllStringSubmatchIndex(text, -1) {
-				words, rest := strings.Fields(text[m[2]:m[3]]), text[m[0]:]
-				if words[0] == "and" {
-					continue // polisctl and polisd
-				}
-				cmd, _, err := root.Find(words[:1])
-				if err != nil || cmd == root {
-					t.Errorf("%s: %q: polisctl has no command %q", path, text, words[0])
-					continue
-				}
-				seen++
-				if sub, _, err := root.Find(words); err == nil {
-					cmd = sub
-				}
-				if cmd.HasSubCommands() && !cmd.Runnable() && len(words) > 1 {
-					t.Errorf("%s: %q: %s has no command %q", path, text, cmd.CommandPath(), words[1])
-				}
-				if f := hintFlag.FindStringSubmatch(rest); f != nil && strings.HasPrefix(f[0], text[m[0]:m[1]]) &&
-					cmd.Flags().Lookup(f[1]) == nil && cmd.InheritedFlags().Lookup(f[1]) == nil {
-					t.Errorf("%s: %q: %s has no flag --%s", path, text, cmd.CommandPath(), f[1])
-				}
-			}
-			return true
-		})
+	}
+	require.NoError(t, sc.Err())
+	require.Greater(t, len(seen), 40, "the test sees the hints")
+}
+
+// commandOf is the command that words begin with: the others are arguments, or the sentence goes on.
+func commandOf(t *testing.T, root *cobra.Command, text string, words []string) *cobra.Command {
+	t.Helper()
+	if len(words) == 0 {
+		return root // an option comes first
+	}
+	cmd, _, err := root.Find(words[:1])
+	if err != nil || cmd == root {
+		t.Errorf("%q: polisctl has no command %q", text, words[0])
 		return nil
-	}))
-	require.Greater(t, seen, 50, "the test sees the hints")
+	}
+	if sub, _, err := root.Find(words); err == nil {
+		cmd = sub
+	}
+	if cmd.HasSubCommands() && !cmd.Runnable() && len(words) > 1 {
+		t.Errorf("%q: %s has no command %q", text, cmd.CommandPath(), words[1])
+	}
+	return cmd
 }

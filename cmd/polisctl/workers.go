@@ -221,7 +221,11 @@ aside (polisctl restore).`,
 					p.line("worker %s was removed", n)
 				}
 				for _, k := range res.Kept {
-					p.warn("worker %s is kept: %s", k.ID, k.Error.Message)
+					text := k.Error.Message
+					if k.Error.Hint != "" {
+						text += "; hint: " + k.Error.Hint
+					}
+					p.warn("worker %s is kept: %s", k.ID, text)
 				}
 			}})
 		})

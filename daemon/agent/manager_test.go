@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -47,6 +48,8 @@ type kernel struct {
 	settings wire.Settings
 	// until is the deadline that the last removal of a shim had.
 	until time.Time
+	// version is that of the shims; 0 is this one's.
+	version int
 	// started is called for every command that is started, with whether its agent's shim was up.
 	started func(name string, up bool)
 	// frozen are the agents that are frozen, sessions the terminals that people have open in them;
@@ -142,7 +145,7 @@ func (f fakeShim) Screen(context.Context, int) (wire.Screen, error) { return wir
 func (s fakeShim) Status(context.Context) (wire.Status, error) {
 	s.k.mu.Lock()
 	defer s.k.mu.Unlock()
-	st := wire.Status{Version: wire.Version, Running: s.k.running[s.name], Task: s.k.task[s.name], Done: s.k.done[s.name], Sessions: s.k.sessions[s.name]}
+	st := wire.Status{Version: cmp.Or(s.k.version, wire.Version), MinVersion: 1, Running: s.k.running[s.name], Task: s.k.task[s.name], Done: s.k.done[s.name], Sessions: s.k.sessions[s.name]}
 	if code, ok := s.k.exits[s.name]; ok && !st.Running {
 		st.ExitCode = &code
 	}

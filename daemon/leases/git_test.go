@@ -139,6 +139,8 @@ func TestPropertyTimeout(t *testing.T) {
 		require.Equal(t, code, api.CodeOf(err))
 		require.GreaterOrEqual(t, time.Since(start), locks.Waits(want))
 		require.Contains(t, err.Error(), DaemonHolder)
+		require.Equal(t, "try again in a moment; polisctl locks shows who has it", api.AsError(err).Hint)
+		require.Len(t, locks.Table.List(lockd.Filter{}), 1, "polisctl locks lists it")
 	})
 	require.Empty(t, locks.Table.List(lockd.Filter{}))
 }

@@ -47,8 +47,7 @@ func (m *Merger) revert(ctx context.Context, commit string, dry bool) (Result, e
 		return Result{}, api.Errorf(api.CodeRepoCorrupt, "read commit %s: %w", commit, err)
 	}
 	if len(parents) != 2 {
-		return Result{}, api.Errorf(api.CodeBadRequest, "%s is not a merge of two branches", commit).
-			WithHint("give the merge commit that polisctl merge printed")
+		return Result{}, api.Errorf(api.CodeBadRequest, "%s is not a merge of two branches", commit)
 	}
 	var res Result
 	err = m.retry(ctx, target, func(onto string) (string, error) {

@@ -140,7 +140,9 @@ func TestACloseKeepsWhatIsNotDone(t *testing.T) {
 	go func() { _, err := w.Merge(t.Context(), entry("a1")); done <- err }()
 	<-p.began
 	w.Close()
-	require.Equal(t, api.CodeUnavailable, api.CodeOf(<-done))
+	err := <-done
+	require.Equal(t, api.CodeUnavailable, api.CodeOf(err))
+	require.Equal(t, "polisctl queue shows it when polisd is back", api.AsError(err).Hint)
 	require.Len(t, h.kept, 1)
 
 	again, h2 := newWorker(t, 8)
@@ -156,7 +158,11 @@ func TestACancelledCallerLeavesTheEntry(t *testing.T) {
 	cancel()
 	_, err := w.Merge(ctx, entry("a1"))
 	require.Equal(t, api.CodeTimeout, api.CodeOf(err))
+	require.Equal(t, "it stays in the queue: polisctl queue shows it, polisctl queue remove a1 takes it out", api.AsError(err).Hint)
 	require.Len(t, w.Entries(), 1)
 	require.NoError(t, w.Prioritize("a1", 3))
 	require.Equal(t, 3, w.Entries()[0].Priority)
+	_, err = w.Remove("a1")
+	require.NoError(t, err)
+	require.Empty(t, w.Entries())
 }

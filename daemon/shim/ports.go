@@ -71,7 +71,7 @@ func (p *ports) add(ctx context.Context, r wire.PortRequest) error {
 		// The map would lead back to the host, and open the host's loopback to every client that
 		// bind admits.
 		return api.Errorf(api.CodeBadRequest, "port %d of agent %s is a host port: it leads to the host already", r.Internal, p.agent).
-			WithHint("take %d out of network.host_ports first: polisctl agents set %s --host-port", r.Internal, p.agent)
+			WithHint("take %d out of network.host_ports first: polisctl agents set %s --host-port PORTS|none", r.Internal, p.agent)
 	}
 	key := portKey{r.Protocol, r.Internal}
 	p.mu.Lock()

@@ -40,6 +40,7 @@ func TestWithoutACageThereIsNoGit(t *testing.T) {
 	s := spec(t, src)
 	_, err := Up(t.Context(), s)
 	require.Equal(t, api.CodeCageUnavailable, api.CodeOf(err), "%v", err)
+	require.Equal(t, "Linux 5.13 or newer with Landlock and seccomp is needed; polisctl doctor shows details", api.AsError(err).Hint)
 	w := Open(Config{Workspace: s.Workspace, UID: s.UID, GID: s.GID})
 	for name, try := range map[string]func() error{
 		"status": func() error { _, err := w.Status(t.Context(), "claude", "", View{}); return err },

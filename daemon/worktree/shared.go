@@ -52,9 +52,8 @@ func (u *upper) choose(ctx context.Context, p *Project) (string, map[string]stri
 		return "", nil, api.Errorf(api.CodeWorkspaceInvalid, "%s is a bare repository, not a checkout", p.Path).
 			WithHint("polisctl up --repo %s NEW-WORKSPACE clones it", p.Path)
 	}
-	if out, err := p.Line(ctx, "config", "--get", "extensions.partialClone"); err == nil && out != "" {
-		return "", nil, api.Errorf(api.CodeWorkspaceInvalid, "%s is a partial clone: some of its objects are only at the remote %s", p.Path, out).
-			WithHint("git -C %s fetch --refetch --no-filter %s makes it complete", p.Path, out)
+	if err := p.partial(ctx); err != nil {
+		return "", nil, err
 	}
 	if p.Shallow {
 		return "", nil, api.Errorf(api.CodeWorkspaceInvalid, "%s is a shallow clone: its history is cut off", p.Path).
@@ -86,6 +85,19 @@ func (u *upper) choose(ctx context.Context, p *Project) (string, map[string]stri
 			WithHint("it has: %s", strings.Join(some(refs, 8), ", "))
 	}
 	return target, refs, nil
+}
+
+// writeHead makes HEAD of the shared repository name a branch.
+func (u *upper) writeHead(ref string) error {
+	head := filepath.Join(u.w.bareDir(), "HEAD")
+	err := os.WriteFile(head+".new", []byte("ref: "+ref+"\n"), 0o644) //nolint:gosec // as git makes it: agents read it
+	if err == nil {
+		err = os.Rename(head+".new", head)
+	}
+	if err != nil {
+		return api.Errorf(api.CodeRepoCorrupt, "write the target branch: %w", err)
+	}
+	return nil
 }
 
 // some names a few branches.
@@ -167,6 +179,10 @@ func sharedConfig(format string) string {
 // retarget changes the merge target, if another one was requested.
 func (u *upper) retarget(ctx context.Context) error {
 	has, err := u.w.Target(ctx)
+	if errors.Is(err, errNoTarget) && u.spec.Target != "" {
+		// Git takes a directory whose HEAD is damaged for no repository: HEAD is repaired first.
+		has, err = "a branch that is not known", u.writeHead(git.Branch(u.spec.Target))
+	}
 	if err != nil || u.spec.Target == "" || u.spec.Target == has {
 		return err
 	}

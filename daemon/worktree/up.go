@@ -133,7 +133,7 @@ func (u *upper) run(ctx context.Context) (Info, error) {
 // source validates the request before anything is made.
 func (u *upper) source() (source, error) {
 	if u.spec.Repo == "" {
-		if _, err := os.Stat(u.w.linkPath()); err != nil {
+		if _, err := os.Lstat(u.w.linkPath()); err != nil {
 			return source{}, api.Errorf(api.CodeWorkspaceNotFound, "%s has no project", u.spec.Workspace).
 				WithHint("polisctl up --repo PATH|URL %s", u.spec.Workspace)
 		}

@@ -93,6 +93,9 @@ func (w *Workspace) Bare() git.Repo {
 	return git.Repo{Runner: w.runner(w.cfg.UID, w.cfg.GID), Dir: w.bareDir()}
 }
 
+// errNoTarget reports a shared repository whose HEAD names no branch.
+var errNoTarget = errors.New("the shared repository names no target branch")
+
 // Target is the branch that merges go to: what the shared repository's HEAD names.
 func (w *Workspace) Target(context.Context) (string, error) {
 	if err := w.guard(); err != nil {
@@ -110,8 +113,8 @@ func (w *Workspace) Target(context.Context) (string, error) {
 	}
 	name, ok := strings.CutPrefix(strings.TrimSuffix(head, "\n"), "ref: refs/heads/")
 	if !ok || git.CheckBranch(name) != nil {
-		return "", api.Errorf(api.CodeRepoCorrupt, "the shared repository names no target branch").
-			WithHint("polisctl up --target BRANCH sets it")
+		return "", api.Errorf(api.CodeRepoCorrupt, "%w", errNoTarget).
+			WithHint("polisctl up --repo PATH --target BRANCH %s sets it", w.cfg.Workspace)
 	}
 	return name, nil
 }

@@ -205,7 +205,13 @@ func TestUpRefusesWithAHint(t *testing.T) {
 	shallow2 := filepath.Join(tempDir(t), "shallow")
 	as(t, 0, "/", "clone", "-q", "--depth=1", "file://"+repo, shallow2)
 
+	partial := filepath.Join(tempDir(t), "partial")
+	as(t, 0, repo, "config", "uploadpack.allowFilter", "true")
+	as(t, 0, repo, "rm", "-q", "README")
+	as(t, 0, repo, "commit", "-qm", "third")
+	as(t, 0, "/", "clone", "-q", "--filter=blob:none", "file://"+repo, partial)
 	for name, c := range map[string]struct{ repo, target, want string }{
+		"partial clone":        {partial, "", "git -C " + partial + " fetch --refetch --no-filter origin"},
 		"part of a repository": {filepath.Join(repo, "sub"), "", "--repo " + repo},
 		"no commit":            {empty, "", "commit --allow-empty"},
 		"detached HEAD":        {detached, "", "--target"},
@@ -236,6 +242,10 @@ func TestUpRefusesWithAHint(t *testing.T) {
 			require.Empty(t, left)
 		})
 	}
+	t.Run("a partial clone that was made complete", func(t *testing.T) {
+		as(t, 0, partial, "fetch", "-q", "--refetch", "--no-filter", "origin")
+		up(t, spec(t, partial))
+	})
 	t.Run("workspace inside the repository", func(t *testing.T) {
 		for _, ws := range []string{repo, filepath.Join(repo, "ws")} {
 			_, err := Up(t.Context(), Spec{Workspace: ws, Repo: repo, UID: nobody, GID: nobody})
