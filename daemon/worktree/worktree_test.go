@@ -707,6 +707,7 @@ func TestWorkIsSeenBelowAView(t *testing.T) {
 	require.Equal(t, []string{"below"}, paths)
 	_, err = w.Add(t.Context(), "claude", "", "")
 	require.Equal(t, api.CodeWorktreeFailed, api.CodeOf(err))
+	require.Equal(t, "stop the agent first: polisctl agents stop claude; what a crash left, polisctl patrol run --once removes", api.AsError(err).Hint)
 	require.Equal(t, api.CodeBadState, api.CodeOf(w.Remove(t.Context(), "claude")))
 	_, err = w.Discard(t.Context(), "claude", "")
 	require.Equal(t, api.CodeBadState, api.CodeOf(err))
