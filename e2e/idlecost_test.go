@@ -74,7 +74,7 @@ func wakes(t testing.TB, pid int) (n int) {
 // percent: other tests make caches cold. Once is enough: agents need some time to settle.
 func TestIdleAgentsCostNextToNothing(t *testing.T) {
 	const agents, span = 8, 8 * time.Second
-	d := startDaemon(t, options{})
+	d := startDaemon(t, options{config: "[limits.memory_ask]\nstep_mb = 64\nmax_mb = 1024\n"}) // which the kernel watches for
 	d.up()
 	for i := range agents {
 		d.add(fmt.Sprintf("idle%d", i), "--force")
