@@ -38,7 +38,9 @@ result is shown.
 
 An agent can delegate, too, in its sandbox. Its worker has the agent's base type, role
 and variables, and at most its rules and limits: --read, --write, --deny, --hide,
---egress, --host-port and the limits narrow them. The worker starts at the target branch, on a
+--egress, --host-port and the limits narrow them. Its memory, processes and disk are a
+part of the agent's own, which the agent has again when the worker is removed: an equal
+share, or what --memory, --pids and --disk choose. The worker starts at the target branch, on a
 new BRANCH, which the agent merges into its own (git merge BRANCH); with --merge the
 branch is merged into the target as the agent's own would be. [delegate] in polisd.toml
 bounds how many workers an agent has and how deep they are nested. Workers of agents
