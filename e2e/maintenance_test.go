@@ -12,7 +12,7 @@ import (
 	"polis/daemon/api"
 )
 
-// Who commits are by is polisd.toml's to say, and a merge names the agent.
+// polisd.toml sets the author of commits, and a merge names the agent.
 func TestIdentityOfCommits(t *testing.T) {
 	d := startDaemon(t, options{config: `
 [git]
@@ -39,8 +39,8 @@ identity = { email = "c@example.org" }
 	require.Equal(t, "Bring it in\n\nReviewed-by: R <r@example.org>\nPolis-Agent: bob\n", strings.TrimSpace(git(t, bare, "log", "-1", "--format=%B", "main"))+"\n")
 }
 
-// Agents commit and look at the history while the repository is packed, and
-// no git of theirs notices.
+// Agents commit and read the history while the repository is packed, and none of their git commands
+// fails.
 func TestMaintenanceWhileAgentsCommit(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()

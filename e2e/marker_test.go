@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// marker is a file that exists when something of an agent's ran on the host.
+// marker is a file that exists if content of an agent was executed on the host.
 type marker struct {
 	t    testing.TB
 	file string
@@ -20,7 +20,7 @@ type marker struct {
 	script string
 }
 
-// marker makes a script that everybody can run and that is not in any sandbox.
+// marker makes a script that every user can run and that is outside of every sandbox.
 func (d *daemon) marker(name string) marker {
 	d.t.Helper()
 	dir := d.path(name + ".d")
@@ -32,8 +32,8 @@ func (d *daemon) marker(name string) marker {
 	return m
 }
 
-// works is the positive control: what was planted runs when do does what no
-// command of polis may have done.
+// works is the positive control: the planted program runs if do does what no command of polis may
+// do.
 func (m marker) works(do func()) {
 	m.t.Helper()
 	require.NoFileExists(m.t, m.file)
@@ -42,8 +42,7 @@ func (m marker) works(do func()) {
 	require.NoError(m.t, os.Remove(m.file))
 }
 
-// asOwner runs git in dir as the projects' owner, as that person would, and
-// leaves it at that: what git says of it does not matter.
+// asOwner runs git in dir as the projects' owner, and ignores its output and status.
 func (d *daemon) asOwner(dir string, args ...string) string {
 	d.t.Helper()
 	return d.ownersProgram(dir, "git", args...)

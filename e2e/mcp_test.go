@@ -92,7 +92,7 @@ func TestAModelCallsPolisByMCP(t *testing.T) {
 	require.True(t, failed)
 	require.Contains(t, text, "PATH_TRAVERSAL")
 
-	// A permission prompt: a rule decides, then people do.
+	// A permission prompt: a rule decides, and then people do.
 	prompt := func(tool string, input map[string]any) (out struct {
 		Behavior, Message string
 		UpdatedInput      map[string]any `json:"updatedInput"`
@@ -112,7 +112,7 @@ func TestAModelCallsPolisByMCP(t *testing.T) {
 	require.Equal(t, "never", got.Message)
 	require.True(t, got.Interrupt)
 
-	// The end of a task, said once.
+	// The end of a task is accepted once.
 	text, failed = m.call("task_complete", map[string]any{"message": "x"})
 	require.True(t, failed, "there is no task")
 	require.Contains(t, text, "BAD_STATE")

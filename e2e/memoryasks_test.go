@@ -9,8 +9,8 @@ import (
 	"polis/daemon/api"
 )
 
-// TestAnAgentAsksForMemoryBeforeItsLimit: an approval raises the limit of the kernel by a step, and
-// stays; a denial leaves it; a need that is over withdraws the question.
+// TestAnAgentAsksForMemoryBeforeItsLimit: an approval raises the kernel's limit by a step,
+// permanently. A denial leaves the limit. A need that has passed withdraws the question.
 func TestAnAgentAsksForMemoryBeforeItsLimit(t *testing.T) {
 	needProgram(t, "python3")
 	d := startDaemon(t, options{config: "[limits]\nmemory_mb = 128\n[limits.memory_ask]\nat = 60\nstep_mb = 64\nmax_mb = 192\n"})

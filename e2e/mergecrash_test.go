@@ -10,8 +10,8 @@ import (
 	"polis/daemon/api"
 )
 
-// TestPolisdDiesWhileItMerges: the work is in the target once, the state knows,
-// and the user's checkout has it.
+// TestPolisdDiesWhileItMerges: the work is in the target once, the state records it, and the user's
+// checkout has it.
 func TestPolisdDiesWhileItMerges(t *testing.T) {
 	d := startDaemon(t, options{failpoints: true})
 	project := d.up()
@@ -29,7 +29,7 @@ func TestPolisdDiesWhileItMerges(t *testing.T) {
 		work()
 		d.dieAt(step, merge)
 		require.Empty(t, d.report().Errors, step)
-		// Asked again, it is merged now or has been.
+		// A second request merges it, or reports that it has been merged.
 		d.eventually("the merge after "+step, func() bool {
 			r := d.ctl("--json", "merge", "alice")
 			return r.code == 0 || strings.Contains(r.stderr, string(api.CodeNothingToMerge))

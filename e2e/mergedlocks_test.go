@@ -9,7 +9,7 @@ import (
 	"polis/daemon/api"
 )
 
-// The next agent begins with what was merged: it need not wait for the rest of the hold.
+// The next agent begins with the merged state. It need not wait for the rest of the hold.
 func TestAMergedAgentGivesItsLeasesBackAtOnce(t *testing.T) {
 	d := startDaemon(t, options{config: "[locks]\non_conflict = \"fail\"\nhold = \"10m\"\n"})
 	d.up()
@@ -23,7 +23,7 @@ func TestAMergedAgentGivesItsLeasesBackAtOnce(t *testing.T) {
 	})
 	d.sh("bob", "echo bob >> main.txt")
 
-	// Work that is not in the target is protected, also after a merge of the rest.
+	// Work that is not in the target stays locked, also after a merge of the rest.
 	d.task("alice", commitOf("src/a.txt", "alice")+"; echo more > src/b.txt")
 	d.eventually("the second task to be merged", func() bool {
 		a, ok := d.agent("alice")

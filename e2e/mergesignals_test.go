@@ -10,7 +10,7 @@ import (
 	"polis/daemon/api"
 )
 
-// signals are the requests to merge, oldest first.
+// signals returns the requests to merge, oldest first.
 func (d *daemon) signals() []api.MergeSignal {
 	d.t.Helper()
 	var out struct{ Queues []api.Queue }
@@ -31,8 +31,9 @@ func (d *daemon) published(typ, id string) (n int) {
 	return n
 }
 
-// TestSignalsOfAMerge: done, ready, merged and verified, and the ephemeral agent goes; or failed, kept,
-// and reworked by a new agent, whose merge resolves the first.
+// TestSignalsOfAMerge: a merge is done, ready, merged and verified, and the ephemeral agent is
+// removed. Or it fails, is kept, and is reworked by a new agent, whose merge resolves the first
+// one.
 func TestSignalsOfAMerge(t *testing.T) {
 	d := startDaemon(t, options{config: shortPatrol + "[locks]\nhold = \"close\"\nwait = \"300ms\"\ngrace = \"2s\"\n"})
 	project := d.up()
@@ -65,7 +66,7 @@ func TestSignalsOfAMerge(t *testing.T) {
 	require.Contains(t, d.must("queue"), "polisctl queue rework second gives a new agent the task")
 	require.Contains(t, failed.Rework.Prompt, `"main.txt"`)
 
-	// Its task is words for a model: this one's program takes them for a script, and fails.
+	// Its task is a text for a model. Its program here takes the text for a script, and fails.
 	d.must("queue", "rework", "second")
 	all = d.signals()
 	r := all[len(all)-1].Rework

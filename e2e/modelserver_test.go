@@ -34,7 +34,7 @@ type model struct {
 	polis  bool      // a request has the text of polis for models
 }
 
-// obj is an object of JSON.
+// obj is a JSON object.
 type obj = map[string]any
 
 // ask is what a request has in every format.

@@ -14,8 +14,8 @@ import (
 	"polis/daemon/api"
 )
 
-// offenders are what one agent does to all others at once: forks without end,
-// memory without end, a disk that is filled and emptied, sockets without end.
+// offenders are what one agent does to all others at once: it forks, allocates memory, fills and
+// empties a disk, and opens sockets, all without end.
 var offenders = []struct{ name, script string }{
 	{"memory hog", `while :; do python3 -c 'x = bytearray(2 << 30)'; sleep 0.1; done`},
 	{"disk filler", `while :; do head -c 30000000 /dev/zero > filler-$$; sync filler-$$; rm filler-$$; done`},
@@ -39,7 +39,7 @@ while True:
     except OSError: keep = []
 '`
 
-// offend has an agent be all of them, each in the background.
+// offend lets an agent run all of them, each in the background.
 func (d *daemon) offend(agent string) {
 	d.t.Helper()
 	for i, o := range offenders {
@@ -56,7 +56,7 @@ func (d *daemon) offend(agent string) {
 	}
 }
 
-// statuses is how long git status takes in an agent, n times, sorted.
+// statuses returns the durations of n runs of git status in an agent, sorted.
 func (d *daemon) statuses(agent string, n int) []time.Duration {
 	d.t.Helper()
 	out := d.sh(agent, fmt.Sprintf(`exec python3 -c '

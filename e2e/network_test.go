@@ -139,7 +139,7 @@ func TestAgentsDoNotReachEachOtherNorTheHost(t *testing.T) {
 		t.Fatal("the host's service was reached")
 	default:
 	}
-	// Forged addresses and raw packets need rights the sandbox does not give.
+	// Forged addresses and raw packets need capabilities that the sandbox does not have.
 	require.NotZero(t, d.exec("bob", "ip", "addr", "add", "10.9.9.9/24", "dev", "lo").code)
 	require.NotZero(t, d.exec("bob", "/usr/bin/python3", "-c", "import socket; socket.socket(socket.AF_PACKET, socket.SOCK_RAW)").code)
 }
@@ -167,6 +167,6 @@ func TestATakenPortIsSkipped(t *testing.T) {
 	a := d.add("alice", "--port", "3000")
 	require.Equal(t, 3302, a.PortMappings[0].External)
 	d.refused(api.CodeNoPorts, "ports", "add", "alice", "4000")
-	// A port asked for by number is no different: the next one, if there is one.
+	// A port requested by number is treated in the same way: the next free port is used.
 	d.refused(api.CodeNoPorts, "ports", "add", "alice", "4000", "3301")
 }

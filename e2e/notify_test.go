@@ -12,8 +12,8 @@ import (
 	"polis/daemon/api"
 )
 
-// TestACommandIsRunForANewQuestion: as another user than root, with the question on its standard
-// input, and nothing of the agent's in its arguments.
+// TestACommandIsRunForANewQuestion as another user than root, with the question on its standard
+// input. Its arguments contain no text of the agent.
 func TestACommandIsRunForANewQuestion(t *testing.T) {
 	dir, err := os.MkdirTemp("/tmp", "polis-notices-")
 	require.NoError(t, err)
@@ -47,7 +47,7 @@ func TestACommandIsRunForANewQuestion(t *testing.T) {
 	d.must("approvals", "approve", q.ID)
 	require.Zero(t, (<-asked).code)
 
-	// A rule's answer needs no person, and one question is one notification.
+	// A rule's answer notifies nobody, and one question sends one notification.
 	asked = d.asking("alice", "polisctl ask -- make")
 	_, v = notice(1)
 	require.Equal(t, "make", v.What)
@@ -63,8 +63,8 @@ func TestACommandIsRunForANewQuestion(t *testing.T) {
 	require.Len(t, glob(dir+"/*"), 3)
 }
 
-// TestAQuestionShowsWhatAnEditWouldChange: against the file as it is, without following what the
-// agent put in its place.
+// TestAQuestionShowsWhatAnEditWouldChange, compared with the present file. It follows no symlink
+// that the agent puts in the file's place.
 func TestAQuestionShowsWhatAnEditWouldChange(t *testing.T) {
 	d := startDaemon(t, options{})
 	project := d.up()

@@ -10,8 +10,8 @@ import (
 
 const allObjects = "git cat-file --batch-all-objects --batch-check"
 
-// TestObjectsOfOthersAreNotSeen: an agent's git shows neither what another agent
-// has not published nor what polis put aside.
+// TestObjectsOfOthersAreNotSeen: an agent's git has no object that another agent has not published,
+// and no saved work.
 func TestObjectsOfOthersAreNotSeen(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()
@@ -35,7 +35,7 @@ func TestObjectsOfOthersAreNotSeen(t *testing.T) {
 	hidden("while it works")
 	require.NotZero(t, d.exec("bob", "cat", filepath.Join(d.internal(), "HEAD")).code)
 
-	// What it commits to its branch everybody has, at once.
+	// A commit on its branch is visible to all at once.
 	commit := strings.TrimSpace(d.sh("bob", "echo b > b.txt; git add b.txt; "+ident+"git commit -qm b; git rev-parse HEAD"))
 	require.Equal(t, "b\n", d.sh("alice", "git show "+commit+":b.txt"))
 	hidden("when another published something")

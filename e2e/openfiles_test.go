@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAProgramThatOpensTooManyFilesHarmsItself: it gets EMFILE at its own limit, while
-// it holds all it has open, and the agent's other programs go on opening files.
+// TestAProgramThatOpensTooManyFilesHarmsItself: it gets EMFILE at its own limit, and keeps its open
+// files. The agent's other programs can open files.
 func TestAProgramThatOpensTooManyFilesHarmsItself(t *testing.T) {
 	needProgram(t, "python3")
 	d := startDaemon(t, options{wrap: []string{"prlimit", "--nofile=2048:2048"}})
@@ -32,7 +32,8 @@ while not os.path.exists("/tmp/go"):
 `)
 	}()
 	d.eventually("the program to be at its limit", func() bool { return d.exec("alice", "test", "-e", "/tmp/full").code == 0 })
-	// Others open as many as the view has left, and more than one program usually has.
+	// Other programs can open the rest of the view's limit, and more than one program usually
+	// needs.
 	d.sh("alice", `python3 -c '
 import os
 held = [os.open("g%d" % (i % 50), os.O_RDWR | os.O_CREAT, 0o644) for i in range(300)]

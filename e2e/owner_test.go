@@ -12,8 +12,8 @@ import (
 	"polis/daemon/api"
 )
 
-// TestAWorkspaceHasOnePolisd: with another run_dir, neither the list of workspaces nor a
-// workspace is opened a second time, and the refusal names the owner.
+// TestAWorkspaceHasOnePolisd: a polisd with another run_dir opens neither the list of workspaces
+// nor a workspace of the first one. The refusal names the owner.
 func TestAWorkspaceHasOnePolisd(t *testing.T) {
 	one := startDaemon(t, options{config: "[network]\npool = \"10.238.0.0/16\"\n"})
 	one.up()
@@ -50,8 +50,8 @@ func TestAWorkspaceHasOnePolisd(t *testing.T) {
 	require.Equal(t, "one\ntwo\nthree\n", two.sh("alice", "cat main.txt"))
 }
 
-// TestAWorkspaceThatIsGoneCanBeForgotten, and one that is only away comes back with all
-// of its agents.
+// TestAWorkspaceThatIsGoneCanBeForgotten. One that is temporarily unreachable returns with all of
+// its agents.
 func TestAWorkspaceThatIsGoneCanBeForgotten(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()

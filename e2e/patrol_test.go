@@ -17,7 +17,7 @@ import (
 	"polis/daemon/api"
 )
 
-// shortPatrol makes states findings after seconds. Cycles are run by the tests.
+// shortPatrol makes states findings after seconds. The tests run the cycles.
 const shortPatrol = "[patrol]\ninterval = \"0s\"\nstalled_after = \"2s\"\nspinning_after = \"4s\"\ndone_after = \"2s\"\n"
 
 func (d *daemon) patrol(flags ...string) api.PatrolReport {
@@ -34,7 +34,7 @@ func (d *daemon) openCases() []api.Case {
 	return out.Cases
 }
 
-// finding runs cycles until one finds something about the agent.
+// finding runs cycles until one has a finding about the agent.
 func (d *daemon) finding(agent string, flags ...string) api.PatrolFinding {
 	d.t.Helper()
 	var out api.PatrolFinding
@@ -90,7 +90,7 @@ func debug(t *testing.T, pid int) {
 	t.Cleanup(func() { close(end); <-ended })
 }
 
-// TestPatrolFindsWhatStallsOrSpins and does what its role says, and only that.
+// TestPatrolFindsWhatStallsOrSpins and does what its role says, and nothing else.
 func TestPatrolFindsWhatStallsOrSpins(t *testing.T) {
 	var roles strings.Builder
 	for _, on := range []string{"nudge", "restart", "stop"} {
@@ -196,7 +196,8 @@ func TestPatrolLeavesAloneWhatWaitsOrWorks(t *testing.T) {
 	}
 }
 
-// TestPatrolEndsProgramsOfEndedTasks so that the next task can begin, and keeps what they wrote.
+// TestPatrolEndsProgramsOfEndedTasks so that the next task can begin, and keeps their output and
+// files.
 func TestPatrolEndsProgramsOfEndedTasks(t *testing.T) {
 	d := startDaemon(t, options{config: shortPatrol})
 	d.up()
@@ -208,7 +209,7 @@ func TestPatrolEndsProgramsOfEndedTasks(t *testing.T) {
 	d.eventually("its program has ended", func() bool { a, _ := d.agent("alice"); return a.Status == api.StatusIdle })
 	a, _ := d.agent("alice")
 	require.FileExists(t, filepath.Join(a.WorktreePath, "out.txt"))
-	// A new incarnation is judged by its own time.
+	// A new incarnation is judged by its own times.
 	d.must("agents", "run", "alice", "second")
 	require.Empty(t, d.patrol().Findings)
 }
@@ -250,7 +251,7 @@ func TestCasesOutliveTheDaemon(t *testing.T) {
 	require.Contains(t, d.must("patrol", "show", before[0].ID), "it may wait")
 	require.Contains(t, d.must("--json", "events"), `"patrol:case"`)
 
-	// Another agent gets its name between two cycles: the answer was about the first.
+	// Another agent gets its name between two cycles. The answer was about the first one.
 	a, _ := d.agent("quiet")
 	require.True(t, before[0].AgentCreated.Equal(a.CreatedAt))
 	d.must("agents", "remove", "--force", "quiet")

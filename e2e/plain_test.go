@@ -29,8 +29,8 @@ func (d *daemon) plain(uid int) (dir string, resp api.UpResponse) {
 	return dir, resp
 }
 
-// TestNotAGitRepository is seed 001's first edge case: agents work in the project itself,
-// separated by rules and locks, for any owner. What they create belongs to the owner of the rest.
+// TestNotAGitRepository is the first edge case of seed 001: agents work in the project itself,
+// separated by rules and locks, for any owner. Their new files belong to the owner of the project.
 func TestNotAGitRepository(t *testing.T) {
 	for name, uid := range map[string]int{"of root": 0, "of the agents' user": owner, "of another user": 4321} {
 		t.Run(name, func(t *testing.T) {
@@ -70,7 +70,7 @@ func TestNotAGitRepository(t *testing.T) {
 			require.NotZero(t, r.code)
 			require.Contains(t, r.stderr, "busy", "locks hold")
 
-			// Nothing that root could be made to run with more rights.
+			// No file that root could be made to execute with more rights.
 			d.exec("alice", "sh", "-c", "cp /bin/true suid; chmod 6755 suid; install -m 4755 /bin/true suid2; python3 -c 'import os; os.close(os.open(\"suid3\", os.O_CREAT|os.O_WRONLY, 0o4755))'; mknod dev c 1 3")
 			require.FileExists(t, filepath.Join(dir, "suid"))
 			for _, f := range glob(filepath.Join(dir, "suid*")) {
@@ -99,8 +99,8 @@ func TestNotAGitRepository(t *testing.T) {
 	}
 }
 
-// TestVerbsThatNeedGitReportIt: every verb about branches is refused with one code and
-// what to do, and changes nothing.
+// TestVerbsThatNeedGitReportIt: every verb about branches is refused with one code and a hint, and
+// changes nothing.
 func TestVerbsThatNeedGitReportIt(t *testing.T) {
 	d := startDaemon(t, options{})
 	dir, _ := d.plain(owner)
@@ -125,8 +125,8 @@ func TestVerbsThatNeedGitReportIt(t *testing.T) {
 	require.Equal(t, "work\n", readFile(filepath.Join(dir, "work.txt")))
 }
 
-// TestAPlainDirectoryBecomesARepository: agents without branches go on as they
-// are, across restarts, and the next ones get branches.
+// TestAPlainDirectoryBecomesARepository: agents without branches continue, across restarts, and new
+// agents get branches.
 func TestAPlainDirectoryBecomesARepository(t *testing.T) {
 	d := startDaemon(t, options{})
 	dir, _ := d.plain(owner)
@@ -154,9 +154,9 @@ func TestAPlainDirectoryBecomesARepository(t *testing.T) {
 	require.Equal(t, "work\n", strings.TrimLeft(git(t, dir, "show", "main:work.txt"), " "))
 }
 
-// TestAnAgentsGitIsNotAdopted: a .git that an agent made in a plain directory is
-// not the project's, by no up and no restart, whole or damaged; and when a person
-// adopts one, its filters do not run.
+// TestAnAgentsGitIsNotAdopted: no up and no restart takes a .git that an agent made in a plain
+// directory for the project's, whether it is sound or damaged. When a person adopts one, its
+// filters do not run.
 func TestAnAgentsGitIsNotAdopted(t *testing.T) {
 	d := startDaemon(t, options{})
 	dir, _ := d.plain(owner)

@@ -24,7 +24,7 @@ hide = ["docs/"]
 	d.add("narrow", "--role", "narrow")
 	for _, c := range []struct{ agent, script, want string }{
 		{"docs", "echo x >> docs/guide.md", ""},
-		{"docs", "echo x > docs/new/deep.md", "nonexistent"}, // not made yet: an ordinary error
+		{"docs", "echo x > docs/new/deep.md", "nonexistent"}, // it does not exist: an ordinary error
 		{"docs", "mkdir docs/new; echo x > docs/new/deep.md", ""},
 		{"docs", "echo x >> README.md", ""},
 		{"docs", "cat main.txt", ""},
@@ -86,8 +86,8 @@ func TestScratchIsPrivateAndTakesNoLease(t *testing.T) {
 	require.Empty(t, strings.TrimSpace(d.sh("alice", "git status --porcelain")))
 }
 
-// Files that the rules keep from an agent are tracked all the same: git must
-// neither fail on them nor record that they are gone.
+// git tracks files that the rules withhold from an agent. git must not fail on them, and must not
+// record them as deleted.
 func TestGitWorksBesideFilesThatAreKeptFromTheAgent(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()
@@ -97,7 +97,7 @@ func TestGitWorksBesideFilesThatAreKeptFromTheAgent(t *testing.T) {
 	require.Equal(t, "M\tmain.txt\n", changed)
 }
 
-// What a refusal says helps who is refused: the rule that decided, and whom to ask.
+// A refusal names the rule that decided, and who can change it.
 func TestARefusedWriteNamesTheRuleThatIsMissing(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()

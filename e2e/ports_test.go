@@ -69,7 +69,7 @@ func askUDP(host string, port int, text string) string {
 	return string(b[:n])
 }
 
-// mapOf is the map of an agent's port, if there is one.
+// mapOf returns the map of an agent's port, if it has one.
 func (d *daemon) mapOf(agent, protocol string, internal int) (api.PortMapping, bool) {
 	d.t.Helper()
 	var list struct{ Ports []api.PortMapping }
@@ -180,7 +180,7 @@ func TestMapsAreBoundToTheGivenAddress(t *testing.T) {
 			d.eventually("alice by "+h, func() bool { return get(h, added.External) })
 		}
 		require.Equal(t, bind != "::1", get("127.0.0.1", added.External))
-		// What is open to the network is not open to agents.
+		// A port that is open to the network is not open to agents.
 		gateway := strings.TrimSpace(d.sh("bob", "ip -4 route show default 2>/dev/null | awk '{print $3}'"))
 		for _, host := range append(hostAddresses(t), gateway) {
 			r := d.exec("bob", "/usr/bin/python3", "-c", fmt.Sprintf("import socket; socket.create_connection((%q,%d),1.5)", host, added.External))
@@ -198,7 +198,7 @@ func TestMapsAreBoundToTheGivenAddress(t *testing.T) {
 	d.eventually("alice on ::1", func() bool { return get("::1", 3555) })
 }
 
-// unmap waits for a port to be mapped by itself and removes that.
+// unmap waits for an automatic map of a port, and removes it.
 func (d *daemon) unmap(agent string, port int) {
 	d.t.Helper()
 	d.mapped(agent, "tcp", port)
@@ -267,8 +267,8 @@ func TestAMapOfATakenPortMovesAndIsReported(t *testing.T) {
 	require.False(t, there)
 }
 
-// TestExternalPortsAreStable: servers come back to the ports they had, whatever is restarted, and
-// whichever agents take ports meanwhile.
+// TestExternalPortsAreStable: servers get the external ports they had before, whatever is
+// restarted, and whichever agents take ports meanwhile.
 func TestExternalPortsAreStable(t *testing.T) {
 	d := startDaemon(t, options{config: "[network]\nports = \"3801-3899\"\npool = \"10.238.0.0/16\"\n"})
 	d.up()
@@ -290,7 +290,7 @@ func TestExternalPortsAreStable(t *testing.T) {
 	d.stopServe("alice", 3000)
 	d.unmapped("alice", "tcp", 3000)
 	d.must("ports", "remove", "zoe", "1000")
-	for i := range 5 { // newcomers, which get the lowest that no agent is remembered for
+	for i := range 5 { // new agents, which get the lowest ports that are not remembered for another
 		d.must("ports", "add", "zoe", strconv.Itoa(5000+i))
 	}
 	d.serve("alice", "127.0.0.1", 3000)
@@ -315,7 +315,7 @@ func TestExternalPortsAreStable(t *testing.T) {
 	serve()
 	same("polisd's stop and start")
 
-	// As after a power cut: nothing lives, and the state is as it was written.
+	// As after a power failure: no process is alive, and the state is as it was written.
 	require.Error(t, d.signal(syscall.SIGKILL))
 	d.killShims()
 	d.start()
@@ -324,7 +324,8 @@ func TestExternalPortsAreStable(t *testing.T) {
 	serve()
 	same("the machine's end")
 
-	// Another program takes them meanwhile: the map moves on, reports it, and stays there.
+	// Another program takes the ports meanwhile. The map moves to another port, permanently, and an
+	// event reports it.
 	d.must("agents", "stop", "alice")
 	l1, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", static.External))
 	require.NoError(t, err)
@@ -371,7 +372,7 @@ func TestListenersAreMappedWithinASecondAndUnmapped(t *testing.T) {
 	d.up()
 	d.add("alice")
 	w := d.background("--json", "ports", "list", "--watch")
-	// The sandbox says when it listens; the map is there when its event is.
+	// The sandbox reports a listener. The map exists when the event arrives.
 	for _, proto := range []string{"SOCK_STREAM", "SOCK_DGRAM"} {
 		opened := strings.TrimSpace(d.sh("alice", fmt.Sprintf(`cat > $HOME/l.py <<'P'
 import socket, sys, time
@@ -405,7 +406,7 @@ while [ ! -s $HOME/at ]; do sleep 0.01; done; cat $HOME/at`, proto)))
 	_, there := d.mapOf("alice", "tcp", 3000)
 	require.False(t, there)
 	d.must("ports", "add", "alice", "3000")
-	// And one that was found is kept when asked for, at its place.
+	// A map that was found automatically stays where it is when a user requests it.
 	d.serve("alice", "127.0.0.1", 3333)
 	auto := d.mapped("alice", "tcp", 3333)
 	var added api.PortsAdded
@@ -476,7 +477,7 @@ func (w *watching) sees(want string) {
 	require.Eventually(w.t, func() bool { return strings.Contains(w.text(), want) }, patience, 20*time.Millisecond, "waiting for %q", want)
 }
 
-// ends interrupts it, and wants it to have gone on until then.
+// ends interrupts it, and requires that it ran until then.
 func (w *watching) ends() {
 	w.t.Helper()
 	require.NoError(w.t, w.cmd.Process.Signal(syscall.SIGINT))

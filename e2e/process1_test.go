@@ -62,8 +62,8 @@ func processOne(part string, command []string) int {
 	return 0
 }
 
-// TestOrphansDoNotUseUpAnAgentsProcesses where agents have no process namespace
-// and process 1 of the machine reaps nothing: ten times as many as it may have.
+// TestOrphansDoNotUseUpAnAgentsProcesses if agents have no process namespace and process 1 of the
+// machine reaps nothing. There are ten times as many orphans as the agent may have processes.
 func TestOrphansDoNotUseUpAnAgentsProcesses(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)

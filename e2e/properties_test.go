@@ -127,7 +127,7 @@ func TestLifecycleOnARealMachine(t *testing.T) {
 	}
 }
 
-// goneFrom requires that nothing of a removed agent is left, no process either.
+// goneFrom requires that nothing of a removed agent remains, and no process.
 func (d *daemon) goneFrom(agent string, tasks []string, what string) {
 	d.t.Helper()
 	d.nothingOf(agent, what)

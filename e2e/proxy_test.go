@@ -93,7 +93,7 @@ while True:
 	d.serve("bob", "127.0.0.1", 8080)
 	is("bob.polis.localhost", "bob 127.0.0.1")
 
-	// A flood that one agent does not answer does not block another.
+	// A flood that one agent does not answer does not block another agent.
 	d.sh("bob", `setsid python3 -c 'import socket, time
 s = socket.socket(); s.bind(("127.0.0.1", 9000)); s.listen(1000); time.sleep(600)' >/dev/null 2>&1 </dev/null &`)
 	d.mapped("bob", "tcp", 9000)

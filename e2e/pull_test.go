@@ -22,8 +22,8 @@ import (
 	"polis/daemon/api"
 )
 
-// standIn is a GitHub as far as gh and git see one: repositories over HTTP, behind a password,
-// and the API on a unix socket, which gh is configured to use.
+// standIn is a GitHub as gh and git see it: repositories over HTTP with a password, and the API on
+// a unix socket that gh is configured to use.
 type standIn struct {
 	t    testing.TB
 	host string // of the repositories, with the port
@@ -158,7 +158,7 @@ func TestAPullRequestIsOpenedWithTheRealGH(t *testing.T) {
 	}
 	require.NotEmpty(t, readFile(d.path("asked")))
 
-	// Once more: nothing to push, and the request that is open is found.
+	// A second time: there is nothing to push, and the open request is found.
 	again, r := s.pr(d, "claude")
 	require.Zero(t, r.code, "%s", r)
 	require.False(t, again.Pushed)
@@ -166,7 +166,7 @@ func TestAPullRequestIsOpenedWithTheRealGH(t *testing.T) {
 	require.Equal(t, pageOf, again.URL)
 	require.Contains(t, d.must("events"), "agent:pull-request")
 
-	// A history that is another one is replaced only by --force.
+	// A diverged history is replaced only with --force.
 	d.sh("claude", "git commit -q --amend -m 'Say it better'")
 	_, r = s.pr(d, "claude")
 	require.Equal(t, 4, r.code, "%s", r)
@@ -215,7 +215,7 @@ func TestWithoutAForgeThePullRequestIsDescribed(t *testing.T) {
 	d.sh("claude", "git commit -q --allow-empty -m three")
 	require.Contains(t, d.refused(api.CodePushFailed, "agents", "pr", "claude").Message, "pre-receive")
 
-	// No other user spends the owner's credentials.
+	// No other user can use the owner's credentials.
 	require.NoError(t, os.Chmod(d.path("run", "polisd.sock"), 0o666))
 	require.NoError(t, os.Chmod(d.path("run"), 0o755))
 	// The tree that is tested may be below a directory that is root's alone.

@@ -16,7 +16,7 @@ import (
 	"polis/daemon/api"
 )
 
-// worker adds an agent whose task is the shell script it is given.
+// worker adds an agent whose task is a shell script.
 func (d *daemon) worker(name string, flags ...string) {
 	d.t.Helper()
 	d.must(append(append([]string{"agents", "add", name, "--base", "custom"}, flags...), "--", "sh", "-ec")...)
@@ -40,7 +40,7 @@ func (d *daemon) queues() api.Queue {
 	return list.Queues[0]
 }
 
-// fate waits until the agent's branch has met it.
+// fate waits for the outcome of the agent's branch.
 func (d *daemon) fate(name string, want api.MergeStatus) api.Agent {
 	d.t.Helper()
 	var a api.Agent
@@ -56,8 +56,8 @@ func (d *daemon) bare() string { return d.path("ws", ".polis", "bare-repo.git") 
 // internal is where polis keeps what removal put aside.
 func (d *daemon) internal() string { return d.path("ws", ".polis", "internal.git") }
 
-// TestTenAgentsFinishAtOnce is seed 001: ten merges, one after the other, and
-// each can be taken back.
+// TestTenAgentsFinishAtOnce is a part of seed 001: ten merges, one after the other, each of which
+// can be reverted.
 func TestTenAgentsFinishAtOnce(t *testing.T) {
 	d := startDaemon(t, options{})
 	project := d.up()
@@ -106,8 +106,8 @@ func TestTenAgentsFinishAtOnce(t *testing.T) {
 	git(t, d.bare(), "fsck", "--strict")
 }
 
-// TestACheckStandsBetweenABranchAndItsTarget: what fails it stays pending with
-// its log, the others of its batch go.
+// TestACheckStandsBetweenABranchAndItsTarget: a branch that fails it stays pending with its log,
+// and the rest of its batch is merged.
 func TestACheckStandsBetweenABranchAndItsTarget(t *testing.T) {
 	d := startDaemon(t, options{config: `
 [merge]
@@ -197,7 +197,7 @@ func TestAQueueOutlivesADaemonThatIsKilledAtWork(t *testing.T) {
 	})
 }
 
-// TestOutcomesOfTasks: only a task that ends well is merged by itself.
+// TestOutcomesOfTasks: only a task that ends well is merged automatically.
 func TestOutcomesOfTasks(t *testing.T) {
 	d := startDaemon(t, options{})
 	project := d.up()
@@ -230,8 +230,8 @@ func TestOutcomesOfTasks(t *testing.T) {
 	require.FileExists(t, filepath.Join(project, "k.txt"))
 }
 
-// TestAConflictIsLeftToTheAgent: pending with paths; the target goes into the
-// agent's worktree, the agent resolves, and then it is merged.
+// TestAConflictIsLeftToTheAgent: it is pending with its paths. The target is merged into the
+// agent's worktree, the agent resolves the conflict, and the branch is merged.
 func TestAConflictIsLeftToTheAgent(t *testing.T) {
 	d := startDaemon(t, options{config: "[locks]\nhold = \"close\"\nwait = \"300ms\"\ngrace = \"2s\"\n"})
 	project := d.up()
@@ -254,7 +254,7 @@ func TestAConflictIsLeftToTheAgent(t *testing.T) {
 	require.Equal(t, "both\n", readFile(filepath.Join(project, "main.txt")))
 	d.must("agents", "rebase", "second")
 
-	// What later merges build on is not reverted, and the error says why.
+	// A merge that later merges build on is not reverted, and the error gives the reason.
 	e = d.refused(api.CodeMergeConflict, "revert", "first")
 	require.Equal(t, []any{"main.txt"}, e.Details["paths"])
 	require.InDelta(t, 1, e.Details["later"], 0)
@@ -263,7 +263,7 @@ func TestAConflictIsLeftToTheAgent(t *testing.T) {
 
 func (d *daemon) addNew(name string) string { d.add(name); return name }
 
-// TestADirtyCheckoutIsNotTouched, and follows when it is clean.
+// TestADirtyCheckoutIsNotTouched, and is fast-forwarded when it is clean.
 func TestADirtyCheckoutIsNotTouched(t *testing.T) {
 	d := startDaemon(t, options{})
 	project := d.up()

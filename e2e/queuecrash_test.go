@@ -10,8 +10,8 @@ import (
 	"polis/daemon/api"
 )
 
-// TestPolisdDiesWhileItRestores: the agent is back whole, or everything is still in the trash,
-// once, and the next start reports it.
+// TestPolisdDiesWhileItRestores: either the agent is restored completely, or everything is still in
+// the trash, once. The next start reports it.
 func TestPolisdDiesWhileItRestores(t *testing.T) {
 	d := startDaemon(t, options{failpoints: true})
 	d.up()
@@ -48,9 +48,9 @@ func TestPolisdDiesWhileItRestores(t *testing.T) {
 	require.Equal(t, "bob\n", d.sh("bob", "cat bob.txt"), "and bob works on")
 }
 
-// TestPolisdDiesInItsQueue: at every step from the end of a task to its record,
-// with a check, the next polisd has the branch in the target once, says that it
-// went on, and leaves nothing of the check.
+// TestPolisdDiesInItsQueue at every step from the end of a task to its record, with a check. The
+// next polisd merges the branch into the target once, reports that it continued, and leaves nothing
+// of the check.
 func TestPolisdDiesInItsQueue(t *testing.T) {
 	d := startDaemon(t, options{failpoints: true, config: "[merge]\ncheck = \"test -e main.txt\"\n"})
 	project := d.up()

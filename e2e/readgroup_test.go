@@ -27,7 +27,7 @@ func (d *daemon) ctlAs(uid, gid uint32, args ...string) result {
 	return capture(cmd, "")
 }
 
-// TestMembersOfTheReadGroupReadOnly, and who is in no group does not even connect.
+// TestMembersOfTheReadGroupReadOnly. Users who are in no group cannot connect.
 func TestMembersOfTheReadGroupReadOnly(t *testing.T) {
 	const user, readers = 64120, 64121
 	d := startDaemon(t, options{config: "read_group = \"64121\"\n"})
@@ -48,7 +48,7 @@ func TestMembersOfTheReadGroupReadOnly(t *testing.T) {
 	require.Equal(t, 512, a.MemoryLimitMB)
 	require.NotZero(t, d.ctlAs(user, user, "status").code)
 
-	// Without the key they are nobody again, also after a restart of polisd.
+	// Without the key they have no access, also after a restart of polisd.
 	d.stop()
 	text := readFile(d.path("polisd.toml"))
 	d.write("polisd.toml", strings.Replace(text, "read_group = \"64121\"\n", "", 1))

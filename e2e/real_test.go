@@ -95,7 +95,7 @@ f=open("gone","w+"); os.unlink("gone"); f.write("x"); f.flush(); f.seek(0); asse
 	}
 }
 
-// TestNpmInstallInBoth installs from packages made here: no registry.
+// TestNpmInstallInBoth installs packages that the test makes, without a registry.
 func TestNpmInstallInBoth(t *testing.T) {
 	needProgram(t, "npm")
 	npm, err := exec.LookPath("npm")

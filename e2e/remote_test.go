@@ -40,8 +40,8 @@ func gitServer(t *testing.T, root string) (url string, refused *atomic.Int64) {
 	return s.URL, refused
 }
 
-// Agents reach the project's remotes with plain git, as far as they may, and
-// never see what the owner proves himself with.
+// Agents use the project's remotes with plain git, as their rules allow, and never see the owner's
+// credentials.
 func TestRemotesOfTheProject(t *testing.T) {
 	needProgram(t, "git")
 	d := startDaemon(t, options{config: `
@@ -105,7 +105,7 @@ remote = "fetch"
 	d.sh("alice", "git push -q origin --delete agent/alice; ! git rev-parse -q --verify refs/remotes/origin/agent/alice")
 	require.NotContains(t, git(t, bare, "branch"), "agent/alice")
 
-	// The daemon's own git goes on, and nothing of the owner's shows in an agent.
+	// The daemon's own git continues, and no credential of the owner is visible in an agent.
 	seen := d.sh("alice", "env; cat /run/polis/gitconfig; git config -l; git remote -v; cat /run/polis/why.json; git fetch -v origin 2>&1; GIT_TRACE=1 GIT_CURL_VERBOSE=1 git ls-remote helped 2>&1")
 	require.NotContains(t, seen, remoteSecret)
 	require.Contains(t, seen, url+"/remote.git")
@@ -114,7 +114,7 @@ remote = "fetch"
 	require.NotContains(t, d.log(), remoteSecret)
 	require.Zero(t, wrong.Load())
 
-	// A password that is wrong is not shown either.
+	// A wrong password is not shown either.
 	git(t, src, "remote", "set-url", "origin", strings.Replace(url, "://", "://robot:other-secret@", 1)+"/remote.git")
 	r = d.exec("alice", "git", "fetch", "origin")
 	require.NotZero(t, r.code)

@@ -11,15 +11,15 @@ import (
 	"polis/daemon/api"
 )
 
-// TestAgentsOutliveTheDaemon kills polisd and starts it again: processes,
-// open files, leases, ports and output go on.
+// TestAgentsOutliveTheDaemon kills polisd and starts it again: processes, open files, leases, ports
+// and output continue.
 func TestAgentsOutliveTheDaemon(t *testing.T) {
 	d := startDaemon(t, options{config: "[locks]\nwait = \"200ms\"\nhold = \"10m\"\ngrace = \"2s\"\n"})
 	d.up()
 	d.add("alice", "--port", "3000")
 	d.add("bob")
 	d.serve("alice", "127.0.0.1", 3000)
-	// A process with a file open for writing, that goes on writing.
+	// A process that keeps a file open for writing, and continues to write.
 	d.sh("alice", `setsid sh -c 'exec 3>>main.txt; i=0; while [ $i -lt 100000 ]; do i=$((i+1)); echo line $i >&3 || exit 1; sleep 0.05; done' >/dev/null 2>&1 </dev/null & echo $! > $HOME/pid; sleep 0.3`)
 	external := d.ports("alice")[3000].External
 	d.fetchEventually(external, "alice 127.0.0.1")

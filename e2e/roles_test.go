@@ -23,7 +23,7 @@ model = "sonnet"
 auto_approve = ["read_file", "glob", "grep", "bash"]
 `
 
-// TestRolesGiveModelsAndSayWhatTheyDecide: with the worker roles of seed 003.
+// TestRolesGiveModelsAndSayWhatTheyDecide, with the worker roles of seed 003.
 func TestRolesGiveModelsAndSayWhatTheyDecide(t *testing.T) {
 	o := standIns(t, "claude", "codex")
 	o.config = seedRoles
@@ -53,7 +53,7 @@ func TestRolesGiveModelsAndSayWhatTheyDecide(t *testing.T) {
 	require.Subset(t, words, []string{"arg=--model", "arg=gpt-5.5", "POLIS_MODEL=gpt-5.5"})
 	require.Contains(t, d.sh("eve", "echo $POLIS_MODEL"), "sonnet")
 
-	// What would be decided is what is decided.
+	// roles check predicts the real decision.
 	require.Contains(t, d.must("roles", "list"), "complex-feature   opus")
 	require.Contains(t, d.must("roles", "show", "simple-fix"), "tools allowed bash")
 	decide := func(args ...string) (v api.RoleDecision) {

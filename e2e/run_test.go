@@ -63,7 +63,7 @@ func TestTasksOfRunWaitForTheirTurn(t *testing.T) {
 	d.start()
 	d.must("agents", "exec", "scribe", "--", "touch", "/tmp/go")
 	d.eventually("the third has its turn", func() bool { a, _ := d.agent("scribe"); return a.Task.ID == "scribe.3" })
-	// A follower leaves at a signal; the task goes on.
+	// A follower ends at a signal. The task continues.
 	d.eventually("its output is shown", func() bool { return len(f.text()) > 0 })
 	require.NoError(t, f.cmd.Process.Signal(syscall.SIGINT))
 	err := <-f.done

@@ -13,13 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fullScreen draws as the programs of agents do: it moves over spaces instead of
-// printing them, takes the alternate screen, and asks the terminal for reports.
+// fullScreen draws as the programs of agents do: it moves the cursor over spaces instead of
+// printing them, uses the alternate screen, and requests reports from the terminal.
 const fullScreen = `printf '\033[?1049h\033[?1000;1006h\033[?2004h\033[?25l\033[>1u\033[2J\033[3;2H\033[1mDo\033[Cyou\033[Cwant\033[Cto\033[Cmake\033[Cthis\033[Cedit?\033[m\033[5;4H1.\033[CYes'; while read line; do printf '\033[7;2H%s\033[K' "$line"; done`
 
-// TestAScreenIsShownAsItIs: what a program with a terminal draws is what watch shows, with its
-// spaces and without its sequences, also after polisd was restarted and in a file; a client that
-// attaches sees it, and its own terminal afterwards.
+// TestAScreenIsShownAsItIs: watch shows what a program draws on its terminal, with its spaces and
+// without its sequences, also after a restart of polisd and in a file. A client that attaches sees
+// the screen, and gets its own terminal back afterwards.
 func TestAScreenIsShownAsItIs(t *testing.T) {
 	d := startDaemon(t, options{})
 	project := d.up()
@@ -52,7 +52,7 @@ func TestAScreenIsShownAsItIs(t *testing.T) {
 	require.Equal(t, modes, term.says("stty -g"))
 }
 
-// requireReset: every mode that the program asked for is ended.
+// requireReset requires that every mode which the program set is reset.
 func requireReset(t *testing.T, out string) {
 	t.Helper()
 	for _, off := range []string{"\x1b[?1049l", "\x1b[?1000l", "\x1b[?1006l", "\x1b[?2004l", "\x1b[?25h", "\x1b[<1u", "\x1b[0m"} {
@@ -100,8 +100,8 @@ func TestWatchShowsALineAtOnce(t *testing.T) {
 	fmt.Fprintf(os.Stderr, "watch -f shows a line after %v on average, %v at worst (wanted: 100ms)\n", sum/lines, worst)
 }
 
-// TestAFloodOfSequencesIsBounded: a program that prints any bytes to its terminal
-// for a while fills neither memory nor disk, and is watched as any other.
+// TestAFloodOfSequencesIsBounded: a program that prints random bytes to its terminal for a while
+// fills neither memory nor disk, and can be watched.
 func TestAFloodOfSequencesIsBounded(t *testing.T) {
 	d := startDaemon(t, options{config: "[limits]\nlog_mb = 1\n"})
 	d.up()

@@ -10,8 +10,8 @@ import (
 	"polis/daemon/api"
 )
 
-// TestTheVerificationOfOrchestration is the list "Verification" of seed 003, each line of it by the
-// programs that are installed: a person has two terminals, one to answer in.
+// TestTheVerificationOfOrchestration is the list "Verification" of seed 003. The installed programs
+// run each line of it. A person has two terminals, one for the answers.
 func TestTheVerificationOfOrchestration(t *testing.T) {
 	needProgram(t, "tmux")
 	d := startDaemon(t, options{config: "[roles.simple-fix.tools]\nauto_approve = [\"read_file\", \"glob\", \"grep\", \"bash\"]\n"})

@@ -12,8 +12,8 @@ import (
 	"polis/daemon/api"
 )
 
-// TestRulesOfALivingAgentCountAtOnce changes the rules under a program that
-// has files open and has asked for names before.
+// TestRulesOfALivingAgentCountAtOnce changes the rules of a program that has open files and has
+// looked up names before.
 func TestRulesOfALivingAgentCountAtOnce(t *testing.T) {
 	d := startDaemon(t, options{config: "[roles.docs]\nread = [\"**\"]\nwrite = [\"docs/**\"]\n"})
 	d.up()
@@ -87,8 +87,8 @@ func TestLimitsOfALivingAgentCountAtOnce(t *testing.T) {
 	require.Contains(t, forks(), "ork", "set while it was stopped")
 }
 
-// TestAMemoryLimitBelowUseIsRefused unless it is forced: then what does not
-// fit is killed, and the agent itself lives on.
+// TestAMemoryLimitBelowUseIsRefused unless it is forced. Then processes that do not fit are killed,
+// and the agent itself survives.
 func TestAMemoryLimitBelowUseIsRefused(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()

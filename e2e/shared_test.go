@@ -137,7 +137,7 @@ func statOf(t *testing.T, path string) *syscall.Stat_t {
 func TestNpmInstallIsDoneByPnpmAndFilesAreKeptOnce(t *testing.T) {
 	needProgram(t, "npm")
 	needProgram(t, "pnpm")
-	// package-lock.json is of the repository: it takes its turn.
+	// package-lock.json belongs to the repository, so it takes a lease.
 	d := startDaemon(t, options{config: "[locks]\nhold = \"close\"\n"})
 	d.must("up", "--repo", d.npmProject(), d.path("ws"))
 	for _, a := range []string{"alice", "bob"} {
@@ -156,7 +156,7 @@ func TestNpmInstallIsDoneByPnpmAndFilesAreKeptOnce(t *testing.T) {
 		a, b := statOf(t, in("alice", name)), statOf(t, in("bob", name))
 		require.Equal(t, a.Ino, b.Ino, name)
 	}
-	// On the disk, under whatever name, it is there once.
+	// It is on the disk once, under any name.
 	inodes := map[uint64]uint64{}
 	for _, dir := range []string{"store", "overlays"} {
 		require.NoError(t, filepath.WalkDir(d.path("ws", ".polis", dir), func(p string, e os.DirEntry, err error) error {

@@ -79,9 +79,9 @@ func state(pid int) string {
 	return ""
 }
 
-// TestAShimsDeathTouchesOneAgent kills the shim of an agent at work: its
-// processes end with the view they stand on, nothing of it stays on the host,
-// it can be started again with all its files, and the other agents do not notice.
+// TestAShimsDeathTouchesOneAgent kills the shim of a working agent. Its processes end with their
+// view, nothing of it remains on the host, it can be started again with all its files, and the
+// other agents are not affected.
 func TestAShimsDeathTouchesOneAgent(t *testing.T) {
 	d := startDaemon(t, options{config: "[locks]\nwait = \"200ms\"\nhold = \"10m\"\ngrace = \"2s\"\n", mounts: tools(t)})
 	d.up()

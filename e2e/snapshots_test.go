@@ -6,9 +6,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// OpenCode records every step of a task in a git directory of its own, over the agent's work tree: it lists
-// what changed, takes out what the repository ignores, adds the rest, and can go back to any step.
-// A file that the role denies is among the ignored ones, so that one file does not end all of it.
+// OpenCode records every step of a task in a git directory of its own, over the agent's work tree.
+// It lists the changes, excludes what the repository ignores, adds the rest, and can return to any
+// step. A file that the role denies counts as ignored, so that one file does not make every step
+// fail.
 func TestAProgramsOwnSnapshotsLeaveOutWhatIsDenied(t *testing.T) {
 	d := startDaemon(t, options{config: "[roles.worker]\ndeny = [\"secret/**\"]\n"})
 	d.up()

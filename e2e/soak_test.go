@@ -33,9 +33,8 @@ func (d *daemon) instance() string {
 	return m[1]
 }
 
-// traces looks for what is there now. Groups that agents leave empty are the
-// kernel's to list; everything else is found by the test's directory and the
-// daemon's own names.
+// traces searches for the present traces. The kernel lists the groups that agents leave empty. The
+// test's directory and the daemon's own names find everything else.
 func (d *daemon) traces() traces {
 	d.t.Helper()
 	id := d.instance()
@@ -95,8 +94,8 @@ func below(dir string) []string {
 	return out
 }
 
-// life is an agent from its making to its end: it runs, commits, listens, is
-// reached from the host, and leaves processes behind that do not want to go.
+// life is an agent from its start to its end: it runs, commits, listens, is reached from the host,
+// and leaves processes that resist their end.
 func (d *daemon) life(name string) error {
 	do := func(args ...string) (string, error) {
 		r := d.ctl(args...)
@@ -153,10 +152,9 @@ func reach(port int, file string) error {
 	return fmt.Errorf("port %d is not reached: %w", port, err)
 }
 
-// TestSoakLeavesTheHostAsItWas makes, uses and removes agents, several at a
-// time, and finds the host after every round exactly as it was before the
-// first: mounts, namespaces, links, rules, control groups, sockets, processes,
-// files and polisd's descriptors. The long version: POLIS_SOAK=10 POLIS_AGENTS=50.
+// TestSoakLeavesTheHostAsItWas makes, uses and removes agents, several at a time. After every round
+// the host must be as before the first: mounts, namespaces, links, rules, control groups, sockets,
+// processes, files and polisd's descriptors. The long version: POLIS_SOAK=10 POLIS_AGENTS=50.
 func TestSoakLeavesTheHostAsItWas(t *testing.T) {
 	rounds, agents := count(t, "POLIS_SOAK", 1), count(t, "POLIS_AGENTS", 8)
 	d := startDaemon(t, options{config: fmt.Sprintf("max_agents = %d\n", agents+2)})

@@ -47,9 +47,9 @@ func (d *daemon) warnings() string {
 	return strings.Join(st.Warnings, "\n")
 }
 
-// TestAFullDiskRefusesChangesAndLosesNothing: what could not be kept is not
-// done, what is kept stays, agents go on, a restart finds them, and when there is space
-// again everything heals by itself.
+// TestAFullDiskRefusesChangesAndLosesNothing: a change that cannot be stored is refused, stored
+// state stays, agents continue, and a restart finds them. When there is space again, everything
+// recovers automatically.
 func TestAFullDiskRefusesChangesAndLosesNothing(t *testing.T) {
 	disk, fill := smallDisk(t)
 	d := startDaemon(t, options{config: "[admission]\ndisk_free_mb = 0\n"})
@@ -153,7 +153,7 @@ func TestACorruptStateIsKeptAsideAndMadeAnew(t *testing.T) {
 		require.Equal(t, "unsaved\n", readFile(d.path("ws", ".polis", "worktrees", "carol", "work.txt")))
 		require.Contains(t, readFile(state), `"carol"`, "and written again")
 	}
-	// Of carol, who did not live, the rules are lost: they do not become the right to everything.
+	// Carol did not run, so her rules are lost. They must not become permission for everything.
 	require.Contains(t, d.warnings(), "polisctl agents set carol")
 	d.must("agents", "start", "carol")
 	require.Contains(t, d.exec("carol", "cat", "work.txt").stderr, "Permission denied")
@@ -181,9 +181,9 @@ func TestACorruptStateIsKeptAsideAndMadeAnew(t *testing.T) {
 	same(a)
 }
 
-// TestADamagedRuleDoesNotWidenRights: a flipped bit makes "deny" another word. The file is
-// not believed, neither is the one before; and the one before has the last change of the
-// rules, so that it does not give what was taken.
+// TestADamagedRuleDoesNotWidenRights: a flipped bit makes another word of "deny". The file is
+// rejected, and so is the file before it if it is damaged. The file before it has the last change
+// of the rules, so that it does not grant what was withdrawn.
 func TestADamagedRuleDoesNotWidenRights(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()

@@ -61,8 +61,8 @@ func (d *daemon) taskRecord(id string) (t api.Task) {
 	return t
 }
 
-// TestATaskIsFollowedStepByStep: of programs with machine-readable output people see what
-// is read, edited and run; the lines themselves are kept, too.
+// TestATaskIsFollowedStepByStep: if a program has machine-readable output, people see what is read,
+// edited and run. The lines themselves are kept, too.
 func TestATaskIsFollowedStepByStep(t *testing.T) {
 	names := []string{"claude", "cline", "codex", "copilot", "gemini", "opencode", "pi", "qwen"}
 	d := startDaemon(t, streaming(t, names...))
@@ -100,8 +100,8 @@ func TestATaskIsFollowedStepByStep(t *testing.T) {
 	require.Contains(t, d.must("agents", "types", "codex"), "steps       codex, with --json")
 }
 
-// TestARefusalOfTheAgentsOwnRulesIsShown: a program whose permission system refuses a
-// call ends well, and its task must not look as if all was.
+// TestARefusalOfTheAgentsOwnRulesIsShown: a program whose own permission system refuses a call ends
+// with success. Its task must show the refusal.
 func TestARefusalOfTheAgentsOwnRulesIsShown(t *testing.T) {
 	names := []string{"claude", "cline", "copilot", "gemini", "opencode"}
 	d := startDaemon(t, streaming(t, names...))
@@ -126,7 +126,7 @@ func TestARefusalOfTheAgentsOwnRulesIsShown(t *testing.T) {
 	}
 }
 
-// TestStepsOfAProgramThatPrintsGarbage: whatever it prints, people see text.
+// TestStepsOfAProgramThatPrintsGarbage: people see text, whatever it prints.
 func TestStepsOfAProgramThatPrintsGarbage(t *testing.T) {
 	d := startDaemon(t, streaming(t, "claude"))
 	d.up()

@@ -88,8 +88,8 @@ func TestEveryTaskHasAResult(t *testing.T) {
 	require.Equal(t, "stopped", d.settled("alice").Result)
 }
 
-// TestATaskIsDoneWhenItsAgentReportsIt: the program goes on, the branch is merged; what
-// happens after that changes nothing.
+// TestATaskIsDoneWhenItsAgentReportsIt: the program continues, and the branch is merged. What the
+// program does afterwards changes nothing.
 func TestATaskIsDoneWhenItsAgentReportsIt(t *testing.T) {
 	d := startDaemon(t, options{})
 	project := d.up()
@@ -119,12 +119,12 @@ func TestATaskIsDoneWhenItsAgentReportsIt(t *testing.T) {
 	require.Contains(t, r.stderr, "works on no task")
 }
 
-// TestATaskEndsWhilePolisdIsAway: what the agent said, and its program's end, count
-// for the next polisd, and what it said also if its shim has died by then.
+// TestATaskEndsWhilePolisdIsAway: the next polisd uses the agent's report and the program's end. It
+// uses the report also if the agent's shim has died by then.
 func TestATaskEndsWhilePolisdIsAway(t *testing.T) {
 	d := startDaemon(t, options{})
 	project := d.up()
-	// Without polisd nothing is leased, so all the work is done before; what is ignored needs no lease.
+	// Without polisd no lease is granted, so all work is done before. Ignored files need no lease.
 	writeFile(t, filepath.Join(project, ".gitignore"), "go\nready\nworked\n")
 	git(t, project, "add", ".gitignore")
 	git(t, project, "commit", "-qm", "ignore")
@@ -210,7 +210,7 @@ func TestTasksAreShownCancelledAndRetried(t *testing.T) {
 	require.Equal(t, 2, d.ctl("tasks", "show", "alice").code)
 }
 
-// TestWorkInNoCommitIsCommittedOnRequest: by the role, by a flag of run, or by hand.
+// TestWorkInNoCommitIsCommittedOnRequest by the role, by a flag of run, or by a command.
 func TestWorkInNoCommitIsCommittedOnRequest(t *testing.T) {
 	d := startDaemon(t, options{config: "[roles.tidy]\nread = [\"**\"]\nwrite = [\"**\"]\nauto_commit = true\n"})
 	project := d.up()
@@ -231,7 +231,7 @@ func TestWorkInNoCommitIsCommittedOnRequest(t *testing.T) {
 	require.Contains(t, d.must("agents", "commit", "bob", "-m", "by hand"), "1 file of agent bob committed as ")
 	require.Contains(t, d.must("agents", "commit", "bob"), "nothing to commit")
 	d.must("agents", "stop", "--all") // and so their leases end
-	// Not while there is a conflict, which would be committed with its marks.
+	// Not during a conflict, which would be committed with its markers.
 	writeFile(t, filepath.Join(project, "x.txt"), "theirs\n")
 	git(t, project, "add", "x.txt")
 	git(t, project, "commit", "-qm", "theirs")
@@ -242,8 +242,8 @@ func TestWorkInNoCommitIsCommittedOnRequest(t *testing.T) {
 	require.Contains(t, r.stderr, "in conflict")
 }
 
-// TestATaskBeginsWhereTheTargetIs: an agent without work of its own sees what others
-// have merged, though they still hold leases, and takes none itself.
+// TestATaskBeginsWhereTheTargetIs: an agent without work of its own has what others have merged,
+// even while they hold leases, and takes no lease itself.
 func TestATaskBeginsWhereTheTargetIs(t *testing.T) {
 	d := startDaemon(t, options{config: "[roles.still]\nread = [\"**\"]\nwrite = [\"**\"]\non_start = \"keep\"\n"})
 	project := d.up()

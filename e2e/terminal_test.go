@@ -96,8 +96,7 @@ func (t *terminal) has(text string) bool {
 	return strings.Contains(t.out.String()[t.seen:], text)
 }
 
-// says runs a command line in whatever shell has the terminal, and returns
-// what it prints.
+// says runs a command line in the shell that has the terminal, and returns its output.
 func (t *terminal) says(line string) string {
 	t.d.t.Helper()
 	t.mark++
@@ -109,8 +108,8 @@ func (t *terminal) says(line string) string {
 
 const place = "pwd; readlink /proc/self/ns/net; hostname"
 
-// TestAShellInAnAgentAndBack: it is in the agent's worktree and network, has a
-// real terminal, and leaves the user where he was.
+// TestAShellInAnAgentAndBack: it is in the agent's worktree and network, has a real terminal, and
+// returns the user to where the user was.
 func TestAShellInAnAgentAndBack(t *testing.T) {
 	d := startDaemon(t, options{})
 	project := d.up()

@@ -62,8 +62,8 @@ func TestAllAgentsTogetherAreLimited(t *testing.T) {
 	}
 }
 
-// endSleeps kills the agents' processes that are "sleep arg", from outside: an agent that has all
-// its processes cannot start one more. It waits until there is none.
+// endSleeps kills the agents' processes that are "sleep arg", from outside: an agent at its process
+// limit cannot start another one. It waits until none is left.
 func (d *daemon) endSleeps(arg string) {
 	d.t.Helper()
 	d.eventually("the agents' sleeping processes to end", func() bool {

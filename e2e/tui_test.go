@@ -167,7 +167,7 @@ func TestScreenInATerminal(t *testing.T) {
 	d.must("agents", "remove", "--force", "wild")
 	p.shows(`polis  2 agents`)
 
-	// The terminal is given back as it was, also to one who ends it from elsewhere.
+	// The terminal is restored, also if a signal ends the program.
 	p.key("q")
 	p.shows(`before-it`)
 	p.givenBack("before", "after", `status=0`)

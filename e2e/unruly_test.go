@@ -14,8 +14,8 @@ import (
 	"polis/daemon/api"
 )
 
-// TestAnAgentCannotMakeItselfUnremovable: whatever an agent does to its own part of
-// the git directory, it is listed, and removed by force, and its files are kept.
+// TestAnAgentCannotMakeItselfUnremovable: whatever an agent does to its own part of the git
+// directory, it is listed, it can be removed by force, and its files are kept.
 func TestAnAgentCannotMakeItselfUnremovable(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()
@@ -112,8 +112,8 @@ func TestABranchHasOneOwner(t *testing.T) {
 	d.must("agents", "add", "carol", "--base", "custom", "--branch", "feature")
 }
 
-// TestAnAgentsOwnSocketIsBounded: connections that say nothing cost neither the agent's files
-// nor others anything, and end.
+// TestAnAgentsOwnSocketIsBounded: silent connections use up neither the agent's files nor those of
+// others, and are closed.
 func TestAnAgentsOwnSocketIsBounded(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()
@@ -171,7 +171,7 @@ func TestPolisDirectoriesAreRefusedAsProjects(t *testing.T) {
 	require.NoDirExists(t, d.path("other"))
 }
 
-// TestAWorkspaceThatCouldNotBeMadeLeavesNothing, whatever went wrong.
+// TestAWorkspaceThatCouldNotBeMadeLeavesNothing, whichever step failed.
 func TestAWorkspaceThatCouldNotBeMadeLeavesNothing(t *testing.T) {
 	d := startDaemon(t, options{})
 	empty := d.path("empty")

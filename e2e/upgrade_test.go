@@ -55,10 +55,10 @@ func (d *daemon) shimStatus(agent string) wire.Status {
 	return st
 }
 
-// TestAnUpgradeUnderLoad puts new programs in place and restarts polisd while
-// agents, made by the polisd before, work in shims of the version before. They go on, everything can still be asked
-// of them, and the next start gives them the new shim. Package dial tests the same against a
-// record of that version, for a tree without history.
+// TestAnUpgradeUnderLoad installs new programs and restarts polisd while agents that the old polisd
+// made work in shims of the old version. They continue, every request to them works, and their next
+// start gives them the new shim. Package dial tests the same against a record of that version, for
+// a tree without history.
 func TestAnUpgradeUnderLoad(t *testing.T) {
 	older := olderPrograms(t, beforeVersion2)
 	if older == "" {

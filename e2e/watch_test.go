@@ -14,8 +14,8 @@ import (
 	"polis/daemon/api"
 )
 
-// TestAStoppedShimIsContinued: what waits for it on the host does not wait long, whichever way
-// the kernel asks.
+// TestAStoppedShimIsContinued: a host process that waits for it does not wait long, by /dev/fuse
+// and by io_uring.
 func TestAStoppedShimIsContinued(t *testing.T) {
 	for _, box := range []string{"", "fuse_io_uring = true"} {
 		d := startDaemon(t, options{box: box})

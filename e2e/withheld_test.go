@@ -24,7 +24,7 @@ func withheldBed(t *testing.T) (d *daemon, id string) {
 	return d, id
 }
 
-// Whatever an agent asks git, what its rules withhold does not come out.
+// No git command of an agent returns what its rules withhold.
 func TestGitShowsNoFileThatIsWithheld(t *testing.T) {
 	d, id := withheldBed(t)
 	require.Contains(t, d.sh("bob", "git show HEAD:secret/key.txt"), secretText)
@@ -64,12 +64,13 @@ func TestGitShowsNoFileThatIsWithheld(t *testing.T) {
 	require.NotContains(t, git(t, d.bare(), "for-each-ref"), "steal")
 }
 
-// An agent with withheld files works as others do, and what it does not see stays as it is.
+// An agent with withheld files works as others do, and the files that it does not see stay
+// unchanged.
 func TestWorkGoesOnBesideWithheldFiles(t *testing.T) {
 	d, _ := withheldBed(t)
 	bare := d.bare()
 	d.sh("alice", ident+"echo alice >> main.txt; echo n > new.txt; git add -A; git commit -qm mine; test -z \"$(git status --porcelain)\"")
-	// Another one changes, adds and removes what is withheld, and something that is not.
+	// Another agent changes, adds and removes withheld files and others.
 	d.sh("bob", ident+"echo 2 > secret/key.txt; echo 2 > secret/more.txt; mkdir -p secret/deep; echo 3 > secret/deep/er; echo b > bob.txt; git add -A; git commit -qm first")
 	require.Contains(t, d.sh("alice", "git log --oneline agent/bob; git show agent/bob:bob.txt"), "first")
 	d.sh("alice", "git merge -q -m merged agent/bob; test -z \"$(git status --porcelain)\"; cat bob.txt")
@@ -83,15 +84,15 @@ func TestWorkGoesOnBesideWithheldFiles(t *testing.T) {
 	require.Equal(t, "2\n", git(t, bare, "show", "main:secret/key2.txt"))
 	require.Contains(t, git(t, bare, "show", "main:main.txt"), "alice")
 	require.Empty(t, git(t, bare, "log", "--first-parent", "--no-merges", "--format=%s", "agent/alice", "--not", "agent/bob", "--", "secret"))
-	// What it has committed is there still, also after everything went home and polisd began anew.
+	// Its commits still exist, also after all branches were merged and polisd restarted.
 	d.stop()
 	d.start()
 	require.Equal(t, "one\ntwo\nthree\nalice\nn\nu\n", d.sh("alice", "git fsck --connectivity-only >/dev/null; git show HEAD:main.txt HEAD:new.txt"))
 	require.NotZero(t, d.exec("alice", "git", "show", "main:secret/key2.txt").code)
 }
 
-// Agents with the same rules share what they may read; what belongs to rules that no agent has
-// any more is removed.
+// Agents with the same rules share the objects that they may read. The objects of rules that no
+// agent has any more are removed.
 func TestObjectsOfTheSameRulesAreShared(t *testing.T) {
 	d, _ := withheldBed(t)
 	stores := func() []string { return glob(d.path("ws", ".polis", "filtered", "*")) }
@@ -107,7 +108,7 @@ func TestObjectsOfTheSameRulesAreShared(t *testing.T) {
 	require.Contains(t, d.sh("alice", allObjects), made)
 	d.must("agents", "remove", "dave", "--force")
 	require.Len(t, stores(), 1)
-	// Other rules count for objects from the next start.
+	// New rules apply to objects from the next start.
 	text := d.must("agents", "set", "carol", "--deny", "docs/**")
 	require.Contains(t, text, "next start")
 	require.Equal(t, "guide\n", d.sh("carol", "git show HEAD:docs/guide.md"))

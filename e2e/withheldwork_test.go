@@ -11,7 +11,7 @@ import (
 	"polis/daemon/api"
 )
 
-// What is withheld stays so over a remote, in both directions, and what is not arrives.
+// Withheld objects stay withheld over a remote, in both directions, and the others arrive.
 func TestRemotesWithWithheldFiles(t *testing.T) {
 	d := startDaemon(t, options{config: "[git]\nremote = \"push\"\n[locks]\nhold = \"close\"\n"})
 	src := d.smallRepo()
@@ -44,7 +44,7 @@ func TestRemotesWithWithheldFiles(t *testing.T) {
 	require.NotContains(t, d.exec("alice", "git", "cat-file", "--batch-all-objects", "--batch").stdout, secretText)
 }
 
-// A merge that has to look into a withheld file fails, says which, and changes nothing.
+// A merge that must read a withheld file fails, names the file, and changes nothing.
 func TestAConflictInAWithheldFileIsRefused(t *testing.T) {
 	d, _ := withheldBed(t)
 	d.add("carol")
@@ -60,7 +60,7 @@ func TestAConflictInAWithheldFileIsRefused(t *testing.T) {
 	d.sh("alice", "echo mine > mine.txt; git add -A; git commit -qm mine; git -c merge.renames=false merge -q agent/bob; test -z \"$(git status --porcelain)\"")
 }
 
-// However far it came before polisd died, an agent is added with what it may read and no more.
+// At whatever step polisd died, an agent is added with exactly the objects that it may read.
 func TestPolisdDiesWhileObjectsAreFiltered(t *testing.T) {
 	d := startDaemon(t, options{failpoints: true})
 	d.up()
