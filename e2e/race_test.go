@@ -107,6 +107,14 @@ func TestTheFirstOfARaceEndsIt(t *testing.T) {
 	d.refused(api.CodeBadState, "races", "choose", last.ID, last.Racers[0].Agent)
 	d.refused(api.CodeBadState, "races", "cancel", last.ID)
 
+	// A task and a check that take too long are ended.
+	x, r = d.raced(`case $(hostname) in *-1) sleep 1000;; esac; echo > x`, "-n", "2", "--for", "6s", "--check", "sleep 1000", "--check-for", "1s")
+	require.Equal(t, 1, r.code, r)
+	require.Equal(t, []any{api.RacerCancelled, "the time of the race is over", ""}, []any{x.Racers[0].State, x.Racers[0].Error, x.Winner})
+	if p := x.Racers[1]; p.State == api.RacerEnded { // else the machine is too slow for it
+		require.Equal(t, []any{-1, "the check did not end in 1s"}, []any{*p.CheckCode, p.CheckOutput})
+	}
+
 	x = d.begun("echo work > w; sleep 1000", "-n", "2")
 	d.eventually("both work", func() bool {
 		now := d.race(x.ID)
