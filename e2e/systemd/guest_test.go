@@ -95,6 +95,7 @@ func guest(t *testing.T) {
 		{"admin socket is for root and the group", socketAccess},
 		{"the README's examples work as pasted", readme},
 		{"agents are units", agents},
+		{"polisd's unit is hardened", hardened},
 		{"restart touches no agent", restart},
 		{"a killed polisd comes back and touches no agent", killed},
 		{"an upgrade under load touches no agent", upgrade},
