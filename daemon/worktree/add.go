@@ -56,7 +56,7 @@ func (w *Workspace) Add(ctx context.Context, agent, branch, base string) (Worktr
 		return Worktree{}, api.Errorf(api.CodeWorktreeFailed, "%s has a worktree already, on branch %q", agent, has.Branch).
 			WithHint("polisctl discard %s puts it aside", agent)
 	case !errors.Is(has.Broken, errAbsent):
-		if _, err := w.putAside(has); err != nil {
+		if _, err := w.putAside(ctx, has); err != nil {
 			return Worktree{}, err
 		}
 	}
@@ -180,7 +180,12 @@ func (w *Workspace) addFailed(branch, agent string, err error) error {
 
 // putAside moves what is left of a worktree to the trash directory, where a person can inspect
 // it.
-func (w *Workspace) putAside(t Worktree) (dir string, err error) {
+func (w *Workspace) putAside(ctx context.Context, t Worktree) (dir string, err error) {
+	done, err := w.lockMount(ctx, t.Agent)
+	if err != nil {
+		return "", err
+	}
+	defer done()
 	dir, err = w.asideDir(t.Agent)
 	if err != nil {
 		return "", err

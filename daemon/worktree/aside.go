@@ -64,7 +64,7 @@ func (w *Workspace) PutAside(ctx context.Context, agent string, why error) (dir 
 		return "", nil
 	}
 	t.Broken = why
-	return w.putAside(t)
+	return w.putAside(ctx, t)
 }
 
 // SaveBranch keeps the commits of an agent whose worktree Save cannot keep.

@@ -149,8 +149,7 @@ func (w *Workspace) Attach(ctx context.Context, agent string) error {
 // attach is Attach. It returns the directory in which the files are below the view: "" for a full
 // checkout, whose files are in the worktree's own directory.
 func (w *Workspace) attach(ctx context.Context, agent string) (string, error) {
-	id, err := w.baseOf(agent)
-	if err != nil || id == "" {
+	if id, err := w.baseOf(agent); err != nil || id == "" {
 		return "", err
 	}
 	fail := func(err error) (string, error) {
@@ -159,11 +158,15 @@ func (w *Workspace) attach(ctx context.Context, agent string) (string, error) {
 	if w.cfg.Mounts == nil {
 		return fail(errors.New("this program mounts none"))
 	}
-	done, err := w.exclusive(ctx, agent+"/mount") // no agent has such a name
+	done, err := w.lockMount(ctx, agent)
 	if err != nil {
 		return "", err
 	}
 	defer done()
+	id, err := w.baseOf(agent) // it may have been removed meanwhile
+	if err != nil || id == "" {
+		return "", err
+	}
 	l := w.layout()
 	there, err := w.cfg.Mounts.Mounted(l.LayersMerged(agent))
 	if err != nil {
@@ -194,6 +197,12 @@ func (w *Workspace) attach(ctx context.Context, agent string) (string, error) {
 		return fail(err)
 	}
 	return l.LayersMerged(agent), nil
+}
+
+// lockMount waits for the lock of an agent's mount. Who moves or removes the layers holds it from
+// Detach on, or a reader of the worktree would mount them again.
+func (w *Workspace) lockMount(ctx context.Context, agent string) (func(), error) {
+	return w.exclusive(ctx, agent+"/mount") // no agent has such a name
 }
 
 // mountTime bounds a mount; the check of a base after a reboot is part of it.
@@ -240,6 +249,11 @@ func (w *Workspace) DetachAll() error {
 
 // dropLayers removes what belongs to the layers of a worktree besides the agent's changes.
 func (w *Workspace) dropLayers(ctx context.Context, agent string) error {
+	done, err := w.lockMount(ctx, agent)
+	if err != nil {
+		return err
+	}
+	defer done()
 	if err := w.Detach(agent); err != nil {
 		return err
 	}

@@ -31,14 +31,31 @@ func (w *Workspace) remove(ctx context.Context, agent string) error {
 	if err := w.uncovered(agent, api.CodeBadState); err != nil {
 		return err
 	}
+	gone, err := w.moveAway(ctx, agent)
+	failpoint.Hit("worktree:away")
+	if gone != "" {
+		err = errors.Join(err, fdtree.RemoveAll(ctx, gone))
+	}
+	if err != nil {
+		return api.Errorf(api.CodeWorktreeFailed, "remove the worktree of %s: %w", agent, err)
+	}
+	return nil
+}
+
+// moveAway moves all of a worktree to a directory of its own, which Sweep removes after a crash.
+func (w *Workspace) moveAway(ctx context.Context, agent string) (gone string, err error) {
+	done, err := w.lockMount(ctx, agent)
+	if err != nil {
+		return "", err
+	}
+	defer done()
 	if err := w.Detach(agent); err != nil {
-		return err
+		return "", err
 	}
 	// Move it away first, so that an interrupted removal leaves no half of a worktree; then
 	// delete the files.
-	gone, err := os.MkdirTemp(w.polis(), "save-")
-	if err != nil {
-		return api.Errorf(api.CodeWorktreeFailed, "remove the worktree of %s: %w", agent, err)
+	if gone, err = os.MkdirTemp(w.polis(), "save-"); err != nil {
+		return "", err
 	}
 	for from, to := range map[string]string{w.tree(agent): "worktree", w.admin(agent): "gitdir"} {
 		if e := os.Rename(from, filepath.Join(gone, to)); e != nil && !errors.Is(e, fs.ErrNotExist) {
@@ -49,11 +66,7 @@ func (w *Workspace) remove(ctx context.Context, agent string) error {
 	if e := os.Rename(w.layout().Layers(agent), filepath.Join(gone, "layers")); e != nil && !errors.Is(e, fs.ErrNotExist) {
 		err = errors.Join(err, e)
 	}
-	failpoint.Hit("worktree:away")
-	if err = errors.Join(err, fdtree.RemoveAll(ctx, gone)); err != nil {
-		return api.Errorf(api.CodeWorktreeFailed, "remove the worktree of %s: %w", agent, err)
-	}
-	return nil
+	return gone, err
 }
 
 // Discard saves everything, then removes the worktree and deletes the branch. branch is the
@@ -78,7 +91,7 @@ func (w *Workspace) Discard(ctx context.Context, agent, branch string) (TrashRef
 		// The whole directory is kept.
 		t := w.read(agent)
 		t.Broken = why
-		if _, err := w.putAside(t); err != nil {
+		if _, err := w.putAside(ctx, t); err != nil {
 			return saved, err
 		}
 	}
