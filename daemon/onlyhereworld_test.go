@@ -105,7 +105,15 @@ func (notedShim) Steps(context.Context) (wire.Steps, error)              { retur
 func (notedShim) Why(context.Context) ([]api.WhyEntry, error)            { return nil, nil }
 func (notedShim) Set(context.Context, wire.SettingsRequest) error        { return nil }
 func (notedShim) ReleaseIdle(context.Context) error                      { return nil }
-func (notedShim) Close()                                                 {}
+func (s notedShim) Freeze(_ context.Context, r wire.FreezeRequest) error {
+	s.s.status[s.name].Frozen = &api.Frozen{By: r.By, Reason: r.Reason, At: time.Now()}
+	return nil
+}
+func (s notedShim) Thaw(context.Context, wire.ThawRequest) error {
+	s.s.status[s.name].Frozen = nil
+	return nil
+}
+func (notedShim) Close() {}
 func (notedShim) Events(ctx context.Context, _ uint64, _ func(api.Event)) error {
 	<-ctx.Done()
 	return ctx.Err()
