@@ -226,6 +226,14 @@ func TestEveryCallUsesItsRoute(t *testing.T) {
 		{"GET /v1/workers/x ", func(c *Client) error { _, err := c.Worker(ctx, "x", 0); return err }},
 		{"POST /v1/workers/x/cancel ", func(c *Client) error { _, err := c.CancelWorker(ctx, "x"); return err }},
 		{"POST /v1/workers/cleanup {}", func(c *Client) error { _, err := c.CleanupWorkers(ctx, api.CleanupRequest{}); return err }},
+		{`GET /v1/races?workspace=w `, func(c *Client) error { _, err := c.Races(ctx, "w"); return err }},
+		{"GET /v1/races/r-1?wait=2 ", func(c *Client) error { _, err := c.GetRace(ctx, "r-1", 2*time.Second); return err }},
+		{"POST /v1/races/r-1/cancel ", func(c *Client) error { _, err := c.CancelRace(ctx, "r-1"); return err }},
+		{`POST /v1/races/r-1/choose {"agent":"claude"}`, func(c *Client) error { _, err := c.ChooseRace(ctx, "r-1", "claude"); return err }},
+		{`POST /v1/races {"task":"t","agents":["pi"]}`, func(c *Client) error {
+			_, err := c.Race(ctx, api.RaceRequest{Task: "t", Agents: []string{"pi"}})
+			return err
+		}},
 		{"GET /v1/types ", func(c *Client) error { _, err := c.Types(ctx); return err }},
 		{"GET /v1/metrics ", func(c *Client) error { _, err := c.Metrics(ctx); return err }},
 		{"GET /v1/events?since=7 ", func(c *Client) error {
