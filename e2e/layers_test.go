@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"polis/daemon/api"
 )
@@ -147,4 +149,45 @@ func TestLayersSurviveCrashes(t *testing.T) {
 	d.add("new")
 	require.Equal(t, "one\ntwo\nthree\n", readFile(d.path("ws", ".polis", "worktrees", "new", "main.txt")))
 	require.NoFileExists(t, d.path("ws", ".polis", "layers", "new", "base"))
+}
+
+// The project's ignored files show above a base tree, and the first change of one makes it the
+// agent's own, as in a full checkout.
+func TestSharedFilesOfTheProjectAboveABaseTree(t *testing.T) {
+	d := startDaemon(t, options{config: "[workspace]\nworktree = \"shared\"\n"})
+	repo := d.smallRepo()
+	d.seed(repo, map[string]string{".gitignore": "node_modules/\n.env*\n"})
+	git(t, repo, "add", "-A")
+	git(t, repo, "commit", "-qm", "What is ignored")
+	project := map[string]string{".env": "SECRET=1\n", ".env.local": "LOCAL=1\n", "node_modules/left/i.js": "7\n", "node_modules/left/b.js": "b\n"}
+	d.seed(repo, project)
+	require.NoError(t, os.Symlink("i.js", filepath.Join(repo, "node_modules/left/link.js")))
+	d.giveAway(repo)
+	d.must("up", "--repo", repo, d.path("ws"))
+	d.add("ann")
+	d.add("bob")
+	require.Equal(t, 2, d.overlays())
+	fd, err := unix.Open(d.path("ws", ".polis", "layers", "ann", "merged"), unix.O_TMPFILE|unix.O_WRONLY|unix.O_CLOEXEC, 0o600)
+	if errors.Is(err, unix.EOPNOTSUPP) {
+		t.Skip("no O_TMPFILE here: overlayfs has it from Linux 6.10")
+	}
+	require.NoError(t, err)
+	require.NoError(t, unix.Close(fd))
+	d.sh("ann", "set -e; echo SECRET=ann > .env; echo more >> node_modules/left/i.js; mv .env.local .env.mine; mv node_modules/left/link.js node_modules/left/moved.js; rm node_modules/left/b.js")
+	own := func(after string) {
+		t.Helper()
+		require.Equal(t, "SECRET=ann\nLOCAL=1\n7\nmore\n7\nmore\n", d.sh("ann", "cat .env .env.mine node_modules/left/i.js node_modules/left/moved.js"), after)
+		require.Equal(t, "i.js\nmoved.js\n", d.sh("ann", "ls node_modules/left"), after)
+		require.Empty(t, d.sh("ann", "git status --porcelain"), after)
+	}
+	own("after the first change")
+	require.Equal(t, "SECRET=1\nLOCAL=1\n7\nb\n7\n", d.sh("bob", "cat .env .env.local node_modules/left/i.js node_modules/left/b.js node_modules/left/link.js"))
+	for name, text := range project {
+		require.Equal(t, text, readFile(filepath.Join(repo, name)), name)
+	}
+	d.must("agents", "stop", "ann")
+	require.NoFileExists(t, filepath.Join(d.bases()[0], "tree", ".env"))
+	require.Contains(t, d.own("ann"), "node_modules/left/i.js")
+	d.must("agents", "start", "ann")
+	own("after a restart")
 }

@@ -28,6 +28,15 @@ type project struct {
 
 func mountProject(t testing.TB, fill func(low string), opts ...func(*Config)) *project {
 	t.Helper()
+	if os.Getenv("FUSEFS_OVERLAY") != "" {
+		return mountProjectOver(t, overlayDir(t), fill, opts...)
+	}
+	return mountProjectOver(t, t.TempDir(), fill, opts...)
+}
+
+// mountProjectOver is mountProject with the directory of the tree.
+func mountProjectOver(t testing.TB, back string, fill func(low string), opts ...func(*Config)) *project {
+	t.Helper()
 	needFUSE(t)
 	p := &project{low: t.TempDir(), state: t.TempDir()}
 	require.NoError(t, os.Mkdir(filepath.Join(p.state, "stage"), 0o700))
@@ -42,7 +51,7 @@ func mountProject(t testing.TB, fill func(low string), opts ...func(*Config)) *p
 	all := append([]func(*Config){func(c *Config) {
 		c.Shared = &overlay.Shared{Lower: lowFD, Paths: p.paths, Whiteouts: p.gone, Stage: stage}
 	}}, opts...)
-	p.view = mountView(t, all...)
+	p.view = mountViewOf(t, back, all...)
 	t.Cleanup(func() { require.Empty(t, names(t, filepath.Join(p.state, "stage")), "staged copies are left") })
 	return p
 }
@@ -139,6 +148,19 @@ func TestTheFirstChangeMakesANamePrivate(t *testing.T) {
 			require.NoError(t, os.Rename(p.in("node_modules/new"), p.in("node_modules/a/index.js")))
 			require.Equal(t, "new", content(t, p.in("node_modules/a/index.js")))
 		},
+		"rename of a link": func(t *testing.T, p *project) {
+			var before, after unix.Stat_t
+			require.NoError(t, unix.Lstat(p.in("node_modules/b/link.js"), &before))
+			require.NoError(t, os.Rename(p.in("node_modules/b/link.js"), p.in("node_modules/b/moved.js")))
+			require.NoError(t, unix.Lstat(p.in("node_modules/b/moved.js"), &after))
+			require.Equal(t, []any{before.Uid, before.Gid, before.Mtim}, []any{after.Uid, after.Gid, after.Mtim})
+			require.Equal(t, "a", content(t, p.in("node_modules/b/moved.js")))
+			require.Equal(t, []string{"index.js", "moved.js"}, names(t, p.in("node_modules/b")))
+		},
+		"owner of a link": func(t *testing.T, p *project) {
+			require.NoError(t, os.Lchown(p.in("node_modules/b/link.js"), 65534, 65534))
+			require.Equal(t, "a", content(t, p.in("node_modules/b/link.js")))
+		},
 		"exchange": func(t *testing.T, p *project) {
 			require.NoError(t, unix.Renameat2(unix.AT_FDCWD, p.in(".env"), unix.AT_FDCWD, p.in(".env.local"), unix.RENAME_EXCHANGE))
 			require.Equal(t, "LOCAL=1", content(t, p.in(".env")))
@@ -187,8 +209,7 @@ func TestTheFirstChangeMakesANamePrivate(t *testing.T) {
 			require.Equal(t, "a", string(b))
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			p := mountProject(t, fillProject(t))
+		check := func(t *testing.T, p *project) {
 			before := dump(t, p.low)
 			twin := content(t, p.in("node_modules/a/twin.js"))
 			change(t, p)
@@ -200,6 +221,13 @@ func TestTheFirstChangeMakesANamePrivate(t *testing.T) {
 			seen := dump(t, p.mnt)
 			again := remount(t, p)
 			require.Equal(t, seen, dump(t, again.mnt))
+		}
+		t.Run(name, func(t *testing.T) { check(t, mountProject(t, fillProject(t))) })
+		// The tree is on another mount than the staging directory.
+		t.Run(name+" above an overlay", func(t *testing.T) {
+			back := overlayDir(t)
+			needTmpfile(t, back)
+			check(t, mountProjectOver(t, back, fillProject(t)))
 		})
 	}
 }

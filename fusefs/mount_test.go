@@ -2,6 +2,7 @@ package fusefs
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"polis/fusefs/overlayfs"
 )
 
 // needFUSE skips where a real mount is impossible, except in CI.
@@ -165,8 +168,44 @@ func (v *view) raw(parts ...string) string {
 // goes away completely.
 func mountView(t testing.TB, opts ...func(*Config)) *view {
 	t.Helper()
+	if os.Getenv("FUSEFS_OVERLAY") != "" {
+		return mountViewOf(t, overlayDir(t), opts...)
+	}
+	return mountViewOf(t, t.TempDir(), opts...)
+}
+
+// overlayDir mounts an empty overlayfs, as below the view of a worktree that shares a base tree.
+// FUSEFS_OVERLAY=1 runs all tests of a view on one.
+func overlayDir(t testing.TB) string {
+	t.Helper()
 	needFUSE(t)
-	v := &view{g: &testGuard{}, back: t.TempDir(), mnt: t.TempDir()}
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	l := overlayfs.Layers{Lower: at("lower"), Upper: at("upper"), Work: at("work"), Target: at("merged")}
+	for _, d := range []string{l.Lower, l.Upper, l.Work, l.Target} {
+		require.NoError(t, os.Mkdir(d, 0o755))
+	}
+	require.NoError(t, overlayfs.Mount(l))
+	t.Cleanup(func() { require.NoError(t, overlayfs.Unmount(l.Target)) })
+	return l.Target
+}
+
+// needTmpfile skips where the file system of dir cannot make a file without a name.
+func needTmpfile(t testing.TB, dir string) {
+	t.Helper()
+	fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_WRONLY|unix.O_CLOEXEC, 0o600)
+	if errors.Is(err, unix.EOPNOTSUPP) {
+		t.Skip("no O_TMPFILE here: overlayfs has it from Linux 6.10")
+	}
+	require.NoError(t, err)
+	require.NoError(t, unix.Close(fd))
+}
+
+// mountViewOf mounts a view of the directory back.
+func mountViewOf(t testing.TB, back string, opts ...func(*Config)) *view {
+	t.Helper()
+	needFUSE(t)
+	v := &view{g: &testGuard{}, back: back, mnt: t.TempDir()}
 	require.NoError(t, os.Chmod(v.back, 0o755))
 	root, err := unix.Open(v.back, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	require.NoError(t, err)

@@ -27,6 +27,11 @@ type installed struct {
 
 // mountStore mounts views of one store.
 func mountStore(t *testing.T, n int) (views []*installed, store string) {
+	return mountStoreOver(t, n, func() string { return t.TempDir() })
+}
+
+// mountStoreOver is mountStore with the directories of the trees.
+func mountStoreOver(t *testing.T, n int, back func() string) (views []*installed, store string) {
 	needFUSE(t)
 	store = filepath.Join(t.TempDir(), "store")
 	for range n {
@@ -34,7 +39,7 @@ func mountStore(t *testing.T, n int) (views []*installed, store string) {
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, s.Close()) })
 		private, stage := t.TempDir(), t.TempDir()
-		v := mountView(t, func(c *Config) {
+		v := mountViewOf(t, back(), func(c *Config) {
 			c.Roots = append(c.Roots, dirFDOf(t, private))
 			c.Shared = &overlay.Shared{Lower: -1, Stage: dirFDOf(t, stage), Store: s, StoreRoot: 1}
 			c.Guard.(*testGuard).route = func(p string) int {
@@ -94,6 +99,19 @@ func TestEqualContentIsOneInodeInAllViews(t *testing.T) {
 	}
 	raw, _ := inodeNumber(t, views[1].raw("node_modules/one.js"))
 	require.Equal(t, inos[0], raw)
+}
+
+// Without a link an installer copies.
+func TestNothingIsLinkedIntoATreeOnAnotherMount(t *testing.T) {
+	views, store := mountStoreOver(t, 1, func() string { return overlayDir(t) })
+	v, before := views[0], dump(t, store)
+	f := v.put(t, "text\n", "text\n")
+	require.NoError(t, os.Mkdir(v.in("node_modules"), 0o755))
+	require.ErrorIs(t, os.Link(f, v.in("node_modules/x.js")), syscall.EXDEV)
+	require.Empty(t, names(t, v.in("node_modules")))
+	require.Equal(t, before, dump(t, store), "content that no tree can have is not stored")
+	write(t, f, "changed")
+	require.Equal(t, "changed", content(t, f))
 }
 
 func TestAChangeBreaksALinkOffFirst(t *testing.T) {

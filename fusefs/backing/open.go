@@ -47,6 +47,21 @@ func StatAt(dir int, name string) (unix.Statx_t, syscall.Errno) {
 	return st, Errno(err)
 }
 
+// SameMount reports whether two directories are on one mount. rename(2) and link(2) work
+// only within one.
+func SameMount(a, b int) (bool, syscall.Errno) {
+	var st [2]unix.Statx_t
+	for i, fd := range []int{a, b} {
+		if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, &st[i]); err != nil {
+			return false, Errno(err)
+		}
+	}
+	if st[0].Mask&st[1].Mask&unix.STATX_MNT_ID == 0 { // Linux before 5.8
+		return Dev(&st[0]) == Dev(&st[1]), 0
+	}
+	return st[0].Mnt_id == st[1].Mnt_id, 0
+}
+
 // ProcPath is the one place where a path is made, for the few calls that have no
 // descriptor form. It names a descriptor, not a file.
 func ProcPath(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }

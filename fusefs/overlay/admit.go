@@ -71,6 +71,9 @@ func (l *Layers) Share(n *inode.Node) (s *Sharing, ok bool) {
 	if l.Shared == nil || l.Shared.Store == nil || !n.IsRegular() || n.CopyUp() {
 		return nil, false
 	}
+	if l.apart { // link(2) makes no name on another mount: a shared inode would be of no use
+		return nil, false
+	}
 	path := l.Tree.Path(n)
 	if l.Route(path) != l.Shared.StoreRoot || !l.Shared.Store.Shareable(path) {
 		return nil, false
@@ -144,7 +147,7 @@ func (l *Layers) swapShared(n *inode.Node, fd int) syscall.Errno {
 	if now, e := backing.StatAt(d.FD, refs[0].Name); e != 0 || !n.Is(&now) || now.Nlink != 1 {
 		return 0
 	}
-	tmp := &staged{l: l, name: "s" + strconv.FormatUint(l.staged.Add(1), 10)}
+	tmp := &staged{l: l, name: "s" + strconv.FormatUint(l.staged.Add(1), 10), nameless: nameless{fd: -1}}
 	defer tmp.drop()
 	if unix.Linkat(fd, "", l.stageDir, tmp.name, unix.AT_EMPTY_PATH) != nil {
 		return 0 // swept, or too many links: not shared then

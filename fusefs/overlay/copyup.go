@@ -5,8 +5,6 @@ import (
 	"log/slog"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
 	"polis/fusefs/backing"
 	"polis/fusefs/inode"
 )
@@ -78,16 +76,14 @@ func (l *Layers) settleStaged(n *inode.Node, s *staged) syscall.Errno {
 		return e
 	}
 	defer l.dirs.put(d)
-	flags := uint(0)
-	if low {
-		flags = unix.RENAME_NOREPLACE
-	} else if now, e := backing.StatAt(d.FD, name); e != 0 || !n.Is(&now) {
-		return syscall.ESTALE
+	if !low {
+		if now, e := backing.StatAt(d.FD, name); e != 0 || !n.Is(&now) {
+			return syscall.ESTALE
+		}
 	}
-	if err := unix.Renameat2(l.stageDir, s.name, d.FD, name, flags); err != nil {
-		return backing.Errno(err)
+	if e := s.put(d.FD, name, !low); e != 0 {
+		return e
 	}
-	s.name = ""
 	if low { // else it is in the place of another
 		l.Made(parent, name, 1)
 	}

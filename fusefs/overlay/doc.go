@@ -12,7 +12,8 @@
 //
 // Nothing is ever written to the lower root or to an inode of the store. A name is
 // recorded as removed before it is removed, and a copy is complete before it
-// takes its place, so a crash brings nothing back and loses nothing.
+// takes its place, so a crash brings nothing back and loses nothing. A copy is made in the
+// staging directory, or without a name if that is on another mount than the tree.
 //
 // It calls no guard: the caller has done that. It knows the open files of an inode
 // only to let them continue with the copy.

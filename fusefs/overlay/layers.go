@@ -45,6 +45,7 @@ type Layers struct {
 	// directory for files that are being made private. See Shared.
 	lower, stageDir int
 	staged          atomic.Uint64 // names given out in stageDir
+	apart           bool          // the main root is on another mount than stageDir
 }
 
 // Start duplicates the roots, of which the first is the main one, and takes over
@@ -81,6 +82,11 @@ func (l *Layers) openShared() error {
 		return fmt.Errorf("fusefs: duplicate the staging directory: %w", err)
 	}
 	l.stageDir = dup
+	same, e := backing.SameMount(l.stageDir, l.roots[0])
+	if e != 0 {
+		return fmt.Errorf("fusefs: compare the mounts of the staging directory and the tree: %w", e)
+	}
+	l.apart = !same
 	if s.Lower < 0 {
 		return nil
 	}

@@ -17,8 +17,10 @@ type Shared struct {
 	Paths Paths
 	// Whiteouts has the names of them that the agent removed.
 	Whiteouts Whiteouts
-	// Stage is a descriptor of an empty private directory on the file system of
-	// Roots[0]; New duplicates it. What is left in it by a crash can be removed.
+	// Stage is a descriptor of an empty private directory on the mount of the writable roots;
+	// New duplicates it. What is left in it by a crash can be removed. Roots[0] may be on another
+	// mount: without O_TMPFILE there, the first change of a file from below is EXDEV. Nothing of
+	// Store is linked into it.
 	Stage int
 	// Store keeps inodes that are linked by several views; nil for none.
 	Store Store
