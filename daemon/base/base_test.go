@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -27,6 +28,7 @@ type fixture struct {
 	store    *base.Store
 	one, two string // trees
 	inUse    bool
+	later    time.Duration // added to the clock
 }
 
 func (f *fixture) git(stdin string, args ...string) string {
@@ -72,7 +74,8 @@ func (f *fixture) open() {
 			tmp, err := os.MkdirTemp(f.dir, "save-")
 			return tmp, errors.Join(err, os.Chown(tmp, nobody, nobody))
 		},
-		InUse: func(string) (bool, error) { return f.inUse, nil }})
+		InUse: func(string) (bool, error) { return f.inUse, nil },
+		Now:   func() time.Time { return time.Now().Add(f.later) }})
 }
 
 func (f *fixture) use(id string) base.Base {
@@ -164,8 +167,6 @@ func TestAnInterruptedCheckoutContinues(t *testing.T) {
 	var before, after unix.Stat_t
 	require.NoError(t, unix.Stat(filepath.Join(made+".new", "tree/run"), &before))
 	f.open()
-	_, err := f.store.Open(t.Context(), f.one)
-	require.ErrorIs(t, err, os.ErrNotExist, "an unfinished base is none")
 	b = f.use(f.one)
 	require.Equal(t, "one\n", read(t, filepath.Join(b.Tree, "file")))
 	require.Equal(t, "in\n", read(t, filepath.Join(b.Tree, "sub/in")))
@@ -209,6 +210,41 @@ func TestDamageIsFoundAndMended(t *testing.T) {
 		f.use(f.one)
 		require.Equal(t, "one\n", read(t, filepath.Join(b.Tree, "file")))
 	}
+}
+
+func TestABaseIsVerifiedFromTimeToTime(t *testing.T) {
+	f := newFixture(t)
+	b := f.use(f.one)
+	file, record := filepath.Join(b.Tree, "file"), filepath.Join(filepath.Dir(b.Tree), "record")
+	require.NoError(t, os.WriteFile(file, []byte("bad\n"), 0o644)) // of the same size
+	verify := func() { t.Helper(); require.NoError(t, f.store.Verify(t.Context(), time.Hour)) }
+	verify()
+	require.Equal(t, "bad\n", read(t, file), "it is not time yet")
+	f.later = 2 * time.Hour
+	f.inUse = true
+	before := read(t, record)
+	verify()
+	require.Equal(t, "bad\n", read(t, file), "nothing is written below a mount")
+	require.Equal(t, before, read(t, record), "the base stays valid for its agents, and due")
+	f.inUse = false
+	verify()
+	require.Equal(t, "one\n", read(t, file))
+	before = read(t, record)
+	verify()
+	require.Equal(t, before, read(t, record), "it was written just now")
+	f.later, f.inUse = 4*time.Hour, true
+	verify()
+	require.NotEqual(t, before, read(t, record), "a whole base in use was compared")
+	require.Empty(t, left(t, f.dir, "save-"))
+
+	// One without a valid record is left to its next use.
+	require.NoError(t, os.Remove(record))
+	require.NoError(t, os.WriteFile(file, []byte("bad\n"), 0o644))
+	f.later, f.inUse = 6*time.Hour, false
+	verify()
+	require.Equal(t, "bad\n", read(t, file))
+	f.use(f.one)
+	require.Equal(t, "one\n", read(t, file))
 }
 
 func TestABaseThatNobodyUsesIsRemoved(t *testing.T) {

@@ -121,6 +121,9 @@ func (s *Store) fill(ctx context.Context, b Base, existing bool) (differ []strin
 		if differ, err = c.differing(ctx); err != nil {
 			return nil, err
 		}
+		if err := c.removeAll(ctx, differ); err != nil {
+			return nil, err
+		}
 	}
 	if _, err := c.git(ctx, "checkout-index", "--all", "--force", "--index", "--quiet"); err != nil {
 		return nil, err
@@ -129,8 +132,8 @@ func (s *Store) fill(ctx context.Context, b Base, existing bool) (differ []strin
 	return differ, move(c.index, b.Index)
 }
 
-// differing compares the content of all files with the tree. It removes what the tree does not
-// have, or has with another content, and returns the paths.
+// differing compares the content of all files with the tree. It returns the paths that the tree
+// does not have, or has with another content.
 func (c *checkout) differing(ctx context.Context) ([]string, error) {
 	_, err := c.git(ctx, "update-index", "-q", "--really-refresh", "--ignore-submodules")
 	if code, ok := git.ExitCode(err); err != nil && (!ok || code != 1) { // 1: something differs
@@ -144,19 +147,22 @@ func (c *checkout) differing(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	return append(git.SplitNUL(other), git.SplitNUL(out)...), nil
+}
+
+// removeAll removes paths: of another owner or kind, git may not be able to replace them.
+func (c *checkout) removeAll(ctx context.Context, paths []string) error {
 	root, err := os.OpenRoot(c.b.Tree)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer root.Close()
-	// Of another owner or kind, git may not be able to replace them.
-	differ := append(git.SplitNUL(other), git.SplitNUL(out)...)
-	for _, name := range differ {
+	for _, name := range paths {
 		if err := remove(ctx, root, strings.TrimSuffix(name, "/")); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return differ, nil
+	return nil
 }
 
 // remove removes a name below root; without its directory it is removed already.

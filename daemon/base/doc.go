@@ -11,9 +11,9 @@
 //
 // What protects a base: only root can search <dir>; the kernel reads it as the lower layer of
 // an overlay, through a read-only mount; no file in it has a name elsewhere (no hard links). A
-// change by root is found by Check, which reads every file. The files of a new base are not synced to
-// the disk: a base that was made before the last reboot, and not synced since, is checked before
-// its first use.
+// change by root is found by Verify and Check, which read every file. The files of a new base are
+// not synced to the disk: a base that was made before the last reboot, and not synced since, is
+// checked before its first use.
 //
 // Which bases are in use is not stored here: the caller reads it from what names them.
 //

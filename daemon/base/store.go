@@ -66,9 +66,10 @@ type Base struct {
 
 // record is the content of a base's record file.
 type record struct {
-	Version int       `json:"version"`
-	Tree    string    `json:"tree"`
-	Made    time.Time `json:"made"`
+	Version int    `json:"version"`
+	Tree    string `json:"tree"`
+	// Made is when the files were last written, or compared with the tree.
+	Made time.Time `json:"made"`
 	// Boot is the kernel's boot_id at that time; Synced is true once all files are on the disk.
 	Boot   string `json:"boot"`
 	Synced bool   `json:"synced"`
@@ -136,20 +137,8 @@ func (s *Store) Use(ctx context.Context, id string, claim func(Base) error) erro
 	return claim(b)
 }
 
-// Open returns a base that exists, or an error that wraps fs.ErrNotExist. After a reboot it can
-// take as long as a checkout.
-func (s *Store) Open(ctx context.Context, id string) (Base, error) {
-	if !git.IsOID(id) {
-		return Base{}, fmt.Errorf("base tree: %q is no object id", id)
-	}
-	done, err := s.lock(ctx, id)
-	if err != nil {
-		return Base{}, err
-	}
-	defer done()
-	return s.open(ctx, id)
-}
-
+// open returns a base that exists, or an error that wraps fs.ErrNotExist. After a reboot it can take
+// as long as a checkout. The lock of id is held.
 func (s *Store) open(ctx context.Context, id string) (Base, error) {
 	dir := s.dir(id)
 	b := at(dir, id)

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"polis/daemon/api"
 )
@@ -80,11 +81,14 @@ func (w *Workspace) baseUsed(id string) (bool, error) {
 // asideBase is the file of a directory in the trash that names the base of the worktree there.
 const asideBase = "base"
 
-// MaintainBases removes the bases that nothing uses, writes the others to the disk, and returns the
-// ids it removed.
+// verifyAge is how long the files of a base may go without a comparison with git.
+const verifyAge = 7 * 24 * time.Hour
+
+// MaintainBases removes the bases that nothing uses, writes the others to the disk, compares those
+// that were not compared for long with git, and returns the ids it removed.
 func (w *Workspace) MaintainBases(ctx context.Context) ([]string, error) {
 	removed, err := w.bases.Collect(ctx, w.baseUsed)
-	if err = errors.Join(err, w.bases.Sync(ctx)); err != nil {
+	if err = errors.Join(err, w.bases.Sync(ctx), w.bases.Verify(ctx, verifyAge)); err != nil {
 		return removed, api.Errorf(api.CodeWorktreeFailed, "maintain the base trees: %w", err)
 	}
 	return removed, nil

@@ -179,21 +179,18 @@ func (w *Workspace) attach(ctx context.Context, agent string) (string, error) {
 	if err := w.uncovered(agent, api.CodeWorktreeFailed); err != nil {
 		return "", err
 	}
-	b, err := w.bases.Open(ctx, id)
-	if errors.Is(err, fs.ErrNotExist) {
-		// It was removed by hand. The agent's own changes are whole.
-		err = w.bases.Use(ctx, id, func(made base.Base) error { b = made; return nil })
-	}
-	if err != nil {
-		return fail(err)
-	}
-	// A restored backup can lack the empty ones.
-	for _, dir := range []string{l.LayersWork(agent), l.LayersMerged(agent)} {
-		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-			return fail(err)
+	// A base that was removed by hand is made again: the agent's own changes are whole. Until the
+	// mount shows that the base is in use, no check may write to it.
+	err = w.bases.Use(ctx, id, func(b base.Base) error {
+		// A restored backup can lack the empty ones.
+		for _, dir := range []string{l.LayersWork(agent), l.LayersMerged(agent)} {
+			if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+				return err
+			}
 		}
-	}
-	if err := w.cfg.Mounts.Mount(b.Tree, w.tree(agent), l.LayersWork(agent), l.LayersMerged(agent)); err != nil {
+		return w.cfg.Mounts.Mount(b.Tree, w.tree(agent), l.LayersWork(agent), l.LayersMerged(agent))
+	})
+	if err != nil {
 		return fail(err)
 	}
 	return l.LayersMerged(agent), nil
