@@ -12,7 +12,7 @@ import (
 
 // do carries out the action of a finding.
 func (p *patroller) do(ctx context.Context, s patrol.Suspect, f *api.PatrolFinding, rules config.PatrolRules) error {
-	same := func(v agent.Living) bool { p.d.measureLiving(&v); return s.Same(v.Observed) }
+	same := func(v agent.Living) bool { p.d.measureLiving(&v, nil); return s.Same(v.Observed) }
 	m := p.d.agents
 	switch f.Action {
 	case "reconcile":

@@ -131,7 +131,11 @@ func (p *patroller) cycle(ctx context.Context, asked, dryRun bool) (api.PatrolRe
 	}
 	living, obs := map[string]agent.Living{}, make([]patrol.Observed, 0, len(all))
 	for _, v := range all {
-		p.d.measureLiving(&v)
+		var last *agent.Living
+		if l, ok := p.living[v.Agent]; ok {
+			last = &l
+		}
+		p.d.measureLiving(&v, last)
 		living[v.Agent] = v
 		obs = append(obs, v.Observed)
 	}
@@ -181,7 +185,7 @@ func (p *patroller) confirmed(ctx context.Context, s patrol.Suspect) bool {
 	if err != nil {
 		return false
 	}
-	p.d.measureLiving(&v)
+	p.d.measureLiving(&v, nil)
 	p.living[s.Agent] = v
 	return s.Same(v.Observed)
 }
