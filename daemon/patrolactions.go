@@ -7,6 +7,7 @@ import (
 	"polis/daemon/agent"
 	"polis/daemon/api"
 	"polis/daemon/config"
+	"polis/daemon/failpoint"
 	"polis/daemon/patrol"
 )
 
@@ -14,18 +15,14 @@ import (
 func (p *patroller) do(ctx context.Context, s patrol.Suspect, f *api.PatrolFinding, rules config.PatrolRules) error {
 	same := func(v agent.Living) bool { p.d.measureLiving(&v, nil); return s.Same(v.Observed) }
 	m := p.d.agents
+	failpoint.Hit("patrol:decided")
 	switch f.Action {
 	case "reconcile":
 		return m.Reconcile(ctx, f.Agent, s.Created, f.Generation)
 	case "end-program":
 		return m.EndProgram(ctx, f.Agent, same)
 	case api.OnStallNudge:
-		v, err := m.ObserveAgent(ctx, f.Agent)
-		if err != nil || !same(v) {
-			return api.Errorf(api.CodeBadState, "agent %s is not what it was", f.Agent)
-		}
-		_, err = m.Send(ctx, f.Agent, api.SendRequest{Text: rules.Nudge})
-		return err
+		return m.SendSame(ctx, f.Agent, api.SendRequest{Text: rules.Nudge}, same)
 	case api.OnStallStop:
 		return m.StopSame(ctx, f.Agent, same)
 	case api.OnStallRestart:
@@ -43,10 +40,16 @@ func (p *patroller) restart(ctx context.Context, s patrol.Suspect, f *api.Patrol
 	if err := m.StopSame(ctx, f.Agent, same); err != nil {
 		return err
 	}
+	failpoint.Hit("patrol:stopped")
+	// Another agent may have got the name since, and this one may have been started.
+	var err error
 	if s.Task != "" && s.Ended == "" {
-		_, err := m.RetryTask(ctx, s.Task)
-		return err
+		err = m.RetryTaskSame(ctx, s.Task, s.Created, f.Generation)
+	} else {
+		err = m.StartSame(ctx, f.Agent, s.Created, f.Generation)
 	}
-	_, err := m.Start(ctx, f.Agent, false)
-	return err
+	if err != nil {
+		return api.Errorf(api.CodeOf(err), "it was stopped, and not started again: %w", err)
+	}
+	return nil
 }

@@ -119,6 +119,62 @@ func TestWhatChangesWhileThePatrolDecidesCounts(t *testing.T) {
 	require.True(t, there("writes"))
 }
 
+// TestThePatrolActsOnNoOtherAgentOfTheName: another agent gets the name between the finding and the nudge,
+// or between the stop and the new start. It gets no input and is not started.
+func TestThePatrolActsOnNoOtherAgentOfTheName(t *testing.T) {
+	d := startDaemon(t, options{failpoints: true, config: shortPatrol +
+		"[roles.n.patrol]\non_stall = \"nudge\"\nnudge = \"wake up\"\n[roles.r.patrol]\non_stall = \"restart\"\n"})
+	d.up()
+	add := func(name, role, script string) {
+		d.must("agents", "add", name, "--base", "custom", "--write", "**", "--role", role, "--", "sh", "-c", script)
+	}
+	replaced := func(name, step string, by func()) {
+		d.finding(name, "--dry-run")
+		var r result
+		d.at(step, func() { r = d.ctl("--json", "patrol", "run", "--once") }, func() {
+			d.must("agents", "remove", "--force", name)
+			by()
+		})
+		require.Zero(t, r.code, "%s", r)
+		var rep api.PatrolReport
+		decode(t, r.stdout, &rep)
+		require.Len(t, rep.Findings, 1)
+		f := rep.Findings[0]
+		require.Equal(t, []any{name, api.PatrolStalled, false}, []any{f.Agent, f.Class, f.Done}, "%+v", f)
+		require.Contains(t, f.Skipped, "is not what it was")
+	}
+	status := func(name string) api.Status { a, _ := d.agent(name); return a.Status }
+
+	const reads = `read line; echo "$line" > heard.txt; exec sleep 1000`
+	add("nudged", "n", reads)
+	d.must("agents", "start", "nudged")
+	replaced("nudged", "patrol:decided", func() {
+		add("nudged", "n", reads)
+		d.must("agents", "start", "nudged")
+	})
+	d.must("send", "nudged", "from a person")
+	heard := d.path("ws", ".polis", "worktrees", "nudged", "heard.txt")
+	d.eventually("it reads a line", func() bool { text, err := os.ReadFile(heard); return err == nil && len(text) > 0 })
+	require.Equal(t, "from a person\n", readFile(heard))
+	d.must("agents", "remove", "--force", "nudged")
+
+	add("program", "r", "exec sleep 1000")
+	d.must("agents", "start", "program")
+	replaced("program", "patrol:stopped", func() { add("program", "r", "exec sleep 1000") })
+	require.Equal(t, api.StatusIdle, status("program"))
+	d.must("agents", "remove", "--force", "program")
+
+	add("task", "r", "exec sleep 1000")
+	d.must("agents", "run", "task", "work")
+	replaced("task", "patrol:stopped", func() {
+		add("task", "r", "true")
+		d.must("agents", "run", "task", "other work")
+		d.settled("task")
+	})
+	require.Len(t, d.tasks("task"), 2, "that of the removed agent is not given to this one")
+	require.Equal(t, api.StatusIdle, status("task"))
+}
+
 // TestAShimThatDiesWhileItsAgentIsMade: the seed's class 1 in its state spawning. Nothing of the agent
 // is left, or it is in Error, and its name can be used.
 func TestAShimThatDiesWhileItsAgentIsMade(t *testing.T) {

@@ -18,28 +18,30 @@ func (m *Manager) Start(ctx context.Context, name string, force bool) (api.Agent
 		return api.Agent{}, err
 	}
 	defer a.op.Unlock()
+	if err := m.start(ctx, a, force); err != nil {
+		return api.Agent{}, err
+	}
+	return m.live(ctx, a), nil
+}
+
+// start does the work of Start. a.op is held.
+func (m *Manager) start(ctx context.Context, a *Agent, force bool) error {
 	if already(a.status(m), verbStart) {
-		return m.live(ctx, a), nil
+		return nil
 	}
 	if err := m.writable(a); err != nil {
-		return api.Agent{}, err
+		return err
 	}
 	m.renewType(ctx, a)
 	cmd := a.Type.StartWith(a.Kept.Command, m.roleModel(a))
 	m.loseTask(a, "its agent was started anew") // normally there is none
 	if len(cmd) == 0 {
-		if err := m.ensureUp(ctx, a, force); err != nil {
-			return api.Agent{}, err
-		}
-		return m.live(ctx, a), nil
+		return m.ensureUp(ctx, a, force)
 	}
 	if err := m.raise(ctx, a, force); err != nil {
-		return api.Agent{}, err
+		return err
 	}
-	if err := m.runMain(ctx, a, nil, wire.StartRequest{Command: cmd, TTY: true}); err != nil {
-		return api.Agent{}, err
-	}
-	return m.live(ctx, a), nil
+	return m.runMain(ctx, a, nil, wire.StartRequest{Command: cmd, TTY: true})
 }
 
 // BringUp starts a stopped agent's sandbox and runs nothing in it. It does nothing for an agent

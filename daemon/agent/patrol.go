@@ -26,6 +26,8 @@ const (
 	lively = 20 * time.Second
 	// endGrace is how long a program that does not end by itself may take after a TERM.
 	endGrace = 10 * time.Second
+	// sendSameTime bounds how long a program may take to read what the patrol sends.
+	sendSameTime = 5 * time.Second
 )
 
 // Living is an agent as the patrol observes it. InitPID is 0 if its shim was not queried: only
@@ -161,14 +163,13 @@ func (m *Manager) observeTask(a *Agent, v *Living) {
 }
 
 // Reconcile does again what the end of a shim or of a program does, for the agent of this name that was
-// added at created, and whose end in this generation was missed. Another agent that has got the name
-// begins with the first generation too: nothing is done to it.
+// added at created, and whose end in this generation was missed.
 func (m *Manager) Reconcile(ctx context.Context, name string, created time.Time, gen uint64) error {
 	a, err := m.lookup(name)
 	if err != nil {
 		return err
 	}
-	if k := a.Copy(); !k.CreatedAt.Equal(created) || k.Generation != gen {
+	if !a.is(created, gen) {
 		return errChanged(name)
 	}
 	alive, err := m.Shims.Alive(ctx, a)
@@ -210,6 +211,61 @@ func (m *Manager) StopSame(ctx context.Context, name string, same func(Living) b
 	}
 	defer a.op.Unlock()
 	return m.whileFrozen(ctx, a, same, func(Shim) error { return m.stop(ctx, a) })
+}
+
+// SendSame is Send for an agent that same accepts. A program that does not read blocks the agent's other
+// operations for sendSameTime.
+func (m *Manager) SendSame(ctx context.Context, name string, req api.SendRequest, same func(Living) bool) error {
+	if err := checkText(req.Text); err != nil {
+		return err
+	}
+	a, err := m.findFor(ctx, name, verbSend)
+	if err != nil {
+		return err
+	}
+	defer a.op.Unlock()
+	if !same(m.observe(ctx, a, nil)) {
+		return errChanged(name)
+	}
+	sent, err := m.logSent(a, req.Text, api.TaskSent)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, sendSameTime)
+	defer cancel()
+	return m.input(ctx, sent, name, req)
+}
+
+// StartSame is Start for the agent of this name that was added at created, and that has not been started
+// since generation gen.
+func (m *Manager) StartSame(ctx context.Context, name string, created time.Time, gen uint64) error {
+	a, err := m.findFor(ctx, name, verbStart)
+	if err != nil {
+		return err
+	}
+	defer a.op.Unlock()
+	if !a.is(created, gen) {
+		return errChanged(name)
+	}
+	return m.start(ctx, a, false)
+}
+
+// RetryTaskSame is RetryTask for the agent that StartSame accepts.
+func (m *Manager) RetryTaskSame(ctx context.Context, id string, created time.Time, gen uint64) error {
+	_, err := m.retryTask(ctx, id, func(a *Agent) error {
+		if !a.is(created, gen) {
+			return errChanged(a.Name())
+		}
+		return nil
+	})
+	return err
+}
+
+// is reports whether the agent was added at created and its last start was the one of generation gen.
+// Another agent that has got its name begins with the first generation too.
+func (a *Agent) is(created time.Time, gen uint64) bool {
+	k := a.Copy()
+	return k.CreatedAt.Equal(created) && k.Generation == gen
 }
 
 func errChanged(name string) error {

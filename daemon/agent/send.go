@@ -30,13 +30,21 @@ func (m *Manager) send(ctx context.Context, name string, req api.SendRequest, vi
 	if err != nil {
 		return api.Task{}, err
 	}
+	if err := m.input(ctx, sent, name, req); err != nil {
+		return api.Task{}, err
+	}
+	return sent, nil
+}
+
+// input passes what was logged as sent to the agent's program.
+func (m *Manager) input(ctx context.Context, sent api.Task, name string, req api.SendRequest) error {
 	sh := m.Shims.Dial(name)
 	defer sh.Close()
 	if err := sh.Input(ctx, wire.InputRequest{Text: req.Text, NoEnter: req.NoEnter}); err != nil {
-		return api.Task{}, err
+		return err
 	}
 	m.publishTask(sent, "agent "+name+" got input")
-	return sent, nil
+	return nil
 }
 
 func checkText(text string) error {

@@ -146,6 +146,11 @@ func (m *Manager) CancelTask(ctx context.Context, id string) (api.Task, error) {
 
 // RetryTask gives a task to its agent again, after the tasks that wait.
 func (m *Manager) RetryTask(ctx context.Context, id string) (api.Task, error) {
+	return m.retryTask(ctx, id, func(*Agent) error { return nil })
+}
+
+// retryTask is RetryTask unless refuse, which is called with a.op held, returns an error.
+func (m *Manager) retryTask(ctx context.Context, id string, refuse func(*Agent) error) (api.Task, error) {
 	a, old, err := m.taskOf(id)
 	if err != nil {
 		return api.Task{}, err
@@ -157,5 +162,8 @@ func (m *Manager) RetryTask(ctx context.Context, id string) (api.Task, error) {
 		return api.Task{}, err
 	}
 	defer a.op.Unlock()
+	if err := refuse(a); err != nil {
+		return api.Task{}, err
+	}
 	return m.assign(ctx, a, api.Task{Prompt: old.Prompt, Command: []string{}, Time: m.Now().UTC(), RetryOf: id, Model: old.Model, Continue: old.Continue, Commit: old.Commit}, true, nil)
 }
