@@ -73,7 +73,7 @@ func run(ctx context.Context, args []string) error {
 		fmt.Println("configuration is good:", *file)
 		return nil
 	}
-	log := logger(c.LogLevel)
+	log := logger(c.LogLevel, !*cleanup)
 	d := &daemon.Daemon{Config: c, ConfigFile: *file, Log: log, Version: version, Systemd: useSystemd(c)}
 	if *cleanup {
 		signal.Stop(sigs) // the stop has its own bound, and a further signal may end it
@@ -127,22 +127,4 @@ func notify(log *slog.Logger, state string) {
 	if _, err := sd.SdNotify(false, state); err != nil {
 		log.Warn("systemd not notified", "err", err)
 	}
-}
-
-func logger(level string) *slog.Logger {
-	var l slog.Level
-	if err := l.UnmarshalText([]byte(level)); err != nil {
-		l = slog.LevelInfo
-	}
-	opt := &slog.HandlerOptions{Level: l}
-	if os.Getenv("JOURNAL_STREAM") != "" {
-		// The journal adds a time to every line.
-		opt.ReplaceAttr = func(g []string, a slog.Attr) slog.Attr {
-			if len(g) == 0 && a.Key == slog.TimeKey {
-				return slog.Attr{}
-			}
-			return a
-		}
-	}
-	return slog.New(slog.NewTextHandler(os.Stderr, opt))
 }

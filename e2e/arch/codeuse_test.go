@@ -60,7 +60,7 @@ func TestTheReferenceHasEveryCode(t *testing.T) {
 
 // notCodes are words of the documentation that have the form of a code.
 var notCodes = []string{"O_DIRECT", "O_TMPFILE", "RESOLVE_BENEATH", "RENAME_WHITEOUT", "RENAME_NOREPLACE", "RENAME_EXCHANGE",
-	"XDG_RUNTIME_DIR", "SSH_AUTH_SOCK", "POLIS_SOCKET", "POLIS_MODEL", "POLIS_", "NO_COLOR", "GITLAB_TOKEN", "GH_TOKEN", "FUSE_NOTIFY_PRUNE"}
+	"XDG_RUNTIME_DIR", "SSH_AUTH_SOCK", "POLIS_SOCKET", "POLIS_MODEL", "POLIS_", "POLIS_WORKSPACE", "POLIS_TASK", "NO_COLOR", "GITLAB_TOKEN", "GH_TOKEN", "FUSE_NOTIFY_PRUNE"}
 
 // TestTheDocumentationNamesCodesThatExist in every page.
 func TestTheDocumentationNamesCodesThatExist(t *testing.T) {

@@ -1,8 +1,6 @@
 package systemd
 
 import (
-	"encoding/json"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,28 +12,8 @@ func escalation(t *testing.T) {
 	const file = "/etc/polis/polisd.toml"
 	must(t, "printf '# escalation\\n[breakers]\\ndenials = 20\\n[patrol.escalation]\\njournal = \"alert\"\\npause = \"0s\"\\n' >> "+file+" && systemctl reload polisd")
 	must(t, `polisctl agents add wild --workspace ws --base custom --write 'ok/**' -- sh -c 'while :; do echo > denied; done 2>/dev/null' && polisctl agents start wild`)
-	type entry struct {
-		Message  string `json:"MESSAGE"`
-		Priority string `json:"PRIORITY"`
-		Tag      string `json:"SYSLOG_IDENTIFIER"`
-		Case     string `json:"POLIS_CASE"`
-		Place    string `json:"POLIS_WORKSPACE"`
-	}
-	// journalctl fails if nothing matches.
-	written := func(match string) (out []entry) {
-		text, err := run(t, "journalctl --no-pager -q -o json "+match)
-		if err != nil {
-			return nil
-		}
-		for line := range strings.Lines(text) {
-			var e entry
-			require.NoError(t, json.Unmarshal([]byte(line), &e), line)
-			out = append(out, e)
-		}
-		return out
-	}
-	eventually(t, "the case is in the journal", func() bool { return len(written("-t polisd -p alert POLIS_AGENT=wild")) > 0 })
-	all := written("-t polisd -p alert POLIS_AGENT=wild")
+	eventually(t, "the case is in the journal", func() bool { return len(entries(t, "-t polisd -p alert POLIS_AGENT=wild")) > 0 })
+	all := entries(t, "-t polisd -p alert POLIS_AGENT=wild")
 	require.Len(t, all, 1)
 	e := all[0]
 	require.Equal(t, []string{"1", "polisd", "ws"}, []string{e.Priority, e.Tag, e.Place})
@@ -48,6 +26,6 @@ func escalation(t *testing.T) {
 	eventually(t, "polisd answers", func() bool { return answers(t) })
 	must(t, "polisctl patrol run --once")
 	require.Contains(t, must(t, "polisctl agents list"), "wild: frozen since")
-	require.Len(t, written("POLIS_CASE="+e.Case), 1, "it is not due again")
+	require.Len(t, entries(t, "POLIS_CASE="+e.Case), 1, "it is not due again")
 	must(t, "polisctl agents remove wild --force && sed -i '/^# escalation/,$d' "+file+" && systemctl reload polisd")
 }

@@ -105,6 +105,8 @@ func guest(t *testing.T) {
 		{"out of memory ends a process, not the agent's unit", outOfMemory},
 		{"a killed shim is cleaned up after", killedShim},
 		{"a case of the patrol is in the journal", escalation},
+		{"the journal finds the lines about an agent", logFields},
+		{"a long grace extends the stop", longGrace},
 		{"stop leaves nothing", stop},
 		{"start brings the agents back", startAgain},
 		{"a client starts polisd through the socket", activation},
@@ -251,9 +253,20 @@ func reload(t *testing.T) {
 		}
 		return err != nil && strings.Contains(out, "MAX_AGENTS")
 	})
-	must(t, "sed -i 's/^max_agents = 2/max_agents = 10/' /etc/polis/polisd.toml && echo nonsense=1 >> /etc/polis/polisd.toml; systemctl reload polisd || true")
-	untouched(t, func() {})
+	// A reload with a configuration that is not valid fails, and polisd keeps the old one.
+	untouched(t, func() {
+		must(t, "sed -i 's/^max_agents = 2/max_agents = 10/' /etc/polis/polisd.toml && sed -i '1i nonsense = 1' /etc/polis/polisd.toml")
+		mustNot(t, "systemctl reload polisd")
+	})
+	require.Equal(t, []string{"active", "exit-code"}, []string{property(t, "polisd", "ActiveState"), property(t, "polisd", "ReloadResult")})
+	require.Equal(t, before, pid(t, "polisd"))
+	require.Contains(t, must(t, "journalctl --no-pager -q -o cat -u polisd"), "nonsense")
+	require.Contains(t, mustNot(t, "polisctl --json agents add carol --workspace ws --base custom"), "MAX_AGENTS")
 	must(t, "sed -i '/^nonsense/d' /etc/polis/polisd.toml && systemctl reload polisd")
+	eventually(t, "the new limit", func() bool {
+		_, err := run(t, "polisctl agents add carol --workspace ws --base custom && polisctl agents remove carol --force")
+		return err == nil
+	})
 }
 
 // total sets what bounds polis.slice, changes it, changes a living agent below
