@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"log/slog"
 	"testing"
 	"time"
@@ -9,9 +10,24 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/cleanup"
+	"polis/daemon/events"
 	"polis/daemon/patrol"
 	"polis/daemon/patrol/cases"
 )
+
+// oneKept is an agent whose work has ended and that stays.
+type oneKept struct {
+	state cleanup.State
+	c     api.Cleanup
+}
+
+func (o oneKept) Ephemeral() []string { return []string{o.c.Agent} }
+
+func (o oneKept) WorkOver(context.Context, string) (cleanup.State, string, bool) {
+	return o.state, "it is over", true
+}
+
+func (o oneKept) CleanUp(context.Context, cleanup.State, bool) (api.Cleanup, error) { return o.c, nil }
 
 // A case is about one agent: if that is removed, it is resolved, also if another agent has got its
 // name by then, and is in the same state.
@@ -27,15 +43,15 @@ func TestACaseIsNotTakenForAnotherAgentOfThatName(t *testing.T) {
 		return cleanup.State{Agent: "a", Workspace: "w", Created: created, Generation: 1, Status: api.StatusIdle, Task: "a.1"}
 	}
 	escalated := api.Cleanup{Agent: "a", Workspace: "w", Task: "a.1", Action: api.CleanupEscalate}
-	d := &Daemon{Log: slog.New(slog.DiscardHandler), cases: &cases.Book{Now: func() time.Time { return began }}}
+	d := &Daemon{Log: slog.New(slog.DiscardHandler), hub: events.New(1), cases: &cases.Book{Now: func() time.Time { return began }}}
 	p := newPatroller(d)
+	decide := func(created time.Time) { p.rounds.Run(t.Context(), oneKept{work(created), escalated}, true, false) }
 
 	first, f := finding(began)
 	p.open(first, f)
-	p.openCleanup(work(began), escalated)
+	decide(began)
 	_, fresh := d.openCase(api.Case{State: api.CasePending, Kind: caseBreaker, Workspace: "w", Agent: "a", AgentCreated: began, Incident: "1"})
 	require.True(t, fresh)
-	p.kept["a"] = keptAgent{state: work(began)}
 	p.settle(began, []api.PatrolFinding{f}, []patrol.View{{Observed: first.Observed}})
 	p.settleCleanups([]api.Cleanup{escalated})
 	require.Len(t, d.cases.List("", false), 3, "all of it is still so")
@@ -43,8 +59,7 @@ func TestACaseIsNotTakenForAnotherAgentOfThatName(t *testing.T) {
 	// The agent is removed. Another one gets its name, stalls and is kept as it was.
 	second, f := finding(began.Add(time.Minute))
 	p.open(second, f)
-	p.openCleanup(work(second.Created), escalated)
-	p.kept["a"] = keptAgent{state: work(second.Created)}
+	decide(second.Created)
 	p.settle(began.Add(-1), []api.PatrolFinding{f}, []patrol.View{{Observed: second.Observed}})
 	require.Len(t, d.cases.List("", false), 5, "a case that was opened after the cycle began is not judged by it")
 	p.settle(began, []api.PatrolFinding{f}, []patrol.View{{Observed: second.Observed}})

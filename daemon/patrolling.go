@@ -10,6 +10,7 @@ import (
 
 	"polis/daemon/agent"
 	"polis/daemon/api"
+	"polis/daemon/cleanup"
 	"polis/daemon/config"
 	"polis/daemon/patrol"
 )
@@ -32,8 +33,8 @@ type patroller struct {
 	restarts patrol.Restarts
 	// living is what was observed last, by agent.
 	living map[string]agent.Living
-	// kept are the ephemeral agents whose work has ended and that stay.
-	kept map[string]keptAgent
+	// rounds decides about the ephemeral agents whose work has ended.
+	rounds cleanup.Rounds
 	// wake has a value if the work of an ephemeral agent may have ended.
 	wake chan struct{}
 
@@ -50,8 +51,9 @@ type published struct {
 }
 
 func newPatroller(d *Daemon) *patroller {
-	return &patroller{d: d, turn: make(chan struct{}, 1), p: patrol.New(), known: map[string]published{}, kept: map[string]keptAgent{}, wake: make(chan struct{}, 1),
-		last: api.PatrolReport{Agents: []api.PatrolAgent{}, Findings: []api.PatrolFinding{}, Cleanups: []api.Cleanup{}}}
+	return &patroller{d: d, turn: make(chan struct{}, 1), p: patrol.New(), known: map[string]published{}, wake: make(chan struct{}, 1),
+		rounds: cleanup.Rounds{Tips: d.tipsOf, Decided: d.cleanupDecided, Now: time.Now},
+		last:   api.PatrolReport{Agents: []api.PatrolAgent{}, Findings: []api.PatrolFinding{}, Cleanups: []api.Cleanup{}}}
 }
 
 // run does a cycle in every interval until ctx ends.

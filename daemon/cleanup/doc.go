@@ -1,7 +1,11 @@
 // Package cleanup decides what becomes of an ephemeral agent whose work has ended (seed 004,
 // "Auto-Nuke Safety Protocol"): it goes if nothing of its work is only there, else it stays.
 //
-// It is pure: [Over] reads what the records report, [Decide] what git reports. It runs no git,
-// removes nothing, and holds no state. What is not known counts as the worst: an error, a remote
-// that does not answer and a commit that cannot be read keep an agent.
+// [Over] reads what the records report, [Decide] what git reports. [Rounds] decides when an agent
+// that stays is measured again and which decisions are new; [Measured.Query] decides which remote
+// has its commits. What is not known counts as the worst: an error, a remote that does not answer
+// and a commit that cannot be read keep an agent.
+//
+// It runs no git and removes nothing itself. It keeps the last decisions in memory only: after a
+// restart each agent is measured again.
 package cleanup
