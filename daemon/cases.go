@@ -2,19 +2,16 @@ package daemon
 
 import (
 	"errors"
-	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"polis/daemon/api"
+	"polis/daemon/config"
+	"polis/daemon/escalation"
 	"polis/daemon/layout"
 	"polis/daemon/patrol/cases"
 	"polis/daemon/store"
 )
-
-// maxNote bounds what a person writes when a case is resolved, in bytes.
-const maxNote = 500
 
 // openCases reads the cases that are kept. Damaged ones are put aside: what is still so is found
 // again.
@@ -50,15 +47,12 @@ func (d *Daemon) settleCases(match func(api.Case) bool, how string) {
 }
 
 // caseChanged publishes what happened to a case.
-func (d *Daemon) caseChanged(what cases.Change, c api.Case) {
-	message := fmt.Sprintf("%s of agent %s (%s, %s): %s", c.ID, c.Agent, c.Kind, c.State, what)
-	switch {
-	case c.Resolution != nil && c.Resolution.How != "":
-		message += ": " + c.Resolution.How
-	case c.Resolution == nil:
-		message += ": " + strings.Join(c.Evidence, "; ")
-	}
-	d.hub.Publish(api.Event{Type: api.EventCase, Agent: c.Agent, Message: message, Data: map[string]any{"case": c, "change": string(what)}})
+func (d *Daemon) caseChanged(what cases.Change, c api.Case) { d.hub.Publish(cases.Event(what, c)) }
+
+// escalator sends the cases to the targets of [patrol.escalation].
+func (d *Daemon) escalator() *escalation.Escalator {
+	return &escalation.Escalator{Settings: func() config.Escalation { return d.live().Patrol.Escalation },
+		Cases: d.cases, Hub: d.hub, User: d.notifyUser, Journal: d.Systemd, Log: d.Log}
 }
 
 // Cases lists the cases of the patrol.
@@ -78,8 +72,8 @@ func (b *backend) Case(id string) (api.Case, error) { return b.cases.Get(id) }
 
 // ResolveCase ends a case for a person.
 func (b *backend) ResolveCase(by, id string, req api.ResolveRequest) (api.Case, error) {
-	if len(req.Note) > maxNote || strings.ContainsFunc(req.Note, func(c rune) bool { return c < ' ' || c == 0x7f }) {
-		return api.Case{}, api.Errorf(api.CodeBadRequest, "note: must be one line of at most %d bytes", maxNote)
+	if err := cases.CheckNote(req.Note); err != nil {
+		return api.Case{}, err
 	}
 	return b.cases.Resolve(id, by, req.Note)
 }

@@ -38,9 +38,8 @@ func (d *Daemon) startUpkeep(ctx context.Context) {
 	notices := d.questionNotices()
 	u.wg.Go(func() { notices.Run(u.ctx) })
 	u.wg.Go(func() { d.followQuestions(u.ctx, notices) })
-	escalations := d.escalations()
-	u.wg.Go(func() { escalations.Run(u.ctx) })
-	u.wg.Go(func() { d.followCases(u.ctx, escalations) })
+	escalator := d.escalator()
+	u.wg.Go(func() { escalator.Run(u.ctx) })
 	u.wg.Go(func() {
 		tick := time.NewTicker(upkeepTick)
 		defer tick.Stop()

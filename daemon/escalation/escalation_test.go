@@ -1,4 +1,4 @@
-package daemon
+package escalation
 
 import (
 	"bytes"
@@ -12,7 +12,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"polis/daemon/agent"
 	"polis/daemon/api"
 	"polis/daemon/config"
 	"polis/daemon/events"
@@ -21,15 +20,22 @@ import (
 	"polis/daemon/setting"
 )
 
-// escalating is a daemon with an open case that is escalated in a bubble, and the times of the
+// escalating is a book with an open case that is escalated in a bubble, and the times of the
 // messages since the case was opened.
 type escalating struct {
-	*Daemon
+	*Escalator
 	id  string
 	log bytes.Buffer
 
 	mu   sync.Mutex
+	how  config.Escalation
 	sent []time.Duration
+}
+
+func (e *escalating) set(how config.Escalation) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.how = how
 }
 
 func (e *escalating) times() []time.Duration {
@@ -40,18 +46,20 @@ func (e *escalating) times() []time.Duration {
 
 func (e *escalating) count(t *testing.T) int {
 	t.Helper()
-	c, err := e.cases.Get(e.id)
+	c, err := e.Cases.Get(e.id)
 	require.NoError(t, err)
 	return c.Escalated
 }
 
 // escalate runs until the test ends.
 func escalate(t *testing.T, how config.Escalation) *escalating {
-	e := &escalating{}
-	e.Daemon = &Daemon{Log: slog.New(slog.NewTextHandler(&e.log, nil)), hub: events.New(1), agents: &agent.Manager{}}
-	e.liveConfig.Patrol.Escalation = how
-	e.cases = &cases.Book{Now: time.Now, Changed: e.caseChanged}
-	n := e.escalations()
+	e := &escalating{how: how}
+	hub := events.New(1)
+	e.Escalator = &Escalator{Log: slog.New(slog.NewTextHandler(&e.log, nil)), Hub: hub,
+		Cases:    &cases.Book{Now: time.Now, Changed: func(what cases.Change, c api.Case) { hub.Publish(cases.Event(what, c)) }},
+		User:     func(string) (notify.User, bool) { return notify.User{}, false },
+		Settings: func() config.Escalation { e.mu.Lock(); defer e.mu.Unlock(); return e.how }}
+	n := e.notifier()
 	deliver, began := n.Deliver, time.Now()
 	n.Deliver = func(ctx context.Context, u notify.User, ev api.Event) (string, error) {
 		e.mu.Lock()
@@ -62,9 +70,10 @@ func escalate(t *testing.T, how config.Escalation) *escalating {
 	ctx, stop := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() { n.Run(ctx) })
-	wg.Go(func() { e.followCases(ctx, n) })
+	wg.Go(func() { e.follow(ctx, n) })
 	t.Cleanup(func() { stop(); wg.Wait() })
-	c, fresh := e.openCase(api.Case{State: api.CasePending, Kind: caseBreaker, Workspace: "w", Agent: "a", Evidence: []string{"41 refusals"}, Next: "polisctl agents thaw a"})
+	c, fresh, err := e.Cases.Open(api.Case{State: api.CasePending, Kind: "breaker", Workspace: "w", Agent: "a", Evidence: []string{"41 refusals"}, Next: "polisctl agents thaw a"})
+	require.NoError(t, err)
 	require.True(t, fresh)
 	e.id = c.ID
 	return e
@@ -83,7 +92,7 @@ func TestEscalationBacksOff(t *testing.T) {
 			require.InDelta(t, want, sent[i], float64(time.Minute+time.Second), "message %d", i)
 		}
 		require.Equal(t, 5, e.count(t))
-		_, err := e.cases.Resolve(e.id, "root", "seen")
+		_, err := e.Cases.Resolve(e.id, "root", "seen")
 		require.NoError(t, err)
 		time.Sleep(100 * time.Hour)
 		synctest.Wait()
@@ -105,15 +114,13 @@ func TestAnEscalationThatNoTargetTakesIsTriedAgain(t *testing.T) {
 		sent := e.times()
 		require.InDelta(t, 12, len(sent), 2)
 		for i := range sent[1:] {
-			require.GreaterOrEqual(t, sent[i+1]-sent[i], escalateRetry)
+			require.GreaterOrEqual(t, sent[i+1]-sent[i], retry)
 		}
 		require.Zero(t, e.count(t))
 		require.Equal(t, len(sent), strings.Count(e.log.String(), "notification failed"))
 
 		how.Journal = "warning" // the command still fails
-		e.Daemon.mu.Lock()
-		e.liveConfig.Patrol.Escalation = how
-		e.Daemon.mu.Unlock()
+		e.set(how)
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
 		require.Equal(t, 1, e.count(t))
