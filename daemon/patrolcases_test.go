@@ -45,12 +45,17 @@ func TestACaseIsNotTakenForAnotherAgentOfThatName(t *testing.T) {
 	escalated := api.Cleanup{Agent: "a", Workspace: "w", Task: "a.1", Action: api.CleanupEscalate}
 	d := &Daemon{Log: slog.New(slog.DiscardHandler), hub: events.New(1), cases: &cases.Book{Now: func() time.Time { return began }}}
 	p := newPatroller(d)
+	open := func(s patrol.Suspect, f api.PatrolFinding) {
+		c, ok := patrol.Case(s, f)
+		require.True(t, ok)
+		d.openCase(c)
+	}
 	decide := func(created time.Time) { p.rounds.Run(t.Context(), oneKept{work(created), escalated}, true, false) }
 
 	first, f := finding(began)
-	p.open(first, f)
+	open(first, f)
 	decide(began)
-	_, fresh := d.openCase(api.Case{State: api.CasePending, Kind: caseBreaker, Workspace: "w", Agent: "a", AgentCreated: began, Incident: "1"})
+	_, fresh := d.openCase(api.Case{State: api.CasePending, Kind: patrol.KindBreaker, Workspace: "w", Agent: "a", AgentCreated: began, Incident: "1"})
 	require.True(t, fresh)
 	p.settle(began, []api.PatrolFinding{f}, []patrol.View{{Observed: first.Observed}})
 	p.settleCleanups([]api.Cleanup{escalated})
@@ -58,15 +63,15 @@ func TestACaseIsNotTakenForAnotherAgentOfThatName(t *testing.T) {
 
 	// The agent is removed. Another one gets its name, stalls and is kept as it was.
 	second, f := finding(began.Add(time.Minute))
-	p.open(second, f)
+	open(second, f)
 	decide(second.Created)
 	p.settle(began.Add(-1), []api.PatrolFinding{f}, []patrol.View{{Observed: second.Observed}})
 	require.Len(t, d.cases.List("", false), 5, "a case that was opened after the cycle began is not judged by it")
 	p.settle(began, []api.PatrolFinding{f}, []patrol.View{{Observed: second.Observed}})
 	p.settleCleanups([]api.Cleanup{escalated})
-	open := d.cases.List("", false)
-	require.Len(t, open, 2)
-	for _, c := range open {
+	still := d.cases.List("", false)
+	require.Len(t, still, 2)
+	for _, c := range still {
 		require.True(t, c.AgentCreated.Equal(second.Created), "%+v", c)
 	}
 	for _, c := range d.cases.List("", true)[:3] {
@@ -74,10 +79,10 @@ func TestACaseIsNotTakenForAnotherAgentOfThatName(t *testing.T) {
 	}
 
 	// What a person answered about the first does not hold for the third.
-	answered, err := d.cases.Resolve(open[0].ID, "root", "it may wait")
+	answered, err := d.cases.Resolve(still[0].ID, "root", "it may wait")
 	require.NoError(t, err)
 	third, f := finding(began.Add(time.Hour))
-	p.open(third, f)
+	open(third, f)
 	all := d.cases.List("", false)
 	require.Len(t, all, 2)
 	require.NotEqual(t, answered.ID, all[1].ID)

@@ -3,8 +3,6 @@ package daemon
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -27,9 +25,8 @@ type patroller struct {
 	d    *Daemon
 	turn chan struct{}
 
-	p *patrol.Patrol // guarded by turn, like the next two
-	// known has, by agent, the finding that was published last: each is published once.
-	known    map[string]published
+	p        *patrol.Patrol // guarded by turn, like the next two
+	reported patrol.Reported
 	restarts patrol.Restarts
 	// living is what was observed last, by agent.
 	living map[string]agent.Living
@@ -42,16 +39,8 @@ type patroller struct {
 	last api.PatrolReport
 }
 
-// published identifies a finding.
-type published struct {
-	class      api.PatrolClass
-	generation uint64
-	task       string
-	since      time.Time
-}
-
 func newPatroller(d *Daemon) *patroller {
-	return &patroller{d: d, turn: make(chan struct{}, 1), p: patrol.New(), known: map[string]published{}, wake: make(chan struct{}, 1),
+	return &patroller{d: d, turn: make(chan struct{}, 1), p: patrol.New(), wake: make(chan struct{}, 1),
 		rounds: cleanup.Rounds{Tips: d.tipsOf, Decided: d.cleanupDecided, Now: time.Now},
 		last:   api.PatrolReport{Agents: []api.PatrolAgent{}, Findings: []api.PatrolFinding{}, Cleanups: []api.Cleanup{}}}
 }
@@ -164,11 +153,12 @@ func (p *patroller) cycle(ctx context.Context, asked, dryRun bool) (api.PatrolRe
 			if !ok {
 				w = reportedWaits(living[v.Agent])
 			}
-			rep.Agents = append(rep.Agents, patrolAgent(v, w))
+			rep.Agents = append(rep.Agents, patrol.Agent(v, w))
 		}
 	}
 	rep.Cleanups = p.cleanUp(ctx, asked, dryRun)
-	p.forget(rep.Findings, living)
+	p.reported.Forget(rep.Findings)
+	p.restarts.Forget(func(name string) bool { _, ok := living[name]; return ok })
 	if !dryRun {
 		p.settle(start, rep.Findings, views)
 	}
@@ -192,66 +182,21 @@ func (p *patroller) confirmed(ctx context.Context, s patrol.Suspect) bool {
 	return s.Same(v.Observed)
 }
 
-func patrolAgent(v patrol.View, w patrol.Waits) api.PatrolAgent {
-	a := api.PatrolAgent{Agent: v.Agent, Workspace: v.Workspace, Status: v.Status, Task: v.Task, Waits: w.For}
-	if w.For == "" && w.Connections > 0 {
-		a.Waits = api.Count(w.Connections, "connection") + " to the outside"
-	}
-	if v.Err != nil {
-		a.Error = v.Err.Error()
-	}
-	if v.Status == api.StatusRunning && v.Err == nil {
-		a.QuietSeconds, a.UnchangedSeconds = v.Quiet.Round(time.Second).Seconds(), v.Unchanged.Round(time.Second).Seconds()
-	}
-	return a
-}
-
-// forget drops what is known of findings that are none any more, and of agents that are gone.
-func (p *patroller) forget(found []api.PatrolFinding, living map[string]agent.Living) {
-	now := map[string]bool{}
-	for _, f := range found {
-		now[f.Agent] = true
-	}
-	for name := range p.known {
-		if !now[name] {
-			delete(p.known, name)
-		}
-	}
-	p.restarts.Forget(func(name string) bool { _, ok := living[name]; return ok })
-}
-
 // act does what a finding asks for, once, and publishes it, once.
 func (p *patroller) act(ctx context.Context, s patrol.Suspect, f *api.PatrolFinding, rules config.PatrolRules, dryRun bool) {
-	k := published{f.Class, f.Generation, f.Task, f.Since}
-	before, seen := p.known[f.Agent]
-	seen = seen && before == k
-	switch {
-	case dryRun:
-		f.Skipped = "a dry run"
-		return
-	case seen && f.Action != "reconcile" && f.Action != "end-program":
-		f.Skipped = "it was done, or tried, when this was found first"
+	act, news := p.reported.Begin(f, dryRun)
+	if !act {
 		return
 	}
-	p.known[f.Agent] = k
-	if err := p.do(ctx, s, f, rules); err != nil {
-		f.Skipped = api.AsError(err).Message
-	} else {
-		f.Done = f.Action != api.OnStallReport
-	}
-	if seen {
+	patrol.Conclude(f, p.do(ctx, s, f, rules))
+	if !news {
 		return
 	}
-	p.open(s, *f)
-	message := fmt.Sprintf("agent %s: %s: %s", f.Agent, f.Class, strings.Join(f.Evidence, "; "))
-	switch {
-	case f.Done:
-		message += "; done: " + f.Action
-	case f.Skipped != "":
-		message += "; not done (" + f.Action + "): " + f.Skipped
+	if c, open := patrol.Case(s, *f); open {
+		p.d.openCase(c)
 	}
 	p.d.Log.Warn("patrol found an agent", "agent", f.Agent, "class", f.Class, "action", f.Action, "done", f.Done, "reason", f.Skipped)
-	p.d.hub.Publish(api.Event{Type: api.EventPatrol, Agent: f.Agent, Message: message, Data: map[string]any{"finding": *f}})
+	p.d.hub.Publish(patrol.Event(*f))
 }
 
 // Patrol does a cycle for a person.

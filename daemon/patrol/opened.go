@@ -1,0 +1,94 @@
+package patrol
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"polis/daemon/api"
+)
+
+// KindBreaker is the kind of the case of an agent that a circuit breaker froze.
+const KindBreaker = "breaker"
+
+// classes are those of the patrol, whose cases the facts of a cycle settle.
+var classes = map[api.PatrolClass]bool{api.PatrolSessionDead: true, api.PatrolAgentDead: true, api.PatrolStuckInDone: true,
+	api.PatrolTaskClosed: true, api.PatrolStalled: true, api.PatrolSpinning: true}
+
+// Case returns the case of a finding after its action; ok is false if the action ended what was found.
+func Case(s Suspect, f api.PatrolFinding) (c api.Case, ok bool) {
+	if f.Done && f.Action != api.OnStallNudge {
+		return c, false
+	}
+	evidence := f.Evidence
+	if f.Skipped != "" {
+		evidence = append(evidence[:len(evidence):len(evidence)], "not done ("+f.Action+"): "+f.Skipped)
+	}
+	return api.Case{State: api.CaseZombieDetected, Kind: string(f.Class), Workspace: f.Workspace, Agent: f.Agent, AgentCreated: s.Created, Generation: f.Generation, Task: f.Task,
+		Incident: Incident(s.Observed), Evidence: evidence, Resolves: Resolves(f.Class), Next: f.Next}, true
+}
+
+// BreakerCase returns the case of an agent that a circuit breaker froze. text says which one and why.
+func BreakerCase(workspace, agent string, created time.Time, f api.Frozen, text string) api.Case {
+	evidence := []string{text}
+	if t := f.Trip; t != nil {
+		if len(t.Processes) > 0 {
+			evidence = append(evidence, "processes: "+strings.Join(t.Processes, ", "))
+		}
+		for _, p := range t.Paths {
+			evidence = append(evidence, fmt.Sprintf("last: %q", p))
+		}
+		if t.FrozenMicros < 0 {
+			evidence = append(evidence, "a process was not frozen in time: it waits in the kernel, and freezes when that ends")
+		}
+	}
+	return api.Case{State: api.CasePending, Kind: KindBreaker, Workspace: workspace, Agent: agent, AgentCreated: created, Incident: f.At.UTC().Format(time.RFC3339Nano), Evidence: evidence,
+		Resolves: "it is thawed, stopped or removed",
+		Next:     fmt.Sprintf("polisctl agents diff %s shows what it changed; polisctl agents thaw %s lets it go on, polisctl agents stop %s ends it", agent, agent, agent)}
+}
+
+// Ended is a case that has ended without a person, and the fact because of which.
+type Ended struct{ ID, How string }
+
+// EndedCases returns those of the open cases that have ended: of agents that are gone, and of
+// findings that are gone. A case that was opened after the cycle began may be about an agent that
+// was not observed.
+func EndedCases(open []api.Case, began time.Time, found []api.PatrolFinding, views []View) []Ended {
+	seen := make(map[string]View, len(views))
+	for _, v := range views {
+		seen[v.Agent] = v
+	}
+	still := map[string]bool{}
+	for _, f := range found {
+		still[f.Agent+" "+string(f.Class)] = true
+	}
+	var out []Ended
+	for _, c := range open {
+		if c.Opened.After(began) {
+			continue
+		}
+		class := api.PatrolClass(c.Kind)
+		how := ""
+		switch v, ok := seen[c.Agent]; {
+		case !ok || !c.OfAgent(v.Workspace, v.Agent, v.Created):
+			how = "the agent was removed"
+		case c.Kind == KindBreaker:
+			how = breakerSettled(v)
+		case classes[class] && !still[c.Agent+" "+c.Kind]:
+			how = Settled(class, c.Incident, v)
+		}
+		if how != "" {
+			out = append(out, Ended{c.ID, how})
+		}
+	}
+	return out
+}
+
+// breakerSettled returns why the case of an agent that a breaker froze has ended, "" if it has not: it
+// does not run any more. A thaw is an event.
+func breakerSettled(v View) string {
+	if v.Status == api.StatusStopped || v.Status == api.StatusError {
+		return "the agent is " + string(v.Status)
+	}
+	return ""
+}

@@ -1,0 +1,100 @@
+package patrol
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"polis/daemon/api"
+)
+
+func TestFindingsThatBecomeCases(t *testing.T) {
+	s := Suspect{Observed: at(0), Class: api.PatrolStalled}
+	f := api.PatrolFinding{Class: api.PatrolStalled, Agent: "a", Action: api.OnStallStop, Evidence: []string{"no output"}}
+	for name, c := range map[string]struct {
+		change   func(f *api.PatrolFinding)
+		open     bool
+		evidence int
+	}{
+		"only reported":      {func(f *api.PatrolFinding) { f.Action = api.OnStallReport }, true, 1},
+		"its agent stopped":  {func(f *api.PatrolFinding) { f.Done = true }, false, 0},
+		"its agent nudged":   {func(f *api.PatrolFinding) { f.Action, f.Done = api.OnStallNudge, true }, true, 1},
+		"its action refused": {func(f *api.PatrolFinding) { f.Skipped = "it is busy" }, true, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := f
+			c.change(&f)
+			got, open := Case(s, f)
+			require.Equal(t, c.open, open)
+			require.Len(t, got.Evidence, c.evidence)
+			if open {
+				require.Equal(t, Incident(s.Observed), got.Incident)
+				require.Equal(t, Resolves(f.Class), got.Resolves)
+			}
+		})
+	}
+	require.Len(t, f.Evidence, 1, "the evidence of the finding is not changed")
+}
+
+func TestCasesOfBreakers(t *testing.T) {
+	c := BreakerCase("w", "a", began, api.Frozen{At: began, Trip: &api.Trip{Processes: []string{"7 rm"}, Paths: []string{"x\n"}, FrozenMicros: -1}}, "breaker deletions")
+	require.Equal(t, KindBreaker, c.Kind)
+	require.Equal(t, []string{"breaker deletions", "processes: 7 rm", `last: "x\n"`}, c.Evidence[:3])
+	require.Len(t, c.Evidence, 4)
+	running := View{Observed: at(0), Seen: time.Minute}
+	c.ID, c.Workspace, c.Agent, c.AgentCreated = "case-1", running.Workspace, running.Agent, running.Created
+	ends := func(v View) []Ended { return EndedCases([]api.Case{c}, began, nil, []View{v}) }
+	require.Empty(t, ends(running), "it is frozen, and nothing has changed")
+	stopped := running
+	stopped.Status = api.StatusStopped
+	require.Equal(t, []Ended{{"case-1", "the agent is " + string(api.StatusStopped)}}, ends(stopped))
+	require.Equal(t, []Ended{{"case-1", "the agent was removed"}}, EndedCases([]api.Case{c}, began, nil, nil))
+	c.Opened = began.Add(1)
+	require.Empty(t, EndedCases([]api.Case{c}, began, nil, nil), "it was opened after the cycle began")
+}
+
+func TestAFindingIsReportedOnce(t *testing.T) {
+	var r Reported
+	begin := func(f api.PatrolFinding, dryRun bool) (act, news bool, skipped string) {
+		act, news = r.Begin(&f, dryRun)
+		return act, news, f.Skipped
+	}
+	expect := func(f api.PatrolFinding, wantAct, wantNews bool) {
+		t.Helper()
+		act, news, skipped := begin(f, false)
+		require.Equal(t, wantAct, act)
+		require.Equal(t, wantNews, news)
+		require.Equal(t, wantAct, skipped == "")
+	}
+	f := api.PatrolFinding{Class: api.PatrolStalled, Agent: "a", Generation: 1, Action: api.OnStallStop, Since: began}
+	act, news, skipped := begin(f, true)
+	require.False(t, act || news)
+	require.Equal(t, "a dry run", skipped)
+	expect(f, true, true)
+	expect(f, false, false)
+	later := f
+	later.Since = began.Add(1)
+	expect(later, true, true)
+	r.Forget([]api.PatrolFinding{later})
+	expect(later, false, false)
+	r.Forget(nil)
+	expect(later, true, true)
+	dead := api.PatrolFinding{Class: api.PatrolAgentDead, Agent: "a", Action: "reconcile"}
+	expect(dead, true, true)
+	expect(dead, true, false)
+}
+
+func TestTheEventOfAFinding(t *testing.T) {
+	f := api.PatrolFinding{Class: api.PatrolStalled, Agent: "a", Action: api.OnStallStop, Evidence: []string{"no output", "no input"}}
+	Conclude(&f, errors.New("it is busy"))
+	require.Contains(t, Event(f).Message, "agent a: "+string(api.PatrolStalled)+": no output; no input; not done ("+api.OnStallStop+"): ")
+	f.Skipped = ""
+	Conclude(&f, nil)
+	require.True(t, f.Done)
+	require.Contains(t, Event(f).Message, "; done: "+api.OnStallStop)
+	f.Action = api.OnStallReport
+	Conclude(&f, nil)
+	require.False(t, f.Done, "a report does nothing")
+}

@@ -1,0 +1,91 @@
+package patrol
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"polis/daemon/api"
+)
+
+// Reported has the last finding about each agent: each is acted on once, and published once. The
+// zero value has none.
+type Reported struct{ last map[string]reported }
+
+// reported identifies a finding.
+type reported struct {
+	class      api.PatrolClass
+	generation uint64
+	task       string
+	since      time.Time
+}
+
+// Begin reports whether to act on a finding now, and whether it is new. One that is not acted on
+// has the reason in Skipped. What only corrects the records, or ends a program, is tried again.
+func (r *Reported) Begin(f *api.PatrolFinding, dryRun bool) (act, news bool) {
+	k := reported{f.Class, f.Generation, f.Task, f.Since}
+	before, seen := r.last[f.Agent]
+	seen = seen && before == k
+	switch {
+	case dryRun:
+		f.Skipped = "a dry run"
+		return false, false
+	case seen && f.Action != "reconcile" && f.Action != "end-program":
+		f.Skipped = "it was done, or tried, when this was found first"
+		return false, false
+	}
+	if r.last == nil {
+		r.last = map[string]reported{}
+	}
+	r.last[f.Agent] = k
+	return true, !seen
+}
+
+// Forget drops the findings that are none any more.
+func (r *Reported) Forget(found []api.PatrolFinding) {
+	now := map[string]bool{}
+	for _, f := range found {
+		now[f.Agent] = true
+	}
+	for name := range r.last {
+		if !now[name] {
+			delete(r.last, name)
+		}
+	}
+}
+
+// Conclude records in a finding what became of its action.
+func Conclude(f *api.PatrolFinding, err error) {
+	if err != nil {
+		f.Skipped = api.AsError(err).Message
+		return
+	}
+	f.Done = f.Action != api.OnStallReport
+}
+
+// Event is the event for a finding.
+func Event(f api.PatrolFinding) api.Event {
+	message := fmt.Sprintf("agent %s: %s: %s", f.Agent, f.Class, strings.Join(f.Evidence, "; "))
+	switch {
+	case f.Done:
+		message += "; done: " + f.Action
+	case f.Skipped != "":
+		message += "; not done (" + f.Action + "): " + f.Skipped
+	}
+	return api.Event{Type: api.EventPatrol, Agent: f.Agent, Message: message, Data: map[string]any{"finding": f}}
+}
+
+// Agent is what the report of a cycle has of an agent.
+func Agent(v View, w Waits) api.PatrolAgent {
+	a := api.PatrolAgent{Agent: v.Agent, Workspace: v.Workspace, Status: v.Status, Task: v.Task, Waits: w.For}
+	if w.For == "" && w.Connections > 0 {
+		a.Waits = api.Count(w.Connections, "connection") + " to the outside"
+	}
+	if v.Err != nil {
+		a.Error = v.Err.Error()
+	}
+	if v.Status == api.StatusRunning && v.Err == nil {
+		a.QuietSeconds, a.UnchangedSeconds = v.Quiet.Round(time.Second).Seconds(), v.Unchanged.Round(time.Second).Seconds()
+	}
+	return a
+}
