@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"time"
 
 	"polis/daemon/agent"
 	"polis/daemon/api"
@@ -11,23 +10,9 @@ import (
 	"polis/fusefs/policy"
 )
 
-const (
-	// maxMissing is the most objects that an agent's git may request at once.
-	maxMissing = 1000
-	// bringTime is the longest that such a request waits until the filtered objects contain what
-	// the refs lead to.
-	bringTime = 2 * time.Minute
-)
-
 // reading compiles the rules that decide which files an agent reads, as its view has them.
 func (d *Daemon) reading(p api.Policy) (policy.Rules, *policy.Set, error) {
-	c := d.live()
-	rules := policy.Rules{Read: p.Read, Write: p.Write, Ask: p.Ask, Deny: p.Deny, Hide: p.Hide, Temp: c.Locks.TempNames}
-	set, err := policy.Compile(rules)
-	if err != nil {
-		return rules, nil, api.Errorf(api.CodeBadRequest, "policy: %w", err)
-	}
-	return rules, set, nil
+	return filtered.Reading(p, d.live().Locks.TempNames)
 }
 
 // withhold excludes what the agent's rules deny or hide from the objects that its git gets. It
@@ -62,25 +47,22 @@ func (t worktrees) withhold(ctx context.Context, w *workspace, a *agent.Agent) e
 // sweepFiltered removes the filtered objects that no agent uses. It ignores the agent called but,
 // which is being removed.
 func (t worktrees) sweepFiltered(ctx context.Context, w *workspace, but string) error {
-	var used []string
+	var policies []api.Policy
+	var started []string
 	for name, p := range t.d.agents.Policies(w.agents.Name) {
 		if name == but {
 			continue
 		}
-		if rules, set, err := t.d.reading(p); err != nil {
-			return nil //nolint:nilerr // unknown rules: unknown what is used
-		} else if !set.AllReadable() {
-			key, err := filtered.Key(rules)
-			if err != nil {
-				return err
-			}
-			used = append(used, key)
-		}
+		policies = append(policies, p)
 		if key := t.d.filteredOf(w, name); key != "" {
-			used = append(used, key)
+			started = append(started, key)
 		}
 	}
-	return w.filter.Sweep(ctx, used)
+	used, known, err := filtered.InUse(policies, t.d.live().Locks.TempNames)
+	if err != nil || !known {
+		return err
+	}
+	return w.filter.Sweep(ctx, append(used, started...))
 }
 
 // filteredOf returns the key of the filtered objects that an agent was started with.
@@ -92,27 +74,13 @@ func (d *Daemon) filteredOf(w *workspace, name string) string {
 	return w.filter.KeyOf(sp.Filtered)
 }
 
-// judgeSaved refuses to restore for an agent what has a withheld file at another path:
-// what was never published was never judged.
+// judgeSaved refuses to restore for an agent what has a withheld file at another path.
 func (r repo) judgeSaved(ctx context.Context, a *agent.Agent, ref string) error {
 	rules, set, err := r.w.d.reading(a.Copy().Policy)
 	if err != nil || set.AllReadable() {
 		return err
 	}
-	internal := r.w.git.Internal()
-	saved, err := internal.Ref(ctx, ref)
-	if err != nil {
-		return api.Errorf(api.CodeWorktreeFailed, "restore %s: %w", ref, err)
-	}
-	key, err := r.w.filter.Ensure(ctx, rules)
-	if err != nil {
-		return api.Errorf(api.CodeWorktreeFailed, "restore %s: %w", ref, err)
-	}
-	if err := r.w.filter.AllowSaved(ctx, key, internal.ObjectDir(), saved); err != nil {
-		return api.Errorf(api.CodeUndeclaredRead, "restore %s: %w", ref, err).
-			WithHint("the saved work has a file at a path that agent %s may read, and its rules withhold that file elsewhere; take from it what you want: git --git-dir %s show %s", a.Name(), internal.Dir, ref)
-	}
-	return nil
+	return r.w.filter.CheckSaved(ctx, a.Name(), rules, r.w.git.Internal(), ref)
 }
 
 // bringFiltered brings the objects of an agent up to what the refs lead to.
@@ -121,8 +89,6 @@ func (d *Daemon) bringFiltered(ctx context.Context, w *workspace, name string) e
 	if key == "" {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, bringTime)
-	defer cancel()
 	return w.filter.Bring(ctx, key)
 }
 
@@ -133,14 +99,9 @@ func (b *backend) objects(ctx context.Context, w *workspace, name string, ids []
 	if key == "" {
 		return res, nil
 	}
-	if err := b.bringFiltered(ctx, w, name); err != nil {
-		b.Daemon.Log.Warn("filtered objects are not up to date", "agent", name, "op", "filter", "err", err)
-		return res, api.Errorf(api.CodeUnavailable, "the objects that agent %s may read cannot be brought up to the refs: %w", name, err)
+	missing, err := w.filter.Answer(ctx, name, key, ids)
+	if err == nil {
+		res.Refused = missing
 	}
-	missing, err := w.filter.Missing(ctx, key, ids[:min(len(ids), maxMissing)])
-	if err != nil {
-		return res, err
-	}
-	res.Refused = missing
-	return res, nil
+	return res, err
 }

@@ -25,8 +25,8 @@ type Judge struct {
 	Saved bool
 }
 
-// AllowSaved is Judge.Allowed for saved work, whose objects are in own, and the store of an agent.
-func (k *Keeper) AllowSaved(ctx context.Context, key, own string, revs ...string) error {
+// allowSaved is Judge.Allowed for saved work, whose objects are in own, and the store of an agent.
+func (k *Keeper) allowSaved(ctx context.Context, key, own string, revs ...string) error {
 	return Judge{Shared: k.Repo, Own: own, Filtered: k.Objects(key), Saved: true}.Allowed(ctx, revs...)
 }
 

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"polis/daemon/failpoint"
 	"polis/daemon/git"
@@ -107,8 +108,13 @@ func (k *Keeper) Ensure(ctx context.Context, rules policy.Rules) (string, error)
 	return key, nil
 }
 
+// bringTime bounds Bring.
+const bringTime = 2 * time.Minute
+
 // Bring brings a store up to what the refs lead to now.
 func (k *Keeper) Bring(ctx context.Context, key string) error {
+	ctx, cancel := context.WithTimeout(ctx, bringTime)
+	defer cancel()
 	done, err := k.enter(ctx)
 	if err != nil {
 		return err
