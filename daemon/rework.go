@@ -6,14 +6,11 @@ import (
 	"time"
 
 	"polis/daemon/api"
+	"polis/daemon/mergeflow"
 )
 
-const (
-	// reworkTime bounds starting one rework: adding an agent, and its task.
-	reworkTime = 2 * time.Minute
-	// maxReworkNames is how many names are tried for its agent.
-	maxReworkNames = 100
-)
+// reworkTime bounds starting one rework: adding an agent, and its task.
+const reworkTime = 2 * time.Minute
 
 // Rework starts the rework of an agent's last failed merge, for a person.
 func (b *backend) Rework(ctx context.Context, name string, req api.ReworkRequest) (api.MergeSignal, error) {
@@ -116,17 +113,5 @@ func (d *Daemon) reworker(s api.MergeSignal, same bool) (string, error) {
 		return s.Agent, nil
 	}
 	taken := d.agents.Statuses("")
-	for n := range maxReworkNames {
-		name := s.Agent + "-rework"
-		if n > 0 {
-			name += fmt.Sprint(n + 1)
-		}
-		if err := api.CheckName(name); err != nil {
-			return "", err
-		}
-		if _, ok := taken[name]; !ok {
-			return name, nil
-		}
-	}
-	return "", api.Errorf(api.CodeQuota, "agent %s has %d reworks", s.Agent, maxReworkNames).WithHint("polisctl agents remove removes the agents that are over")
+	return mergeflow.ReworkName(s.Agent, func(name string) bool { _, ok := taken[name]; return ok })
 }
