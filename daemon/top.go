@@ -1,18 +1,16 @@
 package daemon
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"os"
 	"runtime"
-	"strconv"
-	"strings"
 	"time"
 
 	"polis/cgroup"
 	"polis/daemon/api"
+	"polis/daemon/procstat"
 )
 
 // Top measures the resource use of every running agent.
@@ -61,60 +59,16 @@ func (b *backend) use(a api.Agent) (api.TopAgent, error) {
 	return row, nil
 }
 
-// tick is the unit of processor time in /proc: USER_HZ is 100 on every machine that Linux supports
-// today.
-const tick = 10 * time.Millisecond
-
 // process returns the resource use of one process, or zeros if it has exited.
 func process(pid int) api.Process {
-	p := api.Process{PID: pid}
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return p
-	}
-	// The name in parentheses can contain any character. proc_pid_stat(5): fields 14 and 15 are
-	// utime and stime, field 24 is rss in pages.
-	words := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
-	if len(words) < 22 {
-		return p
-	}
-	number := func(field int) uint64 {
-		n, err := strconv.ParseUint(words[field-3], 10, 63)
-		if err != nil {
-			return 0
-		}
-		return n
-	}
-	p.CPUMicros = (number(14) + number(15)) * uint64(tick/time.Microsecond)
-	p.MemoryBytes = number(24) * uint64(os.Getpagesize())
-	return p
+	cpu, memory := procstat.Use(pid)
+	return api.Process{PID: pid, CPUMicros: uint64(cpu.Microseconds()), MemoryBytes: memory}
 }
 
-// hostMemory returns the machine's memory and the part that is available without swapping, in
-// bytes (proc_meminfo(5)).
+// hostMemory returns the machine's memory and the part that is available without swapping, in bytes.
 func hostMemory() (total, available uint64, err error) {
-	text, err := os.ReadFile("/proc/meminfo")
-	if err != nil {
+	if total, available, err = procstat.Memory(); err != nil {
 		return 0, 0, api.Errorf(api.CodeInternal, "read the machine's memory: %w", err)
-	}
-	for line := range strings.Lines(string(text)) {
-		words := strings.Fields(line)
-		if len(words) < 2 {
-			continue
-		}
-		kb, err := strconv.ParseUint(words[1], 10, 44)
-		if err != nil {
-			continue
-		}
-		switch words[0] {
-		case "MemTotal:":
-			total = kb << 10
-		case "MemAvailable:":
-			available = kb << 10
-		}
-	}
-	if total == 0 {
-		return 0, 0, api.Errorf(api.CodeInternal, "read the machine's memory: /proc/meminfo has no MemTotal")
 	}
 	return total, available, nil
 }
