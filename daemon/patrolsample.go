@@ -2,25 +2,12 @@ package daemon
 
 import (
 	"context"
-	"fmt"
-	"hash/fnv"
-	"io"
-	"os"
-	"path"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"polis/daemon/agent"
+	"polis/daemon/branches"
 	"polis/daemon/isolation"
 	"polis/daemon/procstat"
-)
-
-// maxRefs bounds the refs of an agent that are read in a cycle, and maxRef what is read of one, in
-// bytes: the agent writes them.
-const (
-	maxRefs = 32
-	maxRef  = 256
 )
 
 // measureLiving adds the kernel's counters to what the shim reports of an agent that runs. last is
@@ -68,8 +55,7 @@ func stood(v, last *agent.Living) bool {
 	return last != nil && last.Err == nil && last.Created.Equal(v.Created) && last.Generation == v.Generation && last.InitPID == v.InitPID && last.PID == v.PID && last.Sample.CPU == v.Sample.CPU
 }
 
-// refsOf is a fingerprint of an agent's HEAD, its branch, and the refs that it made. It runs no
-// git, and follows no link out of the repository.
+// refsOf is a fingerprint of an agent's HEAD, its branch, and the refs that it made.
 func (d *Daemon) refsOf(v agent.Living) uint64 {
 	d.mu.Lock()
 	w := d.workspaces[v.Workspace]
@@ -77,37 +63,11 @@ func (d *Daemon) refsOf(v agent.Living) uint64 {
 	if w == nil || w.branches == nil {
 		return 0
 	}
-	h := fnv.New64a()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
+	tip := ""
 	if tips, err := w.branches.Last(ctx); err == nil {
-		_, _ = io.WriteString(h, tips.Of[v.Agent]) //nolint:errcheck // it never fails
+		tip = tips.Of[v.Agent]
 	}
-	root, err := os.OpenRoot(w.git.Bare().Dir)
-	if err != nil {
-		return h.Sum64()
-	}
-	defer root.Close()
-	for _, name := range append([]string{path.Join("worktrees", v.Agent, "HEAD")}, v.OwnedRefs[:min(len(v.OwnedRefs), maxRefs)]...) {
-		_, _ = fmt.Fprintf(h, "\x00%s\x00%s", name, readRef(root, name)) //nolint:errcheck // it never fails
-	}
-	return h.Sum64()
-}
-
-// readRef returns the beginning of a file below root; empty if it is not a regular one.
-func readRef(root *os.Root, name string) []byte {
-	// O_NONBLOCK: opening a FIFO must not block.
-	f, err := root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() {
-		return nil
-	}
-	b, err := io.ReadAll(io.LimitReader(f, maxRef))
-	if err != nil {
-		return nil
-	}
-	return b
+	return branches.Fingerprint(w.git.Bare().Dir, v.Agent, tip, v.OwnedRefs)
 }

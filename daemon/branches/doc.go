@@ -4,7 +4,8 @@
 //
 // A Follower reads when a branch moved (package refwatch), when the agents change, at the
 // start, and when a caller of Now wants to know. It runs git as the workspace's owner, in
-// the cage; it moves no ref and knows no path.
+// the cage; it moves no ref and knows no path. Fingerprint runs no git: it compares what an agent
+// wrote to its refs.
 //
 // Lock order: the token of reading, then Follower.mu, which is held for memory only.
 package branches

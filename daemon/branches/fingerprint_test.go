@@ -1,42 +1,14 @@
-package daemon
+package branches
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
-
-	"polis/daemon/agent"
-	"polis/daemon/patrol"
 )
-
-func TestCountersAreReadAgainUnlessNothingRan(t *testing.T) {
-	of := func(change func(*agent.Living)) *agent.Living {
-		v := &agent.Living{InitPID: 7, Observed: patrol.Observed{Created: time.Unix(1, 0), Generation: 2, PID: 8, Sample: patrol.Sample{CPU: time.Second}}}
-		change(v)
-		return v
-	}
-	for name, tc := range map[string]struct {
-		last  *agent.Living
-		stood bool
-	}{
-		"nothing ran":                    {of(func(*agent.Living) {}), true},
-		"it is measured first":           {nil, false},
-		"the last measurement failed":    {of(func(v *agent.Living) { v.Err = errors.New("x") }), false},
-		"it used the processor":          {of(func(v *agent.Living) { v.Sample.CPU-- }), false},
-		"its program is another":         {of(func(v *agent.Living) { v.PID = 9 }), false},
-		"its sandbox is another":         {of(func(v *agent.Living) { v.InitPID = 9 }), false},
-		"its generation is another":      {of(func(v *agent.Living) { v.Generation = 1 }), false},
-		"it is another one of that name": {of(func(v *agent.Living) { v.Created = time.Unix(2, 0) }), false},
-	} {
-		require.Equal(t, tc.stood, stood(of(func(*agent.Living) {}), tc.last), name)
-	}
-}
 
 func TestARefIsReadOnlyIfItIsAFileOfTheRepository(t *testing.T) {
 	dir := t.TempDir()
@@ -52,4 +24,23 @@ func TestARefIsReadOnlyIfItIsAFileOfTheRepository(t *testing.T) {
 	for name, want := range map[string]string{"ref": "abc\n", "long": strings.Repeat("x", maxRef), "link": "abc\n", "out": "", "fifo": "", "dir": "", "none": "", "../x": ""} {
 		require.Equal(t, want, string(readRef(root, name)), name)
 	}
+}
+
+func TestAFingerprintChangesWithTheRefs(t *testing.T) {
+	dir := t.TempDir()
+	head := filepath.Join(dir, "worktrees", "a", "HEAD")
+	require.NoError(t, os.MkdirAll(filepath.Dir(head), 0o700))
+	require.NoError(t, os.WriteFile(head, []byte("1"), 0o600))
+	owned := []string{"refs/tags/t"}
+	was := Fingerprint(dir, "a", "tip", owned)
+	require.Equal(t, was, Fingerprint(dir, "a", "tip", owned))
+	require.NotEqual(t, was, Fingerprint(dir, "a", "other", owned))
+	require.NotEqual(t, was, Fingerprint(dir, "a", "tip", nil))
+	require.NoError(t, os.WriteFile(head, []byte("2"), 0o600))
+	moved := Fingerprint(dir, "a", "tip", owned)
+	require.NotEqual(t, was, moved)
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "refs", "tags"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "refs", "tags", "t"), []byte("3"), 0o600))
+	require.NotEqual(t, moved, Fingerprint(dir, "a", "tip", owned))
+	require.NotPanics(t, func() { Fingerprint(filepath.Join(dir, "none"), "a", "tip", owned) })
 }
