@@ -18,18 +18,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"polis/internal/need"
 )
 
 // needRoot skips a test that needs to write to the machine's cgroups, and fails
 // it where a skip would hide that nothing was tested.
 func needRoot(t testing.TB) *Host {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("needs root")
-		}
-		t.Skip("needs root")
-	}
+	need.Root(t)
 	h, err := Detect()
 	require.NoError(t, err)
 	return h

@@ -25,6 +25,7 @@ import (
 	"polis/daemon/shim/wire"
 	"polis/daemon/store"
 	"polis/daemon/worktree"
+	"polis/internal/need"
 )
 
 // nobody owns the worktrees of these tests.
@@ -161,12 +162,7 @@ func asNobody(t require.TestingT, dir string, args ...string) string {
 
 func newOnlyHere(t *testing.T) *onlyHere {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("must be root in CI")
-		}
-		t.Skip("needs root")
-	}
+	need.Root(t)
 	dir := t.TempDir()
 	for _, d := range []string{dir, filepath.Dir(dir)} {
 		require.NoError(t, os.Chmod(d, 0o755))

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"polis/daemon/api"
+	"polis/internal/need"
 )
 
 // patience bounds every wait in these tests. It is no assertion about speed.
@@ -29,13 +30,7 @@ const owner = 65534
 // needRoot skips without root. In CI it fails instead.
 func needRoot(t testing.TB) {
 	t.Helper()
-	if os.Geteuid() == 0 {
-		return
-	}
-	if os.Getenv("CI") == "true" {
-		t.Fatal("must be root in CI")
-	}
-	t.Skip("needs root")
+	need.Root(t)
 }
 
 // needProgram skips if name is not installed, and fails in CI.

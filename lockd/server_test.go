@@ -17,19 +17,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"polis/internal/need"
 	"polis/lockd/table"
 )
 
 // needRoot skips without root, and fails where that would hide a test.
 func needRoot(t *testing.T) {
 	t.Helper()
-	if os.Getuid() == 0 {
-		return
-	}
-	if os.Getenv("CI") == "true" {
-		t.Fatal("this test needs root and must not be skipped in CI")
-	}
-	t.Skip("needs root")
+	need.Root(t)
 }
 
 // dialAsStranger runs in a child with another user id.

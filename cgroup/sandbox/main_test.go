@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/cgroup"
+	"polis/internal/need"
 )
 
 func TestMain(m *testing.M) {
@@ -40,13 +41,7 @@ func TestMain(m *testing.M) {
 // where a skip would hide that nothing was tested.
 func needRoot(t testing.TB) {
 	t.Helper()
-	if os.Geteuid() == 0 {
-		return
-	}
-	if os.Getenv("CI") == "true" {
-		t.Fatal("needs root")
-	}
-	t.Skip("needs root")
+	need.Root(t)
 }
 
 const (

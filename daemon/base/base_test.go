@@ -17,6 +17,7 @@ import (
 
 	"polis/daemon/base"
 	"polis/daemon/git"
+	"polis/internal/need"
 )
 
 const nobody = 65534
@@ -45,12 +46,7 @@ func (f *fixture) git(stdin string, args ...string) string {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("this test needs root, and CI must not skip it")
-		}
-		t.Skip("needs root")
-	}
+	need.Root(t)
 	dir := t.TempDir()
 	for _, d := range []string{dir, filepath.Dir(dir)} {
 		require.NoError(t, os.Chmod(d, 0o755))

@@ -19,6 +19,7 @@ import (
 	"polis/daemon/branches"
 	"polis/daemon/git"
 	"polis/daemon/worktree"
+	"polis/internal/need"
 )
 
 const (
@@ -28,13 +29,7 @@ const (
 
 func needRoot(t testing.TB) {
 	t.Helper()
-	if os.Geteuid() == 0 {
-		return
-	}
-	if os.Getenv("CI") == "true" {
-		t.Fatal("this test needs root, and CI must not skip it")
-	}
-	t.Skip("needs root")
+	need.Root(t)
 }
 
 // site is a workspace whose branches the test moves as agents' git would.

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"polis/daemon/api"
+	"polis/internal/need"
 )
 
 // TestMain lets the test binary be doctor's child, as polis-shim is.
@@ -29,13 +30,8 @@ func TestMain(m *testing.M) {
 }
 
 func needRoot(t *testing.T) {
-	if os.Geteuid() == 0 {
-		return
-	}
-	if os.Getenv("CI") != "" {
-		t.Fatal("this test needs root")
-	}
-	t.Skip("needs root")
+	t.Helper()
+	need.Root(t)
 }
 
 func configFile(t *testing.T, text string) string {

@@ -18,16 +18,12 @@ import (
 	"polis/cgroup"
 	"polis/daemon/cage"
 	"polis/daemon/git"
+	"polis/internal/need"
 )
 
 // host returns the machine's control groups, and a name of the test's own there.
 func host(t *testing.T) (*cgroup.Host, string) {
-	if os.Geteuid() != 0 {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("needs root")
-		}
-		t.Skip("needs root")
-	}
+	need.Root(t)
 	h, err := cgroup.Detect()
 	require.NoError(t, err)
 	base := fmt.Sprintf("/polis-gitgroup-%d-%d", os.Getpid(), time.Now().UnixNano())

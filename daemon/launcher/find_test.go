@@ -7,16 +7,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"polis/internal/need"
 )
 
 // TestAShimWithoutItsFileIsFound, and nothing that only looks like it is.
 func TestAShimWithoutItsFileIsFound(t *testing.T) {
-	if os.Geteuid() != 0 {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("must be root in CI")
-		}
-		t.Skip("needs root: shims are root's")
-	}
+	need.Root(t)
 	agents := t.TempDir()
 	dir := filepath.Join(agents, "alice")
 	require.NoError(t, os.Mkdir(dir, 0o755))

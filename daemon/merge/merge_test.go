@@ -15,19 +15,14 @@ import (
 	"polis/daemon/api"
 	"polis/daemon/git"
 	"polis/daemon/worktree"
+	"polis/internal/need"
 )
 
 const nobody = 65534
 
 func needRoot(t *testing.T) {
 	t.Helper()
-	if os.Geteuid() == 0 {
-		return
-	}
-	if os.Getenv("CI") == "true" {
-		t.Fatal("this test needs root, and CI must not skip it")
-	}
-	t.Skip("needs root")
+	need.Root(t)
 }
 
 func tempDir(t *testing.T) string {

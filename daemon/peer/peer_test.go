@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"polis/internal/need"
 )
 
 func TestMain(m *testing.M) {
@@ -25,12 +27,7 @@ func TestMain(m *testing.M) {
 
 // TestThePeerIsWhoConnected, with all groups it had then.
 func TestThePeerIsWhoConnected(t *testing.T) {
-	if os.Geteuid() != 0 {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("must be root in CI")
-		}
-		t.Skip("needs root to change the user")
-	}
+	need.Root(t)
 	dir, err := os.MkdirTemp("/tmp", "polis-peer-")
 	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })

@@ -117,6 +117,7 @@ var rules = []rule{
 		but:   []string{"polis/fusefs/fdtree", "polis/fusefs/gitdir/fsck", "polis/fusefs/pathset", "polis/fusefs/policy"},
 		never: []string{"polis/fusefs", "polis/lockd", "polis/netbridge", "polis/cgroup", "polis/daemon/launcher"},
 		why:   "a brain knows rules and no kernel"},
+	{from: []string{"polis"}, never: []string{"polis/internal/need"}, why: "only tests may end a test"},
 	{from: []string{"polis/daemon/cage", "polis/daemon/procstat"}, never: []string{"polis"}, why: "it knows one kernel thing, no agent and no git"},
 	{from: []string{"polis/daemon/config"}, never: []string{"polis/daemon/shim"}, why: "the configuration knows no protocol"},
 	{from: []string{"polis/daemon/setting"}, never: []string{"polis"}, why: "values depend on nothing"},

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/fusefs/fuseuring"
+	"polis/internal/need"
 )
 
 // testFS has files 2 and 3 named "file" and "slow"; opening the second waits.
@@ -119,12 +120,7 @@ func answers(t testing.TB, c *Conn) []fuse.OutHeader {
 // mount serves fs for the length of the test.
 func mount(t *testing.T, fs FileSystem, change ...func(*Options)) (*Conn, string) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("needs root")
-		}
-		t.Skip("needs root")
-	}
+	need.Root(t)
 	dir := t.TempDir()
 	o := Options{Mountpoint: dir, Subtype: "polistest", MaxWrite: maxData, MaxBackground: 16, StackDepth: 1, Capabilities: fuse.CAP_MAX_PAGES | fuse.CAP_ASYNC_READ, Log: slog.New(slog.DiscardHandler)}
 	for _, f := range change {

@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"polis/internal/need"
 )
 
 func write(t *testing.T, path string) {
@@ -76,12 +78,7 @@ func TestDeepTreesGo(t *testing.T) {
 // TestAMountIsNeverEntered, neither of another file system nor of a directory of the
 // same one, neither on the tree nor below; the rest goes.
 func TestAMountIsNeverEntered(t *testing.T) {
-	if os.Geteuid() != 0 {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("must be root in CI")
-		}
-		t.Skip("needs root to mount")
-	}
+	need.Root(t)
 	for name, mount := range map[string]func(t *testing.T, at string) string{
 		"another file system": func(t *testing.T, at string) string {
 			require.NoError(t, unix.Mount("fdtree-test", at, "tmpfs", 0, "size=64k"))

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/fusefs"
+	"polis/internal/need"
 )
 
 const nobody = 65534
@@ -25,13 +26,7 @@ const nobody = 65534
 // needRoot skips where the kernel cannot be asked; in CI that is a failure.
 func needRoot(t *testing.T) {
 	t.Helper()
-	if os.Geteuid() == 0 {
-		return
-	}
-	if os.Getenv("CI") == "true" {
-		t.Fatal("this test needs root")
-	}
-	t.Skip("this test needs root")
+	need.Root(t)
 }
 
 // repo is a bare repository with one worktree per agent, each with its git

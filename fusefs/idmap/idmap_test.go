@@ -11,18 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"polis/fusefs/idmap"
+	"polis/internal/need"
 )
 
 const user = 65534
 
 func needRoot(t *testing.T) {
-	if os.Geteuid() == 0 {
-		return
-	}
-	if os.Getenv("CI") == "true" {
-		t.Fatal("must be root in CI")
-	}
-	t.Skip("needs root")
+	t.Helper()
+	need.Root(t)
 }
 
 func ownerOf(t *testing.T, path string) (uid, gid uint32) {

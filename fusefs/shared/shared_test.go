@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
+
+	"polis/internal/need"
 )
 
 func openDir(t testing.TB, dir string) int {
@@ -139,12 +141,7 @@ func FuzzInclude(f *testing.F) {
 
 func store(t *testing.T) (*Store, string) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("must be root in CI")
-		}
-		t.Skip("needs root")
-	}
+	need.Root(t)
 	dir := filepath.Join(t.TempDir(), "store")
 	s, err := OpenStore(dir)
 	require.NoError(t, err)

@@ -16,20 +16,15 @@ import (
 	"polis/fusefs"
 	"polis/fusefs/ignore"
 	"polis/fusefs/policy"
+	"polis/internal/need"
 )
 
 const nobody = 65534
 
 func needRoot(t *testing.T) {
 	t.Helper()
-	_, err := os.Stat("/dev/fuse")
-	if os.Geteuid() == 0 && err == nil {
-		return
-	}
-	if os.Getenv("CI") == "true" {
-		t.Fatal("needs root and /dev/fuse")
-	}
-	t.Skip("needs root and /dev/fuse")
+	need.Root(t)
+	need.Device(t, "/dev/fuse")
 }
 
 // agent is a mounted view of a directory of its own.

@@ -1,0 +1,31 @@
+package need
+
+import (
+	"os"
+	"testing"
+)
+
+// Root continues only if the test runs as root.
+func Root(t testing.TB) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		lack(t, "needs root")
+	}
+}
+
+// Device continues only if the machine has the device at path.
+func Device(t testing.TB, path string) {
+	t.Helper()
+	if _, err := os.Stat(path); err != nil {
+		lack(t, "needs "+path)
+	}
+}
+
+// lack ends the test. The environment of CI has CI=true.
+func lack(t testing.TB, what string) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatal("this test " + what + ", and CI must not skip it")
+	}
+	t.Skip(what)
+}
