@@ -44,8 +44,8 @@ type workspace struct {
 	filter     *filtered.Keeper       // of the objects that agents may read
 	queue      *queue.Worker
 	flow       mergeflow.Book
+	rework     *mergeflow.Reworker
 	announcing sync.Mutex
-	reworking  sync.Mutex
 	state      store.State
 	damage     error             // the result of the last check of the repository; nil: intact, or not known to be damaged
 	rights     [sha256.Size]byte // of the agents, as both state files have them; save compares it
@@ -178,6 +178,7 @@ func (d *Daemon) enter(ctx context.Context, name string, root layout.Workspace, 
 		w.merger = &merge.Merger{Workspace: w.git, Log: d.Log, Locks: locks, Charge: d.charge}
 		w.filter = filtered.New(w.git.Bare(), w.git.Internal(), root.Filtered(), d.Log)
 		w.queue = &queue.Worker{Host: mergeHost{w}, Log: d.Log, Now: time.Now}
+		w.rework = d.newReworker(name, &w.flow)
 		d.workspaces[name] = w
 	}
 	w.state.Project, w.state.Git, w.state.TargetBranch, w.state.UID, w.state.GID = info.ProjectPath, info.Git, info.Target, uid, gid

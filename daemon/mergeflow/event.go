@@ -6,9 +6,6 @@ import (
 	"polis/daemon/api"
 )
 
-// maxReworkNames is how many names are tried for the agent of a rework.
-const maxReworkNames = 100
-
 // Event is the event for a signal of a workspace.
 func Event(workspace string, s api.MergeSignal) api.Event {
 	typ, code, text := api.EventMergeReady, api.Code(""), fmt.Sprintf("request %s: the branch of agent %s is ready to be merged into %s", s.ID, s.Agent, s.Target)
@@ -27,21 +24,4 @@ func Event(workspace string, s api.MergeSignal) api.Event {
 		}
 	}
 	return api.Event{Type: typ, Agent: s.Agent, Code: code, Message: text, Data: map[string]any{"workspace": workspace, "signal": s}}
-}
-
-// ReworkName returns the name of the agent that reworks a request of agent: a name that is not taken.
-func ReworkName(agent string, taken func(name string) bool) (string, error) {
-	for n := range maxReworkNames {
-		name := agent + "-rework"
-		if n > 0 {
-			name += fmt.Sprint(n + 1)
-		}
-		if err := api.CheckName(name); err != nil {
-			return "", err
-		}
-		if !taken(name) {
-			return name, nil
-		}
-	}
-	return "", api.Errorf(api.CodeQuota, "agent %s has %d reworks", agent, maxReworkNames).WithHint("polisctl agents remove removes the agents that are over")
 }

@@ -1,7 +1,6 @@
 package mergeflow
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -31,19 +30,4 @@ func TestTheEventsOfSignals(t *testing.T) {
 			require.Equal(t, map[string]any{"workspace": "w", "signal": c.s}, e.Data)
 		})
 	}
-}
-
-func TestTheNamesOfReworks(t *testing.T) {
-	names := map[string]bool{}
-	taken := func(name string) bool { return names[name] }
-	for _, want := range []string{"a-rework", "a-rework2", "a-rework3"} {
-		got, err := ReworkName("a", taken)
-		require.NoError(t, err)
-		require.Equal(t, want, got)
-		names[got] = true
-	}
-	_, err := ReworkName("a", func(string) bool { return true })
-	require.Equal(t, api.CodeQuota, api.CodeOf(err))
-	_, err = ReworkName(strings.Repeat("a", 200), taken)
-	require.Error(t, err, "a name that is too long is not shortened")
 }

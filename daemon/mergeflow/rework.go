@@ -1,0 +1,152 @@
+package mergeflow
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"polis/daemon/api"
+)
+
+const (
+	// reworkTime bounds starting one rework: adding an agent, and its task.
+	reworkTime = 2 * time.Minute
+	// maxReworkNames is how many names are tried for its agent.
+	maxReworkNames = 100
+)
+
+// Agents are the agents that do reworks.
+type Agents interface {
+	// Statuses returns the status of every agent by its name; workspace is "".
+	Statuses(workspace string) map[string]api.Status
+	// AddLike adds an agent with the rules of another one. CodeAgentExists: name is taken.
+	AddLike(ctx context.Context, other, name string) (api.Agent, error)
+	// GivenTask returns the newest task of an agent with this prompt, or "".
+	GivenTask(name, prompt string) (string, error)
+	Run(ctx context.Context, name string, req api.RunRequest) (api.Task, error)
+}
+
+// Reworker gives the failed requests of a Book to agents. Set its fields. It is safe for concurrent
+// use; its lock is held while a rework starts, and is taken before that of the Book.
+type Reworker struct {
+	Workspace string
+	Book      *Book
+	Agents    Agents
+	// Save saves the signals, with the agents and their tasks.
+	Save    func() error
+	Publish func(e api.Event)
+	// Halted: no further rework is started by Due.
+	Halted func() bool
+	Log    *slog.Logger
+
+	mu sync.Mutex
+}
+
+// Begin starts the rework of an agent's last failed request, for a person. same: the agent does it
+// itself.
+func (w *Reworker) Begin(ctx context.Context, agent string, same bool) (api.MergeSignal, error) {
+	s, ok := w.Book.Last(agent)
+	if !ok {
+		return s, api.Errorf(api.CodeBadState, "agent %s has no failed merge that a task could resolve", agent).WithHint("polisctl queue shows the last results")
+	}
+	if s.Rework.State == api.ReworkStarted {
+		return s, api.Errorf(api.CodeBadState, "the rework of %s has started: task %s", s.ID, s.Rework.Task).WithHint("polisctl tasks show %s", s.Rework.Task)
+	}
+	r := *s.Rework
+	r.State, r.Same, r.Error = api.ReworkWanted, same, ""
+	w.Book.SetRework(s.ID, r)
+	s.Rework = &r
+	return w.start(ctx, s)
+}
+
+// Due starts the reworks that the configuration wants, and those that an earlier polisd began.
+func (w *Reworker) Due(ctx context.Context) {
+	for _, s := range w.Book.Reworks() {
+		if ctx.Err() != nil || w.Halted() {
+			return
+		}
+		if _, err := w.start(ctx, s); err != nil {
+			w.Log.Warn("rework of a merge not started", "workspace", w.Workspace, "agent", s.Agent, "op", "rework", "err", err)
+		}
+	}
+}
+
+// start gives a task to an agent, once: the agent is recorded before it is added, and its task is
+// recognised by the prompt. One that cannot be started is offered again.
+func (w *Reworker) start(ctx context.Context, s api.MergeSignal) (api.MergeSignal, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, reworkTime)
+	defer cancel()
+	if now, ok := w.Book.Last(s.Agent); !ok || now.ID != s.ID || now.Rework.State == api.ReworkStarted {
+		return now, nil // another call did it meanwhile
+	}
+	r := *s.Rework
+	note := func(state api.ReworkState, why string) error {
+		r.State, r.Error = state, why
+		w.Book.SetRework(s.ID, r)
+		s.Rework = &r
+		return w.Save()
+	}
+	fail := func(err error) (api.MergeSignal, error) {
+		if ctx.Err() == nil {
+			r.Agent = ""
+			_ = note(api.ReworkOffered, api.AsError(err).Message) //nolint:errcheck // the save is tried again
+		}
+		return s, err
+	}
+	if r.Agent == "" {
+		name, err := w.reworker(s, r.Same)
+		if err != nil {
+			return fail(err)
+		}
+		r.Agent = name
+	}
+	if err := note(api.ReworkStarting, ""); err != nil {
+		return s, err
+	}
+	if !r.Same {
+		if _, err := w.Agents.AddLike(ctx, s.Agent, r.Agent); err != nil && api.CodeOf(err) != api.CodeAgentExists {
+			return fail(err)
+		}
+	}
+	given, err := w.Agents.GivenTask(r.Agent, r.Prompt)
+	if err == nil && given == "" {
+		var t api.Task
+		t, err = w.Agents.Run(ctx, r.Agent, api.RunRequest{Prompt: r.Prompt, Queue: true})
+		given = t.ID
+	}
+	if err != nil {
+		return fail(err)
+	}
+	r.Task = given
+	if err := note(api.ReworkStarted, ""); err != nil {
+		return s, err
+	}
+	w.Publish(api.Event{Type: api.EventMergeRework, Agent: s.Agent, Message: fmt.Sprintf("request %s: task %s of agent %s resolves what kept it from being merged", s.ID, r.Task, r.Agent), Data: map[string]any{"workspace": w.Workspace, "signal": s}})
+	return s, nil
+}
+
+// reworker names the agent that reworks a request: the agent itself, or a new one whose name is not
+// taken.
+func (w *Reworker) reworker(s api.MergeSignal, same bool) (string, error) {
+	if same {
+		return s.Agent, nil
+	}
+	taken := w.Agents.Statuses("")
+	for n := range maxReworkNames {
+		name := s.Agent + "-rework"
+		if n > 0 {
+			name += fmt.Sprint(n + 1)
+		}
+		if err := api.CheckName(name); err != nil {
+			return "", err
+		}
+		if _, ok := taken[name]; !ok {
+			return name, nil
+		}
+	}
+	return "", api.Errorf(api.CodeQuota, "agent %s has %d reworks", s.Agent, maxReworkNames).WithHint("polisctl agents remove removes the agents that are over")
+}
