@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -96,7 +97,7 @@ func (d *Daemon) Open(ctx context.Context) (err error) {
 			err = errors.Join(err, d.Close(context.WithoutCancel(ctx), false), d.Release())
 		}
 	}()
-	d.hub = events.New(d.firstEvent())
+	d.hub = events.New(events.Reserve(filepath.Join(d.Config.WorkspacesDir, "events.json"), d.started, d.Log))
 	d.openCases()
 	d.patrol = newPatroller(d)
 	d.races = d.newRaces()
