@@ -151,7 +151,7 @@ func (p *patroller) cycle(ctx context.Context, asked, dryRun bool) (api.PatrolRe
 		if v.Status == api.StatusIdle || v.Status == api.StatusRunning || v.Status == api.StatusCreating {
 			w, ok := waits[v.Agent]
 			if !ok {
-				w = reportedWaits(living[v.Agent])
+				w = patrol.ReportedWaits(living[v.Agent].Waiting)
 			}
 			rep.Agents = append(rep.Agents, patrol.Agent(v, w))
 		}

@@ -1,11 +1,9 @@
 package daemon
 
 import (
-	"fmt"
-	"strconv"
+	"errors"
 
 	"polis/daemon/agent"
-	"polis/daemon/api"
 	"polis/daemon/isolation"
 	"polis/daemon/patrol"
 	"polis/daemon/procstat"
@@ -23,48 +21,39 @@ func (d *Daemon) leaseWaiters() map[string]string {
 	return out
 }
 
-// reportedWaits returns what an agent waits for as its shim reports it, which the patrol knows of every
-// agent.
-func reportedWaits(v agent.Living) patrol.Waits {
-	if w := v.Waiting; w != nil && w.For == api.WaitingApproval {
-		return patrol.Waits{For: "the answer to question " + w.ID}
-	}
-	if w := v.Waiting; w != nil && w.For == api.WaitingThaw {
-		return patrol.Waits{For: "a thaw: " + w.What}
-	}
-	return patrol.Waits{}
-}
-
-// waitsOf returns what a suspect waits for. What cannot be found out is a reason to leave it alone.
+// waitsOf returns what a suspect waits for.
 func (d *Daemon) waitsOf(v agent.Living, leases map[string]string) patrol.Waits {
 	if p, ok := leases[v.Agent]; ok {
-		return patrol.Waits{For: "a lease on " + strconv.Quote(p)}
+		return patrol.LeaseWaits(p)
 	}
-	if w := reportedWaits(v); w.For != "" {
+	if w := patrol.ReportedWaits(v.Waiting); w.For != "" || v.InitPID == 0 {
 		return w
 	}
-	if v.InitPID == 0 {
-		return patrol.Waits{}
-	}
-	at, _ := d.cgroupPath(v.Agent)
-	g, err := d.cg.Group(at)
-	if err == nil {
-		var procs []int
-		if procs, err = g.Procs(); err == nil {
-			if pid := procstat.Stopped(procs); pid != 0 {
-				return patrol.Waits{For: fmt.Sprintf("process %d, which is stopped by a signal or a debugger", pid)}
-			}
-		}
-	}
+	return patrol.ProbedWaits(probe{d, v})
+}
+
+// probe implements patrol.Probe.
+type probe struct {
+	d *Daemon
+	v agent.Living
+}
+
+func (p probe) Stopped() (int, error) {
+	at, _ := p.d.cgroupPath(p.v.Agent)
+	g, err := p.d.cg.Group(at)
 	if err != nil {
-		return patrol.Waits{For: "something unknown: " + err.Error()}
+		return 0, err
 	}
-	if isolation.Lacks(d.missingIsolation, isolation.Network) {
-		return patrol.Waits{For: "something unknown: it shares the host's network, whose connections say nothing of it"}
-	}
-	n, err := procstat.Connections(v.InitPID)
+	procs, err := g.Procs()
 	if err != nil {
-		return patrol.Waits{For: "something unknown: " + err.Error()}
+		return 0, err
 	}
-	return patrol.Waits{Connections: n}
+	return procstat.Stopped(procs), nil
+}
+
+func (p probe) Connections() (int, error) {
+	if isolation.Lacks(p.d.missingIsolation, isolation.Network) {
+		return 0, errors.New("it shares the host's network, whose connections say nothing of it")
+	}
+	return procstat.Connections(p.v.InitPID)
 }
