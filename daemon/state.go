@@ -2,8 +2,6 @@ package daemon
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -125,7 +123,7 @@ func (w *workspace) save(kept []store.Agent, removed []store.Removed, locks []ap
 	}
 	// The previous state file can grant more rights than this one. The state is written twice, so
 	// that the file that replaces a damaged one grants these rights too.
-	rights, err := rightsOf(kept)
+	rights, err := store.Rights(kept)
 	if err != nil || rights == w.rights {
 		return err
 	}
@@ -134,21 +132,4 @@ func (w *workspace) save(kept []store.Agent, removed []store.Removed, locks []ap
 	}
 	w.rights = rights
 	return nil
-}
-
-// rightsOf returns a hash of what agents may do.
-func rightsOf(kept []store.Agent) (sum [sha256.Size]byte, err error) {
-	type rights struct {
-		Name, Role string
-		Policy     api.Policy
-		Lost       bool
-		Egress     []string
-		HostPorts  []uint16
-	}
-	var all []rights
-	for _, a := range kept {
-		all = append(all, rights{a.Name, a.Role, a.Policy, a.RulesLost, a.Egress, a.HostPorts})
-	}
-	b, err := json.Marshal(all)
-	return sha256.Sum256(b), err
 }
