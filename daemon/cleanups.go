@@ -19,6 +19,9 @@ func (r repo) Measure(ctx context.Context, a *agent.Agent) cleanup.Measured {
 		return fail(err)
 	}
 	k := a.Copy()
+	if k.ReadOnly {
+		return m // it has nothing of its own
+	}
 	st, err := r.w.git.Status(r.w.d.charge(ctx, k.Name), k.Name, k.Branch, worktree.View{})
 	if err != nil {
 		return fail(err)

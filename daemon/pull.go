@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 
+	"polis/daemon/agent"
 	"polis/daemon/api"
 	"polis/daemon/pullrequest"
 )
@@ -25,6 +26,9 @@ func (b *backend) Pull(ctx context.Context, caller uint32, name string, req api.
 	}
 	if err := w.agents.NeedsGit("there is no branch to push"); err != nil {
 		return api.PullResponse{}, err
+	}
+	if a.ReadOnly {
+		return api.PullResponse{}, agent.ReadOnly(name, "open a pull request")
 	}
 	if err := w.whole(); err != nil {
 		return api.PullResponse{}, err

@@ -20,6 +20,9 @@ import (
 type repo struct{ w *workspace }
 
 func (r repo) Status(ctx context.Context, a *agent.Agent) (agent.WorktreeStatus, error) {
+	if a.Kept.ReadOnly {
+		return agent.WorktreeStatus{}, nil
+	}
 	st, err := r.w.git.Status(r.w.d.charge(ctx, a.Name()), a.Name(), a.Kept.Branch, worktree.View{})
 	if err != nil {
 		return agent.WorktreeStatus{}, err
@@ -77,7 +80,11 @@ func (r repo) DiffCommits(ctx context.Context, a *agent.Agent, base, head string
 	return r.w.git.DiffCommits(r.w.d.charge(ctx, a.Name()), a.Name(), base, head, worktree.DiffOptions{Stat: opt.Stat, NameOnly: opt.NameOnly}, to)
 }
 
+// Save saves nothing of an agent that is read-only: it has nothing of its own.
 func (r repo) Save(ctx context.Context, a *agent.Agent, ignored bool) (agent.Saved, error) {
+	if a.Kept.ReadOnly {
+		return agent.Saved{}, nil
+	}
 	ctx = r.w.d.charge(ctx, a.Name())
 	opt, err := saveOptions(a, ignored)
 	if err != nil {
@@ -167,7 +174,11 @@ func (t worktrees) Ensure(ctx context.Context, a *agent.Agent) error {
 	}
 	t.d.gits.Begin(a.Name())
 	ctx = t.d.charge(ctx, a.Name())
-	if _, err := w.git.Add(ctx, a.Name(), a.Kept.Branch, a.Kept.Base); err != nil {
+	add := func() (worktree.Worktree, error) { return w.git.Add(ctx, a.Name(), a.Kept.Branch, a.Kept.Base) }
+	if a.Kept.ReadOnly {
+		add = func() (worktree.Worktree, error) { return w.git.AddReader(ctx, a.Name(), a.Kept.Base) }
+	}
+	if _, err := add(); err != nil {
 		return err
 	}
 	if err := w.git.Attach(ctx, a.Name()); err != nil {
@@ -208,7 +219,7 @@ func (t worktrees) Remove(ctx context.Context, a *agent.Agent) error {
 // the files are kept in the trash too.
 func (worktrees) takeAway(ctx context.Context, w *workspace, a *agent.Agent) error {
 	switch why := w.git.Broken(a.Name()); {
-	case errors.Is(why, worktree.ErrInterrupted):
+	case errors.Is(why, worktree.ErrInterrupted), a.Kept.ReadOnly:
 		return w.git.Remove(ctx, a.Name()) // no agent has used it yet
 	case why != nil:
 		return putAside(ctx, w, a, why)

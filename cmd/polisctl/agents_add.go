@@ -19,14 +19,15 @@ const customType = "custom"
 
 // addFlags are the flags of agents add as typed.
 type addFlags struct {
-	base, workspace, branch, memory, role string
-	ports, egress, hostPorts              []string
-	rules                                 ruleFlags
-	autoMerge, removeAfter, ephemeral     bool
-	leftovers                             string
-	limits                                limitFlags
-	env                                   envFlags
-	force                                 bool
+	base, workspace, branch, memory, role, at string
+	ports, egress, hostPorts                  []string
+	rules                                     ruleFlags
+	autoMerge, removeAfter, ephemeral         bool
+	readOnly                                  bool
+	leftovers                                 string
+	limits                                    limitFlags
+	env                                       envFlags
+	force                                     bool
 }
 
 func (a *app) addCmd() *cobra.Command {
@@ -42,9 +43,15 @@ the type does (claude: CMD -p -- TASK) or puts it where CMD has {prompt}. With C
 the base type need not be given.
 
 Rules are globs as in .gitignore, over paths of the repository. Without any, the
-agent's role decides what it may read and write. Deny beats write beats read.`,
+agent's role decides what it may read and write. Deny beats write beats read.
+
+With --read-only the agent sees the files of a commit and can change none of them,
+for reviews and questions: it has no branch, takes no locks and has nothing to
+merge or to put aside, so it is added and removed quickly. git shows, compares and
+searches there. Its home and /tmp can be written as usual.`,
 		Example: `  polisctl agents add claude --base claude --memory 2GB --port 3000
-  polisctl agents add docs --base custom --write 'docs/**' --read '**' -- ./write-docs.sh`,
+  polisctl agents add docs --base custom --write 'docs/**' --read '**' -- ./write-docs.sh
+  polisctl agents add review --base claude --read-only --at agent/docs`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			n := cmd.ArgsLenAtDash()
 			if n < 0 {
@@ -62,6 +69,8 @@ agent's role decides what it may read and write. Deny beats write beats read.`,
 	flags.StringVarP(&f.base, "base", "b", "", "base `TYPE`, see polisctl agents types (default custom if CMD is given)")
 	flags.StringVarP(&f.workspace, "workspace", "w", "", "`WORKSPACE` to work in (default: that of the current directory, or the only one)")
 	flags.StringVar(&f.branch, "branch", "", "`BRANCH` to work on (default agent/NAME)")
+	flags.BoolVar(&f.readOnly, "read-only", false, "the agent only reads: it has no branch, and no file of the repository can be changed")
+	flags.StringVar(&f.at, "at", "", "with --read-only, show the files of `COMMIT`, a branch or a tag (default the newest of the target)")
 	flags.StringVarP(&f.memory, "memory", "m", "", "memory limit in `MB`, or as in 2GB (default 512)")
 	f.limits.register(cmd)
 	f.env.register(cmd)
@@ -111,9 +120,12 @@ agent's role decides what it may read and write. Deny beats write beats read.`,
 
 // request checks the flags and makes the request of them.
 func (f *addFlags) request(name string, command []string) (api.AddRequest, error) {
-	req := api.AddRequest{Name: name, BaseType: f.base, Workspace: f.workspace, Branch: f.branch, Role: f.role, Command: command, Force: f.force, Ephemeral: f.ephemeral}
+	req := api.AddRequest{Name: name, BaseType: f.base, Workspace: f.workspace, Branch: f.branch, Role: f.role, Command: command, Force: f.force, Ephemeral: f.ephemeral, ReadOnly: f.readOnly, At: f.at}
 	if err := api.CheckName(name); err != nil {
 		return req, err
+	}
+	if f.at != "" && !f.readOnly {
+		return req, usagef("--at needs --read-only")
 	}
 	if req.BaseType == "" {
 		if len(command) == 0 {
@@ -125,7 +137,7 @@ func (f *addFlags) request(name string, command []string) (api.AddRequest, error
 	for _, w := range []struct {
 		field, value string
 		max          int
-	}{{"base", req.BaseType, 64}, {"workspace", f.workspace, maxText}, {"branch", f.branch, maxBranch}, {"role", f.role, 64}} {
+	}{{"base", req.BaseType, 64}, {"workspace", f.workspace, maxText}, {"branch", f.branch, maxBranch}, {"at", f.at, maxBranch}, {"role", f.role, 64}} {
 		if w.value == "" {
 			continue
 		}
@@ -182,6 +194,9 @@ func (a *app) showAdded(g api.Agent) error {
 		p.line("  workspace   %s", g.Workspace)
 		if g.Branch != "" {
 			p.line("  branch      %s", g.Branch)
+		}
+		if g.ReadOnly {
+			p.line("  access      read-only")
 		}
 		if g.WorktreePath != "" {
 			p.line("  worktree    %s", g.WorktreePath)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -61,7 +60,7 @@ func (m *Manager) add(ctx context.Context, req api.AddRequest, of *store.Worker)
 		return api.Agent{}, errors.Join(err, m.forget(a))
 	}
 	m.setStatus(a, api.StatusIdle, "")
-	m.Events.Publish(api.Event{Type: api.EventAgentCreated, Agent: a.Name(), Message: fmt.Sprintf("agent %s was added on branch %s", a.Name(), a.Kept.Branch)})
+	m.Events.Publish(api.Event{Type: api.EventAgentCreated, Agent: a.Name(), Message: "agent " + a.Name() + " was added " + a.where()})
 	return m.live(ctx, a), nil
 }
 
@@ -112,8 +111,13 @@ func (m *Manager) reserve(req api.AddRequest, of *store.Worker) (*Agent, error) 
 	if err := api.CheckLeftovers(req.Leftovers); err != nil {
 		return nil, err
 	}
+	if err := checkReadOnly(ws, req); err != nil {
+		return nil, err
+	}
 	branch := req.Branch
 	switch {
+	case req.ReadOnly:
+		pol.Exclusive = nil // of its role
 	case !ws.Git && branch != "":
 		return nil, api.Errorf(api.CodeBadRequest, "branch = %q: workspace %s is not a git repository", api.Shorten(branch, 200), ws.Name)
 	case ws.Git && branch == "":
@@ -125,7 +129,7 @@ func (m *Manager) reserve(req api.AddRequest, of *store.Worker) (*Agent, error) 
 		return nil, err
 	}
 	a := &Agent{WS: ws, Type: typ, Kept: store.Agent{Name: req.Name, BaseType: typ.Name, Branch: branch, Role: req.Role,
-		MemoryLimitMB: mem, Limits: req.Limits, Command: req.Command, Policy: pol, AutoMerge: req.AutoMerge, RemoveAfter: req.RemoveAfter, Ephemeral: req.Ephemeral, Leftovers: req.Leftovers, Egress: req.Egress, HostPorts: req.HostPorts, Env: req.Env, Race: req.Race, Base: req.Base, PortMappings: []store.PortMap{}, CreatedAt: m.Now().UTC().Truncate(time.Millisecond),
+		MemoryLimitMB: mem, Limits: req.Limits, Command: req.Command, Policy: pol, AutoMerge: req.AutoMerge, RemoveAfter: req.RemoveAfter, Ephemeral: req.Ephemeral, Leftovers: req.Leftovers, Egress: req.Egress, HostPorts: req.HostPorts, Env: req.Env, Race: req.Race, Base: cmp.Or(req.At, req.Base), ReadOnly: req.ReadOnly, PortMappings: []store.PortMap{}, CreatedAt: m.Now().UTC().Truncate(time.Millisecond),
 		Status: api.StatusCreating, Session: sess, Secret: sec, Worker: of}}
 	return a, m.enter(a, c)
 }
@@ -139,7 +143,7 @@ func (m *Manager) enter(a *Agent, c config.Config) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if old, ok := m.agents[name]; ok {
-		return api.Errorf(api.CodeAgentExists, "agent %s already exists: %s on branch %s in workspace %s", name, old.Kept.Status, old.Kept.Branch, old.WS.Name).
+		return api.Errorf(api.CodeAgentExists, "agent %s already exists: %s %s in workspace %s", name, old.Kept.Status, old.where(), old.WS.Name).
 			With("agent", old.view(c.Network.Bind)).WithHint("choose another name, or polisctl agents remove %s", name)
 	}
 	for other, old := range m.agents {

@@ -34,6 +34,9 @@ func (m *Manager) Commit(ctx context.Context, name string, req api.CommitRequest
 	if err := a.WS.NeedsGit("there is nothing to commit to"); err != nil {
 		return api.CommitResponse{}, err
 	}
+	if err := a.changes("commit"); err != nil {
+		return api.CommitResponse{}, err
+	}
 	if err := m.ensureUp(ctx, a, false); err != nil {
 		return api.CommitResponse{}, err
 	}

@@ -124,7 +124,7 @@ func (m *Manager) workerOfAgent(ctx context.Context, parent string, req api.Dele
 	case k.RulesLost:
 		return add, nil, api.Errorf(api.CodeBadState, "the rules of agent %s are lost: it can delegate nothing", parent)
 	}
-	if err := p.WS.NeedsGit("a worker has a branch"); err != nil {
+	if err := errors.Join(p.WS.NeedsGit("a worker has a branch"), p.changes("delegate work")); err != nil {
 		return add, nil, err
 	}
 	of := &store.Worker{Parent: parent, Session: k.Session, Depth: 1, Root: parent}

@@ -100,6 +100,9 @@ func (m *Manager) forked(ctx context.Context, src *Agent, req api.ForkRequest) (
 	if err := src.WS.NeedsGit("its agents share their files already"); err != nil {
 		return nil, err
 	}
+	if err := src.changes("be forked"); err != nil {
+		return nil, err
+	}
 	if err := m.Isolated(); err != nil {
 		return nil, err
 	}

@@ -16,8 +16,8 @@ const forwardTime = 2 * time.Minute
 // begins nevertheless. It returns the commit that the agent is then on; empty if that is not known.
 // a.op is held, and the agent runs no command.
 func (m *Manager) bringForward(ctx context.Context, a *Agent) (head string) {
-	if a.Copy().Base != "" {
-		return "" // a race begins at one commit
+	if k := a.Copy(); k.Base != "" || k.ReadOnly {
+		return "" // a race begins at one commit, and a read-only agent stays at one
 	}
 	c := m.config()
 	mode := c.OnStart(a.WS.Name, a.Copy().Role)

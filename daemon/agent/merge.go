@@ -67,7 +67,10 @@ func (m *Manager) mergeable(name, message string) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a, a.WS.NeedsGit("there is nothing to merge")
+	if err := a.WS.NeedsGit("there is nothing to merge"); err != nil {
+		return nil, err
+	}
+	return a, a.changes("be merged")
 }
 
 // Branch is what the queue needs to merge an agent's branch.

@@ -17,6 +17,9 @@ const maxRemoved = 500
 
 // remember records an agent for RestoreAgent.
 func (m *Manager) remember(a *Agent, how store.Removal) {
+	if a.Kept.ReadOnly {
+		return // there is nothing of it to restore
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	gone := store.Removed{Agent: a.Kept, At: m.Now().UTC(), Trash: how.Trash, Head: how.Head}

@@ -27,6 +27,9 @@ func (m *Manager) Revert(ctx context.Context, name string, req api.RevertRequest
 	if err := a.WS.NeedsGit("there is no merge to take back"); err != nil {
 		return api.RevertResponse{}, err
 	}
+	if err := a.changes("be merged"); err != nil {
+		return api.RevertResponse{}, err
+	}
 	m.mu.Lock()
 	k := a.Kept
 	m.mu.Unlock()
@@ -84,6 +87,9 @@ func (m *Manager) Rebase(ctx context.Context, name string) (api.RebaseResponse, 
 	if err := a.WS.NeedsGit("there is no branch to merge"); err != nil {
 		return api.RebaseResponse{}, err
 	}
+	if err := a.changes("merge the target"); err != nil {
+		return api.RebaseResponse{}, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, rebaseTime)
 	defer cancel()
 	if err := m.ensureUp(ctx, a, false); err != nil {
@@ -129,6 +135,9 @@ func (m *Manager) Diff(ctx context.Context, name string, opt api.DiffRequest, to
 		return err
 	}
 	if err := a.WS.NeedsGit("there is nothing to compare"); err != nil {
+		return err
+	}
+	if err := a.changes("be compared with the target"); err != nil {
 		return err
 	}
 	return a.WS.Repo.Diff(ctx, a, opt, to)

@@ -39,6 +39,9 @@ func (m *Manager) Set(ctx context.Context, name string, req api.SetRequest) (api
 	if err != nil {
 		return api.SetResponse{}, err
 	}
+	if err := readOnlySet(&now, req); err != nil {
+		return api.SetResponse{}, err
+	}
 	if err := m.reachable(c, now.Role, a.Type, ownReach(now)); err != nil {
 		return api.SetResponse{}, err
 	}

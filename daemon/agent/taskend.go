@@ -177,7 +177,7 @@ func (m *Manager) endTask(a *Agent, e task.End) {
 func (m *Manager) mergesTask(a *Agent, t api.Task) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return task.Well(t) && a.WS.Git && a.WS.Queue != nil && m.cfgLive.AutoMerge(a.WS.Name, a.Type, a.Kept.AutoMerge)
+	return task.Well(t) && a.WS.Git && a.WS.Queue != nil && !a.Kept.ReadOnly && m.cfgLive.AutoMerge(a.WS.Name, a.Type, a.Kept.AutoMerge)
 }
 
 // queueMerge puts the branch of a task in the merge queue, which also saves the state.

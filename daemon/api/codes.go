@@ -27,6 +27,7 @@ func Codes() []CodeInfo {
 		{CodeAgentTypeUnavailable, groupAgents, "The base type is not known, or its program is not installed.", "polisctl agents types lists what can be used."},
 		{CodeMaxAgents, groupAgents, "The workspace has as many agents as the configuration allows.", "Remove one, or raise max_agents."},
 		{CodeExclusivePath, groupAgents, "The agent would have, or claim, paths that another agent has for itself (exclusive); the message names the agent and both rules.", "Use other paths, or change the rules of one of the agents."},
+		{CodeReadOnly, groupAgents, "The agent is read-only (agents add --read-only): it has no branch and changes no file (EROFS), so there is nothing to commit, merge, fork or compare.", "Add an agent without --read-only for work that changes files."},
 		{CodeBadState, groupAgents, "The agent, or the workspace, is in a state in which this cannot be done; the message names what can.", "Follow the hint first."},
 		{CodeUnsavedWork, groupAgents, "The agent has work that is not committed or not merged.", "Merge it, or use --force: the work is put aside then, and can be restored."},
 		{CodeWorkspaceNotFound, groupAgents, "There is no such workspace.", "polisctl status lists them, polisctl up makes one."},

@@ -41,6 +41,7 @@ const (
 	CodeProtectedPath        Code = "PROTECTED_PATH"
 	CodeBadTree              Code = "BAD_TREE"
 	CodeExclusivePath        Code = "EXCLUSIVE_PATH"
+	CodeReadOnly             Code = "READ_ONLY"
 	CodeRepoCorrupt          Code = "REPO_CORRUPT"
 	CodeBranchLockTimeout    Code = "BRANCH_LOCK_TIMEOUT"
 	CodeExclusiveLockTimeout Code = "EXCLUSIVE_LOCK_TIMEOUT"
@@ -151,7 +152,7 @@ func (c Code) Status() int {
 	case CodeAgentNotFound, CodeWorkspaceNotFound, CodeNotFound, CodePortNotFound, CodeNotLocked:
 		return http.StatusNotFound
 	case CodeAgentExists, CodeBadState, CodeUnsavedWork, CodeWorkspaceOwned, CodeRefConflict, CodeMergeConflict,
-		CodeNothingToMerge, CodeCheckFailed, CodeProtectedPath, CodeBadTree, CodeExclusivePath, CodeFileLocked, CodeAlreadyAnswered, CodePortInUse, CodeMaxAgents, CodeNoPorts, CodeLimitBelowUse, CodeHostOvercommitted:
+		CodeNothingToMerge, CodeCheckFailed, CodeProtectedPath, CodeBadTree, CodeExclusivePath, CodeReadOnly, CodeFileLocked, CodeAlreadyAnswered, CodePortInUse, CodeMaxAgents, CodeNoPorts, CodeLimitBelowUse, CodeHostOvercommitted:
 		return http.StatusConflict
 	case CodeInvalidName, CodeBadRequest, CodePathTraversal, CodeAgentTypeUnavailable,
 		CodeInvalidConfig, CodeWorkspaceInvalid, CodeCommandNotFound:

@@ -62,6 +62,8 @@ type Agent struct {
 	StatusReason string `json:"status_reason,omitempty"`
 	Branch       string `json:"branch,omitempty"`
 	Role         string `json:"role,omitempty"`
+	// ReadOnly: it has no branch, and changes no file of the repository.
+	ReadOnly bool `json:"read_only,omitempty"`
 	// Ephemeral is as in AddRequest.
 	Ephemeral bool `json:"ephemeral,omitempty"`
 	// Worker: it was made by delegating a task. Parent is the agent that it works for; empty
@@ -159,7 +161,12 @@ type AddRequest struct {
 	BaseType  string `json:"base_type"`
 	Workspace string `json:"workspace,omitempty"`
 	Branch    string `json:"branch,omitempty"`
-	MemoryMB  int    `json:"memory_limit_mb,omitempty"`
+	// ReadOnly makes an agent that sees the files of a commit and changes none: it has no branch, and
+	// takes no lease. At is the commit, or a branch or tag that leads to it; empty: the newest one
+	// of the target.
+	ReadOnly bool   `json:"read_only,omitempty"`
+	At       string `json:"at,omitempty"`
+	MemoryMB int    `json:"memory_limit_mb,omitempty"`
 	Limits
 	Role   string  `json:"role,omitempty"`
 	Policy *Policy `json:"policy,omitempty"`

@@ -111,6 +111,7 @@ func (b *Builder) Spec(a *agent.Agent, dir string) wire.Spec {
 	if k.Race != "" { // only one of a race is merged, and they change the same files
 		spec.LocksExempt = append(slices.Clone(spec.LocksExempt), "**")
 	}
+	spec.ReadOnly = k.ReadOnly
 	if k.Worker != nil {
 		spec.Worker, spec.Parent = true, k.Worker.Parent
 	}
@@ -161,11 +162,13 @@ func (b *Builder) addGit(spec *wire.Spec, a *agent.Agent, c config.Config) {
 	spec.GitConfig = gitConfig(id, remotes, published)
 	name, email := identity(a)
 	spec.FullName, spec.Email = cmp.Or(id.Name, name), cmp.Or(id.Email, email)
-	spec.GitRemotes = rules.Remote.Allows(config.RemoteFetch) && !a.OfAgent()
+	spec.GitRemotes = !k.ReadOnly && rules.Remote.Allows(config.RemoteFetch) && !a.OfAgent()
 	spec.BareRepo, spec.PrivateGit = ws.Root.Bare(), ws.Root.Private(k.Name)
-	spec.Shared = &wire.Shared{Paths: c.Shared.Paths, Dir: ws.Root.Overlay(k.Name)}
-	if c.Shared.Pnpm {
-		spec.Shared.Store = ws.Root.Store()
+	if !k.ReadOnly { // what a program writes beside the commit, it cannot write
+		spec.Shared = &wire.Shared{Paths: c.Shared.Paths, Dir: ws.Root.Overlay(k.Name)}
+		if c.Shared.Pnpm {
+			spec.Shared.Store = ws.Root.Store()
+		}
 	}
 	spec.GitBytes, spec.GitMemory = int64(c.Limits.GitObjectsMB)<<20, int64(c.Limits.GitMemoryMB)<<20
 }

@@ -24,13 +24,16 @@ func contextText(sp wire.Spec, v wire.Settings) string {
 	if v.Role != "" {
 		where += "Your role is " + v.Role + ". "
 	}
-	if sp.Git {
+	switch {
+	case sp.ReadOnly:
+		line(where+"%s is a commit of the repository, and you are read-only: you cannot change a file in it (EROFS), nor commit. git show, log, diff and grep work.", sp.Agent, sp.ProjectPath)
+	case sp.Git:
 		line(where+"%s is your own copy of the repository, on branch %s. Commit there: polis merges the branch into %s.", sp.Agent, sp.ProjectPath, sp.Branch, cmp.Or(sp.Target, "the target"))
-	} else {
+	default:
 		line(where+"%s is the project; other agents work in it, too.", sp.Agent, sp.ProjectPath)
 	}
 	line("")
-	line("- Files: %s", filesText(v.Policy))
+	line("- Files: %s", filesText(readRules(sp, v.Policy)))
 	line("- A refused file is EACCES (a rule) or EBUSY (another agent has a lock). `cat %s/why` says which rule or agent it was, and what to do. Do not work around a refusal.", wire.InsideDir)
 	line("- `polisctl wait PATH` waits until another agent gives a file back; `cat %s/locks` lists the locks. Locks are taken by writing.", wire.InsideDir)
 	line("- `polisctl ask -- COMMAND` asks a person for a permission and waits for the answer.")
@@ -43,6 +46,17 @@ func contextText(sp wire.Spec, v wire.Settings) string {
 	line("- Network: %s.", networkText(v))
 	line("- When the task is done, run `polisctl done MESSAGE`.")
 	return b.String()
+}
+
+// readRules are the rules that apply to a read-only agent: a rule to write permits reading.
+func readRules(sp wire.Spec, p api.Policy) api.Policy {
+	if sp.ReadOnly {
+		if p.Read = slices.Concat(p.Read, p.Write); len(p.Read) == 0 {
+			p.Read = []string{"**"}
+		}
+		p.Write = nil
+	}
+	return p
 }
 
 // filesText describes the rules for paths of the repository.

@@ -25,6 +25,12 @@ func TestWhatAModelLearnsOfPolis(t *testing.T) {
 	require.Contains(t, text, "everything that no rule withholds")
 	require.Contains(t, text, "$TMPDIR")
 	require.NotContains(t, text, "branch")
+	sp.ReadOnly = true
+	text = contextText(sp, wire.Settings{Policy: api.Policy{Write: []string{"docs/**"}}})
+	require.Contains(t, text, "you are read-only")
+	require.Contains(t, text, "you may read `docs/**`")
+	require.NotContains(t, text, "branch")
+	sp.ReadOnly = false
 	require.Contains(t, contextText(sp, wire.Settings{Policy: api.Policy{Read: []string{"**"}}}), "you may write nothing")
 }
 

@@ -24,6 +24,9 @@ func (s *Shim) env(more []string, tty bool) []string {
 		// (GIT_CONFIG_GLOBAL, GIT_CONFIG_SYSTEM).
 		env = append(env, "EMAIL="+s.Spec.Email)
 	}
+	if s.Spec.ReadOnly {
+		env = append(env, "GIT_OPTIONAL_LOCKS=0") // git status need not update the index
+	}
 	env = append(env, s.storeEnv()...)
 	if tty {
 		env = append(env, "TERM=xterm-256color")

@@ -57,13 +57,16 @@ func (s *Shim) openGit(ctx context.Context, v *views) error {
 	if err != nil {
 		return err
 	}
-	owned := append([]string{"refs/heads/" + sp.Branch}, sp.OwnedRefs...)
+	owned := sp.OwnedRefs
+	if sp.Branch != "" {
+		owned = append([]string{"refs/heads/" + sp.Branch}, owned...)
+	}
 	groups, err := gitGroups(sp, s.Log)
 	if err != nil {
 		return err
 	}
 	s.onClose("control group of git", groups.Close)
-	v.gitg, err = gitdir.New(gitdir.Config{Agent: sp.Agent, Worktree: sp.Agent, Target: "refs/heads/" + sp.Target, Owned: owned, Remotes: sp.GitRemotes,
+	v.gitg, err = gitdir.New(gitdir.Config{Agent: sp.Agent, Worktree: sp.Agent, Target: "refs/heads/" + sp.Target, Owned: owned, Remotes: sp.GitRemotes, ReadOnly: sp.ReadOnly,
 		OnOwn: s.ownRef, OnDisown: s.disownRef, OnDenial: s.deniedGit, OnCleared: s.clearedLock, Log: s.Log, Now: time.Now,
 		RootFD: int(bare.Fd()), PrivateFD: int(priv.Fd()), Locker: gitLocker{v.locks}, Journal: gitJournal(sp),
 		Packs: &packs{account: groups.Account(sp.Agent), bare: git.Repo{Runner: &git.Runner{UID: uint32(sp.UID), GID: uint32(sp.GID), Log: s.Log}, Dir: sp.BareRepo}, own: filepath.Join(sp.PrivateGit, "objects"), scratch: s.path("packs"), filtered: sp.Filtered},

@@ -157,6 +157,9 @@ func (s *Shim) lockable(path string, tree, read bool) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if s.Spec.ReadOnly {
+		return "", api.Errorf(api.CodeReadOnly, "agent %s is read-only: it takes no locks", s.Spec.Agent)
+	}
 	set := s.views.guard.Policy()
 	d := set.DecideThrough(p, tree)
 	ok := d.Write == policy.Allow || d.Write == policy.Ask

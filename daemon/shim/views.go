@@ -134,7 +134,7 @@ func (s *Shim) openTree(ctx context.Context, v *views, root *os.File) error {
 	s.onClose("ignore rules", func(context.Context) error { return ig.Close() })
 	s.openBreakers(ig)
 	v.guard, err = view.New(view.Config{
-		Agent: sp.Agent, Locker: locker{c: v.locks, waited: &v.waited, waits: &s.leaseWaits, waiting: s.noteWaiting, late: s.gotLate}, Ignore: leaseless(sp, ig), Exempt: sp.LocksExempt, GitFile: sp.Git, RootFD: int(root.Fd()), Store: storeName(sp), Below: sp.Shared != nil,
+		Agent: sp.Agent, Locker: locker{c: v.locks, waited: &v.waited, waits: &s.leaseWaits, waiting: s.noteWaiting, late: s.gotLate}, Ignore: leaseless(sp, ig), Exempt: sp.LocksExempt, GitFile: sp.Git, RootFD: int(root.Fd()), Store: storeName(sp), Below: sp.Shared != nil, ReadOnly: sp.ReadOnly,
 		Now: time.Now, Log: s.Log, Quota: s.quota, Counted: s.disk.count, OnDenial: s.recordDenied, Refused: s.refusedByView, Deleting: s.deletingIf(sp.Git), LeaseInfo: v.leaseInfo, Asker: &pathAsker{s: s, held: map[pathCall]heldAnswer{}},
 	}, set)
 	if err != nil {

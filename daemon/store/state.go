@@ -80,6 +80,8 @@ type Agent struct {
 	// Race is the race that it takes part in: it takes no leases, and begins at the commit Base.
 	Race string `json:"race,omitempty"`
 	Base string `json:"base,omitempty"`
+	// ReadOnly: it sees the commit Base, or what was the target's newest one, and has no branch.
+	ReadOnly bool `json:"read_only,omitempty"`
 	// Leftovers is its own rule, as in api.AddRequest; empty: that of its role.
 	Leftovers string `json:"leftovers,omitempty"`
 	// Egress is its own, as in api.AddRequest; nil: that of its role, or as configured.

@@ -16,10 +16,13 @@ import (
 const initializing = "initializing"
 
 // link creates the files that tie a worktree to the shared repository (gitrepository-layout(5)),
-// on a branch that is at commit. git-worktree(1) would do it, but it reads the files of all other
+// on a branch that is at commit, or with a detached HEAD if branch is empty. git-worktree(1) would do it, but it reads the files of all other
 // worktrees first, which their agents write: a huge or damaged one would block every new agent.
 func (w *Workspace) link(agent, branch, commit string) error {
-	admin := w.admin(agent)
+	admin, head := w.admin(agent), commit
+	if branch != "" {
+		head = "ref: " + git.Branch(branch)
+	}
 	for _, dir := range []string{admin, filepath.Join(admin, "logs")} {
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			return err
@@ -33,7 +36,7 @@ func (w *Workspace) link(agent, branch, commit string) error {
 		{filepath.Join(admin, "locked"), initializing}, // first: a crash from here on is seen
 		{filepath.Join(admin, "gitdir"), filepath.Join(w.tree(agent), ".git") + "\n"},
 		{filepath.Join(admin, "commondir"), "../..\n"},
-		{filepath.Join(admin, "HEAD"), "ref: " + git.Branch(branch) + "\n"},
+		{filepath.Join(admin, "HEAD"), head + "\n"},
 		{filepath.Join(admin, "logs", "HEAD"), log},
 		{filepath.Join(w.tree(agent), ".git"), "gitdir: " + admin + "\n"},
 	} {

@@ -36,6 +36,8 @@ type Config struct {
 	OnOwn    func(ref string) // the agent made a ref
 	OnDisown func(ref string) // the agent removed one of its own
 	OnDenial func(Denial)
+	// ReadOnly refuses every change with EROFS.
+	ReadOnly bool
 	// PrivateFD is the directory of the agent's own part; duplicated. It is needed to remove stale
 	// lock files there; 0 if the agent has none.
 	PrivateFD int

@@ -19,6 +19,7 @@ const (
 	hintPack    = "packing the repository is the daemon's; objects, and packs that git receives, can be added"
 	hintForeign = "this part of the git directory is shared and read-only"
 	hintLost    = "the lock was given to others meanwhile: it was kept for too long, or the lock server was away"
+	hintReader  = "you are read-only: git can show, compare and search here, and changes nothing; a clone in $HOME or /tmp can be changed"
 	hintOdd     = "links and special files are not allowed in the shared git directory"
 )
 
@@ -26,6 +27,9 @@ const (
 func (g *Guard) Write(ctx context.Context, c fusefs.Caller, op fusefs.Op, targets ...fusefs.Target) (fusefs.Ticket, syscall.Errno) {
 	if len(targets) == 0 {
 		return nil, g.deny(c, op, "", "UNDECLARED_WRITE", hintForeign)
+	}
+	if g.cfg.ReadOnly {
+		return nil, g.refuseWith(c, op, targets[0].Path, syscall.EROFS, Denial{Code: "READ_ONLY", Hint: hintReader})
 	}
 	switch op {
 	case fusefs.OpRename, fusefs.OpLink:

@@ -73,6 +73,8 @@ func hint(d Denial) string {
 		return "your policy does not let you read this path; work with the declared paths, or ask the administrator to widen the policy"
 	case CodeUndeclaredWrite:
 		return "your policy does not let you change this path; work in the declared paths, or ask the administrator to widen the policy"
+	case CodeReadOnly:
+		return "you are read-only: you can read the files of a commit, and write in $HOME and /tmp"
 	case CodeNotApproved:
 		return "this path needs an approval, which was not given"
 	case CodePathTraversal:

@@ -150,7 +150,7 @@ func (g *Guard) CachedVerdict(path string, dir bool) fusefs.CachedVerdict {
 	case d.Read == policy.Deny:
 		s |= fusefs.Unreadable
 	}
-	if d.Write == policy.Deny {
+	if d.Write == policy.Deny || g.cfg.ReadOnly {
 		s |= fusefs.Unwritable
 	}
 	return s
@@ -223,6 +223,13 @@ func (g *Guard) Write(ctx context.Context, c fusefs.Caller, op fusefs.Op, target
 }
 
 func (g *Guard) write(ctx context.Context, c fusefs.Caller, op fusefs.Op, targets []fusefs.Target) (fusefs.Ticket, syscall.Errno) {
+	if g.cfg.ReadOnly {
+		d := Denial{Code: CodeReadOnly}
+		if len(targets) > 0 {
+			d.Path = targets[0].Path
+		}
+		return nil, g.refuse(c, op, true, d, syscall.EROFS)
+	}
 	if errno := g.policy(ctx, c, op, targets); errno != 0 {
 		return nil, errno
 	}

@@ -81,6 +81,7 @@ const (
 	CodeQuota            = "QUOTA"
 	CodeLockdUnavailable = "LOCKD_UNAVAILABLE"
 	CodeTooLarge         = "TOO_LARGE"
+	CodeReadOnly         = "READ_ONLY"
 )
 
 // MaxPath is the longest path, in bytes, at which a name may be made and that has a lease of its
@@ -140,6 +141,8 @@ type Config struct {
 	Ignore func(path string, dir bool) bool
 	// Exempt lists globs of paths that take no lease.
 	Exempt []string
+	// ReadOnly refuses every change with EROFS, whatever the rules say. No lease is taken then.
+	ReadOnly bool
 	// GitFile means that the root's .git ties the worktree to its repository. It can be read, and
 	// cannot be changed, moved or replaced.
 	GitFile bool

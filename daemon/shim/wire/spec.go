@@ -29,6 +29,8 @@ type Spec struct {
 	// Upper is the directory of the agent's own changes, if Tree is an overlay of them and a base
 	// tree that it shares with others; "" if Tree is the agent's own.
 	Upper string `json:"upper,omitempty"`
+	// ReadOnly: the agent changes neither Tree nor the git directory, and has no branch.
+	ReadOnly bool `json:"read_only,omitempty"`
 	// AsUser: the tree is root's, and the view shows it as UID's and GID's.
 	AsUser      bool     `json:"as_user,omitempty"`
 	Mountpoint  string   `json:"mountpoint"`

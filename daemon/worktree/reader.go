@@ -1,0 +1,86 @@
+package worktree
+
+import (
+	"context"
+	"errors"
+	"os"
+
+	"polis/daemon/api"
+	"polis/daemon/failpoint"
+	"polis/daemon/git"
+	"polis/fusefs/fdtree"
+)
+
+// AddReader makes the worktree of an agent that changes nothing: layers above the base tree of a
+// commit, with a detached HEAD. at names the commit; the target branch if it is empty. An agent that
+// has such a worktree already keeps it. Its upper layer contains nothing but .git, so it costs
+// little, also if new worktrees are full checkouts.
+func (w *Workspace) AddReader(ctx context.Context, agent, at string) (Worktree, error) {
+	if err := api.CheckName(agent); err != nil {
+		return Worktree{}, err
+	}
+	done, err := w.exclusive(ctx, agent)
+	if err != nil {
+		return Worktree{}, err
+	}
+	defer done()
+	target, err := w.Target(ctx)
+	if err != nil {
+		return Worktree{}, err
+	}
+	if err := w.uncovered(agent, api.CodeWorktreeFailed); err != nil {
+		return Worktree{}, err
+	}
+	switch has := w.read(agent); {
+	case has.Broken == nil && has.Branch == "":
+		return has, nil
+	case has.Broken == nil:
+		return Worktree{}, api.Errorf(api.CodeWorktreeFailed, "%s has a worktree already, on branch %q", agent, has.Branch).
+			WithHint("polisctl discard %s puts it aside", agent)
+	case !errors.Is(has.Broken, errAbsent):
+		if _, err := w.putAside(ctx, has); err != nil {
+			return Worktree{}, err
+		}
+	}
+	if at == "" {
+		at = git.Branch(target)
+	}
+	commit, err := w.Bare().Commit(ctx, at)
+	if err != nil {
+		return Worktree{}, api.Errorf(api.CodeWorktreeFailed, "find the commit that %s is to read: %w", agent, err).
+			WithHint("it must be a branch, a tag or a commit of the workspace")
+	}
+	if err := w.createReader(ctx, agent, commit); err != nil {
+		// It may have failed because the caller's context ended.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+		defer cancel()
+		if gone := errors.Join(w.dropLayers(ctx, agent), fdtree.RemoveAll(ctx, w.tree(agent)), fdtree.RemoveAll(ctx, w.admin(agent))); gone != nil {
+			w.cfg.Log.Error("failed worktree not undone", "agent", agent, "op", "worktree add", "path", w.tree(agent), "err", gone)
+		}
+		return Worktree{}, api.Errorf(api.CodeWorktreeFailed, "make the worktree of %s: %w", agent, err)
+	}
+	return w.read(agent), nil
+}
+
+// createReader makes a worktree at a commit.
+func (w *Workspace) createReader(ctx context.Context, agent, commit string) error {
+	if err := os.Mkdir(w.tree(agent), 0o755); err != nil {
+		return err
+	}
+	if err := give(w.tree(agent), w.cfg.UID, w.cfg.GID); err != nil {
+		return err
+	}
+	failpoint.Hit("worktree:directory")
+	if err := w.link(agent, "", commit); err != nil {
+		return err
+	}
+	if err := w.fillShared(ctx, agent, commit); err != nil {
+		return err
+	}
+	failpoint.Hit("worktree:made")
+	made := w.read(agent)
+	if made.Broken == nil {
+		w.cfg.Log.Info("read-only worktree made", "agent", agent, "op", "worktree add", "path", made.Path)
+	}
+	return made.Broken
+}
