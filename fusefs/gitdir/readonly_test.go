@@ -16,7 +16,7 @@ func TestAReadOnlyGitDirectory(t *testing.T) {
 	r.must(tree, "git log -1 && git show --stat && git diff HEAD && git grep -q . HEAD && GIT_OPTIONAL_LOCKS=0 git status")
 	require.Empty(t, r.refused(), "git reads without an attempt to write")
 	for _, line := range []string{"git commit -q --allow-empty -m x", "git tag t1", "git branch b1", "git checkout -q -b b1", "git update-ref refs/heads/b1 HEAD",
-		"echo x | git hash-object -w --stdin", "git config a.b c", "git reset -q --hard"} {
+		"echo never before | git hash-object -w --stdin", "git config a.b c", "git reset -q --hard"} {
 		out, err := run(t, tree, "sh", "-c", line)
 		require.Error(t, err, line)
 		require.Contains(t, out, "Read-only file system", line)
