@@ -43,7 +43,8 @@ func gitConfig(id config.Identity, remotes []agent.Remote, published string) str
 // filteredConfig is for an agent whose rules withhold objects. They are missing as in a partial
 // clone: git requests one, and gets an error that it is withheld. A withheld file is not checked
 // out, and its index entry counts as unchanged: info/sparse-checkout names them. A merge prints
-// no statistics, for which it would read them all.
+// no statistics, for which it would read them all. git would set the filter itself, which a read-only
+// agent's cannot.
 const filteredConfig = `[core]
 	sparseCheckout = true
 	sparseCheckoutCone = false
@@ -55,6 +56,7 @@ const filteredConfig = `[core]
 	url = polis:objects
 	vcs = polis
 	promisor = true
+	partialclonefilter = blob:none
 	skipFetchAll = true
 	skipDefaultUpdate = true
 `
