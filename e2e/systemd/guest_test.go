@@ -394,8 +394,9 @@ mkdir -p ~/src/project/docs && cd ~/src/project && git init -q -b main && echo x
 		case strings.Contains(line, " tui"):
 			script = "(sleep 1; printf q) | TERM=xterm timeout 30 script -qec '" + line + "' /dev/null"
 		case strings.Contains(line, " queue"):
+			// The files are in the project before the merge is recorded, which the revert needs.
 			eventually(t, "claude's work in the project", func() bool {
-				_, err := run(t, "test -e ~/src/project/by-claude.txt")
+				_, err := run(t, "test -e ~/src/project/by-claude.txt && polisctl events | grep -q 'task claude.1 of agent claude: merged as'")
 				return err == nil
 			})
 		}
