@@ -14,7 +14,7 @@ const (
 	page  = 4096
 )
 
-// fill is what is written: not zeros, and the same for every column.
+// fill returns the data to write: not zeros, and the same for every column.
 func fill() []byte {
 	b := make([]byte, block)
 	r := rand.New(rand.NewPCG(1, 2))
@@ -24,7 +24,7 @@ func fill() []byte {
 	return b
 }
 
-// with opens the request's file around f.
+// with opens the request's file, calls f with its descriptor and closes it.
 func with(r Request, flags int, f func(fd int) error) error {
 	p := filepath.Join(r.Dir, r.Name)
 	fd, err := unix.Open(p, flags|unix.O_CLOEXEC, 0o644)
@@ -96,7 +96,7 @@ func mmapWrite(_ *worker, r Request, measure func(func() error) error) (int, err
 	})
 }
 
-// random reads or writes pages of a file that is there, r.N times.
+// random reads or writes random pages of an existing file, r.N times.
 func random(_ *worker, r Request, measure func(func() error) error) (int, error) {
 	data := fill()[:page]
 	rnd := rand.New(rand.NewPCG(3, 4))

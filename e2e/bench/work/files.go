@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// list is the regular files of a tree, outside of .git, sorted.
+// list returns the regular files of a tree outside .git, sorted; at most n of them if n is not 0.
 func (w *worker) list(dir string, n int) ([]string, error) {
 	files, ok := w.lists[dir]
 	if !ok {
@@ -83,7 +83,7 @@ func openFiles(w *worker, r Request, measure func(func() error) error) (int, err
 	})
 }
 
-// appendFiles changes files, for git to find.
+// appendFiles appends to files, so that git finds changes.
 func appendFiles(w *worker, r Request, measure func(func() error) error) (int, error) {
 	files, err := w.list(r.Dir, r.N)
 	if err != nil {
@@ -142,7 +142,7 @@ func makeDir(_ *worker, r Request, measure func(func() error) error) (int, error
 	return 1, measure(func() error { return os.MkdirAll(filepath.Join(r.Dir, r.Name), 0o755) })
 }
 
-// remove takes away one file or tree; one that is not there is no error.
+// remove removes one file or tree. It is no error if it does not exist.
 func remove(_ *worker, r Request, measure func(func() error) error) (int, error) {
 	if r.Name == "" {
 		return 0, errors.New("remove: no name")

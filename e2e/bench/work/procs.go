@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// runProgram runs a program in the tree. What it prints is read and dropped:
-// to /dev/null some programs would stop at the first match.
+// runProgram runs a program in the tree. It reads the program's output and discards it:
+// some programs stop at the first match if their output is /dev/null.
 func runProgram(_ *worker, r Request, measure func(func() error) error) (int, error) {
 	var stderr bytes.Buffer
 	cmd := exec.Command(r.Argv[0], r.Argv[1:]...)
@@ -45,14 +45,14 @@ func runProgram(_ *worker, r Request, measure func(func() error) error) (int, er
 	return 1, err
 }
 
-// part is what one of several readers gets on its standard input; readers
-// answer with the CPU time they have used when they are ready, and wait for another line.
+// part is the first line on the standard input of a reader process. The reader then prints the CPU
+// time that it has used, and waits for another line before it reads the files.
 type part struct {
 	Files []string `json:"files"`
 }
 
-// readFiles reads every file whole, in r.Procs processes that are all there
-// before the time begins.
+// readFiles reads every file completely, in r.Procs processes. All of them run
+// before the measurement begins.
 func readFiles(w *worker, r Request, measure func(func() error) error) (int, error) {
 	files, err := w.list(r.Dir, r.N)
 	if err != nil {
@@ -96,7 +96,7 @@ type reader struct {
 	in   io.WriteCloser
 	out  *bufio.Reader
 	done bool
-	// startup is the CPU time, in ns, that was used before the work began.
+	// startup is the CPU time, in ns, that the process used before the work began.
 	startup int64
 }
 
@@ -139,7 +139,7 @@ func (c *reader) wait() error {
 	return c.cmd.Wait()
 }
 
-// end is for readers nobody waited for.
+// end kills a reader that has not been waited for.
 func (c *reader) end() {
 	if !c.done {
 		_ = c.cmd.Process.Kill() // it may have ended by itself
@@ -147,7 +147,7 @@ func (c *reader) end() {
 	}
 }
 
-// Read is one reader: see readFiles.
+// Read is the main function of one reader process: see readFiles.
 func Read(in io.Reader, out io.Writer) error {
 	lines := bufio.NewReader(in)
 	text, err := lines.ReadBytes('\n')

@@ -6,13 +6,14 @@ import "time"
 type Request struct {
 	// Op is the name of an operation: see ops.
 	Op string `json:"op"`
-	// Dir is the tree to work in; Name is a path below it, for "run" where to run.
+	// Dir is the tree to work in. Name is a path below it; for "run", the working directory.
 	Dir  string `json:"dir"`
 	Name string `json:"name,omitempty"`
-	// Argv is the program of "run"; OK are exit statuses beside 0 that are no failure.
+	// Argv is the command line of "run". OK are the exit statuses besides 0 that are no failure.
 	Argv []string `json:"argv,omitempty"`
 	OK   []int    `json:"ok,omitempty"`
-	// N bounds how many files or operations, Passes how often, Procs by how many processes.
+	// N is the number of files or operations, Passes the number of repetitions, Procs the number of
+	// processes.
 	N      int `json:"n,omitempty"`
 	Passes int `json:"passes,omitempty"`
 	Procs  int `json:"procs,omitempty"`
@@ -23,14 +24,14 @@ type Request struct {
 	Text string `json:"text,omitempty"`
 }
 
-// Reply describes what a Request took.
+// Reply is the result of a Request.
 type Reply struct {
 	Wall time.Duration `json:"wall"`
-	// CPU is user and system time of the worker and the programs it ran.
+	// CPU is user and system time of the worker and of the programs that it ran.
 	CPU time.Duration `json:"cpu"`
-	// Ops is how many operations were done, where they are counted.
+	// Ops is the number of operations, for an Op that counts them.
 	Ops int `json:"ops,omitempty"`
-	// Text is what "where" answers.
+	// Text is the result of "where": the working directory.
 	Text string `json:"text,omitempty"`
 	Err  string `json:"err,omitempty"`
 }

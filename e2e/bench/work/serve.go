@@ -13,15 +13,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// worker remembers the names in each tree, so that no row but "find" and the
-// like pays for finding them.
+// worker caches the names in each tree, so that only rows such as "find" measure
+// the walk.
 type worker struct {
 	lists map[string][]string
-	// discount is CPU time of children that is not the work's.
+	// discount is CPU time of children that does not belong to the work.
 	discount time.Duration
 }
 
-// An op does its work, calling measure around the part that counts.
+// An op performs an operation. It calls measure with the part to be measured.
 type op func(w *worker, r Request, measure func(func() error) error) (int, error)
 
 var ops = map[string]op{
@@ -44,7 +44,7 @@ var ops = map[string]op{
 // Serve answers requests from in until it ends.
 func Serve(in io.Reader, out io.Writer) error {
 	runtime.LockOSThread()
-	debug.SetGCPercent(-1) // collected between requests, never within one
+	debug.SetGCPercent(-1) // collect between requests, never during one
 	w := &worker{lists: map[string][]string{}}
 	dec, enc := json.NewDecoder(in), json.NewEncoder(out)
 	for {
@@ -91,7 +91,7 @@ func (w *worker) do(r Request) Reply {
 	return reply
 }
 
-// cpu is what this process and the children it has waited for have used.
+// cpu returns the CPU time of this process and of the children that it has waited for.
 func cpu() time.Duration {
 	var sum int64
 	for _, who := range []int{unix.RUSAGE_SELF, unix.RUSAGE_CHILDREN} {

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestMain also is the reader that readFiles starts.
+// TestMain is also the main function of the readers that readFiles starts.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == "reader" {
 		if err := Read(os.Stdin, os.Stdout); err != nil {
@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// ask sends requests to a worker and returns what it answers.
+// ask sends requests to a worker and returns the replies.
 func ask(t *testing.T, requests ...Request) []Reply {
 	t.Helper()
 	in, toWorker := io.Pipe()
@@ -108,7 +108,7 @@ func TestAppendChangesFiles(t *testing.T) {
 	}
 }
 
-func TestFailuresAreToldAndTheWorkerGoesOn(t *testing.T) {
+func TestFailuresAreReportedAndTheWorkerContinues(t *testing.T) {
 	dir := tree(t)
 	for _, c := range []struct {
 		name, want string
@@ -138,12 +138,12 @@ func TestWhereIsTheWorkingDirectory(t *testing.T) {
 	require.Equal(t, wd, ask(t, Request{Op: "where"})[0].Text)
 }
 
-func TestServeRefusesWhatIsNoRequest(t *testing.T) {
+func TestServeRefusesMalformedRequests(t *testing.T) {
 	require.ErrorContains(t, Serve(strings.NewReader("nonsense"), io.Discard), "read a request")
 }
 
-// What the programs started by a worker use is counted, and what readers use
-// before they begin is not.
+// The CPU time of programs that a worker starts is counted. The CPU time of readers before they
+// begin is not.
 func TestCPUTimeOfProgramsCounts(t *testing.T) {
 	reply := ask(t, Request{Op: "run", Dir: t.TempDir(), Argv: []string{"sh", "-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"}})[0]
 	require.Empty(t, reply.Err)
