@@ -9,8 +9,8 @@ import (
 
 // Status is the status of a shim: GET /v1/status.
 type Status struct {
-	// Version is the newest protocol version the shim speaks, MinVersion the
-	// oldest (0: it speaks one only). See Agree.
+	// Version is the newest protocol version that the shim supports, MinVersion the
+	// oldest (0: it supports one only). See Agree.
 	Version    int               `json:"version"`
 	MinVersion int               `json:"min_version,omitempty"`
 	Agent      string            `json:"agent"`
@@ -34,29 +34,29 @@ type Status struct {
 	LeftRunning bool `json:"left_running,omitempty"`
 	// Waiting is what the agent waits for. Since ApprovalsVersion.
 	Waiting *api.Waiting `json:"waiting,omitempty"`
-	// Frozen is set while its processes are frozen. Since FreezeVersion.
+	// Frozen is set while the agent's processes are frozen. Since FreezeVersion.
 	Frozen      *api.Frozen `json:"frozen,omitempty"`
 	OwnedRefs   []string    `json:"owned_refs,omitempty"`
 	LastEvent   uint64      `json:"last_event"`
 	Address     string      `json:"address"`
 	Passthrough bool        `json:"passthrough"`
-	// Update is the last status_update of the agent's program, during the present task.
+	// Update is the last status_update of the agent's program during the current task.
 	Update *api.StatusUpdate `json:"update,omitempty"`
 	// Listening are the TCP ports that are open in the agent. Since version 2.
 	Listening []int `json:"listening,omitempty"`
 	// ListeningUDP are the UDP ports. Since UDPVersion.
 	ListeningUDP []int `json:"listening_udp,omitempty"`
-	// Task is the task that the main command is, or was; Done that the agent ended
-	// it itself, Output where its output is. Since TaskVersion.
+	// Task is the ID of the task of the main command. Done is set if the agent reported the task's
+	// end. Output is the range of its output in the log. Since TaskVersion.
 	Task   string           `json:"task,omitempty"`
 	Done   *TaskDone        `json:"done,omitempty"`
 	Output *api.OutputRange `json:"output,omitempty"`
-	// Use is of the task, LogEnd where the next output will be. Since TaskVersion.
+	// Use is what the task used. LogEnd is the position of the next output. Since TaskVersion.
 	Use    *api.TaskUse `json:"use,omitempty"`
 	LogEnd int64        `json:"log_end,omitempty"`
 }
 
-// TaskDone is what an agent says of the end of its task.
+// TaskDone is the agent's report of the end of its task.
 type TaskDone struct {
 	At      time.Time   `json:"at"`
 	By      api.TaskEnd `json:"by"`
@@ -71,51 +71,51 @@ type StartRequest struct {
 	Command []string `json:"command"`
 	Env     []string `json:"env,omitempty"`
 	TTY     bool     `json:"tty"`
-	// NoInput gives the command an input that ends at once: many read it to its end
-	// before they begin if it is no terminal. Since version [NoInputVersion].
+	// NoInput gives the command an empty standard input: many programs read an input that is no
+	// terminal to its end before they begin. Since version [NoInputVersion].
 	NoInput bool `json:"no_input,omitempty"`
 	// Banner is written to the log before the command's first output.
 	Banner string `json:"banner,omitempty"`
-	// Task is the ID of the task that the command is; empty if it is none. Since
+	// Task is the ID of the task that the command performs; empty if it performs none. Since
 	// [TaskVersion].
 	Task string `json:"task,omitempty"`
-	// Stream is the format of the lines that the command prints (package steps): the log
-	// gets what they say, and what it printed goes to the raw log. Since [StepsVersion].
+	// Stream is the format of the lines that the command prints (package steps): the log gets their
+	// text, and the raw log gets the lines as printed. Since [StepsVersion].
 	Stream string `json:"stream,omitempty"`
 }
 
-// Steps is what the task of the main command did: GET /v1/steps, since [StepsVersion].
+// Steps are the steps of the main command's task: GET /v1/steps, since [StepsVersion].
 type Steps struct {
-	// Task is empty if the main command is none.
+	// Task is empty if the main command performs no task.
 	Task string `json:"task,omitempty"`
-	// Steps are the last ones, Total is how many there were.
+	// Steps are the last steps, Total is the number of all steps.
 	Steps  []api.Step      `json:"steps,omitempty"`
 	Total  int             `json:"total,omitempty"`
 	Report *api.TaskReport `json:"report,omitempty"`
-	// Raw is where in the raw log its output is; nil if it has no Stream.
+	// Raw is the range of its output in the raw log; nil if it has no Stream.
 	Raw *api.OutputRange `json:"raw,omitempty"`
 }
 
 // Screen is what the main command's terminal shows: GET /v1/screen?lines=N, since
 // [ScreenVersion].
 type Screen struct {
-	// Terminal is false for a command without one: then the log has it all.
+	// Terminal is false for a command without one: the log then has all of its output.
 	Terminal bool `json:"terminal"`
 	Rows     int  `json:"rows,omitempty"`
 	Cols     int  `json:"cols,omitempty"`
 	// Lines are the last lines of the scroll-back and the screen, with SGR
-	// sequences; All is false if there were more of them than are kept.
+	// sequences. All is false if there were more lines than the shim keeps.
 	Lines []string `json:"lines,omitempty"`
 	All   bool     `json:"all,omitempty"`
-	// Begin is the position of the log where the command began; -1 if unknown.
+	// Begin is the position in the log at the start of the command; -1 if unknown.
 	Begin int64 `json:"begin"`
 }
 
 // MaxInput bounds an InputRequest's text, in bytes.
 const MaxInput = 64 << 10
 
-// InputRequest types into the main command: POST /v1/input, since version 2.
-// Enter follows, unless NoEnter.
+// InputRequest types Text into the main command, and Enter unless NoEnter is set: POST /v1/input,
+// since version 2.
 type InputRequest struct {
 	Text    string `json:"text"`
 	NoEnter bool   `json:"no_enter,omitempty"`
@@ -126,7 +126,7 @@ type StopRequest struct {
 	Grace setting.Duration `json:"grace"`
 }
 
-// ExecRequest is the head of POST /v1/exec; the connection is then upgraded
+// ExecRequest is the body of POST /v1/exec. The connection is then upgraded
 // to frames.
 type ExecRequest struct {
 	Command []string `json:"command"`
@@ -134,14 +134,14 @@ type ExecRequest struct {
 	TTY     bool     `json:"tty"`
 	Rows    uint16   `json:"rows,omitempty"`
 	Cols    uint16   `json:"cols,omitempty"`
-	// Stdin is set if the client will send input.
+	// Stdin is set if the client sends input.
 	Stdin bool `json:"stdin"`
 }
 
 // Upgrade is the protocol name in the Upgrade header of exec and attach.
 const Upgrade = "polis-frames/1"
 
-// PortRequest adds a port map: POST /v1/ports; External must be chosen. For an existing map it
+// PortRequest adds a port map: POST /v1/ports. External must be set. A request for an existing map
 // clears Auto.
 type PortRequest struct {
 	Internal int    `json:"internal"`
