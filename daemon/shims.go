@@ -59,7 +59,7 @@ type shims struct {
 func (s *shims) Dial(name string) agent.Shim {
 	sh := dial.New(s.run.AgentSocket(name))
 	sh.Activity = s.activity
-	sh.Heard = func() { s.beats.note(name) }
+	sh.OnReceive = func() { s.beats.note(name) }
 	return sh
 }
 

@@ -237,17 +237,17 @@ func TestRefusalsAreReportedWhileTheProgramWaits(t *testing.T) {
 		inode uint32
 		found bool
 	}
-	heard := make(chan told, 100)
+	received := make(chan told, 100)
 	readRefusals(t, ep, func(r Refusal) {
 		inode, ok, err := ns.Owner(t.Context(), r.Proto, r.Local, r.Remote)
 		if err != nil {
 			t.Errorf("owner of %v: %v", r, err)
 		}
-		heard <- told{r, inode, ok}
+		received <- told{r, inode, ok}
 	})
 	_, err = dial(t, ns, "203.0.113.1:443")
 	require.ErrorIs(t, err, unix.ECONNREFUSED)
-	got := <-heard
+	got := <-received
 	require.Equal(t, "tcp", got.Proto)
 	require.Equal(t, ep.Addr, got.Local.Addr())
 	require.Equal(t, "203.0.113.1:443", got.Remote.String())
@@ -275,7 +275,7 @@ func TestRefusalsAreReportedWhileTheProgramWaits(t *testing.T) {
 			_, err = c.WriteTo([]byte("x"), to)
 			require.NoError(t, err)
 		}
-		got = <-heard
+		got = <-received
 		require.Equal(t, "udp", got.Proto)
 		require.Equal(t, "203.0.113.1:53", got.Remote.String())
 		require.True(t, got.found, "connected: %v", connected)
@@ -287,7 +287,7 @@ func TestRefusalsAreReportedWhileTheProgramWaits(t *testing.T) {
 		_, err := dial(t, ns, "203.0.113.1:80")
 		require.ErrorIs(t, err, unix.ECONNREFUSED)
 	}
-	n := len(heard)
+	n := len(received)
 	require.Greater(t, n, 0)
 	require.LessOrEqual(t, n, logBurst+logRate*(int(time.Since(start)/time.Second)+2))
 }
@@ -327,8 +327,8 @@ func TestTheQueueIsNoWayOut(t *testing.T) {
 
 	// An agent cannot mark its packets as those that went round already: what
 	// crosses to another namespace loses its mark.
-	heard := make(chan Refusal, 10)
-	readRefusals(t, ep, func(r Refusal) { heard <- r })
+	received := make(chan Refusal, 10)
+	readRefusals(t, ep, func(r Refusal) { received <- r })
 	require.NoError(t, ns.Do(t.Context(), func() error {
 		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 		require.NoError(t, err)
@@ -337,7 +337,7 @@ func TestTheQueueIsNoWayOut(t *testing.T) {
 		return unix.Sendto(fd, []byte("x"), 0, &unix.SockaddrInet4{Addr: [4]byte{203, 0, 113, 1}, Port: 9})
 	}))
 	select {
-	case <-heard:
+	case <-received:
 	case <-time.After(5 * time.Second):
 		t.Fatal("a marked packet was not logged")
 	}

@@ -11,14 +11,14 @@ import (
 	"polis/daemon/shim/wire"
 )
 
-// DefaultLook is the interval at which an Activity reads the meters. A new listener of an agent is
+// DefaultInterval is the interval at which an Activity reads the meters. A new listener of an agent is
 // mapped within a second.
-const DefaultLook = 400 * time.Millisecond
+const DefaultInterval = 400 * time.Millisecond
 
 // Activity reads the processor time of all agents and wakes the shims of those that run. An idle
 // shim then needs no timer of its own. Run must run as long as a [Shim] uses the Activity.
 type Activity struct {
-	Every time.Duration // DefaultLook if 0
+	Every time.Duration // DefaultInterval if 0
 	Log   *slog.Logger  // slog.Default if nil
 
 	mu     sync.Mutex
@@ -39,7 +39,7 @@ type metered struct {
 func (a *Activity) Run(ctx context.Context) {
 	every, log := a.Every, a.Log
 	if every <= 0 {
-		every = DefaultLook
+		every = DefaultInterval
 	}
 	if log == nil {
 		log = slog.Default()

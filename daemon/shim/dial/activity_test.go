@@ -69,7 +69,7 @@ func TestActivityWakesTheShimsOfAgentsThatRun(t *testing.T) {
 		}
 		idle, removeIdle := add("idle")
 		busy, removeBusy := add("busy")
-		time.Sleep(DefaultLook + time.Millisecond)
+		time.Sleep(DefaultInterval + time.Millisecond)
 		require.Equal(t, 1, idle.times(), "whether it ran before is not known")
 		require.Equal(t, 1, busy.times())
 		began := time.Now()
@@ -79,23 +79,23 @@ func TestActivityWakesTheShimsOfAgentsThatRun(t *testing.T) {
 		}
 		took := time.Since(began)
 		require.Equal(t, 1, idle.times())
-		require.GreaterOrEqual(t, busy.times(), 1+int(took/(wire.WakeAgain+DefaultLook)))
+		require.GreaterOrEqual(t, busy.times(), 1+int(took/(wire.WakeAgain+DefaultInterval)))
 		require.LessOrEqual(t, busy.times(), 2+int(took/wire.WakeAgain))
 		// The shim stays awake for 2 WakeAgain. The interval is shorter, so that it does not pause.
 		busy.mu.Lock()
 		woken := slices.Clone(busy.woken)
 		busy.mu.Unlock()
 		for i := 1; i < len(woken); i++ {
-			require.Less(t, woken[i].Sub(woken[i-1]), 2*wire.WakeAgain-DefaultLook)
+			require.Less(t, woken[i].Sub(woken[i-1]), 2*wire.WakeAgain-DefaultInterval)
 		}
 
 		time.Sleep(time.Minute)
 		n := idle.times()
 		idle.fail(errors.New("it did not answer"))
 		idle.run()
-		time.Sleep(DefaultLook + time.Millisecond)
+		time.Sleep(DefaultInterval + time.Millisecond)
 		require.Equal(t, n+1, idle.times(), "within a look")
-		time.Sleep(DefaultLook)
+		time.Sleep(DefaultInterval)
 		require.Equal(t, n+2, idle.times(), "what failed is done again")
 		time.Sleep(time.Minute)
 		require.Equal(t, n+2, idle.times())

@@ -28,10 +28,10 @@ type Shim struct {
 	Timeout time.Duration
 	// Activity, if not nil, wakes the shim while its events are followed.
 	Activity *Activity
-	// Heard, if not nil, is called when Events gets an answer, and for every line of it. A working
+	// OnReceive, if not nil, is called when Events gets an answer, and for every line of it. A working
 	// shim sends a line every 15 seconds.
-	Heard func()
-	hc    *http.Client
+	OnReceive func()
+	hc        *http.Client
 }
 
 // New makes a client for the shim at socket.
@@ -253,15 +253,15 @@ func (s *Shim) Events(ctx context.Context, since uint64, f func(api.Event)) erro
 	}
 	defer unwatch()
 	defer resp.Body.Close()
-	heard := s.Heard
-	if heard == nil {
-		heard = func() {}
+	received := s.OnReceive
+	if received == nil {
+		received = func() {}
 	}
-	heard()
+	received()
 	sc := bufio.NewScanner(resp.Body)
 	sc.Buffer(nil, 1<<20)
 	for sc.Scan() {
-		heard()
+		received()
 		if len(sc.Bytes()) == 0 {
 			continue // keep-alive
 		}
