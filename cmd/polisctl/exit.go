@@ -35,8 +35,8 @@ type exitRow struct {
 	Codes []api.Code
 }
 
-// exitTable is the one table of exit statuses: man page, tests and exitOf use
-// it. A code that is nowhere in it means general failure.
+// exitTable is the only table of exit statuses: man page, tests and exitOf use
+// it. A code that it does not list means general failure.
 func exitTable() []exitRow {
 	return []exitRow{
 		{exitOK, "Done.", nil},
@@ -54,7 +54,7 @@ func exitTable() []exitRow {
 			api.CodeAgentNotFound, api.CodeWorkspaceNotFound, api.CodeNotFound, api.CodePortNotFound, api.CodeNotLocked,
 			api.CodeHidden,
 		}},
-		{exitConflict, "In the way is something that exists, is locked or is in another state.", []api.Code{
+		{exitConflict, "The request conflicts with the present state: something exists already, is locked or is in another state.", []api.Code{
 			api.CodeAgentExists, api.CodeMaxAgents, api.CodeBadState, api.CodeUnsavedWork, api.CodeRefConflict,
 			api.CodeMergeConflict, api.CodeNothingToMerge, api.CodeExclusivePath, api.CodeReadOnly, api.CodeWorkspaceOwned, api.CodeFileLocked, api.CodeAlreadyAnswered, api.CodeLockBroken, api.CodePortInUse, api.CodeNoPorts, api.CodeLimitBelowUse, api.CodeHostOvercommitted,
 		}},
@@ -67,16 +67,16 @@ func exitTable() []exitRow {
 		{exitTimeout, "It took too long.", []api.Code{
 			api.CodeTimeout, api.CodeBranchLockTimeout, api.CodeExclusiveLockTimeout,
 		}},
-		{exitExec, "Of exec, shell and attach: polis itself failed, whatever the reason; any other status is the command's own.", nil},
+		{exitExec, "For exec, shell and attach: polis itself failed. Any other status is that of the command.", nil},
 		{exitNoCommand, "The command was not found in the sandbox, as in sh(1).", []api.Code{
 			api.CodeCommandNotFound,
 		}},
-		{exitSignal, "Plus N: signal N ended polisctl or, of exec and shell, the command.", nil},
+		{exitSignal, "Plus N: signal N ended polisctl or, for exec and shell, the command.", nil},
 	}
 }
 
-// childStatus ends polisctl with the status of an agent's command, or of a
-// signal that ended what would have gone on for ever, silently.
+// childStatus ends polisctl without a message, with the status of an agent's command or of the
+// signal that ended a command without an end of its own.
 type childStatus int
 
 func (c childStatus) Error() string { return fmt.Sprintf("command ended with status %d", int(c)) }

@@ -25,12 +25,12 @@ func errorsPage() []byte {
 	var b strings.Builder
 	b.WriteString(`# Errors and exit statuses
 
-This page is made by ` + "`make docs`" + `; change daemon/api/codes.go or cmd/polisctl/exit.go instead.
+` + "`make docs`" + ` generates this page from daemon/api/codes.go and cmd/polisctl/exit.go.
 
-Every refusal of polis has a code that never changes its meaning, a message for people that may, and mostly a hint
-that says what to do. ` + "`polisctl --json`" + ` prints ` + "`{\"error\":{\"code\":...,\"message\":...,\"hint\":...,\"details\":...}}`" + ` on standard
-error; the API sends the same object (without "error" around it) with the HTTP status below. What a program in a
-sandbox meets is an errno; the code is in ` + "`/run/polis/why`" + ` there, in ` + "`polisctl agents why NAME`" + ` and in the events.
+Every error of polis has a code and a message. The meaning of a code never changes; the text of a message can. Most errors
+have a hint with the next step. ` + "`polisctl --json`" + ` prints ` + "`{\"error\":{\"code\":...,\"message\":...,\"hint\":...,\"details\":...}}`" + ` on standard
+error; the API sends the same object (without "error" around it) with the HTTP status below. A program in a
+sandbox gets an errno; ` + "`/run/polis/why`" + ` there, ` + "`polisctl agents why NAME`" + ` and the events have the code.
 
 ## Exit statuses of polisctl
 
