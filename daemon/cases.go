@@ -13,8 +13,8 @@ import (
 	"polis/daemon/store"
 )
 
-// openCases reads the cases that are kept. Damaged ones are put aside: what is still so is found
-// again.
+// openCases reads the saved cases. A damaged file is renamed: the patrol finds again what still
+// applies.
 func (d *Daemon) openCases() {
 	path := layout.Cases(d.Config.WorkspacesDir)
 	d.cases = &cases.Book{Now: time.Now, Changed: d.caseChanged,

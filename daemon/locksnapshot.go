@@ -18,7 +18,7 @@ import (
 func (d *Daemon) lockFile() string { return filepath.Join(d.Config.WorkspacesDir, "locks.json") }
 
 // keepLocks makes the lock table load what an earlier daemon saved, and save its own. A malformed
-// file is put aside: its locks are lost, which is logged, and no request waits for them.
+// file is renamed: its locks are lost, which is logged, and no request waits for them.
 func (d *Daemon) keepLocks(alive []string) {
 	d.locks.Keep = func(l lockd.Lease) bool { return !strings.HasPrefix(l.Holder, leases.DaemonHolder) }
 	d.locks.Save = func(k lockd.Kept) error { return store.WriteJSON(d.lockFile(), k) }

@@ -73,7 +73,7 @@ func (r racers) Cancel(ctx context.Context, p api.Racer) error {
 	return nil
 }
 
-func (r racers) PutAside(ctx context.Context, name string) (string, error) {
+func (r racers) SaveAndRemove(ctx context.Context, name string) (string, error) {
 	return r.d.agents.DropRacer(ctx, name)
 }
 

@@ -222,31 +222,31 @@ func (worktrees) takeAway(ctx context.Context, w *workspace, a *agent.Agent) err
 	case errors.Is(why, worktree.ErrInterrupted), a.Kept.ReadOnly:
 		return w.git.Remove(ctx, a.Name()) // no agent has used it yet
 	case why != nil:
-		return putAside(ctx, w, a, why)
+		return moveToTrash(ctx, w, a, why)
 	}
 	if _, err := os.Lstat(a.Worktree()); err == nil {
-		saved := a.PutAside
+		saved := a.Saved
 		if saved == nil {
 			s, err := (repo{w}).Save(ctx, a, false)
 			if err != nil {
-				return fmt.Errorf("put the worktree aside: %w", err)
+				return fmt.Errorf("save the worktree in the trash: %w", err)
 			}
 			saved = &s
 		}
 		if saved.Whole != nil {
-			return putAside(ctx, w, a, saved.Whole)
+			return moveToTrash(ctx, w, a, saved.Whole)
 		}
 	}
 	return w.git.Remove(ctx, a.Name())
 }
 
-// putAside moves the worktree to the trash directory and records the path.
-func putAside(ctx context.Context, w *workspace, a *agent.Agent, why error) error {
-	dir, err := w.git.PutAside(ctx, a.Name(), why)
+// moveToTrash moves the worktree to the trash directory and records the path.
+func moveToTrash(ctx context.Context, w *workspace, a *agent.Agent, why error) error {
+	dir, err := w.git.MoveToTrash(ctx, a.Name(), why)
 	if dir == "" {
 		return err
 	}
-	a.Aside = dir
+	a.TrashDir = dir
 	// The stash and the git configuration are moved with the worktree: no other agent may get
 	// them.
 	if rerr := os.Rename(a.WS.Root.Private(a.Name()), filepath.Join(dir, "private")); rerr != nil && !os.IsNotExist(rerr) {

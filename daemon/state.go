@@ -18,7 +18,7 @@ func (d *Daemon) registryFile() string {
 	return filepath.Join(d.Config.WorkspacesDir, "workspaces.json")
 }
 
-// readRegistry reads the list of workspaces. A corrupt list is kept aside and rebuilt from the
+// readRegistry reads the list of workspaces. A corrupt list is renamed and rebuilt from the
 // previous list and from what is below the default directory. The list is then usable, and the
 // error reports the damage.
 func (d *Daemon) readRegistry() (store.Registry, error) {
@@ -54,7 +54,7 @@ func (d *Daemon) writeRegistry(reg store.Registry) error {
 	return nil
 }
 
-// readState reads the state of a workspace. A corrupt state is kept aside and the previous one is
+// readState reads the state of a workspace. A corrupt state file is renamed and the previous one is
 // used; worktrees and living shims supply the rest. On an error the file can be intact but
 // unreadable: the caller must not draw conclusions from it, and must not overwrite it.
 func (d *Daemon) readState(name string, root layout.Workspace, rep *agent.Report) (store.State, error) {

@@ -139,7 +139,7 @@ func TestHintsAboutNames(t *testing.T) {
 		tried{hint: "leave --base out, or choose another agent with --name", refused: "run --base claude --name bob true"},
 		tried{hint: "polisctl approvals list", refused: "approvals approve bob.12345678", do: []string{"approvals list"}},
 		tried{hint: "polisctl approvals rules", refused: "approvals revoke nothing", do: []string{"approvals rules"}},
-		tried{hint: "polisctl gc --dry-run lists what was", refused: "restore nobody", do: []string{"gc --dry-run"}},
+		tried{hint: "polisctl gc --dry-run lists the trash", refused: "restore nobody", do: []string{"gc --dry-run"}},
 		tried{hint: "polisctl queue shows who is", refused: "queue remove bob", do: []string{"queue"}},
 		tried{hint: "polisctl ports list %s", refused: "ports remove bob 4000", do: []string{"ports list bob"}},
 		tried{hint: "roles are tables [roles.NAME] in polisd.toml", refused: "agents add fred --base custom --role writer -- true"},

@@ -34,7 +34,7 @@ func TestHintsAboutFrozenAgentsAndReworks(t *testing.T) {
 		t.Helper()
 		require.Regexp(t, strings.Trim(pattern(hint), "^$"), d.must("workers", "cleanup"))
 	}
-	said("polisctl workers cleanup --force puts them aside; polisctl agents commit %s commits them")
+	said("polisctl workers cleanup --force saves them in the trash; polisctl agents commit %s commits them")
 	d.must("agents", "commit", "feat-a")
 	require.Contains(t, d.must("workers", "cleanup"), "feat-a was removed")
 	require.Contains(t, d.sh("alice", "polisctl delegate feat/b true --wait"), "feat/b")
@@ -42,7 +42,7 @@ func TestHintsAboutFrozenAgentsAndReworks(t *testing.T) {
 	index := glob(d.path("ws", ".polis", "bare-repo.git", "worktrees", "feat-b", "index"))
 	require.Len(t, index, 1)
 	require.NoError(t, os.WriteFile(index[0], []byte("no index"), 0o644))
-	said("polisctl workers cleanup --force puts it aside")
+	said("polisctl workers cleanup --force saves it in the trash")
 	require.Contains(t, d.must("workers", "cleanup", "--force"), "feat-b was removed")
 
 	d.trials(t,

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Work that was put aside, and worktrees that are damaged.
+// Work in the trash, and worktrees that are damaged.
 func TestHintsAboutLostWork(t *testing.T) {
 	d := startDaemon(t, options{config: "[admission]\ndisk_free_mb = 0\n"})
 	repo := d.up()
@@ -40,12 +40,12 @@ func TestHintsAboutLostWork(t *testing.T) {
 	require.NoError(t, os.WriteFile(index, []byte("no index"), 0o644))
 	d.trials(t,
 		tried{hint: "polisctl agents diff %s --committed compares its commits, whatever lies in its worktree", refused: "agents diff carl", do: []string{"agents diff carl --committed"}, shows: "src/a.txt"},
-		tried{hint: "--force removes it after putting everything aside", refused: "agents remove carl", do: []string{"agents remove carl --force"}},
+		tried{hint: "--force saves everything in the trash and removes it", refused: "agents remove carl", do: []string{"agents remove carl --force"}},
 	)
 	d.add("dora")
 	d.must("agents", "stop", "dora")
 	require.NoError(t, os.RemoveAll(d.path("ws", ".polis", "worktrees", "dora")))
-	d.trials(t, tried{hint: "polisctl agents remove %s --force puts aside what is left", refused: "agents diff dora", do: []string{"agents remove dora --force"}})
+	d.trials(t, tried{hint: "polisctl agents remove %s --force saves what is left in the trash", refused: "agents diff dora", do: []string{"agents remove dora --force"}})
 
 	// A disk with too little free space.
 	d.add("emil")

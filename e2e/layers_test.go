@@ -90,7 +90,7 @@ func TestAgentsShareABaseTree(t *testing.T) {
 	require.FileExists(t, filepath.Join(d.path("src"), "moved/er/c.txt"))
 	d.sh("bob", "echo mine > src/b.txt; echo t > kept-aside")
 
-	// Removing puts everything aside, and restoring brings it back, on the target's new base.
+	// Removing saves everything in the trash, and restoring brings it back, on the target's new base.
 	d.must("agents", "remove", "bob", "--force")
 	require.Equal(t, 1, d.overlays())
 	d.must("restore", "bob")

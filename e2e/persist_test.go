@@ -56,7 +56,7 @@ func TestAStartRestoresAllButWhatIsCorrupt(t *testing.T) {
 	require.Equal(t, "one\ntwo\nthree\n", d.sh("nogit", "cat main.txt"))
 	d.must("agents", "remove", "elsewhere", "--force")
 	for _, name := range []string{"nogit", "elsewhere"} {
-		require.Len(t, glob(polis("trash", name+".*", "worktree", "new.txt")), 1, name+" is put aside whole")
+		require.Len(t, glob(polis("trash", name+".*", "worktree", "new.txt")), 1, name+" is in the trash as a whole")
 	}
 	require.Error(t, d.signal(syscall.SIGKILL))
 	d.start()

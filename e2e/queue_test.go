@@ -53,7 +53,7 @@ func (d *daemon) fate(name string, want api.MergeStatus) api.Agent {
 
 func (d *daemon) bare() string { return d.path("ws", ".polis", "bare-repo.git") }
 
-// internal is where polis keeps what removal put aside.
+// internal is the repository with the trash.
 func (d *daemon) internal() string { return d.path("ws", ".polis", "internal.git") }
 
 // TestTenAgentsFinishAtOnce is a part of seed 001: ten merges, one after the other, each of which
@@ -284,7 +284,7 @@ func TestADirtyCheckoutIsNotTouched(t *testing.T) {
 	require.FileExists(t, filepath.Join(project, "b.txt"))
 }
 
-// TestDiscardedAndRemovedWorkIsRestored: discard and remove put everything aside, restore brings it
+// TestDiscardedAndRemovedWorkIsRestored: discard and remove save everything in the trash, restore brings it
 // back, gc ends it.
 func TestDiscardedAndRemovedWorkIsRestored(t *testing.T) {
 	d := startDaemon(t, options{})

@@ -33,9 +33,9 @@ func (d *daemon) raced(task string, flags ...string) (x api.Race, r result) {
 	return x, r
 }
 
-// TestTheBestOfARaceIsMergedAndTheOthersArePutAside: all change the same file at the same time, from
+// TestTheBestOfARaceIsMergedAndTheOthersAreSaved: all change the same file at the same time, from
 // one commit.
-func TestTheBestOfARaceIsMergedAndTheOthersArePutAside(t *testing.T) {
+func TestTheBestOfARaceIsMergedAndTheOthersAreSaved(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()
 	task := `case $(hostname) in *-1) echo good > main.txt; seq 100 > more.txt;; *-2) echo bad > main.txt;; *-3) echo good > main.txt;; *-4) false;; esac`
@@ -130,7 +130,7 @@ func TestTheFirstOfARaceEndsIt(t *testing.T) {
 	d.eventually("it is cancelled", func() bool { return d.race(x.ID).State == api.RaceCancelled })
 	for _, p := range d.race(x.ID).Racers {
 		require.True(t, p.Gone)
-		require.NotEmpty(t, p.Trash, "its work is put aside")
+		require.NotEmpty(t, p.Trash, "its work is saved in the trash")
 	}
 	d.refused(api.CodeNotFound, "races", "show", "r0")
 }

@@ -72,7 +72,7 @@ func TestAReadOnlyAgentReadsACommit(t *testing.T) {
 	d.must("maintenance", "--now")
 	require.Len(t, d.bases(), 2, "they are in use")
 
-	// Nothing of them is put aside.
+	// Nothing of them is saved in the trash.
 	for _, name := range []string{"rev", "at"} {
 		var gone api.RemoveResponse
 		require.NoError(t, json.Unmarshal([]byte(d.must("agents", "remove", name, "--json")), &gone))

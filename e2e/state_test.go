@@ -100,9 +100,9 @@ func TestAFullDiskRefusesChangesAndLosesNothing(t *testing.T) {
 	require.Empty(t, glob(filepath.Join(ws, ".polis", ".state.json.*")), "no temporary file is left")
 }
 
-// TestACorruptStateIsKeptAsideAndMadeAnew from what was there before, from
+// TestACorruptStateIsRenamedAndRebuilt from what was there before, from
 // worktrees and from living shims.
-func TestACorruptStateIsKeptAsideAndMadeAnew(t *testing.T) {
+func TestACorruptStateIsRenamedAndRebuilt(t *testing.T) {
 	d := startDaemon(t, options{config: "[roles.docs]\nread = [\"**\"]\nwrite = [\"docs/**\"]\n"})
 	d.up()
 	state := d.path("ws", ".polis", "state.json")

@@ -33,7 +33,7 @@ func (d *daemon) settled(agent string) api.Task {
 	return last
 }
 
-// TestEveryTaskHasAResult: how a task ended, and what became of its branch, is in
+// TestEveryTaskHasAResult: how a task ended, and the result of its branch, is in
 // its record, in the list of agents and in the events.
 func TestEveryTaskHasAResult(t *testing.T) {
 	d := startDaemon(t, options{config: "[merge]\ncheck = \"test ! -e broken.txt\"\n"})

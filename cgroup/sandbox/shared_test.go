@@ -13,7 +13,7 @@ import (
 )
 
 // What the machine cannot give, the sandbox has in common with the host; all
-// else holds as ever, and everything inside still ends with it.
+// else holds as before, and everything inside still ends with it.
 func TestSandboxWithoutSomeNamespaces(t *testing.T) {
 	own := func(ns string) string {
 		l, err := os.Readlink("/proc/self/ns/" + ns)

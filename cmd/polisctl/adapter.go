@@ -24,8 +24,8 @@ programs that have no hook, approval:
   claude mcp add polis -- polisctl mcp
   claude -p --permission-prompt-tool mcp__polis__approval ...
 
-approval asks as polisctl ask does, and answers as Claude Code wants it. Whatever goes
-wrong is a denial.`,
+approval opens a question as polisctl ask does, and answers in the form of Claude Code.
+Every failure is a denial.`,
 		Args: takes(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.adapter(cmd, "mcp") },
 	}
@@ -51,7 +51,7 @@ func (a *app) acpCmd() *cobra.Command {
 		Long: `Start CMD, a program that speaks ACP (the Agent Client Protocol) on its standard input
 and output, give it TEXT as its prompt, and wait until its turn has ended. The updates of
 the session are printed as lines of JSON. A permission that it requests is a question, as by
-polisctl ask; what cannot be decided is rejected.
+polisctl ask; a question that cannot be decided is rejected.
 
 polis runs a task so if the base type has acp. The exit status is 0 if the turn ended by
 itself, 127 if CMD cannot be started, and 1 otherwise.`,

@@ -37,17 +37,18 @@ func (a *app) addCmd() *cobra.Command {
 		Short: "Add an agent",
 		Long: `Add an agent: a branch and a worktree, a view of it with policy and locks, a
 sandbox, limits and ports. NAME has 2 to 31 characters: a small letter first,
-then small letters, digits and '-'. CMD is a command line that the agent runs in
-place of its base type's: start runs it as it is, and run adds the task to it as
-the type does (claude: CMD -p -- TASK) or puts it where CMD has {prompt}. With CMD
-the base type need not be given.
+then small letters, digits and '-'. CMD is a command line that replaces that of the
+base type: start runs it unchanged, and run adds the task to it as
+the type does (claude: CMD -p -- TASK) or replaces {prompt} in CMD by it. With CMD,
+--base is optional.
 
-Rules are globs as in .gitignore, over paths of the repository. Without any, the
-agent's role decides what it may read and write. Deny beats write beats read.
+Rules are globs as in .gitignore, over paths of the repository. Without any rule, the
+agent's role decides what it may read and write. Deny takes precedence over write, and
+write over read.
 
 With --read-only the agent sees the files of a commit and can change none of them,
-for reviews and questions: it has no branch, takes no locks and has nothing to
-merge or to put aside, so it is added and removed quickly. git shows, compares and
+for reviews and questions: it has no branch, takes no locks and has no work to
+merge or to save, so it is added and removed quickly. git shows, compares and
 searches there. Its home and /tmp can be written as usual.`,
 		Example: `  polisctl agents add claude --base claude --memory 2GB --port 3000
   polisctl agents add docs --base custom --write 'docs/**' --read '**' -- ./write-docs.sh
@@ -82,7 +83,7 @@ searches there. Its home and /tmp can be written as usual.`,
 	flags.StringSliceVar(&f.egress, "egress", nil, "let it reach `WHERE`: open, none, or names such as api.x.org and *.x.org, separated by commas; ask and ask:NAME wait for an answer (default as configured)")
 	flags.StringSliceVar(&f.hostPorts, "host-port", nil, "let it reach `PORT` of the host's 127.0.0.1, at its own 127.0.0.1; several are separated by commas, or none (default as configured)")
 	flags.BoolVar(&f.autoMerge, "auto-merge", true, "merge what its tasks commit when they end well; =false leaves that to you (default as configured)")
-	flags.StringVar(&f.leftovers, "leftovers", "", "what is done about what its commands leave running: `keep|end|ask` (default as its role says)")
+	flags.StringVar(&f.leftovers, "leftovers", "", "the action for processes that its commands leave running: `keep|end|ask` (default as its role has it)")
 	flags.BoolVar(&f.removeAfter, "remove-after", false, "remove the agent when its branch is merged (default as configured)")
 	flags.BoolVar(&f.ephemeral, "ephemeral", false, "the agent exists for its work only: the patrol may remove it once the work has ended and is kept elsewhere")
 	flags.BoolVarP(&f.force, "force", "f", false, "also if the machine has no room for it")

@@ -14,10 +14,10 @@ func (a *app) commitCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "commit NAME [-m MESSAGE]",
 		Short: "Commit an agent's uncommitted changes",
-		Long: `Commit all that an agent has changed and that is in no commit, on its branch: only
-commits are merged. git runs in the agent's sandbox, with its identity, its hooks
-and its ignore rules. Without MESSAGE it is made of the agent's last task. While
-files are in conflict nothing is committed.`,
+		Long: `Commit all uncommitted changes of an agent on its branch: only commits are merged.
+git runs in the agent's sandbox, with its identity, its hooks and its ignore rules.
+Without MESSAGE, the message is made from the agent's last task. While files are in
+conflict, nothing is committed.`,
 		Example:           `  polisctl agents commit claude && polisctl merge claude`,
 		Args:              takes(1, 1, "the NAME of an agent"),
 		ValidArgsFunction: a.completeAgents,

@@ -41,8 +41,8 @@ func (a *app) execCmd() *cobra.Command {
 		Short: "Run a command in an agent's sandbox",
 		Long: `Run a command in an agent's sandbox, with its files, ports and limits. Input,
 output and signals are passed on, and the exit status is the command's own. On a
-terminal the command gets one. Options come before NAME; what follows NAME is
-the command's. The sandbox of a stopped agent is started, without its program.`,
+terminal the command gets a terminal. Options come before NAME; the words after NAME
+are the command. The sandbox of a stopped agent is started, without its program.`,
 		Example: `  polisctl agents exec claude -- go test ./...
   polisctl agents exec claude git log --oneline
   tar c src | polisctl agents exec claude -- tar x`,
@@ -94,7 +94,7 @@ func (a *app) shellCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "shell NAME",
 		Short: "Open a shell in an agent's sandbox",
-		Long: `Open a shell in an agent's sandbox: your own ($SHELL) if it is there, else bash or
+		Long: `Open a shell in an agent's sandbox: your own ($SHELL) if it exists there, else bash or
 sh. The exit status is the shell's own. The sandbox of a stopped agent is started,
 without its program.`,
 		Aliases:           []string{"sh"},
@@ -132,9 +132,9 @@ func (a *app) attachCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "attach NAME",
 		Short: "Attach to an agent's own program",
-		Long: `Attach to the terminal of an agent's own program: see what it shows, type into it.
-Ctrl-P Ctrl-Q detaches; the program goes on, as it does when polisctl ends in any
-other way. If the program ends, its exit status is polisctl's.`,
+		Long: `Attach to the terminal of an agent's own program: see its output, type into it.
+Ctrl-P Ctrl-Q detaches. The program continues then, and when polisctl ends in any
+other way. If the program ends, polisctl ends with its exit status.`,
 		Args:              takes(1, 1, "the NAME of an agent"),
 		ValidArgsFunction: a.completeAgents,
 		Annotations:       map[string]string{passesStatus: "yes"},

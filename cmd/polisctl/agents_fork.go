@@ -17,16 +17,16 @@ func (a *app) forkCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fork NAME NEW [OPTION]...",
 		Short: "Add an agent that begins with the work of another one",
-		Long: `Add the agent NEW with what agent NAME has now: the commit it is on, its index,
-and its files, changed and untracked ones too. NEW gets a branch of its own from
-that commit, and the base type, the role, the rules and the limits of NAME; less
-can be given. It is Idle: nothing runs in it. NAME keeps what it has, and goes on.
+		Long: `Add the agent NEW with the present work of agent NAME: its commit, its index,
+and its files, including changed and untracked ones. NEW gets a branch of its own from
+that commit, and the base type, the role, the rules and the limits of NAME; options
+can narrow these. NEW is Idle: nothing runs in it. NAME is unchanged and continues.
 
-The processes of NAME are frozen while its files are saved, so that NEW has them
-as they were at one moment. Not copied are: ignored files (without --ignored), a
+The processes of NAME are frozen while its files are saved, so that NEW has a
+consistent copy. Not copied are: ignored files (without --ignored), a
 stash, an unfinished merge or rebase, permissions beside the executable bit,
 empty directories, repositories inside the worktree, and files that are too large
-for git; the last two are listed. Paths that only NAME may write stay its own.`,
+for git; the last two are listed. Paths that are exclusive to NAME stay so.`,
 		Example: `  polisctl agents fork claude claude-2 && polisctl run claude-2 "try it with a trie"`,
 		Args:    takes(2, 2, "the NAME of an agent and of the NEW one"), ValidArgsFunction: a.completeAgents,
 	}

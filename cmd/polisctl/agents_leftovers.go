@@ -19,8 +19,8 @@ func (a *app) leftoversCmd() *cobra.Command {
 		Short: "Show or end what an agent's last command left running",
 		Long: `Show the processes that an agent's last command or task left running when it ended,
 such as a server or a hub, with their memory and ports. With --end end them: they get
-SIGTERM, and SIGKILL if they do not end. leftovers of a role in polisd.toml says what is done
-by itself. Open shells are not among them.`,
+SIGTERM, and SIGKILL if they do not end. leftovers of a role in polisd.toml sets the automatic
+action. Open shells are not included.`,
 		Args:              takes(1, 1, "the NAME of an agent"),
 		ValidArgsFunction: a.completeAgents,
 	}

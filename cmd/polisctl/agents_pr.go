@@ -21,15 +21,15 @@ func (a *app) prCmd() *cobra.Command {
 		Long: `Push an agent's branch to a remote of the project and open a pull request into the
 target branch. git, and the forge's own program (gh for GitHub, glab for GitLab), run on
 the host as the owner of the project, with that user's configuration and credentials:
-never as root, and with nothing an agent could have configured. Only the owner and root
-may ask for it. Hooks of git are not run.
+never as root, and never with configuration that an agent can change. Only the owner and
+root may use it. git runs no hooks.
 
 Without such a program, or if it fails, the page where a person can open the request
 is printed, and the text of git request-pull(1) to send by mail.
 
 Title and description come from the agent's last task and its commits, unless they are
 given. Only commits are pushed. Nothing is overwritten on the remote, except with
---force, and then only what was there a moment before.
+--force, and then only the history that was read just before.
 
 What the branch changes is compared with the agent's rules and with merge.protected
 as polisctl merge does it.`,

@@ -14,15 +14,15 @@ func (a *app) removeCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "remove NAME... [--force] [--ignored]",
 		Aliases: []string{"rm"},
-		Short:   "Remove agents; their work is put aside first",
-		Long: `Remove agents with their sandbox, view, limits and ports. Their work is put
-aside where polisctl restore brings it back from. Without --force an agent that runs or has
-work that is nowhere else is kept.`,
+		Short:   "Remove agents; their work is saved in the trash first",
+		Long: `Remove agents with their sandbox, view, limits and ports. Their work is saved in the
+trash; polisctl restore restores it. Without --force, an agent that runs or has work that is
+stored nowhere else is kept.`,
 		Args:              takes(1, -1, "the NAME of an agent"),
 		ValidArgsFunction: a.completeAgents,
 	}
 	cmd.Flags().BoolVarP(&force, "force", "f", false, "also remove an agent that runs or has unsaved work")
-	cmd.Flags().BoolVar(&ignored, "ignored", false, "put ignored files aside, too")
+	cmd.Flags().BoolVar(&ignored, "ignored", false, "save ignored files, too")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := checkAgents(args...); err != nil {
 			return err

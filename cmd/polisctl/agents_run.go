@@ -19,8 +19,8 @@ func (a *app) runCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run NAME PROMPT...",
 		Short: "Give an agent a task",
-		Long: `Give an agent a task in words: its base type says how its program is started
-with them. Several words are joined by spaces; - reads the prompt from standard
+		Long: `Give an agent a task in words. Its base type defines the command line for its
+program. Several words are joined by spaces; - reads the prompt from standard
 input. Words that start with '-' come after --.`,
 		Example: `  polisctl agents run claude "make the tests of package store pass"
   polisctl agents run claude - < task.md`,

@@ -30,18 +30,17 @@ func (a *app) setCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "set NAME OPTION...",
 		Short: "Change an agent's limits and rules, also while it works",
-		Long: `Change an agent. What is not named stays as it is. Everything applies at once, also
-to running programs, and rules also to open files. The one exception is a file that
-is open for writing and that the kernel serves directly; polis names those files in
-its log.
+		Long: `Change an agent. Settings that are not named are unchanged. All changes apply at once, also
+to running programs, and rules also to open files. The only exception is a file that
+is open for writing and that the kernel serves directly; the agent's log names those files.
 
-Rules are added to those the agent has. --role replaces all of them by the
-role's, as polisd.toml has them now; --role '' by none. A limit that is
-"default" goes back to what is configured. Variables are added to those the agent
-has; they count for what is started from then on, and no command shows them.
+New rules are added to the agent's rules. --role replaces all of them by the
+role's present rules in polisd.toml; --role '' removes all. The limit
+"default" returns to the configured value. Variables are added to the agent's
+variables; they apply to programs that start later, and no command shows them.
 
-A memory limit below what the agent uses is refused, unless --force: what does
-not fit is killed then.`,
+A memory limit below the present use is refused; with --force, processes are killed
+until the rest fits.`,
 		Example: `  polisctl agents set claude --memory 2GB --cpu 150
   polisctl agents set docs --deny '.env*'
   polisctl agents set docs --role reviewer`,

@@ -11,10 +11,10 @@ import (
 func (a *app) agentsThawCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "thaw NAME",
-		Short: "Let the processes of a frozen agent go on",
-		Long: `Let the processes of a frozen agent go on where they were. A circuit breaker of its
-role froze them; polisctl patrol cases has the evidence. The counts of its breakers
-begin anew. polisctl agents stop NAME ends them instead.`,
+		Short: "Thaw the processes of a frozen agent",
+		Long: `Thaw the processes of a frozen agent. A circuit breaker of its role froze them;
+polisctl patrol cases has the evidence. The counts of its breakers are reset.
+polisctl agents stop NAME ends the processes instead.`,
 		Args:              takes(1, 1, "the NAME of an agent"),
 		ValidArgsFunction: a.completeAgents,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -19,9 +19,9 @@ func (a *app) typesCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "types [NAME]",
 		Short: "List the base types agents can be made of",
-		Long: `List the base types: whether the program is there, where and in which version.
-With NAME, show all that one type says: its command lines, what stands for the
-task in them, its variables, and what it brings along.`,
+		Long: `List the base types: whether the program is installed, where and in which version.
+With NAME, show one type: its command lines, the placeholder of the task in them,
+its variables, and its other settings.`,
 		Example: `  polisctl agents types
   polisctl agents types claude`,
 		Args:              takes(0, 1, "at most one NAME"),

@@ -48,7 +48,7 @@ func (a *app) whyCmd() *cobra.Command {
 		}
 		return view{json: map[string]any{"why": list(why)}, names: paths, human: func(p *page) { whyPage(p, name, why) }}, nil
 	})
-	cmd.Flags().BoolVar(&all, "all", false, "include calls that many programs try at every start and do without")
+	cmd.Flags().BoolVar(&all, "all", false, "include calls that many programs try at every start and do not need")
 	return cmd
 }
 

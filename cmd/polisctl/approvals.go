@@ -20,9 +20,9 @@ func (a *app) approvalsCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "approvals COMMAND",
 		Short: "Answer what agents ask for, and list what is remembered",
-		Long: `An agent's program asks before it uses a tool, if it has a hook for that, and
+		Long: `If an agent's program has a hook, it opens a question before it uses a tool, and
 waits for the answer. These commands list the questions and answer them. The first
-answer counts; every other is refused with it. See docs/approvals.md.`,
+answer is final; later ones are refused. See docs/approvals.md.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: group,
 	}
@@ -174,7 +174,7 @@ func (a *app) denyCmd() *cobra.Command {
 func (a *app) abortCmd() *cobra.Command {
 	return a.answerCmd(api.VerdictAbort, "abort ID [REASON...]", "Deny what an agent asks for, and end its task",
 		`Deny what an agent asks for, and end the task that it works on, as polisctl tasks
-cancel does. Without a task the agent's program gets the order to stop.`, false)
+cancel does. If the agent has no task, its program is stopped.`, false)
 }
 
 func (a *app) answerCmd(verdict api.Verdict, use, short, long string, scopes bool) *cobra.Command {

@@ -29,9 +29,9 @@ key:
   d  deny, with a reason    x  deny, and end the task
   s  skip it for now        q  quit
 
-What was typed before a question was shown does not answer it. A question that
-another person answers, or that is withdrawn, goes away. The terminal's bell rings
-for a new question, and a terminal that can makes a desktop notification (OSC 9 or
+Keys that you typed before a question was shown do not answer it. A question that
+another person answers, or that is withdrawn, disappears. The terminal's bell rings
+for a new question, and a terminal that supports it makes a desktop notification (OSC 9 or
 OSC 777; not in screen or tmux). Without a terminal, or with --json, questions are printed as they come.`,
 		Args: takes(0, 0, ""),
 	}

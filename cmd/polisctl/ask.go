@@ -26,8 +26,8 @@ func (a *app) askCmd() *cobra.Command {
 		Short: "In a sandbox: ask a person for a permission and wait",
 		Long: `Ask for a permission and wait for the answer. It is for agents, in their sandbox,
 and for scripts that they run. The rules of the agent's role ([roles.NAME.tools])
-and remembered answers decide first; otherwise a person does, with polisctl
-approvals. It is a question only: what the sandbox allows stays the same.
+and remembered answers decide first; otherwise a person decides, with polisctl
+approvals. The answer does not change what the sandbox allows.
 
 TEXT is the command that a shell would run; with --tool and --input it is the call
 of another tool.

@@ -18,11 +18,11 @@ func (a *app) conflictsCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "conflicts [--watch]",
 		Short: "Show branches that would conflict, and files that several agents change",
-		Long: `Show what would not merge: every agent's branch is tried with the target branch
-and with every other agent's branch, without merging anything, whenever one
-of them moves. Below that, the paths that more than one agent has changed since
+		Long: `Show which branches would conflict. Whenever a branch moves, polisd tries to merge
+it with the target branch and with every other agent's branch, without changing
+anything. Below that, show the paths that more than one agent has changed since
 its branch left the target, that one has leased and another has changed, or that
-are waited for. Only commits are tried; a star marks changes in no commit yet.
+have waiters. Only commits are tried; a star marks uncommitted changes.
 
 The same as events: polisctl events -f shows conflict:found and conflict:gone.`,
 		Args: takes(0, 0, ""),

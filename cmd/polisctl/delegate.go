@@ -26,28 +26,29 @@ func (a *app) delegateCmd() *cobra.Command {
 		Use:   "delegate BRANCH TASK... [OPTION]... [-- CMD...]",
 		Short: "Give a task to a new agent, and get its result",
 		Long: `Make a worker, an agent that exists for one task, on BRANCH, and give it the TASK.
-Its name, which is the ID for polisctl workers, is made of BRANCH. When the task has
-ended its result is shown: what the agent says of it, how much it changed, and what
-became of its branch. A worker that has ended is removed by the patrol or by polisctl
-workers cleanup; its branch and its result stay.
+Its name, which is the ID for polisctl workers, is derived from BRANCH. When the task has
+ended, its result is shown: the agent's message, the size of its change, and the state
+of its branch. The patrol or polisctl workers cleanup removes a worker that has ended;
+its branch and its result stay.
 
 On a terminal the worker's output is shown (--follow), and a line for each question
-that it asks: polisctl approvals answers it. Elsewhere the task is only given
-(--detach), and polisctl workers wait waits for the result. With --wait only the
-result is shown.
+that it opens: polisctl approvals answers it. Without a terminal, the command returns when
+the task is given (--detach), and polisctl workers wait waits for the result. With --wait
+only the result is shown.
 
 An agent can delegate, too, in its sandbox. Its worker has the agent's base type, role
 and variables, and at most its rules and limits: --read, --write, --deny, --hide,
 --egress, --host-port and the limits narrow them. Its memory, processes and disk are a
-part of the agent's own, which the agent has again when the worker is removed: an equal
-share, or what --memory, --pids and --disk choose. The worker starts at the target branch, on a
+part of the agent's own, and are returned when the worker is removed: an equal
+share, or the values of --memory, --pids and --disk. The worker starts at the target branch, on a
 new BRANCH, which the agent merges into its own (git merge BRANCH); with --merge the
 branch is merged into the target as the agent's own would be. [delegate] in polisd.toml
-bounds how many workers an agent has and how deep they are nested. Workers of agents
-reach no remote repository.
+limits how many workers an agent has and how deeply they are nested. Workers of agents
+cannot reach remote repositories.
 
 The exit status with --follow or --wait is that of the task, as polisctl run has it: 0
-if it ended well, that of its program, or 1 if it ended otherwise and not well.`,
+if it ended well, else that of its program, or 1 if the task ended in another way,
+without success.`,
 		Example: `  polisctl delegate feat/oauth "implement the OAuth login" --base claude
   polisctl delegate fix/typo "correct the spelling in docs/" --write 'docs/**' --wait`,
 		Args: func(cmd *cobra.Command, args []string) error {

@@ -20,11 +20,11 @@ func (a *app) doctorCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
 		Short: "Check what this machine supports",
-		Long: `Look at the kernel, FUSE and passthrough, namespaces, network, control groups,
-git, systemd, disk, clock and configuration, and say what is missing, what that
-costs and how to mend it. Nothing on the machine is changed.
+		Long: `Check the kernel, FUSE and passthrough, namespaces, network, control groups,
+git, systemd, disk, clock and configuration, and show what is missing, the effect
+of that and how to fix it. Nothing on the machine is changed.
 
-polisd looks if it runs. If not, polis-shim is started for it; then be root.
+If polisd runs, it makes the checks. Otherwise polis-shim makes them, which needs root.
 The exit status is 1 if something that agents need is missing.`,
 		Args: takes(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -22,15 +22,14 @@ func (a *app) doneCmd() *cobra.Command {
 		Long: `End the task that this agent works on. It is for agents, in their sandbox.
 
 A task ends once: when its program ends, when the agent reports it with this
-command, or when a person stops or cancels it, whichever comes first. What then
-happens is the same: the branch is merged as the configuration says, if the task
-ended well. With --failed it did not, and the branch is left to a person. What
-is in no commit is not merged. A second call changes nothing.
+command, or when a person stops or cancels it, whichever comes first. If the task
+ended well, its branch is then merged as configured. With --failed the task did not
+end well, and a person decides about the branch. Uncommitted changes are not merged.
+A second call has no effect.
 
-With --cleanup-status the agent reports what of its work is only in its worktree:
-clean (nothing), has_uncommitted, has_stash or has_unpushed. polisd measures the
-same, and the worse of the two counts: an ephemeral agent is removed only if both
-are clean.
+With --cleanup-status the agent reports which work is only in its worktree:
+clean (none), has_uncommitted, has_stash or has_unpushed. polisd determines the
+same. An ephemeral agent is removed only if both are clean.
 
 MESSAGE is kept with the task; polisctl tasks shows it.`,
 		Example: `  git commit -am "fix the parser" && polisctl done

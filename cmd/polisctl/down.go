@@ -13,20 +13,20 @@ func (a *app) downCmd() *cobra.Command {
 	var req api.DownRequest
 	cmd := &cobra.Command{
 		Use:   "down [WORKSPACE] [--force] [--ignored]",
-		Short: "Remove a repository from polis; all work is put aside first",
+		Short: "Remove a repository from polis; all work is saved in the trash first",
 		Long: `Remove every agent of a workspace, and the workspace from polis' list. Without
 --force nothing is removed if any agent runs or has work that is nowhere else;
-with it, that work is put aside first. The project and the workspace's directory
-stay as they are: polisctl up and polisctl restore bring it all back. WORKSPACE
-is a name that polisctl status shows, or a path; without it, the one of the current
-directory is meant. A workspace whose directory is gone is forgotten; one that cannot be
-reached is not.`,
+with it, that work is saved in the trash first. The project and the workspace's
+directory stay as they are: polisctl up and polisctl restore restore it all. WORKSPACE
+is a name that polisctl status shows, or a path; the default is the workspace of the
+current directory. A workspace whose directory does not exist is removed from the list;
+one whose directory cannot be reached stays listed.`,
 		Example: `  polisctl down
   polisctl down --force project`,
 		Args: takes(0, 1, "one WORKSPACE"),
 	}
 	cmd.Flags().BoolVarP(&req.Force, "force", "f", false, "also if agents run or have unsaved work")
-	cmd.Flags().BoolVar(&req.Ignored, "ignored", false, "put ignored files aside, too")
+	cmd.Flags().BoolVar(&req.Ignored, "ignored", false, "save ignored files, too")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		name := ""
 		if len(args) > 0 {

@@ -26,7 +26,7 @@ start and do without (io_uring) is left out; --all shows it.`,
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "wait for more")
 	cmd.Flags().Uint64Var(&since, "since", 0, "only events after the one with this `ID`")
-	cmd.Flags().BoolVar(&all, "all", false, "also refusals that mean nothing")
+	cmd.Flags().BoolVar(&all, "all", false, "also refused probes, which have no effect")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if !follow {
 			return a.call(cmd, shortCall, func(ctx context.Context, c *client.Client) error {

@@ -98,7 +98,7 @@ func (f *fake) restore(w http.ResponseWriter, r *http.Request) {
 	req := take[api.RestoreRequest](f, r)
 	name := r.PathValue("name")
 	if name != "gone" {
-		refuse(w, api.Errorf(api.CodeNotFound, "nothing of an agent %s was put aside", name).WithHint("polisctl gc --dry-run lists what was"))
+		refuse(w, api.Errorf(api.CodeNotFound, "the trash has no work of an agent %s", name).WithHint("polisctl gc --dry-run lists the trash"))
 		return
 	}
 	if req.As != "" {

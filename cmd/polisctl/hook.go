@@ -25,7 +25,7 @@ hooks want it: PreToolUse and PermissionRequest of Claude Code, Codex and Qwen C
 BeforeTool of Gemini CLI, preToolUse of Copilot CLI. polis installs it as managed
 configuration for agents whose role has [roles.NAME.tools]; see docs/approvals.md.
 
-Whatever goes wrong, the exit status is 2, which stops the tool.`,
+On every failure the exit status is 2, which stops the tool.`,
 		Args:              takes(1, 1, "the name of a program"),
 		ValidArgsFunction: completeWords(strings.Split(hook.Names(), ", ")...),
 		RunE: func(cmd *cobra.Command, args []string) error {

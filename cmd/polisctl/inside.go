@@ -73,13 +73,12 @@ func (a *app) waitCmd() *cobra.Command {
 		Short: "In a sandbox: wait until a path can be written",
 		Long: `Wait until no other agent has a lock on PATH. It is for agents, in their sandbox.
 
-Agents that wait are served in order. When the turn has come the path is kept
-for this agent for a few seconds, so that what it does next succeeds; as soon
-as it writes, its write lock counts as always.
+Waiters are served in order. At its turn, the path is reserved for this agent for a
+few seconds, so that its next write succeeds. A write then takes a lease as usual.
 
 Without --timeout it waits for 24 hours at most. The exit status is 0 when the
 path is free, 7 if it was still locked at the end of the timeout, 5 if the
-agent's policy does not let it write there, and 6 if polisd could not be asked.
+agent's policy does not let it write there, and 6 if polisd cannot be reached.
 
 ` + pathHelp,
 		Example: `  polisctl wait src/main.go --timeout 2m && make fix`,

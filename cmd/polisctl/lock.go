@@ -26,9 +26,9 @@ func (a *app) lockCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lock PATH [OPTION]...",
 		Short: "Take a lock on a path",
-		Long: `Take a lock on a path, so that only its holder can write there. It lasts until
-it is given back, or as long as --for says, also over restarts of polisd. A lock
-in an agent's name ends with the agent.
+		Long: `Take a lock on a path, so that only its holder can write there. The lock ends when
+it is released (polisctl unlock), or after the time of --for. It survives restarts of
+polisd. A lock of an agent ends with the agent.
 
 In the sandbox of an agent the agent is the holder, and may lock what it may write.
 
@@ -113,8 +113,8 @@ func (a *app) unlockCmd() *cobra.Command {
 	var req api.LockRequest
 	cmd := &cobra.Command{
 		Use:   "unlock PATH [--agent AGENT] [--break [--reason TEXT]]",
-		Short: "Give a lock back",
-		Long: `Give a lock back. --break takes it from its holder, who may lose work; it
+		Short: "Release a lock",
+		Long: `Release a lock. --break takes it from its holder, which may lose work; it
 is the same as polisctl locks break.
 
 ` + pathHelp,
@@ -176,9 +176,9 @@ func (a *app) breakCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "break PATH [--reason TEXT]",
 		Short: "Take a lock from its holder",
-		Long: `Take every lock on exactly PATH from its holder, who may lose work: files it has
-open stay open, but the lock keeps no agent from changing them any more. An event
-reports to the holder, and to all observers, who did it and why.
+		Long: `Break every lock on exactly PATH. Its holder may lose work: its open files stay
+open, but other agents can then change them. An event names the person who broke
+the lock and the reason.
 
 ` + pathHelp,
 		Args: takes(1, 1, "one PATH"),

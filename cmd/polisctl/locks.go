@@ -18,8 +18,8 @@ func (a *app) locksCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "locks [--watch]",
 		Short: "List the locks held now",
-		Long: `List the locks held now: who has what, since when, how long it lasts, its fencing
-token, and who waits for it since when. In the sandbox of an agent, its own.`,
+		Long: `List the present locks: the holder, the path, the time since which it is held, when it
+ends, its fencing token, and its waiters. In the sandbox of an agent, only its own.`,
 		Args: takes(0, 0, ""),
 	}
 	cmd.AddCommand(a.breakCmd())

@@ -23,8 +23,8 @@ in [maintenance] interval, while no git has a lock.
 
 Maintenance packs loose objects and refs, joins small packs, writes the
 commit-graph, and removes loose objects that nothing needs and that have not been
-written for [maintenance] grace. What an index, a reflog, a stash, a rebase under
-way or something put aside needs is kept. Agents go on meanwhile.`,
+written for [maintenance] grace. What an index, a reflog, a stash, a rebase in
+progress or the trash needs is kept. Agents continue meanwhile.`,
 		Args: takes(0, 0, ""),
 	}
 	cmd.Flags().BoolVar(&now, "now", false, "do it now, in one workspace")

@@ -21,16 +21,16 @@ func (a *app) mergeCmd() *cobra.Command {
 		Use:   "merge NAME|--all [--dry-run] [--no-check] [--accept-protected] [--remove-after] [--head COMMIT] [-m MESSAGE]",
 		Short: "Merge an agent's branch into the target branch",
 		Long: `Merge what an agent committed into the target branch, always with a merge commit.
-The agent goes to the merge queue, before what tasks have left there, and this command waits.
+The branch enters the merge queue, before the branches of tasks, and this command waits.
 If branches conflict, or the check command fails on the result, nothing changes
-and the paths, or the log, are named. --dry-run only says what would happen;
+and the paths, or the log, are named. --dry-run only shows what would happen;
 it runs no check. --all merges every agent that has something to merge.
 
 Every path that the merge changes is compared with the agent's rules: one that the
 agent may not write is refused (UNDECLARED_WRITE). Paths of merge.protected
 (polisd.toml(5)), submodules, and links out of the repository are merged only with
---accept-protected (PROTECTED_PATH); look at them first: --dry-run marks them, and prints
-the commit that --head takes. With --head, a branch that has moved since is refused.`,
+--accept-protected (PROTECTED_PATH); review them first: --dry-run marks them, and prints
+the commit for --head. With --head, a branch that has moved since is refused.`,
 		Args:              takes(0, 1, "the NAME of an agent"),
 		ValidArgsFunction: a.completeAgents,
 	}
@@ -117,14 +117,14 @@ func (a *app) discardCmd() *cobra.Command {
 	var yes, ignored bool
 	cmd := &cobra.Command{
 		Use:   "discard NAME [--yes] [--ignored]",
-		Short: "Remove an agent and its branch; the work is put aside first",
-		Long: `Remove an agent and its branch without merging. The work is put aside first, where
-polisctl restore brings it back from. Asks before, unless --yes is given.`,
+		Short: "Remove an agent and its branch; the work is saved in the trash first",
+		Long: `Remove an agent and its branch without merging. The work is saved in the trash first;
+polisctl restore restores it. You must confirm, unless --yes is given.`,
 		Args:              takes(1, 1, "the NAME of an agent"),
 		ValidArgsFunction: a.completeAgents,
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
-	cmd.Flags().BoolVar(&ignored, "ignored", false, "put ignored files aside, too")
+	cmd.Flags().BoolVar(&ignored, "ignored", false, "save ignored files, too")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := checkAgents(args[0]); err != nil {
 			return err

@@ -17,18 +17,18 @@ func (a *app) patrolCmd() *cobra.Command {
 		Use:   "patrol [--watch]",
 		Short: "Show which agents died, hang or spin",
 		Long: `Show the last cycle of the patrol: for each agent that lives, for how long
-nothing has happened in it and for how long it has changed nothing; and what the
-patrol found, with the evidence, what it did, and what you can do.
+nothing has happened in it and for how long it has changed nothing; and the findings
+of the patrol, with the evidence, its actions, and what you can do.
 
-The patrol asks the kernel and the agents' records in every [patrol] interval. It
-finds agents whose shim or program is gone, programs that go on after their task
-has ended, and agents that are stalled (nothing happens, and they wait for
-nothing) or spin (they compute or print, and change nothing). What it does about
-the last two is on_stall of their role; it only reports them by default.
+The patrol reads the state of the kernel and of the agents in every [patrol] interval.
+It finds agents whose shim or program is gone, programs that continue after their task
+has ended, and agents that are stalled (nothing happens, and they wait for nothing) or
+spin (they compute or print, and change nothing). on_stall of their role sets the action
+for the last two; by default the patrol only reports them.
 
-An ephemeral agent whose work has ended is removed if nothing of the work is only
-there: no uncommitted file, no stash, and every commit in the target branch or in
-the default branch of a remote. Else it stays, with the reason. The patrol
+An ephemeral agent whose work has ended is removed if all of the work is stored
+elsewhere: no uncommitted file, no stash, and every commit in the target branch or in
+the default branch of a remote. Otherwise it stays, with the reason. The patrol
 removes no other worktree, branch or file.`,
 		Args: cobra.ArbitraryArgs,
 	}
@@ -51,9 +51,9 @@ func (a *app) patrolRunCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run --once [--dry-run]",
 		Short: "Do a cycle of the patrol now",
-		Long: `Do a cycle of the patrol now, and show what it saw, found and did. polisd does
-the same by itself in every [patrol] interval, so that --once must be given.
-With --dry-run nothing is done about what is found.`,
+		Long: `Run a cycle of the patrol now, and show its evidence, findings and actions. polisd
+runs a cycle in every [patrol] interval, so --once is required. With --dry-run the
+patrol takes no action.`,
 		Example: "  polisctl patrol run --once --dry-run --json",
 		Args:    takes(0, 0, ""),
 	}

@@ -16,12 +16,11 @@ func (a *app) patrolCasesCmd() *cobra.Command {
 	var all, watch bool
 	cmd := &cobra.Command{
 		Use:   "cases [--all] [--workspace W] [--watch]",
-		Short: "List what the patrol left open, oldest first",
-		Long: `List the cases: what about an agent stays open until a person or the facts resolve
-it. A case is pending (something is kept, or held, until a person decides),
-merge-requested (its branch waits for the merge queue) or zombie-detected (the
-agent died, hangs or spins). A case ends by itself when what it is about is no
-longer so. --all lists the last resolved ones too.`,
+		Short: "List open cases of the patrol, oldest first",
+		Long: `List the open cases. A case is pending (an agent stays, or is held, until a person
+decides), merge-requested (its branch waits for the merge queue) or zombie-detected
+(the agent died, hangs or spins). A person resolves a case, or the patrol does when
+the cause no longer exists. --all also lists the last resolved cases.`,
 		Args: takes(0, 0, ""),
 	}
 	cmd.Flags().StringVarP(&workspace, "workspace", "w", "", "only cases of this `WORKSPACE`")
@@ -116,8 +115,8 @@ func (a *app) patrolResolveCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "resolve CASE [--note TEXT]",
 		Short: "Resolve a case: it is not opened again for the same incident",
-		Long: `Resolve a case. Nothing else happens: the agent, its work and its processes stay
-as they are. The same incident opens no case again; another one of the agent does.`,
+		Long: `Resolve a case. The agent, its work and its processes are not changed. The same
+incident does not open a case again; another incident of the agent does.`,
 		Args:              takes(1, 1, "the ID of a case"),
 		ValidArgsFunction: a.completeCases,
 	}

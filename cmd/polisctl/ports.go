@@ -116,9 +116,9 @@ a port such as 3000, one for UDP such as 5000/udp, or a range such as 8000-8010
 or 8000-8010/udp, which is mapped as a whole to as many ports in a row, or not
 at all.
 
-A port that polis mapped by itself, because something listened there, is kept
-from now on also when nothing does. An agent that is not running serves its maps
-when it is.`,
+A map that polis made automatically becomes permanent: it stays when no program
+listens on the port. The maps of an agent that is not running are served from its
+next start.`,
 		Example: `  polisctl ports add claude 3000
   polisctl ports add claude 5000/udp 4000
   polisctl ports add claude 8000-8010 --bind 0.0.0.0`,
@@ -187,9 +187,9 @@ func (a *app) portsRemoveCmd() *cobra.Command {
 		Use:     "remove AGENT INTERNAL",
 		Aliases: []string{"rm"},
 		Short:   "Remove a port map",
-		Long: `Remove a port map, or those of a range such as 8000-8010 (all have to be there).
-A UDP port is written as 5000/udp. What polis mapped by itself it does not map
-again by itself, until ports add.`,
+		Long: `Remove a port map, or the maps of a range such as 8000-8010 (all must exist).
+A UDP port is written as 5000/udp. polis does not map the port again automatically,
+until ports add.`,
 		Args:              takes(2, 2, "AGENT and INTERNAL"),
 		ValidArgsFunction: a.completeAgents,
 		RunE: func(cmd *cobra.Command, args []string) error {

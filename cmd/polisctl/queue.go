@@ -18,10 +18,10 @@ func (a *app) queueCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "queue [--watch]",
 		Short: "Show and change the merge queue",
-		Long: `Show the merge queue of each workspace: who waits, in the order of merging, and
-what became of the last ones, with the tasks whose work it is. A task that ends with exit code 0 puts its agent's
-branch there by itself, unless auto_merge is off; polisctl merge puts one before
-those and waits for it. One batch is merged, and checked, at a time.`,
+		Long: `Show the merge queue of each workspace: the waiting branches in the order of merging,
+and the results of the last ones, with their tasks. When a task ends with exit code 0,
+its agent's branch enters the queue, unless auto_merge is off. polisctl merge puts a
+branch before those and waits for it. One batch is merged, and checked, at a time.`,
 		Args: cobra.ArbitraryArgs,
 	}
 	cmd.Flags().BoolVar(&watch, "watch", false, "continue until interrupted")
@@ -102,7 +102,7 @@ func (a *app) queueAddCmd() *cobra.Command {
 		Use:   "add NAME... [--priority N] [--no-check] [--accept-protected] [--remove-after] [-m MESSAGE]",
 		Short: "Put agents in the merge queue, and do not wait",
 		Long: `Put agents' branches in the merge queue, and do not wait for the merge. Higher
-priorities go first, then who came first. An agent that waits already keeps its place.`,
+priorities go first, then earlier entries. An agent that already waits keeps its place.`,
 		Args:              takes(1, -1, "the NAME of an agent"),
 		ValidArgsFunction: a.completeAgents,
 	}
@@ -135,8 +135,8 @@ func (a *app) queueRemoveCmd() *cobra.Command {
 		Use:     "remove NAME...",
 		Aliases: []string{"rm"},
 		Short:   "Take agents out of the merge queue",
-		Long: `Take agents out of the merge queue. A check of one that is being checked ends; the
-others in its batch go on.`,
+		Long: `Take agents out of the merge queue. A running check of such an agent ends; the
+others in its batch continue.`,
 		Args:              takes(1, -1, "the NAME of an agent"),
 		ValidArgsFunction: a.completeAgents,
 	}

@@ -15,13 +15,13 @@ func (a *app) queueReworkCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rework AGENT [--same]",
 		Short: "Give the task to resolve a failed merge to an agent",
-		Long: `Give the task to resolve what kept an agent's branch from being merged: a conflict,
-or a check that failed. A new agent gets it, with the type, the rules and the limits
-of AGENT and a branch of its own; it is ephemeral. With --same AGENT gets it itself,
-after the tasks that wait. The work of AGENT stays as it is until its commits are
+		Long: `Give the task to resolve a failed merge of an agent's branch: a conflict, or a check
+that failed. A new ephemeral agent gets it, with the type, the rules and the limits
+of AGENT and a branch of its own. With --same AGENT itself gets it, after its waiting
+tasks. The work of AGENT is not changed until its commits are
 in the target.
 
-rework in [merge] of polisd.toml starts it unasked.`,
+rework in [merge] of polisd.toml starts it automatically.`,
 		Example:           "  polisctl queue rework claude",
 		Args:              takes(1, 1, "the name of an AGENT"),
 		ValidArgsFunction: a.completeAgents,

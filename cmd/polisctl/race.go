@@ -19,21 +19,21 @@ func (a *app) raceCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "race TASK... --agents TYPE,... [OPTION]... [-- CMD...]",
 		Short: "Give one task to several new agents, and keep the best result",
-		Long: `Give TASK to several new agents, which all begin at the target's commit, and wait.
-What a task that ends well leaves uncommitted is committed, and --check is run by sh
-in that agent's sandbox, where the agent could have changed what it finds; the check
-of a merge (merge.check of polisd.toml) is run apart. An agent passes if its task ended
-well, it has commits, and its check passed.
+		Long: `Give TASK to several new agents, which all start at the target's commit, and wait.
+When a task has ended well, its uncommitted changes are committed, and sh runs --check
+in that agent's sandbox, where the agent can have changed the files that the check uses;
+merge.check of polisd.toml runs outside it. An agent passes if its task ended well, it
+has commits, and its check passed.
 
 The best wins: of those that passed the one with the fewest conflicts with other
 agents, then the fewest changed lines, then the shortest time. With --judge, CMD is
 run here by sh with the race in JSON on standard input, and prints the winner's name.
 With --first the first agent that passes wins, and the tasks of the others end. The
-winner stays, and is merged with --merge. The others are removed; their work is put
-aside, where polisctl restore brings it back from. Agents of a race take no leases.
+winner stays, and is merged with --merge. The others are removed; their work is saved
+in the trash, and polisctl restore restores it. Agents of a race take no leases.
 
-Ctrl-C on a terminal asks whether to cancel the race; otherwise the race goes on when
-polisctl ends. The exit status is 0 if an agent won, and was merged if that was wanted.`,
+Ctrl-C on a terminal asks whether to cancel the race; otherwise the race continues when
+polisctl ends. The exit status is 0 if an agent won and, with --merge, was merged.`,
 		Example: `  polisctl race "make the store tests pass" --agents claude,codex,gemini --check "go test ./..."
   polisctl race --file task.md --agents claude -n 3 --first --check "npm test" --merge`,
 		Args:              cobra.ArbitraryArgs,
@@ -168,7 +168,7 @@ func racePage(p *page, x api.Race) {
 		}
 		rows = append(rows, []cell{name, {text: clean(api.Shorten(result, 60))}, check, {text: secondsText(r.Seconds)}, {text: diff}, {text: rivalsText(r.Conflicts)}, {text: cost}, {text: clean(r.Trash)}})
 	}
-	p.table("no agents", []string{"AGENT", "RESULT", "CHECK", "TIME", "DIFF", "CONFLICTS", "COST", "PUT ASIDE"}, rows)
+	p.table("no agents", []string{"AGENT", "RESULT", "CHECK", "TIME", "DIFF", "CONFLICTS", "COST", "TRASH"}, rows)
 	switch {
 	case x.MergeCommitSHA != "":
 		p.line("%s won, and is merged as %s", x.Winner, x.MergeCommitSHA[:min(7, len(x.MergeCommitSHA))])

@@ -136,7 +136,7 @@ func (a *app) askToCancel(ctx context.Context, cancel context.CancelCauseFunc, c
 		leave()
 		return
 	}
-	fmt.Fprintf(a.stderr, "\nCancel race %s, and put what its agents did aside? y cancels it, anything else leaves it running: ", id)
+	fmt.Fprintf(a.stderr, "\nCancel race %s, and save the work of its agents in the trash? y cancels it, anything else leaves it running: ", id)
 	answer := make(chan string, 1)
 	go func() { // ends with polisctl: nothing ends a read of a terminal
 		line, _ := bufio.NewReader(a.stdin).ReadString('\n') //nolint:errcheck // no answer is a no

@@ -68,7 +68,7 @@ func (a *app) racesChooseCmd() *cobra.Command {
 }
 
 func (a *app) racesCancelCmd() *cobra.Command {
-	return a.oneRaceCmd("cancel ID", "End a race, and put what its agents did aside", 1, func(ctx context.Context, c *client.Client, args []string) (api.Race, error) {
+	return a.oneRaceCmd("cancel ID", "End a race, and save the work of its agents in the trash", 1, func(ctx context.Context, c *client.Client, args []string) (api.Race, error) {
 		return c.CancelRace(ctx, args[0])
 	})
 }

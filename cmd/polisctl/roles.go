@@ -130,10 +130,10 @@ func (a *app) rolesCheckCmd() *cobra.Command {
 		Short: "Find out what would be decided about a request, and why",
 		Long: `Find out what a role decides about a call of a tool, or about a path that a process
 uses: approve, deny or ask, with the rule or the remembered answer that decides.
-It asks nobody and changes nothing.
+It opens no question and changes nothing.
 
-TOOL is a tool as rules call it (read_file, write_file, bash, ...) or as an agent's
-program does (Read, apply_patch, run_shell_command, ...). TEXT is its path, command or
+TOOL is a tool's name in rules (read_file, write_file, bash, ...) or in an agent's
+program (Read, apply_patch, run_shell_command, ...). TEXT is its path, command or
 address. With --agent the agent's own rules and answers decide, too. Leases of other
 agents are not considered: polisctl locks lists them.
 

@@ -26,19 +26,20 @@ func (a *app) runTaskCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run [OPTION]... NAME PROMPT... | --base TYPE PROMPT...",
 		Short: "Give an agent a task, and follow it",
-		Long: `Give the agent NAME a task in words. An agent that is not there is added: of the
-base type --base says, or of the type that is called NAME. With --base and
-without --name the agent has the name of its type, and all words are the PROMPT.
-If the agent works on another task, this one waits for its turn.
+		Long: `Give the agent NAME a task in words. If the agent does not exist, it is added, with
+the base type of --base, or with the type called NAME. With --base and without
+--name, the agent has the name of its type, and all words are the PROMPT. If the
+agent works on another task, this one waits for its turn.
 
 The words of PROMPT are joined by spaces; - reads it from standard input, --file
 from a file. Words that start with '-' come after --.
 
-On a terminal the task is followed (--follow): its output is shown, and at the
-end a line with its result. Ctrl-C asks whether to stop the task; polisctl can
-end and the task go on. Elsewhere the task is only given (--detach). With --wait
-only the last line is shown. Followed or waited for, the exit status is the
-task's: that of its program, or 1 if it ended otherwise and not well.`,
+On a terminal, run follows the task (--follow): it shows the output, and at the
+end a line with the result. Ctrl-C asks whether to stop the task or to leave it
+running. Without a terminal, run returns when the task is given (--detach). With
+--wait it shows only the last line. With --follow and --wait the exit status is that
+of the task: that of its program, or 1 if the task ended in another way, without
+success.`,
 		Example: `  polisctl run claude "make the tests of package store pass"
   polisctl run --base codex --name fixer --file task.md
   polisctl run --wait claude - < task.md && git log -1`,

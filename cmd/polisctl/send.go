@@ -16,12 +16,12 @@ func (a *app) sendCmd() *cobra.Command {
 	var noEnter bool
 	cmd := &cobra.Command{
 		Use:   "send NAME TEXT...",
-		Short: "Type a line into what an agent runs",
+		Short: "Type a line into the program of an agent",
 		Long: `Type a text, and Enter, into the terminal or the standard input of the program
 that an agent runs, as if you were attached to it. Several words are joined by
 spaces; - reads the text from standard input. Words that start with '-' come
 after --. The agent must be Running; polisctl run gives a task to one that is
-not. What is sent is kept with the agent's tasks.
+not. The text is recorded with the agent's tasks.
 
 The command succeeds when the program has read the text. If the program does not
 read it within five seconds, the command fails, and the text waits in the input of
@@ -58,9 +58,9 @@ func (a *app) broadcastCmd() *cobra.Command {
 	var workspace string
 	cmd := &cobra.Command{
 		Use:   "broadcast TEXT...",
-		Short: "Type a line into what every running agent runs",
-		Long: `Do what polisctl send does, for every agent that is Running, all at once, and
-say how it went for each.`,
+		Short: "Type a line into the program of every running agent",
+		Long: `Do the same as polisctl send for every agent that is Running, concurrently, and
+show the result for each.`,
 		Example: `  polisctl broadcast "commit what you have and stop"`,
 		Args:    takes(1, -1, "a TEXT"),
 	}

@@ -31,9 +31,9 @@ func (a *app) tasksCmd() *cobra.Command {
 		Long: `List the last tasks of all agents, or of the agent NAME, with their results.
 
 A task ends once: when its program ends, when its agent reports it (polisctl done)
-or when a person ends it. Its result then says what became of it: merged,
-conflict, check failed, uncommitted, nothing to merge, failed, killed, stopped,
-cancelled, lost, or waiting as long as its branch waits to be merged.`,
+or when a person ends it. Its result is then merged, conflict, check failed,
+uncommitted, nothing to merge, failed, killed, stopped, cancelled, lost, or waiting
+while its branch waits to be merged.`,
 		Args:              takes(0, 1, "the NAME of an agent"),
 		ValidArgsFunction: a.completeAgents,
 	}
@@ -80,11 +80,10 @@ func (a *app) taskShowCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show ID [--output [--raw]|--diff]",
 		Short: "Show a task",
-		Long: `Show all that is known of a task: the prompt, the result, the commits, what it
-was refused, what it used and its last steps. With --output print what its program
-printed, as far as it is kept, with --diff what it committed. Where polis reads a
-program's machine-readable output, --output prints the steps, with --raw the lines
-of the program.`,
+		Long: `Show a task: the prompt, the result, the commits, the refusals, the resources that it
+used and its last steps. With --output print the kept output of its program, with
+--diff its commits as a patch. If polis reads the program's machine-readable output,
+--output prints the steps, and with --raw the lines of the program.`,
 		Args: takes(1, 1, "the ID of a task"),
 	}
 	cmd.Flags().BoolVarP(&output, "output", "o", false, "print the output")
@@ -240,8 +239,8 @@ func (a *app) taskCancelCmd() *cobra.Command {
 }
 
 func (a *app) taskRetryCmd() *cobra.Command {
-	return a.taskVerb("retry ID", "Give a task to its agent once more",
-		"Give the prompt of a task that has ended to its agent once more, as a new task.\nIf the agent works, the task waits for its turn.", (*client.Client).RetryTask)
+	return a.taskVerb("retry ID", "Give a task to its agent again",
+		"Give the prompt of a task that has ended to its agent again, as a new task.\nIf the agent works on another task, the new one waits for its turn.", (*client.Client).RetryTask)
 }
 
 // endLine is what polisctl run ends with: "claude.3 ended 0 in 41s, 2 commits, merged as 2a89de9".

@@ -33,14 +33,14 @@ func (a *app) topCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "top [-n N] [--every DURATION]",
 		Short: "Show what agents use: processor, memory, disks, processes, files",
-		Long: `Show what every agent that lives uses, and all of them together: processor time
+		Long: `Show the resource use of every running agent, and of all together: processor time
 (100% is one processor), memory, disks, processes, open files, and pressure: the
 share of the last ten seconds in which something waited for processor, memory or
 disks. SHIM is the processor time of the process that serves the agent's files.
-An agent that ran into a limit within the last minute is marked. An agent that waits for
-an answer or for a lock, or is frozen, is named below the table, with since when and why.
+An agent that reached a limit within the last minute is marked. An agent that waits for
+an answer or for a lock, or is frozen, is named below the table, with the time and the reason.
 
-On a terminal it goes on until interrupted; elsewhere one sample is printed. With
+On a terminal it continues until interrupted; otherwise it prints one sample. With
 --json there is an object for each sample, one line each if there are several.`,
 		Args: takes(0, 0, ""),
 	}

@@ -22,8 +22,8 @@ func (a *app) tuiCmd() *cobra.Command {
 	var workspace string
 	cmd := &cobra.Command{
 		Use:   "tui [-w WORKSPACE]",
-		Short: "Watch and steer all agents on one screen",
-		Long: `Watch and steer all agents on one screen: state, branch, what became of it, processor,
+		Short: "Watch and control all agents on one screen",
+		Long: `Watch and control all agents on one screen: state, branch, merge result, processor,
 memory, leases, ports and last output of each, kept up to date by events. It needs a terminal
 of 40 by 10 cells; from 80 by 24 on there are details of the chosen agent, and from a width
 of 110 on every row has the agent's last output.
@@ -34,14 +34,14 @@ Keys:
   /              filter         esc  close, drop the filter
   A  questions   C  cases of the patrol: resolve, thaw, stop
   t  tasks       L  locks       o  leftovers       O  end the leftovers
-  a  attach      S  shell       c  commit what is in no commit
-  m              merge          u  undo: take the merge back
+  a  attach      S  shell       c  commit uncommitted changes
+  m              merge          u  undo: revert the merge
   D              discard        s  start           x  stop
-  i              say a line to a running agent, give a task to another one
+  i              send a line to a running agent, give a task to another one
   b              broadcast a line to all running agents
-  r              read anew      ?  help            q  leave
+  r              reload         ?  help            q  leave
 
-Operations that are hard to undo ask first; only y confirms. Without
+Operations that are hard to undo need a confirmation with y. Without
 colours (NO_COLOR, or TERM=dumb) the chosen agent is marked by '>'.`,
 		Args: takes(0, 0, ""),
 	}

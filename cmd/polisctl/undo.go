@@ -20,10 +20,10 @@ func (a *app) revertCmd() *cobra.Command {
 		Use:   "revert NAME [--dry-run] [--yes]",
 		Short: "Revert an agent's merge by a new commit",
 		Long: `Revert an agent's last merge by a new commit on the target branch, as git
-revert -m 1 does. Merges made after it stay; they are counted first, and on a
+revert -m 1 does. Later merges stay; their number is shown first, and on a
 terminal you confirm. If they build on the reverted merge, nothing changes and
 the paths are named. A second revert changes nothing. The agent keeps its branch;
-what it commits from then on can be merged, what was reverted stays out.`,
+later commits can be merged, and the reverted ones stay reverted.`,
 		Args:              takes(1, 1, "the NAME of an agent"),
 		ValidArgsFunction: a.completeAgents,
 	}
@@ -85,9 +85,9 @@ func (a *app) restoreCmd() *cobra.Command {
 		Use:   "restore NAME [--ref REF] [--as NAME] [--branch BRANCH]",
 		Short: "Restore a removed or discarded agent",
 		Long: `Restore a removed or discarded agent as it was: type, role, rules, branch,
-index, and every file that was put aside. What was put aside stays there, so it
-can be restored again, under other names with --as and --branch. polisctl gc
---dry-run lists what there is.`,
+index, and every saved file. The work stays in the trash, so it can be restored
+again, under other names with --as and --branch. polisctl gc --dry-run lists the
+trash.`,
 		Args: takes(1, 1, "the NAME the agent had"),
 	}
 	cmd.Flags().StringVar(&req.Ref, "ref", "", "restore this `REF` below refs/polis/trash/, not the newest")
@@ -125,7 +125,7 @@ func (a *app) rebaseCmd() *cobra.Command {
 		Short: "Merge the target branch into an agent's branch",
 		Long: `Merge the target branch into an agent's branch, in its worktree and inside its
 sandbox, with its own git configuration and hooks. A conflict stays in the worktree
-for the agent to resolve, and ends this command with status 4. The agent's commits stay what they are.`,
+for the agent to resolve, and ends this command with status 4. The agent's commits are not changed.`,
 		Args:              takes(1, 1, "the NAME of an agent"),
 		ValidArgsFunction: a.completeAgents,
 	}
@@ -150,7 +150,7 @@ func (a *app) diffCmd() *cobra.Command {
 		Use:   "diff NAME [--stat|--name-only] [--committed]",
 		Short: "Show what an agent changed",
 		Long: `Show what an agent changed since its branch left the target, as a patch: its
-commits and what is in no commit yet, new files too.`,
+commits and its uncommitted changes, including new files.`,
 		Args:              takes(1, 1, "the NAME of an agent"),
 		ValidArgsFunction: a.completeAgents,
 	}
@@ -199,9 +199,9 @@ func (a *app) gcCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "gc [--dry-run] [--before AGE]",
 		Short: "Delete old saved work",
-		Long: `Delete permanently the work that removals have saved and that is older than trash.ttl
-of polisd.toml (30 days), or than --before. --dry-run only lists it with its size on
-the disk, and lists what is kept.`,
+		Long: `Delete permanently the work in the trash that is older than trash.ttl of polisd.toml
+(30 days), or than --before. --dry-run only lists that work, with its size on
+the disk, and the work that is kept.`,
 		Args: takes(0, 0, ""),
 	}
 	cmd.Flags().BoolVarP(&req.DryRun, "dry-run", "n", false, "delete nothing")

@@ -16,7 +16,7 @@ func (a *app) upCmd() *cobra.Command {
 		Use:   "up [--repo PATH|URL] [--target BRANCH] [WORKSPACE]",
 		Short: "Put a repository under polis",
 		Long: `Put a repository under polis, or find it if it already is. Running it again
-changes nothing. Without --repo the current directory is taken. WORKSPACE is the
+changes nothing. The default of --repo is the current directory. WORKSPACE is the
 directory that holds project and .polis; polisd chooses one if it is not given.`,
 		Example: `  polisctl up
   polisctl up --repo https://example.org/project.git ~/work/project`,

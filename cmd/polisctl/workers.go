@@ -81,8 +81,8 @@ func (a *app) workersWaitCmd() *cobra.Command {
 printed; polisctl approvals answers it.
 
 The exit status is that of the task if one worker is named, as polisctl run has it. For
-several it is 0 if all ended well and 1 if any did not. It is 7 if --timeout is over
-before; the workers go on.`,
+several it is 0 if all ended well and 1 if any did not. It is 7 after --timeout; the
+workers continue.`,
 	}
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if all {
@@ -194,12 +194,12 @@ func (a *app) workersCleanupCmd() *cobra.Command {
 		Use:   "cleanup [-w WORKSPACE] [--force]",
 		Short: "Remove workers that have ended",
 		Long: `Remove the agents of workers whose task has ended. Their branches and results stay. A
-worker with files that are in no commit is kept; --force removes it too, and puts those files
-aside (polisctl restore).`,
+worker with files that are in no commit is kept; --force removes it too, and saves those
+files in the trash (polisctl restore).`,
 		Args: takes(0, 0, ""),
 	}
 	cmd.Flags().StringVarP(&req.Workspace, "workspace", "w", "", "only workers in this `WORKSPACE`")
-	cmd.Flags().BoolVarP(&req.Force, "force", "f", false, "also those with uncommitted files, which are put aside")
+	cmd.Flags().BoolVarP(&req.Force, "force", "f", false, "also those with uncommitted files, which are saved in the trash")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := checkWorkspace(req.Workspace); err != nil {
 			return err

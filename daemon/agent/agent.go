@@ -50,10 +50,10 @@ type Agent struct {
 	Network Network
 	// Identity is the author in the project's git configuration; may be empty.
 	Identity struct{ Name, Email string }
-	// PutAside is set when its work is saved and cannot change any more.
-	PutAside *Saved
-	// Aside is the trash directory of its worktree, if the whole worktree was kept.
-	Aside string
+	// Saved is set when its work is saved and cannot change any more.
+	Saved *Saved
+	// TrashDir is the trash directory of its worktree, if the whole worktree was kept.
+	TrashDir string
 	// Filtered is the directory of the objects that its rules allow to read, or "" if they
 	// withhold none of the shared objects.
 	Filtered string

@@ -114,8 +114,8 @@ func TestAManagerThatDiesAtAnyStepIsHealed(t *testing.T) {
 					require.Len(t, rep.Healed, 1, "%s: %s", step, rep.Summary())
 					require.Contains(t, rep.Healed[0], "a1: ")
 				}
-				require.Equal(t, dirty && there, w.k.dirty["a1"], "%s: what was unsaved is there, or put aside", step)
-				require.Equal(t, dirty && !there, w.k.saved["a1"] != "", "%s: put aside once", step)
+				require.Equal(t, dirty && there, w.k.dirty["a1"], "%s: unsaved work is there, or in the trash", step)
+				require.Equal(t, dirty && !there, w.k.saved["a1"] != "", "%s: saved in the trash once", step)
 				// And again, to its end.
 				if c.gone || !there {
 					_, err := n.Add(ctx, add)
@@ -135,8 +135,8 @@ func TestAManagerThatDiesAtAnyStepIsHealed(t *testing.T) {
 	}
 }
 
-// TestAManagerThatDiesWhileItRestores: the agent is there whole, or what was put
-// aside can be restored again.
+// TestAManagerThatDiesWhileItRestores: the agent is complete, or its work
+// in the trash can be restored again.
 func TestAManagerThatDiesWhileItRestores(t *testing.T) {
 	ctx := context.Background()
 	seen := map[string]bool{}

@@ -23,7 +23,7 @@ func (m *Manager) heal(ctx context.Context, a *Agent, missing bool, rep *Report)
 			rep.add(&rep.Healed, "%s: was being forked from agent %s when the daemon ended, taken back", a.Name(), from)
 			return
 		}
-		rep.add(&rep.Healed, "%s: was being restored when the daemon ended, taken back; what was put aside still is, and can be restored again", a.Name())
+		rep.add(&rep.Healed, "%s: was being restored when the daemon ended; undone; its work is still in the trash and can be restored again", a.Name())
 		return
 	}
 	kept := ""
@@ -31,8 +31,8 @@ func (m *Manager) heal(ctx context.Context, a *Agent, missing bool, rep *Report)
 		// The files are lost. Commits, and a stash of the agent's own, are not.
 		saved, err := a.WS.Repo.Save(ctx, a, false)
 		if err != nil {
-			m.found(a, api.StatusError, string(api.CodeWorktreeMissing)+", and what is left of its work cannot be put aside: "+err.Error())
-			rep.add(&rep.Errors, "%s: %s: what is left cannot be put aside: %v", a.Name(), api.CodeWorktreeMissing, err)
+			m.found(a, api.StatusError, string(api.CodeWorktreeMissing)+", and what is left of its work cannot be saved in the trash: "+err.Error())
+			rep.add(&rep.Errors, "%s: %s: what is left cannot be saved in the trash: %v", a.Name(), api.CodeWorktreeMissing, err)
 			return
 		}
 		if saved.Ref != "" {

@@ -91,7 +91,8 @@ func (m *Manager) KeepRacer(ctx context.Context, name string, merged bool) error
 	return m.save(a.WS)
 }
 
-// DropRacer puts the work of an agent of a race aside and removes it. One that is gone is no error.
+// DropRacer saves the work of an agent of a race in the trash and removes the agent. An agent that
+// does not exist is no error.
 func (m *Manager) DropRacer(ctx context.Context, name string) (trash string, err error) {
 	r, err := m.Discard(ctx, name, false)
 	if err != nil && api.CodeOf(err) == api.CodeAgentNotFound {

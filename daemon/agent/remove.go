@@ -38,7 +38,7 @@ func (m *Manager) unsaved(ctx context.Context, a *Agent) error {
 	ws, err := a.WS.Repo.Status(ctx, a)
 	if err != nil {
 		return api.Errorf(api.CodeUnsavedWork, "unsaved work of agent %s not determined: %w", name, err).
-			WithHint("--force removes it after putting everything aside")
+			WithHint("--force saves everything in the trash and removes it")
 	}
 	if ws.Dirty > 0 || ws.Unmerged > 0 {
 		e := api.Errorf(api.CodeUnsavedWork, "agent %s has work that is nowhere else: %s, %s not in %s", name, api.Count(ws.Dirty, "changed file"), api.Count(ws.Unmerged, "commit"), a.WS.Target).
@@ -116,11 +116,11 @@ func (m *Manager) takeAway(ctx context.Context, a *Agent) (api.RemoveResponse, e
 	if a.WS.Git && noted.Trash == "" {
 		saved, err := a.WS.Repo.Save(ctx, a, noted.Ignored)
 		if err != nil {
-			return resp, api.Errorf(api.CodeUnsavedWork, "put the work of agent %s aside: %w", a.Name(), err).
+			return resp, api.Errorf(api.CodeUnsavedWork, "save the work of agent %s in the trash: %w", a.Name(), err).
 				WithHint("nothing was removed; the worktree is at %s", a.Worktree())
 		}
 		m.crash("remove:saved")
-		a.PutAside, resp.Trash = &saved, saved.Ref
+		a.Saved, resp.Trash = &saved, saved.Ref
 		noted.Trash, noted.Head = saved.Ref, saved.Head
 		if err := m.noteRemoval(a, &noted); err != nil {
 			return resp, err
@@ -131,7 +131,7 @@ func (m *Manager) takeAway(ctx context.Context, a *Agent) (api.RemoveResponse, e
 		m.setStatus(a, api.StatusError, err.Error())
 		return resp, err
 	}
-	resp.Aside = a.Aside
+	resp.Aside = a.TrashDir
 	if noted.Discard {
 		m.dropBranch(ctx, a, resp.Trash)
 	} else {

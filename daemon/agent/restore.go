@@ -113,7 +113,7 @@ func (m *Manager) refill(ctx context.Context, a *Agent, gone store.Removed, forc
 // saved work is still complete.
 func (m *Manager) unrestore(ctx context.Context, a *Agent) error {
 	from := *a.Kept.Restoring
-	a.PutAside = &Saved{Ref: from.Trash, Head: from.Head}
+	a.Saved = &Saved{Ref: from.Trash, Head: from.Head}
 	err := m.dismantle(ctx, a)
 	if from.From != "" {
 		m.dropBranch(ctx, a, from.Trash) // no one else has used it
@@ -158,7 +158,7 @@ func (m *Manager) lost(ctx context.Context, name string, req api.RestoreRequest)
 		return found[0], gone, nil
 	}
 	if plain != nil && len(all) == 0 {
-		return nil, gone, plain.NeedsGit("what its agents changed stays in it, and nothing is put aside")
+		return nil, gone, plain.NeedsGit("what its agents changed stays in it, and nothing is saved in the trash")
 	}
 	for _, w := range all {
 		s, branch, err := w.Repo.Newest(ctx, name)
@@ -174,7 +174,7 @@ func (m *Manager) lost(ctx context.Context, name string, req api.RestoreRequest)
 		return w, store.Removed{Trash: s.Ref, Head: s.Head, Agent: store.Agent{Name: name, BaseType: "custom", Branch: branch, MemoryLimitMB: m.config().Limits.MemoryMB,
 			Policy: closed(), RulesLost: true, Egress: []string{"none"}}}, nil
 	}
-	return nil, gone, api.Errorf(api.CodeNotFound, "nothing of an agent %s was put aside", api.Shorten(name, 64)).WithHint("polisctl gc --dry-run lists what was")
+	return nil, gone, api.Errorf(api.CodeNotFound, "the trash has no work of an agent %s", api.Shorten(name, 64)).WithHint("polisctl gc --dry-run lists the trash")
 }
 
 // again registers a removed agent under a name. Its op is then held.

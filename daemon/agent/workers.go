@@ -206,7 +206,7 @@ func (m *Manager) CancelWorker(ctx context.Context, parent, id string) (api.Work
 }
 
 // CleanupWorkers removes the workers whose result is final and that have no uncommitted files, with
-// force also those. Their branches and results stay, and what is removed is put aside first.
+// force also those. Their branches and results stay, and their work is saved in the trash first.
 func (m *Manager) CleanupWorkers(ctx context.Context, parent string, req api.CleanupRequest) (api.CleanupResponse, error) {
 	out := api.CleanupResponse{Removed: []api.RemoveResponse{}}
 	all, err := m.Workers(ctx, parent, req.Workspace)
@@ -250,8 +250,8 @@ func (m *Manager) uncommitted(ctx context.Context, a *Agent) error {
 		return nil
 	}
 	if err != nil {
-		return api.Errorf(api.CodeUnsavedWork, "unsaved work of worker %s not determined: %w", a.Name(), err).WithHint("polisctl workers cleanup --force puts it aside")
+		return api.Errorf(api.CodeUnsavedWork, "unsaved work of worker %s not determined: %w", a.Name(), err).WithHint("polisctl workers cleanup --force saves it in the trash")
 	}
 	return api.Errorf(api.CodeUnsavedWork, "worker %s has %s in no commit", a.Name(), api.Count(st.Dirty, "changed file")).With("paths", st.Paths).
-		WithHint("polisctl workers cleanup --force puts them aside; polisctl agents commit %s commits them", a.Name())
+		WithHint("polisctl workers cleanup --force saves them in the trash; polisctl agents commit %s commits them", a.Name())
 }

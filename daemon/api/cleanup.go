@@ -68,7 +68,7 @@ type Cleanup struct {
 	Done    bool      `json:"done"`
 	Skipped string    `json:"skipped,omitempty"`
 	At      time.Time `json:"at"`
-	// Trash is where its work was put aside; empty if the target has all of it.
+	// Trash is the ref of its work in the trash; empty if the target has all of it.
 	Trash string `json:"trash,omitempty"`
 	// Next is what a person can do.
 	Next string `json:"next,omitempty"`

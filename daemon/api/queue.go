@@ -61,7 +61,7 @@ type QueueOutcome struct {
 }
 
 // Queue is the merge queue of one workspace: who waits, in the order of
-// merging, and what became of the last ones, newest first.
+// merging, and the results of the last ones, newest first.
 type Queue struct {
 	Workspace string         `json:"workspace"`
 	Target    string         `json:"target"`
@@ -108,7 +108,7 @@ type RevertResponse struct {
 
 // RestoreRequest brings a removed or discarded agent back.
 type RestoreRequest struct {
-	// Ref is what was put aside; the newest of the agent if empty.
+	// Ref is a ref of the trash; the newest of the agent if empty.
 	Ref string `json:"ref,omitempty"`
 	// As and Branch are other names than the agent and its branch had.
 	As        string `json:"as,omitempty"`
@@ -135,7 +135,7 @@ type RebaseResponse struct {
 	Output    string   `json:"output,omitempty"` // what git said
 }
 
-// TrashEntry is work put aside.
+// TrashEntry is work in the trash.
 type TrashEntry struct {
 	Workspace string    `json:"workspace"`
 	Agent     string    `json:"agent"`
@@ -147,7 +147,7 @@ type TrashEntry struct {
 	Bytes int64 `json:"bytes"`
 }
 
-// GCRequest removes what was put aside long ago.
+// GCRequest deletes old work from the trash.
 type GCRequest struct {
 	// BeforeSeconds is the age from which on; the configured time to live if 0.
 	BeforeSeconds int64 `json:"before_seconds,omitempty"`

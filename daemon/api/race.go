@@ -44,7 +44,7 @@ type RaceState string
 const (
 	RaceRunning   RaceState = "running"
 	RaceJudging   RaceState = "judging" // it waits for a choice
-	RaceEnding    RaceState = "ending"  // the winner is chosen; it is merged, and the others are put aside
+	RaceEnding    RaceState = "ending"  // the winner is chosen; it is merged, and the work of the others is saved in the trash
 	RaceEnded     RaceState = "ended"
 	RaceCancelled RaceState = "cancelled"
 )
@@ -103,7 +103,7 @@ type Racer struct {
 	Conflicts []string `json:"conflicts,omitempty"`
 	// CostUSD is what its program reports; nil if it reports none.
 	CostUSD *float64 `json:"cost_usd,omitempty"`
-	// Trash is where its work was put aside. Gone: the agent was removed.
+	// Trash is the ref of its work in the trash. Gone: the agent was removed.
 	Trash string `json:"trash,omitempty"`
 	Gone  bool   `json:"gone,omitempty"`
 	Error string `json:"error,omitempty"`

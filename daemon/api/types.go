@@ -14,7 +14,7 @@ const (
 	StatusError    Status = "Error"
 )
 
-// MergeStatus is what became of an agent's branch (seed 001, "Data Model").
+// MergeStatus is the merge status of an agent's branch (seed 001, "Data Model").
 type MergeStatus string
 
 // The fates of a branch. The empty value is an agent without a branch or one
@@ -200,11 +200,11 @@ type AddRequest struct {
 	Base string `json:"-"`
 }
 
-// RemoveResponse describes what removal put aside.
+// RemoveResponse describes what a removal saved in the trash.
 type RemoveResponse struct {
 	Name  string `json:"name"`
 	Trash string `json:"trash,omitempty"`
-	// Aside is a directory: the worktree as it was, if a ref could not hold all of it.
+	// Aside is a directory of the trash: the unchanged worktree, if a ref could not hold all of it.
 	Aside string `json:"aside,omitempty"`
 }
 

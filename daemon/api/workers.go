@@ -76,7 +76,7 @@ type Worker struct {
 // CleanupRequest removes workers whose task has ended.
 type CleanupRequest struct {
 	Workspace string `json:"workspace,omitempty"`
-	// Force removes those with uncommitted files, too; they are put aside.
+	// Force also removes those with uncommitted files; the files are saved in the trash.
 	Force bool `json:"force,omitempty"`
 }
 

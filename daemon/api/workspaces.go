@@ -3,12 +3,12 @@ package api
 // DownRequest takes a workspace away from polis.
 type DownRequest struct {
 	// Force removes agents that run or have work that is nowhere else, too;
-	// Ignored puts ignored files aside with the rest.
+	// Ignored saves ignored files with the rest.
 	Force, Ignored bool
 }
 
 // DownResponse is a workspace that is not under polis any more. Its directory
-// is left as it is, with everything that was put aside.
+// is left as it is, with its trash.
 type DownResponse struct {
 	Workspace string           `json:"workspace"`
 	Path      string           `json:"path"`

@@ -1,4 +1,4 @@
-// Package cleanup decides what becomes of an ephemeral agent whose work has ended (seed 004,
+// Package cleanup decides whether to remove an ephemeral agent whose work has ended (seed 004,
 // "Auto-Nuke Safety Protocol"): it goes if nothing of its work is only there, else it stays.
 //
 // [Over] reads what the records report, [Decide] what git reports. [Rounds] decides when an agent

@@ -75,7 +75,7 @@ func (c *Client) Diff(ctx context.Context, name string, req api.DiffRequest) (io
 	return c.stream(ctx, agentPath(name, "diff"), query)
 }
 
-// GC removes what was put aside long ago.
+// GC deletes old work from the trash.
 func (c *Client) GC(ctx context.Context, req api.GCRequest) (api.GCResponse, error) {
 	return fetch[api.GCResponse](ctx, c, http.MethodPost, "/v1/gc", nil, req)
 }

@@ -32,7 +32,7 @@ type MergeRules struct {
 	CheckTimeout *setting.Duration `toml:"check_timeout"`
 	// CheckMemoryMB is its memory limit; 0: that of an agent.
 	CheckMemoryMB *int `toml:"check_memory_mb"`
-	// OnStart describes what becomes of an agent's branch before a task, if the target
+	// OnStart is how an agent's branch is brought up to date before a task, if the target
 	// has moved: OnStartUpdate, OnStartRebase or OnStartKeep.
 	OnStart *string `toml:"on_start"`
 	// Rework is what is done about a branch that conflicts, or fails the check: api.ReworkOffer and
@@ -48,7 +48,7 @@ type MergeRules struct {
 
 // Trash is the [trash] table.
 type Trash struct {
-	// TTL is how long polisctl gc keeps what was put aside.
+	// TTL is how long polisctl gc keeps work in the trash.
 	TTL setting.Duration `toml:"ttl"`
 }
 

@@ -58,7 +58,7 @@ type Sandbox struct {
 	// Path are directories that a sandbox's PATH has before the system's, and where
 	// programs of base types are looked for first.
 	Path []string `toml:"path"`
-	// Degraded describes what becomes of agents where the machine cannot isolate them
+	// Degraded sets whether agents are refused where the machine cannot isolate them
 	// fully: DegradedRefuse or DegradedAllow.
 	Degraded string `toml:"degraded"`
 	// FuseIOUring has requests to views come by io_uring where the kernel can. It is off

@@ -20,7 +20,7 @@ type Judge struct {
 	Shared git.Repo
 	// Own is the directory of objects that only the agent has; Filtered that of a store.
 	Own, Filtered string
-	// Saved is for work that was put aside: what was on its branch is in the shared
+	// Saved is for work from the trash: what was on its branch is in the shared
 	// repository only, so that a file that the store does not know is taken for the agent's.
 	Saved bool
 }

@@ -91,7 +91,7 @@ func (c *copies) refresh(f config.HomeFile, home string) error {
 		return err
 	}
 	was := c.record[f.Path]
-	next, is, aside := mine.content, was, false
+	next, is, keepOld := mine.content, was, false
 	if home != "" {
 		src, err := readOwners(home, f.Path, c.Owner)
 		switch {
@@ -100,7 +100,7 @@ func (c *copies) refresh(f config.HomeFile, home string) error {
 		case err != nil:
 			return err
 		default:
-			next, is, aside = choose(f, mine.content, src, was)
+			next, is, keepOld = choose(f, mine.content, src, was)
 		}
 	}
 	out, err := c.answer(f.Path, next)
@@ -114,7 +114,7 @@ func (c *copies) refresh(f config.HomeFile, home string) error {
 		is.Wrote = sum(out)
 	}
 	if string(out) != string(mine.content) {
-		if aside {
+		if keepOld {
 			if err := c.root.Rename(f.Path, f.Path+oldSuffix); err != nil {
 				return err
 			}
@@ -132,8 +132,8 @@ func (c *copies) refresh(f config.HomeFile, home string) error {
 }
 
 // choose returns the content that the agent's copy is to have before dialogs are answered, what
-// is to be recorded of it, and whether what the agent made of its copy is to be kept aside.
-func choose(f config.HomeFile, mine, src []byte, was copied) (next []byte, is copied, aside bool) {
+// to record of it, and whether to keep the agent's own version under another name.
+func choose(f config.HomeFile, mine, src []byte, was copied) (next []byte, is copied, keepOld bool) {
 	fresh := copied{Owner: sum(src), Wrote: sum(src)}
 	own := was.Wrote != sum(mine) // the agent has changed it, or made it
 	switch {

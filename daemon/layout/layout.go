@@ -14,8 +14,7 @@ func (w Workspace) Dir() string { return filepath.Join(string(w), ".polis") }
 // Bare is the shared repository.
 func (w Workspace) Bare() string { return filepath.Join(w.Dir(), "bare-repo.git") }
 
-// Internal is the repository of what polis itself keeps, which no agent sees: what
-// removal put aside.
+// Internal is the repository with the trash; no agent sees it.
 func (w Workspace) Internal() string { return filepath.Join(w.Dir(), "internal.git") }
 
 // Published is where an agent's git finds the objects of the shared repository.

@@ -124,7 +124,7 @@ func (m *Maintainer) Run(ctx context.Context, dryRun bool) (rep api.MaintenanceR
 		step("pack loose objects", func() error { return m.pack(ctx) })
 		step("join small packs", func() error { return m.join(ctx, p) })
 		if m.Internal.Dir != "" {
-			step("pack what was put aside", func() error { return m.packInternal(ctx) })
+			step("pack the trash", func() error { return m.packInternal(ctx) })
 		}
 	}
 	step("find unneeded objects", func() error { return m.findUnused(ctx, p) })

@@ -56,7 +56,7 @@ func TestEveryStoreKeepsWhatIsNeededThere(t *testing.T) {
 		return err == nil
 	}
 	mine := filepath.Join(r.private, "objects")
-	// Only what was put aside needs it, and borrows it.
+	// Only the trash needs it, and borrows it.
 	borrowed := r.blob("borrowed")
 	tree := r.in(internal, "100644 blob "+borrowed+"\tx\n", "mktree")
 	kept := r.git(internal, "commit-tree", "-m", "kept", tree)
@@ -93,7 +93,7 @@ func TestEveryStoreKeepsWhatIsNeededThere(t *testing.T) {
 	r.git(internal, "fsck", "--full", "--strict")
 	require.Equal(t, kept, r.git(internal, "rev-parse", "refs/polis/trash/x/20260101T000000.000000Z"))
 
-	// When what was put aside is deleted, it goes after the grace.
+	// When the saved work is deleted, it is removed after the grace.
 	r.git(internal, "update-ref", "-d", "refs/polis/trash/x/20260101T000000.000000Z")
 	packs, err := filepath.Glob(filepath.Join(internal, "objects/pack/*.pack"))
 	require.NoError(t, err)

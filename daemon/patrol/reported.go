@@ -54,7 +54,7 @@ func (r *Reported) Forget(found []api.PatrolFinding) {
 	}
 }
 
-// Conclude records in a finding what became of its action.
+// Conclude records in a finding the result of its action.
 func Conclude(f *api.PatrolFinding, err error) {
 	if err != nil {
 		f.Skipped = api.AsError(err).Message

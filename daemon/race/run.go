@@ -172,7 +172,7 @@ func (r *Runner) awaitChoice(ctx context.Context, x api.Race) api.Race {
 	}
 }
 
-// finish merges the winner if requested, and puts the others aside.
+// finish merges the winner if requested, and saves the work of the others in the trash.
 func (r *Runner) finish(ctx context.Context, x api.Race) {
 	note := func(err error) {
 		if err != nil && ctx.Err() == nil {
@@ -190,7 +190,7 @@ func (r *Runner) finish(ctx context.Context, x api.Race) {
 			continue
 		}
 		uctx, cancel := context.WithTimeout(ctx, undoTime)
-		trash, err := r.Agents.PutAside(uctx, p.Agent)
+		trash, err := r.Agents.SaveAndRemove(uctx, p.Agent)
 		cancel()
 		if note(err); err == nil {
 			r.racer(x.ID, i, func(q *api.Racer) { q.Trash, q.Gone = trash, true })

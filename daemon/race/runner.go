@@ -30,8 +30,8 @@ type Agents interface {
 	Conflicts(ctx context.Context, workspace string) (api.Conflicts, error)
 	// Cancel ends the racer's task.
 	Cancel(ctx context.Context, r api.Racer) error
-	// PutAside removes the agent and returns where its work is kept.
-	PutAside(ctx context.Context, agent string) (trash string, err error)
+	// SaveAndRemove saves the agent's work in the trash, removes the agent and returns the trash ref.
+	SaveAndRemove(ctx context.Context, agent string) (trash string, err error)
 	// Merge merges the winner. Keep makes it an ordinary agent, which may be removed if it is merged.
 	Merge(ctx context.Context, agent string) (commit string, err error)
 	Keep(ctx context.Context, agent string, merged bool) error
@@ -159,7 +159,7 @@ func (r *Runner) Get(ctx context.Context, id string, wait bool) (api.Race, error
 	}
 }
 
-// Cancel ends a race: the tasks end, and what the agents have is put aside.
+// Cancel ends a race: the tasks end, and the work of the agents is saved in the trash.
 func (r *Runner) Cancel(id string) (api.Race, error) {
 	x, err := r.Get(context.Background(), id, false)
 	if err != nil {

@@ -162,7 +162,7 @@ func (b *Broker) Push(ctx context.Context, name string, updates []api.RemoteUpda
 	}
 	for _, u := range updates {
 		if !made[u.Ref] && res.Refused[u.Ref] == "" {
-			res.Refused[u.Ref] = "the remote did not say what became of it"
+			res.Refused[u.Ref] = "the remote did not report a result for it"
 		}
 	}
 	return res, nil

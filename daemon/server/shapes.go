@@ -28,7 +28,7 @@ type query struct {
 
 var (
 	ofWorkspace = query{"workspace", "string", "only those of this workspace"}
-	ignored     = query{"ignored", "boolean", "put ignored files aside, too"}
+	ignored     = query{"ignored", "boolean", "save ignored files, too"}
 	raw         = query{"raw", "boolean", "what the program printed, if polis reads that and shows steps instead"}
 	follow      = query{"follow", "boolean", "go on with what comes"}
 )
@@ -47,13 +47,13 @@ func shapes() map[string]shape {
 		"GET /v1/types":                {out: config.BaseType{}, list: "types"},
 		"GET /v1/workspaces":           {out: api.Workspace{}, list: "workspaces"},
 		"POST /v1/workspaces":          {in: api.UpRequest{}, out: api.UpResponse{}, made: true, steps: true},
-		"DELETE /v1/workspaces/{name}": {out: api.DownResponse{}, query: []query{{"force", "boolean", "also if agents run or have unsaved work; the work is put aside"}, ignored}},
+		"DELETE /v1/workspaces/{name}": {out: api.DownResponse{}, query: []query{{"force", "boolean", "also if agents run or have unsaved work; the work is saved in the trash"}, ignored}},
 
 		"GET /v1/agents":           {out: api.Agent{}, list: "agents", query: []query{ofWorkspace}},
 		"POST /v1/agents":          {in: api.AddRequest{}, out: api.Agent{}, made: true, steps: true},
 		"GET /v1/agents/{name}":    {out: api.Agent{}},
 		"PATCH /v1/agents/{name}":  {in: api.SetRequest{}, out: api.SetResponse{}},
-		"DELETE /v1/agents/{name}": {out: api.RemoveResponse{}, query: []query{{"force", "boolean", "also one that runs or has unsaved work; the work is put aside"}, ignored}},
+		"DELETE /v1/agents/{name}": {out: api.RemoveResponse{}, query: []query{{"force", "boolean", "also one that runs or has unsaved work; the work is saved in the trash"}, ignored}},
 
 		"POST /v1/agents/{name}/start":   {out: api.Agent{}, query: []query{{"force", "boolean", "also if the machine has no room for it"}, {"idle", "boolean", "only its sandbox, without its command"}}},
 		"POST /v1/agents/{name}/stop":    {out: api.Agent{}},

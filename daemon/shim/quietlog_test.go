@@ -38,8 +38,8 @@ func TestAMessageIsLoggedAtABoundedRate(t *testing.T) {
 	require.Equal(t, logBurst, strings.Count(b.String(), "\n"))
 }
 
-// shim.log is put aside when it is large, and what is written to the descriptor
-// by others goes to the new one.
+// shim.log is renamed when it is large, and what others write to the descriptor
+// goes to the new one.
 func TestShimLogIsBounded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "shim.log")
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
@@ -64,7 +64,7 @@ func TestShimLogIsBounded(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, bytes.HasSuffix(b, []byte("a panic")))
 
-	// Elsewhere nothing is put aside.
+	// No other file is renamed.
 	other := &shimLog{path: path + ".other", fd: l.fd}
 	require.NoError(t, other.rotate())
 	require.NoFileExists(t, path+".other.1")

@@ -15,7 +15,7 @@ import (
 // MaxFile bounds what is read back, in bytes.
 const MaxFile = 64 << 20
 
-// ErrCorrupt reports that a state file could not be understood; it was put aside.
+// ErrCorrupt reports that a state file is malformed; it was renamed.
 var ErrCorrupt = errors.New("state file is corrupt")
 
 // Backup is what WriteKept leaves beside path: the content before the last one.
@@ -115,7 +115,7 @@ func syncDir(dir string) error {
 }
 
 // ReadKept reads what WriteKept wrote. If the file is corrupt it
-// is put aside, v is read from the backup (if that is good: restored) and
+// is renamed, v is read from the backup (if that is good: restored) and
 // ErrCorrupt is returned all the same. A file of a newer program (ErrNewer) stays.
 func ReadKept[T any](path string, v *T, now time.Time, good func(T) error) (restored bool, err error) {
 	b, err := readBounded(path)
@@ -131,9 +131,9 @@ func ReadKept[T any](path string, v *T, now time.Time, good func(T) error) (rest
 			*v = got
 			return false, nil
 		}
-		err = aside(path, now, err)
+		err = renameCorrupt(path, now, err)
 	} else if errors.Is(err, ErrCorrupt) {
-		err = aside(path, now, err)
+		err = renameCorrupt(path, now, err)
 	}
 	if !errors.Is(err, ErrCorrupt) {
 		return false, err
@@ -163,22 +163,22 @@ func ReadJSON(path string, v any, now time.Time) error {
 		return err
 	}
 	if fi.Size() > MaxFile {
-		return aside(path, now, fmt.Errorf("%d bytes are over the limit", fi.Size()))
+		return renameCorrupt(path, now, fmt.Errorf("%d bytes are over the limit", fi.Size()))
 	}
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
 	if err := json.Unmarshal(b, v); err != nil {
-		return aside(path, now, err)
+		return renameCorrupt(path, now, err)
 	}
 	return nil
 }
 
-func aside(path string, now time.Time, why error) error {
+func renameCorrupt(path string, now time.Time, why error) error {
 	to := path + ".corrupt-" + now.UTC().Format("20060102T150405.000000000Z")
 	if err := os.Rename(path, to); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w (%w) and could not be put aside: %w", ErrCorrupt, why, err)
+		return fmt.Errorf("%w (%w) and could not be renamed: %w", ErrCorrupt, why, err)
 	}
 	return fmt.Errorf("%w (%w); kept as %s", ErrCorrupt, why, to)
 }

@@ -96,8 +96,8 @@ type Agent struct {
 	Secret     string `json:"secret"`
 	// Removal is set while the agent is being removed.
 	Removal *Removal `json:"removal,omitempty"`
-	// Restoring is set while the agent is being brought back, to what of it was
-	// put aside and stays there until it is whole.
+	// Restoring is set while the agent is being restored. Its work stays in the trash until the
+	// agent is complete.
 	Restoring *Removal `json:"restoring,omitempty"`
 }
 
@@ -117,7 +117,7 @@ type Worker struct {
 type Removal struct {
 	// Discard: the branch is removed too, even if polis did not create it.
 	Discard bool `json:"discard,omitempty"`
-	// Trash is where the work was put aside; empty if it was not yet, or there
+	// Trash is the ref of the work in the trash; empty if it is not saved yet, or there
 	// was none.
 	Trash string `json:"trash,omitempty"`
 	// Head is the commit the work was on; Ignored says that ignored files go to

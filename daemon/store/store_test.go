@@ -27,7 +27,7 @@ func TestWriteReplacesAndLeavesNoTemporary(t *testing.T) {
 	require.Error(t, WriteJSON(filepath.Join(dir, "no", "dir"), s))
 }
 
-func TestCorruptFileIsKeptAside(t *testing.T) {
+func TestACorruptFileIsRenamed(t *testing.T) {
 	dir := t.TempDir()
 	p := filepath.Join(dir, "state.json")
 	require.NoError(t, os.WriteFile(p, []byte(`{"version": 2, "agents": [`), 0o600))
@@ -60,7 +60,7 @@ func TestStateRoundTrip(t *testing.T) {
 	})
 }
 
-// TestTheStateBeforeIsKept: what is corrupt is put aside and the one before is
+// TestTheStateBeforeIsKept: a corrupt file is renamed and the one before is
 // read; what is corrupt too, or was never there, is not.
 func TestTheStateBeforeIsKept(t *testing.T) {
 	good := func(s State) error {

@@ -87,7 +87,7 @@ func TestAFileWithoutAChecksumIsTakenOnce(t *testing.T) {
 		require.ErrorIs(t, err, ErrCorrupt, name)
 		require.True(t, restored, name)
 		require.Equal(t, []string{"secret/**"}, st.Agents[0].Policy.Deny, "from the one before")
-		require.NoFileExists(t, p, "kept aside")
+		require.NoFileExists(t, p, "renamed")
 	}
 }
 

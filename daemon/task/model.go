@@ -108,7 +108,7 @@ func Note(t *api.Task, d Did) {
 	settle(t)
 }
 
-// Measure notes what an ended task left. What became of its branch already stays.
+// Measure notes what an ended task left. A result of its branch that is already recorded stays.
 func Measure(t *api.Task, w Work) {
 	t.Head, t.Commits, t.Uncommitted = w.Head, w.Commits, w.Uncommitted
 	if w.Use != nil {
@@ -137,7 +137,7 @@ func Measure(t *api.Task, w Work) {
 	settle(t)
 }
 
-// Land notes what became of the branch in the merge queue. That it was merged is
+// Land notes the result of the branch in the merge queue. That it was merged is
 // not taken back.
 func Land(t *api.Task, out api.QueueOutcome, merged bool) {
 	if t.Outcome == api.OutcomeMerged {

@@ -54,9 +54,9 @@ func (w *Workspace) Add(ctx context.Context, agent, branch, base string) (Worktr
 		return has, nil
 	case has.Broken == nil:
 		return Worktree{}, api.Errorf(api.CodeWorktreeFailed, "%s has a worktree already, on branch %q", agent, has.Branch).
-			WithHint("polisctl discard %s puts it aside", agent)
+			WithHint("polisctl discard %s saves it in the trash", agent)
 	case !errors.Is(has.Broken, errAbsent):
-		if _, err := w.putAside(ctx, has); err != nil {
+		if _, err := w.moveToTrash(ctx, has); err != nil {
 			return Worktree{}, err
 		}
 	}
@@ -178,40 +178,40 @@ func (w *Workspace) addFailed(branch, agent string, err error) error {
 	return api.Errorf(api.CodeWorktreeFailed, "make the worktree of %s: %w", agent, err)
 }
 
-// putAside moves what is left of a worktree to the trash directory, where a person can inspect
+// moveToTrash moves what is left of a worktree to the trash directory, where a person can inspect
 // it.
-func (w *Workspace) putAside(ctx context.Context, t Worktree) (dir string, err error) {
+func (w *Workspace) moveToTrash(ctx context.Context, t Worktree) (dir string, err error) {
 	done, err := w.lockMount(ctx, t.Agent)
 	if err != nil {
 		return "", err
 	}
 	defer done()
-	dir, err = w.asideDir(t.Agent)
+	dir, err = w.newTrashDir(t.Agent)
 	if err != nil {
 		return "", err
 	}
 	// What is moved are the agent's own changes; the copy of the record keeps the base below them.
 	id, err := w.baseOf(t.Agent)
 	if err == nil && id != "" {
-		err = errors.Join(w.Detach(t.Agent), writeBase(filepath.Join(dir, asideBase), id))
+		err = errors.Join(w.Detach(t.Agent), writeBase(filepath.Join(dir, trashBase), id))
 	}
 	if err != nil {
-		return "", api.Errorf(api.CodeWorktreeFailed, "put the rest of %s's old worktree aside: %w", t.Agent, err)
+		return "", api.Errorf(api.CodeWorktreeFailed, "move the rest of %s's old worktree to the trash: %w", t.Agent, err)
 	}
 	for from, to := range map[string]string{t.Path: "worktree", t.GitDir: "gitdir"} {
 		if err := os.Rename(from, filepath.Join(dir, to)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return "", api.Errorf(api.CodeWorktreeFailed, "put the rest of %s's old worktree aside: %w", t.Agent, err)
+			return "", api.Errorf(api.CodeWorktreeFailed, "move the rest of %s's old worktree to the trash: %w", t.Agent, err)
 		}
 	}
 	if err := linkObjects(w.ownDir(t.Agent), filepath.Join(dir, "objects")); err != nil {
-		return "", api.Errorf(api.CodeWorktreeFailed, "put the objects of %s aside: %w", t.Agent, err)
+		return "", api.Errorf(api.CodeWorktreeFailed, "link the objects of %s in the trash: %w", t.Agent, err)
 	}
 	if id != "" {
 		if err := fdtree.Cleanup(w.layout().Layers(t.Agent)); err != nil {
-			return "", api.Errorf(api.CodeWorktreeFailed, "put the rest of %s's old worktree aside: %w", t.Agent, err)
+			return "", api.Errorf(api.CodeWorktreeFailed, "move the rest of %s's old worktree to the trash: %w", t.Agent, err)
 		}
 	}
-	w.cfg.Log.Warn("broken worktree put aside", "agent", t.Agent, "op", "heal", "path", dir, "err", t.Broken)
+	w.cfg.Log.Warn("broken worktree moved to the trash", "agent", t.Agent, "op", "heal", "path", dir, "err", t.Broken)
 	return dir, nil
 }
 
@@ -248,8 +248,8 @@ func linkObjects(from, to string) error {
 	return nil
 }
 
-// asideDir makes a directory in the trash that only root and the owner can enter.
-func (w *Workspace) asideDir(agent string) (string, error) {
+// newTrashDir makes a directory in the trash that only root and the owner can enter.
+func (w *Workspace) newTrashDir(agent string) (string, error) {
 	if err := os.MkdirAll(w.trashDir(), 0o755); err != nil {
 		return "", api.Errorf(api.CodeWorktreeFailed, "make the trash directory: %w", err)
 	}

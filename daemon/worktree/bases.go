@@ -68,7 +68,7 @@ func (w *Workspace) baseUsed(id string) (bool, error) {
 		return true, err
 	}
 	for _, d := range dirs {
-		paths = append(paths, filepath.Join(d.Path, asideBase))
+		paths = append(paths, filepath.Join(d.Path, trashBase))
 	}
 	for _, p := range paths {
 		if of, err := readBase(p); err != nil || of == id {
@@ -78,8 +78,8 @@ func (w *Workspace) baseUsed(id string) (bool, error) {
 	return false, nil
 }
 
-// asideBase is the file of a directory in the trash that names the base of the worktree there.
-const asideBase = "base"
+// trashBase is the file of a directory in the trash that names the base of the worktree there.
+const trashBase = "base"
 
 // verifyAge is how long the files of a base may go without a comparison with git.
 const verifyAge = 7 * 24 * time.Hour

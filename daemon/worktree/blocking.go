@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// saveTime bounds one Save: removing an agent must end. PutAside keeps what git has not
+	// saveTime bounds one Save: removing an agent must end. MoveToTrash keeps what git has not
 	// stored by then.
 	saveTime = 30 * time.Second
 	// statusTime bounds git commands that only read a worktree.

@@ -45,7 +45,7 @@ func TestFilesOnWhichGitBlocksAreFound(t *testing.T) {
 	require.NoError(t, unix.Mkfifo(tree+"/.gitignore", 0o644))
 	require.NoError(t, w.Diff(t.Context(), "claude", DiffOptions{Branch: "agent/claude", Committed: true}, os.Stderr), "what is committed can be shown")
 	require.ErrorIs(t, w.Diff(t.Context(), "claude", DiffOptions{Branch: "agent/claude"}, os.Stderr), errBlocks)
-	dir, err := w.PutAside(t.Context(), "claude", errBlocks)
+	dir, err := w.MoveToTrash(t.Context(), "claude", errBlocks)
 	require.NoError(t, err)
 	require.FileExists(t, filepath.Join(dir, "worktree", "work"))
 	require.NoDirExists(t, tree)

@@ -16,7 +16,7 @@ import (
 )
 
 // Whatever an agent does to its part of the git directory, every verb for every other
-// agent works, and it can be put aside itself.
+// agent works, and it can be saved in the trash itself.
 func TestADamagedWorktreeHarmsItsOwnAgentOnly(t *testing.T) {
 	needRoot(t)
 	w := up(t, spec(t, project(t)))

@@ -101,7 +101,7 @@ func (w *Workspace) dropRef(ctx context.Context, t TrashRef) error {
 	if err := w.Internal().Delete(ctx, t.Ref, t.Commit); err != nil {
 		return api.Errorf(api.CodeRepoCorrupt, "delete %s: %w", t.Ref, err)
 	}
-	w.cfg.Log.Info("work put aside was deleted", "agent", t.Agent, "op", "gc", "path", t.Ref)
+	w.cfg.Log.Info("work in the trash deleted", "agent", t.Agent, "op", "gc", "path", t.Ref)
 	return nil
 }
 
@@ -125,6 +125,6 @@ func (w *Workspace) dropDir(ctx context.Context, t keptDir) error {
 	if err := fdtree.RemoveAll(ctx, filepath.Join(w.trashDir(), filepath.Base(t.Path))); err != nil {
 		return api.Errorf(api.CodeWorktreeFailed, "delete %s: %w", t.Path, err)
 	}
-	w.cfg.Log.Info("work put aside was deleted", "agent", t.Agent, "op", "gc", "path", t.Path)
+	w.cfg.Log.Info("work in the trash deleted", "agent", t.Agent, "op", "gc", "path", t.Path)
 	return nil
 }

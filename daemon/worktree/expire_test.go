@@ -58,7 +58,7 @@ func TestGCDeletesWhatIsOlderThanTheDate(t *testing.T) {
 	}
 	gone, err := w.Discard(ctx, "saved", "agent/saved")
 	require.NoError(t, err)
-	dir, err := w.PutAside(ctx, "whole", ErrUnreadable)
+	dir, err := w.MoveToTrash(ctx, "whole", ErrUnreadable)
 	require.NoError(t, err)
 	refs := func() int {
 		list, err := w.Trash(ctx, "")

@@ -136,18 +136,18 @@ func (w *Workspace) moveTrash(ctx context.Context) error {
 		}
 	}
 	if err := git.Send(ctx, bare, internal, want, not); err != nil {
-		return fmt.Errorf("move what was put aside: %w", err)
+		return fmt.Errorf("move the trash: %w", err)
 	}
 	failpoint.Hit("trash:copied")
-	if err := internal.UpdateAll(ctx, trash, "polis: put aside"); err != nil {
-		return fmt.Errorf("move what was put aside: %w", err)
+	if err := internal.UpdateAll(ctx, trash, "polis: saved in the trash"); err != nil {
+		return fmt.Errorf("move the trash: %w", err)
 	}
 	failpoint.Hit("trash:moved")
 	for name, id := range trash {
 		if err := bare.Delete(ctx, name, id); err != nil {
-			return fmt.Errorf("move what was put aside: %w", err)
+			return fmt.Errorf("move the trash: %w", err)
 		}
 	}
-	w.cfg.Log.Info("work put aside is in the internal repository now", "op", "trash", "path", w.internalDir(), "refs", len(trash))
+	w.cfg.Log.Info("trash moved to the internal repository", "op", "trash", "path", w.internalDir(), "refs", len(trash))
 	return nil
 }

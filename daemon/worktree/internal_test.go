@@ -40,7 +40,7 @@ func objects(t *testing.T, r git.Repo) string {
 	return string(out)
 }
 
-func TestWhatIsPutAsideIsInNoObjectStoreOfAgents(t *testing.T) {
+func TestTheTrashIsInNoObjectStoreOfAgents(t *testing.T) {
 	needRoot(t)
 	w := up(t, spec(t, project(t)))
 	tree, err := w.Add(t.Context(), "claude", "", "")
@@ -106,7 +106,7 @@ func TestWhatIsPutAsideIsInNoObjectStoreOfAgents(t *testing.T) {
 	as(t, nobody, w.bareDir(), "fsck", "--full", "--strict")
 
 	// What cannot be read is kept as it is, with the objects.
-	dir, err := w.PutAside(t.Context(), "claude", ErrUnreadable)
+	dir, err := w.MoveToTrash(t.Context(), "claude", ErrUnreadable)
 	require.NoError(t, err)
 	id := secrets["added"]
 	for _, place := range []string{filepath.Join(dir, "objects"), w.ownDir("claude")} {
@@ -114,7 +114,7 @@ func TestWhatIsPutAsideIsInNoObjectStoreOfAgents(t *testing.T) {
 	}
 }
 
-// An earlier version kept what was put aside in the shared repository. However
+// An earlier version kept the trash in the shared repository. However
 // far a start came with moving it, the next one ends with all of it moved.
 func TestTrashOfAnEarlierVersionMoves(t *testing.T) {
 	needRoot(t)

@@ -32,7 +32,7 @@ func (t Worktree) Missing() bool {
 }
 
 // ErrUnreadable: git cannot read the agent's HEAD, index or files, or not within Save's bound.
-// PutAside keeps such a worktree.
+// MoveToTrash keeps such a worktree.
 var ErrUnreadable = errors.New("git cannot read the worktree")
 
 // noRoom reports whether Save failed for lack of space, which is independent of the worktree's
@@ -45,9 +45,9 @@ func noRoom(err error) bool {
 	return errors.As(err, &exit) && (strings.Contains(exit.Stderr, unix.ENOSPC.Error()) || strings.Contains(exit.Stderr, unix.EDQUOT.Error()))
 }
 
-// PutAside moves a worktree that Save cannot keep, unchanged, to the trash directory and returns
+// MoveToTrash moves a worktree that Save cannot keep, unchanged, to the trash directory and returns
 // its path there. The branch stays.
-func (w *Workspace) PutAside(ctx context.Context, agent string, why error) (dir string, err error) {
+func (w *Workspace) MoveToTrash(ctx context.Context, agent string, why error) (dir string, err error) {
 	done, err := w.exclusive(ctx, agent)
 	if err != nil {
 		return "", err
@@ -64,7 +64,7 @@ func (w *Workspace) PutAside(ctx context.Context, agent string, why error) (dir 
 		return "", nil
 	}
 	t.Broken = why
-	return w.putAside(ctx, t)
+	return w.moveToTrash(ctx, t)
 }
 
 // SaveBranch keeps the commits of an agent whose worktree Save cannot keep.

@@ -36,9 +36,9 @@ func (w *Workspace) AddReader(ctx context.Context, agent, at string) (Worktree, 
 		return has, nil
 	case has.Broken == nil:
 		return Worktree{}, api.Errorf(api.CodeWorktreeFailed, "%s has a worktree already, on branch %q", agent, has.Branch).
-			WithHint("polisctl discard %s puts it aside", agent)
+			WithHint("polisctl discard %s saves it in the trash", agent)
 	case !errors.Is(has.Broken, errAbsent):
-		if _, err := w.putAside(ctx, has); err != nil {
+		if _, err := w.moveToTrash(ctx, has); err != nil {
 			return Worktree{}, err
 		}
 	}

@@ -91,7 +91,7 @@ func (w *Workspace) Discard(ctx context.Context, agent, branch string) (TrashRef
 		// The whole directory is kept.
 		t := w.read(agent)
 		t.Broken = why
-		if _, err := w.putAside(ctx, t); err != nil {
+		if _, err := w.moveToTrash(ctx, t); err != nil {
 			return saved, err
 		}
 	}

@@ -63,7 +63,7 @@ func (w *Workspace) Restore(ctx context.Context, ref, agent, branch string) (Wor
 		return Worktree{}, api.Errorf(api.CodeWorktreeFailed, "find branch %s: %w", branch, err)
 	}
 	if !fresh && tip != t.Head {
-		return Worktree{}, api.Errorf(api.CodeRefConflict, "branch %s exists and is elsewhere than when the work was put aside", branch).
+		return Worktree{}, api.Errorf(api.CodeRefConflict, "branch %s exists and is not at the commit that it had when the work was saved", branch).
 			WithHint("restore to another branch: --branch NAME")
 	}
 	if err := w.Bare().Borrow(ctx, w.Bare(), w.Internal().ObjectDir(), t.Head+"^{commit}"); err != nil {

@@ -102,7 +102,7 @@ func (w *Workspace) save(ctx context.Context, agent string, opt SaveOptions) (Tr
 		err = fmt.Errorf("%w: %w", ErrUnreadable, err)
 	}
 	if err = errors.Join(err, fdtree.Cleanup(tmp)); err != nil {
-		return TrashRef{}, api.Errorf(api.CodeWorktreeFailed, "put the work of %s aside: %w", agent, err).
+		return TrashRef{}, api.Errorf(api.CodeWorktreeFailed, "save the work of %s in the trash: %w", agent, err).
 			WithHint("nothing was removed; the files are in %s", w.tree(agent))
 	}
 	return ref, nil
@@ -245,14 +245,14 @@ func (s *saver) run(ctx context.Context) (TrashRef, error) {
 		return TrashRef{}, err
 	}
 	s.out.Paths = s.out.Paths[:min(len(s.out.Paths), maxNames)]
-	s.w.cfg.Log.Info("work put aside", "agent", s.agent, "op", "save", "path", s.out.Ref)
+	s.w.cfg.Log.Info("work saved in the trash", "agent", s.agent, "op", "save", "path", s.out.Ref)
 	return s.out, nil
 }
 
 // saveBranch keeps the commits of an agent whose worktree is gone.
 func (w *Workspace) saveBranch(ctx context.Context, agent string, opt SaveOptions) (TrashRef, error) {
 	fail := func(err error) (TrashRef, error) {
-		return TrashRef{}, api.Errorf(api.CodeWorktreeFailed, "put the branch of %s aside: %w", agent, err)
+		return TrashRef{}, api.Errorf(api.CodeWorktreeFailed, "save the branch of %s in the trash: %w", agent, err)
 	}
 	bare, store := w.of(agent), w.store(agent)
 	tips, err := w.tips(ctx, "", opt.Branch)
@@ -282,7 +282,7 @@ func (w *Workspace) saveBranch(ctx context.Context, agent string, opt SaveOption
 	if err != nil {
 		return fail(err)
 	}
-	if err := store.Update(ctx, out.Ref, out.Commit, "", "polis: put aside"); err != nil {
+	if err := store.Update(ctx, out.Ref, out.Commit, "", "polis: saved in the trash"); err != nil {
 		return fail(err)
 	}
 	return out, nil

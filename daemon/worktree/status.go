@@ -124,7 +124,7 @@ func (w *Workspace) usable(agent string) error {
 	for _, dir := range []string{t.GitDir, t.Path} {
 		if there, err := isDir(dir); err != nil || !there {
 			return api.Errorf(api.CodeWorktreeMissing, "the worktree of %s is not whole: %s is no directory", agent, dir).
-				WithHint("polisctl agents remove %s --force puts aside what is left", agent)
+				WithHint("polisctl agents remove %s --force saves what is left in the trash", agent)
 		}
 	}
 	return nil

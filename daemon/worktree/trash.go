@@ -14,7 +14,7 @@ import (
 
 // describe is the message of a trash commit; parseMessage reads it back.
 func describe(t TrashRef, index string) string {
-	return fmt.Sprintf("polis: work of %s put aside\n\nBranch: %s\nHead: %s\nIndex: %s\n", t.Agent, t.Branch, t.Head, index)
+	return fmt.Sprintf("polis: work of %s saved in the trash\n\nBranch: %s\nHead: %s\nIndex: %s\n", t.Agent, t.Branch, t.Head, index)
 }
 
 // parseMessage reads the fields of a trash commit's message.
@@ -81,7 +81,7 @@ func (w *Workspace) trashed(ctx context.Context, ref string) (TrashRef, string, 
 	internal := w.Internal()
 	commit, err := internal.Ref(ctx, ref)
 	if errors.Is(err, git.ErrNotFound) {
-		return TrashRef{}, "", api.Errorf(api.CodeNotFound, "nothing was put aside as %s", ref)
+		return TrashRef{}, "", api.Errorf(api.CodeNotFound, "the trash has no ref %s", ref)
 	}
 	if err != nil {
 		return TrashRef{}, "", err

@@ -394,7 +394,7 @@ func TestAddUsesBranches(t *testing.T) {
 }
 
 // Feature: multi-agent-workspaces, Property 22: Corrupted Worktree Handling
-func TestWhatACrashLeftIsPutAside(t *testing.T) {
+func TestWhatACrashLeftIsMovedToTheTrash(t *testing.T) {
 	needRoot(t)
 	for name, spoil := range map[string]func(w *Workspace){
 		"directory without git": func(w *Workspace) { require.NoError(t, os.RemoveAll(w.admin("claude"))) },

@@ -81,7 +81,7 @@ var provoked = map[api.Code]string{
 	api.CodeLockBroken:       "e2e/codes_test.go TestCodesThatAreReportedAfterwards",
 	api.CodeLockCorrupt:      "e2e/codes_test.go TestCodesThatAreReportedAfterwards",
 
-	api.CodeStateCorrupt:      "e2e/state_test.go TestACorruptStateIsKeptAsideAndMadeAnew",
+	api.CodeStateCorrupt:      "e2e/state_test.go TestACorruptStateIsRenamedAndRebuilt",
 	api.CodeStateNotSaved:     "e2e/state_test.go TestAFullDiskRefusesChangesAndLosesNothing",
 	api.CodeWorktreeMissing:   "daemon/worktree/worktree_test.go TestUncommittedNamesEveryFile",
 	api.CodeWorktreeCorrupt:   "daemon/agent/codes_test.go TestWhatEndsBadlyAtStartHasItsCode",

@@ -44,6 +44,10 @@ var dialect = []struct {
 	{regexp.MustCompile(`(?i)\bthe business of\b`), `"only package X does it"`},
 	{regexp.MustCompile(`(?i)\bcounts (at once|from)\b`), `"applies at once", "applies from"`},
 	{regexp.MustCompile(`(?i)\b(whoever|whomever)\b`), `"a caller that", "regardless of who"`},
+	{regexp.MustCompile(`(?i)\b(puts?|putting|keeps?|kept) ([a-z]+ ){0,3}aside\b`), `"saves in the trash", "renames"`},
+	{regexp.MustCompile(`(?i)\bwhatever goes wrong\b`), `"on every failure"`},
+	{regexp.MustCompile(`(?i)\bas ever\b`), `"as before"`},
+	{regexp.MustCompile(`(?i)\bwhat (becomes|became) of\b`), `"the result of", "the state of"`},
 }
 
 // TestProseHasNoDialect reads every comment, every text of a program and every page.

@@ -146,7 +146,7 @@ func (s *side) move(p, q string) {
 }
 
 // deed is something an agent tries: what it has to lease, how it is done and
-// what becomes of the tree. A nil do means that it makes no sense just now.
+// the tree after it. A nil do means that the operation is not possible now.
 type deed struct {
 	paths, trees []string
 	do           func(at func(string) string) error

@@ -136,7 +136,7 @@ func (m *Model) actionKey(s string) (cmd tea.Cmd, known bool) {
 			return m.confirm(fmt.Sprintf("Merge %s (%s)?", g.Name, clean(g.Branch)), func() tea.Cmd { return m.merge(g.Name) })
 		},
 		"D": func(g api.Agent) tea.Cmd {
-			return m.confirm(fmt.Sprintf("Discard %s and its branch %s? The work is put aside.", g.Name, clean(g.Branch)), func() tea.Cmd { return m.discard(g.Name) })
+			return m.confirm(fmt.Sprintf("Discard %s and its branch %s? The work is saved in the trash.", g.Name, clean(g.Branch)), func() tea.Cmd { return m.discard(g.Name) })
 		},
 		"i": func(g api.Agent) tea.Cmd {
 			prompt := "task for " + g.Name + ": "

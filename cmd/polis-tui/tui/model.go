@@ -210,7 +210,7 @@ func (m *Model) target() (api.Agent, bool) {
 	return api.Agent{}, false
 }
 
-// fate is what becomes of an agent's branch, in a word.
+// fate is the merge status of an agent's branch, in a word.
 func (m *Model) fate(g api.Agent) string {
 	if e, ok := m.queue[g.Name]; ok {
 		if e.State == api.QueueWaiting {
