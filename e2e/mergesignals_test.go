@@ -134,3 +134,26 @@ func TestReworkStartsAutomatically(t *testing.T) {
 		d.sh("alice", "git reset -q --hard main")
 	}
 }
+
+func TestReworkByANewAgentStartsAutomatically(t *testing.T) {
+	d := startDaemon(t, options{config: "[patrol]\ninterval = \"1h\"\n[merge]\ncheck = \"test ! -e broken.txt\"\nrework = \"new\"\n"})
+	d.up()
+	d.worker("alice", "--write", "**")
+	d.must("agents", "run", "alice", ident+"echo x > broken.txt; git add -A; git commit -qm broken")
+	id := d.tasks("alice")[0].ID
+	var s api.MergeSignal
+	d.eventually("its rework has begun", func() bool {
+		for _, s = range d.signals() {
+			if s.ID == id && s.Rework != nil && s.Rework.State == api.ReworkStarted {
+				return true
+			}
+		}
+		return false
+	})
+	require.Equal(t, "alice-rework", s.Rework.Agent)
+	require.Contains(t, d.tasks("alice-rework")[0].Prompt, "Request: "+id+"\n")
+	_, ok := d.agent("alice")
+	require.True(t, ok, "the agent whose merge failed stays")
+	require.Equal(t, "x\n", d.sh("alice", "cat broken.txt"))
+	require.Len(t, d.tasks("alice"), 1)
+}

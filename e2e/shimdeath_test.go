@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"net"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -83,7 +84,8 @@ func state(pid int) string {
 // view, nothing of it remains on the host, it can be started again with all its files, and the
 // other agents are not affected.
 func TestAShimsDeathTouchesOneAgent(t *testing.T) {
-	d := startDaemon(t, options{config: "[locks]\nwait = \"200ms\"\nhold = \"10m\"\ngrace = \"2s\"\n", mounts: tools(t)})
+	// External ports of its own: the daemon of a test beside this one may take what is free while alice is away.
+	d := startDaemon(t, options{config: fmt.Sprintf("[locks]\nwait = \"200ms\"\nhold = \"10m\"\ngrace = \"2s\"\n[network]\npool = \"10.%d.0.0/16\"\nports = \"12001-12099\"\n", 220+os.Getpid()%20), mounts: tools(t)})
 	d.up()
 	c := d.hire(1)
 	d.add("alice", "--port", "3000")

@@ -223,7 +223,7 @@ func reachable(path string, uid, gid uint32) error {
 		}
 		if fi.Mode().Perm()&need == 0 {
 			return api.Errorf(api.CodeWorkspaceInvalid, "uid %d, the owner of the workspace, cannot enter %s (%s, owner %d)", uid, dir, fi.Mode(), own.UID).
-				WithHint("choose a workspace directory elsewhere (/srv/polis/NAME), or chmod o+x %s", dir)
+				WithHint("choose a workspace directory elsewhere (/srv/workspaces/NAME), or chmod o+x %s", dir)
 		}
 	}
 	return nil
