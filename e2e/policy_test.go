@@ -111,3 +111,24 @@ func TestARefusedWriteNamesTheRuleThatIsMissing(t *testing.T) {
 	d.must("agents", "set", "alice", "--write", "main.txt")
 	d.sh("alice", "echo x >> main.txt")
 }
+
+// A program that meets several refusals at once reads each of them in why as soon as it has the
+// error.
+func TestWhyHasEachOfSeveralRefusalsAtOnce(t *testing.T) {
+	needProgram(t, "python3")
+	d := startDaemon(t, options{})
+	d.up()
+	d.add("alice", "--deny", "*.pem")
+	require.Equal(t, "ok\n", d.sh("alice", `exec python3 -c "
+for n in range(10):
+    name = 'k%d.pem' % n
+    try:
+        open(name, 'w')
+        raise SystemExit(name + ' was made')
+    except PermissionError:
+        pass
+    if name not in open('/run/polis/why').read():
+        raise SystemExit(name + ' is not in why')
+print('ok')
+"`))
+}

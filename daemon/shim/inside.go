@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"polis/fusefs/fdtree"
 )
 
@@ -23,7 +25,7 @@ type insideAPI struct {
 	server *http.Server
 	dirty  chan struct{}
 	mu     sync.Mutex    // while why is written
-	wrote  time.Time     // the last time
+	writes *rate.Limiter // of why by refusals
 	locks  chan struct{} // the file of locks is outdated
 	// remotes holds a token for each exchange with a remote.
 	remotes chan struct{}
@@ -42,7 +44,7 @@ func (s *Shim) openInside() error {
 		return err
 	}
 	s.onClose("files of the sandbox", func(ctx context.Context) error { return fdtree.RemoveAll(ctx, dir) })
-	in := &insideAPI{dir: dir, dirty: make(chan struct{}, 1), locks: make(chan struct{}, 1), remotes: make(chan struct{}, maxRemotes), workers: make(chan struct{}, maxWorkerCalls), objects: make(chan struct{}, 2)}
+	in := &insideAPI{dir: dir, dirty: make(chan struct{}, 1), writes: rate.NewLimiter(rate.Every(whyPause), whyBurst), locks: make(chan struct{}, 1), remotes: make(chan struct{}, maxRemotes), workers: make(chan struct{}, maxWorkerCalls), objects: make(chan struct{}, 2)}
 	s.inside = in
 	if err := s.writePolicy(s.Spec.Policy); err != nil {
 		return err
@@ -136,29 +138,28 @@ func (in *insideAPI) touch() {
 	}
 }
 
-// whyPause is the shortest time between two versions of why: several refusals in quick succession
-// make one.
-const whyPause = 10 * time.Millisecond
+const (
+	// whyPause is the time between two versions of why in a storm of refusals.
+	whyPause = 10 * time.Millisecond
+	// whyBurst is how many refusals in quick succession get their version at once.
+	whyBurst = 20
+)
 
 // updateWhy rewrites why after a refusal. It does so before the refused process gets its error,
-// because the process may read why at once. Shortly after another refusal it defers the update to
+// because the process may read why at once. In a storm of refusals it defers the update to
 // keepFiles.
 func (s *Shim) updateWhy() {
 	in := s.inside
 	if in == nil {
 		return
 	}
-	if in.mu.TryLock() {
-		now := time.Since(in.wrote) >= whyPause
-		if now {
-			s.writeWhy()
-		}
-		in.mu.Unlock()
-		if now {
-			return
-		}
+	if !in.writes.Allow() {
+		in.touch()
+		return
 	}
-	in.touch()
+	in.mu.Lock()
+	s.writeWhy()
+	in.mu.Unlock()
 }
 
 // writeWhy makes the two files. mu is held.
@@ -167,7 +168,6 @@ func (s *Shim) writeWhy() {
 	if err := errors.Join(replaceFile(filepath.Join(s.inside.dir, "why"), text), replaceFile(filepath.Join(s.inside.dir, "why.json"), js)); err != nil {
 		s.Log.Error("why not written", "err", err)
 	}
-	s.inside.wrote = time.Now()
 }
 
 // keepFiles rewrites why after refusals that updateWhy deferred.
