@@ -103,6 +103,7 @@ func guest(t *testing.T) {
 		{"all agents together have limits", total},
 		{"a hung polisd is noticed", watchdog},
 		{"out of memory ends a process, not the agent's unit", outOfMemory},
+		{"an agent asks for memory at the kernel's soft limit", memoryAsks},
 		{"a killed shim is cleaned up after", killedShim},
 		{"a case of the patrol is in the journal", escalation},
 		{"the journal finds the lines about an agent", logFields},
