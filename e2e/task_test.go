@@ -120,7 +120,7 @@ func TestATaskIsDoneWhenItsAgentReportsIt(t *testing.T) {
 }
 
 // TestATaskEndsWhilePolisdIsAway: the next polisd uses the agent's report and the program's end. It
-// uses the report also if the agent's shim has died by then.
+// uses them also if the agent's shim has died by then.
 func TestATaskEndsWhilePolisdIsAway(t *testing.T) {
 	d := startDaemon(t, options{})
 	project := d.up()
@@ -133,7 +133,7 @@ func TestATaskEndsWhilePolisdIsAway(t *testing.T) {
 		d.eventually(name+" has "+file, func() bool { _, err := os.Stat(view(name, file)); return err == nil })
 	}
 	scripts := map[string]string{"alice": "touch worked; exit 0", "bob": "polisctl done; touch worked; sleep 1000", "carol": "touch worked; exit 7",
-		"dora": "polisctl done reported; touch worked; sleep 1000"}
+		"dora": "polisctl done reported; touch worked; sleep 1000", "erik": "touch worked; exit 0", "fred": "echo last; touch worked; exit 9"}
 	for name, script := range scripts {
 		d.worker(name)
 		d.must("agents", "run", name, ident+"echo x > "+name+".txt; git add -A; git commit -qm work; touch ready; while ! test -e go; do sleep 0.05; done; "+script)
@@ -144,16 +144,30 @@ func TestATaskEndsWhilePolisdIsAway(t *testing.T) {
 		writeFile(t, view(name, "go"), "")
 		there(name, "worked")
 	}
+	for _, name := range []string{"erik", "fred"} {
+		d.eventually("the exit of "+name+"'s program is saved", func() bool { return len(glob(d.path("ws", ".polis", "logs", name, "exit.json"))) == 1 })
+	}
 	died := time.Now()
-	require.NoError(t, syscall.Kill(d.shim("dora"), syscall.SIGKILL))
+	for _, name := range []string{"dora", "erik", "fred"} {
+		require.NoError(t, syscall.Kill(d.shim(name), syscall.SIGKILL))
+	}
 	d.start()
-	for name, want := range map[string]api.TaskOutcome{"alice": api.OutcomeMerged, "bob": api.OutcomeMerged, "carol": api.OutcomeFailed, "dora": api.OutcomeMerged} {
+	for name, want := range map[string]api.TaskOutcome{"alice": api.OutcomeMerged, "bob": api.OutcomeMerged, "carol": api.OutcomeFailed, "dora": api.OutcomeMerged,
+		"erik": api.OutcomeMerged, "fred": api.OutcomeFailed} {
 		require.Equal(t, want, d.settled(name).Outcome, name)
 	}
 	reported := d.settled("dora")
 	require.Equal(t, []any{api.EndDone, "reported"}, []any{reported.EndedBy, reported.Message})
 	require.True(t, reported.Ended.Before(died), "it ended when the agent reported it, at %s", reported.Ended)
+	exited := d.settled("fred")
+	require.Equal(t, []any{api.EndExit, 9}, []any{exited.EndedBy, *exited.ExitCode})
+	require.True(t, exited.Ended.Before(died), "it ended when its program exited, at %s", exited.Ended)
+	require.NotNil(t, exited.Use)
+	out, err := os.ReadFile(d.path("ws", ".polis", "logs", "fred", "output.log"))
+	require.NoError(t, err)
+	require.Contains(t, string(out[exited.Output.From:exited.Output.To]), "last")
 	require.FileExists(t, filepath.Join(project, "alice.txt"))
+	require.FileExists(t, filepath.Join(project, "erik.txt"))
 	require.FileExists(t, filepath.Join(project, "bob.txt"))
 	require.NoFileExists(t, filepath.Join(project, "carol.txt"))
 }

@@ -60,8 +60,10 @@ func (m *Manager) revive(ctx context.Context, a *Agent, rep *Report) {
 	}
 	reason := ""
 	if st == api.StatusRunning {
-		m.loseTask(a, "polisd was stopped")
 		reason = "restored; its command ended with the daemon's stop and is not run again"
+		if e := m.loseTask(a, "polisd was stopped"); e.Exit != nil {
+			reason = fmt.Sprintf("restored; its command had ended with exit code %d", *e.Exit)
+		}
 	}
 	m.setStatus(a, api.StatusIdle, reason)
 	rep.add(&rep.Restored, "%s", a.Name())

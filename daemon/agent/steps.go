@@ -27,7 +27,11 @@ func (m *Manager) didOf(ctx context.Context, sh Shim, st wire.Status) *task.Did 
 	if did.Task != st.Task {
 		return nil // another one has begun
 	}
-	return &task.Did{Steps: did.Steps, Total: did.Total, Report: did.Report, Raw: did.Raw}
+	return didIn(did)
+}
+
+func didIn(s wire.Steps) *task.Did {
+	return &task.Did{Steps: s.Steps, Total: s.Total, Report: s.Report, Raw: s.Raw}
 }
 
 // addSteps adds to the record of a running task what it has done so far. It is not

@@ -51,28 +51,50 @@ func doneEnd(d wire.TaskDone) task.End {
 	return task.End{At: d.At.UTC(), By: by, Failed: d.Failed, Message: d.Message, Cleanup: d.CleanupStatus}
 }
 
-// loseTask ends the task of an agent whose shim is gone: as the agent reported it, if it did so before
-// the shim died, else as lost. It does nothing if the task has ended.
-func (m *Manager) loseTask(a *Agent, why string) {
+// loseTask ends the task of an agent whose shim is gone: as its shim saved it before it died, else as
+// lost. It does nothing if the task has ended.
+func (m *Manager) loseTask(a *Agent, why string) task.End {
 	m.mu.Lock()
 	in, id := a.Kept.InTask, a.Kept.Task
 	m.mu.Unlock()
 	e := task.End{By: api.EndLost, Message: why}
 	if in && id != "" {
-		if d, ok := m.keptDone(a, id); ok {
-			e = doneEnd(d)
+		if kept, ok := m.keptEnd(a, id); ok {
+			e = kept
 		}
 	}
 	m.endTask(a, e)
+	return e
 }
 
-// keptDone is what an agent's shim saved about the end of a task.
-func (m *Manager) keptDone(a *Agent, id string) (wire.TaskDone, bool) {
+// keptEnd is the end of a task that an agent's shim saved. As with a shim that lives, what the agent
+// itself reported takes precedence.
+func (m *Manager) keptEnd(a *Agent, id string) (task.End, bool) {
 	d, ok, err := m.records(a).Done(id)
 	if err != nil {
 		m.Log.Warn("what the agent reported about its task is not known", "agent", a.Name(), "task", id, "err", err)
 	}
-	return d, ok
+	if ok {
+		return doneEnd(d), true
+	}
+	x, ok := m.keptExit(a, id)
+	if !ok {
+		return task.End{}, false
+	}
+	e := task.End{At: x.At.UTC(), By: api.EndExit, Exit: &x.Code, Output: x.Output}
+	if x.OOM != "" {
+		e.Killed = "memory"
+	}
+	return e, true
+}
+
+// keptExit is what an agent's shim saved when the program of a task exited.
+func (m *Manager) keptExit(a *Agent, id string) (wire.TaskExit, bool) {
+	x, ok, err := m.records(a).Exit(id)
+	if err != nil {
+		m.Log.Warn("how the program of a task exited is not known", "agent", a.Name(), "task", id, "err", err)
+	}
+	return x, ok
 }
 
 // works reports whether the agent works on the task of a shim's status.

@@ -226,6 +226,75 @@ func TestWhatAnAgentReportedOutlivesItsShim(t *testing.T) {
 	}
 }
 
+// TestAnExitOutlivesItsShim: a task whose program has exited has that end, its use and its steps, if the
+// shim dies before polisd has recorded it.
+func TestAnExitOutlivesItsShim(t *testing.T) {
+	at := time.Now().Add(-time.Hour).UTC()
+	for name, c := range map[string]struct {
+		code      int
+		oom       string
+		done      bool // the agent had reported the end before
+		forgotten bool // the start was not recorded
+		away      bool // polisd is away when the shim dies
+		of        string
+		want      api.TaskOutcome
+		reason    string
+	}{
+		"well":                                {of: "a1.1", want: api.OutcomeWaiting},
+		"well, polisd is away":                {of: "a1.1", away: true, want: api.OutcomeWaiting, reason: "exit code 0"},
+		"failed, polisd is away":              {of: "a1.1", code: 7, away: true, want: api.OutcomeFailed, reason: "exit code 7"},
+		"killed for memory, polisd is away":   {of: "a1.1", code: 137, oom: "too much", away: true, want: api.OutcomeKilled, reason: "exit code 137"},
+		"done before, then failed":            {of: "a1.1", code: 7, done: true, away: true, want: api.OutcomeWaiting},
+		"its start was not recorded":          {of: "a1.1", code: 7, forgotten: true, away: true, want: api.OutcomeFailed},
+		"the exit is that of an earlier task": {of: "a1.0", away: true, want: api.OutcomeLost, reason: "with the daemon's stop"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, _ := tasked(t, t.TempDir())
+			w.k.commits["a1"] = 1
+			dir := w.WS(t).Root.Logs("a1")
+			if c.done {
+				require.NoError(t, task.KeepDone(dir, "a1.1", wire.TaskDone{At: at, By: api.EndDone}))
+			}
+			require.NoError(t, task.KeepExit(dir, c.of, wire.TaskExit{At: at, Code: c.code, OOM: c.oom, Output: api.OutputRange{From: 1, To: 9}, Use: &api.TaskUse{WritesDenied: 3},
+				Steps: wire.Steps{Task: c.of, Steps: []api.Step{{Kind: api.StepCommand, Text: "make"}}, Total: 1}, Refused: []api.WhyEntry{{Path: "x"}}}))
+			die := func() {
+				w.k.mu.Lock()
+				delete(w.k.set("shim"), "a1")
+				w.k.mu.Unlock()
+			}
+			if c.away {
+				kept := slices.Clone(w.mem.kept)
+				w.Close()
+				w.mem.kept = kept
+				if c.forgotten {
+					kept[0].InTask, kept[0].Task, kept[0].Status = false, "", api.StatusIdle
+				}
+				die()
+				w, _ = w.next(t)
+			} else {
+				die()
+				a := w.agent(t)
+				w.reapShim(t.Context(), a, a.Kept.Generation)
+			}
+			defer w.Close()
+			got := w.lastOf(t)
+			require.Equal(t, c.want, got.Outcome, got.Result)
+			require.Equal(t, c.want == api.OutcomeWaiting, w.queued())
+			require.Contains(t, w.agent(t).Copy().StatusReason, c.reason)
+			if c.want == api.OutcomeLost {
+				require.Nil(t, got.ExitCode)
+				return
+			}
+			require.Equal(t, at, *got.Ended)
+			require.Equal(t, []any{int64(3), 1, "x"}, []any{got.Use.WritesDenied, got.StepCount, got.Refused[0].Path})
+			if !c.done {
+				require.Equal(t, api.EndExit, got.EndedBy)
+				require.Equal(t, []any{c.code, int64(9)}, []any{*got.ExitCode, got.Output.To})
+			}
+		})
+	}
+}
+
 // TestADaemonThatDiesWhileATaskBegins: a task that its shim works on continues, one that never
 // began ends as lost.
 func TestADaemonThatDiesWhileATaskBegins(t *testing.T) {

@@ -118,7 +118,7 @@ func (m *Manager) mendTasks(a *Agent) {
 		if id == now {
 			continue
 		}
-		if _, ok := m.keptDone(a, id); ok && now == "" {
+		if _, ok := m.keptEnd(a, id); ok && now == "" {
 			m.mu.Lock()
 			a.Kept.InTask, a.Kept.Task = true, id
 			m.mu.Unlock()
@@ -226,12 +226,28 @@ func (m *Manager) measure(a *Agent, t api.Task) task.Work {
 	return out
 }
 
-// aftermath returns what the agent's shim, if it runs, recorded about a task.
+// aftermath returns what the agent's shim recorded about a task: the shim that runs, or the one that
+// died after the task's program had exited.
 func (m *Manager) aftermath(a *Agent, t api.Task) (*api.TaskUse, []api.WhyEntry, *task.Did) {
+	if t.Began == nil {
+		return nil, nil, nil
+	}
+	if use, refused, did := m.liveAftermath(a, t); use != nil {
+		return use, refused, did
+	}
+	x, ok := m.keptExit(a, t.ID)
+	if !ok {
+		return nil, nil, nil
+	}
+	return x.Use, x.Refused, didIn(x.Steps)
+}
+
+// liveAftermath is aftermath of a shim that runs.
+func (m *Manager) liveAftermath(a *Agent, t api.Task) (*api.TaskUse, []api.WhyEntry, *task.Did) {
 	m.mu.Lock()
 	up := a.up
 	m.mu.Unlock()
-	if !up || t.Began == nil {
+	if !up {
 		return nil, nil, nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(m.ctx), afterTime)

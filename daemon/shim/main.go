@@ -45,7 +45,12 @@ func (s *Shim) startMain(_ context.Context, req wire.StartRequest) error {
 		return err
 	}
 	m, err := startSession(s.ctx, s.sandbox, sandbox.Process{Args: req.Command, Env: s.env(more, req.TTY),
-		Cwd: s.Spec.ProjectPath, TTY: req.TTY, Rows: 24, Cols: 80}, req.NoInput, st, s.out, s.Log)
+		Cwd: s.Spec.ProjectPath, TTY: req.TTY, Rows: 24, Cols: 80}, req.NoInput, st, s.out, s.Log, func(m *session) {
+		s.stepping.CompareAndSwap(m, nil)
+		s.leftRunning(since)
+		s.awaitOOM(m.code)
+		s.keepExit(m)
+	})
 	if err != nil {
 		return startError(req.Command[0], err)
 	}
@@ -56,14 +61,6 @@ func (s *Shim) startMain(_ context.Context, req wire.StartRequest) error {
 	}
 	s.group.Go(func() error {
 		<-m.done
-		s.stepping.CompareAndSwap(m, nil)
-		s.leftRunning(since)
-		s.awaitOOM(m.code)
-		s.mu.Lock()
-		if s.main == m {
-			s.taskEnded()
-		}
-		s.mu.Unlock()
 		s.events.Publish(api.Event{Type: wire.EventExit, Agent: s.Spec.Agent,
 			Message: fmt.Sprintf("the command of agent %s ended with exit code %d", s.Spec.Agent, m.code),
 			Data:    map[string]any{"exit_code": m.code}})

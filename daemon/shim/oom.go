@@ -42,8 +42,13 @@ func (s *Shim) oomOfMain() string {
 	if s.main == nil || !s.main.over() {
 		return ""
 	}
+	return s.oomOfExit(s.main.code)
+}
+
+// oomOfExit is oomOfMain of a program that exited with code. s.mu is held.
+func (s *Shim) oomOfExit(code int) string {
 	if !s.oom.judged {
-		s.oom.judged, s.oom.main = true, s.main.code == 128+int(syscall.SIGKILL) && s.kills() > s.oom.before
+		s.oom.judged, s.oom.main = true, code == 128+int(syscall.SIGKILL) && s.kills() > s.oom.before
 	}
 	if !s.oom.main {
 		return ""

@@ -43,8 +43,9 @@ type subscriber struct {
 const subscriberBacklog = 256
 
 // startSession runs the command in the sandbox. log receives all output, as st renders it. With
-// noInput, a command without a terminal reads end-of-file at once.
-func startSession(ctx context.Context, box *sandbox.Sandbox, p sandbox.Process, noInput bool, st *stepper, log io.Writer, lg *slog.Logger) (*session, error) {
+// noInput, a command without a terminal reads end-of-file at once. exited is called before the
+// session ends.
+func startSession(ctx context.Context, box *sandbox.Sandbox, p sandbox.Process, noInput bool, st *stepper, log io.Writer, lg *slog.Logger, exited func(*session)) (*session, error) {
 	s := &session{done: make(chan struct{}), sending: make(chan struct{}, 1), tty: p.TTY, subs: map[*subscriber]struct{}{}, steps: st}
 	var out, errOut *os.File
 	var closers []io.Closer
@@ -138,6 +139,7 @@ func startSession(ctx context.Context, box *sandbox.Sandbox, p sandbox.Process, 
 		}
 		s.subs = nil
 		s.mu.Unlock()
+		exited(s)
 	}()
 	return s, nil
 }

@@ -198,15 +198,24 @@ func (s *Shim) handleSteps(w http.ResponseWriter, _ *http.Request) error {
 	m := s.main
 	s.mu.Unlock()
 	var out wire.Steps
-	if m != nil && m.steps != nil {
-		m.mu.Lock()
-		st := m.steps
-		out.Task, out.Report = st.task, st.stream.Report()
-		out.Steps, out.Total = st.stream.Kept()
-		if st.raw != nil {
-			out.Raw = &api.OutputRange{From: st.begin, To: st.end}
-		}
-		m.mu.Unlock()
+	if m != nil {
+		out = m.taskSteps()
 	}
 	return writeJSON(w, out)
+}
+
+// taskSteps returns the steps of the command's task; nothing if it is none.
+func (s *session) taskSteps() (out wire.Steps) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.steps
+	if st == nil {
+		return out
+	}
+	out.Task, out.Report = st.task, st.stream.Report()
+	out.Steps, out.Total = st.stream.Kept()
+	if st.raw != nil {
+		out.Raw = &api.OutputRange{From: st.begin, To: st.end}
+	}
+	return out
 }

@@ -3,6 +3,7 @@ package shim
 import (
 	"cmp"
 	"net/http"
+	"slices"
 	"time"
 
 	"polis/daemon/api"
@@ -31,6 +32,30 @@ func (s *Shim) taskEnded() {
 	if s.task.output.To == 0 {
 		s.task.output.To = s.out.position()
 		s.task.used = s.taskUse()
+	}
+}
+
+// keepExit saves how the program of a task exited, before the exit is reported: polisd can be away, and
+// the shim can die before it is back. What a shim that stops ended itself is not the task's end.
+func (s *Shim) keepExit(m *session) {
+	select {
+	case <-s.stopping:
+		return
+	default:
+	}
+	s.mu.Lock()
+	s.taskEnded()
+	id, began := s.task.id, s.mainStart
+	x := wire.TaskExit{At: m.ended.UTC(), Code: m.code, OOM: s.oomOfExit(m.code), Output: s.task.output, Use: s.task.used}
+	s.mu.Unlock()
+	if id == "" || m.code < 0 { // no task, or its exit was not seen
+		return
+	}
+	x.Steps = m.taskSteps()
+	x.Refused = slices.DeleteFunc(s.why(), func(w api.WhyEntry) bool { return w.Time.Before(began) || w.Probe })
+	x.Refused = x.Refused[:min(len(x.Refused), task.MaxRefused)]
+	if err := task.KeepExit(s.Spec.LogDir, id, x); err != nil {
+		s.Log.Error("exit of a task's program not saved", "task", id, "exit_code", m.code, "err", err)
 	}
 }
 

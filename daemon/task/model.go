@@ -81,7 +81,7 @@ func Well(t api.Task) bool {
 type Work struct {
 	Head                 string
 	Commits, Uncommitted int
-	// Use and Refused are what it used and was refused; may be nil.
+	// Use and Refused are what it used and was refused, the last refusal first; may be nil.
 	Use     *api.TaskUse
 	Refused []api.WhyEntry
 	// Did is what it did; may be nil.
@@ -115,7 +115,7 @@ func Measure(t *api.Task, w Work) {
 		t.Use = w.Use
 	}
 	if len(w.Refused) > 0 {
-		t.Refused = w.Refused[max(0, len(w.Refused)-maxRefused):]
+		t.Refused = w.Refused[:min(len(w.Refused), MaxRefused)]
 	}
 	if w.Did != nil {
 		Note(t, *w.Did)
@@ -162,12 +162,14 @@ func Land(t *api.Task, out api.QueueOutcome, merged bool) {
 	settle(t)
 }
 
-// maxPaths bounds the paths of a record, maxRefused the refusals, maxNamed the paths that its result names.
+// MaxRefused bounds the refusals of a record.
+const MaxRefused = 20
+
+// maxPaths bounds the paths of a record, maxNamed the paths that its result names.
 const (
-	maxPaths   = 100
-	maxRefused = 20
-	maxNamed   = 3
-	maxCall    = 80 // bytes of a call that a result names
+	maxPaths = 100
+	maxNamed = 3
+	maxCall  = 80 // bytes of a call that a result names
 )
 
 // settle brings outcome and result in line with the rest of the record.

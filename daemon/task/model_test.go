@@ -106,6 +106,17 @@ func TestWhatTheAgentsOwnRulesRefusedIsInTheResult(t *testing.T) {
 	require.Equal(t, api.OutcomeRefused, late.Outcome)
 }
 
+// TestTheLastRefusalsAreKept of more than a record has room for.
+func TestTheLastRefusalsAreKept(t *testing.T) {
+	refused := make([]api.WhyEntry, MaxRefused+5)
+	for i := range refused {
+		refused[i].Pid = len(refused) - i // the last one first
+	}
+	var tk api.Task
+	Measure(&tk, Work{Refused: refused})
+	require.Equal(t, refused[:MaxRefused], tk.Refused)
+}
+
 // TestATaskHasOneEnd: whatever is reported in whatever order and however often,
 // the first end stays, and a merge stays a merge.
 func TestATaskHasOneEnd(t *testing.T) {

@@ -66,6 +66,19 @@ type TaskDone struct {
 	CleanupStatus api.CleanupStatus `json:"cleanup_status,omitempty"`
 }
 
+// TaskExit is the end of a task whose program has exited, and what else only its shim knows of it.
+type TaskExit struct {
+	At   time.Time `json:"at"`
+	Code int       `json:"code"`
+	// OOM is the kill for memory that the program died of, in words.
+	OOM    string          `json:"oom,omitempty"`
+	Output api.OutputRange `json:"output"`
+	Use    *api.TaskUse    `json:"use,omitempty"`
+	Steps  Steps           `json:"steps"`
+	// Refused are the last refusals during the task, the last one first.
+	Refused []api.WhyEntry `json:"refused,omitempty"`
+}
+
 // StartRequest starts the agent's main command: POST /v1/start.
 type StartRequest struct {
 	Command []string `json:"command"`
