@@ -28,8 +28,9 @@ type patroller struct {
 	p        *patrol.Patrol // guarded by turn, like the next two
 	reported patrol.Reported
 	restarts patrol.Restarts
-	// living is what was observed last, by agent.
+	// living is what was observed last, by agent, and waited what suspects waited for.
 	living map[string]agent.Living
+	waited patrol.Waited
 	// rounds decides about the ephemeral agents whose work has ended.
 	rounds cleanup.Rounds
 	// wake has a value if the work of an ephemeral agent may have ended.
@@ -112,9 +113,9 @@ func (p *patroller) cycle(ctx context.Context, asked, dryRun bool) (api.PatrolRe
 	octx, cancel := context.WithTimeout(ctx, patrolTime)
 	defer cancel()
 	c := p.d.live()
-	known := p.living
-	if asked {
-		known = nil
+	var known map[string]agent.Living
+	if !asked {
+		known = p.known()
 	}
 	all := p.d.agents.Observe(octx, known)
 	if octx.Err() != nil {
@@ -136,10 +137,10 @@ func (p *patroller) cycle(ctx context.Context, asked, dryRun bool) (api.PatrolRe
 	waits := map[string]patrol.Waits{}
 	leases := p.d.leaseWaiters()
 	for _, s := range suspects {
-		if !asked && !p.confirmed(octx, s) {
+		w, ok := p.waitsOf(octx, s, leases, asked)
+		if !ok {
 			continue
 		}
-		w := p.d.waitsOf(living[s.Agent], leases)
 		waits[s.Agent] = w
 		rules := c.PatrolRules(living[s.Agent].Role)
 		if f, ok := patrol.Finding(time.Now(), s, w, lim, rules.OnStall); ok {
@@ -157,6 +158,7 @@ func (p *patroller) cycle(ctx context.Context, asked, dryRun bool) (api.PatrolRe
 		}
 	}
 	rep.Cleanups = p.cleanUp(ctx, asked, dryRun)
+	p.waited.Forget(suspects)
 	p.reported.Forget(rep.Findings)
 	p.restarts.Forget(func(name string) bool { _, ok := living[name]; return ok })
 	if !dryRun {
@@ -168,6 +170,34 @@ func (p *patroller) cycle(ctx context.Context, asked, dryRun bool) (api.PatrolRe
 	p.last = rep
 	p.mu.Unlock()
 	return rep, nil
+}
+
+// known returns what was observed last, and whether anything of each agent has run since.
+func (p *patroller) known() map[string]agent.Living {
+	out := make(map[string]agent.Living, len(p.living))
+	for name, v := range p.living {
+		v.Stood = p.d.stands(v)
+		out[name] = v
+	}
+	return out
+}
+
+// waitsOf returns what a suspect waits for; ok is false if it is none any more.
+func (p *patroller) waitsOf(ctx context.Context, s patrol.Suspect, leases map[string]string, asked bool) (w patrol.Waits, ok bool) {
+	if path, waits := leases[s.Agent]; waits && s.Program {
+		return patrol.LeaseWaits(path), true
+	}
+	if !asked {
+		if w, ok := p.waited.Known(time.Now(), s, p.living[s.Agent].Stood); ok {
+			return w, true
+		}
+		if !p.confirmed(ctx, s) {
+			return w, false
+		}
+	}
+	w = p.d.waitsOf(p.living[s.Agent])
+	p.waited.Note(time.Now(), s, w)
+	return w, true
 }
 
 // confirmed queries a suspect's shim again: what the patrol knew of it may be a minute old. A

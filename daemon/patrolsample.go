@@ -10,10 +10,24 @@ import (
 	"polis/daemon/procstat"
 )
 
-// measureLiving adds the kernel's counters to what the shim reports of an agent that runs. last is
-// what was measured before, or nil.
-func (d *Daemon) measureLiving(v, last *agent.Living) {
+// stands reports whether no process of an agent's sandbox has run since v was measured.
+func (d *Daemon) stands(v agent.Living) bool {
 	if v.InitPID == 0 || v.Err != nil {
+		return false
+	}
+	at, _ := d.cgroupPath(v.Agent)
+	g, err := d.cg.Group(at)
+	if err != nil {
+		return false
+	}
+	cpu, err := g.CPUTime()
+	return err == nil && cpu == v.Sample.CPU
+}
+
+// measureLiving adds the kernel's counters to what the shim reports of an agent that runs, unless
+// nothing of it has run since it was measured. last is what was measured before, or nil.
+func (d *Daemon) measureLiving(v, last *agent.Living) {
+	if v.InitPID == 0 || v.Err != nil || v.Stood {
 		return
 	}
 	at, _ := d.cgroupPath(v.Agent)

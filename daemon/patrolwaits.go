@@ -21,11 +21,8 @@ func (d *Daemon) leaseWaiters() map[string]string {
 	return out
 }
 
-// waitsOf returns what a suspect waits for.
-func (d *Daemon) waitsOf(v agent.Living, leases map[string]string) patrol.Waits {
-	if p, ok := leases[v.Agent]; ok {
-		return patrol.LeaseWaits(p)
-	}
+// waitsOf returns what a suspect waits for, other than a lease.
+func (d *Daemon) waitsOf(v agent.Living) patrol.Waits {
 	if w := patrol.ReportedWaits(v.Waiting); w.For != "" || v.InitPID == 0 {
 		return w
 	}

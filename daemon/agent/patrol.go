@@ -19,9 +19,6 @@ const (
 	// observeTime bounds observing one agent, observers how many are observed at a time.
 	observeTime = 2 * time.Second
 	observers   = 8
-	// recent is for how long what a shim said counts, unless the patrol acts on it: a query costs
-	// more than all else that the patrol reads of an agent.
-	recent = time.Minute
 	// lively is how old a heartbeat may be of a shim that lives for certain.
 	lively = 20 * time.Second
 	// endGrace is how long a program that does not end by itself may take after a TERM.
@@ -38,6 +35,8 @@ type Living struct {
 	InitPID int
 	// At is when its shim was queried.
 	At time.Time
+	// Stood is set by the caller of Observe if no process of its sandbox has run since it was measured.
+	Stood bool
 	// Waiting is what the agent waits for as its shim reports it; nil if it reports nothing.
 	Waiting *api.Waiting
 	// OwnedRefs are the refs that it made.
@@ -45,7 +44,7 @@ type Living struct {
 }
 
 // Observe returns what the shims and the records report of every agent, by name. known is what they
-// said before, by agent: it is not asked for again while it is recent. With nil all is.
+// said before, by agent: a shim is not queried again while that is recent. With nil every shim is.
 func (m *Manager) Observe(ctx context.Context, known map[string]Living) []Living {
 	m.mu.Lock()
 	var as []*Agent
@@ -79,6 +78,10 @@ func (m *Manager) observe(ctx context.Context, a *Agent, known map[string]Living
 	v := Living{Role: a.Kept.Role, Observed: patrol.Observed{Agent: a.Name(), Workspace: a.WS.Name, Created: a.Kept.CreatedAt, Generation: a.Kept.Generation, Status: a.Kept.Status},
 		OwnedRefs: slices.Clone(a.Kept.OwnedRefs)}
 	up, between, foreign := a.up, a.coming || a.leaving || a.Kept.Removal != nil, a.foreign
+	task := ""
+	if a.Kept.InTask {
+		task = a.Kept.Task
+	}
 	m.mu.Unlock()
 	switch {
 	case between:
@@ -96,7 +99,7 @@ func (m *Manager) observe(ctx context.Context, a *Agent, known map[string]Living
 	if !v.Shim || v.Err != nil || v.Status != api.StatusRunning {
 		return v
 	}
-	if k, ok := known[v.Agent]; ok && k.same(v) {
+	if k, ok := known[v.Agent]; ok && k.same(v, task) {
 		k.OwnedRefs = v.OwnedRefs
 		return k
 	}
@@ -115,9 +118,13 @@ func (m *Manager) observe(ctx context.Context, a *Agent, known map[string]Living
 	return v
 }
 
-// same reports whether what was known is recent, and of the same incarnation.
-func (v Living) same(now Living) bool {
-	return v.Err == nil && v.Program && time.Since(v.At) < recent && v.Workspace == now.Workspace && v.Created.Equal(now.Created) && v.Generation == now.Generation && v.Status == now.Status && v.Role == now.Role
+// same reports whether what was known is recent, and of the same incarnation. task is the task that has
+// not ended: the end of one is in the records.
+func (v Living) same(now Living, task string) bool {
+	if v.Err != nil || !v.Program || !patrol.Recent(time.Since(v.At), v.Stood) || v.Task != "" && v.Ended == "" && v.Task != task {
+		return false
+	}
+	return v.Workspace == now.Workspace && v.Created.Equal(now.Created) && v.Generation == now.Generation && v.Status == now.Status && v.Role == now.Role
 }
 
 // shimLives reports whether an agent's shim lives. Its heartbeat is enough if cheap.

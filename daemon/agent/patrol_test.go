@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"polis/daemon/api"
+	"polis/daemon/patrol"
 )
 
 // TestTheEndOfAnAgentIsNotThatOfTheNextOfItsName: the patrol found that the shim of an agent is gone. If
@@ -69,4 +70,43 @@ func TestWhatThePatrolStoppedIsStartedAgainOnlyIfItIsTheSame(t *testing.T) {
 	require.Equal(t, api.StatusRunning, w.agent(t).status(w.Manager))
 	require.ErrorContains(t, w.SendSame(ctx, "a1", api.SendRequest{Text: "go on"}, func(Living) bool { return false }), "is not what it was")
 	require.NoError(t, w.SendSame(ctx, "a1", api.SendRequest{Text: "go on"}, func(v Living) bool { return v.Created.Equal(second) }))
+}
+
+// TestAShimIsQueriedAgainOnceItsAgentRan: what a shim reported counts for a minute, and longer while nothing
+// of its agent runs; not for another incarnation, and not if the records have the end of its task.
+func TestAShimIsQueriedAgainOnceItsAgentRan(t *testing.T) {
+	w, _ := tasked(t, t.TempDir())
+	defer w.Close()
+	k := w.agent(t).Copy()
+	known := func(age time.Duration, change func(*Living)) Living {
+		v := Living{Role: k.Role, Observed: patrol.Observed{Agent: "a1", Workspace: "w", Created: k.CreatedAt, Generation: k.Generation, Status: api.StatusRunning,
+			Shim: true, Program: true, PID: 77, Task: "a1.1"}, InitPID: 76, At: time.Now().Add(-age)}
+		if change != nil {
+			change(&v)
+		}
+		return v
+	}
+	stood := func(v *Living) { v.Stood = true }
+	for name, c := range map[string]struct {
+		v       Living
+		queried bool
+	}{
+		"half a minute ago":                  {known(30*time.Second, nil), false},
+		"two minutes ago":                    {known(2*time.Minute, nil), true},
+		"two minutes ago, nothing ran":       {known(2*time.Minute, stood), false},
+		"a quarter of an hour, nothing ran":  {known(15*time.Minute, stood), true},
+		"it could not be observed":           {known(0, func(v *Living) { v.Err = errInjected }), true},
+		"its program had ended":              {known(0, func(v *Living) { v.Program = false }), true},
+		"another generation":                 {known(0, func(v *Living) { v.Generation++ }), true},
+		"another agent":                      {known(0, func(v *Living) { v.Created = v.Created.Add(1) }), true},
+		"the task before, which has ended":   {known(0, func(v *Living) { v.Task = "a1.0" }), true},
+		"a task whose end was known already": {known(0, func(v *Living) { v.Task, v.Ended = "a1.0", api.EndDone }), false},
+		"no task":                            {known(0, func(v *Living) { v.Task = "" }), false},
+	} {
+		all := w.Observe(t.Context(), map[string]Living{"a1": c.v})
+		require.Len(t, all, 1, name)
+		require.Equal(t, c.queried, all[0].PID != 77, "%s: %+v", name, all[0])
+	}
+	all := w.Observe(t.Context(), nil)
+	require.NotEqual(t, 77, all[0].PID, "a person's cycle queries every shim")
 }

@@ -15,6 +15,8 @@ type Waits struct {
 	For string
 	// Connections are those to the outside that are open.
 	Connections int
+	// Unknown is set if that could not be found out.
+	Unknown bool
 }
 
 // Finding is what is wrong with a suspect, and ok false if nothing is: it waits.

@@ -47,4 +47,6 @@ func ProbedWaits(p Probe) Waits {
 	return Waits{Connections: n}
 }
 
-func unknownWaits(err error) Waits { return Waits{For: "something unknown: " + err.Error()} }
+func unknownWaits(err error) Waits {
+	return Waits{For: "something unknown: " + err.Error(), Unknown: true}
+}

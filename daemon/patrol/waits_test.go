@@ -27,8 +27,8 @@ func TestWhatAnAgentWaitsFor(t *testing.T) {
 		"a debugger":                    {ProbedWaits(probed{pid: 7, connections: 2}), Waits{For: "process 7, which is stopped by a signal or a debugger"}},
 		"connections":                   {ProbedWaits(probed{connections: 2}), Waits{Connections: 2}},
 		"nothing":                       {ProbedWaits(probed{}), Waits{}},
-		"its processes are not known":   {ProbedWaits(probed{stopErr: errors.New("no group")}), Waits{For: "something unknown: no group"}},
-		"its connections are not known": {ProbedWaits(probed{connError: errors.New("no table")}), Waits{For: "something unknown: no table"}},
+		"its processes are not known":   {ProbedWaits(probed{stopErr: errors.New("no group")}), Waits{For: "something unknown: no group", Unknown: true}},
+		"its connections are not known": {ProbedWaits(probed{connError: errors.New("no table")}), Waits{For: "something unknown: no table", Unknown: true}},
 	} {
 		require.Equal(t, c.want, c.got, name)
 	}
