@@ -25,13 +25,14 @@ import (
 type model struct {
 	mu     sync.Mutex
 	script []step
-	before int       // results that the conversation had before the script; -1: the next request says it
-	first  time.Time // when the script was first asked for
-	asked  []string  // paths and tools, to say what an agent wanted if it fails
-	calls  []string  // the tools of the script's steps
-	name   string    // the model that the script was asked of
-	seen   []string  // what the last request has of results
-	polis  bool      // a request has the text of polis for models
+	before int           // results that the conversation had before the script; -1: the next request says it
+	first  time.Time     // when the script was first asked for
+	asked  []string      // paths and tools, to say what an agent wanted if it fails
+	calls  []string      // the tools of the script's steps
+	name   string        // the model that the script was asked of
+	seen   []string      // what the last request has of results
+	polis  bool          // a request has the text of polis for models
+	thinks time.Duration // before each answer
 }
 
 // obj is a JSON object.
@@ -153,6 +154,7 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			}
 			t := m.next(a, at)
 			m.note("%s %s, %d results, answered %s", r.Method, r.URL.Path, len(a.results), t)
+			m.think(r)
 			f.write(w, t, a.stream)
 			return
 		}
@@ -168,6 +170,27 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		http.NotFound(w, r)
 	}
+}
+
+// think takes the time that a model needs for an answer.
+func (m *model) think(r *http.Request) {
+	m.mu.Lock()
+	t := m.thinks
+	m.mu.Unlock()
+	if t == 0 {
+		return
+	}
+	select {
+	case <-time.After(t):
+	case <-r.Context().Done():
+	}
+}
+
+// slow sets how long each answer takes.
+func (m *model) slow(t time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.thinks = t
 }
 
 func (m *model) note(format string, args ...any) {

@@ -162,24 +162,34 @@ func TestRealAgents(t *testing.T) {
 	}
 }
 
-// works has the agent do the work, and the same program outside, in turns.
+// works has the agent do the work with a model that answers at once, and with one that takes its time.
 func (r *realRun) works(seen *seenAgent) {
 	t := r.t
-	dir := strings.TrimSpace(r.sh(r.name, "pwd"))
 	outside := r.outside(t)
-	for round := range rounds() {
-		seen.outside = append(seen.outside, outside.works(round))
+	seen.outside, seen.inside = r.turns(outside, 0)
+	r.model.slow(answerTime)
+	seen.slowOutside, seen.slowInside = r.turns(outside, rounds())
+	r.model.slow(0)
+	t.Logf("outside %v\nin polis %v\nwith a slow model outside %v\nin polis %v", seen.outside, seen.inside, seen.slowOutside, seen.slowInside)
+	require.Equal(t, r.types()[r.name].Context != "", r.model.knowsPolis(), "its model has the text of polis")
+	seen.tools = r.model.tools()
+}
+
+// turns has the agent do the work, and the same program outside, in turns.
+func (r *realRun) turns(c *control, from int) (outside, inside []timing) {
+	t := r.t
+	dir := strings.TrimSpace(r.sh(r.name, "pwd"))
+	for round := from; round < from+rounds(); round++ {
+		outside = append(outside, c.works(round))
 		r.model.play(work(dir, r.name, round)...)
-		seen.inside = append(seen.inside, r.timed("- make a file, test it and commit it"))
+		inside = append(inside, r.timed("- make a file, test it and commit it"))
 		got := r.settled(r.name)
 		require.Equal(t, api.OutcomeMerged, got.Outcome, "%+v\n%s\n%s", got, r.must("agents", "watch", "-n", "200", r.name), r.model.log())
 		require.Equal(t, "made by "+r.name+"\n", readFile(filepath.Join(r.project, fmt.Sprintf("made%d.txt", round))))
 		require.Contains(t, readFile(filepath.Join(r.project, "README.md")), small(round+1), "%s", r.model.log())
 		require.Contains(t, git(t, r.project, "log", "--format=%s"), fmt.Sprintf("work %d of %s", round, r.name))
 	}
-	t.Logf("outside %v\nin polis %v", seen.outside, seen.inside)
-	require.Equal(t, r.types()[r.name].Context != "", r.model.knowsPolis(), "its model has the text of polis")
-	seen.tools = r.model.tools()
+	return outside, inside
 }
 
 // meetsRefusals has the agent try what its role denies and what another agent holds; it reads

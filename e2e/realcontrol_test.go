@@ -23,6 +23,9 @@ import (
 // the command to the program's end, its processor time, and that of the shim.
 type timing struct{ first, whole, cpu, shim time.Duration }
 
+// answerTime is how long an answer of the slow model takes. Models of vendors take more.
+const answerTime = time.Second
+
 // rounds is how often each program does its work, in polis and outside: POLIS_AGENTS_ROUNDS.
 func rounds() int {
 	n, err := strconv.Atoi(os.Getenv("POLIS_AGENTS_ROUNDS"))

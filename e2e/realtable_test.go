@@ -15,7 +15,9 @@ type seenAgent struct {
 	agent           realAgent
 	tools           []string
 	outside, inside []timing
-	locked, denied  string
+	// slowOutside and slowInside are with a model that takes answerTime for each answer.
+	slowOutside, slowInside []timing
+	locked, denied          string
 }
 
 // document is docs/agents.md.
@@ -50,13 +52,20 @@ Each program must complete these tasks; else the run fails:
 		fmt.Fprintf(&b, "| `%s` | %s |\n", a.name, a.agent.set)
 	}
 	fmt.Fprintf(&b, "\n## Time\n\nSeconds; medians of %d runs, alternating with runs of the same program in a clone outside polis. The first column of each pair is outside.\n", rounds())
-	b.WriteString("All times are from the start of the command. They depend on the load of the machine, so the run does not check them. Processor time in polis is that of the sandbox; the last column has that of the shim.\n\n")
-	b.WriteString("| base type | first request | | whole task | | processor | | shim |\n|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("All times are from the start of the command. They depend on the load of the machine, so the run does not check them. Processor time in polis is that of the sandbox; the last column has that of the shim.\n")
+	fmt.Fprintf(&b, "The mock answers at once, so the times are those of the programs alone. In the columns of the slow model it takes %s for each answer; the models of the vendors take longer.\n\n", answerTime)
+	b.WriteString("| base type | first request | | whole task | | whole task, slow model | | ratio | processor | | shim |\n|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, a := range all {
-		fmt.Fprintf(&b, "| `%s`", a.name)
-		for _, of := range []func(timing) time.Duration{func(t timing) time.Duration { return t.first }, func(t timing) time.Duration { return t.whole }, func(t timing) time.Duration { return t.cpu }} {
-			fmt.Fprintf(&b, " | %.2f | %.2f", medianOf(a.outside, of), medianOf(a.inside, of))
+		pair := func(outside, inside []timing, of func(timing) time.Duration) {
+			fmt.Fprintf(&b, " | %.2f | %.2f", medianOf(outside, of), medianOf(inside, of))
 		}
+		whole := func(t timing) time.Duration { return t.whole }
+		fmt.Fprintf(&b, "| `%s`", a.name)
+		pair(a.outside, a.inside, func(t timing) time.Duration { return t.first })
+		pair(a.outside, a.inside, whole)
+		pair(a.slowOutside, a.slowInside, whole)
+		fmt.Fprintf(&b, " | %.2f", medianOf(a.slowInside, whole)/medianOf(a.slowOutside, whole))
+		pair(a.outside, a.inside, func(t timing) time.Duration { return t.cpu })
 		fmt.Fprintf(&b, " | %.2f |\n", medianOf(a.inside, func(t timing) time.Duration { return t.shim }))
 	}
 	return b.String()
