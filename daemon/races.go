@@ -48,8 +48,8 @@ func (r racers) Await(ctx context.Context, p *api.Racer) error {
 	return nil
 }
 
-func (r racers) Check(ctx context.Context, p api.Racer, command string) (int, string, error) {
-	return r.d.agents.CheckIn(ctx, p.Agent, command)
+func (r racers) Check(ctx context.Context, x api.Race, p api.Racer) (int, string, error) {
+	return r.d.agents.CheckIn(ctx, p.Agent, x.ID, x.Request.Check)
 }
 
 func (r racers) Conflicts(ctx context.Context, workspace string) (c api.Conflicts, err error) {
@@ -73,23 +73,16 @@ func (r racers) Cancel(ctx context.Context, p api.Racer) error {
 	return nil
 }
 
-func (r racers) SaveAndRemove(ctx context.Context, name string) (string, error) {
-	return r.d.agents.DropRacer(ctx, name)
+func (r racers) SaveAndRemove(ctx context.Context, x api.Race, name string) (string, error) {
+	return r.d.agents.DropRacer(ctx, name, x.ID)
 }
 
-func (r racers) Keep(ctx context.Context, name string, merged bool) error {
-	return r.d.agents.KeepRacer(ctx, name, merged)
+func (r racers) Keep(ctx context.Context, x api.Race, name string) error {
+	return r.d.agents.KeepRacer(ctx, name, x.ID, x.MergeCommitSHA != "")
 }
 
-func (r racers) Merge(ctx context.Context, name string) (string, error) {
-	res, err := r.d.agents.Merge(ctx, name, api.MergeRequest{})
-	if api.CodeOf(err) == api.CodeNothingToMerge {
-		// An earlier polisd merged it, and died before the race had it.
-		if a, gone := r.d.agents.Get(ctx, name); gone == nil && a.MergeCommitSHA != "" {
-			return a.MergeCommitSHA, nil
-		}
-	}
-	return res.MergeCommitSHA, err
+func (r racers) Merge(ctx context.Context, x api.Race, name string) (string, error) {
+	return r.d.agents.MergeRacer(ctx, name, x.ID)
 }
 
 // Race starts a race from the commit that the target is at.

@@ -279,10 +279,12 @@ type fakeQueue struct {
 	k *kernel
 }
 
-func (q fakeQueue) Merge(ctx context.Context, e api.QueueEntry) (api.QueueOutcome, error) {
-	failed := q.k.op("merge", func() {})
-	out, err := q.m.Landed(ctx, e, api.QueueOutcome{MergeCommitSHA: "c"}, failed)
-	return out, errors.Join(failed, err)
+func (q fakeQueue) Submit(e api.QueueEntry) (func(context.Context) (api.QueueOutcome, error), error) {
+	return func(ctx context.Context) (api.QueueOutcome, error) {
+		failed := q.k.op("merge", func() {})
+		out, err := q.m.Landed(ctx, e, api.QueueOutcome{MergeCommitSHA: "c"}, failed)
+		return out, errors.Join(failed, err)
+	}, nil
 }
 func (q fakeQueue) Add(e api.QueueEntry) (api.QueueEntry, error) {
 	return e, q.k.op("queue", func() { q.k.set("queue")[e.Agent] = true })

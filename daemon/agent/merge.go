@@ -38,7 +38,11 @@ func (m *Manager) Merge(ctx context.Context, name string, req api.MergeRequest) 
 		resp.Paths, resp.Protected, resp.Head = p.Paths, p.Protected, p.Head
 		return resp, nil
 	}
-	out, err := a.WS.Queue.Merge(ctx, api.QueueEntry{Agent: name, Priority: UserPriority, Message: req.Message, By: "user", NoCheck: req.NoCheck, AcceptProtected: req.AcceptProtected, RemoveAfter: req.RemoveAfter, Head: req.Head, AddedAt: m.Now().UTC()})
+	wait, err := a.WS.Queue.Submit(m.mergeEntry(name, req))
+	if err != nil {
+		return api.MergeResponse{}, err
+	}
+	out, err := wait(ctx)
 	if err != nil {
 		return api.MergeResponse{}, err
 	}
@@ -47,6 +51,11 @@ func (m *Manager) Merge(ctx context.Context, name string, req api.MergeRequest) 
 		return resp, err
 	}
 	return resp, nil
+}
+
+// mergeEntry is the entry of a merge that a user waits for.
+func (m *Manager) mergeEntry(name string, req api.MergeRequest) api.QueueEntry {
+	return api.QueueEntry{Agent: name, Priority: UserPriority, Message: req.Message, By: "user", NoCheck: req.NoCheck, AcceptProtected: req.AcceptProtected, RemoveAfter: req.RemoveAfter, Head: req.Head, AddedAt: m.Now().UTC()}
 }
 
 // Enqueue puts the agent's branch in the merge queue and does not wait.

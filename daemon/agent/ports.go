@@ -179,8 +179,8 @@ type Repo interface {
 // Queue is a workspace's merge queue.
 type Queue interface {
 	Add(e api.QueueEntry) (api.QueueEntry, error)
-	// Merge waits for the outcome of the entry.
-	Merge(ctx context.Context, e api.QueueEntry) (api.QueueOutcome, error)
+	// Submit is Add; wait returns the outcome of the entry.
+	Submit(e api.QueueEntry) (wait func(context.Context) (api.QueueOutcome, error), err error)
 	Remove(agent string) (bool, error)
 	// Waits reports whether the agent waits to be merged, or is being merged.
 	Waits(agent string) bool

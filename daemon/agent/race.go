@@ -33,18 +33,37 @@ func (m *Manager) AddRacer(ctx context.Context, req api.AddRequest, run api.RunR
 	if id, err := m.GivenTask(req.Name, run.Prompt); err != nil || id != "" {
 		return id, err
 	}
-	t, err := m.Run(ctx, req.Name, run)
+	if a, err = m.racer(ctx, req.Name, req.Race); err != nil {
+		return "", err
+	}
+	defer a.op.Unlock()
+	t, err := m.giveTask(ctx, a, run)
 	return t.ID, err
 }
 
 // TaskOK reports whether a task ended well.
 func TaskOK(t api.Task) bool { return task.Well(t) }
 
-// CheckIn runs a command for sh in an agent's sandbox, at the top of its worktree, and returns its exit
-// status and the end of its output. It starts a stopped agent for that. If ctx ends, the command is
-// killed.
-func (m *Manager) CheckIn(ctx context.Context, name, command string) (code int, output string, err error) {
-	a, err := m.findAny(ctx, name, "check")
+// racer returns an agent of a race with its op held. An agent that got the name later is another
+// one: the racer does not exist any more.
+func (m *Manager) racer(ctx context.Context, name, race string) (*Agent, error) {
+	a, err := m.find(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if race == "" || a.Copy().Race != race {
+		a.op.Unlock()
+		return nil, api.Errorf(api.CodeAgentNotFound, "agent %s of race %s was removed; the agent of that name is another one", name, race).
+			WithHint("polisctl races show %s", race)
+	}
+	return a, nil
+}
+
+// CheckIn runs a command for sh in the sandbox of an agent of a race, at the top of its worktree, and
+// returns its exit status and the end of its output. It starts a stopped agent for that. If ctx ends,
+// the command is killed.
+func (m *Manager) CheckIn(ctx context.Context, name, race, command string) (code int, output string, err error) {
+	a, err := m.racer(ctx, name, race)
 	if err != nil {
 		return 0, "", err
 	}
@@ -55,7 +74,7 @@ func (m *Manager) CheckIn(ctx context.Context, name, command string) (code int, 
 	}
 	sh := m.Shims.Dial(name)
 	defer sh.Close()
-	res, err := sh.Run(ctx, wire.ExecRequest{Command: []string{"sh", "-ec", command}, Env: []string{"POLIS_RACE=" + a.Copy().Race}})
+	res, err := sh.Run(ctx, wire.ExecRequest{Command: []string{"sh", "-ec", command}, Env: []string{"POLIS_RACE=" + race}})
 	output = strings.ToValidUTF8(res.Stdout+res.Stderr, "?")
 	return res.Code, output[max(0, len(output)-checkTail):], err
 }
@@ -73,11 +92,31 @@ func (m *Manager) DiffStat(ctx context.Context, name, base, head string) (string
 	return b.String(), err
 }
 
+// MergeRacer merges the branch of an agent of a race and waits for the outcome.
+func (m *Manager) MergeRacer(ctx context.Context, name, race string) (commit string, err error) {
+	a, err := m.racer(ctx, name, race)
+	if err != nil {
+		return "", err
+	}
+	// The removal of the agent takes its entry out of the queue, so the name stands for this agent.
+	wait, err := a.WS.Queue.Submit(m.mergeEntry(name, api.MergeRequest{}))
+	merged := a.Copy().MergeCommitSHA
+	a.op.Unlock()
+	if err != nil {
+		return "", err
+	}
+	out, err := wait(ctx)
+	if api.CodeOf(err) == api.CodeNothingToMerge && merged != "" {
+		return merged, nil // an earlier polisd merged it, and died before the race had it
+	}
+	return out.MergeCommitSHA, err
+}
+
 // KeepRacer makes the winner of a race an ordinary agent: it takes leases from its next start on, and
 // its branch follows the target again. One that is merged becomes ephemeral. One that is gone is no
 // error.
-func (m *Manager) KeepRacer(ctx context.Context, name string, merged bool) error {
-	a, err := m.find(ctx, name)
+func (m *Manager) KeepRacer(ctx context.Context, name, race string, merged bool) error {
+	a, err := m.racer(ctx, name, race)
 	switch {
 	case err != nil && api.CodeOf(err) == api.CodeAgentNotFound:
 		return nil
@@ -93,21 +132,29 @@ func (m *Manager) KeepRacer(ctx context.Context, name string, merged bool) error
 
 // DropRacer saves the work of an agent of a race in the trash and removes the agent. An agent that
 // does not exist is no error.
-func (m *Manager) DropRacer(ctx context.Context, name string) (trash string, err error) {
-	r, err := m.Discard(ctx, name, false)
+func (m *Manager) DropRacer(ctx context.Context, name, race string) (trash string, err error) {
+	a, err := m.racer(ctx, name, race)
 	if err != nil && api.CodeOf(err) == api.CodeAgentNotFound {
-		return m.trashOf(name), nil
+		return m.trashOf(name, race), nil
 	}
+	if err != nil {
+		return "", err
+	}
+	defer a.op.Unlock()
+	if err := permit(name, a.status(m), verbForce); err != nil {
+		return "", err
+	}
+	r, err := m.discard(ctx, a, false)
 	return r.Trash, err
 }
 
-// trashOf returns where the work of a removed agent is.
-func (m *Manager) trashOf(name string) string {
+// trashOf returns where the work of a removed agent of a race is.
+func (m *Manager) trashOf(name, race string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, w := range m.workspaces {
 		for i := len(w.Removed) - 1; i >= 0; i-- {
-			if w.Removed[i].Agent.Name == name {
+			if a := w.Removed[i].Agent; a.Name == name && a.Race == race {
 				return w.Removed[i].Trash
 			}
 		}

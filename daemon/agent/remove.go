@@ -58,6 +58,12 @@ func (m *Manager) Discard(ctx context.Context, name string, ignored bool) (api.R
 		return api.RemoveResponse{}, err
 	}
 	defer a.op.Unlock()
+	return m.discard(ctx, a, ignored)
+}
+
+// discard is Discard; a.op is held.
+func (m *Manager) discard(ctx context.Context, a *Agent, ignored bool) (api.RemoveResponse, error) {
+	name := a.Name()
 	if err := a.WS.NeedsGit("what agent " + name + " changed is in the project already; polisctl agents remove takes the agent away"); err != nil {
 		return api.RemoveResponse{}, err
 	}

@@ -35,13 +35,18 @@ func (m *Manager) Run(ctx context.Context, name string, req api.RunRequest) (api
 		return api.Task{}, err
 	}
 	defer a.op.Unlock()
+	return m.giveTask(ctx, a, req)
+}
+
+// giveTask is Run for a request that was checked; a.op is held.
+func (m *Manager) giveTask(ctx context.Context, a *Agent, req api.RunRequest) (api.Task, error) {
 	k := a.Copy()
 	if req.Commit {
 		if err := a.changes("commit"); err != nil {
 			return api.Task{}, err
 		}
 	}
-	return m.assign(ctx, a, api.Task{Agent: name, Prompt: req.Prompt, Command: []string{}, Time: m.Now().UTC(), Model: req.Model, Continue: req.Continue, Commit: req.Commit || m.config().Roles[k.Role].AutoCommit && !k.ReadOnly}, req.Queue, req.Env)
+	return m.assign(ctx, a, api.Task{Agent: a.Name(), Prompt: req.Prompt, Command: []string{}, Time: m.Now().UTC(), Model: req.Model, Continue: req.Continue, Commit: req.Commit || m.config().Roles[k.Role].AutoCommit && !k.ReadOnly}, req.Queue, req.Env)
 }
 
 // assign begins a task, or keeps it until its turn. env is for this task only. a.op is held.

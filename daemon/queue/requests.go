@@ -14,19 +14,22 @@ func (w *Worker) Add(e api.QueueEntry) (api.QueueEntry, error) {
 	return e, err
 }
 
-// Merge puts an agent in the queue and waits for its outcome. If ctx ends first, the entry stays.
-func (w *Worker) Merge(ctx context.Context, e api.QueueEntry) (api.QueueOutcome, error) {
+// Submit puts an agent in the queue. wait returns the outcome; if its context ends first, the entry
+// stays.
+func (w *Worker) Submit(e api.QueueEntry) (wait func(context.Context) (api.QueueOutcome, error), err error) {
 	e, c, err := w.add(e, true)
 	if err != nil {
-		return api.QueueOutcome{}, err
+		return nil, err
 	}
-	select {
-	case r := <-c:
-		return r.outcome, r.err
-	case <-ctx.Done():
-		return api.QueueOutcome{}, api.Errorf(api.CodeTimeout, "wait for the merge of agent %s: %w", e.Agent, context.Cause(ctx)).
-			WithHint("it stays in the queue: polisctl queue shows it, polisctl queue remove %s takes it out", e.Agent)
-	}
+	return func(ctx context.Context) (api.QueueOutcome, error) {
+		select {
+		case r := <-c:
+			return r.outcome, r.err
+		case <-ctx.Done():
+			return api.QueueOutcome{}, api.Errorf(api.CodeTimeout, "wait for the merge of agent %s: %w", e.Agent, context.Cause(ctx)).
+				WithHint("it stays in the queue: polisctl queue shows it, polisctl queue remove %s takes it out", e.Agent)
+		}
+	}, nil
 }
 
 func (w *Worker) add(e api.QueueEntry, wait bool) (api.QueueEntry, chan result, error) {

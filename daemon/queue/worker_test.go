@@ -80,13 +80,13 @@ func TestAWorkerMergesInOrderAndReports(t *testing.T) {
 	}
 	require.Len(t, h.kept, 4)
 	w.Open(t.Context())
-	out, err := w.Merge(t.Context(), entry("e1"))
+	out, err := submit(t.Context(), w, entry("e1"))
 	require.NoError(t, err)
 	require.Equal(t, "a1 b1 d1 e1", out.MergeCommitSHA)
 	require.Equal(t, []string{"a1 ", "b1 ", "no-c AGENT_NOT_FOUND", "d1 ", "e1 "}, h.landed)
 	require.Eventually(t, func() bool { return len(w.Entries()) == 0 }, time.Minute, time.Millisecond)
 	require.Equal(t, "e1", w.Recent()[0].Agent)
-	_, err = w.Merge(t.Context(), entry("no-x"))
+	_, err = submit(t.Context(), w, entry("no-x"))
 	require.Equal(t, api.CodeAgentNotFound, api.CodeOf(err))
 	w.Close()
 	require.Empty(t, h.kept)
@@ -99,7 +99,7 @@ func TestWhatCannotBeSavedIsNotQueued(t *testing.T) {
 	require.Error(t, err)
 	require.Empty(t, w.Entries())
 	h.unsaved = 1
-	_, err = w.Merge(t.Context(), entry("b1"))
+	_, err = submit(t.Context(), w, entry("b1"))
 	require.Error(t, err, "and no caller waits for it")
 	require.Empty(t, w.waiting)
 }
@@ -137,7 +137,7 @@ func TestACloseKeepsWhatIsNotDone(t *testing.T) {
 	h.checker = p
 	w.Open(t.Context())
 	done := make(chan error, 1)
-	go func() { _, err := w.Merge(t.Context(), entry("a1")); done <- err }()
+	go func() { _, err := submit(t.Context(), w, entry("a1")); done <- err }()
 	<-p.began
 	w.Close()
 	err := <-done
@@ -156,7 +156,7 @@ func TestACancelledCallerLeavesTheEntry(t *testing.T) {
 	w, _ := newWorker(t, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := w.Merge(ctx, entry("a1"))
+	_, err := submit(ctx, w, entry("a1"))
 	require.Equal(t, api.CodeTimeout, api.CodeOf(err))
 	require.Equal(t, "it stays in the queue: polisctl queue shows it, polisctl queue remove a1 takes it out", api.AsError(err).Hint)
 	require.Len(t, w.Entries(), 1)
@@ -165,4 +165,12 @@ func TestACancelledCallerLeavesTheEntry(t *testing.T) {
 	_, err = w.Remove("a1")
 	require.NoError(t, err)
 	require.Empty(t, w.Entries())
+}
+
+func submit(ctx context.Context, w *Worker, e api.QueueEntry) (api.QueueOutcome, error) {
+	wait, err := w.Submit(e)
+	if err != nil {
+		return api.QueueOutcome{}, err
+	}
+	return wait(ctx)
 }

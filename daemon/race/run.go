@@ -115,7 +115,7 @@ func (r *Runner) step(ctx context.Context, x api.Race, p api.Racer) (api.Racer, 
 	}
 	cctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	code, output, err := r.Agents.Check(cctx, p, x.Request.Check)
+	code, output, err := r.Agents.Check(cctx, x, p)
 	if err != nil && cctx.Err() != nil && ctx.Err() == nil {
 		code, output, err = -1, "the check did not end in "+limit.String(), nil
 	}
@@ -190,7 +190,7 @@ func (r *Runner) finish(ctx context.Context, x api.Race) {
 			continue
 		}
 		uctx, cancel := context.WithTimeout(ctx, undoTime)
-		trash, err := r.Agents.SaveAndRemove(uctx, p.Agent)
+		trash, err := r.Agents.SaveAndRemove(uctx, x, p.Agent)
 		cancel()
 		if note(err); err == nil {
 			r.racer(x.ID, i, func(q *api.Racer) { q.Trash, q.Gone = trash, true })
@@ -199,12 +199,12 @@ func (r *Runner) finish(ctx context.Context, x api.Race) {
 	if x.Winner != "" {
 		if x.Request.Merge && x.MergeCommitSHA == "" {
 			mctx, cancel := context.WithTimeout(ctx, mergeTime)
-			commit, err := r.Agents.Merge(mctx, x.Winner)
+			commit, err := r.Agents.Merge(mctx, x, x.Winner)
 			cancel()
 			note(err)
 			x = r.change(x.ID, func(x *api.Race) { x.MergeCommitSHA = commit })
 		}
-		note(r.Agents.Keep(ctx, x.Winner, x.MergeCommitSHA != ""))
+		note(r.Agents.Keep(ctx, x, x.Winner))
 	}
 	if ctx.Err() != nil {
 		return

@@ -17,24 +17,25 @@ const (
 	mergeTime = time.Hour
 )
 
-// Agents is what a race needs of agents. Every call can be repeated.
+// Agents is what a race needs of agents. Every call can be repeated. An agent that got the name of a
+// racer later is not that racer: nothing is done to it.
 type Agents interface {
 	// Start adds the agent of a racer, if it does not exist, gives it the task, if it does not have
 	// it, and returns the ID of the task.
 	Start(ctx context.Context, race api.Race, r api.Racer) (task string, err error)
 	// Await fills in how the racer's task ended, when that is final.
 	Await(ctx context.Context, r *api.Racer) error
-	// Check runs a command in the racer's sandbox.
-	Check(ctx context.Context, r api.Racer, command string) (code int, output string, err error)
+	// Check runs the race's check in the racer's sandbox.
+	Check(ctx context.Context, race api.Race, r api.Racer) (code int, output string, err error)
 	// Conflicts are those of the workspace now.
 	Conflicts(ctx context.Context, workspace string) (api.Conflicts, error)
 	// Cancel ends the racer's task.
 	Cancel(ctx context.Context, r api.Racer) error
 	// SaveAndRemove saves the agent's work in the trash, removes the agent and returns the trash ref.
-	SaveAndRemove(ctx context.Context, agent string) (trash string, err error)
+	SaveAndRemove(ctx context.Context, race api.Race, agent string) (trash string, err error)
 	// Merge merges the winner. Keep makes it an ordinary agent, which may be removed if it is merged.
-	Merge(ctx context.Context, agent string) (commit string, err error)
-	Keep(ctx context.Context, agent string, merged bool) error
+	Merge(ctx context.Context, race api.Race, agent string) (commit string, err error)
+	Keep(ctx context.Context, race api.Race, agent string) error
 }
 
 // Causes for the end of a race's context.
