@@ -43,18 +43,18 @@ func (s *objectStore) pack(ctx context.Context, from git.Repo, ids []string) (er
 	if err != nil || made == "" {
 		return err
 	}
-	return s.take(made)
+	return s.take(made, from)
 }
 
 // take moves a pack into the store. The index comes last: a git that knows it
 // finds the rest.
-func (s *objectStore) take(made string) error {
+func (s *objectStore) take(made string, from git.Repo) error {
 	to := filepath.Join(s.objects(), "pack", filepath.Base(made))
 	if err := os.WriteFile(to+".promisor", nil, 0o444); err != nil && !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
 	for _, ext := range []string{".pack", ".rev", ".idx"} {
-		err := s.own(made + ext)
+		err := s.own(made+ext, from.Runner.UID)
 		if err == nil {
 			err = os.Rename(made+ext, to+ext)
 		}
@@ -65,13 +65,21 @@ func (s *objectStore) take(made string) error {
 	return syncDir(filepath.Dir(to))
 }
 
-// own makes a file the daemon's, and durable.
-func (s *objectStore) own(path string) error {
+// own makes a file that git wrote as uid the daemon's, and durable. That user can exchange the file:
+// a second name could be that of a file which must not become readable to all.
+func (s *objectStore) own(path string, uid uint32) error {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG || st.Nlink != 1 || os.Geteuid() == 0 && st.Uid != uid {
+		return fmt.Errorf("%s is not the file that git wrote (mode %o, uid %d, %d names)", path, st.Mode, st.Uid, st.Nlink)
+	}
 	if err := errors.Join(f.Chmod(0o444), f.Chown(os.Geteuid(), os.Getegid())); err != nil {
 		return err
 	}

@@ -94,12 +94,19 @@ const staleAge = 2 * time.Second
 // clearStale removes the lock file of a ref. The daemon holds the lease of the ref, and agents and
 // the daemon create the file only with the lease: its creator is gone and cannot remove it.
 func (g *Git) clearStale(ref string) {
-	path := filepath.Join(g.Bare, filepath.FromSlash(ref)+".lock")
-	fi, err := os.Lstat(path)
+	// The owner of the repository can replace its directories by links.
+	root, err := os.OpenRoot(g.Bare)
+	if err != nil {
+		return // git reports it
+	}
+	defer root.Close()
+	name := filepath.FromSlash(ref) + ".lock"
+	fi, err := root.Lstat(name)
 	if err != nil || !fi.Mode().IsRegular() || time.Since(fi.ModTime()) < staleAge {
 		return
 	}
-	if err := os.Remove(path); err != nil {
+	path := filepath.Join(g.Bare, name)
+	if err := root.Remove(name); err != nil {
 		g.Log.Warn("stale lock file of git not removed", "path", path, "err", err)
 		return
 	}

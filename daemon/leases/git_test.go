@@ -174,6 +174,15 @@ func TestStaleLockFileOfARefIsRemovedUnderItsLease(t *testing.T) {
 	}
 	require.NoFileExists(t, stale)
 	require.FileExists(t, fresh)
+	// The owner of the repository can have replaced a directory of it.
+	outside := filepath.Join(t.TempDir(), "d.lock")
+	require.NoError(t, os.WriteFile(outside, nil, 0o644))
+	require.NoError(t, os.Chtimes(outside, time.Now().Add(-time.Minute), time.Now().Add(-time.Minute)))
+	require.NoError(t, os.Symlink(filepath.Dir(outside), filepath.Join(locks.Bare, "refs", "tags")))
+	done, err := locks.AcquireRef(t.Context(), "refs/tags/d")
+	require.NoError(t, err)
+	done()
+	require.FileExists(t, outside)
 	require.FileExists(t, another)
 	release, err := locks.AcquireExclusive(t.Context(), "maintenance")
 	require.NoError(t, err)

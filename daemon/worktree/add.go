@@ -3,9 +3,7 @@ package worktree
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -122,7 +120,7 @@ func (w *Workspace) create(ctx context.Context, agent, branch, base, target stri
 		// It may have failed because the caller's context ended.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 		defer cancel()
-		err := errors.Join(w.dropLayers(ctx, agent), fdtree.RemoveAll(ctx, w.tree(agent)), fdtree.RemoveAll(ctx, w.admin(agent)))
+		err := errors.Join(w.dropLayers(ctx, agent), fdtree.RemoveAll(ctx, w.tree(agent)), w.removeAdmin(ctx, agent))
 		if start != "" {
 			if gone := bare.Delete(ctx, git.Branch(branch), start); gone != nil {
 				if _, look := bare.Ref(ctx, git.Branch(branch)); !errors.Is(look, git.ErrNotFound) {
@@ -176,89 +174,4 @@ func (w *Workspace) addFailed(branch, agent string, err error) error {
 			WithHint("a branch named like a folder of it exists (git cannot have both a and a/b): use --branch with another name")
 	}
 	return api.Errorf(api.CodeWorktreeFailed, "make the worktree of %s: %w", agent, err)
-}
-
-// moveToTrash moves what is left of a worktree to the trash directory, where a person can inspect
-// it.
-func (w *Workspace) moveToTrash(ctx context.Context, t Worktree) (dir string, err error) {
-	done, err := w.lockMount(ctx, t.Agent)
-	if err != nil {
-		return "", err
-	}
-	defer done()
-	dir, err = w.newTrashDir(t.Agent)
-	if err != nil {
-		return "", err
-	}
-	// What is moved are the agent's own changes; the copy of the record keeps the base below them.
-	id, err := w.baseOf(t.Agent)
-	if err == nil && id != "" {
-		err = errors.Join(w.Detach(t.Agent), writeBase(filepath.Join(dir, trashBase), id))
-	}
-	if err != nil {
-		return "", api.Errorf(api.CodeWorktreeFailed, "move the rest of %s's old worktree to the trash: %w", t.Agent, err)
-	}
-	for from, to := range map[string]string{t.Path: "worktree", t.GitDir: "gitdir"} {
-		if err := os.Rename(from, filepath.Join(dir, to)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return "", api.Errorf(api.CodeWorktreeFailed, "move the rest of %s's old worktree to the trash: %w", t.Agent, err)
-		}
-	}
-	if err := linkObjects(w.ownDir(t.Agent), filepath.Join(dir, "objects")); err != nil {
-		return "", api.Errorf(api.CodeWorktreeFailed, "link the objects of %s in the trash: %w", t.Agent, err)
-	}
-	if id != "" {
-		if err := fdtree.Cleanup(w.layout().Layers(t.Agent)); err != nil {
-			return "", api.Errorf(api.CodeWorktreeFailed, "move the rest of %s's old worktree to the trash: %w", t.Agent, err)
-		}
-	}
-	w.cfg.Log.Warn("broken worktree moved to the trash", "agent", t.Agent, "op", "heal", "path", dir, "err", t.Broken)
-	return dir, nil
-}
-
-// linkObjects gives every object of an object directory a second name in another one, which it
-// creates. A missing directory has none.
-func linkObjects(from, to string) error {
-	dirs, err := os.ReadDir(from)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	for _, d := range dirs {
-		if !d.IsDir() || len(d.Name()) != 2 && d.Name() != "pack" {
-			continue
-		}
-		files, err := os.ReadDir(filepath.Join(from, d.Name()))
-		if err != nil {
-			return err
-		}
-		if err := os.MkdirAll(filepath.Join(to, d.Name()), 0o755); err != nil {
-			return err
-		}
-		for _, f := range files {
-			if !f.Type().IsRegular() {
-				continue
-			}
-			if err := os.Link(filepath.Join(from, d.Name(), f.Name()), filepath.Join(to, d.Name(), f.Name())); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// newTrashDir makes a directory in the trash that only root and the owner can enter.
-func (w *Workspace) newTrashDir(agent string) (string, error) {
-	if err := os.MkdirAll(w.trashDir(), 0o755); err != nil {
-		return "", api.Errorf(api.CodeWorktreeFailed, "make the trash directory: %w", err)
-	}
-	dir, err := os.MkdirTemp(w.trashDir(), agent+"."+w.cfg.Now().UTC().Format(stampFormat)+".")
-	if err == nil {
-		err = give(dir, w.cfg.UID, w.cfg.GID)
-	}
-	if err != nil {
-		return "", api.Errorf(api.CodeWorktreeFailed, "make a place in the trash: %w", err)
-	}
-	return dir, nil
 }

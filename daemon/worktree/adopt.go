@@ -101,7 +101,12 @@ func (u *upper) clone(ctx context.Context, url string) error {
 	// A file:// URL is served by a git process of its own, which reads the permission to read
 	// another user's repository only from a configuration file.
 	global := filepath.Join(tmp, "gitconfig")
-	if err := os.WriteFile(global, []byte("[safe]\n\tdirectory = *\n"), 0o644); err != nil {
+	root, err := os.OpenRoot(tmp)
+	if err != nil {
+		return api.Errorf(api.CodeWorkspaceInvalid, "clone %s: %w", url, err)
+	}
+	defer root.Close()
+	if err := u.w.createFile(root, filepath.Base(global), "[safe]\n\tdirectory = *\n"); err != nil {
 		return api.Errorf(api.CodeWorkspaceInvalid, "clone %s: %w", url, err)
 	}
 	dir := filepath.Join(tmp, "project")
@@ -114,7 +119,7 @@ func (u *upper) clone(ctx context.Context, url string) error {
 		return api.Errorf(api.CodeWorkspaceInvalid, "clone %s: %w", url, err).
 			WithHint("polis has no credentials and does not prompt for any; if the repository is not public, clone it yourself and give the path")
 	}
-	if err := os.Rename(dir, u.w.linkPath()); err != nil {
+	if err := u.place(tmp, filepath.Base(dir), u.w.linkPath()); err != nil {
 		return api.Errorf(api.CodeWorkspaceInvalid, "clone %s: %w", url, err)
 	}
 	u.changed = true

@@ -124,7 +124,7 @@ func (w *Workspace) indexIs(ctx context.Context, agent, commit string) bool {
 
 // busyWith returns the unfinished git operation in an agent's worktree, "" if there is none.
 func (w *Workspace) busyWith(agent, branch string) (string, error) {
-	root, err := os.OpenRoot(w.admin(agent))
+	root, err := w.openAdmin(agent)
 	if err != nil {
 		return "", err
 	}

@@ -30,6 +30,36 @@ func (w *Workspace) ownDir(agent string) string {
 	return filepath.Join(layout.Workspace(w.cfg.Workspace).Private(agent), "objects")
 }
 
+// makeOwnDir makes the directory of the objects that only the agent has.
+func (w *Workspace) makeOwnDir(agent string) error {
+	all := w.layout().Privates()
+	if err := os.MkdirAll(all, 0o755); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(all)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	own, err := filepath.Rel(all, w.ownDir(agent))
+	if err != nil {
+		return err
+	}
+	for _, dir := range []string{agent, own, filepath.Join(own, "pack")} {
+		err := root.Mkdir(dir, 0o755)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err == nil {
+			err = w.giveDir(root, dir)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // of is the shared repository with the objects that only the agent has.
 func (w *Workspace) of(agent string) git.Repo {
 	bare, own := w.Bare(), w.ownDir(agent)
@@ -66,18 +96,37 @@ func (u *upper) internal(ctx context.Context) error {
 	_, err = u.w.Internal().Runner.Run(ctx, git.Cmd{
 		Args: []string{"init", "--quiet", "--bare", "--template=", "--object-format=" + format, "--initial-branch=none", "--", made}, Dir: tmp, Write: []string{tmp}})
 	if err == nil {
-		err = errors.Join(os.Chmod(made, 0o700), os.Remove(filepath.Join(made, "config")), os.Mkdir(filepath.Join(made, "hooks"), 0o755),
-			os.WriteFile(filepath.Join(made, "config"), []byte(sharedConfig(format)), 0o644),
-			os.WriteFile(filepath.Join(made, "objects", "info", "alternates"), []byte("../../"+filepath.Base(u.w.bareDir())+"/objects\n"), 0o644))
+		err = u.close(made, format)
 	}
 	if err == nil {
-		err = os.Rename(made, dir)
+		err = u.place(tmp, "repo.git", dir)
 	}
 	if err = errors.Join(err, fdtree.Cleanup(tmp)); err != nil {
 		return fail(err)
 	}
 	u.changed = true
 	return nil
+}
+
+// close makes a repository just made one that nobody but its owner and root can enter, and that
+// borrows the objects of the shared one.
+func (u *upper) close(path, format string) error {
+	root, err := openScratch(path)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	dir, err := root.Open(".")
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	alternates, err := root.OpenFile("objects/info/alternates", os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = alternates.WriteString("../../" + filepath.Base(u.w.bareDir()) + "/objects\n")
+	return errors.Join(err, alternates.Close(), dir.Chmod(0o700), ownConfig(root, format))
 }
 
 // published makes the link to the shared objects. In a sandbox they are mounted there: the

@@ -118,7 +118,7 @@ func (w *Workspace) fillShared(ctx context.Context, agent, commit string) error 
 		return err
 	}
 	failpoint.Hit("layers:mounted")
-	return os.Remove(filepath.Join(w.admin(agent), "locked"))
+	return w.unlock(agent)
 }
 
 // copyBaseIndex gives a worktree the prepared index: a clone of its blocks, if the file system can
@@ -129,14 +129,19 @@ func (w *Workspace) copyBaseIndex(agent, from string) error {
 		return err
 	}
 	defer src.Close()
-	dst, err := os.OpenFile(filepath.Join(w.admin(agent), "index"), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	admin, err := w.openAdmin(agent)
+	if err != nil {
+		return err
+	}
+	defer admin.Close()
+	dst, err := admin.OpenFile("index", os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
 	}
 	if err = unix.IoctlFileClone(int(dst.Fd()), int(src.Fd())); err != nil {
 		_, err = io.Copy(dst, src)
 	}
-	return errors.Join(err, dst.Close(), give(dst.Name(), w.cfg.UID, w.cfg.GID))
+	return errors.Join(err, w.giveFile(dst), dst.Close())
 }
 
 // Attach mounts the layers of an agent's worktree, if it has any and they are not mounted. It must

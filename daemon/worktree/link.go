@@ -19,40 +19,41 @@ const initializing = "initializing"
 // on a branch that is at commit, or with a detached HEAD if branch is empty. git-worktree(1) would do it, but it reads the files of all other
 // worktrees first, which their agents write: a huge or damaged one would block every new agent.
 func (w *Workspace) link(agent, branch, commit string) error {
-	admin, head := w.admin(agent), commit
+	head := commit
 	if branch != "" {
 		head = "ref: " + git.Branch(branch)
 	}
-	for _, dir := range []string{admin, filepath.Join(admin, "logs")} {
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			return err
-		}
-		if err := give(dir, w.cfg.UID, w.cfg.GID); err != nil {
-			return err
-		}
+	admin, err := w.makeAdmin(agent)
+	if err != nil {
+		return err
+	}
+	defer admin.Close()
+	tree, err := os.OpenRoot(w.tree(agent))
+	if err != nil {
+		return err
+	}
+	defer tree.Close()
+	// The owner gets the directories last: nobody else can replace a file in them until then.
+	if err := admin.Mkdir("logs", 0o755); err != nil {
+		return err
 	}
 	log := fmt.Sprintf("%s %s polis <polis@localhost> %d +0000\tworktree: made\n", strings.Repeat("0", len(commit)), commit, w.cfg.Now().Unix())
-	for _, f := range []struct{ path, text string }{
-		{filepath.Join(admin, "locked"), initializing}, // first: a crash from here on is seen
-		{filepath.Join(admin, "gitdir"), filepath.Join(w.tree(agent), ".git") + "\n"},
-		{filepath.Join(admin, "commondir"), "../..\n"},
-		{filepath.Join(admin, "HEAD"), head + "\n"},
-		{filepath.Join(admin, "logs", "HEAD"), log},
-		{filepath.Join(w.tree(agent), ".git"), "gitdir: " + admin + "\n"},
+	for _, f := range []struct {
+		in         *os.Root
+		name, text string
+	}{
+		{admin, "locked", initializing}, // first: a crash from here on is seen
+		{admin, "gitdir", filepath.Join(w.tree(agent), ".git") + "\n"},
+		{admin, "commondir", "../..\n"},
+		{admin, "HEAD", head + "\n"},
+		{admin, filepath.Join("logs", "HEAD"), log},
+		{tree, ".git", "gitdir: " + w.admin(agent) + "\n"},
 	} {
-		file, err := os.OpenFile(f.path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
-		if err != nil {
-			return err
-		}
-		_, err = file.WriteString(f.text)
-		if err = errors.Join(err, file.Close()); err != nil {
-			return err
-		}
-		if err := give(f.path, w.cfg.UID, w.cfg.GID); err != nil {
+		if err := w.createFile(f.in, f.name, f.text); err != nil {
 			return err
 		}
 	}
-	return nil
+	return errors.Join(w.giveDir(admin, "logs"), w.giveDir(admin, "."))
 }
 
 // fill checks the branch out, and then removes the lock of the worktree.
@@ -62,5 +63,5 @@ func (w *Workspace) fill(ctx context.Context, agent string) error {
 	if _, err := w.Bare().Do(ctx, c); err != nil {
 		return err
 	}
-	return os.Remove(filepath.Join(w.admin(agent), "locked"))
+	return w.unlock(agent)
 }

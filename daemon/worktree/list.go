@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"regexp"
 	"sort"
 	"strings"
@@ -37,8 +36,8 @@ func (w *Workspace) List() ([]Worktree, error) {
 		return nil, err
 	}
 	names := map[string]bool{}
-	for _, dir := range []string{filepath.Join(w.bareDir(), "worktrees"), w.treesDir()} {
-		entries, err := os.ReadDir(dir)
+	for _, open := range []func() (*os.File, error){w.openParts, func() (*os.File, error) { return os.Open(w.treesDir()) }} {
+		entries, err := entries(open)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, api.Errorf(api.CodeWorktreeFailed, "list worktrees: %w", err)
 		}
@@ -54,6 +53,16 @@ func (w *Workspace) List() ([]Worktree, error) {
 	}
 	sort.Slice(list, func(i, j int) bool { return list[i].Agent < list[j].Agent })
 	return list, nil
+}
+
+// entries reads a directory.
+func entries(open func() (*os.File, error)) ([]fs.DirEntry, error) {
+	dir, err := open()
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	return dir.ReadDir(-1)
 }
 
 // headRE matches what git accepts as a HEAD: a ref, or a commit if it is detached
@@ -76,7 +85,7 @@ func (w *Workspace) read(agent string) Worktree {
 		t.Broken = fmt.Errorf("its part of the git directory is missing: %w", noAdmin)
 		return t
 	}
-	root, err := os.OpenRoot(t.GitDir)
+	root, err := w.openAdmin(agent)
 	if err != nil {
 		t.Broken = err
 		return t

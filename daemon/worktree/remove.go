@@ -57,11 +57,10 @@ func (w *Workspace) moveAway(ctx context.Context, agent string) (gone string, er
 	if gone, err = os.MkdirTemp(w.polis(), "save-"); err != nil {
 		return "", err
 	}
-	for from, to := range map[string]string{w.tree(agent): "worktree", w.admin(agent): "gitdir"} {
-		if e := os.Rename(from, filepath.Join(gone, to)); e != nil && !errors.Is(e, fs.ErrNotExist) {
-			err = errors.Join(err, e)
-		}
+	if e := os.Rename(w.tree(agent), filepath.Join(gone, "worktree")); e != nil && !errors.Is(e, fs.ErrNotExist) {
+		err = e
 	}
+	err = errors.Join(err, w.moveAdmin(agent, filepath.Join(gone, "gitdir")))
 	// After the agent's changes: without the base below them they would seem to be all its files.
 	if e := os.Rename(w.layout().Layers(agent), filepath.Join(gone, "layers")); e != nil && !errors.Is(e, fs.ErrNotExist) {
 		err = errors.Join(err, e)

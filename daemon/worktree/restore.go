@@ -148,23 +148,10 @@ func (w *Workspace) refill(ctx context.Context, agent, commit, index string) err
 // lend gives an agent the objects of a commit that no shared ref reaches: they are its own again,
 // and in no ref that others see.
 func (w *Workspace) lend(ctx context.Context, agent, commit string) error {
-	own := w.ownDir(agent)
-	for _, dir := range []string{filepath.Dir(own), own, filepath.Join(own, "pack")} {
-		err := os.MkdirAll(filepath.Dir(dir), 0o755)
-		if err == nil {
-			err = os.Mkdir(dir, 0o755)
-		}
-		if errors.Is(err, fs.ErrExist) {
-			continue
-		}
-		if err == nil {
-			err = give(dir, w.cfg.UID, w.cfg.GID)
-		}
-		if err != nil {
-			return fmt.Errorf("make a place for the agent's objects: %w", err)
-		}
+	if err := w.makeOwnDir(agent); err != nil {
+		return fmt.Errorf("make a place for the agent's objects: %w", err)
 	}
-	return w.Bare().Borrow(ctx, w.Bare().Own(own), w.Internal().ObjectDir(), commit)
+	return w.Bare().Borrow(ctx, w.Bare().Own(w.ownDir(agent)), w.Internal().ObjectDir(), commit)
 }
 
 // parseRaw reads diff-tree --raw -z.

@@ -65,7 +65,7 @@ func (s *saver) copyIndex(ctx context.Context, head string) ([]string, error) {
 // readIndex copies the agent's index. The agent can write it: only a regular file, only below its
 // own git directory, is read.
 func (s *saver) readIndex() error {
-	root, err := os.OpenRoot(s.w.admin(s.agent))
+	root, err := s.w.openAdmin(s.agent)
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (s *saver) readIndex() error {
 		return err
 	}
 	_, err = io.Copy(to, from)
-	return errors.Join(err, to.Close(), give(s.index, s.w.cfg.UID, s.w.cfg.GID))
+	return errors.Join(err, s.w.giveFile(to), to.Close())
 }
 
 // changed lists the paths at which the worktree differs from the index.

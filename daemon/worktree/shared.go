@@ -39,7 +39,7 @@ func (u *upper) shared(ctx context.Context, p *Project) error {
 	if err := u.fill(ctx, p, filepath.Join(tmp, "repo.git"), target, refs); err != nil {
 		return api.Errorf(api.CodeWorkspaceInvalid, "make the shared repository: %w", err)
 	}
-	if err := os.Rename(filepath.Join(tmp, "repo.git"), u.w.bareDir()); err != nil {
+	if err := u.place(tmp, "repo.git", u.w.bareDir()); err != nil {
 		return api.Errorf(api.CodeWorkspaceInvalid, "make the shared repository: %w", err)
 	}
 	u.changed = true
@@ -89,10 +89,19 @@ func (u *upper) choose(ctx context.Context, p *Project) (string, map[string]stri
 
 // writeHead makes HEAD of the shared repository name a branch.
 func (u *upper) writeHead(ref string) error {
-	head := filepath.Join(u.w.bareDir(), "HEAD")
-	err := os.WriteFile(head+".new", []byte("ref: "+ref+"\n"), 0o644) //nolint:gosec // as git makes it: agents read it
+	bare, err := os.OpenRoot(u.w.bareDir())
+	if err != nil {
+		return api.Errorf(api.CodeRepoCorrupt, "write the target branch: %w", err)
+	}
+	defer bare.Close()
+	if err = bare.Remove("HEAD.new"); errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
 	if err == nil {
-		err = os.Rename(head+".new", head)
+		err = u.w.createFile(bare, "HEAD.new", "ref: "+ref+"\n")
+	}
+	if err == nil {
+		err = bare.Rename("HEAD.new", "HEAD")
 	}
 	if err != nil {
 		return api.Errorf(api.CodeRepoCorrupt, "write the target branch: %w", err)
@@ -125,22 +134,19 @@ func (u *upper) fill(ctx context.Context, p *Project, dir, target string, refs m
 	if err != nil {
 		return err
 	}
-	// git takes commands from configuration and hooks: both are the daemon's own.
-	if err := os.Remove(filepath.Join(dir, "config")); err != nil {
+	root, err := openScratch(dir)
+	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(dir, "config"), []byte(sharedConfig(p.Format)), 0o644); err != nil {
+	defer root.Close()
+	if err := ownConfig(root, p.Format); err != nil {
 		return err
 	}
-	if err := os.Mkdir(filepath.Join(dir, "hooks"), 0o755); err != nil {
-		return err
-	}
-	for _, name := range []string{"info", "worktrees"} {
-		path := filepath.Join(dir, name)
-		if err := os.Mkdir(path, 0o755); err != nil {
+	for _, name := range []string{"info", parts} {
+		if err := root.Mkdir(name, 0o755); err != nil {
 			return err
 		}
-		if err := give(path, u.spec.UID, u.spec.GID); err != nil {
+		if err := u.w.giveDir(root, name); err != nil {
 			return err
 		}
 	}

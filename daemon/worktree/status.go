@@ -134,7 +134,7 @@ func (w *Workspace) usable(agent string) error {
 // HEAD is read as a file and resolved in the shared repository: git itself finds
 // refs by the commondir file, whatever GIT_COMMON_DIR says, and the agent can write that.
 func (w *Workspace) head(ctx context.Context, agent string) (string, error) {
-	root, err := os.OpenRoot(w.admin(agent))
+	root, err := w.openAdmin(agent)
 	if err != nil {
 		return "", err
 	}

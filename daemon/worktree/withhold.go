@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -51,7 +50,7 @@ func (w *Workspace) Sparse(agent, published string) error {
 	fail := func(err error) error {
 		return api.Errorf(api.CodeWorktreeFailed, "write the sparse checkout of agent %s: %w", agent, err)
 	}
-	root, err := os.OpenRoot(w.admin(agent))
+	root, err := w.openAdmin(agent)
 	if err != nil {
 		return fail(err)
 	}

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // maxConfig is the largest configuration that is copied, in bytes.
@@ -40,11 +42,16 @@ func Prepare(private, bare, published string, uid, gid int) error {
 			return fmt.Errorf("private git directory: %w", err)
 		}
 	}
-	config, err := readBounded(filepath.Join(bare, "config"))
+	shared, err := os.OpenRoot(bare)
 	if err != nil {
 		return fmt.Errorf("private git directory: %w", err)
 	}
-	exclude, err := readBounded(filepath.Join(bare, "info", "exclude"))
+	defer shared.Close()
+	config, err := readBounded(shared, "config")
+	if err != nil {
+		return fmt.Errorf("private git directory: %w", err)
+	}
+	exclude, err := readBounded(shared, "info/exclude")
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("private git directory: %w", err)
 	}
@@ -104,12 +111,17 @@ func seed(root *os.Root, name, text string, uid, gid int) error {
 	return errors.Join(err, f.Chown(uid, gid), f.Close())
 }
 
-func readBounded(path string) (string, error) {
-	f, err := os.Open(path)
+// readBounded reads a regular file of the shared repository. The owner of the repository can
+// exchange the file: the owner gets a copy, so nothing outside of the repository is read.
+func readBounded(root *os.Root, name string) (string, error) {
+	f, err := root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
+	if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() {
+		return "", errors.Join(err, fmt.Errorf("%s is not a regular file: %w", name, fs.ErrInvalid))
+	}
 	b, err := io.ReadAll(io.LimitReader(f, maxConfig))
 	return string(b), err
 }
