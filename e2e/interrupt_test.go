@@ -1,6 +1,9 @@
 package e2e
 
 import (
+	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -33,5 +36,43 @@ func TestInterruptAsksWhetherTheTaskIsStopped(t *testing.T) {
 		term.sees(c.says)
 		term.sees(c.code)
 		require.Equal(t, c.state, d.taskOf(id).State, id)
+	}
+}
+
+// TestInterruptAsksWhetherTheRaceIsCancelled: it continues unless the answer is yes; then the work of
+// its agents is saved in the trash.
+func TestInterruptAsksWhetherTheRaceIsCancelled(t *testing.T) {
+	d := startDaemon(t, options{})
+	d.up()
+	term := d.terminal("/")
+	races := func() []api.Race {
+		var all struct{ Races []api.Race }
+		require.NoError(t, json.Unmarshal([]byte(d.must("--json", "races", "list")), &all))
+		return all.Races
+	}
+	for i, c := range []struct {
+		key, says string
+		state     api.RaceState
+		code      string
+	}{
+		{"n\r", "goes on; polisctl races show ", api.RaceRunning, "ended=130\r"},
+		{"\x03", "goes on; polisctl races show ", api.RaceRunning, "ended=130\r"},
+		{"y\r", "cancelled", api.RaceCancelled, "ended=1\r"},
+	} {
+		term.types("polisctl race 'echo work > w; exec sleep 1000' -n 1 -- sh -ec; echo ended=$?\r")
+		d.eventually("the race began", func() bool { return len(races()) == i+1 })
+		x := races()[i]
+		d.eventually("its agent works", func() bool {
+			_, err := os.Stat(filepath.Join(d.path("ws", ".polis", "worktrees"), x.Racers[0].Agent, "w"))
+			return err == nil
+		})
+		term.types("\x03")
+		term.sees("Cancel race " + x.ID + ", and save the work of its agents in the trash?")
+		term.types(c.key)
+		term.sees(c.says)
+		term.sees(c.code)
+		now := d.race(x.ID)
+		require.Equal(t, c.state, now.State, c.key)
+		require.Equal(t, c.state == api.RaceCancelled, now.Racers[0].Trash != "", c.key)
 	}
 }

@@ -1,24 +1,18 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
-	"os"
 	"os/exec"
-	"os/signal"
 	"strings"
 	"sync"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"polis/daemon/api"
-	"polis/daemon/client"
 )
 
 // maxChoice bounds what a judge may print, in bytes.
@@ -38,7 +32,14 @@ func (a *app) followRace(cmd *cobra.Command, x api.Race, judge string) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel(nil)
-	wg.Go(func() { a.askToCancel(ctx, cancel, c, x.ID) })
+	id := x.ID
+	wg.Go(func() {
+		a.atInterrupt(ctx, cancel, following{
+			question: "Cancel race " + id + ", and save the work of its agents in the trash? y cancels it",
+			left:     "race " + id + " goes on; polisctl races show " + id + " says how it ends",
+			end:      func(ctx context.Context) error { _, err := c.CancelRace(ctx, id); return err },
+		})
+	})
 	p := a.progress("race " + x.ID + " of " + api.Count(len(x.Racers), "agent"))
 	defer p.done()
 	back := reconnect{now: a.now}
@@ -111,48 +112,4 @@ func (a *app) judge(ctx context.Context, x api.Race, command string) (string, er
 		}
 	}
 	return "", api.Errorf(api.CodeBadState, "the judge of race %s printed %q, which is no agent of it", x.ID, clean(api.Shorten(winner, 64))).WithHint("polisctl races choose %s AGENT", x.ID)
-}
-
-// askToCancel asks, at Ctrl-C, whether the race is to be cancelled; without a terminal, and at any
-// other signal, polisctl leaves and the race continues.
-func (a *app) askToCancel(ctx context.Context, cancel context.CancelCauseFunc, c *client.Client, id string) {
-	sigs := make(chan os.Signal, 2)
-	signal.Notify(sigs, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	defer signal.Stop(sigs)
-	var sig syscall.Signal
-	select {
-	case <-ctx.Done():
-		return
-	case s := <-sigs:
-		sig, _ = s.(syscall.Signal)
-	}
-	leave := func() {
-		if !a.quiet {
-			fmt.Fprintf(a.stderr, "race %s goes on; polisctl races show %s says how it ends\n", id, id)
-		}
-		cancel(interrupt{sig})
-	}
-	if sig != syscall.SIGINT || !isTerminal(a.stdin) {
-		leave()
-		return
-	}
-	fmt.Fprintf(a.stderr, "\nCancel race %s, and save the work of its agents in the trash? y cancels it, anything else leaves it running: ", id)
-	answer := make(chan string, 1)
-	go func() { // ends with polisctl: nothing ends a read of a terminal
-		line, _ := bufio.NewReader(a.stdin).ReadString('\n') //nolint:errcheck // no answer is a no
-		answer <- strings.TrimSpace(line)
-	}()
-	select {
-	case <-ctx.Done():
-		return
-	case <-sigs:
-	case text := <-answer:
-		if text == "y" || text == "Y" || text == "yes" {
-			if _, err := c.CancelRace(ctx, id); err != nil {
-				a.complain(api.AsError(err))
-			}
-			return // its end is followed as before
-		}
-	}
-	leave()
 }

@@ -1,15 +1,9 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"fmt"
-	"os"
-	"os/signal"
-	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -42,7 +36,14 @@ func (a *app) followTask(cmd *cobra.Command, t api.Task, live bool) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel(nil)
-	wg.Go(func() { a.askToStop(ctx, cancel, c, t.ID) })
+	id := t.ID
+	wg.Go(func() {
+		a.atInterrupt(ctx, cancel, following{
+			question: "Stop task " + id + "? y stops it",
+			left:     "task " + id + " goes on; polisctl tasks show " + id + " says how it ends",
+			end:      func(ctx context.Context) error { _, err := c.CancelTask(ctx, id); return err },
+		})
+	})
 	t, err := a.awaitTurn(ctx, c, t)
 	if err != nil {
 		return a.leftTask(ctx, err)
@@ -188,51 +189,5 @@ func (o *taskOutput) finish(ctx context.Context, t api.Task) {
 		if all || !pause.For(ctx, 20*time.Millisecond) {
 			return
 		}
-	}
-}
-
-// askToStop asks, at Ctrl-C, whether the task is to be stopped; without a terminal, and at
-// any other signal, polisctl leaves and the task continues.
-func (a *app) askToStop(ctx context.Context, cancel context.CancelCauseFunc, c *client.Client, id string) {
-	sigs := make(chan os.Signal, 2)
-	signal.Notify(sigs, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	defer signal.Stop(sigs)
-	var sig syscall.Signal
-	select {
-	case <-ctx.Done():
-		return
-	case s := <-sigs:
-		sig, _ = s.(syscall.Signal)
-	}
-	if sig != syscall.SIGINT || !isTerminal(a.stdin) {
-		a.leaves(id)
-		cancel(interrupt{sig})
-		return
-	}
-	fmt.Fprintf(a.stderr, "\nStop task %s? y stops it, anything else leaves it running: ", id)
-	answer := make(chan string, 1)
-	go func() { // ends with polisctl: nothing ends a read of a terminal
-		line, _ := bufio.NewReader(a.stdin).ReadString('\n') //nolint:errcheck // no answer is a no
-		answer <- strings.TrimSpace(line)
-	}()
-	select {
-	case <-ctx.Done():
-		return
-	case <-sigs:
-	case text := <-answer:
-		if text == "y" || text == "Y" || text == "yes" {
-			if _, err := c.CancelTask(ctx, id); err != nil {
-				a.complain(api.AsError(err))
-			}
-			return // it has ended, or cannot be: that is followed as before
-		}
-	}
-	a.leaves(id)
-	cancel(interrupt{sig})
-}
-
-func (a *app) leaves(id string) {
-	if !a.quiet {
-		fmt.Fprintf(a.stderr, "task %s goes on; polisctl tasks show %s says how it ends\n", id, id)
 	}
 }

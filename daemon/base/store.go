@@ -9,11 +9,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"polis/daemon/api"
 	"polis/daemon/git"
+	"polis/daemon/keylock"
 	"polis/daemon/store"
 	"polis/fusefs/fdtree"
 )
@@ -37,9 +37,8 @@ type Config struct {
 // Store has the bases of one workspace. It is safe for concurrent use; one daemon has one Store for
 // a directory.
 type Store struct {
-	cfg  Config
-	mu   sync.Mutex
-	busy map[string]chan struct{} // ids that are in use
+	cfg   Config
+	locks keylock.Set // of bases, by id
 }
 
 // New returns the store of cfg.Dir. It reads nothing yet.
@@ -53,7 +52,7 @@ func New(cfg Config) *Store {
 	if cfg.InUse == nil {
 		cfg.InUse = func(string) (bool, error) { return false, nil }
 	}
-	return &Store{cfg: cfg, busy: map[string]chan struct{}{}}
+	return &Store{cfg: cfg}
 }
 
 // Base is a base tree that is complete.
@@ -93,27 +92,11 @@ func at(dir, id string) Base {
 
 // lock waits for an id.
 func (s *Store) lock(ctx context.Context, id string) (func(), error) {
-	for {
-		s.mu.Lock()
-		wait, taken := s.busy[id]
-		if !taken {
-			done := make(chan struct{})
-			s.busy[id] = done
-			s.mu.Unlock()
-			return func() {
-				s.mu.Lock()
-				delete(s.busy, id)
-				s.mu.Unlock()
-				close(done)
-			}, nil
-		}
-		s.mu.Unlock()
-		select {
-		case <-wait:
-		case <-ctx.Done():
-			return nil, api.Errorf(api.CodeTimeout, "wait for the base tree %s: %w", id, context.Cause(ctx))
-		}
+	unlock, err := s.locks.Lock(ctx, id)
+	if err != nil {
+		return nil, api.Errorf(api.CodeTimeout, "wait for the base tree %s: %w", id, err)
 	}
+	return unlock, nil
 }
 
 // Use calls claim with the base of a git tree, which it makes if it is missing. Until claim returns,

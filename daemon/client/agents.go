@@ -108,14 +108,10 @@ func agentPath(name string, rest ...string) string {
 
 // Agents lists the agents of a workspace, or of all if workspace is empty.
 func (c *Client) Agents(ctx context.Context, workspace string) ([]api.Agent, error) {
-	query := url.Values{}
-	if workspace != "" {
-		query.Set("workspace", workspace)
-	}
 	var out struct {
 		Agents []api.Agent `json:"agents"`
 	}
-	err := c.call(ctx, http.MethodGet, "/v1/agents", query, nil, &out)
+	err := c.call(ctx, http.MethodGet, "/v1/agents", ofWorkspace(workspace), nil, &out)
 	return out.Agents, err
 }
 

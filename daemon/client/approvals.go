@@ -8,13 +8,6 @@ import (
 	"polis/daemon/api"
 )
 
-func ofWorkspace(name string) url.Values {
-	if name == "" {
-		return nil
-	}
-	return url.Values{"workspace": {name}}
-}
-
 // Approvals lists the open questions of the agents of a workspace, or of all if it is empty.
 func (c *Client) Approvals(ctx context.Context, workspace string) ([]api.Approval, error) {
 	var out struct {

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 
 	"polis/daemon/api"
@@ -172,4 +173,22 @@ func parseError(body []byte) (*api.Error, error) {
 func isType(resp *http.Response, want string) bool {
 	t, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	return err == nil && t == want
+}
+
+// ofWorkspace is the query for what belongs to a workspace, or to all if name is empty.
+func ofWorkspace(name string) url.Values {
+	query := url.Values{}
+	if name != "" {
+		query.Set("workspace", name)
+	}
+	return query
+}
+
+// waitFor has the daemon wait until what is requested is final, or the time is over.
+func waitFor(d time.Duration) url.Values {
+	query := url.Values{}
+	if d > 0 {
+		query.Set("wait", strconv.Itoa(max(int(d/time.Second), 1)))
+	}
+	return query
 }

@@ -25,10 +25,7 @@ func (c *Client) Conflicts(ctx context.Context, workspace string) ([]api.Conflic
 	var out struct {
 		Conflicts []api.Conflicts `json:"conflicts"`
 	}
-	query := url.Values{}
-	if workspace != "" {
-		query.Set("workspace", workspace)
-	}
+	query := ofWorkspace(workspace)
 	err := c.call(ctx, http.MethodGet, "/v1/conflicts", query, nil, &out)
 	return out.Conflicts, err
 }

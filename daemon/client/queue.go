@@ -11,14 +11,10 @@ import (
 
 // Queues returns the merge queues of a workspace, or of all if it is empty.
 func (c *Client) Queues(ctx context.Context, workspace string) ([]api.Queue, error) {
-	query := url.Values{}
-	if workspace != "" {
-		query.Set("workspace", workspace)
-	}
 	var out struct {
 		Queues []api.Queue `json:"queues"`
 	}
-	err := c.call(ctx, http.MethodGet, "/v1/queue", query, nil, &out)
+	err := c.call(ctx, http.MethodGet, "/v1/queue", ofWorkspace(workspace), nil, &out)
 	return out.Queues, err
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"strconv"
 	"time"
 
 	"polis/daemon/api"
@@ -17,25 +16,17 @@ func (c *Client) Race(ctx context.Context, req api.RaceRequest) (api.Race, error
 
 // Races lists the races of a workspace, or all if it is empty.
 func (c *Client) Races(ctx context.Context, workspace string) ([]api.Race, error) {
-	query := url.Values{}
-	if workspace != "" {
-		query.Set("workspace", workspace)
-	}
 	var out struct {
 		Races []api.Race `json:"races"`
 	}
-	err := c.call(ctx, http.MethodGet, "/v1/races", query, nil, &out)
+	err := c.call(ctx, http.MethodGet, "/v1/races", ofWorkspace(workspace), nil, &out)
 	return out.Races, err
 }
 
 // GetRace returns one race. With wait, at most 5 minutes, it waits until the race has ended or waits
 // for a choice, or that time is over.
 func (c *Client) GetRace(ctx context.Context, id string, wait time.Duration) (api.Race, error) {
-	query := url.Values{}
-	if wait > 0 {
-		query.Set("wait", strconv.Itoa(max(int(wait/time.Second), 1)))
-	}
-	return fetch[api.Race](ctx, c, http.MethodGet, "/v1/races/"+url.PathEscape(id), query, nil)
+	return fetch[api.Race](ctx, c, http.MethodGet, "/v1/races/"+url.PathEscape(id), waitFor(wait), nil)
 }
 
 // CancelRace ends a race.

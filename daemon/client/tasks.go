@@ -22,10 +22,8 @@ func (c *Client) Tasks(ctx context.Context, name string) ([]api.Task, error) {
 
 // AllTasks returns the last tasks of a workspace, or of all if it is empty.
 func (c *Client) AllTasks(ctx context.Context, workspace string, limit int) ([]api.Task, error) {
-	query := url.Values{"limit": {strconv.Itoa(limit)}}
-	if workspace != "" {
-		query.Set("workspace", workspace)
-	}
+	query := ofWorkspace(workspace)
+	query.Set("limit", strconv.Itoa(limit))
 	var out struct {
 		Tasks []api.Task `json:"tasks"`
 	}
@@ -44,11 +42,7 @@ func taskPath(id string, rest ...string) string {
 // Task returns one task. With wait, at most 5 minutes, it waits until the task's
 // result is final, or that time is over.
 func (c *Client) Task(ctx context.Context, id string, wait time.Duration) (api.Task, error) {
-	query := url.Values{}
-	if wait > 0 {
-		query.Set("wait", strconv.Itoa(max(int(wait/time.Second), 1)))
-	}
-	return fetch[api.Task](ctx, c, http.MethodGet, taskPath(id), query, nil)
+	return fetch[api.Task](ctx, c, http.MethodGet, taskPath(id), waitFor(wait), nil)
 }
 
 // CancelTask ends a task that runs, and drops one that waits.

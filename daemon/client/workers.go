@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"strconv"
 	"time"
 
 	"polis/daemon/api"
@@ -17,25 +16,17 @@ func (c *Client) Delegate(ctx context.Context, req api.DelegateRequest) (api.Wor
 
 // Workers lists the workers of a workspace, or all if it is empty, removed ones too.
 func (c *Client) Workers(ctx context.Context, workspace string) ([]api.Worker, error) {
-	query := url.Values{}
-	if workspace != "" {
-		query.Set("workspace", workspace)
-	}
 	var out struct {
 		Workers []api.Worker `json:"workers"`
 	}
-	err := c.call(ctx, http.MethodGet, "/v1/workers", query, nil, &out)
+	err := c.call(ctx, http.MethodGet, "/v1/workers", ofWorkspace(workspace), nil, &out)
 	return out.Workers, err
 }
 
 // Worker returns one worker. With wait, at most 5 minutes, it waits until the worker's result is
 // final, or that time is over.
 func (c *Client) Worker(ctx context.Context, id string, wait time.Duration) (api.Worker, error) {
-	query := url.Values{}
-	if wait > 0 {
-		query.Set("wait", strconv.Itoa(max(int(wait/time.Second), 1)))
-	}
-	return fetch[api.Worker](ctx, c, http.MethodGet, "/v1/workers/"+url.PathEscape(id), query, nil)
+	return fetch[api.Worker](ctx, c, http.MethodGet, "/v1/workers/"+url.PathEscape(id), waitFor(wait), nil)
 }
 
 // CancelWorker ends a worker's task.

@@ -50,10 +50,7 @@ func (c *Client) Maintenance(ctx context.Context, workspace string) ([]api.Maint
 	var out struct {
 		Maintenance []api.MaintenanceReport `json:"maintenance"`
 	}
-	query := url.Values{}
-	if workspace != "" {
-		query.Set("workspace", workspace)
-	}
+	query := ofWorkspace(workspace)
 	err := c.call(ctx, http.MethodGet, "/v1/maintenance", query, nil, &out)
 	return out.Maintenance, err
 }

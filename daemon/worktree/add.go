@@ -40,28 +40,38 @@ func (w *Workspace) Add(ctx context.Context, agent, branch, base string) (Worktr
 		return Worktree{}, err
 	}
 	defer done()
-	target, err := w.Target(ctx)
-	if err != nil {
-		return Worktree{}, err
-	}
-	if err := w.uncovered(agent, api.CodeWorktreeFailed); err != nil {
-		return Worktree{}, err
-	}
-	switch has := w.read(agent); {
-	case has.Broken == nil && (branch == "" || has.Branch == branch):
-		return has, nil
-	case has.Broken == nil:
-		return Worktree{}, api.Errorf(api.CodeWorktreeFailed, "%s has a worktree already, on branch %q", agent, has.Branch).
-			WithHint("polisctl discard %s saves it in the trash", agent)
-	case !errors.Is(has.Broken, errAbsent):
-		if _, err := w.moveToTrash(ctx, has); err != nil {
-			return Worktree{}, err
-		}
+	has, target, err := w.existing(ctx, agent, func(on string) bool { return branch == "" || on == branch })
+	if err != nil || has.Path != "" {
+		return has, err
 	}
 	if err := w.free(agent, name, target); err != nil {
 		return Worktree{}, err
 	}
 	return w.create(ctx, agent, name, base, target)
+}
+
+// existing returns the worktree that an agent has already, if its branch fits, and the target branch.
+// If there is none, what a crash left was moved to the trash.
+func (w *Workspace) existing(ctx context.Context, agent string, fits func(branch string) bool) (Worktree, string, error) {
+	target, err := w.Target(ctx)
+	if err != nil {
+		return Worktree{}, "", err
+	}
+	if err := w.uncovered(agent, api.CodeWorktreeFailed); err != nil {
+		return Worktree{}, "", err
+	}
+	switch has := w.read(agent); {
+	case has.Broken == nil && fits(has.Branch):
+		return has, target, nil
+	case has.Broken == nil:
+		return Worktree{}, "", api.Errorf(api.CodeWorktreeFailed, "%s has a worktree already, on branch %q", agent, has.Branch).
+			WithHint("polisctl discard %s saves it in the trash", agent)
+	case !errors.Is(has.Broken, errAbsent):
+		if _, err := w.moveToTrash(ctx, has); err != nil {
+			return Worktree{}, "", err
+		}
+	}
+	return Worktree{}, target, nil
 }
 
 // free rejects a branch that is a merge target or that another agent is on.
@@ -120,7 +130,7 @@ func (w *Workspace) create(ctx context.Context, agent, branch, base, target stri
 		// It may have failed because the caller's context ended.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 		defer cancel()
-		err := errors.Join(w.dropLayers(ctx, agent), fdtree.RemoveAll(ctx, w.tree(agent)), w.removeAdmin(ctx, agent))
+		err := w.drop(ctx, agent)
 		if start != "" {
 			if gone := bare.Delete(ctx, git.Branch(branch), start); gone != nil {
 				if _, look := bare.Ref(ctx, git.Branch(branch)); !errors.Is(look, git.ErrNotFound) {
@@ -165,6 +175,11 @@ func (w *Workspace) create(ctx context.Context, agent, branch, base, target stri
 	}
 	w.cfg.Log.Info("worktree made", "agent", agent, "op", "worktree add", "path", made.Path)
 	return made, nil
+}
+
+// drop deletes all of a worktree that was not completely made.
+func (w *Workspace) drop(ctx context.Context, agent string) error {
+	return errors.Join(w.dropLayers(ctx, agent), fdtree.RemoveAll(ctx, w.tree(agent)), w.removeAdmin(ctx, agent))
 }
 
 func (w *Workspace) addFailed(branch, agent string, err error) error {

@@ -2,13 +2,11 @@ package worktree
 
 import (
 	"context"
-	"errors"
 	"os"
 
 	"polis/daemon/api"
 	"polis/daemon/failpoint"
 	"polis/daemon/git"
-	"polis/fusefs/fdtree"
 )
 
 // AddReader makes the worktree of an agent that changes nothing: layers above the base tree of a
@@ -24,23 +22,9 @@ func (w *Workspace) AddReader(ctx context.Context, agent, at string) (Worktree, 
 		return Worktree{}, err
 	}
 	defer done()
-	target, err := w.Target(ctx)
-	if err != nil {
-		return Worktree{}, err
-	}
-	if err := w.uncovered(agent, api.CodeWorktreeFailed); err != nil {
-		return Worktree{}, err
-	}
-	switch has := w.read(agent); {
-	case has.Broken == nil && has.Branch == "":
-		return has, nil
-	case has.Broken == nil:
-		return Worktree{}, api.Errorf(api.CodeWorktreeFailed, "%s has a worktree already, on branch %q", agent, has.Branch).
-			WithHint("polisctl discard %s saves it in the trash", agent)
-	case !errors.Is(has.Broken, errAbsent):
-		if _, err := w.moveToTrash(ctx, has); err != nil {
-			return Worktree{}, err
-		}
+	has, target, err := w.existing(ctx, agent, func(on string) bool { return on == "" })
+	if err != nil || has.Path != "" {
+		return has, err
 	}
 	if at == "" {
 		at = git.Branch(target)
@@ -54,7 +38,7 @@ func (w *Workspace) AddReader(ctx context.Context, agent, at string) (Worktree, 
 		// It may have failed because the caller's context ended.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 		defer cancel()
-		if gone := errors.Join(w.dropLayers(ctx, agent), fdtree.RemoveAll(ctx, w.tree(agent)), w.removeAdmin(ctx, agent)); gone != nil {
+		if gone := w.drop(ctx, agent); gone != nil {
 			w.cfg.Log.Error("failed worktree not undone", "agent", agent, "op", "worktree add", "path", w.tree(agent), "err", gone)
 		}
 		return Worktree{}, api.Errorf(api.CodeWorktreeFailed, "make the worktree of %s: %w", agent, err)

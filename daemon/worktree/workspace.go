@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -19,6 +18,7 @@ import (
 	"polis/daemon/base"
 	"polis/daemon/cage"
 	"polis/daemon/git"
+	"polis/daemon/keylock"
 )
 
 // Locks takes the leases of refs in the daemon's table. A nil Locks takes none.
@@ -56,8 +56,7 @@ type Config struct {
 type Workspace struct {
 	cfg   Config
 	bases *base.Store
-	mu    sync.Mutex
-	busy  map[string]chan struct{} // one per agent name that is in use
+	locks keylock.Set // of agents' worktrees, by name
 }
 
 // Open returns the workspace at cfg.Workspace. It reads nothing yet.
@@ -71,7 +70,7 @@ func Open(cfg Config) *Workspace {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	w := &Workspace{cfg: cfg, busy: map[string]chan struct{}{}}
+	w := &Workspace{cfg: cfg}
 	w.bases = w.newBases()
 	return w
 }
@@ -177,27 +176,11 @@ func owner(fi fs.FileInfo) uint32 {
 
 // exclusive waits for the lock of an agent's worktree.
 func (w *Workspace) exclusive(ctx context.Context, agent string) (func(), error) {
-	for {
-		w.mu.Lock()
-		wait, taken := w.busy[agent]
-		if !taken {
-			done := make(chan struct{})
-			w.busy[agent] = done
-			w.mu.Unlock()
-			return func() {
-				w.mu.Lock()
-				delete(w.busy, agent)
-				w.mu.Unlock()
-				close(done)
-			}, nil
-		}
-		w.mu.Unlock()
-		select {
-		case <-wait:
-		case <-ctx.Done():
-			return nil, api.Errorf(api.CodeTimeout, "wait for the worktree of %s: %w", agent, ctx.Err())
-		}
+	unlock, err := w.locks.Lock(ctx, agent)
+	if err != nil {
+		return nil, api.Errorf(api.CodeTimeout, "wait for the worktree of %s: %w", agent, err)
 	}
+	return unlock, nil
 }
 
 // acquire takes the lease of a ref, if there is a lock table.

@@ -1,9 +1,7 @@
 package view
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"polis/fusefs"
 	"polis/fusefs/policy"
 )
 
@@ -22,14 +19,7 @@ import (
 // that ask about other paths, turn and turn about. The figures are the medians of the ratios of CPU
 // time, of caller and server together: they do not mind other work on the machine.
 func BenchmarkAskRules(b *testing.B) {
-	if os.Geteuid() != 0 {
-		b.Skip("needs root")
-	}
-	top, err := os.MkdirTemp("", "polis-bench-")
-	require.NoError(b, err)
-	defer os.Remove(top)
-	require.NoError(b, unix.Mount("polis-bench", top, "tmpfs", 0, "mode=777"))
-	defer func() { require.NoError(b, unix.Unmount(top, unix.MNT_DETACH)) }()
+	top := benchDir(b)
 	const files = 200
 	var views [2]string
 	for i := range views {
@@ -40,7 +30,6 @@ func BenchmarkAskRules(b *testing.B) {
 				rules.Ask = append(rules.Ask, fmt.Sprintf("deploy/%d/**", n))
 			}
 		}
-		g := newGuard(b, rules, func(c *Config) { c.Locker, c.GitFile, c.Log = anyLease{}, false, slog.New(slog.DiscardHandler) })
 		back, mnt := filepath.Join(top, "back"+strconv.Itoa(i)), filepath.Join(top, "mnt"+strconv.Itoa(i))
 		for _, d := range []string{back, mnt, back + "/src"} {
 			require.NoError(b, os.Mkdir(d, 0o777))
@@ -51,13 +40,7 @@ func BenchmarkAskRules(b *testing.B) {
 			require.NoError(b, os.WriteFile(at, []byte("x"), 0o644))
 			require.NoError(b, os.Chown(at, nobody, nobody))
 		}
-		root, err := os.Open(back)
-		require.NoError(b, err)
-		defer root.Close()
-		fs, err := fusefs.New(fusefs.Config{Roots: []int{int(root.Fd())}, Guard: g, Mountpoint: mnt, FsName: "polis-test", Log: slog.New(slog.DiscardHandler)})
-		require.NoError(b, err)
-		require.NoError(b, fs.Mount(b.Context()))
-		defer func() { require.NoError(b, fs.Unmount(context.Background())) }()
+		benchView(b, rules, back, mnt)
 		views[i] = mnt
 	}
 	ratios := map[string][]float64{}

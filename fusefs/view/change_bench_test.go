@@ -24,15 +24,7 @@ import (
 // turn about. The ratios are of CPU time, of caller and server together: they
 // do not mind other work on the machine.
 func BenchmarkChanges(b *testing.B) {
-	if os.Geteuid() != 0 {
-		b.Skip("needs root")
-	}
-	top, err := os.MkdirTemp("", "polis-bench-")
-	require.NoError(b, err)
-	defer os.Remove(top)
-	// In memory: a disk's own work would hide what is measured.
-	require.NoError(b, unix.Mount("polis-bench", top, "tmpfs", 0, "mode=777"))
-	defer func() { require.NoError(b, unix.Unmount(top, unix.MNT_DETACH)) }()
+	top := benchDir(b)
 	native, back, mnt := filepath.Join(top, "native"), filepath.Join(top, "back"), filepath.Join(top, "mnt")
 	for _, d := range []string{native, back, mnt} {
 		require.NoError(b, os.MkdirAll(d, 0o755))
@@ -42,14 +34,7 @@ func BenchmarkChanges(b *testing.B) {
 	for i := range 18 {
 		rules.Deny = append(rules.Deny, fmt.Sprintf("closed/%d/**/*.pem", i))
 	}
-	g := newGuard(b, rules, func(c *Config) { c.Locker, c.GitFile, c.Log = anyLease{}, false, slog.New(slog.DiscardHandler) })
-	root, err := os.Open(back)
-	require.NoError(b, err)
-	defer root.Close()
-	fs, err := fusefs.New(fusefs.Config{Roots: []int{int(root.Fd())}, Guard: g, Mountpoint: mnt, FsName: "polis-test", Log: slog.New(slog.DiscardHandler)})
-	require.NoError(b, err)
-	require.NoError(b, fs.Mount(b.Context()))
-	defer func() { require.NoError(b, fs.Unmount(b.Context())) }()
+	benchView(b, rules, back, mnt)
 	for _, d := range []string{native, back} {
 		require.NoError(b, os.Mkdir(d+"/src", 0o755))
 		require.NoError(b, os.Chown(d+"/src", nobody, nobody))
@@ -91,6 +76,31 @@ func BenchmarkChanges(b *testing.B) {
 		b.ReportMetric(float64(us[s].Microseconds())/float64(len(ratios[s])*files), steps[s].name+"-us")
 	}
 	b.ReportMetric(0, "ns/op")
+}
+
+// benchDir is a directory in memory: a disk's own work would hide what is measured.
+func benchDir(b *testing.B) string {
+	if os.Geteuid() != 0 {
+		b.Skip("needs root")
+	}
+	top, err := os.MkdirTemp("", "polis-bench-")
+	require.NoError(b, err)
+	b.Cleanup(func() { require.NoError(b, os.Remove(top)) })
+	require.NoError(b, unix.Mount("polis-bench", top, "tmpfs", 0, "mode=777"))
+	b.Cleanup(func() { require.NoError(b, unix.Unmount(top, unix.MNT_DETACH)) })
+	return top
+}
+
+// benchView shows back at mnt with rules; all leases are held.
+func benchView(b *testing.B, rules policy.Rules, back, mnt string) {
+	g := newGuard(b, rules, func(c *Config) { c.Locker, c.GitFile, c.Log = anyLease{}, false, slog.New(slog.DiscardHandler) })
+	root, err := os.Open(back)
+	require.NoError(b, err)
+	b.Cleanup(func() { require.NoError(b, root.Close()) })
+	fs, err := fusefs.New(fusefs.Config{Roots: []int{int(root.Fd())}, Guard: g, Mountpoint: mnt, FsName: "polis-test", Log: slog.New(slog.DiscardHandler)})
+	require.NoError(b, err)
+	require.NoError(b, fs.Mount(b.Context()))
+	b.Cleanup(func() { require.NoError(b, fs.Unmount(context.Background())) })
 }
 
 // anyLease is a lock table that has every lease at once.

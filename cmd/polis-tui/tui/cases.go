@@ -55,7 +55,7 @@ func (m *Model) chooseCase(at int) {
 
 // caseKey takes a key on the screen of cases.
 func (m *Model) caseKey(s string) tea.Cmd {
-	page := max(1, m.caseDetailRows()-1)
+	page := max(1, m.detailRows(len(m.openCases))-1)
 	switch s {
 	case "q", "esc", "C":
 		m.cases = nil
@@ -122,31 +122,16 @@ func (m *Model) thaw(name string) tea.Cmd {
 	})
 }
 
-// caseRows is how many cases have room above the details.
-func (m *Model) caseRows() int { return max(1, min(len(m.openCases), (m.height-3)/3)) }
-
-func (m *Model) caseDetailRows() int { return max(1, m.height-3-m.caseRows()-len(m.foot())) }
-
 func (m *Model) casesView() []string {
-	at, rows := m.caseIndex(), m.caseRows()
-	out := []string{titleStyle.Render(between("polis  cases of the patrol", api.Count(len(m.openCases), "open case"), m.width))}
-	from := max(0, min(at-rows/2, len(m.openCases)-rows))
-	for i := from; i < min(len(m.openCases), from+rows); i++ {
-		c := m.openCases[i]
-		line := clean(fmt.Sprintf("  %-8s %s  %-15s %-12s %-9s %s", c.ID, c.Opened.Local().Format(time.TimeOnly), c.State, c.Agent, c.Kind, strings.Join(c.Evidence, "; ")))
-		if i == at {
-			line = chosenStyle.Render(fit(">"+line[1:], m.width))
-		}
-		out = append(out, line)
-	}
-	if at < 0 {
-		return m.filled(append(out, "  no case is open"))
-	}
-	out = append(out, dimStyle.Render(strings.Repeat("-", m.width)))
-	details := m.caseDetails(m.openCases[at])
-	s := m.cases
-	s.top = max(0, min(s.top, len(details)-m.caseDetailRows()))
-	return m.filled(append(out, details[s.top:min(len(details), s.top+m.caseDetailRows())]...))
+	return m.chooserView(listScreen{
+		title: "polis  cases of the patrol", count: api.Count(len(m.openCases), "open case"), none: "no case is open",
+		at: m.caseIndex(), n: len(m.openCases), top: &m.cases.top,
+		line: func(i int) string {
+			c := m.openCases[i]
+			return clean(fmt.Sprintf("  %-8s %s  %-15s %-12s %-9s %s", c.ID, c.Opened.Local().Format(time.TimeOnly), c.State, c.Agent, c.Kind, strings.Join(c.Evidence, "; ")))
+		},
+		details: func(i int) []string { return m.caseDetails(m.openCases[i]) },
+	})
 }
 
 // caseDetails are the lines about a case.

@@ -122,9 +122,9 @@ func (m *Model) questionKey(s string) tea.Cmd {
 		m.chooseQuestion(at + by)
 		return m.readQuestion()
 	case "pgdown", "space":
-		q.top += max(1, m.detailRows()-1)
+		q.top += max(1, m.detailRows(len(m.asked))-1)
 	case "pgup":
-		q.top = max(0, q.top-max(1, m.detailRows()-1))
+		q.top = max(0, q.top-max(1, m.detailRows(len(m.asked))-1))
 	case "a", "t", "g", "r", "d", "x":
 		return m.answerKey(s, at)
 	}
@@ -164,43 +164,19 @@ func (m *Model) answerQuestion(v api.Approval, req api.AnswerRequest) tea.Cmd {
 	})
 }
 
-// questionRows is how many questions have room above the details.
-func (m *Model) questionRows() int { return max(1, min(len(m.asked), (m.height-3)/3)) }
-
-func (m *Model) detailRows() int { return max(1, m.height-3-m.questionRows()-len(m.foot())) }
-
 func (m *Model) questionsView() []string {
-	at, rows := m.questionIndex(), m.questionRows()
-	out := []string{titleStyle.Render(between("polis  questions", api.Count(len(m.asked), "open question"), m.width))}
-	from := max(0, min(at-rows/2, len(m.asked)-rows))
-	for i := from; i < min(len(m.asked), from+rows); i++ {
-		v := m.asked[i]
-		line := fmt.Sprintf("  %s  %s  %-8s %s", v.ID, v.Since.Local().Format(time.TimeOnly), v.Kind, clean(strings.TrimSpace(v.Tool+" "+v.What)))
-		if i == at {
-			line = chosenStyle.Render(fit(">"+line[1:], m.width))
-		}
-		out = append(out, line)
-	}
-	if at < 0 {
-		return m.filled(append(out, "  no agent asks for anything"))
-	}
-	out = append(out, dimStyle.Render(strings.Repeat("-", m.width)))
-	details := m.questionDetails(m.asked[at])
-	q := m.questions
-	q.top = max(0, min(q.top, len(details)-m.detailRows()))
-	for _, line := range details[q.top:min(len(details), q.top+m.detailRows())] {
-		out = append(out, diffStyle(strings.TrimPrefix(line, "    "), details, 0).Render(line))
-	}
-	return m.filled(out)
-}
-
-// filled fills the screen up and puts the foot below.
-func (m *Model) filled(out []string) []string {
-	foot := m.foot()
-	for len(out) < m.height-len(foot) {
-		out = append(out, "")
-	}
-	return append(out[:max(0, m.height-len(foot))], foot...)
+	return m.chooserView(listScreen{
+		title: "polis  questions", count: api.Count(len(m.asked), "open question"), none: "no agent asks for anything",
+		at: m.questionIndex(), n: len(m.asked), top: &m.questions.top,
+		line: func(i int) string {
+			v := m.asked[i]
+			return fmt.Sprintf("  %s  %s  %-8s %s", v.ID, v.Since.Local().Format(time.TimeOnly), v.Kind, clean(strings.TrimSpace(v.Tool+" "+v.What)))
+		},
+		details: func(i int) []string { return m.questionDetails(m.asked[i]) },
+		style: func(line string, all []string) string {
+			return diffStyle(strings.TrimPrefix(line, "    "), all, 0).Render(line)
+		},
+	})
 }
 
 // questionDetails are the lines about a question. Only those of a diff begin with four spaces, so

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"polis/daemon/api"
+)
+
+// following is what polisctl follows to its end, and can end.
+type following struct {
+	question string // at Ctrl-C
+	left     string // printed when polisctl leaves and it continues
+	end      func(context.Context) error
+}
+
+// atInterrupt asks, at Ctrl-C, whether what is followed is to be ended; without a terminal, and at
+// any other signal, polisctl leaves and it continues.
+func (a *app) atInterrupt(ctx context.Context, cancel context.CancelCauseFunc, f following) {
+	sigs := make(chan os.Signal, 2)
+	signal.Notify(sigs, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(sigs)
+	var sig syscall.Signal
+	select {
+	case <-ctx.Done():
+		return
+	case s := <-sigs:
+		sig, _ = s.(syscall.Signal)
+	}
+	leave := func() {
+		if !a.quiet {
+			fmt.Fprintln(a.stderr, f.left)
+		}
+		cancel(interrupt{sig})
+	}
+	if sig != syscall.SIGINT || !isTerminal(a.stdin) {
+		leave()
+		return
+	}
+	fmt.Fprintf(a.stderr, "\n%s, anything else leaves it running: ", f.question)
+	answer := make(chan string, 1)
+	go func() { // ends with polisctl: nothing ends a read of a terminal
+		line, _ := bufio.NewReader(a.stdin).ReadString('\n') //nolint:errcheck // no answer is a no
+		answer <- strings.TrimSpace(line)
+	}()
+	select {
+	case <-ctx.Done():
+		return
+	case <-sigs:
+	case text := <-answer:
+		if text == "y" || text == "Y" || text == "yes" {
+			if err := f.end(ctx); err != nil {
+				a.complain(api.AsError(err))
+			}
+			return // it has ended, or cannot be: that is followed as before
+		}
+	}
+	leave()
+}
