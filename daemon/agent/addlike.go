@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"time"
 
 	"polis/daemon/api"
 )
@@ -23,6 +24,15 @@ func (m *Manager) AddLike(ctx context.Context, other, name string) (api.Agent, e
 	pol.Exclusive = nil
 	return m.Add(ctx, api.AddRequest{Name: name, BaseType: k.BaseType, Workspace: a.WS.Name, MemoryMB: k.MemoryLimitMB, Limits: k.Limits, Role: k.Role, Policy: &pol, Command: slices.Clone(k.Command),
 		AutoMerge: k.AutoMerge, Ephemeral: true, Leftovers: k.Leftovers, Egress: slices.Clone(k.Egress), HostPorts: slices.Clone(k.HostPorts), Env: maps.Clone(k.Env)})
+}
+
+// Added returns when an agent was added; false if there is none of that name.
+func (m *Manager) Added(name string) (time.Time, bool) {
+	a, err := m.lookup(name)
+	if err != nil {
+		return time.Time{}, false
+	}
+	return a.Copy().CreatedAt, true
 }
 
 // rulesLost refuses to give another agent rules that are not known.

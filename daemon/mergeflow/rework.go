@@ -21,6 +21,8 @@ const (
 type Agents interface {
 	// Statuses returns the status of every agent by its name; workspace is "".
 	Statuses(workspace string) map[string]api.Status
+	// Added returns when an agent was added; false if there is none of that name.
+	Added(name string) (time.Time, bool)
 	// AddLike adds an agent with the rules of another one. CodeAgentExists: name is taken.
 	AddLike(ctx context.Context, other, name string) (api.Agent, error)
 	// GivenTask returns the newest task of an agent with this prompt, or "".
@@ -48,7 +50,7 @@ type Reworker struct {
 // itself.
 func (w *Reworker) Begin(ctx context.Context, agent string, same bool) (api.MergeSignal, error) {
 	s, ok := w.Book.Last(agent)
-	if !ok {
+	if !ok || w.gone(s) != nil {
 		return s, api.Errorf(api.CodeBadState, "agent %s has no failed merge that a task could resolve", agent).WithHint("polisctl queue shows the last results")
 	}
 	if s.Rework.State == api.ReworkStarted {
@@ -97,6 +99,9 @@ func (w *Reworker) start(ctx context.Context, s api.MergeSignal) (api.MergeSigna
 		}
 		return s, err
 	}
+	if err := w.gone(s); err != nil {
+		return fail(err)
+	}
 	if r.Agent == "" {
 		name, err := w.reworker(s, r.Same)
 		if err != nil {
@@ -127,6 +132,15 @@ func (w *Reworker) start(ctx context.Context, s api.MergeSignal) (api.MergeSigna
 	}
 	w.Publish(api.Event{Type: api.EventMergeRework, Agent: s.Agent, Message: fmt.Sprintf("request %s: task %s of agent %s resolves what kept it from being merged", s.ID, r.Task, r.Agent), Data: map[string]any{"workspace": w.Workspace, "signal": s}})
 	return s, nil
+}
+
+// gone returns an error if the agent of a request was removed. An agent that was added after the
+// request has only its name: it has neither the branch nor the rules.
+func (w *Reworker) gone(s api.MergeSignal) error {
+	if added, ok := w.Agents.Added(s.Agent); ok && !added.After(s.Ready) {
+		return nil
+	}
+	return api.Errorf(api.CodeAgentNotFound, "agent %s of request %s was removed", s.Agent, s.ID)
 }
 
 // reworker names the agent that reworks a request: the agent itself, or a new one whose name is not

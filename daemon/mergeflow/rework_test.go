@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -16,6 +17,7 @@ import (
 // workers are the agents of a daemon, and what each was given.
 type workers struct {
 	tasks map[string][]string // prompts by agent
+	added time.Time           // when all were
 	err   error               // of Run
 }
 
@@ -25,6 +27,11 @@ func (w *workers) Statuses(string) map[string]api.Status {
 		out[name] = api.StatusIdle
 	}
 	return out
+}
+
+func (w *workers) Added(name string) (time.Time, bool) {
+	_, ok := w.tasks[name]
+	return w.added, ok
 }
 
 func (w *workers) AddLike(_ context.Context, _, name string) (api.Agent, error) {
@@ -118,6 +125,27 @@ func TestAReworkThatCannotStartIsOfferedAgain(t *testing.T) {
 	w.Halted = func() bool { return true }
 	w.Due(t.Context())
 	require.Empty(t, *evs)
+}
+
+// The agent of a failed request was removed, and another one got its name: it does nothing for that
+// request.
+func TestAReworkIsNotGivenForAnotherAgentOfTheName(t *testing.T) {
+	for _, mode := range []string{api.ReworkNew, api.ReworkSame} {
+		w, as, evs := failed(t, mode)
+		as.added = now.Add(time.Second)
+		w.Due(t.Context())
+		require.Equal(t, map[string][]string{"a": nil}, as.tasks)
+		require.Empty(t, *evs)
+		r := w.Book.Signals()[0].Rework
+		require.Equal(t, api.ReworkOffered, r.State)
+		require.Contains(t, r.Error, "was removed")
+		_, err := w.Begin(t.Context(), "a", mode == api.ReworkSame)
+		require.Equal(t, api.CodeBadState, api.CodeOf(err), "that agent has no failed merge")
+		delete(as.tasks, "a")
+		_, err = w.Begin(t.Context(), "a", false)
+		require.Equal(t, api.CodeBadState, api.CodeOf(err))
+		require.Empty(t, as.tasks)
+	}
 }
 
 func TestTheNamesOfReworks(t *testing.T) {

@@ -18,7 +18,7 @@ func Question(req api.RemoteRequest, allowed []api.RemoteUpdate) api.RemoteQuest
 	if req.Op == api.RemotePush {
 		names, lines := make([]string, 0, len(allowed)), make([]string, 0, len(allowed))
 		for _, u := range allowed {
-			name, commit := strings.TrimPrefix(u.Ref, "refs/heads/"), u.Commit
+			name, commit := short(u.Ref), u.Commit
 			switch {
 			case u.Commit == "":
 				name, commit = ":"+name, "(deletes it)"
@@ -37,4 +37,14 @@ func Question(req api.RemoteRequest, allowed []api.RemoteUpdate) api.RemoteQuest
 	h := sha256.Sum256(fmt.Appendf(nil, "%q %q", q.Text, q.Detail))
 	q.Key = hex.EncodeToString(h[:])
 	return q
+}
+
+// short is a ref as the text of a question names it. The name of a branch is whole if it would read as
+// a forced update or as another ref: a remembered answer for one must not be one for the other.
+func short(ref string) string {
+	name := strings.TrimPrefix(ref, "refs/heads/")
+	if strings.HasPrefix(name, "+") || strings.HasPrefix(name, "refs/") {
+		return ref
+	}
+	return name
 }
