@@ -234,7 +234,11 @@ func TestWorkersHaveNoMoreThanTheirParentHasNow(t *testing.T) {
 	// Nothing beyond the rest is given, to the agent or to an administrator.
 	r = inside("alice", "--json delegate two/w true --memory 190")
 	require.Contains(t, r.stderr, string(api.CodeForbidden), "%s", r)
-	d.refused(api.CodeQuota, "agents", "set", "one-w", "--memory", "390")
+	e := d.refused(api.CodeQuota, "agents", "set", "one-w", "--memory", "390")
+	require.Regexp(t, pattern("polisctl workers cleanup returns what ended workers had; ask for less, or polisctl agents set %s gives the agent more"), e.Hint)
+	d.must("agents", "set", "one-w", "--memory", "210") // less
+	d.must("agents", "set", "alice", "--memory", "600") // more
+	d.must("agents", "set", "one-w", "--memory", "390")
 
 	// What the parent loses, its worker loses.
 	d.sh("one-w", "mkdir -p src && echo x > src/a")
@@ -250,7 +254,8 @@ func TestWorkersHaveNoMoreThanTheirParentHasNow(t *testing.T) {
 	require.Zero(t, d.exec("one-w", "sh", "-c", "echo y > src/a").code, "the rest stays")
 	wmb, _ := own("one-w")
 	require.Equal(t, w.MemoryLimitMB, wmb)
-	d.refused(api.CodeBadRequest, "agents", "set", "alice", "--memory", "20")
+	e = d.refused(api.CodeBadRequest, "agents", "set", "alice", "--memory", "20")
+	require.Regexp(t, pattern("polisctl workers cancel and polisctl workers cleanup end workers; or choose a higher limit"), e.Hint)
 
 	// A restart keeps it, and the worker's removal gives it back.
 	d.stop()
@@ -260,4 +265,6 @@ func TestWorkersHaveNoMoreThanTheirParentHasNow(t *testing.T) {
 	d.ctl("workers", "wait", "one-w") // its task ended with the stop
 	d.must("workers", "cleanup", "--force")
 	d.eventually("the agent has all again", func() bool { mb, pids := own("alice"); return mb == 160 && pids == 60 })
+	d.must("agents", "stop", "alice")
+	d.must("agents", "set", "alice", "--memory", "20")
 }

@@ -189,6 +189,7 @@ func TestHintsAboutTasks(t *testing.T) {
 	for d.ctl("--json", "run", "--detach", "alice", "true").code == 0 { //nolint:revive // until no more can wait
 	}
 	d.trials(t, tried{hint: "polisctl tasks %s lists them, polisctl tasks cancel ID drops one", refused: "run --detach alice true", do: []string{"tasks alice", "tasks cancel alice.4"}, then: true})
+	d.trials(t, tried{hint: "polisctl agents watch %s shows the last output of its agent", refused: "tasks show alice.6 --output", do: []string{"agents watch alice"}}) // it waits
 	d.must("agents", "stop", "alice")
 	d.trials(t, tried{hint: "possible now: %s", refused: "send alice hello", do: []string{}})
 	d.must("agents", "stop", "bare")

@@ -37,6 +37,7 @@ func TestTheHooksOfOtherProgramsAsk(t *testing.T) {
 		require.True(t, ok)
 		d.must("agents", "add", name, "--base", name, "--role", "worker")
 		d.must("agents", "add", name+"-plain", "--base", name)
+		require.Equal(t, p.File, d.types()[name].Permissions.File, "what types names is there")
 		text := d.sh(name, "cat "+p.File)
 		require.Contains(t, text, "polisctl hook "+name+" ||")
 		require.NotZero(t, d.exec(name, "sh", "-c", "echo > "+p.File).code)

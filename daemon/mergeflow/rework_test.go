@@ -162,6 +162,11 @@ func TestTheNamesOfReworks(t *testing.T) {
 	}
 	_, err := w.reworker(s, false)
 	require.Equal(t, api.CodeQuota, api.CodeOf(err))
+	require.Equal(t, "polisctl agents remove removes the agents that are over", api.AsError(err).Hint)
+	delete(as.tasks, "a-rework7") // as the hint says
+	got, err := w.reworker(s, false)
+	require.NoError(t, err)
+	require.Equal(t, "a-rework7", got)
 	s.Agent = strings.Repeat("a", 200)
 	_, err = w.reworker(s, false)
 	require.Error(t, err, "a name that is too long is not shortened")

@@ -115,7 +115,11 @@ func (s *Server) taskOutput(w http.ResponseWriter, r *http.Request) error {
 		name, part = rawLogName, t.Raw
 	}
 	if part == nil {
-		return api.Errorf(api.CodeNotFound, "nobody knows where the output of task %s is", t.ID).WithHint("polisctl agents watch %s shows the last output of its agent", t.Agent)
+		why := "the place of its output in the agent's log is not known"
+		if t.State == api.TaskQueued {
+			why = "it has not begun"
+		}
+		return api.Errorf(api.CodeNotFound, "task %s has no output: %s", t.ID, why).WithHint("polisctl agents watch %s shows the last output of its agent", t.Agent)
 	}
 	dir, err := s.Backend.LogDir(t.Agent)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"polis/daemon/api"
 	"polis/daemon/git"
 )
 
@@ -58,4 +59,28 @@ func TestAReaderHasTheBaseTreeOfACommit(t *testing.T) {
 	after, err := w.Bare().Line(t.Context(), "for-each-ref", "--format=%(refname)")
 	require.NoError(t, err)
 	require.Equal(t, refs, after)
+}
+
+// A worktree that is on another branch than requested is kept, until it is discarded as the hint says.
+func TestAnotherBranchNeedsTheWorktreeDiscarded(t *testing.T) {
+	needRoot(t)
+	w := up(t, spec(t, project(t)))
+	made, err := w.Add(t.Context(), "ann", "", "")
+	require.NoError(t, err)
+	for _, add := range []func() (Worktree, error){
+		func() (Worktree, error) { return w.Add(t.Context(), "ann", "topic", "") },
+		func() (Worktree, error) { return w.AddReader(t.Context(), "ann", "") },
+	} {
+		_, err = add()
+		require.Equal(t, "polisctl discard ann saves it in the trash", api.AsError(err).Hint)
+		require.NoError(t, w.Broken("ann"))
+	}
+	write(t, filepath.Join(made.Path, "mine"), "mine\n")
+	chown(t, made.Path)
+	saved, err := w.Discard(t.Context(), "ann", "")
+	require.NoError(t, err)
+	require.NotEmpty(t, saved.Ref)
+	made, err = w.Add(t.Context(), "ann", "topic", "")
+	require.NoError(t, err)
+	require.Equal(t, "topic", made.Branch)
 }
