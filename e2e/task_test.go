@@ -302,3 +302,31 @@ func TestExecStartsTheSandboxOfAStoppedAgent(t *testing.T) {
 	r := d.ctl("agents", "attach", "alice")
 	require.Equal(t, 125, r.code, "there is no program: %s", r)
 }
+
+// TestATaskBeginsWithTheTargetMerged into the agent's own commits, if on_start is "rebase". A merge with
+// conflicts is undone, and changed files are left alone.
+func TestATaskBeginsWithTheTargetMerged(t *testing.T) {
+	d := startDaemon(t, options{config: "[roles.joins]\nread = [\"**\"]\nwrite = [\"**\"]\non_start = \"rebase\"\n"})
+	d.up()
+	d.worker("alice")
+	d.worker("carol", "--role", "joins", "--auto-merge=false")
+	run := func(name, script string) {
+		t.Helper()
+		d.must("agents", "run", name, ident+script)
+		got := d.settled(name)
+		require.NotNil(t, got.ExitCode, "%+v", got)
+		require.Zero(t, *got.ExitCode, "%s: %+v", script, got)
+	}
+	run("carol", "echo own > own.txt; git add -A; git commit -qm own")
+	run("alice", "echo one > README.md; git commit -qam one")
+	run("carol", "grep -q one README.md; grep -q own own.txt; git diff --quiet HEAD")
+	require.NotEmpty(t, d.sh("carol", "git log --merges --format=%h"))
+
+	run("carol", "echo mine > README.md; git commit -qam mine")
+	run("alice", "echo two > README.md; git commit -qam two")
+	run("carol", "grep -q mine README.md; git diff --quiet HEAD; test ! -e $(git rev-parse --git-path MERGE_HEAD)")
+
+	run("carol", "git reset -q --hard HEAD~1; echo left > own.txt")
+	run("alice", "echo three > three.txt; git add -A; git commit -qm three")
+	run("carol", "test ! -e three.txt; grep -q left own.txt")
+}
