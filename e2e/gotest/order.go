@@ -36,6 +36,9 @@ func readOrder(file string, tests []string) (order, error) {
 		if !slices.Contains(tests, name) {
 			return order{}, fmt.Errorf("%s: %q names no test", file, line)
 		}
+		if slices.Contains(o.first, name) || slices.Contains(o.alone, name) {
+			return order{}, fmt.Errorf("%s: %q names a test again, which would run twice", file, line)
+		}
 		switch word {
 		case "first":
 			o.first = append(o.first, name)
@@ -52,7 +55,7 @@ func readOrder(file string, tests []string) (order, error) {
 // that run alone.
 func (o order) apply(tests []string) (together, alone []string) {
 	for _, name := range o.first {
-		if slices.Contains(tests, name) && !slices.Contains(o.alone, name) {
+		if slices.Contains(tests, name) {
 			together = append(together, name)
 		}
 	}

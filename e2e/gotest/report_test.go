@@ -204,7 +204,7 @@ func TestOrderOfTests(t *testing.T) {
 	together, last := order{first: []string{"D", "B"}, alone: []string{"A"}}.apply([]string{"A", "B", "C", "D"})
 	require.Equal(t, []string{"D", "B", "C"}, together)
 	require.Equal(t, []string{"A"}, last)
-	for _, text := range []string{"alone TestGone", "last TestC", "TestC", "first"} {
+	for _, text := range []string{"alone TestGone", "last TestC", "TestC", "first", "first TestC\nfirst TestC", "first TestC\nalone TestC"} {
 		write("testdata/order.txt", text+"\n")
 		_, err := readOrder("testdata/order.txt", []string{"TestC"})
 		require.Error(t, err, text)
