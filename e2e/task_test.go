@@ -306,7 +306,7 @@ func TestExecStartsTheSandboxOfAStoppedAgent(t *testing.T) {
 // TestATaskBeginsWithTheTargetMerged into the agent's own commits, if on_start is "rebase". A merge with
 // conflicts is undone, and changed files are left alone.
 func TestATaskBeginsWithTheTargetMerged(t *testing.T) {
-	d := startDaemon(t, options{config: "[roles.joins]\nread = [\"**\"]\nwrite = [\"**\"]\non_start = \"rebase\"\n"})
+	d := startDaemon(t, options{config: "[roles.joins]\nread = [\"**\"]\nwrite = [\"**\"]\non_start = \"rebase\"\n[locks]\nhold = \"close\"\n"}) // an unmerged change blocks nobody
 	d.up()
 	d.worker("alice")
 	d.worker("carol", "--role", "joins", "--auto-merge=false")

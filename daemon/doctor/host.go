@@ -41,7 +41,7 @@ func (d *Doctor) isolation(ctx context.Context) []api.Check {
 		out = append(out, c)
 	}
 	if len(lost) == 0 {
-		return []api.Check{ok("namespaces", "mount, pid, network, ipc, uts, cgroup"), ok("network", "bridge, veth and nftables work")}
+		return []api.Check{ok("namespaces", "mount, pid, network, ipc, uts, cgroup"), networkSettings()}
 	}
 	// What it comes to: a container that may not make these.
 	c := bad("full isolation", api.CheckWarn, fmt.Sprintf("%d of its parts are not available", len(lost)), "agents are added without them, because sandbox.degraded is \"allow\"",
@@ -54,6 +54,15 @@ func (d *Doctor) isolation(ctx context.Context) []api.Check {
 	}
 	c.Code = api.CodeSysboxUnavailable
 	return append(out, c)
+}
+
+// networkSettings checks that polisd can write the settings of the interfaces that it makes.
+func networkSettings() api.Check {
+	const name, works = "network", "bridge, veth and nftables work"
+	if err := unix.Access(ipForward, unix.W_OK); err != nil {
+		return bad(name, api.CheckFail, fmt.Sprintf("%s, but %s cannot be written: %v", works, ipForward, err), "polisd cannot set up the network and does not start", "mount /proc/sys read-write for polisd")
+	}
+	return ok(name, works)
 }
 
 func probeNetwork(ctx context.Context, _ string) (string, error) { return "", netbridge.Probe(ctx) }
