@@ -59,7 +59,7 @@ func (d *Daemon) warned() []string {
 		out = append(out, string(api.CodeStateCorrupt)+": the rules of agent "+n+" are lost, and it may read and write nothing: polisctl agents set "+n+" --role ROLE, or --read and --write GLOBS, sets its rules; --egress LIST its destinations")
 	}
 	for _, w := range d.gitWorkspaces("") {
-		if err := w.whole(); err != nil {
+		if err := w.integrity.Damage(); err != nil {
 			e := api.AsError(err)
 			out = append(out, string(e.Code)+": "+e.Message+"; "+e.Hint)
 		}

@@ -15,7 +15,7 @@ import (
 func (r repo) Measure(ctx context.Context, a *agent.Agent) cleanup.Measured {
 	m := cleanup.Measured{Target: r.w.agents.Target}
 	fail := func(err error) cleanup.Measured { m.Err = err; return m }
-	if err := r.w.whole(); err != nil {
+	if err := r.w.integrity.Damage(); err != nil {
 		return fail(err)
 	}
 	k := a.Copy()

@@ -35,6 +35,8 @@ func (d *Daemon) Doctor(ctx context.Context) (api.DoctorReport, error) {
 	if err := json.Unmarshal(out.Bytes(), &rep); err != nil {
 		return rep, api.Errorf(api.CodeInternal, "examine the machine: %w", err)
 	}
-	rep.Checks = append(rep.Checks, d.repositoryChecks(ctx)...)
+	for _, w := range d.gitWorkspaces("") {
+		rep.Checks = append(rep.Checks, w.integrity.Examine(ctx))
+	}
 	return rep, nil
 }

@@ -142,7 +142,7 @@ func (d *Daemon) maintain(ctx context.Context, w *workspace, dryRun bool, say fu
 	m := &maintain.Maintainer{Repo: w.git.Bare(), Target: git.Branch(w.agents.Target), Internal: w.git.Internal(), Private: root.Privates(), Grace: time.Duration(c.Grace), Timeout: time.Duration(c.Timeout), Log: d.Log, Now: time.Now, Progress: say,
 		Exclusive: func(ctx context.Context) (func(), error) { return w.locks.AcquireExclusive(ctx, "maintenance") }}
 	rep, err := m.Run(ctx, dryRun)
-	if damage := d.noteIntegrity(w, err); damage != nil {
+	if damage := w.integrity.Note(err); damage != nil {
 		err = damage
 	}
 	rep.Workspace = w.agents.Name

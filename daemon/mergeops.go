@@ -15,7 +15,7 @@ import (
 
 // DryMerge returns what a merge would change.
 func (r repo) DryMerge(ctx context.Context, a *agent.Agent) (agent.Preview, error) {
-	if err := r.w.whole(); err != nil {
+	if err := r.w.integrity.Damage(); err != nil {
 		return agent.Preview{}, err
 	}
 	b, rules, err := r.w.gate(a.Name())
@@ -32,7 +32,7 @@ func (r repo) DryMerge(ctx context.Context, a *agent.Agent) (agent.Preview, erro
 
 // Revert reverts a merge and fast-forwards the user's checkout.
 func (r repo) Revert(ctx context.Context, _ *agent.Agent, commit string, dry bool) (agent.Reverted, error) {
-	if err := r.w.whole(); err != nil {
+	if err := r.w.integrity.Damage(); err != nil {
 		return agent.Reverted{}, err
 	}
 	do := r.w.merger.Revert

@@ -20,6 +20,7 @@ import (
 	"polis/daemon/config"
 	"polis/daemon/events"
 	"polis/daemon/filtered"
+	"polis/daemon/integrity"
 	"polis/daemon/git"
 	"polis/daemon/layout"
 	"polis/daemon/shim/wire"
@@ -187,7 +188,7 @@ func newOnlyHere(t *testing.T) *onlyHere {
 func (h *onlyHere) begin(t require.TestingT) {
 	log := slog.New(slog.DiscardHandler)
 	d := &Daemon{Log: log, workspaces: map[string]*workspace{}, liveConfig: config.Default()}
-	h.w = &workspace{d: d, root: h.root, git: worktree.Open(worktree.Config{Workspace: string(h.root), UID: nobody, GID: nobody})}
+	h.w = &workspace{d: d, root: h.root, integrity: &integrity.Record{}, git: worktree.Open(worktree.Config{Workspace: string(h.root), UID: nobody, GID: nobody})}
 	h.w.filter = filtered.New(h.w.git.Bare(), h.w.git.Internal(), h.root.Filtered(), log)
 	d.workspaces["w"] = h.w
 	h.m = &agent.Manager{Config: config.Default(), Types: func() (map[string]config.BaseType, error) { return h.types, nil },

@@ -30,7 +30,7 @@ func (b *backend) Pull(ctx context.Context, caller uint32, name string, req api.
 	if a.ReadOnly {
 		return api.PullResponse{}, agent.ReadOnly(name, "open a pull request")
 	}
-	if err := w.whole(); err != nil {
+	if err := w.integrity.Damage(); err != nil {
 		return api.PullResponse{}, err
 	}
 	_, rules, err := w.gate(name)

@@ -17,7 +17,7 @@ const lockPatience = time.Minute
 type mergeHost struct{ w *workspace }
 
 func (h mergeHost) Prepare(_ context.Context, e api.QueueEntry) (queue.Job, error) {
-	if err := h.w.whole(); err != nil {
+	if err := h.w.integrity.Damage(); err != nil {
 		return queue.Job{}, err
 	}
 	b, rules, err := h.w.gate(e.Agent)

@@ -162,7 +162,7 @@ func (t worktrees) Ensure(ctx context.Context, a *agent.Agent) error {
 	if w == nil {
 		return api.Errorf(api.CodeWorkspaceNotFound, "workspace %s is gone", a.WS.Name)
 	}
-	if err := w.whole(); err != nil {
+	if err := w.integrity.Damage(); err != nil {
 		if _, there := os.Lstat(a.Worktree()); there != nil {
 			return err
 		}

@@ -15,6 +15,7 @@ import (
 	"polis/daemon/config"
 	"polis/daemon/conflictwatch"
 	"polis/daemon/filtered"
+	"polis/daemon/integrity"
 	"polis/daemon/layout"
 	"polis/daemon/leases"
 	"polis/daemon/merge"
@@ -46,8 +47,8 @@ type workspace struct {
 	flow       mergeflow.Book
 	rework     *mergeflow.Reworker
 	announcing sync.Mutex
+	integrity  *integrity.Record
 	state      store.State
-	damage     error             // the result of the last check of the repository; nil: intact, or not known to be damaged
 	rights     [sha256.Size]byte // of the agents, as both state files have them; save compares it
 }
 
@@ -146,6 +147,13 @@ func (d *Daemon) up(ctx context.Context, req api.UpRequest, progress func(string
 	return resp, nil
 }
 
+// target returns the branch that merges go to.
+func (w *workspace) target() string {
+	w.d.mu.Lock()
+	defer w.d.mu.Unlock()
+	return w.state.TargetBranch
+}
+
 // loaded reports whether a workspace is open.
 func (d *Daemon) loaded(name string) bool {
 	d.mu.Lock()
@@ -179,6 +187,7 @@ func (d *Daemon) enter(ctx context.Context, name string, root layout.Workspace, 
 		w.filter = filtered.New(w.git.Bare(), w.git.Internal(), root.Filtered(), d.Log)
 		w.queue = &queue.Worker{Host: mergeHost{w}, Log: d.Log, Now: time.Now}
 		w.rework = d.newReworker(name, &w.flow)
+		w.integrity = &integrity.Record{Workspace: name, Dir: root.Bare(), Repo: w.git.Bare(), Target: w.target, Publish: func(e api.Event) { d.hub.Publish(e) }, Log: d.Log}
 		d.workspaces[name] = w
 	}
 	w.state.Project, w.state.Git, w.state.TargetBranch, w.state.UID, w.state.GID = info.ProjectPath, info.Git, info.Target, uid, gid
@@ -190,7 +199,7 @@ func (d *Daemon) enter(ctx context.Context, name string, root layout.Workspace, 
 	}
 	w.agents = d.agents.AddWorkspace(enter)
 	if info.Git && !ok {
-		_ = d.checkRepository(ctx, w) //nolint:errcheck // the workspace stores it, and status reports it
+		_ = w.integrity.Check(ctx) //nolint:errcheck // the record has it, and status reports it
 	}
 	if info.Git {
 		d.openBranches(w)
