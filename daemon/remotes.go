@@ -56,10 +56,10 @@ func (b *backend) Remote(ctx context.Context, name string, req api.RemoteRequest
 		return b.objects(b.charge(ctx, name), ws[0], a.Name, req.Objects)
 	}
 	res, err := b.remote(b.charge(ctx, name), ws[0], a, req, approved, say)
-	ev := api.Event{Type: api.EventRemote, Agent: name, Code: codeOf(err), Message: fmt.Sprintf("agent %s: %s of %s", name, req.Op, api.Shorten(req.Remote, 64)),
+	ev := api.Event{Type: api.EventRemote, Agent: name, Message: fmt.Sprintf("agent %s: %s of %s", name, req.Op, api.Shorten(req.Remote, 64)),
 		Data: map[string]any{"op": req.Op, "remote": api.Shorten(req.Remote, 64), "updates": req.Updates[:min(len(req.Updates), push.MaxUpdates)], "refused": res.Refused, "dry_run": req.DryRun}}
 	if err != nil {
-		ev.Message += ": " + err.Error()
+		ev.Code, ev.Message = api.CodeOf(err), ev.Message+": "+err.Error()
 	}
 	b.Daemon.Log.Info("remote", "agent", name, "op", req.Op, "path", api.Shorten(req.Remote, 64), "updates", len(req.Updates), "refused", len(res.Refused), "err", err)
 	b.hub.Publish(ev)

@@ -16,6 +16,9 @@
 // If an agent's files cannot be read, or name objects that do not exist, nothing
 // is removed that this agent might need; the rest continues.
 //
+// A [Scheduler] decides when the maintenance of a workspace is due, runs one workspace at a time,
+// and records each run. It owns one goroutine, which Close ends.
+//
 // It never holds the lock for long: packing and the walk through the history are
 // done before, which git's own rules make safe beside commits. It knows agents
 // only by the names of directories, and runs git as the repository's owner.

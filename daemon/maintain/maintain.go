@@ -39,20 +39,20 @@ type Maintainer struct {
 	Progress func(string)
 }
 
-// config limits the resources of packing.
-var config = []string{"pack.threads=1", "pack.windowMemory=128m", "pack.deltaCacheSize=64m", "core.packedRefsTimeout=5000"}
+// packConfig limits the resources of packing.
+var packConfig = []string{"pack.threads=1", "pack.windowMemory=128m", "pack.deltaCacheSize=64m", "core.packedRefsTimeout=5000"}
 
 // plan is the result of the work before the lock.
 type plan struct {
-	rolled  []string // packs whose objects are in a new pack, without extension
-	stores  []*store // the shared one, the internal one if there is one, those of agents
+	rolled  []string       // packs whose objects are in a new pack, without extension
+	stores  []*objectStore // the shared one, the internal one if there is one, those of agents
 	expired time.Time
 	// doubts are agents whose needed objects cannot be determined, and why.
 	doubts map[string]string
 }
 
-// store is a directory of objects.
-type store struct {
+// objectStore is a directory of objects.
+type objectStore struct {
 	repo   git.Repo // polis' own
 	agent  string   // or of this agent
 	dir    string
@@ -60,7 +60,7 @@ type store struct {
 }
 
 // store is an agent's own store, nil if it has none.
-func (p *plan) store(agent string) *store {
+func (p *plan) store(agent string) *objectStore {
 	for _, s := range p.stores {
 		if agent != "" && s.agent == agent {
 			return s
@@ -149,7 +149,7 @@ func (m *Maintainer) Run(ctx context.Context, dryRun bool) (rep api.MaintenanceR
 
 // git runs one command; some start git again for parts of their work.
 func (m *Maintainer) git(ctx context.Context, args ...string) ([]byte, error) {
-	return m.Repo.Do(ctx, git.Cmd{Args: args, Config: config, Children: args[0] == "verify-pack", Timeout: m.Timeout})
+	return m.Repo.Do(ctx, git.Cmd{Args: args, Config: packConfig, Children: args[0] == "verify-pack", Timeout: m.Timeout})
 }
 
 // pack puts reachable loose objects into a new pack. It deletes nothing, and so needs no lock.
@@ -159,14 +159,14 @@ func (m *Maintainer) pack(ctx context.Context) error {
 		return err
 	}
 	_, err = m.Repo.Do(ctx, git.Cmd{Args: []string{"pack-objects", "--revs", "--unpacked", "--incremental", "--local", "--non-empty", "--delta-base-offset", "-q", "objects/pack/pack"},
-		Stdin: strings.NewReader(strings.Join(refs, "\n") + "\n"), Config: config, Timeout: m.Timeout})
+		Stdin: strings.NewReader(strings.Join(refs, "\n") + "\n"), Config: packConfig, Timeout: m.Timeout})
 	return err
 }
 
 // packInternal packs saved work. Objects of deleted saves become loose, with the time of their
 // pack, and are removed after the grace.
 func (m *Maintainer) packInternal(ctx context.Context) error {
-	_, err := m.Internal.Do(ctx, git.Cmd{Args: []string{"repack", "-A", "-d", "-l", "-q"}, Config: config, Children: true, Timeout: m.Timeout})
+	_, err := m.Internal.Do(ctx, git.Cmd{Args: []string{"repack", "-A", "-d", "-l", "-q"}, Config: packConfig, Children: true, Timeout: m.Timeout})
 	return err
 }
 

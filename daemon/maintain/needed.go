@@ -72,7 +72,7 @@ func (m *Maintainer) doubt(p *plan, a agent, why error) {
 }
 
 // spareNamed spares what an agent's files reach.
-func (m *Maintainer) spareNamed(ctx context.Context, a agent, refs []string, stores ...*store) error {
+func (m *Maintainer) spareNamed(ctx context.Context, a agent, refs []string, stores ...*objectStore) error {
 	hash := 20
 	if len(refs) > 0 {
 		hash = len(refs[0]) / 2
@@ -90,8 +90,8 @@ func (m *Maintainer) spareNamed(ctx context.Context, a agent, refs []string, sto
 }
 
 // reach spares, in all stores, what the objects from reach and those in not do not.
-func (m *Maintainer) reach(ctx context.Context, repo git.Repo, from, not []string, stores ...*store) error {
-	stores = slices.DeleteFunc(slices.Clone(stores), func(s *store) bool { return s == nil || len(s.unused) == 0 })
+func (m *Maintainer) reach(ctx context.Context, repo git.Repo, from, not []string, stores ...*objectStore) error {
+	stores = slices.DeleteFunc(slices.Clone(stores), func(s *objectStore) bool { return s == nil || len(s.unused) == 0 })
 	if len(from) == 0 || len(stores) == 0 {
 		return nil
 	}

@@ -94,7 +94,7 @@ func (m *Maintainer) join(ctx context.Context, p *plan) error {
 		fmt.Fprintf(&in, "%s.pack\n", k.name)
 	}
 	out, err := m.Repo.Do(ctx, git.Cmd{Args: []string{"pack-objects", "--stdin-packs", "--delta-base-offset", "--non-empty", "-q", "objects/pack/pack"},
-		Stdin: strings.NewReader(in.String()), Config: config, Timeout: m.Timeout})
+		Stdin: strings.NewReader(in.String()), Config: packConfig, Timeout: m.Timeout})
 	if err != nil {
 		return err
 	}

@@ -22,13 +22,13 @@ func (m *Maintainer) findUnused(ctx context.Context, p *plan) error {
 	if err != nil {
 		return err
 	}
-	p.stores = []*store{{repo: m.Repo, dir: m.objects()}}
+	p.stores = []*objectStore{{repo: m.Repo, dir: m.objects()}}
 	if m.Internal.Dir != "" {
-		p.stores = append(p.stores, &store{repo: m.Internal, dir: m.Internal.ObjectDir()})
+		p.stores = append(p.stores, &objectStore{repo: m.Internal, dir: m.Internal.ObjectDir()})
 	}
 	for _, a := range agents {
 		if !a.notFound {
-			p.stores = append(p.stores, &store{agent: a.name, dir: a.objects})
+			p.stores = append(p.stores, &objectStore{agent: a.name, dir: a.objects})
 		}
 	}
 	for _, s := range p.stores {
@@ -95,7 +95,7 @@ func (m *Maintainer) prune(ctx context.Context, p *plan) (int, error) {
 }
 
 // remove removes the unused objects of a store.
-func (s *store) remove(than time.Time) (int, error) {
+func (s *objectStore) remove(than time.Time) (int, error) {
 	if len(s.unused) == 0 {
 		return 0, nil
 	}
@@ -204,6 +204,6 @@ func fanOut(name string) bool {
 
 // lines runs git and passes its output line by line, however long it is.
 func (m *Maintainer) lines(ctx context.Context, repo git.Repo, c git.Cmd, each func(string)) error {
-	c.Config, c.Timeout = config, m.Timeout
+	c.Config, c.Timeout = packConfig, m.Timeout
 	return repo.Lines(ctx, c, each)
 }
