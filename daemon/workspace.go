@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -49,7 +48,7 @@ type workspace struct {
 	announcing sync.Mutex
 	integrity  *integrity.Record
 	state      store.State
-	rights     [sha256.Size]byte // of the agents, as both state files have them; save compares it
+	file       store.StateFile
 }
 
 // Up makes a workspace, or opens an existing one.
@@ -179,7 +178,7 @@ func (d *Daemon) enter(ctx context.Context, name string, root layout.Workspace, 
 	w, ok := d.workspaces[name]
 	if !ok {
 		locks := &leases.Git{Table: d.locks, Workspace: name, Bare: root.Bare(), Log: d.Log}
-		w = &workspace{d: d, root: root, owner: lock, locks: locks, git: worktree.Open(worktree.Config{Workspace: string(root), UID: uint32(uid), GID: uint32(gid), Log: d.Log, Locks: locks,
+		w = &workspace{d: d, root: root, file: store.StateFile{Path: root.State()}, owner: lock, locks: locks, git: worktree.Open(worktree.Config{Workspace: string(root), UID: uint32(uid), GID: uint32(gid), Log: d.Log, Locks: locks,
 			Taken:  func(branch, agent string) string { return d.agents.OnBranch(name, branch, agent) },
 			Mounts: layers{}, Shared: func() bool { return d.live().Workspace.Worktree == config.WorktreeShared }})}
 		w.remote = w.broker()
