@@ -43,8 +43,7 @@ func (d *Daemon) measureLiving(v, last *agent.Living) {
 	read, stored := g.DiskBytes()
 	v.Sample.Disk, v.Sample.Stored = read+stored, stored
 	v.Sample.Refs = d.refsOf(*v)
-	if stood(v, last) {
-		v.Began, v.Sample.Calls, v.Sample.Net = last.Began, last.Sample.Calls, last.Sample.Net
+	if v.TakeCounters(last) {
 		return
 	}
 	procs, err := g.Procs()
@@ -60,13 +59,6 @@ func (d *Daemon) measureLiving(v, last *agent.Living) {
 	if v.Sample.Net, err = procstat.NetBytes(v.InitPID); err != nil {
 		v.Err = err
 	}
-}
-
-// stood reports whether no process of an agent ran since last was measured: then none of them made a
-// system call, and what came by the network was not read. Reading their counters costs most of a
-// measurement.
-func stood(v, last *agent.Living) bool {
-	return last != nil && last.Err == nil && last.Created.Equal(v.Created) && last.Generation == v.Generation && last.InitPID == v.InitPID && last.PID == v.PID && last.Sample.CPU == v.Sample.CPU
 }
 
 // refsOf is a fingerprint of an agent's HEAD, its branch, and the refs that it made.
