@@ -100,15 +100,10 @@ func (r repo) Newest(ctx context.Context, name string) (agent.Saved, string, err
 
 // GC removes saved work that is older than the configured time to live, or than the request sets.
 func (b *backend) GC(ctx context.Context, req api.GCRequest) (api.GCResponse, error) {
-	c := b.live()
-	age := time.Duration(c.Trash.TTL)
-	if req.BeforeSeconds != 0 {
-		if req.BeforeSeconds < 0 || req.BeforeSeconds > 10*365*24*3600 {
-			return api.GCResponse{}, api.Errorf(api.CodeBadRequest, "before_seconds = %d: must be from 1 second to 10 years", req.BeforeSeconds)
-		}
-		age = time.Duration(req.BeforeSeconds) * time.Second
+	before, err := worktree.Expiry(req, time.Duration(b.live().Trash.TTL), b.Now())
+	if err != nil {
+		return api.GCResponse{}, err
 	}
-	before := b.Now().Add(-age)
 	resp := api.GCResponse{DryRun: req.DryRun, Removed: []api.TrashEntry{}, Kept: []api.TrashEntry{}}
 	for _, w := range b.sorted("") {
 		if !w.agents.Git {
