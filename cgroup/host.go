@@ -140,6 +140,24 @@ func (h *Host) Own() (string, error) {
 	return h.parseOwn(string(b))
 }
 
+// OwnMemoryLimit returns the memory limit of the calling process's own group, in bytes: in a
+// container it is the container's. 0: the group has none, is the root, or cannot be read.
+func (h *Host) OwnMemoryLimit() uint64 {
+	own, err := h.Own()
+	if err != nil || own == "/" {
+		return 0
+	}
+	g, err := h.Group(own)
+	if err != nil {
+		return 0
+	}
+	s, err := g.Stats()
+	if err != nil {
+		return 0
+	}
+	return s.MemoryLimit
+}
+
 func (h *Host) parseOwn(text string) (string, error) {
 	best, rank := "", -1
 	for line := range strings.Lines(text) {

@@ -15,6 +15,16 @@ type Capacity struct {
 	FreeBytes   int64 // on the disk with the workspace
 }
 
+// WithMemory returns the capacity with the machine's memory, or with own if that is less: the limit
+// that polis itself has, 0 for none.
+func (c Capacity) WithMemory(machine, own uint64) Capacity {
+	c.MemoryBytes = int64(machine)
+	if own > 0 && own < machine {
+		c.MemoryBytes = int64(own)
+	}
+	return c
+}
+
 // demand is the most that agents may use.
 type demand struct {
 	agents       int

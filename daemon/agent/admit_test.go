@@ -113,3 +113,9 @@ func TestAgentsThatComeAtOnceAreNotAllLetIn(t *testing.T) {
 		require.Equal(t, min(fit, asking), in)
 	})
 }
+
+func TestTheCapacityIsTheMachinesOrThatOfItsContainer(t *testing.T) {
+	for own, want := range map[uint64]int64{0: 100, 60: 60, 100: 100, 200: 100} {
+		require.Equal(t, Capacity{MemoryBytes: want, Pids: 3}, Capacity{Pids: 3}.WithMemory(100, own), own)
+	}
+}

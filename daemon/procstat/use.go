@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // tick is the unit of processor time in /proc: USER_HZ is 100 on every machine that Linux supports
@@ -63,4 +65,28 @@ func Memory() (total, available uint64, err error) {
 		return 0, 0, errors.New("/proc/meminfo has no MemTotal")
 	}
 	return total, available, nil
+}
+
+// MaxPIDs returns the number of process IDs that the machine has (kernel.pid_max, proc_sys_kernel(5));
+// 0 if it is unknown.
+func MaxPIDs() int64 {
+	b, err := os.ReadFile("/proc/sys/kernel/pid_max")
+	if err != nil {
+		return 0
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// FreeBytes returns how many bytes a user can still write to the file system of a directory
+// (statfs(2)).
+func FreeBytes(dir string) (int64, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return 0, &os.PathError{Op: "statfs", Path: dir, Err: err}
+	}
+	return int64(min(st.Bavail*uint64(st.Bsize), 1<<62)), nil
 }

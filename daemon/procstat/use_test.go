@@ -25,3 +25,12 @@ func TestTheUseOfAProcess(t *testing.T) {
 	require.Zero(t, cpu)
 	require.Zero(t, memory)
 }
+
+func TestTheRoomOfTheMachine(t *testing.T) {
+	require.Greater(t, MaxPIDs(), int64(os.Getpid()))
+	free, err := FreeBytes(t.TempDir())
+	require.NoError(t, err)
+	require.Positive(t, free)
+	_, err = FreeBytes("/nonexistent")
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
