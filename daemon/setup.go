@@ -159,10 +159,10 @@ func (d *Daemon) Cleanup(ctx context.Context) error {
 	if _, err := os.Stat(d.Config.RunDir); errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	if err := d.takeRunDir(ctx); err != nil {
+	var err error
+	if d.lock, err = d.claimer().RunDir(ctx, d.run); err != nil {
 		return nil //nolint:nilerr // a living daemon clears up itself
 	}
-	var err error
 	if d.cg, err = cgroup.Detect(); err != nil {
 		return errors.Join(err, d.Release())
 	}

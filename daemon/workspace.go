@@ -89,7 +89,7 @@ func (d *Daemon) up(ctx context.Context, req api.UpRequest, progress func(string
 	var lock *owner.Lock
 	take := func() (err error) {
 		if !known && lock == nil {
-			lock, err = d.takeWorkspace(ctx, root)
+			lock, err = d.claimer().Workspace(ctx, root)
 		}
 		return err
 	}
@@ -218,7 +218,7 @@ func (d *Daemon) restoreWorkspace(ctx context.Context, name, path string, rep *a
 		}
 		return e
 	}
-	lock, err := d.takeWorkspace(ctx, root)
+	lock, err := d.claimer().Workspace(ctx, root)
 	if err != nil {
 		return err
 	}

@@ -51,10 +51,16 @@ type Lock struct {
 // waited for. A lock on a file that its owner has removed since does not count: the file of that
 // name does.
 func Hold(ctx context.Context, path string, me Owner) (*Lock, error) {
+	return hold(ctx, path, me, func(Owner) error { return nil })
+}
+
+// hold is Hold if may allows it. may gets the last owner, while this process has the lock. If it
+// refuses, the file still names the last owner.
+func hold(ctx context.Context, path string, me Owner, may func(Owner) error) (*Lock, error) {
 	ctx, cancel := context.WithTimeout(ctx, lingerTime)
 	defer cancel()
 	for {
-		l, err := try(path, me)
+		l, err := try(path, me, may)
 		if err == nil {
 			return l, nil
 		}
@@ -73,7 +79,7 @@ func Hold(ctx context.Context, path string, me Owner) (*Lock, error) {
 
 var errReplaced = errors.New("the lock file was replaced meanwhile")
 
-func try(path string, me Owner) (_ *Lock, err error) {
+func try(path string, me Owner, may func(Owner) error) (_ *Lock, err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
 	if err != nil {
 		return nil, err
@@ -97,6 +103,9 @@ func try(path string, me Owner) (_ *Lock, err error) {
 	}
 	if now, err := os.Lstat(path); err != nil || !os.SameFile(mine, now) {
 		return nil, errReplaced
+	}
+	if err := may(read(f)); err != nil {
+		return nil, err
 	}
 	if err := f.Truncate(0); err != nil {
 		return nil, fmt.Errorf("write %s: %w", path, err)
