@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"fmt"
 	"os/user"
 	"strconv"
 
@@ -10,7 +9,6 @@ import (
 	"polis/daemon/api"
 	"polis/daemon/config"
 	"polis/daemon/git"
-	"polis/daemon/push"
 	"polis/daemon/remote"
 	"polis/daemon/remoterules"
 )
@@ -55,60 +53,39 @@ func (b *backend) Remote(ctx context.Context, name string, req api.RemoteRequest
 	if req.Op == api.RemoteObjects {
 		return b.objects(b.charge(ctx, name), ws[0], a.Name, req.Objects)
 	}
-	res, err := b.remote(b.charge(ctx, name), ws[0], a, req, approved, say)
-	ev := api.Event{Type: api.EventRemote, Agent: name, Message: fmt.Sprintf("agent %s: %s of %s", name, req.Op, api.Shorten(req.Remote, 64)),
-		Data: map[string]any{"op": req.Op, "remote": api.Shorten(req.Remote, 64), "updates": req.Updates[:min(len(req.Updates), push.MaxUpdates)], "refused": res.Refused, "dry_run": req.DryRun}}
-	if err != nil {
-		ev.Code, ev.Message = api.CodeOf(err), ev.Message+": "+err.Error()
-	}
+	ctx = b.charge(ctx, name)
+	res, err := b.operation(ws[0], a, req).Do(ctx, approved, func(s git.Step) { say(s.String()) })
 	b.Daemon.Log.Info("remote", "agent", name, "op", req.Op, "path", api.Shorten(req.Remote, 64), "updates", len(req.Updates), "refused", len(res.Refused), "err", err)
-	b.hub.Publish(ev)
+	b.hub.Publish(remoterules.Event(name, req, res, err))
 	return res, err
 }
 
-func (b *backend) remoteRules(a api.Agent) remoterules.Rules {
+// RemoteQuestion is what a person has to approve before the agent's request; nil if nothing. The
+// agent's shim asks it, so that the question outlives polisd.
+func (b *backend) RemoteQuestion(ctx context.Context, name string, req api.RemoteRequest) (*api.RemoteQuestion, error) {
+	a, err := b.Get(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	ws := b.gitWorkspaces(a.Workspace)
+	if len(ws) == 0 {
+		return nil, nil
+	}
+	ctx = b.charge(ctx, name)
+	return b.operation(ws[0], a, req).Question(ctx)
+}
+
+// operation returns the operation that an agent requests, with the rules that are configured now.
+func (b *backend) operation(w *workspace, a api.Agent, req api.RemoteRequest) remoterules.Operation {
 	typ := config.BaseType{}
 	if types, err := b.Types(); err == nil {
 		typ = types[a.BaseType]
 	}
 	c := b.live()
-	return remoterules.Rules{Agent: a.Name, Parent: a.Parent, Git: c.GitRules(a.Name, a.Role, typ)}
-}
-
-func (b *backend) remote(ctx context.Context, w *workspace, a api.Agent, req api.RemoteRequest, approved string, say func(string)) (api.RemoteResponse, error) {
-	rules := b.remoteRules(a)
-	if err := rules.Permit(req.Op); err != nil {
-		return api.RemoteResponse{}, err
-	}
-	if req.Op != api.RemotePush {
-		if err := rules.CheckApproval(req, nil, approved); err != nil {
-			return api.RemoteResponse{}, err
-		}
-	}
-	step := func(s git.Step) { say(s.String()) }
-	switch req.Op {
-	case api.RemoteRefs:
-		return w.remote.Refs(ctx, req.Remote)
-	case api.RemoteFetch:
-		res, err := w.remote.Fetch(ctx, req.Remote, step)
-		if err == nil {
-			err = b.bringFiltered(ctx, w, a.Name)
-		}
-		return res, err
-	case api.RemotePush:
-		allowed, refused, err := w.pushJudge(ctx, a, rules.Git, req.Remote).Split(ctx, req.Updates)
-		if err != nil || len(allowed) == 0 {
-			return api.RemoteResponse{Refused: refused}, err
-		}
-		if err := rules.CheckApproval(req, allowed, approved); err != nil {
-			return api.RemoteResponse{}, err
-		}
-		res, err := w.remote.Push(ctx, req.Remote, allowed, req.DryRun, step)
-		for ref, why := range res.Refused {
-			refused[ref] = why
-		}
-		res.Refused = refused
-		return res, err
-	}
-	return api.RemoteResponse{}, api.Errorf(api.CodeBadRequest, "op = %q: must be refs, fetch or push", api.Shorten(req.Op, 32))
+	rules := remoterules.Rules{Agent: a.Name, Parent: a.Parent, Git: c.GitRules(a.Name, a.Role, typ)}
+	return remoterules.Operation{Rules: rules, Request: req, Remotes: w.remote,
+		Split: func(ctx context.Context, updates []api.RemoteUpdate) ([]api.RemoteUpdate, map[string]string, error) {
+			return w.pushJudge(ctx, a, rules.Git, req.Remote).Split(ctx, updates)
+		},
+		Fetched: func(ctx context.Context) error { return b.bringFiltered(ctx, w, a.Name) }}
 }

@@ -102,23 +102,38 @@ func (b *Broker) one(ctx context.Context, name string) (*worktree.Project, Remot
 		return nil, Remote{}, nil, api.Errorf(api.CodeTimeout, "wait for other exchanges with remotes: %w", context.Cause(ctx))
 	}
 	done := func() { <-b.turn }
-	fail := func(err error) (*worktree.Project, Remote, func(), error) { done(); return nil, Remote{}, nil, err }
+	p, r, err := b.find(ctx, name)
+	if err != nil {
+		done()
+		return nil, Remote{}, nil, err
+	}
+	return p, r, done, nil
+}
+
+// find finds the remote in the project's configuration.
+func (b *Broker) find(ctx context.Context, name string) (*worktree.Project, Remote, error) {
 	p, err := b.Workspace.Project(ctx)
 	if err != nil {
-		return fail(err)
+		return nil, Remote{}, err
 	}
 	if p == nil {
-		return fail(api.Errorf(api.CodeBadState, "the project is not a git repository: it has no remotes"))
+		return nil, Remote{}, api.Errorf(api.CodeBadState, "the project is not a git repository: it has no remotes")
 	}
 	list, err := List(ctx, p)
 	if err != nil {
-		return fail(api.Errorf(api.CodeWorkspaceInvalid, "read the project's remotes: %w", err))
+		return nil, Remote{}, api.Errorf(api.CodeWorkspaceInvalid, "read the project's remotes: %w", err)
 	}
 	for _, r := range list {
 		if r.Name == name {
-			return p, r, done, nil
+			return p, r, nil
 		}
 	}
-	return fail(api.Errorf(api.CodeNotFound, "the project has no remote %q", api.Shorten(name, 64)).
-		WithHint("git -C %s remote -v lists them; a new one is known to agents from their next start", p.Path))
+	return nil, Remote{}, api.Errorf(api.CodeNotFound, "the project has no remote %q", api.Shorten(name, 64)).
+		WithHint("git -C %s remote -v lists them; a new one is known to agents from their next start", p.Path)
+}
+
+// URL returns the address of the remote called name, without user name and password.
+func (b *Broker) URL(ctx context.Context, name string) (string, error) {
+	_, r, err := b.find(ctx, name)
+	return r.URL, err
 }
