@@ -6,43 +6,59 @@ import (
 	"polis/daemon/agent"
 	"polis/daemon/api"
 	"polis/daemon/cleanup"
+	"polis/daemon/git"
 	"polis/daemon/remote"
 	"polis/daemon/worktree"
 )
 
-// Measure reads the agent's worktree, branch and stash. Remotes are queried only if all else would
-// let the agent go.
+// Measure measures the agent's worktree, branch and stash.
 func (r repo) Measure(ctx context.Context, a *agent.Agent) cleanup.Measured {
-	m := cleanup.Measured{Target: r.w.agents.Target}
-	fail := func(err error) cleanup.Measured { m.Err = err; return m }
-	if err := r.w.integrity.Damage(); err != nil {
-		return fail(err)
+	if a.Copy().ReadOnly { // it has nothing of its own
+		return cleanup.Measured{Target: r.w.agents.Target, Err: r.w.integrity.Damage()}
 	}
-	k := a.Copy()
-	if k.ReadOnly {
-		return m // it has nothing of its own
+	return cleanup.Measure(ctx, r.w.agents.Target, agentWork{r, a}, projectRemotes{r}, r.w.d.Log.With("workspace", r.w.agents.Name))
+}
+
+// agentWork implements cleanup.Work.
+type agentWork struct {
+	repo
+	a *agent.Agent
+}
+
+func (w agentWork) Status(ctx context.Context) (uncommitted, unmerged int, err error) {
+	if err := w.w.integrity.Damage(); err != nil {
+		return 0, 0, err
 	}
-	st, err := r.w.git.Status(r.w.d.charge(ctx, k.Name), k.Name, k.Branch, worktree.View{})
+	k := w.a.Copy()
+	st, err := w.w.git.Status(w.w.d.charge(ctx, k.Name), k.Name, k.Branch, worktree.View{})
+	return st.Staged + st.Unstaged + st.Untracked + st.Conflicted, st.Ahead, err
+}
+
+func (w agentWork) HasStash() (bool, error) {
+	stash, err := worktree.PrivateStash(w.a.WS.Root.Private(w.a.Name()))
+	return stash != "", err
+}
+
+func (w agentWork) Tips(ctx context.Context) ([]string, error) {
+	k := w.a.Copy()
+	return w.w.git.Tips(w.w.d.charge(ctx, k.Name), k.Name, k.Branch)
+}
+
+func (w agentWork) Parent(ctx context.Context) (name, tip string) {
+	p := w.w.d.agents.Parent(w.a)
+	if p == nil || p.WS != w.a.WS {
+		return "", ""
+	}
+	k := p.Copy()
+	tip, err := w.w.git.Bare().Ref(ctx, git.Branch(k.Branch))
 	if err != nil {
-		return fail(err)
+		return "", ""
 	}
-	m.Uncommitted, m.Unmerged = st.Staged+st.Unstaged+st.Untracked+st.Conflicted, st.Ahead
-	stash, err := worktree.PrivateStash(a.WS.Root.Private(a.Name()))
-	if err != nil {
-		return fail(err)
-	}
-	m.Stash = stash != ""
-	if !m.Elsewhere() {
-		return m
-	}
-	tips, err := r.w.git.Tips(r.w.d.charge(ctx, k.Name), k.Name, k.Branch)
-	if err != nil {
-		return fail(err)
-	}
-	if m.Parent = r.parentHas(ctx, a, tips); m.Parent == "" {
-		m.Query(ctx, projectRemotes{r}, tips, r.w.d.Log.With("workspace", r.w.agents.Name))
-	}
-	return m
+	return k.Name, tip
+}
+
+func (w agentWork) IsAncestor(ctx context.Context, commit, tip string) (bool, error) {
+	return w.w.git.Bare().IsAncestor(ctx, commit, tip)
 }
 
 // projectRemotes implements cleanup.Remotes.
