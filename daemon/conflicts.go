@@ -131,14 +131,11 @@ func (d *Daemon) updateBranches(w *workspace, kept []store.Agent) {
 	f.SetAgents(as)
 }
 
-// fileLeases returns the leases of files in a workspace. Leases of refs last a moment and do not
-// concern files.
+// fileLeases returns the leases of files in a workspace.
 func (d *Daemon) fileLeases(workspace string) []api.Lock {
 	var out []api.Lock
-	for _, l := range d.locks.List(lockd.Filter{Workspace: workspace}) {
-		if lockd.FileKey(lockd.FilePath(l.Path)) == l.Path {
-			out = append(out, leases.Lock(l))
-		}
+	for _, l := range leases.OfFiles(d.locks.List(lockd.Filter{Workspace: workspace})) {
+		out = append(out, leases.Lock(l))
 	}
 	return out
 }

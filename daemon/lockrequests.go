@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"fmt"
 
 	"polis/daemon/api"
 	"polis/daemon/leases"
@@ -56,21 +55,7 @@ func (b *backend) Unlock(_ context.Context, by string, req api.LockRequest) erro
 	if err != nil {
 		return err
 	}
-	p := append(lr.Paths, lr.Trees...)[0]
-	if req.Break {
-		ls, err := b.locks.Break(lr.Workspace, p, by, req.Reason)
-		if err == nil && len(ls) == 0 {
-			err = lockd.ErrNotHeld
-		}
-		if err != nil {
-			return leases.Error(fmt.Errorf("%s: %w", req.Path, err))
-		}
-		return nil
-	}
-	if _, err := b.locks.Unlock(lr.Workspace, lr.Holder, p); err != nil {
-		return leases.Error(fmt.Errorf("%s: %w", req.Path, err))
-	}
-	return nil
+	return leases.Release(b.locks, lr, by, req)
 }
 
 // lockEvent publishes the events of the lock table.

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"polis/daemon/api"
 	"polis/daemon/leases"
@@ -20,7 +18,7 @@ func (d *Daemon) lockFile() string { return filepath.Join(d.Config.WorkspacesDir
 // keepLocks makes the lock table load what an earlier daemon saved, and save its own. A malformed
 // file is renamed: its locks are lost, which is logged, and no request waits for them.
 func (d *Daemon) keepLocks(alive []string) {
-	d.locks.Keep = func(l lockd.Lease) bool { return !strings.HasPrefix(l.Holder, leases.DaemonHolder) }
+	d.locks.Keep = leases.Keeps
 	d.locks.Save = func(k lockd.Kept) error { return store.WriteJSON(d.lockFile(), k) }
 	var k lockd.Kept
 	switch err := store.ReadJSON(d.lockFile(), &k, d.started); {
@@ -31,20 +29,14 @@ func (d *Daemon) keepLocks(alive []string) {
 		d.hub.Publish(api.Event{Type: api.EventReconciled, Code: api.CodeLockCorrupt, Message: "explicit locks of an earlier start are lost: " + err.Error()})
 		return
 	}
-	// A lock in an agent's name ends with the agent, except for what a stopped agent has changed
-	// and not merged.
-	k.Leases = slices.DeleteFunc(k.Leases, func(l lockd.Lease) bool {
-		return !strings.Contains(l.Holder, ":") && !l.Merge && !slices.Contains(alive, l.Holder)
-	})
+	k.Leases = leases.Surviving(k.Leases, alive)
 	d.locks.Kept = k
 }
 
 // dropStrayLocks releases what removed agents hold until their merge.
 func (d *Daemon) dropStrayLocks() {
 	known := d.agents.Statuses("")
-	for _, l := range d.locks.List(lockd.Filter{}) {
-		if l.Explicit && l.Merge && known[l.Holder] == "" {
-			d.locks.ReleaseMerge(l.Holder)
-		}
+	for _, holder := range leases.Stray(d.locks.List(lockd.Filter{}), func(name string) bool { return known[name] != "" }) {
+		d.locks.ReleaseMerge(holder)
 	}
 }

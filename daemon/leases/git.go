@@ -116,7 +116,7 @@ func (g *Git) clearStale(ref string) {
 // Busy reports whether the lock of any ref, or of the whole repository, is held.
 func (g *Git) Busy() bool {
 	for _, l := range g.Table.List(lockd.Filter{Workspace: g.Workspace}) {
-		if lockd.FileKey(lockd.FilePath(l.Path)) != l.Path {
+		if !isFile(l) {
 			return true
 		}
 	}
