@@ -228,10 +228,7 @@ func (d *Daemon) Reload() error {
 		return err
 	}
 	d.mu.Lock()
-	old := d.liveConfig
-	fixed := c.RunDir != old.RunDir || c.WorkspacesDir != old.WorkspacesDir || c.Launcher != old.Launcher || c.Network.Pool != old.Network.Pool || c.Network.Ports != old.Network.Ports || c.Network.Bind != old.Network.Bind || c.Network.Proxy != old.Network.Proxy || c.ReadGroup != old.ReadGroup
-	c.RunDir, c.WorkspacesDir, c.Launcher = old.RunDir, old.WorkspacesDir, old.Launcher
-	c.Network.Pool, c.Network.Ports, c.Network.Bind, c.Network.Proxy = old.Network.Pool, old.Network.Ports, old.Network.Bind, old.Network.Proxy
+	c, restart := d.liveConfig.Reloaded(c)
 	d.liveConfig = c
 	d.mu.Unlock()
 	d.agents.SetConfig(c)
@@ -239,7 +236,7 @@ func (d *Daemon) Reload() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
 	defer cancel()
 	d.retotal(ctx)
-	if fixed {
+	if restart {
 		d.Log.Warn("run_dir, workspaces_dir, launcher, read_group, network.pool, network.ports, network.bind and network.proxy need a restart of polisd")
 	}
 	d.Log.Info("configuration was read again", "path", d.ConfigFile)
