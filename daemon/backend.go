@@ -11,6 +11,7 @@ import (
 	"polis/daemon/api"
 	"polis/daemon/config"
 	"polis/daemon/events"
+	"polis/daemon/isolation"
 	"polis/daemon/server"
 )
 
@@ -45,13 +46,13 @@ func (b *backend) Status(ctx context.Context) api.DaemonStatus {
 	b.mu.Lock()
 	rep := b.reconciled
 	b.mu.Unlock()
-	return api.DaemonStatus{Reconcile: rep, Version: b.Version, PID: os.Getpid(), StartedAt: b.started, IsolationMode: b.isolationMode(), Lost: b.Daemon.missingIsolation,
+	return api.DaemonStatus{Reconcile: rep, Version: b.Version, PID: os.Getpid(), StartedAt: b.started, IsolationMode: isolation.Mode(b.Daemon.missingIsolation), Lost: b.Daemon.missingIsolation,
 		Launcher: b.shims.launcher.Name(), CgroupMode: string(b.cg.Mode), Workspaces: b.Workspaces(), Agents: b.List(ctx, ""),
 		Locks: b.locks.Stats().Leases, Conflicts: b.conflictCount(), Cases: b.cases.Digest(), Warnings: b.warned()}
 }
 
 func (d *Daemon) warned() []string {
-	out := append([]string{}, d.lostWarnings()...)
+	out := append([]string{}, isolation.Warnings(d.missingIsolation, d.live().Sandbox.Degraded == config.DegradedAllow)...)
 	for _, w := range d.agents.Unsaved() {
 		out = append(out, string(api.CodeStateNotSaved)+": the state of workspace "+w+" cannot be written; changes are refused until it can")
 	}

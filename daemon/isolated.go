@@ -2,13 +2,10 @@ package daemon
 
 import (
 	"context"
-	"fmt"
-	"strings"
 	"time"
 
 	"polis/daemon/agent"
 	"polis/daemon/api"
-	"polis/daemon/config"
 	"polis/daemon/isolation"
 )
 
@@ -30,39 +27,8 @@ func (d *Daemon) probeIsolation(ctx context.Context) error {
 	return nil
 }
 
-// lostWarnings returns the warnings of missing isolation that polisctl status shows.
-func (d *Daemon) lostWarnings() []string {
-	if len(d.missingIsolation) == 0 {
-		return nil
-	}
-	verb := `agents are refused; sandbox.degraded = "allow" adds them without`
-	switch {
-	case isolation.Lacks(d.missingIsolation, isolation.Mount):
-		verb = "agents are refused"
-	case d.live().Sandbox.Degraded == config.DegradedAllow:
-		verb = "agents go without"
-	}
-	out := []string{fmt.Sprintf("%s: isolation is degraded, %s: %s", api.CodeSysboxUnavailable, verb, strings.Join(d.lostNames(), ", "))}
-	for _, l := range d.missingIsolation {
-		out = append(out, fmt.Sprintf("%s: no %s isolation: %s (%s)", l.Code, l.Capability, l.Cost, l.Found))
-	}
-	return out
-}
-
-func (d *Daemon) lostNames() []string {
-	var out []string
-	for _, l := range d.missingIsolation {
-		out = append(out, l.Capability)
-	}
-	return out
-}
-
-func (d *Daemon) isolationMode() string {
-	if len(d.missingIsolation) > 0 {
-		return "degraded"
-	}
-	return "full"
-}
+// lostNames returns the names of the isolation that this machine lacks.
+func (d *Daemon) lostNames() []string { return isolation.Names(d.missingIsolation) }
 
 // network returns the resource that connects agents to a network.
 func (d *Daemon) network() agent.Resource {

@@ -6,6 +6,7 @@ import (
 
 	"polis/daemon/agent"
 	"polis/daemon/api"
+	"polis/daemon/isolation"
 	"polis/daemon/layout"
 	"polis/daemon/store"
 )
@@ -39,7 +40,7 @@ func (w *workspace) save(kept []store.Agent, removed []store.Removed, locks []ap
 	st := w.state
 	w.d.mu.Unlock()
 	lo, _ := w.d.Config.PortRange()
-	st.IsolationMode, st.Agents, st.Locks, st.Removed, st.Queue = w.d.isolationMode(), kept, locks, removed, w.queue.Entries()
+	st.IsolationMode, st.Agents, st.Locks, st.Removed, st.Queue = isolation.Mode(w.d.missingIsolation), kept, locks, removed, w.queue.Entries()
 	st.Signals, st.Races = w.flow.Signals(), w.d.races.List(w.agents.Name)
 	st.PortAllocations = store.Allocations(kept, lo, w.d.Config.Network.Bind)
 	return w.file.Save(st, time.Now())
