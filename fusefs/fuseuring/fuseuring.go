@@ -16,7 +16,7 @@ var ErrNone = errors.New("this kernel has no FUSE requests by io_uring")
 
 // Enabled reports whether the kernel offers requests by io_uring.
 func Enabled() (bool, error) {
-	b, err := os.ReadFile(parameter) //nolint:forbidigo // the kernel's
+	b, err := os.ReadFile(parameter)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, ErrNone
 	}
@@ -36,7 +36,7 @@ func SetEnabled(on bool) (before bool, err error) {
 	if on {
 		value = "Y"
 	}
-	if err := os.WriteFile(parameter, []byte(value), 0); err != nil { //nolint:forbidigo // as above
+	if err := os.WriteFile(parameter, []byte(value), 0); err != nil {
 		return before, fmt.Errorf("turn the switch for FUSE requests by io_uring: %w", err)
 	}
 	return before, nil

@@ -31,3 +31,41 @@ func TestTheSwitchIsTurnedAndSaysHowItWas(t *testing.T) {
 		before = on
 	}
 }
+
+func TestOnlyASwitchThatWasTurnedOnIsTurnedOff(t *testing.T) {
+	kernels := parameter
+	t.Cleanup(func() { parameter = kernels })
+	dir := t.TempDir()
+	parameter = filepath.Join(dir, "enable_uring")
+	mark := filepath.Join(dir, "mark")
+	require.ErrorIs(t, EnableMarked(mark), ErrNone)
+	require.NoFileExists(t, mark)
+	require.NoError(t, RestoreMarked(mark))
+
+	on := func() bool {
+		on, err := Enabled()
+		require.NoError(t, err)
+		return on
+	}
+	require.NoError(t, os.WriteFile(parameter, []byte("Y\n"), 0o600))
+	require.NoError(t, EnableMarked(mark))
+	require.NoFileExists(t, mark, "another program turned it on")
+	require.NoError(t, RestoreMarked(mark))
+	require.True(t, on())
+
+	require.NoError(t, os.WriteFile(parameter, []byte("N\n"), 0o600))
+	for range 2 { // after a restart of the program, too
+		require.NoError(t, EnableMarked(mark))
+		require.FileExists(t, mark)
+		require.True(t, on())
+	}
+	require.Error(t, RestoreMarked(filepath.Join(mark, "x")), "it is not known")
+	require.NoError(t, RestoreMarked(mark))
+	require.NoFileExists(t, mark)
+	require.False(t, on())
+
+	require.NoError(t, os.WriteFile(mark, nil, 0o600))
+	require.NoError(t, os.Remove(parameter))
+	require.NoError(t, RestoreMarked(mark), "the module is gone, and its switch with it")
+	require.NoFileExists(t, mark)
+}
