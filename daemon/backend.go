@@ -65,11 +65,11 @@ func (d *Daemon) warned() []string {
 			out = append(out, string(e.Code)+": "+e.Message+"; "+e.Hint)
 		}
 	}
+	if fault := d.totals.Fault(); fault != "" {
+		out = append(out, fault)
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.totalFault != "" {
-		out = append(out, d.totalFault)
-	}
 	return append(out, d.warnings...)
 }
 

@@ -93,7 +93,7 @@ func (d *Daemon) closeShared(ctx context.Context) error {
 	if !shared {
 		errs = append(errs, d.bridge.RemoveShared(ctx))
 	}
-	errs = append(errs, unmountLayers(d.listedRoots()), d.unlimitTotal(ctx), d.removeGroup(ctx), fuseuring.RestoreMarked(d.run.RingMark()))
+	errs = append(errs, unmountLayers(d.listedRoots()), d.totals.Lift(ctx), d.removeGroup(ctx), fuseuring.RestoreMarked(d.run.RingMark()))
 	for _, p := range []string{d.run.LockSocket(), d.run.NetNS(), d.run.Agents()} {
 		if err := os.Remove(p); err != nil && !errors.Is(err, os.ErrNotExist) {
 			errs = append(errs, err)

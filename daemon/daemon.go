@@ -29,6 +29,7 @@ import (
 	"polis/daemon/race"
 	"polis/daemon/server"
 	"polis/daemon/store"
+	"polis/daemon/totals"
 	"polis/lockd"
 	"polis/netbridge"
 )
@@ -74,8 +75,7 @@ type Daemon struct {
 	cases            *cases.Book
 	races            *race.Runner
 	missingIsolation []api.Loss // what this machine cannot isolate; set by Open and Cleanup
-	totals           totals
-	totalFault       string
+	totals           *totals.Totals
 }
 
 // Open takes the run directory, brings up locks and network, and restores the workspaces. On an
@@ -117,7 +117,7 @@ func (d *Daemon) Open(ctx context.Context) (err error) {
 	if err := d.openGits(ctx); err != nil {
 		return api.Errorf(api.CodeCgroupFailed, "%w", err).WithHint("a process there cannot be killed: ps -eo pid,stat,wchan,args shows what it waits for")
 	}
-	d.retotal(ctx)
+	d.reloadTotals(ctx)
 	d.enableFuseRings()
 	if err := d.openLocks(ctx); err != nil {
 		return fmt.Errorf("lockd: %w", err)
@@ -235,7 +235,7 @@ func (d *Daemon) Reload() error {
 	d.agents.Refresh()
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
 	defer cancel()
-	d.retotal(ctx)
+	d.reloadTotals(ctx)
 	if restart {
 		d.Log.Warn("run_dir, workspaces_dir, launcher, read_group, network.pool, network.ports, network.bind and network.proxy need a restart of polisd")
 	}

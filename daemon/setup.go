@@ -42,7 +42,8 @@ func (d *Daemon) openShims() error {
 	if d.Systemd {
 		l = &launcher.Systemd{}
 	}
-	d.shims = &shims{run: d.run, launcher: l, program: program, config: d.live, log: d.Log, cgroup: d.cgroupPath, roots: d.roots, total: d.limitTotal,
+	d.totals = d.newTotals()
+	d.shims = &shims{run: d.run, launcher: l, program: program, config: d.live, log: d.Log, cgroup: d.cgroupPath, roots: d.roots, total: d.totals.Apply,
 		env:      &environment.Builder{Run: d.run, Config: d.live, Lost: d.lostNames, Cgroup: d.cgroupPath, SocketGID: d.gid, Log: d.Log},
 		activity: &dial.Activity{Log: d.Log}}
 	return nil

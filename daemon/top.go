@@ -11,13 +11,14 @@ import (
 	"polis/cgroup"
 	"polis/daemon/api"
 	"polis/daemon/procstat"
+	"polis/daemon/totals"
 )
 
 // Top measures the resource use of every running agent.
 func (b *backend) Top(ctx context.Context) (api.Top, error) {
-	t := b.live().Limits.Total
+	limits := totals.Of(b.live())
 	top := api.Top{Agents: []api.TopAgent{}, Polisd: process(os.Getpid()),
-		TotalLimits: api.TotalLimits{MemoryBytes: int64(t.MemoryMB) << 20, CPUPercent: t.CPU, Pids: t.Pids}}
+		TotalLimits: api.TotalLimits{MemoryBytes: limits.MemoryBytes, CPUPercent: int(limits.CPUPercent), Pids: int(limits.Pids)}}
 	for _, a := range b.List(ctx, "") {
 		if a.ShimPID == 0 {
 			continue
