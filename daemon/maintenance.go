@@ -28,9 +28,8 @@ func (d *Daemon) startUpkeep(ctx context.Context) {
 	u.maintenance.Open(ctx)
 	u.wg.Go(func() { d.shims.activity.Run(ctx) })
 	u.wg.Go(func() { d.patrol.run(ctx) })
-	notices := d.questionNotices()
-	u.wg.Go(func() { notices.Run(ctx) })
-	u.wg.Go(func() { d.followQuestions(ctx, notices) })
+	questions := d.questions()
+	u.wg.Go(func() { questions.Run(ctx) })
 	escalator := d.escalator()
 	u.wg.Go(func() { escalator.Run(ctx) })
 }

@@ -6,7 +6,8 @@
 // bounded, and its process group ends with it. A Notifier runs one at a time, with a pause between
 // two, once for each key, from a queue that is bounded: what is dropped is counted.
 //
-// It never decides what is worth a notification, and never retries one. Send never blocks.
+// A [Questions] sends each new question of an agent once, unless it was answered before its turn.
+// Package escalation decides which findings are sent. This package never retries one. Send never blocks.
 //
 // Lock order: Notifier.mu only; it is not held while a command runs or a message is made.
 package notify
