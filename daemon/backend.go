@@ -3,15 +3,16 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
-	"sort"
-	"strings"
+	"slices"
 
 	"polis/daemon/agent"
 	"polis/daemon/api"
 	"polis/daemon/config"
 	"polis/daemon/events"
 	"polis/daemon/isolation"
+	"polis/daemon/metrics"
 	"polis/daemon/server"
 )
 
@@ -97,61 +98,11 @@ func (d *Daemon) Probe(ctx context.Context) error {
 
 // Summary returns the line for systemctl status.
 func (d *Daemon) Summary() string {
-	up := 0
-	as := d.agents.Statuses("")
-	for _, status := range as {
-		if status == api.StatusIdle || status == api.StatusRunning {
-			up++
-		}
-	}
-	degraded := ""
-	if len(d.missingIsolation) > 0 {
-		degraded = "isolation DEGRADED (no " + strings.Join(d.lostNames(), ", ") + "), "
-	}
-	return degraded + fmt.Sprintf("%s, %s (%d up), %s", api.Count(len(d.agents.Workspaces()), "workspace"), api.Count(len(as), "agent"), up, api.Count(d.locks.Stats().Leases, "lease"))
+	return metrics.Summary(len(d.agents.Workspaces()), slices.Collect(maps.Values(d.agents.Statuses(""))), d.locks.Stats().Leases, d.lostNames())
 }
 
 // Metrics returns the counters of all agents as Prometheus text.
 func (b *backend) Metrics(ctx context.Context) string {
-	as := b.List(ctx, "")
-	sort.Slice(as, func(i, j int) bool { return as[i].Name < as[j].Name })
-	var sb strings.Builder
 	st := b.locks.Stats()
-	fmt.Fprintf(&sb, "# HELP polis_leases Leases held now.\n# TYPE polis_leases gauge\npolis_leases %d\n", st.Leases)
-	fmt.Fprintf(&sb, "# HELP polis_lock_conflicts_total Refused lease requests.\n# TYPE polis_lock_conflicts_total counter\npolis_lock_conflicts_total %d\n", st.Conflicts)
-	for _, m := range []struct {
-		name, help, typ string
-		value           func(*api.Agent) (int64, bool)
-	}{
-		{"polis_agent_up", "Whether the agent has a sandbox now.", "gauge", func(a *api.Agent) (int64, bool) {
-			if a.Status == api.StatusIdle || a.Status == api.StatusRunning {
-				return 1, true
-			}
-			return 0, true
-		}},
-		{"polis_agent_memory_bytes", "Memory of the agent's sandbox.", "gauge", func(a *api.Agent) (int64, bool) { return a.MemoryBytes, a.Counters != nil }},
-		{"polis_agent_reads_total", "Gated reads.", "counter", counter(func(c *api.Counters) int64 { return c.ReadCount })},
-		{"polis_agent_writes_total", "Gated writes.", "counter", counter(func(c *api.Counters) int64 { return c.WriteCount })},
-		{"polis_agent_reads_denied_total", "Refused reads.", "counter", counter(func(c *api.Counters) int64 { return c.ReadDenied })},
-		{"polis_agent_writes_denied_total", "Refused writes.", "counter", counter(func(c *api.Counters) int64 { return c.WriteDenied })},
-		{"polis_agent_read_latency_ns", "Moving average of a gated read.", "gauge", counter(func(c *api.Counters) int64 { return c.AvgReadLatency })},
-		{"polis_agent_write_latency_ns", "Moving average of a gated write.", "gauge", counter(func(c *api.Counters) int64 { return c.AvgWriteLatency })},
-	} {
-		fmt.Fprintf(&sb, "# HELP %s %s\n# TYPE %s %s\n", m.name, m.help, m.name, m.typ)
-		for i := range as {
-			if v, ok := m.value(&as[i]); ok {
-				fmt.Fprintf(&sb, "%s{agent=%q,workspace=%q} %d\n", m.name, as[i].Name, as[i].Workspace, v)
-			}
-		}
-	}
-	return sb.String()
-}
-
-func counter(f func(*api.Counters) int64) func(*api.Agent) (int64, bool) {
-	return func(a *api.Agent) (int64, bool) {
-		if a.Counters == nil {
-			return 0, false
-		}
-		return f(a.Counters), true
-	}
+	return metrics.Text(b.List(ctx, ""), metrics.Locks{Leases: st.Leases, Conflicts: st.Conflicts})
 }
