@@ -7,6 +7,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/merge"
+	"polis/daemon/mergeflow"
 	"polis/daemon/queue"
 )
 
@@ -50,10 +51,10 @@ func (h mergeHost) Landed(ctx context.Context, o queue.Outcome) (api.QueueOutcom
 			out.Paths = paths
 		}
 	}
-	h.w.signalled(ctx, o)
+	h.w.signals.Landed(ctx, mergeflow.Result{ID: o.Job.Entry.ID, Agent: o.Job.Entry.Agent, Branch: o.Job.Request.Branch, Commit: o.Result.Commit, Paths: o.Result.Paths, Err: o.Err})
 	out, err := h.w.d.agents.Landed(ctx, o.Job.Entry, out, o.Err)
 	if err == nil {
-		h.w.announce()
+		h.w.signals.Announce()
 	}
 	return out, err
 }
@@ -65,7 +66,7 @@ func (h mergeHost) Save() error {
 	h.w.flow.Sync(h.w.queue.Entries(), h.w.agents.Target, time.Now())
 	err := h.w.d.agents.SaveWorkspace(name)
 	if err == nil {
-		h.w.announce()
+		h.w.signals.Announce()
 	}
 	return err
 }

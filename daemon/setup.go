@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"sort"
 	"time"
 
@@ -31,12 +30,9 @@ func (d *Daemon) prepareDirs() error {
 }
 
 func (d *Daemon) openShims() error {
-	program := d.Config.Shim
-	if program == "" {
-		var err error
-		if program, err = findShim(); err != nil {
-			return err
-		}
+	program, err := launcher.FindShim(d.Config.Shim)
+	if err != nil {
+		return err
 	}
 	var l launching = &launcher.Fork{Shim: program}
 	if d.Systemd {
@@ -47,20 +43,6 @@ func (d *Daemon) openShims() error {
 		env:      &environment.Builder{Run: d.run, Config: d.live, Lost: d.lostNames, Cgroup: d.cgroupPath, SocketGID: d.gid, Log: d.Log},
 		activity: &dial.Activity{Log: d.Log}}
 	return nil
-}
-
-// findShim looks for polis-shim beside polisd, then where the package installs it.
-func findShim() (string, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return "", fmt.Errorf("find own program: %w", err)
-	}
-	for _, p := range []string{filepath.Join(filepath.Dir(self), "polis-shim"), "/usr/lib/polis/polis-shim", "/usr/local/lib/polis/polis-shim"} {
-		if fi, err := os.Stat(p); err == nil && fi.Mode().IsRegular() {
-			return p, nil
-		}
-	}
-	return "", api.Errorf(api.CodeInvalidConfig, "polis-shim is neither beside polisd nor in /usr/lib/polis").WithHint("set shim = \"/path/to/polis-shim\" in polisd.toml")
 }
 
 // cgroupPath returns the path of the control group of an agent's sandbox: below the agent's unit

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"sync"
 	"time"
 
 	"polis/daemon/agent"
@@ -30,25 +29,25 @@ import (
 
 // workspace is a repository that polis manages: the agents' side and the git side.
 type workspace struct {
-	d          *Daemon
-	root       layout.Workspace
-	owner      *owner.Lock // proves that the workspace is ours
-	agents     *agent.Workspace
-	git        *worktree.Workspace
-	merger     *merge.Merger
-	locks      *leases.Git
-	remote     *remote.Broker
-	branches   *branches.Follower     // nil without git
-	conflicts  *conflictwatch.Watcher // as branches
-	paths      *tracked.Keeper        // as branches
-	filter     *filtered.Keeper       // of the objects that agents may read
-	queue      *queue.Worker
-	flow       mergeflow.Book
-	rework     *mergeflow.Reworker
-	announcing sync.Mutex
-	integrity  *integrity.Record
-	state      store.State
-	file       store.StateFile
+	d         *Daemon
+	root      layout.Workspace
+	owner     *owner.Lock // proves that the workspace is ours
+	agents    *agent.Workspace
+	git       *worktree.Workspace
+	merger    *merge.Merger
+	locks     *leases.Git
+	remote    *remote.Broker
+	branches  *branches.Follower     // nil without git
+	conflicts *conflictwatch.Watcher // as branches
+	paths     *tracked.Keeper        // as branches
+	filter    *filtered.Keeper       // of the objects that agents may read
+	queue     *queue.Worker
+	flow      mergeflow.Book
+	rework    *mergeflow.Reworker
+	signals   *mergeflow.Recorder
+	integrity *integrity.Record
+	state     store.State
+	file      store.StateFile
 }
 
 // Up makes a workspace, or opens an existing one.
@@ -185,7 +184,7 @@ func (d *Daemon) enter(ctx context.Context, name string, root layout.Workspace, 
 		w.merger = &merge.Merger{Workspace: w.git, Log: d.Log, Locks: locks, Charge: d.charge}
 		w.filter = filtered.New(w.git.Bare(), w.git.Internal(), root.Filtered(), d.Log)
 		w.queue = &queue.Worker{Host: mergeHost{w}, Log: d.Log, Now: time.Now}
-		w.rework = d.newReworker(name, &w.flow)
+		w.rework, w.signals = d.newReworker(name, &w.flow), w.newRecorder(name)
 		w.integrity = &integrity.Record{Workspace: name, Dir: root.Bare(), Repo: w.git.Bare(), Target: w.target, Publish: func(e api.Event) { d.hub.Publish(e) }, Log: d.Log}
 		d.workspaces[name] = w
 	}
@@ -274,7 +273,7 @@ func (d *Daemon) restoreAgents(ctx context.Context, w *workspace, st store.State
 	// Restore saves the state: what an earlier polisd did not save, or not publish, is published then.
 	w.flow.Sync(w.queue.Entries(), w.agents.Target, time.Now())
 	d.agents.Restore(ctx, w.agents, st.Agents, trees, rep)
-	w.announce()
+	w.signals.Announce()
 }
 
 // runAs returns the user and group that the agents of a workspace run as. It warns if the

@@ -1,0 +1,59 @@
+package mergeflow
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"polis/daemon/api"
+)
+
+func TestResultsAreRecordedAndPublishedOnce(t *testing.T) {
+	for name, c := range map[string]struct {
+		res      Result
+		inTarget error // nil: the target has it; errNot: it has not
+		state    api.MergeSignalState
+		verified bool
+		paths    []string
+	}{
+		"merged":                     {Result{Commit: "c"}, nil, api.MergeSignalMerged, true, nil},
+		"merged, and not in target":  {Result{Commit: "c"}, errNot, api.MergeSignalMerged, false, nil},
+		"merged, and not to be read": {Result{Commit: "c"}, errors.New("git"), api.MergeSignalMerged, false, nil},
+		"in conflict":                {Result{Err: api.Errorf(api.CodeMergeConflict, "x").With("paths", []string{"a"})}, nil, api.MergeSignalFailed, false, []string{"a"}},
+		"failed":                     {Result{Err: errors.New("git")}, nil, api.MergeSignalFailed, false, nil},
+		"without changes":            {Result{Err: api.Errorf(api.CodeNothingToMerge, "x")}, nil, api.MergeSignalWithdrawn, false, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var events []api.Event
+			r := &Recorder{Workspace: "w", Book: &Book{}, Mode: func() string { return api.ReworkOffer }, Publish: func(e api.Event) { events = append(events, e) }, Log: slog.New(slog.DiscardHandler), Now: time.Now,
+				InTarget: func(_ context.Context, commit string) (bool, error) {
+					require.Equal(t, "c", commit)
+					if errors.Is(c.inTarget, errNot) {
+						return false, nil
+					}
+					return c.inTarget == nil, c.inTarget
+				}}
+			e := api.QueueEntry{Agent: "alice", By: "task", AddedAt: time.Now()}
+			e.ID = ID(e)
+			r.Book.Sync([]api.QueueEntry{e}, "main", time.Now())
+			r.Announce()
+			require.Len(t, events, 1)
+			c.res.ID, c.res.Agent, c.res.Branch = e.ID, "alice", "agent/alice"
+			r.Landed(t.Context(), c.res)
+			got := r.Book.Signals()[0]
+			require.Equal(t, c.state, got.State)
+			require.Equal(t, c.verified, got.Verified)
+			require.Equal(t, c.paths, got.Paths)
+			for range 2 {
+				r.Announce()
+				require.Len(t, events, 2)
+			}
+		})
+	}
+}
+
+var errNot = errors.New("the target does not have it")
