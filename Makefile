@@ -87,7 +87,7 @@ e2e-vm: build ## the same under the current Debian's kernel and systemd with cgr
 	  scripts/leakcheck run $(GO) test -tags '$(TAGS)' -count=1 -timeout 60m -v ./e2e/systemd
 
 .PHONY: docs
-docs: ## man pages of polisctl, completion scripts and docs/errors.md, made anew from the source
+docs: ## man pages of polisctl, completion scripts and docs/errors.md, made again from the source
 	$(GO) test -count=1 -run '^TestGeneratedFilesAreFresh$$' ./cmd/polisctl -update
 
 .PHONY: demo

@@ -495,7 +495,7 @@ func TestPidsAreCountedAndLimited(t *testing.T) {
 		}
 	}()
 	start(t, g, "/bin/sh", "-c", "for i in $(seq 50); do sleep 1000 2>/dev/null & done 2>/dev/null; wait")
-	// The kernel counts a process before it compares, and takes it back if it is refused.
+	// The kernel counts a process before it compares, and subtracts it again if it is refused.
 	most := uint64(10 + runtime.NumCPU())
 	require.Eventually(t, func() bool {
 		s, err := g.Stats()

@@ -88,7 +88,7 @@ func (g *Group) setV2(l Limits) error {
 			return err
 		}
 		// The kernel kills one process, as v1 does, and not the whole group: an agent's program
-		// goes on when one that it started was too large.
+		// continues when one that it started was too large.
 		if err := optional(writeFile(dir, "memory.oom.group", "0")); err != nil {
 			return err
 		}

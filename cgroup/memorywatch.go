@@ -22,7 +22,7 @@ type MemoryWatch struct {
 //
 // On v1 it is a threshold of memory.usage_in_bytes, which is crossed in either direction
 // (Documentation/admin-guide/cgroup-v1/memory.rst, "Memory thresholds"). On v2 it is memory.high:
-// above it the kernel takes page cache back and slows the group down, so the caller closes the watch
+// above it the kernel reclaims page cache and slows the group down, so the caller closes the watch
 // when it knows that the group needs more (cgroup-v2.rst, "Memory Interface Files").
 func (g *Group) WatchMemory(soft uint64) (*MemoryWatch, error) {
 	hier, ok := g.host.controller(memory)

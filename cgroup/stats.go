@@ -81,7 +81,7 @@ func (g *Group) OOMKills() (uint64, error) {
 	return n, nil
 }
 
-// Reclaims counts how often memory of the group was taken back: on v2 because it was at its
+// Reclaims counts how often memory of the group was reclaimed: on v2 because it was at its
 // limit, on v1, whose counters of that are not kept by every kernel, for any reason. A missing
 // group, or a host without a memory controller, returns 0.
 func (g *Group) Reclaims() (uint64, error) {

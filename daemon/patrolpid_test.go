@@ -20,7 +20,7 @@ import (
 const inOwnPIDs = "POLIS_TEST_OWN_PIDS"
 
 // A process that got the number of one that has ended is another program: what was found about that one
-// does not hold for it. The kernel gives out the number anew: ns_last_pid of proc_sys_kernel(5), in a
+// does not hold for it. The kernel gives out the number again: ns_last_pid of proc_sys_kernel(5), in a
 // namespace where nothing else takes it.
 func TestAReusedProcessNumberIsAnotherProgram(t *testing.T) {
 	if os.Getenv(inOwnPIDs) == "" {

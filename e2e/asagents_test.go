@@ -222,7 +222,7 @@ func TestAKilledChildLeavesTheTaskAtWork(t *testing.T) {
 	d.eventually("it was merged", func() bool { a, _ := d.agent("alice"); return a.MergeStatus == api.MergeMerged })
 	require.Len(t, d.ooms(), 1)
 	e := d.ooms()[0]
-	require.Contains(t, e.Message, "the agent's own program goes on")
+	require.Contains(t, e.Message, "the agent's own program continues")
 	require.Equal(t, "python3", e.Data["comm"])
 	require.Contains(t, d.must("agents", "list"), "!memory")
 	// The hint does what it says.

@@ -67,7 +67,7 @@ func TestADeletionBreakerFreezes(t *testing.T) {
 
 	for range 4 { // it trips at each further hundred
 		d.must("agents", "thaw", "wild")
-		d.eventually("it goes on", func() bool { return left() == 0 || d.waiting("wild") != nil })
+		d.eventually("it continues", func() bool { return left() == 0 || d.waiting("wild") != nil })
 		if left() == 0 {
 			break
 		}
@@ -152,10 +152,10 @@ func TestNewNamesAndRepeatedCommandsTripBreakers(t *testing.T) {
 	text := evidence("roams")
 	require.Contains(t, text, "breaker names: 4 in")
 	require.Contains(t, text, `last: "n3.x.test`)
-	require.Zero(t, world.questions("n4.x.test"), "it does not go on")
+	require.Zero(t, world.questions("n4.x.test"), "it does not continue")
 	d.must("agents", "thaw", "roams")
 	require.Zero(t, (<-work).code)
-	require.NotZero(t, world.questions("n4.x.test"), "it goes on")
+	require.NotZero(t, world.questions("n4.x.test"), "it continues")
 
 	d.must("agents", "add", "loops", "--base", "codex", "--memory", "256", "--role", "loops")
 	d.must("run", "loops", `sh: ran() { echo '{"type":"item.completed","item":{"id":"i","type":"command_execution","command":"'"$1"'","aggregated_output":"","exit_code":0,"status":"completed"}}'; }

@@ -34,7 +34,7 @@ const contentBound = 100 * time.Second
 // on the host, that other agents work, that the agent can be removed, and that
 // nothing it had is lost.
 //
-// POLIS_CONTENT_FUZZ is how long to go on with new seeds after those that are
+// POLIS_CONTENT_FUZZ is how long to continue with new seeds after those that are
 // kept, such as 1h (make fuzz-content). POLIS_CONTENT_SEED runs one seed alone.
 func TestHostileContent(t *testing.T) {
 	needRoot(t)

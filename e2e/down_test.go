@@ -67,7 +67,7 @@ func TestDownRemovesAWorkspace(t *testing.T) {
 
 	// By the current directory, if all work is stored elsewhere.
 	d.sh("alice", "rm two.txt")
-	cmd := d.follow("events", "-f", "-q") // who follows goes on
+	cmd := d.follow("events", "-f", "-q") // who follows continues
 	r := d.ctlIn(filepath.Join(repo, "src"), "down")
 	require.Zero(t, r.code, r)
 	require.Contains(t, r.stdout, "agent alice is removed")

@@ -227,7 +227,7 @@ for n in x y; do setsid /usr/bin/python3 $HOME/talk.py $n.test $HOME/$n.log >/de
 	require.Equal(t, []string{"x.test"}, set("--egress", "x.test").Egress)
 	d.eventually("y is cut", func() bool { return strings.Contains(log("y"), "Error") })
 	before := len(log("x"))
-	d.eventually("x goes on", func() bool { return len(log("x")) > before+3 })
+	d.eventually("x continues", func() bool { return len(log("x")) > before+3 })
 	require.NotContains(t, log("x"), "Error")
 	d.gets("agent", "x.test", "internet 203.0.113.1")
 	d.gets("agent", "203.0.113.1", "internet 203.0.113.1") // told for the name
@@ -237,11 +237,11 @@ for n in x y; do setsid /usr/bin/python3 $HOME/talk.py $n.test $HOME/$n.log >/de
 	// A crash and restart of the daemon changes nothing.
 	require.Error(t, d.signal(syscall.SIGKILL))
 	before = len(log2(d, "x"))
-	d.eventually("x goes on without a daemon", func() bool { return len(log2(d, "x")) > before+3 })
+	d.eventually("x continues without a daemon", func() bool { return len(log2(d, "x")) > before+3 })
 	d.start()
 	d.gets("agent", "203.0.113.1", "internet 203.0.113.1")
 	d.noGet("agent", "203.0.113.2", notReached)
-	d.add("another") // puts all rules in place anew
+	d.add("another") // puts all rules in place again
 	d.gets("agent", "203.0.113.1", "internet 203.0.113.1")
 	require.NotContains(t, log("x"), "Error")
 	a, _ := d.agent("agent")

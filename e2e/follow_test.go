@@ -108,7 +108,7 @@ func TestFollowersContinueAcrossRestarts(t *testing.T) {
 	d.eventually("the new agent is seen", func() bool { return strings.Contains(agents.text(), `"bob"`) })
 	require.NotContains(t, agents.text(), "polisctl:")
 	last, seen := 0, 0
-	d.eventually("the events have gone on", func() bool { return strings.Count(events.text(), "\n") > 5 })
+	d.eventually("the events have continued", func() bool { return strings.Count(events.text(), "\n") > 5 })
 	for _, line := range strings.Fields(events.text()) {
 		var id int
 		_, err := fmt.Sscan(line, &id)

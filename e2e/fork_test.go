@@ -20,7 +20,7 @@ func (d *daemon) fork(from, name string, flags ...string) (res api.ForkResponse)
 }
 
 // TestAForkHasTheWorkOfOneMoment: what is committed, staged, changed, removed and untracked, as it
-// was at one moment while the first agent goes on writing, and none of what it does later.
+// was at one moment while the first agent continues to write, and none of what it does later.
 func TestAForkHasTheWorkOfOneMoment(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()
@@ -50,7 +50,7 @@ mkdir new; printf 'a\r\nb' > 'new/odd name'; ln -s ../done.txt new/link; echo '#
 	require.Equal(t, d.sh("first", "git rev-parse HEAD"), d.sh("second", "git rev-parse HEAD"))
 	require.Contains(t, d.sh("second", "git status --porcelain"), "AM staged.txt\n")
 	now := read("first", "a")
-	d.eventually("the first one goes on", func() bool { return read("first", "a") != now })
+	d.eventually("the first one continues", func() bool { return read("first", "a") != now })
 
 	// Each has its own from now on.
 	d.sh("second", "echo mine > mine.txt; git add mine.txt; git commit -qm mine")
@@ -77,7 +77,7 @@ mkdir new; printf 'a\r\nb' > 'new/odd name'; ln -s ../done.txt new/link; echo '#
 }
 
 // TestAForkThatPolisdDiesIn is complete or not there, whatever polisd came by, and the first agent
-// goes on.
+// continues.
 func TestAForkThatPolisdDiesIn(t *testing.T) {
 	d := startDaemon(t, options{failpoints: true})
 	d.up()
@@ -101,7 +101,7 @@ func TestAForkThatPolisdDiesIn(t *testing.T) {
 		rep := d.report()
 		require.Empty(t, rep.Errors, step)
 		was := beat()
-		d.eventually("the first agent goes on after "+step, func() bool { return beat() != was })
+		d.eventually("the first agent continues after "+step, func() bool { return beat() != was })
 		if _, there := d.agent("second"); there {
 			require.Equal(t, "fork:done", step)
 			require.Equal(t, "precious", strings.TrimSpace(d.sh("second", "cat work.txt")))
@@ -115,7 +115,7 @@ func TestAForkThatPolisdDiesIn(t *testing.T) {
 	require.Equal(t, "precious", strings.TrimSpace(d.sh("first", "cat work.txt")))
 }
 
-// TestAForkOnAFullDisk is refused and leaves nothing, and the first agent goes on.
+// TestAForkOnAFullDisk is refused and leaves nothing, and the first agent continues.
 func TestAForkOnAFullDisk(t *testing.T) {
 	disk, fill := smallDisk(t)
 	d := startDaemon(t, options{config: "[admission]\ndisk_free_mb = 0\n"})

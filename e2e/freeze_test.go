@@ -40,7 +40,7 @@ func TestAFreezeOfThePatrolIsUndoneAfterACrash(t *testing.T) {
 	})
 	d.must("send", "quiet", "still here")
 	a, _ := d.agent("quiet")
-	d.eventually("its program goes on", func() bool {
+	d.eventually("its program continues", func() bool {
 		text, err := os.ReadFile(filepath.Join(a.WorktreePath, "out.txt"))
 		return err == nil && strings.TrimSpace(string(text)) == "still here"
 	})
@@ -57,7 +57,7 @@ func TestThePatrolActsOnWhatIsFrozen(t *testing.T) {
 	require.True(t, f.Done, "%+v", f)
 	a, _ := d.agent("quiet")
 	require.Equal(t, api.StatusStopped, a.Status)
-	require.FileExists(t, filepath.Join(a.WorktreePath, "saved.txt"), "it was signalled before it went on, and thawed")
+	require.FileExists(t, filepath.Join(a.WorktreePath, "saved.txt"), "it was signalled before it continued, and thawed")
 }
 
 // TestChangesOfAFrozenAgentContinueAfterTheThaw: processes make and remove files all the time, and are
@@ -99,6 +99,6 @@ func TestChangesOfAFrozenAgentContinueAfterTheThaw(t *testing.T) {
 	case r := <-work:
 		require.Equal(t, "done1\ndone2\ndone3\ndone4\n", r.stdout, r)
 	case <-time.After(time.Minute):
-		t.Fatal("they did not go on")
+		t.Fatal("they did not continue")
 	}
 }

@@ -58,7 +58,7 @@ func TestGitOfAnAgent(t *testing.T) {
 				{"fetch of many objects", "git init -q --object-format=" + format + " -b trunk $HOME/far; cd $HOME/far; git config user.name a; git config user.email a@b; for i in $(seq 50); do echo $i > f$i; git add .; git commit -qm $i; done; cd - >/dev/null; " +
 					"git fetch -q $HOME/far trunk:refs/heads/far; test $(git rev-list --count far) = 50"},
 				{"submodule", "git -c protocol.file.allow=always submodule add -q $HOME/far sub; git commit -qm sub; git -c protocol.file.allow=always submodule update -q --init; test -f sub/f50; cd sub; git status --porcelain; git log -1 >/dev/null"},
-				{"submodule anew", "git submodule -q deinit -f sub; git -c protocol.file.allow=always submodule update -q --init; test -f sub/f1"},
+				{"submodule again", "git submodule -q deinit -f sub; git -c protocol.file.allow=always submodule update -q --init; test -f sub/f1"},
 				{"LFS pointer", "printf '*.bin filter=lfs diff=lfs merge=lfs -text\\n' >> .gitattributes; printf 'version https://git-lfs.github.com/spec/v1\\noid sha256:%064d\\nsize 12\\n' 1 > a.bin; git add .gitattributes a.bin; git commit -qm lfs; git show HEAD:a.bin | grep -q sha256"},
 				{"archive and bundle", "git archive HEAD | tar -t >/dev/null; git bundle create -q $HOME/b.bundle agent/alice; git bundle verify -q $HOME/b.bundle"},
 				{"gc", "git gc -q 2>$HOME/gc.err || grep -qi 'denied\\|failed\\|error' $HOME/gc.err; git status --porcelain; git fsck"},

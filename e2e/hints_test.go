@@ -155,7 +155,7 @@ func TestHintsAboutNames(t *testing.T) {
 		tried{hint: "polisctl patrol run --once; polisctl patrol --watch follows the patrol of polisd", refused: "patrol run", do: []string{"patrol run --once"}},
 		tried{hint: "polisctl patrol cases --all lists them", refused: "patrol show nothing", do: []string{"patrol cases --all"}},
 		tried{hint: "polisctl queue lists the agents that are; polisctl queue add %s adds it", refused: "queue priority bob 5", do: []string{"queue", "queue add bob"}},
-		tried{hint: "the work may still be going on: see polisctl status; a longer time is given by --timeout", refused: "--timeout 1ns agents list", do: []string{"status", "--timeout 1m agents list"}},
+		tried{hint: "the work may still continue: see polisctl status; a longer time is given by --timeout", refused: "--timeout 1ns agents list", do: []string{"status", "--timeout 1m agents list"}},
 		tried{hint: "give a shorter path with --socket or POLIS_SOCKET", refused: "--socket /" + strings.Repeat("x", 200) + " status", do: []string{"--socket " + d.path("run", "polisd.sock") + " status"}},
 		tried{hint: "separate names by one comma, or say none", refused: "agents add fred --base custom --egress a.test,,b.test -- true"},
 		tried{hint: "--egress none lets the agent reach nothing, --egress default what is configured", refused: "agents set bob --egress=",
@@ -198,7 +198,7 @@ func TestHintsAboutTasks(t *testing.T) {
 		tried{hint: "polisctl agents start %s, or polisctl agents shell %s", refused: "agents attach bare", do: []string{"agents start bare"}},
 	)
 	d.add("slow", "--", "sh", "-c", "{prompt}")
-	d.trials(t, tried{hint: "it goes on: polisctl tasks show %s", refused: "--timeout 1s run --wait slow sleep_1000", do: []string{"tasks show slow.1"}, shows: "sleep 1000"})
+	d.trials(t, tried{hint: "it continues: polisctl tasks show %s", refused: "--timeout 1s run --wait slow sleep_1000", do: []string{"tasks show slow.1"}, shows: "sleep 1000"})
 	d.add("reads", "--", "sh", "-c", "read x; exit 3")
 	d.must("agents", "start", "reads")
 	d.add("hog", "--memory", "96", "--", "sh", "-c", "{prompt}")

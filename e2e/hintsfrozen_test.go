@@ -27,7 +27,7 @@ func TestHintsAboutFrozenAgentsAndReworks(t *testing.T) {
 	inside("leave --base out", "delegate", "feat/a", "true", "--base", "claude")
 	inside("leave --role out; rules and limits can be narrowed", "delegate", "feat/a", "true", "--role", "other")
 	inside("--wait shows the result", "delegate", "feat/a", "true", "--follow")
-	inside("it goes on: polisctl workers wait %s", "--timeout", "3s", "delegate", "feat/a", "echo left > left.txt; sleep 4", "--wait", "--role", "w")
+	inside("it continues: polisctl workers wait %s", "--timeout", "3s", "delegate", "feat/a", "echo left > left.txt; sleep 4", "--wait", "--role", "w")
 	d.ctl("workers", "wait", "--all")
 	inside("polisctl workers cleanup removes those that have ended; workers in [delegate] of polisd.toml is the bound", "delegate", "feat/b", "true")
 	said := func(hint string) {

@@ -23,8 +23,8 @@ func TestInterruptAsksWhetherTheTaskIsStopped(t *testing.T) {
 		state     api.TaskState
 		code      string
 	}{
-		"no.1":    {"n\r", "task no.1 goes on", api.TaskRunning, "ended=130\r"},
-		"twice.1": {"\x03", "task twice.1 goes on", api.TaskRunning, "ended=130\r"},
+		"no.1":    {"n\r", "task no.1 continues", api.TaskRunning, "ended=130\r"},
+		"twice.1": {"\x03", "task twice.1 continues", api.TaskRunning, "ended=130\r"},
 		"yes.1":   {"y\r", "cancelled", api.TaskEnded, "ended=1\r"},
 	} {
 		name := strings.TrimSuffix(id, ".1")

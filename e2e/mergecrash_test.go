@@ -45,7 +45,7 @@ func TestPolisdDiesWhileItMerges(t *testing.T) {
 		require.Equal(t, n, strings.Count(git(t, project, "log", "--first-parent", "--merges", "--format=%H", "main"), "\n"), "each merged once, after %s", step)
 	}
 
-	// And while it takes the last one back.
+	// And while it reverts the last one.
 	revert := func() result { return d.ctl("revert", "alice") }
 	for _, step := range []string{"target:moved", "project:fetched", "state:written"} {
 		d.dieAt(step, revert)

@@ -76,7 +76,7 @@ for _ in range(%d):
 	return took
 }
 
-// TestANoisyNeighbourIsHeldToItsLimits while another agent goes on working.
+// TestANoisyNeighbourIsHeldToItsLimits while another agent continues to work.
 func TestANoisyNeighbourIsHeldToItsLimits(t *testing.T) {
 	d := startDaemon(t, options{})
 	d.up()

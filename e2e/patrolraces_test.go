@@ -112,7 +112,7 @@ func TestWhatChangesWhileThePatrolDecidesCounts(t *testing.T) {
 	require.Contains(t, strings.Join(got.Evidence, "\n"), "it changed while its sandbox was being stopped")
 	require.Equal(t, "late", readFile(late))
 
-	// polisd dies after the decision: the next one decides anew.
+	// polisd dies after the decision: the next one decides again.
 	over("again", "true")
 	d.dieAt("cleanup:stopped", func() result { return d.ctl("patrol", "run", "--once") })
 	d.eventually("it goes", func() bool { d.patrol(); return !there("again") })

@@ -437,7 +437,7 @@ func (d *daemon) eventTime(begins string) (at time.Time) {
 	return at
 }
 
-// watching is a polisctl that goes on.
+// watching is a polisctl that runs until it is stopped.
 type watching struct {
 	t   testing.TB
 	cmd *exec.Cmd

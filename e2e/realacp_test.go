@@ -60,7 +60,7 @@ func TestRealACP(t *testing.T) {
 			require.Equal(t, api.OutcomeMerged, got.Outcome, "%+v\n%s\n%s%s", got, strings.Join(results, "\n---\n"), r.model.log(), r.must("agents", "watch", "-n", "200", "speaker"))
 			files := git(t, r.project, "ls-files")
 			require.Contains(t, files, "acp.txt")
-			require.NotContains(t, strings.Join(results, "\n"), "denied", "the command of the path went on")
+			require.NotContains(t, strings.Join(results, "\n"), "denied", "the command of the path continued")
 		})
 	}
 }

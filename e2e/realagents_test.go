@@ -25,7 +25,7 @@ type realAgent struct {
 	set   string   // both, for a person
 	api   string   // what it speaks to its model
 	other string   // another model's name, for --model
-	goOn  bool     // it can go on with its last session
+	goOn  bool     // it can continue with its last session
 }
 
 var realAgents = map[string]realAgent{
@@ -193,7 +193,7 @@ func (r *realRun) turns(c *control, from int) (outside, inside []timing) {
 }
 
 // meetsRefusals has the agent try what its role denies and what another agent holds; it reads
-// who does, and goes on. The task is for another model, and goes on with the last session.
+// who does, and continues. The task is for another model, and continues with the last session.
 func (r *realRun) meetsRefusals(seen *seenAgent) {
 	t := r.t
 	r.add("holder")
@@ -226,7 +226,7 @@ func (r *realRun) meetsRefusals(seen *seenAgent) {
 	require.Equal(t, "more\n", readFile(filepath.Join(r.project, "more.txt")))
 	require.Equal(t, path.Base(r.other), r.model.used(), "the model it was run with")
 	if r.goOn {
-		require.Positive(t, r.model.earlier(), "the session it went on with")
+		require.Positive(t, r.model.earlier(), "the session it continued with")
 	}
 	seen.locked, seen.denied = results[1], results[2]
 }

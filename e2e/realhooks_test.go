@@ -15,7 +15,7 @@ import (
 	programhook "polis/daemon/hook"
 )
 
-// TestRealHooks: the real programs ask before they use a tool. What a rule approves goes on; the
+// TestRealHooks: the real programs ask before they use a tool. What a rule approves continues; the
 // policy's and a lease's refusals, and a person's, reach the model in words before the tool runs.
 func TestRealHooks(t *testing.T) {
 	install := os.Getenv("POLIS_AGENTS")
@@ -86,7 +86,7 @@ func (r *realRun) asksFirst() {
 	require.True(t, r.model.knowsPolis(), "its model has the text of polis")
 	files := git(t, r.project, "ls-files")
 	require.Contains(t, files, "two.txt")
-	require.NotContains(t, results[7], "denied", "the command goes on after the answer")
+	require.NotContains(t, results[7], "denied", "the command continues after the answer")
 	for _, no := range []string{"one.txt", "three.txt", "key.pem", "big.txt"} {
 		require.NotContains(t, files, no)
 	}

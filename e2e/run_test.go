@@ -69,7 +69,7 @@ func TestTasksOfRunWaitForTheirTurn(t *testing.T) {
 	err := <-f.done
 	f.done <- err
 	require.Equal(t, 130, f.cmd.ProcessState.ExitCode())
-	require.Contains(t, f.text(), "task scribe.3 goes on")
+	require.Contains(t, f.text(), "task scribe.3 continues")
 	d.must("agents", "exec", "scribe", "--", "touch", "/tmp/end")
 	d.eventually("all have ended", func() bool { return d.settled("scribe").ID == "scribe.3" })
 	var out struct{ Tasks []api.Task }

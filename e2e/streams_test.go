@@ -172,7 +172,7 @@ func TestWhatPolisSeesIsAmongTheSteps(t *testing.T) {
 	d.add("bob")
 	d.add("claude", "--base", "claude", "--memory", "256", "--read", "**", "--write", "docs/**")
 	d.must("lock", "docs/guide.md", "--agent", "bob")
-	f := d.follow("run", "-f", "claude", `sh: echo x >>main.txt; echo y >>docs/guide.md; echo went on`)
+	f := d.follow("run", "-f", "claude", `sh: echo x >>main.txt; echo y >>docs/guide.md; echo continued`)
 	d.eventually("it waits", func() bool {
 		return strings.Contains(f.text(), "* waiting  for the lease on docs/guide.md, held by bob")
 	})
@@ -182,7 +182,7 @@ func TestWhatPolisSeesIsAmongTheSteps(t *testing.T) {
 	require.Equal(t, api.TaskRunning, got.State)
 	require.Equal(t, api.StepWaiting, got.Steps[len(got.Steps)-1].Kind, "of a task that runs")
 	d.must("unlock", "docs/guide.md", "--agent", "bob")
-	d.eventually("it goes on", func() bool { return strings.Contains(f.text(), "went on") && strings.Contains(f.text(), "ended 0") })
+	d.eventually("it continues", func() bool { return strings.Contains(f.text(), "continued") && strings.Contains(f.text(), "ended 0") })
 	got = d.settled("claude")
 	require.Positive(t, got.Use.WritesDenied)
 	require.Positive(t, got.Use.WaitedMS)

@@ -169,7 +169,7 @@ func TestAttachDetachAndSendToAnAgentsTerminal(t *testing.T) {
 	require.Equal(t, outside, term.says(place))
 	require.Equal(t, modes, term.says("stty -g"))
 	a, _ := d.agent("alice")
-	require.Equal(t, api.StatusRunning, a.Status, "it goes on")
+	require.Equal(t, api.StatusRunning, a.Status, "it continues")
 
 	term.types("polisctl agents attach alice; echo status $?\r")
 	hears()

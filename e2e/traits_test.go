@@ -65,7 +65,7 @@ func TestTheHeapOfNodeFollowsTheMemoryLimit(t *testing.T) {
 }
 
 // A program without a terminal has nobody to ask whether it may read outside of its project. It
-// refuses itself, goes on, and ends with 0: that is shown, and the work is merged.
+// refuses itself, continues, and ends with 0: that is shown, and the work is merged.
 func TestAReadOutsideOfTheProjectIsRefusedHeadless(t *testing.T) {
 	o := streaming(t, "opencode")
 	bin := strings.Split(o.box, `"`)[1]
@@ -84,7 +84,7 @@ func TestAReadOutsideOfTheProjectIsRefusedHeadless(t *testing.T) {
 	require.Contains(t, d.must("tasks", "show", "opencode.1"), "by its own rules: read /etc/machine-id")
 	require.Equal(t, 1, task.Commits)
 
-	// What the sandbox itself does not show is not there, and the task goes on as well.
+	// What the sandbox itself does not show is not there, and the task continues as well.
 	secret := d.path("secret")
 	require.NoError(t, os.WriteFile(secret, []byte("x"), 0o644))
 	d.must("run", "--wait", "opencode", "sh: cat "+secret+" && exit 3; cat ../../../../../"+secret+" && exit 4; exit 0")

@@ -100,7 +100,7 @@ func TestScreenInATerminal(t *testing.T) {
 	p.shows(`log of one`, `said-by-one`)
 	p.key("q")
 	p.key("?")
-	p.shows(`polis  keys`, `undo: take its merge back`)
+	p.shows(`polis  keys`, `undo: revert its merge`)
 	p.key("q")
 	p.shows(`polis  2 agents`)
 
@@ -118,9 +118,9 @@ func TestScreenInATerminal(t *testing.T) {
 
 	// Undo.
 	p.key("u")
-	p.shows(`Take the merge of one`)
+	p.shows(`Revert the merge of one`)
 	p.key("y")
-	p.shows(`is taken back from main by`, `> one .* reverted `)
+	p.shows(`is reverted in main by`, `> one .* reverted `)
 	d.fate("one", api.MergeReverted)
 	require.NotContains(t, git(t, d.bare(), "ls-tree", "--name-only", "main"), "one.txt")
 

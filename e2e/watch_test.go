@@ -73,7 +73,7 @@ func TestAShimThatIsStoppedAgainAndAgainIsKilled(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatal("what waited for the shim waits on")
 	}
-	require.Equal(t, "one\ntwo\nthree\n", d.sh("bob", "cat main.txt"), "the others go on")
+	require.Equal(t, "one\ntwo\nthree\n", d.sh("bob", "cat main.txt"), "the others continue")
 	d.must("agents", "start", "alice")
 	require.Equal(t, "precious\n", d.sh("alice", "cat x.txt"))
 	_, err := os.Stat(a.WorktreePath + "/x.txt")

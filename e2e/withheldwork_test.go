@@ -92,7 +92,7 @@ func TestPolisdDiesWhileObjectsAreFiltered(t *testing.T) {
 }
 
 // What an agent has published stays its own, also when the shared objects are
-// packed anew, and later rules apply from its next start.
+// packed again, and later rules apply from its next start.
 func TestRulesForReadingThatComeLater(t *testing.T) {
 	d, id := withheldBed(t)
 	text := d.must("agents", "set", "bob", "--deny", "secret/**")

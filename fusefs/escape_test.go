@@ -289,7 +289,7 @@ func TestAGuardThatWaitsBlocksNobodyElseAndIsInterrupted(t *testing.T) {
 	c := helper(t, "append", v.in("parked"))
 	require.NoError(t, c.Start())
 	<-entered
-	// Reads, creations, renames in the same directory, and invalidation go on.
+	// Reads, creations, renames in the same directory, and invalidation continue.
 	require.Equal(t, "free", content(t, v.in("free")))
 	write(t, v.in("new"), "")
 	require.NoError(t, os.Rename(v.in("new"), v.in("newer")))
@@ -339,7 +339,7 @@ func TestOnlySignalsThatEndTheCallerEndHisWait(t *testing.T) {
 			select {
 			case <-ended:
 			case <-time.After(10 * time.Second):
-				t.Fatal("the wait went on although the caller is to end")
+				t.Fatal("the wait continued although the caller is to end")
 			}
 			require.Error(t, c.Wait())
 		})

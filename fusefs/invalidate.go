@@ -114,7 +114,7 @@ func (fs *FS) invalidate(which func() []*inode.Node, changed ...string) {
 	select {
 	case <-done:
 	case <-t.C:
-		fs.log.Warn("invalidation goes on in the background", slog.String("op", "notify"))
+		fs.log.Warn("invalidation continues in the background", slog.String("op", "notify"))
 	}
 }
 

@@ -108,7 +108,7 @@ func (fs *FS) freshTTL(n *inode.Node, st *unix.Statx_t) time.Duration {
 	return ttl
 }
 
-// Forget takes back look-ups.
+// Forget subtracts look-ups.
 func (fs *FS) Forget(id, count uint64) {
 	n := fs.tree.Forget(id, count)
 	if n == nil {

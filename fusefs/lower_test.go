@@ -180,7 +180,7 @@ func TestTheFirstChangeMakesANamePrivate(t *testing.T) {
 			require.ErrorIs(t, os.Mkdir(p.in("node_modules/a"), 0o755), syscall.EEXIST)
 			require.ErrorIs(t, os.Remove(p.in("node_modules/a")), syscall.ENOTEMPTY)
 		},
-		"remove all, make anew": func(t *testing.T, p *project) {
+		"remove all, make again": func(t *testing.T, p *project) {
 			require.NoError(t, os.RemoveAll(p.in("node_modules")))
 			require.Equal(t, []string{".env", ".env.local"}, names(t, p.mnt))
 			require.NoError(t, os.MkdirAll(p.in("node_modules/a"), 0o755))
@@ -214,7 +214,7 @@ func TestTheFirstChangeMakesANamePrivate(t *testing.T) {
 			twin := content(t, p.in("node_modules/a/twin.js"))
 			change(t, p)
 			require.Equal(t, before, dump(t, p.low), "the project is as it was")
-			if name != "remove all, make anew" && name != "directory moved over" {
+			if name != "remove all, make again" && name != "directory moved over" {
 				require.Equal(t, twin, content(t, p.in("node_modules/a/twin.js")), "another name of the same inode is untouched")
 			}
 			// The same with no memory of the first mount.

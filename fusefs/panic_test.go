@@ -35,7 +35,7 @@ func panics(back, mnt string) error {
 		return err
 	}
 	err = os.Mkdir(filepath.Join(mnt, "d"), 0o755)
-	return errors.Join(fmt.Errorf("the process goes on after a panic: mkdir: %w", err), fs.Unmount(ctx))
+	return errors.Join(fmt.Errorf("the process continues after a panic: mkdir: %w", err), fs.Unmount(ctx))
 }
 
 type brittleGuard struct{ testGuard }
@@ -60,5 +60,5 @@ func TestAPanicEndsTheProcess(t *testing.T) {
 	require.Error(t, err)
 	require.Contains(t, stderr.String(), "panic: a fault of ours")
 	require.Contains(t, stderr.String(), "fusefs.(*FS).counted", "the place")
-	require.NotContains(t, stderr.String(), "goes on after")
+	require.NotContains(t, stderr.String(), "continues after")
 }

@@ -102,7 +102,7 @@ func TestProgramsRunFromAView(t *testing.T) {
 	require.Contains(t, run(t, v.in("w"), `./small -c true || true`), "busy", "a program being written cannot be run")
 }
 
-// What a view took it gives back.
+// What a view acquired it releases.
 func TestNothingIsLeftAfterUnmounting(t *testing.T) {
 	needFUSE(t)
 	before := descriptors(t)

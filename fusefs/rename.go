@@ -234,7 +234,7 @@ func (r *renaming) forgetLower(dir int, st *unix.Statx_t) syscall.Errno {
 	return 0
 }
 
-// rekeep computes anew what may be kept of an object that has another name.
+// rekeep computes again what may be kept of an object that has another name.
 func (fs *FS) rekeep(parent *inode.Node, name string) {
 	if n := fs.tree.At(parent, name); n != nil {
 		before := n.SetKeep(uint32(fs.keepName(parent, name)))

@@ -52,7 +52,7 @@ func (fs *FS) forbidden(n *inode.Node, write bool) bool {
 // StillOpen are the paths of files that the rules forbid, or whose lease was
 // lost while they were open for writing, and that are open nevertheless, in
 // such a way that the kernel serves them without asking: passthrough, which
-// nothing can take back but the end of the process. Sorted, at most 256.
+// nothing can revoke but the end of the process. Sorted, at most 256.
 func (fs *FS) StillOpen() []string {
 	fs.tree.Names.RLock()
 	defer fs.tree.Names.RUnlock()

@@ -10,7 +10,7 @@ import (
 
 // A denial reaches files that are open already: their pages are dropped and
 // every READ and WRITE is refused. Where the kernel serves the file itself it
-// cannot be taken back, and is named.
+// cannot be revoked, and is named.
 func TestADenialReachesOpenFiles(t *testing.T) {
 	for _, direct := range []bool{false, true} {
 		g := newCacheable()
@@ -32,7 +32,7 @@ func TestADenialReachesOpenFiles(t *testing.T) {
 
 		g.rule("plain", "-")
 		v.fs.InvalidateAll()
-		require.NoError(t, read(light), "what is still allowed goes on")
+		require.NoError(t, read(light), "what is still allowed continues")
 		if direct {
 			require.Equal(t, []string{"plain"}, v.fs.StillOpen())
 		} else {

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Names of a few files are moved, exchanged, linked, removed and made anew by
+// Names of a few files are moved, exchanged, linked, removed and made again by
 // many at once, and their directories too. A reader of a file reads all of
 // one, whatever has become of its name meanwhile, and nothing is refused.
 func TestNamesThatMoveUnderManyHands(t *testing.T) {

@@ -13,7 +13,7 @@ type suspension struct{ over chan struct{} }
 // Without a suspension a change pays one atomic load. It may be called again.
 func (fs *FS) Suspend() { fs.suspended.CompareAndSwap(nil, &suspension{over: make(chan struct{})}) }
 
-// Resume lets the changes go on that Suspend holds back.
+// Resume lets the changes continue that Suspend holds back.
 func (fs *FS) Resume() {
 	if h := fs.suspended.Swap(nil); h != nil {
 		close(h.over)

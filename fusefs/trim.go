@@ -26,7 +26,7 @@ const (
 )
 
 // trimmer decides when a view is trimmed. A program that stats a large tree again and again
-// without another request would look everything up anew after each trim: each time that what
+// without another request would look everything up again after each trim: each time that what
 // was trimmed is back soon, the next trim waits for four times as long.
 type trimmer struct {
 	above int           // inodes

@@ -213,7 +213,7 @@ func (c *Client) finish(id uint64, tokens []uint64, err error) {
 		}
 		if !cl.left {
 			for _, e := range cl.entries {
-				e.used, e.anew = true, true
+				e.used, e.recent = true, true
 			}
 		}
 	}

@@ -27,10 +27,10 @@ func (c *Client) unused(es []*entry) []*entry {
 	es = slices.DeleteFunc(es, func(e *entry) bool {
 		if c.needsBusyCheck(e) {
 			e.pins++
-			if e.anew {
+			if e.recent {
 				e.checks = 0
 			}
-			e.anew = false
+			e.recent = false
 			ask = append(ask, e)
 			return true
 		}
@@ -50,7 +50,7 @@ func (c *Client) unused(es []*entry) []*entry {
 		switch e.pins--; {
 		case e.pins > 0 || e.lost.Load() || !e.held:
 			// In use again, and scheduled when that use ends; or gone.
-		case e.anew && e.hold >= 0:
+		case e.recent && e.hold >= 0:
 			e.idle = now // used and closed meanwhile
 			c.schedule(e, now.Add(time.Duration(e.hold)))
 		case busy[i] && e.hold >= 0:

@@ -31,7 +31,7 @@ type entry struct {
 	// released, so a release can never overtake a grant of the same path.
 	pins   int
 	used   bool      // a ticket was ever given on it
-	anew   bool      // and one since the last busy check
+	recent bool      // and one since the last busy check
 	checks uint8     // busy checks since then
 	idle   time.Time // when the last pin went
 	due    time.Time // when the expiry heap checks it
@@ -82,7 +82,7 @@ func (c *Client) cached(ws []want) *Ticket {
 	}
 	for _, e := range t.entries {
 		e.pins++
-		e.used, e.anew = true, true
+		e.used, e.recent = true, true
 	}
 	return t
 }

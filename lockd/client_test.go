@@ -619,8 +619,8 @@ func TestHoldersOfAPath(t *testing.T) {
 	require.ErrorIs(t, err, ErrUnavailable)
 }
 
-// What an old connection left unread must not be done after the session went
-// on with another: a release from before would take what is held now.
+// What an old connection left unread must not be done after the session
+// continued with another: a release from before would take what is held now.
 func TestOldConnectionIsNotListenedTo(t *testing.T) {
 	s := serve(t, socket(t))
 	old := dial(t, s.Path).hello("ann")

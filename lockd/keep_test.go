@@ -134,7 +134,7 @@ func TestExplicitLocksAreBounded(t *testing.T) {
 	require.ErrorIs(t, err, ErrLimit)
 	c := join(t, s.Path, "ann")
 	require.ErrorIs(t, c.Lock(t.Context(), Want{Paths: []string{"d"}}), ErrLimit)
-	acquire(t, c, "d") // writing goes on
+	acquire(t, c, "d") // writing continues
 }
 
 func TestAnAgentsOwnLocks(t *testing.T) {

@@ -25,7 +25,7 @@ func (c *Client) Use(path string) *Use {
 		return nil
 	}
 	e.pins++
-	e.used, e.anew = true, true
+	e.used, e.recent = true, true
 	u := uses.Get().(*Use) //nolint:forcetypeassert // nothing else is in the pool
 	u.client, u.one[0] = c, e
 	return u

@@ -109,7 +109,7 @@ func TestConnectionsOfAnAgentAreBounded(t *testing.T) {
 	_, err = connect(t, other, "203.0.113.1:80", 2*most)
 	require.NoError(t, err, "other agents have limits of their own")
 
-	// The rules are made anew as agents come and go; the count is not.
+	// The rules are made again as agents come and go; the count is not.
 	ensure(t, b, "qwen")
 	require.NoError(t, b.EnsureShared(t.Context()))
 	_, err = connect(t, ns, "203.0.113.1:80", 1)

@@ -121,5 +121,5 @@ func TestUDPForwarderBoundsItsPeers(t *testing.T) {
 	require.NoError(t, f.Close())
 	require.NoError(t, f.Close(), "twice is fine")
 	require.Empty(t, f.peers)
-	require.Len(t, budget, 1, "what it took was given back")
+	require.Len(t, budget, 1, "what it acquired was released")
 }

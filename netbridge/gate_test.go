@@ -141,7 +141,7 @@ func TestAddressesOpenForATime(t *testing.T) {
 	time.Sleep(1300 * time.Millisecond)
 	require.True(t, reaches("203.0.113.1"))
 
-	// The rules are put in place anew for every agent that comes and goes.
+	// The rules are put in place again for every agent that comes and goes.
 	gemini, _ := ensure(t, b, "gemini")
 	require.NoError(t, b.EnsureShared(t.Context()))
 	require.NoError(t, b.Remove(t.Context(), "gemini"))

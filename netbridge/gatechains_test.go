@@ -41,7 +41,7 @@ func TestChainsOfAnEarlierVersionStayInForceUntilTheirShimIsReplaced(t *testing.
 		require.NoError(t, err)
 		return chains
 	}
-	require.NoError(t, b.EnsureShared(t.Context()), "polisd starts anew, the shim lives on")
+	require.NoError(t, b.EnsureShared(t.Context()), "polisd starts again, the shim still runs")
 	require.True(t, hasOldChains(listed(), ep.Link))
 
 	// The older shim changes its limit, and logs refusals by its own chain.

@@ -18,7 +18,7 @@ import (
 	"polis/netbridge/egress"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files again")
 
 func examplePlan(agents ...desiredAgent) desired {
 	return desired{

@@ -246,7 +246,7 @@ func TestAFloodIsSlowedDown(t *testing.T) {
 	most := burst + int64(time.Since(start)/interval) + 32
 	t.Logf("%d calls in %s; another waited %s", refused.Load(), time.Since(start), waited)
 	require.LessOrEqual(t, refused.Load(), most)
-	require.Greater(t, refused.Load(), int64(burst), "and goes on")
+	require.Greater(t, refused.Load(), int64(burst), "and continues")
 	require.Less(t, waited, 5*time.Second)
 }
 

@@ -86,7 +86,7 @@ searches there. Its home and /tmp can be written as usual.`,
 	flags.StringVar(&f.leftovers, "leftovers", "", "the action for processes that its commands leave running: `keep|end|ask` (default as its role has it)")
 	flags.BoolVar(&f.removeAfter, "remove-after", false, "remove the agent when its branch is merged (default as configured)")
 	flags.BoolVar(&f.ephemeral, "ephemeral", false, "the agent exists for its work only: the patrol may remove it once the work has ended and is kept elsewhere")
-	flags.BoolVarP(&f.force, "force", "f", false, "also if the machine has no room for it")
+	flags.BoolVarP(&f.force, "force", "f", false, "add the agent even if the machine has no room for it")
 	_ = cmd.RegisterFlagCompletionFunc("base", a.completeTypes) // fails only for a flag that is not there
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		req, err := f.request(args[0], args[1:])

@@ -37,7 +37,7 @@ for git; the last two are listed. Paths that are exclusive to NAME stay so.`,
 	limits.register(cmd)
 	flags.StringSliceVar(&egress, "egress", nil, "let it reach only `WHERE`, of what NAME reaches; see polisctl agents add (default the same)")
 	flags.BoolVar(&req.Ephemeral, "ephemeral", false, "the agent exists for its work only: the patrol may remove it once the work has ended and is kept elsewhere")
-	flags.BoolVarP(&req.Force, "force", "f", false, "also if the machine has no room for it")
+	flags.BoolVarP(&req.Force, "force", "f", false, "fork the agent even if the machine has no room for the new one")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := checkAgents(args...); err != nil {
 			return err

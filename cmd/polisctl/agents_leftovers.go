@@ -24,7 +24,7 @@ action. Open shells are not included.`,
 		Args:              takes(1, 1, "the NAME of an agent"),
 		ValidArgsFunction: a.completeAgents,
 	}
-	cmd.Flags().BoolVar(&end, "end", false, "end them")
+	cmd.Flags().BoolVar(&end, "end", false, "end these processes")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := checkAgents(args[0]); err != nil {
 			return err

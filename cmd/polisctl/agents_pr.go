@@ -48,7 +48,7 @@ as polisctl merge does it.`,
 	flags.StringVar(&req.Into, "into", "", "ask the repository of this `REMOTE` to pull (default the one pushed to)")
 	flags.StringVar(&req.Forge, "forge", "", "what runs at the remote's host, if its name does not show it: github, gitlab, gitea, `...`")
 	flags.BoolVar(&req.Force, "force", false, "replace the branch on the remote if its history is another")
-	flags.BoolVar(&req.AcceptProtected, "accept-protected", false, "push changes of protected paths, too")
+	flags.BoolVar(&req.AcceptProtected, "accept-protected", false, "also push changes of protected paths")
 	flags.BoolVarP(&req.DryRun, "dry-run", "n", false, "only show what would be done")
 	cmd.MarkFlagsMutuallyExclusive("body", "body-file")
 	_ = cmd.RegisterFlagCompletionFunc("forge", completeWords("github", "gitlab", "bitbucket", "gitea", "forgejo", "sourcehut", "azure")) //nolint:errcheck // the flag exists

@@ -22,7 +22,7 @@ stored nowhere else is kept.`,
 		ValidArgsFunction: a.completeAgents,
 	}
 	cmd.Flags().BoolVarP(&force, "force", "f", false, "also remove an agent that runs or has unsaved work")
-	cmd.Flags().BoolVar(&ignored, "ignored", false, "save ignored files, too")
+	cmd.Flags().BoolVar(&ignored, "ignored", false, "save ignored files as well")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := checkAgents(args...); err != nil {
 			return err

@@ -90,9 +90,9 @@ types NAME), these are its steps: what it read, edited, ran, said and was refuse
 		Args:              takes(1, 1, "the NAME of an agent"),
 		ValidArgsFunction: a.completeAgents,
 	}
-	cmd.Flags().IntVarP(&lines, "lines", "n", 50, "how many of the last `LINES`")
+	cmd.Flags().IntVarP(&lines, "lines", "n", 50, "show the last `LINES` lines")
 	cmd.Flags().BoolVar(&raw, "raw", false, "print the bytes of the log as they are, also on a terminal, and lines that polis reads")
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "wait for more")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "wait for more output")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := checkAgents(args[0]); err != nil {
 			return err

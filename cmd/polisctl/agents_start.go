@@ -17,7 +17,7 @@ func (a *app) startCmd() *cobra.Command {
 		}
 		return c.Start(ctx, name)
 	})
-	cmd.Flags().BoolVarP(&force, "force", "f", false, "also if the machine has no room for them")
+	cmd.Flags().BoolVarP(&force, "force", "f", false, "start the agents even if the machine has no room for them")
 	return cmd
 }
 

@@ -26,7 +26,7 @@ polisctl agents stop NAME ends the processes instead.`,
 				if err != nil {
 					return err
 				}
-				return a.show(view{json: tidy(g), names: []string{g.Name}, human: func(p *page) { p.line("agent %s goes on", g.Name) }})
+				return a.show(view{json: tidy(g), names: []string{g.Name}, human: func(p *page) { p.line("agent %s continues", g.Name) }})
 			})
 		},
 	}

@@ -97,7 +97,7 @@ func (a *app) call(cmd *cobra.Command, limit time.Duration, fn func(context.Cont
 	return fn(ctx, c)
 }
 
-// follow is call for what goes on until interrupted: by then it has done all it
+// follow is call for a command that runs until interrupted: by then it has done all it
 // was asked for, and ends with the signal's status and without a word.
 func (a *app) follow(cmd *cobra.Command, fn func(context.Context, *client.Client) error) error {
 	return a.call(cmd, forever, func(ctx context.Context, c *client.Client) error {

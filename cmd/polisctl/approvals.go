@@ -159,7 +159,7 @@ func approvalPage(p *page, v api.Approval) {
 
 const answerHelp = `The answer is for the calls that wait now, unless --for says more: for the agent's
 present task, for the agent, or for all agents of its role in the workspace. The
-last two are remembered until polisctl approvals revoke takes them back; they are
+last two are remembered until polisctl approvals revoke revokes them; they are
 for exactly the same tool and text.`
 
 func (a *app) approveCmd() *cobra.Command {

@@ -16,7 +16,7 @@ func (a *app) rulesCmd() *cobra.Command {
 		Short: "List the answers that are remembered for agents and roles",
 		Args:  takes(0, 0, ""),
 	}
-	cmd.Flags().StringVarP(&workspace, "workspace", "w", "", "only those of this `WORKSPACE`")
+	cmd.Flags().StringVarP(&workspace, "workspace", "w", "", "only answers remembered in this `WORKSPACE`")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := checkWorkspace(workspace); err != nil {
 			return err
@@ -57,7 +57,7 @@ func rulesView(rules []api.ApprovalRule) view {
 func (a *app) revokeCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "revoke ID",
-		Short: "Take a remembered answer back",
+		Short: "Revoke a remembered answer",
 		Args:  takes(1, 1, "the ID of a rule"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkText("ID", args[0], maxText); err != nil {

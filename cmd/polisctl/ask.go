@@ -39,7 +39,7 @@ answered within --timeout (an hour, at most 7 days).`,
 		Args: cobra.ArbitraryArgs,
 	}
 	cmd.Flags().StringVar(&tool, "tool", "bash", "the `TOOL` that is to be used")
-	cmd.Flags().StringVar(&input, "input", "", "its arguments, an object in `JSON`")
+	cmd.Flags().StringVar(&input, "input", "", "the arguments of the tool, an object in `JSON`")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		req := api.PermissionRequest{Tool: tool}
 		if err := checkText("tool", tool, maxText); err != nil {

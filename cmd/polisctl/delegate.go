@@ -68,14 +68,14 @@ without success.`,
 	flags.StringVarP(&f.memory, "memory", "m", "", "memory limit in `MB`, or as in 2GB")
 	f.limits.register(cmd)
 	f.rules.register(cmd)
-	flags.StringSliceVar(&f.egress, "egress", nil, "let it reach `WHERE`, as polisctl agents add has it")
-	flags.StringSliceVar(&f.hostPorts, "host-port", nil, "let it reach `PORT` of the host's 127.0.0.1, as polisctl agents add has it")
+	flags.StringSliceVar(&f.egress, "egress", nil, "let it reach `WHERE`, as for polisctl agents add")
+	flags.StringSliceVar(&f.hostPorts, "host-port", nil, "let it reach `PORT` of the host's 127.0.0.1, as for polisctl agents add")
 	flags.BoolVar(&f.commit, "commit", false, "commit the task's uncommitted changes, if it ends well (default as its role says)")
 	flags.BoolVar(&f.merge, "merge", false, "in a sandbox: merge the worker's branch into the target if the task ends well, as the agent's own would be")
 	flags.BoolVar(&f.wait, "wait", false, "wait for the result")
 	flags.BoolVarP(&f.follow, "follow", "f", false, "show the output until the task has ended (default on a terminal)")
-	flags.BoolVarP(&f.detach, "detach", "d", false, "only give the task")
-	flags.BoolVar(&f.force, "force", false, "also if the machine has no room for it")
+	flags.BoolVarP(&f.detach, "detach", "d", false, "return when the task is queued")
+	flags.BoolVar(&f.force, "force", false, "add the worker even if the machine has no room for it")
 	_ = cmd.RegisterFlagCompletionFunc("base", a.completeTypes) // fails only for a flag that is not there
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		req, err := a.delegateRequest(cmd, f, args)

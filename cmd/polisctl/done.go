@@ -37,8 +37,8 @@ MESSAGE is kept with the task; polisctl tasks shows it.`,
   polisctl done --failed "the tests of package store cannot pass"`,
 		Args: cobra.ArbitraryArgs,
 	}
-	cmd.Flags().BoolVar(&failed, "failed", false, "the task did not succeed")
-	cmd.Flags().StringVar(&status, "cleanup-status", "", "what of the work is only here: `clean|has_uncommitted|has_stash|has_unpushed`")
+	cmd.Flags().BoolVar(&failed, "failed", false, "report that the task failed")
+	cmd.Flags().StringVar(&status, "cleanup-status", "", "which work exists only in this worktree: `clean|has_uncommitted|has_stash|has_unpushed`")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		req := api.DoneRequest{Failed: failed, Message: strings.Join(args, " "), CleanupStatus: api.CleanupStatus(status)}
 		if err := api.CheckCleanup(req.CleanupStatus); err != nil {

@@ -26,7 +26,7 @@ one whose directory cannot be reached stays listed.`,
 		Args: takes(0, 1, "one WORKSPACE"),
 	}
 	cmd.Flags().BoolVarP(&req.Force, "force", "f", false, "also if agents run or have unsaved work")
-	cmd.Flags().BoolVar(&req.Ignored, "ignored", false, "save ignored files, too")
+	cmd.Flags().BoolVar(&req.Ignored, "ignored", false, "save ignored files as well")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		name := ""
 		if len(args) > 0 {

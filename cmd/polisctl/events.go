@@ -24,9 +24,9 @@ polisd. With --json and -f every line is one event. What many programs try at ev
 start and do without (io_uring) is left out; --all shows it.`,
 		Args: takes(0, 0, ""),
 	}
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "wait for more")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "wait for more events")
 	cmd.Flags().Uint64Var(&since, "since", 0, "only events after the one with this `ID`")
-	cmd.Flags().BoolVar(&all, "all", false, "also refused probes, which have no effect")
+	cmd.Flags().BoolVar(&all, "all", false, "include refused probes, which have no effect")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if !follow {
 			return a.call(cmd, shortCall, func(ctx context.Context, c *client.Client) error {

@@ -8,7 +8,7 @@ import (
 	"polis/daemon/api"
 )
 
-// queueRoutes answer about merges, and what is taken back and brought back.
+// queueRoutes answer about merges, and what is reverted and restored.
 // gemini is the one with whom nothing goes well.
 func (f *fake) queueRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /v1/queue", func(w http.ResponseWriter, r *http.Request) {
@@ -87,7 +87,7 @@ func (f *fake) revert(w http.ResponseWriter, r *http.Request, g api.Agent) {
 		return
 	}
 	resp := api.RevertResponse{Agent: g.Name, Target: "main", MergeCommitSHA: "0123456789abcdef0123", RevertCommitSHA: "fedcba98765432100123", MergeStatus: api.MergeReverted,
-		Later: 2, Warning: "2 merges were made after this one; they stay, and may build on what is taken back", DryRun: req.DryRun, Paths: []string{"src/main.go"}, Project: "updated"}
+		Later: 2, Warning: "2 merges were made after this one; they stay, and may build on what is reverted", DryRun: req.DryRun, Paths: []string{"src/main.go"}, Project: "updated"}
 	if req.DryRun {
 		resp.RevertCommitSHA, resp.Project = "", ""
 	}

@@ -10,8 +10,8 @@ import (
 	"polis/daemon/client"
 )
 
-// logReader reads an agent's output, also across a restart of polisd: it goes
-// on at the byte after the last one that came.
+// logReader reads an agent's output, also across a restart of polisd: it
+// continues at the byte after the last one that came.
 type logReader struct {
 	a     *app
 	ctx   context.Context
@@ -56,7 +56,7 @@ func (l *logReader) Read(p []byte) (int, error) {
 	}
 }
 
-// reopen goes on after an end that is polisd's; its error is the end of all.
+// reopen continues after an end that is polisd's; its error is the end of all.
 func (l *logReader) reopen(err error) error {
 	from := l.at.Position()
 	for from >= 0 && l.ctx.Err() == nil && (errors.Is(err, io.EOF) || api.CodeOf(err) == api.CodeUnavailable) {

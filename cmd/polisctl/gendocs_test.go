@@ -87,7 +87,7 @@ Without an option, tables and sentences for people; they may change. With -q, th
 names of what was listed or made, one a line, and nothing else. With --json, the
 objects of the API: one object for one thing, and for lists {"agents":[...]},
 {"locks":[...]}, {"ports":[...]}, {"events":[...]}, {"tasks":[...]}, {"why":[...]} or
-{"types":[...]}. What goes on (events -f, watch, --watch) prints one object a line.
+{"types":[...]}. A command that runs until you stop it (events -f, watch, --watch) prints one object a line.
 The steps of a long call and all errors are on standard error.
 .SH ENVIRONMENT
 .TP

@@ -59,7 +59,7 @@ func TestHintsNameCommandsThatExist(t *testing.T) {
 	require.Greater(t, len(seen), 40, "the test sees the hints")
 }
 
-// commandOf is the command that words begin with: the others are arguments, or the sentence goes on.
+// commandOf is the command that words begin with: the others are arguments, or the sentence continues.
 func commandOf(t *testing.T, root *cobra.Command, text string, words []string) *cobra.Command {
 	t.Helper()
 	if len(words) == 0 {

@@ -84,7 +84,7 @@ agent's policy does not let it write there, and 6 if polisd cannot be reached.
 		Example: `  polisctl wait src/main.go --timeout 2m && make fix`,
 		Args:    takes(1, 1, "one PATH"),
 	}
-	cmd.Flags().DurationVar(&keep, "keep", defaultKeep, "keep the path for `DURATION` once it is free; 0: do not")
+	cmd.Flags().DurationVar(&keep, "keep", defaultKeep, "reserve the path for `DURATION` once it is free; 0: do not reserve it")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := checkText("PATH", args[0], maxText); err != nil {
 			return err

@@ -39,8 +39,8 @@ In the sandbox of an agent the agent is the holder, and may lock what it may wri
 	flags.StringVarP(&req.Agent, "agent", "a", "", "the `AGENT` that holds it (default: you)")
 	flags.StringVarP(&req.Workspace, "workspace", "w", "", "the `WORKSPACE` of the path")
 	flags.BoolVar(&req.Read, "read", false, "share it with other readers")
-	flags.BoolVar(&req.Tree, "tree", false, "lock everything below PATH too")
-	flags.StringVar(&req.Reason, "reason", "", "`TEXT` others are shown")
+	flags.BoolVar(&req.Tree, "tree", false, "lock everything below PATH as well")
+	flags.StringVar(&req.Reason, "reason", "", "`TEXT` that other holders and callers see")
 	flags.DurationVar(&hold, "for", 0, "release it after `DURATION` (default: with unlock)")
 	flags.DurationVar(&wait, "wait", 0, "wait up to `DURATION` if it is held")
 	_ = cmd.RegisterFlagCompletionFunc("agent", a.completeAgents) // fails only for a flag that is not there
@@ -123,7 +123,7 @@ is the same as polisctl locks break.
 	flags := cmd.Flags()
 	flags.StringVarP(&req.Agent, "agent", "a", "", "the `AGENT` that holds it (default: you)")
 	flags.StringVarP(&req.Workspace, "workspace", "w", "", "the `WORKSPACE` of the path")
-	flags.BoolVar(&req.Break, "break", false, "take it from any holder")
+	flags.BoolVar(&req.Break, "break", false, "release the lock of any holder")
 	flags.BoolVar(&req.Break, "force", false, "the same as --break")
 	flags.StringVar(&req.Reason, "reason", "", "`TEXT` for the holder and the record, with --break")
 	_ = cmd.RegisterFlagCompletionFunc("agent", a.completeAgents) // fails only for a flag that is not there

@@ -27,7 +27,7 @@ written for [maintenance] grace. What an index, a reflog, a stash, a rebase in
 progress or the trash needs is kept. Agents continue meanwhile.`,
 		Args: takes(0, 0, ""),
 	}
-	cmd.Flags().BoolVar(&now, "now", false, "do it now, in one workspace")
+	cmd.Flags().BoolVar(&now, "now", false, "run maintenance of one workspace now")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what would be removed, and change nothing")
 	cmd.Flags().StringVarP(&workspace, "workspace", "w", "", "only this `WORKSPACE`")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -37,7 +37,7 @@ the commit for --head. With --head, a branch that has moved since is refused.`,
 	cmd.Flags().StringVarP(&req.Message, "message", "m", "", "the merge commit's `MESSAGE`")
 	cmd.Flags().BoolVarP(&req.DryRun, "dry-run", "n", false, "change nothing")
 	cmd.Flags().BoolVar(&req.NoCheck, "no-check", false, "merge without the check command")
-	cmd.Flags().BoolVar(&req.AcceptProtected, "accept-protected", false, "merge changes of protected paths, too")
+	cmd.Flags().BoolVar(&req.AcceptProtected, "accept-protected", false, "also merge changes of protected paths")
 	cmd.Flags().BoolVar(&req.RemoveAfter, "remove-after", false, "remove the agent when it is merged, unless it has other work")
 	cmd.Flags().StringVar(&req.Head, "head", "", "merge only if the branch is at `COMMIT`, as --dry-run prints it")
 	cmd.Flags().BoolVar(&all, "all", false, "merge every agent")
@@ -123,8 +123,8 @@ polisctl restore restores it. You must confirm, unless --yes is given.`,
 		Args:              takes(1, 1, "the NAME of an agent"),
 		ValidArgsFunction: a.completeAgents,
 	}
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
-	cmd.Flags().BoolVar(&ignored, "ignored", false, "save ignored files, too")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
+	cmd.Flags().BoolVar(&ignored, "ignored", false, "save ignored files as well")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := checkAgents(args[0]); err != nil {
 			return err

@@ -57,8 +57,8 @@ patrol takes no action.`,
 		Example: "  polisctl patrol run --once --dry-run --json",
 		Args:    takes(0, 0, ""),
 	}
-	cmd.Flags().BoolVar(&once, "once", false, "one cycle")
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "do nothing about what is found")
+	cmd.Flags().BoolVar(&once, "once", false, "run one cycle and exit")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "report findings and take no action")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if !once && !dryRun {
 			return usagef("polisd does the patrol: only a single cycle can be run").WithHint("polisctl patrol run --once; polisctl patrol --watch follows the patrol of polisd")

@@ -24,7 +24,7 @@ the cause no longer exists. --all also lists the last resolved cases.`,
 		Args: takes(0, 0, ""),
 	}
 	cmd.Flags().StringVarP(&workspace, "workspace", "w", "", "only cases of this `WORKSPACE`")
-	cmd.Flags().BoolVarP(&all, "all", "a", false, "the resolved ones too")
+	cmd.Flags().BoolVarP(&all, "all", "a", false, "include resolved cases")
 	cmd.Flags().BoolVar(&watch, "watch", false, "continue until interrupted")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := checkWorkspace(workspace); err != nil {

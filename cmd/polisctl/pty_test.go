@@ -113,7 +113,7 @@ func (c *onTerminal) ends() int {
 			require.NoError(c.t, err)
 		}
 	case <-time.After(20 * time.Second):
-		require.FailNow(c.t, "polisctl goes on", "output: %q", c.text())
+		require.FailNow(c.t, "polisctl continues", "output: %q", c.text())
 	}
 	if ws := c.cmd.ProcessState.Sys().(syscall.WaitStatus); ws.Signaled() {
 		return -int(ws.Signal())
@@ -212,7 +212,7 @@ func TestAttachDetachesByKeysAndAgentGoesOn(t *testing.T) {
 	c.sees("main: two")
 	c.types("\x10\x11")
 	require.Equal(t, 0, c.ends())
-	c.sees("detached; the agent goes on")
+	c.sees("detached; the agent continues")
 	require.Equal(t, before, c.modes())
 }
 

@@ -108,7 +108,7 @@ priorities go first, then earlier entries. An agent that already waits keeps its
 	}
 	cmd.Flags().IntVarP(&req.Priority, "priority", "p", 0, "from -1000 to 1000")
 	cmd.Flags().BoolVar(&req.NoCheck, "no-check", false, "merge without the check command")
-	cmd.Flags().BoolVar(&req.AcceptProtected, "accept-protected", false, "merge changes of protected paths, too")
+	cmd.Flags().BoolVar(&req.AcceptProtected, "accept-protected", false, "also merge changes of protected paths")
 	cmd.Flags().BoolVar(&req.RemoveAfter, "remove-after", false, "remove the agent when it is merged, unless it has other work")
 	cmd.Flags().StringVarP(&req.Message, "message", "m", "", "the merge commit's `MESSAGE`")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

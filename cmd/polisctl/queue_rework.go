@@ -26,7 +26,7 @@ rework in [merge] of polisd.toml starts it automatically.`,
 		Args:              takes(1, 1, "the name of an AGENT"),
 		ValidArgsFunction: a.completeAgents,
 	}
-	cmd.Flags().BoolVar(&req.Same, "same", false, "the agent of the branch does it")
+	cmd.Flags().BoolVar(&req.Same, "same", false, "give the rework to the agent of the branch, not to a new one")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := checkAgents(args[0]); err != nil {
 			return err

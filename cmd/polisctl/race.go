@@ -43,7 +43,7 @@ polisctl ends. The exit status is 0 if an agent won and, with --merge, was merge
 	flags.StringSliceVar(&req.Agents, "agents", nil, "base `TYPES` of the agents, separated by commas; see polisctl agents types (default custom if CMD is given)")
 	flags.IntVarP(&req.N, "number", "n", 1, "`N` agents of each type")
 	flags.StringVar(&req.Check, "check", "", "run `CMD` in each agent's sandbox when its task has ended well")
-	flags.StringVar(&judge, "judge", "", "run `CMD` here to choose the winner of those that passed")
+	flags.StringVar(&judge, "judge", "", "run `CMD` on this machine to choose the winner of those that passed")
 	flags.BoolVar(&req.First, "first", false, "the first agent that passes wins, and the others are cancelled")
 	flags.BoolVar(&req.Merge, "merge", false, "merge the winner")
 	flags.StringVarP(&file, "file", "F", "", "read the task from `FILE`")
@@ -51,11 +51,11 @@ polisctl ends. The exit status is 0 if an agent won and, with --merge, was merge
 	flags.StringVar(&req.Role, "role", "", "`ROLE` of the agents")
 	flags.StringVar(&req.Model, "model", "", "the `MODEL` that the agents' programs use")
 	flags.StringVarP(&memory, "memory", "m", "", "memory limit of each agent in `MB`, or as in 2GB")
-	flags.StringSliceVar(&req.Egress, "egress", nil, "let them reach `WHERE`, as polisctl agents add has it")
+	flags.StringSliceVar(&req.Egress, "egress", nil, "let them reach `WHERE`, as for polisctl agents add")
 	flags.DurationVar(&limit, "for", api.RaceTime*time.Second, "end tasks that take longer than `TIME`")
 	flags.DurationVar(&checkLimit, "check-for", api.RaceCheckTime*time.Second, "end a check that takes longer than `TIME`: it has failed")
 	flags.BoolVarP(&detach, "detach", "d", false, "only start the race")
-	flags.BoolVar(&req.Force, "force", false, "also if the machine has no room for the agents")
+	flags.BoolVar(&req.Force, "force", false, "start the race even if the machine has no room for the agents")
 	_ = cmd.RegisterFlagCompletionFunc("agents", a.completeTypes) // fails only for a flag that is not there
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		words := args

@@ -21,7 +21,7 @@ func (f *ruleFlags) register(cmd *cobra.Command) {
 }
 
 func (f *ruleFlags) registerExclusive(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&f.exclusive, "exclusive", nil, "keep what matches `GLOB` to this agent: no other may have a rule to write it, or merge a change of it; may be repeated")
+	cmd.Flags().StringArrayVar(&f.exclusive, "exclusive", nil, "reserve what matches `GLOB` for this agent: no other agent may write it or merge a change of it; may be repeated")
 }
 
 // policy returns nil if no rule is given: the rules of the role apply then.

@@ -54,7 +54,7 @@ success.`,
 	flags.StringVarP(&f.file, "file", "F", "", "read the prompt from `FILE`")
 	flags.BoolVarP(&f.follow, "follow", "f", false, "show the output until the task has ended (default on a terminal)")
 	flags.BoolVar(&f.wait, "wait", false, "wait for the result, and show no output")
-	flags.BoolVarP(&f.detach, "detach", "d", false, "only give the task")
+	flags.BoolVarP(&f.detach, "detach", "d", false, "return when the task is queued")
 	flags.StringVar(&f.model, "model", "", "the `MODEL` that the agent's program uses for this task")
 	flags.BoolVar(&f.goOn, "continue", false, "continue the program's last session in this agent")
 	flags.BoolVar(&f.commit, "commit", false, "commit the task's uncommitted changes, if it ends well (default as its role says)")

@@ -30,7 +30,7 @@ func (a *app) followTask(cmd *cobra.Command, t api.Task, live bool) error {
 	defer cancel(nil)
 	if a.timeout > 0 {
 		defer time.AfterFunc(a.timeout, func() {
-			cancel(api.Errorf(api.CodeTimeout, "task %s has not ended after %s", t.ID, a.timeout).WithHint("it goes on: polisctl tasks show %s", t.ID))
+			cancel(api.Errorf(api.CodeTimeout, "task %s has not ended after %s", t.ID, a.timeout).WithHint("it continues: polisctl tasks show %s", t.ID))
 		}).Stop()
 	}
 	var wg sync.WaitGroup
@@ -40,7 +40,7 @@ func (a *app) followTask(cmd *cobra.Command, t api.Task, live bool) error {
 	wg.Go(func() {
 		a.atInterrupt(ctx, cancel, following{
 			question: "Stop task " + id + "? y stops it",
-			left:     "task " + id + " goes on; polisctl tasks show " + id + " says how it ends",
+			left:     "task " + id + " continues; polisctl tasks show " + id + " says how it ends",
 			end:      func(ctx context.Context) error { _, err := c.CancelTask(ctx, id); return err },
 		})
 	})

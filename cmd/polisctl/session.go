@@ -109,7 +109,7 @@ func (s *session) left(cause error) (int, error) {
 	s.modes.reset(true)
 	s.raw.restore()
 	if s.attach && !s.a.quiet {
-		fmt.Fprintln(s.a.stderr, "detached; the agent goes on")
+		fmt.Fprintln(s.a.stderr, "detached; the agent continues")
 	}
 	if errors.Is(cause, errDetached) {
 		return 0, nil

@@ -38,7 +38,7 @@ while its branch waits to be merged.`,
 		ValidArgsFunction: a.completeAgents,
 	}
 	cmd.Flags().StringVarP(&workspace, "workspace", "w", "", "only tasks of agents of this `WORKSPACE`")
-	cmd.Flags().IntVarP(&limit, "limit", "n", usualTasks, "at most this many tasks, the newest")
+	cmd.Flags().IntVarP(&limit, "limit", "n", usualTasks, "show at most this many tasks, the newest ones")
 	cmd.Flags().BoolVar(&watch, "watch", false, "continue until interrupted")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := checkWorkspace(workspace); err != nil {

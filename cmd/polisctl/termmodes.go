@@ -8,7 +8,7 @@ import (
 
 // termModes passes a program's output to the user's terminal, and notes which
 // modes the terminal is in that a shell does not expect, so that they can be ended
-// when the program goes on without it, or was killed (xterm's ctlseqs, the kitty
+// when the program continues without it, or was killed (xterm's ctlseqs, the kitty
 // keyboard protocol).
 type termModes struct {
 	w io.Writer
@@ -32,7 +32,7 @@ type modeState struct {
 // output, colour and size reports.
 var privateModes = [...]int{1, 5, 6, -7, 9, -25, 66, 1000, 1002, 1003, 1004, 1005, 1006, 1015, 1016, 2004, 2026, 2031, 2048}
 
-// maxKeyboard bounds the pushes that are taken back; terminals keep no more.
+// maxKeyboard bounds the pushes that are undone; terminals keep no more.
 const maxKeyboard = 16
 
 // Write is part of io.Writer.
@@ -120,7 +120,7 @@ func (m *termModes) private(n int, on bool) {
 }
 
 // reset ends what is on; away also leaves the line that the program was on, as
-// it goes on without this terminal. A nil one is of no terminal.
+// it continues without this terminal. A nil one is of no terminal.
 func (m *termModes) reset(away bool) {
 	if m == nil {
 		return

@@ -123,7 +123,7 @@ func rated(before, now api.Top) sample {
 		return s
 	}
 	per := func(from, to uint64) float64 {
-		if to < from { // started anew in between
+		if to < from { // started again in between
 			from = 0
 		}
 		return float64(to-from) / seconds

@@ -25,24 +25,24 @@ func (a *app) tuiCmd() *cobra.Command {
 		Short: "Watch and control all agents on one screen",
 		Long: `Watch and control all agents on one screen: state, branch, merge result, processor,
 memory, leases, ports and last output of each, kept up to date by events. It needs a terminal
-of 40 by 10 cells; from 80 by 24 on there are details of the chosen agent, and from a width
+of 40 by 10 cells; from 80 by 24 on there are details of the selected agent, and from a width
 of 110 on every row has the agent's last output.
 
 Keys:
-  up down j k    choose an agent; scroll
+  up down j k    select an agent; scroll
   enter l        log            d  diff            e  events
-  /              filter         esc  close, drop the filter
+  /              filter         esc  close, clear the filter
   A  questions   C  cases of the patrol: resolve, thaw, stop
   t  tasks       L  locks       o  leftovers       O  end the leftovers
   a  attach      S  shell       c  commit uncommitted changes
   m              merge          u  undo: revert the merge
   D              discard        s  start           x  stop
   i              send a line to a running agent, give a task to another one
-  b              broadcast a line to all running agents
-  r              reload         ?  help            q  leave
+  b              send a line to all running agents
+  r              reload         ?  help            q  quit
 
 Operations that are hard to undo need a confirmation with y. Without
-colours (NO_COLOR, or TERM=dumb) the chosen agent is marked by '>'.`,
+colours (NO_COLOR, or TERM=dumb) the selected agent is marked by '>'.`,
 		Args: takes(0, 0, ""),
 	}
 	cmd.Flags().StringVarP(&workspace, "workspace", "w", "", "only agents of this `WORKSPACE`")

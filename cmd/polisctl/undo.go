@@ -28,7 +28,7 @@ later commits can be merged, and the reverted ones stay reverted.`,
 		ValidArgsFunction: a.completeAgents,
 	}
 	cmd.Flags().BoolVarP(&req.DryRun, "dry-run", "n", false, "change nothing")
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := checkAgents(args[0]); err != nil {
 			return err
@@ -59,11 +59,11 @@ func (a *app) showRevert(r api.RevertResponse) error {
 	return a.show(view{json: r, names: []string{r.RevertCommitSHA}, human: func(p *page) {
 		switch {
 		case r.Already:
-			p.line("the merge of agent %s is taken back already", r.Agent)
+			p.line("the merge of agent %s is reverted already", r.Agent)
 		case r.DryRun:
-			p.line("%s can be taken back from %s", short(r.MergeCommitSHA), clean(r.Target))
+			p.line("%s can be reverted in %s", short(r.MergeCommitSHA), clean(r.Target))
 		default:
-			p.line("%s is taken back from %s by %s", short(r.MergeCommitSHA), clean(r.Target), short(r.RevertCommitSHA))
+			p.line("%s is reverted in %s by %s", short(r.MergeCommitSHA), clean(r.Target), short(r.RevertCommitSHA))
 		}
 		for _, path := range r.Paths {
 			p.line("    %s", clean(path))
@@ -93,7 +93,7 @@ trash.`,
 	cmd.Flags().StringVar(&req.Ref, "ref", "", "restore this `REF` below refs/polis/trash/, not the newest")
 	cmd.Flags().StringVar(&req.As, "as", "", "give the agent this `NAME`")
 	cmd.Flags().StringVarP(&req.Branch, "branch", "b", "", "give it this `BRANCH`")
-	cmd.Flags().StringVarP(&req.Workspace, "workspace", "w", "", "the `WORKSPACE` it was in")
+	cmd.Flags().StringVarP(&req.Workspace, "workspace", "w", "", "the `WORKSPACE` of the removed agent")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		names := args
 		if req.As != "" {
@@ -154,9 +154,9 @@ commits and its uncommitted changes, including new files.`,
 		Args:              takes(1, 1, "the NAME of an agent"),
 		ValidArgsFunction: a.completeAgents,
 	}
-	cmd.Flags().BoolVar(&req.Stat, "stat", false, "only how much")
-	cmd.Flags().BoolVar(&req.NameOnly, "name-only", false, "only which files")
-	cmd.Flags().BoolVar(&req.Committed, "committed", false, "only what is committed")
+	cmd.Flags().BoolVar(&req.Stat, "stat", false, "show the number of changed lines of each file")
+	cmd.Flags().BoolVar(&req.NameOnly, "name-only", false, "show the names of the changed files only")
+	cmd.Flags().BoolVar(&req.Committed, "committed", false, "show committed changes only")
 	cmd.MarkFlagsMutuallyExclusive("stat", "name-only")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := checkAgents(args[0]); err != nil {
@@ -205,7 +205,7 @@ the disk, and the work that is kept.`,
 		Args: takes(0, 0, ""),
 	}
 	cmd.Flags().BoolVarP(&req.DryRun, "dry-run", "n", false, "delete nothing")
-	cmd.Flags().StringVar(&before, "before", "", "older than `AGE`, such as 3d or 12h")
+	cmd.Flags().StringVar(&before, "before", "", "remove work that is older than `AGE`, such as 3d or 12h")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if cmd.Flags().Changed("before") {
 			age, err := parseAge(before)

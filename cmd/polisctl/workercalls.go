@@ -86,7 +86,7 @@ func (a *app) awaitWorker(ctx context.Context, c workerCalls, id string, asks fu
 		w, err := c.Worker(ctx, id, workerPoll)
 		switch {
 		case ctx.Err() != nil:
-			return w, api.Errorf(api.CodeTimeout, "worker %s has not ended: %w", id, context.Cause(ctx)).WithHint("it goes on: polisctl workers wait %s", id)
+			return w, api.Errorf(api.CodeTimeout, "worker %s has not ended: %w", id, context.Cause(ctx)).WithHint("it continues: polisctl workers wait %s", id)
 		case err != nil && api.CodeOf(err) == api.CodeUnavailable && back.again(ctx, a.now().Sub(began)):
 			continue
 		case err != nil:

@@ -73,7 +73,7 @@ func (m *Manager) roomForAnswer(w *Workspace) error {
 	defer m.mu.Unlock()
 	if full(w.Answers.Rules) {
 		return api.Errorf(api.CodeQuota, "workspace %s keeps %d answers: that is the limit", w.Name, len(w.Answers.Rules)).
-			WithHint("polisctl approvals revoke ID takes one back, or answer once")
+			WithHint("polisctl approvals revoke ID revokes one, or answer once")
 	}
 	return nil
 }
@@ -94,7 +94,7 @@ func (m *Manager) keepAnswer(a *Agent, r api.ApprovalRule) error {
 	}, func(o *Agent) bool { return o == a || r.Role != "" && o.Kept.Role == r.Role })
 }
 
-// RevokeApproval takes a kept answer back.
+// RevokeApproval revokes a kept answer.
 func (m *Manager) RevokeApproval(id string) (api.ApprovalRule, error) {
 	m.mu.Lock()
 	var found *api.ApprovalRule

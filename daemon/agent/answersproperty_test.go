@@ -45,7 +45,7 @@ func (k *askers) ask(t *rapid.T) {
 		require.Equal(t, api.CodeQuota, api.CodeOf(err))
 		return
 	}
-	if c.ID() == "" { // a rule decided: one that was given, and that no person took back
+	if c.ID() == "" { // a rule decided: one that was given, and that no person revoked
 		require.True(t, slices.ContainsFunc(k.a.Remembered(), func(r api.ApprovalRule) bool { return r.What == text && k.given[r.ID] && !k.revoked[r.ID] }))
 		return
 	}

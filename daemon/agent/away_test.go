@@ -202,7 +202,7 @@ func TestAShimOfAnUnknownVersionIsLeftAloneUntilStarted(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, api.StatusError, a.Status)
 	require.Contains(t, a.StatusReason, "protocol version")
-	require.True(t, w.k.set("shim")["a1"], "what runs in it goes on")
+	require.True(t, w.k.set("shim")["a1"], "what runs in it continues")
 	require.Empty(t, l.since, "it is not asked for events")
 
 	l.status = wire.Status{Version: wire.Version}
@@ -211,7 +211,7 @@ func TestAShimOfAnUnknownVersionIsLeftAloneUntilStarted(t *testing.T) {
 	require.ErrorIs(t, err, errInjected)
 	_, err = w.Start(t.Context(), "a1", false)
 	require.NoError(t, err)
-	require.Equal(t, 2, w.mem.drops["a1"], "the old one was ended, then the failed start taken back")
+	require.Equal(t, 2, w.mem.drops["a1"], "the old one was ended, then the failed start undone")
 }
 
 // fullDisk is a state that cannot be saved while full is set.

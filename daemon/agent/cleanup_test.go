@@ -126,7 +126,7 @@ func TestWorkThatIsOnlyThereIsNeverRemoved(t *testing.T) {
 }
 
 // The patrol freezes what it is about to stop and checks once more: an agent that a person begins to
-// use just then is thawed, and goes on; one that cannot be frozen is left alone.
+// use just then is thawed, and continues; one that cannot be frozen is left alone.
 func TestAnAgentIsFrozenBeforeItsCleanUp(t *testing.T) {
 	ctx := t.Context()
 	w := newWorld(t.TempDir())

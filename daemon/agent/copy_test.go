@@ -11,7 +11,7 @@ import (
 	"polis/daemon/store"
 )
 
-// TestACopyIsOneMomentOfTheAgent: the shim's reports, and settings, go on meanwhile.
+// TestACopyIsOneMomentOfTheAgent: the shim's reports, and settings, continue meanwhile.
 // The race detector sees the rest.
 func TestACopyIsOneMomentOfTheAgent(t *testing.T) {
 	m := newLife(t.TempDir(), newKernel(), &memory{fakePorts: newFakePorts(3001, 9999), drops: map[string]int{}}).Manager

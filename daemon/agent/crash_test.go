@@ -239,7 +239,7 @@ func TestACorruptWorktreeIsSkipped(t *testing.T) {
 	require.Contains(t, a.StatusReason, string(api.CodeWorktreeCorrupt))
 	require.Equal(t, 3000, a.PortMappings[0].Internal)
 	require.True(t, w.k.dirty["corrupt"], "nothing of it is touched")
-	_, err = w.Run(t.Context(), "corrupt", api.RunRequest{Prompt: "go on"})
+	_, err = w.Run(t.Context(), "corrupt", api.RunRequest{Prompt: "continue"})
 	require.Equal(t, api.CodeBadState, api.CodeOf(err))
 }
 

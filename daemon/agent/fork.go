@@ -24,8 +24,8 @@ const (
 )
 
 // Fork adds an agent that begins with the commit, the index and the files of another one, on a
-// branch of its own. The other agent's processes are frozen while its files are saved, and then go
-// on. The new agent has the other one's rules, but no path exclusively, and at most its limits. It
+// branch of its own. The other agent's processes are frozen while its files are saved, and then
+// continue. The new agent has the other one's rules, but no path exclusively, and at most its limits. It
 // is complete, or does not exist.
 func (m *Manager) Fork(ctx context.Context, name string, req api.ForkRequest) (api.ForkResponse, error) {
 	if err := errors.Join(api.CheckName(req.Name), req.Limits.Check()); err != nil {

@@ -75,7 +75,7 @@ func (m *Manager) adoptFrozen(ctx context.Context, a *Agent, sh Shim, f *api.Fro
 	}
 }
 
-// Thaw lets the processes of a frozen agent go on, for a person.
+// Thaw lets the processes of a frozen agent continue, for a person.
 func (m *Manager) Thaw(ctx context.Context, by, name string) (api.Agent, error) {
 	a, err := m.find(ctx, name)
 	if err != nil {

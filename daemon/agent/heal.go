@@ -20,7 +20,7 @@ func (m *Manager) heal(ctx context.Context, a *Agent, missing bool, rep *Report)
 			return
 		}
 		if from := a.Kept.Restoring.From; from != "" {
-			rep.add(&rep.Healed, "%s: was being forked from agent %s when the daemon ended, taken back", a.Name(), from)
+			rep.add(&rep.Healed, "%s: was being forked from agent %s when the daemon ended, undone", a.Name(), from)
 			return
 		}
 		rep.add(&rep.Healed, "%s: was being restored when the daemon ended; undone; its work is still in the trash and can be restored again", a.Name())
@@ -54,7 +54,7 @@ func (m *Manager) heal(ctx context.Context, a *Agent, missing bool, rep *Report)
 		rep.add(&rep.Dropped, "%s: %s: dropped from the state%s", a.Name(), api.CodeWorktreeMissing, kept)
 		return
 	}
-	rep.add(&rep.Healed, "%s: was being added when the daemon ended, taken back", a.Name())
+	rep.add(&rep.Healed, "%s: was being added when the daemon ended, undone", a.Name())
 }
 
 // finishRemoval completes a removal that the last daemon began.

@@ -35,7 +35,7 @@ func TestHintsOfRareStates(t *testing.T) {
 		w.k.version = version
 		w.k.mu.Unlock()
 	}
-	anew := func(between func()) {
+	again := func(between func()) {
 		t.Helper()
 		_, err := w.Stop(ctx, "a1")
 		require.NoError(t, err)
@@ -48,21 +48,21 @@ func TestHintsOfRareStates(t *testing.T) {
 	old(wire.SettingsVersion - 1)
 	_, err = w.Set(ctx, "a1", api.SetRequest{MemoryMB: memory})
 	refused(err, "polisctl agents stop a1, then set, then polisctl agents start a1")
-	anew(func() {
+	again(func() {
 		_, err := w.Set(ctx, "a1", api.SetRequest{MemoryMB: memory})
 		require.NoError(t, err)
 	})
 	require.Equal(t, memory, a.Copy().MemoryLimitMB)
 	old(wire.LeftoversVersion - 1)
 	_, err = w.Leftovers(ctx, "a1", false)
-	refused(err, "polisctl agents stop a1 ends it all, polisctl agents start a1 begins anew")
-	anew(func() {})
+	refused(err, "polisctl agents stop a1 ends it all, polisctl agents start a1 starts it again")
+	again(func() {})
 	_, err = w.Leftovers(ctx, "a1", false)
 	require.NoError(t, err)
 	old(wire.UDPVersion - 1)
 	_, err = w.MapPort(ctx, api.PortRequest{Agent: "a1", Internal: 5000, Protocol: api.ProtoUDP})
 	refused(err, "polisctl agents stop a1 && polisctl agents start a1")
-	anew(func() {})
+	again(func() {})
 	_, err = w.MapPort(ctx, api.PortRequest{Agent: "a1", Internal: 5000, Protocol: api.ProtoUDP})
 	require.NoError(t, err)
 
@@ -87,13 +87,13 @@ func TestHintsOfRareStates(t *testing.T) {
 	_, err = w.AddLike(ctx, "a1", "a2")
 	require.NoError(t, err)
 
-	// As many answers as there may be: one is taken back.
+	// As many answers as there may be: one is revoked.
 	rules := make([]api.ApprovalRule, maxAnswers)
 	for i := range rules {
 		rules[i] = api.ApprovalRule{ID: "a1." + strconv.Itoa(i), Agent: "a1"}
 	}
 	a.WS.Answers = store.Answers{Rules: rules}
-	refused(w.roomForAnswer(a.WS), "polisctl approvals revoke ID takes one back, or answer once")
+	refused(w.roomForAnswer(a.WS), "polisctl approvals revoke ID revokes one, or answer once")
 	_, err = w.RevokeApproval("a1.7")
 	require.NoError(t, err)
 	require.NoError(t, w.roomForAnswer(a.WS))

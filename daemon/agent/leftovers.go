@@ -29,7 +29,7 @@ func (m *Manager) Leftovers(ctx context.Context, name string, end bool) (api.Lef
 	}
 	if v, err := wire.Agree(st); err != nil || v < wire.LeftoversVersion {
 		return api.Leftovers{}, api.Errorf(api.CodeBadState, "the shim of agent %s is of an older polis, which does not track what is left running", name).
-			WithHint("polisctl agents stop %s ends it all, polisctl agents start %s begins anew", name, name)
+			WithHint("polisctl agents stop %s ends it all, polisctl agents start %s starts it again", name, name)
 	}
 	if st.Running && end {
 		return api.Leftovers{}, api.Errorf(api.CodeBadState, "agent %s works: what it uses is not known to be left over", name).

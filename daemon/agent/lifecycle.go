@@ -34,7 +34,7 @@ func (m *Manager) start(ctx context.Context, a *Agent, force bool) error {
 	}
 	m.renewType(ctx, a)
 	cmd := a.Type.StartWith(a.Kept.Command, m.roleModel(a))
-	m.loseTask(a, "its agent was started anew") // normally there is none
+	m.loseTask(a, "its agent was started again") // normally there is none
 	if len(cmd) == 0 {
 		return m.ensureUp(ctx, a, force)
 	}

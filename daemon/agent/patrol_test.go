@@ -31,7 +31,7 @@ func TestTheEndOfAnAgentIsNotThatOfTheNextOfItsName(t *testing.T) {
 	_, err := w.Remove(t.Context(), "a1", true, false)
 	require.NoError(t, err)
 	second, again := add()
-	require.Equal(t, gen, again, "generations begin anew")
+	require.Equal(t, gen, again, "generations begin again")
 	err = w.Reconcile(t.Context(), "a1", first, gen)
 	require.Equal(t, api.CodeBadState, api.CodeOf(err))
 	require.Equal(t, api.StatusIdle, w.agent(t).status(w.Manager), "it is left alone")
@@ -68,8 +68,8 @@ func TestWhatThePatrolStoppedIsStartedAgainOnlyIfItIsTheSame(t *testing.T) {
 	refused(w.StartSame(ctx, "a1", second, gen+1))
 	require.NoError(t, w.StartSame(ctx, "a1", second, gen))
 	require.Equal(t, api.StatusRunning, w.agent(t).status(w.Manager))
-	require.ErrorContains(t, w.SendSame(ctx, "a1", api.SendRequest{Text: "go on"}, func(Living) bool { return false }), "is not what it was")
-	require.NoError(t, w.SendSame(ctx, "a1", api.SendRequest{Text: "go on"}, func(v Living) bool { return v.Created.Equal(second) }))
+	require.ErrorContains(t, w.SendSame(ctx, "a1", api.SendRequest{Text: "continue"}, func(Living) bool { return false }), "is not what it was")
+	require.NoError(t, w.SendSame(ctx, "a1", api.SendRequest{Text: "continue"}, func(v Living) bool { return v.Created.Equal(second) }))
 }
 
 // TestAShimIsQueriedAgainOnceItsAgentRan: what a shim reported counts for a minute, and longer while nothing

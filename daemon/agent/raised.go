@@ -11,7 +11,7 @@ import (
 const raiseTime = 10 * time.Minute
 
 // memoryRaised keeps a memory limit that an answer has raised: the shim has applied it already, and
-// an earlier limit in the agent's settings would take it back.
+// an earlier limit in the agent's settings would revoke it.
 func (m *Manager) memoryRaised(a *Agent, e api.Event) {
 	mb, ok := e.Data["memory_mb"].(float64)
 	if !ok || mb < 1 || mb > 1<<20 {

@@ -24,7 +24,7 @@ func (m *Manager) Revert(ctx context.Context, name string, req api.RevertRequest
 		return api.RevertResponse{}, err
 	}
 	defer a.op.Unlock()
-	if err := a.WS.NeedsGit("there is no merge to take back"); err != nil {
+	if err := a.WS.NeedsGit("there is no merge to revert"); err != nil {
 		return api.RevertResponse{}, err
 	}
 	if err := a.changes("be merged"); err != nil {
@@ -51,7 +51,7 @@ func (m *Manager) Revert(ctx context.Context, name string, req api.RevertRequest
 	res, err := a.WS.Repo.Revert(ctx, a, k.MergeCommitSHA, req.DryRun)
 	resp.Later, resp.Paths, resp.RevertCommitSHA, resp.Project, resp.Note = res.Later, res.Paths, res.Commit, res.Project, res.Note
 	if res.Later > 0 {
-		resp.Warning = fmt.Sprintf("%d merges were made after this one; they stay, and may build on what is taken back", res.Later)
+		resp.Warning = fmt.Sprintf("%d merges were made after this one; they stay, and may build on what is reverted", res.Later)
 	}
 	// It was reverted by hand, or by a daemon that died before it recorded it.
 	resp.Already = api.CodeOf(err) == api.CodeNothingToMerge && err != nil

@@ -115,7 +115,7 @@ func (m *Manager) taskCommand(a *Agent, t api.Task, stream bool) (cmd []string, 
 // acpCommand is taskCommand for a program that is driven by ACP.
 func (m *Manager) acpCommand(a *Agent, t api.Task) (cmd []string, format string, err error) {
 	if t.Continue {
-		return nil, "", api.Errorf(api.CodeBadState, "agent %s works by ACP, and does not go on with its last session", a.Name()).WithHint("leave --continue out")
+		return nil, "", api.Errorf(api.CodeBadState, "agent %s works by ACP, and does not continue with its last session", a.Name()).WithHint("leave --continue out")
 	}
 	cmd = []string{wire.AdapterPath, "acp", "--prompt", t.Prompt}
 	if model := m.modelOf(a, t); model != "" {

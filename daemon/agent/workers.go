@@ -141,7 +141,7 @@ func (m *Manager) workerTasks(a *Agent, there bool) ([]api.Task, error) {
 	return records.List(1, func(t api.Task) bool { return t.Via == "" })
 }
 
-// progress returns what keeps a worker from going on, and what its program said last.
+// progress returns what a worker waits for, and what its program said last.
 func (m *Manager) progress(ctx context.Context, a *Agent) (*api.Waiting, *api.StatusUpdate) {
 	m.mu.Lock()
 	up := a.up

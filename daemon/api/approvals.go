@@ -159,7 +159,7 @@ func (r ToolRules) Empty() bool {
 	return len(r.AutoApprove)+len(r.AutoDeny)+len(r.Ask) == 0 && r.Default == ""
 }
 
-// Waiting is what keeps an agent from going on.
+// Waiting is what an agent waits for.
 type Waiting struct {
 	// For is "approval", "lease" or "thaw".
 	For   string    `json:"for"`

@@ -27,7 +27,7 @@ func Codes() []CodeInfo {
 		{CodeAgentTypeUnavailable, groupAgents, "The base type is unknown, or its program is not installed.", "polisctl agents types lists the available types."},
 		{CodeMaxAgents, groupAgents, "The workspace has as many agents as the configuration allows.", "Remove one, or raise max_agents."},
 		{CodeExclusivePath, groupAgents, "The agent's rules cover paths that are exclusive to another agent, or it claims paths that another agent's rules cover; the message names the agent and both rules.", "Use other paths, or change the rules of one of the agents."},
-		{CodeReadOnly, groupAgents, "The agent is read-only (agents add --read-only): it has no branch and changes no file (EROFS), so there is nothing to commit, merge, fork or compare.", "Add an agent without --read-only for work that changes files."},
+		{CodeReadOnly, groupAgents, "The agent is read-only (agents add --read-only). It has no branch, and its writes fail with EROFS. It has nothing to commit, merge, fork or compare.", "Add an agent without --read-only for work that changes files."},
 		{CodeBadState, groupAgents, "The state of the agent, or of the workspace, does not permit the request; the message names the permitted requests.", "Follow the hint first."},
 		{CodeUnsavedWork, groupAgents, "The agent has work that is not committed or not merged.", "Merge it, or use --force: the work is then saved in the trash and can be restored."},
 		{CodeWorkspaceNotFound, groupAgents, "There is no such workspace.", "polisctl status lists the workspaces, polisctl up makes one."},

@@ -72,7 +72,7 @@ type WaitResponse struct {
 	Changed *TargetChange `json:"changed,omitempty"`
 }
 
-// LockRequest takes or gives back an explicit lock.
+// LockRequest acquires or releases an explicit lock.
 type LockRequest struct {
 	Workspace string `json:"workspace,omitempty"`
 	Path      string `json:"path"`

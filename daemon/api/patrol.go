@@ -31,7 +31,7 @@ type PatrolAgent struct {
 	Status    Status `json:"status"`
 	Task      string `json:"task,omitempty"`
 	// QuietSeconds is for how long nothing has happened, UnchangedSeconds for how long it has
-	// changed nothing. Both begin anew with the agent's program, and with polisd.
+	// changed nothing. Both begin again with the agent's program, and with polisd.
 	QuietSeconds     float64 `json:"quiet_seconds"`
 	UnchangedSeconds float64 `json:"unchanged_seconds"`
 	// Waits is what it waits for. Of an agent that is not quiet the patrol knows of questions only.

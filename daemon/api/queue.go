@@ -89,17 +89,17 @@ type RevertRequest struct {
 	DryRun bool `json:"dry_run,omitempty"`
 }
 
-// RevertResponse is a merge that was taken back.
+// RevertResponse is a merge that was reverted.
 type RevertResponse struct {
 	Agent           string      `json:"agent"`
 	Target          string      `json:"target"`
 	MergeCommitSHA  string      `json:"merge_commit_sha"`
 	RevertCommitSHA string      `json:"revert_commit_sha,omitempty"`
 	MergeStatus     MergeStatus `json:"merge_status"`
-	// Later counts the merges made after the one taken back, which stay.
+	// Later counts the merges made after the reverted one, which stay.
 	Later   int      `json:"later"`
 	Warning string   `json:"warning,omitempty"`
-	Already bool     `json:"already,omitempty"` // it had been taken back before
+	Already bool     `json:"already,omitempty"` // it had been reverted before
 	DryRun  bool     `json:"dry_run,omitempty"`
 	Paths   []string `json:"paths,omitempty"`
 	Project string   `json:"project,omitempty"`

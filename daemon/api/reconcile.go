@@ -17,7 +17,7 @@ type ReconcileReport struct {
 	Skipped    []string  `json:"skipped"`  // known, with a worktree that cannot be used
 	Dropped    []string  `json:"dropped"`  // state without worktree
 	Found      []string  `json:"found"`    // worktree without state
-	Healed     []string  `json:"healed"`   // half done or left over, finished or taken back
+	Healed     []string  `json:"healed"`   // half done or left over, finished or undone
 	Errors     []string  `json:"errors"`
 }
 

@@ -10,7 +10,7 @@ type RunRequest struct {
 	Queue bool `json:"queue,omitempty"`
 	// Model is the model that the agent's program is to use; empty: its usual one.
 	Model string `json:"model,omitempty"`
-	// Continue goes on with the program's last session in this agent.
+	// Continue: the program resumes its last session in this agent.
 	Continue bool `json:"continue,omitempty"`
 	// Commit commits, before the merge, what the task has left in no commit.
 	Commit bool `json:"commit,omitempty"`

@@ -52,7 +52,7 @@ type TopAgent struct {
 	// Pressure is missing where the kernel does not measure it.
 	Pressure  *Pressure  `json:"pressure,omitempty"`
 	LimitHits []LimitHit `json:"limit_hits,omitempty"`
-	// Waiting is what keeps the agent from going on; nil if nothing does.
+	// Waiting is what the agent waits for; nil if it waits for nothing.
 	Waiting *Waiting `json:"waiting,omitempty"`
 }
 

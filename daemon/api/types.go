@@ -116,7 +116,7 @@ type Agent struct {
 	// Isolation is "full", or "degraded": it goes without what Lost names.
 	Isolation string   `json:"isolation,omitempty"`
 	Lost      []string `json:"lost,omitempty"`
-	// Waiting is what keeps it from going on; none if nothing does.
+	// Waiting is what it waits for; none if it waits for nothing.
 	Waiting *Waiting `json:"waiting,omitempty"`
 	// Leftovers are processes that its last command left running.
 	Leftovers []Leftover `json:"leftovers,omitempty"`

@@ -59,7 +59,7 @@ type Worker struct {
 	CreatedAt time.Time `json:"created_at"`
 	// Removed: the agent is no more. Its result is kept.
 	Removed bool `json:"removed,omitempty"`
-	// Waiting is what keeps it from going on; Update is what its program said last.
+	// Waiting is what it waits for; Update is what its program said last.
 	Waiting *Waiting      `json:"waiting,omitempty"`
 	Update  *StatusUpdate `json:"update,omitempty"`
 	// Task is its last task, without steps in lists.

@@ -38,7 +38,7 @@ func (c *Client) ApprovalRules(ctx context.Context, workspace string) ([]api.App
 	return out.Rules, err
 }
 
-// RevokeApproval takes a remembered answer back.
+// RevokeApproval revokes a remembered answer.
 func (c *Client) RevokeApproval(ctx context.Context, id string) (api.ApprovalRule, error) {
 	var out api.ApprovalRule
 	return out, c.call(ctx, http.MethodDelete, "/v1/approval-rules/"+url.PathEscape(id), nil, nil, &out)

@@ -36,7 +36,7 @@ func (c *Client) ResolveCase(ctx context.Context, id string, req api.ResolveRequ
 	return out, c.call(ctx, http.MethodPost, "/v1/patrol/cases/"+url.PathEscape(id)+"/resolve", nil, req, &out)
 }
 
-// Thaw lets the processes of a frozen agent go on.
+// Thaw lets the processes of a frozen agent continue.
 func (c *Client) Thaw(ctx context.Context, name string) (api.Agent, error) {
 	var out api.Agent
 	return out, c.call(ctx, http.MethodPost, "/v1/agents/"+url.PathEscape(name)+"/thaw", nil, nil, &out)

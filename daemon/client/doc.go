@@ -21,7 +21,7 @@
 // Events are followed with Events. A connection that is lost ends it with
 // CodeUnavailable; ask again with Since set to the last ID. If more happened
 // meanwhile than polisd keeps, an event of type api.EventEventsMissed comes
-// first: read the state anew then, with Status.
+// first: read the state again then, with Status.
 //
 // The package owns connections and nothing else: no retries of requests that
 // change something, no cache, no terminal (raw mode and signals belong to the

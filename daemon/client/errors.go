@@ -61,7 +61,7 @@ func contextError(ctx context.Context, who string) *api.Error {
 	cause := context.Cause(ctx)
 	if errors.Is(cause, context.DeadlineExceeded) {
 		return api.Errorf(api.CodeTimeout, "%s did not answer in time%w", who, quiet{cause}).
-			WithHint("the work may still be going on: see polisctl status; a longer time is given by --timeout")
+			WithHint("the work may still continue: see polisctl status; a longer time is given by --timeout")
 	}
 	return api.Errorf(api.CodeTimeout, "interrupted%w", quiet{cause})
 }

@@ -111,7 +111,7 @@ func ExampleClient_Merge() {
 	// hint: in the agent: git merge main
 }
 
-// Events go on where they ended, whatever happened to the connection.
+// Events continue where they ended, whatever happened to the connection.
 func ExampleClient_Events() {
 	path, stop := socket()
 	defer stop()
@@ -127,7 +127,7 @@ func ExampleClient_Events() {
 			fmt.Println(e.ID, e.Message)
 			switch e.Type {
 			case api.EventEventsMissed:
-				fmt.Println("read the state anew: c.Status(ctx)")
+				fmt.Println("read the state again: c.Status(ctx)")
 			case api.EventAgentMerged:
 				return merged
 			}

@@ -31,7 +31,7 @@ type BaseType struct {
 	// to give it a task.
 	Prompt []string `toml:"prompt" json:"prompt,omitempty"`
 	// Model and Continue are what Run gets before the task to choose a model
-	// ("{model}") and to go on with the program's last session; none: it cannot.
+	// ("{model}") and to continue with the program's last session; none: it cannot.
 	Model []string `toml:"model" json:"model,omitempty"`
 	// ModelEnv is the variable by which the program takes the model of a role, also with a
 	// command line of the agent's own; "" if there is none.

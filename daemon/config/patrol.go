@@ -31,7 +31,7 @@ type PatrolRules struct {
 }
 
 // defaultNudge is what a nudge types if its role has no text.
-const defaultNudge = "You have printed and changed nothing for a while. Go on with the task, or say what you wait for."
+const defaultNudge = "You have printed and changed nothing for a while. Continue with the task, or say what you wait for."
 
 func defaultPatrol() Patrol {
 	return Patrol{Interval: setting.Duration(10 * time.Second), StalledAfter: setting.Duration(15 * time.Minute),

@@ -10,12 +10,12 @@ import (
 )
 
 func TestPatrol(t *testing.T) {
-	c, err := Parse("[patrol]\ninterval = \"0s\"\nstalled_after = \"5m\"\n[roles.a.patrol]\non_stall = \"nudge\"\nnudge = \"go on\"\n[roles.b]\n")
+	c, err := Parse("[patrol]\ninterval = \"0s\"\nstalled_after = \"5m\"\n[roles.a.patrol]\non_stall = \"nudge\"\nnudge = \"continue\"\n[roles.b]\n")
 	require.NoError(t, err)
 	require.Zero(t, c.Patrol.Interval)
 	require.Equal(t, 5*time.Minute, time.Duration(c.Patrol.StalledAfter))
 	require.Equal(t, time.Hour, time.Duration(c.Patrol.SpinningAfter), "the default")
-	require.Equal(t, PatrolRules{OnStall: api.OnStallNudge, Nudge: "go on"}, c.PatrolRules("a"))
+	require.Equal(t, PatrolRules{OnStall: api.OnStallNudge, Nudge: "continue"}, c.PatrolRules("a"))
 	require.Equal(t, PatrolRules{OnStall: api.OnStallReport, Nudge: defaultNudge}, c.PatrolRules("b"))
 	require.Equal(t, c.PatrolRules("b"), c.PatrolRules(""))
 	for text, want := range map[string]string{

@@ -135,5 +135,5 @@ func TestModelAndSessionAreChosenAsTheProgramsTakeIt(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"cline", "--auto-approve", "true", "--model", "m", " - do"}, with.PromptCommand(nil, "- do"))
 	_, err = types["cline"].With(nil, "", true)
-	require.Equal(t, api.CodeBadRequest, api.CodeOf(err), "it goes on with a session by its id only")
+	require.Equal(t, api.CodeBadRequest, api.CodeOf(err), "it continues with a session by its id only")
 }

@@ -113,7 +113,7 @@ func keepRules(parent, worker api.Policy) api.Policy {
 	return out
 }
 
-// withhold returns rules that cover what either list covers. What the worker's list takes back could
+// withhold returns rules that cover what either list covers. What the worker's list excludes again could
 // be the parent's, so it is left out.
 func withhold(parent, worker []string) []string {
 	back := func(rule string) bool { return strings.HasPrefix(rule, "!") }
@@ -121,7 +121,7 @@ func withhold(parent, worker []string) []string {
 	if len(worker) >= n && slices.Equal(worker[:n], parent) && !slices.ContainsFunc(worker[n:], back) {
 		return slices.Clone(worker) // it has the parent's rules already
 	}
-	again := slices.ContainsFunc(parent, back) // which can take back what the worker's list has, too
+	again := slices.ContainsFunc(parent, back) // which can exclude what the worker's list has, too
 	out := slices.Clone(parent)
 	for _, r := range worker {
 		if !back(r) && (again || !slices.Contains(out, r)) {
@@ -148,7 +148,7 @@ func union(a, b []string) []string {
 	return out
 }
 
-// meet returns rules that cover only what both lists cover. What one of them takes back comes last,
+// meet returns rules that cover only what both lists cover. What one of them excludes comes last,
 // so it counts for all.
 func meet(parent, worker []string) ([]string, error) {
 	has, err := compile("rules", parent)

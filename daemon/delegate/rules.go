@@ -11,7 +11,7 @@ import (
 
 // Rules returns the path rules of a worker: what it wants of its parent's rules. Without read and
 // write rules of its own a worker has the parent's. What the parent's rules withhold or ask about
-// stays so. A rule of a worker cannot begin with '!': what it takes back could be the parent's.
+// stays so. A rule of a worker cannot begin with '!': what it negates could be the parent's.
 func Rules(parent api.Policy, want *api.Policy) (api.Policy, error) {
 	out := api.Policy{Read: slices.Clone(parent.Read), Write: slices.Clone(parent.Write), Temp: parent.Temp}
 	if want == nil {
@@ -66,7 +66,7 @@ func join(a, b []string) []string { return slices.Concat(a, b) }
 
 // within returns rules that cover only what the parent's list covers. A wanted rule that lies in
 // one of the parent's stays. One that is wider becomes those of the parent's that lie in it. The
-// rules with which the parent's list takes something back come last, so they count for all.
+// negated rules of the parent's list come last, so they count for all.
 func within(field string, parent, want []string) ([]string, error) {
 	if len(want) == 0 {
 		return nil, nil

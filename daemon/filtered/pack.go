@@ -108,7 +108,7 @@ func (s *objectStore) packs() ([]string, error) {
 	return out, err
 }
 
-// compact joins many packs into one. A git that has an old one open goes on
+// compact joins many packs into one. A git that has an old one open continues
 // reading it; one that misses it looks for new ones.
 func (s *objectStore) compact(ctx context.Context) error {
 	old, err := s.packs()

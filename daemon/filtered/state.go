@@ -90,13 +90,13 @@ func (k *Keeper) openStore(dir string, rules policy.Rules) (*objectStore, error)
 	return &objectStore{k: k, dir: dir, set: set}, nil
 }
 
-// load returns what is in the store. A state that cannot be read is made anew:
+// load returns what is in the store. A state that cannot be read is rebuilt:
 // what is there comes twice then.
 func (s *objectStore) load() state {
 	var st state
 	err := readJSON(filepath.Join(s.dir, stateFile), &st)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		s.k.Log.Warn("what filtered objects there are is not known; all are looked for anew", "op", "filter", "path", s.dir, "err", err)
+		s.k.Log.Warn("what filtered objects there are is not known; all are looked for again", "op", "filter", "path", s.dir, "err", err)
 	}
 	if err != nil {
 		st = state{}

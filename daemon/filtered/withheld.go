@@ -146,7 +146,7 @@ func (s *objectStore) append(held []file, size int64) (int64, error) {
 const SparseFile = "info/sparse-checkout"
 
 // ExcludeFile is the file beside it that git reads as its core.excludesFile: a withheld file
-// that is no longer tracked stays in the view, and is not added anew.
+// that is no longer tracked stays in the view, and is not added again.
 const ExcludeFile = "info/exclude"
 
 // sparse adds the withheld files to it. It lists each by its name, or the

@@ -11,7 +11,7 @@ import (
 const MaxPatterns = 1000
 
 // Patterns is a compiled list of gitignore(5) patterns. The last one that covers
-// a path decides; one that begins with "!" takes back what came before it.
+// a path decides; one that begins with "!" negates what came before it.
 type Patterns []*glob.Pattern
 
 // Compile compiles a list. The error names the pattern.

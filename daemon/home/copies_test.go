@@ -49,7 +49,7 @@ func TestANewLoginReachesTheAgentAndLosesNothing(t *testing.T) {
 	h.agent(".tool/auth", "renewed")
 	h.bring()
 	require.Equal(t, "renewed", h.copyOf(".tool/auth"))
-	// Until the owner logs in anew.
+	// Until the owner logs in again.
 	h.has(".tool/auth", "second login")
 	h.bring()
 	require.Equal(t, "second login", h.copyOf(".tool/auth"))

@@ -72,7 +72,7 @@ func (p Process) Stopped() (bool, error) {
 	return state == "T", nil
 }
 
-// Continue lets it go on.
+// Continue lets it continue.
 func (p Process) Continue() error { return p.signal(unix.SIGCONT) }
 
 // Kill kills it.

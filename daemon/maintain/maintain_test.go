@@ -253,7 +253,7 @@ func TestSmallPacksAreJoined(t *testing.T) {
 	r.sound()
 }
 
-// Commits and logs go on while maintenance runs over and over.
+// Commits and logs continue while maintenance runs over and over.
 func TestGitGoesOnDuringMaintenance(t *testing.T) {
 	r := newRepo(t, "sha1")
 	m := r.maintainer()

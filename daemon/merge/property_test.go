@@ -78,7 +78,7 @@ func (h *holders) AcquireRef(context.Context, string) (func(), error) {
 
 // TestAnyBranchesMergedAtOnce: merges to one branch come one after the other,
 // each a merge of its own; a conflict moves nothing; what is in the target is
-// what landed and no more; and any of them is taken back alone.
+// what landed and no more; and any of them is reverted alone.
 //
 // Feature: multi-agent-workspaces, Property 11: Git Mutex Granular Locking
 func TestAnyBranchesMergedAtOnce(t *testing.T) {

@@ -73,7 +73,7 @@ func (m *Merger) unmerge(ctx context.Context, target, onto, commit, before strin
 	bare := m.Workspace.Bare()
 	res := Result{Target: target, Onto: onto, Merged: commit}
 	fail := func(err error) (Result, error) {
-		return res, api.Errorf(api.CodeInternal, "take back %s: %w", commit, err)
+		return res, api.Errorf(api.CodeInternal, "revert %s: %w", commit, err)
 	}
 	line, err := bare.Run(ctx, "rev-list", "--first-parent", onto, "^"+before)
 	if err != nil {
@@ -119,7 +119,7 @@ func (m *Merger) unmerge(ctx context.Context, target, onto, commit, before strin
 			return fail(err)
 		}
 		res.Commit = strings.TrimSpace(string(by))
-		return res, api.Errorf(api.CodeNothingToMerge, "%s is taken back already: nothing of it is left in %s", commit[:12], target)
+		return res, api.Errorf(api.CodeNothingToMerge, "%s is reverted already: nothing of it is left in %s", commit[:12], target)
 	}
 	res.Paths = res.Paths[:min(len(res.Paths), maxPaths)]
 	res.Tree = got.tree

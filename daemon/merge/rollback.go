@@ -103,7 +103,7 @@ func (b *before) undo(ctx context.Context) (left []string, err error) {
 			left = append(left, c.Path)
 		case b.was[c.Path] == none && state == written:
 			if err := root.Remove(c.Path); err != nil {
-				return left, fmt.Errorf("take back %q: %w", short(c.Path), err)
+				return left, fmt.Errorf("roll back %q: %w", short(c.Path), err)
 			}
 		case b.was[c.Path] == file && state != untouched:
 			restore = append(restore, c.Path)
@@ -116,7 +116,7 @@ func (b *before) undo(ctx context.Context) (left []string, err error) {
 	slices.SortFunc(dirs, func(x, y string) int { return cmp.Or(len(y)-len(x), strings.Compare(x, y)) })
 	for _, dir := range slices.Compact(dirs) {
 		if err := rmdir(root, dir); err != nil && !absent(err) && !errors.Is(err, unix.ENOTEMPTY) && !errors.Is(err, unix.EEXIST) {
-			return left, fmt.Errorf("take back %q: %w", short(dir), err)
+			return left, fmt.Errorf("roll back %q: %w", short(dir), err)
 		}
 	}
 	var names strings.Builder

@@ -106,7 +106,7 @@ git add -A; git commit -qm work`)
 	}
 }
 
-// What is the user's is not taken back, also where git has begun to write.
+// What is the user's is not rolled back, also where git has begun to write.
 func TestRollbackLeavesWhatIsNotFromTheMerge(t *testing.T) {
 	f := setup(t)
 	require.NoError(t, os.WriteFile(f.project+"/turns", []byte("a file\n"), 0o644))

@@ -4,7 +4,7 @@
 // decides which findings are cases for a person, and which facts end such a case.
 //
 // It keeps nothing but when an agent was last seen to do something, which finding about it was
-// reported last, and its restarts. A patrol that begins anew
+// reported last, and its restarts. A patrol that begins again
 // reaches the same conclusions, later by the times in [Limits] at most: it never concludes more
 // than it has seen.
 //

@@ -28,7 +28,7 @@ type Sample struct {
 type Observed struct {
 	Agent, Workspace string
 	// Created is when the agent was added: another agent can get its name, and its generations
-	// begin anew.
+	// begin again.
 	Created    time.Time
 	Generation uint64
 	Status     api.Status

@@ -44,7 +44,7 @@ func BreakerCase(workspace, agent string, created time.Time, f api.Frozen, text 
 	}
 	return api.Case{State: api.CasePending, Kind: KindBreaker, Workspace: workspace, Agent: agent, AgentCreated: created, Incident: f.At.UTC().Format(time.RFC3339Nano), Evidence: evidence,
 		Resolves: "it is thawed, stopped or removed",
-		Next:     fmt.Sprintf("polisctl agents diff %s shows what it changed; polisctl agents thaw %s lets it go on, polisctl agents stop %s ends it", agent, agent, agent)}
+		Next:     fmt.Sprintf("polisctl agents diff %s shows what it changed; polisctl agents thaw %s lets it continue, polisctl agents stop %s ends it", agent, agent, agent)}
 }
 
 // Ended is a case that has ended without a person, and the fact because of which.

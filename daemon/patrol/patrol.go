@@ -84,7 +84,7 @@ func (p *Patrol) Look(now time.Time, all []Observed, lim Limits) (suspects []Sus
 		}
 		next[o.Agent] = t
 		if o.Err != nil {
-			// What is not known is no evidence. The counters go on from the last sample.
+			// What is not known is no evidence. The counters continue from the last sample.
 			views = append(views, View{Observed: o})
 			continue
 		}

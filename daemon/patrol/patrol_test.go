@@ -50,7 +50,7 @@ func TestWhatWorksIsNoSuspect(t *testing.T) {
 		"is stopped":                        func(_ int, o *Observed) { o.Status, o.Shim, o.Program = api.StatusStopped, false, false },
 		"is being made":                     func(_ int, o *Observed) { o.Status, o.Shim, o.Program = api.StatusCreating, false, false },
 		"cannot be observed":                func(_ int, o *Observed) { o.Err = errors.New("no answer") },
-		"its counters begin anew":           func(n int, o *Observed) { o.Sample.Writes = int64(n % 50) },
+		"its counters begin again":          func(n int, o *Observed) { o.Sample.Writes = int64(n % 50) },
 		"said done, and writes still":       func(n int, o *Observed) { o.Ended, o.EndedAt, o.Sample.Writes = api.EndDone, began, int64(n) },
 		"its shim is missed at times":       func(n int, o *Observed) { o.Shim, o.Sample.Writes = n%2 == 0, int64(n) },
 		"commits now and then":              func(n int, o *Observed) { o.Sample.Output, o.Sample.Refs = int64(n), uint64(n/100) },
@@ -191,7 +191,7 @@ func TestNoSuspectWithoutTheWholeTime(t *testing.T) {
 			case 3:
 				o.Err = errors.New("no answer")
 			case 4:
-				if rapid.Bool().Draw(rt, "patrol begins anew") {
+				if rapid.Bool().Draw(rt, "patrol begins again") {
 					p, active, changed = New(), now, now
 				}
 			}

@@ -21,7 +21,7 @@ func TestAnAgentIsRestartedThreeTimesADay(t *testing.T) {
 	require.NoError(t, r.Take("bob", began, start.Add(23*time.Hour)), "another agent's restarts do not count")
 	require.NoError(t, r.Take("alice", began, start.Add(24*time.Hour)), "the first is a day ago")
 	require.Error(t, r.Take("alice", began, start.Add(24*time.Hour)))
-	require.NoError(t, r.Take("alice", began.Add(1), start.Add(24*time.Hour)), "another agent of that name begins anew")
+	require.NoError(t, r.Take("alice", began.Add(1), start.Add(24*time.Hour)), "another agent of that name begins again")
 	r.Forget(func(name string) bool { return name == "bob" })
 	require.NoError(t, r.Take("alice", began, start.Add(24*time.Hour)), "a removed agent's name can be used again")
 	require.Len(t, r.at["bob"].at, 1)

@@ -235,7 +235,7 @@ func (p *Proxy) findFirst(ctx context.Context, agent string) (int, error) {
 	return 0, api.Errorf(api.CodeNotFound, "agent %s has no web server now", agent)
 }
 
-// forget has the first web server of an agent looked for anew.
+// forget has the first web server of an agent looked for again.
 func (p *Proxy) forget(t target) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 // history is a target as a list of merged branches; a commit is their names.
 type history struct {
 	target    []string
-	conflicts map[string]string // branch -> the branch it cannot go on top of
+	conflicts map[string]string // branch -> the branch that it cannot be stacked on
 	gone      map[string]bool   // branches that do not exist
 	moves     int               // so many times another change moves the target first
 	along     int

@@ -3,5 +3,5 @@
 //
 // It owns the records of races and the order of their steps. It adds, starts and removes no agent
 // itself: Agents does. Each step is recorded before the next one begins, and can be repeated, so that
-// a race goes on after a crash. Runner.mu is taken last and never held while Agents is called.
+// a race continues after a crash. Runner.mu is taken last and never held while Agents is called.
 package race

@@ -21,7 +21,7 @@ func (r *Runner) run(ctx context.Context, cancel context.CancelCauseFunc, id str
 	if x.State == api.RaceJudging {
 		x = r.awaitChoice(ctx, x)
 	}
-	if r.ctx.Err() != nil { // the next Runner goes on
+	if r.ctx.Err() != nil { // the next Runner continues
 		return
 	}
 	if errors.Is(context.Cause(ctx), errCancelled) && x.State != api.RaceEnding {

@@ -46,7 +46,7 @@ var (
 	errStopped   = errors.New("the daemon stops")
 )
 
-// Runner runs races. Set the fields, Load, then Open. Close stops it; the next Runner goes on.
+// Runner runs races. Set the fields, Load, then Open. Close stops it; the next Runner continues.
 type Runner struct {
 	Agents Agents
 	// Save saves the races of a workspace.
@@ -75,7 +75,7 @@ func (r *Runner) Load(workspace string, races []api.Race) {
 	}
 }
 
-// Open goes on with the races that have not ended.
+// Open continues with the races that have not ended.
 func (r *Runner) Open(ctx context.Context) {
 	r.ctx, r.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	r.mu.Lock()
@@ -88,7 +88,7 @@ func (r *Runner) Open(ctx context.Context) {
 	r.mu.Unlock()
 }
 
-// Close waits until no race goes on. It ends no agent.
+// Close waits until no race runs. It ends no agent.
 func (r *Runner) Close() {
 	if r == nil || r.cancel == nil {
 		return

@@ -110,7 +110,7 @@ type Agents interface {
 	// BringUp starts the sandbox, and no command in it.
 	BringUp(ctx context.Context, name string, force bool) (api.Agent, error)
 	Stop(ctx context.Context, name string) (api.Agent, error)
-	// Thaw lets the processes of a frozen agent go on.
+	// Thaw lets the processes of a frozen agent continue.
 	Thaw(ctx context.Context, by, name string) (api.Agent, error)
 	Run(ctx context.Context, name string, req api.RunRequest) (api.Task, error)
 	Send(ctx context.Context, name string, req api.SendRequest) (api.Task, error)

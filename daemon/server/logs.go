@@ -41,7 +41,7 @@ func (s *Server) streams(r *http.Request) (bool, error) {
 
 // logs sends the last lines of an agent's output, or what comes after a
 // position, and with follow=1 what comes. The header says at which position the
-// answer begins; who counts the bytes can go on from any of them.
+// answer begins; who counts the bytes can continue from any of them.
 func (s *Server) logs(w http.ResponseWriter, r *http.Request) error {
 	lines := 50
 	if q := r.URL.Query().Get("lines"); q != "" {

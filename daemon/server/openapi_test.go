@@ -16,7 +16,7 @@ import (
 	"polis/daemon/events"
 )
 
-var update = flags.Bool("update", false, "write docs/openapi.json anew")
+var update = flags.Bool("update", false, "write docs/openapi.json again")
 
 const openAPIFile = "../../docs/openapi.json"
 

@@ -30,7 +30,7 @@ var (
 	ofWorkspace = query{"workspace", "string", "only those of this workspace"}
 	ignored     = query{"ignored", "boolean", "save ignored files, too"}
 	raw         = query{"raw", "boolean", "what the program printed, if polis reads that and shows steps instead"}
-	follow      = query{"follow", "boolean", "go on with what comes"}
+	follow      = query{"follow", "boolean", "send what comes until the caller ends"}
 )
 
 // shapes is by the pattern of the route. A test wants one for every route.
@@ -84,7 +84,7 @@ func shapes() map[string]shape {
 		"POST /v1/gc":                         {in: api.GCRequest{}, optional: true, out: api.GCResponse{}},
 		"POST /v1/agents/{name}/pull-request": {in: api.PullRequest{}, optional: true, out: api.PullResponse{}},
 		"POST /v1/agents/{name}/remote":       {in: api.RemoteRequest{}, out: api.RemoteResponse{}, steps: true},
-		"GET /v1/agents/{name}/logs":          {text: "text/plain", query: []query{follow, raw, {"lines", "integer", "the last lines, at most 100000; 50 if not given"}, {"from", "integer", "the byte to go on from: the header Polis-Log-Position of an earlier answer, plus the bytes read of it"}}},
+		"GET /v1/agents/{name}/logs":          {text: "text/plain", query: []query{follow, raw, {"lines", "integer", "the last lines, at most 100000; 50 if not given"}, {"from", "integer", "the byte to continue from: the header Polis-Log-Position of an earlier answer, plus the bytes read of it"}}},
 		"GET /v1/agents/{name}/why":           {out: api.WhyEntry{}, list: "why"},
 		"GET /v1/agents/{name}/leftovers":     {out: api.Leftovers{}},
 		"DELETE /v1/agents/{name}/leftovers":  {out: api.Leftovers{}},

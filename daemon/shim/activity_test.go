@@ -25,7 +25,7 @@ func TestAShimRestsOnlyWhileAPolisdWatches(t *testing.T) {
 		require.True(t, a.rest(), "another one watches")
 		<-a.wake
 		two()
-		require.Len(t, a.wake, 1, "the watcher goes on by itself")
+		require.Len(t, a.wake, 1, "the watcher continues by itself")
 		time.Sleep(time.Hour)
 		require.False(t, a.rest())
 	})

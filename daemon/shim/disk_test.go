@@ -77,7 +77,7 @@ func TestFilesAreWhatWasMeasuredAndWhatWasCountedSince(t *testing.T) {
 	})
 }
 
-// Files that are made while it goes on are not lost to a measure, wherever it is.
+// Files that are made while it continues are not lost to a measure, wherever it is.
 func TestAMeasureAmongChangesFindsNotTooLittle(t *testing.T) {
 	dir := t.TempDir()
 	s := newDisk(t, dir, bounds{files: 1 << 20})
@@ -209,7 +209,7 @@ func TestTheDiskIsMeasuredWhateverTheNames(t *testing.T) {
 }
 
 // A measure that fails is not the end of the limit: what was known is the least
-// there is, and when it goes on nothing can be added.
+// there is, and when it continues nothing can be added.
 func TestAMeasureThatFailsKeepsTheLimit(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "f"), make([]byte, 64<<10), 0o600))

@@ -116,7 +116,7 @@ func (s *Shim) thaw(by string) error {
 func (s *Shim) unfrozen() error {
 	if f := s.freezer.state(); f != nil && f.Until == nil {
 		return api.Errorf(api.CodeBadState, "agent %s is frozen: %s", s.Spec.Agent, f.Reason).
-			WithHint("polisctl agents thaw %s lets it go on, polisctl agents stop %s ends it", s.Spec.Agent, s.Spec.Agent)
+			WithHint("polisctl agents thaw %s lets it continue, polisctl agents stop %s ends it", s.Spec.Agent, s.Spec.Agent)
 	}
 	return nil
 }
@@ -127,7 +127,7 @@ func waitsInView(wchan string) bool {
 	return wchan == "request_wait_answer" || strings.HasPrefix(wchan, "fuse_") || strings.HasPrefix(wchan, "__fuse_")
 }
 
-// suspend holds back the changes of both views, or lets them go on.
+// suspend holds back the changes of both views, or lets them continue.
 func (v *views) suspend(on bool) {
 	v.mu.Lock()
 	both := []*fusefs.FS{v.tree, v.git}
@@ -159,7 +159,7 @@ func (s *Shim) handleFreeze(w http.ResponseWriter, r *http.Request) error {
 	last := time.Duration(req.For)
 	switch {
 	case req.Generation != s.Spec.Generation:
-		return api.Errorf(api.CodeBadState, "agent %s is of generation %d, not %d: it was started anew", s.Spec.Agent, s.Spec.Generation, req.Generation)
+		return api.Errorf(api.CodeBadState, "agent %s is of generation %d, not %d: it was started again", s.Spec.Agent, s.Spec.Generation, req.Generation)
 	case req.By == "" || last <= 0 || last > maxFreeze:
 		return api.Errorf(api.CodeBadRequest, "freeze: by must be given, and for must be at most %s", maxFreeze)
 	}
@@ -183,7 +183,7 @@ func (s *Shim) handleThaw(w http.ResponseWriter, r *http.Request) error {
 }
 
 // stopSession ends the main command: TERM, the grace, KILL. Processes that are frozen for the patrol
-// get the signal before they go on. A command that a breaker froze gets no time: it would go on with
+// get the signal before they continue. A command that a breaker froze gets no time: it would continue with
 // what it was stopped for.
 func (s *Shim) stopSession(ctx context.Context, m *session, grace time.Duration) error {
 	z := s.freezer.state()

@@ -16,7 +16,7 @@ func TestHintsOfAShimThatIsBusy(t *testing.T) {
 	s.freezer.frozen = &api.Frozen{By: api.FrozenByPatrol}
 	require.Equal(t, "polisctl agents thaw alice", api.AsError(s.freeze(t.Context(), api.Frozen{}, time.Second)).Hint)
 	err := s.startMain(t.Context(), wire.StartRequest{Command: []string{"true"}})
-	require.Equal(t, "polisctl agents thaw alice lets it go on, polisctl agents stop alice ends it", api.AsError(err).Hint)
+	require.Equal(t, "polisctl agents thaw alice lets it continue, polisctl agents stop alice ends it", api.AsError(err).Hint)
 	s.freezer.frozen = nil
 	s.main = &session{done: make(chan struct{})}
 	err = s.startMain(t.Context(), wire.StartRequest{Command: []string{"true"}})

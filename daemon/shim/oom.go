@@ -121,7 +121,7 @@ func (s *Shim) killed(e sandbox.OOMEvent) {
 		data["hint"] = memoryHint(s.Spec.Agent, limit)
 	}
 	if lives {
-		msg += "; the agent's own program goes on"
+		msg += "; the agent's own program continues"
 	}
 	s.events.Publish(api.Event{Type: api.EventOOM, Agent: s.Spec.Agent, Code: api.CodeOOMKilled, Message: msg,
 		Data: data})

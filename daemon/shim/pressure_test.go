@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// An event means that for 20 s every measure found the limit reached anew, by what cannot be
-// dropped or by waits for memory; and there is one in ten minutes at most. A pause in which it did not run begins anew.
+// An event means that for 20 s every measure found the limit reached again, by what cannot be
+// dropped or by waits for memory; and there is one in ten minutes at most. A pause in which it did not run begins again.
 func TestPressureIsReportedAfterLongAndSeldom(t *testing.T) {
 	const limit = 100 << 20
 	rapid.Check(t, func(t *rapid.T) {

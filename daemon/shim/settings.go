@@ -164,7 +164,7 @@ func (s *Shim) shrink(now wire.Settings) error {
 
 func (s *Shim) tooSmall(need int64, now wire.Settings) error {
 	const mb = 1 << 20
-	return api.Errorf(api.CodeLimitBelowUse, "agent %s uses %d MB of memory that cannot be taken back: more than the new limit of %d MB", s.Spec.Agent, (need+mb-1)/mb, now.MemoryBytes/mb).
+	return api.Errorf(api.CodeLimitBelowUse, "agent %s uses %d MB of memory that cannot be reclaimed: more than the new limit of %d MB", s.Spec.Agent, (need+mb-1)/mb, now.MemoryBytes/mb).
 		With("used_bytes", need).With("limit_bytes", now.MemoryBytes).WithHint("stop some of what it runs, choose a higher limit, or use --force, which kills processes until the rest fits")
 }
 

@@ -59,7 +59,7 @@ type Agent struct {
 	StatusReason   string          `json:"status_reason,omitempty"`
 	MergeStatus    api.MergeStatus `json:"merge_status,omitempty"`
 	MergeCommitSHA string          `json:"merge_commit_sha,omitempty"`
-	// RevertCommitSHA took the merge back, if it was.
+	// RevertCommitSHA reverted the merge; empty if it was not reverted.
 	RevertCommitSHA string   `json:"revert_commit_sha,omitempty"`
 	OwnedRefs       []string `json:"owned_refs,omitempty"`
 	// KnownPorts are the external ports that its ports had before, the newest

@@ -137,8 +137,8 @@ func Measure(t *api.Task, w Work) {
 	settle(t)
 }
 
-// Land notes the result of the branch in the merge queue. That it was merged is
-// not taken back.
+// Land notes the result of the branch in the merge queue. A merge that
+// is recorded stays recorded.
 func Land(t *api.Task, out api.QueueOutcome, merged bool) {
 	if t.Outcome == api.OutcomeMerged {
 		return

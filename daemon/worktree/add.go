@@ -13,7 +13,7 @@ import (
 	"polis/fusefs/fdtree"
 )
 
-// checkoutTimeout bounds filling a worktree; undoTimeout bounds taking back
+// checkoutTimeout bounds filling a worktree; undoTimeout bounds undoing
 // what failed.
 const (
 	checkoutTimeout = 30 * time.Minute

@@ -82,10 +82,10 @@ func TestSyncForwardFetchesFirst(t *testing.T) {
 func TestForwardKeepsWhatIsTheAgents(t *testing.T) {
 	needRoot(t)
 	for name, work := range map[string]func(t *testing.T, w *Workspace, path string){
-		"a change":             func(t *testing.T, _ *Workspace, path string) { write(t, path+"/README", "mine\n") },
-		"an untracked file":    func(t *testing.T, _ *Workspace, path string) { write(t, path+"/mine", "mine\n") },
-		"one in the way":       func(t *testing.T, _ *Workspace, path string) { write(t, path+"/added", "mine\n") },
-		"a merge that goes on": func(t *testing.T, w *Workspace, _ string) { write(t, w.admin("claude")+"/MERGE_HEAD", "x\n") },
+		"a change":               func(t *testing.T, _ *Workspace, path string) { write(t, path+"/README", "mine\n") },
+		"an untracked file":      func(t *testing.T, _ *Workspace, path string) { write(t, path+"/mine", "mine\n") },
+		"one in the way":         func(t *testing.T, _ *Workspace, path string) { write(t, path+"/added", "mine\n") },
+		"a merge that continues": func(t *testing.T, w *Workspace, _ string) { write(t, w.admin("claude")+"/MERGE_HEAD", "x\n") },
 		"a commit": func(t *testing.T, _ *Workspace, path string) {
 			as(t, nobody, path, "commit", "-q", "--allow-empty", "-m", "mine")
 		},

@@ -50,6 +50,9 @@ var dialect = []struct {
 	{"aside", `(?i)\b(puts?|putting|keeps?|kept) ([a-z]+ ){0,3}aside\b`, `"saves in the trash", "renames"`},
 	{"wrong", `(?i)\bwhatever goes wrong\b`, `"on every failure"`},
 	{"ever", `(?i)\bas ever\b`, `"as before"`},
+	{"go goes going went gone", `(?i)\b(go|goes|going|went|gone) on\b`, `"continue", "resume", "run"`},
+	{"anew", `(?i)\banew\b`, `"again", "rebuild", "restart"`},
+	{"take takes taken took taking", `(?i)\b(takes?|taken|took|taking) ([a-z]+ )?back\b`, `"revert", "revoke", "undo", "reclaim", "negate"`},
 	{"becomes became", `(?i)\bwhat (becomes|became) of\b`, `"the result of", "the state of"`},
 }
 

@@ -160,7 +160,7 @@ func dataJobs(s size) []job {
 	}
 	// An existing file would first be truncated, and its close would write to the disk. Memory that
 	// the host has reclaimed is slow once.
-	anew := func(name string, r work.Request) job {
+	fresh := func(name string, r work.Request) job {
 		j := again(name, nil, r)
 		j.each = []step{{untimed, gone}, {0, r}}
 		return j
@@ -171,9 +171,9 @@ func dataJobs(s size) []job {
 		return again(name, []work.Request{big("seqwrite", s.bytes/4), big("seqread", s.bytes/4)}, r)
 	}
 	return []job{
-		anew(fmt.Sprintf("sequential write of %d MiB", mb), big("seqwrite", s.bytes)),
+		fresh(fmt.Sprintf("sequential write of %d MiB", mb), big("seqwrite", s.bytes)),
 		again(fmt.Sprintf("sequential read of %d MiB", mb), []work.Request{big("seqwrite", s.bytes), big("seqread", s.bytes)}, big("seqread", s.bytes)),
-		anew(fmt.Sprintf("write of %d MiB through mmap", mb/4), big("mmap", s.bytes/4)),
+		fresh(fmt.Sprintf("write of %d MiB through mmap", mb/4), big("mmap", s.bytes/4)),
 		random("random reads of 4 KiB", false),
 		random("random writes of 4 KiB", true),
 	}

@@ -211,13 +211,13 @@ func untouched(t *testing.T, f func()) {
 	t.Helper()
 	shim, process := pid(t, "polis-agent@alice"), sleeper(t)
 	require.NotZero(t, shim)
-	must(t, "polisctl agents exec alice -- sh -c ': >> a.txt'") // the lease anew: it ends some time after the last write
+	must(t, "polisctl agents exec alice -- sh -c ': >> a.txt'") // the lease again: it ends some time after the last write
 	f()
 	eventually(t, "polisd answers", func() bool { return answers(t) })
 	require.Equal(t, shim, pid(t, "polis-agent@alice"))
 	require.Equal(t, process, sleeper(t))
 	require.Contains(t, must(t, "polisctl agents exec alice -- cat a.txt"), "alice")
-	eventually(t, "alice's shim to take its lease back", func() bool { return strings.Contains(must(t, "polisctl locks"), "a.txt") })
+	eventually(t, "alice's shim to reclaim its lease", func() bool { return strings.Contains(must(t, "polisctl locks"), "a.txt") })
 	eventually(t, "bob is refused with EBUSY", func() bool {
 		return strings.Contains(mustNot(t, "polisctl agents exec bob -- sh -c 'echo bob >> a.txt'"), "busy")
 	})

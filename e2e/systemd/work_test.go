@@ -62,7 +62,7 @@ func (w work) finish(t *testing.T) (longest time.Duration) {
 	return longest
 }
 
-// upgrade puts the programs in place anew and restarts polisd, as a package
+// upgrade puts the programs in place again and restarts polisd, as a package
 // does, and lets polisd crash, while an agent works.
 func upgrade(t *testing.T) {
 	w := startWork(t)
@@ -70,7 +70,7 @@ func upgrade(t *testing.T) {
 	for range 2 {
 		must(t, "make -C tree install && systemctl daemon-reload && systemctl restart polisd")
 		eventually(t, "polisd answers", func() bool { return answers(t) })
-		require.Contains(t, must(t, "readlink /proc/"+property(t, "polis-agent@worker", "MainPID")+"/exe"), "(deleted)", "the shim goes on as it was")
+		require.Contains(t, must(t, "readlink /proc/"+property(t, "polis-agent@worker", "MainPID")+"/exe"), "(deleted)", "the shim continues as it was")
 		must(t, "polisctl agents exec worker -- sh -c 'exec true'")
 		before := pid(t, "polisd")
 		require.NoError(t, syscall.Kill(before, syscall.SIGKILL))

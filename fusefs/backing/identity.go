@@ -53,7 +53,7 @@ func setFS(call uintptr, id uint32) {
 		return
 	}
 	if now, _, _ := unix.RawSyscall(call, ^uintptr(0), 0, 0); now != 0 {
-		// Going on would do the next request with this one's rights.
+		// Continuing would do the next request with this one's rights.
 		panic(fmt.Sprintf("fusefs: file system identity %d stays on a thread", now))
 	}
 }

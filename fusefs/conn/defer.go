@@ -28,7 +28,7 @@ const (
 
 // Wait calls f, which may wait for another process or a person, without keeping a reader: the
 // request is first moved to a goroutine of its own, for which the handler is called again. The
-// handler holds no lock when it calls Wait, and after it decides anew from what may have changed.
+// handler holds no lock when it calls Wait, and after it decides again from what may have changed.
 // f must end soon after Interrupted or Conn.Dead is closed, or when it is not needed any more.
 func (c *Call) Wait(f func()) Waited {
 	r := c.reader
@@ -71,7 +71,7 @@ func (c *Conn) mayDefer() bool {
 func (c *Conn) Deferred() int { return int(c.deferred.Load()) }
 
 // detach moves the request that is handled, with the memory it is in, to a goroutine of its own.
-// The reader gets other memory; that of a ring takes another entry of its queue when it goes on.
+// The reader gets other memory; that of a ring takes another entry of its queue when it continues.
 func (r *reader) detach() bool {
 	c := r.c
 	var mem []byte

@@ -11,7 +11,7 @@
 //
 // A handler that must wait for another process or a person calls Call.Wait. The request is then
 // deferred: it moves, with its memory, to a goroutine of its own, where its handler is called again
-// from the start, and the reader goes on. A goroutine that waits uses no thread; those that run are
+// from the start, and the reader continues. A goroutine that waits uses no thread; those that run are
 // bounded, and so is the number of deferred requests: one more fails with EAGAIN.
 //
 // With io_uring every processor has a queue with readers of its own, on threads

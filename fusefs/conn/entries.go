@@ -12,7 +12,7 @@ import (
 // fewer entries than readers are free. So there are at most as many entries as readers and deferred
 // requests at the same time, and a free one always.
 //
-// The interface has no command that takes an entry back: enum fuse_uring_cmd of linux/fuse.h has
+// The interface has no command that withdraws an entry: enum fuse_uring_cmd of linux/fuse.h has
 // registration and commit-and-fetch only, and the end of a ring cancels entries that the kernel
 // keeps in the queue (fuse_uring_cancel of Linux 6.18). So the entries of a large crowd stay until
 // the next mount.

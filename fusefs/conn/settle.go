@@ -9,7 +9,7 @@ import (
 // answered, for limit at most, and reports whether all were. A notification after that overtakes
 // no earlier answer: without it the kernel could drop its cache, and then cache the old answer. A
 // handler must not call it. A request that waits in Call.Wait is not awaited: its handler decides
-// anew afterwards.
+// again afterwards.
 func (c *Conn) Settle(limit time.Duration) bool {
 	begun := map[*reader]uint64{}
 	c.mu.Lock()

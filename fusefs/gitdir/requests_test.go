@@ -75,7 +75,7 @@ func TestMaintenanceTakesDirectoriesOfObjectsAway(t *testing.T) {
 			_, err := os.ReadDir(d)
 			require.NoError(t, err)
 		}
-		// Another agent makes the same objects, and with them the directories anew.
+		// Another agent makes the same objects, and with them the directories again.
 		for _, tree := range []string{t2, t1} {
 			r.must(tree, fmt.Sprintf("for n in $(seq 12); do echo %d-$n | git hash-object -w --stdin; done >/dev/null", i))
 			r.must(tree, fmt.Sprintf("for n in $(seq 12); do git cat-file -e $(echo %d-$n | git hash-object --stdin); done", i))

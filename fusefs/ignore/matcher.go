@@ -184,7 +184,7 @@ func (m *Matcher) Ignored(path string, dir bool) bool {
 	for at := 0; ; {
 		f := m.gitignore(strings.TrimSuffix(path[:at], "/"))
 		if f.bad {
-			return false // rules we cannot see may take it back
+			return false // rules we cannot see may negate it
 		}
 		files = append(files, f)
 		next := strings.IndexByte(path[at:], '/')

@@ -44,7 +44,7 @@ func (t *idTable) cut(n *Node) {
 	if t.peak < shrinkAbove || len(t.pages)*8 > t.peak {
 		return
 	}
-	t.peak = len(t.pages) // a map of Go's keeps its memory, so it is made anew
+	t.peak = len(t.pages) // a map of Go's keeps its memory, so a smaller one replaces it
 	pages := make(map[uint64]*[idPage]*Node, len(t.pages))
 	for i, p := range t.pages {
 		pages[i] = p
@@ -52,7 +52,7 @@ func (t *idTable) cut(n *Node) {
 	t.pages = pages
 }
 
-// shrinkAbove is the size from which a map is worth being made anew, in elements.
+// shrinkAbove is the size from which a map is worth being replaced, in elements.
 const shrinkAbove = 256
 
 func (t *idTable) each(f func(*Node)) {

@@ -2,7 +2,7 @@ package inode
 
 import "math/bits"
 
-// keyTable finds nodes by their key. It has parts, so that none is so large that making it anew
+// keyTable finds nodes by their key. It has parts, so that none is so large that copying it
 // takes long.
 type keyTable struct {
 	parts  [64]nodeSet

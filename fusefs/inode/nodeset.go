@@ -69,7 +69,7 @@ func (s *nodeSet) cut(n *Node, h uint64, hash func(*Node) uint64) bool {
 		}
 		s.slots[i], s.tags[i] = nil, tagDead
 		s.dead++
-		for s.tags[i] == tagDead && s.tags[(i+1)&mask] == tagEmpty { // nothing goes on behind it
+		for s.tags[i] == tagDead && s.tags[(i+1)&mask] == tagEmpty { // no probe continues behind it
 			s.tags[i] = tagEmpty
 			s.dead--
 			i = (i - 1) & mask

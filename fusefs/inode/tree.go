@@ -186,7 +186,7 @@ func (t *Table) dropName(n *Node, r Name) {
 	}
 }
 
-// Forget takes back look-ups. It returns the node if that was the last one.
+// Forget subtracts look-ups. It returns the node if that was the last one.
 func (t *Table) Forget(id, count uint64) *Node {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -107,7 +107,7 @@ func (i *Inode) written(h *Handle) bool {
 	return true
 }
 
-// Reopen lets the open files of an inode, all of them read-only, go on with the
+// Reopen lets the open files of an inode, all of them read-only, continue with the
 // object that has taken its place: it has the same content. dup3 changes what a
 // descriptor stands for in one step, under a READ that may be using it.
 func (i *Inode) Reopen(dir int, name string, st *unix.Statx_t) syscall.Errno {

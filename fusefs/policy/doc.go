@@ -6,7 +6,7 @@
 //
 //   - hide beats deny beats ask beats write beats read; write implies read.
 //   - Naming a directory covers everything below it. Within one list the last
-//     pattern that covers a path wins, so "!" takes back what came before it.
+//     pattern that covers a path wins, so "!" negates what came before it.
 //   - No read and no write rule: everything is readable and writable.
 //     Only write rules: everything is readable. Only read rules: nothing is
 //     writable.

@@ -48,7 +48,7 @@ func TestDecide(t *testing.T) {
 		{"a trailing slash wants a directory", Rules{Deny: []string{"s/"}}, "s", false, a, a, ""},
 		{"and finds it", Rules{Deny: []string{"s/"}}, "s", true, d, d, `deny "s/"`},
 		{"and covers what is in it", Rules{Deny: []string{"s/"}}, "x/s/y", false, d, d, `deny "s/"`},
-		{"negation takes back", Rules{Write: []string{"src", "!src/gen"}}, "src/gen/x", false, a, d, ""},
+		{"a negation", Rules{Write: []string{"src", "!src/gen"}}, "src/gen/x", false, a, d, ""},
 		{"negation within deny", Rules{Deny: []string{".env*", "!.env.example"}}, ".env.example", false, a, a, ""},
 		{"the last one wins", Rules{Deny: []string{"!a", "a"}}, "a", false, d, d, `deny "a"`},
 		{"denying the content leaves the directory", Rules{Deny: []string{"s/**"}}, "s", true, a, a, ""},

@@ -31,7 +31,7 @@ func (s *Set) NothingReadable(dir string) bool {
 }
 
 // takesAll reports whether it is certain that the list covers everything below
-// dir: some pattern does, and none that comes later takes something back there.
+// dir: some pattern does, and none that comes later negates it there.
 func (l *list) takesAll(dir string) bool {
 	for i := len(l.patterns) - 1; i >= 0; i-- {
 		p := l.patterns[i]

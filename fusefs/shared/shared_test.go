@@ -191,7 +191,7 @@ func TestStoreKeepsContentOncePerPermissions(t *testing.T) {
 		require.Equal(t, mode == 0o644, st.Ino == first)
 		require.NoError(t, unix.Close(fd))
 	}
-	// Cut off by a crash of the machine: made anew.
+	// Cut off by a crash of the machine: written again.
 	files, err := filepath.Glob(filepath.Join(dir, "*", "*-644-*"))
 	require.NoError(t, err)
 	require.Len(t, files, 1)

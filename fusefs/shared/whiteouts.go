@@ -25,7 +25,7 @@ type Whiteouts struct {
 }
 
 // OpenWhiteouts reads the journal at path, which is made if it is not there, and
-// writes it anew without what it repeats. A line that was not written to its end
+// writes it again without what it repeats. A line that was not written to its end
 // is dropped.
 func OpenWhiteouts(path string) (*Whiteouts, error) {
 	g := &Whiteouts{set: map[string]struct{}{}}

@@ -121,7 +121,7 @@ func (g *Guard) crowded(c fusefs.Caller, op fusefs.Op, write bool, path string, 
 		return fusefs.Restart
 	}
 	return g.refuse(c, op, write, Denial{Path: path, Code: CodeQuota, Rule: "too many operations of this agent wait for leases or approvals",
-		Hint: "wait until the other programs of this agent go on, then try again"}, e)
+		Hint: "wait until the other programs of this agent continue, then try again"}, e)
 }
 
 // lease takes the leases of an operation that the policy allows.

@@ -273,7 +273,7 @@ func TestWriteAcquiresTheLockFirstOrFails(t *testing.T) {
 			}
 			require.Zero(t, errno)
 			require.NotNil(t, tk)
-			require.Equal(t, agent, b.held[key], "the write may go on only with the lock held")
+			require.Equal(t, agent, b.held[key], "the write may continue only with the lock held")
 		}
 	})
 }

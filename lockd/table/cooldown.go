@@ -23,7 +23,7 @@ type spent struct {
 }
 
 // spend notes that a lease has ended. A holder that takes the path again before the pause is
-// over goes on with the time it has had: else one that renews for ever would keep others out
+// over continues with the time it has had: else one that renews for ever would keep others out
 // for ever.
 func (t *Table) spend(l *lease) {
 	if l.most == 0 {

@@ -227,7 +227,7 @@ func TestClaims(t *testing.T) {
 			check(t, tb)
 		}
 	})
-	t.Run("after grace a free path is granted anew", func(t *testing.T) {
+	t.Run("after grace a free path is granted again", func(t *testing.T) {
 		tb, _ := newTable()
 		hello(t, tb, "a", "b")
 		last := take(t, tb, "b", "g")[0].Token

@@ -134,7 +134,7 @@ func (m *Model) discard(name string) tea.Cmd {
 	})
 }
 
-// undo first asks what taking the merge back would mean.
+// undo first queries what reverting the merge would mean.
 func (m *Model) undo(name string) tea.Cmd {
 	d := m.daemon
 	return m.begin(name, "looking at the merge of "+name, actionLimit, func(ctx context.Context) doneMsg {
@@ -143,10 +143,10 @@ func (m *Model) undo(name string) tea.Cmd {
 		case err != nil:
 			return doneMsg{err: err}
 		case r.Already:
-			return doneMsg{text: "the merge of agent " + name + " is taken back already"}
+			return doneMsg{text: "the merge of agent " + name + " is reverted already"}
 		}
 		return doneMsg{ask: &question{
-			text: sentence(fmt.Sprintf("Take the merge of %s (%s) back from %s?", name, short(r.MergeCommitSHA), clean(r.Target)), r.Warning),
+			text: sentence(fmt.Sprintf("Revert the merge of %s (%s) in %s?", name, short(r.MergeCommitSHA), clean(r.Target)), r.Warning),
 			yes:  func() tea.Cmd { return m.revert(name) },
 		}}
 	})
@@ -154,9 +154,9 @@ func (m *Model) undo(name string) tea.Cmd {
 
 func (m *Model) revert(name string) tea.Cmd {
 	d := m.daemon
-	return m.begin(name, "taking back the merge of "+name, actionLimit, func(ctx context.Context) doneMsg {
+	return m.begin(name, "reverting the merge of "+name, actionLimit, func(ctx context.Context) doneMsg {
 		r, err := d.Revert(ctx, name, api.RevertRequest{})
-		return doneMsg{err: err, text: sentence(fmt.Sprintf("%s is taken back from %s by %s", short(r.MergeCommitSHA), clean(r.Target),
+		return doneMsg{err: err, text: sentence(fmt.Sprintf("%s is reverted in %s by %s", short(r.MergeCommitSHA), clean(r.Target),
 			short(r.RevertCommitSHA)), r.Note)}
 	})
 }

@@ -103,7 +103,7 @@ func (m *Model) caseAction(s string, c api.Case) tea.Cmd {
 		m.fail("agent " + c.Agent + " is not frozen")
 		return nil
 	}
-	return m.confirm("Thaw "+c.Agent+"? Its processes go on where they were.", func() tea.Cmd { return m.thaw(c.Agent) })
+	return m.confirm("Thaw "+c.Agent+"? Its processes continue where they were.", func() tea.Cmd { return m.thaw(c.Agent) })
 }
 
 func (m *Model) resolveCase(id, note string) tea.Cmd {
@@ -118,7 +118,7 @@ func (m *Model) thaw(name string) tea.Cmd {
 	d := m.daemon
 	return m.begin(name, "thawing "+name, actionLimit, func(ctx context.Context) doneMsg {
 		_, err := d.Thaw(ctx, name)
-		return doneMsg{err: err, text: "agent " + name + " goes on"}
+		return doneMsg{err: err, text: "agent " + name + " continues"}
 	})
 }
 

@@ -22,7 +22,7 @@ func patrolled() *fakeDaemon {
 	f.cases = []api.Case{
 		{ID: "case-3", State: api.CasePending, Kind: "breaker", Workspace: "demo", Agent: "one", Task: "one.2", Opened: since, Seen: 1, Escalated: 2,
 			Evidence: []string{"breaker deletions: 101 in 2 s, 100 are allowed in a minute", "processes: 4711 rm", "last: many/7\x1b[2J, many/8"},
-			Resolves: "the agent is thawed, stopped or removed", Next: "polisctl agents thaw one lets it go on"},
+			Resolves: "the agent is thawed, stopped or removed", Next: "polisctl agents thaw one lets it continue"},
 		{ID: "case-4", State: api.CaseZombieDetected, Kind: "stalled", Workspace: "demo", Agent: "old", Opened: since, Seen: 3, Evidence: []string{"no output for 15m0s"}, Resolves: "it does something", Next: "polisctl agents watch old"},
 	}
 	return f
@@ -71,7 +71,7 @@ func TestCasesAreDecidedByKey(t *testing.T) {
 		calls      []string
 		shows      []string
 	}{
-		{name: "thaw", keys: "Ct", asks: "Thaw one? Its processes go on where they were. [y/N]", answer: "y", calls: []string{"thaw one"}, shows: []string{"agent one goes on", "> case-4", "1 open case"}},
+		{name: "thaw", keys: "Ct", asks: "Thaw one? Its processes continue where they were. [y/N]", answer: "y", calls: []string{"thaw one"}, shows: []string{"agent one continues", "> case-4", "1 open case"}},
 		{name: "no thaw", keys: "Ct", asks: "Thaw one?", answer: "n", shows: []string{"nothing was done", "> case-3"}},
 		{name: "stop", keys: "Cx", asks: "Stop one? What it runs is ended, its work stays.", answer: "y", calls: []string{"stop one"}, shows: []string{"agent one is Stopped"}},
 		{name: "resolve", keys: "Cr", asks: "resolve case-3, note: _", answer: "seen it<enter>", calls: []string{"resolve case-3: seen it"}, shows: []string{"> case-4", "1 open case", "the agent stays as it is"}},
@@ -100,7 +100,7 @@ func TestCasesAreDecidedByKey(t *testing.T) {
 	}
 }
 
-// A case that the facts resolve leaves the screen, and the agent that goes on is not thawed again.
+// A case that the facts resolve leaves the screen, and the agent that continues is not thawed again.
 func TestACaseThatIsOverLeavesTheScreen(t *testing.T) {
 	f := patrolled()
 	inBubble(t, f, func(t *testing.T, s *screen) {

@@ -48,7 +48,7 @@ const (
 	lookLimit   = 10 * time.Second
 	actionLimit = time.Minute
 	mergeLimit  = 15 * time.Minute
-	// A stream of events that says nothing may be dead: it is opened anew, from
+	// A stream without events may be dead: it is opened again, from
 	// where it was, after this time.
 	streamLimit = 5 * time.Minute
 )

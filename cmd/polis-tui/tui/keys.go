@@ -11,30 +11,30 @@ import (
 // keyRow is a line of the help.
 type keyRow struct{ keys, does string }
 
-// keyTable is all keys there are, as the help says them.
+// keyTable is all keys, as the help shows them.
 var keyTable = []keyRow{
-	{"up down j k", "choose an agent; scroll"},
-	{"pgup pgdn g G", "a screen; to the first, to the last"},
-	{"left right", "scroll a pane to the side"},
+	{"up down j k", "select an agent; scroll"},
+	{"pgup pgdn g G", "page up, page down; first line, last line"},
+	{"left right", "scroll a pane sideways"},
 	{"enter l", "log of the agent"},
-	{"d", "diff of the agent: what it changed, committed or not"},
-	{"t", "tasks of the agent, with their results"},
-	{"L", "locks of the agent, and who waits for them"},
-	{"o  O", "leftovers: what its last command left running; end it (asks)"},
-	{"a  S", "attach (ctrl+p ctrl+q comes back); shell in its sandbox"},
+	{"d", "diff of the agent: its changes, committed or not"},
+	{"t", "tasks of the agent and their results"},
+	{"L", "locks of the agent and who waits for them"},
+	{"o  O", "leftovers: processes of its last command; end them (confirm)"},
+	{"a  S", "attach (ctrl+p ctrl+q detaches); shell in its sandbox"},
 	{"e  A  C", "events; questions of agents; cases of the patrol"},
-	{"esc", "close; drop the filter"},
-	{"/", "filter: name, branch, type, role, workspace, state"},
-	{"c", "commit what the agent has in no commit (asks)"},
-	{"m", "merge the agent's branch (asks)"},
-	{"u", "undo: take its merge back (asks)"},
-	{"D", "discard the agent and its branch (asks)"},
-	{"s  x", "start; stop (asks)"},
-	{"i", "say: a line for a running agent, a task for another"},
-	{"b", "broadcast a line to all running agents"},
-	{"r", "read everything anew"},
-	{"ctrl+z", "to the shell; fg comes back"},
-	{"q ctrl+c", "leave"},
+	{"esc", "close; clear the filter"},
+	{"/", "filter by name, branch, type, role, workspace or state"},
+	{"c", "commit all changes of the agent (confirm)"},
+	{"m", "merge the branch of the agent (confirm)"},
+	{"u", "undo: revert its merge (confirm)"},
+	{"D", "discard the agent and its branch (confirm)"},
+	{"s  x", "start; stop (confirm)"},
+	{"i", "send a line to a running agent, a task to another"},
+	{"b", "send a line to all running agents"},
+	{"r", "reload everything"},
+	{"ctrl+z", "suspend; fg resumes"},
+	{"q ctrl+c", "quit"},
 }
 
 // key takes a key.
@@ -106,8 +106,7 @@ func (m *Model) closePane() tea.Cmd {
 	return m.outputs()
 }
 
-// leave asks first while something is being done, as nobody would then see
-// how it ends.
+// leave asks for a confirmation while an action runs: its result would not be seen.
 func (m *Model) leave() tea.Cmd {
 	if len(m.busy) == 0 {
 		return tea.Quit

@@ -168,7 +168,7 @@ func (u usage) next(micros int64, at time.Time) usage {
 	switch {
 	case micros <= 0:
 		return usage{percent: -1}
-	case u.at.IsZero() || micros < u.micros: // new, or started anew
+	case u.at.IsZero() || micros < u.micros: // new, or started again
 		return usage{micros: micros, at: at, percent: -1}
 	case passed < time.Second:
 		return u

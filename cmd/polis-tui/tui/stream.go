@@ -24,7 +24,7 @@ const (
 )
 
 // follow sends what happens, from the oldest event that is kept, until ctx
-// ends. After a loss it goes on from the last event it saw.
+// ends. After a loss it continues from the last event it saw.
 func follow(ctx context.Context, d Daemon, send func(tea.Msg)) {
 	var since uint64
 	wait := firstWait

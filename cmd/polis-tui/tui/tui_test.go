@@ -59,7 +59,7 @@ func TestProcessorUseIsOfTheTimeBetweenLooks(t *testing.T) {
 		require.Equal(t, "50%", s.m.percent(f.agents[1]))
 		s.run(s.m.look()) // too soon to say anything new
 		require.Equal(t, "50%", s.m.percent(f.agents[1]))
-		f.agents[1].CPUMicros = 5 // started anew
+		f.agents[1].CPUMicros = 5 // started again
 		time.Sleep(2 * time.Second)
 		s.run(s.m.look())
 		require.Equal(t, "-", s.m.percent(f.agents[1]))
@@ -81,8 +81,8 @@ func TestKeysAskBeforeTheyChangeAnything(t *testing.T) {
 		{name: "no discard", keys: "D", question: "Discard one", answer: "<esc>", says: "nothing was done"},
 		{name: "end leftovers", keys: "O", question: "End what the last command of one left running?", answer: "y", calls: []string{"end leftovers one"}, says: "1 process of agent one ended"},
 		{name: "stop", keys: "x", question: "Stop one?", answer: "y", calls: []string{"stop one"}, says: "agent one is Stopped"},
-		{name: "undo shows what it means", keys: "u", question: "Take the merge of one (0123456789ab) back from main? (2 merges came later)", answer: "y", calls: []string{"revert one"}, says: "is taken back from main by fedcba987654"},
-		{name: "no undo", keys: "u", question: "Take the merge", answer: "q", says: "nothing was done"},
+		{name: "undo shows what it means", keys: "u", question: "Revert the merge of one (0123456789ab) in main? (2 merges came later)", answer: "y", calls: []string{"revert one"}, says: "is reverted in main by fedcba987654"},
+		{name: "no undo", keys: "u", question: "Revert the merge", answer: "q", says: "nothing was done"},
 		{name: "merge from the diff", keys: "jdm", question: "Merge two", answer: "y", calls: []string{"merge two"}, says: "is merged"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -113,7 +113,7 @@ func TestLinesGoWhereTheyAreMeant(t *testing.T) {
 		{"task for one that does not", "jifix it<enter>", []string{"run two: fix it"}, "agent two has its task"},
 		{"broadcast", "ball<enter>", []string{"broadcast: all"}, "sent to 1 running agent, not to two: no ears"},
 		{"corrected", "iab<backspace>c d<ctrl+w>e<enter>", []string{"send one: ac e"}, "sent"},
-		{"begun anew", "iab<ctrl+u>c<enter>", []string{"send one: c"}, "sent"},
+		{"begun again", "iab<ctrl+u>c<enter>", []string{"send one: c"}, "sent"},
 		{"nothing", "i  <enter>", nil, "nothing was sent"},
 		{"given up", "iabc<esc>", nil, "live"},
 		{"keys are text while typing", "imyDyq<enter>", []string{"send one: myDyq"}, "sent"},

@@ -146,11 +146,11 @@ func (m *Model) hints() string {
 	case m.input != nil:
 		return "enter done  esc cancel"
 	case m.questions != nil:
-		return "a once  t task  g agent  r role  d deny  x end task  j k choose  pgdn more  esc back"
+		return "a once  t task  g agent  r role  d deny  x end task  j k select  pgdn more  esc back"
 	case m.cases != nil && m.pane == nil:
-		return "r resolve  t thaw  x stop  l log  d diff  j k choose  pgdn more  esc back"
+		return "r resolve  t thaw  x stop  l log  d diff  j k select  pgdn more  esc back"
 	case m.pane != nil:
-		return "esc back  j k scroll  m merge  u undo  D discard  i say  r read anew  ? help"
+		return "esc back  j k scroll  m merge  u undo  D discard  i send  r reload  ? help"
 	}
 	return "enter log  d diff  m merge  u undo  D discard  s start  x stop  ? help  q quit"
 }

@@ -21,7 +21,7 @@ type backlog struct {
 	lines   []string
 	bytes   int
 	dropped int
-	open    bool // the last line goes on
+	open    bool // the last line has not ended
 }
 
 func (b *backlog) push(text string, wrapped bool) {

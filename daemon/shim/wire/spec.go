@@ -24,7 +24,7 @@ type Spec struct {
 
 	Git bool `json:"git"`
 	// Tree is the directory below the view (the worktree, or the project of a
-	// workspace without git); Mountpoint is where the view goes on the host.
+	// workspace without git); Mountpoint is where the view is mounted on the host.
 	Tree string `json:"tree"`
 	// Upper is the directory of the agent's own changes, if Tree is an overlay of them and a base
 	// tree that it shares with others; "" if Tree is the agent's own.
