@@ -111,8 +111,8 @@ func TestANoisyNeighbourIsHeldToItsLimits(t *testing.T) {
 	close(stop)
 	w := <-worst
 	require.Positive(t, w.Pids)
-	// The kernel adds a charge before it compares it with the limit, and takes it
-	// back if it is refused: what is read in between is over by what each
+	// The kernel adds a charge before it compares it with the limit, and subtracts it
+	// again if it is refused: what is read in between is over by what each
 	// processor tries to charge at that moment.
 	tries := uint64(runtime.NumCPU())
 	require.LessOrEqual(t, w.Pids, 64+tries)

@@ -210,8 +210,8 @@ func TestNpmItselfInstallsForOneAgentAlone(t *testing.T) {
 	require.NoDirExists(t, d.path("ws", ".polis", "store"))
 }
 
-// An installed project's packages show in the agent, and installing there goes
-// on from them without touching them.
+// An installed project's packages show in the agent, and installing there
+// continues from them without touching them.
 func TestInstallingOverThePackagesOfTheProject(t *testing.T) {
 	needProgram(t, "npm")
 	needProgram(t, "pnpm")

@@ -25,6 +25,6 @@ func TestSomeSettingsNeedARestart(t *testing.T) {
 		live.MaxAgents = old.MaxAgents
 		require.Equal(t, old, live, key)
 		_, restart = live.Reloaded(next)
-		require.True(t, restart, "it is said each time")
+		require.True(t, restart, "it is reported each time")
 	}
 }

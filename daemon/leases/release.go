@@ -13,7 +13,7 @@ type Table interface {
 	Break(workspace, path, by, reason string) ([]lockd.Lease, error)
 }
 
-// Release releases the lock that a request names, or breaks another holder's if the request says so.
+// Release releases the lock that a request names or, with break set, breaks another holder's.
 // lr is the request in the terms of the table, by is who made it. A lock that nobody holds is
 // NOT_LOCKED.
 func Release(t Table, lr lockd.LockRequest, by string, req api.LockRequest) error {

@@ -61,7 +61,7 @@ func TestBreakersTripAboveTheirLimit(t *testing.T) {
 			for i := range 11 {
 				c.do(s, i+100)
 			}
-			require.Len(t, *trips, 2, "it counts from zero")
+			require.Len(t, *trips, 2, "its count begins again")
 		})
 	}
 }
