@@ -55,8 +55,8 @@ func TestInterruptAsksWhetherTheRaceIsCancelled(t *testing.T) {
 		state     api.RaceState
 		code      string
 	}{
-		{"n\r", "goes on; polisctl races show ", api.RaceRunning, "ended=130\r"},
-		{"\x03", "goes on; polisctl races show ", api.RaceRunning, "ended=130\r"},
+		{"n\r", "continues; polisctl races show ", api.RaceRunning, "ended=130\r"},
+		{"\x03", "continues; polisctl races show ", api.RaceRunning, "ended=130\r"},
 		{"y\r", "cancelled", api.RaceCancelled, "ended=1\r"},
 	} {
 		term.types("polisctl race 'echo work > w; exec sleep 1000' -n 1 -- sh -ec; echo ended=$?\r")

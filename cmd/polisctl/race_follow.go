@@ -36,7 +36,7 @@ func (a *app) followRace(cmd *cobra.Command, x api.Race, judge string) error {
 	wg.Go(func() {
 		a.atInterrupt(ctx, cancel, following{
 			question: "Cancel race " + id + ", and save the work of its agents in the trash? y cancels it",
-			left:     "race " + id + " continues; polisctl races show " + id + " says how it ends",
+			left:     "race " + id + " continues; polisctl races show " + id + " shows its result",
 			end:      func(ctx context.Context) error { _, err := c.CancelRace(ctx, id); return err },
 		})
 	})

@@ -40,7 +40,7 @@ func (a *app) followTask(cmd *cobra.Command, t api.Task, live bool) error {
 	wg.Go(func() {
 		a.atInterrupt(ctx, cancel, following{
 			question: "Stop task " + id + "? y stops it",
-			left:     "task " + id + " continues; polisctl tasks show " + id + " says how it ends",
+			left:     "task " + id + " continues; polisctl tasks show " + id + " shows its result",
 			end:      func(ctx context.Context) error { _, err := c.CancelTask(ctx, id); return err },
 		})
 	})
