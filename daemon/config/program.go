@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"polis/daemon/setting"
 )
@@ -102,14 +103,8 @@ const maxManifest = 1 << 20
 func packageVersion(program string) string {
 	dir := filepath.Dir(program)
 	for range 4 {
-		f, err := os.Open(filepath.Join(dir, "package.json"))
-		if err == nil {
-			var p struct{ Name, Version string }
-			err = json.NewDecoder(io.LimitReader(f, maxManifest)).Decode(&p)
-			_ = f.Close() //nolint:errcheck // it was read only
-			if err == nil && p.Name != "" && len(p.Version) < 64 {
-				return p.Version
-			}
+		if name, version := manifest(filepath.Join(dir, "package.json")); name != "" && len(version) < 64 {
+			return version
 		}
 		if dir == "/" || filepath.Base(dir) == "node_modules" {
 			break
@@ -117,4 +112,22 @@ func packageVersion(program string) string {
 		dir = filepath.Dir(dir)
 	}
 	return ""
+}
+
+// manifest reads name and version of a package.json; both are "" if it is none. A user that is not root can
+// own the directory: a pipe there blocks nothing.
+func manifest(path string) (name, version string) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return "", ""
+	}
+	defer f.Close()
+	if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() {
+		return "", ""
+	}
+	var p struct{ Name, Version string }
+	if err := json.NewDecoder(io.LimitReader(f, maxManifest)).Decode(&p); err != nil {
+		return "", ""
+	}
+	return p.Name, p.Version
 }
