@@ -74,6 +74,11 @@ type Config struct {
 	// Opened are names that programs open wherever they find them: under these there
 	// are no pipes and sockets (EPERM), on which an open would wait.
 	Opened []string
+	// Work is a descriptor of a directory on the mount of Roots[0]. If it is not 0 the view is
+	// mounted for an overlay file system above it: Roots[0] is UpperName in the root directory, and
+	// Work is WorkName, and whiteouts and the overlay's attributes can be made (see upper.go). New
+	// duplicates it.
+	Work int
 	// NoSetID takes set-id bits away from every file that a caller makes or
 	// changes: on the disk it belongs to another user (package idmap).
 	NoSetID bool
@@ -173,7 +178,7 @@ func New(cfg Config) (*FS, error) {
 		n = dirDescriptors
 	}
 	fs.layers = overlay.Layers{
-		Passthrough: &fs.passthrough, Rules: cfg.Guard, Shared: cfg.Shared, Log: fs.log, Made: fs.counted,
+		Passthrough: &fs.passthrough, Rules: cfg.Guard, Shared: besideWork(cfg), Work: cfg.Work, Log: fs.log, Made: fs.counted,
 	}
 	if fs.cacheable != nil {
 		fs.layers.Generations = fs.cacheable
@@ -203,7 +208,10 @@ func New(cfg Config) (*FS, error) {
 	}
 	k := inode.KeyOf(0, &st)
 	fs.rootDev = k.Dev
-	fs.tree = inode.New(k)
+	if fs.tree, err = fs.newTree(k); err != nil {
+		fs.Close()
+		return nil, err
+	}
 	fs.layers.Tree = fs.tree
 	fs.tree.Root.SetKeep(uint32(fs.keepPath("")))
 	return fs, nil

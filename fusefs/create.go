@@ -96,8 +96,8 @@ func (fs *FS) adoptFD(dir, fd int, h *fuse.InHeader, mode uint32) (unix.Statx_t,
 	return backing.StatAt(fd, "")
 }
 
-// Mknod makes regular files, FIFOs and sockets. Device nodes are refused: they
-// would be a way to the host's devices.
+// Mknod makes regular files, FIFOs and sockets, and an overlay's whiteouts. Device nodes are
+// refused: they would be a way to the host's devices.
 func (fs *FS) Mknod(cancel request, in *fuse.MknodIn, name string, out *fuse.EntryOut) fuse.Status {
 	in.Mode = fs.settable(in.Mode)
 	kind := in.Mode & unix.S_IFMT
@@ -105,6 +105,10 @@ func (fs *FS) Mknod(cancel request, in *fuse.MknodIn, name string, out *fuse.Ent
 	case 0:
 		kind = unix.S_IFREG
 	case unix.S_IFREG, unix.S_IFIFO, unix.S_IFSOCK:
+	case unix.S_IFCHR:
+		if !fs.upper() || in.Rdev != 0 {
+			return fuse.EPERM
+		}
 	default:
 		return fuse.EPERM
 	}
@@ -157,6 +161,9 @@ func (fs *FS) Link(cancel request, in *fuse.LinkIn, name string, out *fuse.Entry
 			t := []Target{{Path: fs.tree.Child(parent, name)}}
 			for _, p := range fs.tree.SomePaths(n, inode.FewNames) {
 				t = append(t, Target{Path: p, Source: true})
+			}
+			if len(t) == 1 && fs.upper() { // a copy without a name, made in the work directory
+				t = append(t, Target{Path: fs.tree.Path(n), Source: true})
 			}
 			return t, 0
 		},

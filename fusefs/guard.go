@@ -55,6 +55,9 @@ type Target struct {
 	Tree bool
 	// Source is true if the name is only read from (the old name of link).
 	Source bool
+	// Whiteout is true if the object is a whiteout: for an overlay above the view, nothing. It is
+	// set for names that are removed or renamed, and only in a view with Config.Work.
+	Whiteout bool
 }
 
 // Ticket is what a permitted mutation holds: the lease stays busy until

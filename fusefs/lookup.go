@@ -16,6 +16,9 @@ func (fs *FS) Lookup(_ request, h *fuse.InHeader, name string, out *fuse.EntryOu
 	if e := validName(name); e != 0 {
 		return status(e)
 	}
+	if fs.isTop(h.NodeId) {
+		return status(fs.lookupTop(name, out))
+	}
 	parent := fs.tree.Get(h.NodeId)
 	if parent == nil {
 		return status(syscall.ESTALE)
@@ -125,6 +128,11 @@ func (fs *FS) Forget(id, count uint64) {
 
 // GetAttr is stat and fstat.
 func (fs *FS) GetAttr(_ request, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
+	if fs.isTop(in.NodeId) {
+		topAttr(&out.Attr)
+		out.SetTimeout(fs.timeout)
+		return fuse.OK
+	}
 	n := fs.tree.Get(in.NodeId)
 	if n == nil {
 		return status(syscall.ESTALE)

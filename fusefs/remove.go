@@ -30,7 +30,7 @@ func (fs *FS) remove(cancel request, h *fuse.InHeader, op Op, name string, flags
 		return status(syscall.ESTALE)
 	}
 	return status(fs.revalidated(fs.change(cancel, h, mutation{
-		op: op, exclusive: true, targets: fs.entry(parent, name, flags != 0),
+		op: op, exclusive: true, always: fs.upper(), targets: fs.leaving(parent, name, flags != 0),
 		do: func() syscall.Errno {
 			p, e := fs.layers.At(parent, name)
 			if e != 0 {
@@ -40,6 +40,17 @@ func (fs *FS) remove(cancel request, h *fuse.InHeader, op Op, name string, flags
 			return fs.removeAt(parent, name, p, flags)
 		},
 	}), parent))
+}
+
+// leaving is the targets function of the removal of a name.
+func (fs *FS) leaving(parent *inode.Node, name string, dir bool) func() ([]Target, syscall.Errno) {
+	if !fs.upper() || dir {
+		return fs.entry(parent, name, dir)
+	}
+	return func() ([]Target, syscall.Errno) {
+		t, e := fs.targetAt(parent, name)
+		return []Target{{Path: t.Path, Whiteout: t.Whiteout}}, e
+	}
 }
 
 func (fs *FS) removeAt(parent *inode.Node, name string, p overlay.Place, flags int) syscall.Errno {

@@ -23,15 +23,19 @@ func (fs *FS) Rename(cancel request, in *fuse.RenameIn, oldName, newName string)
 	}
 	switch in.Flags {
 	case 0, unix.RENAME_NOREPLACE, unix.RENAME_EXCHANGE:
+	case unix.RENAME_WHITEOUT, unix.RENAME_WHITEOUT | unix.RENAME_NOREPLACE:
+		if !fs.upper() {
+			return fuse.EINVAL // whiteouts are device nodes
+		}
 	default:
-		return fuse.EINVAL // whiteouts are device nodes
+		return fuse.EINVAL
 	}
 	op, np := fs.tree.Get(in.NodeId), fs.tree.Get(in.Newdir)
 	if op == nil || np == nil {
 		return status(syscall.ESTALE)
 	}
 	r := &renaming{fs: fs, Move: overlay.Move{OldParent: op, NewParent: np, OldName: oldName, NewName: newName, Flags: in.Flags}}
-	m := mutation{op: OpRename, exclusive: true, always: fs.layers.Merges(), targets: r.targets, publish: r.publish, do: r.do}
+	m := mutation{op: OpRename, exclusive: true, always: fs.layers.Merges() || fs.upper(), targets: r.targets, publish: r.publish, do: r.do}
 	if fs.layers.Merges() {
 		r.Over = r.forgetLower
 	}
@@ -52,37 +56,38 @@ type renaming struct {
 
 // targets names both ends. A directory takes everything below both ends along.
 func (r *renaming) targets() ([]Target, syscall.Errno) {
-	od, e := r.fs.isDirAt(r.OldParent, r.OldName)
+	from, e := r.fs.targetAt(r.OldParent, r.OldName)
 	if e != 0 {
 		return nil, e
 	}
-	nd := od
+	to := Target{Path: r.fs.tree.Child(r.NewParent, r.NewName), Dir: from.Dir}
 	if r.Exchange() {
-		if nd, e = r.fs.isDirAt(r.NewParent, r.NewName); e != 0 {
+		if to, e = r.fs.targetAt(r.NewParent, r.NewName); e != 0 {
 			return nil, e
 		}
 	}
-	tree := od || nd
-	r.dirs = [2]bool{od, nd}
-	return []Target{
-		{Path: r.fs.tree.Child(r.OldParent, r.OldName), Dir: od, Tree: tree},
-		{Path: r.fs.tree.Child(r.NewParent, r.NewName), Dir: nd, Tree: tree},
-	}, 0
+	r.dirs = [2]bool{from.Dir, to.Dir}
+	from.Tree = from.Dir || to.Dir
+	to.Tree = from.Tree
+	return []Target{from, to}, 0
 }
 
-// isDirAt reports whether a name is of a directory. What the kernel knows needs no
-// look-up: do checks that it still holds.
-func (fs *FS) isDirAt(parent *inode.Node, name string) (bool, syscall.Errno) {
+// targetAt is the target for an existing name. What the kernel knows needs no look-up: do checks
+// that it still holds.
+func (fs *FS) targetAt(parent *inode.Node, name string) (Target, syscall.Errno) {
+	t := Target{Path: fs.tree.Child(parent, name)}
 	if n := fs.tree.At(parent, name); n != nil && !fs.layers.Merges() {
-		return n.IsDir(), 0
+		t.Dir, t.Whiteout = n.IsDir(), fs.upper() && n.Kind() == unix.S_IFCHR
+		return t, 0
 	}
 	p, e := fs.layers.At(parent, name)
 	if e != 0 {
-		return false, e
+		return t, e
 	}
 	defer fs.layers.Put(p.Dir)
 	st, e := backing.StatAt(p.Dir.FD, name)
-	return st.Mode&unix.S_IFMT == unix.S_IFDIR, e
+	t.Dir, t.Whiteout = backing.IsDir(&st), fs.upper() && st.Mode&unix.S_IFMT == unix.S_IFCHR
+	return t, e
 }
 
 func (r *renaming) publish(ctx context.Context, c Caller, t []Target) syscall.Errno {
@@ -218,6 +223,9 @@ func (r *renaming) do() syscall.Errno {
 		fs.gone(r.NewParent, r.NewName, &dst)
 	}
 	fs.tree.Renamed(r.OldParent, r.OldName, r.NewParent, r.NewName)
+	if r.Flags&unix.RENAME_WHITEOUT != 0 {
+		fs.counted(r.OldParent, r.OldName, 1)
+	}
 	fs.none.Cut(r.NewParent.ID, r.NewName)
 	fs.rekeep(r.NewParent, r.NewName)
 	return 0

@@ -30,6 +30,9 @@ func (fs *FS) SetAttr(cancel request, in *fuse.SetAttrIn, out *fuse.AttrOut) fus
 			return fs.fillAttr(n, out)
 		},
 	}
+	if fs.upper() && n.IsDir() && !n.CopyUp() && in.Valid&^settingTimes == 0 {
+		return status(fs.restoreTimes(n, in, out))
+	}
 	if n.CopyUp() && fs.unchanged(n, in) {
 		m.do = func() syscall.Errno { return fs.fillAttr(n, out) }
 		return status(fs.change(cancel, &in.InHeader, m))
@@ -90,6 +93,20 @@ func (fs *FS) setAttr(n *inode.Node, in *fuse.SetAttrIn) syscall.Errno {
 		return backing.Errno(unix.UtimesNanoAt(fd, "", ts, unix.AT_EMPTY_PATH))
 	}
 	return 0
+}
+
+// settingTimes are the bits of a SETATTR that sets nothing but times.
+const settingTimes = fuse.FATTR_ATIME | fuse.FATTR_MTIME | fuse.FATTR_ATIME_NOW | fuse.FATTR_MTIME_NOW | fuse.FATTR_CTIME
+
+// restoreTimes sets the times of a directory without the guard: an overlay does that whenever it has
+// put a copy into one, whose rules need not allow more than that copy.
+func (fs *FS) restoreTimes(n *inode.Node, in *fuse.SetAttrIn, out *fuse.AttrOut) syscall.Errno {
+	fs.tree.Names.RLock()
+	defer fs.tree.Names.RUnlock()
+	if e := fs.setAttr(n, in); e != 0 {
+		return e
+	}
+	return fs.fillAttr(n, out)
 }
 
 func timespec(valid, set, now uint32, sec uint64, nsec uint32) unix.Timespec {

@@ -110,7 +110,7 @@ func (fs *FS) prune() {
 	slices.SortFunc(all, func(a, b *inode.Node) int { return cmp.Compare(b.ID, a.ID) })
 	ids := make([]uint64, 0, len(all))
 	for _, n := range all {
-		if n != fs.tree.Root {
+		if n != fs.tree.Root && n != fs.tree.Work {
 			ids = append(ids, n.ID)
 		}
 	}

@@ -26,6 +26,9 @@ func (fs *FS) GetXAttr(cancel request, h *fuse.InHeader, name string, dest []byt
 	if fs.cfg.NoXattrs {
 		return 0, fuse.ENOSYS
 	}
+	if fs.overlayXattr(name) {
+		return fs.getOverlayXattr(h.NodeId, name, dest)
+	}
 	if !strings.HasPrefix(name, userPrefix) {
 		// Asked for at every exec and write: answered without a look at the file.
 		if strings.HasPrefix(name, "system.") {
@@ -74,14 +77,19 @@ func (fs *FS) virtualXAttr(path, name string, dest []byte) (size int, e syscall.
 // withProc calls f with a path that names an O_PATH descriptor of the object:
 // the xattr calls of older kernels have no descriptor form for it.
 func (fs *FS) withProc(n *inode.Node, f func(path string) error) syscall.Errno {
-	fd, st, e := fs.layers.Open(n, unix.O_PATH)
+	if n.Kind() == unix.S_IFLNK {
+		return syscall.EOPNOTSUPP // links have no user attributes
+	}
+	return fs.withAnyProc(n, f)
+}
+
+// withAnyProc is withProc for attributes that symbolic links have, too.
+func (fs *FS) withAnyProc(n *inode.Node, f func(path string) error) syscall.Errno {
+	fd, _, e := fs.layers.Open(n, unix.O_PATH)
 	if e != 0 {
 		return e
 	}
 	defer backing.Close(fd)
-	if st.Mode&unix.S_IFMT == unix.S_IFLNK {
-		return syscall.EOPNOTSUPP // links have no user attributes
-	}
 	return backing.Errno(f(backing.ProcPath(fd)))
 }
 
@@ -153,6 +161,9 @@ func (fs *FS) SetXAttr(cancel request, in *fuse.SetXAttrIn, name string, data []
 	if name == notifyName && ourThread(in.Pid) {
 		return fuse.OK
 	}
+	if fs.overlayXattr(name) {
+		return fs.changeOverlayXattr(in.NodeId, func(p string) error { return unix.Setxattr(p, name, data, int(in.Flags)) })
+	}
 	if e := fs.changeable(name); e != 0 {
 		return status(e)
 	}
@@ -172,6 +183,9 @@ func (fs *FS) SetXAttr(cancel request, in *fuse.SetXAttrIn, name string, data []
 
 // RemoveXAttr removes an extended attribute.
 func (fs *FS) RemoveXAttr(cancel request, h *fuse.InHeader, name string) fuse.Status {
+	if fs.overlayXattr(name) {
+		return fs.changeOverlayXattr(h.NodeId, func(p string) error { return unix.Removexattr(p, name) })
+	}
 	if e := fs.changeable(name); e != 0 {
 		return status(e)
 	}

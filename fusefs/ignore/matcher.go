@@ -17,6 +17,9 @@ import (
 type Config struct {
 	// RootFD is a descriptor of the worktree below the view; New duplicates it.
 	RootFD int
+	// Open opens a file of the worktree with flags of open(2), if it is not simply at its path
+	// below RootFD. It follows no symbolic link. May be nil.
+	Open func(path string, flags int) (fd int, err error)
 	// IndexPath is the worktree's index. If empty, nothing is tracked (a
 	// project without git).
 	IndexPath string

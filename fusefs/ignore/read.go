@@ -23,8 +23,12 @@ func (m *Matcher) gitignore(dir string) *source {
 	}
 	old := f
 	f = m.load(old, name, func() (int, error) {
+		const flags = unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC | unix.O_NOCTTY
+		if m.cfg.Open != nil {
+			return m.cfg.Open(name, flags)
+		}
 		return unix.Openat2(m.root, name, &unix.OpenHow{
-			Flags:   unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC | unix.O_NOCTTY,
+			Flags:   flags,
 			Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
 		})
 	}, maxIgnoreFile, parseRules)

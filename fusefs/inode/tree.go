@@ -18,6 +18,8 @@ type Table struct {
 	Names sync.RWMutex
 
 	Root *Node // never changes
+	// Work is the work directory of an overlay; nil if there is none. It never changes.
+	Work *Node
 
 	mu   sync.RWMutex
 	next uint64
@@ -49,10 +51,34 @@ func (t *Table) VerdictGeneration(rules uint64) uint64 {
 // New makes a table that knows the root directory only.
 func New(root Key) *Table {
 	r := &Node{ID: fuse.FUSE_ROOT_ID, Key: root, kind: syscall.S_IFDIR, lookups: 1, rare: &rare{}}
-	t := &Table{Root: r, next: fuse.FUSE_ROOT_ID + 1, seed: maphash.MakeSeed()}
+	return newTable(r)
+}
+
+func newTable(r *Node) *Table {
+	t := &Table{Root: r, next: r.ID + 1, seed: maphash.MakeSeed()}
 	t.byK.secret = rand.Uint64()
 	t.byID.add(r)
 	t.byK.add(r)
+	return t
+}
+
+// UpperID is the number of the root directory in a table that NewUpper makes.
+const UpperID = fuse.FUSE_ROOT_ID + 1
+
+// WorkName is the name of the work directory in the root directory. No file has a name with a
+// slash, so no path of a file begins with it.
+const WorkName = "/work"
+
+// NewUpper makes a table whose root directory is not the root of the mount: the kernel gets it, and
+// the work directory beside it, by a look-up. Both stay known.
+func NewUpper(root, work Key) *Table {
+	t := newTable(&Node{ID: UpperID, Key: root, kind: syscall.S_IFDIR, lookups: 1, rare: &rare{}})
+	t.Work = &Node{ID: t.next, Key: work, kind: syscall.S_IFDIR, lookups: 1, rare: &rare{}}
+	t.next++
+	t.byID.add(t.Work)
+	t.byK.add(t.Work)
+	t.addName(t.Work, t.Root, WorkName)
+	t.size.Store(int64(t.byID.n))
 	return t
 }
 
@@ -191,7 +217,7 @@ func (t *Table) Forget(id, count uint64) *Node {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := t.byID.get(id)
-	if n == nil || n == t.Root {
+	if n == nil || n == t.Root || n == t.Work {
 		return nil
 	}
 	n.lookups -= min(n.lookups, count)

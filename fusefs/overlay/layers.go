@@ -35,11 +35,15 @@ type Layers struct {
 	Generations Generations // nil: routes may change at any time
 	Shared      *Shared     // nil for nothing
 	Log         *slog.Logger
+	// Work is the descriptor of the work directory of an overlay of which the main root is the upper
+	// layer; 0 for none. Start duplicates it.
+	Work int
 	// Made is called for each object that is made (1) or removed (-1) here.
 	Made func(parent *inode.Node, name string, n int)
 
 	roots []int
 	top   []DirFD // the roots, for those who want a directory
+	work  DirFD
 	dirs  *dirCache
 	// lower is the index of the root that shows through, -1 if none; stageDir a
 	// directory for files that are being made private. See Shared.
@@ -59,12 +63,27 @@ func (l *Layers) Start(roots []int, descriptors int) error {
 		}
 		l.roots = append(l.roots, dup)
 	}
+	if err := l.openWork(); err != nil {
+		return err
+	}
 	if err := l.openShared(); err != nil {
 		return err
 	}
 	for _, fd := range l.roots {
 		l.top = append(l.top, DirFD{FD: fd, fixed: true})
 	}
+	return nil
+}
+
+func (l *Layers) openWork() error {
+	if l.Work <= 0 {
+		return nil
+	}
+	dup, err := unix.FcntlInt(uintptr(l.Work), unix.F_DUPFD_CLOEXEC, 3)
+	if err != nil {
+		return fmt.Errorf("fusefs: duplicate the work directory: %w", err)
+	}
+	l.work = DirFD{FD: dup, fixed: true}
 	return nil
 }
 
@@ -107,6 +126,10 @@ func (l *Layers) Close() {
 		backing.Close(fd)
 	}
 	l.roots = nil
+	if l.work.fixed {
+		backing.Close(l.work.FD)
+		l.work = DirFD{}
+	}
 	if l.stageDir > 0 {
 		backing.Close(l.stageDir)
 		l.stageDir = -1

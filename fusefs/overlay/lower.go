@@ -92,6 +92,9 @@ func (l *Layers) openLower(path string) (int, syscall.Errno) {
 	if path == "" {
 		path = "."
 	}
+	if path[0] == '/' { // of the work directory, which nothing shows in
+		return -1, syscall.ENOENT
+	}
 	return backing.OpenAt(l.roots[l.lower], path, unix.O_PATH|unix.O_DIRECTORY, 0)
 }
 

@@ -13,9 +13,9 @@ import (
 // file once it has none, and checks that it is the one that was meant. Called
 // with the name lock held.
 func (l *Layers) Open(n *inode.Node, flags int) (int, unix.Statx_t, syscall.Errno) {
-	if n == l.Tree.Root {
-		fd, e := backing.OpenAt(l.roots[0], ".", flags, 0)
-		st, e2 := backing.StatAt(l.roots[0], "")
+	if dir, ok := l.fixed(n); ok {
+		fd, e := backing.OpenAt(dir, ".", flags, 0)
+		st, e2 := backing.StatAt(dir, "")
 		if e == 0 && e2 != 0 {
 			backing.Close(fd)
 			e = e2
@@ -36,6 +36,17 @@ func (l *Layers) Open(n *inode.Node, flags int) (int, unix.Statx_t, syscall.Errn
 		return again, st, backing.Errno(err)
 	}
 	return -1, unix.Statx_t{}, last
+}
+
+// fixed returns the descriptor of a directory that is not found by a name.
+func (l *Layers) fixed(n *inode.Node) (int, bool) {
+	switch n {
+	case l.Tree.Root:
+		return l.roots[0], true
+	case l.Tree.Work:
+		return l.work.FD, true
+	}
+	return -1, false
 }
 
 // OpenNamed is open by name only. The open files of the inode may be locked.
@@ -69,8 +80,8 @@ func (l *Layers) OpenNamed(n *inode.Node, flags int) (int, unix.Statx_t, syscall
 // Stat reads the attributes by name, or by an open file, or from memory when
 // the last link is gone. Called with the name lock held.
 func (l *Layers) Stat(n *inode.Node) (unix.Statx_t, syscall.Errno) {
-	if n == l.Tree.Root {
-		return backing.StatAt(l.roots[0], "")
+	if dir, ok := l.fixed(n); ok {
+		return backing.StatAt(dir, "")
 	}
 	last := syscall.ESTALE
 	for i := 0; ; i++ {

@@ -43,6 +43,12 @@ func (l *Layers) Dir(n *inode.Node, root int) (*DirFD, syscall.Errno) {
 	if n == l.Tree.Root {
 		return &l.top[root], 0
 	}
+	if n == l.Tree.Work {
+		if root != 0 {
+			return nil, syscall.ENOENT
+		}
+		return &l.work, 0
+	}
 	if root == l.lower {
 		return l.lowerDir(n)
 	}

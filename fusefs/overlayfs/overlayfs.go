@@ -1,9 +1,11 @@
 package overlayfs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 
 	"golang.org/x/sys/unix"
 )
@@ -14,19 +16,18 @@ type Layers struct {
 	Lower, Upper, Work string
 	// Target is where the merged tree appears.
 	Target string
+	// Source is the first column of /proc/mounts; "polis" if empty.
+	Source string
 }
 
 // Mount mounts the layers at Target, nosuid and nodev. It resolves no symbolic link in the last
 // component of a path. The error wraps the errno of the failing call (mount(2), ERRORS).
-func Mount(l Layers) (err error) {
-	ctx, err := unix.Fsopen("overlay", unix.FSOPEN_CLOEXEC)
+func Mount(l Layers) error {
+	ctx, err := newMount(cmp.Or(l.Source, "polis"))
 	if err != nil {
-		return fmt.Errorf("open the overlay file system: fsopen: %w", err)
+		return err
 	}
 	defer unix.Close(ctx)
-	if err := unix.FsconfigSetString(ctx, "source", "polis"); err != nil {
-		return fmt.Errorf("configure the overlay: source: %w", err)
-	}
 	for _, layer := range []struct{ option, path string }{{"lowerdir", l.Lower}, {"upperdir", l.Upper}, {"workdir", l.Work}} {
 		dir, err := unix.Open(layer.path, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 		if err != nil {
@@ -37,21 +38,58 @@ func Mount(l Layers) (err error) {
 			return fmt.Errorf("configure the overlay: %s %s: %w", layer.option, layer.path, reason(ctx, err))
 		}
 	}
-	for _, o := range []struct{ key, value string }{{"redirect_dir", "on"}, {"index", "off"}, {"metacopy", "off"}, {"nfs_export", "off"}} {
+	return attach(ctx, "on", l.Target, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
+}
+
+// MountReadOnly mounts directories at target, of which each covers those after it: what an overlay
+// shows whose upper directory is the first, as it is now. That overlay may be mounted elsewhere; what
+// it changes later need not show here.
+func MountReadOnly(target string, layers ...*os.File) error {
+	ctx, err := newMount("polis")
+	if err != nil {
+		return err
+	}
+	defer unix.Close(ctx)
+	lower := ""
+	for _, dir := range layers {
+		lower += fmt.Sprintf(":/proc/self/fd/%d", dir.Fd())
+	}
+	if err := unix.FsconfigSetString(ctx, "lowerdir", lower[min(1, len(lower)):]); err != nil {
+		return fmt.Errorf("configure the overlay: lowerdir: %w", reason(ctx, err))
+	}
+	return attach(ctx, "follow", target, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_RDONLY)
+}
+
+// newMount begins the configuration of an overlay.
+func newMount(source string) (int, error) {
+	ctx, err := unix.Fsopen("overlay", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return -1, fmt.Errorf("open the overlay file system: fsopen: %w", err)
+	}
+	if err := unix.FsconfigSetString(ctx, "source", source); err != nil {
+		unix.Close(ctx)
+		return -1, fmt.Errorf("configure the overlay: source: %w", err)
+	}
+	return ctx, nil
+}
+
+// attach makes the configured overlay and mounts it at target.
+func attach(ctx int, redirect, target string, attr int) error {
+	for _, o := range []struct{ key, value string }{{"redirect_dir", redirect}, {"index", "off"}, {"metacopy", "off"}, {"nfs_export", "off"}, {"xino", "off"}} {
 		if err := unix.FsconfigSetString(ctx, o.key, o.value); err != nil {
 			return fmt.Errorf("configure the overlay: %s: %w", o.key, err)
 		}
 	}
 	if err := unix.FsconfigCreate(ctx); err != nil {
-		return fmt.Errorf("make the overlay of %s: %w", l.Upper, reason(ctx, err))
+		return fmt.Errorf("make the overlay for %s: %w", target, reason(ctx, err))
 	}
-	mnt, err := unix.Fsmount(ctx, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
+	mnt, err := unix.Fsmount(ctx, unix.FSMOUNT_CLOEXEC, attr)
 	if err != nil {
-		return fmt.Errorf("make the overlay of %s: fsmount: %w", l.Upper, err)
+		return fmt.Errorf("make the overlay for %s: fsmount: %w", target, err)
 	}
 	defer unix.Close(mnt)
-	if err := unix.MoveMount(mnt, "", unix.AT_FDCWD, l.Target, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
-		return fmt.Errorf("mount the overlay at %s: %w", l.Target, err)
+	if err := unix.MoveMount(mnt, "", unix.AT_FDCWD, target, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+		return fmt.Errorf("mount the overlay at %s: %w", target, err)
 	}
 	return nil
 }

@@ -69,6 +69,19 @@ func (g *Guard) walk(ctx context.Context, op fusefs.Op, from fusefs.Target, to s
 }
 
 func (g *Guard) list(path string, left *int) ([]os.DirEntry, error) {
+	if g.cfg.List != nil {
+		all, err := g.cfg.List(path)
+		switch {
+		case g.cfg.Below && errors.Is(err, unix.ENOENT):
+			return nil, nil
+		case err != nil:
+			return nil, fmt.Errorf("list %s: %w", path, err)
+		}
+		if *left -= len(all); *left < 0 {
+			return nil, fmt.Errorf("more than %d names in the directory", maxTree)
+		}
+		return all, nil
+	}
 	fd, err := unix.Openat2(g.root, path, &unix.OpenHow{
 		Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,

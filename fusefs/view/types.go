@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"syscall"
 	"time"
@@ -156,6 +157,9 @@ type Config struct {
 	// a directory may be moved; New duplicates it. Without it (0 or negative) only moves that the
 	// rules alone prove are allowed.
 	RootFD int
+	// List lists a directory of the tree, if its names are not simply those below RootFD. It follows
+	// no symbolic link. May be nil.
+	List func(path string) ([]fs.DirEntry, error)
 	// Asker decides about paths that a rule leaves to a person. If nil, every such path is
 	// refused.
 	Asker Asker
