@@ -18,6 +18,10 @@ func (layers) Mount(lower, upper, work, target string) error {
 	return overlayfs.Mount(overlayfs.Layers{Lower: lower, Upper: upper, Work: work, Target: target})
 }
 
+func (layers) MountReadOnly(target string, dirs ...*os.File) error {
+	return overlayfs.MountReadOnly(target, dirs...)
+}
+
 func (layers) Mounted(target string) (bool, error) { return overlayfs.Mounted(target) }
 
 func (layers) Unmount(target string) error { return overlayfs.Unmount(target) }

@@ -10,6 +10,7 @@ import (
 
 	"polis/daemon/agent"
 	"polis/daemon/api"
+	"polis/daemon/config"
 	"polis/daemon/git"
 	"polis/daemon/worktree"
 	"polis/fusefs/fdtree"
@@ -190,7 +191,24 @@ func (t worktrees) Ensure(ctx context.Context, a *agent.Agent) error {
 		t.d.Log.Warn("remotes of the project not read; the agent has none", "agent", a.Name(), "err", err)
 	}
 	a.Remotes = remotes
-	return t.withhold(ctx, w, a)
+	if err := t.withhold(ctx, w, a); err != nil {
+		return err
+	}
+	return t.mountLayers(ctx, w, a)
+}
+
+// mountLayers prepares the layers of an agent's worktree, which are mounted below its view, for a shim
+// that mounts them above it, if its rules allow that.
+func (t worktrees) mountLayers(ctx context.Context, w *workspace, a *agent.Agent) error {
+	// Rules that withhold a file do not apply to what is read from the base tree directly.
+	if t.d.live().Workspace.Layers != config.LayersAuto || a.Filtered != "" || a.Kept.ReadOnly {
+		return nil
+	}
+	if err := w.git.AttachAbove(ctx, a.Name()); err != nil {
+		t.d.Log.Warn("overlay not prepared for its place above the view; it stays below", "agent", a.Name(), "err", err)
+		return w.git.Attach(ctx, a.Name())
+	}
+	return nil
 }
 
 // Remove removes the worktree and everything else that only the agent has. Unmerged work was saved

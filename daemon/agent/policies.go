@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"polis/daemon/api"
+	"polis/fusefs/policy"
 )
 
 // Policies returns the rules of the agents of a workspace, which apply from their next start at
@@ -18,6 +19,12 @@ func (m *Manager) Policies(workspace string) map[string]api.Policy {
 		}
 	}
 	return out
+}
+
+// readsAll reports whether a policy certainly withholds no file from reading.
+func readsAll(p api.Policy) bool {
+	set, err := policy.Compile(policy.Rules{Read: p.Read, Write: p.Write, Ask: p.Ask, Deny: p.Deny, Hide: p.Hide})
+	return err == nil && set.AllReadable()
 }
 
 // sameReading reports whether two policies certainly allow to read the same.

@@ -210,6 +210,9 @@ func (m *Manager) later(c config.Config, a *Agent, old, now store.Agent) []strin
 	if a.WS.Git && !sameReading(old.Policy, now.Policy) {
 		out = append(out, "the rules for reading, for objects in git's history")
 	}
+	if sp, _ := m.Shims.Spec(a.Name()); sp.Lower != "" && !sameReading(old.Policy, now.Policy) && !readsAll(now.Policy) {
+		out = append(out, "the rules for reading, for files that it has not changed: it reads them from the base tree until then")
+	}
 	if !reflect.DeepEqual(c.LockRules(old.Role), c.LockRules(now.Role)) {
 		out = append(out, "the role's [locks]")
 	}

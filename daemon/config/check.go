@@ -38,6 +38,11 @@ func (c *Config) check() error {
 	default:
 		return bad("workspace.worktree", c.Workspace.Worktree, `must be "full" or "shared"`)
 	}
+	switch c.Workspace.Layers {
+	case LayersView, LayersAuto:
+	default:
+		return bad("workspace.layers", c.Workspace.Layers, `must be "view" or "auto"`)
+	}
 	switch c.LogLevel {
 	case "debug", "info", "warn", "error":
 	default:

@@ -4,7 +4,19 @@ package config
 type Workspace struct {
 	// Worktree is what a new agent's worktree is: WorktreeFull or WorktreeShared.
 	Worktree string `toml:"worktree"`
+	// Layers is which of overlay and view is above the other in a worktree that is WorktreeShared:
+	// LayersView or LayersAuto.
+	Layers string `toml:"layers"`
 }
+
+// What Workspace.Layers may be.
+const (
+	// LayersView: the view is above the overlay, and serves everything.
+	LayersView = "view"
+	// LayersAuto: the overlay is above the view for an agent whose rules withhold no file from
+	// reading. Files that it has not changed are then read from the base tree directly.
+	LayersAuto = "auto"
+)
 
 // What Workspace.Worktree may be.
 const (

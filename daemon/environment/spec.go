@@ -127,6 +127,7 @@ func (b *Builder) Spec(a *agent.Agent, dir string) wire.Spec {
 	if ws.Git {
 		if _, err := os.Lstat(ws.Root.LayersBase(k.Name)); err == nil {
 			spec.Tree, spec.Upper = ws.Root.LayersMerged(k.Name), a.Worktree()
+			b.layers(&spec, ws.Root)
 		}
 		b.addGit(&spec, a, c)
 	} else {
@@ -136,6 +137,19 @@ func (b *Builder) Spec(a *agent.Agent, dir string) wire.Spec {
 		spec.Ports = append(spec.Ports, wire.PortSpec{Internal: p.Internal, External: p.External, Bind: cmp.Or(p.Bind, c.Network.Bind), Protocol: p.Protocol})
 	}
 	return spec
+}
+
+// layers describes an overlay above the view, if the daemon prepared one. Without the file the shim
+// takes the overlay below.
+func (b *Builder) layers(spec *wire.Spec, root layout.Workspace) {
+	tree, err := os.ReadFile(root.LayersAbove(spec.Agent))
+	if err != nil {
+		if !errors.Is(err, os.ErrNotExist) {
+			b.Log.Error("layers of the worktree not read", "agent", spec.Agent, "err", err)
+		}
+		return
+	}
+	spec.Tree, spec.Lower, spec.Work = spec.Upper, string(tree), root.LayersWork(spec.Agent)
 }
 
 // addGit adds to the spec what an agent in a git repository needs: its repositories, git

@@ -27,7 +27,7 @@ func openBacking(sp wire.Spec) (*os.File, error) {
 		return idmap.Open(sp.Tree, uint32(sp.UID), uint32(sp.GID))
 	}
 	root, err := openDir(sp.Tree)
-	if err != nil || sp.Upper == "" {
+	if err != nil || sp.Upper == "" || sp.Lower != "" {
 		return root, err
 	}
 	// Without the mount there is an empty directory, and every file would seem to be deleted.

@@ -9,16 +9,24 @@ import (
 	"polis/daemon/approval"
 )
 
+func (v *views) open(path string) (int, error) {
+	const flags = unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
+	if v.merged != nil {
+		return v.merged.Open(path, flags)
+	}
+	return unix.Openat2(int(v.content.Fd()), path, &unix.OpenHow{
+		Flags:   flags,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
+	})
+}
+
 // current returns a file of the worktree as it is now, for people. It follows no link, leaves the
 // worktree by no path, and waits for no reader or writer of a pipe.
 func (v *views) current(path string) (text string, ok bool) {
 	if v.content == nil {
 		return "", false
 	}
-	fd, err := unix.Openat2(int(v.content.Fd()), path, &unix.OpenHow{
-		Flags:   unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC,
-		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
-	})
+	fd, err := v.open(path)
 	if err != nil {
 		return "", false
 	}

@@ -19,5 +19,5 @@ func mountedBy(path, source string) (bool, error) {
 		return false, nil
 	}
 	top := at[len(at)-1]
-	return top.Source == source && strings.HasPrefix(top.FSType, "fuse"), nil
+	return top.Source == source && (strings.HasPrefix(top.FSType, "fuse") || top.FSType == "overlay"), nil
 }

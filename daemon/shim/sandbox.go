@@ -79,13 +79,13 @@ func writeResolvConf(spec wire.Spec, server string) error {
 // It is idempotent and also runs before a shim starts.
 func Cleanup(ctx context.Context, spec wire.Spec) error {
 	errs := []error{sandbox.Cleanup(ctx, stateDir(spec), sandboxID(spec), rootfsDir(spec), spec.CgroupPath), removeGroup(ctx, spec)}
-	for _, m := range []string{spec.Mountpoint, gitMount(spec)} {
+	for _, m := range []string{spec.Mountpoint, upperMount(spec), gitMount(spec)} {
 		errs = append(errs, unmountAll(m, spec))
 	}
 	// No process of the agent is left, and the views are unmounted.
 	errs = append(errs, recoverLocks(spec), fdtree.RemoveAll(ctx, filepath.Join(spec.RunDir, "packs")))
 	errs = append(errs, removeIfThere(layout.ShimSocket(spec.RunDir)), removeIfThere(resolvConf(spec)), fdtree.RemoveAll(ctx, filepath.Join(spec.RunDir, "inside")))
-	for _, d := range []string{gitMount(spec), stateDir(spec)} {
+	for _, d := range []string{gitMount(spec), upperMount(spec), stateDir(spec)} {
 		errs = append(errs, removeIfThere(d))
 	}
 	return errors.Join(errs...)

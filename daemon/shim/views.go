@@ -19,6 +19,7 @@ import (
 	"polis/fusefs"
 	"polis/fusefs/gitdir"
 	"polis/fusefs/ignore"
+	"polis/fusefs/overlayfs"
 	"polis/fusefs/shared"
 	"polis/fusefs/view"
 	"polis/lockd"
@@ -44,8 +45,10 @@ type views struct {
 	// probes are refusals that need no attention; see isProbe.
 	probes *view.Why
 
-	// content is the directory of the agent's own files below the view.
+	// content is the directory of the agent's own files below the view, and merged the tree of
+	// those and the base tree if the overlay is above the view, else nil.
 	content *os.File
+	merged  *overlayfs.Tree
 
 	mu   sync.Mutex // of refs, and of tree while other goroutines may read it
 	refs map[string]bool
@@ -121,7 +124,17 @@ func (s *Shim) openTree(ctx context.Context, v *views, root *os.File) error {
 	}
 	v.content = os.NewFile(uintptr(content), sp.Tree)
 	s.onClose("directory below the view", func(context.Context) error { return v.content.Close() })
+	if err := s.openMerged(v, root); err != nil {
+		return err
+	}
 	ic := ignore.Config{RootFD: int(root.Fd()), OnTooLarge: s.rulesTooLarge}
+	vc := view.Config{
+		Agent: sp.Agent, Locker: locker{c: v.locks, waited: &v.waited, waits: &s.leaseWaits, waiting: s.noteWaiting, late: s.gotLate}, Exempt: sp.LocksExempt, GitFile: sp.Git, RootFD: int(root.Fd()), Store: storeName(sp), Below: sp.Shared != nil, ReadOnly: sp.ReadOnly,
+		Now: time.Now, Log: s.Log, Quota: s.quota, Counted: s.disk.count, OnDenial: s.recordDenied, Refused: s.refusedByView, Deleting: s.deletingIf(sp.Git), LeaseInfo: v.leaseInfo, Asker: &pathAsker{s: s, held: map[pathCall]heldAnswer{}},
+	}
+	if v.merged != nil {
+		ic.Open, vc.List = v.merged.Open, v.merged.List
+	}
 	if sp.Git {
 		ic.IndexPath = filepath.Join(sp.BareRepo, "worktrees", sp.Agent, "index")
 		ic.TrackedPath = sp.Tracked
@@ -133,10 +146,8 @@ func (s *Shim) openTree(ctx context.Context, v *views, root *os.File) error {
 	}
 	s.onClose("ignore rules", func(context.Context) error { return ig.Close() })
 	s.openBreakers(ig)
-	v.guard, err = view.New(view.Config{
-		Agent: sp.Agent, Locker: locker{c: v.locks, waited: &v.waited, waits: &s.leaseWaits, waiting: s.noteWaiting, late: s.gotLate}, Ignore: leaseless(sp, ig), Exempt: sp.LocksExempt, GitFile: sp.Git, RootFD: int(root.Fd()), Store: storeName(sp), Below: sp.Shared != nil, ReadOnly: sp.ReadOnly,
-		Now: time.Now, Log: s.Log, Quota: s.quota, Counted: s.disk.count, OnDenial: s.recordDenied, Refused: s.refusedByView, Deleting: s.deletingIf(sp.Git), LeaseInfo: v.leaseInfo, Asker: &pathAsker{s: s, held: map[pathCall]heldAnswer{}},
-	}, set)
+	vc.Ignore = leaseless(sp, ig)
+	v.guard, err = view.New(vc, set)
 	if err != nil {
 		return fmt.Errorf("guard: %w", err)
 	}
@@ -149,11 +160,17 @@ func (s *Shim) openTree(ctx context.Context, v *views, root *os.File) error {
 	if !sp.Git {
 		cfg.Timeout = -1 // the user and the other agents change the same files
 	}
+	if err := s.belowOverlay(&cfg, v); err != nil {
+		return err
+	}
 	tree, err := s.mount(ctx, "view", cfg)
 	v.mu.Lock()
 	v.tree = tree
 	v.mu.Unlock()
-	return err
+	if err != nil {
+		return err
+	}
+	return s.mountOverlay()
 }
 
 // stillOpen returns the files that are open although the rules or leases forbid it. It may be

@@ -49,6 +49,11 @@ func (w *Workspace) baseMounted(id string) (bool, error) {
 		if there, err := w.cfg.Mounts.Mounted(w.layout().LayersMerged(agent)); err != nil || there {
 			return true, err
 		}
+		if is, err := w.above(agent); err != nil || is {
+			if there, merr := mounted(w.tree(agent)); err != nil || merr != nil || there {
+				return true, errors.Join(err, merr)
+			}
+		}
 	}
 	return false, nil
 }

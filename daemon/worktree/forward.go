@@ -84,9 +84,15 @@ func (w *Workspace) Forward(ctx context.Context, agent, branch string) (Forwarde
 	if err != nil {
 		return fail(err)
 	}
+	shown, err := w.above(agent)
+	if err != nil {
+		return fail(err)
+	}
 	filled := s.Staged > 0 && s.Unstaged+s.Untracked+s.Conflicted == 0 && w.indexIs(ctx, agent, to)
 	switch {
 	case why != "":
+	case shown:
+		why = "its files are mounted above its view, and change there alone"
 	case s.Head == "" || s.Branch != branch:
 		why = "it is not on its branch"
 	case s.Ahead > 0:

@@ -26,6 +26,8 @@ import (
 type Mounts interface {
 	// Mount shows lower with the changes of upper at target. work is the mount's own.
 	Mount(lower, upper, work, target string) error
+	// MountReadOnly shows dirs at target, each of which covers those after it, as they are now.
+	MountReadOnly(target string, dirs ...*os.File) error
 	// Mounted reports whether target has such a mount, and Unmount ends it, if there is one.
 	Mounted(target string) (bool, error)
 	Unmount(target string) error
@@ -173,6 +175,9 @@ func (w *Workspace) attach(ctx context.Context, agent string) (string, error) {
 		return "", err
 	}
 	l := w.layout()
+	if err := w.leaveAbove(agent); err != nil {
+		return fail(err)
+	}
 	there, err := w.cfg.Mounts.Mounted(l.LayersMerged(agent))
 	if err != nil {
 		return fail(err)
@@ -187,11 +192,8 @@ func (w *Workspace) attach(ctx context.Context, agent string) (string, error) {
 	// A base that was removed by hand is made again: the agent's own changes are whole. Until the
 	// mount shows that the base is in use, no check may write to it.
 	err = w.bases.Use(ctx, id, func(b base.Base) error {
-		// A restored backup can lack the empty ones.
-		for _, dir := range []string{l.LayersWork(agent), l.LayersMerged(agent)} {
-			if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-				return err
-			}
+		if err := w.makeMountDirs(agent); err != nil {
+			return err
 		}
 		return w.cfg.Mounts.Mount(b.Tree, w.tree(agent), l.LayersWork(agent), l.LayersMerged(agent))
 	})
@@ -214,10 +216,20 @@ const mountTime = 10 * time.Minute
 func (w *Workspace) openMerged(ctx context.Context, agent string) (*os.File, error) {
 	ctx, cancel := context.WithTimeout(ctx, mountTime)
 	defer cancel()
+	if is, err := w.above(agent); is || err != nil {
+		if err != nil {
+			return nil, err
+		}
+		return w.openFresh(ctx, agent)
+	}
 	dir, err := w.attach(ctx, agent)
 	if dir == "" || err != nil {
 		return nil, err
 	}
+	return openDir(dir, agent)
+}
+
+func openDir(dir, agent string) (*os.File, error) {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open the worktree of %s: %w", agent, err)

@@ -17,6 +17,9 @@ type kernel struct{}
 func (kernel) Mount(lower, upper, work, target string) error {
 	return overlayfs.Mount(overlayfs.Layers{Lower: lower, Upper: upper, Work: work, Target: target})
 }
+func (kernel) MountReadOnly(target string, dirs ...*os.File) error {
+	return overlayfs.MountReadOnly(target, dirs...)
+}
 func (kernel) Mounted(target string) (bool, error) { return overlayfs.Mounted(target) }
 func (kernel) Unmount(target string) error         { return overlayfs.Unmount(target) }
 

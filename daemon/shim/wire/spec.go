@@ -29,6 +29,11 @@ type Spec struct {
 	// Upper is the directory of the agent's own changes, if Tree is an overlay of them and a base
 	// tree that it shares with others; "" if Tree is the agent's own.
 	Upper string `json:"upper,omitempty"`
+	// Lower is the base tree if the overlay is above the view: Tree and Upper are then the directory of
+	// the agent's own changes, which the view shows to the overlay, and Work is the overlay's own. ""
+	// if the view is above the overlay, or there is none.
+	Lower string `json:"lower,omitempty"`
+	Work  string `json:"work,omitempty"`
 	// ReadOnly: the agent changes neither Tree nor the git directory, and has no branch.
 	ReadOnly bool `json:"read_only,omitempty"`
 	// AsUser: the tree is root's, and the view shows it as UID's and GID's.

@@ -1,0 +1,78 @@
+package shim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"polis/daemon/shim/wire"
+	"polis/fusefs"
+	"polis/fusefs/overlayfs"
+	"polis/fusefs/upper"
+)
+
+// An agent that shares a base tree has an overlay of the tree and its own changes. The view is above
+// the overlay, or, with wire.Spec.Lower, below it: then the overlay's upper layer is the view of
+// the agent's changes. The view is mounted in the shim's own directory, which no sandbox contains,
+// and the overlay where the view would be.
+
+func upperMount(spec wire.Spec) string { return filepath.Join(spec.RunDir, "upper") }
+
+// openMerged opens the tree that the overlay above the view shows. The view itself decides by its
+// files (which are ignored, what a directory contains), and the kernel holds locks of the overlay
+// meanwhile: it must not be read through the mount.
+func (s *Shim) openMerged(v *views, root *os.File) error {
+	if s.Spec.Lower == "" {
+		return nil
+	}
+	lower, err := openDir(s.Spec.Lower)
+	if err != nil {
+		return fmt.Errorf("open the base tree: %w", err)
+	}
+	defer lower.Close()
+	if v.merged, err = overlayfs.NewTree(int(root.Fd()), int(lower.Fd())); err != nil {
+		return err
+	}
+	s.onClose("files of the worktree", func(context.Context) error { return v.merged.Close() })
+	return nil
+}
+
+// belowOverlay prepares the view for the overlay above it.
+func (s *Shim) belowOverlay(cfg *fusefs.Config, v *views) error {
+	if s.Spec.Lower == "" {
+		return nil
+	}
+	if err := os.Mkdir(upperMount(s.Spec), 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
+		return err
+	}
+	work, err := s.keepDir(s.Spec.Work)
+	if err != nil {
+		return fmt.Errorf("open the work directory of the overlay: %w", err)
+	}
+	guard, err := upper.New(v.guard, v.merged, work)
+	if err != nil {
+		return err
+	}
+	s.onClose("guard of the overlay", func(context.Context) error { return guard.Close() })
+	cfg.Guard, cfg.Work, cfg.Mountpoint = guard, work, upperMount(s.Spec)
+	return nil
+}
+
+// mountOverlay mounts the overlay above the view.
+func (s *Shim) mountOverlay() error {
+	sp := s.Spec
+	if sp.Lower == "" {
+		return nil
+	}
+	view := upperMount(sp)
+	err := overlayfs.Mount(overlayfs.Layers{Lower: sp.Lower, Upper: filepath.Join(view, fusefs.UpperName), Work: filepath.Join(view, fusefs.WorkName), Target: sp.Mountpoint, Source: fsName(sp)})
+	if err != nil {
+		return fmt.Errorf("mount the worktree: %w", err)
+	}
+	s.onClose("overlay", func(context.Context) error { return unmountAll(sp.Mountpoint, sp) })
+	return nil
+}

@@ -1,0 +1,69 @@
+package worktree
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"polis/fusefs/overlayfs"
+)
+
+// The files of a worktree whose overlay is above its view are read as they are now, and never
+// written below it.
+func TestAttachAbove(t *testing.T) {
+	w := layeredWorkspace(t)
+	ctx := t.Context()
+	_, err := w.Add(ctx, "ann", "agent/ann", "")
+	require.NoError(t, err)
+	require.NoError(t, w.Attach(ctx, "ann"))
+	require.NoError(t, w.AttachAbove(ctx, "ann"))
+	is, err := w.above("ann")
+	require.NoError(t, err)
+	require.True(t, is)
+	l := w.layout()
+	marked, err := os.ReadFile(l.LayersAbove("ann"))
+	require.NoError(t, err)
+	require.DirExists(t, string(marked))
+
+	// What a shim mounts covers the worktree.
+	require.NoError(t, overlayfs.Mount(overlayfs.Layers{Lower: string(marked), Upper: w.tree("ann"), Work: l.LayersWork("ann"), Target: w.tree("ann")}))
+	undone := false
+	defer func() {
+		if !undone {
+			require.NoError(t, overlayfs.Unmount(w.tree("ann")))
+		}
+	}()
+	id, err := w.baseOf("ann")
+	require.NoError(t, err)
+	used, err := w.baseMounted(id)
+	require.NoError(t, err)
+	require.True(t, used)
+	for _, text := range []string{"one", "two"} {
+		require.NoError(t, os.WriteFile(filepath.Join(w.tree("ann"), "new"), []byte(text), 0o644))
+		s, err := w.Status(ctx, "ann", "agent/ann", View{})
+		require.NoError(t, err)
+		require.Equal(t, 1, s.Untracked)
+		dir, err := w.openMerged(ctx, "ann")
+		require.NoError(t, err)
+		defer dir.Close()
+		root, err := os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", dir.Fd()))
+		require.NoError(t, err)
+		got, err := root.ReadFile("new")
+		require.NoError(t, err)
+		require.Equal(t, text, string(got))
+		require.ErrorIs(t, root.WriteFile("new", nil, 0o644), unix.EROFS)
+		require.NoError(t, root.Close())
+	}
+	require.Error(t, w.Attach(ctx, "ann"), "while it is covered")
+	undone = true
+	require.NoError(t, overlayfs.Unmount(w.tree("ann")))
+	require.NoError(t, w.Attach(ctx, "ann"))
+	is, err = w.above("ann")
+	require.NoError(t, err)
+	require.False(t, is)
+	require.NoError(t, os.WriteFile(filepath.Join(l.LayersMerged("ann"), "new"), []byte("three"), 0o644))
+}

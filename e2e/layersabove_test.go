@@ -1,0 +1,148 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"polis/daemon/api"
+)
+
+// above starts a polisd whose agents have the overlay above the view if their rules allow it.
+func above(t *testing.T, o options) *daemon {
+	o.config += "\n[workspace]\nworktree = \"shared\"\nlayers = \"auto\"\n"
+	d := startDaemon(t, o)
+	d.up()
+	return d
+}
+
+// topMount is the type of the file system that an agent's worktree is on, on the host.
+func (d *daemon) topMount(agent string) string {
+	d.t.Helper()
+	typ := ""
+	for _, line := range strings.Split(readFile("/proc/self/mounts"), "\n") {
+		if f := strings.Fields(line); len(f) > 2 && f[1] == d.path("ws", ".polis", "worktrees", agent) {
+			typ = f[2]
+		}
+	}
+	return typ
+}
+
+// Two agents with overlays above their views do what agents do: leases, rules, git, and what the
+// daemon reads of them.
+func TestAnOverlayAboveTheView(t *testing.T) {
+	d := above(t, options{})
+	d.add("ann")
+	d.add("bob", "--write", "src/**", "--write", "new/**")
+	d.add("cat", "--deny", "docs/**")
+	require.Equal(t, "overlay", d.topMount("ann"))
+	require.Equal(t, "overlay", d.topMount("bob"), "rules for writing withhold no reading")
+	require.Equal(t, "fuse.polis", d.topMount("cat"), "the view must see every reading")
+	require.NotZero(t, d.exec("cat", "cat", "docs/guide.md").code)
+	tree := filepath.Join(d.bases()[0], "tree")
+
+	t.Run("work", func(t *testing.T) {
+		d.sh("ann", `set -e
+			test -z "$(git status --porcelain)"
+			echo changed >> main.txt; chmod +x src/a.txt; rm src/b.txt; mv src/deep moved; mkdir -p new; echo n > new/file
+			ln main.txt linked; ln -s main.txt symbolic; sed -i s/guide/GUIDE/ docs/guide.md
+			test ! -e src/b.txt; test "$(cat moved/er/c.txt)" = c
+			! mknod whiteout c 0 0 2>/dev/null
+			git add -A; git -c user.name=a -c user.email=a@b commit -qm work
+			git checkout -q HEAD~1; test "$(cat src/b.txt)" = b; test ! -e moved; git checkout -q -; test ! -e src/b.txt
+			echo more >> README.md; echo u > untracked; rm docs/guide.md`)
+		require.Equal(t, "one\ntwo\nthree\n", readFile(filepath.Join(tree, "main.txt")), "the base never changes")
+		require.Equal(t, "b\n", readFile(filepath.Join(tree, "src/b.txt")))
+	})
+	t.Run("the daemon sees it", func(t *testing.T) {
+		require.Contains(t, d.must("agents", "diff", "ann"), "+more")
+		d.sh("ann", "echo yet more >> README.md")
+		require.Contains(t, d.must("agents", "diff", "ann"), "+yet more", "what was mounted for the first diff shows nothing later")
+	})
+	t.Run("leases", func(t *testing.T) {
+		require.Contains(t, d.must("locks"), "README.md")
+		require.NotZero(t, d.exec("bob", "sh", "-c", "echo x >> src/b.txt").code, "ann removed it")
+		require.Contains(t, d.sh("bob", "cat /run/polis/why"), "src/b.txt")
+		require.NotZero(t, d.exec("bob", "rm", "src/b.txt").code)
+		require.Equal(t, "b\n", d.sh("bob", "cat src/b.txt"))
+	})
+	t.Run("rules", func(t *testing.T) {
+		require.NotZero(t, d.exec("bob", "sh", "-c", "echo x >> README.md").code)
+		require.Contains(t, d.sh("bob", "cat /run/polis/why"), "README.md")
+		require.NotZero(t, d.exec("bob", "mv", "docs", "new").code)
+		require.NotZero(t, d.exec("bob", "rm", "-r", "docs").code)
+		d.sh("bob", "echo x > new-file || true; mkdir new; echo x > new/mine; test -e docs/guide.md; git status --porcelain | grep -qx '?? new/'")
+	})
+	t.Run("other rules", func(t *testing.T) {
+		out := d.ctl("agents", "set", "bob", "--hide", "docs/**")
+		require.Zero(t, out.code, out.stderr)
+		require.Contains(t, out.stdout+out.stderr, "base tree", "says from when the rules apply")
+		d.must("agents", "stop", "bob")
+		d.must("agents", "start", "bob")
+		require.Equal(t, "fuse.polis", d.topMount("bob"))
+		require.NotZero(t, d.exec("bob", "cat", "docs/guide.md").code)
+		require.Equal(t, "x\n", d.sh("bob", "cat new/mine"), "the changes are those of before")
+	})
+	t.Run("stop and start", func(t *testing.T) {
+		d.must("agents", "stop", "ann")
+		require.Contains(t, d.must("agents", "diff", "ann"), "+yet more")
+		d.must("agents", "start", "ann")
+		require.Equal(t, "overlay", d.topMount("ann"))
+		require.Equal(t, " M README.md\n D docs/guide.md\n?? untracked\n", d.sh("ann", "git status --porcelain"))
+	})
+	t.Run("merge, remove and restore", func(t *testing.T) {
+		d.sh("ann", "git checkout -q README.md docs/guide.md; rm untracked; test -z \"$(git status --porcelain)\"; echo mine > kept")
+		d.must("agents", "remove", "ann", "--force")
+		d.must("restore", "ann")
+		require.Equal(t, "overlay", d.topMount("ann"))
+		require.Equal(t, "?? kept\n", d.sh("ann", "git status --porcelain"))
+		d.sh("ann", "rm kept")
+		d.must("merge", "ann")
+		require.FileExists(t, filepath.Join(d.path("src"), "moved/er/c.txt"))
+	})
+}
+
+// A shim or a polisd that is killed loses nothing of an agent whose overlay is above its view.
+func TestAnOverlayAboveTheViewSurvivesCrashes(t *testing.T) {
+	d := above(t, options{})
+	d.add("ann")
+	d.sh("ann", "echo one > own; echo changed > main.txt; rm src/b.txt")
+	work := func(after string) {
+		t.Helper()
+		d.eventually("ann to run "+after, func() bool { return d.exec("ann", "true").code == 0 })
+		require.Equal(t, "overlay", d.topMount("ann"), after)
+		require.Equal(t, " M main.txt\n D src/b.txt\n?? own\n", d.sh("ann", "git status --porcelain"), after)
+	}
+	require.Error(t, d.signal(syscall.SIGKILL))
+	d.start()
+	work("after polisd was killed")
+	require.Contains(t, d.must("agents", "diff", "ann"), "+changed")
+
+	require.NoError(t, syscall.Kill(d.shim("ann"), syscall.SIGKILL))
+	d.eventually("the shim's death to be seen", func() bool { a, _ := d.agent("ann"); return a.Status == api.StatusError })
+	d.must("agents", "start", "ann")
+	work("after the shim was killed")
+
+	require.Error(t, d.signal(syscall.SIGKILL))
+	require.NoError(t, syscall.Kill(d.shim("ann"), syscall.SIGKILL))
+	d.start()
+	d.eventually("a start after both died", func() bool { return d.ctl("agents", "start", "ann").code == 0 })
+	work("after both were killed")
+
+	d.stop()
+	require.Empty(t, d.mounts(), "a stop leaves no mount")
+	require.ElementsMatch(t, []string{"main.txt", "own", "src/b.txt"}, d.own("ann"))
+
+	// With the other order the same changes are there, without a conversion.
+	d.write("polisd.toml", strings.Replace(readFile(d.path("polisd.toml")), `layers = "auto"`, `layers = "view"`, 1))
+	d.start()
+	d.eventually("a start after a stop", func() bool { return d.ctl("agents", "start", "ann").code == 0 })
+	require.Equal(t, "fuse.polis", d.topMount("ann"))
+	require.Equal(t, " M main.txt\n D src/b.txt\n?? own\n", d.sh("ann", "git status --porcelain"))
+	_, err := os.Lstat(d.path("ws", ".polis", "layers", "ann", "above"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
