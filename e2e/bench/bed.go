@@ -30,6 +30,16 @@ type column struct {
 	branches []string
 	// servers are the processes that serve the files.
 	servers []int
+	// worker is the one in the column's own sandbox; nil: those of the bed are.
+	worker *session
+}
+
+// session returns the worker that has the column's i-th tree.
+func (b *bed) session(c *column, i int) *session {
+	if c.worker != nil {
+		return c.worker
+	}
+	return b.workers[i]
 }
 
 // bed has all processes, mounts and directories of a measurement.
@@ -42,6 +52,8 @@ type bed struct {
 	size   size
 	// agents is how many agents there are, at least 1.
 	agents int
+	// layers is whether worktrees share a base tree, and the order of overlay and view is compared.
+	layers bool
 	// builds is whether anything is built.
 	builds  bool
 	say     func(format string, a ...any)

@@ -31,7 +31,7 @@ type options struct {
 	only                  []string
 	quick                 bool
 	json, markdown, goals bool
-	list                  bool
+	list, layers          bool
 }
 
 func parse(args []string, getenv func(string) string) (options, error) {
@@ -58,6 +58,7 @@ func parse(args []string, getenv func(string) string) (options, error) {
 	f.BoolVar(&o.markdown, "markdown", false, "print the table for a document")
 	f.BoolVar(&o.goals, "goals", false, "print the goals and whether they are met")
 	f.BoolVar(&o.list, "list", false, "print the names of the rows, for BENCH_ONLY")
+	f.BoolVar(&o.layers, "layers", false, "measure worktrees that share a base tree: with the view above the overlay (polis), and with the overlay above the view (above)")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
@@ -108,7 +109,7 @@ func run(args []string, in io.Reader, out, progress io.Writer) error {
 
 // measure makes the bed, runs the jobs, and removes the bed in every case.
 func measure(ctx context.Context, o options, s size, jobs []job, watch, progress, out io.Writer) (err error) {
-	b := &bed{bin: o.bin, size: s, say: func(format string, a ...any) { fmt.Fprintf(progress, format+"\n", a...) }}
+	b := &bed{bin: o.bin, layers: o.layers, size: s, say: func(format string, a ...any) { fmt.Fprintf(progress, format+"\n", a...) }}
 	for _, j := range jobs {
 		if j.atOnce {
 			b.agents = s.agents

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -35,6 +36,14 @@ deny = [".env", ".env.*", "secrets/**", "**/id_rsa", "**/*.p12", "deploy/prod/**
 hide = ["**/.secret", "ops/keys/**"]
 `
 
+// layersConfig makes rules decide about the order of overlay and view: an agent without the role has
+// the overlay above.
+const layersConfig = `
+[workspace]
+worktree = "shared"
+layers = "auto"
+`
+
 // polis starts polisd on the corpus, adds the agents, and starts the workers.
 func (b *bed) polis(ctx context.Context, goroot string) error {
 	mounts := fmt.Sprintf("{ source = %q, dest = %q }", b.path("shared"), sandboxDir)
@@ -45,7 +54,10 @@ func (b *bed) polis(ctx context.Context, goroot string) error {
 	if err != nil {
 		return err
 	}
-	text := fmt.Sprintf(config, b.path("run"), b.path("state"), b.path("agents.d"), filepath.Join(b.bin, "polis-shim"), b.agents+1, pool, mounts)
+	text := fmt.Sprintf(config, b.path("run"), b.path("state"), b.path("agents.d"), filepath.Join(b.bin, "polis-shim"), b.agents+2, pool, mounts)
+	if b.layers {
+		text += layersConfig
+	}
 	if err := os.WriteFile(b.path("polisd.toml"), []byte(text), 0o644); err != nil {
 		return err
 	}
@@ -80,6 +92,10 @@ func (b *bed) polis(ctx context.Context, goroot string) error {
 		}
 		c.trees, c.branches = append(c.trees, dir), append(c.branches, "agent/"+name)
 	}
+	above, err := b.above(ctx, goroot)
+	if err != nil {
+		return err
+	}
 	shims, err := b.shims()
 	if err != nil {
 		return err
@@ -89,8 +105,35 @@ func (b *bed) polis(ctx context.Context, goroot string) error {
 	}
 	c.servers = append(c.servers, shims...)
 	// after native, so that polis is the first of the others
-	b.columns = append(b.columns[:1], append([]*column{c}, b.columns[1:]...)...)
+	b.columns = append(b.columns[:1], append(append([]*column{c}, above...), b.columns[1:]...)...)
 	return nil
+}
+
+// above adds an agent whose overlay is above its view, as a column of its own.
+func (b *bed) above(ctx context.Context, goroot string) ([]*column, error) {
+	if !b.layers {
+		return nil, nil
+	}
+	b.say("adding agent above0")
+	had, err := b.shims()
+	if err != nil {
+		return nil, err
+	}
+	if err := b.ctl(ctx, "agents", "add", "above0", "--base", "custom", "--memory", b.size.memory[0]); err != nil {
+		return nil, fmt.Errorf("%w\n%s", err, b.logs())
+	}
+	c := &column{name: "above", branches: []string{"agent/above0"}}
+	if c.worker, err = b.start("above0", b.environ(goroot)); err != nil {
+		return nil, err
+	}
+	b.later(c.worker.close)
+	dir, err := where(ctx, c.worker)
+	if err != nil {
+		return nil, err
+	}
+	all, err := b.shims()
+	c.trees, c.servers = []string{dir}, slices.DeleteFunc(all, func(pid int) bool { return slices.Contains(had, pid) })
+	return []*column{c}, err
 }
 
 // environ is the environment of programs in every column.

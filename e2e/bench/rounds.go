@@ -21,7 +21,9 @@ func (b *bed) rounds(ctx context.Context, j job, rounds int) ([]table.Row, error
 		for i := range rows {
 			rows[i].Rounds = append(rows[i].Rounds, map[string]table.Sample{})
 		}
-		order := slices.DeleteFunc(slices.Clone(b.columns), func(c *column) bool { return c.name == table.Floor && !j.reads })
+		order := slices.DeleteFunc(slices.Clone(b.columns), func(c *column) bool {
+			return c.name == table.Floor && !j.reads || c.worker != nil && j.atOnce
+		})
 		rand.Shuffle(len(order), func(i, k int) { order[i], order[k] = order[k], order[i] })
 		for _, c := range order {
 			best, err := b.once(ctx, j, c, round)
@@ -121,7 +123,7 @@ func (b *bed) all(ctx context.Context, c *column, n int, r work.Request, round i
 	began := time.Now()
 	for i := range n {
 		go func() {
-			reply, err := b.workers[i].do(ctx, b.fill(r, c, i, round))
+			reply, err := b.session(c, i).do(ctx, b.fill(r, c, i, round))
 			answers <- answer{reply, err}
 		}()
 	}
