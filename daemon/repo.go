@@ -175,11 +175,16 @@ func (t worktrees) Ensure(ctx context.Context, a *agent.Agent) error {
 	}
 	t.d.gits.Begin(a.Name())
 	ctx = t.d.charge(ctx, a.Name())
-	add := func() (worktree.Worktree, error) { return w.git.Add(ctx, a.Name(), a.Kept.Branch, a.Kept.Base) }
-	if a.Kept.ReadOnly {
-		add = func() (worktree.Worktree, error) { return w.git.AddReader(ctx, a.Name(), a.Kept.Base) }
+	var err error
+	switch {
+	case a.Kept.ReadOnly:
+		_, err = w.git.AddReader(ctx, a.Name(), a.Kept.Base)
+	case a.Copy().Status == api.StatusCreating:
+		_, err = w.git.Add(ctx, a.Name(), a.Kept.Branch, a.Kept.Base)
+	default:
+		_, err = w.git.Keep(ctx, a.Name(), a.Kept.Branch, a.Kept.Base)
 	}
-	if _, err := add(); err != nil {
+	if err != nil {
 		return err
 	}
 	if err := w.git.Attach(ctx, a.Name()); err != nil {

@@ -24,6 +24,17 @@ const (
 // at base, the target branch if empty; an existing branch is used unchanged. An agent that has
 // its worktree already keeps it. What a crash left is moved to the trash first.
 func (w *Workspace) Add(ctx context.Context, agent, branch, base string) (Worktree, error) {
+	return w.add(ctx, agent, branch, base, func(on string) bool { return branch == "" || on == branch })
+}
+
+// Keep is Add for an agent that had its worktree before: it keeps the worktree on whatever it has
+// checked out. During a rebase HEAD is detached, and the agent can have made another branch.
+func (w *Workspace) Keep(ctx context.Context, agent, branch, base string) (Worktree, error) {
+	return w.add(ctx, agent, branch, base, func(string) bool { return true })
+}
+
+// add is Add; fits reports whether an agent that has a worktree can have it on this branch.
+func (w *Workspace) add(ctx context.Context, agent, branch, base string, fits func(on string) bool) (Worktree, error) {
 	if err := api.CheckName(agent); err != nil {
 		return Worktree{}, err
 	}
@@ -40,7 +51,7 @@ func (w *Workspace) Add(ctx context.Context, agent, branch, base string) (Worktr
 		return Worktree{}, err
 	}
 	defer done()
-	has, target, err := w.existing(ctx, agent, func(on string) bool { return branch == "" || on == branch })
+	has, target, err := w.existing(ctx, agent, fits)
 	if err != nil || has.Path != "" {
 		return has, err
 	}

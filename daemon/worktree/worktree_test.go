@@ -759,3 +759,21 @@ func TestAnyFileNameSurvives(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, want, picture(t, back.Path))
 }
+
+func TestAWorktreeIsKeptOnWhateverItHasCheckedOut(t *testing.T) {
+	needRoot(t)
+	w := up(t, spec(t, project(t)))
+	tree, err := w.Keep(t.Context(), "claude", "agent/claude", "")
+	require.NoError(t, err, "one that is missing is made")
+	chown(t, tree.Path)
+	for _, checkout := range [][]string{{"--detach"}, {"-b", "side"}} {
+		as(t, nobody, tree.Path, append([]string{"checkout", "-q"}, checkout...)...)
+		want := picture(t, tree.Path)
+		_, err = w.Add(t.Context(), "claude", "agent/claude", "")
+		require.Equal(t, api.CodeWorktreeFailed, api.CodeOf(err), "a new agent does not get the work of an earlier one")
+		kept, err := w.Keep(t.Context(), "claude", "agent/claude", "")
+		require.NoError(t, err)
+		require.Equal(t, tree.Path, kept.Path)
+		require.Equal(t, want, picture(t, tree.Path))
+	}
+}
