@@ -17,7 +17,7 @@ import (
 func (b *backend) Down(ctx context.Context, name string, req api.DownRequest) (api.DownResponse, error) {
 	ws, err := b.Workspace(name)
 	if api.CodeOf(err) == api.CodeWorkspaceNotFound && name != "" {
-		return b.forgetGone(name, err)
+		return b.forgetMissing(name, err)
 	}
 	if err != nil {
 		return api.DownResponse{}, err
@@ -38,16 +38,16 @@ func (b *backend) Down(ctx context.Context, name string, req api.DownRequest) (a
 		b.UndoRemoveAgents(ws)
 		return resp, err
 	}
-	b.leave(ws.Name)
+	b.closeWorkspace(ws.Name)
 	b.Forget(ws)
 	b.Daemon.Log.Info("workspace removed from polis", "workspace", ws.Name, "path", ws.Root)
 	b.hub.Publish(api.Event{Type: api.EventDown, Message: fmt.Sprintf("workspace %s was removed from polis; its directory %s stays", ws.Name, ws.Root), Data: map[string]any{"workspace": ws.Name, "path": resp.Path}})
 	return resp, nil
 }
 
-// forgetGone removes a workspace that is not open from the list if its directory is gone. A
+// forgetMissing removes a workspace that is not open from the list if its directory is gone. A
 // workspace whose directory exists or cannot be reached stays listed: it can contain work.
-func (b *backend) forgetGone(name string, notFound error) (api.DownResponse, error) {
+func (b *backend) forgetMissing(name string, notFound error) (api.DownResponse, error) {
 	b.upLock.Lock()
 	defer b.upLock.Unlock()
 	reg, err := b.readRegistry()
@@ -76,8 +76,8 @@ func (b *backend) forgetGone(name string, notFound error) (api.DownResponse, err
 	return api.DownResponse{}, notFound
 }
 
-// leave closes what the daemon has open for a workspace.
-func (d *Daemon) leave(name string) {
+// closeWorkspace closes what the daemon has open for a workspace.
+func (d *Daemon) closeWorkspace(name string) {
 	d.mu.Lock()
 	w := d.workspaces[name]
 	d.mu.Unlock()

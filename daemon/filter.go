@@ -83,13 +83,13 @@ func (r repo) judgeSaved(ctx context.Context, a *agent.Agent, ref string) error 
 	return r.w.filter.CheckSaved(ctx, a.Name(), rules, r.w.git.Internal(), ref)
 }
 
-// bringFiltered brings the objects of an agent up to what the refs lead to.
-func (d *Daemon) bringFiltered(ctx context.Context, w *workspace, name string) error {
+// updateFiltered adds what the refs lead to to the objects of an agent.
+func (d *Daemon) updateFiltered(ctx context.Context, w *workspace, name string) error {
 	key := d.filteredOf(w, name)
 	if key == "" {
 		return nil
 	}
-	return w.filter.Bring(ctx, key)
+	return w.filter.Update(ctx, key)
 }
 
 // objects answers an agent's git that misses some.

@@ -46,13 +46,13 @@ func (r repo) Revert(ctx context.Context, _ *agent.Agent, commit string, dry boo
 	}
 	// The checkout is updated even if the merge was reverted before: a daemon can have died in
 	// between.
-	out.Project, out.Note = r.along(ctx)
+	out.Project, out.Note = r.updateCheckout(ctx)
 	return out, err
 }
 
-// along fast-forwards the user's checkout and returns its state.
-func (r repo) along(ctx context.Context) (project, note string) {
-	along, err := r.w.merger.BringAlong(ctx)
+// updateCheckout fast-forwards the user's checkout and returns its state.
+func (r repo) updateCheckout(ctx context.Context) (project, note string) {
+	along, err := r.w.merger.UpdateCheckout(ctx)
 	switch {
 	case err != nil:
 		return "", fmt.Sprintf("the revert is done, but the project's checkout could not be updated: %v", err)

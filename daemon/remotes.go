@@ -87,5 +87,5 @@ func (b *backend) operation(w *workspace, a api.Agent, req api.RemoteRequest) re
 		Split: func(ctx context.Context, updates []api.RemoteUpdate) ([]api.RemoteUpdate, map[string]string, error) {
 			return w.pushJudge(ctx, a, rules.Git, req.Remote).Split(ctx, updates)
 		},
-		Fetched: func(ctx context.Context) error { return b.bringFiltered(ctx, w, a.Name) }}
+		Fetched: func(ctx context.Context) error { return b.updateFiltered(ctx, w, a.Name) }}
 }

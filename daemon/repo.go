@@ -224,7 +224,7 @@ func (t worktrees) Remove(ctx context.Context, a *agent.Agent) error {
 	}
 	w := t.workspace(a)
 	if w != nil && a.WS.Git {
-		if err := t.takeAway(t.d.charge(ctx, a.Name()), w, a); err != nil {
+		if err := t.removeWorktree(t.d.charge(ctx, a.Name()), w, a); err != nil {
 			return err
 		}
 	} else if err := os.Remove(a.Worktree()); err != nil && !os.IsNotExist(err) {
@@ -237,10 +237,10 @@ func (t worktrees) Remove(ctx context.Context, a *agent.Agent) error {
 	return t.sweepFiltered(ctx, w, a.Name())
 }
 
-// takeAway removes the worktree. It first saves the content of an agent that was never complete,
+// removeWorktree removes the worktree. It first saves the content of an agent that was never complete,
 // which nothing has saved yet. Git cannot store a repository inside the worktree in a ref: then
 // the files are kept in the trash too.
-func (worktrees) takeAway(ctx context.Context, w *workspace, a *agent.Agent) error {
+func (worktrees) removeWorktree(ctx context.Context, w *workspace, a *agent.Agent) error {
 	switch why := w.git.Broken(a.Name()); {
 	case errors.Is(why, worktree.ErrInterrupted), a.Kept.ReadOnly:
 		return w.git.Remove(ctx, a.Name()) // no agent has used it yet

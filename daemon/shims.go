@@ -52,14 +52,14 @@ type shims struct {
 	log   *slog.Logger
 	// activity wakes the shims of running agents.
 	activity *dial.Activity
-	// beats are the shims' signs of life.
-	beats beats
+	// heartbeats are the shims' signs of life.
+	heartbeats heartbeats
 }
 
 func (s *shims) Dial(name string) agent.Shim {
 	sh := dial.New(s.run.AgentSocket(name))
 	sh.Activity = s.activity
-	sh.OnReceive = func() { s.beats.note(name) }
+	sh.OnReceive = func() { s.heartbeats.note(name) }
 	return sh
 }
 
@@ -215,7 +215,7 @@ func (s *shims) Remove(ctx context.Context, a *agent.Agent) error {
 func (s *shims) clear(ctx context.Context, a *agent.Agent) error {
 	dir := s.run.Agent(a.Name())
 	if _, ok := s.Spec(a.Name()); !ok {
-		if err := s.respec(a, dir); errors.Is(err, errNothingLeft) {
+		if err := s.recreateSpec(a, dir); errors.Is(err, errNothingLeft) {
 			return nil
 		} else if err != nil {
 			return err

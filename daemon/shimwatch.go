@@ -66,14 +66,16 @@ func (w *shimWatch) lifeLocked(ctx context.Context, name string) (shimLife, erro
 }
 
 func (w *shimWatch) Forget(a *agent.Agent) {
-	w.beats.forget(a.Name())
+	w.heartbeats.forget(a.Name())
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.lives[a.Name()].close()
 	delete(w.lives, a.Name())
 }
 
-func (w *shimWatch) Beat(a *agent.Agent) (age time.Duration, ok bool) { return w.beats.age(a.Name()) }
+func (w *shimWatch) Beat(a *agent.Agent) (age time.Duration, ok bool) {
+	return w.heartbeats.age(a.Name())
+}
 
 func (w *shimWatch) Stopped(ctx context.Context, a *agent.Agent) (bool, error) {
 	l, err := w.life(ctx, a)

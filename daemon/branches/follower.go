@@ -62,7 +62,7 @@ type Follower struct {
 func (f *Follower) Open(ctx context.Context) {
 	f.wake, f.done, f.reading = make(chan struct{}, 1), make(chan struct{}), make(chan struct{}, 1)
 	ctx, f.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	rouse(f.wake)
+	notify(f.wake)
 	go f.work(ctx)
 }
 
@@ -80,7 +80,7 @@ func (f *Follower) Moved() <-chan struct{} {
 	c := make(chan struct{}, 1)
 	f.moved = append(f.moved, c)
 	if f.known {
-		rouse(c)
+		notify(c)
 	}
 	return c
 }
@@ -94,7 +94,7 @@ func (f *Follower) SetAgents(as []Agent) {
 	f.agents = as
 	f.mu.Unlock()
 	if !same {
-		rouse(f.wake)
+		notify(f.wake)
 	}
 }
 
@@ -130,7 +130,7 @@ func (f *Follower) Now(ctx context.Context) (Tips, error) {
 	f.known, f.tips, f.err = true, tips, err
 	if news {
 		for _, c := range f.moved {
-			rouse(c)
+			notify(c)
 		}
 	}
 	return tips, err
@@ -182,7 +182,7 @@ func (f *Follower) work(ctx context.Context) {
 		switch {
 		case failed:
 			later = time.After(again)
-		case watch == nil || watch.Blind():
+		case watch == nil || watch.Incomplete():
 			later = time.After(poll)
 		}
 		select {
@@ -208,7 +208,7 @@ func (f *Follower) work(ctx context.Context) {
 	}
 }
 
-func rouse(c chan struct{}) {
+func notify(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:

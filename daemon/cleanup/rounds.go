@@ -11,10 +11,10 @@ import (
 const (
 	// maxRemoved is how many agents one round removes.
 	maxRemoved = 16
-	// An agent that was kept is measured again after keptFor, then after twice as long, up to
-	// keptMost; at once if its branch, the target or its task is another one.
-	keptFor  = time.Minute
-	keptMost = 15 * time.Minute
+	// An agent that was kept is measured again after minBackoff, then after twice as long, up to
+	// maxBackoff; at once if its branch, the target or its task is another one.
+	minBackoff = time.Minute
+	maxBackoff = 15 * time.Minute
 )
 
 // Agents are the agents that a round decides about.
@@ -114,9 +114,9 @@ func (r *Rounds) note(s State, tips Tips, c api.Cleanup) (news bool) {
 		delete(r.kept, c.Agent)
 		return news
 	}
-	wait := keptFor
+	wait := minBackoff
 	if !news {
-		wait = min(2*old.wait, keptMost)
+		wait = min(2*old.wait, maxBackoff)
 	}
 	if r.kept == nil {
 		r.kept = map[string]kept{}

@@ -89,7 +89,7 @@ func TestWhatMeasuresAnAgentAtOnce(t *testing.T) {
 		"its parent's moved":         {func(r *round, _ *staying) { r.tips.Parent = "1" }, false, 2, 1},
 		"another task":               {func(_ *round, as *staying) { as.state.Task = "a.2" }, false, 2, 2},
 		"another agent":              {func(_ *round, as *staying) { as.state.Created = time.Unix(9, 0) }, false, 2, 2},
-		"another decision, in time":  {func(r *round, as *staying) { r.now, as.c.Action = r.now.Add(keptFor), api.CleanupEscalate }, false, 2, 2},
+		"another decision, in time":  {func(r *round, as *staying) { r.now, as.c.Action = r.now.Add(minBackoff), api.CleanupEscalate }, false, 2, 2},
 		"another decision, too soon": {func(_ *round, as *staying) { as.c.Action = api.CleanupEscalate }, false, 1, 1},
 	} {
 		t.Run(name, func(t *testing.T) {

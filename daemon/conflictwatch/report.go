@@ -11,7 +11,7 @@ import (
 const maxListed = 1000
 
 // changes maps every changed path to its authors.
-func (p *picture) changes() map[string][]api.ConflictChange {
+func (p *snapshot) changes() map[string][]api.ConflictChange {
 	by := map[string][]api.ConflictChange{}
 	note := func(agent, path string) *api.ConflictChange {
 		who := by[path]
@@ -32,8 +32,8 @@ func (p *picture) changes() map[string][]api.ConflictChange {
 	return by
 }
 
-// report joins a picture with the present leases.
-func (p *picture) report(leases []api.Lock) api.Conflicts {
+// report joins a snapshot with the present leases.
+func (p *snapshot) report(leases []api.Lock) api.Conflicts {
 	c := api.Conflicts{Target: p.target, Tried: p.tried, Skipped: p.skipped,
 		Errors: slices.Clone(p.errs), Branches: []api.ConflictBranch{}, Merges: append([]api.ConflictMerge{}, p.merges...)}
 	for _, b := range p.branches {

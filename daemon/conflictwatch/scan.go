@@ -17,8 +17,8 @@ const (
 	dirtyRest   = 20 // multiplied by the duration of a worktree's scan
 )
 
-// picture is the result of one scan. It is not changed afterwards.
-type picture struct {
+// snapshot is the result of one scan. It is not changed afterwards.
+type snapshot struct {
 	time     time.Time
 	target   string
 	branches []branch
@@ -30,7 +30,7 @@ type picture struct {
 	partial  bool // a part failed and may succeed the next time
 }
 
-// branch is an agent's branch in a picture.
+// branch is an agent's branch in a snapshot.
 type branch struct {
 	Agent
 	span
@@ -58,9 +58,9 @@ type dirty struct {
 	more  bool
 }
 
-// scan makes a new picture.
-func (r *Watcher) scan(ctx context.Context, tips branches.Tips, trees bool) (*picture, error) {
-	p := &picture{time: r.Now(), target: tips.Target}
+// scan makes a new snapshot.
+func (r *Watcher) scan(ctx context.Context, tips branches.Tips, trees bool) (*snapshot, error) {
+	p := &snapshot{time: r.Now(), target: tips.Target}
 	bare := r.Git.Bare()
 	spans, dirt := map[string]span{}, map[string]dirty{}
 	for _, a := range tips.Agents {
@@ -101,7 +101,7 @@ func (r *Watcher) scan(ctx context.Context, tips branches.Tips, trees bool) (*pi
 }
 
 // fail logs what could not be read.
-func (p *picture) fail(ctx context.Context, format string, args ...any) {
+func (p *snapshot) fail(ctx context.Context, format string, args ...any) {
 	p.partial = true
 	if ctx.Err() == nil && len(p.errs) < 20 {
 		p.errs = append(p.errs, api.Shorten(fmt.Errorf(format, args...).Error(), 500))

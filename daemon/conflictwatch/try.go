@@ -27,9 +27,9 @@ type attempt struct {
 
 func (a attempt) key() string { return strings.Join(a.agents, "\x00") }
 
-// attempts lists the merges that the branches of a picture make: each with the target, then each
+// attempts lists the merges that the branches of a snapshot make: each with the target, then each
 // with each. A branch without commits of its own has no conflicts beyond the target's.
-func (p *picture) attempts() []attempt {
+func (p *snapshot) attempts() []attempt {
 	var with, pairs []attempt
 	for i, a := range p.branches {
 		if !a.own() {
@@ -50,7 +50,7 @@ func (p *picture) attempts() []attempt {
 }
 
 // try tries the merges that are not cached, and publishes changes.
-func (r *Watcher) try(ctx context.Context, p *picture) error {
+func (r *Watcher) try(ctx context.Context, p *snapshot) error {
 	all := p.attempts()
 	tried := make(map[merge.Pair]merge.Tried, len(all))
 	var fresh []attempt
@@ -63,14 +63,14 @@ func (r *Watcher) try(ctx context.Context, p *picture) error {
 			fresh = append(fresh, a)
 		}
 	}
-	need := payers(fresh)
+	need := chargedAgents(fresh)
 	for _, agent := range slices.Sorted(maps.Keys(need)) {
 		got, err := merge.Try(r.charged(ctx, agent), r.Git.Bare(), r.Scratch, need[agent])
 		if err != nil {
 			return err
 		}
 		for i, t := range got {
-			if lasting(ctx, t.Err) {
+			if isPermanent(ctx, t.Err) {
 				t.Paths = slices.Clone(t.Paths[:min(len(t.Paths), maxNamed)])
 				tried[need[agent][i]] = t
 			} else {
@@ -83,9 +83,9 @@ func (r *Watcher) try(ctx context.Context, p *picture) error {
 	return nil
 }
 
-// payers returns which agent each merge is charged to: of the two, the one that has
+// chargedAgents returns which agent each merge is charged to: of the two, the one that has
 // more of them, which is who has just made a commit.
-func payers(all []attempt) map[string][]merge.Pair {
+func chargedAgents(all []attempt) map[string][]merge.Pair {
 	count, by := map[string]int{}, map[string][]merge.Pair{}
 	for _, a := range all {
 		for _, agent := range a.agents {
@@ -111,16 +111,16 @@ func (r *Watcher) charged(ctx context.Context, agent string) context.Context {
 	return r.Charge(ctx, agent)
 }
 
-// lasting reports whether the same merge would end like this again: not if it
+// isPermanent reports whether the same merge would end like this again: not if it
 // was we who had no time or could not start git.
-func lasting(ctx context.Context, err error) bool {
+func isPermanent(ctx context.Context, err error) bool {
 	_, refused := git.ExitCode(err)
 	late := ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded)
 	return err == nil || refused || late || errors.Is(err, git.ErrTooLarge)
 }
 
-// record puts the conflicts into the picture and publishes changes.
-func (r *Watcher) record(p *picture, all []attempt) {
+// record puts the conflicts into the snapshot and publishes changes.
+func (r *Watcher) record(p *snapshot, all []attempt) {
 	now := map[string]api.ConflictMerge{}
 	for _, a := range all {
 		old, had := r.before[a.key()]

@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	maxRest    = 30 * time.Second
-	scanTime   = 2 * time.Minute  // for one scan
-	retryPause = 30 * time.Second // after a failed scan
-	patience   = 4 * time.Second  // of a caller of Report
+	maxRest       = 30 * time.Second
+	scanTime      = 2 * time.Minute  // for one scan
+	retryPause    = 30 * time.Second // after a failed scan
+	reportTimeout = 4 * time.Second  // of a caller of Report
 )
 
 // Agent is an agent and the branch it works on, short.
@@ -50,7 +50,7 @@ type Watcher struct {
 	mu    sync.Mutex
 	trees bool          // a caller wants to know about worktrees
 	next  chan struct{} // closed at the end of the next scan to begin
-	last  *picture
+	last  *snapshot
 
 	// Used by the worker only.
 	spans  map[string]span
@@ -66,7 +66,7 @@ func (r *Watcher) Open(ctx context.Context) error {
 	}
 	r.wake, r.next, r.done = make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
 	r.spans, r.dirty, r.before = map[string]span{}, map[string]dirty{}, map[string]api.ConflictMerge{}
-	r.last = &picture{}
+	r.last = &snapshot{}
 	ctx, r.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	go r.work(ctx)
 	return nil
@@ -78,7 +78,7 @@ func (r *Watcher) Close() {
 	<-r.done
 }
 
-func (r *Watcher) rouse() {
+func (r *Watcher) notify() {
 	select {
 	case r.wake <- struct{}{}:
 	default:
@@ -92,9 +92,9 @@ func (r *Watcher) Report(ctx context.Context) api.Conflicts {
 	over := r.next
 	r.trees = true
 	r.mu.Unlock()
-	r.rouse()
+	r.notify()
 	pending := false
-	wait := time.NewTimer(patience)
+	wait := time.NewTimer(reportTimeout)
 	defer wait.Stop()
 	select {
 	case <-over:

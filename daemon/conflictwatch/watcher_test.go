@@ -191,12 +191,12 @@ func TestAConflictEndsOnlyAfterACompleteScan(t *testing.T) {
 	key := attempt{agents: m.Agents}.key()
 	r := &Watcher{before: map[string]api.ConflictMerge{key: m}, Publish: func(e api.Event) { published = append(published, e.Type) }}
 	for _, all := range [][]attempt{nil, {{agents: m.Agents}}} {
-		p := &picture{partial: true}
+		p := &snapshot{partial: true}
 		r.record(p, all)
 		require.Empty(t, published)
 		require.Equal(t, []api.ConflictMerge{m}, p.merges)
 	}
-	r.record(&picture{}, nil)
+	r.record(&snapshot{}, nil)
 	require.Equal(t, []string{api.EventConflictGone}, published)
 	require.Empty(t, r.before)
 }
@@ -210,7 +210,7 @@ func TestWhatACrashLeftIsRemoved(t *testing.T) {
 }
 
 func TestLeasesJoinTheChanges(t *testing.T) {
-	p := &picture{target: "main", branches: []branch{
+	p := &snapshot{target: "main", branches: []branch{
 		{Agent: alice, span: span{changed: []string{"both", "dir/a", "hers"}}},
 		{Agent: bob, span: span{changed: []string{"both"}}, uncommitted: []string{"dir/b"}},
 	}}
@@ -260,12 +260,12 @@ func TestListsAreBounded(t *testing.T) {
 	kept, more := bound(many)
 	require.Len(t, kept, maxCompared)
 	require.True(t, more)
-	p := &picture{branches: []branch{{Agent: alice, span: span{changed: kept}}, {Agent: bob, span: span{changed: kept}}}}
+	p := &snapshot{branches: []branch{{Agent: alice, span: span{changed: kept}}, {Agent: bob, span: span{changed: kept}}}}
 	c := p.report(nil)
 	require.Len(t, c.Paths, maxListed)
 	require.Equal(t, maxCompared, c.PathsTotal)
 
-	p = &picture{}
+	p = &snapshot{}
 	for i := range 120 {
 		p.branches = append(p.branches, branch{Agent: Agent{Name: fmt.Sprint(i), Branch: fmt.Sprint(i)}, span: span{tip: fmt.Sprint(i), base: "base"}})
 	}

@@ -52,7 +52,7 @@ func (r *Watcher) once(ctx context.Context) bool {
 	lctx, cancel := context.WithTimeout(ctx, scanTime)
 	defer cancel()
 	tips, err := r.tips(lctx, trees)
-	var p *picture
+	var p *snapshot
 	if err == nil {
 		p, err = r.scan(lctx, tips, trees)
 	}

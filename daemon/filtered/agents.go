@@ -45,7 +45,7 @@ func InUse(policies []api.Policy, temp []string) (keys []string, known bool, err
 // Answer brings the store of an agent up to what the refs lead to now, and returns those of ids that
 // it lacks then, as Missing does. Surplus ids are ignored.
 func (k *Keeper) Answer(ctx context.Context, agent, key string, ids []string) (map[string]string, error) {
-	if err := k.Bring(ctx, key); err != nil {
+	if err := k.Update(ctx, key); err != nil {
 		k.Log.Warn("filtered objects are not up to date", "agent", agent, "op", "filter", "err", err)
 		return nil, api.Errorf(api.CodeUnavailable, "the objects that agent %s may read cannot be brought up to the refs: %w", agent, err)
 	}

@@ -10,7 +10,7 @@
 // that git takes a missing object for one that it could ask for.
 //
 // It is derived: it can be removed at any time when no agent uses it. It is built beside its place
-// and renamed. A crash during Bring leaves packs that the next one names again. Only root
+// and renamed. A crash during Update leaves packs that the next one names again. Only root
 // writes it. One operation at a time works on the stores of a Keeper; a caller
 // waits for its turn no longer than its context.
 //

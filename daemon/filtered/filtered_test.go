@@ -204,7 +204,7 @@ func TestAFileThatMovesToAReadablePathIsReadable(t *testing.T) {
 	require.NoError(t, err)
 	require.NotContains(t, r.has(k.Objects(key)), blob("x"))
 	r.commit("main", map[string]string{"k": "x", "p": "y"}, first)
-	require.NoError(t, k.Bring(t.Context(), key))
+	require.NoError(t, k.Update(t.Context(), key))
 	require.Contains(t, r.has(k.Objects(key)), blob("x"))
 }
 
@@ -290,7 +290,7 @@ func TestPacksAreJoined(t *testing.T) {
 	most := 0
 	for i := range maxPacks + 3 {
 		tip = r.commit("main", map[string]string{"s/k": fmt.Sprint("x", i), "p": fmt.Sprint("y", i)}, tip)
-		require.NoError(t, k.Bring(t.Context(), key))
+		require.NoError(t, k.Update(t.Context(), key))
 		packs, err := filepath.Glob(filepath.Join(k.Objects(key), "pack", "*.pack"))
 		require.NoError(t, err)
 		most = max(most, len(packs))
@@ -377,7 +377,7 @@ func TestABrokenRefIsLeftOut(t *testing.T) {
 	require.Contains(t, r.has(k.Objects(key)), blob("y"))
 	broken(2)
 	r.commit("main", map[string]string{"s/k": "x", "p": "z"}, tip)
-	require.NoError(t, k.Bring(t.Context(), key))
+	require.NoError(t, k.Update(t.Context(), key))
 	has := r.has(k.Objects(key))
 	require.Contains(t, has, blob("z"))
 	require.NotContains(t, has, blob("x"))
@@ -386,14 +386,14 @@ func TestABrokenRefIsLeftOut(t *testing.T) {
 	require.Len(t, st.Odd, 2)
 	before, err := os.Stat(filepath.Join(k.Dir, key, stateFile))
 	require.NoError(t, err)
-	require.NoError(t, k.Bring(t.Context(), key))
+	require.NoError(t, k.Update(t.Context(), key))
 	after, err := os.Stat(filepath.Join(k.Dir, key, stateFile))
 	require.NoError(t, err)
 	require.Equal(t, before.ModTime(), after.ModTime(), "nothing was done")
 	for _, n := range []string{"1", "2"} {
 		r.git("", "update-ref", "-d", "refs/heads/broken"+n)
 	}
-	require.NoError(t, k.Bring(t.Context(), key))
+	require.NoError(t, k.Update(t.Context(), key))
 	st = state{}
 	require.NoError(t, readJSON(filepath.Join(k.Dir, key, stateFile), &st))
 	require.Empty(t, st.Odd)

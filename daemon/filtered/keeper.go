@@ -87,7 +87,7 @@ func (k *Keeper) Ensure(ctx context.Context, rules policy.Rules) (string, error)
 		return "", err
 	}
 	if _, err := os.Lstat(filepath.Join(k.Dir, key)); err == nil {
-		if err := k.bring(ctx, filepath.Join(k.Dir, key), rules); err != nil {
+		if err := k.update(ctx, filepath.Join(k.Dir, key), rules); err != nil {
 			return "", fmt.Errorf("filtered objects: %w", err)
 		}
 		return key, nil
@@ -98,7 +98,7 @@ func (k *Keeper) Ensure(ctx context.Context, rules policy.Rules) (string, error)
 	if err != nil {
 		return "", fmt.Errorf("filtered objects: %w", err)
 	}
-	if err = k.bring(ctx, tmp, rules); err == nil {
+	if err = k.update(ctx, tmp, rules); err == nil {
 		failpoint.Hit("filter:built")
 		err = os.Rename(tmp, filepath.Join(k.Dir, key))
 	}
@@ -108,12 +108,12 @@ func (k *Keeper) Ensure(ctx context.Context, rules policy.Rules) (string, error)
 	return key, nil
 }
 
-// bringTime bounds Bring.
-const bringTime = 2 * time.Minute
+// updateTime bounds Update.
+const updateTime = 2 * time.Minute
 
-// Bring brings a store up to what the refs lead to now.
-func (k *Keeper) Bring(ctx context.Context, key string) error {
-	ctx, cancel := context.WithTimeout(ctx, bringTime)
+// Update adds what the refs lead to now and a store lacks.
+func (k *Keeper) Update(ctx context.Context, key string) error {
+	ctx, cancel := context.WithTimeout(ctx, updateTime)
 	defer cancel()
 	done, err := k.enter(ctx)
 	if err != nil {
@@ -123,7 +123,7 @@ func (k *Keeper) Bring(ctx context.Context, key string) error {
 	var rules policy.Rules
 	dir := filepath.Join(k.Dir, key)
 	if err = readJSON(filepath.Join(dir, rulesFile), &rules); err == nil {
-		err = k.bring(ctx, dir, rules)
+		err = k.update(ctx, dir, rules)
 	}
 	if err != nil {
 		return fmt.Errorf("filtered objects: %w", err)
@@ -131,12 +131,12 @@ func (k *Keeper) Bring(ctx context.Context, key string) error {
 	return os.Chmod(k.Dir, 0o755) // whatever the umask says
 }
 
-func (k *Keeper) bring(ctx context.Context, dir string, rules policy.Rules) error {
+func (k *Keeper) update(ctx context.Context, dir string, rules policy.Rules) error {
 	s, err := k.openStore(dir, rules)
 	if err != nil {
 		return err
 	}
-	return s.bring(ctx)
+	return s.update(ctx)
 }
 
 // Present returns those of ids that are in a store.

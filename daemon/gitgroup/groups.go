@@ -84,13 +84,13 @@ func (a account) Enter(pid int) (func() string, error) {
 	}
 	e.users++
 	if err != nil {
-		g.left(a.agent, e)
+		g.exited(a.agent, e)
 		return nil, err
 	}
 	return func() string {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		defer g.left(a.agent, e)
+		defer g.exited(a.agent, e)
 		if after, err := e.OOMKills(); err != nil || after == before {
 			return "" // the group is gone, or within its limit
 		}
@@ -129,16 +129,16 @@ func (g *Groups) open(agent string) (*group, int64, error) {
 	return e, limit, nil
 }
 
-// left is called when a process has ended. The caller holds mu.
-func (g *Groups) left(agent string, e *group) {
+// exited is called when a process has ended. The caller holds mu.
+func (g *Groups) exited(agent string, e *group) {
 	if e.users--; e.users > 0 || g.closed {
 		return
 	}
 	if g.gone[agent] {
-		g.end(agent, e)
+		g.removeUnused(agent, e)
 		return
 	}
-	g.later(agent, e)
+	g.removeLater(agent, e)
 }
 
 // Drop removes the group of an agent that is gone, now or with its last command. A
@@ -154,7 +154,7 @@ func (g *Groups) Drop(agent string) {
 	}
 	g.gone[agent] = true
 	if e := g.groups[agent]; e != nil && e.users == 0 {
-		g.end(agent, e)
+		g.removeUnused(agent, e)
 	}
 }
 
@@ -168,30 +168,30 @@ func (g *Groups) Begin(agent string) {
 	delete(g.gone, agent)
 }
 
-// later removes a group unless it is used again. The caller holds mu.
-func (g *Groups) later(agent string, e *group) {
-	e.timer = time.AfterFunc(cmp.Or(g.Idle, idle), func() { g.drop(agent, e) })
+// removeLater removes a group unless it is used again. The caller holds mu.
+func (g *Groups) removeLater(agent string, e *group) {
+	e.timer = time.AfterFunc(cmp.Or(g.Idle, idle), func() { g.removeIdle(agent, e) })
 }
 
-// drop removes a group that nothing has used since the timer was set.
-func (g *Groups) drop(agent string, e *group) {
+// removeIdle removes a group that nothing has used since the timer was set.
+func (g *Groups) removeIdle(agent string, e *group) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed || e.users > 0 || g.groups[agent] != e {
 		return
 	}
-	g.end(agent, e)
+	g.removeUnused(agent, e)
 }
 
-// end removes a group without users. The caller holds mu.
-func (g *Groups) end(agent string, e *group) {
+// removeUnused removes a group without users. The caller holds mu.
+func (g *Groups) removeUnused(agent string, e *group) {
 	if e.timer != nil {
 		e.timer.Stop()
 		e.timer = nil
 	}
 	err := g.remove(e)
 	if errors.Is(err, cgroup.ErrBusy) { // a process that was killed has not ended yet
-		g.later(agent, e)
+		g.removeLater(agent, e)
 		return
 	}
 	delete(g.groups, agent)

@@ -4,7 +4,7 @@
 // It works without a checkout: git merge-tree computes the result, commit-tree
 // makes the merge commit (always one, never a fast-forward), update-ref moves the
 // target if it still is where the merge began. Before that the result is compared
-// with the rules of the agent (package gate) and of git (package fsck). BringAlong
+// with the rules of the agent (package gate) and of git (package fsck). UpdateCheckout
 // then fast-forwards the user's checkout, if that loses nothing: as a whole, or
 // not at all.
 //

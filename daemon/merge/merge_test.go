@@ -192,7 +192,7 @@ func TestBringAlong(t *testing.T) {
 			c.spoil(f)
 			before, err := os.ReadFile(f.project + "/file")
 			require.NoError(t, err)
-			a, err := f.BringAlong(t.Context())
+			a, err := f.UpdateCheckout(t.Context())
 			require.NoError(t, err)
 			require.True(t, a.Fetched)
 			require.Equal(t, c.updated, a.Updated, a.Reason)

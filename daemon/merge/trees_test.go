@@ -73,7 +73,7 @@ func TestWhatIsTooDeepIsNotMerged(t *testing.T) {
 	as(t, nobody, tree.Path, "commit", "-qm", "deep, and not too deep")
 	_, err := f.merge(t, "alice")
 	require.NoError(t, err)
-	along, err := f.BringAlong(t.Context())
+	along, err := f.UpdateCheckout(t.Context())
 	require.NoError(t, err)
 	require.True(t, along.Updated, along.Reason)
 }

@@ -25,7 +25,7 @@ type Merges interface {
 	Advance(ctx context.Context, s merge.Stack, commit string) error
 	// Merged finds the merge of a branch that is in the target already.
 	Merged(ctx context.Context, branch string) (string, error)
-	BringAlong(ctx context.Context) (merge.Along, error)
+	UpdateCheckout(ctx context.Context) (merge.CheckoutUpdate, error)
 }
 
 // Checker runs the workspace's check command on the files of a commit. A command that fails is an
@@ -233,7 +233,7 @@ func (l *BatchMerger) judge(ctx context.Context, good []Outcome) verdict {
 
 // along updates the user's checkout, once for the batch.
 func (l *BatchMerger) along(ctx context.Context, done []Outcome) {
-	a, err := l.Merges.BringAlong(ctx)
+	a, err := l.Merges.UpdateCheckout(ctx)
 	project, note := "left alone", strings.TrimSpace(a.Reason+"; "+a.Command)
 	switch {
 	case err != nil:

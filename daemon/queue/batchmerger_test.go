@@ -77,9 +77,9 @@ func (h *history) Merged(_ context.Context, branch string) (string, error) {
 	return "", nil
 }
 
-func (h *history) BringAlong(context.Context) (merge.Along, error) {
+func (h *history) UpdateCheckout(context.Context) (merge.CheckoutUpdate, error) {
 	h.along++
-	return merge.Along{Updated: true}, nil
+	return merge.CheckoutUpdate{Updated: true}, nil
 }
 
 func (h *history) Check(_ context.Context, commit, label string) (string, error) {

@@ -64,14 +64,14 @@ func (r *Runner) record(ws, base string, req api.RaceRequest) (api.Race, error) 
 	race := api.Race{ID: fmt.Sprintf("r%x", at), Workspace: ws, Request: req, State: api.RaceRunning, Base: base, CreatedAt: now.Truncate(time.Millisecond)}
 	for i, base := range req.Agents {
 		for n := range max(req.N, 1) {
-			race.Racers = append(race.Racers, api.Racer{Agent: fmt.Sprintf("%s-%s-%d", race.ID, word(base), i*max(req.N, 1)+n+1), BaseType: base, State: api.RacerWaiting})
+			race.Racers = append(race.Racers, api.Racer{Agent: fmt.Sprintf("%s-%s-%d", race.ID, slug(base), i*max(req.N, 1)+n+1), BaseType: base, State: api.RacerWaiting})
 		}
 	}
 	return race, nil
 }
 
-// word is a base type as a part of an agent's name.
-func word(base string) string {
+// slug is a base type as a part of an agent's name.
+func slug(base string) string {
 	w := strings.Map(func(c rune) rune {
 		if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' {
 			return c

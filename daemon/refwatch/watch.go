@@ -24,12 +24,12 @@ const mask = unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_CREATE | unix.IN_DE
 
 // Watcher watches one bare repository.
 type Watcher struct {
-	root  string
-	file  *os.File         // the inotify descriptor
-	dirs  map[int32]string // watch descriptor to directory; run's alone
-	moved chan struct{}
-	blind atomic.Bool
-	done  chan struct{}
+	root       string
+	file       *os.File         // the inotify descriptor
+	dirs       map[int32]string // watch descriptor to directory; run's alone
+	moved      chan struct{}
+	incomplete atomic.Bool
+	done       chan struct{}
 }
 
 // Open begins to watch the branches of the bare repository at dir. An error
@@ -54,9 +54,9 @@ func Open(dir string) (*Watcher, error) {
 // Moved gets a value after branches may have moved; many moves can be one value.
 func (w *Watcher) Moved() <-chan struct{} { return w.moved }
 
-// Blind reports whether moves can have gone unnoticed: there are too many
+// Incomplete reports whether moves can have gone unnoticed: there are too many
 // directories, or the repository was replaced. It stays so.
-func (w *Watcher) Blind() bool { return w.blind.Load() }
+func (w *Watcher) Incomplete() bool { return w.incomplete.Load() }
 
 // Close ends the watch.
 func (w *Watcher) Close() error {
@@ -100,7 +100,7 @@ func (w *Watcher) addTree(dir string) error {
 		case !e.IsDir():
 			return nil
 		case len(w.dirs) >= maxDirs:
-			w.blind.Store(true)
+			w.incomplete.Store(true)
 			return fs.SkipAll
 		}
 		err = w.add(path)
@@ -119,7 +119,7 @@ func (w *Watcher) run() {
 		n, err := w.file.Read(buf)
 		if err != nil {
 			if !errors.Is(err, os.ErrClosed) {
-				w.blind.Store(true)
+				w.incomplete.Store(true)
 				w.signal()
 			}
 			return
@@ -148,14 +148,14 @@ func (w *Watcher) handle(b []byte) (moved bool) {
 		}
 		name := string(bytes.TrimRight(b[unix.SizeofInotifyEvent:end], "\x00"))
 		b = b[end:]
-		moved = w.one(ev.Wd, ev.Mask, name) || moved
+		moved = w.handleEvent(ev.Wd, ev.Mask, name) || moved
 	}
 	return moved
 }
 
-func (w *Watcher) one(wd int32, what uint32, name string) bool {
+func (w *Watcher) handleEvent(wd int32, what uint32, name string) bool {
 	if what&unix.IN_Q_OVERFLOW != 0 {
-		w.again(w.heads())
+		w.rewatch(w.heads())
 		return true
 	}
 	dir, known := w.dirs[wd]
@@ -167,7 +167,7 @@ func (w *Watcher) one(wd int32, what uint32, name string) bool {
 		return false
 	case what&(unix.IN_DELETE_SELF|unix.IN_MOVE_SELF) != 0:
 		if dir == w.root || dir == w.heads() {
-			w.blind.Store(true)
+			w.incomplete.Store(true)
 		}
 		return true
 	case dir == w.root:
@@ -175,14 +175,14 @@ func (w *Watcher) one(wd int32, what uint32, name string) bool {
 	case strings.HasSuffix(name, ".lock"):
 		return false
 	case what&unix.IN_ISDIR != 0 && what&(unix.IN_CREATE|unix.IN_MOVED_TO) != 0:
-		w.again(filepath.Join(dir, name))
+		w.rewatch(filepath.Join(dir, name))
 	}
 	return true
 }
 
-// again watches what appeared; what cannot be watched makes us blind.
-func (w *Watcher) again(dir string) {
+// rewatch watches what appeared; a directory that cannot be watched makes the watch incomplete.
+func (w *Watcher) rewatch(dir string) {
 	if err := w.addTree(dir); err != nil {
-		w.blind.Store(true)
+		w.incomplete.Store(true)
 	}
 }

@@ -89,7 +89,7 @@ func TestEveryMoveOfABranchIsReported(t *testing.T) {
 		r.run(append([]string{"--git-dir", r.dir}, c.args...)...)
 		awaitMove(t, w, c.what)
 	}
-	require.False(t, w.Blind())
+	require.False(t, w.Incomplete())
 }
 
 func TestOnlyMovesOfBranchesAreReported(t *testing.T) {
@@ -107,19 +107,19 @@ func TestOnlyMovesOfBranchesAreReported(t *testing.T) {
 	}
 }
 
-func TestAReplacedRepositoryAndTooManyDirectoriesMakeBlind(t *testing.T) {
+func TestAReplacedRepositoryAndTooManyDirectoriesAreReported(t *testing.T) {
 	r := bare(t)
 	w := r.watch()
 	require.NoError(t, os.Rename(r.dir, r.dir+".old"))
 	awaitMove(t, w, "the end of the repository")
-	require.True(t, w.Blind())
+	require.True(t, w.Incomplete())
 
 	r = bare(t)
 	for i := range maxDirs {
 		require.NoError(t, os.Mkdir(filepath.Join(r.dir, "refs/heads", fmt.Sprint(i)), 0o755))
 	}
 	w = r.watch()
-	require.True(t, w.Blind())
+	require.True(t, w.Incomplete())
 	require.LessOrEqual(t, len(w.dirs), maxDirs)
 
 	_, err := Open(filepath.Join(t.TempDir(), "nothing"))

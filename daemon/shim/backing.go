@@ -31,7 +31,7 @@ func openBacking(sp wire.Spec) (*os.File, error) {
 		return root, err
 	}
 	// Without the mount there is an empty directory, and every file would seem to be deleted.
-	if is, err := overlayfs.Is(fmt.Sprintf("/proc/self/fd/%d", root.Fd())); err != nil || !is {
+	if is, err := overlayfs.IsOverlay(fmt.Sprintf("/proc/self/fd/%d", root.Fd())); err != nil || !is {
 		return nil, errors.Join(err, root.Close(), fmt.Errorf("no overlay is mounted at %s", sp.Tree))
 	}
 	return root, nil

@@ -116,11 +116,11 @@ func Mounted(target string) (bool, error) {
 	if st.Attributes&unix.STATX_ATTR_MOUNT_ROOT == 0 {
 		return false, nil
 	}
-	return Is(target)
+	return IsOverlay(target)
 }
 
-// Is reports whether path is in an overlay.
-func Is(path string) (bool, error) {
+// IsOverlay reports whether path is in an overlay.
+func IsOverlay(path string) (bool, error) {
 	var sfs unix.Statfs_t
 	if err := unix.Statfs(path, &sfs); err != nil {
 		return false, &fs.PathError{Op: "statfs", Path: path, Err: err}

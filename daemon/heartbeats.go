@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// beats are when the shims last sent a line of their events. The zero value is ready.
-type beats struct {
+// heartbeats are when the shims last sent a line of their events. The zero value is ready.
+type heartbeats struct {
 	mu sync.Mutex
 	at map[string]time.Time
 }
 
-func (b *beats) note(agent string) {
+func (b *heartbeats) note(agent string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.at == nil {
@@ -20,14 +20,14 @@ func (b *beats) note(agent string) {
 	b.at[agent] = time.Now()
 }
 
-func (b *beats) age(agent string) (time.Duration, bool) {
+func (b *heartbeats) age(agent string) (time.Duration, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	at, ok := b.at[agent]
 	return time.Since(at), ok
 }
 
-func (b *beats) forget(agent string) {
+func (b *heartbeats) forget(agent string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.at, agent)

@@ -77,8 +77,8 @@ func (t *tips) isCommit(id string) bool {
 	return ok
 }
 
-// bring adds what the refs lead to and the store lacks.
-func (s *objectStore) bring(ctx context.Context) error {
+// update adds what the refs lead to and the store lacks.
+func (s *objectStore) update(ctx context.Context) error {
 	t, err := s.k.tips(ctx)
 	if err != nil {
 		return err

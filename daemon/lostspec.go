@@ -27,10 +27,10 @@ func known(name string) *agent.Agent {
 	return &agent.Agent{WS: &agent.Workspace{}, Kept: store.Agent{Name: name}}
 }
 
-// respec writes the spec of an agent whose shim has lost its own. With the spec the shim program
+// recreateSpec writes the spec of an agent whose shim has lost its own. With the spec the shim program
 // can remove what the shim left: mounts, the control group and processes. It returns
 // errNothingLeft if none exists.
-func (s *shims) respec(a *agent.Agent, dir string) error {
+func (s *shims) recreateSpec(a *agent.Agent, dir string) error {
 	mounts, err := s.mounts(a.Name())
 	if err != nil {
 		return err

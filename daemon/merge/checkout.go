@@ -12,8 +12,8 @@ import (
 	"polis/daemon/worktree"
 )
 
-// Along is the state of the user's checkout after a merge.
-type Along struct {
+// CheckoutUpdate is the state of the user's checkout after a merge.
+type CheckoutUpdate struct {
 	// Target and Commit are where the shared repository is. The commit is in the project as
 	// refs/remotes/polis/<target> if Fetched.
 	Target, Commit string
@@ -24,20 +24,20 @@ type Along struct {
 	Reason, Command string
 }
 
-// BringAlong fast-forwards the project's target branch to the shared one, if that is possible and
+// UpdateCheckout fast-forwards the project's target branch to the shared one, if that is possible and
 // loses nothing: a checkout with changes, one with filters of its own, and a branch with commits
 // of its own are left unchanged. An error means that not even the commits could be fetched.
-func (m *Merger) BringAlong(ctx context.Context) (Along, error) {
+func (m *Merger) UpdateCheckout(ctx context.Context) (CheckoutUpdate, error) {
 	target, err := m.target(ctx, "")
 	if err != nil {
-		return Along{}, err
+		return CheckoutUpdate{}, err
 	}
 	done, err := m.one(ctx, target)
 	if err != nil {
-		return Along{}, err
+		return CheckoutUpdate{}, err
 	}
 	defer done()
-	a := Along{Target: target}
+	a := CheckoutUpdate{Target: target}
 	var p *worktree.Project
 	var at place
 	err = inOrder(func() (err error) {
@@ -129,7 +129,7 @@ func branchOf(ctx context.Context, p *worktree.Project, branch string) (place, e
 // forward fast-forwards the project's branch; its error is the reason why not. keep is why the
 // checkout must stay unchanged, if the branch is checked out; changes are what would change in
 // it.
-func (a *Along) forward(ctx context.Context, p *worktree.Project, at place, behind bool, keep error, changes []gate.Change) error {
+func (a *CheckoutUpdate) forward(ctx context.Context, p *worktree.Project, at place, behind bool, keep error, changes []gate.Change) error {
 	switch {
 	case at.commit == "":
 		return fmt.Errorf("the project has no branch %s any more", a.Target)
