@@ -230,6 +230,42 @@ func TestPatrolRunsAutomatically(t *testing.T) {
 	})
 }
 
+// TestAnAgentIsFoundOnceItsWaitEnds: the automatic cycles read what an agent waits for once, while nothing of
+// it runs. When it has its answer, or is continued, and hangs then, it is found.
+func TestAnAgentIsFoundOnceItsWaitEnds(t *testing.T) {
+	d := startDaemon(t, options{config: strings.Replace(shortPatrol, `interval = "0s"`, `interval = "1s"`, 1)})
+	d.up()
+	for name, script := range map[string]string{"asks": "polisctl ask -- rm -rf build || true; exec sleep 1000", "stopped": "kill -STOP $$; exec sleep 1000"} {
+		d.worker(name)
+		d.must("agents", "run", name, script)
+	}
+	q := d.question("asks")
+	seen := 0
+	d.eventually("several cycles see both wait", func() bool {
+		var rep api.PatrolReport
+		require.NoError(t, json.Unmarshal([]byte(d.must("--json", "patrol")), &rep))
+		require.Empty(t, rep.Findings)
+		long := 0
+		for _, a := range rep.Agents {
+			if a.QuietSeconds > 4 && a.Waits != "" {
+				long++
+			}
+		}
+		if long == 2 {
+			seen++
+		}
+		return seen > 3
+	})
+	found := func(name string) func() bool {
+		return func() bool { return strings.Contains(d.must("--json", "events"), "agent "+name+": stalled") }
+	}
+	d.must("approvals", "deny", q.ID)
+	d.eventually("it has its answer and hangs", found("asks"))
+	require.False(t, found("stopped")(), "the other still waits")
+	require.NoError(t, syscall.Kill(d.shimStatus("stopped").MainPID, syscall.SIGCONT))
+	d.eventually("it is continued and hangs", found("stopped"))
+}
+
 // TestCasesOutliveTheDaemon and a person's answer holds for the incident.
 func TestCasesOutliveTheDaemon(t *testing.T) {
 	d := startDaemon(t, options{config: shortPatrol})
