@@ -251,8 +251,11 @@ func TestProgramsOfClosedTasksAreEnded(t *testing.T) {
 	require.NoFileExists(t, filepath.Join(project, "reverted.txt"))
 
 	// agent-dead: the shim lives, the program is killed.
-	start("dies", "echo x > dies.txt; echo ready", "--ephemeral")
-	d.eventually("it is at work", func() bool { return strings.Contains(d.must("agents", "watch", "dies"), "ready") })
+	start("dies", "echo x > dies.txt", "--ephemeral")
+	d.eventually("it is at work", func() bool {
+		text, err := os.ReadFile(filepath.Join(files, "dies", "dies.txt"))
+		return err == nil && string(text) == "x\n"
+	})
 	require.NoError(t, syscall.Kill(d.shimStatus("dies").MainPID, syscall.SIGKILL))
 	d.eventually("its end is noticed", func() bool { return status("dies") == api.StatusIdle })
 	rep := d.patrol()
