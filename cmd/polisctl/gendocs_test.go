@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/spf13/cobra/doc"
 
 	"polis/daemon/api"
+	"polis/daemon/config/reference"
 )
 
 // Where the generated files are, below the top of the source tree.
@@ -26,7 +28,14 @@ var update = flag.Bool("update", false, "write man pages, completion scripts and
 // generate returns the generated files by their path below the source tree.
 // The same source makes the same bytes on every day.
 func generate(root *cobra.Command) (map[string][]byte, error) {
-	files := map[string][]byte{errorsDoc: errorsPage()}
+	files, err := configurationFiles("../..")
+	if err != nil {
+		return nil, err
+	}
+	files[errorsDoc] = errorsPage()
+	if files[apiDoc], err = apiPage("../.."); err != nil {
+		return nil, err
+	}
 	for shell, name := range map[string]string{"bash": "polisctl.bash", "zsh": "_polisctl", "fish": "polisctl.fish"} {
 		var buf bytes.Buffer
 		if err := completion(root, shell, &buf); err != nil {
@@ -47,6 +56,47 @@ func generate(root *cobra.Command) (map[string][]byte, error) {
 		files[filepath.Join(manDir, strings.ReplaceAll(c.CommandPath(), " ", "-")+".1")] = page
 	})
 	return files, failed
+}
+
+// configurationFiles are those about polisd.toml and the base types. The page docs/configuration.md, below
+// top, gets its tables; the rest of it is written by hand.
+func configurationFiles(top string) (map[string][]byte, error) {
+	daemon, types := reference.Daemon(), reference.Types()
+	files := map[string][]byte{"units/polisd.toml": daemon.Sample()}
+	for _, f := range []reference.File{daemon, types} {
+		if err := f.Check(); err != nil {
+			return nil, api.Errorf(api.CodeInternal, "daemon/config/reference: %w", err)
+		}
+		schema, err := f.Schema()
+		if err != nil {
+			return nil, api.Errorf(api.CodeInternal, "schema of %s: %w", f.Page, err)
+		}
+		files[manDir+"/"+f.Page+".5"] = f.Manual()
+		files["docs/"+strings.TrimSuffix(f.Page, ".toml")+".schema.json"] = schema
+	}
+	const page = "docs/configuration.md"
+	text, err := os.ReadFile(filepath.Join(top, page))
+	if err != nil {
+		return nil, api.Errorf(api.CodeInternal, "read page: %w", err)
+	}
+	for name, tables := range map[string][]byte{"polisd.toml": daemon.Markdown(), "base types": types.Markdown()} {
+		if text, err = betweenMarks(text, name, tables); err != nil {
+			return nil, api.Errorf(api.CodeInternal, "%s: %w", page, err)
+		}
+	}
+	files[page] = text
+	return files, nil
+}
+
+// betweenMarks replaces the part of a page that is generated.
+func betweenMarks(page []byte, name string, text []byte) ([]byte, error) {
+	begin, end := "<!-- begin: "+name+", made by make docs -->\n", "<!-- end: "+name+" -->\n"
+	before, rest, ok := bytes.Cut(page, []byte(begin))
+	_, after, ok2 := bytes.Cut(rest, []byte(end))
+	if !ok || !ok2 {
+		return nil, fmt.Errorf("has no part between %q and %q", begin, end)
+	}
+	return slices.Concat(before, []byte(begin), text, []byte(end), after), nil
 }
 
 // manPage renders the page of one command. What cobra's generator cannot say

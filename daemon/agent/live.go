@@ -25,6 +25,7 @@ func (m *Manager) live(ctx context.Context, a *Agent) api.Agent {
 	v.Egress, v.HostPorts = reach.Policy.Entries(), reach.HostPorts
 	v.Env = slices.Sorted(maps.Keys(env))
 	v.Warnings = append(cutOff(v, a.Type, reach), noModel(v, a.Type, model)...)
+	v.Warnings = append(v.Warnings, noLogin(v, a.Type, a.WS.Owner)...)
 	l := c.Limits.Agent(own)
 	m.isolation(&v)
 	v.PidsLimit, v.CPUWeight, v.CPUPercent, v.IOWeight = l.Pids, l.CPUWeight, l.CPUPercent, l.IOWeight

@@ -24,62 +24,182 @@ func (e Event) Probe() bool {
 	return probe
 }
 
-// Types of events. Consumers must ignore the ones they do not know.
+// The types of events, by group. Consumers must ignore the ones that they do not know. "make docs" makes
+// the table in docs/api.md from the comments, which are Markdown.
+
+// Agents.
 const (
-	EventAgentCreated     = "agent:created"
-	EventAgentStatus      = "agent:status"
-	EventAgentSettings    = "agent:settings"
-	EventAgentRemoved     = "agent:removed"
-	EventAgentMerged      = "agent:merged"
+	// An agent was added.
+	EventAgentCreated = "agent:created"
+	// An agent was removed.
+	EventAgentRemoved = "agent:removed"
+	// An agent changed its state; `data` has `from`, `to` and `reason`.
+	EventAgentStatus = "agent:status"
+	// An agent's limits or rules were changed; `data.changed` lists the changes.
+	EventAgentSettings = "agent:settings"
+	// An agent was added with the work of another one; `data` has `from`, `commit` and `leftOut`.
+	EventAgentForked = "agent:forked"
+	// A task was delegated; `agent` is the worker, `data` has `parent` (empty: a person), `branch` and
+	// `requestId`.
+	EventWorker = "agent:worker"
+	// A command left processes running when it ended; `data` has `leftovers` (with `pid`, `program`,
+	// `command`, `memory_bytes`, `ports`) and `do`, the rule of its role: `keep`, `end` or `ask`.
+	EventLeftovers = "agent:leftovers"
+	// An agent's shim was stopped and continued, does not answer, or hung and was killed.
+	EventShim = "agent:shim"
+	// An agent's git reached a remote through polisd.
+	EventRemote = "agent:remote"
+	// A branch was pushed for review.
+	EventAgentPull = "agent:pull-request"
+)
+
+// Tasks.
+const (
+	// An agent got a task, the task began or ended, or its branch was handled; `data` has `id`,
+	// `state` (`queued`, `running`, `ended`), `outcome` (`refused`: the agent's own permission system
+	// refused calls, and there is nothing to merge) and `result`. What was sent to a running agent has
+	// `via` instead.
+	EventTask = "agent:task"
+	// An agent's program reports its progress; `data` has `status` and `message`, and `requestId`,
+	// `currentTool` and `tokensUsed` if it sent them.
+	EventStatusUpdate = "agent:status-update"
+	// A race began, one of its agents ended, it waits for a choice, or it ended; `data` has `race`,
+	// `workspace`, `state` and `winner`.
+	EventRace = "race:changed"
+)
+
+// Merges.
+const (
+	// A branch was merged.
+	EventAgentMerged = "agent:merged"
+	// A branch could not be merged; `code` is the reason.
 	EventAgentMergeFailed = "agent:merge-failed"
-	EventAgentDiscarded   = "agent:discarded"
-	EventAgentReverted    = "agent:reverted"
-	EventAgentRestored    = "agent:restored"
-	EventAgentForked      = "agent:forked"
-	EventQueue            = "queue:changed"
-	EventMergeReady       = "merge:ready"
-	EventMergeMerged      = "merge:merged"
-	EventMergeFailed      = "merge:failed"
-	EventMergeWithdrawn   = "merge:withdrawn"
-	EventMergeRework      = "merge:rework"
-	EventTask             = "agent:task"
-	EventAgentPull        = "agent:pull-request"
-	EventWorker           = "agent:worker" // it was made for a task that was delegated
-	EventApprovalAsked    = "approval:asked"
+	// An agent's work was discarded.
+	EventAgentDiscarded = "agent:discarded"
+	// A merge was reverted.
+	EventAgentReverted = "agent:reverted"
+	// A removed agent was restored.
+	EventAgentRestored = "agent:restored"
+	// A request to merge entered the merge queue. `data.signal` has `id`, which is the same for all
+	// signals of one request. Each signal is published at least once, also after a crash of polisd:
+	// `id` and `state` identify repetitions.
+	EventMergeReady = "merge:ready"
+	// The request is in the target (`data.signal.verified`: it was found there).
+	EventMergeMerged = "merge:merged"
+	// The request failed; `code` is the reason.
+	EventMergeFailed = "merge:failed"
+	// The request was withdrawn, with `NOTHING_TO_MERGE` because there was nothing to merge.
+	EventMergeWithdrawn = "merge:withdrawn"
+	// An agent got the task to resolve a failed merge; `data.signal.rework` has `agent` and `task`.
+	EventMergeRework = "merge:rework"
+	// A merge queue changed.
+	EventQueue = "queue:changed"
+	// Two branches would conflict.
+	EventConflictFound = "conflict:found"
+	// Two branches no longer conflict.
+	EventConflictGone = "conflict:gone"
+)
+
+// Questions.
+const (
+	// An agent requests a permission. `data` has `id`, `kind`, `tool`, `what` and `since`
+	// ([approvals](approvals.md)).
+	EventApprovalAsked = "approval:asked"
+	// A person answered; `data` also has `verdict`, `scope`, `by` and `reason`.
 	EventApprovalAnswered = "approval:answered"
-	EventApprovalGone     = "approval:withdrawn" // what asked does not wait any more
-	EventStatusUpdate     = "agent:status-update"
-	EventLeftovers        = "agent:leftovers"
-	EventDenied           = "access:denied"
-	EventLockConflict     = "lock:conflict"
-	EventLock             = "lock:changed"
-	EventConflictFound    = "conflict:found"
-	EventConflictGone     = "conflict:gone"
-	EventLockWaiting      = "lock:waiting"
-	EventLockBroken       = "lock:broken"
-	EventLockLost         = "lock:lost"
-	EventLockBehind       = "lock:behind"
-	EventRemote           = "agent:remote"
-	EventMaintained       = "workspace:maintained"
-	EventDamaged          = "workspace:damaged"
-	EventDown             = "workspace:removed"
-	EventOOM              = "limit:oom"
-	EventMemoryPressure   = "limit:memory"
-	EventPids             = "limit:pids"
-	EventDisk             = "limit:disk"
-	EventFiles            = "limit:files"
-	EventConnections      = "limit:connections"
-	EventPort             = "port:changed"
-	EventHostPort         = "port:host"
-	EventReconciled       = "daemon:reconciled"
-	EventState            = "daemon:state"
-	EventShim             = "agent:shim"
-	EventPatrol           = "agent:patrol"
-	EventCase             = "patrol:case"
-	EventFrozen           = "agent:frozen"
-	EventThawed           = "agent:thawed"
-	EventCleanup          = "agent:cleanup"
-	EventRace             = "race:changed"
-	EventMissed           = "agent:events-missed"
-	EventEventsMissed     = "events:missed"
+	// The requesting process no longer waits.
+	EventApprovalGone = "approval:withdrawn"
+)
+
+// Refusals and locks.
+const (
+	// An agent was refused something: `op`, `path` (a path, a name, an address or a system call),
+	// `program` and `pid` where known, and `hint`; `count` if the event stands for several refusals;
+	// `probe` if many programs try the call at every start and continue without it: the programs of
+	// polis show it only on request.
+	EventDenied = "access:denied"
+	// An agent was refused a file that another agent holds; `data` is that of `access:denied`.
+	EventLockConflict = "lock:conflict"
+	// An explicit lock was taken or released.
+	EventLock = "lock:changed"
+	// An agent waits for a lock.
+	EventLockWaiting = "lock:waiting"
+	// A person broke a lock.
+	EventLockBroken = "lock:broken"
+	// An agent lost a lock.
+	EventLockLost = "lock:lost"
+	// An agent got a file after a wait, and the file has changed on the target since the agent's
+	// branch left it: `path`, `target`, `commit`, `author`.
+	EventLockBehind = "lock:behind"
+)
+
+// Limits.
+const (
+	// A process was killed for memory; `data` has its `pid`, `comm` and `bytes`, `limit_bytes`, and
+	// `total` if it was not the agent's own limit, `own_program` if it was the program that polis
+	// started, and a `hint`.
+	EventOOM = "limit:oom"
+	// An agent has been at its memory limit for 20 s and more without a kill: four fifths of it cannot
+	// be dropped, or its processes waited for memory for a quarter of the time (PSI); `data` has
+	// `limit_bytes`, `need_bytes`, `stalled_ms`, `since` and `hint`. At most one in 10 min.
+	EventMemoryPressure = "limit:memory"
+	// Forks of an agent were refused; `data` has `limit` and `refused`. At most one in 10 s.
+	EventPids = "limit:pids"
+	// An agent exceeded its limit of disk space; `data` has `used_bytes` and `limit_bytes`. At most
+	// one in 10 s.
+	EventDisk = "limit:disk"
+	// An agent reached its limit of files and directories; `data` has `used_files` and `limit_files`.
+	// At most one in 10 s.
+	EventFiles = "limit:files"
+	// An agent reached its limit of connections to the outside; `data` has `limit_connections`. At
+	// most one in 10 s.
+	EventConnections = "limit:connections"
+)
+
+// Ports.
+const (
+	// A port was mapped, or with `data.gone` no longer is; `data` has `internal`, `external`,
+	// `protocol`, `bind`, and `wanted` if that external port was in use (`code` is `PORT_IN_USE`).
+	EventPort = "port:changed"
+	// A program of an agent connected to a host port, or could not (`data.error`); `data` has `port`,
+	// `program`, `pid`, and `count`, the connections since the last such event. At most one a minute
+	// for each port.
+	EventHostPort = "port:host"
+)
+
+// Patrol.
+const (
+	// The patrol found an agent that died, hangs or spins; `data.finding` has the class, the evidence
+	// and the action.
+	EventPatrol = "agent:patrol"
+	// A case of the patrol was opened, changed or resolved; `data.case` is the case, `data.change` is
+	// `opened`, `updated` or `resolved`.
+	EventCase = "patrol:case"
+	// A circuit breaker froze the processes of an agent.
+	EventFrozen = "agent:frozen"
+	// A person thawed the processes of an agent.
+	EventThawed = "agent:thawed"
+	// The patrol decided about an ephemeral agent whose work has ended; `data.cleanup` has the status
+	// that the agent reported, the measured one, the evidence, the action (`remove`, `keep`,
+	// `escalate`) and whether it was done.
+	EventCleanup = "agent:cleanup"
+)
+
+// Workspaces and polisd.
+const (
+	// Maintenance of a shared repository was done.
+	EventMaintained = "workspace:maintained"
+	// A workspace was removed from polis.
+	EventDown = "workspace:removed"
+	// A check found that objects of the target branch are missing (code `REPO_CORRUPT`), or, without a
+	// code, that the repository is complete again.
+	EventDamaged = "workspace:damaged"
+	// The findings of a start of polisd.
+	EventReconciled = "daemon:reconciled"
+	// Whether the state can be saved.
+	EventState = "daemon:state"
+	// Events are missing here.
+	EventEventsMissed = "events:missed"
+	// Events of an agent's shim are missing here.
+	EventMissed = "agent:events-missed"
 )

@@ -15,6 +15,9 @@ type AgentType struct {
 	Available   bool   `json:"available"`
 	Program     string `json:"program"`
 	Description string `json:"description"`
+	// Install is the command that installs its program, Login the one that logs its user in.
+	Install string `json:"install,omitempty"`
+	Login   string `json:"login,omitempty"`
 	// Reason is why the type is not available.
 	Reason string `json:"reason,omitempty"`
 	// Path is where its program was found, Version that of the program's package.

@@ -22,9 +22,13 @@ var builtin embed.FS
 // BaseType describes how to run one kind of coding agent. In Run and Prompt
 // "{prompt}" stands for the task; Run without it gets the task as its last argument.
 type BaseType struct {
-	Name        string   `toml:"-" json:"name"`
-	Description string   `toml:"description" json:"description"`
-	Program     string   `toml:"program" json:"program,omitempty"`
+	Name        string `toml:"-" json:"name"`
+	Description string `toml:"description" json:"description"`
+	Program     string `toml:"program" json:"program,omitempty"`
+	// Install is the command that installs the program for all users, Login what its user runs once to
+	// log in. polis prints them and never runs them.
+	Install     string   `toml:"install" json:"install,omitempty"`
+	Login       string   `toml:"login" json:"login,omitempty"`
 	Run         []string `toml:"run" json:"run,omitempty"`
 	Interactive []string `toml:"interactive" json:"interactive,omitempty"`
 	// Prompt is what follows a command line of the agent's own (agents add ... -- CMD)
@@ -226,7 +230,11 @@ func PickType(types map[string]BaseType, name string) (BaseType, error) {
 	reason, hint := "there is no such type", "available: "+strings.Join(have, ", ")
 	if ok {
 		reason = t.Reason
-		hint = "install " + t.Program + " for all users, or say in agents.d/" + t.Name + ".toml where it is (program and mounts: \"Base types\" of configuration.md); " + hint
+		how := "install " + t.Program + " for all users"
+		if t.Install != "" {
+			how = t.Install
+		}
+		hint = how + "; or say in agents.d/" + t.Name + ".toml where it is (program and mounts: \"Base types\" of configuration.md); " + hint
 	}
 	return BaseType{}, api.Errorf(api.CodeAgentTypeUnavailable, "base type %q cannot be used: %s", api.Shorten(name, 64), reason).
 		With("available", have).WithHint("%s", hint)

@@ -23,6 +23,11 @@ func (t *BaseType) check() error {
 	if p := t.Program; p != "" && (strings.ContainsAny(p, "\x00\n") || filepath.IsAbs(p) && filepath.Clean(p) != p || !filepath.IsAbs(p) && strings.Contains(p, "/")) {
 		return bad("program", p, "must be the name of a program or an absolute, clean path")
 	}
+	for field, line := range map[string]string{"install": t.Install, "login": t.Login} {
+		if len(line) > 300 || strings.ContainsFunc(line, func(c rune) bool { return c < ' ' || c == 0x7f }) {
+			return bad(field, line, "must be one line of at most 300 bytes")
+		}
+	}
 	for field, words := range map[string][]string{"run": t.Run, "interactive": t.Interactive, "acp": t.ACP, "prompt": t.Prompt, "stream.args": t.Stream.Args, "permissions.command": t.Permissions.Command} {
 		for i, w := range words {
 			if strings.ContainsRune(w, 0) || i == 0 && w == "" {

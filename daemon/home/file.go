@@ -72,3 +72,18 @@ func (s Spec) storeFile(src io.Reader, name string) (setting.Mount, error) {
 	_, err = io.Copy(dst, io.LimitReader(src, maxFile))
 	return m, errors.Join(err, dst.Chown(s.UID, s.GID), dst.Close())
 }
+
+// HasAny reports whether a user has one of the files below the home directory, and owns it.
+func HasAny(owner int, paths []string) bool {
+	home := ownersHome(owner)
+	if home == "" {
+		return false
+	}
+	for _, p := range paths {
+		if f, err := openFile(home, p, owner); err == nil {
+			_ = f.Close() //nolint:errcheck // nothing was written
+			return true
+		}
+	}
+	return false
+}

@@ -2,9 +2,11 @@ package shim
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,16 +33,35 @@ func TestAShimAnswersPolisd(t *testing.T) {
 		mux.ServeHTTP(w, httptest.NewRequestWithContext(ctx, method, path, strings.NewReader("not json")))
 		return w.Code
 	}
-	for _, route := range []string{"GET /v1/ping", "GET /v1/status", "GET /v1/why", "GET /v1/events", "POST /v1/start", "POST /v1/stop", "POST /v1/input",
-		"POST /v1/settings", "POST /v1/look", "POST /v1/ports", "DELETE /v1/ports/3000", "POST /v1/invalidate"} {
+	for _, r := range wire.ControlRoutes() {
+		route := strings.NewReplacer("{port}", "3000", "{id}", "x").Replace(r.Pattern)
 		require.Equal(t, http.StatusForbidden, ask(route, nil), route)
 		require.Equal(t, http.StatusForbidden, ask(route, stranger), route)
 		require.Equal(t, http.StatusForbidden, ask(route, member), route)
 	}
-	for _, route := range []string{"POST /v1/exec", "POST /v1/attach"} {
+	for _, r := range wire.TerminalRoutes() {
+		route := r.Pattern
 		require.Equal(t, http.StatusForbidden, ask(route, nil), route)
 		require.Equal(t, http.StatusForbidden, ask(route, stranger), route)
 		require.Equal(t, http.StatusBadRequest, ask(route, member), route)
 	}
 	require.Equal(t, http.StatusOK, ask("GET /v1/ping", peer.Peer{}), "root")
+}
+
+// TestTheShimServesTheRoutesThatAreDocumented, on both of its sockets, and no others.
+func TestTheShimServesTheRoutesThatAreDocumented(t *testing.T) {
+	s := &Shim{}
+	inside := maps.Clone(s.insideRoutes())
+	maps.Copy(inside, s.messageRoutes())
+	for _, c := range []struct {
+		documented []wire.Route
+		served     map[string]handler
+	}{{wire.ControlRoutes(), s.controlRoutes()}, {wire.TerminalRoutes(), s.terminalRoutes()}, {wire.SandboxRoutes(), inside}} {
+		var patterns []string
+		for _, r := range c.documented {
+			patterns = append(patterns, r.Pattern)
+			require.Regexp(t, `\.$`, r.About)
+		}
+		require.ElementsMatch(t, slices.Collect(maps.Keys(c.served)), patterns)
+	}
 }

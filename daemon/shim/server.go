@@ -62,7 +62,19 @@ func writeJSON(w http.ResponseWriter, v any) error {
 // as well: their terminals use a few of its routes.
 func (s *Shim) control() http.Handler {
 	mux := http.NewServeMux()
-	for pattern, h := range map[string]handler{
+	for pattern, h := range s.controlRoutes() {
+		mux.Handle(pattern, serveHTTP(only(peer.Peer.Admin, h)))
+	}
+	member := func(p peer.Peer) bool { return p.Admin() || p.In(s.Spec.SocketGID) }
+	for pattern, h := range s.terminalRoutes() {
+		mux.Handle(pattern, serveHTTP(only(member, h)))
+	}
+	return mux
+}
+
+// controlRoutes are those of wire.ControlRoutes.
+func (s *Shim) controlRoutes() map[string]handler {
+	return map[string]handler{
 		"GET /v1/ping":   func(w http.ResponseWriter, _ *http.Request) error { return writeJSON(w, struct{}{}) },
 		"GET /v1/status": func(w http.ResponseWriter, _ *http.Request) error { return writeJSON(w, s.status()) },
 		"GET /v1/why": func(w http.ResponseWriter, _ *http.Request) error {
@@ -87,13 +99,12 @@ func (s *Shim) control() http.Handler {
 		"DELETE /v1/ports/{port}": s.handlePortRemove,
 		"POST /v1/release-idle":   func(w http.ResponseWriter, _ *http.Request) error { s.releaseIdle(); return writeJSON(w, struct{}{}) },
 		"POST /v1/invalidate":     func(w http.ResponseWriter, _ *http.Request) error { s.invalidate(); return writeJSON(w, struct{}{}) },
-	} {
-		mux.Handle(pattern, serveHTTP(only(peer.Peer.Admin, h)))
 	}
-	member := func(p peer.Peer) bool { return p.Admin() || p.In(s.Spec.SocketGID) }
-	mux.Handle("POST /v1/exec", serveHTTP(only(member, s.exec)))
-	mux.Handle("POST /v1/attach", serveHTTP(only(member, s.attach)))
-	return mux
+}
+
+// terminalRoutes are those of wire.TerminalRoutes.
+func (s *Shim) terminalRoutes() map[string]handler {
+	return map[string]handler{"POST /v1/exec": s.exec, "POST /v1/attach": s.attach}
 }
 
 type peerKey struct{}
