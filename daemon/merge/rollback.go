@@ -225,7 +225,16 @@ func (b *before) begins(ctx context.Context, root *os.Root, c gate.Change) bool 
 	if err != nil {
 		return false
 	}
-	has, err := root.ReadFile(c.Path)
+	// The user can have put anything in its place, of any size.
+	f, err := root.OpenFile(c.Path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() {
+		return false
+	}
+	has, err := io.ReadAll(io.LimitReader(f, int64(len(want))+1))
 	return err == nil && bytes.HasPrefix(want, has)
 }
 

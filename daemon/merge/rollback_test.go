@@ -4,11 +4,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"polis/daemon/gate"
 )
 
 // everything lists names, kinds and contents of a checkout.
@@ -137,6 +140,17 @@ func TestRollbackLeavesWhatIsNotFromTheMerge(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"file", "new"}, left)
 	require.Equal(t, "?? new", strings.TrimPrefix(as(t, 0, f.project, "status", "--porcelain"), " M file\n"))
+	// It can be larger than the memory, or block its reader.
+	root, err := os.OpenRoot(f.project)
+	require.NoError(t, err)
+	defer root.Close()
+	added := changes[slices.IndexFunc(changes, func(c gate.Change) bool { return c.Path == "new" })]
+	require.NoError(t, os.Truncate(f.project+"/new", 1<<36))
+	require.False(t, was.begins(t.Context(), root, added))
+	require.NoError(t, os.Remove(f.project+"/new"))
+	require.NoError(t, syscall.Mkfifo(f.project+"/new", 0o644))
+	require.False(t, was.begins(t.Context(), root, added))
+	require.NoError(t, os.Remove(f.project+"/new"))
 	// Of what git has written only the beginning is there: a full disk.
 	require.NoError(t, os.WriteFile(f.project+"/new", []byte("ne"), 0o644))
 	require.NoError(t, os.WriteFile(f.project+"/file", []byte("chan"), 0o644))
