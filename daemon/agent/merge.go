@@ -123,6 +123,9 @@ func (m *Manager) Landed(ctx context.Context, e api.QueueEntry, out api.QueueOut
 	if err != nil {
 		return out, nil //nolint:nilerr // the agent was removed: there is nothing to record
 	}
+	if !e.AddedAt.IsZero() && a.Copy().CreatedAt.After(e.AddedAt) {
+		return out, nil // as above; another agent has got its name
+	}
 	// The tasks come before the state: after the state is saved, the merge is not found again.
 	m.landTasks(a, e, out, failed == nil)
 	idle := out.Code == api.CodeNothingToMerge && (e.By != "task" || !m.dirty(ctx, a))
@@ -149,7 +152,7 @@ func (m *Manager) Landed(ctx context.Context, e api.QueueEntry, out api.QueueOut
 		data["merge_commit_sha"], data["project"] = out.MergeCommitSHA, out.Project
 		m.Events.Publish(api.Event{Type: api.EventAgentMerged, Agent: e.Agent, Message: fmt.Sprintf("branch %s was merged into %s", branch, a.WS.Target), Data: data})
 		if remove {
-			m.removeAfter(e.Agent)
+			m.removeAfter(a)
 		}
 	case idle:
 		m.releaseIdle(ctx, a)

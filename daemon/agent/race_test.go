@@ -2,6 +2,7 @@ package agent
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -56,4 +57,48 @@ func TestARaceDoesNothingToAnotherAgentOfTheName(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []any{"", true}, []any{a.Copy().Race, a.Copy().Ephemeral})
 	require.NoError(t, w.KeepRacer(t.Context(), "r1-1", "r1", true), "again, after a crash")
+}
+
+// What an agent began ends with it: another agent that has got its name is not marked as merged, not
+// removed and not given memory for it.
+func TestWhatOneAgentBeganDoesNothingToAnotherOfItsName(t *testing.T) {
+	w := newWorld(t.TempDir())
+	defer w.Close()
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	w.Now = func() time.Time { return at }
+	add := func() *Agent {
+		t.Helper()
+		_, err := w.Add(t.Context(), api.AddRequest{Name: "ann", BaseType: "custom", Command: []string{"sh"}, MemoryMB: 100})
+		require.NoError(t, err)
+		a, err := w.lookup("ann")
+		require.NoError(t, err)
+		return a
+	}
+	first := add()
+	e := w.mergeEntry("ann", api.MergeRequest{RemoveAfter: true})
+	_, err := w.Remove(t.Context(), "ann", true, false)
+	require.NoError(t, err)
+	at = at.Add(time.Second)
+	second := add()
+
+	_, err = w.Landed(t.Context(), e, api.QueueOutcome{MergeCommitSHA: "c"}, nil)
+	require.NoError(t, err)
+	require.Empty(t, second.Copy().MergeStatus)
+	w.removeAfter(first)
+	var resp api.MergeResponse
+	require.NoError(t, w.removal(t.Context(), "ann", &resp))
+	require.False(t, resp.Removed)
+	_, err = w.setOnly(t.Context(), first, "ann", api.SetRequest{MemoryMB: 200, Force: true})
+	require.Equal(t, api.CodeAgentNotFound, api.CodeOf(err))
+	now, err := w.lookup("ann")
+	require.NoError(t, err)
+	require.Same(t, second, now)
+	require.Equal(t, 100, now.Copy().MemoryLimitMB)
+
+	at = at.Add(time.Second)
+	_, err = w.Landed(t.Context(), w.mergeEntry("ann", api.MergeRequest{RemoveAfter: true}), api.QueueOutcome{MergeCommitSHA: "c"}, nil)
+	require.NoError(t, err)
+	require.NoError(t, w.removal(t.Context(), "ann", &resp))
+	_, err = w.lookup("ann")
+	require.Error(t, err, "its own merge counts")
 }

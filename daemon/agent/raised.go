@@ -28,7 +28,7 @@ func (m *Manager) memoryRaised(a *Agent, e api.Event) {
 	m.wg.Go(func() {
 		ctx, cancel := context.WithTimeout(m.ctx, raiseTime)
 		defer cancel()
-		if _, err := m.Set(ctx, a.Name(), api.SetRequest{MemoryMB: total, Force: true}); err != nil && ctx.Err() == nil {
+		if _, err := m.setOnly(ctx, a, a.Name(), api.SetRequest{MemoryMB: total, Force: true}); err != nil && ctx.Err() == nil {
 			m.Log.Error("raised memory limit not kept", "agent", a.Name(), "err", err)
 		}
 	})

@@ -12,6 +12,11 @@ import (
 // Remove removes an agent and its worktree. Work that is not in the target branch is saved first;
 // with ignored, this includes ignored files. Without force, such work is an error instead.
 func (m *Manager) Remove(ctx context.Context, name string, force, ignored bool) (api.RemoveResponse, error) {
+	return m.removeOnly(ctx, nil, name, force, ignored)
+}
+
+// removeOnly is Remove for one agent, if it is not nil: not for another one that has got its name.
+func (m *Manager) removeOnly(ctx context.Context, only *Agent, name string, force, ignored bool) (api.RemoveResponse, error) {
 	verb := verbRemove
 	if force {
 		verb = verbForce
@@ -21,6 +26,9 @@ func (m *Manager) Remove(ctx context.Context, name string, force, ignored bool) 
 		return api.RemoveResponse{}, err
 	}
 	defer a.op.Unlock()
+	if only != nil && a != only {
+		return api.RemoveResponse{}, notFound(name)
+	}
 	if !force {
 		if err := m.unsaved(ctx, a); err != nil {
 			return api.RemoveResponse{}, err

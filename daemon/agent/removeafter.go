@@ -9,13 +9,14 @@ import (
 
 // removeAfter removes an agent whose branch was merged, if it has no other work, as seed 001
 // requires. It does not wait; the merge queue continues.
-func (m *Manager) removeAfter(name string) {
+func (m *Manager) removeAfter(a *Agent) {
+	name := a.Name()
 	done := make(chan error, 1)
 	m.mu.Lock()
 	m.removing[name] = done
 	m.mu.Unlock()
 	m.wg.Go(func() {
-		_, err := m.Remove(m.ctx, name, false, false)
+		_, err := m.removeOnly(m.ctx, a, name, false, false)
 		if err != nil {
 			m.Log.Warn("agent not removed after its merge", "agent", name, "op", "remove after merge", "err", err)
 		}

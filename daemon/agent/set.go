@@ -22,6 +22,11 @@ const verbSet = "set"
 // running agent they take effect at once, also for open files; the answer names those that
 // cannot.
 func (m *Manager) Set(ctx context.Context, name string, req api.SetRequest) (api.SetResponse, error) {
+	return m.setOnly(ctx, nil, name, req)
+}
+
+// setOnly is Set for one agent, if it is not nil: not for another one that has got its name.
+func (m *Manager) setOnly(ctx context.Context, only *Agent, name string, req api.SetRequest) (api.SetResponse, error) {
 	if err := checkSet(req); err != nil {
 		return api.SetResponse{}, err
 	}
@@ -31,6 +36,9 @@ func (m *Manager) Set(ctx context.Context, name string, req api.SetRequest) (api
 	}
 	unlock := sync.OnceFunc(a.op.Unlock)
 	defer unlock()
+	if only != nil && a != only {
+		return api.SetResponse{}, notFound(name)
+	}
 	m.mu.Lock()
 	old := a.Kept
 	m.mu.Unlock()
