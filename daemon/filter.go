@@ -19,29 +19,25 @@ func (d *Daemon) reading(p api.Policy) (policy.Rules, *policy.Set, error) {
 // also makes git skip withheld files that it tracks.
 func (t worktrees) withhold(ctx context.Context, w *workspace, a *agent.Agent) error {
 	a.Filtered = ""
-	rules, set, err := t.d.reading(a.Copy().Policy)
-	if err != nil {
-		return err
-	}
-	if set.AllReadable() {
-		return w.git.Sparse(a.Name(), "")
-	}
-	fail := func(err error) error {
-		return api.Errorf(api.CodeWorktreeFailed, "choose what agent %s may read of the repository's history: %w", a.Name(), err).
-			WithHint("its rules withhold files, so it gets the other objects only; polisd's log has details")
-	}
-	key, err := w.filter.Ensure(ctx, rules)
-	if err != nil {
-		return fail(err)
-	}
-	if err := w.git.Sparse(a.Name(), a.WS.Root.Published()); err != nil {
-		return fail(err)
-	}
-	if _, err = w.git.Withhold(ctx, a.Name(), worktree.View{}, func(path string) bool { return set.Decide(path, false).Read != policy.Allow }); err != nil {
+	key, err := w.filter.Withhold(ctx, a.Name(), a.Copy().Policy, t.d.live().Locks.TempNames, a.WS.Root.Published(), agentIndex{w, a.Name()})
+	if err != nil || key == "" {
 		return err
 	}
 	a.Filtered = w.filter.Objects(key)
 	return t.sweepFiltered(ctx, w, "")
+}
+
+// agentIndex implements filtered.Index.
+type agentIndex struct {
+	w    *workspace
+	name string
+}
+
+func (i agentIndex) Sparse(published string) error { return i.w.git.Sparse(i.name, published) }
+
+func (i agentIndex) Withhold(ctx context.Context, withheld func(path string) bool) error {
+	_, err := i.w.git.Withhold(ctx, i.name, worktree.View{}, withheld)
+	return err
 }
 
 // sweepFiltered removes the filtered objects that no agent uses. It ignores the agent called but,
@@ -58,11 +54,7 @@ func (t worktrees) sweepFiltered(ctx context.Context, w *workspace, but string) 
 			started = append(started, key)
 		}
 	}
-	used, known, err := filtered.InUse(policies, t.d.live().Locks.TempNames)
-	if err != nil || !known {
-		return err
-	}
-	return w.filter.Sweep(ctx, append(used, started...))
+	return w.filter.SweepUnused(ctx, policies, t.d.live().Locks.TempNames, started)
 }
 
 // filteredOf returns the key of the filtered objects that an agent was started with.

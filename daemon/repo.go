@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -91,19 +90,8 @@ func (r repo) Save(ctx context.Context, a *agent.Agent, ignored bool) (agent.Sav
 	if err != nil {
 		return agent.Saved{}, err
 	}
-	t, err := r.w.git.Save(ctx, a.Name(), opt)
-	if errors.Is(err, worktree.ErrUnreadable) {
-		// An agent that damaged its own worktree must still be removable.
-		why := err
-		if t, err = r.w.git.SaveBranch(ctx, a.Name(), opt); err != nil && ctx.Err() == nil {
-			// The branch stays as it is: it is deleted only after its commits are stored
-			// elsewhere.
-			r.w.d.Log.Warn("branch not saved in the trash; it stays", "agent", a.Name(), "err", err)
-			why, err = errors.Join(why, err), nil
-		}
-		return agent.Saved{Ref: t.Ref, Head: t.Head, Whole: why}, err
-	}
-	return agent.Saved{Ref: t.Ref, Head: t.Head, Whole: t.Partial()}, err
+	t, partial, err := r.w.git.SaveWork(ctx, a.Name(), opt)
+	return agent.Saved{Ref: t.Ref, Head: t.Head, Whole: partial}, err
 }
 
 func saveOptions(a *agent.Agent, ignored bool) (worktree.SaveOptions, error) {
@@ -238,42 +226,17 @@ func (t worktrees) Remove(ctx context.Context, a *agent.Agent) error {
 }
 
 // removeWorktree removes the worktree. It first saves the content of an agent that was never complete,
-// which nothing has saved yet. Git cannot store a repository inside the worktree in a ref: then
-// the files are kept in the trash too.
+// which nothing has saved yet.
 func (worktrees) removeWorktree(ctx context.Context, w *workspace, a *agent.Agent) error {
-	switch why := w.git.Broken(a.Name()); {
-	case errors.Is(why, worktree.ErrInterrupted), a.Kept.ReadOnly:
-		return w.git.Remove(ctx, a.Name()) // no agent has used it yet
-	case why != nil:
-		return moveToTrash(ctx, w, a, why)
-	}
-	if _, err := os.Lstat(a.Worktree()); err == nil {
-		saved := a.Saved
-		if saved == nil {
-			s, err := (repo{w}).Save(ctx, a, false)
-			if err != nil {
-				return fmt.Errorf("save the worktree in the trash: %w", err)
-			}
-			saved = &s
+	dir, err := w.git.RemoveSaved(ctx, a.Name(), a.Kept.ReadOnly, func() (partial, err error) {
+		if a.Saved != nil {
+			return a.Saved.Whole, nil
 		}
-		if saved.Whole != nil {
-			return moveToTrash(ctx, w, a, saved.Whole)
-		}
-	}
-	return w.git.Remove(ctx, a.Name())
-}
-
-// moveToTrash moves the worktree to the trash directory and records the path.
-func moveToTrash(ctx context.Context, w *workspace, a *agent.Agent, why error) error {
-	dir, err := w.git.MoveToTrash(ctx, a.Name(), why)
-	if dir == "" {
-		return err
-	}
-	a.TrashDir = dir
-	// The stash and the git configuration are moved with the worktree: no other agent may get
-	// them.
-	if rerr := os.Rename(a.WS.Root.Private(a.Name()), filepath.Join(dir, "private")); rerr != nil && !os.IsNotExist(rerr) {
-		err = errors.Join(err, fmt.Errorf("keep the private git directory of agent %s: %w", a.Name(), rerr))
+		s, err := (repo{w}).Save(ctx, a, false)
+		return s.Whole, err
+	})
+	if dir != "" {
+		a.TrashDir = dir
 	}
 	return err
 }

@@ -1,0 +1,47 @@
+package filtered
+
+import (
+	"context"
+
+	"polis/daemon/api"
+	"polis/fusefs/policy"
+)
+
+// Index changes how an agent's git sees the files of its worktree.
+type Index interface {
+	// Sparse makes git read the objects at published; "" undoes that.
+	Sparse(published string) error
+	// Withhold makes git skip the tracked files for which withheld returns true.
+	Withhold(ctx context.Context, withheld func(path string) bool) error
+}
+
+// Withhold prepares the objects and the index of an agent, which is stopped, for what its rules let
+// it read. It returns the key of its store; "" if it may read all, and gets the shared objects. The
+// store comes first: an agent whose git skips files never gets more objects than its rules leave.
+func (k *Keeper) Withhold(ctx context.Context, agent string, p api.Policy, temp []string, published string, index Index) (key string, err error) {
+	rules, set, err := Reading(p, temp)
+	if err != nil {
+		return "", err
+	}
+	if set.AllReadable() {
+		return "", index.Sparse("")
+	}
+	if key, err = k.Ensure(ctx, rules); err == nil {
+		err = index.Sparse(published)
+	}
+	if err != nil {
+		return "", api.Errorf(api.CodeWorktreeFailed, "choose what agent %s may read of the repository's history: %w", agent, err).
+			WithHint("its rules withhold files, so it gets the other objects only; polisd's log has details")
+	}
+	return key, index.Withhold(ctx, func(path string) bool { return set.Decide(path, false).Read != policy.Allow })
+}
+
+// SweepUnused removes the stores that no agent uses. policies are the rules of all agents, started
+// the keys of the stores that agents were started with.
+func (k *Keeper) SweepUnused(ctx context.Context, policies []api.Policy, temp, started []string) error {
+	used, known, err := InUse(policies, temp)
+	if err != nil || !known {
+		return err
+	}
+	return k.Sweep(ctx, append(used, started...))
+}
