@@ -54,12 +54,7 @@ func (b *backend) Status(ctx context.Context) api.DaemonStatus {
 
 func (d *Daemon) warned() []string {
 	out := append([]string{}, isolation.Warnings(d.missingIsolation, d.live().Sandbox.Degraded == config.DegradedAllow)...)
-	for _, w := range d.agents.Unsaved() {
-		out = append(out, string(api.CodeStateNotSaved)+": the state of workspace "+w+" cannot be written; changes are refused until it can")
-	}
-	for _, n := range d.agents.RulesLost() {
-		out = append(out, string(api.CodeStateCorrupt)+": the rules of agent "+n+" are lost, and it may read and write nothing: polisctl agents set "+n+" --role ROLE, or --read and --write GLOBS, sets its rules; --egress LIST its destinations")
-	}
+	out = append(out, d.agents.Warnings()...)
 	for _, w := range d.gitWorkspaces("") {
 		if err := w.integrity.Damage(); err != nil {
 			e := api.AsError(err)

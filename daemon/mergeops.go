@@ -2,9 +2,7 @@ package daemon
 
 import (
 	"context"
-	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"polis/daemon/agent"
@@ -46,20 +44,9 @@ func (r repo) Revert(ctx context.Context, _ *agent.Agent, commit string, dry boo
 	}
 	// The checkout is updated even if the merge was reverted before: a daemon can have died in
 	// between.
-	out.Project, out.Note = r.updateCheckout(ctx)
+	update, uerr := r.w.merger.UpdateCheckout(ctx)
+	out.Project, out.Note = update.AfterRevert(uerr)
 	return out, err
-}
-
-// updateCheckout fast-forwards the user's checkout and returns its state.
-func (r repo) updateCheckout(ctx context.Context) (project, note string) {
-	along, err := r.w.merger.UpdateCheckout(ctx)
-	switch {
-	case err != nil:
-		return "", fmt.Sprintf("the revert is done, but the project's checkout could not be updated: %v", err)
-	case along.Updated:
-		return "updated", ""
-	}
-	return "left alone", strings.TrimSpace(along.Reason + "; " + along.Command)
 }
 
 // Sync fetches the user's new commits.

@@ -44,15 +44,8 @@ func (h mergeHost) BatchMerger() (*queue.BatchMerger, int) {
 }
 
 func (h mergeHost) Landed(ctx context.Context, o queue.Outcome) (api.QueueOutcome, error) {
-	out := api.QueueOutcome{MergeCommitSHA: o.Result.Commit, Paths: o.Result.Paths, Log: o.Log, Project: o.Project, Note: o.Note}
-	if o.Err != nil {
-		out.MergeCommitSHA = ""
-		if paths, ok := api.AsError(o.Err).Details["paths"].([]string); ok {
-			out.Paths = paths
-		}
-	}
 	h.w.signals.Landed(ctx, mergeflow.Result{ID: o.Job.Entry.ID, Agent: o.Job.Entry.Agent, Branch: o.Job.Request.Branch, Commit: o.Result.Commit, Paths: o.Result.Paths, Err: o.Err})
-	out, err := h.w.d.agents.Landed(ctx, o.Job.Entry, out, o.Err)
+	out, err := h.w.d.agents.Landed(ctx, o.Job.Entry, o.Report(), o.Err)
 	if err == nil {
 		h.w.signals.Announce()
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"path/filepath"
 
 	"polis/daemon/agent"
 	"polis/daemon/api"
@@ -103,26 +102,17 @@ func saveOptions(a *agent.Agent, ignored bool) (worktree.SaveOptions, error) {
 	return opt, err
 }
 
-// identity returns the author of the user's commits: what the project configures, else what the
-// project's owner configures. Agents get nothing else of the owner's git configuration.
+// identity returns the author of the user's commits.
 func (r repo) identity(ctx context.Context) (name, email string) {
 	p, err := r.w.git.Project(ctx)
 	if err != nil || p == nil {
 		return "", ""
 	}
-	from := [][]string{{"--local"}}
-	if u, err := lookupUID(int(p.Owner.UID)); err == nil && filepath.IsAbs(u.HomeDir) {
-		from = append(from, []string{"--file", filepath.Join(u.HomeDir, ".gitconfig")})
+	home := ""
+	if u, err := lookupUID(int(p.Owner.UID)); err == nil {
+		home = u.HomeDir
 	}
-	get := func(key string) string {
-		for _, f := range from {
-			if v, err := p.Line(ctx, append(append([]string{"config"}, f...), "--get", key)...); err == nil && v != "" {
-				return v
-			}
-		}
-		return "" // neither configures it
-	}
-	return get("user.name"), get("user.email")
+	return p.Identity(ctx, home)
 }
 
 func (r repo) DropBranch(ctx context.Context, a *agent.Agent, kept string) error {

@@ -252,7 +252,8 @@ func TestAStateThatCannotBeSavedRefusesChangesAndHealsByItself(t *testing.T) {
 		require.Equal(t, api.CodeStateNotSaved, api.CodeOf(change()), name)
 		w.check(t, map[string]api.Status{"a1": api.StatusIdle})
 	}
-	require.Equal(t, []string{"w"}, w.Unsaved())
+	require.Len(t, w.Warnings(), 1)
+	require.Contains(t, w.Warnings()[0], "STATE_NOT_SAVED: the state of workspace w cannot be written")
 	_, err = w.Stop(t.Context(), "a1")
 	require.NoError(t, err, "stopping is never refused")
 	set(false)
@@ -261,5 +262,5 @@ func TestAStateThatCannotBeSavedRefusesChangesAndHealsByItself(t *testing.T) {
 		defer w.mem.mu.Unlock()
 		return w.mem.kept[0].Status == api.StatusStopped
 	}, 30*time.Second, 10*time.Millisecond)
-	require.Eventually(t, func() bool { return len(w.Unsaved()) == 0 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(w.Warnings()) == 0 }, 10*time.Second, time.Millisecond)
 }

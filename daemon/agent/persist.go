@@ -87,32 +87,25 @@ func (m *Manager) saveLater(ctx context.Context, w *Workspace) {
 	}
 }
 
-// Unsaved returns the workspaces whose state could not be written.
-func (m *Manager) Unsaved() []string {
+// Warnings returns what people must know: workspaces whose state cannot be written, then agents whose
+// rules are lost, by name.
+func (m *Manager) Warnings() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var out []string
+	var unsaved, lost []string
 	for _, w := range m.workspaces {
 		if w.unsaved {
-			out = append(out, w.Name)
+			unsaved = append(unsaved, string(api.CodeStateNotSaved)+": the state of workspace "+w.Name+" cannot be written; changes are refused until it can")
 		}
 	}
-	sort.Strings(out)
-	return out
-}
-
-// RulesLost returns the agents whose rules are lost.
-func (m *Manager) RulesLost() []string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	var out []string
-	for _, a := range m.agents {
+	for name, a := range m.agents {
 		if a.Kept.RulesLost {
-			out = append(out, a.Name())
+			lost = append(lost, string(api.CodeStateCorrupt)+": the rules of agent "+name+" are lost, and it may read and write nothing: polisctl agents set "+name+" --role ROLE, or --read and --write GLOBS, sets its rules; --egress LIST its destinations")
 		}
 	}
-	sort.Strings(out)
-	return out
+	sort.Strings(unsaved)
+	sort.Strings(lost)
+	return append(unsaved, lost...)
 }
 
 // writable refuses a change whose result could not be saved, before anything is done.

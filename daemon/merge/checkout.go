@@ -24,6 +24,18 @@ type CheckoutUpdate struct {
 	Reason, Command string
 }
 
+// AfterRevert returns the state of the checkout, with a note for the caller of a revert. err is that of
+// UpdateCheckout: the revert is done all the same.
+func (c CheckoutUpdate) AfterRevert(err error) (project, note string) {
+	switch {
+	case err != nil:
+		return "", fmt.Sprintf("the revert is done, but the project's checkout could not be updated: %v", err)
+	case c.Updated:
+		return "updated", ""
+	}
+	return "left alone", strings.TrimSpace(c.Reason + "; " + c.Command)
+}
+
 // UpdateCheckout fast-forwards the project's target branch to the shared one, if that is possible and
 // loses nothing: a checkout with changes, one with filters of its own, and a branch with commits
 // of its own are left unchanged. An error means that not even the commits could be fetched.

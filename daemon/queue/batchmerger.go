@@ -52,6 +52,20 @@ type Outcome struct {
 	Project, Note string
 }
 
+// Report returns the outcome as the API shows it. One that failed has no commit, and the paths of its
+// error.
+func (o Outcome) Report() api.QueueOutcome {
+	out := api.QueueOutcome{MergeCommitSHA: o.Result.Commit, Paths: o.Result.Paths, Log: o.Log, Project: o.Project, Note: o.Note}
+	if o.Err == nil {
+		return out
+	}
+	out.MergeCommitSHA = ""
+	if paths, ok := api.AsError(o.Err).Details["paths"].([]string); ok {
+		out.Paths = paths
+	}
+	return out
+}
+
 // BatchMerger merges batches.
 type BatchMerger struct {
 	Merges Merges

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -218,4 +219,13 @@ func TestAnyBatch(t *testing.T) {
 		}
 		require.Equal(t, landed, slices.DeleteFunc(slices.Clone(h.target), func(b string) bool { return strings.HasPrefix(b, "other") }))
 	})
+}
+
+func TestAFailedOutcomeHasNoCommit(t *testing.T) {
+	o := Outcome{Result: merge.Result{Commit: "c", Paths: []string{"a"}}, Log: "log", Project: "updated", Note: "note"}
+	require.Equal(t, api.QueueOutcome{MergeCommitSHA: "c", Paths: []string{"a"}, Log: "log", Project: "updated", Note: "note"}, o.Report())
+	o.Err = api.Errorf(api.CodeMergeConflict, "x").With("paths", []string{"b"})
+	require.Equal(t, api.QueueOutcome{Paths: []string{"b"}, Log: "log", Project: "updated", Note: "note"}, o.Report())
+	o.Err = errors.New("git")
+	require.Equal(t, []string{"a"}, o.Report().Paths)
 }
