@@ -135,8 +135,8 @@ func TestTheFirstOfARaceEndsIt(t *testing.T) {
 	d.refused(api.CodeNotFound, "races", "show", "r0")
 }
 
-// TestARaceGoesOnAfterACrash of polisd, and each agent has the task once.
-func TestARaceGoesOnAfterACrash(t *testing.T) {
+// TestARaceContinuesAfterACrash of polisd, and each agent has the task once.
+func TestARaceContinuesAfterACrash(t *testing.T) {
 	d := startDaemon(t, options{failpoints: true})
 	d.up()
 	var x api.Race

@@ -66,7 +66,7 @@ func TestGitShowsNoFileThatIsWithheld(t *testing.T) {
 
 // An agent with withheld files works as others do, and the files that it does not see stay
 // unchanged.
-func TestWorkGoesOnBesideWithheldFiles(t *testing.T) {
+func TestWorkContinuesBesideWithheldFiles(t *testing.T) {
 	d, _ := withheldBed(t)
 	bare := d.bare()
 	d.sh("alice", ident+"echo alice >> main.txt; echo n > new.txt; git add -A; git commit -qm mine; test -z \"$(git status --porcelain)\"")

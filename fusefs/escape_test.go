@@ -192,7 +192,7 @@ func TestFileHandlesDoNotBypassTheGate(t *testing.T) {
 
 // The guard decides about names; if they move while it decides, it is called again with the new
 // ones.
-func TestARenameDuringTheDecisionIsDecidedAnew(t *testing.T) {
+func TestARenameDuringTheDecisionIsDecidedAgain(t *testing.T) {
 	v := mountView(t)
 	require.NoError(t, os.MkdirAll(v.raw("a/sub"), 0o777))
 	write(t, v.raw("a/sub/f"), "")

@@ -254,7 +254,7 @@ func appendTo(t testing.TB, path, text string) {
 	require.NoError(t, f.Close())
 }
 
-func TestAnOpenFileGoesOnWithThePrivateCopy(t *testing.T) {
+func TestAnOpenFileContinuesWithThePrivateCopy(t *testing.T) {
 	p := mountProject(t, fillProject(t))
 	r, err := os.Open(p.in(".env"))
 	require.NoError(t, err)

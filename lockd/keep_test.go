@@ -265,7 +265,7 @@ func TestWhatAnAgentLeavesUnmergedStaysItsOwn(t *testing.T) {
 	acquire(t, bob, "f")
 }
 
-func TestBreakSaysWhoAndWhy(t *testing.T) {
+func TestBreakReportsWhoAndWhy(t *testing.T) {
 	events := make(chan Event, 16)
 	s := serve(t, socket(t), func(s *Server) { s.OnEvent = func(e Event) { events <- e } })
 	lost := make(chan string, 1)

@@ -419,9 +419,9 @@ func TestWatcherEndsWithItsNamespace(t *testing.T) {
 	require.NoError(t, g.Wait())
 }
 
-// TestManyBusyConnectionsGoOnWithSmallBuffers has more of them than there are
+// TestManyBusyConnectionsContinueWithSmallBuffers has more of them than there are
 // large buffers, and readers that are slow.
-func TestManyBusyConnectionsGoOnWithSmallBuffers(t *testing.T) {
+func TestManyBusyConnectionsContinueWithSmallBuffers(t *testing.T) {
 	b := newBridge(t)
 	ep, ns := ensure(t, b, "claude")
 	echo(t, ns, "127.0.0.1:3000")

@@ -10,7 +10,7 @@ import (
 	"polis/daemon/api"
 )
 
-func TestDoctorSaysWhatIsWrongAndWhatToDo(t *testing.T) {
+func TestDoctorReportsWhatIsWrongAndWhatToDo(t *testing.T) {
 	rep := api.DoctorReport{Checks: []api.Check{
 		{Name: "kernel", State: api.CheckOK, Found: "Linux 6.18"},
 		{Name: "FUSE passthrough", State: api.CheckWarn, Found: "refused", Cost: "data is slow", Fix: "use Linux 6.9"},

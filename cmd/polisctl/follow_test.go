@@ -73,7 +73,7 @@ func (b *background) ends(sig syscall.Signal, status int) {
 	require.Equal(b.t, status, b.cmd.ProcessState.ExitCode(), b.text())
 }
 
-func TestFollowedEventsGoOnAcrossARestart(t *testing.T) {
+func TestFollowedEventsContinueAcrossARestart(t *testing.T) {
 	dir, err := os.MkdirTemp("", "polis")
 	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
@@ -102,7 +102,7 @@ func TestFollowedEventsGoOnAcrossARestart(t *testing.T) {
 	require.NotContains(t, b.text(), "INTERNAL")
 }
 
-func TestFollowedOutputGoesOnAcrossARestart(t *testing.T) {
+func TestFollowedOutputContinuesAcrossARestart(t *testing.T) {
 	dir, err := os.MkdirTemp("", "polis")
 	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
@@ -166,8 +166,8 @@ func TestWhatIsFollowedEndsQuietly(t *testing.T) {
 	}
 }
 
-// TestWatchGoesOnAcrossARestart: a view that is watched is there again when polisd is.
-func TestWatchGoesOnAcrossARestart(t *testing.T) {
+// TestWatchContinuesAcrossARestart: a view that is watched is there again when polisd is.
+func TestWatchContinuesAcrossARestart(t *testing.T) {
 	dir, err := os.MkdirTemp("", "polis")
 	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })

@@ -202,7 +202,7 @@ func TestTerminalIsRestoredAfterPanic(t *testing.T) {
 	require.Equal(t, before, after)
 }
 
-func TestAttachDetachesByKeysAndAgentGoesOn(t *testing.T) {
+func TestAttachDetachesByKeysAndAgentContinues(t *testing.T) {
 	c := startOnTerminal(t, newFake(t), "agents", "attach", "claude")
 	before := c.before
 	c.sees("attached")

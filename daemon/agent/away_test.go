@@ -82,7 +82,7 @@ func adopted(t *testing.T, l *lastingShims) *world {
 	return w
 }
 
-func TestEventsGoOnAfterTheLastSeenOne(t *testing.T) {
+func TestEventsContinueAfterTheLastSeenOne(t *testing.T) {
 	event := func(id uint64) api.Event { return api.Event{ID: id, Type: api.EventDenied, Agent: "a1"} }
 	for name, c := range map[string]struct {
 		seen   uint64

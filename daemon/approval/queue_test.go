@@ -201,7 +201,7 @@ func TestAnAnswerForTheRoleIsARuleToRemember(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestWhatPeopleAreShownIsEscapedAndSaysWhatIsHidden(t *testing.T) {
+func TestWhatPeopleAreShownIsEscapedAndReportsWhatIsHidden(t *testing.T) {
 	q, _ := newQueue()
 	question := shell("true\r\n\x1b]0;x\x07 \u202e#\u3164\ufe0f" + strings.Repeat(" ", 3) + strings.Repeat("x", MaxShown))
 	question.Program = "sh\x1b[1m"

@@ -8,7 +8,7 @@ import (
 	"polis/daemon/api"
 )
 
-func TestARoleSaysWhatIsDoneAboutLeftovers(t *testing.T) {
+func TestARoleDecidesWhatIsDoneAboutLeftovers(t *testing.T) {
 	c, err := Parse("[roles.a]\nleftovers = \"end\"\n[roles.b]\n")
 	require.NoError(t, err)
 	require.Equal(t, api.LeftoversEnd, c.Leftovers("a", ""))

@@ -108,7 +108,7 @@ func TestAWrongConfigurationIsNamed(t *testing.T) {
 }
 
 // Without capabilities the same program reports what is not available, and why that matters.
-func TestWithoutCapabilitiesDoctorSaysWhatIsMissing(t *testing.T) {
+func TestWithoutCapabilitiesDoctorReportsWhatIsMissing(t *testing.T) {
 	needRoot(t)
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^TestReportWithoutCapabilities$", "-test.v")
 	cmd.Env = append(os.Environ(), "POLIS_DOCTOR_NOBODY=1", "CI=")

@@ -73,7 +73,7 @@ func TestPasswordsAreNotShown(t *testing.T) {
 	require.NotContains(t, hide("fatal: unable to access 'https://u:hush@h/o/r/': with hush", "https://u:hush@h/o/r"), "hush")
 }
 
-func TestTheTitleSaysWhatWasDone(t *testing.T) {
+func TestTheTitleReportsWhatWasDone(t *testing.T) {
 	one := []Commit{{Subject: "Fix the parser", Body: "Because.\n"}}
 	two := append(one, Commit{Subject: "Test it"})
 	for name, tc := range map[string]struct {

@@ -54,7 +54,7 @@ func looseIn(t *testing.T, dir string) []string {
 }
 
 // However it was interrupted, publication ends with everything in the repository.
-func TestPublishGoesOnWhereItWasInterrupted(t *testing.T) {
+func TestPublishContinuesWhereItWasInterrupted(t *testing.T) {
 	for what, before := range map[string]func(t *testing.T, r Repo, own string, run func(...string) string){
 		"nothing was done": func(*testing.T, Repo, string, func(...string) string) {},
 		"half was moved": func(t *testing.T, r Repo, own string, _ func(...string) string) {

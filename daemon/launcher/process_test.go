@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAStoppedProcessIsSeenAndGoesOn(t *testing.T) {
+func TestAStoppedProcessIsSeenAndContinues(t *testing.T) {
 	dir := t.TempDir()
 	f := &Fork{Shim: program(t, "exec sleep 600\n")}
 	_, err := f.Process(t.Context(), "a", dir)

@@ -254,7 +254,7 @@ func TestSmallPacksAreJoined(t *testing.T) {
 }
 
 // Commits and logs continue while maintenance runs over and over.
-func TestGitGoesOnDuringMaintenance(t *testing.T) {
+func TestGitContinuesDuringMaintenance(t *testing.T) {
 	r := newRepo(t, "sha1")
 	m := r.maintainer()
 	m.Grace = time.Hour

@@ -30,8 +30,8 @@ func FuzzQuestionOf(f *testing.F) {
 	})
 }
 
-// TestAResponseGoesOnAsItBegan: once the agent has read that it waits, every outcome is a line.
-func TestAResponseGoesOnAsItBegan(t *testing.T) {
+// TestAResponseContinuesAsItBegan: once the agent has read that it waits, every outcome is a line.
+func TestAResponseContinuesAsItBegan(t *testing.T) {
 	reply := func(status int, kind, body string) remoteReply {
 		return remoteReply{Response: &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {kind}}, Body: io.NopCloser(strings.NewReader(body))}}
 	}

@@ -113,9 +113,9 @@ func TestForwardKeepsWhatIsTheAgents(t *testing.T) {
 	}
 }
 
-// TestForwardGoesOnWhereACrashLeftIt: the files and the index are the target's, the
+// TestForwardContinuesWhereACrashLeftIt: the files and the index are the target's, the
 // branch is not yet.
-func TestForwardGoesOnWhereACrashLeftIt(t *testing.T) {
+func TestForwardContinuesWhereACrashLeftIt(t *testing.T) {
 	needRoot(t)
 	w := up(t, spec(t, project(t)))
 	tree, err := w.Add(t.Context(), "claude", "", "")

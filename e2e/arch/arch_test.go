@@ -168,9 +168,9 @@ func TestProgramsLink(t *testing.T) {
 	}
 }
 
-// TestEveryPackageSaysWhatItIs requires a doc.go in every package. The comment of a program may be
+// TestEveryPackageIsDocumented requires a doc.go in every package. The comment of a program may be
 // in main.go.
-func TestEveryPackageSaysWhatItIs(t *testing.T) {
+func TestEveryPackageIsDocumented(t *testing.T) {
 	for _, p := range list(t, "1", "./...") {
 		if len(p.GoFiles)+len(p.CgoFiles) == 0 || p.rel() == "internal_deps" {
 			continue

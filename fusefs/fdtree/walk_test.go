@@ -97,7 +97,7 @@ func TestADeepTreeIsWalkedWithFewDescriptors(t *testing.T) {
 
 // A directory that is moved away while the walk is below it is found again, and
 // what is beside it is not left out.
-func TestAWalkGoesOnThoughDirectoriesMove(t *testing.T) {
+func TestAWalkContinuesThoughDirectoriesMove(t *testing.T) {
 	dir := t.TempDir()
 	at := dir
 	for i := range maxDepth + 20 {

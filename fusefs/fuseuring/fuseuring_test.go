@@ -9,7 +9,7 @@ import (
 )
 
 // The kernel's own switch is for other packages' tests, which run at the same time.
-func TestTheSwitchIsTurnedAndSaysHowItWas(t *testing.T) {
+func TestTheSwitchIsTurnedAndReportsHowItWas(t *testing.T) {
 	kernels := parameter
 	t.Cleanup(func() { parameter = kernels })
 	parameter = filepath.Join(t.TempDir(), "enable_uring")

@@ -140,7 +140,7 @@ func (m *Model) actionKey(s string) (cmd tea.Cmd, known bool) {
 		"i": func(g api.Agent) tea.Cmd {
 			prompt := "task for " + g.Name + ": "
 			if g.Status == api.StatusRunning {
-				prompt = "say to " + g.Name + ": "
+				prompt = "send to " + g.Name + ": "
 			}
 			m.input = &input{prompt: prompt, done: func(text string) tea.Cmd { return m.instruct(g, text) }}
 			return nil
@@ -160,7 +160,7 @@ func (m *Model) actionKey(s string) (cmd tea.Cmd, known bool) {
 		return nil, false
 	}
 	if !ok {
-		m.fail("no agent is chosen")
+		m.fail("no agent is selected")
 		return nil, true
 	}
 	return act(g), true

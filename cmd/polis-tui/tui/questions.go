@@ -133,7 +133,7 @@ func (m *Model) questionKey(s string) tea.Cmd {
 
 func (m *Model) answerKey(s string, at int) tea.Cmd {
 	if at < 0 {
-		m.fail("no question is chosen")
+		m.fail("no question is selected")
 		return nil
 	}
 	if m.now().Sub(m.questions.since) < settle {

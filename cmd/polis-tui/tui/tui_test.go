@@ -29,7 +29,7 @@ func inBubble(t *testing.T, f *fakeDaemon, test func(t *testing.T, s *screen)) {
 	})
 }
 
-func TestListSaysEverythingOfAnAgent(t *testing.T) {
+func TestListReportsEverythingOfAnAgent(t *testing.T) {
 	inBubble(t, twoAgents(), func(t *testing.T, s *screen) {
 		text := s.text()
 		for _, want := range []string{
@@ -109,7 +109,7 @@ func TestLinesGoWhereTheyAreMeant(t *testing.T) {
 		says       string
 	}{
 		{"start", "js", []string{"start two"}, "agent two is Running"},
-		{"say to one that runs", "ihello you<enter>", []string{"send one: hello you"}, "sent to agent one"},
+		{"send to one that runs", "ihello you<enter>", []string{"send one: hello you"}, "sent to agent one"},
 		{"task for one that does not", "jifix it<enter>", []string{"run two: fix it"}, "agent two has its task"},
 		{"broadcast", "ball<enter>", []string{"broadcast: all"}, "sent to 1 running agent, not to two: no ears"},
 		{"corrected", "iab<backspace>c d<ctrl+w>e<enter>", []string{"send one: ac e"}, "sent"},
@@ -157,7 +157,7 @@ func TestOneThingAtATimePerAgent(t *testing.T) {
 	})
 }
 
-func TestFailureSaysWhatToDo(t *testing.T) {
+func TestFailureReportsWhatToDo(t *testing.T) {
 	f := twoAgents()
 	inBubble(t, f, func(t *testing.T, s *screen) {
 		f.err = api.Errorf(api.CodeMergeConflict, "conflict in \x1b[2Jmain.txt").WithHint("merge main first")
@@ -267,7 +267,7 @@ func TestScreenFits(t *testing.T) {
 	})
 }
 
-func TestStreamGoesOnFromTheLastEvent(t *testing.T) {
+func TestStreamContinuesFromTheLastEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		var since []uint64

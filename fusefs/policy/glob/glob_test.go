@@ -50,7 +50,7 @@ func TestMatchAgreesWithGit(t *testing.T) {
 	})
 }
 
-func TestMayMatchBelowNeverSaysNoTooOften(t *testing.T) {
+func TestMayMatchBelowNeverReportsNoTooOften(t *testing.T) {
 	piece := rapid.SampledFrom([]string{"a", "b", "*", "**", "a*", "[ab]"})
 	name := rapid.SampledFrom([]string{"a", "b", "ab"})
 	rapid.Check(t, func(t *rapid.T) {
