@@ -43,7 +43,7 @@ func (c checkShims) Alive(ctx context.Context, name string) (bool, error) {
 
 func (c checkShims) Clear(ctx context.Context, name string) error {
 	err := c.s.launcher.Stop(ctx, name, c.Dir(name), time.Second)
-	return errors.Join(err, c.s.clear(ctx, known(name)))
+	return errors.Join(err, c.s.clear(ctx, agentNamed(name)))
 }
 
 func (c checkShims) Dir(name string) string      { return c.s.run.Agent(name) }

@@ -85,7 +85,7 @@ func (d *Daemon) closeShared(ctx context.Context) error {
 	dead, err := d.shims.List(ctx)
 	errs = append(errs, err)
 	for _, name := range dead {
-		errs = append(errs, d.shims.clear(ctx, known(name)))
+		errs = append(errs, d.shims.clear(ctx, agentNamed(name)))
 	}
 	for _, name := range left {
 		errs = append(errs, d.bridge.Remove(ctx, name))

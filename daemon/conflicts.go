@@ -48,7 +48,7 @@ func (d *Daemon) openConflictWatch(w *workspace, name string, root layout.Worksp
 	if d.conflictWatchOf(w) != nil {
 		return
 	}
-	r := &conflictwatch.Watcher{Workspace: name, Git: w.git, Branches: w.branches, Scratch: root.Tries(), Turn: d.looking, Log: d.Log, Now: time.Now,
+	r := &conflictwatch.Watcher{Workspace: name, Git: w.git, Branches: w.branches, Scratch: root.Tries(), Turn: d.scanTurn, Log: d.Log, Now: time.Now,
 		Leases:  func() []api.Lock { return d.fileLeases(name) },
 		Publish: func(e api.Event) { d.hub.Publish(e) }, Charge: d.charge}
 	if err := r.Open(context.Background()); err != nil {

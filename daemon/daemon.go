@@ -66,7 +66,7 @@ type Daemon struct {
 	mu               sync.Mutex
 	liveConfig       config.Config // as it was read last; see live
 	workspaces       map[string]*workspace
-	looking          chan struct{} // one conflict scan at a time
+	scanTurn         chan struct{} // one conflict scan at a time
 	upLock           sync.Mutex
 	warnings         []string
 	reconciled       *api.ReconcileReport
@@ -82,7 +82,7 @@ type Daemon struct {
 // error everything is undone.
 func (d *Daemon) Open(ctx context.Context) (err error) {
 	d.run, d.started, d.liveConfig = layout.Run(d.Config.RunDir), time.Now(), d.Config
-	d.workspaces, d.looking = map[string]*workspace{}, make(chan struct{}, 1)
+	d.workspaces, d.scanTurn = map[string]*workspace{}, make(chan struct{}, 1)
 	if err := d.checkSelf(); err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func (d *Daemon) Open(ctx context.Context) (err error) {
 		return fmt.Errorf("ports: %w", err)
 	}
 	d.agents = &agent.Manager{Config: d.Config, Types: d.Types, Type: d.baseType, Shims: d.shims, Watch: &shimWatch{shims: d.shims, lives: map[string]shimLife{}}, Locks: d, Ports: pp, State: d, Answers: d, Events: d.hub, Log: d.Log, Now: time.Now, Capacity: d.capacity, Crash: failpoint.Hit,
-		Gate: d.openGate, Resources: []agent.Resource{worktrees{d}, d.network()}, Lost: d.missingIsolation, Halted: d.halted.Load, Froze: d.froze, Over: d.patrol.poke}
+		Gate: d.openGate, Resources: []agent.Resource{worktrees{d}, d.network()}, Lost: d.missingIsolation, Halted: d.halted.Load, Froze: d.froze, Over: d.patrol.trigger}
 	d.agents.Open(ctx)
 	d.openProxy(ctx)
 	d.reconcile(ctx)

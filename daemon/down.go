@@ -2,12 +2,10 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 
 	"polis/daemon/api"
-	"polis/daemon/layout"
+	"polis/daemon/placement"
 	"polis/lockd"
 )
 
@@ -54,26 +52,20 @@ func (b *backend) forgetMissing(name string, notFound error) (api.DownResponse, 
 	if err != nil {
 		return api.DownResponse{}, err
 	}
-	for n, path := range reg.Workspaces {
-		if n != name && path != name {
-			continue
-		}
-		if b.loaded(n) {
-			return api.DownResponse{}, notFound // meanwhile
-		}
-		if _, err := os.Lstat(layout.Workspace(path).Dir()); !errors.Is(err, os.ErrNotExist) {
-			return api.DownResponse{}, api.Errorf(api.CodeWorkspaceInvalid, "workspace %s at %s could not be opened and is not gone: it is kept: %w", n, path, err).
-				WithHint("polisctl status shows why it could not be opened; polisctl up --repo PATH %s opens it when that is fixed", path)
-		}
-		delete(reg.Workspaces, n)
-		if err := b.writeRegistry(reg); err != nil {
-			return api.DownResponse{}, err
-		}
-		b.Daemon.Log.Warn("workspace without a directory forgotten", "workspace", n, "path", path)
-		b.hub.Publish(api.Event{Type: api.EventDown, Message: fmt.Sprintf("workspace %s was forgotten: its directory %s is gone", n, path), Data: map[string]any{"workspace": n, "path": path}})
-		return api.DownResponse{Workspace: n, Path: path, Removed: []api.RemoveResponse{}, Gone: true}, nil
+	n, root, listed := placement.Find(reg, name)
+	if !listed || b.loaded(n) { // it can have been opened meanwhile
+		return api.DownResponse{}, notFound
 	}
-	return api.DownResponse{}, notFound
+	if err := placement.MayForget(n, root); err != nil {
+		return api.DownResponse{}, err
+	}
+	delete(reg.Workspaces, n)
+	if err := b.writeRegistry(reg); err != nil {
+		return api.DownResponse{}, err
+	}
+	b.Daemon.Log.Warn("workspace without a directory forgotten", "workspace", n, "path", root)
+	b.hub.Publish(api.Event{Type: api.EventDown, Message: fmt.Sprintf("workspace %s was forgotten: its directory %s is gone", n, root), Data: map[string]any{"workspace": n, "path": string(root)}})
+	return api.DownResponse{Workspace: n, Path: string(root), Removed: []api.RemoveResponse{}, Gone: true}, nil
 }
 
 // closeWorkspace closes what the daemon has open for a workspace.

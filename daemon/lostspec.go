@@ -22,8 +22,8 @@ import (
 // errNothingLeft reports that a shim without a spec has left nothing behind.
 var errNothingLeft = errors.New("the shim has left nothing")
 
-// known returns an agent of which only the name is known.
-func known(name string) *agent.Agent {
+// agentNamed returns an agent of which only the name is known.
+func agentNamed(name string) *agent.Agent {
 	return &agent.Agent{WS: &agent.Workspace{}, Kept: store.Agent{Name: name}}
 }
 

@@ -61,7 +61,7 @@ func (p *patroller) run(ctx context.Context) {
 			t.Stop()
 			p.d.reworkDue(ctx)
 			if every != 0 {
-				p.errands(ctx)
+				p.runCleanups(ctx)
 			}
 			continue
 		case <-t.C:
@@ -77,16 +77,16 @@ func (p *patroller) run(ctx context.Context) {
 	}
 }
 
-// poke makes the patrol decide now about the agents whose work has ended.
-func (p *patroller) poke() {
+// trigger makes the patrol decide now about the agents whose work has ended.
+func (p *patroller) trigger() {
 	select {
 	case p.wake <- struct{}{}:
 	default:
 	}
 }
 
-// errands decides about the agents whose work has ended, between two cycles.
-func (p *patroller) errands(ctx context.Context) {
+// runCleanups decides about the agents whose work has ended, between two cycles.
+func (p *patroller) runCleanups(ctx context.Context) {
 	select {
 	case p.turn <- struct{}{}:
 		defer func() { <-p.turn }()

@@ -55,7 +55,7 @@ func (h mergeHost) Landed(ctx context.Context, o queue.Outcome) (api.QueueOutcom
 func (h mergeHost) Save() error {
 	name := h.w.agents.Name
 	h.w.d.hub.Publish(api.Event{Type: api.EventQueue, Message: "the merge queue of workspace " + name + " changed", Data: map[string]any{"workspace": name}})
-	defer h.w.d.patrol.poke() // an entry that has ended can have been the last work of its agent
+	defer h.w.d.patrol.trigger() // an entry that has ended can have been the last work of its agent
 	h.w.flow.Sync(h.w.queue.Entries(), h.w.agents.Target, time.Now())
 	err := h.w.d.agents.SaveWorkspace(name)
 	if err == nil {

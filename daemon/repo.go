@@ -60,16 +60,16 @@ func (r repo) Since(ctx context.Context, a *agent.Agent, base string) (agent.Wor
 func (r repo) Forward(ctx context.Context, a *agent.Agent) (from, to, kept string, err error) {
 	_, set, err := r.w.d.reading(a.Copy().Policy)
 	if err != nil || !set.AllReadable() {
-		r.fetched(a, r.Sync(ctx))
+		r.logUnfetched(a, r.Sync(ctx))
 		return "", "", "its rules withhold files", err
 	}
 	f, unsynced, err := r.w.git.SyncForward(r.w.d.charge(ctx, a.Name()), a.Name(), a.Copy().Branch)
-	r.fetched(a, unsynced)
+	r.logUnfetched(a, unsynced)
 	return f.From, f.To, f.Kept, err
 }
 
-// fetched logs that the user's commits were not fetched before a task: it begins without them.
-func (r repo) fetched(a *agent.Agent, err error) {
+// logUnfetched logs that the user's commits were not fetched before a task: it begins without them.
+func (r repo) logUnfetched(a *agent.Agent, err error) {
 	if err != nil {
 		r.w.d.Log.Warn("commits of the project not fetched", "agent", a.Name(), "err", err)
 	}

@@ -182,5 +182,5 @@ func (d *Daemon) clearDead(ctx context.Context, name string) error {
 	if _, err := sh.Status(ctx); err == nil {
 		return fmt.Errorf("the shim of agent %s lives, but its launcher does not know it", name)
 	}
-	return d.shims.clear(ctx, known(name))
+	return d.shims.clear(ctx, agentNamed(name))
 }

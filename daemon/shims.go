@@ -116,7 +116,7 @@ func (s *shims) RefreshHome(a *agent.Agent) error {
 
 // Reason returns the error that the agent's shim recorded before it exited.
 func (s *shims) Reason(a *agent.Agent) string {
-	if err := reported(s.run.Agent(a.Name())); err != nil {
+	if err := recordedError(s.run.Agent(a.Name())); err != nil {
 		return err.Error()
 	}
 	return ""
@@ -158,7 +158,7 @@ func (s *shims) Ensure(ctx context.Context, a *agent.Agent) (err error) {
 	}
 	serr := s.launcher.Start(ctx, a.Name(), s.run.AgentSpec(a.Name()))
 	if serr != nil {
-		if err := reported(dir); err != nil {
+		if err := recordedError(dir); err != nil {
 			return err
 		}
 		return api.Errorf(api.CodeNamespaceFailed, "start the shim of agent %s: %w", a.Name(), serr).WithHint("see journalctl -u polis-agent@%s or %s/shim.log", a.Name(), dir)
@@ -168,7 +168,7 @@ func (s *shims) Ensure(ctx context.Context, a *agent.Agent) (err error) {
 			return s.total(ctx) // the parent group can have been removed with another agent and made again for this one
 		}
 		alive, err := s.launcher.Alive(ctx, a.Name(), dir)
-		if err := reported(dir); err != nil {
+		if err := recordedError(dir); err != nil {
 			return err
 		}
 		if err == nil && !alive {
@@ -182,8 +182,8 @@ func (s *shims) Ensure(ctx context.Context, a *agent.Agent) (err error) {
 	}
 }
 
-// reported returns the error that a shim recorded, or nil.
-func reported(dir string) error {
+// recordedError returns the error that a shim recorded, or nil.
+func recordedError(dir string) error {
 	b, err := os.ReadFile(layout.ShimError(dir))
 	if err != nil {
 		return nil //nolint:nilerr // no report
