@@ -178,10 +178,14 @@ func (f *fake) routes() http.Handler {
 	mux.HandleFunc("GET /v1/agents/{name}/attach", f.with(func(w http.ResponseWriter, _ *http.Request, g api.Agent) {
 		answer(w, 200, api.Attach{Agent: g.Name, Socket: filepath.Join(f.dir, "shim.sock")})
 	}))
+	mux.HandleFunc("GET /v1/doctor", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, 200, api.DoctorReport{Checks: []api.Check{{Name: "kernel", State: api.CheckOK, Found: "6.1"}, {Name: "clock", State: api.CheckWarn, Found: "not synchronized", Cost: "times of events"}}})
+	})
 	mux.HandleFunc("GET /v1/types", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, 200, map[string]any{"types": []map[string]any{
 			{"name": "claude", "available": true, "program": "claude", "path": "/usr/bin/claude", "version": "2.1.3", "description": "Claude Code"},
 			{"name": "gemini", "available": false, "program": "gemini", "description": "Gemini CLI", "reason": "gemini is not in PATH"},
+			{"name": "custom", "available": true, "program": "", "description": "any command"},
 		}})
 	})
 	var looks int64

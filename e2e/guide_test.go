@@ -1,0 +1,95 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	// block is a block of commands of a page, and what only the test runs.
+	block  = regexp.MustCompile("(?s)```sh\n(.*?)```|<!-- test: (.*?) -->")
+	mdLink = regexp.MustCompile(`\]\(([^)#: ]+)(#[^)]*)?\)`)
+)
+
+// TestGuide runs every command of the pages in docs/guide, each page in a project of its own.
+func TestGuide(t *testing.T) {
+	pages, err := filepath.Glob("../docs/guide/*.md")
+	require.NoError(t, err)
+	require.Greater(t, len(pages), 6)
+	ran := 0
+	for _, page := range pages {
+		blocks := block.FindAllStringSubmatch(readFile(page), -1)
+		if len(blocks) == 0 {
+			continue
+		}
+		t.Run(filepath.Base(page), func(t *testing.T) {
+			o := standIns(t, "claude")
+			dir := strings.Split(o.box, `"`)[1]
+			require.NoError(t, os.Remove(filepath.Join(dir, "claude")))
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "claude"), []byte("#!/bin/sh\ndate +%N >> by-claude.txt; git add by-claude.txt; git -c user.name=c -c user.email=c@example.org commit -qm work\n"), 0o755))
+			d := startDaemon(t, o)
+			repo := d.path("own")
+			run := func(script string) {
+				cmd := exec.CommandContext(t.Context(), "bash", "-ec", script)
+				cmd.Dir = repo
+				cmd.Env = append(os.Environ(), "PATH="+d.bin+":"+os.Getenv("PATH"), "POLIS_SOCKET="+d.path("run", "polisd.sock"), "HOME="+d.dir)
+				out, err := cmd.CombinedOutput()
+				require.NoError(t, err, "%s\n%s\n%s", script, out, d.log())
+			}
+			require.NoError(t, os.MkdirAll(filepath.Join(repo, "secret"), 0o755))
+			run("git init -q -b main && echo one > main.txt && echo secret > secret/key.txt && mkdir src && echo a > src/a.txt && git add . && git -c user.name=x -c user.email=x@y commit -qm start")
+			if filepath.Base(page) != "quickstart.md" {
+				run("polisctl up")
+			}
+			for _, b := range blocks {
+				run(b[1] + b[2])
+				ran++
+			}
+		})
+	}
+	require.Greater(t, ran, 15)
+}
+
+// TestLinksOfThePages: every relative link in the documentation leads to a file.
+func TestLinksOfThePages(t *testing.T) {
+	var pages []string
+	for _, p := range []string{"../*.md", "../docs/*.md", "../docs/guide/*.md"} {
+		found, err := filepath.Glob(p)
+		require.NoError(t, err)
+		pages = append(pages, found...)
+	}
+	links := 0
+	for _, page := range pages {
+		for _, m := range mdLink.FindAllStringSubmatch(readFile(page), -1) {
+			links++
+			target := filepath.Join(filepath.Dir(page), m[1])
+			if _, err := os.Stat(target); err != nil {
+				t.Errorf("%s: the link %s leads nowhere", page, m[1])
+				continue
+			}
+			if m[2] != "" && strings.HasSuffix(target, ".md") && !hasAnchor(readFile(target), m[2][1:]) {
+				t.Errorf("%s: %s has no heading %s", page, m[1], m[2])
+			}
+		}
+	}
+	require.Greater(t, links, 40)
+}
+
+// hasAnchor reports whether a page has a heading with the name that forges give it.
+func hasAnchor(page, anchor string) bool {
+	for line := range strings.Lines(page) {
+		if title, ok := strings.CutPrefix(strings.TrimLeft(line, "#"), " "); ok && strings.HasPrefix(line, "#") {
+			name := regexp.MustCompile(`[^a-z0-9 _-]`).ReplaceAllString(strings.ToLower(strings.TrimSpace(title)), "")
+			if strings.ReplaceAll(name, " ", "-") == anchor {
+				return true
+			}
+		}
+	}
+	return false
+}
