@@ -11,7 +11,7 @@ DESTDIR ?=
 PREFIX  ?= /usr
 SYSCONFDIR ?= /etc
 UNITDIR ?= $(PREFIX)/lib/systemd/system
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+VERSION ?= $(shell scripts/version)
 
 TAGS    := seccomp
 LDFLAGS := -s -w -X main.version=$(VERSION)
@@ -144,6 +144,8 @@ install: ## programs, units, configuration and man pages below DESTDIR (build fi
 	install -d $(DESTDIR)$(SYSCONFDIR)/polis/agents.d
 	test -e $(DESTDIR)$(SYSCONFDIR)/polis/polisd.toml || install -m 644 units/polisd.toml $(DESTDIR)$(SYSCONFDIR)/polis/polisd.toml
 	for m in docs/man/*.[1-8]; do test -e $$m || continue; install -D -m 644 $$m $(DESTDIR)$(PREFIX)/share/man/man$${m##*.}/$${m##*/}; done
+	install -d $(DESTDIR)$(PREFIX)/share/polis
+	install -m 644 docs/*.schema.json $(DESTDIR)$(PREFIX)/share/polis/
 	test ! -e packaging/completion/polisctl.bash || install -D -m 644 packaging/completion/polisctl.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/polisctl
 	test ! -e packaging/completion/_polisctl || install -D -m 644 packaging/completion/_polisctl $(DESTDIR)$(PREFIX)/share/zsh/vendor-completions/_polisctl
 	test ! -e packaging/completion/polisctl.fish || install -D -m 644 packaging/completion/polisctl.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/polisctl.fish
@@ -155,9 +157,38 @@ uninstall: ## take away what install put there; configuration and workspaces sta
 	rm -f $(DESTDIR)$(PREFIX)/sbin/polisd $(DESTDIR)$(PREFIX)/bin/polisctl
 	rm -rf $(DESTDIR)$(PREFIX)/lib/polis
 	cd units && rm -f $$(printf '$(DESTDIR)$(UNITDIR)/%s ' *.service *.socket *.slice)
+	rm -rf $(DESTDIR)$(PREFIX)/share/polis
 	rm -f $(DESTDIR)$(PREFIX)/lib/sysusers.d/polis.conf $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/polis.conf
 	for m in docs/man/*.[1-8]; do rm -f $(DESTDIR)$(PREFIX)/share/man/man$${m##*.}/$${m##*/}; done
 	rm -f $(DESTDIR)$(PREFIX)/share/bash-completion/completions/polisctl $(DESTDIR)$(PREFIX)/share/zsh/vendor-completions/_polisctl $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/polisctl.fish
+
+ARCH ?= $(shell $(GO) env GOARCH)
+# A program for another architecture needs a C compiler and libseccomp for it.
+CROSS_arm64 = CC=aarch64-linux-gnu-gcc PKG_CONFIG_LIBDIR=$(CURDIR)/$(BIN)/sysroot-arm64/usr/lib/aarch64-linux-gnu/pkgconfig PKG_CONFIG_SYSROOT_DIR=$(CURDIR)/$(BIN)/sysroot-arm64
+
+.PHONY: package
+package: build ## dist/*.deb and dist/*.rpm for this architecture (docs/release.md)
+	@scripts/setup package
+	scripts/packages $(ARCH) $(BIN)
+
+.PHONY: package-arm64
+package-arm64: ## the same for arm64, with a cross compiler
+	@scripts/setup package-arm64
+	scripts/sysroot arm64 $(BIN)/sysroot-arm64
+	$(MAKE) build BIN=$(BIN)/arm64 GO='env GOARCH=arm64 $(CROSS_arm64) $(GO)'
+	scripts/packages arm64 $(BIN)/arm64
+
+.PHONY: package-all
+package-all: package package-arm64 ## packages for amd64 and arm64
+
+.PHONY: package-test
+package-test: package ## the packages on bare Debian 12 and 13 trees, the rpm with rpmlint and in a tree of its own (10 minutes)
+	@scripts/setup package-test
+	scripts/leakcheck run scripts/package-test
+
+.PHONY: vulncheck
+vulncheck: ## known vulnerabilities of what the programs call (needs the Go vulnerability database)
+	@scripts/vulncheck
 
 .PHONY: clean
 clean: ## take away what was built

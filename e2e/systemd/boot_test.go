@@ -1,6 +1,7 @@
 package systemd
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"os/exec"
@@ -17,34 +18,9 @@ func TestUnderSystemd(t *testing.T) {
 		guest(t)
 		return
 	}
-	missing := ""
-	switch _, err := os.Stat("/lib/systemd/systemd"); {
-	case os.Geteuid() != 0:
-		missing = "needs root"
-	case err != nil:
-		missing = "systemd is not installed"
-	}
-	if missing != "" && os.Getenv("CI") == "true" {
-		t.Fatal(missing)
-	}
-	if missing != "" {
-		t.Skip(missing)
-	}
-	bin := os.Getenv("POLIS_BIN")
-	if bin == "" {
-		bin = "../../bin"
-	}
-	dir, err := os.MkdirTemp("/tmp", "polis-guest-")
-	require.NoError(t, err)
-	require.NoError(t, os.Chmod(dir, 0o755))
-	t.Cleanup(func() {
-		mounts, err := os.ReadFile("/proc/self/mounts")
-		if err != nil || strings.Contains(string(mounts), dir) {
-			t.Errorf("not removed, something may be mounted below: %s", dir)
-			return
-		}
-		require.NoError(t, os.RemoveAll(dir))
-	})
+	needSystemd(t)
+	bin := programs()
+	dir := guestDir(t)
 	// What "make install" reads, because the guest's /tmp hides a clone in /tmp.
 	tree := filepath.Join(dir, "tree")
 	require.NoError(t, os.MkdirAll(tree, 0o755))
@@ -63,16 +39,62 @@ func TestUnderSystemd(t *testing.T) {
 		out, err := build.CombinedOutput()
 		require.NoError(t, err, string(out))
 	}
-	boot, timeout := "./boot", "8m"
-	env := ""
-	if vm := os.Getenv("POLIS_BOOT"); vm != "" { // a slow machine: see e2e/vm
-		boot, timeout, env = vm, "55m", "export POLIS_PATIENCE="+os.Getenv("POLIS_PATIENCE")+"\n"
+	bootGuest(t, dir, nil)
+}
+
+// needSystemd skips the test, or fails it in CI, where a systemd cannot be booted.
+func needSystemd(t *testing.T) {
+	t.Helper()
+	missing := ""
+	switch _, err := os.Stat("/lib/systemd/systemd"); {
+	case os.Geteuid() != 0:
+		missing = "needs root"
+	case err != nil:
+		missing = "systemd is not installed"
 	}
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "run"), []byte("#!/bin/sh\n"+env+"exec ./guest.test -test.v -test.run '^TestUnderSystemd$' -test.timeout "+timeout+"\n"), 0o755))
+	if missing != "" && os.Getenv("CI") == "true" {
+		t.Fatal(missing)
+	}
+	if missing != "" {
+		t.Skip(missing)
+	}
+}
+
+// programs is the directory with the built programs.
+func programs() string { return cmp.Or(os.Getenv("POLIS_BIN"), "../../bin") }
+
+// guestDir makes the directory that the guest has as /run/guest, with the test itself in it.
+func guestDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "polis-guest-")
+	require.NoError(t, err)
+	require.NoError(t, os.Chmod(dir, 0o755))
+	t.Cleanup(func() {
+		mounts, err := os.ReadFile("/proc/self/mounts")
+		if err != nil || strings.Contains(string(mounts), dir) {
+			t.Errorf("not removed, something may be mounted below: %s", dir)
+			return
+		}
+		require.NoError(t, os.RemoveAll(dir))
+	})
+	return dir
+}
+
+// bootGuest boots a systemd and runs the test with the same name in it.
+func bootGuest(t *testing.T, dir string, env []string) {
+	t.Helper()
+	boot, timeout := "./boot", "8m"
+	export := ""
+	if vm := os.Getenv("POLIS_BOOT"); vm != "" { // a slow machine: see e2e/vm
+		boot, timeout, export = vm, "55m", "export POLIS_PATIENCE="+os.Getenv("POLIS_PATIENCE")+"\n"
+	}
+	name, _, _ := strings.Cut(t.Name(), "/")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "run"), []byte("#!/bin/sh\n"+export+"exec ./guest.test -test.v -test.run '^"+name+"$' -test.timeout "+timeout+"\n"), 0o755))
 	cmd := exec.CommandContext(t.Context(), boot, dir)
+	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	err = cmd.Run()
+	err := cmd.Run()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
 		t.Fatalf("the guest ended with status %d", exit.ExitCode())
