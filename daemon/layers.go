@@ -26,6 +26,10 @@ func (layers) Mounted(target string) (bool, error) { return overlayfs.Mounted(ta
 
 func (layers) Unmount(target string) error { return overlayfs.Unmount(target) }
 
+func (layers) Changes(ctx context.Context, lower, upper *os.File, skip string, most int) ([]string, error) {
+	return overlayfs.Changes(ctx, lower, upper, skip, most)
+}
+
 // unmountLayers unmounts the worktrees of all workspaces below the views, if no view uses them.
 func unmountLayers(roots []layout.Workspace) error {
 	var errs []error

@@ -90,6 +90,10 @@ func at(dir, id string) Base {
 	return Base{ID: id, Tree: filepath.Join(dir, "tree"), Index: filepath.Join(dir, "index")}
 }
 
+// At returns where a base is. It may be missing, or be made: the caller must know that it is the
+// lower layer of a mount.
+func (s *Store) At(id string) Base { return at(s.dir(id), id) }
+
 // lock waits for an id.
 func (s *Store) lock(ctx context.Context, id string) (func(), error) {
 	unlock, err := s.locks.Lock(ctx, id)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"slices"
 	"syscall"
 	"time"
@@ -48,7 +49,37 @@ func blocking(ctx context.Context, root *os.File) error {
 	return nil
 }
 
-func search(ctx context.Context, at *os.File, name, path string, depth int) error {
+// blockingAt is blocking for some paths, and what is below them.
+func blockingAt(ctx context.Context, root *os.File, paths []string) error {
+	ctx, cancel := context.WithTimeout(ctx, blockingTime)
+	defer cancel()
+	for _, name := range paths {
+		f, err := openBelow(root, name, unix.O_PATH|unix.O_NOFOLLOW)
+		if err != nil {
+			continue // removed
+		}
+		fi, err := f.Stat()
+		if err = errors.Join(err, f.Close()); err != nil {
+			continue
+		}
+		if fi.IsDir() {
+			err = search(ctx, root, name, name+"/", 0)
+		} else if blocks(path.Base(name), fi.Mode()) {
+			err = fmt.Errorf("%q: %w", name, errBlocks)
+		}
+		if errors.Is(err, errBlocks) {
+			return err
+		}
+	}
+	return nil
+}
+
+// blocks reports whether git opens a file of this name, and blocks on one of this kind.
+func blocks(name string, t fs.FileMode) bool {
+	return t&(fs.ModeNamedPipe|fs.ModeSocket|fs.ModeDevice|fs.ModeCharDevice|fs.ModeIrregular) != 0 && slices.Contains(git.Opened(), name)
+}
+
+func search(ctx context.Context, at *os.File, name, prefix string, depth int) error {
 	if ctx.Err() != nil || depth > maxSearchDepth {
 		return nil
 	}
@@ -60,13 +91,13 @@ func search(ctx context.Context, at *os.File, name, path string, depth int) erro
 	for {
 		entries, err := dir.ReadDir(1024)
 		for _, e := range entries {
-			sub := path + e.Name()
+			sub := prefix + e.Name()
 			switch t := e.Type(); {
 			case t.IsDir() && e.Name() != ".git": // git does not enter other repositories
 				if err := search(ctx, dir, e.Name(), sub+"/", depth+1); errors.Is(err, errBlocks) {
 					return err
 				}
-			case t&(fs.ModeNamedPipe|fs.ModeSocket|fs.ModeDevice|fs.ModeCharDevice|fs.ModeIrregular) != 0 && slices.Contains(git.Opened(), e.Name()):
+			case blocks(e.Name(), t):
 				return fmt.Errorf("%q: %w", sub, errBlocks)
 			}
 		}
@@ -98,7 +129,14 @@ func (w *Workspace) within(ctx context.Context, agent string, c git.Cmd) ([]byte
 // unsavable reports whether a file is too large for git: larger than what can be written within
 // saveTime, or mostly a hole, which git would fill.
 func unsavable(fi fs.FileInfo) bool {
-	size := fi.Size()
-	st, ok := fi.Sys().(*syscall.Stat_t)
-	return size > maxSaved || ok && size > sparseFrom && st.Blocks*512 < size/4
+	blocks := fi.Size()
+	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
+		blocks = st.Blocks
+	}
+	return tooLargeFor(fi.Size(), blocks)
+}
+
+// tooLargeFor is unsavable for a size in bytes and a number of blocks of 512 bytes.
+func tooLargeFor(size, blocks int64) bool {
+	return size > maxSaved || size > sparseFrom && blocks*512 < size/4
 }

@@ -70,7 +70,7 @@ func (w *Workspace) Diff(ctx context.Context, agent string, opt DiffOptions, to 
 	if opt.Committed {
 		_, err = bare.Do(ctx, git.Cmd{Args: append(args, "--end-of-options", base, head), Stdout: to})
 	} else {
-		err = w.diffFiles(ctx, agent, opt, append(args, "--end-of-options", base), head, to)
+		err = w.diffFiles(ctx, agent, opt, args, base, head, to)
 	}
 	if err != nil && !opt.Committed {
 		// The cause may be in the worktree, such as a damaged repository.
@@ -83,8 +83,26 @@ func (w *Workspace) Diff(ctx context.Context, agent string, opt DiffOptions, to 
 	return nil
 }
 
-// diffFiles compares the files with a copy of the index that has the untracked ones.
-func (w *Workspace) diffFiles(ctx context.Context, agent string, opt DiffOptions, args []string, head string, to io.Writer) (err error) {
+// diffChanges lists what can differ between a commit and the files of a worktree; nil if that is
+// not known.
+func (w *Workspace) diffChanges(ctx context.Context, agent, base string, v View) (*changeSet, error) {
+	set, err := w.changes(ctx, agent, v)
+	if set == nil || err != nil {
+		return nil, err
+	}
+	more, err := w.of(agent).Changed(ctx, base, set.base)
+	if err == nil {
+		err = set.add(more)
+	}
+	if err != nil && ctx.Err() == nil {
+		w.cfg.Log.Info("git reads a whole worktree", "agent", agent, "op", "diff", "err", err)
+		return nil, nil
+	}
+	return set, err
+}
+
+// diffFiles compares the files with base, by a copy of the index that has the untracked ones.
+func (w *Workspace) diffFiles(ctx context.Context, agent string, opt DiffOptions, args []string, base, head string, to io.Writer) (err error) {
 	tmp, err := (&upper{spec: Spec{UID: w.cfg.UID, GID: w.cfg.GID}, w: w}).scratch("diff-")
 	if err != nil {
 		return err
@@ -95,10 +113,17 @@ func (w *Workspace) diffFiles(ctx context.Context, agent string, opt DiffOptions
 		return err
 	}
 	defer root.Close()
-	if err := blocking(ctx, root); err != nil {
+	s := &saver{w: w, agent: agent, opt: SaveOptions{View: opt.View}, index: filepath.Join(tmp, "index")}
+	if s.set, err = w.diffChanges(ctx, agent, base, opt.View); err != nil {
 		return err
 	}
-	s := &saver{w: w, agent: agent, opt: SaveOptions{View: opt.View}, index: filepath.Join(tmp, "index")}
+	s.withoutConflicts()
+	if s.set != nil && len(s.set.paths) == 0 {
+		return nil
+	}
+	if err := s.blocking(ctx, root); err != nil {
+		return err
+	}
 	if _, err := s.copyIndex(ctx, head); err != nil {
 		return err
 	}
@@ -109,7 +134,7 @@ func (w *Workspace) diffFiles(ctx context.Context, agent string, opt DiffOptions
 	if err := s.intendToAdd(ctx, root); err != nil {
 		return fmt.Errorf("find untracked files: %w", err)
 	}
-	c := w.cmd(agent, opt.View, s.index, args...)
+	c := w.cmd(agent, opt.View, s.index, s.within(append(args, "--end-of-options", base))...)
 	c.Stdout = to
 	if _, err = w.Bare().Do(ctx, c); err != nil {
 		return err
@@ -162,7 +187,7 @@ func tooLarge(root *os.File, name string) bool {
 // intendToAdd adds the untracked files to the copy of the index. They are named one by one: for a
 // whole directory git enters the submodules there.
 func (s *saver) intendToAdd(ctx context.Context, root *os.File) error {
-	out, err := s.git(ctx, nil, "ls-files", "-z", "--others", "--exclude-standard")
+	out, err := s.git(ctx, nil, s.within([]string{"ls-files", "-z", "--others", "--exclude-standard"})...)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,9 @@
 // through attach, which mounts the overlay if it is not mounted. The record of the base is removed after the changes, never
 // before: without it, they would be taken for all files, and the others for deleted.
 //
+// Git over such a worktree reads what can differ (changeSet), and all of it only if that is not known.
+// The answers are the same. A fork of it is a copy of the upper layer (CopyLayers).
+//
 // It never changes the user's project (package merge does, under its own
 // rules), mounts nothing but layers (through Mounts) and knows no agent beyond a name. It never
 // destroys the only copy of work: files that are in the way are moved to

@@ -31,6 +31,9 @@ type Mounts interface {
 	// Mounted reports whether target has such a mount, and Unmount ends it, if there is one.
 	Mounted(target string) (bool, error)
 	Unmount(target string) error
+	// Changes lists the paths at or below which upper changes lower, without a name that is skipped
+	// in every directory. More than most is an error.
+	Changes(ctx context.Context, lower, upper *os.File, skip string, most int) ([]string, error)
 }
 
 func (w *Workspace) layout() layout.Workspace { return layout.Workspace(w.cfg.Workspace) }

@@ -1,6 +1,7 @@
 package worktree
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"sync"
@@ -22,6 +23,9 @@ func (kernel) MountReadOnly(target string, dirs ...*os.File) error {
 }
 func (kernel) Mounted(target string) (bool, error) { return overlayfs.Mounted(target) }
 func (kernel) Unmount(target string) error         { return overlayfs.Unmount(target) }
+func (kernel) Changes(ctx context.Context, lower, upper *os.File, skip string, most int) ([]string, error) {
+	return overlayfs.Changes(ctx, lower, upper, skip, most)
+}
 
 // layeredWorkspace makes worktrees that share a base tree.
 func layeredWorkspace(t *testing.T) *Workspace {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"polis/daemon/api"
@@ -114,11 +113,16 @@ type saver struct {
 	agent string
 	opt   SaveOptions
 	index string // a copy
+	set   *changeSet
 	out   TrashRef
 }
 
 func (s *saver) git(ctx context.Context, stdin io.Reader, args ...string) ([]byte, error) {
-	c := s.w.cmd(s.agent, s.opt.View, s.index, args...)
+	return s.gitOf(ctx, s.index, stdin, args...)
+}
+
+func (s *saver) gitOf(ctx context.Context, index string, stdin io.Reader, args ...string) ([]byte, error) {
+	c := s.w.cmd(s.agent, s.opt.View, index, args...)
 	c.Stdin = stdin
 	// No agent sees what it writes.
 	c.Objects, c.Alternates = s.w.Internal().ObjectDir(), append(alternatesOf(c), s.w.Bare().ObjectDir())
@@ -159,7 +163,11 @@ func (s *saver) run(ctx context.Context) (TrashRef, error) {
 		return TrashRef{}, err
 	}
 	defer root.Close()
-	if err := blocking(ctx, root); err != nil {
+	if s.set, err = s.w.changes(ctx, s.agent, s.opt.View); err != nil {
+		return TrashRef{}, err
+	}
+	s.withoutConflicts()
+	if err := s.blocking(ctx, root); err != nil {
 		return TrashRef{}, err
 	}
 	head, err := s.w.head(ctx, s.agent)
@@ -179,13 +187,15 @@ func (s *saver) run(ctx context.Context) (TrashRef, error) {
 	if err != nil {
 		return TrashRef{}, err
 	}
-	tree, err := s.git(ctx, nil, "write-tree")
-	if err != nil {
-		return TrashRef{}, fmt.Errorf("save the index: %w", err)
-	}
 	changed, err := s.changed(ctx, conflicted)
 	if err != nil {
 		return TrashRef{}, err
+	}
+	// After the comparison: git-write-tree(1) stores the index again, and the new one hides changes that
+	// are as old as the first one.
+	indexTree, err := s.writeTree(ctx)
+	if err != nil {
+		return TrashRef{}, fmt.Errorf("save the index: %w", err)
 	}
 	tips, err := s.w.tips(ctx, head, s.opt.Branch)
 	if err != nil {
@@ -195,7 +205,6 @@ func (s *saver) run(ctx context.Context) (TrashRef, error) {
 		return TrashRef{}, err
 	}
 
-	indexTree := strings.TrimSpace(string(tree))
 	if len(changed) == 0 && len(s.out.Nested) == 0 {
 		staged := true
 		if head != "" {

@@ -19,6 +19,9 @@ import (
 // copyIndex makes the copy that the commands work on and removes conflicts from it, which no tree
 // can contain. It returns the conflicting paths.
 func (s *saver) copyIndex(ctx context.Context, head string) ([]string, error) {
+	if s.set != nil {
+		return nil, s.copyChanges()
+	}
 	err := s.readIndex()
 	if errors.Is(err, fs.ErrNotExist) {
 		tree := head
@@ -62,34 +65,102 @@ func (s *saver) copyIndex(ctx context.Context, head string) ([]string, error) {
 	return names, err
 }
 
-// readIndex copies the agent's index. The agent can write it: only a regular file, only below its
-// own git directory, is read.
+// readIndex copies the agent's index, with its time: git compares the content of files that changed
+// since then. The agent can write it: only a regular file, only below its own git directory, is
+// read.
 func (s *saver) readIndex() error {
 	root, err := s.w.openAdmin(s.agent)
 	if err != nil {
 		return err
 	}
 	defer root.Close()
-	from, err := root.OpenFile("index", os.O_RDONLY|unix.O_NONBLOCK, 0)
+	from, fi, err := openIndex(root)
 	if err != nil {
 		return err
 	}
 	defer from.Close()
-	if fi, err := from.Stat(); err != nil || !fi.Mode().IsRegular() {
-		return errors.Join(err, fmt.Errorf("the index is not a regular file: %w", fs.ErrInvalid))
-	}
 	to, err := os.OpenFile(s.index, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	_, err = io.Copy(to, from)
-	return errors.Join(err, s.w.giveFile(to), to.Close())
+	return errors.Join(err, setTime(to, fi.ModTime()), s.w.giveFile(to), to.Close())
+}
+
+// copyChanges is copyIndex for a worktree of which git reads only what can differ: that part of the
+// index is the copy.
+func (s *saver) copyChanges() error {
+	for _, name := range s.set.staged { // the others are those of a checkout
+		if err := fsck.Path(name); err != nil {
+			return fmt.Errorf("the index has a name that no checkout can have: %w", err)
+		}
+	}
+	return s.w.writeIndex(s.index, s.set.part, untrusted)
+}
+
+// withoutConflicts has git read the whole worktree if the index has conflicts: they must be removed
+// from all of it.
+func (s *saver) withoutConflicts() {
+	if s.set != nil && len(s.set.index.Conflicts()) > 0 {
+		s.set = nil
+	}
+}
+
+// within adds the paths that can differ to the arguments of a command that lists files.
+func (s *saver) within(args []string) []string {
+	if s.set == nil {
+		return args
+	}
+	return s.set.only(args)
+}
+
+// writeTree stores the tree of the index.
+func (s *saver) writeTree(ctx context.Context) (string, error) {
+	index := s.index
+	if s.set != nil {
+		if len(s.set.staged) == 0 {
+			return s.set.base, nil
+		}
+		index += ".whole"
+		if err := s.w.writeIndex(index, s.set.bytes, s.set.written); err != nil {
+			return "", err
+		}
+	}
+	out, err := s.gitOf(ctx, index, nil, "write-tree")
+	return strings.TrimSpace(string(out)), err
+}
+
+// blocking is the check of the files that git reads.
+func (s *saver) blocking(ctx context.Context, root *os.File) error {
+	if s.set == nil {
+		return blocking(ctx, root)
+	}
+	return blockingAt(ctx, root, s.set.paths)
+}
+
+// openIndex opens the index in an agent's part of the git directory.
+func openIndex(root *os.Root) (*os.File, fs.FileInfo, error) {
+	f, err := root.OpenFile("index", os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	fi, err := f.Stat()
+	if err == nil && !fi.Mode().IsRegular() {
+		err = fmt.Errorf("the index is not a regular file: %w", fs.ErrInvalid)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, f.Close())
+	}
+	return f, fi, nil
 }
 
 // changed lists the paths at which the worktree differs from the index.
 func (s *saver) changed(ctx context.Context, conflicted []string) ([]string, error) {
-	// Compare contents: the agent's index is not trusted about a file's times, or that it is
-	// "unchanged". Exit code 1 only means that something differs.
+	if s.set != nil && len(s.set.paths) == 0 {
+		return nil, nil
+	}
+	// The agent's index is not trusted that a file is "unchanged". Exit code 1 only means that
+	// something differs.
 	_, err := s.git(ctx, nil, "update-index", "-q", "--really-refresh", "--ignore-submodules")
 	if code, ok := git.ExitCode(err); err != nil && (!ok || code != 1) {
 		return nil, fmt.Errorf("compare the worktree: %w", err)
@@ -102,7 +173,7 @@ func (s *saver) changed(ctx context.Context, conflicted []string) ([]string, err
 	if !s.opt.Ignored {
 		list = append(list, "--exclude-standard")
 	}
-	other, err := s.git(ctx, nil, list...)
+	other, err := s.git(ctx, nil, s.within(list)...)
 	if err != nil {
 		return nil, fmt.Errorf("list untracked files: %w", err)
 	}

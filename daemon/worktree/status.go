@@ -87,7 +87,7 @@ func (w *Workspace) status(ctx context.Context, agent, branch string, v View) (S
 	var ferr error
 	var files sync.WaitGroup
 	files.Go(func() {
-		out, ferr = w.within(ctx, agent, w.cmd(agent, v, "", "status", "--porcelain=v2", "-z", "--untracked-files=normal", "--no-renames", "--ignore-submodules=all"))
+		out, ferr = w.readFiles(ctx, agent, v, "status", "--porcelain=v2", "-z", "--untracked-files=normal", "--no-renames", "--ignore-submodules=all")
 	})
 	c, err := w.commits(ctx, agent, branch, target)
 	files.Wait()

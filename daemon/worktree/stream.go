@@ -195,6 +195,12 @@ func (w *Workspace) lower(agent string, v View) (*os.File, error) {
 	if merged, err := w.openMerged(context.Background(), agent); merged != nil || err != nil {
 		return merged, err
 	}
+	return w.uncoveredDir(agent)
+}
+
+// uncoveredDir opens a worktree's own directory, which a view may cover. If the worktree has layers,
+// it is the upper one.
+func (w *Workspace) uncoveredDir(agent string) (*os.File, error) {
 	at, name := unix.AT_FDCWD, w.tree(agent)
 	if os.Geteuid() == 0 {
 		// A clone of the parent's mount without the mounts inside.

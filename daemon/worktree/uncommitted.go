@@ -16,7 +16,7 @@ func (w *Workspace) Uncommitted(ctx context.Context, agent string) ([]string, er
 	if err := w.usable(agent); err != nil {
 		return nil, err
 	}
-	out, err := w.within(ctx, agent, w.cmd(agent, View{}, "", "status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules=all"))
+	out, err := w.readFiles(ctx, agent, View{}, "status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules=all")
 	if err != nil {
 		return nil, api.Errorf(api.CodeWorktreeFailed, "read the worktree of %s: %w", agent, err)
 	}

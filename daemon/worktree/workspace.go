@@ -57,6 +57,8 @@ type Workspace struct {
 	cfg   Config
 	bases *base.Store
 	locks keylock.Set // of agents' worktrees, by name
+	// minIndex is the size of a base's index from which on git reads only what can differ.
+	minIndex int64
 }
 
 // Open returns the workspace at cfg.Workspace. It reads nothing yet.
@@ -70,7 +72,7 @@ func Open(cfg Config) *Workspace {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	w := &Workspace{cfg: cfg}
+	w := &Workspace{cfg: cfg, minIndex: minBaseIndex}
 	w.bases = w.newBases()
 	return w
 }
