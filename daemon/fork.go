@@ -2,21 +2,33 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	"polis/daemon/agent"
 	"polis/daemon/api"
+	"polis/daemon/worktree"
 )
 
-// Snapshot saves what an agent's worktree has now. Its processes must not run meanwhile.
-func (r repo) Snapshot(ctx context.Context, a *agent.Agent, ignored bool) (agent.Snapshot, error) {
+// Snapshot saves what an agent's worktree has now, for a new agent. Its processes must not run
+// meanwhile. If the worktree shares a base tree, and the agent may read all of it, its changes are
+// copied; else they are saved in the trash.
+func (r repo) Snapshot(ctx context.Context, a *agent.Agent, forNew string, ignored bool) (agent.Snapshot, error) {
+	ctx = r.w.d.charge(ctx, a.Name())
+	if _, set, err := r.w.d.reading(a.Copy().Policy); err == nil && set.AllReadable() {
+		c, err := r.w.git.CopyLayers(ctx, a.Name(), forNew, ignored)
+		if !errors.Is(err, worktree.ErrNoCopy) {
+			return agent.Snapshot{Copied: true, Head: c.Head, LeftOut: c.LeftOut}, err
+		}
+		r.w.d.Log.Debug("worktree not copied for a fork; it is saved", "agent", a.Name(), "err", err)
+	}
 	opt, err := saveOptions(a, ignored)
 	if err != nil {
 		return agent.Snapshot{}, err
 	}
 	opt.Keep = nil // a stash is not forked
-	t, err := r.w.git.Save(r.w.d.charge(ctx, a.Name()), a.Name(), opt)
+	t, err := r.w.git.Save(ctx, a.Name(), opt)
 	if err != nil {
 		return agent.Snapshot{}, err
 	}
@@ -31,4 +43,10 @@ func (r repo) Snapshot(ctx context.Context, a *agent.Agent, ignored bool) (agent
 }
 
 // DropSnapshot deletes what Snapshot saved.
-func (r repo) DropSnapshot(ctx context.Context, ref string) error { return r.w.git.DropTrash(ctx, ref) }
+func (r repo) DropSnapshot(ctx context.Context, forNew, ref string) error {
+	err := r.w.git.DropCopy(ctx, forNew)
+	if ref != "" {
+		err = errors.Join(err, r.w.git.DropTrash(ctx, ref))
+	}
+	return err
+}

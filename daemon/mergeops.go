@@ -72,6 +72,10 @@ func (r repo) Restore(ctx context.Context, a *agent.Agent, s agent.Saved) error 
 		_, err := r.w.git.Restore(ctx, s.Ref, a.Name(), a.Kept.Branch)
 		return err
 	}
+	if s.Copied {
+		_, err := r.w.git.AddCopy(ctx, a.Name(), a.Kept.Branch, s.Head)
+		return err
+	}
 	_, err := r.w.git.Add(ctx, a.Name(), a.Kept.Branch, s.Head)
 	return err
 }

@@ -11,6 +11,7 @@ import (
 	"polis/daemon/git"
 	"polis/daemon/remote"
 	"polis/daemon/remoterules"
+	"polis/daemon/worktree"
 )
 
 func lookupUID(uid int) (*user.User, error) { return user.LookupId(strconv.Itoa(uid)) }
@@ -25,12 +26,8 @@ func (w *workspace) broker() *remote.Broker {
 	}}
 }
 
-// remotes returns the project's remotes as agents see them.
-func (r repo) remotes(ctx context.Context) ([]agent.Remote, error) {
-	p, err := r.w.git.Project(ctx)
-	if err != nil || p == nil {
-		return nil, err
-	}
+// remotesOf returns the remotes of a project as agents see them.
+func remotesOf(ctx context.Context, p *worktree.Project) ([]agent.Remote, error) {
 	list, err := remote.List(ctx, p)
 	out := make([]agent.Remote, 0, len(list))
 	for _, m := range list {

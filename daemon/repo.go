@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"sync"
 
 	"polis/daemon/agent"
 	"polis/daemon/api"
@@ -102,19 +103,6 @@ func saveOptions(a *agent.Agent, ignored bool) (worktree.SaveOptions, error) {
 	return opt, err
 }
 
-// identity returns the author of the user's commits.
-func (r repo) identity(ctx context.Context) (name, email string) {
-	p, err := r.w.git.Project(ctx)
-	if err != nil || p == nil {
-		return "", ""
-	}
-	home := ""
-	if u, err := lookupUID(int(p.Owner.UID)); err == nil {
-		home = u.HomeDir
-	}
-	return p.Identity(ctx, home)
-}
-
 func (r repo) DropBranch(ctx context.Context, a *agent.Agent, kept string) error {
 	return r.w.git.DropBranch(r.w.d.charge(ctx, a.Name()), a.Kept.Branch, kept)
 }
@@ -141,6 +129,28 @@ func (t worktrees) Ensure(ctx context.Context, a *agent.Agent) error {
 	if w == nil {
 		return api.Errorf(api.CodeWorkspaceNotFound, "workspace %s is gone", a.WS.Name)
 	}
+	// Starting git is most of the cost: the project is read in parallel.
+	var project sync.WaitGroup
+	var remotes []agent.Remote
+	var rerr error
+	project.Go(func() { a.Identity.Name, a.Identity.Email, remotes, rerr = repo{w}.ofProject(ctx) })
+	err := t.make(ctx, w, a)
+	project.Wait()
+	if err != nil {
+		return err
+	}
+	if rerr != nil {
+		t.d.Log.Warn("remotes of the project not read; the agent has none", "agent", a.Name(), "err", rerr)
+	}
+	a.Remotes = remotes
+	if err := t.withhold(ctx, w, a); err != nil {
+		return err
+	}
+	return t.mountLayers(ctx, w, a)
+}
+
+// make makes the worktree at the user's newest commits, and mounts its layers.
+func (t worktrees) make(ctx context.Context, w *workspace, a *agent.Agent) error {
 	if err := w.integrity.Damage(); err != nil {
 		if _, there := os.Lstat(a.Worktree()); there != nil {
 			return err
@@ -165,19 +175,7 @@ func (t worktrees) Ensure(ctx context.Context, a *agent.Agent) error {
 	if err != nil {
 		return err
 	}
-	if err := w.git.Attach(ctx, a.Name()); err != nil {
-		return err
-	}
-	a.Identity.Name, a.Identity.Email = repo{w}.identity(ctx)
-	remotes, err := repo{w}.remotes(ctx)
-	if err != nil {
-		t.d.Log.Warn("remotes of the project not read; the agent has none", "agent", a.Name(), "err", err)
-	}
-	a.Remotes = remotes
-	if err := t.withhold(ctx, w, a); err != nil {
-		return err
-	}
-	return t.mountLayers(ctx, w, a)
+	return w.git.Attach(ctx, a.Name())
 }
 
 // mountLayers prepares the layers of an agent's worktree, which are mounted below its view, for a shim

@@ -79,10 +79,19 @@ mkdir new; printf 'a\r\nb' > 'new/odd name'; ln -s ../done.txt new/link; echo '#
 // TestAForkThatPolisdDiesIn is complete or not there, whatever polisd came by, and the first agent
 // continues.
 func TestAForkThatPolisdDiesIn(t *testing.T) {
-	d := startDaemon(t, options{failpoints: true})
+	diesInAFork(t, `worktree = "full"`, "fork:frozen", "save:kept", "fork:saved", "fork:noted", "restore:files", "up:shim", "fork:done")
+}
+
+// TestACopyThatPolisdDiesIn is the same for agents that share a base tree.
+func TestACopyThatPolisdDiesIn(t *testing.T) {
+	diesInAFork(t, `worktree = "shared"`, "copy:claimed", "copy:made", "fork:saved", "fork:noted", "copy:linked", "copy:placed", "copy:mounted", "restore:files", "up:shim", "fork:done")
+}
+
+func diesInAFork(t *testing.T, worktree string, steps ...string) {
+	d := startDaemon(t, options{failpoints: true, config: "[workspace]\n" + worktree + "\n"})
 	d.up()
 	d.add("first")
-	d.sh("first", "echo precious > work.txt")
+	d.sh("first", "echo precious > work.txt; echo more >> main.txt; git add main.txt")
 	over := d.later("first", `while [ ! -e stop ]; do date +%s.%N > beat.new; mv beat.new beat; sleep 0.02; done`)
 	work := make(chan result, 1)
 	go func() { work <- over() }()
@@ -90,13 +99,13 @@ func TestAForkThatPolisdDiesIn(t *testing.T) {
 	beat := func() string { return readFile(filepath.Join(a.WorktreePath, "beat")) }
 	d.eventually("it works", func() bool { return beat() != "" })
 	do := func() result { return d.ctl("agents", "fork", "first", "second") }
-	all := d.steps(do)
-	require.Subset(t, all, []string{"fork:frozen", "save:kept", "fork:saved", "fork:noted", "restore:files", "up:worktree", "up:shim", "fork:done"})
+	require.Subset(t, d.steps(do), steps)
 	d.must("agents", "remove", "second", "--force")
 	for _, ref := range strings.Fields(git(t, d.internal(), "for-each-ref", "refs/polis/trash/", "--format=%(refname)")) {
 		git(t, d.internal(), "update-ref", "-d", ref)
 	}
-	for _, step := range []string{"fork:frozen", "save:kept", "fork:saved", "fork:noted", "restore:files", "up:shim", "fork:done"} {
+	layers := glob(d.path("ws", ".polis", "layers", "*"))
+	for _, step := range steps {
 		d.dieAt(step, do)
 		rep := d.report()
 		require.Empty(t, rep.Errors, step)
@@ -105,14 +114,52 @@ func TestAForkThatPolisdDiesIn(t *testing.T) {
 		if _, there := d.agent("second"); there {
 			require.Equal(t, "fork:done", step)
 			require.Equal(t, "precious", strings.TrimSpace(d.sh("second", "cat work.txt")))
+			require.Contains(t, d.sh("second", "git diff --cached"), "+more")
 			continue
 		}
 		d.nothingOf("second", step)
+		require.Equal(t, layers, glob(d.path("ws", ".polis", "layers", "*")), step)
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(a.WorktreePath, "stop"), nil, 0o666))
 	r := <-work
 	require.Zero(t, r.code, r)
 	require.Equal(t, "precious", strings.TrimSpace(d.sh("first", "cat work.txt")))
+}
+
+// TestAForkOfABaseTreeHasTheWholeWork: an agent that shares a base tree is forked by a copy of what it
+// changed, as it is: also what git does not store. Both are independent afterwards.
+func TestAForkOfABaseTreeHasTheWholeWork(t *testing.T) {
+	d := layered(t, options{})
+	d.add("first")
+	d.sh("first", `set -e; echo done > done.txt; git add -A; `+ident+`git commit -qm done
+		echo '*.log' > .gitignore; echo staged > staged.txt; git add staged.txt; echo later >> staged.txt; echo more >> main.txt
+		rm src/b.txt; mv src/deep moved; mkdir -p empty/dir; ln -s ../main.txt docs/link; echo noise > x.log
+		git init -q own; echo in > own/file; `+ident+`git stash list; echo x > s; git add s; `+ident+`git stash -q; git stash apply -q --index; rm -f s; git rm -q --cached s; chmod 600 main.txt`)
+	res := d.fork("first", "second")
+	require.Empty(t, res.LeftOut)
+	status := d.sh("first", "git status --porcelain --ignored")
+	require.Contains(t, status, "AM staged.txt")
+	require.Equal(t, strings.ReplaceAll(status, "!! x.log\n", ""), d.sh("second", "git status --porcelain --ignored"))
+	require.Equal(t, "staged\n", d.sh("second", "git show :staged.txt"))
+	require.Equal(t, "600 c in ../main.txt", strings.TrimSpace(d.sh("second", "set -e; test -d empty/dir; test ! -e src/b.txt; test ! -e x.log; echo $(stat -c %a main.txt) $(cat moved/er/c.txt) $(cat own/file) $(readlink docs/link)")))
+	require.Empty(t, d.sh("second", "git stash list"), "a stash is one agent's")
+	require.NotEmpty(t, d.sh("first", "git stash list"))
+	require.Len(t, d.bases(), 1)
+	require.Equal(t, 2, d.overlays())
+	require.Empty(t, git(t, d.internal(), "for-each-ref", "refs/polis/trash/"))
+
+	d.sh("second", "echo second > README.md; "+ident+"git commit -qm second README.md")
+	require.Equal(t, status, d.sh("first", "git status --porcelain --ignored"))
+	d.must("agents", "remove", "first", "--force")
+	require.Equal(t, "second\n", d.sh("second", "cat README.md; git status --porcelain -- README.md"))
+	third := d.fork("second", "third", "--ignored", "--branch", "try/third")
+	require.Equal(t, "try/third", third.Agent.Branch)
+	d.must("agents", "stop", "third")
+	require.NotContains(t, d.own("third"), "docs/guide.md", "only the changes are copied")
+	d.must("agents", "remove", "second", "--force")
+	d.must("agents", "remove", "third", "--force")
+	require.Empty(t, glob(d.path("ws", ".polis", "layers", "*")))
+	require.Zero(t, d.overlays())
 }
 
 // TestAForkOnAFullDisk is refused and leaves nothing, and the first agent continues.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -190,4 +191,52 @@ func TestSharedFilesOfTheProjectAboveABaseTree(t *testing.T) {
 	require.Contains(t, d.own("ann"), "node_modules/left/i.js")
 	d.must("agents", "start", "ann")
 	own("after a restart")
+}
+
+// The limits count what an agent has changed, not the files that it shares; df and du in it show the
+// disk and the tree.
+func TestDiskLimitsCountChangesAboveABaseTree(t *testing.T) {
+	d := startDaemon(t, options{config: "[workspace]\nworktree = \"shared\"\n"})
+	repo := d.smallRepo()
+	files := map[string]string{}
+	for i := range 600 {
+		files["many/f"+strconv.Itoa(i)] = "x\n"
+	}
+	files["big.bin"] = strings.Repeat("0123456789abcdef", 3<<16) // 3 MiB
+	d.seed(repo, files)
+	for i := range 12 {
+		d.seed(repo, map[string]string{"big/" + strconv.Itoa(i): strings.Repeat("0123456789abcdef", 3<<16)})
+	}
+	git(t, repo, "add", "-A")
+	git(t, repo, "commit", "-qm", "Many files")
+	d.giveAway(repo)
+	d.must("up", "--repo", repo, d.path("ws"))
+	d.add("ann", "--disk", "24", "--files", "400")
+	d.add("bob", "--files", "400")
+	d.sh("ann", "echo x > small; for i in $(seq 300); do : < many/f$i; done; cat big/* > /dev/null")
+	require.Equal(t, "600\n", d.sh("ann", "ls many | wc -l"))
+	require.Greater(t, atoi(t, d.sh("ann", "du -sk --apparent-size . | cut -f1")), 36*1024, "du shows the tree")
+	require.Equal(t, d.sh("ann", "df --output=size . | tail -1"), d.sh("bob", "df --output=size . | tail -1"))
+
+	// A copy of a file of the base counts. What is refused adds nothing.
+	d.sh("ann", "for i in 0 1 2 3 4 5 6 7 8; do echo more >> big/$i; done")
+	d.eventually("it is measured", func() bool { return d.exec("ann", "sh", "-c", "echo x > more").code != 0 })
+	require.Contains(t, d.exec("ann", "env", "LC_ALL=C", "sh", "-c", "echo x > more2").stderr, "quota exceeded")
+	require.Contains(t, d.must("agents", "why", "ann"), string(api.CodeQuota))
+	d.sh("ann", "rm big/0 big/1 big/2 big/3 big/4 big/5 big/6 big/7 big/8")
+	d.eventually("it is measured again", func() bool { return d.exec("ann", "sh", "-c", "echo x > more").code == 0 })
+
+	// So does what an agent makes, but not what it has from the base.
+	r := d.exec("bob", "env", "LC_ALL=C", "sh", "-c", "mkdir new && i=0; while echo x > new/$i; do i=$((i+1)); done 2>/tmp/err; cat /tmp/err >&2; echo $i")
+	require.Contains(t, r.stderr, "quota exceeded")
+	made := atoi(t, r.stdout)
+	require.Less(t, made, 400)
+	require.Greater(t, made, 200)
+}
+
+func atoi(t *testing.T, s string) int {
+	t.Helper()
+	n, err := strconv.Atoi(strings.TrimSpace(s))
+	require.NoError(t, err)
+	return n
 }

@@ -41,7 +41,7 @@ func (m *Manager) Fork(ctx context.Context, name string, req api.ForkRequest) (a
 		return api.ForkResponse{}, err
 	}
 	defer a.op.Unlock()
-	if err := m.refill(ctx, a, store.Removed{Trash: shot.Ref, Head: shot.Head}, req.Force); err != nil {
+	if err := m.refill(ctx, a, Saved{Ref: shot.Ref, Head: shot.Head, Copied: shot.Copied}, nil, req.Force); err != nil {
 		m.Log.Warn("agent could not be forked", "agent", req.Name, "from", name, "err", err)
 		uctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
 		defer cancel()
@@ -52,7 +52,7 @@ func (m *Manager) Fork(ctx context.Context, name string, req api.ForkRequest) (a
 	m.mu.Unlock()
 	m.setStatus(a, api.StatusIdle, "")
 	m.crash("fork:done")
-	m.dropSnapshot(context.WithoutCancel(ctx), a.WS, shot.Ref)
+	m.dropSnapshot(context.WithoutCancel(ctx), a, shot.Ref)
 	m.Events.Publish(api.Event{Type: api.EventAgentForked, Agent: req.Name, Message: fmt.Sprintf("agent %s was forked from agent %s on branch %s", req.Name, name, a.Kept.Branch),
 		Data: map[string]any{"from": name, "commit": shot.Head, "leftOut": shot.LeftOut}})
 	return api.ForkResponse{Agent: m.live(ctx, a), From: name, Commit: shot.Head, LeftOut: shot.LeftOut, StillMS: still.Milliseconds()}, nil
@@ -69,12 +69,12 @@ func (m *Manager) forkOf(ctx context.Context, src *Agent, req api.ForkRequest) (
 		delete(m.agents, a.Name())
 		m.mu.Unlock()
 		a.op.Unlock()
-		m.dropSnapshot(context.WithoutCancel(ctx), a.WS, shot.Ref)
+		m.dropSnapshot(context.WithoutCancel(ctx), a, shot.Ref)
 		return nil, Snapshot{}, 0, err
 	}
 	err = m.whileStill(ctx, src, func(ctx context.Context) (err error) {
 		began := time.Now()
-		shot, err = src.WS.Repo.Snapshot(ctx, src, req.Ignored)
+		shot, err = src.WS.Repo.Snapshot(ctx, src, req.Name, req.Ignored)
 		still = time.Since(began)
 		return err
 	})
@@ -194,13 +194,10 @@ func (m *Manager) whileStill(ctx context.Context, a *Agent, act func(context.Con
 }
 
 // dropSnapshot deletes what was saved for a fork only.
-func (m *Manager) dropSnapshot(ctx context.Context, ws *Workspace, ref string) {
-	if ref == "" {
-		return
-	}
+func (m *Manager) dropSnapshot(ctx context.Context, a *Agent, ref string) {
 	ctx, cancel := context.WithTimeout(ctx, undoTime)
 	defer cancel()
-	if err := ws.Repo.DropSnapshot(ctx, ref); err != nil {
-		m.Log.Warn("what was saved for a fork is left in the trash", "workspace", ws.Name, "ref", ref, "err", err)
+	if err := a.WS.Repo.DropSnapshot(ctx, a.Name(), ref); err != nil {
+		m.Log.Warn("what was saved for a fork is left", "agent", a.Name(), "workspace", a.WS.Name, "ref", ref, "err", err)
 	}
 }

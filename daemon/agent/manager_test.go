@@ -247,11 +247,11 @@ func (fakeRepo) DropBranch(context.Context, *Agent, string) error { return nil }
 func (r fakeRepo) Restore(_ context.Context, a *Agent, _ Saved) error {
 	return r.k.op("restore", func() { r.k.dirty[a.Name()] = true })
 }
-func (r fakeRepo) Snapshot(_ context.Context, a *Agent, _ bool) (Snapshot, error) {
+func (r fakeRepo) Snapshot(_ context.Context, a *Agent, _ string, _ bool) (Snapshot, error) {
 	ref := "refs/polis/trash/" + a.Name() + "/now"
 	return Snapshot{Ref: ref, Head: "head"}, r.k.op("snapshot", func() { r.k.set("snapshots")[ref] = true })
 }
-func (r fakeRepo) DropSnapshot(_ context.Context, ref string) error {
+func (r fakeRepo) DropSnapshot(_ context.Context, _, ref string) error {
 	return r.k.op("drop snapshot", func() { delete(r.k.set("snapshots"), ref) })
 }
 func (fakeRepo) Newest(context.Context, string) (Saved, string, error) { return Saved{}, "", nil }

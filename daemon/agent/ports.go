@@ -119,12 +119,16 @@ type Saved struct {
 	// Whole, if not nil, is why a ref cannot contain all of it (repositories inside, an index that
 	// git cannot read): the directory itself must be kept.
 	Whole error
+	// Copied: there is no ref, but a copy of the files for the new agent.
+	Copied bool
 }
 
 // Snapshot is the work of an agent at one moment.
 type Snapshot struct {
 	Ref  string // as in Saved
 	Head string
+	// Copied: the files were copied for the new agent, and there is no ref.
+	Copied bool
 	// LeftOut are directories and files that it cannot contain.
 	LeftOut []string
 }
@@ -152,9 +156,9 @@ type Repo interface {
 	// Save puts everything unsaved under a trash ref, with ignored also ignored files.
 	Save(ctx context.Context, a *Agent, ignored bool) (Saved, error)
 	// Snapshot saves all files, the index and the commits of an agent that does not run, or is
-	// frozen. Restore makes another agent of it. DropSnapshot deletes it.
-	Snapshot(ctx context.Context, a *Agent, ignored bool) (Snapshot, error)
-	DropSnapshot(ctx context.Context, ref string) error
+	// frozen, for a new agent. Restore makes that agent of it. DropSnapshot deletes it.
+	Snapshot(ctx context.Context, a *Agent, forNew string, ignored bool) (Snapshot, error)
+	DropSnapshot(ctx context.Context, forNew, ref string) error
 	// Restore restores the agent's worktree and branch as they were saved.
 	Restore(ctx context.Context, a *Agent, s Saved) error
 	// Newest is the newest saved work of an agent, and its branch.

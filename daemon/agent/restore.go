@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,7 +78,7 @@ func (m *Manager) RestoreAgent(ctx context.Context, name string, req api.Restore
 		return api.Agent{}, err
 	}
 	m.crash("restore:noted")
-	if err := m.refill(ctx, a, gone, false); err != nil {
+	if err := m.refill(ctx, a, Saved{Ref: gone.Trash, Head: gone.Head}, gone.Agent.PortMappings, false); err != nil {
 		uctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
 		defer cancel()
 		return api.Agent{}, errors.Join(err, m.unrestore(uctx, a))
@@ -94,14 +95,14 @@ func (m *Manager) RestoreAgent(ctx context.Context, name string, req api.Restore
 	return m.live(ctx, a), nil
 }
 
-// refill makes worktree, branch and sandbox from saved work.
-func (m *Manager) refill(ctx context.Context, a *Agent, gone store.Removed, force bool) error {
-	if err := a.WS.Repo.Restore(ctx, a, Saved{Ref: gone.Trash, Head: gone.Head}); err != nil {
+// refill makes worktree, branch and sandbox from saved work, with the port maps that a user had made.
+func (m *Manager) refill(ctx context.Context, a *Agent, saved Saved, had []store.PortMap, force bool) error {
+	if err := a.WS.Repo.Restore(ctx, a, saved); err != nil {
 		return err
 	}
 	m.crash("restore:files")
 	var maps []store.PortMap
-	for _, p := range gone.Agent.PortMappings {
+	for _, p := range had {
 		if !p.Auto {
 			maps = append(maps, p)
 		}
@@ -116,8 +117,8 @@ func (m *Manager) unrestore(ctx context.Context, a *Agent) error {
 	a.Saved = &Saved{Ref: from.Trash, Head: from.Head}
 	err := m.dismantle(ctx, a)
 	if from.From != "" {
-		m.dropBranch(ctx, a, from.Trash) // no one else has used it
-		m.dropSnapshot(ctx, a.WS, from.Trash)
+		m.dropBranch(ctx, a, cmp.Or(from.Trash, from.Head)) // no one else has used it
+		m.dropSnapshot(ctx, a, from.Trash)
 		return errors.Join(err, m.forget(a))
 	}
 	m.dropOwnBranch(ctx, a, from.Trash)

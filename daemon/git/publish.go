@@ -91,6 +91,30 @@ func (r Repo) take(ctx context.Context, from Repo, ids []string, moves bool) (in
 	return t.moved, t.packed(ctx, from, rest)
 }
 
+// LinkLoose gives the loose objects ids of from.Objects a second name in the repository, and returns
+// the ids that from has no such file of. It does not check the files: they were checked when they were
+// written.
+func (r Repo) LinkLoose(ctx context.Context, from Repo, ids []string) (rest []string, err error) {
+	t := taker{r: r}
+	defer t.close()
+	if err := t.open(from.Objects); err != nil {
+		return nil, fmt.Errorf("link objects: %w", err)
+	}
+	for _, id := range ids {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		there, err := t.one(id)
+		if err != nil {
+			return nil, fmt.Errorf("link object %s: %w", id, err)
+		}
+		if !there {
+			rest = append(rest, id)
+		}
+	}
+	return rest, nil
+}
+
 // taker moves files between two object directories, below which it follows no link.
 type taker struct {
 	r        Repo

@@ -50,6 +50,34 @@ func (r Repo) Commit(ctx context.Context, rev string) (string, error) {
 	return r.resolve(ctx, rev+"^{commit}")
 }
 
+// Resolve resolves several revisions with one command. The id of one that does not exist, or is
+// ambiguous, is "".
+func (r Repo) Resolve(ctx context.Context, revs ...string) ([]string, error) {
+	ids := make([]string, len(revs))
+	var in strings.Builder
+	var sent []int
+	for i, rev := range revs {
+		if rev != "" && !strings.ContainsAny(rev, "\n\x00") { // no revision has these
+			in.WriteString(rev + "\n")
+			sent = append(sent, i)
+		}
+	}
+	out, err := r.Do(ctx, Cmd{Args: []string{"cat-file", "--batch-check=%(objectname)"}, Stdin: strings.NewReader(in.String())})
+	if err != nil {
+		return nil, err
+	}
+	lines := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+	if len(sent) > 0 && len(lines) != len(sent) {
+		return nil, fmt.Errorf("git cat-file --batch-check: %d lines for %d revisions", len(lines), len(sent))
+	}
+	for n, i := range sent {
+		if IsOID(lines[n]) { // else the revision and "missing"
+			ids[i] = lines[n]
+		}
+	}
+	return ids, nil
+}
+
 func (r Repo) resolve(ctx context.Context, rev string) (string, error) {
 	out, err := r.Line(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", rev)
 	if code, ok := ExitCode(err); ok && (code == 1 || code == 128) {

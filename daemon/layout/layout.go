@@ -54,6 +54,9 @@ func (w Workspace) LayersMerged(agent string) string { return filepath.Join(w.La
 // its last start, was to mount the overlay above the view.
 func (w Workspace) LayersAbove(agent string) string { return filepath.Join(w.Layers(agent), "above") }
 
+// LayersCopy is a copy of another agent's changes that becomes the worktree of a fork.
+func (w Workspace) LayersCopy(agent string) string { return filepath.Join(w.Layers(agent), "copy") }
+
 // Privates holds one directory per agent.
 func (w Workspace) Privates() string { return filepath.Join(w.Dir(), "private") }
 

@@ -1,8 +1,10 @@
 package worktree
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"strings"
 	"time"
@@ -24,17 +26,18 @@ const (
 // at base, the target branch if empty; an existing branch is used unchanged. An agent that has
 // its worktree already keeps it. What a crash left is moved to the trash first.
 func (w *Workspace) Add(ctx context.Context, agent, branch, base string) (Worktree, error) {
-	return w.add(ctx, agent, branch, base, func(on string) bool { return branch == "" || on == branch })
+	return w.add(ctx, agent, branch, base, func(on string) bool { return branch == "" || on == branch }, false)
 }
 
 // Keep is Add for an agent that had its worktree before: it keeps the worktree on whatever it has
 // checked out. During a rebase HEAD is detached, and the agent can have made another branch.
 func (w *Workspace) Keep(ctx context.Context, agent, branch, base string) (Worktree, error) {
-	return w.add(ctx, agent, branch, base, func(string) bool { return true })
+	return w.add(ctx, agent, branch, base, func(string) bool { return true }, false)
 }
 
-// add is Add; fits reports whether an agent that has a worktree can have it on this branch.
-func (w *Workspace) add(ctx context.Context, agent, branch, base string, fits func(on string) bool) (Worktree, error) {
+// add is Add; fits reports whether an agent that has a worktree can have it on this branch. If copied is
+// set, the files are those that CopyLayers has copied.
+func (w *Workspace) add(ctx context.Context, agent, branch, base string, fits func(on string) bool, copied bool) (Worktree, error) {
 	if err := api.CheckName(agent); err != nil {
 		return Worktree{}, err
 	}
@@ -58,7 +61,7 @@ func (w *Workspace) add(ctx context.Context, agent, branch, base string, fits fu
 	if err := w.free(agent, name, target); err != nil {
 		return Worktree{}, err
 	}
-	return w.create(ctx, agent, name, base, target)
+	return w.create(ctx, agent, name, base, target, copied)
 }
 
 // existing returns the worktree that an agent has already, if its branch fits, and the target branch.
@@ -114,7 +117,7 @@ func (w *Workspace) free(agent, branch, target string) error {
 }
 
 // create makes branch and worktree; if it fails, it leaves nothing.
-func (w *Workspace) create(ctx context.Context, agent, branch, base, target string) (Worktree, error) {
+func (w *Workspace) create(ctx context.Context, agent, branch, base, target string, copied bool) (Worktree, error) {
 	bare := w.Bare()
 	release, err := w.acquire(ctx, git.Branch(branch))
 	if err != nil {
@@ -122,19 +125,21 @@ func (w *Workspace) create(ctx context.Context, agent, branch, base, target stri
 	}
 	defer release()
 
-	start := ""
-	tip, err := bare.Ref(ctx, git.Branch(branch))
-	if errors.Is(err, git.ErrNotFound) {
-		if base == "" {
-			base = git.Branch(target)
-		}
-		if start, err = bare.Commit(ctx, base); err != nil {
-			return Worktree{}, api.Errorf(api.CodeWorktreeFailed, "start branch %s: %w", branch, err).
+	if base == "" {
+		base = git.Branch(target)
+	}
+	// One command: starting git is most of the cost.
+	ids, err := bare.Resolve(ctx, git.Branch(branch), base+"^{commit}", base+"^{tree}")
+	if err != nil {
+		return Worktree{}, api.Errorf(api.CodeWorktreeFailed, "find branch %s: %w", branch, err)
+	}
+	start, tip, tree := "", ids[0], ""
+	if tip == "" {
+		if start, tree = ids[1], ids[2]; start == "" {
+			return Worktree{}, api.Errorf(api.CodeWorktreeFailed, "start branch %s: %s: %w", branch, api.Shorten(base, 200), git.ErrNotFound).
 				WithHint("the base must be a branch, a tag or a commit of the workspace")
 		}
 		tip = start
-	} else if err != nil {
-		return Worktree{}, api.Errorf(api.CodeWorktreeFailed, "find branch %s: %w", branch, err)
 	}
 
 	undo := func(cause error) (Worktree, error) {
@@ -154,15 +159,15 @@ func (w *Workspace) create(ctx context.Context, agent, branch, base, target stri
 		}
 		return Worktree{}, cause
 	}
-	// The directory of worktrees is root's; each one belongs to the owner.
-	if err := os.Mkdir(w.tree(agent), 0o755); err != nil {
-		return Worktree{}, api.Errorf(api.CodeWorktreeFailed, "make the worktree of %s: %w", agent, err)
+	// Nobody else makes a directory of this name; undo removes it.
+	if _, err := os.Lstat(w.tree(agent)); !errors.Is(err, fs.ErrNotExist) {
+		return Worktree{}, api.Errorf(api.CodeWorktreeFailed, "make the worktree of %s: %w", agent, cmp.Or(err, fs.ErrExist))
 	}
-	if err := give(w.tree(agent), w.cfg.UID, w.cfg.GID); err != nil {
-		return undo(api.Errorf(api.CodeWorktreeFailed, "make the worktree of %s: %w", agent, err))
+	place := w.place
+	if copied {
+		place = w.placeCopy
 	}
-	failpoint.Hit("worktree:directory")
-	if err := w.link(agent, branch, tip); err != nil {
+	if err := place(agent, branch, tip); err != nil {
 		return undo(api.Errorf(api.CodeWorktreeFailed, "make the worktree of %s: %w", agent, err))
 	}
 	if start != "" {
@@ -171,9 +176,12 @@ func (w *Workspace) create(ctx context.Context, agent, branch, base, target stri
 			return undo(w.addFailed(branch, agent, err))
 		}
 	}
-	if w.cfg.Mounts != nil && w.cfg.Shared != nil && w.cfg.Shared() {
-		err = w.fillShared(ctx, agent, tip)
-	} else {
+	switch {
+	case copied:
+		err = w.finishCopy(ctx, agent)
+	case w.cfg.Mounts != nil && w.cfg.Shared != nil && w.cfg.Shared():
+		err = w.fillShared(ctx, agent, tip, tree)
+	default:
 		err = w.fill(ctx, agent)
 	}
 	if err != nil {
@@ -191,6 +199,19 @@ func (w *Workspace) create(ctx context.Context, agent, branch, base, target stri
 // drop deletes all of a worktree that was not completely made.
 func (w *Workspace) drop(ctx context.Context, agent string) error {
 	return errors.Join(w.dropLayers(ctx, agent), fdtree.RemoveAll(ctx, w.tree(agent)), w.removeAdmin(ctx, agent))
+}
+
+// place makes the directory of a worktree and links it to the repository. The directory of worktrees is
+// root's; each one belongs to the owner.
+func (w *Workspace) place(agent, branch, commit string) error {
+	if err := os.Mkdir(w.tree(agent), 0o755); err != nil {
+		return err
+	}
+	if err := give(w.tree(agent), w.cfg.UID, w.cfg.GID); err != nil {
+		return err
+	}
+	failpoint.Hit("worktree:directory")
+	return w.link(agent, branch, commit)
 }
 
 func (w *Workspace) addFailed(branch, agent string, err error) error {

@@ -12,8 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"polis/daemon/git"
 	"polis/daemon/gitindex"
 )
@@ -81,7 +79,11 @@ func (w *Workspace) changes(ctx context.Context, agent string, v View) (*changeS
 // means that git has to read all of it.
 func (w *Workspace) listChanges(ctx context.Context, agent, id string) (*changeSet, error) {
 	// Nothing repairs a base that is mounted, or makes it again.
-	if _, err := w.attach(ctx, agent); err != nil {
+	is, err := w.above(agent)
+	if err == nil && !is {
+		_, err = w.attach(ctx, agent)
+	}
+	if err != nil {
 		return nil, err
 	}
 	b := w.bases.At(id)
@@ -111,20 +113,12 @@ func (w *Workspace) upperChanges(ctx context.Context, agent, tree string) ([]str
 		return nil, err
 	}
 	defer upper.Close()
-	lower, err := openDir(tree)
+	lower, err := openDir(tree, tree)
 	if err != nil {
 		return nil, err
 	}
 	defer lower.Close()
 	return w.cfg.Mounts.Changes(ctx, lower, upper, ".git", maxChanges)
-}
-
-func openDir(path string) (*os.File, error) {
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, &os.PathError{Op: "open", Path: path, Err: err}
-	}
-	return os.NewFile(uintptr(fd), path), nil
 }
 
 // compareIndexes reads the agent's index and returns the names at which it differs from that of the

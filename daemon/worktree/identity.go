@@ -1,25 +1,34 @@
 package worktree
 
 import (
+	"cmp"
 	"context"
 	"path/filepath"
+	"strings"
+
+	"polis/daemon/git"
 )
 
 // Identity returns the author of the user's commits: what the project configures, else what the
 // project's owner configures in home, "" if unknown. Agents get nothing else of the owner's git
 // configuration. What neither configures is "".
 func (p *Project) Identity(ctx context.Context, home string) (name, email string) {
-	from := [][]string{{"--local"}}
-	if filepath.IsAbs(home) {
-		from = append(from, []string{"--file", filepath.Join(home, ".gitconfig")})
-	}
-	get := func(key string) string {
-		for _, f := range from {
-			if v, err := p.Line(ctx, append(append([]string{"config"}, f...), "--get", key)...); err == nil && v != "" {
-				return v
+	read := func(from ...string) {
+		out, err := p.Run(ctx, append(append([]string{"config"}, from...), "-z", "--get-regexp", `^user\.(name|email)$`)...)
+		if err != nil {
+			return // it configures neither
+		}
+		found := map[string]string{}
+		for _, pair := range git.SplitNUL(out) { // the last one counts, as for git
+			if key, value, ok := strings.Cut(pair, "\n"); ok {
+				found[key] = value
 			}
 		}
-		return ""
+		name, email = cmp.Or(name, found["user.name"]), cmp.Or(email, found["user.email"])
 	}
-	return get("user.name"), get("user.email")
+	read("--local")
+	if (name == "" || email == "") && filepath.IsAbs(home) {
+		read("--file", filepath.Join(home, ".gitconfig"))
+	}
+	return name, email
 }

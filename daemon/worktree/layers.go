@@ -92,11 +92,12 @@ func writeBase(path, id string) error {
 
 // fillShared makes an agent's worktree from the base tree of its commit, and then removes the lock
 // of the worktree. The worktree's own directory becomes the upper layer: it contains .git and, from
-// now on, what the agent changes.
-func (w *Workspace) fillShared(ctx context.Context, agent, commit string) error {
-	id, err := w.Bare().Line(ctx, "rev-parse", "--verify", "--end-of-options", commit+"^{tree}")
-	if err != nil {
-		return err
+// now on, what the agent changes. id is the tree of the commit, "" if it is not known yet.
+func (w *Workspace) fillShared(ctx context.Context, agent, commit, id string) (err error) {
+	if id == "" {
+		if id, err = w.Bare().Line(ctx, "rev-parse", "--verify", "--end-of-options", commit+"^{tree}"); err != nil {
+			return err
+		}
 	}
 	if err := w.dropLayers(ctx, agent); err != nil { // of a crash
 		return err

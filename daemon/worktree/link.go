@@ -19,6 +19,12 @@ const initializing = "initializing"
 // on a branch that is at commit, or with a detached HEAD if branch is empty. git-worktree(1) would do it, but it reads the files of all other
 // worktrees first, which their agents write: a huge or damaged one would block every new agent.
 func (w *Workspace) link(agent, branch, commit string) error {
+	return w.linkTo(agent, branch, commit, func() error { return nil })
+}
+
+// linkTo is link. It calls place once the lock of the worktree exists, which must make the worktree's
+// directory if there is none.
+func (w *Workspace) linkTo(agent, branch, commit string, place func() error) error {
 	head := commit
 	if branch != "" {
 		head = "ref: " + git.Branch(branch)
@@ -28,6 +34,12 @@ func (w *Workspace) link(agent, branch, commit string) error {
 		return err
 	}
 	defer admin.Close()
+	if err := w.createFile(admin, "locked", initializing); err != nil { // first: a crash from here on is seen
+		return err
+	}
+	if err := place(); err != nil {
+		return err
+	}
 	tree, err := os.OpenRoot(w.tree(agent))
 	if err != nil {
 		return err
@@ -42,7 +54,6 @@ func (w *Workspace) link(agent, branch, commit string) error {
 		in         *os.Root
 		name, text string
 	}{
-		{admin, "locked", initializing}, // first: a crash from here on is seen
 		{admin, "gitdir", filepath.Join(w.tree(agent), ".git") + "\n"},
 		{admin, "commondir", "../..\n"},
 		{admin, "HEAD", head + "\n"},

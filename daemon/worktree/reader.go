@@ -2,7 +2,7 @@ package worktree
 
 import (
 	"context"
-	"os"
+	"fmt"
 
 	"polis/daemon/api"
 	"polis/daemon/failpoint"
@@ -29,12 +29,15 @@ func (w *Workspace) AddReader(ctx context.Context, agent, at string) (Worktree, 
 	if at == "" {
 		at = git.Branch(target)
 	}
-	commit, err := w.Bare().Commit(ctx, at)
+	ids, err := w.Bare().Resolve(ctx, at+"^{commit}", at+"^{tree}")
+	if err == nil && ids[0] == "" {
+		err = fmt.Errorf("%s: %w", api.Shorten(at, 200), git.ErrNotFound)
+	}
 	if err != nil {
 		return Worktree{}, api.Errorf(api.CodeWorktreeFailed, "find the commit that %s is to read: %w", agent, err).
 			WithHint("it must be a branch, a tag or a commit of the workspace")
 	}
-	if err := w.createReader(ctx, agent, commit); err != nil {
+	if err := w.createReader(ctx, agent, ids[0], ids[1]); err != nil {
 		// It may have failed because the caller's context ended.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 		defer cancel()
@@ -47,18 +50,11 @@ func (w *Workspace) AddReader(ctx context.Context, agent, at string) (Worktree, 
 }
 
 // createReader makes a worktree at a commit.
-func (w *Workspace) createReader(ctx context.Context, agent, commit string) error {
-	if err := os.Mkdir(w.tree(agent), 0o755); err != nil {
+func (w *Workspace) createReader(ctx context.Context, agent, commit, tree string) error {
+	if err := w.place(agent, "", commit); err != nil {
 		return err
 	}
-	if err := give(w.tree(agent), w.cfg.UID, w.cfg.GID); err != nil {
-		return err
-	}
-	failpoint.Hit("worktree:directory")
-	if err := w.link(agent, "", commit); err != nil {
-		return err
-	}
-	if err := w.fillShared(ctx, agent, commit); err != nil {
+	if err := w.fillShared(ctx, agent, commit, tree); err != nil {
 		return err
 	}
 	failpoint.Hit("worktree:made")

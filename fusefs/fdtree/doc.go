@@ -1,5 +1,5 @@
-// Package fdtree walks and deletes directory trees by descriptors. It owns nothing and knows
-// openat2(2), statx(2) and unlinkat(2) only, so every package may use it.
+// Package fdtree walks, copies and deletes directory trees by descriptors. It owns nothing and knows
+// system calls for files only, so every package may use it.
 //
 // It never follows a symbolic link, never triggers an automount and never crosses a mount point:
 // the files of a file system that is mounted below a tree, such as a view, stay. Names need not
