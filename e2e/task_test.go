@@ -133,7 +133,8 @@ func TestATaskEndsWhilePolisdIsAway(t *testing.T) {
 		d.eventually(name+" has "+file, func() bool { _, err := os.Stat(view(name, file)); return err == nil })
 	}
 	scripts := map[string]string{"alice": "touch worked; exit 0", "bob": "polisctl done; touch worked; sleep 1000", "carol": "touch worked; exit 7",
-		"dora": "polisctl done reported; touch worked; sleep 1000", "erik": "touch worked; exit 0", "fred": "echo last; touch worked; exit 9"}
+		"dora": "polisctl done reported; touch worked; sleep 1000", "erik": "touch worked; exit 0", "fred": "echo last; touch worked; exit 9",
+		"gina": "trap 'exit 0' TERM; touch worked; while :; do sleep 0.05; done"}
 	for name, script := range scripts {
 		d.worker(name)
 		d.must("agents", "run", name, ident+"echo x > "+name+".txt; git add -A; git commit -qm work; touch ready; while ! test -e go; do sleep 0.05; done; "+script)
@@ -151,9 +152,13 @@ func TestATaskEndsWhilePolisdIsAway(t *testing.T) {
 	for _, name := range []string{"dora", "erik", "fred"} {
 		require.NoError(t, syscall.Kill(d.shim(name), syscall.SIGKILL))
 	}
+	// A program that ends because its shim is stopped has not ended its task.
+	stopped := d.shim("gina")
+	require.NoError(t, syscall.Kill(stopped, syscall.SIGTERM))
+	d.eventually("the shim has ended", func() bool { return syscall.Kill(stopped, 0) != nil })
 	d.start()
 	for name, want := range map[string]api.TaskOutcome{"alice": api.OutcomeMerged, "bob": api.OutcomeMerged, "carol": api.OutcomeFailed, "dora": api.OutcomeMerged,
-		"erik": api.OutcomeMerged, "fred": api.OutcomeFailed} {
+		"erik": api.OutcomeMerged, "fred": api.OutcomeFailed, "gina": api.OutcomeLost} {
 		require.Equal(t, want, d.settled(name).Outcome, name)
 	}
 	reported := d.settled("dora")
@@ -170,6 +175,7 @@ func TestATaskEndsWhilePolisdIsAway(t *testing.T) {
 	require.FileExists(t, filepath.Join(project, "erik.txt"))
 	require.FileExists(t, filepath.Join(project, "bob.txt"))
 	require.NoFileExists(t, filepath.Join(project, "carol.txt"))
+	require.NoFileExists(t, filepath.Join(project, "gina.txt"))
 }
 
 func writeFile(t *testing.T, path, text string) {
