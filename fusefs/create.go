@@ -162,8 +162,8 @@ func (fs *FS) Link(cancel request, in *fuse.LinkIn, name string, out *fuse.Entry
 			for _, p := range fs.tree.SomePaths(n, inode.FewNames) {
 				t = append(t, Target{Path: p, Source: true})
 			}
-			if len(t) == 1 && fs.upper() { // a copy without a name, made in the work directory
-				t = append(t, Target{Path: fs.tree.Path(n), Source: true})
+			if p := fs.tree.Path(n); len(t) == 1 && fs.upper() && InWork(p) { // a copy without a name
+				t = append(t, Target{Path: p, Source: true})
 			}
 			return t, 0
 		},

@@ -49,8 +49,10 @@ func (g *asked) Write(_ context.Context, _ fusefs.Caller, op fusefs.Op, targets 
 	defer g.mu.Unlock()
 	text := string(op)
 	for _, t := range targets {
-		if !t.Source {
+		if !t.Source || op != fusefs.OpLink || len(targets) == 1 {
 			text += " " + t.Path
+		} else {
+			text += " from " + t.Path
 		}
 		if e := g.deny[t.Path]; e != 0 {
 			g.log = append(g.log, "denied "+text)
@@ -170,7 +172,7 @@ func TestTheGuardSeesWhatTheAgentDoes(t *testing.T) {
 		{"rename a directory to a removed name", func() error { return os.Rename(s.in("dir"), s.in("d")) }, []string{"rename dir d"}},
 		{"empty a directory", func() error { return os.RemoveAll(s.in("e")) }, []string{"unlink e/in", "rmdir e"}},
 		{"symlink", func() error { return os.Symlink("a", s.in("sym")) }, []string{"symlink sym"}},
-		{"link", func() error { return os.Link(s.in("again"), s.in("hard")) }, []string{"tmpfile ", "open-write again", "link hard"}},
+		{"link", func() error { return os.Link(s.in("again"), s.in("hard")) }, []string{"tmpfile ", "open-write again", "link hard from again"}},
 		{"truncate", func() error { return os.Truncate(s.in("f/x/deep"), 0) }, nil},
 	} {
 		require.NoError(t, c.do(), c.name)

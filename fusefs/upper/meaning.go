@@ -29,10 +29,25 @@ func (g *Guard) meaning(op fusefs.Op, targets []fusefs.Target) (fusefs.Op, []fus
 		return g.placed(targets[0], targets[1])
 	case fusefs.InWork(targets[0].Path) && len(targets) == 2 && op == fusefs.OpExchange:
 		return exchanged(targets[0], targets[1])
-	case !fusefs.InWork(targets[0].Path) && in == len(targets)-1 && op == fusefs.OpLink: // a copy without a name gets its name
+	case op == fusefs.OpRename, op == fusefs.OpExchange:
+		return nothing, nil, syscall.EPERM
+	case op == fusefs.OpLink && fusefs.InWork(targets[0].Path): // a link is made, and then takes a removed name: see placed
+		return op, inTheTree(targets[1:]), 0
+	case op == fusefs.OpLink && in == len(targets)-1: // a copy without a name gets its name
 		return fusefs.OpOpenWrite, targets[:1], 0
 	}
-	return nothing, nil, syscall.EPERM
+	return op, inTheTree(targets), 0 // such a link, until it is moved, is another name of what changes
+}
+
+// inTheTree returns the targets that are not in the work directory.
+func inTheTree(targets []fusefs.Target) []fusefs.Target {
+	out := make([]fusefs.Target, 0, len(targets))
+	for _, t := range targets {
+		if !fusefs.InWork(t.Path) {
+			out = append(out, t)
+		}
+	}
+	return out
 }
 
 // inTree is meaning for a request that leaves the work directory as it is.

@@ -79,7 +79,10 @@ func TestMeaning(t *testing.T) {
 		{"a whiteout is renamed", fusefs.OpRename, T{white("a"), at("b")}, refused, nil},
 		{"two whiteouts are exchanged", fusefs.OpExchange, T{white("a"), white("b")}, refused, nil},
 		{"a file is moved to the work directory", fusefs.OpRename, T{at("f"), made("#1")}, refused, nil},
-		{"a file is linked to the work directory", fusefs.OpLink, T{made("#1"), source(at("f"))}, refused, nil},
+		{"a link to a file begins", fusefs.OpLink, T{made("#1"), source(at("f"))}, fusefs.OpLink, T{source(at("f"))}},
+		{"a link to a file with two names begins", fusefs.OpLink, T{made("#1"), source(at("f")), source(at("g"))}, fusefs.OpLink, T{source(at("f")), source(at("g"))}},
+		{"a change of a file while a link to it begins", fusefs.OpOpenWrite, T{at("f"), made("#1")}, fusefs.OpOpenWrite, T{at("f")}},
+		{"a link to a file with a second link under way", fusefs.OpLink, T{at("g"), source(at("f")), source(made("#1"))}, fusefs.OpLink, T{at("g"), source(at("f"))}},
 	} {
 		op, about, e := g.meaning(c.op, c.targets)
 		if c.want == refused {
