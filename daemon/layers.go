@@ -14,7 +14,7 @@ import (
 // layers mounts the worktrees that are a base tree with an agent's changes above it.
 type layers struct{}
 
-func (layers) Mount(lower, upper, work, target string) error {
+func (layers) Mount(lower []string, upper, work, target string) error {
 	return overlayfs.Mount(overlayfs.Layers{Lower: lower, Upper: upper, Work: work, Target: target})
 }
 

@@ -181,8 +181,8 @@ func overlayDir(t testing.TB) string {
 	needFUSE(t)
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
-	l := overlayfs.Layers{Lower: at("lower"), Upper: at("upper"), Work: at("work"), Target: at("merged")}
-	for _, d := range []string{l.Lower, l.Upper, l.Work, l.Target} {
+	l := overlayfs.Layers{Lower: []string{at("lower")}, Upper: at("upper"), Work: at("work"), Target: at("merged")}
+	for _, d := range []string{l.Lower[0], l.Upper, l.Work, l.Target} {
 		require.NoError(t, os.Mkdir(d, 0o755))
 	}
 	require.NoError(t, overlayfs.Mount(l))

@@ -44,6 +44,10 @@ func (w Workspace) Layers(agent string) string { return filepath.Join(w.Dir(), "
 // LayersBase is the file that names the base; it exists if and only if the worktree has layers.
 func (w Workspace) LayersBase(agent string) string { return filepath.Join(w.Layers(agent), "base") }
 
+// LayersSetup is the file that names the files which the setup command made for the worktree (package
+// setup); it is missing if there are none.
+func (w Workspace) LayersSetup(agent string) string { return filepath.Join(w.Layers(agent), "setup") }
+
 // LayersWork is the work directory of the overlay.
 func (w Workspace) LayersWork(agent string) string { return filepath.Join(w.Layers(agent), "work") }
 
@@ -98,6 +102,16 @@ func (w Workspace) Maintained() string { return filepath.Join(w.Dir(), "maintain
 // CheckPrefix begins the names of the shims that run checks (package check). No
 // agent can have such a name.
 const CheckPrefix = "polis-check-"
+
+// SetupPrefix begins the names of the shims that run setup commands (package setup). No agent can
+// have such a name.
+const SetupPrefix = "polis-setup-"
+
+// Setups has what setup commands made, for worktrees that share base trees; only root can search it.
+func (w Workspace) Setups() string { return filepath.Join(w.Dir(), "setups") }
+
+// SetupLogs has what the last setup commands printed.
+func (w Workspace) SetupLogs() string { return filepath.Join(w.Dir(), "setup-logs") }
 
 // Check is where the files of a merge result are while they are checked.
 func (w Workspace) Check() string { return filepath.Join(w.Dir(), "check") }

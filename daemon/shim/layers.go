@@ -69,7 +69,7 @@ func (s *Shim) mountOverlay() error {
 		return nil
 	}
 	view := upperMount(sp)
-	err := overlayfs.Mount(overlayfs.Layers{Lower: sp.Lower, Upper: filepath.Join(view, fusefs.UpperName), Work: filepath.Join(view, fusefs.WorkName), Target: sp.Mountpoint, Source: fsName(sp)})
+	err := overlayfs.Mount(overlayfs.Layers{Lower: []string{sp.Lower}, Upper: filepath.Join(view, fusefs.UpperName), Work: filepath.Join(view, fusefs.WorkName), Target: sp.Mountpoint, Source: fsName(sp)})
 	if err != nil {
 		return fmt.Errorf("mount the worktree: %w", err)
 	}

@@ -55,7 +55,7 @@ func (w *Workspace) baseMounted(id string) (bool, error) {
 			}
 		}
 	}
-	return false, nil
+	return w.setupMounted(id)
 }
 
 // baseUsed reports whether a worktree, or one that was moved to the trash, names the base.
@@ -74,6 +74,13 @@ func (w *Workspace) baseUsed(id string) (bool, error) {
 	}
 	for _, d := range dirs {
 		paths = append(paths, filepath.Join(d.Path, trashBase))
+	}
+	runs, err := w.setupRuns()
+	if err != nil {
+		return true, err
+	}
+	for _, dir := range runs {
+		paths = append(paths, filepath.Join(dir, setupBase))
 	}
 	for _, p := range paths {
 		if of, err := readBase(p); err != nil || of == id {

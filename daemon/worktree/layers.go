@@ -24,8 +24,9 @@ import (
 // Mounts mounts the layers of worktrees that are a base tree with changes above it (package
 // fusefs/overlayfs).
 type Mounts interface {
-	// Mount shows lower with the changes of upper at target. work is the mount's own.
-	Mount(lower, upper, work, target string) error
+	// Mount shows the lower directories, the earlier above the later ones, with the changes of upper
+	// at target. work is the mount's own.
+	Mount(lower []string, upper, work, target string) error
 	// MountReadOnly shows dirs at target, each of which covers those after it, as they are now.
 	MountReadOnly(target string, dirs ...*os.File) error
 	// Mounted reports whether target has such a mount, and Unmount ends it, if there is one.
@@ -120,6 +121,7 @@ func (w *Workspace) fillShared(ctx context.Context, agent, commit, id string) (e
 		return err
 	}
 	failpoint.Hit("layers:indexed")
+	w.claimSetup(ctx, agent, id)
 	if err := w.Attach(ctx, agent); err != nil {
 		return err
 	}
@@ -199,7 +201,7 @@ func (w *Workspace) attach(ctx context.Context, agent string) (string, error) {
 		if err := w.makeMountDirs(agent); err != nil {
 			return err
 		}
-		return w.cfg.Mounts.Mount(b.Tree, w.tree(agent), l.LayersWork(agent), l.LayersMerged(agent))
+		return w.cfg.Mounts.Mount(w.lowerLayers(agent, b), w.tree(agent), l.LayersWork(agent), l.LayersMerged(agent))
 	})
 	if err != nil {
 		return fail(err)
@@ -252,7 +254,8 @@ func (w *Workspace) Detach(agent string) error {
 	return nil
 }
 
-// DetachAll unmounts the layers of all worktrees that no view covers: no shim uses them.
+// DetachAll unmounts the layers of all worktrees that no view covers, and those of setup commands: no
+// shim uses them.
 func (w *Workspace) DetachAll() error {
 	names, err := w.layered()
 	for _, agent := range names {
@@ -261,6 +264,11 @@ func (w *Workspace) DetachAll() error {
 			continue
 		}
 		err = errors.Join(err, w.Detach(agent))
+	}
+	runs, rerr := w.setupRuns()
+	err = errors.Join(err, rerr)
+	for _, dir := range runs {
+		err = errors.Join(err, w.UnmountSetup(dir))
 	}
 	return err
 }

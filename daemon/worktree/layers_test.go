@@ -15,7 +15,7 @@ import (
 // kernel mounts as polisd does.
 type kernel struct{}
 
-func (kernel) Mount(lower, upper, work, target string) error {
+func (kernel) Mount(lower []string, upper, work, target string) error {
 	return overlayfs.Mount(overlayfs.Layers{Lower: lower, Upper: upper, Work: work, Target: target})
 }
 func (kernel) MountReadOnly(target string, dirs ...*os.File) error {

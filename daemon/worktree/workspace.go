@@ -45,6 +45,8 @@ type Config struct {
 	// Shared reports whether a new worktree is a base tree with the agent's changes above it. If
 	// nil, it is a full checkout.
 	Shared func() bool
+	// Setups has what the setup command made for base trees; nil: nothing.
+	Setups Setups
 	// Now is the clock; time.Now if nil.
 	Now func() time.Time
 	// SaveTime bounds one Save; 30 seconds if 0.

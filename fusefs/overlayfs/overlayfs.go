@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -13,7 +14,10 @@ import (
 // Layers are the directories of one mount. Upper and Work must be on one file system, and neither
 // may contain the other.
 type Layers struct {
-	Lower, Upper, Work string
+	// Lower are the directories that never change. A name in an earlier one hides the same name in a
+	// later one, except that directories are merged.
+	Lower       []string
+	Upper, Work string
 	// Target is where the merged tree appears.
 	Target string
 	// Source is the first column of /proc/mounts; "polis" if empty.
@@ -28,14 +32,21 @@ func Mount(l Layers) error {
 		return err
 	}
 	defer unix.Close(ctx)
-	for _, layer := range []struct{ option, path string }{{"lowerdir", l.Lower}, {"upperdir", l.Upper}, {"workdir", l.Work}} {
-		dir, err := unix.Open(layer.path, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return fmt.Errorf("configure the overlay: %w", &fs.PathError{Op: "open", Path: layer.path, Err: err})
+	for _, layer := range []struct {
+		option string
+		paths  []string
+	}{{"lowerdir", l.Lower}, {"upperdir", []string{l.Upper}}, {"workdir", []string{l.Work}}} {
+		fds := make([]string, 0, len(layer.paths))
+		for _, path := range layer.paths {
+			dir, err := unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+			if err != nil {
+				return fmt.Errorf("configure the overlay: %w", &fs.PathError{Op: "open", Path: path, Err: err})
+			}
+			defer unix.Close(dir)
+			fds = append(fds, fmt.Sprintf("/proc/self/fd/%d", dir))
 		}
-		defer unix.Close(dir)
-		if err := unix.FsconfigSetString(ctx, layer.option, fmt.Sprintf("/proc/self/fd/%d", dir)); err != nil {
-			return fmt.Errorf("configure the overlay: %s %s: %w", layer.option, layer.path, reason(ctx, err))
+		if err := unix.FsconfigSetString(ctx, layer.option, strings.Join(fds, ":")); err != nil {
+			return fmt.Errorf("configure the overlay: %s %q: %w", layer.option, layer.paths, reason(ctx, err))
 		}
 	}
 	return attach(ctx, "on", l.Target, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)

@@ -18,8 +18,8 @@ func layers(t *testing.T) overlayfs.Layers {
 		t.Skip("needs root")
 	}
 	dir := filepath.Join(t.TempDir(), `a,b:c\d e`)
-	l := overlayfs.Layers{Lower: filepath.Join(dir, "lower"), Upper: filepath.Join(dir, "upper"), Work: filepath.Join(dir, "work"), Target: filepath.Join(dir, "merged")}
-	for _, d := range []string{l.Lower, l.Upper, l.Work, l.Target} {
+	l := overlayfs.Layers{Lower: []string{filepath.Join(dir, "lower")}, Upper: filepath.Join(dir, "upper"), Work: filepath.Join(dir, "work"), Target: filepath.Join(dir, "merged")}
+	for _, d := range []string{l.Lower[0], l.Upper, l.Work, l.Target} {
 		require.NoError(t, os.MkdirAll(d, 0o755))
 	}
 	t.Cleanup(func() { _ = overlayfs.Unmount(l.Target) }) //nolint:errcheck // the next assertion of the test directory's removal fails instead
@@ -29,10 +29,10 @@ func layers(t *testing.T) overlayfs.Layers {
 func TestTheLowerDirectoryNeverChanges(t *testing.T) {
 	l := layers(t)
 	for name, text := range map[string]string{"kept": "base", "edited": "base", "removed": "base", "moved": "base"} {
-		require.NoError(t, os.WriteFile(filepath.Join(l.Lower, name), []byte(text), 0o644))
+		require.NoError(t, os.WriteFile(filepath.Join(l.Lower[0], name), []byte(text), 0o644))
 	}
-	require.NoError(t, os.Mkdir(filepath.Join(l.Lower, "dir"), 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(l.Lower, "dir", "in"), []byte("base"), 0o644))
+	require.NoError(t, os.Mkdir(filepath.Join(l.Lower[0], "dir"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(l.Lower[0], "dir", "in"), []byte("base"), 0o644))
 	require.NoError(t, overlayfs.Mount(l))
 	there, err := overlayfs.Mounted(l.Target)
 	require.NoError(t, err)
@@ -50,11 +50,11 @@ func TestTheLowerDirectoryNeverChanges(t *testing.T) {
 	require.ErrorIs(t, err, unix.ENODATA, "no caller writes the attributes of the overlay")
 
 	for _, name := range []string{"kept", "edited", "removed", "moved", "dir/in"} {
-		text, err := os.ReadFile(filepath.Join(l.Lower, name))
+		text, err := os.ReadFile(filepath.Join(l.Lower[0], name))
 		require.NoError(t, err)
 		require.Equal(t, "base", string(text), name)
 	}
-	require.NoFileExists(t, filepath.Join(l.Lower, "new"))
+	require.NoFileExists(t, filepath.Join(l.Lower[0], "new"))
 	text, err := os.ReadFile(at("dir2/in"))
 	require.NoError(t, err)
 	require.Equal(t, "base", string(text))
@@ -71,10 +71,10 @@ func TestTheLowerDirectoryNeverChanges(t *testing.T) {
 // An index that was prepared in the lower directory stays valid in the merged one.
 func TestInodesAndTimesAreTheLowerOnes(t *testing.T) {
 	l := layers(t)
-	require.NoError(t, os.WriteFile(filepath.Join(l.Lower, "f"), []byte("base"), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(l.Lower[0], "f"), []byte("base"), 0o644))
 	require.NoError(t, overlayfs.Mount(l))
 	var below, above unix.Stat_t
-	require.NoError(t, unix.Stat(filepath.Join(l.Lower, "f"), &below))
+	require.NoError(t, unix.Stat(filepath.Join(l.Lower[0], "f"), &below))
 	require.NoError(t, unix.Stat(filepath.Join(l.Target, "f"), &above))
 	require.Equal(t, []any{below.Ino, below.Mtim, below.Ctim, below.Size, below.Uid, below.Mode}, []any{above.Ino, above.Mtim, above.Ctim, above.Size, above.Uid, above.Mode})
 	require.NoError(t, os.Chmod(filepath.Join(l.Target, "f"), 0o755))
@@ -91,9 +91,36 @@ func TestAMountThatFailsLeavesNothing(t *testing.T) {
 	there, err := overlayfs.Mounted(l.Target)
 	require.NoError(t, err)
 	require.False(t, there)
-	l.Lower = filepath.Join(l.Upper, "missing")
+	l.Lower = []string{filepath.Join(l.Upper, "missing")}
 	require.ErrorIs(t, overlayfs.Mount(l), fs.ErrNotExist)
 	there, err = overlayfs.Mounted(filepath.Join(l.Target, "missing"))
 	require.NoError(t, err)
 	require.False(t, there)
+}
+
+// A prepared layer is below the base: it adds names and changes none.
+func TestAnEarlierLowerDirectoryHidesALaterOne(t *testing.T) {
+	l := layers(t)
+	second := filepath.Join(filepath.Dir(l.Upper), "second")
+	for name, text := range map[string]string{"lower/tracked": "base", "lower/dir/in": "base", "second/tracked": "prepared", "second/dir/more": "prepared", "second/deps/a": "prepared", "second/dir/in": "prepared"} {
+		path := filepath.Join(filepath.Dir(l.Upper), name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(l.Lower[0], "isfile"), []byte("base"), 0o644))
+	require.NoError(t, os.Mkdir(filepath.Join(second, "isfile"), 0o755))
+	l.Lower = append(l.Lower, second)
+	read := func(name string) string {
+		text, err := os.ReadFile(filepath.Join(l.Target, name))
+		require.NoError(t, err)
+		return string(text)
+	}
+	all := map[string]string{"tracked": "base", "dir/in": "base", "dir/more": "prepared", "deps/a": "prepared", "isfile": "base"}
+	require.NoError(t, overlayfs.Mount(l))
+	for name, want := range all {
+		require.Equal(t, want, read(name), name)
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(l.Target, "deps/b"), []byte("mine"), 0o644))
+	require.NoFileExists(t, filepath.Join(second, "deps/b"))
+	require.NoError(t, overlayfs.Unmount(l.Target))
 }
