@@ -48,6 +48,7 @@ func (d *Daemon) Close(ctx context.Context, stopAgents bool) error {
 	errs = append(errs, d.closeProxy())
 	d.stopUpkeep()
 	d.races.Close()
+	d.closeSetups()
 	d.closeConflictWatches()
 	d.closeTracked()
 	d.closeBranches()

@@ -66,7 +66,12 @@ type Daemon struct {
 	mu               sync.Mutex
 	liveConfig       config.Config // as it was read last; see live
 	workspaces       map[string]*workspace
+<<<<<<< HEAD
 	scanTurn         chan struct{} // one conflict scan at a time
+=======
+	looking          chan struct{} // one conflict scan at a time
+	preparing        chan struct{} // one setup command at a time
+>>>>>>> 68ea634d (Setup commands: what agents need before they can test is made once and shared)
 	upLock           sync.Mutex
 	warnings         []string
 	reconciled       *api.ReconcileReport
@@ -82,7 +87,12 @@ type Daemon struct {
 // error everything is undone.
 func (d *Daemon) Open(ctx context.Context) (err error) {
 	d.run, d.started, d.liveConfig = layout.Run(d.Config.RunDir), time.Now(), d.Config
+<<<<<<< HEAD
 	d.workspaces, d.scanTurn = map[string]*workspace{}, make(chan struct{}, 1)
+=======
+	d.workspaces, d.looking = map[string]*workspace{}, make(chan struct{}, 1)
+	d.preparing = make(chan struct{}, 1)
+>>>>>>> 68ea634d (Setup commands: what agents need before they can test is made once and shared)
 	if err := d.checkSelf(); err != nil {
 		return err
 	}
@@ -118,6 +128,7 @@ func (d *Daemon) Open(ctx context.Context) (err error) {
 		return api.Errorf(api.CodeCgroupFailed, "%w", err).WithHint("a process there cannot be killed: ps -eo pid,stat,wchan,args shows what it waits for")
 	}
 	d.reloadTotals(ctx)
+	d.refreshSetups()
 	d.enableFuseRings()
 	if err := d.openLocks(ctx); err != nil {
 		return fmt.Errorf("lockd: %w", err)
@@ -132,6 +143,7 @@ func (d *Daemon) Open(ctx context.Context) (err error) {
 	d.agents.Open(ctx)
 	d.openProxy(ctx)
 	d.reconcile(ctx)
+	d.openSetups(ctx)
 	d.startUpkeep(ctx)
 	if !d.halted.Load() {
 		d.races.Open(ctx)

@@ -77,6 +77,13 @@ func (d *Daemon) closeWorkspace(name string) {
 		return
 	}
 	w.queue.Close()
+	d.mu.Lock()
+	open := w.setupOpen
+	w.setupOpen = false
+	d.mu.Unlock()
+	if open {
+		w.setup.Close()
+	}
 	if r := d.conflictWatchOf(w); r != nil {
 		r.Close()
 	}

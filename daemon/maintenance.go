@@ -52,6 +52,7 @@ func (d *Daemon) maintenanceJobs(only string) []maintain.Job {
 			Maintainer: maintain.Maintainer{Repo: w.git.Bare(), Target: git.Branch(w.agents.Target), Internal: w.git.Internal(), Private: root.Privates(),
 				Exclusive: func(ctx context.Context) (func(), error) { return w.locks.AcquireExclusive(ctx, "maintenance") }},
 			Done: func(ctx context.Context) {
+				d.maintainSetup(ctx, w) // first: a base can be that of a run
 				d.maintainBases(ctx, w)
 				d.invalidateViews(ctx, w)
 			}})

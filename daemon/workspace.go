@@ -10,7 +10,6 @@ import (
 	"polis/daemon/agent"
 	"polis/daemon/api"
 	"polis/daemon/branches"
-	"polis/daemon/config"
 	"polis/daemon/conflictwatch"
 	"polis/daemon/filtered"
 	"polis/daemon/integrity"
@@ -22,6 +21,7 @@ import (
 	"polis/daemon/placement"
 	"polis/daemon/queue"
 	"polis/daemon/remote"
+	"polis/daemon/setup"
 	"polis/daemon/store"
 	"polis/daemon/tracked"
 	"polis/daemon/worktree"
@@ -42,6 +42,8 @@ type workspace struct {
 	paths     *tracked.Keeper        // as branches
 	filter    *filtered.Keeper       // of the objects that agents may read
 	queue     *queue.Worker
+	setup     *setup.Worker
+	setupOpen bool
 	flow      mergeflow.Book
 	rework    *mergeflow.Reworker
 	signals   *mergeflow.Recorder
@@ -134,6 +136,7 @@ func (d *Daemon) up(ctx context.Context, req api.UpRequest, progress func(string
 	}
 	if info.Git {
 		w.queue.Open(ctx) // it can have been a plain directory until now
+		d.openSetup(ctx, w)
 	}
 	resp := api.UpResponse{Created: info.Changed}
 	for _, v := range d.agents.Workspaces() {
@@ -177,9 +180,11 @@ func (d *Daemon) enter(ctx context.Context, name string, root layout.Workspace, 
 	w, ok := d.workspaces[name]
 	if !ok {
 		locks := &leases.Git{Table: d.locks, Workspace: name, Bare: root.Bare(), Log: d.Log}
-		w = &workspace{d: d, root: root, file: store.StateFile{Path: root.State()}, owner: lock, locks: locks, git: worktree.Open(worktree.Config{Workspace: string(root), UID: uint32(uid), GID: uint32(gid), Log: d.Log, Locks: locks,
+		w = &workspace{d: d, root: root, file: store.StateFile{Path: root.State()}, owner: lock, locks: locks}
+		w.setup = d.newSetup(name, w, uid, gid)
+		w.git = worktree.Open(worktree.Config{Workspace: string(root), UID: uint32(uid), GID: uint32(gid), Log: d.Log, Locks: locks,
 			Taken:  func(branch, agent string) string { return d.agents.OnBranch(name, branch, agent) },
-			Mounts: layers{}, Shared: func() bool { return d.live().Workspace.Worktree == config.WorktreeShared }})}
+			Mounts: layers{}, Shared: d.sharesTrees, Setups: setupFiles{w.setup, d}})
 		w.remote = w.broker()
 		w.merger = &merge.Merger{Workspace: w.git, Log: d.Log, Locks: locks, Charge: d.charge}
 		w.filter = filtered.New(w.git.Bare(), w.git.Internal(), root.Filtered(), d.Log)
@@ -203,6 +208,7 @@ func (d *Daemon) enter(ctx context.Context, name string, root layout.Workspace, 
 		d.openBranches(w)
 		d.openConflictWatch(w, name, root)
 		d.openTracked(w, root)
+		d.connectSetup(w)
 	}
 	return w
 }

@@ -23,7 +23,7 @@ type addFlags struct {
 	ports, egress, hostPorts                  []string
 	rules                                     ruleFlags
 	autoMerge, removeAfter, ephemeral         bool
-	readOnly                                  bool
+	readOnly, waitSetup                       bool
 	leftovers                                 string
 	limits                                    limitFlags
 	env                                       envFlags
@@ -72,6 +72,7 @@ searches there. Its home and /tmp can be written as usual.`,
 	flags.StringVar(&f.branch, "branch", "", "`BRANCH` to work on (default agent/NAME)")
 	flags.BoolVar(&f.readOnly, "read-only", false, "the agent only reads: it has no branch, and no file of the repository can be changed")
 	flags.StringVar(&f.at, "at", "", "with --read-only, show the files of `COMMIT`, a branch or a tag (default the newest of the target)")
+	flags.BoolVar(&f.waitSetup, "wait-setup", false, "wait until what the setup command makes is there; if the command fails, the agent starts without")
 	flags.StringVarP(&f.memory, "memory", "m", "", "memory limit in `MB`, or as in 2GB (default 512)")
 	f.limits.register(cmd)
 	f.env.register(cmd)
@@ -100,7 +101,11 @@ searches there. Its home and /tmp can be written as usual.`,
 		if flags.Changed("remove-after") {
 			req.RemoveAfter = &f.removeAfter
 		}
-		return a.call(cmd, longCall, func(ctx context.Context, c *client.Client) error {
+		limit := longCall
+		if f.waitSetup { // [workspace.setup] timeout bounds it
+			limit = 0
+		}
+		return a.call(cmd, limit, func(ctx context.Context, c *client.Client) error {
 			if req.Workspace == "" {
 				if req.Workspace, err = here(ctx, c); err != nil {
 					return err
@@ -113,6 +118,11 @@ searches there. Its home and /tmp can be written as usual.`,
 			if err != nil {
 				return err
 			}
+			if f.waitSetup {
+				if err := warnSetup(ctx, c, &agent); err != nil {
+					return err
+				}
+			}
 			return a.showAdded(agent)
 		})
 	}
@@ -121,7 +131,7 @@ searches there. Its home and /tmp can be written as usual.`,
 
 // request checks the flags and makes the request of them.
 func (f *addFlags) request(name string, command []string) (api.AddRequest, error) {
-	req := api.AddRequest{Name: name, BaseType: f.base, Workspace: f.workspace, Branch: f.branch, Role: f.role, Command: command, Force: f.force, Ephemeral: f.ephemeral, ReadOnly: f.readOnly, At: f.at}
+	req := api.AddRequest{Name: name, BaseType: f.base, Workspace: f.workspace, Branch: f.branch, Role: f.role, Command: command, Force: f.force, Ephemeral: f.ephemeral, ReadOnly: f.readOnly, At: f.at, WaitSetup: f.waitSetup}
 	if err := api.CheckName(name); err != nil {
 		return req, err
 	}

@@ -221,6 +221,7 @@ func (f *fake) lockRoutes(mux *http.ServeMux) {
 	})
 	mux.HandleFunc("GET /v1/conflicts", f.conflicts)
 	f.maintenanceRoutes(mux)
+	f.setupRoutes(mux)
 	f.patrolRoutes(mux)
 	mux.HandleFunc("POST /v1/locks", func(w http.ResponseWriter, r *http.Request) {
 		req := take[api.LockRequest](f, r)

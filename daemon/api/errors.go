@@ -38,6 +38,7 @@ const (
 	CodePushFailed           Code = "PUSH_FAILED"
 	CodeCageUnavailable      Code = "CAGE_UNAVAILABLE"
 	CodeCheckFailed          Code = "CHECK_FAILED"
+	CodeSetupFailed          Code = "SETUP_FAILED"
 	CodeProtectedPath        Code = "PROTECTED_PATH"
 	CodeBadTree              Code = "BAD_TREE"
 	CodeExclusivePath        Code = "EXCLUSIVE_PATH"
@@ -152,7 +153,7 @@ func (c Code) Status() int {
 	case CodeAgentNotFound, CodeWorkspaceNotFound, CodeNotFound, CodePortNotFound, CodeNotLocked:
 		return http.StatusNotFound
 	case CodeAgentExists, CodeBadState, CodeUnsavedWork, CodeWorkspaceOwned, CodeRefConflict, CodeMergeConflict,
-		CodeNothingToMerge, CodeCheckFailed, CodeProtectedPath, CodeBadTree, CodeExclusivePath, CodeReadOnly, CodeFileLocked, CodeAlreadyAnswered, CodePortInUse, CodeMaxAgents, CodeNoPorts, CodeLimitBelowUse, CodeHostOvercommitted:
+		CodeNothingToMerge, CodeCheckFailed, CodeSetupFailed, CodeProtectedPath, CodeBadTree, CodeExclusivePath, CodeReadOnly, CodeFileLocked, CodeAlreadyAnswered, CodePortInUse, CodeMaxAgents, CodeNoPorts, CodeLimitBelowUse, CodeHostOvercommitted:
 		return http.StatusConflict
 	case CodeInvalidName, CodeBadRequest, CodePathTraversal, CodeAgentTypeUnavailable,
 		CodeInvalidConfig, CodeWorkspaceInvalid, CodeCommandNotFound:

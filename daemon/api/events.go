@@ -189,6 +189,12 @@ const (
 const (
 	// Maintenance of a shared repository was done.
 	EventMaintained = "workspace:maintained"
+	// The setup command of a workspace made what agents share; `data` has `workspace`, `id`, `log`,
+	// `files` and `bytes`.
+	EventSetup = "workspace:setup"
+	// The setup command failed (code `SETUP_FAILED`), or a result is damaged; `data` has `workspace`, and
+	// `log` or `id`.
+	EventSetupFailed = "workspace:setup-failed"
 	// A workspace was removed from polis.
 	EventDown = "workspace:removed"
 	// A check found that objects of the target branch are missing (code `REPO_CORRUPT`), or, without a

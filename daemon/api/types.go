@@ -166,7 +166,10 @@ type AddRequest struct {
 	// of the target.
 	ReadOnly bool   `json:"read_only,omitempty"`
 	At       string `json:"at,omitempty"`
-	MemoryMB int    `json:"memory_limit_mb,omitempty"`
+	// WaitSetup waits until what the setup command of the workspace makes for the commit is there, or
+	// the command failed: then the agent starts without.
+	WaitSetup bool `json:"wait_setup,omitempty"`
+	MemoryMB  int  `json:"memory_limit_mb,omitempty"`
 	Limits
 	Role   string  `json:"role,omitempty"`
 	Policy *Policy `json:"policy,omitempty"`

@@ -2,11 +2,9 @@ package check
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -18,31 +16,17 @@ import (
 	"polis/daemon/api"
 	"polis/daemon/config"
 	"polis/daemon/failpoint"
+	"polis/daemon/job"
 	"polis/daemon/layout"
 	"polis/daemon/setting"
 	"polis/daemon/shim/wire"
-	"polis/daemon/store"
 	"polis/fusefs/fdtree"
 )
 
 const (
-	maxCheckLogs = 50               // files kept
-	checkTail    = 4 << 10          // bytes of the output that an error carries
-	checkMargin  = 90 * time.Second // what a shim may take beyond the command's own time
+	maxCheckLogs = 50 // files kept
 	checkUndo    = 60 * time.Second
 )
-
-// Shims starts and ends the shim of a check; the hall's launcher with its directories.
-type Shims interface {
-	// Start runs a shim with the spec that was written to SpecFile.
-	Start(ctx context.Context, name string) error
-	Alive(ctx context.Context, name string) (bool, error)
-	// Clear ends the shim if it runs and removes what it left.
-	Clear(ctx context.Context, name string) error
-	// Dir is the shim's run directory, SpecFile where it finds its spec.
-	Dir(name string) string
-	SpecFile(name string) string
-}
 
 // Runner runs the check command of a workspace on merge results, each in a sandbox
 // that is made for it and gone afterwards. A workspace has one at a time.
@@ -54,7 +38,7 @@ type Runner struct {
 	UID, GID int
 	Rules    config.MergeRules
 	Config   config.Config
-	Shims    Shims
+	Shims    job.Shims
 	// Sandbox returns what the spec says of the sandbox and its limits beside what
 	// this package fills in. An error refuses the check.
 	Sandbox func(name string) (wire.Spec, error)
@@ -90,76 +74,30 @@ func (c *Runner) Check(ctx context.Context, commit, label string) (log string, e
 		return fail(err)
 	}
 	log = spec.Check.Log
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(spec.Check.Timeout)+checkMargin)
-	defer cancel()
 	c.Log.Info("checking a merge", "workspace", c.Workspace, "agent", label, "commit", commit)
-	if err := c.Shims.Start(ctx, name); err != nil {
+	res, err := job.Job{Shims: c.Shims, Spec: spec, Started: func() { failpoint.Hit("check:running") }}.Run(ctx)
+	if err != nil {
 		return fail(err)
 	}
-	failpoint.Hit("check:running")
-	res, err := c.await(ctx, name)
-	switch {
-	case err != nil:
-		return fail(err)
-	case res.Error != "":
-		return fail(errors.New(res.Error))
-	case res.TimedOut:
-		return log, failed(log, fmt.Sprintf("the check did not end in %s", time.Duration(spec.Check.Timeout)))
-	case res.OOM:
-		return log, failed(log, fmt.Sprintf("the check ran out of memory (%d MB)", spec.MemoryBytes>>20))
-	case res.ExitCode != 0:
-		return log, failed(log, fmt.Sprintf("the check ended with exit code %d", res.ExitCode))
+	if why := job.Failure("the check", spec, res); why != "" {
+		return log, failed(log, why)
 	}
 	return log, nil
 }
 
-// failed is a check that says no, with the end of what it printed.
+// failed is the error of a check that fails, with the end of its output.
 func failed(log, why string) error {
 	e := api.Errorf(api.CodeCheckFailed, "%s", why).With("log", log).WithHint("its output is in %s; polisctl merge NAME --no-check merges without it", log)
-	f, err := os.Open(log)
-	if err != nil {
-		return e
-	}
-	defer f.Close()
-	if fi, err := f.Stat(); err == nil {
-		b, rerr := io.ReadAll(io.NewSectionReader(f, max(0, fi.Size()-checkTail), checkTail))
-		if rerr == nil {
-			return e.With("output", strings.ToValidUTF8(string(b), "?"))
-		}
+	if output := job.Tail(log); output != "" {
+		e = e.With("output", output)
 	}
 	return e
-}
-
-// await waits for the shim's result, or its end.
-func (c *Runner) await(ctx context.Context, name string) (res wire.CheckResult, err error) {
-	dir := c.Shims.Dir(name)
-	for {
-		alive, err := c.Shims.Alive(ctx, name)
-		if err != nil {
-			return res, err
-		}
-		b, err := os.ReadFile(layout.CheckResult(dir))
-		if err == nil {
-			return res, json.Unmarshal(b, &res)
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			return res, err
-		}
-		if !alive {
-			return res, fmt.Errorf("its shim ended without a result; see %s", filepath.Join(dir, "shim.log"))
-		}
-		select {
-		case <-ctx.Done():
-			return res, context.Cause(ctx)
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
 }
 
 // prepare makes the directories, fills the tree and writes the spec.
 func (c *Runner) prepare(ctx context.Context, commit, name string) (wire.Spec, error) {
 	root, dir := c.Root, c.Shims.Dir(name)
-	for _, p := range []string{root.Check(), dir, root.CheckLogs()} {
+	for _, p := range []string{root.Check(), root.CheckLogs()} {
 		if err := os.MkdirAll(p, 0o755); err != nil {
 			return wire.Spec{}, err
 		}
@@ -173,7 +111,7 @@ func (c *Runner) prepare(ctx context.Context, commit, name string) (wire.Spec, e
 	if err := c.Export(ctx, commit, tree); err != nil {
 		return wire.Spec{}, err
 	}
-	if err := trimLogs(root.CheckLogs()); err != nil {
+	if err := job.TrimLogs(root.CheckLogs(), maxCheckLogs); err != nil {
 		return wire.Spec{}, err
 	}
 	memory := *c.Rules.CheckMemoryMB
@@ -192,8 +130,8 @@ func (c *Runner) prepare(ctx context.Context, commit, name string) (wire.Spec, e
 	spec.MemoryBytes, spec.Pids, spec.CPUWeight = int64(memory)<<20, int64(limits.Pids), int64(limits.CPUWeight)
 	spec.StopGrace, spec.LogBytes, spec.UserNamespaces = limits.StopGrace, int64(limits.LogMB)<<20, c.Config.Sandbox.UserNamespaces
 	spec.Check = &wire.Check{Command: []string{"sh", "-ec", *c.Rules.Check}, Timeout: *c.Rules.CheckTimeout,
-		Log: filepath.Join(root.CheckLogs(), time.Now().UTC().Format("20060102T150405.000000")+"-"+commit[:12]+".log")}
-	return spec, store.WriteSummed(c.Shims.SpecFile(name), spec)
+		Log: filepath.Join(root.CheckLogs(), job.LogName(time.Now(), commit))}
+	return spec, nil
 }
 
 // shared are directories of the project that no commit has and that agents
@@ -213,19 +151,4 @@ func (c *Runner) shared(tree string) []setting.Mount {
 		}
 	}
 	return out
-}
-
-// trimLogs keeps the newest logs; their names sort by time.
-func trimLogs(dir string) error {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return err
-	}
-	for len(entries) >= maxCheckLogs {
-		if err := os.Remove(filepath.Join(dir, entries[0].Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		entries = entries[1:]
-	}
-	return nil
 }

@@ -106,6 +106,9 @@ func TestEveryCallUsesItsRoute(t *testing.T) {
 			_, err := c.ResolveCase(ctx, "case-1", api.ResolveRequest{Note: "x"})
 			return err
 		}},
+		{"GET /v1/setups?workspace=w ", func(c *Client) error { _, err := c.Setups(ctx, "w"); return err }},
+		{`POST /v1/setups {"again":true}`, func(c *Client) error { _, err := c.RunSetup(ctx, api.SetupRequest{Again: true}, nil); return err }},
+		{"GET /v1/setups/log?workspace=w ", func(c *Client) error { _, err := c.SetupLog(ctx, "w"); return err }},
 		{"GET /v1/maintenance?workspace=w ", func(c *Client) error { _, err := c.Maintenance(ctx, "w"); return err }},
 		{`POST /v1/maintenance {}`, func(c *Client) error { _, err := c.Maintain(ctx, api.MaintenanceRequest{}, nil); return err }},
 		{`GET /v1/top `, func(c *Client) error { _, err := c.Top(ctx); return err }},

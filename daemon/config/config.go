@@ -142,7 +142,7 @@ func Default() Config {
 		Admission: Admission{ReserveMB: 512, Overcommit: 4, DiskFreeMB: 256},
 		Sandbox:   Sandbox{User: "polis", Degraded: DegradedRefuse},
 		Shared:    Shared{Paths: []string{"node_modules", ".env", ".env.*"}, Pnpm: true},
-		Workspace: Workspace{Worktree: WorktreeFull, Layers: LayersView},
+		Workspace: Workspace{Worktree: WorktreeFull, Layers: LayersView, Setup: defaultSetup()},
 		Git:       defaultGit(), Maintenance: defaultMaintenance(),
 		Merge: defaultMerge(),
 		Trash: Trash{TTL: setting.Duration(30 * 24 * time.Hour)}, Patrol: defaultPatrol(),

@@ -7,6 +7,7 @@ type Workspace struct {
 	// Layers is which of overlay and view is above the other in a worktree that is WorktreeShared:
 	// LayersView or LayersAuto.
 	Layers string `toml:"layers"`
+	Setup  Setup  `toml:"setup"`
 }
 
 // What Workspace.Layers may be.

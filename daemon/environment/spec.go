@@ -17,6 +17,7 @@ import (
 	"polis/daemon/layout"
 	"polis/daemon/setting"
 	"polis/daemon/shim/wire"
+	"polis/daemon/worktree"
 	"polis/fusefs/policy"
 )
 
@@ -179,12 +180,24 @@ func (b *Builder) addGit(spec *wire.Spec, a *agent.Agent, c config.Config) {
 	spec.GitRemotes = !k.ReadOnly && rules.Remote.Allows(config.RemoteFetch) && !a.OfAgent()
 	spec.BareRepo, spec.PrivateGit = ws.Root.Bare(), ws.Root.Private(k.Name)
 	if !k.ReadOnly { // what a program writes beside the commit, it cannot write
-		spec.Shared = &wire.Shared{Paths: c.Shared.Paths, Dir: ws.Root.Overlay(k.Name)}
+		spec.Shared = &wire.Shared{Paths: c.Shared.Paths, Dir: ws.Root.Overlay(k.Name), Made: b.made(ws.Root, k.Name)}
 		if c.Shared.Pnpm {
 			spec.Shared.Store = ws.Root.Store()
 		}
 	}
 	spec.GitBytes, spec.GitMemory = int64(c.Limits.GitObjectsMB)<<20, int64(c.Limits.GitMemoryMB)<<20
+}
+
+// made returns the names that the setup command made for a worktree.
+func (b *Builder) made(root layout.Workspace, agent string) []string {
+	r, err := worktree.ReadSetup(root.LayersSetup(agent))
+	if err != nil {
+		b.Log.Warn("names that the setup command made not read", "agent", agent, "err", err)
+	}
+	if r == nil {
+		return nil
+	}
+	return r.Outputs
 }
 
 // identity is the author of an agent's commits unless a configuration sets one.

@@ -49,6 +49,7 @@ type Backend interface {
 	Approvals
 	Workers
 	Races
+	Setups
 	Events() *events.Hub
 }
 
@@ -87,6 +88,14 @@ type Races interface {
 	GetRace(ctx context.Context, id string, wait bool) (api.Race, error)
 	CancelRace(id string) (api.Race, error)
 	ChooseRace(id string, req api.ChooseRequest) (api.Race, error)
+}
+
+// Setups is the part of the Backend that is about setup commands.
+type Setups interface {
+	Setups(ctx context.Context, workspace string) ([]api.Setup, error)
+	// RunSetup waits until the command has ended.
+	RunSetup(ctx context.Context, req api.SetupRequest, say func(string)) (api.Setup, error)
+	SetupLog(workspace string) (api.SetupLog, error)
 }
 
 // Tasker is the part of the Backend that is about tasks by their ID.

@@ -120,6 +120,10 @@ func shapes() map[string]shape {
 		"GET /v1/approval-rules":         {out: api.ApprovalRule{}, list: "rules", query: []query{ofWorkspace}},
 		"DELETE /v1/approval-rules/{id}": {out: api.ApprovalRule{}},
 
+		"GET /v1/setups":     {out: api.Setup{}, list: "setups", query: []query{ofWorkspace}},
+		"POST /v1/setups":    {in: api.SetupRequest{}, optional: true, out: api.Setup{}, steps: true},
+		"GET /v1/setups/log": {out: api.SetupLog{}, query: []query{ofWorkspace}},
+
 		"GET /v1/maintenance":  {out: api.MaintenanceReport{}, list: "maintenance", query: []query{ofWorkspace}},
 		"POST /v1/maintenance": {in: api.MaintenanceRequest{}, optional: true, out: api.MaintenanceReport{}, steps: true},
 

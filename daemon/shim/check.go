@@ -21,8 +21,8 @@ import (
 // checkUndo bounds removing a check's sandbox.
 const checkUndo = 30 * time.Second
 
-// RunCheck runs the one command of spec.Check in a fresh sandbox: no view, no network, no leases,
-// a home of its own. It writes the result to a file for polisd.
+// RunCheck runs the one command of spec.Check in a fresh sandbox: no view, no leases, a home of its
+// own, and no network unless it is a setup command. It writes the result to a file for polisd.
 func RunCheck(ctx context.Context, spec wire.Spec, log *slog.Logger) error {
 	res, err := check(ctx, spec, log)
 	if err != nil {
@@ -54,6 +54,15 @@ func check(ctx context.Context, spec wire.Spec, log *slog.Logger) (res wire.Chec
 		err = errors.Join(err, f(uctx))
 	}
 	defer undo(leave)
+	network, err := openSetupNetwork(ctx, spec, log)
+	if err != nil {
+		return res, err
+	}
+	defer undo(network.close)
+	hostname, env, resolv := "check", []string{"CI=true", "POLIS_CHECK=1"}, ""
+	if spec.Check.Setup {
+		hostname, env, resolv = "setup", append([]string{"CI=true", "POLIS_SETUP=1"}, (&Shim{Spec: spec}).searchPath()...), resolver(spec)
+	}
 	mounts := []sandbox.Mount{{Source: spec.Tree, Dest: spec.ProjectPath}}
 	for _, m := range spec.Mounts {
 		mounts = append(mounts, sandbox.Mount{Source: m.Source, Dest: m.Dest, ReadOnly: m.ReadOnly})
@@ -61,7 +70,7 @@ func check(ctx context.Context, spec wire.Spec, log *slog.Logger) (res wire.Chec
 	box, err := sandbox.Create(ctx, sandbox.Config{
 		ID: sandboxID(spec), StateDir: stateDir(spec), RootfsDir: rootfsDir(spec),
 		UID: spec.UID, GID: spec.GID, User: spec.User, Home: spec.Home, HomeDir: spec.HomeDir, ScratchDir: spec.Scratch,
-		Mounts: mounts, Workdir: spec.ProjectPath, Hostname: "check", Env: append([]string{"CI=true", "POLIS_CHECK=1"}, spec.Env...),
+		Mounts: mounts, Workdir: spec.ProjectPath, Hostname: hostname, Env: append(env, spec.Env...), NetNS: spec.NetNS, ResolvConf: resolv,
 		CgroupPath: spec.CgroupPath, Limits: sandboxLimits(limitsOf(spec.Settings())),
 		InitBinary: self, Log: log,
 		UserNamespaces: spec.UserNamespaces, Shared: sharedWith(spec),
@@ -73,13 +82,13 @@ func check(ctx context.Context, spec wire.Spec, log *slog.Logger) (res wire.Chec
 	if err := setWeights(ctx, spec, limitsOf(spec.Settings())); err != nil {
 		return res, err
 	}
-	if _, err := sd.SdNotify(false, sd.SdNotifyReady+"\nSTATUS=checking a merge"); err != nil {
+	if _, err := sd.SdNotify(false, sd.SdNotifyReady+"\nSTATUS=running a "+hostname+" command"); err != nil {
 		log.Warn("systemd not notified", "err", err)
 	}
-	return runCheck(ctx, spec, box)
+	return runCheck(ctx, spec, box, network)
 }
 
-func runCheck(ctx context.Context, spec wire.Spec, box *sandbox.Sandbox) (res wire.CheckResult, err error) {
+func runCheck(ctx context.Context, spec wire.Spec, box *sandbox.Sandbox, network *setupNetwork) (res wire.CheckResult, err error) {
 	if err := os.MkdirAll(filepath.Dir(spec.Check.Log), 0o750); err != nil {
 		return res, err
 	}
@@ -114,7 +123,7 @@ func runCheck(ctx context.Context, spec wire.Spec, box *sandbox.Sandbox) (res wi
 		return res, err
 	}
 	res.ExitCode, err = proc.Wait()
-	if cerr := <-copied; cerr != nil {
+	if cerr := errors.Join(<-copied, network.report(file)); cerr != nil {
 		err = errors.Join(err, fmt.Errorf("write the log: %w", cerr))
 	}
 	select {

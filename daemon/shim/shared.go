@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -84,7 +85,7 @@ func (s *Shim) openLower(out *overlay.Shared, own *ignore.Matcher) error {
 	}
 	s.onClose("ignore rules of the project", func(context.Context) error { return theirs.Close() })
 	paths, err := shared.NewPaths(shared.PathsConfig{Patterns: sp.Shared.Paths, Project: project,
-		Ignored: []func(string, bool) bool{theirs.Exempt, own.Exempt}})
+		Ignored: []func(string, bool) bool{theirs.Exempt, own.Exempt, notMade(sp.Shared.Made)}})
 	if err != nil {
 		return err
 	}
@@ -97,6 +98,17 @@ func (s *Shim) openLower(out *overlay.Shared, own *ignore.Matcher) error {
 	out.Lower, out.Paths, out.Whiteouts = project, paths, gone
 	s.views.paths = paths
 	return nil
+}
+
+// notMade reports of a path that it neither is nor contains nor is in one of made.
+func notMade(made []string) func(path string, dir bool) bool {
+	below := func(a, b string) bool { return a == b || strings.HasPrefix(a, b+"/") }
+	return func(path string, _ bool) bool {
+		return !slices.ContainsFunc(made, func(m string) bool {
+			m = strings.TrimSuffix(m, "/")
+			return below(path, m) || below(m, path)
+		})
+	}
 }
 
 // sharedEvery is the interval of followShared while the agent runs. While it does not, each

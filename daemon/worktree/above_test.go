@@ -30,7 +30,7 @@ func TestAttachAbove(t *testing.T) {
 	require.DirExists(t, string(marked))
 
 	// What a shim mounts covers the worktree.
-	require.NoError(t, overlayfs.Mount(overlayfs.Layers{Lower: string(marked), Upper: w.tree("ann"), Work: l.LayersWork("ann"), Target: w.tree("ann")}))
+	require.NoError(t, overlayfs.Mount(overlayfs.Layers{Lower: []string{string(marked)}, Upper: w.tree("ann"), Work: l.LayersWork("ann"), Target: w.tree("ann")}))
 	undone := false
 	defer func() {
 		if !undone {

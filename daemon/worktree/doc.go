@@ -9,7 +9,9 @@
 // agent's changes above it. Then the worktree's own directory is the upper layer of an overlay, so it
 // has .git and the agent's changes; .polis/layers/<agent> has the name of the base, the
 // overlay's work directory and its mount point. That file decides: every access to the files goes
-// through attach, which mounts the overlay if it is not mounted. The record of the base is removed after the changes, never
+// through attach, which mounts the overlay if it is not mounted. If the setup command of the project
+// made files for the base, the worktree has them as another layer, below the base; a file there names
+// them, and the worktree is whole without them. The record of the base is removed after the changes, never
 // before: without it, they would be taken for all files, and the others for deleted.
 //
 // Git over such a worktree reads what can differ (changeSet), and all of it only if that is not known.

@@ -20,9 +20,9 @@ import (
 // Setups has the files that the setup command of the project made (package setup): a directory that
 // is below the base tree of a worktree, so that it adds names and never changes a tracked file.
 type Setups interface {
-	// Claim calls claim with the files that were made for a git tree, if there are any. Until claim
-	// returns they are not removed.
-	Claim(ctx context.Context, tree string, claim func(SetupRecord) error) error
+	// Claim calls claim with the files that were made for a git tree, if there are any and the agent
+	// may read them. Until claim returns they are not removed.
+	Claim(ctx context.Context, agent, tree string, claim func(SetupRecord) error) error
 	// Tree returns the directory of the files called id. Its error wraps fs.ErrNotExist if they are
 	// missing.
 	Tree(id string) (string, error)
@@ -51,7 +51,7 @@ func (w *Workspace) claimSetup(ctx context.Context, agent, tree string) {
 	if w.cfg.Setups == nil {
 		return
 	}
-	err := w.cfg.Setups.Claim(ctx, tree, func(r SetupRecord) error {
+	err := w.cfg.Setups.Claim(ctx, agent, tree, func(r SetupRecord) error {
 		return store.WriteSummed(w.layout().LayersSetup(agent), r)
 	})
 	if err != nil {
@@ -215,7 +215,17 @@ const maxIgnoreRounds = 8
 // ignoredIn lists what git ignores in a run, as agents will see its files.
 func (w *Workspace) ignoredIn(ctx context.Context, dir string, b base.Base) (names []string, err error) {
 	shown := filepath.Join(dir, setupShown)
-	if err := w.cfg.Mounts.Mount([]string{b.Tree, filepath.Join(dir, setupUpper)}, "", "", shown); err != nil {
+	tree, err := openPath(unix.AT_FDCWD, b.Tree)
+	if err != nil {
+		return nil, err
+	}
+	defer tree.Close()
+	upper, err := openPath(unix.AT_FDCWD, filepath.Join(dir, setupUpper))
+	if err != nil {
+		return nil, err
+	}
+	defer upper.Close()
+	if err := w.cfg.Mounts.MountReadOnly(shown, tree, upper); err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, w.cfg.Mounts.Unmount(shown)) }()

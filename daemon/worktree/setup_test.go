@@ -19,7 +19,7 @@ type oneSetup struct {
 	tree string
 }
 
-func (s *oneSetup) Claim(_ context.Context, _ string, claim func(SetupRecord) error) error {
+func (s *oneSetup) Claim(_ context.Context, _, _ string, claim func(SetupRecord) error) error {
 	if s.r.ID == "" {
 		return nil
 	}
@@ -53,16 +53,16 @@ func TestSetupOutputsAreWhatGitIgnores(t *testing.T) {
 	for name, text := range map[string]string{
 		"deps/.gitignore": "*\n", "deps/a/index.js": "x", // ignored by what the command wrote
 		"README": "changed", "new.txt": "untracked", ".gitignore": "*\n", // it would make git ignore what agents write
-		"sub/cache/.gitignore": "*", "sub/cache/x": "x", "sub/kept": "x",
+		"a dir/cache/.gitignore": "*", "a dir/cache/x": "x", "a dir/kept": "x", "new/cache/.gitignore": "*", "new/kept": "x", // a directory that git shows as untracked is dropped whole
 	} {
 		path := filepath.Join(merged, name)
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
 	}
-	require.NoError(t, os.RemoveAll(filepath.Join(merged, "a dir")))
+	require.NoError(t, os.Remove(filepath.Join(merged, "a dir", "with space")))
 	names, err := w.SetupOutputs(t.Context(), dir, tree)
 	require.NoError(t, err)
-	require.ElementsMatch(t, []string{"deps/", "sub/cache/"}, names)
+	require.ElementsMatch(t, []string{"deps/", "a dir/cache/"}, names)
 	for _, name := range []string{setupMerged, setupShown} {
 		there, err := overlayfs.Mounted(filepath.Join(dir, name))
 		require.NoError(t, err)

@@ -113,7 +113,7 @@ var rules = []rule{
 	{from: []string{"polis/netbridge"}, never: []string{"polis/fusefs", "polis/lockd", "polis/cgroup"}, why: "leaves do not know each other"},
 	{from: []string{"polis/cgroup"}, but: []string{"polis/fusefs/fdtree"}, never: []string{"polis/fusefs", "polis/lockd", "polis/netbridge"}, why: "leaves do not know each other"},
 	{from: []string{"polis/daemon/merge", "polis/daemon/queue", "polis/daemon/gate", "polis/daemon/conflictwatch", "polis/daemon/maintain", "polis/daemon/integrity", "polis/daemon/patrol", "polis/daemon/cleanup", "polis/daemon/escalation", "polis/daemon/mergeflow", "polis/daemon/race", "polis/daemon/filtered", "polis/daemon/worktree", "polis/daemon/base",
-		"polis/daemon/placement", "polis/daemon/approval", "polis/daemon/home", "polis/daemon/environment", "polis/daemon/totals", "polis/daemon/check", "polis/daemon/pullrequest", "polis/daemon/push", "polis/daemon/remoterules", "polis/daemon/branches", "polis/daemon/tracked", "polis/daemon/remote", "polis/daemon/forge", "polis/daemon/agent"},
+		"polis/daemon/placement", "polis/daemon/approval", "polis/daemon/home", "polis/daemon/environment", "polis/daemon/totals", "polis/daemon/check", "polis/daemon/setup", "polis/daemon/job", "polis/daemon/pullrequest", "polis/daemon/push", "polis/daemon/remoterules", "polis/daemon/branches", "polis/daemon/tracked", "polis/daemon/remote", "polis/daemon/forge", "polis/daemon/agent"},
 		but:   []string{"polis/fusefs/fdtree", "polis/fusefs/gitdir/fsck", "polis/fusefs/pathset", "polis/fusefs/policy"},
 		never: []string{"polis/fusefs", "polis/lockd", "polis/netbridge", "polis/cgroup", "polis/daemon/launcher"},
 		why:   "a brain knows rules and no kernel"},

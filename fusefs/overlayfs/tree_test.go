@@ -17,7 +17,7 @@ import (
 func tree(t *testing.T, l overlayfs.Layers) *overlayfs.Tree {
 	t.Helper()
 	var fds [2]int
-	for i, dir := range []string{l.Upper, l.Lower} {
+	for i, dir := range []string{l.Upper, l.Lower[0]} {
 		fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		require.NoError(t, err)
 		defer unix.Close(fd)
@@ -64,10 +64,10 @@ func walk(t *testing.T, tr *overlayfs.Tree, dir string, into map[string]string) 
 func TestTreeIsWhatTheMountShows(t *testing.T) {
 	l := layers(t)
 	for _, name := range []string{"a/b/c", "a/b/d", "a/e", "f/g", "f/h/i", "j", "k/l/m/n", "o/p", "q/r", "s"} {
-		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(l.Lower, name)), 0o755))
-		require.NoError(t, os.WriteFile(filepath.Join(l.Lower, name), []byte("base "+name), 0o644))
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(l.Lower[0], name)), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(l.Lower[0], name), []byte("base "+name), 0o644))
 	}
-	require.NoError(t, os.Symlink("a", filepath.Join(l.Lower, "link")))
+	require.NoError(t, os.Symlink("a", filepath.Join(l.Lower[0], "link")))
 	require.NoError(t, overlayfs.Mount(l))
 	at := func(name string) string { return filepath.Join(l.Target, name) }
 	tr := tree(t, l)
@@ -121,8 +121,8 @@ func TestTreeIsWhatTheMountShows(t *testing.T) {
 // What is mounted read-only is the tree at that time, also while another overlay changes it.
 func TestMountReadOnly(t *testing.T) {
 	l := layers(t)
-	require.NoError(t, os.WriteFile(filepath.Join(l.Lower, "f"), []byte("base"), 0o644))
-	require.NoError(t, os.WriteFile(filepath.Join(l.Lower, "gone"), nil, 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(l.Lower[0], "f"), []byte("base"), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(l.Lower[0], "gone"), nil, 0o644))
 	require.NoError(t, overlayfs.Mount(l))
 	require.NoError(t, os.WriteFile(filepath.Join(l.Target, "f"), []byte("mine"), 0o644))
 	require.NoError(t, os.Remove(filepath.Join(l.Target, "gone")))
@@ -131,7 +131,7 @@ func TestMountReadOnly(t *testing.T) {
 	up, err := os.Open(l.Upper)
 	require.NoError(t, err)
 	defer up.Close()
-	low, err := os.Open(l.Lower)
+	low, err := os.Open(l.Lower[0])
 	require.NoError(t, err)
 	defer low.Close()
 	require.NoError(t, overlayfs.MountReadOnly(second, up, low))

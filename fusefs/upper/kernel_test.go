@@ -129,7 +129,7 @@ func mount(t testing.TB, files map[string]string) *stack {
 		defer cancel()
 		require.NoError(t, s.fs.Unmount(ctx))
 	})
-	require.NoError(t, overlayfs.Mount(overlayfs.Layers{Lower: s.lower, Upper: filepath.Join(s.view, fusefs.UpperName), Work: filepath.Join(s.view, fusefs.WorkName), Target: s.at, Source: "polis-test"}))
+	require.NoError(t, overlayfs.Mount(overlayfs.Layers{Lower: []string{s.lower}, Upper: filepath.Join(s.view, fusefs.UpperName), Work: filepath.Join(s.view, fusefs.WorkName), Target: s.at, Source: "polis-test"}))
 	t.Cleanup(func() { require.NoError(t, overlayfs.Unmount(s.at)) })
 	s.g.take()
 	return s

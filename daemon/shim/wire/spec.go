@@ -166,6 +166,8 @@ type Check struct {
 	Command []string         `json:"command"`
 	Timeout setting.Duration `json:"timeout"`
 	Log     string           `json:"log"` // file for its output, of which Spec.LogBytes are kept
+	// Setup: it is the setup command of a workspace, which has a network if Spec.NetNS is not "".
+	Setup bool `json:"setup,omitempty"`
 }
 
 // CheckResult is how a check ended.
@@ -183,6 +185,9 @@ type Shared struct {
 	Paths []string `json:"paths"`
 	// Dir contains the agent's changed copies of them.
 	Dir string `json:"dir"`
+	// Made are names that the worktree has from the setup command: nothing of the project appears
+	// there.
+	Made []string `json:"made,omitempty"`
 	// Store is the content of installed packages; "" if it is not shared.
 	Store string `json:"store,omitempty"`
 }
