@@ -66,12 +66,8 @@ type Daemon struct {
 	mu               sync.Mutex
 	liveConfig       config.Config // as it was read last; see live
 	workspaces       map[string]*workspace
-<<<<<<< HEAD
 	scanTurn         chan struct{} // one conflict scan at a time
-=======
-	looking          chan struct{} // one conflict scan at a time
-	preparing        chan struct{} // one setup command at a time
->>>>>>> 68ea634d (Setup commands: what agents need before they can test is made once and shared)
+	setupTurn        chan struct{} // one setup command at a time
 	upLock           sync.Mutex
 	warnings         []string
 	reconciled       *api.ReconcileReport
@@ -87,12 +83,7 @@ type Daemon struct {
 // error everything is undone.
 func (d *Daemon) Open(ctx context.Context) (err error) {
 	d.run, d.started, d.liveConfig = layout.Run(d.Config.RunDir), time.Now(), d.Config
-<<<<<<< HEAD
-	d.workspaces, d.scanTurn = map[string]*workspace{}, make(chan struct{}, 1)
-=======
-	d.workspaces, d.looking = map[string]*workspace{}, make(chan struct{}, 1)
-	d.preparing = make(chan struct{}, 1)
->>>>>>> 68ea634d (Setup commands: what agents need before they can test is made once and shared)
+	d.workspaces, d.scanTurn, d.setupTurn = map[string]*workspace{}, make(chan struct{}, 1), make(chan struct{}, 1)
 	if err := d.checkSelf(); err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ import (
 // newSetup returns what makes the results of a workspace's setup command. Its worktrees are opened
 // later.
 func (d *Daemon) newSetup(name string, w *workspace, uid, gid int) *setup.Worker {
-	return &setup.Worker{Workspace: name, Store: setup.NewStore(w.root.Setups(), uid, gid, d.Log), Turn: d.preparing,
+	return &setup.Worker{Workspace: name, Store: setup.NewStore(w.root.Setups(), uid, gid, d.Log), Turn: d.setupTurn,
 		Rules:  func() config.SetupRules { c := d.live(); return c.SetupRules(name) },
 		Shared: d.sharesTrees, Publish: func(e api.Event) { d.hub.Publish(e) }, Log: d.Log, Now: time.Now}
 }
@@ -83,7 +83,7 @@ func (d *Daemon) connectSetup(w *workspace) {
 		if err != nil {
 			return "", err
 		}
-		return w.treeOf(ctx, tips.Onto)
+		return w.git.FirstTree(ctx, tips.Onto)
 	}
 }
 
@@ -105,11 +105,6 @@ func (d *Daemon) openedSetups() []*setup.Worker {
 		}
 	}
 	return open
-}
-
-// treeOf returns the git tree of a commit.
-func (w *workspace) treeOf(ctx context.Context, rev string) (string, error) {
-	return w.git.Bare().Line(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", rev+"^{tree}")
 }
 
 // closeSetups ends the setup commands.

@@ -36,27 +36,14 @@ func (b *backend) awaitSetup(ctx context.Context, req api.AddRequest) error {
 	if len(all) == 0 {
 		return nil
 	}
-	w := all[0]
-	for _, rev := range []string{req.At, git.Branch(req.Branch), req.Base, git.Branch(ws.Target)} {
-		if rev == "" || rev == git.Branch("") {
-			continue
-		}
-		tree, err := w.treeOf(ctx, rev)
-		if _, missing := git.ExitCode(err); missing {
-			continue // a new branch
-		}
-		if err != nil {
-			return api.Errorf(api.CodeWorktreeFailed, "find the commit that %s starts from: %w", req.Name, err)
-		}
-		if err := w.setup.Await(ctx, tree, setup.IfMissing); err != nil {
-			if ctx.Err() != nil {
-				return err
-			}
-			b.Daemon.Log.Warn("agent starts without the setup", "agent", req.Name, "op", "setup", "err", err)
-		}
-		return nil
+	tree, err := all[0].git.FirstTree(ctx, req.At, git.Branch(req.Branch), req.Base, git.Branch(ws.Target))
+	if err != nil {
+		return api.Errorf(api.CodeWorktreeFailed, "find the commit that %s starts from: %w", req.Name, err)
 	}
-	return nil
+	if err := all[0].setup.Await(ctx, tree, setup.IfMissing); err != nil {
+		b.Daemon.Log.Warn("agent starts without the setup", "agent", req.Name, "op", "setup", "err", err)
+	}
+	return ctx.Err()
 }
 
 // setupOf returns the workspace of a request about its setup.
@@ -95,7 +82,7 @@ func (b *backend) Setups(ctx context.Context, workspace string) ([]api.Setup, er
 	return out, nil
 }
 
-// RunSetup runs the setup command for the target branch, and waits for its end. It goes on if the
+// RunSetup runs the setup command for the target branch, and waits for its end. It continues if the
 // caller leaves.
 func (b *backend) RunSetup(ctx context.Context, req api.SetupRequest, say func(string)) (api.Setup, error) {
 	w, err := b.setupOf(req.Workspace)

@@ -51,7 +51,7 @@ func (a *app) setupRunCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run [--again]",
 		Short: "Run the setup command for the target branch now",
-		Long: `Run the setup command for the target branch and wait for its end. It goes on if
+		Long: `Run the setup command for the target branch and wait for its end. It continues if
 polisctl is interrupted. What was made already is not made again without --again.
 Agents keep the files they have; new agents get the latest.`,
 		Args: takes(0, 0, ""),

@@ -17,7 +17,7 @@ func (c *Client) Setups(ctx context.Context, workspace string) ([]api.Setup, err
 }
 
 // RunSetup runs the setup command of a workspace and waits for its end, and calls progress with what
-// is being done. It goes on if ctx ends.
+// is being done. It continues if ctx ends.
 func (c *Client) RunSetup(ctx context.Context, req api.SetupRequest, progress func(string)) (api.Setup, error) {
 	var out api.Setup
 	err := c.long(ctx, "/v1/setups", req, &out, progress)

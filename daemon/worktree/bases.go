@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"polis/daemon/api"
+	"polis/daemon/git"
 )
 
 // layered lists the agents whose worktrees have layers.
@@ -115,4 +116,19 @@ func (w *Workspace) sweepLayers(ctx context.Context) error {
 		}
 	}
 	return err
+}
+
+// FirstTree returns the git tree of the first of revs that exists. An empty one, and the empty name of
+// a branch, do not.
+func (w *Workspace) FirstTree(ctx context.Context, revs ...string) (string, error) {
+	for _, rev := range revs {
+		if rev == "" || rev == git.Branch("") {
+			continue
+		}
+		tree, err := w.Bare().Line(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", rev+"^{tree}")
+		if _, missing := git.ExitCode(err); !missing {
+			return tree, err
+		}
+	}
+	return "", git.ErrNotFound
 }

@@ -14,6 +14,7 @@ import (
 	"polis/daemon/api"
 	"polis/daemon/failpoint"
 	"polis/daemon/git"
+	"polis/daemon/store"
 	"polis/fusefs/fdtree"
 )
 
@@ -104,6 +105,13 @@ func (c *copier) copy(ctx context.Context, id string, ignored bool) error {
 	if err := writeBase(l.LayersBase(c.to), id); err != nil {
 		return err
 	}
+	setup, err := ReadSetup(l.LayersSetup(c.agent))
+	if err == nil && setup != nil {
+		err = store.WriteSummed(l.LayersSetup(c.to), setup)
+	}
+	if err != nil {
+		return err
+	}
 	failpoint.Hit("copy:claimed")
 	var herr error
 	head := make(chan struct{})
@@ -111,7 +119,7 @@ func (c *copier) copy(ctx context.Context, id string, ignored bool) error {
 		defer close(head)
 		c.out.Head, herr = c.w.head(ctx, c.agent)
 	}()
-	err := c.content(ctx, id, ignored)
+	err = c.content(ctx, id, ignored)
 	<-head
 	if err = errors.Join(err, herr); err == nil && c.out.Head == "" {
 		err = ErrNoCopy

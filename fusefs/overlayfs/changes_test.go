@@ -15,7 +15,7 @@ import (
 // changesOf lists the changes of a mount.
 func changesOf(t *testing.T, l overlayfs.Layers, most int) ([]string, error) {
 	t.Helper()
-	lower, err := os.Open(l.Lower)
+	lower, err := os.Open(l.Lower[0])
 	require.NoError(t, err)
 	defer lower.Close()
 	upper, err := os.Open(l.Upper)
@@ -29,7 +29,7 @@ func changesOf(t *testing.T, l overlayfs.Layers, most int) ([]string, error) {
 func TestChangesAreThoseOfTheUpperLayer(t *testing.T) {
 	l := layers(t)
 	for _, name := range []string{"kept", "edited", "removed", "moved", "dir/kept", "dir/edited", "dir/sub/deep/edited", "gone/in", "renamed/in", "renamed/more", "emptied/in", "becomes file/in", "becomes dir", "touched/in"} {
-		path := filepath.Join(l.Lower, name)
+		path := filepath.Join(l.Lower[0], name)
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		require.NoError(t, os.WriteFile(path, []byte("base"), 0o644))
 	}

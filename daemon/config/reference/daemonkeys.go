@@ -125,7 +125,20 @@ func sandboxTables() []Table {
 			{Name: "worktree", Text: `The kind of worktree of a new agent: "full" is a checkout of its own; "shared" is a base tree that agents on the same files share, with the agent's changes above it (overlayfs).`, Values: []string{"full", "shared"}},
 			{Name: "layers", Text: `The order of the view and the overlay of a "shared" worktree: "view" puts the view above the overlay; "auto" puts the overlay above the view for an agent whose rules ` +
 				"withhold no file from reading, which then reads files that it has not changed without the view. The order is chosen at each start of the agent.", Values: []string{"view", "auto"}},
-		}}}
+		}}, setupTable(),
+		{Name: "workspace.setup.workspaces.NAME", Text: "The same for one workspace.", Like: "workspace.setup", Example: "[workspace.setup.workspaces.shop]\ntimeout = \"30m\""}}
+}
+
+func setupTable() Table {
+	return Table{Name: "workspace.setup", Text: `What every worktree needs before an agent can test, such as node_modules. It is made once for each content of its input files, and agents share it. It needs worktree = "shared". See polisctl-setup(1).`, Keys: []Key{
+		{Name: "run", Text: "A shell command that makes files which git ignores. It runs in a sandbox, in the background; \"\" means none. An example is npm ci."},
+		{Name: "inputs", Text: "Patterns, as in gitignore(5), of the tracked files that the command depends on. It runs again when they change. A commit without any of them is not set up.", Example: `["package.json", "package-lock.json"]`},
+		{Name: "timeout", Text: "The time limit of the command.", Range: between("1s", "24h")},
+		{Name: "egress", Text: "The destinations that the command may reach, as in [network].", Default: "as in [network]", Example: `["registry.npmjs.org"]`},
+		{Name: "memory_mb", Text: "The memory limit of the command, in MiB; 0 means the limit of an agent.", Range: between("16", "1048576"), Zero: true},
+		{Name: "disk_mb", Text: "The most that the command may write, in MiB.", Range: between("1", "1048576")},
+		{Name: "keep", Text: "How many results are kept that no agent uses, besides the latest.", Range: between("0", "100")},
+	}}
 }
 
 func mountKeys() []Key {
