@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"polis/daemon/api"
 )
@@ -104,6 +106,49 @@ func TestAnOverlayAboveTheView(t *testing.T) {
 		d.must("merge", "ann")
 		require.FileExists(t, filepath.Join(d.path("src"), "moved/er/c.txt"))
 	})
+}
+
+// An open for writing that the kernel reports as interrupted by a rename is repeated: git checkout
+// removes and creates files while other programs read them.
+func TestCheckoutsBesideReadersAboveTheView(t *testing.T) {
+	d := startDaemon(t, options{config: "\n[workspace]\nworktree = \"shared\"\nlayers = \"auto\"\n"})
+	repo := d.smallRepo()
+	files := map[string]string{}
+	for i := range 300 {
+		files[fmt.Sprintf("m/f%d.txt", i)] = "text\n"
+	}
+	d.seed(repo, files)
+	git(t, repo, "add", "-A")
+	git(t, repo, "commit", "-qm", "Many files")
+	d.giveAway(repo)
+	d.must("up", "--repo", repo, d.path("ws"))
+	d.add("ann")
+	d.sh("ann", `(while :; do find . -type f | xargs stat || :; done) >/dev/null 2>&1 & p=$!
+		(while :; do find . -type f | xargs cat || :; done) >/dev/null 2>&1 & q=$!
+		for i in $(seq 8); do
+			for f in m/f1*; do echo x >> $f; done; rm m/f2*
+			git checkout -q m || { echo "checkout $i"; bad=1; }
+			s=$(git status --porcelain); test -z "$s" || { echo "status $i: $s"; bad=1; }
+		done
+		kill $p $q || :; test -z "$bad"`)
+}
+
+// An agent whose view dies below its overlay ends with it, and continues when it is started again.
+func TestAViewThatDiesBelowItsOverlay(t *testing.T) {
+	d := above(t, options{})
+	d.add("ann")
+	d.sh("ann", "echo mine > main.txt; setsid sh -c 'while :; do cat main.txt; done' >/dev/null 2>&1 </dev/null &")
+	// umount -f aborts a FUSE connection (kernel: Documentation/filesystems/fuse); it stays mounted, dead.
+	err := unix.Unmount(d.path("run", "agents", "ann", "upper"), unix.MNT_FORCE)
+	d.eventually("the agent is in Error, with the reason", func() bool {
+		a, _ := d.agent("ann")
+		return a.Status == api.StatusError && strings.Contains(a.StatusReason, "view has ended")
+	})
+	require.Contains(t, d.must("agents", "diff", "ann"), "+mine", "%v", err)
+	require.Empty(t, d.topMount("ann"), "the overlay ended with the view")
+	d.must("agents", "start", "ann")
+	require.Equal(t, "mine\n", d.sh("ann", "cat main.txt"))
+	require.Equal(t, "overlay", d.topMount("ann"))
 }
 
 // A shim or a polisd that is killed loses nothing of an agent whose overlay is above its view.

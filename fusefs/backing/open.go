@@ -1,6 +1,7 @@
 package backing
 
 import (
+	"runtime"
 	"strconv"
 	"syscall"
 
@@ -11,6 +12,10 @@ import (
 // twice: nothing but an entry of the directory the descriptor stands for.
 const ResolveFlags = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
 
+// openTries bounds how often an open with O_NONBLOCK is repeated: the kernel reports a rename and a
+// lease by the same errno.
+const openTries = 1000
+
 // OpenAt opens one component of a directory, whose descriptor may be O_PATH. It does not
 // follow a symbolic link.
 func OpenAt(dir int, name string, flags int, mode uint32) (int, syscall.Errno) {
@@ -19,15 +24,16 @@ func OpenAt(dir int, name string, flags int, mode uint32) (int, syscall.Errno) {
 		Mode:    uint64(mode),
 		Resolve: ResolveFlags,
 	}
-	for {
+	for try := 0; ; try++ {
 		fd, err := unix.Openat2(dir, name, &how)
 		switch err {
 		case nil:
 			return fd, 0
 		case unix.EAGAIN, unix.EINTR: // a rename raced with the walk: openat2(2)
-			if flags&unix.O_NONBLOCK != 0 && err == unix.EAGAIN {
-				return -1, syscall.EAGAIN
+			if flags&unix.O_NONBLOCK != 0 && err == unix.EAGAIN && try == openTries {
+				return -1, syscall.EAGAIN // a lease of another process (fcntl(2), F_SETLEASE)
 			}
+			runtime.Gosched()
 			continue
 		}
 		return -1, Errno(err)
