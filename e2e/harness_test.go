@@ -108,9 +108,14 @@ func startDaemon(t testing.TB, o options) *daemon {
 		d.passwd = d.path("passwd")
 		d.write("passwd", readFile("/etc/passwd")+fmt.Sprintf("polis-test:*:%d:%d::%s:/bin/sh\n", o.user, o.user, d.path("home")))
 	}
-	// POLIS_E2E_WORKTREE=shared runs any test with worktrees that are layers.
+	// POLIS_E2E_WORKTREE=shared runs any test with worktrees that are layers, and above with the overlay
+	// above the view where the rules allow it.
 	if kind := os.Getenv("POLIS_E2E_WORKTREE"); kind != "" && !strings.Contains(o.config, "[workspace]") {
-		o.config += fmt.Sprintf("\n[workspace]\nworktree = %q\n", kind)
+		layers := "view"
+		if kind == "above" {
+			kind, layers = "shared", "auto"
+		}
+		o.config += fmt.Sprintf("\n[workspace]\nworktree = %q\nlayers = %q\n", kind, layers)
 	}
 	if !strings.Contains(o.config, "[locks]") {
 		o.config += "\n[locks]\nwait = \"300ms\"\ngrace = \"2s\"\n"

@@ -37,11 +37,13 @@ hide = ["**/.secret", "ops/keys/**"]
 `
 
 // layersConfig makes rules decide about the order of overlay and view: an agent without the role has
-// the overlay above.
+// the overlay above. Both change the same files, so a lease ends when the file is closed.
 const layersConfig = `
 [workspace]
 worktree = "shared"
 layers = "auto"
+[locks]
+hold = "close"
 `
 
 // polis starts polisd on the corpus, adds the agents, and starts the workers.
