@@ -27,7 +27,11 @@ func (f File) Sample() []byte {
 		}
 		b.WriteString("\n")
 		comment(&b, t.Text)
-		if t.Name != "" {
+		switch {
+		case strings.Contains(t.Name, "."):
+			// In a comment, so that the table can be appended to the file.
+			fmt.Fprintf(&b, "#[%s]\n", t.Name)
+		case t.Name != "":
 			fmt.Fprintf(&b, "[%s]\n", t.Name)
 		}
 		for _, r := range f.rows(t) {
