@@ -1,0 +1,292 @@
+package cas
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strconv"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"polis/daemon/failpoint"
+)
+
+const (
+	// smallFile is the largest file that is read into memory, in bytes.
+	smallFile = 1 << 20
+	// fewFiles is how many files are synced one by one; for more, the file system is.
+	fewFiles = 64
+)
+
+// Batch adds objects to a store. Put may be called by several goroutines at once; Commit and Close
+// by one, after them.
+type Batch struct {
+	s       *Store
+	name    string // its directory below stageDir
+	release func()
+	limit   int64
+
+	mu     sync.Mutex
+	staged map[Hash]int64 // with the size
+	bytes  int64
+	made   bool // the directory is there
+	n      int
+}
+
+// Begin opens a batch, after any other batch. The store will have at most limit bytes;
+// 0 is no limit. The caller closes the batch.
+func (s *Store) Begin(ctx context.Context, limit int64) (*Batch, error) {
+	release, err := s.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.batch++
+	return &Batch{s: s, name: strconv.FormatUint(s.batch, 10), release: release, limit: limit, staged: map[Hash]int64{}}, nil
+}
+
+// Added returns the number of bytes that the batch adds to the store.
+func (b *Batch) Added() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.bytes
+}
+
+var buffers = sync.Pool{New: func() any { b := make([]byte, smallFile+1); return &b }}
+
+// Put adds the content of f, from its start. A file that changes meanwhile gives an object that is
+// complete and has the hash that is returned.
+func (b *Batch) Put(f *os.File) (Hash, int64, error) {
+	fi, err := f.Stat()
+	if err != nil {
+		return Hash{}, 0, err
+	}
+	if fi.Size() <= smallFile {
+		buf := buffers.Get().(*[]byte)
+		defer buffers.Put(buf)
+		n, err := io.ReadFull(io.NewSectionReader(f, 0, int64(len(*buf))), *buf)
+		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return Hash{}, 0, err
+		}
+		if n <= smallFile {
+			h, err := b.PutBytes((*buf)[:n])
+			return h, int64(n), err
+		}
+	}
+	return b.putLarge(f)
+}
+
+// putLarge reads a file to get its hash, and once more if the store does not have it.
+func (b *Batch) putLarge(f *os.File) (Hash, int64, error) {
+	h, size, err := SumFile(f)
+	if err != nil {
+		return Hash{}, 0, err
+	}
+	if b.has(h, size) {
+		return h, size, nil
+	}
+	to, name, err := b.create(size)
+	if err != nil {
+		return Hash{}, 0, err
+	}
+	h, size, err = fill(to, f, size)
+	if err = errors.Join(err, to.Close()); err != nil {
+		return Hash{}, 0, errors.Join(err, b.s.root.Remove(name))
+	}
+	return h, size, b.keep(name, h, size)
+}
+
+// fill makes to a clone of f, if the file system can make one, else a copy of at most limit bytes,
+// and returns what it is.
+func fill(to, f *os.File, limit int64) (Hash, int64, error) {
+	if unix.IoctlFileClone(int(to.Fd()), int(f.Fd())) == nil {
+		return SumFile(to)
+	}
+	sum := sha256.New()
+	n, err := io.Copy(io.MultiWriter(to, sum), io.NewSectionReader(f, 0, limit))
+	return Hash(sum.Sum(nil)), n, err
+}
+
+// SumFile returns the hash and the size of the content that a file has now. What is appended
+// meanwhile is not read.
+func SumFile(f *os.File) (Hash, int64, error) {
+	fi, err := f.Stat()
+	if err != nil {
+		return Hash{}, 0, err
+	}
+	sum := sha256.New()
+	n, err := io.Copy(sum, io.NewSectionReader(f, 0, fi.Size()))
+	return Hash(sum.Sum(nil)), n, err
+}
+
+// PutBytes adds p.
+func (b *Batch) PutBytes(p []byte) (Hash, error) {
+	h := Sum(p)
+	if b.has(h, int64(len(p))) {
+		return h, nil
+	}
+	to, name, err := b.create(int64(len(p)))
+	if err != nil {
+		return Hash{}, err
+	}
+	_, err = to.Write(p)
+	if err = errors.Join(err, to.Close()); err != nil {
+		return Hash{}, errors.Join(err, b.s.root.Remove(name))
+	}
+	return h, b.keep(name, h, int64(len(p)))
+}
+
+func (b *Batch) has(h Hash, size int64) bool {
+	b.mu.Lock()
+	_, there := b.staged[h]
+	b.mu.Unlock()
+	return there || b.s.has(h, size)
+}
+
+// create makes a file for size bytes, unless there is no room for them, and returns its name.
+func (b *Batch) create(size int64) (f *os.File, name string, err error) {
+	used, _ := b.s.Used()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.limit > 0 && used+b.bytes+size > b.limit {
+		return nil, "", fmt.Errorf("%d bytes more than the %d that are there: %w of %d", b.bytes+size, used, ErrFull, b.limit)
+	}
+	dir := stageDir + "/" + b.name
+	if !b.made {
+		if err := b.s.root.Mkdir(dir, 0o700); err != nil {
+			return nil, "", err
+		}
+		b.made = true
+	}
+	b.n++
+	name = dir + "/new-" + strconv.Itoa(b.n)
+	f, err = b.s.root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o400)
+	return f, name, err
+}
+
+// keep gives a file that was filled the name of its hash, in the batch.
+func (b *Batch) keep(name string, h Hash, size int64) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if _, there := b.staged[h]; there {
+		return b.s.root.Remove(name)
+	}
+	if err := b.s.root.Rename(name, b.at(h)); err != nil {
+		return err
+	}
+	b.staged[h] = size
+	b.bytes += size
+	return nil
+}
+
+func (b *Batch) at(h Hash) string { return stageDir + "/" + b.name + "/" + h.String() }
+
+// Commit makes what was added durable, and then visible to readers. After an error nothing or some
+// of it is visible, each object complete; Sweep removes what nothing needs.
+func (b *Batch) Commit() error {
+	if err := b.sync(); err != nil {
+		return fmt.Errorf("sync the store: %w", err)
+	}
+	failpoint.Hit("cas:synced")
+	dirs := map[string]bool{}
+	for h, size := range b.staged {
+		dir := path(h)[:len(objectsDir)+3]
+		if !dirs[dir] {
+			if err := b.s.root.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+				return err
+			}
+			dirs[dir] = true
+		}
+		fresh := true
+		if fi, err := b.s.root.Lstat(path(h)); err == nil { // of another size: damaged
+			fresh = false
+			b.s.grow(size - fi.Size())
+		}
+		if err := b.s.root.Rename(b.at(h), path(h)); err != nil {
+			return err
+		}
+		if fresh {
+			b.s.grow(size)
+			b.s.add(1)
+		}
+		delete(b.staged, h)
+	}
+	failpoint.Hit("cas:renamed")
+	dirs[objectsDir] = true
+	for dir := range dirs {
+		if err := b.s.syncDir(dir); err != nil {
+			return fmt.Errorf("sync the store: %w", err)
+		}
+	}
+	return nil
+}
+
+func (s *Store) grow(n int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.used += n
+}
+
+func (s *Store) add(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.count += n
+}
+
+func (s *Store) syncDir(name string) error {
+	d, err := s.root.Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// sync writes the staged files to the disk.
+func (b *Batch) sync() error {
+	if len(b.staged) > fewFiles {
+		d, err := b.s.root.Open(stageDir)
+		if err != nil {
+			return err
+		}
+		return errors.Join(unix.Syncfs(int(d.Fd())), d.Close())
+	}
+	for h := range b.staged {
+		f, err := b.s.root.Open(b.at(h))
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(f.Sync(), f.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close ends the batch and removes what was not committed.
+func (b *Batch) Close() error {
+	defer b.release()
+	if !b.made {
+		return nil
+	}
+	return b.s.dropStage(b.name)
+}
+
+func (s *Store) dropStage(name string) error {
+	dir := stageDir + "/" + name
+	names, err := s.names(dir)
+	if err != nil {
+		return err
+	}
+	for _, n := range names {
+		if err := s.root.Remove(dir + "/" + n); err != nil {
+			return err
+		}
+	}
+	return s.root.Remove(dir)
+}

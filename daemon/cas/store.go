@@ -1,0 +1,254 @@
+package cas
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	objectsDir = "objects"
+	stageDir   = "stage"
+)
+
+// Store is the store of one directory. One process has it open; it is safe for concurrent use.
+type Store struct {
+	root *os.Root
+	turn chan struct{}
+
+	mu    sync.Mutex
+	used  int64 // bytes of all objects
+	count int
+	batch uint64
+}
+
+// Open opens the store in dir and makes it if it is missing. It removes what an interrupted batch
+// left, and measures the store.
+func Open(ctx context.Context, dir string) (*Store, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the store: %w", err)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open the store: %w", err)
+	}
+	s := &Store{root: root, turn: make(chan struct{}, 1)}
+	if err := s.prepare(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("open the store: %w", err), root.Close())
+	}
+	return s, nil
+}
+
+func (s *Store) prepare(ctx context.Context) error {
+	for _, name := range []string{objectsDir, stageDir} {
+		if err := s.root.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	left, err := s.names(stageDir)
+	if err != nil {
+		return err
+	}
+	for _, name := range left {
+		if err := s.dropStage(name); err != nil {
+			return err
+		}
+	}
+	return s.each(ctx, func(_ Hash, fi fs.FileInfo) error {
+		s.used += fi.Size()
+		s.count++
+		return nil
+	})
+}
+
+// Close closes the store. No batch may be open.
+func (s *Store) Close() error { return s.root.Close() }
+
+// Used returns the number of bytes and of objects.
+func (s *Store) Used() (bytes int64, objects int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.used, s.count
+}
+
+// names lists a directory of the store.
+func (s *Store) names(dir string) ([]string, error) {
+	d, err := s.root.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	return d.Readdirnames(-1)
+}
+
+// each calls visit for every object. Other files are left alone.
+func (s *Store) each(ctx context.Context, visit func(Hash, fs.FileInfo) error) error {
+	dirs, err := s.names(objectsDir)
+	if err != nil {
+		return err
+	}
+	for _, dir := range dirs {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		names, err := s.names(objectsDir + "/" + dir)
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			h, err := Parse(dir + name)
+			if err != nil {
+				continue
+			}
+			fi, err := s.root.Lstat(path(h))
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			if err := visit(h, fi); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// path is where an object is.
+func path(h Hash) string {
+	name := h.String()
+	return objectsDir + "/" + name[:2] + "/" + name[2:]
+}
+
+// take waits for the turn.
+func (s *Store) take(ctx context.Context) (release func(), err error) {
+	select {
+	case s.turn <- struct{}{}:
+		return func() { <-s.turn }, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait for the store: %w", context.Cause(ctx))
+	}
+}
+
+// has reports whether an object of this size is there.
+func (s *Store) has(h Hash, size int64) bool {
+	fi, err := s.root.Lstat(path(h))
+	return err == nil && fi.Mode().IsRegular() && fi.Size() == size
+}
+
+// Has reports whether an object is there. Its content is not read.
+func (s *Store) Has(h Hash) bool {
+	fi, err := s.root.Lstat(path(h))
+	return err == nil && fi.Mode().IsRegular()
+}
+
+// Reader reads an object and compares it with its hash. The last Read returns ErrCorrupt instead of
+// io.EOF if the content is not what the name says: the caller must not use what it read before.
+type Reader struct {
+	want Hash
+	f    *os.File
+	sum  hash.Hash
+	// Size is the number of bytes of the file.
+	Size int64
+}
+
+// Open opens an object, or returns ErrMissing. The caller closes it.
+func (s *Store) Open(h Hash) (*Reader, error) {
+	f, err := s.root.OpenFile(path(h), os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s: %w", h, ErrMissing)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", h, err)
+	}
+	fi, err := f.Stat()
+	if err == nil && !fi.Mode().IsRegular() {
+		err = ErrCorrupt
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open %s: %w", h, err), f.Close())
+	}
+	return &Reader{want: h, f: f, sum: sha256.New(), Size: fi.Size()}, nil
+}
+
+// Read implements io.Reader.
+func (r *Reader) Read(p []byte) (int, error) {
+	n, err := r.f.Read(p)
+	r.sum.Write(p[:n])
+	if errors.Is(err, io.EOF) && Hash(r.sum.Sum(nil)) != r.want {
+		return n, fmt.Errorf("%s: %w", r.want, ErrCorrupt)
+	}
+	return n, err
+}
+
+// Close closes the object.
+func (r *Reader) Close() error { return r.f.Close() }
+
+// Bytes returns an object of at most limit bytes.
+func (s *Store) Bytes(h Hash, limit int64) ([]byte, error) {
+	r, err := s.Open(h)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	if r.Size > limit {
+		return nil, fmt.Errorf("%s has %d bytes, and at most %d are read", h, r.Size, limit)
+	}
+	b, err := io.ReadAll(r)
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// Copy writes an object to w. After an error, what w has is worthless.
+func (s *Store) Copy(w io.Writer, h Hash) (int64, error) {
+	r, err := s.Open(h)
+	if err != nil {
+		return 0, err
+	}
+	defer r.Close()
+	return io.Copy(w, r)
+}
+
+// Swept is what Sweep removed.
+type Swept struct {
+	Objects int
+	Bytes   int64
+}
+
+// Sweep removes every object that needed does not want. It is a method of a batch, so that nothing is
+// added meanwhile; the batch must have added nothing. It ends soon after ctx does; the rest is left
+// for the next time.
+func (b *Batch) Sweep(ctx context.Context, needed func(Hash) bool) (Swept, error) {
+	s := b.s
+	var out Swept
+	err := s.each(ctx, func(h Hash, fi fs.FileInfo) error {
+		if needed(h) {
+			return nil
+		}
+		if err := s.root.Remove(path(h)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		out.Objects++
+		out.Bytes += fi.Size()
+		s.mu.Lock()
+		s.used -= fi.Size()
+		s.count--
+		s.mu.Unlock()
+		return nil
+	})
+	if err != nil {
+		return out, fmt.Errorf("remove unneeded content: %w", err)
+	}
+	return out, nil
+}
