@@ -1,0 +1,267 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"runtime"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+
+	"polis/daemon/cas"
+)
+
+const (
+	// maxDepth is how deep a tree is read.
+	maxDepth = 256
+	// tries is how often a file is read that changes meanwhile.
+	tries = 3
+)
+
+var (
+	// ErrTooLarge reports a tree that exceeds a bound.
+	ErrTooLarge = errors.New("the tree is too large")
+	// ErrUnsteady reports a file that changed each time it was read.
+	ErrUnsteady = errors.New("it changes while it is read")
+)
+
+// Sink takes contents and returns their hashes. A cas.Batch stores them; Hashes does not.
+type Sink interface {
+	Put(f *os.File) (cas.Hash, int64, error)
+	PutBytes(p []byte) (cas.Hash, error)
+}
+
+// Hashes is a Sink that stores nothing.
+type Hashes struct{}
+
+// Put returns the hash of f's content.
+func (Hashes) Put(f *os.File) (cas.Hash, int64, error) { return cas.SumFile(f) }
+
+// PutBytes returns the hash of p.
+func (Hashes) PutBytes(p []byte) (cas.Hash, error) { return cas.Sum(p), nil }
+
+// Scan reads a tree. Assign the fields, then call Run.
+type Scan struct {
+	// Root is the directory. Files with these names directly in it, and all below, are left out.
+	Root    *os.File
+	Exclude []string
+	// Skip reports whether a path, and all below a directory, is left out. Nil leaves out nothing.
+	Skip func(path string, dir bool) bool
+	Sink Sink
+	// MaxFiles bounds the number of entries, MaxBytes their sizes together, also those of holes; 0: no
+	// bound.
+	MaxFiles int
+	MaxBytes int64
+	// Left is the number of pipes, sockets and devices that were left out, after Run.
+	Left int
+
+	out   []*Entry // of the goroutine that lists; the readers fill the entries they are sent
+	bytes int64
+}
+
+// Run returns the state of the tree. The tree must be still meanwhile: a file that is not is
+// ErrUnsteady. What a directory contains that cannot be read is an error.
+func (s *Scan) Run(ctx context.Context) (*Manifest, error) {
+	group, ctx := errgroup.WithContext(ctx)
+	work := make(chan *Entry, 256)
+	group.Go(func() error {
+		defer close(work)
+		top, err := openBelow(s.Root, ".", unix.O_RDONLY|unix.O_DIRECTORY) // with a position of its own
+		if err != nil {
+			return err
+		}
+		defer top.Close()
+		return s.directory(ctx, top, "", 0, work)
+	})
+	for range max(runtime.GOMAXPROCS(0), 2) {
+		group.Go(func() error {
+			for e := range work {
+				if err := s.read(e); err != nil {
+					return fmt.Errorf("read %q: %w", e.Path, err)
+				}
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	m := &Manifest{Entries: make([]Entry, len(s.out))}
+	for i, e := range s.out {
+		m.Entries[i] = *e
+	}
+	m.Sort()
+	return m, nil
+}
+
+// directory lists a directory, and sends what has content to the readers.
+func (s *Scan) directory(ctx context.Context, dir *os.File, path string, depth int, work chan<- *Entry) error {
+	if depth > maxDepth {
+		return fmt.Errorf("%q is more than %d directories deep: %w", path, maxDepth, ErrTooLarge)
+	}
+	for {
+		names, err := dir.Readdirnames(1024)
+		for _, name := range names {
+			sub := name
+			if path != "" {
+				sub = path + "/" + name
+			} else if s.excluded(name) {
+				continue
+			}
+			if err := s.enter(ctx, dir, name, sub, depth, work); err != nil {
+				return err
+			}
+		}
+		if errors.Is(err, io.EOF) || err == nil && len(names) == 0 {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("list %q: %w", path, err)
+		}
+	}
+}
+
+func (s *Scan) excluded(name string) bool {
+	for _, x := range s.Exclude {
+		if x == name {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Scan) enter(ctx context.Context, dir *os.File, name, path string, depth int, work chan<- *Entry) error {
+	var st unix.Stat_t
+	if err := unix.Fstatat(int(dir.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT); err != nil {
+		if errors.Is(err, unix.ENOENT) {
+			return nil
+		}
+		return fmt.Errorf("read %q: %w", path, err)
+	}
+	kind := st.Mode & unix.S_IFMT
+	if s.Skip != nil && s.Skip(path, kind == unix.S_IFDIR) {
+		return nil
+	}
+	e := &Entry{Path: path, Mode: st.Mode & 0o7777}
+	switch kind {
+	case unix.S_IFREG:
+		e.Kind, e.Size = File, st.Size
+	case unix.S_IFLNK:
+		e.Kind, e.Mode = Link, 0
+	case unix.S_IFDIR:
+		e.Kind = Dir
+	default:
+		s.Left++
+		return nil
+	}
+	if len(path) > MaxPath {
+		return fmt.Errorf("path %.200q has %d bytes: %w", path, len(path), ErrTooLarge)
+	}
+	s.out = append(s.out, e)
+	s.bytes += e.Size
+	switch {
+	case s.MaxFiles > 0 && len(s.out) > s.MaxFiles:
+		return fmt.Errorf("it has more than %d files and directories: %w", s.MaxFiles, ErrTooLarge)
+	case s.MaxBytes > 0 && s.bytes > s.MaxBytes:
+		return fmt.Errorf("its files have more than %d bytes with %q: %w", s.MaxBytes, path, ErrTooLarge)
+	}
+	if kind != unix.S_IFDIR {
+		select {
+		case work <- e:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	fd, err := openBelow(dir, name, unix.O_RDONLY|unix.O_DIRECTORY)
+	if errors.Is(err, unix.EXDEV) { // something is mounted there
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("open %q: %w", path, err)
+	}
+	defer fd.Close()
+	if err := s.attrs(fd, e); err != nil {
+		return fmt.Errorf("read %q: %w", path, err)
+	}
+	return s.directory(ctx, fd, path, depth+1, work)
+}
+
+func (s *Scan) attrs(f *os.File, e *Entry) error {
+	all, err := readAttrs(int(f.Fd()))
+	if err != nil || len(all) == 0 {
+		return err
+	}
+	e.Attrs, err = s.Sink.PutBytes(EncodeAttrs(all))
+	return err
+}
+
+// read reads the content of a file or a link.
+func (s *Scan) read(e *Entry) error {
+	if e.Kind == Link {
+		f, err := openBelow(s.Root, e.Path, unix.O_PATH)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		to := make([]byte, unix.PathMax)
+		n, err := unix.Readlinkat(int(f.Fd()), "", to)
+		if err != nil {
+			return err
+		}
+		e.Size = int64(n)
+		e.Hash, err = s.Sink.PutBytes(to[:n])
+		return err
+	}
+	f, err := openBelow(s.Root, e.Path, unix.O_RDONLY|unix.O_NONBLOCK)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	for range tries {
+		var before, after unix.Stat_t
+		if err := unix.Fstat(int(f.Fd()), &before); err != nil {
+			return err
+		}
+		if before.Mode&unix.S_IFMT != unix.S_IFREG {
+			return fs.ErrInvalid
+		}
+		if s.MaxBytes > 0 && before.Size > s.MaxBytes {
+			return ErrTooLarge
+		}
+		var size int64
+		if e.Hash, size, err = s.Sink.Put(f); err != nil {
+			return err
+		}
+		if err := s.attrs(f, e); err != nil {
+			return err
+		}
+		if err := unix.Fstat(int(f.Fd()), &after); err != nil {
+			return err
+		}
+		if before.Ctim == after.Ctim && before.Mtim == after.Mtim && after.Size == size {
+			e.Size, e.Mode = size, after.Mode&0o7777
+			return nil
+		}
+	}
+	return ErrUnsteady
+}
+
+// openBelow opens a path below a directory without following a link, crossing a mount or leaving it.
+func openBelow(dir *os.File, path string, flags uint64) (*os.File, error) {
+	how := unix.OpenHow{Flags: flags | unix.O_CLOEXEC | unix.O_NOFOLLOW,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV}
+	for {
+		fd, err := unix.Openat2(int(dir.Fd()), path, &how)
+		if err == nil {
+			return os.NewFile(uintptr(fd), path), nil
+		}
+		if !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR) {
+			return nil, &fs.PathError{Op: "openat2", Path: path, Err: err}
+		}
+	}
+}
