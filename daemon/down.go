@@ -77,6 +77,9 @@ func (d *Daemon) closeWorkspace(name string) {
 		return
 	}
 	w.queue.Close()
+	if err := w.timeline.Close(); err != nil {
+		d.Log.Warn("snapshots not closed", "workspace", name, "err", err)
+	}
 	d.mu.Lock()
 	open := w.setupOpen
 	w.setupOpen = false

@@ -28,6 +28,7 @@ func (d *Daemon) startUpkeep(ctx context.Context) {
 	u.maintenance.Open(ctx)
 	u.wg.Go(func() { d.shims.activity.Run(ctx) })
 	u.wg.Go(func() { d.patrol.run(ctx) })
+	u.wg.Go(func() { d.resumeRestores(ctx) })
 	questions := d.questions()
 	u.wg.Go(func() { questions.Run(ctx) })
 	escalator := d.escalator()
@@ -54,6 +55,7 @@ func (d *Daemon) maintenanceJobs(only string) []maintain.Job {
 			Done: func(ctx context.Context) {
 				d.maintainSetup(ctx, w) // first: a base can be that of a run
 				d.maintainBases(ctx, w)
+				d.collectSnapshots(ctx, w)
 				d.invalidateViews(ctx, w)
 			}})
 	}

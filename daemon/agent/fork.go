@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// snapshotTime bounds saving the worktree of an agent that is held still for a fork; its shim
+	// snapshotTime bounds saving or restoring the worktree of an agent that is held still; its shim
 	// thaws it after stillTime, also if polisd has died.
 	snapshotTime = 35 * time.Second
 	stillTime    = snapshotTime + 10*time.Second
@@ -72,7 +72,7 @@ func (m *Manager) forkOf(ctx context.Context, src *Agent, req api.ForkRequest) (
 		m.dropSnapshot(context.WithoutCancel(ctx), a, shot.Ref)
 		return nil, Snapshot{}, 0, err
 	}
-	err = m.whileStill(ctx, src, func(ctx context.Context) (err error) {
+	err = m.whileStill(ctx, src, "its files are saved for a fork", func(ctx context.Context) (err error) {
 		began := time.Now()
 		shot, err = src.WS.Repo.Snapshot(ctx, src, req.Name, req.Ignored)
 		still = time.Since(began)
@@ -148,10 +148,10 @@ func (m *Manager) forked(ctx context.Context, src *Agent, req api.ForkRequest) (
 }
 
 // whileStill calls act while none of the agent's processes runs, so that what it reads of the files
-// is of one moment. act must observe its context. a.op is held, so nothing else starts or thaws the
-// agent.
-func (m *Manager) whileStill(ctx context.Context, a *Agent, act func(context.Context) error) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, snapshotTime, api.Errorf(api.CodeTimeout, "the files of agent %s were not saved in %s", a.Name(), snapshotTime).
+// is of one moment. reason is for people. act must observe its context. a.op is held, so nothing else
+// starts or thaws the agent.
+func (m *Manager) whileStill(ctx context.Context, a *Agent, reason string, act func(context.Context) error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, snapshotTime, api.Errorf(api.CodeTimeout, "the files of agent %s were not read or written in %s", a.Name(), snapshotTime).
 		WithHint("polisctl agents stop %s, then try again", a.Name()))
 	defer cancel()
 	m.mu.Lock()
@@ -179,7 +179,7 @@ func (m *Manager) whileStill(ctx context.Context, a *Agent, act func(context.Con
 		return act(ctx) // until a person thaws it
 	}
 	// The shim and the next polisd undo a freeze of this kind by themselves.
-	if err := sh.Freeze(ctx, wire.FreezeRequest{Generation: generation, By: api.FrozenByPatrol, Reason: "its files are saved for a fork", For: setting.Duration(stillTime)}); err != nil {
+	if err := sh.Freeze(ctx, wire.FreezeRequest{Generation: generation, By: api.FrozenByPatrol, Reason: reason, For: setting.Duration(stillTime)}); err != nil {
 		return err
 	}
 	defer m.thawPatrol(ctx, a, sh)

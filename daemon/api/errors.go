@@ -82,6 +82,7 @@ const (
 	CodeForbidden            Code = "FORBIDDEN"
 	CodeNotFound             Code = "NOT_FOUND"
 	CodeTooLarge             Code = "TOO_LARGE"
+	CodeSnapshotCorrupt      Code = "SNAPSHOT_CORRUPT"
 	CodeTimeout              Code = "TIMEOUT"
 	CodeUnavailable          Code = "UNAVAILABLE"
 	CodeInternal             Code = "INTERNAL"

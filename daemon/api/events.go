@@ -185,6 +185,18 @@ const (
 	EventCleanup = "agent:cleanup"
 )
 
+// Snapshots.
+const (
+	// A snapshot of an agent's files was made; `data` has `snapshot`, `workspace`, `hash`,
+	// `metadata_hash` and `why` (`user`, or `restore`: the state before a restore).
+	EventSnapshot = "snapshot:created"
+	// An agent's files were restored; `data` has `snapshot`, `before` (the snapshot of the state
+	// before), `workspace` and `changed`, the number of paths.
+	EventSnapshotRestored = "snapshot:restored"
+	// A snapshot was deleted; `data` has `snapshot`, `workspace` and `hash`.
+	EventSnapshotRemoved = "snapshot:removed"
+)
+
 // Workspaces and polisd.
 const (
 	// Maintenance of a shared repository was done.

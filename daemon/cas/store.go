@@ -199,7 +199,7 @@ func (s *Store) Bytes(h Hash, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer r.Close()
+	defer r.f.Close()
 	if r.Size > limit {
 		return nil, fmt.Errorf("%s has %d bytes, and at most %d are read", h, r.Size, limit)
 	}
@@ -216,7 +216,7 @@ func (s *Store) Copy(w io.Writer, h Hash) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer r.Close()
+	defer r.f.Close()
 	return io.Copy(w, r)
 }
 

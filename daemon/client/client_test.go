@@ -151,6 +151,21 @@ func TestEveryCallUsesItsRoute(t *testing.T) {
 			_, err := c.Fork(ctx, "claude", api.ForkRequest{Name: "other"})
 			return err
 		}},
+		{`POST /v1/agents/claude/snapshots {"covers":"all"}`, func(c *Client) error {
+			_, err := c.CreateSnapshot(ctx, "claude", api.SnapshotRequest{Covers: api.SnapshotAll})
+			return err
+		}},
+		{"GET /v1/snapshots?agent=claude&workspace=w ", func(c *Client) error { _, err := c.Snapshots(ctx, "w", "claude"); return err }},
+		{"GET /v1/snapshots/s1 ", func(c *Client) error { _, err := c.Snapshot(ctx, "s1"); return err }},
+		{"GET /v1/snapshots/s1/files ", func(c *Client) error { _, err := c.SnapshotFiles(ctx, "s1"); return err }},
+		{"GET /v1/snapshots/s1/content?path=a%2Fb ", func(c *Client) error { _, err := c.SnapshotContent(ctx, "s1", "a/b"); return err }},
+		{"GET /v1/snapshots/s1/diff?to=s2 ", func(c *Client) error { _, err := c.DiffSnapshot(ctx, "s1", "s2"); return err }},
+		{"GET /v1/snapshots/s1/verify ", func(c *Client) error { _, err := c.VerifySnapshot(ctx, "s1"); return err }},
+		{`POST /v1/snapshots/s1/restore {"paths":["a"]}`, func(c *Client) error {
+			_, err := c.RestoreSnapshot(ctx, "s1", api.SnapshotRestoreRequest{Paths: []string{"a"}})
+			return err
+		}},
+		{"DELETE /v1/snapshots/s1 ", func(c *Client) error { _, err := c.RemoveSnapshot(ctx, "s1"); return err }},
 		{`POST /v1/agents/claude/restore {"as":"other"}`, func(c *Client) error {
 			_, err := c.Restore(ctx, "claude", api.RestoreRequest{As: "other"})
 			return err

@@ -46,6 +46,7 @@ type Config struct {
 	Maintenance Maintenance     `toml:"maintenance"`
 	Merge       Merge           `toml:"merge"`
 	Trash       Trash           `toml:"trash"`
+	Snapshots   Snapshots       `toml:"snapshots"`
 	Patrol      Patrol          `toml:"patrol"`
 	Approvals   Approvals       `toml:"approvals"`
 	Delegate    Delegate        `toml:"delegate"`
@@ -145,7 +146,7 @@ func Default() Config {
 		Workspace: Workspace{Worktree: WorktreeFull, Layers: LayersView, Setup: defaultSetup()},
 		Git:       defaultGit(), Maintenance: defaultMaintenance(),
 		Merge: defaultMerge(),
-		Trash: Trash{TTL: setting.Duration(30 * 24 * time.Hour)}, Patrol: defaultPatrol(),
+		Trash: Trash{TTL: setting.Duration(30 * 24 * time.Hour)}, Snapshots: defaultSnapshots(), Patrol: defaultPatrol(),
 		Approvals: defaultApprovals(), Delegate: defaultDelegate(),
 	}
 }

@@ -119,6 +119,9 @@ func (w Workspace) Check() string { return filepath.Join(w.Dir(), "check") }
 // CheckLogs holds what the last checks printed.
 func (w Workspace) CheckLogs() string { return filepath.Join(w.Dir(), "check-logs") }
 
+// Snapshots holds the snapshots of agents' files, and the contents they need (package timeline).
+func (w Workspace) Snapshots() string { return filepath.Join(w.Dir(), "snapshots") }
+
 // Answers is the file of the answers to agents' questions that are remembered.
 func (w Workspace) Answers() string { return filepath.Join(w.Dir(), "answers.json") }
 

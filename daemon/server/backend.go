@@ -50,6 +50,7 @@ type Backend interface {
 	Workers
 	Races
 	Setups
+	Snapshots
 	Events() *events.Hub
 }
 
@@ -96,6 +97,20 @@ type Setups interface {
 	// RunSetup waits until the command has ended.
 	RunSetup(ctx context.Context, req api.SetupRequest, say func(string)) (api.Setup, error)
 	SetupLog(workspace string) (api.SetupLog, error)
+}
+
+// Snapshots is the part of the Backend that is about snapshots of agents' files.
+type Snapshots interface {
+	CreateSnapshot(ctx context.Context, agent string, req api.SnapshotRequest) (api.Snapshot, error)
+	Snapshots(ctx context.Context, workspace, agent string) ([]api.Snapshot, error)
+	Snapshot(ctx context.Context, id string) (api.Snapshot, error)
+	SnapshotFiles(ctx context.Context, id string) ([]api.SnapshotFile, error)
+	SnapshotContent(ctx context.Context, id, path string, to io.Writer) error
+	// DiffSnapshot compares with the agent's files now if to is "".
+	DiffSnapshot(ctx context.Context, id, to string) (api.SnapshotDiff, error)
+	VerifySnapshot(ctx context.Context, id string) (api.SnapshotCheck, error)
+	RestoreSnapshot(ctx context.Context, id string, req api.SnapshotRestoreRequest) (api.SnapshotRestored, error)
+	RemoveSnapshot(ctx context.Context, id string) (api.Snapshot, error)
 }
 
 // Tasker is the part of the Backend that is about tasks by their ID.

@@ -104,6 +104,16 @@ func shapes() map[string]shape {
 		"POST /v1/races/{id}/choose": {in: api.ChooseRequest{}, out: api.Race{}},
 		"POST /v1/races/{id}/cancel": {out: api.Race{}},
 
+		"POST /v1/agents/{name}/snapshots": {in: api.SnapshotRequest{}, optional: true, out: api.Snapshot{}, made: true},
+		"GET /v1/snapshots":                {out: api.Snapshot{}, list: "snapshots", query: []query{ofWorkspace, {"agent", "string", "only those of this agent"}}},
+		"GET /v1/snapshots/{id}":           {out: api.Snapshot{}},
+		"GET /v1/snapshots/{id}/files":     {out: api.SnapshotFile{}, list: "files"},
+		"GET /v1/snapshots/{id}/content":   {text: "application/octet-stream", query: []query{{"path", "string", "the file"}}},
+		"GET /v1/snapshots/{id}/diff":      {out: api.SnapshotDiff{}, query: []query{{"to", "string", "the later snapshot; the agent's files now if not given"}}},
+		"GET /v1/snapshots/{id}/verify":    {out: api.SnapshotCheck{}},
+		"POST /v1/snapshots/{id}/restore":  {in: api.SnapshotRestoreRequest{}, optional: true, out: api.SnapshotRestored{}},
+		"DELETE /v1/snapshots/{id}":        {out: api.Snapshot{}},
+
 		"GET /v1/locks":     {out: api.Lock{}, list: "locks", query: []query{ofWorkspace}},
 		"POST /v1/locks":    {in: api.LockRequest{}, out: api.Lock{}, made: true},
 		"DELETE /v1/locks":  {in: api.LockRequest{}},

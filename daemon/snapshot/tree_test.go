@@ -54,9 +54,10 @@ func trees() *rapid.Generator[map[string]object] {
 			}
 			o := object{kind: rapid.SampledFrom([]Kind{File, File, Dir, Link}).Draw(t, "kind"), mode: os.FileMode(rapid.SampledFrom([]int{0o644, 0o755, 0o600, 0o777, 0o700}).Draw(t, "mode"))}
 			o.content = rapid.SampledFrom([]string{"", "", "one", "one", "two\n", "two\n", "../../etc/passwd", "../x", large}).Draw(t, "content")
-			if o.kind == Link {
+			switch o.kind {
+			case Link:
 				o.content = rapid.SampledFrom([]string{"a", "/etc/passwd", "..", "no such"}).Draw(t, "target")
-			} else if o.kind == File {
+			case File:
 				o.attr = rapid.SampledFrom([]string{"", "", "value", "\x00\n"}).Draw(t, "attribute")
 			}
 			out[path] = o

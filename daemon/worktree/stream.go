@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
+	"polis/daemon/api"
 	"polis/daemon/git"
 )
 
@@ -181,6 +182,18 @@ func openBelow(root *os.File, name string, flags uint64) (*os.File, error) {
 		return nil, &os.PathError{Op: "openat2", Path: name, Err: err}
 	}
 	return os.NewFile(uintptr(fd), name), nil
+}
+
+// Lower opens the files of a worktree below the view that may cover it. The caller closes it.
+func (w *Workspace) Lower(agent string) (*os.File, error) {
+	if err := w.usable(agent); err != nil {
+		return nil, err
+	}
+	f, err := w.lower(agent, View{})
+	if err != nil {
+		return nil, api.Errorf(api.CodeWorktreeFailed, "%w", err)
+	}
+	return f, nil
 }
 
 // lower opens the directory of a worktree below the view that may cover it.

@@ -112,7 +112,7 @@ var rules = []rule{
 	{from: []string{"polis/lockd"}, never: []string{"polis/fusefs", "polis/netbridge", "polis/cgroup"}, why: "leaves do not know each other"},
 	{from: []string{"polis/netbridge"}, never: []string{"polis/fusefs", "polis/lockd", "polis/cgroup"}, why: "leaves do not know each other"},
 	{from: []string{"polis/cgroup"}, but: []string{"polis/fusefs/fdtree"}, never: []string{"polis/fusefs", "polis/lockd", "polis/netbridge"}, why: "leaves do not know each other"},
-	{from: []string{"polis/daemon/merge", "polis/daemon/queue", "polis/daemon/gate", "polis/daemon/conflictwatch", "polis/daemon/maintain", "polis/daemon/integrity", "polis/daemon/patrol", "polis/daemon/cleanup", "polis/daemon/escalation", "polis/daemon/mergeflow", "polis/daemon/race", "polis/daemon/filtered", "polis/daemon/worktree", "polis/daemon/base",
+	{from: []string{"polis/daemon/merge", "polis/daemon/queue", "polis/daemon/gate", "polis/daemon/conflictwatch", "polis/daemon/maintain", "polis/daemon/integrity", "polis/daemon/patrol", "polis/daemon/cleanup", "polis/daemon/escalation", "polis/daemon/mergeflow", "polis/daemon/race", "polis/daemon/timeline", "polis/daemon/snapshot", "polis/daemon/cas", "polis/daemon/filtered", "polis/daemon/worktree", "polis/daemon/base",
 		"polis/daemon/placement", "polis/daemon/approval", "polis/daemon/home", "polis/daemon/environment", "polis/daemon/totals", "polis/daemon/check", "polis/daemon/setup", "polis/daemon/job", "polis/daemon/pullrequest", "polis/daemon/push", "polis/daemon/remoterules", "polis/daemon/branches", "polis/daemon/tracked", "polis/daemon/remote", "polis/daemon/forge", "polis/daemon/agent"},
 		but:   []string{"polis/fusefs/fdtree", "polis/fusefs/gitdir/fsck", "polis/fusefs/pathset", "polis/fusefs/policy"},
 		never: []string{"polis/fusefs", "polis/lockd", "polis/netbridge", "polis/cgroup", "polis/daemon/launcher"},
@@ -155,7 +155,7 @@ func TestProgramsLink(t *testing.T) {
 		except  []string
 	}{
 		// The parts of fusefs that serve no request (rules, names, a switch, a mount) may be shared.
-		{"./cmd/polisd", pure, []string{"polis/fusefs/policy", "polis/fusefs/gitdir", "polis/fusefs/shared", "polis/fusefs/idmap", "polis/fusefs/fuseuring", "polis/fusefs/fdtree", "polis/fusefs/fusectl", "polis/fusefs/overlayfs", "polis/fusefs/pathset"}},
+		{"./cmd/polisd", pure, []string{"polis/fusefs/policy", "polis/fusefs/gitdir", "polis/fusefs/shared", "polis/fusefs/idmap", "polis/fusefs/fuseuring", "polis/fusefs/fdtree", "polis/fusefs/fusectl", "polis/fusefs/overlayfs", "polis/fusefs/pathset", "polis/fusefs/ignore"}},
 		{"./cmd/polisctl", append(pure, "polis/lockd", "polis/netbridge", "polis/cgroup", "github.com/google/nftables"), nil},
 	} {
 		p := list(t, "0", c.program)

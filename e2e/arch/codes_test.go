@@ -83,6 +83,7 @@ var provoked = map[api.Code]string{
 	api.CodeLockCorrupt:      "e2e/codes_test.go TestCodesThatAreReportedAfterwards",
 
 	api.CodeStateCorrupt:      "e2e/state_test.go TestACorruptStateIsRenamedAndRebuilt",
+	api.CodeSnapshotCorrupt:   "e2e/snapshot_test.go TestADamagedSnapshotIsFoundAndNeverRestored",
 	api.CodeStateNotSaved:     "e2e/state_test.go TestAFullDiskRefusesChangesAndLosesNothing",
 	api.CodeWorktreeMissing:   "daemon/worktree/worktree_test.go TestUncommittedNamesEveryFile",
 	api.CodeWorktreeCorrupt:   "daemon/agent/codes_test.go TestWhatEndsBadlyAtStartHasItsCode",

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"net/http"
+	"strings"
+
+	"polis/daemon/api"
+)
+
+// snapshotRoutes answer about snapshots: s1 is intact, s2 is damaged.
+func (f *fake) snapshotRoutes(mux *http.ServeMux) {
+	one := api.Snapshot{ID: "s1", Workspace: "project", Agent: "claude", Time: f.now, Why: api.SnapshotByUser, Note: "evil\x1b[2J", Covers: api.SnapshotFiles,
+		Hash: strings.Repeat("ab", 32), Metadata: strings.Repeat("cd", 32), Commit: "0123456789abcdef", Files: 2, Links: 1, Dirs: 1, Bytes: 4096, LeftOut: 3}
+	mux.HandleFunc("POST /v1/agents/{name}/snapshots", f.with(func(w http.ResponseWriter, r *http.Request, g api.Agent) {
+		req := take[api.SnapshotRequest](f, r)
+		s := one
+		s.Agent, s.Covers, s.Note = g.Name, req.Covers, req.Note
+		answer(w, 201, s)
+	}))
+	mux.HandleFunc("GET /v1/snapshots", func(w http.ResponseWriter, r *http.Request) {
+		take[struct{}](f, r)
+		all := []api.Snapshot{}
+		if r.URL.Query().Get("agent") != "gemini" {
+			all = append(all, one)
+		}
+		answer(w, 200, map[string]any{"snapshots": all})
+	})
+	of := func(pattern string, serve func(w http.ResponseWriter, r *http.Request)) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			if id := r.PathValue("id"); id != "s1" && id != "s2" {
+				refuse(w, api.Errorf(api.CodeNotFound, "there is no snapshot %q", id).WithHint("polisctl snapshot list"))
+				return
+			}
+			serve(w, r)
+		})
+	}
+	of("GET /v1/snapshots/{id}", func(w http.ResponseWriter, _ *http.Request) { answer(w, 200, one) })
+	file := api.SnapshotFile{Path: "a\x1b[2J", Kind: "file", Mode: "0644", Hash: strings.Repeat("ef", 32), Size: 7}
+	of("GET /v1/snapshots/{id}/files", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, 200, map[string]any{"files": []api.SnapshotFile{file, {Path: "d", Kind: "directory", Mode: "0755"}}})
+	})
+	of("GET /v1/snapshots/{id}/content", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/octet-stream")
+		_, _ = w.Write([]byte("content of " + r.URL.Query().Get("path") + "\n"))
+	})
+	of("GET /v1/snapshots/{id}/diff", func(w http.ResponseWriter, r *http.Request) {
+		d := api.SnapshotDiff{From: r.PathValue("id"), To: r.URL.Query().Get("to"), Changes: []api.SnapshotChange{}}
+		if d.To == "" {
+			d.Changes = []api.SnapshotChange{{Path: "new", How: "added"}, {Path: "old", How: "removed"}, {Path: "x", How: "modified"}, {Path: "y", How: "mode"}, {Path: "z", How: "type"}}
+		}
+		answer(w, 200, d)
+	})
+	of("GET /v1/snapshots/{id}/verify", func(w http.ResponseWriter, r *http.Request) {
+		v := api.SnapshotCheck{ID: r.PathValue("id"), Objects: 2, Bytes: 4096, Intact: true}
+		if v.ID == "s2" {
+			v.Intact, v.Damaged = false, []string{"x: the stored content does not match its hash"}
+		}
+		answer(w, 200, v)
+	})
+	of("POST /v1/snapshots/{id}/restore", func(w http.ResponseWriter, r *http.Request) {
+		req := take[api.SnapshotRestoreRequest](f, r)
+		res := api.SnapshotRestored{ID: "s1", Agent: "claude", Before: "s9", Changed: 102, Paths: []string{"x"}}
+		if req.DryRun {
+			res.Before = ""
+		}
+		if len(req.Paths) == 1 && req.Paths[0] == "same" {
+			res = api.SnapshotRestored{ID: "s1", Agent: "claude"}
+		}
+		answer(w, 200, res)
+	})
+	of("DELETE /v1/snapshots/{id}", func(w http.ResponseWriter, r *http.Request) {
+		take[struct{}](f, r)
+		s := one
+		s.ID = r.PathValue("id")
+		answer(w, 200, s)
+	})
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"polis/daemon/api"
+	"polis/daemon/client"
+)
+
+func (a *app) snapshotDiffCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "diff ID [LATER]",
+		Short: "Show which files differ from a snapshot",
+		Long: `Show how the agent's files now, or those of the snapshot LATER, differ from the
+snapshot ID: A is added, D removed, M modified, T of another type, P of another mode
+or with other extended attributes.`,
+		Args: takes(1, 2, "the ID of a snapshot"), ValidArgsFunction: a.completeSnapshots,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkSnapshots(args...); err != nil {
+				return err
+			}
+			later := ""
+			if len(args) == 2 {
+				later = args[1]
+			}
+			return a.call(cmd, longCall, func(ctx context.Context, c *client.Client) error {
+				d, err := c.DiffSnapshot(ctx, args[0], later)
+				if err != nil {
+					return err
+				}
+				d.Changes = list(d.Changes)
+				names := make([]string, 0, len(d.Changes))
+				for _, x := range d.Changes {
+					names = append(names, x.Path)
+				}
+				return a.show(view{json: d, names: names, human: func(p *page) {
+					if len(d.Changes) == 0 {
+						p.line("nothing differs")
+					}
+					for _, x := range d.Changes {
+						p.line("%s %s", letter(x.How), x.Path)
+					}
+				}})
+			})
+		},
+	}
+}
+
+// letter is the sign of a change.
+func letter(how string) string {
+	if l, ok := map[string]string{"added": "A", "removed": "D", "modified": "M", "type": "T", "mode": "P"}[how]; ok {
+		return l
+	}
+	return "?"
+}
+
+func (a *app) snapshotVerifyCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "verify ID",
+		Short: "Compare everything that a snapshot needs with its hashes",
+		Args:  takes(1, 1, "the ID of a snapshot"), ValidArgsFunction: a.completeSnapshots,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkSnapshots(args...); err != nil {
+				return err
+			}
+			return a.call(cmd, longCall, func(ctx context.Context, c *client.Client) error {
+				v, err := c.VerifySnapshot(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				v.Damaged = list(v.Damaged)
+				err = a.show(view{json: v, names: v.Damaged, human: func(p *page) {
+					if v.Intact {
+						p.line("snapshot %s is intact: %s, %d KiB", v.ID, api.Count(v.Objects, "content"), v.Bytes>>10)
+					}
+					for _, path := range v.Damaged {
+						p.line("damaged: %s", path)
+					}
+				}})
+				if err == nil && !v.Intact {
+					return api.Errorf(api.CodeSnapshotCorrupt, "snapshot %s is damaged", v.ID)
+				}
+				return err
+			})
+		},
+	}
+}
+
+func (a *app) snapshotRestoreCmd() *cobra.Command {
+	var req api.SnapshotRestoreRequest
+	cmd := &cobra.Command{
+		Use:   "restore ID [PATH]... [--dry-run]",
+		Short: "Bring an agent's files back to a snapshot",
+		Long: `Bring the files of the snapshot's agent back to its state: all that the snapshot
+covers, or only PATHs, relative to the repository. Files that were made since then are
+removed; files that the snapshot does not cover, such as ignored ones, stay. The branch
+and the index do not move.
+
+The state before is saved in a snapshot first, so that a restore can be undone. The
+agent's processes are frozen meanwhile. If another agent has locked a file that would
+change, nothing is changed.`,
+		Args: takes(1, -1, "the ID of a snapshot"), ValidArgsFunction: a.completeSnapshots,
+	}
+	cmd.Flags().BoolVar(&req.DryRun, "dry-run", false, "show what would change, and change nothing")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := checkSnapshots(args[0]); err != nil {
+			return err
+		}
+		req.Paths = args[1:]
+		return a.call(cmd, longCall, func(ctx context.Context, c *client.Client) error {
+			p := a.progress("restoring snapshot " + args[0])
+			defer p.done()
+			r, err := c.RestoreSnapshot(ctx, args[0], req)
+			p.done()
+			if err != nil {
+				return err
+			}
+			r.Paths = list(r.Paths)
+			return a.show(view{json: r, names: r.Paths, human: func(p *page) {
+				switch {
+				case r.Changed == 0:
+					p.line("agent %s has these files already", r.Agent)
+					return
+				case req.DryRun:
+					p.line("%s of agent %s would change:", api.Count(r.Changed, "path"), r.Agent)
+				default:
+					p.line("%s of agent %s restored from snapshot %s:", api.Count(r.Changed, "path"), r.Agent, r.ID)
+				}
+				for _, path := range r.Paths {
+					p.line("  %s", path)
+				}
+				if more := r.Changed - len(r.Paths); more > 0 {
+					p.line("  and %d more", more)
+				}
+				if r.Before != "" {
+					p.line("to undo it: polisctl snapshot restore %s", r.Before)
+				}
+			}})
+		})
+	}
+	return cmd
+}
+
+func (a *app) snapshotRmCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:     "rm ID...",
+		Aliases: []string{"remove"},
+		Short:   "Delete snapshots",
+		Long: `Delete snapshots, with the contents that no other snapshot needs. The agent's
+files do not change.`,
+		Args: takes(1, -1, "the ID of a snapshot"), ValidArgsFunction: a.completeSnapshots,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkSnapshots(args...); err != nil {
+				return err
+			}
+			return a.call(cmd, longCall, func(ctx context.Context, c *client.Client) error {
+				for _, id := range args {
+					s, err := c.RemoveSnapshot(ctx, id)
+					if err != nil {
+						return err
+					}
+					if err := a.show(view{json: s, human: func(p *page) { p.line("snapshot %s was deleted", s.ID) }}); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		},
+	}
+}

@@ -1,0 +1,123 @@
+package api
+
+import "time"
+
+// What a snapshot covers.
+const (
+	// SnapshotFiles is every file that git does not ignore.
+	SnapshotFiles = "files"
+	// SnapshotAll is every file, also those that git ignores.
+	SnapshotAll = "all"
+	// SnapshotDeclared is what the agent's rules let it write: the declared output of seed 002.
+	SnapshotDeclared = "declared"
+)
+
+// Why a snapshot was made.
+const (
+	SnapshotByUser    = "user"
+	SnapshotByRestore = "restore" // before a restore, so that it can be undone
+)
+
+// SnapshotRequest makes a snapshot of an agent's files.
+type SnapshotRequest struct {
+	// Covers is SnapshotFiles ("" too), SnapshotAll or SnapshotDeclared.
+	Covers string `json:"covers,omitempty"`
+	// Note is a text for people, at most 500 bytes.
+	Note string `json:"note,omitempty"`
+}
+
+// Snapshot is the state of an agent's files at one moment.
+type Snapshot struct {
+	ID        string    `json:"id"`
+	Workspace string    `json:"workspace"`
+	Agent     string    `json:"agent"`
+	Time      time.Time `json:"time"`
+	// Why is SnapshotByUser or SnapshotByRestore.
+	Why    string `json:"why"`
+	Note   string `json:"note,omitempty"`
+	Covers string `json:"covers"`
+	// Hash is the content hash: SHA-256 of the lines "path:sha256" of all regular files. Metadata is
+	// the hash of modes, links, directories and extended attributes.
+	Hash     string `json:"hash"`
+	Metadata string `json:"metadata_hash"`
+	// Manifest is the SHA-256 of the list of entries, which is stored like the content of a file.
+	Manifest string `json:"manifest"`
+	// Branch and Commit are where the agent was.
+	Branch string `json:"branch,omitempty"`
+	Commit string `json:"commit,omitempty"`
+	Files  int    `json:"files"`
+	Links  int    `json:"links"`
+	Dirs   int    `json:"directories"`
+	Bytes  int64  `json:"bytes"` // of the files
+	// Added is how many bytes the store grew by.
+	Added int64 `json:"added_bytes"`
+	// LeftOut is the number of pipes, sockets and devices, which no snapshot has.
+	LeftOut int `json:"left_out,omitempty"`
+	// StillMS is for how long the processes of the agent were frozen, in milliseconds.
+	StillMS int64 `json:"still_ms,omitempty"`
+}
+
+// SnapshotFile is one entry of a snapshot.
+type SnapshotFile struct {
+	Path string `json:"path"`
+	// Kind is "file", "directory" or "link".
+	Kind string `json:"kind"`
+	// Mode is the permission bits as four octal digits; "" for a link.
+	Mode string `json:"mode,omitempty"`
+	// Hash is the SHA-256 of the content of a file, or of the target of a link.
+	Hash string `json:"hash,omitempty"`
+	Size int64  `json:"size,omitempty"`
+}
+
+// SnapshotChange is how a path differs between two states.
+type SnapshotChange struct {
+	Path string `json:"path"`
+	// How is "added", "removed", "modified" (its content), "mode" (only its mode or extended
+	// attributes) or "type".
+	How  string        `json:"how"`
+	From *SnapshotFile `json:"from,omitempty"`
+	To   *SnapshotFile `json:"to,omitempty"`
+}
+
+// SnapshotDiff is how a later state differs from a snapshot.
+type SnapshotDiff struct {
+	From string `json:"from"`
+	// To is a snapshot; "" is the agent's files now.
+	To string `json:"to,omitempty"`
+	// Hash is the content hash of the later state.
+	Hash    string           `json:"hash"`
+	Changes []SnapshotChange `json:"changes"`
+}
+
+// SnapshotCheck is the result of the verification of a snapshot.
+type SnapshotCheck struct {
+	ID string `json:"id"`
+	// Objects and Bytes are what was read.
+	Objects int   `json:"objects"`
+	Bytes   int64 `json:"bytes"`
+	// Damaged are paths whose stored content is missing or does not match its hash, at most 100.
+	Damaged []string `json:"damaged"`
+	// Intact reports whether everything matches.
+	Intact bool `json:"intact"`
+}
+
+// SnapshotRestoreRequest brings files of an agent back to the state of a snapshot.
+type SnapshotRestoreRequest struct {
+	// Paths are the files and directories to restore; none: all that the snapshot covers.
+	Paths []string `json:"paths,omitempty"`
+	// DryRun only returns what would change.
+	DryRun bool `json:"dry_run,omitempty"`
+}
+
+// SnapshotRestored describes a restore.
+type SnapshotRestored struct {
+	ID    string `json:"id"`
+	Agent string `json:"agent"`
+	// Before is the snapshot of the state before the restore; "" if nothing changed, or with
+	// SnapshotRestoreRequest.DryRun.
+	Before string `json:"before,omitempty"`
+	// Changed is the number of paths, Paths are the first 100 of them.
+	Changed int      `json:"changed"`
+	Paths   []string `json:"paths"`
+	StillMS int64    `json:"still_ms,omitempty"`
+}

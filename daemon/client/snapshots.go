@@ -1,0 +1,82 @@
+package client
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+
+	"polis/daemon/api"
+)
+
+// CreateSnapshot makes a snapshot of an agent's files.
+func (c *Client) CreateSnapshot(ctx context.Context, agent string, req api.SnapshotRequest) (api.Snapshot, error) {
+	return fetch[api.Snapshot](ctx, c, http.MethodPost, agentPath(agent, "snapshots"), nil, req)
+}
+
+// Snapshots lists the snapshots of a workspace and of an agent, or all if these are empty.
+func (c *Client) Snapshots(ctx context.Context, workspace, agent string) ([]api.Snapshot, error) {
+	query := url.Values{}
+	for key, v := range map[string]string{"workspace": workspace, "agent": agent} {
+		if v != "" {
+			query.Set(key, v)
+		}
+	}
+	var out struct {
+		Snapshots []api.Snapshot `json:"snapshots"`
+	}
+	err := c.call(ctx, http.MethodGet, "/v1/snapshots", query, nil, &out)
+	return out.Snapshots, err
+}
+
+func snapshotPath(id, what string) string {
+	p := "/v1/snapshots/" + url.PathEscape(id)
+	if what != "" {
+		p += "/" + what
+	}
+	return p
+}
+
+// Snapshot returns one snapshot.
+func (c *Client) Snapshot(ctx context.Context, id string) (api.Snapshot, error) {
+	return fetch[api.Snapshot](ctx, c, http.MethodGet, snapshotPath(id, ""), nil, nil)
+}
+
+// SnapshotFiles returns the files, links and directories of a snapshot.
+func (c *Client) SnapshotFiles(ctx context.Context, id string) ([]api.SnapshotFile, error) {
+	var out struct {
+		Files []api.SnapshotFile `json:"files"`
+	}
+	err := c.call(ctx, http.MethodGet, snapshotPath(id, "files"), nil, nil, &out)
+	return out.Files, err
+}
+
+// SnapshotContent returns the content of a file of a snapshot. The caller closes it.
+func (c *Client) SnapshotContent(ctx context.Context, id, path string) (io.ReadCloser, error) {
+	return c.stream(ctx, snapshotPath(id, "content"), url.Values{"path": {path}})
+}
+
+// DiffSnapshot returns how another snapshot differs from one, or the agent's files now if to is
+// empty.
+func (c *Client) DiffSnapshot(ctx context.Context, id, to string) (api.SnapshotDiff, error) {
+	query := url.Values{}
+	if to != "" {
+		query.Set("to", to)
+	}
+	return fetch[api.SnapshotDiff](ctx, c, http.MethodGet, snapshotPath(id, "diff"), query, nil)
+}
+
+// VerifySnapshot compares everything that a snapshot needs with its hashes.
+func (c *Client) VerifySnapshot(ctx context.Context, id string) (api.SnapshotCheck, error) {
+	return fetch[api.SnapshotCheck](ctx, c, http.MethodGet, snapshotPath(id, "verify"), nil, nil)
+}
+
+// RestoreSnapshot brings an agent's files back to a snapshot.
+func (c *Client) RestoreSnapshot(ctx context.Context, id string, req api.SnapshotRestoreRequest) (api.SnapshotRestored, error) {
+	return fetch[api.SnapshotRestored](ctx, c, http.MethodPost, snapshotPath(id, "restore"), nil, req)
+}
+
+// RemoveSnapshot deletes a snapshot.
+func (c *Client) RemoveSnapshot(ctx context.Context, id string) (api.Snapshot, error) {
+	return fetch[api.Snapshot](ctx, c, http.MethodDelete, snapshotPath(id, ""), nil, nil)
+}

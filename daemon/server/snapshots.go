@@ -1,0 +1,112 @@
+package server
+
+import (
+	"net/http"
+
+	"polis/daemon/api"
+)
+
+func (s *Server) createSnapshot(w http.ResponseWriter, r *http.Request) error {
+	var req api.SnapshotRequest
+	if err := optional(r, &req); err != nil {
+		return err
+	}
+	res, err := s.Backend.CreateSnapshot(r.Context(), r.PathValue("name"), req)
+	if err != nil {
+		return err
+	}
+	return s.reply(w, http.StatusCreated, res)
+}
+
+func (s *Server) snapshots(w http.ResponseWriter, r *http.Request) error {
+	res, err := s.Backend.Snapshots(r.Context(), r.URL.Query().Get("workspace"), r.URL.Query().Get("agent"))
+	if err != nil {
+		return err
+	}
+	return s.reply(w, http.StatusOK, map[string]any{"snapshots": res})
+}
+
+func (s *Server) snapshot(w http.ResponseWriter, r *http.Request) error {
+	res, err := s.Backend.Snapshot(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	return s.reply(w, http.StatusOK, res)
+}
+
+func (s *Server) snapshotFiles(w http.ResponseWriter, r *http.Request) error {
+	res, err := s.Backend.SnapshotFiles(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	return s.reply(w, http.StatusOK, map[string]any{"files": res})
+}
+
+// snapshotContent streams a file. If it is damaged, the answer is cut short, which a client sees.
+func (s *Server) snapshotContent(w http.ResponseWriter, r *http.Request) error {
+	out := &fileBody{w: w}
+	err := s.Backend.SnapshotContent(r.Context(), r.PathValue("id"), r.URL.Query().Get("path"), out)
+	switch {
+	case err != nil && out.begun:
+		s.Log.Warn("content of a snapshot cut short", "op", r.PathValue("id"), "err", err)
+		panic(http.ErrAbortHandler)
+	case err != nil:
+		return err
+	}
+	out.begin()
+	return nil
+}
+
+type fileBody struct {
+	w     http.ResponseWriter
+	begun bool
+}
+
+func (c *fileBody) begin() {
+	if !c.begun {
+		c.begun = true
+		c.w.Header().Set("Content-Type", "application/octet-stream")
+		c.w.WriteHeader(http.StatusOK)
+	}
+}
+
+func (c *fileBody) Write(b []byte) (int, error) {
+	c.begin()
+	return c.w.Write(b)
+}
+
+func (s *Server) diffSnapshot(w http.ResponseWriter, r *http.Request) error {
+	res, err := s.Backend.DiffSnapshot(r.Context(), r.PathValue("id"), r.URL.Query().Get("to"))
+	if err != nil {
+		return err
+	}
+	return s.reply(w, http.StatusOK, res)
+}
+
+func (s *Server) verifySnapshot(w http.ResponseWriter, r *http.Request) error {
+	res, err := s.Backend.VerifySnapshot(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	return s.reply(w, http.StatusOK, res)
+}
+
+func (s *Server) restoreSnapshot(w http.ResponseWriter, r *http.Request) error {
+	var req api.SnapshotRestoreRequest
+	if err := optional(r, &req); err != nil {
+		return err
+	}
+	res, err := s.Backend.RestoreSnapshot(r.Context(), r.PathValue("id"), req)
+	if err != nil {
+		return err
+	}
+	return s.reply(w, http.StatusOK, res)
+}
+
+func (s *Server) removeSnapshot(w http.ResponseWriter, r *http.Request) error {
+	res, err := s.Backend.RemoveSnapshot(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	return s.reply(w, http.StatusOK, res)
+}

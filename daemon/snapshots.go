@@ -1,0 +1,225 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"io"
+	"path/filepath"
+	"time"
+
+	"polis/daemon/agent"
+	"polis/daemon/api"
+	"polis/daemon/leases"
+	"polis/daemon/snapshot"
+	"polis/daemon/timeline"
+	"polis/fusefs/ignore"
+	"polis/fusefs/policy"
+)
+
+// restoreHold is how long the leases of restored files last, as those of a write.
+const restoreHold = 30 * time.Second
+
+// newTimeline makes the snapshots of a workspace. Nothing is read yet.
+func (w *workspace) newTimeline(name string) *timeline.Timeline {
+	return &timeline.Timeline{Dir: w.root.Snapshots(), Workspace: name, Host: snapshotHost{w}, Log: w.d.Log, Now: time.Now, Publish: func(e api.Event) { w.d.hub.Publish(e) },
+		Limits: func() timeline.Limits {
+			c := w.d.live().Snapshots
+			return timeline.Limits{AgentBytes: int64(c.AgentMB) << 20, StoreBytes: int64(c.MaxMB) << 20, TTL: time.Duration(c.TTL)}
+		}}
+}
+
+// snapshotHost implements timeline.Host for a workspace.
+type snapshotHost struct{ w *workspace }
+
+// Still opens the agent's files below its view while none of its processes runs.
+func (h snapshotHost) Still(ctx context.Context, name, reason string, act func(context.Context, timeline.Tree) error) error {
+	d := h.w.d
+	return d.agents.Still(ctx, name, "have a snapshot", reason, func(ctx context.Context, a *agent.Agent, invalidate func(context.Context) error) (err error) {
+		root, err := h.w.git.Lower(name)
+		if err != nil {
+			return err
+		}
+		defer root.Close()
+		rules, err := ignore.New(ignore.Config{RootFD: int(root.Fd()), Recheck: time.Hour, // the files do not change meanwhile
+			IndexPath:   filepath.Join(h.w.root.Bare(), "worktrees", name, "index"),
+			ExcludePath: filepath.Join(h.w.root.Private(name), "info", "exclude")})
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, rules.Close()) }()
+		k := a.Copy()
+		_, set, err := d.reading(k.Policy)
+		if err != nil {
+			return err
+		}
+		commit, err := h.w.git.Head(d.charge(ctx, name), name)
+		if err != nil {
+			return err
+		}
+		return act(ctx, timeline.Tree{Root: root, Branch: k.Branch, Commit: commit, Owner: snapshot.Owner{UID: a.WS.UID, GID: a.WS.GID}, Ignored: rules.Exempt, Changed: invalidate,
+			Declared: func(path string, dir bool) bool { return set.Decide(path, dir).Write == policy.Allow }})
+	})
+}
+
+func (h snapshotHost) Lock(ctx context.Context, name string, paths []string) (func(), error) {
+	return leases.Restore(ctx, h.w.d.locks, h.w.agents.Name, name, paths, restoreHold, h.w.d.Log)
+}
+
+// timelineOf returns the snapshots of an agent's workspace.
+func (d *Daemon) timelineOf(of string) (*timeline.Timeline, error) {
+	name, err := d.agents.WorkspaceOf(of)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range d.gitWorkspaces(name) {
+		return w.timeline, nil
+	}
+	ws, err := d.agents.Workspace(name)
+	if err == nil {
+		err = ws.NeedsGit(agent.NoSnapshots)
+	}
+	return nil, err
+}
+
+// timelineWith returns the workspace's snapshots that have this one.
+func (d *Daemon) timelineWith(ctx context.Context, id string) (*timeline.Timeline, error) {
+	all := d.gitWorkspaces("")
+	for _, w := range all {
+		if _, ok, err := w.timeline.Find(ctx, id); ok || err != nil {
+			return w.timeline, err
+		}
+	}
+	return nil, timeline.NotFound(id)
+}
+
+// CreateSnapshot makes a snapshot of an agent's files.
+func (b *backend) CreateSnapshot(ctx context.Context, agent string, req api.SnapshotRequest) (api.Snapshot, error) {
+	t, err := b.timelineOf(agent)
+	if err != nil {
+		return api.Snapshot{}, err
+	}
+	return t.Create(ctx, agent, req)
+}
+
+// Snapshots lists the snapshots of a workspace, or of all, and of one agent, if they are not "".
+func (b *backend) Snapshots(ctx context.Context, workspace, agent string) ([]api.Snapshot, error) {
+	if workspace != "" {
+		ws, err := b.Workspace(workspace)
+		if err != nil {
+			return nil, err
+		}
+		workspace = ws.Name
+	}
+	out := []api.Snapshot{}
+	for _, w := range b.gitWorkspaces(workspace) {
+		list, err := w.timeline.List(ctx, agent)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, list...)
+	}
+	return out, nil
+}
+
+// Snapshot returns one snapshot.
+func (b *backend) Snapshot(ctx context.Context, id string) (api.Snapshot, error) {
+	t, err := b.timelineWith(ctx, id)
+	if err != nil {
+		return api.Snapshot{}, err
+	}
+	r, _, err := t.Find(ctx, id)
+	return r, err
+}
+
+// SnapshotFiles returns what a snapshot has.
+func (b *backend) SnapshotFiles(ctx context.Context, id string) ([]api.SnapshotFile, error) {
+	t, err := b.timelineWith(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return t.Files(ctx, id)
+}
+
+// SnapshotContent writes a file of a snapshot.
+func (b *backend) SnapshotContent(ctx context.Context, id, path string, to io.Writer) error {
+	t, err := b.timelineWith(ctx, id)
+	if err != nil {
+		return err
+	}
+	return t.Content(ctx, id, path, to)
+}
+
+// DiffSnapshot compares a snapshot with another one, or with the agent's files now.
+func (b *backend) DiffSnapshot(ctx context.Context, id, to string) (api.SnapshotDiff, error) {
+	t, err := b.timelineWith(ctx, id)
+	if err != nil {
+		return api.SnapshotDiff{}, err
+	}
+	return t.Diff(ctx, id, to)
+}
+
+// VerifySnapshot compares what a snapshot needs with its hashes.
+func (b *backend) VerifySnapshot(ctx context.Context, id string) (api.SnapshotCheck, error) {
+	t, err := b.timelineWith(ctx, id)
+	if err != nil {
+		return api.SnapshotCheck{}, err
+	}
+	return t.Verify(ctx, id)
+}
+
+// RestoreSnapshot brings an agent's files back to a snapshot.
+func (b *backend) RestoreSnapshot(ctx context.Context, id string, req api.SnapshotRestoreRequest) (api.SnapshotRestored, error) {
+	t, err := b.timelineWith(ctx, id)
+	if err != nil {
+		return api.SnapshotRestored{}, err
+	}
+	return t.Restore(ctx, id, req)
+}
+
+// RemoveSnapshot deletes a snapshot, and the contents that no other one needs.
+func (b *backend) RemoveSnapshot(ctx context.Context, id string) (api.Snapshot, error) {
+	t, err := b.timelineWith(ctx, id)
+	if err != nil {
+		return api.Snapshot{}, err
+	}
+	r, err := t.Remove(ctx, id)
+	if err != nil {
+		return r, err
+	}
+	for _, w := range b.gitWorkspaces(r.Workspace) {
+		b.collectSnapshots(ctx, w)
+	}
+	return r, nil
+}
+
+// collectSnapshots removes the contents that no snapshot needs.
+func (d *Daemon) collectSnapshots(ctx context.Context, w *workspace) {
+	if err := w.timeline.Collect(ctx); err != nil && ctx.Err() == nil {
+		d.Log.Warn("contents that no snapshot needs not removed", "workspace", w.agents.Name, "err", err)
+	}
+}
+
+// resumeRestores completes the restores that the last polisd did not.
+func (d *Daemon) resumeRestores(ctx context.Context) {
+	for _, w := range d.gitWorkspaces("") {
+		done, err := w.timeline.Resume(ctx, func(agent string) bool {
+			name, err := d.agents.WorkspaceOf(agent)
+			return err == nil && name == w.agents.Name
+		})
+		for _, text := range done {
+			d.Log.Warn("snapshot restored after a crash", "workspace", w.agents.Name, "what", text)
+		}
+		if err != nil && ctx.Err() == nil {
+			d.Log.Error("snapshot not restored after a crash", "workspace", w.agents.Name, "err", err)
+		}
+	}
+}
+
+// closeTimelines closes the stores.
+func (d *Daemon) closeTimelines() error {
+	var errs []error
+	for _, w := range d.gitWorkspaces("") {
+		errs = append(errs, w.timeline.Close())
+	}
+	return errors.Join(errs...)
+}

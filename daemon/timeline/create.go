@@ -1,0 +1,204 @@
+package timeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"time"
+
+	"polis/daemon/api"
+	"polis/daemon/cas"
+	"polis/daemon/failpoint"
+	"polis/daemon/snapshot"
+	"polis/daemon/store"
+)
+
+// Create makes a snapshot of an agent's files. The agent is held still while they are read, not
+// while they are written to the disk.
+func (t *Timeline) Create(ctx context.Context, agent string, req api.SnapshotRequest) (api.Snapshot, error) {
+	if req.Covers == "" {
+		req.Covers = api.SnapshotFiles
+	}
+	switch req.Covers {
+	case api.SnapshotFiles, api.SnapshotAll, api.SnapshotDeclared:
+	default:
+		return api.Snapshot{}, api.Errorf(api.CodeBadRequest, "covers = %q: must be %q, %q or %q", api.Shorten(req.Covers, 32), api.SnapshotFiles, api.SnapshotAll, api.SnapshotDeclared)
+	}
+	if len(req.Note) > maxNote {
+		return api.Snapshot{}, api.Errorf(api.CodeBadRequest, "note has %d bytes: at most %d", len(req.Note), maxNote)
+	}
+	w, err := t.begin(ctx, agent)
+	if err != nil {
+		return api.Snapshot{}, err
+	}
+	defer w.close()
+	w.rec.Why, w.rec.Note, w.rec.Covers = api.SnapshotByUser, req.Note, req.Covers
+	began := time.Now()
+	err = t.Host.Still(ctx, agent, "its files are saved in a snapshot", func(ctx context.Context, tree Tree) error {
+		began = time.Now()
+		err := w.scan(ctx, tree, nil)
+		w.rec.StillMS = time.Since(began).Milliseconds()
+		return err
+	})
+	if err != nil {
+		return api.Snapshot{}, err
+	}
+	failpoint.Hit("snapshot:read")
+	if err := w.commit(); err != nil {
+		return api.Snapshot{}, err
+	}
+	failpoint.Hit("snapshot:done")
+	return w.rec, nil
+}
+
+const limitHint = "polisctl snapshot rm removes snapshots; snapshots.agent_mb and snapshots.max_mb are the limits"
+
+// writer is a snapshot that is being made.
+type writer struct {
+	t     *Timeline
+	batch *cas.Batch
+	rec   api.Snapshot
+	state *snapshot.Manifest
+}
+
+// begin waits for the store, and makes room in it by removing expired snapshots if it is full.
+func (t *Timeline) begin(ctx context.Context, agent string) (*writer, error) {
+	s, err := t.open(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	limits := t.Limits()
+	used, _ := s.Used()
+	if limits.StoreBytes > 0 && used >= limits.StoreBytes {
+		if err := t.Collect(ctx); err != nil {
+			return nil, err
+		}
+	}
+	n, added := t.of(agent)
+	switch {
+	case n >= maxPerAgent:
+		return nil, api.Errorf(api.CodeQuota, "agent %s has %d snapshots, which is the limit", agent, n).WithHint(limitHint)
+	case limits.AgentBytes > 0 && added >= limits.AgentBytes:
+		return nil, api.Errorf(api.CodeQuota, "the snapshots of agent %s have added %d MB, which is the limit", agent, added>>20).WithHint(limitHint)
+	}
+	b, err := s.Begin(ctx, limits.StoreBytes)
+	if err != nil {
+		return nil, api.Errorf(api.CodeTimeout, "another snapshot of workspace %s is being made: %w", t.Workspace, err).WithHint("try again in a moment")
+	}
+	return &writer{t: t, batch: b, rec: api.Snapshot{Workspace: t.Workspace, Agent: agent, Time: t.Now().UTC()}}, nil
+}
+
+// of returns how many snapshots an agent has, and what they added.
+func (t *Timeline) of(agent string) (n int, added int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, r := range t.records {
+		if r.Agent == agent {
+			n++
+			added += r.Added
+		}
+	}
+	return n, added
+}
+
+func (w *writer) close() {
+	if err := w.batch.Close(); err != nil {
+		w.t.Log.Warn("files of a snapshot that was not made are left", "workspace", w.t.Workspace, "err", err)
+	}
+}
+
+// scan reads the tree. also is a state whose paths are read even if git ignores them now; nil: none.
+func (w *writer) scan(ctx context.Context, tree Tree, also *snapshot.Manifest) error {
+	m, left, err := read(ctx, tree, w.rec.Covers, also, w.batch, w.t.Limits().AgentBytes)
+	if err != nil {
+		return w.t.scanFailed(w.rec.Agent, err)
+	}
+	w.state, w.rec.LeftOut, w.rec.Branch, w.rec.Commit = m, left, tree.Branch, tree.Commit
+	w.rec.Hash, w.rec.Metadata = m.Content().String(), m.Metadata().String()
+	w.rec.Files, w.rec.Links, w.rec.Dirs, w.rec.Bytes = m.Totals()
+	return nil
+}
+
+// read returns the part of a tree that a snapshot covers.
+func read(ctx context.Context, tree Tree, covers string, also *snapshot.Manifest, sink snapshot.Sink, limit int64) (*snapshot.Manifest, int, error) {
+	s := &snapshot.Scan{Root: tree.Root, Exclude: []string{".git"}, Sink: sink, MaxFiles: maxFiles, MaxBytes: limit}
+	wanted := func(p string) bool { return also != nil && also.Find(p) != nil }
+	switch covers {
+	case api.SnapshotFiles:
+		s.Skip = func(p string, dir bool) bool { return tree.Ignored(p, dir) && !wanted(p) }
+	case api.SnapshotDeclared:
+		s.Skip = func(p string, dir bool) bool { return !dir && !tree.Declared(p, dir) && !wanted(p) }
+	}
+	m, err := s.Run(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	if covers == api.SnapshotDeclared {
+		m = withParents(m, func(e *snapshot.Entry) bool { return tree.Declared(e.Path, e.Kind == snapshot.Dir) || wanted(e.Path) })
+	}
+	return m, s.Left, nil
+}
+
+// withParents selects entries and the directories above them.
+func withParents(m *snapshot.Manifest, want func(*snapshot.Entry) bool) *snapshot.Manifest {
+	keep := map[string]bool{}
+	for i := range m.Entries {
+		if !want(&m.Entries[i]) {
+			continue
+		}
+		for p := m.Entries[i].Path; p != "." && !keep[p]; p = path.Dir(p) {
+			keep[p] = true
+		}
+	}
+	return m.Select(func(e *snapshot.Entry) bool { return keep[e.Path] })
+}
+
+// scanFailed returns the error for files that could not be read.
+func (t *Timeline) scanFailed(agent string, err error) error {
+	limits := t.Limits()
+	switch {
+	case errors.Is(err, snapshot.ErrTooLarge):
+		return api.Errorf(api.CodeTooLarge, "snapshot of agent %s: %w", agent, err).WithHint("delete or ignore large files, or raise snapshots.agent_mb (%d)", limits.AgentBytes>>20)
+	case errors.Is(err, cas.ErrFull):
+		return api.Errorf(api.CodeQuota, "snapshot of agent %s: %w", agent, err).WithHint(limitHint)
+	case errors.Is(err, snapshot.ErrUnsteady):
+		return api.Errorf(api.CodeBadState, "snapshot of agent %s: %w", agent, err).WithHint("a program outside of the sandbox writes to it; try again")
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	case api.CodeOf(err) != api.CodeInternal:
+		return err
+	}
+	return t.unsaved(agent, err)
+}
+
+// unsaved returns the error for a snapshot that could not be written.
+func (t *Timeline) unsaved(agent string, err error) error {
+	return api.Errorf(api.CodeStateNotSaved, "snapshot of agent %s: %w", agent, err).WithHint("nothing was changed; is the disk full, or damaged?")
+}
+
+// commit makes the snapshot exist.
+func (w *writer) commit() error {
+	t := w.t
+	manifest, err := w.batch.PutBytes(w.state.Encode())
+	if err != nil {
+		return t.scanFailed(w.rec.Agent, err)
+	}
+	w.rec.Manifest, w.rec.Added = manifest.String(), w.batch.Added()
+	if err := w.batch.Commit(); err != nil {
+		return t.unsaved(w.rec.Agent, err)
+	}
+	failpoint.Hit("snapshot:stored")
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if w.rec.ID, err = t.newID(); err == nil {
+		err = store.WriteJSON(t.recordFile(w.rec.ID), record{recordVersion, w.rec})
+	}
+	if err != nil {
+		return t.unsaved(w.rec.Agent, err)
+	}
+	t.records[w.rec.ID] = w.rec
+	t.publish(api.Event{Type: api.EventSnapshot, Agent: w.rec.Agent, Message: fmt.Sprintf("snapshot %s of agent %s: %s, content %s", w.rec.ID, w.rec.Agent, api.Count(w.rec.Files, "file"), w.rec.Hash[:12]),
+		Data: map[string]any{"snapshot": w.rec.ID, "workspace": t.Workspace, "hash": w.rec.Hash, "metadata_hash": w.rec.Metadata, "why": w.rec.Why}})
+	return nil
+}

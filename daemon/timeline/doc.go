@@ -1,0 +1,15 @@
+// Package timeline owns the snapshots of one workspace: their records, the contents they need
+// (package cas) and the restore of an agent's files. It decides what a snapshot covers, when an
+// old one is removed, and in which order a restore happens.
+//
+// A snapshot exists when its record does: contents are durable before it is written. A restore
+// first makes a snapshot of the state that it replaces, takes the leases of every path that it
+// changes, and notes what it is about to do; Resume completes a restore that a crash interrupted.
+// Content that no record needs is removed by Collect, and only if every record can be read.
+//
+// It starts no process, runs no git and knows an agent by its name only. What it needs of agents is
+// in Host: to hold one still, to reach its files below its view, and its leases.
+//
+// Lock order: the turn of the store (package cas), then the hold of the agent (Host.Still), then the
+// mutex of the records.
+package timeline

@@ -1,0 +1,274 @@
+package timeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"polis/daemon/api"
+	"polis/daemon/cas"
+	"polis/daemon/failpoint"
+	"polis/daemon/snapshot"
+	"polis/daemon/store"
+)
+
+const (
+	// undoTime bounds bringing back what a failed restore has changed.
+	undoTime = 25 * time.Second
+	// undoShare is the part of the time of Host.Still that is left for it.
+	undoShare = 15 * time.Second
+)
+
+// intent is the note of a restore that is about to change files.
+type intent struct {
+	Agent    string   `json:"agent"`
+	Snapshot string   `json:"snapshot"`
+	Paths    []string `json:"paths,omitempty"`
+}
+
+func (t *Timeline) intents() string                { return filepath.Join(t.Dir, "restoring") }
+func (t *Timeline) intentFile(agent string) string { return filepath.Join(t.intents(), agent+".json") }
+
+// Restore brings the files of a snapshot's agent back to its state: all that the snapshot covers, or
+// only some paths. It moves no branch, and leaves alone what the snapshot does not cover. The state
+// before is a snapshot of its own, so a restore can be undone. If another agent has the lease of a
+// path, nothing is changed.
+func (t *Timeline) Restore(ctx context.Context, id string, req api.SnapshotRestoreRequest) (api.SnapshotRestored, error) {
+	return t.restore(ctx, id, req, false)
+}
+
+// restore is Restore. again means that files can have changed already, below a view that has not been
+// notified.
+func (t *Timeline) restore(ctx context.Context, id string, req api.SnapshotRestoreRequest, again bool) (api.SnapshotRestored, error) {
+	rec, want, err := t.get(ctx, id)
+	if err != nil {
+		return api.SnapshotRestored{}, err
+	}
+	for _, p := range req.Paths {
+		if err := snapshot.CheckPath(p); err != nil {
+			return api.SnapshotRestored{}, api.Errorf(api.CodeBadRequest, "paths: %w", err)
+		}
+	}
+	w, err := t.begin(ctx, rec.Agent)
+	if err != nil {
+		return api.SnapshotRestored{}, err
+	}
+	defer w.close()
+	w.rec.Why, w.rec.Note, w.rec.Covers = api.SnapshotByRestore, "before "+id+" was restored", rec.Covers
+	r := &restorer{t: t, w: w, id: id, want: want, req: req, again: again}
+	err = t.Host.Still(ctx, rec.Agent, "its files are restored from a snapshot", r.run)
+	if err != nil {
+		return api.SnapshotRestored{}, err
+	}
+	out := api.SnapshotRestored{ID: id, Agent: rec.Agent, Before: w.rec.ID, Changed: len(r.steps), Paths: []string{}, StillMS: r.still.Milliseconds()}
+	seen := map[string]bool{}
+	for i := range r.steps {
+		if p := r.steps[i].Path(); !seen[p] && len(out.Paths) < maxNames {
+			seen[p] = true
+			out.Paths = append(out.Paths, p)
+		}
+	}
+	if len(r.steps) > 0 && !req.DryRun {
+		t.publish(api.Event{Type: api.EventSnapshotRestored, Agent: rec.Agent, Message: fmt.Sprintf("%s of agent %s restored from snapshot %s; the state before is snapshot %s", api.Count(out.Changed, "path"), rec.Agent, id, out.Before),
+			Data: map[string]any{"snapshot": id, "before": out.Before, "workspace": t.Workspace, "changed": out.Changed}})
+	}
+	return out, nil
+}
+
+// restorer is one Restore.
+type restorer struct {
+	t     *Timeline
+	w     *writer
+	id    string
+	want  *snapshot.Manifest
+	req   api.SnapshotRestoreRequest
+	again bool
+	steps []snapshot.Step
+	still time.Duration
+}
+
+// run restores while the agent is still.
+func (r *restorer) run(ctx context.Context, tree Tree) (err error) {
+	began := time.Now()
+	defer func() { r.still = time.Since(began) }()
+	t := r.t
+	if err := r.w.scan(ctx, tree, r.want); err != nil {
+		return err
+	}
+	if r.steps, err = snapshot.Plan(r.w.state, r.want, r.req.Paths); err != nil {
+		return r.failed(err)
+	}
+	if r.again {
+		defer r.changed(ctx, tree)
+	}
+	if len(r.steps) == 0 || r.req.DryRun {
+		return nil
+	}
+	if err := r.available(); err != nil {
+		return err
+	}
+	release, err := t.Host.Lock(ctx, r.w.rec.Agent, r.leases(tree))
+	if err != nil {
+		return err
+	}
+	if err := r.prepare(); err != nil {
+		release()
+		return err
+	}
+	failpoint.Hit("restore:noted")
+	actx, cancel := ctx, context.CancelFunc(func() {})
+	if end, ok := ctx.Deadline(); ok {
+		actx, cancel = context.WithDeadline(ctx, end.Add(-undoShare))
+	}
+	err = snapshot.Apply(actx, tree.Root, r.steps, t.objects, tree.Owner)
+	cancel()
+	if err != nil {
+		err = r.undo(ctx, tree, err)
+		release()
+	}
+	failpoint.Hit("restore:applied")
+	r.changed(ctx, tree)
+	if rerr := os.Remove(t.intentFile(r.w.rec.Agent)); rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
+		t.Log.Warn("record of a finished restoration not removed", "agent", r.w.rec.Agent, "err", rerr)
+	}
+	return err
+}
+
+func (r *restorer) changed(ctx context.Context, tree Tree) {
+	if err := tree.Changed(ctx); err != nil {
+		r.t.Log.Warn("view not notified of a restore", "agent", r.w.rec.Agent, "err", err)
+	}
+}
+
+// available returns an error unless the store has every content that the steps need: before anything
+// is changed. Their hashes are compared when they are written.
+func (r *restorer) available() error {
+	for i := range r.steps {
+		e := r.steps[i].Make
+		if e == nil {
+			continue
+		}
+		for _, h := range []cas.Hash{e.Hash, e.Attrs} {
+			if !h.IsZero() && !r.t.objects.Has(h) {
+				return corrupt(r.id, fmt.Errorf("%q: %w", e.Path, cas.ErrMissing))
+			}
+		}
+	}
+	return nil
+}
+
+// leases returns the paths that take a lease: files and links that git does not ignore.
+func (r *restorer) leases(tree Tree) []string {
+	var out []string
+	for i := range r.steps {
+		e := r.steps[i].Make
+		if e == nil {
+			e = r.steps[i].Remove
+		}
+		if e.Kind != snapshot.Dir && !tree.Ignored(e.Path, false) {
+			out = append(out, e.Path)
+		}
+	}
+	return out
+}
+
+// prepare saves the state before and notes what follows.
+func (r *restorer) prepare() error {
+	if err := r.w.commit(); err != nil {
+		return err
+	}
+	t := r.t
+	err := os.Mkdir(t.intents(), 0o700)
+	if err == nil || errors.Is(err, fs.ErrExist) {
+		err = store.WriteJSON(t.intentFile(r.w.rec.Agent), intent{r.w.rec.Agent, r.id, r.req.Paths})
+	}
+	if err != nil {
+		return t.unsaved(r.w.rec.Agent, err)
+	}
+	return nil
+}
+
+// undo brings back the state before, after an error of Apply.
+func (r *restorer) undo(ctx context.Context, tree Tree, cause error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
+	defer cancel()
+	err := r.failed(cause)
+	now, _, uerr := read(ctx, tree, r.w.rec.Covers, r.want, snapshot.Hashes{}, 0)
+	var steps []snapshot.Step
+	if uerr == nil {
+		steps, uerr = snapshot.Plan(now, r.w.state, nil)
+	}
+	if uerr == nil {
+		uerr = snapshot.Apply(ctx, tree.Root, steps, r.t.objects, tree.Owner)
+	}
+	if uerr != nil {
+		r.t.Log.Error("state before a failed restoration not brought back", "agent", r.w.rec.Agent, "snapshot", r.w.rec.ID, "err", uerr)
+		return api.Errorf(api.CodeOf(err), "%w; some files are restored and some are not: %v; the state before is snapshot %s", err, uerr, r.w.rec.ID) //nolint:errorlint // one cause is kept
+	}
+	return err
+}
+
+// failed returns the error for a restore that was not done.
+func (r *restorer) failed(err error) error {
+	switch {
+	case errors.Is(err, snapshot.ErrNoPath):
+		return api.Errorf(api.CodeNotFound, "restore snapshot %s: %w", r.id, err).WithHint(filesHint, r.id)
+	case errors.Is(err, snapshot.ErrInTheWay):
+		return api.Errorf(api.CodeBadState, "restore snapshot %s: %w", r.id, err).WithHint("nothing was changed; move the file away, or restore other paths")
+	case errors.Is(err, cas.ErrCorrupt), errors.Is(err, cas.ErrMissing):
+		return corrupt(r.id, err)
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	}
+	return r.t.unsaved(r.w.rec.Agent, fmt.Errorf("restore snapshot %s: %w", r.id, err))
+}
+
+// Resume removes what a crash left in the store, completes the restores that it interrupted, and
+// returns what it did, for people. A note of an agent that is gone is removed.
+func (t *Timeline) Resume(ctx context.Context, exists func(agent string) bool) (done []string, err error) {
+	if s, err := t.open(ctx, false); s == nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(t.intents())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var errs []error
+	for _, e := range entries {
+		file := filepath.Join(t.intents(), e.Name())
+		agent, named := strings.CutSuffix(e.Name(), ".json")
+		if !named || strings.HasPrefix(e.Name(), ".") { // an interrupted write: nothing was changed
+			errs = append(errs, os.Remove(file))
+			continue
+		}
+		var in intent
+		if err := store.ReadJSON(file, &in, t.Now()); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if in.Agent != agent || !exists(agent) {
+			errs = append(errs, os.Remove(file))
+			continue
+		}
+		if _, err := t.restore(ctx, in.Snapshot, api.SnapshotRestoreRequest{Paths: in.Paths}, true); err != nil {
+			if api.CodeOf(err) == api.CodeNotFound { // the snapshot was removed
+				err = errors.Join(err, os.Remove(file))
+			}
+			errs = append(errs, fmt.Errorf("restore of snapshot %s, which was interrupted: %w", in.Snapshot, err))
+			continue
+		}
+		done = append(done, fmt.Sprintf("the restore of snapshot %s of agent %s was interrupted, and is completed", in.Snapshot, agent))
+		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return done, errors.Join(errs...)
+}
