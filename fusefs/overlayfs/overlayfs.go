@@ -99,8 +99,26 @@ func attach(ctx int, redirect, target string, attr int) error {
 		return fmt.Errorf("make the overlay for %s: fsmount: %w", target, err)
 	}
 	defer unix.Close(mnt)
+	if attr&unix.MOUNT_ATTR_RDONLY == 0 {
+		if err := writable(mnt); err != nil {
+			return fmt.Errorf("make the overlay for %s: %w", target, err)
+		}
+	}
 	if err := unix.MoveMount(mnt, "", unix.AT_FDCWD, target, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
 		return fmt.Errorf("mount the overlay at %s: %w", target, err)
+	}
+	return nil
+}
+
+// writable checks that an overlay can be written. The kernel makes one that cannot, without an error,
+// if it cannot empty the work directory.
+func writable(mnt int) error {
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(mnt, &st); err != nil {
+		return fmt.Errorf("fstatfs: %w", err)
+	}
+	if st.Flags&unix.ST_RDONLY != 0 {
+		return fmt.Errorf("the kernel cannot use its work directory, which may have to be emptied: %w", unix.EROFS)
 	}
 	return nil
 }
