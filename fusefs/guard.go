@@ -53,7 +53,8 @@ type Target struct {
 	// Tree is true if everything below Path is moved or replaced with it
 	// (rename of a directory): the guard must allow every name below.
 	Tree bool
-	// Source is true if the name is only read from (the old name of link).
+	// Source is true if the name is only read from (the old name of link). In the target of OpTmpfile:
+	// the file is a copy, and the rules apply when it gets its name.
 	Source bool
 	// Whiteout is true if the object is a whiteout: for an overlay above the view, nothing. It is
 	// set for names that are removed or renamed, and only in a view with Config.Work.

@@ -31,8 +31,9 @@ func (a *app) setCmd() *cobra.Command {
 		Use:   "set NAME OPTION...",
 		Short: "Change an agent's limits and rules, also while it works",
 		Long: `Change an agent. Settings that are not named are unchanged. All changes apply at once, also
-to running programs, and rules also to open files. The only exception is a file that
-is open for writing and that the kernel serves directly; the agent's log names those files.
+to running programs, and rules also to open files. The exceptions are what the answer
+names, and a file that is open for writing and that the kernel serves directly; the agent's
+log names those files.
 
 New rules are added to the agent's rules. --role replaces all of them by the
 role's present rules in polisd.toml; --role '' removes all. The limit

@@ -21,8 +21,8 @@ func (g *Guard) meaning(op fusefs.Op, targets []fusefs.Target) (fusefs.Op, []fus
 	switch {
 	case in == 0:
 		return inTree(op, targets)
-	case in == len(targets) && op == fusefs.OpTmpfile: // a copy begins: is there room, and may anything be written?
-		return op, []fusefs.Target{{Dir: true}}, 0
+	case in == len(targets) && op == fusefs.OpTmpfile: // a copy begins: is there room?
+		return op, []fusefs.Target{{Dir: true, Source: true}}, 0
 	case in == len(targets):
 		return nothing, nil, 0
 	case fusefs.InWork(targets[0].Path) && len(targets) == 2 && op == fusefs.OpRename:

@@ -59,7 +59,7 @@ func TestMeaning(t *testing.T) {
 		{"a file of the work directory", fusefs.OpCreate, T{made("#1")}, nothing, nil},
 		{"a move in the work directory", fusefs.OpRename, T{made("#1"), made("#2")}, nothing, nil},
 		{"a whiteout is linked", fusefs.OpLink, T{made("#1"), source(made("#2"))}, nothing, nil},
-		{"a copy begins", fusefs.OpTmpfile, T{madeDir("work")}, fusefs.OpTmpfile, T{{Dir: true}}},
+		{"a copy begins", fusefs.OpTmpfile, T{madeDir("work")}, fusefs.OpTmpfile, T{{Dir: true, Source: true}}},
 		{"a copy gets its name", fusefs.OpLink, T{at("f"), source(made(""))}, fusefs.OpOpenWrite, T{at("f")}},
 		{"a copy without a source gets its name", fusefs.OpLink, T{at("f")}, fusefs.OpLink, T{at("f")}},
 		{"a copy is moved to its name", fusefs.OpRename, T{made("copied"), at("f")}, fusefs.OpOpenWrite, T{at("f")}},

@@ -27,7 +27,7 @@ func (g *Guard) policy(ctx context.Context, c fusefs.Caller, op fusefs.Op, targe
 		if g.isGitFile(t.Path) {
 			return g.refuse(c, op, true, Denial{Path: t.Path, Code: CodeUndeclaredWrite, Rule: "the worktree's .git"}, syscall.EACCES)
 		}
-		if !g.inStore(t.Path) {
+		if !g.inStore(t.Path) && (op != fusefs.OpTmpfile || !t.Source) {
 			v.add(op, t)
 		}
 	}

@@ -224,6 +224,22 @@ func TestLeases(t *testing.T) {
 	}
 }
 
+// A copy without a name needs room only: the rules apply when it gets its name.
+func TestACopyWithoutANameNeedsRoomOnly(t *testing.T) {
+	full := ""
+	g := newGuard(t, policy.Rules{Read: []string{"**"}}, func(c *Config) { c.Quota = func(fusefs.Op) string { return full } })
+	copied := fusefs.Target{Dir: true, Source: true}
+	_, errno := g.Write(t.Context(), caller, fusefs.OpTmpfile, dir(""))
+	require.Equal(t, syscall.EACCES, errno)
+	_, errno = g.Write(t.Context(), caller, fusefs.OpTmpfile, copied)
+	require.Zero(t, errno)
+	full = "full"
+	_, errno = g.Write(t.Context(), caller, fusefs.OpTmpfile, copied)
+	require.Equal(t, syscall.EDQUOT, errno)
+	_, errno = g.Write(t.Context(), caller, fusefs.OpLink, file("a"), fusefs.Target{Path: "b", Source: true})
+	require.Equal(t, syscall.EACCES, errno)
+}
+
 func TestLeaseRefusals(t *testing.T) {
 	g := newGuard(t, policy.Rules{})
 	g.book.held["a"] = "b"
