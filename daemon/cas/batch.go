@@ -26,6 +26,10 @@ const (
 // Batch adds objects to a store. Put may be called by several goroutines at once; Commit and Close
 // by one, after them.
 type Batch struct {
+	// Verify makes the batch read an object that is there already, and replace it if it is damaged:
+	// what is added is about to have its only copy here. Set it before the first Put.
+	Verify bool
+
 	s       *Store
 	name    string // its directory below stageDir
 	release func()
@@ -146,7 +150,7 @@ func (b *Batch) has(h Hash, size int64) bool {
 	b.mu.Lock()
 	_, there := b.staged[h]
 	b.mu.Unlock()
-	return there || b.s.has(h, size)
+	return there || b.s.has(h, size) && (!b.Verify || b.s.intact(h))
 }
 
 // create makes a file for size bytes, unless there is no room for them, and returns its name.

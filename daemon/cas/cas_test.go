@@ -110,6 +110,34 @@ func TestDamagedContentIsNeverReadToItsEnd(t *testing.T) {
 	require.NoError(t, err, "an object of another size is replaced")
 }
 
+// A damaged object of the right size is replaced by a batch that verifies, and only by that.
+func TestABatchThatVerifiesReplacesWhatIsDamaged(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	h := put(t, s, 0, "one")[0]
+	file := filepath.Join(dir, filepath.FromSlash(path(h)))
+	require.NoError(t, os.Remove(file))
+	require.NoError(t, os.WriteFile(file, []byte("0ne"), 0o400))
+	for _, verify := range []bool{false, true} {
+		b, err := s.Begin(t.Context(), 0)
+		require.NoError(t, err)
+		b.Verify = verify
+		_, err = b.PutBytes([]byte("one"))
+		require.NoError(t, err)
+		require.NoError(t, b.Commit())
+		require.NoError(t, b.Close())
+		got, err := s.Bytes(h, 10)
+		if !verify {
+			require.ErrorIs(t, err, ErrCorrupt)
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, "one", string(got))
+	}
+	bytes, objects := s.Used()
+	require.Equal(t, []int64{3, 1}, []int64{bytes, int64(objects)})
+}
+
 func TestABatchThatIsNotCommittedLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)

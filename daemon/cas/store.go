@@ -145,6 +145,12 @@ func (s *Store) has(h Hash, size int64) bool {
 	return err == nil && fi.Mode().IsRegular() && fi.Size() == size
 }
 
+// intact reports whether an object has the content of its name.
+func (s *Store) intact(h Hash) bool {
+	_, err := s.Copy(io.Discard, h)
+	return err == nil
+}
+
 // Has reports whether an object is there. Its content is not read.
 func (s *Store) Has(h Hash) bool {
 	fi, err := s.root.Lstat(path(h))

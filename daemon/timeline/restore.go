@@ -59,6 +59,7 @@ func (t *Timeline) restore(ctx context.Context, id string, req api.SnapshotResto
 		return api.SnapshotRestored{}, err
 	}
 	defer w.close()
+	w.batch.Verify = true // the state before is nowhere else when the files are changed
 	w.rec.Why, w.rec.Note, w.rec.Covers = api.SnapshotByRestore, "before "+id+" was restored", rec.Covers
 	r := &restorer{t: t, w: w, id: id, want: want, req: req, again: again}
 	err = t.Host.Still(ctx, rec.Agent, "its files are restored from a snapshot", r.run)
