@@ -125,7 +125,7 @@ func Routes() []Route {
 		{"GET /v1/roles/{name}/check", AccessRead, "what would be decided about a call of a tool, or about a path; no question is made", (*Server).checkRole},
 		{"GET /v1/setups", AccessRead, "what the setup commands of the workspaces made; workspace=NAME selects", (*Server).setups},
 		{"POST /v1/setups", AccessAdmin, "run the setup command for the target branch of a workspace, and wait for its end", (*Server).runSetup},
-		{"GET /v1/setups/log", AccessAdmin, "the end of the output of the last setup command; workspace=NAME selects", (*Server).setupLog},
+		{"GET /v1/setups/log", AccessRead, "the end of the output of the last setup command; workspace=NAME selects", (*Server).setupLog},
 		{"GET /v1/maintenance", AccessRead, "the last maintenance of the shared repositories; workspace=NAME selects", (*Server).maintenance},
 		{"POST /v1/maintenance", AccessAdmin, "do maintenance of a shared repository now", (*Server).maintain},
 		{"GET /v1/patrol", AccessRead, "the last cycle of the patrol: what it saw, found and did", (*Server).lastPatrol},
