@@ -63,6 +63,13 @@ func (g *asked) Write(_ context.Context, _ fusefs.Caller, op fusefs.Op, targets 
 	return ticket{}, 0
 }
 
+// refuse makes the guard deny changes of a path.
+func (g *asked) refuse(path string, e syscall.Errno) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.deny[path] = e
+}
+
 // take returns the questions since the last call, each once, without setattr.
 func (g *asked) take() []string {
 	g.mu.Lock()
@@ -216,7 +223,9 @@ func TestTheGuardSeesWhatTheAgentDoes(t *testing.T) {
 // A refusal is the error of the call, and changes nothing.
 func TestARefusalChangesNothing(t *testing.T) {
 	s := mount(t, map[string]string{"a": "base\n", "d/in": "base\n"})
-	s.g.deny["a"], s.g.deny["d/in"], s.g.deny["new"] = syscall.EBUSY, syscall.EACCES, syscall.EACCES
+	s.g.refuse("a", syscall.EBUSY)
+	s.g.refuse("d/in", syscall.EACCES)
+	s.g.refuse("new", syscall.EACCES)
 	require.ErrorIs(t, os.WriteFile(s.in("a"), nil, 0o644), syscall.EBUSY)
 	require.ErrorIs(t, os.Remove(s.in("a")), syscall.EBUSY)
 	require.ErrorIs(t, os.Chmod(s.in("a"), 0o600), syscall.EBUSY)

@@ -26,10 +26,10 @@ func TestALinkTakesARemovedName(t *testing.T) {
 	require.Equal(t, "both\n", text(t, s.in("other")))
 
 	require.NoError(t, os.Remove(s.in("d/gone")))
-	s.g.deny["gone"] = syscall.EACCES
+	s.g.refuse("gone", syscall.EACCES)
 	require.ErrorIs(t, os.Link(s.in("gone"), s.in("d/gone")), syscall.EACCES, "a file that the agent may not change")
-	delete(s.g.deny, "gone")
-	s.g.deny["d/gone"] = syscall.EBUSY
+	s.g.refuse("gone", 0)
+	s.g.refuse("d/gone", syscall.EBUSY)
 	require.ErrorIs(t, os.Link(s.in("gone"), s.in("d/gone")), syscall.EBUSY)
 	require.NoFileExists(t, s.in("d/gone"))
 	left, err := os.ReadDir(s.work + "/work")

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -31,13 +32,16 @@ func TestAModuleWithoutAKnownLicenceIsAnError(t *testing.T) {
 	require.ErrorContains(t, err, "LICENSE")
 }
 
-// TestThisProgram lists the modules of the test itself.
-func TestThisProgram(t *testing.T) {
-	self, err := os.Executable()
-	require.NoError(t, err)
+// TestAProgramOfOurs lists the modules of a program as it is packaged.
+func TestAProgramOfOurs(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "polisctl")
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", program, "../../cmd/polisctl")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, "%s", out)
 	var sbom, again, texts bytes.Buffer
-	require.NoError(t, run(t.Context(), &sbom, []string{"cyclonedx", "1.2.3", self}))
-	require.NoError(t, run(t.Context(), &again, []string{"cyclonedx", "1.2.3", self}))
+	require.NoError(t, run(t.Context(), &sbom, []string{"cyclonedx", "1.2.3", program}))
+	require.NoError(t, run(t.Context(), &again, []string{"cyclonedx", "1.2.3", program}))
 	require.Equal(t, sbom.String(), again.String())
 	var doc struct {
 		BOMFormat  string
@@ -52,8 +56,8 @@ func TestThisProgram(t *testing.T) {
 	for _, c := range doc.Components {
 		have[c.Name] = c.Licenses[0].Expression
 	}
-	require.Equal(t, "MIT", have["github.com/stretchr/testify"])
-	require.NoError(t, run(t.Context(), &texts, []string{"licenses", self}))
-	require.Contains(t, texts.String(), "github.com/stretchr/testify")
+	require.Equal(t, "Apache-2.0", have["github.com/spf13/cobra"])
+	require.NoError(t, run(t.Context(), &texts, []string{"licenses", program}))
+	require.Contains(t, texts.String(), "github.com/spf13/cobra")
 	require.Error(t, run(t.Context(), &texts, []string{"nonsense"}))
 }
