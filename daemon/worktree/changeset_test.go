@@ -90,8 +90,9 @@ func sameAnswers(t require.TestingT, w *Workspace, agent string, asked ...string
 				list = append(list, fields...)
 			case "diff":
 				var out strings.Builder
-				require.NoError(t, w.Diff(ctx, agent, DiffOptions{}, &out))
-				list = append(list, out.String())
+				// git diff fails at a tracked name that is a pipe now, whatever it reads.
+				err := w.Diff(ctx, agent, DiffOptions{}, &out)
+				list = append(list, out.String(), fmt.Sprint(err))
 			default:
 				list = append(list, savedChanges(t, w, agent, what == "ignored")...)
 			}

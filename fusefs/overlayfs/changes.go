@@ -17,14 +17,21 @@ var ErrManyChanges = errors.New("too many changes in the upper layer")
 // Changes returns the paths at which the merged tree of upper above lower can differ from lower: at
 // each of them, or anywhere below it. It reads no file and enters only directories that both layers
 // have, so its cost depends on the changes alone. A whiteout, a file, and a directory that is opaque,
-// redirected or missing in lower, are one path each. The tree may be mounted, and may change
+// redirected or missing in lower, or that gives its owner other permissions than lower does, are one path each. The tree may be mounted, and may change
 // meanwhile. A directory that exists only because something in it changed is no path.
 //
 // skip is a name that is left out in every directory, with everything below it. Changes returns
 // ErrManyChanges if there are more than most.
 func Changes(ctx context.Context, lower, upper *os.File, skip string, most int) ([]string, error) {
 	w := changes{ctx: ctx, skip: skip, most: most}
-	err := w.dir(lower, upper, "")
+	same, err := sameAccess(lower, upper)
+	switch {
+	case err != nil:
+		return nil, err
+	case !same:
+		return nil, fmt.Errorf("the owner's permissions of the top directory differ: %w", ErrManyChanges)
+	}
+	err = w.dir(lower, upper, "")
 	return w.paths, err
 }
 
@@ -93,7 +100,24 @@ func (w *changes) entry(lower, upper *os.File, name, path string) error {
 		return fmt.Errorf("read the lower layer: %w", &os.PathError{Op: "openat2", Path: path + name, Err: err})
 	}
 	defer below.Close()
+	same, err := sameAccess(below, above)
+	if err != nil {
+		return err
+	}
+	if !same {
+		return w.add(path + name)
+	}
 	return w.dir(below, above, path+name+"/")
+}
+
+// sameAccess reports whether the owner may do the same in two directories. What is below a directory
+// that the owner cannot search does not exist for the owner's programs.
+func sameAccess(a, b *os.File) (bool, error) {
+	var sa, sb unix.Stat_t
+	if err := errors.Join(unix.Fstat(int(a.Fd()), &sa), unix.Fstat(int(b.Fd()), &sb)); err != nil {
+		return false, fmt.Errorf("stat the layers: %w", err)
+	}
+	return sa.Mode&unix.S_IRWXU == sb.Mode&unix.S_IRWXU, nil
 }
 
 // openDir opens a directory in another one.

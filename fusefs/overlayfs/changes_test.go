@@ -28,7 +28,7 @@ func changesOf(t *testing.T, l overlayfs.Layers, most int) ([]string, error) {
 
 func TestChangesAreThoseOfTheUpperLayer(t *testing.T) {
 	l := layers(t)
-	for _, name := range []string{"kept", "edited", "removed", "moved", "dir/kept", "dir/edited", "dir/sub/deep/edited", "gone/in", "renamed/in", "renamed/more", "emptied/in", "becomes file/in", "becomes dir", "touched/in"} {
+	for _, name := range []string{"kept", "edited", "removed", "moved", "dir/kept", "dir/edited", "dir/sub/deep/edited", "gone/in", "renamed/in", "renamed/more", "emptied/in", "becomes file/in", "becomes dir", "touched/in", "closed/in"} {
 		path := filepath.Join(l.Lower[0], name)
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		require.NoError(t, os.WriteFile(path, []byte("base"), 0o644))
@@ -60,7 +60,8 @@ func TestChangesAreThoseOfTheUpperLayer(t *testing.T) {
 	require.NoError(t, os.Symlink("kept", at("symbolic")))
 	require.NoError(t, unix.Mkfifo(at("pipe"), 0o644))
 	require.NoError(t, os.Chmod(at("touched"), 0o700)) // no file of it changes
-	want := []string{"becomes dir", "becomes file", "dir/edited", "dir/moved", "dir/sub/deep/edited", "dir/sub/new", "edited", "emptied", "gone", "made", "moved", "new", "pipe", "removed",
+	require.NoError(t, os.Chmod(at("closed"), 0o644))  // its owner finds no file in it
+	want := []string{"becomes dir", "becomes file", "closed", "dir/edited", "dir/moved", "dir/sub/deep/edited", "dir/sub/new", "edited", "emptied", "gone", "made", "moved", "new", "pipe", "removed",
 		"renamed", "symbolic", "to"}
 	got, err := changesOf(t, l, 100)
 	require.NoError(t, err)
