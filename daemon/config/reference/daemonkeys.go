@@ -134,7 +134,7 @@ func setupTable() Table {
 		{Name: "run", Text: "A shell command that makes files which git ignores. It runs in a sandbox, in the background; \"\" means none. An example is npm ci."},
 		{Name: "inputs", Text: "Patterns, as in gitignore(5), of the tracked files that the command depends on. It runs again when they change. A commit without any of them is not set up.", Example: `["package.json", "package-lock.json"]`},
 		{Name: "timeout", Text: "The time limit of the command.", Range: between("1s", "24h")},
-		{Name: "egress", Text: "The destinations that the command may reach, as in [network].", Default: "as in [network]", Example: `["registry.npmjs.org"]`},
+		{Name: "egress", Text: "The destinations that the command may reach, as in [network].", Default: "as in [network]", Example: `["packages.example.com"]`},
 		{Name: "memory_mb", Text: "The memory limit of the command, in MiB; 0 means the limit of an agent.", Range: between("16", "1048576"), Zero: true},
 		{Name: "disk_mb", Text: "The most that the command may write, in MiB.", Range: between("1", "1048576")},
 		{Name: "keep", Text: "How many results are kept that no agent uses, besides the latest.", Range: between("0", "100")},
