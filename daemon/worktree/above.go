@@ -29,8 +29,8 @@ func (w *Workspace) above(agent string) (bool, error) {
 }
 
 // AttachAbove prepares the layers of an agent's worktree for a shim that mounts them above its view.
-// For a full checkout, and a worktree that has files of the setup command, it does nothing. After an error the layers are not mounted, and Attach can mount
-// them.
+// For a full checkout, and a worktree that has files of the setup command, it does nothing. After an
+// error the layers are not mounted, and Attach can mount them.
 func (w *Workspace) AttachAbove(ctx context.Context, agent string) error {
 	if id, err := w.baseOf(agent); err != nil || id == "" || w.cfg.Mounts == nil {
 		return err
