@@ -28,6 +28,7 @@ func (r repo) Snapshot(ctx context.Context, a *agent.Agent, forNew string, ignor
 		return agent.Snapshot{}, err
 	}
 	opt.Keep = nil // a stash is not forked
+	opt.Made = !r.w.d.sharesTrees()
 	t, err := r.w.git.Save(ctx, a.Name(), opt)
 	if err != nil {
 		return agent.Snapshot{}, err

@@ -51,6 +51,46 @@ func TestFilesOnWhichGitBlocksAreFound(t *testing.T) {
 	require.NoDirExists(t, tree)
 }
 
+// A tracked name that is a pipe or a socket now is named in a diff, and the rest is shown.
+func TestADiffNamesWhatGitCannotCompare(t *testing.T) {
+	needRoot(t)
+	for _, kind := range []string{"full", "layers", "changes"} {
+		t.Run(kind, func(t *testing.T) {
+			var w *Workspace
+			if kind == "full" {
+				w = up(t, spec(t, treeProject(t)))
+			} else if w = listing(t); kind == "layers" {
+				w.minIndex = 1 << 40
+			}
+			tree, err := w.Add(t.Context(), "claude", "", "")
+			require.NoError(t, err)
+			files := tree.Path
+			if kind != "full" {
+				files, err = w.attach(t.Context(), "claude")
+				require.NoError(t, err)
+			}
+			at := func(name string) string { return filepath.Join(files, name) }
+			for _, name := range []string{"a", "src/a", "lib/link"} {
+				require.NoError(t, os.Remove(at(name)))
+			}
+			require.NoError(t, unix.Mkfifo(at("a"), 0o644))
+			require.NoError(t, unix.Mknod(at("src/a"), unix.S_IFSOCK|0o644, 0))
+			require.NoError(t, unix.Mkfifo(at("lib/link"), 0o644))
+			require.NoError(t, unix.Mkfifo(at("untracked"), 0o644))
+			write(t, at("b"), "changed\n")
+			var out strings.Builder
+			require.NoError(t, w.Diff(t.Context(), "claude", DiffOptions{}, &out))
+			for _, want := range []string{"+changed\n", `# polis: "a" is a pipe`, `# polis: "src/a" is a pipe, a socket`, `# polis: "lib/link" is a pipe`} {
+				require.Contains(t, out.String(), want)
+			}
+			require.NotContains(t, out.String(), "untracked", "git knows no pipes")
+			out.Reset()
+			require.NoError(t, w.Diff(t.Context(), "claude", DiffOptions{NameOnly: true}, &out))
+			require.ElementsMatch(t, []string{"a", "b", "src/a", "lib/link"}, strings.Fields(out.String()))
+		})
+	}
+}
+
 // TestASaveEndsWithinItsBound although its caller has time, and counts as one that git
 // cannot do.
 func TestASaveEndsWithinItsBound(t *testing.T) {

@@ -37,6 +37,7 @@ type changeSet struct {
 	staged []string // the names at which the index differs from the base tree
 	all    []string // these, and all others that were found
 	paths  []string // the least list that covers all
+	made   []string // the topmost names of what the setup command made, below the base tree
 	// bytes is the agent's index as it was read.
 	bytes []byte
 	// index is the agent's, and part the entries of it that git needs for paths.
@@ -96,6 +97,9 @@ func (w *Workspace) listChanges(ctx context.Context, agent, id string) (*changeS
 	}()
 	set := &changeSet{base: id}
 	names, err := w.upperChanges(ctx, agent, b.Tree)
+	if err == nil {
+		set.made, err = w.madeNames(ctx, agent, b.Tree)
+	}
 	if err == nil {
 		set.staged, err = w.compareIndexes(agent, set, b.Index)
 	}
@@ -196,6 +200,9 @@ func (s *changeSet) add(names []string) error {
 	}
 	s.paths = nil
 	size := 0
+	for _, name := range s.made {
+		size += len(name) + 1
+	}
 	for _, name := range slices.Sorted(keys(chosen)) {
 		if covered(chosen, name) {
 			continue
@@ -203,7 +210,7 @@ func (s *changeSet) add(names []string) error {
 		s.paths = append(s.paths, name)
 		size += len(name) + 1
 	}
-	if len(s.paths) > maxChanges || size > maxChangedBytes {
+	if len(s.paths)+len(s.made) > maxChanges || size > maxChangedBytes {
 		return wholeBecause("it differs from its base tree at %d paths", len(s.paths))
 	}
 	list, err := s.entries()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -127,9 +128,9 @@ func (w *Workspace) diffFiles(ctx context.Context, agent string, opt DiffOptions
 	if _, err := s.copyIndex(ctx, head); err != nil {
 		return err
 	}
-	large, err := s.passOver(ctx, root)
+	passed, err := s.passOver(ctx, root)
 	if err != nil {
-		return fmt.Errorf("find large files: %w", err)
+		return fmt.Errorf("find what git cannot compare: %w", err)
 	}
 	if err := s.intendToAdd(ctx, root); err != nil {
 		return fmt.Errorf("find untracked files: %w", err)
@@ -139,10 +140,13 @@ func (w *Workspace) diffFiles(ctx context.Context, agent string, opt DiffOptions
 	if _, err = w.Bare().Do(ctx, c); err != nil {
 		return err
 	}
-	for _, name := range append(large, s.out.Large...) {
-		line := "# polis: " + strconv.Quote(name) + " is too large to compare, or mostly a hole\n"
+	for _, name := range s.out.Large {
+		passed = append(passed, passedOver{name, whyLarge})
+	}
+	for _, p := range passed {
+		line := "# polis: " + strconv.Quote(p.name) + " " + p.why + "\n"
 		if opt.NameOnly {
-			line = name + "\n"
+			line = p.name + "\n"
 		}
 		if _, err := io.WriteString(to, line); err != nil {
 			return err
@@ -151,37 +155,54 @@ func (w *Workspace) diffFiles(ctx context.Context, agent string, opt DiffOptions
 	return nil
 }
 
-// passOver marks tracked files that are too large now as unchanged in the copy of the index, and
-// returns them: git would read all of a hole to show it.
-func (s *saver) passOver(ctx context.Context, root *os.File) ([]string, error) {
+// passedOver is a file that a diff only names.
+type passedOver struct{ name, why string }
+
+const (
+	whyLarge   = "is too large to compare, or mostly a hole"
+	whySpecial = "is a pipe, a socket or a device now, which git cannot compare"
+)
+
+// passOver marks tracked files that git cannot compare as unchanged in the copy of the index, and
+// returns them: of a file that is too large now git would read all of a hole to show it, and at a pipe
+// it would fail and show nothing of the rest.
+func (s *saver) passOver(ctx context.Context, root *os.File) ([]passedOver, error) {
 	out, err := s.git(ctx, nil, "diff-files", "-z", "--name-only", "--no-renames", "--ignore-submodules=all")
 	if err != nil {
 		return nil, err
 	}
-	var large []string
+	var passed []passedOver
 	var in bytes.Buffer
 	for _, name := range git.SplitNUL(out) {
-		if tooLarge(root, name) {
-			large = append(large, name)
+		if why := incomparable(root, name); why != "" {
+			passed = append(passed, passedOver{name, why})
 			in.WriteString(name + "\x00")
 		}
 	}
-	if len(large) == 0 {
+	if len(passed) == 0 {
 		return nil, nil
 	}
 	_, err = s.git(ctx, &in, "update-index", "--assume-unchanged", "-z", "--stdin")
-	return large, err
+	return passed, err
 }
 
-// tooLarge reports whether a file of the worktree is kept from git.
-func tooLarge(root *os.File, name string) bool {
+// incomparable returns why a file of the worktree is kept from git; "" if it is not.
+func incomparable(root *os.File, name string) string {
 	f, err := openBelow(root, name, unix.O_PATH|unix.O_NOFOLLOW)
 	if err != nil {
-		return false
+		return ""
 	}
 	defer f.Close()
 	fi, err := f.Stat()
-	return err == nil && fi.Mode().IsRegular() && unsavable(fi)
+	switch {
+	case err != nil:
+		return ""
+	case fi.Mode()&(fs.ModeNamedPipe|fs.ModeSocket|fs.ModeDevice|fs.ModeIrregular) != 0:
+		return whySpecial
+	case fi.Mode().IsRegular() && unsavable(fi):
+		return whyLarge
+	}
+	return ""
 }
 
 // intendToAdd adds the untracked files to the copy of the index. They are named one by one: for a
@@ -193,7 +214,7 @@ func (s *saver) intendToAdd(ctx context.Context, root *os.File) error {
 	}
 	var names bytes.Buffer
 	for _, name := range git.SplitNUL(out) {
-		if tooLarge(root, name) {
+		if incomparable(root, name) != "" {
 			s.out.Large = append(s.out.Large, name)
 		} else if !strings.HasSuffix(name, "/") { // a repository of its own
 			names.WriteString(name + "\x00")

@@ -13,9 +13,10 @@ import (
 	"polis/fusefs/fdtree"
 )
 
-// only adds the paths to the arguments of a git command.
+// only adds the paths to the arguments of a git command. What the setup command made is among them: it
+// shows as untracked if the agent changed what git ignores.
 func (s *changeSet) only(args []string) []string {
-	return append(append(slices.Clone(args), "--"), s.paths...)
+	return slices.Concat(args, []string{"--"}, s.paths, s.made)
 }
 
 // writeIndex creates an index of the owner's in a scratch directory, as if it were written at a time.

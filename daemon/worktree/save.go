@@ -59,8 +59,9 @@ type SaveOptions struct {
 	Branch string
 	// Keep are further commits to keep (an agent's private stash).
 	Keep []string
-	// Ignored saves the ignored files, too.
-	Ignored bool
+	// Ignored saves the ignored files, too; of those that the setup command made, what the agent has
+	// changed. Made saves all of these, for a worktree that does not share them.
+	Ignored, Made bool
 }
 
 // Save stores everything in an agent's worktree under a trash ref: commits, index, changed and

@@ -156,7 +156,7 @@ func openIndex(root *os.Root) (*os.File, fs.FileInfo, error) {
 
 // changed lists the paths at which the worktree differs from the index.
 func (s *saver) changed(ctx context.Context, conflicted []string) ([]string, error) {
-	if s.set != nil && len(s.set.paths) == 0 {
+	if s.set != nil && len(s.set.paths) == 0 && (!s.opt.Made || len(s.set.made) == 0) {
 		return nil, nil
 	}
 	// The agent's index is not trusted that a file is "unchanged". Exit code 1 only means that
@@ -169,17 +169,13 @@ func (s *saver) changed(ctx context.Context, conflicted []string) ([]string, err
 	if err != nil {
 		return nil, fmt.Errorf("compare the worktree: %w", err)
 	}
-	list := []string{"ls-files", "-z", "--others"}
-	if !s.opt.Ignored {
-		list = append(list, "--exclude-standard")
-	}
-	other, err := s.git(ctx, nil, s.within(list)...)
+	other, err := s.others(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list untracked files: %w", err)
 	}
 	seen := map[string]bool{}
 	var all []string
-	for _, list := range [][]string{conflicted, git.SplitNUL(diff), git.SplitNUL(other)} {
+	for _, list := range [][]string{conflicted, git.SplitNUL(diff), other} {
 		for _, name := range list {
 			if dir, ok := strings.CutSuffix(name, "/"); ok {
 				s.out.Nested = append(s.out.Nested, dir)

@@ -62,19 +62,24 @@ func (w *Workspace) claimSetup(ctx context.Context, agent, tree string) {
 // lowerLayers returns the lower layers of a worktree: the base, and below it what the setup command made.
 // The agent's own changes are whole without the latter.
 func (w *Workspace) lowerLayers(agent string, b base.Base) []string {
-	r, err := ReadSetup(w.layout().LayersSetup(agent))
-	if err == nil && r == nil || w.cfg.Setups == nil {
-		return []string{b.Tree}
-	}
-	tree := ""
-	if err == nil {
-		tree, err = w.cfg.Setups.Tree(r.ID)
-	}
+	tree, err := w.setupTree(agent)
 	if err != nil {
 		w.cfg.Log.Error("files of the setup command are missing in a worktree", "agent", agent, "op", "setup", "err", err)
+	}
+	if tree == "" {
 		return []string{b.Tree}
 	}
 	return []string{b.Tree, tree}
+}
+
+// setupTree returns the directory of what the setup command made for a worktree; "" if it has none. Its
+// error wraps fs.ErrNotExist if it had one, which is missing.
+func (w *Workspace) setupTree(agent string) (string, error) {
+	r, err := ReadSetup(w.layout().LayersSetup(agent))
+	if err != nil || r == nil || w.cfg.Setups == nil {
+		return "", err
+	}
+	return w.cfg.Setups.Tree(r.ID)
 }
 
 // SetupsUsed returns the agents whose worktrees have setup files, by the name of the files.
