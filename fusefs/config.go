@@ -74,6 +74,8 @@ type Config struct {
 	// Opened are names that programs open wherever they find them: under these there
 	// are no pipes and sockets (EPERM), on which an open would wait.
 	Opened []string
+	// Auditor records what callers open and change; nil for nothing.
+	Auditor Auditor
 	// Work is a descriptor of a directory on the mount of Roots[0]. If it is not 0 the view is
 	// mounted for an overlay file system above it: Roots[0] is UpperName in the root directory, and
 	// Work is WorkName, and whiteouts and the overlay's attributes can be made (see upper.go). New

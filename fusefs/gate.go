@@ -133,6 +133,8 @@ type mutation struct {
 	publish func(ctx context.Context, c Caller, t []Target) syscall.Errno
 	// do is the I/O, under the name lock.
 	do func() syscall.Errno
+	// done, if set, is called when do has succeeded, under the name lock.
+	done func(t []Target)
 }
 
 // change puts a mutation to the guard, does it and counts it.
@@ -152,6 +154,21 @@ func (fs *FS) changeKeep(cancel request, h *fuse.InHeader, m mutation) (tk Ticke
 			fs.guard.Count(m.op, true, errno, time.Since(start).Nanoseconds())
 		}
 	}()
+	audit := fs.auditing(m.op)
+	if audit != nil {
+		if errno := audit.Reserve(); errno != 0 {
+			return nil, errno
+		}
+		m.done = func(t []Target) {
+			auditChange(audit, callerOf(h), m.op, t)
+			audit = nil
+		}
+		defer func() {
+			if audit != nil {
+				audit.Release()
+			}
+		}()
+	}
 	call := fs.newCall(cancel, h.Pid)
 	defer call.finish()
 	for range gateTries {
@@ -226,6 +243,9 @@ func (fs *FS) tryChange(ctx context.Context, c Caller, m *mutation) (tk Ticket, 
 	errno = m.do()
 	if done = errno == 0; done {
 		fs.noteMade(m.op, targets)
+		if m.done != nil {
+			m.done(targets)
+		}
 	}
 	return tk, errno, false
 }

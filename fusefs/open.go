@@ -33,10 +33,16 @@ func (fs *FS) Open(cancel request, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Stat
 		return status(e)
 	}
 	h := &handle{node: n, Handle: openfile.Handle{FD: -1}}
-	if fs.openLazy(cancel, h, in, out) {
-		return fuse.OK
+	var audit Auditor
+	if in.Flags&unix.O_ACCMODE == unix.O_RDONLY && in.Flags&unix.O_TRUNC == 0 { // others are changes
+		audit = fs.auditing(OpOpenRead)
 	}
-	e := fs.openFile(cancel, in, h, out)
+	e := fs.audited(audit, callerOf(&in.InHeader), n, func() syscall.Errno {
+		if fs.openLazy(cancel, h, in, out) {
+			return 0
+		}
+		return fs.openFile(cancel, in, h, out)
+	})
 	if e != 0 {
 		fs.files.Budget.Unreserve()
 	}

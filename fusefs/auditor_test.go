@@ -1,0 +1,126 @@
+package fusefs
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// testAuditor notes what it is told, and refuses when it is full.
+type testAuditor struct {
+	mu       sync.Mutex
+	full     bool
+	reserved int
+	records  []string
+	pids     []uint32
+}
+
+func (a *testAuditor) Reserve() syscall.Errno {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.full {
+		return syscall.ENOSPC
+	}
+	a.reserved++
+	return 0
+}
+
+func (a *testAuditor) Release() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.reserved--
+}
+
+func (a *testAuditor) Record(c Caller, op Op, write bool, paths ...string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.reserved--
+	kind := "r"
+	if write {
+		kind = "w"
+	}
+	a.records = append(a.records, string(op)+" "+kind+" "+strings.Join(paths, ">"))
+	a.pids = append(a.pids, c.Pid)
+}
+
+func (a *testAuditor) take() (records []string, pids []uint32) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	records, pids = a.records, a.pids
+	a.records, a.pids = nil, nil
+	return records, pids
+}
+
+func (a *testAuditor) setFull(full bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.full = full
+}
+
+// TestEveryOpenAndChangeIsRecordedOnce, with its caller, also the second open of a file, which needs
+// no descriptor; and what did not happen is not recorded.
+func TestEveryOpenAndChangeIsRecordedOnce(t *testing.T) {
+	audit := &testAuditor{}
+	v := mountView(t, func(c *Config) { c.Auditor = audit })
+	write(t, v.raw("old"), "text")
+	steps := []struct {
+		name string
+		do   func() error
+		want []string
+	}{
+		{"read", func() error { _, err := os.ReadFile(v.in("old")); return err }, []string{"open r old"}},
+		{"read again", func() error { _, err := os.ReadFile(v.in("old")); return err }, []string{"open r old"}},
+		{"write", func() error { return openClose(v.in("old"), unix.O_WRONLY, 0) }, []string{"open-write w old"}},
+		{"both", func() error { return openClose(v.in("old"), unix.O_RDWR, 0) }, []string{"open-write w old"}},
+		{"create", func() error { return openClose(v.in("new"), unix.O_CREAT|unix.O_WRONLY, 0o644) }, []string{"create w new"}},
+		{"mkdir", func() error { return os.Mkdir(v.in("dir"), 0o755) }, []string{"mkdir w dir"}},
+		{"rename", func() error { return os.Rename(v.in("new"), v.in("dir/moved")) }, []string{"rename w new>dir/moved"}},
+		{"truncate", func() error { return os.Truncate(v.in("dir/moved"), 0) }, []string{"setattr w dir/moved"}},
+		{"unlink", func() error { return os.Remove(v.in("dir/moved")) }, []string{"unlink w dir/moved"}},
+		{"missing", func() error { _, err := os.ReadFile(v.in("missing")); _ = err; return nil }, nil},
+	}
+	for _, s := range steps {
+		require.NoError(t, s.do(), s.name)
+		got, pids := audit.take()
+		if len(got) > 1 && s.name == "create" { // the kernel may set the size as well
+			got = slices.DeleteFunc(got, func(r string) bool { return strings.HasPrefix(r, "setattr") })
+		}
+		require.Equal(t, s.want, got, s.name)
+		for _, p := range pids {
+			require.DirExists(t, fmt.Sprintf("/proc/self/task/%d", p), "%s: the kernel reports a thread of the caller", s.name)
+		}
+	}
+	v.g.set(func() {
+		v.g.read = func(context.Context, Op, string) syscall.Errno { return syscall.EACCES }
+	})
+	_, err := os.ReadFile(v.in("old"))
+	require.Error(t, err)
+	got, _ := audit.take()
+	require.Empty(t, got, "a refused open is a denial, not an open")
+	require.Zero(t, audit.reserved, "every room is filled or given back")
+}
+
+// TestAnAuditorWithoutRoomRefusesBeforeAnythingIsDone: no open, no new name, no change.
+func TestAnAuditorWithoutRoomRefusesBeforeAnythingIsDone(t *testing.T) {
+	audit := &testAuditor{}
+	v := mountView(t, func(c *Config) { c.Auditor = audit })
+	write(t, v.in("old"), "text")
+	audit.setFull(true)
+	require.ErrorIs(t, openClose(v.in("old"), unix.O_RDONLY, 0), syscall.ENOSPC)
+	require.ErrorIs(t, openClose(v.in("old"), unix.O_WRONLY|unix.O_TRUNC, 0), syscall.ENOSPC)
+	require.ErrorIs(t, openClose(v.in("new"), unix.O_CREAT|unix.O_WRONLY, 0o644), syscall.ENOSPC)
+	require.ErrorIs(t, os.Rename(v.in("old"), v.in("new")), syscall.ENOSPC)
+	require.ErrorIs(t, unix.Unlink(v.in("old")), syscall.ENOSPC)
+	audit.setFull(false)
+	require.Equal(t, "text", content(t, v.in("old")))
+	require.NoFileExists(t, v.in("new"))
+	require.Zero(t, audit.reserved)
+}
