@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// testAuditor notes what it is told, and refuses when it is full.
+// testAuditor keeps what it gets, and refuses when it is full.
 type testAuditor struct {
 	mu       sync.Mutex
 	full     bool
