@@ -34,7 +34,7 @@ type snapshotHost struct{ w *workspace }
 // Still opens the agent's files below its view while none of its processes runs.
 func (h snapshotHost) Still(ctx context.Context, name, reason string, act func(context.Context, timeline.Tree) error) error {
 	d := h.w.d
-	return d.agents.Still(ctx, name, "have a snapshot", reason, func(ctx context.Context, a *agent.Agent, invalidate func(context.Context) error) (err error) {
+	return d.agents.Still(ctx, name, "have a snapshot", reason, func(ctx context.Context, a agent.Held) (err error) {
 		root, err := h.w.git.Lower(name)
 		if err != nil {
 			return err
@@ -56,7 +56,7 @@ func (h snapshotHost) Still(ctx context.Context, name, reason string, act func(c
 		if err != nil {
 			return err
 		}
-		return act(ctx, timeline.Tree{Root: root, Branch: k.Branch, Commit: commit, Owner: snapshot.Owner{UID: a.WS.UID, GID: a.WS.GID}, Ignored: rules.Exempt, Changed: invalidate,
+		return act(ctx, timeline.Tree{Root: root, Branch: k.Branch, Commit: commit, Owner: snapshot.Owner{UID: a.WS.UID, GID: a.WS.GID}, Ignored: rules.Exempt, Changed: a.Invalidate,
 			Declared: func(path string, dir bool) bool { return set.Decide(path, dir).Write == policy.Allow }})
 	})
 }

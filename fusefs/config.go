@@ -96,6 +96,7 @@ type FS struct {
 	keeper    Keeper // the guard, if it says what the kernel may keep
 	writeOnce WriteOnce
 	counter   ObjectCounter
+	recorder  Recorder
 	unread    bool // the guard lets everything be published; see SkipsPublish
 	log       *slog.Logger
 	rootDev   uint32
@@ -153,6 +154,7 @@ func New(cfg Config) (*FS, error) {
 	fs.keeper, _ = cfg.Guard.(Keeper)
 	fs.writeOnce, _ = cfg.Guard.(WriteOnce)
 	fs.counter, _ = cfg.Guard.(ObjectCounter)
+	fs.recorder, _ = cfg.Guard.(Recorder)
 	if g, ok := cfg.Guard.(SkipsPublish); ok {
 		fs.unread = g.PublishesAll()
 	}

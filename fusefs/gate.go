@@ -240,6 +240,10 @@ func (fs *FS) tryChange(ctx context.Context, c Caller, m *mutation) (tk Ticket, 
 	if !w.carries(m.op, targets) {
 		return tk, 0, true
 	}
+	if fs.recorder != nil {
+		r := fs.recorder.Changing(m.op, targets)
+		defer fs.recorder.Changed(r)
+	}
 	errno = m.do()
 	if done = errno == 0; done {
 		fs.noteMade(m.op, targets)

@@ -187,6 +187,9 @@ func (fakeShim) AddPort(context.Context, wire.PortRequest) error { return nil }
 func (fakeShim) RemovePort(context.Context, string, int) error   { return nil }
 func (fakeShim) Why(context.Context) ([]api.WhyEntry, error)     { return nil, nil }
 func (fakeShim) Invalidate(context.Context) error                { return nil }
+func (fakeShim) Changes(context.Context, wire.ChangesRequest) (wire.Changes, error) {
+	return wire.Changes{}, nil
+}
 func (s fakeShim) ReleaseIdle(context.Context) error {
 	return s.k.op("release idle leases of "+s.name, func() {})
 }

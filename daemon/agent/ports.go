@@ -53,6 +53,8 @@ type Shim interface {
 	RemovePort(ctx context.Context, protocol string, internal int) error
 	Why(ctx context.Context) ([]api.WhyEntry, error)
 	Invalidate(ctx context.Context) error
+	// Changes is only for shims of wire.ChangesVersion and later.
+	Changes(ctx context.Context, r wire.ChangesRequest) (wire.Changes, error)
 	// ReleaseIdle releases the leases on files that nothing uses.
 	ReleaseIdle(ctx context.Context) error
 	Events(ctx context.Context, since uint64, f func(api.Event)) error

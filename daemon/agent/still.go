@@ -1,14 +1,23 @@
 package agent
 
-import "context"
+import (
+	"context"
+
+	"polis/daemon/shim/wire"
+)
 
 // NoSnapshots is why a workspace without git has no snapshots.
 const NoSnapshots = "its agents share their files, so they have no snapshots"
 
+// Held is an agent that is held still.
+type Held struct {
+	*Agent
+	m *Manager
+}
+
 // Still calls act with the agent while none of its processes runs and no change of its files begins.
-// invalidate makes its view show what act changed below it. verb names the operation in messages,
-// reason is for people. act must observe its context.
-func (m *Manager) Still(ctx context.Context, name, verb, reason string, act func(ctx context.Context, a *Agent, invalidate func(context.Context) error) error) error {
+// verb names the operation in messages, reason is for people. act must observe its context.
+func (m *Manager) Still(ctx context.Context, name, verb, reason string, act func(context.Context, Held) error) error {
 	a, err := m.findAny(ctx, name, verb)
 	if err != nil {
 		return err
@@ -20,22 +29,47 @@ func (m *Manager) Still(ctx context.Context, name, verb, reason string, act func
 	if err := a.changes(verb); err != nil {
 		return err
 	}
-	return m.whileStill(ctx, a, reason, func(ctx context.Context) error {
-		return act(ctx, a, func(ctx context.Context) error { return m.invalidate(ctx, a) })
-	})
+	return m.whileStill(ctx, a, reason, func(ctx context.Context) error { return act(ctx, Held{a, m}) })
 }
 
-// invalidate makes the kernel drop its cache of an agent's view. a.op is held.
-func (m *Manager) invalidate(ctx context.Context, a *Agent) error {
-	m.mu.Lock()
-	up := a.up
-	m.mu.Unlock()
+// shim connects to the agent's shim; nil if it has none.
+func (h Held) shim() Shim {
+	h.m.mu.Lock()
+	up := h.up
+	h.m.mu.Unlock()
 	if !up {
 		return nil
 	}
-	sh := m.Shims.Dial(a.Name())
+	return h.m.Shims.Dial(h.Name())
+}
+
+// Invalidate makes the view show what was changed below it.
+func (h Held) Invalidate(ctx context.Context) error {
+	sh := h.shim()
+	if sh == nil {
+		return nil
+	}
 	defer sh.Close()
 	return sh.Invalidate(ctx)
+}
+
+// Changes returns which paths the view may have changed, or notes those that are about to change below
+// it. Without a view, or with a shim that keeps no set, nothing is known.
+func (h Held) Changes(ctx context.Context, req wire.ChangesRequest) (wire.Changes, error) {
+	sh := h.shim()
+	if sh == nil {
+		return wire.Changes{Whole: "the agent's view is not served"}, nil
+	}
+	defer sh.Close()
+	out, err := sh.Changes(ctx, req)
+	if err != nil {
+		if st, serr := sh.Status(ctx); serr == nil {
+			if n, verr := wire.Agree(st); verr != nil || n < wire.ChangesVersion {
+				return wire.Changes{Whole: "the agent's shim is of an earlier version"}, nil
+			}
+		}
+	}
+	return out, err
 }
 
 // WorkspaceOf returns the name of an agent's workspace.

@@ -98,6 +98,7 @@ func (s *Shim) controlRoutes() map[string]handler {
 		"POST /v1/ports":          s.handlePort,
 		"DELETE /v1/ports/{port}": s.handlePortRemove,
 		"POST /v1/release-idle":   func(w http.ResponseWriter, _ *http.Request) error { s.releaseIdle(); return writeJSON(w, struct{}{}) },
+		"POST /v1/changes":        s.handleChanges,
 		"POST /v1/invalidate":     func(w http.ResponseWriter, _ *http.Request) error { s.invalidate(); return writeJSON(w, struct{}{}) },
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"polis/daemon/shim/heap"
 	"polis/daemon/shim/leftover"
 	"polis/daemon/shim/wire"
+	"polis/fusefs/changed"
 	"polis/fusefs/ignore"
 	"polis/netbridge"
 )
@@ -71,6 +72,7 @@ type Shim struct {
 	statusUpdates limit
 	leaseWaits    leaseWaits
 	freezer       freezer
+	changes       *changed.Set // what the view has changed
 	breakers      breaker.Set
 	newBreakers   chan struct{} // their limits have changed
 	// tracked is which paths git tracks, gitPrograms are the machine's git: see deleting.
@@ -108,6 +110,7 @@ func (s *Shim) Open(ctx context.Context) (err error) {
 	s.live = newLive(&s.Spec)
 	s.vars.Store(&s.Spec.Vars)
 	s.oomSeen, s.late = make(chan struct{}, 1), make(chan string, 1)
+	s.changes = changed.New()
 	s.events = events.New(uint64(s.started.UnixNano()))
 	s.events.Minor = func(e api.Event) bool {
 		switch e.Type {

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"runtime"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
@@ -56,26 +57,41 @@ type Scan struct {
 	// bound.
 	MaxFiles int
 	MaxBytes int64
+	// Written, if not nil, is the directory whose files have the content that is written through Root:
+	// Root itself, or a layer of it. Then Writable has the files, after Run, that an open file or a
+	// mapping can still change.
+	Written  *os.File
+	Writable []string
+	// Linked has the files with more names than one, after Run.
+	Linked []string
 	// Left is the number of pipes, sockets and devices that were left out, after Run.
 	Left int
 
 	out   []*Entry // of the goroutine that lists; the readers fill the entries they are sent
 	bytes int64
+	mu    sync.Mutex // of Writable and Linked, which the readers fill
 }
 
 // Run returns the state of the tree. The tree must be still meanwhile: a file that is not is
 // ErrUnsteady. What a directory contains that cannot be read is an error.
 func (s *Scan) Run(ctx context.Context) (*Manifest, error) {
-	group, ctx := errgroup.WithContext(ctx)
-	work := make(chan *Entry, 256)
-	group.Go(func() error {
-		defer close(work)
+	return s.collect(ctx, func(ctx context.Context, work chan<- *Entry) error {
 		top, err := openBelow(s.Root, ".", unix.O_RDONLY|unix.O_DIRECTORY) // with a position of its own
 		if err != nil {
 			return err
 		}
 		defer top.Close()
 		return s.directory(ctx, top, "", 0, work)
+	})
+}
+
+// collect reads what find sends to the readers, and returns it with what find lists, in order.
+func (s *Scan) collect(ctx context.Context, find func(context.Context, chan<- *Entry) error) (*Manifest, error) {
+	group, ctx := errgroup.WithContext(ctx)
+	work := make(chan *Entry, 256)
+	group.Go(func() error {
+		defer close(work)
+		return find(ctx, work)
 	})
 	for range max(runtime.GOMAXPROCS(0), 2) {
 		group.Go(func() error {
@@ -112,7 +128,7 @@ func (s *Scan) directory(ctx context.Context, dir *os.File, path string, depth i
 			} else if s.excluded(name) {
 				continue
 			}
-			if err := s.enter(ctx, dir, name, sub, depth, work); err != nil {
+			if err := s.enter(ctx, dir, name, sub, depth, false, work); err != nil {
 				return err
 			}
 		}
@@ -134,7 +150,8 @@ func (s *Scan) excluded(name string) bool {
 	return false
 }
 
-func (s *Scan) enter(ctx context.Context, dir *os.File, name, path string, depth int, work chan<- *Entry) error {
+// enter adds an entry. flat leaves out what is below a directory.
+func (s *Scan) enter(ctx context.Context, dir *os.File, name, path string, depth int, flat bool, work chan<- *Entry) error {
 	var st unix.Stat_t
 	if err := unix.Fstatat(int(dir.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT); err != nil {
 		if errors.Is(err, unix.ENOENT) {
@@ -187,6 +204,9 @@ func (s *Scan) enter(ctx context.Context, dir *os.File, name, path string, depth
 	defer fd.Close()
 	if err := s.attrs(fd, e); err != nil {
 		return fmt.Errorf("read %q: %w", path, err)
+	}
+	if flat {
+		return nil
 	}
 	return s.directory(ctx, fd, path, depth+1, work)
 }
@@ -245,6 +265,7 @@ func (s *Scan) read(e *Entry) error {
 		}
 		if before.Ctim == after.Ctim && before.Mtim == after.Mtim && after.Size == size {
 			e.Size, e.Mode = size, after.Mode&0o7777
+			s.note(f, e, &after)
 			return nil
 		}
 	}

@@ -30,11 +30,15 @@ type Tree interface {
 type Guard struct {
 	Inner
 
-	tree Tree
-	work int
+	recorder fusefs.Recorder // Inner, if it is one
+	tree     Tree
+	work     int
 }
 
-var _ Inner = (*Guard)(nil)
+var (
+	_ Inner           = (*Guard)(nil)
+	_ fusefs.Recorder = (*Guard)(nil)
+)
 
 // New makes a guard above inner. It duplicates work, a descriptor of the work directory. Close closes
 // the duplicate, and does not close inner.
@@ -46,7 +50,9 @@ func New(inner Inner, tree Tree, work int) (*Guard, error) {
 	if err != nil {
 		return nil, fmt.Errorf("upper: duplicate the work directory: %w", err)
 	}
-	return &Guard{Inner: inner, tree: tree, work: fd}, nil
+	g := &Guard{Inner: inner, tree: tree, work: fd}
+	g.recorder, _ = inner.(fusefs.Recorder)
+	return g, nil
 }
 
 // Close closes the guard's descriptor. The guard must not be used afterwards.

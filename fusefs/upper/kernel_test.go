@@ -22,9 +22,10 @@ import (
 
 // asked is what the guard of the merged tree was asked, as "op path" or "op from to".
 type asked struct {
-	mu   sync.Mutex
-	log  []string
-	deny map[string]syscall.Errno // by path
+	mu       sync.Mutex
+	log      []string
+	recorded []string                 // without copies
+	deny     map[string]syscall.Errno // by path
 }
 
 func (g *asked) Visible(string, bool) bool                   { return true }

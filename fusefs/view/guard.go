@@ -35,6 +35,7 @@ var (
 	_ fusefs.SkipsPublish   = (*Guard)(nil)
 	_ fusefs.ObjectCounter  = (*Guard)(nil)
 	_ fusefs.Mover          = (*Guard)(nil)
+	_ fusefs.Recorder       = (*Guard)(nil)
 )
 
 // New makes the guard. Close closes its descriptor.

@@ -30,8 +30,9 @@ func needRoot(t *testing.T) {
 // agent is a mounted view of a directory of its own.
 type agent struct {
 	*setup
-	t   *testing.T
-	mnt string
+	t    *testing.T
+	mnt  string
+	view *fusefs.FS
 }
 
 // sh runs a script as nobody inside the view. The shell changes directory by
@@ -101,6 +102,7 @@ func mountedWith(t *testing.T, b *book, name string, rules policy.Rules, files m
 	t.Cleanup(func() { require.NoError(t, a.Close()) })
 	fs, err := fusefs.New(fusefs.Config{Roots: []int{int(root.Fd())}, Guard: a.Guard, Mountpoint: mnt, FsName: "polis-test", Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
+	a.view = fs
 	require.NoError(t, fs.Mount(t.Context()))
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)

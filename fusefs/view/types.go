@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"polis/fusefs"
+	"polis/fusefs/changed"
 )
 
 // Locker takes the leases of one operation, all or none. It waits as long as its configuration
@@ -175,6 +176,8 @@ type Config struct {
 	Refused func(d Denial)
 	// Deleting is called before a file is unlinked. It must not block. May be nil.
 	Deleting func(c fusefs.Caller, path string)
+	// Changes collects the paths that change. May be nil.
+	Changes *changed.Set
 	// OnDenial is called with refusals, at a bounded rate. It must not block.
 	OnDenial func(Denial)
 	// LeaseInfo returns the value of the attribute user.polis.lease of a path.

@@ -211,6 +211,11 @@ func (s *Shim) ReleaseIdle(ctx context.Context) error {
 	return s.call(ctx, s.Timeout, http.MethodPost, "/v1/release-idle", nil, nil)
 }
 
+// Changes makes a cut of the set of changed paths. Only for shims of wire.ChangesVersion and later.
+func (s *Shim) Changes(ctx context.Context, r wire.ChangesRequest) (out wire.Changes, err error) {
+	return out, s.call(ctx, s.Timeout, http.MethodPost, "/v1/changes", r, &out)
+}
+
 // Invalidate makes the kernel drop its cache of the view, after the daemon changed the tree below
 // it.
 func (s *Shim) Invalidate(ctx context.Context) error {

@@ -32,6 +32,7 @@ func ControlRoutes() []Route {
 		{"POST /v1/ports", "Map a port."},
 		{"DELETE /v1/ports/{port}", "Remove a port map."},
 		{"POST /v1/release-idle", "Give up the leases that the agent holds and does not use."},
+		{"POST /v1/changes", "Which paths of the view may have changed since an earlier request."},
 		{"POST /v1/invalidate", "Drop what the kernel caches of the view, after a change below it."},
 	}
 }

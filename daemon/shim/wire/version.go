@@ -31,9 +31,10 @@ import "fmt"
 //	20 egress has "ask"
 //	21 settings have MemoryAsk
 //	22 settings have Breakers
+//	23 POST /v1/changes
 const (
 	// Version is what a shim of this build speaks.
-	Version = 22
+	Version = 23
 	// UDPVersion is the first that has port maps of UDP.
 	UDPVersion = 5
 	// MinVersion is the oldest that this build's daemon and shim understand.
@@ -58,6 +59,8 @@ const (
 	FreezeVersion = 19
 	// BreakersVersion is the first that knows Settings.Breakers.
 	BreakersVersion = 22
+	// ChangesVersion is the first that reports which paths changed.
+	ChangesVersion = 23
 	// NoInputVersion is the first that knows StartRequest.NoInput.
 	NoInputVersion = 4
 	// TaskVersion is the first that knows which task its command is.
