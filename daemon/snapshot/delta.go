@@ -10,8 +10,8 @@ import (
 
 // Delta is how a tree differs from an earlier state of it.
 type Delta struct {
-	// Cleared are paths at and below which the earlier state has nothing to say: what is there now is
-	// in Entries.
+	// Cleared are paths at and below which nothing of the earlier state is left: what is there now is in
+	// Entries.
 	Cleared []string
 	// Entries are in the order of the bytes of their paths.
 	Entries []Entry
