@@ -5,22 +5,35 @@ import (
 	"sync"
 
 	"polis/daemon/agent"
+	"polis/daemon/remote"
+	"polis/daemon/worktree"
 )
+
+// inspectOnce returns a function that inspects the project when it is first called.
+func (r repo) inspectOnce() func(context.Context) (*worktree.Project, error) {
+	var once sync.Once
+	var p *worktree.Project
+	var err error
+	return func(ctx context.Context) (*worktree.Project, error) {
+		once.Do(func() { p, err = r.w.git.Project(ctx) })
+		return p, err
+	}
+}
 
 // ofProject returns what an agent gets of the project's configuration: the author of the user's commits
 // and the remotes.
-func (r repo) ofProject(ctx context.Context) (name, email string, remotes []agent.Remote, err error) {
-	p, err := r.w.git.Project(ctx)
-	if err != nil || p == nil {
+func (repo) ofProject(ctx context.Context, p *worktree.Project) (name, email string, remotes []agent.Remote, err error) {
+	settings, err := p.Settings(ctx)
+	if err != nil {
 		return "", "", nil, err
 	}
 	home := ""
 	if u, err := lookupUID(int(p.Owner.UID)); err == nil {
 		home = u.HomeDir
 	}
-	var both sync.WaitGroup
-	both.Go(func() { name, email = p.Identity(ctx, home) })
-	remotes, err = remotesOf(ctx, p)
-	both.Wait()
-	return name, email, remotes, err
+	name, email = p.Identity(ctx, settings, home)
+	for _, m := range remote.Of(p, settings) {
+		remotes = append(remotes, agent.Remote{Name: m.Name, URL: m.URL})
+	}
+	return name, email, remotes, nil
 }

@@ -5,13 +5,11 @@ import (
 	"os/user"
 	"strconv"
 
-	"polis/daemon/agent"
 	"polis/daemon/api"
 	"polis/daemon/config"
 	"polis/daemon/git"
 	"polis/daemon/remote"
 	"polis/daemon/remoterules"
-	"polis/daemon/worktree"
 )
 
 func lookupUID(uid int) (*user.User, error) { return user.LookupId(strconv.Itoa(uid)) }
@@ -24,16 +22,6 @@ func (w *workspace) broker() *remote.Broker {
 		}
 		return ""
 	}}
-}
-
-// remotesOf returns the remotes of a project as agents see them.
-func remotesOf(ctx context.Context, p *worktree.Project) ([]agent.Remote, error) {
-	list, err := remote.List(ctx, p)
-	out := make([]agent.Remote, 0, len(list))
-	for _, m := range list {
-		out = append(out, agent.Remote{Name: m.Name, URL: m.URL})
-	}
-	return out, err
 }
 
 // Remote performs the remote operation that an agent's git requests, if the agent may. Only the

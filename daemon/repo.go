@@ -133,8 +133,14 @@ func (t worktrees) Ensure(ctx context.Context, a *agent.Agent) error {
 	var project sync.WaitGroup
 	var remotes []agent.Remote
 	var rerr error
-	project.Go(func() { a.Identity.Name, a.Identity.Email, remotes, rerr = repo{w}.ofProject(ctx) })
-	err := t.make(ctx, w, a)
+	inspect := repo{w}.inspectOnce()
+	project.Go(func() {
+		var p *worktree.Project
+		if p, rerr = inspect(ctx); p != nil && rerr == nil {
+			a.Identity.Name, a.Identity.Email, remotes, rerr = repo{w}.ofProject(ctx, p)
+		}
+	})
+	err := t.make(ctx, w, a, inspect)
 	project.Wait()
 	if err != nil {
 		return err
@@ -149,14 +155,17 @@ func (t worktrees) Ensure(ctx context.Context, a *agent.Agent) error {
 	return t.mountLayers(ctx, w, a)
 }
 
-// make makes the worktree at the user's newest commits, and mounts its layers.
-func (t worktrees) make(ctx context.Context, w *workspace, a *agent.Agent) error {
-	if err := w.integrity.Damage(); err != nil {
+// make makes the worktree at the user's newest commits, and mounts its layers. A fork begins at the
+// commit of another agent.
+func (t worktrees) make(ctx context.Context, w *workspace, a *agent.Agent, inspect func(context.Context) (*worktree.Project, error)) error {
+	if from := a.Copy().Restoring; from != nil && from.From != "" {
+		// Nothing is needed of the project.
+	} else if err := w.integrity.Damage(); err != nil {
 		if _, there := os.Lstat(a.Worktree()); there != nil {
 			return err
 		}
 		// An agent that has its files continues with them.
-	} else if _, err := w.git.Sync(ctx); err != nil && api.CodeOf(err) != api.CodeRefConflict {
+	} else if _, err := w.git.SyncWith(ctx, inspect); err != nil && api.CodeOf(err) != api.CodeRefConflict {
 		return api.Errorf(api.CodeWorktreeFailed, "fetch the project's commits: %w", err)
 	} else if err != nil {
 		t.d.Log.Warn("project and shared repository have diverged", "workspace", a.WS.Name, "err", err)

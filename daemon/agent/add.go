@@ -247,11 +247,8 @@ func (m *Manager) bringUp(ctx context.Context, a *Agent) error {
 	if err := m.settlePorts(ctx, a); err != nil {
 		return err
 	}
-	for _, r := range m.Resources {
-		if err := r.Ensure(ctx, a); err != nil {
-			return err
-		}
-		m.crash("up:" + r.Name())
+	if err := m.ensureResources(ctx, a); err != nil {
+		return err
 	}
 	m.mu.Lock()
 	a.Kept.Generation++

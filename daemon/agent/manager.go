@@ -27,7 +27,7 @@ type Manager struct {
 	Type func(name string) (config.BaseType, bool, error)
 	// Lost is the isolation that this machine lacks.
 	Lost      []api.Loss
-	Resources []Resource // ensured in order, removed in reverse; the shim comes after all
+	Resources []Resource // ensured at the same time, removed in reverse order; the shim comes after all
 	Shims     Shims
 	Watch     Watcher // nil: the shims are not watched
 	Locks     Locks

@@ -41,17 +41,22 @@ var goodName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$`)
 // List returns the remotes the project has, by name. One whose name cannot be
 // part of a ref is left out.
 func List(ctx context.Context, p *worktree.Project) ([]Remote, error) {
-	out, err := p.Run(ctx, "config", "--local", "-z", "--get-regexp", `^remote\..*\.url$`)
-	if code, ok := git.ExitCode(err); ok && code == 1 {
-		return nil, nil
-	}
+	settings, err := p.Settings(ctx)
 	if err != nil {
 		return nil, err
 	}
+	return Of(p, settings), nil
+}
+
+// Of is List for what the project's Settings returned.
+func Of(p *worktree.Project, settings []worktree.Setting) []Remote {
 	var list []Remote
-	for _, pair := range git.SplitNUL(out) {
-		key, full, _ := strings.Cut(pair, "\n")
-		name := strings.TrimSuffix(strings.TrimPrefix(key, "remote."), ".url")
+	for _, s := range settings {
+		key, is := strings.CutPrefix(s.Key, "remote.")
+		if !is {
+			continue
+		}
+		name, full := strings.TrimSuffix(key, ".url"), s.Value
 		known := func(r Remote) bool { return r.Name == name }
 		if !goodName.MatchString(name) || git.CheckBranch(name) != nil || full == "" || strings.ContainsAny(full, "\n\r\x00") || slices.ContainsFunc(list, known) {
 			continue
@@ -62,7 +67,7 @@ func List(ctx context.Context, p *worktree.Project) ([]Remote, error) {
 		list = append(list, Remote{Name: name, URL: clean(full), full: full})
 	}
 	slices.SortFunc(list, func(a, b Remote) int { return strings.Compare(a.Name, b.Name) })
-	return list, nil
+	return list
 }
 
 // isPath reports whether git takes a remote's address as a path of this machine.

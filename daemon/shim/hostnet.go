@@ -17,7 +17,7 @@ func (s *Shim) openHostNetwork() error {
 		return err
 	}
 	s.ports = newPorts(s.Spec.Agent, nil, netip.Addr{}, s.Log)
-	s.onClose("port maps", func(context.Context) error { return s.ports.close() })
+	s.network.onClose("port maps", func(context.Context) error { return s.ports.close() })
 	return nil
 }
 

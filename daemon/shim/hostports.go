@@ -122,7 +122,7 @@ func (h *hostPorts) due(port uint16, now time.Time) int {
 func (s *Shim) openHostPorts() error {
 	h := &hostPorts{ns: s.ns, log: s.Log, connected: s.hostPortUsed, budget: netbridge.NewBudget(netbridge.DefaultBudget), open: map[uint16]*openPort{}}
 	s.hostPorts = h
-	s.onClose("host ports", func(ctx context.Context) error { return h.set(ctx, nil) })
+	s.network.onClose("host ports", func(ctx context.Context) error { return h.set(ctx, nil) })
 	return h.set(s.ctx, s.Spec.HostPorts)
 }
 

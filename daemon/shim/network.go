@@ -20,13 +20,13 @@ func (s *Shim) openNetwork() error {
 		return err
 	}
 	s.ns = ns
-	s.onClose("network namespace", func(context.Context) error { return ns.Close() })
+	s.network.onClose("network namespace", func(context.Context) error { return ns.Close() })
 	addr, err := netip.ParseAddr(s.Spec.Address)
 	if err != nil {
 		return fmt.Errorf("address %q: %w", s.Spec.Address, err)
 	}
 	s.ports = newPorts(s.Spec.Agent, ns, addr, s.Log)
-	s.onClose("port maps", func(context.Context) error { return s.ports.close() })
+	s.network.onClose("port maps", func(context.Context) error { return s.ports.close() })
 	if err := s.openHostPorts(); err != nil {
 		return err
 	}
@@ -41,7 +41,7 @@ func (s *Shim) openNetwork() error {
 	if err := s.dns.Open(s.ctx); err != nil {
 		return err
 	}
-	s.onClose("name service", func(context.Context) error { return s.dns.Close() })
+	s.network.onClose("name service", func(context.Context) error { return s.dns.Close() })
 	return nil
 }
 

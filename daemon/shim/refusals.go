@@ -33,7 +33,7 @@ func (s *Shim) openRefusals(g netbridge.Gate) error {
 	if err := r.Open(); err != nil {
 		return err
 	}
-	s.onClose("refusals of the network", func(context.Context) error { return errors.Join(g.LogTo(0), r.Close()) })
+	s.network.onClose("refusals of the network", func(context.Context) error { return errors.Join(g.LogTo(0), r.Close()) })
 	if err := g.LogTo(r.Queue); errors.Is(err, netbridge.ErrNoQueue) {
 		s.Log.Warn("refused connections are not logged", "op", "net.refuse", "err", err)
 		return nil

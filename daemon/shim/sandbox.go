@@ -54,6 +54,42 @@ func (s *Shim) sandboxConfig(self string) sandbox.Config {
 	}
 }
 
+func (s *Shim) openSandbox(ctx context.Context) error {
+	self, err := os.Executable()
+	if err != nil {
+		return api.Errorf(api.CodeInternal, "find own program: %w", err)
+	}
+	managed, err := s.managedMounts()
+	if err != nil {
+		return api.Errorf(api.CodeInternal, "managed configuration of the agent's program: %w", err)
+	}
+	cfg := s.sandboxConfig(self)
+	cfg.Mounts = append(cfg.Mounts, managed...)
+	box, err := sandbox.Create(ctx, cfg)
+	switch {
+	case errors.Is(err, sandbox.ErrCgroup):
+		return api.Errorf(api.CodeCgroupFailed, "make the sandbox: %w", err)
+	case err != nil:
+		return api.Errorf(api.CodeNamespaceFailed, "make the sandbox: %w", err)
+	}
+	s.sandbox = box
+	s.onClose("sandbox", func(ctx context.Context) error { return box.Destroy(ctx) })
+	if err := setWeights(ctx, s.Spec, limitsOf(s.Spec.Settings())); err != nil {
+		return api.Errorf(api.CodeCgroupFailed, "weigh the agent: %w", err)
+	}
+	return nil
+}
+
+// watchSandbox starts what watches the agent's processes.
+func (s *Shim) watchSandbox() error {
+	s.openLeftovers()
+	s.egress.begin(s.sandbox.Pids)
+	s.group.Go(func() error { s.watchOOM(); return nil })
+	s.group.Go(func() error { s.watchWritten(s.ctx); return nil })
+	s.group.Go(func() error { s.reportCalls(); return nil })
+	return s.watchActivity()
+}
+
 // sharedWith returns what the sandbox shares with the host because this machine cannot isolate it.
 func sharedWith(spec wire.Spec) sandbox.Shared {
 	lost := func(what string) bool { return slices.Contains(spec.Lost, what) }

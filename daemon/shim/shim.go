@@ -99,8 +99,9 @@ type Shim struct {
 	hits      hits
 	disk      disk
 	listening map[netbridge.Port]bool
-	undo      []undoStep
-	ends      int // number of entries of undo that onEnd registered, which come first
+	undoList
+	// network undoes what openNetwork made, which runs beside other steps.
+	network undoList
 }
 
 // Open starts the view, the sandbox and the sockets. On an error it undoes everything; the error
@@ -161,13 +162,7 @@ func (s *Shim) Open(ctx context.Context) (err error) {
 	if err := s.openInside(); err != nil {
 		return api.Errorf(api.CodeInternal, "serve /run/polis of the sandbox: %w", err)
 	}
-	if err := s.openViews(ctx); err != nil {
-		return api.Errorf(api.CodeViewFailed, "serve the view: %w", err)
-	}
-	if err := s.openNetwork(); err != nil {
-		return api.Errorf(api.CodeNetNSFailed, "join the network namespace: %w", err)
-	}
-	if err := s.openSandbox(ctx); err != nil {
+	if err := s.openRest(ctx); err != nil {
 		return err
 	}
 	for _, p := range s.Spec.Ports {
@@ -195,35 +190,25 @@ func (s *Shim) Open(ctx context.Context) (err error) {
 	return nil
 }
 
-func (s *Shim) openSandbox(ctx context.Context) error {
-	self, err := os.Executable()
+// openRest opens the network, and beside it the view and the sandbox: a change of the packet filter
+// waits for the kernel several times, and needs no processor meanwhile. No program of the agent
+// runs before the end of both.
+func (s *Shim) openRest(ctx context.Context) error {
+	s.onClose("network", s.network.unwind)
+	network := beside(s.openNetwork)
+	err := s.openViews(ctx)
 	if err != nil {
-		return api.Errorf(api.CodeInternal, "find own program: %w", err)
+		err = api.Errorf(api.CodeViewFailed, "serve the view: %w", err)
+	} else {
+		err = s.openSandbox(ctx)
 	}
-	managed, err := s.managedMounts()
+	if nerr := network(); nerr != nil {
+		err = errors.Join(api.Errorf(api.CodeNetNSFailed, "join the network namespace: %w", nerr), err)
+	}
 	if err != nil {
-		return api.Errorf(api.CodeInternal, "managed configuration of the agent's program: %w", err)
+		return err
 	}
-	cfg := s.sandboxConfig(self)
-	cfg.Mounts = append(cfg.Mounts, managed...)
-	box, err := sandbox.Create(ctx, cfg)
-	switch {
-	case errors.Is(err, sandbox.ErrCgroup):
-		return api.Errorf(api.CodeCgroupFailed, "make the sandbox: %w", err)
-	case err != nil:
-		return api.Errorf(api.CodeNamespaceFailed, "make the sandbox: %w", err)
-	}
-	s.sandbox = box
-	s.openLeftovers()
-	s.egress.begin(box.Pids)
-	s.onClose("sandbox", func(ctx context.Context) error { return box.Destroy(ctx) })
-	if err := setWeights(ctx, s.Spec, limitsOf(s.Spec.Settings())); err != nil {
-		return api.Errorf(api.CodeCgroupFailed, "weigh the agent: %w", err)
-	}
-	s.group.Go(func() error { s.watchOOM(); return nil })
-	s.group.Go(func() error { s.watchWritten(s.ctx); return nil })
-	s.group.Go(func() error { s.reportCalls(); return nil })
-	return s.watchActivity()
+	return s.watchSandbox()
 }
 
 // Serve returns when ctx ends, or when the view or the sandbox has ended.

@@ -20,7 +20,10 @@ type Synced struct {
 
 // Sync fetches the commits the user made on the target branch into the shared repository. If both
 // sides have commits of their own, it changes nothing and returns REF_CONFLICT.
-func (w *Workspace) Sync(ctx context.Context) (Synced, error) {
+func (w *Workspace) Sync(ctx context.Context) (Synced, error) { return w.SyncWith(ctx, w.Project) }
+
+// SyncWith is Sync for a caller that needs the project too: inspect returns what Project does.
+func (w *Workspace) SyncWith(ctx context.Context, inspect func(context.Context) (*Project, error)) (Synced, error) {
 	target, err := w.Target(ctx)
 	if err != nil {
 		return Synced{}, err
@@ -30,11 +33,15 @@ func (w *Workspace) Sync(ctx context.Context) (Synced, error) {
 		return Synced{}, err
 	}
 	defer release()
-	return w.SyncLocked(ctx, target)
+	return w.syncLocked(ctx, target, inspect)
 }
 
 // SyncLocked is Sync for a caller that holds the lease of the target branch.
 func (w *Workspace) SyncLocked(ctx context.Context, target string) (Synced, error) {
+	return w.syncLocked(ctx, target, w.Project)
+}
+
+func (w *Workspace) syncLocked(ctx context.Context, target string, inspect func(context.Context) (*Project, error)) (Synced, error) {
 	s := Synced{Target: target}
 	bare, ref := w.Bare(), git.Branch(target)
 	// Starting git is most of the cost: both repositories are read in parallel.
@@ -42,7 +49,7 @@ func (w *Workspace) SyncLocked(ctx context.Context, target string) (Synced, erro
 	var lost error
 	var asked sync.WaitGroup
 	asked.Go(func() { has, lost = bare.Ref(ctx, ref) })
-	p, err := w.Project(ctx)
+	p, err := inspect(ctx)
 	var theirs string
 	var unknown error
 	if err == nil && p != nil {
