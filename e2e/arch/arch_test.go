@@ -119,6 +119,8 @@ var rules = []rule{
 		why:   "a brain knows rules and no kernel"},
 	{from: []string{"polis"}, never: []string{"polis/internal/need"}, why: "only tests may end a test"},
 	{from: []string{"polis/daemon/cage", "polis/daemon/procstat"}, never: []string{"polis"}, why: "it knows one kernel thing, no agent and no git"},
+	{from: []string{"polis/daemon/gateway"}, never: []string{"polis/fusefs", "polis/lockd", "polis/netbridge", "polis/cgroup", "polis/daemon/agent", "polis/daemon/launcher"},
+		why: "the gateway knows services and HTTP, no kernel and no agent"},
 	{from: []string{"polis/daemon/config"}, never: []string{"polis/daemon/shim"}, why: "the configuration knows no protocol"},
 	{from: []string{"polis/daemon/setting"}, never: []string{"polis"}, why: "values depend on nothing"},
 	{from: []string{"polis/daemon/api"}, never: []string{"polis"}, why: "the words depend on nothing"},

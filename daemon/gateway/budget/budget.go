@@ -1,0 +1,77 @@
+package budget
+
+import (
+	"fmt"
+	"time"
+
+	"polis/daemon/gateway/ledger"
+	"polis/daemon/setting"
+)
+
+// Warn is the part of a budget at which an event is emitted, in percent.
+const Warn = 80
+
+// Used is what the agent has used of the present task and on the present day.
+type Used struct{ Task, Day ledger.Counts }
+
+// State is how far a budget is used.
+type State struct {
+	// Percent is of the bound that is used most, rounded down.
+	Percent int
+	// Bound names it, "" if there is none: the key of the configuration.
+	Bound string
+	// Text has the figures.
+	Text string
+}
+
+// Spent reports whether nothing is left.
+func (s State) Spent() bool { return s.Percent >= 100 }
+
+// Check returns the state of a budget. With no task, the bounds for tasks do not apply.
+func Check(b setting.ModelBudget, u Used, task bool) State {
+	var worst State
+	look := func(bound string, used, limit float64, unit string) {
+		if limit <= 0 {
+			return
+		}
+		percent := int(min(used/limit*100, 1000))
+		if worst.Bound == "" || percent > worst.Percent {
+			worst = State{Percent: percent, Bound: bound, Text: fmt.Sprintf("%s of %s%s", figure(used), figure(limit), unit)}
+		}
+	}
+	if task {
+		look("task_tokens", float64(u.Task.Total()), float64(b.TaskTokens), " tokens of the task")
+		look("task_money", float64(u.Task.Micros)/1e6, b.TaskMoney, " of the task's money")
+	}
+	look("day_tokens", float64(u.Day.Total()), float64(b.DayTokens), " tokens of the day")
+	look("day_money", float64(u.Day.Micros)/1e6, b.DayMoney, " of the day's money")
+	return worst
+}
+
+func figure(f float64) string {
+	if f == float64(int64(f)) {
+		return fmt.Sprintf("%d", int64(f))
+	}
+	return fmt.Sprintf("%.4f", f)
+}
+
+// Rate bounds the requests of one agent in any minute. It is used under the caller's lock.
+type Rate struct{ sent []time.Time }
+
+// Take counts a request, or returns how long to wait for the next. limit 0 is no bound.
+func (r *Rate) Take(now time.Time, limit int) (wait time.Duration, ok bool) {
+	if limit <= 0 {
+		r.sent = nil
+		return 0, true
+	}
+	old := 0
+	for old < len(r.sent) && now.Sub(r.sent[old]) >= time.Minute {
+		old++
+	}
+	r.sent = r.sent[old:]
+	if len(r.sent) >= limit {
+		return r.sent[len(r.sent)-limit].Add(time.Minute).Sub(now), false
+	}
+	r.sent = append(r.sent, now)
+	return 0, true
+}

@@ -1,0 +1,191 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"golang.org/x/net/netutil"
+	"golang.org/x/sync/semaphore"
+
+	"polis/daemon/gateway/budget"
+	"polis/daemon/gateway/ledger"
+	"polis/daemon/setting"
+	"polis/daemon/shim/wire"
+)
+
+// Bounds of one agent's endpoint.
+const (
+	maxConns    = 256      // connections
+	maxRequests = 64       // requests at a time
+	maxBody     = 32 << 20 // bytes of a request
+	maxBodies   = 64 << 20 // bytes of all requests that are being read or sent
+	maxHeader   = 64 << 10 // bytes of a request's header
+	headerTime  = 10 * time.Second
+	bodyTime    = time.Minute
+	idleTime    = 2 * time.Minute
+	writeTime   = 2 * time.Minute // without progress
+	maxPause    = time.Minute     // that a request is held back
+)
+
+// Gateway is the endpoint of one agent. Set the fields, then call Set and Serve; Close ends it.
+type Gateway struct {
+	// Ledger has what the agent has used.
+	Ledger *ledger.Ledger
+	// Task returns the ID of the agent's present task, or "".
+	Task func() string
+	// Reached is called with the state of a budget that has reached budget.Warn or 100 percent, once
+	// each for a task and a day. It must not block.
+	Reached func(budget.State)
+	// Limited is called when a service has asked for a pause. It must not block.
+	Limited func(service string, until time.Time)
+	Log     *slog.Logger
+	Now     func() time.Time
+
+	slots  chan struct{}
+	bodies *semaphore.Weighted
+	server *http.Server
+	served chan struct{}
+
+	mu       sync.Mutex
+	services map[string]*service
+	budget   setting.ModelBudget
+	rate     budget.Rate
+	reached  map[string]int // the percentage that was reported, by bound, task and day
+}
+
+// New returns a Gateway without services.
+func New() *Gateway {
+	return &Gateway{Task: func() string { return "" }, Reached: func(budget.State) {}, Limited: func(string, time.Time) {}, Log: slog.Default(), Now: time.Now,
+		slots: make(chan struct{}, maxRequests), bodies: semaphore.NewWeighted(maxBodies), services: map[string]*service{}, reached: map[string]int{}}
+}
+
+// Set replaces the services and the budget. Answers that are open continue with what they began with.
+func (g *Gateway) Set(m wire.Models) error {
+	services := map[string]*service{}
+	for _, c := range m.Models {
+		s, err := newService(c, m.Proxy)
+		if err != nil {
+			return fmt.Errorf("model service %s: %w", c.Name, err)
+		}
+		services[c.Name] = s
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for name, s := range services {
+		if old := g.services[name]; old != nil && old.same(s) {
+			old.pause(s.config.PausedUntil)
+			services[name] = old // with its connections
+		} else if old != nil {
+			s.pause(old.paused())
+		}
+	}
+	for name, old := range g.services {
+		if services[name] != old {
+			old.transport.CloseIdleConnections()
+		}
+	}
+	g.services, g.budget = services, m.Budget
+	return nil
+}
+
+// Pause holds back the requests to a service until a time, at most an hour ahead.
+func (g *Gateway) Pause(name string, until time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if s := g.services[name]; s != nil {
+		s.pause(bounded(until, g.Now()))
+	}
+}
+
+func bounded(until, now time.Time) time.Time {
+	if last := now.Add(time.Hour); until.After(last) {
+		return last
+	}
+	return until
+}
+
+// Serve answers requests on l until Close.
+func (g *Gateway) Serve(ctx context.Context, l net.Listener) {
+	g.server = &http.Server{Handler: g, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+		// What is wrong with an agent's requests is the agent's to know.
+		ErrorLog: log.New(io.Discard, "", 0)}
+	g.served = make(chan struct{})
+	go func() {
+		defer close(g.served)
+		if err := g.server.Serve(netutil.LimitListener(l, maxConns)); !errors.Is(err, http.ErrServerClosed) {
+			g.Log.Error("model endpoint ended", "err", err)
+		}
+	}()
+}
+
+// Close cuts all answers and waits until they are counted.
+func (g *Gateway) Close(ctx context.Context) error {
+	var err error
+	if g.server != nil {
+		err = g.server.Close()
+		<-g.served
+	}
+	for range maxRequests { // the requests return their slots
+		select {
+		case g.slots <- struct{}{}:
+		case <-ctx.Done():
+			return errors.Join(err, fmt.Errorf("requests to models do not end: %w", context.Cause(ctx)))
+		}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, s := range g.services {
+		s.transport.CloseIdleConnections()
+	}
+	return err
+}
+
+// count adds a request to the ledger, and reports budgets that it has used up to a level.
+func (g *Gateway) count(r ledger.Row) {
+	if err := g.Ledger.Add(r); err != nil {
+		g.Log.Error("model request not counted durably", "err", err)
+	}
+	g.mu.Lock()
+	st := g.state()
+	level := 0
+	switch {
+	case st.Spent():
+		level = 100
+	case st.Percent >= budget.Warn:
+		level = budget.Warn
+	}
+	key := st.Bound + " " + ledger.Day(g.Now()) + " " + g.Task()
+	report := level > g.reached[key]
+	if report {
+		if len(g.reached) > 1024 {
+			clear(g.reached)
+		}
+		g.reached[key] = level
+	}
+	g.mu.Unlock()
+	if report {
+		g.Reached(st)
+	}
+}
+
+// state returns the state of the budget. g.mu is held.
+func (g *Gateway) state() budget.State {
+	if g.budget == (setting.ModelBudget{}) {
+		return budget.State{}
+	}
+	task, day := g.Task(), ledger.Day(g.Now())
+	u := budget.Used{Day: g.Ledger.Sum(func(k ledger.Key) bool { return k.Day == day })}
+	if task != "" {
+		u.Task = g.Ledger.Sum(func(k ledger.Key) bool { return k.Task == task })
+	}
+	return budget.Check(g.budget, u, task != "")
+}

@@ -1,0 +1,241 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"polis/daemon/gateway/budget"
+	"polis/daemon/gateway/provider"
+)
+
+// Codes of the gateway's own answers. Agents' programs show them as a part of the text.
+const (
+	CodeRequest = "MODEL_REQUEST_REFUSED"
+	CodeModel   = "MODEL_NOT_ALLOWED"
+	CodeBudget  = "MODEL_BUDGET_SPENT"
+	CodeRate    = "MODEL_RATE_LIMITED"
+	CodeBusy    = "MODEL_ENDPOINT_BUSY"
+	CodeService = "MODEL_SERVICE_FAILED"
+)
+
+// ServeHTTP is part of http.Handler.
+func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	pw := &progressWriter{ResponseWriter: w, rc: http.NewResponseController(w)}
+	defer pw.end()
+	w = pw
+	if why := odd(r); why != "" {
+		refuse(w, provider.Compatible, provider.Failure{Status: http.StatusBadRequest, Code: CodeRequest, Message: why})
+		return
+	}
+	name, path, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	g.mu.Lock()
+	s := g.services[name]
+	g.mu.Unlock()
+	if s == nil {
+		refuse(w, provider.Compatible, provider.Failure{Status: http.StatusNotFound, Code: CodeRequest, Message: "there is no model service at this path"})
+		return
+	}
+	call, ok := s.kind.Match(r.Method, "/"+path)
+	if !ok {
+		refuse(w, s.kind, provider.Failure{Status: http.StatusNotFound, Code: CodeRequest, Message: "this method and path are not allowed"})
+		return
+	}
+	if f := g.relay(w, r, s, call); f != nil {
+		refuse(w, s.kind, *f)
+	}
+}
+
+// odd returns what is wrong with the form of a request; "" if nothing is. Programs that use the
+// endpoint send none of these.
+func odd(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.Host)
+	if err != nil {
+		host = r.Host
+	}
+	switch {
+	case r.URL.IsAbs() || r.URL.Host != "" || r.Method == http.MethodConnect || r.URL.Opaque != "":
+		return "the endpoint is no proxy"
+	case !loopback(host):
+		// A page of the web in a browser of the agent would come with its own name.
+		return "the Host header must be that of the endpoint"
+	case r.URL.RawPath != "" || strings.Contains(r.URL.Path, "//") || strings.Contains(r.URL.Path, "/.") || strings.ContainsAny(r.URL.Path, "\\%\x00"):
+		return "the path must be plain"
+	case r.Header.Get("Upgrade") != "" || strings.Contains(strings.ToLower(r.Header.Get("Connection")), "upgrade"):
+		return "the endpoint has no other protocol"
+	case r.Header.Get("Content-Encoding") != "" && !strings.EqualFold(r.Header.Get("Content-Encoding"), "identity"):
+		return "the body must not be compressed"
+	case r.Header.Get("Sec-Fetch-Site") == "cross-site":
+		return "the endpoint serves no web pages of others"
+	}
+	return ""
+}
+
+// relay sends a request to a service and the answer to the agent. It returns a failure if nothing was
+// written yet.
+func (g *Gateway) relay(w http.ResponseWriter, r *http.Request, s *service, call provider.Call) *provider.Failure {
+	select {
+	case g.slots <- struct{}{}:
+		defer func() { <-g.slots }()
+	default:
+		return &provider.Failure{Status: http.StatusTooManyRequests, Code: CodeBusy, RetryAfter: 1,
+			Message: fmt.Sprintf("%d requests of the agent are open, which is the limit", maxRequests)}
+	}
+	body, release, f := g.readBody(w, r, call)
+	defer release()
+	if f != nil {
+		return f
+	}
+	x := &exchange{g: g, s: s, call: call, began: g.Now(), retry: retries(r)}
+	if call.Body {
+		req, err := provider.ReadBody(call, body)
+		if err != nil {
+			return &provider.Failure{Status: http.StatusBadRequest, Code: CodeRequest, Message: err.Error()}
+		}
+		x.model, x.stream, x.body = req.Model, req.Stream, req.Body
+	} else {
+		x.model = call.Model
+	}
+	if x.model != "" && !budget.Match(s.config.Allow, x.model) {
+		x.refused()
+		return &provider.Failure{Status: http.StatusForbidden, Code: CodeModel,
+			Message: fmt.Sprintf("model %s is not among those allowed: %s", x.model, strings.Join(s.config.Allow, ", "))}
+	}
+	if call.Format != provider.FormatNone {
+		if f := g.admit(r.Context(), s); f != nil {
+			x.refused()
+			return f
+		}
+	}
+	x.send(w, r)
+	return nil
+}
+
+// admit waits for a pause that the service asked for, and decides by the budget.
+func (g *Gateway) admit(ctx context.Context, s *service) *provider.Failure {
+	for wait := s.paused().Sub(g.Now()); wait > 0; wait = s.paused().Sub(g.Now()) {
+		if wait > maxPause {
+			return &provider.Failure{Status: http.StatusTooManyRequests, Code: CodeRate, RetryAfter: seconds(wait),
+				Message: "the model service asked all agents to wait"}
+		}
+		t := time.NewTimer(wait)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return &provider.Failure{Status: http.StatusTooManyRequests, Code: CodeRate, RetryAfter: seconds(wait), Message: "the model service asked all agents to wait"}
+		}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if st := g.state(); st.Spent() {
+		return &provider.Failure{Status: http.StatusTooManyRequests, Code: CodeBudget,
+			Message: fmt.Sprintf("the budget is spent: %s (%s). A person can raise it; do not retry", st.Text, st.Bound)}
+	}
+	if wait, ok := g.rate.Take(g.Now(), g.budget.RequestsPerMinute); !ok {
+		return &provider.Failure{Status: http.StatusTooManyRequests, Code: CodeRate, RetryAfter: seconds(wait),
+			Message: fmt.Sprintf("the agent may send %d requests a minute", g.budget.RequestsPerMinute)}
+	}
+	return nil
+}
+
+func seconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
+
+// readBody reads the body of a request, bounded in size and time. release returns what it occupies of
+// the bound for all bodies.
+func (g *Gateway) readBody(w http.ResponseWriter, r *http.Request, call provider.Call) (body []byte, release func(), f *provider.Failure) {
+	var held int64
+	release = func() { g.bodies.Release(held) }
+	if !call.Body {
+		if r.ContentLength != 0 {
+			return nil, release, &provider.Failure{Status: http.StatusBadRequest, Code: CodeRequest, Message: "this request has no body"}
+		}
+		return nil, release, nil
+	}
+	rc := http.NewResponseController(w) // through progressWriter
+	if err := rc.SetReadDeadline(time.Now().Add(bodyTime)); err != nil {
+		return nil, release, &provider.Failure{Status: http.StatusInternalServerError, Code: CodeRequest, Message: "the connection has no deadline"}
+	}
+	in := http.MaxBytesReader(w, r.Body, maxBody)
+	buf := make([]byte, 0, min(max(r.ContentLength, 0)+1, 64<<10))
+	for {
+		if len(buf) == cap(buf) {
+			more := int64(max(cap(buf), 4<<10))
+			if !g.bodies.TryAcquire(more) {
+				return nil, release, &provider.Failure{Status: http.StatusServiceUnavailable, Code: CodeBusy, RetryAfter: 1, Message: "too many large requests of the agent are open"}
+			}
+			held += more
+			bigger := make([]byte, len(buf), len(buf)+int(more))
+			copy(bigger, buf)
+			buf = bigger
+		}
+		n, err := in.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		var large *http.MaxBytesError
+		if errors.As(err, &large) {
+			return nil, release, &provider.Failure{Status: http.StatusRequestEntityTooLarge, Code: CodeRequest, Message: fmt.Sprintf("a request may have %d MiB", maxBody>>20)}
+		}
+		if err != nil {
+			return nil, release, &provider.Failure{Status: http.StatusBadRequest, Code: CodeRequest, Message: "the body was not received in time"}
+		}
+	}
+	// From here on the server reads the connection to see whether the agent's program is still there.
+	if err := rc.SetReadDeadline(time.Time{}); err != nil {
+		return nil, release, &provider.Failure{Status: http.StatusInternalServerError, Code: CodeRequest, Message: "the connection has no deadline"}
+	}
+	return buf, release, nil
+}
+
+// retries reports whether a request repeats another one, as the providers' libraries say.
+func retries(r *http.Request) bool {
+	n, err := strconv.Atoi(r.Header.Get("X-Stainless-Retry-Count"))
+	return err == nil && n > 0
+}
+
+// refuse writes an answer of the gateway itself.
+func refuse(w http.ResponseWriter, k provider.Kind, f provider.Failure) {
+	w.Header().Set("Content-Type", "application/json")
+	if f.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(f.RetryAfter))
+	} else {
+		w.Header().Set("X-Should-Retry", "false") // the providers' libraries heed it
+	}
+	w.WriteHeader(f.Status)
+	_, _ = w.Write(k.Body(f)) //nolint:errcheck // the agent's program left
+}
+
+// progressWriter ends an answer whose reader takes nothing for writeTime.
+type progressWriter struct {
+	http.ResponseWriter
+	rc *http.ResponseController
+}
+
+// Unwrap is for http.ResponseController.
+func (p *progressWriter) Unwrap() http.ResponseWriter { return p.ResponseWriter }
+
+// Write is part of http.ResponseWriter.
+func (p *progressWriter) Write(b []byte) (int, error) {
+	if err := p.rc.SetWriteDeadline(time.Now().Add(writeTime)); err != nil {
+		return 0, err
+	}
+	return p.ResponseWriter.Write(b)
+}
+
+// FlushError is for http.ResponseController.
+func (p *progressWriter) FlushError() error {
+	return errors.Join(p.rc.SetWriteDeadline(time.Now().Add(writeTime)), p.rc.Flush())
+}
+
+// end bounds the write of what is left when the handler has returned.
+func (p *progressWriter) end() {
+	_ = p.rc.SetWriteDeadline(time.Now().Add(writeTime)) //nolint:errcheck // the connection is closed
+}

@@ -1,0 +1,147 @@
+package ledger
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"polis/daemon/gateway/usage"
+)
+
+func row(day, task string, n int64) Row {
+	return Row{Key{Day: day, Task: task, Service: "s", Model: "m"}, Counts{Requests: 1, Tokens: usage.Tokens{Input: n}}}
+}
+
+func total(rows []Row) (c Counts) {
+	for _, r := range rows {
+		c.Add(r.Counts)
+	}
+	return c
+}
+
+func open(t require.TestingT, dir string) *Ledger {
+	l, err := Open(dir)
+	require.NoError(t, err)
+	return l
+}
+
+func TestCountsSurviveAKill(t *testing.T) {
+	dir := t.TempDir()
+	rows, err := Read(dir)
+	require.NoError(t, err)
+	require.Empty(t, rows)
+	l := open(t, dir)
+	for i := range 10 {
+		require.NoError(t, l.Add(row("2026-01-01", "a.1", int64(i))))
+	}
+	rows, err = Read(dir) // the writer lives, as polisd reads it
+	require.NoError(t, err)
+	require.Equal(t, []Row{{Key{Day: "2026-01-01", Task: "a.1", Service: "s", Model: "m"}, Counts{Requests: 10, Tokens: usage.Tokens{Input: 45}}}}, rows)
+
+	// Without Close, and with a line that was cut short.
+	f, err := os.OpenFile(filepath.Join(dir, journalFile), os.O_APPEND|os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = f.WriteString(`{"seq":11,"day":"2026-01-01","req`)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	l2 := open(t, dir)
+	require.NoError(t, l2.Add(row("2026-01-02", "", 5)))
+	rows, err = Read(dir)
+	require.NoError(t, err)
+	require.Equal(t, Counts{Requests: 11, Tokens: usage.Tokens{Input: 50}}, total(rows))
+	require.Len(t, rows, 2)
+	require.Equal(t, int64(5), l2.Sum(func(k Key) bool { return k.Task == "" }).Input)
+	require.NoError(t, l2.Close())
+	require.ErrorIs(t, l2.Add(row("2026-01-02", "", 5)), os.ErrClosed)
+}
+
+func TestAJournalIsSummedOnceAlsoIfACrashKeepsIt(t *testing.T) {
+	dir := t.TempDir()
+	l := open(t, dir)
+	for range 10 {
+		require.NoError(t, l.Add(row("2026-01-01", "a.1", 1)))
+	}
+	lines, err := os.ReadFile(filepath.Join(dir, journalFile))
+	require.NoError(t, err)
+	require.NoError(t, l.compact())
+	require.NoError(t, os.WriteFile(filepath.Join(dir, journalFile), lines, 0o600)) // the crash was before the truncation
+	rows, err := Read(dir)
+	require.NoError(t, err)
+	require.Equal(t, int64(10), total(rows).Requests)
+	require.Equal(t, int64(10), open(t, dir).Sum(func(Key) bool { return true }).Requests)
+}
+
+func TestALongJournalIsSummedAndNoReaderSeesADifference(t *testing.T) {
+	dir := t.TempDir()
+	l := open(t, dir)
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		var last int64
+		for {
+			rows, err := Read(dir)
+			if err != nil || total(rows).Requests < last {
+				t.Errorf("%v, %d after %d", err, total(rows).Requests, last)
+				return
+			}
+			last = total(rows).Requests
+			select {
+			case <-stop:
+				return
+			default:
+			}
+		}
+	})
+	const n = 20000
+	for i := range n {
+		require.NoError(t, l.Add(row("2026-01-01", fmt.Sprintf("a.%d", i%50), 1)))
+	}
+	close(stop)
+	wg.Wait()
+	require.FileExists(t, filepath.Join(dir, sumsFile))
+	rows, err := Read(dir)
+	require.NoError(t, err)
+	require.Equal(t, int64(n), total(rows).Requests)
+	require.Len(t, rows, 50)
+}
+
+// Feature: multi-agent-workspaces, Property: bounding the rows loses no count
+func TestBoundingRowsLosesNoCount(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := sums{}
+		for range rapid.IntRange(0, 60).Draw(t, "rows") {
+			r := row(fmt.Sprintf("202%d-0%d-01", rapid.IntRange(4, 6).Draw(t, "year"), rapid.IntRange(1, 9).Draw(t, "month")), rapid.StringMatching("[a-c]{0,2}").Draw(t, "task"), rapid.Int64Range(0, 9).Draw(t, "n"))
+			r.Model = rapid.StringMatching("[a-e]?").Draw(t, "model")
+			s.add(r)
+		}
+		before, limit := total(s.rows()), rapid.IntRange(5, 40).Draw(t, "limit")
+		s.bound(limit)
+		require.Equal(t, before, total(s.rows()))
+		require.LessOrEqual(t, len(s), limit)
+	})
+}
+
+func TestTheFilesAreNotFollowedElsewhere(t *testing.T) {
+	dir, other := t.TempDir(), filepath.Join(t.TempDir(), "other")
+	require.NoError(t, os.Symlink(other, filepath.Join(dir, journalFile)))
+	_, err := Open(dir)
+	require.Error(t, err)
+	require.NoFileExists(t, other)
+}
+
+func FuzzScan(f *testing.F) {
+	f.Add([]byte(`{"seq":1,"day":"2026-01-01","requests":1}` + "\n" + `{"seq":2}` + "\nx"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		n := 0
+		_, err := scan(bytes.NewReader(b), func(l line) { n++ })
+		if err != nil || n > bytes.Count(b, []byte("\n")) {
+			t.Fatal(n, err)
+		}
+	})
+}

@@ -1,0 +1,135 @@
+package provider
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Request is what the gateway reads of a body.
+type Request struct {
+	Model string
+	// Stream: the answer is sent as events.
+	Stream bool
+	// Body is what is sent to the provider: the bytes of the agent, or with the usage of a stream
+	// requested, which chat completions do not have otherwise.
+	Body []byte
+}
+
+// controlled are the fields that the gateway decides by. A body that has one twice, or in another
+// spelling, could mean one thing here and another one at the provider.
+var controlled = []string{"model", "stream", "stream_options", "background"}
+
+// ReadBody reads the body of a call. An error is for the agent; it never has content of the body.
+func ReadBody(c Call, body []byte) (Request, error) {
+	fields, err := object(body)
+	if err != nil {
+		return Request{}, err
+	}
+	req := Request{Model: c.Model, Body: body}
+	if c.Format == FormatGemini {
+		// The path has the model, and determines if the answer is a stream.
+		req.Stream = strings.HasSuffix(c.Path, ":streamGenerateContent")
+		return req, nil
+	}
+	if c.InBody {
+		if err := text(fields["model"], &req.Model); err != nil || !bodyModel.MatchString(req.Model) {
+			return Request{}, errors.New("model: must be the name of a model")
+		}
+	}
+	if err := boolean(fields["stream"], &req.Stream); err != nil {
+		return Request{}, errors.New("stream: must be true or false")
+	}
+	var background bool
+	if err := boolean(fields["background"], &background); err != nil || background {
+		return Request{}, errors.New("background: an answer that is not read here cannot be counted")
+	}
+	if c.Format == FormatChat && req.Stream {
+		if req.Body, err = withUsage(fields, body); err != nil {
+			return Request{}, err
+		}
+	}
+	return req, nil
+}
+
+// object reads the top level of a JSON object, and nothing after it.
+func object(body []byte) (map[string]json.RawMessage, error) {
+	bad := errors.New("the body must be one JSON object")
+	d := json.NewDecoder(bytes.NewReader(body))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return nil, bad
+	}
+	fields := map[string]json.RawMessage{}
+	for d.More() {
+		t, err := d.Token()
+		name, ok := t.(string)
+		if err != nil || !ok {
+			return nil, bad
+		}
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return nil, bad
+		}
+		for _, c := range controlled {
+			if _, twice := fields[c]; strings.EqualFold(name, c) && (name != c || twice) {
+				return nil, fmt.Errorf("%s: the body has it twice, or in another spelling", c)
+			}
+		}
+		fields[name] = value
+	}
+	if _, err := d.Token(); err != nil {
+		return nil, bad
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, bad
+	}
+	return fields, nil
+}
+
+func text(raw json.RawMessage, v *string) error { return json.Unmarshal(raw, v) }
+
+// boolean reads true, false and null; a field that is missing is false.
+func boolean(raw json.RawMessage, v *bool) error {
+	if raw == nil {
+		return nil
+	}
+	return json.Unmarshal(raw, v)
+}
+
+// withUsage has a chat completion report its usage at the end of a stream.
+func withUsage(fields map[string]json.RawMessage, body []byte) ([]byte, error) {
+	options := map[string]json.RawMessage{}
+	if raw := fields["stream_options"]; raw != nil {
+		if err := json.Unmarshal(raw, &options); err != nil {
+			return nil, errors.New("stream_options: must be an object")
+		}
+	}
+	for name := range options {
+		if strings.EqualFold(name, "include_usage") && name != "include_usage" {
+			return nil, errors.New("stream_options: include_usage is in another spelling")
+		}
+	}
+	if string(bytes.TrimSpace(options["include_usage"])) == "true" && !twice(fields["stream_options"]) {
+		return body, nil
+	}
+	if options == nil { // null
+		options = map[string]json.RawMessage{}
+	}
+	options["include_usage"] = json.RawMessage("true")
+	raw, err := json.Marshal(options)
+	if err != nil {
+		return nil, errors.New("stream_options: must be an object")
+	}
+	fields["stream_options"] = raw
+	out, err := json.Marshal(fields)
+	if err != nil {
+		return nil, errors.New("the body must be one JSON object")
+	}
+	return out, nil
+}
+
+// twice reports whether an object can have a field twice: then it is written again.
+func twice(raw json.RawMessage) bool { return bytes.Count(raw, []byte(":")) > 1 }

@@ -1,0 +1,144 @@
+package usage
+
+import (
+	"bytes"
+
+	"polis/daemon/gateway/provider"
+)
+
+// MaxKept is the most that a Meter holds of an answer, in bytes: a document, or one event of a stream.
+const MaxKept = 4 << 20
+
+// bytesPerToken estimates a request that no answer reported the size of. Real texts have more bytes in
+// a token, so the estimate is not too low.
+const bytesPerToken = 3
+
+// A Meter counts the tokens of one answer. It is used by one goroutine.
+type Meter struct {
+	format  provider.Format
+	stream  bool
+	request int // bytes of the request's body
+
+	kept   []byte // the document, or the line that has not ended
+	lost   bool   // it is longer than MaxKept
+	tokens Tokens
+	final  bool  // the provider reported the whole answer
+	begun  bool  // it reported a part of it
+	events int64 // with content, an estimate of the tokens so far
+}
+
+// NewMeter makes a Meter for an answer in the format. request is the size of the request's body in
+// bytes, stream whether the answer consists of server-sent events.
+func NewMeter(f provider.Format, stream bool, request int) *Meter {
+	return &Meter{format: f, stream: stream, request: request}
+}
+
+// Write observes a part of the answer. It never fails.
+func (m *Meter) Write(p []byte) (int, error) {
+	n := len(p)
+	if m.format == provider.FormatNone {
+		return n, nil
+	}
+	if !m.stream {
+		m.keep(p)
+		return n, nil
+	}
+	for len(p) > 0 {
+		i := bytes.IndexByte(p, '\n')
+		if i < 0 {
+			m.keep(p)
+			break
+		}
+		if len(m.kept) == 0 && !m.lost {
+			m.line(p[:i]) // without a copy
+		} else {
+			m.keep(p[:i])
+			m.endLine()
+		}
+		p = p[i+1:]
+	}
+	return n, nil
+}
+
+func (m *Meter) keep(p []byte) {
+	if m.lost || len(m.kept)+len(p) > MaxKept {
+		m.kept, m.lost = nil, true
+		return
+	}
+	m.kept = append(m.kept, p...)
+}
+
+func (m *Meter) endLine() {
+	if m.lost {
+		m.events++
+	} else {
+		m.line(m.kept)
+	}
+	m.kept, m.lost = m.kept[:0], false
+	if cap(m.kept) > 64<<10 {
+		m.kept = nil
+	}
+}
+
+var (
+	dataField  = []byte("data:")
+	usageField = []byte(`"usage`)
+)
+
+// line reads one line of a stream. A provider's event has all of its data in one.
+func (m *Meter) line(l []byte) {
+	data, ok := bytes.CutPrefix(l, dataField)
+	if !ok {
+		return
+	}
+	if m.content(data) {
+		m.events++
+	}
+	// Most events have content alone, and need no parser.
+	if !bytes.Contains(data, usageField) {
+		return
+	}
+	before := m.tokens
+	final := m.tokens.read(m.format, data)
+	m.begun = m.begun || m.tokens != before
+	// Each event of Gemini has the count so far: only the last one of an answer is whole, so an answer
+	// that is cut is estimated from both.
+	m.final = m.final || final
+}
+
+// content reports whether an event has a part of the model's text.
+func (m *Meter) content(data []byte) bool {
+	switch m.format {
+	case provider.FormatMessages:
+		return bytes.Contains(data, []byte(`"content_block_delta"`))
+	case provider.FormatResponses:
+		return bytes.Contains(data, []byte(`.delta"`))
+	case provider.FormatChat:
+		return bytes.Contains(data, []byte(`"delta"`)) || bytes.Contains(data, []byte(`"text"`))
+	}
+	return bytes.Contains(data, []byte(`"parts"`))
+}
+
+// End returns the tokens of the answer. cut: the answer did not reach its end. estimated reports
+// whether the provider did not report all of it.
+func (m *Meter) End(cut bool) (t Tokens, estimated bool) {
+	if m.format == provider.FormatNone {
+		return Tokens{}, false
+	}
+	switch {
+	case m.stream && len(m.kept) > 0:
+		m.endLine()
+	case !m.stream && !m.lost:
+		m.final = m.tokens.read(m.format, m.kept)
+	}
+	m.kept = nil
+	if m.final && (!cut || m.format != provider.FormatGemini) {
+		return m.tokens, false
+	}
+	t = m.tokens
+	if t.Input+t.CacheRead+t.CacheWrite == 0 {
+		t.Input = int64(m.request/bytesPerToken) + 1
+	}
+	t.Output = max(t.Output, m.events)
+	return t, true
+}

@@ -1,0 +1,25 @@
+package setting
+
+// ModelPrice is what a model costs from a day on, in units of the currency of its table per million
+// tokens.
+type ModelPrice struct {
+	// Model is a pattern for the names of models, as path.Match reads it.
+	Model string `toml:"model" json:"model"`
+	// From is the first day, YYYY-MM-DD in UTC; "" is any day.
+	From       string  `toml:"from" json:"from,omitempty"`
+	Input      float64 `toml:"input" json:"input"`
+	Output     float64 `toml:"output" json:"output"`
+	CacheRead  float64 `toml:"cache_read" json:"cache_read,omitempty"`
+	CacheWrite float64 `toml:"cache_write" json:"cache_write,omitempty"`
+}
+
+// ModelBudget bounds what one agent uses of model services. 0 is no bound.
+type ModelBudget struct {
+	RequestsPerMinute int `toml:"requests_per_minute" json:"requests_per_minute,omitempty"`
+	// Tokens are all kinds of tokens together; a day is one of UTC.
+	TaskTokens int64 `toml:"task_tokens" json:"task_tokens,omitempty"`
+	DayTokens  int64 `toml:"day_tokens" json:"day_tokens,omitempty"`
+	// Money is in units of the prices' currency.
+	TaskMoney float64 `toml:"task_money" json:"task_money,omitempty"`
+	DayMoney  float64 `toml:"day_money" json:"day_money,omitempty"`
+}
