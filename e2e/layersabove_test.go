@@ -139,7 +139,7 @@ func TestAViewThatDiesBelowItsOverlay(t *testing.T) {
 	d.add("ann")
 	d.sh("ann", "echo mine > main.txt; setsid sh -c 'while :; do cat main.txt; done' >/dev/null 2>&1 </dev/null &")
 	// umount -f aborts a FUSE connection (kernel: Documentation/filesystems/fuse); it stays mounted, dead.
-	err := unix.Unmount(d.path("run", "agents", "ann", "upper"), unix.MNT_FORCE)
+	err := unix.Unmount(d.path("run", "agents", "ann", "upper", "view"), unix.MNT_FORCE)
 	d.eventually("the agent is in Error, with the reason", func() bool {
 		a, _ := d.agent("ann")
 		return a.Status == api.StatusError && strings.Contains(a.StatusReason, "view has ended")

@@ -79,7 +79,7 @@ type Config struct {
 	// Work is a descriptor of a directory on the mount of Roots[0]. If it is not 0 the view is
 	// mounted for an overlay file system above it: Roots[0] is UpperName in the root directory, and
 	// Work is WorkName, and whiteouts and the overlay's attributes can be made (see upper.go). New
-	// duplicates it.
+	// duplicates it. The directory around Mountpoint must have mode 0700.
 	Work int
 	// NoSetID takes set-id bits away from every file that a caller makes or
 	// changes: on the disk it belongs to another user (package idmap).
@@ -124,6 +124,7 @@ type FS struct {
 	bg     sync.WaitGroup
 
 	trimmer trimmer
+	later   writeLater // copies that an overlay made
 
 	watchers sync.WaitGroup // of callCtx, and of trim
 	ends     endWatch

@@ -42,6 +42,9 @@ func (fs *FS) options() conn.Options {
 		Mountpoint: fs.cfg.Mountpoint, FsName: fs.cfg.FsName, Subtype: "polis",
 		MaxWrite: maxWrite, MaxBackground: 64, Readers: max(leastReaders, readersPerCPU*runtime.NumCPU()), Deferred: maxDeferred, OnPanic: fs.crash, StackDepth: 1, Capabilities: capabilities, Log: fs.log,
 	}
+	// The overlay checks its callers by the attributes that it has. The kernel would ask for those of a
+	// directory again after each change in it.
+	o.Unchecked = fs.upper()
 	if fs.overlay {
 		o.StackDepth = 2
 	}
@@ -61,6 +64,9 @@ func (fs *FS) Mount(ctx context.Context) error {
 	defer fs.mu.Unlock()
 	if fs.server != nil {
 		return ErrMounted
+	}
+	if err := fs.hidden(); err != nil {
+		return err
 	}
 	srv, err := conn.Mount(fs, fs.options())
 	if err != nil {

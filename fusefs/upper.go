@@ -2,6 +2,8 @@ package fusefs
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -14,9 +16,10 @@ import (
 )
 
 // A view with Config.Work is the upper layer of an overlay (overlayfs, in
-// Documentation/filesystems of the kernel), and nobody but the overlay reaches it: the root
-// directory of the mount can be searched by root only. Every request then comes from the
-// overlay, with the credentials of its mounter and the process id of the caller.
+// Documentation/filesystems of the kernel), and nobody but the overlay reaches it: the mount is in a
+// directory that only its mounter can search (Mount checks that), because the kernel checks no modes
+// in it. Every request then comes from the overlay, with the credentials of its mounter and the process id of the
+// caller. The overlay checks the caller's rights.
 //
 // The overlay makes what it needs in the work directory and moves it to its place. What such a move
 // means (a whiteout on a name removes the name) is the guard's to know: it gets the paths of the
@@ -57,6 +60,22 @@ func (fs *FS) newTree(root inode.Key) (*inode.Table, error) {
 	return t, nil
 }
 
+// hidden checks that only this process's user reaches the mount point of a view that is an upper layer.
+func (fs *FS) hidden() error {
+	if !fs.upper() {
+		return nil
+	}
+	dir := filepath.Dir(fs.cfg.Mountpoint)
+	var st unix.Stat_t
+	if err := unix.Lstat(dir, &st); err != nil {
+		return fmt.Errorf("fusefs: directory of the mount point: %w", &os.PathError{Op: "lstat", Path: dir, Err: err})
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR || st.Mode&0o077 != 0 || int(st.Uid) != os.Geteuid() {
+		return fmt.Errorf("%w: %s: a view below an overlay needs a directory of mode 0700 around it", ErrConfig, dir)
+	}
+	return nil
+}
+
 // topAttr fills the attributes of the root directory of the mount, which is in no backing root.
 func topAttr(out *fuse.Attr) {
 	*out = fuse.Attr{Ino: fuse.FUSE_ROOT_ID, Mode: unix.S_IFDIR | 0o700, Nlink: 4, Blksize: 4096}
@@ -89,9 +108,8 @@ func (fs *FS) lookupTop(name string, out *fuse.EntryOut) syscall.Errno {
 // nothing in it but the two layers.
 func (fs *FS) isTop(node uint64) bool { return fs.upper() && node == fuse.FUSE_ROOT_ID }
 
-// isCopy reports whether a file is a copy that the overlay has not named yet. The overlay syncs each:
-// the write is only begun, because the original is on the disk and nothing in the copy is the
-// agent's.
+// isCopy reports whether a file is a copy that the overlay has not named yet: the original is on the
+// disk, and nothing in the copy is the agent's.
 func (fs *FS) isCopy(n *inode.Node) bool {
 	if !fs.upper() {
 		return false

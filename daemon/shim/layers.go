@@ -20,7 +20,11 @@ import (
 // the agent's changes. The view is mounted in the shim's own directory, which no sandbox contains,
 // and the overlay where the view would be.
 
-func upperMount(spec wire.Spec) string { return filepath.Join(spec.RunDir, "upper") }
+// upperDir contains the mount of the view below the overlay. Only root may search it: the kernel
+// checks no modes in the mount.
+func upperDir(spec wire.Spec) string { return filepath.Join(spec.RunDir, "upper") }
+
+func upperMount(spec wire.Spec) string { return filepath.Join(upperDir(spec), "view") }
 
 // openMerged opens the tree that the overlay above the view shows. The view itself decides by its
 // files (which are ignored, what a directory contains), and the kernel holds locks of the overlay
@@ -46,8 +50,10 @@ func (s *Shim) belowOverlay(cfg *fusefs.Config, v *views) error {
 	if s.Spec.Lower == "" {
 		return nil
 	}
-	if err := os.Mkdir(upperMount(s.Spec), 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
-		return err
+	for _, dir := range []string{upperDir(s.Spec), upperMount(s.Spec)} {
+		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
+			return err
+		}
 	}
 	work, err := s.keepDir(s.Spec.Work)
 	if err != nil {

@@ -121,7 +121,7 @@ func Cleanup(ctx context.Context, spec wire.Spec) error {
 	// No process of the agent is left, and the views are unmounted.
 	errs = append(errs, recoverLocks(spec), fdtree.RemoveAll(ctx, filepath.Join(spec.RunDir, "packs")))
 	errs = append(errs, removeIfThere(layout.ShimSocket(spec.RunDir)), removeIfThere(resolvConf(spec)), fdtree.RemoveAll(ctx, filepath.Join(spec.RunDir, "inside")))
-	for _, d := range []string{gitMount(spec), upperMount(spec), stateDir(spec)} {
+	for _, d := range []string{gitMount(spec), upperMount(spec), upperDir(spec), stateDir(spec)} {
 		errs = append(errs, removeIfThere(d))
 	}
 	return errors.Join(errs...)

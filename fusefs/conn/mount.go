@@ -25,6 +25,9 @@ type Options struct {
 	// Capabilities (fuse.CAP_*) to request; others are off. With CAP_OVER_IO_URING requests come
 	// by io_uring if the kernel supports it (Linux 6.14, fuse.enable_uring).
 	Capabilities uint64
+	// Unchecked lets the kernel check no owner and mode: every process that reaches the mount may do
+	// everything. It is for a mount that only root reaches, by its path.
+	Unchecked bool
 	// Readers bounds the requests that are handled at the same time; 0 means
 	// 1024. Idle is how many of them wait for work; 0 means 2.
 	Readers, Idle int
@@ -111,7 +114,10 @@ func (c *Conn) attach() error {
 	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
 		return unix.ENOTDIR
 	}
-	data := fmt.Sprintf("fd=%d,rootmode=%o,user_id=%d,group_id=%d,max_read=%d,default_permissions,allow_other",
+	data := fmt.Sprintf("fd=%d,rootmode=%o,user_id=%d,group_id=%d,max_read=%d,allow_other",
 		c.fd, st.Mode&unix.S_IFMT, unix.Geteuid(), unix.Getegid(), c.opts.MaxWrite)
+	if !c.opts.Unchecked {
+		data += ",default_permissions"
+	}
 	return unix.Mount(c.opts.FsName, c.opts.Mountpoint, "fuse."+c.opts.Subtype, unix.MS_NOSUID|unix.MS_NODEV, data)
 }

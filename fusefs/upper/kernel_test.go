@@ -105,10 +105,11 @@ func mount(t testing.TB, files map[string]string) *stack {
 	need.Root(t)
 	need.Device(t, "/dev/fuse")
 	dir := t.TempDir()
-	s := &stack{g: &asked{deny: map[string]syscall.Errno{}}, lower: filepath.Join(dir, "lower"), upper: filepath.Join(dir, "own"), work: filepath.Join(dir, "work"), at: filepath.Join(dir, "at"), view: filepath.Join(dir, "view")}
-	for _, d := range []string{s.lower, s.upper, s.work, s.at, s.view} {
+	s := &stack{g: &asked{deny: map[string]syscall.Errno{}}, lower: filepath.Join(dir, "lower"), upper: filepath.Join(dir, "own"), work: filepath.Join(dir, "work"), at: filepath.Join(dir, "at"), view: filepath.Join(dir, "hidden", "view")}
+	for _, d := range []string{s.lower, s.upper, s.work, s.at} {
 		require.NoError(t, os.Mkdir(d, 0o755))
 	}
+	require.NoError(t, os.MkdirAll(s.view, 0o700))
 	for name, text := range files {
 		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(s.lower, name)), 0o755))
 		require.NoError(t, os.WriteFile(filepath.Join(s.lower, name), []byte(text), 0o644))
