@@ -1,6 +1,6 @@
 # polis. "make help" lists the targets.
 #
-# polisd, polisctl, polis-tui and polis-adapter are pure Go. polis-shim needs cgo: libcontainer enters
+# polisd, polisctl and polis-tools are pure Go. polis-shim needs cgo: libcontainer enters
 # namespaces in C before the Go runtime starts, and seccomp is libseccomp.
 
 SHELL   := /bin/bash
@@ -36,9 +36,10 @@ setup-test: ## the same for all tests: editors and other programs that meet lock
 	@scripts/setup test
 
 .PHONY: build
-build: ## bin/polisd, bin/polisctl, bin/polis-tui, bin/polis-adapter (pure Go) and bin/polis-shim (cgo)
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/polisd ./cmd/polisctl ./cmd/polis-tui ./cmd/polis-adapter
-	CGO_ENABLED=1 $(GO) build -trimpath -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/polis-shim
+build: ## bin/polisd, bin/polisctl, bin/polis-tools with its names polis-tui and polis-adapter (pure Go), and bin/polis-shim (cgo)
+	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/polisd ./cmd/polisctl ./cmd/polis-tools
+	for n in polis-tui polis-adapter; do ln -sfn polis-tools $(BIN)/$$n; done
+	CGO_ENABLED=1 $(GO) build -trimpath -buildvcs=false -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/polis-shim
 
 .PHONY: test
 test: setup-test build units e2e test-fresh ## everything: unit and kernel tests with the race detector, the programs end to end, systemd; fails if anything is left behind
@@ -130,12 +131,12 @@ fuzz-content: build ## hostile contents of repositories against every verb, for 
 # Install needs no root with DESTDIR. Nothing is enabled or started here.
 .PHONY: install
 install: ## programs, units, configuration and man pages below DESTDIR (build first)
-	@for b in polisd polisctl polis-tui polis-adapter polis-shim; do test -x $(BIN)/$$b || { echo "$(BIN)/$$b is missing: run make build first" >&2; exit 1; }; done
+	@for b in polisd polisctl polis-tools polis-shim; do test -x $(BIN)/$$b || { echo "$(BIN)/$$b is missing: run make build first" >&2; exit 1; }; done
 	install -D -m 755 $(BIN)/polisd     $(DESTDIR)$(PREFIX)/sbin/polisd
 	install -D -m 755 $(BIN)/polisctl   $(DESTDIR)$(PREFIX)/bin/polisctl
 	install -D -m 755 $(BIN)/polis-shim $(DESTDIR)$(PREFIX)/lib/polis/polis-shim
-	install -m 755 $(BIN)/polis-tui $(DESTDIR)$(PREFIX)/lib/polis/polis-tui
-	install -m 755 $(BIN)/polis-adapter $(DESTDIR)$(PREFIX)/lib/polis/polis-adapter
+	install -m 755 $(BIN)/polis-tools $(DESTDIR)$(PREFIX)/lib/polis/polis-tools
+	for n in polis-tui polis-adapter; do ln -sfn polis-tools $(DESTDIR)$(PREFIX)/lib/polis/$$n; done
 	install -m 755 units/stop-agents $(DESTDIR)$(PREFIX)/lib/polis/stop-agents
 	install -d $(DESTDIR)$(UNITDIR)
 	install -m 644 units/*.service units/*.socket units/*.slice $(DESTDIR)$(UNITDIR)/
@@ -185,6 +186,10 @@ package-all: package package-arm64 ## packages for amd64 and arm64
 package-test: package ## the packages on bare Debian 12 and 13 trees, the rpm with rpmlint and in a tree of its own (10 minutes)
 	@scripts/setup package-test
 	scripts/leakcheck run scripts/package-test
+
+.PHONY: release
+release: ## dist/VERSION: packages for amd64 and arm64, sources, SBOMs and SHA256SUMS of a tagged commit (docs/release.md)
+	@scripts/release
 
 .PHONY: vulncheck
 vulncheck: ## known vulnerabilities of what the programs call (needs the Go vulnerability database)

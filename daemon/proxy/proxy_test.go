@@ -348,3 +348,10 @@ func FuzzParseHost(f *testing.F) {
 		}
 	})
 }
+
+func TestPageEscapesEveryValue(t *testing.T) {
+	const hostile = `<script>"'&`
+	text := string(page{Message: hostile, Agents: []known{{Agent: hostile, URL: hostile, Ports: []string{hostile}}}}.html())
+	require.NotContains(t, text, "<script>")
+	require.Equal(t, 5, strings.Count(text, "&lt;script&gt;&#34;&#39;&amp;"))
+}

@@ -1,4 +1,4 @@
-package main
+package screen
 
 import (
 	"context"
@@ -17,9 +17,6 @@ import (
 	"polis/daemon/client"
 )
 
-// version is set by the build.
-var version = "devel"
-
 // The exit statuses, as in polisctl(1).
 const (
 	exitFailure = 1
@@ -28,9 +25,9 @@ const (
 	exitSignal  = 128 // plus the number of the signal
 )
 
-func main() { os.Exit(run(os.Args[1:])) }
-
-func run(args []string) int {
+// Run draws the screen until the user leaves it and returns the exit status. args are those after the
+// program's name; version is what --version prints.
+func Run(args []string, version string) int {
 	fs := flag.NewFlagSet("polis-tui", flag.ContinueOnError)
 	socket := fs.String("socket", "", "polisd's `PATH`")
 	workspace := fs.String("workspace", "", "only agents of this `WORKSPACE`")

@@ -1,4 +1,4 @@
-package main
+package adapter
 
 import (
 	"context"
@@ -16,22 +16,20 @@ import (
 	"polis/daemon/client"
 )
 
-// version is set by the build: -ldflags "-X main.version=...".
-var version = "devel"
-
-func main() {
+// Run starts the adapter that args, those after the program's name, name, and returns the exit status.
+// version is what an MCP client receives.
+func Run(args []string, version string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	status, err := run(ctx, os.Args[1:])
+	status, err := run(ctx, args, version)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "polis: "+api.AsError(err).Message)
 	}
-	stop()
-	os.Exit(status)
+	return status
 }
 
 // run starts the adapter that the first argument names and returns the exit status.
-func run(ctx context.Context, args []string) (int, error) {
+func run(ctx context.Context, args []string, version string) (int, error) {
 	if len(args) == 0 {
 		return 2, errors.New("polis-adapter is started by polisctl mcp and polisctl acp")
 	}
