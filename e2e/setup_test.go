@@ -28,10 +28,11 @@ echo changed >> README.md; rm docs/guide.md; echo untracked > notes.txt; printf 
 echo installed
 `
 
-// prepared starts a polisd with a setup command and a repository that needs it.
-func prepared(t *testing.T, o options, more string) (d *daemon, repo string) {
+// prepared starts a polisd with a setup command and a repository that needs it. more are keys of the
+// setup, and workspace keys of [workspace].
+func prepared(t *testing.T, o options, more string, workspace ...string) (d *daemon, repo string) {
 	t.Helper()
-	o.config += "\n[workspace]\nworktree = \"shared\"\n[workspace.setup]\nrun = \"sh ci.sh\"\ninputs = [\"deps.lock\"]\negress = \"none\"\n" + more
+	o.config += "\n[workspace]\nworktree = \"shared\"\n" + strings.Join(workspace, "\n") + "\n[workspace.setup]\nrun = \"sh ci.sh\"\ninputs = [\"deps.lock\"]\negress = \"none\"\n" + more
 	d = startDaemon(t, o)
 	repo = d.smallRepo()
 	require.NoError(t, os.WriteFile(filepath.Join(repo, "deps.lock"), []byte("left\npad\n"), 0o644))
@@ -66,6 +67,18 @@ func (d *daemon) current() *api.SetupResult {
 // are on the disk once.
 func TestAgentsShareWhatTheSetupMade(t *testing.T) {
 	d, repo := prepared(t, options{}, "")
+	agentsShare(t, d, repo, "fuse.polis")
+}
+
+// The same with the overlay above the view: it has two lower layers.
+func TestAgentsShareWhatTheSetupMadeAboveTheView(t *testing.T) {
+	d, repo := prepared(t, options{}, "", `layers = "auto"`)
+	agentsShare(t, d, repo, "overlay")
+}
+
+// agentsShare checks that; top is the type of the agents' worktrees.
+func agentsShare(t *testing.T, d *daemon, repo, top string) {
+	t.Helper()
 	// What the user's checkout has does not mix with it.
 	require.NoError(t, os.MkdirAll(filepath.Join(repo, "node_modules", "stale"), 0o755))
 	d.giveAway(repo)
@@ -83,6 +96,7 @@ func TestAgentsShareWhatTheSetupMade(t *testing.T) {
 	for _, name := range []string{"bob", "cat"} {
 		d.add(name)
 		d.sh(name, test)
+		require.Equal(t, top, d.topMount(name))
 	}
 	d.sh("ann", test)
 	d.must("agents", "add", "reader", "--base", "custom", "--read-only")

@@ -150,7 +150,8 @@ func (b *Builder) layers(spec *wire.Spec, root layout.Workspace) {
 		}
 		return
 	}
-	spec.Tree, spec.Lower, spec.Work = spec.Upper, string(tree), root.LayersWork(spec.Agent)
+	spec.Tree, spec.Work = spec.Upper, root.LayersWork(spec.Agent)
+	spec.Lower, spec.Setup = worktree.SplitLower(string(tree))
 }
 
 // addGit adds to the spec what an agent in a git repository needs: its repositories, git

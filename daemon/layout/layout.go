@@ -54,7 +54,7 @@ func (w Workspace) LayersWork(agent string) string { return filepath.Join(w.Laye
 // LayersMerged is where the overlay is mounted, below the view.
 func (w Workspace) LayersMerged(agent string) string { return filepath.Join(w.Layers(agent), "merged") }
 
-// LayersAbove is a file with the path of the base tree. It exists if and only if the agent's shim, at
+// LayersAbove is a file with the path of the base tree and, after a NUL, that of the setup files, if any. It exists if and only if the agent's shim, at
 // its last start, was to mount the overlay above the view.
 func (w Workspace) LayersAbove(agent string) string { return filepath.Join(w.Layers(agent), "above") }
 

@@ -26,6 +26,14 @@ func upperDir(spec wire.Spec) string { return filepath.Join(spec.RunDir, "upper"
 
 func upperMount(spec wire.Spec) string { return filepath.Join(upperDir(spec), "view") }
 
+// lowerDirs are the lower layers of the overlay above the view, the upper of them first.
+func lowerDirs(spec wire.Spec) []string {
+	if spec.Setup == "" {
+		return []string{spec.Lower}
+	}
+	return []string{spec.Lower, spec.Setup}
+}
+
 // openMerged opens the tree that the overlay above the view shows. The view itself decides by its
 // files (which are ignored, what a directory contains), and the kernel holds locks of the overlay
 // meanwhile: it must not be read through the mount.
@@ -33,12 +41,17 @@ func (s *Shim) openMerged(v *views, root *os.File) error {
 	if s.Spec.Lower == "" {
 		return nil
 	}
-	lower, err := openDir(s.Spec.Lower)
-	if err != nil {
-		return fmt.Errorf("open the base tree: %w", err)
+	var lower []int
+	for _, path := range lowerDirs(s.Spec) {
+		dir, err := openDir(path)
+		if err != nil {
+			return fmt.Errorf("open a lower layer of the worktree: %w", err)
+		}
+		defer dir.Close()
+		lower = append(lower, int(dir.Fd()))
 	}
-	defer lower.Close()
-	if v.merged, err = overlayfs.NewTree(int(root.Fd()), int(lower.Fd())); err != nil {
+	var err error
+	if v.merged, err = overlayfs.NewTree(int(root.Fd()), lower...); err != nil {
 		return err
 	}
 	s.onClose("files of the worktree", func(context.Context) error { return v.merged.Close() })
@@ -75,7 +88,7 @@ func (s *Shim) mountOverlay() error {
 		return nil
 	}
 	view := upperMount(sp)
-	err := overlayfs.Mount(overlayfs.Layers{Lower: []string{sp.Lower}, Upper: filepath.Join(view, fusefs.UpperName), Work: filepath.Join(view, fusefs.WorkName), Target: sp.Mountpoint, Source: fsName(sp)})
+	err := overlayfs.Mount(overlayfs.Layers{Lower: lowerDirs(sp), Upper: filepath.Join(view, fusefs.UpperName), Work: filepath.Join(view, fusefs.WorkName), Target: sp.Mountpoint, Source: fsName(sp)})
 	if err != nil {
 		return fmt.Errorf("mount the worktree: %w", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -19,6 +20,16 @@ import (
 // what the other changes shows in neither. So the daemon mounts none that can be written. It mounts
 // one that is read-only for every reading, and what was read before is not in it.
 
+// lowerSep is between the paths in layout.Workspace.LayersAbove: no path contains it.
+const lowerSep = "\x00"
+
+// SplitLower returns the lower layers that layout.Workspace.LayersAbove names: the base tree, and the files
+// of the setup command, "" if there are none.
+func SplitLower(text string) (base, setup string) {
+	base, setup, _ = strings.Cut(text, lowerSep)
+	return base, setup
+}
+
 // above reports whether the overlay of a worktree is above the view.
 func (w *Workspace) above(agent string) (bool, error) {
 	_, err := os.Lstat(w.layout().LayersAbove(agent))
@@ -29,14 +40,10 @@ func (w *Workspace) above(agent string) (bool, error) {
 }
 
 // AttachAbove prepares the layers of an agent's worktree for a shim that mounts them above its view.
-// For a full checkout, and a worktree that has files of the setup command, it does nothing. After an
-// error the layers are not mounted, and Attach can mount them.
+// For a full checkout it does nothing. After an error the layers are not mounted, and Attach can mount
+// them.
 func (w *Workspace) AttachAbove(ctx context.Context, agent string) error {
 	if id, err := w.baseOf(agent); err != nil || id == "" || w.cfg.Mounts == nil {
-		return err
-	}
-	// The view reads one lower layer.
-	if r, err := ReadSetup(w.layout().LayersSetup(agent)); err != nil || r != nil {
 		return err
 	}
 	fail := func(err error) error {
@@ -59,15 +66,15 @@ func (w *Workspace) AttachAbove(ctx context.Context, agent string) error {
 			return err
 		}
 		// First: what is mounted without this file can be written.
-		path := w.layout().LayersAbove(agent)
-		if err := os.WriteFile(path+".new", []byte(b.Tree), 0o600); err != nil {
+		path, lower := w.layout().LayersAbove(agent), w.lowerLayers(agent, b)
+		if err := os.WriteFile(path+".new", []byte(strings.Join(lower, lowerSep)), 0o600); err != nil {
 			return err
 		}
 		if err := os.Rename(path+".new", path); err != nil {
 			return err
 		}
 		failpoint.Hit("layers:above")
-		return w.mountFresh(agent, b.Tree) // the kernel may not be able to
+		return w.mountFresh(agent, lower) // the kernel may not be able to
 	})
 	if err != nil {
 		return fail(errors.Join(err, w.leaveAbove(agent)))
@@ -121,7 +128,7 @@ func (w *Workspace) openFresh(ctx context.Context, agent string) (*os.File, erro
 		if err := w.makeMountDirs(agent); err != nil {
 			return err
 		}
-		if err := w.mountFresh(agent, b.Tree); err != nil {
+		if err := w.mountFresh(agent, w.lowerLayers(agent, b)); err != nil {
 			return err
 		}
 		dir, err = openDir(w.layout().LayersMerged(agent), agent)
@@ -133,9 +140,9 @@ func (w *Workspace) openFresh(ctx context.Context, agent string) (*os.File, erro
 	return dir, nil
 }
 
-// mountFresh mounts the agent's changes and a base tree read-only, replacing an earlier such
+// mountFresh mounts the agent's changes and the lower layers read-only, replacing an earlier such
 // mount. A process that has the earlier one open continues to read it.
-func (w *Workspace) mountFresh(agent, tree string) error {
+func (w *Workspace) mountFresh(agent string, layers []string) error {
 	merged := w.layout().LayersMerged(agent)
 	if err := w.cfg.Mounts.Unmount(merged); err != nil {
 		return err
@@ -151,12 +158,16 @@ func (w *Workspace) mountFresh(agent, tree string) error {
 		return err
 	}
 	defer own.Close()
-	lower, err := openPath(unix.AT_FDCWD, tree)
-	if err != nil {
-		return err
+	dirs := []*os.File{own}
+	for _, path := range layers {
+		dir, err := openPath(unix.AT_FDCWD, path)
+		if err != nil {
+			return err
+		}
+		defer dir.Close()
+		dirs = append(dirs, dir)
 	}
-	defer lower.Close()
-	return w.cfg.Mounts.MountReadOnly(merged, own, lower)
+	return w.cfg.Mounts.MountReadOnly(merged, dirs...)
 }
 
 func openPath(at int, name string) (*os.File, error) {

@@ -67,3 +67,37 @@ func TestAttachAbove(t *testing.T) {
 	require.False(t, is)
 	require.NoError(t, os.WriteFile(filepath.Join(l.LayersMerged("ann"), "new"), []byte("three"), 0o644))
 }
+
+// What the setup command made is the lowest layer, also above the view and in what polisd reads.
+func TestAttachAboveSetupFiles(t *testing.T) {
+	w := layeredWorkspace(t)
+	made := filepath.Join(t.TempDir(), "made\nhere")
+	require.NoError(t, os.MkdirAll(filepath.Join(made, "deps"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(made, "deps", "x"), []byte("made"), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(made, "README"), []byte("covered by the base"), 0o644))
+	w.cfg.Setups = &oneSetup{r: SetupRecord{ID: "one", Outputs: []string{"deps/"}}, tree: made}
+	_, err := w.Add(t.Context(), "ann", "agent/ann", "")
+	require.NoError(t, err)
+	require.NoError(t, w.AttachAbove(t.Context(), "ann"))
+	marked, err := os.ReadFile(w.layout().LayersAbove("ann"))
+	require.NoError(t, err)
+	tree, setup := SplitLower(string(marked))
+	require.DirExists(t, tree)
+	require.Equal(t, made, setup)
+	dir, err := w.openMerged(t.Context(), "ann")
+	require.NoError(t, err)
+	defer dir.Close()
+	root, err := os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", dir.Fd()))
+	require.NoError(t, err)
+	defer root.Close()
+	text, err := root.ReadFile("deps/x")
+	require.NoError(t, err)
+	require.Equal(t, "made", string(text))
+	text, err = root.ReadFile("README")
+	require.NoError(t, err)
+	require.NotEqual(t, "covered by the base", string(text))
+
+	tree, setup = SplitLower("/base")
+	require.Equal(t, "/base", tree)
+	require.Empty(t, setup)
+}

@@ -10,27 +10,33 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Tree reads what an overlay of two directories shows, without a mount: each call reads both
-// directories as they are now. It understands whiteouts, opaque directories and redirects. It
-// follows no symbolic link, and leaves neither directory.
-type Tree struct{ upper, lower int }
+// Tree reads what an overlay of directories shows, without a mount: each call reads all of them as they
+// are now. It understands whiteouts, opaque directories and redirects. It follows no symbolic link,
+// and leaves no directory.
+type Tree struct{ layers []int } // the upper one first
 
-// NewTree returns the tree of two directories. It duplicates the descriptors; Close closes the
-// duplicates.
-func NewTree(upper, lower int) (*Tree, error) {
-	up, err := unix.FcntlInt(uintptr(upper), unix.F_DUPFD_CLOEXEC, 3)
-	if err != nil {
-		return nil, fmt.Errorf("hold the upper directory: %w", err)
+// NewTree returns the tree of an upper directory and the lower ones, of which each covers those after
+// it. It duplicates the descriptors; Close closes the duplicates.
+func NewTree(upper int, lower ...int) (*Tree, error) {
+	t := &Tree{}
+	for _, dir := range append([]int{upper}, lower...) {
+		fd, err := unix.FcntlInt(uintptr(dir), unix.F_DUPFD_CLOEXEC, 3)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("hold a directory of an overlay: %w", err), t.Close())
+		}
+		t.layers = append(t.layers, fd)
 	}
-	low, err := unix.FcntlInt(uintptr(lower), unix.F_DUPFD_CLOEXEC, 3)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("hold the lower directory: %w", err), unix.Close(up))
-	}
-	return &Tree{upper: up, lower: low}, nil
+	return t, nil
 }
 
 // Close closes the descriptors. The tree must not be used afterwards.
-func (t *Tree) Close() error { return errors.Join(unix.Close(t.upper), unix.Close(t.lower)) }
+func (t *Tree) Close() error {
+	var errs []error
+	for _, fd := range t.layers {
+		errs = append(errs, unix.Close(fd))
+	}
+	return errors.Join(errs...)
+}
 
 const beneath = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
 
@@ -39,11 +45,11 @@ func open(dir int, path string, flags int) (int, error) {
 	return unix.Openat2(dir, path, &unix.OpenHow{Flags: uint64(flags | unix.O_NOFOLLOW | unix.O_CLOEXEC), Resolve: beneath})
 }
 
-// at is a directory of the tree: its descriptors in both layers, -1 where a layer has none.
-type at struct{ up, low int }
+// at is a directory of the tree: its descriptors in the layers, -1 where a layer has none.
+type at []int
 
 func (a at) close() {
-	for _, fd := range []int{a.up, a.low} {
+	for _, fd := range a {
 		if fd >= 0 {
 			unix.Close(fd)
 		}
@@ -65,11 +71,11 @@ func (t *Tree) Open(path string, flags int) (int, error) {
 		return -1, err
 	}
 	defer d.close()
-	in, _, err := d.layer(name)
+	in, err := d.layer(name)
 	if err != nil {
 		return -1, err
 	}
-	return open(in, name, flags)
+	return open(d[in], name, flags)
 }
 
 // IsDir reports whether a path is a directory. A missing path is none.
@@ -93,7 +99,7 @@ func (t *Tree) List(path string) ([]fs.DirEntry, error) {
 	defer d.close()
 	var out []fs.DirEntry
 	have := map[string]bool{}
-	for _, fd := range []int{d.up, d.low} {
+	for _, fd := range d {
 		entries, err := list(fd)
 		if err != nil {
 			return nil, err
@@ -103,15 +109,14 @@ func (t *Tree) List(path string) ([]fs.DirEntry, error) {
 				continue
 			}
 			have[e.Name()] = true
-			white := fd == d.up && e.Type()&fs.ModeCharDevice != 0
-			if white {
-				if _, white, err = d.layer(e.Name()); err != nil && !white {
+			if e.Type()&fs.ModeCharDevice != 0 {
+				if _, white, err := has(fd, e.Name()); err != nil {
 					return nil, err
+				} else if white {
+					continue
 				}
 			}
-			if !white {
-				out = append(out, e)
-			}
+			out = append(out, e)
 		}
 	}
 	return out, nil
@@ -130,37 +135,50 @@ func list(fd int) ([]fs.DirEntry, error) {
 	return f.ReadDir(-1)
 }
 
-// layer returns the descriptor of the layer that has what the tree shows under a name. For a
-// whiteout it returns ENOENT.
-func (a at) layer(name string) (fd int, white bool, err error) {
-	if a.up >= 0 {
-		var st unix.Stat_t
-		err := unix.Fstatat(a.up, name, &st, unix.AT_SYMLINK_NOFOLLOW)
-		switch {
-		case err == nil && st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == 0:
-			return -1, true, unix.ENOENT
-		case err == nil:
-			return a.up, false, nil
-		case !errors.Is(err, unix.ENOENT):
-			return -1, false, err
-		}
+// has reports whether a directory of a layer has a name, and whether that is a whiteout.
+func has(dir int, name string) (is, white bool, err error) {
+	var st unix.Stat_t
+	err = unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		return false, false, nil
+	case err != nil:
+		return false, false, err
 	}
-	if a.low < 0 {
-		return -1, false, unix.ENOENT
-	}
-	return a.low, false, nil
+	return true, st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == 0, nil
 }
 
-// dir opens a directory in both layers.
-func (t *Tree) dir(path string) (at, error) {
-	var d at
-	var err error
-	if d.up, err = open(t.upper, ".", unix.O_PATH|unix.O_DIRECTORY); err != nil {
-		return at{}, err
+// layer returns the layer that has what the tree shows under a name. For a name that no layer has,
+// and for a whiteout, it returns ENOENT.
+func (a at) layer(name string) (int, error) {
+	for i, fd := range a {
+		if fd < 0 {
+			continue
+		}
+		// Every layer but the last can cover others.
+		is, white, err := has(fd, name)
+		switch {
+		case err != nil:
+			return -1, err
+		case white:
+			return -1, unix.ENOENT
+		case is:
+			return i, nil
+		}
 	}
-	if d.low, err = open(t.lower, ".", unix.O_PATH|unix.O_DIRECTORY); err != nil {
-		unix.Close(d.up)
-		return at{}, err
+	return -1, unix.ENOENT
+}
+
+// dir opens a directory in all layers.
+func (t *Tree) dir(path string) (at, error) {
+	d := make(at, 0, len(t.layers))
+	for _, root := range t.layers {
+		fd, err := open(root, ".", unix.O_PATH|unix.O_DIRECTORY)
+		if err != nil {
+			d.close()
+			return nil, err
+		}
+		d = append(d, fd)
 	}
 	for rest, more := path, path != ""; more; {
 		var name string
@@ -168,57 +186,76 @@ func (t *Tree) dir(path string) (at, error) {
 		next, err := t.step(d, name)
 		d.close()
 		if err != nil {
-			return at{}, err
+			return nil, err
 		}
 		d = next
 	}
 	return d, nil
 }
 
-// step opens the directory called name of d.
-func (t *Tree) step(d at, name string) (at, error) {
-	in, _, err := d.layer(name)
+// step opens the directory called name of d. A directory of a layer continues in those below, until one
+// has something else under the name, or the directory is opaque.
+func (t *Tree) step(d at, name string) (next at, err error) {
+	next = make(at, len(d))
+	for i := range next {
+		next[i] = -1
+	}
+	first, err := d.layer(name)
 	if err != nil {
-		return at{}, err
+		return nil, err
 	}
-	if in == d.low {
-		low, err := open(d.low, name, unix.O_PATH|unix.O_DIRECTORY)
-		return at{up: -1, low: low}, err
-	}
-	next := at{low: -1}
-	if next.up, err = open(d.up, name, unix.O_PATH|unix.O_DIRECTORY); err != nil {
-		return at{}, err
-	}
-	from, below, err := t.below(next.up, d.low, name)
-	if err == nil && from >= 0 {
-		if next.low, err = open(from, below, unix.O_PATH|unix.O_DIRECTORY); errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
-			next.low, err = -1, nil // the directory is the upper layer's alone
+	defer func() {
+		if err != nil {
+			next.close()
 		}
+	}()
+	if next[first], err = open(d[first], name, unix.O_PATH|unix.O_DIRECTORY); err != nil {
+		return next, err
 	}
-	if err != nil {
-		unix.Close(next.up)
-		return at{}, err
+	from, path := d, name
+	for i := first + 1; i < len(d); i++ {
+		if above := next[i-1]; above >= 0 { // what it notes is about the layers below
+			if from, path, err = t.below(above, from, path); err != nil || from == nil {
+				return next, err
+			}
+		}
+		if from[i] < 0 {
+			continue
+		}
+		next[i], err = open(from[i], path, unix.O_PATH|unix.O_DIRECTORY)
+		switch {
+		case errors.Is(err, unix.ENOENT):
+			next[i], err = -1, nil
+		case errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP): // covered, as all below it
+			next[i] = -1
+			return next, nil
+		case err != nil:
+			return next, err
+		}
 	}
 	return next, nil
 }
 
-// below returns where in the lower layer a directory of the upper layer continues; -1 if nowhere. The
-// directory was called name in low.
-func (t *Tree) below(up, low int, name string) (int, string, error) {
-	opaque, err := xattr(up, "trusted.overlay.opaque")
+// below returns where a directory of a layer continues in the layers below: nil if nowhere. It is called
+// path in from.
+func (t *Tree) below(fd int, from at, path string) (at, string, error) {
+	opaque, err := xattr(fd, "trusted.overlay.opaque")
 	if err != nil || opaque == "y" {
-		return -1, "", err
+		return nil, "", err
 	}
-	redirect, err := xattr(up, "trusted.overlay.redirect")
+	redirect, err := xattr(fd, "trusted.overlay.redirect")
 	switch {
 	case err != nil:
-		return -1, "", err
+		return nil, "", err
 	case strings.HasPrefix(redirect, "/"):
-		return t.lower, strings.TrimPrefix(redirect, "/"), nil
+		return t.layers, strings.TrimPrefix(redirect, "/"), nil
 	case redirect != "":
-		return low, redirect, nil
+		if i := strings.LastIndexByte(path, '/'); i >= 0 {
+			redirect = path[:i+1] + redirect
+		}
+		return from, redirect, nil
 	}
-	return low, name, nil
+	return from, path, nil
 }
 
 // xattr returns an attribute of a directory, "" if it has none.

@@ -34,6 +34,9 @@ type Spec struct {
 	// if the view is above the overlay, or there is none.
 	Lower string `json:"lower,omitempty"`
 	Work  string `json:"work,omitempty"`
+	// Setup is the directory below Lower in the overlay, with what the setup command of the project
+	// made; "" if there is none. Without Lower it is below the view already.
+	Setup string `json:"setup,omitempty"`
 	// ReadOnly: the agent changes neither Tree nor the git directory, and has no branch.
 	ReadOnly bool `json:"read_only,omitempty"`
 	// AsUser: the tree is root's, and the view shows it as UID's and GID's.
