@@ -203,15 +203,12 @@ func New(cfg Config) (*FS, error) {
 		fs.Close()
 		return nil, fmt.Errorf("fusefs: root: %w", errno)
 	}
-	var sfs unix.Statfs_t
-	if err := unix.Fstatfs(fs.layers.Main(), &sfs); err == nil {
-		fs.overlay = sfs.Type == unix.OVERLAYFS_SUPER_MAGIC
-	}
+	fs.overlay = fs.layers.Undated[0]
 	if fs.acls = backing.HasACL(fs.layers.Main()); fs.acls {
 		fs.log.Warn("backing directory with access control lists; in the view its groups have no rights",
 			slog.String("path", cfg.Mountpoint))
 	}
-	k := inode.KeyOf(0, &st)
+	k := fs.layers.Undated.KeyOf(0, &st)
 	fs.rootDev = k.Dev
 	if fs.tree, err = fs.newTree(k); err != nil {
 		fs.Close()

@@ -153,5 +153,5 @@ func (fs *FS) stale(n *inode.Node, r inode.Name) bool {
 		return true
 	}
 	st, e := backing.StatAt(p.Dir.FD, r.Name)
-	return e != 0 || !inode.KeyOf(p.Root, &st).Same(n.Key)
+	return e != 0 || !fs.layers.Undated.KeyOf(p.Root, &st).Same(n.Key)
 }

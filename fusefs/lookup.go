@@ -75,7 +75,7 @@ func (fs *FS) enter(parent *inode.Node, name string, root int, st *unix.Statx_t,
 // enterNameless is enter for an object that has no name, made in parent. Its
 // attributes are not kept.
 func (fs *FS) enterNameless(parent *inode.Node, st *unix.Statx_t, out *fuse.EntryOut) *inode.Node {
-	n := fs.tree.Ref(nil, "", inode.KeyOf(parent.Root(), st), uint32(st.Mode), 0)
+	n := fs.tree.Ref(nil, "", fs.layers.Undated.KeyOf(parent.Root(), st), uint32(st.Mode), 0)
 	fs.tree.SetNameless(n, fs.tree.Path(parent))
 	out.NodeId, out.Generation = n.ID, 1
 	fs.attr(st, &out.Attr)

@@ -129,7 +129,7 @@ func (fs *FS) contentAt(parent *inode.Node, name string) (int, inode.Key, syscal
 	defer fs.layers.Put(p.Dir)
 	st, e := backing.StatAt(p.Dir.FD, name)
 	if e != 0 || st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return -1, inode.KeyOf(p.Root, &st), e
+		return -1, fs.layers.Undated.KeyOf(p.Root, &st), e
 	}
 	fd, e := backing.OpenAt(p.Dir.FD, name, unix.O_RDONLY|unix.O_NONBLOCK, 0)
 	if e != 0 {
@@ -139,7 +139,7 @@ func (fs *FS) contentAt(parent *inode.Node, name string) (int, inode.Key, syscal
 		backing.Close(fd)
 		return -1, inode.Key{}, e
 	}
-	return fd, inode.KeyOf(p.Root, &st), 0
+	return fd, fs.layers.Undated.KeyOf(p.Root, &st), 0
 }
 
 func (r *renaming) do() syscall.Errno {
@@ -175,10 +175,10 @@ func (r *renaming) do() syscall.Errno {
 	if fs.waitedFor(uint32(src.Mode), r.NewName) || r.Exchange() && fs.waitedFor(uint32(dst.Mode), r.OldName) {
 		return syscall.EPERM
 	}
-	if k := r.shown[0]; k != nil && *k != inode.KeyOf(from.Root, &src) {
+	if k := r.shown[0]; k != nil && *k != fs.layers.Undated.KeyOf(from.Root, &src) {
 		return syscall.ESTALE
 	}
-	if k := r.shown[1]; k != nil && (!replaced || *k != inode.KeyOf(to.Root, &dst)) {
+	if k := r.shown[1]; k != nil && (!replaced || *k != fs.layers.Undated.KeyOf(to.Root, &dst)) {
 		return syscall.ESTALE
 	}
 	if backing.IsDir(&src) || r.Exchange() && backing.IsDir(&dst) {

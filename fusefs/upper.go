@@ -55,7 +55,7 @@ func (fs *FS) newTree(root inode.Key) (*inode.Table, error) {
 	if e != 0 {
 		return nil, fmt.Errorf("fusefs: work directory: %w", e)
 	}
-	t := inode.NewUpper(root, inode.KeyOf(0, &st))
+	t := inode.NewUpper(root, fs.layers.Undated.KeyOf(0, &st))
 	t.Work.SetKeep(uint32(KeepAll))
 	return t, nil
 }

@@ -46,7 +46,11 @@ func TestWritersAreFoundWhenAnObjectIsPublished(t *testing.T) {
 				require.Eventually(t, func() bool { return v.g.tickets() == 0 }, 5*time.Second, time.Millisecond,
 					"if this fails, tickets have come to cover mappings too")
 			}
-			require.ErrorIs(t, os.Rename(v.in("f"), v.in("h")), syscall.EBUSY, "mapped for writing")
+			// "A program that closes a file and writes on through a shared mapping loses the lease on the
+			// file at the close" (docs/configuration.md): above an overlay the mapping holds another file.
+			if !v.fs.overlay || !v.fs.Passthrough() || name != "hybrid" {
+				require.ErrorIs(t, os.Rename(v.in("f"), v.in("h")), syscall.EBUSY, "mapped for writing")
+			}
 			store(t, m, 0, 'C')
 			require.NoError(t, unix.Munmap(m))
 			require.NoError(t, os.Rename(v.in("f"), v.in("h")))

@@ -12,7 +12,7 @@ import (
 )
 
 // Key names an object of a backing file system. The birth time (nanoseconds, 0
-// where the file system has none) distinguishes a reused inode number from the old one.
+// where the file system has none that lasts) distinguishes a reused inode number from the old one.
 type Key struct {
 	Ino   uint64
 	btime int64
@@ -29,10 +29,15 @@ func (k Key) Same(o Key) bool {
 	return k == o
 }
 
+// Undated are the roots whose objects get another time of birth without becoming others: on
+// overlayfs the first change of an object, and of what is in a directory, makes a copy that keeps the
+// inode number only. The inode numbers of what is below an overlay are not reused.
+type Undated []bool
+
 // KeyOf is the key of an object of a root.
-func KeyOf(root int, st *unix.Statx_t) Key {
+func (u Undated) KeyOf(root int, st *unix.Statx_t) Key {
 	k := Key{root: int16(root), Dev: backing.Dev(st), Ino: st.Ino}
-	if st.Mask&unix.STATX_BTIME != 0 {
+	if st.Mask&unix.STATX_BTIME != 0 && (root >= len(u) || !u[root]) {
 		k.btime = st.Btime.Sec*1e9 + int64(st.Btime.Nsec)
 	}
 	return k
@@ -127,7 +132,13 @@ func (n *Node) IsRegular() bool { return n.kind == syscall.S_IFREG }
 func (n *Node) Root() int { return int(n.Key.root) }
 
 // Is reports whether st describes this object.
-func (n *Node) Is(st *unix.Statx_t) bool { return KeyOf(n.Root(), st).Same(n.Key) }
+func (n *Node) Is(st *unix.Statx_t) bool {
+	k := Undated(nil).KeyOf(n.Root(), st)
+	if n.Key.btime == 0 {
+		k.btime = 0
+	}
+	return k.Same(n.Key)
+}
 
 // eachName calls f with every known name. Table.mu is held.
 func (n *Node) eachName(f func(Name)) {

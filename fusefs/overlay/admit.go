@@ -19,7 +19,7 @@ const admitWait = 200 * time.Millisecond
 
 // KeyAt is the key of what is at parent/name. The name lock is held.
 func (l *Layers) KeyAt(parent *inode.Node, name string, root int, st *unix.Statx_t) inode.Key {
-	k := inode.KeyOf(root, st)
+	k := l.Undated.KeyOf(root, st)
 	if l.foreignAt(parent, name, root, st) {
 		k.Own = true
 	}
@@ -41,7 +41,7 @@ func (l *Layers) foreignAt(parent *inode.Node, name string, root int, st *unix.S
 	case s.Store == nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Nlink < 2 || root != 0 && root != s.StoreRoot:
 		return false
 	}
-	if n := l.Tree.At(parent, name); n != nil && inode.KeyOf(root, st).Same(n.Key) {
+	if n := l.Tree.At(parent, name); n != nil && l.Undated.KeyOf(root, st).Same(n.Key) {
 		return n.CopyUp()
 	}
 	d, e := l.Dir(parent, root)
@@ -161,7 +161,7 @@ func (l *Layers) swapShared(n *inode.Node, fd int) syscall.Errno {
 		return e
 	}
 	l.Passthrough.Unregister(&n.Files)
-	k := inode.KeyOf(n.Root(), &st)
+	k := l.Undated.KeyOf(n.Root(), &st)
 	k.Own = true
 	l.rekey(n, k)
 	return n.Files.Reopen(d.FD, refs[0].Name, &st)

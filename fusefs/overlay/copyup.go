@@ -90,7 +90,7 @@ func (l *Layers) settleStaged(n *inode.Node, s *staged) syscall.Errno {
 	if st, e = backing.StatAt(d.FD, name); e != 0 {
 		return e
 	}
-	l.rekey(n, inode.KeyOf(root, &st))
+	l.rekey(n, l.Undated.KeyOf(root, &st))
 	return n.Files.Reopen(d.FD, name, &st)
 }
 

@@ -40,6 +40,8 @@ type Layers struct {
 	Work int
 	// Made is called for each object that is made (1) or removed (-1) here.
 	Made func(parent *inode.Node, name string, n int)
+	// Undated makes the keys of objects. Start sets it.
+	Undated inode.Undated
 
 	roots []int
 	top   []DirFD // the roots, for those who want a directory
@@ -69,8 +71,13 @@ func (l *Layers) Start(roots []int, descriptors int) error {
 	if err := l.openShared(); err != nil {
 		return err
 	}
-	for _, fd := range l.roots {
+	for i, fd := range l.roots {
 		l.top = append(l.top, DirFD{FD: fd, fixed: true})
+		var st unix.Statfs_t
+		if err := unix.Fstatfs(fd, &st); err != nil {
+			return fmt.Errorf("fusefs: file system of root %d: %w", i, err)
+		}
+		l.Undated = append(l.Undated, st.Type == unix.OVERLAYFS_SUPER_MAGIC)
 	}
 	return nil
 }

@@ -94,7 +94,7 @@ func (l *Layers) mirror(n *inode.Node, root int) (*DirFD, syscall.Errno) {
 			l.dirs.put(d)
 			return nil, e
 		}
-		l.rekey(n, inode.KeyOf(root, &up))
+		l.rekey(n, l.Undated.KeyOf(root, &up))
 		n.SetMerged()
 	}
 	return d, 0
