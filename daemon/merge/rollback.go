@@ -1,11 +1,8 @@
 package merge
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha1" //nolint:gosec // git's own object names
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -194,6 +191,13 @@ func (b *before) stateOf(ctx context.Context, root *os.Root, c gate.Change) (sta
 	default:
 		return foreign, nil
 	}
+	most, err := b.largest(ctx, c)
+	if err != nil {
+		return 0, err
+	}
+	if size > most {
+		return foreign, nil
+	}
 	id, err := blobID(in, size, len(c.ID))
 	if err != nil {
 		return 0, fmt.Errorf("read %q: %w", short(c.Path), err)
@@ -218,40 +222,6 @@ func (b *before) stateOf(ctx context.Context, root *os.Root, c gate.Change) (sta
 	}
 	return foreign, nil
 }
-
-// begins reports whether a file is a beginning of a change's content.
-func (b *before) begins(ctx context.Context, root *os.Root, c gate.Change) bool {
-	want, err := b.p.Run(ctx, "cat-file", "blob", c.ID)
-	if err != nil {
-		return false
-	}
-	// The user can have put anything in its place, of any size.
-	f, err := root.OpenFile(c.Path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() {
-		return false
-	}
-	has, err := io.ReadAll(io.LimitReader(f, int64(len(want))+1))
-	return err == nil && bytes.HasPrefix(want, has)
-}
-
-// blobID is the name git gives a file with that content.
-func blobID(in io.Reader, size int64, idLen int) (string, error) {
-	h := sha1.New() //nolint:gosec // as above
-	if idLen == hexLen256 {
-		h = sha256.New()
-	}
-	fmt.Fprintf(h, "blob %d\x00", size)
-	if _, err := io.Copy(h, io.LimitReader(in, size)); err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("%x", h.Sum(nil)), nil
-}
-
-const hexLen256 = 2 * sha256.Size
 
 // fastForward brings the checkout to a commit, or restores it.
 func (b *before) fastForward(ctx context.Context, commit string) error {
