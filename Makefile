@@ -52,11 +52,21 @@ GOTEST = $(GO) run ./e2e/gotest -tags '$(TAGS)' -count=1
 .PHONY: units
 units: ## the packages' own tests with the race detector, against the real kernel
 	scripts/ring scripts/leakcheck run $(GOTEST) -race -p $(PAR) -timeout 20m $(UNITS)
+	FUSEFS_OVERLAY=1 scripts/ring scripts/leakcheck run $(GOTEST) -timeout 5m -run '$(OVERLAID)' ./fusefs
+
+# The suites of a view, on one over an overlayfs, as an agent has that shares a base tree.
+OVERLAID = ^(TestAViewBehavesLikeAPlainDirectory|TestWhatProgramsExpect|TestPosix|TestPosixAsNobody|TestEveryMutationIsGated|TestEveryMixOfOpensSeesTheSameBytes|TestSharedNamesBehaveLikeACopy|TestManyWorkersAtOnce|TestSQLiteWorksInAView|TestGitWorksInAView|TestWritersAreFoundWhenAnObjectIsPublished)$$
 
 .PHONY: e2e
 e2e: build ## the programs end to end, without and under systemd
 	POLIS_BIN=$(CURDIR)/$(BIN) scripts/leakcheck run $(GO) run ./e2e/gotest -sides $(SIDES) -tags '$(TAGS)' -count=1 -timeout 10m ./e2e
+	for order in shared above; do \
+	  POLIS_E2E_WORKTREE=$$order POLIS_BIN=$(CURDIR)/$(BIN) scripts/leakcheck run $(GO) run ./e2e/gotest -sides $(SIDES) -tags '$(TAGS)' -count=1 -timeout 5m -run '$(LAYERED)' ./e2e || exit; done
 	POLIS_BIN=$(CURDIR)/$(BIN) scripts/leakcheck run $(GOTEST) -timeout 10m ./e2e/systemd
+
+# What agents are promised, again with worktrees that share a base tree, in both orders of the view and
+# the overlay. POLIS_E2E_WORKTREE=shared go test ./e2e, or above, does so with any test.
+LAYERED = ^(TestTwoAgentsWorkApart|TestIgnoredPathsTakeNoLease|TestOwnIgnoreRulesDoNotEvadeLeases|TestExplicitLocks|TestAgentsLockByName|TestEverydayGit|TestGitPlumbingDoesNotGetAroundTheRules|TestTenAgentsCommitTenTimes|TestAgentsCommitWhileOthersMergeAndPack|TestGitLocksEndWithTheirFiles|TestRemoveKeepsUnsavedWork|TestAFileLimitRefusesNewFiles|TestAFullDiskRefusesChangesAndLosesNothing|TestAgentsOutliveTheDaemon|TestKilledGitHarmsNoAgent)$$
 
 # Without @latest npm takes older programs where Node is older than the newest want.
 AGENTS = @anthropic-ai/claude-code @openai/codex @google/gemini-cli @qwen-code/qwen-code opencode-ai @github/copilot @mariozechner/pi-coding-agent cline

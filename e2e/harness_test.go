@@ -89,6 +89,8 @@ type options struct {
 	// user makes polisd see a user with this uid, and the home directory path("home"), on the
 	// machine.
 	user int
+	// full keeps POLIS_E2E_WORKTREE out of the configuration, for a polisd that does not know it.
+	full bool
 }
 
 // startDaemon starts polisd, and removes everything when the test ends. Mounts and processes that
@@ -110,7 +112,7 @@ func startDaemon(t testing.TB, o options) *daemon {
 	}
 	// POLIS_E2E_WORKTREE=shared runs any test with worktrees that are layers, and above with the overlay
 	// above the view where the rules allow it.
-	if kind := os.Getenv("POLIS_E2E_WORKTREE"); kind != "" && !strings.Contains(o.config, "[workspace]") {
+	if kind := os.Getenv("POLIS_E2E_WORKTREE"); kind != "" && !o.full && !strings.Contains(o.config, "[workspace]") {
 		layers := "view"
 		if kind == "above" {
 			kind, layers = "shared", "auto"

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -35,6 +36,14 @@ func (d *daemon) overlays() int {
 		}
 	}
 	return n
+}
+
+// files is where the files of a stopped agent can be changed below its view.
+func (d *daemon) files(agent string) string {
+	if merged := d.path("ws", ".polis", "layers", agent, "merged"); slices.Contains(d.mounts(), merged) {
+		return merged
+	}
+	return d.path("ws", ".polis", "worktrees", agent)
 }
 
 // own lists what an agent has changed: the names in its upper layer, but .git. The agent must be

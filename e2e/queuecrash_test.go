@@ -25,6 +25,8 @@ func TestPolisdDiesWhileItRestores(t *testing.T) {
 		return strings.Fields(git(t, d.internal(), "for-each-ref", "refs/polis/trash/alice", "--format=%(refname)"))
 	}
 	d.must("agents", "remove", "alice", "--force")
+	require.Zero(t, restore().code) // makes the base tree, if there is one, which stays
+	d.must("agents", "remove", "alice", "--force")
 	steps := d.steps(restore)
 	require.Subset(t, steps, []string{"state:written", "restore:noted", "worktree:directory", "worktree:made", "restore:files", "up:network namespace", "up:shim", "restore:done"})
 	for _, step := range steps {
