@@ -45,6 +45,13 @@ func (s setupFiles) Claim(ctx context.Context, agent, tree string, claim func(wo
 	})
 }
 
+// ClaimMade is for checks.
+func (s setupFiles) ClaimMade(ctx context.Context, tree string, claim func(worktree.SetupRecord) error) error {
+	return s.Worker.ClaimMade(ctx, tree, func(r setup.Record) error {
+		return claim(worktree.SetupRecord{ID: r.ID, Outputs: r.Outputs})
+	})
+}
+
 func (s setupFiles) Tree(id string) (string, error) { return s.Store.Tree(id) }
 
 // openSetups starts the setup commands of all workspaces. Shims that an earlier polisd left are gone.

@@ -44,7 +44,11 @@ type Runner struct {
 	Sandbox func(name string) (wire.Spec, error)
 	// Export writes the files of a commit to an empty directory.
 	Export func(ctx context.Context, commit, dir string) error
-	Log    *slog.Logger
+	// Prepare returns where the files in dir/tree show with what the setup command of the project made
+	// for such a commit. Release ends that, and is called before dir is removed; dir can be missing.
+	Prepare func(ctx context.Context, commit, dir string) (string, error)
+	Release func(dir string) error
+	Log     *slog.Logger
 }
 
 // name is that of the shim, and what a later daemon finds a left-over one by.
@@ -63,7 +67,10 @@ func (c *Runner) Check(ctx context.Context, commit, label string) (log string, e
 	undo := func() error {
 		uctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkUndo)
 		defer cancel()
-		return errors.Join(c.Shims.Clear(uctx, name), fdtree.RemoveAll(uctx, c.Root.Check()))
+		if err := errors.Join(c.Shims.Clear(uctx, name), c.Release(c.Root.Check())); err != nil {
+			return err // what is mounted must not be removed
+		}
+		return fdtree.RemoveAll(uctx, c.Root.Check())
 	}
 	if err := undo(); err != nil { // what a crash left
 		return fail(err)
@@ -109,6 +116,10 @@ func (c *Runner) prepare(ctx context.Context, commit, name string) (wire.Spec, e
 		}
 	}
 	if err := c.Export(ctx, commit, tree); err != nil {
+		return wire.Spec{}, err
+	}
+	tree, err := c.Prepare(ctx, commit, root.Check())
+	if err != nil {
 		return wire.Spec{}, err
 	}
 	if err := job.TrimLogs(root.CheckLogs(), maxCheckLogs); err != nil {

@@ -99,6 +99,10 @@ func (w Workspace) Tries() string { return filepath.Join(w.Dir(), "tries") }
 // Maintained is the file that records when maintenance was last done, and what it did.
 func (w Workspace) Maintained() string { return filepath.Join(w.Dir(), "maintained.json") }
 
+// CheckUser stands for a check among the agents that use what the setup command made. No agent has
+// that name.
+const CheckUser = "polis.check"
+
 // CheckPrefix begins the names of the shims that run checks (package check). No
 // agent can have such a name.
 const CheckPrefix = "polis-check-"

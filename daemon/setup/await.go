@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"polis/daemon/api"
+	"polis/daemon/layout"
 )
 
 // Key returns the key of a git tree under the rules of now; "" if it has none of the input files.
@@ -38,18 +39,30 @@ func (w *Worker) Key(ctx context.Context, tree string) (string, error) {
 // Claim calls claim with what was made for a git tree. If it is missing, claim is not called, and it
 // is made in the background.
 func (w *Worker) Claim(ctx context.Context, tree string, claim func(Record) error) error {
-	if !w.enabled() {
-		return nil
-	}
-	key, err := w.Key(ctx, tree)
-	if err != nil || key == "" {
-		return err
-	}
-	found, err := w.Store.Claim(ctx, key, claim)
-	if !found && err == nil {
+	missing, err := w.claim(ctx, tree, claim)
+	if missing && err == nil {
 		w.Want(tree)
 	}
 	return err
+}
+
+// ClaimMade calls claim with what was made for a git tree, if there is anything.
+func (w *Worker) ClaimMade(ctx context.Context, tree string, claim func(Record) error) error {
+	_, err := w.claim(ctx, tree, claim)
+	return err
+}
+
+// claim reports whether there should be files and are none.
+func (w *Worker) claim(ctx context.Context, tree string, claim func(Record) error) (missing bool, err error) {
+	if !w.enabled() {
+		return false, nil
+	}
+	key, err := w.Key(ctx, tree)
+	if err != nil || key == "" {
+		return false, err
+	}
+	found, err := w.Store.Claim(ctx, key, claim)
+	return !found, err
 }
 
 // Await waits until there is a result for a git tree, or its run failed: then the error is that of
@@ -144,7 +157,7 @@ func (w *Worker) Status(ctx context.Context) (api.Setup, error) {
 		if current {
 			seen[key], out.State = true, api.SetupReady
 		}
-		agents := append([]string{}, used[r.ID]...)
+		agents := slices.DeleteFunc(append([]string{}, used[r.ID]...), func(name string) bool { return name == layout.CheckUser })
 		slices.Sort(agents)
 		out.Results = append(out.Results, api.SetupResult{ID: r.ID, Current: current, MadeAt: r.Made, Seconds: float64(r.Took) / 1000, Bytes: r.Bytes, Files: r.Files,
 			Outputs: r.Outputs, Dropped: r.Dropped, Drops: r.Drops, Damaged: r.Damaged, Log: r.Log, Agents: agents})

@@ -254,8 +254,8 @@ func (w *Workspace) Detach(agent string) error {
 	return nil
 }
 
-// DetachAll unmounts the layers of all worktrees that no view covers, and those of setup commands: no
-// shim uses them.
+// DetachAll unmounts the layers of all worktrees that no view covers, and those of checks and setup
+// commands: no shim uses them.
 func (w *Workspace) DetachAll() error {
 	names, err := w.layered()
 	for _, agent := range names {
@@ -265,6 +265,7 @@ func (w *Workspace) DetachAll() error {
 		}
 		err = errors.Join(err, w.Detach(agent))
 	}
+	err = errors.Join(err, w.EndCheck(w.layout().Check()))
 	runs, rerr := w.setupRuns()
 	err = errors.Join(err, rerr)
 	for _, dir := range runs {

@@ -13,6 +13,7 @@ import (
 	"polis/daemon/api"
 	"polis/daemon/base"
 	"polis/daemon/git"
+	"polis/daemon/layout"
 	"polis/daemon/store"
 	"polis/fusefs/fdtree"
 )
@@ -23,6 +24,8 @@ type Setups interface {
 	// Claim calls claim with the files that were made for a git tree, if there are any and the agent
 	// may read them. Until claim returns they are not removed.
 	Claim(ctx context.Context, agent, tree string, claim func(SetupRecord) error) error
+	// ClaimMade is Claim for a check, which reads all files: it does not ask for files that are missing.
+	ClaimMade(ctx context.Context, tree string, claim func(SetupRecord) error) error
 	// Tree returns the directory of the files called id. Its error wraps fs.ErrNotExist if they are
 	// missing.
 	Tree(id string) (string, error)
@@ -82,7 +85,8 @@ func (w *Workspace) setupTree(agent string) (string, error) {
 	return w.cfg.Setups.Tree(r.ID)
 }
 
-// SetupsUsed returns the agents whose worktrees have setup files, by the name of the files.
+// SetupsUsed returns the agents whose worktrees have setup files, by the name of the files, and
+// layout.CheckUser for those that a check has.
 func (w *Workspace) SetupsUsed() (map[string][]string, error) {
 	names, err := w.layered()
 	if err != nil {
@@ -98,7 +102,11 @@ func (w *Workspace) SetupsUsed() (map[string][]string, error) {
 			out[r.ID] = append(out[r.ID], agent)
 		}
 	}
-	return out, nil
+	r, err := w.checkUses()
+	if err == nil && r != nil {
+		out[r.ID] = append(out[r.ID], layout.CheckUser)
+	}
+	return out, err
 }
 
 // A run of the setup command has a directory <setups>/<id>.new with these names: the id of its base,

@@ -26,6 +26,10 @@ func (s *oneSetup) Claim(_ context.Context, _, _ string, claim func(SetupRecord)
 	return claim(s.r)
 }
 
+func (s *oneSetup) ClaimMade(ctx context.Context, tree string, claim func(SetupRecord) error) error {
+	return s.Claim(ctx, "", tree, claim)
+}
+
 func (s *oneSetup) Tree(id string) (string, error) {
 	if id != s.r.ID || s.tree == "" {
 		return "", fs.ErrNotExist
