@@ -31,6 +31,7 @@ import (
 type kernel struct {
 	// onRun, if set, is called for a command in a sandbox, and returns its output.
 	onRun    func(command []string) string
+	ranFor   string // the session of the last command in a sandbox
 	mu       sync.Mutex
 	things   map[string]map[string]bool
 	running  map[string]bool
@@ -194,6 +195,7 @@ func (s fakeShim) ReleaseIdle(context.Context) error {
 	return s.k.op("release idle leases of "+s.name, func() {})
 }
 func (s fakeShim) Run(_ context.Context, r wire.ExecRequest) (dial.Result, error) {
+	s.k.ranFor = r.Session
 	if s.k.onRun != nil {
 		return dial.Result{Stdout: s.k.onRun(r.Command)}, nil
 	}

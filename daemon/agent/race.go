@@ -68,13 +68,14 @@ func (m *Manager) CheckIn(ctx context.Context, name, race, command string) (code
 		return 0, "", err
 	}
 	err = m.ensureUp(ctx, a, false)
+	session := a.Kept.Session
 	a.op.Unlock()
 	if err != nil {
 		return 0, "", err
 	}
 	sh := m.Shims.Dial(name)
 	defer sh.Close()
-	res, err := sh.Run(ctx, wire.ExecRequest{Command: []string{"sh", "-ec", command}, Env: []string{"POLIS_RACE=" + race}})
+	res, err := sh.Run(ctx, wire.ExecRequest{Command: []string{"sh", "-ec", command}, Env: []string{"POLIS_RACE=" + race}, Session: session})
 	output = strings.ToValidUTF8(res.Stdout+res.Stderr, "?")
 	return res.Code, output[max(0, len(output)-checkTail):], err
 }

@@ -50,6 +50,14 @@ func sendError(fw *wire.Writer, err error) error {
 	return fw.Write(wire.FrameError, b)
 }
 
+// meant refuses a request for another agent, whose name this one got.
+func (s *Shim) meant(r *http.Request) error {
+	if of := r.Header.Get(wire.SessionHeader); of != "" && of != s.Spec.Session {
+		return api.Errorf(api.CodeAgentNotFound, "the agent was removed; %s is another one now", s.Spec.Agent)
+	}
+	return nil
+}
+
 // exec runs one command in the sandbox, joined to the client's connection. The command is killed
 // when the connection ends.
 func (s *Shim) exec(w http.ResponseWriter, r *http.Request) error {
@@ -60,7 +68,7 @@ func (s *Shim) exec(w http.ResponseWriter, r *http.Request) error {
 	if len(req.Command) == 0 || req.Command[0] == "" {
 		return api.Errorf(api.CodeBadRequest, "command is empty: give the program to run")
 	}
-	if err := s.unfrozen(); err != nil {
+	if err := errors.Join(s.meant(r), s.unfrozen()); err != nil {
 		return err
 	}
 	p := sandbox.Process{Args: req.Command, Env: s.env(req.Env, req.TTY), Cwd: s.Spec.ProjectPath, TTY: req.TTY, Rows: req.Rows, Cols: req.Cols}

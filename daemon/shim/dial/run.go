@@ -53,6 +53,9 @@ func (s *Shim) Run(ctx context.Context, r wire.ExecRequest) (Result, error) {
 	}
 	req.Header.Set("Connection", "Upgrade")
 	req.Header.Set("Upgrade", wire.Upgrade)
+	if r.Session != "" {
+		req.Header.Set(wire.SessionHeader, r.Session)
+	}
 	if err := req.Write(conn); err != nil {
 		return fail(err)
 	}

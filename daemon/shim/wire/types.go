@@ -149,7 +149,13 @@ type ExecRequest struct {
 	Cols    uint16   `json:"cols,omitempty"`
 	// Stdin is set if the client sends input.
 	Stdin bool `json:"stdin"`
+	// Session, if not "", is sent as SessionHeader.
+	Session string `json:"-"`
 }
+
+// SessionHeader is the header of exec that names the session of the agent that is meant. Another agent
+// can have got the name, and with it the socket. Older shims do not read it.
+const SessionHeader = "Polis-Session"
 
 // Upgrade is the protocol name in the Upgrade header of exec and attach.
 const Upgrade = "polis-frames/1"
