@@ -46,8 +46,7 @@ func TestWritersAreFoundWhenAnObjectIsPublished(t *testing.T) {
 				require.Eventually(t, func() bool { return v.g.tickets() == 0 }, 5*time.Second, time.Millisecond,
 					"if this fails, tickets have come to cover mappings too")
 			}
-			// "A program that closes a file and writes on through a shared mapping loses the lease on the
-			// file at the close" (docs/configuration.md): above an overlay the mapping holds another file.
+			// Above an overlay the mapping holds the file of the upper layer, which the caller has to ask about.
 			if !v.fs.overlay || !v.fs.Passthrough() || name != "hybrid" {
 				require.ErrorIs(t, os.Rename(v.in("f"), v.in("h")), syscall.EBUSY, "mapped for writing")
 			}

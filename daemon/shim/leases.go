@@ -26,7 +26,9 @@ func (s *Shim) openLocks(v *views) error {
 	if err != nil {
 		return err
 	}
-	backing, err := openDir(sp.Tree)
+	// What can be written of a worktree with layers is in the upper one, and an overlay does not report a
+	// mapping: the kernel maps the file below.
+	backing, err := openDir(cmp.Or(sp.Upper, sp.Tree))
 	if err != nil {
 		return err
 	}
