@@ -122,19 +122,23 @@ func TestAgentsShareABaseTree(t *testing.T) {
 	require.Zero(t, d.overlays())
 }
 
-// Neither polisd nor a shim that is killed loses what an agent changed, and a stop leaves no mount.
-func TestLayersSurviveCrashes(t *testing.T) {
-	d := layered(t, options{})
+// survivesCrashes has ann change something, and polisd, its shim and both die. The changes are there
+// after each, and look is called. At the end polisd is stopped.
+func (d *daemon) survivesCrashes(look func(after string)) (work func(after string)) {
+	t := d.t
+	t.Helper()
 	d.add("ann")
 	d.sh("ann", "echo one > own; echo changed > main.txt; rm src/b.txt")
-	work := func(after string) {
+	work = func(after string) {
 		t.Helper()
 		d.eventually("ann to run "+after, func() bool { return d.exec("ann", "true").code == 0 })
 		require.Equal(t, " M main.txt\n D src/b.txt\n?? own\n", d.sh("ann", "git status --porcelain"), after)
+		look(after)
 	}
 	require.Error(t, d.signal(syscall.SIGKILL))
 	d.start()
 	work("after polisd was killed")
+	require.Contains(t, d.must("agents", "diff", "ann"), "+changed")
 
 	require.NoError(t, syscall.Kill(d.shim("ann"), syscall.SIGKILL))
 	d.eventually("the shim's death to be seen", func() bool { a, _ := d.agent("ann"); return a.Status == api.StatusError })
@@ -150,6 +154,13 @@ func TestLayersSurviveCrashes(t *testing.T) {
 	d.stop()
 	require.Empty(t, d.mounts(), "a stop leaves no mount")
 	require.ElementsMatch(t, []string{"main.txt", "own", "src/b.txt"}, d.own("ann"))
+	return work
+}
+
+// Neither polisd nor a shim that is killed loses what an agent changed, and a stop leaves no mount.
+func TestLayersSurviveCrashes(t *testing.T) {
+	d := layered(t, options{})
+	work := d.survivesCrashes(func(string) {})
 
 	// The option decides about new agents only; a worktree keeps its kind.
 	d.write("polisd.toml", strings.Replace(readFile(d.path("polisd.toml")), `worktree = "shared"`, `worktree = "full"`, 1))

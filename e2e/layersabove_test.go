@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -154,33 +153,7 @@ func TestAViewThatDiesBelowItsOverlay(t *testing.T) {
 // A shim or a polisd that is killed loses nothing of an agent whose overlay is above its view.
 func TestAnOverlayAboveTheViewSurvivesCrashes(t *testing.T) {
 	d := above(t, options{})
-	d.add("ann")
-	d.sh("ann", "echo one > own; echo changed > main.txt; rm src/b.txt")
-	work := func(after string) {
-		t.Helper()
-		d.eventually("ann to run "+after, func() bool { return d.exec("ann", "true").code == 0 })
-		require.Equal(t, "overlay", d.topMount("ann"), after)
-		require.Equal(t, " M main.txt\n D src/b.txt\n?? own\n", d.sh("ann", "git status --porcelain"), after)
-	}
-	require.Error(t, d.signal(syscall.SIGKILL))
-	d.start()
-	work("after polisd was killed")
-	require.Contains(t, d.must("agents", "diff", "ann"), "+changed")
-
-	require.NoError(t, syscall.Kill(d.shim("ann"), syscall.SIGKILL))
-	d.eventually("the shim's death to be seen", func() bool { a, _ := d.agent("ann"); return a.Status == api.StatusError })
-	d.must("agents", "start", "ann")
-	work("after the shim was killed")
-
-	require.Error(t, d.signal(syscall.SIGKILL))
-	require.NoError(t, syscall.Kill(d.shim("ann"), syscall.SIGKILL))
-	d.start()
-	d.eventually("a start after both died", func() bool { return d.ctl("agents", "start", "ann").code == 0 })
-	work("after both were killed")
-
-	d.stop()
-	require.Empty(t, d.mounts(), "a stop leaves no mount")
-	require.ElementsMatch(t, []string{"main.txt", "own", "src/b.txt"}, d.own("ann"))
+	d.survivesCrashes(func(after string) { require.Equal(t, "overlay", d.topMount("ann"), after) })
 
 	// With the other order the same changes are there, without a conversion.
 	d.write("polisd.toml", strings.Replace(readFile(d.path("polisd.toml")), `layers = "auto"`, `layers = "view"`, 1))
