@@ -96,8 +96,5 @@ func (d *Daemon) Summary() string {
 	return metrics.Summary(len(d.agents.Workspaces()), slices.Collect(maps.Values(d.agents.Statuses(""))), d.locks.Stats().Leases, d.lostNames())
 }
 
-// Metrics returns the counters of all agents as Prometheus text.
-func (b *backend) Metrics(ctx context.Context) string {
-	st := b.locks.Stats()
-	return metrics.Text(b.List(ctx, ""), metrics.Locks{Leases: st.Leases, Conflicts: st.Conflicts})
-}
+// Metrics returns all metrics as Prometheus text.
+func (b *backend) Metrics(ctx context.Context) ([]byte, error) { return b.metrics.Text(ctx) }

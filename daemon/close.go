@@ -45,7 +45,7 @@ func (d *Daemon) Close(ctx context.Context, stopAgents bool) error {
 			errs = append(errs, fmt.Errorf("close the admin socket: %w", err))
 		}
 	}
-	errs = append(errs, d.closeProxy())
+	errs = append(errs, d.closeProxy(), d.closeMetrics())
 	d.stopUpkeep()
 	d.races.Close()
 	d.closeSetups()

@@ -23,6 +23,7 @@ import (
 	"polis/daemon/gitgroup"
 	"polis/daemon/isolation"
 	"polis/daemon/layout"
+	"polis/daemon/metrics"
 	"polis/daemon/owner"
 	"polis/daemon/patrol/cases"
 	"polis/daemon/proxy"
@@ -61,7 +62,10 @@ type Daemon struct {
 	agents  *agent.Manager
 	api     *server.Server
 	proxy   *proxy.Proxy // nil if there is none
-	gid     int
+	metrics *metrics.Metrics
+	// metricsPort serves them on a loopback port; nil if there is none.
+	metricsPort *metrics.Server
+	gid         int
 
 	mu               sync.Mutex
 	liveConfig       config.Config // as it was read last; see live
@@ -100,7 +104,7 @@ func (d *Daemon) Open(ctx context.Context) (err error) {
 	}()
 	d.hub = events.New(events.Reserve(filepath.Join(d.Config.WorkspacesDir, "events.json"), d.started, d.Log))
 	d.openCases()
-	d.patrol = newPatroller(d)
+	d.patrol, d.metrics = newPatroller(d), metrics.New(d.measured)
 	d.races = d.newRaces()
 	if d.cg, err = cgroup.Detect(); err != nil {
 		return api.Errorf(api.CodeCgroupFailed, "find the control groups: %w", err).WithHint("polis needs cgroup v2 or the memory and pids controllers of v1")
@@ -133,6 +137,7 @@ func (d *Daemon) Open(ctx context.Context) (err error) {
 		Gate: d.openGate, Resources: []agent.Resource{worktrees{d}, d.network()}, Lost: d.missingIsolation, Halted: d.halted.Load, Froze: d.froze, Over: d.patrol.trigger}
 	d.agents.Open(ctx)
 	d.openProxy(ctx)
+	d.openMetrics(ctx)
 	d.reconcile(ctx)
 	d.openSetups(ctx)
 	d.startUpkeep(ctx)

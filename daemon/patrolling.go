@@ -165,7 +165,9 @@ func (p *patroller) cycle(ctx context.Context, asked, dryRun bool) (api.PatrolRe
 		p.settle(start, rep.Findings, views)
 	}
 	rep.Cases = p.d.cases.Digest()
-	rep.Millis = time.Since(start).Milliseconds()
+	took := time.Since(start)
+	rep.Millis = took.Milliseconds()
+	p.d.metrics.Cycle(took)
 	p.mu.Lock()
 	p.last = rep
 	p.mu.Unlock()

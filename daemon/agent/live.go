@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"polis/daemon/api"
+	"polis/daemon/counters"
 )
 
 // live returns an agent for the API: its stored state and what its shim reports.
@@ -30,6 +31,9 @@ func (m *Manager) live(ctx context.Context, a *Agent) api.Agent {
 	m.isolation(&v)
 	v.PidsLimit, v.CPUWeight, v.CPUPercent, v.IOWeight = l.Pids, l.CPUWeight, l.CPUPercent, l.IOWeight
 	v.DiskLimitMB, v.DiskLimitFiles, v.ConnectionsLimit = l.DiskMB, l.DiskFiles, l.Connections
+	if r, ok := counters.Read(a.WS.Root.Logs(v.Name), v.CreatedAt); ok {
+		v.Counters, v.Times = &r.Counters, &r.Times
+	}
 	if !up {
 		return v
 	}
@@ -38,7 +42,8 @@ func (m *Manager) live(ctx context.Context, a *Agent) api.Agent {
 	sh := m.Shims.Dial(a.Name())
 	defer sh.Close()
 	if st, err := sh.Status(ctx); err == nil {
-		v.Counters, v.MemoryBytes, v.CPUMicros, v.PID = &st.Counters, st.Memory, st.CPUMicros, st.MainPID
+		v.Counters, v.Times = &st.Counters, st.Times
+		v.MemoryBytes, v.CPUMicros, v.PID = st.Memory, st.CPUMicros, st.MainPID
 		v.LimitHits, v.ShimPID, v.Waiting = st.LimitHits, st.PID, st.Waiting
 		if left, err := m.leftoversOf(ctx, sh, st); err == nil {
 			v.Leftovers = left

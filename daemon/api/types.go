@@ -108,9 +108,12 @@ type Agent struct {
 	Warnings []string `json:"warnings,omitempty"`
 	// Env names the variables that it is given beside those of its base type. Their
 	// values are never returned.
-	Env         []string  `json:"env,omitempty"`
-	Counters    *Counters `json:"counters,omitempty"`
-	MemoryBytes int64     `json:"memory_bytes,omitempty"`
+	Env []string `json:"env,omitempty"`
+	// Counters are kept while the agent is stopped, and continue when it is started.
+	Counters *Counters `json:"counters,omitempty"`
+	// Times are of the same operations. They are in GET /v1/metrics.
+	Times       *AgentTimes `json:"-"`
+	MemoryBytes int64       `json:"memory_bytes,omitempty"`
 	// CPUMicros is the processor time its sandbox has used, in microseconds.
 	CPUMicros int64 `json:"cpu_usec,omitempty"`
 	// Isolation is "full", or "degraded": it goes without what Lost names.

@@ -47,6 +47,7 @@ type Config struct {
 	Merge       Merge           `toml:"merge"`
 	Trash       Trash           `toml:"trash"`
 	Snapshots   Snapshots       `toml:"snapshots"`
+	Metrics     Metrics         `toml:"metrics"`
 	Patrol      Patrol          `toml:"patrol"`
 	Approvals   Approvals       `toml:"approvals"`
 	Delegate    Delegate        `toml:"delegate"`

@@ -1,5 +1,15 @@
-// Package metrics words the state of the daemon for programs and people that watch it: Prometheus text,
-// and the status line of systemd.
+// Package metrics describes the state of the daemon for programs and people that monitor it: metrics in
+// the text format of Prometheus, and the status line of systemd. It owns the optional server on a
+// loopback port that serves the same text.
 //
-// It decides which counters there are. It reads nothing, keeps nothing and holds no lock.
+// It decides which metrics exist; docs/metrics.md lists them, and docs/grafana/polis.json shows them.
+// Counters of agents are read from the agents at each request, through a Source: they are the agents'
+// own, and outlive polisd. The durations of merges, questions and patrol cycles are counted here, from
+// the events that polisd publishes, and begin with zero when polisd starts.
+//
+// It changes nothing but its own counters, and never reads the files of agents. Labels are names of
+// agents and workspaces and fixed words, never text that an agent chose.
+//
+// Lock order: the mutex of Metrics, which lets one request read the Source at a time, then those of
+// the library.
 package metrics

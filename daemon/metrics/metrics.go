@@ -1,76 +1,110 @@
 package metrics
 
 import (
-	"cmp"
+	"bytes"
+	"context"
 	"fmt"
-	"slices"
-	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/expfmt"
 
 	"polis/daemon/api"
 )
 
+// ContentType is the type of Text.
+const ContentType = "text/plain; version=0.0.4; charset=utf-8"
+
+const (
+	// fresh is how long a text is served again: each new one queries every shim.
+	fresh = time.Second
+	// gatherTime bounds the queries for one text.
+	gatherTime = 10 * time.Second
+)
+
+// State is what a Source knows at a moment.
+type State struct {
+	Version string
+	Agents  []api.Agent
+	Locks   Locks
+	// Queued are the lengths of the merge queues, by workspace.
+	Queued map[string]int
+	// Cases are the open cases of the patrol.
+	Cases api.CaseDigest
+}
+
 // Locks are counters of the lock table.
 type Locks struct {
-	Leases    int
-	Conflicts uint64
+	Leases, Waiters                          int
+	Granted, Conflicts, Waits, Broken, Stale uint64
 }
 
-func up(s api.Status) bool { return s == api.StatusIdle || s == api.StatusRunning }
+// Source returns the present state. It returns what it knows when ctx ends.
+type Source func(ctx context.Context) State
 
-// Summary returns the line for systemctl status. lost are the names of the missing isolation.
-func Summary(workspaces int, agents []api.Status, leases int, lost []string) string {
-	n := 0
-	for _, s := range agents {
-		if up(s) {
-			n++
-		}
-	}
-	degraded := ""
-	if len(lost) > 0 {
-		degraded = "isolation DEGRADED (no " + strings.Join(lost, ", ") + "), "
-	}
-	return degraded + fmt.Sprintf("%s, %s (%d up), %s", api.Count(workspaces, "workspace"), api.Count(len(agents), "agent"), n, api.Count(leases, "lease"))
+// Metrics are the metrics of one polisd. Use New. All methods are safe for concurrent use.
+type Metrics struct {
+	registry  *prometheus.Registry
+	state     *collector
+	merges    *prometheus.HistogramVec
+	questions *prometheus.HistogramVec
+	patrol    prometheus.Histogram
+	seen      recent // requests to merge whose end was counted
+
+	mu   sync.Mutex
+	at   time.Time // of text
+	text []byte
 }
 
-// Text returns the counters of agents, by name, and of the lock table as Prometheus text.
-func Text(as []api.Agent, l Locks) string {
-	as = slices.SortedFunc(slices.Values(as), func(a, b api.Agent) int { return cmp.Compare(a.Name, b.Name) })
-	var sb strings.Builder
-	fmt.Fprintf(&sb, "# HELP polis_leases Leases held now.\n# TYPE polis_leases gauge\npolis_leases %d\n", l.Leases)
-	fmt.Fprintf(&sb, "# HELP polis_lock_conflicts_total Refused lease requests.\n# TYPE polis_lock_conflicts_total counter\npolis_lock_conflicts_total %d\n", l.Conflicts)
-	for _, m := range []struct {
-		name, help, typ string
-		value           func(*api.Agent) (int64, bool)
-	}{
-		{"polis_agent_up", "Whether the agent has a sandbox now.", "gauge", func(a *api.Agent) (int64, bool) {
-			if up(a.Status) {
-				return 1, true
-			}
-			return 0, true
-		}},
-		{"polis_agent_memory_bytes", "Memory of the agent's sandbox.", "gauge", func(a *api.Agent) (int64, bool) { return a.MemoryBytes, a.Counters != nil }},
-		{"polis_agent_reads_total", "Gated reads.", "counter", counter(func(c *api.Counters) int64 { return c.ReadCount })},
-		{"polis_agent_writes_total", "Gated writes.", "counter", counter(func(c *api.Counters) int64 { return c.WriteCount })},
-		{"polis_agent_reads_denied_total", "Refused reads.", "counter", counter(func(c *api.Counters) int64 { return c.ReadDenied })},
-		{"polis_agent_writes_denied_total", "Refused writes.", "counter", counter(func(c *api.Counters) int64 { return c.WriteDenied })},
-		{"polis_agent_read_latency_ns", "Moving average of a gated read.", "gauge", counter(func(c *api.Counters) int64 { return c.AvgReadLatency })},
-		{"polis_agent_write_latency_ns", "Moving average of a gated write.", "gauge", counter(func(c *api.Counters) int64 { return c.AvgWriteLatency })},
-	} {
-		fmt.Fprintf(&sb, "# HELP %s %s\n# TYPE %s %s\n", m.name, m.help, m.name, m.typ)
-		for i := range as {
-			if v, ok := m.value(&as[i]); ok {
-				fmt.Fprintf(&sb, "%s{agent=%q,workspace=%q} %d\n", m.name, as[i].Name, as[i].Workspace, v)
-			}
-		}
+// New makes the metrics.
+func New(source Source) *Metrics {
+	waits := []float64{.1, .5, 1, 5, 10, 30, 60, 300, 900, 3600, 4 * 3600}
+	m := &Metrics{
+		registry: prometheus.NewRegistry(), state: &collector{source: source},
+		merges: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "polis_merge_wait_seconds", Buckets: waits,
+			Help: "From a request to merge to its end, by result (merged, failed, withdrawn)."}, []string{"result"}),
+		questions: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "polis_approval_wait_seconds", Buckets: waits,
+			Help: "From a question of an agent to its end, by result (approve, deny, abort, withdrawn)."}, []string{"result"}),
+		patrol: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "polis_patrol_cycle_seconds",
+			Help: "Duration of the cycles of the patrol.", Buckets: []float64{.001, .005, .01, .05, .1, .5, 1, 5, 10, 60}}),
 	}
-	return sb.String()
+	m.registry.MustRegister(m.state, m.merges, m.questions, m.patrol)
+	// A result that has not happened is zero: a rate needs the value before the first one.
+	for _, r := range mergeResults {
+		m.merges.WithLabelValues(r)
+	}
+	for _, r := range answerResults {
+		m.questions.WithLabelValues(r)
+	}
+	return m
 }
 
-func counter(f func(*api.Counters) int64) func(*api.Agent) (int64, bool) {
-	return func(a *api.Agent) (int64, bool) {
-		if a.Counters == nil {
-			return 0, false
-		}
-		return f(a.Counters), true
+// Cycle counts a cycle of the patrol.
+func (m *Metrics) Cycle(took time.Duration) { m.patrol.Observe(took.Seconds()) }
+
+// Text returns all metrics in the text format of Prometheus. Calls within a second get one text.
+func (m *Metrics) Text(ctx context.Context) ([]byte, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.text != nil && time.Since(m.at) < fresh {
+		return m.text, nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, gatherTime)
+	defer cancel()
+	m.state.read(ctx)
+	families, err := m.registry.Gather()
+	if err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
+	var b bytes.Buffer
+	for _, f := range families {
+		if _, err := expfmt.MetricFamilyToText(&b, f); err != nil {
+			return nil, fmt.Errorf("metrics: %w", err)
+		}
+	}
+	if ctx.Err() == nil { // else agents can be missing
+		m.at, m.text = time.Now(), b.Bytes()
+	}
+	return b.Bytes(), nil
 }

@@ -19,7 +19,8 @@ type Backend interface {
 	Down(ctx context.Context, workspace string, req api.DownRequest) (api.DownResponse, error)
 	Workspaces() []api.Workspace
 	Types() (map[string]config.BaseType, error)
-	Metrics(ctx context.Context) string
+	// Metrics returns all metrics as Prometheus text.
+	Metrics(ctx context.Context) ([]byte, error)
 	Top(ctx context.Context) (api.Top, error)
 	Locks(workspace string) []api.Lock
 	// Remote does what an agent's git wants of a remote of the project, if it may.

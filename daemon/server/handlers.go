@@ -22,8 +22,12 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) metrics(w http.ResponseWriter, r *http.Request) error {
-	w.Header().Set("Content-Type", "text/plain; version=0.0.4")
-	_, _ = w.Write([]byte(s.Backend.Metrics(r.Context()))) //nolint:errcheck // the client left
+	text, err := s.Backend.Metrics(r.Context())
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	_, _ = w.Write(text) //nolint:errcheck // the client left
 	return nil
 }
 

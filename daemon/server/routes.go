@@ -45,7 +45,7 @@ func Routes() []Route {
 		{"GET /v1/doctor", AccessRead, "what the machine can do for polis, and what is missing", (*Server).doctor},
 		{"GET /v1/openapi.json", AccessRead, "this API as OpenAPI 3.0", (*Server).openAPI},
 		{"GET /v1/events", AccessRead, "events; follow=1 streams, since or Last-Event-ID resumes", (*Server).events},
-		{"GET /v1/metrics", AccessRead, "counters as Prometheus text", (*Server).metrics},
+		{"GET /v1/metrics", AccessRead, "all metrics as Prometheus text", (*Server).metrics},
 		{"GET /v1/top", AccessRead, "what every living agent uses now", (*Server).top},
 		{"GET /v1/types", AccessRead, "base types of agents", (*Server).types},
 		{"GET /v1/workspaces", AccessRead, "workspaces", (*Server).workspaces},

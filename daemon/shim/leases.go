@@ -118,7 +118,9 @@ type locker struct {
 	c *lockd.Client
 	// waited is how long agents were kept waiting by leases of others, in nanoseconds.
 	waited *atomic.Int64
-	waits  *leaseWaits // may be nil
+	// times are those of all requests; may be nil.
+	times *view.Histogram
+	waits *leaseWaits // may be nil
 	// waiting is called when a lease is awaited, and its result when that has ended; may be nil.
 	waiting func(view.LockRequest) (stop func() bool)
 	// late is called with a path that was acquired after a long wait; it does not block; may be nil.
@@ -168,7 +170,11 @@ func (l locker) Acquire(ctx context.Context, r view.LockRequest) (fusefs.Ticket,
 	}
 	began := time.Now()
 	t, err := l.c.Acquire(ctx, req)
-	if took := time.Since(began); took > noWait {
+	took := time.Since(began)
+	if l.times != nil {
+		l.times.Observe(took.Nanoseconds())
+	}
+	if took > noWait {
 		l.waited.Add(int64(took))
 		if l.late != nil && took > longWait && err == nil && len(r.Paths) > 0 {
 			l.late(r.Paths[0])

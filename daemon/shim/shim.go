@@ -71,6 +71,7 @@ type Shim struct {
 	callDenials   limit
 	statusUpdates limit
 	leaseWaits    leaseWaits
+	kept          keptCounters
 	freezer       freezer
 	changes       *changed.Set // what the view has changed
 	breakers      breaker.Set
@@ -237,8 +238,9 @@ func (s *Shim) Close(ctx context.Context) error {
 }
 
 func (s *Shim) status() wire.Status {
+	counters, times := s.kept.report(s.views.guard)
 	st := wire.Status{Version: wire.Version, MinVersion: wire.MinVersion, Agent: s.Spec.Agent, Generation: s.Spec.Generation, PID: os.Getpid(),
-		InitPID: s.sandbox.InitPid(), StartedAt: s.started, Counters: s.views.counters(), Sessions: int(s.sessions.Load()),
+		InitPID: s.sandbox.InitPid(), StartedAt: s.started, Counters: counters, Times: &times, Sessions: int(s.sessions.Load()),
 		Ports: s.ports.list(), Address: s.Spec.Address, LastEvent: s.events.Last(), Passthrough: s.views.tree.Passthrough(), OwnedRefs: s.views.ownedRefs()}
 	if stats, err := s.sandbox.Stats(); err == nil {
 		st.Memory, st.CPUMicros, st.Processes = int64(stats.MemoryBytes), stats.CPU.Microseconds(), int(stats.Pids)

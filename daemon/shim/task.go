@@ -78,7 +78,7 @@ func (s *Shim) addTask(st *wire.Status) {
 // use returns the denials, the time spent waiting for leases and for memory, and the peak of memory
 // since the sandbox was made.
 func (s *Shim) use() api.TaskUse {
-	c := s.views.counters()
+	c := s.counters()
 	u := api.TaskUse{ReadsDenied: c.ReadDenied, WritesDenied: c.WriteDenied, LockConflicts: c.LockConflicts, WaitedMS: s.views.waited.Load() / int64(time.Millisecond)}
 	if stats, err := s.sandbox.Stats(); err == nil {
 		u.MemoryPeakBytes = int64(stats.MemoryPeakBytes)

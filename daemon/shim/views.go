@@ -129,7 +129,7 @@ func (s *Shim) openTree(ctx context.Context, v *views, root *os.File) error {
 	}
 	ic := ignore.Config{RootFD: int(root.Fd()), OnTooLarge: s.rulesTooLarge}
 	vc := view.Config{
-		Agent: sp.Agent, Locker: locker{c: v.locks, waited: &v.waited, waits: &s.leaseWaits, waiting: s.noteWaiting, late: s.gotLate}, Exempt: sp.LocksExempt, GitFile: sp.Git, RootFD: int(root.Fd()), Store: storeName(sp), Below: sp.Shared != nil, ReadOnly: sp.ReadOnly,
+		Agent: sp.Agent, Locker: locker{c: v.locks, waited: &v.waited, times: &s.kept.leaseWaits, waits: &s.leaseWaits, waiting: s.noteWaiting, late: s.gotLate}, Exempt: sp.LocksExempt, GitFile: sp.Git, RootFD: int(root.Fd()), Store: storeName(sp), Below: sp.Shared != nil, ReadOnly: sp.ReadOnly,
 		Now: time.Now, Log: s.Log, Quota: s.quota, Counted: s.disk.count, OnDenial: s.recordDenied, Refused: s.refusedByView, Deleting: s.deletingIf(sp.Git), Changes: s.changes, LeaseInfo: v.leaseInfo, Asker: &pathAsker{s: s, held: map[pathCall]heldAnswer{}},
 	}
 	if v.merged != nil {
@@ -152,6 +152,7 @@ func (s *Shim) openTree(ctx context.Context, v *views, root *os.File) error {
 		return fmt.Errorf("guard: %w", err)
 	}
 	s.onClose("guard", func(context.Context) error { return v.guard.Close() })
+	s.openCounters(v.guard)
 	cfg := fusefs.Config{Roots: []int{int(root.Fd())}, Guard: v.guard, Mountpoint: sp.Mountpoint, FsName: fsName(sp), Log: s.Log,
 		NoSetID: sp.AsUser, NoRing: sp.NoRing, Opened: git.Opened()}
 	if err := s.openShared(&cfg, ig); err != nil {
@@ -260,12 +261,6 @@ func (v *views) ownedRefs() []string {
 		out = append(out, r)
 	}
 	return out
-}
-
-func (v *views) counters() api.Counters {
-	st := v.guard.Stats()
-	return api.Counters{ReadCount: st.ReadCount, WriteCount: st.WriteCount, ReadDenied: st.ReadDenied, WriteDenied: st.WriteDenied,
-		LockConflicts: st.LockConflicts, AvgReadLatency: st.AvgReadLatency, AvgWriteLatency: st.AvgWriteLatency}
 }
 
 func (v *views) whyFiles() (text, js string) { return string(v.whys.Text()), string(v.whys.JSON()) }

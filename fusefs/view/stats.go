@@ -21,12 +21,15 @@ type Stats struct {
 	AvgReadLatency, AvgWriteLatency int64
 	// Suppressed counts refusals that were not passed to OnDenial.
 	Suppressed int64
+	// ReadTimes and WriteTimes are the latencies of all gated operations.
+	ReadTimes, WriteTimes Times
 }
 
 type counters struct {
 	reads, writes, readDenied, writeDenied    atomic.Int64
 	lockConflicts, lockdUnavailable, withheld atomic.Int64
 	avgRead, avgWrite                         atomic.Int64
+	readTimes, writeTimes                     Histogram
 }
 
 // Stats returns the present counters.
@@ -38,16 +41,35 @@ func (g *Guard) Stats() Stats {
 		LockConflicts: s.lockConflicts.Load(), LockdUnavailable: s.lockdUnavailable.Load(),
 		AvgReadLatency: s.avgRead.Load(), AvgWriteLatency: s.avgWrite.Load(),
 		Suppressed: s.withheld.Load(),
+		ReadTimes:  s.readTimes.Times(), WriteTimes: s.writeTimes.Times(),
 	}
+}
+
+// SetStats sets the counters from which the guard continues. It must be called before the guard is
+// used.
+func (g *Guard) SetStats(from Stats) {
+	s := &g.stats
+	s.reads.Store(from.ReadCount)
+	s.writes.Store(from.WriteCount)
+	s.readDenied.Store(from.ReadDenied)
+	s.writeDenied.Store(from.WriteDenied)
+	s.lockConflicts.Store(from.LockConflicts)
+	s.lockdUnavailable.Store(from.LockdUnavailable)
+	s.withheld.Store(from.Suppressed)
+	s.avgRead.Store(from.AvgReadLatency)
+	s.avgWrite.Store(from.AvgWriteLatency)
+	s.readTimes.Set(from.ReadTimes)
+	s.writeTimes.Set(from.WriteTimes)
 }
 
 // Count implements fusefs.Guard.
 func (g *Guard) Count(_ fusefs.Op, write bool, _ syscall.Errno, nanos int64) {
-	n, avg := &g.stats.reads, &g.stats.avgRead
+	n, avg, times := &g.stats.reads, &g.stats.avgRead, &g.stats.readTimes
 	if write {
-		n, avg = &g.stats.writes, &g.stats.avgWrite
+		n, avg, times = &g.stats.writes, &g.stats.avgWrite, &g.stats.writeTimes
 	}
 	n.Add(1)
+	times.Observe(nanos)
 	for {
 		old := avg.Load()
 		if avg.CompareAndSwap(old, (old*9+nanos)/10) {

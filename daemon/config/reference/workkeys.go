@@ -37,6 +37,9 @@ func mergeTables() []Table {
 			{Name: "ttl", Text: "The age at which a snapshot is removed that no user made, such as the one before a restore; \"0s\" means never. See polisctl-snapshot(1).", Range: between("1h", "87600h"), Zero: true},
 			{Name: "agent_mb", Text: "The limit of the files of one snapshot, and of what the snapshots of one agent add together, in MiB.", Range: between("1", "1073741824")},
 			{Name: "max_mb", Text: "The limit of what the snapshots of one workspace take together, in MiB.", Range: between("1", "1073741824")},
+		}}, {Name: "metrics", Text: "The metrics are in docs/metrics.md. The admin socket always serves them (`polisctl metrics --prometheus`).", Keys: []Key{
+			{Name: "listen", Text: "Loopback address and port that also serves the metrics, at /metrics, to every user of this machine and without a password. " +
+				"Agents cannot reach it. polisd reads this key only at its start.", Default: "off", Example: `"127.0.0.1:9464"`},
 		}}, {Name: "maintenance", Keys: []Key{
 			{Name: "interval", Text: "How often the shared repository of a workspace is maintained, while no git process holds a lock in it; \"0s\" means never. See polisctl-maintenance(1).", Range: between("0s", "8760h")},
 			{Name: "grace", Text: "How long an object that nothing needs is kept after it was last written.", Range: between("1h", "87600h")},

@@ -11,25 +11,27 @@ import (
 type Status struct {
 	// Version is the newest protocol version that the shim supports, MinVersion the
 	// oldest (0: it supports one only). See Agree.
-	Version    int               `json:"version"`
-	MinVersion int               `json:"min_version,omitempty"`
-	Agent      string            `json:"agent"`
-	Generation uint64            `json:"generation"`
-	PID        int               `json:"pid"`
-	InitPID    int               `json:"init_pid"`
-	Running    bool              `json:"running"`
-	MainPID    int               `json:"main_pid,omitempty"`
-	StartedAt  time.Time         `json:"started_at"`
-	ExitCode   *int              `json:"exit_code,omitempty"`
-	ExitedAt   *time.Time        `json:"exited_at,omitempty"`
-	Counters   api.Counters      `json:"counters"`
-	Memory     int64             `json:"memory"`
-	CPUMicros  int64             `json:"cpu_usec,omitempty"` // processor time used
-	Processes  int               `json:"processes"`
-	Sessions   int               `json:"sessions"`
-	Ports      []api.PortMapping `json:"ports"`
-	OOM        string            `json:"oom,omitempty"`
-	LimitHits  []api.LimitHit    `json:"limit_hits,omitempty"`
+	Version    int          `json:"version"`
+	MinVersion int          `json:"min_version,omitempty"`
+	Agent      string       `json:"agent"`
+	Generation uint64       `json:"generation"`
+	PID        int          `json:"pid"`
+	InitPID    int          `json:"init_pid"`
+	Running    bool         `json:"running"`
+	MainPID    int          `json:"main_pid,omitempty"`
+	StartedAt  time.Time    `json:"started_at"`
+	ExitCode   *int         `json:"exit_code,omitempty"`
+	ExitedAt   *time.Time   `json:"exited_at,omitempty"`
+	Counters   api.Counters `json:"counters"`
+	// Times are of the same operations as Counters; nil if the shim is of an earlier version.
+	Times     *api.AgentTimes   `json:"times,omitempty"`
+	Memory    int64             `json:"memory"`
+	CPUMicros int64             `json:"cpu_usec,omitempty"` // processor time used
+	Processes int               `json:"processes"`
+	Sessions  int               `json:"sessions"`
+	Ports     []api.PortMapping `json:"ports"`
+	OOM       string            `json:"oom,omitempty"`
+	LimitHits []api.LimitHit    `json:"limit_hits,omitempty"`
 	// LeftRunning: the last command may have left processes running. Since LeftoversVersion.
 	LeftRunning bool `json:"left_running,omitempty"`
 	// Waiting is what the agent waits for. Since ApprovalsVersion.

@@ -1,0 +1,45 @@
+package daemon
+
+import (
+	"context"
+
+	"polis/daemon/metrics"
+)
+
+// measured returns the present state of what the metrics show.
+func (d *Daemon) measured(ctx context.Context) metrics.State {
+	l := d.locks.Stats()
+	s := metrics.State{Version: d.Version, Agents: d.agents.List(ctx, ""), Queued: map[string]int{}, Cases: d.cases.Digest(),
+		Locks: metrics.Locks{Leases: l.Leases, Waiters: l.Waiters, Granted: l.Granted, Conflicts: l.Conflicts, Waits: l.Waits, Broken: l.Broken, Stale: l.Stale}}
+	for _, w := range d.gitWorkspaces("") {
+		s.Queued[w.agents.Name] = len(w.queue.Entries())
+	}
+	return s
+}
+
+// openMetrics starts the server of the metrics, if it is configured. polisd continues if it fails.
+func (d *Daemon) openMetrics(ctx context.Context) {
+	if d.Config.Metrics.Listen == "" {
+		return
+	}
+	at, err := metrics.ParseAddr(d.Config.Metrics.Listen)
+	if err == nil {
+		s := &metrics.Server{Addr: at, Metrics: d.metrics, Log: d.Log}
+		if err = s.Open(ctx); err == nil {
+			d.metricsPort = s
+			d.Log.Info("metrics are served", "op", "metrics", "path", d.Config.Metrics.Listen)
+			return
+		}
+	}
+	d.mu.Lock()
+	d.warnings = append(d.warnings, "metrics.listen = "+d.Config.Metrics.Listen+": "+err.Error()+"; the metrics are served at the admin socket only until polisd is restarted")
+	d.mu.Unlock()
+	d.Log.Error("metrics port not opened", "op", "metrics", "path", d.Config.Metrics.Listen, "err", err)
+}
+
+func (d *Daemon) closeMetrics() error {
+	if d.metricsPort == nil {
+		return nil
+	}
+	return d.metricsPort.Close()
+}
