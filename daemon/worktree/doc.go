@@ -14,6 +14,8 @@
 // them, and the worktree is whole without them. The record of the base is removed after the changes, never
 // before: without it, they would be taken for all files, and the others for deleted.
 //
+// The base may be that of a near commit (nearBase): then the changes have what differs from the first on.
+//
 // Git over such a worktree reads what can differ (changeSet), and all of it only if that is not known.
 // The answers are the same. A fork of it is a copy of the upper layer (CopyLayers).
 //

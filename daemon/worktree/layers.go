@@ -91,7 +91,7 @@ func writeBase(path, id string) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// fillShared makes an agent's worktree from the base tree of its commit, and then removes the lock
+// fillShared makes an agent's worktree from the base tree of its commit, or one near it, and then removes the lock
 // of the worktree. The worktree's own directory becomes the upper layer: it contains .git and, from
 // now on, what the agent changes. id is the tree of the commit, "" if it is not known yet.
 func (w *Workspace) fillShared(ctx context.Context, agent, commit, id string) (err error) {
@@ -110,8 +110,9 @@ func (w *Workspace) fillShared(ctx context.Context, agent, commit, id string) (e
 		}
 	}
 	failpoint.Hit("layers:directories")
-	err = w.bases.Use(ctx, id, func(b base.Base) error {
-		if err := writeBase(l.LayersBase(agent), id); err != nil {
+	from := w.nearBase(ctx, agent, id)
+	err = w.bases.Use(ctx, from, func(b base.Base) error {
+		if err := writeBase(l.LayersBase(agent), from); err != nil {
 			return err
 		}
 		failpoint.Hit("layers:claimed")
@@ -126,6 +127,11 @@ func (w *Workspace) fillShared(ctx context.Context, agent, commit, id string) (e
 		return err
 	}
 	failpoint.Hit("layers:mounted")
+	if from != id {
+		if err := w.advance(ctx, agent, from, id); err != nil {
+			return err
+		}
+	}
 	return w.unlock(agent)
 }
 
