@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -127,17 +128,39 @@ func TestNothingChangesWhatAgentsShare(t *testing.T) {
 	d.add("bob")
 	require.NotNil(t, d.current(), "%+v", d.setupStatus())
 	require.Len(t, d.current().Agents, 2)
-	base, made := filepath.Join(d.bases()[0], "tree"), filepath.Join(d.path("ws", ".polis", "setups", d.current().ID), "tree")
-	before := [2]map[string]string{picture(t, base), picture(t, made)}
-	look := "cat main.txt src/a.txt src/deep/er/c.txt; sha256sum node_modules/left/index.js node_modules/pad/index.js; stat -c '%n %a %s %Y %i' main.txt node_modules/left/index.js src src/deep/er; ls -A . src node_modules node_modules/left"
+	d.changesNothing([]string{filepath.Join(d.bases()[0], "tree"), filepath.Join(d.path("ws", ".polis", "setups", d.current().ID), "tree")},
+		"main.txt", "src/a.txt", "node_modules/left/index.js", "src/deep/er/c.txt")
+}
+
+// The same with the overlay above the view.
+func TestNothingChangesWhatAgentsShareBelowAnOverlay(t *testing.T) {
+	needProgram(t, "python3")
+	d := above(t, options{})
+	d.add("ann")
+	d.add("bob")
+	require.Equal(t, "overlay", d.topMount("ann"))
+	d.changesNothing([]string{filepath.Join(d.bases()[0], "tree")}, "main.txt", "src/a.txt", "src/deep/er/c.txt")
+}
+
+// changesNothing has ann change files in every way. What is shared, and what bob sees, stays.
+func (d *daemon) changesNothing(shared []string, files ...string) {
+	t := d.t.(*testing.T)
+	t.Helper()
+	var before []map[string]string
+	for _, dir := range shared {
+		before = append(before, picture(t, dir))
+	}
+	names := strings.Join(files, " ")
+	look := "sha256sum " + names + "; stat -c '%n %a %s %Y %i' " + names + " src src/deep/er; find . -name .git -prune -o -print | sort"
 	seen := d.sh("bob", look)
-	r := d.exec("ann", "python3", "-c", everyWay, "main.txt", "src/a.txt", "node_modules/left/index.js", "src/deep/er/c.txt")
+	r := d.exec("ann", append([]string{"python3", "-c", everyWay}, files...)...)
 	require.Zero(t, r.code, "%s", r)
 	require.Contains(t, r.stdout, "shared mapping done")
 	require.NotContains(t, r.stdout, "open by handle done")
 	require.NotContains(t, r.stdout, "device done")
-	require.Equal(t, before[0], picture(t, base), "%s", r)
-	require.Equal(t, before[1], picture(t, made), "%s", r)
+	for i, dir := range shared {
+		require.Equal(t, before[i], picture(t, dir), "%s", r)
+	}
 	require.Equal(t, seen, d.sh("bob", look), "%s", r)
 	require.Empty(t, d.sh("bob", "git status --porcelain"))
 	d.must("agents", "stop", "bob")
