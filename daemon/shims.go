@@ -16,6 +16,7 @@ import (
 	"polis/daemon/environment"
 	"polis/daemon/launcher"
 	"polis/daemon/layout"
+	"polis/daemon/models"
 	"polis/daemon/shim/dial"
 	"polis/daemon/shim/wire"
 	"polis/daemon/store"
@@ -52,6 +53,7 @@ type shims struct {
 	log   *slog.Logger
 	// activity wakes the shims of running agents.
 	activity *dial.Activity
+	models   *models.Source
 	// heartbeats are the shims' signs of life.
 	heartbeats heartbeats
 }
@@ -114,6 +116,30 @@ func (s *shims) RefreshHome(a *agent.Agent) error {
 	return s.env.RefreshHome(a, spec)
 }
 
+// SendModels gives an agent's shim its model services. A service whose key cannot be read is not among
+// them.
+func (s *shims) SendModels(ctx context.Context, a *agent.Agent) error {
+	m, kerr := s.models.For(a.Copy().Role)
+	sh := dial.New(s.run.AgentSocket(a.Name()))
+	defer sh.Close()
+	st, err := sh.Status(ctx)
+	if err != nil {
+		return errors.Join(kerr, err)
+	}
+	if st.Version < wire.ModelsVersion {
+		if len(m.Models) > 0 {
+			kerr = errors.Join(kerr, errors.New("its shim is of an older polis: start the agent again"))
+		}
+		return kerr
+	}
+	return errors.Join(kerr, sh.SetModels(ctx, m))
+}
+
+// ModelPaused records that a model service asked to wait.
+func (s *shims) ModelPaused(service string, until time.Time) bool {
+	return s.models.Pause(service, until)
+}
+
 // Reason returns the error that the agent's shim recorded before it exited.
 func (s *shims) Reason(a *agent.Agent) string {
 	if err := recordedError(s.run.Agent(a.Name())); err != nil {
@@ -165,6 +191,9 @@ func (s *shims) Ensure(ctx context.Context, a *agent.Agent) (err error) {
 	}
 	for {
 		if _, err := s.Dial(a.Name()).Status(ctx); err == nil {
+			if err := s.SendModels(ctx, a); err != nil {
+				s.log.Warn("model services not set", "agent", a.Name(), "err", err)
+			}
 			return s.total(ctx) // the parent group can have been removed with another agent and made again for this one
 		}
 		alive, err := s.launcher.Alive(ctx, a.Name(), dir)

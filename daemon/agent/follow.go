@@ -141,6 +141,9 @@ func (m *Manager) handleEvent(ctx context.Context, sh Shim, a *Agent, e api.Even
 		return
 	case api.EventFrozen, api.EventThawed:
 		m.frozeEvent(ctx, sh, a)
+	case wire.EventModelPause:
+		m.modelPaused(a, e)
+		return
 	case wire.EventDone:
 		m.doneEvent(ctx, sh, a)
 		return

@@ -25,8 +25,10 @@ func (m *Manager) live(ctx context.Context, a *Agent) api.Agent {
 	}
 	v.Egress, v.HostPorts = reach.Policy.Entries(), reach.HostPorts
 	v.Env = slices.Sorted(maps.Keys(env))
-	v.Warnings = append(cutOff(v, a.Type, reach), noModel(v, a.Type, model)...)
-	v.Warnings = append(v.Warnings, noLogin(v, a.Type, a.WS.Owner)...)
+	v.Warnings = noModel(v, a.Type, model)
+	if len(c.TypeServices(v.Role, a.Type)) == 0 { // else the gateway has the model, and the key
+		v.Warnings = slices.Concat(cutOff(v, a.Type, reach), v.Warnings, noLogin(v, a.Type, a.WS.Owner))
+	}
 	l := c.Limits.Agent(own)
 	m.isolation(&v)
 	v.PidsLimit, v.CPUWeight, v.CPUPercent, v.IOWeight = l.Pids, l.CPUWeight, l.CPUPercent, l.IOWeight

@@ -113,11 +113,13 @@ func (fakeShims) Note(string, wire.Settings) error { return nil }
 func (f fakeShims) RefreshHome(a *Agent) error {
 	return f.k.op("refresh home of "+a.Name(), func() {})
 }
-func (fakeShims) Reason(*Agent) string             { return "" }
-func (fakeShims) SaveCursor(string, uint64) error  { return nil }
-func (fakeShims) LoadCursor(string) (uint64, bool) { return 0, false }
-func (f fakeShims) Socket(name string) string      { return "/run/" + name }
-func (f fakeShims) Dial(name string) Shim          { return fakeShim{f.k, name} }
+func (fakeShims) Reason(*Agent) string                     { return "" }
+func (fakeShims) SendModels(context.Context, *Agent) error { return nil }
+func (fakeShims) ModelPaused(string, time.Time) bool       { return false }
+func (fakeShims) SaveCursor(string, uint64) error          { return nil }
+func (fakeShims) LoadCursor(string) (uint64, bool)         { return 0, false }
+func (f fakeShims) Socket(name string) string              { return "/run/" + name }
+func (f fakeShims) Dial(name string) Shim                  { return fakeShim{f.k, name} }
 func (f fakeShims) Remove(ctx context.Context, a *Agent) error {
 	f.k.mu.Lock()
 	f.k.until, _ = ctx.Deadline()
@@ -164,7 +166,8 @@ func (s fakeShim) Start(_ context.Context, r wire.StartRequest) error {
 func (s fakeShim) Input(_ context.Context, r wire.InputRequest) error {
 	return s.k.op("input "+s.name, func() { s.k.received[s.name] = append(s.k.received[s.name], r.Text) })
 }
-func (fakeShim) StopMain(context.Context, time.Duration) error { return nil }
+func (fakeShim) PauseModel(context.Context, wire.PauseRequest) error { return nil }
+func (fakeShim) StopMain(context.Context, time.Duration) error       { return nil }
 
 func (s fakeShim) Freeze(context.Context, wire.FreezeRequest) error {
 	return s.k.op("freeze", func() {

@@ -49,6 +49,8 @@ type Shim interface {
 	Thaw(ctx context.Context, r wire.ThawRequest) error
 	// Set is only for shims of wire.SettingsVersion and later.
 	Set(ctx context.Context, r wire.SettingsRequest) error
+	// PauseModel is only for shims of wire.ModelsVersion and later.
+	PauseModel(ctx context.Context, r wire.PauseRequest) error
 	AddPort(ctx context.Context, r wire.PortRequest) error
 	RemovePort(ctx context.Context, protocol string, internal int) error
 	Why(ctx context.Context) ([]api.WhyEntry, error)
@@ -82,6 +84,12 @@ type Shims interface {
 	// RefreshHome brings the files of the owner's home that an agent has copies of up to date,
 	// before a program of the agent starts. The agent is up.
 	RefreshHome(a *Agent) error
+	// SendModels gives the shim of an agent that is up the model services of the present configuration,
+	// with their keys.
+	SendModels(ctx context.Context, a *Agent) error
+	// ModelPaused records that a model service asked to wait. It reports whether other agents do not
+	// know it yet.
+	ModelPaused(service string, until time.Time) bool
 	// Reason returns the last error of a shim that has ended, if any.
 	Reason(a *Agent) string
 	// SaveCursor stores the number of the last processed event of the agent's shim. LoadCursor

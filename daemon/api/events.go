@@ -167,6 +167,17 @@ const (
 	EventHostPort = "port:host"
 )
 
+// Model services.
+const (
+	// EventModelBudget: an agent has used 80 percent of its budget for models, or all of it: then its
+	// requests are refused. Data has `percent`, `bound` (the key of the configuration), `text` and
+	// `task`. Once each for a task and a day.
+	EventModelBudget = "model:budget"
+	// EventModelPaused: a model service asked to wait (Retry-After), and the requests of all agents to it
+	// do. Data has `service` and `until`.
+	EventModelPaused = "model:paused"
+)
+
 // Patrol.
 const (
 	// The patrol found an agent that died, hangs or spins; `data.finding` has the class, the evidence

@@ -61,6 +61,8 @@ type BaseType struct {
 	// Credentials is the short form of Home for logins.
 	Credentials []string   `toml:"credentials" json:"-"`
 	Home        []HomeFile `toml:"home" json:"home,omitempty"`
+	// Gateway describes how the program uses a model service behind the gateway, by its kind.
+	Gateway map[string]TypeGateway `toml:"gateway" json:"gateway,omitempty"`
 	// Answers are written into files of the agent's home at each start of its program,
 	// so that a first start does not wait at a dialog.
 	Answers []Answer `toml:"answers" json:"answers,omitempty"`

@@ -84,7 +84,7 @@ func (c *Config) check() error {
 	if err := errors.Join(c.checkApprovals(), c.checkDelegate(), c.checkSetup(), c.checkSnapshots(), c.checkMetrics()); err != nil {
 		return err
 	}
-	if err := errors.Join(c.checkTools(), c.checkModels()); err != nil {
+	if err := errors.Join(c.checkTools(), c.checkModels(), c.checkGateway()); err != nil {
 		return err
 	}
 	if err := c.checkLocks(); err != nil {

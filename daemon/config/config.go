@@ -53,6 +53,10 @@ type Config struct {
 	Delegate    Delegate        `toml:"delegate"`
 	Roles       map[string]Role `toml:"roles"`
 	Breakers    Breakers        `toml:"breakers"`
+	// Models are the model services behind the gateway, by name.
+	Models map[string]Model `toml:"models"`
+	// Gateway is what agents use of them.
+	Gateway Gateway `toml:"gateway"`
 	// Agents has what counts for an agent by its name.
 	Agents map[string]AgentTable `toml:"agents"`
 }
@@ -126,6 +130,8 @@ type Role struct {
 	// Models is the same for one base type each.
 	Model  string            `toml:"model"`
 	Models map[string]string `toml:"models"`
+	// Gateway changes [gateway] for agents of this role.
+	Gateway Gateway `toml:"gateway"`
 	// Env are variables of agents of this role.
 	Env map[string]string `toml:"env"`
 }

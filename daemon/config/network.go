@@ -60,8 +60,8 @@ type Own struct {
 const maxHostPorts = 64
 
 // Reach returns what counts for an agent: its own egress over its role's, over
-// that of [network]. To a list come the hosts of its base type. A role that is
-// no more changes nothing.
+// that of [network]. To a list come the hosts of its base type, unless the gateway
+// serves its model. A role that is no more changes nothing.
 func (c *Config) Reach(role string, typ BaseType, own Own) (Reach, error) {
 	r := c.Network.NetworkRules
 	over := c.Roles[role].Network
@@ -84,7 +84,11 @@ func (c *Config) Reach(role string, typ BaseType, own Own) (Reach, error) {
 	if err != nil {
 		return Reach{}, api.Errorf(api.CodeBadRequest, "egress: %w", err).WithHint(egressHint)
 	}
-	if p, err = p.With(typ.Hosts); err != nil {
+	hosts := typ.Hosts
+	if len(c.TypeServices(role, typ)) > 0 {
+		hosts = nil // the gateway reaches the model
+	}
+	if p, err = p.With(hosts); err != nil {
 		return Reach{}, api.Errorf(api.CodeInvalidConfig, "egress with the hosts of base type %s: %w", typ.Name, err)
 	}
 	private, err := egress.ParsePrivate(r.AllowPrivate)

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"regexp"
@@ -70,7 +71,7 @@ func (t *BaseType) check() error {
 	if err := t.checkAnswers(); err != nil {
 		return err
 	}
-	if err := t.Permissions.check(); err != nil {
+	if err := errors.Join(t.checkGateway(), t.Permissions.check()); err != nil {
 		return err
 	}
 	if _, err := approval.ReadNames(t.Tools); err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"polis/daemon/agent"
 	"polis/daemon/config"
+	"polis/daemon/models"
 	"polis/daemon/shim/wire"
 	"polis/daemon/store"
 )
@@ -53,6 +54,7 @@ func (b *Builder) variables(a *agent.Agent, k store.Agent) []string {
 		}
 	}
 	maps.Copy(vars, c.Env(k.Name, k.Role, k.Env))
+	models.Variables(c, k.Role, a.Type, vars)
 	out := make([]string, 0, len(vars))
 	for _, name := range slices.Sorted(maps.Keys(vars)) {
 		out = append(out, name+"="+vars[name])

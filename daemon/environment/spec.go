@@ -15,6 +15,7 @@ import (
 	"polis/daemon/home"
 	"polis/daemon/isolation"
 	"polis/daemon/layout"
+	"polis/daemon/models"
 	"polis/daemon/setting"
 	"polis/daemon/shim/wire"
 	"polis/daemon/worktree"
@@ -66,7 +67,8 @@ func (b *Builder) Prepare(a *agent.Agent, dir string) (wire.Spec, error) {
 // home describes the home directory of an agent with this spec.
 func (b *Builder) home(a *agent.Agent, spec wire.Spec) home.Spec {
 	name, email := identity(a)
-	return home.Spec{Agent: a.Name(), Files: a.Type.Home, Answers: a.Type.Answers, Project: spec.ProjectPath, Owner: a.WS.Owner,
+	files, answers := models.Home(b.Config(), a.Copy().Role, a.Type)
+	return home.Spec{Agent: a.Name(), Files: files, Answers: answers, Project: spec.ProjectPath, Owner: a.WS.Owner,
 		Dir: spec.HomeDir, Inside: spec.Home, Record: a.WS.Root.Copied(a.Name()), ReadOnly: filepath.Join(spec.RunDir, "home"),
 		UID: spec.UID, GID: spec.GID, Name: name, Email: email, Context: a.Type.Context, ContextPath: wire.ContextPath, Log: b.Log}
 }

@@ -62,7 +62,7 @@ func odd(r *http.Request) string {
 	switch {
 	case r.URL.IsAbs() || r.URL.Host != "" || r.Method == http.MethodConnect || r.URL.Opaque != "":
 		return "the endpoint is no proxy"
-	case !loopback(host):
+	case !provider.Loopback(host):
 		// A page of the web in a browser of the agent would come with its own name.
 		return "the Host header must be that of the endpoint"
 	case r.URL.RawPath != "" || strings.Contains(r.URL.Path, "//") || strings.Contains(r.URL.Path, "/.") || strings.ContainsAny(r.URL.Path, "\\%\x00"):

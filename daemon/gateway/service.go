@@ -20,9 +20,6 @@ import (
 	"polis/daemon/shim/wire"
 )
 
-// minKey is the least length of a key, in bytes. A shorter one would occur in answers by chance.
-const minKey = 8
-
 // service is one model service as an agent uses it.
 type service struct {
 	config    wire.Model
@@ -38,11 +35,11 @@ func newService(c wire.Model, proxy wire.Proxy) (*service, error) {
 	if !slices.Contains(provider.Kinds(), s.kind) {
 		return nil, fmt.Errorf("kind = %q: must be one of %q", c.Kind, provider.Kinds())
 	}
-	if err := CheckKey(c.Key); err != nil {
+	if err := provider.CheckKey(c.Key); err != nil {
 		return nil, err
 	}
 	var err error
-	if s.url, err = ParseURL(c.URL); err != nil {
+	if s.url, err = provider.ParseURL(c.URL); err != nil {
 		return nil, err
 	}
 	// NewProxy never returns a proxy for the host's loopback.
@@ -62,43 +59,6 @@ func newService(c wire.Model, proxy wire.Proxy) (*service, error) {
 	}
 	s.pause(c.PausedUntil)
 	return s, nil
-}
-
-// ParseURL reads the address of a service: http or https, a host, and perhaps a path before that of the
-// API. A final /v1 is part of the API's own paths.
-func ParseURL(text string) (*url.URL, error) {
-	u, err := url.Parse(text)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("url: must be an address such as %q", "https://models.example.com")
-	case u.Scheme != "https" && u.Scheme != "http", u.Host == "", u.User != nil, u.RawQuery != "", u.Fragment != "", u.Opaque != "":
-		return nil, fmt.Errorf("url: must be http:// or https://, a host, and perhaps a path; no user, query or fragment")
-	case u.RawPath != "" || strings.Contains(u.Path, "..") || strings.Contains(u.Path, "//"):
-		return nil, fmt.Errorf("url: its path must be plain")
-	case u.Scheme == "http" && !loopback(u.Hostname()):
-		return nil, fmt.Errorf("url: http:// is for this machine's own servers (127.0.0.1); use https://")
-	}
-	u.Path = strings.TrimSuffix(strings.TrimSuffix(u.Path, "/"), "/v1")
-	return u, nil
-}
-
-func loopback(host string) bool {
-	if host == "localhost" {
-		return true
-	}
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback()
-}
-
-// CheckKey returns an error if a key cannot be sent or recognised. The error does not have the key.
-func CheckKey(key string) error {
-	if key == "" {
-		return nil
-	}
-	if len(key) < minKey || len(key) > 8<<10 || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return fmt.Errorf("key: must have %d to 8192 printable ASCII characters and no space", minKey)
-	}
-	return nil
 }
 
 // same reports whether o is the same service, whatever it pauses for.

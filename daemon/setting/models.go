@@ -3,7 +3,7 @@ package setting
 // ModelPrice is what a model costs from a day on, in units of the currency of its table per million
 // tokens.
 type ModelPrice struct {
-	// Model is a pattern for the names of models, as path.Match reads it.
+	// Model is a pattern for the names of models, as path.Match reads it; "" is any.
 	Model string `toml:"model" json:"model"`
 	// From is the first day, YYYY-MM-DD in UTC; "" is any day.
 	From       string  `toml:"from" json:"from,omitempty"`

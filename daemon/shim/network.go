@@ -25,6 +25,7 @@ func (s *Shim) openNetwork() error {
 	if err != nil {
 		return fmt.Errorf("address %q: %w", s.Spec.Address, err)
 	}
+	s.onClose("model endpoint", s.closeModels)
 	s.ports = newPorts(s.Spec.Agent, ns, addr, s.Log)
 	s.network.onClose("port maps", func(context.Context) error { return s.ports.close() })
 	if err := s.openHostPorts(); err != nil {
@@ -67,7 +68,8 @@ func (s *Shim) watchListeners() {
 // notTheAgents reports whether polis itself listens on that port for the agent. If the port is a
 // host port, an agent's listener on another of its addresses is not mapped either.
 func (s *Shim) notTheAgents(l netbridge.Listener) bool {
-	return netip.AddrPortFrom(l.Addr, l.Port) == netbridge.DNSAddr() || l.Proto == api.ProtoTCP && s.hostPorts.has(int(l.Port))
+	at := netip.AddrPortFrom(l.Addr, l.Port)
+	return at == netbridge.DNSAddr() || l.Proto == api.ProtoTCP && s.isModelEndpoint(at) || l.Proto == api.ProtoTCP && s.hostPorts.has(int(l.Port))
 }
 
 // listens updates the ports that status reports. It is called before the event is emitted, so that

@@ -87,6 +87,8 @@ func (s *Shim) controlRoutes() map[string]handler {
 		"POST /v1/thaw":           s.handleThaw,
 		"POST /v1/input":          s.handleInput,
 		"POST /v1/settings":       s.handleSettings,
+		"POST /v1/models":         s.handleModels,
+		"POST /v1/models/pause":   s.handleModelPause,
 		"POST /v1/look":           s.handleLook,
 		"GET /v1/screen":          s.handleScreen,
 		"GET /v1/steps":           s.handleSteps,

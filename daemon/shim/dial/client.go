@@ -183,6 +183,16 @@ func (s *Shim) Set(ctx context.Context, r wire.SettingsRequest) error {
 	return s.call(ctx, s.Timeout, http.MethodPost, "/v1/settings", r, nil)
 }
 
+// SetModels gives the shim the agent's model services. Only shims of wire.ModelsVersion and later have them.
+func (s *Shim) SetModels(ctx context.Context, r wire.Models) error {
+	return s.call(ctx, s.Timeout, http.MethodPost, "/v1/models", r, nil)
+}
+
+// PauseModel holds back requests to a model service.
+func (s *Shim) PauseModel(ctx context.Context, r wire.PauseRequest) error {
+	return s.call(ctx, s.Timeout, http.MethodPost, "/v1/models/pause", r, nil)
+}
+
 // AddPort maps a port that the daemon has chosen.
 func (s *Shim) AddPort(ctx context.Context, r wire.PortRequest) error {
 	return s.call(ctx, s.Timeout, http.MethodPost, "/v1/ports", r, nil)

@@ -8,7 +8,7 @@ import (
 )
 
 // ModelsVersion is the first version whose shims have a gateway to model services.
-const ModelsVersion = 23
+const ModelsVersion = 24
 
 // Models are the model services of an agent: POST /v1/models, since [ModelsVersion]. A request has
 // all of them; it replaces what was set before. The shim holds them in memory only, because they
@@ -60,3 +60,6 @@ type PauseRequest struct {
 	Name  string    `json:"name"`
 	Until time.Time `json:"until"`
 }
+
+// ModelEndpoint is where the gateway listens in an agent's network.
+const ModelEndpoint = "127.0.0.1:11717"

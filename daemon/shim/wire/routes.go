@@ -21,6 +21,8 @@ func ControlRoutes() []Route {
 		{"POST /v1/thaw", "Thaw the agent's processes."},
 		{"POST /v1/input", "Type a line into the program."},
 		{"POST /v1/settings", "Change limits, rules, variables and the network of the running agent."},
+		{"POST /v1/models", "Replace the model services of the agent, with their keys and its budget."},
+		{"POST /v1/models/pause", "Hold back requests to a model service until a time."},
 		{"POST /v1/look", "Search the processes of the agent for listening ports now."},
 		{"GET /v1/screen", "The screen of the program's terminal."},
 		{"GET /v1/steps", "The steps of the task, as far as the program prints them."},

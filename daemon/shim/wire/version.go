@@ -32,9 +32,10 @@ import "fmt"
 //	21 settings have MemoryAsk
 //	22 settings have Breakers
 //	23 POST /v1/changes
+//	24 POST /v1/models and /v1/models/pause
 const (
 	// Version is what a shim of this build speaks.
-	Version = 23
+	Version = 24
 	// UDPVersion is the first that has port maps of UDP.
 	UDPVersion = 5
 	// MinVersion is the oldest that this build's daemon and shim understand.

@@ -1,0 +1,75 @@
+package models
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"polis/daemon/config"
+	"polis/daemon/gateway/provider"
+)
+
+// maxKey bounds a file with a key, in bytes.
+const maxKey = 16 << 10
+
+// readKey reads the key of a service; "" if it has none. No error has a part of the key.
+func (s *Source) readKey(m config.Model) (string, error) {
+	switch {
+	case m.KeyFile != "":
+		return s.readFile(m.KeyFile)
+	case m.Credential != "":
+		dir := s.Getenv("CREDENTIALS_DIRECTORY")
+		if dir == "" {
+			return "", fmt.Errorf("credential %s: polisd has no credentials; set LoadCredential= in its unit, see systemd.exec(5)", m.Credential)
+		}
+		return s.readFile(filepath.Join(dir, m.Credential))
+	}
+	return "", nil
+}
+
+// readFile reads a file that only root can read or change.
+func (s *Source) readFile(path string) (string, error) {
+	// Without O_NONBLOCK a pipe would block.
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return "", fmt.Errorf("key: %w", err)
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return "", fmt.Errorf("key: %w", err)
+	}
+	sys, ok := st.Sys().(*syscall.Stat_t)
+	switch {
+	case !ok || !st.Mode().IsRegular():
+		return "", fmt.Errorf("key: %s is no regular file", path)
+	case sys.Uid != s.Owner:
+		return "", fmt.Errorf("key: %s belongs to uid %d: it must belong to root", path, sys.Uid)
+	case st.Mode().Perm()&0o077 != 0 && !credential(st.Mode()):
+		return "", fmt.Errorf("key: %s can be used by others: chmod 0600 it", path)
+	}
+	b, err := io.ReadAll(io.LimitReader(f, maxKey+1))
+	if err != nil {
+		return "", fmt.Errorf("key: %w", err)
+	}
+	key := strings.TrimSpace(string(b))
+	if key == "" || len(b) > maxKey {
+		return "", fmt.Errorf("key: %s must have a key, and nothing else", path)
+	}
+	if err := provider.CheckKey(key); err != nil {
+		return "", fmt.Errorf("%s: %w", path, err)
+	}
+	return key, nil
+}
+
+// credential reports whether a file has the mode of systemd's credentials: root's, and readable by the
+// group of its unit, which is root's as well.
+func credential(m fs.FileMode) bool { return m.Perm() == 0o440 }
+
+// errNoKey means that a service cannot be used, as its key could not be read.
+var errNoKey = errors.New("the key could not be read")

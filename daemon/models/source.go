@@ -1,0 +1,138 @@
+package models
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"polis/daemon/config"
+	"polis/daemon/shim/wire"
+)
+
+// Source has the model services of polisd's configuration. Set the fields, and use it from any
+// goroutine.
+type Source struct {
+	Config func() config.Config
+	// Getenv reads polisd's environment.
+	Getenv func(string) string
+	// Owner is the uid that files with keys must belong to: root's.
+	Owner uint32
+	Now   func() time.Time
+
+	mu     sync.Mutex
+	paused map[string]time.Time
+}
+
+// For returns what the gateway of an agent with this role gets. A service whose key cannot be read is
+// left out and named by the error; what is returned is valid nevertheless.
+func (s *Source) For(role string) (wire.Models, error) {
+	c := s.Config()
+	g := c.GatewayOf(role)
+	out := wire.Models{Budget: g.ModelBudget, Proxy: wire.Proxy{
+		HTTP: first(s.Getenv, "HTTP_PROXY", "http_proxy"), HTTPS: first(s.Getenv, "HTTPS_PROXY", "https_proxy"), No: first(s.Getenv, "NO_PROXY", "no_proxy")}}
+	var errs []error
+	for _, name := range g.Models {
+		m, ok := c.Models[name]
+		if !ok { // the configuration is checked
+			continue
+		}
+		key, err := s.readKey(m)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("model service %s: %w", name, errors.Join(errNoKey, err)))
+			continue
+		}
+		out.Models = append(out.Models, wire.Model{Name: name, Kind: string(m.Provider()), URL: m.Address(), Key: key,
+			Allow: m.Allow, Currency: m.Currency, Prices: m.Prices, PausedUntil: s.pausedUntil(name)})
+	}
+	return out, errors.Join(errs...)
+}
+
+func first(getenv func(string) string, names ...string) string {
+	for _, n := range names {
+		if v := getenv(n); v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+// maxPause bounds what a service can ask for.
+const maxPause = time.Hour
+
+// Pause records that a service asked to wait. It reports whether that is news for other agents.
+func (s *Source) Pause(name string, until time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.Now()
+	if _, known := s.Config().Models[name]; !known || !until.After(now) {
+		return false
+	}
+	if last := now.Add(maxPause); until.After(last) {
+		until = last
+	}
+	if !until.After(s.paused[name]) {
+		return false
+	}
+	if s.paused == nil {
+		s.paused = map[string]time.Time{}
+	}
+	maps.DeleteFunc(s.paused, func(_ string, t time.Time) bool { return !t.After(now) })
+	s.paused[name] = until
+	return true
+}
+
+func (s *Source) pausedUntil(name string) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t := s.paused[name]; t.After(s.Now()) {
+		return t
+	}
+	return time.Time{}
+}
+
+// Placeholder is what agents' programs get in place of a key. It is worth nothing anywhere.
+const Placeholder = "polis-gateway"
+
+// Variables changes the variables of an agent so that its program uses the gateway: those of its base
+// type for each service, and none that could have a key.
+func Variables(c config.Config, role string, typ config.BaseType, vars map[string]string) {
+	services := c.TypeServices(role, typ)
+	for _, kind := range slices.Sorted(maps.Keys(services)) {
+		for _, name := range typ.Gateway[kind].Without {
+			delete(vars, name)
+		}
+	}
+	for _, kind := range slices.Sorted(maps.Keys(services)) {
+		for name, value := range typ.Gateway[kind].Env {
+			vars[name] = place(value, services[kind])
+		}
+	}
+}
+
+// Home returns the files and answers of an agent's home: with the gateway, no login of the owner's, and
+// the answers that lead the program to it.
+func Home(c config.Config, role string, typ config.BaseType) ([]config.HomeFile, []config.Answer) {
+	services := c.TypeServices(role, typ)
+	if len(services) == 0 {
+		return typ.Home, typ.Answers
+	}
+	files := slices.DeleteFunc(slices.Clone(typ.Home), func(f config.HomeFile) bool { return f.Mode == config.HomeCredentials })
+	answers := slices.Clone(typ.Answers)
+	for _, kind := range slices.Sorted(maps.Keys(services)) {
+		for _, a := range typ.Gateway[kind].Answers {
+			if v, ok := a.Value.(string); ok {
+				a.Value = place(v, services[kind])
+			}
+			answers = append(answers, a)
+		}
+	}
+	return files, answers
+}
+
+func place(text, service string) string {
+	return strings.NewReplacer("{url}", "http://"+wire.ModelEndpoint+"/"+service, "{key}", Placeholder).Replace(text)
+}

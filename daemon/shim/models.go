@@ -1,0 +1,135 @@
+package shim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"polis/daemon/api"
+	"polis/daemon/gateway"
+	"polis/daemon/gateway/budget"
+	"polis/daemon/gateway/ledger"
+	"polis/daemon/shim/wire"
+)
+
+// models is the endpoint of the model gateway; it exists from the first time that polisd sends services.
+type models struct {
+	mu      sync.Mutex
+	gateway *gateway.Gateway
+	ledger  *ledger.Ledger
+	closed  bool
+}
+
+// handleModels replaces the model services of the agent. It holds their keys in memory only.
+func (s *Shim) handleModels(w http.ResponseWriter, r *http.Request) error {
+	var req wire.Models
+	if err := readJSON(r, &req); err != nil {
+		return err
+	}
+	s.models.mu.Lock()
+	defer s.models.mu.Unlock()
+	if s.models.closed || s.models.gateway == nil && len(req.Models) == 0 {
+		return writeJSON(w, struct{}{})
+	}
+	if s.ns == nil {
+		return api.Errorf(api.CodeBadState, "agent %s is in the host's network, where it can have no model endpoint of its own: polisctl doctor shows what is missing", s.Spec.Agent)
+	}
+	// The keys must not be in a core dump, and no other user's process may read this one.
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return api.Errorf(api.CodeInternal, "protect the memory of the shim: %w", err)
+	}
+	if s.models.gateway == nil {
+		if err := s.openModels(); err != nil {
+			return api.Errorf(api.CodeNetNSFailed, "model endpoint of agent %s: %w", s.Spec.Agent, err)
+		}
+	}
+	if err := s.models.gateway.Set(req); err != nil {
+		return api.Errorf(api.CodeBadRequest, "%w", err)
+	}
+	return writeJSON(w, struct{}{})
+}
+
+func modelAddr() netip.AddrPort { return netip.MustParseAddrPort(wire.ModelEndpoint) }
+
+// openModels opens the endpoint. s.models.mu is held.
+func (s *Shim) openModels() error {
+	l, err := ledger.Open(s.Spec.LogDir)
+	if err != nil {
+		return err
+	}
+	ln, err := s.ns.Listen(s.ctx, "tcp4", wire.ModelEndpoint)
+	if err != nil {
+		return errors.Join(fmt.Errorf("listen on %s of the agent: %w", wire.ModelEndpoint, err), l.Close())
+	}
+	g := gateway.New()
+	g.Ledger, g.Log, g.Task, g.Reached, g.Limited = l, s.Log, s.taskNow, s.budgetReached, s.serviceLimited
+	g.Serve(s.ctx, ln)
+	s.models.gateway, s.models.ledger = g, l
+	return nil
+}
+
+func (s *Shim) closeModels(ctx context.Context) error {
+	s.models.mu.Lock()
+	defer s.models.mu.Unlock()
+	s.models.closed = true
+	if s.models.gateway == nil {
+		return nil
+	}
+	return errors.Join(s.models.gateway.Close(ctx), s.models.ledger.Close())
+}
+
+// isModelEndpoint reports whether a listener of the agent's network is the endpoint.
+func (s *Shim) isModelEndpoint(at netip.AddrPort) bool {
+	if at != modelAddr() {
+		return false
+	}
+	s.models.mu.Lock()
+	defer s.models.mu.Unlock()
+	return s.models.gateway != nil
+}
+
+// handleModelPause holds back requests to a service that asked another agent to wait.
+func (s *Shim) handleModelPause(w http.ResponseWriter, r *http.Request) error {
+	var req wire.PauseRequest
+	if err := readJSON(r, &req); err != nil {
+		return err
+	}
+	s.models.mu.Lock()
+	defer s.models.mu.Unlock()
+	if s.models.gateway != nil {
+		s.models.gateway.Pause(req.Name, req.Until)
+	}
+	return writeJSON(w, struct{}{})
+}
+
+// taskNow returns the ID of the task that the main command works on, or "".
+func (s *Shim) taskNow() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.main == nil || s.main.over() {
+		return ""
+	}
+	return s.task.id
+}
+
+// budgetReached reports that the agent has used a part of its budget for models.
+func (s *Shim) budgetReached(st budget.State) {
+	what := fmt.Sprintf("%d %% of its model budget is used", st.Percent)
+	if st.Spent() {
+		what = "its model budget is spent"
+	}
+	s.events.Publish(api.Event{Type: api.EventModelBudget, Agent: s.Spec.Agent, Message: fmt.Sprintf("agent %s: %s: %s", s.Spec.Agent, what, st.Text),
+		Data: map[string]any{"percent": st.Percent, "bound": st.Bound, "text": st.Text, "task": s.taskNow()}})
+}
+
+// serviceLimited reports that a service asked to wait, so that polisd has the other agents wait, too.
+func (s *Shim) serviceLimited(service string, until time.Time) {
+	s.events.Publish(api.Event{Type: wire.EventModelPause, Agent: s.Spec.Agent, Message: fmt.Sprintf("model service %s asked to wait until %s", service, until.UTC().Format(time.TimeOnly)),
+		Data: map[string]any{"service": service, "until": until.UTC().Format(time.RFC3339Nano)}})
+}
