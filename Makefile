@@ -101,6 +101,11 @@ e2e-vm: build ## the same under the current Debian's kernel and systemd with cgr
 docs: ## man pages of polisctl, completion scripts and docs/errors.md, made again from the source
 	$(GO) test -count=1 -run '^TestGeneratedFilesAreFresh$$' ./cmd/polisctl -update
 
+.PHONY: pictures
+pictures: ## docs/pictures/*.svg: the diagrams from their text, the screen from a run of it
+	$(GO) test -count=1 -run '^TestPicturesAreFresh$$' ./internal/picture -update
+	$(GO) test -count=1 -run '^TestPicture$$' ./cmd/polis-tui/tui -update
+
 .PHONY: demo
 demo: setup build ## the demonstration: two agents on one repository, step by step
 	@scripts/demo
