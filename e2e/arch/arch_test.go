@@ -96,7 +96,7 @@ var rules = []rule{
 		but:   []string{"github.com/charmbracelet/x/ansi"}, // the names of escape sequences
 		never: []string{"charm.land", "github.com/charmbracelet"},
 		why:   "only the screen draws one"},
-	{from: []string{"polis"}, except: []string{"polis/cmd/polis-tui", "polis/cmd/polisctl"},
+	{from: []string{"polis"}, except: []string{"polis/cmd/polis-tui", "polis/cmd/polisctl", "polis/internal/picture"},
 		never: []string{"github.com/charmbracelet/x/ansi"},
 		why:   "only programs write to terminals"},
 	{from: []string{"polis"}, except: []string{"polis/cmd/polis-adapter", "polis/e2e/acpagent"},
