@@ -62,6 +62,7 @@ func (d *Daemon) Close(ctx context.Context, stopAgents bool) error {
 	if d.locks != nil {
 		errs = append(errs, d.locks.Close())
 	}
+	d.closeReceipts()
 	errs = append(errs, d.closeTimelines(), d.gits.Close(ctx), d.closeShared(ctx))
 	return errors.Join(errs...)
 }

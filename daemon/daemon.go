@@ -28,6 +28,7 @@ import (
 	"polis/daemon/patrol/cases"
 	"polis/daemon/proxy"
 	"polis/daemon/race"
+	"polis/daemon/receipt"
 	"polis/daemon/server"
 	"polis/daemon/store"
 	"polis/daemon/totals"
@@ -48,21 +49,22 @@ type Daemon struct {
 	// Systemd: systemd started us and shims are units.
 	Systemd bool
 
-	halted  atomic.Bool // Halt was called
-	run     layout.Run
-	started time.Time
-	lock    *owner.Lock
-	held    []*owner.Lock // of workspaces_dir
-	hub     *events.Hub
-	locks   *lockd.Server
-	bridge  *netbridge.Bridge
-	cg      *cgroup.Host
-	gits    *gitgroup.Groups // nil: git is not charged to agents
-	shims   *shims
-	agents  *agent.Manager
-	api     *server.Server
-	proxy   *proxy.Proxy // nil if there is none
-	metrics *metrics.Metrics
+	halted   atomic.Bool // Halt was called
+	run      layout.Run
+	started  time.Time
+	lock     *owner.Lock
+	held     []*owner.Lock // of workspaces_dir
+	hub      *events.Hub
+	receipts *receipt.Recorder
+	locks    *lockd.Server
+	bridge   *netbridge.Bridge
+	cg       *cgroup.Host
+	gits     *gitgroup.Groups // nil: git is not charged to agents
+	shims    *shims
+	agents   *agent.Manager
+	api      *server.Server
+	proxy    *proxy.Proxy // nil if there is none
+	metrics  *metrics.Metrics
 	// metricsPort serves them on a loopback port; nil if there is none.
 	metricsPort *metrics.Server
 	gid         int
@@ -103,6 +105,7 @@ func (d *Daemon) Open(ctx context.Context) (err error) {
 		}
 	}()
 	d.hub = events.New(events.Reserve(filepath.Join(d.Config.WorkspacesDir, "events.json"), d.started, d.Log))
+	d.openReceipts(ctx)
 	d.openCases()
 	d.patrol, d.metrics = newPatroller(d), metrics.New(d.measured)
 	d.races = d.newRaces()

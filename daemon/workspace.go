@@ -20,6 +20,7 @@ import (
 	"polis/daemon/owner"
 	"polis/daemon/placement"
 	"polis/daemon/queue"
+	"polis/daemon/receipt"
 	"polis/daemon/remote"
 	"polis/daemon/setup"
 	"polis/daemon/store"
@@ -46,6 +47,7 @@ type workspace struct {
 	setup     *setup.Worker
 	setupOpen bool
 	timeline  *timeline.Timeline
+	receipts  *receipt.Store
 	flow      mergeflow.Book
 	rework    *mergeflow.Reworker
 	signals   *mergeflow.Recorder
@@ -191,7 +193,7 @@ func (d *Daemon) enter(ctx context.Context, name string, root layout.Workspace, 
 		w.merger = &merge.Merger{Workspace: w.git, Log: d.Log, Locks: locks, Charge: d.charge}
 		w.filter = filtered.New(w.git.Bare(), w.git.Internal(), root.Filtered(), d.Log)
 		w.queue = &queue.Worker{Host: mergeHost{w}, Log: d.Log, Now: time.Now}
-		w.timeline = w.newTimeline(name)
+		w.timeline, w.receipts = w.newTimeline(name), d.newReceipts(name)
 		w.rework, w.signals = d.newReworker(name, &w.flow), w.newRecorder(name)
 		w.integrity = &integrity.Record{Workspace: name, Dir: root.Bare(), Repo: w.git.Bare(), Target: w.target, Publish: func(e api.Event) { d.hub.Publish(e) }, Log: d.Log}
 		d.workspaces[name] = w

@@ -205,6 +205,7 @@ func (f *fake) routes() http.Handler {
 	f.lockRoutes(mux)
 	f.queueRoutes(mux)
 	f.snapshotRoutes(mux)
+	f.receiptRoutes(mux)
 	f.approvalRoutes(mux)
 	f.roleRoutes(mux)
 	mux.HandleFunc("GET /v1/events", f.streamEvents)

@@ -60,7 +60,7 @@ func (m *Manager) add(ctx context.Context, req api.AddRequest, of *store.Worker)
 		return api.Agent{}, errors.Join(err, m.forget(a))
 	}
 	m.setStatus(a, api.StatusIdle, "")
-	m.Events.Publish(api.Event{Type: api.EventAgentCreated, Agent: a.Name(), Message: "agent " + a.Name() + " was added " + a.where()})
+	m.Events.Publish(api.Event{Type: api.EventAgentCreated, Agent: a.Name(), Message: "agent " + a.Name() + " was added " + a.where(), Data: a.record()})
 	return m.live(ctx, a), nil
 }
 

@@ -187,6 +187,7 @@ func (m *Manager) ownRef(a *Agent, ref string, gone bool) {
 	}
 	m.mu.Unlock()
 	if changed {
+		m.Events.Publish(api.Event{Type: api.EventAgentRef, Agent: a.Name(), Message: refMessage(a.Name(), ref, gone), Data: map[string]any{"ref": ref, "gone": gone}})
 		if err := m.save(a.WS); err != nil {
 			m.Log.Error("state not saved", "agent", a.Name(), "err", err)
 		}

@@ -100,7 +100,7 @@ func (m *Manager) remove(ctx context.Context, a *Agent, how store.Removal) (api.
 		// The agent stays, and is complete enough for another attempt.
 		return resp, errors.Join(err, m.noteRemoval(a, nil))
 	}
-	m.Events.Publish(api.Event{Type: api.EventAgentRemoved, Agent: a.Name(), Message: "agent " + a.Name() + " was removed", Data: map[string]any{"trash": resp.Trash}})
+	m.Events.Publish(api.Event{Type: api.EventAgentRemoved, Agent: a.Name(), Message: "agent " + a.Name() + " was removed", Data: map[string]any{"workspace": a.WS.Name, "trash": resp.Trash}})
 	return resp, nil
 }
 

@@ -62,7 +62,7 @@ func (m *Manager) setOnly(ctx context.Context, only *Agent, name string, req api
 			return api.SetResponse{}, err
 		}
 		m.Log.Info("agent was changed", "agent", name, "what", strings.Join(words, ", "))
-		m.Events.Publish(api.Event{Type: api.EventAgentSettings, Agent: name, Message: "agent " + name + ": " + strings.Join(words, ", "), Data: map[string]any{"changed": words}})
+		m.Events.Publish(api.Event{Type: api.EventAgentSettings, Agent: name, Message: "agent " + name + ": " + strings.Join(words, ", "), Data: a.recordChange(words)})
 	}
 	unlock()
 	if err := m.narrowWorkers(ctx, a, req.Force); err != nil {

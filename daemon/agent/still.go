@@ -72,6 +72,17 @@ func (h Held) Changes(ctx context.Context, req wire.ChangesRequest) (wire.Change
 	return out, err
 }
 
+// Homes returns the name of the workspace of each agent.
+func (m *Manager) Homes() map[string]string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := make(map[string]string, len(m.agents))
+	for name, a := range m.agents {
+		out[name] = a.WS.Name
+	}
+	return out
+}
+
 // WorkspaceOf returns the name of an agent's workspace.
 func (m *Manager) WorkspaceOf(name string) (string, error) {
 	a, err := m.lookup(name)

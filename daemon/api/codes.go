@@ -88,6 +88,8 @@ func Codes() []CodeInfo {
 		{CodeStateNotSaved, groupState, "The state file cannot be written; changes are refused until it can.", "Free space on the disk; polisd retries."},
 		{CodeWorktreeMissing, groupState, "The worktree of an agent in the state file does not exist; the agent is dropped, and what is left of its work is saved in the trash.", "The report of the start names the place."},
 		{CodeWorktreeCorrupt, groupState, "git cannot read an agent's worktree. polisd does not start this agent; it restores the others.", "The worktree is unchanged: repair it, then polisctl agents start NAME."},
+		{CodeReceiptsBroken, groupState, "An entry of the receipts does not match its hash, or is missing.", "polisctl receipts verify names the first one; compare the log with an export from before."},
+		{CodeAuditFull, groupState, "Receipts cannot be written, and `audit_on_full` is \"deny\".", "Make room on the disk of `workspaces_dir`; polisctl receipts verify shows whether receipts are written again."},
 		{CodeSnapshotCorrupt, groupState, "Stored content of a snapshot is missing or does not match its hash. It is never restored.", "polisctl snapshot verify ID names the files; other snapshots of the same content are affected, too."},
 		{CodeReconcileConflict, groupState, "The state file and the file system differ about an agent. The file system takes precedence; a worktree without a record is added with defaults. Of two records of one agent, the first takes precedence.", "The report of the start names them."},
 

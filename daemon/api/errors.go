@@ -82,6 +82,8 @@ const (
 	CodeForbidden            Code = "FORBIDDEN"
 	CodeNotFound             Code = "NOT_FOUND"
 	CodeTooLarge             Code = "TOO_LARGE"
+	CodeReceiptsBroken       Code = "RECEIPTS_BROKEN"
+	CodeAuditFull            Code = "AUDIT_FULL"
 	CodeSnapshotCorrupt      Code = "SNAPSHOT_CORRUPT"
 	CodeTimeout              Code = "TIMEOUT"
 	CodeUnavailable          Code = "UNAVAILABLE"

@@ -49,6 +49,8 @@ const (
 	EventShim = "agent:shim"
 	// An agent's git reached a remote through polisd.
 	EventRemote = "agent:remote"
+	// An agent's git wrote a ref of the agent, or with `gone` removed it; `data` has `ref` and `gone`.
+	EventAgentRef = "agent:ref"
 	// A branch was pushed for review.
 	EventAgentPull = "agent:pull-request"
 )
@@ -223,6 +225,9 @@ const (
 	// A check found that objects of the target branch are missing (code `REPO_CORRUPT`), or, without a
 	// code, that the repository is complete again.
 	EventDamaged = "workspace:damaged"
+	// Receipts of a workspace cannot be written (code `AUDIT_FULL`), or, without a code, are written again,
+	// or an incomplete one that a crash left was cut; `data` has `workspace` and `cut`.
+	EventReceipts = "workspace:receipts"
 	// The findings of a start of polisd.
 	EventReconciled = "daemon:reconciled"
 	// Whether the state can be saved.

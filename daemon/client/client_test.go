@@ -165,6 +165,12 @@ func TestEveryCallUsesItsRoute(t *testing.T) {
 			_, err := c.RestoreSnapshot(ctx, "s1", api.SnapshotRestoreRequest{Paths: []string{"a"}})
 			return err
 		}},
+		{"GET /v1/receipts?agent=claude&limit=7&since=2026-01-02T03%3A04%3A05Z&type=agent%3A&workspace=project ", func(c *Client) error {
+			_, err := c.Receipts(ctx, api.ReceiptsRequest{Workspace: "project", Agent: "claude", Type: "agent:", Limit: 7, Since: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)})
+			return err
+		}},
+		{"GET /v1/receipts/verify?head=ab&workspace=project ", func(c *Client) error { _, err := c.VerifyReceipts(ctx, "project", "ab"); return err }},
+		{"GET /v1/receipts/export?workspace=project ", func(c *Client) error { _, err := c.ExportReceipts(ctx, "project"); return err }},
 		{"DELETE /v1/snapshots/s1 ", func(c *Client) error { _, err := c.RemoveSnapshot(ctx, "s1"); return err }},
 		{`POST /v1/agents/claude/restore {"as":"other"}`, func(c *Client) error {
 			_, err := c.Restore(ctx, "claude", api.RestoreRequest{As: "other"})

@@ -81,7 +81,7 @@ func (c *Config) check() error {
 	if err := c.checkPatrol(); err != nil {
 		return err
 	}
-	if err := errors.Join(c.checkApprovals(), c.checkDelegate(), c.checkSetup(), c.checkSnapshots(), c.checkMetrics()); err != nil {
+	if err := errors.Join(c.checkApprovals(), c.checkDelegate(), c.checkSetup(), c.checkSnapshots(), c.checkMetrics(), c.checkReceipts()); err != nil {
 		return err
 	}
 	if err := errors.Join(c.checkTools(), c.checkModels(), c.checkGateway()); err != nil {

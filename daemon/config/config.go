@@ -48,6 +48,7 @@ type Config struct {
 	Trash       Trash           `toml:"trash"`
 	Snapshots   Snapshots       `toml:"snapshots"`
 	Metrics     Metrics         `toml:"metrics"`
+	Receipts    Receipts        `toml:"receipts"`
 	Patrol      Patrol          `toml:"patrol"`
 	Approvals   Approvals       `toml:"approvals"`
 	Delegate    Delegate        `toml:"delegate"`
@@ -153,7 +154,7 @@ func Default() Config {
 		Workspace: Workspace{Worktree: WorktreeFull, Layers: LayersView, Setup: defaultSetup()},
 		Git:       defaultGit(), Maintenance: defaultMaintenance(),
 		Merge: defaultMerge(),
-		Trash: Trash{TTL: setting.Duration(30 * 24 * time.Hour)}, Snapshots: defaultSnapshots(), Patrol: defaultPatrol(),
+		Trash: Trash{TTL: setting.Duration(30 * 24 * time.Hour)}, Snapshots: defaultSnapshots(), Receipts: defaultReceipts(), Patrol: defaultPatrol(),
 		Approvals: defaultApprovals(), Delegate: defaultDelegate(),
 	}
 }

@@ -16,7 +16,10 @@ type Hub struct {
 	// full; nil: none may. A flood of refusals must not push out that a
 	// command ended.
 	Minor func(api.Event) bool
-	Now   func() time.Time
+	// Tap gets every event when it is published; nil: none does. It must not block, and not call the
+	// hub. Set before first use.
+	Tap func(api.Event)
+	Now func() time.Time
 
 	mu   sync.Mutex
 	next uint64
@@ -42,6 +45,9 @@ func (h *Hub) Publish(e api.Event) api.Event {
 	}
 	if h.ring = append(h.ring, e); len(h.ring) > h.Size+h.Size/4 {
 		h.trim()
+	}
+	if h.Tap != nil {
+		h.Tap(e)
 	}
 	for c := range h.subs {
 		select {

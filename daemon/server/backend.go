@@ -52,6 +52,7 @@ type Backend interface {
 	Races
 	Setups
 	Snapshots
+	Receipts
 	Events() *events.Hub
 }
 
@@ -98,6 +99,17 @@ type Setups interface {
 	// RunSetup waits until the command has ended.
 	RunSetup(ctx context.Context, req api.SetupRequest, say func(string)) (api.Setup, error)
 	SetupLog(workspace string) (api.SetupLog, error)
+}
+
+// Receipts is the part of the Backend that is about receipts.
+type Receipts interface {
+	// Recordable returns an error if what must be recorded is to be refused now; Recorded returns when
+	// what was done before is recorded, or after ctx.
+	Recordable() error
+	Recorded(ctx context.Context)
+	Receipts(ctx context.Context, req api.ReceiptsRequest) (api.Receipts, error)
+	VerifyReceipts(ctx context.Context, workspace, head string) (api.ReceiptsCheck, error)
+	ExportReceipts(ctx context.Context, workspace string, to io.Writer) error
 }
 
 // Snapshots is the part of the Backend that is about snapshots of agents' files.

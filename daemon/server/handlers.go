@@ -90,6 +90,9 @@ func (s *Server) progress(w http.ResponseWriter, f func(say func(string)) (any, 
 		say(map[string]any{"error": api.AsError(err)})
 		return nil
 	}
+	if st, ok := w.(*settling); ok { // the first line did not wait for what came after it
+		st.settle()
+	}
 	say(map[string]any{"result": res})
 	return nil
 }

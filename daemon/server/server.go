@@ -112,7 +112,7 @@ func (s *Server) Handler() http.Handler {
 			r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 			err := s.authorize(rt.Access, r)
 			if err == nil {
-				err = rt.serve(s, w, r)
+				err = s.recorded(rt, w, r)
 			}
 			if err != nil {
 				s.fail(w, r, err)

@@ -112,7 +112,11 @@ func shapes() map[string]shape {
 		"GET /v1/snapshots/{id}/diff":      {out: api.SnapshotDiff{}, query: []query{{"to", "string", "the later snapshot; the agent's files now if not given"}}},
 		"GET /v1/snapshots/{id}/verify":    {out: api.SnapshotCheck{}},
 		"POST /v1/snapshots/{id}/restore":  {in: api.SnapshotRestoreRequest{}, optional: true, out: api.SnapshotRestored{}},
-		"DELETE /v1/snapshots/{id}":        {out: api.Snapshot{}},
+		"GET /v1/receipts": {out: api.Receipts{}, query: []query{ofWorkspace, {"agent", "string", "only those of this agent"}, {"type", "string", "only those of this type, or of types that begin so"},
+			{"since", "string", "the earliest time, RFC 3339"}, {"limit", "integer", "how many, 1000 if not given"}}},
+		"GET /v1/receipts/verify":   {out: api.ReceiptsCheck{}, query: []query{ofWorkspace, {"head", "string", "the hash of an entry that must be there"}}},
+		"GET /v1/receipts/export":   {text: "application/x-ndjson", query: []query{ofWorkspace}},
+		"DELETE /v1/snapshots/{id}": {out: api.Snapshot{}},
 
 		"GET /v1/locks":     {out: api.Lock{}, list: "locks", query: []query{ofWorkspace}},
 		"POST /v1/locks":    {in: api.LockRequest{}, out: api.Lock{}, made: true},

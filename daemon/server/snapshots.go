@@ -44,7 +44,7 @@ func (s *Server) snapshotFiles(w http.ResponseWriter, r *http.Request) error {
 
 // snapshotContent streams a file. If it is damaged, the answer is cut short, which a client sees.
 func (s *Server) snapshotContent(w http.ResponseWriter, r *http.Request) error {
-	out := &fileBody{w: w}
+	out := &fileBody{w: w, kind: "application/octet-stream"}
 	err := s.Backend.SnapshotContent(r.Context(), r.PathValue("id"), r.URL.Query().Get("path"), out)
 	switch {
 	case err != nil && out.begun:
@@ -59,13 +59,14 @@ func (s *Server) snapshotContent(w http.ResponseWriter, r *http.Request) error {
 
 type fileBody struct {
 	w     http.ResponseWriter
+	kind  string
 	begun bool
 }
 
 func (c *fileBody) begin() {
 	if !c.begun {
 		c.begun = true
-		c.w.Header().Set("Content-Type", "application/octet-stream")
+		c.w.Header().Set("Content-Type", c.kind)
 		c.w.WriteHeader(http.StatusOK)
 	}
 }

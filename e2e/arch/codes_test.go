@@ -84,6 +84,8 @@ var provoked = map[api.Code]string{
 
 	api.CodeStateCorrupt:      "e2e/state_test.go TestACorruptStateIsRenamedAndRebuilt",
 	api.CodeSnapshotCorrupt:   "e2e/snapshot_test.go TestADamagedSnapshotIsFoundAndNeverRestored",
+	api.CodeReceiptsBroken:    "e2e/receipts_test.go TestReceiptsOfAnAgentsLife",
+	api.CodeAuditFull:         "e2e/receipts_test.go TestAFullDiskOfReceipts",
 	api.CodeStateNotSaved:     "e2e/state_test.go TestAFullDiskRefusesChangesAndLosesNothing",
 	api.CodeWorktreeMissing:   "daemon/worktree/worktree_test.go TestUncommittedNamesEveryFile",
 	api.CodeWorktreeCorrupt:   "daemon/agent/codes_test.go TestWhatEndsBadlyAtStartHasItsCode",

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"polis/daemon/api"
+)
+
+// receiptRoutes answer about receipts: those of workspace project are intact, those of shop are not.
+func (f *fake) receiptRoutes(mux *http.ServeMux) {
+	broken := &api.BrokenReceipt{Log: "claude", Seq: 7, File: "00000000000000000001.log", Why: "it does not match its hash"}
+	mux.HandleFunc("GET /v1/receipts", func(w http.ResponseWriter, r *http.Request) {
+		at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+		out := api.Receipts{Workspace: "project", Receipts: []api.Receipt{}}
+		if r.URL.Query().Get("agent") != "gemini" {
+			out.Receipts = append(out.Receipts, api.Receipt{Seq: 3, Time: at, Type: api.EventAgentCreated, Agent: "claude", Message: "agent claude was added", Hash: strings.Repeat("ab", 32)},
+				api.Receipt{Log: "claude", Seq: 9, Time: at, Type: api.EventDenied, Agent: "claude", Message: "evil\x1b[2J", Count: 12, Hash: strings.Repeat("cd", 32)})
+		}
+		if r.URL.Query().Get("workspace") == "shop" {
+			out.Workspace, out.Broken = "shop", broken
+		}
+		answer(w, 200, out)
+	})
+	mux.HandleFunc("GET /v1/receipts/verify", func(w http.ResponseWriter, r *http.Request) {
+		v := api.ReceiptsCheck{Workspace: "project", Intact: true, Entries: 12, Logs: []api.LogCheck{{Entries: 3, First: 1, Last: 3, Head: strings.Repeat("ab", 32)}, {Log: "claude", Entries: 9, First: 1, Last: 9, Head: strings.Repeat("cd", 32)}}}
+		if r.URL.Query().Get("workspace") == "shop" {
+			v.Workspace, v.Intact, v.Broken, v.Fault = "shop", false, broken, "no space left on device"
+			v.Logs[1].Broken = broken
+		}
+		answer(w, 200, v)
+	})
+	mux.HandleFunc("GET /v1/receipts/export", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/x-ndjson")
+		_, _ = w.Write([]byte("{\"seq\":1}\n"))
+	})
+}

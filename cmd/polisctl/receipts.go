@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"polis/daemon/api"
+	"polis/daemon/client"
+)
+
+func (a *app) receiptsCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "receipts COMMAND",
+		Short: "Show, verify and export the receipts of a workspace",
+		Long: `Show, verify and export the receipts of a workspace.
+
+Receipts are an append-only record of what happened to agents: created, changed and
+removed, leases and refusals, approvals, snapshots, refs, merges; and with
+audit = "full", what they opened. Each entry contains the hash of the one before, so
+that a change is found.`,
+		Args: cobra.ArbitraryArgs,
+		RunE: group,
+	}
+	cmd.AddCommand(a.receiptsShowCmd(), a.receiptsVerifyCmd(), a.receiptsExportCmd())
+	return cmd
+}
+
+func (a *app) receiptsShowCmd() *cobra.Command {
+	var req api.ReceiptsRequest
+	var since time.Duration
+	cmd := &cobra.Command{
+		Use:   "show [AGENT] [-w WORKSPACE] [--type TYPE] [--since 1h] [--lines N]",
+		Short: "Show the last receipts, oldest first",
+		Long: `Show the last receipts, oldest first: of the workspace, or those about AGENT. A TYPE
+that ends in ":" stands for all types that begin so.`,
+		Args: takes(0, 1, "at most the NAME of an agent"), ValidArgsFunction: a.completeAgents,
+	}
+	cmd.Flags().StringVarP(&req.Workspace, "workspace", "w", "", "of this `WORKSPACE`")
+	cmd.Flags().StringVar(&req.Type, "type", "", "only receipts of this `TYPE`")
+	cmd.Flags().DurationVar(&since, "since", 0, "only those of the last `DURATION`, such as 1h")
+	cmd.Flags().IntVarP(&req.Limit, "lines", "n", 100, "how many, at most 10000")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := checkWorkspace(req.Workspace); err != nil {
+			return err
+		}
+		if req.Limit < 1 || since < 0 {
+			return usagef("--lines and --since must be above 0")
+		}
+		if len(args) == 1 {
+			req.Agent = args[0]
+			if err := checkAgents(req.Agent); err != nil {
+				return err
+			}
+		}
+		if since > 0 {
+			req.Since = a.now().Add(-since)
+		}
+		return a.call(cmd, longCall, func(ctx context.Context, c *client.Client) error {
+			r, err := c.Receipts(ctx, req)
+			if err != nil {
+				return err
+			}
+			r.Receipts = list(r.Receipts)
+			err = a.show(view{json: r, human: func(p *page) { receiptRows(p, r) }})
+			if err == nil && r.Broken != nil {
+				return brokenReceipt(r.Workspace, r.Broken)
+			}
+			return err
+		})
+	}
+	return cmd
+}
+
+func receiptRows(p *page, r api.Receipts) {
+	rows := make([][]cell, 0, len(r.Receipts))
+	for _, x := range r.Receipts {
+		text := x.Message
+		if x.Count > 1 {
+			text += fmt.Sprintf(" (%d times)", x.Count)
+		}
+		rows = append(rows, []cell{{text: receiptID(x.Log, x.Seq)}, {text: x.Time.Local().Format("2006-01-02 15:04:05")}, {text: x.Type}, {text: api.Shorten(text, 120)}})
+	}
+	p.table("no receipts", []string{"ENTRY", "TIME", "TYPE", "WHAT"}, rows)
+}
+
+// receiptID names an entry: its number, after the agent if it is in the agent's log.
+func receiptID(log string, seq uint64) string {
+	if log == "" {
+		return fmt.Sprint(seq)
+	}
+	return fmt.Sprintf("%s:%d", log, seq)
+}
+
+func brokenReceipt(workspace string, b *api.BrokenReceipt) error {
+	return api.Errorf(api.CodeReceiptsBroken, "receipts of workspace %s: entry %s: %s; compare the log with an export from before", workspace, receiptID(b.Log, b.Seq), b.Why)
+}
+
+func (a *app) receiptsVerifyCmd() *cobra.Command {
+	var head string
+	cmd := &cobra.Command{
+		Use:   "verify [WORKSPACE] [--head HASH]",
+		Short: "Compare all receipts with their hashes, and name the first broken entry",
+		Long: `Compare all receipts of a workspace with their hashes, and name the first entry that
+was changed, removed or inserted. The exit status is 1 if there is one.
+
+A process that can write the whole log can also compute all hashes again. Note the head
+that this command prints, elsewhere: with --head HASH that entry must be there.`,
+		Args: takes(0, 1, "at most the NAME of a workspace"),
+	}
+	cmd.Flags().StringVar(&head, "head", "", "the `HASH` of an entry of the workspace's log that must be there")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ws, err := workspaceArg(args)
+		if err != nil {
+			return err
+		}
+		return a.call(cmd, longCall, func(ctx context.Context, c *client.Client) error {
+			v, err := c.VerifyReceipts(ctx, ws, head)
+			if err != nil {
+				return err
+			}
+			err = a.show(view{json: v, human: func(p *page) {
+				rows := make([][]cell, 0, len(v.Logs))
+				for _, l := range v.Logs {
+					state := "intact"
+					if l.Broken != nil {
+						state = "broken at " + fmt.Sprint(l.Broken.Seq)
+					}
+					name := l.Log
+					if name == "" {
+						name = "(workspace)"
+					}
+					rows = append(rows, []cell{{text: name}, {text: fmt.Sprint(l.Entries)}, {text: fmt.Sprint(l.Last)}, {text: state}, {text: l.Head}})
+				}
+				p.table("no receipts", []string{"LOG", "ENTRIES", "LAST", "STATE", "HEAD"}, rows)
+				if v.Fault != "" {
+					p.line("receipts cannot be written now: %s", v.Fault)
+				}
+			}})
+			if err == nil && v.Broken != nil {
+				return brokenReceipt(v.Workspace, v.Broken)
+			}
+			return err
+		})
+	}
+	return cmd
+}
+
+func workspaceArg(args []string) (string, error) {
+	if len(args) == 0 {
+		return "", nil
+	}
+	return args[0], checkWorkspace(args[0])
+}
+
+func (a *app) receiptsExportCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "export [WORKSPACE]",
+		Short: "Print all receipts of a workspace as lines of JSON",
+		Long: `Print all receipts of a workspace, one JSON object a line. "text" is what is stored:
+"hash" is the SHA-256 of "prev", a newline and "text".`,
+		Args: takes(0, 1, "at most the NAME of a workspace"),
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ws, err := workspaceArg(args)
+		if err != nil {
+			return err
+		}
+		return a.call(cmd, longCall, func(ctx context.Context, c *client.Client) error {
+			r, err := c.ExportReceipts(ctx, ws)
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			if _, err := io.Copy(a.stdout, r); err != nil {
+				return api.Errorf(api.CodeReceiptsBroken, "the export was cut short (polisctl receipts verify names the first broken entry): %w", err)
+			}
+			return nil
+		})
+	}
+	return cmd
+}

@@ -1,0 +1,120 @@
+package daemon
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"polis/daemon/api"
+	"polis/daemon/config"
+	"polis/daemon/layout"
+	"polis/daemon/receipt"
+)
+
+// openReceipts begins to record events. The stores come with the workspaces.
+func (d *Daemon) openReceipts(ctx context.Context) {
+	d.receipts = &receipt.Recorder{Workspaces: d.workspacesOfAgents, Stores: d.receiptStores, Faulty: d.receiptsFault, Log: d.Log, Now: time.Now}
+	d.hub.Tap = d.receipts.Put
+	d.receipts.Open(ctx)
+}
+
+// newReceipts makes the receipts of a workspace. Nothing is read yet.
+func (d *Daemon) newReceipts(name string) *receipt.Store {
+	return &receipt.Store{Dir: layout.Receipts(d.Config.WorkspacesDir, name), Workspace: name, Log: d.Log, Now: time.Now,
+		Limits: func() receipt.Limits {
+			c := d.live().Receipts
+			return receipt.Limits{MaxBytes: int64(c.MaxMB) << 20, AgentBytes: int64(c.AgentMB) << 20, Keep: time.Duration(c.Keep)}
+		},
+		Lives: func(agent string) bool {
+			of, err := d.agents.WorkspaceOf(agent)
+			return err == nil && of == name
+		},
+		Cut: func(log string, bytes int64) { d.hub.Publish(receipt.CutEvent(name, log, bytes)) }}
+}
+
+func (d *Daemon) workspacesOfAgents() map[string]string {
+	if d.agents == nil {
+		return nil
+	}
+	return d.agents.Homes()
+}
+
+func (d *Daemon) receiptStores() map[string]*receipt.Store {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out := map[string]*receipt.Store{}
+	for name, w := range d.workspaces {
+		out[name] = w.receipts
+	}
+	return out
+}
+
+func (d *Daemon) receiptsFault(workspace string, err error) {
+	d.hub.Publish(receipt.FaultEvent(workspace, err))
+}
+
+// closeReceipts writes what is left, and closes the stores.
+func (d *Daemon) closeReceipts() {
+	if d.receipts == nil {
+		return
+	}
+	d.receipts.Close()
+	for name, s := range d.receiptStores() {
+		if err := s.Close(); err != nil { // a full disk: the next start finds the end missing
+			d.Log.Error("receipts not closed", "workspace", name, "err", err)
+		}
+	}
+}
+
+// Recordable returns an error if receipts cannot be written and what must be recorded is refused then.
+func (d *Daemon) Recordable() error {
+	return receipt.Refusal(d.receipts.Fault(), d.live().Receipts.AuditOnFull == config.AuditDeny)
+}
+
+// Recorded returns when the receipts of what was done are durable, or after ctx.
+func (d *Daemon) Recorded(ctx context.Context) { d.receipts.Settle(ctx) }
+
+// receiptsOf returns the receipts of a workspace; "" is the only one.
+func (b *backend) receiptsOf(workspace string) (*receipt.Store, error) {
+	ws, err := b.Workspace(workspace)
+	if err != nil {
+		return nil, err
+	}
+	s := b.receiptStores()[ws.Name]
+	if s == nil {
+		return nil, api.Errorf(api.CodeWorkspaceNotFound, "workspace %s is gone", ws.Name)
+	}
+	return s, nil
+}
+
+// Receipts returns the last receipts that match.
+func (b *backend) Receipts(ctx context.Context, req api.ReceiptsRequest) (api.Receipts, error) {
+	s, err := b.receiptsOf(req.Workspace)
+	if err != nil {
+		return api.Receipts{}, err
+	}
+	b.Recorded(ctx)
+	return s.Read(ctx, req)
+}
+
+// VerifyReceipts compares all receipts with their hashes.
+func (b *backend) VerifyReceipts(ctx context.Context, workspace, head string) (api.ReceiptsCheck, error) {
+	s, err := b.receiptsOf(workspace)
+	if err != nil {
+		return api.ReceiptsCheck{}, err
+	}
+	b.Recorded(ctx)
+	v, err := s.Verify(ctx, head)
+	v.Fault = receipt.FaultText(b.receipts.Fault())
+	return v, err
+}
+
+// ExportReceipts writes all receipts as lines of JSON.
+func (b *backend) ExportReceipts(ctx context.Context, workspace string, to io.Writer) error {
+	s, err := b.receiptsOf(workspace)
+	if err != nil {
+		return err
+	}
+	b.Recorded(ctx)
+	return s.Export(ctx, to)
+}
