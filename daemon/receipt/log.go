@@ -55,7 +55,7 @@ type Log struct {
 	// first are entries that the next append writes before its own.
 	first []Entry
 	cut   int64 // bytes of an incomplete entry that Open cut
-	ended bool  // the last entry says so
+	ended bool  // the last entry is that of the end
 }
 
 // Open opens the log, and cuts what a crash left of an entry. The first Append records both.
