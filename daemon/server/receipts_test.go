@@ -10,8 +10,8 @@ import (
 	"polis/daemon/api"
 )
 
-func (*nothing) Recordable() error        { return nil }
-func (*nothing) Recorded(context.Context) {}
+func (nothing) Recordable() error        { return nil }
+func (nothing) Recorded(context.Context) {}
 
 // full is a backend whose receipts cannot be written.
 type full struct {
@@ -39,3 +39,9 @@ func TestWhatFreesIsNeverRefusedForReceipts(t *testing.T) {
 	require.NoError(t, s.recorded(Route{Pattern: "GET /v1/agents", Access: AccessRead, serve: serve}, nil, req))
 	require.True(t, called)
 }
+
+func (streaming) Recordable() error        { return nil }
+func (streaming) Recorded(context.Context) {}
+
+func (delegating) Recordable() error        { return nil }
+func (delegating) Recorded(context.Context) {}
