@@ -216,7 +216,13 @@ func TestSharedFilesOfTheProjectAboveABaseTree(t *testing.T) {
 // The limits count what an agent has changed, not the files that it shares; df and du in it show the
 // disk and the tree.
 func TestDiskLimitsCountChangesAboveABaseTree(t *testing.T) {
-	d := startDaemon(t, options{config: "[workspace]\nworktree = \"shared\"\n"})
+	for _, layers := range []string{"view", "auto"} {
+		t.Run(layers, func(t *testing.T) { countsChanges(t, layers) })
+	}
+}
+
+func countsChanges(t *testing.T, layers string) {
+	d := startDaemon(t, options{config: "[workspace]\nworktree = \"shared\"\nlayers = \"" + layers + "\"\n"})
 	repo := d.smallRepo()
 	files := map[string]string{}
 	for i := range 600 {

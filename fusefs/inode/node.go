@@ -31,7 +31,9 @@ func (k Key) Same(o Key) bool {
 
 // Undated are the roots whose objects get another time of birth without becoming others: on
 // overlayfs the first change of an object, and of what is in a directory, makes a copy that keeps the
-// inode number only. The inode numbers of what is below an overlay are not reused.
+// inode number only. A lower layer never reuses a number: its files stay. A number of the upper layer
+// that others than the view's programs freed can be reused, as on a file system without times of birth;
+// then size and times differ, by which the kernel drops the pages it has.
 type Undated []bool
 
 // KeyOf is the key of an object of a root.
