@@ -155,7 +155,11 @@ func (b *bed) trees(ctx context.Context, goroot, self string) error {
 	if _, err := output(ctx, "", "install", "-m", "755", self, b.path("shared", "worker")); err != nil {
 		return err
 	}
-	for _, name := range []string{table.Native, table.Floor, "bindfs", "loopback"} {
+	others := []string{table.Native, table.Floor, "bindfs", "loopback"}
+	if b.layers {
+		others = []string{table.Native, kernelOverlay}
+	}
+	for _, name := range others {
 		n := b.agents
 		if name == table.Floor {
 			n = 1
@@ -195,6 +199,8 @@ func (b *bed) tree(ctx context.Context, c *column, i int) error {
 	switch c.name {
 	case "bindfs":
 		return b.mount(ctx, c, seen, "bindfs", "-f", backing, seen)
+	case kernelOverlay:
+		return b.overlay(ctx, backing, seen)
 	case "loopback":
 		return b.mount(ctx, c, seen, b.loopback, "-allow-other", "-q", seen, backing)
 	case table.Floor:

@@ -54,6 +54,38 @@ func (b *bed) mount(ctx context.Context, c *column, point string, argv ...string
 	})
 }
 
+// kernelOverlay is the column of the kernel's overlay without a view: what an agent changes is beside a
+// tree that is only read, on the same file system.
+const kernelOverlay = "overlay"
+
+// overlay mounts the tree in backing at point, with a layer for changes above it. The git directory is
+// in that layer, as that of an agent is its own.
+func (b *bed) overlay(ctx context.Context, backing, point string) error {
+	upper, work := backing+".upper", backing+".work"
+	for _, dir := range []string{upper, work} {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	if err := os.Rename(filepath.Join(backing, ".git"), filepath.Join(upper, ".git")); err != nil {
+		return err
+	}
+	if _, err := output(ctx, "", "chown", "--reference="+backing, upper); err != nil {
+		return err
+	}
+	data := "lowerdir=" + backing + ",upperdir=" + upper + ",workdir=" + work + ",redirect_dir=on,index=off,metacopy=off,xino=off"
+	if err := unix.Mount(kernelOverlay, point, "overlay", unix.MS_NOSUID|unix.MS_NODEV, data); err != nil {
+		return fmt.Errorf("mount an overlay at %s: %w", point, err)
+	}
+	b.later(func() error {
+		if err := unix.Unmount(point, unix.MNT_DETACH); err != nil {
+			return fmt.Errorf("unmount %s: %w", point, err)
+		}
+		return nil
+	})
+	return nil
+}
+
 // mountsBelow lists the mount points at and below dir.
 func mountsBelow(dir string) ([]string, error) {
 	b, err := os.ReadFile("/proc/self/mounts")

@@ -58,7 +58,7 @@ func parse(args []string, getenv func(string) string) (options, error) {
 	f.BoolVar(&o.markdown, "markdown", false, "print the table for a document")
 	f.BoolVar(&o.goals, "goals", false, "print the goals and whether they are met")
 	f.BoolVar(&o.list, "list", false, "print the names of the rows, for BENCH_ONLY")
-	f.BoolVar(&o.layers, "layers", false, "measure worktrees that share a base tree: with the view above the overlay (polis), and with the overlay above the view (above)")
+	f.BoolVar(&o.layers, "layers", false, "measure worktrees that share a base tree: with the view above the overlay (polis), with the overlay above the view (above), and the kernel's overlay alone (overlay)")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
@@ -86,7 +86,11 @@ func run(args []string, in io.Reader, out, progress io.Writer) error {
 	if o.quick {
 		size = small
 	}
-	jobs, err := choose(allJobs(size), o.only)
+	all := allJobs(size)
+	if o.layers {
+		all = append(all, layersJobs(size)...)
+	}
+	jobs, err := choose(all, o.only)
 	if err != nil {
 		return err
 	}

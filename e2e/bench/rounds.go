@@ -156,6 +156,9 @@ func (b *bed) fill(r work.Request, c *column, i, round int) work.Request {
 	words := strings.NewReplacer("{head}", b.corpus.Head, "{other}", b.corpus.Other, "{long}", b.corpus.Long, "{branch}", c.branches[i],
 		"{round}", strconv.Itoa(round), "{tar}", sandboxDir+"/tree.tar")
 	r.Dir, r.Text = c.trees[i], words.Replace(r.Text)
+	if r.Skip > 0 {
+		r.Skip += round
+	}
 	r.Argv = slices.Clone(r.Argv)
 	for k, a := range r.Argv {
 		r.Argv[k] = words.Replace(a)

@@ -17,6 +17,7 @@ type size struct {
 	long             int // commits of a branch to be listed
 	agents           int // at once
 	create           int
+	few              int // files of the tree that are changed for the first time
 	opens, passes    int
 	bytes            int64 // of sequential work; mapped and random work take a quarter
 	random           int
@@ -24,9 +25,9 @@ type size struct {
 }
 
 var (
-	full = size{history: 40, changed: 3000, long: 10000, agents: 10, create: 10000, opens: 200, passes: 20,
+	full = size{history: 40, changed: 3000, long: 10000, agents: 10, create: 10000, few: 200, opens: 200, passes: 20,
 		bytes: 1 << 30, random: 50000, memory: []string{"6144", "2048"}}
-	small = size{only: []string{"bytes", "encoding", "fmt", "os", "strings"}, history: 6, changed: 200, long: 10000, agents: 3, create: 500,
+	small = size{only: []string{"bytes", "encoding", "fmt", "os", "strings"}, history: 6, changed: 200, long: 10000, agents: 3, create: 500, few: 20,
 		opens: 50, passes: 4, bytes: 64 << 20, random: 5000, memory: []string{"1024", "512"}}
 )
 

@@ -16,7 +16,7 @@ import (
 func TestRowsHaveNamesOfTheirOwnAndAreTimedOnce(t *testing.T) {
 	for _, s := range []size{full, small} {
 		seen := map[string]bool{}
-		for _, j := range allJobs(s) {
+		for _, j := range append(allJobs(s), layersJobs(s)...) {
 			timed := make([]int, len(j.rows))
 			for _, r := range j.rows {
 				require.False(t, seen[r.Name], "%q is there twice", r.Name)
@@ -106,7 +106,7 @@ func TestEveryPlaceholderIsFilled(t *testing.T) {
 		require.Equal(t, "/t", r.Dir)
 		require.NotContains(t, r.Text+strings.Join(r.Argv, " "), "{")
 	}
-	for _, j := range allJobs(full) {
+	for _, j := range append(allJobs(full), layersJobs(full)...) {
 		for _, st := range j.each {
 			check(st.Request)
 		}

@@ -12,7 +12,7 @@ import (
 )
 
 // list returns the regular files of a tree outside .git, sorted; at most n of them if n is not 0.
-func (w *worker) list(dir string, n int) ([]string, error) {
+func (w *worker) list(dir string, n, skip int) ([]string, error) {
 	files, ok := w.lists[dir]
 	if !ok {
 		err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
@@ -36,7 +36,7 @@ func (w *worker) list(dir string, n int) ([]string, error) {
 		// Spread over the tree instead of the first directories.
 		some := make([]string, 0, n)
 		for i := range n {
-			some = append(some, files[i*len(files)/n])
+			some = append(some, files[(i*len(files)/n+skip)%len(files)])
 		}
 		return some, nil
 	}
@@ -44,7 +44,7 @@ func (w *worker) list(dir string, n int) ([]string, error) {
 }
 
 func statFiles(w *worker, r Request, measure func(func() error) error) (int, error) {
-	files, err := w.list(r.Dir, r.N)
+	files, err := w.list(r.Dir, r.N, r.Skip)
 	if err != nil {
 		return 0, err
 	}
@@ -60,7 +60,7 @@ func statFiles(w *worker, r Request, measure func(func() error) error) (int, err
 }
 
 func openFiles(w *worker, r Request, measure func(func() error) error) (int, error) {
-	files, err := w.list(r.Dir, r.N)
+	files, err := w.list(r.Dir, r.N, r.Skip)
 	if err != nil {
 		return 0, err
 	}
@@ -85,7 +85,7 @@ func openFiles(w *worker, r Request, measure func(func() error) error) (int, err
 
 // appendFiles appends to files, so that git finds changes.
 func appendFiles(w *worker, r Request, measure func(func() error) error) (int, error) {
-	files, err := w.list(r.Dir, r.N)
+	files, err := w.list(r.Dir, r.N, r.Skip)
 	if err != nil {
 		return 0, err
 	}
@@ -136,6 +136,22 @@ func unlinkFiles(_ *worker, r Request, measure func(func() error) error) (int, e
 		return nil
 	})
 	return r.N, errors.Join(err, os.Remove(filepath.Join(r.Dir, r.Name)))
+}
+
+// unlinkTracked removes files of the tree, not those that createFiles made.
+func unlinkTracked(w *worker, r Request, measure func(func() error) error) (int, error) {
+	files, err := w.list(r.Dir, r.N, r.Skip)
+	if err != nil {
+		return 0, err
+	}
+	return len(files), measure(func() error {
+		for _, f := range files {
+			if err := unix.Unlink(f); err != nil {
+				return fmt.Errorf("unlink %s: %w", f, err)
+			}
+		}
+		return nil
+	})
 }
 
 func makeDir(_ *worker, r Request, measure func(func() error) error) (int, error) {

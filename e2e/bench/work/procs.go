@@ -54,7 +54,7 @@ type part struct {
 // readFiles reads every file completely, in r.Procs processes. All of them run
 // before the measurement begins.
 func readFiles(w *worker, r Request, measure func(func() error) error) (int, error) {
-	files, err := w.list(r.Dir, r.N)
+	files, err := w.list(r.Dir, r.N, r.Skip)
 	if err != nil {
 		return 0, err
 	}

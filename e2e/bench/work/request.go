@@ -16,7 +16,9 @@ type Request struct {
 	// processes.
 	N      int `json:"n,omitempty"`
 	Passes int `json:"passes,omitempty"`
-	Procs  int `json:"procs,omitempty"`
+	// Skip chooses other files of the tree, for work that is to find files that nothing has changed yet.
+	Skip  int `json:"skip,omitempty"`
+	Procs int `json:"procs,omitempty"`
 	// Size is in bytes.
 	Size  int64 `json:"size,omitempty"`
 	Write bool  `json:"write,omitempty"`

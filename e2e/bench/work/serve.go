@@ -33,6 +33,7 @@ var ops = map[string]op{
 	"create":   createFiles,
 	"unlink":   unlinkFiles,
 	"append":   appendFiles,
+	"tracked":  unlinkTracked,
 	"seqwrite": seqWrite,
 	"seqread":  seqRead,
 	"mmap":     mmapWrite,

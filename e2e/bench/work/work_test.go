@@ -69,6 +69,8 @@ func TestEveryOperationWorksAndIsTimed(t *testing.T) {
 		{Request{Op: "readall", Procs: 1}, 20},
 		{Request{Op: "readall", Procs: 3}, 20},
 		{Request{Op: "append", N: 4, Text: "more\n"}, 4},
+		{Request{Op: "append", N: 4, Skip: 1, Text: "more\n"}, 4},
+		{Request{Op: "tracked", N: 2, Skip: 3}, 2},
 		{Request{Op: "create", Name: "out", N: 7}, 7},
 		{Request{Op: "unlink", Name: "out", N: 7}, 7},
 		{Request{Op: "seqwrite", Name: "big", Size: size}, 3},
