@@ -137,7 +137,7 @@ func (d *Daemon) Open(ctx context.Context) (err error) {
 		return fmt.Errorf("ports: %w", err)
 	}
 	d.agents = &agent.Manager{Config: d.Config, Types: d.Types, Type: d.baseType, Shims: d.shims, Watch: &shimWatch{shims: d.shims, lives: map[string]shimLife{}}, Locks: d, Ports: pp, State: d, Answers: d, Events: d.hub, Log: d.Log, Now: time.Now, Capacity: d.capacity, Crash: failpoint.Hit,
-		Gate: d.openGate, Resources: []agent.Resource{worktrees{d}, d.network()}, Lost: d.missingIsolation, Halted: d.halted.Load, Froze: d.froze, Over: d.patrol.trigger}
+		Gate: d.openGate, Resources: []agent.Resource{worktrees{d}, d.network()}, Lost: d.missingIsolation, Halted: d.halted.Load, Froze: d.froze, BeforeTask: d.beforeTask, Over: d.patrol.trigger}
 	d.agents.Open(ctx)
 	d.openProxy(ctx)
 	d.openMetrics(ctx)

@@ -30,6 +30,8 @@ func (d *Daemon) startUpkeep(ctx context.Context) {
 	u.wg.Go(func() { d.patrol.run(ctx) })
 	u.wg.Go(func() { d.metrics.Follow(ctx, d.hub) })
 	u.wg.Go(func() { d.resumeRestores(ctx) })
+	clock := d.checkpointClock()
+	u.wg.Go(func() { clock.Run(ctx) })
 	questions := d.questions()
 	u.wg.Go(func() { questions.Run(ctx) })
 	escalator := d.escalator()

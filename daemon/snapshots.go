@@ -5,11 +5,13 @@ import (
 	"errors"
 	"io"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"polis/daemon/agent"
 	"polis/daemon/api"
 	"polis/daemon/leases"
+	"polis/daemon/shim/wire"
 	"polis/daemon/snapshot"
 	"polis/daemon/timeline"
 	"polis/fusefs/ignore"
@@ -24,7 +26,7 @@ func (w *workspace) newTimeline(name string) *timeline.Timeline {
 	return &timeline.Timeline{Dir: w.root.Snapshots(), Workspace: name, Host: snapshotHost{w}, Log: w.d.Log, Now: time.Now, Publish: func(e api.Event) { w.d.hub.Publish(e) },
 		Limits: func() timeline.Limits {
 			c := w.d.live().Snapshots
-			return timeline.Limits{AgentBytes: int64(c.AgentMB) << 20, StoreBytes: int64(c.MaxMB) << 20, TTL: time.Duration(c.TTL)}
+			return timeline.Limits{AgentBytes: int64(c.AgentMB) << 20, StoreBytes: int64(c.MaxMB) << 20, TTL: time.Duration(c.TTL), Keep: c.Keep}
 		}}
 }
 
@@ -33,32 +35,52 @@ type snapshotHost struct{ w *workspace }
 
 // Still opens the agent's files below its view while none of its processes runs.
 func (h snapshotHost) Still(ctx context.Context, name, reason string, act func(context.Context, timeline.Tree) error) error {
-	d := h.w.d
-	return d.agents.Still(ctx, name, "have a snapshot", reason, func(ctx context.Context, a agent.Held) (err error) {
-		root, err := h.w.git.Lower(name)
-		if err != nil {
+	return h.w.d.agents.Still(ctx, name, "have a snapshot", reason, func(ctx context.Context, a agent.Held) error { return h.read(ctx, a, act) })
+}
+
+// Read opens the agent's files below its view while it may change them.
+func (h snapshotHost) Read(ctx context.Context, name string, act func(context.Context, timeline.Tree) error) error {
+	a, err := h.w.d.agents.Reach(name)
+	if err != nil {
+		return err
+	}
+	return h.read(ctx, a, act)
+}
+
+// read opens the files of an agent.
+func (h snapshotHost) read(ctx context.Context, a agent.Held, act func(context.Context, timeline.Tree) error) (err error) {
+	d, name := h.w.d, a.Name()
+	files, err := h.w.git.Files(name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, files.Close()) }()
+	exclude := filepath.Join(h.w.root.Private(name), "info", "exclude")
+	rules, err := ignore.New(ignore.Config{RootFD: int(files.Root.Fd()), Recheck: time.Hour, // the files do not change meanwhile
+		IndexPath: filepath.Join(h.w.root.Bare(), "worktrees", name, "index"), ExcludePath: exclude})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rules.Close()) }()
+	k := a.Copy()
+	_, set, err := d.reading(k.Policy)
+	if err != nil {
+		return err
+	}
+	commit, err := h.w.git.Head(d.charge(ctx, name), name)
+	if err != nil {
+		return err
+	}
+	return act(ctx, timeline.Tree{Root: files.Root, Written: files.Own, Branch: k.Branch, Commit: commit, Owner: snapshot.Owner{UID: a.WS.UID, GID: a.WS.GID}, Ignored: rules.Exempt, Changed: a.Invalidate, Rules: timeline.Stamp(exclude),
+		Changes: func(ctx context.Context, since string) (timeline.Changes, error) {
+			return timeline.ChangesOf(a.Changes(ctx, wire.ChangesRequest{Since: since}))
+		},
+		Note: func(ctx context.Context, paths []string) error {
+			_, err := a.Changes(ctx, wire.ChangesRequest{Add: wire.Names(paths)})
 			return err
-		}
-		defer root.Close()
-		rules, err := ignore.New(ignore.Config{RootFD: int(root.Fd()), Recheck: time.Hour, // the files do not change meanwhile
-			IndexPath:   filepath.Join(h.w.root.Bare(), "worktrees", name, "index"),
-			ExcludePath: filepath.Join(h.w.root.Private(name), "info", "exclude")})
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, rules.Close()) }()
-		k := a.Copy()
-		_, set, err := d.reading(k.Policy)
-		if err != nil {
-			return err
-		}
-		commit, err := h.w.git.Head(d.charge(ctx, name), name)
-		if err != nil {
-			return err
-		}
-		return act(ctx, timeline.Tree{Root: root, Branch: k.Branch, Commit: commit, Owner: snapshot.Owner{UID: a.WS.UID, GID: a.WS.GID}, Ignored: rules.Exempt, Changed: a.Invalidate,
-			Declared: func(path string, dir bool) bool { return set.Decide(path, dir).Write == policy.Allow }})
-	})
+		},
+		Index:    func() (timeline.Index, error) { return timeline.IndexOf(h.w.git.Index(name)) },
+		Declared: func(path string, dir bool) bool { return set.Decide(path, dir).Write == policy.Allow }})
 }
 
 func (h snapshotHost) Lock(ctx context.Context, name string, paths []string) (func(), error) {
@@ -116,7 +138,7 @@ func (b *backend) Snapshots(ctx context.Context, workspace, agent string) ([]api
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, list...)
+		out = append(out, slices.DeleteFunc(list, timeline.IsCheckpoint)...)
 	}
 	return out, nil
 }
@@ -127,8 +149,7 @@ func (b *backend) Snapshot(ctx context.Context, id string) (api.Snapshot, error)
 	if err != nil {
 		return api.Snapshot{}, err
 	}
-	r, _, err := t.Find(ctx, id)
-	return r, err
+	return t.Describe(ctx, id)
 }
 
 // SnapshotFiles returns what a snapshot has.

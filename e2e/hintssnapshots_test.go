@@ -18,6 +18,8 @@ func TestHintsAboutSnapshots(t *testing.T) {
 	d.hinted(files.hint, "snapshot", "show", s.ID, "src")
 	d.hinted(files.hint, "snapshot", "restore", s.ID, "none")
 
+	d.trials(t, tried{hint: "polisctl timeline %s lists the checkpoints", refused: "rewind alice --to never", do: []string{"timeline alice"}})
+
 	d.sh("alice", "head -c 900000 /dev/urandom > one")
 	large := d.snapshot("alice")
 	d.sh("alice", "head -c 900000 /dev/urandom > two")

@@ -224,9 +224,11 @@ func TestASnapshotOnAFullDisk(t *testing.T) {
 	filler := fill()
 	d.refused(api.CodeStateNotSaved, "snapshot", "create", "first")
 	d.refused(api.CodeStateNotSaved, "snapshot", "restore", s.ID)
+	d.refused(api.CodeStateNotSaved, "checkpoint", "first")
 	require.Empty(t, glob(filepath.Join(disk, "ws", ".polis", "snapshots", "stage", "*")))
 	require.Equal(t, "later\n", d.sh("first", "cat work.txt"), "it is not left frozen")
 	require.NoError(t, os.Remove(filler))
+	require.NotZero(t, d.checkpoint("first").Files, "and the next one reads all")
 	d.restored(s.ID)
 	require.Equal(t, "precious\n", d.sh("first", "cat work.txt; test ! -e large.txt"))
 }

@@ -17,6 +17,35 @@ func (f *fake) snapshotRoutes(mux *http.ServeMux) {
 		s.Agent, s.Covers, s.Note = g.Name, req.Covers, req.Note
 		answer(w, 201, s)
 	}))
+	mux.HandleFunc("GET /v1/agents/{name}/timeline", f.with(func(w http.ResponseWriter, r *http.Request, g api.Agent) {
+		take[struct{}](f, r)
+		all := []api.Snapshot{}
+		if g.Name != "gemini" {
+			at := func(id, why string, n int, more api.Snapshot) api.Snapshot {
+				more.ID, more.Agent, more.Time, more.Why, more.ChangedCount = id, g.Name, f.now, why, n
+				return more
+			}
+			all = append(all, at("s1", api.SnapshotByTask, 0, api.Snapshot{Task: 3, Note: "fix it", Whole: "it is the first checkpoint"}),
+				at("s3", api.SnapshotByTime, 5, api.Snapshot{Changed: []string{"a\x1b[2J", "b", "c", "d"}}), at("s4", api.SnapshotByRestore, 0, api.Snapshot{}))
+		}
+		answer(w, 200, map[string]any{"checkpoints": all})
+	}))
+	mux.HandleFunc("POST /v1/agents/{name}/checkpoints", f.with(func(w http.ResponseWriter, r *http.Request, g api.Agent) {
+		req := take[api.CheckpointRequest](f, r)
+		answer(w, 200, api.Snapshot{ID: "s5", Agent: g.Name, Note: req.Note, Changed: []string{"x"}, ChangedCount: 1})
+	}))
+	mux.HandleFunc("POST /v1/agents/{name}/rewind", f.with(func(w http.ResponseWriter, r *http.Request, g api.Agent) {
+		req := take[api.RewindRequest](f, r)
+		res := api.SnapshotRestored{ID: "s1", Agent: g.Name, Before: "s9", Changed: 2, Paths: []string{"x", "y"}}
+		if req.DryRun {
+			res.Before = ""
+		}
+		if req.To == "never" {
+			refuse(w, api.Errorf(api.CodeNotFound, "agent %s has no checkpoint %q", g.Name, req.To).WithHint("polisctl timeline %s lists the checkpoints", g.Name))
+			return
+		}
+		answer(w, 200, res)
+	}))
 	mux.HandleFunc("GET /v1/snapshots", func(w http.ResponseWriter, r *http.Request) {
 		take[struct{}](f, r)
 		all := []api.Snapshot{}

@@ -117,30 +117,35 @@ change, nothing is changed.`,
 			if err != nil {
 				return err
 			}
-			r.Paths = list(r.Paths)
-			return a.show(view{json: r, names: r.Paths, human: func(p *page) {
-				switch {
-				case r.Changed == 0:
-					p.line("agent %s has these files already", r.Agent)
-					return
-				case req.DryRun:
-					p.line("%s of agent %s would change:", api.Count(r.Changed, "path"), r.Agent)
-				default:
-					p.line("%s of agent %s restored from snapshot %s:", api.Count(r.Changed, "path"), r.Agent, r.ID)
-				}
-				for _, path := range r.Paths {
-					p.line("  %s", path)
-				}
-				if more := r.Changed - len(r.Paths); more > 0 {
-					p.line("  and %d more", more)
-				}
-				if r.Before != "" {
-					p.line("to undo it: polisctl snapshot restore %s", r.Before)
-				}
-			}})
+			return a.show(restoredView(r, req.DryRun, "polisctl snapshot restore "+r.Before))
 		})
 	}
 	return cmd
+}
+
+// restoredView shows what a restore has changed, or would change.
+func restoredView(r api.SnapshotRestored, dry bool, undo string) view {
+	r.Paths = list(r.Paths)
+	return view{json: r, names: r.Paths, human: func(p *page) {
+		switch {
+		case r.Changed == 0:
+			p.line("agent %s has these files already", r.Agent)
+			return
+		case dry:
+			p.line("%s of agent %s would change:", api.Count(r.Changed, "path"), r.Agent)
+		default:
+			p.line("%s of agent %s restored from snapshot %s:", api.Count(r.Changed, "path"), r.Agent, r.ID)
+		}
+		for _, path := range r.Paths {
+			p.line("  %s", path)
+		}
+		if more := r.Changed - len(r.Paths); more > 0 {
+			p.line("  and %d more", more)
+		}
+		if r.Before != "" {
+			p.line("to undo it: %s", undo)
+		}
+	}}
 }
 
 func (a *app) snapshotRmCmd() *cobra.Command {

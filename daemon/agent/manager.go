@@ -52,6 +52,8 @@ type Manager struct {
 	// Crash is called between the steps of an operation, with the step's name: tests kill the
 	// daemon there. May be nil.
 	Crash func(step string)
+	// BeforeTask is called before the command of a task starts. May be nil.
+	BeforeTask func(ctx context.Context, h Held, t api.Task) error
 	// Froze is called when a breaker has frozen an agent, and with nil when it was thawed. It must
 	// not call the manager. May be nil.
 	Froze func(a *Agent, f *api.Frozen)

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 
+	"polis/daemon/api"
 	"polis/daemon/shim/wire"
 )
 
@@ -30,6 +31,30 @@ func (m *Manager) Still(ctx context.Context, name, verb, reason string, act func
 		return err
 	}
 	return m.whileStill(ctx, a, reason, func(ctx context.Context) error { return act(ctx, Held{a, m}) })
+}
+
+// Reach returns an agent that is not held: its shim can be asked what changes.
+func (m *Manager) Reach(name string) (Held, error) {
+	a, err := m.lookup(name)
+	return Held{a, m}, err
+}
+
+// Still is Manager.Still while the caller holds the agent.
+func (h Held) Still(ctx context.Context, reason string, act func(context.Context, Held) error) error {
+	return h.m.whileStill(ctx, h.Agent, reason, func(ctx context.Context) error { return act(ctx, h) })
+}
+
+// beforeTask calls BeforeTask. a.op is held, and the agent runs no command.
+func (m *Manager) beforeTask(ctx context.Context, a *Agent, t api.Task) {
+	if m.BeforeTask == nil || !a.WS.Git {
+		return
+	}
+	if k := a.Copy(); k.ReadOnly {
+		return
+	}
+	if err := m.BeforeTask(ctx, Held{a, m}, t); err != nil {
+		m.Log.Warn("no checkpoint made before a task", "agent", a.Name(), "task", t.ID, "err", err)
+	}
 }
 
 // shim connects to the agent's shim; nil if it has none.

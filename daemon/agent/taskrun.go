@@ -176,6 +176,7 @@ func (m *Manager) begin(ctx context.Context, a *Agent, t api.Task, env map[strin
 		return t, err
 	}
 	m.crash("task:noted")
+	m.beforeTask(ctx, a, t)
 	m.mu.Lock()
 	a.Kept.InTask, a.Kept.Task = true, t.ID
 	m.mu.Unlock()

@@ -15,7 +15,12 @@ const (
 // Why a snapshot was made.
 const (
 	SnapshotByUser    = "user"
-	SnapshotByRestore = "restore" // before a restore, so that it can be undone
+	SnapshotByRestore = "restore" // before a restore or rewind, so that it can be undone
+	SnapshotByTask    = "task"    // before a task
+	SnapshotByMerge   = "merge"   // before a merge of the agent's branch
+	SnapshotByTime    = "time"    // after a time in which something changed
+	SnapshotByTool    = "tool"    // before a call of a tool
+	SnapshotByRequest = "request" // a checkpoint that a user or the agent asked for
 )
 
 // SnapshotRequest makes a snapshot of an agent's files.
@@ -32,16 +37,27 @@ type Snapshot struct {
 	Workspace string    `json:"workspace"`
 	Agent     string    `json:"agent"`
 	Time      time.Time `json:"time"`
-	// Why is SnapshotByUser or SnapshotByRestore.
-	Why    string `json:"why"`
+	// Why is SnapshotByUser for a snapshot; else it is a checkpoint, which is removed with time.
+	Why string `json:"why"`
+	// Task is the number of the task before which it was made, with SnapshotByTask.
+	Task   int    `json:"task,omitempty"`
 	Note   string `json:"note,omitempty"`
 	Covers string `json:"covers"`
 	// Hash is the content hash: SHA-256 of the lines "path:sha256" of all regular files. Metadata is
-	// the hash of modes, links, directories and extended attributes.
+	// the hash of modes, links, directories and extended attributes. Of a checkpoint both, and the totals,
+	// are computed when it alone is read.
 	Hash     string `json:"hash"`
 	Metadata string `json:"metadata_hash"`
-	// Manifest is the SHA-256 of the list of entries, which is stored like the content of a file.
+	// Manifest is the SHA-256 of the list of entries, which is stored like the content of a file. The
+	// checkpoints after it have the same.
 	Manifest string `json:"manifest"`
+	// Index is the SHA-256 of the index of the agent's git, which is stored too.
+	Index string `json:"index,omitempty"`
+	// Changed are the first paths that changed since the checkpoint before, and ChangedCount is the
+	// number of all. Whole is why the whole tree was read instead; then neither is known.
+	Changed      []string `json:"changed,omitempty"`
+	ChangedCount int      `json:"changed_count,omitempty"`
+	Whole        string   `json:"whole,omitempty"`
 	// Branch and Commit are where the agent was.
 	Branch string `json:"branch,omitempty"`
 	Commit string `json:"commit,omitempty"`
@@ -107,6 +123,22 @@ type SnapshotRestoreRequest struct {
 	Paths []string `json:"paths,omitempty"`
 	// DryRun only returns what would change.
 	DryRun bool `json:"dry_run,omitempty"`
+}
+
+// CheckpointRequest makes a checkpoint of an agent.
+type CheckpointRequest struct {
+	// Note is a text for people, at most 500 bytes.
+	Note string `json:"note,omitempty"`
+}
+
+// RewindRequest brings files of an agent back to an earlier state.
+type RewindRequest struct {
+	// To is the ID of a checkpoint or snapshot, a duration such as "5m" for the state so long ago, or
+	// "before task N"; "" is the last checkpoint.
+	To string `json:"to,omitempty"`
+	// Paths and DryRun are as in SnapshotRestoreRequest.
+	Paths  []string `json:"paths,omitempty"`
+	DryRun bool     `json:"dry_run,omitempty"`
 }
 
 // SnapshotRestored describes a restore.

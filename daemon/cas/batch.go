@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"sync"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
 	"polis/daemon/failpoint"
@@ -260,16 +261,17 @@ func (b *Batch) sync() error {
 		}
 		return errors.Join(unix.Syncfs(int(d.Fd())), d.Close())
 	}
+	var group errgroup.Group // one commit of the file system's journal does for several files
 	for h := range b.staged {
-		f, err := b.s.root.Open(b.at(h))
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(f.Sync(), f.Close()); err != nil {
-			return err
-		}
+		group.Go(func() error {
+			f, err := b.s.root.Open(b.at(h))
+			if err != nil {
+				return err
+			}
+			return errors.Join(f.Sync(), f.Close())
+		})
 	}
-	return nil
+	return group.Wait()
 }
 
 // Close ends the batch and removes what was not committed.

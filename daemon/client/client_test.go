@@ -155,6 +155,15 @@ func TestEveryCallUsesItsRoute(t *testing.T) {
 			_, err := c.CreateSnapshot(ctx, "claude", api.SnapshotRequest{Covers: api.SnapshotAll})
 			return err
 		}},
+		{"GET /v1/agents/claude/timeline ", func(c *Client) error { _, err := c.Timeline(ctx, "claude"); return err }},
+		{`POST /v1/agents/claude/checkpoints {"note":"n"}`, func(c *Client) error {
+			_, err := c.Checkpoint(ctx, "claude", api.CheckpointRequest{Note: "n"})
+			return err
+		}},
+		{`POST /v1/agents/claude/rewind {"to":"5m"}`, func(c *Client) error {
+			_, err := c.Rewind(ctx, "claude", api.RewindRequest{To: "5m"})
+			return err
+		}},
 		{"GET /v1/snapshots?agent=claude&workspace=w ", func(c *Client) error { _, err := c.Snapshots(ctx, "w", "claude"); return err }},
 		{"GET /v1/snapshots/s1 ", func(c *Client) error { _, err := c.Snapshot(ctx, "s1"); return err }},
 		{"GET /v1/snapshots/s1/files ", func(c *Client) error { _, err := c.SnapshotFiles(ctx, "s1"); return err }},

@@ -80,3 +80,22 @@ func (c *Client) RestoreSnapshot(ctx context.Context, id string, req api.Snapsho
 func (c *Client) RemoveSnapshot(ctx context.Context, id string) (api.Snapshot, error) {
 	return fetch[api.Snapshot](ctx, c, http.MethodDelete, snapshotPath(id, ""), nil, nil)
 }
+
+// Timeline lists the checkpoints and snapshots of an agent, oldest first.
+func (c *Client) Timeline(ctx context.Context, agent string) ([]api.Snapshot, error) {
+	var out struct {
+		Checkpoints []api.Snapshot `json:"checkpoints"`
+	}
+	err := c.call(ctx, http.MethodGet, agentPath(agent, "timeline"), nil, nil, &out)
+	return out.Checkpoints, err
+}
+
+// Checkpoint makes a checkpoint of an agent's files, or returns the last one if nothing has changed.
+func (c *Client) Checkpoint(ctx context.Context, agent string, req api.CheckpointRequest) (api.Snapshot, error) {
+	return fetch[api.Snapshot](ctx, c, http.MethodPost, agentPath(agent, "checkpoints"), nil, req)
+}
+
+// Rewind brings files of an agent back to an earlier state.
+func (c *Client) Rewind(ctx context.Context, agent string, req api.RewindRequest) (api.SnapshotRestored, error) {
+	return fetch[api.SnapshotRestored](ctx, c, http.MethodPost, agentPath(agent, "rewind"), nil, req)
+}

@@ -122,6 +122,9 @@ type Snapshots interface {
 	// DiffSnapshot compares with the agent's files now if to is "".
 	DiffSnapshot(ctx context.Context, id, to string) (api.SnapshotDiff, error)
 	VerifySnapshot(ctx context.Context, id string) (api.SnapshotCheck, error)
+	Timeline(ctx context.Context, agent string) ([]api.Snapshot, error)
+	Checkpoint(ctx context.Context, agent string, req api.CheckpointRequest) (api.Snapshot, error)
+	Rewind(ctx context.Context, agent string, req api.RewindRequest) (api.SnapshotRestored, error)
 	RestoreSnapshot(ctx context.Context, id string, req api.SnapshotRestoreRequest) (api.SnapshotRestored, error)
 	RemoveSnapshot(ctx context.Context, id string) (api.Snapshot, error)
 }

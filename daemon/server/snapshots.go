@@ -111,3 +111,35 @@ func (s *Server) removeSnapshot(w http.ResponseWriter, r *http.Request) error {
 	}
 	return s.reply(w, http.StatusOK, res)
 }
+
+func (s *Server) timeline(w http.ResponseWriter, r *http.Request) error {
+	res, err := s.Backend.Timeline(r.Context(), r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	return s.reply(w, http.StatusOK, map[string]any{"checkpoints": append([]api.Snapshot{}, res...)})
+}
+
+func (s *Server) checkpoint(w http.ResponseWriter, r *http.Request) error {
+	var req api.CheckpointRequest
+	if err := optional(r, &req); err != nil {
+		return err
+	}
+	res, err := s.Backend.Checkpoint(r.Context(), r.PathValue("name"), req)
+	if err != nil {
+		return err
+	}
+	return s.reply(w, http.StatusOK, res)
+}
+
+func (s *Server) rewind(w http.ResponseWriter, r *http.Request) error {
+	var req api.RewindRequest
+	if err := optional(r, &req); err != nil {
+		return err
+	}
+	res, err := s.Backend.Rewind(r.Context(), r.PathValue("name"), req)
+	if err != nil {
+		return err
+	}
+	return s.reply(w, http.StatusOK, res)
+}

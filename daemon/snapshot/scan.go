@@ -64,6 +64,9 @@ type Scan struct {
 	Writable []string
 	// Linked has the files with more names than one, after Run.
 	Linked []string
+	// Loose leaves out what changes while it is read, instead of an error: the tree need not be still.
+	// The caller reads it again.
+	Loose bool
 	// Left is the number of pipes, sockets and devices that were left out, after Run.
 	Left int
 
@@ -96,7 +99,11 @@ func (s *Scan) collect(ctx context.Context, find func(context.Context, chan<- *E
 	for range max(runtime.GOMAXPROCS(0), 2) {
 		group.Go(func() error {
 			for e := range work {
-				if err := s.read(e); err != nil {
+				err := s.read(e)
+				if err != nil && s.Loose && changes(err) {
+					e.Kind, err = 0, nil
+				}
+				if err != nil {
 					return fmt.Errorf("read %q: %w", e.Path, err)
 				}
 			}
@@ -106,9 +113,11 @@ func (s *Scan) collect(ctx context.Context, find func(context.Context, chan<- *E
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	m := &Manifest{Entries: make([]Entry, len(s.out))}
-	for i, e := range s.out {
-		m.Entries[i] = *e
+	m := &Manifest{Entries: make([]Entry, 0, len(s.out))}
+	for _, e := range s.out {
+		if e.Kind != 0 {
+			m.Entries = append(m.Entries, *e)
+		}
 	}
 	m.Sort()
 	return m, nil
@@ -139,6 +148,16 @@ func (s *Scan) directory(ctx context.Context, dir *os.File, path string, depth i
 			return fmt.Errorf("list %q: %w", path, err)
 		}
 	}
+}
+
+// changes reports whether an error is one of a tree that is not still.
+func changes(err error) bool {
+	for _, e := range []error{ErrUnsteady, fs.ErrInvalid, unix.ENOENT, unix.ENOTDIR, unix.ELOOP, unix.ESTALE} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *Scan) excluded(name string) bool {
@@ -196,6 +215,10 @@ func (s *Scan) enter(ctx context.Context, dir *os.File, name, path string, depth
 	}
 	fd, err := openBelow(dir, name, unix.O_RDONLY|unix.O_DIRECTORY)
 	if errors.Is(err, unix.EXDEV) { // something is mounted there
+		return nil
+	}
+	if err != nil && s.Loose && changes(err) {
+		e.Kind = 0
 		return nil
 	}
 	if err != nil {
@@ -270,19 +293,4 @@ func (s *Scan) read(e *Entry) error {
 		}
 	}
 	return ErrUnsteady
-}
-
-// openBelow opens a path below a directory without following a link, crossing a mount or leaving it.
-func openBelow(dir *os.File, path string, flags uint64) (*os.File, error) {
-	how := unix.OpenHow{Flags: flags | unix.O_CLOEXEC | unix.O_NOFOLLOW,
-		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS | unix.RESOLVE_NO_XDEV}
-	for {
-		fd, err := unix.Openat2(int(dir.Fd()), path, &how)
-		if err == nil {
-			return os.NewFile(uintptr(fd), path), nil
-		}
-		if !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR) {
-			return nil, &fs.PathError{Op: "openat2", Path: path, Err: err}
-		}
-	}
 }

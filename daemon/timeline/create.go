@@ -60,6 +60,9 @@ type writer struct {
 	batch *cas.Batch
 	rec   api.Snapshot
 	state *snapshot.Manifest
+	got   *captured // nil unless it continues the series of checkpoints
+	// limited: a large tree that must be read as a whole is ErrLarge. loose: it is not still.
+	limited, loose bool
 }
 
 // begin waits for the store, and makes room in it by removing expired snapshots if it is full.
@@ -94,7 +97,7 @@ func (t *Timeline) of(agent string) (n int, added int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, r := range t.records {
-		if r.Agent == agent {
+		if r.Agent == agent && r.Why == api.SnapshotByUser { // makeRoom bounds the others
 			n++
 			added += r.Added
 		}
@@ -115,8 +118,7 @@ func (w *writer) scan(ctx context.Context, tree Tree, also *snapshot.Manifest) e
 		return w.t.scanFailed(w.rec.Agent, err)
 	}
 	w.state, w.rec.LeftOut, w.rec.Branch, w.rec.Commit = m, left, tree.Branch, tree.Commit
-	w.rec.Hash, w.rec.Metadata = m.Content().String(), m.Metadata().String()
-	w.rec.Files, w.rec.Links, w.rec.Dirs, w.rec.Bytes = m.Totals()
+	w.totals()
 	return nil
 }
 
@@ -177,28 +179,61 @@ func (t *Timeline) unsaved(agent string, err error) error {
 	return api.Errorf(api.CodeStateNotSaved, "snapshot of agent %s: %w", agent, err).WithHint("nothing was changed; is the disk full, or damaged?")
 }
 
+// list stores the list of files: that of the state, or what differs from the list of an earlier
+// checkpoint.
+func (w *writer) list(rec *record) error {
+	if w.got != nil {
+		rec.series = w.got.recorded
+		if w.got.from != "" {
+			d, err := w.batch.PutBytes(w.got.delta.Encode())
+			w.rec.Manifest, rec.Delta = w.got.from, d.String()
+			return err
+		}
+		w.state = w.got.state
+		w.totals()
+	}
+	h, err := w.batch.PutBytes(w.state.Encode())
+	w.rec.Manifest = h.String()
+	return err
+}
+
+func (w *writer) totals() {
+	m := w.state
+	w.rec.Hash, w.rec.Metadata = m.Content().String(), m.Metadata().String()
+	w.rec.Files, w.rec.Links, w.rec.Dirs, w.rec.Bytes = m.Totals()
+}
+
 // commit makes the snapshot exist.
 func (w *writer) commit() error {
 	t := w.t
-	manifest, err := w.batch.PutBytes(w.state.Encode())
-	if err != nil {
+	rec := record{Version: recordVersion}
+	if err := w.list(&rec); err != nil {
 		return t.scanFailed(w.rec.Agent, err)
 	}
-	w.rec.Manifest, w.rec.Added = manifest.String(), w.batch.Added()
+	w.rec.Added = w.batch.Added()
 	if err := w.batch.Commit(); err != nil {
 		return t.unsaved(w.rec.Agent, err)
 	}
 	failpoint.Hit("snapshot:stored")
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	var err error
 	if w.rec.ID, err = t.newID(); err == nil {
-		err = store.WriteJSON(t.recordFile(w.rec.ID), record{recordVersion, w.rec})
+		rec.Snapshot = w.rec
+		err = store.WriteJSON(t.recordFile(w.rec.ID), rec)
 	}
 	if err != nil {
 		return t.unsaved(w.rec.Agent, err)
 	}
-	t.records[w.rec.ID] = w.rec
-	t.publish(api.Event{Type: api.EventSnapshot, Agent: w.rec.Agent, Message: fmt.Sprintf("snapshot %s of agent %s: %s, content %s", w.rec.ID, w.rec.Agent, api.Count(w.rec.Files, "file"), w.rec.Hash[:12]),
+	t.records[w.rec.ID] = rec
+	if w.rec.Why != api.SnapshotByUser && w.rec.Why != api.SnapshotByRestore {
+		return nil // a checkpoint every minute is no news
+	}
+	message := fmt.Sprintf("snapshot %s of agent %s", w.rec.ID, w.rec.Agent)
+	if w.rec.Hash != "" {
+		message += fmt.Sprintf(": %s, content %s", api.Count(w.rec.Files, "file"), w.rec.Hash[:12])
+	}
+	t.publish(api.Event{Type: api.EventSnapshot, Agent: w.rec.Agent, Message: message,
 		Data: map[string]any{"snapshot": w.rec.ID, "workspace": t.Workspace, "hash": w.rec.Hash, "metadata_hash": w.rec.Metadata, "why": w.rec.Why}})
 	return nil
 }

@@ -6,6 +6,9 @@
 // first makes a snapshot of the state that it replaces, takes the leases of every path that it
 // changes, and notes what it is about to do; Resume completes a restore that a crash interrupted.
 // Content that no record needs is removed by Collect, and only if every record can be read.
+// A checkpoint is a snapshot that is made by itself. It continues a series: its list of files is that of
+// an earlier one and what differs, and the set of paths that the view keeps names what must be read
+// (capture). If the set does not know, the whole tree is read, and the record has the reason.
 //
 // It starts no process, runs no git and knows an agent by its name only. What it needs of agents is
 // in Host: to hold one still, to reach its files below its view, and its leases.

@@ -121,12 +121,12 @@ func (t *Timeline) Verify(ctx context.Context, id string) (api.SnapshotCheck, er
 			out.Damaged = append(out.Damaged, fmt.Sprintf(format, args...))
 		}
 	}
-	m, err := t.manifest(rec)
+	m, err := t.manifest(rec.ID)
 	if err != nil {
 		damaged("its list of files: %v", errors.Unwrap(err))
 		return out, nil
 	}
-	if m.Content().String() != rec.Hash || m.Metadata().String() != rec.Metadata {
+	if rec.Hash != "" && (m.Content().String() != rec.Hash || m.Metadata().String() != rec.Metadata) {
 		damaged("its record: the hashes are not those of its files")
 	}
 	seen := map[cas.Hash]bool{}
@@ -207,7 +207,7 @@ func (t *Timeline) expired(before time.Time) (ids []string) {
 // needed returns every content that a record leads to.
 func (t *Timeline) needed() (map[cas.Hash]bool, error) {
 	t.mu.Lock()
-	all := make([]api.Snapshot, 0, len(t.records))
+	all := make([]record, 0, len(t.records))
 	for _, r := range t.records {
 		all = append(all, r)
 	}
@@ -218,22 +218,41 @@ func (t *Timeline) needed() (map[cas.Hash]bool, error) {
 			WithHint("the log of polisd names the files in %s; move them away if nothing in them is needed", t.recordsDir())
 	}
 	out := map[cas.Hash]bool{}
-	for _, r := range all {
-		m, err := t.manifest(r)
-		if err != nil {
-			return nil, err
-		}
-		h, err := cas.Parse(r.Manifest)
-		if err != nil {
-			return nil, corrupt(r.ID, err)
-		}
-		out[h] = true
-		for i := range m.Entries {
-			for _, h := range []cas.Hash{m.Entries[i].Hash, m.Entries[i].Attrs} {
+	need := func(all []snapshot.Entry) {
+		for i := range all {
+			for _, h := range []cas.Hash{all[i].Hash, all[i].Attrs} {
 				if !h.IsZero() {
 					out[h] = true
 				}
 			}
+		}
+	}
+	for _, r := range all {
+		manifest, err := cas.Parse(r.Manifest)
+		if err != nil {
+			return nil, corrupt(r.ID, err)
+		}
+		if !out[manifest] { // many checkpoints have the same
+			m, err := t.stateOf(r.Manifest, nil)
+			if err != nil {
+				return nil, corrupt(r.ID, err)
+			}
+			need(m.Entries)
+		}
+		d, err := t.deltaOf(r)
+		if err != nil {
+			return nil, err
+		}
+		need(d.Entries)
+		for _, s := range []string{r.Manifest, r.Delta, r.Index} {
+			if s == "" {
+				continue
+			}
+			h, err := cas.Parse(s)
+			if err != nil {
+				return nil, corrupt(r.ID, err)
+			}
+			out[h] = true
 		}
 	}
 	return out, nil

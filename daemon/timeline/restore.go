@@ -98,7 +98,7 @@ func (r *restorer) run(ctx context.Context, tree Tree) (err error) {
 	began := time.Now()
 	defer func() { r.still = time.Since(began) }()
 	t := r.t
-	if err := r.w.scan(ctx, tree, r.want); err != nil {
+	if err := r.w.present(ctx, tree, r.want); err != nil {
 		return err
 	}
 	if r.steps, err = snapshot.Plan(r.w.state, r.want, r.req.Paths); err != nil {
@@ -117,7 +117,7 @@ func (r *restorer) run(ctx context.Context, tree Tree) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := r.prepare(); err != nil {
+	if err := r.prepare(ctx, tree); err != nil {
 		release()
 		return err
 	}
@@ -179,11 +179,20 @@ func (r *restorer) leases(tree Tree) []string {
 }
 
 // prepare saves the state before and notes what follows.
-func (r *restorer) prepare() error {
+func (r *restorer) prepare(ctx context.Context, tree Tree) error {
 	if err := r.w.commit(); err != nil {
 		return err
 	}
 	t := r.t
+	if tree.Note != nil {
+		var paths []string
+		for i := range r.steps {
+			paths = append(paths, r.steps[i].Path())
+		}
+		if err := tree.Note(ctx, paths); err != nil {
+			return err
+		}
+	}
 	err := os.Mkdir(t.intents(), 0o700)
 	if err == nil || errors.Is(err, fs.ErrExist) {
 		err = store.WriteJSON(t.intentFile(r.w.rec.Agent), intent{r.w.rec.Agent, r.id, r.req.Paths})

@@ -22,31 +22,6 @@ import (
 	"polis/daemon/store"
 )
 
-// Host is what a timeline needs of the agents.
-type Host interface {
-	// Still calls act while none of the agent's processes runs, and no change of its files begins.
-	// reason is for people. act must observe its context.
-	Still(ctx context.Context, agent, reason string, act func(context.Context, Tree) error) error
-	// Lock takes the write leases of paths for the agent; it waits for no other holder. release gives
-	// back what was taken.
-	Lock(ctx context.Context, agent string, paths []string) (release func(), err error)
-}
-
-// Tree is the files of an agent.
-type Tree struct {
-	// Root is the worktree below the view. It ends with the call it is passed to.
-	Root           *os.File
-	Branch, Commit string
-	// Ignored reports whether git ignores a path and tracks nothing there.
-	Ignored func(path string, dir bool) bool
-	// Declared reports whether the agent's rules let it write a path.
-	Declared func(path string, dir bool) bool
-	// Owner owns what is restored.
-	Owner snapshot.Owner
-	// Changed makes the view show what was changed below it.
-	Changed func(context.Context) error
-}
-
 // Limits bound a store.
 type Limits struct {
 	// AgentBytes bounds the files of one snapshot, and what the snapshots of one agent add together.
@@ -55,6 +30,8 @@ type Limits struct {
 	StoreBytes int64
 	// TTL is the age at which a snapshot that no user made is removed; 0: never.
 	TTL time.Duration
+	// Keep is how many of these an agent has; 0: no limit.
+	Keep int
 }
 
 const (
@@ -84,7 +61,7 @@ type Timeline struct {
 	mu      sync.Mutex
 	objects *cas.Store // nil until it is opened; it stays when it is closed
 	closed  bool
-	records map[string]api.Snapshot
+	records map[string]record
 	// unread are records that cannot be read: nothing is collected while there are any.
 	unread []string
 }
@@ -93,6 +70,7 @@ type Timeline struct {
 type record struct {
 	Version int `json:"version"`
 	api.Snapshot
+	series
 }
 
 const recordVersion = 1
@@ -136,7 +114,7 @@ func (t *Timeline) read() error {
 	if err != nil {
 		return err
 	}
-	t.records, t.unread = map[string]api.Snapshot{}, nil
+	t.records, t.unread = map[string]record{}, nil
 	for _, e := range entries {
 		id, ok := strings.CutSuffix(e.Name(), ".json")
 		if strings.HasPrefix(e.Name(), ".") { // an interrupted write
@@ -158,7 +136,7 @@ func (t *Timeline) read() error {
 			t.Log.Error("record of a snapshot not read; no stored content is removed until it is repaired or deleted", "workspace", t.Workspace, "path", filepath.Join(t.recordsDir(), e.Name()), "err", err)
 			continue
 		}
-		t.records[id] = r.Snapshot
+		t.records[id] = r
 	}
 	return nil
 }
@@ -183,8 +161,8 @@ func (t *Timeline) List(ctx context.Context, agent string) ([]api.Snapshot, erro
 	defer t.mu.Unlock()
 	var out []api.Snapshot
 	for _, r := range t.records {
-		if agent == "" || r.Agent == agent {
-			out = append(out, r)
+		if !r.Loose && (agent == "" || r.Agent == agent) {
+			out = append(out, r.Snapshot)
 		}
 	}
 	slices.SortFunc(out, func(a, b api.Snapshot) int { return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.ID, b.ID)) })
@@ -199,7 +177,18 @@ func (t *Timeline) Find(ctx context.Context, id string) (api.Snapshot, bool, err
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	r, ok := t.records[id]
-	return r, ok, nil
+	return r.Snapshot, ok, nil
+}
+
+// Describe is Find of a snapshot that exists, with the hashes and totals that a checkpoint does not
+// compute when it is made.
+func (t *Timeline) Describe(ctx context.Context, id string) (api.Snapshot, error) {
+	r, m, err := t.get(ctx, id)
+	if err == nil && r.Hash == "" {
+		r.Hash, r.Metadata = m.Content().String(), m.Metadata().String()
+		r.Files, r.Links, r.Dirs, r.Bytes = m.Totals()
+	}
+	return r, err
 }
 
 // NotFound returns the error for a snapshot that does not exist.
@@ -216,22 +205,22 @@ func (t *Timeline) get(ctx context.Context, id string) (api.Snapshot, *snapshot.
 	if err != nil {
 		return r, nil, err
 	}
-	m, err := t.manifest(r)
+	m, err := t.manifest(id)
 	return r, m, err
 }
 
-func (t *Timeline) manifest(r api.Snapshot) (*snapshot.Manifest, error) {
-	h, err := cas.Parse(r.Manifest)
+// manifest returns the state of a snapshot.
+func (t *Timeline) manifest(id string) (*snapshot.Manifest, error) {
+	t.mu.Lock()
+	r := t.records[id]
+	t.mu.Unlock()
+	d, err := t.deltaOf(r)
 	if err != nil {
-		return nil, corrupt(r.ID, err)
+		return nil, err
 	}
-	b, err := t.objects.Bytes(h, snapshot.MaxManifest)
+	m, err := t.stateOf(r.Manifest, d)
 	if err != nil {
-		return nil, corrupt(r.ID, err)
-	}
-	m, err := snapshot.Parse(b)
-	if err != nil {
-		return nil, corrupt(r.ID, err)
+		return nil, corrupt(id, err)
 	}
 	return m, nil
 }

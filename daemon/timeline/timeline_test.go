@@ -17,6 +17,7 @@ import (
 
 	"polis/daemon/api"
 	"polis/daemon/snapshot"
+	"polis/fusefs/changed"
 )
 
 // host has the files of one agent in a directory.
@@ -27,6 +28,8 @@ type host struct {
 	leases  []string
 	changed int
 	meet    func() // called while the agent is still, before the files are read
+	rules   string
+	set     *changed.Set // nil: nothing keeps what changes
 }
 
 func (h *host) Still(ctx context.Context, agent, _ string, act func(context.Context, Tree) error) error {
@@ -41,10 +44,18 @@ func (h *host) Still(ctx context.Context, agent, _ string, act func(context.Cont
 	if h.meet != nil {
 		h.meet()
 	}
-	return act(ctx, Tree{Root: root, Branch: "agent/" + agent, Commit: "c0ffee", Owner: snapshot.Owner{UID: -1, GID: -1},
+	tree := Tree{Root: root, Branch: "agent/" + agent, Commit: "c0ffee", Owner: snapshot.Owner{UID: -1, GID: -1},
 		Ignored:  func(p string, _ bool) bool { return slices.Contains(h.ignored, p) },
 		Declared: func(p string, _ bool) bool { return strings.HasPrefix(p, "out/") },
-		Changed:  func(context.Context) error { h.changed++; return nil }})
+		Changed:  func(context.Context) error { h.changed++; return nil }}
+	if h.set != nil {
+		h.keep(&tree, root)
+	}
+	return act(ctx, tree)
+}
+
+func (h *host) Read(ctx context.Context, agent string, act func(context.Context, Tree) error) error {
+	return h.Still(ctx, agent, "", act)
 }
 
 func (h *host) Lock(_ context.Context, _ string, paths []string) (func(), error) {

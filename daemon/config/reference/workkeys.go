@@ -35,6 +35,8 @@ func mergeTables() []Table {
 			{Name: "ttl", Text: "How long `polisctl gc` keeps work in the trash.", Range: between("1h", "87600h")},
 		}}, {Name: "snapshots", Keys: []Key{
 			{Name: "ttl", Text: "The age at which a snapshot is removed that no user made, such as the one before a restore; \"0s\" means never. See polisctl-snapshot(1).", Range: between("1h", "87600h"), Zero: true},
+			{Name: "every", Text: "An agent that runs gets a checkpoint after this time if something has changed, and one before each task; \"0s\" means that checkpoints are only made on request. See polisctl-timeline(1).", Range: between("1s", "24h"), Zero: true},
+			{Name: "keep", Text: "How many checkpoints an agent has; the oldest are removed.", Range: between("2", "10000")},
 			{Name: "agent_mb", Text: "The limit of the files of one snapshot, and of what the snapshots of one agent add together, in MiB.", Range: between("1", "1073741824")},
 			{Name: "max_mb", Text: "The limit of what the snapshots of one workspace take together, in MiB.", Range: between("1", "1073741824")},
 		}}, {Name: "metrics", Text: "The metrics are in docs/metrics.md. The admin socket always serves them (`polisctl metrics --prometheus`).", Keys: []Key{

@@ -21,3 +21,12 @@ type Changes struct {
 	// Whole is why the paths are not known, and the whole tree must be read; "" if they are.
 	Whole string `json:"whole,omitempty"`
 }
+
+// Names returns paths as ChangesRequest has them.
+func Names(paths []string) [][]byte {
+	out := make([][]byte, len(paths))
+	for i, p := range paths {
+		out[i] = []byte(p)
+	}
+	return out
+}

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"polis/daemon/api"
+	"polis/daemon/client"
+)
+
+func (a *app) timelineCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "timeline NAME",
+		Short: "List the checkpoints of an agent, oldest first",
+		Long: `List the checkpoints and snapshots of agent NAME with the reason of each, and what
+changed since the one before. A checkpoint has every file that git does not ignore,
+committed or not, and the index. An agent gets one before each task, before a restore
+or rewind, and after snapshots.every (one minute) in which something changed while it
+ran; polisctl checkpoint makes one. The oldest are removed: see snapshots.keep,
+snapshots.ttl and snapshots.agent_mb in polisd.toml(5).
+
+The view knows what changed, so a checkpoint reads only that. If it does not know,
+because the agent was started again, for example, the whole tree is read; the last
+column then has the reason.`,
+		Example: `  polisctl timeline claude
+  polisctl rewind claude --to 5m`,
+		Args: takes(1, 1, "the NAME of an agent"), ValidArgsFunction: a.completeAgents,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkAgents(args...); err != nil {
+				return err
+			}
+			return a.call(cmd, shortCall, func(ctx context.Context, c *client.Client) error {
+				all, err := c.Timeline(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				return a.show(view{json: map[string]any{"checkpoints": list(all)}, names: snapshotIDs(all), human: func(p *page) {
+					rows := make([][]cell, 0, len(all))
+					for _, s := range all {
+						rows = append(rows, []cell{{text: s.ID}, {text: p.ago(s.Time)}, {text: whyOf(s)}, {text: api.Shorten(s.Note, 30)}, {text: changedIn(s)}})
+					}
+					p.table("agent "+args[0]+" has no checkpoints", []string{"ID", "SINCE", "WHY", "NOTE", "CHANGED"}, rows)
+				}})
+			})
+		},
+	}
+}
+
+// whyOf is the reason of a checkpoint.
+func whyOf(s api.Snapshot) string {
+	if s.Why == api.SnapshotByTask && s.Task > 0 {
+		return fmt.Sprintf("before task %d", s.Task)
+	}
+	if text, ok := map[string]string{api.SnapshotByUser: "snapshot", api.SnapshotByRestore: "before a rewind", api.SnapshotByMerge: "before a merge", api.SnapshotByTool: "before a tool", api.SnapshotByRequest: "requested"}[s.Why]; ok {
+		return text
+	}
+	return s.Why
+}
+
+// changedIn is what a checkpoint has that the one before did not.
+func changedIn(s api.Snapshot) string {
+	const few = 3
+	switch {
+	case s.Whole != "":
+		return "all was read: " + s.Whole
+	case s.ChangedCount == 0:
+		return "-"
+	}
+	text := strings.Join(s.Changed[:min(few, len(s.Changed))], " ")
+	if more := s.ChangedCount - few; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+func (a *app) checkpointCmd() *cobra.Command {
+	var req api.CheckpointRequest
+	cmd := &cobra.Command{
+		Use:   "checkpoint NAME [--note TEXT]",
+		Short: "Save what has changed in an agent's files",
+		Long: `Make a checkpoint of agent NAME, and print its ID. If nothing has changed since the
+last one, that is printed. The agent's processes are frozen while what changed is read.
+polisctl timeline lists checkpoints, and polisctl rewind goes back to one.`,
+		Args: takes(1, 1, "the NAME of an agent"), ValidArgsFunction: a.completeAgents,
+	}
+	cmd.Flags().StringVar(&req.Note, "note", "", "a `TEXT` to find it again")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := checkAgents(args...); err != nil {
+			return err
+		}
+		if err := checkText("note", req.Note, maxSnapshotNote); err != nil && req.Note != "" {
+			return err
+		}
+		return a.call(cmd, longCall, func(ctx context.Context, c *client.Client) error {
+			p := a.progress("reading what changed in agent " + args[0])
+			defer p.done()
+			s, err := c.Checkpoint(ctx, args[0], req)
+			p.done()
+			if err != nil {
+				return err
+			}
+			return a.show(view{json: s, names: []string{s.ID}, human: func(p *page) {
+				p.line("checkpoint %s of agent %s: %s", s.ID, s.Agent, changedIn(s))
+			}})
+		})
+	}
+	return cmd
+}
+
+func (a *app) rewindCmd() *cobra.Command {
+	var req api.RewindRequest
+	cmd := &cobra.Command{
+		Use:   "rewind NAME [PATH]... [--to WHEN] [--dry-run]",
+		Short: "Bring an agent's files back to an earlier state",
+		Long: `Bring the files of agent NAME, or only PATHs relative to the repository, back to a
+checkpoint: the last one, or the one that --to names. WHEN is the ID of a checkpoint or
+snapshot, a time such as 5m (the state five minutes ago), or "before task 3". Files
+that were made since then are removed; files that git ignores stay. The branch and the
+index do not move.
+
+The state before is saved in a checkpoint first, so that a rewind can be undone. The
+agent's processes are frozen meanwhile. If another agent has locked a file that would
+change, nothing is changed.`,
+		Example: `  polisctl rewind claude --to "before task 3"
+  polisctl rewind claude src --to 10m --dry-run`,
+		Args: takes(1, -1, "the NAME of an agent"), ValidArgsFunction: a.completeAgents,
+	}
+	cmd.Flags().StringVar(&req.To, "to", "", "`WHEN`: an ID, a time ago, or \"before task N\"")
+	cmd.Flags().BoolVar(&req.DryRun, "dry-run", false, "show what would change, and change nothing")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := checkAgents(args[0]); err != nil {
+			return err
+		}
+		if err := checkText("to", req.To, maxText); err != nil && req.To != "" {
+			return err
+		}
+		req.Paths = args[1:]
+		return a.call(cmd, longCall, func(ctx context.Context, c *client.Client) error {
+			p := a.progress("rewinding agent " + args[0])
+			defer p.done()
+			r, err := c.Rewind(ctx, args[0], req)
+			p.done()
+			if err != nil {
+				return err
+			}
+			return a.show(restoredView(r, req.DryRun, "polisctl rewind "+args[0]+" --to "+r.Before))
+		})
+	}
+	return cmd
+}

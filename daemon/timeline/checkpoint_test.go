@@ -1,0 +1,344 @@
+package timeline
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
+
+	"polis/daemon/api"
+	"polis/daemon/snapshot"
+	"polis/fusefs/changed"
+)
+
+// keep gives a tree what the view keeps.
+func (h *host) keep(tree *Tree, root *os.File) {
+	tree.Written, tree.Rules = root, h.rules
+	tree.Changes = func(_ context.Context, since string) (Changes, error) {
+		c := h.set.Take(since)
+		out := Changes{Cut: c.ID, Whole: c.Whole}
+		for _, p := range c.Paths {
+			if p.Tree {
+				out.Trees = append(out.Trees, p.Name)
+			} else {
+				out.Paths = append(out.Paths, p.Name)
+			}
+		}
+		return out, nil
+	}
+	tree.Note = func(_ context.Context, paths []string) error {
+		for _, p := range paths {
+			h.set.Add(p, true)
+		}
+		return nil
+	}
+	tree.Index = func() (Index, error) {
+		f, err := os.Open(filepath.Join(h.dir, ".index"))
+		if err != nil {
+			return Index{}, err
+		}
+		fi, err := f.Stat()
+		return Index{File: f, Stamp: fmt.Sprint(fi.ModTime().UnixNano())}, err
+	}
+}
+
+// put writes a file as an agent does: through its view.
+func (w *world) put(name, content string) {
+	w.h.set.Add(name, false)
+	if dir := filepath.Dir(name); dir != "." {
+		w.h.set.Add(dir, true)
+	}
+	w.write(name, content)
+}
+
+func (w *world) checkpoint() (api.Snapshot, bool) {
+	s, made, err := w.l.Checkpoint(w.Context(), "a", Mark{Why: api.SnapshotByTime})
+	require.NoError(w, err)
+	return s, made
+}
+
+func TestACheckpointReadsWhatChanged(t *testing.T) {
+	w := start(t)
+	w.h.set = changed.New()
+	w.put("a", "one")
+	w.put("d/b", "two")
+	first, made := w.checkpoint()
+	require.True(t, made)
+	require.NotEmpty(t, first.Whole)
+	_, made = w.checkpoint()
+	require.False(t, made, "nothing has changed")
+
+	// What the view does not see is not read.
+	w.write("behind", "the view")
+	w.put("a", "ONE")
+	second, made := w.checkpoint()
+	require.True(t, made)
+	require.Equal(t, []any{"", 1, []string{"a"}}, []any{second.Whole, second.ChangedCount, second.Changed})
+	require.Equal(t, first.Manifest, second.Manifest, "the list of files is not stored again")
+	require.Empty(t, second.Hash)
+	d, err := w.l.Describe(t.Context(), second.ID)
+	require.NoError(t, err)
+	require.NotEmpty(t, d.Hash)
+	require.Equal(t, 2, d.Files)
+
+	w.restart() // of polisd: the set is the shim's
+	w.h.set.Add("d", true)
+	require.NoError(t, os.RemoveAll(filepath.Join(w.h.dir, "d")))
+	third, made := w.checkpoint()
+	require.True(t, made)
+	require.Empty(t, third.Whole)
+
+	w.h.set = changed.New() // another shim
+	fourth, _ := w.checkpoint()
+	require.NotEmpty(t, fourth.Whole)
+	require.Equal(t, 2, fourth.Files, "now the file behind the view is there")
+
+	got, err := w.l.Restore(t.Context(), second.ID, api.SnapshotRestoreRequest{Paths: []string{"a", "d"}})
+	require.NoError(t, err)
+	require.Equal(t, []string{"d", "d/b"}, got.Paths)
+	require.Equal(t, []string{"ONE", "two"}, []string{w.read("a"), w.read("d/b")})
+	after, made := w.checkpoint()
+	require.True(t, made)
+	require.Empty(t, after.Whole, "the restore has noted what it changed")
+	_, err = w.l.Restore(t.Context(), got.Before, api.SnapshotRestoreRequest{})
+	require.NoError(t, err)
+	require.Equal(t, "-", w.read("d/b"))
+	require.NoError(t, w.l.Collect(t.Context()))
+	for _, s := range []api.Snapshot{first, second, third, fourth, after} {
+		v, err := w.l.Verify(t.Context(), s.ID)
+		require.NoError(t, err)
+		require.True(t, v.Intact, v.Damaged)
+	}
+}
+
+func TestWhenTheWholeTreeIsRead(t *testing.T) {
+	for name, change := range map[string]func(w *world){
+		"the set is lost":            func(w *world) { w.h.set.Lose("the set is lost") },
+		"the rules of what git":      func(w *world) { w.h.rules = "others" },
+		"the rules of what git igno": func(w *world) { w.put(".gitignore", "x") },
+		"file with several names":    func(w *world) { w.put("linked", "later") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := start(t)
+			w.h.set = changed.New()
+			w.put("a", "one")
+			w.put("linked", "x")
+			require.NoError(t, os.Link(filepath.Join(w.h.dir, "linked"), filepath.Join(w.h.dir, "other")))
+			w.checkpoint()
+			w.put("a", "two")
+			change(w)
+			s, made := w.checkpoint()
+			require.True(t, made)
+			require.Contains(t, s.Whole, name)
+		})
+	}
+}
+
+func TestAFileThatIsOpenIsReadUntilItIsReleased(t *testing.T) {
+	w := start(t)
+	w.h.set = changed.New()
+	w.put("log", "one")
+	w.put("mapped", "one")
+	f, err := os.OpenFile(filepath.Join(w.h.dir, "log"), os.O_RDWR, 0)
+	require.NoError(t, err)
+	m, err := os.OpenFile(filepath.Join(w.h.dir, "mapped"), os.O_RDWR, 0)
+	require.NoError(t, err)
+	mem, err := unix.Mmap(int(m.Fd()), 0, 3, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	require.NoError(t, err)
+	require.NoError(t, m.Close())
+	w.checkpoint()
+	_, err = f.WriteAt([]byte("two"), 0) // the view sees neither
+	require.NoError(t, err)
+	copy(mem, "two")
+	s, made := w.checkpoint()
+	require.True(t, made)
+	require.Equal(t, []string{"log", "mapped"}, s.Changed)
+	copy(mem, "end")
+	require.NoError(t, f.Close())
+	require.NoError(t, unix.Munmap(mem))
+	s, made = w.checkpoint()
+	require.True(t, made)
+	require.Equal(t, []string{"mapped"}, s.Changed)
+	_, made = w.checkpoint()
+	require.False(t, made)
+}
+
+func TestAPersonNamesACheckpoint(t *testing.T) {
+	w := start(t)
+	w.h.set = changed.New()
+	_, err := w.l.At(t.Context(), "a", "")
+	require.Equal(t, api.CodeNotFound, api.CodeOf(err))
+	w.put("a", "1")
+	one, _, err := w.l.Checkpoint(t.Context(), "a", Mark{Why: api.SnapshotByTask, Task: 3})
+	require.NoError(t, err)
+	w.now = w.now.Add(10 * time.Minute)
+	w.put("a", "2")
+	two, _ := w.checkpoint()
+	for to, want := range map[string]string{"": two.ID, "5m": one.ID, "before task 3": one.ID, "before task a.3": one.ID, one.ID: one.ID, "0s": two.ID} {
+		s, err := w.l.At(t.Context(), "a", to)
+		require.NoError(t, err, to)
+		require.Equal(t, want, s.ID, to)
+	}
+	for _, to := range []string{"before task 4", "48h", "s0", "yesterday"} {
+		_, err := w.l.At(t.Context(), "a", to)
+		require.Equal(t, api.CodeNotFound, api.CodeOf(err), to)
+	}
+}
+
+// TestALargeTreeIsReadWhileTheAgentWorks: only what changed meanwhile is read while it is still.
+func TestALargeTreeIsReadWhileTheAgentWorks(t *testing.T) {
+	w := start(t)
+	w.h.set = changed.New()
+	w.limits = Limits{AgentBytes: 1 << 30, StoreBytes: 1 << 30, Keep: 100}
+	w.write("large", "")
+	require.NoError(t, os.Truncate(filepath.Join(w.h.dir, "large"), fewBytes+1))
+	w.write("d1/1", "first")
+	_, _, err := w.l.Checkpoint(t.Context(), "a", Mark{Why: api.SnapshotByTask, Task: 1, Quick: true})
+	require.ErrorIs(t, err, ErrLarge)
+	n := 0
+	w.h.meet = func() { // before each reading
+		n++
+		w.h.set.Add("d1/1", false)
+		w.write("d1/1", fmt.Sprint("changed ", n))
+	}
+	s, made := w.checkpoint()
+	require.True(t, made)
+	require.Equal(t, 3, n)
+	require.Equal(t, []string{"d1/1"}, s.Changed)
+	w.h.meet = nil
+	var text bytes.Buffer
+	require.NoError(t, w.l.Content(t.Context(), s.ID, "d1/1", &text))
+	require.Equal(t, "changed 3", text.String())
+	all, err := w.l.List(t.Context(), "a")
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	require.Len(t, w.l.records, 1, "the reading ahead is no state")
+	v, err := w.l.Describe(t.Context(), s.ID)
+	require.NoError(t, err)
+	require.Equal(t, 2, v.Files)
+}
+
+func TestOldCheckpointsMakeRoom(t *testing.T) {
+	w := start(t)
+	w.h.set = changed.New()
+	w.limits.Keep = 3
+	w.put("a", "0")
+	user := w.create("")
+	for i := range 8 {
+		w.put("a", fmt.Sprint(i))
+		w.checkpoint()
+	}
+	all, err := w.l.List(t.Context(), "a")
+	require.NoError(t, err)
+	require.Len(t, all, 4)
+	require.Equal(t, user.ID, all[0].ID, "a user's stays")
+	require.NoError(t, w.l.Collect(t.Context()))
+	_, err = w.l.Restore(t.Context(), all[1].ID, api.SnapshotRestoreRequest{})
+	require.NoError(t, err)
+	require.Equal(t, "5", w.read("a"))
+}
+
+// TestEveryCheckpointCanBeReached: random edits with checkpoints between them; each is then reached in
+// a random order, and has the bytes, modes, links and attributes of its time. polisd and the shim end
+// meanwhile.
+func TestEveryCheckpointCanBeReached(t *testing.T) {
+	edits := 1000
+	if testing.Short() {
+		edits = 100
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		w := start(t)
+		w.h.set = changed.New()
+		w.limits = Limits{AgentBytes: 1 << 30, StoreBytes: 1 << 30, Keep: 10000}
+		state := func() string {
+			root, err := os.Open(w.h.dir)
+			require.NoError(rt, err)
+			defer root.Close()
+			m, err := (&snapshot.Scan{Root: root, Sink: snapshot.Hashes{}, Exclude: []string{".git"}}).Run(t.Context())
+			require.NoError(rt, err)
+			return string(m.Encode())
+		}
+		want := map[string]string{}
+		var ids []string
+		for i := range edits / 10 {
+			for range rapid.IntRange(1, 20).Draw(rt, "edits") {
+				editTree(rt, w)
+			}
+			switch rapid.IntRange(0, 9).Draw(rt, "end") {
+			case 0:
+				w.restart()
+			case 1:
+				w.h.set = changed.New()
+			}
+			s, _ := w.checkpoint()
+			if want[s.ID] == "" {
+				ids = append(ids, s.ID)
+			}
+			want[s.ID] = state()
+			if i%10 == 9 {
+				id := rapid.SampledFrom(ids).Draw(rt, "rewind")
+				_, err := w.l.Restore(t.Context(), id, api.SnapshotRestoreRequest{})
+				require.NoError(rt, err)
+				require.Equal(rt, want[id], state())
+			}
+		}
+		for _, id := range ids {
+			_, err := w.l.Restore(t.Context(), id, api.SnapshotRestoreRequest{})
+			require.NoError(rt, err)
+			require.Equal(rt, want[id], state())
+		}
+	})
+}
+
+// editTree changes the tree as an agent does: through a view that notes each name.
+func editTree(t *rapid.T, w *world) {
+	all := []string{"a", "b", "d", "d/a", "d/e", "d/e/f", "g", "g/h"}
+	name := rapid.SampledFrom(all).Draw(t, "path")
+	at := filepath.Join(w.h.dir, name)
+	fi, err := os.Lstat(at)
+	isDir := err == nil && fi.IsDir()
+	switch rapid.IntRange(0, 7).Draw(t, "edit") {
+	case 0:
+		w.h.set.Add(name, isDir)
+		_ = os.RemoveAll(at)
+	case 1:
+		w.h.set.Add(name, true)
+		_ = os.Mkdir(at, 0o755)
+	case 2:
+		if !isDir {
+			w.h.set.Add(name, false)
+			_ = os.Remove(at)
+			_ = os.Symlink("to/"+name, at)
+		}
+	case 3:
+		if err == nil && fi.Mode().Type() != os.ModeSymlink {
+			w.h.set.Add(name, false)
+			_ = os.Chmod(at, os.FileMode(0o700+rapid.IntRange(0, 7).Draw(t, "mode")))
+		}
+	case 4:
+		to := rapid.SampledFrom(all).Draw(t, "to")
+		if !strings.HasPrefix(to, name+"/") {
+			w.h.set.Add(name, isDir)
+			w.h.set.Add(to, isDir)
+			_ = os.Rename(at, filepath.Join(w.h.dir, to))
+		}
+	case 5:
+		if err == nil && fi.Mode().IsRegular() {
+			w.h.set.Add(name, false)
+			_ = unix.Setxattr(at, "user.x", []byte(rapid.StringN(0, 4, 4).Draw(t, "value")), 0)
+		}
+	default:
+		if !isDir && (err != nil || fi.Mode().IsRegular()) {
+			w.h.set.Add(name, false)
+			_ = os.WriteFile(at, []byte(rapid.StringN(0, 20, 40).Draw(t, "content")), 0o644)
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package timeline
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"polis/daemon/shim/wire"
+	"polis/daemon/snapshot"
+)
+
+// Host is what a timeline needs of the agents.
+type Host interface {
+	// Still calls act while none of the agent's processes runs, and no change of its files begins.
+	// reason is for people. act must observe its context.
+	Still(ctx context.Context, agent, reason string, act func(context.Context, Tree) error) error
+	// Read calls act while the agent may change its files.
+	Read(ctx context.Context, agent string, act func(context.Context, Tree) error) error
+	// Lock takes the write leases of paths for the agent; it waits for no other holder. release gives
+	// back what was taken.
+	Lock(ctx context.Context, agent string, paths []string) (release func(), err error)
+}
+
+// Tree is the files of an agent.
+type Tree struct {
+	// Root is the worktree below the view. It ends with the call it is passed to.
+	Root           *os.File
+	Branch, Commit string
+	// Ignored reports whether git ignores a path and tracks nothing there.
+	Ignored func(path string, dir bool) bool
+	// Declared reports whether the agent's rules let it write a path.
+	Declared func(path string, dir bool) bool
+	// Rules is a stamp of what decides what git ignores and is not in the tree.
+	Rules string
+	// Written is the directory whose files have what is written through Root: Root, or a layer of it.
+	// Nil if that is not known.
+	Written *os.File
+	// Changes makes a cut of the paths that the view changed since an earlier one; nil if nothing keeps
+	// them. Note adds paths that are about to change below the view; nil if nothing keeps them.
+	Changes func(ctx context.Context, since string) (Changes, error)
+	Note    func(ctx context.Context, paths []string) error
+	// Index opens the index of the agent's git: fs.ErrNotExist if there is none. May be nil.
+	Index func() (Index, error)
+	// Owner owns what is restored.
+	Owner snapshot.Owner
+	// Changed makes the view show what was changed below it.
+	Changed func(context.Context) error
+}
+
+// ChangesOf returns what a shim answered.
+func ChangesOf(c wire.Changes, err error) (Changes, error) {
+	return Changes{Cut: c.Cut, Whole: c.Whole, Paths: stringsOf(c.Paths), Trees: stringsOf(c.Trees)}, err
+}
+
+func stringsOf(list [][]byte) []string {
+	out := make([]string, len(list))
+	for i, b := range list {
+		out[i] = string(b)
+	}
+	return out
+}
+
+// IndexOf returns an index that was opened.
+func IndexOf(f *os.File, fi fs.FileInfo, err error) (Index, error) {
+	if err != nil {
+		return Index{}, err
+	}
+	return Index{File: f, Stamp: stamp(fi)}, nil
+}
+
+// Stamp returns a text that changes with a file, which may be missing.
+func Stamp(path string) string {
+	fi, err := os.Lstat(path)
+	if err != nil {
+		return "none"
+	}
+	return stamp(fi)
+}
+
+func stamp(fi fs.FileInfo) string {
+	st, ok := fi.Sys().(*syscall.Stat_t)
+	if !ok {
+		return fi.ModTime().String()
+	}
+	return fmt.Sprintf("%d %d %d.%09d %d.%09d", st.Ino, st.Size, st.Mtim.Sec, st.Mtim.Nsec, st.Ctim.Sec, st.Ctim.Nsec)
+}
