@@ -114,22 +114,32 @@ func (s *Store) fill(ctx context.Context, b Base, existing bool) (differ []strin
 	}
 	defer func() { err = errors.Join(err, fdtree.Cleanup(tmp)) }()
 	c := &checkout{s: s, b: b, index: filepath.Join(tmp, "index")}
-	if _, err := c.git(ctx, "read-tree", b.ID); err != nil {
-		return nil, err
-	}
 	if existing {
-		if differ, err = c.differing(ctx); err != nil {
-			return nil, err
-		}
-		if err := c.removeAll(ctx, differ); err != nil {
-			return nil, err
-		}
+		differ, err = c.again(ctx)
+	} else {
+		// One command, as git-worktree(1): checkout-index would read and write the index once more.
+		_, err = c.git(ctx, "read-tree", "--reset", "-u", b.ID)
 	}
-	if _, err := c.git(ctx, "checkout-index", "--all", "--force", "--index", "--quiet"); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	failpoint.Hit("base:written")
 	return differ, s.takeIndex(c.index, b.Index)
+}
+
+// again makes files that exist equal to the tree, and returns those that differed.
+func (c *checkout) again(ctx context.Context) (differ []string, err error) {
+	if _, err := c.git(ctx, "read-tree", c.b.ID); err != nil {
+		return nil, err
+	}
+	if differ, err = c.differing(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.removeAll(ctx, differ); err != nil {
+		return nil, err
+	}
+	_, err = c.git(ctx, "checkout-index", "--all", "--force", "--index", "--quiet")
+	return differ, err
 }
 
 // differing compares the content of all files with the tree. It returns the paths that the tree
