@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -26,19 +25,7 @@ func TestPackages(t *testing.T) {
 	}
 	needSystemd(t)
 	dir := guestDir(t)
-	tree := filepath.Join(dir, "stage")
-	self, err := os.Executable()
-	require.NoError(t, err)
-	host(t, "cp", self, filepath.Join(dir, "guest.test"))
-	host(t, "make", "-s", "-C", "../..", "install", "DESTDIR="+tree, "BIN="+absolute(t, programs()))
-	debs := map[string][]byte{}
-	for _, version := range []string{olderVersion, newerVersion} {
-		host(t, "go", "build", "-trimpath", "-ldflags", "-s -w -X main.version="+version, "-o", filepath.Join(tree, "usr/sbin/polisd"), "../../cmd/polisd")
-		pack(t, dir, version, tree)
-		b, err := os.ReadFile(filepath.Join(dir, "polis_"+version+"_amd64.deb"))
-		require.NoError(t, err)
-		debs[version] = b
-	}
+	tree, debs := makeDebs(t, dir)
 	// The same tree makes the same bytes, at another time and in another directory.
 	again := filepath.Join(dir, "again")
 	require.NoError(t, os.Rename(tree, again))
@@ -48,6 +35,25 @@ func TestPackages(t *testing.T) {
 	require.True(t, bytes.Equal(debs[newerVersion], b), "two packages of one tree differ")
 	require.NoError(t, os.RemoveAll(again))
 	bootGuest(t, dir, []string{"BOOT_TREE=" + os.Getenv("POLIS_TREE")})
+}
+
+// makeDebs makes the packages of both versions in dir, with the test itself, and returns the tree that they are
+// made from, and their bytes.
+func makeDebs(t *testing.T, dir string) (tree string, debs map[string][]byte) {
+	t.Helper()
+	tree, debs = filepath.Join(dir, "stage"), map[string][]byte{}
+	self, err := os.Executable()
+	require.NoError(t, err)
+	host(t, "cp", self, filepath.Join(dir, "guest.test"))
+	host(t, "make", "-s", "-C", "../..", "install", "DESTDIR="+tree, "BIN="+absolute(t, programs()))
+	for _, version := range []string{olderVersion, newerVersion} {
+		host(t, "go", "build", "-trimpath", "-ldflags", "-s -w -X main.version="+version, "-o", filepath.Join(tree, "usr/sbin/polisd"), "../../cmd/polisd")
+		pack(t, dir, version, tree)
+		b, err := os.ReadFile(filepath.Join(dir, "polis_"+version+"_amd64.deb"))
+		require.NoError(t, err)
+		debs[version] = b
+	}
+	return tree, debs
 }
 
 func pack(t *testing.T, dir, version, tree string) {
@@ -97,7 +103,7 @@ func debFile(version string) string { return "/run/guest/polis_" + version + "_a
 
 // files lists what a package could leave: names below the directories that it writes to.
 func files(t *testing.T) string {
-	return must(t, `find /etc /usr /opt /var/lib -xdev \( -path /var/lib/dpkg -o -path /var/lib/apt -o -path /var/lib/systemd -o -path /usr/share/man -o -name '*.cache' -o -name '*-' \) -prune -o -printf '%p\n' | sort`)
+	return must(t, `find /etc /usr /opt /var/lib -xdev \( -path /var/lib/dpkg -o -path /var/lib/apt -o -path /var/lib/systemd -o -path /var/lib/PackageKit -o -path /usr/share/man -o -name '*.cache' -o -name '*-' \) -prune -o -printf '%p\n' | sort`)
 }
 
 var filesBefore string
@@ -205,16 +211,7 @@ func purgePackage(t *testing.T) {
 	must(t, "polisctl --timeout 60s up --repo /tmp/project /tmp/ws")
 	require.Contains(t, must(t, "polisctl agents list --json"), `"bob"`)
 	must(t, "polisctl agents start bob && polisctl agents exec bob -- cat b.txt && polisctl restore carol && polisctl agents exec carol -- cat c.txt && dpkg -P polis && userdel -r ann 2>/dev/null; rm -rf /tmp/ws /tmp/project")
-	before := map[string]bool{}
-	for f := range strings.SplitSeq(filesBefore, "\n") {
-		before[f] = true
-	}
-	var stays []string
-	for f := range strings.SplitSeq(files(t), "\n") {
-		if !before[f] {
-			stays = append(stays, f)
-		}
-	}
+	stays := newFiles(filesBefore, files(t))
 	require.Empty(t, stays, "the machine is as before, but for the user polis")
 	must(t, "id polis")
 	text := must(t, "journalctl --no-pager -q -o cat")
