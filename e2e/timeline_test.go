@@ -193,3 +193,19 @@ func TestARewindTakesNoLeaseOfAnother(t *testing.T) {
 	require.Contains(t, e.Message+e.Hint, "bob")
 	require.Equal(t, "alice\nalice\n", d.sh("alice", "tail -n1 main.txt; tail -n1 run.sh"))
 }
+
+// TestACheckpointDoesNotResetABreaker: an agent is held still at each checkpoint, and what it deleted
+// before counts nevertheless.
+func TestACheckpointDoesNotResetABreaker(t *testing.T) {
+	d := startDaemon(t, options{config: shortPatrol + "[snapshots]\nevery = \"0s\"\n[roles.x.breakers]\ndeletions = 100\n"})
+	d.up()
+	d.must("agents", "add", "wild", "--base", "custom", "--write", "**", "--role", "x", "--", "sh", "-c", "read go; rm many/1*; read go; rm -rf many; exec sleep 1000")
+	d.sh("wild", `mkdir -p many && for i in $(seq 100 159) $(seq 200 259); do echo $i >many/$i; done && git add -A && git commit -qm many`)
+	d.must("agents", "start", "wild")
+	d.must("send", "wild", "go")
+	a, _ := d.agent("wild")
+	d.eventually("60 are deleted", func() bool { return len(glob(filepath.Join(a.WorktreePath, "many", "*"))) == 60 })
+	require.NotEmpty(t, d.checkpoint("wild").ID)
+	d.must("send", "wild", "go")
+	d.eventually("it is frozen", func() bool { w := d.waiting("wild"); return w != nil && w.For == api.WaitingThaw })
+}
