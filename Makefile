@@ -62,7 +62,7 @@ e2e: build ## the programs end to end, without and under systemd
 	POLIS_BIN=$(CURDIR)/$(BIN) scripts/leakcheck run $(GO) run ./e2e/gotest -sides $(SIDES) -tags '$(TAGS)' -count=1 -timeout 10m ./e2e
 	for order in shared above; do \
 	  POLIS_E2E_WORKTREE=$$order POLIS_BIN=$(CURDIR)/$(BIN) scripts/leakcheck run $(GO) run ./e2e/gotest -sides $(SIDES) -tags '$(TAGS)' -count=1 -timeout 5m -run '$(LAYERED)' ./e2e || exit; done
-	POLIS_BIN=$(CURDIR)/$(BIN) scripts/leakcheck run $(GOTEST) -timeout 10m ./e2e/systemd
+	POLIS_BIN=$(CURDIR)/$(BIN) scripts/leakcheck run $(GOTEST) -timeout 15m ./e2e/systemd
 
 # What agents are promised, again with worktrees that share a base tree, in both orders of the view and
 # the overlay. POLIS_E2E_WORKTREE=shared go test ./e2e, or above, does so with any test.
