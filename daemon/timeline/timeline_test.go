@@ -69,7 +69,7 @@ func (h *host) Lock(_ context.Context, _ string, paths []string) (func(), error)
 }
 
 type world struct {
-	*testing.T
+	testing.TB
 	h      *host
 	l      *Timeline
 	limits Limits
@@ -78,7 +78,7 @@ type world struct {
 }
 
 func start(t *testing.T) *world {
-	w := &world{T: t, h: &host{dir: t.TempDir()}, now: time.Unix(1e9, 0), limits: Limits{AgentBytes: 1 << 20, StoreBytes: 10 << 20, TTL: time.Hour}}
+	w := &world{TB: t, h: &host{dir: t.TempDir()}, now: time.Unix(1e9, 0), limits: Limits{AgentBytes: 1 << 20, StoreBytes: 10 << 20, TTL: time.Hour}}
 	w.open(filepath.Join(t.TempDir(), "snapshots"))
 	return w
 }
