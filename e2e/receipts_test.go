@@ -165,7 +165,7 @@ func TestAFullDiskOfReceipts(t *testing.T) {
 			require.NoError(t, os.Remove(filler))
 			d.eventually("it is written again", func() bool { return !strings.Contains(d.must("receipts", "verify"), "no space left") })
 			d.must("agents", "set", "alice", "--memory", "520")
-			require.Contains(t, d.must("--json", "receipts", "show", "alice"), fmt.Sprint("memory ", memory), "what could not be written is written now")
+			require.Contains(t, d.must("--json", "receipts", "show", "alice"), fmt.Sprintf("-> %d", memory), "what could not be written is written now")
 			d.verifiedReceipts()
 			d.stop()
 		})
