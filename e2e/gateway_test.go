@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"polis/daemon/api"
 	"polis/daemon/gateway/ledger"
 	"polis/daemon/gateway/usage"
 )
@@ -151,9 +153,11 @@ func TestAgentsReachAModelWithoutItsKey(t *testing.T) {
 	c := d.countsOf("ana")
 	require.Equal(t, usage.Tokens{Input: 107, Output: 23}, c.Tokens)
 	require.Equal(t, int64(1), c.Refused)
+	d.start()
+
+	require.Equal(t, []api.ModelUse{{Key: "good-1", Requests: 2, InputTokens: 107, OutputTokens: 23}, {Key: "other", Requests: 1, Refused: 1}}, d.usage("model"))
 
 	// A reload replaces the key. A key that others can read is not used.
-	d.start()
 	require.NoError(t, os.WriteFile(keyFile, []byte(secondKey+"\n"), 0o600))
 	require.NoError(t, d.cmd.Process.Signal(syscall.SIGHUP))
 	d.eventually("the new key is used", func() bool {
@@ -169,7 +173,22 @@ func TestAgentsReachAModelWithoutItsKey(t *testing.T) {
 	require.NoError(t, os.Chmod(keyFile, 0o600))
 	d.must("agents", "start", "ana")
 	require.Contains(t, d.sh("ana", askModel+`'{"model":"good-1"}'`), `"output_tokens":20`)
-	require.Equal(t, int64(0), d.countsOf("bob").Requests)
+	used := d.usage("agent")
+	require.Len(t, used, 1, "the other agents used nothing")
+	require.Equal(t, "ana", used[0].Key)
+	d.must("agents", "remove", "ana", "--force")
+	require.Equal(t, used, d.usage("agent"), "the counts outlive the agent")
+}
+
+// usage returns what polisctl usage prints, without times.
+func (d *daemon) usage(by string) []api.ModelUse {
+	d.t.Helper()
+	var out struct{ Usage []api.ModelUse }
+	require.NoError(d.t, json.Unmarshal([]byte(d.must("--json", "usage", "--by", by)), &out))
+	for i := range out.Usage {
+		out.Usage[i].FirstTokenMS = 0
+	}
+	return out.Usage
 }
 
 // keyOutside returns the files and processes of polis that contain a key.

@@ -222,6 +222,15 @@ func (f *fake) lockRoutes(mux *http.ServeMux) {
 		answer(w, 200, map[string]any{"locks": f.locks})
 	})
 	mux.HandleFunc("GET /v1/conflicts", f.conflicts)
+	mux.HandleFunc("GET /v1/usage", func(w http.ResponseWriter, r *http.Request) {
+		use := api.ModelUse{Key: map[string]string{"agent": "claude", "day": "2026-01-02"}[r.URL.Query().Get("by")], Requests: 12, Errors: 1, Estimated: 2,
+			InputTokens: 1_500_000, OutputTokens: 2500, CacheReadTokens: 999, Cost: map[string]float64{"EUR": 1.25, "USD": 0.5}, FirstTokenMS: 420}
+		all := []api.ModelUse{use}
+		if r.URL.Query().Get("since") == "2030-01-01" {
+			all = nil
+		}
+		answer(w, 200, map[string]any{"usage": all})
+	})
 	f.maintenanceRoutes(mux)
 	f.setupRoutes(mux)
 	f.patrolRoutes(mux)

@@ -19,6 +19,22 @@ func (c *Client) Locks(ctx context.Context) ([]api.Lock, error) {
 	return out.Locks, err
 }
 
+// Usage returns what agents used of model services, by "agent", "task", "model" or "day", since a day
+// (YYYY-MM-DD; "": ever); an empty workspace means all.
+func (c *Client) Usage(ctx context.Context, workspace, by, since string) ([]api.ModelUse, error) {
+	var out struct {
+		Usage []api.ModelUse `json:"usage"`
+	}
+	query := url.Values{}
+	for k, v := range map[string]string{"workspace": workspace, "by": by, "since": since} {
+		if v != "" {
+			query.Set(k, v)
+		}
+	}
+	err := c.call(ctx, http.MethodGet, "/v1/usage", query, nil, &out)
+	return out.Usage, err
+}
+
 // Conflicts returns the conflicts that merges of agents would have, workspace by workspace; an
 // empty name means all.
 func (c *Client) Conflicts(ctx context.Context, workspace string) ([]api.Conflicts, error) {

@@ -37,6 +37,8 @@ type Backend interface {
 	Cases(workspace string, all bool) ([]api.Case, error)
 	Case(id string) (api.Case, error)
 	ResolveCase(by, id string, req api.ResolveRequest) (api.Case, error)
+	// Usage sums what agents used of model services, by one of api.UsageBy, since a day.
+	Usage(ctx context.Context, workspace, by, since string) ([]api.ModelUse, error)
 	Conflicts(ctx context.Context, workspace string) ([]api.Conflicts, error)
 	Queues(workspace string) ([]api.Queue, error)
 	Dequeue(ctx context.Context, agent string) error

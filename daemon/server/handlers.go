@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"net/http"
 	"sort"
 	"strconv"
@@ -107,6 +108,15 @@ func (s *Server) top(w http.ResponseWriter, r *http.Request) error {
 
 func (s *Server) locks(w http.ResponseWriter, r *http.Request) error {
 	return s.reply(w, http.StatusOK, map[string]any{"locks": s.Backend.Locks(r.URL.Query().Get("workspace"))})
+}
+
+func (s *Server) usage(w http.ResponseWriter, r *http.Request) error {
+	q := r.URL.Query()
+	res, err := s.Backend.Usage(r.Context(), q.Get("workspace"), cmp.Or(q.Get("by"), "agent"), q.Get("since"))
+	if err != nil {
+		return err
+	}
+	return s.reply(w, http.StatusOK, map[string]any{"usage": res})
 }
 
 func (s *Server) conflicts(w http.ResponseWriter, r *http.Request) error {

@@ -118,6 +118,7 @@ func Routes() []Route {
 		{"DELETE /v1/queue/{agent}", AccessAdmin, "take an agent out of the merge queue", (*Server).dequeue},
 		{"POST /v1/gc", AccessAdmin, "delete old work from the trash", (*Server).gc},
 		{"GET /v1/locks", AccessRead, "leases; workspace=NAME selects", (*Server).locks},
+		{"GET /v1/usage", AccessRead, "what agents used of model services; by=agent, task, model or day; since=YYYY-MM-DD", (*Server).usage},
 		{"GET /v1/conflicts", AccessRead, "what agents would run into when merged; workspace=NAME selects", (*Server).conflicts},
 		{"POST /v1/locks", AccessAdmin, "take a lock", (*Server).lock},
 		{"DELETE /v1/locks", AccessAdmin, "give a lock back, or break one", (*Server).unlock},

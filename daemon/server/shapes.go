@@ -124,6 +124,7 @@ func shapes() map[string]shape {
 		"GET /v1/locks":     {out: api.Lock{}, list: "locks", query: []query{ofWorkspace}},
 		"POST /v1/locks":    {in: api.LockRequest{}, out: api.Lock{}, made: true},
 		"DELETE /v1/locks":  {in: api.LockRequest{}},
+		"GET /v1/usage":     {out: api.ModelUse{}, list: "usage", query: []query{ofWorkspace, {"by", "string", "agent (the default), task, model or day"}, {"since", "string", "only use since this day in UTC, YYYY-MM-DD"}}},
 		"GET /v1/conflicts": {out: api.Conflicts{}, list: "conflicts", query: []query{ofWorkspace}},
 
 		"GET /v1/approvals":       {out: api.Approval{}, list: "approvals", query: []query{ofWorkspace}},

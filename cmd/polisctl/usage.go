@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"polis/daemon/api"
+	"polis/daemon/client"
+)
+
+func (a *app) usageCmd() *cobra.Command {
+	var by, since, workspace string
+	cmd := &cobra.Command{
+		Use:   "usage [--by agent|task|model|day] [--since DAY]",
+		Short: "Show what agents used of model services: requests, tokens, cost",
+		Long: `Show what agents used of the model services behind the gateway: requests, tokens
+as the services report them, and the cost by your prices. IN has no cached tokens.
+FIRST is the mean time to the first byte of an answer. NOTES counts errors, refused
+requests, answers that were cut, and answers whose tokens are estimated because the
+service did not report them. Agents that were removed are included.
+
+Without the gateway polis counts nothing: see docs/gateway.md.`,
+		Args: takes(0, 0, ""),
+	}
+	cmd.Flags().StringVar(&by, "by", "agent", "sum by `WHAT`: agent, task, model or day")
+	cmd.Flags().StringVar(&since, "since", "", "only since this `DAY` in UTC, YYYY-MM-DD")
+	cmd.Flags().StringVarP(&workspace, "workspace", "w", "", "only this `WORKSPACE`")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if !slices.Contains(api.UsageBy, by) {
+			return usagef("--by %q is not valid: one of %s", by, strings.Join(api.UsageBy, ", "))
+		}
+		if _, err := time.Parse(time.DateOnly, since); since != "" && err != nil {
+			return usagef("--since %q is not valid: a day, YYYY-MM-DD", since)
+		}
+		if err := checkWorkspace(workspace); err != nil {
+			return err
+		}
+		return a.call(cmd, shortCall, func(ctx context.Context, c *client.Client) error {
+			all, err := c.Usage(ctx, workspace, by, since)
+			if err != nil {
+				return err
+			}
+			return a.show(usageView(by, all))
+		})
+	}
+	return cmd
+}
+
+func usageView(by string, all []api.ModelUse) view {
+	var names []string
+	rows := make([][]cell, 0, len(all))
+	for _, u := range all {
+		names = append(names, u.Key)
+		key := clean(u.Key)
+		if key == "" {
+			key = "-"
+		}
+		rows = append(rows, []cell{{text: key}, {text: fmt.Sprint(u.Requests)}, {text: figure(u.InputTokens)}, {text: figure(u.OutputTokens)},
+			{text: figure(u.CacheReadTokens + u.CacheWriteTokens)}, {text: costText(u.Cost)}, {text: firstText(u.FirstTokenMS)}, {text: usageNotes(u)}})
+	}
+	return view{json: map[string]any{"usage": list(all)}, names: names, human: func(p *page) {
+		p.table("no use of model services", []string{strings.ToUpper(by), "REQUESTS", "IN", "OUT", "CACHED", "COST", "FIRST", "NOTES"}, rows)
+	}}
+}
+
+// figure writes a number with a comma before each three digits.
+func figure(n int64) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+func costText(cost map[string]float64) string {
+	var parts []string
+	for _, currency := range slices.Sorted(maps.Keys(cost)) {
+		parts = append(parts, strings.TrimSpace(fmt.Sprintf("%.2f %s", cost[currency], clean(currency))))
+	}
+	if len(parts) == 0 {
+		return "-"
+	}
+	return strings.Join(parts, " ")
+}
+
+func firstText(ms int64) string {
+	if ms == 0 {
+		return "-"
+	}
+	return (time.Duration(ms) * time.Millisecond).String()
+}
+
+func usageNotes(u api.ModelUse) string {
+	var notes []string
+	for _, n := range []struct {
+		n    int64
+		what string
+	}{{u.Errors, "failed"}, {u.Refused, "refused"}, {u.Retries, "repeated"}, {u.Cut, "cut"}, {u.Estimated, "estimated"}} {
+		if n.n > 0 {
+			notes = append(notes, fmt.Sprintf("%d %s", n.n, n.what))
+		}
+	}
+	return strings.Join(notes, ", ")
+}
