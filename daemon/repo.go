@@ -58,15 +58,15 @@ func (r repo) Since(ctx context.Context, a *agent.Agent, base string) (agent.Wor
 
 // Forward only fetches for an agent whose rules withhold files: the history that it may read is
 // chosen when it starts.
-func (r repo) Forward(ctx context.Context, a *agent.Agent) (from, to, kept string, err error) {
+func (r repo) Forward(ctx context.Context, a *agent.Agent) (agent.Forwarded, error) {
 	_, set, err := r.w.d.reading(a.Copy().Policy)
 	if err != nil || !set.AllReadable() {
 		r.logUnfetched(a, r.Sync(ctx))
-		return "", "", "its rules withhold files", err
+		return agent.Forwarded{Kept: "its rules withhold files"}, err
 	}
 	f, unsynced, err := r.w.git.SyncForward(r.w.d.charge(ctx, a.Name()), a.Name(), a.Copy().Branch)
 	r.logUnfetched(a, unsynced)
-	return f.From, f.To, f.Kept, err
+	return agent.Forwarded(f), err
 }
 
 // logUnfetched logs that the user's commits were not fetched before a task: it begins without them.

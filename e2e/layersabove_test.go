@@ -164,3 +164,38 @@ func TestAnOverlayAboveTheViewSurvivesCrashes(t *testing.T) {
 	_, err := os.Lstat(d.path("ws", ".polis", "layers", "ann", "above"))
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
+
+// A task of an agent whose files change only above its view begins where the target is: git in the
+// agent moves the branch, by the agent's rules. What they forbid leaves nothing half done.
+func TestATaskBeginsWhereTheTargetIsAboveTheView(t *testing.T) {
+	d := above(t, options{config: "[locks]\nhold = \"close\"\n"})
+	d.worker("alice")
+	d.worker("bob")
+	d.worker("dora", "--write", "src/**")
+	require.Equal(t, "overlay", d.topMount("bob"))
+	require.Equal(t, "overlay", d.topMount("dora"))
+	merged := func(name, script string) {
+		t.Helper()
+		d.must("agents", "run", name, ident+script)
+		got := d.settled(name)
+		require.Equal(t, api.OutcomeMerged, got.Outcome, "%s: %+v", name, got)
+	}
+	merged("alice", "echo one > README.md; mkdir new; echo x > new/file; echo a >> src/a.txt; git add -A; git commit -qm one")
+	merged("bob", "grep -q one README.md; grep -q x new/file; echo two > two.txt; git add -A; git commit -qm two")
+	merged("alice", "grep -q two two.txt; git rm -q new/file; echo three >> README.md; git commit -qam three")
+	merged("bob", "test ! -e new; grep -q three README.md; echo four > four.txt; git add -A; git commit -qm four")
+	require.Empty(t, d.sh("bob", "git status --porcelain"))
+
+	head := d.sh("dora", "git rev-parse HEAD")
+	d.must("agents", "run", "dora", "test ! -e two.txt; ! grep -q one README.md; test -z \"$(git status --porcelain)\"")
+	require.Equal(t, "nothing to merge", d.settled("dora").Result)
+	require.Equal(t, head, d.sh("dora", "git rev-parse HEAD"))
+	require.Empty(t, d.sh("dora", "git status --porcelain --ignored"))
+	// Work of its own stays where it is.
+	merged("alice", "echo five > five.txt; git add -A; git commit -qm five")
+	d.sh("bob", "echo own > own.txt")
+	head = d.sh("bob", "git rev-parse HEAD")
+	d.must("agents", "run", "bob", "test ! -e five.txt")
+	require.Equal(t, "uncommitted: 1 file", d.settled("bob").Result)
+	require.Equal(t, head, d.sh("bob", "git rev-parse HEAD"))
+}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"polis/daemon/config"
+	"polis/daemon/shim/dial"
 	"polis/daemon/shim/wire"
 )
 
@@ -32,18 +33,21 @@ func (m *Manager) bringForward(ctx context.Context, a *Agent) (head string) {
 		m.Log.Warn("branch not updated to the target before a task", "agent", a.Name(), "err", err)
 		return "" // a checkpoint must not miss what the update changes
 	}
-	from, to, kept, err := a.WS.Repo.Forward(ctx, a)
+	f, err := a.WS.Repo.Forward(ctx, a)
 	if err != nil {
 		m.Log.Warn("branch not updated to the target before a task", "agent", a.Name(), "err", err)
 	}
-	if err != nil || from != to {
+	if err == nil && f.Inside != "" {
+		return m.forwardInside(ctx, sh, a, f)
+	}
+	if err != nil || f.From != f.To {
 		// After an error too: some of the files can have changed.
 		if err := sh.Invalidate(ctx); err != nil {
 			m.Log.Warn("view not invalidated", "agent", a.Name(), "err", err)
 		}
 	}
-	if err == nil && kept != "" {
-		m.Log.Debug("branch kept before a task", "agent", a.Name(), "reason", kept)
+	if err == nil && f.Kept != "" {
+		m.Log.Debug("branch kept before a task", "agent", a.Name(), "reason", f.Kept)
 		if mode == config.OnStartRebase {
 			m.mergeTarget(ctx, sh, a)
 			return ""
@@ -52,7 +56,36 @@ func (m *Manager) bringForward(ctx context.Context, a *Agent) (head string) {
 	if err != nil {
 		return ""
 	}
-	return to
+	return f.To
+}
+
+// removeMade removes the untracked files that the commit $2 has and $1 has not.
+const removeMade = `git diff --name-only -z --no-renames --diff-filter=A "$1" "$2" | xargs -0 -r git --literal-pathspecs clean -q -f -d --`
+
+// forwardInside fast-forwards the agent's branch to f.Inside, in its sandbox and by its rules: it takes
+// leases, and waits for those of others. Its worktree has no change and no untracked file. If a file
+// cannot be changed the worktree is made again what it was. It returns as bringForward does.
+func (m *Manager) forwardInside(ctx context.Context, sh Shim, a *Agent, f Forwarded) string {
+	run := func(command ...string) (dial.Result, bool) {
+		res, err := sh.Run(ctx, wire.ExecRequest{Command: command, Env: []string{"LC_ALL=C"}})
+		return res, err == nil && res.Code == 0
+	}
+	// It fails without a change if a file that git ignores is in the way.
+	if _, ok := run("git", "merge", "--ff-only", "--no-overwrite-ignore", "--no-stat", "-q", f.Inside); ok {
+		return f.Inside
+	}
+	m.Log.Info("branch not updated to the target before a task, by git in the agent", "agent", a.Name())
+	if res, ok := run("git", "status", "--porcelain"); ok && len(res.Stdout) == 0 {
+		return f.From
+	}
+	// The index is that of before: reset writes only files that differ. The merge has made those that only
+	// the target has.
+	_, restored := run("git", "reset", "-q", "--hard", f.From)
+	_, removed := run("sh", "-c", removeMade, "sh", f.From, f.Inside)
+	if !restored || !removed {
+		m.Log.Warn("files of an update before a task are left in the worktree", "agent", a.Name(), "commit", f.Inside)
+	}
+	return f.From
 }
 
 // mergeTarget merges the target into the agent's branch, in its sandbox and by its rules. It

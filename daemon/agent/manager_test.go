@@ -239,8 +239,8 @@ func (fakeRepo) Head(context.Context, *Agent) (string, error) { return "base", n
 func (fakeRepo) HasBranch(_ context.Context, branch string) (bool, error) {
 	return branch == "taken", nil
 }
-func (fakeRepo) Forward(context.Context, *Agent) (from, to, kept string, err error) {
-	return "base", "base", "", nil
+func (fakeRepo) Forward(context.Context, *Agent) (Forwarded, error) {
+	return Forwarded{From: "base", To: "base"}, nil
 }
 func (r fakeRepo) Since(_ context.Context, a *Agent, base string) (Work, error) {
 	r.k.mu.Lock()

@@ -150,14 +150,24 @@ type Preview struct {
 	Protected []api.ProtectedPath
 }
 
+// Forwarded is a branch that was moved to the target's commit, or was not.
+type Forwarded struct {
+	// From and To are the commits before and after. Kept is the reason why they are equal, if that is not
+	// that the branch is where the target is.
+	From, To, Kept string
+	// Inside is the commit to which git in the agent can move the branch and the files, which cannot be
+	// changed below the view; else "".
+	Inside string
+}
+
 // Repo is the git side of a workspace.
 type Repo interface {
 	Status(ctx context.Context, a *Agent) (WorktreeStatus, error)
 	// Head returns the commit of the agent's worktree; empty if there is none.
 	Head(ctx context.Context, a *Agent) (string, error)
 	// Forward fetches the user's commits, and moves the branch and the files of an agent without work
-	// of its own to the target's commit, below its view. kept is the reason why it did not.
-	Forward(ctx context.Context, a *Agent) (from, to, kept string, err error)
+	// of its own to the target's commit, below its view.
+	Forward(ctx context.Context, a *Agent) (Forwarded, error)
 	// Measure returns what of the agent's work is only there. If the target lacks commits of it,
 	// every remote of the project is queried, with a time limit.
 	Measure(ctx context.Context, a *Agent) cleanup.Measured

@@ -15,10 +15,12 @@ import (
 )
 
 // Forwarded is a branch that was brought forward. From and To are equal if there was
-// nothing to do, and Kept then says why not, if there was something.
+// nothing to do, and Kept then says why not, if there was something. Inside is the commit to which only
+// git in the agent can bring it: its files are mounted above its view.
 type Forwarded struct {
 	From, To string
 	Kept     string
+	Inside   string
 }
 
 // SyncForward is Sync and then Forward, which an error of Sync does not prevent. Most tasks begin
@@ -88,17 +90,17 @@ func (w *Workspace) Forward(ctx context.Context, agent, branch string) (Forwarde
 	if err != nil {
 		return fail(err)
 	}
-	filled := s.Staged > 0 && s.Unstaged+s.Untracked+s.Conflicted == 0 && w.indexIs(ctx, agent, to)
+	filled := s.Staged > 0 && s.Unstaged+s.Untracked+s.Conflicted == 0 && !shown && w.indexIs(ctx, agent, to)
 	switch {
 	case why != "":
-	case shown:
-		why = "its files are mounted above its view, and change there alone"
 	case s.Head == "" || s.Branch != branch:
 		why = "it is not on its branch"
 	case s.Ahead > 0:
 		why = "it has commits of its own"
 	case s.Dirty() && !filled:
 		why = "it has changes in no commit"
+	case shown:
+		return Forwarded{From: s.Head, To: s.Head, Kept: "its files are mounted above its view, and change there alone", Inside: to}, nil
 	}
 	if why != "" {
 		return keep(s.Head, why)
