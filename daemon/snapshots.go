@@ -83,6 +83,10 @@ func (h snapshotHost) read(ctx context.Context, a agent.Held, act func(context.C
 		Declared: func(path string, dir bool) bool { return set.Decide(path, dir).Write == policy.Allow }})
 }
 
+func (h snapshotHost) Writable(ctx context.Context, name string) error {
+	return h.w.git.Writable(ctx, name)
+}
+
 func (h snapshotHost) Lock(ctx context.Context, name string, paths []string) (func(), error) {
 	return leases.Restore(ctx, h.w.d.locks, h.w.agents.Name, name, paths, restoreHold, h.w.d.Log)
 }

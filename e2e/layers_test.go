@@ -40,7 +40,8 @@ func (d *daemon) overlays() int {
 
 // files is where the files of a stopped agent can be changed below its view.
 func (d *daemon) files(agent string) string {
-	if merged := d.path("ws", ".polis", "layers", agent, "merged"); slices.Contains(d.mounts(), merged) {
+	merged := d.path("ws", ".polis", "layers", agent, "merged")
+	if _, err := os.Stat(d.path("ws", ".polis", "layers", agent, "above")); err != nil && slices.Contains(d.mounts(), merged) {
 		return merged
 	}
 	return d.path("ws", ".polis", "worktrees", agent)

@@ -95,6 +95,17 @@ func TestAnOverlayAboveTheView(t *testing.T) {
 		require.Equal(t, "overlay", d.topMount("ann"))
 		require.Equal(t, " M README.md\n D docs/guide.md\n?? untracked\n", d.sh("ann", "git status --porcelain"))
 	})
+	t.Run("snapshots", func(t *testing.T) {
+		s := d.snapshot("ann")
+		d.sh("ann", "echo later > main.txt; echo later > snapped")
+		d.refused(api.CodeBadState, "snapshot", "restore", s.ID)
+		require.Equal(t, "later\n", d.sh("ann", "cat snapped"))
+		d.must("agents", "stop", "ann")
+		d.must("snapshot", "restore", s.ID)
+		d.must("agents", "start", "ann")
+		require.Equal(t, "overlay", d.topMount("ann"))
+		require.Equal(t, " M README.md\n D docs/guide.md\n?? untracked\n", d.sh("ann", "git status --porcelain"))
+	})
 	t.Run("merge, remove and restore", func(t *testing.T) {
 		d.sh("ann", "git checkout -q README.md docs/guide.md; rm untracked; test -z \"$(git status --porcelain)\"; echo mine > kept")
 		d.must("agents", "remove", "ann", "--force")

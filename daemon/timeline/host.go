@@ -18,6 +18,8 @@ type Host interface {
 	Still(ctx context.Context, agent, reason string, act func(context.Context, Tree) error) error
 	// Read calls act while the agent may change its files.
 	Read(ctx context.Context, agent string, act func(context.Context, Tree) error) error
+	// Writable makes the files that Still opens ones that can be changed.
+	Writable(ctx context.Context, agent string) error
 	// Lock takes the write leases of paths for the agent; it waits for no other holder. release gives
 	// back what was taken.
 	Lock(ctx context.Context, agent string, paths []string) (release func(), err error)

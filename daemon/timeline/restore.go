@@ -54,6 +54,11 @@ func (t *Timeline) restore(ctx context.Context, id string, req api.SnapshotResto
 			return api.SnapshotRestored{}, api.Errorf(api.CodeBadRequest, "paths: %w", err)
 		}
 	}
+	if !req.DryRun {
+		if err := t.Host.Writable(ctx, rec.Agent); err != nil {
+			return api.SnapshotRestored{}, err
+		}
+	}
 	w, err := t.begin(ctx, rec.Agent)
 	if err != nil {
 		return api.SnapshotRestored{}, err

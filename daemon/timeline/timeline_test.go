@@ -58,6 +58,8 @@ func (h *host) Read(ctx context.Context, agent string, act func(context.Context,
 	return h.Still(ctx, agent, "", act)
 }
 
+func (h *host) Writable(context.Context, string) error { return nil }
+
 func (h *host) Lock(_ context.Context, _ string, paths []string) (func(), error) {
 	for _, p := range paths {
 		if slices.Contains(h.locked, p) {

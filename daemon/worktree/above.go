@@ -109,6 +109,19 @@ func (w *Workspace) leaveAbove(agent string) error {
 	return os.Remove(w.layout().LayersAbove(agent))
 }
 
+// Writable makes the files that Lower opens ones that can be changed. While an agent runs whose overlay
+// is above its view, they change through the overlay alone: that is BAD_STATE.
+func (w *Workspace) Writable(ctx context.Context, agent string) error {
+	is, err := w.above(agent)
+	if err != nil || !is {
+		return err
+	}
+	if err := w.uncovered(agent, api.CodeBadState); err != nil {
+		return err
+	}
+	return w.Attach(ctx, agent)
+}
+
 // openFresh opens the files of a worktree whose overlay is above the view, as they are now.
 func (w *Workspace) openFresh(ctx context.Context, agent string) (*os.File, error) {
 	done, err := w.lockMount(ctx, agent)
