@@ -28,19 +28,20 @@ func (d *Daemon) beforeTask(ctx context.Context, h agent.Held, task api.Task) er
 	if d.live().Snapshots.Every == 0 {
 		return nil
 	}
-	for _, w := range d.gitWorkspaces(h.WS.Name) {
-		host := snapshotHost{w}
-		mark := timeline.BeforeTask(task)
-		mark.Still = func(ctx context.Context, _, reason string, act func(context.Context, timeline.Tree) error) error {
-			return h.Still(ctx, reason, func(ctx context.Context, h agent.Held) error { return host.read(ctx, h, act) })
-		}
-		_, _, err := w.timeline.Checkpoint(ctx, h.Name(), mark)
-		if errors.Is(err, timeline.ErrLarge) { // the clock makes the first one
-			return nil
-		}
-		return err
+	ws := d.gitWorkspaces(h.WS.Name)
+	if len(ws) == 0 {
+		return nil
 	}
-	return nil
+	host := snapshotHost{ws[0]}
+	mark := timeline.BeforeTask(task)
+	mark.Still = func(ctx context.Context, _, reason string, act func(context.Context, timeline.Tree) error) error {
+		return h.Still(ctx, reason, func(ctx context.Context, h agent.Held) error { return host.read(ctx, h, act) })
+	}
+	_, _, err := ws[0].timeline.Checkpoint(ctx, h.Name(), mark)
+	if errors.Is(err, timeline.ErrLarge) { // the clock makes the first one
+		return nil
+	}
+	return err
 }
 
 // Timeline lists the checkpoints and snapshots of an agent.

@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	claimRow  = regexp.MustCompile("(?m)^\\| ((?:H|Pi|Q|Theorem)[0-9]) \\|.*$")
+	claimRow  = regexp.MustCompile(`(?m)^\| ((?:H|Pi|Q|Theorem)[0-9]) \|.*$`)
 	claimTest = regexp.MustCompile("`([a-z0-9_/]+_test\\.go):(TestSeed002_[A-Za-z0-9_]+)`")
 	claimFunc = regexp.MustCompile(`(?m)^func (TestSeed002_[A-Za-z0-9_]+)\(t \*testing\.T\)`)
 )

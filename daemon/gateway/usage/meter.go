@@ -23,7 +23,7 @@ type Meter struct {
 	lost   bool   // it is longer than MaxKept
 	tokens Tokens
 	final  bool  // the provider reported the whole answer
-	begun  bool  // it reported a part of it
+	input  bool  // it reported the request
 	events int64 // with content, an estimate of the tokens so far
 }
 
@@ -98,9 +98,8 @@ func (m *Meter) line(l []byte) {
 	if !bytes.Contains(data, usageField) {
 		return
 	}
-	before := m.tokens
-	final := m.tokens.read(m.format, data)
-	m.begun = m.begun || m.tokens != before
+	input, final := m.tokens.read(m.format, data)
+	m.input = m.input || input
 	// Each event of Gemini has the count so far: only the last one of an answer is whole, so an answer
 	// that is cut is estimated from both.
 	m.final = m.final || final
@@ -129,14 +128,14 @@ func (m *Meter) End(cut bool) (t Tokens, estimated bool) {
 	case m.stream && len(m.kept) > 0:
 		m.endLine()
 	case !m.stream && !m.lost:
-		m.final = m.tokens.read(m.format, m.kept)
+		m.input, m.final = m.tokens.read(m.format, m.kept)
 	}
 	m.kept = nil
 	if m.final && (!cut || m.format != provider.FormatGemini) {
 		return m.tokens, false
 	}
 	t = m.tokens
-	if t.Input+t.CacheRead+t.CacheWrite == 0 {
+	if !m.input {
 		t.Input = int64(m.request/bytesPerToken) + 1
 	}
 	t.Output = max(t.Output, m.events)

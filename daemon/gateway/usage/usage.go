@@ -72,40 +72,42 @@ type document struct {
 	Gemini *geminiFields `json:"usageMetadata"`
 }
 
-// read adds what one document reports. final reports whether it has the count of the whole answer.
-func (t *Tokens) read(f provider.Format, b []byte) (final bool) {
+// read adds what one document reports. input reports whether it has the count of the request, which may
+// be 0, and final whether it has that of the whole answer.
+func (t *Tokens) read(f provider.Format, b []byte) (input, final bool) {
 	var d document
 	if json.Unmarshal(b, &d) != nil {
-		return false
+		return false, false
 	}
 	switch f {
 	case provider.FormatMessages:
-		t.messages(d.Message.Usage)
-		t.messages(d.Usage)
-		return d.Usage != nil && d.Usage.OutputTokens != nil
+		first, second := t.messages(d.Message.Usage), t.messages(d.Usage)
+		return first || second, d.Usage != nil && d.Usage.OutputTokens != nil
 	case provider.FormatChat:
-		return t.chat(d.Usage)
+		final = t.chat(d.Usage)
 	case provider.FormatResponses:
 		if d.Response.Usage != nil {
-			return t.responses(d.Response.Usage)
+			final = t.responses(d.Response.Usage)
+		} else {
+			final = t.responses(d.Usage)
 		}
-		return t.responses(d.Usage)
 	case provider.FormatGemini:
 		if d.Gemini == nil {
-			return false
+			return false, false
 		}
 		g := d.Gemini
 		t.CacheRead = int64(min(g.Cached, g.Prompt))
 		t.Input, t.Output = int64(g.Prompt+g.ToolUse)-t.CacheRead, int64(g.Candidates+g.Thoughts)
-		return true
+		final = true
 	}
-	return false
+	return final, final
 }
 
-// messages takes the fields that are there: the later ones are cumulative.
-func (t *Tokens) messages(u *fields) {
+// messages takes the fields that are there: the later ones are cumulative. It reports whether the count
+// of the request is among them.
+func (t *Tokens) messages(u *fields) bool {
 	if u == nil {
-		return
+		return false
 	}
 	for _, f := range []struct {
 		to   *int64
@@ -115,6 +117,7 @@ func (t *Tokens) messages(u *fields) {
 			*f.to = max(*f.to, int64(*f.from))
 		}
 	}
+	return u.InputTokens != nil
 }
 
 func (t *Tokens) chat(u *fields) bool {

@@ -44,12 +44,13 @@ func TestUsageOfEachFormat(t *testing.T) {
 			Tokens{Input: 9, Output: 11, CacheRead: 2}, false},
 		"gemini stream": {provider.FormatGemini, true, false, "data: {\"usageMetadata\":{\"promptTokenCount\":10,\"candidatesTokenCount\":1}}\n\ndata: {\"usageMetadata\":{\"promptTokenCount\":10,\"candidatesTokenCount\":9}}\n\n",
 			Tokens{Input: 10, Output: 9}, false},
-		"gemini cut":          {provider.FormatGemini, true, true, "data: {\"parts\":1,\"usageMetadata\":{\"promptTokenCount\":10,\"candidatesTokenCount\":3}}\n\n", Tokens{Input: 10, Output: 3}, true},
-		"without usage":       {provider.FormatMessages, false, false, `{}`, Tokens{Input: 101}, true},
-		"no JSON":             {provider.FormatMessages, false, false, `<html>`, Tokens{Input: 101}, true},
-		"numbers of no sense": {provider.FormatMessages, false, false, `{"usage":{"input_tokens":-5,"output_tokens":1e300}}`, Tokens{Output: maxTokens}, false},
-		"fractions":           {provider.FormatMessages, false, false, `{"usage":{"input_tokens":5.5,"output_tokens":null}}`, Tokens{Input: 5}, true},
-		"no tokens":           {provider.FormatNone, false, true, `{"usage":{"input_tokens":5}}`, Tokens{}, false},
+		"gemini cut":                       {provider.FormatGemini, true, true, "data: {\"parts\":1,\"usageMetadata\":{\"promptTokenCount\":10,\"candidatesTokenCount\":3}}\n\n", Tokens{Input: 10, Output: 3}, true},
+		"without usage":                    {provider.FormatMessages, false, false, `{}`, Tokens{Input: 101}, true},
+		"no JSON":                          {provider.FormatMessages, false, false, `<html>`, Tokens{Input: 101}, true},
+		"numbers of no sense":              {provider.FormatMessages, false, false, `{"usage":{"input_tokens":-5,"output_tokens":1e300}}`, Tokens{Output: maxTokens}, false},
+		"fractions":                        {provider.FormatMessages, false, false, `{"usage":{"input_tokens":5.5,"output_tokens":null}}`, Tokens{Input: 5}, true},
+		"cut, with a request of no tokens": {provider.FormatMessages, true, true, `data: {"message":{"usage":{"input_tokens":0,"output_tokens":1}}}` + "\n\n", Tokens{Output: 1}, true},
+		"no tokens":                        {provider.FormatNone, false, true, `{"usage":{"input_tokens":5}}`, Tokens{}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, size := range []int{1, 7, len(c.answer) + 1} {
