@@ -19,9 +19,8 @@ func (a *app) receiptsCmd() *cobra.Command {
 		Long: `Show, verify and export the receipts of a workspace.
 
 Receipts are an append-only record of what happened to agents: created, changed and
-removed, leases and refusals, approvals, snapshots, refs, merges; and with
-audit = "full", what they opened. Each entry contains the hash of the one before, so
-that a change is found.`,
+removed, leases and refusals, approvals, snapshots, refs and merges. Each entry
+contains the hash of the one before, so that a change is found.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: group,
 	}

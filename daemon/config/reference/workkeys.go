@@ -47,7 +47,7 @@ func mergeTables() []Table {
 			{Name: "agent_mb", Text: "The limit of the receipts of one agent, in MiB. The oldest are removed.", Range: between("1", "1048576")},
 			{Name: "keep", Text: "How long the receipts of a removed agent are kept.", Range: between("1h", "87600h")},
 			{Name: "audit_on_full", Text: "What happens while receipts cannot be written, because the disk is full. With \"drop\", they are dropped, and an entry says how many. " +
-				"With \"deny\", polisd refuses what must be recorded (`AUDIT_FULL`); an agent with `audit = \"full\"` gets EIO for opens and changes of files.", Values: []string{"drop", "deny"}},
+				"With \"deny\", polisd refuses what must be recorded (`AUDIT_FULL`).", Values: []string{"drop", "deny"}},
 		}}, {Name: "maintenance", Keys: []Key{
 			{Name: "interval", Text: "How often the shared repository of a workspace is maintained, while no git process holds a lock in it; \"0s\" means never. See polisctl-maintenance(1).", Range: between("0s", "8760h")},
 			{Name: "grace", Text: "How long an object that nothing needs is kept after it was last written.", Range: between("1h", "87600h")},
