@@ -36,7 +36,7 @@ func (fs *FS) Write(_ request, in *fuse.WriteIn, data []byte) (uint32, fuse.Stat
 	if fs.revoked(h, true) {
 		return 0, fuse.EACCES
 	}
-	if h.Lost() {
+	if h.node.Files.Lost(&h.Handle) {
 		return 0, fuse.EBUSY
 	}
 	n, err := unix.Pwrite(h.FD, data, int64(in.Offset))
@@ -102,7 +102,7 @@ func (fs *FS) Fallocate(cancel request, in *fuse.FallocateIn) fuse.Status {
 	if h == nil || h.FD < 0 || !h.Writable {
 		return fuse.EBADF
 	}
-	if h.Lost() {
+	if h.node.Files.Lost(&h.Handle) {
 		return fuse.EBUSY
 	}
 	return status(fs.change(cancel, &in.InHeader, mutation{
@@ -124,7 +124,7 @@ func (fs *FS) CopyFileRange(cancel request, in *fuse.CopyFileRangeIn) (uint32, f
 	if src == nil || dst == nil || dst.FD < 0 || !dst.Writable {
 		return 0, fuse.EBADF
 	}
-	if dst.Lost() {
+	if dst.node.Files.Lost(&dst.Handle) {
 		return 0, fuse.EBUSY
 	}
 	// It reads as READ does; the right to write is checked below.

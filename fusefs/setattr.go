@@ -17,7 +17,7 @@ func (fs *FS) SetAttr(cancel request, in *fuse.SetAttrIn, out *fuse.AttrOut) fus
 		return status(syscall.ESTALE)
 	}
 	if fh, ok := in.GetFh(); ok { // ftruncate(2)
-		if h := fs.files.Get(fh); h != nil && h.Lost() {
+		if h := fs.files.Get(fh); h != nil && h.node.Files.Lost(&h.Handle) {
 			return fuse.EBUSY
 		}
 	}

@@ -13,9 +13,8 @@ type Handle struct {
 	Mappable bool // opened for reading and writing: mmap(2) allows no shared mapping else
 	Made     bool // by this open: the kernel had nothing of it before
 
-	ticket Ticket
-
-	// Of the inode's list; guarded by Inode.mu.
+	// Guarded by Inode.mu, with the inode's list.
+	ticket     Ticket
 	next, prev *Handle
 	ended      bool // released: the ticket may be another's
 }
@@ -30,8 +29,15 @@ func (i *Inode) Hold(h *Handle, tk Ticket) {
 
 // Lost reports whether the lease the file was opened under is not held any more: its
 // ticket has a method Valid, which returns false.
-func (h *Handle) Lost() bool {
-	v, ok := h.ticket.(interface{ Valid() bool })
+func (i *Inode) Lost(h *Handle) bool {
+	i.mu.Lock()
+	tk := h.ticket
+	i.mu.Unlock()
+	return invalid(tk)
+}
+
+func invalid(tk Ticket) bool {
+	v, ok := tk.(interface{ Valid() bool })
 	return ok && !v.Valid()
 }
 
