@@ -109,6 +109,9 @@ func (notedShim) Steps(context.Context) (wire.Steps, error)              { retur
 func (notedShim) Why(context.Context) ([]api.WhyEntry, error)            { return nil, nil }
 func (notedShim) Set(context.Context, wire.SettingsRequest) error        { return nil }
 func (notedShim) ReleaseIdle(context.Context) error                      { return nil }
+func (notedShim) Changes(context.Context, wire.ChangesRequest) (wire.Changes, error) {
+	return wire.Changes{}, nil
+}
 func (s notedShim) Freeze(_ context.Context, r wire.FreezeRequest) error {
 	s.s.status[s.name].Frozen = &api.Frozen{By: r.By, Reason: r.Reason, At: time.Now()}
 	return nil
