@@ -25,10 +25,10 @@ import (
 type ownTree struct{ path, branch, commit string }
 
 // ownGit runs the caller's git in the caller's worktree, as the caller. git itself refuses repositories of other
-// users; without the variables of sudo(8) it refuses root the repository of the user who called sudo too, whose
-// configuration (filters) would run as root. Hooks and monitors of the repository are off, as they are for nothing here.
+// users, also if the caller's configuration has exceptions from that; without the variables of sudo(8) it refuses root the
+// repository of the user who called sudo too, whose configuration (filters) would run as root. Hooks and monitors of the repository are off, as they are for nothing here.
 func ownGit(ctx context.Context, dir string, args ...string) *exec.Cmd {
-	all := append([]string{"-C", dir, "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"}, args...)
+	all := append([]string{"-C", dir, "-c", "safe.directory=", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"}, args...)
 	cmd := exec.CommandContext(ctx, "git", all...) //nolint:forbidigo // the caller's own git, in the caller's own repository
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "SUDO_") })
 	cmd.WaitDelay = 5 * time.Second
