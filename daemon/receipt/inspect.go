@@ -43,21 +43,26 @@ func (s *Store) Each(ctx context.Context, want func(log string) bool, visit Visi
 func (s *Store) each(ctx context.Context, name string, visit Visit) (*api.BrokenReceipt, error) {
 	s.mu.Lock()
 	l, err := s.log(name)
+	if err == nil {
+		s.reads[name]++
+	}
 	s.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
-	if name != "" && !s.Lives(name) {
-		defer s.release(name, l)
-	}
+	defer s.release(name, l, name != "" && !s.Lives(name))
 	return l.Each(ctx, func(r *Receipt) error { return visit(name, r) })
 }
 
-// release closes the log of a removed agent that was only read.
-func (s *Store) release(name string, l *Log) {
+// release ends a read. It closes the log of a removed agent that was only read.
+func (s *Store) release(name string, l *Log, removed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.open[name] == l && l.untouched() {
+	if s.reads[name]--; s.reads[name] > 0 {
+		return
+	}
+	delete(s.reads, name)
+	if removed && s.open[name] == l && l.untouched() {
 		delete(s.open, name)
 		l.abandon()
 	}

@@ -129,7 +129,7 @@ func (l *Log) open() error {
 
 // Close records the end and closes the log.
 func (l *Log) Close() error {
-	err := l.end()
+	err := l.end("polisd ends")
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.root == nil {
@@ -141,13 +141,13 @@ func (l *Log) Close() error {
 }
 
 // end records the end, if anything was recorded since Open; the log stays open.
-func (l *Log) end() error {
+func (l *Log) end(why string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.root == nil || len(l.first) > 0 || l.ended {
 		return nil
 	}
-	err := l.append(Entry{Type: api.ReceiptClosed, Message: "polisd ends"})
+	err := l.append(Entry{Type: api.ReceiptClosed, Message: why})
 	l.ended = err == nil
 	return err
 }

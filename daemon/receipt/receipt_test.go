@@ -237,6 +237,34 @@ func TestLogsOfRemovedAgentsAreKeptAWhile(t *testing.T) {
 
 // FuzzLog opens any bytes as a log: nothing panics, entries can be added, and what verify calls intact
 // has a chain.
+// The log of a removed agent occupies no descriptor, and a later entry follows its last one.
+func TestLogsOfRemovedAgentsAreClosed(t *testing.T) {
+	s := store(t.TempDir())
+	lives := true
+	s.Lives = func(string) bool { return lives }
+	note(t, s, "ann", 2)
+	require.NoError(t, s.Rest())
+	require.Len(t, s.open, 1, "she lives")
+	lives = false
+	require.NoError(t, s.Rest())
+	require.NotContains(t, s.open, "ann")
+	check := verified(t, s, "")
+	require.Nil(t, check.Broken)
+	require.NotContains(t, s.open, "ann", "it was only read")
+	note(t, s, "ann", 1)
+	require.Contains(t, s.open, "ann")
+	require.NoError(t, s.Rest())
+	require.NotContains(t, s.open, "ann")
+	_, err := s.Each(t.Context(), Only("ann"), func(_ string, r *Receipt) error {
+		require.NotContains(t, string(r.Data), `"clean":false`)
+		return nil
+	})
+	require.NoError(t, err)
+	require.Equal(t, []string{"ann:0", "ann:1", "ann:0"}, messages(t, s))
+	require.Nil(t, verified(t, s, "").Broken)
+	require.NoError(t, s.Close())
+}
+
 func FuzzLog(f *testing.F) {
 	dir := f.TempDir()
 	s := store(dir)

@@ -36,6 +36,7 @@ type Recorder struct {
 	settle chan chan struct{}
 	cancel context.CancelFunc
 	done   chan struct{}
+	gone   bool // an agent was removed; of the writing goroutine
 
 	mu      sync.Mutex
 	known   map[string]string // agents that have been seen, with their workspace
@@ -122,6 +123,9 @@ func (r *Recorder) run(ctx context.Context) {
 	for {
 		r.collect()
 		left := r.flush(false)
+		if r.gone && !left {
+			r.rest()
+		}
 		if settled != nil {
 			close(settled)
 			settled = nil
@@ -148,8 +152,19 @@ func (r *Recorder) run(ctx context.Context) {
 	}
 }
 
+// rest closes the logs of agents that were removed.
+func (r *Recorder) rest() {
+	r.gone = false
+	for ws, s := range r.Stores() {
+		if err := s.Rest(); err != nil {
+			r.Log.Warn("receipts of removed agents not closed", "workspace", ws, "err", err)
+		}
+	}
+}
+
 // upkeep records the heads of the agents' logs, and removes old logs.
 func (r *Recorder) upkeep(ctx context.Context) {
+	r.rest()
 	for ws, s := range r.Stores() {
 		if err := s.heads(); err != nil {
 			r.Log.Warn("heads of receipts not recorded", "workspace", ws, "err", err)
@@ -184,6 +199,7 @@ func (r *Recorder) collect() {
 		if _, lives := agents[agent]; !lives {
 			delete(r.known, agent)
 			delete(r.shares, agent)
+			r.gone = r.gone || agent != ""
 		}
 	}
 }

@@ -1,18 +1,15 @@
 package receipt
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
 	"polis/daemon/api"
-	"polis/fusefs/fdtree"
 )
 
 // Limits bound the receipts of a workspace.
@@ -42,6 +39,7 @@ type Store struct {
 	mu     sync.Mutex
 	open   map[string]*Log
 	noted  map[string]string // the head of each agent's log that the workspace's log has
+	reads  map[string]int    // how often a log is being read
 	closed bool
 }
 
@@ -78,7 +76,7 @@ func (s *Store) log(name string) (*Log, error) {
 		return nil, err
 	}
 	if s.open == nil {
-		s.open, s.noted = map[string]*Log{}, map[string]string{}
+		s.open, s.noted, s.reads = map[string]*Log{}, map[string]string{}, map[string]int{}
 	}
 	s.open[name] = l
 	if s.Cut != nil && l.cut > 0 {
@@ -99,7 +97,15 @@ func (s *Store) Append(log string, all ...Entry) error {
 	if err != nil {
 		return err
 	}
-	return l.Append(all...)
+	if err = l.Append(all...); errors.Is(err, errClosed) { // by Rest
+		s.mu.Lock()
+		l, err = s.log(log)
+		s.mu.Unlock()
+		if err == nil {
+			err = l.Append(all...)
+		}
+	}
+	return err
 }
 
 // names returns the logs that exist: that of the workspace first, then those of agents in order.
@@ -185,92 +191,8 @@ func (s *Store) endAgents() error {
 	var errs []error
 	for name, l := range s.open {
 		if name != "" {
-			errs = append(errs, l.end())
+			errs = append(errs, l.end("polisd ends"))
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// removedLog is the log of an agent that was removed.
-type removedLog struct {
-	name  string
-	bytes int64
-	last  time.Time
-}
-
-// Sweep removes logs of removed agents that are too old, or together too large, the oldest first.
-func (s *Store) Sweep(ctx context.Context) error {
-	names, err := s.names()
-	if err != nil {
-		return err
-	}
-	var all []removedLog
-	var total int64
-	for _, name := range names[1:] {
-		if s.Lives(name) {
-			continue
-		}
-		r := removedLog{name: name}
-		if r.bytes, r.last, err = measure(s.dir(name)); err != nil {
-			return err
-		}
-		all, total = append(all, r), total+r.bytes
-	}
-	slices.SortFunc(all, func(a, b removedLog) int { return a.last.Compare(b.last) })
-	limits := s.Limits()
-	for _, r := range all {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if total <= limits.MaxBytes && s.Now().Sub(r.last) <= limits.Keep {
-			continue
-		}
-		if err := s.drop(ctx, r.name); err != nil {
-			return err
-		}
-		total -= r.bytes
-	}
-	return nil
-}
-
-// drop removes the log of a removed agent, after an entry about it.
-func (s *Store) drop(ctx context.Context, name string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l, err := s.log(name)
-	if err != nil {
-		return err
-	}
-	seq, hash := l.Head()
-	w, err := s.log("")
-	if err != nil {
-		return err
-	}
-	if err := w.Append(Entry{Type: api.ReceiptDropped, Agent: name, Message: "the receipts of agent " + name + " were removed: they were too old, or too many",
-		Data: raw(map[string]any{"log": name, "through": seq, "hash": hash})}); err != nil {
-		return err
-	}
-	delete(s.open, name)
-	delete(s.noted, name)
-	l.abandon()
-	return fdtree.RemoveAll(ctx, s.dir(name))
-}
-
-// measure returns the size of a log, and when it was last written.
-func measure(dir string) (bytes int64, last time.Time, err error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return 0, last, err
-	}
-	for _, e := range entries {
-		fi, err := e.Info()
-		if err != nil {
-			return 0, last, err
-		}
-		bytes += fi.Size()
-		if fi.ModTime().After(last) {
-			last = fi.ModTime()
-		}
-	}
-	return bytes, last, nil
 }
