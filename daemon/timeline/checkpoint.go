@@ -163,7 +163,7 @@ func (t *Timeline) makeRoom(ctx context.Context, agent string) error {
 	for _, r := range t.records {
 		if r.Agent == agent {
 			added += r.Added
-			if r.Why != api.SnapshotByUser {
+			if IsCheckpoint(r.Snapshot) { // a restore's has the only copy of what it replaced
 				all = append(all, r)
 			}
 		}
