@@ -39,6 +39,8 @@ const (
 	// is read before that.
 	fewFiles = 2000
 	fewBytes = 32 << 20
+	// maxIndex bounds the index that is saved, in bytes: about a million files.
+	maxIndex = 128 << 20
 	// maxChanged is how many names of changed paths a record has, for people.
 	maxChanged = 20
 )

@@ -128,7 +128,8 @@ func (w *writer) take(ctx context.Context, tree Tree) (*captured, error) {
 	return c, nil
 }
 
-// index saves the index of the agent's git, unless the last checkpoint has the same.
+// index saves the index of the agent's git, unless the last checkpoint has the same, or it is larger than
+// maxIndex.
 func (w *writer) index(tree Tree, c *captured) error {
 	if tree.Index == nil {
 		return nil
@@ -144,6 +145,13 @@ func (w *writer) index(tree Tree, c *captured) error {
 	c.recorded.IndexStamp = x.Stamp
 	if last, ok := w.t.last(w.rec.Agent); ok && last.IndexStamp == x.Stamp && last.Index != "" {
 		w.rec.Index = last.Index
+		return nil
+	}
+	fi, err := x.File.Stat()
+	if err != nil {
+		return fmt.Errorf("its index: %w", err)
+	}
+	if fi.Size() > maxIndex { // with holes it costs the agent nothing
 		return nil
 	}
 	h, _, err := w.batch.Put(x.File)

@@ -119,6 +119,24 @@ func TestACheckpointReadsWhatChanged(t *testing.T) {
 	}
 }
 
+// An agent can make its index as large as it likes, with holes at no cost.
+func TestAHugeIndexIsNotRead(t *testing.T) {
+	w := start(t)
+	w.h.set = changed.New()
+	w.put("a", "one")
+	index := filepath.Join(w.h.dir, ".index")
+	require.NoError(t, os.WriteFile(index, []byte("DIRC"), 0o600))
+	w.checkpoint()
+	last, _ := w.l.last("a")
+	require.NotEmpty(t, last.Index)
+	require.NoError(t, os.Truncate(index, maxIndex+1))
+	w.put("a", "two")
+	_, made := w.checkpoint()
+	require.True(t, made)
+	last, _ = w.l.last("a")
+	require.Empty(t, last.Index)
+}
+
 func TestWhenTheWholeTreeIsRead(t *testing.T) {
 	for name, change := range map[string]func(w *world){
 		"the set is lost":            func(w *world) { w.h.set.Lose("the set is lost") },
