@@ -259,9 +259,17 @@ func TestOldCheckpointsMakeRoom(t *testing.T) {
 	require.Len(t, all, 4)
 	require.Equal(t, user.ID, all[0].ID, "a user's stays")
 	require.NoError(t, w.l.Collect(t.Context()))
-	_, err = w.l.Restore(t.Context(), all[1].ID, api.SnapshotRestoreRequest{})
+	w.put("a", "only here")
+	back, err := w.l.Restore(t.Context(), all[1].ID, api.SnapshotRestoreRequest{})
 	require.NoError(t, err)
 	require.Equal(t, "5", w.read("a"))
+	for i := range 8 {
+		w.put("a", fmt.Sprint(i))
+		w.checkpoint()
+	}
+	_, err = w.l.Restore(t.Context(), back.Before, api.SnapshotRestoreRequest{})
+	require.NoError(t, err)
+	require.Equal(t, "only here", w.read("a"), "what a restore replaced stays")
 }
 
 // TestEveryCheckpointCanBeReached: random edits with checkpoints between them; each is then reached in
