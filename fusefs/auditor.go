@@ -14,18 +14,19 @@ type Auditor interface {
 	// the caller, and nothing is done.
 	Reserve() syscall.Errno
 	// Record fills the room when the operation has succeeded. The calling process waits for the
-	// answer meanwhile, so that it can be identified. paths are all names that it changes; for an
-	// open for reading it is one name of the file.
-	Record(c Caller, op Op, write bool, paths ...string)
+	// answer meanwhile, so that it can be identified. targets are all names that it changes; for
+	// an operation that reads it is one name of the file.
+	Record(c Caller, op Op, write bool, targets ...Target)
 	// Release gives the room back: nothing was done.
 	Release()
 }
 
 // Audited reports whether an auditor sees an operation: those that need an open file were seen
-// when it was opened.
+// when it was opened, and names and extended attributes are no content.
 func Audited(op Op) bool {
 	switch op {
-	case OpOpenRead, OpOpenWrite, OpCreate, OpTmpfile, OpMknod, OpMkdir, OpSymlink, OpLink, OpUnlink, OpRmdir, OpRename, OpExchange, OpSetattr:
+	case OpOpenRead, OpOpenWrite, OpCreate, OpTmpfile, OpMknod, OpMkdir, OpSymlink, OpLink, OpUnlink, OpRmdir, OpRename, OpExchange, OpSetattr,
+		OpSetxattr, OpRemovexattr, OpReadlink:
 		return true
 	}
 	return false
@@ -39,31 +40,22 @@ func (fs *FS) auditing(op Op) Auditor {
 	return fs.cfg.Auditor
 }
 
-// auditChange records a change that was made.
-func auditChange(a Auditor, c Caller, op Op, targets []Target) {
-	paths := make([]string, 0, len(targets))
-	for _, t := range targets {
-		paths = append(paths, t.Path)
-	}
-	a.Record(c, op, true, paths...)
-}
-
-// audited opens a file for reading, and records that if there is an auditor.
-func (fs *FS) audited(a Auditor, c Caller, n *inode.Node, open func() syscall.Errno) syscall.Errno {
+// audited reads of an object, and records that if there is an auditor.
+func (fs *FS) audited(a Auditor, c Caller, op Op, n *inode.Node, read func() syscall.Errno) syscall.Errno {
 	if a == nil {
-		return open()
+		return read()
 	}
 	if e := a.Reserve(); e != 0 {
 		return e
 	}
-	if e := open(); e != 0 {
+	if e := read(); e != 0 {
 		a.Release()
 		return e
 	}
 	fs.tree.Names.RLock()
 	name := fs.shownName(n)
 	fs.tree.Names.RUnlock()
-	a.Record(c, OpOpenRead, false, name)
+	a.Record(c, op, false, Target{Path: name, Dir: n.IsDir()})
 	return 0
 }
 

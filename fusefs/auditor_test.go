@@ -39,13 +39,24 @@ func (a *testAuditor) Release() {
 	a.reserved--
 }
 
-func (a *testAuditor) Record(c Caller, op Op, write bool, paths ...string) {
+func (a *testAuditor) Record(c Caller, op Op, write bool, targets ...Target) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.reserved--
 	kind := "r"
 	if write {
 		kind = "w"
+	}
+	var paths []string
+	for _, t := range targets {
+		path := t.Path
+		if t.Dir {
+			path += "/"
+		}
+		if t.Tree {
+			path += "**"
+		}
+		paths = append(paths, path)
 	}
 	a.records = append(a.records, string(op)+" "+kind+" "+strings.Join(paths, ">"))
 	a.pids = append(a.pids, c.Pid)
@@ -81,9 +92,20 @@ func TestEveryOpenAndChangeIsRecordedOnce(t *testing.T) {
 		{"write", func() error { return openClose(v.in("old"), unix.O_WRONLY, 0) }, []string{"open-write w old"}},
 		{"both", func() error { return openClose(v.in("old"), unix.O_RDWR, 0) }, []string{"open-write w old"}},
 		{"create", func() error { return openClose(v.in("new"), unix.O_CREAT|unix.O_WRONLY, 0o644) }, []string{"create w new"}},
-		{"mkdir", func() error { return os.Mkdir(v.in("dir"), 0o755) }, []string{"mkdir w dir"}},
+		{"mkdir", func() error { return os.Mkdir(v.in("dir"), 0o755) }, []string{"mkdir w dir/"}},
 		{"rename", func() error { return os.Rename(v.in("new"), v.in("dir/moved")) }, []string{"rename w new>dir/moved"}},
+		{"move a directory", func() error { return os.Rename(v.in("dir"), v.in("to")) }, []string{"rename w dir/**>to/**"}},
+		{"move it back", func() error { return os.Rename(v.in("to"), v.in("dir")) }, []string{"rename w to/**>dir/**"}},
+		{"chmod", func() error { return os.Chmod(v.in("dir/moved"), 0o600) }, []string{"setattr w dir/moved"}},
+		{"set an attribute", func() error { return unix.Setxattr(v.in("dir/moved"), "user.a", []byte("x"), 0) }, []string{"setxattr w dir/moved"}},
+		{"read an attribute", func() error { _, err := unix.Getxattr(v.in("dir/moved"), "user.a", nil); return err }, nil},
+		{"list the attributes", func() error { _, err := unix.Listxattr(v.in("dir/moved"), nil); return err }, nil},
+		{"remove an attribute", func() error { return unix.Removexattr(v.in("dir/moved"), "user.a") }, []string{"removexattr w dir/moved"}},
+		{"make a link", func() error { return os.Symlink("old", v.in("link")) }, []string{"symlink w link"}},
+		{"read a link", func() error { _, err := os.Readlink(v.in("link")); return err }, []string{"readlink r link"}},
 		{"truncate", func() error { return os.Truncate(v.in("dir/moved"), 0) }, []string{"setattr w dir/moved"}},
+		{"set an attribute", func() error { return unix.Setxattr(v.in("dir/moved"), "user.x", []byte("1"), 0) }, []string{"setxattr w dir/moved"}},
+		{"remove an attribute", func() error { return unix.Removexattr(v.in("dir/moved"), "user.x") }, []string{"removexattr w dir/moved"}},
 		{"unlink", func() error { return os.Remove(v.in("dir/moved")) }, []string{"unlink w dir/moved"}},
 		{"missing", func() error { _, err := os.ReadFile(v.in("missing")); _ = err; return nil }, nil},
 	}

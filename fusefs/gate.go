@@ -160,7 +160,7 @@ func (fs *FS) changeKeep(cancel request, h *fuse.InHeader, m mutation) (tk Ticke
 			return nil, errno
 		}
 		m.done = func(t []Target) {
-			auditChange(audit, callerOf(h), m.op, t)
+			audit.Record(callerOf(h), m.op, true, t...)
 			audit = nil
 		}
 		defer func() {

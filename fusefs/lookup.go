@@ -209,12 +209,14 @@ func (fs *FS) Readlink(cancel request, h *fuse.InHeader, dest []byte) (size int,
 	if n == nil {
 		return 0, status(syscall.ESTALE)
 	}
-	g, e := fs.enterRead(cancel, h, OpReadlink, n)
-	if e == 0 {
-		size, e = fs.linkText(n, dest)
-	}
-	g.leave(e)
-	return size, status(e)
+	return size, status(fs.audited(fs.auditing(OpReadlink), callerOf(h), OpReadlink, n, func() syscall.Errno {
+		g, e := fs.enterRead(cancel, h, OpReadlink, n)
+		if e == 0 {
+			size, e = fs.linkText(n, dest)
+		}
+		g.leave(e)
+		return e
+	}))
 }
 
 func (fs *FS) linkText(n *inode.Node, dest []byte) (int, syscall.Errno) {

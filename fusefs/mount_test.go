@@ -204,6 +204,12 @@ func needTmpfile(t testing.TB, dir string) {
 // mountViewOf mounts a view of the directory back.
 func mountViewOf(t testing.TB, back string, opts ...func(*Config)) *view {
 	t.Helper()
+	return mountPrepared(t, back, func(*FS) {}, opts...)
+}
+
+// mountPrepared is mountViewOf. prepare is called before the view is mounted.
+func mountPrepared(t testing.TB, back string, prepare func(*FS), opts ...func(*Config)) *view {
+	t.Helper()
 	needFUSE(t)
 	v := &view{g: &testGuard{}, back: back, mnt: t.TempDir()}
 	require.NoError(t, os.Chmod(v.back, 0o755))
@@ -217,6 +223,7 @@ func mountViewOf(t testing.TB, back string, opts ...func(*Config)) *view {
 	v.mnt = cfg.Mountpoint
 	v.fs, err = New(cfg)
 	require.NoError(t, err)
+	prepare(v.fs)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	require.NoError(t, v.fs.Mount(ctx))

@@ -37,7 +37,7 @@ func (fs *FS) Open(cancel request, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Stat
 	if in.Flags&unix.O_ACCMODE == unix.O_RDONLY && in.Flags&unix.O_TRUNC == 0 { // others are changes
 		audit = fs.auditing(OpOpenRead)
 	}
-	e := fs.audited(audit, callerOf(&in.InHeader), n, func() syscall.Errno {
+	e := fs.audited(audit, callerOf(&in.InHeader), OpOpenRead, n, func() syscall.Errno {
 		if fs.openLazy(cancel, h, in, out) {
 			return 0
 		}

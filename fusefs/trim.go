@@ -74,7 +74,12 @@ func (fs *FS) trim() {
 	}
 	before := fs.tree.Len()
 	fs.lists.clear() // of walks that ended early
-	fs.prune()
+	if fs.prunes() {
+		if fs.cfg.BeforeTrim != nil {
+			fs.cfg.BeforeTrim()
+		}
+		fs.prune()
+	}
 	fs.trimmer.trimmed(time.Now())
 	if !fs.idle(fs.trimmer.least / 8) { // for what was forgotten to arrive
 		return
@@ -103,6 +108,9 @@ func (fs *FS) idle(wait time.Duration) bool {
 	return true
 }
 
+// prunes reports whether the kernel has FUSE_NOTIFY_PRUNE.
+func (fs *FS) prunes() bool { return fs.server.PruneNotify(nil) != syscall.EINVAL }
+
 // prune makes the kernel drop what nothing uses. A directory can only go after what is in it,
 // which mostly became known later and has the higher number.
 func (fs *FS) prune() {
@@ -114,7 +122,7 @@ func (fs *FS) prune() {
 			ids = append(ids, n.ID)
 		}
 	}
-	if e := fs.server.PruneNotify(ids); e != 0 && e != syscall.EINVAL { // Linux before 6.18
+	if e := fs.server.PruneNotify(ids); e != 0 {
 		fs.log.Debug("inodes not pruned", slog.String("op", "notify"), slog.Any("err", e))
 	}
 }

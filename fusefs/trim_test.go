@@ -3,12 +3,14 @@ package fusefs
 import (
 	"fmt"
 	"os"
-	"syscall"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"polis/fusefs/overlayfs"
 )
 
 func TestTrimmerWaitsLongerForWhatComesBackSoon(t *testing.T) {
@@ -30,19 +32,6 @@ func TestTrimmerWaitsLongerForWhatComesBackSoon(t *testing.T) {
 		p.grown(now)
 	}
 	require.Equal(t, trimAtMost, p.grown(now), "never more")
-}
-
-// prunes reports whether the kernel drops inodes when a view asks it to.
-func (v *view) prunes(t *testing.T) bool {
-	switch e := v.fs.server.PruneNotify(nil); e {
-	case 0:
-		return true
-	case syscall.EINVAL:
-		return false // Linux before 6.18
-	default:
-		t.Fatal(e)
-		return false
-	}
 }
 
 func TestAnIdleViewForgetsWhatNothingUses(t *testing.T) {
@@ -99,7 +88,7 @@ func TestAnIdleViewForgetsWhatNothingUses(t *testing.T) {
 			t.Fatal("the view is not trimmed")
 		}
 		require.Zero(t, lists())
-		if !v.prunes(t) {
+		if !v.fs.prunes() {
 			break // the kernel keeps everything, and asks nothing more
 		}
 		// The root, the three that are in use, and the directories of two of them.
@@ -118,4 +107,55 @@ func TestAnIdleViewForgetsWhatNothingUses(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, v.in("d3/f3"), link, "an open file keeps its name")
 	walk()
+}
+
+// An overlay above the view holds the inodes that it has looked up, and forgets them first.
+func TestAnIdleViewBelowAnOverlayForgetsWhatNothingUses(t *testing.T) {
+	needFUSE(t)
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	l := overlayfs.Layers{Lower: []string{at("lower")}, Upper: at("hidden/view/" + UpperName), Work: at("hidden/view/" + WorkName), Target: at("merged")}
+	for _, d := range []string{at("lower"), at("work"), at("merged"), at("hidden"), at("hidden/view")} {
+		require.NoError(t, os.Mkdir(d, 0o700))
+	}
+	work, err := unix.Open(at("work"), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	require.NoError(t, err)
+	defer unix.Close(work)
+	idle := make(chan struct{}, 1)
+	eager := func(fs *FS) { fs.trimmer.above, fs.trimmer.least = 50, 200*time.Millisecond }
+	v := mountPrepared(t, t.TempDir(), eager, func(c *Config) {
+		c.Work, c.Mountpoint = work, at("hidden/view")
+		c.BeforeTrim = func() { require.NoError(t, overlayfs.Forget(l.Target)) }
+		c.OnIdle = func() {
+			select {
+			case idle <- struct{}{}:
+			default:
+			}
+		}
+	})
+	require.NoError(t, overlayfs.Mount(l))
+	t.Cleanup(func() { require.NoError(t, overlayfs.Unmount(l.Target)) })
+	for f := range 100 {
+		write(t, v.raw(fmt.Sprintf("f%d", f)), "mine")
+	}
+	for f := range 100 {
+		require.Equal(t, "mine", content(t, filepath.Join(l.Target, fmt.Sprintf("f%d", f))))
+	}
+	held, err := os.Open(filepath.Join(l.Target, "f7"))
+	require.NoError(t, err)
+	defer held.Close()
+	require.Greater(t, v.fs.tree.Len(), 100)
+	select {
+	case <-idle:
+	case <-time.After(time.Minute):
+		t.Fatal("the view is not trimmed")
+	}
+	if v.fs.prunes() { // else the kernel keeps everything
+		require.Less(t, v.fs.tree.Len(), 10, "the directories of the overlay, and the file that is open")
+	}
+	require.NoError(t, held.Chmod(0o600))
+	st, err := os.Stat(v.raw("f7"))
+	require.NoError(t, err)
+	require.EqualValues(t, 0o600, st.Mode().Perm(), "the open file is the same")
+	require.Equal(t, "mine", content(t, filepath.Join(l.Target, "f99")))
 }

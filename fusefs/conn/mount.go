@@ -28,6 +28,8 @@ type Options struct {
 	// Unchecked lets the kernel check no owner and mode: every process that reaches the mount may do
 	// everything. It is for a mount that only root reaches, by its path.
 	Unchecked bool
+	// Flags are more flags of mount(2), such as MS_RDONLY.
+	Flags uintptr
 	// Readers bounds the requests that are handled at the same time; 0 means
 	// 1024. Idle is how many of them wait for work; 0 means 2.
 	Readers, Idle int
@@ -119,5 +121,5 @@ func (c *Conn) attach() error {
 	if !c.opts.Unchecked {
 		data += ",default_permissions"
 	}
-	return unix.Mount(c.opts.FsName, c.opts.Mountpoint, "fuse."+c.opts.Subtype, unix.MS_NOSUID|unix.MS_NODEV, data)
+	return unix.Mount(c.opts.FsName, c.opts.Mountpoint, "fuse."+c.opts.Subtype, unix.MS_NOSUID|unix.MS_NODEV|c.opts.Flags, data)
 }

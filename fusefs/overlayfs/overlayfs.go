@@ -173,3 +173,22 @@ func Unmount(target string) error {
 	}
 	return nil
 }
+
+// Forget makes the kernel forget the names and inodes of the overlay at target that nothing uses.
+// They hold those of its upper directory. The kernel does so for every reconfiguration of a mount;
+// this one changes nothing. A target without an overlay has none.
+func Forget(target string) error {
+	there, err := Mounted(target)
+	if err != nil || !there {
+		return err
+	}
+	ctx, err := unix.Fspick(unix.AT_FDCWD, target, unix.FSPICK_CLOEXEC|unix.FSPICK_SYMLINK_NOFOLLOW|unix.FSPICK_NO_AUTOMOUNT)
+	if err != nil {
+		return &fs.PathError{Op: "fspick", Path: target, Err: err}
+	}
+	defer unix.Close(ctx)
+	if err := unix.FsconfigReconfigure(ctx); err != nil {
+		return fmt.Errorf("reconfigure the overlay at %s: %w", target, reason(ctx, err))
+	}
+	return nil
+}

@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -123,4 +124,38 @@ func TestAnEarlierLowerDirectoryHidesALaterOne(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(l.Target, "deps/b"), []byte("mine"), 0o644))
 	require.NoFileExists(t, filepath.Join(second, "deps/b"))
 	require.NoError(t, overlayfs.Unmount(l.Target))
+}
+
+// What is in use stays as it is, and so do the options of the mount.
+func TestForgetChangesNothing(t *testing.T) {
+	l := layers(t)
+	require.NoError(t, os.WriteFile(filepath.Join(l.Lower[0], "f"), []byte("base"), 0o644))
+	require.NoError(t, overlayfs.Forget(l.Target), "a directory without an overlay")
+	require.NoError(t, overlayfs.Forget(filepath.Join(l.Target, "missing")))
+	require.NoError(t, overlayfs.Mount(l))
+	line := func() string {
+		text, err := os.ReadFile("/proc/self/mountinfo")
+		require.NoError(t, err)
+		for line := range strings.Lines(string(text)) {
+			if strings.Contains(line, "/merged ") && strings.Contains(line, filepath.Base(filepath.Dir(filepath.Dir(filepath.Dir(l.Target))))) {
+				return line
+			}
+		}
+		t.Fatal("the overlay is not mounted")
+		return ""
+	}
+	before := line()
+	f, err := os.OpenFile(filepath.Join(l.Target, "f"), os.O_RDWR, 0)
+	require.NoError(t, err)
+	defer f.Close()
+	_, err = f.WriteString("mine")
+	require.NoError(t, err)
+
+	require.NoError(t, overlayfs.Forget(l.Target))
+	require.Equal(t, before, line())
+	_, err = f.WriteString("+more")
+	require.NoError(t, err)
+	text, err := os.ReadFile(filepath.Join(l.Target, "f"))
+	require.NoError(t, err)
+	require.Equal(t, "mine+more", string(text))
 }

@@ -40,6 +40,9 @@ func (t *Tree) Close() error {
 
 const beneath = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
 
+// dirFlags open a directory so that its attributes can be read.
+const dirFlags = unix.O_RDONLY | unix.O_DIRECTORY
+
 // open opens a path below dir.
 func open(dir int, path string, flags int) (int, error) {
 	return unix.Openat2(dir, path, &unix.OpenHow{Flags: uint64(flags | unix.O_NOFOLLOW | unix.O_CLOEXEC), Resolve: beneath})
@@ -59,10 +62,7 @@ func (a at) close() {
 // Open opens a path, slash separated and relative to the root, with the flags of open(2). The error
 // is an errno.
 func (t *Tree) Open(path string, flags int) (int, error) {
-	dir, name := "", path
-	if i := strings.LastIndexByte(path, '/'); i >= 0 {
-		dir, name = path[:i], path[i+1:]
-	}
+	dir, name := split(path)
 	if name == "" {
 		return -1, unix.EINVAL
 	}
@@ -71,7 +71,7 @@ func (t *Tree) Open(path string, flags int) (int, error) {
 		return -1, err
 	}
 	defer d.close()
-	in, err := d.layer(name)
+	in, _, err := d.layer(name)
 	if err != nil {
 		return -1, err
 	}
@@ -80,14 +80,35 @@ func (t *Tree) Open(path string, flags int) (int, error) {
 
 // IsDir reports whether a path is a directory. A missing path is none.
 func (t *Tree) IsDir(path string) (bool, error) {
-	fd, err := t.Open(path, unix.O_PATH|unix.O_DIRECTORY)
-	switch {
-	case err == nil:
-		return true, unix.Close(fd)
-	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR):
-		return false, nil
+	dir, name := split(path)
+	if name == "" {
+		return false, unix.EINVAL
 	}
-	return false, err
+	d, err := t.dir(dir)
+	if err == nil {
+		defer d.close()
+		_, mode, err := d.layer(name)
+		if err == nil {
+			return mode == unix.S_IFDIR, nil
+		}
+		return false, missing(err)
+	}
+	return false, missing(err)
+}
+
+// missing is an error that says more than that a path is missing.
+func missing(err error) error {
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) {
+		return nil
+	}
+	return err
+}
+
+func split(path string) (dir, name string) {
+	if i := strings.LastIndexByte(path, '/'); i >= 0 {
+		return path[:i], path[i+1:]
+	}
+	return "", path
 }
 
 // List returns the names in a directory; "" is the root.
@@ -110,7 +131,7 @@ func (t *Tree) List(path string) ([]fs.DirEntry, error) {
 			}
 			have[e.Name()] = true
 			if e.Type()&fs.ModeCharDevice != 0 {
-				if _, white, err := has(fd, e.Name()); err != nil {
+				if _, _, white, err := has(fd, e.Name()); err != nil {
 					return nil, err
 				} else if white {
 					continue
@@ -135,45 +156,46 @@ func list(fd int) ([]fs.DirEntry, error) {
 	return f.ReadDir(-1)
 }
 
-// has reports whether a directory of a layer has a name, and whether that is a whiteout.
-func has(dir int, name string) (is, white bool, err error) {
+// has reports whether a directory of a layer has a name, its type (S_IFMT), and whether that is a whiteout.
+func has(dir int, name string) (is bool, kind uint32, white bool, err error) {
 	var st unix.Stat_t
 	err = unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW)
 	switch {
 	case errors.Is(err, unix.ENOENT):
-		return false, false, nil
+		return false, 0, false, nil
 	case err != nil:
-		return false, false, err
+		return false, 0, false, err
 	}
-	return true, st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == 0, nil
+	kind = st.Mode & unix.S_IFMT
+	return true, kind, kind == unix.S_IFCHR && st.Rdev == 0, nil
 }
 
-// layer returns the layer that has what the tree shows under a name. For a name that no layer has,
-// and for a whiteout, it returns ENOENT.
-func (a at) layer(name string) (int, error) {
+// layer returns the layer that has what the tree shows under a name, and its type. For a name that no
+// layer has, and for a whiteout, it returns ENOENT.
+func (a at) layer(name string) (in int, kind uint32, err error) {
 	for i, fd := range a {
 		if fd < 0 {
 			continue
 		}
 		// Every layer but the last can cover others.
-		is, white, err := has(fd, name)
+		is, kind, white, err := has(fd, name)
 		switch {
 		case err != nil:
-			return -1, err
+			return -1, 0, err
 		case white:
-			return -1, unix.ENOENT
+			return -1, 0, unix.ENOENT
 		case is:
-			return i, nil
+			return i, kind, nil
 		}
 	}
-	return -1, unix.ENOENT
+	return -1, 0, unix.ENOENT
 }
 
 // dir opens a directory in all layers.
 func (t *Tree) dir(path string) (at, error) {
 	d := make(at, 0, len(t.layers))
 	for _, root := range t.layers {
-		fd, err := open(root, ".", unix.O_PATH|unix.O_DIRECTORY)
+		fd, err := open(root, ".", dirFlags)
 		if err != nil {
 			d.close()
 			return nil, err
@@ -200,17 +222,25 @@ func (t *Tree) step(d at, name string) (next at, err error) {
 	for i := range next {
 		next[i] = -1
 	}
-	first, err := d.layer(name)
-	if err != nil {
-		return nil, err
-	}
 	defer func() {
 		if err != nil {
 			next.close()
 		}
 	}()
-	if next[first], err = open(d[first], name, unix.O_PATH|unix.O_DIRECTORY); err != nil {
-		return next, err
+	first := 0
+	if d[0] >= 0 { // mostly it is there
+		if next[0], err = open(d[0], name, dirFlags); err != nil {
+			next[0] = -1
+		}
+	}
+	if next[0] < 0 {
+		if first, _, err = d.layer(name); err != nil {
+			return next, err
+		}
+		if next[first], err = open(d[first], name, dirFlags); err != nil {
+			next[first] = -1
+			return next, err
+		}
 	}
 	from, path := d, name
 	for i := first + 1; i < len(d); i++ {
@@ -222,7 +252,7 @@ func (t *Tree) step(d at, name string) (next at, err error) {
 		if from[i] < 0 {
 			continue
 		}
-		next[i], err = open(from[i], path, unix.O_PATH|unix.O_DIRECTORY)
+		next[i], err = open(from[i], path, dirFlags)
 		switch {
 		case errors.Is(err, unix.ENOENT):
 			next[i], err = -1, nil
@@ -234,39 +264,4 @@ func (t *Tree) step(d at, name string) (next at, err error) {
 		}
 	}
 	return next, nil
-}
-
-// below returns where a directory of a layer continues in the layers below: nil if nowhere. It is called
-// path in from.
-func (t *Tree) below(fd int, from at, path string) (at, string, error) {
-	opaque, err := xattr(fd, "trusted.overlay.opaque")
-	if err != nil || opaque == "y" {
-		return nil, "", err
-	}
-	redirect, err := xattr(fd, "trusted.overlay.redirect")
-	switch {
-	case err != nil:
-		return nil, "", err
-	case strings.HasPrefix(redirect, "/"):
-		return t.layers, strings.TrimPrefix(redirect, "/"), nil
-	case redirect != "":
-		if i := strings.LastIndexByte(path, '/'); i >= 0 {
-			redirect = path[:i+1] + redirect
-		}
-		return from, redirect, nil
-	}
-	return from, path, nil
-}
-
-// xattr returns an attribute of a directory, "" if it has none.
-func xattr(fd int, name string) (string, error) {
-	buf := make([]byte, unix.PathMax)
-	n, err := unix.Getxattr(fmt.Sprintf("/proc/self/fd/%d", fd), name, buf)
-	switch {
-	case errors.Is(err, unix.ENODATA), errors.Is(err, unix.EOPNOTSUPP):
-		return "", nil
-	case err != nil:
-		return "", err
-	}
-	return string(buf[:n]), nil
 }
