@@ -14,7 +14,7 @@ type Answer struct {
 	// At is the way to the value through the document's objects. "{project}" in it, and in
 	// Value, is the project's path as the agent sees it.
 	At []string `toml:"at" json:"at"`
-	// Value is a bool, a string or a list of strings. What the document has there stays,
+	// Value is a bool, a string, an int64 or a list of strings. What the document has there stays,
 	// unless it is false or null; a list gets the members that it has not.
 	Value any `toml:"value" json:"value"`
 }
@@ -69,6 +69,10 @@ func (t *BaseType) checkAnswer(a *Answer) error {
 	switch v := a.Value.(type) {
 	case bool, string:
 		return nil
+	case int64:
+		if a.Format == AnswerJSON {
+			return nil
+		}
 	case []any:
 		words := make([]string, 0, len(v))
 		for _, w := range v {
@@ -83,5 +87,5 @@ func (t *BaseType) checkAnswer(a *Answer) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("value = %v: must be true, false, a string or, in JSON, a list of strings", a.Value)
+	return fmt.Errorf("value = %v: must be true, false, a string or, in JSON, a whole number or a list of strings", a.Value)
 }

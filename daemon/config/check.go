@@ -81,10 +81,10 @@ func (c *Config) check() error {
 	if err := c.checkPatrol(); err != nil {
 		return err
 	}
-	if err := errors.Join(c.checkApprovals(), c.checkDelegate(), c.checkSetup(), c.checkSnapshots(), c.checkMetrics(), c.checkReceipts()); err != nil {
+	if err := errors.Join(c.checkApprovals(), c.checkDelegate(), c.checkSetup(), c.checkSnapshots(), c.checkMetrics(), c.checkReceipts(), c.checkRecordings()); err != nil {
 		return err
 	}
-	if err := errors.Join(c.checkTools(), c.checkModels(), c.checkGateway()); err != nil {
+	if err := errors.Join(c.checkTools(), c.checkModels(), c.checkGateway(), c.checkServices()); err != nil {
 		return err
 	}
 	if err := c.checkLocks(); err != nil {

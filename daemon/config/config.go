@@ -49,6 +49,7 @@ type Config struct {
 	Snapshots   Snapshots       `toml:"snapshots"`
 	Metrics     Metrics         `toml:"metrics"`
 	Receipts    Receipts        `toml:"receipts"`
+	Recordings  Recordings      `toml:"recordings"`
 	Patrol      Patrol          `toml:"patrol"`
 	Approvals   Approvals       `toml:"approvals"`
 	Delegate    Delegate        `toml:"delegate"`
@@ -56,6 +57,8 @@ type Config struct {
 	Breakers    Breakers        `toml:"breakers"`
 	// Models are the model services behind the gateway, by name.
 	Models map[string]Model `toml:"models"`
+	// Services are the other services behind the gateway, by name.
+	Services map[string]Service `toml:"services"`
 	// Gateway is what agents use of them.
 	Gateway Gateway `toml:"gateway"`
 	// Agents has what counts for an agent by its name.
@@ -133,6 +136,10 @@ type Role struct {
 	Models map[string]string `toml:"models"`
 	// Gateway changes [gateway] for agents of this role.
 	Gateway Gateway `toml:"gateway"`
+	// Audit is what of agents of this role is recorded; see Receipts.
+	Audit string `toml:"audit"`
+	// Mode is PolicyEnforce ("" too) or PolicyRecord.
+	Mode string `toml:"policy"`
 	// Env are variables of agents of this role.
 	Env map[string]string `toml:"env"`
 }
@@ -154,7 +161,7 @@ func Default() Config {
 		Workspace: Workspace{Worktree: WorktreeFull, Layers: LayersView, Setup: defaultSetup()},
 		Git:       defaultGit(), Maintenance: defaultMaintenance(),
 		Merge: defaultMerge(),
-		Trash: Trash{TTL: setting.Duration(30 * 24 * time.Hour)}, Snapshots: defaultSnapshots(), Receipts: defaultReceipts(), Patrol: defaultPatrol(),
+		Trash: Trash{TTL: setting.Duration(30 * 24 * time.Hour)}, Snapshots: defaultSnapshots(), Receipts: defaultReceipts(), Recordings: defaultRecordings(), Patrol: defaultPatrol(),
 		Approvals: defaultApprovals(), Delegate: defaultDelegate(),
 	}
 }

@@ -13,6 +13,10 @@ import (
 type AgentTable struct {
 	// Env are variables of the agent with this name.
 	Env map[string]string `toml:"env"`
+	// Audit changes that of its role.
+	Audit string `toml:"audit"`
+	// Mode changes policy of its role.
+	Mode string `toml:"policy"`
 }
 
 // Env are the variables that an agent gets beside those of its base type: its role's,

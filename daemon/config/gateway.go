@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"regexp"
 	"slices"
-	"strings"
 
 	"polis/daemon/api"
 	"polis/daemon/gateway/budget"
@@ -21,12 +19,11 @@ type Model struct {
 	Kind string `toml:"kind"`
 	// URL is the address of the service; "" is the provider's own.
 	URL string `toml:"url"`
-	// KeyFile is a file of root's with the key, Credential a credential of polisd's unit
-	// (systemd.exec(5), LoadCredential=). At most one of them is set.
-	KeyFile    string `toml:"key_file"`
-	Credential string `toml:"credential"`
+	KeySource
 	// Allow are patterns of the models that agents may use; none: all.
 	Allow []string `toml:"allow_models"`
+	// Record keeps the requests of tasks to the service, and the answers.
+	Record bool `toml:"record"`
 	// Currency of Prices, as in ISO 4217.
 	Currency string               `toml:"currency"`
 	Prices   []setting.ModelPrice `toml:"prices"`
@@ -36,6 +33,10 @@ type Model struct {
 type Gateway struct {
 	// Models are the names of the services that agents use; nil is what was not set.
 	Models []string `toml:"models"`
+	// Record keeps the requests of tasks to all services, and the answers; nil is what was not set.
+	Record *bool `toml:"record"`
+	// Services are the names of those that are no model services, likewise.
+	Services []string `toml:"services"`
 	setting.ModelBudget
 }
 
@@ -65,6 +66,12 @@ func (c *Config) GatewayOf(role string) Gateway {
 	g, over := c.Gateway, c.Roles[role].Gateway
 	if over.Models != nil {
 		g.Models = over.Models
+	}
+	if over.Record != nil {
+		g.Record = over.Record
+	}
+	if over.Services != nil {
+		g.Services = over.Services
 	}
 	g.RequestsPerMinute = cmp.Or(over.RequestsPerMinute, g.RequestsPerMinute)
 	g.TaskTokens, g.DayTokens = cmp.Or(over.TaskTokens, g.TaskTokens), cmp.Or(over.DayTokens, g.DayTokens)
@@ -149,13 +156,10 @@ func (m Model) check() error {
 			return err
 		}
 	}
+	if err := m.KeySource.check(); err != nil {
+		return err
+	}
 	switch {
-	case m.KeyFile != "" && m.Credential != "":
-		return fmt.Errorf("key_file and credential: give one of them")
-	case m.KeyFile != "" && (!filepath.IsAbs(m.KeyFile) || filepath.Clean(m.KeyFile) != m.KeyFile):
-		return fmt.Errorf("key_file = %q: must be a clean absolute path", m.KeyFile)
-	case m.Credential != "" && !credentialName.MatchString(m.Credential):
-		return fmt.Errorf("credential = %q: must be the name of a credential of polisd's unit", api.Shorten(m.Credential, 64))
 	case m.Currency != "" && !currencyName.MatchString(m.Currency):
 		return fmt.Errorf("currency = %q: must be three capital letters, such as EUR", api.Shorten(m.Currency, 16))
 	case len(m.Prices) > maxPrices || len(m.Allow) > maxPatterns:
@@ -180,15 +184,8 @@ func (t *BaseType) checkGateway() error {
 		if !serviceName.MatchString(kind) { // an unknown kind has no effect
 			return fmt.Errorf("gateway.%s: must be one of %q", api.Shorten(kind, 64), provider.Kinds())
 		}
-		for name, value := range g.Env {
-			if !envName.MatchString(name) || strings.ContainsRune(value, 0) {
-				return fmt.Errorf("gateway.%s.env.%s: must be a variable's name, and a value without NUL bytes", kind, name)
-			}
-		}
-		for i, name := range g.Without {
-			if !envName.MatchString(name) {
-				return fmt.Errorf("gateway.%s.without[%d] = %q: must be a variable's name", kind, i, name)
-			}
+		if err := checkVariables("gateway."+kind+".", g.Env, g.Without); err != nil {
+			return err
 		}
 		for i := range g.Answers {
 			if err := t.checkAnswer(&g.Answers[i]); err != nil {

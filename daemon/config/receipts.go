@@ -1,6 +1,10 @@
 package config
 
 import (
+	"cmp"
+	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"polis/daemon/api"
@@ -31,7 +35,43 @@ func defaultReceipts() Receipts {
 	return Receipts{MaxMB: 64, AgentMB: 16, Keep: setting.Duration(30 * 24 * time.Hour), AuditOnFull: AuditDrop}
 }
 
+// Values of audit of a role and of an agent; "" is AuditStandard.
+const (
+	// AuditStandard records what polis decides and refuses.
+	AuditStandard = "standard"
+	// AuditFull records what the agent opens and changes, too.
+	AuditFull = "full"
+)
+
+// AuditsFully reports whether what an agent of a role opens is recorded.
+func (c *Config) AuditsFully(agent, role string) bool {
+	return cmp.Or(c.Agents[agent].Audit, c.Roles[role].Audit) == AuditFull
+}
+
+func (c *Config) checkAudit() error {
+	bad := func(key, v string) error {
+		if v == "" || v == AuditStandard || v == AuditFull {
+			return nil
+		}
+		return api.Errorf(api.CodeInvalidConfig, "%s.audit = %q: must be \"standard\" or \"full\"", key, api.Shorten(v, 64))
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Roles)) {
+		if err := bad("roles."+name, c.Roles[name].Audit); err != nil {
+			return err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Agents)) {
+		if err := bad("agents."+name, c.Agents[name].Audit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (c *Config) checkReceipts() error {
+	if err := errors.Join(c.checkAudit(), c.checkModes()); err != nil {
+		return err
+	}
 	r := c.Receipts
 	for key, n := range map[string]int{"max_mb": r.MaxMB, "agent_mb": r.AgentMB} {
 		if n < 1 || n > 1<<20 {

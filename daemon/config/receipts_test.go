@@ -14,4 +14,14 @@ func TestReceiptsAreBounded(t *testing.T) {
 		_, err := Parse("[receipts]\n" + text + "\n")
 		require.ErrorContains(t, err, "receipts.", text)
 	}
+	c, err = Parse("[roles.a]\naudit = \"full\"\n[roles.b]\n[agents.one]\naudit = \"standard\"\n[agents.two]\naudit = \"full\"\n")
+	require.NoError(t, err)
+	require.True(t, c.AuditsFully("other", "a"))
+	require.False(t, c.AuditsFully("one", "a"))
+	require.True(t, c.AuditsFully("two", "b"))
+	require.False(t, c.AuditsFully("other", ""))
+	for _, text := range []string{"[roles.a]\naudit = \"all\"\n", "[agents.a]\naudit = \"all\"\n"} {
+		_, err := Parse(text)
+		require.ErrorContains(t, err, "audit", text)
+	}
 }

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"log"
@@ -16,6 +17,7 @@ import (
 	"polis/daemon/gateway/budget"
 	"polis/daemon/gateway/ledger"
 	"polis/daemon/gateway/provider"
+	"polis/daemon/gateway/recording"
 	"polis/daemon/gateway/usage"
 )
 
@@ -24,19 +26,24 @@ type exchange struct {
 	g      *Gateway
 	s      *service
 	call   provider.Call
+	task   string
 	model  string
 	stream bool
 	body   []byte
 	retry  bool
 
 	began  time.Time
+	rec    *recording.Exchange
 	meter  *usage.Meter // of an answer with tokens
 	in     io.Reader    // the answer, without the key
 	source io.Closer
+	silent *time.Timer
 	first  time.Duration
 	failed bool
 	once   sync.Once
 }
+
+var errSilent = errors.New("the service sent nothing for too long")
 
 var quiet = log.New(io.Discard, "", 0)
 
@@ -53,7 +60,12 @@ func (x *exchange) send(w http.ResponseWriter, r *http.Request) {
 			panic(v)
 		}
 	}()
-	p.ServeHTTP(w, r)
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	// An answer that does not continue would occupy one of the agent's requests for ever.
+	x.silent = time.AfterFunc(x.g.silence+headersTime, func() { cancel(errSilent) })
+	defer x.silent.Stop()
+	p.ServeHTTP(w, r.WithContext(ctx))
 	x.done(true) // if the end was not seen
 }
 
@@ -77,20 +89,28 @@ func (x *exchange) rewrite(p *httputil.ProxyRequest) {
 // answered begins to count an answer.
 func (x *exchange) answered(resp *http.Response) error {
 	x.failed = resp.StatusCode >= 400
+	if x.s.keyRefused(resp.StatusCode, x.g.Now()) {
+		x.g.KeyRefused(x.s.config.Name)
+	}
 	if resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == 529 { // 529: overloaded, of Anthropic
 		if until, ok := retryAfter(resp.Header, x.g.Now()); ok {
 			x.s.pause(until)
 			x.g.Limited(x.s.config.Name, until)
 		}
 	}
+	if err := decode(resp); err != nil {
+		return err
+	}
+	x.rec.Answer(recordedAnswer(resp))
 	format := x.call.Format
 	if x.failed {
 		format = provider.FormatNone
 	}
 	media, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	x.meter = usage.NewMeter(format, err == nil && media == "text/event-stream", len(x.body))
-	x.source, x.in = resp.Body, newRedactor(resp.Body, x.s.config.Key)
+	x.source, x.in = resp.Body, x.s.redact(resp.Body)
 	resp.Body = x
+	x.silent.Reset(x.g.silence)
 	return nil
 }
 
@@ -112,11 +132,13 @@ func retryAfter(h http.Header, now time.Time) (time.Time, bool) {
 // Read is the answer's body for the proxy.
 func (x *exchange) Read(p []byte) (int, error) {
 	n, err := x.in.Read(p)
+	x.silent.Reset(x.g.silence)
 	if n > 0 {
 		if x.first == 0 {
 			x.first = max(x.g.Now().Sub(x.began), time.Microsecond)
 		}
 		_, _ = x.meter.Write(p[:n]) //nolint:errcheck // it never fails
+		x.rec.Data(p[:n])
 	}
 	if errors.Is(err, io.EOF) {
 		x.done(false) // counted before the agent sees the end
@@ -137,8 +159,14 @@ func (x *exchange) fail(w http.ResponseWriter, r *http.Request, err error) {
 		x.failed = true
 		x.g.Log.Warn("model service not reached", "op", "model", "err", err)
 	}
+	f := provider.Failure{Status: http.StatusBadGateway, Code: CodeService, RetryAfter: 1, Message: reason(err)}
+	if x.failed {
+		x.rec.Answer(recording.Answer{Status: f.Status, Header: map[string]string{"Content-Type": "application/json", "Retry-After": "1"}})
+		x.rec.Data(x.s.kind.Body(f))
+		x.rec.End(false)
+	}
 	x.done(true)
-	refuse(w, x.s.kind, provider.Failure{Status: http.StatusBadGateway, Code: CodeService, RetryAfter: 1, Message: reason(err)})
+	refuse(w, x.s.kind, f)
 }
 
 // reason is the text of a failure for the agent: it has no address or name of the host's network.
@@ -148,6 +176,8 @@ func reason(err error) string {
 		return errRedirect.Error()
 	case errors.Is(err, errUpgrade):
 		return errUpgrade.Error()
+	case errors.Is(err, errCompressed):
+		return errCompressed.Error()
 	}
 	return "the model service was not reached; the administrator finds the reason in the log of the agent's shim"
 }
@@ -155,6 +185,7 @@ func reason(err error) string {
 // done counts the exchange once. cut: the answer did not reach its end.
 func (x *exchange) done(cut bool) {
 	x.once.Do(func() {
+		x.rec.End(cut)
 		c := ledger.Counts{Requests: 1}
 		if x.retry {
 			c.Retries = 1
@@ -174,10 +205,17 @@ func (x *exchange) done(cut bool) {
 				c.Estimated = 1
 			}
 			if x.first > 0 {
-				c.FirstMicros, c.Answers = x.first.Microseconds(), 1
+				c.TookFirst(x.first.Microseconds())
 			}
 		}
-		c.Micros = budget.Cost(x.s.config.Prices, x.model, x.began, c.Tokens)
+		if c.Total() > 0 {
+			var known bool
+			if c.Micros, known = budget.Cost(x.s.config.Prices, x.model, x.began, c.Tokens); known {
+				c.Priced = 1
+			} else {
+				c.Unpriced = 1
+			}
+		}
 		x.g.count(x.row(c))
 	})
 }
@@ -186,5 +224,5 @@ func (x *exchange) done(cut bool) {
 func (x *exchange) refused() { x.g.count(x.row(ledger.Counts{Requests: 1, Refused: 1})) }
 
 func (x *exchange) row(c ledger.Counts) ledger.Row {
-	return ledger.Row{Counts: c, Key: ledger.Key{Day: ledger.Day(x.began), Task: x.g.Task(), Service: x.s.config.Name, Model: x.model, Currency: x.s.config.Currency}}
+	return ledger.Row{Counts: c, Key: ledger.Key{Day: ledger.Day(x.began), Task: x.task, Service: x.s.config.Name, Model: x.model, Currency: x.s.config.Currency}}
 }

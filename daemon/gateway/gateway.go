@@ -17,6 +17,7 @@ import (
 
 	"polis/daemon/gateway/budget"
 	"polis/daemon/gateway/ledger"
+	"polis/daemon/gateway/recording"
 	"polis/daemon/setting"
 	"polis/daemon/shim/wire"
 )
@@ -30,9 +31,12 @@ const (
 	maxHeader   = 64 << 10 // bytes of a request's header
 	headerTime  = 10 * time.Second
 	bodyTime    = time.Minute
+	drainTime   = 2 * time.Second // for the rest of a body that is refused
 	idleTime    = 2 * time.Minute
-	writeTime   = 2 * time.Minute // without progress
-	maxPause    = time.Minute     // that a request is held back
+	writeTime   = 2 * time.Minute  // without progress
+	maxPause    = time.Minute      // that a request is held back
+	headersTime = 10 * time.Minute // until a service answers
+	silenceTime = 10 * time.Minute // of an answer that has begun
 )
 
 // Gateway is the endpoint of one agent. Set the fields, then call Set and Serve; Close ends it.
@@ -46,25 +50,37 @@ type Gateway struct {
 	Reached func(budget.State)
 	// Limited is called when a service has asked for a pause. It must not block.
 	Limited func(service string, until time.Time)
-	Log     *slog.Logger
-	Now     func() time.Time
+	// Rekeyed is called when the key of a service was replaced. It must not block.
+	Rekeyed func(service string)
+	// KeyRefused is called when a service has answered 401 to its key, at most once a minute for each. It
+	// must not block.
+	KeyRefused func(service string)
+	// Called is called with each request for a service of [services], after its end. It must not block.
+	Called func(Call)
+	// Recorder records requests to services with record; nil: none is recorded.
+	Recorder *recording.Writer
+	Log      *slog.Logger
+	Now      func() time.Time
 
-	slots  chan struct{}
-	bodies *semaphore.Weighted
-	server *http.Server
-	served chan struct{}
+	silence time.Duration // silenceTime
+	slots   chan struct{}
+	bodies  *semaphore.Weighted
+	server  *http.Server
+	served  chan struct{}
 
 	mu       sync.Mutex
 	services map[string]*service
+	web      map[string]*webService
 	budget   setting.ModelBudget
 	rate     budget.Rate
 	reached  map[string]int // the percentage that was reported, by bound, task and day
+	replay   *replay        // not nil: nothing is sent
 }
 
 // New returns a Gateway without services.
 func New() *Gateway {
-	return &Gateway{Task: func() string { return "" }, Reached: func(budget.State) {}, Limited: func(string, time.Time) {}, Log: slog.Default(), Now: time.Now,
-		slots: make(chan struct{}, maxRequests), bodies: semaphore.NewWeighted(maxBodies), services: map[string]*service{}, reached: map[string]int{}}
+	return &Gateway{Task: func() string { return "" }, Reached: func(budget.State) {}, Limited: func(string, time.Time) {}, Rekeyed: func(string) {}, KeyRefused: func(string) {}, Called: func(Call) {}, Log: slog.Default(), Now: time.Now,
+		silence: silenceTime, slots: make(chan struct{}, maxRequests), bodies: semaphore.NewWeighted(maxBodies), services: map[string]*service{}, web: map[string]*webService{}, reached: map[string]int{}}
 }
 
 // Set replaces the services and the budget. Answers that are open continue with what they began with.
@@ -77,9 +93,33 @@ func (g *Gateway) Set(m wire.Models) error {
 		}
 		services[c.Name] = s
 	}
+	if g.Recorder != nil {
+		g.Recorder.Limit(m.RecordBytes)
+	}
+	var rekeyed []string
+	defer func() {
+		for _, name := range rekeyed {
+			g.Rekeyed(name)
+		}
+	}()
+	web := map[string]*webService{}
+	for _, c := range m.Services {
+		s, err := newWebService(c, m.Proxy)
+		if err != nil {
+			return fmt.Errorf("service %s: %w", c.Name, err)
+		}
+		web[c.Name] = s
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if err := g.setReplay(m.Replay); err != nil {
+		return err
+	}
+	g.setWeb(web)
 	for name, s := range services {
+		if old := g.services[name]; old != nil && old.config.Key != s.config.Key {
+			rekeyed = append(rekeyed, name)
+		}
 		if old := g.services[name]; old != nil && old.same(s) {
 			old.pause(s.config.PausedUntil)
 			services[name] = old // with its connections
@@ -94,6 +134,18 @@ func (g *Gateway) Set(m wire.Models) error {
 	}
 	g.services, g.budget = services, m.Budget
 	return nil
+}
+
+// setWeb replaces the services that are no model services. g.mu is held.
+func (g *Gateway) setWeb(web map[string]*webService) {
+	for name, old := range g.web {
+		if s := web[name]; s != nil && old.same(s) {
+			web[name] = old // with its connections
+		} else {
+			old.transport.CloseIdleConnections()
+		}
+	}
+	g.web = web
 }
 
 // Pause holds back the requests to a service until a time, at most an hour ahead.
@@ -114,7 +166,7 @@ func bounded(until, now time.Time) time.Time {
 
 // Serve answers requests on l until Close.
 func (g *Gateway) Serve(ctx context.Context, l net.Listener) {
-	g.server = &http.Server{Handler: g, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
+	g.server = &http.Server{Handler: g, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader, DisableGeneralOptionsHandler: true,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 		// What is wrong with an agent's requests is the agent's to know.
 		ErrorLog: log.New(io.Discard, "", 0)}
@@ -145,6 +197,13 @@ func (g *Gateway) Close(ctx context.Context) error {
 	defer g.mu.Unlock()
 	for _, s := range g.services {
 		s.transport.CloseIdleConnections()
+	}
+	g.setWeb(map[string]*webService{})
+	if g.Recorder != nil {
+		g.Recorder.Close()
+	}
+	if g.replay != nil {
+		err = errors.Join(err, g.replay.close())
 	}
 	return err
 }

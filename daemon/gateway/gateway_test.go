@@ -126,6 +126,9 @@ func TestHostileRequestsAreRefused(t *testing.T) {
 				return
 			}
 			require.Regexp(t, `^HTTP/1.1 [45]\d\d `, line)
+			if name == "upgrade" {
+				require.Contains(t, line, " 426 ", "after another answer Codex does not continue without")
+			}
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			require.Equal(t, before, s.requests, "the service got nothing")
@@ -387,7 +390,12 @@ func TestServicesAreReplacedWhileAnswersContinue(t *testing.T) {
 	resp := e.do("POST", "/anthropic/v1/messages", `{"model":"m","stream":true,"max_tokens":1}`)
 	other := all(s.URL)
 	other.Models[0].Key = "sk-other-0123456789"
+	var rekeyed []string
+	e.Rekeyed = func(service string) { rekeyed = append(rekeyed, service) }
+	require.NoError(t, e.Set(all(s.URL)))
+	require.Empty(t, rekeyed)
 	require.NoError(t, e.Set(other))
+	require.Equal(t, []string{"anthropic"}, rekeyed)
 	s.next <- struct{}{}
 	b, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
@@ -429,7 +437,7 @@ func TestTheKeyIsRemovedHoweverItIsCut(t *testing.T) {
 		if rapid.Bool().Draw(t, "byte by byte") {
 			r = iotest.OneByteReader(r)
 		}
-		b, err := io.ReadAll(newRedactor(r, realKey))
+		b, err := io.ReadAll(newRedactor(r, forms(realKey)))
 		require.NoError(t, err)
 		require.Equal(t, strings.ReplaceAll(text, realKey, strings.Repeat("*", len(realKey))), string(b))
 	})

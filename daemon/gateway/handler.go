@@ -13,6 +13,7 @@ import (
 
 	"polis/daemon/gateway/budget"
 	"polis/daemon/gateway/provider"
+	"polis/daemon/shim/wire"
 )
 
 // Codes of the gateway's own answers. Agents' programs show them as a part of the text.
@@ -23,14 +24,39 @@ const (
 	CodeRate    = "MODEL_RATE_LIMITED"
 	CodeBusy    = "MODEL_ENDPOINT_BUSY"
 	CodeService = "MODEL_SERVICE_FAILED"
+	CodeReplay  = "MODEL_REPLAY_DIFFERS"
 )
 
 // ServeHTTP is part of http.Handler.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	pw := &progressWriter{ResponseWriter: w, rc: http.NewResponseController(w)}
-	defer pw.end()
+	defer pw.end(r.ContentLength != 0)
 	w = pw
 	if why := odd(r); why != "" {
+		status := http.StatusBadRequest
+		if why == otherProtocol {
+			// Codex first tries a WebSocket, and continues without after this answer only.
+			status = http.StatusUpgradeRequired
+			w.Header().Set("Upgrade", "HTTP/1.1")
+		}
+		refuse(w, provider.Compatible, provider.Failure{Status: status, Code: CodeRequest, Message: why})
+		return
+	}
+	raw, _, _ := strings.Cut(r.RequestURI, "?")
+	if name, ok := namedHost(r.Host); ok {
+		if web := g.webNamed(name); web != nil {
+			g.serveWeb(w, r, web, raw, "http://"+r.Host)
+		} else {
+			g.refuseUnknown(w, r, name)
+		}
+		return
+	}
+	first, rest, _ := strings.Cut(strings.TrimPrefix(raw, "/"), "/")
+	if web := g.webNamed(first); web != nil {
+		g.serveWeb(w, r, web, "/"+rest, "http://"+r.Host+"/"+first)
+		return
+	}
+	if why := oddModel(r); why != "" {
 		refuse(w, provider.Compatible, provider.Failure{Status: http.StatusBadRequest, Code: CodeRequest, Message: why})
 		return
 	}
@@ -39,7 +65,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s := g.services[name]
 	g.mu.Unlock()
 	if s == nil {
-		refuse(w, provider.Compatible, provider.Failure{Status: http.StatusNotFound, Code: CodeRequest, Message: "there is no model service at this path"})
+		refuse(w, provider.Compatible, provider.Failure{Status: http.StatusNotFound, Code: CodeRequest, Message: "there is no model service or other service of this agent at this path"})
 		return
 	}
 	call, ok := s.kind.Match(r.Method, "/"+path)
@@ -52,29 +78,53 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+const otherProtocol = "the endpoint has no other protocol"
+
 // odd returns what is wrong with the form of a request; "" if nothing is. Programs that use the
 // endpoint send none of these.
 func odd(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.Host)
-	if err != nil {
-		host = r.Host
-	}
+	_, named := namedHost(r.Host)
 	switch {
-	case r.URL.IsAbs() || r.URL.Host != "" || r.Method == http.MethodConnect || r.URL.Opaque != "":
+	case r.URL.IsAbs() || r.URL.Host != "" || r.Method == http.MethodConnect || r.URL.Opaque != "" || !strings.HasPrefix(r.RequestURI, "/"):
 		return "the endpoint is no proxy"
-	case !provider.Loopback(host):
+	case !named && !provider.Loopback(hostOf(r.Host)):
 		// A page of the web in a browser of the agent would come with its own name.
 		return "the Host header must be that of the endpoint"
-	case r.URL.RawPath != "" || strings.Contains(r.URL.Path, "//") || strings.Contains(r.URL.Path, "/.") || strings.ContainsAny(r.URL.Path, "\\%\x00"):
-		return "the path must be plain"
 	case r.Header.Get("Upgrade") != "" || strings.Contains(strings.ToLower(r.Header.Get("Connection")), "upgrade"):
-		return "the endpoint has no other protocol"
-	case r.Header.Get("Content-Encoding") != "" && !strings.EqualFold(r.Header.Get("Content-Encoding"), "identity"):
-		return "the body must not be compressed"
+		return otherProtocol
 	case r.Header.Get("Sec-Fetch-Site") == "cross-site":
 		return "the endpoint serves no web pages of others"
 	}
 	return ""
+}
+
+// oddModel returns what is wrong with the form of a request for a model.
+func oddModel(r *http.Request) string {
+	switch {
+	case r.URL.RawPath != "" || strings.Contains(r.URL.Path, "//") || strings.Contains(r.URL.Path, "/.") || strings.ContainsAny(r.URL.Path, "\\%\x00"):
+		return "the path must be plain"
+	case r.Header.Get("Content-Encoding") != "" && !strings.EqualFold(r.Header.Get("Content-Encoding"), "identity"):
+		return "the body must not be compressed"
+	}
+	return ""
+}
+
+func hostOf(hostport string) string {
+	if host, _, err := net.SplitHostPort(hostport); err == nil {
+		return host
+	}
+	return hostport
+}
+
+// namedHost returns the service that a Host header names.
+func namedHost(hostport string) (string, bool) {
+	return strings.CutSuffix(strings.ToLower(hostOf(hostport)), wire.ServiceDomain)
+}
+
+func (g *Gateway) webNamed(name string) *webService {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.web[name]
 }
 
 // relay sends a request to a service and the answer to the agent. It returns a failure if nothing was
@@ -92,7 +142,7 @@ func (g *Gateway) relay(w http.ResponseWriter, r *http.Request, s *service, call
 	if f != nil {
 		return f
 	}
-	x := &exchange{g: g, s: s, call: call, began: g.Now(), retry: retries(r)}
+	x := &exchange{g: g, s: s, call: call, began: g.Now(), task: g.Task(), retry: retries(r)}
 	if call.Body {
 		req, err := provider.ReadBody(call, body)
 		if err != nil {
@@ -107,18 +157,22 @@ func (g *Gateway) relay(w http.ResponseWriter, r *http.Request, s *service, call
 		return &provider.Failure{Status: http.StatusForbidden, Code: CodeModel,
 			Message: fmt.Sprintf("model %s is not among those allowed: %s", x.model, strings.Join(s.config.Allow, ", "))}
 	}
-	if call.Format != provider.FormatNone {
-		if f := g.admit(r.Context(), s); f != nil {
-			x.refused()
-			return f
-		}
+	if re := g.replaying(); re != nil {
+		return re.answer(w, x)
+	}
+	if f := g.admit(r.Context(), s, call.Format != provider.FormatNone); f != nil {
+		x.refused()
+		return f
+	}
+	if s.config.Record && g.Recorder != nil {
+		x.rec = g.Recorder.Begin(x.task, x.recorded())
 	}
 	x.send(w, r)
 	return nil
 }
 
-// admit waits for a pause that the service asked for, and decides by the budget.
-func (g *Gateway) admit(ctx context.Context, s *service) *provider.Failure {
+// admit waits for a pause that the service asked for, and decides by the budget. tokens: the request uses some.
+func (g *Gateway) admit(ctx context.Context, s *service, tokens bool) *provider.Failure {
 	for wait := s.paused().Sub(g.Now()); wait > 0; wait = s.paused().Sub(g.Now()) {
 		if wait > maxPause {
 			return &provider.Failure{Status: http.StatusTooManyRequests, Code: CodeRate, RetryAfter: seconds(wait),
@@ -134,7 +188,7 @@ func (g *Gateway) admit(ctx context.Context, s *service) *provider.Failure {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if st := g.state(); st.Spent() {
+	if st := g.state(); tokens && st.Spent() {
 		return &provider.Failure{Status: http.StatusTooManyRequests, Code: CodeBudget,
 			Message: fmt.Sprintf("the budget is spent: %s (%s). A person can raise it; do not retry", st.Text, st.Bound)}
 	}
@@ -235,7 +289,11 @@ func (p *progressWriter) FlushError() error {
 	return errors.Join(p.rc.SetWriteDeadline(time.Now().Add(writeTime)), p.rc.Flush())
 }
 
-// end bounds the write of what is left when the handler has returned.
-func (p *progressWriter) end() {
+// end bounds the write of what is left when the handler has returned, and the read of a body that was
+// refused: the server reads a part of it before it answers.
+func (p *progressWriter) end(body bool) {
+	if body {
+		_ = p.rc.SetReadDeadline(time.Now().Add(drainTime)) //nolint:errcheck // the connection is closed
+	}
 	_ = p.rc.SetWriteDeadline(time.Now().Add(writeTime)) //nolint:errcheck // the connection is closed
 }

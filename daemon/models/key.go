@@ -1,6 +1,7 @@
 package models
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -17,9 +18,11 @@ import (
 // maxKey bounds a file with a key, in bytes.
 const maxKey = 16 << 10
 
-// readKey reads the key of a service; "" if it has none. No error has a part of the key.
-func (s *Source) readKey(m config.Model) (string, error) {
+// readKey reads the key of a service; "" if it has none. With an error, a key is the one before. No error has a part of the key.
+func (s *Source) readKey(ctx context.Context, service string, m config.KeySource) (string, error) {
 	switch {
+	case len(m.KeyCommand) > 0:
+		return s.fromCommand(ctx, service, m)
 	case m.KeyFile != "":
 		return s.readFile(m.KeyFile)
 	case m.Credential != "":

@@ -1,6 +1,7 @@
 package models
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"polis/daemon/config"
+	"polis/daemon/shim/wire"
 )
 
 const key = "sk-0123456789abcdef"
@@ -52,7 +54,7 @@ func TestKeysAreReadFromFilesThatOnlyRootCanRead(t *testing.T) {
 			if name == "of another's user" {
 				s.Owner = 12345
 			}
-			got, err := s.For("")
+			got, err := s.For(t.Context(), "")
 			if !c.ok {
 				require.ErrorIs(t, err, errNoKey)
 				require.NotContains(t, err.Error(), key)
@@ -68,10 +70,10 @@ func TestKeysAreReadFromFilesThatOnlyRootCanRead(t *testing.T) {
 
 func TestKeysAreReadFromCredentials(t *testing.T) {
 	const text = "[models.m]\nkind = \"openai\"\ncredential = \"a-key\"\n[gateway]\nmodels = [\"m\"]"
-	_, err := source(t, text, nil).For("")
+	_, err := source(t, text, nil).For(t.Context(), "")
 	require.ErrorContains(t, err, "LoadCredential=")
 	dir := filepath.Dir(write(t, "a-key", key, 0o400))
-	got, err := source(t, text, map[string]string{"CREDENTIALS_DIRECTORY": dir, "https_proxy": "http://proxy.example.com:3128"}).For("")
+	got, err := source(t, text, map[string]string{"CREDENTIALS_DIRECTORY": dir, "https_proxy": "http://proxy.example.com:3128"}).For(t.Context(), "")
 	require.NoError(t, err)
 	require.Equal(t, key, got.Models[0].Key)
 	require.Equal(t, "http://proxy.example.com:3128", got.Proxy.HTTPS)
@@ -94,7 +96,7 @@ task_tokens = 7
 models = []
 `, nil)
 	for role, want := range map[string][]string{"": {"local"}, "gone": {"local"}, "a": {"big", "local"}, "none": nil} {
-		got, err := s.For(role)
+		got, err := s.For(t.Context(), role)
 		require.NoError(t, err)
 		var names []string
 		for _, m := range got.Models {
@@ -162,7 +164,7 @@ func TestAPauseIsNewsOnce(t *testing.T) {
 	require.True(t, s.Pause("m", now.Add(time.Minute)))
 	require.False(t, s.Pause("m", now.Add(30*time.Second)))
 	require.True(t, s.Pause("m", now.Add(24*time.Hour)))
-	got, err := s.For("")
+	got, err := s.For(t.Context(), "")
 	require.NoError(t, err)
 	require.WithinDuration(t, now.Add(time.Hour), got.Models[0].PausedUntil, time.Minute)
 }
@@ -178,4 +180,59 @@ func TestReachNeedsNoHostOfAProviderWithTheGateway(t *testing.T) {
 	r, err = c.Reach("", types["claude"], config.Own{})
 	require.NoError(t, err)
 	require.Contains(t, r.Policy.Entries(), "api.anthropic.com")
+}
+
+func TestServicesAreThoseOfTheRole(t *testing.T) {
+	file := write(t, "key", key, 0o600)
+	s := source(t, `
+[services.git]
+url = "https://example.com"
+key_file = "`+file+`"
+paths = ["/**"]
+request_headers = ["x-trace"]
+env = { GIT_URL = "{url}/x", GIT_TOKEN = "{key}", SHARED = "git" }
+without = ["GH_TOKEN"]
+[services.npm-mirror]
+url = "https://npm.example.com"
+methods = ["GET", "PUT"]
+paths = ["/@acme/*"]
+env = { NPM_CONFIG_REGISTRY = "{url}/", NPM_TOKEN = "{key}" }
+[services.lost]
+url = "https://example.com"
+key_file = "/nonexistent/key"
+paths = ["/**"]
+[gateway]
+services = ["npm-mirror"]
+[roles.dev.gateway]
+services = ["git", "npm-mirror"]
+[roles.none.gateway]
+services = []
+[roles.lost.gateway]
+services = ["lost", "git"]
+`, nil)
+	got, err := s.For(t.Context(), "dev")
+	require.NoError(t, err)
+	require.Equal(t, wire.Service{Name: "git", URL: "https://example.com", Key: key, Header: "Authorization: Bearer {key}", Methods: []string{"GET"}, Paths: []string{"/**"}, Forward: []string{"X-Trace"}}, got.Services[0])
+	require.Len(t, got.Services, 2)
+	require.NotContains(t, fmt.Sprintf("%v %+v %#v %s", got, got, got, got.Services[0]), key)
+	got, err = s.For(t.Context(), "")
+	require.NoError(t, err)
+	require.Equal(t, []string{"GET", "PUT"}, got.Services[0].Methods)
+	got, err = s.For(t.Context(), "none")
+	require.NoError(t, err)
+	require.Empty(t, got.Services)
+	got, err = s.For(t.Context(), "lost")
+	require.ErrorIs(t, err, errNoKey)
+	require.Len(t, got.Services, 1, "the others are there")
+
+	for role, want := range map[string]map[string]string{
+		"dev": {"KEEP": "1", "POLIS_SERVICE_GIT": "http://git.polis.internal:11717", "GIT_URL": "http://git.polis.internal:11717/x", "GIT_TOKEN": Placeholder, "SHARED": "git", "NPM_TOKEN": "real",
+			"POLIS_SERVICE_NPM_MIRROR": "http://npm-mirror.polis.internal:11717", "NPM_CONFIG_REGISTRY": "http://npm-mirror.polis.internal:11717/"},
+		"":     {"KEEP": "1", "GH_TOKEN": "real", "NPM_TOKEN": "real", "POLIS_SERVICE_NPM_MIRROR": "http://npm-mirror.polis.internal:11717", "NPM_CONFIG_REGISTRY": "http://npm-mirror.polis.internal:11717/"},
+		"none": {"KEEP": "1", "GH_TOKEN": "real", "NPM_TOKEN": "real"},
+	} {
+		vars := map[string]string{"KEEP": "1", "GH_TOKEN": "real", "NPM_TOKEN": "real"}
+		ServiceVariables(s.Config(), role, vars)
+		require.Equal(t, want, vars, "a placeholder hides no login: "+role)
+	}
 }

@@ -1,6 +1,7 @@
 package models
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -23,32 +24,65 @@ type Source struct {
 	Owner uint32
 	Now   func() time.Time
 
-	mu     sync.Mutex
-	paused map[string]time.Time
+	mu       sync.Mutex
+	paused   map[string]time.Time
+	commands map[string]*commandKey
+	expired  chan struct{}
 }
 
 // For returns what the gateway of an agent with this role gets. A service whose key cannot be read is
 // left out and named by the error; what is returned is valid nevertheless.
-func (s *Source) For(role string) (wire.Models, error) {
+func (s *Source) For(ctx context.Context, role string) (wire.Models, error) {
 	c := s.Config()
 	g := c.GatewayOf(role)
 	out := wire.Models{Budget: g.ModelBudget, Proxy: wire.Proxy{
 		HTTP: first(s.Getenv, "HTTP_PROXY", "http_proxy"), HTTPS: first(s.Getenv, "HTTPS_PROXY", "https_proxy"), No: first(s.Getenv, "NO_PROXY", "no_proxy")}}
+	out.RecordBytes = int64(min(c.Recordings.TaskMB, c.Recordings.MaxMB)) << 20
 	var errs []error
 	for _, name := range g.Models {
 		m, ok := c.Models[name]
 		if !ok { // the configuration is checked
 			continue
 		}
-		key, err := s.readKey(m)
+		key, err := s.readKey(ctx, name, m.KeySource)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("model service %s: %w", name, errors.Join(errNoKey, err)))
+		}
+		if err != nil && key == "" {
 			continue
 		}
 		out.Models = append(out.Models, wire.Model{Name: name, Kind: string(m.Provider()), URL: m.Address(), Key: key,
-			Allow: m.Allow, Currency: m.Currency, Prices: m.Prices, PausedUntil: s.pausedUntil(name)})
+			Allow: m.Allow, Currency: m.Currency, Prices: m.Prices, PausedUntil: s.pausedUntil(name), Record: c.Records(role, name)})
+	}
+	for _, name := range g.Services {
+		v, ok := c.Services[name]
+		if !ok {
+			continue
+		}
+		key, err := s.readKey(ctx, name, v.KeySource)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("service %s: %w", name, errors.Join(errNoKey, err)))
+		}
+		if err != nil && key == "" {
+			continue
+		}
+		out.Services = append(out.Services, wire.Service{Name: name, URL: v.URL, Key: key, Header: v.HeaderTemplate(),
+			Methods: v.AllowedMethods(), Paths: v.Paths, Forward: v.Forward()})
 	}
 	return out, errors.Join(errs...)
+}
+
+// Replay returns what the gateway of an agent that replays a task gets: the services of its role without
+// keys, and the recording.
+func (s *Source) Replay(role string, r wire.Replay) wire.Models {
+	c := s.Config()
+	out := wire.Models{Replay: &r}
+	for _, name := range c.GatewayOf(role).Models {
+		if m, ok := c.Models[name]; ok {
+			out.Models = append(out.Models, wire.Model{Name: name, Kind: string(m.Provider()), URL: m.Address(), Allow: m.Allow})
+		}
+	}
+	return out
 }
 
 func first(getenv func(string) string, names ...string) string {
@@ -109,6 +143,30 @@ func Variables(c config.Config, role string, typ config.BaseType, vars map[strin
 	for _, kind := range slices.Sorted(maps.Keys(services)) {
 		for name, value := range typ.Gateway[kind].Env {
 			vars[name] = place(value, services[kind])
+		}
+	}
+}
+
+// ServiceVariables changes the variables of an agent so that its programs use the services of its role:
+// those of each service, and the address of each.
+func ServiceVariables(c config.Config, role string, vars map[string]string) {
+	names := c.GatewayOf(role).Services
+	for _, name := range names {
+		for _, v := range c.Services[name].Without {
+			delete(vars, v)
+		}
+	}
+	for _, name := range names {
+		s, ok := c.Services[name]
+		if !ok {
+			continue
+		}
+		vars[wire.ServiceEnv+strings.ToUpper(strings.ReplaceAll(name, "-", "_"))] = wire.ServiceURL(name)
+		for n, value := range s.Env {
+			if !s.Any() && strings.Contains(value, "{key}") {
+				continue // it would hide a login of the agent
+			}
+			vars[n] = strings.NewReplacer("{url}", wire.ServiceURL(name), "{key}", Placeholder).Replace(value)
 		}
 	}
 }

@@ -1,15 +1,18 @@
 package models
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"polis/daemon/api"
 	"polis/daemon/gateway/ledger"
 	"polis/daemon/gateway/usage"
+	"polis/daemon/setting"
 )
 
 func TestUsageIsSummedByWhatIsAskedFor(t *testing.T) {
@@ -28,7 +31,7 @@ func TestUsageIsSummedByWhatIsAskedFor(t *testing.T) {
 	add("bob", "2026-01-02", "", "big", "EUR", 100, 500_000)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))
 	keys := func(by, since string) (out []string) {
-		got, err := Usage([]string{dir, filepath.Join(dir, "none")}, by, since)
+		got, err := new(Book).Usage([]string{dir, filepath.Join(dir, "none")}, by, since)
 		require.NoError(t, err)
 		for _, u := range got {
 			out = append(out, u.Key)
@@ -39,15 +42,87 @@ func TestUsageIsSummedByWhatIsAskedFor(t *testing.T) {
 	require.Equal(t, []string{"big", "small"}, keys("model", ""))
 	require.Equal(t, []string{"2026-01-01", "2026-01-02"}, keys("day", ""))
 	require.Equal(t, []string{"", "ana.2"}, keys("task", "2026-01-02"))
-	got, err := Usage([]string{dir}, "model", "")
+	got, err := new(Book).Usage([]string{dir}, "model", "")
 	require.NoError(t, err)
 	require.Equal(t, api.ModelUse{Key: "big", Requests: 2, InputTokens: 110, OutputTokens: 2, Cost: map[string]float64{"EUR": 2}, FirstTokenMS: 4}, got[0])
 	for _, bad := range [][2]string{{"colour", ""}, {"day", "yesterday"}} {
-		_, err := Usage([]string{dir}, bad[0], bad[1])
+		_, err := new(Book).Usage([]string{dir}, bad[0], bad[1])
 		require.Equal(t, api.CodeBadRequest, api.CodeOf(err))
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "bob", "models.json"), []byte("x"), 0o600))
-	got, err = Usage([]string{dir}, "agent", "")
+	got, err = new(Book).Usage([]string{dir}, "agent", "")
 	require.ErrorContains(t, err, "bob")
 	require.Len(t, got, 1, "the others count")
+}
+
+func TestAnAgentAndItsTasksHaveWhatTheyUsed(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "ana")
+	var b Book
+	now := time.Date(2026, 3, 2, 1, 0, 0, 0, time.UTC)
+	u, some, err := b.Agent(dir, setting.ModelBudget{}, "", now)
+	require.NoError(t, err)
+	require.False(t, some)
+	require.Nil(t, u.Budget)
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	l, err := ledger.Open(dir)
+	require.NoError(t, err)
+	for _, r := range []ledger.Row{
+		{Key: ledger.Key{Day: "2026-03-01", Task: "ana.1", Model: "m", Currency: "EUR"}, Counts: ledger.Counts{Requests: 1, Tokens: usage.Tokens{Input: 70}, Micros: 2_000_000, Priced: 1}},
+		{Key: ledger.Key{Day: "2026-03-02", Task: "ana.2", Model: "m", Currency: "EUR"}, Counts: ledger.Counts{Requests: 1, Tokens: usage.Tokens{Input: 30}, Unpriced: 1}},
+		{Key: ledger.Key{Day: "2026-03-02", Model: "free", Currency: "EUR"}, Counts: ledger.Counts{Requests: 1, Tokens: usage.Tokens{Output: 50}, Priced: 1}},
+	} {
+		require.NoError(t, l.Add(r))
+	}
+	u, some, err = b.Agent(dir, setting.ModelBudget{TaskTokens: 100, DayTokens: 100}, "ana.2", now)
+	require.NoError(t, err)
+	require.True(t, some)
+	require.Equal(t, api.ModelUse{Key: "ana", Requests: 3, InputTokens: 100, OutputTokens: 50, Cost: map[string]float64{"EUR": 2}, Unpriced: 1,
+		Budget: &api.ModelBudgetUse{Percent: 80, Bound: "day_tokens", Text: "80 of 100 tokens of the day"}}, u)
+	tasks, err := b.Tasks(dir)
+	require.NoError(t, err)
+	require.Equal(t, map[string]api.ModelUse{
+		"ana.1": {Key: "ana.1", Requests: 1, InputTokens: 70, Cost: map[string]float64{"EUR": 2}},
+		"ana.2": {Key: "ana.2", Requests: 1, InputTokens: 30, Unpriced: 1},
+	}, tasks)
+	for i := range 2 * maxReaders {
+		_, _, err := b.Agent(filepath.Join(dir, fmt.Sprint(i)), setting.ModelBudget{}, "", now)
+		require.NoError(t, err)
+	}
+	require.LessOrEqual(t, len(b.readers), maxReaders)
+}
+
+func TestAFamilyHasOneBudgetForWorkers(t *testing.T) {
+	dir, now := t.TempDir(), time.Date(2026, 3, 2, 1, 0, 0, 0, time.UTC)
+	place := func(name string, rows ...ledger.Key) string {
+		d := filepath.Join(dir, name)
+		require.NoError(t, os.Mkdir(d, 0o700))
+		l, err := ledger.Open(d)
+		require.NoError(t, err)
+		for _, k := range rows {
+			require.NoError(t, l.Add(ledger.Row{Key: k, Counts: ledger.Counts{Requests: 1, Tokens: usage.Tokens{Input: 10}}}))
+		}
+		return d
+	}
+	family := []Relative{
+		{Dir: place("ana", ledger.Key{Day: "2026-03-01", Task: "ana.1"}, ledger.Key{Day: "2026-03-01", Task: "ana.2"}, ledger.Key{Day: "2026-03-02", Task: "ana.2"}), Task: "ana.2"},
+		{Dir: place("old", ledger.Key{Day: "2026-03-02", Task: "old.1"})},
+		{Dir: place("new", ledger.Key{Day: "2026-03-02", Task: "new.1"}), InTask: true},
+		{Dir: filepath.Join(dir, "gone")},
+	}
+	var b Book
+	for _, c := range []struct {
+		bounds setting.ModelBudget
+		spent  bool
+		text   string
+	}{
+		{setting.ModelBudget{TaskTokens: 30}, true, "30 of 30 tokens of the task"},
+		{setting.ModelBudget{TaskTokens: 31}, false, "30 of 31 tokens of the task"},
+		{setting.ModelBudget{DayTokens: 30}, true, "30 of 30 tokens of the day"},
+		{setting.ModelBudget{}, false, ""},
+	} {
+		st, err := b.Family(c.bounds, family, now)
+		require.NoError(t, err)
+		require.Equal(t, c.spent, st.Spent())
+		require.Equal(t, c.text, st.Text)
+	}
 }

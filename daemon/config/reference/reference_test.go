@@ -75,7 +75,15 @@ func document(f File, r row, value string) string {
 	if f.repeated(Table{Name: r.table}) {
 		return "[[" + table + "]]\n" + r.Name + " = " + value
 	}
-	return needs[join(r.table, r.Name)] + "\n" + join(table, r.Name) + " = " + value
+	before := ""
+	if r.table == "services.NAME" { // these have no default
+		for name, value := range map[string]string{"url": `"https://example.com"`, "paths": `["/**"]`, "key_file": `"/k"`} {
+			if name != r.Name && (name != "key_file" || r.Name == "header") {
+				before += join(table, name) + " = " + value + "\n"
+			}
+		}
+	}
+	return before + needs[join(r.table, r.Name)] + "\n" + join(table, r.Name) + " = " + value
 }
 
 func parse(f File, text string) error {

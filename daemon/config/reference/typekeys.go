@@ -33,7 +33,7 @@ func typeTables() []Table {
 		{Name: "file", Text: "The path of the file below the home directory."},
 		{Name: "format", Text: "The format of the file.", Values: []string{"json", "toml"}},
 		{Name: "at", Text: "The path of the value in the document. {project} stands for the project's path."},
-		{Name: "value", Text: "true, false, a string, or in JSON a list of strings. An existing value stays unless it is false or null."},
+		{Name: "value", Text: "true, false, a string, or in JSON a whole number or a list of strings. An existing value stays unless it is false or null."},
 	}}, {Name: "gateway.NAME", Text: "How the program uses a model service of the gateway (docs/gateway.md). NAME is the kind of the service: anthropic, openai, gemini or openai-compatible; " +
 		"openai serves openai-compatible too. In values, {url} stands for the address of the endpoint, and {key} for a word that is no key.",
 		Example: "[gateway.openai]\nenv = { OPENAI_BASE_URL = \"{url}/v1\", OPENAI_API_KEY = \"{key}\" }", Keys: []Key{

@@ -35,7 +35,7 @@ func mergeTables() []Table {
 			{Name: "ttl", Text: "How long `polisctl gc` keeps work in the trash.", Range: between("1h", "87600h")},
 		}}, {Name: "snapshots", Keys: []Key{
 			{Name: "ttl", Text: "The age at which a snapshot is removed that no user made, such as the one before a restore; \"0s\" means never. See polisctl-snapshot(1).", Range: between("1h", "87600h"), Zero: true},
-			{Name: "every", Text: "An agent that runs gets a checkpoint after this time if something has changed, and one before each task; \"0s\" means that checkpoints are only made on request. See polisctl-timeline(1).", Range: between("1s", "24h"), Zero: true},
+			{Name: "every", Text: "An agent that runs gets a checkpoint after this time if something has changed, and one before each task, merge, rebase and call of a tool that can change files; \"0s\" means that checkpoints are only made on request. See polisctl-timeline(1).", Range: between("1s", "24h"), Zero: true},
 			{Name: "keep", Text: "How many checkpoints an agent has; the oldest are removed.", Range: between("2", "10000")},
 			{Name: "agent_mb", Text: "The limit of the files of one snapshot, and of what the snapshots of one agent add together, in MiB.", Range: between("1", "1073741824")},
 			{Name: "max_mb", Text: "The limit of what the snapshots of one workspace take together, in MiB.", Range: between("1", "1073741824")},
@@ -102,6 +102,8 @@ func roleTables() []Table {
 			{Name: "leftovers", Text: "The action for processes that a command left running when it ended. With \"ask\", they are kept and a person is notified.", Default: `"keep"`, Values: []string{"keep", "end", "ask"}},
 			{Name: "model", Text: "The model for programs of the role's agents, unless a task names another.", Default: "the program's own", Example: `"opus"`},
 			{Name: "models", Text: "The model for single base types.", Example: `{ codex = "gpt-5.5" }`},
+			{Name: "audit", Text: "With \"full\", every open and change of a file by the role's agents is recorded, with its process (docs/receipts.md). It applies from the next start of an agent.", Default: `"standard"`, Values: []string{"standard", "full"}},
+			{Name: "policy", Text: "With \"record\", the lists read and write do not restrict the role's agents, and what they use is recorded: polisctl policy learn makes a role of it (docs/learn-policy.md). The other rules and leases hold. It applies from the next start of an agent.", Default: `"enforce"`, Values: []string{"enforce", "record"}},
 			{Name: "env", Text: "Variables for agents of the role, such as keys. Then set the mode of the file to 0600.", Example: `{ OPENAI_BASE_URL = "https://models.example.org/v1" }`},
 		}},
 		{Name: "roles.NAME.tools", Text: "Decides about tools of the programs of the role's agents (docs/approvals.md). A rule is a class (read, edit, shell, net, other) or a tool, alone or with " +
@@ -123,6 +125,8 @@ func roleTables() []Table {
 		{Name: "roles.NAME.breakers", Like: "breakers"},
 		{Name: "roles.NAME.gateway", Text: "What agents of the role use of the model services. A number that is 0 is as in [gateway].", Like: "gateway", Example: "[roles.docs.gateway]\ntask_tokens = 2000000"},
 		{Name: "agents.NAME", Text: "Settings of the agent with this name.", Example: "[agents.claude.env]\nANTHROPIC_API_KEY = \"...\"", Keys: []Key{
+			{Name: "audit", Text: "As in [roles.NAME].", Default: "that of its role", Values: []string{"standard", "full"}},
+			{Name: "policy", Text: "As in [roles.NAME].", Default: "that of its role", Values: []string{"enforce", "record"}},
 			{Name: "env", Text: "Variables for the agent, such as keys; they override those of its role.", Example: `{ ANTHROPIC_API_KEY = "..." }`},
 		}}}
 }

@@ -65,6 +65,11 @@ func TestNoMinuteHasMoreRequestsThanTheLimit(t *testing.T) {
 	})
 }
 
+func cost(prices []setting.ModelPrice, model string, at time.Time, t usage.Tokens) int64 {
+	n, _ := Cost(prices, model, at, t)
+	return n
+}
+
 func TestPricesAreThoseOfTheDay(t *testing.T) {
 	prices := []setting.ModelPrice{
 		{Model: "big-*", Input: 3, Output: 15, CacheRead: 0.3, CacheWrite: 3.75},
@@ -73,10 +78,14 @@ func TestPricesAreThoseOfTheDay(t *testing.T) {
 	}
 	tokens := usage.Tokens{Input: 1000, Output: 100, CacheRead: 10000, CacheWrite: 1000}
 	day := func(s string) time.Time { d, _ := time.Parse(time.DateOnly, s); return d }
-	require.Equal(t, int64(3000+1500+3000+3750), Cost(prices, "big-1", day("2026-05-31"), tokens))
-	require.Equal(t, int64(2000+1000), Cost(prices, "big-1", day("2026-06-01"), tokens))
-	require.Equal(t, int64(1100), Cost(prices, "vendor/a/b", day("2026-06-01"), tokens))
-	require.Zero(t, Cost(prices, "small", day("2026-06-01"), tokens), "no price is guessed")
+	require.Equal(t, int64(3000+1500+3000+3750), cost(prices, "big-1", day("2026-05-31"), tokens))
+	require.Equal(t, int64(2000+1000), cost(prices, "big-1", day("2026-06-01"), tokens))
+	require.Equal(t, int64(1100), cost(prices, "vendor/a/b", day("2026-06-01"), tokens))
+	_, known := Cost(prices, "small", day("2026-06-01"), tokens)
+	require.False(t, known, "no price is guessed")
+	n, known := Cost([]setting.ModelPrice{{}}, "small", day("2026-06-01"), tokens)
+	require.True(t, known, "a price of 0 is a price")
+	require.Zero(t, n)
 	require.True(t, Match(nil, "any"))
 	require.True(t, Match([]string{"x", "vendor/*"}, "vendor/a"))
 	require.False(t, Match([]string{"x", "["}, "a"))

@@ -14,8 +14,8 @@ import (
 
 // Cost returns what tokens of a model cost at a time, in millionths of the currency, rounded. Of the
 // prices whose pattern matches, the one with the last day that has begun applies; of equal days the
-// first. Without one it is 0: polis knows no price by itself.
-func Cost(prices []setting.ModelPrice, model string, at time.Time, t usage.Tokens) int64 {
+// first. Without one the cost is not known: polis knows no price by itself.
+func Cost(prices []setting.ModelPrice, model string, at time.Time, t usage.Tokens) (micros int64, known bool) {
 	day, best := at.UTC().Format(time.DateOnly), -1
 	// Some services name models as vendor/model; a pattern is about all of it, in which '/' is no border.
 	name := strings.ReplaceAll(model, "/", ":")
@@ -28,10 +28,10 @@ func Cost(prices []setting.ModelPrice, model string, at time.Time, t usage.Token
 		}
 	}
 	if best < 0 {
-		return 0
+		return 0, false
 	}
 	p := prices[best]
-	return int64(math.Round(p.Input*float64(t.Input) + p.Output*float64(t.Output) + p.CacheRead*float64(t.CacheRead) + p.CacheWrite*float64(t.CacheWrite)))
+	return int64(math.Round(p.Input*float64(t.Input) + p.Output*float64(t.Output) + p.CacheRead*float64(t.CacheRead) + p.CacheWrite*float64(t.CacheWrite))), true
 }
 
 // Match reports whether a model is in a list of patterns; an empty list has every model.

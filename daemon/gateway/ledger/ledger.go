@@ -1,13 +1,10 @@
 package ledger
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -31,6 +28,7 @@ type Ledger struct {
 
 	mu      sync.Mutex
 	sums    sums
+	models  map[string]bool
 	seq     uint64
 	journal *os.File
 	size    int64
@@ -54,11 +52,12 @@ func Open(dir string) (*Ledger, error) {
 	if err := store.Sweep(filepath.Join(dir, sumsFile)); err != nil {
 		return nil, fmt.Errorf("open the model counts: %w", err)
 	}
-	s, seq, damaged, err := read(dir)
-	if err != nil {
+	r := Reader{Dir: dir}
+	if err := r.refresh(); err != nil {
 		return nil, err
 	}
-	l.sums, l.seq = s, seq
+	l.sums, l.models, l.seq = r.sums, r.sums.models(), r.seq
+	var err error
 	l.journal, err = os.OpenFile(filepath.Join(dir, journalFile), os.O_CREATE|os.O_RDWR|os.O_APPEND|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open the model counts: %w", err)
@@ -66,7 +65,7 @@ func Open(dir string) (*Ledger, error) {
 	if l.size, err = l.journal.Seek(0, io.SeekEnd); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the model counts: %w", err), l.journal.Close())
 	}
-	if damaged { // the last line was cut short: the next must not continue it
+	if r.damaged { // the last line was cut short: the next must not continue it
 		if err := l.compact(); err != nil {
 			return nil, errors.Join(err, l.journal.Close())
 		}
@@ -79,6 +78,7 @@ func (l *Ledger) Add(r Row) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.seq++
+	r.Model = l.modelOf(r)
 	l.sums.add(r)
 	if l.journal == nil {
 		return fmt.Errorf("count a model request: %w", os.ErrClosed)
@@ -141,88 +141,4 @@ func (l *Ledger) Close() error {
 	err := l.journal.Close()
 	l.journal = nil
 	return err
-}
-
-// Read returns the rows of the ledger in dir, which another process may be writing. A directory
-// without one has no rows.
-func Read(dir string) ([]Row, error) {
-	s, _, _, err := read(dir)
-	return s.rows(), err
-}
-
-// read reads both files. Between reading them, the writer can have summed the journal: then the sums
-// have changed and both are read again.
-func read(dir string) (s sums, seq uint64, damaged bool, err error) {
-	for range 10 {
-		before, err := readSums(dir)
-		if err != nil {
-			return nil, 0, false, err
-		}
-		s, seq = sums{}, before.Seq
-		for _, r := range before.Rows {
-			s.add(r)
-		}
-		damaged, err = readJournal(dir, func(l line) {
-			if l.Seq > seq {
-				s.add(l.Row)
-				seq = l.Seq
-			}
-		})
-		if err != nil {
-			return nil, 0, false, err
-		}
-		after, err := readSums(dir)
-		if err != nil {
-			return nil, 0, false, err
-		}
-		if after.Seq == before.Seq {
-			break
-		}
-	}
-	return s, seq, damaged, nil
-}
-
-func readSums(dir string) (k kept, err error) {
-	err = store.ReadSummed(filepath.Join(dir, sumsFile), &k)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return kept{}, fmt.Errorf("read the model counts: %w", err)
-	}
-	return k, nil
-}
-
-func readJournal(dir string, add func(line)) (damaged bool, err error) {
-	f, err := os.OpenFile(filepath.Join(dir, journalFile), os.O_RDONLY|syscall.O_NOFOLLOW, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("read the model counts: %w", err)
-	}
-	defer f.Close()
-	return scan(f, add)
-}
-
-// scan reads the lines of a journal. A line that cannot be read was cut short by a crash, and is left out.
-func scan(r io.Reader, add func(line)) (damaged bool, err error) {
-	b := bufio.NewReaderSize(r, maxLine)
-	for {
-		text, err := b.ReadSlice('\n')
-		if errors.Is(err, io.EOF) {
-			return damaged || len(text) > 0, nil
-		}
-		if errors.Is(err, bufio.ErrBufferFull) {
-			damaged = true
-			continue
-		}
-		if err != nil {
-			return damaged, fmt.Errorf("read the model counts: %w", err)
-		}
-		var l line
-		d := json.NewDecoder(bytes.NewReader(text))
-		if err := d.Decode(&l); err != nil || l.Seq == 0 {
-			damaged = true
-			continue
-		}
-		add(l)
-	}
 }

@@ -3,6 +3,7 @@ package ledger
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"sync"
@@ -127,6 +128,97 @@ func TestBoundingRowsLosesNoCount(t *testing.T) {
 	})
 }
 
+func TestAReaderSeesEveryRequestOnceWhileTheJournalIsSummed(t *testing.T) {
+	dir := t.TempDir()
+	r := Reader{Dir: dir}
+	sum := func() (c Counts) {
+		require.NoError(t, r.Each(func(x Row) { c.Add(x.Counts) }))
+		return c
+	}
+	require.Zero(t, sum())
+	l := open(t, dir)
+	for i := range 300 {
+		require.NoError(t, l.Add(row("2026-01-01", fmt.Sprintf("a.%d", i%3), 2)))
+		if i%50 == 49 {
+			require.NoError(t, l.compact())
+		}
+		if i%7 == 0 {
+			require.Equal(t, Counts{Requests: int64(i + 1), Tokens: usage.Tokens{Input: 2 * int64(i+1)}}, sum(), i)
+		}
+	}
+	// The shim dies within a line, and the next one continues.
+	f, err := os.OpenFile(filepath.Join(dir, journalFile), os.O_APPEND|os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = f.WriteString(`{"seq":301,"requ`)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	require.Equal(t, int64(300), sum().Requests)
+	l = open(t, dir)
+	require.NoError(t, l.Add(row("2026-01-01", "a.1", 2)))
+	require.Equal(t, int64(301), sum().Requests)
+	// The ledger is gone, and begins again.
+	require.NoError(t, l.Close())
+	for n := range int64(2) {
+		require.NoError(t, os.Remove(filepath.Join(dir, journalFile)))
+		require.NoError(t, os.RemoveAll(filepath.Join(dir, sumsFile)))
+		require.NoError(t, open(t, dir).Add(row("2026-01-02", "a.1", n)))
+		require.Equal(t, Counts{Requests: 1, Tokens: usage.Tokens{Input: n}}, sum())
+	}
+}
+
+// Feature: multi-agent-workspaces, Property: a sum of uses never decreases
+func TestSumsStayAtTheEndOfTheirRange(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var c Counts
+		for _, n := range rapid.SliceOfN(rapid.Int64Range(0, math.MaxInt64), 1, 5).Draw(t, "uses") {
+			before := c
+			c.Add(Counts{Requests: 1, Micros: n, Tokens: usage.Tokens{Input: n, Output: n}})
+			require.GreaterOrEqual(t, c.Micros, max(before.Micros, n))
+			require.GreaterOrEqual(t, c.Total(), max(before.Total(), n))
+		}
+	})
+}
+
+func TestAnAgentCannotMakeRowsByInventingModels(t *testing.T) {
+	dir := t.TempDir()
+	l := open(t, dir)
+	add := func(model string, tokens int64) {
+		r := row("2026-01-01", "", tokens)
+		r.Model = model
+		require.NoError(t, l.Add(r))
+	}
+	for i := range 100 {
+		add(fmt.Sprintf("invented-%d", i), 0)
+	}
+	add("real", 5)
+	add("real", 0)
+	l = open(t, dir) // the names are known again
+	add("invented-99", 0)
+	add("real", 5)
+	for i := range 100 {
+		add(fmt.Sprintf("answers-%d", i), 1)
+	}
+	rows, err := Read(dir)
+	require.NoError(t, err)
+	models := map[string]Counts{}
+	for _, r := range rows {
+		models[r.Model] = r.Counts
+	}
+	require.Len(t, models, maxAnswered+1)
+	require.Equal(t, int64(3), models["real"].Requests)
+	require.Equal(t, int64(10), models["real"].Input)
+	require.Equal(t, int64(204), total(rows).Requests)
+}
+
+func TestTimesAreCountedByTheirBounds(t *testing.T) {
+	var c Counts
+	for _, micros := range []int64{1, 50_000, 50_001, 60_000_000, 60_000_001, math.MaxInt64} {
+		c.TookFirst(micros)
+	}
+	require.Equal(t, Buckets{0: 2, 1: 1, 9: 1, 10: 2}, c.First)
+	require.Equal(t, int64(6), c.Answers)
+}
+
 func TestTheFilesAreNotFollowedElsewhere(t *testing.T) {
 	dir, other := t.TempDir(), filepath.Join(t.TempDir(), "other")
 	require.NoError(t, os.Symlink(other, filepath.Join(dir, journalFile)))
@@ -139,7 +231,7 @@ func FuzzScan(f *testing.F) {
 	f.Add([]byte(`{"seq":1,"day":"2026-01-01","requests":1}` + "\n" + `{"seq":2}` + "\nx"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		n := 0
-		_, err := scan(bytes.NewReader(b), func(l line) { n++ })
+		_, _, err := scan(bytes.NewReader(b), func(l line) { n++ })
 		if err != nil || n > bytes.Count(b, []byte("\n")) {
 			t.Fatal(n, err)
 		}

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 
@@ -30,29 +31,57 @@ type Counts struct {
 	Cut       int64 `json:"cut,omitempty"`
 	Estimated int64 `json:"estimated,omitempty"`
 	usage.Tokens
-	// Micros is the cost in millionths of the currency.
-	Micros int64 `json:"micros,omitempty"`
+	// Micros is the cost in millionths of the currency. Priced are the answers that it is of, Unpriced
+	// those with tokens whose price is not configured.
+	Micros   int64 `json:"micros,omitempty"`
+	Priced   int64 `json:"priced,omitempty"`
+	Unpriced int64 `json:"unpriced,omitempty"`
 	// FirstMicros is the time to the first byte of the answers' content, in microseconds; Answers how
-	// many that is of.
-	FirstMicros int64 `json:"first_us,omitempty"`
-	Answers     int64 `json:"answers,omitempty"`
+	// many that is of, and First how many of them took how long.
+	FirstMicros int64   `json:"first_us,omitempty"`
+	Answers     int64   `json:"answers,omitempty"`
+	First       Buckets `json:"first,omitzero"`
+}
+
+// Bounds are the upper bounds of the times that Buckets have, in microseconds.
+var Bounds = [...]int64{50_000, 100_000, 250_000, 500_000, 1_000_000, 2_000_000, 5_000_000, 10_000_000, 20_000_000, 60_000_000}
+
+// Buckets count times by Bounds; the last one has those above.
+type Buckets [len(Bounds) + 1]int64
+
+// TookFirst counts an answer by the time to its first byte.
+func (c *Counts) TookFirst(micros int64) {
+	i := 0
+	for i < len(Bounds) && micros > Bounds[i] {
+		i++
+	}
+	c.Answers, c.FirstMicros = Plus(c.Answers, 1), Plus(c.FirstMicros, micros)
+	c.First[i] = Plus(c.First[i], 1)
+}
+
+// Plus adds, and stays at the end of the range: a sum that overflows would be a small use.
+func Plus(a, b int64) int64 {
+	switch {
+	case b > 0 && a > math.MaxInt64-b:
+		return math.MaxInt64
+	case b < 0 && a < math.MinInt64-b:
+		return math.MinInt64
+	}
+	return a + b
 }
 
 // Add adds o.
 func (c *Counts) Add(o Counts) {
-	c.Requests += o.Requests
-	c.Errors += o.Errors
-	c.Refused += o.Refused
-	c.Retries += o.Retries
-	c.Cut += o.Cut
-	c.Estimated += o.Estimated
-	c.Input += o.Input
-	c.Output += o.Output
-	c.CacheRead += o.CacheRead
-	c.CacheWrite += o.CacheWrite
-	c.Micros += o.Micros
-	c.FirstMicros += o.FirstMicros
-	c.Answers += o.Answers
+	for _, f := range [][2]*int64{
+		{&c.Requests, &o.Requests}, {&c.Errors, &o.Errors}, {&c.Refused, &o.Refused}, {&c.Retries, &o.Retries}, {&c.Cut, &o.Cut}, {&c.Estimated, &o.Estimated},
+		{&c.Input, &o.Input}, {&c.Output, &o.Output}, {&c.CacheRead, &o.CacheRead}, {&c.CacheWrite, &o.CacheWrite},
+		{&c.Micros, &o.Micros}, {&c.Priced, &o.Priced}, {&c.Unpriced, &o.Unpriced}, {&c.FirstMicros, &o.FirstMicros}, {&c.Answers, &o.Answers},
+	} {
+		*f[0] = Plus(*f[0], *f[1])
+	}
+	for i, n := range o.First {
+		c.First[i] = Plus(c.First[i], n)
+	}
 }
 
 // Row is a key and its counts.
@@ -87,13 +116,13 @@ func (s sums) rows() []Row {
 	return out
 }
 
-// bound reduces the number of rows to limit: it forgets the tasks of the oldest days, then their models,
-// then their days. No count is lost.
+// bound reduces the number of rows to limit: it forgets the tasks of the oldest days, then their days,
+// then their models. No count is lost.
 func (s sums) bound(limit int) {
 	for _, forget := range []func(*Key){
 		func(k *Key) { k.Task = "" },
-		func(k *Key) { k.Model = "" },
 		func(k *Key) { k.Day = k.Day[:min(len(k.Day), len("2006"))] + "-01-01" },
+		func(k *Key) { k.Model = "" },
 	} {
 		for _, r := range s.rows() {
 			if len(s) <= limit {

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"strings"
 )
 
@@ -36,15 +34,15 @@ func ReadBody(c Call, body []byte) (Request, error) {
 		return req, nil
 	}
 	if c.InBody {
-		if err := text(fields["model"], &req.Model); err != nil || !bodyModel.MatchString(req.Model) {
+		if err := text(fields["model"].value, &req.Model); err != nil || !bodyModel.MatchString(req.Model) {
 			return Request{}, errors.New("model: must be the name of a model")
 		}
 	}
-	if err := boolean(fields["stream"], &req.Stream); err != nil {
+	if err := boolean(fields["stream"].value, &req.Stream); err != nil {
 		return Request{}, errors.New("stream: must be true or false")
 	}
 	var background bool
-	if err := boolean(fields["background"], &background); err != nil || background {
+	if err := boolean(fields["background"].value, &background); err != nil || background {
 		return Request{}, errors.New("background: an answer that is not read here cannot be counted")
 	}
 	if c.Format == FormatChat && req.Stream {
@@ -53,40 +51,6 @@ func ReadBody(c Call, body []byte) (Request, error) {
 		}
 	}
 	return req, nil
-}
-
-// object reads the top level of a JSON object, and nothing after it.
-func object(body []byte) (map[string]json.RawMessage, error) {
-	bad := errors.New("the body must be one JSON object")
-	d := json.NewDecoder(bytes.NewReader(body))
-	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return nil, bad
-	}
-	fields := map[string]json.RawMessage{}
-	for d.More() {
-		t, err := d.Token()
-		name, ok := t.(string)
-		if err != nil || !ok {
-			return nil, bad
-		}
-		var value json.RawMessage
-		if err := d.Decode(&value); err != nil {
-			return nil, bad
-		}
-		for _, c := range controlled {
-			if _, twice := fields[c]; strings.EqualFold(name, c) && (name != c || twice) {
-				return nil, fmt.Errorf("%s: the body has it twice, or in another spelling", c)
-			}
-		}
-		fields[name] = value
-	}
-	if _, err := d.Token(); err != nil {
-		return nil, bad
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, bad
-	}
-	return fields, nil
 }
 
 func text(raw json.RawMessage, v *string) error { return json.Unmarshal(raw, v) }
@@ -99,11 +63,17 @@ func boolean(raw json.RawMessage, v *bool) error {
 	return json.Unmarshal(raw, v)
 }
 
+// maxOptions bounds the options of a stream, in bytes.
+const maxOptions = 4 << 10
+
 // withUsage has a chat completion report its usage at the end of a stream.
-func withUsage(fields map[string]json.RawMessage, body []byte) ([]byte, error) {
-	options := map[string]json.RawMessage{}
-	if raw := fields["stream_options"]; raw != nil {
-		if err := json.Unmarshal(raw, &options); err != nil {
+func withUsage(fields map[string]member, body []byte) ([]byte, error) {
+	options, given := map[string]json.RawMessage{}, fields["stream_options"]
+	if len(given.value) > maxOptions {
+		return nil, errors.New("stream_options: too large")
+	}
+	if given.value != nil {
+		if err := json.Unmarshal(given.value, &options); err != nil {
 			return nil, errors.New("stream_options: must be an object")
 		}
 	}
@@ -112,7 +82,7 @@ func withUsage(fields map[string]json.RawMessage, body []byte) ([]byte, error) {
 			return nil, errors.New("stream_options: include_usage is in another spelling")
 		}
 	}
-	if string(bytes.TrimSpace(options["include_usage"])) == "true" && !twice(fields["stream_options"]) {
+	if string(bytes.TrimSpace(options["include_usage"])) == "true" && !twice(given.value) {
 		return body, nil
 	}
 	if options == nil { // null
@@ -123,12 +93,11 @@ func withUsage(fields map[string]json.RawMessage, body []byte) ([]byte, error) {
 	if err != nil {
 		return nil, errors.New("stream_options: must be an object")
 	}
-	fields["stream_options"] = raw
-	out, err := json.Marshal(fields)
-	if err != nil {
-		return nil, errors.New("the body must be one JSON object")
+	if given.value != nil {
+		return bytes.Join([][]byte{body[:given.start], raw, body[given.end:]}, nil), nil
 	}
-	return out, nil
+	first := bytes.IndexByte(body, '{') + 1 // the object has other members: the model
+	return bytes.Join([][]byte{body[:first], []byte(`"stream_options":`), raw, []byte(","), body[first:]}, nil), nil
 }
 
 // twice reports whether an object can have a field twice: then it is written again.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -62,12 +63,13 @@ func TestPathsAreMadeFromThePatterns(t *testing.T) {
 func TestStreamsOfChatReportTheirUsage(t *testing.T) {
 	call, _ := OpenAI.Match("POST", "/v1/chat/completions")
 	for body, changed := range map[string]bool{
-		`{"model":"m"}`:                                                                                   false,
-		`{"model":"m","stream":true}`:                                                                     true,
-		`{"model":"m","stream":true,"stream_options":null}`:                                               true,
-		`{"model":"m","stream":true,"stream_options":{"include_usage":false}}`:                            true,
-		`{"model":"m","stream":true,"stream_options":{"include_usage":true}}`:                             false,
-		`{"model":"m","stream":true,"stream_options":{"include_usage":true,"include_usage":false,"x":1}}`: true,
+		`{"model":"m"}`:                                                                                      false,
+		`{"model":"m","stream":true}`:                                                                        true,
+		`{"model":"m","stream":true,"stream_options":null}`:                                                  true,
+		`{"model":"m","stream":true,"stream_options":{"include_usage":false}}`:                               true,
+		`{"model":"m","stream":true,"stream_options":{"include_usage":true}}`:                                false,
+		" {\n\"stream_options\" : { } , \"stream\":true , \"x\":[{\"a\":\"}\\\"\"},2], \"model\" : \"m\" } ": true,
+		`{"model":"m","stream":true,"stream_options":{"include_usage":true,"include_usage":false,"x":1}}`:    true,
 	} {
 		r, err := ReadBody(call, []byte(body))
 		require.NoError(t, err, body)
@@ -87,10 +89,35 @@ func TestStreamsOfChatReportTheirUsage(t *testing.T) {
 	}
 }
 
+// TestALargeBodyIsNotCopied: an agent can have many on their way at once.
+func TestALargeBodyIsNotCopied(t *testing.T) {
+	call, _ := OpenAI.Match("POST", "/v1/chat/completions")
+	pad := strings.Repeat("text ", 1<<20)
+	for name, c := range map[string]struct {
+		body string
+		most float64 // copies of the body
+	}{
+		"text":         {`{"model":"m","messages":"` + pad + `"}`, 0.1},
+		"stream":       {`{"model":"m","messages":"` + pad + `","stream":true}`, 1.1},
+		"many members": {`{"model":"m"` + strings.Repeat(`,"some_other_member":0`, 200<<10) + `}`, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var before, after runtime.MemStats
+			body := []byte(c.body)
+			runtime.ReadMemStats(&before)
+			r, err := ReadBody(call, body)
+			runtime.ReadMemStats(&after)
+			require.NoError(t, err)
+			require.Equal(t, "m", r.Model)
+			require.LessOrEqual(t, float64(after.TotalAlloc-before.TotalAlloc)/float64(len(body)), c.most)
+		})
+	}
+}
+
 func TestBodiesThatCouldMeanTwoThingsAreRefused(t *testing.T) {
 	call, _ := OpenAI.Match("POST", "/v1/responses")
 	for _, body := range []string{"", "null", "[]", `"x"`, `{"model":"m"} {}`, `{"model":"m"`, `{"model":"m","model":"m"}`, `{"model":"m","STREAM":true}`,
-		`{"model":"m","stream":"yes"}`, `{"model":"m","background":true}`, `{"model":""}`, `{"model":"../x"}`, `{"model":null}`, `{"\u006dodel":"a","model":"b"}`} {
+		`{"model":"m","stream":"yes"}`, `{"model":"m","background":true}`, `{"model":""}`, `{"model":"../x"}`, `{"model":null}`, "{\"model\":\"m\",\"mod\xffel\":\"n\"}", "\ufeff{\"model\":\"m\"}", `{"model":"m",}`, `{"model" "m"}`, `{"model":"m" "x":1}`, `{"\u006dodel":"a","model":"b"}`} {
 		_, err := ReadBody(call, []byte(body))
 		require.Error(t, err, body)
 		require.NotContains(t, err.Error(), "../x")

@@ -7,9 +7,18 @@ import (
 	"strings"
 )
 
-// ParseURL reads the address of a service: http or https, a host, and perhaps a path before that of the
-// API. A final /v1 is part of the API's own paths.
+// ParseURL reads the address of a model service. A final /v1 is part of the API's own paths.
 func ParseURL(text string) (*url.URL, error) {
+	u, err := ParseAddress(text)
+	if err == nil {
+		u.Path = strings.TrimSuffix(u.Path, "/v1")
+	}
+	return u, err
+}
+
+// ParseAddress reads the address of a service: http or https, a host, and perhaps a path before that of
+// the API.
+func ParseAddress(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
@@ -21,7 +30,7 @@ func ParseURL(text string) (*url.URL, error) {
 	case u.Scheme == "http" && !Loopback(u.Hostname()):
 		return nil, fmt.Errorf("url: http:// is for this machine's own servers (127.0.0.1); use https://")
 	}
-	u.Path = strings.TrimSuffix(strings.TrimSuffix(u.Path, "/"), "/v1")
+	u.Path = strings.TrimSuffix(u.Path, "/")
 	return u, nil
 }
 

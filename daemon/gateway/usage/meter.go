@@ -2,6 +2,7 @@ package usage
 
 import (
 	"bytes"
+	"encoding/json"
 
 	"polis/daemon/gateway/provider"
 )
@@ -9,9 +10,13 @@ import (
 // MaxKept is the most that a Meter holds of an answer, in bytes: a document, or one event of a stream.
 const MaxKept = 4 << 20
 
-// bytesPerToken estimates a request that no answer reported the size of. Real texts have more bytes in
-// a token, so the estimate is not too low.
+// bytesPerToken estimates a request that no answer reported the size of, and an answer that is no stream.
+// Real texts have more bytes in a token, so the estimate is not too low.
 const bytesPerToken = 3
+
+// around is about how many bytes an event with content has beside its text. What an event has more is
+// estimated as text of 4 bytes a token: an event is one token at least.
+var around = map[provider.Format]int{provider.FormatMessages: 128, provider.FormatChat: 400, provider.FormatResponses: 400, provider.FormatGemini: 800}
 
 // A Meter counts the tokens of one answer. It is used by one goroutine.
 type Meter struct {
@@ -19,6 +24,7 @@ type Meter struct {
 	stream  bool
 	request int // bytes of the request's body
 
+	size   int64  // bytes of the answer
 	kept   []byte // the document, or the line that has not ended
 	lost   bool   // it is longer than MaxKept
 	tokens Tokens
@@ -39,6 +45,7 @@ func (m *Meter) Write(p []byte) (int, error) {
 	if m.format == provider.FormatNone {
 		return n, nil
 	}
+	m.size += int64(n)
 	if !m.stream {
 		m.keep(p)
 		return n, nil
@@ -70,7 +77,7 @@ func (m *Meter) keep(p []byte) {
 
 func (m *Meter) endLine() {
 	if m.lost {
-		m.events++
+		m.events += MaxKept / 4 // it is longer
 	} else {
 		m.line(m.kept)
 	}
@@ -92,7 +99,7 @@ func (m *Meter) line(l []byte) {
 		return
 	}
 	if m.content(data) {
-		m.events++
+		m.events += 1 + int64(max(0, len(data)-around[m.format]))/4
 	}
 	// Most events have content alone, and need no parser.
 	if !bytes.Contains(data, usageField) {
@@ -128,7 +135,7 @@ func (m *Meter) End(cut bool) (t Tokens, estimated bool) {
 	case m.stream && len(m.kept) > 0:
 		m.endLine()
 	case !m.stream && !m.lost:
-		m.input, m.final = m.tokens.read(m.format, m.kept)
+		m.document()
 	}
 	m.kept = nil
 	if m.final && (!cut || m.format != provider.FormatGemini) {
@@ -139,5 +146,20 @@ func (m *Meter) End(cut bool) (t Tokens, estimated bool) {
 		t.Input = int64(m.request/bytesPerToken) + 1
 	}
 	t.Output = max(t.Output, m.events)
+	if !m.stream {
+		t.Output = max(t.Output, m.size/bytesPerToken)
+	}
 	return t, true
+}
+
+// document reads an answer that is no stream of events. Gemini has streams that are one array.
+func (m *Meter) document() {
+	var parts []json.RawMessage
+	if m.format != provider.FormatGemini || json.Unmarshal(m.kept, &parts) != nil {
+		parts = []json.RawMessage{m.kept}
+	}
+	for _, p := range parts {
+		input, final := m.tokens.read(m.format, p)
+		m.input, m.final = m.input || input, m.final || final
+	}
 }

@@ -2,6 +2,7 @@ package usage
 
 import (
 	"encoding/json"
+	"math"
 
 	"polis/daemon/gateway/provider"
 )
@@ -14,8 +15,14 @@ type Tokens struct {
 	CacheWrite int64 `json:"cache_write,omitempty"`
 }
 
-// Total is the sum of all.
-func (t Tokens) Total() int64 { return t.Input + t.Output + t.CacheRead + t.CacheWrite }
+// Total is the sum of all, or the largest number if that is larger.
+func (t Tokens) Total() int64 {
+	var sum uint64
+	for _, n := range []int64{t.Input, t.Output, t.CacheRead, t.CacheWrite} {
+		sum = min(sum+uint64(max(n, 0)), math.MaxInt64)
+	}
+	return int64(sum)
+}
 
 // maxTokens bounds what an answer can claim. No model has such a context.
 const maxTokens = 1 << 30

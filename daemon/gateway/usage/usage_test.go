@@ -46,9 +46,13 @@ func TestUsageOfEachFormat(t *testing.T) {
 			Tokens{Input: 10, Output: 9}, false},
 		"gemini cut":                       {provider.FormatGemini, true, true, "data: {\"parts\":1,\"usageMetadata\":{\"promptTokenCount\":10,\"candidatesTokenCount\":3}}\n\n", Tokens{Input: 10, Output: 3}, true},
 		"without usage":                    {provider.FormatMessages, false, false, `{}`, Tokens{Input: 101}, true},
-		"no JSON":                          {provider.FormatMessages, false, false, `<html>`, Tokens{Input: 101}, true},
+		"gemini stream as a document":      {provider.FormatGemini, false, false, `[{"usageMetadata":{"promptTokenCount":10,"candidatesTokenCount":1}}` + "\r\n," + `{"usageMetadata":{"promptTokenCount":10,"candidatesTokenCount":9}}]`, Tokens{Input: 10, Output: 9}, false},
+		"gemini document cut":              {provider.FormatGemini, false, true, `[{"candidates":[{"text":"` + strings.Repeat("word ", 60), Tokens{Input: 101, Output: 108}, true},
+		"document cut":                     {provider.FormatMessages, false, true, `{"content":[{"text":"` + strings.Repeat("word ", 60), Tokens{Input: 101, Output: 107}, true},
+		"events with much text":            {provider.FormatChat, true, true, `data: {"choices":[{"delta":{"content":"` + strings.Repeat("word ", 400) + `"}}]}` + "\n\n", Tokens{Input: 101, Output: 410}, true},
+		"no JSON":                          {provider.FormatMessages, false, false, `<html>`, Tokens{Input: 101, Output: 2}, true},
 		"numbers of no sense":              {provider.FormatMessages, false, false, `{"usage":{"input_tokens":-5,"output_tokens":1e300}}`, Tokens{Output: maxTokens}, false},
-		"fractions":                        {provider.FormatMessages, false, false, `{"usage":{"input_tokens":5.5,"output_tokens":null}}`, Tokens{Input: 5}, true},
+		"fractions":                        {provider.FormatMessages, false, false, `{"usage":{"input_tokens":5.5,"output_tokens":null}}`, Tokens{Input: 5, Output: 17}, true},
 		"cut, with a request of no tokens": {provider.FormatMessages, true, true, `data: {"message":{"usage":{"input_tokens":0,"output_tokens":1}}}` + "\n\n", Tokens{Output: 1}, true},
 		"no tokens":                        {provider.FormatNone, false, true, `{"usage":{"input_tokens":5}}`, Tokens{}, false},
 	} {
@@ -78,7 +82,7 @@ func TestAnAnswerThatIsTooLargeIsEstimated(t *testing.T) {
 	}
 	got, estimated := m.End(false)
 	require.True(t, estimated)
-	require.Equal(t, Tokens{Input: 11}, got)
+	require.Equal(t, Tokens{Input: 11, Output: 5 << 20 / bytesPerToken}, got, "it is not free")
 
 	m = NewMeter(provider.FormatMessages, true, 30)
 	_, _ = m.Write([]byte(start + "data: "))

@@ -1,0 +1,5 @@
+// Package command runs a program that the configuration names: without a shell, in a session of its own,
+// as a given user, with a bounded time and output. What it leaves running ends with it.
+//
+// It never decides which program may run, and never logs an argument or an output.
+package command

@@ -1,0 +1,117 @@
+package gateway
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/net/http/httpproxy"
+
+	"polis/daemon/shim/wire"
+)
+
+// upstream is the way to one service.
+type upstream struct {
+	proxy     wire.Proxy
+	url       *url.URL
+	secrets   []string   // that must not be in an answer
+	forms     [][][]byte // of each of them
+	transport *http.Transport
+	refused   atomic.Int64 // when it last refused the key, in nanoseconds
+}
+
+// keyRefused reports whether an answer refuses the key, and no other one did in the last minute.
+func (u *upstream) keyRefused(status int, now time.Time) bool {
+	last := u.refused.Load()
+	return status == http.StatusUnauthorized && len(u.secrets) > 0 && now.UnixNano()-last >= int64(time.Minute) && u.refused.CompareAndSwap(last, now.UnixNano())
+}
+
+func newUpstream(u *url.URL, proxy wire.Proxy, secrets []string) *upstream {
+	// ProxyFunc never returns a proxy for the host's loopback.
+	find := (&httpproxy.Config{HTTPProxy: proxy.HTTP, HTTPSProxy: proxy.HTTPS, NoProxy: proxy.No}).ProxyFunc()
+	// The longest first: one can have the form of another one as a part.
+	secrets = slices.SortedStableFunc(slices.Values(secrets), func(a, b string) int { return len(b) - len(a) })
+	var all [][][]byte
+	for _, s := range secrets {
+		all = append(all, forms(s))
+	}
+	return &upstream{proxy: proxy, url: u, secrets: secrets, forms: all, transport: &http.Transport{
+		Proxy:       func(r *http.Request) (*url.URL, error) { return find(r.URL) },
+		DialContext: (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		// The verification is Go's own: the host's certificates, the name of the URL.
+		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
+		TLSHandshakeTimeout:    10 * time.Second,
+		ForceAttemptHTTP2:      true,
+		MaxIdleConnsPerHost:    8,
+		IdleConnTimeout:        90 * time.Second,
+		ResponseHeaderTimeout:  headersTime,
+		MaxResponseHeaderBytes: 256 << 10,
+		DisableCompression:     true,
+	}}
+}
+
+var (
+	errRedirect = errors.New("the service answered with a redirect, which is not followed")
+	errUpgrade  = errors.New("the service answered with another protocol")
+)
+
+// bare is a context without values: what others attached to a request, such as hooks for interim
+// answers, does not reach the connection to the service.
+type bare struct{ context.Context }
+
+func (bare) Value(any) any { return nil }
+
+// send sends a request to the service. It follows no redirect, and removes the headers with a secret from
+// the answer.
+func (u *upstream) send(r *http.Request) (*http.Response, error) {
+	resp, err := u.transport.RoundTrip(r.WithContext(bare{r.Context()}))
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		_ = resp.Body.Close() //nolint:errcheck // nothing of it is used
+		return nil, errUpgrade
+	}
+	clean := *resp // a trailer that follows the body is written into the original
+	clean.Trailer = nil
+	clean.Header = http.Header{}
+	for name, values := range resp.Header {
+		if dropped[name] || u.leaks(name) || slices.ContainsFunc(values, u.leaks) {
+			continue
+		}
+		clean.Header[name] = values
+	}
+	return &clean, nil
+}
+
+// dropped are answer headers that are about the connection to the service.
+var dropped = map[string]bool{"Set-Cookie": true, "Alt-Svc": true, "Strict-Transport-Security": true, "Trailer": true,
+	"Www-Authenticate": true, "Access-Control-Allow-Origin": true, "Access-Control-Allow-Credentials": true}
+
+// leaks reports whether a header's name or value has a secret, also as a part of an address.
+func (u *upstream) leaks(v string) bool {
+	plain, err := url.PathUnescape(v)
+	if err != nil {
+		plain = ""
+	}
+	return slices.ContainsFunc(u.secrets, func(s string) bool {
+		lower := strings.ToLower(s)
+		return strings.Contains(strings.ToLower(v), lower) || strings.Contains(strings.ToLower(plain), lower)
+	}) || slices.ContainsFunc(slices.Concat(u.forms...), func(f []byte) bool { return strings.Contains(v, string(f)) })
+}
+
+// redact returns an answer's body without the secrets.
+func (u *upstream) redact(r io.Reader) io.Reader {
+	for _, f := range u.forms {
+		r = newRedactor(r, f)
+	}
+	return r
+}

@@ -1,0 +1,159 @@
+package models
+
+import (
+	"fmt"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// keyProgram makes a program that prints what is in a file, and counts its runs.
+func keyProgram(t *testing.T) (program, says, runs string) {
+	dir := t.TempDir()
+	require.NoError(t, os.Chmod(dir, 0o755)) //nolint:gosec // the command runs as another user
+	require.NoError(t, os.Chmod(filepath.Dir(dir), 0o755))
+	program, says, runs = filepath.Join(dir, "key"), filepath.Join(dir, "says"), filepath.Join(dir, "runs")
+	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\necho \"$# $1 $(id -un) $(env | cut -d= -f1 | sort | tr '\\n' ' ')\" >>"+runs+"\n. "+says+"\n"), 0o755)) //nolint:gosec // a program
+	return program, says, runs
+}
+
+func say(t *testing.T, file, script string) {
+	require.NoError(t, os.WriteFile(file, []byte(script), 0o644)) //nolint:gosec // read by another user
+}
+
+func count(t *testing.T, runs string) int {
+	b, err := os.ReadFile(runs)
+	require.NoError(t, err)
+	return strings.Count(string(b), "\n")
+}
+
+func commandSource(t *testing.T, program string) *Source {
+	me, err := user.Current()
+	require.NoError(t, err)
+	t.Setenv("SECRET_OF_POLISD", "x")
+	return source(t, fmt.Sprintf("[models.m]\nkind = \"openai\"\nkey_command = [%q, \"a b; $c\"]\nkey_user = %q\n[services.s]\nurl = \"https://example.com\"\npaths = [\"/**\"]\nkey_command = [%q]\nkey_user = %q\n"+
+		"[gateway]\nmodels = [\"m\"]\n[roles.s.gateway]\nmodels = []\nservices = [\"s\"]", program, me.Username, program, me.Username), nil)
+}
+
+func TestACommandPrintsTheKey(t *testing.T) {
+	program, says, runs := keyProgram(t)
+	say(t, says, "echo "+key+"; echo diagnostics >&2")
+	s := commandSource(t, program)
+	now := time.Now()
+	s.Now = func() time.Time { return now }
+	get := func() string {
+		t.Helper()
+		m, err := s.For(t.Context(), "")
+		require.NoError(t, err)
+		return m.Models[0].Key
+	}
+	var wg sync.WaitGroup
+	for range 10 {
+		wg.Go(func() {
+			m, err := s.For(t.Context(), "")
+			if err != nil || m.Models[0].Key != key {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	require.Equal(t, 1, count(t, runs), "agents that start at once wait for one command")
+	b, err := os.ReadFile(runs)
+	require.NoError(t, err)
+	require.Contains(t, string(b), "1 a b; $c ", "there is no shell")
+	require.NotContains(t, string(b), "SECRET_OF_POLISD")
+
+	const other = key + "-2"
+	say(t, says, "echo "+other)
+	require.Equal(t, key, get())
+	s.Renew() // a reload
+	require.Equal(t, other, get())
+	require.Equal(t, other, get())
+	require.Equal(t, 2, count(t, runs))
+	say(t, says, "echo "+key)
+	require.False(t, s.Refused("m"), "a key that is new is not the reason")
+	require.False(t, s.Refused("other"))
+	now = now.Add(keyPause)
+	require.True(t, s.Refused("m"))
+	require.False(t, s.Refused("m"), "once")
+	require.Equal(t, key, get())
+	now = now.Add(2 * time.Hour) // more than key_refresh
+	say(t, says, "echo "+other)
+	require.Equal(t, other, get())
+	require.Equal(t, 4, count(t, runs))
+	m, err := s.For(t.Context(), "s")
+	require.NoError(t, err)
+	require.Equal(t, other, m.Services[0].Key)
+}
+
+func TestACommandThatFailsLeavesTheKeyBefore(t *testing.T) {
+	program, says, runs := keyProgram(t)
+	s := commandSource(t, program)
+	now := time.Now()
+	s.Now = func() time.Time { return now }
+	for script, want := range map[string]string{
+		"echo " + key + "; exit 1":              "exit status 1",
+		"exec true":                             "must print a key, and nothing else",
+		"echo short":                            "printable ASCII",
+		"echo " + key + " " + key:               "printable ASCII",
+		"head -c 100000 /dev/zero | tr '\\0' a": "must print a key, and nothing else",
+	} {
+		say(t, says, script)
+		now = now.Add(keyPause)
+		m, err := s.For(t.Context(), "")
+		require.ErrorIs(t, err, errNoKey, script)
+		require.ErrorContains(t, err, want, script)
+		require.NotContains(t, err.Error(), key)
+		require.Empty(t, m.Models)
+		n := count(t, runs)
+		_, err = s.For(t.Context(), "")
+		require.ErrorIs(t, err, errNoKey)
+		require.Equal(t, n, count(t, runs), "a failure is not repeated at once")
+	}
+	say(t, says, "echo "+key)
+	now = now.Add(keyPause)
+	_, err := s.For(t.Context(), "")
+	require.NoError(t, err)
+	say(t, says, "exit 1")
+	s.Renew()
+	m, err := s.For(t.Context(), "")
+	require.ErrorIs(t, err, errNoKey, "it is reported")
+	require.Equal(t, key, m.Models[0].Key, "the key before is used")
+}
+
+func TestProgramsThatOthersCanReplaceAreRefused(t *testing.T) {
+	program, says, runs := keyProgram(t)
+	say(t, says, "echo "+key)
+	dir := filepath.Dir(program)
+	for name, change := range map[string]func() func(){
+		"writable by others":                   func() func() { return mode(t, program, 0o757) },
+		"writable, with a bit for directories": func() func() { return mode(t, program, 0o757|os.ModeSticky) },
+		"of a directory that others can write": func() func() { return mode(t, dir, 0o777) },
+		"no program":                           func() func() { return mode(t, program, 0o644) },
+		"gone": func() func() {
+			require.NoError(t, os.Rename(program, program+".x"))
+			return func() { require.NoError(t, os.Rename(program+".x", program)) }
+		},
+	} {
+		undo := change()
+		_, err := commandSource(t, program).For(t.Context(), "")
+		undo()
+		require.ErrorIs(t, err, errNoKey, name)
+	}
+	require.NoFileExists(t, runs)
+	_, err := commandSource(t, program).For(t.Context(), "")
+	require.NoError(t, err)
+}
+
+func mode(t *testing.T, path string, m os.FileMode) func() {
+	fi, err := os.Stat(path)
+	require.NoError(t, err)
+	require.NoError(t, os.Chmod(path, m))
+	return func() { require.NoError(t, os.Chmod(path, fi.Mode().Perm())) }
+}
